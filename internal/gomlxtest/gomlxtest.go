@@ -1,0 +1,112 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package gomlxtest holds what graph tests share: the backend they run on and how they compare.
+//
+// GoMLX's own helpers try to install XLA first and end the process offline; here the pure-Go backend is opened
+// directly, so tests need nothing but the Go toolchain.
+package gomlxtest
+
+import (
+	"math"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/gomlx/compute"
+	_ "github.com/gomlx/compute/gobackend" // registers "go"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// Backend returns the backend of the tests: the one named by GOMLX_BACKEND if it is set, else pure Go, one graph
+// node at a time (the parallel scheduler of compute v0.1.2 can deadlock on models of this size).
+var Backend = sync.OnceValue(func() compute.Backend {
+	name := os.Getenv(compute.ConfigEnvVar)
+	if name == "" {
+		name = "go:ops_sequential"
+	}
+	backend, err := compute.NewWithConfig(name)
+	if err != nil {
+		panic(err)
+	}
+	return backend
+})
+
+// Run builds and runs one graph on the test backend and returns its outputs widened to float64.
+// Each input is a Go value or tensor that GoMLX accepts.
+func Run(t testing.TB, build func(inputs []*graph.Node) []*graph.Node, inputs ...any) [][]float64 {
+	t.Helper()
+	exec, err := graph.NewExec(Backend(), build)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Finalize()
+	outputs, err := exec.Call(inputs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([][]float64, len(outputs))
+	for i, output := range outputs {
+		values[i] = Values(t, output)
+	}
+	return values
+}
+
+// Values returns the elements of a float tensor, row-major, widened to float64.
+func Values(t testing.TB, x *tensors.Tensor) []float64 {
+	t.Helper()
+	var out []float64
+	err := x.ConstFlatData(func(flat any) {
+		switch data := flat.(type) {
+		case []float32:
+			for _, v := range data {
+				out = append(out, float64(v))
+			}
+		case []float64:
+			out = append(out, data...)
+		case []int64:
+			for _, v := range data {
+				out = append(out, float64(v))
+			}
+		case []int32:
+			for _, v := range data {
+				out = append(out, float64(v))
+			}
+		default:
+			t.Fatalf("gomlxtest.Values: %T is not read here", flat)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Near fails the test unless got and want agree in length and max |got-want| <= tol * max |want|: the measure of the
+// fixtures' READMEs. It returns the error in those units.
+func Near(t testing.TB, name string, got, want []float64, tol float64) float64 {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d values, want %d", name, len(got), len(want))
+		return math.Inf(1)
+	}
+	var worst, scale float64
+	at := 0
+	for i := range want {
+		scale = max(scale, math.Abs(want[i]))
+		if diff := math.Abs(got[i] - want[i]); diff > worst || math.IsNaN(diff) {
+			worst, at = diff, i
+			if math.IsNaN(diff) {
+				break
+			}
+		}
+	}
+	if !(worst <= tol*scale) {
+		t.Errorf("%s: at %d got %g, want %g: error %.3g of max %.3g, allowed %.3g", name, at, got[at], want[at],
+			worst, scale, tol*scale)
+	}
+	if scale == 0 {
+		return worst
+	}
+	return worst / scale
+}
