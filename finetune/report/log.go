@@ -1,0 +1,167 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// maxLine bounds one line of a record: a settings object is a few kB, so more than this is not a row.
+const maxLine = 1 << 20
+
+// Row is a line of a record: an Eval or a Run.
+type Row interface {
+	line() ([]byte, error)
+}
+
+// The kind comes first in the line and the fields follow in the order of the struct, so records can be compared
+// with diff.
+func (e Eval) line() ([]byte, error) {
+	return json.Marshal(struct {
+		Kind string `json:"kind"`
+		Eval
+	}{"eval", e})
+}
+
+func (r Run) line() ([]byte, error) {
+	return json.Marshal(struct {
+		Kind string `json:"kind"`
+		Run
+	}{"run", r})
+}
+
+// Append adds one row to the record at path, which is created when absent, and returns when it is on disk.
+//
+// The line is written by a single call in append mode, so several processes can share a record. If the file ends in
+// the middle of a line, because an earlier writer was killed, that line is closed first and nothing else is lost.
+func Append(path string, row Row) (err error) {
+	line, err := row.line()
+	if err != nil {
+		return fmt.Errorf("report: a row for %s: %w", path, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	defer func() {
+		if closeErr := file.Close(); err == nil && closeErr != nil {
+			err = fmt.Errorf("report: %w", closeErr)
+		}
+	}()
+	torn, err := endsMidLine(file)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if torn {
+		line = append([]byte{'\n'}, line...)
+	}
+	if _, err := file.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// endsMidLine reports whether the last byte of a file is something else than a line end.
+func endsMidLine(file *os.File) (bool, error) {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return false, err
+	}
+	var last [1]byte
+	if _, err := file.ReadAt(last[:], info.Size()-1); err != nil {
+		return false, err
+	}
+	return last[0] != '\n', nil
+}
+
+// Rows is the content of one or several records, each kind in the order of its lines.
+type Rows struct {
+	Evals   []Eval
+	Runs    []Run
+	Skipped []string // one sentence per line that is no row: which file, which line, what is wrong
+}
+
+// ReadFiles reads the records at the given paths, one after the other.
+func ReadFiles(paths ...string) (Rows, error) {
+	var all Rows
+	for _, path := range paths {
+		if err := readFile(path, &all); err != nil {
+			return Rows{}, fmt.Errorf("report: %w", err)
+		}
+	}
+	return all, nil
+}
+
+func readFile(path string, rows *Rows) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	return rows.read(file, path)
+}
+
+// Read reads one record. The name is for the sentences in Skipped.
+func Read(r io.Reader, name string) (Rows, error) {
+	var rows Rows
+	if err := rows.read(r, name); err != nil {
+		return Rows{}, fmt.Errorf("report: %w", err)
+	}
+	return rows, nil
+}
+
+func (rows *Rows) read(r io.Reader, name string) error {
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(nil, maxLine)
+	for number := 1; scanner.Scan(); number++ {
+		line := bytes.TrimSpace(scanner.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		if err := rows.add(line); err != nil {
+			rows.Skipped = append(rows.Skipped, fmt.Sprintf("%s:%d: line skipped: %v", name, number, err))
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (rows *Rows) add(line []byte) error {
+	var head struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(line, &head); err != nil {
+		return err
+	}
+	switch head.Kind {
+	case "eval":
+		var eval Eval
+		if err := json.Unmarshal(line, &eval); err != nil {
+			return err
+		}
+		rows.Evals = append(rows.Evals, eval)
+	case "run":
+		var run Run
+		if err := json.Unmarshal(line, &run); err != nil {
+			return err
+		}
+		rows.Runs = append(rows.Runs, run)
+	default:
+		return fmt.Errorf("kind is %q, want \"eval\" or \"run\"", head.Kind)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package report holds what a run leaves for people: rows, tables computed from rows, and curves.
+//
+// The record of a study is a file of JSON lines that only ever grows. An Eval is one line per evaluation during a
+// run, a Run one line when the run ends:
+//
+//	job := report.Job{Recipe: "shapes", Dataset: "shapes", Fraction: 1, Encoding: "wepe", Seed: 3}
+//	err := report.Append(path, report.Eval{Job: job, Step: 100, Split: report.Validation, Metrics: m})
+//	...
+//	rows, err := report.ReadFiles(path)
+//	table, err := report.Tabulate(rows.Runs, report.Spec{Baseline: "learned"})
+//	fmt.Print(table.Text())
+//
+// Units, in every row: accuracies are fractions of 1, losses are mean nats per image, times are seconds. Tables and
+// curves show accuracies in percent. Differences between encodings are paired: each seed of one encoding is compared
+// with the same seed of the other, which removes what both owe to the data order.
+//
+// A line that was torn by a kill or a full disk stays in the file; readers skip it and say so.
+package report
+
+import (
+	"encoding/json"
+	"math"
+)
+
+// Names of the splits a row can speak of. The validation split chooses; the test split only reports.
+const (
+	Train      = "train"
+	Validation = "validation"
+	Test       = "test"
+)
+
+// Number is a float64 that JSON can hold: NaN and ±Inf, which a diverged run produces, are written as null. A null is
+// read as NaN.
+type Number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Number) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*n = Number(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(data, (*float64)(n))
+}
+
+// Job says what was run: the columns by which rows are grouped and paired. Two rows with equal jobs are two attempts
+// at the same thing.
+type Job struct {
+	ID       string  `json:"id,omitempty"` // one attempt, the same before and after a resume
+	Recipe   string  `json:"recipe"`
+	Dataset  string  `json:"dataset"`
+	Fraction float64 `json:"fraction"` // of the training images that were used, in (0, 1]
+	Encoding string  `json:"encoding"` // position encoding, by the name that selects it
+	Seed     int64   `json:"seed"`
+}
+
+// Metrics are the results on one split.
+type Metrics struct {
+	Loss   Number `json:"loss"`
+	Top1   Number `json:"top1"`
+	Top5   Number `json:"top5"`
+	Images int    `json:"images"` // how many images the three are means over
+}
+
+// Eval is the row of one evaluation during a run.
+type Eval struct {
+	Job
+	Step  int    `json:"step"`
+	Epoch Number `json:"epoch"` // passes over the training images so far
+	Split string `json:"split"`
+	Metrics
+	TrainLoss       Number            `json:"train_loss"` // mean since the evaluation before
+	LearningRate    Number            `json:"learning_rate"`
+	ImagesPerSecond Number            `json:"images_per_second"` // trained, since the evaluation before
+	Scalars         map[string]Number `json:"scalars,omitempty"` // what the encoding learned: omega3, alpha_scale, …
+}
+
+// Run is the row of one finished (or failed) run.
+type Run struct {
+	Date   string `json:"date"`   // end of the run, RFC 3339, UTC
+	Commit string `json:"commit"` // see Commit
+	Job
+	Backend         string            `json:"backend"`
+	Cores           int               `json:"cores"`      // of the machine, as the Go runtime counts them
+	ImageSize       string            `json:"image_size"` // "rows×cols" in pixels, like "32x32"
+	Parameters      int               `json:"parameters"`
+	Steps           int               `json:"steps"`
+	Epochs          Number            `json:"epochs"`
+	WallSeconds     Number            `json:"wall_seconds"`
+	ImagesPerSecond Number            `json:"images_per_second"`
+	Validation      Metrics           `json:"validation,omitzero"`
+	Test            Metrics           `json:"test,omitzero"`
+	Scalars         map[string]Number `json:"scalars,omitempty"`
+	Failed          string            `json:"failed,omitempty"` // why the run has no result; such rows stay
+	Command         string            `json:"command"`
+	Settings        json.RawMessage   `json:"settings,omitempty"` // the resolved recipe, every hyperparameter
+}

@@ -1,0 +1,98 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// Stamp fills the fields of a run that say when, where from and how it ran: Date, Commit, Cores and Command.
+func (r *Run) Stamp(now time.Time) {
+	r.Date = now.UTC().Format(time.RFC3339)
+	r.Commit = Commit()
+	r.Cores = runtime.NumCPU()
+	r.Command = commandLine(os.Args)
+}
+
+// Commit names the source of the running program: the revision the Go tool stamped into the binary, else that of the
+// git checkout the program is run from if it holds the program's own module (go run and go test stamp nothing), else
+// "unknown". A revision with uncommitted changes ends in "+dirty".
+func Commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	settings := make(map[string]string)
+	for _, setting := range info.Settings {
+		settings[setting.Key] = setting.Value
+	}
+	if revision := settings["vcs.revision"]; revision != "" {
+		return mark(revision, settings["vcs.modified"] == "true")
+	}
+	top, ok := git("", "rev-parse", "--show-toplevel")
+	if !ok || !holdsModule(top, info.Main.Path) {
+		return "unknown"
+	}
+	revision, ok := git(top, "rev-parse", "HEAD")
+	if !ok {
+		return "unknown"
+	}
+	// Only what the program is built from: rows appended to a versioned record change no result.
+	changes, ok := git(top, "status", "--porcelain", "--", "*.go", "go.mod", "go.sum")
+	return mark(revision, !ok || changes != "")
+}
+
+func mark(revision string, dirty bool) string {
+	if dirty {
+		return revision + "+dirty"
+	}
+	return revision
+}
+
+// git runs a git command in a directory ("" is the current one) and returns its trimmed output.
+func git(dir string, args ...string) (string, bool) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err == nil
+}
+
+// holdsModule reports whether the go.mod of a directory declares the module.
+func holdsModule(dir, module string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil || module == "" {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "module" {
+			return fields[1] == module
+		}
+	}
+	return false
+}
+
+// commandLine joins the arguments as one would type them. Records are published, so of an absolute path only the last
+// element is kept: the directories of one machine help nobody else.
+func commandLine(args []string) string {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		name, value, found := strings.Cut(arg, "=")
+		switch {
+		case filepath.IsAbs(arg):
+			arg = filepath.Base(arg)
+		case found && filepath.IsAbs(value):
+			arg = name + "=" + filepath.Base(value)
+		}
+		if strings.ContainsAny(arg, " ;'\"*?$&|<>()") || arg == "" {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		words[i] = arg
+	}
+	return strings.Join(words, " ")
+}

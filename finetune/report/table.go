@@ -1,0 +1,298 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Spec says how runs become a table.
+type Spec struct {
+	GroupBy  []string // columns that make a group, see columns; none means encoding
+	Baseline string   // encoding the others are compared with, seed by seed; empty leaves the column out
+	Split    string   // Validation or Test; empty means Test
+}
+
+// Table is text in columns, ready to be printed.
+type Table struct {
+	Header  []string
+	Rows    [][]string
+	Numeric []bool   // per column: set flush right
+	Notes   []string // what the numbers leave out: failed, repeated or diverged runs
+}
+
+// columns are what runs can be grouped by.
+var columns = map[string]func(Run) string{
+	"recipe":     func(r Run) string { return r.Recipe },
+	"dataset":    func(r Run) string { return r.Dataset },
+	"fraction":   func(r Run) string { return strconv.FormatFloat(r.Fraction, 'g', -1, 64) },
+	"encoding":   func(r Run) string { return r.Encoding },
+	"backend":    func(r Run) string { return r.Backend },
+	"image_size": func(r Run) string { return r.ImageSize },
+	"steps":      func(r Run) string { return strconv.Itoa(r.Steps) },
+}
+
+// Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n, the mean and
+// the range of the results over seeds, and the difference to the baseline of the same group, recipe, data and seed.
+//
+// A run that was repeated counts once, the latest attempt; a failed run counts not at all. Notes say so.
+func Tabulate(runs []Run, spec Spec) (Table, error) {
+	if len(spec.GroupBy) == 0 {
+		spec.GroupBy = []string{"encoding"}
+	}
+	for _, name := range spec.GroupBy {
+		if columns[name] == nil {
+			return Table{}, fmt.Errorf("report: no column %q to group by, want one of %s",
+				name, strings.Join(sortedKeys(columns), ", "))
+		}
+	}
+	metrics := func(r Run) Metrics { return r.Test }
+	switch spec.Split {
+	case "", Test:
+		spec.Split = Test
+	case Validation:
+		metrics = func(r Run) Metrics { return r.Validation }
+	default:
+		return Table{}, fmt.Errorf("report: no table for split %q, want %q or %q", spec.Split, Validation, Test)
+	}
+	runs, notes := counted(runs, metrics)
+
+	table := Table{Header: slices.Clone(spec.GroupBy), Notes: notes}
+	table.Numeric = make([]bool, len(spec.GroupBy))
+	add := func(names ...string) {
+		for _, name := range names {
+			table.Header = append(table.Header, name)
+			table.Numeric = append(table.Numeric, true)
+		}
+	}
+	add("n", spec.Split+" top-1 %", "range", "top-5 %", "loss")
+	if spec.Baseline != "" {
+		add("top-1 − "+spec.Baseline, "range", "pairs")
+	}
+	add("minutes")
+
+	for _, group := range groups(runs, spec.GroupBy) {
+		top1 := over(group, func(r Run) float64 { return 100 * float64(metrics(r).Top1) })
+		top5 := over(group, func(r Run) float64 { return 100 * float64(metrics(r).Top5) })
+		loss := over(group, func(r Run) float64 { return float64(metrics(r).Loss) })
+		wall := over(group, func(r Run) float64 { return float64(r.WallSeconds) / 60 })
+		var line []string
+		for _, name := range spec.GroupBy {
+			line = append(line, columns[name](group[0]))
+		}
+		line = append(line, strconv.Itoa(len(group)),
+			top1.format("%.2f"), top1.formatRange("%.2f"), top5.format("%.2f"), loss.format("%.3f"))
+		if spec.Baseline != "" {
+			delta := summarise(paired(group, runs, spec.Baseline, metrics))
+			line = append(line, delta.format("%+.2f"), delta.formatRange("%+.2f"), strconv.Itoa(delta.n))
+		}
+		table.Rows = append(table.Rows, append(line, wall.format("%.1f")))
+	}
+	return table, nil
+}
+
+// counted returns the runs a table is computed from, with notes on those it is not.
+func counted(runs []Run, metrics func(Run) Metrics) (kept []Run, notes []string) {
+	latest := make(map[Job]int)
+	repeats := 0
+	for i, run := range runs {
+		if run.Failed != "" {
+			notes = append(notes, fmt.Sprintf("%s seed %d (%s) failed: %s", run.Encoding, run.Seed, run.Recipe, run.Failed))
+			continue
+		}
+		if metrics(run).Images == 0 {
+			notes = append(notes, fmt.Sprintf("%s seed %d (%s) was not evaluated on this split",
+				run.Encoding, run.Seed, run.Recipe))
+			continue
+		}
+		if _, seen := latest[attempt(run)]; seen {
+			repeats++
+		}
+		latest[attempt(run)] = i
+	}
+	diverged := 0
+	for i, run := range runs {
+		if last, ok := latest[attempt(run)]; !ok || last != i {
+			continue
+		}
+		kept = append(kept, run)
+		if math.IsNaN(float64(metrics(run).Loss)) {
+			diverged++
+		}
+	}
+	if repeats > 0 {
+		notes = append(notes, fmt.Sprintf("%d earlier attempts at the same run are not counted", repeats))
+	}
+	if diverged > 0 {
+		notes = append(notes, fmt.Sprintf("%d runs ended with a loss that is not finite; mean losses leave them out", diverged))
+	}
+	return kept, notes
+}
+
+// attempt is what two runs of the same thing have in common.
+func attempt(run Run) Job {
+	job := run.Job
+	job.ID = ""
+	return job
+}
+
+// groups splits runs by the named columns.
+func groups(runs []Run, by []string) [][]Run {
+	index := make(map[string]int)
+	var out [][]Run
+	for _, run := range runs {
+		var key []string
+		for _, name := range by {
+			key = append(key, columns[name](run))
+		}
+		id := strings.Join(key, "\x00")
+		at, ok := index[id]
+		if !ok {
+			at = len(out)
+			index[id] = at
+			out = append(out, nil)
+		}
+		out[at] = append(out[at], run)
+	}
+	return out
+}
+
+// paired returns the differences in top-1, in points, of each run of a group to the run of the baseline encoding that
+// has the same recipe, data and seed. The baseline itself has none.
+func paired(group, runs []Run, baseline string, metrics func(Run) Metrics) []float64 {
+	partner := make(map[Job]Run)
+	for _, run := range runs {
+		if run.Encoding == baseline {
+			partner[attempt(run)] = run
+		}
+	}
+	var differences []float64
+	for _, run := range group {
+		job := attempt(run)
+		if job.Encoding == baseline {
+			continue
+		}
+		job.Encoding = baseline
+		if other, ok := partner[job]; ok {
+			differences = append(differences, 100*float64(metrics(run).Top1-metrics(other).Top1))
+		}
+	}
+	return differences
+}
+
+// summary is a mean and a range over n finite values.
+type summary struct {
+	mean, low, high float64
+	n               int
+}
+
+func over(runs []Run, value func(Run) float64) summary {
+	values := make([]float64, len(runs))
+	for i, run := range runs {
+		values[i] = value(run)
+	}
+	return summarise(values)
+}
+
+func summarise(values []float64) summary {
+	s := summary{low: math.Inf(1), high: math.Inf(-1)}
+	for _, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		s.mean += v
+		s.low = min(s.low, v)
+		s.high = max(s.high, v)
+		s.n++
+	}
+	s.mean /= float64(s.n)
+	return s
+}
+
+func (s summary) format(verb string) string {
+	if s.n == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(verb, s.mean)
+}
+
+func (s summary) formatRange(verb string) string {
+	if s.n == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(verb+" … "+verb, s.low, s.high)
+}
+
+// Markdown renders the table for a Markdown file, notes below it.
+func (t Table) Markdown() string {
+	rule := make([]string, len(t.Header))
+	for i, numeric := range t.Numeric {
+		rule[i] = "---"
+		if numeric {
+			rule[i] = "---:"
+		}
+	}
+	var b strings.Builder
+	for _, line := range append([][]string{t.Header, rule}, t.Rows...) {
+		b.WriteString("|")
+		for _, cell := range line {
+			b.WriteString(" " + strings.ReplaceAll(cell, "|", `\|`) + " |")
+		}
+		b.WriteString("\n")
+	}
+	for i, note := range t.Notes {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString("- " + note + "\n")
+	}
+	return b.String()
+}
+
+// Text renders the table for a terminal, columns aligned.
+func (t Table) Text() string {
+	widths := make([]int, len(t.Header))
+	lines := append([][]string{t.Header}, t.Rows...)
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for l, line := range lines {
+		var padded []string
+		for i, cell := range line {
+			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if t.Numeric[i] {
+				padded = append(padded, space+cell)
+			} else {
+				padded = append(padded, cell+space)
+			}
+		}
+		b.WriteString(strings.TrimRight(strings.Join(padded, "  "), " ") + "\n")
+		if l == 0 {
+			for i := range widths {
+				padded[i] = strings.Repeat("─", widths[i])
+			}
+			b.WriteString(strings.Join(padded, "  ") + "\n")
+		}
+	}
+	for _, note := range t.Notes {
+		b.WriteString(note + "\n")
+	}
+	return b.String()
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
