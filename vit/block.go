@@ -1,0 +1,119 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"math"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+	"github.com/gomlx/gomlx/ml/layers/attention"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/nn"
+)
+
+// BlockTrace holds the intermediate values of one block; all [batch, tokens, width] unless said.
+type BlockTrace struct {
+	Norm1             *Node // what attention sees
+	Query, Key, Value *Node // [batch, tokens, heads, headDim], before any rotation
+	Weights           *Node // [batch, heads, query, key] softmax weights, float32; nil unless asked for
+	Attention         *Node // the attention branch, before it is added
+	Norm2             *Node // what the MLP sees
+	Hidden            *Node // [batch, tokens, mlpDim] first MLP layer
+	Activated         *Node // [batch, tokens, mlpDim] GELU of it
+	MLP               *Node // the MLP branch, before it is added
+	Output            *Node // the tokens after the block
+}
+
+// block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)).
+func (c Config) block(scope *model.Scope, x *Node, index int, attentionWeights bool) (t BlockTrace) {
+	init := c.initScheme()
+	dropPath := 0.0
+	if c.Depth > 1 {
+		dropPath = c.DropPath * float64(index) / float64(c.Depth-1)
+	}
+
+	t.Norm1 = c.layerNorm(scope.In("norm1"), x)
+	attn := scope.In("attention")
+	t.Query = c.heads(dense(attn.In("query"), t.Norm1, c.Width, init.query, constant(0)))
+	t.Key = c.heads(dense(attn.In("key"), t.Norm1, c.Width, init.query, constant(0)))
+	t.Value = c.heads(dense(attn.In("value"), t.Norm1, c.Width, init.query, constant(0)))
+	mixed, weights := c.attend(scope, t.Query, t.Key, t.Value, attentionWeights)
+	t.Weights = weights
+	mixed = Reshape(mixed, x.Shape().Dimensions...) // [batch, tokens, width]
+	t.Attention = dense(attn.In("output"), mixed, c.Width, init.dense, constant(0))
+	x = Add(x, dropBranch(scope, t.Attention, dropPath))
+
+	t.Norm2 = c.layerNorm(scope.In("norm2"), x)
+	mlp := scope.In("mlp")
+	t.Hidden = dense(mlp.In("hidden"), t.Norm2, c.MLPDim, init.dense, init.mlpBias)
+	t.Activated = activation.Gelu(t.Hidden)
+	hidden := layers.DropoutStatic(scope, t.Activated, c.Dropout)
+	t.MLP = dense(mlp.In("output"), hidden, c.Width, init.dense, init.mlpBias)
+	branch := layers.DropoutStatic(scope, t.MLP, c.Dropout)
+	t.Output = Add(x, dropBranch(scope, branch, dropPath))
+	return t
+}
+
+// heads splits the width [batch, tokens, width] -> [batch, tokens, heads, headDim].
+func (c Config) heads(x *Node) *Node {
+	d := x.Shape().Dimensions
+	return Reshape(x, d[0], d[1], c.Heads, c.Width/c.Heads)
+}
+
+// attend is softmax(q·kᵀ/√headDim)·v over q, k, v [batch, tokens, heads, headDim], the softmax in float32.
+func (c Config) attend(scope *model.Scope, q, k, v *Node, keepWeights bool) (out, weights *Node) {
+	g := q.Graph()
+	dropping := c.AttentionDropout > 0 && scope.IsTraining(g)
+	if q.DType() != dtypes.Float32 && !keepWeights && !dropping &&
+		g.Backend().Capabilities().Operations[compute.OpTypeFusedScaledDotProductAttention] {
+		// Flash attention: exists for 16-bit types only, accumulates in float32 by itself.
+		out, _ = attention.Core(q, k, v, attention.LayoutBSHD, attention.CoreOptions{})
+		return out, nil
+	}
+	scores := Einsum("bqhd,bkhd->bhqk", q, k)
+	scores = MulScalar(ConvertDType(scores, dtypes.Float32), 1/math.Sqrt(float64(c.Width/c.Heads)))
+	weights = Softmax(scores, -1) // [batch, heads, query, key]
+	dropped := weights
+	if dropping {
+		dropped = layers.DropoutStatic(scope, weights, c.AttentionDropout)
+	}
+	return Einsum("bhqk,bkhd->bqhd", ConvertDType(dropped, v.DType()), v), weights
+}
+
+// dropBranch drops whole residual branches, each image on its own (stochastic depth), and rescales the ones that stay,
+// as timm does; GoMLX's layers.DropPath does not rescale.
+func dropBranch(scope *model.Scope, x *Node, rate float64) *Node {
+	g := x.Graph()
+	if rate <= 0 || !scope.IsTraining(g) {
+		return x
+	}
+	shape := x.Shape().Clone()
+	for axis := 1; axis < shape.Rank(); axis++ {
+		shape.Dimensions[axis] = 1
+	}
+	keep := scope.RandomBernoulli(Scalar(g, x.DType(), 1-rate), shape) // [batch, 1, 1]
+	return Mul(x, MulScalar(keep, 1/(1-rate)))
+}
+
+// dense is x·weights + biases on the last axis, computed in the type of x from float32 variables.
+func dense(scope *model.Scope, x *Node, out int, weights, biases fill) *Node {
+	g := x.Graph()
+	in := x.Shape().Dim(-1)
+	w := weight(scope, "weights", weights, in, out).NodeValue(g) // [in, out]
+	b := weight(scope, "biases", biases, out).NodeValue(g)       // [out]
+	return nn.Dense(x, ConvertDType(w, x.DType()), ConvertDType(b, x.DType()), compute.DenseLayoutInputOutputs)
+}
+
+// layerNorm normalises the last axis in float32 and returns the type of x.
+func (c Config) layerNorm(scope *model.Scope, x *Node) *Node {
+	g := x.Graph()
+	width := x.Shape().Dim(-1)
+	gain := weight(scope, "gain", constant(1), width).NodeValue(g)     // [width]
+	offset := weight(scope, "offset", constant(0), width).NodeValue(g) // [width]
+	y := nn.LayerNorm(ConvertDType(x, dtypes.Float32), []int{-1}, c.Epsilon, gain, offset, nil)
+	return ConvertDType(y, x.DType())
+}

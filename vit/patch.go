@@ -1,0 +1,32 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"slices"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// patches cuts images [batch, ImageRows, ImageCols, Channels] into squares and projects each to a token
+// [batch, Rows·Cols, width]. It is the strided convolution of the paper written as a reshape and one matrix product:
+// the weights are [patch·patch·channels, width], pixels row by row and channels last.
+func (c Config) patches(scope *model.Scope, images *Node) *Node {
+	batch := images.Shape().Dimensions[0]
+	if images.Rank() != 4 || !slices.Equal(images.Shape().Dimensions[1:], []int{c.ImageRows, c.ImageCols, c.Channels}) {
+		exceptions.Panicf("vit: images are %s, the model wants [batch, %d, %d, %d]",
+			images.Shape(), c.ImageRows, c.ImageCols, c.Channels)
+	}
+	p := c.PatchSize
+	x := ConvertDType(images, c.dtype())
+	x = Reshape(x, batch, c.Rows(), p, c.Cols(), p, c.Channels)
+	x = TransposeAllAxes(x, 0, 1, 3, 2, 4, 5)                       // [batch, rows, cols, p, p, channels]
+	x = Reshape(x, batch, c.Rows()*c.Cols(), p*p*c.Channels)        // [batch, N, p·p·channels]
+	x = dense(scope, x, c.Width, c.initScheme().patch, constant(0)) // [batch, N, width]
+	if c.PatchNorm {
+		x = c.layerNorm(scope.In("norm"), x)
+	}
+	return x
+}

@@ -1,0 +1,71 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/attention/pos"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Additive is a position encoding that is added to the tokens once, before the first block.
+type Additive interface {
+	pos.Encoder
+	pos.PreEncoder
+
+	// Encode returns the vectors that PreEncode adds, float32 [prefix+Rows·Cols, width].
+	Encode(g *Graph) *Node
+}
+
+// Position is one entry of the table of encodings.
+type Position struct {
+	Name       string
+	Parameters func(Config) int                    // trainable numbers
+	Additive   func(*model.Scope, Config) Additive // builds the encoder; its variables live in the scope
+}
+
+// positions is the one table of encodings. A new one is a file of its own and a row here.
+var positions = []Position{
+	{Name: "none", Parameters: func(Config) int { return 0 }},
+	{Name: "learned", Parameters: func(c Config) int { return c.Tokens() * c.Width }, Additive: newLearned},
+	{Name: "sincos2d", Parameters: func(Config) int { return 0 }, Additive: newSinCos2D},
+}
+
+// Positions lists the names that Config.Position accepts.
+func Positions() []string {
+	names := make([]string, len(positions))
+	for i, p := range positions {
+		names[i] = p.Name
+	}
+	return names
+}
+
+func position(name string) (Position, error) {
+	for _, p := range positions {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return Position{}, fmt.Errorf("vit: unknown position encoding %q: want one of %s",
+		name, strings.Join(Positions(), ", "))
+}
+
+// Encoder returns the additive encoder of the model, nil for "none". The scope is the model's; what the encoder needs
+// besides Config are hyperparameters of that scope (wepe.ParamWepe…).
+func (c Config) Encoder(scope *model.Scope) Additive {
+	return c.WithDefaults().encoder(scope.At("position"))
+}
+
+func (c Config) encoder(scope *model.Scope) Additive {
+	p, err := position(c.Position)
+	if err != nil {
+		panic(err)
+	}
+	if p.Additive == nil {
+		return nil
+	}
+	return p.Additive(scope, c)
+}

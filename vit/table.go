@@ -1,0 +1,62 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/layers/attention/pos"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// table is an additive encoding with one row per token, whatever its rows come from.
+type table struct {
+	name string
+	rows func(g *Graph) *Node // float32 [tokens, width]
+}
+
+var (
+	_ pos.Encoder    = (*table)(nil)
+	_ pos.PreEncoder = (*table)(nil)
+	_ Additive       = (*table)(nil)
+)
+
+// Name implements pos.Encoder.
+func (t *table) Name() string { return t.name }
+
+// Encode implements Additive.
+func (t *table) Encode(g *Graph) *Node { return t.rows(g) }
+
+// PreEncode implements pos.PreEncoder: x + rows. The indices say which rows the tokens of x are, nil for all in order.
+func (t *table) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
+	rows := t.rows(x.Graph()) // [tokens, width]
+	if positionIndices != nil {
+		// int64: the gradient of an int32 Gather does not run on ONNX Runtime.
+		indices := ConvertDType(positionIndices, dtypes.Int64)
+		rows = Gather(rows, InsertAxes(indices, -1)) // [indices, width]
+	}
+	rows = ConvertDType(rows, x.DType())
+	if seqAxis < 0 {
+		seqAxis += x.Rank()
+	}
+	for axis := range x.Rank() - 1 {
+		if axis != seqAxis {
+			rows = InsertAxes(rows, axis)
+		}
+	}
+	return Add(x, rows)
+}
+
+// newLearned is a free vector for each token, prefix included (ViT's APE), N(0, 0.02²) at the start.
+func newLearned(scope *model.Scope, c Config) Additive {
+	v := weight(scope, "embedding", normal(0.02), c.Tokens(), c.Width)
+	return &table{name: "learned", rows: func(g *Graph) *Node { return v.NodeValue(g) }}
+}
+
+// newSinCos2D is the fixed table of sincos2d.go, a constant of the graph.
+func newSinCos2D(_ *model.Scope, c Config) Additive {
+	rows := tensors.FromFlatDataAndDimensions(
+		SinCos2D(c.Rows(), c.Cols(), c.Prefix(), c.Width), c.Tokens(), c.Width)
+	return &table{name: "sincos2d", rows: func(g *Graph) *Node { return Const(g, rows) }}
+}
