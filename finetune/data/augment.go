@@ -1,0 +1,108 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"fmt"
+	"math"
+)
+
+// maxSide bounds image sides that a configuration may ask for.
+const maxSide = 16384
+
+// Augment says how images of a set become input of a model. The zero value changes nothing: pixels scaled to 0…1.
+//
+// The steps, in this order (that of the authors' CIFAR-100 script): random crop of the zero-padded image, or random
+// resized crop; flip; resize to Size; normalisation; cutout; mixup or cutmix.
+//
+// The shape of the graph depends on which steps are on, not on their strengths: a graph built with mixing on also
+// serves plans drawn by a copy of the struct with other strengths, or with the step off.
+type Augment struct {
+	// Size is the height and width of the output; zero keeps those of the set. Enlarging is bilinear, shrinking is
+	// the same with the triangle widened to the scale (anti-aliased, as Pillow and so torchvision do it).
+	Size [2]int `json:"size,omitzero"`
+	// Pad > 0 takes a random crop of the image's own size from the image with Pad black pixels around it:
+	// torchvision's RandomCrop(32, padding=4).
+	Pad int `json:"pad,omitzero"`
+	// CropScale is the least and greatest share of the area that a random resized crop keeps (torchvision's
+	// RandomResizedCrop, whole pixels); zero takes none. Not together with Pad.
+	CropScale [2]float64 `json:"crop_scale,omitzero"`
+	// CropRatio is the least and greatest width/height of that crop; zero means 3/4 and 4/3.
+	CropRatio [2]float64 `json:"crop_ratio,omitzero"`
+	// FlipProb is the probability of exchanging left and right.
+	FlipProb float64 `json:"flip_prob,omitzero"`
+	// Cutout is the side, in output pixels, of one square set to 0 after normalisation; its centre is uniform over the
+	// output, so that it may be cut by the border (DeVries and Taylor 2017).
+	Cutout int `json:"cutout,omitzero"`
+	// MixupAlpha > 0 blends each image with a partner of the batch, one λ ~ Beta(α, α) for the batch (Zhang et al. 2018).
+	MixupAlpha float64 `json:"mixup_alpha,omitzero"`
+	// CutmixAlpha > 0 pastes one box of the partner, the same for the batch, of area 1-λ (Yun et al. 2019).
+	CutmixAlpha float64 `json:"cutmix_alpha,omitzero"`
+	// MixProb is the probability that a batch is mixed at all; zero means 1.
+	MixProb float64 `json:"mix_prob,omitzero"`
+	// SwitchProb is the probability of cutmix where both alphas are set; zero means 1/2.
+	SwitchProb float64 `json:"switch_prob,omitzero"`
+	// Mean and Std, per channel in units where a pixel is 0…1: the output is (pixel/255 - Mean)/Std. Zero Std means 1.
+	Mean [3]float64 `json:"mean,omitzero"`
+	Std  [3]float64 `json:"std,omitzero"`
+}
+
+// Eval returns what evaluation keeps of a: Size, Mean and Std.
+func (a Augment) Eval() Augment {
+	return Augment{Size: a.Size, Mean: a.Mean, Std: a.Std}
+}
+
+// OutputSize returns height and width of the output for a set of the given height and width.
+func (a Augment) OutputSize(height, width int) (outHeight, outWidth int) {
+	if a.Size != [2]int{} {
+		return a.Size[0], a.Size[1]
+	}
+	return height, width
+}
+
+// Validate reports the first field out of its range.
+func (a Augment) Validate() error {
+	for _, p := range []struct {
+		name      string
+		v, lo, hi float64
+	}{
+		{"pad", float64(a.Pad), 0, maxSide},
+		{"crop_scale", a.CropScale[0], 0, a.CropScale[1]}, {"crop_scale", a.CropScale[1], 0, 1},
+		{"crop_ratio", a.CropRatio[0], 0, a.CropRatio[1]}, {"crop_ratio", a.CropRatio[1], 0, 100},
+		{"flip_prob", a.FlipProb, 0, 1},
+		{"cutout", float64(a.Cutout), 0, maxSide},
+		{"mixup_alpha", a.MixupAlpha, 0, 1000}, {"cutmix_alpha", a.CutmixAlpha, 0, 1000},
+		{"mix_prob", a.MixProb, 0, 1}, {"switch_prob", a.SwitchProb, 0, 1},
+	} {
+		if !(p.v >= p.lo && p.v <= p.hi) { // also refuses NaN
+			return fmt.Errorf("data: augment: %s %g, want %g to %g", p.name, p.v, p.lo, p.hi)
+		}
+	}
+	if a.Size != [2]int{} && (min(a.Size[0], a.Size[1]) < 1 || max(a.Size[0], a.Size[1]) > maxSide) {
+		return fmt.Errorf("data: augment: size %v, want two sides of 1 to %d", a.Size, maxSide)
+	}
+	if a.crops() && (a.CropScale[0] == 0 || a.CropRatio != [2]float64{} && a.CropRatio[0] == 0) {
+		return fmt.Errorf("data: augment: crop_scale %v and crop_ratio %v must be above 0", a.CropScale, a.CropRatio)
+	}
+	if a.crops() && a.Pad > 0 {
+		return fmt.Errorf("data: augment: pad %d and crop_scale %v are two kinds of crop: choose one", a.Pad, a.CropScale)
+	}
+	for c := range a.Std {
+		if !(a.Std[c] >= 0) || math.IsInf(a.Std[c], 0) || math.IsNaN(a.Mean[c]) || math.IsInf(a.Mean[c], 0) {
+			return fmt.Errorf("data: augment: mean %v, std %v must be finite and std not negative", a.Mean, a.Std)
+		}
+	}
+	return nil
+}
+
+func (a Augment) crops() bool { return a.CropScale != [2]float64{} }
+
+func (a Augment) mixes() bool { return a.MixupAlpha > 0 || a.CutmixAlpha > 0 }
+
+// orElse returns v, or its documented default where v is zero.
+func orElse(v, byDefault float64) float64 {
+	if v == 0 {
+		return byDefault
+	}
+	return v
+}

@@ -1,0 +1,157 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// The tensors of a plan, by their place in Plan.Tensors and in the nodes given to Augment.Images.
+const (
+	PlanIndices  = iota // int64 [batch]: rows of the set
+	PlanLabels          // int32 [batch]: their labels
+	PlanWindows         // float32 [batch, 8]: scale, offset, first and end of the window, by row then by column
+	PlanCutout          // float32 [batch, 4]: box set to zero
+	PlanPartners        // int64 [batch]: position in the batch of the image mixed in
+	PlanMix             // float32 [1, 6]: box where it is mixed in, what is kept there, λ of the labels
+	PlanLen             // how many there are
+)
+
+// Plan is everything random about one batch, drawn on the host. Boxes are top, left, bottom, right in output pixels,
+// the last two exclusive.
+type Plan struct {
+	Indices  []int64
+	Labels   []int32
+	Windows  [][8]float32
+	Cutout   [][4]float32
+	Partners []int64
+	Mix      [6]float32
+}
+
+// window is the part of an image that is shown: whole pixels, possibly beyond the border (which reads as black).
+type window struct {
+	top, left, height, width int
+	flip                     bool
+}
+
+// Plan draws the plan of one batch: the given rows of the set, as a function of (seed, epoch, row) for each image and
+// of (seed, epoch, batch) for the mixing.
+func (a Augment) Plan(set *Set, seed int64, epoch, batch int, rows []int) *Plan {
+	outHeight, outWidth := a.OutputSize(set.Height, set.Width)
+	p := &Plan{
+		Indices: make([]int64, len(rows)), Labels: make([]int32, len(rows)),
+		Windows: make([][8]float32, len(rows)), Cutout: make([][4]float32, len(rows)),
+	}
+	for k, row := range rows {
+		r := draw(streamSample, seed, epoch, row)
+		w := a.window(r, set.Height, set.Width)
+		p.Indices[k], p.Labels[k] = int64(row), set.Labels[row]
+		p.Windows[k] = w.lines(outHeight, outWidth)
+		if a.Cutout > 0 {
+			p.Cutout[k] = box(r.IntN(outHeight), r.IntN(outWidth), a.Cutout, a.Cutout, outHeight, outWidth)
+		}
+	}
+	a.mix(p, draw(streamMix, seed, epoch, batch), outHeight, outWidth)
+	return p
+}
+
+// window draws which part of an image is shown.
+func (a Augment) window(r *rand.Rand, height, width int) window {
+	w := window{height: height, width: width}
+	switch {
+	case a.Pad > 0:
+		w.top, w.left = r.IntN(2*a.Pad+1)-a.Pad, r.IntN(2*a.Pad+1)-a.Pad
+	case a.crops():
+		w = a.resizedCrop(r, height, width)
+	}
+	w.flip = r.Float64() < a.FlipProb
+	return w
+}
+
+// resizedCrop is torchvision's RandomResizedCrop: ten tries at an area uniform in CropScale and a ratio log-uniform in
+// CropRatio, then the largest centred window of an admissible ratio.
+func (a Augment) resizedCrop(r *rand.Rand, height, width int) window {
+	least, greatest := orElse(a.CropRatio[0], 3.0/4), orElse(a.CropRatio[1], 4.0/3)
+	for range 10 {
+		area := float64(height*width) * (a.CropScale[0] + r.Float64()*(a.CropScale[1]-a.CropScale[0]))
+		ratio := math.Exp(math.Log(least) + r.Float64()*(math.Log(greatest)-math.Log(least)))
+		w, h := int(math.Round(math.Sqrt(area*ratio))), int(math.Round(math.Sqrt(area/ratio)))
+		if w > 0 && w <= width && h > 0 && h <= height {
+			return window{top: r.IntN(height - h + 1), left: r.IntN(width - w + 1), height: h, width: w}
+		}
+	}
+	w, h := width, height
+	if ratio := float64(width) / float64(height); ratio < least {
+		h = max(1, int(math.Round(float64(width)/least)))
+	} else if ratio > greatest {
+		w = max(1, int(math.Round(float64(height)*greatest)))
+	}
+	return window{top: (height - h) / 2, left: (width - w) / 2, height: h, width: w}
+}
+
+// lines says where output line i reads along each axis: at scale·i + offset, from the source lines first…end-1 only.
+func (w window) lines(outHeight, outWidth int) (out [8]float32) {
+	axis := func(start, length, outLength int, flip bool) [4]float32 {
+		scale := float64(length) / float64(outLength)
+		offset := scale/2 - 0.5
+		if flip {
+			scale, offset = -scale, float64(length)-1-offset
+		}
+		return [4]float32{float32(scale), float32(offset + float64(start)), float32(start), float32(start + length)}
+	}
+	rows, columns := axis(w.top, w.height, outHeight, false), axis(w.left, w.width, outWidth, w.flip)
+	copy(out[:4], rows[:])
+	copy(out[4:], columns[:])
+	return out
+}
+
+// mix draws who is mixed with whom, where and how much; without mixing everybody keeps everything of himself.
+func (a Augment) mix(p *Plan, r *rand.Rand, height, width int) {
+	p.Partners = make([]int64, len(p.Indices))
+	for k, partner := range r.Perm(len(p.Indices)) {
+		p.Partners[k] = int64(partner)
+	}
+	p.Mix = [6]float32{0, 0, 0, 0, 1, 1}
+	if !a.mixes() || r.Float64() >= orElse(a.MixProb, 1) {
+		return
+	}
+	cut := a.CutmixAlpha > 0 && (a.MixupAlpha == 0 || r.Float64() < orElse(a.SwitchProb, 0.5))
+	if !cut {
+		lambda := float32(beta(r, a.MixupAlpha))
+		p.Mix = [6]float32{0, 0, float32(height), float32(width), lambda, lambda}
+		return
+	}
+	side := math.Sqrt(1 - beta(r, a.CutmixAlpha))
+	b := box(r.IntN(height), r.IntN(width), int(side*float64(height)), int(side*float64(width)), height, width)
+	area := float64(b[2]-b[0]) * float64(b[3]-b[1])
+	p.Mix = [6]float32{b[0], b[1], b[2], b[3], 0, float32(1 - area/float64(height*width))} // λ of the box as clipped
+}
+
+// box returns top, left, bottom, right of a box around a centre, clipped at the border.
+func box(row, column, boxHeight, boxWidth, height, width int) [4]float32 {
+	top, left := row-boxHeight/2, column-boxWidth/2
+	return [4]float32{
+		float32(max(0, top)), float32(max(0, left)),
+		float32(min(height, top+boxHeight)), float32(min(width, left+boxWidth)),
+	}
+}
+
+// Tensors returns the plan as new tensors, in the order of the Plan… constants.
+func (p *Plan) Tensors() []*tensors.Tensor {
+	n := len(p.Indices)
+	windows, cutout := make([]float32, 0, 8*n), make([]float32, 0, 4*n)
+	for k := range n {
+		windows, cutout = append(windows, p.Windows[k][:]...), append(cutout, p.Cutout[k][:]...)
+	}
+	return []*tensors.Tensor{
+		PlanIndices:  tensors.FromFlatDataAndDimensions(p.Indices, n),
+		PlanLabels:   tensors.FromFlatDataAndDimensions(p.Labels, n),
+		PlanWindows:  tensors.FromFlatDataAndDimensions(windows, n, 8),
+		PlanCutout:   tensors.FromFlatDataAndDimensions(cutout, n, 4),
+		PlanPartners: tensors.FromFlatDataAndDimensions(p.Partners, n),
+		PlanMix:      tensors.FromFlatDataAndDimensions(p.Mix[:], 1, 6),
+	}
+}

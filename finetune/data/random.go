@@ -1,0 +1,65 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Streams keep draws for different purposes apart when seed, epoch and index coincide.
+const (
+	streamOrder uint64 = iota + 1
+	streamSample
+	streamMix
+	streamFraction
+	streamSplit
+	streamShapes
+)
+
+// Order returns the permutation of 0…n-1 in which an epoch visits a set of n images.
+func Order(seed int64, epoch, n int) []int {
+	return draw(streamOrder, seed, epoch, 0).Perm(n)
+}
+
+// draw returns the generator of one purpose, epoch and index. Neighbouring arguments give unrelated streams: each is
+// folded in by SplitMix64's finaliser (Steele, Lea and Flood 2014), a bijection that flips half of the bits.
+func draw(stream uint64, seed int64, epoch, index int) *rand.Rand {
+	h := stream
+	for _, v := range []uint64{uint64(seed), uint64(epoch), uint64(index)} {
+		h = finalise(h ^ finalise(v))
+	}
+	return rand.New(rand.NewPCG(h, finalise(h)))
+}
+
+func finalise(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// beta draws from Beta(alpha, alpha) as Gₐ/(Gₐ+G_b) of two gamma variates, in logarithms because for the small alpha
+// that mixup likes both may underflow.
+func beta(r *rand.Rand, alpha float64) float64 {
+	a, b := logGamma(r, alpha), logGamma(r, alpha)
+	return 1 / (1 + math.Exp(b-a))
+}
+
+// logGamma draws the logarithm of a Gamma(alpha, 1) variate: Marsaglia and Tsang, "A simple method for generating
+// gamma variables" (2000), for alpha+1, brought down to alpha by a factor U^(1/alpha).
+func logGamma(r *rand.Rand, alpha float64) float64 {
+	d := alpha + 1 - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := r.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		if math.Log(1-r.Float64()) < 0.5*x*x+d-d*v+d*math.Log(v) { // 1-U is never 0
+			return math.Log(d*v) + math.Log(1-r.Float64())/alpha
+		}
+	}
+}

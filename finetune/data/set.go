@@ -1,0 +1,110 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// Set is a labelled image set of one image size, held as bytes.
+type Set struct {
+	Name                    string
+	Pixels                  []uint8 // [n, Height, Width, Channels], row-major, 0..255
+	Labels                  []int32 // [n], each an index into Classes
+	Height, Width, Channels int     // Channels is 1 (grey) or 3 (red, green, blue)
+	Classes                 []string
+}
+
+// Len returns the number of images.
+func (s *Set) Len() int { return len(s.Labels) }
+
+// Image returns the pixels [Height, Width, Channels] of row i: a view, not a copy.
+func (s *Set) Image(i int) []uint8 {
+	size := s.Height * s.Width * s.Channels
+	return s.Pixels[i*size : (i+1)*size : (i+1)*size]
+}
+
+// Validate reports the first thing that does not fit: no images, a shape that the pixels do not have, a label without
+// a class.
+func (s *Set) Validate() error {
+	switch {
+	case s.Height < 1 || s.Width < 1 || s.Channels != 1 && s.Channels != 3:
+		return fmt.Errorf("data: %s: image shape [%d, %d, %d], want positive sides and 1 or 3 channels",
+			s.Name, s.Height, s.Width, s.Channels)
+	case len(s.Labels) == 0:
+		return fmt.Errorf("data: %s: the set is empty", s.Name)
+	case len(s.Pixels) != len(s.Labels)*s.Height*s.Width*s.Channels:
+		return fmt.Errorf("data: %s: %d bytes of pixels, want %d for [%d, %d, %d, %d]", s.Name, len(s.Pixels),
+			len(s.Labels)*s.Height*s.Width*s.Channels, len(s.Labels), s.Height, s.Width, s.Channels)
+	}
+	for i, label := range s.Labels {
+		if label < 0 || int(label) >= len(s.Classes) {
+			return fmt.Errorf("data: %s: image %d has label %d, want 0 to %d", s.Name, i, label, len(s.Classes)-1)
+		}
+	}
+	return nil
+}
+
+// Tensor returns the pixels as a new uint8 tensor [n, Height, Width, Channels], to be moved to the device once.
+func (s *Set) Tensor() *tensors.Tensor {
+	return tensors.FromFlatDataAndDimensions(s.Pixels, s.Len(), s.Height, s.Width, s.Channels)
+}
+
+// Subset returns a copy of the given rows, in the order given.
+func (s *Set) Subset(rows []int) *Set {
+	out := *s
+	out.Pixels = make([]uint8, 0, len(rows)*s.Height*s.Width*s.Channels)
+	out.Labels = make([]int32, 0, len(rows))
+	for _, row := range rows {
+		out.Pixels = append(out.Pixels, s.Image(row)...)
+		out.Labels = append(out.Labels, s.Labels[row])
+	}
+	return &out
+}
+
+// Fraction returns round(f·n) images, at least 1, chosen uniformly without replacement as a function of the seed, in
+// the set's order. As in the authors' subset study the choice is not balanced by class. A larger fraction of the same
+// seed contains every smaller one.
+func (s *Set) Fraction(f float64, seed int64) (*Set, error) {
+	if !(f > 0 && f <= 1) {
+		return nil, fmt.Errorf("data: %s: fraction %g, want more than 0 and at most 1", s.Name, f)
+	}
+	if f == 1 {
+		return s, nil
+	}
+	rows := draw(streamFraction, seed, 0, 0).Perm(s.Len())[:max(1, int(math.Round(f*float64(s.Len()))))]
+	slices.Sort(rows)
+	return s.Subset(rows), nil
+}
+
+// Split holds out the given number of images for validation, chosen uniformly as a function of the seed; both parts
+// keep the set's order. With held == 0 the validation part is nil.
+func (s *Set) Split(held int, seed int64) (train, validation *Set, err error) {
+	if held < 0 || held >= s.Len() {
+		return nil, nil, fmt.Errorf("data: %s: cannot hold out %d of %d images", s.Name, held, s.Len())
+	}
+	if held == 0 {
+		return s, nil, nil
+	}
+	rows := draw(streamSplit, seed, 0, 0).Perm(s.Len())
+	slices.Sort(rows[:held])
+	slices.Sort(rows[held:])
+	return s.Subset(rows[held:]), s.Subset(rows[:held]), nil
+}
+
+// Fingerprint returns the SHA-256, in hexadecimal, of everything training depends on: shape, class names, labels and
+// pixels, in order; not the name. A resumed run compares it.
+func (s *Set) Fingerprint() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %d %d %d %q\n", s.Len(), s.Height, s.Width, s.Channels, s.Classes)
+	binary.Write(h, binary.LittleEndian, s.Labels) //nolint:errcheck // a hash never fails
+	h.Write(s.Pixels)
+	return hex.EncodeToString(h.Sum(nil))
+}
