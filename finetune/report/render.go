@@ -77,7 +77,7 @@ func tableOf(words []string, directory string) (string, error) {
 		return "", err
 	}
 	for _, skipped := range rows.Skipped {
-		table.Notes = append(table.Notes, filepath.Base(skipped))
+		table.Notes = append(table.Notes, strings.TrimPrefix(skipped, directory+string(filepath.Separator)))
 	}
 	return table.Markdown(), nil
 }

@@ -91,7 +91,7 @@ type Run struct {
 	Job
 	Backend         string            `json:"backend"`
 	Cores           int               `json:"cores"`      // of the machine, as the Go runtime counts them
-	ImageSize       string            `json:"image_size"` // "rows×cols" in pixels, like "32x32"
+	ImageSize       string            `json:"image_size"` // rows x columns in pixels, like "32x48"
 	Parameters      int               `json:"parameters"`
 	Steps           int               `json:"steps"`
 	Epochs          Number            `json:"epochs"`

@@ -40,7 +40,8 @@ var columns = map[string]func(Run) string{
 // Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n, the mean and
 // the range of the results over seeds, and the difference to the baseline of the same group, recipe, data and seed.
 //
-// A run that was repeated counts once, the latest attempt; a failed run counts not at all. Notes say so.
+// Runs of different recipes or data do not mix: a group that holds two of either is an error that names the column to
+// group by. A run that was repeated counts once, the latest attempt; a failed run counts not at all. Notes say so.
 func Tabulate(runs []Run, spec Spec) (Table, error) {
 	if len(spec.GroupBy) == 0 {
 		spec.GroupBy = []string{"encoding"}
@@ -77,6 +78,12 @@ func Tabulate(runs []Run, spec Spec) (Table, error) {
 	add("minutes")
 
 	for _, group := range groups(runs, spec.GroupBy) {
+		for _, name := range []string{"dataset", "fraction", "recipe"} {
+			if distinct := groups(group, []string{name}); len(distinct) > 1 {
+				return Table{}, fmt.Errorf("report: a group with runs of %s %q and of %q: group by %s too",
+					name, columns[name](distinct[0][0]), columns[name](distinct[1][0]), name)
+			}
+		}
 		top1 := over(group, func(r Run) float64 { return 100 * float64(metrics(r).Top1) })
 		top5 := over(group, func(r Run) float64 { return 100 * float64(metrics(r).Top5) })
 		loss := over(group, func(r Run) float64 { return float64(metrics(r).Loss) })
@@ -110,14 +117,14 @@ func counted(runs []Run, metrics func(Run) Metrics) (kept []Run, notes []string)
 				run.Encoding, run.Seed, run.Recipe))
 			continue
 		}
-		if _, seen := latest[attempt(run)]; seen {
+		if _, seen := latest[attemptOf(run.Job)]; seen {
 			repeats++
 		}
-		latest[attempt(run)] = i
+		latest[attemptOf(run.Job)] = i
 	}
 	diverged := 0
 	for i, run := range runs {
-		if last, ok := latest[attempt(run)]; !ok || last != i {
+		if last, ok := latest[attemptOf(run.Job)]; !ok || last != i {
 			continue
 		}
 		kept = append(kept, run)
@@ -129,14 +136,14 @@ func counted(runs []Run, metrics func(Run) Metrics) (kept []Run, notes []string)
 		notes = append(notes, fmt.Sprintf("%d earlier attempts at the same run are not counted", repeats))
 	}
 	if diverged > 0 {
-		notes = append(notes, fmt.Sprintf("%d runs ended with a loss that is not finite; mean losses leave them out", diverged))
+		notes = append(notes, fmt.Sprintf(
+			"%d runs ended with a loss that is not finite; mean losses leave them out", diverged))
 	}
 	return kept, notes
 }
 
-// attempt is what two runs of the same thing have in common.
-func attempt(run Run) Job {
-	job := run.Job
+// attemptOf is what all attempts at the same run have in common.
+func attemptOf(job Job) Job {
 	job.ID = ""
 	return job
 }
@@ -168,12 +175,12 @@ func paired(group, runs []Run, baseline string, metrics func(Run) Metrics) []flo
 	partner := make(map[Job]Run)
 	for _, run := range runs {
 		if run.Encoding == baseline {
-			partner[attempt(run)] = run
+			partner[attemptOf(run.Job)] = run
 		}
 	}
 	var differences []float64
 	for _, run := range group {
-		job := attempt(run)
+		job := attemptOf(run.Job)
 		if job.Encoding == baseline {
 			continue
 		}

@@ -1,0 +1,211 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+)
+
+// Size of the picture of Curves, in points of 1/72 inch, and its resolution.
+const (
+	curvesWidth, curvesHeight = 11 * vg.Inch, 4.5 * vg.Inch
+	dotsPerInch               = 120
+)
+
+// palette are the colours of Okabe and Ito (2008), chosen to stay apart for colour-blind readers, without the yellow
+// that is too light for a line on white.
+var palette = []color.NRGBA{
+	{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, // blue
+	{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff}, // vermillion
+	{R: 0x00, G: 0x9e, B: 0x73, A: 0xff}, // bluish green
+	{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff}, // reddish purple
+	{R: 0x40, G: 0x40, B: 0x40, A: 0xff}, // dark grey
+	{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff}, // orange
+	{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}, // sky blue
+}
+
+// Curves draws the loss and the top-1 accuracy of runs over their steps, as a PNG: one colour per encoding, each seed
+// a thin line, their mean a thick one with its last value beside it, the training loss dashed. Where validation rows
+// exist test rows are not drawn, because the test split is not looked at while training.
+//
+// Steps that a resumed run evaluated twice count once, as the later row has them.
+func Curves(w io.Writer, title string, evals []Eval) error {
+	split := Test
+	if slices.ContainsFunc(evals, func(e Eval) bool { return e.Split == Validation }) {
+		split = Validation
+	}
+	curves := collect(evals, split)
+	if len(curves) == 0 {
+		return fmt.Errorf("report: no rows of split %q or %q to draw", Validation, Test)
+	}
+	loss, accuracy := newPlot(title, "loss (nats per image)"), newPlot("", "top-1 accuracy (%)")
+	var lossLabels, accuracyLabels endLabels
+	for i, c := range curves {
+		clr := palette[i%len(palette)]
+		last := drawSeries(loss, c, clr, func(e Eval) float64 { return float64(e.Loss) })
+		lossLabels.add(c.name, "%.3f", last, clr)
+		drawTrainLoss(loss, c, clr)
+		last = drawSeries(accuracy, c, clr, func(e Eval) float64 { return 100 * float64(e.Top1) })
+		accuracyLabels.add(c.name, "%.1f", last, clr)
+	}
+	loss.Title.Text = title + ": " + split + " loss (training dashed)"
+	accuracy.Title.Text = title + ": " + split + " accuracy"
+	loss.Add(&lossLabels)
+	accuracy.Add(&accuracyLabels)
+	return writePNG(w, loss, accuracy)
+}
+
+// curve is the history of one encoding: the evaluations of each seed, by step.
+type curve struct {
+	name  string
+	seeds [][]Eval
+}
+
+// collect sorts the rows of one split into curves, in the order in which the encodings first appear.
+func collect(evals []Eval, split string) []curve {
+	evals = slices.DeleteFunc(slices.Clone(evals), func(e Eval) bool { return e.Split != split })
+	latest := make(map[Job]string) // ID of the last attempt at each job
+	for _, e := range evals {
+		latest[attemptOf(e.Job)] = e.ID
+	}
+	var order []Job
+	steps := make(map[Job]map[int]Eval)
+	for _, e := range evals {
+		job := attemptOf(e.Job)
+		if e.ID != latest[job] {
+			continue
+		}
+		if steps[job] == nil {
+			order = append(order, job)
+			steps[job] = make(map[int]Eval)
+		}
+		steps[job][e.Step] = e
+	}
+	var curves []curve
+	for _, job := range order {
+		name := curveName(job, order)
+		at := slices.IndexFunc(curves, func(c curve) bool { return c.name == name })
+		if at < 0 {
+			at = len(curves)
+			curves = append(curves, curve{name: name})
+		}
+		var seed []Eval
+		for _, step := range slices.Sorted(maps.Keys(steps[job])) {
+			seed = append(seed, steps[job][step])
+		}
+		curves[at].seeds = append(curves[at].seeds, seed)
+	}
+	return curves
+}
+
+// curveName is the encoding, followed by what else differs between the jobs of a picture.
+func curveName(job Job, all []Job) string {
+	name := job.Encoding
+	for _, field := range []func(Job) string{
+		func(j Job) string { return j.Recipe },
+		func(j Job) string { return j.Dataset },
+		func(j Job) string { return strconv.FormatFloat(100*j.Fraction, 'g', 3, 64) + "%" },
+	} {
+		if slices.ContainsFunc(all, func(other Job) bool { return field(other) != field(job) }) {
+			name += ", " + field(job)
+		}
+	}
+	return name
+}
+
+// drawSeries draws the seeds of a curve and their mean, and returns the mean's last point.
+func drawSeries(p *plot.Plot, c curve, clr color.NRGBA, value func(Eval) float64) plotter.XY {
+	pale := clr
+	pale.A = 0x70
+	for _, seed := range c.seeds {
+		if len(c.seeds) > 1 {
+			addLine(p, points([][]Eval{seed}, value), draw.LineStyle{Color: pale, Width: vg.Points(0.7)})
+		}
+	}
+	mean := points(c.seeds, value)
+	addLine(p, mean, draw.LineStyle{Color: clr, Width: vg.Points(2.2)})
+	if len(mean) == 0 {
+		return plotter.XY{X: math.NaN(), Y: math.NaN()}
+	}
+	return mean[len(mean)-1]
+}
+
+func drawTrainLoss(p *plot.Plot, c curve, clr color.NRGBA) {
+	clr.A = 0xb0
+	addLine(p, points(c.seeds, func(e Eval) float64 { return float64(e.TrainLoss) }),
+		draw.LineStyle{Color: clr, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}})
+}
+
+// points returns the mean over seeds at every step that all seeds have, without those that are not finite.
+func points(seeds [][]Eval, value func(Eval) float64) plotter.XYs {
+	sum, count := make(map[int]float64), make(map[int]int)
+	for _, seed := range seeds {
+		for _, e := range seed {
+			sum[e.Step] += value(e)
+			count[e.Step]++
+		}
+	}
+	var out plotter.XYs
+	for _, step := range slices.Sorted(maps.Keys(sum)) {
+		mean := sum[step] / float64(count[step])
+		if count[step] == len(seeds) && !math.IsNaN(mean) && !math.IsInf(mean, 0) {
+			out = append(out, plotter.XY{X: float64(step), Y: mean})
+		}
+	}
+	return out
+}
+
+// addLine adds a line to a plot, as a dot where there is a single point.
+func addLine(p *plot.Plot, xys plotter.XYs, style draw.LineStyle) {
+	switch len(xys) {
+	case 0:
+	case 1:
+		p.Add(&plotter.Scatter{XYs: xys, GlyphStyle: draw.GlyphStyle{
+			Color: style.Color, Radius: 1.5 * style.Width, Shape: draw.CircleGlyph{}}})
+	default:
+		p.Add(&plotter.Line{XYs: xys, LineStyle: style})
+	}
+}
+
+func newPlot(title, yLabel string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text = title
+	p.X.Label.Text = "step"
+	p.Y.Label.Text = yLabel
+	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
+		&p.X.Tick.Label, &p.Y.Tick.Label} {
+		style.Font.Variant = "Sans"
+	}
+	p.Title.Padding = vg.Points(6)
+	grid := plotter.NewGrid()
+	grid.Vertical.Color = nil
+	grid.Horizontal.Color = color.Gray{Y: 0xe0}
+	p.Add(grid)
+	return p
+}
+
+// writePNG draws plots side by side.
+func writePNG(w io.Writer, plots ...*plot.Plot) error {
+	canvas := vgimg.NewWith(vgimg.UseWH(curvesWidth, curvesHeight), vgimg.UseDPI(dotsPerInch))
+	tiles := draw.Tiles{Rows: 1, Cols: len(plots), PadX: vg.Points(18),
+		PadTop: vg.Points(8), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(6)}
+	for i, area := range plot.Align([][]*plot.Plot{plots}, tiles, draw.New(canvas))[0] {
+		plots[i].Draw(area)
+	}
+	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(w); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"image/color"
+	"image/png"
+	"reflect"
+	"testing"
+
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+)
+
+func history(encoding string, seed int64, top1 ...float64) []Eval {
+	var evals []Eval
+	for i, accuracy := range top1 {
+		evals = append(evals, Eval{Job: Job{Encoding: encoding, Seed: seed}, Step: 10 * i, Split: Validation,
+			Metrics: Metrics{Loss: Number(3 - accuracy), Top1: Number(accuracy), Images: 7}, TrainLoss: Number(2 - accuracy)})
+	}
+	return evals
+}
+
+func TestCurvesDrawsEveryEncodingInItsColour(t *testing.T) {
+	evals := append(history("wepe", 1, 0.1, 0.4, 0.6), history("wepe", 2, 0.2, 0.5, 0.5)...)
+	evals = append(evals, history("none", 1, 0.1, 0.15, 0.2)...)
+	var out bytes.Buffer
+	if err := Curves(&out, "shapes", evals); err != nil {
+		t.Fatal(err)
+	}
+	picture, err := png.Decode(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := picture.Bounds().Size()
+	if size.X != 11*dotsPerInch || size.Y != 45*dotsPerInch/10 {
+		t.Errorf("size %v", size)
+	}
+	count := make(map[color.NRGBA]int)
+	for y := range size.Y {
+		for x := range size.X {
+			count[color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA)]++
+		}
+	}
+	for i, want := range []bool{true, true, false} {
+		if got := count[palette[i]] > 200; got != want {
+			t.Errorf("colour %d covers %d pixels, drawn should be %v", i, count[palette[i]], want)
+		}
+	}
+}
+
+func TestPointsAreMeansOverTheStepsThatAllSeedsHave(t *testing.T) {
+	curves := collect(append(history("wepe", 1, 0.25, 0.5, 0.75), history("wepe", 2, 0.75, 1)...), Validation)
+	got := points(curves[0].seeds, func(e Eval) float64 { return float64(e.Top1) })
+	if want := (plotter.XYs{{X: 0, Y: 0.5}, {X: 10, Y: 0.75}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestCollectTakesTheLaterRowOfAStepAndTheLastAttempt(t *testing.T) {
+	first := history("wepe", 1, 0.1, 0.2, 0.3)
+	second := history("wepe", 1, 0.5, 0.6)
+	for i := range second {
+		second[i].ID = "again"
+	}
+	resumed := second[1]
+	resumed.Top1 = 0.7
+	curves := collect(append(append(first, second...), resumed), Validation)
+	if len(curves) != 1 || len(curves[0].seeds) != 1 {
+		t.Fatalf("got %+v, want one seed of one curve", curves)
+	}
+	if want := []Eval{second[0], resumed}; !reflect.DeepEqual(curves[0].seeds[0], want) {
+		t.Errorf("got %+v\nwant %+v", curves[0].seeds[0], want)
+	}
+}
+
+func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
+	fifth := history("wepe", 1, 0.1)
+	fifth[0].Fraction = 0.2
+	whole := history("wepe", 1, 0.2)
+	whole[0].Fraction = 1
+	curves := collect(append(fifth, whole...), Validation)
+	if len(curves) != 2 || curves[0].name != "wepe, 20%" || curves[1].name != "wepe, 100%" {
+		t.Errorf("got %+v", curves)
+	}
+}
+
+func TestCurvesOfNothingIsAnError(t *testing.T) {
+	if err := Curves(&bytes.Buffer{}, "empty", nil); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Three labels that want the same place are centred on it; one that is far enough stays.
+func TestSpreadMovesLabelsApartAroundWhereTheyWere(t *testing.T) {
+	heights := []vg.Length{5, 5, 5, 30, 31}
+	spread(heights, 4)
+	if want := []vg.Length{1, 5, 9, 28.5, 32.5}; !reflect.DeepEqual(heights, want) {
+		t.Errorf("got %v, want %v", heights, want)
+	}
+}

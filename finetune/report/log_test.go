@@ -1,0 +1,119 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var job = Job{ID: "a1", Recipe: "small", Dataset: "shapes", Fraction: 0.2, Encoding: "wepe", Seed: 7}
+
+func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
+	line, err := Eval{Job: job, Step: 40, Epoch: 1.5, Split: Validation,
+		Metrics: Metrics{Loss: Number(math.NaN()), Top1: 0.25, Top5: 0.5, Images: 8}, TrainLoss: Number(math.Inf(1)),
+		Scalars: map[string]Number{"omega3": 2.5, "beta": 0.125}}.line()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"kind":"eval","id":"a1","recipe":"small","dataset":"shapes","fraction":0.2,"encoding":"wepe","seed":7,` +
+		`"step":40,"epoch":1.5,"split":"validation","loss":null,"top1":0.25,"top5":0.5,"images":8,"train_loss":null,` +
+		`"learning_rate":0,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`
+	if string(line) != want {
+		t.Errorf("got  %s\nwant %s", line, want)
+	}
+}
+
+func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "runs.jsonl")
+	eval := Eval{Job: job, Step: 3, Split: Test, Metrics: Metrics{Loss: 1, Top1: 0.5, Top5: 1, Images: 5}}
+	run := Run{Date: "2026-11-21T00:00:00Z", Commit: "abc+dirty", Job: job, Backend: "go", Cores: 2,
+		ImageSize: "32x48", Parameters: 1234, Steps: 3, Epochs: 0.5, WallSeconds: 9.25,
+		Validation: Metrics{Loss: 2, Images: 3}, Command: "cifar100 -seeds=3", Settings: []byte(`{"depth":5}`)}
+	for _, row := range []Row{eval, run, eval} {
+		if err := Append(path, row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := ReadFiles(path, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Rows{Evals: []Eval{eval, eval, eval, eval}, Runs: []Run{run, run}}
+	if !reflect.DeepEqual(rows, want) {
+		t.Errorf("got  %+v\nwant %+v", rows, want)
+	}
+}
+
+func TestNullReadsAsNaN(t *testing.T) {
+	rows, err := Read(strings.NewReader(`{"kind":"eval","loss":null,"top1":0.5}`), "x")
+	if err != nil || len(rows.Evals) != 1 {
+		t.Fatalf("got %+v, error %v", rows, err)
+	}
+	if e := rows.Evals[0]; !math.IsNaN(float64(e.Loss)) || e.Top1 != 0.5 {
+		t.Errorf("loss %v, top1 %v, want NaN, 0.5", e.Loss, e.Top1)
+	}
+}
+
+func TestATornLineIsReportedAndCostsNoOtherRow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.jsonl")
+	if err := Append(path, Eval{Job: job, Step: 1}); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := append(whole, whole[:len(whole)/2]...)
+	if err := os.WriteFile(path, torn, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Append(path, Eval{Job: job, Step: 2}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := ReadFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows.Evals) != 2 || rows.Evals[0].Step != 1 || rows.Evals[1].Step != 2 {
+		t.Errorf("got %+v, want steps 1 and 2", rows.Evals)
+	}
+	if len(rows.Skipped) != 1 || !strings.HasPrefix(rows.Skipped[0], path+":2: ") {
+		t.Errorf("skipped %q, want one sentence on line 2", rows.Skipped)
+	}
+}
+
+func TestWritersThatShareARecordNeverMixTheirLines(t *testing.T) {
+	const writers, each = 5, 7
+	path := filepath.Join(t.TempDir(), "runs.jsonl")
+	var group sync.WaitGroup
+	for range writers {
+		group.Go(func() {
+			for step := range each {
+				if err := Append(path, Eval{Job: job, Step: step}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	rows, err := ReadFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows.Evals) != writers*each || len(rows.Skipped) != 0 {
+		t.Errorf("got %d rows, skipped %q, want %d rows", len(rows.Evals), rows.Skipped, writers*each)
+	}
+}
+
+func TestAMissingRecordIsAnErrorThatNamesIt(t *testing.T) {
+	_, err := ReadFiles("absent.jsonl")
+	if err == nil || !strings.Contains(err.Error(), "absent.jsonl") {
+		t.Errorf("got %v", err)
+	}
+}

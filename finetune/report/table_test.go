@@ -1,0 +1,140 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// seedRuns makes a run per top-1 accuracy, seeds 1, 2, …
+func seedRuns(encoding string, top1 ...float64) []Run {
+	var runs []Run
+	for i, accuracy := range top1 {
+		runs = append(runs, Run{
+			Job:  Job{Recipe: "small", Dataset: "shapes", Fraction: 1, Encoding: encoding, Seed: int64(i + 1)},
+			Test: Metrics{Loss: Number(2 - accuracy), Top1: Number(accuracy), Top5: 1, Images: 100}, WallSeconds: 90})
+	}
+	return runs
+}
+
+// The means and ranges below are worked out by hand: learned 30, 40, 50 and wepe 45, 41 give pairs +15 and +1.
+func TestTabulatePairsRunsBySeed(t *testing.T) {
+	runs := append(seedRuns("learned", 0.30, 0.40, 0.50), seedRuns("wepe", 0.45, 0.41)...)
+	table, err := Tabulate(runs, Spec{Baseline: "learned"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimPrefix(`
+encoding  n  test top-1 %          range  top-5 %   loss  top-1 − learned           range  pairs  minutes
+────────  ─  ────────────  ─────────────  ───────  ─────  ───────────────  ──────────────  ─────  ───────
+learned   3         40.00  30.00 … 50.00   100.00  1.600                –               –      0      1.5
+wepe      2         43.00  41.00 … 45.00   100.00  1.570            +8.00  +1.00 … +15.00      2      1.5
+`, "\n")
+	if got := table.Text(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestTabulateCountsTheLatestAttemptAndNamesWhatItLeavesOut(t *testing.T) {
+	runs := append(seedRuns("wepe", 0.10, 0.20), seedRuns("wepe", 0.30)...) // seed 1 was run again
+	runs = append(runs, seedRuns("none", 0.05)...)
+	runs[0].ID, runs[2].ID = "first", "second"
+	runs[3].Test.Loss = Number(math.NaN())
+	runs = append(runs, Run{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"})
+	table, err := Tabulate(runs, Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimPrefix(`
+| encoding | n | test top-1 % | range | top-5 % | loss | minutes |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| wepe | 2 | 25.00 | 20.00 … 30.00 | 100.00 | 1.750 | 1.5 |
+| none | 1 | 5.00 | 5.00 … 5.00 | 100.00 | – | 1.5 |
+
+- learned seed 3 (small) failed: disk full
+- 1 earlier attempts at the same run are not counted
+- 1 runs ended with a loss that is not finite; mean losses leave them out
+`, "\n")
+	if got := table.Markdown(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestTabulateRefusesToMixDataSets(t *testing.T) {
+	runs := seedRuns("wepe", 0.1, 0.2)
+	runs[1].Dataset = "cifar100"
+	if _, err := Tabulate(runs, Spec{}); err == nil || !strings.Contains(err.Error(), "group by dataset") {
+		t.Errorf("got %v", err)
+	}
+	table, err := Tabulate(runs, Spec{GroupBy: []string{"dataset", "encoding"}})
+	if err != nil || len(table.Rows) != 2 {
+		t.Errorf("grouped by data set: %d lines, error %v, want 2 lines", len(table.Rows), err)
+	}
+}
+
+func TestTabulateRefusesUnknownColumnsAndSplits(t *testing.T) {
+	_, err := Tabulate(nil, Spec{GroupBy: []string{"colour"}})
+	if err == nil || !strings.Contains(err.Error(), "encoding") {
+		t.Errorf("unknown column: %v, want an error that lists the columns", err)
+	}
+	if _, err := Tabulate(nil, Spec{Split: "training"}); err == nil {
+		t.Error("unknown split: no error")
+	}
+}
+
+func TestRenderReplacesOnlyWhatIsBetweenTheMarkers(t *testing.T) {
+	dir := t.TempDir()
+	for _, run := range seedRuns("wepe", 0.25, 0.75) {
+		if err := Append(filepath.Join(dir, "study.jsonl"), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const before = "# Results\n<!-- table: study by=encoding baseline=none -->\nold\n<!-- end -->\ntext <!-- end -->\n"
+	got, err := Render(before, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimPrefix(`
+# Results
+<!-- table: study by=encoding baseline=none -->
+
+| encoding | n | test top-1 % | range | top-5 % | loss | top-1 − none | range | pairs | minutes |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| wepe | 2 | 50.00 | 25.00 … 75.00 | 100.00 | 1.500 | – | – | 0 | 1.5 |
+
+<!-- end -->
+text <!-- end -->
+`, "\n")
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if again, err := Render(got, dir); err != nil || again != got {
+		t.Errorf("rendering twice changed the file (error %v)", err)
+	}
+}
+
+func TestRenderNamesTheMarkerThatIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"<!-- table: a -->\n": "has no",
+		"<!-- table: a -->\n<!-- table: a -->\n<!-- end -->\n": "before the next table",
+		"<!-- table: a colour=red -->\n<!-- end -->\n":         "unknown setting",
+		"<!-- table: absent -->\n<!-- end -->\n":               "absent.jsonl",
+		"<!-- table: a by=encoding\n-->\n<!-- end -->\n":       "does not end",
+		"<!-- table: -->\n<!-- end -->\n":                      "without a name",
+		"<!-- table: a split=validations -->\n<!-- end -->\n":  "validations",
+		"<!-- table: a by=encoding,seed -->\n<!-- end -->\n":   "seed",
+		"<!-- table: a by=encoding split= -->\nx\n<!-- end-->": "has no",
+	} {
+		if _, err := Render(text, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", text, err, want)
+		}
+	}
+}
