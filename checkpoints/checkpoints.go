@@ -1,0 +1,153 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package checkpoints saves and loads the whole state of a training run: every variable of a GoMLX store (weights,
+// optimizer moments, steps, averages, the random generator), its hyperparameters, and a free JSON value of the
+// caller (recipe, epoch, best metric, fingerprint of the data).
+//
+// A run directory holds one directory per checkpoint:
+//
+//	step-00000123/
+//	    variables.safetensors   every variable, by its path in the store
+//	    store.json              hyperparameters with their Go types; which variables do not train
+//	    MANIFEST.json           step, meta, and the size and SHA-256 of the two files above
+//
+// A checkpoint is written beside its final name, each file synced, the manifest last; then the directory is renamed.
+// A kill, a full disk or a power cut at any point therefore leaves either the whole new checkpoint or none of it, and
+// never touches an older one. [Latest] takes the newest checkpoint that is whole and says why it skipped the others;
+// [Checkpoint.Load] hashes again what it reads. The bytes depend on the state alone (no times, no host names), so two
+// runs in the same state write equal files.
+//
+//	unlock, err := checkpoints.Lock(dir) // one process per run directory
+//	saver := checkpoints.Saver{Dir: dir, Keep: 2}
+//	path, err := saver.Save(store, step, progress)
+//	…
+//	last, skipped, err := checkpoints.Latest(dir)
+//	if last != nil {
+//		err = json.Unmarshal(last.Meta, &progress)
+//		store.SetParams(last.Params)
+//		err = last.Load(store, nil)
+//	}
+//
+// The tensors are in the safetensors format (https://github.com/huggingface/safetensors), which other tools read; it
+// is little-endian, as is every platform that GoMLX runs on. The reader trusts nothing in a file: see [FormatError].
+package checkpoints
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/pkg/errors"
+)
+
+// Checkpoint is one whole checkpoint on disk, as [Open] and [Latest] verified it.
+type Checkpoint struct {
+	Path   string          // its directory
+	Step   int64           // the step it was saved at
+	Meta   json.RawMessage // what the caller gave to Save
+	Params map[string]any  // hyperparameters by path, with the Go types they had; for store.SetParams
+
+	frozen    map[string]bool // paths of the variables that do not train
+	variables fileRecord
+}
+
+// Open verifies the checkpoint in directory path, reading all of it once.
+func Open(path string) (*Checkpoint, error) {
+	m, err := readManifest(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{Path: path, Step: m.Step, Meta: m.Meta}
+	for _, record := range m.Files {
+		file := filepath.Join(path, record.Name)
+		if record.Name == storeName {
+			raw, err := readSmall(file)
+			if err != nil {
+				return nil, err
+			}
+			if err := record.check(file, int64(len(raw)), sha256.Sum256(raw)); err != nil {
+				return nil, err
+			}
+			if c.Params, c.frozen, err = decodeStore(file, raw); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		c.variables = record
+		if err := record.verify(file); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// verify hashes the file and compares it with its record; a wrong size is found without reading.
+func (r fileRecord) verify(file string) error {
+	f, size, err := openRegular(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if size != r.Size {
+		return r.check(file, size, [sha256.Size]byte{})
+	}
+	hash := sha256.New()
+	n, err := io.Copy(hash, f)
+	if err != nil {
+		return errors.Wrap(err, "checkpoints: reading")
+	}
+	return r.check(file, n, [sha256.Size]byte(hash.Sum(nil)))
+}
+
+// check compares what was read of a file with its record.
+func (r fileRecord) check(file string, size int64, sum [sha256.Size]byte) error {
+	if size != r.Size {
+		return &FormatError{File: file, Reason: fmt.Sprintf("%d bytes, its manifest says %d", size, r.Size)}
+	}
+	if hex.EncodeToString(sum[:]) != r.SHA256 {
+		return &FormatError{File: file, Reason: "the SHA-256 of its content is not the one in its manifest"}
+	}
+	return nil
+}
+
+// openRegular opens a file for reading and returns its size. Pipes and devices are refused before they are opened,
+// since opening one may block for ever.
+func openRegular(file string) (*os.File, int64, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, 0, errors.Wrap(err, "checkpoints")
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, &FormatError{File: file, Reason: "not a regular file"}
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, 0, errors.Wrap(err, "checkpoints")
+	}
+	if info, err = f.Stat(); err != nil { // of what was opened, in case the name changed hands
+		f.Close()
+		return nil, 0, errors.Wrap(err, "checkpoints")
+	}
+	return f, info.Size(), nil
+}
+
+// maxSmall bounds the JSON files of a checkpoint.
+const maxSmall = 16 << 20
+
+// readSmall reads a JSON file whole, at most maxSmall bytes of it.
+func readSmall(file string) ([]byte, error) {
+	f, size, err := openRegular(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > maxSmall {
+		return nil, &FormatError{File: file, Reason: fmt.Sprintf("%d bytes, at most %d are read", size, maxSmall)}
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxSmall))
+	return raw, errors.Wrap(err, "checkpoints: reading")
+}

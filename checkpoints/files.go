@@ -1,0 +1,116 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// fileOps are the changes to the file system that saving makes. Tests put a layer in their place that fails, tears
+// or forgets any one of them.
+type fileOps interface {
+	Mkdir(path string) error
+	Create(path string) (file, error) // fails if path exists
+	SyncDir(path string) error
+	Rename(from, to string) error
+	RemoveAll(path string) error
+}
+
+// file is a file being written.
+type file interface {
+	io.Writer
+	Sync() error
+	Close() error
+}
+
+// osFiles is the real file system.
+type osFiles struct{}
+
+func (osFiles) Mkdir(path string) error      { return os.Mkdir(path, 0o755) }
+func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
+func (osFiles) RemoveAll(path string) error  { return os.RemoveAll(path) }
+
+func (osFiles) Create(path string) (file, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+}
+
+// SyncDir makes the names in a directory durable. Windows does so by itself and refuses to sync a directory.
+func (osFiles) SyncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// makeDirs creates dir and its parents, each durable in the one above.
+func makeDirs(files fileOps, dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDirs(files, parent); err != nil {
+			return err
+		}
+	}
+	if err := files.Mkdir(dir); err != nil && !os.IsExist(err) {
+		return err
+	}
+	return files.SyncDir(parent)
+}
+
+// writeFile creates a file, writes and syncs it, and returns its record. An error leaves the file as it was then.
+func writeFile(files fileOps, path string, write func(io.Writer) error) (r fileRecord, err error) {
+	f, err := files.Create(path)
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		if closeErr := f.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	counted := &hashingWriter{w: f, sum: sha256.New()}
+	buffered := bufio.NewWriterSize(counted, 1<<16)
+	if err := write(buffered); err != nil {
+		return r, err
+	}
+	if err := buffered.Flush(); err != nil {
+		return r, err
+	}
+	if err := f.Sync(); err != nil {
+		return r, err
+	}
+	return fileRecord{filepath.Base(path), counted.n, hex.EncodeToString(counted.sum.Sum(nil))}, nil
+}
+
+// hashingWriter counts and hashes what goes to w.
+type hashingWriter struct {
+	w   io.Writer
+	n   int64
+	sum interface {
+		io.Writer
+		Sum([]byte) []byte
+	}
+}
+
+func (h *hashingWriter) Write(p []byte) (int, error) {
+	n, err := h.w.Write(p)
+	h.n += int64(n)
+	h.sum.Write(p[:n])
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}

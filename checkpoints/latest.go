@@ -1,0 +1,105 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/pkg/errors"
+)
+
+// dirName is the name of a checkpoint directory: its step, and which attempt at that step it is. A step is saved a
+// second time when a run went on from an older checkpoint; the earlier directory is never overwritten.
+type dirName struct {
+	step      int64
+	attempt   int
+	temporary bool // still being written, or left by a process that was killed
+}
+
+var dirPattern = regexp.MustCompile(`^step-(\d{8,18})(?:\.(\d{1,6}))?(\.tmp-\d+)?$`)
+
+// String is the final name, without the mark of a temporary directory.
+func (n dirName) String() string {
+	if n.attempt == 0 {
+		return fmt.Sprintf("step-%08d", n.step)
+	}
+	return fmt.Sprintf("step-%08d.%d", n.step, n.attempt)
+}
+
+// parseName tells names that Save gives from all others.
+func parseName(base string) (n dirName, ok bool) {
+	match := dirPattern.FindStringSubmatch(base)
+	if match == nil {
+		return n, false
+	}
+	n.step, _ = strconv.ParseInt(match[1], 10, 64) // at most 18 digits: it fits
+	n.attempt, _ = strconv.Atoi(match[2])
+	n.temporary = match[3] != ""
+	return n, n.String()+match[3] == base
+}
+
+// listNames returns the checkpoint directories of dir, newest first, and the temporary ones after them.
+func listNames(dir string) (whole, temporary []string, err error) {
+	listed, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, errors.Wrap(err, "checkpoints")
+	}
+	var names []dirName
+	for _, entry := range listed {
+		switch n, ok := parseName(entry.Name()); {
+		case ok && n.temporary:
+			temporary = append(temporary, filepath.Join(dir, entry.Name()))
+		case ok:
+			names = append(names, n)
+		}
+	}
+	slices.SortFunc(names, func(a, b dirName) int {
+		return cmp.Or(cmp.Compare(b.step, a.step), cmp.Compare(b.attempt, a.attempt))
+	})
+	for _, n := range names {
+		whole = append(whole, filepath.Join(dir, n.String()))
+	}
+	return whole, temporary, nil
+}
+
+// Skipped is a checkpoint that [Latest] passed over.
+type Skipped struct {
+	Path string
+	Err  error // why
+}
+
+// String is one line for the user.
+func (s Skipped) String() string { return fmt.Sprintf("%s skipped: %v", s.Path, s.Err) }
+
+// Latest returns the newest whole checkpoint of a run directory, nil if there is none, and what it skipped: newer
+// checkpoints that are damaged, and directories that a killed process left half-written. It fails only when dir
+// itself cannot be read; a directory that does not exist holds no checkpoint.
+//
+// A caller that gets no checkpoint but skipped ones should say so rather than silently begin again.
+func Latest(dir string) (*Checkpoint, []Skipped, error) {
+	names, temporary, err := listNames(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var skipped []Skipped
+	for _, path := range temporary {
+		skipped = append(skipped, Skipped{path, errors.New("unfinished: its writer ended before it was whole")})
+	}
+	for _, path := range names {
+		c, err := Open(path)
+		if err == nil {
+			return c, skipped, nil
+		}
+		skipped = append(skipped, Skipped{path, err})
+	}
+	return nil, skipped, nil
+}

@@ -1,0 +1,33 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+	"github.com/pkg/errors"
+)
+
+// lockName is the lock file of a run directory. It stays when the lock is given back: removing it would let two
+// processes hold locks on two files of one name.
+const lockName = ".lock"
+
+// Lock takes the run directory, creating it when absent, for this process until unlock is called or the process
+// ends. It does not wait: a directory in use is an error.
+func Lock(dir string) (unlock func() error, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, errors.Wrap(err, "checkpoints: run directory")
+	}
+	lock := flock.New(filepath.Join(dir, lockName))
+	locked, err := lock.TryLock()
+	if err != nil {
+		return nil, errors.Wrapf(err, "checkpoints: locking %s", dir)
+	}
+	if !locked {
+		return nil, errors.Errorf("checkpoints: run directory %s is in use by another process: "+
+			"stop that one or choose another directory", dir)
+	}
+	return lock.Unlock, nil
+}

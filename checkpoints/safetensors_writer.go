@@ -1,0 +1,94 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/pkg/errors"
+)
+
+// namedTensor is a tensor and its name in a file.
+type namedTensor struct {
+	name  string
+	value *tensors.Tensor
+}
+
+// writeSafetensors writes the tensors widest type first, then by name, after a header padded to 8 bytes: so every
+// tensor is aligned to its elements although the format allows no hole, and equal tensors give equal files.
+func writeSafetensors(w io.Writer, named []namedTensor) error {
+	named = slices.Clone(named)
+	slices.SortFunc(named, func(a, b namedTensor) int {
+		return cmp.Or(cmp.Compare(b.value.DType().Size(), a.value.DType().Size()), cmp.Compare(a.name, b.name))
+	})
+	if len(named) > maxTensors {
+		return errors.Errorf("checkpoints: %d tensors, at most %d fit in a file", len(named), maxTensors)
+	}
+	header := bytes.NewBufferString("{")
+	var at int64
+	for i, t := range named {
+		dtype, ok := safetensorsName(t.value.DType())
+		if !ok {
+			return errors.Errorf("checkpoints: tensor %q: safetensors has no type for %s", t.name, t.value.DType())
+		}
+		if t.value.Rank() > maxRank || len(t.name) > maxName/6 || !utf8.ValidString(t.name) { // \u0001 takes six
+			return errors.Errorf("checkpoints: tensor %q: want a UTF-8 name of at most %d bytes and rank at most %d",
+				t.name, maxName/6, maxRank)
+		}
+		name, _ := json.Marshal(t.name) // a string always encodes, and so do numbers; dims are [], never null
+		dims, _ := json.Marshal(append([]int{}, t.value.Shape().Dimensions...))
+		if i > 0 {
+			header.WriteByte(',')
+		}
+		end := at + t.value.ByteSize()
+		fmt.Fprintf(header, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, name, dtype, dims, at, end)
+		at = end
+	}
+	header.WriteByte('}')
+	for header.Len()%8 != 0 {
+		header.WriteByte(' ')
+	}
+	if err := binary.Write(w, binary.LittleEndian, uint64(header.Len())); err != nil {
+		return err
+	}
+	if _, err := header.WriteTo(w); err != nil {
+		return err
+	}
+	for _, t := range named {
+		if err := writeBytes(w, t.value); err != nil {
+			return errors.WithMessagef(err, "tensor %q", t.name)
+		}
+	}
+	return nil
+}
+
+// writeBytes writes the elements of a tensor, fetching them from the device if that is where they are.
+func writeBytes(w io.Writer, t *tensors.Tensor) error {
+	if t.ByteSize() == 0 {
+		return nil
+	}
+	var writeErr error
+	err := t.ConstBytes(func(data []byte) { _, writeErr = w.Write(data) })
+	if err == nil {
+		err = writeErr
+	}
+	return err
+}
+
+func safetensorsName(dtype dtypes.DType) (string, bool) {
+	for _, known := range safetensorsDTypes {
+		if known.dtype == dtype {
+			return known.name, true
+		}
+	}
+	return "", false
+}

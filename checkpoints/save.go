@@ -1,0 +1,186 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/pkg/errors"
+)
+
+// Saver writes checkpoints into one run directory. No other process may write there meanwhile: see [Lock].
+type Saver struct {
+	Dir  string                     // the run directory, created when absent
+	Keep int                        // how many checkpoints stay, the new one included; 0 is all
+	Omit func(variable string) bool // paths to leave out, such as a data set on the device; nil is none
+
+	files fileOps // nil is the file system
+}
+
+// Save writes the state of the store as the checkpoint of a step, with meta as JSON, and then removes older
+// checkpoints beyond Keep. It returns the directory of the new checkpoint.
+//
+// On an error with an empty path nothing was saved, what was written is removed and every earlier checkpoint is
+// untouched. On an error with a path the checkpoint is whole, but may not outlive a power cut, or an older one could
+// not be removed.
+func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err error) {
+	files := s.files
+	if files == nil {
+		files = osFiles{}
+	}
+	if step < 0 || step >= 1e18 {
+		return "", errors.Errorf("checkpoints: step %d", step)
+	}
+	metaJSON, err := json.Marshal(meta)
+	if err != nil {
+		return "", errors.Wrap(err, "checkpoints: meta")
+	}
+	named, frozen, err := s.collect(store)
+	if err != nil {
+		return "", err
+	}
+	storeJSON, err := encodeStore(store, frozen)
+	if err != nil {
+		return "", err
+	}
+
+	dir := filepath.Clean(s.Dir)
+	if err := makeDirs(files, dir); err != nil {
+		return "", errors.Wrap(err, "checkpoints: run directory")
+	}
+	names, leftovers, err := listNames(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, leftover := range leftovers {
+		_ = files.RemoveAll(leftover) // of a killed process; if it stays, Latest will name it
+	}
+	name := dirName{step: step}
+	for slices.Contains(names, filepath.Join(dir, name.String())) {
+		name.attempt++
+	}
+	final := filepath.Join(dir, name.String())
+	temporary := fmt.Sprintf("%s.tmp-%d", final, os.Getpid())
+	if err := writeCheckpoint(files, temporary, final, manifest{
+		Format: formatName, Version: formatVersion, Step: step, Meta: metaJSON,
+	}, named, storeJSON); err != nil {
+		_ = files.RemoveAll(temporary)
+		return "", errors.Wrapf(err, "checkpoints: saving %s", final)
+	}
+	if err := files.SyncDir(dir); err != nil {
+		return final, errors.Wrapf(err, "checkpoints: saving %s", final)
+	}
+	return final, s.removeOld(files, name)
+}
+
+// collect returns the variables to save and the paths of those that do not train.
+func (s Saver) collect(store *model.Store) (named []namedTensor, frozen []string, err error) {
+	for v := range store.IterVariables() {
+		if s.Omit != nil && s.Omit(v.Path()) {
+			continue
+		}
+		if !v.HasValue() {
+			return nil, nil, errors.Errorf("checkpoints: variable %q has no value yet: save after the first step, "+
+				"or omit it", v.Path())
+		}
+		value, err := v.Value()
+		if err != nil {
+			return nil, nil, errors.WithMessagef(err, "checkpoints: variable %q", v.Path())
+		}
+		named = append(named, namedTensor{v.Path(), value})
+		if !v.Trainable {
+			frozen = append(frozen, v.Path())
+		}
+	}
+	slices.Sort(frozen)
+	return named, frozen, nil
+}
+
+// writeCheckpoint writes and syncs the files of a checkpoint, the manifest last, and gives it its final name.
+func writeCheckpoint(files fileOps, temporary, final string, m manifest, named []namedTensor, storeJSON []byte) error {
+	if err := files.Mkdir(temporary); err != nil {
+		return err
+	}
+	variables, err := writeFile(files, filepath.Join(temporary, variablesName), func(w io.Writer) error {
+		return writeSafetensors(w, named)
+	})
+	if err != nil {
+		return err
+	}
+	storeRecord, err := writeFile(files, filepath.Join(temporary, storeName), func(w io.Writer) error {
+		_, err := w.Write(storeJSON)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	m.Files = []fileRecord{variables, storeRecord}
+	raw, err := m.seal()
+	if err != nil {
+		return err
+	}
+	if _, err := writeFile(files, filepath.Join(temporary, manifestName), func(w io.Writer) error {
+		_, err := w.Write(raw)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := files.SyncDir(temporary); err != nil {
+		return err
+	}
+	return files.Rename(temporary, final)
+}
+
+// removeOld removes the checkpoints before the one just saved that exceed Keep. Only directories whose manifest is
+// whole are counted and removed: the seal proves that Save wrote them. Damaged ones stay, for someone to look at.
+func (s Saver) removeOld(files fileOps, saved dirName) error {
+	if s.Keep <= 0 {
+		return nil
+	}
+	dir := filepath.Clean(s.Dir)
+	names, _, err := listNames(dir)
+	if err != nil {
+		return err
+	}
+	at := slices.Index(names, filepath.Join(dir, saved.String()))
+	if at < 0 {
+		return errors.Errorf("checkpoints: %s was removed by someone else while it was saved", saved)
+	}
+	var failed []string
+	kept := 1
+	for _, path := range names[at+1:] {
+		m, err := readManifest(path)
+		if err != nil {
+			continue
+		}
+		if kept < s.Keep && m.sizesMatch(path) {
+			kept++
+			continue
+		}
+		if err := files.RemoveAll(path); err != nil {
+			failed = append(failed, err.Error())
+		}
+	}
+	if len(failed) > 0 {
+		return errors.Errorf("checkpoints: removing old ones: %s", strings.Join(failed, "; "))
+	}
+	return nil
+}
+
+// sizesMatch is the cheap part of Open: it finds a truncated file, so that it does not take a whole one's place.
+func (m manifest) sizesMatch(path string) bool {
+	for _, record := range m.Files {
+		info, err := os.Stat(filepath.Join(path, record.Name))
+		if err != nil || info.Size() != record.Size {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,313 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// randomTensor fills a tensor of any type with random bits, NaNs and all; bools with 0 and 1.
+func randomTensor(rng *rand.Rand, dtype dtypes.DType, dims ...int) *tensors.Tensor {
+	t := tensors.FromShape(shapes.Make(dtype, dims...))
+	err := t.MutableBytes(func(data []byte) {
+		for i := range data {
+			data[i] = byte(rng.Uint32())
+			if dtype == dtypes.Bool {
+				data[i] &= 1
+			}
+		}
+	})
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// bytesOf copies the bytes of a tensor.
+func bytesOf(t testing.TB, x *tensors.Tensor) []byte {
+	t.Helper()
+	var out []byte
+	if err := x.ConstBytes(func(data []byte) { out = bytes.Clone(data) }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// newStore returns a store with one variable of every type and some of awkward shapes.
+func newStore(t testing.TB, seed uint64) *model.Store {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	store := model.NewStore()
+	create := func(path string, value *tensors.Tensor, trainable bool) {
+		v, err := store.CreateVariable(path, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.SetTrainable(trainable)
+	}
+	for i, known := range safetensorsDTypes {
+		create("/vit/block_"+known.name+"/weights", randomTensor(rng, known.dtype, 2, 3, 5+i), i%2 == 0)
+	}
+	create("/scalar", randomTensor(rng, dtypes.Float32), true)
+	create("/empty", tensors.FromShape(shapes.Make(dtypes.Float64, 3, 0)), true)
+	create("/näme \"quoted\" <x>", randomTensor(rng, dtypes.BFloat16, 7), true)
+	create("/"+model.RNGStateVariableName, randomTensor(rng, dtypes.Uint64, 3), false)
+	create("/data/images", randomTensor(rng, dtypes.Uint8, 11, 2), false)
+	return store
+}
+
+func isData(path string) bool { return strings.HasPrefix(path, "/data/") }
+
+// sameVariables fails unless both stores hold the same variables: paths, shapes, bits and whether they train.
+func sameVariables(t *testing.T, got, want *model.Store, omit func(string) bool) {
+	t.Helper()
+	gotVars, wantVars := variablesOf(got, omit), variablesOf(want, omit)
+	if len(gotVars) != len(wantVars) {
+		t.Errorf("%d variables, want %d", len(gotVars), len(wantVars))
+	}
+	for path, w := range wantVars {
+		g := gotVars[path]
+		if g == nil {
+			t.Errorf("%s is missing", path)
+			continue
+		}
+		if !g.Shape().Equal(w.Shape()) || g.Trainable != w.Trainable {
+			t.Errorf("%s: %s trainable=%t, want %s trainable=%t", path, g.Shape(), g.Trainable, w.Shape(), w.Trainable)
+		}
+		if !bytes.Equal(bytesOf(t, g.MustValue()), bytesOf(t, w.MustValue())) {
+			t.Errorf("%s: other bits", path)
+		}
+	}
+}
+
+func save(t testing.TB, s Saver, store *model.Store, step int64, meta any) string {
+	t.Helper()
+	path, err := s.Save(store, step, meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func latest(t testing.TB, dir string) (*Checkpoint, []Skipped) {
+	t.Helper()
+	c, skipped, err := Latest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, skipped
+}
+
+func TestEveryTypeComesBackBitForBit(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "runs", "first")
+	want := newStore(t, 1)
+	save(t, Saver{Dir: dir, Omit: isData}, want, 123, map[string]any{"epoch": 4, "best": 0.5})
+	c, skipped := latest(t, dir)
+	if c == nil || len(skipped) > 0 || c.Step != 123 || filepath.Base(c.Path) != "step-00000123" {
+		t.Fatalf("latest: %+v, skipped %v", c, skipped)
+	}
+	if string(c.Meta) != `{"best":0.5,"epoch":4}` {
+		t.Errorf("meta %s", c.Meta)
+	}
+
+	fresh := model.NewStore()
+	if err := c.Load(fresh, nil); err != nil {
+		t.Fatal(err)
+	}
+	sameVariables(t, fresh, want, isData)
+	if v := fresh.GetVariable("/data/images"); v != nil {
+		t.Error("an omitted variable was saved")
+	}
+
+	built := newStore(t, 2) // the same model with other values, its flags all wrong
+	data := bytesOf(t, built.GetVariable("/data/images").MustValue())
+	for v := range built.IterVariables() {
+		v.SetTrainable(!v.Trainable)
+	}
+	if err := c.Load(built, isData); err != nil {
+		t.Fatal(err)
+	}
+	sameVariables(t, built, want, isData)
+	if !bytes.Equal(data, bytesOf(t, built.GetVariable("/data/images").MustValue())) {
+		t.Error("an omitted variable was changed")
+	}
+	if err := c.Check(built, isData); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnlyTheGeneratorStateInTheStoreStillCountsAsFresh(t *testing.T) {
+	dir := t.TempDir()
+	want := newStore(t, 1)
+	save(t, Saver{Dir: dir}, want, 1, nil)
+	store := model.NewStore()
+	if err := store.SetRNGStateFromSeed(42); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := latest(t, dir)
+	if err := c.Load(store, nil); err != nil {
+		t.Fatal(err)
+	}
+	sameVariables(t, store, want, nil)
+}
+
+func TestEqualStatesGiveEqualFiles(t *testing.T) {
+	dir := t.TempDir()
+	a := save(t, Saver{Dir: filepath.Join(dir, "a")}, newStore(t, 1), 7, "meta")
+	b := save(t, Saver{Dir: filepath.Join(dir, "b")}, newStore(t, 1), 7, "meta")
+	for _, name := range []string{variablesName, storeName, manifestName} {
+		inA, errA := os.ReadFile(filepath.Join(a, name))
+		inB, errB := os.ReadFile(filepath.Join(b, name))
+		if errA != nil || errB != nil || !bytes.Equal(inA, inB) {
+			t.Errorf("%s differs (%v, %v)", name, errA, errB)
+		}
+	}
+}
+
+func TestHyperparametersComeBackWithTheirTypes(t *testing.T) {
+	want := map[string]any{
+		"/learning_rate": 1e-3, "/epochs": 120, "/initializer_seed": int64(math.MaxInt64), "/flag": true,
+		"/vit/width": uint64(math.MaxUint64), "/dtype": "bfloat16", "/vit/drop": float32(0.1), "/u8": uint8(255),
+		"/sizes": []int{3, 5, 7}, "/rates": []float64{0.1, 1e300}, "/names": []string{"a", "b <c>\uFFFD"},
+		"/limit": math.Inf(1), "/low": float32(math.Inf(-1)), "/nothing": []int64(nil),
+	}
+	dir := t.TempDir()
+	store := model.NewStore()
+	store.SetParams(want)
+	save(t, Saver{Dir: dir}, store, 0, nil)
+	c, _ := latest(t, dir)
+	if !reflect.DeepEqual(c.Params, want) {
+		t.Errorf("got %#v\nwant %#v", c.Params, want)
+	}
+	rebuilt := model.NewStore()
+	rebuilt.SetParams(c.Params)
+	if got := model.GetParamOr(rebuilt.Scope("/vit"), "width", uint64(0)); got != math.MaxUint64 {
+		t.Errorf("width %d", got)
+	}
+
+	store.SetParam("/nan", math.NaN())
+	save(t, Saver{Dir: dir}, store, 1, nil)
+	if c, _ := latest(t, dir); !math.IsNaN(c.Params["/nan"].(float64)) {
+		t.Errorf("NaN came back as %v", c.Params["/nan"])
+	}
+}
+
+func TestWhatCannotBeSavedIsNamed(t *testing.T) {
+	withParam := func(value any) *model.Store {
+		store := model.NewStore()
+		store.SetParam("/vit/strange", value)
+		return store
+	}
+	withVariable := func(path string, value *tensors.Tensor) *model.Store {
+		store := model.NewStore()
+		if _, err := store.CreateVariable(path, value); err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	uninitialised := model.NewStore()
+	uninitialised.VariableWithShape("/head/weights", shapes.Make(dtypes.Float32, 2), nil)
+	for _, c := range []struct {
+		name  string
+		store *model.Store
+		step  int64
+		meta  any
+		want  string
+	}{
+		{"function", withParam(func() {}), 1, nil, "/vit/strange"},
+		{"nil", withParam(nil), 1, nil, "/vit/strange"},
+		{"not UTF-8", withParam("\xff"), 1, nil, "/vit/strange"},
+		{"complex variable", withVariable("/c", tensors.FromValue(complex64(1))), 1, nil, `"/c"`},
+		{"path not UTF-8", withVariable("/c\xff", tensors.FromValue(1.0)), 1, nil, `"/c\xff"`},
+		{"no value", uninitialised, 1, nil, "/head/weights"},
+		{"negative step", model.NewStore(), -1, nil, "step -1"},
+		{"meta", model.NewStore(), 1, func() {}, "meta"},
+	} {
+		dir := t.TempDir()
+		path, err := Saver{Dir: dir}.Save(c.store, c.step, c.meta)
+		if err == nil || path != "" || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %q, %v", c.name, path, err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s: left %v", c.name, left)
+		}
+	}
+}
+
+func TestOnlyOlderCheckpointsOfOursBeyondKeepAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	store := newStore(t, 1)
+	saver := Saver{Dir: dir, Keep: 2}
+	for _, name := range []string{"step-00000001", "step-5", "notes", "step-00000002.tmp-x"} { // not of our making
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "step-00000003.tmp-77"), 0o755); err != nil { // as a killed Save leaves it
+		t.Fatal(err)
+	}
+	for _, step := range []int64{10, 20, 40, 30, 40, 123456789} {
+		save(t, saver, store, step, nil)
+	}
+	listed, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range listed {
+		got = append(got, entry.Name())
+	}
+	want := []string{"notes", "step-00000001", "step-00000002.tmp-x", "step-00000040.1", "step-123456789", "step-5"}
+	if !slices.Equal(got, want) {
+		t.Errorf("left %q, want %q", got, want)
+	}
+	c, skipped := latest(t, dir)
+	if c == nil || c.Step != 123456789 || len(skipped) != 0 {
+		t.Errorf("latest %+v, skipped %v", c, skipped)
+	}
+}
+
+func TestATruncatedCheckpointDoesNotTakeAWholeOnesPlace(t *testing.T) {
+	dir := t.TempDir()
+	store := newStore(t, 1)
+	save(t, Saver{Dir: dir}, store, 1, nil)
+	damaged := save(t, Saver{Dir: dir}, store, 2, nil)
+	if err := os.Truncate(filepath.Join(damaged, variablesName), 100); err != nil {
+		t.Fatal(err)
+	}
+	save(t, Saver{Dir: dir, Keep: 2}, store, 3, nil)
+	whole, _, err := listNames(dir)
+	if err != nil || len(whole) != 2 || filepath.Base(whole[1]) != "step-00000001" {
+		t.Errorf("left %q, %v", whole, err)
+	}
+}
+
+func TestMetaIsFreeJSON(t *testing.T) {
+	type progress struct {
+		Epoch int
+		Best  float64
+		Note  string
+	}
+	want := progress{3, 0.1234567890123, "a <b> & \u2028 \"c\"\n"}
+	dir := t.TempDir()
+	save(t, Saver{Dir: dir}, model.NewStore(), 5, want)
+	c, _ := latest(t, dir)
+	var got progress
+	if err := json.Unmarshal(c.Meta, &got); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}

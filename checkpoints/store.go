@@ -1,0 +1,133 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/pkg/errors"
+)
+
+// storeFile is store.json: what a store holds besides its tensors.
+type storeFile struct {
+	Params []param  `json:"params"`
+	Frozen []string `json:"frozen"` // variables that do not train; among them the random generator's state
+}
+
+// param is one hyperparameter. JSON has one kind of number and GoMLX looks at the Go type, so the type is written too.
+type param struct {
+	Path  string          `json:"path"`
+	Type  string          `json:"type"`
+	Value json.RawMessage `json:"value"`
+}
+
+// paramTypes are the types a hyperparameter can have, by the name in the file.
+var paramTypes = typesByName(
+	false, "", 0, int8(0), int16(0), int32(0), int64(0), uint(0), uint8(0), uint16(0), uint32(0), uint64(0),
+	float32(0), float64(0), []bool{}, []string{}, []int{}, []int32{}, []int64{}, []float32{}, []float64{},
+)
+
+func typesByName(values ...any) map[string]reflect.Type {
+	types := map[string]reflect.Type{}
+	for _, value := range values {
+		types[reflect.TypeOf(value).String()] = reflect.TypeOf(value)
+	}
+	return types
+}
+
+// encodeStore writes store.json; the order of the parameters is the store's, by scope and key.
+func encodeStore(store *model.Store, frozen []string) ([]byte, error) {
+	contents := storeFile{Params: []param{}, Frozen: frozen}
+	for path, value := range store.IterParams() {
+		t := reflect.TypeOf(value)
+		if t == nil || paramTypes[t.String()] != t {
+			return nil, errors.Errorf("checkpoints: hyperparameter %q: type %T cannot be saved", path, value)
+		}
+		raw, err := encodeParam(value)
+		if err != nil {
+			return nil, errors.WithMessagef(err, "checkpoints: hyperparameter %q", path)
+		}
+		contents.Params = append(contents.Params, param{path, t.String(), raw})
+	}
+	raw, err := json.MarshalIndent(contents, "", "  ")
+	if err == nil && len(raw) > maxSmall {
+		err = errors.Errorf("%d bytes of hyperparameters, at most %d are read", len(raw), maxSmall)
+	}
+	return append(raw, '\n'), errors.WithMessage(err, "checkpoints")
+}
+
+// decodeStore reads store.json.
+func decodeStore(file string, raw []byte) (params map[string]any, frozen map[string]bool, err error) {
+	var contents storeFile
+	if err := json.Unmarshal(raw, &contents); err != nil {
+		return nil, nil, &FormatError{File: file, Reason: err.Error()}
+	}
+	params = map[string]any{}
+	for _, p := range contents.Params {
+		value, err := decodeParam(p)
+		if err != nil {
+			return nil, nil, &FormatError{File: file, Reason: fmt.Sprintf("hyperparameter %q: %v", p.Path, err)}
+		}
+		params[p.Path] = value
+	}
+	frozen = map[string]bool{}
+	for _, path := range contents.Frozen {
+		frozen[path] = true
+	}
+	return params, frozen, nil
+}
+
+// encodeParam writes a value as JSON; what JSON has no number for is written as the string strconv reads.
+func encodeParam(value any) (json.RawMessage, error) {
+	if f, ok := nonFinite(value); ok {
+		value = strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	raw, err := json.Marshal(value)
+	if err == nil && bytes.Contains(raw, []byte(`\ufffd`)) { // what encoding/json makes of bytes that are not UTF-8
+		err = errors.New("a string that is not UTF-8")
+	}
+	return raw, err
+}
+
+func decodeParam(p param) (any, error) {
+	t, ok := paramTypes[p.Type]
+	if !ok {
+		return nil, errors.Errorf("unknown type %q", p.Type)
+	}
+	value := reflect.New(t)
+	if kind := t.Kind(); (kind == reflect.Float32 || kind == reflect.Float64) && bytes.HasPrefix(p.Value, []byte{'"'}) {
+		var text string
+		if err := json.Unmarshal(p.Value, &text); err != nil {
+			return nil, err
+		}
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, err
+		}
+		value.Elem().SetFloat(f)
+		return value.Elem().Interface(), nil
+	}
+	if err := json.Unmarshal(p.Value, value.Interface()); err != nil {
+		return nil, err
+	}
+	return value.Elem().Interface(), nil
+}
+
+// nonFinite returns a float parameter that is NaN or infinite.
+func nonFinite(value any) (f float64, ok bool) {
+	switch v := value.(type) {
+	case float32:
+		f = float64(v)
+	case float64:
+		f = v
+	default:
+		return 0, false
+	}
+	return f, math.IsNaN(f) || math.IsInf(f, 0)
+}
