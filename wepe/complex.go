@@ -1,0 +1,65 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// ComplexNode is a complex tensor as two real ones of equal shape. The pure-Go and ONNX backends have no complex numbers,
+// and a pair differentiates by the ordinary real rules.
+type ComplexNode struct{ Re, Im *Node }
+
+func (a ComplexNode) add(b ComplexNode) ComplexNode {
+	return ComplexNode{Add(a.Re, b.Re), Add(a.Im, b.Im)}
+}
+
+func (a ComplexNode) sub(b ComplexNode) ComplexNode {
+	return ComplexNode{Sub(a.Re, b.Re), Sub(a.Im, b.Im)}
+}
+
+func (a ComplexNode) mul(b ComplexNode) ComplexNode {
+	return ComplexNode{
+		Sub(Mul(a.Re, b.Re), Mul(a.Im, b.Im)),
+		Add(Mul(a.Re, b.Im), Mul(a.Im, b.Re)),
+	}
+}
+
+// square is mul(a, a) without the cancellation of Re² - Im².
+func (a ComplexNode) square() ComplexNode {
+	return ComplexNode{Mul(Sub(a.Re, a.Im), Add(a.Re, a.Im)), MulScalar(Mul(a.Re, a.Im), 2)}
+}
+
+// times multiplies by a real node that broadcasts.
+func (a ComplexNode) times(x *Node) ComplexNode { return ComplexNode{Mul(a.Re, x), Mul(a.Im, x)} }
+
+// scale multiplies by a real constant.
+func (a ComplexNode) scale(x float64) ComplexNode {
+	return ComplexNode{MulScalar(a.Re, x), MulScalar(a.Im, x)}
+}
+
+// norm2 is |a|².
+func (a ComplexNode) norm2() *Node { return Add(Square(a.Re), Square(a.Im)) }
+
+// inverse is 1/a given |a|² (or a floored |a|², which keeps the result finite at a = 0).
+func (a ComplexNode) inverse(norm2 *Node) ComplexNode {
+	return ComplexNode{Div(a.Re, norm2), Neg(Div(a.Im, norm2))}
+}
+
+// expand appends an axis of size 1, against which rows or terms broadcast.
+func (a ComplexNode) expand() ComplexNode {
+	return ComplexNode{InsertAxes(a.Re, -1), InsertAxes(a.Im, -1)}
+}
+
+// sumLast sums over the last axis.
+func (a ComplexNode) sumLast() ComplexNode {
+	return ComplexNode{ReduceSum(a.Re, -1), ReduceSum(a.Im, -1)}
+}
+
+// zeros is 0 in a's shape.
+func zeros(a ComplexNode) ComplexNode { return ComplexNode{ZerosLike(a.Re), ZerosLike(a.Im)} }
+
+// where selects element by element (or everything, for a scalar condition); a and b have one shape.
+func where(condition *Node, a, b ComplexNode) ComplexNode {
+	return ComplexNode{Where(condition, a.Re, b.Re), Where(condition, a.Im, b.Im)}
+}

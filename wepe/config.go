@@ -1,0 +1,199 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// Config is an encoder in the making: start with New, set what differs from the defaults, end with Done.
+type Config struct {
+	scope               *model.Scope
+	rows, cols, width   int
+	prefix              int
+	mode                Mode
+	projection          Projection
+	dropout             float64
+	derivative          bool
+	omega1, omega3      float64 // omega3 = 0: the mode's
+	g2, g3              float64 // both 0: the half-periods above
+	alphaU, alphaV      float64
+	alphaScale, betaPos float64
+	learnLattice        bool
+	learnAlphaScale     bool
+	learnBetaPos        bool
+	evaluation          string // "": the mode's
+	sum                 LatticeSum
+	dtype               dtypes.DType // of the encoding and its variables
+}
+
+// New starts the encoder of a rows × cols patch grid for tokens of the given width, in Paper mode. Its variables will
+// live in scope/wepe.
+func New(scope *model.Scope, rows, cols, width int) *Config {
+	return &Config{
+		scope: scope, rows: rows, cols: cols, width: width,
+		mode: Paper, projection: Linear, dropout: DefaultDropout, derivative: true,
+		omega1: weierstrass.OmegaSquare, alphaU: DefaultSpan, alphaV: DefaultSpan,
+		alphaScale: DefaultAlphaScale, betaPos: DefaultBetaPos,
+		learnLattice: true, learnAlphaScale: true, learnBetaPos: true,
+		sum: DefaultLatticeSum(), dtype: dtypes.Float32,
+	}
+}
+
+// FromScope takes over every hyperparameter (constants Param…) that is set in the scope or above it.
+func (c *Config) FromScope() *Config {
+	s := c.scope
+	c.mode = Mode(model.GetParamOr(s, ParamMode, string(c.mode)))
+	c.projection = Projection(model.GetParamOr(s, ParamProjection, string(c.projection)))
+	c.dropout = model.GetParamOr(s, ParamDropout, c.dropout)
+	c.derivative = model.GetParamOr(s, ParamDerivative, c.derivative)
+	c.omega1 = model.GetParamOr(s, ParamOmega1, c.omega1)
+	c.omega3 = model.GetParamOr(s, ParamOmega3, c.omega3)
+	c.g2 = model.GetParamOr(s, ParamG2, c.g2)
+	c.g3 = model.GetParamOr(s, ParamG3, c.g3)
+	c.learnLattice = model.GetParamOr(s, ParamLearnLattice, c.learnLattice)
+	c.alphaU = model.GetParamOr(s, ParamAlphaU, c.alphaU)
+	c.alphaV = model.GetParamOr(s, ParamAlphaV, c.alphaV)
+	c.alphaScale = model.GetParamOr(s, ParamAlphaScale, c.alphaScale)
+	c.learnAlphaScale = model.GetParamOr(s, ParamLearnAlphaScale, c.learnAlphaScale)
+	c.betaPos = model.GetParamOr(s, ParamBetaPos, c.betaPos)
+	c.learnBetaPos = model.GetParamOr(s, ParamLearnBetaPos, c.learnBetaPos)
+	c.evaluation = model.GetParamOr(s, ParamEvaluation, c.evaluation)
+	c.sum.Cut = model.GetParamOr(s, ParamSumCut, c.sum.Cut)
+	return c
+}
+
+// WithPrefix sets the number of tokens in front of the patches (class token, registers); each gets a learned vector of
+// its own. Default 0.
+func (c *Config) WithPrefix(tokens int) *Config { c.prefix = tokens; return c }
+
+// WithMode sets the mode, default Paper. See ParamMode.
+func (c *Config) WithMode(mode Mode) *Config { c.mode = mode; return c }
+
+// WithProjection sets the projection, default Linear. See ParamProjection.
+func (c *Config) WithProjection(projection Projection) *Config { c.projection = projection; return c }
+
+// WithDropout sets the dropout rate of the MLP projection, default DefaultDropout. See ParamDropout.
+func (c *Config) WithDropout(rate float64) *Config { c.dropout = rate; return c }
+
+// UseDerivative says whether ℘′ joins ℘ in the features, default true. See ParamDerivative.
+func (c *Config) UseDerivative(use bool) *Config { c.derivative = use; return c }
+
+// WithHalfPeriods sets ω1 and the initial ω3′, default weierstrass.OmegaSquare and 0 (the mode's). See ParamOmega1, ParamOmega3.
+func (c *Config) WithHalfPeriods(omega1, omega3 float64) *Config {
+	c.omega1, c.omega3 = omega1, omega3
+	return c
+}
+
+// WithInvariants derives the half-periods from g2 and g3. See ParamG2.
+func (c *Config) WithInvariants(g2, g3 float64) *Config { c.g2, c.g3 = g2, g3; return c }
+
+// WithSpan sets the parts of the periods 2ω1 and 2ω3′ that the grid spans, default DefaultSpan. See ParamAlphaU.
+func (c *Config) WithSpan(alphaU, alphaV float64) *Config {
+	c.alphaU, c.alphaV = alphaU, alphaV
+	return c
+}
+
+// WithAlphaScale sets the initial α_scale, default DefaultAlphaScale. See ParamAlphaScale.
+func (c *Config) WithAlphaScale(initial float64) *Config { c.alphaScale = initial; return c }
+
+// WithBetaPos sets the initial β_pos, default DefaultBetaPos. See ParamBetaPos.
+func (c *Config) WithBetaPos(initial float64) *Config { c.betaPos = initial; return c }
+
+// LearnLattice says whether ω3′ is trained, default true. See ParamLearnLattice.
+func (c *Config) LearnLattice(learn bool) *Config { c.learnLattice = learn; return c }
+
+// LearnAlphaScale says whether α_scale is trained, default true. See ParamLearnAlphaScale.
+func (c *Config) LearnAlphaScale(learn bool) *Config { c.learnAlphaScale = learn; return c }
+
+// LearnBetaPos says whether β_pos is trained, default true. See ParamLearnBetaPos.
+func (c *Config) LearnBetaPos(learn bool) *Config { c.learnBetaPos = learn; return c }
+
+// UseExact evaluates ℘ exactly, the default in Paper mode. See P.
+func (c *Config) UseExact() *Config { c.evaluation = EvaluateExact; return c }
+
+// UseSum evaluates ℘ by a truncated sum, the default in Release mode (with DefaultLatticeSum). See LatticeSum.
+func (c *Config) UseSum(sum LatticeSum) *Config {
+	c.evaluation, c.sum = EvaluateSum, sum
+	return c
+}
+
+// resolve fills in what depends on the mode and panics, naming the value, on anything that makes no sense.
+func (c Config) resolve() Config {
+	refuse := func(format string, args ...any) { exceptions.Panicf("wepe: "+format, args...) }
+	if c.rows < 1 || c.cols < 1 || c.width < 1 || c.prefix < 0 {
+		refuse("grid %d×%d, width %d, prefix %d: want at least 1×1, 1, 0", c.rows, c.cols, c.width, c.prefix)
+	}
+	if c.mode != Paper && c.mode != Release {
+		refuse("%s = %q, want %q or %q", ParamMode, c.mode, Paper, Release)
+	}
+	if c.projection != Linear && c.projection != MLP {
+		refuse("%s = %q, want %q or %q", ParamProjection, c.projection, Linear, MLP)
+	}
+	if c.projection == MLP && c.width%2 != 0 {
+		refuse("%s = %q halves the width, which is odd: %d", ParamProjection, MLP, c.width)
+	}
+	if !(c.dropout >= 0 && c.dropout < 1) {
+		refuse("%s = %g, want a rate in [0, 1)", ParamDropout, c.dropout)
+	}
+	switch c.evaluation {
+	case EvaluateExact, EvaluateSum:
+	case "":
+		c.evaluation = map[Mode]string{Paper: EvaluateExact, Release: EvaluateSum}[c.mode]
+	default:
+		refuse("%s = %q, want %q, %q or nothing", ParamEvaluation, c.evaluation, EvaluateExact, EvaluateSum)
+	}
+	if c.sum.Cut < 1 {
+		refuse("%s = %d, want at least 1", ParamSumCut, c.sum.Cut)
+	}
+	c.omega1, c.omega3 = c.halfPeriods()
+	for _, value := range []struct {
+		name     string
+		value    float64
+		positive bool
+	}{
+		{ParamOmega1, c.omega1, true}, {ParamOmega3, c.omega3, true},
+		{ParamAlphaU, c.alphaU, true}, {ParamAlphaV, c.alphaV, true},
+		{ParamAlphaScale, c.alphaScale, true}, {ParamBetaPos, c.betaPos, false},
+	} {
+		switch {
+		case math.IsNaN(value.value) || math.IsInf(value.value, 0):
+			refuse("%s = %g is not a number to compute with", value.name, value.value)
+		case value.positive && value.value <= 0:
+			refuse("%s = %g, want more than 0", value.name, value.value)
+		}
+	}
+	if lo, hi := c.mode.omega3Bounds(); c.omega3 < lo || c.omega3 > hi {
+		refuse("%s = %g, want it in [%g, %g] (mode %q)", ParamOmega3, c.omega3, lo, hi, c.mode)
+	}
+	return c
+}
+
+// halfPeriods returns ω1 and the initial ω3′ that the settings ask for.
+func (c Config) halfPeriods() (omega1, omega3 float64) {
+	switch {
+	case c.mode == Release && c.g3 != 0:
+		omega1, omega3 = 1, c.omega3
+	case c.mode == Paper && (c.g2 != 0 || c.g3 != 0):
+		lattice, err := weierstrass.FromInvariants(c.g2, c.g3)
+		if err != nil {
+			exceptions.Panicf("wepe: %s = %g, %s = %g: %v", ParamG2, c.g2, ParamG3, c.g3, err)
+		}
+		return lattice.Omega1(), lattice.Omega3p()
+	default:
+		omega1, omega3 = c.omega1, c.omega3
+	}
+	if omega3 == 0 {
+		omega3 = map[Mode]float64{Paper: omega1, Release: releaseOmega3}[c.mode]
+	}
+	return omega1, omega3
+}
+
+// Done creates the variables and returns the encoder. It panics, naming the setting, on one that makes no sense.
+// Call it once per scope and graph, as every layer.
+func (c *Config) Done() *Encoder { return newEncoder(c.resolve()) }

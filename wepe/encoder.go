@@ -1,0 +1,154 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/attention/pos"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Encoder adds one vector to each token: a learned one to every prefix token, the projected Weierstrass features to
+// every patch. Build it with New(…).Done(). Patches are numbered row by row, after the prefix.
+//
+// Every method that takes a graph builds its nodes anew, on [rows·cols] elements whatever the batch.
+type Encoder struct {
+	config                      Config
+	scope                       *model.Scope    // <scope>/wepe
+	omega3, alphaScale, betaPos *model.Variable // scalars, raw
+	prefix                      *model.Variable // [prefix, width], nil without prefix tokens
+	projection                  projection
+}
+
+var (
+	_ pos.Encoder    = (*Encoder)(nil)
+	_ pos.PreEncoder = (*Encoder)(nil)
+)
+
+func newEncoder(c Config) *Encoder {
+	scope := c.scope.In(scopeName)
+	e := &Encoder{
+		config:     c,
+		scope:      scope,
+		omega3:     scalarVariable(scope, nameOmega3, c.dtype, softplusInverse(c.omega3), c.learnLattice),
+		alphaScale: scalarVariable(scope, nameAlphaScale, c.dtype, c.mode.rawAlphaScale(c.alphaScale), c.learnAlphaScale),
+		betaPos:    scalarVariable(scope, nameBetaPos, c.dtype, c.betaPos, c.learnBetaPos),
+		projection: newProjection(c, scope.In(scopeProjection)),
+	}
+	if c.prefix > 0 {
+		e.prefix = normalVariable(scope, namePrefix, c.dtype, prefixStd, c.prefix, c.width)
+	}
+	return e
+}
+
+// Name implements pos.Encoder: the options that make a difference, fit for a column of results.
+func (e *Encoder) Name() string {
+	c := e.config
+	return fmt.Sprintf("WePE(%s, %s, %s, %d×%d+%d)", c.mode, c.evaluation, c.projection, c.rows, c.cols, c.prefix)
+}
+
+// NumPositions is the number of vectors that Encode returns, prefix + rows·cols.
+func (e *Encoder) NumPositions() int { return e.config.prefix + e.config.rows*e.config.cols }
+
+// Coordinates returns the points z of the patches, [rows·cols]: u = (col+½)/cols, v = (row+½)/rows,
+//
+//	z = α_u·u·2ω1 + i·α_v·v·2ω3′.
+func (e *Encoder) Coordinates(g *Graph) ComplexNode {
+	c := e.config
+	x, y := make([]float64, c.rows*c.cols), make([]float64, c.rows*c.cols)
+	for k := range x {
+		x[k] = c.alphaU * (float64(k%c.cols) + 0.5) / float64(c.cols) * 2 * c.omega1
+		y[k] = c.alphaV * (float64(k/c.cols) + 0.5) / float64(c.rows) * 2
+	}
+	return ComplexNode{ConstAsDType(g, c.dtype, x), Mul(ConstAsDType(g, c.dtype, y), e.Omega3(g))}
+}
+
+// Omega3 returns the effective ω3′, a scalar.
+func (e *Encoder) Omega3(g *Graph) *Node { return e.config.mode.omega3(e.omega3.NodeValue(g)) }
+
+// Values returns ℘ and ℘′ of the patches, each [rows·cols], before compression.
+func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
+	z := e.Coordinates(g)
+	omega1 := Scalar(g, e.config.dtype, e.config.omega1)
+	omega3 := omega1
+	if e.config.mode == Paper {
+		omega3 = e.Omega3(g)
+	}
+	if e.config.evaluation == EvaluateSum {
+		return e.config.sum.P(z, omega1, omega3)
+	}
+	return P(z, omega1, omega3)
+}
+
+// Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without
+// derivative.
+func (e *Encoder) Features(g *Graph) *Node {
+	p, pPrime := e.Values(g)
+	parts := []*Node{p.Re, p.Im}
+	if e.config.derivative {
+		parts = append(parts, pPrime.Re, pPrime.Im)
+	}
+	return Tanh(Mul(e.config.mode.alphaScale(e.alphaScale.NodeValue(g)), Stack(parts, -1)))
+}
+
+// Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32
+// [prefix + rows·cols, width]. A model folds into an ordinary learned-position ViT by storing this table.
+func (e *Encoder) Encode(g *Graph) *Node {
+	rows := e.projection.apply(e.Features(g)) // [rows·cols, width]
+	if e.prefix != nil {
+		rows = Concatenate([]*Node{e.prefix.NodeValue(g), rows}, 0)
+	}
+	return Mul(e.betaPos.NodeValue(g), rows)
+}
+
+// PreEncode implements pos.PreEncoder: it returns x plus the encoding, in x's shape and dtype.
+//
+// x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil, the sequence
+// is the whole grid with its prefix and nothing is gathered. Otherwise positionIndices, integers in
+// [0, prefix + rows·cols), says which position each token has: [seq], or one row per batch element, shaped as the axes
+// of x up to seqAxis. So subsets and permutations of the patches keep their places.
+func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
+	axis := seqAxis
+	if axis < 0 {
+		axis += x.Rank()
+	}
+	dims := x.Shape().Dimensions
+	if axis < 0 || axis >= x.Rank()-1 || dims[x.Rank()-1] != e.config.width {
+		exceptions.Panicf("wepe: tokens %s with the sequence at axis %d, want [..., seq, ..., %d]", x.Shape(), seqAxis,
+			e.config.width)
+	}
+	lead := 0 // axes of x in front of the sequence that the added rows have too
+	rows := ConvertDType(e.Encode(x.Graph()), x.DType())
+	switch {
+	case positionIndices == nil:
+		if dims[axis] != e.NumPositions() {
+			exceptions.Panicf("wepe: %d tokens in %s for %d positions (grid %d×%d, prefix %d): give positionIndices",
+				dims[axis], x.Shape(), e.NumPositions(), e.config.rows, e.config.cols, e.config.prefix)
+		}
+	case positionIndices.Rank() == 1 && slices.Equal(positionIndices.Shape().Dimensions, dims[axis:axis+1]):
+		rows = gatherRows(rows, positionIndices)
+	case slices.Equal(positionIndices.Shape().Dimensions, dims[:axis+1]):
+		rows, lead = gatherRows(rows, positionIndices), axis
+	default:
+		exceptions.Panicf("wepe: positionIndices %s for tokens %s with the sequence at axis %d",
+			positionIndices.Shape(), x.Shape(), seqAxis)
+	}
+	shape := make([]int, x.Rank())
+	for i := range shape {
+		shape[i] = 1
+	}
+	copy(shape, dims[:lead])
+	shape[axis], shape[x.Rank()-1] = dims[axis], e.config.width
+	return Add(x, Reshape(rows, shape...))
+}
+
+// gatherRows picks rows of the table [n, width] by indices [...]: [..., width]. The indices become int64, the type
+// whose gather has a gradient on every backend.
+func gatherRows(table, indices *Node) *Node {
+	return Gather(table, InsertAxes(ConvertDType(indices, dtypes.Int64), -1))
+}

@@ -1,0 +1,70 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// principalPart splits the central row close to the pole:
+//
+//	k² csc² a = 1/z² + k² s(a),   -2k³ csc² a cot a = -2/z³ + k³ s′(a),   s(a) = 1/3 + a²/15 + 2a⁴/189 + …
+//
+// near tells where the split holds (|a| < seriesRadius); pole, polePrime are 1/z² and -2/z³, smooth, smoothPrime are
+// s(a) and s′(a). Elsewhere all four are finite but mean nothing. The scale keeps 1/z³ and its gradients inside float32
+// for any lattice; it is a constant to the gradient, because the pole does not know the lattice.
+func principalPart(z, a ComplexNode, scale *Node) (near *Node, pole, polePrime, smooth, smoothPrime ComplexNode) {
+	w := z.times(scale)
+	norm2 := w.norm2()
+	near = LessThan(norm2, Scalar(norm2.Graph(), norm2.DType(), seriesRadius*seriesRadius))
+	inv := w.inverse(MaxScalar(norm2, poleRadius*poleRadius))
+	inv2 := inv.square()
+	scale2 := Square(scale)
+	pole = inv2.times(scale2)
+	polePrime = inv2.mul(inv).times(MulScalar(Mul(scale2, scale), -2))
+
+	a = where(near, a, zeros(a))
+	coefficients := cscSeries(a.Re.DType())
+	derivative := make([]float64, len(coefficients)-1)
+	for j := range derivative {
+		derivative[j] = float64(j+1) * coefficients[j+1]
+	}
+	a2 := a.square()
+	smooth = polynomial(coefficients, a2)
+	smoothPrime = polynomial(derivative, a2).mul(a).scale(2)
+	return near, pole, polePrime, smooth, smoothPrime
+}
+
+// cscSeries returns c_j of csc² a - 1/a² = Σ c_j a^{2j}, j = 0, 1, …: enough for |a| < seriesRadius.
+//
+// csc² a - 1/3 is the Weierstrass function of the degenerate lattice with g2 = 4/3, g3 = 8/27, so its coefficients obey
+// the recurrence DLMF 23.9.4.
+func cscSeries(dtype dtypes.DType) []float64 {
+	terms := 5 // the sixth is 2e-8
+	if dtype == dtypes.Float64 {
+		terms = 12 // the thirteenth is 4e-19
+	}
+	c := make([]float64, terms)
+	c[0], c[1], c[2] = 1.0/3, 1.0/15, 2.0/189
+	for n := 4; n <= terms; n++ { // DLMF's c_n multiplies a^{2n-2}: c[n-1] here
+		for m := 2; m <= n-2; m++ {
+			c[n-1] += c[m-1] * c[n-m-1]
+		}
+		c[n-1] *= 3 / float64((2*n+1)*(n-3))
+	}
+	return c
+}
+
+// polynomial evaluates Σ c_j w^j with real coefficients at a complex point by division through w² - 2Re(w)w + |w|²,
+// which needs half the products of Horner's rule (Knuth, The Art of Computer Programming 2, 4.6.4).
+func polynomial(c []float64, w ComplexNode) ComplexNode {
+	r, s := MulScalar(w.Re, 2), w.norm2()
+	last := len(c) - 1
+	b2 := MulScalar(OnesLike(r), c[last])
+	b1 := AddScalar(MulScalar(r, c[last]), c[last-1])
+	for j := last - 2; j >= 1; j-- {
+		b1, b2 = AddScalar(Sub(Mul(r, b1), Mul(s, b2)), c[j]), b1
+	}
+	return ComplexNode{AddScalar(Sub(Mul(w.Re, b1), Mul(s, b2)), c[0]), Mul(w.Im, b1)}
+}

@@ -1,0 +1,100 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// The released code's initial ω3′, softplus(0.12), and its clamps.
+const (
+	releaseOmega3                              = 0.7549461142
+	releaseMinOmega3, releaseMaxOmega3         = 0.02, 8
+	releaseMinAlphaScale, releaseMaxAlphaScale = 0.002, 0.8
+)
+
+// omega3Bounds are the values that ω3′ can take.
+func (m Mode) omega3Bounds() (lo, hi float64) {
+	if m == Release {
+		return releaseMinOmega3, releaseMaxOmega3
+	}
+	return MinOmega3, MaxOmega3
+}
+
+// omega3 maps the raw scalar to ω3′.
+func (m Mode) omega3(raw *Node) *Node {
+	lo, hi := m.omega3Bounds()
+	return ClipScalar(softplus(raw), lo, hi)
+}
+
+// alphaScale maps the raw scalar to α_scale.
+func (m Mode) alphaScale(raw *Node) *Node {
+	if m == Release {
+		return ClipScalar(Exp(MinScalar(raw, 80)), releaseMinAlphaScale, releaseMaxAlphaScale)
+	}
+	return softplus(raw)
+}
+
+// rawAlphaScale inverts alphaScale on the host.
+func (m Mode) rawAlphaScale(value float64) float64 {
+	if m == Release {
+		return math.Log(value)
+	}
+	return softplusInverse(value)
+}
+
+// softplus is log(1 + eˣ) for any x. GoMLX's own uses IsFinite, which ONNX lacks.
+func softplus(x *Node) *Node { return Add(MaxScalar(x, 0), Log1p(Exp(Neg(Abs(x))))) }
+
+// softplusInverse is log(eʸ - 1) for y > 0.
+func softplusInverse(y float64) float64 { return y + math.Log(-math.Expm1(-y)) }
+
+// Scalars returns the effective values of the encoder's scalars, for training logs: "omega3", "alpha_scale" and
+// "beta_pos". It reads the variables of the encoder that New(scope, …).FromScope() built; for settings made in code use
+// Encoder.Scalars.
+func Scalars(scope *model.Scope) (map[string]float64, error) {
+	mode := Mode(model.GetParamOr(scope, ParamMode, string(Paper)))
+	return mode.scalars(scope.At(scopeName))
+}
+
+// Scalars returns the effective values of ω3′, α_scale and β_pos as "omega3", "alpha_scale" and "beta_pos".
+func (e *Encoder) Scalars() (map[string]float64, error) { return e.config.mode.scalars(e.scope) }
+
+func (m Mode) scalars(scope *model.Scope) (map[string]float64, error) {
+	raw := make(map[string]float64)
+	for _, name := range []string{nameOmega3, nameAlphaScale, nameBetaPos} {
+		v := scope.GetVariable(name)
+		if v == nil {
+			return nil, fmt.Errorf("wepe: no variable %q in %q: no encoder was built there", name, scope.Scope())
+		}
+		if !v.HasValue() {
+			return nil, fmt.Errorf("wepe: variable %q has no value yet", v.Path())
+		}
+		value, err := v.Value()
+		if err != nil {
+			return nil, fmt.Errorf("wepe: variable %q: %w", v.Path(), err)
+		}
+		switch x := value.Value().(type) {
+		case float32:
+			raw[name] = float64(x)
+		case float64:
+			raw[name] = x
+		default:
+			return nil, fmt.Errorf("wepe: variable %q is a %T, want a float scalar", v.Path(), x)
+		}
+	}
+	lo, hi := m.omega3Bounds()
+	alphaScale := math.Log1p(math.Exp(raw[nameAlphaScale]))
+	if m == Release {
+		alphaScale = min(max(math.Exp(raw[nameAlphaScale]), releaseMinAlphaScale), releaseMaxAlphaScale)
+	}
+	return map[string]float64{
+		"omega3":      min(max(math.Log1p(math.Exp(raw[nameOmega3])), lo), hi),
+		"alpha_scale": alphaScale,
+		"beta_pos":    raw[nameBetaPos],
+	}, nil
+}
