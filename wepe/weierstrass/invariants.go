@@ -1,0 +1,100 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package weierstrass
+
+import (
+	"fmt"
+	"math"
+)
+
+// Invariants are the numbers that belong to a lattice as a whole, mathematics.md section 4. On a rectangular lattice all
+// are real except η3, which is imaginary.
+type Invariants struct {
+	// G2 and G3 are the coefficients of ℘′² = 4℘³ − g2℘ − g3.
+	G2, G3 float64
+
+	// E1 > E2 > E3 are the roots of 4x³ − g2x − g3: ℘(ω1), ℘(ω1+ω3) and ℘(ω3).
+	E1, E2, E3 float64
+
+	// Delta is the discriminant g2³ − 27g3² > 0, and J is 1728 g2³/Δ: 1728 on a square lattice.
+	Delta, J float64
+
+	// Eta1 is η1 = ζ(ω1), and Eta3 is η3/i, where η3 = ζ(ω3).
+	Eta1, Eta3 float64
+}
+
+// Invariants returns the invariants of the lattice, to a few units of roundoff of their natural size (e1−e3 for e_k,
+// its square and cube for g2 and g3); Δ and j are accurate relative to themselves.
+func (l Lattice) Invariants() Invariants { return l.inv }
+
+func (l Lattice) invariants() Invariants {
+	r := l.rows
+	q := math.Exp(-r.step) // the nome; it is at most exp(−π) since the rows run along the shorter period
+	fourth := func(x float64) float64 { return x * x * x * x }
+	theta2 := 16 * q * fourth(1+q*q+math.Pow(q, 6)) // (4.5), fourth powers; the next terms are below 1e-16
+	theta3 := fourth(1 + 2*q + 2*fourth(q) + 2*math.Pow(q, 9))
+	theta4 := fourth(1 - 2*q + 2*fourth(q) - 2*math.Pow(q, 9))
+	k2 := r.k * r.k
+
+	var v Invariants
+	v.E1 = k2 / 3 * (theta3 + theta4) // (4.6)
+	v.E2 = k2 / 3 * (theta2 - theta4)
+	v.E3 = -k2 / 3 * (theta2 + theta3)
+	product := k2 * theta2 * k2 * theta3 * k2 * theta4 // (4.7)
+	v.Eta1 = -r.k * (math.Pi / 2) * r.constant         // (4.8) with kA = π/2
+	if l.swapped {
+		v.E1, v.E2, v.E3 = -v.E3, -v.E2, -v.E1
+		v.Eta3 = -v.Eta1                                   // (4.10)
+		v.Eta1 = (math.Pi/2 + v.Eta3*l.omega1) / l.omega3p // (4.9)
+	} else {
+		v.Eta3 = (v.Eta1*l.omega3p - math.Pi/2) / l.omega1
+	}
+	v.G2 = 2 * (v.E1*v.E1 + v.E2*v.E2 + v.E3*v.E3) // (4.3)
+	v.G3 = 4 * v.E1 * v.E2 * v.E3
+	v.Delta = 16 * product * product // (4.4)
+	v.J = 1728 * v.G2 * v.G2 * v.G2 / v.Delta
+	return v
+}
+
+// InvariantsGradient returns the derivatives of g2, g3 and e1, e2, e3 by ω3′ at fixed ω1, mathematics.md (4.12) to
+// (4.14); the other fields are zero. They are accurate relative to the size of the function over ω3′: on a long
+// lattice, where they decay like exp(−2πω3′/ω1), their own digits go.
+func (l Lattice) InvariantsGradient() Invariants {
+	v := l.inv
+	factor, eta := 2*l.omega1/math.Pi, v.Eta1/l.omega1
+	root := func(e float64) float64 { return factor * (2*e*e - v.G2/3 - 2*eta*e) }
+	return Invariants{
+		G2: factor * (6*v.G3 - 4*eta*v.G2),
+		G3: factor * (v.G2*v.G2/3 - 6*eta*v.G3),
+		E1: root(v.E1), E2: root(v.E2), E3: root(v.E3),
+	}
+}
+
+// FromInvariants returns the rectangular lattice with the given invariants, by the arithmetic-geometric mean,
+// mathematics.md (4.15) to (4.17). It needs a positive discriminant g2³ − 27g3²: a negative one belongs to a rhombic
+// lattice, and zero to none.
+func FromInvariants(g2, g3 float64) (Lattice, error) {
+	delta := g2*g2*g2 - 27*g3*g3
+	if !(delta > 0) || math.IsInf(delta, 1) {
+		return Lattice{}, fmt.Errorf("weierstrass: invariants g2=%v, g3=%v have discriminant g2³−27g3²=%v, "+
+			"a rectangular lattice needs a positive and finite one", g2, g3, delta)
+	}
+	// For g3 < 0 the angle is close to π; the swapped lattice has −g3 and an angle as accurate as that of g3 > 0.
+	angle := math.Atan2(math.Sqrt(delta), math.Sqrt(27)*math.Abs(g3)) / 3
+	size := math.Sqrt(g2) // √3·r
+	e12, e23, e13 := size*math.Sin(math.Pi/3-angle), size*math.Sin(angle), size*math.Sin(math.Pi/3+angle)
+	omega1 := math.Pi / (2 * agm(math.Sqrt(e13), math.Sqrt(e12)))
+	omega3p := math.Pi / (2 * agm(math.Sqrt(e13), math.Sqrt(e23)))
+	if g3 < 0 {
+		omega1, omega3p = omega3p, omega1
+	}
+	return NewLattice(omega1, omega3p)
+}
+
+// agm returns the arithmetic-geometric mean of a, b > 0, DLMF 19.8.1. Convergence is quadratic.
+func agm(a, b float64) float64 {
+	for math.Abs(a-b) > 1e-8*a { // the next mean differs from the limit by (1e-8)²/16 of it
+		a, b = (a+b)/2, math.Sqrt(a*b)
+	}
+	return (a + b) / 2
+}

@@ -1,0 +1,98 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package weierstrass evaluates Weierstrass elliptic functions on rectangular lattices in float64.
+//
+// For half-periods ω1 > 0 and ω3 = iω3′, ω3′ > 0, and the lattice L = {2mω1 + 2nω3},
+//
+//	℘(z)  = 1/z² + Σ_{w≠0} [1/(z−w)² − 1/w²]        ℘′(z) = −2 Σ_w 1/(z−w)³
+//
+// have a double and a triple pole at every point of L and the periods 2ω1 and 2ω3. z is in the units of the
+// half-periods; a factor c in all of them divides ℘ by c² and ℘′ by c³.
+//
+//	l := weierstrass.Square()                 // ω1 = ω3′ = 2.622…, g2 = 1/4, g3 = 0
+//	p, pp := l.Eval(complex(0.3, 0.7))        // ℘, ℘′, to about 1e-15
+//	d := l.Derivatives(complex(0.3, 0.7))     // and their derivatives by z and by ω3′
+//	inv := l.Invariants()                     // g2, g3, Δ, j, e1…e3, η1, η3
+//
+// The values come from sums over whole rows of the lattice, of which a handful suffices (see weierstrass.go), never from
+// the truncated double sum; that one is here too, as [Lattice.DirectSum], to measure what the truncation costs.
+//
+// The package needs the standard library only. It is what the graph code of package wepe is held to, and what computes
+// host-side tables. Comments cite formulas by their number in docs/mathematics.md, and DLMF chapter 23
+// (https://dlmf.nist.gov/23), whose notation is used.
+package weierstrass
+
+import (
+	"fmt"
+	"math"
+)
+
+// OmegaSquare is the half-period ω1 = Γ(1/4)²/(2√(2π)) of the square lattice with g2 = 1/4, g3 = 0:
+// mathematics.md (4.18). The paper starts from this lattice (and calls its g2 one; g2 = 1 belongs to 1.854…).
+const OmegaSquare = 2.6220575542921198104648395898911194136827549514316
+
+// Lattice is a rectangular lattice {2mω1 + 2niω3′}. It is immutable and comparable: two lattices are equal when
+// their half-periods are. Build it with [NewLattice], [Square] or [FromInvariants]; on the zero Lattice every function
+// is NaN.
+type Lattice struct {
+	omega1, omega3p float64
+
+	rows    rows // of the lattice, or of the swapped one
+	swapped bool // ω3′ < ω1: rows run along the imaginary axis, (1.11)
+	inv     Invariants
+}
+
+// NewLattice returns the lattice with half-periods ω1 and iω3′. Both must be positive and finite.
+func NewLattice(omega1, omega3p float64) (Lattice, error) {
+	for _, half := range []struct {
+		name  string
+		value float64
+	}{{"omega1", omega1}, {"omega3p", omega3p}} {
+		if !(half.value > 0) || math.IsInf(half.value, 1) {
+			return Lattice{}, fmt.Errorf("weierstrass: half-period %s is %v, it must be positive and finite",
+				half.name, half.value)
+		}
+	}
+	l := Lattice{omega1: omega1, omega3p: omega3p, swapped: omega3p < omega1}
+	row, spacing := omega1, omega3p
+	if l.swapped {
+		row, spacing = omega3p, omega1
+	}
+	l.rows = newRows(row, spacing, RowPairs(spacing/row, roundoff))
+	l.inv = l.invariants()
+	return l, nil
+}
+
+// Square returns the square (lemniscatic) lattice ω1 = ω3′ = OmegaSquare, which has g2 = 1/4 and g3 = 0.
+func Square() Lattice {
+	l, _ := NewLattice(OmegaSquare, OmegaSquare) // a positive constant
+	return l
+}
+
+// Omega1 returns the real half-period ω1.
+func (l Lattice) Omega1() float64 { return l.omega1 }
+
+// Omega3p returns ω3′, the imaginary half-period being ω3 = iω3′.
+func (l Lattice) Omega3p() float64 { return l.omega3p }
+
+// String returns the half-periods in a readable form.
+func (l Lattice) String() string { return fmt.Sprintf("lattice(ω1=%v, ω3=%vi)", l.omega1, l.omega3p) }
+
+// Reduce moves z into the cell centred at 0: it returns r = z − 2mω1 − 2nω3 with |Re r| ≤ ω1 and |Im r| ≤ ω3′, and the
+// integers m and n (as float64, since they can exceed any integer type; exact up to 2⁵³), mathematics.md (1.13).
+//
+// r is the exact remainder: it has every digit that z has, however many periods z is away and however close
+// to a pole. Special case: r is NaN in a component that is NaN or infinite in z.
+func (l Lattice) Reduce(z complex128) (r complex128, m, n float64) {
+	x, m := reduce(real(z), 2*l.omega1)
+	y, n := reduce(imag(z), 2*l.omega3p)
+	return complex(x, y), m, n
+}
+
+func reduce(x, period float64) (remainder, count float64) {
+	if math.Abs(x) <= period/2 {
+		return x, 0 // the patch grid: skip the long division
+	}
+	remainder = math.Remainder(x, period)
+	return remainder, math.Round((x - remainder) / period)
+}
