@@ -4,6 +4,7 @@ package wepe
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -55,15 +56,21 @@ func (e *Encoder) Name() string {
 // NumPositions is the number of vectors that Encode returns, prefix + rows·cols.
 func (e *Encoder) NumPositions() int { return e.config.prefix + e.config.rows*e.config.cols }
 
-// Coordinates returns the points z of the patches, [rows·cols]: u = (col+½)/cols, v = (row+½)/rows,
+// Coordinates returns the points z of the patches, [rows·cols], mathematics.md (6.1) and (6.2):
 //
-//	z = α_u·u·2ω1 + i·α_v·v·2ω3′.
+//	u = (col+½)/cols,  v = (row+½)/rows,  z = α_u·u·2ω1 + i·α_v·v·2ω3′
 func (e *Encoder) Coordinates(g *Graph) ComplexNode {
+	return e.points(g, func(periods float64) float64 { return periods })
+}
+
+// points returns z after the coordinates, in periods, have gone through reduce.
+func (e *Encoder) points(g *Graph, reduce func(periods float64) float64) ComplexNode {
 	c := e.config
 	x, y := make([]float64, c.rows*c.cols), make([]float64, c.rows*c.cols)
 	for k := range x {
-		x[k] = c.alphaU * (float64(k%c.cols) + 0.5) / float64(c.cols) * 2 * c.omega1
-		y[k] = c.alphaV * (float64(k/c.cols) + 0.5) / float64(c.rows) * 2
+		u := (float64(k%c.cols) + 0.5) / float64(c.cols)
+		v := (float64(k/c.cols) + 0.5) / float64(c.rows)
+		x[k], y[k] = reduce(c.alphaU*u)*2*c.omega1, reduce(c.alphaV*v)*2
 	}
 	return ComplexNode{ConstAsDType(g, c.dtype, x), Mul(ConstAsDType(g, c.dtype, y), e.Omega3(g))}
 }
@@ -73,16 +80,20 @@ func (e *Encoder) Omega3(g *Graph) *Node { return e.config.mode.omega3(e.omega3.
 
 // Values returns ℘ and ℘′ of the patches, each [rows·cols], before compression.
 func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
-	z := e.Coordinates(g)
 	omega1 := Scalar(g, e.config.dtype, e.config.omega1)
-	omega3 := omega1
-	if e.config.mode == Paper {
-		omega3 = e.Omega3(g)
+	switch {
+	case e.config.mode == Release && e.config.evaluation == EvaluateSum:
+		return e.config.sum.P(e.Coordinates(g), omega1, omega1)
+	case e.config.mode == Release:
+		return P(e.Coordinates(g), omega1, omega1)
+	case e.config.evaluation == EvaluateSum:
+		return e.config.sum.P(e.Coordinates(g), omega1, e.Omega3(g))
+	default:
+		// The patches move with the lattice, so whole periods are dropped here, where that is exact; dropped in the
+		// graph, they would cancel in the gradient of ω3′, mathematics.md (3.10).
+		z := e.points(g, func(periods float64) float64 { return periods - math.Round(periods) })
+		return P(z, omega1, e.Omega3(g))
 	}
-	if e.config.evaluation == EvaluateSum {
-		return e.config.sum.P(z, omega1, omega3)
-	}
-	return P(z, omega1, omega3)
 }
 
 // Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without

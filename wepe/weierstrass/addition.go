@@ -24,12 +24,11 @@ func (l Lattice) Add(p1, pp1, p2, pp2 complex128) (p, pp complex128) {
 	}
 	rise, run := pp1-pp2, p1-p2 // (5.1)
 	otherRise, otherRun := 4*(p1*p1+p1*p2+p2*p2)-complex(l.inv.G2, 0), pp1+pp2
-	// Each quotient loses what its numerator's rounding is worth after division: the smaller loss wins. The sizes are those
-	// before any cancellation, so the choice cannot be misled by it.
-	size := cmplx.Abs(pp1) + cmplx.Abs(pp2)
+	// Either quotient loses what the rounding of its numerator's terms is worth after the division. The chord (5.1) is taken
+	// unless it loses clearly more: on points that do not nearly coincide its terms are as good as the values given.
 	a1, a2 := cmplx.Abs(p1), cmplx.Abs(p2)
-	otherSize := 4*(a1*a1+a1*a2+a2*a2) + l.inv.G2
-	if otherSize*cmplx.Abs(run) < size*cmplx.Abs(otherRun) {
+	size, otherSize := cmplx.Abs(pp1)+cmplx.Abs(pp2), 4*(a1*a1+a1*a2+a2*a2)+l.inv.G2
+	if size*cmplx.Abs(otherRun) > 4*otherSize*cmplx.Abs(run) {
 		rise, run = otherRise, otherRun
 	}
 	if run == 0 {

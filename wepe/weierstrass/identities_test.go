@@ -44,8 +44,9 @@ func TestPSolvesItsDifferentialEquation(t *testing.T) {
 		p, pp := l.Eval(z)
 		left, right := pp*pp, 4*p*p*p-complex(inv.G2, 0)*p-complex(inv.G3, 0)
 		a := cmplx.Abs(p)
-		size := cmplx.Abs(left) + 4*a*a*a + inv.G2*a + math.Abs(inv.G3)
-		if cmplx.Abs(left-right) > 50*roundoff*size {
+		floor := inv.E1 - inv.E3
+		size := cmplx.Abs(left) + 4*a*a*a + floor*floor*floor
+		if cmplx.Abs(left-right) > 40*roundoff*size {
 			t.Errorf("%v z=%v: ℘′² = %v, 4℘³−g2℘−g3 = %v", l, z, left, right)
 		}
 	})
@@ -95,22 +96,33 @@ func TestValuesScaleWithTheLattice(t *testing.T) {
 	})
 }
 
+// The sum is compared to as much as a relative change of the four given values by a few ε can move it.
 func TestAddAgreesWithEvalAtTheSum(t *testing.T) {
 	forRandomPoints(t, func(t *testing.T, l weierstrass.Lattice, z, other complex128) {
+		if ratio := l.Omega3p() / l.Omega1(); ratio < 0.5 || ratio > 2.6 {
+			return // on thin lattices ℘ is nearly constant between poles, and its values say little about where they are from
+		}
+		z, _, _ = l.Reduce(z)
+		other, _, _ = l.Reduce(other)
 		p1, pp1 := l.Eval(z)
 		for _, z2 := range []complex128{other, z, z + 1e-9, z + 1e-5i} {
 			p2, pp2 := l.Eval(z2)
-			want, wantPrime := l.Eval(z + z2)
 			got, gotPrime := l.Add(p1, pp1, p2, pp2)
-			r, _, _ := l.Reduce(z + z2)
-			sum := 1 + cmplx.Abs(z+z2)/cmplx.Abs(r) // the error law at the sum
-			// The errors of the terms, and of a slope that is a quotient of sums: see TestReferencePairsAdd for sharp bounds.
-			size, _ := scales(l)
-			a1, a2, b := cmplx.Abs(p1)+size, cmplx.Abs(p2)+size, cmplx.Abs(want)+size
-			tolerance := 400 * roundoff * sum * (a1 + a2 + b) * math.Sqrt((a1+a2+b)/size)
-			if cmplx.Abs(got-want) > tolerance || cmplx.Abs(gotPrime-wantPrime) > 4*tolerance*math.Sqrt(a1+a2+b) {
-				t.Errorf("%v: Add at %v, %v = %v, %v, want %v, %v (tolerance %.2g)",
-					l, z, z2, got, gotPrime, want, wantPrime, tolerance)
+			size, sizePrime := scales(l)
+			tolerance, tolerancePrime := size, sizePrime
+			for i := range 4 {
+				const change = 1e-9
+				in := [4]complex128{p1, pp1, p2, pp2}
+				in[i] += complex(change*(cmplx.Abs(in[i])+[]float64{size, sizePrime}[i%2]), 0)
+				moved, movedPrime := l.Add(in[0], in[1], in[2], in[3])
+				tolerance += cmplx.Abs(moved-got) / change
+				tolerancePrime += cmplx.Abs(movedPrime-gotPrime) / change
+			}
+			want, wantPrime := l.Eval(z + z2)
+			c, cPrime := cmplx.Abs(got-want)/tolerance/roundoff, cmplx.Abs(gotPrime-wantPrime)/tolerancePrime/roundoff
+			if !(c <= 20) || !(cPrime <= 20) {
+				t.Errorf("%v: Add at %v, %v = %v, %v, want %v, %v: off by %.3g and %.3g units",
+					l, z, z2, got, gotPrime, want, wantPrime, c, cPrime)
 			}
 		}
 	})

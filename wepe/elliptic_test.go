@@ -1,0 +1,182 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"math"
+	"math/cmplx"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// lawConstant is C of the error law of the weierstrass fixture,
+//
+//	|got - want| <= C·ε·(1 + |z|/dist_to_pole)·(|want| + scale).
+const lawConstant = 64
+
+// referencePoint is one row of wp_points.json; the strings are mpmath's 30 digits.
+type referencePoint struct {
+	Lattice     string
+	ZRe         float64        `json:"z_re"`
+	ZIm         float64        `json:"z_im"`
+	P           referenceValue `json:"wp"`
+	PPrime      referenceValue `json:"wpp"`
+	PSecond     referenceValue `json:"d2wp_dz2"`
+	FixedP      referenceValue `json:"dwp_dw3_fixed"`
+	FixedPPrime referenceValue `json:"dwpp_dw3_fixed"`
+	TiedP       referenceValue `json:"dwp_dw3_tied"`
+	TiedPPrime  referenceValue `json:"dwpp_dw3_tied"`
+	DistToPole  float64        `json:"dist_to_pole"`
+	ScaleP      float64        `json:"scale_wp"`
+	ScalePPrime float64        `json:"scale_wpp"`
+}
+
+type referenceValue struct {
+	Re float64 `json:"re64"`
+	Im float64 `json:"im64"`
+}
+
+func (v referenceValue) c() complex128 { return complex(v.Re, v.Im) }
+
+type referencePoints struct {
+	Lattices map[string]struct{ Omega1, Omega3p float64 }
+	Points   []referencePoint
+}
+
+// derivativesOf builds ℘, ℘′ at one point and every first derivative of their four parts: by x, y, and ω3′ with z fixed
+// and with z tied to the lattice. Inputs x, y, ω1, ω3′; outputs are pairs (Re, Im) of ℘, ℘′ and, for each of both,
+// ∂x, ∂y, fixed, tied.
+func derivativesOf(in []*Node) []*Node {
+	x, y, omega1, omega3p := in[0], in[1], in[2], in[3]
+	p, pPrime := P(ComplexNode{x, y}, omega1, omega3p)
+	reduced := StopGradient(nearest(y, omega3p)) // as Encoder does: the tie is that of the reduced point, (3.10)
+	tied := Mul(StopGradient(Div(reduced, omega3p)), omega3p)
+	tied = Add(StopGradient(Sub(reduced, tied)), tied) // whose value is reduced, to the last bit
+	tiedP, tiedPPrime := P(ComplexNode{x, tied}, omega1, omega3p)
+	out := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
+	for _, f := range []struct{ fixed, tied ComplexNode }{{p, tiedP}, {pPrime, tiedPPrime}} {
+		re, im := Gradient(f.fixed.Re, x, y, omega3p), Gradient(f.fixed.Im, x, y, omega3p)
+		for i := range re {
+			out = append(out, re[i], im[i])
+		}
+		out = append(out, Gradient(f.tied.Re, omega3p)[0], Gradient(f.tied.Im, omega3p)[0])
+	}
+	return out
+}
+
+func TestP_and_its_gradients_hold_the_error_law_at_every_reference_point(t *testing.T) {
+	var reference referencePoints
+	fixtures.JSON(t, "weierstrass", "wp_points.json", &reference)
+	for _, dtype := range []dtypes.DType{dtypes.Float64, dtypes.Float32} {
+		t.Run(dtype.String(), func(t *testing.T) {
+			exec, err := NewExec(gomlxtest.Backend(), derivativesOf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			epsilon := 0x1p-53
+			if dtype == dtypes.Float32 {
+				epsilon = 0x1p-24
+			}
+			worst := make(map[string]float64)
+			for _, point := range reference.Points {
+				lattice := reference.Lattices[point.Lattice]
+				inputs := []float64{point.ZRe, point.ZIm, lattice.Omega1, lattice.Omega3p}
+				if dtype == dtypes.Float32 {
+					var exact bool
+					if inputs, exact = roundPoint(t, inputs, &point); !exact {
+						continue
+					}
+				}
+				got := evaluate(t, exec, dtype, inputs)
+				law := epsilon * (1 + math.Hypot(inputs[0], inputs[1])/point.DistToPole)
+				scaleSecond := point.ScaleP * point.ScaleP
+				omega3p := inputs[3]
+				for i, c := range []struct {
+					name  string
+					want  complex128
+					scale float64
+				}{
+					{"P", point.P.c(), point.ScaleP},
+					{"PPrime", point.PPrime.c(), point.ScalePPrime},
+					{"dP/dx", point.PPrime.c(), point.ScalePPrime},
+					{"dP/dy", point.PPrime.c() * 1i, point.ScalePPrime},
+					{"dP/dw3 fixed", point.FixedP.c(), point.ScaleP / omega3p},
+					{"dP/dw3 tied", point.TiedP.c(), point.ScaleP / omega3p},
+					{"dPPrime/dx", point.PSecond.c(), scaleSecond},
+					{"dPPrime/dy", point.PSecond.c() * 1i, scaleSecond},
+					{"dPPrime/dw3 fixed", point.FixedPPrime.c(), point.ScalePPrime / omega3p},
+					{"dPPrime/dw3 tied", point.TiedPPrime.c(), point.ScalePPrime / omega3p},
+				} {
+					value := complex(got[2*i], got[2*i+1])
+					units := cmplx.Abs(value-c.want) / (law * (cmplx.Abs(c.want) + c.scale))
+					worst[c.name] = max(worst[c.name], units)
+					if !(units <= lawConstant) {
+						t.Errorf("%s on %s at z = %g%+gi: got %g, want %g: %.3g units", c.name, point.Lattice,
+							inputs[0], inputs[1], value, c.want, units)
+					}
+				}
+			}
+			for name, units := range worst {
+				t.Logf("%-18s worst error %5.1f of %d units", name, units, lawConstant)
+			}
+		})
+	}
+}
+
+// roundPoint rounds the inputs to float32 and replaces what is wanted by the host's float64 values there. It returns
+// false for a point that rounding moves onto a pole.
+func roundPoint(t *testing.T, inputs []float64, point *referencePoint) ([]float64, bool) {
+	t.Helper()
+	rounded := make([]float64, len(inputs))
+	for i, v := range inputs {
+		rounded[i] = float64(float32(v))
+	}
+	lattice, err := weierstrass.NewLattice(rounded[2], rounded[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := complex(rounded[0], rounded[1])
+	reduced, _, _ := lattice.Reduce(z)
+	if reduced == 0 {
+		return rounded, false
+	}
+	d := lattice.Derivatives(z)
+	for _, v := range []struct {
+		to *referenceValue
+		c  complex128
+	}{
+		{&point.P, d.P}, {&point.PPrime, d.PPrime}, {&point.PSecond, d.PSecond},
+		{&point.FixedP, d.FixedP}, {&point.FixedPPrime, d.FixedPPrime},
+		{&point.TiedP, d.TiedP}, {&point.TiedPPrime, d.TiedPPrime},
+	} {
+		*v.to = referenceValue{real(v.c), imag(v.c)}
+	}
+	point.DistToPole = cmplx.Abs(reduced)
+	return rounded, true
+}
+
+// evaluate runs the graph on scalars of the dtype and returns its scalar outputs.
+func evaluate(t *testing.T, exec *Exec, dtype dtypes.DType, inputs []float64) []float64 {
+	t.Helper()
+	args := make([]any, len(inputs))
+	for i, v := range inputs {
+		args[i] = v
+		if dtype == dtypes.Float32 {
+			args[i] = float32(v)
+		}
+	}
+	outputs, err := exec.Call(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([]float64, len(outputs))
+	for i, output := range outputs {
+		values[i] = gomlxtest.Values(t, output)[0]
+	}
+	return values
+}

@@ -1,0 +1,305 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// The authors' module, run by its own code: fixture official_wepe_pretrain. Tolerances are its README's.
+const releaseSet = "official_wepe_pretrain"
+
+type releaseMeta struct {
+	Width           int                              `json:"d_model"`
+	Omega1          float64                          `json:"omega1"`
+	PoleRadius      float64                          `json:"kappa_eps"`
+	PoleValue       float64                          `json:"c_large"`
+	TermClip        float64                          `json:"term_clip"`
+	FinalClip       float64                          `json:"final_clip"`
+	Cut             int                              `json:"search"`
+	CoordinateScale float64                          `json:"coordinate_scale"`
+	G3Case          struct{ G2, G3, Omega1 float64 } `json:"g3_case"`
+	Cases           map[string]releaseCase
+}
+
+type releaseCase struct {
+	Rows          int     `json:"h"`
+	Cols          int     `json:"w"`
+	Omega3Raw     float64 `json:"alpha_learn"`
+	AlphaScaleRaw float64 `json:"log_alpha_scale"`
+	BetaPos       float64 `json:"pos_scale"`
+	Omega3        float64 `json:"omega3_prime"`
+	AlphaScale    float64 `json:"alpha_scale"`
+}
+
+func (m releaseMeta) sum() LatticeSum {
+	return LatticeSum{m.Cut, m.PoleRadius, m.PoleValue, m.TermClip, m.FinalClip}
+}
+
+// parameters names the torch parameters of a case: "linear.param.", "mlp.param.", ….
+func parameters(name string) string {
+	kind, _, _ := strings.Cut(name, "_")
+	if kind == "lin" {
+		kind = "linear"
+	}
+	return kind + ".param."
+}
+
+// torchNames maps our variables to torch's; Linear weights are transposed.
+func torchNames(mlp bool) map[string]string {
+	names := map[string]string{"wepe/prefix": "cls_pos_embedding"}
+	add := func(scope string, dense, norm int) {
+		names[scope+"/dense/weights"] = fmt.Sprintf("projection.%d.weight", dense)
+		names[scope+"/dense/biases"] = fmt.Sprintf("projection.%d.bias", dense)
+		names[scope+"/layer_normalization/gain"] = fmt.Sprintf("projection.%d.weight", norm)
+		names[scope+"/layer_normalization/offset"] = fmt.Sprintf("projection.%d.bias", norm)
+	}
+	if mlp {
+		add("wepe/projection/hidden", 0, 1)
+		add("wepe/projection/output", 4, 5)
+	} else {
+		add("wepe/projection", 0, 1)
+	}
+	return names
+}
+
+// releaseStore returns a store that holds the parameters of a case, and the settings of its module.
+func releaseStore(t *testing.T, data map[string]fixtures.Tensor, meta releaseMeta, name string) (*model.Store,
+	func(*model.Scope) *Config) {
+	t.Helper()
+	c, params := meta.Cases[name], parameters(name)
+	_, mlp := data[params+"projection.5.weight"]
+	store := model.NewStore()
+	create := func(path string, value *tensors.Tensor) {
+		if _, err := store.CreateVariable("/"+path, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("wepe/omega3_raw", tensors.FromScalar(float32(c.Omega3Raw)))
+	create("wepe/alpha_scale_raw", tensors.FromScalar(float32(c.AlphaScaleRaw)))
+	create("wepe/beta_pos", tensors.FromScalar(float32(c.BetaPos)))
+	for ours, theirs := range torchNames(mlp) {
+		values := transposed(data[params+theirs], theirs)
+		create(ours, tensors.FromFlatDataAndDimensions(values.Float32(), values.Shape...))
+	}
+	return store, func(s *model.Scope) *Config {
+		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).WithMode(Release).UseSum(meta.sum()).
+			WithHalfPeriods(meta.Omega1, 0).WithSpan(meta.CoordinateScale, meta.CoordinateScale).
+			UseDerivative(data[params+"projection.0.weight"].Shape[1] == 4)
+		if mlp {
+			config.WithProjection(MLP)
+		}
+		if strings.HasPrefix(name, "g3_") {
+			config.WithInvariants(meta.G3Case.G2, meta.G3Case.G3)
+		}
+		return config
+	}
+}
+
+// transposed turns a Linear's [out, in] into [in, out] and the class row [1, 1, width] into [1, width].
+func transposed(x fixtures.Tensor, name string) fixtures.Tensor {
+	switch {
+	case name == "cls_pos_embedding":
+		return fixtures.Tensor{Shape: x.Shape[1:], Data: x.Data}
+	case len(x.Shape) == 1:
+		return x
+	}
+	out, in := x.Shape[0], x.Shape[1]
+	y := fixtures.Tensor{Shape: []int{in, out}, Data: make([]float64, len(x.Data))}
+	for i, v := range x.Data {
+		y.Data[i%in*out+i/in] = v
+	}
+	return y
+}
+
+func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T) {
+	var meta releaseMeta
+	fixtures.JSON(t, releaseSet, "meta.json", &meta)
+	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
+	for name, c := range meta.Cases {
+		t.Run(name, func(t *testing.T) {
+			store, config := releaseStore(t, data, meta, name)
+			upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
+			outputs := make(map[string]int)
+			exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, r *Node) []*Node {
+				e, g := config(s).Done(), r.Graph()
+				z := e.Coordinates(g)
+				p, pPrime := e.Values(g)
+				encodings := e.Encode(g)
+				loss := ReduceAllSum(Mul(encodings, r))
+				var nodes []*Node
+				output := func(name string, node *Node) {
+					outputs[name] = len(nodes)
+					nodes = append(nodes, node)
+				}
+				pair := func(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
+				output("z", pair(z))
+				output("wp", pair(p))
+				output("wpp", pair(pPrime))
+				output("features", e.Features(g))
+				output("encodings", encodings)
+				var names []string
+				var values []*Node
+				for v := range s.IterVariables() {
+					names, values = append(names, strings.TrimPrefix(v.Path(), "/")), append(values, v.NodeValue(g))
+				}
+				for i, grad := range Gradient(loss, values...) {
+					output(names[i], grad)
+				}
+				return nodes
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			results, err := exec.Call(tensors.FromFlatDataAndDimensions(upstream.Float32(), upstream.Shape[1:]...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := func(name string) []float64 { return gomlxtest.Values(t, results[outputs[name]]) }
+
+			for _, of := range []string{"z", "features", "encodings"} {
+				gomlxtest.Near(t, of, got(of), data[name+"."+of].Data, 5e-6)
+			}
+			for _, of := range []string{"wp", "wpp"} {
+				nearNormwise(t, of, got(of), data[name+"."+of].Data, 2e-6)
+			}
+			gomlxtest.Near(t, "d/d alpha_learn", got("wepe/omega3_raw"), data[name+".grad.alpha_learn"].Data, 1e-4)
+			gomlxtest.Near(t, "d/d log_alpha_scale", got("wepe/alpha_scale_raw"),
+				data[name+".grad.log_alpha_scale"].Data, 2e-5)
+			gomlxtest.Near(t, "d/d pos_scale", got("wepe/beta_pos"), data[name+".grad.pos_scale"].Data, 2e-5)
+			_, mlp := data[parameters(name)+"projection.5.weight"]
+			for ours, theirs := range torchNames(mlp) {
+				want := transposed(data[name+".grad."+theirs], theirs)
+				gomlxtest.Near(t, "d/d "+theirs, got(ours), want.Data, 2e-5)
+			}
+
+			store.RootScope().SetParam(ParamMode, string(Release))
+			scalars, err := Scalars(store.RootScope())
+			if err != nil {
+				t.Fatal(err)
+			}
+			gomlxtest.Near(t, "scalars", []float64{scalars["omega3"], scalars["alpha_scale"], scalars["beta_pos"]},
+				[]float64{c.Omega3, c.AlphaScale, c.BetaPos}, 1e-6)
+		})
+	}
+}
+
+// nearNormwise compares complex values given as pairs: |got - want| <= tol·(|want| + mean |want|), the floor because ℘
+// has zeros.
+func nearNormwise(t *testing.T, name string, got, want []float64, tol float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", name, len(got), len(want))
+	}
+	var mean float64
+	for i := 0; i < len(want); i += 2 {
+		mean += math.Hypot(want[i], want[i+1]) / float64(len(want)/2)
+	}
+	for i := 0; i < len(want); i += 2 {
+		g, w := complex(got[i], got[i+1]), complex(want[i], want[i+1])
+		if diff := cmplx.Abs(g - w); !(diff <= tol*(cmplx.Abs(w)+mean)) {
+			t.Errorf("%s: at %d got %g, want %g: off by %.3g, allowed %.3g", name, i/2, g, w, diff, tol*(cmplx.Abs(w)+mean))
+		}
+	}
+}
+
+func TestLatticeSum_is_the_authors_sum_to_rounding_at_their_z(t *testing.T) {
+	if !float64Runs(t) {
+		t.Skip("the backend has no float64")
+	}
+	var meta releaseMeta
+	fixtures.JSON(t, releaseSet, "meta.json", &meta)
+	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
+	sum := meta.sum()
+	for name := range meta.Cases {
+		omega1 := meta.Omega1
+		if strings.HasPrefix(name, "g3_") {
+			omega1 = meta.G3Case.Omega1
+		}
+		p, pPrime := values64(t, data[name+".z"].Data, omega1, sum.P)
+		nearNormwise(t, name+".wp", p, data[name+".wp"].Data, 1e-12)
+		nearNormwise(t, name+".wpp", pPrime, data[name+".wpp"].Data, 1e-12)
+
+		// The exact function is off by the truncation error of the sum alone, mathematics.md (5.9).
+		exact, _ := values64(t, data[name+".z"].Data, omega1, P)
+		var gap, want float64
+		for i := 0; i < len(exact); i += 2 {
+			z, summed := data[name+".z"].Data, data[name+".wp"].Data
+			gap = max(gap, math.Hypot(exact[i]-summed[i], exact[i+1]-summed[i+1]))
+			z2 := z[i]*z[i] + z[i+1]*z[i+1]
+			want = max(want, z2/(16*math.Pow(omega1, 4)*math.Pow(float64(sum.Cut)+0.5, 2)))
+		}
+		if math.Abs(gap-want) > 0.1*want {
+			t.Errorf("%s: exact and summed ℘ differ by %.3g, want the truncation error, about %.3g", name, gap, want)
+		}
+	}
+
+	// Poles, clips and arguments far outside the block.
+	p, pPrime := values64(t, data["probe.z"].Data, meta.Omega1, sum.P)
+	for _, of := range []struct {
+		name string
+		got  []float64
+	}{{"probe.wp", p}, {"probe.wpp", pPrime}} {
+		want := data[of.name].Data
+		for i := 0; i < len(want); i += 2 {
+			g, w := complex(of.got[i], of.got[i+1]), complex(want[i], want[i+1])
+			if diff := cmplx.Abs(g - w); !(diff <= 1e-9*(1+cmplx.Abs(w))) {
+				z := data["probe.z"].Data
+				t.Errorf("%s at z = %g%+gi: got %g, want %g", of.name, z[i], z[i+1], g, w)
+			}
+		}
+	}
+}
+
+// values64 runs f in float64 on the square lattice at points given as pairs and returns ℘ and ℘′ as pairs.
+func values64(t *testing.T, z []float64, omega1 float64,
+	f func(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode)) (p, pPrime []float64) {
+	t.Helper()
+	x, y := make([]float64, len(z)/2), make([]float64, len(z)/2)
+	for i := range x {
+		x[i], y[i] = z[2*i], z[2*i+1]
+	}
+	out := gomlxtest.Run(t, func(in []*Node) []*Node {
+		omega := Scalar(in[0].Graph(), dtypes.Float64, omega1)
+		p, pPrime := f(ComplexNode{in[0], in[1]}, omega, omega)
+		return []*Node{Stack([]*Node{p.Re, p.Im}, -1), Stack([]*Node{pPrime.Re, pPrime.Im}, -1)}
+	}, x, y)
+	return out[0], out[1]
+}
+
+func TestPreEncode_adds_what_the_authors_module_adds(t *testing.T) {
+	var meta releaseMeta
+	fixtures.JSON(t, releaseSet, "meta.json", &meta)
+	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
+	for name := range meta.Cases {
+		if !strings.HasPrefix(name, "lin_clamped_") {
+			continue
+		}
+		store, config := releaseStore(t, data, meta, name)
+		exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, x *Node) *Node {
+			return config(s).Done().PreEncode(x, nil, 1)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := data["tokens.x"]
+		got, err := exec.Call(tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gomlxtest.Near(t, "tokens", gomlxtest.Values(t, got[0]), data["tokens.out"].Data, 5e-6)
+		return
+	}
+	t.Fatal("the fixture has no lin_clamped case, whose scalars tokens.out was made with")
+}
