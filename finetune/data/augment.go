@@ -34,7 +34,7 @@ type Augment struct {
 	// Cutout is the side, in output pixels, of one square set to 0 after normalisation; its centre is uniform over the
 	// output, so that it may be cut by the border (DeVries and Taylor 2017).
 	Cutout int `json:"cutout,omitzero"`
-	// MixupAlpha > 0 blends each image with a partner of the batch, one λ ~ Beta(α, α) for the batch (Zhang et al. 2018).
+	// MixupAlpha > 0 blends each image with a partner of the batch, one λ ~ Beta(α, α) a batch (Zhang et al. 2018).
 	MixupAlpha float64 `json:"mixup_alpha,omitzero"`
 	// CutmixAlpha > 0 pastes one box of the partner, the same for the batch, of area 1-λ (Yun et al. 2019).
 	CutmixAlpha float64 `json:"cutmix_alpha,omitzero"`
@@ -85,7 +85,8 @@ func (a Augment) Validate() error {
 		return fmt.Errorf("data: augment: crop_scale %v and crop_ratio %v must be above 0", a.CropScale, a.CropRatio)
 	}
 	if a.crops() && a.Pad > 0 {
-		return fmt.Errorf("data: augment: pad %d and crop_scale %v are two kinds of crop: choose one", a.Pad, a.CropScale)
+		return fmt.Errorf("data: augment: pad %d and crop_scale %v are two kinds of crop: choose one",
+			a.Pad, a.CropScale)
 	}
 	for c := range a.Std {
 		if !(a.Std[c] >= 0) || math.IsInf(a.Std[c], 0) || math.IsNaN(a.Mean[c]) || math.IsInf(a.Mean[c], 0) {

@@ -14,9 +14,9 @@ import (
 //
 // Crop, padding, flip and resize are one linear map along each axis: with R and C from the plan's windows,
 //
-//	out = R · image · Cᵀ,   R[i, j] = hat((scale·i + offset − j)/s) / Σⱼ,   hat(t) = max(0, 1−|t|),   s = max(1, |scale|),
+//	out = R · image · Cᵀ,   R[i, j] = hat((scale·i + offset − j)/s) / Σⱼ,   hat(t) = max(0, 1−|t|),
 //
-// j running over the lines of the window; Σⱼ is the sum of the row. Lines of the window outside the image count in the
+// s = max(1, |scale|), j running over the lines of the window; Σⱼ is the sum of the row. Lines of the window outside the image count in the
 // sum but have no pixels: that is the black padding. For shifts by whole pixels R is exactly a selection of rows, and
 // since the products are taken on 0…255 this is exact in bfloat16 and TF32 too.
 func (a Augment) Images(pixels *Node, plan []*Node) *Node {
@@ -57,21 +57,28 @@ func SoftLabels(plan []*Node, classes int, smoothing float64) *Node {
 	return StopGradient(AddScalar(MulScalar(y, 1-smoothing), smoothing/float64(classes)))
 }
 
-// warp applies both maps. Columns come first: that product needs a transposition, cheap on the smaller image.
+// warp applies both maps. Columns come first: they need transpositions, which are cheap on the smaller image.
 func warp(x, windows *Node, outHeight, outWidth, pad int) *Node {
-	batch, height, channels := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(3)
-	x = columns(x, windows, outWidth, pad)           // [batch, height, outWidth, channels]
-	x = Reshape(x, batch, height, outWidth*channels) // [batch, height, outWidth·channels]
-	rows := taps(windows, 0, outHeight, height, pad) // [batch, outHeight, height]
-	x = DotGeneral(rows, []int{2}, []int{0}, x, []int{1}, []int{0})
-	return Reshape(x, batch, outHeight, outWidth, channels) // [batch, outHeight, outWidth, channels]
+	height := x.Shape().Dim(1)
+	x = columns(x, windows, outWidth, pad) // [batch, height, outWidth, channels]
+	return apply(taps(windows, 0, outHeight, height, pad), x)
 }
 
 // columns applies the map along the columns of x [batch, height, width, channels].
 func columns(x, windows *Node, outWidth, pad int) *Node {
-	weights := taps(windows, 4, outWidth, x.Shape().Dim(2), pad)       // [batch, outWidth, width]
-	x = DotGeneral(weights, []int{2}, []int{0}, x, []int{2}, []int{0}) // [batch, outWidth, height, channels]
-	return TransposeAllAxes(x, 0, 2, 1, 3)                             // [batch, height, outWidth, channels]
+	width := x.Shape().Dim(2)
+	x = TransposeAllAxes(x, 0, 2, 1, 3)                  // [batch, width, height, channels]
+	x = apply(taps(windows, 4, outWidth, width, pad), x) // [batch, outWidth, height, channels]
+	return TransposeAllAxes(x, 0, 2, 1, 3)               // [batch, height, outWidth, channels]
+}
+
+// apply multiplies weights [batch, outLines, lines] with the lines of x [batch, lines, others, channels], written as
+// the plain batched matrix product that every backend has.
+func apply(weights, x *Node) *Node {
+	batch, lines, others, channels := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
+	x = Reshape(x, batch, lines, others*channels)
+	x = DotGeneral(weights, []int{2}, []int{0}, x, []int{1}, []int{0}) // [batch, outLines, others·channels]
+	return Reshape(x, batch, weights.Shape().Dim(1), others, channels) // [batch, outLines, others, channels]
 }
 
 // taps returns the weights [batch, outLength, length] of one axis, whose four numbers start at the given field.

@@ -3,6 +3,7 @@
 package data
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -13,7 +14,96 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// noise is a set of random pixels with unequal prime sides.
+// picture is a float image [height, width, channels] of the host oracles below, which are as slow and obvious as
+// possible and share nothing with the graph.
+type picture struct {
+	height, width, channels int
+	at                      []float64
+}
+
+func newPicture(height, width, channels int) picture {
+	return picture{height, width, channels, make([]float64, height*width*channels)}
+}
+
+func (p picture) index(i, j, c int) int { return (i*p.width+j)*p.channels + c }
+
+// each fills a new picture pixel by pixel.
+func each(height, width, channels int, value func(i, j, c int) float64) picture {
+	out := newPicture(height, width, channels)
+	for i := range height {
+		for j := range width {
+			for c := range channels {
+				out.at[out.index(i, j, c)] = value(i, j, c)
+			}
+		}
+	}
+	return out
+}
+
+// cropped reads a window of one image of the set, black outside, then exchanges left and right if asked.
+func cropped(set *Set, row int, w window) picture {
+	return each(w.height, w.width, set.Channels, func(i, j, c int) float64 {
+		if w.flip {
+			j = w.width - 1 - j
+		}
+		i, j = i+w.top, j+w.left
+		if i < 0 || j < 0 || i >= set.Height || j >= set.Width {
+			return 0
+		}
+		return float64(set.Image(row)[(i*set.Width+j)*set.Channels+c])
+	})
+}
+
+// bilinear is the four-neighbour formula at half-pixel centres with clamped indices: right for enlarging only.
+func bilinear(p picture, height, width int) picture {
+	return each(height, width, p.channels, func(i, j, c int) float64 {
+		y := (float64(i)+0.5)*float64(p.height)/float64(height) - 0.5
+		x := (float64(j)+0.5)*float64(p.width)/float64(width) - 0.5
+		y0, x0 := math.Floor(y), math.Floor(x)
+		sum := 0.0
+		for _, n := range [4][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
+			weight := math.Abs(1-n[0]-(y-y0)) * math.Abs(1-n[1]-(x-x0))
+			si := min(max(int(y0+n[0]), 0), p.height-1)
+			sj := min(max(int(x0+n[1]), 0), p.width-1)
+			sum += weight * p.at[p.index(si, sj, c)]
+		}
+		return sum
+	})
+}
+
+// pillow is Pillow's BILINEAR reduction without its rounding: triangle of the scale's half width around
+// (i+½)·scale, taps from its own integer bounds, weights divided by their sum (Resample.c, precompute_coeffs).
+func pillow(p picture, height, width int) picture {
+	weights := func(i, length, outLength int) (from int, w []float64) {
+		scale := float64(length) / float64(outLength)
+		support := max(scale, 1)
+		centre := (float64(i) + 0.5) * scale
+		from = max(int(centre-support+0.5), 0)
+		to := min(int(centre+support+0.5), length)
+		sum := 0.0
+		for x := from; x < to; x++ {
+			v := max(0, 1-math.Abs((float64(x)-centre+0.5)/support))
+			w, sum = append(w, v), sum+v
+		}
+		for k := range w {
+			w[k] /= sum
+		}
+		return from, w
+	}
+	return each(height, width, p.channels, func(i, j, c int) float64 {
+		i0, wi := weights(i, p.height, height)
+		j0, wj := weights(j, p.width, width)
+		sum := 0.0
+		for di := range wi {
+			for dj := range wj {
+				sum += wi[di] * wj[dj] * p.at[p.index(i0+di, j0+dj, c)]
+			}
+		}
+		return sum
+	})
+}
+
+// noise is a set of random pixels; tests give it unequal prime sides.
 func noise(n, height, width, channels int) *Set {
 	r := rand.New(rand.NewPCG(7, 11))
 	s := &Set{Name: "noise", Height: height, Width: width, Channels: channels, Classes: []string{"a", "b", "c"}}
@@ -26,6 +116,22 @@ func noise(n, height, width, channels int) *Set {
 	return s
 }
 
+// shuffled is a fixed order of 0…n-1 for prime n.
+func shuffled(n int) []int {
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = (3*i + 1) % n
+	}
+	return rows
+}
+
+// windowOf reads a plan's window back; the lines it says are checked by the oracles.
+func windowOf(v [8]float32) window {
+	return window{
+		top: int(v[2]), height: int(v[3] - v[2]), left: int(v[6]), width: int(v[7] - v[6]), flip: v[4] < 0,
+	}
+}
+
 func inputs(pixels *tensors.Tensor, plan *Plan) []any {
 	in := []any{pixels}
 	for _, t := range plan.Tensors() {
@@ -36,40 +142,216 @@ func inputs(pixels *tensors.Tensor, plan *Plan) []any {
 
 // images runs the graph of one plan.
 func images(t testing.TB, a Augment, set *Set, plan *Plan) []float64 {
+	if err := a.Validate(); err != nil {
+		t.Fatal(err)
+	}
 	return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
 		return []*graph.Node{a.Images(in[0], in[1:])}
 	}, inputs(set.Tensor(), plan)...)[0]
 }
 
-func rowsOf(n int) []int {
-	rows := make([]int, n)
-	for i := range rows {
-		rows[i] = (3*i + 1) % n
-	}
-	return rows
-}
+// over255 is the value of a whole pixel after the default normalisation, to the last bit.
+func over255(v float64) float64 { return float64(float32(v) * float32(1./255)) }
 
-// pixel reads the image as float64 with black outside.
-func pixel(set *Set, row, i, j, c int) float64 {
-	if i < 0 || j < 0 || i >= set.Height || j >= set.Width {
-		return 0
-	}
-	return float64(set.Image(row)[(i*set.Width+j)*set.Channels+c])
-}
-
-func TestImages(t *testing.T) {
-	set := noise(17, 7, 5, 3)
-	rows := rowsOf(11)
-
-	t.Run("zero_value_is_pixels_over_255", func(t *testing.T) {
+func TestImagesWithoutAugmentationArePixelsOver255(t *testing.T) {
+	for _, channels := range []int{1, 3} {
+		set, rows := noise(13, 7, 5, channels), shuffled(13)[:11]
 		got := images(t, Augment{}, set, Augment{}.Plan(set, 1, 0, 0, rows))
 		var want []float64
 		for _, row := range rows {
 			for _, v := range set.Image(row) {
-				want = append(want, float64(float32(v)*float32(1./255)))
+				want = append(want, over255(float64(v)))
 			}
 		}
 		gomlxtest.Near(t, "images", got, want, 0)
-	})
-	_ = math.Pi
+	}
+}
+
+func TestCropsPaddingAndFlipsByWholePixelsAreBitExact(t *testing.T) {
+	set, rows := noise(13, 7, 5, 3), shuffled(13)[:11]
+	for _, a := range []Augment{{FlipProb: 0.5}, {Pad: 2}, {Pad: 3, FlipProb: 0.5}, {Pad: 11, FlipProb: 1}} {
+		plan := a.Plan(set, 5, 2, 0, rows)
+		var want []float64
+		changed := 0
+		for k, row := range rows {
+			w := windowOf(plan.Windows[k])
+			if w != (window{height: 7, width: 5}) {
+				changed++
+			}
+			for _, v := range cropped(set, row, w).at {
+				want = append(want, over255(v))
+			}
+		}
+		if changed < 3 {
+			t.Fatalf("%+v: only %d of %d images change: the test would show nothing", a, changed, len(rows))
+		}
+		gomlxtest.Near(t, fmt.Sprintf("%+v", a), images(t, a, set, plan), want, 0)
+	}
+}
+
+func TestResizingMatchesNaiveResamplingOfTheCroppedImage(t *testing.T) {
+	set, rows := noise(13, 17, 11, 3), shuffled(13)[:5]
+	for name, a := range map[string]Augment{
+		"enlarge":                {Size: [2]int{31, 29}},
+		"reduce":                 {Size: [2]int{5, 3}},
+		"one_of_each":            {Size: [2]int{7, 23}},
+		"enlarge_padded_flipped": {Size: [2]int{31, 29}, Pad: 3, FlipProb: 0.5},
+		"reduce_padded_flipped":  {Size: [2]int{5, 3}, Pad: 3, FlipProb: 0.5},
+		"resized_crop":           {Size: [2]int{13, 7}, CropScale: [2]float64{0.2, 1}, FlipProb: 0.5},
+		"resized_crop_own_size":  {CropScale: [2]float64{0.3, 0.6}, CropRatio: [2]float64{0.5, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := a.Plan(set, 3, 1, 0, rows)
+			height, width := a.OutputSize(set.Height, set.Width)
+			var want []float64
+			for k, row := range rows {
+				p := cropped(set, row, windowOf(plan.Windows[k]))
+				out := pillow(p, height, width)
+				if height >= p.height && width >= p.width {
+					out = bilinear(p, height, width)
+				}
+				for _, v := range out.at {
+					want = append(want, v/255)
+				}
+			}
+			gomlxtest.Near(t, name, images(t, a, set, plan), want, 2e-6)
+		})
+	}
+}
+
+func TestNormalisationIsPerChannel(t *testing.T) {
+	set, rows := noise(7, 5, 3, 3), shuffled(7)
+	a := Augment{Mean: CIFAR100Mean, Std: CIFAR100Std}
+	var want []float64
+	for _, row := range rows {
+		for k, v := range set.Image(row) {
+			want = append(want, (float64(v)/255-CIFAR100Mean[k%3])/CIFAR100Std[k%3])
+		}
+	}
+	gomlxtest.Near(t, "images", images(t, a, set, a.Plan(set, 1, 0, 0, rows)), want, 1e-6)
+}
+
+func TestCutoutZeroesOneClippedSquareAfterNormalisationAndNothingElse(t *testing.T) {
+	set, rows := noise(31, 17, 13, 3), shuffled(31)
+	plain := Augment{Mean: CIFAR100Mean, Std: CIFAR100Std}
+	a := plain
+	a.Cutout = 6
+	plan := a.Plan(set, 3, 1, 0, rows)
+	before, got := images(t, plain, set, plan), images(t, a, set, plan)
+	clipped := 0
+	for k := range rows {
+		// The square as drawn is found from the pixels: the zeros.
+		top, left, bottom, right, zeros := 17, 13, -1, -1, 0
+		for i := range 17 {
+			for j := range 13 {
+				at := ((k*17+i)*13 + j) * 3
+				if got[at] == 0 && got[at+1] == 0 && got[at+2] == 0 {
+					top, left, bottom, right = min(top, i), min(left, j), max(bottom, i+1), max(right, j+1)
+					zeros++
+					continue
+				}
+				for c := range 3 {
+					if got[at+c] != before[at+c] {
+						t.Fatalf("image %d: pixel %d,%d changed from %g to %g", k, i, j, before[at+c], got[at+c])
+					}
+				}
+			}
+		}
+		height, width := bottom-top, right-left
+		if zeros != height*width || height > 6 || width > 6 || height < 3 || width < 3 {
+			t.Errorf("image %d: %d zeros in a box of %d×%d, want a full box of 3 to 6", k, zeros, height, width)
+		}
+		if height < 6 && top != 0 && bottom != 17 || width < 6 && left != 0 && right != 13 {
+			t.Errorf("image %d: box %d…%d, %d…%d is smaller than 6 away from the border", k, top, bottom, left, right)
+		}
+		if height < 6 || width < 6 {
+			clipped++
+		}
+	}
+	if clipped == 0 || clipped == len(rows) {
+		t.Errorf("%d of %d squares are clipped, want some and not all", clipped, len(rows))
+	}
+}
+
+func TestMixingTakesTheStatedShareOfTheAugmentedPartner(t *testing.T) {
+	set, rows := noise(13, 7, 5, 3), shuffled(13)[:11]
+	plain := Augment{Pad: 2, FlipProb: 0.5, Cutout: 2}
+	for name, alphas := range map[string][2]float64{"mixup": {0.8, 0}, "cutmix": {0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			a := plain
+			a.MixupAlpha, a.CutmixAlpha = alphas[0], alphas[1]
+			plan := a.Plan(set, 3, 1, 4, rows)
+			base, got := images(t, plain, set, plan), images(t, a, set, plan)
+			m := plan.Mix
+			var want []float64
+			inside := 0
+			for k := range rows {
+				for i := range 7 {
+					for j := range 5 {
+						keep := 1.0
+						if float32(i) >= m[0] && float32(j) >= m[1] && float32(i) < m[2] && float32(j) < m[3] {
+							keep = float64(m[4])
+							inside++
+						}
+						for c := range 3 {
+							own := base[((k*7+i)*5+j)*3+c]
+							partner := base[((int(plan.Partners[k])*7+i)*5+j)*3+c]
+							want = append(want, keep*own+(1-keep)*partner)
+						}
+					}
+				}
+			}
+			gomlxtest.Near(t, name, got, want, 3e-7)
+			share := 1 - (1-float64(m[4]))*float64(inside)/float64(len(rows)*7*5)
+			if inside == 0 || math.Abs(share-float64(m[5])) > 1e-6 || share <= 0 || share >= 1 {
+				t.Errorf("λ of the labels is %g, the pixels keep %g", m[5], share)
+			}
+		})
+	}
+}
+
+func TestSoftLabelsBlendPartnersAndSmooth(t *testing.T) {
+	plan := &Plan{
+		Indices: []int64{0, 1, 2}, Labels: []int32{4, 0, 4}, Windows: make([][8]float32, 3),
+		Cutout: make([][4]float32, 3), Partners: []int64{1, 2, 0}, Mix: [6]float32{0, 0, 0, 0, 1, 0.75},
+	}
+	got := gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+		return []*graph.Node{SoftLabels(in[1:], 5, 0.1)}
+	}, inputs(noise(3, 2, 2, 1).Tensor(), plan)...)[0]
+	// 0.9·λ + 0.1/5 and 0.9·(1-λ) + 0.1/5 by hand.
+	gomlxtest.Near(t, "targets", got, []float64{
+		0.245, 0.02, 0.02, 0.02, 0.695,
+		0.695, 0.02, 0.02, 0.02, 0.245,
+		0.02, 0.02, 0.02, 0.02, 0.92,
+	}, 1e-6)
+}
+
+// BenchmarkImages assembles batches of 64 from 32×32 bytes that are already in the backend: gather, crop with padding,
+// flip, resize, cutout and mixup, without reading the result back.
+func BenchmarkImages(b *testing.B) {
+	set := noise(1000, 32, 32, 3)
+	for _, size := range []int{32, 224} {
+		b.Run(fmt.Sprintf("64_from_32_to_%d", size), func(b *testing.B) {
+			a := Augment{Size: [2]int{size, size}, Pad: 4, FlipProb: 0.5, Cutout: 12, MixupAlpha: 0.2,
+				Mean: CIFAR100Mean, Std: CIFAR100Std}
+			exec, err := graph.NewExec(gomlxtest.Backend(), func(in []*graph.Node) []*graph.Node {
+				return []*graph.Node{a.Images(in[0], in[1:])}
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			pixels, order := set.Tensor(), Order(1, 0, set.Len())
+			step := 0
+			for b.Loop() {
+				plan := a.Plan(set, 1, 0, step, order[step%15*64:][:64])
+				step++
+				out, err := exec.Call(inputs(pixels, plan)...)
+				if err != nil {
+					b.Fatal(err)
+				}
+				out[0].FinalizeAll()
+			}
+			b.ReportMetric(float64(64*b.N)/b.Elapsed().Seconds(), "images/s")
+		})
+	}
 }

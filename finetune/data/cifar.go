@@ -1,0 +1,206 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"archive/tar"
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// CIFAR-100: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). The binary version holds
+// train.bin and test.bin, records without any header: coarse label, fine label, then 32×32 red, green and blue planes.
+const (
+	cifarDir     = "cifar-100-binary"
+	cifarArchive = cifarDir + ".tar.gz"
+	cifarSide    = 32
+	cifarClasses = 100
+	cifarCoarse  = 20
+	cifarPlane   = cifarSide * cifarSide
+	cifarRecord  = 2 + 3*cifarPlane
+	cifarNames   = "fine_label_names.txt"
+	// cifarMaxBytes bounds a file: somewhat more than the 50,000 training images there are.
+	cifarMaxBytes = 64_000 * cifarRecord
+)
+
+// CIFAR100Mean and CIFAR100Std are the statistics of the training images per channel, as everybody rounds them.
+var (
+	CIFAR100Mean = [3]float64{0.5071, 0.4865, 0.4409}
+	CIFAR100Std  = [3]float64{0.2673, 0.2564, 0.2762}
+)
+
+// CIFAR100 reads the training and test sets with their 100 fine classes from a directory that holds train.bin,
+// test.bin and fine_label_names.txt, or a cifar-100-binary directory with them, or the official archive
+// cifar-100-binary.tar.gz; dir may also be that archive. Any whole number of records is accepted. The archive is read
+// as a stream and not unpacked. When nothing is there the error is fs.ErrNotExist.
+func CIFAR100(dir string) (train, test *Set, err error) {
+	for _, d := range []string{dir, filepath.Join(dir, cifarDir)} {
+		if _, err := os.Stat(filepath.Join(d, "train.bin")); err == nil {
+			return cifarFromDir(d)
+		}
+	}
+	for _, file := range []string{dir, filepath.Join(dir, cifarArchive)} {
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			return cifarFromArchive(file)
+		}
+	}
+	return nil, nil, fmt.Errorf("data: CIFAR-100: no train.bin, %s/train.bin or %s in %s: give the directory that "+
+		"holds one of them: %w", cifarDir, cifarArchive, dir, fs.ErrNotExist)
+}
+
+func cifarFromDir(dir string) (train, test *Set, err error) {
+	var parts cifarParts
+	for _, name := range []string{cifarNames, "train.bin", "test.bin"} {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			return nil, nil, fmt.Errorf("data: CIFAR-100: %w", err)
+		}
+		info, err := f.Stat()
+		if err == nil {
+			err = parts.read(name, f.Name(), f, info.Size())
+		}
+		f.Close()
+		if err != nil {
+			return nil, nil, fmt.Errorf("data: CIFAR-100: %w", err)
+		}
+	}
+	return parts.sets(dir)
+}
+
+func cifarFromArchive(file string) (train, test *Set, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("data: CIFAR-100: %w", err)
+	}
+	defer f.Close()
+	var parts cifarParts
+	if err := parts.readArchive(file, bufio.NewReaderSize(f, 1<<20)); err != nil {
+		return nil, nil, fmt.Errorf("data: CIFAR-100: %w", err)
+	}
+	return parts.sets(file)
+}
+
+// cifarParts collects the three files, from wherever they come.
+type cifarParts struct {
+	names       []string
+	train, test *Set
+}
+
+// readArchive takes the three files out of a gzip-compressed tar stream, by name and wherever they lie in it.
+func (p *cifarParts) readArchive(file string, r io.Reader) error {
+	unzipped, err := gzip.NewReader(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w: not a gzip archive", file, err)
+	}
+	// The whole stream is bounded, so that members we skip cannot expand without end.
+	archive := tar.NewReader(io.LimitReader(unzipped, 2*cifarMaxBytes))
+	for {
+		member, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w: the archive is damaged or cut, fetch it again", file, err)
+		}
+		if member.Typeflag != tar.TypeReg {
+			continue
+		}
+		if err := p.read(path.Base(member.Name), file+":"+member.Name, archive, member.Size); err != nil {
+			return err
+		}
+		if p.names != nil && p.train != nil && p.test != nil {
+			break
+		}
+	}
+	// Reading on to the end is what verifies gzip's checksum.
+	if n, err := io.Copy(io.Discard, io.LimitReader(unzipped, cifarMaxBytes)); err != nil || n == cifarMaxBytes {
+		return fmt.Errorf("%s: damaged after its last file (%v): fetch it again", file, err)
+	}
+	return nil
+}
+
+// read takes one file if it is one of the three; where is its name in errors, size its announced length.
+func (p *cifarParts) read(name, where string, r io.Reader, size int64) (err error) {
+	var seen bool
+	switch name {
+	case cifarNames:
+		seen = p.names != nil
+		p.names, err = cifarReadNames(where, r)
+	case "train.bin":
+		seen = p.train != nil
+		p.train, err = cifarReadRecords(where, r, size)
+	case "test.bin":
+		seen = p.test != nil
+		p.test, err = cifarReadRecords(where, r, size)
+	}
+	if seen {
+		return fmt.Errorf("%s: %s is there twice", where, name)
+	}
+	return err
+}
+
+// sets joins the parts.
+func (p *cifarParts) sets(where string) (train, test *Set, err error) {
+	if p.names == nil || p.train == nil || p.test == nil {
+		return nil, nil, fmt.Errorf("data: CIFAR-100: %s lacks train.bin, test.bin or %s", where, cifarNames)
+	}
+	p.train.Name, p.test.Name = "cifar100-train", "cifar100-test"
+	p.train.Classes, p.test.Classes = p.names, p.names
+	return p.train, p.test, nil
+}
+
+func cifarReadNames(where string, r io.Reader) ([]string, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, 1<<16))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	names := strings.Fields(string(raw))
+	if len(names) != cifarClasses {
+		return nil, fmt.Errorf("%s: %d class names, want %d, one a line", where, len(names), cifarClasses)
+	}
+	return names, nil
+}
+
+// cifarReadRecords reads records to the end of r. Memory grows with what is really read; size is only believed as far
+// as refusing early.
+func cifarReadRecords(where string, r io.Reader, size int64) (*Set, error) {
+	if size > cifarMaxBytes {
+		return nil, fmt.Errorf("%s: %d bytes, want at most %d", where, size, cifarMaxBytes)
+	}
+	s := &Set{Height: cifarSide, Width: cifarSide, Channels: 3}
+	in := bufio.NewReaderSize(io.LimitReader(r, cifarMaxBytes), 1<<18)
+	record := make([]byte, cifarRecord)
+	for n := 0; ; n++ {
+		read, err := io.ReadFull(in, record)
+		switch {
+		case err == io.EOF && n > 0:
+			return s, nil
+		case err == io.EOF:
+			return nil, fmt.Errorf("%s: the file is empty, want records of %d bytes", where, cifarRecord)
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, fmt.Errorf("%s: record %d has %d of %d bytes: the file is cut, copy or fetch it again",
+				where, n, read, cifarRecord)
+		case err != nil:
+			return nil, fmt.Errorf("%s: record %d: %w", where, n, err)
+		}
+		coarse, fine := record[0], record[1]
+		if coarse >= cifarCoarse || fine >= cifarClasses {
+			return nil, fmt.Errorf("%s: record %d: coarse label %d (0 to %d), fine label %d (0 to %d): "+
+				"the file is damaged or not CIFAR-100, fetch it again",
+				where, n, coarse, cifarCoarse-1, fine, cifarClasses-1)
+		}
+		s.Labels = append(s.Labels, int32(fine))
+		red, green, blue := record[2:2+cifarPlane], record[2+cifarPlane:2+2*cifarPlane], record[2+2*cifarPlane:]
+		for i := range cifarPlane { // planes to interleaved
+			s.Pixels = append(s.Pixels, red[i], green[i], blue[i])
+		}
+	}
+}

@@ -1,0 +1,197 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+var strong = Augment{
+	Size: [2]int{19, 23}, Pad: 3, FlipProb: 0.5, Cutout: 5, MixupAlpha: 0.4, CutmixAlpha: 1, MixProb: 0.7,
+}
+
+func TestPlanOfAnImageDependsOnlyOnSeedEpochAndRow(t *testing.T) {
+	set := noise(31, 7, 5, 3)
+	rows := shuffled(31)
+	whole := strong.Plan(set, 9, 4, 0, rows)
+	for _, size := range []int{1, 2, 7, 11} { // any batch size, any place in the batch, any batch number
+		for start := 0; start+size <= len(rows); start += size {
+			batch := slices.Clone(rows[start : start+size])
+			slices.Reverse(batch)
+			part := strong.Plan(set, 9, 4, 100+start, batch)
+			for k, row := range batch {
+				at := slices.Index(rows, row)
+				if part.Windows[k] != whole.Windows[at] || part.Cutout[k] != whole.Cutout[at] ||
+					part.Labels[k] != set.Labels[row] || part.Indices[k] != int64(row) {
+					t.Fatalf("row %d in a batch of %d differs from the same row in a batch of 31", row, size)
+				}
+			}
+		}
+	}
+	for name, other := range map[string]*Plan{
+		"seed": strong.Plan(set, 10, 4, 0, rows), "epoch": strong.Plan(set, 9, 5, 0, rows),
+	} {
+		if reflect.DeepEqual(other.Windows, whole.Windows) || reflect.DeepEqual(other.Cutout, whole.Cutout) {
+			t.Errorf("another %s gives the same plan", name)
+		}
+	}
+}
+
+func TestPlanOfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
+	set := noise(31, 7, 5, 3)
+	a := Augment{MixupAlpha: 1}
+	first := a.Plan(set, 9, 4, 2, shuffled(31)[:7])
+	again := a.Plan(set, 9, 4, 2, shuffled(31)[11:18])
+	if first.Mix != again.Mix || !slices.Equal(first.Partners, again.Partners) {
+		t.Error("the same batch number with other images is mixed differently")
+	}
+	for name, other := range map[string]*Plan{
+		"seed": a.Plan(set, 10, 4, 2, shuffled(31)[:7]), "epoch": a.Plan(set, 9, 5, 2, shuffled(31)[:7]),
+		"batch": a.Plan(set, 9, 4, 3, shuffled(31)[:7]),
+	} {
+		if other.Mix == first.Mix || slices.Equal(other.Partners, first.Partners) {
+			t.Errorf("another %s gives the same mixing", name)
+		}
+	}
+	sorted := slices.Sorted(slices.Values(first.Partners))
+	if !slices.Equal(sorted, []int64{0, 1, 2, 3, 4, 5, 6}) {
+		t.Errorf("partners %v are no permutation", first.Partners)
+	}
+}
+
+func TestOrderIsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
+	seen := map[int]bool{}
+	for _, v := range Order(3, 1, 101) {
+		seen[v] = true
+	}
+	for v := range 101 {
+		if !seen[v] {
+			t.Fatalf("%d is missing from the order", v)
+		}
+	}
+	if !slices.Equal(Order(3, 1, 101), Order(3, 1, 101)) {
+		t.Error("the same seed and epoch give two orders")
+	}
+	if slices.Equal(Order(3, 1, 101), Order(3, 2, 101)) || slices.Equal(Order(3, 1, 101), Order(4, 1, 101)) {
+		t.Error("another epoch or seed gives the same order")
+	}
+}
+
+// within5 checks a mean of n draws: at most five standard errors from its expectation.
+func within5(t *testing.T, name string, mean, want, variance float64, n int) {
+	t.Helper()
+	if bound := 5 * math.Sqrt(variance/float64(n)); math.Abs(mean-want) > bound {
+		t.Errorf("%s: mean of %d draws %g, want %g within %g", name, n, mean, want, bound)
+	}
+}
+
+func TestFlipsAndCropsAreDrawnUniformly(t *testing.T) {
+	set := noise(4999, 3, 2, 1)
+	a := Augment{Pad: 2, FlipProb: 0.3}
+	plan := a.Plan(set, 1, 0, 0, shuffled(4999))
+	flips := 0.0
+	var tops, lefts [5]float64
+	for _, v := range plan.Windows {
+		w := windowOf(v)
+		if w.flip {
+			flips++
+		}
+		tops[w.top+2]++ // out of range would panic: offsets are -2…2
+		lefts[w.left+2]++
+	}
+	n := set.Len()
+	within5(t, "flips", flips/float64(n), 0.3, 0.3*0.7, n)
+	for k := range 5 {
+		within5(t, "top", tops[k]/float64(n), 0.2, 0.2*0.8, n)
+		within5(t, "left", lefts[k]/float64(n), 0.2, 0.2*0.8, n)
+	}
+}
+
+func TestResizedCropsKeepTheStatedAreaAndRatio(t *testing.T) {
+	set := noise(1009, 64, 48, 1)
+	a := Augment{CropScale: [2]float64{0.25, 0.64}, CropRatio: [2]float64{0.8, 1.25}}
+	mean := 0.0
+	for _, v := range a.Plan(set, 1, 0, 0, shuffled(1009)).Windows {
+		w := windowOf(v)
+		if w.top < 0 || w.left < 0 || w.top+w.height > 64 || w.left+w.width > 48 {
+			t.Fatalf("%+v leaves the image of 64×48", w)
+		}
+		area, ratio := float64(w.height*w.width)/(64*48), float64(w.width)/float64(w.height)
+		if area < 0.24 || area > 0.66 || ratio < 0.76 || ratio > 1.31 { // whole pixels: one side ±½ of ≥ 25
+			t.Errorf("%+v: area %.3f, ratio %.3f", w, area, ratio)
+		}
+		mean += area / 1009
+	}
+	within5(t, "area", mean, (0.25+0.64)/2, 0.39*0.39/12, 1009)
+}
+
+func TestResizedCropFallsBackToTheLargestCentredWindow(t *testing.T) {
+	// A strip of 40×2 has no window of ratio 1…1.2 and 80% of the area: torchvision takes width 2, height 2/1.
+	a := Augment{CropScale: [2]float64{0.8, 1}, CropRatio: [2]float64{1, 1.2}}
+	got := a.window(draw(streamSample, 1, 0, 0), 40, 2)
+	if want := (window{top: 19, left: 0, height: 2, width: 2}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	got = a.window(draw(streamSample, 1, 0, 0), 5, 40) // height 5, width 5·1.2
+	if want := (window{top: 0, left: 17, height: 5, width: 6}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestBetaHasTheMomentsOfTheBetaDistribution(t *testing.T) {
+	for _, alpha := range []float64{0.01, 0.15, 0.8, 1, 5} {
+		r := draw(streamMix, 1, 0, 0)
+		const n = 20000
+		var sum, square float64
+		for range n {
+			v := beta(r, alpha)
+			if !(v >= 0 && v <= 1) {
+				t.Fatalf("alpha %g: %g", alpha, v)
+			}
+			sum, square = sum+v, square+(v-0.5)*(v-0.5)
+		}
+		variance := 1 / (4 * (2*alpha + 1)) // Beta(α, α)
+		within5(t, "mean", sum/n, 0.5, variance, n)
+		// The fourth central moment of a variable in 0…1 is at most a quarter of the second.
+		within5(t, "variance", square/n, variance, variance/4, n)
+	}
+}
+
+func TestMixingHappensWithItsProbability(t *testing.T) {
+	set := noise(5, 32, 32, 1)
+	mixed, cut := 0.0, 0.0
+	const n = 3000
+	a := Augment{MixupAlpha: 1, CutmixAlpha: 1, MixProb: 0.6, SwitchProb: 0.25}
+	for batch := range n {
+		m := a.Plan(set, 1, 0, batch, []int{0, 1}).Mix
+		switch {
+		case m == [6]float32{0, 0, 0, 0, 1, 1}:
+		case m[4] == 0:
+			mixed, cut = mixed+1, cut+1
+		default:
+			mixed++
+		}
+	}
+	within5(t, "mixed", mixed/n, 0.6, 0.6*0.4, n)
+	within5(t, "cut", cut/n, 0.15, 0.15*0.85, n)
+}
+
+func TestValidateNamesTheFieldOutOfRange(t *testing.T) {
+	if err := strong.Validate(); err != nil {
+		t.Error(err)
+	}
+	for field, a := range map[string]Augment{
+		"pad": {Pad: -1}, "flip_prob": {FlipProb: math.NaN()}, "crop_scale": {CropScale: [2]float64{0.9, 0.5}},
+		"crop_ratio": {CropScale: [2]float64{0.5, 1}, CropRatio: [2]float64{2, 1}}, "cutout": {Cutout: -2},
+		"mixup_alpha": {MixupAlpha: -1}, "cutmix_alpha": {CutmixAlpha: math.Inf(1)}, "mix_prob": {MixProb: 2},
+		"switch_prob": {SwitchProb: -1}, "size": {Size: [2]int{0, 5}}, "std": {Std: [3]float64{1, -1, 1}},
+		"two kinds of crop": {Pad: 1, CropScale: [2]float64{0.5, 1}},
+	} {
+		if err := a.Validate(); err == nil || !contains(err.Error(), field) {
+			t.Errorf("%+v: error %v does not name %q", a, err, field)
+		}
+	}
+}
