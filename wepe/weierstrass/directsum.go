@@ -29,7 +29,7 @@ func (l Lattice) DirectSum(z complex128, size int) (p, pp complex128) {
 }
 
 // DirectSumTail returns what to add to DirectSum of the same size to bring its error from second to sixth order in
-// 1/size: the first two terms of the missing tail, which the exact g2 and g3 give away, mathematics.md (5.8) and (5.10).
+// 1/size: the first two terms of the missing tail, which the exact g2 and g3 give away, mathematics.md (5.8), (5.10).
 func (l Lattice) DirectSumTail(z complex128, size int) (p, pp complex128) {
 	g4, g6 := complex(l.inv.G2/60, 0), complex(l.inv.G3/140, 0)
 	for w := range l.halfBlock(size) {

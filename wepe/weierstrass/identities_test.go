@@ -14,7 +14,8 @@ import (
 
 // forRandomPoints calls f with 300 seeded points in and around the fundamental cell of each of several lattices.
 func forRandomPoints(t *testing.T, f func(t *testing.T, l weierstrass.Lattice, z, other complex128)) {
-	for _, half := range [][2]float64{{weierstrass.OmegaSquare, weierstrass.OmegaSquare}, {1.3, 0.7}, {0.9, 2.3}, {2, 0.31}} {
+	const square = weierstrass.OmegaSquare
+	for _, half := range [][2]float64{{square, square}, {1.3, 0.7}, {0.9, 2.3}, {2, 0.31}} {
 		l := lattice(t, half[0], half[1])
 		random := rand.New(rand.NewPCG(23, 10))
 		point := func() complex128 {
@@ -100,7 +101,7 @@ func TestValuesScaleWithTheLattice(t *testing.T) {
 func TestAddAgreesWithEvalAtTheSum(t *testing.T) {
 	forRandomPoints(t, func(t *testing.T, l weierstrass.Lattice, z, other complex128) {
 		if ratio := l.Omega3p() / l.Omega1(); ratio < 0.5 || ratio > 2.6 {
-			return // on thin lattices ℘ is nearly constant between poles, and its values say little about where they are from
+			return // on thin lattices ℘ is nearly constant between poles, and its values say little about z
 		}
 		z, _, _ = l.Reduce(z)
 		other, _, _ = l.Reduce(other)
@@ -143,7 +144,8 @@ func TestReduceIsExactManyPeriodsAway(t *testing.T) {
 				exact := new(big.Rat).Sub(new(big.Rat).SetFloat64(axis.x), new(big.Rat).SetFloat64(axis.rest))
 				exact.Quo(exact, new(big.Rat).SetFloat64(2*axis.half))
 				if !exact.IsInt() {
-					t.Errorf("%v: %s of %g reduces to %v, %s periods away", l, axis.name, axis.x, axis.rest, exact.FloatString(9))
+					t.Errorf("%v: %s of %g reduces to %v, %s periods away",
+						l, axis.name, axis.x, axis.rest, exact.FloatString(9))
 				}
 				if want, _ := exact.Float64(); math.Abs(axis.count-want) > 2*roundoff*math.Abs(want) {
 					t.Errorf("%v: %s of %g is %v periods away, want %v", l, axis.name, axis.x, axis.count, want)

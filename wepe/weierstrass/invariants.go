@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// Invariants are the numbers that belong to a lattice as a whole, mathematics.md section 4. On a rectangular lattice all
-// are real except η3, which is imaginary.
+// Invariants are the numbers that belong to a lattice as a whole, mathematics.md section 4. On a rectangular lattice
+// all are real except η3, which is imaginary.
 type Invariants struct {
 	// G2 and G3 are the coefficients of ℘′² = 4℘³ − g2℘ − g3.
 	G2, G3 float64
@@ -76,8 +76,8 @@ func (l Lattice) InvariantsGradient() Invariants {
 func FromInvariants(g2, g3 float64) (Lattice, error) {
 	delta := g2*g2*g2 - 27*g3*g3
 	if !(delta > 0) || math.IsInf(delta, 1) {
-		return Lattice{}, fmt.Errorf("weierstrass: invariants g2=%v, g3=%v have discriminant g2³−27g3²=%v, "+
-			"a rectangular lattice needs a positive and finite one", g2, g3, delta)
+		return Lattice{}, fmt.Errorf("weierstrass: g2=%v, g3=%v have discriminant %.6g: "+
+			"a rectangular lattice needs a positive, finite one", g2, g3, delta)
 	}
 	// For g3 < 0 the angle is close to π; the swapped lattice has −g3 and an angle as accurate as that of g3 > 0.
 	angle := math.Atan2(math.Sqrt(delta), math.Sqrt(27)*math.Abs(g3)) / 3

@@ -61,7 +61,8 @@ func TestReferenceInvariants(t *testing.T) {
 			{"∂e2", gradient.E2, want.DE2, size / want.Omega3p, 40},
 			{"∂e3", gradient.E3, want.DE3, size / want.Omega3p, 40},
 		} {
-			if c := math.Abs(row.got-row.want) / (roundoff * (math.Abs(row.want) + row.size)); !(c <= row.unitsOfRoundoff) {
+			c := math.Abs(row.got-row.want) / (roundoff * (math.Abs(row.want) + row.size))
+			if !(c <= row.unitsOfRoundoff) {
 				t.Errorf("%s: %s = %v, want %v: %.3g units of roundoff > %v",
 					want.Lattice, row.name, row.got, row.want, c, row.unitsOfRoundoff)
 			}
@@ -138,7 +139,8 @@ func TestBadHalfPeriodsAndInvariantsAreRefusedByName(t *testing.T) {
 		}
 	}
 	for _, bad := range [][2]float64{{0, 0}, {3, 1}, {0.8, 0.2}, {-1, 0}, {nan, 0}, {1, nan}, {inf, 0}, {1, inf}} {
-		if _, err := weierstrass.FromInvariants(bad[0], bad[1]); err == nil || !strings.Contains(err.Error(), "discriminant") {
+		_, err := weierstrass.FromInvariants(bad[0], bad[1])
+		if err == nil || !strings.Contains(err.Error(), "discriminant") {
 			t.Errorf("FromInvariants(%v, %v): %v, want an error that names the discriminant", bad[0], bad[1], err)
 		}
 	}

@@ -14,8 +14,8 @@
 //	d := l.Derivatives(complex(0.3, 0.7))     // and their derivatives by z and by ω3′
 //	inv := l.Invariants()                     // g2, g3, Δ, j, e1…e3, η1, η3
 //
-// The values come from sums over whole rows of the lattice, of which a handful suffices (see weierstrass.go), never from
-// the truncated double sum; that one is here too, as [Lattice.DirectSum], to measure what the truncation costs.
+// The values come from sums over whole rows of the lattice, of which a handful suffices (see weierstrass.go), never
+// from the truncated double sum; that one is here too, as [Lattice.DirectSum], to measure what the truncation costs.
 //
 // The package needs the standard library only. It is what the graph code of package wepe is held to, and what computes
 // host-side tables. Comments cite formulas by their number in docs/mathematics.md, and DLMF chapter 23
@@ -32,8 +32,7 @@ import (
 const OmegaSquare = 2.6220575542921198104648395898911194136827549514316
 
 // Lattice is a rectangular lattice {2mω1 + 2niω3′}. It is immutable and comparable: two lattices are equal when
-// their half-periods are. Build it with [NewLattice], [Square] or [FromInvariants]; on the zero Lattice every function
-// is NaN.
+// their half-periods are. Build it with [NewLattice], [Square] or [FromInvariants]: the zero Lattice has no values.
 type Lattice struct {
 	omega1, omega3p float64
 

@@ -1,0 +1,335 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package weierstrass_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// rawGrid returns [Re ℘, Im ℘, Re ℘′, Im ℘′] at the patch centres (6.2) of a rows × cols grid, row-major.
+func rawGrid(l weierstrass.Lattice, rows, cols int, alpha float64) [][4]float64 {
+	raw := make([][4]float64, 0, rows*cols)
+	for row := range rows {
+		for col := range cols {
+			u, v := (float64(col)+0.5)/float64(cols), (float64(row)+0.5)/float64(rows)
+			p, pp := l.Eval(complex(alpha*u*2*l.Omega1(), alpha*v*2*l.Omega3p()))
+			raw = append(raw, [4]float64{real(p), imag(p), real(pp), imag(pp)})
+		}
+	}
+	return raw
+}
+
+// compress returns tanh(scale·raw), (6.3).
+func compress(raw [][4]float64, scale float64) [][4]float64 {
+	features := make([][4]float64, len(raw))
+	for i, row := range raw {
+		for j, v := range row {
+			features[i][j] = math.Tanh(scale * v)
+		}
+	}
+	return features
+}
+
+// statistics are those of the paper's sensitivity tables. rho is Pearson's correlation, over all unordered pairs of
+// patches, between their distance (of the centres in (u, v), or of the grid indices) and 1 − cosine of their features.
+type statistics struct {
+	rho, rhoIndex, meanAbs, std, stdAbs, saturated, nearZero float64 // the last two in percent
+	pairs                                                    int
+}
+
+func measure(features [][4]float64, rows, cols int) statistics {
+	var s statistics
+	var abs, entries []float64
+	for _, row := range features {
+		for _, f := range row {
+			entries = append(entries, f)
+			abs = append(abs, math.Abs(f))
+			if math.Abs(f) > 0.99 {
+				s.saturated++
+			}
+			if math.Abs(f) < 0.01 {
+				s.nearZero++
+			}
+		}
+	}
+	s.saturated *= 100 / float64(len(entries))
+	s.nearZero *= 100 / float64(len(entries))
+	s.meanAbs, s.stdAbs = meanStd(abs)
+	_, s.std = meanStd(entries)
+
+	var distances, indexDistances, dissimilarities []float64
+	for i := range features {
+		for j := range i {
+			dCol, dRow := float64(i%cols-j%cols), float64(i/cols-j/cols)
+			distances = append(distances, math.Hypot(dCol/float64(cols), dRow/float64(rows)))
+			indexDistances = append(indexDistances, math.Hypot(dCol, dRow))
+			dissimilarities = append(dissimilarities, 1-dot(features[i], features[j])/
+				math.Sqrt(dot(features[i], features[i])*dot(features[j], features[j])))
+		}
+	}
+	s.pairs = len(distances)
+	s.rho, s.rhoIndex = pearson(distances, dissimilarities), pearson(indexDistances, dissimilarities)
+	return s
+}
+
+func dot(a, b [4]float64) (sum float64) {
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
+}
+
+// meanStd returns the mean and the population standard deviation.
+func meanStd(x []float64) (mean, std float64) {
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		std += (v - mean) * (v - mean) / float64(len(x))
+	}
+	return mean, math.Sqrt(std)
+}
+
+func pearson(x, y []float64) float64 {
+	meanX, stdX := meanStd(x)
+	meanY, stdY := meanStd(y)
+	sum := 0.0
+	for i := range x {
+		sum += (x[i] - meanX) * (y[i] - meanY)
+	}
+	return sum / float64(len(x)) / (stdX * stdY)
+}
+
+// expect compares a computed number with the reference computation, and with the number printed in the paper when
+// digits ≥ 0 decimals of it are given.
+func expect(t *testing.T, what string, got, want, printed float64, digits int) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 1e-9*(1+math.Abs(want))) {
+		t.Errorf("%s = %.12g, want %.12g", what, got, want)
+	}
+	if digits >= 0 && !(math.Abs(got-printed) <= 0.5*math.Pow10(-digits)+1e-12) {
+		t.Errorf("%s = %.12g, the paper prints %.*f", what, got, digits, printed)
+	}
+}
+
+// tableStatistics are the computed columns that the tables of paper_tables.json share.
+type tableStatistics struct {
+	Rho      float64
+	Pairs    int
+	MeanAbsF float64 `json:"mean_abs_f"`
+	StdF     float64 `json:"std_f"`
+	StdAbsF  float64 `json:"std_abs_f"`
+	Sat      float64 `json:"sat_pct"`
+	NearZero float64 `json:"near_zero_pct"`
+}
+
+func (want tableStatistics) check(t *testing.T, what string, got statistics) {
+	t.Helper()
+	expect(t, what+" rho", got.rho, want.Rho, 0, -1)
+	expect(t, what+" mean|f|", got.meanAbs, want.MeanAbsF, 0, -1)
+	expect(t, what+" std f", got.std, want.StdF, 0, -1)
+	expect(t, what+" saturated %", got.saturated, want.Sat, 0, -1)
+	expect(t, what+" near zero %", got.nearZero, want.NearZero, 0, -1)
+	if want.Pairs != 0 { // tables C and D have these two columns
+		expect(t, what+" std |f|", got.stdAbs, want.StdAbsF, 0, -1)
+		if got.pairs != want.Pairs {
+			t.Errorf("%s: %d pairs of patches, want %d", what, got.pairs, want.Pairs)
+		}
+	}
+}
+
+func TestEveryRowOfThePaperTablesIsReproduced(t *testing.T) {
+	type coefficient struct {
+		Printed    float64
+		Population float64 `json:"cv_population_std"`
+		Consistent bool    `json:"consistent_given_rounding_of_printed_losses"`
+	}
+	var file struct {
+		Omega1, Omega3p float64
+		H, W            int
+		Alpha           float64 `json:"alpha_default"`
+		AlphaScale      float64 `json:"alpha_scale_default"`
+		TableC          []struct {
+			tableStatistics
+			Alpha          float64
+			PrintedRho     float64 `json:"printed_rho"`
+			PrintedMeanAbs float64 `json:"printed_mean_abs_f"`
+			PrintedLoss    float64 `json:"printed_proxy_loss"`
+			MinAbsZ        float64 `json:"min_abs_z"`
+		} `json:"table_C_alpha"`
+		TableD []struct {
+			tableStatistics
+			AlphaScale      float64 `json:"alpha_scale"`
+			PrintedRho      float64 `json:"printed_rho"`
+			PrintedSat      float64 `json:"printed_sat_pct"`
+			PrintedNearZero float64 `json:"printed_near_zero_pct"`
+			PrintedLoss     float64 `json:"printed_proxy_loss"`
+		} `json:"table_D_alpha_scale"`
+		TablesAB struct {
+			AllRows tableStatistics `json:"all_rows"`
+			Printed tableStatistics
+			Kappa   []float64 `json:"kappa_values"`
+			Eps     float64
+			CLarge  []float64 `json:"C_large_values"`
+		} `json:"tables_A_kappa_and_B_clarge"`
+		CV       map[string]map[string]coefficient `json:"table_CV"`
+		Features [][4]float64                      `json:"default_features_14x14_row_major"`
+		Raw      [][4]float64                      `json:"default_raw_14x14_row_major"`
+	}
+	fixtures.JSON(t, set, "paper_tables.json", &file)
+	if len(file.TableC) == 0 || len(file.TableD) == 0 {
+		t.Fatal("no tables")
+	}
+	l := lattice(t, file.Omega1, file.Omega3p)
+	columns := map[string]map[string][]float64{"A": {}, "B": {}, "C": {}, "D": {}} // what table CV varies over
+	collect := func(table string, s statistics, loss float64) {
+		columns[table]["rho"] = append(columns[table]["rho"], s.rho)
+		columns[table]["mean_abs_f"] = append(columns[table]["mean_abs_f"], s.meanAbs)
+		if loss != 0 {
+			columns[table]["loss"] = append(columns[table]["loss"], loss)
+		}
+	}
+
+	for _, row := range file.TableC {
+		what := fmt.Sprintf("table C, α = %v:", row.Alpha)
+		got := measure(compress(rawGrid(l, file.H, file.W, row.Alpha), file.AlphaScale), file.H, file.W)
+		row.check(t, what, got)
+		expect(t, what+" rho", got.rho, row.Rho, row.PrintedRho, 3)
+		expect(t, what+" mean|f|", got.meanAbs, row.MeanAbsF, row.PrintedMeanAbs, 3)
+		nearest := row.Alpha * math.Hypot(l.Omega1()/float64(file.W), l.Omega3p()/float64(file.H))
+		expect(t, what+" min|z|", nearest, row.MinAbsZ, 0, -1)
+		collect("C", got, row.PrintedLoss)
+	}
+	raw := rawGrid(l, file.H, file.W, file.Alpha)
+	for _, row := range file.TableD {
+		what := fmt.Sprintf("table D, α_scale = %v:", row.AlphaScale)
+		got := measure(compress(raw, row.AlphaScale), file.H, file.W)
+		row.check(t, what, got)
+		expect(t, what+" rho", got.rho, row.Rho, row.PrintedRho, 3)
+		expect(t, what+" saturated %", got.saturated, row.Sat, row.PrintedSat, 2)
+		expect(t, what+" near zero %", got.nearZero, row.NearZero, row.PrintedNearZero, 2)
+		collect("D", got, row.PrintedLoss)
+	}
+	// Tables A and B vary the guard at poles (radius κε) and the value put there, C_large: no patch is ever that near,
+	// so every row is the default row.
+	got := measure(compress(raw, file.AlphaScale), file.H, file.W)
+	nearest := file.Alpha * math.Hypot(l.Omega1()/float64(file.W), l.Omega3p()/float64(file.H))
+	for _, kappa := range file.TablesAB.Kappa {
+		if kappa*file.TablesAB.Eps >= nearest {
+			t.Errorf("κ = %v: the guard reaches the patch at |z| = %v", kappa, nearest)
+		}
+		collect("A", got, 0)
+	}
+	for range file.TablesAB.CLarge {
+		collect("B", got, 0)
+	}
+	all, printed := file.TablesAB.AllRows, file.TablesAB.Printed
+	all.check(t, "tables A, B:", got)
+	expect(t, "tables A, B: rho", got.rho, all.Rho, printed.Rho, 4)
+	expect(t, "tables A, B: mean|f|", got.meanAbs, all.MeanAbsF, printed.MeanAbsF, 4)
+	expect(t, "tables A, B: std f", got.std, all.StdF, printed.StdF, 3)
+	expect(t, "tables A, B: saturated %", got.saturated, all.Sat, printed.Sat, 2)
+	expect(t, "tables A, B: near zero %", got.nearZero, all.NearZero, printed.NearZero, 2)
+
+	for table, row := range file.CV {
+		for column, want := range row {
+			values := columns[table][column]
+			if len(values) == 0 {
+				if column != "loss" { // the losses of tables A and B are not in the file
+					t.Errorf("table CV, %s %s: nothing computed", table, column)
+				}
+				continue
+			}
+			mean, std := meanStd(values)
+			digits := 4
+			if column == "loss" && want.Consistent {
+				digits = 3 // the losses are printed to three decimals, which the fourth of their variation shows
+			}
+			expect(t, "table CV, "+table+" "+column, std/mean, want.Population, want.Printed, digits)
+		}
+	}
+
+	compareGrid(t, "default raw values", raw, file.Raw, 1e-12)
+	compareGrid(t, "default features", compress(raw, file.AlphaScale), file.Features, 1e-13)
+}
+
+func compareGrid(t *testing.T, what string, got, want [][4]float64, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d rows, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		for j := range got[i] {
+			if !(math.Abs(got[i][j]-want[i][j]) <= tolerance*(1+math.Abs(want[i][j]))) {
+				t.Errorf("%s: patch %d, component %d: %v, want %v", what, i, j, got[i][j], want[i][j])
+			}
+		}
+	}
+}
+
+func TestEveryReferenceGridIsReproduced(t *testing.T) {
+	var file struct {
+		Grids []struct {
+			tableStatistics
+			H, W            int
+			Omega1, Omega3p float64
+			Alpha           float64
+			AlphaScale      float64      `json:"alpha_scale"`
+			RhoUV           float64      `json:"rho_uv_distance"`
+			RhoIndex        float64      `json:"rho_index_distance"`
+			Features        [][4]float64 `json:"features_row_major"`
+		}
+	}
+	fixtures.JSON(t, set, "grid_stats.json", &file)
+	if len(file.Grids) == 0 {
+		t.Fatal("no grids")
+	}
+	for _, grid := range file.Grids {
+		what := fmt.Sprintf("%d×%d, ω3′ = %v:", grid.H, grid.W, grid.Omega3p)
+		l := lattice(t, grid.Omega1, grid.Omega3p)
+		features := compress(rawGrid(l, grid.H, grid.W, grid.Alpha), grid.AlphaScale)
+		compareGrid(t, what, features, grid.Features, 1e-13)
+		if grid.Pairs == 0 { // too small for statistics
+			continue
+		}
+		got := measure(features, grid.H, grid.W)
+		grid.Rho = grid.RhoUV
+		grid.check(t, what, got)
+		expect(t, what+" rho by index", got.rhoIndex, grid.RhoIndex, 0, -1)
+	}
+}
+
+var sink complex128
+
+func BenchmarkGrid(b *testing.B) {
+	l := weierstrass.Square()
+	var grid []complex128
+	for row := range 14 {
+		for col := range 14 {
+			grid = append(grid, complex(0.4*(float64(col)+0.5)/7*l.Omega1(), 0.4*(float64(row)+0.5)/7*l.Omega3p()))
+		}
+	}
+	for _, method := range []struct {
+		name string
+		eval func(z complex128) (p, pp complex128)
+	}{
+		{"exact", l.Eval},
+		{"direct_12", func(z complex128) (p, pp complex128) { return l.DirectSum(z, 12) }},
+		{"derivatives", func(z complex128) (p, pp complex128) { d := l.Derivatives(z); return d.TiedP, d.TiedPPrime }},
+	} {
+		b.Run(method.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, z := range grid { // 196 points a loop
+					p, pp := method.eval(z)
+					sink = p + pp
+				}
+			}
+		})
+	}
+}
