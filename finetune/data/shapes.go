@@ -1,0 +1,170 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"fmt"
+	"math"
+)
+
+// The factors of dSprites (Matthey, Higgins, Hassabis and Lerchner 2017): every combination is one picture.
+const (
+	spriteShapes       = 3 // square, ellipse, heart
+	spriteScales       = 6 // 0.5 to 1
+	spriteOrientations = 40
+	spritePlaces       = 32 // along each axis
+	spriteCount        = spriteShapes * spriteScales * spriteOrientations * spritePlaces * spritePlaces
+)
+
+// Task is a question about the generated shapes.
+type Task string
+
+const (
+	// TaskLocation is VTAB's dSprites/location: the column of the centre, 32 places in 16 classes.
+	TaskLocation Task = "location"
+	// TaskOrientation is VTAB's dSprites/orientation: 40 angles in 16 classes, floor(k/2.5).
+	TaskOrientation Task = "orientation"
+	// TaskWhere asks for the row and the column of the centre at once, each in 4 classes of 8 places: 16 classes.
+	//
+	// One class is one eighth of the image's side away from the next. If the patch side divides that (8 pixels of 64,
+	// 4 of 32), two pictures that differ by a class consist of the very same patches in other places, so a model
+	// without positions cannot do better than chance, 1/16. In TaskLocation a class is 1/32 of the side, less than a
+	// patch: how the outline falls within a patch gives part of the answer away.
+	TaskWhere Task = "where"
+)
+
+// sprite is one combination of factors.
+type sprite struct{ shape, scale, orientation, row, column int }
+
+// spriteAt returns the combination number k of spriteCount.
+func spriteAt(k int) sprite {
+	var s sprite
+	s.column, k = k%spritePlaces, k/spritePlaces
+	s.row, k = k%spritePlaces, k/spritePlaces
+	s.orientation, k = k%spriteOrientations, k/spriteOrientations
+	s.scale, s.shape = k%spriteScales, k/spriteScales
+	return s
+}
+
+// label returns the class of a sprite.
+func (t Task) label(s sprite) int32 {
+	switch t {
+	case TaskLocation:
+		return int32(s.column / 2)
+	case TaskOrientation:
+		return int32(s.orientation * 2 / 5)
+	default:
+		return int32(s.row/8*4 + s.column/8)
+	}
+}
+
+// classes returns the names of the 16 classes, or nil for an unknown task.
+func (t Task) classes() []string {
+	names := make([]string, 16)
+	for k := range names {
+		switch t {
+		case TaskLocation:
+			names[k] = fmt.Sprintf("columns %d-%d of 32", 2*k, 2*k+1)
+		case TaskOrientation:
+			first := (5*k + 1) / 2 // the least o with floor(o/2.5) = k
+			last := (5*k+6)/2 - 1
+			names[k] = fmt.Sprintf("%d-%d degrees", first*9, last*9)
+		case TaskWhere:
+			names[k] = fmt.Sprintf("row %d, column %d of 4", k/4, k%4)
+		default:
+			return nil
+		}
+	}
+	return names
+}
+
+// Shapes renders a training and a test set of different factor combinations, chosen uniformly as a function of the
+// seed, in pictures of size×size pixels (dSprites has 64; 32 is enough to learn from and four times faster). They are
+// white on black with grey outlines, the grey repeated in 3 channels as VTAB does; see render. No file is read. As in
+// dSprites a square turned by a quarter, or an ellipse by a half, is one picture under two combinations.
+func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Set, err error) {
+	classes := task.classes()
+	switch {
+	case classes == nil:
+		return nil, nil, fmt.Errorf("data: shapes: unknown task %q, want %q, %q or %q",
+			task, TaskLocation, TaskOrientation, TaskWhere)
+	case train < 1 || test < 1 || train > spriteCount || test > spriteCount-train:
+		return nil, nil, fmt.Errorf("data: shapes: %d training and %d test images, want 1 or more and at most %d together",
+			train, test, spriteCount)
+	case size < 8 || size > 1024:
+		return nil, nil, fmt.Errorf("data: shapes: size %d, want 8 to 1024 pixels", size)
+	}
+	combinations := draw(streamShapes, seed, 0, 0).Perm(spriteCount)
+	build := func(part string, combinations []int) *Set {
+		s := &Set{
+			Name: fmt.Sprintf("shapes-%s-%s", task, part), Height: size, Width: size, Channels: 3, Classes: classes,
+			Pixels: make([]uint8, 0, len(combinations)*size*size*3),
+			Labels: make([]int32, 0, len(combinations)),
+		}
+		for _, k := range combinations {
+			sprite := spriteAt(k)
+			s.Labels = append(s.Labels, task.label(sprite))
+			for _, v := range sprite.render(size) {
+				s.Pixels = append(s.Pixels, v, v, v)
+			}
+		}
+		return s
+	}
+	return build("train", combinations[:train]), build("test", combinations[train:train+test]), nil
+}
+
+// spriteRadius bounds every shape: no point is farther than this from its centre, in sides of the image. The centres
+// keep 1/4 + 1/128 from the border, so nothing is ever cut.
+const spriteRadius = 0.25
+
+// render draws a sprite on size×size pixels, 0…255: the covered share of each pixel, from 4×4 samples.
+//
+// The image is the unit square, rows downwards. Centres lie at 1/4 + (k+½)/64: one pixel of dSprites apart. Scale k is
+// 0.5 + 0.1·k. Orientation k turns by 2πk/40, clockwise; dSprites takes 2πk/39, which makes its first and last
+// orientation one picture under two labels.
+func (s sprite) render(size int) []uint8 {
+	const samples = 4
+	var (
+		row       = 0.25 + (float64(s.row)+0.5)/64
+		column    = 0.25 + (float64(s.column)+0.5)/64
+		factor    = 1 / (0.5 + 0.1*float64(s.scale))
+		angle     = 2 * math.Pi * float64(s.orientation) / spriteOrientations
+		sin, cos  = math.Sincos(angle)
+		step      = 1 / float64(samples*size)
+		firstRow  = int(math.Floor((row - spriteRadius) * float64(size)))
+		firstCol  = int(math.Floor((column - spriteRadius) * float64(size)))
+		endRow    = int(math.Ceil((row + spriteRadius) * float64(size)))
+		endColumn = int(math.Ceil((column + spriteRadius) * float64(size)))
+	)
+	out := make([]uint8, size*size)
+	for i := firstRow; i < endRow; i++ {
+		for j := firstCol; j < endColumn; j++ {
+			covered := 0
+			for k := range samples * samples {
+				// Sums of binary fractions where size is a power of two: shifts by whole pixels change no bit.
+				dy := (float64(samples*i+k/samples)+0.5)*step - row
+				dx := (float64(samples*j+k%samples)+0.5)*step - column
+				if s.covers(factor*(cos*dx+sin*dy), factor*(cos*dy-sin*dx)) {
+					covered++
+				}
+			}
+			out[i*size+j] = uint8((255*covered + samples*samples/2) / (samples * samples))
+		}
+	}
+	return out
+}
+
+// covers reports whether a point, in the upright shape's own coordinates at scale 1, belongs to it.
+func (s sprite) covers(x, y float64) bool {
+	switch s.shape {
+	case 0: // square of side 0.32: half its diagonal is 0.226
+		return math.Abs(x) <= 0.16 && math.Abs(y) <= 0.16
+	case 1: // ellipse of half axes 0.23 and 0.14
+		x, y = x/0.23, y/0.14
+		return x*x+y*y <= 1
+	default: // heart (x²+y²−1)³ ≤ x²y³, y upwards, within 1.2 of a centre moved up by 0.1
+		x, y = x/0.19, -y/0.19+0.1
+		r := x*x + y*y - 1
+		return r*r*r <= x*x*y*y*y
+	}
+}

@@ -1,0 +1,209 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestSpritesHaveTheStatedAreaCentreAndDirection(t *testing.T) {
+	const size = 64
+	for k := 0; k < spriteCount; k += 1009 { // 731 of all, a prime stride through every factor
+		s := spriteAt(k)
+		var area, row, column float64
+		moment := func(of func(dy, dx float64) float64) float64 {
+			sum := 0.0
+			for i, v := range s.render(size) {
+				sum += float64(v) / 255 * of((float64(i/size)+0.5)/size-row, (float64(i%size)+0.5)/size-column)
+			}
+			return sum
+		}
+		area = moment(func(_, _ float64) float64 { return 1 })
+		rows := moment(func(dy, _ float64) float64 { return dy })
+		columns := moment(func(_, dx float64) float64 { return dx })
+		row, column = rows/area, columns/area
+
+		// Square 0.32², ellipse π·0.23·0.14, heart 0.19²·3.662 (the sextic's area), by the square of the scale.
+		scale := 0.5 + 0.1*float64(s.scale)
+		want := []float64{0.32 * 0.32, math.Pi * 0.23 * 0.14, 0.19 * 0.19 * 3.662}[s.shape] * scale * scale * size * size
+		// The outline, about 4·√area long, is known to half a sample, an eighth of a pixel.
+		if math.Abs(area-want) > 4*math.Sqrt(want)/8 {
+			t.Errorf("%+v covers %.1f pixels, want %.1f", s, area, want)
+		}
+		place := func(k int) float64 { return (16 + float64(k) + 0.5) / 64 }
+		if s.shape < 2 && math.Hypot(row-place(s.row), column-place(s.column)) > 0.1/size {
+			t.Errorf("%+v lies at %.4f, %.4f, want %.4f, %.4f", s, row, column, place(s.row), place(s.column))
+		}
+		if s.shape == 1 { // the long axis of the ellipse, from its second moments
+			yy := moment(func(dy, _ float64) float64 { return dy * dy })
+			xx := moment(func(_, dx float64) float64 { return dx * dx })
+			xy := moment(func(dy, dx float64) float64 { return dy * dx })
+			difference := math.Atan2(2*xy, xx-yy)/2 - 2*math.Pi*float64(s.orientation)/40
+			if math.Abs(math.Sin(difference)) > 0.02 {
+				t.Errorf("%+v: its long axis is %.3f rad off", s, math.Remainder(difference, math.Pi))
+			}
+		}
+	}
+}
+
+func TestTheUprightHeartStandsOnItsTip(t *testing.T) {
+	const size = 64
+	at := sprite{shape: 2, scale: 5, row: 16, column: 16}
+	upright := at.render(size)
+	first, last := -1, -1 // lines with any white, and how many pixels of it
+	var width [size]int
+	for i := range size {
+		for j := range size {
+			if upright[i*size+j] > 127 {
+				width[i]++
+				last = i
+				if first < 0 {
+					first = i
+				}
+			}
+		}
+	}
+	if width[last] > 3 || width[first+4] < 12 {
+		t.Errorf("widths by line %v: want a tip below and lobes above", width[first:last+1])
+	}
+	at.orientation = 20 // half a turn: the picture read backwards, around the centre at 32.5
+	for i, v := range at.render(size) {
+		y, x := 64-i/size, 64-i%size
+		want := uint8(0)
+		if y < size && x < size {
+			want = upright[y*size+x]
+		}
+		if d := int(v) - int(want); d > 16 || d < -16 {
+			t.Fatalf("pixel %d,%d is %d after half a turn, want %d", i/size, i%size, v, want)
+		}
+	}
+}
+
+func TestNoSpriteIsCutByTheBorder(t *testing.T) {
+	sum := func(s sprite, row, column int) (total int) {
+		s.row, s.column = row, column
+		for _, v := range s.render(32) {
+			total += int(v)
+		}
+		return total
+	}
+	for k := range spriteShapes * spriteOrientations {
+		s := sprite{shape: k % spriteShapes, scale: spriteScales - 1, orientation: k / spriteShapes}
+		if first, inner := sum(s, 0, 0), sum(s, 8, 8); first != inner {
+			t.Errorf("%+v: %d of brightness in the first corner, %d inside", s, first, inner)
+		}
+		if last, inner := sum(s, 31, 31), sum(s, 23, 23); last != inner {
+			t.Errorf("%+v: %d of brightness in the last corner, %d inside", s, last, inner)
+		}
+	}
+}
+
+// patches cuts the picture into squares and sorts them: what a model without positions sees.
+func patches(image []uint8, size, side int) [][]byte {
+	var out [][]byte
+	for i := 0; i < size; i += side {
+		for j := 0; j < size; j += side {
+			var patch []byte
+			for k := range side {
+				patch = append(patch, image[(i+k)*size+j:][:side]...)
+			}
+			out = append(out, patch)
+		}
+	}
+	slices.SortFunc(out, bytes.Compare)
+	return out
+}
+
+func TestWhereIsInvisibleToABagOfPatches(t *testing.T) {
+	equal := func(a, b sprite, size, side int) bool {
+		return slices.EqualFunc(patches(a.render(size), size, side), patches(b.render(size), size, side), bytes.Equal)
+	}
+	for _, c := range []struct{ size, side int }{{32, 4}, {32, 2}, {64, 8}, {64, 4}} {
+		for k := 0; k < spriteCount; k += 10007 {
+			s := spriteAt(k)
+			s.row, s.column = s.row%8, s.column%8 // the cell at the top left, and all sixteen from there
+			for cell := range 16 {
+				moved := s
+				moved.row, moved.column = s.row+cell/4*8, s.column+cell%4*8
+				if TaskWhere.label(moved) != int32(cell) {
+					t.Fatalf("%+v has label %d, want %d", moved, TaskWhere.label(moved), cell)
+				}
+				if !equal(s, moved, c.size, c.side) {
+					t.Fatalf("%d pixels, patch %d: %+v and %+v differ in their patches", c.size, c.side, s, moved)
+				}
+			}
+		}
+		next := sprite{1, 3, 7, 5, 5}
+		next.column += 2 // the next class of TaskLocation, by contrast
+		if c.side > c.size/32 && equal(sprite{1, 3, 7, 5, 5}, next, c.size, c.side) {
+			t.Errorf("%d pixels, patch %d: the next TaskLocation class has the same patches", c.size, c.side)
+		}
+	}
+}
+
+func TestLabelsAreThoseOfVTAB(t *testing.T) {
+	for k := 0; k < spriteCount; k += 101 {
+		s := spriteAt(k)
+		if got, want := TaskLocation.label(s), int32(math.Floor(float64(s.column)/2)); got != want {
+			t.Fatalf("location of %+v is %d, want %d", s, got, want)
+		}
+		if got, want := TaskOrientation.label(s), int32(math.Floor(float64(s.orientation)/2.5)); got != want {
+			t.Fatalf("orientation of %+v is %d, want %d", s, got, want)
+		}
+	}
+	got := TaskOrientation.classes() // 40 angles of 9 degrees: three and two to a class by turns
+	if got[0] != "0-18 degrees" || got[1] != "27-36 degrees" || got[15] != "342-351 degrees" {
+		t.Errorf("orientation classes %q", got)
+	}
+}
+
+func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
+	train, test, err := Shapes(TaskLocation, 307, 101, 32, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []*Set{train, test} {
+		if err := set.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if train.Len() != 307 || test.Len() != 101 || train.Height != 32 || len(train.Classes) != 16 {
+		t.Errorf("%d and %d images of %d pixels in %d classes",
+			train.Len(), test.Len(), train.Height, len(train.Classes))
+	}
+	again, _, _ := Shapes(TaskLocation, 307, 11, 32, 5)
+	other, _, _ := Shapes(TaskLocation, 307, 11, 32, 6)
+	if again.Fingerprint() != train.Fingerprint() || other.Fingerprint() == train.Fingerprint() {
+		t.Error("the set is not a function of the seed alone")
+	}
+	pictures := map[string]bool{} // for this seed no two coincide by the square's or the ellipse's symmetry either
+	for _, set := range []*Set{train, test} {
+		for i := range set.Len() {
+			pictures[string(set.Image(i))] = true
+		}
+	}
+	if len(pictures) != 307+101 {
+		t.Errorf("%d different pictures, want 408", len(pictures))
+	}
+	for name, call := range map[string]func() error{
+		"task": func() error { _, _, err := Shapes("colour", 5, 5, 32, 1); return err },
+		"most": func() error { _, _, err := Shapes(TaskWhere, spriteCount, 1, 32, 1); return err },
+		"size": func() error { _, _, err := Shapes(TaskWhere, 5, 5, 4, 1); return err },
+	} {
+		if err := call(); err == nil || !contains(err.Error(), name) {
+			t.Errorf("error %v does not say %q", err, name)
+		}
+	}
+}
+
+// BenchmarkShapes renders the embedded default: 4,000 + 1,000 pictures of 32×32.
+func BenchmarkShapes(b *testing.B) {
+	for b.Loop() {
+		if _, _, err := Shapes(TaskWhere, 4000, 1000, 32, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
