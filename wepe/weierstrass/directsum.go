@@ -57,7 +57,7 @@ func (l Lattice) halfBlock(size int) func(yield func(complex128) bool) {
 
 // poleOrNaN is poleAsInf for sums that were not checked for NaN in z.
 func poleOrNaN(z, v complex128) complex128 {
-	if z-z != 0 {
+	if cmplx.IsNaN(z) || cmplx.IsInf(z) {
 		return cmplx.NaN()
 	}
 	return poleAsInf(v)

@@ -79,7 +79,7 @@ func (l Lattice) Eval(z complex128) (p, pp complex128) {
 
 // poleAsInf replaces what overflow leaves of a value at a pole (NaN or Inf in some component) by complex infinity.
 func poleAsInf(v complex128) complex128 {
-	if v-v != 0 {
+	if cmplx.IsNaN(v) || cmplx.IsInf(v) {
 		return cmplx.Inf()
 	}
 	return v
