@@ -151,25 +151,26 @@ func (c Config) resolve() Config {
 	if c.sum.Cut < 1 {
 		refuse("%s = %d, want at least 1", ParamSumCut, c.sum.Cut)
 	}
-	c.omega1, c.omega3 = c.halfPeriods()
-	for _, value := range []struct {
-		name     string
-		value    float64
-		positive bool
+	for _, setting := range []struct {
+		name          string
+		value, lo, hi float64
 	}{
-		{ParamOmega1, c.omega1, true}, {ParamOmega3, c.omega3, true},
-		{ParamAlphaU, c.alphaU, true}, {ParamAlphaV, c.alphaV, true},
-		{ParamAlphaScale, c.alphaScale, true}, {ParamBetaPos, c.betaPos, false},
+		{ParamOmega1, c.omega1, MinOmega3, MaxOmega3},
+		{ParamOmega3, c.omega3, 0, MaxOmega3},
+		{ParamG2, c.g2, -math.MaxFloat32, math.MaxFloat32},
+		{ParamG3, c.g3, -math.MaxFloat32, math.MaxFloat32},
+		{ParamAlphaU, c.alphaU, 1e-4, 100},
+		{ParamAlphaV, c.alphaV, 1e-4, 100},
+		{ParamAlphaScale, c.alphaScale, 1e-6, 1e6},
+		{ParamBetaPos, c.betaPos, -1e6, 1e6},
 	} {
-		switch {
-		case math.IsNaN(value.value) || math.IsInf(value.value, 0):
-			refuse("%s = %g is not a number to compute with", value.name, value.value)
-		case value.positive && value.value <= 0:
-			refuse("%s = %g, want more than 0", value.name, value.value)
+		if !(setting.value >= setting.lo && setting.value <= setting.hi) { // NaN is refused too
+			refuse("%s = %g, want it in [%g, %g]", setting.name, setting.value, setting.lo, setting.hi)
 		}
 	}
-	if lo, hi := c.mode.omega3Bounds(); c.omega3 < lo || c.omega3 > hi {
-		refuse("%s = %g, want it in [%g, %g] (mode %q)", ParamOmega3, c.omega3, lo, hi, c.mode)
+	c.omega1, c.omega3 = c.halfPeriods()
+	if lo, hi := c.mode.omega3Bounds(); !(c.omega3 >= lo && c.omega3 <= hi && c.omega1 >= MinOmega3) {
+		refuse("half-periods ω1 = %g, ω3′ = %g, want ω3′ in [%g, %g] in mode %q", c.omega1, c.omega3, lo, hi, c.mode)
 	}
 	return c
 }

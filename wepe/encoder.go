@@ -119,8 +119,8 @@ func (e *Encoder) Encode(g *Graph) *Node {
 
 // PreEncode implements pos.PreEncoder: it returns x plus the encoding, in x's shape and dtype.
 //
-// x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil, the sequence
-// is the whole grid with its prefix and nothing is gathered. Otherwise positionIndices, integers in
+// x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil (or an Iota over
+// the sequence), the sequence is the whole grid with its prefix and nothing is gathered. Otherwise positionIndices, integers in
 // [0, prefix + rows·cols), says which position each token has: [seq], or one row per batch element, shaped as the axes
 // of x up to seqAxis. So subsets and permutations of the patches keep their places.
 func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
@@ -136,7 +136,7 @@ func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	lead := 0 // axes of x in front of the sequence that the added rows have too
 	rows := ConvertDType(e.Encode(x.Graph()), x.DType())
 	switch {
-	case positionIndices == nil:
+	case positionIndices == nil || e.isWholeRange(positionIndices):
 		if dims[axis] != e.NumPositions() {
 			exceptions.Panicf("wepe: %d tokens in %s for %d positions (grid %d×%d, prefix %d): give positionIndices",
 				dims[axis], x.Shape(), e.NumPositions(), e.config.rows, e.config.cols, e.config.prefix)
@@ -156,6 +156,11 @@ func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	copy(shape, dims[:lead])
 	shape[axis], shape[x.Rank()-1] = dims[axis], e.config.width
 	return Add(x, Reshape(rows, shape...))
+}
+
+// isWholeRange recognises 0, 1, …, prefix + rows·cols - 1 as Iota makes them.
+func (e *Encoder) isWholeRange(indices *Node) bool {
+	return indices.Type() == NodeTypeIota && slices.Equal(indices.Shape().Dimensions, []int{e.NumPositions()})
 }
 
 // gatherRows picks rows of the table [n, width] by indices [...]: [..., width]. The indices become int64, the type

@@ -18,7 +18,7 @@ const (
 	// ablation "without derivative".
 	ParamDerivative = "wepe_derivative"
 
-	// ParamOmega1 is the real half-period ω1 > 0. Default weierstrass.OmegaSquare. Release with ParamG3 other than 0 uses 1.
+	// ParamOmega1 is the real half-period ω1, in [MinOmega3, MaxOmega3]. Default weierstrass.OmegaSquare. Release with ParamG3 other than 0 uses 1.
 	ParamOmega1 = "wepe_omega1"
 
 	// ParamOmega3 is the initial ω3′, the modulus of the imaginary half-period, within [MinOmega3, MaxOmega3], or 0 for
@@ -34,12 +34,13 @@ const (
 	// ParamLearnLattice says whether ω3′ is trained. Default true; false is the paper's ablation "fixed lattice".
 	ParamLearnLattice = "wepe_learn_lattice"
 
-	// ParamAlphaU and ParamAlphaV are the parts of the periods that the patch grid spans, > 0. Default
+	// ParamAlphaU and ParamAlphaV are the parts of the periods that the patch grid spans, in [1e-4, 100]. Default
 	// DefaultSpan, the 0.4 of the paper's tables and of the release. Above 1/2 a patch may meet a pole.
 	ParamAlphaU = "wepe_alpha_u"
 	ParamAlphaV = "wepe_alpha_v"
 
-	// ParamAlphaScale is the initial α_scale > 0 of the features tanh(α_scale·f). Default DefaultAlphaScale.
+	// ParamAlphaScale is the initial α_scale of the features tanh(α_scale·f), in [1e-6, 1e6]. Default
+	// DefaultAlphaScale.
 	ParamAlphaScale = "wepe_alpha_scale"
 
 	// ParamLearnAlphaScale says whether α_scale is trained. Default true; false is the paper's ablation.
@@ -65,8 +66,8 @@ const (
 	DefaultBetaPos    = 0.8  // of ParamBetaPos
 	DefaultDropout    = 0.05 // of ParamDropout, the release's (its DHVT uses 0.08)
 
-	// MinOmega3 and MaxOmega3 bound ω3′ in Paper mode, where the paper has no bounds: far beyond what training reaches
-	// (0.7 to 2.7), near enough that nothing overflows in float32.
+	// MinOmega3 and MaxOmega3 bound ω1 and, in Paper mode, ω3′, where the paper has no bounds: far beyond what training
+	// reaches (0.7 to 2.7), near enough that nothing overflows in float32.
 	MinOmega3, MaxOmega3 = 1e-3, 1e3
 )
 

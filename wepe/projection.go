@@ -66,6 +66,6 @@ func (d denseNorm) apply(x *Node) *Node {
 	x = Add(MatMul(x, d.weights.NodeValue(g)), row(d.biases))
 	x = Sub(x, ReduceAndKeep(x, ReduceMean, -1))
 	variance := ReduceAndKeep(Square(x), ReduceMean, -1)
-	x = Div(x, Sqrt(AddScalar(variance, layerNormDelta)))
+	x = Mul(x, Inverse(Sqrt(AddScalar(variance, layerNormDelta)))) // one division per row
 	return Add(Mul(x, row(d.gain)), row(d.offset))
 }

@@ -1,0 +1,151 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// The encoder of these tests: 3×5 patches behind 2 prefix tokens, width 7.
+const rows, cols, prefix, width, positions = 3, 5, 2, 7, 17
+
+func testEncoder(s *model.Scope) *Encoder { return New(s, rows, cols, width).WithPrefix(prefix).Done() }
+
+// ramp fills a shape with different numbers.
+func ramp(g *Graph, dims ...int) *Node {
+	return MulScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 0.01)
+}
+
+func TestPreEncode_of_the_whole_sequence_adds_Encode_and_gathers_nothing(t *testing.T) {
+	for name, indices := range map[string]func(g *Graph) *Node{
+		"nil":  func(*Graph) *Node { return nil },
+		"iota": func(g *Graph) *Node { return Iota(g, shapes.Make(dtypes.Int32, positions), 0) },
+	} {
+		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+			g := in[0].Graph()
+			e, x := testEncoder(s), ramp(g, 2, positions, width)
+			out := e.PreEncode(x, indices(g), -2)
+			for _, node := range g.Nodes() {
+				if node.Type() == NodeTypeGather {
+					t.Errorf("%s: a gather for a whole sequence", name)
+				}
+			}
+			return []*Node{out, Add(x, InsertAxes(e.Encode(g), 0))}
+		}, float32(0))
+		gomlxtest.Near(t, name, got[0], got[1], 0)
+	}
+}
+
+func TestPreEncode_by_indices_adds_the_rows_they_name(t *testing.T) {
+	order := []int32{4, 0, 16, 1, 9, 9} // a subset, out of order, one position twice
+	batch := [][]int64{{3, 1, 2}, {16, 0, 5}}
+	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+		g := in[0].Graph()
+		e := testEncoder(s)
+		zero := func(dims ...int) *Node { return Zeros(g, shapes.Make(dtypes.Float32, dims...)) }
+		return []*Node{
+			e.Encode(g),
+			e.PreEncode(zero(2, len(order), width), in[0], 1),
+			e.PreEncode(zero(2, 3, width), in[1], 1),
+			e.PreEncode(zero(len(order), 11, width), in[0], 0), // the sequence in front of another axis
+		}
+	}, order, batch)
+	row := func(table []float64, i int) []float64 { return table[i*width : (i+1)*width] }
+	for i, index := range order {
+		for b := range 2 {
+			gomlxtest.Near(t, "one order for all", row(got[1], b*len(order)+i), row(got[0], int(index)), 0)
+		}
+		for j := range 11 {
+			gomlxtest.Near(t, "sequence first", row(got[3], i*11+j), row(got[0], int(index)), 0)
+		}
+	}
+	for b, indices := range batch {
+		for i, index := range indices {
+			gomlxtest.Near(t, "an order for each", row(got[2], b*3+i), row(got[0], int(index)), 0)
+		}
+	}
+}
+
+func TestPrefix_rows_are_the_learned_vectors_times_beta_and_do_not_move_the_patches(t *testing.T) {
+	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+		g := in[0].Graph()
+		e := testEncoder(s)
+		bare := *e
+		bare.prefix, bare.config.prefix = nil, 0
+		return []*Node{e.Encode(g), bare.Encode(g), e.prefix.NodeValue(g)}
+	}, float32(0))
+	gomlxtest.Near(t, "patches", got[0][prefix*width:], got[1], 0)
+	for i, v := range got[2] {
+		gomlxtest.Near(t, "prefix", got[0][i:i+1], []float64{float64(float32(DefaultBetaPos) * float32(v))}, 0)
+	}
+}
+
+func TestPreEncode_keeps_the_dtype_of_the_tokens(t *testing.T) {
+	for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.BFloat16, dtypes.Float16} {
+		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+			g := in[0].Graph()
+			e := testEncoder(s)
+			out := e.PreEncode(Zeros(g, shapes.Make(dtype, 1, positions, width)), nil, 1)
+			if out.DType() != dtype || e.Encode(g).DType() != dtypes.Float32 {
+				t.Errorf("tokens %s became %s, the encoding is %s", dtype, out.DType(), e.Encode(g).DType())
+			}
+			return []*Node{ConvertDType(out, dtypes.Float32), e.Encode(g)}
+		}, float32(0))
+		gomlxtest.Near(t, dtype.String(), got[0], got[1], 1.0/256)
+	}
+}
+
+func TestPreEncode_passes_gradients_to_every_parameter_through_gathered_rows(t *testing.T) {
+	order := []int64{16, 3, 0, 8, 1}
+	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+		e := testEncoder(s)
+		x := Zeros(in[0].Graph(), shapes.Make(dtypes.Float32, 2, len(order), width))
+		loss := ReduceAllSum(Mul(ramp(in[0].Graph(), 2, len(order), width), e.PreEncode(x, in[0], 1)))
+		return s.BuildTrainableVariablesGradientsGraph(loss)
+	}, order)
+	for i, gradient := range got {
+		var size float64
+		for _, v := range gradient {
+			size += v * v
+		}
+		if !(size > 0) {
+			t.Errorf("the gradient of variable %d has |·|² = %g, want more than 0", i, size)
+		}
+	}
+	if len(got) != 8 {
+		t.Errorf("%d gradients, want 8", len(got))
+	}
+}
+
+func TestPreEncode_refuses_tokens_that_do_not_fit(t *testing.T) {
+	for name, c := range map[string]struct {
+		dims    []int
+		axis    int
+		indices []int32
+	}{
+		"16 tokens":     {[]int{2, positions - 1, width}, 1, nil},
+		"axis 2":        {[]int{2, positions, width}, 2, nil},
+		"[2, 17, 8]":    {[]int{2, positions, width + 1}, 1, nil},
+		"positionIndic": {[]int{2, 4, width}, 1, []int32{0, 1, 2}},
+	} {
+		err := exceptions.TryCatch[error](func() {
+			g := NewGraph(gomlxtest.Backend(), name)
+			var indices *Node
+			if c.indices != nil {
+				indices = Const(g, c.indices)
+			}
+			testEncoder(model.NewStore().RootScope()).PreEncode(ramp(g, c.dims...), indices, c.axis)
+		})
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v, want a refusal that names it", name, err)
+		}
+	}
+}
