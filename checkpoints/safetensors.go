@@ -3,13 +3,13 @@
 package checkpoints
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math/bits"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/gomlx/compute/dtypes"
@@ -86,14 +86,16 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 	if length < 2 || length > maxHeader || length > uint64(size-8) {
 		return refuse("", "a header of %d bytes in a file of %d", length, size)
 	}
-	text := make([]byte, length)
-	if _, err := io.ReadFull(r, text); err != nil {
+	var builder strings.Builder
+	builder.Grow(int(length))
+	if _, err := io.CopyN(&builder, r, int64(length)); err != nil {
 		return nil, errors.Wrapf(err, "checkpoints: reading %s", file)
 	}
+	text := builder.String()
 	if text[0] != '{' {
 		return refuse("", "the header does not begin with {")
 	}
-	if !utf8.Valid(text) {
+	if !utf8.ValidString(text) {
 		return refuse("", "the header is not UTF-8")
 	}
 	scanner := headerScanner{text: text}
@@ -101,7 +103,7 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 	if err != nil {
 		return refuse(scanner.tensor, "%v", err)
 	}
-	if len(bytes.Trim(text[scanner.at:], " ")) > 0 {
+	if strings.Trim(text[scanner.at:], " ") != "" {
 		return refuse("", "text after the header")
 	}
 

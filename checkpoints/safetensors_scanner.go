@@ -15,13 +15,17 @@ import (
 // headerScanner reads the JSON of a safetensors header in place. encoding/json would let duplicate keys, unpaired
 // surrogates and numbers such as 1e3 pass, and needs several times the header's memory for many small entries.
 type headerScanner struct {
-	text   []byte
+	text   string // names are parts of it, not copies
 	at     int
-	tensor string // the tensor being read, for the error
+	tensor string          // the tensor being read, for the error
+	array  [maxRank]uint64 // the last array of integers
 }
 
 // header reads {"name": tensor, …, "__metadata__": {…}}; whether names repeat is left to the caller.
 func (s *headerScanner) header() (entries []tensorEntry, err error) {
+	// Room for all at once: growing the slice would cost more than the header. The cap bounds what a text of nothing
+	// but this word can ask for.
+	entries = make([]tensorEntry, 0, min(strings.Count(s.text, `"dtype"`), maxTensors))
 	metadata := false
 	err = s.object(func(key string) error {
 		if key == "__metadata__" {
@@ -62,15 +66,21 @@ func (s *headerScanner) metadata() error {
 	})
 }
 
+var entryFields = [3]string{"dtype", "shape", "data_offsets"}
+
 // entry reads {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, its fields in any order, each once.
 func (s *headerScanner) entry(name string) (e tensorEntry, err error) {
 	e.name = name
-	var seen []string
+	var seen [3]bool
 	err = s.object(func(key string) error {
-		if slices.Contains(seen, key) {
+		field := slices.Index(entryFields[:], key)
+		if field < 0 {
+			return errors.Errorf("unknown field %q", key)
+		}
+		if seen[field] {
 			return errors.Errorf("%s given twice", key)
 		}
-		seen = append(seen, key)
+		seen[field] = true
 		switch key {
 		case "dtype":
 			name, err := s.string(maxName)
@@ -86,11 +96,12 @@ func (s *headerScanner) entry(name string) (e tensorEntry, err error) {
 			return errors.Errorf("dtype %q is unknown or has no counterpart in GoMLX", name)
 		case "shape":
 			dims, err := s.integers(maxRank, maxDim)
-			for _, dim := range dims {
-				e.dims = append(e.dims, int(dim))
+			e.dims = make([]int, len(dims))
+			for axis, dim := range dims {
+				e.dims[axis] = int(dim)
 			}
 			return errors.WithMessage(err, key)
-		case "data_offsets":
+		default:
 			offsets, err := s.integers(2, 1<<63)
 			if err == nil && len(offsets) != 2 {
 				err = errors.Errorf("%d numbers, want 2", len(offsets))
@@ -100,10 +111,9 @@ func (s *headerScanner) entry(name string) (e tensorEntry, err error) {
 			}
 			return errors.WithMessage(err, key)
 		}
-		return errors.Errorf("unknown field %q", key)
 	})
-	if err == nil && len(seen) != 3 {
-		err = errors.Errorf("only the fields %q, want dtype, shape and data_offsets", strings.Join(seen, ", "))
+	if field := slices.Index(seen[:], false); err == nil && field >= 0 {
+		err = errors.Errorf("no %s", entryFields[field])
 	}
 	return e, err
 }
@@ -136,7 +146,8 @@ func (s *headerScanner) object(value func(key string) error) error {
 	}
 }
 
-// integers reads [1, 2, …]: decimal digits only, at most limit numbers, none above largest.
+// integers reads [1, 2, …]: decimal digits only, at most limit numbers, none above largest. The next call overwrites
+// the result.
 func (s *headerScanner) integers(limit int, largest uint64) ([]uint64, error) {
 	if err := s.want('['); err != nil {
 		return nil, err
@@ -144,7 +155,7 @@ func (s *headerScanner) integers(limit int, largest uint64) ([]uint64, error) {
 	if s.found(']') {
 		return nil, nil
 	}
-	var numbers []uint64
+	numbers := s.array[:0]
 	for {
 		if len(numbers) == limit {
 			return nil, errors.Errorf("more than %d numbers", limit)
@@ -195,14 +206,14 @@ func (s *headerScanner) string(limit int) (string, error) {
 	raw := s.text[begin:s.at]
 	s.at++
 	if !escaped {
-		return string(raw), nil
+		return raw, nil
 	}
 	var decoded string
-	if err := json.Unmarshal(s.text[begin-1:s.at], &decoded); err != nil {
+	if err := json.Unmarshal([]byte(s.text[begin-1:s.at]), &decoded); err != nil {
 		return "", errors.Errorf("a wrong escape in the string at byte %d of the header", begin)
 	}
 	if strings.ContainsRune(decoded, utf8.RuneError) { // what encoding/json makes of an unpaired surrogate
-		return "", errors.Errorf("an unpaired surrogate in the string at byte %d of the header", begin)
+		return "", errors.Errorf("an unpaired surrogate (or U+FFFD) in the string at byte %d of the header", begin)
 	}
 	return decoded, nil
 }

@@ -1,0 +1,349 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/pkg/errors"
+)
+
+// faultyFiles passes operations on to the file system until the one numbered failAt, which goes wrong in its way.
+// It does not really sync: what a power cut would lose is simulated by lose.
+type faultyFiles struct {
+	failAt  int // counted from 1; 0 never
+	mode    faultMode
+	count   int
+	dead    bool              // after a crash nothing works any more
+	pending map[string]bool   // files with unsynced content
+	names   map[string]bool   // directories with unsynced names
+	moved   map[string]string // renames not yet synced: to -> from
+	trace   []string          // for messages
+}
+
+type faultMode int
+
+const (
+	failNoSpace     faultMode = iota // ENOSPC after half the bytes
+	failIO                           // EIO, nothing done
+	shortWrite                       // half the bytes and no error
+	crashBefore                      // the process ends before the operation
+	crashAfter                       // … and after it
+	crashPowerFails                  // … after it, and the disk forgets what was not synced
+)
+
+var faultModes = []faultMode{failNoSpace, failIO, shortWrite, crashBefore, crashAfter, crashPowerFails}
+
+func (m faultMode) String() string {
+	return [...]string{"ENOSPC", "EIO", "short write", "crash before", "crash after", "power cut"}[m]
+}
+
+var errDead = errors.New("the process is dead")
+
+// do counts an operation and runs it, or lets it go wrong.
+func (f *faultyFiles) do(what, path string, run func() error, half func()) error {
+	if f.dead {
+		return errDead
+	}
+	f.count++
+	f.trace = append(f.trace, fmt.Sprintf("%d: %s %s", f.count, what, filepath.Base(path)))
+	if f.count != f.failAt {
+		return run()
+	}
+	switch f.mode {
+	case failNoSpace:
+		if half != nil {
+			half()
+		}
+		return &os.PathError{Op: what, Path: path, Err: syscall.ENOSPC}
+	case shortWrite:
+		if half == nil {
+			return &os.PathError{Op: what, Path: path, Err: syscall.EIO}
+		}
+		half()
+		return nil
+	case failIO:
+		return &os.PathError{Op: what, Path: path, Err: syscall.EIO}
+	case crashBefore:
+		f.dead = true
+		return errDead
+	}
+	err := run()
+	f.dead = true
+	return errors.Wrapf(errDead, "after %v", err)
+}
+
+func (f *faultyFiles) Mkdir(path string) error {
+	return f.do("mkdir", path, func() error {
+		f.names[filepath.Dir(path)] = true
+		return osFiles{}.Mkdir(path)
+	}, nil)
+}
+
+func (f *faultyFiles) Create(path string) (created file, err error) {
+	err = f.do("create", path, func() error {
+		f.names[filepath.Dir(path)] = true
+		f.pending[path] = true
+		created, err = osFiles{}.Create(path)
+		return err
+	}, nil)
+	if err != nil && created != nil { // crashed after it
+		created.Close()
+	}
+	return &faultyFile{f, path, created}, err
+}
+
+func (f *faultyFiles) SyncDir(path string) error {
+	return f.do("syncdir", path, func() error {
+		delete(f.names, path)
+		for to := range f.moved {
+			if filepath.Dir(to) == path {
+				delete(f.moved, to)
+			}
+		}
+		_, err := os.Stat(path)
+		return err
+	}, nil)
+}
+
+func (f *faultyFiles) Rename(from, to string) error {
+	return f.do("rename", to, func() error {
+		f.moved[to] = from
+		return osFiles{}.Rename(from, to)
+	}, nil)
+}
+
+func (f *faultyFiles) RemoveAll(path string) error {
+	return f.do("remove", path, func() error { return osFiles{}.RemoveAll(path) }, nil)
+}
+
+type faultyFile struct {
+	files *faultyFiles
+	path  string
+	file  file
+}
+
+func (f *faultyFile) Write(p []byte) (n int, err error) {
+	err = f.files.do("write", f.path, func() error {
+		n, err = f.file.Write(p)
+		return err
+	}, func() { n, _ = f.file.Write(p[:len(p)/2]) })
+	return n, err
+}
+
+func (f *faultyFile) Sync() error {
+	return f.files.do("sync", f.path, func() error {
+		delete(f.files.pending, f.path)
+		return nil
+	}, nil)
+}
+
+func (f *faultyFile) Close() error {
+	err := f.files.do("close", f.path, func() error { return nil }, nil)
+	f.file.Close() // whatever was pretended: the test has only so many descriptors
+	return err
+}
+
+// lose does to the disk what a power cut may: each unsynced rename is undone or not, each unsynced file cut, zeroed or
+// gone, as rng decides.
+func (f *faultyFiles) lose(t *testing.T, rng *rand.Rand) {
+	t.Helper()
+	for to, from := range f.moved {
+		if rng.IntN(2) == 0 {
+			if err := os.Rename(to, from); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for path := range f.pending {
+		for to, from := range f.moved { // it may have moved with its directory
+			if moved := strings.Replace(path, from, to, 1); fileExists(moved) {
+				path = moved
+			}
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			continue
+		}
+		switch rng.IntN(4) {
+		case 0:
+			err = os.Remove(path)
+		case 1:
+			err = os.Truncate(path, rng.Int64N(info.Size()+1))
+		case 2:
+			err = os.WriteFile(path, make([]byte, info.Size()), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir := range f.names { // names of an unsynced directory: each file in it may be gone
+		entries, _ := os.ReadDir(dir)
+		for _, entry := range entries {
+			if entry.Type().IsRegular() && rng.IntN(2) == 0 {
+				if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func newFaultyFiles(failAt int, mode faultMode) *faultyFiles {
+	return &faultyFiles{failAt: failAt, mode: mode, pending: map[string]bool{}, names: map[string]bool{},
+		moved: map[string]string{}}
+}
+
+// afterFault checks what must hold whatever happened to saving step 2 over step 1: a whole checkpoint of one of the
+// two loads, it is the newer one if Save said so, and every directory under a final name is whole.
+func afterFault(t *testing.T, dir string, path string, saveErr error, stores map[int64]*model.Store) {
+	t.Helper()
+	c, skipped, err := Latest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c == nil {
+		t.Fatalf("no checkpoint left; skipped %v", skipped)
+	}
+	if saveErr == nil && c.Step != 2 {
+		t.Errorf("Save succeeded, the latest is of step %d; skipped %v", c.Step, skipped)
+	}
+	if path != "" && filepath.Base(c.Path) != "step-00000002" {
+		t.Errorf("Save returned %s, the latest is %s", path, c.Path)
+	}
+	store := model.NewStore()
+	if err := c.Load(store, nil); err != nil {
+		t.Fatal(err)
+	}
+	sameVariables(t, store, stores[c.Step], nil)
+	for _, s := range skipped {
+		if !strings.Contains(s.Path, ".tmp-") {
+			t.Errorf("half-written under a final name: %v", s)
+		}
+	}
+}
+
+// twoStores returns the states of step 1 and 2, larger than the write buffer so that the tensors take several writes.
+func twoStores(t testing.TB) map[int64]*model.Store {
+	stores := map[int64]*model.Store{1: newStore(t, 1), 2: newStore(t, 2)}
+	for seed, store := range stores {
+		rng := rand.New(rand.NewPCG(uint64(seed), 5))
+		if _, err := store.CreateVariable("/large", randomTensor(rng, dtypes.Float32, 127, 131)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return stores
+}
+
+func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
+	stores := twoStores(t)
+	for _, keep := range []int{0, 1} {
+		for _, mode := range faultModes {
+			operations := 0
+			for failAt := 1; ; failAt++ {
+				dir := t.TempDir()
+				save(t, Saver{Dir: dir, Keep: keep, files: newFaultyFiles(0, 0)}, stores[1], 1, nil)
+				files := newFaultyFiles(failAt, mode)
+				_, err := Saver{Dir: dir, Keep: keep, files: files}.Save(stores[2], 2, nil)
+				operations = files.count
+				if operations < failAt { // there is no such operation: this one went through
+					if err != nil {
+						t.Fatalf("without a fault: %v", err)
+					}
+					break
+				}
+				name := fmt.Sprintf("keep %d, %v at %s", keep, mode, files.trace[failAt-1])
+				if err == nil {
+					t.Errorf("%s: Save says it succeeded", name)
+				}
+				if mode == crashPowerFails {
+					files.lose(t, rand.New(rand.NewPCG(uint64(failAt), 3)))
+				}
+				afterFault(t, dir, "", err, stores)
+				if _, leftovers, _ := listNames(dir); !files.dead && len(leftovers) > 0 {
+					t.Errorf("%s: left %v", name, leftovers)
+				}
+				// The next save works by itself and removes what was left.
+				save(t, Saver{Dir: dir, Keep: keep, files: newFaultyFiles(0, 0)}, stores[2], 2, nil)
+				if c, skipped := latest(t, dir); c == nil || c.Step != 2 || len(skipped) > 0 {
+					t.Errorf("%s: the next save leaves latest %+v, skipped %v", name, c, skipped)
+				}
+				if t.Failed() {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			if operations < 17 { // mkdir, four or more for each of three files, two syncs around the rename, a second write
+				t.Errorf("only %d operations were counted", operations)
+			}
+		}
+	}
+}
+
+func TestAPowerCutAtAnyTimeLeavesAWholeCheckpoint(t *testing.T) {
+	stores := twoStores(t)
+	const schedules = 500
+	counting := newFaultyFiles(0, 0)
+	save(t, Saver{Dir: t.TempDir(), files: counting}, stores[1], 1, nil)
+	for seed := range uint64(schedules) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		dir := t.TempDir()
+		first := newFaultyFiles(0, 0)
+		save(t, Saver{Dir: dir, files: first}, stores[1], 1, nil)
+		if len(first.pending)+len(first.names)+len(first.moved) > 0 {
+			t.Fatalf("Save left unsynced files %v, names %v, renames %v", first.pending, first.names, first.moved)
+		}
+		files := newFaultyFiles(1+rng.IntN(counting.count), crashPowerFails)
+		path, err := Saver{Dir: dir, Keep: 1, files: files}.Save(stores[2], 2, nil)
+		files.lose(t, rng)
+		afterFault(t, dir, "", err, stores)
+		if t.Failed() {
+			t.Fatalf("seed %d, %s: path %q, %v", seed, files.trace[len(files.trace)-1], path, err)
+		}
+	}
+}
+
+func TestAnErrorWithAPathMeansTheCheckpointIsWhole(t *testing.T) {
+	stores := map[int64]*model.Store{1: newStore(t, 1), 2: newStore(t, 2)}
+	committed := 0
+	for failAt := 1; ; failAt++ {
+		dir := t.TempDir()
+		save(t, Saver{Dir: dir, files: newFaultyFiles(0, 0)}, stores[1], 1, nil)
+		files := newFaultyFiles(failAt, failIO)
+		path, err := Saver{Dir: dir, Keep: 1, files: files}.Save(stores[2], 2, nil)
+		if files.count < failAt {
+			break
+		}
+		if path != "" {
+			committed++
+		}
+		afterFault(t, dir, path, err, stores)
+	}
+	if committed != 2 { // syncing the run directory, removing the old checkpoint
+		t.Errorf("%d faults after the rename, want 2", committed)
+	}
+}
+
+func TestAShortWriteIsAnError(t *testing.T) {
+	files := newFaultyFiles(2, shortWrite)
+	_, err := writeFile(files, filepath.Join(t.TempDir(), "x"), func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 1000))
+		return err
+	})
+	if !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,401 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+func TestADirectoryThatDoesNotExistHoldsNoCheckpoint(t *testing.T) {
+	c, skipped, err := Latest(filepath.Join(t.TempDir(), "none"))
+	if c != nil || len(skipped) > 0 || err != nil {
+		t.Errorf("%v, %v, %v", c, skipped, err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Latest(file); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("a file in place of the directory: %v", err)
+	}
+}
+
+// rewrite replaces a file by what change makes of it.
+func rewrite(t testing.TB, path string, change func([]byte) []byte) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, change(bytes.Clone(raw)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADamagedCheckpointIsSkippedWithTheReason(t *testing.T) {
+	cut := func(share int) func([]byte) []byte {
+		return func(raw []byte) []byte { return raw[:len(raw)*share/100] }
+	}
+	flip := func(raw []byte) []byte { raw[len(raw)/2] ^= 1; return raw }
+	replace := func(from, to string) func([]byte) []byte {
+		return func(raw []byte) []byte {
+			if !bytes.Contains(raw, []byte(from)) {
+				panic(from + " is not there")
+			}
+			return bytes.Replace(raw, []byte(from), []byte(to), 1)
+		}
+	}
+	file := func(name string, change func([]byte) []byte) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) { rewrite(t, filepath.Join(dir, name), change) }
+	}
+	gone := func(name string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	resealed := func(change func(*manifest)) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			m, err := readManifest(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change(&m)
+			rewrite(t, filepath.Join(dir, manifestName), func([]byte) []byte {
+				raw, err := m.seal()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return raw
+			})
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(t *testing.T, dir string)
+		want   string
+	}{
+		{"manifest empty", file(manifestName, cut(0)), "not JSON"},
+		{"manifest half", file(manifestName, cut(50)), "not JSON"},
+		{"manifest but its last bytes", file(manifestName, cut(97)), "not JSON"},
+		{"manifest gone", gone(manifestName), "no such file"},
+		{"manifest null", file(manifestName, func([]byte) []byte { return []byte("null") }), "no manifest"},
+		{"manifest of brackets", file(manifestName, func([]byte) []byte {
+			return bytes.Repeat([]byte("["), 1_000_000)
+		}), "not JSON"},
+		{"manifest too long", file(manifestName, func(raw []byte) []byte {
+			return append(raw, make([]byte, maxSmall)...)
+		}), "at most"},
+		{"other step", file(manifestName, replace(`"step": 2`, `"step": 3`)), "SHA-256 of the manifest"},
+		{"other meta", file(manifestName, replace(`0.25`, `0.75`)), "SHA-256 of the manifest"},
+		{"other directory name", func(t *testing.T, dir string) {
+			if err := os.Rename(dir, strings.TrimSuffix(dir, "2")+"3"); err != nil {
+				t.Fatal(err)
+			}
+		}, "it is of step 2"},
+		{"newer format", resealed(func(m *manifest) { m.Version = 2 }), "version 2"},
+		{"path out of the directory", resealed(func(m *manifest) { m.Files[0].Name = "../step-00000001/x" }), "files"},
+		{"a file twice", resealed(func(m *manifest) { m.Files[1] = m.Files[0] }), "files"},
+		{"variables empty", file(variablesName, cut(0)), "0 bytes"},
+		{"variables half", file(variablesName, cut(50)), "its manifest says"},
+		{"variables one byte longer", file(variablesName, func(raw []byte) []byte { return append(raw, 0) }), "says"},
+		{"variables one bit", file(variablesName, flip), "SHA-256"},
+		{"variables gone", gone(variablesName), "no such file"},
+		{"variables a directory", func(t *testing.T, dir string) {
+			gone(variablesName)(t, dir)
+			if err := os.Mkdir(filepath.Join(dir, variablesName), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, "not a regular file"},
+		{"store half", file(storeName, cut(50)), "its manifest says"},
+		{"store one bit", file(storeName, flip), "SHA-256"},
+		{"store gone", gone(storeName), "no such file"},
+	} {
+		dir := t.TempDir()
+		want := newStore(t, 1)
+		save(t, Saver{Dir: dir}, want, 1, nil)
+		damaged := save(t, Saver{Dir: dir}, newStore(t, 2), 2, map[string]float64{"best": 0.25})
+		c.damage(t, damaged)
+		if err := os.Mkdir(filepath.Join(dir, "step-00000009.tmp-4"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		got, skipped := latest(t, dir)
+		if got == nil || got.Step != 1 {
+			t.Fatalf("%s: latest %+v", c.name, got)
+		}
+		if len(skipped) != 2 || !strings.Contains(skipped[0].String(), "step-00000009.tmp-4 skipped: unfinished") ||
+			!strings.Contains(skipped[1].Err.Error(), c.want) || strings.Contains(skipped[1].String(), "\n") {
+			t.Errorf("%s: skipped %v, want %q", c.name, skipped, c.want)
+		}
+		store := model.NewStore()
+		if err := got.Load(store, nil); err != nil {
+			t.Fatal(err)
+		}
+		sameVariables(t, store, want, nil)
+	}
+}
+
+func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
+	dir := t.TempDir()
+	save(t, Saver{Dir: dir}, newStore(t, 1), 1, nil)
+	c, _ := latest(t, dir)
+	rewrite(t, filepath.Join(c.Path, variablesName), func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
+	store, before := newStore(t, 2), newStore(t, 2)
+	if err := c.Load(store, nil); err == nil || !strings.Contains(err.Error(), "SHA-256") {
+		t.Errorf("%v", err)
+	}
+	sameVariables(t, store, before, nil)
+}
+
+// TestNoMutationIsSilentlyAccepted changes checkpoints at random places: whatever loads must hold the saved bits.
+func TestNoMutationIsSilentlyAccepted(t *testing.T) {
+	dir := t.TempDir()
+	want := newStore(t, 1)
+	path := save(t, Saver{Dir: dir}, want, 1, map[string]any{"epoch": 3})
+	names := []string{variablesName, storeName, manifestName}
+	original := map[string][]byte{}
+	for _, name := range names {
+		raw, err := os.ReadFile(filepath.Join(path, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		original[name] = raw
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	accepted := 0
+	const mutations = 2000
+	for i := range mutations {
+		name := names[rng.IntN(len(names))]
+		raw := mutate(rng, original[name], original[names[rng.IntN(len(names))]])
+		if err := os.WriteFile(filepath.Join(path, name), raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, skipped := latest(t, dir)
+		if c == nil {
+			if len(skipped) != 1 {
+				t.Fatalf("mutation %d: skipped %v", i, skipped)
+			}
+		} else {
+			accepted++ // white space in the manifest, or a mutation that changed nothing
+			store := model.NewStore()
+			if err := c.Load(store, nil); err != nil {
+				t.Fatalf("mutation %d of %s: %v", i, name, err)
+			}
+			sameVariables(t, store, want, nil)
+			if string(c.Meta) != `{"epoch":3}` || c.Step != 1 {
+				t.Fatalf("mutation %d of %s: step %d, meta %s", i, name, c.Step, c.Meta)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(path, name), original[name], 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if accepted > mutations/20 {
+		t.Errorf("%d of %d mutations were accepted", accepted, mutations)
+	}
+}
+
+// mutate returns raw with a few bits flipped, cut, extended, spliced with another file, or with a digit changed.
+func mutate(rng *rand.Rand, raw, other []byte) []byte {
+	raw = bytes.Clone(raw)
+	switch rng.IntN(6) {
+	case 0:
+		raw[rng.IntN(len(raw))] ^= 1 << rng.IntN(8)
+	case 1:
+		for range 1 + rng.IntN(10) {
+			raw[rng.IntN(len(raw))] = byte(rng.Uint32())
+		}
+	case 2:
+		raw = raw[:rng.IntN(len(raw))]
+	case 3:
+		raw = append(raw, other[:rng.IntN(len(other))]...)
+	case 4:
+		at := rng.IntN(len(raw))
+		raw = append(raw[:at:at], other[rng.IntN(len(other)):]...)
+	case 5:
+		for at, tries := 0, 0; tries < 1000; tries++ {
+			if at = rng.IntN(len(raw)); raw[at] >= '0' && raw[at] <= '9' {
+				raw[at] = '0' + byte(rng.IntN(10))
+				break
+			}
+		}
+	}
+	return raw
+}
+
+// TestAMutatedHeaderNeverChangesAnotherTensor edits the JSON header itself and mends its length, which a file without
+// a hash has no other guard against: tensors that the edit does not name keep their bits or the file is refused.
+func TestAMutatedHeaderNeverChangesAnotherTensor(t *testing.T) {
+	var file bytes.Buffer
+	rng := rand.New(rand.NewPCG(5, 5))
+	want := map[string]*tensors.Tensor{}
+	var named []namedTensor
+	for i, name := range []string{"/a", "/b", "/c", "/d", "/e"} {
+		want[name] = randomTensor(rng, dtypes.Float32, 2+i, 3)
+		named = append(named, namedTensor{name, want[name]})
+	}
+	if err := writeSafetensors(&file, named); err != nil {
+		t.Fatal(err)
+	}
+	raw := file.Bytes()
+	length := binary.LittleEndian.Uint64(raw)
+	header, data := raw[8:8+length], raw[8+length:]
+	for i := range 2000 {
+		edited := mutate(rng, header, header)
+		got, err := readAll(rawFile(string(edited), data))
+		if err != nil {
+			continue
+		}
+		changed := 0
+		for name, value := range want {
+			if g := got[name]; g == nil || !bytes.Equal(bytesOf(t, g), bytesOf(t, value)) {
+				changed++
+			}
+		}
+		if changed > 1 {
+			t.Fatalf("mutation %d: %d tensors changed by %s", i, changed, edited)
+		}
+	}
+}
+
+func TestACheckpointOfAnotherModelIsAnErrorThatListsTheDifference(t *testing.T) {
+	create := func(store *model.Store, path string, dims ...int) {
+		value := randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, dims...)
+		if _, err := store.CreateVariable(path, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved := model.NewStore()
+	create(saved, "/vit/head/weights", 7, 5)
+	create(saved, "/vit/block_1/weights", 3, 11)
+	create(saved, "/vit/norm", 13)
+	create(saved, "/data/images", 2)
+	dir := t.TempDir()
+	save(t, Saver{Dir: dir}, saved, 1, nil)
+	c, _ := latest(t, dir)
+
+	other := model.NewStore()
+	create(other, "/vit/head/weights", 7, 3)
+	create(other, "/vit/position", 17)
+	create(other, "/vit/norm", 13)
+	create(other, "/metrics/mean")
+	omit := func(path string) bool { return isData(path) || strings.HasPrefix(path, "/metrics/") }
+	before := bytesOf(t, other.GetVariable("/vit/norm").MustValue())
+	for _, err := range []error{c.Load(other, omit), c.Check(other, omit)} {
+		var mismatch *MismatchError
+		if !errors.As(err, &mismatch) {
+			t.Fatalf("got %v", err)
+		}
+		text := err.Error()
+		for _, want := range []string{
+			"1 of other shape: /vit/head/weights (Float32)[7, 5], in the model (Float32)[7, 3]",
+			"1 that it lacks: /vit/position (Float32)[17]",
+			"1 that the model lacks: /vit/block_1/weights (Float32)[3, 11]",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q lacks %q", text, want)
+			}
+		}
+		if strings.Contains(text, "norm") || strings.Contains(text, "images") || strings.Contains(text, "mean") {
+			t.Errorf("%q names what does not differ or is omitted", text)
+		}
+	}
+	if !bytes.Equal(before, bytesOf(t, other.GetVariable("/vit/norm").MustValue())) ||
+		other.GetVariable("/vit/block_1/weights") != nil {
+		t.Error("the store was changed")
+	}
+	fresh := model.NewStore()
+	if err := c.Load(fresh, omit); err != nil {
+		t.Fatal(err)
+	}
+	create(fresh, "/vit/position", 17) // what building another model after loading does
+	var mismatch *MismatchError
+	if err := c.Check(fresh, omit); !errors.As(err, &mismatch) || len(mismatch.Missing) != 1 {
+		t.Errorf("Check after building another model: %v", err)
+	}
+}
+
+func TestALongListOfDifferencesStaysOneLine(t *testing.T) {
+	e := MismatchError{Path: "x", Missing: strings.Fields(strings.Repeat("/a ", 1000))}
+	if text := e.Error(); len(text) > 200 || !strings.Contains(text, "1000 that it lacks: /a, /a, /a, /a, /a, …") {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestARunDirectoryHasOneOwner(t *testing.T) {
+	if dir := os.Getenv("WEPE_TEST_LOCK"); dir != "" { // the other process
+		if _, err := Lock(dir); err == nil {
+			t.Fatal("locked")
+		} else if !strings.Contains(err.Error(), dir+" is in use") {
+			t.Fatal(err)
+		}
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	unlock, err := Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := exec.Command(os.Args[0], "-test.run", "^TestARunDirectoryHasOneOwner$", "-test.v")
+	other.Env = append(os.Environ(), "WEPE_TEST_LOCK="+dir)
+	if out, err := other.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Errorf("the other process: %v\n%s", err, out)
+	}
+	if _, err := Lock(dir); err == nil {
+		t.Error("locked twice in one process")
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err = Lock(dir)
+	if err != nil {
+		t.Fatalf("after unlocking: %v", err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzManifest holds the manifest reader to: no panic, and what it accepts is what sealing it again says.
+func FuzzManifest(f *testing.F) {
+	whole, err := manifest{Format: formatName, Version: formatVersion, Step: 7, Meta: []byte(`{"a":"<&>"}`),
+		Files: []fileRecord{{variablesName, 1, "00"}, {storeName, 2, "ff"}}}.seal()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add(whole[:len(whole)/2])
+	f.Add([]byte(`{"manifest":{},"sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"}`))
+	f.Add([]byte(`{"manifest":null,"sha256":""}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, err := unseal("MANIFEST.json", raw)
+		if err != nil {
+			var format *FormatError
+			if !errors.As(err, &format) {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		again, err := m.seal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := unseal("MANIFEST.json", again)
+		if err != nil || back.Step != m.Step || !bytes.Equal(back.Meta, m.Meta) || len(back.Files) != len(m.Files) {
+			t.Fatalf("%+v became %+v, %v", m, back, err)
+		}
+	})
+}
