@@ -8,8 +8,8 @@ import "math/cmplx"
 // mathematics.md (5.1) to (5.4), DLMF 23.10.1.
 //
 // z1 = z2 is duplication, DLMF 23.10.7, and z1 close to z2 costs no digits: the slope of the chord is then taken
-// from (5.2). z1 close to −z2 does cost digits, like ε/|z1+z2|, whichever formula is used: the sum is close to a pole and the given
-// values no longer say how close. Evaluate at z1+z2 instead if the points are known.
+// from (5.2). z1 close to −z2 does cost digits, like ε/|z1+z2|, whichever formula is used: the sum is close to a pole
+// and the given values no longer say how close. Evaluate at z1+z2 instead if the points are known.
 //
 // Special cases are:
 //

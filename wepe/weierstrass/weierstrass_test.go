@@ -158,3 +158,30 @@ func TestHalfPeriodsAreZerosOfPPrimeAndRootsOfP(t *testing.T) {
 		}
 	}
 }
+
+// As ω3′/ω1 → ∞, ℘ → k²(csc² kz − 1/3) and ℘′ → −2k³ csc² kz cot kz, k = π/(2ω1): (2.2) and (2.3) with N = 0.
+func TestLongLatticesTendToTrigonometricFunctions(t *testing.T) {
+	const k = math.Pi / 2.6
+	for _, length := range []float64{30, 1000, 1e8} {
+		l := lattice(t, 1.3, 1.3*length)
+		for _, z := range []complex128{0.4 + 0.3i, -1.1 + 2i, 1e-3i, complex(0.7, -0.9*l.Omega3p())} {
+			sin, cos := cmplx.Sin(k*z), cmplx.Cos(k*z)
+			want, wantPrime := k*k*(1/(sin*sin)-1.0/3), -2*k*k*k*cos/(sin*sin*sin)
+			if math.Abs(imag(z)) > 100 { // cosh overflows
+				want, wantPrime = -k*k/3, 0
+			}
+			p, pp := l.Eval(z)
+			if cmplx.Abs(p-want) > 20*roundoff*(cmplx.Abs(want)+1) ||
+				cmplx.Abs(pp-wantPrime) > 20*roundoff*(cmplx.Abs(wantPrime)+1) {
+				t.Errorf("%v: Eval(%v) = %v, %v, want %v, %v", l, z, p, pp, want, wantPrime)
+			}
+			if d := l.Derivatives(z); cmplx.Abs(d.FixedP) > 1e-20 || cmplx.Abs(d.FixedPPrime) > 1e-20 {
+				t.Errorf("%v z=%v: ∂/∂ω3′ = %v, %v, want 0", l, z, d.FixedP, d.FixedPPrime)
+			}
+			wide, swapped := lattice(t, l.Omega3p(), l.Omega1()), z*-1i
+			if q, qp := wide.Eval(swapped); q != -p || qp*1i != pp {
+				t.Errorf("%v: Eval(%v) = %v, %v, want the swapped %v, %v", wide, swapped, q, qp, -p, pp*-1i)
+			}
+		}
+	}
+}
