@@ -6,8 +6,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// ComplexNode is a complex tensor as two real ones of equal shape. The pure-Go and ONNX backends have no complex numbers,
-// and a pair differentiates by the ordinary real rules.
+// ComplexNode is a complex tensor as two real ones of equal shape. The pure-Go and ONNX backends have no complex
+// numbers, and a pair differentiates by the ordinary real rules.
 type ComplexNode struct{ Re, Im *Node }
 
 func (a ComplexNode) add(b ComplexNode) ComplexNode {

@@ -84,7 +84,8 @@ func (c *Config) WithDropout(rate float64) *Config { c.dropout = rate; return c 
 // UseDerivative says whether ℘′ joins ℘ in the features, default true. See ParamDerivative.
 func (c *Config) UseDerivative(use bool) *Config { c.derivative = use; return c }
 
-// WithHalfPeriods sets ω1 and the initial ω3′, default weierstrass.OmegaSquare and 0 (the mode's). See ParamOmega1, ParamOmega3.
+// WithHalfPeriods sets ω1 and the initial ω3′, default weierstrass.OmegaSquare and 0 (the mode's). See ParamOmega1 and
+// ParamOmega3.
 func (c *Config) WithHalfPeriods(omega1, omega3 float64) *Config {
 	c.omega1, c.omega3 = omega1, omega3
 	return c

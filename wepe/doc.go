@@ -1,5 +1,54 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 // Package wepe gives the tokens of a Vision Transformer a sense of two-dimensional place: Weierstrass elliptic
-// positional encoding as a GoMLX layer.
+// positional encoding (WePE) as a GoMLX layer.
+//
+// A patch of a rows × cols grid becomes a point of the complex plane, the elliptic function and its derivative there
+// become four bounded numbers, and a learned projection turns those into the vector that is added to the patch's token
+// (docs/mathematics.md, section 6):
+//
+//	u = (col+½)/cols, v = (row+½)/rows     centre of the patch, in (0, 1)
+//	z = α_u·u·2ω1 + i·α_v·v·2ω3′           in the units of the half-periods ω1 and iω3′
+//	f = tanh(α_scale·[Re ℘(z), Im ℘(z), Re ℘′(z), Im ℘′(z)])
+//	token += β_pos·LayerNorm(f W + b)      [width]
+//
+// ω3′, α_scale and β_pos are learned along with W and b. The rows in front of the patches (class token, registers) get
+// learned vectors of their own, also scaled by β_pos. Everything is computed once per step, not per image: at a fixed
+// grid the encoding is one constant table, [Encoder.Encode].
+//
+//	encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).FromScope().Done()
+//	tokens = encoder.PreEncode(tokens, nil, 1) // [batch, 1+14·14, 192]
+//
+// In mode [Paper], the default, ω3′ is half the height of the lattice's cell, so that the lattice deforms while the
+// model trains. Mode [Release] is the released code of the authors, where the lattice stays square; see
+// docs/deviations.md for what else differs. [P] evaluates ℘ and ℘′ exactly, by a few rows of the lattice; [LatticeSum]
+// is the truncated double sum of the paper.
+//
+// The graphs are real arithmetic in float32 (the encoding's dtype; tokens of any float dtype come back in their own) and
+// use only operations that have a gradient on the pure-Go, XLA and ONNX backends. Nothing becomes NaN or infinite, at a
+// pole or elsewhere, for any value that the settings accept.
+//
+// # Variables
+//
+// Their paths are a file format. Below the scope given to [New]:
+//
+//	wepe/omega3_raw                                      []               ω3′ before its softplus
+//	wepe/alpha_scale_raw                                 []               α_scale before its softplus (Release: exp)
+//	wepe/beta_pos                                        []
+//	wepe/prefix                                          [prefix, width]  absent without prefix tokens
+//	wepe/projection/dense/weights, biases                [4, width], [width]
+//	wepe/projection/layer_normalization/gain, offset     [width]
+//
+// and in place of the last two lines for the projection [MLP]:
+//
+//	wepe/projection/hidden/dense/weights, biases                [4, width/2], [width/2]
+//	wepe/projection/hidden/layer_normalization/gain, offset     [width/2]
+//	wepe/projection/output/dense/weights, biases                [width/2, width], [width]
+//	wepe/projection/output/layer_normalization/gain, offset     [width]
+//
+// 4 is 2 without ℘′ ([ParamDerivative]). Scalars that a setting keeps fixed are variables too, not trainable.
+//
+// Source: Weierstrass Positional Encoding for Vision Transformers; released code
+// github.com/1131230221/Weierstrass-Elliptic-Function-Positional-Encoding at 3c27aecdfd06. The half-period
+// ω1 = 2.622 belongs to g2 = 1/4, where the paper says 1.
 package wepe

@@ -12,24 +12,33 @@ import (
 
 // The exact evaluation.
 //
-// Method. Summing the lattice along the shorter period first gives a sum over the rows of the lattice,
+// Method. Equation numbers are those of docs/mathematics.md. Summing the lattice along the shorter period first gives a
+// sum over its rows, (2.2) and (2.3),
 //
 //	℘(z)  = k² [ -1/3 + Σ csc² a_n + 2 Σ_{n>=1} csch² h_n ],   a_n = k (z - 2 i n B),  h_n = 2 n k B,  k = π/(2A)
 //	℘′(z) = -2 k³ Σ csc² a_n cot a_n
 //
 // with A = min(ω1, ω3′) the half-period along the rows and B = max(ω1, ω3′) half their distance. Rows die off as
 // exp(-π (2n-1) B/A), so a constant number of them serves every rectangular lattice. Which half-period is the shorter
-// one is decided in the graph, because ω3′ is learned: for ω3′ < ω1 the lattice is turned by 90°,
+// one is decided in the graph, because ω3′ is learned: for ω3′ < ω1 the lattice is turned by 90°, (1.11) and (1.12),
 //
 //	℘(z; ω1, ω3′) = -℘(-i z; ω3′, ω1),   ℘′(z; ω1, ω3′) = i ℘′(-i z; ω3′, ω1).
 //
-// A row that is not on the real axis is evaluated through q = exp(±2 i a), |q| <= 1, sign chosen by the half-plane:
+// A row is evaluated through q = exp(±2 i a), |q| <= 1, the sign being that of Im a,
 //
 //	csc² a = -4 q/(1-q)²,   cot a = ∓i (1+q)/(1-q),
 //
-// which can neither overflow nor, away from the pole, cancel. Close to a pole the central row is split,
-// k² csc² a = 1/z² + k² (1/3 + a²/15 + ...): the pole does not depend on the lattice, so the split keeps the digits
-// of ∂/∂ω3′ that the unsplit form loses there. At the pole itself see poleRadius.
+// Euler's formulas for sin a and cos a. It cannot overflow in far rows, it needs one Exp, and no Expm1, which has no
+// gradient in GoMLX; unlike the host's (2.8) it loses digits at the pole, 1-q, where it is not used: there the central
+// row is split by (3.6),
+//
+//	k² csc² a = 1/z² + k² (1/3 + a²/15 + 2a⁴/189 + …),
+//
+// and the pole, which does not depend on the lattice, is spared from ∂/∂ω3′, where the unsplit terms cancel. At the pole
+// itself see poleRadius.
+//
+// Error, in units of the law (3.12), over its 432 reference points: 3 for ℘ and ℘′, 5 for their derivatives by z, 46 for
+// those by ω3′ at fixed z and 14 for z tied to the lattice; 64 are allowed.
 const (
 	// seriesRadius is |a| below which the central row is split. The Laurent series converges for |a| < π.
 	seriesRadius = 0.5
@@ -112,7 +121,8 @@ func rowTerms(sin, cos, twoAbsIm, sign *Node) (csc2, csc2cot ComplexNode) {
 	return csc2, csc2.mul(cot)
 }
 
-// centralRow returns csc² a and csc² a cot a away from the pole; near it, Im a is replaced by 1, which keeps the branch that is not taken finite.
+// centralRow returns csc² a and csc² a cot a away from the pole; near it, Im a is replaced by 1, which keeps the branch
+// that is not taken finite.
 func centralRow(a ComplexNode, near, sin, cos *Node) (csc2, csc2cot ComplexNode) {
 	one := OnesLike(a.Re)
 	im := Where(near, one, a.Im)

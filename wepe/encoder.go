@@ -34,10 +34,11 @@ var (
 func newEncoder(c Config) *Encoder {
 	scope := c.scope.In(scopeName)
 	e := &Encoder{
-		config:     c,
-		scope:      scope,
-		omega3:     scalarVariable(scope, nameOmega3, c.dtype, softplusInverse(c.omega3), c.learnLattice),
-		alphaScale: scalarVariable(scope, nameAlphaScale, c.dtype, c.mode.rawAlphaScale(c.alphaScale), c.learnAlphaScale),
+		config: c,
+		scope:  scope,
+		omega3: scalarVariable(scope, nameOmega3, c.dtype, softplusInverse(c.omega3), c.learnLattice),
+		alphaScale: scalarVariable(scope, nameAlphaScale, c.dtype, c.mode.rawAlphaScale(c.alphaScale),
+			c.learnAlphaScale),
 		betaPos:    scalarVariable(scope, nameBetaPos, c.dtype, c.betaPos, c.learnBetaPos),
 		projection: newProjection(c, scope.In(scopeProjection)),
 	}
@@ -119,10 +120,10 @@ func (e *Encoder) Encode(g *Graph) *Node {
 
 // PreEncode implements pos.PreEncoder: it returns x plus the encoding, in x's shape and dtype.
 //
-// x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil (or an Iota over
-// the sequence), the sequence is the whole grid with its prefix and nothing is gathered. Otherwise positionIndices, integers in
-// [0, prefix + rows·cols), says which position each token has: [seq], or one row per batch element, shaped as the axes
-// of x up to seqAxis. So subsets and permutations of the patches keep their places.
+// x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil, or an Iota over
+// all positions, the sequence is the whole grid with its prefix and nothing is gathered. Otherwise positionIndices,
+// integers in [0, prefix + rows·cols), says which position each token has: [seq], or one row per batch element, shaped
+// as the axes of x up to seqAxis. So subsets and permutations of the patches keep their places.
 func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	axis := seqAxis
 	if axis < 0 {

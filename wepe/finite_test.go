@@ -6,7 +6,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -34,8 +33,8 @@ func TestEncoding_and_gradients_are_finite_for_every_grid_lattice_and_scale(t *t
 					e := New(s, grid[0], grid[1], 6).WithPrefix(1).WithMode(mode).WithSpan(span, span).UseExact().Done()
 					p, pPrime := e.Values(x.Graph())
 					out := e.PreEncode(x, nil, 1)
-					loss := ReduceAllSum(Mul(ConvertDType(out, dtypes.Float32), ramp(x.Graph(), out.Shape().Dimensions...)))
-					nodes := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im, ConvertDType(out, dtypes.Float32)}
+					loss := ReduceAllSum(Mul(out, ramp(x.Graph(), out.Shape().Dimensions...)))
+					nodes := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im, out}
 					return append(nodes, s.BuildTrainableVariablesGradientsGraph(loss)...)
 				})
 				if err != nil {
@@ -48,9 +47,10 @@ func TestEncoding_and_gradients_are_finite_for_every_grid_lattice_and_scale(t *t
 							"/wepe/omega3_raw":      softplusInverse(omega3),
 							"/wepe/alpha_scale_raw": mode.rawAlphaScale(alphaScale),
 						} {
+							value := tensors.FromScalar(float32(raw))
 							if v := store.GetVariable(name); v != nil {
-								v.MustSetValue(tensors.FromScalar(float32(raw)))
-							} else if _, err := store.CreateVariable(name, tensors.FromScalar(float32(raw))); err != nil {
+								v.MustSetValue(value)
+							} else if _, err := store.CreateVariable(name, value); err != nil {
 								t.Fatal(err)
 							}
 						}

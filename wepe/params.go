@@ -18,7 +18,8 @@ const (
 	// ablation "without derivative".
 	ParamDerivative = "wepe_derivative"
 
-	// ParamOmega1 is the real half-period ω1, in [MinOmega3, MaxOmega3]. Default weierstrass.OmegaSquare. Release with ParamG3 other than 0 uses 1.
+	// ParamOmega1 is the real half-period ω1, in [MinOmega3, MaxOmega3]. Default weierstrass.OmegaSquare. Release with
+	// ParamG3 other than 0 uses 1.
 	ParamOmega1 = "wepe_omega1"
 
 	// ParamOmega3 is the initial ω3′, the modulus of the imaginary half-period, within [MinOmega3, MaxOmega3], or 0 for
@@ -49,7 +50,8 @@ const (
 	// ParamBetaPos is the initial factor β_pos of all rows. Default DefaultBetaPos.
 	ParamBetaPos = "wepe_beta_pos"
 
-	// ParamLearnBetaPos says whether β_pos is trained. Default true; false with ParamBetaPos = 1 is the paper's ablation.
+	// ParamLearnBetaPos says whether β_pos is trained. Default true; false with ParamBetaPos = 1 is the paper's
+	// ablation.
 	ParamLearnBetaPos = "wepe_learn_beta_pos"
 
 	// ParamEvaluation is "exact" (function P), "sum" (LatticeSum) or "" for the mode's: exact in Paper, sum in Release.

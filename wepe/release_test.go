@@ -209,7 +209,8 @@ func nearNormwise(t *testing.T, name string, got, want []float64, tol float64) {
 	for i := 0; i < len(want); i += 2 {
 		g, w := complex(got[i], got[i+1]), complex(want[i], want[i+1])
 		if diff := cmplx.Abs(g - w); !(diff <= tol*(cmplx.Abs(w)+mean)) {
-			t.Errorf("%s: at %d got %g, want %g: off by %.3g, allowed %.3g", name, i/2, g, w, diff, tol*(cmplx.Abs(w)+mean))
+			t.Errorf("%s: at %d got %g, want %g: off by %.3g of |want| %.3g, mean %.3g", name, i/2, g, w, diff,
+				cmplx.Abs(w), mean)
 		}
 	}
 }

@@ -1,0 +1,47 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe_test
+
+import (
+	"fmt"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// A model adds the encoding to its tokens once, before the first block.
+func Example() {
+	store := model.NewStore()
+	store.SetParam(wepe.ParamOmega3, 1.5) // a flatter lattice than the square one
+	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
+		encoder := wepe.New(scope, 3, 5, 8).WithPrefix(1).FromScope().Done()
+		return encoder.PreEncode(tokens, nil, 1)
+	})
+	tokens := tensors.FromScalarAndDimensions(float32(0), 2, 1+3*5, 8) // 2 images
+	fmt.Println(exec.MustCall(tokens)[0].Shape())
+
+	scalars, err := wepe.Scalars(store.RootScope())
+	if err != nil {
+		fmt.Println(err)
+	}
+	fmt.Printf("ω3′ %.3f, α_scale %.3f, β_pos %.3f\n", scalars["omega3"], scalars["alpha_scale"], scalars["beta_pos"])
+	// Output:
+	// (Float32)[2, 16, 8]
+	// ω3′ 1.500, α_scale 0.150, β_pos 0.800
+}
+
+// The lemniscatic function (g2 = 1/4, g3 = 0) at half of its half-period: ℘(ω1/2) = e1 + √((e1-e2)(e1-e3)) = (1+√2)/4.
+func ExampleP() {
+	exec := MustNewExec(gomlxtest.Backend(), func(x, y *Node) []*Node {
+		omega := Scalar(x.Graph(), x.DType(), weierstrass.OmegaSquare)
+		p, pPrime := wepe.P(wepe.ComplexNode{Re: x, Im: y}, omega, omega)
+		return []*Node{p.Re, pPrime.Re}
+	})
+	out := exec.MustCall(float32(weierstrass.OmegaSquare/2), float32(0))
+	fmt.Printf("℘ %.4f, ℘′ %.4f\n", out[0].Value(), out[1].Value())
+	// Output: ℘ 0.6036, ℘′ -0.8536
+}
