@@ -109,7 +109,7 @@ func readFile(path string, rows *Rows) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close()
 	return rows.read(file, path)
 }
 
