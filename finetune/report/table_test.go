@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// seedRuns makes a run per top-1 accuracy, seeds 1, 2, …
+// seedRuns makes a run per top-1 accuracy, with seeds counted from 1.
 func seedRuns(encoding string, top1 ...float64) []Run {
 	var runs []Run
 	for i, accuracy := range top1 {
