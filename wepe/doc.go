@@ -24,8 +24,8 @@
 // docs/deviations.md for what else differs. [P] evaluates ℘ and ℘′ exactly, by a few rows of the lattice; [LatticeSum]
 // is the truncated double sum of the paper.
 //
-// The graphs are real arithmetic in float32 (the encoding's dtype; tokens of any float dtype come back in their own) and
-// use only operations that have a gradient on the pure-Go, XLA and ONNX backends. Nothing becomes NaN or infinite, at a
+// The graphs are real arithmetic in float32 (the encoding's dtype; tokens of any float dtype come back in their own)
+// and use only operations that have a gradient on the pure-Go, XLA and ONNX backends. Nothing becomes NaN or infinite, at a
 // pole or elsewhere, for any value that the settings accept.
 //
 // # Variables

@@ -28,20 +28,20 @@ import (
 //
 //	csc² a = -4 q/(1-q)²,   cot a = ∓i (1+q)/(1-q),
 //
-// Euler's formulas for sin a and cos a. It cannot overflow in far rows, it needs one Exp, and no Expm1, which has no
-// gradient in GoMLX; unlike the host's (2.8) it loses digits at the pole, 1-q, where it is not used: there the central
-// row is split by (3.6),
+// which are Euler's formulas for sin a and cos a. Nothing overflows in far rows, one Exp serves both functions, and no
+// Expm1 is needed, which has no gradient in GoMLX. Unlike the host's (2.8) it loses digits in 1-q close to the pole;
+// there the central row is split by (3.6),
 //
 //	k² csc² a = 1/z² + k² (1/3 + a²/15 + 2a⁴/189 + …),
 //
-// and the pole, which does not depend on the lattice, is spared from ∂/∂ω3′, where the unsplit terms cancel. At the pole
-// itself see poleRadius.
+// so that the pole, which does not depend on the lattice, stays out of ∂/∂ω3′, where the unsplit terms would cancel. At
+// the pole itself see poleRadius.
 //
-// Error, in units of the law (3.12), over its 432 reference points: 3 for ℘ and ℘′, 5 for their derivatives by z, 46 for
-// those by ω3′ at fixed z and 14 for z tied to the lattice; 64 are allowed.
+// Error, in units of the law (3.12) of which 64 are allowed, over its 432 reference points in float32 and float64: 3
+// for ℘ and ℘′, 6 for their derivatives by z, 12 for those by ω3′ with z fixed or tied to the lattice.
 const (
 	// seriesRadius is |a| below which the central row is split. The Laurent series converges for |a| < π.
-	seriesRadius = 0.5
+	seriesRadius = 0.75
 
 	// poleRadius bounds the values at a pole: 1/a is computed as conj(a)/max(|a|², poleRadius²), so that |℘| never
 	// exceeds (k/poleRadius)² and at the pole itself the principal part is zero. In units of the row half-period the
@@ -63,26 +63,23 @@ func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 	gapHalf := Where(turned, omega1, omega3p)
 	z = where(turned, ComplexNode{z.Im, Neg(z.Re)}, z)
 	z = ComplexNode{nearest(z.Re, rowHalf), nearest(z.Im, gapHalf)}
+	one := OnesLike(z.Im)
+	half := Where(LessThan(z.Im, ZerosLike(one)), Neg(one), one) // not Sign: the real axis belongs to a half-plane
+	z = z.times(half)                                            // Im z >= 0; ℘ is even, ℘′ odd (1.5)
 
 	k := MulScalar(Inverse(rowHalf), math.Pi/2)
 	k2 := Square(k)
 	k3 := Mul(k2, k)
-	a := z.times(k)                      // |Re a| <= π/2, |Im a| <= gap/2
+	a := z.times(k)                      // |Re a| <= π/2, 0 <= Im a <= gap/2
 	gap := MulScalar(Mul(k, gapHalf), 2) // >= π
-	sin, cos := Sin(MulScalar(a.Re, 2)), Cos(MulScalar(a.Re, 2))
+	pole := principalPart(z, a, StopGradient(k))
+	csc2, csc2cot := sumRows(a, gap, pole.near, pairs)
 
-	near, pole, polePrime, smooth, smoothPrime := principalPart(z, a, StopGradient(k))
-	csc2, csc2cot := centralRow(a, near, sin, cos)
-	outer, outerCot, csch2 := outerRows(a, sin, cos, gap, pairs)
-	rest := AddScalar(MulScalar(csch2, 2), -1.0/3)
+	csc2.Re = Add(csc2.Re, constant(gap, pairs))
+	p = csc2.add(pole.smooth).times(k2).add(pole.p)
+	pPrime = csc2cot.scale(-2).add(pole.smoothPrime).times(k3).add(pole.pPrime).times(half)
 
-	outer.Re = Add(outer.Re, rest)
-	p = outer.add(where(near, smooth, csc2)).times(k2)
-	p = p.add(where(near, pole, zeros(pole)))
-	pPrime = outerCot.scale(-2).add(where(near, smoothPrime, csc2cot.scale(-2))).times(k3)
-	pPrime = pPrime.add(where(near, polePrime, zeros(polePrime)))
-
-	p = where(turned, p.scale(-1), p)
+	p = p.times(Where(turned, Scalar(k.Graph(), dtype, -1.0), Scalar(k.Graph(), dtype, 1.0)))
 	pPrime = where(turned, ComplexNode{Neg(pPrime.Im), pPrime.Re}, pPrime)
 	return p, pPrime
 }
@@ -108,49 +105,48 @@ func nearest(x, half *Node) *Node {
 	return Sub(x, Mul(n, period))
 }
 
-// rowTerms returns csc² a and csc² a cot a from sin 2Re a, cos 2Re a, 2|Im a| and the sign of Im a.
-func rowTerms(sin, cos, twoAbsIm, sign *Node) (csc2, csc2cot ComplexNode) {
-	r := Exp(Neg(twoAbsIm))
-	q := ComplexNode{Mul(r, cos), Mul(Mul(r, sin), sign)}
-	d := ComplexNode{OneMinus(q.Re), Neg(q.Im)}
-	inv := d.inverse(d.norm2()) // 1/(1-q)
-	csc2 = q.mul(inv.square()).scale(-4)
-	// cot a = -i·sign·(1+q)/(1-q), and (1+q)/(1-q) = 2/(1-q) - 1.
-	t := ComplexNode{AddScalar(MulScalar(inv.Re, 2), -1), MulScalar(inv.Im, 2)}
-	cot := ComplexNode{Mul(sign, t.Im), Neg(Mul(sign, t.Re))}
-	return csc2, csc2.mul(cot)
-}
-
-// centralRow returns csc² a and csc² a cot a away from the pole; near it, Im a is replaced by 1, which keeps the branch
-// that is not taken finite.
-func centralRow(a ComplexNode, near, sin, cos *Node) (csc2, csc2cot ComplexNode) {
-	one := OnesLike(a.Re)
-	im := Where(near, one, a.Im)
-	zero := ZerosLike(im)
-	sign := StopGradient(Where(LessThan(im, zero), Neg(one), one)) // not Sign: both half-planes meet at Im a = 0
-	return rowTerms(sin, cos, MulScalar(Mul(sign, im), 2), sign)
-}
-
-// outerRows sums the rows n = ±1 … ±pairs and, with them, csch² h_n of n = 1 … pairs.
-func outerRows(a ComplexNode, sin, cos, gap *Node, pairs int) (csc2, csc2cot ComplexNode, csch2 *Node) {
+// sumRows returns the sums over n = -pairs … pairs of csc² a_n and csc² a_n cot a_n, each of a's shape, without the
+// central row where near holds. a is in the upper half-plane.
+func sumRows(a ComplexNode, gap, near *Node, pairs int) (csc2, csc2cot ComplexNode) {
 	g, dtype := gap.Graph(), gap.DType()
-	count, side := make([]float64, 2*pairs), make([]float64, 2*pairs)
-	for i := range pairs {
-		count[i], count[pairs+i] = float64(i+1), float64(i+1)
-		side[i], side[pairs+i] = 1, -1
+	var count, sign, central []float64 // |n|, the sign of Im a_n, and 1 for n = 0
+	for n := -pairs; n <= pairs; n++ {
+		count, sign, central = append(count, math.Abs(float64(n))), append(sign, 1), append(central, 0)
+		if n > 0 {
+			sign[n+pairs] = -1
+		}
 	}
+	central[pairs] = 1
 	dims := make([]int, a.Re.Rank()+1)
 	for i := range dims {
 		dims[i] = 1
 	}
-	dims[len(dims)-1] = 2 * pairs
-	distance := Reshape(Mul(ConstAsDType(g, dtype, count), gap), dims...) // [..., 2·pairs]
-	sides := Reshape(ConstAsDType(g, dtype, side), dims...)
-	// Im a_n = Im a - n·gap is on the far side of 0 from row n because |Im a| <= gap/2.
-	twoAbsIm := MulScalar(Sub(distance, Mul(sides, InsertAxes(a.Im, -1))), 2) // [..., 2·pairs]
-	csc2, csc2cot = rowTerms(InsertAxes(sin, -1), InsertAxes(cos, -1), twoAbsIm, Neg(sides))
+	dims[len(dims)-1] = len(count)
+	row := func(x *Node) *Node { return Reshape(x, dims...) } // [rows] to [..., rows]
+	signs := row(ConstAsDType(g, dtype, sign))
 
-	q := Exp(MulScalar(Mul(ConstAsDType(g, dtype, count[:pairs]), gap), -2)) // [pairs]
-	csch2 = MulScalar(ReduceAllSum(Div(q, Square(OneMinus(q)))), 4)
-	return csc2.sumLast(), csc2cot.sumLast(), csch2
+	// |Im a_n| = |n|·gap ± Im a. A row is left out by moving it so far away that it vanishes.
+	distance := Add(row(Mul(ConstAsDType(g, dtype, count), gap)), Mul(signs, InsertAxes(a.Im, -1)))
+	away := Where(near, MulScalar(OnesLike(a.Im), 1000), ZerosLike(a.Im))
+	distance = Add(distance, Mul(row(ConstAsDType(g, dtype, central)), InsertAxes(away, -1))) // [..., rows]
+
+	r, twice := Exp(MulScalar(distance, -2)), MulScalar(InsertAxes(a.Re, -1), 2)
+	q := ComplexNode{Mul(r, Cos(twice)), Mul(r, Mul(signs, Sin(twice)))}
+	d := ComplexNode{OneMinus(q.Re), Neg(q.Im)}
+	inv := d.inverse(d.norm2())                                                 // 1/(1-q)
+	term := q.mul(inv.square())                                                 // -csc² a_n/4
+	t := ComplexNode{AddScalar(MulScalar(inv.Re, 2), -1), MulScalar(inv.Im, 2)} // (1+q)/(1-q)
+	sum := term.mul(t).times(signs).sumLast()                                   // -i/4·Σ csc² a_n cot a_n
+	return term.sumLast().scale(-4), ComplexNode{MulScalar(sum.Im, -4), MulScalar(sum.Re, 4)}
+}
+
+// constant returns the part of the bracket that does not depend on z, 2 Σ csch² h_n - 1/3, h_n = n·gap.
+func constant(gap *Node, pairs int) *Node {
+	count := make([]float64, pairs)
+	for i := range count {
+		count[i] = float64(i + 1)
+	}
+	q := Exp(MulScalar(Mul(ConstAsDType(gap.Graph(), gap.DType(), count), gap), -2)) // [pairs]
+	csch2 := MulScalar(ReduceAllSum(Div(q, Square(OneMinus(q)))), 4)
+	return AddScalar(MulScalar(csch2, 2), -1.0/3)
 }

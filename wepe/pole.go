@@ -7,33 +7,43 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// principalPart splits the central row close to the pole:
+// principal is the central row close to the pole, mathematics.md (3.6):
 //
 //	k² csc² a = 1/z² + k² s(a),   -2k³ csc² a cot a = -2/z³ + k³ s′(a),   s(a) = 1/3 + a²/15 + 2a⁴/189 + …
 //
-// near tells where the split holds (|a| < seriesRadius); pole, polePrime are 1/z² and -2/z³, smooth, smoothPrime are
-// s(a) and s′(a). Elsewhere all four are finite but mean nothing. The scale keeps 1/z³ and its gradients inside float32
-// for any lattice; it is a constant to the gradient, because the pole does not know the lattice.
-func principalPart(z, a ComplexNode, scale *Node) (near *Node, pole, polePrime, smooth, smoothPrime ComplexNode) {
-	w := z.times(scale)
-	norm2 := w.norm2()
-	near = LessThan(norm2, Scalar(norm2.Graph(), norm2.DType(), seriesRadius*seriesRadius))
-	inv := w.inverse(MaxScalar(norm2, poleRadius*poleRadius))
-	inv2 := inv.square()
-	scale2 := Square(scale)
-	pole = inv2.times(scale2)
-	polePrime = inv2.mul(inv).times(MulScalar(Mul(scale2, scale), -2))
+// Where near does not hold, everything is zero.
+type principal struct {
+	near                *Node       // |a| < seriesRadius
+	p, pPrime           ComplexNode // 1/z², -2/z³
+	smooth, smoothPrime ComplexNode // s(a), s′(a)
+}
 
-	a = where(near, a, zeros(a))
-	coefficients := cscSeries(a.Re.DType())
-	derivative := make([]float64, len(coefficients)-1)
+// principalPart splits off the pole at a = k z. The scale is k as a constant: the pole does not know the lattice, and
+// the scale only keeps 1/z³ and its gradients inside float32 whatever the size of the cell.
+func principalPart(z, a ComplexNode, scale *Node) principal {
+	w := z.times(scale)
+	near := LessThan(w.norm2(), Scalar(scale.Graph(), scale.DType(), seriesRadius*seriesRadius))
+	w, a = where(near, w, zeros(w)), where(near, a, zeros(a))
+
+	inv := w.inverse(MaxScalar(w.norm2(), poleRadius*poleRadius)) // 0 at w = 0
+	inv2, scale2 := inv.square(), Square(scale)
+
+	s := cscSeries(a.Re.DType())
+	derivative := make([]float64, len(s)-1) // of s by a²
 	for j := range derivative {
-		derivative[j] = float64(j+1) * coefficients[j+1]
+		derivative[j] = float64(j+1) * s[j+1]
 	}
+	third := MulScalar(OnesLike(a.Re), s[0])
 	a2 := a.square()
-	smooth = polynomial(coefficients, a2)
-	smoothPrime = polynomial(derivative, a2).mul(a).scale(2)
-	return near, pole, polePrime, smooth, smoothPrime
+	smooth := polynomial(s[1:], a2).mul(a2)
+	smooth.Re = Add(smooth.Re, Where(near, third, ZerosLike(third)))
+	return principal{
+		near:        near,
+		p:           inv2.times(scale2),
+		pPrime:      inv2.mul(inv).times(MulScalar(Mul(scale2, scale), -2)),
+		smooth:      smooth,
+		smoothPrime: polynomial(derivative, a2).mul(a).scale(2),
+	}
 }
 
 // cscSeries returns c_j of csc² a - 1/a² = Σ c_j a^{2j}, j = 0, 1, …: enough for |a| < seriesRadius.
@@ -41,9 +51,9 @@ func principalPart(z, a ComplexNode, scale *Node) (near *Node, pole, polePrime, 
 // csc² a - 1/3 is the Weierstrass function of the degenerate lattice with g2 = 4/3, g3 = 8/27, so its coefficients obey
 // the recurrence DLMF 23.9.4.
 func cscSeries(dtype dtypes.DType) []float64 {
-	terms := 5 // the sixth is 2e-8
+	terms := 7 // the eighth is 4e-9 of csc² a
 	if dtype == dtypes.Float64 {
-		terms = 12 // the thirteenth is 4e-19
+		terms = 15 // the sixteenth is 5e-19
 	}
 	c := make([]float64, terms)
 	c[0], c[1], c[2] = 1.0/3, 1.0/15, 2.0/189
