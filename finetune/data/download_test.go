@@ -89,6 +89,13 @@ func (s *server) serve(w http.ResponseWriter, request *http.Request) {
 	write(body)
 }
 
+// seen returns the ranges asked for and the bytes sent, once no request is being served.
+func (s *server) seen() (requests []string, sent int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests, s.sent
+}
+
 // remote is the server's present content.
 func (s *server) remote() remote {
 	sum := sha256.Sum256(s.content)
@@ -135,8 +142,9 @@ func TestFetchBringsTheFileAndReportsProgress(t *testing.T) {
 	if last != 700_001 || calls < 3 {
 		t.Errorf("progress ended at %d after %d calls", last, calls)
 	}
-	if err := s.remote().fetch(t.Context(), file, silent); err != nil || len(s.requests) != 1 {
-		t.Errorf("a second call made a request (%d in all) or failed: %v", len(s.requests), err)
+	err = s.remote().fetch(t.Context(), file, silent)
+	if requests, _ := s.seen(); err != nil || len(requests) != 1 {
+		t.Errorf("a second call made a request (%d in all) or failed: %v", len(requests), err)
 	}
 }
 
@@ -149,8 +157,8 @@ func TestFetchResumesACutConnectionWithoutFetchingAnythingTwice(t *testing.T) {
 			t.Fatalf("cut at %d%%: %v", percent, err)
 		}
 		arrived(t, file, s.content)
-		if len(s.requests) < 2 || s.requests[1] == "" || s.sent != len(s.content) {
-			t.Errorf("cut at %d%%: requests %q, %d bytes sent of %d", percent, s.requests, s.sent, len(s.content))
+		if requests, sent := s.seen(); len(requests) < 2 || requests[1] == "" || sent != len(s.content) {
+			t.Errorf("cut at %d%%: requests %q, %d bytes sent of %d", percent, requests, sent, len(s.content))
 		}
 	}
 }
@@ -176,8 +184,8 @@ func TestFetchContinuesWhatAnInterruptedCallLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	arrived(t, file, s.content)
-	if s.sent != len(s.content)-len(s.content)/2 {
-		t.Errorf("%d bytes sent in the second call, want the other half of %d", s.sent, len(s.content))
+	if _, sent := s.seen(); sent != len(s.content)-len(s.content)/2 {
+		t.Errorf("%d bytes sent in the second call, want the other half of %d", sent, len(s.content))
 	}
 }
 
@@ -215,8 +223,9 @@ func TestFetchAnswersRangeNotSatisfiable(t *testing.T) {
 				t.Fatal(err)
 			}
 			arrived(t, file, s.content)
-			if kept := len(left) == len(s.content); kept != (s.sent == 0) {
-				t.Errorf("%d bytes were sent for a part of %d of %d", s.sent, len(left), len(s.content))
+			_, sent := s.seen()
+			if kept := len(left) == len(s.content); kept != (sent == 0) {
+				t.Errorf("%d bytes were sent for a part of %d of %d", sent, len(left), len(s.content))
 			}
 		})
 	}
@@ -232,8 +241,8 @@ func TestFetchWithoutAVersionNameStartsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		arrived(t, file, s.content)
-		if s.requests[0] != "" {
-			t.Errorf("etag %q: asked for %q", etag, s.requests[0])
+		if requests, _ := s.seen(); requests[0] != "" {
+			t.Errorf("etag %q: asked for %q", etag, requests[0])
 		}
 	}
 }
@@ -300,7 +309,7 @@ func TestTwoFetchesAtOnceShareOneTransfer(t *testing.T) {
 		}
 	}
 	arrived(t, file, s.content)
-	if len(s.requests) != 1 {
-		t.Errorf("%d requests, want 1", len(s.requests))
+	if requests, _ := s.seen(); len(requests) != 1 {
+		t.Errorf("%d requests, want 1", len(requests))
 	}
 }
