@@ -1,0 +1,250 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package backends
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/gobackend"
+)
+
+// made is a machine on which the given configurations open, with a record of what was tried.
+type made struct {
+	machine
+	env     map[string]string
+	tried   []string
+	install bool
+	said    bytes.Buffer
+}
+
+func newMachine(opens ...string) *made {
+	m := &made{env: map[string]string{}, install: true}
+	m.machine = machine{
+		lookup: func(name string) (string, bool) { value, ok := m.env[name]; return value, ok },
+		names:  []string{"xla", "go", "hlo", "onnx"},
+		open: func(config string) (compute.Backend, error) {
+			m.tried = append(m.tried, config)
+			if config == "xla:panics" {
+				panic(errors.New("nil handle"))
+			}
+			if !slices.Contains(opens, config) {
+				return nil, errors.New("broken " + config)
+			}
+			return gobackend.New("")
+		},
+		plugins:      func() []string { return nil },
+		allowInstall: func(allow bool) { m.install = allow },
+		online:       func() error { return errors.New("no such host") },
+		onnxLibrary:  func() string { return "" },
+		simd:         true,
+		out:          &m.said,
+	}
+	return m
+}
+
+func TestTheBestThatOpensIsTaken(t *testing.T) {
+	all := []string{"xla:cuda", "xla:cpu_v1", "onnx:cpu", "go:ops_sequential"}
+	for _, c := range []struct {
+		name    string
+		opens   []string
+		plugins []string
+		library string
+		want    string
+		says    string
+	}{
+		{"cuda before cpu", all, []string{"cpu_v1", "cuda"}, "/lib/onnx.so", "xla:cuda", "backend: xla:cuda ("},
+		{"cpu by its versioned name", all, []string{"tpu", "cpu_v1"}, "/lib/onnx.so", "xla:cpu_v1", "xla:cpu_v1 ("},
+		{"onnx if there is no plugin", all, nil, "/lib/onnx.so", "onnx:cpu", "backend: onnx:cpu (/lib/onnx.so)"},
+		{"go if there is nothing", all, nil, "", "go:ops_sequential",
+			"pure Go, simd; several times faster: `make onnxruntime`, or"},
+		{"the next if one is broken", all[1:], []string{"cuda", "cpu_v1"}, "", "xla:cpu_v1", "xla:cuda does not open"},
+		{"go if all are broken", all[3:], []string{"cuda", "cpu_v1"}, "/lib/onnx.so", "go:ops_sequential", "broken onnx"},
+		{"unknown plugins are left alone", all, []string{"tpu"}, "", "go:ops_sequential", "backend: go:ops_sequential"},
+	} {
+		m := newMachine(c.opens...)
+		m.plugins = func() []string { return c.plugins }
+		m.onnxLibrary = func() string { return c.library }
+		b, err := m.choose()
+		if err != nil || b == nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if got := m.tried[len(m.tried)-1]; got != c.want || !strings.Contains(m.said.String(), c.says) {
+			t.Errorf("%s: %s, said %q, want %s, %q", c.name, got, m.said.String(), c.want, c.says)
+		}
+		if m.install {
+			t.Errorf("%s: a download was allowed", c.name)
+		}
+	}
+}
+
+func TestWithoutSIMDTheLineSaysSo(t *testing.T) {
+	m := newMachine("go:ops_sequential")
+	m.simd = false
+	if got := m.slow("go"); got != "" && !strings.Contains(got, "GOEXPERIMENT=simd") {
+		t.Error(got)
+	}
+	if got := m.slow("xla"); got != "" {
+		t.Errorf("xla: %q", got)
+	}
+}
+
+func TestAnExplicitChoiceIsObeyedOrFails(t *testing.T) {
+	for _, c := range []struct {
+		config, opens string // what the user says, and what is opened
+	}{
+		{"go", "go:ops_sequential"},
+		{"go:", "go:ops_sequential"},
+		{"go:parallelism=3", "go:ops_sequential,parallelism=3"},
+		{"go:ops_parallel", "go:ops_parallel"},
+		{"onnx:cpu,log=1", "onnx:cpu,log=1"},
+		{"xla:/opt/plugin.so,tf32=false", "xla:/opt/plugin.so,tf32=false"},
+	} {
+		m := newMachine(c.opens)
+		m.env[compute.ConfigEnvVar] = c.config
+		if _, err := m.choose(); err != nil {
+			t.Errorf("%s: %v", c.config, err)
+		}
+		if !slices.Equal(m.tried, []string{c.opens}) || !strings.Contains(m.said.String(), "GOMLX_BACKEND="+c.config) {
+			t.Errorf("%s: tried %q, said %q", c.config, m.tried, m.said.String())
+		}
+
+		m = newMachine("go:something else")
+		m.env[compute.ConfigEnvVar] = c.config
+		b, err := m.choose()
+		if b != nil || err == nil || !strings.Contains(err.Error(), "GOMLX_BACKEND="+c.config) ||
+			!strings.Contains(err.Error(), "broken "+c.opens) || len(m.tried) != 1 {
+			t.Errorf("%s: %v, %v, tried %q", c.config, b, err, m.tried)
+		}
+	}
+}
+
+func TestAnEmptyChoiceIsNone(t *testing.T) {
+	m := newMachine("go:ops_sequential")
+	m.env[compute.ConfigEnvVar] = ""
+	if _, err := m.choose(); err != nil || !slices.Equal(m.tried, []string{"go:ops_sequential"}) {
+		t.Errorf("%v, tried %q", err, m.tried)
+	}
+}
+
+func TestAnUnknownNameIsAnErrorThatListsTheKnownOnes(t *testing.T) {
+	for _, config := range []string{"cuda", "simplego:x", "Go", ":", "onnxruntime:cpu"} {
+		m := newMachine()
+		m.env[compute.ConfigEnvVar] = config
+		_, err := m.choose()
+		if err == nil || !strings.Contains(err.Error(), "go, hlo, onnx, xla") || len(m.tried) > 0 {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
+	m := newMachine()
+	m.names = []string{"go"}
+	m.env[compute.ConfigEnvVar] = "onnx:cpu"
+	if _, err := m.choose(); err == nil || !strings.Contains(err.Error(), "-tags=onnx") {
+		t.Errorf("onnx in a program without it: %v", err)
+	}
+}
+
+func TestAPanicOfABackendIsAnError(t *testing.T) {
+	m := newMachine()
+	m.plugins = func() []string { return []string{"panics"} }
+	m.env[compute.ConfigEnvVar] = "xla:panics"
+	if _, err := m.choose(); err == nil || !strings.Contains(err.Error(), "nil handle") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOnlyAnExplicitXLAThatIsNotInstalledMayBeDownloaded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		config  string
+		env     string
+		plugins []string
+		online  bool
+		install bool
+		err     string
+	}{
+		{"installed", "xla:cpu", "", []string{"cpu_v1"}, true, false, ""},
+		{"installed, any", "xla", "", []string{"cpu_v1"}, true, false, ""},
+		{"not installed", "xla:cuda", "", []string{"cpu_v1"}, true, true, ""},
+		{"no network", "xla:cuda", "", []string{"cpu_v1"}, false, false, "no such host"},
+		{"forbidden", "xla:cuda,tf32=false", "GOMLX_NO_AUTO_INSTALL", nil, true, false, `plugin "cuda" is installed`},
+		{"by path", "xla:/opt/plugin.so", "", nil, false, false, ""},
+	} {
+		m := newMachine(c.config)
+		m.env[compute.ConfigEnvVar] = c.config
+		if c.env != "" {
+			m.env[c.env] = ""
+		}
+		m.plugins = func() []string { return c.plugins }
+		if c.online {
+			m.online = func() error { return nil }
+		}
+		_, err := m.choose()
+		if (err == nil) != (c.err == "") || (err != nil && !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.err)
+		}
+		if m.install != c.install {
+			t.Errorf("%s: download allowed: %t", c.name, m.install)
+		}
+	}
+}
+
+// TestOpenOnThisMachine runs Open in processes of their own, where nothing is made up.
+func TestOpenOnThisMachine(t *testing.T) {
+	if os.Getenv("WEPE_TEST_OPEN") != "" {
+		b, err := Open()
+		if err != nil {
+			os.Stderr.WriteString("error: " + err.Error() + "\n")
+			return
+		}
+		b.Finalize()
+		return
+	}
+	home := t.TempDir() // neither plugins nor ONNX Runtime in it
+	broken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(broken, "pjrt_c_api_cpu_plugin.so"), []byte("no library"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		env  []string
+		want string
+	}{
+		{"nothing installed", nil, "backend: go:ops_sequential (pure Go"},
+		{"explicit go", []string{"GOMLX_BACKEND=go"}, "backend: go:ops_sequential (GOMLX_BACKEND=go"},
+		{"broken plugin", []string{"PJRT_PLUGIN_LIBRARY_PATH=" + broken}, "backend: go:ops_sequential (pure Go"},
+		{"unknown", []string{"GOMLX_BACKEND=cuda"},
+			`error: backends: GOMLX_BACKEND=cuda: this program has no backend "cuda"`},
+		{"unknown option", []string{"GOMLX_BACKEND=go:quickly"}, "error: backends: GOMLX_BACKEND=go:quickly: unknown"},
+		{"xla that may not be downloaded", []string{"GOMLX_BACKEND=xla", "GOMLX_NO_AUTO_INSTALL=1"},
+			"error: backends: GOMLX_BACKEND=xla: "},
+		{"xla behind a proxy that is not there", []string{"GOMLX_BACKEND=xla", "HTTPS_PROXY=http://127.0.0.1:9"},
+			"error: backends: GOMLX_BACKEND=xla: "},
+	} {
+		command := exec.Command(os.Args[0], "-test.run", "^TestOpenOnThisMachine$")
+		command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+			return strings.HasPrefix(v, "GOMLX_") || strings.HasPrefix(v, "ONNXRUNTIME_")
+		}), append([]string{"WEPE_TEST_OPEN=1", "HOME=" + home, "PJRT_PLUGIN_LIBRARY_PATH=" + home}, c.env...)...)
+		var stderr bytes.Buffer
+		command.Stderr = &stderr
+		begin := time.Now()
+		if err := command.Run(); err != nil {
+			t.Errorf("%s: %v\n%s", c.name, err, stderr.String())
+		}
+		if took := time.Since(begin); took > 20*time.Second {
+			t.Errorf("%s: took %v", c.name, took)
+		}
+		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, c.want) || len(lines) > 2 {
+			t.Errorf("%s: said %q, want %q", c.name, lines, c.want)
+		}
+	}
+}

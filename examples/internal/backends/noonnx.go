@@ -1,0 +1,7 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build !(linux && amd64 && onnx)
+
+package backends
+
+func onnxLibrary() string { return "" }

@@ -1,0 +1,33 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && amd64 && onnx
+
+package backends
+
+import (
+	"os"
+	"path/filepath"
+
+	_ "github.com/gomlx/compute-onnx" // registers "onnx"
+	"github.com/gomlx/compute-onnx/support/onnxruntime"
+)
+
+// onnxLibrary returns the path of ONNX Runtime where compute-onnx will look for it, empty if it is not there.
+func onnxLibrary() string {
+	path := os.Getenv("ONNXRUNTIME_SHARED_LIBRARY_PATH")
+	if path == "" {
+		dir, err := onnxruntime.GetInstallPath()
+		if err != nil {
+			return ""
+		}
+		name, err := onnxruntime.GetLibFilename()
+		if err != nil {
+			return ""
+		}
+		path = filepath.Join(dir, name)
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return path
+}

@@ -1,0 +1,109 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package interrupt
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain is also the program that the tests interrupt.
+func TestMain(m *testing.M) {
+	switch os.Getenv("WEPE_TEST_INTERRUPT") {
+	case "":
+		os.Exit(m.Run())
+	case "saves":
+		ctx, stop := Context(context.Background())
+		defer stop()
+		fmt.Println("running")
+		<-ctx.Done()
+		fmt.Println("saved")
+		os.Exit(Code(ctx))
+	case "hangs": // while saving
+		ctx, _ := Context(context.Background())
+		fmt.Println("running")
+		<-ctx.Done()
+		fmt.Println("saving")
+		time.Sleep(time.Minute)
+		fmt.Println("saved")
+		os.Exit(0)
+	}
+}
+
+// interrupted starts the program, sends it a signal after each of the lines "running" and "saving", and returns what
+// it printed and its exit status.
+func interrupted(t *testing.T, kind string, s syscall.Signal) (printed string, code int) {
+	t.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), "WEPE_TEST_INTERRUPT="+kind)
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	for {
+		line, err := lines.ReadString('\n')
+		printed += line
+		if err == io.EOF {
+			break
+		}
+		if strings.HasPrefix(line, "running") || strings.HasPrefix(line, "saving") {
+			if err := command.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = command.Wait() // its status says all
+	return printed, command.ProcessState.ExitCode()
+}
+
+func TestTheFirstSignalLetsTheRunSaveAndTheStatusTellsWhich(t *testing.T) {
+	for s, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		printed, code := interrupted(t, "saves", s)
+		if printed != "running\nsaved\n" || code != want {
+			t.Errorf("%v: printed %q, status %d, want %d", s, printed, code, want)
+		}
+	}
+}
+
+func TestTheSecondSignalEndsTheProcessAtOnce(t *testing.T) {
+	for s, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		begin := time.Now()
+		printed, code := interrupted(t, "hangs", s)
+		if printed != "running\nsaving\n" || code != want || time.Since(begin) > 30*time.Second {
+			t.Errorf("%v: printed %q, status %d after %v, want %d", s, printed, code, time.Since(begin), want)
+		}
+	}
+}
+
+func TestWithoutASignalTheStatusIsZero(t *testing.T) {
+	parent, cancel := context.WithCancel(context.Background())
+	ctx, stop := Context(parent)
+	defer stop()
+	if Code(ctx) != 0 || ctx.Err() != nil {
+		t.Errorf("running: %d, %v", Code(ctx), ctx.Err())
+	}
+	cancel()
+	<-ctx.Done()
+	if Code(ctx) != 0 {
+		t.Errorf("after the parent ended: %d", Code(ctx))
+	}
+	ctx, stop = Context(context.Background())
+	stop()
+	if Code(ctx) != 0 || ctx.Err() == nil {
+		t.Errorf("after stop: %d, %v", Code(ctx), ctx.Err())
+	}
+}
