@@ -109,8 +109,5 @@ func (h *hashingWriter) Write(p []byte) (int, error) {
 	n, err := h.w.Write(p)
 	h.n += int64(n)
 	h.sum.Write(p[:n])
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-	return n, err
+	return n, err // a short n without an error is one to the buffer in front
 }
