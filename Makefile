@@ -12,12 +12,12 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 .PHONY: run
-run: ## the main job on the embedded data set, offline; ARGS="-position wepe -seeds 3 ..." changes it
+run: ## the main job on the embedded data set, offline; ARGS="-seeds 3 ..." adds flags
 	go run ./examples/cifar100 $(ARGS)
 
 .PHONY: cifar100
-cifar100: ## the CIFAR-100 study on ONNX Runtime: make cifar100 ARGS="-data DIR -recipe NAME ..."
-	go run -tags=onnx ./examples/cifar100 $(ARGS)
+cifar100: ## a small ViT on CIFAR-100, on the best backend found: make cifar100 ARGS="-data DIR ..."
+	go run -tags=onnx ./examples/cifar100 -recipe cifar100-small $(ARGS)
 
 .PHONY: test
 test: ## all tests: short, offline, pure-Go backend
