@@ -45,26 +45,26 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 	}
 }
 
-// FromScope takes over every hyperparameter (constants Param…) that is set in the scope or above it.
+// FromScope takes over every hyperparameter (constants ParamWepe…) that is set in the scope or above it.
 func (c *Config) FromScope() *Config {
 	s := c.scope
-	c.mode = Mode(model.GetParamOr(s, ParamMode, string(c.mode)))
-	c.projection = Projection(model.GetParamOr(s, ParamProjection, string(c.projection)))
-	c.dropout = model.GetParamOr(s, ParamDropout, c.dropout)
-	c.derivative = model.GetParamOr(s, ParamDerivative, c.derivative)
-	c.omega1 = model.GetParamOr(s, ParamOmega1, c.omega1)
-	c.omega3 = model.GetParamOr(s, ParamOmega3, c.omega3)
-	c.g2 = model.GetParamOr(s, ParamG2, c.g2)
-	c.g3 = model.GetParamOr(s, ParamG3, c.g3)
-	c.learnLattice = model.GetParamOr(s, ParamLearnLattice, c.learnLattice)
-	c.alphaU = model.GetParamOr(s, ParamAlphaU, c.alphaU)
-	c.alphaV = model.GetParamOr(s, ParamAlphaV, c.alphaV)
-	c.alphaScale = model.GetParamOr(s, ParamAlphaScale, c.alphaScale)
-	c.learnAlphaScale = model.GetParamOr(s, ParamLearnAlphaScale, c.learnAlphaScale)
-	c.betaPos = model.GetParamOr(s, ParamBetaPos, c.betaPos)
-	c.learnBetaPos = model.GetParamOr(s, ParamLearnBetaPos, c.learnBetaPos)
-	c.evaluation = model.GetParamOr(s, ParamEvaluation, c.evaluation)
-	c.sum.Cut = model.GetParamOr(s, ParamSumCut, c.sum.Cut)
+	c.mode = Mode(model.GetParamOr(s, ParamWepeMode, string(c.mode)))
+	c.projection = Projection(model.GetParamOr(s, ParamWepeProjection, string(c.projection)))
+	c.dropout = model.GetParamOr(s, ParamWepeDropout, c.dropout)
+	c.derivative = model.GetParamOr(s, ParamWepeDerivative, c.derivative)
+	c.omega1 = model.GetParamOr(s, ParamWepeOmega1, c.omega1)
+	c.omega3 = model.GetParamOr(s, ParamWepeOmega3, c.omega3)
+	c.g2 = model.GetParamOr(s, ParamWepeG2, c.g2)
+	c.g3 = model.GetParamOr(s, ParamWepeG3, c.g3)
+	c.learnLattice = model.GetParamOr(s, ParamWepeLearnLattice, c.learnLattice)
+	c.alphaU = model.GetParamOr(s, ParamWepeAlphaU, c.alphaU)
+	c.alphaV = model.GetParamOr(s, ParamWepeAlphaV, c.alphaV)
+	c.alphaScale = model.GetParamOr(s, ParamWepeAlphaScale, c.alphaScale)
+	c.learnAlphaScale = model.GetParamOr(s, ParamWepeLearnAlphaScale, c.learnAlphaScale)
+	c.betaPos = model.GetParamOr(s, ParamWepeBetaPos, c.betaPos)
+	c.learnBetaPos = model.GetParamOr(s, ParamWepeLearnBetaPos, c.learnBetaPos)
+	c.evaluation = model.GetParamOr(s, ParamWepeEvaluation, c.evaluation)
+	c.sum.Cut = model.GetParamOr(s, ParamWepeSumCut, c.sum.Cut)
 	return c
 }
 
@@ -72,47 +72,47 @@ func (c *Config) FromScope() *Config {
 // its own. Default 0.
 func (c *Config) WithPrefix(tokens int) *Config { c.prefix = tokens; return c }
 
-// WithMode sets the mode, default Paper. See ParamMode.
+// WithMode sets the mode, default Paper. See ParamWepeMode.
 func (c *Config) WithMode(mode Mode) *Config { c.mode = mode; return c }
 
-// WithProjection sets the projection, default Linear. See ParamProjection.
+// WithProjection sets the projection, default Linear. See ParamWepeProjection.
 func (c *Config) WithProjection(projection Projection) *Config { c.projection = projection; return c }
 
-// WithDropout sets the dropout rate of the MLP projection, default DefaultDropout. See ParamDropout.
+// WithDropout sets the dropout rate of the MLP projection, default DefaultDropout. See ParamWepeDropout.
 func (c *Config) WithDropout(rate float64) *Config { c.dropout = rate; return c }
 
-// UseDerivative says whether ℘′ joins ℘ in the features, default true. See ParamDerivative.
+// UseDerivative says whether ℘′ joins ℘ in the features, default true. See ParamWepeDerivative.
 func (c *Config) UseDerivative(use bool) *Config { c.derivative = use; return c }
 
-// WithHalfPeriods sets ω1 and the initial ω3′, default weierstrass.OmegaSquare and 0 (the mode's). See ParamOmega1 and
-// ParamOmega3.
+// WithHalfPeriods sets ω1 and the initial ω3′, default weierstrass.OmegaSquare and 0 (the mode's). See ParamWepeOmega1
+// and ParamWepeOmega3.
 func (c *Config) WithHalfPeriods(omega1, omega3 float64) *Config {
 	c.omega1, c.omega3 = omega1, omega3
 	return c
 }
 
-// WithInvariants derives the half-periods from g2 and g3. See ParamG2.
+// WithInvariants derives the half-periods from g2 and g3. See ParamWepeG2.
 func (c *Config) WithInvariants(g2, g3 float64) *Config { c.g2, c.g3 = g2, g3; return c }
 
-// WithSpan sets the parts of the periods 2ω1 and 2ω3′ that the grid spans, default DefaultSpan. See ParamAlphaU.
+// WithSpan sets the parts of the periods 2ω1 and 2ω3′ that the grid spans, default DefaultSpan. See ParamWepeAlphaU.
 func (c *Config) WithSpan(alphaU, alphaV float64) *Config {
 	c.alphaU, c.alphaV = alphaU, alphaV
 	return c
 }
 
-// WithAlphaScale sets the initial α_scale, default DefaultAlphaScale. See ParamAlphaScale.
+// WithAlphaScale sets the initial α_scale, default DefaultAlphaScale. See ParamWepeAlphaScale.
 func (c *Config) WithAlphaScale(initial float64) *Config { c.alphaScale = initial; return c }
 
-// WithBetaPos sets the initial β_pos, default DefaultBetaPos. See ParamBetaPos.
+// WithBetaPos sets the initial β_pos, default DefaultBetaPos. See ParamWepeBetaPos.
 func (c *Config) WithBetaPos(initial float64) *Config { c.betaPos = initial; return c }
 
-// LearnLattice says whether ω3′ is trained, default true. See ParamLearnLattice.
+// LearnLattice says whether ω3′ is trained, default true. See ParamWepeLearnLattice.
 func (c *Config) LearnLattice(learn bool) *Config { c.learnLattice = learn; return c }
 
-// LearnAlphaScale says whether α_scale is trained, default true. See ParamLearnAlphaScale.
+// LearnAlphaScale says whether α_scale is trained, default true. See ParamWepeLearnAlphaScale.
 func (c *Config) LearnAlphaScale(learn bool) *Config { c.learnAlphaScale = learn; return c }
 
-// LearnBetaPos says whether β_pos is trained, default true. See ParamLearnBetaPos.
+// LearnBetaPos says whether β_pos is trained, default true. See ParamWepeLearnBetaPos.
 func (c *Config) LearnBetaPos(learn bool) *Config { c.learnBetaPos = learn; return c }
 
 // UseExact evaluates ℘ exactly, the default in Paper mode. See P.
@@ -131,39 +131,39 @@ func (c Config) resolve() Config {
 		refuse("grid %d×%d, width %d, prefix %d: want at least 1×1, 1, 0", c.rows, c.cols, c.width, c.prefix)
 	}
 	if c.mode != Paper && c.mode != Release {
-		refuse("%s = %q, want %q or %q", ParamMode, c.mode, Paper, Release)
+		refuse("%s = %q, want %q or %q", ParamWepeMode, c.mode, Paper, Release)
 	}
 	if c.projection != Linear && c.projection != MLP {
-		refuse("%s = %q, want %q or %q", ParamProjection, c.projection, Linear, MLP)
+		refuse("%s = %q, want %q or %q", ParamWepeProjection, c.projection, Linear, MLP)
 	}
 	if c.projection == MLP && c.width%2 != 0 {
-		refuse("%s = %q halves the width, which is odd: %d", ParamProjection, MLP, c.width)
+		refuse("%s = %q halves the width, which is odd: %d", ParamWepeProjection, MLP, c.width)
 	}
 	if !(c.dropout >= 0 && c.dropout < 1) {
-		refuse("%s = %g, want a rate in [0, 1)", ParamDropout, c.dropout)
+		refuse("%s = %g, want a rate in [0, 1)", ParamWepeDropout, c.dropout)
 	}
 	switch c.evaluation {
 	case EvaluateExact, EvaluateSum:
 	case "":
 		c.evaluation = map[Mode]string{Paper: EvaluateExact, Release: EvaluateSum}[c.mode]
 	default:
-		refuse("%s = %q, want %q, %q or nothing", ParamEvaluation, c.evaluation, EvaluateExact, EvaluateSum)
+		refuse("%s = %q, want %q, %q or nothing", ParamWepeEvaluation, c.evaluation, EvaluateExact, EvaluateSum)
 	}
 	if c.sum.Cut < 1 {
-		refuse("%s = %d, want at least 1", ParamSumCut, c.sum.Cut)
+		refuse("%s = %d, want at least 1", ParamWepeSumCut, c.sum.Cut)
 	}
 	for _, setting := range []struct {
 		name          string
 		value, lo, hi float64
 	}{
-		{ParamOmega1, c.omega1, MinOmega3, MaxOmega3},
-		{ParamOmega3, c.omega3, 0, MaxOmega3},
-		{ParamG2, c.g2, -math.MaxFloat32, math.MaxFloat32},
-		{ParamG3, c.g3, -math.MaxFloat32, math.MaxFloat32},
-		{ParamAlphaU, c.alphaU, 1e-4, 100},
-		{ParamAlphaV, c.alphaV, 1e-4, 100},
-		{ParamAlphaScale, c.alphaScale, 1e-6, 1e6},
-		{ParamBetaPos, c.betaPos, -1e6, 1e6},
+		{ParamWepeOmega1, c.omega1, MinOmega3, MaxOmega3},
+		{ParamWepeOmega3, c.omega3, 0, MaxOmega3},
+		{ParamWepeG2, c.g2, -math.MaxFloat32, math.MaxFloat32},
+		{ParamWepeG3, c.g3, -math.MaxFloat32, math.MaxFloat32},
+		{ParamWepeAlphaU, c.alphaU, 1e-4, 100},
+		{ParamWepeAlphaV, c.alphaV, 1e-4, 100},
+		{ParamWepeAlphaScale, c.alphaScale, 1e-6, 1e6},
+		{ParamWepeBetaPos, c.betaPos, -1e6, 1e6},
 	} {
 		if !(setting.value >= setting.lo && setting.value <= setting.hi) { // NaN is refused too
 			refuse("%s = %g, want it in [%g, %g]", setting.name, setting.value, setting.lo, setting.hi)
@@ -184,7 +184,7 @@ func (c Config) halfPeriods() (omega1, omega3 float64) {
 	case c.mode == Paper && (c.g2 != 0 || c.g3 != 0):
 		lattice, err := weierstrass.FromInvariants(c.g2, c.g3)
 		if err != nil {
-			exceptions.Panicf("wepe: %s = %g, %s = %g: %v", ParamG2, c.g2, ParamG3, c.g3, err)
+			exceptions.Panicf("wepe: %s = %g, %s = %g: %v", ParamWepeG2, c.g2, ParamWepeG3, c.g3, err)
 		}
 		return lattice.Omega1(), lattice.Omega3p()
 	default:

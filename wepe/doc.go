@@ -25,8 +25,8 @@
 // is the truncated double sum of the paper.
 //
 // The graphs are real arithmetic in float32 (the encoding's dtype; tokens of any float dtype come back in their own)
-// and use only operations that have a gradient on the pure-Go, XLA and ONNX backends. Nothing becomes NaN or infinite, at a
-// pole or elsewhere, for any value that the settings accept.
+// and use only operations that have a gradient on the pure-Go, XLA and ONNX backends. Nothing becomes NaN or infinite,
+// at a pole or elsewhere, for any value that the settings accept.
 //
 // # Variables
 //
@@ -46,7 +46,7 @@
 //	wepe/projection/output/dense/weights, biases                [width/2, width], [width]
 //	wepe/projection/output/layer_normalization/gain, offset     [width]
 //
-// 4 is 2 without ℘′ ([ParamDerivative]). Scalars that a setting keeps fixed are variables too, not trainable.
+// 4 is 2 without ℘′ ([ParamWepeDerivative]). Scalars that a setting keeps fixed are variables too, not trainable.
 //
 // Source: Weierstrass Positional Encoding for Vision Transformers; released code
 // github.com/1131230221/Weierstrass-Elliptic-Function-Positional-Encoding at 3c27aecdfd06. The half-period

@@ -121,9 +121,9 @@ func (e *Encoder) Encode(g *Graph) *Node {
 // PreEncode implements pos.PreEncoder: it returns x plus the encoding, in x's shape and dtype.
 //
 // x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil, or an Iota
-// over all positions, the sequence is the whole grid with its prefix and nothing is gathered. Otherwise positionIndices,
-// integers in [0, prefix + rows·cols), says which position each token has: [seq], or one row per batch element, shaped
-// as the axes of x up to seqAxis. So subsets and permutations of the patches keep their places.
+// over all positions, the sequence is the whole grid with its prefix and nothing is gathered. Otherwise
+// positionIndices, integers in [0, prefix + rows·cols), says which position each token has: [seq], or one row per batch
+// element, shaped as the axes of x up to seqAxis. So subsets and permutations of the patches keep their places.
 func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	axis := seqAxis
 	if axis < 0 {

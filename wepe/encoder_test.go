@@ -235,10 +235,10 @@ func TestInitial_scalars_are_the_settings_and_only_the_learned_ones_train(t *tes
 	}{
 		{"paper", map[string]any{},
 			map[string]float64{"omega3": 2.6220575542921196, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
-		{"release", map[string]any{ParamMode: "release"},
+		{"release", map[string]any{ParamWepeMode: "release"},
 			map[string]float64{"omega3": 0.7549461, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
-		{"ablations", map[string]any{ParamLearnLattice: false, ParamLearnAlphaScale: false,
-			ParamLearnBetaPos: false, ParamBetaPos: 1.0, ParamOmega3: 1.5, ParamAlphaScale: 0.3},
+		{"ablations", map[string]any{ParamWepeLearnLattice: false, ParamWepeLearnAlphaScale: false,
+			ParamWepeLearnBetaPos: false, ParamWepeBetaPos: 1.0, ParamWepeOmega3: 1.5, ParamWepeAlphaScale: 0.3},
 			map[string]float64{"omega3": 1.5, "alpha_scale": 0.3, "beta_pos": 1},
 			[]string{"/wepe/omega3_raw", "/wepe/alpha_scale_raw", "/wepe/beta_pos"}},
 	} {
@@ -311,23 +311,23 @@ func TestWithout_derivative_the_features_are_the_first_two(t *testing.T) {
 
 func TestBad_settings_are_refused_by_name(t *testing.T) {
 	for name, config := range map[string]func(*Config) *Config{
-		ParamMode:       func(c *Config) *Config { return c.WithMode("papr") },
-		ParamProjection: func(c *Config) *Config { return c.WithProjection("conv") },
-		ParamEvaluation: func(c *Config) *Config { c.evaluation = "fast"; return c },
-		ParamDropout:    func(c *Config) *Config { return c.WithDropout(1) },
-		ParamOmega1:     func(c *Config) *Config { return c.WithHalfPeriods(-1, 0) },
-		ParamOmega3:     func(c *Config) *Config { return c.WithHalfPeriods(1, math.NaN()) },
-		"ω3′":           func(c *Config) *Config { return c.WithMode(Release).WithHalfPeriods(1, 9) },
-		ParamG3:         func(c *Config) *Config { return c.WithInvariants(0.8, 0.2) }, // a rhombic lattice
-		ParamG2:         func(c *Config) *Config { return c.WithInvariants(math.NaN(), 0) },
-		ParamAlphaU:     func(c *Config) *Config { return c.WithSpan(0, 0.4) },
-		ParamAlphaV:     func(c *Config) *Config { return c.WithSpan(0.4, math.Inf(1)) },
-		ParamAlphaScale: func(c *Config) *Config { return c.WithAlphaScale(0) },
-		ParamBetaPos:    func(c *Config) *Config { return c.WithBetaPos(math.NaN()) },
-		ParamSumCut:     func(c *Config) *Config { c.sum.Cut = 0; return c },
-		"grid 3×0":      func(c *Config) *Config { c.cols = 0; return c },
-		"prefix -1":     func(c *Config) *Config { return c.WithPrefix(-1) },
-		"odd: 7":        func(c *Config) *Config { c.width = 7; return c.WithProjection(MLP) },
+		ParamWepeMode:       func(c *Config) *Config { return c.WithMode("papr") },
+		ParamWepeProjection: func(c *Config) *Config { return c.WithProjection("conv") },
+		ParamWepeEvaluation: func(c *Config) *Config { c.evaluation = "fast"; return c },
+		ParamWepeDropout:    func(c *Config) *Config { return c.WithDropout(1) },
+		ParamWepeOmega1:     func(c *Config) *Config { return c.WithHalfPeriods(-1, 0) },
+		ParamWepeOmega3:     func(c *Config) *Config { return c.WithHalfPeriods(1, math.NaN()) },
+		"ω3′":               func(c *Config) *Config { return c.WithMode(Release).WithHalfPeriods(1, 9) },
+		ParamWepeG3:         func(c *Config) *Config { return c.WithInvariants(0.8, 0.2) }, // a rhombic lattice
+		ParamWepeG2:         func(c *Config) *Config { return c.WithInvariants(math.NaN(), 0) },
+		ParamWepeAlphaU:     func(c *Config) *Config { return c.WithSpan(0, 0.4) },
+		ParamWepeAlphaV:     func(c *Config) *Config { return c.WithSpan(0.4, math.Inf(1)) },
+		ParamWepeAlphaScale: func(c *Config) *Config { return c.WithAlphaScale(0) },
+		ParamWepeBetaPos:    func(c *Config) *Config { return c.WithBetaPos(math.NaN()) },
+		ParamWepeSumCut:     func(c *Config) *Config { c.sum.Cut = 0; return c },
+		"grid 3×0":          func(c *Config) *Config { c.cols = 0; return c },
+		"prefix -1":         func(c *Config) *Config { return c.WithPrefix(-1) },
+		"odd: 7":            func(c *Config) *Config { c.width = 7; return c.WithProjection(MLP) },
 	} {
 		err := exceptions.TryCatch[error](func() { config(New(model.NewStore().RootScope(), 3, 5, 8)).Done() })
 		if err == nil || !strings.Contains(err.Error(), name) {
@@ -339,10 +339,11 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 func TestFromScope_sets_what_the_builder_sets(t *testing.T) {
 	store := model.NewStore()
 	store.SetParams(map[string]any{
-		ParamMode: "release", ParamProjection: "mlp", ParamDropout: 0.2, ParamDerivative: false, ParamOmega1: 2.5,
-		ParamOmega3: 1.5, ParamG2: 0.5, ParamG3: 0.1, ParamLearnLattice: false, ParamAlphaU: 0.3, ParamAlphaV: 0.2,
-		ParamAlphaScale: 0.25, ParamLearnAlphaScale: false, ParamBetaPos: 1.0, ParamLearnBetaPos: false,
-		ParamEvaluation: "sum", ParamSumCut: 5,
+		ParamWepeMode: "release", ParamWepeProjection: "mlp", ParamWepeDropout: 0.2, ParamWepeDerivative: false,
+		ParamWepeOmega1: 2.5, ParamWepeOmega3: 1.5, ParamWepeG2: 0.5, ParamWepeG3: 0.1,
+		ParamWepeAlphaU: 0.3, ParamWepeAlphaV: 0.2, ParamWepeAlphaScale: 0.25, ParamWepeBetaPos: 1.0,
+		ParamWepeLearnLattice: false, ParamWepeLearnAlphaScale: false, ParamWepeLearnBetaPos: false,
+		ParamWepeEvaluation: "sum", ParamWepeSumCut: 5,
 	})
 	sum := DefaultLatticeSum()
 	sum.Cut = 5

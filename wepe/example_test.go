@@ -16,7 +16,7 @@ import (
 // A model adds the encoding to its tokens once, before the first block.
 func Example() {
 	store := model.NewStore()
-	store.SetParam(wepe.ParamOmega3, 1.5) // a flatter lattice than the square one
+	store.SetParam(wepe.ParamWepeOmega3, 1.5) // a flatter lattice than the square one
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
 		encoder := wepe.New(scope, 3, 5, 8).WithPrefix(1).FromScope().Done()
 		return encoder.PreEncode(tokens, nil, 1)

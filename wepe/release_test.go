@@ -184,7 +184,7 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 				gomlxtest.Near(t, "d/d "+theirs, got(ours), want.Data, 2e-5)
 			}
 
-			store.RootScope().SetParam(ParamMode, string(Release))
+			store.RootScope().SetParam(ParamWepeMode, string(Release))
 			scalars, err := Scalars(store.RootScope())
 			if err != nil {
 				t.Fatal(err)
