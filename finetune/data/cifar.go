@@ -121,8 +121,12 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 		}
 	}
 	// Reading on to the end is what verifies gzip's checksum.
-	if n, err := io.Copy(io.Discard, io.LimitReader(unzipped, cifarMaxBytes)); err != nil || n == cifarMaxBytes {
-		return fmt.Errorf("%s: damaged after its last file (%v): fetch it again", file, err)
+	n, err := io.Copy(io.Discard, io.LimitReader(unzipped, cifarMaxBytes))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w: the archive is damaged, fetch it again", file, err)
+	case n == cifarMaxBytes:
+		return fmt.Errorf("%s: more than %d bytes after its last file, it is not CIFAR-100", file, n)
 	}
 	return nil
 }

@@ -101,8 +101,12 @@ func compressed(raw []byte, level int) []byte {
 	if err != nil {
 		panic(err)
 	}
-	zipped.Write(raw) // a buffer takes everything
-	zipped.Close()
+	if _, err := zipped.Write(raw); err != nil {
+		panic(err)
+	}
+	if err := zipped.Close(); err != nil {
+		panic(err)
+	}
 	return out.Bytes()
 }
 

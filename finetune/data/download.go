@@ -56,7 +56,7 @@ var errStartOver = errors.New("the file on the server has changed")
 
 // fetch brings the file to the given path. While it is incomplete it is called path.incomplete, and
 // path.incomplete.etag names the version on the server that it is part of.
-func (r remote) fetch(ctx context.Context, file string, progress func(done, total int64)) error {
+func (r remote) fetch(ctx context.Context, file string, progress func(done, total int64)) (err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (r remote) fetch(ctx context.Context, file string, progress func(done, tota
 	if _, err := lock.TryLockContext(ctx, 200*time.Millisecond); err != nil { // waits for another process
 		return fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
-	defer lock.Unlock()
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
 
 	switch err := r.verify(file); {
 	case err == nil:
@@ -94,7 +94,7 @@ func (r remote) fetch(ctx context.Context, file string, progress func(done, tota
 		}
 	}
 	if err := r.verify(part); err != nil {
-		discard(part) // the reason for failing is the checksum
+		_ = discard(part) // the reason for failing is the checksum
 		return fmt.Errorf("%w: what was received is removed, try again", err)
 	}
 	if err := os.Rename(part, file); err != nil {
@@ -105,7 +105,8 @@ func (r remote) fetch(ctx context.Context, file string, progress func(done, tota
 }
 
 // transfer makes one request for what is missing of part and appends it.
-func (r remote) transfer(ctx context.Context, client *http.Client, part string, progress func(done, total int64)) error {
+func (r remote) transfer(ctx context.Context, client *http.Client, part string,
+	progress func(done, total int64)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := fmt.Errorf("no data for %v", r.idle)
@@ -193,7 +194,7 @@ func appendBody(ctx context.Context, part, etag string, have, total, limit int64
 		received(done)
 		switch {
 		case done > limit:
-			discard(part)
+			_ = discard(part) // the reason for failing is the size
 			return fmt.Errorf("the server sent more than %d bytes", limit)
 		case err == io.EOF && total >= 0 && done != total:
 			return fmt.Errorf("the connection ended after %d of %d bytes", done, total)

@@ -55,8 +55,7 @@ func (s *server) serve(w http.ResponseWriter, request *http.Request) {
 	}
 	first, status := 0, http.StatusOK
 	if wanted != "" && request.Header.Get("If-Range") == s.etag {
-		fmt.Sscanf(wanted, "bytes=%d-", &first)
-		if first >= len(s.content) {
+		if _, err := fmt.Sscanf(wanted, "bytes=%d-", &first); err != nil || first >= len(s.content) {
 			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 			return
 		}

@@ -16,8 +16,8 @@ import (
 //
 //	out = R · image · Cᵀ,   R[i, j] = hat((scale·i + offset − j)/s) / Σⱼ,   hat(t) = max(0, 1−|t|),
 //
-// s = max(1, |scale|), j running over the lines of the window; Σⱼ is the sum of the row. Lines of the window outside the
-// image count in the sum but have no pixels: that is the black padding. For shifts by whole pixels R is exactly a
+// s = max(1, |scale|), j running over the lines of the window; Σⱼ is the sum of the row. Lines of the window outside
+// the image count in the sum but have no pixels: that is the black padding. For shifts by whole pixels R is exactly a
 // selection of rows, and since the products are taken on 0…255 this is exact in bfloat16 and TF32 too.
 func (a Augment) Images(pixels *Node, plan []*Node) *Node {
 	if pixels.Rank() != 4 || pixels.DType() != dtypes.Uint8 || len(plan) != PlanLen {

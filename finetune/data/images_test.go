@@ -349,7 +349,9 @@ func BenchmarkImages(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				out[0].FinalizeAll()
+				if err := out[0].FinalizeAll(); err != nil {
+					b.Fatal(err)
+				}
 			}
 			b.ReportMetric(float64(64*b.N)/b.Elapsed().Seconds(), "images/s")
 		})
