@@ -74,14 +74,15 @@ func (c Config) attend(scope *model.Scope, q, k, v *Node, keepWeights bool) (out
 		out, _ = attention.Core(q, k, v, attention.LayoutBSHD, attention.CoreOptions{})
 		return out, nil
 	}
-	scores := Einsum("bqhd,bkhd->bhqk", q, k)
+	qt, kt, vt := TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 3, 1), TransposeAllAxes(v, 0, 2, 1, 3)
+	scores := MatMul(qt, kt)
 	scores = MulScalar(ConvertDType(scores, dtypes.Float32), 1/math.Sqrt(float64(c.Width/c.Heads)))
 	weights = Softmax(scores, -1) // [batch, heads, query, key]
 	dropped := weights
 	if dropping {
 		dropped = layers.DropoutStatic(scope, weights, c.AttentionDropout)
 	}
-	return Einsum("bhqk,bkhd->bqhd", ConvertDType(dropped, v.DType()), v), weights
+	return TransposeAllAxes(MatMul(ConvertDType(dropped, v.DType()), vt), 0, 2, 1, 3), weights
 }
 
 // dropBranch drops whole residual branches, each image on its own (stochastic depth), and rescales the ones that stay,

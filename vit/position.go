@@ -32,6 +32,7 @@ var positions = []Position{
 	{Name: "none", Parameters: func(Config) int { return 0 }},
 	{Name: "learned", Parameters: func(c Config) int { return c.Tokens() * c.Width }, Additive: newLearned},
 	{Name: "sincos2d", Parameters: func(Config) int { return 0 }, Additive: newSinCos2D},
+	{Name: "wepe", Parameters: wepeParameters, Additive: newWePE},
 }
 
 // Positions lists the names that Config.Position accepts.

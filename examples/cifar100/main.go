@@ -1,0 +1,141 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Command cifar100 trains vision transformers from scratch with the position encodings of your choice and compares
+// them: on CIFAR-100, or without -data on generated shapes that need no download.
+//
+//	go run ./examples/cifar100                                           where is the shape? four encodings, minutes
+//	go run ./examples/cifar100 -data DIR -position wepe,learned -seeds 3 CIFAR-100
+//	go run ./examples/cifar100 -eval -position wepe                      measure a trained model again
+//	go run ./examples/cifar100 -predict a.png,b.jpg -position wepe       name what is in pictures
+//
+// The same command goes on where an interrupted one stopped.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/examples/internal/backends"
+	"github.com/wepe-go/wepe/examples/internal/interrupt"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// options are what the flags say.
+type options struct {
+	data, checkpoint, recipe, settings string
+	positions                          []string
+	seeds                              int
+	fraction                           float64
+	download, eval                     bool
+	predict                            []string
+	top                                int
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "cifar100:", err)
+		os.Exit(2)
+	}
+	ctx, stop := interrupt.Context(context.Background())
+	err = run(ctx, o)
+	code := interrupt.Code(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cifar100:", err)
+		if code == 0 {
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("cifar100", flag.ContinueOnError)
+	var positions, predict string
+	flags.StringVar(&o.data, "data", "", "directory or archive of CIFAR-100's binary version; empty for generated shapes")
+	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
+	flags.StringVar(&o.checkpoint, "checkpoint", "runs", "directory for checkpoints, rows and pictures")
+	flags.StringVar(&o.recipe, "recipe", "", "one of "+strings.Join(finetune.Names(), ", ")+
+		"; default shapes, or cifar100-small with -data")
+	flags.StringVar(&positions, "position", "", "encodings to train, of "+strings.Join(vit.Positions(), ",")+"; default all")
+	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
+	flags.Float64Var(&o.fraction, "fraction", 1, "part of the training images to use")
+	flags.StringVar(&o.settings, "set", "", `changes to the recipe, as in "epochs=3;optimizer.weight_decay=0.1;wepe_mode=release"`)
+	flags.BoolVar(&o.eval, "eval", false, "measure trained models on the test images instead of training")
+	flags.StringVar(&predict, "predict", "", "image files, separated by commas, to classify with a trained model")
+	flags.IntVar(&o.top, "top", 5, "classes to name for each image of -predict")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: every option starts with -", flags.Arg(0))
+	}
+	if o.recipe == "" {
+		o.recipe = "shapes"
+		if o.data != "" {
+			o.recipe = "cifar100-small"
+		}
+	}
+	if positions == "" {
+		positions = strings.Join(vit.Positions(), ",")
+	}
+	o.positions = split(positions)
+	for _, p := range o.positions {
+		if !slices.Contains(vit.Positions(), p) {
+			return o, fmt.Errorf("-position: unknown encoding %q: want some of %s", p, strings.Join(vit.Positions(), ","))
+		}
+	}
+	o.predict = split(predict)
+	switch {
+	case o.seeds < 1:
+		return o, fmt.Errorf("-seeds is %d, want 1 or more", o.seeds)
+	case !(o.fraction > 0 && o.fraction <= 1):
+		return o, fmt.Errorf("-fraction is %g, want 0 < fraction <= 1", o.fraction)
+	case o.download && o.data == "":
+		return o, errors.New("-download needs -data, the directory to fetch into")
+	case o.top < 1:
+		return o, fmt.Errorf("-top is %d, want 1 or more", o.top)
+	}
+	return o, nil
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
+}
+
+func run(ctx context.Context, o options) error {
+	recipe, err := finetune.Named(o.recipe)
+	if err != nil {
+		return err
+	}
+	if recipe, err = recipe.Set(o.settings); err != nil {
+		return err
+	}
+	if len(o.predict) > 0 {
+		return predict(o)
+	}
+	train, test, err := load(ctx, o)
+	if err != nil {
+		return err
+	}
+	backend, err := backends.Open()
+	if err != nil {
+		return err
+	}
+	defer backend.Finalize()
+	s := study{options: o, recipe: recipe, train: train, test: test, backend: backend}
+	if o.eval {
+		return s.evaluate()
+	}
+	return s.run(ctx)
+}

@@ -1,0 +1,47 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package progress shows on stderr how far a training has come: a bar with speed and remaining time on a terminal, a
+// line per evaluation elsewhere.
+package progress
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/wepe-go/wepe/finetune"
+)
+
+// New returns a function for finetune.Run.Progress. The title names the run.
+func New(title string) func(finetune.Progress) {
+	if !isatty.IsTerminal(os.Stderr.Fd()) {
+		return func(p finetune.Progress) {
+			if p.Eval != nil {
+				fmt.Fprintln(os.Stderr, line(title, p))
+			}
+		}
+	}
+	var bar *progressbar.ProgressBar
+	return func(p finetune.Progress) {
+		if bar == nil {
+			bar = progressbar.NewOptions(p.Steps, progressbar.OptionSetWriter(os.Stderr),
+				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
+				progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish())
+		}
+		if p.Eval != nil {
+			_ = bar.Clear()
+			fmt.Fprintln(os.Stderr, line(title, p))
+		}
+		bar.Describe(fmt.Sprintf("%s  loss %.3f  %.0f images/s  %s left", title, p.Loss, p.ImagesPerSecond,
+			p.Left.Round(time.Second)))
+		_ = bar.Set(p.Step)
+	}
+}
+
+func line(title string, p finetune.Progress) string {
+	return fmt.Sprintf("%s  step %d/%d  loss %.3f  validation top-1 %.1f %%  %.0f images/s  %s left", title, p.Step,
+		p.Steps, float64(p.Eval.TrainLoss), 100*float64(p.Eval.Top1), p.ImagesPerSecond, p.Left.Round(time.Second))
+}

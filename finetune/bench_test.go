@@ -1,0 +1,92 @@
+package finetune
+
+import (
+	"flag"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+var (
+	benchModel  = flag.String("model", "Ti/16", "model of BenchmarkStep")
+	benchSize   = flag.Int("size", 224, "image side of BenchmarkStep, in pixels")
+	benchBatch  = flag.Int("batch", 4, "images a step of BenchmarkStep")
+	benchSecond = flag.String("against", "learned", "encoding that BenchmarkStep compares wepe with")
+	benchSet    = flag.String("recipe-set", "", "changes to the recipe of BenchmarkStep")
+)
+
+// BenchmarkStep times whole optimizer steps, augmentation included, of two models that differ in their encoding alone.
+// Their steps alternate, so that a slow spell of the machine meets both, and the figure to read is "overhead-%", from
+// the medians of the two. It also says what share of the time the arithmetic alone would take at the rate of a plain
+// matrix product ("of-floor-%" is floor over measured).
+func BenchmarkStep(b *testing.B) {
+	c, err := vit.Variant(*benchModel)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.ImageRows, c.ImageCols, c.Classes = *benchSize, *benchSize, 100
+	set := &data.Set{Name: "noise", Pixels: make([]uint8, 101*32*32*3), Labels: make([]int32, 101), Height: 32,
+		Width: 32, Channels: 3, Classes: make([]string, 100)}
+	for i := range set.Pixels {
+		set.Pixels[i] = uint8(i * 7919 >> 3)
+	}
+	var steps []*trainer
+	for _, position := range []string{"wepe", *benchSecond} {
+		recipe := Recipe{Model: c, Epochs: 1000, BatchSize: *benchBatch, LearningRate: 1e-5, ValidationPart: -1,
+			EvalEpochs: 1000, Augment: data.Augment{Pad: 4, FlipProb: 0.5, Size: [2]int{*benchSize, *benchSize}},
+			Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1}}
+		recipe.Model.Position = position
+		if recipe, err = recipe.Set(*benchSet); err != nil {
+			b.Fatal(err)
+		}
+		t, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: set}.begin()
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer t.close()
+		steps = append(steps, t)
+	}
+	times := make([][]time.Duration, len(steps))
+	measure := func(keep bool) {
+		for i, t := range steps {
+			start := time.Now()
+			if err := t.advance(); err != nil {
+				b.Fatal(err)
+			}
+			if err := t.drain(); err != nil {
+				b.Fatal(err)
+			}
+			if keep {
+				times[i] = append(times[i], time.Since(start))
+			}
+		}
+		slices.Reverse(steps) // neither always goes first
+		slices.Reverse(times)
+	}
+	measure(false) // compiles
+	measure(false)
+	b.ResetTimer()
+	for range b.N {
+		measure(true)
+	}
+	b.StopTimer()
+	median := func(position string) float64 {
+		for i, t := range steps {
+			if t.Recipe.Model.Position == position {
+				slices.Sort(times[i])
+				return times[i][len(times[i])/2].Seconds()
+			}
+		}
+		return 0
+	}
+	with, without := median("wepe"), median(*benchSecond)
+	b.ReportMetric(100*(with/without-1), "overhead-%")
+	b.ReportMetric(1e3*with, "wepe-ms")
+	b.ReportMetric(1e3*without, *benchSecond+"-ms")
+	b.ReportMetric(float64(*benchBatch)/with, "images/s")
+	b.ReportMetric(3*c.FLOPs()*float64(*benchBatch)/with/1e9, "GFLOP/s")
+}

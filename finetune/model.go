@@ -1,0 +1,286 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// Model is a network with its weights on a backend.
+type Model struct {
+	Recipe  Recipe
+	Classes []string // names, by class
+
+	backend compute.Backend
+	store   *model.Store
+	eval    *model.Exec
+}
+
+// newModel returns a model without weights: they are drawn when its first program is compiled.
+func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int64) (*Model, error) {
+	m := &Model{Recipe: recipe, Classes: classes, backend: backend, store: model.NewStore()}
+	for name, value := range recipe.Params {
+		m.store.SetParam("/"+name, value)
+	}
+	m.store.SetParam("/"+model.ParamInitialSeed, seed)
+	if err := m.store.SetRNGStateFromSeed(seed); err != nil {
+		return nil, err
+	}
+	var err error
+	m.eval, err = evalProgram(m)
+	return m, err
+}
+
+// Open loads the trained model of a run directory: its best checkpoint if it has one, else its last.
+func Open(backend compute.Backend, dir string) (*Model, error) {
+	for _, kept := range []string{bestDir, lastDir} {
+		checkpoint, skipped, err := checkpoints.Latest(filepath.Join(dir, kept))
+		if err != nil {
+			return nil, err
+		}
+		if checkpoint == nil {
+			if len(skipped) > 0 {
+				return nil, fmt.Errorf("finetune: no whole checkpoint in %s: %s", filepath.Join(dir, kept), skipped[0])
+			}
+			continue
+		}
+		var s state
+		if err := json.Unmarshal(checkpoint.Meta, &s); err != nil {
+			return nil, fmt.Errorf("finetune: %s: %w", checkpoint.Path, err)
+		}
+		if err := s.Recipe.Validate(); err != nil {
+			return nil, fmt.Errorf("finetune: %s: %w", checkpoint.Path, err)
+		}
+		m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkpoint.Load(m.store, nil); err != nil {
+			return nil, err
+		}
+		if s.Recipe.EMA > 0 {
+			return m, m.swapAverage()
+		}
+		return m, nil
+	}
+	return nil, fmt.Errorf("finetune: no checkpoint in %s: train with this directory first", dir)
+}
+
+// pixels is a data set as input of a program.
+type pixels struct {
+	set      *data.Set
+	resident *tensors.Tensor // the whole set, nil where only the rows of a batch are passed
+}
+
+// upload brings a set to the device, once. ONNX Runtime copies its inputs at every call, so there the rows of each
+// batch are picked on the host, which is the device.
+func (m *Model) upload(set *data.Set) pixels {
+	if m.backend.Name() == "onnxruntime" {
+		return pixels{set: set}
+	}
+	return pixels{set: set, resident: set.Tensor()}
+}
+
+// call runs a program on one plan. The pixels stay, the rest is freed.
+func (p pixels) call(program *model.Exec, plan *data.Plan, scalars []float32) ([]*tensors.Tensor, error) {
+	source := p.resident
+	if source == nil {
+		rows := make([]int, len(plan.Indices))
+		for k, row := range plan.Indices {
+			rows[k], plan.Indices[k] = int(row), int64(k)
+		}
+		source = p.set.Subset(rows).Tensor()
+		defer func() { _ = source.FinalizeAll() }()
+	}
+	inputs := []any{source}
+	for _, t := range plan.Tensors() {
+		inputs = append(inputs, t)
+		defer func() { _ = t.FinalizeAll() }()
+	}
+	if scalars != nil {
+		inputs = append(inputs, scalars)
+	}
+	return program.Call(inputs...)
+}
+
+// logits computes [rows, classes] for the given rows of a set, batch by batch.
+func (m *Model) logits(p pixels, rows []int, batch int) ([][]float32, error) {
+	out := make([][]float32, 0, len(rows))
+	for begin := 0; begin < len(rows); begin += batch {
+		// The last batch is filled up with its first row, so that one program serves all.
+		chunk := append([]int(nil), rows[begin:min(begin+batch, len(rows))]...)
+		whole := len(chunk)
+		for len(chunk) < batch {
+			chunk = append(chunk, chunk[0])
+		}
+		results, err := p.call(m.eval, m.Recipe.Augment.Eval().Plan(p.set, 0, 0, 0, chunk), nil)
+		if err != nil {
+			return nil, err
+		}
+		values, ok := results[0].Value().([][]float32)
+		if !ok {
+			return nil, fmt.Errorf("finetune: logits are %s, want float32 [batch, classes]", results[0].Shape())
+		}
+		out = append(out, values[:whole]...)
+		if err := results[0].FinalizeAll(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Evaluate measures the model on a set: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
+func (m *Model) Evaluate(set *data.Set) (report.Metrics, error) {
+	if len(set.Classes) != m.Recipe.Model.Classes {
+		return report.Metrics{}, fmt.Errorf("finetune: data set %s has %d classes, the model %d", set.Name,
+			len(set.Classes), m.Recipe.Model.Classes)
+	}
+	p := m.upload(set)
+	if p.resident != nil {
+		defer func() { _ = p.resident.FinalizeAll() }()
+	}
+	return m.evaluate(p)
+}
+
+func (m *Model) evaluate(p pixels) (report.Metrics, error) {
+	rows := make([]int, p.set.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	logits, err := m.logits(p, rows, min(m.Recipe.EvalBatchSize, len(rows)))
+	if err != nil {
+		return report.Metrics{}, err
+	}
+	var sum float64
+	var top1, top5 int
+	for i, row := range logits {
+		own := row[p.set.Labels[i]]
+		peak, total, better := math.Inf(-1), 0.0, 0
+		for _, v := range row {
+			peak = max(peak, float64(v))
+			if v > own {
+				better++
+			}
+		}
+		for _, v := range row {
+			total += math.Exp(float64(v) - peak)
+		}
+		sum += peak + math.Log(total) - float64(own)
+		if !(own == own) {
+			continue // NaN is never right
+		}
+		if better < 1 {
+			top1++
+		}
+		if better < 5 {
+			top5++
+		}
+	}
+	n := float64(len(logits))
+	return report.Metrics{
+		Loss: report.Number(sum / n), Top1: report.Number(float64(top1) / n), Top5: report.Number(float64(top5) / n),
+		Images: len(logits),
+	}, nil
+}
+
+// scalars returns what the encoding has learned, for the log; nil for encodings without such numbers.
+func (m *Model) scalars() (map[string]report.Number, error) {
+	if m.Recipe.Model.Position != "wepe" {
+		return nil, nil
+	}
+	values, err := wepe.Scalars(m.store.Scope("/" + modelScope + "/position"))
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]report.Number, len(values))
+	for name, value := range values {
+		out[name] = report.Number(value)
+	}
+	return out, nil
+}
+
+// Encoding returns what the position encoding of the model holds for each patch, row by row: the vectors that it adds
+// [Rows·Cols, width], and for wepe the features they are made of [Rows·Cols, 4]; nil where there is no such thing.
+func (m *Model) Encoding() (features, vectors []float64, err error) {
+	exec, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, g *Graph) []*Node {
+		encoder := m.Recipe.Model.Encoder(scope.In(modelScope))
+		if encoder == nil {
+			return []*Node{ScalarZero(g, dtypes.Float32)}
+		}
+		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
+		outputs := []*Node{MulScalar(encoder.Encode(g), 1)}
+		if e, ok := encoder.(*wepe.Encoder); ok {
+			outputs = append(outputs, e.Features(g))
+		}
+		return outputs
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer exec.Finalize()
+	outputs, err := exec.Call()
+	if err != nil {
+		return nil, nil, err
+	}
+	flat := make([][]float64, len(outputs))
+	for i, o := range outputs {
+		if err := o.ConstFlatData(func(data any) {
+			for _, v := range data.([]float32) {
+				flat[i] = append(flat[i], float64(v))
+			}
+		}); err != nil {
+			return nil, nil, err
+		}
+	}
+	c := m.Recipe.Model
+	if len(flat[0]) > 1 {
+		vectors = flat[0][c.Prefix()*c.Width:]
+	}
+	if len(flat) > 1 && len(flat[1]) == 4*c.Rows()*c.Cols() {
+		features = flat[1]
+	}
+	return features, vectors, nil
+}
+
+// swapAverage exchanges the weights with their moving average; a second call undoes it.
+func (m *Model) swapAverage() error {
+	for v := range m.store.IterVariables() {
+		if !strings.HasPrefix(v.Path(), "/"+modelScope+"/") {
+			continue
+		}
+		average := m.store.GetVariable(averageRoot + v.Path())
+		if average == nil {
+			continue // not trained
+		}
+		weights, err := v.Value()
+		if err != nil {
+			return err
+		}
+		mean, err := average.Value()
+		if err != nil {
+			return err
+		}
+		if err := v.SetValuePreservingOld(mean); err != nil {
+			return err
+		}
+		if err := average.SetValuePreservingOld(weights); err != nil {
+			return err
+		}
+	}
+	return nil
+}

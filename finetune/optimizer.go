@@ -1,0 +1,164 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
+)
+
+// Optimizer is AdamW (Loshchilov & Hutter, https://arxiv.org/abs/1711.05101) with parameter groups and clipping of the
+// global gradient norm. With gradient g, step t and learning rate η:
+//
+//	m ← β1·m + (1-β1)·g
+//	v ← β2·v + (1-β2)·g²
+//	w ← w - η·s·( m/(1-β1^t) / (√(v/(1-β2^t)) + ε) + d·w )
+//
+// where s and d are the learning-rate factor and the weight decay of the variable's group. GoMLX's own Adam decays every
+// variable alike and clips single values only.
+type Optimizer struct {
+	Beta1       float64 `json:"beta1"`        // default 0.9
+	Beta2       float64 `json:"beta2"`        // default 0.999
+	Epsilon     float64 `json:"epsilon"`      // default 1e-8
+	WeightDecay float64 `json:"weight_decay"` // d of the group "weights", 0 in the others
+	DecayAll    bool    `json:"decay_all"`    // decay every group, as the WePE release does
+	ClipNorm    float64 `json:"clip_norm"`    // largest global gradient norm, 0 for none
+
+	// LearningRates scales the learning rate of a group, as in {"head": 10}; groups it does not name have 1.
+	LearningRates map[string]float64 `json:"learning_rates,omitempty"`
+}
+
+// Groups: every trainable variable belongs to exactly one.
+const (
+	GroupWeights  = "weights"  // matrices of the backbone: the only ones that weight decay pulls
+	GroupVectors  = "vectors"  // biases, norms and the class token
+	GroupPosition = "position" // everything below a scope named "position", the WePE scalars among them
+	GroupHead     = "head"     // the classifier, its matrix decayed like GroupWeights
+)
+
+// GroupOf names the group of a variable and says whether weight decay reaches it by default.
+func GroupOf(variable string) (group string, decays bool) {
+	matrix := path.Base(variable) == "weights"
+	switch {
+	case strings.Contains(variable, "/position/"):
+		return GroupPosition, false
+	case strings.Contains(variable, "/head/"):
+		return GroupHead, matrix
+	case matrix:
+		return GroupWeights, true
+	default:
+		return GroupVectors, false
+	}
+}
+
+func (o Optimizer) withDefaults() Optimizer {
+	setDefault(&o.Beta1, 0.9)
+	setDefault(&o.Beta2, 0.999)
+	setDefault(&o.Epsilon, 1e-8)
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (o Optimizer) validate() error {
+	for _, f := range []struct {
+		name     string
+		value    float64
+		low, end float64
+	}{
+		{"beta1", o.Beta1, 0, 1}, {"beta2", o.Beta2, 0, 1}, {"epsilon", o.Epsilon, 0, 1},
+		{"weight_decay", o.WeightDecay, 0, 100}, {"clip_norm", o.ClipNorm, 0, math.Inf(1)},
+	} {
+		if !(f.value >= f.low && f.value < f.end) {
+			return fmt.Errorf("finetune: %s is %g, want %g <= value < %g", f.name, f.value, f.low, f.end)
+		}
+	}
+	for group, scale := range o.LearningRates {
+		switch group {
+		case GroupWeights, GroupVectors, GroupPosition, GroupHead:
+		default:
+			return fmt.Errorf("finetune: learning_rates names the unknown group %q", group)
+		}
+		if !(scale >= 0) || math.IsInf(scale, 0) {
+			return fmt.Errorf("finetune: learning_rates[%q] is %g, want a number >= 0", group, scale)
+		}
+	}
+	return nil
+}
+
+// scalars are the numbers of step t (from 0) that the graph takes as input [3]: the learning rate and the two bias
+// corrections. Computed here in float64, so that the graph holds no counters and every step runs the same program.
+func (o Optimizer) scalars(learningRate float64, t int) []float32 {
+	return []float32{
+		float32(learningRate),
+		float32(1 / (1 - math.Pow(o.Beta1, float64(t+1)))),
+		float32(1 / (1 - math.Pow(o.Beta2, float64(t+1)))),
+	}
+}
+
+// trainable returns the variables that the loss reaches, in the order of their gradients.
+func trainable(scope *model.Scope, g *Graph) []*model.Variable {
+	var vars []*model.Variable
+	for v := range scope.Store().IterVariables() {
+		if v.Trainable && v.InUseByGraph(g) {
+			vars = append(vars, v)
+		}
+	}
+	return vars
+}
+
+// companion returns the float32 variable that belongs to v under another root: its moment, its average.
+func companion(scope *model.Scope, root string, v *model.Variable) *model.Variable {
+	return scope.Store().Scope(model.JoinPath(root, v.Scope())).WithInitializer(initializer.Zero).
+		VariableWithShape(v.Name(), v.Shape()).SetTrainable(false)
+}
+
+// update builds one AdamW step on vars and returns the global gradient norm before clipping.
+func (o Optimizer) update(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node) (norm *Node) {
+	g := scalars.Graph()
+	number := func(i int64) *Node { return Reshape(Gather(scalars, Const(g, []int64{i}))) } // scalar
+	rate, fix1, fix2 := number(0), number(1), number(2)
+
+	sum := ScalarZero(g, dtypes.Float32)
+	for _, grad := range grads {
+		sum = Add(sum, ReduceAllSum(Square(ConvertDType(grad, dtypes.Float32))))
+	}
+	norm = Sqrt(sum)
+	if o.ClipNorm > 0 {
+		scale := MinScalar(Div(Scalar(g, dtypes.Float32, o.ClipNorm), AddScalar(norm, 1e-6)), 1)
+		for i := range grads {
+			grads[i] = Mul(grads[i], scale)
+		}
+	}
+	for i, v := range vars {
+		group, decays := GroupOf(v.Path())
+		lr := rate
+		if scale, named := o.LearningRates[group]; named {
+			lr = MulScalar(rate, scale)
+		}
+		first, second := companion(scope, "/adamw/first", v), companion(scope, "/adamw/second", v)
+		w := v.NodeValue(g)
+		m := Add(MulScalar(first.NodeValue(g), o.Beta1), MulScalar(grads[i], 1-o.Beta1))
+		s := Add(MulScalar(second.NodeValue(g), o.Beta2), MulScalar(Square(grads[i]), 1-o.Beta2))
+		step := Div(Mul(m, fix1), AddScalar(Sqrt(Mul(s, fix2)), o.Epsilon))
+		if (decays || o.DecayAll) && o.WeightDecay > 0 {
+			step = Add(step, MulScalar(w, o.WeightDecay))
+		}
+		first.SetNodeValue(m)
+		second.SetNodeValue(s)
+		v.SetNodeValue(Sub(w, Mul(step, lr)))
+	}
+	return norm
+}

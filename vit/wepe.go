@@ -1,0 +1,18 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// newWePE configures the Weierstrass encoding from the hyperparameters of the scope.
+func newWePE(scope *model.Scope, c Config) Additive {
+	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.Prefix()).FromScope().Done()
+}
+
+// wepeParameters counts the default form: ω3′, α_scale, β, a linear layer from 4 features and its LayerNorm, and one
+// vector per prefix token; 8·width+3 with a class token.
+func wepeParameters(c Config) int { return 3 + (4+1+2+c.Prefix())*c.Width }
