@@ -1,3 +1,5 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
 package vit
 
 import (

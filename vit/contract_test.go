@@ -1,0 +1,432 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// seeded is an empty store whose weights will be drawn from a seed.
+func seeded(t *testing.T, seed int64) *model.Store {
+	t.Helper()
+	store := model.NewStore()
+	store.SetParam("/"+model.ParamInitialSeed, seed)
+	if err := store.SetRNGStateFromSeed(seed); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// forward returns the logits of a model and, by path, all variables of the store it was built in.
+func forward(t *testing.T, c Config, seed int64) (logits []float64, weights map[string][]float64) {
+	t.Helper()
+	store := seeded(t, seed)
+	logits = run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{c.Logits(s.In("vit"), in[0])}
+	}, noise(c, 2))[0]
+	weights = map[string][]float64{}
+	for v := range store.IterVariables() {
+		if strings.HasPrefix(v.Path(), "/vit/") {
+			weights[v.Path()] = gomlxtest.Values(t, v.MustValue())
+		}
+	}
+	return logits, weights
+}
+
+func TestModelsThatDifferInTheirEncodingStartFromTheSameBackbone(t *testing.T) {
+	for _, init := range inits {
+		backbone := func(position string) map[string][]float64 {
+			c := small(position, PoolClass)
+			c.Init = init
+			_, weights := forward(t, c, 7)
+			for path := range weights {
+				if strings.HasPrefix(path, "/vit/position/") {
+					delete(weights, path)
+				}
+			}
+			return weights
+		}
+		want := backbone("none")
+		for _, position := range Positions() {
+			got := backbone(position)
+			if len(got) != len(want) {
+				t.Errorf("init %s, %s: %d backbone variables, want %d", init, position, len(got), len(want))
+			}
+			for path, values := range want {
+				if !slices.Equal(got[path], values) {
+					t.Errorf("init %s, %s: %s differs", init, position, path)
+				}
+			}
+		}
+	}
+}
+
+func TestASeedDecidesEveryDrawnWeight(t *testing.T) {
+	for _, position := range Positions() {
+		c := small(position, PoolClass)
+		_, a := forward(t, c, 7)
+		_, same := forward(t, c, 7)
+		_, other := forward(t, c, 8)
+		for path, values := range a {
+			if !slices.Equal(values, same[path]) {
+				t.Errorf("%s: %s differs at equal seeds", position, path)
+			}
+			constant := slices.Min(values) == slices.Max(values)
+			if !constant && slices.Equal(values, other[path]) {
+				t.Errorf("%s: %s is equal at different seeds", position, path)
+			}
+		}
+	}
+}
+
+func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
+	c := small("none", PoolClass)
+	c.Width, c.MLPDim = 252, 331 // enough numbers for a spread within 3 %
+	fanIn := float64(c.PatchSize * c.PatchSize * c.Channels)
+	width, mlp := float64(c.Width), float64(c.MLPDim)
+	xavier := func(in, out float64) float64 { return math.Sqrt(2 / (in + out)) } // a uniform's bound is √3 deviations
+	for _, test := range []struct {
+		init, path string
+		want       float64
+	}{
+		{InitTimm, "patch/weights", 1 / math.Sqrt(3*fanIn)}, // torch's Conv2d: uniform in ±1/√fan-in
+		{InitTimm, "block_01/attention/query/weights", 0.02},
+		{InitTimm, "block_01/mlp/hidden/weights", 0.02},
+		{InitTimm, "head/weights", 0.02},
+		{InitTimm, "class", 1e-6},
+		{InitJAX, "patch/weights", 1 / math.Sqrt(fanIn)},
+		{InitJAX, "block_01/attention/value/weights", xavier(width, width)},
+		{InitJAX, "block_00/mlp/output/weights", xavier(mlp, width)},
+		{InitJAX, "block_00/mlp/hidden/biases", 1e-6},
+		{InitJAX, "head/weights", 0},
+		{InitJAX, "class", 0},
+		{InitRelease, "patch/weights", xavier(fanIn, width)},
+		{InitRelease, "block_00/attention/key/weights", xavier(width, 3*width)}, // 0.051 at width 192, as measured
+		{InitRelease, "block_00/attention/output/weights", 0.02},
+		{InitRelease, "class", 0.02},
+		{InitRelease, "block_00/mlp/hidden/biases", 0},
+	} {
+		c.Init = test.init
+		_, weights := forward(t, c, 5)
+		values := weights["/vit/"+test.path]
+		var sum float64
+		for _, v := range values {
+			sum += v * v
+		}
+		got := math.Sqrt(sum / float64(len(values)))
+		// Four deviations of the estimate of a normal's spread from so many numbers.
+		if !(math.Abs(got-test.want) <= 4*test.want/math.Sqrt(2*float64(len(values)))) {
+			t.Errorf("%s: %s spreads %g over %d numbers, want %g", test.init, test.path, got, len(values), test.want)
+		}
+	}
+}
+
+func TestEncodersGatherTheirRowsByIndex(t *testing.T) {
+	for _, position := range Positions() {
+		c := small(position, PoolClass)
+		if position == "none" {
+			continue
+		}
+		indices := []int64{15, 0, 3, 3, 7}
+		const batch = 2
+		got := run(t, seeded(t, 3), func(s *model.Scope, in []*Node) []*Node {
+			encoder := c.Encoder(s.In("vit"))
+			return []*Node{encoder.Encode(in[0].Graph()), encoder.PreEncode(in[0], in[1], 1)}
+		}, tensors.FromFlatDataAndDimensions(make([]float32, batch*len(indices)*c.Width), batch, len(indices), c.Width),
+			indices)
+		rows := got[0]
+		if len(rows) != c.Tokens()*c.Width {
+			t.Fatalf("%s: Encode gives %d numbers, want [%d, %d]", position, len(rows), c.Tokens(), c.Width)
+		}
+		for b := range batch {
+			for i, index := range indices {
+				at := (b*len(indices) + i) * c.Width
+				want := rows[int(index)*c.Width : (int(index)+1)*c.Width]
+				if !slices.Equal(got[1][at:at+c.Width], want) {
+					t.Errorf("%s: token %d of image %d did not get row %d", position, i, b, index)
+				}
+			}
+		}
+	}
+}
+
+func TestATableIsAddedAlongWhicheverAxisTheTokensAre(t *testing.T) {
+	const tokens, width = 3, 2
+	rows := []float32{1, 2, 3, 4, 5, 6}
+	encoder := &table{rows: func(g *Graph) *Node { return Reshape(Const(g, rows), tokens, width) }}
+	zeros := make([]float32, 5*tokens*7*width)
+	got := gomlxtest.Run(t, func(in []*Node) []*Node {
+		return []*Node{
+			encoder.PreEncode(Reshape(in[0], 5, tokens, 7, width), nil, 1),
+			encoder.PreEncode(Reshape(in[0], 5, 7, tokens, width), nil, -2),
+			encoder.PreEncode(Reshape(in[0], tokens, 5, 7, width), nil, 0),
+		}
+	}, zeros)
+	for k := range zeros {
+		i := k / width
+		for form, token := range []int{i / 7 % tokens, i % tokens, i / 35} {
+			if want := float64(rows[token*width+k%width]); got[form][k] != want {
+				t.Fatalf("form %d: at %d got %g, want %g", form, k, got[form][k], want)
+			}
+		}
+	}
+}
+
+func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
+	if err := small("wepe", PoolClass).Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*Config){
+		"image_rows":                  func(c *Config) { c.ImageRows = 0 },
+		"image_cols":                  func(c *Config) { c.ImageCols = 1 << 20 },
+		"channels":                    func(c *Config) { c.Channels = -1 },
+		"patch_size":                  func(c *Config) { c.PatchSize = 0 },
+		"10×6 pixels does not divide": func(c *Config) { c.PatchSize = 3 },
+		"does not divide into pat":    func(c *Config) { c.PatchSize = 5 }, // rows divide, columns do not
+		"width":                       func(c *Config) { c.Width, c.MLPDim = 0, 8 },
+		"depth":                       func(c *Config) { c.Depth = 1001 },
+		"heads":                       func(c *Config) { c.Heads = 0 },
+		"28 does not divide into 5":   func(c *Config) { c.Heads = 5 },
+		"mlp_dim":                     func(c *Config) { c.MLPDim = -37 },
+		"classes":                     func(c *Config) { c.Classes = 0 },
+		`pool "sum"`:                  func(c *Config) { c.Pool = "sum" },
+		`encoding "rope"`:             func(c *Config) { c.Position = "rope" },
+		"epsilon":                     func(c *Config) { c.Epsilon = math.NaN() },
+		"dropout is 1":                func(c *Config) { c.Dropout = 1 },
+		"attention_dropout":           func(c *Config) { c.AttentionDropout = -0.1 },
+		"drop_path":                   func(c *Config) { c.DropPath = math.NaN() },
+		`init "he"`:                   func(c *Config) { c.Init = "he" },
+		`dtype "float16"`:             func(c *Config) { c.DType = "float16" },
+		"width that divides by 4":     func(c *Config) { c.Position, c.Width, c.Heads = "sincos2d", 30, 5 },
+	} {
+		c := small("wepe", PoolClass)
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "vit: ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("want one line with %q, got %v", want, err)
+		}
+	}
+}
+
+func TestVariantRefusesUnknownNames(t *testing.T) {
+	for _, name := range []string{"", "Ti", "Ti/", "Ti/0", "Ti/x", "XL/16", "/16"} {
+		if _, err := Variant(name); err == nil || !strings.Contains(err.Error(), "Ti, S, B") {
+			t.Errorf("Variant(%q): %v", name, err)
+		}
+	}
+	for _, size := range Variants() {
+		c, err := Variant(size + "/14")
+		if err == nil {
+			err = c.Validate()
+		}
+		if err != nil || c.Rows() != 16 || c.Tokens() != 257 {
+			t.Errorf("%s/14: %v, %d rows of patches, %d tokens", size, err, c.Rows(), c.Tokens())
+		}
+	}
+}
+
+func TestAVariableOfAnotherModelIsRefusedByName(t *testing.T) {
+	store := model.NewStore()
+	const path = "/vit/block_01/mlp/hidden/weights"
+	if _, err := store.CreateVariable(path, tensors.FromFlatDataAndDimensions(make([]float32, 6), 2, 3)); err != nil {
+		t.Fatal(err)
+	}
+	c := small("none", PoolMean)
+	exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{c.Logits(s.In("vit"), in[0])}
+	})
+	if err == nil {
+		defer exec.Finalize()
+		_, err = exec.Call(noise(c, 1))
+	}
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "[28 37]") {
+		t.Errorf("want an error that names %s and the shape [28 37], got %v", path, err)
+	}
+}
+
+// large is small with attention far from uniform, so that a wrong softmax shows.
+func large(store *model.Store) {
+	for v := range store.IterVariables() {
+		if strings.Contains(v.Path(), "/attention/query") || strings.Contains(v.Path(), "/attention/key") {
+			x := v.MustValue()
+			x.MustMutableFlatData(func(flat any) {
+				for i := range flat.([]float32) {
+					flat.([]float32)[i] *= 20
+				}
+			})
+		}
+	}
+}
+
+func TestAttentionEqualsTheNaiveSoftmaxOracle(t *testing.T) {
+	c := small("wepe", PoolClass)
+	store := seeded(t, 11)
+	build := func(s *model.Scope, in []*Node) []*Node {
+		b := c.Trace(s.In("vit"), in[0], true).Blocks[1]
+		w := s.Store().GetVariable("/vit/block_01/attention/output/weights").NodeValue(in[0].Graph())
+		return []*Node{b.Query, b.Key, b.Value, b.Weights, b.Attention, MulScalar(w, 1)}
+	}
+	run(t, store, build, noise(c, 2))
+	large(store)
+	got := run(t, store, build, noise(c, 2))
+	q, k, v, projection := got[0], got[1], got[2], got[5]
+	n, h, d := c.Tokens(), c.Heads, c.Width/c.Heads
+	at := func(image, token, head, i int) int { return ((image*n+token)*h+head)*d + i }
+	var weights, attention []float64
+	for image := range 2 {
+		mixed := make([]float64, n*c.Width) // [token, head, headDim]
+		for head := range h {
+			for query := range n {
+				row, sum := make([]float64, n), 0.0
+				for key := range n {
+					for i := range d {
+						row[key] += q[at(image, query, head, i)] * k[at(image, key, head, i)]
+					}
+					row[key] = math.Exp(row[key] / math.Sqrt(float64(d)))
+					sum += row[key]
+				}
+				for key := range n {
+					row[key] /= sum
+					for i := range d {
+						mixed[(query*h+head)*d+i] += row[key] * v[at(image, key, head, i)]
+					}
+				}
+				weights = append(weights, row...)
+			}
+		}
+		for token := range n {
+			for out := range c.Width {
+				var sum float64 // the output bias is zero at the start
+				for in := range c.Width {
+					sum += mixed[token*c.Width+in] * projection[in*c.Width+out]
+				}
+				attention = append(attention, sum)
+			}
+		}
+	}
+	if peak := slices.Max(weights); peak < 0.3 {
+		t.Errorf("the largest attention weight is %g: too uniform for this test", peak)
+	}
+	gomlxtest.Near(t, "weights [batch, heads, query, key]", got[3], weights, 1e-5)
+	gomlxtest.Near(t, "attention branch", got[4], attention, 1e-5)
+	for row := 0; row < len(got[3]); row += n {
+		var sum float64
+		for _, w := range got[3][row : row+n] {
+			sum += w
+		}
+		if math.Abs(sum-1) > 1e-6 {
+			t.Errorf("the weights of row %d sum to %g, want 1", row/n, sum)
+		}
+	}
+}
+
+func TestPoolingTakesTheClassTokenOrTheMeanOfThePatches(t *testing.T) {
+	for _, pool := range []string{PoolClass, PoolMean} {
+		c := small("wepe", pool)
+		got := run(t, seeded(t, 2), func(s *model.Scope, in []*Node) []*Node {
+			trace := c.Trace(s.In("vit"), in[0], false)
+			return []*Node{trace.Encoded, trace.Pooled, trace.Logits}
+		}, noise(c, 3))
+		var want []float64
+		for image := range 3 {
+			tokens := got[0][image*c.Tokens()*c.Width : (image+1)*c.Tokens()*c.Width]
+			for i := range c.Width {
+				sum := tokens[i]
+				if pool == PoolMean {
+					for token := 1; token < 15; token++ { // 5×3 patches
+						sum += tokens[token*c.Width+i]
+					}
+					sum /= 15
+				}
+				want = append(want, sum)
+			}
+		}
+		gomlxtest.Near(t, pool, got[1], want, 1e-6)
+	}
+}
+
+func TestDropoutActsInTrainingOnlyAndKeepsTheMean(t *testing.T) {
+	const rate, batch = 0.3, 5000
+	c := small("none", PoolClass)
+	quiet, _ := forward(t, c, 9)
+	c.Dropout, c.AttentionDropout, c.DropPath = 0.4, 0.4, 0.4
+	if evaluated, _ := forward(t, c, 9); !slices.Equal(evaluated, quiet) {
+		t.Error("dropout changes the logits in evaluation")
+	}
+	trained := func(c Config) []float64 {
+		return run(t, seeded(t, 9), func(s *model.Scope, in []*Node) []*Node {
+			s.Store().SetTraining(in[0].Graph(), true)
+			return []*Node{c.Logits(s.In("vit"), in[0])}
+		}, noise(c, 2))[0]
+	}
+	for name, set := range map[string]func(*Config){
+		"nothing":           func(*Config) {},
+		"dropout":           func(c *Config) { c.Dropout = 0.4 },
+		"attention_dropout": func(c *Config) { c.AttentionDropout = 0.4 },
+		"drop_path":         func(c *Config) { c.DropPath = 0.9 },
+	} {
+		c := small("none", PoolClass)
+		set(&c)
+		if same := slices.Equal(trained(c), quiet); same != (name == "nothing") {
+			t.Errorf("training with %s: equal to evaluation %v", name, same)
+		}
+	}
+
+	branch := run(t, seeded(t, 9), func(s *model.Scope, in []*Node) []*Node {
+		s.Store().SetTraining(in[0].Graph(), true)
+		return []*Node{dropBranch(s, in[0], rate)}
+	}, tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{1}, batch*2*3), batch, 2, 3))[0]
+	kept := 0
+	for image := range batch {
+		values := branch[image*6 : (image+1)*6]
+		for _, v := range values {
+			if v != values[0] || v != 0 && math.Abs(v-1/(1-rate)) > 1e-6 {
+				t.Fatalf("image %d: %v, want all 0 or all %g", image, values, 1/(1-rate))
+			}
+		}
+		if values[0] != 0 {
+			kept++
+		}
+	}
+	// Binomial: four deviations of 5000 draws.
+	if share := float64(kept) / batch; math.Abs(share-(1-rate)) > 4*math.Sqrt(rate*(1-rate)/batch) {
+		t.Errorf("%g of the branches stay, want %g", share, 1-rate)
+	}
+}
+
+// The fused kernels of the go backend know no bfloat16, and whether they are used is decided when a process starts.
+func TestBfloat16IsCloseToFloat32(t *testing.T) {
+	const child = "WEPE_TEST_BFLOAT16"
+	if os.Getenv(child) == "" {
+		command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		command.Env = append(os.Environ(), child+"=1", "GOMLX_FUSION=0")
+		if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("with GOMLX_FUSION=0: %v\n%s", err, out)
+		}
+		return
+	}
+	for _, position := range Positions() {
+		for _, pool := range []string{PoolClass, PoolMean} {
+			c := small(position, pool)
+			want, _ := forward(t, c, 4)
+			c.DType = "bfloat16"
+			got, _ := forward(t, c, 4)
+			if slices.Equal(got, want) {
+				t.Errorf("%s, pool %s: bfloat16 equals float32 in every bit", position, pool)
+			}
+			// 8 bits of mantissa round by 2^-9; a dozen roundings follow each other in two blocks.
+			gomlxtest.Near(t, position+" "+pool, got, want, 0.03)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+)
+
+func TestParameterCountsEqualThePublishedOnes(t *testing.T) {
+	// timm 1.0, vit_{tiny,small,base,large}_patch16_224 and vit_huge_patch14_224 with 1000 classes.
+	for name, want := range map[string]int{
+		"Ti/16": 5_717_416, "S/16": 22_050_664, "B/16": 86_567_656, "L/16": 304_326_632, "H/14": 632_045_800,
+	} {
+		c, err := Variant(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Position = "learned"
+		if got := c.Parameters(); got != want {
+			t.Errorf("%s: %d parameters, want %d", name, got, want)
+		}
+	}
+}
+
+// small is a model whose sizes are all different, on 5×3 patches of 2×2 pixels.
+func small(position, pool string) Config {
+	return Config{
+		ImageRows: 10, ImageCols: 6, Channels: 3, PatchSize: 2, Width: 28, Depth: 2, Heads: 7, MLPDim: 37, Classes: 11,
+		Pool: pool, Position: position,
+	}.WithDefaults()
+}
+
+// noise is a batch of images for a model, the same numbers at every call.
+func noise(c Config, batch int) *tensors.Tensor {
+	flat := make([]float32, batch*c.ImageRows*c.ImageCols*c.Channels)
+	for i := range flat {
+		flat[i] = float32(i*7919%1009)/504.5 - 1
+	}
+	return tensors.FromFlatDataAndDimensions(flat, batch, c.ImageRows, c.ImageCols, c.Channels)
+}
+
+func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
+	for _, position := range Positions() {
+		for _, pool := range []string{PoolClass, PoolMean} {
+			for _, patchNorm := range []bool{false, true} {
+				c := small(position, pool)
+				c.PatchNorm = patchNorm
+				store := model.NewStore()
+				run(t, store, func(s *model.Scope, in []*Node) []*Node {
+					return []*Node{c.Logits(s.In("vit"), in[0])}
+				}, noise(c, 2))
+				created := 0
+				for v := range store.IterVariables() {
+					if v.Trainable {
+						created += v.Shape().Size()
+					}
+				}
+				if got := c.Parameters(); got != created {
+					t.Errorf("%s, pool %s, patch norm %v: Parameters() = %d, the model has %d", position, pool, patchNorm,
+						got, created)
+				}
+			}
+		}
+	}
+}
+
+func TestSinCos2DEqualsMAE(t *testing.T) {
+	var meta struct {
+		Cases     []struct{ H, W, Dim int }
+		Tolerance struct{ Abs float64 }
+	}
+	fixtures.JSON(t, "sincos2d", "meta.json", &meta)
+	want := fixtures.Tensors(t, "sincos2d", "tensors.safetensors")
+	for _, s := range meta.Cases {
+		name := fmt.Sprintf("h%dw%dd%d.mae", s.H, s.W, s.Dim)
+		nearAbs(t, name, wide(SinCos2D(s.H, s.W, 0, s.Dim)), want[name].Data, meta.Tolerance.Abs)
+	}
+	const square = "mae_square4_cls_d16"
+	if x, ok := want[square]; ok { // README: a zero row for the class token, then 4×4
+		nearAbs(t, square, wide(SinCos2D(4, 4, 1, 16)), x.Data, meta.Tolerance.Abs)
+	}
+}
+
+func wide(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// officialMeta is meta.json of the fixture made by the authors' own ViT-Ti.
+type officialMeta struct {
+	Config struct {
+		Image   int `json:"img_size"`
+		Patch   int `json:"patch_size"`
+		Width   int `json:"embed_dim"`
+		Depth   int `json:"depth"`
+		Heads   int `json:"num_heads"`
+		Classes int `json:"num_classes"`
+	} `json:"config"`
+	FullSize map[string]struct {
+		Total    int `json:"total"`
+		Position int `json:"position"`
+	} `json:"full_size_parameters"`
+}
+
+// officialPositions is the encoding of each variant of the fixture, by the prefix of its tensors.
+var officialPositions = map[string]string{"wepe": "wepe", "ape": "learned"}
+
+// officialPaths says where a tensor lives whose gradient the fixture may hold.
+var officialPaths = map[string]string{
+	"cls_token":                        "class",
+	"patch_embed.bias":                 "patch/biases",
+	"head.bias":                        "head/biases",
+	"pos_embedding":                    "position/embedding",
+	"pos_encoding.alpha_learn":         "position/wepe/omega3_raw",
+	"pos_encoding.log_alpha_scale":     "position/wepe/alpha_scale_raw",
+	"pos_encoding.pos_scale":           "position/wepe/beta_pos",
+	"pos_encoding.cls_pos_embedding":   "position/wepe/prefix",
+	"pos_encoding.projection.0.weight": "position/wepe/projection/dense/weights",
+	"pos_encoding.projection.0.bias":   "position/wepe/projection/dense/biases",
+	"pos_encoding.projection.1.weight": "position/wepe/projection/layer_normalization/gain",
+	"pos_encoding.projection.1.bias":   "position/wepe/projection/layer_normalization/offset",
+}
+
+// official returns a store with the weights of one variant of the fixture and its configuration.
+func official(t *testing.T, variant string) (*foreign, Config) {
+	var meta officialMeta
+	fixtures.JSON(t, "official_vit_ti", "meta.json", &meta)
+	m := meta.Config
+	c := Config{
+		ImageRows: m.Image, ImageCols: m.Image, PatchSize: m.Patch, Width: m.Width, Depth: m.Depth, Heads: m.Heads,
+		Classes: m.Classes, Position: officialPositions[variant], PatchNorm: true, Epsilon: 1e-5,
+	}.WithDefaults()
+	f := load(t, "official_vit_ti")
+	p := variant + "."
+	f.conv("patch", p+"patch_embed")
+	f.norm("patch/norm", p+"patch_norm")
+	f.set("class", f.get(p+"cls_token").Data, c.Prefix(), c.Width)
+	f.blocks(c, p, "attn.in_proj_weight", "attn.in_proj_bias", "attn.out_proj", "mlp.0", "mlp.3")
+	f.norm("norm", p+"norm")
+	f.linear("head", p+"head.weight", p+"head.bias", 0, c.Classes)
+	if variant == "ape" {
+		f.set("position/embedding", f.get(p+"pos_embedding").Data, c.Tokens(), c.Width)
+	} else {
+		f.store.SetParam("/"+wepe.ParamWepeMode, string(wepe.Release))
+		for _, scalar := range []string{"alpha_learn", "log_alpha_scale", "pos_scale"} {
+			name := "pos_encoding." + scalar
+			f.set(officialPaths[name], f.get(p+name).Data)
+		}
+		f.set("position/wepe/prefix", f.get(p+"pos_encoding.cls_pos_embedding").Data, c.Prefix(), c.Width)
+		f.linear("position/wepe/projection/dense", p+"pos_encoding.projection.0.weight",
+			p+"pos_encoding.projection.0.bias", 0, c.Width)
+		f.norm("position/wepe/projection/layer_normalization", p+"pos_encoding.projection.1")
+	}
+	for name := range f.tensors {
+		if strings.HasPrefix(name, p) && !f.used[name] {
+			t.Errorf("tensor %q of the fixture is not mapped", name)
+		}
+	}
+	return f, c
+}
+
+func TestEveryStageAndGradientEqualsTheReleasedViT(t *testing.T) {
+	want := fixtures.Tensors(t, "official_vit_ti", "tensors.safetensors")
+	images, upstream := want["images_nhwc"], want["upstream"]
+	for variant := range officialPositions {
+		t.Run(variant, func(t *testing.T) {
+			f, c := official(t, variant)
+			var stages, grads []string
+			for name := range want {
+				if grad, ok := strings.CutPrefix(name, variant+".grad."); ok {
+					grads = append(grads, grad)
+				}
+			}
+			got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+				trace := c.Trace(s.In("vit"), in[0], false)
+				var nodes []*Node
+				add := func(name string, x *Node) { stages, nodes = append(stages, name), append(nodes, x) }
+				add("patch_norm", trace.Patches)
+				add("tokens_in", trace.Tokens)
+				for i, b := range trace.Blocks {
+					add(fmt.Sprintf("blocks.%d.attn", i), b.Attention)
+					add(fmt.Sprintf("blocks.%d", i), b.Output)
+				}
+				add("norm", trace.Encoded)
+				add("logits", trace.Logits)
+				loss := ReduceAllSum(Mul(trace.Logits, in[1]))
+				var weights []*Node
+				for _, name := range grads {
+					path, known := officialPaths[name]
+					if !known {
+						t.Fatalf("the gradient of %q has no place here", name)
+					}
+					weights = append(weights, s.Store().GetVariable("/vit/"+path).NodeValue(in[0].Graph()))
+				}
+				return append(nodes, Gradient(loss, weights...)...)
+			}, tensors.FromFlatDataAndDimensions(images.Float32(), images.Shape...),
+				tensors.FromFlatDataAndDimensions(upstream.Float32(), upstream.Shape...))
+			for i, name := range stages {
+				gomlxtest.Near(t, name, got[i], want[variant+"."+name].Data, 1e-5)
+			}
+			for i, name := range grads {
+				x := want[variant+".grad."+name]
+				data := got[len(stages)+i]
+				if len(x.Shape) == 2 { // torch's Linear is [out, in], ours [in, out]
+					data = transposed(data, x.Shape[1], x.Shape[0])
+				}
+				gomlxtest.Near(t, "gradient of "+name, data, x.Data, 1e-4)
+			}
+		})
+	}
+}
+
+// transposed returns x [rows, cols] as [cols, rows].
+func transposed(x []float64, rows, cols int) []float64 {
+	out := make([]float64, len(x))
+	for i := range rows {
+		for j := range cols {
+			out[j*rows+i] = x[i*cols+j]
+		}
+	}
+	return out
+}
+
+func TestFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
+	var meta officialMeta
+	fixtures.JSON(t, "official_vit_ti", "meta.json", &meta)
+	for variant, position := range officialPositions {
+		c := Config{ // fixture README: img 224, patch 16, d 192, depth 12, heads 3, 100 classes
+			ImageRows: 224, ImageCols: 224, PatchSize: 16, Width: 192, Depth: 12, Heads: 3, Classes: 100,
+			PatchNorm: true, Position: position,
+		}
+		without := c
+		without.Position = "none"
+		want := meta.FullSize[variant]
+		if got := c.Parameters(); got != want.Total {
+			t.Errorf("%s: %d parameters, want %d", variant, got, want.Total)
+		}
+		if got := c.Parameters() - without.Parameters(); got != want.Position {
+			t.Errorf("%s: %d parameters of the position encoding, want %d", variant, got, want.Position)
+		}
+	}
+}
