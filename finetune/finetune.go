@@ -26,13 +26,16 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"math"
-	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gomlx/compute"
@@ -113,10 +116,16 @@ type trainer struct {
 // Do trains, or goes on training from the run directory's last checkpoint, and returns the model with its final weights
 // and the run's row. On ErrInterrupted the state is saved.
 func (run Run) Do(ctx context.Context) (m *Model, row report.Run, err error) {
+	if run, err = run.prepared(); err != nil {
+		return nil, row, err
+	}
+	if ctx.Err() != nil {
+		return nil, row, fmt.Errorf("%w before it began", ErrInterrupted)
+	}
 	if run.Dir != "" {
-		unlock, err := checkpoints.Lock(run.Dir)
-		if err != nil {
-			return nil, row, err
+		unlock, lockErr := checkpoints.Lock(run.Dir)
+		if lockErr != nil {
+			return nil, row, lockErr
 		}
 		defer func() { err = errors.Join(err, unlock()) }()
 	}
@@ -126,11 +135,14 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Run, err error) {
 	}
 	defer t.close()
 	if row, done := t.recorded(); done {
-		return t.model, row, nil
+		return t.model, row, t.model.swapAverage() // as finish does; nothing happens without averages
 	}
 	for t.step < t.steps {
 		if ctx.Err() != nil {
-			return nil, row, errors.Join(fmt.Errorf("%w at step %d of %d", ErrInterrupted, t.step, t.steps), t.save(lastDir))
+			if err := t.saveProgress(); err != nil {
+				return nil, row, fmt.Errorf("interrupted at step %d of %d and not saved: %w", t.step, t.steps, err)
+			}
+			return nil, row, fmt.Errorf("%w at step %d of %d", ErrInterrupted, t.step, t.steps)
 		}
 		if err := t.advance(); err != nil {
 			return nil, row, err
@@ -140,8 +152,8 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Run, err error) {
 	return t.model, row, err
 }
 
-// begin prepares data, model and programs, and resumes if there is something to resume.
-func (run Run) begin() (*trainer, error) {
+// prepared fills in defaults and refuses what cannot be trained, before anything is on disk.
+func (run Run) prepared() (Run, error) {
 	setDefault(&run.SaveEvery, 5*time.Minute)
 	setDefault(&run.Fraction, 1)
 	if run.Log == nil {
@@ -152,15 +164,17 @@ func (run Run) begin() (*trainer, error) {
 			continue
 		}
 		if err := set.Validate(); err != nil {
-			return nil, err
+			return run, err
 		}
 	}
 	recipe, err := run.Recipe.fit(run.Train)
-	if err != nil {
-		return nil, err
-	}
 	run.Recipe = recipe
-	train, val := run.Train, (*data.Set)(nil)
+	return run, err
+}
+
+// begin prepares data, model and programs, and resumes if there is something to resume.
+func (run Run) begin() (_ *trainer, err error) {
+	recipe, train, val := run.Recipe, run.Train, (*data.Set)(nil)
 	if recipe.ValidationPart > 0 {
 		held := int(math.Round(recipe.ValidationPart * float64(train.Len())))
 		// The split is the same for every seed: seeds are repetitions of one experiment.
@@ -249,17 +263,22 @@ func (t *trainer) recorded() (row report.Run, done bool) {
 
 // sameRun says what differs between the run of a checkpoint and the one that is asked for.
 func sameRun(old, now state) error {
-	a, err := json.Marshal(old.Recipe)
+	a, err := old.Recipe.settings()
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(now.Recipe)
+	b, err := now.Recipe.settings()
 	if err != nil {
 		return err
+	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(names)
+	for _, name := range names {
+		if a[name] != b[name] {
+			return fmt.Errorf("its %s is %s, this one's %s", name, cmp.Or(a[name], "unset"), cmp.Or(b[name], "unset"))
+		}
 	}
 	switch {
-	case string(a) != string(b):
-		return fmt.Errorf("its recipe is %s, this one %s", a, b)
 	case old.Seed != now.Seed:
 		return fmt.Errorf("its seed is %d, this one's %d", old.Seed, now.Seed)
 	case old.Data != now.Data:
@@ -421,6 +440,14 @@ func (t *trainer) startAverage() error {
 	return nil
 }
 
+// saveProgress saves what was done since the start or resume, if anything was.
+func (t *trainer) saveProgress() error {
+	if t.step == t.startStep {
+		return nil
+	}
+	return t.save(lastDir)
+}
+
 // save writes a checkpoint of the state between two steps.
 func (t *trainer) save(kind string) error {
 	if t.Dir == "" {
@@ -480,17 +507,15 @@ func (t *trainer) finish() (row report.Run, err error) {
 }
 
 // draw leaves the curves of the run as a picture.
-func (t *trainer) draw() (err error) {
+func (t *trainer) draw() error {
 	rows, err := report.ReadFiles(filepath.Join(t.Dir, RowsFile))
 	if err != nil {
 		return err
 	}
-	file, err := os.Create(filepath.Join(t.Dir, "curves.png"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return report.Curves(file, fmt.Sprintf("%s on %s, seed %d", t.job.Recipe, t.job.Dataset, t.Seed), rows.Evals)
+	title := fmt.Sprintf("%s on %s, seed %d", t.job.Recipe, t.job.Dataset, t.Seed)
+	return report.Picture(filepath.Join(t.Dir, "curves.png"), func(w io.Writer) error {
+		return report.Curves(w, title, rows.Evals)
+	})
 }
 
 // close frees what the run holds on the device; the model stays.

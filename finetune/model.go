@@ -118,6 +118,13 @@ func (p pixels) call(program *model.Exec, plan *data.Plan, scalars []float32) ([
 	return program.Call(inputs...)
 }
 
+// evalAugment brings images of any size to the model's.
+func (m *Model) evalAugment() data.Augment {
+	a := m.Recipe.Augment.Eval()
+	a.Size = [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}
+	return a
+}
+
 // logits computes [rows, classes] for the given rows of a set, batch by batch.
 func (m *Model) logits(p pixels, rows []int, batch int) ([][]float32, error) {
 	out := make([][]float32, 0, len(rows))
@@ -128,7 +135,7 @@ func (m *Model) logits(p pixels, rows []int, batch int) ([][]float32, error) {
 		for len(chunk) < batch {
 			chunk = append(chunk, chunk[0])
 		}
-		results, err := p.call(m.eval, m.Recipe.Augment.Eval().Plan(p.set, 0, 0, 0, chunk), nil)
+		results, err := p.call(m.eval, m.evalAugment().Plan(p.set, 0, 0, 0, chunk), nil)
 		if err != nil {
 			return nil, err
 		}

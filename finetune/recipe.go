@@ -5,12 +5,19 @@ package finetune
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/wepe"
 )
 
 // Recipe says everything about a training but the data, the seed and the machine. It is a literal, saved with every
@@ -107,7 +114,31 @@ func (r Recipe) Validate() error {
 	if err := r.Augment.Validate(); err != nil {
 		return err
 	}
-	return r.Model.Validate()
+	if err := r.Model.Validate(); err != nil {
+		return err
+	}
+	return r.validateParams()
+}
+
+// validateParams refuses hyperparameters that nothing reads, and values that the encoding does not take.
+func (r Recipe) validateParams() error {
+	for name := range r.Params {
+		if !slices.Contains(wepe.Params(), name) {
+			return fmt.Errorf("finetune: unknown hyperparameter %s: want one of %s", name,
+				strings.Join(wepe.Params(), ", "))
+		}
+	}
+	if r.Model.Position != "wepe" {
+		return nil
+	}
+	// The encoder refuses by a panic while a graph is built: made here for nothing, its message comes early and alone.
+	return exceptions.TryCatch[error](func() {
+		store := model.NewStore()
+		for name, value := range r.Params {
+			store.SetParam("/"+name, value)
+		}
+		r.Model.Encoder(store.Scope("/"))
+	})
 }
 
 // augmentation returns the augmentation of an epoch.
@@ -122,61 +153,96 @@ func (r Recipe) augmentation(epoch int) data.Augment {
 // Set changes fields from settings in GoMLX's form, "epochs=3;optimizer.weight_decay=0.1;wepe_alpha_scale=0.2": the
 // JSON names of Recipe, joined by dots, or a hyperparameter of the encoding. Values are JSON; a bare word is a string.
 func (r Recipe) Set(settings string) (Recipe, error) {
-	encoded, err := json.Marshal(r)
-	if err != nil {
-		return r, err
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(encoded, &fields); err != nil {
-		return r, err
-	}
 	for _, setting := range strings.FieldsFunc(settings, func(c rune) bool { return c == ';' }) {
-		key, text, ok := strings.Cut(setting, "=")
-		key, text = strings.TrimSpace(key), strings.TrimSpace(text)
+		key, value, ok := strings.Cut(setting, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		if !ok || key == "" {
 			return r, fmt.Errorf("finetune: setting %q is not of the form key=value", setting)
-		}
-		var value any
-		if err := json.Unmarshal([]byte(text), &value); err != nil {
-			value = text
 		}
 		if strings.HasPrefix(key, "wepe_") {
 			key = "params." + key
 		}
-		at := fields
-		parts := strings.Split(key, ".")
-		for _, part := range parts[:len(parts)-1] {
-			inner, ok := at[part].(map[string]any)
-			if !ok {
-				inner = map[string]any{}
-				at[part] = inner
+		if !json.Valid([]byte(value)) {
+			quoted, err := json.Marshal(value)
+			if err != nil {
+				return r, err
 			}
-			at = inner
+			value = string(quoted)
 		}
-		at[parts[len(parts)-1]] = value
+		var err error
+		if r, err = r.set(strings.Split(key, "."), json.RawMessage(value)); err != nil {
+			return r, fmt.Errorf("finetune: setting %q: %w", strings.TrimSpace(setting), err)
+		}
 	}
-	if encoded, err = json.Marshal(fields); err != nil {
-		return r, err
-	}
-	var out Recipe
-	decoder := json.NewDecoder(bytes.NewReader(encoded))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&out); err != nil {
-		return r, fmt.Errorf("finetune: settings %q: %w (fields are those of the recipe: %s; and wepe_…)", settings,
-			err, strings.Join(fieldNames(), ", "))
-	}
-	return out, nil
+	return r, nil
 }
 
-// fieldNames lists the names Set accepts at the top level.
-func fieldNames() []string {
-	encoded, _ := json.Marshal(Recipe{Params: map[string]any{"": 0}, LateFrom: 1, LateMixupAlpha: 1})
-	var fields map[string]any
-	_ = json.Unmarshal(encoded, &fields)
-	var names []string
-	for name := range fields {
+// set returns r with one field replaced: decoding {"a": {"b": value}} into a struct leaves all other fields as they are.
+func (r Recipe) set(path []string, value json.RawMessage) (Recipe, error) {
+	r.Params = maps.Clone(r.Params) // decoding adds to maps in place
+	r.Optimizer.LearningRates = maps.Clone(r.Optimizer.LearningRates)
+	for _, name := range slices.Backward(path) {
+		encoded, err := json.Marshal(map[string]json.RawMessage{name: value})
+		if err != nil {
+			return r, err
+		}
+		value = encoded
+	}
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&r)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong):
+		return r, fmt.Errorf("a %s, want %s", wrong.Value, wrong.Type)
+	case err != nil: // an unknown field
+		var parent any = r
+		switch {
+		case len(path) == 1:
+		case path[0] == "model":
+			parent = r.Model
+		case path[0] == "optimizer":
+			parent = r.Optimizer
+		case path[0] == "augment":
+			parent = r.Augment
+		}
+		return r, fmt.Errorf("no such field, want one of %s", strings.Join(fieldNames(parent), ", "))
+	}
+	return r, nil
+}
+
+// fieldNames lists the JSON names of a struct's fields.
+func fieldNames(of any) (names []string) {
+	for field := range reflect.TypeOf(of).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		names = append(names, name)
 	}
-	slices.Sort(names)
 	return names
+}
+
+// settings returns every field that is set as JSON, by its name for Set.
+func (r Recipe) settings() (map[string]string, error) {
+	encoded, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	return all, flatten(all, "", encoded)
+}
+
+func flatten(into map[string]string, name string, value json.RawMessage) error {
+	if value[0] != '{' {
+		into[name] = string(value)
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(value, &fields); err != nil {
+		return err
+	}
+	for key, field := range fields {
+		if err := flatten(into, strings.TrimPrefix(name+"."+key, "."), field); err != nil {
+			return err
+		}
+	}
+	return nil
 }

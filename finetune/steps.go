@@ -49,7 +49,11 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 		l := ReduceAllMean(loss.CategoricalCrossEntropyLogits([]*Node{targets}, []*Node{logits}))
 
 		vars := trainable(scope, g)
-		grads := scope.BuildTrainableVariablesGradientsGraph(l)
+		weights := make([]*Node, len(vars))
+		for i, v := range vars {
+			weights[i] = v.NodeValue(g)
+		}
+		grads := Gradient(l, weights...)
 		if r.Accumulate > 1 {
 			for i, v := range vars {
 				sum := companion(scope, accumulatorRoot, v)
@@ -81,7 +85,7 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 // evalProgram compiles the forward pass. Inputs: pixels, plan. Output: logits [batch, classes].
 func evalProgram(m *Model) (*model.Exec, error) {
 	r := m.Recipe
-	augment := r.Augment.Eval()
+	augment := m.evalAugment()
 	return model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
 		scope.Store().SetTraining(inputs[0].Graph(), false)
 		return []*Node{r.Model.Logits(scope.In(modelScope), augment.Images(inputs[0], inputs[1:1+data.PlanLen]))}

@@ -64,6 +64,15 @@ const (
 	ParamWepeSumCut = "wepe_sum_cut"
 )
 
+// Params lists the names of all hyperparameters, so that a program can refuse one that nothing reads.
+func Params() []string {
+	return []string{
+		ParamWepeMode, ParamWepeProjection, ParamWepeDropout, ParamWepeDerivative, ParamWepeOmega1, ParamWepeOmega3,
+		ParamWepeG2, ParamWepeG3, ParamWepeLearnLattice, ParamWepeAlphaU, ParamWepeAlphaV, ParamWepeAlphaScale,
+		ParamWepeLearnAlphaScale, ParamWepeBetaPos, ParamWepeLearnBetaPos, ParamWepeEvaluation, ParamWepeSumCut,
+	}
+}
+
 const (
 	DefaultSpan       = 0.4  // of ParamWepeAlphaU and ParamWepeAlphaV
 	DefaultAlphaScale = 0.15 // of ParamWepeAlphaScale

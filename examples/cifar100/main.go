@@ -16,6 +16,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -43,24 +44,37 @@ func main() {
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(0)
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "cifar100:", err)
+		complain(err)
 		os.Exit(2)
 	}
-	ctx, stop := interrupt.Context(context.Background())
-	err = run(ctx, o)
-	code := interrupt.Code(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cifar100:", err)
-		if code == 0 {
-			code = 1
-		}
+	ctx := context.Background()
+	if !o.eval && len(o.predict) == 0 { // those have nothing to save: a signal just ends them
+		var stop func()
+		ctx, stop = interrupt.Context(ctx)
+		defer stop()
 	}
-	os.Exit(code)
+	if err := run(ctx, o); err != nil {
+		complain(err)
+		os.Exit(status(ctx, err))
+	}
+}
+
+// complain says what went wrong, in one line.
+func complain(err error) {
+	fmt.Fprintln(os.Stderr, "cifar100:", strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// status is the exit status after an error: of the signal that ended the work in order, else 1.
+func status(ctx context.Context, err error) int {
+	if errors.Is(err, finetune.ErrInterrupted) || errors.Is(err, context.Canceled) {
+		return max(1, interrupt.Code(ctx))
+	}
+	return 1
 }
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("cifar100", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // an error is one line; -help prints the flags
 	var positions, predict string
 	flags.StringVar(&o.data, "data", "", "directory or archive of CIFAR-100's binary version; empty for generated shapes")
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
@@ -74,8 +88,14 @@ func parse(args []string) (o options, err error) {
 	flags.BoolVar(&o.eval, "eval", false, "measure trained models on the test images instead of training")
 	flags.StringVar(&predict, "predict", "", "image files, separated by commas, to classify with a trained model")
 	flags.IntVar(&o.top, "top", 5, "classes to name for each image of -predict")
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Println("cifar100 trains vision transformers with different position encodings and compares them. Flags:")
+		flags.SetOutput(os.Stdout)
+		flags.PrintDefaults()
 		return o, err
+	case err != nil:
+		return o, fmt.Errorf("%w (cifar100 -help lists the flags)", err)
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q: every option starts with -", flags.Arg(0))
@@ -90,13 +110,20 @@ func parse(args []string) (o options, err error) {
 		positions = strings.Join(vit.Positions(), ",")
 	}
 	o.positions = split(positions)
-	for _, p := range o.positions {
-		if !slices.Contains(vit.Positions(), p) {
+	for i, p := range o.positions {
+		switch {
+		case !slices.Contains(vit.Positions(), p):
 			return o, fmt.Errorf("-position: unknown encoding %q: want some of %s", p, strings.Join(vit.Positions(), ","))
+		case slices.Contains(o.positions[:i], p):
+			return o, fmt.Errorf("-position names %s twice", p)
 		}
 	}
 	o.predict = split(predict)
 	switch {
+	case len(o.positions) == 0:
+		return o, fmt.Errorf("-position names no encoding: want some of %s", strings.Join(vit.Positions(), ","))
+	case o.eval && len(o.predict) > 0:
+		return o, errors.New("-eval and -predict exclude each other")
 	case o.seeds < 1:
 		return o, fmt.Errorf("-seeds is %d, want 1 or more", o.seeds)
 	case !(o.fraction > 0 && o.fraction <= 1):
@@ -120,6 +147,9 @@ func run(ctx context.Context, o options) error {
 	}
 	if recipe, err = recipe.Set(o.settings); err != nil {
 		return err
+	}
+	if recipe.Model.Position != "" {
+		return errors.New("-set model.position: -position names the encodings")
 	}
 	if len(o.predict) > 0 {
 		return predict(o)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,7 +73,7 @@ func (s study) run(ctx context.Context) error {
 			}
 			model, row, err := run.Do(ctx)
 			if errors.Is(err, finetune.ErrInterrupted) {
-				return fmt.Errorf("%s: %w: saved; the same command goes on from there", title, err)
+				return fmt.Errorf("%s: %w: all is saved, the same command goes on from there", title, err)
 			} else if err != nil {
 				return fmt.Errorf("%s: %w", title, err)
 			}
@@ -106,10 +107,10 @@ func (s study) report(runs []report.Run, evals []report.Eval) (err error) {
 	}
 	path := filepath.Join(s.checkpoint, s.options.recipe, "curves.png")
 	title := fmt.Sprintf("%s, recipe %s", s.train.Name, s.recipe.Name)
-	if err := draw(path, func(f *os.File) error { return report.Curves(f, title, evals) }); err != nil {
+	fmt.Printf("\n%s, chance is %.1f %%\n\n%s\n", title, 100/float64(len(s.train.Classes)), table.Text())
+	if err := report.Picture(path, func(w io.Writer) error { return report.Curves(w, title, evals) }); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s, chance is %.1f %%\n\n%s\n", title, 100/float64(len(s.train.Classes)), table.Text())
 	fmt.Println("curves:   ", path)
 	fmt.Println("encodings:", filepath.Join(s.checkpoint, s.options.recipe, "*", "field.png"))
 	return nil
@@ -123,16 +124,7 @@ func drawField(model *finetune.Model, dir string) error {
 	}
 	c := model.Recipe.Model
 	field := analysis.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Vectors: vectors}
-	return draw(filepath.Join(dir, "field.png"), func(f *os.File) error { return field.Draw(f) })
-}
-
-func draw(path string, fill func(*os.File) error) (err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return fill(file)
+	return report.Picture(filepath.Join(dir, "field.png"), field.Draw)
 }
 
 // evaluate measures the trained models on the test images.
