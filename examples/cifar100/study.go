@@ -56,8 +56,8 @@ func (o options) dir(position string, seed int) string {
 
 // run trains, seed by seed so that an early look compares like with like, and reports.
 func (s study) run(ctx context.Context) error {
-	fmt.Fprintf(os.Stderr, "recipe %s: %d training and %d test images of %s, %d epochs, encodings %v, %d seeds, results in %s\n",
-		s.recipe.Name, s.train.Len(), s.test.Len(), s.train.Name, s.recipe.Epochs, s.positions, s.seeds,
+	fmt.Fprintf(os.Stderr, "recipe %s: %d training and %d test images of %s, %d epochs, encodings %v, %d seeds, "+
+		"results in %s\n", s.recipe.Name, s.train.Len(), s.test.Len(), s.train.Name, s.recipe.Epochs, s.positions, s.seeds,
 		filepath.Join(s.checkpoint, s.options.recipe))
 	var runs []report.Run
 	var evals []report.Eval

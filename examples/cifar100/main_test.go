@@ -1,0 +1,428 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/report"
+)
+
+// TestMain is also the program under test.
+func TestMain(m *testing.M) {
+	if os.Getenv("WEPE_TEST_MAIN") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// ended is what a run of the program left behind.
+type ended struct {
+	stdout, stderr string
+	code           int
+}
+
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], args...)
+	command.Dir = t.TempDir() // where a default -checkpoint would land
+	command.Env = append(os.Environ(), "WEPE_TEST_MAIN=1")
+	if os.Getenv(compute.ConfigEnvVar) == "" {
+		command.Env = append(command.Env, compute.ConfigEnvVar+"=go")
+	}
+	return command
+}
+
+func cifar100(t *testing.T, args ...string) ended {
+	t.Helper()
+	return finish(t, program(t, args...))
+}
+
+func finish(t *testing.T, command *exec.Cmd) ended {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	if err := command.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return ended{stdout.String(), stderr.String(), command.ProcessState.ExitCode()}
+}
+
+// complaint checks that the program ended with a status and one line that holds every want.
+func (e ended) complaint(t *testing.T, name string, code int, wants ...string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(e.stderr, "\n"), "\n")
+	last := lines[len(lines)-1]
+	if e.code != code || !strings.HasPrefix(last, "cifar100: ") {
+		t.Errorf("%s: status %d, want %d and a last line of ours: %s", name, e.code, code, e.stderr)
+	}
+	for _, want := range wants {
+		if !strings.Contains(last, want) {
+			t.Errorf("%s: the last line lacks %q: %s", name, want, last)
+		}
+	}
+	for _, line := range lines[:len(lines)-1] {
+		if !regexp.MustCompile(`^(backend:|recipe |\S+ seed \d+|interrupt:|terminated:)`).MatchString(line) {
+			t.Errorf("%s: a line more than the complaint: %s", name, line)
+		}
+	}
+}
+
+// cifar writes a data set in CIFAR-100's layout: noise.
+func cifar(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	r := rand.New(rand.NewPCG(1, 2))
+	for name, n := range map[string]int{"train.bin": 67, "test.bin": 23} {
+		var file []byte
+		for k := range n {
+			file = append(file, byte(k%20), byte(k%100))
+			for range 32 * 32 * 3 {
+				file = append(file, byte(r.Uint32()))
+			}
+		}
+		write(t, filepath.Join(dir, name), file)
+	}
+	for name, n := range map[string]int{"coarse_label_names.txt": 20, "fine_label_names.txt": 100} {
+		var file []byte
+		for k := range n {
+			file = fmt.Appendf(file, "kind_%d\n", k)
+		}
+		write(t, filepath.Join(dir, name), file)
+	}
+	return dir
+}
+
+func write(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree returns the content of every file below dir.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files[path] = string(content)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return files
+}
+
+const tiny = "epochs=1;warmup_epochs=0;batch_size=17;eval_batch_size=23;model.patch_size=8;model.width=8;" +
+	"model.heads=2;model.depth=1"
+
+func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
+	for _, c := range []struct {
+		args  string
+		wants []string
+	}{
+		{"-nosuch", []string{"-nosuch", "-help"}},
+		{"-seeds many", []string{"-seeds", "many", "-help"}},
+		{"-seeds 0", []string{"-seeds is 0", "1 or more"}},
+		{"-fraction 1.5", []string{"-fraction is 1.5", "<= 1"}},
+		{"-fraction NaN", []string{"-fraction is NaN"}},
+		{"-top 0", []string{"-top is 0"}},
+		{"runs", []string{`"runs"`}},
+		{"-position wepe,rope", []string{"-position", `"rope"`, "none,learned,sincos2d,wepe"}},
+		{"-position wepe,none,wepe", []string{"wepe twice"}},
+		{"-position ,", []string{"-position", "no encoding"}},
+		{"-download", []string{"-download", "-data"}},
+		{"-eval -predict a.png", []string{"-eval", "-predict"}},
+	} {
+		cifar100(t, strings.Fields(c.args)...).complaint(t, c.args, 2, c.wants...)
+	}
+}
+
+func TestHelpListsTheFlagsOnStdout(t *testing.T) {
+	e := cifar100(t, "-help")
+	if e.code != 0 || e.stderr != "" {
+		t.Errorf("status %d, stderr %q", e.code, e.stderr)
+	}
+	for _, want := range []string{"-data", "-checkpoint", "-set", "cifar100-small", "none,learned,sincos2d,wepe"} {
+		if !strings.Contains(e.stdout, want) {
+			t.Errorf("no %s in:\n%s", want, e.stdout)
+		}
+	}
+}
+
+func TestWhatCannotBeTrainedIsOneLineAndLeavesNothing(t *testing.T) {
+	whole := cifar(t)
+	cut, foreign, unnamed := cifar(t), cifar(t), cifar(t)
+	if err := os.Truncate(filepath.Join(cut, "train.bin"), 5*3074+100); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(foreign, "test.bin"), bytes.Repeat([]byte{200}, 2*3074))
+	if err := os.Remove(filepath.Join(unnamed, "fine_label_names.txt")); err != nil {
+		t.Fatal(err)
+	}
+	blocked := filepath.Join(whole, "test.bin") // a file where the runs' directory should be
+	for _, c := range []struct {
+		name  string
+		args  []string
+		wants []string
+	}{
+		{"no data", []string{"-data", filepath.Join(whole, "nowhere")}, []string{"nowhere", "train.bin"}},
+		{"cut data", []string{"-data", cut}, []string{filepath.Join(cut, "train.bin"), "record 5", "100 of 3074"}},
+		{"other data", []string{"-data", foreign}, []string{filepath.Join(foreign, "test.bin"), "label 200"}},
+		{"no names", []string{"-data", unnamed}, []string{filepath.Join(unnamed, "fine_label_names.txt")}},
+		{"no archive", []string{"-data", blocked}, []string{blocked, "gzip"}},
+		{"recipe", []string{"-recipe", "imagenet"}, []string{`"imagenet"`, "shapes, cifar100-small"}},
+		{"no value", []string{"-set", "epochs"}, []string{`"epochs"`, "key=value"}},
+		{"field", []string{"-set", "epochs=3; epoch=4"}, []string{`"epoch=4"`, "epochs, batch_size"}},
+		{"nested field", []string{"-set", "model.patch=4"}, []string{`"model.patch=4"`, "patch_size"}},
+		{"no struct", []string{"-set", "nosuch.patch=4"}, []string{`"nosuch.patch=4"`, "model"}},
+		{"type", []string{"-set", "epochs=few"}, []string{`"epochs=few"`, "string", "int"}},
+		{"position", []string{"-set", "model.position=none"}, []string{"model.position", "-position"}},
+		{"range", []string{"-data", whole, "-set", tiny + ";epochs=0"}, []string{"epochs is 0", ">= 1"}},
+		{"grid", []string{"-data", whole, "-set", "augment.size=[32,32];model.patch_size=5"},
+			[]string{"32×32", "5×5", "divide"}},
+		{"heads", []string{"-data", whole, "-set", tiny + ";model.heads=3"}, []string{"width 8", "3 heads"}},
+		{"classes", []string{"-data", whole, "-set", "model.classes=7"}, []string{"classes is 7", "gives 100"}},
+		{"batch", []string{"-data", whole, "-set", "batch_size=100"}, []string{"60 training images", "batch_size"}},
+		{"encoding", []string{"-data", whole, "-set", tiny + ";wepe_mode=exact"},
+			[]string{`wepe_mode = "exact"`, `"paper" or "release"`}},
+		{"lattice", []string{"-data", whole, "-set", tiny + ";wepe_g2=0.8;wepe_g3=0.2"},
+			[]string{"wepe_g2 = 0.8", "wepe_g3 = 0.2", "discriminant"}},
+		{"hyperparameter", []string{"-data", whole, "-set", tiny + ";wepe_modus=paper"},
+			[]string{"wepe_modus", "wepe_mode"}},
+		{"directory", []string{"-data", whole, "-set", tiny, "-checkpoint", blocked}, []string{blocked}},
+		{"nothing to measure", []string{"-data", whole, "-eval"}, []string{"no checkpoint", "wepe-seed0"}},
+		{"nothing to predict with", []string{"-data", whole, "-predict", "a.png"}, []string{"no checkpoint"}},
+	} {
+		runs := t.TempDir()
+		args := append([]string{"-position", "wepe", "-checkpoint", runs}, c.args...)
+		cifar100(t, args...).complaint(t, c.name, 1, c.wants...)
+		for path := range tree(t, runs) {
+			if filepath.Base(path) != ".lock" {
+				t.Errorf("%s: left %s", c.name, path)
+			}
+		}
+	}
+}
+
+func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
+	dataset, runs := cifar(t), t.TempDir()
+	study := []string{"-data", dataset, "-checkpoint", runs, "-position", "wepe,none", "-set", tiny}
+	first := cifar100(t, study...)
+	if first.code != 0 || !strings.Contains(first.stdout, "\nwepe ") || !strings.Contains(first.stdout, "\nnone ") {
+		t.Fatalf("status %d, stdout %s, stderr %s", first.code, first.stdout, first.stderr)
+	}
+	if strings.Contains(first.stdout+first.stderr, "\x1b") || strings.Contains(first.stderr, "\r") {
+		t.Errorf("a terminal's codes where there is none: %q", first.stderr)
+	}
+	for _, picture := range []string{"curves.png", "wepe-seed0/field.png", "wepe-seed0/curves.png"} {
+		file, err := os.Open(filepath.Join(runs, "cifar100-small", picture))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := png.Decode(file); err != nil {
+			t.Errorf("%s: %v", picture, err)
+		}
+		file.Close()
+	}
+
+	t.Run("a finished study prints its table again and trains nothing", func(t *testing.T) {
+		before := tree(t, filepath.Join(runs, "cifar100-small", "wepe-seed0", "last"))
+		again := cifar100(t, study...)
+		if again.code != 0 || again.stdout != first.stdout {
+			t.Errorf("status %d, printed\n%s\nwant\n%s", again.code, again.stdout, first.stdout)
+		}
+		if strings.Contains(again.stderr, "images/s") {
+			t.Errorf("trained: %s", again.stderr)
+		}
+		same(t, before, tree(t, filepath.Join(runs, "cifar100-small", "wepe-seed0", "last")))
+	})
+
+	t.Run("eval measures what was recorded", func(t *testing.T) {
+		rows, err := report.ReadFiles(filepath.Join(runs, "cifar100-small", "wepe-seed0", finetune.RowsFile))
+		if err != nil || len(rows.Runs) != 1 {
+			t.Fatalf("%d runs recorded, want 1: %v", len(rows.Runs), err)
+		}
+		e := cifar100(t, "-eval", "-data", dataset, "-checkpoint", runs, "-position", "wepe")
+		want := fmt.Sprintf("loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of 23 images", float64(rows.Runs[0].Test.Loss),
+			100*float64(rows.Runs[0].Test.Top1), 100*float64(rows.Runs[0].Test.Top5))
+		if e.code != 0 || !strings.Contains(e.stdout, want) {
+			t.Errorf("status %d, printed %q, want %q", e.code, e.stdout, want)
+		}
+	})
+
+	t.Run("predict names classes of an image of any size", func(t *testing.T) {
+		picture := filepath.Join(t.TempDir(), "picture.png")
+		var file bytes.Buffer
+		if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 47, 19))); err != nil {
+			t.Fatal(err)
+		}
+		write(t, picture, file.Bytes())
+		predict := []string{"-data", dataset, "-checkpoint", runs, "-position", "wepe", "-top", "3", "-predict"}
+		e := cifar100(t, append(predict, picture)...)
+		lines := strings.Split(strings.TrimSpace(e.stdout), "\n")
+		if e.code != 0 || len(lines) != 4 || lines[0] != picture {
+			t.Fatalf("status %d, printed %q, %s", e.code, e.stdout, e.stderr)
+		}
+		for _, line := range lines[1:] {
+			if !regexp.MustCompile(`^ +\d+\.\d % +kind_\d+$`).MatchString(line) {
+				t.Errorf("answer %q", line)
+			}
+		}
+		write(t, picture, file.Bytes()[:len(file.Bytes())-20])
+		cifar100(t, append(predict, picture)...).complaint(t, "cut image", 1, picture)
+		write(t, picture, []byte("hello"))
+		cifar100(t, append(predict, picture)...).complaint(t, "no image", 1, picture, "unknown format")
+	})
+
+	t.Run("a run of another recipe is refused and left as it is", func(t *testing.T) {
+		before := tree(t, runs)
+		other := append(slices.Clone(study), "-set", strings.Replace(tiny, "depth=1", "depth=2", 1))
+		cifar100(t, other...).complaint(t, "another model", 1, "model.depth is 1", "2", "wepe-seed0", "directory")
+		fewer := append(slices.Clone(study), "-fraction", "0.9")
+		cifar100(t, fewer...).complaint(t, "other images", 1, "training images differ", "wepe-seed0")
+		cifar100(t, "-eval", "-checkpoint", runs, "-recipe", "cifar100-small", "-position", "wepe").complaint(t,
+			"a model of other classes", 1, "shapes", "100")
+		same(t, before, tree(t, runs))
+	})
+
+	t.Run("a damaged checkpoint is named", func(t *testing.T) {
+		files, err := filepath.Glob(filepath.Join(runs, "cifar100-small", "none-seed0", "*", "*", "variables.safetensors"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%v, %v", files, err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content[len(content)-5] ^= 1
+			write(t, file, content)
+		}
+		cifar100(t, "-eval", "-data", dataset, "-checkpoint", runs, "-position", "none").complaint(t, "damaged", 1,
+			"none-seed0", "variables.safetensors", "SHA-256")
+	})
+}
+
+func same(t *testing.T, before, after map[string]string) {
+	t.Helper()
+	for path, content := range after {
+		if before[path] != content {
+			t.Errorf("%s changed", path)
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%d files, before %d", len(after), len(before))
+	}
+}
+
+func TestAFullDiskIsOneLineAndNothingHalfWritten(t *testing.T) {
+	dataset, runs := cifar(t), t.TempDir()
+	command := program(t, "-data", dataset, "-checkpoint", runs, "-position", "wepe", "-set", tiny)
+	// A limit on the size of a file stops a write in the middle, as a full disk does.
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no sh to set a limit with")
+	}
+	command.Args = append([]string{"sh", "-c", `ulimit -f 8; exec "$0" "$@"`, command.Path}, command.Args[1:]...)
+	command.Path = shell
+	finish(t, command).complaint(t, "full disk", 1, "wepe seed 0", runs, "variables.safetensors", "file too large")
+	for path := range tree(t, runs) {
+		if base := filepath.Base(path); base != ".lock" && base != finetune.RowsFile {
+			t.Errorf("left %s", path)
+		}
+	}
+	rows, err := report.ReadFiles(filepath.Join(runs, "cifar100-small", "wepe-seed0", finetune.RowsFile))
+	if err != nil || len(rows.Skipped) > 0 {
+		t.Errorf("rows: %v, %v", rows.Skipped, err)
+	}
+}
+
+func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
+	dataset, runs := cifar(t), t.TempDir()
+	args := []string{"-data", dataset, "-checkpoint", runs, "-position", "wepe",
+		"-set", strings.Replace(tiny, "epochs=1", "epochs=100000", 1)}
+	step := int64(0)
+	for _, c := range []struct {
+		signal syscall.Signal
+		code   int
+	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
+		e := interrupted(t, c.signal, args...)
+		e.complaint(t, c.signal.String(), c.code, "wepe seed 0", "interrupted at step", "saved", "same command")
+		if step > 0 && !strings.Contains(e.stderr, fmt.Sprintf("resuming at step %d ", step)) {
+			t.Errorf("did not go on at step %d: %s", step, e.stderr)
+		}
+		checkpoint, skipped, err := checkpoints.Latest(filepath.Join(runs, "cifar100-small", "wepe-seed0", "last"))
+		if err != nil || checkpoint == nil || len(skipped) > 0 {
+			t.Fatalf("checkpoint %v, skipped %v, %v", checkpoint, skipped, err)
+		}
+		if want := fmt.Sprintf("step %d of", checkpoint.Step); checkpoint.Step <= step || !strings.Contains(e.stderr, want) {
+			t.Errorf("saved step %d after %d, said %s", checkpoint.Step, step, e.stderr)
+		}
+		var state struct{ Seed *int64 }
+		if err := json.Unmarshal(checkpoint.Meta, &state); err != nil || state.Seed == nil {
+			t.Errorf("state %s: %v", checkpoint.Meta, err)
+		}
+		step = checkpoint.Step
+	}
+}
+
+// interrupted sends a signal after the first line that tells of progress.
+func interrupted(t *testing.T, s syscall.Signal, args ...string) ended {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := program(t, args...)
+	stderr, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = command.Process.Kill() })()
+	var printed strings.Builder
+	sent := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		fmt.Fprintln(&printed, lines.Text())
+		if !sent && strings.Contains(lines.Text(), "images/s") {
+			sent = true
+			if err := command.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = command.Wait() // its status says all
+	return ended{"", printed.String(), command.ProcessState.ExitCode()}
+}
