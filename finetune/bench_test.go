@@ -45,7 +45,11 @@ func BenchmarkStep(b *testing.B) {
 		if recipe, err = recipe.Set(*benchSet); err != nil {
 			b.Fatal(err)
 		}
-		t, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: set}.begin()
+		run, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: set}.prepared()
+		if err != nil {
+			b.Fatal(err)
+		}
+		t, err := run.begin()
 		if err != nil {
 			b.Fatal(err)
 		}

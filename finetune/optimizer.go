@@ -3,9 +3,11 @@
 package finetune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -108,7 +110,8 @@ func (o Optimizer) scalars(learningRate float64, t int) []float32 {
 	}
 }
 
-// trainable returns the variables that the loss reaches, in the order of their gradients.
+// trainable returns the variables that the loss reaches, by path. The order of the store is that of creation, another one
+// after a resume, and the gradient norm is a sum whose last bit depends on the order.
 func trainable(scope *model.Scope, g *Graph) []*model.Variable {
 	var vars []*model.Variable
 	for v := range scope.Store().IterVariables() {
@@ -116,6 +119,7 @@ func trainable(scope *model.Scope, g *Graph) []*model.Variable {
 			vars = append(vars, v)
 		}
 	}
+	slices.SortFunc(vars, func(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) })
 	return vars
 }
 

@@ -1,0 +1,253 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// trained returns a model that tells the classes of pictures apart, a bit.
+func trained(t *testing.T) *Model {
+	t.Helper()
+	m, _, err := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(100, 1)}.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// naiveLogits normalises on the host and asks the network alone: [images][classes].
+func naiveLogits(t *testing.T, m *Model, set *data.Set) [][]float64 {
+	t.Helper()
+	mean, std := []float64{0.5, 0.4, 0.3}, []float64{0.2, 0.3, 0.4} // of tiny
+	images := make([]float32, len(set.Pixels))
+	for i, p := range set.Pixels {
+		images[i] = float32((float64(p)/255 - mean[i%3]) / std[i%3])
+	}
+	exec, err := model.NewExec(m.backend, m.store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{m.Recipe.Model.Logits(s.In("vit"), in[0])}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Finalize()
+	out, err := exec.Call(tensors.FromFlatDataAndDimensions(images, set.Len(), set.Height, set.Width, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(slices.Chunk(gomlxtest.Values(t, out[0]), len(set.Classes)))
+}
+
+func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
+	m := trained(t)
+	for _, n := range []int{1, 4, 11, 29} { // batches of 4: the last one is whole or partial
+		set := pictures(n, 3)
+		var loss float64
+		right := map[int]int{}
+		for i, row := range naiveLogits(t, m, set) {
+			label := int(set.Labels[i])
+			var sum float64
+			for _, v := range row {
+				sum += math.Exp(v)
+			}
+			loss -= math.Log(math.Exp(row[label])/sum) / float64(n)
+			order := make([]int, len(row))
+			for k := range order {
+				order[k] = k
+			}
+			slices.SortFunc(order, func(a, b int) int { return cmp.Compare(row[b], row[a]) })
+			for _, k := range []int{1, 5} {
+				if slices.Contains(order[:k], label) {
+					right[k]++
+				}
+			}
+		}
+		got, err := m.Evaluate(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(float64(got.Loss)-loss) > 1e-5 || float64(got.Top1) != float64(right[1])/float64(n) ||
+			float64(got.Top5) != float64(right[5])/float64(n) || got.Images != n {
+			t.Errorf("%d images: %+v, want loss %g, top-1 %d, top-5 %d", n, got, loss, right[1], right[5])
+		}
+	}
+	other := pictures(5, 1)
+	other.Classes = append(other.Classes, "h")
+	if _, err := m.Evaluate(other); err == nil || !strings.Contains(err.Error(), "8 classes, the model 7") {
+		t.Errorf("a set of other classes: %v", err)
+	}
+}
+
+// pngFile writes an image and returns its path.
+func pngFile(t *testing.T, img image.Image) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		t.Fatal(err)
+	}
+	return written(t, b.Bytes())
+}
+
+func written(t *testing.T, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "picture.png")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPredictSeesTheSamePixelsAsEvaluate(t *testing.T) {
+	m := trained(t)
+	set := pictures(3, 4)
+	logits := naiveLogits(t, m, set)
+	for i := range set.Len() {
+		img := image.NewNRGBA(image.Rect(0, 0, set.Width, set.Height))
+		for k, pixels := 0, set.Image(i); k < len(pixels); k += 3 {
+			img.Set(k/3%set.Width, k/3/set.Width, color.NRGBA{pixels[k], pixels[k+1], pixels[k+2], 255})
+		}
+		got, err := m.Predict(pngFile(t, img), 99)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(set.Classes) {
+			t.Fatalf("%d answers, want %d", len(got), len(set.Classes))
+		}
+		var sum float64
+		for _, v := range logits[i] {
+			sum += math.Exp(v)
+		}
+		for k, answer := range got {
+			want := math.Exp(logits[i][slices.Index(set.Classes, answer.Name)]) / sum
+			if math.Abs(answer.Probability-want) > 1e-6 {
+				t.Errorf("image %d, class %s: %g, want %g", i, answer.Name, answer.Probability, want)
+			}
+			if k > 0 && answer.Probability > got[k-1].Probability {
+				t.Errorf("image %d: answers are not sorted: %v", i, got)
+			}
+		}
+		if top, err := m.Predict(pngFile(t, img), 2); err != nil || !slices.Equal(top, got[:2]) {
+			t.Errorf("image %d: the first two are %v, %v, want %v", i, top, err, got[:2])
+		}
+	}
+}
+
+func TestPredictBringsPicturesToTheModelsSize(t *testing.T) {
+	m := trained(t)
+	var answers [][]Class
+	for _, size := range [][2]int{{6, 4}, {61, 37}, {2, 3}, {1, 1}} { // of one colour, whatever the size
+		img := image.NewNRGBA(image.Rect(0, 0, size[0], size[1]))
+		for i := range img.Pix {
+			img.Pix[i] = []uint8{200, 100, 50, 255}[i%4]
+		}
+		got, err := m.Predict(pngFile(t, img), 7)
+		if err != nil {
+			t.Fatalf("%v pixels: %v", size, err)
+		}
+		answers = append(answers, got)
+		for k, c := range got {
+			if want := answers[0][k]; c.Name != want.Name || math.Abs(c.Probability-want.Probability) > 1e-5 {
+				t.Errorf("%v pixels: %v, want %v", size, c, want)
+			}
+		}
+	}
+}
+
+func TestPredictNamesTheFileItCannotRead(t *testing.T) {
+	m := trained(t)
+	good, err := os.ReadFile(pngFile(t, image.NewNRGBA(image.Rect(0, 0, 50, 40))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	huge := slices.Clone(good) // signature 8, length 4, "IHDR" 4, width 4, height 4, 5 more, CRC of type and content
+	binary.BigEndian.PutUint32(huge[16:], 100_000)
+	binary.BigEndian.PutUint32(huge[20:], 100_000)
+	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
+	for name, content := range map[string][]byte{
+		"empty": nil, "text": []byte("no picture\n"), "cut off": good[:len(good)*2/3], "huge": huge,
+	} {
+		path := written(t, content)
+		_, err := m.Predict(path, 1)
+		if err == nil || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: want one line that names %s, got %v", name, path, err)
+		}
+		if name == "huge" && !strings.Contains(err.Error(), "100000×100000 pixels") {
+			t.Errorf("huge: %v", err)
+		}
+	}
+	if _, err := m.Predict(filepath.Join(t.TempDir(), "absent.png"), 1); err == nil {
+		t.Error("an absent file is predicted")
+	}
+}
+
+func TestOpenSaysWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), "no checkpoint in "+dir) {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+// where is a set of 4×4 pixels that are dark but for a lit quarter, and asks which quarter that is: a bag of patches of
+// 2×2 pixels without places holds no answer.
+func where(n int, seed uint64) *data.Set {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := &data.Set{Name: "where", Height: 4, Width: 4, Channels: 3,
+		Classes: []string{"top left", "top right", "bottom left", "bottom right"}}
+	for range n {
+		label := r.IntN(4)
+		s.Labels = append(s.Labels, int32(label))
+		for k := range 4 * 4 * 3 {
+			v := r.IntN(30)
+			if row, col := k/3/4, k/3%4; row/2*2+col/2 == label {
+				v += 200
+			}
+			s.Pixels = append(s.Pixels, uint8(v))
+		}
+	}
+	return s
+}
+
+func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
+	recipe := Recipe{
+		Name: "where", Model: vit.Config{PatchSize: 2, Width: 16, Depth: 1, Heads: 2, Pool: vit.PoolMean},
+		Epochs: 8, BatchSize: 16, LearningRate: 0.01, WarmupEpochs: 1, Optimizer: Optimizer{ClipNorm: 1},
+		EvalBatchSize: 64, EvalEpochs: 100, ValidationPart: -1,
+		Augment: data.Augment{Mean: [3]float64{0.1, 0.1, 0.1}, Std: [3]float64{0.2, 0.2, 0.2}},
+	}
+	chance := math.Log(4)
+	for _, position := range vit.Positions() {
+		learns := position != "none"
+		recipe.Model.Position = position
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: where(320, 1), Test: where(256, 2)}
+		_, row, err := run.Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss := float64(row.Test.Loss)
+		t.Logf("%s: test loss %.3f, chance %.3f, top-1 %.3f", position, loss, chance, float64(row.Test.Top1))
+		if learns && loss > chance/3 || !learns && loss < 0.97*chance {
+			t.Errorf("%s: test loss %.3f where chance is %.3f", position, loss, chance)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// adamW is the optimizer's documentation once more, on the host, for one variable.
+type adamW struct {
+	w, m, v         []float64
+	lr, decay       float64 // factors of the variable's group
+	b1, b2, epsilon float64
+}
+
+func (a *adamW) step(grad []float64, rate float64, t int) {
+	for i, g := range grad {
+		a.m[i] = a.b1*a.m[i] + (1-a.b1)*g
+		a.v[i] = a.b2*a.v[i] + (1-a.b2)*g*g
+		first := a.m[i] / (1 - math.Pow(a.b1, float64(t)))
+		second := a.v[i] / (1 - math.Pow(a.b2, float64(t)))
+		a.w[i] -= rate * a.lr * (first/(math.Sqrt(second)+a.epsilon) + a.decay*a.w[i])
+	}
+}
+
+func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
+	variables := []struct {
+		path   string
+		size   int
+		lr     float64 // with the LearningRates below
+		decays bool
+	}{
+		{"/vit/block_00/mlp/hidden/weights", 7, 0.5, true},
+		{"/vit/block_00/mlp/hidden/biases", 3, 1, false},
+		{"/vit/norm/gain", 5, 1, false},
+		{"/vit/class", 2, 1, false},
+		{"/vit/position/wepe/beta_pos", 1, 3, false},
+		{"/vit/position/wepe/projection/dense/weights", 11, 3, false},
+		{"/vit/head/weights", 13, 10, true},
+		{"/vit/head/biases", 4, 10, false},
+	}
+	factors := map[string]float64{GroupWeights: 0.5, GroupPosition: 3, GroupHead: 10}
+	for name, o := range map[string]Optimizer{
+		"plain":         {},
+		"decay":         {WeightDecay: 0.3},
+		"decay all":     {WeightDecay: 0.3, DecayAll: true},
+		"groups":        {WeightDecay: 0.1, LearningRates: factors},
+		"clip active":   {WeightDecay: 0.1, ClipNorm: 0.7},
+		"clip inactive": {WeightDecay: 0.1, ClipNorm: 1e4},
+		"other betas":   {Beta1: 0.5, Beta2: 0.7, Epsilon: 0.01, LearningRates: map[string]float64{GroupHead: 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(1, 2))
+			store := model.NewStore()
+			var host []*adamW
+			for _, v := range variables {
+				flat := make([]float32, v.size)
+				h := &adamW{m: make([]float64, v.size), v: make([]float64, v.size), lr: 1, b1: 0.9, b2: 0.999, epsilon: 1e-8}
+				for i := range flat {
+					flat[i] = float32(r.NormFloat64())
+					h.w = append(h.w, float64(flat[i]))
+				}
+				if o.Beta1 != 0 {
+					h.b1, h.b2, h.epsilon = o.Beta1, o.Beta2, o.Epsilon
+				}
+				if v.decays || o.DecayAll {
+					h.decay = o.WeightDecay
+				}
+				if name == "groups" {
+					h.lr = v.lr
+				} else if o.LearningRates != nil && strings.Contains(v.path, "/head/") {
+					h.lr = 0
+				}
+				host = append(host, h)
+				if _, err := store.CreateVariable(v.path, tensors.FromFlatDataAndDimensions(flat, v.size)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := o.withDefaults()
+			exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
+				var vars []*model.Variable
+				for _, v := range variables {
+					vars = append(vars, s.Store().GetVariable(v.path))
+				}
+				return []*Node{o.update(s, vars, in[1:], in[0])}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer exec.Finalize()
+			for step := range 6 {
+				rate := []float64{0, 0.01, 0.1, 0.05, 0.02, 0.01}[step]
+				inputs := []any{o.scalars(rate, step)}
+				var grads [][]float64
+				var sum float64
+				for _, v := range variables {
+					flat, grad := make([]float32, v.size), make([]float64, v.size)
+					for i := range flat {
+						flat[i] = float32(r.NormFloat64())
+						grad[i] = float64(flat[i])
+						sum += grad[i] * grad[i]
+					}
+					inputs, grads = append(inputs, flat), append(grads, grad)
+				}
+				scale := 1.0
+				if o.ClipNorm > 0 {
+					scale = min(1, o.ClipNorm/(math.Sqrt(sum)+1e-6)) // torch's clip_grad_norm_
+				}
+				for k, h := range host {
+					for i := range grads[k] {
+						grads[k][i] *= scale
+					}
+					h.step(grads[k], rate, step+1)
+				}
+				norm, err := exec.Call(inputs...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				gomlxtest.Near(t, "norm before clipping", gomlxtest.Values(t, norm[0]), []float64{math.Sqrt(sum)}, 1e-6)
+				for k, v := range variables {
+					got := gomlxtest.Values(t, store.GetVariable(v.path).MustValue())
+					gomlxtest.Near(t, fmt.Sprintf("step %d: %s", step, v.path), got, host[k].w, 2e-6)
+				}
+			}
+			for k, v := range variables {
+				m := gomlxtest.Values(t, store.GetVariable("/adamw/first"+v.path).MustValue())
+				gomlxtest.Near(t, "first moment of "+v.path, m, host[k].m, 2e-6)
+				s := gomlxtest.Values(t, store.GetVariable("/adamw/second"+v.path).MustValue())
+				gomlxtest.Near(t, "second moment of "+v.path, s, host[k].v, 2e-6)
+			}
+		})
+	}
+}
+
+// The whole list for a model of one block: what a new variable does must be decided here.
+func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
+	type membership struct {
+		group  string
+		decays bool
+	}
+	weights, vectors := membership{GroupWeights, true}, membership{GroupVectors, false}
+	position := membership{GroupPosition, false}
+	backbone := map[string]membership{
+		"class": vectors, "patch/weights": weights, "patch/biases": vectors,
+		"patch/norm/gain": vectors, "patch/norm/offset": vectors, "norm/gain": vectors, "norm/offset": vectors,
+		"head/weights": {GroupHead, true}, "head/biases": {GroupHead, false},
+	}
+	for _, layer := range []string{"attention/query", "attention/key", "attention/value", "attention/output",
+		"mlp/hidden", "mlp/output"} {
+		backbone["block_00/"+layer+"/weights"], backbone["block_00/"+layer+"/biases"] = weights, vectors
+	}
+	for _, norm := range []string{"norm1", "norm2"} {
+		backbone["block_00/"+norm+"/gain"], backbone["block_00/"+norm+"/offset"] = vectors, vectors
+	}
+	encodings := map[string][]string{
+		"none": nil, "sincos2d": nil, "learned": {"position/embedding"},
+		"wepe": {"position/wepe/omega3_raw", "position/wepe/alpha_scale_raw", "position/wepe/beta_pos",
+			"position/wepe/prefix", "position/wepe/projection/dense/weights", "position/wepe/projection/dense/biases",
+			"position/wepe/projection/layer_normalization/gain", "position/wepe/projection/layer_normalization/offset"},
+	}
+	for _, name := range vit.Positions() {
+		recipe := tiny()
+		recipe.Model.Position, recipe.Model.Depth, recipe.Model.PatchNorm = name, 1, true
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)}
+		trainer := begun(t, run)
+		if err := trainer.advance(); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]membership{}
+		for path, m := range backbone {
+			want["/vit/"+path] = m
+		}
+		for _, path := range encodings[name] {
+			want["/vit/"+path] = position
+		}
+		for v := range trainer.model.store.IterVariables() {
+			path := v.Path()
+			if !v.Trainable {
+				continue
+			}
+			group, decays := GroupOf(path)
+			if got := (membership{group, decays}); got != want[path] {
+				t.Errorf("%s: %s is in %v, want %v", name, path, got, want[path])
+			}
+			if trainer.model.store.GetVariable("/adamw/first"+path) == nil {
+				t.Errorf("%s: %s is not optimized", name, path)
+			}
+			delete(want, path)
+		}
+		if len(want) > 0 {
+			t.Errorf("%s: not trained: %v", name, want)
+		}
+	}
+}
+
+func TestOptimizerRefusesWhatMakesNoSense(t *testing.T) {
+	for want, o := range map[string]Optimizer{
+		"beta1":                {Beta1: 1},
+		"beta2":                {Beta2: -0.1},
+		"epsilon":              {Epsilon: math.NaN()},
+		"weight_decay":         {WeightDecay: -1},
+		"clip_norm":            {ClipNorm: math.Inf(1)},
+		`unknown group "body"`: {LearningRates: map[string]float64{"body": 1}},
+		`learning_rates["head"]`: {LearningRates: map[string]float64{
+			GroupHead: -1}},
+	} {
+		if err := o.withDefaults().validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error that names %s, got %v", want, err)
+		}
+	}
+}
+
+func TestLearningRateIsLinearWarmupThenHalfACosine(t *testing.T) {
+	half := math.Sqrt(0.5)
+	for _, test := range []struct {
+		step, warmup, total int
+		want                float64 // of peak 2
+	}{
+		{0, 4, 20, 0}, {1, 4, 20, 0.5}, {3, 4, 20, 1.5}, {4, 4, 20, 2}, // warm-up ends at the peak
+		{8, 4, 20, 1 + half}, {12, 4, 20, 1}, {16, 4, 20, 1 - half}, {20, 4, 20, 0}, {25, 4, 20, 0},
+		{0, 0, 8, 2}, {4, 0, 8, 1}, {8, 0, 8, 0}, // without warm-up the first step has the peak
+		{7, 8, 8, 1.75}, // all warm-up
+	} {
+		if got := learningRate(2, test.step, test.warmup, test.total); math.Abs(got-test.want) > 1e-12 {
+			t.Errorf("step %d of %d, warm-up %d: %g, want %g", test.step, test.total, test.warmup, got, test.want)
+		}
+	}
+}
+
+func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
+	recipe := tiny()
+	recipe.Epochs, recipe.WarmupEpochs, recipe.LearningRate, recipe.ValidationPart = 4, 1.5, 0.3, -1
+	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(31, 1)})
+	var got []float64
+	for trainer.step < trainer.steps {
+		got = append(got, float64(trainer.scalars()[scalarRate]))
+		trainer.step++
+	}
+	// 31 images in batches of 6 are 5 steps an epoch and 20 in all; round(1.5·5) = 8 of them warm up.
+	var want []float64
+	for s := range 20 {
+		rate := 0.3 * float64(s) / 8
+		if s >= 8 {
+			rate = 0.15 * (1 + math.Cos(math.Pi*float64(s-8)/12))
+		}
+		want = append(want, rate)
+	}
+	if !slices.EqualFunc(got, want, func(a, b float64) bool { return math.Abs(a-b) < 1e-7 }) {
+		t.Errorf("rates %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,356 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// pictures is a set of 4×6 pixels in 7 classes; a class is a colour that shows through noise.
+func pictures(n int, seed uint64) *data.Set {
+	r := rand.New(rand.NewPCG(seed, 0))
+	s := &data.Set{Name: "pictures", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e f g")}
+	for range n {
+		label := r.IntN(len(s.Classes))
+		s.Labels = append(s.Labels, int32(label))
+		for k := range 4 * 6 * 3 {
+			s.Pixels = append(s.Pixels, uint8(r.IntN(160)+90*(label>>(k%3)&1)))
+		}
+	}
+	return s
+}
+
+// tiny is a recipe for pictures that trains in milliseconds.
+func tiny() Recipe {
+	return Recipe{
+		Name:   "tiny",
+		Model:  vit.Config{PatchSize: 2, Width: 12, Depth: 2, Heads: 3, MLPDim: 20},
+		Epochs: 3, BatchSize: 6, LearningRate: 0.01, WarmupEpochs: 1, EvalBatchSize: 4,
+		Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+		Augment:   data.Augment{Mean: [3]float64{0.5, 0.4, 0.3}, Std: [3]float64{0.2, 0.3, 0.4}},
+	}
+}
+
+// everything is tiny with all that is random or remembers switched on.
+func everything() Recipe {
+	r := tiny()
+	r.Model.Dropout, r.Model.AttentionDropout, r.Model.DropPath = 0.1, 0.1, 0.2
+	r.EMA, r.Accumulate, r.Smoothing = 0.9, 2, 0.1
+	r.Augment.Pad, r.Augment.FlipProb, r.Augment.Cutout = 1, 0.5, 2
+	r.Augment.MixupAlpha, r.Augment.CutmixAlpha, r.Augment.MixProb = 0.4, 1, 0.7
+	r.LateFrom, r.LateMixupAlpha = 2, 0.8
+	return r
+}
+
+func begun(t *testing.T, run Run) *trainer {
+	t.Helper()
+	run, err := run.prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer, err := run.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(trainer.close)
+	return trainer
+}
+
+// weights returns the variables of a trainer's store below a root, by the rest of their paths.
+func (t *trainer) weights(tb testing.TB, root string) map[string][]float64 {
+	return t.model.weights(tb, root)
+}
+
+func (m *Model) weights(tb testing.TB, root string) map[string][]float64 {
+	tb.Helper()
+	out := map[string][]float64{}
+	for v := range m.store.IterVariables() {
+		if rest, ok := strings.CutPrefix(v.Path(), root+"/vit/"); ok {
+			out[rest] = gomlxtest.Values(tb, v.MustValue())
+		}
+	}
+	if len(out) == 0 {
+		tb.Fatalf("no variables below %q", root)
+	}
+	return out
+}
+
+func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
+	after := func(accumulate int) map[string][]float64 {
+		recipe := tiny()
+		recipe.Accumulate = accumulate
+		// A large ε: with the default Adam divides rounding errors by themselves where a gradient is zero (key biases).
+		recipe.Optimizer.Epsilon, recipe.Optimizer.ClipNorm = 0.1, 0.5
+		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+		for range 7 {
+			if err := trainer.advance(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return trainer.weights(t, "")
+	}
+	want := after(1)
+	for _, parts := range []int{2, 3} {
+		for path, got := range after(parts) {
+			gap := 0.0
+			for i := range got {
+				gap = max(gap, math.Abs(got[i]-want[path][i]))
+			}
+			if gap > 1e-6 {
+				t.Errorf("%d parts: %s differs by %g", parts, path, gap)
+			}
+		}
+	}
+}
+
+func TestTheAverageFollowsItsRecursion(t *testing.T) {
+	recipe := tiny()
+	recipe.EMA = 0.3 // reached at step 4: min(0.3, (1+s)/(10+s))
+	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+	var want map[string][]float64
+	for step := range 8 {
+		if err := trainer.advance(); err != nil {
+			t.Fatal(err)
+		}
+		now := trainer.weights(t, "")
+		if step == 0 {
+			want = now // the average starts at the weights after the first step
+		}
+		decay := min(0.3, float64(1+step)/float64(10+step))
+		for path, average := range trainer.weights(t, averageRoot) {
+			for i := range average {
+				if step > 0 {
+					want[path][i] = decay*want[path][i] + (1-decay)*now[path][i]
+				}
+				if math.Abs(average[i]-want[path][i]) > 1e-6 {
+					t.Fatalf("step %d: %s is %g, want %g", step, path, average[i], want[path][i])
+				}
+			}
+		}
+	}
+
+	weights, average := trainer.weights(t, ""), trainer.weights(t, averageRoot)
+	if reflect.DeepEqual(weights, average) {
+		t.Fatal("weights and average are the same: nothing to exchange")
+	}
+	for k := range 2 {
+		if err := trainer.model.swapAverage(); err != nil {
+			t.Fatal(err)
+		}
+		if swapped := reflect.DeepEqual(trainer.weights(t, ""), average) &&
+			reflect.DeepEqual(trainer.weights(t, averageRoot), weights); swapped != (k == 0) {
+			t.Errorf("after %d calls of swapAverage the weights are exchanged: %v", k+1, swapped)
+		}
+	}
+	if !reflect.DeepEqual(trainer.weights(t, ""), weights) {
+		t.Error("swapping twice changes the weights")
+	}
+}
+
+func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
+	recipe := tiny()
+	recipe.EMA, recipe.Epochs = 0.5, 2
+	test := pictures(11, 2)
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1), Test: test, Dir: t.TempDir()}
+	model, row, err := run.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := model.Evaluate(test); err != nil || got != row.Test {
+		t.Errorf("the model of Do evaluates to %v, %v, its row says %v", got, err, row.Test)
+	}
+	again, _, err := run.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(again.weights(t, ""), model.weights(t, "")) {
+		t.Error("asked again, the finished run returns other weights")
+	}
+	// Only the last checkpoint: its averages are what Open has to use.
+	if err := os.RemoveAll(filepath.Join(run.Dir, bestDir)); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := Open(run.Backend, run.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(opened.weights(t, ""), model.weights(t, "")) {
+		t.Error("Open returns other weights than the averages")
+	}
+	if reflect.DeepEqual(opened.weights(t, ""), opened.weights(t, averageRoot)) {
+		t.Error("weights and averages are equal: this test shows nothing")
+	}
+	if got, err := opened.Evaluate(test); err != nil || got != row.Test {
+		t.Errorf("the opened model evaluates to %v, %v, the row says %v", got, err, row.Test)
+	}
+}
+
+// finished runs to the end and returns the bytes of the last checkpoint and the rows without what measures time.
+func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
+	t.Helper()
+	if _, _, err := run.Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if variables, err = os.ReadFile(filepath.Join(last.Path, "variables.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err = report.ReadFiles(filepath.Join(run.Dir, RowsFile)); err != nil || len(rows.Skipped) > 0 {
+		t.Fatal(err, rows.Skipped)
+	}
+	for i := range rows.Evals {
+		rows.Evals[i].ImagesPerSecond = 0
+	}
+	for i := range rows.Runs {
+		rows.Runs[i].ImagesPerSecond, rows.Runs[i].WallSeconds, rows.Runs[i].Date = 0, 0, ""
+	}
+	return variables, rows
+}
+
+func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
+	for _, position := range []string{"wepe", "learned"} {
+		recipe := everything()
+		recipe.Model.Position = position
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: pictures(47, 1), Test: pictures(9, 2)}
+		run.Dir = t.TempDir()
+		variables, rows := finished(t, run)
+		if len(rows.Evals) != recipe.Epochs || len(rows.Runs) != 1 {
+			t.Fatalf("%d evaluations and %d runs are recorded", len(rows.Evals), len(rows.Runs))
+		}
+
+		// 42 images in batches of 6 are 7 steps an epoch. Warm-up ends at step 7, late mixup begins at step 14.
+		const steps = 21
+		r := rand.New(rand.NewPCG(17, 0))
+		stops := []int{3, 7, steps} // in warm-up, on its border, after the last step but before the row
+		stops = append(stops, 8+r.IntN(6), 14+r.IntN(6))
+		slices.Sort(stops)
+		run.Dir = t.TempDir()
+		for _, stop := range stops {
+			ctx, cancel := context.WithCancel(t.Context())
+			run.Progress = func(p Progress) {
+				if p.Step == stop {
+					cancel()
+				}
+				if p.Steps != steps {
+					t.Errorf("%d steps, want %d", p.Steps, steps)
+				}
+			}
+			_, _, err := run.Do(ctx)
+			cancel()
+			if stop < steps && !errors.Is(err, ErrInterrupted) || stop == steps && err != nil {
+				t.Fatalf("stopped at %d: %v", stop, err)
+			}
+		}
+		run.Progress = func(p Progress) { t.Errorf("a finished run makes step %d", p.Step) }
+		gotVariables, gotRows := finished(t, run)
+		if !bytes.Equal(gotVariables, variables) {
+			t.Errorf("%s: the variables differ from those of the unbroken run", position)
+		}
+		if !reflect.DeepEqual(gotRows, rows) {
+			t.Errorf("%s: rows %+v, want %+v", position, gotRows, rows)
+		}
+	}
+}
+
+func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
+	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1), Dir: t.TempDir()}
+	ctx, cancel := context.WithCancel(t.Context())
+	run.Progress = func(Progress) { cancel() }
+	if _, _, err := run.Do(ctx); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	run.Progress = nil
+	for want, change := range map[string]func(*Run){
+		"its optimizer.weight_decay is 0.05, this one's 0.06": func(r *Run) { r.Recipe.Optimizer.WeightDecay = 0.06 },
+		`unset, this one's "release"`:                         func(r *Run) { r.Recipe.Params = map[string]any{"wepe_mode": "release"} },
+		"its seed is 0":                                       func(r *Run) { r.Seed = 1 },
+		"images differ":                                       func(r *Run) { r.Train = pictures(30, 2) },
+	} {
+		other := run
+		change(&other)
+		_, _, err := other.Do(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") ||
+			!strings.Contains(err.Error(), run.Dir) {
+			t.Errorf("want one line with %q and the directory, got %v", want, err)
+		}
+	}
+	if _, _, err := run.Do(t.Context()); err != nil {
+		t.Errorf("the same run does not go on: %v", err)
+	}
+}
+
+func TestARunThatCannotBeginSaysWhatToChange(t *testing.T) {
+	for want, change := range map[string]func(*Run){
+		"5 training images are fewer than one batch of 6": func(r *Run) { r.Train = pictures(6, 1) }, // 1 is held out
+		"the set is empty":              func(r *Run) { r.Test = pictures(0, 1) },
+		"model's classes is 9":          func(r *Run) { r.Recipe.Model.Classes = 9 },
+		"model's image_rows is 8":       func(r *Run) { r.Recipe.Model.ImageRows = 8 },
+		"does not divide into patches":  func(r *Run) { r.Recipe.Model.PatchSize = 3 },
+		"unknown position":              func(r *Run) { r.Recipe.Model.Position = "rope" },
+		"epochs is 0":                   func(r *Run) { r.Recipe.Epochs = 0 },
+		"pad":                           func(r *Run) { r.Recipe.Augment.Pad = -1 },
+		`wepe_mode = "papr"`:            func(r *Run) { r.Recipe.Params = map[string]any{"wepe_mode": "papr"} },
+		"label 7":                       func(r *Run) { r.Train.Labels[3] = 7 },
+		"width 14: position sincos2d":   func(r *Run) { r.Recipe.Model.Position, r.Recipe.Model.Width, r.Recipe.Model.Heads = "sincos2d", 14, 7 },
+		"accumulate is 4":               func(r *Run) { r.Recipe.Accumulate = 4 },
+		"cannot hold out":               func(r *Run) { r.Recipe.ValidationPart = 0.999 },
+		"late_mixup_alpha":              func(r *Run) { r.Recipe.LateFrom = 1 },
+		`unknown group "body"`:          func(r *Run) { r.Recipe.Optimizer.LearningRates = map[string]float64{"body": 2} },
+		"warmup_epochs is 4":            func(r *Run) { r.Recipe.WarmupEpochs = 4 },
+		"want 0 <= smoothing < 1":       func(r *Run) { r.Recipe.Smoothing = 1 },
+		"want 0 <= ema < 1":             func(r *Run) { r.Recipe.EMA = math.NaN() },
+		"learning_rate is -1, want > 0": func(r *Run) { r.Recipe.LearningRate = -1 },
+	} {
+		run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1), Test: pictures(5, 1)}
+		change(&run)
+		if _, _, err := run.Do(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}
+
+func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
+	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(40, 1), Dir: t.TempDir()}
+	trainer := begun(t, run)
+	if err := trainer.advance(); err != nil {
+		t.Fatal(err)
+	}
+	gain := trainer.model.store.GetVariable("/vit/norm/gain")
+	bad := make([]float32, gain.Shape().Size())
+	bad[0] = float32(math.NaN())
+	if err := gain.SetValue(tensors.FromFlatDataAndDimensions(bad, len(bad))); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for trainer.step < trainer.steps && err == nil {
+		err = trainer.advance()
+	}
+	if err == nil || !strings.Contains(err.Error(), "diverged") || !strings.Contains(err.Error(), "learning_rate") ||
+		!strings.Contains(err.Error(), "about step 2:") {
+		t.Errorf("want an error about divergence in the second step, got %v", err)
+	}
+	if last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir)); err != nil || last != nil {
+		t.Errorf("a diverged state is saved: %v, %v", last, err)
+	}
+}
