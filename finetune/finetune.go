@@ -78,7 +78,7 @@ type Run struct {
 type Progress struct {
 	Step, Steps     int
 	Loss            float64 // of the last step that was read back
-	ImagesPerSecond float64 // since the start or resume
+	ImagesPerSecond float64 // of the optimizer steps so far, see report.Run.ImagesPerSecond
 	Left            time.Duration
 	Eval            *report.Eval // set when this step ended with an evaluation
 }
@@ -93,6 +93,10 @@ type state struct {
 	LossSum   float64  `json:"loss_sum"`
 	LossSteps int      `json:"loss_steps"` // steps since the evaluation before
 	Seconds   float64  `json:"seconds"`    // spent training and evaluating so far
+
+	// The optimizer steps that were timed, and their time: all but the first after a start or resume, which compiles.
+	TimedSteps   int     `json:"timed_steps"`
+	TimedSeconds float64 `json:"timed_seconds"`
 }
 
 // trainer is a run under way.
@@ -289,7 +293,7 @@ func sameRun(old, now state) error {
 
 // advance makes one optimizer step, and what is due after it.
 func (t *trainer) advance() error {
-	r := t.Recipe
+	r, began := t.Recipe, time.Now()
 	epoch, batch := t.step/t.perPass, t.step%t.perPass
 	order := data.Order(t.Seed, epoch, t.train.set.Len())
 	part := r.BatchSize / r.Accumulate
@@ -323,7 +327,11 @@ func (t *trainer) advance() error {
 			return err
 		}
 	}
-	progress := Progress{Step: t.step, Steps: t.steps, Loss: t.lastLoss}
+	if t.step > t.startStep+1 {
+		t.state.TimedSteps++
+		t.state.TimedSeconds += time.Since(began).Seconds()
+	}
+	progress := Progress{Step: t.step, Steps: t.steps, Loss: t.lastLoss, ImagesPerSecond: t.imagesPerSecond()}
 	if epochEnds {
 		row, err := t.evaluate()
 		if err != nil {
@@ -337,11 +345,18 @@ func (t *trainer) advance() error {
 	}
 	if t.Progress != nil {
 		done, spent := t.step-t.startStep, time.Since(t.started)
-		progress.ImagesPerSecond = float64(done*r.BatchSize) / spent.Seconds()
 		progress.Left = spent / time.Duration(done) * time.Duration(t.steps-t.step)
 		t.Progress(progress)
 	}
 	return nil
+}
+
+// imagesPerSecond is the speed of the timed steps, 0 before the first of them.
+func (t *trainer) imagesPerSecond() float64 {
+	if t.state.TimedSteps == 0 {
+		return 0
+	}
+	return float64(t.state.TimedSteps*t.Recipe.BatchSize) / t.state.TimedSeconds
 }
 
 // scalars are the numbers of the current step that the programs take as input.
@@ -374,12 +389,11 @@ func (t *trainer) drain() error {
 
 // evaluate measures the validation set, records a row and saves.
 func (t *trainer) evaluate() (*report.Eval, error) {
-	r := t.Recipe
 	row := &report.Eval{
 		Job: t.job, Step: t.step, Epoch: report.Number(float64(t.step) / float64(t.perPass)), Split: report.Validation,
 		TrainLoss:       report.Number(t.state.LossSum / float64(max(1, t.state.LossSteps))),
 		LearningRate:    report.Number(t.scalars()[scalarRate]),
-		ImagesPerSecond: report.Number(float64((t.step-t.startStep)*r.BatchSize) / time.Since(t.started).Seconds()),
+		ImagesPerSecond: report.Number(t.imagesPerSecond()),
 	}
 	var err error
 	if row.Scalars, err = t.model.scalars(); err != nil {
@@ -476,7 +490,7 @@ func (t *trainer) finish() (row report.Run, err error) {
 		Job: t.job, Backend: t.Backend.String(), Parameters: r.Model.Parameters(), Steps: t.steps,
 		ImageSize: fmt.Sprintf("%dx%d", r.Model.ImageRows, r.Model.ImageCols), Epochs: report.Number(r.Epochs),
 		WallSeconds: report.Number(seconds), Settings: settings,
-		ImagesPerSecond: report.Number(float64(t.steps*r.BatchSize) / seconds),
+		ImagesPerSecond: report.Number(t.imagesPerSecond()),
 	}
 	if row.Scalars, err = t.model.scalars(); err != nil {
 		return row, err

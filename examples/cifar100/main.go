@@ -84,7 +84,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&positions, "position", "", "encodings, of "+strings.Join(vit.Positions(), ",")+"; default all")
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
 	flags.Float64Var(&o.fraction, "fraction", 1, "part of the training images to use")
-	flags.StringVar(&o.settings, "set", "", `changes to the recipe, "epochs=3;optimizer.weight_decay=0.1;wepe_mode=release"`)
+	flags.StringVar(&o.settings, "set", "", `changes to the recipe, as "epochs=3;model.width=64;wepe_mode=release"`)
 	flags.BoolVar(&o.eval, "eval", false, "measure trained models on the test images instead of training")
 	flags.StringVar(&predict, "predict", "", "image files, separated by commas, to classify with a trained model")
 	flags.IntVar(&o.top, "top", 5, "classes to name for each image of -predict")

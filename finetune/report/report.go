@@ -80,7 +80,7 @@ type Eval struct {
 	Metrics
 	TrainLoss       Number            `json:"train_loss"` // mean since the evaluation before
 	LearningRate    Number            `json:"learning_rate"`
-	ImagesPerSecond Number            `json:"images_per_second"` // trained, since the evaluation before
+	ImagesPerSecond Number            `json:"images_per_second"` // as in Run, so far
 	Scalars         map[string]Number `json:"scalars,omitempty"` // what the encoding learned: omega3, alpha_scale, …
 }
 
@@ -96,7 +96,7 @@ type Run struct {
 	Steps           int               `json:"steps"`
 	Epochs          Number            `json:"epochs"`
 	WallSeconds     Number            `json:"wall_seconds"`
-	ImagesPerSecond Number            `json:"images_per_second"`
+	ImagesPerSecond Number            `json:"images_per_second"` // of optimizer steps, without compilation and evaluation
 	Validation      Metrics           `json:"validation,omitzero"`
 	Test            Metrics           `json:"test,omitzero"`
 	Scalars         map[string]Number `json:"scalars,omitempty"`
