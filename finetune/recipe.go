@@ -162,7 +162,7 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 		if strings.HasPrefix(key, "wepe_") {
 			key = "params." + key
 		}
-		if !json.Valid([]byte(value)) {
+		if value == "null" || !json.Valid([]byte(value)) { // decoding null would change nothing
 			quoted, err := json.Marshal(value)
 			if err != nil {
 				return r, err

@@ -1,0 +1,184 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/vit"
+)
+
+func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
+	start := func() Recipe {
+		r := everything()
+		r.Params = map[string]any{"wepe_mode": "paper"}
+		r.Optimizer.LearningRates = map[string]float64{GroupHead: 2}
+		return r
+	}
+	for settings, change := range map[string]func(*Recipe){
+		"":                                        func(*Recipe) {},
+		"epochs=7":                                func(r *Recipe) { r.Epochs = 7 },
+		" epochs = 7 ;; batch_size=11;":           func(r *Recipe) { r.Epochs, r.BatchSize = 7, 11 },
+		"epochs=7;epochs=8":                       func(r *Recipe) { r.Epochs = 8 }, // the last one wins
+		"learning_rate=1e-4":                      func(r *Recipe) { r.LearningRate = 1e-4 },
+		"ema=0":                                   func(r *Recipe) { r.EMA = 0 },
+		"optimizer.weight_decay=0.3":              func(r *Recipe) { r.Optimizer.WeightDecay = 0.3 },
+		"optimizer.decay_all=true":                func(r *Recipe) { r.Optimizer.DecayAll = true },
+		"optimizer.learning_rates.position=0.5":   func(r *Recipe) { r.Optimizer.LearningRates[GroupPosition] = 0.5 },
+		"model.position=learned":                  func(r *Recipe) { r.Model.Position = "learned" },
+		`model.position="learned"`:                func(r *Recipe) { r.Model.Position = "learned" },
+		"model.width=64;model.drop_path=0.3":      func(r *Recipe) { r.Model.Width, r.Model.DropPath = 64, 0.3 },
+		"augment.size=[24,36]":                    func(r *Recipe) { r.Augment.Size = [2]int{24, 36} },
+		"augment.mixup_alpha=0;augment.cutout=3":  func(r *Recipe) { r.Augment.MixupAlpha, r.Augment.Cutout = 0, 3 },
+		"wepe_mode=release":                       func(r *Recipe) { r.Params["wepe_mode"] = "release" },
+		"wepe_alpha_scale=0.2":                    func(r *Recipe) { r.Params["wepe_alpha_scale"] = 0.2 },
+		"params.wepe_learn_lattice=false":         func(r *Recipe) { r.Params["wepe_learn_lattice"] = false },
+		"name=mine":                               func(r *Recipe) { r.Name = "mine" },
+		"late_from=3;late_mixup_alpha=1":          func(r *Recipe) { r.LateFrom, r.LateMixupAlpha = 3, 1 },
+		"validation_part=-1":                      func(r *Recipe) { r.ValidationPart = -1 },
+		"optimizer={\"clip_norm\":2,\"beta1\":0}": func(r *Recipe) { r.Optimizer.ClipNorm = 2 },
+	} {
+		want, from := start(), start()
+		change(&want)
+		got, err := from.Set(settings)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, %v, want %+v", settings, got, err, want)
+		}
+		if !reflect.DeepEqual(from, start()) {
+			t.Errorf("%q changes the recipe it starts from", settings)
+		}
+	}
+}
+
+func TestSetRefusesWhatItDoesNotUnderstandInOneLine(t *testing.T) {
+	for settings, want := range map[string]string{
+		"epochs":                         `"epochs" is not of the form key=value`,
+		"=3":                             `"=3" is not of the form key=value`,
+		"epoch=3":                        "batch_size",   // what there is
+		"optimizer.decay=1":              "weight_decay", // there
+		"augment.mixup=1":                "mixup_alpha",  // there
+		"model.posision=wepe":            "position",     // there
+		"nothing.width=1":                "no such field",
+		"model.width.x=1":                "want int",
+		"epochs=three":                   "want int",
+		"epochs=3.5":                     "number 3.5",
+		"epochs=null":                    "want int",
+		"name=5":                         "want string",
+		"optimizer.decay_all=1":          "want bool",
+		"optimizer.learning_rates.head=": "want float64",
+		"model=wepe":                     "want vit.Config",
+		"augment.size=24":                "want [2]int",
+		"model.width=1e400":              "number 1e400",
+	} {
+		_, err := tiny().Set("batch_size=5;" + settings)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "finetune: ") ||
+			!strings.Contains(err.Error(), settings) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: want one line with %q, got %v", settings, want, err)
+		}
+	}
+}
+
+func TestValidateRefusesHyperparametersThatNothingReads(t *testing.T) {
+	for settings, want := range map[string]string{
+		"wepe_alfa_scale=0.2": "wepe_alpha_scale", // what there is
+		"wepe_mode=papr":      `"papr"`,
+		"wepe_alpha_scale=-1": "wepe_alpha_scale",
+		"params.vit_width=3":  "vit_width",
+	} {
+		r, err := tiny().Set(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err = r.fit(pictures(9, 1)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: want an error with %s, got %v", settings, want, err)
+		}
+	}
+}
+
+func TestARecipeSurvivesItsFile(t *testing.T) {
+	for _, name := range Names() {
+		want, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = want.WithDefaults()
+		encoded, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Recipe
+		if err := json.Unmarshal(encoded, &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: read back as %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+	if _, err := Named("nothing"); err == nil || !strings.Contains(err.Error(), strings.Join(Names(), ", ")) {
+		t.Errorf("an unknown recipe: %v", err)
+	}
+}
+
+// Every number is that of W_Ti.py at commit 3c27aecdfd06 of the released code.
+func TestTheReleaseRecipeHasTheNumbersOfTheRelease(t *testing.T) {
+	recipe, err := Named("release-cifar100-120")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe, err = recipe.fit(&data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, o, a := recipe.Model, recipe.Optimizer, recipe.Augment
+	early, late := recipe.augmentation(14), recipe.augmentation(15)
+	for _, f := range []struct {
+		name      string
+		got, want any
+	}{
+		{"epochs", recipe.Epochs, 120},
+		{"batch", recipe.BatchSize, 160},
+		{"parts of a batch", recipe.Accumulate, 1},
+		{"steps an epoch, drop_last", 50_000 / recipe.BatchSize, 312},
+		{"peak learning rate", recipe.LearningRate, 1.5e-3},
+		{"warm-up epochs", recipe.WarmupEpochs, 15.0},
+		{"betas", [2]float64{o.Beta1, o.Beta2}, [2]float64{0.9, 0.999}},
+		{"epsilon of AdamW", o.Epsilon, 1e-8},
+		{"weight decay", o.WeightDecay, 0.03},
+		{"decay of all parameters", o.DecayAll, true},
+		{"clip", o.ClipNorm, 0.8},
+		{"learning rate of groups", len(o.LearningRates), 0},
+		{"label smoothing", recipe.Smoothing, 0.08},
+		{"average", recipe.EMA, 0.0},
+		{"trained on every image", recipe.ValidationPart < 0, true},
+		{"image", [2]int{m.ImageRows, m.ImageCols}, [2]int{224, 224}},
+		{"patch", m.PatchSize, 16},
+		{"width, depth, heads, MLP", [4]int{m.Width, m.Depth, m.Heads, m.MLPDim}, [4]int{192, 12, 3, 4 * 192}},
+		{"pool", m.Pool, vit.PoolClass},
+		{"LayerNorm after the patches", m.PatchNorm, true},
+		{"epsilon of LayerNorm", m.Epsilon, 1e-5},
+		{"dropout", m.Dropout, 0.05},
+		{"attention dropout", m.AttentionDropout, 0.05},
+		{"drop path", m.DropPath, 0.05},
+		{"initialisation", m.Init, vit.InitRelease},
+		{"mixed precision", m.DType, "bfloat16"},
+		{"position", m.Position, "wepe"},
+		{"mode", recipe.Params["wepe_mode"], "release"},
+		{"parameters", m.Parameters(), 5_507_815},
+		{"padding of the random crop", a.Pad, 4},
+		{"flip", a.FlipProb, 0.5},
+		{"resize", a.Size, [2]int{224, 224}},
+		{"cutout", a.Cutout, 12},
+		{"mean", a.Mean, [3]float64{0.5071, 0.4865, 0.4409}},
+		{"std", a.Std, [3]float64{0.2673, 0.2564, 0.2762}},
+		{"mixup probability", a.MixProb, 0.6},
+		{"cutmix", a.CutmixAlpha, 0.0},
+		{"mixup alpha before epoch 15", early.MixupAlpha, 0.15},
+		{"mixup alpha from epoch 15", late.MixupAlpha, 0.3},
+		{"mixup probability from epoch 15", late.MixProb, 0.6},
+	} {
+		if f.got != f.want {
+			t.Errorf("%s: %v, want %v", f.name, f.got, f.want)
+		}
+	}
+}
