@@ -24,13 +24,13 @@ import (
 //
 //	℘(z; ω1, ω3′) = -℘(-i z; ω3′, ω1),   ℘′(z; ω1, ω3′) = i ℘′(-i z; ω3′, ω1).
 //
-// A row is evaluated through q = exp(±2 i a), |q| <= 1, the sign being that of Im a,
+// A row is evaluated through q = exp(±2 i a), |q| <= 1, the sign being that of Im a, (2.10) and (2.11),
 //
 //	csc² a = -4 q/(1-q)²,   cot a = ∓i (1+q)/(1-q),
 //
 // which are Euler's formulas for sin a and cos a. Nothing overflows in far rows, one Exp serves both functions, and no
 // Expm1 is needed, which has no gradient in GoMLX. Unlike the host's (2.8) it loses digits in 1-q close to the pole;
-// there the central row is split by (3.6),
+// there the central row is split by (2.12) and (2.13),
 //
 //	k² csc² a = 1/z² + k² (1/3 + a²/15 + 2a⁴/189 + …),
 //

@@ -7,7 +7,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// principal is the central row close to the pole, mathematics.md (3.6):
+// principal is the central row close to the pole, mathematics.md (2.12) and (2.13):
 //
 //	k² csc² a = 1/z² + k² s(a),   -2k³ csc² a cot a = -2/z³ + k³ s′(a),   s(a) = 1/3 + a²/15 + 2a⁴/189 + …
 //
