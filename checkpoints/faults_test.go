@@ -253,7 +253,7 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 	stores := twoStores(t)
 	for _, keep := range []int{0, 1} {
 		for _, mode := range faultModes {
-			operations := 0
+			var operations int
 			for failAt := 1; ; failAt++ {
 				dir := t.TempDir()
 				save(t, Saver{Dir: dir, Keep: keep, files: newFaultyFiles(0, 0)}, stores[1], 1, nil)

@@ -226,8 +226,8 @@ func mutate(rng *rand.Rand, raw, other []byte) []byte {
 		at := rng.IntN(len(raw))
 		raw = append(raw[:at:at], other[rng.IntN(len(other)):]...)
 	case 5:
-		for at, tries := 0, 0; tries < 1000; tries++ {
-			if at = rng.IntN(len(raw)); raw[at] >= '0' && raw[at] <= '9' {
+		for range 1000 {
+			if at := rng.IntN(len(raw)); raw[at] >= '0' && raw[at] <= '9' {
 				raw[at] = '0' + byte(rng.IntN(10))
 				break
 			}

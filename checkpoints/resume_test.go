@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/train"
 	"github.com/gomlx/gomlx/ml/train/loss"
 	"github.com/gomlx/gomlx/ml/train/optimizer"
+
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 

@@ -114,7 +114,6 @@ type trainer struct {
 	started        time.Time
 	startStep      int
 	saved          time.Time
-	skipped        []checkpoints.Skipped
 }
 
 // Do trains, or goes on training from the run directory's last checkpoint, and returns the model with its final weights

@@ -23,8 +23,8 @@ import (
 //	v ← β2·v + (1-β2)·g²
 //	w ← w - η·s·( m/(1-β1^t) / (√(v/(1-β2^t)) + ε) + d·w )
 //
-// where s and d are the learning-rate factor and the weight decay of the variable's group. GoMLX's own Adam decays every
-// variable alike and clips single values only.
+// where s and d are the learning-rate factor and the weight decay of the variable's group. GoMLX's own Adam decays
+// every variable alike and clips single values only.
 type Optimizer struct {
 	Beta1       float64 `json:"beta1"`        // default 0.9
 	Beta2       float64 `json:"beta2"`        // default 0.999
@@ -110,8 +110,8 @@ func (o Optimizer) scalars(learningRate float64, t int) []float32 {
 	}
 }
 
-// trainable returns the variables that the loss reaches, by path. The order of the store is that of creation, another one
-// after a resume, and the gradient norm is a sum whose last bit depends on the order.
+// trainable returns the variables that the loss reaches, by path. The order of the store is that of creation, another
+// one after a resume, and the gradient norm is a sum whose last bit depends on the order.
 func trainable(scope *model.Scope, g *Graph) []*model.Variable {
 	var vars []*model.Variable
 	for v := range scope.Store().IterVariables() {

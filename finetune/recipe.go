@@ -177,7 +177,7 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 	return r, nil
 }
 
-// set returns r with one field replaced: decoding {"a": {"b": value}} into a struct leaves all other fields as they are.
+// set returns r with one field replaced: decoding {"a": {"b": value}} leaves all other fields of a struct alone.
 func (r Recipe) set(path []string, value json.RawMessage) (Recipe, error) {
 	r.Params = maps.Clone(r.Params) // decoding adds to maps in place
 	r.Optimizer.LearningRates = maps.Clone(r.Optimizer.LearningRates)

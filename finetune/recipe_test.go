@@ -93,7 +93,7 @@ func TestValidateRefusesHyperparametersThatNothingReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err = r.fit(pictures(9, 1)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err = r.fit(pictures(9, 1)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: want an error with %s, got %v", settings, want, err)
 		}
 	}
@@ -126,7 +126,8 @@ func TestTheReleaseRecipeHasTheNumbersOfTheRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipe, err = recipe.fit(&data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)})
+	set := data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)}
+	recipe, err = recipe.fit(&set)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,11 +74,7 @@ func begun(t *testing.T, run Run) *trainer {
 	return trainer
 }
 
-// weights returns the variables of a trainer's store below a root, by the rest of their paths.
-func (t *trainer) weights(tb testing.TB, root string) map[string][]float64 {
-	return t.model.weights(tb, root)
-}
-
+// weights returns the variables of the network below a root, by the rest of their paths.
 func (m *Model) weights(tb testing.TB, root string) map[string][]float64 {
 	tb.Helper()
 	out := map[string][]float64{}
@@ -94,30 +90,62 @@ func (m *Model) weights(tb testing.TB, root string) map[string][]float64 {
 }
 
 func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
-	after := func(accumulate int) map[string][]float64 {
-		recipe := tiny()
-		recipe.Accumulate = accumulate
-		// A large ε: with the default Adam divides rounding errors by themselves where a gradient is zero (key biases).
-		recipe.Optimizer.Epsilon, recipe.Optimizer.ClipNorm = 0.1, 0.5
-		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
-		for range 7 {
-			if err := trainer.advance(); err != nil {
-				t.Fatal(err)
+	for _, clip := range []float64{0, 0.5} { // without clipping the size of the gradient counts, too
+		after := func(accumulate int) map[string][]float64 {
+			recipe := tiny()
+			recipe.Accumulate = accumulate
+			// A large ε: with the default Adam divides rounding errors by themselves where a gradient is zero (key biases).
+			recipe.Optimizer.Epsilon, recipe.Optimizer.ClipNorm = 0.1, clip
+			trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+			for range 7 {
+				if err := trainer.advance(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return trainer.model.weights(t, "")
+		}
+		want := after(1)
+		for _, parts := range []int{2, 3} {
+			for path, got := range after(parts) {
+				gap := 0.0
+				for i := range got {
+					gap = max(gap, math.Abs(got[i]-want[path][i]))
+				}
+				if gap > 1e-6 {
+					t.Errorf("clip %g, %d parts: %s differs by %g", clip, parts, path, gap)
+				}
 			}
 		}
-		return trainer.weights(t, "")
 	}
-	want := after(1)
-	for _, parts := range []int{2, 3} {
-		for path, got := range after(parts) {
-			gap := 0.0
-			for i := range got {
-				gap = max(gap, math.Abs(got[i]-want[path][i]))
-			}
-			if gap > 1e-6 {
-				t.Errorf("%d parts: %s differs by %g", parts, path, gap)
-			}
+}
+
+func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
+	recipe := tiny()
+	recipe.EvalEpochs = 2 // rows after epochs 2 and 3 of 3, of 4 steps each
+	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+	var rows []*report.Eval
+	trainer.Progress = func(p Progress) {
+		if p.Eval != nil {
+			rows = append(rows, p.Eval)
 		}
+	}
+	var losses []float64
+	for trainer.step < trainer.steps {
+		if err := errors.Join(trainer.advance(), trainer.drain()); err != nil {
+			t.Fatal(err)
+		}
+		losses = append(losses, trainer.lastLoss)
+	}
+	mean := func(of []float64) (sum float64) {
+		for _, v := range of {
+			sum += v / float64(len(of))
+		}
+		return sum
+	}
+	if len(rows) != 2 || rows[0].Step != 8 || rows[1].Step != 12 ||
+		math.Abs(float64(rows[0].TrainLoss)-mean(losses[:8])) > 1e-12 ||
+		math.Abs(float64(rows[1].TrainLoss)-mean(losses[8:])) > 1e-12 {
+		t.Errorf("rows %+v of the losses %v", rows, losses)
 	}
 }
 
@@ -130,12 +158,12 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 		if err := trainer.advance(); err != nil {
 			t.Fatal(err)
 		}
-		now := trainer.weights(t, "")
+		now := trainer.model.weights(t, "")
 		if step == 0 {
 			want = now // the average starts at the weights after the first step
 		}
 		decay := min(0.3, float64(1+step)/float64(10+step))
-		for path, average := range trainer.weights(t, averageRoot) {
+		for path, average := range trainer.model.weights(t, averageRoot) {
 			for i := range average {
 				if step > 0 {
 					want[path][i] = decay*want[path][i] + (1-decay)*now[path][i]
@@ -147,7 +175,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 		}
 	}
 
-	weights, average := trainer.weights(t, ""), trainer.weights(t, averageRoot)
+	weights, average := trainer.model.weights(t, ""), trainer.model.weights(t, averageRoot)
 	if reflect.DeepEqual(weights, average) {
 		t.Fatal("weights and average are the same: nothing to exchange")
 	}
@@ -155,12 +183,12 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 		if err := trainer.model.swapAverage(); err != nil {
 			t.Fatal(err)
 		}
-		if swapped := reflect.DeepEqual(trainer.weights(t, ""), average) &&
-			reflect.DeepEqual(trainer.weights(t, averageRoot), weights); swapped != (k == 0) {
+		if swapped := reflect.DeepEqual(trainer.model.weights(t, ""), average) &&
+			reflect.DeepEqual(trainer.model.weights(t, averageRoot), weights); swapped != (k == 0) {
 			t.Errorf("after %d calls of swapAverage the weights are exchanged: %v", k+1, swapped)
 		}
 	}
-	if !reflect.DeepEqual(trainer.weights(t, ""), weights) {
+	if !reflect.DeepEqual(trainer.model.weights(t, ""), weights) {
 		t.Error("swapping twice changes the weights")
 	}
 }
@@ -283,9 +311,11 @@ func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
 	run.Progress = nil
 	for want, change := range map[string]func(*Run){
 		"its optimizer.weight_decay is 0.05, this one's 0.06": func(r *Run) { r.Recipe.Optimizer.WeightDecay = 0.06 },
-		`unset, this one's "release"`:                         func(r *Run) { r.Recipe.Params = map[string]any{"wepe_mode": "release"} },
-		"its seed is 0":                                       func(r *Run) { r.Seed = 1 },
-		"images differ":                                       func(r *Run) { r.Train = pictures(30, 2) },
+		`unset, this one's "release"`: func(r *Run) {
+			r.Recipe.Params = map[string]any{"wepe_mode": "release"}
+		},
+		"its seed is 0": func(r *Run) { r.Seed = 1 },
+		"images differ": func(r *Run) { r.Train = pictures(30, 2) },
 	} {
 		other := run
 		change(&other)
@@ -303,16 +333,18 @@ func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
 func TestARunThatCannotBeginSaysWhatToChange(t *testing.T) {
 	for want, change := range map[string]func(*Run){
 		"5 training images are fewer than one batch of 6": func(r *Run) { r.Train = pictures(6, 1) }, // 1 is held out
-		"the set is empty":              func(r *Run) { r.Test = pictures(0, 1) },
-		"model's classes is 9":          func(r *Run) { r.Recipe.Model.Classes = 9 },
-		"model's image_rows is 8":       func(r *Run) { r.Recipe.Model.ImageRows = 8 },
-		"does not divide into patches":  func(r *Run) { r.Recipe.Model.PatchSize = 3 },
-		"unknown position":              func(r *Run) { r.Recipe.Model.Position = "rope" },
-		"epochs is 0":                   func(r *Run) { r.Recipe.Epochs = 0 },
-		"pad":                           func(r *Run) { r.Recipe.Augment.Pad = -1 },
-		`wepe_mode = "papr"`:            func(r *Run) { r.Recipe.Params = map[string]any{"wepe_mode": "papr"} },
-		"label 7":                       func(r *Run) { r.Train.Labels[3] = 7 },
-		"width 14: position sincos2d":   func(r *Run) { r.Recipe.Model.Position, r.Recipe.Model.Width, r.Recipe.Model.Heads = "sincos2d", 14, 7 },
+		"the set is empty":             func(r *Run) { r.Test = pictures(0, 1) },
+		"model's classes is 9":         func(r *Run) { r.Recipe.Model.Classes = 9 },
+		"model's image_rows is 8":      func(r *Run) { r.Recipe.Model.ImageRows = 8 },
+		"does not divide into patches": func(r *Run) { r.Recipe.Model.PatchSize = 3 },
+		"unknown position":             func(r *Run) { r.Recipe.Model.Position = "rope" },
+		"epochs is 0":                  func(r *Run) { r.Recipe.Epochs = 0 },
+		"pad":                          func(r *Run) { r.Recipe.Augment.Pad = -1 },
+		`wepe_mode = "papr"`:           func(r *Run) { r.Recipe.Params = map[string]any{"wepe_mode": "papr"} },
+		"label 7":                      func(r *Run) { r.Train.Labels[3] = 7 },
+		"width 14: position sincos2d": func(r *Run) {
+			r.Recipe.Model.Position, r.Recipe.Model.Width, r.Recipe.Model.Heads = "sincos2d", 14, 7
+		},
 		"accumulate is 4":               func(r *Run) { r.Recipe.Accumulate = 4 },
 		"cannot hold out":               func(r *Run) { r.Recipe.ValidationPart = 0.999 },
 		"late_mixup_alpha":              func(r *Run) { r.Recipe.LateFrom = 1 },

@@ -33,8 +33,8 @@ import (
 )
 
 // Trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
-// Nodes nobody asks for cost nothing, but let Logits always be among the outputs: the go backend of compute v0.1.2 panics
-// on variables that come after the last output.
+// Nodes nobody asks for cost nothing, but let Logits always be among the outputs: the go backend of compute v0.1.2
+// panics on variables that come after the last output.
 type Trace struct {
 	Patches *Node        // [batch, Rows·Cols, width] after the patch projection and, if configured, its LayerNorm
 	Tokens  *Node        // [batch, prefix+Rows·Cols, width] with positions, before dropout

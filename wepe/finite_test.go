@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -49,7 +50,9 @@ func TestEncoding_and_gradients_are_finite_for_every_grid_lattice_and_scale(t *t
 						} {
 							value := tensors.FromScalar(float32(raw))
 							if v := store.GetVariable(name); v != nil {
-								v.MustSetValue(value)
+								if err := v.SetValue(value); err != nil {
+									t.Fatal(err)
+								}
 							} else if _, err := store.CreateVariable(name, value); err != nil {
 								t.Fatal(err)
 							}

@@ -4,10 +4,10 @@
 //
 // An explicit GOMLX_BACKEND is obeyed or is an error. Without it the first of these that opens is taken:
 //
-//	xla:cuda             a CUDA PJRT plugin is installed and there is an NVIDIA device
-//	xla:cpu              a CPU PJRT plugin is installed
-//	onnx:cpu             built with -tags=onnx, and the library of ONNX Runtime is installed
-//	go:ops_sequential    always there
+//   - xla:cuda: a CUDA PJRT plugin is installed and there is an NVIDIA device
+//   - xla:cpu: a CPU PJRT plugin is installed
+//   - onnx:cpu: built with -tags=onnx, and the library of ONNX Runtime is installed
+//   - go:ops_sequential: always there
 //
 // Nothing is downloaded unless GOMLX_BACKEND=xla… asks for a plugin that is not installed, and then only if the
 // network answers within seconds: a machine without one never waits. The tag noxla leaves XLA out of the program.
