@@ -87,6 +87,10 @@ func TestASeedDecidesEveryDrawnWeight(t *testing.T) {
 				t.Errorf("%s: %s is equal at different seeds", position, path)
 			}
 		}
+		if slices.Equal(a["/vit/block_00/attention/query/weights"], a["/vit/block_00/attention/key/weights"]) ||
+			slices.Equal(a["/vit/block_00/mlp/hidden/weights"], a["/vit/block_01/mlp/hidden/weights"]) {
+			t.Errorf("%s: different variables start from the same draws", position)
+		}
 	}
 }
 
@@ -402,6 +406,34 @@ func TestDropoutActsInTrainingOnlyAndKeepsTheMean(t *testing.T) {
 	// Binomial: four deviations of 5000 draws.
 	if share := float64(kept) / batch; math.Abs(share-(1-rate)) > 4*math.Sqrt(rate*(1-rate)/batch) {
 		t.Errorf("%g of the branches stay, want %g", share, 1-rate)
+	}
+}
+
+func TestDropPathGrowsLinearlyFromBlockToBlock(t *testing.T) {
+	const batch = 600
+	c := small("none", PoolMean)
+	c.Depth, c.DropPath = 3, 0.6
+	got := run(t, seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
+		s.Store().SetTraining(in[0].Graph(), true)
+		trace := c.Trace(s.In("vit"), in[0], false)
+		outputs := []*Node{trace.Tokens}
+		for _, b := range trace.Blocks {
+			outputs = append(outputs, b.Output)
+		}
+		return append(outputs, trace.Logits)
+	}, noise(c, batch))
+	size := c.Tokens() * c.Width
+	for block, rate := range []float64{0, 0.3, 0.6} {
+		through := 0 // images that pass unchanged: both branches are dropped
+		for image := range batch {
+			if slices.Equal(got[block][image*size:(image+1)*size], got[block+1][image*size:(image+1)*size]) {
+				through++
+			}
+		}
+		want := rate * rate
+		if share := float64(through) / batch; math.Abs(share-want) > 4*math.Sqrt(want*(1-want)/batch) {
+			t.Errorf("block %d leaves %g of the images as they are, want %g", block, share, want)
+		}
 	}
 }
 
