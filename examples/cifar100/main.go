@@ -23,6 +23,7 @@ import (
 
 	"github.com/wepe-go/wepe/examples/internal/backends"
 	"github.com/wepe-go/wepe/examples/internal/interrupt"
+	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -61,7 +62,7 @@ func main() {
 
 // complain says what went wrong, in one line.
 func complain(err error) {
-	fmt.Fprintln(os.Stderr, "cifar100:", strings.ReplaceAll(err.Error(), "\n", "; "))
+	progress.Line("cifar100: " + strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // status is the exit status after an error: of the signal that ended the work in order, else 1.

@@ -69,7 +69,7 @@ func (s study) run(ctx context.Context) error {
 			run := finetune.Run{
 				Backend: s.backend, Recipe: recipe, Seed: int64(seed), Train: s.train, Test: s.test, Fraction: s.fraction,
 				Dir: s.dir(position, seed), Progress: progress.New(title),
-				Log: func(line string) { fmt.Fprintf(os.Stderr, "%s: %s\n", title, line) },
+				Log: func(line string) { progress.Line(title + ": " + line) },
 			}
 			model, row, err := run.Do(ctx)
 			if errors.Is(err, finetune.ErrInterrupted) {

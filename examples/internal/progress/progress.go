@@ -41,6 +41,14 @@ func New(title string) func(finetune.Progress) {
 	}
 }
 
+// Line prints a line on stderr, in place of a bar that is on the terminal.
+func Line(text string) {
+	if isatty.IsTerminal(os.Stderr.Fd()) {
+		text = "\r\x1b[K" + text // to the first column, and clear to the end
+	}
+	fmt.Fprintln(os.Stderr, text)
+}
+
 func line(title string, p finetune.Progress) string {
 	return fmt.Sprintf("%s  step %d/%d  loss %.3f  validation top-1 %.1f %%  %.0f images/s  %s left", title, p.Step,
 		p.Steps, float64(p.Eval.TrainLoss), 100*float64(p.Eval.Top1), p.ImagesPerSecond, p.Left.Round(time.Second))
