@@ -32,7 +32,7 @@ type study struct {
 // load returns the images that the flags name. The generated ones take a second and no disk.
 func load(ctx context.Context, o options) (train, test *data.Set, err error) {
 	if o.data == "" {
-		train, test, err = data.Shapes(data.TaskWhere, 4000, 1000, 32, 0)
+		train, test, err = data.Shapes(data.TaskWhere, 3000, 1000, 32, 0)
 	} else {
 		train, test, err = data.CIFAR100(o.data)
 		if errors.Is(err, fs.ErrNotExist) && o.download {

@@ -47,5 +47,5 @@ func Example() {
 			}
 		}
 	}
-	// Output: (Float32)[25, 48, 48, 3] (Float32)[25, 16]
+	// Output: (Float32)[25, 48, 48, 3] (Float32)[25, 4]
 }

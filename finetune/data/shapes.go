@@ -24,11 +24,11 @@ const (
 	TaskLocation Task = "location"
 	// TaskOrientation is VTAB's dSprites/orientation: 40 angles in 16 classes, floor(k/2.5).
 	TaskOrientation Task = "orientation"
-	// TaskWhere asks for the row and the column of the centre at once, each in 4 classes of 8 places: 16 classes.
+	// TaskWhere asks for the quarter of the field that the centre is in: 2×2 cells of 16×16 places, 4 classes.
 	//
-	// One class is one eighth of the image's side away from the next. If the patch side divides that (8 pixels of 64,
-	// 4 of 32), two pictures that differ by a class consist of the very same patches in other places, so a model
-	// without positions cannot do better than chance, 1/16. In TaskLocation a class is 1/32 of the side, less than a
+	// One class is a quarter of the image's side away from the next. If the patch side divides that (8 pixels of 32,
+	// 16 of 64), two pictures that differ by a class consist of the very same patches in other places, so a model
+	// without positions cannot do better than chance, 25 %. In TaskLocation a class is 1/32 of the side, less than a
 	// patch: how the outline falls within a patch gives part of the answer away.
 	TaskWhere Task = "where"
 )
@@ -54,12 +54,15 @@ func (t Task) label(s sprite) int32 {
 	case TaskOrientation:
 		return int32(s.orientation * 2 / 5)
 	default:
-		return int32(s.row/8*4 + s.column/8)
+		return int32(s.row/16*2 + s.column/16)
 	}
 }
 
-// classes returns the names of the 16 classes, or nil for an unknown task.
+// classes returns the names of the classes, or nil for an unknown task.
 func (t Task) classes() []string {
+	if t == TaskWhere {
+		return []string{"top left", "top right", "bottom left", "bottom right"}
+	}
 	names := make([]string, 16)
 	for k := range names {
 		switch t {
@@ -69,8 +72,6 @@ func (t Task) classes() []string {
 			first := (5*k + 1) / 2 // the least o with floor(o/2.5) = k
 			last := (5*k+6)/2 - 1
 			names[k] = fmt.Sprintf("%d-%d degrees", first*9, last*9)
-		case TaskWhere:
-			names[k] = fmt.Sprintf("row %d, column %d of 4", k/4, k%4)
 		default:
 			return nil
 		}
