@@ -66,6 +66,10 @@ func Open(backend compute.Backend, dir string) (*Model, error) {
 		if err := s.Recipe.Validate(); err != nil {
 			return nil, fmt.Errorf("finetune: %s: %w", checkpoint.Path, err)
 		}
+		if len(s.Classes) != s.Recipe.Model.Classes {
+			return nil, fmt.Errorf("finetune: %s: %d names for %d classes", checkpoint.Path, len(s.Classes),
+				s.Recipe.Model.Classes)
+		}
 		m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
 		if err != nil {
 			return nil, err

@@ -22,6 +22,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -210,6 +211,25 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), "no checkpoint in "+dir) {
 		t.Errorf("an empty directory: %v", err)
+	}
+	recipe, err := tiny().fit(pictures(9, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saver := checkpoints.Saver{Dir: filepath.Join(dir, lastDir)}
+	for want, meta := range map[string]any{
+		"1 names for 7 classes": state{Recipe: recipe, Classes: []string{"a"}},
+		"epochs is 0":           state{},
+		"cannot unmarshal":      7,
+	} {
+		path, err := saver.Save(model.NewStore(), 1, meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
+			t.Errorf("want an error with %q that names %s, got %v", want, path, err)
+		}
 	}
 }
 

@@ -257,6 +257,9 @@ func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
 }
 
 func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
+	if name := gomlxtest.Backend().Name(); name != "Go Backend" {
+		t.Skipf("backend %s does not promise the same bits twice", name)
+	}
 	for _, position := range []string{"wepe", "learned"} {
 		recipe := everything()
 		recipe.Model.Position = position

@@ -146,7 +146,8 @@ func TestEncodersGatherTheirRowsByIndex(t *testing.T) {
 		const batch = 2
 		got := run(t, seeded(t, 3), func(s *model.Scope, in []*Node) []*Node {
 			encoder := c.Encoder(s.In("vit"))
-			return []*Node{encoder.Encode(in[0].Graph()), encoder.PreEncode(in[0], in[1], 1)}
+			// Times one: a variable that is itself an output comes back wrong from the onnx backend.
+			return []*Node{MulScalar(encoder.Encode(in[0].Graph()), 1), encoder.PreEncode(in[0], in[1], 1)}
 		}, tensors.FromFlatDataAndDimensions(make([]float32, batch*len(indices)*c.Width), batch, len(indices), c.Width),
 			indices)
 		rows := got[0]
