@@ -29,6 +29,7 @@ type Model struct {
 	backend compute.Backend
 	store   *model.Store
 	eval    *model.Exec
+	loaded  *checkpoints.Checkpoint // where the weights come from, until confirm has seen the model ask for them
 }
 
 // newModel returns a model without weights: they are drawn when its first program is compiled.
@@ -77,12 +78,35 @@ func Open(backend compute.Backend, dir string) (*Model, error) {
 		if err := checkpoint.Load(m.store, nil); err != nil {
 			return nil, err
 		}
+		m.loaded = checkpoint
 		if s.Recipe.EMA > 0 {
 			return m, m.swapAverage()
 		}
 		return m, nil
 	}
 	return nil, fmt.Errorf("finetune: no checkpoint in %s: train with this directory first", dir)
+}
+
+// confirm says, once the first program has run, whether the model asked for just the variables that the checkpoint had:
+// one of another version of this library could lack some, which would silently be drawn anew.
+func (m *Model) confirm() error {
+	if m.loaded == nil {
+		return nil
+	}
+	checkpoint := m.loaded
+	m.loaded = nil
+	return checkpoint.Check(m.store, temporary)
+}
+
+// parameters is the number of trained numbers, once the model has been built.
+func (m *Model) parameters() int {
+	n := 0
+	for v := range m.store.IterVariables() {
+		if v.Trainable && strings.HasPrefix(v.Path(), "/"+modelScope+"/") {
+			n += v.Shape().Size()
+		}
+	}
+	return n
 }
 
 // pixels is a data set as input of a program.
@@ -141,6 +165,9 @@ func (m *Model) logits(p pixels, rows []int, batch int) ([][]float32, error) {
 		}
 		results, err := p.call(m.eval, m.evalAugment().Plan(p.set, 0, 0, 0, chunk), nil)
 		if err != nil {
+			return nil, err
+		}
+		if err := m.confirm(); err != nil {
 			return nil, err
 		}
 		values, ok := results[0].Value().([][]float32)

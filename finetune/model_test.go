@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"image"
 	"image/color"
@@ -204,6 +205,32 @@ func TestPredictNamesTheFileItCannotRead(t *testing.T) {
 	}
 	if _, err := m.Predict(filepath.Join(t.TempDir(), "absent.png"), 1); err == nil {
 		t.Error("an absent file is predicted")
+	}
+}
+
+func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
+	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(41, 1), Dir: t.TempDir()}
+	model, _, err := run.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, bestDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lost = "/vit/block_01/norm2/gain"
+	saver := checkpoints.Saver{Dir: filepath.Join(run.Dir, bestDir), Omit: func(path string) bool { return path == lost }}
+	if _, err := saver.Save(model.store, last.Step+1000, last.Meta); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := Open(run.Backend, run.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = opened.Evaluate(pictures(7, 2))
+	var mismatch *checkpoints.MismatchError
+	if !errors.As(err, &mismatch) || len(mismatch.Missing) != 1 || !strings.Contains(mismatch.Missing[0], lost) {
+		t.Errorf("evaluating gave %v, want a mismatch that names %s", err, lost)
 	}
 }
 

@@ -44,6 +44,10 @@ type Config struct {
 	DType string `json:"dtype"` // compute type: "float32" (default) or "bfloat16"; weights stay float32
 }
 
+// maxParameters bounds what a configuration, possibly from a stranger's checkpoint, makes the graph builder allocate:
+// 40 GB, 16 times ViT-H.
+const maxParameters = 10_000_000_000
+
 // variants are the published sizes: ViT of Dosovitskiy et al., https://arxiv.org/abs/2010.11929, table 1, and
 // https://arxiv.org/abs/2106.10270, table 2, for Ti and S. N and M are ours: sizes that train on a laptop's CPU.
 var variants = []struct {
@@ -133,6 +137,10 @@ func (c Config) Validate() error {
 	case c.ImageRows%c.PatchSize != 0 || c.ImageCols%c.PatchSize != 0:
 		return fmt.Errorf("vit: an image of %d×%d pixels does not divide into patches of %d×%d: choose a patch size "+
 			"that divides both sides, or resize", c.ImageRows, c.ImageCols, c.PatchSize, c.PatchSize)
+	case c.Tokens() > 1<<20:
+		return fmt.Errorf("vit: %d patches are more than this library takes, 2^20: choose a larger patch size", c.Tokens())
+	case c.Parameters() > maxParameters:
+		return fmt.Errorf("vit: a model of %d parameters is more than this library takes, %d", c.Parameters(), maxParameters)
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("vit: width %d does not divide into %d heads", c.Width, c.Heads)
 	case c.Position == "sincos2d" && c.Width%4 != 0:

@@ -18,8 +18,8 @@
 //	...
 //	logits := config.Logits(scope, images) // in a model function of GoMLX
 //
-// Weights are float32 variables. With DType "bfloat16" the matrix products run in bfloat16; normalisation, softmax,
-// positions and logits stay in float32.
+// Weights are float32 variables. With DType "bfloat16" the tokens and the matrix products of the blocks are bfloat16;
+// normalisation, softmax, the computation of the positions, pooling and the head stay in float32.
 //
 // Every graph here trains on the go, xla and onnx backends: no Slice, Split, Pad or strided convolution on the
 // differentiable path.
@@ -39,9 +39,9 @@ type Trace struct {
 	Patches *Node        // [batch, Rows·Cols, width] after the patch projection and, if configured, its LayerNorm
 	Tokens  *Node        // [batch, prefix+Rows·Cols, width] with positions, before dropout
 	Blocks  []BlockTrace // one per block
-	Encoded *Node        // [batch, prefix+Rows·Cols, width] after the final LayerNorm
+	Encoded *Node        // [batch, prefix+Rows·Cols, width] after the final LayerNorm, float32 like all below
 	Pooled  *Node        // [batch, width] what the head sees
-	Logits  *Node        // [batch, classes] float32
+	Logits  *Node        // [batch, classes]
 }
 
 // Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalised
@@ -77,13 +77,11 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 		t.Blocks[i] = c.block(scope.In("block_%02d", i), x, i, attentionWeights)
 		x = t.Blocks[i].Output
 	}
-	x = c.layerNorm(scope.In("norm"), x)
-	t.Encoded = x
+	t.Encoded = c.layerNorm(scope.In("norm"), ConvertDType(x, dtypes.Float32))
 
 	// Pooling is one product with a constant vector: it trains on every backend, where Slice does not.
-	t.Pooled = Einsum("btd,t->bd", x, ConvertDType(Const(g, c.poolWeights()), x.DType())) // [batch, width]
-	logits := dense(scope.In("head"), t.Pooled, c.Classes, init.head, constant(0))        // [batch, classes]
-	t.Logits = ConvertDType(logits, dtypes.Float32)
+	t.Pooled = Einsum("btd,t->bd", t.Encoded, Const(g, c.poolWeights()))            // [batch, width]
+	t.Logits = dense(scope.In("head"), t.Pooled, c.Classes, init.head, constant(0)) // [batch, classes]
 	return t
 }
 

@@ -1,0 +1,136 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/report"
+)
+
+const (
+	lastDir = "last"
+	bestDir = "best"
+)
+
+// state is what a checkpoint says beside the variables.
+type state struct {
+	Recipe    Recipe   `json:"recipe"`
+	Classes   []string `json:"classes"`
+	Seed      int64    `json:"seed"`
+	Data      string   `json:"data"` // fingerprint of the training images
+	Best      float64  `json:"best"` // validation accuracy of the best checkpoint so far
+	LossSum   float64  `json:"loss_sum"`
+	LossSteps int      `json:"loss_steps"` // steps since the evaluation before
+	Seconds   float64  `json:"seconds"`    // spent training and evaluating so far
+
+	// The optimizer steps that were timed, and their time: all but the first after a start or resume, which compiles.
+	TimedSteps   int     `json:"timed_steps"`
+	TimedSeconds float64 `json:"timed_seconds"`
+}
+
+// resume takes over the newest whole checkpoint of the run directory, if there is one.
+func (t *trainer) resume() error {
+	if t.Dir == "" {
+		return nil
+	}
+	checkpoint, skipped, err := checkpoints.Latest(filepath.Join(t.Dir, lastDir))
+	if err != nil {
+		return err
+	}
+	for _, s := range skipped {
+		t.Log(s.String())
+	}
+	if checkpoint == nil {
+		return nil
+	}
+	var s state
+	if err := json.Unmarshal(checkpoint.Meta, &s); err != nil {
+		return fmt.Errorf("finetune: %s: %w", checkpoint.Path, err)
+	}
+	if err := sameRun(s, t.state); err != nil {
+		return fmt.Errorf("finetune: %s is of another run: %w: use another directory", checkpoint.Path, err)
+	}
+	if err := checkpoint.Load(t.model.store, nil); err != nil {
+		return err
+	}
+	t.model.loaded = checkpoint
+	t.state, t.step, t.startStep = s, int(checkpoint.Step), int(checkpoint.Step)
+	t.Log(fmt.Sprintf("resuming at step %d of %d", t.step, t.steps))
+	return nil
+}
+
+// recorded returns the row of a run that had ended before.
+func (t *trainer) recorded() (row report.Run, done bool) {
+	if t.step < t.steps {
+		return row, false
+	}
+	rows, err := report.ReadFiles(filepath.Join(t.Dir, RowsFile))
+	if err != nil {
+		return row, false // finish writes it again
+	}
+	for _, r := range rows.Runs {
+		if r.Job == t.job && r.Steps == t.steps && r.Failed == "" {
+			row, done = r, true
+		}
+	}
+	return row, done
+}
+
+// sameRun says what differs between the run of a checkpoint and the one that is asked for.
+func sameRun(old, now state) error {
+	a, err := old.Recipe.settings()
+	if err != nil {
+		return err
+	}
+	b, err := now.Recipe.settings()
+	if err != nil {
+		return err
+	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(names)
+	for _, name := range names {
+		if a[name] != b[name] {
+			return fmt.Errorf("its %s is %s, this one's %s", name, cmp.Or(a[name], "unset"), cmp.Or(b[name], "unset"))
+		}
+	}
+	switch {
+	case old.Seed != now.Seed:
+		return fmt.Errorf("its seed is %d, this one's %d", old.Seed, now.Seed)
+	case old.Data != now.Data:
+		return errors.New("its training images differ")
+	}
+	return nil
+}
+
+// saveProgress saves what was done since the start or resume, if anything was.
+func (t *trainer) saveProgress() error {
+	if t.step == t.startStep {
+		return nil
+	}
+	return t.save(lastDir)
+}
+
+// save writes a checkpoint of the state between two steps.
+func (t *trainer) save(kind string) error {
+	if t.Dir == "" {
+		return nil
+	}
+	if err := t.drain(); err != nil {
+		return err
+	}
+	s := t.state
+	s.Seconds += time.Since(t.started).Seconds()
+	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Keep: 1, Omit: temporary}
+	_, err := saver.Save(t.model.store, int64(t.step), s)
+	t.saved = time.Now()
+	return err
+}
