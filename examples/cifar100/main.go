@@ -86,7 +86,7 @@ func parse(args []string) (o options, err error) {
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
 	flags.Float64Var(&o.fraction, "fraction", 1, "part of the training images to use")
 	flags.StringVar(&o.settings, "set", "", `changes to the recipe, as "epochs=3;model.width=64;wepe_mode=release"`)
-	flags.BoolVar(&o.eval, "eval", false, "measure trained models on the test images instead of training")
+	flags.BoolVar(&o.eval, "eval", false, "measure the best checkpoints of trained models on the test images")
 	flags.StringVar(&predict, "predict", "", "image files, separated by commas, to classify with a trained model")
 	flags.IntVar(&o.top, "top", 5, "classes to name for each image of -predict")
 	switch err := flags.Parse(args); {

@@ -177,10 +177,15 @@ func (m machine) slow(name string) string {
 	switch {
 	case name != "go" || runtime.GOARCH != "amd64":
 		return ""
-	case m.simd:
-		return ", simd"
+	case !m.simd:
+		return ", built without GOEXPERIMENT=simd: matrix products take 8 times as long"
 	}
-	return ", built without GOEXPERIMENT=simd: matrix products take 8 times as long"
+	// The AVX kernels leave the upper halves of registers dirty, and math.Exp, which mixes old and new instructions where
+	// there is FMA, then runs tens of times slower.
+	if debug, _ := m.lookup("GODEBUG"); !strings.Contains(debug, "cpu.fma=off") {
+		return ", simd; training takes 4 times as long without GODEBUG=cpu.fma=off in the environment"
+	}
+	return ", simd"
 }
 
 // try opens a backend; a panic of its constructor, as for a damaged plugin, is an error.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ type made struct {
 }
 
 func newMachine(opens ...string) *made {
-	m := &made{env: map[string]string{}, install: true}
+	m := &made{env: map[string]string{"GODEBUG": "cpu.fma=off"}, install: true}
 	m.machine = machine{
 		lookup: func(name string) (string, bool) { value, ok := m.env[name]; return value, ok },
 		names:  []string{"xla", "go", "hlo", "onnx"},
@@ -86,11 +87,17 @@ func TestTheBestThatOpensIsTaken(t *testing.T) {
 	}
 }
 
-func TestWithoutSIMDTheLineSaysSo(t *testing.T) {
+func TestTheLineSaysWhyGoIsSlow(t *testing.T) {
 	m := newMachine("go:ops_sequential")
-	m.simd = false
-	if got := m.slow("go"); got != "" && !strings.Contains(got, "GOEXPERIMENT=simd") {
-		t.Error(got)
+	if runtime.GOARCH == "amd64" {
+		delete(m.env, "GODEBUG")
+		if got := m.slow("go"); !strings.Contains(got, "GODEBUG=cpu.fma=off") {
+			t.Errorf("with FMA: %q", got)
+		}
+		m.simd = false
+		if got := m.slow("go"); !strings.Contains(got, "GOEXPERIMENT=simd") {
+			t.Errorf("without simd: %q", got)
+		}
 	}
 	if got := m.slow("xla"); got != "" {
 		t.Errorf("xla: %q", got)
