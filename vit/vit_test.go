@@ -15,24 +15,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// run builds outputs of the model over the variables of store and returns their values.
-func run(t testing.TB, store *model.Store, build func(*model.Scope, []*Node) []*Node, inputs ...any) [][]float64 {
-	t.Helper()
-	exec, err := model.NewExec(gomlxtest.Backend(), store, build)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer exec.Finalize()
-	outputs, err := exec.Call(inputs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := make([][]float64, len(outputs))
-	for i, o := range outputs {
-		values[i] = gomlxtest.Values(t, o)
-	}
-	return values
-}
+var run = gomlxtest.RunModel
 
 // foreign maps the tensors of a torch ViT into a store, under /vit.
 type foreign struct {

@@ -30,26 +30,7 @@ func float64Runs(t *testing.T) bool {
 	return err == nil
 }
 
-// run builds a graph on a store and returns its outputs.
-func run(t *testing.T, store *model.Store, build func(s *model.Scope, in []*Node) []*Node, inputs ...any) [][]float64 {
-	t.Helper()
-	exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
-		return build(s, in)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer exec.Finalize()
-	outputs, err := exec.Call(inputs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := make([][]float64, len(outputs))
-	for i, output := range outputs {
-		values[i] = gomlxtest.Values(t, output)
-	}
-	return values
-}
+var run = gomlxtest.RunModel
 
 // hostFeatures are tanh(α_scale·f) by the host's float64 functions, written out from mathematics.md (6.1) to (6.3).
 func hostFeatures(t *testing.T, rows, cols int, alphaU, alphaV, omega1, omega3p, alphaScale float64) []float64 {

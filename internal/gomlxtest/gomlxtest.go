@@ -16,6 +16,7 @@ import (
 	_ "github.com/gomlx/compute/gobackend" // registers "go"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 )
 
 // Backend returns the backend of the tests: the one named by GOMLX_BACKEND if it is set, else pure Go, one graph
@@ -36,7 +37,15 @@ var Backend = sync.OnceValue(func() compute.Backend {
 // Each input is a Go value or tensor that GoMLX accepts.
 func Run(t testing.TB, build func(inputs []*graph.Node) []*graph.Node, inputs ...any) [][]float64 {
 	t.Helper()
-	exec, err := graph.NewExec(Backend(), build)
+	return RunModel(t, model.NewStore(), func(_ *model.Scope, in []*graph.Node) []*graph.Node { return build(in) },
+		inputs...)
+}
+
+// RunModel is Run for a graph with variables, which live in the store.
+func RunModel(t testing.TB, store *model.Store, build func(*model.Scope, []*graph.Node) []*graph.Node,
+	inputs ...any) [][]float64 {
+	t.Helper()
+	exec, err := model.NewExec(Backend(), store, build)
 	if err != nil {
 		t.Fatal(err)
 	}
