@@ -15,29 +15,14 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/wepe-go/wepe/examples/internal/backends"
 	"github.com/wepe-go/wepe/examples/internal/interrupt"
 	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/vit"
 )
-
-// options are what the flags say.
-type options struct {
-	data, checkpoint, recipe, settings string
-	positions                          []string
-	seeds                              int
-	fraction                           float64
-	download, eval                     bool
-	predict                            []string
-	top                                int
-}
 
 func main() {
 	o, err := parse(os.Args[1:])
@@ -71,74 +56,6 @@ func status(ctx context.Context, err error) int {
 		return max(1, interrupt.Code(ctx))
 	}
 	return 1
-}
-
-func parse(args []string) (o options, err error) {
-	flags := flag.NewFlagSet("cifar100", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // an error is one line; -help prints the flags
-	var positions, predict string
-	flags.StringVar(&o.data, "data", "", "directory or archive of CIFAR-100's binary version; empty for generated shapes")
-	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
-	flags.StringVar(&o.checkpoint, "checkpoint", "runs", "directory for checkpoints, rows and pictures")
-	flags.StringVar(&o.recipe, "recipe", "", "one of "+strings.Join(finetune.Names(), ", ")+
-		"; default shapes, or cifar100-small with -data")
-	flags.StringVar(&positions, "position", "", "encodings, of "+strings.Join(vit.Positions(), ",")+"; default all")
-	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
-	flags.Float64Var(&o.fraction, "fraction", 1, "part of the training images to use")
-	flags.StringVar(&o.settings, "set", "", `changes to the recipe, as "epochs=3;model.width=64;wepe_mode=release"`)
-	flags.BoolVar(&o.eval, "eval", false, "measure the best checkpoints of trained models on the test images")
-	flags.StringVar(&predict, "predict", "", "image files, separated by commas, to classify with a trained model")
-	flags.IntVar(&o.top, "top", 5, "classes to name for each image of -predict")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Println("cifar100 trains vision transformers with different position encodings and compares them. Flags:")
-		flags.SetOutput(os.Stdout)
-		flags.PrintDefaults()
-		return o, err
-	case err != nil:
-		return o, fmt.Errorf("%w (cifar100 -help lists the flags)", err)
-	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q: every option starts with -", flags.Arg(0))
-	}
-	if o.recipe == "" {
-		o.recipe = "shapes"
-		if o.data != "" {
-			o.recipe = "cifar100-small"
-		}
-	}
-	if positions == "" {
-		positions = strings.Join(vit.Positions(), ",")
-	}
-	o.positions = split(positions)
-	for i, p := range o.positions {
-		switch {
-		case !slices.Contains(vit.Positions(), p):
-			return o, fmt.Errorf("-position: unknown encoding %q: want some of %s", p, strings.Join(vit.Positions(), ","))
-		case slices.Contains(o.positions[:i], p):
-			return o, fmt.Errorf("-position names %s twice", p)
-		}
-	}
-	o.predict = split(predict)
-	switch {
-	case len(o.positions) == 0:
-		return o, fmt.Errorf("-position names no encoding: want some of %s", strings.Join(vit.Positions(), ","))
-	case o.eval && len(o.predict) > 0:
-		return o, errors.New("-eval and -predict exclude each other")
-	case o.seeds < 1:
-		return o, fmt.Errorf("-seeds is %d, want 1 or more", o.seeds)
-	case !(o.fraction > 0 && o.fraction <= 1):
-		return o, fmt.Errorf("-fraction is %g, want 0 < fraction <= 1", o.fraction)
-	case o.download && o.data == "":
-		return o, errors.New("-download needs -data, the directory to fetch into")
-	case o.top < 1:
-		return o, fmt.Errorf("-top is %d, want 1 or more", o.top)
-	}
-	return o, nil
-}
-
-func split(list string) []string {
-	return strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
 }
 
 func run(ctx context.Context, o options) error {
