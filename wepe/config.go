@@ -14,9 +14,8 @@ import (
 
 // Config is an encoder in the making: start with New, set what differs from the defaults, end with Done.
 type Config struct {
-	scope               *model.Scope
-	rows, cols, width   int
-	prefix              int
+	scope *model.Scope
+	grid
 	mode                Mode
 	projection          Projection
 	dropout             float64
@@ -37,7 +36,7 @@ type Config struct {
 // live in scope/wepe.
 func New(scope *model.Scope, rows, cols, width int) *Config {
 	return &Config{
-		scope: scope, rows: rows, cols: cols, width: width,
+		scope: scope, grid: grid{rows: rows, cols: cols, width: width},
 		mode: Paper, projection: Linear, dropout: DefaultDropout, derivative: true,
 		omega1: weierstrass.OmegaSquare, alphaU: DefaultSpan, alphaV: DefaultSpan,
 		alphaScale: DefaultAlphaScale, betaPos: DefaultBetaPos,
@@ -128,9 +127,7 @@ func (c *Config) UseSum(sum LatticeSum) *Config {
 // resolve fills in what depends on the mode and panics, naming the value, on anything that makes no sense.
 func (c Config) resolve() Config {
 	refuse := func(format string, args ...any) { exceptions.Panicf("wepe: "+format, args...) }
-	if c.rows < 1 || c.cols < 1 || c.width < 1 || c.prefix < 0 {
-		refuse("grid %d×%d, width %d, prefix %d: want at least 1×1, 1, 0", c.rows, c.cols, c.width, c.prefix)
-	}
+	c.grid.validate()
 	if c.mode != Paper && c.mode != Release {
 		refuse("%s = %q, want %q or %q", ParamWepeMode, c.mode, Paper, Release)
 	}

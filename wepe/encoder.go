@@ -5,13 +5,10 @@ package wepe
 import (
 	"fmt"
 	"math"
-	"slices"
 
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 // Encoder adds one vector to each token: a learned one to every prefix token, the projected Weierstrass features to
@@ -43,7 +40,7 @@ func newEncoder(c Config) *Encoder {
 		projection: newProjection(c, scope.In(scopeProjection)),
 	}
 	if c.prefix > 0 {
-		e.prefix = normalVariable(scope, namePrefix, c.dtype, prefixStd, c.prefix, c.width)
+		e.prefix = drawnVariable(scope, namePrefix, c.dtype, normal(prefixStd), c.prefix, c.width)
 	}
 	return e
 }
@@ -55,7 +52,7 @@ func (e *Encoder) Name() string {
 }
 
 // NumPositions is the number of vectors that Encode returns, prefix + rows·cols.
-func (e *Encoder) NumPositions() int { return e.config.prefix + e.config.rows*e.config.cols }
+func (e *Encoder) NumPositions() int { return e.config.positions() }
 
 // Coordinates returns the points z of the patches, [rows·cols], mathematics.md (6.1) and (6.2):
 //
@@ -69,8 +66,7 @@ func (e *Encoder) points(g *Graph, reduce func(periods float64) float64) Complex
 	c := e.config
 	x, y := make([]float64, c.rows*c.cols), make([]float64, c.rows*c.cols)
 	for k := range x {
-		u := (float64(k%c.cols) + 0.5) / float64(c.cols)
-		v := (float64(k/c.cols) + 0.5) / float64(c.rows)
+		u, v := c.centre(k)
 		x[k], y[k] = reduce(c.alphaU*u)*2*c.omega1, reduce(c.alphaV*v)*2
 	}
 	return ComplexNode{ConstAsDType(g, c.dtype, x), Mul(ConstAsDType(g, c.dtype, y), e.Omega3(g))}
@@ -125,47 +121,5 @@ func (e *Encoder) Encode(g *Graph) *Node {
 // positionIndices, integers in [0, prefix + rows·cols), says which position each token has: [seq], or one row per batch
 // element, shaped as the axes of x up to seqAxis. So subsets and permutations of the patches keep their places.
 func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
-	axis := seqAxis
-	if axis < 0 {
-		axis += x.Rank()
-	}
-	dims := x.Shape().Dimensions
-	if axis < 0 || axis >= x.Rank()-1 || dims[x.Rank()-1] != e.config.width {
-		exceptions.Panicf("wepe: tokens %s with the sequence at axis %d, want [..., seq, ..., %d]", x.Shape(), seqAxis,
-			e.config.width)
-	}
-	lead := 0 // axes of x in front of the sequence that the added rows have too
-	rows := ConvertDType(e.Encode(x.Graph()), x.DType())
-	switch {
-	case positionIndices == nil || e.isWholeRange(positionIndices):
-		if dims[axis] != e.NumPositions() {
-			exceptions.Panicf("wepe: %d tokens in %s for %d positions (grid %d×%d, prefix %d): give positionIndices",
-				dims[axis], x.Shape(), e.NumPositions(), e.config.rows, e.config.cols, e.config.prefix)
-		}
-	case positionIndices.Rank() == 1 && slices.Equal(positionIndices.Shape().Dimensions, dims[axis:axis+1]):
-		rows = gatherRows(rows, positionIndices)
-	case slices.Equal(positionIndices.Shape().Dimensions, dims[:axis+1]):
-		rows, lead = gatherRows(rows, positionIndices), axis
-	default:
-		exceptions.Panicf("wepe: positionIndices %s for tokens %s with the sequence at axis %d",
-			positionIndices.Shape(), x.Shape(), seqAxis)
-	}
-	shape := make([]int, x.Rank())
-	for i := range shape {
-		shape[i] = 1
-	}
-	copy(shape, dims[:lead])
-	shape[axis], shape[x.Rank()-1] = dims[axis], e.config.width
-	return Add(x, Reshape(rows, shape...))
-}
-
-// isWholeRange recognises 0, 1, …, prefix + rows·cols - 1 as Iota makes them.
-func (e *Encoder) isWholeRange(indices *Node) bool {
-	return indices.Type() == NodeTypeIota && slices.Equal(indices.Shape().Dimensions, []int{e.NumPositions()})
-}
-
-// gatherRows picks rows of the table [n, width] by indices [...]: [..., width]. The indices become int64, the type
-// whose gather has a gradient on every backend.
-func gatherRows(table, indices *Node) *Node {
-	return Gather(table, InsertAxes(ConvertDType(indices, dtypes.Int64), -1))
+	return e.config.add(e.Encode(x.Graph()), x, positionIndices, seqAxis)
 }

@@ -50,6 +50,9 @@ func (m Mode) rawAlphaScale(value float64) float64 {
 // softplus is log(1 + eˣ) for any x. GoMLX's own uses IsFinite, which ONNX lacks.
 func softplus(x *Node) *Node { return Add(MaxScalar(x, 0), Log1p(Exp(Neg(Abs(x))))) }
 
+// hostSoftplus is softplus on the host.
+func hostSoftplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
 // softplusInverse is log(eʸ - 1) for y > 0.
 func softplusInverse(y float64) float64 { return y + math.Log(-math.Expm1(-y)) }
 
@@ -65,8 +68,26 @@ func Scalars(scope *model.Scope) (map[string]float64, error) {
 func (e *Encoder) Scalars() (map[string]float64, error) { return e.config.mode.scalars(e.scope) }
 
 func (m Mode) scalars(scope *model.Scope) (map[string]float64, error) {
+	raw, err := rawScalars(scope, nameOmega3, nameAlphaScale, nameBetaPos)
+	if err != nil {
+		return nil, err
+	}
+	lo, hi := m.omega3Bounds()
+	alphaScale := hostSoftplus(raw[nameAlphaScale])
+	if m == Release {
+		alphaScale = min(max(math.Exp(raw[nameAlphaScale]), releaseMinAlphaScale), releaseMaxAlphaScale)
+	}
+	return map[string]float64{
+		"omega3":      min(max(hostSoftplus(raw[nameOmega3]), lo), hi),
+		"alpha_scale": alphaScale,
+		"beta_pos":    raw[nameBetaPos],
+	}, nil
+}
+
+// rawScalars reads scalar variables of the scope, by name.
+func rawScalars(scope *model.Scope, names ...string) (map[string]float64, error) {
 	raw := make(map[string]float64)
-	for _, name := range []string{nameOmega3, nameAlphaScale, nameBetaPos} {
+	for _, name := range names {
 		v := scope.GetVariable(name)
 		if v == nil {
 			return nil, fmt.Errorf("wepe: no variable %q in %q: no encoder was built there", name, scope.Scope())
@@ -87,14 +108,5 @@ func (m Mode) scalars(scope *model.Scope) (map[string]float64, error) {
 			return nil, fmt.Errorf("wepe: variable %q is a %T, want a float scalar", v.Path(), x)
 		}
 	}
-	lo, hi := m.omega3Bounds()
-	alphaScale := math.Log1p(math.Exp(raw[nameAlphaScale]))
-	if m == Release {
-		alphaScale = min(max(math.Exp(raw[nameAlphaScale]), releaseMinAlphaScale), releaseMaxAlphaScale)
-	}
-	return map[string]float64{
-		"omega3":      min(max(math.Log1p(math.Exp(raw[nameOmega3])), lo), hi),
-		"alpha_scale": alphaScale,
-		"beta_pos":    raw[nameBetaPos],
-	}, nil
+	return raw, nil
 }

@@ -4,6 +4,7 @@ package wepe
 
 import (
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -37,14 +38,32 @@ func constantVariable(scope *model.Scope, name string, dtype dtypes.DType, value
 	return variable(scope, name, dtype, func() float64 { return value }, dims...)
 }
 
-// normalVariable starts at N(0, std²), a pure function of the seed (model.ParamInitialSeed) and of the variable's path:
-// the store's random stream is left alone, so that models with and without WePE draw the same everything else.
-func normalVariable(scope *model.Scope, name string, dtype dtypes.DType, std float64, dims ...int) *model.Variable {
+// listVariable starts at the given values.
+func listVariable(scope *model.Scope, name string, dtype dtypes.DType, values []float64, learn bool) *model.Variable {
+	i := -1
+	next := func() float64 { i++; return values[i] }
+	return variable(scope, name, dtype, next, len(values)).SetTrainable(learn)
+}
+
+// draw is a distribution of initial values.
+type draw func(r *rand.Rand) float64
+
+func normal(std float64) draw { return func(r *rand.Rand) float64 { return std * r.NormFloat64() } }
+
+// xavierUniform is uniform in ±gain·√(6/(inputs + outputs)).
+func xavierUniform(gain float64, inputs, outputs int) draw {
+	bound := gain * math.Sqrt(6/float64(inputs+outputs))
+	return func(r *rand.Rand) float64 { return bound * (2*r.Float64() - 1) }
+}
+
+// drawnVariable starts at values that are a pure function of the seed (model.ParamInitialSeed) and of the variable's
+// path: the store's random stream is left alone, so that models with and without WePE draw the same everything else.
+func drawnVariable(scope *model.Scope, name string, dtype dtypes.DType, from draw, dims ...int) *model.Variable {
 	path := fnv.New64a()
 	path.Write([]byte(model.JoinPath(scope.Scope(), name)))
 	seed := model.GetParamOr(scope, model.ParamInitialSeed, int64(0))
 	r := rand.New(rand.NewPCG(uint64(seed), path.Sum64()))
-	return variable(scope, name, dtype, func() float64 { return std * r.NormFloat64() }, dims...)
+	return variable(scope, name, dtype, func() float64 { return from(r) }, dims...)
 }
 
 // variable returns the variable of that name and creates it, element by element, if it is not there.
