@@ -4,7 +4,6 @@ package wepe
 
 import (
 	"fmt"
-	"math"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
@@ -16,11 +15,11 @@ import (
 //
 // Every method that takes a graph builds its nodes anew, on [rows·cols] elements whatever the batch.
 type Encoder struct {
-	config                      Config
-	scope                       *model.Scope    // <scope>/wepe
-	omega3, alphaScale, betaPos *model.Variable // scalars, raw
-	prefix                      *model.Variable // [prefix, width], nil without prefix tokens
-	projection                  projection
+	field
+	scope      *model.Scope    // <scope>/wepe
+	betaPos    *model.Variable // scalar
+	prefix     *model.Variable // [prefix, width], nil without prefix tokens
+	projection projection
 }
 
 var (
@@ -31,11 +30,8 @@ var (
 func newEncoder(c Config) *Encoder {
 	scope := c.scope.In(scopeName)
 	e := &Encoder{
-		config: c,
-		scope:  scope,
-		omega3: scalarVariable(scope, nameOmega3, c.dtype, softplusInverse(c.omega3), c.learnLattice),
-		alphaScale: scalarVariable(scope, nameAlphaScale, c.dtype, c.mode.rawAlphaScale(c.alphaScale),
-			c.learnAlphaScale),
+		field:      newField(c, scope),
+		scope:      scope,
 		betaPos:    scalarVariable(scope, nameBetaPos, c.dtype, c.betaPos, c.learnBetaPos),
 		projection: newProjection(c, scope.In(scopeProjection)),
 	}
@@ -58,50 +54,30 @@ func (e *Encoder) NumPositions() int { return e.config.positions() }
 //
 //	u = (col+½)/cols,  v = (row+½)/rows,  z = α_u·u·2ω1 + i·α_v·v·2ω3′
 func (e *Encoder) Coordinates(g *Graph) ComplexNode {
-	return e.points(g, func(periods float64) float64 { return periods })
+	x, y := e.patches()
+	return e.points(g, x, y)
 }
 
-// points returns z after the coordinates, in periods, have gone through reduce.
-func (e *Encoder) points(g *Graph, reduce func(periods float64) float64) ComplexNode {
-	c := e.config
-	x, y := make([]float64, c.rows*c.cols), make([]float64, c.rows*c.cols)
-	for k := range x {
-		u, v := c.centre(k)
-		x[k], y[k] = reduce(c.alphaU*u)*2*c.omega1, reduce(c.alphaV*v)*2
+// patches returns the patches' points in periods.
+func (e *Encoder) patches() (x, y []float64) {
+	for k := range e.config.rows * e.config.cols {
+		u, v := e.config.centre(k)
+		x, y = append(x, e.config.alphaU*u), append(y, e.config.alphaV*v)
 	}
-	return ComplexNode{ConstAsDType(g, c.dtype, x), Mul(ConstAsDType(g, c.dtype, y), e.Omega3(g))}
+	return x, y
 }
-
-// Omega3 returns the effective ω3′, a scalar.
-func (e *Encoder) Omega3(g *Graph) *Node { return e.config.mode.omega3(e.omega3.NodeValue(g)) }
 
 // Values returns ℘ and ℘′ of the patches, each [rows·cols], before compression.
 func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
-	omega1 := Scalar(g, e.config.dtype, e.config.omega1)
-	switch {
-	case e.config.mode == Release && e.config.evaluation == EvaluateSum:
-		return e.config.sum.P(e.Coordinates(g), omega1, omega1)
-	case e.config.mode == Release:
-		return P(e.Coordinates(g), omega1, omega1)
-	case e.config.evaluation == EvaluateSum:
-		return e.config.sum.P(e.Coordinates(g), omega1, e.Omega3(g))
-	default:
-		// The patches move with the lattice, so whole periods are dropped here, where that is exact; dropped in the
-		// graph, they would cancel in the gradient of ω3′, mathematics.md (3.10).
-		z := e.points(g, func(periods float64) float64 { return periods - math.Round(periods) })
-		return P(z, omega1, e.Omega3(g))
-	}
+	x, y := e.patches()
+	return e.values(g, x, y)
 }
 
 // Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without
 // derivative.
 func (e *Encoder) Features(g *Graph) *Node {
-	p, pPrime := e.Values(g)
-	parts := []*Node{p.Re, p.Im}
-	if e.config.derivative {
-		parts = append(parts, pPrime.Re, pPrime.Im)
-	}
-	return Tanh(Mul(e.config.mode.alphaScale(e.alphaScale.NodeValue(g)), Stack(parts, -1)))
+	x, y := e.patches()
+	return e.features(g, x, y)
 }
 
 // Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32

@@ -23,10 +23,7 @@ type projection struct {
 
 func newProjection(c Config, scope *model.Scope) projection {
 	p := projection{config: c, scope: scope}
-	features := 2
-	if c.derivative {
-		features = 4
-	}
+	features := c.numFeatures()
 	if c.projection == MLP {
 		p.hidden = newDenseNorm(scope.In(scopeHidden), c.dtype, normal(linearStd), features, c.width/2)
 		p.final = newDenseNorm(scope.In(scopeOutput), c.dtype, normal(linearStd), c.width/2, c.width)
