@@ -15,7 +15,7 @@ import (
 //
 // Every method that takes a graph builds its nodes anew, on [rows·cols] elements whatever the batch.
 type Encoder struct {
-	field
+	lattice
 	scope      *model.Scope    // <scope>/wepe
 	betaPos    *model.Variable // scalar
 	prefix     *model.Variable // [prefix, width], nil without prefix tokens
@@ -30,7 +30,7 @@ var (
 func newEncoder(c Config) *Encoder {
 	scope := c.scope.In(scopeName)
 	e := &Encoder{
-		field:      newField(c, scope),
+		lattice:    newLattice(c, scope),
 		scope:      scope,
 		betaPos:    scalarVariable(scope, nameBetaPos, c.dtype, c.betaPos, c.learnBetaPos),
 		projection: newProjection(c, scope.In(scopeProjection)),
