@@ -1,0 +1,114 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/layers/attention/pos"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// RelativeBias is WePE on relative positions: one number per head and ordered pair of tokens, to be added to the
+// attention scores before their softmax, mathematics.md (10.2) and (10.3). For the patches i ≠ j
+//
+//	bias[h, i, j] = tanh(α_scale·[Re ℘(z), Im ℘(z), Re ℘′(z), Im ℘′(z)])·weights[:, h] + biases[h],   z = z_j - z_i
+//
+// where ℘ is even and says how far apart they are, ℘′ is odd and says which way. At z = 0, the pole, a patch has a
+// learned number for itself, own[h], in place of the formula, which is not evaluated there. Pairs with a prefix token
+// have no relative position and get 0.
+//
+// Build it with New(…).Bias(heads). The same settings as for an Encoder apply, but those of the projection, of the
+// prefix vectors and of β_pos. Variables, below the scope given to New:
+//
+//	wepe_bias/omega3_raw, alpha_scale_raw    []
+//	wepe_bias/weights                        [4, heads]   N(0, 0.02²) at the start
+//	wepe_bias/biases, own                    [heads]      0 at the start
+type RelativeBias struct {
+	lattice
+	heads                int
+	weights, biases, own *model.Variable
+}
+
+var _ pos.Encoder = (*RelativeBias)(nil)
+
+const scopeBias = "wepe_bias"
+
+// Bias creates the variables of a RelativeBias for so many attention heads, in place of Done.
+func (c *Config) Bias(heads int) *RelativeBias {
+	if heads < 1 {
+		exceptions.Panicf("wepe: a relative bias for %d heads, want at least 1", heads)
+	}
+	resolved := c.resolve()
+	scope, dtype := c.scope.In(scopeBias), c.dtype
+	return &RelativeBias{
+		lattice: newLattice(resolved, scope),
+		heads:   heads,
+		weights: drawnVariable(scope, "weights", dtype, normal(linearStd), resolved.numFeatures(), heads),
+		biases:  constantVariable(scope, "biases", dtype, 0, heads),
+		own:     constantVariable(scope, "own", dtype, 0, heads),
+	}
+}
+
+// Name implements pos.Encoder.
+func (b *RelativeBias) Name() string {
+	c := b.config
+	return fmt.Sprintf("WePE-bias(%s, %s, %d×%d+%d)", c.mode, c.evaluation, c.rows, c.cols, c.prefix)
+}
+
+// AttentionBias returns the bias [heads, tokens, tokens], query before key; tokens is prefix + rows·cols. ℘ is
+// evaluated once per distinct offset, (2·rows-1)(2·cols-1) times.
+func (b *RelativeBias) AttentionBias(g *Graph) *Node {
+	zero := Zeros(g, b.weights.Shape())
+	zero = ReduceAndKeep(zero, ReduceSum, 0) // [1, heads], for pairs with a prefix token
+	table := Concatenate([]*Node{b.Offsets(g), zero}, 0)
+	return TransposeAllAxes(gatherRows(table, Const(g, b.pairs())), 2, 0, 1)
+}
+
+// Offsets returns the bias of every offset of one patch from another, [(2·rows-1)(2·cols-1), heads]: rows from
+// -(rows-1) to rows-1, columns likewise, the column running fastest.
+func (b *RelativeBias) Offsets(g *Graph) *Node {
+	c := b.config
+	var x, y, apart []float64
+	for row := 1 - c.rows; row < c.rows; row++ {
+		for col := 1 - c.cols; col < c.cols; col++ {
+			// z is linear in (6.1), (6.2), so an offset is a point like any other.
+			x, y = append(x, c.alphaU*float64(col)/float64(c.cols)), append(y, c.alphaV*float64(row)/float64(c.rows))
+			apart = append(apart, 1)
+		}
+	}
+	u, v := b.reduced(x), b.reduced(y)
+	for i := range x {
+		if math.Hypot(u[i], v[i]) < coincident {
+			x[i], y[i], apart[i] = 0.5, 0, 0 // look at ω1 instead, where all is tame, and drop what is seen
+		}
+	}
+	mask := InsertAxes(ConstAsDType(g, c.dtype, apart), -1) // [offsets, 1]
+	rows := Add(MatMul(b.features(g, x, y), b.weights.NodeValue(g)), InsertAxes(b.biases.NodeValue(g), 0))
+	return Add(Mul(mask, rows), Mul(OneMinus(mask), InsertAxes(b.own.NodeValue(g), 0)))
+}
+
+// coincident is the distance, in periods, below which two patches are at the same point of the lattice's cell.
+const coincident = 1e-9
+
+// pairs says which row of the table each pair of tokens has, [tokens, tokens].
+func (b *RelativeBias) pairs() *tensors.Tensor {
+	c := b.config
+	tokens, width := c.positions(), 2*c.cols-1
+	none := (2*c.rows - 1) * width
+	rows := make([]int64, 0, tokens*tokens)
+	for query := -c.prefix; query < c.rows*c.cols; query++ {
+		for key := -c.prefix; key < c.rows*c.cols; key++ {
+			row := none
+			if query >= 0 && key >= 0 {
+				row = (key/c.cols-query/c.cols+c.rows-1)*width + key%c.cols - query%c.cols + c.cols - 1
+			}
+			rows = append(rows, int64(row))
+		}
+	}
+	return tensors.FromFlatDataAndDimensions(rows, tokens, tokens)
+}
