@@ -1,0 +1,170 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pkg/errors"
+)
+
+// Kinds of resampling, each what one code base does to the table of learned position embeddings when the grid of
+// patches changes. With n old and m new places along an axis and the new place i = 0 … m-1,
+//
+//	timm      bicubic, a = -0.5, stretched by max(1, n/m) (antialias), weights outside the grid dropped and the
+//	          rest rescaled to sum 1, around (i+½)·n/m; also differs from plain bicubic when m > n
+//	hf        bicubic, a = -0.75, the four neighbours of (i+½)·n/m - ½, places outside clamped to the border
+//	jax       linear between the corners, at i·(n-1)/(m-1) (scipy.ndimage.zoom of order 1)
+//	bilinear  the two neighbours of (i+½)·n/m - ½, clamped (the WePE paper; timm when it loads Google's files)
+//
+// They differ visibly: choose the one of the code that a result is compared with.
+const (
+	ResampleTimm     = "timm"
+	ResampleHF       = "hf"
+	ResampleJAX      = "jax"
+	ResampleBilinear = "bilinear"
+)
+
+// Grid is the layout of patches, row by row.
+type Grid struct{ Rows, Cols int }
+
+// String returns rows, "x" and columns, as in 14x24.
+func (g Grid) String() string { return fmt.Sprintf("%dx%d", g.Rows, g.Cols) }
+
+// Resample brings a table of position embeddings, [prefix+from.Rows·from.Cols, width], to another grid of patches, in
+// float64. The prefix rows (class token) are kept as they are. The report is one line, as in
+//
+//	14x14 -> 24x24 (bilinear)
+//
+// An equal grid gives a copy, equal in every bit. Grids of equal size and other sides are not equal.
+func Resample(table []float32, width, prefix int, from, to Grid, kind string) (
+	rows []float32, report string, err error,
+) {
+	const most = 1 << 14 // patches along a side
+	if width < 1 || prefix < 0 || min(from.Rows, from.Cols, to.Rows, to.Cols) < 1 ||
+		max(from.Rows, from.Cols, to.Rows, to.Cols) > most || to.Rows*to.Cols > 1<<20 {
+		return nil, "", errors.Errorf("checkpoints: resampling %s to %s, width %d, prefix %d: want grids of 1x1 and "+
+			"more, at most 2^20 patches, width at least 1, prefix at least 0", from, to, width, prefix)
+	}
+	if len(table)%width != 0 || len(table)/width-prefix != from.Rows*from.Cols {
+		return nil, "", errors.Errorf("checkpoints: a position table of %d numbers is not the %d+%s rows of width %d",
+			len(table), prefix, from, width)
+	}
+	axis, ok := resamplers[kind]
+	if !ok {
+		return nil, "", errors.Errorf("checkpoints: unknown resampling %q: want one of %s", kind,
+			strings.Join([]string{ResampleTimm, ResampleHF, ResampleJAX, ResampleBilinear}, ", "))
+	}
+	if from == to {
+		return slices.Clone(table), fmt.Sprintf("%s -> %s (copy)", from, to), nil
+	}
+	down, across := axis(from.Rows, to.Rows), axis(from.Cols, to.Cols)
+	rows = make([]float32, (prefix+to.Rows*to.Cols)*width)
+	copy(rows, table[:prefix*width])
+	old, out := table[prefix*width:], rows[prefix*width:]
+	line := make([]float64, from.Cols*width) // one new row of patches, still with the old columns
+	sum := make([]float64, width)
+	for row, vertical := range down {
+		clear(line)
+		for _, t := range vertical {
+			for i, x := range old[t.place*len(line) : (t.place+1)*len(line)] {
+				line[i] += t.weight * float64(x)
+			}
+		}
+		for col, horizontal := range across {
+			clear(sum)
+			for _, t := range horizontal {
+				for i, x := range line[t.place*width : (t.place+1)*width] {
+					sum[i] += t.weight * x
+				}
+			}
+			for i, x := range sum {
+				out[(row*to.Cols+col)*width+i] = float32(x)
+			}
+		}
+	}
+	return rows, fmt.Sprintf("%s -> %s (%s)", from, to, kind), nil
+}
+
+// tap says how much an old place contributes to a new one.
+type tap struct {
+	place  int
+	weight float64
+}
+
+// resamplers return, by kind, the taps of each of m new places along an axis of n.
+var resamplers = map[string]func(n, m int) [][]tap{
+	ResampleTimm: stretchedTaps,
+	ResampleHF: func(n, m int) [][]tap {
+		return clampedTaps(n, m, -1, 2, func(x float64) float64 { return cubic(x, -0.75) })
+	},
+	ResampleBilinear: func(n, m int) [][]tap {
+		return clampedTaps(n, m, 0, 1, func(x float64) float64 { return 1 - math.Abs(x) })
+	},
+	ResampleJAX: cornerTaps,
+}
+
+// clampedTaps weigh the places first … last around floor(centre) by their distance from it.
+func clampedTaps(n, m, first, last int, kernel func(float64) float64) [][]tap {
+	taps := make([][]tap, m)
+	for i := range taps {
+		centre := (float64(i)+0.5)*float64(n)/float64(m) - 0.5
+		floor := math.Floor(centre)
+		for k := first; k <= last; k++ {
+			place := min(max(int(floor)+k, 0), n-1)
+			taps[i] = append(taps[i], tap{place, kernel(centre - floor - float64(k))})
+		}
+	}
+	return taps
+}
+
+// stretchedTaps are Pillow's: the kernel covers scale times its width, so that every old place counts.
+func stretchedTaps(n, m int) [][]tap {
+	taps := make([][]tap, m)
+	ratio := float64(n) / float64(m)
+	scale := max(1, ratio)
+	for i := range taps {
+		centre := (float64(i) + 0.5) * ratio // of places whose own centres are at ½, 1½, …
+		first, end := max(int(centre-2*scale+0.5), 0), min(int(centre+2*scale+0.5), n)
+		total := 0.0
+		for place := first; place < end; place++ {
+			weight := cubic((float64(place)+0.5-centre)/scale, -0.5)
+			total += weight
+			taps[i] = append(taps[i], tap{place, weight})
+		}
+		for k := range taps[i] {
+			taps[i][k].weight /= total
+		}
+	}
+	return taps
+}
+
+func cornerTaps(n, m int) [][]tap {
+	taps := make([][]tap, m)
+	for i := range taps {
+		at := 0.0
+		if m > 1 {
+			at = float64(i) * float64(n-1) / float64(m-1)
+		}
+		place := min(int(at), max(n-2, 0))
+		taps[i] = []tap{{place, 1 - (at - float64(place))}}
+		if n > 1 {
+			taps[i] = append(taps[i], tap{place + 1, at - float64(place)})
+		}
+	}
+	return taps
+}
+
+// cubic is the convolution kernel of Keys (1981) with its free parameter a, zero from distance 2 on.
+func cubic(x, a float64) float64 {
+	switch x = math.Abs(x); {
+	case x < 1:
+		return ((a+2)*x-(a+3))*x*x + 1
+	case x < 2:
+		return ((a*x-5*a)*x+8*a)*x - 4*a
+	}
+	return 0
+}
