@@ -28,8 +28,8 @@ type BlockTrace struct {
 	Output            *Node // the tokens after the block
 }
 
-// block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)).
-func (c Config) block(scope *model.Scope, x *Node, index int, attentionWeights bool) (t BlockTrace) {
+// block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)). bias is as in attend.
+func (c Config) block(scope *model.Scope, x, bias *Node, index int, attentionWeights bool) (t BlockTrace) {
 	init := c.initScheme()
 	dropPath := 0.0
 	if c.Depth > 1 {
@@ -41,7 +41,7 @@ func (c Config) block(scope *model.Scope, x *Node, index int, attentionWeights b
 	t.Query = c.heads(dense(attn.In("query"), t.Norm1, c.Width, init.query, constant(0)))
 	t.Key = c.heads(dense(attn.In("key"), t.Norm1, c.Width, init.query, constant(0)))
 	t.Value = c.heads(dense(attn.In("value"), t.Norm1, c.Width, init.query, constant(0)))
-	mixed, weights := c.attend(scope, t.Query, t.Key, t.Value, attentionWeights)
+	mixed, weights := c.attend(scope, t.Query, t.Key, t.Value, bias, attentionWeights)
 	t.Weights = weights
 	mixed = Reshape(mixed, x.Shape().Dimensions...) // [batch, tokens, width]
 	t.Attention = dense(attn.In("output"), mixed, c.Width, init.dense, constant(0))
@@ -64,19 +64,24 @@ func (c Config) heads(x *Node) *Node {
 	return Reshape(x, d[0], d[1], c.Heads, c.Width/c.Heads)
 }
 
-// attend is softmax(q·kᵀ/√headDim)·v over q, k, v [batch, tokens, heads, headDim], the softmax in float32.
-func (c Config) attend(scope *model.Scope, q, k, v *Node, keepWeights bool) (out, weights *Node) {
+// attend is softmax(q·kᵀ/√headDim + bias)·v over q, k, v [batch, tokens, heads, headDim] with bias float32
+// [heads, tokens, tokens] or nil, the softmax in float32.
+func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool) (out, weights *Node) {
 	g := q.Graph()
 	dropping := c.AttentionDropout > 0 && scope.IsTraining(g)
-	if q.DType() != dtypes.Float32 && !keepWeights && !dropping &&
+	if q.DType() != dtypes.Float32 && bias == nil && !keepWeights && !dropping &&
 		g.Backend().Capabilities().Operations[compute.OpTypeFusedScaledDotProductAttention] {
-		// Flash attention: exists for 16-bit types only, accumulates in float32 by itself.
+		// Flash attention: exists for 16-bit types only, accumulates in float32 by itself. It would round a bias to
+		// 16 bits.
 		out, _ = attention.Core(q, k, v, attention.LayoutBSHD, attention.CoreOptions{})
 		return out, nil
 	}
 	qt, kt, vt := TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 3, 1), TransposeAllAxes(v, 0, 2, 1, 3)
 	scores := MatMul(qt, kt)
 	scores = MulScalar(ConvertDType(scores, dtypes.Float32), 1/math.Sqrt(float64(c.Width/c.Heads)))
+	if bias != nil {
+		scores = Add(scores, InsertAxes(bias, 0))
+	}
 	weights = Softmax(scores, -1) // [batch, heads, query, key]
 	dropped := weights
 	if dropping {

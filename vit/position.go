@@ -20,11 +20,21 @@ type Additive interface {
 	Encode(g *Graph) *Node
 }
 
-// Position is one entry of the table of encodings.
+// Relative is a position encoding that is added to the attention scores of every block.
+type Relative interface {
+	pos.Encoder
+
+	// AttentionBias returns what is added, float32 [heads, tokens, tokens], query before key.
+	AttentionBias(g *Graph) *Node
+}
+
+// Position is one entry of the table of encodings: one field per kind, nil where it has none of that kind. Encoders
+// are built once per model; their variables live in the scope they are given.
 type Position struct {
 	Name       string
-	Parameters func(Config) int                    // trainable numbers
-	Additive   func(*model.Scope, Config) Additive // builds the encoder; its variables live in the scope
+	Parameters func(Config) int // trainable numbers
+	Additive   func(*model.Scope, Config) Additive
+	Relative   func(*model.Scope, Config) Relative
 }
 
 // positions is the one table of encodings. A new one is a file of its own and a row here.
@@ -33,6 +43,7 @@ var positions = []Position{
 	{Name: "learned", Parameters: func(c Config) int { return c.Tokens() * c.Width }, Additive: newLearned},
 	{Name: "sincos2d", Parameters: func(Config) int { return 0 }, Additive: newSinCos2D},
 	{Name: "wepe", Parameters: wepeParameters, Additive: newWePE},
+	{Name: "wepe-bias", Parameters: wepeBiasParameters, Relative: newWePEBias},
 }
 
 // Positions lists the names that Config.Position accepts.
@@ -54,7 +65,7 @@ func position(name string) (Position, error) {
 		name, strings.Join(Positions(), ", "))
 }
 
-// Encoder returns the additive encoder of the model, nil for "none". The scope is the model's; what the encoder needs
+// Encoder returns the additive encoder of the model, nil where Position has none. The scope is the model's; what the encoder needs
 // besides Config are hyperparameters of that scope (wepe.ParamWepe…).
 func (c Config) Encoder(scope *model.Scope) Additive {
 	return c.WithDefaults().encoder(scope.At("position"))
@@ -69,4 +80,20 @@ func (c Config) encoder(scope *model.Scope) Additive {
 		return nil
 	}
 	return p.Additive(scope, c)
+}
+
+// RelativeEncoder returns the encoder of relative positions of the model, nil where Position has none; as Encoder.
+func (c Config) RelativeEncoder(scope *model.Scope) Relative {
+	return c.WithDefaults().relative(scope.At("position"))
+}
+
+func (c Config) relative(scope *model.Scope) Relative {
+	p, err := position(c.Position)
+	if err != nil {
+		panic(err)
+	}
+	if p.Relative == nil {
+		return nil
+	}
+	return p.Relative(scope, c)
 }

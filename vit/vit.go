@@ -6,7 +6,7 @@
 //	  -> patches, one dense layer        [batch, N, width]           N = Rows·Cols, row by row
 //	  -> class token in front            [batch, prefix+N, width]
 //	  -> position encoding               [batch, prefix+N, width]    Config.Position
-//	  -> Depth pre-norm blocks           [batch, prefix+N, width]
+//	  -> Depth pre-norm blocks           [batch, prefix+N, width]    or here, on the attention scores
 //	  -> LayerNorm, pooling              [batch, width]
 //	  -> dense head                      [batch, Classes]
 //
@@ -68,13 +68,18 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 		class = BroadcastPrefix(ConvertDType(class, x.DType()), images.Shape().Dimensions[0])
 		x = Concatenate([]*Node{class, x}, 1) // [batch, prefix+N, width]
 	}
-	if encoder := c.encoder(scope.In("position")); encoder != nil {
+	positions := scope.In("position")
+	if encoder := c.encoder(positions); encoder != nil {
 		x = encoder.PreEncode(x, nil, 1)
+	}
+	var bias *Node // [heads, tokens, tokens], one for all blocks
+	if encoder := c.relative(positions); encoder != nil {
+		bias = encoder.AttentionBias(g)
 	}
 	t.Tokens = x
 	x = layers.DropoutStatic(scope, x, c.Dropout)
 	for i := range c.Depth {
-		t.Blocks[i] = c.block(scope.In("block_%02d", i), x, i, attentionWeights)
+		t.Blocks[i] = c.block(scope.In("block_%02d", i), x, bias, i, attentionWeights)
 		x = t.Blocks[i].Output
 	}
 	t.Encoded = c.layerNorm(scope.In("norm"), ConvertDType(x, dtypes.Float32))

@@ -16,3 +16,11 @@ func newWePE(scope *model.Scope, c Config) Additive {
 // wepeParameters counts the default form: ω3′, α_scale, β, a linear layer from 4 features and its LayerNorm, and one
 // vector per prefix token; 8·width+3 with a class token.
 func wepeParameters(c Config) int { return 3 + (4+1+2+c.Prefix())*c.Width }
+
+// newWePEBias configures the bias of relative positions from the same hyperparameters.
+func newWePEBias(scope *model.Scope, c Config) Relative {
+	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.Prefix()).FromScope().Bias(c.Heads)
+}
+
+// wepeBiasParameters counts the default form: ω3′, α_scale, and for each head 4 weights, a bias and its own place.
+func wepeBiasParameters(c Config) int { return 2 + 6*c.Heads }

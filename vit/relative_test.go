@@ -1,0 +1,102 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"math"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// loud makes the bias of relative positions as large as the scores of a trained model.
+func loud(store *model.Store) {
+	for _, name := range []string{"weights", "biases", "own"} {
+		v := store.GetVariable("/vit/position/wepe_bias/" + name)
+		v.MustValue().MustMutableFlatData(func(flat any) {
+			for i := range flat.([]float32) {
+				flat.([]float32)[i] = float32(math.Sin(float64(3*i + len(name))))
+			}
+		})
+	}
+}
+
+func TestAttentionAddsTheRelativeBiasToTheScoresOfEveryBlock(t *testing.T) {
+	c := small("wepe-bias", PoolClass)
+	store := seeded(t, 11)
+	build := func(s *model.Scope, in []*Node) []*Node {
+		trace := c.Trace(s.In("vit"), in[0], true)
+		bias := c.RelativeEncoder(s.Shared("vit")).AttentionBias(in[0].Graph())
+		nodes := []*Node{bias}
+		for _, b := range trace.Blocks {
+			nodes = append(nodes, b.Query, b.Key, b.Weights)
+		}
+		return append(nodes, trace.Logits)
+	}
+	run(t, store, build, noise(c, 2))
+	loud(store)
+	got := run(t, store, build, noise(c, 2))
+	bias, n, d := got[0], c.Tokens(), c.Width/c.Heads
+	for block := range c.Depth {
+		q, k := got[1+3*block], got[2+3*block]
+		var want []float64
+		for image := range 2 {
+			for head := range c.Heads {
+				for query := range n {
+					row, sum := make([]float64, n), 0.0
+					for key := range n {
+						for i := range d {
+							row[key] += q[((image*n+query)*c.Heads+head)*d+i] * k[((image*n+key)*c.Heads+head)*d+i]
+						}
+						row[key] = math.Exp(row[key]/math.Sqrt(float64(d)) + bias[(head*n+query)*n+key])
+						sum += row[key]
+					}
+					for key := range n {
+						want = append(want, row[key]/sum)
+					}
+				}
+			}
+		}
+		gomlxtest.Near(t, "weights [batch, heads, query, key]", got[3+3*block], want, 1e-5)
+	}
+}
+
+// Without positions a model does not see the order of its patches; the relative bias makes it visible.
+func TestTheOrderOfPatchesMattersWithTheRelativeBiasAndNotWithout(t *testing.T) {
+	swapped := func(c Config) *tensors.Tensor { // noise with its first two patches exchanged
+		x := noise(c, 1)
+		x.MustMutableFlatData(func(flat any) {
+			pixels, patch := flat.([]float32), c.PatchSize*c.Channels
+			for row := range c.PatchSize {
+				at := row * c.ImageCols * c.Channels
+				for i := range patch {
+					pixels[at+i], pixels[at+patch+i] = pixels[at+patch+i], pixels[at+i]
+				}
+			}
+		})
+		return x
+	}
+	for position, matters := range map[string]bool{"none": false, "wepe-bias": true} {
+		for _, pool := range []string{PoolMean, PoolClass} {
+			c := small(position, pool)
+			store := seeded(t, 3)
+			build := func(s *model.Scope, in []*Node) []*Node { return []*Node{c.Logits(s.In("vit"), in[0])} }
+			run(t, store, build, noise(c, 1))
+			if matters {
+				loud(store)
+			}
+			a, b := run(t, store, build, noise(c, 1))[0], run(t, store, build, swapped(c))[0]
+			var change, size float64
+			for i := range a {
+				change, size = max(change, math.Abs(a[i]-b[i])), max(size, math.Abs(a[i]))
+			}
+			if seen := change > 1e-4*size; seen != matters {
+				t.Errorf("%s, pool %s: exchanging two patches moves logits of %g by %g", position, pool, size, change)
+			}
+		}
+	}
+}
