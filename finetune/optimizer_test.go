@@ -169,6 +169,8 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		"wepe": {"position/wepe/omega3_raw", "position/wepe/alpha_scale_raw", "position/wepe/beta_pos",
 			"position/wepe/prefix", "position/wepe/projection/dense/weights", "position/wepe/projection/dense/biases",
 			"position/wepe/projection/layer_normalization/gain", "position/wepe/projection/layer_normalization/offset"},
+		"wepe-bias": {"position/wepe_bias/omega3_raw", "position/wepe_bias/alpha_scale_raw",
+			"position/wepe_bias/weights", "position/wepe_bias/biases", "position/wepe_bias/own"},
 	}
 	for _, name := range vit.Positions() {
 		recipe := tiny()

@@ -128,9 +128,6 @@ func (r Recipe) validateParams() error {
 				strings.Join(wepe.Params(), ", "))
 		}
 	}
-	if r.Model.Position != "wepe" {
-		return nil
-	}
 	// The encoder refuses by a panic while a graph is built: made here for nothing, its message comes early and alone.
 	return exceptions.TryCatch[error](func() {
 		store := model.NewStore()
@@ -138,6 +135,7 @@ func (r Recipe) validateParams() error {
 			store.SetParam("/"+name, value)
 		}
 		r.Model.Encoder(store.Scope("/"))
+		r.Model.RelativeEncoder(store.Scope("/"))
 	})
 }
 
