@@ -44,6 +44,10 @@ func (c *Config) Bias(heads int) *RelativeBias {
 		exceptions.Panicf("wepe: a relative bias for %d heads, want at least 1", heads)
 	}
 	resolved := c.resolve()
+	if resolved.evaluation == EvaluateTable {
+		exceptions.Panicf("wepe: %s = %q: a table spans patches, not their differences; a bias takes %q or %q",
+			ParamWepeEvaluation, EvaluateTable, EvaluateExact, EvaluateSum)
+	}
 	scope, dtype := c.scope.In(scopeBias), c.dtype
 	return &RelativeBias{
 		lattice: newLattice(resolved, scope),

@@ -29,6 +29,8 @@ type Config struct {
 	learnBetaPos        bool
 	evaluation          string // "": the mode's
 	sum                 LatticeSum
+	tableKind           TableKind
+	tableResolution     int
 	dtype               dtypes.DType // of the encoding and its variables
 }
 
@@ -41,7 +43,7 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 		omega1: weierstrass.OmegaSquare, alphaU: DefaultSpan, alphaV: DefaultSpan,
 		alphaScale: DefaultAlphaScale, betaPos: DefaultBetaPos,
 		learnLattice: true, learnAlphaScale: true, learnBetaPos: true,
-		sum: DefaultLatticeSum(), dtype: dtypes.Float32,
+		sum: DefaultLatticeSum(), tableKind: Deflated, tableResolution: DefaultTableResolution, dtype: dtypes.Float32,
 	}
 }
 
@@ -65,6 +67,8 @@ func (c *Config) FromScope() *Config {
 	c.learnBetaPos = model.GetParamOr(s, ParamWepeLearnBetaPos, c.learnBetaPos)
 	c.evaluation = model.GetParamOr(s, ParamWepeEvaluation, c.evaluation)
 	c.sum.Cut = model.GetParamOr(s, ParamWepeSumCut, c.sum.Cut)
+	c.tableKind = TableKind(model.GetParamOr(s, ParamWepeTable, string(c.tableKind)))
+	c.tableResolution = model.GetParamOr(s, ParamWepeTableResolution, c.tableResolution)
 	return c
 }
 
@@ -124,6 +128,13 @@ func (c *Config) UseSum(sum LatticeSum) *Config {
 	return c
 }
 
+// UseTable looks ℘ up in a stored table of resolution × resolution nodes, built from the values of the variables when
+// there is none. ω3′ is then not trained, and values that another table was built from are refused. See Table.
+func (c *Config) UseTable(kind TableKind, resolution int) *Config {
+	c.evaluation, c.tableKind, c.tableResolution = EvaluateTable, kind, resolution
+	return c
+}
+
 // resolve fills in what depends on the mode and panics, naming the value, on anything that makes no sense.
 func (c Config) resolve() Config {
 	refuse := func(format string, args ...any) { exceptions.Panicf("wepe: "+format, args...) }
@@ -142,10 +153,13 @@ func (c Config) resolve() Config {
 	}
 	switch c.evaluation {
 	case EvaluateExact, EvaluateSum:
+	case EvaluateTable:
+		c.learnLattice = false
 	case "":
 		c.evaluation = map[Mode]string{Paper: EvaluateExact, Release: EvaluateSum}[c.mode]
 	default:
-		refuse("%s = %q, want %q, %q or nothing", ParamWepeEvaluation, c.evaluation, EvaluateExact, EvaluateSum)
+		refuse("%s = %q, want %q, %q, %q or nothing", ParamWepeEvaluation, c.evaluation, EvaluateExact, EvaluateSum,
+			EvaluateTable)
 	}
 	if c.sum.Cut < 1 {
 		refuse("%s = %d, want at least 1", ParamWepeSumCut, c.sum.Cut)
@@ -158,14 +172,20 @@ func (c Config) resolve() Config {
 		{ParamWepeOmega3, c.omega3, 0, MaxOmega3},
 		{ParamWepeG2, c.g2, -math.MaxFloat32, math.MaxFloat32},
 		{ParamWepeG3, c.g3, -math.MaxFloat32, math.MaxFloat32},
-		{ParamWepeAlphaU, c.alphaU, 1e-4, 100},
-		{ParamWepeAlphaV, c.alphaV, 1e-4, 100},
+		{ParamWepeAlphaU, c.alphaU, MinSpan, MaxSpan},
+		{ParamWepeAlphaV, c.alphaV, MinSpan, MaxSpan},
 		{ParamWepeAlphaScale, c.alphaScale, 1e-6, 1e6},
 		{ParamWepeBetaPos, c.betaPos, -1e6, 1e6},
 	} {
 		if !(setting.value >= setting.lo && setting.value <= setting.hi) { // NaN is refused too
 			refuse("%s = %g, want it in [%g, %g]", setting.name, setting.value, setting.lo, setting.hi)
 		}
+	}
+	if c.tableKind != Deflated && c.tableKind != Raw {
+		refuse("%s = %q, want %q or %q", ParamWepeTable, c.tableKind, Deflated, Raw)
+	}
+	if c.tableResolution < 2 || c.tableResolution > maxTableResolution {
+		refuse("%s = %d, want it in [2, %d]", ParamWepeTableResolution, c.tableResolution, maxTableResolution)
 	}
 	c.omega1, c.omega3 = c.halfPeriods()
 	if lo, hi := c.mode.omega3Bounds(); !(c.omega3 >= lo && c.omega3 <= hi && c.omega1 >= MinOmega3) {

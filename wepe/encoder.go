@@ -35,6 +35,9 @@ func newEncoder(c Config) *Encoder {
 		betaPos:    scalarVariable(scope, nameBetaPos, c.dtype, c.betaPos, c.learnBetaPos),
 		projection: newProjection(c, scope.In(scopeProjection)),
 	}
+	if c.evaluation == EvaluateTable {
+		e.openTable()
+	}
 	if c.prefix > 0 {
 		e.prefix = drawnVariable(scope, namePrefix, c.dtype, normal(prefixStd), c.prefix, c.width)
 	}
@@ -69,16 +72,16 @@ func (e *Encoder) patches() (x, y []float64) {
 
 // Values returns ℘ and ℘′ of the patches, each [rows·cols], before compression.
 func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
+	if e.config.evaluation == EvaluateTable {
+		return e.lookUpPatches(g)
+	}
 	x, y := e.patches()
 	return e.values(g, x, y)
 }
 
 // Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without
 // derivative.
-func (e *Encoder) Features(g *Graph) *Node {
-	x, y := e.patches()
-	return e.features(g, x, y)
-}
+func (e *Encoder) Features(g *Graph) *Node { return e.compressed(e.Values(g)) }
 
 // Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32
 // [prefix + rows·cols, width]. A model folds into an ordinary learned-position ViT by storing this table.

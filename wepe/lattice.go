@@ -65,15 +65,17 @@ func (l *lattice) values(g *Graph, x, y []float64) (p, pPrime ComplexNode) {
 	return P(z, omega1, omega3p)
 }
 
-// features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′ at points given in periods: [len(x), 4], or
-// [len(x), 2] without derivative.
-func (l *lattice) features(g *Graph, x, y []float64) *Node {
-	p, pPrime := l.values(g, x, y)
+// features returns the compressed ℘ and ℘′ at points given in periods.
+func (l *lattice) features(g *Graph, x, y []float64) *Node { return l.compressed(l.values(g, x, y)) }
+
+// compressed returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′, each [n]: [n, 4], or [n, 2] without derivative.
+func (l *lattice) compressed(p, pPrime ComplexNode) *Node {
 	parts := []*Node{p.Re, p.Im}
 	if l.config.derivative {
 		parts = append(parts, pPrime.Re, pPrime.Im)
 	}
-	return Tanh(Mul(l.config.mode.alphaScale(l.alphaScale.NodeValue(g)), Stack(parts, -1)))
+	alphaScale := l.config.mode.alphaScale(l.alphaScale.NodeValue(p.Re.Graph()))
+	return Tanh(Mul(alphaScale, Stack(parts, -1)))
 }
 
 // numFeatures is the length of a row of features.

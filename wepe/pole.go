@@ -25,9 +25,7 @@ func principalPart(z, a ComplexNode, scale *Node) principal {
 	near := LessThan(w.norm2(), Scalar(scale.Graph(), scale.DType(), seriesRadius*seriesRadius))
 	w, a = where(near, w, zeros(w)), where(near, a, zeros(a))
 
-	inv := w.inverse(MaxScalar(w.norm2(), poleRadius*poleRadius)) // 0 at w = 0
-	inv2, scale2 := inv.square(), Square(scale)
-
+	p, pPrime := poleTerms(w, scale)
 	s := cscSeries(a.Re.DType())
 	derivative := make([]float64, len(s)-1) // of s by a²
 	for j := range derivative {
@@ -39,31 +37,42 @@ func principalPart(z, a ComplexNode, scale *Node) principal {
 	smooth.Re = Add(smooth.Re, Where(near, third, ZerosLike(third)))
 	return principal{
 		near:        near,
-		p:           inv2.times(scale2),
-		pPrime:      inv2.mul(inv).times(MulScalar(Mul(scale2, scale), -2)),
+		p:           p,
+		pPrime:      pPrime,
 		smooth:      smooth,
 		smoothPrime: polynomial(derivative, a2).mul(a).scale(2),
 	}
 }
 
+// poleTerms returns 1/z² and -2/z³ for z = w/scale, both 0 at w = 0.
+func poleTerms(w ComplexNode, scale *Node) (p, pPrime ComplexNode) {
+	inv := w.inverse(MaxScalar(w.norm2(), poleRadius*poleRadius))
+	inv2, scale2 := inv.square(), Square(scale)
+	return inv2.times(scale2), inv2.mul(inv).times(MulScalar(Mul(scale2, scale), -2))
+}
+
 // cscSeries returns c_j of csc² a - 1/a² = Σ c_j a^{2j}, j = 0, 1, …: enough for |a| < seriesRadius.
 //
-// csc² a - 1/3 is the Weierstrass function of the degenerate lattice with g2 = 4/3, g3 = 8/27, so its coefficients obey
-// the recurrence DLMF 23.9.4.
+// csc² a - 1/3 is the Weierstrass function of the degenerate lattice with g2 = 4/3, g3 = 8/27.
 func cscSeries(dtype dtypes.DType) []float64 {
 	terms := 7 // the eighth is 4e-9 of csc² a
 	if dtype == dtypes.Float64 {
 		terms = 15 // the sixteenth is 5e-19
 	}
-	c := make([]float64, terms)
-	c[0], c[1], c[2] = 1.0/3, 1.0/15, 2.0/189
-	for n := 4; n <= terms; n++ { // DLMF's c_n multiplies a^{2n-2}: c[n-1] here
+	return append([]float64{1.0 / 3}, laurentSeries(4.0/3, 8.0/27, terms-1)...)
+}
+
+// laurentSeries returns c_n of ℘(z) = 1/z² + Σ c_n z^{2n-2}, n = 2, 3, …, by the recurrence DLMF 23.9.4.
+func laurentSeries(g2, g3 float64, terms int) []float64 {
+	c := make([]float64, terms+2) // 0 and 1 stay 0
+	c[2], c[3] = g2/20, g3/28
+	for n := 4; n < len(c); n++ {
 		for m := 2; m <= n-2; m++ {
-			c[n-1] += c[m-1] * c[n-m-1]
+			c[n] += c[m] * c[n-m]
 		}
-		c[n-1] *= 3 / float64((2*n+1)*(n-3))
+		c[n] *= 3 / float64((2*n+1)*(n-3))
 	}
-	return c
+	return c[2:]
 }
 
 // polynomial evaluates Σ c_j w^j with real coefficients at a complex point by division through w² - 2Re(w)w + |w|²,

@@ -1,0 +1,96 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// lookUp is the graph's form of Table.P, mathematics.md (7.1) and (7.3): ℘ and ℘′ from the nodes of a table,
+// [resolution, resolution, 4], at positions x, y in periods from the nearest lattice point, in [-½, ½].
+func lookUp(values *Node, key TableKey, x, y *Node) (p, pPrime ComplexNode) {
+	a, b := key.halfPeriods()
+	tx, dx := cellOffsetNodes(x)
+	ty, dy := cellOffsetNodes(y)
+	p, pPrime = interpolated(values, key, tx, ty)
+
+	k := math.Pi / 2 / min(a, b) // the scale of principalPart
+	scale := Scalar(x.Graph(), x.DType(), k)
+	for _, pole := range key.poles() {
+		w := ComplexNode{MulScalar(dx[pole[0]], 2*a*k), MulScalar(dy[pole[1]], 2*b*k)}
+		q, qPrime := poleTerms(w, scale)
+		p, pPrime = p.add(q), pPrime.add(qPrime)
+	}
+	return p, pPrime
+}
+
+// lookUpConstants is lookUp at points known while the graph is built: float64 gives the principal parts, in which
+// float32 would lose digits where they dominate.
+func lookUpConstants(values *Node, key TableKey, x, y []float64) (p, pPrime ComplexNode) {
+	g, dtype := values.Graph(), values.DType()
+	tx, ty := make([]float64, len(x)), make([]float64, len(y))
+	poles := make([][]float64, 4)
+	for i := range x {
+		var dx, dy [2]float64
+		tx[i], dx = cellOffsets(x[i])
+		ty[i], dy = cellOffsets(y[i])
+		q, qPrime := key.principalParts(dx, dy)
+		for j, f := range []float64{real(q), imag(q), real(qPrime), imag(qPrime)} {
+			poles[j] = append(poles[j], f)
+		}
+	}
+	constant := func(x []float64) *Node { return ConstAsDType(g, dtype, x) }
+	p, pPrime = interpolated(values, key, constant(tx), constant(ty))
+	return p.add(ComplexNode{constant(poles[0]), constant(poles[1])}),
+		pPrime.add(ComplexNode{constant(poles[2]), constant(poles[3])})
+}
+
+// interpolated returns what the nodes of a table say at tx, ty in periods from the corner of the cell.
+func interpolated(values *Node, key TableKey, tx, ty *Node) (p, pPrime ComplexNode) {
+	u, v := key.extents()
+	last := float64(key.Resolution - 1)
+	f := bilinear(values, MulScalar(tx, last/u), MulScalar(ty, last/v)) // [..., 4]
+	return ComplexNode{channel(f, 0), channel(f, 1)}, ComplexNode{channel(f, 2), channel(f, 3)}
+}
+
+// cellOffsetNodes is cellOffsets.
+func cellOffsetNodes(x *Node) (t *Node, distance [2]*Node) {
+	left := LessThan(x, ZerosLike(x))
+	t = Where(left, AddScalar(x, 1), x)
+	return t, [2]*Node{t, Where(left, x, AddScalar(x, -1))}
+}
+
+// bilinear interpolates a table [rows, cols, channels] at column x and row y, both [...] and counted in nodes, up to
+// its borders: [..., channels], mathematics.md (7.1).
+func bilinear(table, x, y *Node) *Node {
+	rows, cols, channels := table.Shape().Dim(0), table.Shape().Dim(1), table.Shape().Dim(2)
+	table = Reshape(table, rows*cols, channels)
+	left, s := nodeBefore(x, cols)
+	top, t := nodeBefore(y, rows)
+	first := Add(MulScalar(top, float64(cols)), left) // exact in float32: below 2²⁴ = maxTableResolution²
+	at := func(offset int) *Node { return gatherRows(table, AddScalar(first, float64(offset))) }
+	lerp := func(a, b, s *Node) *Node { return Add(a, Mul(Sub(b, a), InsertAxes(s, -1))) }
+	return lerp(lerp(at(0), at(1), s), lerp(at(cols), at(cols+1), s), t)
+}
+
+// nodeBefore clips x to [0, n-1] and returns the index of the node in front of it and the distance from there. The
+// index is a constant to the gradient.
+func nodeBefore(x *Node, n int) (index, distance *Node) {
+	x = ClipScalar(x, 0, float64(n-1))
+	index = StopGradient(MinScalar(Floor(x), float64(n-2)))
+	return index, Sub(x, index)
+}
+
+// channel picks one element of the last axis, by a product with zeros and a one: a slice has no gradient in ONNX.
+func channel(x *Node, index int) *Node {
+	one := make([]float64, x.Shape().Dim(-1))
+	one[index] = 1
+	dims := make([]int, x.Rank())
+	for i := range dims {
+		dims[i] = 1
+	}
+	dims[len(dims)-1] = len(one)
+	return ReduceSum(Mul(x, Reshape(ConstAsDType(x.Graph(), x.DType(), one), dims...)), -1)
+}

@@ -1,0 +1,294 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/checkpoint"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// onlyIn returns the graph of one output that needs no input but the graph itself.
+func onlyIn(build func(s *model.Scope, g *Graph) []*Node) func(*model.Scope, []*Node) []*Node {
+	return func(s *model.Scope, in []*Node) []*Node { return build(s, in[0].Graph()) }
+}
+
+func TestLookup_is_the_hosts_query_at_any_points(t *testing.T) {
+	u, v := randomPoints(37, 0.01)
+	u, v = append(u, 0, 1, 0.5, 1, -3), append(v, 1, 1, 0.5, 0.25, 2)
+	for _, key := range []TableKey{
+		{Mode: Paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.7},
+		{Mode: Paper, Omega1: 0.7, Omega3p: 2.3, SpanU: 1.2, SpanV: 0.3},
+		{Mode: Release, Omega1: 2.6, Omega3p: 7.9, SpanU: 0.4, SpanV: 0.3},
+	} {
+		for _, kind := range []TableKind{Deflated, Raw} {
+			key.Resolution, key.Kind = 19, kind
+			store := model.NewStore()
+			var own TableKey
+			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+				e := New(s, 3, 5, 2).WithMode(key.Mode).WithHalfPeriods(key.Omega1, key.Omega3p).
+					WithSpan(key.SpanU, key.SpanV).UseTable(kind, key.Resolution).Done()
+				own, _ = e.TableKey()
+				p, pPrime := e.Lookup(in[0], in[1])
+				return []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
+			}, floats32(u), floats32(v))
+			table := mustTable(t, own) // ω3′ in float32
+			want := make([][]float64, 4)
+			for i := range u {
+				p, pPrime := table.P(float64(float32(u[i])), float64(float32(v[i])))
+				for j, x := range []float64{real(p), imag(p), real(pPrime), imag(pPrime)} {
+					want[j] = append(want[j], math.Tanh(DefaultAlphaScale*x))
+				}
+			}
+			for j := range want {
+				for i := range got[j] {
+					got[j][i] = math.Tanh(DefaultAlphaScale * got[j][i])
+				}
+				gomlxtest.Near(t, fmt.Sprintf("%+v, output %d", key, j), got[j], want[j], 1e-5)
+			}
+		}
+	}
+}
+
+func floats32(x []float64) []float32 {
+	out := make([]float32, len(x))
+	for i := range x {
+		out[i] = float32(x[i])
+	}
+	return out
+}
+
+// At the grids of lut.json; the raw table is there for comparison.
+func TestTable_of_256_nodes_misses_no_feature_of_a_patch_by_more_than_1e_7(t *testing.T) {
+	var file struct {
+		Rows []struct {
+			Query string
+			Hits  int `json:"corner_cell_hits"`
+		}
+	}
+	fixtures.JSON(t, "weierstrass", "lut.json", &file)
+	sizes := make(map[int]bool)
+	for _, row := range file.Rows {
+		var size int
+		if n, err := fmt.Sscanf(row.Query, "%d", &size); err == nil && n == 1 {
+			sizes[size] = true
+		}
+	}
+	bounds := map[dtypes.DType]float64{dtypes.Float32: 5e-7} // of which 4e-7 for the tanh of other backends
+	if float64Runs(t) {
+		bounds[dtypes.Float64] = 1e-7
+	}
+	for size := range sizes {
+		for dtype, bound := range bounds {
+			worst := make(map[TableKind]float64)
+			for _, kind := range []TableKind{Deflated, Raw} {
+				var own map[string]float64 // the square lattice and 0.15, rounded by the softplus of a float32
+				got := gomlxtest.RunModel(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
+					c := New(s, size, size, 2).UseTable(kind, DefaultTableResolution)
+					c.dtype = dtype
+					e := c.Done()
+					own, _ = e.Scalars()
+					return []*Node{e.Features(g)}
+				}), float32(0))
+				want := hostFeatures(t, size, size, DefaultSpan, DefaultSpan, weierstrass.OmegaSquare, own["omega3"],
+					own["alpha_scale"])
+				for i := range want {
+					worst[kind] = max(worst[kind], math.Abs(got[0][i]-want[i]))
+				}
+			}
+			t.Logf("%d×%d, %s: largest error %.3g deflated, %.3g raw", size, size, dtype, worst[Deflated], worst[Raw])
+			if !(worst[Deflated] <= bound) {
+				t.Errorf("%d×%d, %s: error %.3g, want at most %.3g", size, size, dtype, worst[Deflated], bound)
+			}
+			if worst[Raw] < 100*worst[Deflated] {
+				t.Errorf("%d×%d: raw error %.3g, deflated %.3g: want a hundred times more", size, size, worst[Raw],
+					worst[Deflated])
+			}
+		}
+	}
+}
+
+func TestTable_features_are_the_hosts_on_unequal_grids_and_spans_over_a_period(t *testing.T) {
+	for _, c := range []struct {
+		rows, cols                     int
+		alphaU, alphaV, omega1, omega3 float64
+	}{
+		{3, 5, 0.4, 0.4, weierstrass.OmegaSquare, 0},
+		{7, 2, 0.4, 0.3, weierstrass.OmegaSquare, 1.085},
+		{2, 11, 0.3, 0.9, 1.3, 4.7},
+		{5, 7, 1.2, 1.9, 2.6, 2.7},
+	} {
+		got := gomlxtest.RunModel(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			return []*Node{New(s, c.rows, c.cols, 8).WithHalfPeriods(c.omega1, c.omega3).
+				WithSpan(c.alphaU, c.alphaV).UseTable(Deflated, 512).Done().Features(g)}
+		}), float32(0))
+		omega3 := c.omega3
+		if omega3 == 0 {
+			omega3 = c.omega1
+		}
+		want := hostFeatures(t, c.rows, c.cols, c.alphaU, c.alphaV, c.omega1, omega3, DefaultAlphaScale)
+		gomlxtest.Near(t, fmt.Sprintf("%+v", c), got[0], want, 2e-5)
+	}
+}
+
+func TestTable_in_release_mode_is_the_exact_form_of_its_encoder(t *testing.T) {
+	features := func(config func(*Config) *Config) []float64 {
+		return gomlxtest.RunModel(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			return []*Node{config(New(s, 5, 7, 2).WithMode(Release)).Done().Features(g)}
+		}), float32(0))[0]
+	}
+	exact := features(func(c *Config) *Config { return c.UseExact() })
+	gomlxtest.Near(t, "table", features(func(c *Config) *Config { return c.UseTable(Deflated, 256) }), exact, 1e-6)
+}
+
+func TestTable_serves_any_grid_of_a_model_and_holds_the_lattice_fixed(t *testing.T) {
+	store := model.NewStore()
+	for _, size := range [][2]int{{3, 5}, {11, 2}} {
+		got := gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			e := New(s, size[0], size[1], 2).UseTable(Deflated, 256).Done()
+			if e.omega3.Trainable {
+				t.Error("ω3′ is trainable beside a table that does not follow it")
+			}
+			return []*Node{e.Features(g)}
+		}), float32(0))
+		want := hostFeatures(t, size[0], size[1], DefaultSpan, DefaultSpan, weierstrass.OmegaSquare,
+			weierstrass.OmegaSquare, DefaultAlphaScale)
+		gomlxtest.Near(t, fmt.Sprint(size), got[0], want, 1e-6)
+	}
+	for _, name := range []string{nameTableKey, nameTableValues} {
+		if v := store.GetVariable("/wepe/table/" + name); v == nil || v.Trainable {
+			t.Errorf("variable %q: %v, want one that is not trainable", name, v)
+		}
+	}
+}
+
+func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.T) {
+	store := model.NewStore()
+	table := func(c *Config) *Config { return c.UseTable(Deflated, 33) }
+	build := func(config func(*Config) *Config) (e *Encoder, err error) {
+		err = exceptions.TryCatch[error](func() { e = config(New(store.RootScope(), 3, 5, 2)).Done() })
+		return e, err
+	}
+	if _, err := build(table); err != nil {
+		t.Fatal(err)
+	}
+	for what, config := range map[string]func(*Config) *Config{
+		"resolution": func(c *Config) *Config { return c.UseTable(Deflated, 32) },
+		"kind":       func(c *Config) *Config { return c.UseTable(Raw, 33) },
+		"span":       func(c *Config) *Config { return table(c).WithSpan(0.4, 0.3) },
+		"ω1":         func(c *Config) *Config { return table(c).WithHalfPeriods(2.6, 0) },
+		"mode":       func(c *Config) *Config { return table(c).WithMode(Release) },
+		"dtype":      func(c *Config) *Config { c = table(c); c.dtype = dtypes.Float64; return c },
+	} {
+		if _, err := build(config); err == nil || !strings.Contains(err.Error(), "wepe: ") {
+			t.Errorf("another %s: error %v, want a refusal", what, err)
+		}
+	}
+
+	raw := store.GetVariable("/wepe/omega3_raw")
+	next := math.Nextafter32(tensors.ToScalar[float32](raw.MustValue()), 10)
+	raw.MustSetValue(tensors.FromScalar(next))
+	if _, err := build(table); err == nil || !strings.Contains(err.Error(), "call Encoder.BuildTable") {
+		t.Errorf("ω3′ one float32 further: error %v, want a refusal", err)
+	}
+	e, err := build(func(c *Config) *Config { return c.UseExact() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.config.tableResolution = 33
+	if err := e.BuildTable(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := build(table); err != nil {
+		t.Errorf("after BuildTable: %v", err)
+	}
+}
+
+func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
+	dir := t.TempDir()
+	features := func(store *model.Store, resolution int) (out []float64, err error) {
+		err = exceptions.TryCatch[error](func() {
+			out = gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
+				return []*Node{New(s, 3, 5, 2).UseTable(Deflated, resolution).Done().Features(g)}
+			}), float32(0))[0]
+		})
+		return out, err
+	}
+	written := model.NewStore()
+	handler, err := checkpoint.Build(written).Dir(dir).Done()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := features(written, 17)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A mark in the nodes shows that they are read, not computed again.
+	values := written.GetVariable("/wepe/table/values")
+	marked := tensors.FromScalarAndDimensions(float32(0.25), 17, 17, 4)
+	values.MustSetValue(marked)
+	if err := handler.Save(); err != nil {
+		t.Fatal(err)
+	}
+	read := func() *model.Store {
+		store := model.NewStore()
+		if _, err := checkpoint.Load(store).Dir(dir).Done(); err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	got, err := features(read(), 17)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(got[len(got)-1]-want[len(want)-1]) < 1e-3 {
+		t.Error("the table was built anew, want the one in the checkpoint")
+	}
+	store := read()
+	gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
+		return []*Node{New(s, 3, 5, 2).UseTable(Deflated, 17).Done().Encode(g)}
+	}), float32(0))
+	for _, name := range []string{nameTableKey, nameTableValues} {
+		if store.GetVariable("/wepe/table/" + name).Trainable {
+			t.Errorf("%q out of a checkpoint is trainable", name)
+		}
+	}
+	if err := exceptions.TryCatch[error](func() {
+		New(read().RootScope(), 3, 5, 2).UseTable(Deflated, 16).Done()
+	}); err == nil || !strings.Contains(err.Error(), "the table in") {
+		t.Errorf("another resolution than the checkpoint's: error %v, want a refusal", err)
+	}
+}
+
+func TestTable_has_settings_by_name_and_refuses_bad_ones(t *testing.T) {
+	store := model.NewStore()
+	store.SetParams(map[string]any{
+		"/" + ParamWepeEvaluation: EvaluateTable, "/" + ParamWepeTable: string(Raw), "/" + ParamWepeTableResolution: 7,
+	})
+	key, err := New(store.RootScope(), 3, 5, 2).FromScope().Done().TableKey()
+	if err != nil || key.Kind != Raw || key.Resolution != 7 {
+		t.Errorf("key %+v, error %v, want a raw table of 7", key, err)
+	}
+	for want, config := range map[string]func(*Config) *Config{
+		ParamWepeTableResolution + " = 1":  func(c *Config) *Config { return c.UseTable(Deflated, 1) },
+		ParamWepeTable + ` = "tanh"`:       func(c *Config) *Config { return c.UseTable("tanh", 8) },
+		ParamWepeEvaluation + ` = "tabel"`: func(c *Config) *Config { c.evaluation = "tabel"; return c },
+	} {
+		err := exceptions.TryCatch[error](func() { config(New(model.NewStore().RootScope(), 3, 5, 2)).Done() })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}

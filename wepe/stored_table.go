@@ -1,0 +1,202 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// A table that an encoder looks up is stored beside its other variables, so that it travels in the model's checkpoints:
+// its nodes, and the key they were computed from. Neither is trainable.
+const (
+	scopeTable      = "table"
+	nameTableKey    = "key"    // float64 [7], see TableKey.encode
+	nameTableValues = "values" // [resolution, resolution, 4]
+)
+
+// encode writes the key as numbers, in the order of the fields.
+func (k TableKey) encode() []float64 {
+	number := func(yes bool) float64 {
+		if yes {
+			return 1
+		}
+		return 0
+	}
+	return []float64{number(k.Mode == Release), k.Omega1, k.Omega3p, k.SpanU, k.SpanV, float64(k.Resolution),
+		number(k.Kind == Raw)}
+}
+
+// decodeTableKey reverses encode.
+func decodeTableKey(x []float64) TableKey {
+	k := TableKey{Mode: Paper, Omega1: x[1], Omega3p: x[2], SpanU: x[3], SpanV: x[4], Resolution: int(x[5]),
+		Kind: Deflated}
+	if x[0] == 1 {
+		k.Mode = Release
+	}
+	if x[6] == 1 {
+		k.Kind = Raw
+	}
+	return k
+}
+
+// same says whether two keys belong to one table. The last digits are left out because softplus may round differently
+// on another machine; one step of a float32 ω3′ is 10⁵ times more than that.
+func (k TableKey) same(other TableKey) bool {
+	a, b := k.encode(), other.encode()
+	for i := range a {
+		if !(math.Abs(a[i]-b[i]) <= 1e-12*math.Abs(b[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// TableKey returns the key of the table that belongs to the present values of the encoder, trained or loaded, and to
+// its settings.
+func (e *Encoder) TableKey() (TableKey, error) {
+	values, err := e.Scalars()
+	if err != nil {
+		return TableKey{}, err
+	}
+	c := e.config
+	return TableKey{Mode: c.mode, Omega1: c.omega1, Omega3p: values["omega3"], SpanU: c.alphaU, SpanV: c.alphaV,
+		Resolution: c.tableResolution, Kind: c.tableKind}, nil
+}
+
+// BuildTable evaluates the table of the encoder's present values and stores it with the encoder's variables, in place
+// of one that was there. An encoder with UseTable stores its own where there is none; call BuildTable after ω3′ was
+// trained further. Executors that were compiled before keep the old one.
+func (e *Encoder) BuildTable() error {
+	key, err := e.TableKey()
+	if err != nil {
+		return err
+	}
+	table, err := NewTable(key)
+	if err != nil {
+		return err
+	}
+	scope := e.scope.At(scopeTable)
+	for _, part := range []struct {
+		name  string
+		value *tensors.Tensor
+	}{
+		{nameTableKey, tensors.FromValue(key.encode())},
+		{nameTableValues, filled(e.config.dtype, table.Values, key.Resolution, key.Resolution, 4)},
+	} {
+		v := scope.GetVariable(part.name)
+		if v != nil {
+			err = v.SetValue(part.value)
+		} else {
+			v, err = scope.CreateVariable(part.name, part.value)
+		}
+		if err != nil {
+			return fmt.Errorf("wepe: table in %q: %w", scope.Scope(), err)
+		}
+		v.SetTrainable(false)
+	}
+	return nil
+}
+
+// checkTable returns the key of the stored table, or an error that says why it is not the one of the encoder's present
+// values.
+func (e *Encoder) checkTable() (key TableKey, err error) {
+	want, err := e.TableKey()
+	if err != nil {
+		return key, err
+	}
+	scope := e.scope.At(scopeTable)
+	stored, values := scope.GetVariable(nameTableKey), scope.GetVariable(nameTableValues)
+	if stored == nil || values == nil {
+		return key, fmt.Errorf("wepe: no table in %q: call Encoder.BuildTable", scope.Scope())
+	}
+	value, err := stored.Value()
+	if err != nil {
+		return key, fmt.Errorf("wepe: variable %q: %w", stored.Path(), err)
+	}
+	numbers, ok := value.Value().([]float64)
+	if !ok || len(numbers) != len(want.encode()) {
+		return key, fmt.Errorf("wepe: variable %q is %s, want %d float64", stored.Path(), stored.Shape(),
+			len(want.encode()))
+	}
+	key = decodeTableKey(numbers)
+	if !key.same(want) {
+		return key, fmt.Errorf("wepe: the table in %q is of %+v, the encoder's values are %+v: call Encoder.BuildTable",
+			scope.Scope(), key, want)
+	}
+	shape := values.Shape()
+	if shape.DType != e.config.dtype || shape.Check(shape.DType, key.Resolution, key.Resolution, 4) != nil {
+		return key, fmt.Errorf("wepe: variable %q is %s, want (%s)[%d %d 4]", values.Path(), shape, e.config.dtype,
+			key.Resolution, key.Resolution)
+	}
+	stored.SetTrainable(false) // a variable that comes out of a checkpoint is trainable
+	values.SetTrainable(false)
+	return key, nil
+}
+
+// openTable makes sure that the table of the encoder's present values is stored and panics when another one is.
+func (e *Encoder) openTable() {
+	var err error
+	if e.scope.At(scopeTable).GetVariable(nameTableKey) == nil {
+		err = e.BuildTable()
+	}
+	if err == nil {
+		_, err = e.checkTable()
+	}
+	if err != nil {
+		exceptions.Panicf("%v", err)
+	}
+}
+
+// Lookup returns ℘ and ℘′ out of the encoder's table at any points u, v of [0, 1] (or their nearest border), in the
+// coordinates (6.1) of patches: u along the columns. Both are of one shape and of the encoding's dtype, and so are the
+// results.
+func (e *Encoder) Lookup(u, v *Node) (p, pPrime ComplexNode) {
+	key, err := e.checkTable()
+	if err != nil {
+		exceptions.Panicf("%v", err)
+	}
+	perU, perV := key.periods()
+	nearest := func(x *Node, periods float64) *Node {
+		x = MulScalar(ClipScalar(x, 0, 1), periods)
+		return Sub(x, StopGradient(Floor(AddScalar(x, 0.5))))
+	}
+	return lookUp(e.nodes(u.Graph()), key, nearest(u, perU), nearest(v, perV))
+}
+
+// lookUpPatches is Lookup at the patches.
+func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
+	key, err := e.checkTable()
+	if err != nil {
+		exceptions.Panicf("%v", err)
+	}
+	perU, perV := key.periods()
+	var x, y []float64
+	for k := range e.config.rows * e.config.cols {
+		u, v := e.config.centre(k)
+		x, y = append(x, u*perU-math.Round(u*perU)), append(y, v*perV-math.Round(v*perV))
+	}
+	return lookUpConstants(e.nodes(g), key, x, y)
+}
+
+// nodes is the stored table, [resolution, resolution, 4].
+func (e *Encoder) nodes(g *Graph) *Node {
+	return e.scope.At(scopeTable).GetVariable(nameTableValues).NodeValue(g)
+}
+
+// filled returns a tensor with the given elements.
+func filled(dtype dtypes.DType, values []float64, dims ...int) *tensors.Tensor {
+	if dtype == dtypes.Float64 {
+		return tensors.FromFlatDataAndDimensions(values, dims...)
+	}
+	rounded := make([]float32, len(values))
+	for i, v := range values {
+		rounded[i] = float32(v)
+	}
+	return tensors.FromFlatDataAndDimensions(rounded, dims...)
+}

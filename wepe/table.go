@@ -1,0 +1,261 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// TableKind is what the nodes of a look-up table hold.
+type TableKind string
+
+const (
+	// Deflated holds ℘ and ℘′ without the principal parts of the poles at the corners of the cell; these are added back
+	// exactly where the table is queried, mathematics.md (7.3).
+	Deflated TableKind = "deflated"
+
+	// Raw holds ℘ and ℘′ themselves, as the paper does, with the constant of the truncated sum (LatticeSum.PoleValue)
+	// at a node that is a pole.
+	Raw TableKind = "raw"
+)
+
+// maxTableResolution bounds a table to 268 MB in float32.
+const maxTableResolution = 4096
+
+// TableKey is everything that the nodes of a look-up table depend on.
+type TableKey struct {
+	Mode            Mode    // what Omega3p means, see Mode
+	Omega1, Omega3p float64 // the half-period ω1, and ω3′
+	SpanU, SpanV    float64 // α_u and α_v
+	Resolution      int     // nodes along each axis
+	Kind            TableKind
+}
+
+// validate returns an error that names the field of a key that no table can have.
+func (k TableKey) validate() error {
+	if k.Mode != Paper && k.Mode != Release {
+		return fmt.Errorf("wepe: table of mode %q, want %q or %q", k.Mode, Paper, Release)
+	}
+	if k.Kind != Deflated && k.Kind != Raw {
+		return fmt.Errorf("wepe: %s = %q, want %q or %q", ParamWepeTable, k.Kind, Deflated, Raw)
+	}
+	if k.Resolution < 2 || k.Resolution > maxTableResolution {
+		return fmt.Errorf("wepe: %s = %d, want it in [2, %d]", ParamWepeTableResolution, k.Resolution,
+			maxTableResolution)
+	}
+	lo, hi := k.Mode.omega3Bounds()
+	for _, field := range []struct {
+		name          string
+		value, lo, hi float64
+	}{
+		{"half-period ω1", k.Omega1, MinOmega3, MaxOmega3},
+		{"half-period ω3′", k.Omega3p, lo, hi},
+		{"span α_u", k.SpanU, MinSpan, MaxSpan},
+		{"span α_v", k.SpanV, MinSpan, MaxSpan},
+	} {
+		if !(field.value >= field.lo && field.value <= field.hi) { // NaN is refused too
+			return fmt.Errorf("wepe: table with %s = %g, want it in [%g, %g]", field.name, field.value, field.lo,
+				field.hi)
+		}
+	}
+	return nil
+}
+
+// halfPeriods are those of the lattice that ℘ belongs to.
+func (k TableKey) halfPeriods() (a, b float64) {
+	if k.Mode == Release {
+		return k.Omega1, k.Omega1
+	}
+	return k.Omega1, k.Omega3p
+}
+
+// periods returns how many periods of the lattice u and v cover from 0 to 1.
+func (k TableKey) periods() (u, v float64) {
+	_, b := k.halfPeriods()
+	return k.SpanU, k.SpanV * k.Omega3p / b
+}
+
+// extents returns how much of a period the table covers in each direction: beyond one period everything repeats.
+func (k TableKey) extents() (u, v float64) {
+	u, v = k.periods()
+	return min(u, 1), min(v, 1)
+}
+
+// poles returns the lattice points, in periods, whose principal parts the nodes lack, (7.2): those corners of the cell
+// that are the nearest lattice point of some part of the table.
+func (k TableKey) poles() (poles [][2]int) {
+	if k.Kind == Raw {
+		return nil
+	}
+	u, v := k.extents()
+	for n := range 2 {
+		for m := range 2 {
+			if (m == 0 || u > 0.5) && (n == 0 || v > 0.5) {
+				poles = append(poles, [2]int{m, n})
+			}
+		}
+	}
+	return poles
+}
+
+// principalParts sums the principal parts that the nodes lack, at distances in periods from the two ends of the cell in
+// either direction.
+func (k TableKey) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
+	a, b := k.halfPeriods()
+	radius := poleRadius * 2 / math.Pi * min(a, b)
+	for _, pole := range k.poles() {
+		q, qPrime := principalPartAt(complex(dx[pole[0]]*2*a, dy[pole[1]]*2*b), radius)
+		p, pPrime = p+q, pPrime+qPrime
+	}
+	return p, pPrime
+}
+
+// Table is a look-up table of ℘ and ℘′ over the rectangle that a patch grid spans, or over one cell of the lattice
+// where it spans more, mathematics.md section 7. Build it with NewTable.
+type Table struct {
+	Key TableKey
+
+	// Values are Re ℘, Im ℘, Re ℘′, Im ℘′ at the nodes, less what Key.Kind says: [resolution, resolution, 4], v slowest
+	// as in a patch grid, the first and last node on the borders of the rectangle.
+	Values []float64
+}
+
+// NewTable evaluates ℘ and ℘′ at every node in float64.
+func NewTable(key TableKey) (*Table, error) {
+	if err := key.validate(); err != nil {
+		return nil, err
+	}
+	a, b := key.halfPeriods()
+	lattice, err := weierstrass.NewLattice(a, b)
+	if err != nil {
+		return nil, fmt.Errorf("wepe: table: %w", err)
+	}
+	node := rawNode(lattice)
+	if key.Kind == Deflated {
+		node = deflatedNode(lattice, key)
+	}
+	t := &Table{Key: key, Values: make([]float64, 0, key.Resolution*key.Resolution*4)}
+	u, v := key.extents()
+	last := float64(key.Resolution - 1)
+	for row := range key.Resolution {
+		for col := range key.Resolution {
+			p, pPrime := node(u*float64(col)/last, v*float64(row)/last)
+			t.Values = append(t.Values, real(p), imag(p), real(pPrime), imag(pPrime))
+		}
+	}
+	return t, nil
+}
+
+// rawNode evaluates nodes of a raw table at points in periods.
+func rawNode(lattice weierstrass.Lattice) func(x, y float64) (p, pPrime complex128) {
+	large := complex(DefaultLatticeSum().PoleValue, 0)
+	return func(x, y float64) (p, pPrime complex128) {
+		p, pPrime = lattice.Eval(complex(x*2*lattice.Omega1(), y*2*lattice.Omega3p()))
+		if cmplx.IsInf(p) {
+			return large, large
+		}
+		return p, pPrime
+	}
+}
+
+// deflatedNode evaluates nodes of a deflated table at points in periods, (7.2).
+func deflatedNode(lattice weierstrass.Lattice, key TableKey) func(x, y float64) (p, pPrime complex128) {
+	regular := newRegularPart(lattice)
+	return func(x, y float64) (p, pPrime complex128) {
+		nearest := [2]float64{math.Ceil(x - 0.5), math.Ceil(y - 0.5)} // one of key.poles()
+		p, pPrime = regular.at(complex((x-nearest[0])*2*lattice.Omega1(), (y-nearest[1])*2*lattice.Omega3p()))
+		for _, pole := range key.poles() {
+			m, n := float64(pole[0]), float64(pole[1])
+			if nearest != [2]float64{m, n} {
+				q, qPrime := principalPartAt(complex((x-m)*2*lattice.Omega1(), (y-n)*2*lattice.Omega3p()), 0)
+				p, pPrime = p-q, pPrime-qPrime
+			}
+		}
+		return p, pPrime
+	}
+}
+
+// P interpolates ℘ and ℘′ at u, v in [0, 1], the coordinates (6.1) of a patch, or their nearest border outside.
+//
+// Special case: NaN if u or v is.
+func (t *Table) P(u, v float64) (p, pPrime complex128) {
+	if math.IsNaN(u) || math.IsNaN(v) {
+		return cmplx.NaN(), cmplx.NaN()
+	}
+	perU, perV := t.Key.periods()
+	x, y := min(max(u, 0), 1)*perU, min(max(v, 0), 1)*perV
+	x, y = x-math.Floor(x+0.5), y-math.Floor(y+0.5)
+	tx, dx := cellOffsets(x)
+	ty, dy := cellOffsets(y)
+	extU, extV := t.Key.extents()
+	last := float64(t.Key.Resolution - 1)
+	f := bilinearValues(t.Values, t.Key.Resolution, tx/extU*last, ty/extV*last)
+	p, pPrime = complex(f[0], f[1]), complex(f[2], f[3])
+	q, qPrime := t.Key.principalParts(dx, dy)
+	return p + q, pPrime + qPrime
+}
+
+// cellOffsets takes x, in periods from its nearest lattice point, to its place t in the cell [0, 1] and to its distances
+// from the two ends of the cell; the nearer one keeps every digit of x.
+func cellOffsets(x float64) (t float64, distance [2]float64) {
+	if x < 0 {
+		return x + 1, [2]float64{x + 1, x}
+	}
+	return x, [2]float64{x, x - 1}
+}
+
+// bilinearValues interpolates a table [size, size, 4] at column x and row y, counted in nodes, (7.1).
+func bilinearValues(values []float64, size int, x, y float64) (f [4]float64) {
+	x, y = min(max(x, 0), float64(size-1)), min(max(y, 0), float64(size-1))
+	col, row := min(int(x), size-2), min(int(y), size-2)
+	s, t := x-float64(col), y-float64(row)
+	for c := range f {
+		at := func(row, col int) float64 { return values[(row*size+col)*4+c] }
+		f[c] = (1-t)*((1-s)*at(row, col)+s*at(row, col+1)) + t*((1-s)*at(row+1, col)+s*at(row+1, col+1))
+	}
+	return f
+}
+
+// principalPartAt returns 1/z² and -2/z³ with the guard of poleTerms: |z| counts as radius below that, and both are 0 at
+// the pole itself.
+func principalPartAt(z complex128, radius float64) (p, pPrime complex128) {
+	norm2 := max(real(z)*real(z)+imag(z)*imag(z), radius*radius)
+	inv := complex(real(z)/norm2, -imag(z)/norm2)
+	return inv * inv, -2 * inv * inv * inv
+}
+
+// regularPart evaluates ℘(z) - 1/z² and ℘′(z) + 2/z³.
+type regularPart struct {
+	lattice weierstrass.Lattice
+	series  []float64 // of ℘ - 1/z² in z², from z² on
+	radius  float64   // of |z|, below which the series serves
+}
+
+func newRegularPart(lattice weierstrass.Lattice) regularPart {
+	inv := lattice.Invariants()
+	return regularPart{
+		lattice: lattice,
+		// The series converges up to the next lattice point, four times farther than it is used: term n is of the
+		// order 16⁻ⁿ.
+		series: laurentSeries(inv.G2, inv.G3, 15),
+		radius: min(lattice.Omega1(), lattice.Omega3p()) / 2,
+	}
+}
+
+func (r regularPart) at(z complex128) (p, pPrime complex128) {
+	if cmplx.Abs(z) >= r.radius {
+		p, pPrime = r.lattice.Eval(z)
+		q, qPrime := principalPartAt(z, 0)
+		return p - q, pPrime - qPrime
+	}
+	w := z * z
+	for j := len(r.series) - 1; j >= 0; j-- { // Σ c_j w^{j+1} and its derivative by z, 2z Σ (j+1) c_j w^j
+		p = p*w + complex(r.series[j], 0)
+		pPrime = pPrime*w + complex(float64(j+1)*r.series[j], 0)
+	}
+	return p * w, 2 * z * pPrime
+}

@@ -1,0 +1,274 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// tableErrors are the figures of lut.json for one set of query points.
+type tableErrors struct {
+	FMax      float64 `json:"f_max"`
+	FMean     float64 `json:"f_mean"`
+	PRelMax   float64 `json:"wp_rel_max"`
+	PRelMean  float64 `json:"wp_rel_mean"`
+	PPRelMax  float64 `json:"wpp_rel_max"`
+	PPRelMean float64 `json:"wpp_rel_mean"`
+}
+
+// errorsOf compares a table with the exact functions at the given points.
+func errorsOf(t *testing.T, table *Table, alphaScale float64, u, v []float64) (e tableErrors) {
+	t.Helper()
+	a, b := table.Key.halfPeriods()
+	lattice, err := weierstrass.NewLattice(a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range u {
+		p, pPrime := table.P(u[i], v[i])
+		want, wantPrime := lattice.Eval(complex(table.Key.SpanU*u[i]*2*table.Key.Omega1,
+			table.Key.SpanV*v[i]*2*table.Key.Omega3p))
+		for _, f := range [][2]float64{{real(p), real(want)}, {imag(p), imag(want)}, {real(pPrime), real(wantPrime)},
+			{imag(pPrime), imag(wantPrime)}} {
+			d := math.Abs(math.Tanh(alphaScale*f[0]) - math.Tanh(alphaScale*f[1]))
+			e.FMax = max(e.FMax, d)
+			e.FMean += d / float64(4*len(u))
+		}
+		rel := cmplx.Abs(p-want) / cmplx.Abs(want)
+		relPrime := cmplx.Abs(pPrime-wantPrime) / cmplx.Abs(wantPrime)
+		e.PRelMax, e.PRelMean = max(e.PRelMax, rel), e.PRelMean+rel/float64(len(u))
+		e.PPRelMax, e.PPRelMean = max(e.PPRelMax, relPrime), e.PPRelMean+relPrime/float64(len(u))
+	}
+	return e
+}
+
+// randomPoints are n points of (0, 1)² at least margin from its borders.
+func randomPoints(n int, margin float64) (u, v []float64) {
+	r := rand.New(rand.NewPCG(7, 11))
+	for range n {
+		u = append(u, margin+(1-2*margin)*r.Float64())
+		v = append(v, margin+(1-2*margin)*r.Float64())
+	}
+	return u, v
+}
+
+func mustTable(t testing.TB, key TableKey) *Table {
+	t.Helper()
+	table, err := NewTable(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// The tables of lut.json that exist here: deflated by the origin for spans below half a period and by the four corners
+// for a whole one, and the raw table, whose pole nodes differ but touch no query of the rows compared.
+func TestTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.T) {
+	var invariants struct {
+		Lattices []struct {
+			Lattice         string
+			Omega1, Omega3p float64
+		}
+	}
+	fixtures.JSON(t, "weierstrass", "invariants.json", &invariants)
+	lattices := make(map[string][2]float64)
+	for _, l := range invariants.Lattices {
+		lattices[l.Lattice] = [2]float64{l.Omega1, l.Omega3p}
+	}
+	var file struct {
+		AlphaScale float64 `json:"alpha_scale"`
+		Rows       []struct {
+			Lattice, Table, Query string
+			Alpha                 float64
+			R                     int
+			Hits                  int `json:"corner_cell_hits"`
+			tableErrors
+		}
+	}
+	fixtures.JSON(t, "weierstrass", "lut.json", &file)
+	tables := make(map[TableKey]*Table)
+	queried := make(map[string]tableErrors)
+	compared := 0
+	for _, row := range file.Rows {
+		var kind TableKind
+		switch {
+		case strings.HasPrefix(row.Table, "raw"):
+			kind = Raw
+		case row.Table == "deflated_origin" && row.Alpha <= 0.5, row.Table == "deflated_four_corners":
+			kind = Deflated
+		default: // the origin alone at α = 1, and a table of compressed features: nobody would want them
+			continue
+		}
+		if kind == Raw && row.Hits > 0 || row.R > 300 && testing.Short() {
+			continue
+		}
+		half, ok := lattices[row.Lattice]
+		if !ok {
+			t.Fatalf("no half-periods for lattice %q in invariants.json", row.Lattice)
+		}
+		key := TableKey{Mode: Paper, Omega1: half[0], Omega3p: half[1], SpanU: row.Alpha, SpanV: row.Alpha,
+			Resolution: row.R, Kind: kind}
+		if tables[key] == nil {
+			tables[key] = mustTable(t, key)
+		}
+		name := fmt.Sprintf("%s, α %g, R %d, %s, query %s", row.Lattice, row.Alpha, row.R, kind, row.Query)
+		size, err := strconv.Atoi(row.Query)
+		random := err != nil
+		got, ok := queried[name]
+		if !ok {
+			var u, v []float64
+			if random { // "random_in_14x14_hull"
+				side, err := strconv.Atoi(strings.Split(strings.Split(row.Query, "_")[2], "x")[0])
+				if err != nil {
+					t.Fatalf("query %q: %v", row.Query, err)
+				}
+				u, v = randomPoints(5000, 0.5/float64(side))
+			}
+			for k := range size * size {
+				x, y := grid{rows: size, cols: size}.centre(k)
+				u, v = append(u, x), append(v, y)
+			}
+			got = errorsOf(t, tables[key], file.AlphaScale, u, v)
+			queried[name] = got
+		}
+		compared++
+		if random { // other points than the reference's: their mean says the same, up to the heavy tail at the pole
+			low, high := 0.8, 1.25
+			if kind == Raw {
+				low, high = 0.4, 2.5
+			}
+			if ratio := got.FMean / row.FMean; !(ratio > low && ratio < high) {
+				t.Errorf("%s: mean error %.3g, the reference's %.3g", name, got.FMean, row.FMean)
+			}
+			continue
+		}
+		pairs := map[string][2]float64{"f max": {got.FMax, row.FMax}, "f mean": {got.FMean, row.FMean}}
+		// A patch on a zero of ℘ or ℘′ has a relative error that is noise.
+		if row.PRelMax < 0.1 {
+			pairs["℘ max"], pairs["℘ mean"] = [2]float64{got.PRelMax, row.PRelMax}, [2]float64{got.PRelMean, row.PRelMean}
+		}
+		if row.PPRelMax < 0.1 {
+			pairs["℘′ max"] = [2]float64{got.PPRelMax, row.PPRelMax}
+			pairs["℘′ mean"] = [2]float64{got.PPRelMean, row.PPRelMean}
+		}
+		for what, pair := range pairs {
+			if !(math.Abs(pair[0]-pair[1]) <= 1e-3*pair[1]+1e-13) {
+				t.Errorf("%s: %s error %.6g, the reference's %.6g", name, what, pair[0], pair[1])
+			}
+		}
+	}
+	if compared == 0 {
+		t.Fatal("lut.json has no row of a table that exists here")
+	}
+	t.Logf("%d rows, %d tables", compared, len(tables))
+}
+
+func TestDeflated_table_converges_with_second_order_where_the_raw_one_saturates(t *testing.T) {
+	for _, span := range []float64{0.4, 1} {
+		u, v := randomPoints(4000, 0.5/14)
+		var deflated, raw []tableErrors
+		for _, intervals := range []int{32, 64, 128} {
+			key := TableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare, SpanU: span,
+				SpanV: span, Resolution: intervals + 1, Kind: Deflated}
+			deflated = append(deflated, errorsOf(t, mustTable(t, key), DefaultAlphaScale, u, v))
+			key.Kind = Raw
+			raw = append(raw, errorsOf(t, mustTable(t, key), DefaultAlphaScale, u, v))
+		}
+		for i := range len(deflated) - 1 {
+			order := math.Log2(deflated[i].FMean / deflated[i+1].FMean)
+			if order < 1.95 || order > 2.05 {
+				t.Errorf("span %g: mean errors %.3g, %.3g at half the interval: order %.2f, want 2", span,
+					deflated[i].FMean, deflated[i+1].FMean, order)
+			}
+		}
+		for i := range raw {
+			t.Logf("span %g, R %d: feature error max (mean) deflated %.2g (%.2g), raw %.2g (%.2g)", span, 32<<i+1,
+				deflated[i].FMax, deflated[i].FMean, raw[i].FMax, raw[i].FMean)
+			if raw[i].FMax < 1e3*deflated[i].FMax {
+				t.Errorf("span %g: raw error %.3g, deflated %.3g: want a thousand times more", span, raw[i].FMax,
+					deflated[i].FMax)
+			}
+		}
+	}
+}
+
+func TestTable_is_exact_at_its_nodes_for_every_span_and_mode(t *testing.T) {
+	for _, key := range []TableKey{
+		{Mode: Paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.7},
+		{Mode: Paper, Omega1: 0.7, Omega3p: 2.3, SpanU: 1.2, SpanV: 0.3}, // one cell serves a longer span
+		{Mode: Release, Omega1: 2.6, Omega3p: 7.9, SpanU: 0.4, SpanV: 0.3},
+	} {
+		for _, kind := range []TableKind{Deflated, Raw} {
+			key.Resolution, key.Kind = 11, kind
+			table := mustTable(t, key)
+			a, b := key.halfPeriods()
+			lattice, err := weierstrass.NewLattice(a, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			extU, extV := key.extents()
+			perU, perV := key.periods()
+			for col := 1; col < key.Resolution-1; col++ {
+				for row := 1; row < key.Resolution-1; row++ {
+					x, y := extU*float64(col)/10, extV*float64(row)/10 // in periods
+					want, wantPrime := lattice.Eval(complex(x*2*a, y*2*b))
+					for cells := 0.0; x+cells <= perU; cells++ {
+						p, pPrime := table.P((x+cells)/perU, y/perV)
+						if cmplx.Abs(p-want) > 1e-11*(1+cmplx.Abs(want)) ||
+							cmplx.Abs(pPrime-wantPrime) > 1e-11*(1+cmplx.Abs(wantPrime)) {
+							t.Fatalf("%+v at node (%d, %d): %g, %g, want %g, %g", key, col, row, p, pPrime, want,
+								wantPrime)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTable_is_NaN_at_NaN_and_its_border_beyond_the_border(t *testing.T) {
+	table := mustTable(t, TableKey{Mode: Paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.3, Resolution: 5,
+		Kind: Deflated})
+	if p, pPrime := table.P(math.NaN(), 0.5); !cmplx.IsNaN(p) || !cmplx.IsNaN(pPrime) {
+		t.Errorf("P(NaN, ½) = %g, %g", p, pPrime)
+	}
+	p, pPrime := table.P(1.7, -3)
+	if want, wantPrime := table.P(1, 0); p != want || pPrime != wantPrime {
+		t.Errorf("P(1.7, -3) = %g, %g, want those of P(1, 0), %g, %g", p, pPrime, want, wantPrime)
+	}
+}
+
+func TestTable_of_bad_parameters_is_an_error_that_names_them(t *testing.T) {
+	good := TableKey{Mode: Paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.4, Resolution: 5, Kind: Deflated}
+	for _, c := range []struct {
+		change func(*TableKey)
+		want   string
+	}{
+		{func(k *TableKey) { k.Mode = "" }, `mode ""`},
+		{func(k *TableKey) { k.Kind = "tanh" }, `wepe_table = "tanh"`},
+		{func(k *TableKey) { k.Resolution = 1 }, "wepe_table_resolution = 1"},
+		{func(k *TableKey) { k.Resolution = 5000 }, "wepe_table_resolution = 5000"},
+		{func(k *TableKey) { k.Omega1 = -2 }, "ω1 = -2"},
+		{func(k *TableKey) { k.Omega1 = math.Inf(1) }, "ω1 = +Inf"},
+		{func(k *TableKey) { k.Omega3p = 0 }, "ω3′ = 0"},
+		{func(k *TableKey) { k.Omega3p = math.NaN() }, "ω3′ = NaN"},
+		{func(k *TableKey) { k.Mode, k.Omega3p = Release, 9 }, "ω3′ = 9"},
+		{func(k *TableKey) { k.SpanU = 0 }, "α_u = 0"},
+		{func(k *TableKey) { k.SpanV = math.NaN() }, "α_v = NaN"},
+	} {
+		key := good
+		c.change(&key)
+		if _, err := NewTable(key); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("NewTable(%+v): error %v, want one with %q", key, err, c.want)
+		}
+	}
+}
