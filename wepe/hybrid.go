@@ -1,0 +1,169 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/attention/pos"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Encoding is what Encoder and SurrogateEncoder have in common.
+type Encoding interface {
+	pos.Encoder
+	pos.PreEncoder
+
+	// NumPositions is the number of vectors that Encode returns, prefix + rows·cols.
+	NumPositions() int
+
+	// Encode returns the vectors that PreEncode adds, float32 [prefix + rows·cols, width].
+	Encode(g *Graph) *Node
+
+	// Scalars returns the values that a training log should follow.
+	Scalars() (map[string]float64, error)
+
+	layout() grid
+}
+
+func (e *Encoder) layout() grid          { return e.config.grid }
+func (e *SurrogateEncoder) layout() grid { return e.grid }
+
+var (
+	_ Encoding       = (*Encoder)(nil)
+	_ Encoding       = (*SurrogateEncoder)(nil)
+	_ Encoding       = (*Hybrid)(nil)
+	_ pos.Encoder    = (*Hybrid)(nil)
+	_ pos.PreEncoder = (*Hybrid)(nil)
+)
+
+const (
+	nameGate = "gate_raw"
+
+	// The gate is shut, λ = 0 exactly, at and below this raw value, whatever a backend's logistic does there: ONNX
+	// Runtime's stops falling at -18. The true λ would be 4e-44.
+	shutGate = -100
+)
+
+// HybridConfig is a Hybrid in the making.
+type HybridConfig struct {
+	scope      *model.Scope
+	pretrained *model.Variable
+	encoding   Encoding
+	gate       float64
+	learn      bool
+}
+
+// NewHybrid starts the gate between the pretrained position embeddings of a model, a float32 variable
+// [prefix + rows·cols, width], and an encoding of the patches, built without prefix. Its variable is scope/gate_raw.
+func NewHybrid(scope *model.Scope, pretrained *model.Variable, encoding Encoding) *HybridConfig {
+	return &HybridConfig{scope: scope, pretrained: pretrained, encoding: encoding, gate: DefaultGate, learn: true}
+}
+
+// FromScope takes over ParamWepeGate and ParamWepeLearnGate where they are set in the scope or above it.
+func (c *HybridConfig) FromScope() *HybridConfig {
+	c.gate = model.GetParamOr(c.scope, ParamWepeGate, c.gate)
+	c.learn = model.GetParamOr(c.scope, ParamWepeLearnGate, c.learn)
+	return c
+}
+
+// WithGate sets the initial λ, default DefaultGate. See ParamWepeGate.
+func (c *HybridConfig) WithGate(initial float64) *HybridConfig { c.gate = initial; return c }
+
+// LearnGate says whether λ is trained, default true. See ParamWepeLearnGate.
+func (c *HybridConfig) LearnGate(learn bool) *HybridConfig { c.learn = learn; return c }
+
+// Done creates the gate and returns the encoder. It panics, naming what is wrong, on pretrained rows of another grid.
+func (c *HybridConfig) Done() *Hybrid {
+	if !(c.gate >= 0 && c.gate <= 1) {
+		exceptions.Panicf("wepe: %s = %g, want it in [0, 1]", ParamWepeGate, c.gate)
+	}
+	patches := c.encoding.layout()
+	if patches.prefix != 0 {
+		exceptions.Panicf("wepe: the gate takes an encoding without prefix, %s has %d prefix rows", c.encoding.Name(),
+			patches.prefix)
+	}
+	shape := c.pretrained.Shape()
+	if shape.DType != dtypes.Float32 || shape.Rank() != 2 || shape.Dim(0) < patches.positions() ||
+		shape.Dim(1) != patches.width {
+		exceptions.Panicf("wepe: pretrained rows %q are %s, want float32 [prefix + %d, %d] for %s", c.pretrained.Path(),
+			shape, patches.positions(), patches.width, c.encoding.Name())
+	}
+	h := &Hybrid{grid: patches, scope: c.scope, pretrained: c.pretrained, encoding: c.encoding}
+	h.prefix = shape.Dim(0) - patches.positions()
+	raw := min(max(math.Log(c.gate)-math.Log1p(-c.gate), shutGate), -shutGate) // -Inf at 0, Inf at 1
+	h.gate = scalarVariable(c.scope, nameGate, dtypes.Float32, raw, c.learn)
+	return h
+}
+
+// Hybrid blends an encoding of the patches into pretrained position embeddings by one learned scalar,
+//
+//	patch rows:  λ·encoding + (1-λ)·pretrained,   λ = σ(raw)
+//	prefix rows: pretrained
+//
+// mathematics.md (9.1). At λ = 0 the rows are the pretrained ones bit for bit, and raw gets no gradient: a gate that
+// starts shut stays shut.
+type Hybrid struct {
+	grid
+	scope      *model.Scope
+	pretrained *model.Variable // [prefix + rows·cols, width]
+	encoding   Encoding        // of the patches
+	gate       *model.Variable // raw, scalar
+}
+
+// Name implements pos.Encoder.
+func (h *Hybrid) Name() string { return fmt.Sprintf("Hybrid(%s+%d)", h.encoding.Name(), h.prefix) }
+
+// NumPositions is the number of vectors that Encode returns, prefix + rows·cols.
+func (h *Hybrid) NumPositions() int { return h.positions() }
+
+func (h *Hybrid) layout() grid { return h.grid }
+
+// Lambda returns λ, a scalar in [0, 1].
+func (h *Hybrid) Lambda(g *Graph) *Node {
+	raw := h.gate.NodeValue(g)
+	shut := LessOrEqual(raw, Scalar(g, raw.DType(), shutGate))
+	return Where(shut, ZerosLike(raw), Sigmoid(raw))
+}
+
+// Encode returns the vectors that PreEncode adds, float32 [prefix + rows·cols, width].
+func (h *Hybrid) Encode(g *Graph) *Node {
+	pretrained, rows := h.pretrained.NodeValue(g), h.encoding.Encode(g)
+	open := make([]float32, h.positions()) // 1 at the patches, where the gate acts
+	for i := h.prefix; i < len(open); i++ {
+		open[i] = 1
+	}
+	if h.prefix > 0 {
+		rows = Concatenate([]*Node{Zeros(g, shapes.Make(rows.DType(), h.prefix, h.width)), rows}, 0)
+	}
+	// A mask in place of a Slice, whose gradient ONNX lacks. In this form, not P + λ(W - P), both ends are exact.
+	gate := Mul(InsertAxes(Const(g, open), -1), h.Lambda(g)) // [prefix + rows·cols, 1]
+	return Add(Mul(gate, rows), Mul(OneMinus(gate), pretrained))
+}
+
+// PreEncode implements pos.PreEncoder: it returns x plus the encoding, as Encoder.PreEncode does.
+func (h *Hybrid) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
+	return h.add(h.Encode(x.Graph()), x, positionIndices, seqAxis)
+}
+
+// Scalars returns those of the blended encoding, and λ as "lambda".
+func (h *Hybrid) Scalars() (map[string]float64, error) {
+	scalars, err := h.encoding.Scalars()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := rawScalars(h.scope, nameGate)
+	if err != nil {
+		return nil, err
+	}
+	scalars["lambda"] = 0
+	if raw[nameGate] > shutGate {
+		scalars["lambda"] = 1 / (1 + math.Exp(-raw[nameGate]))
+	}
+	return scalars, nil
+}

@@ -1,0 +1,208 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// hybridWidth is even, for the surrogate; the rest of the sizes is that of preencode_test.go.
+const hybridWidth = 6
+
+// encodings of rows × cols patches that a gate takes.
+var encodings = map[string]func(*model.Scope) Encoding{
+	"surrogate": func(s *model.Scope) Encoding { return NewSurrogate(s, rows, cols, hybridWidth).Done() },
+	"scratch":   func(s *model.Scope) Encoding { return New(s, rows, cols, hybridWidth).Done() },
+}
+
+// pretrained returns a store with pretrained rows /embedding for prefix tokens and the patches.
+func pretrained(t *testing.T) (*model.Store, *model.Variable, []float64) {
+	t.Helper()
+	flat := make([]float32, positions*hybridWidth)
+	for i := range flat {
+		flat[i] = float32(math.Sin(float64(7*i))) * float32(math.Exp2(float64(i%40-20)))
+	}
+	store := model.NewStore()
+	v, err := store.CreateVariable("/embedding", tensors.FromFlatDataAndDimensions(flat, positions, hybridWidth))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, v, gomlxtest.Values(t, v.MustValue())
+}
+
+func TestHybrid_with_a_shut_gate_is_the_pretrained_table_bit_for_bit(t *testing.T) {
+	for name, encoding := range encodings {
+		store, v, want := pretrained(t)
+		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			h := NewHybrid(s, v, encoding(s)).WithGate(0).Done()
+			x := ramp(in[0].Graph(), 2, positions, hybridWidth)
+			return []*Node{h.Encode(in[0].Graph()), h.PreEncode(x, nil, 1), Add(x, InsertAxes(v.NodeValue(x.Graph()), 0)),
+				h.Lambda(in[0].Graph())}
+		}, float32(0))
+		if !slices.Equal(got[0], want) || !slices.Equal(got[1], got[2]) || got[3][0] != 0 {
+			t.Errorf("%s: λ = %g changes the pretrained rows", name, got[3][0])
+		}
+	}
+}
+
+func TestHybrid_blends_the_patches_and_leaves_the_prefix_alone(t *testing.T) {
+	for name, encoding := range encodings {
+		for _, lambda := range []float64{0.25, DefaultGate, 1} {
+			store, v, p := pretrained(t)
+			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+				e := encoding(s)
+				h := NewHybrid(s, v, e).WithGate(lambda).Done()
+				if h.NumPositions() != positions {
+					t.Errorf("%s: %d positions, want %d", name, h.NumPositions(), positions)
+				}
+				return []*Node{h.Encode(in[0].Graph()), e.Encode(in[0].Graph())}
+			}, float32(0))
+			head := prefix * hybridWidth
+			if !slices.Equal(got[0][:head], p[:head]) {
+				t.Errorf("%s: λ = %g changes prefix rows", name, lambda)
+			}
+			want := make([]float64, len(got[1]))
+			for i, w := range got[1] {
+				want[i] = lambda*w + (1-lambda)*p[head+i]
+			}
+			gomlxtest.Near(t, name, got[0][head:], want, 2e-7)
+			if lambda == 1 && !slices.Equal(got[0][head:], got[1]) {
+				t.Errorf("%s: λ = 1 is not the encoding alone", name)
+			}
+		}
+	}
+}
+
+func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing.T) {
+	for name, encoding := range encodings {
+		for _, lambda := range []float64{0, 0.25, 0.622459, 1} {
+			store, v, p := pretrained(t)
+			var paths []string
+			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+				e := encoding(s)
+				rows := NewHybrid(s, v, e).WithGate(lambda).Done().Encode(in[0].Graph())
+				out := []*Node{e.Encode(in[0].Graph())}
+				var values []*Node
+				for v := range s.IterVariables() {
+					if v.Trainable {
+						paths, values = append(paths, v.Path()), append(values, v.NodeValue(in[0].Graph()))
+					}
+				}
+				return append(out, Gradient(ReduceAllSum(Mul(rows, ramp(rows.Graph(), positions, hybridWidth))), values...)...)
+			}, float32(0))
+			var want, scale float64
+			for i, w := range got[0] {
+				k := prefix*hybridWidth + i
+				term := 0.01 * float64(k) * lambda * (1 - lambda) * (w - p[k])
+				want, scale = want+term, scale+math.Abs(term)
+			}
+			gate := got[1+slices.Index(paths, "/gate_raw")][0]
+			if !(math.Abs(gate-want) <= 1e-6*scale) {
+				t.Errorf("%s: λ = %g: gradient of the gate is %g, want %g", name, lambda, gate, want)
+			}
+			for i, path := range paths {
+				if !finite(got[1+i]) {
+					t.Errorf("%s: λ = %g: the gradient of %s is not finite", name, lambda, path)
+				}
+			}
+			rows := got[1+slices.Index(paths, "/embedding")]
+			for k, gradient := range rows {
+				share := 1.0
+				if k >= prefix*hybridWidth {
+					share = 1 - lambda
+				}
+				if math.Abs(gradient-0.01*float64(k)*share) > 1e-6*float64(k) {
+					t.Fatalf("%s: λ = %g: the gradient of pretrained number %d is %g", name, lambda, k, gradient)
+				}
+			}
+		}
+	}
+}
+
+func TestHybrid_gathers_rows_by_index_and_keeps_the_dtype_of_the_tokens(t *testing.T) {
+	order := []int32{16, 0, 3, 3, 1}
+	store, v, _ := pretrained(t)
+	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		g := in[0].Graph()
+		h := NewHybrid(s, v, encodings["surrogate"](s)).Done()
+		half := h.PreEncode(Zeros(g, shapes.Make(dtypes.BFloat16, 1, positions, hybridWidth)), nil, 1)
+		if half.DType() != dtypes.BFloat16 {
+			t.Errorf("bfloat16 tokens became %s", half.DType())
+		}
+		return []*Node{h.Encode(g), h.PreEncode(Zeros(g, shapes.Make(dtypes.Float32, 2, len(order), hybridWidth)), in[0], 1)}
+	}, order)
+	for i, index := range order {
+		for b := range 2 {
+			at := (b*len(order) + i) * hybridWidth
+			want := got[0][int(index)*hybridWidth : (int(index)+1)*hybridWidth]
+			if !slices.Equal(got[1][at:at+hybridWidth], want) {
+				t.Errorf("token %d of image %d did not get row %d", i, b, index)
+			}
+		}
+	}
+}
+
+func TestHybrid_reads_its_settings_from_the_scope_and_reports_its_scalars(t *testing.T) {
+	store, v, _ := pretrained(t)
+	store.SetParams(map[string]any{ParamWepeGate: 0.3, ParamWepeLearnGate: false, ParamWepeSurrogate: SurrogateDMLab})
+	scope := store.RootScope()
+	h := NewHybrid(scope, v, NewSurrogate(scope, rows, cols, hybridWidth).FromScope().Done()).FromScope().Done()
+	scalars, err := h.Scalars()
+	if err != nil {
+		t.Fatal(err)
+	}
+	softplus := func(x float64) float64 { return math.Log1p(math.Exp(x)) }
+	for name, want := range map[string]float64{ // the released DMLab script: raw .7, .15, .3 and shifts .12, .015, .12
+		"lambda": 0.3, "omega3": 0.12 + softplus(0.7), "beta": 0.015 + softplus(0.15), "gamma": 0.12 + softplus(0.3),
+		"strength": 1.2, "scale": 0.05,
+	} {
+		if math.Abs(scalars[name]-want) > 1e-6 {
+			t.Errorf("%s = %g, want %g", name, scalars[name], want)
+		}
+	}
+	if store.GetVariable("/gate_raw").Trainable {
+		t.Error("the gate trains although wepe_learn_gate is false")
+	}
+}
+
+func TestHybrid_refuses_what_does_not_fit_by_name(t *testing.T) {
+	for want, build := range map[string]func(*model.Scope, *model.Variable) *HybridConfig{
+		ParamWepeGate: func(s *model.Scope, v *model.Variable) *HybridConfig {
+			return NewHybrid(s, v, encodings["surrogate"](s)).WithGate(math.NaN())
+		},
+		"has 1 prefix rows": func(s *model.Scope, v *model.Variable) *HybridConfig {
+			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).WithPrefix(1).Done())
+		},
+		"[prefix + 21, 6]": func(s *model.Scope, v *model.Variable) *HybridConfig { // more patches than rows
+			return NewHybrid(s, v, NewSurrogate(s, 7, 3, hybridWidth).Done())
+		},
+		"[prefix + 15, 8]": func(s *model.Scope, v *model.Variable) *HybridConfig {
+			return NewHybrid(s, v, NewSurrogate(s, rows, cols, 8).Done())
+		},
+		"odd: 7": func(s *model.Scope, v *model.Variable) *HybridConfig {
+			return NewHybrid(s, v, NewSurrogate(s, rows, cols, 7).Done())
+		},
+		ParamWepeSurrogate: func(s *model.Scope, v *model.Variable) *HybridConfig {
+			s.SetParam(ParamWepeSurrogate, "imagenet")
+			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).FromScope().Done())
+		},
+	} {
+		store, v, _ := pretrained(t)
+		err := exceptions.TryCatch[error](func() { build(store.RootScope(), v).Done() })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want a refusal that names it", want, err)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// Surrogate describes the bounded field that takes the place of ℘ and ℘′ when a pretrained model is fine-tuned,
+// mathematics.md (8.1) to (8.9). Start from NamedSurrogate and change what differs.
+//
+// ω3′, β and γ are learned as bound + softplus(raw); s, σ, m, a and b are free. The values here are where training
+// starts, and Learn says which of them it moves.
+type Surrogate struct {
+	// Channels is 4 (Re p, Im p, Re p′, Im p′) or 6: √(u²+v²) in third and |Re p′| in last place besides.
+	Channels int `json:"channels"`
+
+	Omega1    float64 `json:"omega1"`     // ω1, never learned
+	Omega3    float64 `json:"omega3"`     // ω3′
+	MinOmega3 float64 `json:"min_omega3"` // its lower bound
+	Beta      float64 `json:"beta"`       // β softens the pole
+	MinBeta   float64 `json:"min_beta"`
+	Gamma     float64 `json:"gamma"` // γ scales A and B
+	MinGamma  float64 `json:"min_gamma"`
+	Strength  float64 `json:"strength"` // σ scales the pole terms M and M′
+
+	A        []float64 `json:"a"`         // a_1 … a_K of C
+	B        []float64 `json:"b"`         // b_1 … b_K′ of C′
+	Eta      float64   `json:"eta"`       // η, share of C in Im p
+	EtaPrime float64   `json:"eta_prime"` // η′, share of C′ in Im p′
+	Decay    float64   `json:"decay"`     // δ of exp(-δkπ|·|)
+
+	EpsilonU  float64 `json:"epsilon_u"` // ε_u sin(φπu) sways Re z
+	EpsilonV  float64 `json:"epsilon_v"` // ε_v cos(φπv) sways Im z
+	Frequency float64 `json:"frequency"` // φ
+	MinRadius float64 `json:"min_radius"`
+
+	Scale      float64   `json:"scale"`      // s of tanh(s·m·x)
+	Modulation []float64 `json:"modulation"` // m, one for each channel
+
+	Dropout [2]float64 `json:"dropout"` // after the two hidden layers of the projection
+	Gain    float64    `json:"gain"`    // of its Xavier-uniform weights
+
+	// Learn names what training moves, some of "omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b".
+	// The projection always learns.
+	Learn []string `json:"learn"`
+}
+
+var learnable = []string{"omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b"}
+
+// maxSurrogate bounds every number of a Surrogate, far above what makes sense and far below what overflows float32.
+const maxSurrogate = 1e3
+
+// Names of surrogates: the paper's field, and what the released code makes of it for four data sets.
+const (
+	SurrogatePaper    = "paper"
+	SurrogateCIFAR100 = "cifar100"
+	SurrogateSVHN     = "svhn"
+	SurrogateDMLab    = "dmlab"
+	SurrogateRESISC45 = "resisc45"
+)
+
+// NamedSurrogate returns one of the surrogates above. "paper" is the text's field of four channels with the numbers of
+// the released CIFAR-100 script; "svhn" is the release's other form, six channels. Sources: official scripts
+// weierstrass_vit_experiment2.py and vit_wef_*_1k.py at 3c27aecdfd06.
+func NamedSurrogate(name string) (Surrogate, error) {
+	s := Surrogate{
+		Channels: 4, Omega1: weierstrass.OmegaSquare,
+		Omega3: 0.1 + hostSoftplus(0.5), MinOmega3: 0.1,
+		Beta: 0.01 + hostSoftplus(0.1), MinBeta: 0.01, Gamma: 1, Strength: 1,
+		A: powers(3, 0.05, 1), B: powers(2, 0.03, 1), Eta: 0.5, EtaPrime: 0.3, Decay: 1,
+		EpsilonU: 0.01, EpsilonV: 0.01, Frequency: 2, MinRadius: 1e-6,
+		Scale: 0.05, Modulation: []float64{1, 1, 1, 1},
+		Dropout: [2]float64{0.1, 0}, Gain: 0.8,
+		Learn: []string{"omega3", "beta", "scale"},
+	}
+	if name == SurrogatePaper {
+		return s, nil
+	}
+	s.Learn = append(s.Learn, "modulation")
+	s.Modulation[1] = 0.8
+	if name == SurrogateCIFAR100 {
+		return s, nil
+	}
+	s.Learn = append(s.Learn, "gamma")
+	switch name {
+	case SurrogateSVHN:
+		s.Channels, s.Modulation = 6, []float64{1, 0.8, 1, 1, 1, 1}
+		s.Gamma, s.MinGamma = 0.1+hostSoftplus(0.2), 0.1
+		s.A, s.B, s.Eta, s.EtaPrime = powers(3, 1, 2), powers(2, 1, 2), 0.7, 0.5
+		s.EpsilonU, s.EpsilonV, s.Frequency = 0.02, 0.02, 3
+		s.Scale, s.Dropout = 0.03, [2]float64{0.1, 0.05}
+	case SurrogateDMLab:
+		s.Omega3, s.MinOmega3 = 0.12+hostSoftplus(0.7), 0.12
+		s.Beta, s.MinBeta = 0.015+hostSoftplus(0.15), 0.015
+		s.Gamma, s.MinGamma = 0.12+hostSoftplus(0.3), 0.12
+		s.A, s.B, s.Eta, s.EtaPrime = powers(4, 1, 1.8), powers(3, 1, 1.8), 0.8, 0.6
+		s.EpsilonU, s.EpsilonV, s.Frequency = 0.03, 0.03, 4
+		s.Modulation[1], s.Dropout, s.Gain = 0.9, [2]float64{0.15, 0.08}, 0.9
+		s.Strength, s.Learn = 1.2, append(s.Learn, "strength")
+	case SurrogateRESISC45:
+		s.Omega3, s.MinOmega3 = 0.12+hostSoftplus(0.6), 0.12
+		s.Beta, s.MinBeta = 0.015+hostSoftplus(0.15), 0.015
+		s.Gamma, s.MinGamma = 0.15+hostSoftplus(0.25), 0.15
+		s.A, s.B, s.Eta, s.EtaPrime = powers(4, 1, 1.8), powers(3, 1, 1.8), 0.75, 0.6
+		s.Decay = 0.8
+		s.EpsilonU, s.EpsilonV, s.Frequency = 0.025, 0.025, 3.5
+		s.Scale, s.Modulation[1], s.Dropout, s.Gain = 0.02, 0.85, [2]float64{0.15, 0.1}, 0.9
+	default:
+		return Surrogate{}, fmt.Errorf("wepe: %s = %q, want one of %s", ParamWepeSurrogate, name,
+			strings.Join(SurrogateNames(), ", "))
+	}
+	return s, nil
+}
+
+// powers returns amplitude/k^exponent for k = 1 … n.
+func powers(n int, amplitude, exponent float64) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = amplitude / math.Pow(float64(i+1), exponent)
+	}
+	return out
+}
+
+// SurrogateNames lists what NamedSurrogate knows.
+func SurrogateNames() []string {
+	return []string{SurrogatePaper, SurrogateCIFAR100, SurrogateSVHN, SurrogateDMLab, SurrogateRESISC45}
+}
+
+// learns says whether training moves the named value.
+func (s Surrogate) learns(name string) bool { return slices.Contains(s.Learn, name) }
+
+// Validate says what is wrong with s, naming the field.
+func (s Surrogate) Validate() error {
+	type setting struct {
+		name          string
+		value, lo, hi float64
+	}
+	above := func(bound float64) float64 { return math.Nextafter(bound, math.Inf(1)) } // softplus(raw) > 0
+	settings := []setting{
+		{"omega1", s.Omega1, MinOmega3, MaxOmega3}, {"min_omega3", s.MinOmega3, MinOmega3, MaxOmega3},
+		{"omega3", s.Omega3, above(s.MinOmega3), MaxOmega3},
+		{"min_beta", s.MinBeta, 1e-4, maxSurrogate}, {"beta", s.Beta, above(s.MinBeta), maxSurrogate},
+		{"min_gamma", s.MinGamma, 0, maxSurrogate}, {"gamma", s.Gamma, above(s.MinGamma), maxSurrogate},
+		{"strength", s.Strength, -maxSurrogate, maxSurrogate}, {"eta", s.Eta, -maxSurrogate, maxSurrogate},
+		{"eta_prime", s.EtaPrime, -maxSurrogate, maxSurrogate}, {"decay", s.Decay, 0, maxSurrogate},
+		{"epsilon_u", s.EpsilonU, -maxSurrogate, maxSurrogate}, {"epsilon_v", s.EpsilonV, -maxSurrogate, maxSurrogate},
+		{"frequency", s.Frequency, 0, maxSurrogate}, {"min_radius", s.MinRadius, 1e-9, maxSurrogate},
+		{"scale", s.Scale, -maxSurrogate, maxSurrogate}, {"gain", s.Gain, 1e-6, maxSurrogate},
+		{"dropout[0]", s.Dropout[0], 0, 0.999}, {"dropout[1]", s.Dropout[1], 0, 0.999},
+	}
+	for name, list := range map[string][]float64{"a": s.A, "b": s.B, "modulation": s.Modulation} {
+		for i, value := range list {
+			settings = append(settings, setting{fmt.Sprintf("%s[%d]", name, i), value, -maxSurrogate, maxSurrogate})
+		}
+	}
+	for _, x := range settings {
+		if !(x.value >= x.lo && x.value <= x.hi) { // NaN is refused too
+			return fmt.Errorf("wepe: surrogate: %s = %g, want it in [%g, %g]", x.name, x.value, x.lo, x.hi)
+		}
+	}
+	switch {
+	case s.Channels != 4 && s.Channels != 6:
+		return fmt.Errorf("wepe: surrogate: channels = %d, want 4 or 6", s.Channels)
+	case len(s.Modulation) != s.Channels:
+		return fmt.Errorf("wepe: surrogate: modulation has %d numbers for %d channels", len(s.Modulation), s.Channels)
+	case len(s.A) < 1 || len(s.A) > 100 || len(s.B) < 1 || len(s.B) > 100:
+		return fmt.Errorf("wepe: surrogate: %d numbers in a, %d in b, want 1 to 100", len(s.A), len(s.B))
+	}
+	for _, name := range s.Learn {
+		if !slices.Contains(learnable, name) {
+			return fmt.Errorf("wepe: surrogate: learn names %q, want some of %s", name, strings.Join(learnable, ", "))
+		}
+	}
+	return nil
+}

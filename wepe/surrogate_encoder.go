@@ -1,0 +1,221 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+	"github.com/gomlx/gomlx/ml/layers/attention/pos"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Variable paths of a SurrogateEncoder, below the scope given to NewSurrogate.
+const (
+	scopeSurrogate  = "surrogate"
+	nameBeta        = "beta_raw"
+	nameGamma       = "gamma_raw"
+	nameStrength    = "strength"
+	nameScale       = "scale"
+	nameModulation  = "modulation"
+	nameA           = "a"
+	nameB           = "b"
+	nameOffset      = "offset"
+	scopeMiddle     = "middle"
+	surrogatePrefix = 0.01 // deviation of the prefix rows, the released CIFAR-100 script's
+)
+
+// SurrogateConfig is a SurrogateEncoder in the making.
+type SurrogateConfig struct {
+	scope *model.Scope
+	grid
+	surrogate Surrogate
+}
+
+// NewSurrogate starts the encoder of fine-tuning for a rows × cols patch grid and tokens of the given width, an even
+// number, with the surrogate "paper". Its variables will live in scope/surrogate.
+func NewSurrogate(scope *model.Scope, rows, cols, width int) *SurrogateConfig {
+	s, _ := NamedSurrogate(SurrogatePaper)
+	return &SurrogateConfig{scope: scope, grid: grid{rows: rows, cols: cols, width: width}, surrogate: s}
+}
+
+// FromScope takes over ParamWepeSurrogate, if it is set in the scope or above it, and panics if that name is unknown.
+func (c *SurrogateConfig) FromScope() *SurrogateConfig {
+	if name := model.GetParamOr(c.scope, ParamWepeSurrogate, ""); name != "" {
+		s, err := NamedSurrogate(name)
+		if err != nil {
+			panic(err)
+		}
+		c.surrogate = s
+	}
+	return c
+}
+
+// WithPrefix sets the number of tokens in front of the patches; each gets a learned vector of its own. Default 0.
+func (c *SurrogateConfig) WithPrefix(tokens int) *SurrogateConfig { c.prefix = tokens; return c }
+
+// WithSurrogate sets the field, default "paper" of NamedSurrogate.
+func (c *SurrogateConfig) WithSurrogate(s Surrogate) *SurrogateConfig { c.surrogate = s; return c }
+
+// Done creates the variables and returns the encoder. It panics, naming the field, on a setting that makes no sense.
+func (c *SurrogateConfig) Done() *SurrogateEncoder {
+	c.grid.validate()
+	if err := c.surrogate.Validate(); err != nil {
+		panic(err)
+	}
+	if c.width%2 != 0 {
+		exceptions.Panicf("wepe: the surrogate's projection halves the width, which is odd: %d", c.width)
+	}
+	return newSurrogateEncoder(c.scope.In(scopeSurrogate), c.grid, c.surrogate)
+}
+
+// SurrogateEncoder adds one vector to each token, as Encoder does, made of a Surrogate:
+//
+//	h₁ = Dropout(GELU(LayerNorm(f W₁ + b₁)))      [rows·cols, width/2]
+//	h₂ = Dropout(GELU(LayerNorm(h₁ W₂ + b₂)))     [rows·cols, width]
+//	token += h₂ W₃ + b₃ + offset
+//
+// for the features f [rows·cols, channels], mathematics.md (8.10). Variables, below the scope given to NewSurrogate:
+//
+//	surrogate/omega3_raw, beta_raw, gamma_raw                     []   before softplus and lower bound
+//	surrogate/strength, scale                                     []
+//	surrogate/modulation, a, b                                    [channels], [K], [K′]
+//	surrogate/projection/hidden/dense/weights, biases             [channels, width/2], [width/2]
+//	surrogate/projection/hidden/layer_normalization/gain, offset  [width/2]
+//	surrogate/projection/middle/dense/weights, biases             [width/2, width], [width]
+//	surrogate/projection/middle/layer_normalization/gain, offset  [width]
+//	surrogate/projection/output/dense/weights, biases             [width, width], [width]
+//	surrogate/offset                                              [width]
+//	surrogate/prefix                                              [prefix, width]   absent without prefix tokens
+type SurrogateEncoder struct {
+	grid
+	surrogate                            Surrogate
+	scope                                *model.Scope    // <scope>/surrogate
+	omega3, beta, gamma, strength, scale *model.Variable // scalars; the first three raw
+	modulation, a, b                     *model.Variable // [channels], [K], [K′]
+	hidden, middle                       denseNorm
+	output                               dense
+	offset                               *model.Variable // [width]
+	prefixRows                           *model.Variable // [prefix, width], nil without prefix tokens
+}
+
+var (
+	_ pos.Encoder    = (*SurrogateEncoder)(nil)
+	_ pos.PreEncoder = (*SurrogateEncoder)(nil)
+)
+
+func newSurrogateEncoder(scope *model.Scope, l grid, s Surrogate) *SurrogateEncoder {
+	const dtype = dtypes.Float32
+	scalar := func(name string, value float64, learn string) *model.Variable {
+		return scalarVariable(scope, name, dtype, value, s.learns(learn))
+	}
+	list := func(name string, values []float64) *model.Variable {
+		return listVariable(scope, name, dtype, values, s.learns(name))
+	}
+	projection := scope.In(scopeProjection)
+	layer := func(name string, inputs, outputs int) denseNorm {
+		return newDenseNorm(projection.In("%s", name), dtype, xavierUniform(s.Gain, inputs, outputs), inputs, outputs)
+	}
+	e := &SurrogateEncoder{
+		grid: l, surrogate: s, scope: scope,
+		omega3:     scalar(nameOmega3, softplusInverse(s.Omega3-s.MinOmega3), "omega3"),
+		beta:       scalar(nameBeta, softplusInverse(s.Beta-s.MinBeta), "beta"),
+		gamma:      scalar(nameGamma, softplusInverse(s.Gamma-s.MinGamma), "gamma"),
+		strength:   scalar(nameStrength, s.Strength, "strength"),
+		scale:      scalar(nameScale, s.Scale, "scale"),
+		modulation: list(nameModulation, s.Modulation), a: list(nameA, s.A), b: list(nameB, s.B),
+		hidden: layer(scopeHidden, s.Channels, l.width/2),
+		middle: layer(scopeMiddle, l.width/2, l.width),
+		output: newDense(projection.In(scopeOutput), dtype, xavierUniform(s.Gain, l.width, l.width), l.width, l.width),
+		offset: constantVariable(scope, nameOffset, dtype, 0, l.width),
+	}
+	if l.prefix > 0 {
+		e.prefixRows = drawnVariable(scope, namePrefix, dtype, normal(surrogatePrefix), l.prefix, l.width)
+	}
+	return e
+}
+
+// Name implements pos.Encoder.
+func (e *SurrogateEncoder) Name() string {
+	return fmt.Sprintf("WePE(surrogate, %d channels, %d×%d+%d)", e.surrogate.Channels, e.rows, e.cols, e.prefix)
+}
+
+// NumPositions is the number of vectors that Encode returns, prefix + rows·cols.
+func (e *SurrogateEncoder) NumPositions() int { return e.positions() }
+
+// field returns the surrogate with its present values.
+func (e *SurrogateEncoder) field(g *Graph) surrogateField {
+	s := e.surrogate
+	bounded := func(v *model.Variable, lo, hi float64) *Node {
+		return ClipScalar(AddScalar(softplus(v.NodeValue(g)), lo), lo, hi)
+	}
+	return surrogateField{
+		Surrogate: s,
+		omega3:    bounded(e.omega3, s.MinOmega3, MaxOmega3),
+		beta:      bounded(e.beta, s.MinBeta, maxSurrogate),
+		gamma:     bounded(e.gamma, s.MinGamma, maxSurrogate),
+		strength:  e.strength.NodeValue(g), scale: e.scale.NodeValue(g),
+		modulation: e.modulation.NodeValue(g), a: e.a.NodeValue(g), b: e.b.NodeValue(g),
+	}
+}
+
+// centres are u and v of the patches, row by row.
+func (e *SurrogateEncoder) centres() (u, v []float64) {
+	for k := range e.rows * e.cols {
+		x, y := e.centre(k)
+		u, v = append(u, x), append(v, y)
+	}
+	return u, v
+}
+
+// Coordinates returns the points z of the patches, [rows·cols].
+func (e *SurrogateEncoder) Coordinates(g *Graph) ComplexNode {
+	return e.field(g).coordinates(e.centres())
+}
+
+// Values returns p and p′ of the patches, each [rows·cols], before compression.
+func (e *SurrogateEncoder) Values(g *Graph) (p, pPrime ComplexNode) {
+	f := e.field(g)
+	return f.values(f.coordinates(e.centres()))
+}
+
+// Features returns the compressed channels, [rows·cols, channels].
+func (e *SurrogateEncoder) Features(g *Graph) *Node { return e.field(g).features(e.centres()) }
+
+// Encode returns the vectors that PreEncode adds, [prefix rows; projected features]: float32
+// [prefix + rows·cols, width].
+func (e *SurrogateEncoder) Encode(g *Graph) *Node {
+	x := e.Features(g)
+	for i, layer := range []denseNorm{e.hidden, e.middle} {
+		x = layers.DropoutStatic(e.scope, activation.Gelu(layer.apply(x)), e.surrogate.Dropout[i])
+	}
+	x = Add(e.output.apply(x), row(e.offset, g)) // [rows·cols, width]
+	if e.prefixRows != nil {
+		x = Concatenate([]*Node{e.prefixRows.NodeValue(g), x}, 0)
+	}
+	return x
+}
+
+// PreEncode implements pos.PreEncoder: it returns x plus the encoding, as Encoder.PreEncode does.
+func (e *SurrogateEncoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
+	return e.add(e.Encode(x.Graph()), x, positionIndices, seqAxis)
+}
+
+// Scalars returns the effective values of ω3′, β, γ, σ and s as "omega3", "beta", "gamma", "strength" and "scale".
+func (e *SurrogateEncoder) Scalars() (map[string]float64, error) {
+	raw, err := rawScalars(e.scope, nameOmega3, nameBeta, nameGamma, nameStrength, nameScale)
+	if err != nil {
+		return nil, err
+	}
+	s := e.surrogate
+	return map[string]float64{
+		"omega3":   min(s.MinOmega3+hostSoftplus(raw[nameOmega3]), MaxOmega3),
+		"beta":     min(s.MinBeta+hostSoftplus(raw[nameBeta]), maxSurrogate),
+		"gamma":    min(s.MinGamma+hostSoftplus(raw[nameGamma]), maxSurrogate),
+		"strength": raw[nameStrength], "scale": raw[nameScale],
+	}, nil
+}

@@ -1,0 +1,274 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// surrogateSet is a parameter set of surrogate.json, whose amplitudes a and b have their γ in them.
+type surrogateSet struct {
+	ID                     string
+	Omega1, Omega3p, Beta  float64
+	EpsU                   float64 `json:"eps_u"`
+	EpsV                   float64 `json:"eps_v"`
+	Eps, Eta, Alpha, Gamma float64
+	EtaP                   float64 `json:"eta_p"`
+	A, B                   []float64
+}
+
+// surrogate is the field of a set. The paper's four channels have no modulation, and φ = 2.
+func (s surrogateSet) surrogate() Surrogate {
+	f, _ := NamedSurrogate(SurrogatePaper)
+	f.Omega1, f.Eta, f.EtaPrime = s.Omega1, s.Eta, s.EtaP
+	f.EpsilonU, f.EpsilonV, f.MinRadius = s.EpsU, s.EpsV, s.Eps
+	return f
+}
+
+func TestSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) {
+	var file struct {
+		Sets  []surrogateSet
+		Grids []struct {
+			Set     string
+			H, W    int
+			Columns []string
+			Points  [][]float64
+			Grad    map[string][]float64 `json:"grad_per_channel"`
+		}
+	}
+	fixtures.JSON(t, "weierstrass", "surrogate.json", &file)
+	sets := make(map[string]surrogateSet)
+	for _, s := range file.Sets {
+		sets[s.ID] = s
+	}
+	dtype, valueTol, gradientTol := dtypes.Float64, 1e-13, 1e-11
+	if !float64Runs(t) {
+		dtype, valueTol, gradientTol = dtypes.Float32, 5e-6, 1e-4 // as official_wepe_finetune allows for float32
+	}
+	for _, grid := range file.Grids {
+		s := sets[grid.Set]
+		name := fmt.Sprintf("%s %d×%d", grid.Set, grid.H, grid.W)
+		u, v := make([]float64, len(grid.Points)), make([]float64, len(grid.Points))
+		for k := range u {
+			u[k] = (float64(k%grid.W) + 0.5) / float64(grid.W)
+			v[k] = (float64(k/grid.W) + 0.5) / float64(grid.H)
+		}
+		got := gomlxtest.Run(t, func(in []*Node) []*Node {
+			g := in[0].Graph()
+			x := make([]*Node, len(in))
+			for i := range in {
+				x[i] = ConvertDType(in[i], dtype)
+			}
+			one := Scalar(g, dtype, 1)
+			f := surrogateField{Surrogate: s.surrogate(), omega3: x[0], beta: x[1], scale: x[2], a: x[3], b: x[4],
+				gamma: one, strength: one, modulation: ConstAsDType(g, dtype, []float64{1, 1, 1, 1})}
+			z := f.coordinates(u, v)
+			p, pPrime := f.values(z)
+			features := f.features(u, v)
+			out := []*Node{z.Re, z.Im, p.Re, p.Im, pPrime.Re, pPrime.Im, features}
+			for channel := range 4 {
+				pick := make([]float64, 4)
+				pick[channel] = 1
+				sum := ReduceAllSum(Mul(features, InsertAxes(ConstAsDType(g, dtype, pick), 0)))
+				out = append(out, Gradient(sum, x...)...)
+			}
+			return out
+		}, s.Omega3p, s.Beta, s.Alpha, s.A, s.B)
+
+		column := func(names ...string) (values []float64) {
+			for _, point := range grid.Points {
+				for _, name := range names {
+					for c := range grid.Columns {
+						if grid.Columns[c] == name {
+							values = append(values, point[c])
+						}
+					}
+				}
+			}
+			return values
+		}
+		for i, of := range []string{"z_re", "z_im", "re", "im", "re_deriv", "im_deriv"} {
+			gomlxtest.Near(t, name+" "+of, got[i], column(of), valueTol)
+		}
+		gomlxtest.Near(t, name+" features", got[6], column("f1", "f2", "f3", "f4"), valueTol)
+		parameters := [][]string{{"omega3p"}, {"beta"}, {"alpha"}, nil, nil}
+		for k := range s.A {
+			parameters[3] = append(parameters[3], fmt.Sprintf("a%d", k+1))
+		}
+		for k := range s.B {
+			parameters[4] = append(parameters[4], fmt.Sprintf("b%d", k+1))
+		}
+		for channel := range 4 {
+			for i, names := range parameters {
+				var want []float64
+				for _, name := range names {
+					want = append(want, grid.Grad[name][channel])
+				}
+				of := fmt.Sprintf("%s d f%d/d %v", name, channel+1, names)
+				gomlxtest.Near(t, of, got[7+channel*len(parameters)+i], want, gradientTol)
+			}
+		}
+	}
+}
+
+// hostChannels are the compressed channels of one patch in complex arithmetic, by an angle, from the formulas of
+// docs/mathematics.md, section 8.
+func hostChannels(s Surrogate, u, v float64) []float64 {
+	phi := math.Pi * s.Frequency
+	z := complex(s.Omega1*u+s.EpsilonU*math.Sin(phi*u), s.Omega3*v+s.EpsilonV*math.Cos(phi*v))
+	r, theta := cmplx.Polar(z)
+	r = max(r, s.MinRadius)
+	uu, vv := real(z)/s.Omega1, imag(z)/s.Omega3
+	var c, cPrime float64
+	for i, a := range s.A {
+		k := math.Pi * float64(i+1)
+		c += s.Gamma * a * (math.Cos(k*uu)*math.Exp(-s.Decay*k*math.Abs(vv)) +
+			math.Sin(k*vv)*math.Exp(-s.Decay*k*math.Abs(uu)))
+	}
+	for i, b := range s.B {
+		k := math.Pi * float64(i+1)
+		cPrime += s.Gamma * b * float64(i+1) * (-math.Sin(k*uu)*math.Exp(-s.Decay*k*math.Abs(vv)) +
+			math.Cos(k*vv)*math.Exp(-s.Decay*k*math.Abs(uu)))
+	}
+	p := cmplx.Rect(s.Strength/(r*r+s.Beta), theta) + complex(c, s.Eta*c)
+	pPrime := -cmplx.Rect(2*s.Strength/(r*r*r+s.Beta), theta) + complex(cPrime, s.EtaPrime*cPrime)
+	channels := []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
+	if s.Channels == 6 {
+		channels = []float64{real(p), imag(p), math.Hypot(u, v), real(pPrime), imag(pPrime), math.Abs(real(pPrime))}
+	}
+	for i := range channels {
+		channels[i] = math.Tanh(s.Scale * s.Modulation[i] * channels[i])
+	}
+	return channels
+}
+
+func TestSurrogate_features_of_every_named_field_are_the_hosts_on_an_unequal_grid(t *testing.T) {
+	const rows, cols = 7, 3
+	for _, name := range SurrogateNames() {
+		s, err := NamedSurrogate(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Scale *= 11 // so that the compression bends
+		got := run(t, model.NewStore(), func(scope *model.Scope, in []*Node) []*Node {
+			return []*Node{NewSurrogate(scope, rows, cols, 8).WithSurrogate(s).Done().Features(in[0].Graph())}
+		}, float32(0))
+		var want []float64
+		for row := range rows {
+			for col := range cols {
+				want = append(want, hostChannels(s, (float64(col)+0.5)/cols, (float64(row)+0.5)/rows)...)
+			}
+		}
+		gomlxtest.Near(t, name, got[0], want, 2e-6)
+	}
+}
+
+func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
+	for _, name := range SurrogateNames() {
+		s, _ := NamedSurrogate(name)
+		s.Learn = learnable
+		s.EpsilonU, s.EpsilonV, s.Frequency = -s.Omega1/2, 0, 1 // u = ½ is at Re z = 0
+		for _, grid := range [][2]int{{1, 1}, {1, 7}, {13, 3}, {24, 24}} {
+			store := model.NewStore()
+			exec, err := model.NewExec(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) []*Node {
+				e := NewSurrogate(scope, grid[0], grid[1], 6).WithPrefix(1).WithSurrogate(s).Done()
+				p, pPrime := e.Values(x.Graph())
+				out := e.PreEncode(x, nil, 1)
+				loss := ReduceAllSum(Mul(out, ramp(x.Graph(), out.Shape().Dimensions...)))
+				return append([]*Node{p.Re, p.Im, pPrime.Re, pPrime.Im, out},
+					scope.BuildTrainableVariablesGradientsGraph(loss)...)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := tensors.FromScalarAndDimensions(float32(1), 1, grid[0]*grid[1]+1, 6)
+			for _, raw := range []float32{-1e4, -30, 0, 30, 1e4} {
+				for _, scale := range []float32{1e-4, 0.05, -20} {
+					for path, value := range map[string]float32{
+						"omega3_raw": raw, "beta_raw": raw, "gamma_raw": raw, "scale": scale,
+					} {
+						path = "/surrogate/" + path
+						if v := store.GetVariable(path); v != nil {
+							v.MustSetValue(tensors.FromScalar(value))
+						} else if _, err := store.CreateVariable(path, tensors.FromScalar(value)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					outputs, err := exec.Call(x)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for i, output := range outputs {
+						if !finite(gomlxtest.Values(t, output)) {
+							t.Errorf("%s, grid %v, raw %g, scale %g: output %d is not finite", name, grid, raw, scale, i)
+						}
+					}
+				}
+			}
+			exec.Finalize()
+		}
+	}
+}
+
+func TestSurrogate_at_z_0_is_finite_with_its_gradients(t *testing.T) {
+	s, _ := NamedSurrogate(SurrogateSVHN)
+	got := gomlxtest.Run(t, func(in []*Node) []*Node {
+		g := in[0].Graph()
+		scalar := func(x float64) *Node { return Scalar(g, dtypes.Float32, x) }
+		f := surrogateField{Surrogate: s, omega3: scalar(1), beta: scalar(s.MinBeta), gamma: scalar(1), strength: scalar(1),
+			a: ConstAsDType(g, dtypes.Float32, s.A), b: ConstAsDType(g, dtypes.Float32, s.B)}
+		p, pPrime := f.values(ComplexNode{in[0], in[1]})
+		out := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
+		for _, part := range out[:4:4] {
+			out = append(out, Gradient(ReduceAllSum(part), in...)...)
+		}
+		return out
+	}, []float32{0, 1e-45, 1e-30, 1e-12, 0, -1e-7, 1e-6}, []float32{0, 0, -1e-30, 1e-12, 1e-20, 1e-7, 0})
+	for i, values := range got {
+		if !finite(values) {
+			t.Errorf("output %d: %g is not finite", i, values)
+		}
+	}
+}
+
+func TestSurrogate_refuses_bad_numbers_by_name(t *testing.T) {
+	for want, change := range map[string]func(*Surrogate){
+		"channels = 5":        func(s *Surrogate) { s.Channels = 5 },
+		"omega1":              func(s *Surrogate) { s.Omega1 = -1 },
+		"omega3":              func(s *Surrogate) { s.Omega3 = s.MinOmega3 },
+		"min_omega3":          func(s *Surrogate) { s.MinOmega3 = math.NaN() },
+		"beta":                func(s *Surrogate) { s.Beta = 0 },
+		"min_beta":            func(s *Surrogate) { s.MinBeta = 0 },
+		"gamma":               func(s *Surrogate) { s.Gamma = math.Inf(1) },
+		"strength":            func(s *Surrogate) { s.Strength = math.NaN() },
+		"frequency":           func(s *Surrogate) { s.Frequency = -2 },
+		"min_radius":          func(s *Surrogate) { s.MinRadius = 0 },
+		"a[1]":                func(s *Surrogate) { s.A = []float64{1, math.NaN()} },
+		"0 numbers in a":      func(s *Surrogate) { s.A = nil },
+		"modulation has 3":    func(s *Surrogate) { s.Modulation = s.Modulation[:3] },
+		"dropout[1]":          func(s *Surrogate) { s.Dropout[1] = 1 },
+		"gain":                func(s *Surrogate) { s.Gain = 0 },
+		`learn names "alpha"`: func(s *Surrogate) { s.Learn = []string{"beta", "alpha"} },
+	} {
+		s, _ := NamedSurrogate(SurrogatePaper)
+		change(&s)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want a refusal that names it", want, err)
+		}
+	}
+	if _, err := NamedSurrogate("imagenet"); err == nil || !strings.Contains(err.Error(), "resisc45") {
+		t.Errorf("got %v, want the names that there are", err)
+	}
+}

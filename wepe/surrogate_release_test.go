@@ -1,0 +1,259 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// The authors' module of fine-tuning, run by its own code: fixture official_wepe_finetune. Tolerances are its README's.
+const finetuneSet = "official_wepe_finetune"
+
+type finetuneMeta struct {
+	Width     int     `json:"d_model"`
+	Omega1    float64 `json:"omega1"`
+	Epsilon   float64 `json:"eps_coord"`
+	Frequency float64 `json:"coord_frequency_pi"`
+	K         int     `json:"K"`
+	KPrime    int     `json:"K_prime"`
+	Eta       float64 `json:"eta"`
+	EtaPrime  float64 `json:"eta_prime"`
+	Imaginary float64 `json:"imag_tanh_factor"`
+	Mix       struct {
+		Grid int     `json:"grid"`
+		Gate float64 `json:"pos_encoding_weight"`
+	}
+	Cases map[string]finetuneCase
+}
+
+type finetuneCase struct {
+	Rows       int       `json:"h"`
+	Cols       int       `json:"w"`
+	Omega3Raw  float64   `json:"alpha_learn"`
+	BetaRaw    float64   `json:"beta_learn"`
+	GammaRaw   float64   `json:"gamma_learn"`
+	Scale      float64   `json:"scale_factor"`
+	Modulation []float64 `json:"freq_modulation"`
+	Omega3     float64   `json:"omega3_prime"`
+	Beta       float64
+	Gamma      float64
+}
+
+// surrogate is the release's six-channel form with the numbers of the fixture.
+func (m finetuneMeta) surrogate() Surrogate {
+	s, _ := NamedSurrogate(SurrogateSVHN)
+	s.Omega1, s.EpsilonU, s.EpsilonV, s.Frequency = m.Omega1, m.Epsilon, m.Epsilon, m.Frequency
+	s.A, s.B, s.Eta, s.EtaPrime = powers(m.K, 1, 2), powers(m.KPrime, 1, 2), m.Eta, m.EtaPrime
+	return s
+}
+
+// finetuneNames maps our variables to torch's.
+var finetuneNames = map[string]string{
+	"projection/hidden/dense/weights":              "projection.0.weight",
+	"projection/hidden/dense/biases":               "projection.0.bias",
+	"projection/hidden/layer_normalization/gain":   "projection.1.weight",
+	"projection/hidden/layer_normalization/offset": "projection.1.bias",
+	"projection/middle/dense/weights":              "projection.4.weight",
+	"projection/middle/dense/biases":               "projection.4.bias",
+	"projection/middle/layer_normalization/gain":   "projection.5.weight",
+	"projection/middle/layer_normalization/offset": "projection.5.bias",
+	"projection/output/dense/weights":              "projection.8.weight",
+	"projection/output/dense/biases":               "projection.8.bias",
+	"offset":                                       "offset",
+}
+
+// ours turns a torch parameter into our layout: Linear weights [out, in] into [in, out], the offset into a vector.
+func ours(x fixtures.Tensor, name string) fixtures.Tensor {
+	if name == "offset" {
+		return fixtures.Tensor{Shape: []int{len(x.Data)}, Data: x.Data}
+	}
+	return transposed(x, name)
+}
+
+// modulation of ours: the release's constant factor inside tanh(Im p) is part of it.
+func (m finetuneMeta) modulation(values []float64) []float64 {
+	out := slices.Clone(values)
+	out[1] *= m.Imaginary
+	return out
+}
+
+func finetuneStore(t *testing.T, data map[string]fixtures.Tensor, meta finetuneMeta, c finetuneCase) *model.Store {
+	t.Helper()
+	store := model.NewStore()
+	create := func(path string, values []float64, dims ...int) {
+		value := tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: values}.Float32(), dims...)
+		if _, err := store.CreateVariable("/surrogate/"+path, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("omega3_raw", []float64{c.Omega3Raw})
+	create("beta_raw", []float64{c.BetaRaw})
+	create("gamma_raw", []float64{c.GammaRaw})
+	create("scale", []float64{c.Scale})
+	create("modulation", meta.modulation(c.Modulation), len(c.Modulation))
+	for path, name := range finetuneNames {
+		x := ours(data["param."+name], name)
+		create(path, x.Data, x.Shape...)
+	}
+	return store
+}
+
+// rowMajor undoes the release's order: its entry k is column k/rows, row k%rows.
+func rowMajor(x []float64, rows, cols int) []float64 {
+	out := make([]float64, len(x))
+	n := len(x) / (rows * cols)
+	for k := range rows * cols {
+		copy(out[(k%rows*cols+k/rows)*n:], x[k*n:(k+1)*n])
+	}
+	return out
+}
+
+func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
+	var meta finetuneMeta
+	fixtures.JSON(t, finetuneSet, "meta.json", &meta)
+	data := fixtures.Tensors(t, finetuneSet, "tensors.safetensors")
+	for name, c := range meta.Cases {
+		upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
+		store := finetuneStore(t, data, meta, c)
+		var paths []string
+		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
+			g := in[0].Graph()
+			e := NewSurrogate(scope, c.Rows, c.Cols, meta.Width).WithSurrogate(meta.surrogate()).Done()
+			pair := func(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
+			p, pPrime := e.Values(g)
+			encodings := e.Encode(g)
+			out := []*Node{pair(e.Coordinates(g)), pair(p), pair(pPrime), e.Features(g), encodings}
+			var values []*Node
+			for v := range scope.IterVariables() {
+				paths, values = append(paths, strings.TrimPrefix(v.Path(), "/surrogate/")), append(values, v.NodeValue(g))
+			}
+			return append(out, Gradient(ReduceAllSum(Mul(encodings, in[0])), values...)...)
+		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: rowMajor(upstream.Data, c.Rows, c.Cols)}.Float32(),
+			c.Rows*c.Cols, meta.Width))
+		for i, of := range []string{"z", "p", "pp", "features", "encodings"} {
+			tol := 5e-6
+			if of == "encodings" {
+				tol = 2e-5
+			}
+			gomlxtest.Near(t, name+" "+of, got[i], rowMajor(data[name+"."+of].Data, c.Rows, c.Cols), tol)
+		}
+		gradient := func(path string) []float64 { return got[5+slices.Index(paths, path)] }
+		grad := func(name string, of string) []float64 { return ours(data[name+".grad."+of], of).Data }
+		for path, of := range map[string]string{
+			"omega3_raw": "alpha_learn", "beta_raw": "beta_learn", "gamma_raw": "gamma_learn", "scale": "scale_factor",
+		} {
+			gomlxtest.Near(t, name+" d/d "+of, gradient(path), data[name+".grad."+of].Data, 1e-4)
+		}
+		gomlxtest.Near(t, name+" d/d freq_modulation", meta.modulation(gradient("modulation")),
+			data[name+".grad.freq_modulation"].Data, 1e-4)
+		for path, of := range finetuneNames {
+			gomlxtest.Near(t, name+" d/d "+of, gradient(path), grad(name, of), 1e-4)
+		}
+
+		e := NewSurrogate(store.RootScope(), c.Rows, c.Cols, meta.Width).WithSurrogate(meta.surrogate()).Done()
+		scalars, err := e.Scalars()
+		if err != nil {
+			t.Fatal(err)
+		}
+		gomlxtest.Near(t, name+" scalars",
+			[]float64{scalars["omega3"], scalars["beta"], scalars["gamma"], scalars["scale"], scalars["strength"]},
+			[]float64{c.Omega3, c.Beta, c.Gamma, c.Scale, 1}, 1e-6)
+	}
+}
+
+func TestHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
+	var meta finetuneMeta
+	fixtures.JSON(t, finetuneSet, "meta.json", &meta)
+	data := fixtures.Tensors(t, finetuneSet, "tensors.safetensors")
+	content, learned := data["mix.content_tokens"], data["mix.position_embeddings"]
+	n, width := meta.Mix.Grid, meta.Width
+	batch, prefix := content.Shape[0], content.Shape[1]-n*n
+	// The release gives patch k the code of the patch mirrored at the diagonal. Mirroring the image and the learned
+	// table instead brings both to one order, and the result is mirrored back.
+	mirrored := func(tokens []float64) []float64 {
+		head := prefix * width
+		return slices.Concat(tokens[:head], rowMajor(tokens[head:], n, n))
+	}
+	var input, want []float64
+	for b := range batch {
+		at := b * (prefix + n*n) * width
+		end := at + (prefix+n*n)*width
+		input = append(input, mirrored(content.Data[at:end])...)
+		tokens := slices.Clone(data["mix.encoder_input"].Data[at:end])
+		for i := prefix * width; i < len(tokens); i++ { // what the release adds to the patches a second time
+			tokens[i] -= learned.Data[i]
+		}
+		want = append(want, mirrored(tokens)...)
+	}
+	found := false
+	for name, c := range meta.Cases { // README: the scalars of the last case
+		store := finetuneStore(t, data, meta, c)
+		rows := tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: mirrored(learned.Data)}.Float32(), prefix+n*n, width)
+		pretrained, err := store.CreateVariable("/pretrained", rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.CreateVariable("/gate_raw", tensors.FromScalar(float32(meta.Mix.Gate))); err != nil {
+			t.Fatal(err)
+		}
+		var h *Hybrid
+		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
+			e := NewSurrogate(scope, n, n, width).WithSurrogate(meta.surrogate()).Done()
+			h = NewHybrid(scope, pretrained, e).Done()
+			return []*Node{h.PreEncode(in[0], nil, 1), e.Encode(in[0].Graph())}
+		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: input}.Float32(), batch, prefix+n*n, width))
+		if worst := distance(got[1], rowMajor(data["mix.wepe"].Data, n, n)); worst > 1e-3 {
+			continue // the scalars of another case
+		}
+		found = true
+		gomlxtest.Near(t, name+" mix", got[0], want, 1e-5)
+		scalars, err := h.Scalars()
+		if err != nil {
+			t.Fatal(err)
+		}
+		gomlxtest.Near(t, "lambda", []float64{scalars["lambda"]}, []float64{1 / (1 + math.Exp(-meta.Mix.Gate))}, 1e-6)
+	}
+	if !found {
+		t.Error("no case of the fixture has the scalars that mix.wepe was made with")
+	}
+}
+
+// distance is the largest difference of two slices.
+func distance(a, b []float64) (worst float64) {
+	for i := range a {
+		worst = max(worst, math.Abs(a[i]-b[i]))
+	}
+	return worst
+}
+
+func TestSurrogate_modules_have_as_many_trainable_numbers_as_the_released_ones(t *testing.T) {
+	// official-release: parameters of the four modules, counted in torch.
+	for name, c := range map[string]struct{ width, want int }{
+		SurrogateCIFAR100: {768, 891_271}, SurrogateSVHN: {1024, 1_582_602}, SurrogateDMLab: {1024, 1_581_577},
+		SurrogateRESISC45: {1024, 1_581_576},
+	} {
+		store := model.NewStore()
+		store.SetParam("/"+ParamWepeSurrogate, name)
+		NewSurrogate(store.RootScope(), 3, 5, c.width).FromScope().Done()
+		got := 0
+		for v := range store.IterVariables() {
+			if v.Trainable {
+				got += v.Shape().Size()
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s at width %d: %d trainable numbers, want %d", name, c.width, got, c.want)
+		}
+	}
+}
