@@ -37,8 +37,8 @@ const (
 	// ParamWepeLearnLattice says whether ω3′ is trained. Default true; false is the paper's ablation "fixed lattice".
 	ParamWepeLearnLattice = "wepe_learn_lattice"
 
-	// ParamWepeAlphaU and ParamWepeAlphaV are the parts of the periods that the patch grid spans, in [1e-4, 100].
-	// Default DefaultSpan, the 0.4 of the paper's tables and of the release. Above 1/2 a patch may meet a pole.
+	// ParamWepeAlphaU and ParamWepeAlphaV are the parts of the periods that the patch grid spans, in [MinSpan,
+	// MaxSpan]. Default DefaultSpan, the 0.4 of the paper's tables and of the release. Above 1/2 a patch may meet a pole.
 	ParamWepeAlphaU = "wepe_alpha_u"
 	ParamWepeAlphaV = "wepe_alpha_v"
 
@@ -56,12 +56,19 @@ const (
 	// ablation.
 	ParamWepeLearnBetaPos = "wepe_learn_beta_pos"
 
-	// ParamWepeEvaluation is "exact" (function P), "sum" (LatticeSum) or "" for the mode's: exact in Paper, sum in
-	// Release. Default "".
+	// ParamWepeEvaluation is "exact" (function P), "sum" (LatticeSum), "table" (Table, with ω3′ held fixed) or "" for the
+	// mode's: exact in Paper, sum in Release. Default "".
 	ParamWepeEvaluation = "wepe_evaluation"
 
 	// ParamWepeSumCut is LatticeSum.Cut, >= 1. Default 12, as in the paper and the release.
 	ParamWepeSumCut = "wepe_sum_cut"
+
+	// ParamWepeTable is the TableKind of the look-up table: "deflated" (default) or "raw".
+	ParamWepeTable = "wepe_table"
+
+	// ParamWepeTableResolution is the number of nodes along each side of the look-up table, in [2, 4096]. Default
+	// DefaultTableResolution.
+	ParamWepeTableResolution = "wepe_table_resolution"
 
 	// ParamWepeSurrogate is the name of the Surrogate that NewSurrogate(…).FromScope() builds: "paper" (default),
 	// "cifar100", "svhn", "dmlab" or "resisc45". See NamedSurrogate.
@@ -80,6 +87,7 @@ func Params() []string {
 		ParamWepeMode, ParamWepeProjection, ParamWepeDropout, ParamWepeDerivative, ParamWepeOmega1, ParamWepeOmega3,
 		ParamWepeG2, ParamWepeG3, ParamWepeLearnLattice, ParamWepeAlphaU, ParamWepeAlphaV, ParamWepeAlphaScale,
 		ParamWepeLearnAlphaScale, ParamWepeBetaPos, ParamWepeLearnBetaPos, ParamWepeEvaluation, ParamWepeSumCut,
+		ParamWepeTable, ParamWepeTableResolution,
 		ParamWepeSurrogate, ParamWepeGate, ParamWepeLearnGate,
 	}
 }
@@ -90,6 +98,10 @@ const (
 	DefaultBetaPos    = 0.8      // of ParamWepeBetaPos
 	DefaultGate       = 0.622459 // of ParamWepeGate: σ(0.5), the released SVHN script's; not yet measured
 	DefaultDropout    = 0.05     // of ParamWepeDropout, the release's (its DHVT uses 0.08)
+
+	DefaultTableResolution = 256 // of ParamWepeTableResolution, the paper's
+
+	MinSpan, MaxSpan = 1e-4, 100 // of ParamWepeAlphaU and ParamWepeAlphaV
 
 	// MinOmega3 and MaxOmega3 bound ω1 and, in Paper mode, ω3′, where the paper has no bounds: far beyond what training
 	// reaches (0.7 to 2.7), near enough that nothing overflows in float32.
@@ -123,4 +135,5 @@ const (
 const (
 	EvaluateExact = "exact"
 	EvaluateSum   = "sum"
+	EvaluateTable = "table"
 )
