@@ -1,0 +1,66 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package dhvt
+
+import (
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// AttentionTrace holds the intermediate values of the attention of one block. Its sequence is the class token, the
+// patches and the head tokens.
+type AttentionTrace struct {
+	HeadProjection    *Node // [batch, heads, width] what each head's part of the mean token is projected to
+	HeadNorm          *Node // [batch, heads, heads, headDim] normalised
+	Query, Key, Value *Node // [batch, 1+Rows·Cols+heads, width]
+	Projected         *Node // [batch, 1+Rows·Cols+heads, width] output projection
+	Output            *Node // [batch, 1+Rows·Cols, width] the attention branch: class token merged, head tokens dropped
+}
+
+// headNormEpsilon is that of the LayerNorm of the head tokens, PyTorch's default in the original and in the release,
+// whatever the other norms use.
+const headNormEpsilon = 1e-5
+
+// attention is head-interacted multi-head self-attention on x, [1+N, batch, width].
+func (c Config) attention(scope *model.Scope, x *Node, t *AttentionTrace) *Node {
+	init := c.initScheme()
+	tokens, batch := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
+	x = Concatenate([]*Node{x, c.headTokens(scope.In("head_tokens"), x, t)}, 0) // [1+N+heads, batch, width]
+
+	project := func(scope *model.Scope) *Node { return dense(scope, x, c.Width, init.dense, constant(0)) }
+	q, k, v := project(scope.In("query")), project(scope.In("key")), project(scope.In("value"))
+	t.Query, t.Key, t.Value = batchFirst(q), batchFirst(k), batchFirst(v)
+	heads := func(x *Node, axes ...int) *Node {
+		return TransposeAllAxes(Reshape(x, x.Shape().Dimensions[0], batch, c.Heads, c.headDim()), axes...)
+	}
+	scores := MatMul(heads(q, 1, 2, 0, 3), heads(k, 1, 2, 3, 0)) // [batch, heads, query, key]
+	weights := Softmax(MulScalar(scores, 1/math.Sqrt(float64(c.headDim()))), -1)
+	y := TransposeAllAxes(MatMul(weights, heads(v, 1, 2, 0, 3)), 2, 0, 1, 3) // [query, batch, heads, headDim]
+	y = Reshape(y, x.Shape().Dimensions...)
+	y = dense(scope.In("output"), y, c.Width, init.dense, constant(0))
+	t.Projected = batchFirst(y)
+
+	// The class token takes in the mean of the head tokens, which end here.
+	class := Add(rows(y, 0, 1), ReduceAndKeep(rows(y, tokens, tokens+c.Heads), ReduceMean, 0))
+	y = Concatenate([]*Node{class, rows(y, 1, tokens)}, 0) // [1+N, batch, width]
+	t.Output = batchFirst(y)
+	return y
+}
+
+// headTokens returns one token per head, [heads, batch, width], from its part of the mean of all tokens of x.
+func (c Config) headTokens(scope *model.Scope, x *Node, t *AttentionTrace) *Node {
+	init := c.initScheme()
+	g, batch := x.Graph(), x.Shape().Dimensions[1]
+	mean := Reshape(ReduceMean(x, 0), batch, c.Heads, c.headDim())
+	y := dense(scope, mean, c.Width, init.dense, constant(0)) // [batch, heads, width]
+	t.HeadProjection = y
+	y = Reshape(y, batch, c.Heads, c.Heads, c.headDim())
+	y = layerNorm(scope.In("norm"), y, headNormEpsilon)
+	t.HeadNorm = y
+	y = Reshape(activation.Gelu(y), batch, c.Heads, c.Width)
+	embedding := weight(scope, "embedding", init.token, c.Heads, c.Width).NodeValue(g) // [heads, width]
+	return TransposeAllAxes(Add(y, Reshape(embedding, 1, c.Heads, c.Width)), 1, 0, 2)
+}

@@ -1,0 +1,185 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package dhvt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// Config says what a model is. It is saved with every checkpoint; a zero field means the default named beside it.
+type Config struct {
+	ImageRows int `json:"image_rows"` // pixels
+	ImageCols int `json:"image_cols"` // pixels
+	Channels  int `json:"channels"`   // default 3
+	PatchSize int `json:"patch_size"` // pixels: 2, 4 or 16; divides ImageRows and ImageCols
+
+	Width  int `json:"width"`   // length of a token
+	Depth  int `json:"depth"`   // number of blocks
+	Heads  int `json:"heads"`   // attention heads, each with a token of its own; divides Width
+	MLPDim int `json:"mlp_dim"` // hidden channels of the feed-forward, default 4·Width
+
+	Classes  int     `json:"classes"`
+	Position string  `json:"position"` // one of Positions(), default "none"
+	Epsilon  float64 `json:"epsilon"`  // of the LayerNorms, default 1e-6; the WePE release uses 1e-5
+
+	TokenDropout float64 `json:"token_dropout,omitempty"` // on the tokens that enter block 0; only the WePE release has it
+	Dropout      float64 `json:"dropout,omitempty"`       // on the attention branch
+	DropPath     float64 `json:"drop_path,omitempty"`     // of the last block; block i of n has i/(n-1) of it
+
+	// Init is vit.InitTimm (default), as the original: dense weights and tokens from N(0, 0.02²), convolutions uniformly
+	// in ±1/√fan-in, PyTorch's default; or vit.InitRelease: Xavier-uniform convolutions.
+	Init string `json:"init"`
+}
+
+// variants are the published models: those of table 3 of the paper for CIFAR-100 (patch size 2 and 4, 32×32 pixels) and
+// for ImageNet (patch size 16). The original's DomainNet models are the latter, Ti with 4 heads.
+var variants = []struct {
+	name                              string
+	image, patch, width, heads, class int
+}{
+	{"Ti/2", 32, 2, 192, 4, 100},
+	{"Ti/4", 32, 4, 192, 4, 100},
+	{"Ti/16", 224, 16, 192, 3, 1000},
+	{"S/2", 32, 2, 384, 8, 100},
+	{"S/4", 32, 4, 384, 8, 100},
+	{"S/16", 224, 16, 384, 6, 1000},
+}
+
+// Variant returns the configuration of a published model, "Ti" or "S" with the patch size after a slash, as in "Ti/4".
+func Variant(name string) (Config, error) {
+	for _, v := range variants {
+		if v.name == name {
+			return Config{
+				ImageRows: v.image, ImageCols: v.image, PatchSize: v.patch,
+				Width: v.width, Depth: 12, Heads: v.heads, Classes: v.class,
+			}.WithDefaults(), nil
+		}
+	}
+	return Config{}, fmt.Errorf("dhvt: unknown model %q: want one of %s", name, strings.Join(Variants(), ", "))
+}
+
+// Variants lists the names that Variant knows.
+func Variants() []string {
+	names := make([]string, len(variants))
+	for i, v := range variants {
+		names[i] = v.name
+	}
+	return names
+}
+
+// Positions lists the names that Config.Position accepts: none as in the original, and the encoding of this library.
+// Others reach a model through TraceWith if they are added to the tokens; rotary ones and biases act inside an attention
+// that this model has not.
+func Positions() []string { return []string{"none", "wepe"} }
+
+// WithDefaults returns c with every zero field that has a default filled in.
+func (c Config) WithDefaults() Config {
+	setDefault(&c.Channels, 3)
+	setDefault(&c.MLPDim, 4*c.Width)
+	setDefault(&c.Position, "none")
+	setDefault(&c.Epsilon, 1e-6)
+	setDefault(&c.Init, vit.InitTimm)
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate says what is wrong with c, in one line that names the field.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	// Sizes, rates and the limits on them are those of the ViT with these fields.
+	if err := c.vit().Validate(); err != nil {
+		return fmt.Errorf("dhvt: %w", err)
+	}
+	last := len(c.convWidths()) - 1
+	switch {
+	case !slices.Contains([]int{2, 4, 16}, c.PatchSize):
+		return fmt.Errorf("dhvt: patch_size is %d, want 2, 4 or 16", c.PatchSize)
+	case c.Width%4 != 0 || c.Width%(1<<last) != 0:
+		return fmt.Errorf("dhvt: width %d does not divide by 4 and, at patch size 16, by 8", c.Width)
+	case !(c.TokenDropout >= 0 && c.TokenDropout < 1):
+		return fmt.Errorf("dhvt: token_dropout is %g, want 0 <= rate < 1", c.TokenDropout)
+	case !slices.Contains(Positions(), c.Position):
+		return fmt.Errorf("dhvt: position encoding %q does not fit this model: want one of %s", c.Position,
+			strings.Join(Positions(), ", "))
+	case c.Init != vit.InitTimm && c.Init != vit.InitRelease:
+		return fmt.Errorf("dhvt: unknown init %q: want %s or %s", c.Init, vit.InitTimm, vit.InitRelease)
+	}
+	return nil
+}
+
+func (c Config) mustValidate() Config {
+	c = c.WithDefaults()
+	if err := c.Validate(); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// vit is the ViT with the same tokens, for its position encoding.
+func (c Config) vit() vit.Config {
+	return vit.Config{
+		ImageRows: c.ImageRows, ImageCols: c.ImageCols, Channels: c.Channels, PatchSize: c.PatchSize,
+		Width: c.Width, Depth: c.Depth, Heads: c.Heads, MLPDim: c.MLPDim, Classes: c.Classes, Position: c.Position,
+		Epsilon: c.Epsilon, Dropout: c.Dropout, DropPath: c.DropPath, Init: c.Init,
+	}.WithDefaults()
+}
+
+// Rows is the number of patches from top to bottom.
+func (c Config) Rows() int { return c.ImageRows / c.PatchSize }
+
+// Cols is the number of patches from left to right.
+func (c Config) Cols() int { return c.ImageCols / c.PatchSize }
+
+// Tokens is the length of the sequence between blocks: the class token, then patches row by row.
+func (c Config) Tokens() int { return 1 + c.Rows()*c.Cols() }
+
+func (c Config) headDim() int { return c.Width / c.Heads }
+
+// Parameters is the number of trainable numbers of the model.
+func (c Config) Parameters() int {
+	c = c.WithDefaults()
+	dense := func(in, out int) int { return in*out + out }
+	norm := 2 * c.Width
+	total := 2*c.Channels + norm + c.Width // the affine maps, the class token
+	in := c.Channels
+	for _, out := range c.convWidths() {
+		total += 9*in*out + 2*out
+		in = out
+	}
+	headTokens := dense(c.headDim(), c.Width) + 2*c.headDim() + c.Heads*c.Width
+	attention := 4*dense(c.Width, c.Width) + headTokens
+	daff := dense(c.Width, c.MLPDim) + 10*c.MLPDim + dense(c.MLPDim, c.Width) + 4*c.MLPDim + norm +
+		dense(c.Width, c.Width/4) + dense(c.Width/4, c.Width)
+	encoded, plain := c.vit(), c.vit()
+	plain.Position = "none"
+	total += encoded.Parameters() - plain.Parameters()
+	return total + c.Depth*(norm+attention+norm+daff) + norm + dense(c.Width, c.Classes)
+}
+
+// FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of the
+// matrix products and convolutions, which are nearly all of the work.
+func (c Config) FLOPs() float64 {
+	c = c.WithDefaults()
+	var total float64
+	in, cells := c.Channels, float64(c.ImageRows*c.ImageCols)
+	for _, out := range c.convWidths() {
+		cells /= 4
+		total += cells * float64(9*in*out)
+		in = out
+	}
+	patches, width, mlp := float64(c.Rows()*c.Cols()), float64(c.Width), float64(c.MLPDim)
+	tokens := float64(c.Tokens() + c.Heads)
+	attention := 4*tokens*width*width + 2*tokens*tokens*width + width*width
+	daff := patches*(2*width*mlp+9*mlp) + width*width/2
+	return 2 * (total + float64(c.Depth)*(attention+daff) + width*float64(c.Classes))
+}

@@ -1,0 +1,166 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package dhvt is the Dynamic Hybrid Vision Transformer of Lu et al., "Bridging the Gap Between Vision Transformers and
+// Convolutional Neural Networks on Small Datasets", https://arxiv.org/abs/2210.05958: a ViT that learns from 50,000
+// images because convolutions tell it what is near what.
+//
+//	images [batch, rows, cols, channels]
+//	  -> sequential overlapping patch embedding, SOPE: 3×3 convolutions of stride 2   [batch, N, width]
+//	  -> class token in front                                                       [batch, 1+N, width]
+//	  -> position encoding, none in the original                                    [batch, 1+N, width]
+//	  -> Depth blocks: head-interacted attention, HI-MHSA, then DAFF                [batch, 1+N, width]
+//	  -> LayerNorm, class token, dense head                                         [batch, Classes]
+//
+// In HI-MHSA every head adds a token that says what it saw in the mean of all tokens; their outputs end up in the class
+// token. DAFF, the dynamic aggregation feed-forward, convolves the patches as a map, and their mean gates the class
+// token. The original has no position encoding, since the padding of its convolutions tells positions apart; the WePE
+// release adds the Weierstrass encoding to it, Config.Position "wepe".
+//
+//	config, err := dhvt.Variant("Ti/4")
+//	config.Position = "wepe"
+//	...
+//	logits := config.Logits(scope, images) // in a model function of GoMLX
+//
+// The variables below the scope, with d the width, h the heads, m the MLP dimension and conv_i of 3·3·in·out weights:
+//
+//	patch/pre_affine, patch/post_affine     gain, offset         [channels], [d]
+//	patch/conv_0, conv_1, …                 weights              [3, 3, in, out]
+//	patch/conv_0/norm, …                    gain, offset, mean, variance [out]
+//	class                                                        [1, d]
+//	position/…                                                   see packages vit and wepe
+//	block_00/norm1, norm2                   gain, offset         [d]
+//	block_00/attention/query, key, value, output  weights, biases  [d, d], [d]
+//	block_00/attention/head_tokens          weights, biases      [d/h, d], [d]
+//	block_00/attention/head_tokens          embedding            [h, d]
+//	block_00/attention/head_tokens/norm     gain, offset         [d/h]
+//	block_00/mlp/hidden, output             weights, biases      [d, m], [m] and [m, d], [d]
+//	block_00/mlp/depthwise                  weights, biases      [3, 3, m], [m]
+//	block_00/mlp/hidden/norm, depthwise/norm, output/norm  gain, offset, mean, variance  [m], [m], [d]
+//	block_00/mlp/squeeze, excite            weights, biases      [d, d/4], [d/4] and [d/4, d], [d]
+//	norm                                    gain, offset         [d]
+//	head                                    weights, biases      [d, Classes], [Classes]
+//
+// The mean and variance of a batch normalisation are running statistics, not trained: a training graph (see
+// model.Store.SetTraining) normalises by its batch and moves them by a tenth towards it, any other graph uses them as
+// they are. With several images on several devices each device has its own batch. All computation is float32.
+//
+// The same graph trains on the go, xla and onnx backends: convolutions are written as Gather and products, as onnx has
+// no gradient of a strided convolution and GoMLX v0.28.2 takes a depthwise one apart channel by channel.
+package dhvt
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
+// Nodes nobody asks for cost nothing, but let Logits always be among the outputs (see vit.Trace).
+type Trace struct {
+	Patch   PatchTrace
+	Tokens  *Node        // [batch, 1+Rows·Cols, width] with positions, before dropout
+	Blocks  []BlockTrace // one per block
+	Encoded *Node        // [batch, 1+Rows·Cols, width] after the final LayerNorm
+	Logits  *Node        // [batch, classes]
+}
+
+// BlockTrace holds the intermediate values of one block; all [batch, 1+Rows·Cols, width] unless said.
+type BlockTrace struct {
+	Norm1     *Node
+	Attention AttentionTrace
+	Norm2     *Node
+	MLP       MLPTrace
+	Output    *Node // the tokens after the block
+}
+
+// Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalised
+// float32 [batch, ImageRows, ImageCols, Channels].
+func (c Config) Logits(scope *model.Scope, images *Node) *Node {
+	return c.Trace(scope, images).Logits
+}
+
+// Trace builds the model in scope and returns its intermediate values.
+func (c Config) Trace(scope *model.Scope, images *Node) *Trace {
+	c = c.mustValidate()
+	var positions *Node
+	if encoder := c.vit().Encoder(scope); encoder != nil {
+		positions = encoder.Encode(images.Graph())
+	}
+	return c.TraceWith(scope, images, positions)
+}
+
+// TraceWith is Trace with the given position vectors, float32 [1+Rows·Cols, width] with that of the class token first,
+// in place of those of Config.Position. With nil, nothing is added.
+func (c Config) TraceWith(scope *model.Scope, images, positions *Node) *Trace {
+	c = c.mustValidate()
+	init := c.initScheme()
+	g, batch := images.Graph(), images.Shape().Dimensions[0]
+	t := &Trace{Blocks: make([]BlockTrace, c.Depth)}
+
+	// Tokens come first here, [tokens, batch, width]: to pick tokens is to pick rows, and no step wants them elsewhere
+	// but the product of queries and keys.
+	x := c.sope(scope.In("patch"), images, &t.Patch)                          // [N, batch, width]
+	class := weight(scope, "class", init.token, 1, c.Width).NodeValue(g)      // [1, width]
+	class = BroadcastToDims(Reshape(class, 1, 1, c.Width), 1, batch, c.Width) // [1, batch, width]
+	x = Concatenate([]*Node{class, x}, 0)                                     // [1+N, batch, width]
+	if positions != nil {
+		if d := positions.Shape().Dimensions; len(d) != 2 || d[0] != c.Tokens() || d[1] != c.Width {
+			exceptions.Panicf("dhvt: positions are %s, want [%d, %d], one row per token", positions.Shape(), c.Tokens(),
+				c.Width)
+		}
+		x = Add(x, Reshape(positions, c.Tokens(), 1, c.Width))
+	}
+	t.Tokens = batchFirst(x)
+	x = layers.DropoutStatic(scope, x, c.TokenDropout)
+	for i := range c.Depth {
+		x = c.block(scope.In("block_%02d", i), x, i, &t.Blocks[i])
+	}
+	x = layerNorm(scope.In("norm"), x, c.Epsilon)
+	t.Encoded = batchFirst(x)
+	pooled := Reshape(rows(x, 0, 1), batch, c.Width) // the class token
+	t.Logits = dense(scope.In("head"), pooled, c.Classes, init.dense, constant(0))
+	return t
+}
+
+// block is x += attention(norm(x)), then x += mlp(norm(x)) on tokens [1+N, batch, width].
+func (c Config) block(scope *model.Scope, x *Node, index int, t *BlockTrace) *Node {
+	dropPath := 0.0
+	if c.Depth > 1 {
+		dropPath = c.DropPath * float64(index) / float64(c.Depth-1)
+	}
+	y := layerNorm(scope.In("norm1"), x, c.Epsilon)
+	t.Norm1 = batchFirst(y)
+	y = c.attention(scope.In("attention"), y, &t.Attention)
+	y = layers.DropoutStatic(scope, y, c.Dropout)
+	x = Add(x, dropBranch(scope, y, dropPath))
+
+	y = layerNorm(scope.In("norm2"), x, c.Epsilon)
+	t.Norm2 = batchFirst(y)
+	y = c.daff(scope.In("mlp"), y, &t.MLP)
+	x = Add(x, dropBranch(scope, y, dropPath))
+	t.Output = batchFirst(x)
+	return x
+}
+
+// dropBranch drops whole residual branches, each image on its own (stochastic depth), and rescales the ones that stay.
+func dropBranch(scope *model.Scope, x *Node, rate float64) *Node {
+	g := x.Graph()
+	if rate <= 0 || !scope.IsTraining(g) {
+		return x
+	}
+	shape := x.Shape().Clone()
+	shape.Dimensions[0], shape.Dimensions[2] = 1, 1
+	keep := scope.RandomBernoulli(Scalar(g, x.DType(), 1-rate), shape) // [1, batch, 1]
+	return Mul(x, MulScalar(keep, 1/(1-rate)))
+}
+
+// batchFirst turns [tokens, batch, …] into [batch, tokens, …].
+func batchFirst(x *Node) *Node {
+	axes := make([]int, x.Rank())
+	for i := range axes {
+		axes[i] = i
+	}
+	axes[0], axes[1] = 1, 0
+	return TransposeAllAxes(x, axes...)
+}

@@ -1,0 +1,72 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package dhvt
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// MLPTrace holds the intermediate values of the feed-forward of one block.
+type MLPTrace struct {
+	Hidden    *Node // [batch, Rows·Cols, mlpDim] first layer, normalised
+	Depthwise *Node // [batch, Rows·Cols, mlpDim] depthwise convolution, normalised
+	Patches   *Node // [batch, Rows·Cols, width] last layer, normalised
+	Squeeze   *Node // [batch, width/4]
+	Gate      *Node // [batch, width] what the class token is multiplied with
+	Output    *Node // [batch, 1+Rows·Cols, width] the feed-forward branch
+}
+
+// daff is the dynamic aggregation feed-forward on x, [1+N, batch, width]. The class token does not pass the convolutions.
+func (c Config) daff(scope *model.Scope, x *Node, t *MLPTrace) *Node {
+	init := c.initScheme()
+	tokens := x.Shape().Dimensions[0]
+	class, y := rows(x, 0, 1), rows(x, 1, tokens) // [1, batch, width], [N, batch, width]
+	pointwise := func(scope *model.Scope, y *Node, out int) *Node {
+		in := y.Shape().Dim(-1)
+		y = dense(scope, y, out, init.conv(in, out), init.convBias(in))
+		return batchNorm(scope.In("norm"), y)
+	}
+	y = pointwise(scope.In("hidden"), y, c.MLPDim) // [N, batch, mlpDim]
+	t.Hidden = batchFirst(y)
+	shortcut := activation.Gelu(y)
+	y = c.depthwise(scope.In("depthwise"), shortcut)
+	t.Depthwise = batchFirst(y)
+	y = pointwise(scope.In("output"), Add(shortcut, activation.Gelu(y)), c.Width) // [N, batch, width]
+	t.Patches = batchFirst(y)
+
+	t.Squeeze = dense(scope.In("squeeze"), ReduceMean(y, 0), c.Width/4, init.dense, constant(0)) // [batch, width/4]
+	t.Gate = dense(scope.In("excite"), activation.Gelu(t.Squeeze), c.Width, init.dense, constant(0))
+	class = Mul(class, InsertAxes(t.Gate, 0))
+	y = Concatenate([]*Node{class, y}, 0)
+	t.Output = batchFirst(y)
+	return y
+}
+
+// depthwise convolves each channel of x, [N, batch, channels], with its own 3×3 weights and normalises the result.
+//
+// The columns of a window are combined first, so that four shifted copies serve for its nine cells.
+func (c Config) depthwise(scope *model.Scope, x *Node) *Node {
+	g, channels := x.Graph(), x.Shape().Dim(-1)
+	init := c.initScheme()
+	w := weight(scope, "weights", init.conv(9, 9*channels), 3, 3, channels).NodeValue(g)
+	b := weight(scope, "biases", init.convBias(9), channels).NodeValue(g)
+	m := grid{c.Rows(), c.Cols()}
+	columns := []*Node{m.shift(x, 0, -1), x, m.shift(x, 0, 1)}
+	y := Reshape(b, 1, 1, channels)
+	for i := range 3 {
+		var row *Node
+		for k := range 3 {
+			tap := Gather(w, Const(g, [][]int64{{int64(i), int64(k)}})) // [1, channels]
+			term := Mul(columns[k], Reshape(tap, 1, 1, channels))
+			if row == nil {
+				row = term
+			} else {
+				row = Add(row, term)
+			}
+		}
+		y = Add(y, m.shift(row, i-1, 0))
+	}
+	return batchNorm(scope.In("norm"), y)
+}

@@ -1,0 +1,60 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package dhvt
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/nn"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// PyTorch's defaults, which the original and the release leave as they are.
+const (
+	batchNormEpsilon  = 1e-5
+	batchNormMomentum = 0.1 // how far one batch moves the running statistics
+)
+
+// batchNorm normalises each channel of x, [cells, batch, channels]: in training by mean and biased variance of the
+// batch, and the running statistics move towards its mean and unbiased variance; else by the running statistics.
+func batchNorm(scope *model.Scope, x *Node) *Node {
+	g, channels := x.Graph(), x.Shape().Dim(-1)
+	gain, offset := gainAndOffset(scope, x)
+	// A checkpoint brings all variables back as trainable ones.
+	mean := weight(scope, "mean", constant(0), channels).SetTrainable(false)
+	variance := weight(scope, "variance", constant(1), channels).SetTrainable(false)
+	m, v := Reshape(mean.NodeValue(g), 1, 1, channels), Reshape(variance.NodeValue(g), 1, 1, channels)
+	if scope.IsTraining(g) {
+		n := float64(x.Shape().Size() / channels)
+		if n < 2 {
+			exceptions.Panicf("dhvt: batch normalisation of %s: training wants more than one value per channel", x.Shape())
+		}
+		batchMean := ReduceAndKeep(x, ReduceMean, 0, 1) // [1, 1, channels]
+		batchVariance := ReduceAndKeep(Square(Sub(x, batchMean)), ReduceMean, 0, 1)
+		move := func(running *model.Variable, old, batch *Node) {
+			now := Add(MulScalar(old, 1-batchNormMomentum), MulScalar(batch, batchNormMomentum))
+			running.SetNodeValue(Reshape(StopGradient(now), channels))
+		}
+		move(mean, m, batchMean)
+		move(variance, v, MulScalar(batchVariance, n/(n-1)))
+		m, v = batchMean, batchVariance
+	}
+	scale := Div(gain, Sqrt(AddScalar(v, batchNormEpsilon))) // [1, 1, channels]
+	return Add(Mul(Sub(x, m), scale), offset)
+}
+
+// layerNorm normalises the last axis.
+func layerNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
+	g, width := x.Graph(), x.Shape().Dim(-1)
+	gain := weight(scope, "gain", constant(1), width).NodeValue(g)     // [width]
+	offset := weight(scope, "offset", constant(0), width).NodeValue(g) // [width]
+	return nn.LayerNorm(x, []int{-1}, epsilon, gain, offset, nil)
+}
+
+// gainAndOffset returns the factor and the summand of each channel of x, [cells, batch, channels], as [1, 1, channels].
+func gainAndOffset(scope *model.Scope, x *Node) (gain, offset *Node) {
+	g, channels := x.Graph(), x.Shape().Dim(-1)
+	gain = weight(scope, "gain", constant(1), channels).NodeValue(g)
+	offset = weight(scope, "offset", constant(0), channels).NodeValue(g)
+	return Reshape(gain, 1, 1, channels), Reshape(offset, 1, 1, channels)
+}

@@ -1,0 +1,219 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package dhvt
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+const originalSet = "dhvt_tiny"
+
+type originalMeta struct {
+	Config struct {
+		Image    [2]int  `json:"img_size"`
+		Patch    int     `json:"patch_size"`
+		Width    int     `json:"embed_dim"`
+		Depth    int     `json:"depth"`
+		Heads    int     `json:"num_heads"`
+		MLPRatio float64 `json:"mlp_ratio"`
+		Classes  int     `json:"num_classes"`
+		Epsilon  float64 `json:"layer_norm_eps"`
+	}
+	Tolerance struct {
+		Abs         float64
+		TrainLogits float64 `json:"train_logits_abs"`
+	}
+}
+
+// original returns the meta data, a store with the weights of the fixture and their configuration.
+func original(t *testing.T) (meta originalMeta, f *foreign, c Config) {
+	fixtures.JSON(t, originalSet, "meta.json", &meta)
+	m := meta.Config
+	c = Config{
+		ImageRows: m.Image[0], ImageCols: m.Image[1], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth, Heads: m.Heads,
+		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon,
+	}.WithDefaults()
+	f = load(t, originalSet, "model.safetensors")
+	f.model(c)
+	for name := range f.tensors {
+		if !f.used[name] {
+			t.Errorf("tensor %q of the fixture is not mapped", name)
+		}
+	}
+	return meta, f, c
+}
+
+// stages names the nodes of a trace as the original does. Patch and head tokens keep their order.
+func stages(trace *Trace) map[string]*Node {
+	s := map[string]*Node{
+		"patch_embed.pre_affine":  trace.Patch.PreAffine,
+		"patch_embed.post_affine": trace.Patch.PostAffine,
+		"patch_embed":             trace.Patch.PostAffine,
+		"tokens_in":               trace.Tokens,
+		"final_norm":              trace.Encoded,
+		"norm":                    trace.Encoded,
+		"logits":                  trace.Logits,
+	}
+	for i, conv := range trace.Patch.Convs {
+		s[fmt.Sprintf("patch_embed.proj.%d", 2*i)] = conv
+		s[fmt.Sprintf("patch_embed.proj.%d", 2*i+1)] = activation.Gelu(conv)
+	}
+	for i, b := range trace.Blocks {
+		for name, x := range map[string]*Node{
+			"":                b.Output,
+			".norm1":          b.Norm1,
+			".attn.ht_proj":   b.Attention.HeadProjection,
+			".attn.ht_norm":   b.Attention.HeadNorm,
+			".attn.qkv":       Concatenate([]*Node{b.Attention.Query, b.Attention.Key, b.Attention.Value}, -1),
+			".attn.proj":      b.Attention.Projected,
+			".attn":           b.Attention.Output,
+			".norm2":          b.Norm2,
+			".mlp.bn1":        b.MLP.Hidden,
+			".mlp.bn2":        b.MLP.Depthwise,
+			".mlp.bn3":        b.MLP.Patches,
+			".mlp.compress":   b.MLP.Squeeze,
+			".mlp.excitation": b.MLP.Gate,
+			".mlp":            b.MLP.Output,
+		} {
+			s[fmt.Sprintf("blocks.%d%s", i, name)] = x
+		}
+	}
+	return s
+}
+
+func TestEveryStageEqualsTheOriginal(t *testing.T) {
+	meta, f, c := original(t)
+	want := load(t, originalSet, "tensors.safetensors")
+	var names []string
+	got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+		nodes := stages(c.Trace(s.In("dhvt"), in[0]))
+		var outputs []*Node
+		for name := range want.tensors {
+			if strings.HasPrefix(name, "images_") || strings.HasPrefix(name, "train.") || strings.HasPrefix(name, "sope_") {
+				continue
+			}
+			node, ok := nodes[name]
+			if !ok {
+				t.Errorf("stage %q of the fixture is not compared", name)
+				continue
+			}
+			names, outputs = append(names, name), append(outputs, node)
+		}
+		return outputs
+	}, want.tensor("images_nhwc"))
+	for i, name := range names {
+		nearAbs(t, name, got[i], want.get(name).Data, meta.Tolerance.Abs)
+	}
+	if len(names) < 20 {
+		t.Errorf("%d stages compared, want all of the fixture's", len(names))
+	}
+}
+
+// runningPath says where a running statistic of the original lives.
+var runningPath = strings.NewReplacer("patch_embed.proj.", "patch/conv_", ".running_mean", "/mean", ".running_var",
+	"/variance", "blocks.", "block_0", ".mlp.bn1", "/mlp/hidden/norm", ".mlp.bn2", "/mlp/depthwise/norm",
+	".mlp.bn3", "/mlp/output/norm")
+
+func TestOneTrainingForwardEqualsTheOriginal(t *testing.T) {
+	meta, f, c := original(t)
+	want := load(t, originalSet, "tensors.safetensors")
+	forward := func(training bool) []float64 {
+		return run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+			s.Store().SetTraining(in[0].Graph(), training)
+			return []*Node{c.Logits(s.In("dhvt"), in[0])}
+		}, want.tensor("images_nhwc"))[0]
+	}
+	statistics := func() map[string][]float64 {
+		all := map[string][]float64{}
+		for v := range f.store.IterVariables() {
+			if path := v.Path(); strings.HasSuffix(path, "/mean") || strings.HasSuffix(path, "/variance") {
+				all[path] = gomlxtest.Values(t, v.MustValue())
+			}
+		}
+		return all
+	}
+	before := statistics()
+	nearAbs(t, "logits", forward(false), want.get("logits").Data, meta.Tolerance.Abs)
+	for path, values := range statistics() {
+		nearAbs(t, path+" after an evaluation", values, before[path], 0)
+	}
+	nearAbs(t, "train.logits", forward(true), want.get("train.logits").Data, meta.Tolerance.TrainLogits)
+	after := statistics()
+	compared := 0
+	conv := regexp.MustCompile(`conv_(\d+)\.1/`) // proj.2.1 is the norm of the second convolution
+	for name, x := range want.tensors {
+		path, ok := strings.CutPrefix(name, "train.")
+		if !ok || path == "logits" {
+			continue
+		}
+		path = conv.ReplaceAllStringFunc(runningPath.Replace(path), func(s string) string {
+			i, _ := strconv.Atoi(conv.FindStringSubmatch(s)[1])
+			return fmt.Sprintf("conv_%d/norm/", i/2)
+		})
+		values, ok := after["/dhvt/"+path]
+		if !ok {
+			t.Fatalf("%s: no variable %s", name, path)
+		}
+		nearAbs(t, name, values, x.Data, meta.Tolerance.TrainLogits)
+		compared++
+	}
+	if compared < 6 {
+		t.Errorf("%d running statistics compared, want all of the fixture's", compared)
+	}
+	for path := range after {
+		if f.store.GetVariable(path).Trainable {
+			t.Errorf("%s is trainable", path)
+		}
+	}
+}
+
+func TestPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
+	meta, _, _ := original(t)
+	want := fixtures.Tensors(t, originalSet, "tensors.safetensors")
+	compared := 0
+	for name, tokens := range want {
+		size, ok := strings.CutPrefix(name, "sope_p")
+		size, isTokens := strings.CutSuffix(size, ".tokens")
+		if !ok || !isTokens {
+			continue
+		}
+		compared++
+		patch, err := strconv.Atoi(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prefix := "sope_p" + size + "."
+		f := load(t, originalSet, "tensors.safetensors")
+		images := f.get(prefix + "images_nhwc")
+		c := Config{
+			ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: patch, Width: tokens.Shape[2], Depth: 1,
+			Heads: 1, Classes: 1,
+		}.mustValidate()
+		f.sope(c, prefix+"param.")
+		got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+			var trace PatchTrace
+			c.sope(s.In("dhvt").In("patch"), in[0], &trace)
+			return []*Node{trace.PostAffine}
+		}, f.tensor(prefix+"images_nhwc"))
+		nearAbs(t, name, got[0], tokens.Data, meta.Tolerance.Abs)
+		for name := range want {
+			if strings.HasPrefix(name, prefix+"param.") && !f.used[name] {
+				t.Errorf("tensor %q of the fixture is not mapped", name)
+			}
+		}
+	}
+	if compared == 0 {
+		t.Error("the fixture holds no patch embedding of another size")
+	}
+}

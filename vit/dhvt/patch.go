@@ -1,0 +1,67 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package dhvt
+
+import (
+	"math/bits"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// PatchTrace holds the maps of the patch embedding, each [batch, rows·cols, channels] of its own size.
+type PatchTrace struct {
+	PreAffine  *Node   // the scaled pixels
+	Convs      []*Node // each convolution after its normalisation
+	PostAffine *Node   // the patches
+}
+
+// sope is the sequential overlapping patch embedding: images [batch, rows, cols, channels] -> [N, batch, width].
+//
+// Each 3×3 convolution of stride 2 is followed by a batch normalisation and halves the map; GELU lies between them, and
+// after the only one of patch size 2, as in the original.
+func (c Config) sope(scope *model.Scope, images *Node, t *PatchTrace) *Node {
+	d := images.Shape().Dimensions
+	if len(d) != 4 || d[1] != c.ImageRows || d[2] != c.ImageCols || d[3] != c.Channels {
+		exceptions.Panicf("dhvt: images are %s, want [batch, %d, %d, %d]", images.Shape(), c.ImageRows, c.ImageCols,
+			c.Channels)
+	}
+	m := grid{c.ImageRows, c.ImageCols}
+	x := TransposeAllAxes(Reshape(images, d[0], m.rows*m.cols, d[3]), 1, 0, 2) // [rows·cols, batch, channels]
+	x = affine(scope.In("pre_affine"), x)
+	t.PreAffine = batchFirst(x)
+	widths := c.convWidths()
+	for i, out := range widths {
+		conv := scope.In("conv_%d", i)
+		in := x.Shape().Dim(-1)
+		w := weight(conv, "weights", c.initScheme().conv(9*in, 9*out), 3, 3, in, out).NodeValue(x.Graph())
+		x = Einsum("knbi,kio->nbo", m.windows(x), Reshape(w, 9, in, out)) // [rows/2·cols/2, batch, out]
+		x = batchNorm(conv.In("norm"), x)
+		t.Convs = append(t.Convs, batchFirst(x))
+		if i+1 < len(widths) || len(widths) == 1 {
+			x = activation.Gelu(x)
+		}
+		m = grid{m.rows / 2, m.cols / 2}
+	}
+	x = affine(scope.In("post_affine"), x)
+	t.PostAffine = batchFirst(x)
+	return x
+}
+
+// convWidths lists the channels after each convolution: width/8, /4, /2 and width for patch size 16.
+func (c Config) convWidths() []int {
+	n := bits.Len(uint(c.PatchSize)) - 1
+	widths := make([]int, n)
+	for i := range widths {
+		widths[i] = c.Width >> (n - 1 - i)
+	}
+	return widths
+}
+
+// affine scales and shifts each channel.
+func affine(scope *model.Scope, x *Node) *Node {
+	gain, offset := gainAndOffset(scope, x)
+	return Add(Mul(x, gain), offset)
+}
