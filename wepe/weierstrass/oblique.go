@@ -1,0 +1,165 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package weierstrass
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+)
+
+// Oblique is a lattice {2mω1 + 2nω3} whose cell may be any parallelogram, where Lattice has rectangles. Build it with
+// [NewOblique], [Hexagonal] or [Rhombic]: the zero Oblique has no values.
+//
+// It is computed as Lattice is, (2.2) and (2.3), after a change of basis: Gauss's reduction (11.1) finds the shortest
+// period 2a and with it the basis a, b whose τ = b/a has |Re τ| ≤ ½ and |τ| ≥ 1. Rows along a are then at least √3/2 of
+// their period apart, so that eight on either side leave a truncation error below 2⁻⁵³, and less for any longer cell.
+// Turned and scaled by k = π/(2a), now complex, the rows lie along the real axis; neighbours are shifted by πRe τ.
+type Oblique struct {
+	omega1, omega3 complex128
+	a, b           complex128 // the reduced basis
+	k, step        complex128 // π/(2a) and πτ, what separates neighbouring rows in units of 1/k
+	pairs          int
+	constant       complex128 // −1/3 − 2 Σ csc²(nπτ)
+}
+
+// leastSpacing is √3/2, the least Im τ of a reduced basis.
+const leastSpacing = 0.86602540378443864676
+
+// NewOblique returns the lattice with half-periods ω1 and ω3, which need Im(ω3/ω1) > 0. Half-periods so close to parallel
+// that rounding decides about the lattice are refused.
+func NewOblique(omega1, omega3 complex128) (Oblique, error) {
+	ratio := omega3 / omega1
+	if !(imag(ratio) > 0) || cmplx.IsInf(ratio) || cmplx.IsInf(omega1) || cmplx.IsInf(omega3) {
+		return Oblique{}, fmt.Errorf("weierstrass: half-periods omega1 = %v, omega3 = %v: both must be finite and "+
+			"omega3/omega1 have a positive imaginary part", omega1, omega3)
+	}
+	l := Oblique{omega1: omega1, omega3: omega3}
+	l.a, l.b = reducedBasis(omega1, omega3)
+	tau := l.b / l.a
+	if !(imag(tau) > 0.999*leastSpacing) || cmplx.IsInf(tau) {
+		return Oblique{}, fmt.Errorf("weierstrass: half-periods omega1 = %v, omega3 = %v are parallel to rounding",
+			omega1, omega3)
+	}
+	l.k, l.step = math.Pi/2/l.a, math.Pi*tau
+	// As RowPairs, of which the argument may not be below 1.
+	l.pairs = max(0, int(math.Ceil((math.Log(4/roundoff)/imag(l.step)-1)/2)))
+	l.constant = -1.0 / 3
+	for n := l.pairs; n >= 1; n-- {
+		csc2, _ := l.row(0, n)
+		l.constant -= 2 * csc2
+	}
+	return l, nil
+}
+
+// reducedBasis applies (11.1) until nothing changes: |a| falls at every turn.
+func reducedBasis(a, b complex128) (complex128, complex128) {
+	for {
+		b -= complex(math.Round(real(b/a)), 0) * a
+		if !(cmplx.Abs(b) < cmplx.Abs(a)) {
+			return a, b
+		}
+		a, b = b, -a
+	}
+}
+
+// OmegaHexagonal is the half-period ω1 = Γ(1/3)³/(4π) of the hexagonal lattice with g2 = 0, g3 = 1.
+const OmegaHexagonal = 1.529954037057192874913194172308824358573
+
+// Hexagonal returns the hexagonal (equianharmonic) lattice ω1 = OmegaHexagonal, ω3 = ω1·exp(iπ/3), which has g2 = 0 and
+// g3 = 1, DLMF 23.5(v).
+func Hexagonal() Oblique {
+	l, _ := NewOblique(OmegaHexagonal, complex(OmegaHexagonal/2, OmegaHexagonal*leastSpacing)) // constants
+	return l
+}
+
+// Rhombic returns the lattice with real invariants of negative discriminant g2³ − 27g3², where [FromInvariants] needs a
+// positive one: its cell is a rhombus, ω1 is real and Re ω3 = ω1/2, mathematics.md (11.3) to (11.5).
+func Rhombic(g2, g3 float64) (Oblique, error) {
+	delta := g2*g2*g2 - 27*g3*g3
+	if !(delta < 0) || math.IsInf(delta, -1) {
+		return Oblique{}, fmt.Errorf("weierstrass: g2=%v, g3=%v have discriminant %.6g: a rhombic lattice needs a "+
+			"negative, finite one", g2, g3, delta)
+	}
+	// The real root by Cardano, the larger of both cube roots first: the other follows without cancellation.
+	u := math.Cbrt((g3 + math.Copysign(math.Sqrt(-delta/27), g3)) / 8)
+	e := u + g2/(12*u)
+	h := math.Sqrt(3*e*e - g2/4) // |e − e_complex|
+	m := 0.5 - 3*e/(4*h)
+	omega1 := math.Pi / (2 * agm(1, math.Sqrt(1-m)) * math.Sqrt(h))
+	omega2 := math.Pi / (2 * agm(1, math.Sqrt(m)) * math.Sqrt(h))
+	return NewOblique(complex(omega1, 0), complex(omega1/2, omega2/2))
+}
+
+// Omega1 returns the half-period ω1.
+func (l Oblique) Omega1() complex128 { return l.omega1 }
+
+// Omega3 returns the half-period ω3.
+func (l Oblique) Omega3() complex128 { return l.omega3 }
+
+// String returns the half-periods in a readable form.
+func (l Oblique) String() string { return fmt.Sprintf("lattice(ω1=%v, ω3=%v)", l.omega1, l.omega3) }
+
+// Invariants returns g2 and g3, here complex, by their Eisenstein series (11.2).
+func (l Oblique) Invariants() (g2, g3 complex128) {
+	q := cmplx.Exp(2i * l.step) // |q| ≤ exp(−π√3) = 0.0043
+	e4, e6 := complex(1, 0), complex(1, 0)
+	power := q
+	for n := 1.0; n <= 8; n++ { // the ninth term is 1e-15 of 1e-4
+		term := power / (1 - power)
+		e4 += complex(240*n*n*n, 0) * term
+		e6 -= complex(504*n*n*n*n*n, 0) * term
+		power *= q
+	}
+	k2 := l.k * l.k
+	return 4.0 / 3 * k2 * k2 * e4, 8.0 / 27 * k2 * k2 * k2 * e6
+}
+
+// Reduce moves z into the cell around 0: it returns z less a lattice point, and is z itself in that cell. Elsewhere the
+// rounding of the subtraction is an absolute error of about 2⁻⁵³|z|.
+func (l Oblique) Reduce(z complex128) complex128 {
+	w := z / (2 * l.a)
+	n := math.Round(imag(w) / (imag(l.step) / math.Pi))
+	m := math.Round(real(w) - n*real(l.step)/math.Pi)
+	if n == 0 && m == 0 {
+		return z
+	}
+	return z - 2*(complex(m, 0)*l.a+complex(n, 0)*l.b)
+}
+
+// P returns ℘(z; L). Special cases are those of Lattice.P.
+func (l Oblique) P(z complex128) complex128 {
+	p, _ := l.Eval(z)
+	return p
+}
+
+// PPrime returns ℘′(z; L). Special cases are those of Lattice.PPrime.
+func (l Oblique) PPrime(z complex128) complex128 {
+	_, pp := l.Eval(z)
+	return pp
+}
+
+// Eval returns ℘(z) and ℘′(z) together. Special cases are those of Lattice.P and Lattice.PPrime.
+func (l Oblique) Eval(z complex128) (p, pp complex128) {
+	if cmplx.IsNaN(z) || cmplx.IsInf(z) {
+		return cmplx.NaN(), cmplx.NaN()
+	}
+	a := l.k * l.Reduce(z)
+	sum := l.constant
+	var slope complex128
+	for n := l.pairs; n >= 1; n-- {
+		csc2Above, cotAbove := l.row(a, n)
+		csc2Below, cotBelow := l.row(a, -n)
+		sum += csc2Above + csc2Below
+		slope += csc2Above*cotAbove + csc2Below*cotBelow
+	}
+	csc2, cot := l.row(a, 0)
+	return poleAsInf(l.k * l.k * (sum + csc2)), poleAsInf(-2 * l.k * l.k * l.k * (slope + csc2*cot))
+}
+
+// row returns csc² and cot of a − nπτ.
+func (l Oblique) row(a complex128, n int) (csc2, cot complex128) {
+	a -= complex(float64(n), 0) * l.step
+	sin, cos := math.Sincos(real(a))
+	return csc2Cot(sin, cos, imag(a))
+}

@@ -1,0 +1,208 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package weierstrass_test
+
+import (
+	"math"
+	"math/cmplx"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+func oblique(t testing.TB, omega1, omega3 complex128) weierstrass.Oblique {
+	t.Helper()
+	l, err := weierstrass.NewOblique(omega1, omega3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// theta returns θ1 … θ4 at ζ, DLMF 20.2.1 to 20.2.4, and the values at 0 are those for ζ = 0 (θ1 = 0).
+func theta(zeta, tau complex128) (t [5]complex128) {
+	q := func(exponent float64) complex128 { return cmplx.Exp(1i * math.Pi * tau * complex(exponent, 0)) }
+	t[3], t[4] = 1, 1
+	sign := complex(1, 0)
+	for n := range 20 {
+		m := float64(n)
+		half, odd := 2*q((m+0.5)*(m+0.5)), complex(2*m+1, 0)*zeta
+		t[1] += sign * half * cmplx.Sin(odd)
+		t[2] += half * cmplx.Cos(odd)
+		sign = -sign
+		full := 2 * q((m+1)*(m+1)) * cmplx.Cos(complex(2*m+2, 0)*zeta)
+		t[3] += full
+		t[4] += sign * full
+	}
+	return t
+}
+
+// byTheta returns ℘ and ℘′ by theta functions of the basis as it is given, DLMF 23.6.2 and 23.6.5 to 23.6.7: no rows,
+// no reduction. ℘ − e_k is a square, and ℘′ is minus twice the product of the three roots.
+func byTheta(omega1, omega3, z complex128) (p, pp complex128) {
+	tau := omega3 / omega1
+	k := math.Pi / 2 / omega1
+	at, zero := theta(k*z, tau), theta(0, tau)
+	root := func(i, j, l int) complex128 { return k * zero[i] * zero[j] * at[l] / at[1] }
+	r1, r2, r3 := root(3, 4, 2), root(2, 4, 3), root(2, 3, 4)
+	e1 := k * k / 3 * (cmplx.Pow(zero[2], 4) + 2*cmplx.Pow(zero[4], 4))
+	return e1 + r1*r1, -2 * r1 * r2 * r3
+}
+
+// obliqueBases are half-periods from thin to square, left- and right-leaning, turned, and far from reduced.
+var obliqueBases = [][2]complex128{
+	{1, 0.5 + 0.9i}, {2.6, 0.4 + 2.1i}, {1.3, -0.6 + 0.8i}, {1, 0.31 + 3i}, {0.7 + 0.4i, -0.5 + 1.1i},
+	{1, 0.45 + 0.35i}, {1, 2.2 + 0.6i}, {3, 3i}, {1, -0.5 + 0.5i},
+}
+
+func TestObliqueEqualsThetaFunctions(t *testing.T) {
+	random := rand.New(rand.NewPCG(11, 1))
+	worst := 0.0
+	for _, basis := range obliqueBases {
+		l := oblique(t, basis[0], basis[1])
+		p1, _ := l.Eval(basis[0])
+		p3, _ := l.Eval(basis[1])
+		scale := cmplx.Abs(p1-p3) + cmplx.Abs(p1)
+		for range 200 {
+			z := complex(2*random.Float64()-1, 0)*basis[0] + complex(2*random.Float64()-1, 0)*basis[1]
+			p, pp := l.Eval(z)
+			want, wantPrime := byTheta(basis[0], basis[1], z)
+			reduced := cmplx.Abs(l.Reduce(z))
+			condition := 1 + cmplx.Abs(z)/reduced
+			units := cmplx.Abs(p-want) / (condition * roundoff * (cmplx.Abs(want) + scale))
+			unitsPrime := cmplx.Abs(pp-wantPrime) / (condition * roundoff * (cmplx.Abs(wantPrime) + math.Pow(scale, 1.5)))
+			worst = max(worst, units, unitsPrime)
+			if !(units <= 30) || !(unitsPrime <= 30) {
+				t.Errorf("%v, z=%v: %v and %v, want %v and %v: %.3g and %.3g units", l, z, p, pp, want, wantPrime, units,
+					unitsPrime)
+			}
+		}
+	}
+	t.Logf("worst %.1f units of roundoff", worst)
+}
+
+func TestObliqueOfARectangleIsTheRectangularLattice(t *testing.T) {
+	random := rand.New(rand.NewPCG(11, 2))
+	for _, half := range [][2]float64{{2.6, 2.6}, {1.3, 0.4}, {0.9, 4.1}} {
+		l, o := lattice(t, half[0], half[1]), oblique(t, complex(half[0], 0), complex(0, half[1]))
+		scale, scalePrime := scales(l)
+		inv := l.Invariants()
+		g2, g3 := o.Invariants()
+		if cmplx.Abs(g2-complex(inv.G2, 0)) > 20*roundoff*scale*scale ||
+			cmplx.Abs(g3-complex(inv.G3, 0)) > 20*roundoff*scale*scale*scale {
+			t.Errorf("%v: g2 = %v, g3 = %v, want %v, %v", l, g2, g3, inv.G2, inv.G3)
+		}
+		for range 200 {
+			z := complex((random.Float64()-0.5)*6*half[0], (random.Float64()-0.5)*6*half[1])
+			p, pp := o.Eval(z)
+			want, wantPrime := l.Eval(z)
+			if !near(l, z, p, want, scale, 40) || !near(l, z, pp, wantPrime, scalePrime, 60) {
+				t.Errorf("%v, z=%v: %v and %v, want %v and %v", l, z, p, pp, want, wantPrime)
+			}
+		}
+	}
+}
+
+func TestObliqueDoesNotDependOnTheBasisOfItsLattice(t *testing.T) {
+	const a, b = 1.1 + 0.2i, 0.3 + 1.4i
+	z := 0.37 - 0.81i
+	want, wantPrime := oblique(t, a, b).Eval(z)
+	wantG2, wantG3 := oblique(t, a, b).Invariants()
+	for _, m := range [][4]complex128{{1, 0, 1, 1}, {0, -1, 1, 0}, {2, 1, 1, 1}, {5, -3, 2, -1}, {3, 8, -2, -5}} {
+		l := oblique(t, m[0]*a+m[1]*b, m[2]*a+m[3]*b)
+		p, pp := l.Eval(z)
+		g2, g3 := l.Invariants()
+		size := 0.0 // the sums of the basis are rounded, and its reduction cancels
+		for _, entry := range m {
+			size += cmplx.Abs(entry)
+		}
+		for i, pair := range [][2]complex128{{p, want}, {pp, wantPrime}, {g2, wantG2}, {g3, wantG3}} {
+			if cmplx.Abs(pair[0]-pair[1]) > 10*size*size*roundoff*cmplx.Abs(pair[1]) {
+				t.Errorf("basis %v: value %d is %v, want %v", m, i, pair[0], pair[1])
+			}
+		}
+	}
+}
+
+func TestTheHexagonalLatticeIsEquianharmonic(t *testing.T) {
+	l := weierstrass.Hexagonal()
+	// DLMF 23.5(v); math.Gamma is good to some units of roundoff.
+	if want := math.Pow(math.Gamma(1.0/3), 3) / (4 * math.Pi); cmplx.Abs(l.Omega1()-complex(want, 0)) > 2e-15 {
+		t.Errorf("ω1 = %v, want Γ(1/3)³/(4π) = %v", l.Omega1(), want)
+	}
+	if g2, g3 := l.Invariants(); cmplx.Abs(g2) > 1e-14 || cmplx.Abs(g3-1) > 1e-14 {
+		t.Errorf("g2 = %v, g3 = %v, want 0 and 1", g2, g3)
+	}
+	// 4e³ = g3 at the three half-periods, a third of a turn apart.
+	e := math.Pow(0.25, 1.0/3)
+	third := cmplx.Exp(2i * math.Pi / 3)
+	for i, row := range []struct{ at, want complex128 }{
+		{l.Omega1(), complex(e, 0)},
+		{l.Omega3(), complex(e, 0) * third * third}, // ℘(e^{iπ/3} z) = e^{−2πi/3} ℘(z)
+		{l.Omega3() - l.Omega1(), complex(e, 0) * third},
+	} {
+		if got, slope := l.Eval(row.at); cmplx.Abs(got-row.want) > 1e-14 || cmplx.Abs(slope) > 1e-14 {
+			t.Errorf("half-period %d: ℘ = %v, ℘′ = %v, want %v and 0", i, got, slope, row.want)
+		}
+	}
+	// Half a third of the long diagonal is a zero of ℘: there ℘′² = −g3.
+	center := 2 * (l.Omega1() + l.Omega3()) / 3
+	if p, pp := l.Eval(center); cmplx.Abs(p) > 1e-14 || cmplx.Abs(pp*pp+1) > 1e-14 {
+		t.Errorf("at the centre of a triangle ℘ = %v, ℘′² = %v, want 0 and -1", p, pp*pp)
+	}
+}
+
+func TestRhombicInvertsInvariantsOfNegativeDiscriminant(t *testing.T) {
+	for _, want := range [][2]float64{{0.8, 0.2}, {0, 1}, {0, -1}, {-1, 0}, {-3, 0.7}, {2.9, -1}, {-40, -3}} {
+		l, err := weierstrass.Rhombic(want[0], want[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		g2, g3 := l.Invariants()
+		size := math.Max(math.Sqrt(math.Abs(want[0])), math.Cbrt(math.Abs(want[1])))
+		if cmplx.Abs(g2-complex(want[0], 0)) > 400*roundoff*size*size ||
+			cmplx.Abs(g3-complex(want[1], 0)) > 400*roundoff*size*size*size {
+			t.Errorf("%v: g2 = %v, g3 = %v, want %v", l, g2, g3, want)
+		}
+		if imag(l.Omega1()) != 0 || real(l.Omega3()) != real(l.Omega1())/2 {
+			t.Errorf("%v: want ω1 real and Re ω3 = ω1/2", l)
+		}
+	}
+	for _, bad := range [][2]float64{{1, 0}, {0, 0}, {3, 1}, {math.NaN(), 1}, {0, math.Inf(1)}} {
+		if _, err := weierstrass.Rhombic(bad[0], bad[1]); err == nil || !strings.Contains(err.Error(), "discriminant") {
+			t.Errorf("Rhombic(%v, %v): %v, want an error that names the discriminant", bad[0], bad[1], err)
+		}
+	}
+}
+
+func TestObliqueSpecialCases(t *testing.T) {
+	l := weierstrass.Hexagonal()
+	for _, z := range []complex128{0, 1e-200} {
+		if p, pp := l.Eval(z); !cmplx.IsInf(p) || !cmplx.IsInf(pp) {
+			t.Errorf("Eval(%v) = %v, %v, want Inf", z, p, pp)
+		}
+	}
+	for _, z := range []complex128{complex(math.NaN(), 0), complex(0, math.Inf(1)), cmplx.Inf()} {
+		if p, pp := l.Eval(z); !cmplx.IsNaN(p) || !cmplx.IsNaN(pp) {
+			t.Errorf("Eval(%v) = %v, %v, want NaN", z, p, pp)
+		}
+	}
+	// The pole keeps its digits: ℘ = 1/z² (1 + O(z⁶)) where g2 = 0.
+	for _, z := range []complex128{1e-3, 1e-6i, 3e-9 - 4e-9i} {
+		if got, want := l.P(z), 1/(z*z); cmplx.Abs(got-want) > 1e-15*cmplx.Abs(want) {
+			t.Errorf("P(%v) = %v, want %v", z, got, want)
+		}
+	}
+}
+
+func TestParallelHalfPeriodsAreRefusedByName(t *testing.T) {
+	for _, bad := range [][2]complex128{
+		{1, 2}, {1, -1i}, {0, 1i}, {1, 0}, {complex(math.NaN(), 0), 1i}, {1, cmplx.Inf()}, {cmplx.Inf(), 1i},
+	} {
+		if _, err := weierstrass.NewOblique(bad[0], bad[1]); err == nil || !strings.Contains(err.Error(), "omega3 = ") {
+			t.Errorf("NewOblique(%v, %v): %v, want an error that names omega3", bad[0], bad[1], err)
+		}
+	}
+}
