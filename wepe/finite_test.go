@@ -4,8 +4,10 @@ package wepe
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -70,6 +72,63 @@ func TestEncoding_and_gradients_are_finite_for_every_grid_lattice_and_scale(t *t
 					}
 				}
 				exec.Finalize()
+			}
+		}
+	}
+}
+
+// Grids, lattices, spans and dtypes of the tokens at random over all that the settings take, for every form; the first
+// cases are the extremes, among them spans of 1.2, which put patches of 3×3 and 6×9 grids on poles.
+func TestEncoding_and_gradients_are_finite_for_random_grids_lattices_and_spans(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 5))
+	between := func(lo, hi float64) float64 { return lo * math.Pow(hi/lo, r.Float64()) }
+	extremes := []struct {
+		rows, cols           int
+		omega3, spanU, spanV float64
+	}{
+		{1, 1, 0.02, 0.01, 1.2}, {1, 128, 50, 1.2, 0.01}, {128, 1, 0.02, 0.5, 1}, {128, 128, 50, 0.01, 0.01},
+		{3, 3, 0.02, 1.2, 1.2}, {6, 9, 50, 1.2, 1.2}, {1, 1, 1.3, 1, 1}, {128, 128, 0.02, 1.2, 1.2},
+	}
+	for i := range 48 {
+		rows, cols := int(between(1, 128.99)), int(between(1, 128.99))
+		omega3, spanU, spanV := between(0.02, 50), between(0.01, 1.2), between(0.01, 1.2)
+		if i < len(extremes) {
+			c := extremes[i]
+			rows, cols, omega3, spanU, spanV = c.rows, c.cols, c.omega3, c.spanU, c.spanV
+		}
+		mode := []Mode{Paper, Release}[i/16%2]
+		dtype := []dtypes.DType{dtypes.Float32, dtypes.BFloat16}[i%2]
+		sum := DefaultLatticeSum()
+		for sum.Cut > 1 && rows*cols*4*sum.Cut*(sum.Cut+1) > 1<<17 { // terms of all patches: memory, not arithmetic
+			sum.Cut--
+		}
+		resolution := int(between(2, 64))
+		for name, form := range map[string]func(*Config) *Config{
+			"exact":          func(c *Config) *Config { return c.UseExact() },
+			"sum":            func(c *Config) *Config { return c.UseSum(sum) },
+			"deflated table": func(c *Config) *Config { return c.UseTable(Deflated, resolution) },
+			"raw table":      func(c *Config) *Config { return c.UseTable(Raw, resolution) },
+		} {
+			omega3 := omega3
+			if mode == Release {
+				omega3 = min(omega3, releaseMaxOmega3)
+			}
+			outputs := gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+				g := in[0].Graph()
+				e := form(New(s, rows, cols, 2).WithPrefix(1).WithMode(mode).WithHalfPeriods(1.3, omega3).
+					WithSpan(spanU, spanV)).Done()
+				p, pPrime := e.Values(g)
+				x := ConvertDType(BroadcastToDims(in[0], 1, rows*cols+1, 2), dtype)
+				out := ConvertDType(e.PreEncode(x, nil, 1), dtypes.Float32)
+				loss := ReduceAllSum(Mul(out, ramp(g, out.Shape().Dimensions...)))
+				nodes := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im, out}
+				return append(nodes, s.BuildTrainableVariablesGradientsGraph(loss)...)
+			}, float32(1))
+			for j, output := range outputs {
+				if !finite(output) {
+					t.Errorf("%s, %s, grid %d×%d, ω3′ %g, spans %g, %g, tokens %s: output %d is not finite", name, mode,
+						rows, cols, omega3, spanU, spanV, dtype, j)
+				}
 			}
 		}
 	}

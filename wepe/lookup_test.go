@@ -62,6 +62,29 @@ func TestLookup_is_the_hosts_query_at_any_points(t *testing.T) {
 	}
 }
 
+func TestLookup_and_its_gradients_are_finite_at_and_around_poles(t *testing.T) {
+	var u, v []float32
+	for _, x := range []float32{0, 1e-45, 1e-38, 1e-20, 1e-9, 1e-7, 0.5, 0.83333331, 0.8333334, 1} {
+		for _, y := range []float32{0, 1e-38, 1e-7, 0.8333333, 1} {
+			u, v = append(u, x), append(v, y)
+		}
+	}
+	for _, omega3 := range []float64{0.02, 2.6, 50} {
+		outputs := gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+			e := New(s, 1, 1, 2).WithHalfPeriods(2.6, omega3).WithSpan(1.2, 1.2).UseTable(Deflated, 8).Done()
+			p, pPrime := e.Lookup(in[0], in[1])
+			nodes := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
+			loss := ReduceAllSum(Tanh(MulScalar(Stack(nodes, -1), 0.15)))
+			return append(nodes, Gradient(loss, in...)...)
+		}, u, v)
+		for i, output := range outputs {
+			if !finite(output) {
+				t.Errorf("ω3′ %g: output %d is not finite", omega3, i)
+			}
+		}
+	}
+}
+
 func floats32(x []float64) []float32 {
 	out := make([]float32, len(x))
 	for i := range x {
