@@ -236,12 +236,18 @@ func (m *Model) evaluate(p pixels) (report.Metrics, error) {
 	}, nil
 }
 
+// followed is an encoder with numbers that a training log should follow.
+type followed interface {
+	Scalars() (map[string]float64, error)
+}
+
 // scalars returns what the encoding has learned, for the log; nil for encodings without such numbers.
 func (m *Model) scalars() (map[string]report.Number, error) {
-	if m.Recipe.Model.Position != "wepe" {
+	encoder, ok := m.Recipe.Model.Encoder(m.store.Scope("/" + modelScope)).(followed)
+	if !ok {
 		return nil, nil
 	}
-	values, err := wepe.Scalars(m.store.Scope("/" + modelScope + "/position"))
+	values, err := encoder.Scalars()
 	if err != nil {
 		return nil, err
 	}

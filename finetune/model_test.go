@@ -11,6 +11,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -303,6 +304,32 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 		t.Logf("%s: test loss %.3f, chance %.3f, top-1 %.3f", position, loss, chance, float64(row.Test.Top1))
 		if learns && loss > chance/3 || !learns && loss < 0.97*chance {
 			t.Errorf("%s: test loss %.3f where chance is %.3f", position, loss, chance)
+		}
+	}
+}
+
+func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
+	for position, want := range map[string][]string{
+		"none": nil, "learned": nil, "sincos2d": nil,
+		"wepe":   {"alpha_scale", "beta_pos", "omega3"},
+		"hybrid": {"beta", "gamma", "lambda", "omega3", "scale", "strength"},
+	} {
+		recipe := tiny()
+		recipe.Model.Position = position
+		recipe.Params = map[string]any{"wepe_gate": 0.3}
+		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+		if err := trainer.advance(); err != nil {
+			t.Fatal(err)
+		}
+		scalars, err := trainer.model.scalars()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(maps.Keys(scalars)); !slices.Equal(got, want) {
+			t.Errorf("%s: logs %v, want %v", position, got, want)
+		}
+		if lambda := float64(scalars["lambda"]); position == "hybrid" && (lambda == 0.3 || math.Abs(lambda-0.3) > 0.01) {
+			t.Errorf("λ is %g after one step from 0.3", lambda)
 		}
 	}
 }

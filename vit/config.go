@@ -145,6 +145,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("vit: width %d does not divide into %d heads", c.Width, c.Heads)
 	case c.Position == "sincos2d" && c.Width%4 != 0:
 		return fmt.Errorf("vit: width %d: position sincos2d wants a width that divides by 4", c.Width)
+	case c.Position == "hybrid" && c.Width%2 != 0:
+		return fmt.Errorf("vit: width %d: position hybrid wants an even width", c.Width)
 	case !(c.Epsilon > 0):
 		return fmt.Errorf("vit: epsilon is %g, want > 0", c.Epsilon)
 	case c.Pool != PoolClass && c.Pool != PoolMean:

@@ -80,7 +80,8 @@ func TestASeedDecidesEveryDrawnWeight(t *testing.T) {
 			if !slices.Equal(values, same[path]) {
 				t.Errorf("%s: %s differs at equal seeds", position, path)
 			}
-			constant := slices.Min(values) == slices.Max(values)
+			constant := slices.Min(values) == slices.Max(values) ||
+				path == "/vit/position/surrogate/a" || path == "/vit/position/surrogate/b" // amplitudes, not drawn
 			if !constant && slices.Equal(values, other[path]) {
 				t.Errorf("%s: %s is equal at different seeds", position, path)
 			}

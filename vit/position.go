@@ -43,6 +43,7 @@ var positions = []Position{
 	{Name: "learned", Parameters: func(c Config) int { return c.Tokens() * c.Width }, Additive: newLearned},
 	{Name: "sincos2d", Parameters: func(Config) int { return 0 }, Additive: newSinCos2D},
 	{Name: "wepe", Parameters: wepeParameters, Additive: newWePE},
+	{Name: "hybrid", Parameters: hybridParameters, Additive: newHybrid},
 	{Name: "wepe-bias", Parameters: wepeBiasParameters, Relative: newWePEBias},
 }
 
@@ -65,10 +66,13 @@ func position(name string) (Position, error) {
 		name, strings.Join(Positions(), ", "))
 }
 
-// Encoder returns the additive encoder of the model, nil where Position has none. The scope is the model's; what the encoder needs
-// besides Config are hyperparameters of that scope (wepe.ParamWepe…).
+// positionScope is where the encoders of a model keep their variables, below the model's scope.
+const positionScope = "position"
+
+// Encoder returns the additive encoder of the model, nil where Position has none. The scope is the model's; what the
+// encoder needs besides Config are hyperparameters of that scope (wepe.ParamWepe…).
 func (c Config) Encoder(scope *model.Scope) Additive {
-	return c.WithDefaults().encoder(scope.At("position"))
+	return c.WithDefaults().encoder(scope.At(positionScope))
 }
 
 func (c Config) encoder(scope *model.Scope) Additive {
@@ -84,7 +88,7 @@ func (c Config) encoder(scope *model.Scope) Additive {
 
 // RelativeEncoder returns the encoder of relative positions of the model, nil where Position has none; as Encoder.
 func (c Config) RelativeEncoder(scope *model.Scope) Relative {
-	return c.WithDefaults().relative(scope.At("position"))
+	return c.WithDefaults().relative(scope.At(positionScope))
 }
 
 func (c Config) relative(scope *model.Scope) Relative {

@@ -50,8 +50,14 @@ func (t *table) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 
 // newLearned is a free vector for each token, prefix included (ViT's APE), N(0, 0.02²) at the start.
 func newLearned(scope *model.Scope, c Config) Additive {
-	v := weight(scope, "embedding", normal(0.02), c.Tokens(), c.Width)
+	v := learnedRows(scope, c)
 	return &table{name: "learned", rows: func(g *Graph) *Node { return v.NodeValue(g) }}
+}
+
+const learnedName = "embedding" // of the learned rows, in the scope of the positions
+
+func learnedRows(scope *model.Scope, c Config) *model.Variable {
+	return weight(scope, learnedName, normal(0.02), c.Tokens(), c.Width)
 }
 
 // newSinCos2D is the fixed table of sincos2d.go, a constant of the graph.

@@ -68,7 +68,7 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 		class = BroadcastPrefix(ConvertDType(class, x.DType()), images.Shape().Dimensions[0])
 		x = Concatenate([]*Node{class, x}, 1) // [batch, prefix+N, width]
 	}
-	positions := scope.In("position")
+	positions := scope.In(positionScope)
 	if encoder := c.encoder(positions); encoder != nil {
 		x = encoder.PreEncode(x, nil, 1)
 	}

@@ -26,6 +26,10 @@ type options struct {
 	top                                int
 }
 
+// defaultPositions are compared without -position. What changes attention is left to be asked for, and so is "hybrid",
+// which blends into a pretrained table and has none here.
+const defaultPositions = "none,learned,sincos2d,wepe"
+
 // parse reads the flags and refuses what makes no sense, in one line.
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("cifar100", flag.ContinueOnError)
@@ -36,7 +40,8 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.checkpoint, "checkpoint", "runs", "directory for checkpoints, rows and pictures")
 	flags.StringVar(&o.recipe, "recipe", "", "one of "+strings.Join(finetune.Names(), ", ")+
 		"; default shapes, or cifar100-small with -data")
-	flags.StringVar(&positions, "position", "", "encodings, of "+strings.Join(vit.Positions(), ",")+"; default all")
+	flags.StringVar(&positions, "position", "", "encodings, of "+strings.Join(vit.Positions(), ",")+
+		"; default "+defaultPositions)
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
 	flags.Float64Var(&o.fraction, "fraction", 1, "part of the training images to use")
 	flags.StringVar(&o.settings, "set", "", `changes to the recipe, as "epochs=3;model.width=64;wepe_mode=release"`)
@@ -62,7 +67,7 @@ func parse(args []string) (o options, err error) {
 		}
 	}
 	if positions == "" {
-		positions = strings.Join(vit.Positions(), ",")
+		positions = defaultPositions
 	}
 	o.positions = split(positions)
 	for i, p := range o.positions {

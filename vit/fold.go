@@ -1,0 +1,107 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Table returns the rows that the encoding of a model adds to its tokens, float32 [prefix+Rows·Cols, Width], for the
+// weights below the model's scope; zeros for position "none". At a fixed grid this is all that an additive encoding
+// is, mathematics.md (9.2).
+//
+// Encodings that act elsewhere than on the tokens have no such table, and are refused.
+func (c Config) Table(backend compute.Backend, scope *model.Scope) (*tensors.Tensor, error) {
+	c = c.WithDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	p, err := position(c.Position)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.Name == "none":
+		return tensors.FromFlatDataAndDimensions(make([]float32, c.Tokens()*c.Width), c.Tokens(), c.Width), nil
+	case p.Additive == nil || p.Relative != nil:
+		return nil, fmt.Errorf("vit: position %q acts in the attention of every block, not on the tokens alone: there is "+
+			"no table to fold it into", p.Name)
+	}
+	positions := model.JoinPath(scope.Scope(), positionScope)
+	store, err := part(scope.Store(), func(path string) bool { return below(path, positions) })
+	if err != nil {
+		return nil, err
+	}
+	known := store.NumVariables()
+	exec, err := model.NewExec(backend, store, func(s *model.Scope, g *Graph) *Node {
+		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
+		return MulScalar(c.Encoder(s.Store().Scope(scope.Scope())).Encode(g), 1)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("vit: table of position %q: %w", p.Name, err)
+	}
+	defer exec.Finalize()
+	rows, err := exec.Call()
+	if err != nil {
+		return nil, fmt.Errorf("vit: table of position %q: %w", p.Name, err)
+	}
+	if created := store.NumVariables() - known; created > 0 {
+		return nil, fmt.Errorf("vit: table of position %q: %s lacks %d of its variables: load or build the model there first",
+			p.Name, positions, created)
+	}
+	return rows[0], nil
+}
+
+// Fold turns a model with an additive encoding into the same model with position "learned": a new store that holds, at
+// the same paths, the model's variables and the table of its encoding in place of the encoding's variables, and the
+// configuration that reads it. Every other variable of the old store, of an optimizer say, stays behind. A folded model
+// is an ordinary ViT: its graph is that of "learned", node for node, and its logits are those from before.
+func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store, Config, error) {
+	rows, err := c.Table(backend, scope)
+	if err != nil {
+		return nil, c, err
+	}
+	positions := model.JoinPath(scope.Scope(), positionScope)
+	folded, err := part(scope.Store(), func(path string) bool {
+		return below(path, scope.Scope()) && !below(path, positions)
+	})
+	if err != nil {
+		return nil, c, err
+	}
+	if folded.NumVariables() == 0 {
+		return nil, c, fmt.Errorf("vit: fold: there is no model in scope %s", scope.Scope())
+	}
+	if _, err := folded.CreateVariable(model.JoinPath(positions, learnedName), rows); err != nil {
+		return nil, c, fmt.Errorf("vit: fold: %w", err)
+	}
+	c = c.WithDefaults()
+	c.Position = "learned"
+	return folded, c, nil
+}
+
+// part copies the hyperparameters of a store and the variables that keep accepts.
+func part(store *model.Store, keep func(path string) bool) (*model.Store, error) {
+	out := model.NewStore()
+	for path, value := range store.IterParams() {
+		out.SetParam(path, value)
+	}
+	for v := range store.IterVariables() {
+		if !keep(v.Path()) {
+			continue
+		}
+		if _, err := v.CloneToStore(out); err != nil {
+			return nil, fmt.Errorf("vit: copy of %s: %w", v.Path(), err)
+		}
+	}
+	return out, nil
+}
+
+// below says whether a path lies under a scope.
+func below(path, scope string) bool {
+	return strings.HasPrefix(path, strings.TrimSuffix(scope, model.ScopeSeparator)+model.ScopeSeparator)
+}

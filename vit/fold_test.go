@@ -1,0 +1,169 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// trained is a store with the model of a configuration, its weights stirred so that none is at its initial value, and
+// what training leaves beside them.
+func trained(t *testing.T, c Config) *model.Store {
+	t.Helper()
+	store := seeded(t, 7)
+	logitsOf(t, store, c)
+	i := 0.0
+	for v := range store.IterVariables() {
+		if !strings.HasPrefix(v.Path(), "/vit/") {
+			continue
+		}
+		values := gomlxtest.Values(t, v.MustValue())
+		flat := make([]float32, len(values))
+		for k, x := range values {
+			i++
+			flat[k] = float32(x + 0.1*math.Sin(i))
+		}
+		v.MustSetValue(tensors.FromFlatDataAndDimensions(flat, v.Shape().Dimensions...))
+	}
+	if _, err := store.CreateVariable("/adamw/first/vit/class", tensors.FromScalar(float32(1))); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// logitsOf runs a model on a batch of noise.
+func logitsOf(t *testing.T, store *model.Store, c Config) []float64 {
+	t.Helper()
+	logits, _ := logitsAndGraph(t, store, c)
+	return logits
+}
+
+// logitsAndGraph also returns the nodes of its graph: operation, shape and inputs of each.
+func logitsAndGraph(t *testing.T, store *model.Store, c Config) (logits []float64, nodes []string) {
+	t.Helper()
+	logits = gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+		out := c.Logits(s.In("vit"), in[0])
+		nodes = nil
+		for _, node := range in[0].Graph().Nodes() {
+			line := fmt.Sprintf("%s %s", node.Type(), node.Shape())
+			if node.Type() == NodeTypeParameter {
+				line += " " + node.GetParameterName()
+			}
+			for _, input := range node.Inputs() {
+				line += fmt.Sprintf(" %d", input.Id())
+			}
+			nodes = append(nodes, line)
+		}
+		return []*Node{out}
+	}, noise(c, 2))[0]
+	return logits, nodes
+}
+
+func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *testing.T) {
+	for _, p := range positions {
+		if p.Relative != nil {
+			continue
+		}
+		for _, pool := range []string{PoolClass, PoolMean} {
+			c := small(p.Name, pool)
+			store := trained(t, c)
+			before := logitsOf(t, store, c)
+			count := store.NumVariables()
+			folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, nodes := logitsAndGraph(t, folded, config)
+			gomlxtest.Near(t, p.Name+" "+pool, after, before, 1e-6)
+			if store.NumVariables() != count {
+				t.Errorf("%s: folding left %d variables in the old store, there were %d", p.Name, store.NumVariables(), count)
+			}
+
+			learned := small("learned", pool)
+			if config != learned {
+				t.Errorf("%s: the folded configuration is %+v", p.Name, config)
+			}
+			ordinary := trained(t, learned)
+			_, want := logitsAndGraph(t, ordinary, learned)
+			if len(nodes) != len(want) {
+				t.Errorf("%s: %d nodes, a learned model has %d", p.Name, len(nodes), len(want))
+			}
+			for i := range min(len(nodes), len(want)) {
+				if nodes[i] != want[i] {
+					t.Errorf("%s: node %d is %q, of a learned model %q", p.Name, i, nodes[i], want[i])
+					break
+				}
+			}
+			if got, want := shapesBelow(folded, "/"), shapesBelow(ordinary, "/vit/"); !maps.Equal(got, want) {
+				t.Errorf("%s: the folded store holds %v, a learned model %v", p.Name, got, want)
+			}
+		}
+	}
+}
+
+// shapesBelow lists the variables of a store whose paths begin with prefix.
+func shapesBelow(store *model.Store, prefix string) map[string]string {
+	shapes := make(map[string]string)
+	for v := range store.IterVariables() {
+		if strings.HasPrefix(v.Path(), prefix) {
+			shapes[v.Path()] = v.Shape().String()
+		}
+	}
+	return shapes
+}
+
+func TestFold_refuses_what_no_table_can_hold(t *testing.T) {
+	c := small("wepe-bias", PoolClass)
+	_, _, err := c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
+	if err == nil || !strings.Contains(err.Error(), `"wepe-bias" acts in the attention`) {
+		t.Errorf("a relative encoding: got %v, want the reason", err)
+	}
+
+	c = small("wepe", PoolClass)
+	learned := trained(t, small("learned", PoolClass))
+	_, _, err = c.Fold(gomlxtest.Backend(), learned.Scope("/vit"))
+	if err == nil || !strings.Contains(err.Error(), "/vit/position lacks 8 of its variables") {
+		t.Errorf("a model without the encoding: got %v, want what is missing", err)
+	}
+	c = small("sincos2d", PoolClass)
+	_, _, err = c.Fold(gomlxtest.Backend(), learned.Scope("/elsewhere"))
+	if err == nil || !strings.Contains(err.Error(), "no model in scope /elsewhere") {
+		t.Errorf("an empty scope: got %v, want its name", err)
+	}
+	c.Width = 30
+	_, _, err = c.Fold(gomlxtest.Backend(), learned.Scope("/vit"))
+	if err == nil || !strings.Contains(err.Error(), "width") {
+		t.Errorf("a bad configuration: got %v, want the field", err)
+	}
+}
+
+func TestHybrid_with_a_shut_gate_is_the_pretrained_model_bit_for_bit(t *testing.T) {
+	for _, pool := range []string{PoolClass, PoolMean} {
+		c := small("learned", pool)
+		store := trained(t, c)
+		want := logitsOf(t, store, c)
+		store.SetParam("/wepe_gate", 0.0)
+		c.Position = "hybrid"
+		got := logitsOf(t, store, c)
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("pool %s: logit %d is %g, of the pretrained model %g", pool, i, got[i], want[i])
+			}
+		}
+		store.GetVariable("/vit/position/gate_raw").MustSetValue(tensors.FromScalar(float32(0)))
+		open := logitsOf(t, store, c)
+		if open[0] == want[0] {
+			t.Errorf("pool %s: an open gate changes nothing", pool)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// newHybrid blends the surrogate of fine-tuning into learned rows, wepe.Hybrid. The rows are the variable of position
+// "learned", at the same path: a pretrained model of that kind opens with its own table. Trained from scratch there is
+// nothing to blend into, and "wepe" is the encoding to take.
+func newHybrid(scope *model.Scope, c Config) Additive {
+	rows := learnedRows(scope, c)
+	surrogate := wepe.NewSurrogate(scope, c.Rows(), c.Cols(), c.Width).FromScope().Done()
+	return wepe.NewHybrid(scope, rows, surrogate).FromScope().Done()
+}
+
+// hybridParameters counts the default form: the table, λ, ω3′, β and s, and the surrogate's projection from 4 channels
+// through width/2 and width to width, with two LayerNorms and an offset.
+func hybridParameters(c Config) int {
+	half := c.Width / 2
+	projection := 5*half + 2*half + (half+1)*c.Width + 2*c.Width + (c.Width+1)*c.Width + c.Width
+	return c.Tokens()*c.Width + 4 + projection
+}
