@@ -28,6 +28,9 @@
 //		err = last.Load(store, nil)
 //	}
 //
+// Weights of other software come in through [Import], which knows the names and layouts of Hugging Face, timm and
+// Google's JAX release; [Resample] brings position tables to another grid.
+//
 // The tensors are in the safetensors format (https://github.com/huggingface/safetensors), which other tools read; it
 // is little-endian, as is every platform that GoMLX runs on. The reader trusts nothing in a file: see [FormatError].
 package checkpoints

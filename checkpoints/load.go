@@ -43,6 +43,17 @@ func (e *MismatchError) Error() string {
 		list("that the model lacks", e.Unexpected)
 }
 
+// orNil returns the error with its lists sorted, nil if they are empty.
+func (e *MismatchError) orNil() error {
+	if len(e.Missing)+len(e.Unexpected)+len(e.Mismatched) == 0 {
+		return nil
+	}
+	slices.Sort(e.Missing)
+	slices.Sort(e.Unexpected)
+	slices.Sort(e.Mismatched)
+	return e
+}
+
 // Load puts the variables of the checkpoint into the store, with the flag whether they train, leaving aside paths
 // for which omit is true (nil is none); they keep whatever the store has. Hyperparameters are not touched: see Params.
 //
@@ -165,13 +176,7 @@ func (c *Checkpoint) compare(entries []tensorEntry, variables map[string]*model.
 			mismatch.Missing = append(mismatch.Missing, describe(path, v.Shape()))
 		}
 	}
-	if len(mismatch.Missing)+len(mismatch.Unexpected)+len(mismatch.Mismatched) == 0 {
-		return nil
-	}
-	slices.Sort(mismatch.Missing)
-	slices.Sort(mismatch.Unexpected)
-	slices.Sort(mismatch.Mismatched)
-	return mismatch
+	return mismatch.orNil()
 }
 
 // variablesOf returns the variables of a store by path, without the omitted ones.

@@ -1,0 +1,224 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// ImportOptions say what a checkpoint is to become, and what its files may leave open. The zero value is the model as
+// it is, which works for every checkpoint whose files say all.
+type ImportOptions struct {
+	ImageRows, ImageCols int    // pixels to be; 0 keeps the checkpoint's size
+	Resample             string // how the position table gets there; default timm, hf or jax, as the checkpoint
+	Classes              int    // other than the file's: its head is left out and the model draws a new one; 0 keeps it
+
+	// What timm's and Google's files do not hold. A value that contradicts the checkpoint is an error.
+	Grid         Grid // patches of the position table in the file
+	AssumeSquare bool // where no Grid is known: the table is of a square one
+	Heads        int  // attention heads; default those of the published ViT with the same width, depth and MLP
+}
+
+// Imported is a foreign checkpoint as a model of package vit.
+type Imported struct {
+	Config    vit.Config                 // with Position "learned"
+	Format    string                     // FormatHF, FormatTimm or FormatJAX
+	Labels    []string                   // class names of the head, if it is kept and config.json has them
+	Variables map[string]*tensors.Tensor // float32, by path below the model's scope; without a head if it is new
+	Report    []string                   // what a user should see: one line each
+}
+
+// Import reads a checkpoint of Hugging Face (ViTModel, ViTForImageClassification), timm (VisionTransformer) or Google's
+// JAX release. The path is a .safetensors or .npz file, the index of a sharded checkpoint
+// (model.safetensors.index.json), or a directory that holds one of them; the config.json beside it is read too (Hugging
+// Face's format wants one).
+//
+//	m, err := checkpoints.Import("vit-base-patch16-224", checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384})
+//	err = m.Load(scope)
+//	… m.Config.Logits(scope, images) …
+//
+// What the model is comes from the tensors and config.json, never from a name of a file. Every tensor of the file has
+// to be one of the model's and the other way round, in name and shape, else the error is a [*MismatchError]; left out
+// are a head of another number of classes and the layers between tokens and head that ours lacks (pooler, pre_logits),
+// each with a line in Report. A head behind a pre_logits layer means nothing without it and has to be replaced.
+//
+// Numbers on disk are float32, float16 or bfloat16 and are widened exactly. All models compute exact GELU; Google's own
+// code evaluates its tanh approximation, as timm and Hugging Face do not.
+func Import(path string, options ImportOptions) (*Imported, error) {
+	f, err := openForeign(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	found, err := f.infer(options)
+	if err != nil {
+		return nil, err
+	}
+	m := &Imported{Config: found.config, Format: found.format, Variables: map[string]*tensors.Tensor{}}
+	m.Report = append(m.Report, fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s",
+		m.Format, m.Config.Width, m.Config.Depth, m.Config.Heads, m.Config.PatchSize, found.grid(), found.headsFrom))
+	omitHead, err := m.chooseHead(f, found, options)
+	if err != nil {
+		return nil, err
+	}
+	if !omitHead && found.format == FormatHF {
+		if m.Labels, err = found.foreign.labels(m.Config.Classes); err != nil {
+			return nil, err
+		}
+	}
+	if options.ImageRows != 0 || options.ImageCols != 0 {
+		m.Config.ImageRows, m.Config.ImageCols = options.ImageRows, options.ImageCols
+	}
+	if err := m.Config.Validate(); err != nil {
+		return nil, errors.WithMessagef(err, "checkpoints: importing %s", path)
+	}
+	wanted, err := f.account(found, omitHead)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.read(f, found, wanted); err != nil {
+		return nil, err
+	}
+	return m, m.resample(found, options.Resample)
+}
+
+// chooseHead decides what becomes of the head and says so.
+func (m *Imported) chooseHead(f *foreign, found inferred, options ImportOptions) (omit bool, err error) {
+	var left []string
+	for _, name := range extraLayers[found.format] {
+		if _, ok := f.tensors[found.base+name]; ok {
+			left = append(left, found.base+name)
+		}
+	}
+	has, behindExtra := found.config.Classes, len(left) > 0 && found.format != FormatHF
+	if len(left) > 0 {
+		m.Report = append(m.Report, "left out: "+strings.Join(left, ", "))
+	}
+	if has > 0 && !behindExtra && (options.Classes == 0 || options.Classes == has) {
+		return false, nil
+	}
+	if options.Classes == 0 {
+		reason := "has no head"
+		if has > 0 {
+			reason = fmt.Sprintf("has a head behind %s, which this model lacks", left[0])
+		}
+		return false, errors.Errorf("checkpoints: %s %s: give the number of classes of a new one", f.path, reason)
+	}
+	m.Config.Classes = options.Classes
+	line := fmt.Sprintf("head: a new one for %d classes", options.Classes)
+	if has > 0 {
+		line += fmt.Sprintf(" in place of the file's for %d", has)
+	}
+	m.Report = append(m.Report, line)
+	return true, nil
+}
+
+// account matches tensors and variables, both ways.
+func (f *foreign) account(found inferred, omitHead bool) ([]named, error) {
+	mismatch := &MismatchError{Path: f.path}
+	describe := func(name string, dims []int) string { return fmt.Sprintf("%s %v", name, dims) }
+	used := map[string]bool{}
+	for _, name := range extraLayers[found.format] {
+		used[found.base+name] = true
+	}
+	var wanted []named
+	for _, v := range found.names(found.config) {
+		t, ok := f.tensors[v.foreign]
+		isHead := strings.HasPrefix(v.path, headPath)
+		if isHead && !ok && found.config.Classes == 0 {
+			continue
+		}
+		shape := v.foreignShape(found.format, found.config)
+		switch {
+		case !ok && !used[v.foreign]:
+			mismatch.Missing = append(mismatch.Missing, describe(v.foreign, shape))
+		case ok && !slices.Equal(t.dims, shape) && !used[v.foreign]:
+			mismatch.Mismatched = append(mismatch.Mismatched, describe(v.foreign, t.dims)+
+				fmt.Sprintf(", in the model %v", shape))
+		}
+		used[v.foreign] = true
+		if !isHead || !omitHead {
+			wanted = append(wanted, v)
+		}
+	}
+	for name, t := range f.tensors {
+		if !used[name] {
+			mismatch.Unexpected = append(mismatch.Unexpected, describe(name, t.dims))
+		}
+	}
+	return wanted, mismatch.orNil()
+}
+
+// read reads the wanted variables; one foreign tensor may hold several.
+func (m *Imported) read(f *foreign, found inferred, wanted []named) error {
+	var reader floatReader
+	var flat []float32
+	for _, v := range wanted {
+		if v.part == 0 {
+			var err error
+			if flat, err = reader.read(v.foreign, f.tensors[v.foreign]); err != nil {
+				return err
+			}
+		}
+		value := tensors.FromShape(shapes.Make(dtypes.Float32, v.shape(found.config)...))
+		err := tensors.MutableFlatData(value, func(ours []float32) {
+			v.arrange(found.format, found.config, flat, ours)
+		})
+		if err != nil {
+			return errors.WithMessagef(err, "checkpoints: variable %q", v.path)
+		}
+		m.Variables[v.path] = value
+	}
+	return nil
+}
+
+// resample brings the position table to the grid of m.Config.
+func (m *Imported) resample(found inferred, kind string) error {
+	if kind == "" {
+		kind = m.Format // the formats have the names of the kinds that their code bases use
+	}
+	table, err := tensors.CopyFlatData[float32](m.Variables[positionPath])
+	if err != nil {
+		return errors.WithMessage(err, "checkpoints: position table")
+	}
+	c := m.Config
+	rows, report, err := Resample(table, c.Width, c.Prefix(), found.grid(), Grid{c.Rows(), c.Cols()}, kind)
+	if err != nil {
+		return err
+	}
+	m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(rows, c.Tokens(), c.Width)
+	m.Report = append(m.Report, "positions: "+report)
+	return nil
+}
+
+// Load creates the variables below the model's scope, where none of them may exist.
+func (m *Imported) Load(scope *model.Scope) error {
+	store := scope.Store()
+	if store.Loader() != nil { // it could answer CreateVariable with a value of its own
+		return errors.New("checkpoints: the store has a loader attached: load into one without")
+	}
+	var paths []string
+	for path := range m.Variables {
+		if full := model.JoinPath(scope.Scope(), path); store.GetVariable(full) != nil {
+			return errors.Errorf("checkpoints: the store has a variable %q already: load before the model is built", full)
+		}
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
+		if _, err := store.CreateVariable(model.JoinPath(scope.Scope(), path), m.Variables[path]); err != nil {
+			return errors.WithMessagef(err, "checkpoints: variable %q", path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,451 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/bfloat16"
+	"github.com/gomlx/compute/dtypes/float16"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// The fixture sets, by format.
+var sets = map[string]string{FormatHF: "hf_vit", FormatTimm: "timm_vit", FormatJAX: "jax_vit_npz"}
+
+// fixtureMeta is what the tests need of the meta.json of a set.
+type fixtureMeta struct {
+	Config struct {
+		ImgSize  [2]int  `json:"img_size"`
+		Patch    int     `json:"patch_size"`
+		Width    int     `json:"embed_dim"`
+		Depth    int     `json:"depth"`
+		Heads    int     `json:"num_heads"`
+		MLPRatio float64 `json:"mlp_ratio"`
+		Classes  int     `json:"num_classes"`
+		Epsilon  float64 `json:"layer_norm_eps"`
+	}
+	Scale     float64 `json:"eps_probe_scale"`
+	NonSquare [2]int  `json:"nonsquare_img_size"`
+	Tolerance struct{ Abs float64 }
+}
+
+func readMeta(t testing.TB, format string) (m fixtureMeta) {
+	t.Helper()
+	fixtures.JSON(t, sets[format], "meta.json", &m)
+	return m
+}
+
+// optionsFor are what the files of a format leave open, from the timm fixture, whose weights all sets share.
+func optionsFor(t testing.TB, format string) (o ImportOptions) {
+	c := readMeta(t, FormatTimm).Config
+	if format != FormatHF {
+		o.Grid = Grid{c.ImgSize[0] / c.Patch, c.ImgSize[1] / c.Patch}
+	}
+	if format == FormatTimm {
+		o.Heads = c.Heads
+	}
+	return o
+}
+
+func imported(t testing.TB, path string, o ImportOptions) *Imported {
+	t.Helper()
+	m, err := Import(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// trace runs an imported model on the images and returns what stages picks of it.
+func trace(t testing.TB, m *Imported, images fixtures.Tensor, stages func(*vit.Trace) []*Node) [][]float64 {
+	t.Helper()
+	store := model.NewStore()
+	if err := m.Load(store.RootScope().In("vit")); err != nil {
+		t.Fatal(err)
+	}
+	want := len(m.Variables)
+	got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return stages(m.Config.Trace(s.In("vit"), in[0], false))
+	}, tensors.FromFlatDataAndDimensions(images.Float32(), images.Shape...))
+	n := 0
+	for v := range store.IterVariables() {
+		if strings.HasPrefix(v.Path(), "/vit/") {
+			n++
+		}
+	}
+	if n != want {
+		t.Errorf("the model has %d variables, the import %d", n, want)
+	}
+	return got
+}
+
+func logits(tr *vit.Trace) []*Node { return []*Node{tr.Logits} }
+
+func TestTheModelIsFoundInTensorsAndConfig(t *testing.T) {
+	want := readMeta(t, FormatTimm).Config
+	for format, set := range sets {
+		c := imported(t, fixtures.Dir(t, set), optionsFor(t, format)).Config
+		epsilon := 1e-6
+		if format == FormatHF {
+			var config struct {
+				Epsilon float64 `json:"layer_norm_eps"`
+			}
+			fixtures.JSON(t, set, "config.json", &config)
+			epsilon = config.Epsilon
+		}
+		wanted := vit.Config{
+			ImageRows: want.ImgSize[0], ImageCols: want.ImgSize[1], PatchSize: want.Patch, Width: want.Width,
+			Depth: want.Depth, Heads: want.Heads, MLPDim: int(want.MLPRatio * float64(want.Width)),
+			Classes: want.Classes, Position: "learned", Epsilon: epsilon,
+		}.WithDefaults()
+		if c != wanted {
+			t.Errorf("%s: %+v, want %+v", format, c, wanted)
+		}
+	}
+}
+
+func TestTheSameWeightsInThreeFormatsAreImportedBitForBit(t *testing.T) {
+	models := map[string]*Imported{}
+	for format, set := range sets {
+		models[format] = imported(t, fixtures.Dir(t, set), optionsFor(t, format))
+	}
+	for format, m := range models {
+		same(t, format, m, models[FormatTimm])
+	}
+}
+
+// same compares two imports bit for bit.
+func same(t testing.TB, name string, got, want *Imported) {
+	t.Helper()
+	if len(got.Variables) != len(want.Variables) || len(want.Variables) == 0 {
+		t.Errorf("%s: %d variables, want %d", name, len(got.Variables), len(want.Variables))
+	}
+	for path, w := range want.Variables {
+		g := got.Variables[path]
+		if g == nil || !g.Shape().Equal(w.Shape()) || !bytes.Equal(bytesOf(t, g), bytesOf(t, w)) {
+			t.Errorf("%s: variable %q differs", name, path)
+		}
+	}
+}
+
+func TestEveryStageOfTheTimmFixtureIsMet(t *testing.T) {
+	want := fixtures.Tensors(t, sets[FormatTimm], "tensors.safetensors")
+	m := imported(t, fixtures.Dir(t, sets[FormatTimm]), optionsFor(t, FormatTimm))
+	var names []string
+	got := trace(t, m, want["images_nhwc"], func(tr *vit.Trace) (nodes []*Node) {
+		add := func(name string, node *Node) { names, nodes = append(names, name), append(nodes, node) }
+		add("patch_embed", tr.Patches)
+		add("tokens_after_pos", tr.Tokens)
+		for i, b := range tr.Blocks {
+			add(fmt.Sprintf("block_%d", i), b.Output)
+		}
+		b := tr.Blocks[0]
+		flat := func(x *Node) *Node { return Reshape(x, b.Norm1.Shape().Dimensions...) }
+		add("block_0.norm1", b.Norm1)
+		add("block_0.qkv", Concatenate([]*Node{flat(b.Query), flat(b.Key), flat(b.Value)}, -1))
+		add("block_0.attn", b.Attention)
+		add("block_0.norm2", b.Norm2)
+		add("block_0.mlp_fc1", b.Hidden)
+		add("block_0.mlp_act", b.Activated)
+		add("block_0.mlp", b.MLP)
+		add("final_norm", tr.Encoded)
+		add("pre_logits", tr.Pooled)
+		add("logits", tr.Logits)
+		return nodes
+	})
+	for i, name := range names {
+		nearAbs(t, name, got[i], want[name].Data, 5e-5)
+	}
+}
+
+func TestEveryStageOfTheHuggingFaceFixtureIsMet(t *testing.T) {
+	want := fixtures.Tensors(t, sets[FormatHF], "tensors.safetensors")
+	m := imported(t, fixtures.Dir(t, sets[FormatHF]), ImportOptions{})
+	var names []string
+	got := trace(t, m, want["images_nhwc"], func(tr *vit.Trace) (nodes []*Node) {
+		add := func(name string, node *Node) { names, nodes = append(names, name), append(nodes, node) }
+		add("hidden_states_0", tr.Tokens)
+		for i, b := range tr.Blocks {
+			add(fmt.Sprintf("hidden_states_%d", i+1), b.Output)
+		}
+		add("last_hidden_state", tr.Encoded)
+		add("probabilities", Softmax(tr.Logits, -1))
+		add("logits", tr.Logits)
+		return nodes
+	})
+	for i, name := range names {
+		nearAbs(t, name, got[i], want[name].Data, readMeta(t, FormatHF).Tolerance.Abs)
+	}
+	var config struct {
+		Labels map[string]string `json:"id2label"`
+	}
+	fixtures.JSON(t, sets[FormatHF], "config.json", &config)
+	for i, label := range m.Labels {
+		if label != config.Labels[strconv.Itoa(i)] {
+			t.Errorf("label %d is %q", i, label)
+		}
+	}
+	if len(m.Labels) != len(config.Labels) {
+		t.Errorf("labels %q", m.Labels)
+	}
+}
+
+func TestTheLogitsOfTheJAXFixtureAreMet(t *testing.T) {
+	want := fixtures.Tensors(t, sets[FormatJAX], "tensors.safetensors")
+	m := imported(t, fixtures.Dir(t, sets[FormatJAX]), optionsFor(t, FormatJAX))
+	got := trace(t, m, want["images_nhwc"], logits)
+	nearAbs(t, "logits", got[0], want["logits_exact_gelu"].Data, readMeta(t, FormatJAX).Tolerance.Abs)
+}
+
+// The fixtures' probe: embeddings so small that the ε of the norms decides the logits.
+func TestTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
+	small := map[string][]string{
+		FormatTimm: {"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"},
+		FormatHF: {"vit.embeddings.cls_token", "vit.embeddings.position_embeddings",
+			"vit.embeddings.patch_embeddings.projection.weight", "vit.embeddings.patch_embeddings.projection.bias"},
+	}
+	for format, names := range small {
+		scale := readMeta(t, format).Scale
+		dir := rewritten(t, format, func(name string, x *tensors.Tensor) *tensors.Tensor {
+			if !slices.Contains(names, name) {
+				return x
+			}
+			flat := tensors.MustCopyFlatData[float32](x)
+			for i := range flat {
+				flat[i] *= float32(scale)
+			}
+			return tensors.FromFlatDataAndDimensions(flat, x.Shape().Dimensions...)
+		})
+		want := fixtures.Tensors(t, sets[format], "tensors.safetensors")
+		got := trace(t, imported(t, dir, optionsFor(t, format)), want["images_nhwc"], logits)
+		nearAbs(t, format, got[0], want["eps_probe.logits"].Data, 5e-5)
+	}
+}
+
+// weightsOf reads the weights of a safetensors fixture.
+func weightsOf(t testing.TB, format string) []namedTensor {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(fixtures.Dir(t, sets[format]), foreignWeights))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := readAll(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []namedTensor
+	for name, x := range all {
+		named = append(named, namedTensor{name, x})
+	}
+	slices.SortFunc(named, func(a, b namedTensor) int { return strings.Compare(a.name, b.name) })
+	return named
+}
+
+// rewritten writes a fixture's checkpoint with changed tensors, nil dropping one, to a directory.
+func rewritten(t testing.TB, format string, change func(string, *tensors.Tensor) *tensors.Tensor) string {
+	t.Helper()
+	var named []namedTensor
+	for _, x := range weightsOf(t, format) {
+		if x.value = change(x.name, x.value); x.value != nil {
+			named = append(named, x)
+		}
+	}
+	dir := t.TempDir()
+	writeWeights(t, filepath.Join(dir, foreignWeights), named)
+	if format == FormatHF {
+		copyConfig(t, dir)
+	}
+	return dir
+}
+
+func writeWeights(t testing.TB, file string, named []namedTensor) {
+	t.Helper()
+	var raw bytes.Buffer
+	if err := writeSafetensors(&raw, named); err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, file, raw.Bytes())
+}
+
+func putFile(t testing.TB, file string, raw []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copyConfig(t testing.TB, dir string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(fixtures.Dir(t, sets[FormatHF]), foreignConfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, filepath.Join(dir, foreignConfig), raw)
+}
+
+func TestOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
+	for _, c := range []struct{ format, kind, suffix, logits string }{
+		{FormatTimm, "", "_bicubic_aa", "_bicubic_aa"},
+		{FormatTimm, ResampleHF, "_bicubic", "_bicubic"},
+		{FormatTimm, ResampleBilinear, "_bilinear", "_bilinear"},
+		{FormatHF, "", "_bicubic", ""},
+		{FormatJAX, ResampleBilinear, "_bilinear", "_exact_gelu"},
+	} {
+		size := readMeta(t, c.format).NonSquare
+		o := optionsFor(t, c.format)
+		o.ImageRows, o.ImageCols, o.Resample = size[0], size[1], c.kind
+		m := imported(t, fixtures.Dir(t, sets[c.format]), o)
+		want := fixtures.Tensors(t, sets[c.format], "tensors.safetensors")
+		name := c.format + " " + c.kind
+		table := tensors.MustCopyFlatData[float32](m.Variables[positionPath])
+		nearAbs(t, name+" table", table, want["nonsquare.pos_embed"+c.suffix].Data, 1e-5)
+		got := trace(t, m, want["images_nonsquare_nhwc"], logits)
+		nearAbs(t, name+" logits", got[0], want["nonsquare.logits"+c.logits].Data, 5e-5)
+		kind := c.kind
+		if kind == "" {
+			kind = c.format
+		}
+		from := readMeta(t, FormatTimm).Config
+		line := fmt.Sprintf("positions: %dx%d -> %dx%d (%s)", from.ImgSize[0]/from.Patch, from.ImgSize[1]/from.Patch,
+			size[0]/from.Patch, size[1]/from.Patch, kind)
+		if !slices.Contains(m.Report, line) {
+			t.Errorf("%s: report %q lacks %q", name, m.Report, line)
+		}
+	}
+}
+
+func TestGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
+	name := regexp.MustCompile(`^google_zoom\.pos_embed_(\d+)x(\d+)$`)
+	patch, cases := readMeta(t, FormatJAX).Config.Patch, 0
+	for key, want := range fixtures.Tensors(t, sets[FormatJAX], "tensors.safetensors") {
+		if parts := name.FindStringSubmatch(key); parts != nil {
+			cases++
+			o := optionsFor(t, FormatJAX)
+			rows, _ := strconv.Atoi(parts[1])
+			cols, _ := strconv.Atoi(parts[2])
+			o.ImageRows, o.ImageCols = rows*patch, cols*patch
+			m := imported(t, fixtures.Dir(t, sets[FormatJAX]), o)
+			nearAbs(t, key, tensors.MustCopyFlatData[float32](m.Variables[positionPath]), want.Data, 1e-5)
+		}
+	}
+	if cases == 0 {
+		t.Error("the fixture has no case")
+	}
+}
+
+func TestShardsAreOneCheckpoint(t *testing.T) {
+	dir, weightMap := t.TempDir(), map[string]string{}
+	var shards [3][]namedTensor
+	for i, x := range weightsOf(t, FormatHF) {
+		shards[i%3] = append(shards[i%3], x)
+		weightMap[x.name] = fmt.Sprintf("model-%05d-of-00003.safetensors", i%3+1)
+	}
+	for i, named := range shards {
+		writeWeights(t, filepath.Join(dir, fmt.Sprintf("model-%05d-of-00003.safetensors", i+1)), named)
+	}
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]int{"total_size": 1}, "weight_map": weightMap})
+	if err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, filepath.Join(dir, foreignIndex), raw)
+	copyConfig(t, dir)
+	whole := imported(t, fixtures.Dir(t, sets[FormatHF]), ImportOptions{})
+	same(t, "directory", imported(t, dir, ImportOptions{}), whole)
+	same(t, "index", imported(t, filepath.Join(dir, foreignIndex), ImportOptions{}), whole)
+}
+
+// Every float16 against its definition, (-1)^s · 2^(e-15) · 1.f and 2^-14 · 0.f; every bfloat16 as a cut float32.
+func TestEverySixteenBitNumberIsWidenedExactly(t *testing.T) {
+	for bits := range 1 << 16 {
+		raw := []byte{byte(bits), byte(bits >> 8)}
+		sign, exponent, fraction := 1-2*float64(bits>>15), bits>>10&31, float64(bits&1023)/1024
+		want := sign * math.Ldexp(1+fraction, exponent-15)
+		switch {
+		case exponent == 0:
+			want = math.Copysign(math.Ldexp(fraction, -14), sign)
+		case exponent == 31 && fraction == 0:
+			want = math.Inf(int(sign))
+		case exponent == 31:
+			want = math.NaN()
+		}
+		got := float64(appendFloats(nil, raw, dtypes.Float16)[0])
+		if math.Float64bits(got) != math.Float64bits(want) && !(math.IsNaN(got) && math.IsNaN(want)) {
+			t.Fatalf("float16 %#04x is %g, want %g", bits, got, want)
+		}
+		if got := math.Float32bits(appendFloats(nil, raw, dtypes.BFloat16)[0]); got != uint32(bits)<<16 {
+			t.Fatalf("bfloat16 %#04x has the bits %#08x", bits, got)
+		}
+	}
+}
+
+// The 16-bit files are written with GoMLX's encoders; that of float16 (compute v0.1.2) makes subnormals zero.
+func TestHalfPrecisionIsWidened(t *testing.T) {
+	for _, dtype := range []dtypes.DType{dtypes.Float16, dtypes.BFloat16} {
+		dir := rewritten(t, FormatTimm, func(_ string, x *tensors.Tensor) *tensors.Tensor {
+			flat, dims := tensors.MustCopyFlatData[float32](x), x.Shape().Dimensions
+			if dtype == dtypes.Float16 {
+				return tensors.FromFlatDataAndDimensions(float16.FromFloat32s(flat...), dims...)
+			}
+			return tensors.FromFlatDataAndDimensions(bfloat16.FromFloat32s(flat...), dims...)
+		})
+		m, whole := imported(t, dir, optionsFor(t, FormatTimm)),
+			imported(t, fixtures.Dir(t, sets[FormatTimm]), optionsFor(t, FormatTimm))
+		for path, x := range m.Variables {
+			got, exact := tensors.MustCopyFlatData[float32](x), tensors.MustCopyFlatData[float32](whole.Variables[path])
+			for i, e := range exact {
+				want := bfloat16.FromFloat32(e).Float32()
+				if dtype == dtypes.Float16 {
+					want = float16.FromFloat32(e).Float32()
+				}
+				if got[i] != want || math.Abs(float64(got[i]-e)) > 0.005*math.Abs(float64(e))+0x1p-14 {
+					t.Fatalf("%s: %s[%d] is %g, want %g, near %g", dtype, path, i, got[i], want, e)
+				}
+			}
+		}
+	}
+}
+
+func TestAnotherNumberOfClassesReplacesTheHeadWithOneLine(t *testing.T) {
+	for format, set := range sets {
+		o := optionsFor(t, format)
+		o.Classes = readMeta(t, FormatTimm).Config.Classes
+		same(t, format+", the same number", imported(t, fixtures.Dir(t, set), o),
+			imported(t, fixtures.Dir(t, set), optionsFor(t, format)))
+		o.Classes += 3
+		m := imported(t, fixtures.Dir(t, set), o)
+		line := fmt.Sprintf("head: a new one for %d classes in place of the file's for %d", o.Classes, o.Classes-3)
+		if m.Config.Classes != o.Classes || m.Variables["head/weights"] != nil || m.Variables["head/biases"] != nil ||
+			m.Labels != nil || !slices.Contains(m.Report, line) {
+			t.Errorf("%s: %d classes, labels %q, report %q", format, m.Config.Classes, m.Labels, m.Report)
+		}
+	}
+}
+
+// onlyMismatch returns the error as what it has to be.
+func onlyMismatch(t testing.TB, err error) *MismatchError {
+	t.Helper()
+	var mismatch *MismatchError
+	if !errors.As(err, &mismatch) {
+		t.Fatalf("%v, want a MismatchError", err)
+	}
+	return mismatch
+}
