@@ -24,6 +24,13 @@
 // docs/deviations.md for what else differs. [P] evaluates ℘ and ℘′ exactly, by a few rows of the lattice; [LatticeSum]
 // is the truncated double sum of the paper.
 //
+// A pretrained model is fine-tuned with another form, [NewSurrogate]: a bounded field in place of ℘, blended into the
+// model's own position embeddings by a learned gate, [NewHybrid] (docs/mathematics.md, sections 8 and 9). The gate takes
+// an encoder of [New] as well.
+//
+//	surrogate := wepe.NewSurrogate(scope, 14, 14, 192).FromScope().Done()
+//	encoder := wepe.NewHybrid(scope, pretrained, surrogate).FromScope().Done() // pretrained [1+14·14, 192]
+//
 // The graphs are real arithmetic in float32 (the encoding's dtype; tokens of any float dtype come back in their own)
 // and use only operations that have a gradient on the pure-Go, XLA and ONNX backends. Nothing becomes NaN or infinite,
 // at a pole or elsewhere, for any value that the settings accept.
