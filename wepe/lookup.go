@@ -5,6 +5,7 @@ package wepe
 import (
 	"math"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -65,14 +66,14 @@ func cellOffsetNodes(x *Node) (t *Node, distance [2]*Node) {
 // bilinear interpolates a table [rows, cols, channels] at column x and row y, both [...] and counted in nodes, up to
 // its borders: [..., channels], mathematics.md (7.1).
 func bilinear(table, x, y *Node) *Node {
-	rows, cols, channels := table.Shape().Dim(0), table.Shape().Dim(1), table.Shape().Dim(2)
-	table = Reshape(table, rows*cols, channels)
-	left, s := nodeBefore(x, cols)
-	top, t := nodeBefore(y, rows)
-	first := Add(MulScalar(top, float64(cols)), left) // exact in float32: below 2²⁴ = maxTableResolution²
-	at := func(offset int) *Node { return gatherRows(table, AddScalar(first, float64(offset))) }
+	left, s := nodeBefore(x, table.Shape().Dim(1))
+	top, t := nodeBefore(y, table.Shape().Dim(0))
+	at := func(row, col *Node) *Node { // int64: the type whose gather has a gradient on every backend
+		return Gather(table, ConvertDType(Stack([]*Node{row, col}, -1), dtypes.Int64))
+	}
+	right, bottom := AddScalar(left, 1), AddScalar(top, 1)
 	lerp := func(a, b, s *Node) *Node { return Add(a, Mul(Sub(b, a), InsertAxes(s, -1))) }
-	return lerp(lerp(at(0), at(1), s), lerp(at(cols), at(cols+1), s), t)
+	return lerp(lerp(at(top, left), at(top, right), s), lerp(at(bottom, left), at(bottom, right), s), t)
 }
 
 // nodeBefore clips x to [0, n-1] and returns the index of the node in front of it and the distance from there. The
