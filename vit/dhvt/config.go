@@ -35,8 +35,8 @@ type Config struct {
 	Init string `json:"init"`
 }
 
-// variants are the published models: those of table 3 of the paper for CIFAR-100 (patch size 2 and 4, 32×32 pixels) and
-// for ImageNet (patch size 16). The original's DomainNet models are the latter, Ti with 4 heads.
+// variants are the models that the original's code registers for CIFAR-100 (patch sizes 2 and 4, 32×32 pixels) and for
+// ImageNet (patch size 16), https://github.com/ArieSeirack/DHVT. Its DomainNet models are the latter, Ti with 4 heads.
 var variants = []struct {
 	name                              string
 	image, patch, width, heads, class int
@@ -72,8 +72,8 @@ func Variants() []string {
 }
 
 // Positions lists the names that Config.Position accepts: none as in the original, and the encoding of this library.
-// Others reach a model through TraceWith if they are added to the tokens; rotary ones and biases act inside an attention
-// that this model has not.
+// Others reach a model through TraceWith if they are added to the tokens; rotary ones and biases act inside attention,
+// which here has head tokens that lie nowhere on the grid.
 func Positions() []string { return []string{"none", "wepe"} }
 
 // WithDefaults returns c with every zero field that has a default filled in.
@@ -96,15 +96,10 @@ func setDefault[T comparable](field *T, value T) {
 // Validate says what is wrong with c, in one line that names the field.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	// Sizes, rates and the limits on them are those of the ViT with these fields.
-	if err := c.vit().Validate(); err != nil {
-		return fmt.Errorf("dhvt: %w", err)
-	}
-	last := len(c.convWidths()) - 1
 	switch {
 	case !slices.Contains([]int{2, 4, 16}, c.PatchSize):
 		return fmt.Errorf("dhvt: patch_size is %d, want 2, 4 or 16", c.PatchSize)
-	case c.Width%4 != 0 || c.Width%(1<<last) != 0:
+	case c.Width%4 != 0 || c.Width%(1<<(len(c.convWidths())-1)) != 0:
 		return fmt.Errorf("dhvt: width %d does not divide by 4 and, at patch size 16, by 8", c.Width)
 	case !(c.TokenDropout >= 0 && c.TokenDropout < 1):
 		return fmt.Errorf("dhvt: token_dropout is %g, want 0 <= rate < 1", c.TokenDropout)
@@ -113,6 +108,10 @@ func (c Config) Validate() error {
 			strings.Join(Positions(), ", "))
 	case c.Init != vit.InitTimm && c.Init != vit.InitRelease:
 		return fmt.Errorf("dhvt: unknown init %q: want %s or %s", c.Init, vit.InitTimm, vit.InitRelease)
+	}
+	// The other sizes and rates, and the limits on them, are those of a ViT.
+	if err := c.vit().Validate(); err != nil {
+		return fmt.Errorf("dhvt: %w", err)
 	}
 	return nil
 }

@@ -140,6 +140,46 @@ func TestDepthwiseConvolvesEachChannelOfANonSquareMap(t *testing.T) {
 	gomlxtest.Near(t, "depthwise 3×3 convolution", got, want, 1e-6)
 }
 
+func TestATransposedImageSeenThroughTransposedKernelsHasTheSameLogits(t *testing.T) {
+	c := small("none")
+	store := seeded(t, 9)
+	want := logits(t, c, store, false)
+	for v := range store.IterVariables() {
+		d := v.Shape().Dimensions // of convolutions: [3, 3, …]
+		if len(d) < 3 {
+			continue
+		}
+		v.MustValue().MustMutableFlatData(func(flat any) {
+			w := flat.([]float32)
+			size := len(w) / 9
+			for i := range 3 {
+				for j := range i {
+					for k := range size {
+						a, b := (3*i+j)*size+k, (3*j+i)*size+k
+						w[a], w[b] = w[b], w[a]
+					}
+				}
+			}
+		})
+	}
+	turned := c
+	turned.ImageRows, turned.ImageCols = c.ImageCols, c.ImageRows
+	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{turned.Logits(s.In("dhvt"), TransposeAllAxes(in[0], 0, 2, 1, 3))}
+	}, images(c, 3))[0]
+	gomlxtest.Near(t, "logits", got, want, 1e-5)
+	upright := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{c.Logits(s.In("dhvt"), in[0])}
+	}, images(c, 3))[0]
+	var moved float64
+	for i := range want {
+		moved = max(moved, math.Abs(upright[i]-want[i]))
+	}
+	if moved < 1e-3 {
+		t.Errorf("the transposed kernels move the logits of the upright images by %g: this test would not see much", moved)
+	}
+}
+
 func TestASeedDecidesEveryDrawnWeightAndPositionsLeaveTheRest(t *testing.T) {
 	weights := func(position string, seed int64) map[string][]float64 {
 		store := seeded(t, seed)
@@ -258,6 +298,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		set  func(*Config)
 	}{
 		{"image_rows", func(c *Config) { c.ImageRows = 0 }},
+		{"patch_size is 0", func(c *Config) { c.PatchSize = 0 }},
 		{"does not divide into patches", func(c *Config) { c.ImageCols = 13 }},
 		{"patch_size is 8, want 2, 4 or 16", func(c *Config) { c.PatchSize, c.ImageRows, c.ImageCols = 8, 16, 24 }},
 		{"width 28 does not divide by 4 and, at patch size 16, by 8", func(c *Config) {

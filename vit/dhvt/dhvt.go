@@ -45,7 +45,7 @@
 // they are. With several images on several devices each device has its own batch. All computation is float32.
 //
 // The same graph trains on the go, xla and onnx backends: convolutions are written as Gather and products, as onnx has
-// no gradient of a strided convolution and GoMLX v0.28.2 takes a depthwise one apart channel by channel.
+// no gradient of a strided convolution and GoMLX v0.28.2 builds that of a depthwise one channel by channel.
 package dhvt
 
 import (

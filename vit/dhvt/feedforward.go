@@ -18,7 +18,7 @@ type MLPTrace struct {
 	Output    *Node // [batch, 1+Rows·Cols, width] the feed-forward branch
 }
 
-// daff is the dynamic aggregation feed-forward on x, [1+N, batch, width]. The class token does not pass the convolutions.
+// daff is the dynamic aggregation feed-forward on x, [1+N, batch, width]. The class token passes by the convolutions.
 func (c Config) daff(scope *model.Scope, x *Node, t *MLPTrace) *Node {
 	init := c.initScheme()
 	tokens := x.Shape().Dimensions[0]

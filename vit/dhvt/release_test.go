@@ -35,8 +35,8 @@ type releaseMeta struct {
 	FullSize   map[string]struct{ Total, Position int } `json:"full_size_parameters"`
 }
 
-// releasedPositions is the position encoding of the release's DHVT, a sum over the listed terms of a lattice and an MLP.
-// It is no part of the library, whose encoding is another function; it shows that the rest of the model is theirs.
+// releasedPositions is the position encoding of the release's DHVT: a sum over the listed terms of a lattice, then an
+// MLP. It is no part of the library, whose encoding is another function; it shows that the rest of the model is theirs.
 type releasedPositions struct {
 	meta       releaseMeta
 	rows, cols int

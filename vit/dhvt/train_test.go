@@ -14,8 +14,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// stepper moves the trainable weights of a model whose path contains part along the gradient of a loss of the logits, by
-// the given length or in proportion to the gradient, and returns the loss and the squared norm of the gradient before.
+// stepper moves the trainable weights of a model whose path contains part along the gradient of a loss of the logits,
+// by the given length or in proportion to the gradient, and returns the loss and the squared norm of the gradient before.
 func stepper(t *testing.T, store *model.Store, c Config, training, normalise bool, part string,
 	loss func(logits, targets *Node) *Node) func(step float64, images, targets *tensors.Tensor) (loss, norm2 float64) {
 	exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
