@@ -22,11 +22,15 @@ type Config struct {
 	derivative          bool
 	omega1, omega3      float64 // omega3 = 0: the mode's
 	g2, g3              float64 // both 0: the half-periods above
+	omega3Re            float64
+	scales              int
+	scaleRatio          float64
 	alphaU, alphaV      float64
 	alphaScale, betaPos float64
 	learnLattice        bool
 	learnAlphaScale     bool
 	learnBetaPos        bool
+	learnOblique        bool
 	evaluation          string // "": the mode's
 	sum                 LatticeSum
 	tableKind           TableKind
@@ -42,7 +46,7 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 		mode: Paper, projection: Linear, dropout: DefaultDropout, derivative: true,
 		omega1: weierstrass.OmegaSquare, alphaU: DefaultSpan, alphaV: DefaultSpan,
 		alphaScale: DefaultAlphaScale, betaPos: DefaultBetaPos,
-		learnLattice: true, learnAlphaScale: true, learnBetaPos: true,
+		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, scaleRatio: DefaultScaleRatio,
 		sum: DefaultLatticeSum(), tableKind: Deflated, tableResolution: DefaultTableResolution, dtype: dtypes.Float32,
 	}
 }
@@ -56,6 +60,10 @@ func (c *Config) FromScope() *Config {
 	c.derivative = model.GetParamOr(s, ParamWepeDerivative, c.derivative)
 	c.omega1 = model.GetParamOr(s, ParamWepeOmega1, c.omega1)
 	c.omega3 = model.GetParamOr(s, ParamWepeOmega3, c.omega3)
+	c.omega3Re = model.GetParamOr(s, ParamWepeOmega3Re, c.omega3Re)
+	c.learnOblique = model.GetParamOr(s, ParamWepeLearnOblique, c.learnOblique)
+	c.scales = model.GetParamOr(s, ParamWepeScales, c.scales)
+	c.scaleRatio = model.GetParamOr(s, ParamWepeScaleRatio, c.scaleRatio)
 	c.g2 = model.GetParamOr(s, ParamWepeG2, c.g2)
 	c.g3 = model.GetParamOr(s, ParamWepeG3, c.g3)
 	c.learnLattice = model.GetParamOr(s, ParamWepeLearnLattice, c.learnLattice)
@@ -92,6 +100,20 @@ func (c *Config) UseDerivative(use bool) *Config { c.derivative = use; return c 
 // and ParamWepeOmega3.
 func (c *Config) WithHalfPeriods(omega1, omega3 float64) *Config {
 	c.omega1, c.omega3 = omega1, omega3
+	return c
+}
+
+// WithOblique sets the initial real part of ω3, default 0, and whether it is trained, default false. See
+// ParamWepeOmega3Re.
+func (c *Config) WithOblique(omega3Re float64, learn bool) *Config {
+	c.omega3Re, c.learnOblique = omega3Re, learn
+	return c
+}
+
+// WithScales sets the number of lattices, default 1, and the ratio of their sizes, default DefaultScaleRatio. See
+// ParamWepeScales.
+func (c *Config) WithScales(scales int, ratio float64) *Config {
+	c.scales, c.scaleRatio = scales, ratio
 	return c
 }
 
@@ -170,6 +192,8 @@ func (c Config) resolve() Config {
 	}{
 		{ParamWepeOmega1, c.omega1, MinOmega3, MaxOmega3},
 		{ParamWepeOmega3, c.omega3, 0, MaxOmega3},
+		{ParamWepeOmega3Re, c.omega3Re, -MaxOmega3, MaxOmega3},
+		{ParamWepeScaleRatio, c.scaleRatio, 1.0 / 8, 8},
 		{ParamWepeG2, c.g2, -math.MaxFloat32, math.MaxFloat32},
 		{ParamWepeG3, c.g3, -math.MaxFloat32, math.MaxFloat32},
 		{ParamWepeAlphaU, c.alphaU, MinSpan, MaxSpan},
@@ -180,6 +204,16 @@ func (c Config) resolve() Config {
 		if !(setting.value >= setting.lo && setting.value <= setting.hi) { // NaN is refused too
 			refuse("%s = %g, want it in [%g, %g]", setting.name, setting.value, setting.lo, setting.hi)
 		}
+	}
+	if c.scales < 1 || c.scales > 8 {
+		refuse("%s = %d, want it in [1, 8]", ParamWepeScales, c.scales)
+	}
+	if c.oblique() && (c.mode != Paper || c.evaluation != EvaluateExact) {
+		refuse("%s = %g, %s = %t in mode %q with evaluation %q: only %q and %q know oblique lattices", ParamWepeOmega3Re,
+			c.omega3Re, ParamWepeLearnOblique, c.learnOblique, c.mode, c.evaluation, Paper, EvaluateExact)
+	}
+	if c.scales > 1 && c.evaluation == EvaluateTable {
+		refuse("%s = %d with a table, which holds one lattice", ParamWepeScales, c.scales)
 	}
 	if c.tableKind != Deflated && c.tableKind != Raw {
 		refuse("%s = %q, want %q or %q", ParamWepeTable, c.tableKind, Deflated, Raw)

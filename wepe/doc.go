@@ -24,6 +24,9 @@
 // docs/deviations.md for what else differs. [P] evaluates ℘ and ℘′ exactly, by a few rows of the lattice; [LatticeSum]
 // is the truncated double sum of the paper.
 //
+// Beyond the paper, and off unless asked for: [RelativeBias] is the same encoding on the differences of patches, for
+// attention scores; [ParamWepeScales] several lattices at once; [POblique] and [ParamWepeOmega3Re] lattices that lean.
+//
 // A pretrained model is fine-tuned with another form, [NewSurrogate]: a bounded field in place of ℘, blended into the
 // model's own position embeddings by a learned gate, [NewHybrid] (docs/mathematics.md, sections 8 and 9). The gate takes
 // an encoder of [New] as well.
@@ -40,6 +43,7 @@
 // Their paths are a file format. Below the scope given to [New]:
 //
 //	wepe/omega3_raw                                      []               ω3′ before its softplus
+//	wepe/omega3_re                                       []               Re ω3; absent on rectangular lattices
 //	wepe/alpha_scale_raw                                 []               α_scale before its softplus (Release: exp)
 //	wepe/beta_pos                                        []
 //	wepe/prefix                                          [prefix, width]  absent without prefix tokens
@@ -53,7 +57,7 @@
 //	wepe/projection/output/dense/weights, biases                [width/2, width], [width]
 //	wepe/projection/output/layer_normalization/gain, offset     [width]
 //
-// 4 is 2 without ℘′ ([ParamWepeDerivative]). Scalars that a setting keeps fixed are variables too, not trainable.
+// 4 is 2 without ℘′ ([ParamWepeDerivative]), times the number of lattices ([ParamWepeScales]). Scalars that a setting keeps fixed are variables too, not trainable.
 //
 // Source: Weierstrass Positional Encoding for Vision Transformers; released code
 // github.com/1131230221/Weierstrass-Elliptic-Function-Positional-Encoding at 3c27aecdfd06. The half-period

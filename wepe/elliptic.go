@@ -73,7 +73,7 @@ func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 	a := z.times(k)                      // |Re a| <= π/2, 0 <= Im a <= gap/2
 	gap := MulScalar(Mul(k, gapHalf), 2) // >= π
 	pole := principalPart(z, a, StopGradient(k))
-	csc2, csc2cot := sumRows(a, gap, pole.near, pairs)
+	csc2, csc2cot := sumRows(a, gap, nil, pole.near, pairs)
 
 	csc2.Re = Add(csc2.Re, constant(gap, pairs))
 	p = csc2.add(pole.smooth).times(k2).add(pole.p)
@@ -106,8 +106,8 @@ func nearest(x, half *Node) *Node {
 }
 
 // sumRows returns the sums over n = -pairs … pairs of csc² a_n and csc² a_n cot a_n, each of a's shape, without the
-// central row where near holds. a is in the upper half-plane.
-func sumRows(a ComplexNode, gap, near *Node, pairs int) (csc2, csc2cot ComplexNode) {
+// central row where near holds. a is in the upper half-plane, and a_n = a - n(shift + i·gap), where shift is nil for 0.
+func sumRows(a ComplexNode, gap, shift, near *Node, pairs int) (csc2, csc2cot ComplexNode) {
 	g, dtype := gap.Graph(), gap.DType()
 	var count, sign, central []float64 // |n|, the sign of Im a_n, and 1 for n = 0
 	for n := -pairs; n <= pairs; n++ {
@@ -131,6 +131,13 @@ func sumRows(a ComplexNode, gap, near *Node, pairs int) (csc2, csc2cot ComplexNo
 	distance = Add(distance, Mul(row(ConstAsDType(g, dtype, central)), InsertAxes(away, -1))) // [..., rows]
 
 	r, twice := Exp(MulScalar(distance, -2)), MulScalar(InsertAxes(a.Re, -1), 2)
+	if shift != nil { // 2·Re a_n
+		index := make([]float64, len(count))
+		for i := range index {
+			index[i] = 2 * float64(i-pairs)
+		}
+		twice = Sub(twice, row(Mul(ConstAsDType(g, dtype, index), shift)))
+	}
 	q := ComplexNode{Mul(r, Cos(twice)), Mul(r, Mul(signs, Sin(twice)))}
 	d := ComplexNode{OneMinus(q.Re), Neg(q.Im)}
 	inv := d.inverse(d.norm2())                                                 // 1/(1-q)

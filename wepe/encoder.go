@@ -55,7 +55,7 @@ func (e *Encoder) NumPositions() int { return e.config.positions() }
 
 // Coordinates returns the points z of the patches, [rows·cols], mathematics.md (6.1) and (6.2):
 //
-//	u = (col+½)/cols,  v = (row+½)/rows,  z = α_u·u·2ω1 + i·α_v·v·2ω3′
+//	u = (col+½)/cols,  v = (row+½)/rows,  z = α_u·u·2ω1 + α_v·v·2ω3,  ω3 = Re ω3 + iω3′
 func (e *Encoder) Coordinates(g *Graph) ComplexNode {
 	x, y := e.patches()
 	return e.points(g, x, y)
@@ -70,7 +70,8 @@ func (e *Encoder) patches() (x, y []float64) {
 	return x, y
 }
 
-// Values returns ℘ and ℘′ of the patches, each [rows·cols], before compression.
+// Values returns ℘ and ℘′ of the patches, each [rows·cols], before compression; with several scales
+// [scales·rows·cols], one lattice after the other.
 func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
 	if e.config.evaluation == EvaluateTable {
 		return e.lookUpPatches(g)
@@ -80,7 +81,7 @@ func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
 }
 
 // Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without
-// derivative.
+// derivative, times the number of scales.
 func (e *Encoder) Features(g *Graph) *Node { return e.compressed(e.Values(g)) }
 
 // Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32

@@ -293,23 +293,29 @@ func TestWithout_derivative_the_features_are_the_first_two(t *testing.T) {
 
 func TestBad_settings_are_refused_by_name(t *testing.T) {
 	for name, config := range map[string]func(*Config) *Config{
-		ParamWepeMode:       func(c *Config) *Config { return c.WithMode("papr") },
-		ParamWepeProjection: func(c *Config) *Config { return c.WithProjection("conv") },
-		ParamWepeEvaluation: func(c *Config) *Config { c.evaluation = "fast"; return c },
-		ParamWepeDropout:    func(c *Config) *Config { return c.WithDropout(1) },
-		ParamWepeOmega1:     func(c *Config) *Config { return c.WithHalfPeriods(-1, 0) },
-		ParamWepeOmega3:     func(c *Config) *Config { return c.WithHalfPeriods(1, math.NaN()) },
-		"ω3′":               func(c *Config) *Config { return c.WithMode(Release).WithHalfPeriods(1, 9) },
-		ParamWepeG3:         func(c *Config) *Config { return c.WithInvariants(0.8, 0.2) }, // a rhombic lattice
-		ParamWepeG2:         func(c *Config) *Config { return c.WithInvariants(math.NaN(), 0) },
-		ParamWepeAlphaU:     func(c *Config) *Config { return c.WithSpan(0, 0.4) },
-		ParamWepeAlphaV:     func(c *Config) *Config { return c.WithSpan(0.4, math.Inf(1)) },
-		ParamWepeAlphaScale: func(c *Config) *Config { return c.WithAlphaScale(0) },
-		ParamWepeBetaPos:    func(c *Config) *Config { return c.WithBetaPos(math.NaN()) },
-		ParamWepeSumCut:     func(c *Config) *Config { c.sum.Cut = 0; return c },
-		"grid 3×0":          func(c *Config) *Config { c.cols = 0; return c },
-		"prefix -1":         func(c *Config) *Config { return c.WithPrefix(-1) },
-		"odd: 7":            func(c *Config) *Config { c.width = 7; return c.WithProjection(MLP) },
+		ParamWepeMode:        func(c *Config) *Config { return c.WithMode("papr") },
+		ParamWepeProjection:  func(c *Config) *Config { return c.WithProjection("conv") },
+		ParamWepeEvaluation:  func(c *Config) *Config { c.evaluation = "fast"; return c },
+		ParamWepeDropout:     func(c *Config) *Config { return c.WithDropout(1) },
+		ParamWepeOmega1:      func(c *Config) *Config { return c.WithHalfPeriods(-1, 0) },
+		ParamWepeOmega3:      func(c *Config) *Config { return c.WithHalfPeriods(1, math.NaN()) },
+		"ω3′":                func(c *Config) *Config { return c.WithMode(Release).WithHalfPeriods(1, 9) },
+		ParamWepeG3:          func(c *Config) *Config { return c.WithInvariants(0.8, 0.2) }, // a rhombic lattice
+		ParamWepeG2:          func(c *Config) *Config { return c.WithInvariants(math.NaN(), 0) },
+		ParamWepeAlphaU:      func(c *Config) *Config { return c.WithSpan(0, 0.4) },
+		ParamWepeAlphaV:      func(c *Config) *Config { return c.WithSpan(0.4, math.Inf(1)) },
+		ParamWepeAlphaScale:  func(c *Config) *Config { return c.WithAlphaScale(0) },
+		ParamWepeBetaPos:     func(c *Config) *Config { return c.WithBetaPos(math.NaN()) },
+		ParamWepeSumCut:      func(c *Config) *Config { c.sum.Cut = 0; return c },
+		ParamWepeScales:      func(c *Config) *Config { return c.WithScales(0, 2) },
+		ParamWepeScaleRatio:  func(c *Config) *Config { return c.WithScales(2, math.NaN()) },
+		ParamWepeOmega3Re:    func(c *Config) *Config { return c.WithOblique(math.NaN(), false) },
+		"oblique lattices":   func(c *Config) *Config { return c.WithMode(Release).WithOblique(0, true) },
+		"evaluation \"sum\"": func(c *Config) *Config { return c.UseSum(DefaultLatticeSum()).WithOblique(0.3, false) },
+		"one lattice":        func(c *Config) *Config { return c.UseTable(Raw, 8).WithScales(2, 2) },
+		"grid 3×0":           func(c *Config) *Config { c.cols = 0; return c },
+		"prefix -1":          func(c *Config) *Config { return c.WithPrefix(-1) },
+		"odd: 7":             func(c *Config) *Config { c.width = 7; return c.WithProjection(MLP) },
 	} {
 		err := exceptions.TryCatch[error](func() { config(New(model.NewStore().RootScope(), 3, 5, 8)).Done() })
 		if err == nil || !strings.Contains(err.Error(), name) {
@@ -325,7 +331,8 @@ func TestFromScope_sets_what_the_builder_sets(t *testing.T) {
 		ParamWepeOmega1: 2.5, ParamWepeOmega3: 1.5, ParamWepeG2: 0.5, ParamWepeG3: 0.1,
 		ParamWepeAlphaU: 0.3, ParamWepeAlphaV: 0.2, ParamWepeAlphaScale: 0.25, ParamWepeBetaPos: 1.0,
 		ParamWepeLearnLattice: false, ParamWepeLearnAlphaScale: false, ParamWepeLearnBetaPos: false,
-		ParamWepeEvaluation: "sum", ParamWepeSumCut: 5,
+		ParamWepeEvaluation: "sum", ParamWepeSumCut: 5, ParamWepeOmega3Re: 0.3, ParamWepeLearnOblique: true,
+		ParamWepeScales: 3, ParamWepeScaleRatio: 1.5,
 	})
 	sum := DefaultLatticeSum()
 	sum.Cut = 5
@@ -333,7 +340,8 @@ func TestFromScope_sets_what_the_builder_sets(t *testing.T) {
 	got := New(scope, 3, 5, 8).WithPrefix(1).FromScope()
 	want := New(scope, 3, 5, 8).WithPrefix(1).WithMode(Release).WithProjection(MLP).WithDropout(0.2).
 		UseDerivative(false).WithHalfPeriods(2.5, 1.5).WithInvariants(0.5, 0.1).WithSpan(0.3, 0.2).
-		WithAlphaScale(0.25).WithBetaPos(1).LearnLattice(false).LearnAlphaScale(false).LearnBetaPos(false).UseSum(sum)
+		WithAlphaScale(0.25).WithBetaPos(1).LearnLattice(false).LearnAlphaScale(false).LearnBetaPos(false).UseSum(sum).
+		WithOblique(0.3, true).WithScales(3, 1.5)
 	if *got != *want {
 		t.Errorf("got  %+v\nwant %+v", *got, *want)
 	}

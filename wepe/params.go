@@ -27,6 +27,22 @@ const (
 	// for the mode's: ω1 in Paper (a square lattice), softplus(0.12) = 0.755 in Release. Default 0.
 	ParamWepeOmega3 = "wepe_omega3"
 
+	// ParamWepeOmega3Re is the initial real part of ω3 = Re ω3 + iω3′, in [-MaxOmega3, MaxOmega3]: other than 0, or
+	// learned, it makes the lattice oblique. ω1/2 with ω3′ = √3/2·ω1 is the hexagonal lattice. Beyond the paper; in Paper
+	// mode with the exact evaluation only. Default 0.
+	ParamWepeOmega3Re = "wepe_omega3_re"
+
+	// ParamWepeLearnOblique says whether the real part of ω3 is trained. Default false.
+	ParamWepeLearnOblique = "wepe_learn_oblique"
+
+	// ParamWepeScales is the number of lattices of one form, each with its own 4 features, in [1, 8]; the paper's future
+	// work. Default 1.
+	ParamWepeScales = "wepe_scales"
+
+	// ParamWepeScaleRatio is how much smaller each lattice is than the one before it: the grid spans ratio times as much
+	// of its periods. In [1/8, 8]. Default DefaultScaleRatio.
+	ParamWepeScaleRatio = "wepe_scale_ratio"
+
 	// ParamWepeG2 and ParamWepeG3 are the invariants; when one of them is not 0 they give both half-periods, in place
 	// of ParamWepeOmega1 and ParamWepeOmega3. Paper takes those of a rectangular lattice, g2³ - 27g3² > 0. Release
 	// ignores g2 and answers g3 = 0 with the lemniscatic lattice and any other g3 with the square one of half-period 1.
@@ -87,6 +103,7 @@ func Params() []string {
 		ParamWepeMode, ParamWepeProjection, ParamWepeDropout, ParamWepeDerivative, ParamWepeOmega1, ParamWepeOmega3,
 		ParamWepeG2, ParamWepeG3, ParamWepeLearnLattice, ParamWepeAlphaU, ParamWepeAlphaV, ParamWepeAlphaScale,
 		ParamWepeLearnAlphaScale, ParamWepeBetaPos, ParamWepeLearnBetaPos, ParamWepeEvaluation, ParamWepeSumCut,
+		ParamWepeOmega3Re, ParamWepeLearnOblique, ParamWepeScales, ParamWepeScaleRatio,
 		ParamWepeTable, ParamWepeTableResolution,
 		ParamWepeSurrogate, ParamWepeGate, ParamWepeLearnGate,
 	}
@@ -99,6 +116,7 @@ const (
 	DefaultGate       = 0.622459 // of ParamWepeGate: σ(0.5), the released SVHN script's; not yet measured
 	DefaultDropout    = 0.05     // of ParamWepeDropout, the release's (its DHVT uses 0.08)
 
+	DefaultScaleRatio      = 2   // of ParamWepeScaleRatio, an octave
 	DefaultTableResolution = 256 // of ParamWepeTableResolution, the paper's
 
 	MinSpan, MaxSpan = 1e-4, 100 // of ParamWepeAlphaU and ParamWepeAlphaV

@@ -57,14 +57,15 @@ func hostSoftplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-m
 func softplusInverse(y float64) float64 { return y + math.Log(-math.Expm1(-y)) }
 
 // Scalars returns the effective values of the encoder's scalars, for training logs: "omega3", "alpha_scale" and
-// "beta_pos". It reads the variables of the encoder that New(scope, …).FromScope() built; for settings made in code use
+// "beta_pos", and "omega3_re" of an oblique lattice. It reads the variables of the encoder that New(scope, …).FromScope() built; for settings made in code use
 // Encoder.Scalars.
 func Scalars(scope *model.Scope) (map[string]float64, error) {
 	mode := Mode(model.GetParamOr(scope, ParamWepeMode, string(Paper)))
 	return mode.scalars(scope.At(scopeName))
 }
 
-// Scalars returns the effective values of ω3′, α_scale and β_pos as "omega3", "alpha_scale" and "beta_pos".
+// Scalars returns the effective values of ω3′, α_scale and β_pos as "omega3", "alpha_scale" and "beta_pos", and Re ω3 of
+// an oblique lattice as "omega3_re".
 func (e *Encoder) Scalars() (map[string]float64, error) { return e.config.mode.scalars(e.scope) }
 
 func (m Mode) scalars(scope *model.Scope) (map[string]float64, error) {
@@ -77,11 +78,19 @@ func (m Mode) scalars(scope *model.Scope) (map[string]float64, error) {
 	if m == Release {
 		alphaScale = min(max(math.Exp(raw[nameAlphaScale]), releaseMinAlphaScale), releaseMaxAlphaScale)
 	}
-	return map[string]float64{
+	values := map[string]float64{
 		"omega3":      min(max(hostSoftplus(raw[nameOmega3]), lo), hi),
 		"alpha_scale": alphaScale,
 		"beta_pos":    raw[nameBetaPos],
-	}, nil
+	}
+	if scope.GetVariable(nameOmega3Re) != nil {
+		oblique, err := rawScalars(scope, nameOmega3Re)
+		if err != nil {
+			return nil, err
+		}
+		values["omega3_re"] = oblique[nameOmega3Re]
+	}
+	return values, nil
 }
 
 // rawScalars reads scalar variables of the scope, by name.

@@ -19,6 +19,7 @@ import (
 const (
 	scopeName       = "wepe"
 	nameOmega3      = "omega3_raw"
+	nameOmega3Re    = "omega3_re"
 	nameAlphaScale  = "alpha_scale_raw"
 	nameBetaPos     = "beta_pos"
 	namePrefix      = "prefix"

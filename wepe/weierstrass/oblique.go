@@ -13,7 +13,7 @@ import (
 //
 // It is computed as Lattice is, (2.2) and (2.3), after a change of basis: Gauss's reduction (11.1) finds the shortest
 // period 2a and with it the basis a, b whose τ = b/a has |Re τ| ≤ ½ and |τ| ≥ 1. Rows along a are then at least √3/2 of
-// their period apart, so that eight on either side leave a truncation error below 2⁻⁵³, and less for any longer cell.
+// their period apart, so that seven on either side leave a truncation error below 2⁻⁵³, and less for any longer cell.
 // Turned and scaled by k = π/(2a), now complex, the rows lie along the real axis; neighbours are shifted by πRe τ.
 type Oblique struct {
 	omega1, omega3 complex128
