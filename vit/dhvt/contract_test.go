@@ -274,6 +274,35 @@ func TestDropPathDropsWholeBranchesOfAnImageAndRescalesTheRest(t *testing.T) {
 	}
 }
 
+func TestDropPathGrowsLinearlyFromTheFirstBlockToTheLast(t *testing.T) {
+	const batch = 89
+	c := small("none")
+	c.Depth, c.DropPath = 5, 0.4
+	got := run(t, seeded(t, 4), func(s *model.Scope, in []*Node) []*Node {
+		s.Store().SetTraining(in[0].Graph(), true)
+		trace := c.Trace(s.In("dhvt"), in[0])
+		before, outputs := trace.Tokens, []*Node{trace.Logits}
+		for _, b := range trace.Blocks {
+			// Where both branches are dropped, a block leaves the tokens of an image as they are.
+			outputs, before = append(outputs, ReduceMax(Abs(Sub(b.Output, before)), 1, 2)), b.Output
+		}
+		return outputs
+	}, images(c, batch))
+	for i, moved := range got[1:] {
+		same := 0
+		for _, v := range moved {
+			if v == 0 {
+				same++
+			}
+		}
+		rate := 0.4 * float64(i) / 4
+		mean, deviation := batch*rate*rate, math.Sqrt(batch*rate*rate*(1-rate*rate))
+		if math.Abs(float64(same)-mean) > 4*deviation {
+			t.Errorf("block %d leaves %d of %d images alone, want %.1f ± %.1f", i, same, batch, mean, deviation)
+		}
+	}
+}
+
 func TestDropoutActsInTrainingOnly(t *testing.T) {
 	plain := small("wepe")
 	for name, set := range map[string]func(*Config){

@@ -15,7 +15,7 @@ import (
 )
 
 // stepper moves the trainable weights of a model whose path contains part along the gradient of a loss of the logits,
-// by the given length or in proportion to the gradient, and returns the loss and the squared norm of the gradient before.
+// by the given length or in proportion to the gradient; it returns the loss and the squared norm of the gradient.
 func stepper(t *testing.T, store *model.Store, c Config, training, normalise bool, part string,
 	loss func(logits, targets *Node) *Node) func(step float64, images, targets *tensors.Tensor) (loss, norm2 float64) {
 	exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
@@ -81,25 +81,23 @@ func TestTheGradientOfEveryPartIsTheSlopeOfTheLoss(t *testing.T) {
 
 func TestGradientStepsReduceTheLossOfEveryVariant(t *testing.T) {
 	for _, name := range Variants() {
-		for _, position := range Positions() {
-			c, err := Variant(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.ImageRows, c.ImageCols = 2*c.PatchSize, 3*c.PatchSize
-			c.Width, c.MLPDim, c.Depth, c.Classes, c.Position = 8*c.Heads, 32, 2, 3, position
-			step := stepper(t, seeded(t, 7), c, true, true, "", func(logits, targets *Node) *Node {
-				return Neg(ReduceAllMean(ReduceSum(Mul(LogSoftmax(logits, -1), targets), -1)))
-			})
-			targets := tensors.FromValue([][]float32{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}})
-			first, _ := step(-0.2, images(c, 3), targets)
-			last := first
-			for range 11 {
-				last, _ = step(-0.2, images(c, 3), targets)
-			}
-			if !(last < 0.75*first) {
-				t.Errorf("%s, %s: 12 steps bring the loss from %g to %g, want less than 3/4", name, position, first, last)
-			}
+		c, err := Variant(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ImageRows, c.ImageCols = 2*c.PatchSize, 3*c.PatchSize
+		c.Width, c.MLPDim, c.Depth, c.Classes, c.Position = 8*c.Heads, 32, 2, 3, "wepe"
+		step := stepper(t, seeded(t, 7), c, true, true, "", func(logits, targets *Node) *Node {
+			return Neg(ReduceAllMean(ReduceSum(Mul(LogSoftmax(logits, -1), targets), -1)))
+		})
+		targets := tensors.FromValue([][]float32{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}})
+		first, _ := step(-0.2, images(c, 3), targets)
+		last := first
+		for range 11 {
+			last, _ = step(-0.2, images(c, 3), targets)
+		}
+		if !(last < 0.75*first) {
+			t.Errorf("%s: 12 steps bring the loss from %g to %g, want less than 3/4", name, first, last)
 		}
 	}
 }
