@@ -169,7 +169,7 @@ func (f *foreign) addShards(index string) error {
 	return nil
 }
 
-// parseIndex reads {"metadata": …, "weight_map": {"tensor": "file", …}}. The files are names in the index's directory.
+// parseIndex reads {"metadata": …, "weight_map": {"tensor": "file", …}}; the files lie beside the index.
 func parseIndex(file string, raw []byte) (map[string]string, error) {
 	refuse := func(tensor, format string, args ...any) (map[string]string, error) {
 		return nil, &FormatError{File: file, Tensor: tensor, Reason: fmt.Sprintf(format, args...)}

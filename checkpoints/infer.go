@@ -24,6 +24,10 @@ type inferred struct {
 
 func (i inferred) grid() Grid { return Grid{i.config.Rows(), i.config.Cols()} }
 
+func (i inferred) positionName() string {
+	return i.name(table[slices.IndexFunc(table, func(r row) bool { return r.path == positionPath })], 0)
+}
+
 // dims returns the dimensions of the tensor that holds our variable of that path in block 0, nil if it is not there or
 // its rank is another.
 func (f *foreign) dims(n naming, path string, rank int) []int {
@@ -72,10 +76,12 @@ func (f *foreign) infer(options ImportOptions) (found inferred, err error) {
 	case found.format != FormatJAX && patch[2] == patch[3]:
 		c.Width, c.Channels, c.PatchSize = patch[0], patch[1], patch[2]
 	default:
-		return found, errors.Errorf("checkpoints: %s: a patch projection of %v: patches must be square", f.path, patch)
+		patch = nil
 	}
-	if min(c.PatchSize, c.Channels, c.Width) < 1 {
-		return found, errors.Errorf("checkpoints: %s: a patch projection of %v", f.path, patch)
+	if patch == nil || min(c.PatchSize, c.Channels, c.Width) < 1 {
+		name := found.name(table[0], 0)
+		return found, &FormatError{File: f.path, Tensor: name,
+			Reason: fmt.Sprintf("shape %v is no projection of square patches", f.tensors[name].dims)}
 	}
 	if hidden := f.dims(found.naming, "block_%02d/mlp/hidden/biases", 1); hidden != nil {
 		c.MLPDim = hidden[0]
@@ -99,7 +105,7 @@ func (f *foreign) infer(options ImportOptions) (found inferred, err error) {
 	checked := c.WithDefaults()
 	checked.Classes = max(checked.Classes, 1) // no head is no fault yet
 	if err := checked.Validate(); err != nil {
-		return found, errors.WithMessagef(err, "checkpoints: %s", f.path)
+		return found, &FormatError{File: f.path, Reason: err.Error()}
 	}
 	checked.Classes = c.Classes
 	*c = checked
@@ -220,10 +226,12 @@ func (f *foreign) inferHeads(found *inferred, heads int) (err error) {
 // it is square.
 func (f *foreign) inferGrid(found *inferred, options ImportOptions) (err error) {
 	c := &found.config
-	image := Grid{} // pixels
+	var image *Grid // pixels, nil if unknown
 	switch found.format {
 	case FormatHF:
-		image, err = found.foreign.size("image_size", c.Channels)
+		var size Grid
+		size, err = found.foreign.size("image_size", c.Channels)
+		image = &size
 	case FormatTimm:
 		image, err = timmImageSize(found.foreign, c.Channels)
 	}
@@ -232,18 +240,19 @@ func (f *foreign) inferGrid(found *inferred, options ImportOptions) (err error) 
 	}
 	position := f.dims(found.naming, positionPath, 3)
 	if position == nil {
-		return errors.Errorf("checkpoints: %s holds no table of learned positions: only models with one are read", f.path)
+		return &FormatError{File: f.path, Tensor: found.positionName(),
+			Reason: "no table of learned positions, [1, tokens, width]: only models with one are read"}
 	}
 	rows := position[1] - c.Prefix()
 	grid := options.Grid
-	if image != (Grid{}) {
+	if image != nil {
 		inFile := Grid{image.Rows / c.PatchSize, image.Cols / c.PatchSize}
 		if grid != (Grid{}) && grid != inFile {
 			return errors.Errorf("checkpoints: %s has a grid of %s, not %s", f.path, inFile, grid)
 		}
 		grid = inFile
 	}
-	if grid == (Grid{}) {
+	if image == nil && grid == (Grid{}) {
 		side := int(math.Sqrt(float64(max(rows, 0))))
 		if !options.AssumeSquare || side*side != rows {
 			return errors.Errorf("checkpoints: %s does not say what grid of patches its %d+%d positions have: "+
@@ -252,23 +261,24 @@ func (f *foreign) inferGrid(found *inferred, options ImportOptions) (err error) 
 		grid = Grid{side, side}
 	}
 	if min(grid.Rows, grid.Cols) < 1 || max(grid.Rows, grid.Cols) > maxPixels || rows != grid.Rows*grid.Cols {
-		return errors.Errorf("checkpoints: %s has %d positions, not the %d+%s of its class tokens and grid", f.path,
-			position[1], c.Prefix(), grid)
+		return &FormatError{File: f.path, Tensor: found.positionName(),
+			Reason: fmt.Sprintf("%d positions, not the %d+%s of class token and grid", position[1], c.Prefix(), grid)}
 	}
 	c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize
 	return nil
 }
 
-// timmImageSize returns the pixels in a timm config.json, zero if there are none.
-func timmImageSize(config modelConfig, channels int) (Grid, error) {
+// timmImageSize returns the pixels in a timm config.json, nil if there are none.
+func timmImageSize(config modelConfig, channels int) (*Grid, error) {
 	for _, at := range [][2]string{{"model_args", "img_size"}, {"pretrained_cfg", "input_size"}} {
 		inner, err := config.object(at[0])
 		if err != nil {
-			return Grid{}, err
+			return nil, err
 		}
 		if inner.has(at[1]) {
-			return inner.size(at[1], channels)
+			size, err := inner.size(at[1], channels)
+			return &size, err
 		}
 	}
-	return Grid{}, nil
+	return nil, nil
 }

@@ -1,0 +1,349 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+)
+
+// npy returns an .npy of version 1 as NumPy writes it: the numbers begin at a multiple of 64 bytes.
+func npy(descr, shape string, data []byte) []byte {
+	return npyOf(fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr, shape), data)
+}
+
+func npyOf(literal string, data []byte) []byte {
+	literal += strings.Repeat(" ", 63-(10+len(literal))%64) + "\n"
+	out := append([]byte(npyMagic), 1, 0)
+	out = binary.LittleEndian.AppendUint16(out, uint16(len(literal)))
+	return append(append(out, literal...), data...)
+}
+
+func floats(values ...float32) (raw []byte) {
+	for _, x := range values {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	return raw
+}
+
+// zipMember is a member and the lies its header tells.
+type zipMember struct {
+	name    string
+	content []byte
+	deflate bool
+	lie     func(*zip.FileHeader)
+}
+
+func zipOf(t testing.TB, members ...zipMember) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for _, m := range members {
+		h := &zip.FileHeader{Name: m.name, CRC32: crc32.ChecksumIEEE(m.content), UncompressedSize64: uint64(len(m.content))}
+		packed := m.content
+		if m.deflate {
+			h.Method, packed = zip.Deflate, deflated(t, m.content)
+		}
+		h.CompressedSize64 = uint64(len(packed))
+		if m.lie != nil {
+			m.lie(h)
+		}
+		to, err := w.CreateRaw(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := to.Write(packed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func deflated(t testing.TB, content []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	to, err := w.Create("x")
+	if err == nil {
+		_, err = to.Write(content)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := r.File[0].OpenRaw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := io.ReadAll(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packed
+}
+
+// readNPZ reads all numbers of an .npz in memory.
+func readNPZ(raw []byte) (map[string][]float32, error) {
+	f := &foreign{tensors: map[string]foreignTensor{}}
+	if err := f.addNPZ(bytes.NewReader(raw), int64(len(raw)), "x.npz"); err != nil {
+		return nil, err
+	}
+	out := map[string][]float32{}
+	var reader floatReader
+	for name, x := range f.tensors {
+		flat, err := reader.read(name, x)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = slices.Clone(flat)
+	}
+	return out, nil
+}
+
+func TestAnNPZWrittenByHandIsRead(t *testing.T) {
+	v2 := npy("<f4", "(2,)", floats(7, 8))
+	v2 = slices.Concat([]byte(npyMagic), []byte{2, 0}, v2[8:10], []byte{0, 0}, v2[10:])
+	got, err := readNPZ(zipOf(t,
+		zipMember{name: "a/b.npy", content: npy("<f4", "(1, 3)", floats(1, -2, 3.5))},
+		zipMember{name: "scalar.npy", content: npyOf(`{"shape": (), "fortran_order":False,"descr":"<f4"}`, floats(4))},
+		zipMember{name: "zip.npy", content: npy("<f4", "(1000,)", floats(make([]float32, 1000)...)), deflate: true},
+		zipMember{name: "half.npy", content: npy("<f2", "(2,)", []byte{0, 0x3c, 0, 0xc0})},
+		zipMember{name: "brain.npy", content: npy("|V2", "(1,)", []byte{0x80, 0x3f})},
+		zipMember{name: "v2.npy", content: v2},
+		zipMember{name: "none.npy", content: npy("<f4", "(0, 5)", nil)},
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]float32{
+		"a/b": {1, -2, 3.5}, "scalar": {4}, "zip": make([]float32, 1000), "half": {1, -2}, "brain": {1}, "v2": {7, 8},
+		"none": {},
+	} {
+		if !slices.Equal(got[name], want) {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+// overlapping returns a zip whose list names one member of 10,000 bytes a hundred times.
+func overlapping(t testing.TB) []byte {
+	raw := zipOf(t, zipMember{name: "aa.npy", content: npy("<f4", "(2484,)", make([]byte, 4*2484))})
+	end := bytes.LastIndex(raw, []byte("PK\x05\x06"))
+	list := int(binary.LittleEndian.Uint32(raw[end+16:]))
+	entry, tail := raw[list:end], bytes.Clone(raw[end:])
+	out := bytes.Clone(raw[:list])
+	for i := range 100 {
+		next := bytes.Replace(entry, []byte("aa"), fmt.Appendf(nil, "%02d", i), 1)
+		out = append(out, next...)
+	}
+	binary.LittleEndian.PutUint16(tail[8:], 100)
+	binary.LittleEndian.PutUint16(tail[10:], 100)
+	binary.LittleEndian.PutUint32(tail[12:], uint32(100*len(entry)))
+	return append(out, tail...)
+}
+
+func longList(t testing.TB) []byte {
+	members := make([]zipMember, 200)
+	for i := range members {
+		name := fmt.Sprintf("%d%s.npy", i, strings.Repeat("n", 15000))
+		members[i] = zipMember{name: name, content: npy("<f4", "()", floats(1))}
+	}
+	return zipOf(t, members...)
+}
+
+func hostileNPZ(t testing.TB) []struct {
+	name string
+	raw  []byte
+	want string
+} {
+	one := func(content []byte) []byte { return zipOf(t, zipMember{name: "w.npy", content: content}) }
+	two := floats(1, 2)
+	lie := func(deflate bool, change func(*zip.FileHeader)) []byte {
+		return zipOf(t, zipMember{"w.npy", npy("<f4", "(2,)", two), deflate, change})
+	}
+	literal := func(text string) []byte { return one(npyOf(text, two)) }
+	whole := lie(false, nil)
+	flipped := bytes.Clone(whole)
+	flipped[bytes.Index(flipped, two)] ^= 1
+	return []struct {
+		name string
+		raw  []byte
+		want string
+	}{
+		{"pickled array", one(npy("|O", "(2,)", two)), "pickled Python objects are never read"},
+		{"PyTorch pickle", zipOf(t, zipMember{name: "archive/data.pkl", content: two}), "a pickle, which is never read"},
+		{"structured", literal("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }"), "structured"},
+		{"big-endian", one(npy(">f4", "(2,)", two)), `dtype ">f4"`},
+		{"integers", one(npy("<i4", "(2,)", two)), `dtype "<i4"`},
+		{"doubles", one(npy("<f8", "(1,)", two)), "want float32, float16 or bfloat16"},
+		{"Fortran", literal("{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }"), "Fortran order"},
+		{"key twice", literal("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"), "given twice"},
+		{"unknown key", literal("{'descr': '<f4', 'x': 1, 'fortran_order': False, 'shape': (2,), }"), "unknown"},
+		{"no shape", literal("{'descr': '<f4', 'fortran_order': False, }"), "wants descr, fortran_order, shape"},
+		{"text behind", literal("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), } + 1"), "and nothing else"},
+		{"call", literal("__import__('os')"), "no dictionary"},
+		{"escape", literal(`{'de\x73cr': '<f4', 'fortran_order': False, 'shape': (2,), }`), "no key"},
+		{"empty header", literal(""), "no dictionary"},
+		{"million", one(npy("<f4", "(1000000, 1000000)", two)), "8 bytes for"},
+		{"overflow", one(npy("<f4", "(281474976710656, 281474976710656)", two)), "8 bytes for"},
+		{"too large", one(npy("<f4", "(281474976710657,)", two)), "plain integers"},
+		{"negative", one(npy("<f4", "(-2,)", two)), "plain integers"},
+		{"fraction", one(npy("<f4", "(2.0,)", two)), "plain integers"},
+		{"leading zero", one(npy("<f4", "(02,)", two)), "plain integers"},
+		{"number", one(npy("<f4", "2", two)), "plain integers"},
+		{"parentheses", one(npy("<f4", "(2)", two)), "plain integers"},
+		{"rank 17", one(npy("<f4", "("+strings.Repeat("1,", 17)+")", two)), "plain integers"},
+		{"too little data", one(npy("<f4", "(3,)", two)), "8 bytes for"},
+		{"too much data", one(npy("<f4", "(1,)", two)), "8 bytes for"},
+		{"no magic", one(append([]byte("\x93NUMPX\x01\x00"), make([]byte, 99)...)), "magic"},
+		{"version 4", one(append([]byte("\x93NUMPY\x04\x00"), make([]byte, 99)...)), "version 4"},
+		{"header bomb", one(append([]byte("\x93NUMPY\x02\x00\xff\xff\xff\xff"), make([]byte, 99)...)), "at most 65536"},
+		{"cut header", one(append([]byte("\x93NUMPY\x01\x00\xff\x00"), make([]byte, 9)...)), "EOF"},
+		{"cut magic", one([]byte("\x93NUM")), "EOF"},
+		{"no npy", zipOf(t, zipMember{name: "w.txt", content: two}), "no NAME.npy"},
+		{"directory", zipOf(t, zipMember{name: "w/"}), "no NAME.npy"},
+		{"no name", zipOf(t, zipMember{name: ".npy", content: two}), "no NAME.npy"},
+		{"twice", zipOf(t, zipMember{name: "w.npy", content: npy("<f4", "(2,)", two)},
+			zipMember{name: "w.npy", content: npy("<f4", "(2,)", two)}), "named twice"},
+		{"method 12", lie(false, func(h *zip.FileHeader) { h.Method = 12 }), "zip method 12"},
+		{"encrypted", lie(false, func(h *zip.FileHeader) { h.Flags |= 1 }), "encrypted"},
+		{"no checksum", lie(false, func(h *zip.FileHeader) { h.CRC32 = 0 }), "no checksum"},
+		{"wrong checksum", lie(false, func(h *zip.FileHeader) { h.CRC32++ }), "checksum error"},
+		{"wrong checksum, deflated", lie(true, func(h *zip.FileHeader) { h.CRC32++ }), "checksum error"},
+		{"flipped bit", flipped, "checksum error"},
+		{"stored, other size", lie(false, func(h *zip.FileHeader) { h.UncompressedSize64++ }), "bytes out of"},
+		{"packed beyond the file", lie(true, func(h *zip.FileHeader) { h.CompressedSize64 = 1 << 40 }), "more than the"},
+		{"ratio 1033", zipOf(t, zipMember{"w.npy", npy("<f4", "(2,)", two), true, func(h *zip.FileHeader) {
+			h.UncompressedSize64 = 1033 * h.CompressedSize64
+		}}), "bytes out of"},
+		{"ratio above 64 MiB", zipOf(t, zipMember{"w.npy", pseudorandom(200_000), true, func(h *zip.FileHeader) {
+			h.UncompressedSize64 = 64<<20 + 1
+		}}), "bytes out of"},
+		{"claims 60 MB", zipOf(t, zipMember{"w.npy", npyOf("{'descr': '<f4', 'fortran_order': False, 'shape': (15000000,)}",
+			pseudorandom(60_000)), true, func(h *zip.FileHeader) { h.UncompressedSize64 = 128 + 60_000_000 }}), "EOF"},
+		{"gives more than it claims", zipOf(t, zipMember{"w.npy", npy("<f4", "(2,)", floats(1, 2, 3)), true,
+			func(h *zip.FileHeader) { h.UncompressedSize64 -= 4 }}), "not a valid zip"},
+		{"a hundred names for one member", overlapping(t), "more than the"},
+		{"three megabytes of names", longList(t), "a list of members"},
+		{"no zip", []byte("PK\x03\x04 and no more"), "not a valid zip"},
+		{"cut", whole[:len(whole)-9], "not a valid zip"},
+	}
+}
+
+func pseudorandom(n int) []byte {
+	out, x := make([]byte, n), uint32(1)
+	for i := range out {
+		x = x*1664525 + 1013904223
+		out[i] = byte(x >> 24)
+	}
+	return out
+}
+
+func TestEveryHostileNPZIsRefusedInLittleMemory(t *testing.T) {
+	for _, attack := range hostileNPZ(t) {
+		before := totalAlloc()
+		_, err := readNPZ(attack.raw)
+		used := totalAlloc() - before
+		var format *FormatError
+		if !errors.As(err, &format) || !strings.Contains(err.Error(), attack.want) || format.File != "x.npz" {
+			t.Errorf("%s: %v, want a FormatError with %q", attack.name, err, attack.want)
+		}
+		if limit := uint64(3*len(attack.raw) + 16<<20); used > limit {
+			t.Errorf("%s: %d bytes allocated, at most %d", attack.name, used, limit)
+		}
+	}
+}
+
+func TestTheErrorNamesTheMember(t *testing.T) {
+	_, err := readNPZ(zipOf(t, zipMember{name: "good.npy", content: npy("<f4", "(2,)", floats(1, 2))},
+		zipMember{name: "a/bad.npy", content: npy("<f4", "(3,)", floats(1, 2))}))
+	var format *FormatError
+	if !errors.As(err, &format) || format.Tensor != "a/bad" {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzNPZ: any bytes are refused with a FormatError or give as many numbers as the shapes say, in little memory.
+func FuzzNPZ(f *testing.F) {
+	for _, attack := range hostileNPZ(f) {
+		if len(attack.raw) < 2000 {
+			f.Add(attack.raw)
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		before := totalAlloc()
+		file := &foreign{tensors: map[string]foreignTensor{}}
+		err := file.addNPZ(bytes.NewReader(raw), int64(len(raw)), "x.npz")
+		var reader floatReader
+		for name, x := range file.tensors {
+			if err != nil {
+				break
+			}
+			var flat []float32
+			if flat, err = reader.read(name, x); err == nil {
+				size := 1
+				for _, dim := range x.dims {
+					size *= dim
+				}
+				if len(flat) != size {
+					t.Errorf("%q: %d numbers for %v", name, len(flat), x.dims)
+				}
+			}
+		}
+		var format *FormatError
+		if err != nil && !errors.As(err, &format) {
+			t.Errorf("%T: %v", err, err)
+		}
+		// A deflated member may give a thousand times its bytes, and appending five times that.
+		if used := totalAlloc() - before; used > uint64(6*maxRatio*len(raw)+16<<20) {
+			t.Errorf("%d bytes allocated for %d", used, len(raw))
+		}
+	})
+}
+
+// FuzzNPYHeader: what is accepted is what NumPy would write for it, up to white space, quotes and order.
+func FuzzNPYHeader(f *testing.F) {
+	f.Add("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n")
+	f.Add(`{"shape":(),"descr":"|V2","fortran_order":False}`)
+	f.Add("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }")
+	f.Add("{'descr': '<f4', 'fortran_order': True, 'shape': (281474976710657, 01), }")
+	f.Add("{'descr': '<f2', 'fortran_order': False, 'shape': (2), }")
+	f.Fuzz(func(t *testing.T, text string) {
+		dtype, dims, err := parseNPYHeader(text)
+		if err != nil {
+			return
+		}
+		shape := strings.Trim(strings.ReplaceAll(fmt.Sprint(dims), " ", ","), "[]")
+		if len(dims) == 1 {
+			shape += ","
+		}
+		descr := map[dtypes.DType]string{dtypes.Float32: "<f4", dtypes.Float16: "<f2", dtypes.BFloat16: "V2",
+			dtypes.Float64: "<f8"}[dtype]
+		plain := strings.NewReplacer(" ", "", "\n", "", `"`, "'").Replace(text)
+		for _, part := range []string{"'fortran_order':False", "'shape':(" + shape, descr + "'"} {
+			if !strings.Contains(plain, part) {
+				t.Errorf("%q was read as %s%v", text, dtype, dims)
+			}
+		}
+	})
+}

@@ -1,0 +1,492 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// made returns random weights of a model in a format.
+func made(n naming, c vit.Config) map[string]*tensors.Tensor {
+	rng := rand.New(rand.NewPCG(5, 6))
+	out := map[string]*tensors.Tensor{}
+	for _, v := range n.names(c) {
+		if out[v.foreign] == nil {
+			out[v.foreign] = randomTensor(rng, dtypes.Float32, v.foreignShape(n.format, c)...)
+		}
+	}
+	return out
+}
+
+// put writes a checkpoint of the format to a new directory and returns the file.
+func put(t testing.TB, n naming, weights map[string]*tensors.Tensor, config string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if config != "" {
+		putFile(t, filepath.Join(dir, foreignConfig), []byte(config))
+	}
+	names := slices.Sorted(maps.Keys(weights))
+	if n.format == FormatJAX {
+		var members []zipMember
+		for _, name := range names {
+			shape := strings.ReplaceAll(strings.Trim(fmt.Sprint(weights[name].Shape().Dimensions), "[]"), " ", ",")
+			members = append(members, zipMember{name: name + ".npy", content: npy("<f4", "("+shape+",)",
+				bytesOf(t, weights[name]))})
+		}
+		file := filepath.Join(dir, "model.npz")
+		putFile(t, file, zipOf(t, members...))
+		return file
+	}
+	var named []namedTensor
+	for _, name := range names {
+		named = append(named, namedTensor{name, weights[name]})
+	}
+	file := filepath.Join(dir, foreignWeights)
+	writeWeights(t, file, named)
+	return file
+}
+
+// hfConfig is a config.json for smallViT; changes are "key", "value" pairs of raw JSON, an empty value drops the key.
+func hfConfig(changes ...string) string {
+	fields := map[string]json.RawMessage{
+		"model_type": []byte(`"vit"`), "hidden_act": []byte(`"gelu"`), "num_attention_heads": []byte("7"),
+		"layer_norm_eps": []byte("1e-12"), "image_size": []byte("[6,10]"), "patch_size": []byte("2"),
+		"hidden_size": []byte("14"), "num_hidden_layers": []byte("11"), "intermediate_size": []byte("5"),
+		"num_channels": []byte("3"),
+	}
+	for i := 0; i < len(changes); i += 2 {
+		fields[changes[i]] = []byte(changes[i+1])
+		if changes[i+1] == "" {
+			delete(fields, changes[i])
+		}
+	}
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		out = append(out, fmt.Sprintf("%q:%s", key, fields[key]))
+	}
+	return "{" + strings.Join(out, ",") + "}"
+}
+
+var (
+	hf, hfBase, timm, jax = allNamings[0], allNamings[1], allNamings[2], allNamings[3]
+	smallGrid             = Grid{3, 5}
+)
+
+func TestTensorsThatDoNotFitTheModelAreListed(t *testing.T) {
+	for _, n := range allNamings {
+		weights := made(n, smallViT)
+		moved := n.name(table[slices.IndexFunc(table, func(r row) bool { return strings.HasPrefix(r.path, "norm/") })], 0)
+		weights["x."+moved] = weights[moved]
+		delete(weights, moved)
+		last := n.name(table[slices.IndexFunc(table, func(r row) bool {
+			return strings.HasSuffix(r.path, "mlp/output/biases")
+		})], 10)
+		weights[last] = randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, 15)
+		m, err := Import(put(t, n, weights, hfConfig()), ImportOptions{Grid: smallGrid, Heads: 7})
+		e := onlyMismatch(t, err)
+		if m != nil || !slices.Equal(e.Missing, []string{moved + " [14]"}) ||
+			!slices.Equal(e.Unexpected, []string{"x." + moved + " [14]"}) ||
+			!slices.Equal(e.Mismatched, []string{last + " [15], in the model [14]"}) {
+			t.Errorf("%s: %+v", n.format, e)
+		}
+	}
+}
+
+func TestWhatFilesLeaveOpenIsAskedFor(t *testing.T) {
+	full := ImportOptions{Grid: smallGrid, Heads: 7}
+	squareViT := smallViT
+	squareViT.ImageCols = squareViT.ImageRows
+	noHead := func(n naming) map[string]*tensors.Tensor {
+		weights := made(n, smallViT)
+		for _, r := range table {
+			if strings.HasPrefix(r.path, headPath) {
+				delete(weights, n.name(r, 0))
+			}
+		}
+		return weights
+	}
+	with := func(weights map[string]*tensors.Tensor, names ...string) map[string]*tensors.Tensor {
+		for _, name := range names {
+			weights[name] = randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, 14)
+		}
+		return weights
+	}
+	timmConfig := `{"architecture":"vit_huge","global_pool":"token","model_args":{"num_heads":7},
+		"pretrained_cfg":{"input_size":[3,6,10]}}`
+	for name, c := range map[string]struct {
+		format  naming
+		weights map[string]*tensors.Tensor
+		config  string
+		options ImportOptions
+		want    string // in the error, none if empty
+	}{
+		"timm":                      {timm, made(timm, smallViT), "", full, ""},
+		"timm by config.json":       {timm, made(timm, smallViT), timmConfig, ImportOptions{}, ""},
+		"timm, other grid":          {timm, made(timm, smallViT), timmConfig, ImportOptions{Grid: Grid{5, 3}}, "not 5x3"},
+		"timm, other heads":         {timm, made(timm, smallViT), timmConfig, ImportOptions{Heads: 2}, "7 heads, not 2"},
+		"timm, no heads":            {timm, made(timm, smallViT), "", ImportOptions{Grid: smallGrid}, "attention heads"},
+		"timm, pooled":              {timm, made(timm, smallViT), `{"global_pool":"avg"}`, full, `global_pool: "avg"`},
+		"timm, heads do not divide": {timm, made(timm, smallViT), "", ImportOptions{Grid: smallGrid, Heads: 4}, "4 heads"},
+		"jax, no grid":              {jax, made(jax, smallViT), "", ImportOptions{}, "1+15 positions"},
+		"jax, not square":           {jax, made(jax, smallViT), "", ImportOptions{AssumeSquare: true}, "1+15 positions"},
+		"jax, square":               {jax, made(jax, squareViT), "", ImportOptions{AssumeSquare: true}, ""},
+		"jax, square, not said":     {jax, made(jax, squareViT), "", ImportOptions{}, "say that it is square"},
+		"jax, wrong grid":           {jax, made(jax, smallViT), "", ImportOptions{Grid: Grid{4, 4}}, "not the 1+4x4"},
+		"jax, other heads":          {jax, made(jax, smallViT), "", ImportOptions{Grid: smallGrid, Heads: 2}, "not 2"},
+		"jax, prefix missing":       {jax, made(jax, smallViT), "", ImportOptions{Grid: Grid{4, 4}}, "16 positions"},
+		"no config.json":            {hf, made(hf, smallViT), "", full, "config.json"},
+		"no classifier":             {hf, noHead(hf), hfConfig(), full, "number of classes"},
+		"new classifier":            {hf, noHead(hf), hfConfig(), ImportOptions{Classes: 4}, ""},
+		"pooler": {hfBase, with(noHead(hfBase), "pooler.dense.weight", "pooler.dense.bias"), hfConfig(),
+			ImportOptions{Classes: 4}, ""},
+		"pooler and classifier": {hf, with(made(hf, smallViT), "vit.pooler.dense.weight"), hfConfig(), full, ""},
+		"pre_logits": {jax, with(made(jax, smallViT), "pre_logits/kernel", "pre_logits/bias"), "", full,
+			"behind pre_logits/kernel"},
+		"pre_logits, new head": {jax, with(made(jax, smallViT), "pre_logits/kernel"), "",
+			ImportOptions{Grid: smallGrid, Classes: 13}, ""},
+		"timm's pre_logits": {timm, with(made(timm, smallViT), "pre_logits.fc.weight"), "", full, "behind pre_logits.fc"},
+		"odd image":         {timm, made(timm, smallViT), "", withImage(full, 7, 10), "does not divide"},
+		"half an image":     {timm, made(timm, smallViT), "", withImage(full, 6, 0), "image_cols is 0"},
+		"huge image":        {timm, made(timm, smallViT), "", withImage(full, 1<<40, 2), "image_rows"},
+		"unknown kind":      {timm, made(timm, smallViT), "", ImportOptions{Grid: smallGrid, Heads: 7, Resample: "x"}, `"x"`},
+	} {
+		m, err := Import(put(t, c.format, c.weights, c.config), c.options)
+		if c.want == "" && err == nil {
+			classes := 13
+			if c.options.Classes != 0 {
+				classes = c.options.Classes
+			}
+			if m.Config.Heads != 7 || m.Config.Classes != classes {
+				t.Errorf("%s: %+v", name, m.Config)
+			}
+		} else if c.want == "" || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func withImage(o ImportOptions, rows, cols int) ImportOptions {
+	o.ImageRows, o.ImageCols = rows, cols
+	return o
+}
+
+func TestModelsWithoutClassTokenPoolTheMean(t *testing.T) {
+	c := smallViT
+	c.Pool = vit.PoolMean
+	for _, n := range []naming{timm, jax} {
+		m := imported(t, put(t, n, made(n, c), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+		if m.Config != c || m.Variables[classPath] != nil || m.Variables[positionPath].Shape().Dimensions[0] != 15 {
+			t.Errorf("%s: %+v, positions %s", n.format, m.Config, m.Variables[positionPath].Shape())
+		}
+	}
+}
+
+func TestPublishedSizesSayTheirHeads(t *testing.T) {
+	c, err := vit.Variant("Ti/112")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Depth, c.Position = 12, "learned"
+	weights := map[string]*tensors.Tensor{}
+	for _, v := range timm.names(c) {
+		weights[v.foreign] = tensors.FromShape(shapes.Make(dtypes.Float32, v.foreignShape(FormatTimm, c)...))
+	}
+	m := imported(t, put(t, timm, weights, ""), ImportOptions{AssumeSquare: true})
+	if m.Config.Heads != 3 || !strings.Contains(m.Report[0], "ViT-Ti") { // table 2 of arXiv 2106.10270
+		t.Errorf("%d heads, %q", m.Config.Heads, m.Report)
+	}
+}
+
+func TestAConfigOutOfRangeIsRefusedWithItsField(t *testing.T) {
+	file := put(t, hf, made(hf, smallViT), "")
+	deep := strings.Repeat("[", 65) + strings.Repeat("]", 65)
+	for _, c := range [][2]string{
+		{hfConfig("model_type", `"deit"`), "model_type"}, {hfConfig("model_type", ""), "model_type"},
+		{hfConfig("hidden_act", `"gelu_new"`), "hidden_act"}, {hfConfig("hidden_act", "7"), "hidden_act"},
+		{hfConfig("num_attention_heads", ""), "num_attention_heads"},
+		{hfConfig("num_attention_heads", "0"), "num_attention_heads"},
+		{hfConfig("num_attention_heads", "-7"), "num_attention_heads"},
+		{hfConfig("num_attention_heads", "7.0"), "num_attention_heads"},
+		{hfConfig("num_attention_heads", "7e0"), "num_attention_heads"},
+		{hfConfig("num_attention_heads", `"7"`), "num_attention_heads"},
+		{hfConfig("num_attention_heads", "99999999999999999999"), "num_attention_heads"},
+		{hfConfig("num_attention_heads", "4"), "4 heads"},
+		{hfConfig("layer_norm_eps", "0"), "layer_norm_eps"}, {hfConfig("layer_norm_eps", "-1e-12"), "layer_norm_eps"},
+		{hfConfig("layer_norm_eps", "1e400"), "layer_norm_eps"}, {hfConfig("layer_norm_eps", "[]"), "layer_norm_eps"},
+		{hfConfig("image_size", ""), "image_size"}, {hfConfig("image_size", "[6,16386]"), "image_size"},
+		{hfConfig("image_size", "[6]"), "image_size"}, {hfConfig("image_size", "[6,10.5]"), "image_size"},
+		{hfConfig("image_size", "6"), "16 positions"}, {hfConfig("image_size", "[10,10]"), "16 positions"},
+		{hfConfig("image_size", "1"), "16 positions"},
+		{hfConfig("hidden_size", "15"), "hidden_size"}, {hfConfig("num_hidden_layers", "12"), "num_hidden_layers"},
+		{hfConfig("intermediate_size", "6"), "intermediate_size"}, {hfConfig("num_channels", "1"), "num_channels"},
+		{hfConfig("patch_size", "[2,2]"), "patch_size"},
+		{hfConfig("id2label", `{"0":"a"}`), "id2label"}, {hfConfig("id2label", "[1]"), "id2label"},
+		{hfConfig("id2label", labels(12, "a")), "id2label"}, {hfConfig("id2label", labels(12, "00")), "id2label"},
+		{hfConfig("x", deep), "64 levels"}, {hfConfig("x", strings.Repeat("[", 1_000_000)), "64 levels"},
+		{hfConfig("x", `{"a":1,"a":2}`), "given twice"}, {hfConfig("x", "\"\xff\""), "UTF-8"},
+		{hfConfig() + "{}", "JSON"}, {"[]", "JSON object"}, {"null", "JSON object"}, {"", "JSON"}, {"{", "JSON"},
+		{hfConfig("x", manyObjectKeys(maxJSONKeys+1)), "keys"},
+		{hfConfig() + strings.Repeat(" ", maxSmall), "at most"},
+	} {
+		if c[0] == "" {
+			c[0] = " "
+		}
+		putFile(t, filepath.Join(filepath.Dir(file), foreignConfig), []byte(c[0]))
+		_, err := Import(file, ImportOptions{})
+		var format *FormatError
+		if !errors.As(err, &format) || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%.80s: %v, want a FormatError with %q", c[0], err, c[1])
+		}
+	}
+}
+
+// labels names n classes and one with another key.
+func labels(n int, other string) string {
+	out := map[string]string{other: "other"}
+	for i := range n {
+		out[fmt.Sprint(i)] = "x"
+	}
+	raw, _ := json.Marshal(out)
+	return string(raw)
+}
+
+func manyObjectKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"%d":0`, i)
+	}
+	return "{" + b.String()[1:] + "}"
+}
+
+func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
+	patch := timm.name(table[0], 0)
+	for _, dims := range [][]int{{0, 3, 0, 0}, {14, 3, 2, 1}, {14, 0, 2, 2}, {14, 3, 0, 0}} {
+		weights := made(timm, smallViT)
+		weights[patch] = tensors.FromShape(shapes.Make(dtypes.Float32, dims...))
+		_, err := Import(put(t, timm, weights, ""), ImportOptions{Grid: smallGrid, Heads: 7})
+		var format *FormatError
+		if !errors.As(err, &format) || format.Tensor != patch {
+			t.Errorf("%v: %v", dims, err)
+		}
+	}
+	// 2^40 wide without a byte of data.
+	empty := rawFile(`{"`+patch+`":{"dtype":"F32","shape":[1099511627776,0,16,16],"data_offsets":[0,0]}}`, nil)
+	file := filepath.Join(t.TempDir(), "x.safetensors")
+	putFile(t, file, empty)
+	if _, err := Import(file, ImportOptions{Grid: smallGrid, Heads: 7}); err == nil {
+		t.Error("a model of width 2^40 was accepted")
+	}
+}
+
+func TestAnIndexHasToAgreeWithItsShards(t *testing.T) {
+	weights := made(hf, smallViT)
+	names := slices.Sorted(maps.Keys(weights))
+	dir := filepath.Dir(put(t, hf, weights, hfConfig()))
+	if err := os.Rename(filepath.Join(dir, foreignWeights), filepath.Join(dir, "a.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	writeWeights(t, filepath.Join(dir, "b.safetensors"), []namedTensor{{names[0], weights[names[0]]}})
+	writeWeights(t, filepath.Join(dir, "c.safetensors"), []namedTensor{{"extra", weights[names[0]]}})
+	index := func(change func(map[string]string)) string {
+		m := map[string]string{}
+		for _, name := range names {
+			m[name] = "a.safetensors"
+		}
+		change(m)
+		raw, _ := json.Marshal(map[string]any{"weight_map": m})
+		return string(raw)
+	}
+	for _, c := range [][2]string{
+		{index(func(map[string]string) {}), ""},
+		{index(func(m map[string]string) { m[names[0]] = "b.safetensors" }), "also in another file"},
+		{index(func(m map[string]string) { m["y"] = "c.safetensors" }), "not where the index says"},
+		{index(func(m map[string]string) { m["y"] = "a.safetensors" }), "not in a.safetensors"},
+		{index(func(m map[string]string) { delete(m, names[3]) }), "not where the index says"},
+		{index(func(m map[string]string) { m["y"] = "d.safetensors" }), "no such file"},
+		{index(func(m map[string]string) { m["y"] = "../a.safetensors" }), "beside the index"},
+		{index(func(m map[string]string) { m["y"] = "/a.safetensors" }), "beside the index"},
+		{index(func(m map[string]string) { m["y"] = `..\a.safetensors` }), "beside the index"},
+		{index(func(m map[string]string) { m["y"] = "config.json" }), "beside the index"},
+		{index(func(m map[string]string) { m["y"] = "" }), "beside the index"},
+		{`{"weight_map":{"a":1}}`, "weight_map"}, {`{"weight_map":{}}`, "weight_map"}, {`{}`, "weight_map"},
+		{`{"weight_map":{"a":"a.safetensors","a":"b.safetensors"}}`, "given twice"}, {`[]`, "JSON object"},
+	} {
+		putFile(t, filepath.Join(dir, foreignIndex), []byte(c[0]))
+		_, err := Import(dir, ImportOptions{})
+		if (c[1] == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), c[1])) {
+			t.Errorf("%.80s: %v, want %q", c[0], err, c[1])
+		}
+	}
+}
+
+func TestADirectoryWithoutWeightsSaysWhatItWants(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), foreignIndex) {
+		t.Error(err)
+	}
+	if _, err := Import(filepath.Join(dir, "absent"), ImportOptions{}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	putFile(t, filepath.Join(dir, "other.npz"), zipOf(t, zipMember{name: "w.npy", content: npy("<f4", "()", floats(1))}))
+	if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), `["w"]`) {
+		t.Error(err)
+	}
+}
+
+func TestAnImportIsLoadedOnce(t *testing.T) {
+	m := imported(t, put(t, timm, made(timm, smallViT), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	scope := model.NewStore().RootScope().In("vit")
+	if err := m.Load(scope); err != nil {
+		t.Fatal(err)
+	}
+	if n := scope.NumVariables(); n != len(m.Variables) {
+		t.Errorf("%d variables, want %d", n, len(m.Variables))
+	}
+	if err := m.Load(scope); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("loaded twice: %v", err)
+	}
+}
+
+// A mutated checkpoint is refused in one line or is a model whose variables all have their shapes; memory stays within
+// three times the file.
+func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
+	c := smallViT
+	c.Depth = 2
+	config := hfConfig("num_hidden_layers", "2")
+	rng := rand.New(rand.NewPCG(9, 9))
+	const mutations = 2000
+	var files []string
+	for _, n := range allNamings {
+		files = append(files, put(t, n, made(n, c), map[bool]string{true: config}[n.format == FormatHF]))
+	}
+	accepted := 0
+	for i := range mutations {
+		target := files[rng.IntN(len(files))]
+		if filepath.Dir(target) == filepath.Dir(files[0]) && rng.IntN(3) == 0 {
+			target = filepath.Join(filepath.Dir(target), foreignConfig)
+		}
+		original, err := os.ReadFile(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := os.ReadFile(files[rng.IntN(len(files))])
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := mutate(rng, original, other)
+		putFile(t, target, raw)
+		file := target
+		if filepath.Base(file) == foreignConfig {
+			file = files[0]
+		}
+		before := allocated()
+		m, err := Import(file, ImportOptions{Grid: smallGrid, Heads: 7})
+		if used := allocated() - before; used > uint64(3*len(raw)+16<<20) {
+			t.Errorf("mutation %d of %s: %d bytes allocated for %d", i, target, used, len(raw))
+		}
+		switch {
+		case err != nil && (!strings.HasPrefix(err.Error(), "checkpoints: ") || strings.Contains(err.Error(), "\n")):
+			t.Errorf("mutation %d of %s: %v", i, target, err)
+		case err == nil:
+			accepted++
+			for _, v := range timm.names(m.Config) {
+				if x := m.Variables[v.path]; x == nil || !slices.Equal(x.Shape().Dimensions, v.shape(m.Config)) {
+					t.Errorf("mutation %d of %s: %s is %v", i, target, v.path, x)
+				}
+			}
+		}
+		putFile(t, target, original)
+	}
+	if accepted == 0 || accepted > mutations/2 { // flipped bits of numbers in safetensors pass: it has no checksum
+		t.Errorf("%d of %d mutations were accepted", accepted, mutations)
+	}
+}
+
+// allocated is totalAlloc but for what small objects took last; it does not stop the program, which takes milliseconds
+// on a busy machine.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// FuzzModelConfig: any config.json is refused with a FormatError or gives values in their ranges.
+func FuzzModelConfig(f *testing.F) {
+	f.Add([]byte(hfConfig()))
+	f.Add([]byte(hfConfig("id2label", labels(12, "12"))))
+	f.Add([]byte(hfConfig("image_size", "[3,6,10]", "num_attention_heads", "1e3")))
+	f.Add([]byte(`{"pretrained_cfg":{"input_size":[3,224,224]},"model_args":{"num_heads":3,"img_size":32}}`))
+	f.Add([]byte(`{"a":{"b":[{"c":null}]},"a":1}`))
+	f.Add([]byte(strings.Repeat(`{"a":[`, 40)))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		fields, err := jsonObject(raw)
+		if err != nil {
+			return
+		}
+		if !json.Valid(raw) || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+			t.Fatalf("accepted %q", raw)
+		}
+		config := modelConfig{file: "config.json", fields: fields}
+		errs := []error{checkHFConfig(config, smallViT), checkTimmConfig(config, smallViT)}
+		for key := range fields {
+			n, err := config.integer(key, 9)
+			if errs = append(errs, err); err == nil && (n < 1 || n > 9 || string(fields[key]) != fmt.Sprint(n)) {
+				t.Errorf("%s: %s is read as %d", key, fields[key], n)
+			}
+			size, err := config.size(key, 3)
+			errs = append(errs, err)
+			if err == nil && (min(size.Rows, size.Cols) < 1 || max(size.Rows, size.Cols) > maxPixels) {
+				t.Errorf("%s: %s is read as %s", key, fields[key], size)
+			}
+		}
+		names, err := config.labels(13)
+		if errs = append(errs, err); len(names) != 0 && len(names) != 13 {
+			t.Errorf("%d labels", len(names))
+		}
+		_, err = timmImageSize(config, 3)
+		for _, err := range append(errs, err) {
+			var format *FormatError
+			if err != nil && !errors.As(err, &format) {
+				t.Errorf("%T: %v", err, err)
+			}
+		}
+	})
+}
+
+// FuzzIndex: every file that an index names lies beside it.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"total_size":8},"weight_map":{"w":"model-00001-of-00002.safetensors"}}`))
+	f.Add([]byte(`{"weight_map":{"w":"../x.safetensors"}}`))
+	f.Add([]byte(`{"weight_map":{"w":"x/y.safetensors","v":"C:x.safetensors"}}`))
+	f.Add([]byte(`{"weight_map":{"w":"a\u0000.safetensors"}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		shards, err := parseIndex("i.json", raw)
+		var format *FormatError
+		if err != nil && !errors.As(err, &format) {
+			t.Errorf("%T: %v", err, err)
+		}
+		for _, name := range shards {
+			if filepath.Dir(filepath.Join("d", name)) != "d" || !strings.HasSuffix(name, ".safetensors") {
+				t.Errorf("file %q", name)
+			}
+		}
+	})
+}
