@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,9 +19,12 @@ import (
 
 // trained is a store with the model of a configuration, its weights stirred so that none is at its initial value, and
 // what training leaves beside them.
-func trained(t *testing.T, c Config) *model.Store {
+func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 	t.Helper()
 	store := seeded(t, 7)
+	for _, p := range params {
+		store.SetParams(p)
+	}
 	logitsOf(t, store, c)
 	i := 0.0
 	for v := range store.IterVariables() {
@@ -111,6 +115,21 @@ func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *test
 	}
 }
 
+func TestFold_reads_the_hyperparameters_of_the_encoding(t *testing.T) {
+	for position, params := range map[string]map[string]any{
+		"wepe":   {"wepe_mode": "release", "wepe_alpha_u": 0.3, "wepe_derivative": false},
+		"hybrid": {"wepe_surrogate": "svhn", "wepe_gate": 0.9},
+	} {
+		c := small(position, PoolClass)
+		store := trained(t, c, params)
+		folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gomlxtest.Near(t, position, logitsOf(t, folded, config), logitsOf(t, store, c), 1e-6)
+	}
+}
+
 // shapesBelow lists the variables of a store whose paths begin with prefix.
 func shapesBelow(store *model.Store, prefix string) map[string]string {
 	shapes := make(map[string]string)
@@ -127,6 +146,19 @@ func TestFold_refuses_what_no_table_can_hold(t *testing.T) {
 	_, _, err := c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
 	if err == nil || !strings.Contains(err.Error(), `"wepe-bias" acts in the attention`) {
 		t.Errorf("a relative encoding: got %v, want the reason", err)
+	}
+
+	// One that does both is no table either.
+	original := positions
+	defer func() { positions = original }()
+	relative, _ := position("wepe-bias")
+	relative.Name, relative.Additive = "both", newWePE
+	relative.Parameters = func(c Config) int { return wepeParameters(c) + wepeBiasParameters(c) }
+	positions = append(slices.Clone(positions), relative)
+	c = small("both", PoolClass)
+	_, _, err = c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
+	if err == nil || !strings.Contains(err.Error(), `"both" acts in the attention`) {
+		t.Errorf("an encoding of both kinds: got %v, want the reason", err)
 	}
 
 	c = small("wepe", PoolClass)

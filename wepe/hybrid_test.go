@@ -177,6 +177,19 @@ func TestHybrid_reads_its_settings_from_the_scope_and_reports_its_scalars(t *tes
 	}
 }
 
+func TestHybrid_reports_a_shut_gate_as_0_and_a_full_one_as_1(t *testing.T) {
+	for _, want := range []float64{0, 1} {
+		store, v, _ := pretrained(t)
+		scalars, err := NewHybrid(store.RootScope(), v, encodings["scratch"](store.RootScope())).WithGate(want).Done().Scalars()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if scalars["lambda"] != want || scalars["alpha_scale"] == 0 {
+			t.Errorf("a gate set to %g reports %v", want, scalars)
+		}
+	}
+}
+
 func TestHybrid_refuses_what_does_not_fit_by_name(t *testing.T) {
 	for want, build := range map[string]func(*model.Scope, *model.Variable) *HybridConfig{
 		ParamWepeGate: func(s *model.Scope, v *model.Variable) *HybridConfig {
