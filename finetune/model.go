@@ -243,7 +243,11 @@ type followed interface {
 
 // scalars returns what the encoding has learned, for the log; nil for encodings without such numbers.
 func (m *Model) scalars() (map[string]report.Number, error) {
-	encoder, ok := m.Recipe.Model.Encoder(m.store.Scope("/" + modelScope)).(followed)
+	scope := m.store.Scope("/" + modelScope)
+	encoder, ok := m.Recipe.Model.Encoder(scope).(followed)
+	if !ok {
+		encoder, ok = m.Recipe.Model.RelativeEncoder(scope).(followed)
+	}
 	if !ok {
 		return nil, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
@@ -26,10 +27,11 @@ import (
 // prefix vectors and of β_pos. Variables, below the scope given to New:
 //
 //	wepe_bias/omega3_raw, alpha_scale_raw    []
-//	wepe_bias/weights                        [4, heads]   N(0, 0.02²) at the start
+//	wepe_bias/weights                        [4, heads]   N(0, 0.02²) at the start; 4 as for Encoder
 //	wepe_bias/biases, own                    [heads]      0 at the start
 type RelativeBias struct {
 	lattice
+	scope                *model.Scope // <scope>/wepe_bias
 	heads                int
 	weights, biases, own *model.Variable
 }
@@ -51,6 +53,7 @@ func (c *Config) Bias(heads int) *RelativeBias {
 	scope, dtype := c.scope.In(scopeBias), c.dtype
 	return &RelativeBias{
 		lattice: newLattice(resolved, scope),
+		scope:   scope,
 		heads:   heads,
 		weights: drawnVariable(scope, "weights", dtype, normal(linearStd), resolved.numFeatures(), heads),
 		biases:  constantVariable(scope, "biases", dtype, 0, heads),
@@ -64,11 +67,14 @@ func (b *RelativeBias) Name() string {
 	return fmt.Sprintf("WePE-bias(%s, %s, %d×%d+%d)", c.mode, c.evaluation, c.rows, c.cols, c.prefix)
 }
 
+// Scalars returns the effective values of ω3′ and α_scale as "omega3" and "alpha_scale", and Re ω3 of an oblique lattice
+// as "omega3_re".
+func (b *RelativeBias) Scalars() (map[string]float64, error) { return b.config.mode.scalars(b.scope) }
+
 // AttentionBias returns the bias [heads, tokens, tokens], query before key; tokens is prefix + rows·cols. ℘ is
 // evaluated once per distinct offset, (2·rows-1)(2·cols-1) times.
 func (b *RelativeBias) AttentionBias(g *Graph) *Node {
-	zero := Zeros(g, b.weights.Shape())
-	zero = ReduceAndKeep(zero, ReduceSum, 0) // [1, heads], for pairs with a prefix token
+	zero := Zeros(g, shapes.Make(b.config.dtype, 1, b.heads)) // for pairs with a prefix token
 	table := Concatenate([]*Node{b.Offsets(g), zero}, 0)
 	return TransposeAllAxes(gatherRows(table, Const(g, b.pairs())), 2, 0, 1)
 }

@@ -199,6 +199,24 @@ func TestAttentionBias_and_gradients_are_finite_where_patches_coincide(t *testin
 	}
 }
 
+func TestScalars_of_a_bias_are_the_values_it_was_given(t *testing.T) {
+	var b *RelativeBias
+	run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+		b = New(s, 2, 3, 1).WithHalfPeriods(1.5, 0.8).WithAlphaScale(0.3).WithOblique(0.2, true).Bias(2)
+		return []*Node{b.AttentionBias(in[0].Graph())}
+	}, float32(0))
+	got, err := b.Scalars()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{"omega3": 0.8, "alpha_scale": 0.3, "omega3_re": 0.2}
+	for name, value := range want {
+		if math.Abs(got[name]-value) > 1e-6*value || len(got) != len(want) {
+			t.Errorf("scalars %v, want %v", got, want)
+		}
+	}
+}
+
 func TestA_bias_without_heads_or_with_bad_settings_is_refused_by_name(t *testing.T) {
 	for name, build := range map[string]func(c *Config){
 		"0 heads":       func(c *Config) { c.Bias(0) },

@@ -57,19 +57,25 @@ func hostSoftplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-m
 func softplusInverse(y float64) float64 { return y + math.Log(-math.Expm1(-y)) }
 
 // Scalars returns the effective values of the encoder's scalars, for training logs: "omega3", "alpha_scale" and
-// "beta_pos", and "omega3_re" of an oblique lattice. It reads the variables of the encoder that New(scope, …).FromScope() built; for settings made in code use
-// Encoder.Scalars.
+// "beta_pos", and "omega3_re" of an oblique lattice. It reads the variables of the encoder that New(scope, …).FromScope()
+// built; for settings made in code use Encoder.Scalars.
 func Scalars(scope *model.Scope) (map[string]float64, error) {
 	mode := Mode(model.GetParamOr(scope, ParamWepeMode, string(Paper)))
-	return mode.scalars(scope.At(scopeName))
+	return mode.scalars(scope.At(scopeName), nameBetaPos)
 }
 
 // Scalars returns the effective values of ω3′, α_scale and β_pos as "omega3", "alpha_scale" and "beta_pos", and Re ω3 of
 // an oblique lattice as "omega3_re".
-func (e *Encoder) Scalars() (map[string]float64, error) { return e.config.mode.scalars(e.scope) }
+func (e *Encoder) Scalars() (map[string]float64, error) {
+	return e.config.mode.scalars(e.scope, nameBetaPos)
+}
 
-func (m Mode) scalars(scope *model.Scope) (map[string]float64, error) {
-	raw, err := rawScalars(scope, nameOmega3, nameAlphaScale, nameBetaPos)
+// scalars returns the values of a lattice's variables in a scope, and those of plain scalars under their own names.
+func (m Mode) scalars(scope *model.Scope, plain ...string) (map[string]float64, error) {
+	if scope.GetVariable(nameOmega3Re) != nil {
+		plain = append(plain, nameOmega3Re)
+	}
+	raw, err := rawScalars(scope, append([]string{nameOmega3, nameAlphaScale}, plain...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +87,9 @@ func (m Mode) scalars(scope *model.Scope) (map[string]float64, error) {
 	values := map[string]float64{
 		"omega3":      min(max(hostSoftplus(raw[nameOmega3]), lo), hi),
 		"alpha_scale": alphaScale,
-		"beta_pos":    raw[nameBetaPos],
 	}
-	if scope.GetVariable(nameOmega3Re) != nil {
-		oblique, err := rawScalars(scope, nameOmega3Re)
-		if err != nil {
-			return nil, err
-		}
-		values["omega3_re"] = oblique[nameOmega3Re]
+	for _, name := range plain {
+		values[name] = raw[name]
 	}
 	return values, nil
 }
