@@ -22,7 +22,7 @@
 // In mode [Paper], the default, ω3′ is half the height of the lattice's cell, so that the lattice deforms while the
 // model trains. Mode [Release] is the released code of the authors, where the lattice stays square; see
 // docs/deviations.md for what else differs. [P] evaluates ℘ and ℘′ exactly, by a few rows of the lattice; [LatticeSum]
-// is the truncated double sum of the paper.
+// is the truncated double sum of the paper, and [Table] its look-up table for lattices that no longer train.
 //
 // Beyond the paper, and off unless asked for: [RelativeBias] is the same encoding on the differences of patches, for
 // attention scores; [ParamWepeScales] several lattices at once; [POblique] and [ParamWepeOmega3Re] lattices that lean.
@@ -50,14 +50,20 @@
 //	wepe/projection/dense/weights, biases                [4, width], [width]
 //	wepe/projection/layer_normalization/gain, offset     [width]
 //
-// and in place of the last two lines for the projection [MLP]:
+// with a look-up table ([Config.UseTable], [Encoder.BuildTable]), neither trainable,
+//
+//	wepe/table/key                                       [7], float64     what the table was built from, see TableKey
+//	wepe/table/values                                    [resolution, resolution, 4]
+//
+// and in place of the projection's two lines for the projection [MLP]:
 //
 //	wepe/projection/hidden/dense/weights, biases                [4, width/2], [width/2]
 //	wepe/projection/hidden/layer_normalization/gain, offset     [width/2]
 //	wepe/projection/output/dense/weights, biases                [width/2, width], [width]
 //	wepe/projection/output/layer_normalization/gain, offset     [width]
 //
-// 4 is 2 without ℘′ ([ParamWepeDerivative]), times the number of lattices ([ParamWepeScales]). Scalars that a setting keeps fixed are variables too, not trainable.
+// 4 is 2 without ℘′ ([ParamWepeDerivative]), times the number of lattices ([ParamWepeScales]). Scalars that a setting
+// keeps fixed are variables too, not trainable.
 //
 // Source: Weierstrass Positional Encoding for Vision Transformers; released code
 // github.com/1131230221/Weierstrass-Elliptic-Function-Positional-Encoding at 3c27aecdfd06. The half-period

@@ -62,6 +62,25 @@ func TestLookup_is_the_hosts_query_at_any_points(t *testing.T) {
 	}
 }
 
+func TestLookup_without_a_table_or_at_unequal_shapes_is_refused(t *testing.T) {
+	for want, build := range map[string]func(s *model.Scope, u, v *Node){
+		"call Encoder.BuildTable": func(s *model.Scope, u, _ *Node) { New(s, 3, 5, 2).Done().Lookup(u, u) },
+		"(Float32)[3]": func(s *model.Scope, u, v *Node) {
+			New(s, 3, 5, 2).UseTable(Deflated, 8).Done().Lookup(u, v)
+		},
+	} {
+		exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+			build(s, in[0], in[1])
+			return in
+		})
+		if _, err := exec.Call([]float32{0.1, 0.2}, []float32{0.1, 0.2, 0.3}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+		exec.Finalize()
+	}
+}
+
 func TestLookup_and_its_gradients_are_finite_at_and_around_poles(t *testing.T) {
 	var u, v []float32
 	for _, x := range []float32{0, 1e-45, 1e-38, 1e-20, 1e-9, 1e-7, 0.5, 0.83333331, 0.8333334, 1} {
@@ -236,6 +255,28 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 	}
 	if _, err := build(table); err != nil {
 		t.Errorf("after BuildTable: %v", err)
+	}
+	values := store.GetVariable("/wepe/table/values")
+	values.MustSetValue(tensors.FromScalarAndDimensions(float32(0), 32, 33, 4))
+	if _, err := build(table); err == nil || !strings.Contains(err.Error(), "[32, 33, 4]") {
+		t.Errorf("nodes of another shape than the key's: error %v, want a refusal", err)
+	}
+}
+
+func TestTable_of_an_oblique_lattice_or_of_several_is_refused(t *testing.T) {
+	for _, config := range []func(*Config) *Config{
+		func(c *Config) *Config { return c.WithOblique(0.3, false) },
+		func(c *Config) *Config { return c.WithScales(2, 2) },
+	} {
+		if err := config(New(model.NewStore().RootScope(), 3, 5, 2)).Done().BuildTable(); err == nil ||
+			!strings.Contains(err.Error(), "single rectangular lattice") {
+			t.Errorf("BuildTable: error %v, want a refusal", err)
+		}
+		if err := exceptions.TryCatch[error](func() {
+			config(New(model.NewStore().RootScope(), 3, 5, 2)).UseTable(Deflated, 8).Done()
+		}); err == nil {
+			t.Error("UseTable: no refusal")
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -60,11 +61,14 @@ func (k TableKey) same(other TableKey) bool {
 // TableKey returns the key of the table that belongs to the present values of the encoder, trained or loaded, and to
 // its settings.
 func (e *Encoder) TableKey() (TableKey, error) {
+	c := e.config
+	if c.oblique() || c.scales > 1 {
+		return TableKey{}, fmt.Errorf("wepe: no table for %s: one holds a single rectangular lattice", e.Name())
+	}
 	values, err := e.Scalars()
 	if err != nil {
 		return TableKey{}, err
 	}
-	c := e.config
 	return TableKey{Mode: c.mode, Omega1: c.omega1, Omega3p: values["omega3"], SpanU: c.alphaU, SpanV: c.alphaV,
 		Resolution: c.tableResolution, Kind: c.tableKind}, nil
 }
@@ -129,10 +133,9 @@ func (e *Encoder) checkTable() (key TableKey, err error) {
 		return key, fmt.Errorf("wepe: the table in %q is of %+v, the encoder's values are %+v: call Encoder.BuildTable",
 			scope.Scope(), key, want)
 	}
-	shape := values.Shape()
-	if shape.DType != e.config.dtype || shape.Check(shape.DType, key.Resolution, key.Resolution, 4) != nil {
-		return key, fmt.Errorf("wepe: variable %q is %s, want (%s)[%d %d 4]", values.Path(), shape, e.config.dtype,
-			key.Resolution, key.Resolution)
+	shape := shapes.Make(e.config.dtype, key.Resolution, key.Resolution, 4)
+	if !values.Shape().Equal(shape) {
+		return key, fmt.Errorf("wepe: variable %q is %s, want %s", values.Path(), values.Shape(), shape)
 	}
 	stored.SetTrainable(false) // a variable that comes out of a checkpoint is trainable
 	values.SetTrainable(false)
@@ -157,6 +160,9 @@ func (e *Encoder) openTable() {
 // coordinates (6.1) of patches: u along the columns. Both are of one shape and of the encoding's dtype, and so are the
 // results.
 func (e *Encoder) Lookup(u, v *Node) (p, pPrime ComplexNode) {
+	if !u.Shape().Equal(v.Shape()) || u.DType() != e.config.dtype {
+		exceptions.Panicf("wepe: look-up at u %s and v %s, want one shape of %s", u.Shape(), v.Shape(), e.config.dtype)
+	}
 	key, err := e.checkTable()
 	if err != nil {
 		exceptions.Panicf("%v", err)
