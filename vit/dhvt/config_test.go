@@ -1,0 +1,96 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package dhvt
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
+	for _, position := range Positions() {
+		for patch, image := range map[int][2]int{2: {10, 6}, 4: {20, 12}, 16: {48, 32}} {
+			c := small(position)
+			c.PatchSize, c.ImageRows, c.ImageCols, c.Channels = patch, image[0], image[1], 5
+			c.Width, c.Heads = 24, 3
+			store := seeded(t, 1)
+			logits(t, c, store, false)
+			if got, want := c.Parameters(), trainable(store); got != want {
+				t.Errorf("%s, patch %d: Parameters() = %d, the model has %d", position, patch, got, want)
+			}
+		}
+	}
+}
+
+func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
+	for _, test := range []struct {
+		want string
+		set  func(*Config)
+	}{
+		{"image_rows", func(c *Config) { c.ImageRows = 0 }},
+		{"patch_size is 0", func(c *Config) { c.PatchSize = 0 }},
+		{"does not divide into patches", func(c *Config) { c.ImageCols = 13 }},
+		{"patch_size is 8, want 2, 4 or 16", func(c *Config) { c.PatchSize, c.ImageRows, c.ImageCols = 8, 16, 24 }},
+		{"width 28 does not divide by 4 and, at patch size 16, by 8", func(c *Config) {
+			c.PatchSize, c.ImageRows, c.ImageCols = 16, 32, 48
+		}},
+		{"width 21", func(c *Config) { c.Width = 21 }},
+		{"heads", func(c *Config) { c.Heads = 5 }},
+		{"dropout is 1", func(c *Config) { c.Dropout = 1 }},
+		{"token_dropout is -1", func(c *Config) { c.TokenDropout = -1 }},
+		{"want one of none, wepe", func(c *Config) { c.Position = "sincos2d" }},
+		{"want timm or release", func(c *Config) { c.Init = vit.InitJAX }},
+		{"epsilon", func(c *Config) { c.Epsilon = -1 }},
+	} {
+		c := small("none")
+		test.set(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("error %v, want one with %q", err, test.want)
+		}
+	}
+	for _, name := range Variants() {
+		if c, err := Variant(name); err != nil || c.Validate() != nil {
+			t.Errorf("%s: %v, %v", name, err, c.Validate())
+		}
+	}
+	if _, err := Variant("B/16"); err == nil || !strings.Contains(err.Error(), "Ti/4") {
+		t.Errorf("error %v, want one that lists the models", err)
+	}
+}
+
+func TestShapesThatDoNotFitAreNamed(t *testing.T) {
+	c := small("none")
+	for want, build := range map[string]func(*model.Scope, *Node) *Node{
+		"images are (Float32)[3, 12, 20, 3], want [batch, 20, 12, 3]": func(s *model.Scope, x *Node) *Node {
+			return c.Logits(s, TransposeAllAxes(x, 0, 2, 1, 3))
+		},
+		"positions are (Float32)[15, 28], want [16, 28]": func(s *model.Scope, x *Node) *Node {
+			return c.TraceWith(s, x, Zeros(x.Graph(), shapes.Make(dtypes.Float32, 15, 28))).Logits
+		},
+		"more than one value per channel": func(s *model.Scope, x *Node) *Node {
+			s.Store().SetTraining(x.Graph(), true)
+			one := c
+			one.ImageRows, one.ImageCols = 4, 4
+			return one.Logits(s, Zeros(x.Graph(), shapes.Make(dtypes.Float32, 1, 4, 4, 3)))
+		},
+	} {
+		exec, err := model.NewExec(gomlxtest.Backend(), model.NewStore(), func(s *model.Scope, x *Node) *Node {
+			return build(s.In("dhvt"), x)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := exec.Call(images(c, 3)); err == nil || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}

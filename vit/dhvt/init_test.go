@@ -1,0 +1,83 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package dhvt
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+func TestASeedDecidesEveryDrawnWeightAndPositionsLeaveTheRest(t *testing.T) {
+	weights := func(position string, seed int64) map[string][]float64 {
+		store := seeded(t, seed)
+		logits(t, small(position), store, false)
+		all := map[string][]float64{}
+		for v := range store.IterVariables() {
+			if path := v.Path(); strings.HasPrefix(path, "/dhvt/") && !strings.HasPrefix(path, "/dhvt/position/") {
+				all[path] = gomlxtest.Values(t, v.MustValue())
+			}
+		}
+		return all
+	}
+	plain, encoded, other := weights("none", 7), weights("wepe", 7), weights("none", 8)
+	if len(plain) != len(encoded) {
+		t.Errorf("%d variables without positions, %d besides those with", len(plain), len(encoded))
+	}
+	for path, values := range plain {
+		if !slices.Equal(values, encoded[path]) {
+			t.Errorf("%s differs between models that differ in their positions", path)
+		}
+		if drawn := slices.Min(values) != slices.Max(values); drawn && slices.Equal(values, other[path]) {
+			t.Errorf("%s is equal at different seeds", path)
+		}
+	}
+	if slices.Equal(plain["/dhvt/block_00/attention/query/weights"], plain["/dhvt/block_00/attention/key/weights"]) {
+		t.Error("queries and keys start from the same draws")
+	}
+}
+
+func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
+	c := small("none")
+	c.PatchSize, c.ImageRows, c.ImageCols, c.Width, c.Heads, c.MLPDim = 2, 4, 6, 252, 7, 331
+	stores := map[string]*model.Store{}
+	for _, c.Init = range []string{vit.InitTimm, vit.InitRelease} {
+		stores[c.Init] = seeded(t, 3)
+		logits(t, c, stores[c.Init], false)
+	}
+	uniform := func(bound float64) float64 { return bound / math.Sqrt(3) }
+	xavier := func(in, out int) float64 { return math.Sqrt(2 / float64(in+out)) }
+	for _, test := range []struct {
+		init, path string
+		want       float64
+	}{
+		{vit.InitTimm, "patch/conv_0/weights", uniform(1 / math.Sqrt(9*3))},
+		{vit.InitTimm, "block_01/attention/key/weights", 0.02},
+		{vit.InitTimm, "block_01/attention/head_tokens/embedding", 0.02},
+		{vit.InitTimm, "block_01/mlp/hidden/weights", uniform(1 / math.Sqrt(252))},
+		{vit.InitTimm, "block_01/mlp/hidden/biases", uniform(1 / math.Sqrt(252))},
+		{vit.InitTimm, "block_01/mlp/depthwise/weights", uniform(1.0 / 3)},
+		{vit.InitTimm, "block_01/mlp/squeeze/weights", 0.02},
+		{vit.InitTimm, "head/biases", 0},
+		{vit.InitRelease, "patch/conv_0/weights", xavier(9*3, 9*252)},
+		{vit.InitRelease, "block_01/mlp/output/weights", xavier(331, 252)},
+		{vit.InitRelease, "block_01/mlp/output/biases", 0},
+		{vit.InitRelease, "block_01/mlp/depthwise/weights", xavier(9, 9*331)},
+		{vit.InitRelease, "block_01/attention/output/weights", 0.02},
+	} {
+		values := gomlxtest.Values(t, stores[test.init].GetVariable("/dhvt/"+test.path).MustValue())
+		var sum float64
+		for _, v := range values {
+			sum += v * v
+		}
+		if got := math.Sqrt(sum / float64(len(values))); !(math.Abs(got-test.want) <= 0.08*test.want) {
+			t.Errorf("init %s: %s spreads by %g, want %g", test.init, test.path, got, test.want)
+		}
+	}
+}
