@@ -37,7 +37,9 @@ func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 			i++
 			flat[k] = float32(x + 0.1*math.Sin(i))
 		}
-		v.MustSetValue(tensors.FromFlatDataAndDimensions(flat, v.Shape().Dimensions...))
+		if err := v.SetValue(tensors.FromFlatDataAndDimensions(flat, v.Shape().Dimensions...)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := store.CreateVariable("/adamw/first/vit/class", tensors.FromScalar(float32(1))); err != nil {
 		t.Fatal(err)
@@ -192,7 +194,9 @@ func TestHybrid_with_a_shut_gate_is_the_pretrained_model_bit_for_bit(t *testing.
 				t.Fatalf("pool %s: logit %d is %g, of the pretrained model %g", pool, i, got[i], want[i])
 			}
 		}
-		store.GetVariable("/vit/position/gate_raw").MustSetValue(tensors.FromScalar(float32(0)))
+		if err := store.GetVariable("/vit/position/gate_raw").SetValue(tensors.FromScalar(float32(0))); err != nil {
+			t.Fatal(err)
+		}
 		open := logitsOf(t, store, c)
 		if open[0] == want[0] {
 			t.Errorf("pool %s: an open gate changes nothing", pool)

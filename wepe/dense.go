@@ -10,8 +10,8 @@ import (
 
 const layerNormDelta = 1e-5 // torch's LayerNorm default, which the release keeps
 
-// dense maps [n, inputs] to [n, outputs]. As layerNorm, it holds its variables, so that it can be applied more than once
-// in a graph, and builds in one dtype, float32 by default, whatever the model's.
+// dense maps [n, inputs] to [n, outputs]. As layerNorm, it holds its variables, so that it can be applied more than
+// once in a graph, and builds in one dtype, float32 by default, whatever the model's.
 type dense struct{ weights, biases *model.Variable }
 
 func newDense(scope *model.Scope, dtype dtypes.DType, weights draw, inputs, outputs int) dense {

@@ -35,6 +35,26 @@ func Example() {
 	// ω3′ 1.500, α_scale 0.150, β_pos 0.800
 }
 
+// Fine-tuning blends the surrogate into the position embeddings that a model came with. A tenth of it, here, on patches;
+// the class token keeps what it had.
+func ExampleNewHybrid() {
+	store := model.NewStore()
+	store.SetParam(wepe.ParamWepeGate, 0.1)
+	embedding, err := store.CreateVariable("/embedding", tensors.FromScalarAndDimensions(float32(2), 1+3*5, 8))
+	if err != nil {
+		fmt.Println(err)
+	}
+	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
+		surrogate := wepe.NewSurrogate(scope, 3, 5, 8).FromScope().Done()
+		encoder := wepe.NewHybrid(scope, embedding, surrogate).FromScope().Done()
+		return encoder.PreEncode(tokens, nil, 1)
+	})
+	tokens := tensors.FromScalarAndDimensions(float32(0), 1, 1+3*5, 8)
+	added := exec.MustCall(tokens)[0].Value().([][][]float32)
+	fmt.Println(added[0][0], added[0][1][0] != 2)
+	// Output: [2 2 2 2 2 2 2 2] true
+}
+
 // The lemniscatic function (g2 = 1/4, g3 = 0) at half of its half-period: ℘(ω1/2) = e1 + √((e1-e2)(e1-e3)) = (1+√2)/4.
 func ExampleP() {
 	exec := MustNewExec(gomlxtest.Backend(), func(x, y *Node) []*Node {

@@ -180,7 +180,8 @@ func TestHybrid_reads_its_settings_from_the_scope_and_reports_its_scalars(t *tes
 func TestHybrid_reports_a_shut_gate_as_0_and_a_full_one_as_1(t *testing.T) {
 	for _, want := range []float64{0, 1} {
 		store, v, _ := pretrained(t)
-		scalars, err := NewHybrid(store.RootScope(), v, encodings["scratch"](store.RootScope())).WithGate(want).Done().Scalars()
+		scope := store.RootScope()
+		scalars, err := NewHybrid(scope, v, encodings["scratch"](scope)).WithGate(want).Done().Scalars()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -201,7 +201,9 @@ func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 					} {
 						path = "/surrogate/" + path
 						if v := store.GetVariable(path); v != nil {
-							v.MustSetValue(tensors.FromScalar(value))
+							if err := v.SetValue(tensors.FromScalar(value)); err != nil {
+								t.Fatal(err)
+							}
 						} else if _, err := store.CreateVariable(path, tensors.FromScalar(value)); err != nil {
 							t.Fatal(err)
 						}
