@@ -178,9 +178,9 @@ func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T
 
 func TestAttentionBias_and_gradients_are_finite_where_patches_coincide(t *testing.T) {
 	for _, mode := range []Mode{Paper, Release} {
-		for _, grid := range [][2]int{{1, 1}, {1, 7}, {6, 6}, {4, 9}} {
-			for _, span := range []float64{0.01, 0.4, 1.2, 2, 3} { // spans above 1 bring patches together modulo the lattice
-				for _, omega3 := range []float64{0.02, 0.755, 8} {
+		for _, grid := range [][2]int{{1, 1}, {6, 6}, {4, 9}} {
+			for _, span := range []float64{0.4, 1.2, 3} { // spans above 1 bring patches together modulo the lattice
+				for _, omega3 := range []float64{0.02, 8} {
 					got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
 						b := biasOf(s, New(s, grid[0], grid[1], 1).WithPrefix(1).WithMode(mode).WithSpan(span, span).
 							WithHalfPeriods(1, omega3).UseExact(), 3)

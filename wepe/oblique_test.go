@@ -151,8 +151,8 @@ func TestPOblique_and_its_gradients_are_finite_for_every_lattice_at_and_around_p
 
 // Spans of 1.2 put patches of 3×3 and 6×9 grids on poles, and so does a third scale of 0.4.
 func TestEncoding_and_bias_of_oblique_and_of_several_lattices_are_finite_with_finite_gradients(t *testing.T) {
-	for _, grid := range [][2]int{{1, 1}, {3, 3}, {6, 9}, {14, 11}} {
-		for _, span := range []float64{0.01, 0.4, 1.2} {
+	for _, grid := range [][2]int{{3, 3}, {6, 9}} {
+		for _, span := range []float64{0.4, 1.2} {
 			for _, lattice := range [][2]float64{{0.5, 0.02}, {1.3, 2.2}, {-300, 1}, {0, 50}, {999, MaxOmega3}} {
 				got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
 					c := New(s, grid[0], grid[1], 6).WithPrefix(1).WithSpan(span, span).
