@@ -180,9 +180,7 @@ func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 	for i := range mutations {
 		name := names[rng.IntN(len(names))]
 		raw := mutate(rng, original[name], original[names[rng.IntN(len(names))]])
-		if err := os.WriteFile(filepath.Join(path, name), raw, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, filepath.Join(path, name), raw)
 		c, skipped := latest(t, dir)
 		if c == nil {
 			if len(skipped) != 1 {
@@ -199,9 +197,7 @@ func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 				t.Fatalf("mutation %d of %s: step %d, meta %s", i, name, c.Step, c.Meta)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(path, name), original[name], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, filepath.Join(path, name), original[name])
 	}
 	if accepted > mutations/20 {
 		t.Errorf("%d of %d mutations were accepted", accepted, mutations)

@@ -1,0 +1,52 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// BenchmarkImport imports a made-up ViT-B/16, 86.6M float32 numbers, and reports what was allocated in all, an upper
+// bound of the memory held, in multiples of the file. Reading includes every transpose.
+func BenchmarkImport(b *testing.B) {
+	c, err := vit.Variant("B/16")
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.Position = "learned"
+	for _, n := range []naming{hf, timm, jax} {
+		b.Run(n.format, func(b *testing.B) {
+			weights := map[string]*tensors.Tensor{}
+			for _, v := range n.names(c) {
+				shape := shapes.Make(dtypes.Float32, v.foreignShape(n.format, c)...)
+				x := tensors.FromShape(shape)
+				tensors.MustMutableFlatData(x, func(flat []float32) {
+					for i := range flat {
+						flat[i] = float32(i)
+					}
+				})
+				weights[v.foreign] = x
+			}
+			config := `{"model_type":"vit","hidden_act":"gelu","image_size":224,"num_attention_heads":12}`
+			if n.format != FormatHF {
+				config = ""
+			}
+			file := put(b, n, weights, config)
+			options := ImportOptions{AssumeSquare: n.format != FormatHF}
+			b.SetBytes(4 * int64(c.Parameters()))
+			before := totalAlloc()
+			for b.Loop() {
+				if _, err := Import(file, options); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(totalAlloc()-before)/float64(b.N)/float64(4*c.Parameters()), "allocated/file")
+		})
+	}
+}
