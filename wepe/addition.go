@@ -12,13 +12,14 @@ import (
 // and the gradients of that are still finite in float32.
 const steepest = 0x1p30
 
-// AtSum returns ℘(z1+z2) and ℘′(z1+z2) from the values at z1 and z2 alone, mathematics.md (5.1) to (5.4), differentiable
-// with respect to all of them. The four values have one shape; g2 is a scalar, see G2.
+// AtSum returns ℘(z1+z2) and ℘′(z1+z2) from the values at z1 and z2 alone, mathematics.md (5.1) to (5.4),
+// differentiable with respect to all of them. The four values have one shape; g2 is a scalar, see G2.
 //
 // It is the graph's form of weierstrass.Lattice.Add. z1 = z2 is duplication, and z1 close to z2 costs no digits. z1
 // close to -z2 does, like ε/|z1+z2|: the sum is close to a pole and the values no longer say how close; where both
-// points are known, P(z1+z2) is better. At z1 = -z2 itself, where the sum has no finite value, and within 2⁻²⁹ of it the
-// slope counts as zero, so that nothing becomes infinite. Neither point may be a pole: P has no infinity that could stand for it.
+// points are known, P(z1+z2) is better. At z1 = -z2 itself, where the sum has no finite value, and within 2⁻²⁹ of it
+// the slope counts as zero, so that nothing becomes infinite. Neither point may be a pole: P has no infinity that could
+// stand for it.
 func AtSum(p1, pPrime1, p2, pPrime2 ComplexNode, g2 *Node) (p, pPrime ComplexNode) {
 	cross, squares := p1.mul(p2), p1.square().add(p2.square())
 	rise, run := pPrime1.sub(pPrime2), p1.sub(p2)                            // (5.1)

@@ -89,6 +89,10 @@ func BenchmarkElliptic(b *testing.B) {
 		{"exact/gradient", func(c *Config) *Config { return c.UseExact() }, true},
 		{"sum/forward", func(c *Config) *Config { return c.UseSum(DefaultLatticeSum()) }, false},
 		{"sum/gradient", func(c *Config) *Config { return c.UseSum(DefaultLatticeSum()) }, true},
+		{"scales-4/forward", func(c *Config) *Config { return c.WithScales(4, DefaultScaleRatio) }, false},
+		{"scales-4/gradient", func(c *Config) *Config { return c.WithScales(4, DefaultScaleRatio) }, true},
+		{"oblique/forward", func(c *Config) *Config { return c.WithOblique(1, true) }, false},
+		{"oblique/gradient", func(c *Config) *Config { return c.WithOblique(1, true) }, true},
 		{"table/forward", func(c *Config) *Config { return c.UseTable(Deflated, DefaultTableResolution) }, false},
 	} {
 		b.Run(form.name, func(b *testing.B) {

@@ -67,8 +67,8 @@ func (b *RelativeBias) Name() string {
 	return fmt.Sprintf("WePE-bias(%s, %s, %d×%d+%d)", c.mode, c.evaluation, c.rows, c.cols, c.prefix)
 }
 
-// Scalars returns the effective values of ω3′ and α_scale as "omega3" and "alpha_scale", and Re ω3 of an oblique lattice
-// as "omega3_re".
+// Scalars returns the effective values of ω3′ and α_scale as "omega3" and "alpha_scale", and Re ω3 of an oblique
+// lattice as "omega3_re".
 func (b *RelativeBias) Scalars() (map[string]float64, error) { return b.config.mode.scalars(b.scope) }
 
 // AttentionBias returns the bias [heads, tokens, tokens], query before key; tokens is prefix + rows·cols. ℘ is

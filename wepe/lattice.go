@@ -59,8 +59,8 @@ func (l *lattice) scaled(periods []float64) []float64 {
 	return out
 }
 
-// reduced drops whole periods from a coordinate where points move with the lattice: here that is exact, in the graph the
-// periods would cancel in the gradient of ω3′, mathematics.md (3.10).
+// reduced drops whole periods from a coordinate where points move with the lattice: here that is exact, in the graph
+// the periods would cancel in the gradient of ω3′, mathematics.md (3.10).
 func (l *lattice) reduced(periods []float64) []float64 {
 	if l.config.mode == Release || l.config.evaluation == EvaluateSum {
 		return periods

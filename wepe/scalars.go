@@ -57,8 +57,8 @@ func hostSoftplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-m
 func softplusInverse(y float64) float64 { return y + math.Log(-math.Expm1(-y)) }
 
 // Scalars returns the effective values of the encoder's scalars, for training logs: "omega3", "alpha_scale" and
-// "beta_pos", and "omega3_re" of an oblique lattice. It reads the variables of the encoder that New(scope, …).FromScope()
-// built; for settings made in code use Encoder.Scalars.
+// "beta_pos", and "omega3_re" of an oblique lattice. It reads the variables of the encoder that
+// New(scope, …).FromScope() built; for settings made in code use Encoder.Scalars.
 func Scalars(scope *model.Scope) (map[string]float64, error) {
 	mode := Mode(model.GetParamOr(scope, ParamWepeMode, string(Paper)))
 	return mode.scalars(scope.At(scopeName), nameBetaPos)

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package weierstrass evaluates Weierstrass elliptic functions in float64, on rectangular lattices and, as [Oblique], on
-// any other.
+// Package weierstrass evaluates Weierstrass elliptic functions in float64, on rectangular lattices and, as [Oblique],
+// on any other.
 //
 // For half-periods ω1 > 0 and ω3 = iω3′, ω3′ > 0, and the lattice L = {2mω1 + 2nω3},
 //

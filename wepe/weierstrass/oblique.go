@@ -26,8 +26,8 @@ type Oblique struct {
 // leastSpacing is √3/2, the least Im τ of a reduced basis.
 const leastSpacing = 0.86602540378443864676
 
-// NewOblique returns the lattice with half-periods ω1 and ω3, which need Im(ω3/ω1) > 0. Half-periods so close to parallel
-// that rounding decides about the lattice are refused.
+// NewOblique returns the lattice with half-periods ω1 and ω3, which need Im(ω3/ω1) > 0. Half-periods so close to
+// parallel that rounding decides about the lattice are refused.
 func NewOblique(omega1, omega3 complex128) (Oblique, error) {
 	ratio := omega3 / omega1
 	if !(imag(ratio) > 0) || cmplx.IsInf(ratio) || cmplx.IsInf(omega1) || cmplx.IsInf(omega3) {
