@@ -54,9 +54,9 @@ func readMeta(t testing.TB, format string) (m fixtureMeta) {
 	return m
 }
 
-// optionsFor are what the files of a format leave open, from the timm fixture, whose weights all sets share.
+// optionsFor are what the files of a format leave open.
 func optionsFor(t testing.TB, format string) (o ImportOptions) {
-	c := readMeta(t, FormatTimm).Config
+	c := readMeta(t, format).Config
 	if format != FormatHF {
 		o.Grid = Grid{c.ImgSize[0] / c.Patch, c.ImgSize[1] / c.Patch}
 	}

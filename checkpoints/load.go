@@ -16,10 +16,11 @@ import (
 	"github.com/pkg/errors"
 )
 
-// MismatchError says how a checkpoint and a store differ: the checkpoint is of another model.
+// MismatchError says how a checkpoint and a model differ: the checkpoint is of another one. Variables of our own
+// checkpoints go by their paths, those of foreign ones by the names in their files.
 type MismatchError struct {
 	Path       string   // of the checkpoint
-	Missing    []string // variables that only the store has, with their shapes
+	Missing    []string // variables that only the model has, with their shapes
 	Unexpected []string // variables that only the checkpoint has
 	Mismatched []string // variables whose type or shape differs, with both
 }

@@ -108,7 +108,13 @@ type naming struct{ format, base string }
 
 // name returns what the format calls a row in the given block.
 func (n naming) name(r row, block int) string {
-	name := map[string]string{FormatHF: r.hf, FormatTimm: r.timm, FormatJAX: r.jax}[n.format]
+	name := r.hf
+	switch n.format {
+	case FormatTimm:
+		name = r.timm
+	case FormatJAX:
+		name = r.jax
+	}
 	if strings.HasPrefix(r.path, blockPath) {
 		name = fmt.Sprintf(name, block)
 	}
