@@ -230,6 +230,19 @@ func (b *floatReader) read(name string, t foreignTensor) ([]float32, error) {
 	return b.floats, nil
 }
 
+// skim reads the data of t to its end and drops it.
+func (t foreignTensor) skim(name string) error {
+	r, err := t.open()
+	if err != nil {
+		return asFormatError(err, t.file, name)
+	}
+	defer r.Close()
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return asFormatError(err, t.file, name)
+	}
+	return nil
+}
+
 // appendFloats widens the little-endian numbers in raw, which is exact.
 func appendFloats(to []float32, raw []byte, dtype dtypes.DType) []float32 {
 	le := binary.LittleEndian

@@ -159,13 +159,16 @@ func (f *foreign) account(found inferred, omitHead bool) ([]named, error) {
 	return wanted, mismatch.orNil()
 }
 
-// read reads the wanted variables; one foreign tensor may hold several.
+// read reads the wanted variables; one foreign tensor may hold several. What is left out is read too: a zip has its
+// checksums at the end of each member, and a damaged file is no file to begin with.
 func (m *Imported) read(f *foreign, found inferred, wanted []named) error {
 	var reader floatReader
 	var flat []float32
+	used := map[string]bool{}
 	for _, v := range wanted {
 		if v.part == 0 {
 			var err error
+			used[v.foreign] = true
 			if flat, err = reader.read(v.foreign, f.tensors[v.foreign]); err != nil {
 				return err
 			}
@@ -178,6 +181,13 @@ func (m *Imported) read(f *foreign, found inferred, wanted []named) error {
 			return errors.WithMessagef(err, "checkpoints: variable %q", v.path)
 		}
 		m.Variables[v.path] = value
+	}
+	for name, t := range f.tensors {
+		if !used[name] {
+			if err := t.skim(name); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

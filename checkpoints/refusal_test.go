@@ -351,6 +351,22 @@ func TestADirectoryWithoutWeightsSaysWhatItWants(t *testing.T) {
 	}
 }
 
+func TestDamageInWhatIsLeftOutIsFoundToo(t *testing.T) {
+	weights := made(jax, smallViT)
+	file := put(t, jax, weights, "")
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[bytes.Index(raw, bytesOf(t, weights["head/kernel"]))] ^= 1
+	putFile(t, file, raw)
+	_, err = Import(file, ImportOptions{Grid: smallGrid, Classes: 5})
+	var format *FormatError
+	if !errors.As(err, &format) || format.Tensor != "head/kernel" || !strings.Contains(format.Reason, "checksum") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestAnImportIsLoadedOnce(t *testing.T) {
 	m := imported(t, put(t, timm, made(timm, smallViT), ""), ImportOptions{Grid: smallGrid, Heads: 7})
 	scope := model.NewStore().RootScope().In("vit")
