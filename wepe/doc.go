@@ -28,8 +28,8 @@
 // attention scores; [ParamWepeScales] several lattices at once; [POblique] and [ParamWepeOmega3Re] lattices that lean.
 //
 // A pretrained model is fine-tuned with another form, [NewSurrogate]: a bounded field in place of ℘, blended into the
-// model's own position embeddings by a learned gate, [NewHybrid] (docs/mathematics.md, sections 8 and 9). The gate takes
-// an encoder of [New] as well.
+// model's own position embeddings by a learned gate, [NewHybrid] (docs/mathematics.md, sections 8 and 9). The gate
+// takes an encoder of [New] as well.
 //
 //	surrogate := wepe.NewSurrogate(scope, 14, 14, 192).FromScope().Done()
 //	encoder := wepe.NewHybrid(scope, pretrained, surrogate).FromScope().Done() // pretrained [1+14·14, 192]

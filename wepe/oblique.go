@@ -8,8 +8,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// basisSteps are the turns of (11.1) that a graph takes: nine suffice for Im(ω3/ω1) = 1e-6, the least that MinOmega3 and
-// MaxOmega3 allow.
+// basisSteps are the turns of (11.1) that a graph takes: nine suffice for Im(ω3/ω1) = 1e-6, the least that MinOmega3
+// and MaxOmega3 allow.
 const basisSteps = 10
 
 // POblique returns ℘(z) and ℘′(z) for the lattice {2mω1 + 2nω3} with complex ω3, Im ω3 > 0, as P does for rectangular

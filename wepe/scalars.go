@@ -64,8 +64,8 @@ func Scalars(scope *model.Scope) (map[string]float64, error) {
 	return mode.scalars(scope.At(scopeName), nameBetaPos)
 }
 
-// Scalars returns the effective values of ω3′, α_scale and β_pos as "omega3", "alpha_scale" and "beta_pos", and Re ω3 of
-// an oblique lattice as "omega3_re".
+// Scalars returns the effective values of ω3′, α_scale and β_pos as "omega3", "alpha_scale" and "beta_pos", and Re ω3
+// of an oblique lattice as "omega3_re".
 func (e *Encoder) Scalars() (map[string]float64, error) {
 	return e.config.mode.scalars(e.scope, nameBetaPos)
 }
