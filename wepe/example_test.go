@@ -35,8 +35,8 @@ func Example() {
 	// ω3′ 1.500, α_scale 0.150, β_pos 0.800
 }
 
-// Fine-tuning blends the surrogate into the position embeddings that a model came with. A tenth of it, here, on patches;
-// the class token keeps what it had.
+// Fine-tuning blends the surrogate into the position embeddings that a model came with. A tenth of it, here,
+// on patches; the class token keeps what it had.
 func ExampleNewHybrid() {
 	store := model.NewStore()
 	store.SetParam(wepe.ParamWepeGate, 0.1)

@@ -14,9 +14,9 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// releaseTable describes the table of the authors' wef_pe_lut.py, which is none of ours: α = 1, nodes that hold features
-// already compressed, axes (u, v), ω3′ nowhere, and queries half a node off: node i is at u = i/(R-1) but is looked for
-// at u = (i+½)/R.
+// releaseTable describes the table of the authors' wef_pe_lut.py, which is none of ours: α = 1, nodes that hold
+// features already compressed, axes (u, v), ω3′ nowhere, and queries half a node off: node i is at u = i/(R-1) but is
+// looked for at u = (i+½)/R.
 type releaseTable struct {
 	AlphaU     float64 `json:"alpha_u"`
 	AlphaV     float64 `json:"alpha_v"`

@@ -199,8 +199,8 @@ func (t *Table) P(u, v float64) (p, pPrime complex128) {
 	return p + q, pPrime + qPrime
 }
 
-// cellOffsets takes x, in periods from its nearest lattice point, to its place t in the cell [0, 1] and to its distances
-// from the two ends of the cell; the nearer one keeps every digit of x.
+// cellOffsets takes x, in periods from its nearest lattice point, to its place t in the cell [0, 1] and to its
+// distances from the two ends of the cell; the nearer one keeps every digit of x.
 func cellOffsets(x float64) (t float64, distance [2]float64) {
 	if x < 0 {
 		return x + 1, [2]float64{x + 1, x}
@@ -220,8 +220,8 @@ func bilinearValues(values []float64, size int, x, y float64) (f [4]float64) {
 	return f
 }
 
-// principalPartAt returns 1/z² and -2/z³ with the guard of poleTerms: |z| counts as radius below that, and both are 0 at
-// the pole itself.
+// principalPartAt returns 1/z² and -2/z³ with the guard of poleTerms: |z| counts as radius below that, and both are 0
+// at the pole itself.
 func principalPartAt(z complex128, radius float64) (p, pPrime complex128) {
 	norm2 := max(real(z)*real(z)+imag(z)*imag(z), radius*radius)
 	inv := complex(real(z)/norm2, -imag(z)/norm2)
