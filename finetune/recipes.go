@@ -22,8 +22,8 @@ var recipes = []Recipe{
 		LearningRate: 1e-3, WarmupEpochs: 0.5, Optimizer: Optimizer{WeightDecay: 0.01, ClipNorm: 1},
 		EvalBatchSize: 100,
 	},
-	// CIFAR-100 from scratch on two CPU cores with ONNX Runtime, four minutes a run: pictures reduced to 24×24, a grid of
-	// 6×6 patches. No smoothing and hardly any augmentation, because three epochs cannot overfit.
+	// CIFAR-100 from scratch on two CPU cores with ONNX Runtime, three to seven minutes a run: pictures reduced to 24×24,
+	// a grid of 6×6 patches. No smoothing and hardly any augmentation, because three epochs cannot overfit.
 	//
 	//	go run -tags=onnx ./examples/cifar100 -recipe cifar100-small -data DIR -seeds 3
 	{
@@ -38,7 +38,7 @@ var recipes = []Recipe{
 	// mixed precision, here bfloat16. The release reports the best test epoch of one seed, 63.78 % top-1 in the
 	// paper's text; here the test set is measured once, after the last epoch. Unmeasured by us.
 	//
-	//	go run ./examples/cifar100 -recipe release-cifar100-120 -data DIR     (an accelerator's work: 5.4e17 FLOPs)
+	//	go run ./examples/cifar100 -recipe release-cifar100-120 -data DIR     (an accelerator's work: 4.5e16 FLOPs)
 	{
 		Name: "release-cifar100-120",
 		Model: vit.Config{
