@@ -136,6 +136,7 @@ func (r Recipe) validateParams() error {
 		}
 		r.Model.Encoder(store.Scope("/"))
 		r.Model.RelativeEncoder(store.Scope("/"))
+		r.Model.RotaryEncoder(store.Scope("/"))
 	})
 }
 

@@ -28,8 +28,9 @@ type BlockTrace struct {
 	Output            *Node // the tokens after the block
 }
 
-// block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)). bias is as in attend.
-func (c Config) block(scope *model.Scope, x, bias *Node, index int, attentionWeights bool) (t BlockTrace) {
+// block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)). bias is as in attend;
+// rotary may be nil.
+func (c Config) block(scope *model.Scope, x, bias *Node, rotary Rotary, index int, attentionWeights bool) (t BlockTrace) {
 	init := c.initScheme()
 	dropPath := 0.0
 	if c.Depth > 1 {
@@ -41,7 +42,11 @@ func (c Config) block(scope *model.Scope, x, bias *Node, index int, attentionWei
 	t.Query = c.heads(dense(attn.In("query"), t.Norm1, c.Width, init.query, constant(0)))
 	t.Key = c.heads(dense(attn.In("key"), t.Norm1, c.Width, init.query, constant(0)))
 	t.Value = c.heads(dense(attn.In("value"), t.Norm1, c.Width, init.query, constant(0)))
-	mixed, weights := c.attend(scope, t.Query, t.Key, t.Value, bias, attentionWeights)
+	q, k := t.Query, t.Key
+	if rotary != nil {
+		q, k = rotary.Block(index).EncodeQK(q, k, nil, 1)
+	}
+	mixed, weights := c.attend(scope, q, k, t.Value, bias, attentionWeights)
 	t.Weights = weights
 	mixed = Reshape(mixed, x.Shape().Dimensions...) // [batch, tokens, width]
 	t.Attention = dense(attn.In("output"), mixed, c.Width, init.dense, constant(0))

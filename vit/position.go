@@ -28,6 +28,15 @@ type Relative interface {
 	AttentionBias(g *Graph) *Node
 }
 
+// Rotary is a position encoding that turns the queries and keys of every block.
+type Rotary interface {
+	pos.Encoder
+
+	// Block returns the encoder of block i. Its EncodeQK takes and returns q, k [batch, tokens, heads, headDim] with
+	// seqAxis 1, of the type they come in; position indices may be nil for all tokens in order.
+	Block(i int) pos.QKEncoder
+}
+
 // Position is one entry of the table of encodings: one field per kind, nil where it has none of that kind. Encoders
 // are built once per model; their variables live in the scope they are given.
 type Position struct {
@@ -35,6 +44,7 @@ type Position struct {
 	Parameters func(Config) int // trainable numbers
 	Additive   func(*model.Scope, Config) Additive
 	Relative   func(*model.Scope, Config) Relative
+	Rotary     func(*model.Scope, Config) Rotary
 }
 
 // positions is the one table of encodings. A new one is a file of its own and a row here.
@@ -100,4 +110,20 @@ func (c Config) relative(scope *model.Scope) Relative {
 		return nil
 	}
 	return p.Relative(scope, c)
+}
+
+// RotaryEncoder returns the encoder of queries and keys of the model, nil where Position has none; as Encoder.
+func (c Config) RotaryEncoder(scope *model.Scope) Rotary {
+	return c.WithDefaults().rotary(scope.At(positionScope))
+}
+
+func (c Config) rotary(scope *model.Scope) Rotary {
+	p, err := position(c.Position)
+	if err != nil {
+		panic(err)
+	}
+	if p.Rotary == nil {
+		return nil
+	}
+	return p.Rotary(scope, c)
 }

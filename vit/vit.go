@@ -6,7 +6,7 @@
 //	  -> patches, one dense layer        [batch, N, width]           N = Rows·Cols, row by row
 //	  -> class token in front            [batch, prefix+N, width]
 //	  -> position encoding               [batch, prefix+N, width]    Config.Position
-//	  -> Depth pre-norm blocks           [batch, prefix+N, width]    or here, on the attention scores
+//	  -> Depth pre-norm blocks           [batch, prefix+N, width]    or here, on queries and keys or the scores
 //	  -> LayerNorm, pooling              [batch, width]
 //	  -> dense head                      [batch, Classes]
 //
@@ -76,10 +76,11 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 	if encoder := c.relative(positions); encoder != nil {
 		bias = encoder.AttentionBias(g)
 	}
+	rotary := c.rotary(positions)
 	t.Tokens = x
 	x = layers.DropoutStatic(scope, x, c.Dropout)
 	for i := range c.Depth {
-		t.Blocks[i] = c.block(scope.In("block_%02d", i), x, bias, i, attentionWeights)
+		t.Blocks[i] = c.block(scope.In("block_%02d", i), x, bias, rotary, i, attentionWeights)
 		x = t.Blocks[i].Output
 	}
 	t.Encoded = c.layerNorm(scope.In("norm"), ConvertDType(x, dtypes.Float32))
