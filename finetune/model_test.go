@@ -289,7 +289,7 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 		Augment: data.Augment{Mean: [3]float64{0.1, 0.1, 0.1}, Std: [3]float64{0.2, 0.2, 0.2}},
 	}
 	chance := math.Log(4)
-	for _, position := range vit.Positions() {
+	for _, position := range vit.PositionNames() {
 		learns := position != "none"
 		recipe.Model.Position, recipe.Epochs = position, 8
 		if position == "wepe-bias" {

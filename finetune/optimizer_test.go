@@ -181,7 +181,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		"wepe-bias": {"position/wepe_bias/omega3_raw", "position/wepe_bias/alpha_scale_raw",
 			"position/wepe_bias/weights", "position/wepe_bias/biases", "position/wepe_bias/own"},
 	}
-	for _, name := range vit.Positions() {
+	for _, name := range vit.PositionNames() {
 		recipe := tiny()
 		recipe.Model.Position, recipe.Model.Depth, recipe.Model.PatchNorm = name, 1, true
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)}

@@ -206,7 +206,7 @@ func TestBfloat16IsCloseToFloat32(t *testing.T) {
 		}
 		return
 	}
-	for _, position := range Positions() {
+	for _, position := range PositionNames() {
 		for _, pool := range []string{PoolClass, PoolMean} {
 			c := small(position, pool)
 			want, _ := forward(t, c, 4)

@@ -31,7 +31,7 @@ type Config struct {
 
 	Classes  int    `json:"classes"`
 	Pool     string `json:"pool"`     // PoolClass (default) or PoolMean
-	Position string `json:"position"` // one of Positions(), default "wepe"
+	Position string `json:"position"` // one of PositionNames(), default "wepe"
 
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5

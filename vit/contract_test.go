@@ -56,7 +56,7 @@ func TestModelsThatDifferInTheirEncodingStartFromTheSameBackbone(t *testing.T) {
 			return weights
 		}
 		want := backbone("none")
-		for _, position := range Positions() {
+		for _, position := range PositionNames() {
 			got := backbone(position)
 			if len(got) != len(want) {
 				t.Errorf("init %s, %s: %d backbone variables, want %d", init, position, len(got), len(want))
@@ -71,7 +71,7 @@ func TestModelsThatDifferInTheirEncodingStartFromTheSameBackbone(t *testing.T) {
 }
 
 func TestASeedDecidesEveryDrawnWeight(t *testing.T) {
-	for _, position := range Positions() {
+	for _, position := range PositionNames() {
 		c := small(position, PoolClass)
 		_, a := forward(t, c, 7)
 		_, same := forward(t, c, 7)
@@ -136,7 +136,7 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 }
 
 func TestEncodersGatherTheirRowsByIndex(t *testing.T) {
-	for _, position := range Positions() {
+	for _, position := range PositionNames() {
 		c := small(position, PoolClass)
 		if c.Encoder(model.NewStore().RootScope()) == nil {
 			continue

@@ -28,7 +28,7 @@ func (c Config) Table(backend compute.Backend, scope *model.Scope) (*tensors.Ten
 		return nil, err
 	case p.Name == "none":
 		return tensors.FromFlatDataAndDimensions(make([]float32, c.Tokens()*c.Width), c.Tokens(), c.Width), nil
-	case p.Additive == nil || p.Relative != nil || p.Rotary != nil:
+	case !p.Folds():
 		return nil, fmt.Errorf("vit: position %q acts in the attention of every block, not on the tokens alone: there is "+
 			"no table to fold it into", p.Name)
 	}

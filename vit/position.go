@@ -4,6 +4,7 @@ package vit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -37,28 +38,66 @@ type Rotary interface {
 	Block(i int) pos.QKEncoder
 }
 
-// Position is one entry of the table of encodings: one field per kind, nil where it has none of that kind. Encoders
-// are built once per model; their variables live in the scope they are given.
+// Position is one entry of the table of encodings: one constructor per kind, nil where it has none of that kind.
+// Encoders are built once per model; their variables live in the scope they are given.
 type Position struct {
-	Name       string
-	Parameters func(Config) int // trainable numbers
+	Name   string
+	Doc    string // what it is, in a few words
+	Source string // where it comes from; empty for what is this library's
+
+	Parameters func(Config) int // trainable numbers of the default form
 	Additive   func(*model.Scope, Config) Additive
 	Relative   func(*model.Scope, Config) Relative
 	Rotary     func(*model.Scope, Config) Rotary
 }
 
-// positions is the one table of encodings. A new one is a file of its own and a row here.
-var positions = []Position{
-	{Name: "none", Parameters: func(Config) int { return 0 }},
-	{Name: "learned", Parameters: func(c Config) int { return c.Tokens() * c.Width }, Additive: newLearned},
-	{Name: "sincos2d", Parameters: func(Config) int { return 0 }, Additive: newSinCos2D},
-	{Name: "wepe", Parameters: wepeParameters, Additive: newWePE},
-	{Name: "hybrid", Parameters: hybridParameters, Additive: newHybrid},
-	{Name: "wepe-bias", Parameters: wepeBiasParameters, Relative: newWePEBias},
+// Kinds of encodings: where in the model they act.
+const (
+	KindNone   = "none"
+	KindAdded  = "added"  // on the tokens, once before the first block
+	KindRotary = "rotary" // on the queries and keys of every block
+	KindBias   = "bias"   // on the attention scores of every block
+)
+
+// Kind returns one of KindNone, KindAdded, KindRotary and KindBias.
+func (p Position) Kind() string {
+	switch {
+	case p.Additive != nil:
+		return KindAdded
+	case p.Rotary != nil:
+		return KindRotary
+	case p.Relative != nil:
+		return KindBias
+	}
+	return KindNone
 }
 
-// Positions lists the names that Config.Position accepts.
-func Positions() []string {
+// Folds says whether Config.Table and Config.Fold take it.
+func (p Position) Folds() bool { return p.Rotary == nil && p.Relative == nil }
+
+// positions is the one table of encodings. A new one is a file of its own and a row here.
+var positions = []Position{
+	{Name: "none", Doc: "no positions: a bag of patches", Parameters: func(Config) int { return 0 }},
+	{
+		Name: "learned", Doc: "a free vector per token (APE)", Source: "https://arxiv.org/abs/2010.11929",
+		Parameters: func(c Config) int { return c.Tokens() * c.Width }, Additive: newLearned,
+	},
+	{
+		Name: "sincos2d", Doc: "fixed sines and cosines of row and column", Source: "https://arxiv.org/abs/2111.06377",
+		Parameters: func(Config) int { return 0 }, Additive: newSinCos2D,
+	},
+	{Name: "wepe", Doc: "℘ and ℘′ of the patch's place, projected", Parameters: wepeParameters, Additive: newWePE},
+	{Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a gate", Parameters: hybridParameters,
+		Additive: newHybrid},
+	{Name: "wepe-bias", Doc: "℘ and ℘′ of the difference of two places, a score per head",
+		Parameters: wepeBiasParameters, Relative: newWePEBias},
+}
+
+// Positions returns all encodings, in the order of tables.
+func Positions() []Position { return slices.Clone(positions) }
+
+// PositionNames lists the names that Config.Position accepts.
+func PositionNames() []string {
 	names := make([]string, len(positions))
 	for i, p := range positions {
 		names[i] = p.Name
@@ -73,7 +112,7 @@ func position(name string) (Position, error) {
 		}
 	}
 	return Position{}, fmt.Errorf("vit: unknown position encoding %q: want one of %s",
-		name, strings.Join(Positions(), ", "))
+		name, strings.Join(PositionNames(), ", "))
 }
 
 // positionScope is where the encoders of a model keep their variables, below the model's scope.

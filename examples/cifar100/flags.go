@@ -40,7 +40,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.checkpoint, "checkpoint", "runs", "directory for checkpoints, rows and pictures")
 	flags.StringVar(&o.recipe, "recipe", "", "one of "+strings.Join(finetune.Names(), ", ")+
 		"; default shapes, or cifar100-small with -data")
-	flags.StringVar(&positions, "position", "", "encodings, of "+strings.Join(vit.Positions(), ",")+
+	flags.StringVar(&positions, "position", "", "encodings, of "+strings.Join(vit.PositionNames(), ",")+
 		"; default "+defaultPositions)
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
 	flags.Float64Var(&o.fraction, "fraction", 1, "part of the training images to use")
@@ -72,8 +72,8 @@ func parse(args []string) (o options, err error) {
 	o.positions = split(positions)
 	for i, p := range o.positions {
 		switch {
-		case !slices.Contains(vit.Positions(), p):
-			return o, fmt.Errorf("-position: unknown encoding %q: want some of %s", p, strings.Join(vit.Positions(), ","))
+		case !slices.Contains(vit.PositionNames(), p):
+			return o, fmt.Errorf("-position: unknown encoding %q: want some of %s", p, strings.Join(vit.PositionNames(), ","))
 		case slices.Contains(o.positions[:i], p):
 			return o, fmt.Errorf("-position names %s twice", p)
 		}
@@ -81,7 +81,7 @@ func parse(args []string) (o options, err error) {
 	o.predict = split(predict)
 	switch {
 	case len(o.positions) == 0:
-		return o, fmt.Errorf("-position names no encoding: want some of %s", strings.Join(vit.Positions(), ","))
+		return o, fmt.Errorf("-position names no encoding: want some of %s", strings.Join(vit.PositionNames(), ","))
 	case o.eval && len(o.predict) > 0:
 		return o, errors.New("-eval and -predict exclude each other")
 	case o.seeds < 1:
