@@ -1,0 +1,55 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import "slices"
+
+// Hyperparameters of the encodings of this package, read from the model's scope; those of the Weierstrass encodings
+// are wepe.Params. Defaults are the published values of the encoding's own authors.
+const (
+	// ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
+	// for rope1d, as2drope and fope, 100 for rope-axial, 10 for rope-mixed.
+	ParamRopeTheta = "rope_theta"
+
+	// ParamAS2DRoPEBaseRows is the number of rows of patches of the grid that an as2drope model was trained on, >= 1:
+	// positions are scaled by it over the current rows. Default 0, the model's own rows, which is a scale of 1.
+	ParamAS2DRoPEBaseRows = "as2drope_base_rows"
+
+	// ParamAS2DRoPERotateClass says whether as2drope turns the class token, as the original does. Default true.
+	ParamAS2DRoPERotateClass = "as2drope_rotate_class"
+
+	// ParamFoPELength is the number of patches that a fope model was trained on: frequencies with less than one period
+	// over it are taken out. Default 0, the model's own.
+	ParamFoPELength = "fope_length"
+
+	// ParamFoPEDim is the number of channels that fope's frequencies are spaced for, where it is more than those of a
+	// head: more and denser frequencies to mix. Default 0.
+	ParamFoPEDim = "fope_dim"
+
+	// ParamFoPEIgnoreZero says whether the frequencies taken out are dropped, which leaves at most a quarter of a head's
+	// channels to be turned; false keeps them as zeros, in the mixture of every pair. Default true.
+	ParamFoPEIgnoreZero = "fope_ignore_zero"
+
+	// ParamFoPESeparateBasis says whether sines and cosines have coefficients of their own. Default true.
+	ParamFoPESeparateBasis = "fope_separate_basis"
+
+	// ParamFoPESeparateHead says whether every head has coefficients of its own. Default true.
+	ParamFoPESeparateHead = "fope_separate_head"
+
+	// ParamFoPEGain is the size of the random part of fope's coefficients, the gain of a Xavier-normal draw, >= 0.
+	// Default 0.3, that of the authors' smallest model; 0.4 and 0.6 are those of their larger ones.
+	ParamFoPEGain = "fope_gain"
+
+	// ParamFoPELearn says whether fope's coefficients are trained. Default false.
+	ParamFoPELearn = "fope_learn"
+)
+
+var params = []string{
+	ParamRopeTheta,
+	ParamAS2DRoPEBaseRows, ParamAS2DRoPERotateClass,
+	ParamFoPELength, ParamFoPEDim, ParamFoPEIgnoreZero, ParamFoPESeparateBasis, ParamFoPESeparateHead, ParamFoPEGain,
+	ParamFoPELearn,
+}
+
+// Params lists the names of all hyperparameters of this package, so that a program can refuse one that nothing reads.
+func Params() []string { return slices.Clone(params) }
