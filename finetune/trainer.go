@@ -38,13 +38,10 @@ type trainer struct {
 
 // begin prepares data, model and programs, and resumes if there is something to resume.
 func (run Run) begin() (_ *trainer, err error) {
-	recipe, train, val := run.Recipe, run.Train, (*data.Set)(nil)
-	if recipe.ValidationPart > 0 {
-		held := int(math.Round(recipe.ValidationPart * float64(train.Len())))
-		// The split is the same for every seed: seeds are repetitions of one experiment.
-		if train, val, err = run.Train.Split(held, 0); err != nil {
-			return nil, err
-		}
+	recipe := run.Recipe
+	train, val, err := recipe.split(run.Train)
+	if err != nil {
+		return nil, err
 	}
 	if train.Len() < recipe.BatchSize {
 		return nil, fmt.Errorf("finetune: %d training images are fewer than one batch of %d: lower batch_size",
@@ -76,6 +73,12 @@ func (run Run) begin() (_ *trainer, err error) {
 		t.val = t.model.upload(val)
 	}
 	return t, nil
+}
+
+// split holds out the recipe's ValidationPart of a set; validation is nil where that is nothing. The split is the same
+// for every seed: seeds are repetitions of one experiment.
+func (r Recipe) split(set *data.Set) (train, validation *data.Set, err error) {
+	return set.Split(int(math.Round(max(0, r.ValidationPart)*float64(set.Len()))), 0)
 }
 
 // advance makes one optimizer step, and what is due after it.
