@@ -34,6 +34,8 @@ type Imported struct {
 	Config    vit.Config                 // with Position "learned"
 	Format    string                     // FormatHF, FormatTimm or FormatJAX
 	Labels    []string                   // class names of the head, if it is kept and config.json has them
+	Mean, Std []float64                  // of the pixels 0…1 it was trained on, per channel; nil where no file says
+	SHA256    string                     // of the file of weights, or of all its shards by name, one after the other
 	Variables map[string]*tensors.Tensor // float32, by path below the model's scope; without a head if it is new
 	Report    []string                   // what a user should see: one line each
 }
@@ -87,6 +89,12 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		return nil, err
 	}
 	if err := m.read(f, found, wanted); err != nil {
+		return nil, err
+	}
+	if m.Mean, m.Std, err = f.normalisation(found); err != nil {
+		return nil, err
+	}
+	if m.SHA256, err = f.sum(); err != nil {
 		return nil, err
 	}
 	return m, m.resample(found, options.Resample)

@@ -1,0 +1,69 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTheSumOfAnImportIsThatOfItsFile(t *testing.T) {
+	file := put(t, naming{format: FormatHF}, made(naming{format: FormatHF}, smallViT), hfConfig())
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sha256.Sum256(raw)
+	for _, path := range []string{file, filepath.Dir(file)} {
+		if got := imported(t, path, ImportOptions{}).SHA256; got != hex.EncodeToString(want[:]) {
+			t.Errorf("%s: SHA-256 %s, want %x", path, got, want)
+		}
+	}
+}
+
+func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
+	const timm = `{"model_args":{"img_size":[6,10],"num_heads":7},"pretrained_cfg":{"mean":[0.1,0.2,0.3],"std":[0.4,0.5,0.6]}}`
+	bare := strings.Replace(timm, `,"pretrained_cfg":{"mean":[0.1,0.2,0.3],"std":[0.4,0.5,0.6]}`, "", 1)
+	for name, c := range map[string]struct {
+		format, config, preprocessor string
+		mean, std                    []float64
+		refused                      string // what an error names
+	}{
+		"Hugging Face": {FormatHF, hfConfig(), `{"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6]}`,
+			[]float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, ""},
+		"not normalised": {FormatHF, hfConfig(), `{"do_normalize":false,"image_mean":[1,1,1],"image_std":[2,2,2]}`,
+			[]float64{0, 0, 0}, []float64{1, 1, 1}, ""},
+		"no preprocessor": {FormatHF, hfConfig(), "", nil, nil, ""},
+		"timm":            {FormatTimm, timm, "", []float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, ""},
+		"timm, unsaid":    {FormatTimm, bare, "", nil, nil, ""},
+		"Google":          {FormatJAX, "", "", []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5}, ""},
+		"one channel":     {FormatHF, hfConfig(), `{"image_mean":[0.1],"image_std":[1,1,1]}`, nil, nil, "image_mean"},
+		"zero std":        {FormatHF, hfConfig(), `{"image_mean":[0,0,0],"image_std":[1,0,1]}`, nil, nil, "image_std"},
+		"half of it":      {FormatHF, hfConfig(), `{"image_mean":[0,0,0]}`, nil, nil, "image_std: nothing"},
+		"no JSON":         {FormatHF, hfConfig(), `{"image_mean":`, nil, nil, foreignPreprocessor},
+	} {
+		n := naming{format: c.format}
+		file := put(t, n, made(n, smallViT), c.config)
+		if c.preprocessor != "" {
+			putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(c.preprocessor))
+		}
+		m, err := Import(file, ImportOptions{Grid: Grid{3, 5}, Heads: smallViT.Heads})
+		if c.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%s: want an error with %q, got %v", name, c.refused, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !slices.Equal(m.Mean, c.mean) || !slices.Equal(m.Std, c.std) {
+			t.Errorf("%s: mean %v, std %v, want %v and %v", name, m.Mean, m.Std, c.mean, c.std)
+		}
+	}
+}
