@@ -51,6 +51,19 @@ func xavier(r *rand.Rand, fanIn, fanOut int) float64 {
 
 func xavierStacked(r *rand.Rand, fanIn, fanOut int) float64 { return xavier(r, fanIn, 3*fanOut) }
 
+// atOnce is a fill whose numbers belong together: one call draws them all, in the order of the elements.
+func atOnce(draw func(r *rand.Rand) []float64) fill {
+	var values []float64
+	return func(r *rand.Rand, _, _ int) float64 {
+		if len(values) == 0 {
+			values = draw(r)
+		}
+		value := values[0]
+		values = values[1:]
+		return value
+	}
+}
+
 // initScheme says how each kind of weight starts. Norm gains start at 1 and biases at 0 unless named here.
 type initScheme struct {
 	patch, query, dense, mlpBias, head, class fill

@@ -1,0 +1,33 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// newAS2DRoPE is VisionLLaMA's auto-scaled encoding (https://arxiv.org/abs/2403.00522): with f_j = θ^(-4j/d),
+// j = 0 … d/4-1, pair 2j turns by s·col·f_j and pair 2j+1 by s·row·f_j, where s = base rows/rows shrinks a grid to the
+// size of the one trained on, columns by the same factor as rows. The class token is turned too, as the patch in front
+// of the first: the last of row -1.
+func newAS2DRoPE(scope *model.Scope, c Config) Rotary {
+	base := model.GetParamOr(scope, ParamAS2DRoPEBaseRows, 0)
+	if base < 0 {
+		exceptions.Panicf("vit: %s is %d, want >= 1, or 0 for the model's own rows", ParamAS2DRoPEBaseRows, base)
+	}
+	setDefault(&base, c.Rows())
+	scale := float64(base) / float64(c.Rows())
+	first := 0
+	if model.GetParamOr(scope, ParamAS2DRoPERotateClass, true) {
+		first = -c.Prefix()
+	}
+	f := frequencies(ropeTheta(scope, 10000), c.headDim()/4)
+	return newRotation("as2drope", c, false, fixedPairs(c, first, func(k, i int) float64 {
+		x, y := c.place(k)
+		if i%2 == 0 {
+			return scale * x * f[i/2]
+		}
+		return scale * y * f[i/2]
+	}))
+}

@@ -1,0 +1,125 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// newFoPE is the Fourier position embedding (https://arxiv.org/abs/2412.17739) over the number k of the patch, row by
+// row: rope1d with a random mixture of frequencies in place of each cosine and each sine, mathematics.md (12.8). It
+// follows the authors' code, in which pairs that get no mixture have 1 for their cosine and for their sine, and turning
+// changes lengths. Another grid continues the numbers of the patches.
+func newFoPE(scope *model.Scope, c Config) Rotary {
+	scope = scope.In("fope")
+	f, mixed := fopeFrequencies(scope, c)
+	// Sets of coefficients of a block, and the sum of the fans that torch's xavier_normal_ sees: one axis more where every
+	// head has a set.
+	heads, fans := 1, len(f)+mixed
+	if model.GetParamOr(scope, ParamFoPESeparateHead, true) {
+		heads, fans = c.Heads, (len(f)+c.Heads)*mixed
+	}
+	separate := model.GetParamOr(scope, ParamFoPESeparateBasis, true)
+	learn := model.GetParamOr(scope, ParamFoPELearn, false)
+	gain := model.GetParamOr(scope, ParamFoPEGain, 0.3)
+	if !(gain >= 0) || math.IsInf(gain, 1) {
+		exceptions.Panicf("vit: %s is %g, want >= 0", ParamFoPEGain, gain)
+	}
+
+	tokens, rest := c.Tokens(), c.headDim()/2-mixed
+	cosines, sines := make([]float32, tokens*len(f)), make([]float32, tokens*len(f)) // rows of the prefix stay 0
+	prefix, patch := make([]float32, tokens), make([]float32, tokens)
+	for token := range tokens {
+		k := token - c.Prefix()
+		if k < 0 {
+			prefix[token] = 1
+			continue
+		}
+		patch[token] = 1
+		for i := range f {
+			sin, cos := math.Sincos(float64(k) * f[i])
+			cosines[token*len(f)+i], sines[token*len(f)+i] = float32(cos), float32(sin)
+		}
+	}
+	cosBasis := tensors.FromFlatDataAndDimensions(cosines, tokens, len(f))
+	sinBasis := tensors.FromFlatDataAndDimensions(sines, tokens, len(f))
+	isPrefix := tensors.FromFlatDataAndDimensions(prefix, tokens, 1, 1)
+	isPatch := tensors.FromFlatDataAndDimensions(patch, tokens, 1, 1)
+
+	return newRotation("fope", c, true, func(g *Graph, block int) (cos, sin *Node) {
+		coefficients := func(name string) *Node {
+			start := atOnce(func(r *rand.Rand) []float64 {
+				return fopeCoefficients(r, heads, len(f), mixed, gain*math.Sqrt(2/float64(fans)))
+			})
+			v := weight(scope.At("block_%02d", block), name, start, heads, len(f), mixed)
+			return v.SetTrainable(learn).NodeValue(g) // [heads or 1, frequencies, mixed]
+		}
+		ofCos := coefficients("cos_coefficients")
+		ofSin := ofCos
+		if separate {
+			ofSin = coefficients("sin_coefficients")
+		}
+		cos = Einsum("tf,hfi->thi", ConstCachedTensor(g, cosBasis), ofCos) // [tokens, heads or 1, mixed]
+		sin = Einsum("tf,hfi->thi", ConstCachedTensor(g, sinBasis), ofSin)
+		cos = Add(cos, ConstCachedTensor(g, isPrefix))
+		if rest > 0 {
+			cos = Concatenate([]*Node{cos, Ones(g, shapes.Make(dtypes.Float32, tokens, heads, rest))}, -1)
+			sin = Concatenate([]*Node{sin, BroadcastToDims(ConstCachedTensor(g, isPatch), tokens, heads, rest)}, -1)
+		}
+		return cos, sin
+	})
+}
+
+// fopeFrequencies returns the frequencies that are mixed, in radians per patch, and how many pairs of a head get a
+// mixture. Frequencies θ^(-2i/D), D the larger of headDim and ParamFoPEDim, that have less than one period in the length
+// of the training are taken out.
+func fopeFrequencies(scope *model.Scope, c Config) (f []float64, mixed int) {
+	const shortest = 7 // the first length of which the highest frequency, 1, has a period
+	length := model.GetParamOr(scope, ParamFoPELength, 0)
+	setDefault(&length, max(shortest, c.Rows()*c.Cols()))
+	dim := model.GetParamOr(scope, ParamFoPEDim, 0)
+	ignoreZero := model.GetParamOr(scope, ParamFoPEIgnoreZero, true)
+	switch {
+	case length < shortest:
+		exceptions.Panicf("vit: %s is %d, want >= %d: below, no frequency has a period", ParamFoPELength, length, shortest)
+	case dim < 0 || dim%2 != 0 || dim > 1<<16:
+		exceptions.Panicf("vit: %s is %d, want an even number from 0 to 65536", ParamFoPEDim, dim)
+	case ignoreZero && c.headDim() < 4:
+		exceptions.Panicf("vit: position fope mixes a quarter of a head's channels: want 4 or more, the model has %d",
+			c.headDim())
+	}
+	for _, frequency := range frequencies(ropeTheta(scope, 10000), max(c.headDim(), dim)/2) {
+		switch {
+		case frequency >= 2*math.Pi/float64(length):
+			f = append(f, frequency)
+		case !ignoreZero:
+			f = append(f, 0)
+		}
+	}
+	if ignoreZero {
+		return f, min(len(f), c.headDim()/4)
+	}
+	return f, c.headDim() / 2
+}
+
+// fopeCoefficients draws coefficients [heads, in, out], N(0, std²), and adds 1 where an output takes its own frequency;
+// these are spread over all frequencies.
+func fopeCoefficients(r *rand.Rand, heads, in, out int, std float64) []float64 {
+	step := (in + out - 1) / out
+	values := make([]float64, heads*in*out)
+	for i := range values {
+		values[i] = std * r.NormFloat64()
+		if i/out%in == i%out*step {
+			values[i]++
+		}
+	}
+	return values
+}

@@ -1,0 +1,146 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/layers/attention/pos"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// rotation is a rotary encoding, mathematics.md (12.1): it turns each pair (a, b) of the channels of a query or key,
+//
+//	(a, b) -> (a·cos - b·sin, a·sin + b·cos),
+//
+// by an angle that depends on the token, and may depend on pair, head and block. For all pairs at once that is
+// x·cos + (x·P)·sin with a constant matrix P that takes (a, b) to (-b, a): a product has a gradient on every backend,
+// where slices have not.
+type rotation struct {
+	name  string
+	pairs pairsFunc
+	split bool            // the pairs of a head of d channels are (i, i+d/2), not (2i, 2i+1)
+	swap  *tensors.Tensor // P, float32 [headDim, headDim]
+}
+
+// pairsFunc returns cos and sin of the angles of one block, float32 [tokens, heads or 1, headDim/2].
+type pairsFunc func(g *Graph, block int) (cos, sin *Node)
+
+var (
+	_ Rotary        = (*rotation)(nil)
+	_ pos.QKEncoder = (*blockRotation)(nil)
+)
+
+func newRotation(name string, c Config, split bool, pairs pairsFunc) *rotation {
+	d := c.headDim()
+	swap := make([]float32, d*d) // row: channel of x, column: channel of x·P
+	for i := range d / 2 {
+		a, b := 2*i, 2*i+1
+		if split {
+			a, b = i, i+d/2
+		}
+		swap[b*d+a], swap[a*d+b] = -1, 1
+	}
+	return &rotation{name: name, pairs: pairs, split: split, swap: tensors.FromFlatDataAndDimensions(swap, d, d)}
+}
+
+// Name implements pos.Encoder.
+func (r *rotation) Name() string { return r.name }
+
+// Block implements Rotary.
+func (r *rotation) Block(i int) pos.QKEncoder { return &blockRotation{r, i} }
+
+type blockRotation struct {
+	*rotation
+	block int
+}
+
+// EncodeQK implements pos.QKEncoder for q, k [batch, tokens, heads, headDim]. The indices, [tokens] or [batch, tokens],
+// say which places the tokens have, nil for all in order. Angles and turns are float32, whatever q and k are.
+func (r *blockRotation) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node, *Node) {
+	if q.Rank() != 4 || seqAxis != 1 && seqAxis != -3 {
+		exceptions.Panicf("vit: %s turns queries [batch, tokens, heads, headDim], got %s with tokens along axis %d",
+			r.name, q.Shape(), seqAxis)
+	}
+	g := q.Graph()
+	cos, sin := r.pairs(g, r.block)
+	cos, sin = r.table(cos, positionIndices), r.table(sin, positionIndices)
+	turn := func(x *Node) *Node {
+		swap := ConvertDType(ConstCachedTensor(g, r.swap), x.DType())
+		swapped := ConvertDType(MatMul(x, swap), dtypes.Float32) // exact in any type: one term a sum
+		turned := Add(Mul(ConvertDType(x, dtypes.Float32), cos), Mul(swapped, sin))
+		return ConvertDType(turned, x.DType())
+	}
+	return turn(q), turn(k)
+}
+
+// table spreads a number per pair over the channels and gathers the tokens' places:
+// [places, heads or 1, headDim/2] -> [batch or 1, tokens, heads or 1, headDim].
+func (r *rotation) table(pairs, positionIndices *Node) *Node {
+	d := pairs.Shape().Dimensions
+	x := Concatenate([]*Node{pairs, pairs}, -1) // [a0 a1 … b0 b1 …]
+	if !r.split {
+		x = Reshape(Stack([]*Node{pairs, pairs}, -1), d[0], d[1], 2*d[2]) // [a0 b0 a1 b1 …]
+	}
+	if positionIndices != nil {
+		// int64: the gradient of an int32 Gather does not run on ONNX Runtime.
+		x = Gather(x, InsertAxes(ConvertDType(positionIndices, dtypes.Int64), -1))
+	}
+	if x.Rank() < 4 {
+		x = InsertAxes(x, 0)
+	}
+	return x
+}
+
+// fixedPairs tabulates an encoding without variables, equal in all heads and blocks: angle(k, i) turns pair i of
+// patch k. Tokens before patch first stay as they are; the class token is patch -1.
+func fixedPairs(c Config, first int, angle func(k, i int) float64) pairsFunc {
+	n := c.headDim() / 2
+	cos, sin := make([]float32, c.Tokens()*n), make([]float32, c.Tokens()*n)
+	for token := range c.Tokens() {
+		for i := range n {
+			a := 0.0
+			if k := token - c.Prefix(); k >= first {
+				a = angle(k, i)
+			}
+			cos[token*n+i], sin[token*n+i] = float32(math.Cos(a)), float32(math.Sin(a))
+		}
+	}
+	cosines := tensors.FromFlatDataAndDimensions(cos, c.Tokens(), 1, n)
+	sines := tensors.FromFlatDataAndDimensions(sin, c.Tokens(), 1, n)
+	return func(g *Graph, _ int) (*Node, *Node) {
+		return ConstCachedTensor(g, cosines), ConstCachedTensor(g, sines)
+	}
+}
+
+// place returns the column x and the row y of patch k, counted from 0. For k < 0 it goes on backwards: patch -1 is the
+// last of row -1.
+func (c Config) place(k int) (x, y float64) {
+	row := math.Floor(float64(k) / float64(c.Cols()))
+	return float64(k) - row*float64(c.Cols()), row
+}
+
+// headDim is the number of channels of a head.
+func (c Config) headDim() int { return c.Width / c.Heads }
+
+// ropeTheta reads θ, the base of the frequencies.
+func ropeTheta(scope *model.Scope, otherwise float64) float64 {
+	theta := model.GetParamOr(scope, ParamRopeTheta, otherwise)
+	if !(theta > 1) || math.IsInf(theta, 1) {
+		exceptions.Panicf("vit: %s is %g, want > 1", ParamRopeTheta, theta)
+	}
+	return theta
+}
+
+// frequencies returns θ^(-j/n), j = 0 … n-1, in radians per patch.
+func frequencies(theta float64, n int) []float64 {
+	f := make([]float64, n)
+	for j := range f {
+		f[j] = math.Pow(theta, -float64(j)/float64(n))
+	}
+	return f
+}
