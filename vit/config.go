@@ -156,7 +156,11 @@ func (c Config) Validate() error {
 	case c.DType != "float32" && c.DType != "bfloat16":
 		return fmt.Errorf("vit: unknown dtype %q: want float32 or bfloat16", c.DType)
 	}
-	_, err := position(c.Position)
+	p, err := position(c.Position)
+	if err == nil && p.HeadDim > 0 && c.headDim()%p.HeadDim != 0 {
+		return fmt.Errorf("vit: width %d in %d heads: position %s wants heads of a multiple of %d channels, not %d",
+			c.Width, c.Heads, c.Position, p.HeadDim, c.headDim())
+	}
 	return err
 }
 

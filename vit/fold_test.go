@@ -77,7 +77,7 @@ func logitsAndGraph(t *testing.T, store *model.Store, c Config) (logits []float6
 
 func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *testing.T) {
 	for _, p := range positions {
-		if p.Relative != nil {
+		if p.Relative != nil || p.Rotary != nil {
 			continue
 		}
 		for _, pool := range []string{PoolClass, PoolMean} {
@@ -144,10 +144,15 @@ func shapesBelow(store *model.Store, prefix string) map[string]string {
 }
 
 func TestFold_refuses_what_no_table_can_hold(t *testing.T) {
-	c := small("wepe-bias", PoolClass)
-	_, _, err := c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
-	if err == nil || !strings.Contains(err.Error(), `"wepe-bias" acts in the attention`) {
-		t.Errorf("a relative encoding: got %v, want the reason", err)
+	for _, p := range positions {
+		if p.Relative == nil && p.Rotary == nil {
+			continue
+		}
+		c := small(p.Name, PoolClass)
+		_, _, err := c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q acts in the attention", p.Name)) {
+			t.Errorf("%s: got %v, want the reason", p.Name, err)
+		}
 	}
 
 	// One that does both is no table either.
@@ -157,8 +162,8 @@ func TestFold_refuses_what_no_table_can_hold(t *testing.T) {
 	relative.Name, relative.Additive = "both", newWePE
 	relative.Parameters = func(c Config) int { return wepeParameters(c) + wepeBiasParameters(c) }
 	positions = append(slices.Clone(positions), relative)
-	c = small("both", PoolClass)
-	_, _, err = c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
+	c := small("both", PoolClass)
+	_, _, err := c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
 	if err == nil || !strings.Contains(err.Error(), `"both" acts in the attention`) {
 		t.Errorf("an encoding of both kinds: got %v, want the reason", err)
 	}

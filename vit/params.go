@@ -18,12 +18,12 @@ const (
 	// ParamAS2DRoPERotateClass says whether as2drope turns the class token, as the original does. Default true.
 	ParamAS2DRoPERotateClass = "as2drope_rotate_class"
 
-	// ParamFoPELength is the number of patches that a fope model was trained on: frequencies with less than one period
-	// over it are taken out. Default 0, the model's own.
+	// ParamFoPELength is the number of patches that a fope model was trained on, >= 7: frequencies with less than one
+	// period over it are taken out. Default 0, the model's own, and 7 where it has fewer.
 	ParamFoPELength = "fope_length"
 
 	// ParamFoPEDim is the number of channels that fope's frequencies are spaced for, where it is more than those of a
-	// head: more and denser frequencies to mix. Default 0.
+	// head: more and denser frequencies to mix. Even. Default 0.
 	ParamFoPEDim = "fope_dim"
 
 	// ParamFoPEIgnoreZero says whether the frequencies taken out are dropped, which leaves at most a quarter of a head's

@@ -46,6 +46,7 @@ type Position struct {
 	Source string // where it comes from; empty for what is this library's
 
 	Parameters func(Config) int // trainable numbers of the default form
+	HeadDim    int              // a head's channels must be a multiple of it; 0 for any number
 	Additive   func(*model.Scope, Config) Additive
 	Relative   func(*model.Scope, Config) Relative
 	Rotary     func(*model.Scope, Config) Rotary
@@ -85,6 +86,31 @@ var positions = []Position{
 	{
 		Name: "sincos2d", Doc: "fixed sines and cosines of row and column", Source: "https://arxiv.org/abs/2111.06377",
 		Parameters: func(Config) int { return 0 }, Additive: newSinCos2D,
+	},
+	{
+		Name: "rope1d", Doc: "pairs of channels turn by the number of the patch", HeadDim: 2,
+		Source:     "https://arxiv.org/abs/2104.09864",
+		Parameters: func(Config) int { return 0 }, Rotary: newRope1D,
+	},
+	{
+		Name: "rope-axial", Doc: "half of the pairs turn by the column, half by the row", HeadDim: 4,
+		Source:     "https://arxiv.org/abs/2403.13298",
+		Parameters: func(Config) int { return 0 }, Rotary: newRopeAxial,
+	},
+	{
+		Name: "rope-mixed", Doc: "pairs turn along directions learned for each head", HeadDim: 4,
+		Source:     "https://arxiv.org/abs/2403.13298",
+		Parameters: ropeMixedParameters, Rotary: newRopeMixed,
+	},
+	{
+		Name: "as2drope", Doc: "axial, scaled to the grid of the training, class token too", HeadDim: 4,
+		Source:     "https://arxiv.org/abs/2403.00522",
+		Parameters: func(Config) int { return 0 }, Rotary: newAS2DRoPE,
+	},
+	{
+		Name: "fope", Doc: "rope1d with mixtures of frequencies", HeadDim: 2,
+		Source:     "https://arxiv.org/abs/2412.17739",
+		Parameters: func(Config) int { return 0 }, Rotary: newFoPE,
 	},
 	{Name: "wepe", Doc: "℘ and ℘′ of the patch's place, projected", Parameters: wepeParameters, Additive: newWePE},
 	{Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a gate", Parameters: hybridParameters,
