@@ -15,14 +15,10 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// Size of the picture of Curves, in points of 1/72 inch, and its resolution.
-const (
-	curvesWidth, curvesHeight = 11 * vg.Inch, 4.5 * vg.Inch
-	dotsPerInch               = 120
-)
+// Size of the picture of Curves.
+const curvesWidth, curvesHeight = 11 * vg.Inch, 4.5 * vg.Inch
 
 // palette are the colours of Okabe and Ito (2008), chosen to stay apart for colour-blind readers, without the yellow
 // that is too light for a line on white.
@@ -42,13 +38,27 @@ var palette = []color.NRGBA{
 //
 // Steps that a resumed run evaluated twice count once, as the later row has them.
 func Curves(w io.Writer, title string, evals []Eval) error {
-	split := Test
-	if slices.ContainsFunc(evals, func(e Eval) bool { return e.Split == Validation }) {
-		split = Validation
+	f, err := curvesFigure(title, evals)
+	if err != nil {
+		return err
 	}
+	return f.png(w)
+}
+
+// CurvesSVG is Curves as an SVG.
+func CurvesSVG(w io.Writer, title string, evals []Eval) error {
+	f, err := curvesFigure(title, evals)
+	if err != nil {
+		return err
+	}
+	return f.svg(w)
+}
+
+func curvesFigure(title string, evals []Eval) (figure, error) {
+	split := drawnSplit(evals)
 	curves := collect(evals, split)
 	if len(curves) == 0 {
-		return fmt.Errorf("report: no rows of split %q or %q to draw", Validation, Test)
+		return figure{}, fmt.Errorf("report: no rows of split %q or %q to draw", Validation, Test)
 	}
 	loss, accuracy := newPlot(title, "loss (nats per image)"), newPlot("", "top-1 accuracy (%)")
 	var lossLabels, accuracyLabels endLabels
@@ -60,11 +70,22 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 		last = drawSeries(accuracy, c, clr, func(e Eval) float64 { return 100 * float64(e.Top1) })
 		accuracyLabels.add(c.name, "%.1f", last, clr)
 	}
-	loss.Title.Text = title + ": " + split + " loss (training dashed)"
-	accuracy.Title.Text = title + ": " + split + " accuracy"
+	if title != "" {
+		title += ": "
+	}
+	loss.Title.Text = title + split + " loss (training dashed)"
+	accuracy.Title.Text = title + split + " accuracy"
 	loss.Add(&lossLabels)
 	accuracy.Add(&accuracyLabels)
-	return writePNG(w, loss, accuracy)
+	return plotted(curvesWidth, curvesHeight, [][]*plot.Plot{{loss, accuracy}}), nil
+}
+
+// drawnSplit is the split whose rows are drawn: validation if there is any.
+func drawnSplit(evals []Eval) string {
+	if slices.ContainsFunc(evals, func(e Eval) bool { return e.Split == Validation }) {
+		return Validation
+	}
+	return Test
 }
 
 // curve is the history of one encoding: the evaluations of each seed, by step.
@@ -181,6 +202,7 @@ func addLine(p *plot.Plot, xys plotter.XYs, style draw.LineStyle) {
 
 func newPlot(title, yLabel string) *plot.Plot {
 	p := plot.New()
+	p.BackgroundColor = nil // that of the figure shows
 	p.Title.Text = title
 	p.X.Label.Text = "step"
 	p.Y.Label.Text = yLabel
@@ -194,18 +216,4 @@ func newPlot(title, yLabel string) *plot.Plot {
 	grid.Horizontal.Color = color.Gray{Y: 0xe0}
 	p.Add(grid)
 	return p
-}
-
-// writePNG draws plots side by side.
-func writePNG(w io.Writer, plots ...*plot.Plot) error {
-	canvas := vgimg.NewWith(vgimg.UseWH(curvesWidth, curvesHeight), vgimg.UseDPI(dotsPerInch))
-	tiles := draw.Tiles{Rows: 1, Cols: len(plots), PadX: vg.Points(18),
-		PadTop: vg.Points(8), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(6)}
-	for i, area := range plot.Align([][]*plot.Plot{plots}, tiles, draw.New(canvas))[0] {
-		plots[i].Draw(area)
-	}
-	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(w); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	return nil
 }

@@ -1,0 +1,156 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Confusion counts what a model called the images of each class.
+type Confusion struct {
+	Classes []string
+	Counts  [][]int // [true class, predicted class]
+}
+
+// NewConfusion returns a confusion of no images yet.
+func NewConfusion(classes []string) Confusion {
+	c := Confusion{Classes: classes, Counts: make([][]int, len(classes))}
+	for i := range c.Counts {
+		c.Counts[i] = make([]int, len(classes))
+	}
+	return c
+}
+
+// validate refuses counts without the shape that the classes give them.
+func (c Confusion) validate() error {
+	n := len(c.Classes)
+	if n == 0 || len(c.Counts) != n {
+		return fmt.Errorf("report: a confusion of %d classes has %d rows of counts", n, len(c.Counts))
+	}
+	for i, row := range c.Counts {
+		if len(row) != n {
+			return fmt.Errorf("report: a confusion of %d classes has %d counts in row %d", n, len(row), i)
+		}
+	}
+	return nil
+}
+
+// Images is the number of images counted.
+func (c Confusion) Images() int {
+	n := 0
+	for class := range c.Counts {
+		n += c.of(class)
+	}
+	return n
+}
+
+// of is the number of images of a class.
+func (c Confusion) of(class int) int {
+	n := 0
+	for _, count := range c.Counts[class] {
+		n += count
+	}
+	return n
+}
+
+// shares are the parts of each class's images that were called each class; NaN for a class without images.
+func (c Confusion) shares() [][]float64 {
+	out := make([][]float64, len(c.Counts))
+	for class, row := range c.Counts {
+		images := float64(c.of(class))
+		for _, count := range row {
+			out[class] = append(out[class], float64(count)/images)
+		}
+	}
+	return out
+}
+
+// Top1 is the part of all images that was called by its own class.
+func (c Confusion) Top1() Number {
+	right := 0
+	for class := range c.Counts {
+		right += c.Counts[class][class]
+	}
+	return Number(float64(right) / float64(c.Images()))
+}
+
+// Accuracy is the part of each class's images that was called by its own class; NaN for a class without images.
+func (c Confusion) Accuracy() []Number {
+	out := make([]Number, len(c.Counts))
+	for class, row := range c.shares() {
+		out[class] = Number(row[class])
+	}
+	return out
+}
+
+// Confused is one kind of mistake: images of one class that were called another.
+type Confused struct {
+	Class, Predicted int
+	Images           int
+	Share            float64 // of the images of the class
+}
+
+// MostConfused returns the k most frequent kinds of mistakes, those of equal frequency by their share of the class and
+// then in the order of the classes.
+func (c Confusion) MostConfused(k int) []Confused {
+	var all []Confused
+	shares := c.shares()
+	for class, row := range c.Counts {
+		for predicted, images := range row {
+			if images > 0 && predicted != class {
+				all = append(all, Confused{class, predicted, images, shares[class][predicted]})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Confused) int {
+		return cmp.Or(cmp.Compare(b.Images, a.Images), cmp.Compare(b.Share, a.Share))
+	})
+	return all[:min(max(0, k), len(all))]
+}
+
+// ConfusedTable has a line for each of the k most frequent kinds of mistakes.
+func (c Confusion) ConfusedTable(k int) Table {
+	table := Table{Header: []string{"class", "called", "images", "% of class"}, Numeric: []bool{false, false, true, true}}
+	for _, p := range c.MostConfused(k) {
+		table.Rows = append(table.Rows, []string{c.Classes[p.Class], c.Classes[p.Predicted], strconv.Itoa(p.Images),
+			percent(Number(p.Share), 1)})
+	}
+	return table
+}
+
+// ClassTable has a line for each of the k classes of lowest accuracy, with what their images were called most often
+// by mistake. Classes without images are left out.
+func (c Confusion) ClassTable(k int) Table {
+	table := Table{Header: []string{"class", "right %", "images", "most often called"},
+		Numeric: []bool{false, true, true, false}}
+	accuracy := c.Accuracy()
+	var classes []int
+	for class := range c.Classes {
+		if c.of(class) > 0 {
+			classes = append(classes, class)
+		}
+	}
+	slices.SortStableFunc(classes, func(a, b int) int { return cmp.Compare(accuracy[a], accuracy[b]) })
+	for _, class := range classes[:min(max(0, k), len(classes))] {
+		line := []string{c.Classes[class], percent(accuracy[class], 1), strconv.Itoa(c.of(class)), "–"}
+		wrong := slices.Clone(c.Counts[class])
+		wrong[class] = 0
+		if most := slices.Max(wrong); most > 0 {
+			line[3] = c.Classes[slices.Index(wrong, most)]
+		}
+		table.Rows = append(table.Rows, line)
+	}
+	return table
+}
+
+// percent prints a fraction in percent, – where there is none.
+func percent(fraction Number, digits int) string {
+	if math.IsNaN(float64(fraction)) {
+		return "–"
+	}
+	return strconv.FormatFloat(100*float64(fraction), 'f', digits, 64)
+}

@@ -1,0 +1,107 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+)
+
+// Size of one panel of Scalars.
+const panelWidth, panelHeight = 4 * vg.Inch, 2.7 * vg.Inch
+
+// symbols are the known scalars of the encodings (the Scalars methods of package wepe) in the order of their panels,
+// as formulas call them.
+var symbols = []struct{ name, symbol string }{
+	{"lambda", "gate λ"}, {"omega3", "ω3′"}, {"omega3_re", "Re ω3"}, {"alpha_scale", "α_scale"}, {"beta_pos", "β_pos"},
+	{"beta", "β"}, {"gamma", "γ"}, {"strength", "strength σ"}, {"scale", "scale s"},
+}
+
+// Scalars draws the numbers that the encodings learned over the steps, as a PNG: one panel per scalar, colours, seeds
+// and means as in Curves. An encoding without a scalar is absent from its panel.
+func Scalars(w io.Writer, title string, evals []Eval) error {
+	f, err := scalarsFigure(title, evals)
+	if err != nil {
+		return err
+	}
+	return f.png(w)
+}
+
+// ScalarsSVG is Scalars as an SVG.
+func ScalarsSVG(w io.Writer, title string, evals []Eval) error {
+	f, err := scalarsFigure(title, evals)
+	if err != nil {
+		return err
+	}
+	return f.svg(w)
+}
+
+func scalarsFigure(title string, evals []Eval) (figure, error) {
+	curves := collect(evals, drawnSplit(evals))
+	names := scalarNames(curves)
+	if len(names) == 0 {
+		return figure{}, fmt.Errorf("report: no rows with scalars to draw")
+	}
+	cols := min(3, len(names))
+	if len(names) == 4 {
+		cols = 2
+	}
+	var plots [][]*plot.Plot
+	for i, name := range names {
+		if i%cols == 0 {
+			plots = append(plots, make([]*plot.Plot, cols))
+		}
+		plots[i/cols][i%cols] = scalarPlot(curves, name)
+	}
+	if title != "" {
+		plots[0][0].Title.Text = title + ": " + plots[0][0].Title.Text
+	}
+	return plotted(vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots), nil
+}
+
+// scalarNames lists the scalars of all rows: the known ones first, then others by name.
+func scalarNames(curves []curve) (names []string) {
+	present := make(map[string]bool)
+	for _, c := range curves {
+		for _, seed := range c.seeds {
+			for _, e := range seed {
+				for name := range e.Scalars {
+					present[name] = true
+				}
+			}
+		}
+	}
+	for _, s := range symbols {
+		if present[s.name] {
+			names = append(names, s.name)
+			delete(present, s.name)
+		}
+	}
+	return append(names, sortedKeys(present)...)
+}
+
+func scalarPlot(curves []curve, name string) *plot.Plot {
+	title := name
+	if at := slices.IndexFunc(symbols, func(s struct{ name, symbol string }) bool { return s.name == name }); at >= 0 {
+		title = symbols[at].symbol
+	}
+	p := newPlot(title, "")
+	var labels endLabels
+	for i, c := range curves {
+		clr := palette[i%len(palette)]
+		last := drawSeries(p, c, clr, func(e Eval) float64 {
+			if v, ok := e.Scalars[name]; ok {
+				return float64(v)
+			}
+			return math.NaN()
+		})
+		labels.add(c.name, "%.3g", last, clr)
+	}
+	p.Add(&labels)
+	return p
+}
