@@ -27,7 +27,7 @@ type Recipe struct {
 
 	// Model is the network; image size and classes left at zero are taken from the data.
 	Model vit.Config `json:"model"`
-	// Params are hyperparameters of the model's scope, those of the encoding: "wepe_…".
+	// Params are hyperparameters of the model's scope, those of the encoding: wepe.Params and vit.Params.
 	Params map[string]any `json:"params,omitempty"`
 
 	Epochs     int `json:"epochs"`
@@ -123,9 +123,9 @@ func (r Recipe) Validate() error {
 // validateParams refuses hyperparameters that nothing reads, and values that the encoding does not take.
 func (r Recipe) validateParams() error {
 	for name := range r.Params {
-		if !slices.Contains(wepe.Params(), name) {
+		if !slices.Contains(hyperparameters(), name) {
 			return fmt.Errorf("finetune: unknown hyperparameter %s: want one of %s", name,
-				strings.Join(wepe.Params(), ", "))
+				strings.Join(hyperparameters(), ", "))
 		}
 	}
 	// The encoder refuses by a panic while a graph is built: made here for nothing, its message comes early and alone.
@@ -137,6 +137,17 @@ func (r Recipe) validateParams() error {
 		r.Model.Encoder(store.Scope("/"))
 		r.Model.RelativeEncoder(store.Scope("/"))
 		r.Model.RotaryEncoder(store.Scope("/"))
+	})
+}
+
+// hyperparameters lists what the encodings read from the scope of the model.
+func hyperparameters() []string { return append(wepe.Params(), vit.Params()...) }
+
+// isHyperparameter says whether a name begins as theirs do, so that a wrong one is answered with those there are.
+func isHyperparameter(name string) bool {
+	family, _, ok := strings.Cut(name, "_")
+	return ok && slices.ContainsFunc(hyperparameters(), func(known string) bool {
+		return strings.HasPrefix(known, family+"_")
 	})
 }
 
@@ -158,7 +169,7 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 		if !ok || key == "" {
 			return r, fmt.Errorf("finetune: setting %q is not of the form key=value", setting)
 		}
-		if strings.HasPrefix(key, "wepe_") {
+		if isHyperparameter(key) {
 			key = "params." + key
 		}
 		if value == "null" || !json.Valid([]byte(value)) { // decoding null would change nothing
