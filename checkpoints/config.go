@@ -99,9 +99,15 @@ func (c modelConfig) size(key string, channels int) (Grid, error) {
 // maxPixels bounds the side of an image.
 const maxPixels = 16384
 
-// labels returns the names of n classes in id2label, nil if it is not there.
+// labels returns the names of n classes in id2label, or as a list in timm's label_names; nil if neither is there.
 func (c modelConfig) labels(n int) ([]string, error) {
-	const key = "id2label"
+	const key, timmKey = "id2label", "label_names"
+	if c.has(timmKey) {
+		var labels []string
+		if err := json.Unmarshal(c.fields[timmKey], &labels); err == nil && len(labels) == n {
+			return labels, nil
+		}
+	}
 	if !c.has(key) {
 		return nil, nil
 	}

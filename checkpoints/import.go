@@ -29,19 +29,20 @@ type ImportOptions struct {
 	Heads        int  // attention heads; default those of the published ViT with the same width, depth and MLP
 }
 
-// Imported is a foreign checkpoint as a model of package vit.
+// Imported is a checkpoint as a model of package vit.
 type Imported struct {
-	Config    vit.Config                 // with Position "learned"
-	Format    string                     // FormatHF, FormatTimm or FormatJAX
+	Config    vit.Config                 // with Position "learned", unless the format is FormatUnfolded
+	Format    string                     // FormatHF, FormatTimm, FormatJAX or FormatUnfolded
 	Labels    []string                   // class names of the head, if it is kept and config.json has them
 	Mean, Std []float64                  // of the pixels 0…1 it was trained on, per channel; nil where no file says
 	SHA256    string                     // of the file of weights, or of all its shards by name, one after the other
 	Variables map[string]*tensors.Tensor // float32, by path below the model's scope; without a head if it is new
+	Params    map[string]any             // hyperparameters of the encoding of an unfolded model, by name
 	Report    []string                   // what a user should see: one line each
 }
 
-// Import reads a checkpoint of Hugging Face (ViTModel, ViTForImageClassification), timm (VisionTransformer) or Google's
-// JAX release. The path is a .safetensors or .npz file, the index of a sharded checkpoint
+// Import reads a checkpoint of Hugging Face (ViTModel, ViTForImageClassification), timm (VisionTransformer), Google's
+// JAX release, or what [Export] wrote. The path is a .safetensors or .npz file, the index of a sharded checkpoint
 // (model.safetensors.index.json), or a directory that holds one of them; the config.json beside it is read too (Hugging
 // Face's format wants one).
 //
@@ -66,14 +67,15 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Imported{Config: found.config, Format: found.format, Variables: map[string]*tensors.Tensor{}}
+	m := &Imported{Config: found.config, Format: found.format, Params: found.params,
+		Variables: map[string]*tensors.Tensor{}}
 	m.Report = append(m.Report, fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s",
 		m.Format, m.Config.Width, m.Config.Depth, m.Config.Heads, m.Config.PatchSize, found.grid(), found.headsFrom))
 	omitHead, err := m.chooseHead(f, found, options)
 	if err != nil {
 		return nil, err
 	}
-	if !omitHead && found.format == FormatHF {
+	if !omitHead {
 		if m.Labels, err = found.foreign.labels(m.Config.Classes); err != nil {
 			return nil, err
 		}
@@ -160,7 +162,12 @@ func (f *foreign) account(found inferred, omitHead bool) ([]named, error) {
 		}
 	}
 	for name, t := range f.tensors {
-		if !used[name] {
+		switch {
+		case used[name]:
+		case found.ownsEncoding(name):
+			wanted = append(wanted, named{row: row{shape: func(vit.Config) []int { return t.dims }}, path: name, foreign: name,
+				parts: 1})
+		default:
 			mismatch.Unexpected = append(mismatch.Unexpected, describe(name, t.dims))
 		}
 	}
@@ -200,10 +207,16 @@ func (m *Imported) read(f *foreign, found inferred, wanted []named) error {
 	return nil
 }
 
-// resample brings the position table to the grid of m.Config.
+// resample brings the position table to the grid of m.Config. Encodings without one are functions of the place.
 func (m *Imported) resample(found inferred, kind string) error {
+	if m.Variables[positionPath] == nil {
+		return nil
+	}
 	if kind == "" {
 		kind = m.Format // the formats have the names of the kinds that their code bases use
+	}
+	if kind == FormatUnfolded { // the paper's
+		kind = ResampleBilinear
 	}
 	table, err := tensors.CopyFlatData[float32](m.Variables[positionPath])
 	if err != nil {
@@ -219,7 +232,7 @@ func (m *Imported) resample(found inferred, kind string) error {
 	return nil
 }
 
-// Load creates the variables below the model's scope, where none of them may exist.
+// Load creates the variables below the model's scope, where none of them may exist, and sets Params there.
 func (m *Imported) Load(scope *model.Scope) error {
 	store := scope.Store()
 	if store.Loader() != nil { // it could answer CreateVariable with a value of its own
@@ -232,6 +245,7 @@ func (m *Imported) Load(scope *model.Scope) error {
 		}
 		paths = append(paths, path)
 	}
+	scope.SetParams(m.Params)
 	slices.Sort(paths)
 	for _, path := range paths {
 		if _, err := store.CreateVariable(model.JoinPath(scope.Scope(), path), m.Variables[path]); err != nil {

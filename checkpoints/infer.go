@@ -19,7 +19,8 @@ type inferred struct {
 	naming
 	config    vit.Config // of the model in the file; 0 classes if it has no head
 	foreign   modelConfig
-	headsFrom string // where the number of heads comes from, if neither from files nor user
+	params    map[string]any // hyperparameters of an unfolded model
+	headsFrom string         // where the number of heads comes from, if neither from files nor user
 }
 
 func (i inferred) grid() Grid { return Grid{i.config.Rows(), i.config.Cols()} }
@@ -54,6 +55,9 @@ func (f *foreign) depth(n naming) int {
 // infer finds out what model the checkpoint holds. Only what decides it is looked at here; that every tensor fits is
 // for account to see.
 func (f *foreign) infer(options ImportOptions) (found inferred, err error) {
+	if _, ok := f.tensors[table[0].path]; ok {
+		return f.readUnfolded()
+	}
 	namings := []naming{{FormatHF, "vit."}, {FormatHF, ""}, {FormatTimm, ""}, {FormatJAX, ""}}
 	k := slices.IndexFunc(namings, func(n naming) bool { return f.dims(n, "patch/weights", 4) != nil })
 	if k < 0 {
@@ -62,8 +66,9 @@ func (f *foreign) infer(options ImportOptions) (found inferred, err error) {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		return found, errors.Errorf("checkpoints: %s holds no patch projection by the name of Hugging Face, timm or "+
-			"Google's JAX release: is it a ViT? Its %d tensors begin with %q", f.path, len(names), names[:min(5, len(names))])
+		return found, errors.Errorf("checkpoints: %s holds no patch projection by the name of Hugging Face, timm, Google's "+
+			"JAX release or this library: is it a ViT? Its %d tensors begin with %q", f.path, len(names),
+			names[:min(5, len(names))])
 	}
 	found.naming = namings[k]
 	c := &found.config
@@ -112,16 +117,20 @@ func (f *foreign) infer(options ImportOptions) (found inferred, err error) {
 	return found, nil
 }
 
-// readConfig reads the config.json of the formats that have one and holds it to the tensors.
+// readConfig reads the config.json and holds it to the tensors. Google's format has none: one beside it may be another
+// model's, unless it says that Export put it there.
 func (f *foreign) readConfig(found inferred) (config modelConfig, err error) {
-	if found.format == FormatJAX {
-		return config, nil
-	}
 	if config, err = readModelConfig(f.config); err != nil {
 		return config, err
 	}
 	if found.format == FormatTimm {
 		return config, checkTimmConfig(config, found.config)
+	}
+	if found.format == FormatJAX {
+		if kind, err := config.text("model_type"); err == nil && kind == jaxType {
+			return config, nil
+		}
+		return modelConfig{}, nil
 	}
 	if config.fields == nil {
 		return config, errors.Errorf("checkpoints: %s: Hugging Face's format wants its config.json beside the weights",
@@ -130,19 +139,33 @@ func (f *foreign) readConfig(found inferred) (config modelConfig, err error) {
 	return config, checkHFConfig(config, found.config)
 }
 
-// checkTimmConfig refuses a pooling that ours is not. Without a config.json, timm's default for ViT is taken: the class
-// token if there is one.
+// checkTimmConfig refuses pooling, activations and norms that ours are not. Without a config.json, timm's defaults for
+// ViT are taken: the class token if there is one, exact GELU.
 func checkTimmConfig(config modelConfig, c vit.Config) error {
-	pool, err := config.text("global_pool")
+	args, err := config.object("model_args")
 	if err != nil {
 		return err
 	}
-	want := map[string]string{vit.PoolClass: "token", vit.PoolMean: "avg"}[c.Pool]
-	if pool != "" && pool != want {
-		return config.refuse("global_pool", "%q, with these tokens only %q is read", pool, want)
+	for _, field := range []struct {
+		in        modelConfig
+		key, want string
+	}{
+		{config, "global_pool", timmPools[c.Pool]}, {args, "global_pool", timmPools[c.Pool]},
+		{args, "act_layer", "gelu"}, {args, "norm_layer", "layernorm"},
+	} {
+		text, err := field.in.text(field.key)
+		if err != nil {
+			return err
+		}
+		if text != "" && text != field.want {
+			return config.refuse(field.key, "%q, for this model only %q is read", text, field.want)
+		}
 	}
 	return nil
 }
+
+// timmPools are timm's names of our poolings.
+var timmPools = map[string]string{vit.PoolClass: "token", vit.PoolMean: "avg"}
 
 // checkHFConfig holds the fields that change the model's arithmetic to ours, and sizes to the tensors.
 func checkHFConfig(config modelConfig, c vit.Config) error {
@@ -234,6 +257,12 @@ func (f *foreign) inferGrid(found *inferred, options ImportOptions) (err error) 
 		image = &size
 	case FormatTimm:
 		image, err = timmImageSize(found.foreign, c.Channels)
+	case FormatJAX:
+		if found.foreign.has("image_size") {
+			var size Grid
+			size, err = found.foreign.size("image_size", c.Channels)
+			image = &size
+		}
 	}
 	if err != nil {
 		return err

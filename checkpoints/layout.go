@@ -11,7 +11,7 @@ import (
 // layout says how the numbers of a variable lie in foreign files. Ours are [in, out], pixels row by row and channels
 // last, heads next to each other in a row:
 //
-//	              ours                 torch (hf, timm)        jax
+//	              ours (unfolded)      torch (hf, timm)        jax
 //	patchKernel   [p·p·channels, out]  [out, channels, p, p]   [p, p, channels, out]
 //	matrix        [in, out]            [out, in]               [in, out]
 //	vector        [n]                  [n]                     [n]
@@ -36,6 +36,9 @@ const (
 // foreignShape returns the shape in the foreign file of the tensor that holds v; c is the model of the file.
 func (v named) foreignShape(format string, c vit.Config) []int {
 	ours := v.shape(c)
+	if format == FormatUnfolded {
+		return ours
+	}
 	if v.layout == tokens {
 		return append([]int{1}, ours...)
 	}
@@ -66,20 +69,46 @@ func (v named) foreignShape(format string, c vit.Config) []int {
 func (v named) arrange(format string, c vit.Config, foreign, ours []float32) {
 	foreign = foreign[v.part*len(ours) : (v.part+1)*len(ours)]
 	switch {
-	case format == FormatJAX || v.layout == tokens || v.layout == vector || v.layout == headsVector:
+	case v.inOrder(format):
 		copy(ours, foreign)
 	case v.layout == patchKernel:
-		pixels := c.PatchSize * c.PatchSize
-		for out := range c.Width {
-			for channel := range c.Channels {
-				for k, x := range foreign[(out*c.Channels+channel)*pixels:][:pixels] {
-					ours[(k*c.Channels+channel)*c.Width+out] = x
-				}
-			}
-		}
+		eachPixel(c, func(i, j int) { ours[j] = foreign[i] })
 	default:
 		shape := v.shape(c)
 		transpose(foreign, ours, shape[0], shape[1])
+	}
+}
+
+// spread is the inverse of arrange: it writes ours into their part of the foreign tensor.
+func (v named) spread(format string, c vit.Config, ours, foreign []float32) {
+	foreign = foreign[v.part*len(ours) : (v.part+1)*len(ours)]
+	switch {
+	case v.inOrder(format):
+		copy(foreign, ours)
+	case v.layout == patchKernel:
+		eachPixel(c, func(i, j int) { foreign[i] = ours[j] })
+	default:
+		shape := v.shape(c)
+		transpose(ours, foreign, shape[1], shape[0])
+	}
+}
+
+// inOrder says whether the numbers of v lie in the same order in the format's file and in ours.
+func (v named) inOrder(format string) bool {
+	return format == FormatJAX || format == FormatUnfolded || v.layout == tokens || v.layout == vector ||
+		v.layout == headsVector
+}
+
+// eachPixel goes through a patch kernel: i is a number's place in torch's order, j in ours.
+func eachPixel(c vit.Config, visit func(i, j int)) {
+	pixels, i := c.PatchSize*c.PatchSize, 0
+	for out := range c.Width {
+		for channel := range c.Channels {
+			for pixel := range pixels {
+				visit(i, (pixel*c.Channels+channel)*c.Width+out)
+				i++
+			}
+		}
 	}
 }
 

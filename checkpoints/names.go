@@ -9,15 +9,17 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Formats of foreign checkpoints, each a scheme of names and layouts.
+// Formats of models, each a scheme of names and layouts.
 const (
-	FormatHF   = "hf"   // Hugging Face ViTModel and ViTForImageClassification
-	FormatTimm = "timm" // timm's VisionTransformer
-	FormatJAX  = "jax"  // Google's vision_transformer, .npz
+	FormatHF       = "hf"       // Hugging Face ViTModel and ViTForImageClassification
+	FormatTimm     = "timm"     // timm's VisionTransformer
+	FormatJAX      = "jax"      // Google's vision_transformer, .npz
+	FormatUnfolded = "unfolded" // our own variables by their paths, with any position encoding
+	FormatONNX     = "onnx"     // a graph for ONNX Runtime; written only
 )
 
-// row is one variable of vit under its four names. In path %02d is the block, in the others %d is. Hugging Face's
-// names stand below "vit." in ViTForImageClassification, the head's excepted.
+// row is one variable of vit under its four names; the unfolded format's is the path. In path %02d is the block, in the
+// others %d is. Hugging Face's names stand below "vit." in ViTForImageClassification, the head's excepted.
 //
 // timm stacks query, key and value, in this order, into one tensor: its three rows have one name.
 type row struct {
@@ -35,6 +37,8 @@ var table = []row{
 	}, "embeddings.patch_embeddings.projection.weight", "patch_embed.proj.weight", "embedding/kernel"},
 	{"patch/biases", vector, width,
 		"embeddings.patch_embeddings.projection.bias", "patch_embed.proj.bias", "embedding/bias"},
+	{"patch/norm/gain", vector, width, "", "", ""}, // only of our own models with PatchNorm
+	{"patch/norm/offset", vector, width, "", "", ""},
 	{classPath, tokens, func(c vit.Config) []int { return []int{c.Prefix(), c.Width} },
 		"embeddings.cls_token", "cls_token", "cls"},
 	{positionPath, tokens, func(c vit.Config) []int { return []int{c.Tokens(), c.Width} },
@@ -86,10 +90,12 @@ var table = []row{
 
 // Paths that the import treats in their own way.
 const (
-	classPath    = "class"
-	positionPath = "position/embedding"
-	headPath     = "head/"
-	blockPath    = "block_"
+	classPath     = "class"
+	positionsPath = "position/" // of all variables of an encoding
+	positionPath  = positionsPath + "embedding"
+	patchNormPath = "patch/norm/"
+	headPath      = "head/"
+	blockPath     = "block_"
 )
 
 func width(c vit.Config) []int  { return []int{c.Width} }
@@ -114,6 +120,8 @@ func (n naming) name(r row, block int) string {
 		name = r.timm
 	case FormatJAX:
 		name = r.jax
+	case FormatUnfolded:
+		name = r.path
 	}
 	if strings.HasPrefix(r.path, blockPath) {
 		name = fmt.Sprintf(name, block)
@@ -133,7 +141,19 @@ type named struct {
 	parts   int
 }
 
-// names lists the variables of a model with learned positions, those of one foreign tensor next to each other.
+// has says whether a model has the variable of a row outside of the blocks.
+func has(r row, c vit.Config) bool {
+	switch {
+	case r.path == classPath:
+		return c.Prefix() > 0
+	case r.path == positionPath:
+		return c.Position == "learned" || c.Position == "hybrid"
+	}
+	return c.PatchNorm || !strings.HasPrefix(r.path, patchNormPath)
+}
+
+// names lists the variables of a model, those of one foreign tensor next to each other. Of a position encoding only the
+// table of learned positions is among them; others know their variables themselves.
 func (n naming) names(c vit.Config) []named {
 	var all []named
 	at := map[string]int{} // foreign name -> index of its first variable
@@ -151,7 +171,7 @@ func (n naming) names(c vit.Config) []named {
 	}
 	inBlock := func(r row) bool { return strings.HasPrefix(r.path, blockPath) }
 	for _, r := range table {
-		if !inBlock(r) && (r.path != classPath || c.Prefix() > 0) {
+		if !inBlock(r) && has(r, c) {
 			add(r, r.path, 0)
 		}
 	}

@@ -30,14 +30,14 @@ func (f *foreign) sum() (string, error) {
 
 // normalisation returns the mean and standard deviation of the pixels, 0…1, that the model was trained with, one
 // number per channel; nil where no file says them. Google's models take (pixel/255 - ½)/½
-// (google-research/vision_transformer, issue 210).
+// (google-research/vision_transformer, issue 210); a file that Export made in its format has others beside it.
 func (f *foreign) normalisation(found inferred) (mean, std []float64, err error) {
 	channels := found.config.Channels
-	switch found.format {
-	case FormatJAX:
+	switch {
+	case found.format == FormatJAX && found.foreign.fields == nil:
 		half := slices.Repeat([]float64{0.5}, channels)
 		return half, half, nil
-	case FormatTimm:
+	case found.format == FormatTimm:
 		trained, err := found.foreign.object("pretrained_cfg")
 		if err != nil {
 			return nil, nil, err

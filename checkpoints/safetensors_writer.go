@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/pkg/errors"
 )
@@ -23,33 +24,53 @@ type namedTensor struct {
 	value *tensors.Tensor
 }
 
-// writeSafetensors writes the tensors widest type first, then by name, after a header padded to 8 bytes: so every
-// tensor is aligned to its elements although the format allows no hole, and equal tensors give equal files.
+// outTensor is a tensor to be written; its data are made when their turn comes.
+type outTensor struct {
+	name  string
+	shape shapes.Shape
+	write func(io.Writer) error // all of its bytes, little-endian
+}
+
+// writeSafetensors writes tensors as they are.
 func writeSafetensors(w io.Writer, named []namedTensor) error {
-	named = slices.Clone(named)
-	slices.SortFunc(named, func(a, b namedTensor) int {
-		return cmp.Or(cmp.Compare(b.value.DType().Size(), a.value.DType().Size()), cmp.Compare(a.name, b.name))
+	out := make([]outTensor, len(named))
+	for i, t := range named {
+		out[i] = outTensor{t.name, t.value.Shape(), func(w io.Writer) error { return writeBytes(w, t.value) }}
+	}
+	return writeOut(w, "", out)
+}
+
+// writeOut writes the tensors widest type first, then by name, after a header padded to 8 bytes: so every tensor is
+// aligned to its elements although the format allows no hole, and equal tensors give equal files. The header's metadata
+// say what format the tensors are in, in the sense of other software ("pt"), unless that is empty.
+func writeOut(w io.Writer, format string, out []outTensor) error {
+	out = slices.Clone(out)
+	slices.SortFunc(out, func(a, b outTensor) int {
+		return cmp.Or(cmp.Compare(b.shape.DType.Size(), a.shape.DType.Size()), cmp.Compare(a.name, b.name))
 	})
-	if len(named) > maxTensors {
-		return errors.Errorf("checkpoints: %d tensors, at most %d fit in a file", len(named), maxTensors)
+	if len(out) > maxTensors {
+		return errors.Errorf("checkpoints: %d tensors, at most %d fit in a file", len(out), maxTensors)
 	}
 	header := bytes.NewBufferString("{")
+	if format != "" {
+		fmt.Fprintf(header, `"__metadata__":{"format":%q}`, format)
+	}
 	var at int64
-	for i, t := range named {
-		dtype, ok := safetensorsName(t.value.DType())
+	for _, t := range out {
+		dtype, ok := safetensorsName(t.shape.DType)
 		if !ok {
-			return errors.Errorf("checkpoints: tensor %q: safetensors has no type for %s", t.name, t.value.DType())
+			return errors.Errorf("checkpoints: tensor %q: safetensors has no type for %s", t.name, t.shape.DType)
 		}
-		if t.value.Rank() > maxRank || len(t.name) > maxName/6 || !utf8.ValidString(t.name) { // \u0001 takes six
+		if t.shape.Rank() > maxRank || len(t.name) > maxName/6 || !utf8.ValidString(t.name) { // \u0001 takes six
 			return errors.Errorf("checkpoints: tensor %q: want a UTF-8 name of at most %d bytes and rank at most %d",
 				t.name, maxName/6, maxRank)
 		}
 		name, _ := json.Marshal(t.name) // a string always encodes, and so do numbers; dims are [], never null
-		dims, _ := json.Marshal(append([]int{}, t.value.Shape().Dimensions...))
-		if i > 0 {
+		dims, _ := json.Marshal(append([]int{}, t.shape.Dimensions...))
+		if header.Len() > 1 {
 			header.WriteByte(',')
 		}
-		end := at + t.value.ByteSize()
+		end := at + t.shape.ByteSize()
 		fmt.Fprintf(header, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, name, dtype, dims, at, end)
 		at = end
 	}
@@ -63,8 +84,8 @@ func writeSafetensors(w io.Writer, named []namedTensor) error {
 	if _, err := header.WriteTo(w); err != nil {
 		return err
 	}
-	for _, t := range named {
-		if err := writeBytes(w, t.value); err != nil {
+	for _, t := range out {
+		if err := t.write(w); err != nil {
 			return errors.WithMessagef(err, "tensor %q", t.name)
 		}
 	}

@@ -45,21 +45,27 @@ func typesByName(values ...any) map[string]reflect.Type {
 func encodeStore(store *model.Store, frozen []string) ([]byte, error) {
 	contents := storeFile{Params: []param{}, Frozen: frozen}
 	for path, value := range store.IterParams() {
-		t := reflect.TypeOf(value)
-		if t == nil || paramTypes[t.String()] != t {
-			return nil, errors.Errorf("checkpoints: hyperparameter %q: type %T cannot be saved", path, value)
-		}
-		raw, err := encodeParam(value)
+		p, err := newParam(path, value)
 		if err != nil {
-			return nil, errors.WithMessagef(err, "checkpoints: hyperparameter %q", path)
+			return nil, err
 		}
-		contents.Params = append(contents.Params, param{path, t.String(), raw})
+		contents.Params = append(contents.Params, p)
 	}
 	raw, err := json.MarshalIndent(contents, "", "  ")
 	if err == nil && len(raw) > maxSmall {
 		err = errors.Errorf("%d bytes of hyperparameters, at most %d are read", len(raw), maxSmall)
 	}
 	return append(raw, '\n'), errors.WithMessage(err, "checkpoints")
+}
+
+// newParam writes down one hyperparameter.
+func newParam(path string, value any) (param, error) {
+	t := reflect.TypeOf(value)
+	if t == nil || paramTypes[t.String()] != t {
+		return param{}, errors.Errorf("checkpoints: hyperparameter %q: type %T cannot be saved", path, value)
+	}
+	raw, err := encodeParam(value)
+	return param{path, t.String(), raw}, errors.WithMessagef(err, "checkpoints: hyperparameter %q", path)
 }
 
 // decodeStore reads store.json.

@@ -1,0 +1,71 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/pkg/errors"
+)
+
+// float16Bits rounds to the nearest IEEE 754 binary16, ties to even. (float16.FromFloat32 of compute v0.1.2 makes
+// every subnormal zero, and so loses the small weights of a model.)
+func float16Bits(x float32) uint16 {
+	bits := math.Float32bits(x)
+	sign := uint16(bits >> 16 & 0x8000)
+	magnitude := math.Float32frombits(bits &^ (1 << 31))
+	switch {
+	case magnitude != magnitude:
+		return sign | 0x7e00
+	case magnitude >= 65520: // half a step above the greatest, 65504
+		return sign | 0x7c00
+	case magnitude < 0x1p-14:
+		// Adding 1/2 leaves steps of 2^-24 in the fraction, those of the subnormals: the addition itself rounds.
+		return sign | uint16(math.Float32bits(magnitude+0.5)-math.Float32bits(0.5))
+	}
+	// Ten bits of the fraction stay of 23, the exponent's bias goes from 127 to 15; a carry into the exponent is right.
+	bits = math.Float32bits(magnitude) - (127-15)<<23
+	return sign | uint16((bits+0xfff+bits>>13&1)>>13)
+}
+
+// bfloat16Bits rounds to the nearest bfloat16, ties to even. (That of compute v0.1.2 turns some NaN into infinity.)
+func bfloat16Bits(x float32) uint16 {
+	bits := math.Float32bits(x)
+	if x != x {
+		return uint16(bits>>16) | 0x40
+	}
+	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
+// appendRaw is the inverse of appendFloats: the little-endian bytes of the numbers in a type, the nearest where it has
+// fewer bits. A finite number that the type has not is an error.
+func appendRaw(to []byte, floats []float32, dtype dtypes.DType) ([]byte, error) {
+	le := binary.LittleEndian
+	switch dtype {
+	case dtypes.Float32:
+		for _, x := range floats {
+			to = le.AppendUint32(to, math.Float32bits(x))
+		}
+	case dtypes.Float16:
+		for _, x := range floats {
+			bits := float16Bits(x)
+			if bits&0x7fff == 0x7c00 && !math.IsInf(float64(x), 0) {
+				return to, errors.Errorf("%g is beyond float16, whose greatest number is 65504: choose bfloat16 or float32", x)
+			}
+			to = le.AppendUint16(to, bits)
+		}
+	case dtypes.BFloat16:
+		for _, x := range floats {
+			bits := bfloat16Bits(x)
+			if bits&0x7fff == 0x7f80 && !math.IsInf(float64(x), 0) {
+				return to, errors.Errorf("%g is beyond bfloat16: choose float32", x)
+			}
+			to = le.AppendUint16(to, bits)
+		}
+	default:
+		return to, errors.Errorf("type %s is not written", dtype)
+	}
+	return to, nil
+}
