@@ -53,6 +53,7 @@ type Checkpoint struct {
 	Step   int64           // the step it was saved at
 	Meta   json.RawMessage // what the caller gave to Save
 	Params map[string]any  // hyperparameters by path, with the Go types they had; for store.SetParams
+	SHA256 string          // of the file of its variables
 
 	frozen    map[string]bool // paths of the variables that do not train
 	variables fileRecord
@@ -80,7 +81,7 @@ func Open(path string) (*Checkpoint, error) {
 			}
 			continue
 		}
-		c.variables = record
+		c.variables, c.SHA256 = record, record.SHA256
 		if err := record.verify(file); err != nil {
 			return nil, err
 		}

@@ -54,10 +54,15 @@ type Run struct {
 	Test     *data.Set // measured once, after the last step; nil for none
 	Fraction float64   // of the data set that Train is, for the record; 0 means 1
 
+	From   string                    // a pretrained model, see Source: a run directory or a file; empty for from scratch
+	Import checkpoints.ImportOptions // what the files of From leave open: Grid, AssumeSquare, Heads
+
 	Dir       string         // where the run leaves its files; empty for nowhere
 	SaveEvery time.Duration  // between checkpoints beside those at evaluations, default 5 minutes
 	Progress  func(Progress) // called after every step, nil for silence
 	Log       func(string)   // one line for people, nil for silence
+
+	source *Source // what From is
 }
 
 // Progress is how far a run has come.
@@ -123,7 +128,18 @@ func (run Run) prepared() (Run, error) {
 			return run, err
 		}
 	}
-	recipe, err := run.Recipe.fit(run.Train)
-	run.Recipe = recipe
+	var err error
+	if run.source, err = run.findSource(); err != nil {
+		return run, err
+	}
+	recipe := run.Recipe
+	if run.source != nil {
+		if recipe, err = recipe.adopt(run.source); err != nil {
+			return run, err
+		}
+	} else if recipe.Model.Width == 0 {
+		return run, fmt.Errorf("finetune: recipe %s has no model of its own: name a pretrained one to start from", recipe.Name)
+	}
+	run.Recipe, err = recipe.fit(run.Train)
 	return run, err
 }

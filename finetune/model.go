@@ -3,14 +3,13 @@
 package finetune
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"path/filepath"
 	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -29,7 +28,7 @@ type Model struct {
 	backend compute.Backend
 	store   *model.Store
 	eval    *model.Exec
-	loaded  *checkpoints.Checkpoint // where the weights come from, until confirm has seen the model ask for them
+	check   func() error // of the weights, until confirm has seen the model ask for them
 }
 
 // newModel returns a model without weights: they are drawn when its first program is compiled.
@@ -49,53 +48,56 @@ func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int
 
 // Open loads the trained model of a run directory: its best checkpoint if it has one, else its last.
 func Open(backend compute.Backend, dir string) (*Model, error) {
-	for _, kept := range []string{bestDir, lastDir} {
-		checkpoint, skipped, err := checkpoints.Latest(filepath.Join(dir, kept))
-		if err != nil {
-			return nil, err
-		}
-		if checkpoint == nil {
-			if len(skipped) > 0 {
-				return nil, fmt.Errorf("finetune: no whole checkpoint in %s: %s", filepath.Join(dir, kept), skipped[0])
-			}
-			continue
-		}
-		var s state
-		if err := json.Unmarshal(checkpoint.Meta, &s); err != nil {
-			return nil, fmt.Errorf("finetune: %s: %w", checkpoint.Path, err)
-		}
-		if err := s.Recipe.Validate(); err != nil {
-			return nil, fmt.Errorf("finetune: %s: %w", checkpoint.Path, err)
-		}
-		if len(s.Classes) != s.Recipe.Model.Classes {
-			return nil, fmt.Errorf("finetune: %s: %d names for %d classes", checkpoint.Path, len(s.Classes),
-				s.Recipe.Model.Classes)
-		}
-		m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
-		if err != nil {
-			return nil, err
-		}
-		if err := checkpoint.Load(m.store, nil); err != nil {
-			return nil, err
-		}
-		m.loaded = checkpoint
-		if s.Recipe.EMA > 0 {
-			return m, m.swapAverage()
-		}
-		return m, nil
+	checkpoint, err := newest(dir)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("finetune: no checkpoint in %s: train with this directory first", dir)
+	if checkpoint == nil {
+		return nil, fmt.Errorf("finetune: no checkpoint in %s: train with this directory first", dir)
+	}
+	s, err := stateOf(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.load(checkpoint); err != nil || s.Recipe.EMA == 0 {
+		return m, err
+	}
+	return m, m.swapAverage()
 }
 
-// confirm says, once the first program has run, whether the model asked for just the variables that the checkpoint had:
-// one of another version of this library could lack some, which would silently be drawn anew.
+// load takes over all variables of a checkpoint of the same model.
+func (m *Model) load(checkpoint *checkpoints.Checkpoint) error {
+	m.check = func() error { return checkpoint.Check(m.store, temporary) }
+	return checkpoint.Load(m.store, nil)
+}
+
+// zeroHead creates a head that starts at zero, before the first program is compiled.
+func (m *Model) zeroHead() error {
+	c := m.Recipe.Model
+	for name, value := range map[string]*tensors.Tensor{
+		"weights": tensors.FromShape(shapes.Make(dtypes.Float32, c.Width, c.Classes)),
+		"biases":  tensors.FromShape(shapes.Make(dtypes.Float32, c.Classes)),
+	} {
+		if _, err := m.store.CreateVariable("/"+modelScope+"/"+headPath+name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirm says, once the first program has run, whether the model asked for just the variables that its weights came
+// with: those of another version of this library could lack some, which would silently be drawn anew.
 func (m *Model) confirm() error {
-	if m.loaded == nil {
+	if m.check == nil {
 		return nil
 	}
-	checkpoint := m.loaded
-	m.loaded = nil
-	return checkpoint.Check(m.store, temporary)
+	check := m.check
+	m.check = nil
+	return check()
 }
 
 // parameters is the number of trained numbers, once the model has been built.

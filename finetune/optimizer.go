@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strings"
 
@@ -14,53 +13,51 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
+	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Optimizer is AdamW (Loshchilov & Hutter, https://arxiv.org/abs/1711.05101) with parameter groups and clipping of the
-// global gradient norm. With gradient g, step t and learning rate η:
+// Kinds of optimizer.
+const (
+	AdamW = "adamw"
+	SGD   = "sgd"
+)
+
+// Optimizer is AdamW (Loshchilov & Hutter, https://arxiv.org/abs/1711.05101) or SGD with momentum, with parameter groups
+// and clipping of the global gradient norm. With gradient g, step t and learning rate η, AdamW is
 //
 //	m ← β1·m + (1-β1)·g
 //	v ← β2·v + (1-β2)·g²
 //	w ← w - η·s·( m/(1-β1^t) / (√(v/(1-β2^t)) + ε) + d·w )
 //
-// where s and d are the learning-rate factor and the weight decay of the variable's group. GoMLX's own Adam decays
-// every variable alike and clips single values only.
+// where s and d are the learning-rate factor and the weight decay of the variable, and SGD is
+//
+//	m ← μ·m + g
+//	w ← w - η·s·m
+//
+// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). GoMLX's own Adam decays every
+// variable alike and clips single values only; its SGD has no momentum.
 type Optimizer struct {
-	Beta1       float64 `json:"beta1"`        // default 0.9
-	Beta2       float64 `json:"beta2"`        // default 0.999
-	Epsilon     float64 `json:"epsilon"`      // default 1e-8
-	WeightDecay float64 `json:"weight_decay"` // d of the group "weights", 0 in the others
-	DecayAll    bool    `json:"decay_all"`    // decay every group, as the WePE release does
-	ClipNorm    float64 `json:"clip_norm"`    // largest global gradient norm, 0 for none
+	Kind        string  `json:"kind"`               // AdamW (default) or SGD
+	Momentum    float64 `json:"momentum,omitempty"` // μ of SGD, default 0.9
+	Beta1       float64 `json:"beta1"`              // default 0.9
+	Beta2       float64 `json:"beta2"`              // default 0.999
+	Epsilon     float64 `json:"epsilon"`            // default 1e-8
+	WeightDecay float64 `json:"weight_decay"`       // d of all "weights", 0 for the other variables
+	DecayAll    bool    `json:"decay_all"`          // decay every variable, as the WePE release does
+	ClipNorm    float64 `json:"clip_norm"`          // largest global gradient norm, 0 for none
 
 	// LearningRates scales the learning rate of a group, as in {"head": 10}; groups it does not name have 1.
 	LearningRates map[string]float64 `json:"learning_rates,omitempty"`
-}
-
-// Groups: every trainable variable belongs to exactly one.
-const (
-	GroupWeights  = "weights"  // matrices of the backbone: the only ones that weight decay pulls
-	GroupVectors  = "vectors"  // biases, norms and the class token
-	GroupPosition = "position" // everything below a scope named "position", the WePE scalars among them
-	GroupHead     = "head"     // the classifier, its matrix decayed like GroupWeights
-)
-
-// GroupOf names the group of a variable and says whether weight decay reaches it by default.
-func GroupOf(variable string) (group string, decays bool) {
-	matrix := path.Base(variable) == "weights"
-	switch {
-	case strings.Contains(variable, "/position/"):
-		return GroupPosition, false
-	case strings.Contains(variable, "/head/"):
-		return GroupHead, matrix
-	case matrix:
-		return GroupWeights, true
-	default:
-		return GroupVectors, false
-	}
+	// LayerDecay in (0, 1) scales the learning rate of layer l by LayerDecay^(depth+1-l): l is 0 for patches, class token
+	// and pretrained positions, i+1 for block i, depth+1 for final norm, head and what else is new. 0 for none.
+	LayerDecay float64 `json:"layer_decay,omitempty"`
 }
 
 func (o Optimizer) withDefaults() Optimizer {
+	setDefault(&o.Kind, AdamW)
+	if o.Kind == SGD {
+		setDefault(&o.Momentum, 0.9)
+	}
 	setDefault(&o.Beta1, 0.9)
 	setDefault(&o.Beta2, 0.999)
 	setDefault(&o.Epsilon, 1e-8)
@@ -80,18 +77,26 @@ func (o Optimizer) validate() error {
 		value    float64
 		low, end float64
 	}{
-		{"beta1", o.Beta1, 0, 1}, {"beta2", o.Beta2, 0, 1}, {"epsilon", o.Epsilon, 0, 1},
+		{"momentum", o.Momentum, 0, 1}, {"layer_decay", o.LayerDecay, 0, 1}, {"beta1", o.Beta1, 0, 1},
+		{"beta2", o.Beta2, 0, 1}, {"epsilon", o.Epsilon, 0, 1},
 		{"weight_decay", o.WeightDecay, 0, 100}, {"clip_norm", o.ClipNorm, 0, math.Inf(1)},
 	} {
 		if !(f.value >= f.low && f.value < f.end) {
 			return fmt.Errorf("finetune: %s is %g, want %g <= value < %g", f.name, f.value, f.low, f.end)
 		}
 	}
+	switch {
+	case o.Kind != AdamW && o.Kind != SGD:
+		return fmt.Errorf("finetune: optimizer.kind is %q, want %q or %q", o.Kind, AdamW, SGD)
+	case o.Kind == SGD && (o.WeightDecay != 0 || o.DecayAll):
+		return fmt.Errorf("finetune: optimizer.weight_decay is %g: sgd has none here, want 0", o.WeightDecay)
+	case o.Kind == AdamW && o.Momentum != 0:
+		return fmt.Errorf("finetune: optimizer.momentum is %g: adamw has beta1 and beta2, want 0", o.Momentum)
+	}
 	for group, scale := range o.LearningRates {
-		switch group {
-		case GroupWeights, GroupVectors, GroupPosition, GroupHead:
-		default:
-			return fmt.Errorf("finetune: learning_rates names the unknown group %q", group)
+		if !slices.Contains(groups, group) {
+			return fmt.Errorf("finetune: learning_rates names the unknown group %q: want one of %s", group,
+				strings.Join(groups, ", "))
 		}
 		if !(scale >= 0) || math.IsInf(scale, 0) {
 			return fmt.Errorf("finetune: learning_rates[%q] is %g, want a number >= 0", group, scale)
@@ -110,14 +115,17 @@ func (o Optimizer) scalars(learningRate float64, t int) []float32 {
 	}
 }
 
-// trainable returns the variables that the loss reaches, by path. The order of the store is that of creation, another
-// one after a resume, and the gradient norm is a sum whose last bit depends on the order.
-func trainable(scope *model.Scope, g *Graph) []*model.Variable {
+// trainable returns the variables that the loss reaches and the recipe does not freeze, by path. The order of the store
+// is that of creation, another one after a resume, and the gradient norm is a sum whose last bit depends on the order.
+func (r Recipe) trainable(scope *model.Scope, g *Graph) []*model.Variable {
 	var vars []*model.Variable
 	for v := range scope.Store().IterVariables() {
-		if v.Trainable && v.InUseByGraph(g) {
+		if v.Trainable && v.InUseByGraph(g) && r.trains(v.Path()) {
 			vars = append(vars, v)
 		}
+	}
+	if len(vars) == 0 {
+		exceptions.Panicf("finetune: freeze is %q: nothing is left to train", r.Freeze)
 	}
 	slices.SortFunc(vars, func(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) })
 	return vars
@@ -129,11 +137,13 @@ func companion(scope *model.Scope, root string, v *model.Variable) *model.Variab
 		VariableWithShape(v.Name(), v.Shape()).SetTrainable(false)
 }
 
-// update builds one AdamW step on vars and returns the global gradient norm before clipping.
-func (o Optimizer) update(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node) (norm *Node) {
+// update builds one optimizer step on vars, of a model of the given depth, and returns the global gradient norm before
+// clipping.
+func (o Optimizer) update(scope *model.Scope, depth int, vars []*model.Variable, grads []*Node, scalars *Node,
+) (norm *Node) {
 	g := scalars.Graph()
 	number := func(i int64) *Node { return Reshape(Gather(scalars, Const(g, []int64{i}))) } // scalar
-	rate, fix1, fix2 := number(0), number(1), number(2)
+	rate, fix1, fix2 := number(scalarRate), number(scalarFirst), number(scalarSecond)
 
 	sum := ScalarZero(g, dtypes.Float32)
 	for _, grad := range grads {
@@ -147,21 +157,26 @@ func (o Optimizer) update(scope *model.Scope, vars []*model.Variable, grads []*N
 		}
 	}
 	for i, v := range vars {
-		group, decays := GroupOf(v.Path())
-		lr := rate
-		if scale, named := o.LearningRates[group]; named {
-			lr = MulScalar(rate, scale)
+		w, step := v.NodeValue(g), (*Node)(nil)
+		if o.Kind == SGD {
+			momentum := companion(scope, "/sgd/momentum", v)
+			step = Add(MulScalar(momentum.NodeValue(g), o.Momentum), grads[i])
+			momentum.SetNodeValue(step)
+		} else {
+			first, second := companion(scope, "/adamw/first", v), companion(scope, "/adamw/second", v)
+			m := Add(MulScalar(first.NodeValue(g), o.Beta1), MulScalar(grads[i], 1-o.Beta1))
+			s := Add(MulScalar(second.NodeValue(g), o.Beta2), MulScalar(Square(grads[i]), 1-o.Beta2))
+			step = Div(Mul(m, fix1), AddScalar(Sqrt(Mul(s, fix2)), o.Epsilon))
+			first.SetNodeValue(m)
+			second.SetNodeValue(s)
 		}
-		first, second := companion(scope, "/adamw/first", v), companion(scope, "/adamw/second", v)
-		w := v.NodeValue(g)
-		m := Add(MulScalar(first.NodeValue(g), o.Beta1), MulScalar(grads[i], 1-o.Beta1))
-		s := Add(MulScalar(second.NodeValue(g), o.Beta2), MulScalar(Square(grads[i]), 1-o.Beta2))
-		step := Div(Mul(m, fix1), AddScalar(Sqrt(Mul(s, fix2)), o.Epsilon))
-		if (decays || o.DecayAll) && o.WeightDecay > 0 {
+		if _, decays := GroupOf(v.Path()); (decays || o.DecayAll) && o.WeightDecay > 0 {
 			step = Add(step, MulScalar(w, o.WeightDecay))
 		}
-		first.SetNodeValue(m)
-		second.SetNodeValue(s)
+		lr := rate
+		if factor := o.factor(v.Path(), depth); factor != 1 {
+			lr = MulScalar(rate, factor)
+		}
 		v.SetNodeValue(Sub(w, Mul(step, lr)))
 	}
 	return norm

@@ -94,7 +94,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 				for _, v := range variables {
 					vars = append(vars, s.Store().GetVariable(v.path))
 				}
-				return []*Node{o.update(s, vars, in[1:], in[0])}
+				return []*Node{o.update(s, 1, vars, in[1:], in[0])}
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -152,6 +152,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 	}
 	weights, vectors := membership{GroupWeights, true}, membership{GroupVectors, false}
 	position := membership{GroupPosition, false}
+	own := map[string]membership{"position/embedding": {GroupTable, false}, "position/gate_raw": {GroupGate, false}}
 	backbone := map[string]membership{
 		"class": vectors, "patch/weights": weights, "patch/biases": vectors,
 		"patch/norm/gain": vectors, "patch/norm/offset": vectors, "norm/gain": vectors, "norm/offset": vectors,
@@ -178,6 +179,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 			"position/surrogate/projection/middle/layer_normalization/gain",
 			"position/surrogate/projection/middle/layer_normalization/offset",
 			"position/surrogate/projection/output/dense/weights", "position/surrogate/projection/output/dense/biases"},
+		"rope-mixed": {"position/rope_mixed/block_00/frequencies"}, "liere": {"position/liere/block_00/generators"},
 		"wepe-bias": {"position/wepe_bias/omega3_raw", "position/wepe_bias/alpha_scale_raw",
 			"position/wepe_bias/weights", "position/wepe_bias/biases", "position/wepe_bias/own"},
 	}
@@ -195,6 +197,9 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		}
 		for _, path := range encodings[name] {
 			want["/vit/"+path] = position
+			if m, ok := own[path]; ok {
+				want["/vit/"+path] = m
+			}
 		}
 		for v := range trainer.model.store.IterVariables() {
 			path := v.Path()

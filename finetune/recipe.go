@@ -30,30 +30,43 @@ type Recipe struct {
 	// Params are hyperparameters of the model's scope, those of the encoding: wepe.Params and vit.Params.
 	Params map[string]any `json:"params,omitempty"`
 
-	Epochs     int `json:"epochs"`
-	BatchSize  int `json:"batch_size"` // images per optimizer step; an epoch drops what does not fill a batch
-	Accumulate int `json:"accumulate"` // parts a batch is computed in, to save memory; default 1, divides BatchSize
+	Epochs     int `json:"epochs"`          // passes over the training images, or
+	Steps      int `json:"steps,omitempty"` // optimizer steps: one of the two is 0
+	BatchSize  int `json:"batch_size"`      // images per optimizer step; an epoch drops what does not fill a batch
+	Accumulate int `json:"accumulate"`      // parts a batch is computed in, to save memory; default 1, divides BatchSize
 
-	LearningRate float64   `json:"learning_rate"` // at the end of warm-up
-	WarmupEpochs float64   `json:"warmup_epochs"` // then one half cosine down to 0 at the last step
+	LearningRate float64   `json:"learning_rate"`          // at the end of warm-up
+	WarmupEpochs float64   `json:"warmup_epochs"`          // then one half cosine down to 0 at the last step
+	WarmupSteps  int       `json:"warmup_steps,omitempty"` // the same where Steps is set
 	Optimizer    Optimizer `json:"optimizer"`
-	Smoothing    float64   `json:"smoothing"` // label smoothing
-	EMA          float64   `json:"ema"`       // decay of the averaged weights that are evaluated and kept; 0 for none
+	Freeze       string    `json:"freeze,omitempty"` // groups that do not train, as "backbone,position,gate"
+	Smoothing    float64   `json:"smoothing"`        // label smoothing
+	EMA          float64   `json:"ema"`              // decay of the averaged weights that are evaluated and kept; 0 for none
 
 	Augment data.Augment `json:"augment"`
 	// From epoch LateFrom on, mixup draws λ with LateMixupAlpha instead (the release's two stages); 0 for never.
 	LateFrom       int     `json:"late_from,omitempty"`
 	LateMixupAlpha float64 `json:"late_mixup_alpha,omitempty"`
 
-	EvalEpochs     int     `json:"eval_epochs"`     // epochs between evaluations, default 1
-	EvalBatchSize  int     `json:"eval_batch_size"` // images per evaluation step, default BatchSize
-	ValidationPart float64 `json:"validation_part"` // of the training images, held out; default 0.1, negative for none
+	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations, default 1
+	EvalSteps      int     `json:"eval_steps,omitempty"` // the same where Steps is set, default a tenth of them
+	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step, default BatchSize
+	ValidationPart float64 `json:"validation_part"`      // of the training images, held out; default 0.1, negative for none
+
+	// Of a run that starts from a pretrained model (Run.From), which gives the Model's sizes where they are zero here, and
+	// the normalisation where Augment has none.
+	Resample string `json:"resample,omitempty"`  // of pretrained positions, checkpoints.Resample; default as the source
+	ZeroHead bool   `json:"zero_head,omitempty"` // a new head that starts at zero, from scratch too
 }
 
 // WithDefaults returns r with every zero field that has a default filled in.
 func (r Recipe) WithDefaults() Recipe {
 	setDefault(&r.Accumulate, 1)
-	setDefault(&r.EvalEpochs, 1)
+	if r.Steps > 0 {
+		setDefault(&r.EvalSteps, max(1, r.Steps/10))
+	} else {
+		setDefault(&r.EvalEpochs, 1)
+	}
 	setDefault(&r.EvalBatchSize, r.BatchSize)
 	setDefault(&r.ValidationPart, 0.1)
 	r.Optimizer = r.Optimizer.withDefaults()
@@ -84,23 +97,32 @@ func (r Recipe) fit(set *data.Set) (Recipe, error) {
 
 // Validate reports the first field out of its range, by its JSON name.
 func (r Recipe) Validate() error {
+	stepped := r.Steps > 0
 	for _, f := range []struct {
 		name  string
 		value float64
 		ok    bool
 		want  string
 	}{
-		{"epochs", float64(r.Epochs), r.Epochs >= 1 && r.Epochs <= 1e6, ">= 1"},
+		{"steps", float64(r.Steps), r.Steps >= 0 && r.Steps <= 1e9, ">= 0"},
+		{"epochs", float64(r.Epochs), stepped && r.Epochs == 0 || !stepped && r.Epochs >= 1 && r.Epochs <= 1e6,
+			">= 1, or 0 where steps is set"},
 		{"batch_size", float64(r.BatchSize), r.BatchSize >= 1 && r.BatchSize <= 1e6, ">= 1"},
 		{"accumulate", float64(r.Accumulate), r.Accumulate >= 1 && r.BatchSize%max(1, r.Accumulate) == 0,
 			"a divisor of batch_size"},
 		{"learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "> 0"},
-		{"warmup_epochs", r.WarmupEpochs, r.WarmupEpochs >= 0 && r.WarmupEpochs <= float64(r.Epochs), "0 to epochs"},
+		{"warmup_epochs", r.WarmupEpochs, r.WarmupEpochs >= 0 && r.WarmupEpochs <= float64(r.Epochs),
+			"0 to epochs (warmup_steps where steps is set)"},
+		{"warmup_steps", float64(r.WarmupSteps), r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
+			"0 to steps (warmup_epochs where epochs is set)"},
 		{"smoothing", r.Smoothing, r.Smoothing >= 0 && r.Smoothing < 1, "0 <= smoothing < 1"},
 		{"ema", r.EMA, r.EMA >= 0 && r.EMA < 1, "0 <= ema < 1"},
 		{"late_mixup_alpha", r.LateMixupAlpha, r.LateFrom == 0 || r.LateMixupAlpha > 0 && r.Augment.MixupAlpha > 0,
 			"> 0, with augment.mixup_alpha > 0, where late_from is set"},
-		{"eval_epochs", float64(r.EvalEpochs), r.EvalEpochs >= 1, ">= 1"},
+		{"eval_epochs", float64(r.EvalEpochs), stepped && r.EvalEpochs == 0 || !stepped && r.EvalEpochs >= 1,
+			">= 1, or 0 where steps is set"},
+		{"eval_steps", float64(r.EvalSteps), stepped && r.EvalSteps >= 1 || !stepped && r.EvalSteps == 0,
+			">= 1, or 0 where epochs is set"},
 		{"eval_batch_size", float64(r.EvalBatchSize), r.EvalBatchSize >= 1 && r.EvalBatchSize <= 1e6, ">= 1"},
 		{"validation_part", r.ValidationPart, r.ValidationPart < 1, "< 1"},
 	} {
@@ -109,6 +131,9 @@ func (r Recipe) Validate() error {
 		}
 	}
 	if err := r.Optimizer.validate(); err != nil {
+		return err
+	}
+	if _, err := r.frozen(); err != nil {
 		return err
 	}
 	if err := r.Augment.Validate(); err != nil {

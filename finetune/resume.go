@@ -4,7 +4,6 @@ package finetune
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -26,8 +25,9 @@ type state struct {
 	Recipe    Recipe   `json:"recipe"`
 	Classes   []string `json:"classes"`
 	Seed      int64    `json:"seed"`
-	Data      string   `json:"data"` // fingerprint of the training images
-	Best      float64  `json:"best"` // validation accuracy of the best checkpoint so far
+	From      *Source  `json:"from,omitempty"` // nil for a run from scratch
+	Data      string   `json:"data"`           // fingerprint of the training images
+	Best      float64  `json:"best"`           // validation accuracy of the best checkpoint so far
 	LossSum   float64  `json:"loss_sum"`
 	LossSteps int      `json:"loss_steps"` // steps since the evaluation before
 	Seconds   float64  `json:"seconds"`    // spent training and evaluating so far
@@ -37,10 +37,10 @@ type state struct {
 	TimedSeconds float64 `json:"timed_seconds"`
 }
 
-// resume takes over the newest whole checkpoint of the run directory, if there is one.
+// resume takes over the newest whole checkpoint of the run directory. Without one, the run starts at its source.
 func (t *trainer) resume() error {
 	if t.Dir == "" {
-		return nil
+		return t.start()
 	}
 	checkpoint, skipped, err := checkpoints.Latest(filepath.Join(t.Dir, lastDir))
 	if err != nil {
@@ -50,21 +50,37 @@ func (t *trainer) resume() error {
 		t.Log(s.String())
 	}
 	if checkpoint == nil {
-		return nil
+		return t.start()
 	}
-	var s state
-	if err := json.Unmarshal(checkpoint.Meta, &s); err != nil {
-		return fmt.Errorf("finetune: %s: %w", checkpoint.Path, err)
+	s, err := stateOf(checkpoint)
+	if err != nil {
+		return err
 	}
 	if err := sameRun(s, t.state); err != nil {
 		return fmt.Errorf("finetune: %s is of another run: %w: use another directory", checkpoint.Path, err)
 	}
-	if err := checkpoint.Load(t.model.store, nil); err != nil {
+	if err := t.model.load(checkpoint); err != nil {
 		return err
 	}
-	t.model.loaded = checkpoint
 	t.state, t.step, t.startStep = s, int(checkpoint.Step), int(checkpoint.Step)
 	t.Log(fmt.Sprintf("resuming at step %d of %d", t.step, t.steps))
+	return nil
+}
+
+// start gives the model what it starts with besides drawn weights.
+func (t *trainer) start() error {
+	if t.source != nil {
+		lines, err := t.source.load(t.model)
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			t.Log(line)
+		}
+	}
+	if t.Recipe.ZeroHead {
+		return t.model.zeroHead()
+	}
 	return nil
 }
 
@@ -87,13 +103,17 @@ func (t *trainer) recorded() (row report.Run, done bool) {
 
 // sameRun says what differs between the run of a checkpoint and the one that is asked for.
 func sameRun(old, now state) error {
-	a, err := old.Recipe.settings()
+	a, err := old.Recipe.WithDefaults().settings() // an older version's may lack some
 	if err != nil {
 		return err
 	}
 	b, err := now.Recipe.settings()
 	if err != nil {
 		return err
+	}
+	if was, is := old.From.sum(), now.From.sum(); was != is {
+		return fmt.Errorf("it started from weights of SHA-256 %.12s, this one from %.12s", cmp.Or(was, "none"),
+			cmp.Or(is, "none"))
 	}
 	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(names)

@@ -4,6 +4,15 @@ package finetune
 
 import "math"
 
+// schedule returns how many optimizer steps a run has, how many of them warm up, and how many lie between evaluations,
+// where an epoch has perPass whole batches.
+func (r Recipe) schedule(perPass int) (total, warmup, interval int) {
+	if r.Steps > 0 {
+		return r.Steps, r.WarmupSteps, r.EvalSteps
+	}
+	return r.Epochs * perPass, int(math.Round(r.WarmupEpochs * float64(perPass))), r.EvalEpochs * perPass
+}
+
 // learningRate is linear warm-up followed by one half cosine down to zero, per optimizer step s of total:
 //
 //	peak · s/warmup                                        s < warmup

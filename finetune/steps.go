@@ -25,10 +25,13 @@ const (
 	numScalars
 )
 
-// Scopes beside the model's.
+// Paths of the model's variables, and scopes beside it.
 const (
 	modelScope      = "vit"
-	accumulatorRoot = "/accumulated" // sums of gradients within one optimizer step
+	headPath        = "head/"              // below the model's scope
+	positionPath    = "position/"          // there, too
+	tablePath       = "position/embedding" // the learned positions of "learned" and "hybrid"
+	accumulatorRoot = "/accumulated"       // sums of gradients within one optimizer step
 	averageRoot     = "/ema"
 )
 
@@ -48,7 +51,7 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 		targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing)                 // [batch, classes]
 		l := ReduceAllMean(loss.CategoricalCrossEntropyLogits([]*Node{targets}, []*Node{logits}))
 
-		vars := trainable(scope, g)
+		vars := r.trainable(scope, g)
 		weights := make([]*Node, len(vars))
 		for i, v := range vars {
 			weights[i] = v.NodeValue(g)
@@ -69,7 +72,7 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 		if !apply {
 			return []*Node{l}
 		}
-		norm := r.Optimizer.update(scope, vars, grads, scalars)
+		norm := r.Optimizer.update(scope, r.Model.Depth, vars, grads, scalars)
 		if r.EMA > 0 {
 			decay := Reshape(Gather(scalars, Const(g, []int64{scalarEMA}))) // scalar
 			for _, v := range vars {

@@ -26,7 +26,10 @@ type trainer struct {
 	train, val     pixels
 	order          []int // of the training images in this epoch
 	job            report.Job
-	steps, perPass int // in all, per epoch
+	perPass        int // whole batches of an epoch
+	steps          int // in all
+	warmup         int // steps
+	interval       int // steps between evaluations
 	step           int
 	state          state
 	pending        []*tensors.Tensor // losses not read back yet, so that an accelerator need not wait for them
@@ -51,9 +54,10 @@ func (run Run) begin() (_ *trainer, err error) {
 		Run: run, perPass: train.Len() / recipe.BatchSize, started: time.Now(), saved: time.Now(), lastLoss: math.NaN(),
 		job: report.Job{Recipe: recipe.Name, Dataset: run.Train.Name, Fraction: run.Fraction,
 			Encoding: recipe.Model.Position, Seed: run.Seed},
-		state: state{Recipe: recipe, Classes: train.Classes, Seed: run.Seed, Data: train.Fingerprint(), Best: -1},
+		state: state{Recipe: recipe, Classes: train.Classes, Seed: run.Seed, Data: train.Fingerprint(), Best: -1,
+			From: run.source},
 	}
-	t.steps = t.perPass * recipe.Epochs
+	t.steps, t.warmup, t.interval = recipe.schedule(t.perPass)
 	if t.model, err = newModel(run.Backend, recipe, train.Classes, run.Seed); err != nil {
 		return nil, err
 	}
@@ -109,6 +113,9 @@ func (t *trainer) advance() error {
 	if err := t.model.confirm(); err != nil {
 		return err
 	}
+	if t.step == 0 && (t.source != nil || r.Freeze != "") {
+		t.Log(fmt.Sprintf("training %s", t.model.groupsLine()))
+	}
 	if t.step == 0 && r.EMA > 0 {
 		// The average starts at the weights after the first step, not at zero.
 		if err := t.startAverage(); err != nil {
@@ -116,8 +123,8 @@ func (t *trainer) advance() error {
 		}
 	}
 	t.step++
-	epochEnds := t.step%t.perPass == 0 && (t.step/t.perPass%r.EvalEpochs == 0 || t.step == t.steps)
-	if len(t.pending) >= 10*r.Accumulate || epochEnds {
+	evaluate := t.step%t.interval == 0 || t.step == t.steps
+	if len(t.pending) >= 10*r.Accumulate || evaluate {
 		if err := t.drain(); err != nil {
 			return err
 		}
@@ -127,7 +134,7 @@ func (t *trainer) advance() error {
 		t.state.TimedSeconds += time.Since(began).Seconds()
 	}
 	progress := Progress{Step: t.step, Steps: t.steps, Loss: t.lastLoss, ImagesPerSecond: t.imagesPerSecond()}
-	if epochEnds {
+	if evaluate {
 		row, err := t.evaluate()
 		if err != nil {
 			return err
@@ -157,9 +164,8 @@ func (t *trainer) imagesPerSecond() float64 {
 // scalars are the numbers of the current step that the programs take as input.
 func (t *trainer) scalars() []float32 {
 	r := t.Recipe
-	warmup := int(math.Round(r.WarmupEpochs * float64(t.perPass)))
 	out := make([]float32, numScalars)
-	copy(out, r.Optimizer.scalars(learningRate(r.LearningRate, t.step, warmup, t.steps), t.step))
+	copy(out, r.Optimizer.scalars(learningRate(r.LearningRate, t.step, t.warmup, t.steps), t.step))
 	// A young average would be ruled by its start: it looks back as far as there is a past, up to 1/(1-decay) steps.
 	out[scalarEMA] = float32(min(r.EMA, float64(1+t.step)/float64(10+t.step)))
 	return out
@@ -252,14 +258,17 @@ func (t *trainer) startAverage() error {
 // finish measures the test set and records the run.
 func (t *trainer) finish() (row report.Run, err error) {
 	r := t.Recipe
-	settings, err := json.Marshal(r)
+	settings, err := json.Marshal(struct {
+		Recipe
+		From *Source `json:"from,omitempty"`
+	}{r, t.source})
 	if err != nil {
 		return row, err
 	}
 	seconds := t.state.Seconds + time.Since(t.started).Seconds()
 	row = report.Run{
 		Job: t.job, Backend: t.Backend.String(), Parameters: t.model.parameters(), Steps: t.steps,
-		ImageSize: fmt.Sprintf("%dx%d", r.Model.ImageRows, r.Model.ImageCols), Epochs: report.Number(r.Epochs),
+		ImageSize: fmt.Sprintf("%dx%d", r.Model.ImageRows, r.Model.ImageCols), Epochs: report.Number(float64(t.steps) / float64(t.perPass)),
 		WallSeconds: report.Number(seconds), Settings: settings,
 		ImagesPerSecond: report.Number(t.imagesPerSecond()),
 	}
