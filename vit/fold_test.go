@@ -28,7 +28,7 @@ func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 	logitsOf(t, store, c)
 	i := 0.0
 	for v := range store.IterVariables() {
-		if !strings.HasPrefix(v.Path(), "/vit/") {
+		if !strings.HasPrefix(v.Path(), "/vit/") || !v.Trainable {
 			continue
 		}
 		values := gomlxtest.Values(t, v.MustValue())

@@ -42,6 +42,26 @@ const (
 
 	// ParamFoPELearn says whether fope's coefficients are trained. Default false.
 	ParamFoPELearn = "fope_learn"
+
+	// ParamLiereBlock is the number of channels that a rotation of liere turns together, >= 2, a divisor of the channels
+	// of a head: 8 and 64, a whole head, are the paper's. Default 8, or the largest divisor below it.
+	ParamLiereBlock = "liere_block"
+
+	// ParamLiereShared says whether all heads of a layer share liere's generators. Default false.
+	ParamLiereShared = "liere_shared"
+
+	// ParamLiereFirstLayer says whether every layer uses the rotations of layer 0, as the released model of LieRE does.
+	// Default false: each layer has its own.
+	ParamLiereFirstLayer = "liere_first_layer"
+
+	// ParamLiereTrainedRows and ParamLiereTrainedCols are the rows and columns of patches that a liere model was trained
+	// on, >= 1: they are the unit of its coordinates. Default 0, the model's own.
+	ParamLiereTrainedRows = "liere_trained_rows"
+	ParamLiereTrainedCols = "liere_trained_cols"
+
+	// ParamLiereAxes is the original's input_dimensionality, here only so that 3 is refused: images have two axes.
+	// Default 2.
+	ParamLiereAxes = "liere_axes"
 )
 
 var params = []string{
@@ -49,6 +69,7 @@ var params = []string{
 	ParamAS2DRoPEBaseRows, ParamAS2DRoPERotateClass,
 	ParamFoPELength, ParamFoPEDim, ParamFoPEIgnoreZero, ParamFoPESeparateBasis, ParamFoPESeparateHead, ParamFoPEGain,
 	ParamFoPELearn,
+	ParamLiereBlock, ParamLiereShared, ParamLiereFirstLayer, ParamLiereTrainedRows, ParamLiereTrainedCols, ParamLiereAxes,
 }
 
 // Params lists the names of all hyperparameters of this package, so that a program can refuse one that nothing reads.

@@ -115,6 +115,10 @@ var positions = []Position{
 	{Name: "wepe", Doc: "℘ and ℘′ of the patch's place, projected", Parameters: wepeParameters, Additive: newWePE},
 	{Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a gate", Parameters: hybridParameters,
 		Additive: newHybrid},
+	{
+		Name: "liere", Doc: "learned rotations of 8 channels at once", Source: "https://arxiv.org/abs/2406.10322",
+		Parameters: liereParameters, Rotary: newLieRE,
+	},
 	{Name: "wepe-bias", Doc: "℘ and ℘′ of the difference of two places, a score per head",
 		Parameters: wepeBiasParameters, Relative: newWePEBias},
 }

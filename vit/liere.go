@@ -1,0 +1,194 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/attention/pos"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// liere turns queries and keys by learned rotations of many channels at once (LieRE,
+// https://arxiv.org/abs/2406.10322): the patch at (y, x) turns each block of g channels by
+//
+//	R(y, x) = exp(y·A₀ + x·A₁),   A₀, A₁ skew-symmetric [g, g]
+//
+// with generators of its own for every layer, block of channels and, unless shared, head. Coordinates run from 0 to 1
+// over the grid that was trained on and to n/n₀ over one of n places where n₀ were: the last place is the end of the
+// range, as in the authors' code, so the distance of neighbours changes a little with n. Prefix tokens are not turned.
+//
+// A generator is stored as its g(g-1)/2 numbers above the diagonal, uniform in [0, 2π) at the start. They act through a
+// clip to ±liereLimit, the only difference from the original: by Pick's inequality (see bound) it limits the norm of
+// every exponent, from which expSkew knows how many squarings it needs.
+type liere struct {
+	scope         *model.Scope
+	c             Config
+	block         int // g
+	shared, first bool
+	coordinates   []float32 // [tokens, 2]: y, x
+	farthest      float64   // the largest y + x
+
+	rotations map[int]*Node // by layer, of the graph that was built last
+}
+
+var _ Rotary = (*liere)(nil)
+
+// liereLimit bounds the numbers of a generator at twice the largest it starts with. Training does not reach it: a
+// number there would turn its two channels twice around from one side of the image to the other.
+const liereLimit = 4 * math.Pi
+
+const liereAxes = 2
+
+// newLieRE reads the hyperparameters ParamLiere….
+func newLieRE(scope *model.Scope, c Config) Rotary {
+	headDim := c.Width / c.Heads
+	l := &liere{
+		scope: scope.At("liere"), c: c,
+		block:     model.GetParamOr(scope, ParamLiereBlock, liereBlock(headDim)),
+		shared:    model.GetParamOr(scope, ParamLiereShared, false),
+		first:     model.GetParamOr(scope, ParamLiereFirstLayer, false),
+		rotations: map[int]*Node{},
+	}
+	if l.block < 2 || headDim%l.block != 0 {
+		exceptions.Panicf("vit: %s = %d, want 2 or more that divides the %d channels of a head", ParamLiereBlock, l.block,
+			headDim)
+	}
+	if axes := model.GetParamOr(scope, ParamLiereAxes, liereAxes); axes != liereAxes {
+		exceptions.Panicf("vit: %s = %d, want 2: patches of an image have a row and a column, and no third coordinate",
+			ParamLiereAxes, axes)
+	}
+	y := liereCoordinates(scope, ParamLiereTrainedRows, c.Rows())
+	x := liereCoordinates(scope, ParamLiereTrainedCols, c.Cols())
+	l.coordinates = make([]float32, 2*c.Prefix()) // zero: exp(0) turns nothing
+	for k := range c.Rows() * c.Cols() {
+		l.coordinates = append(l.coordinates, float32(y[k/c.Cols()]), float32(x[k%c.Cols()]))
+	}
+	l.farthest = y[len(y)-1] + x[len(x)-1]
+	return l
+}
+
+// liereBlock is the default g: 8, or the largest divisor of the channels of a head below it.
+func liereBlock(headDim int) int {
+	block := min(8, headDim)
+	for headDim%block != 0 {
+		block--
+	}
+	return block
+}
+
+// liereCoordinates returns the coordinates of n places along an axis, where the hyperparameter says how many there were
+// in training.
+func liereCoordinates(scope *model.Scope, param string, n int) []float64 {
+	trained := model.GetParamOr(scope, param, 0)
+	if trained < 0 {
+		exceptions.Panicf("vit: %s = %d, want the number of patches along that side in training, or 0", param, trained)
+	}
+	setDefault(&trained, n)
+	places := make([]float64, n)
+	for i := 1; i < n; i++ {
+		places[i] = float64(n) / float64(trained) * float64(i) / float64(n-1)
+	}
+	return places
+}
+
+// liereParameters counts the default form.
+func liereParameters(c Config) int {
+	headDim := c.Width / c.Heads
+	return c.Depth * liereAxes * c.Width * (liereBlock(headDim) - 1) / 2 // Width/g blocks of g(g-1)/2
+}
+
+// Name implements pos.Encoder.
+func (l *liere) Name() string {
+	return fmt.Sprintf("liere(block=%d, shared=%t, first_layer=%t)", l.block, l.shared, l.first)
+}
+
+// Block implements Rotary.
+func (l *liere) Block(i int) pos.QKEncoder { return liereEncoder{l, i} }
+
+// liereEncoder is the encoder of one layer.
+type liereEncoder struct {
+	*liere
+	layer int
+}
+
+// EncodeQK implements pos.QKEncoder for q, k [batch, tokens, heads, headDim]. The indices, [tokens] or [batch, tokens],
+// say which places the tokens have, nil for all in order. Rotations are float32, whatever q and k are.
+func (e liereEncoder) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node, *Node) {
+	if q.Rank() != 4 || seqAxis != 1 && seqAxis != -3 {
+		exceptions.Panicf("vit: liere turns queries [batch, tokens, heads, headDim], got %s with tokens along axis %d",
+			q.Shape(), seqAxis)
+	}
+	tokens, heads := "t", "h"
+	r := e.layerRotations(q.Graph(), e.layer) // [tokens, heads, blocks, g, g]
+	if positionIndices != nil {
+		// int64: the gradient of an int32 Gather does not run on ONNX Runtime.
+		r = Gather(r, InsertAxes(ConvertDType(positionIndices, dtypes.Int64), -1))
+		if positionIndices.Rank() == 2 {
+			tokens = "bt"
+		}
+	}
+	if e.shared {
+		heads = ""
+	}
+	equation := "bthnj," + tokens + heads + "nij->bthni"
+	turn := func(x *Node) *Node {
+		d := x.Shape().Dimensions
+		y := Reshape(ConvertDType(x, dtypes.Float32), d[0], d[1], d[2], d[3]/e.block, e.block)
+		return ConvertDType(Reshape(Einsum(equation, y, r), d...), x.DType())
+	}
+	return turn(q), turn(k)
+}
+
+// layerRotations returns R of a layer for all tokens, [tokens, heads, blocks, g, g], without heads where they share it.
+// It is built once per graph.
+func (l *liere) layerRotations(g *Graph, layer int) *Node {
+	if l.first {
+		layer = 0
+	}
+	if r := l.rotations[layer]; r != nil && r.Graph() == g {
+		return r
+	}
+	tokens, blocks := l.c.Tokens(), l.c.Width/l.c.Heads/l.block
+	dims := []int{tokens, blocks, l.block, l.block}
+	if !l.shared {
+		dims = []int{tokens, l.c.Heads, blocks, l.block, l.block}
+		blocks *= l.c.Heads
+	}
+	a := Reshape(l.generators(g, layer, blocks), liereAxes, -1)
+	coordinates := Reshape(Const(g, l.coordinates), tokens, liereAxes)
+	x := Reshape(MatMul(coordinates, a), tokens*blocks, l.block, l.block)
+	l.rotations[layer] = Reshape(expSkew(x, l.bound()), dims...)
+	return l.rotations[layer]
+}
+
+// generators returns A₀ and A₁ of a layer, [2, blocks, g·g], from the variable of their upper triangles,
+// [g(g-1)/2, 2, blocks], pairs of channels (0, 1), (0, 2) … (g-2, g-1).
+func (l *liere) generators(g *Graph, layer, blocks int) *Node {
+	n := l.block
+	triangle := weight(l.scope.At("block_%02d", layer), "generators", liereInit, n*(n-1)/2, liereAxes, blocks)
+	pair, sign := make([]int64, n*n), make([]float32, n*n) // the diagonal has sign 0, and any pair will do
+	next := int64(0)
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			pair[i*n+j], sign[i*n+j] = next, 1
+			pair[j*n+i], sign[j*n+i] = next, -1
+			next++
+		}
+	}
+	a := Gather(ClipScalar(triangle.NodeValue(g), -liereLimit, liereLimit), Reshape(Const(g, pair), n*n, 1))
+	return TransposeAllAxes(Mul(a, Reshape(Const(g, sign), n*n, 1, 1)), 1, 2, 0)
+}
+
+func liereInit(r *rand.Rand, _, _ int) float64 { return 2 * math.Pi * r.Float64() }
+
+// bound is the largest spectral norm of an exponent: that of a real skew-symmetric [g, g] matrix with elements of at
+// most m is m·cot(π/(2g)) or less (G. Pick, Z. angew. Math. Mech. 2, 1922, 353-357).
+func (l *liere) bound() float64 {
+	return l.farthest * liereLimit / math.Tan(math.Pi/float64(2*l.block))
+}

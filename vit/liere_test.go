@@ -1,0 +1,356 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// liereMeta is meta.json of the fixture made by the authors' own code.
+type liereMeta struct {
+	Config struct {
+		Image   [2]int  `json:"img_size"`
+		Patch   int     `json:"patch_size"`
+		Width   int     `json:"dim"`
+		Heads   int     `json:"heads"`
+		Depth   int     `json:"depth"`
+		MLPDim  int     `json:"mlp_dim"`
+		Classes int     `json:"num_classes"`
+		Epsilon float64 `json:"layer_norm_eps"`
+	}
+	Variants []struct {
+		Name    string
+		Block   int  `json:"generator_dim"`
+		PerHead bool `json:"rotary_embedding_per_head"`
+	}
+	Grids     [][2]int `json:"grids_h_w"`
+	Tolerance struct {
+		Rotations float64 `json:"rotations_abs"`
+		Turned    float64 `json:"q_rot_abs"`
+		Others    float64 `json:"others_abs"`
+	}
+}
+
+// liereModel returns a store with the weights of the fixture's model, the generators of the given tensor
+// [axes, layers, blocks, g, g], and the configuration for a grid.
+func liereModel(t *testing.T, meta liereMeta, raw fixtures.Tensor, grid [2]int) (*foreign, Config) {
+	m := meta.Config
+	c := Config{
+		ImageRows: grid[0] * m.Patch, ImageCols: grid[1] * m.Patch, PatchSize: m.Patch, Width: m.Width, Depth: m.Depth,
+		Heads: m.Heads, MLPDim: m.MLPDim, Classes: m.Classes, Epsilon: m.Epsilon, Position: "liere",
+	}.WithDefaults()
+	f := load(t, "liere")
+	f.tensors["zeros"] = fixtures.Tensor{Shape: []int{3 * m.Width}, Data: make([]float64, 3*m.Width)}
+	f.linear("patch", "to_patch_embedding.1.weight", "to_patch_embedding.1.bias", 0, m.Width)
+	f.set("class", f.get("cls_token").Data, 1, m.Width)
+	for i := range m.Depth {
+		from, to := fmt.Sprintf("transformer.layers.%d.", i), fmt.Sprintf("block_%02d/", i)
+		f.norm(to+"norm1", from+"0.norm")
+		f.norm(to+"norm2", from+"1.norm")
+		for j, part := range []string{"query", "key", "value"} {
+			f.linear(to+"attention/"+part, from+"0.fn.to_qkv.weight", "zeros", j*m.Width, (j+1)*m.Width)
+		}
+		f.linear(to+"attention/output", from+"0.fn.to_out.0.weight", from+"0.fn.to_out.0.bias", 0, m.Width)
+		f.linear(to+"mlp/hidden", from+"1.fn.net.0.weight", from+"1.fn.net.0.bias", 0, m.MLPDim)
+		f.linear(to+"mlp/output", from+"1.fn.net.3.weight", from+"1.fn.net.3.bias", 0, m.Width)
+		flat, dims := triangles(raw, i)
+		f.set(fmt.Sprintf("position/liere/block_%02d/generators", i), flat, dims...)
+	}
+	f.norm("norm", "mlp_head.0")
+	f.linear("head", "mlp_head.1.weight", "mlp_head.1.bias", 0, m.Classes)
+	return f, c
+}
+
+// triangles returns the numbers above the diagonals of a layer of [axes, layers, blocks, g, g], as
+// [g(g-1)/2, axes, blocks], and their dimensions.
+func triangles(raw fixtures.Tensor, layer int) (flat []float64, dims []int) {
+	axes, layers, blocks, g := raw.Shape[0], raw.Shape[1], raw.Shape[2], raw.Shape[3]
+	for i := range g {
+		for j := i + 1; j < g; j++ {
+			for axis := range axes {
+				for block := range blocks {
+					flat = append(flat, raw.Data[((axis*layers+layer)*blocks+block)*g*g+i*g+j])
+				}
+			}
+		}
+	}
+	return flat, []int{g * (g - 1) / 2, axes, blocks}
+}
+
+// layerOf picks one of the layers of [tokens, layers, blocks, g, g], where the last of depth are held.
+func layerOf(x fixtures.Tensor, layer, depth int) []float64 {
+	size := x.Shape[2] * x.Shape[3] * x.Shape[4]
+	held := layer - (depth - x.Shape[1])
+	var out []float64
+	for token := range x.Shape[0] {
+		at := (token*x.Shape[1] + held) * size
+		out = append(out, x.Data[at:at+size]...)
+	}
+	return out
+}
+
+// swapped returns [batch, heads, tokens, headDim] as [batch, tokens, heads, headDim].
+func swapped(x fixtures.Tensor) *tensors.Tensor {
+	batch, heads, tokens, headDim := x.Shape[0], x.Shape[1], x.Shape[2], x.Shape[3]
+	var flat []float32
+	all := x.Float32()
+	for b := range batch {
+		for token := range tokens {
+			for head := range heads {
+				at := ((b*heads+head)*tokens + token) * headDim
+				flat = append(flat, all[at:at+headDim]...)
+			}
+		}
+	}
+	return tensors.FromFlatDataAndDimensions(flat, batch, tokens, heads, headDim)
+}
+
+func TestLieREEqualsTheOriginal(t *testing.T) {
+	var meta liereMeta
+	fixtures.JSON(t, "liere", "meta.json", &meta)
+	want := fixtures.Tensors(t, "liere", "tensors.safetensors")
+	held := func(name string) fixtures.Tensor {
+		x, ok := want[name]
+		if !ok {
+			t.Fatalf("the fixture has no tensor %q", name)
+		}
+		return x
+	}
+	for _, variant := range meta.Variants {
+		raw := held(variant.Name + ".generator_raw_params")
+		for _, grid := range meta.Grids {
+			name := fmt.Sprintf("grid%dx%d", grid[0], grid[1])
+			f, c := liereModel(t, meta, raw, grid)
+			f.store.SetParams(map[string]any{
+				ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead,
+				ParamLiereTrainedRows: meta.Grids[0][0], ParamLiereTrainedCols: meta.Grids[0][1],
+			})
+			last := c.Depth - 1
+			rotations := held(variant.Name + "." + name + ".rotations")
+			attended := held(name + ".attn_in")
+			got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+				encoder := c.RotaryEncoder(s.In("vit")).(*liere)
+				g := in[0].Graph()
+				q, k := encoder.Block(last).EncodeQK(in[0], in[1], nil, 1)
+				attn := s.At("vit").At("block_%02d", last).At("attention")
+				part := func(name string) *Node {
+					return c.heads(dense(attn.At("%s", name), in[2], c.Width, constant(0), constant(0)))
+				}
+				q2, k2 := encoder.Block(last).EncodeQK(part("query"), part("key"), nil, 1)
+				mixed, _ := c.attend(s, q2, k2, part("value"), nil, false)
+				out := []*Node{
+					TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
+					dense(attn.At("output"), Reshape(mixed, in[2].Shape().Dimensions...), c.Width, constant(0), constant(0)),
+				}
+				for layer := c.Depth - rotations.Shape[1]; layer < c.Depth; layer++ {
+					out = append(out, encoder.layerRotations(g, layer))
+				}
+				return out
+			}, swapped(held(name+".q")), swapped(held(name+".k")),
+				tensors.FromFlatDataAndDimensions(attended.Float32(), attended.Shape...))
+			p := variant.Name + "." + name
+			nearAbs(t, p+".q_rot", got[0], held(p+".q_rot").Data, meta.Tolerance.Turned)
+			nearAbs(t, p+".k_rot", got[1], held(p+".k_rot").Data, meta.Tolerance.Turned)
+			nearAbs(t, p+".attn_out", got[2], held(p+".attn_out").Data, meta.Tolerance.Others)
+			for i, r := range got[3:] {
+				layer := c.Depth - rotations.Shape[1] + i
+				nearAbs(t, fmt.Sprintf("%s.rotations of layer %d", p, layer), r, layerOf(rotations, layer, c.Depth),
+					meta.Tolerance.Rotations)
+			}
+		}
+	}
+}
+
+func TestLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
+	var meta liereMeta
+	fixtures.JSON(t, "liere", "meta.json", &meta)
+	want := fixtures.Tensors(t, "liere", "tensors.safetensors")
+	for _, grid := range meta.Grids {
+		_, c := liereModel(t, meta, want[meta.Variants[0].Name+".generator_raw_params"], grid)
+		store := model.NewStore()
+		store.SetParams(map[string]any{
+			ParamLiereTrainedRows: meta.Grids[0][0], ParamLiereTrainedCols: meta.Grids[0][1]})
+		encoder := newLieRE(store.RootScope(), c).(*liere)
+		name := fmt.Sprintf("grid%dx%d.positions", grid[0], grid[1])
+		nearAbs(t, name, wide(encoder.coordinates[2*c.Prefix():]), want[name].Data, 1e-6)
+		if prefix := encoder.coordinates[:2*c.Prefix()]; !slices.Equal(prefix, make([]float32, len(prefix))) {
+			t.Errorf("%s: prefix tokens are at %v", name, prefix)
+		}
+	}
+	for _, variant := range meta.Variants {
+		f, c := liereModel(t, meta, want[variant.Name+".generator_raw_params"], meta.Grids[0])
+		f.store.SetParams(map[string]any{ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead})
+		generators := want[variant.Name+".generators"] // [axes, layers, blocks, g, g]
+		blocks, g := generators.Shape[2], generators.Shape[3]
+		got := gomlxtest.RunModel(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+			encoder := c.RotaryEncoder(s.In("vit")).(*liere)
+			var out []*Node
+			for layer := range c.Depth {
+				out = append(out, encoder.generators(in[0].Graph(), layer, blocks)) // [2, blocks, g·g]
+			}
+			return []*Node{Stack(out, 1)} // [2, layers, blocks, g·g]
+		}, float32(0))
+		// The original takes a half off every number and loses it again in A = U - Uᵀ, in float32.
+		nearAbs(t, fmt.Sprintf("%s.generators of %d channels", variant.Name, g), got[0], generators.Data, 1e-6)
+	}
+}
+
+func TestLieREModelEqualsTheOriginal(t *testing.T) {
+	var meta liereMeta
+	fixtures.JSON(t, "liere", "meta.json", &meta)
+	want := fixtures.Tensors(t, "liere", "tensors.safetensors")
+	images := want["model.images_nhwc"]
+	for _, variant := range meta.Variants {
+		for form, first := range map[string]bool{"as_released": true, "per_layer": false} {
+			f, c := liereModel(t, meta, want[variant.Name+".generator_raw_params"], meta.Grids[0])
+			f.store.SetParams(map[string]any{
+				ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead, ParamLiereFirstLayer: first,
+			})
+			got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+				trace := c.Trace(s.In("vit"), in[0], false)
+				return []*Node{trace.Patches, trace.Logits}
+			}, tensors.FromFlatDataAndDimensions(images.Float32(), images.Shape...))
+			nearAbs(t, "patches", got[0], want["model.patch_embed"].Data, meta.Tolerance.Others)
+			name := variant.Name + ".model.logits_" + form
+			nearAbs(t, name, got[1], want[name].Data, meta.Tolerance.Others)
+		}
+	}
+}
+
+func TestLieREKeepsLengthsAndPrefixTokensAndFollowsIndices(t *testing.T) {
+	for _, params := range []map[string]any{{}, {ParamLiereShared: true}, {ParamLiereBlock: 2}} {
+		c := small("liere", PoolClass)
+		store := seeded(t, 3)
+		store.SetParams(params)
+		const batch = 2
+		d := c.Width / c.Heads
+		flat := make([]float32, batch*c.Tokens()*c.Width)
+		for i := range flat {
+			flat[i] = float32(math.Sin(float64(i*i%101))) + 0.1
+		}
+		q := tensors.FromFlatDataAndDimensions(flat, batch, c.Tokens(), c.Heads, d)
+		indices := []int32{15, 0, 3, 3, 7}
+		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			encoder := c.RotaryEncoder(s.In("vit")).Block(1)
+			turned, _ := encoder.EncodeQK(in[0], in[0], nil, 1)
+			rows := Transpose(Gather(Transpose(in[0], 0, 1), Const(in[0].Graph(), [][]int64{{15}, {0}, {3}, {3}, {7}})), 0, 1)
+			subset, _ := encoder.EncodeQK(rows, rows, in[1], -3)
+			both := BroadcastPrefix(in[1], batch)
+			each, _ := encoder.EncodeQK(rows, rows, both, 1)
+			return []*Node{turned, subset, each}
+		}, q, indices)
+		turned := got[0]
+		token := func(values []float64, image, n, i int) []float64 {
+			at := (image*n + i) * c.Width
+			return values[at : at+c.Width]
+		}
+		for image := range batch {
+			if !slices.Equal(token(turned, image, c.Tokens(), 0), token(wide(flat), image, c.Tokens(), 0)) {
+				t.Errorf("%v: the class token of image %d is turned", params, image)
+			}
+			if slices.Equal(token(turned, image, c.Tokens(), 9), token(wide(flat), image, c.Tokens(), 9)) {
+				t.Errorf("%v: patch 8 of image %d is not turned", params, image)
+			}
+			for i, index := range indices {
+				want := token(turned, image, c.Tokens(), int(index))
+				nearAbs(t, "by index", token(got[1], image, len(indices), i), want, 1e-6)
+				nearAbs(t, "by index and image", token(got[2], image, len(indices), i), want, 1e-6)
+			}
+		}
+		for head := range batch * c.Tokens() * c.Heads {
+			var before, after float64
+			for i := range d {
+				before += float64(flat[head*d+i]) * float64(flat[head*d+i])
+				after += turned[head*d+i] * turned[head*d+i]
+			}
+			if math.Abs(after-before) > 1e-5*before {
+				t.Fatalf("%v: a vector of squared length %g is %g after turning", params, before, after)
+			}
+		}
+	}
+}
+
+// The generators of every layer get a gradient, however far they are from their start; where a clip acts it is zero and
+// the rotation stays one.
+func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
+	c := small("liere", PoolClass)
+	store := seeded(t, 3)
+	build := func(s *model.Scope, in []*Node) []*Node {
+		logits := c.Logits(s.In("vit"), in[0])
+		encoder := c.RotaryEncoder(s.Shared("vit")).(*liere)
+		var out []*Node
+		for layer := range c.Depth {
+			v := s.Store().GetVariable(fmt.Sprintf("/vit/position/liere/block_%02d/generators", layer))
+			out = append(out, Gradient(ReduceAllSum(Square(logits)), v.NodeValue(in[0].Graph()))...)
+		}
+		r := encoder.layerRotations(in[0].Graph(), 0)
+		product := Einsum("thnij,thnkj->thnik", r, r)
+		return append(out, ReduceAllMax(Abs(Sub(product, identity(product)))))
+	}
+	for _, factor := range []float32{1, 1000} {
+		if factor != 1 {
+			v := store.GetVariable("/vit/position/liere/block_00/generators")
+			v.MustValue().MustMutableFlatData(func(flat any) {
+				for i := range flat.([]float32) {
+					flat.([]float32)[i] *= factor
+				}
+			})
+		}
+		got := run(t, store, build, noise(c, 2))
+		for layer, gradient := range got[:c.Depth] {
+			largest := 0.0
+			for _, v := range gradient {
+				largest = max(largest, math.Abs(v))
+			}
+			if clipped := factor != 1 && layer == 0; clipped != (largest == 0) || math.IsNaN(largest) {
+				t.Errorf("factor %g: gradient of layer %d is up to %g", factor, layer, largest)
+			}
+		}
+		if off := got[c.Depth][0]; !(off < 2e-5) {
+			t.Errorf("factor %g: R·Rᵀ differs from the identity by %g", factor, off)
+		}
+	}
+}
+
+func TestLieRERefusesWhatItCannotDo(t *testing.T) {
+	c := small("liere", PoolClass)
+	for want, params := range map[string]map[string]any{
+		"liere_axes = 3, want 2: patches of an image have a row and a column": {ParamLiereAxes: 3},
+		"liere_block = 3, want 2 or more that divides the 4 channels":         {ParamLiereBlock: 3},
+		"liere_block = 1, want":         {ParamLiereBlock: 1},
+		"liere_trained_rows = -1, want": {ParamLiereTrainedRows: -1},
+		"liere_trained_cols = -2, want": {ParamLiereTrainedCols: -2},
+	} {
+		store := model.NewStore()
+		store.SetParams(params)
+		exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
+			return []*Node{c.Logits(s.In("vit"), in[0])}
+		})
+		if err == nil {
+			_, err = exec.Call(noise(c, 1))
+			exec.Finalize()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %q", params, err, want)
+		}
+	}
+}
+
+func TestLieREByDefaultTurnsEightChannelsOrTheLargestDivisorBelow(t *testing.T) {
+	for headDim, want := range map[int]int{64: 8, 80: 8, 12: 6, 4: 4, 35: 7, 11: 1} {
+		if got := liereBlock(headDim); got != want {
+			t.Errorf("%d channels a head: %d, want %d", headDim, got, want)
+		}
+	}
+}
