@@ -53,6 +53,7 @@ type Run struct {
 	Train    *data.Set // the recipe's ValidationPart of it is held out
 	Test     *data.Set // measured once, after the last step; nil for none
 	Fraction float64   // of the data set that Train is, for the record; 0 means 1
+	Label    string    // of the encoding in rows, to tell variants of one apart; default the name of the position
 
 	From   string                    // a pretrained model, see Source: a run directory or a file; empty for from scratch
 	Import checkpoints.ImportOptions // what the files of From leave open: Grid, AssumeSquare, Heads
@@ -117,6 +118,7 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Run, err error) {
 func (run Run) prepared() (Run, error) {
 	setDefault(&run.SaveEvery, 5*time.Minute)
 	setDefault(&run.Fraction, 1)
+	setDefault(&run.Label, run.Recipe.WithDefaults().Model.Position)
 	if run.Log == nil {
 		run.Log = func(string) {}
 	}

@@ -53,7 +53,7 @@ func (run Run) begin() (_ *trainer, err error) {
 	t := &trainer{
 		Run: run, perPass: train.Len() / recipe.BatchSize, started: time.Now(), saved: time.Now(), lastLoss: math.NaN(),
 		job: report.Job{Recipe: recipe.Name, Dataset: run.Train.Name, Fraction: run.Fraction,
-			Encoding: recipe.Model.Position, Seed: run.Seed},
+			Encoding: run.Label, Seed: run.Seed},
 		state: state{Recipe: recipe, Classes: train.Classes, Seed: run.Seed, Data: train.Fingerprint(), Best: -1,
 			From: run.source},
 	}

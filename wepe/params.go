@@ -90,6 +90,11 @@ const (
 	// "cifar100", "svhn", "dmlab" or "resisc45". See NamedSurrogate.
 	ParamWepeSurrogate = "wepe_surrogate"
 
+	// ParamWepeSurrogateBeta and ParamWepeSurrogateGamma are the β and γ that the surrogate starts with, above their lower
+	// bounds; 0 for those of the named one. Default 0.
+	ParamWepeSurrogateBeta  = "wepe_surrogate_beta"
+	ParamWepeSurrogateGamma = "wepe_surrogate_gamma"
+
 	// ParamWepeGate is the initial λ of a Hybrid, in [0, 1]: 0 is the pretrained model, and stays. Default DefaultGate.
 	ParamWepeGate = "wepe_gate"
 
@@ -105,7 +110,7 @@ func Params() []string {
 		ParamWepeLearnAlphaScale, ParamWepeBetaPos, ParamWepeLearnBetaPos, ParamWepeEvaluation, ParamWepeSumCut,
 		ParamWepeOmega3Re, ParamWepeLearnOblique, ParamWepeScales, ParamWepeScaleRatio,
 		ParamWepeTable, ParamWepeTableResolution,
-		ParamWepeSurrogate, ParamWepeGate, ParamWepeLearnGate,
+		ParamWepeSurrogate, ParamWepeSurrogateBeta, ParamWepeSurrogateGamma, ParamWepeGate, ParamWepeLearnGate,
 	}
 }
 

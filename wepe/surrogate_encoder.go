@@ -43,7 +43,8 @@ func NewSurrogate(scope *model.Scope, rows, cols, width int) *SurrogateConfig {
 	return &SurrogateConfig{scope: scope, grid: grid{rows: rows, cols: cols, width: width}, surrogate: s}
 }
 
-// FromScope takes over ParamWepeSurrogate, if it is set in the scope or above it, and panics if that name is unknown.
+// FromScope takes over ParamWepeSurrogate, ParamWepeSurrogateBeta and ParamWepeSurrogateGamma where they are set in the
+// scope or above it, and panics if the name is unknown.
 func (c *SurrogateConfig) FromScope() *SurrogateConfig {
 	if name := model.GetParamOr(c.scope, ParamWepeSurrogate, ""); name != "" {
 		s, err := NamedSurrogate(name)
@@ -51,6 +52,12 @@ func (c *SurrogateConfig) FromScope() *SurrogateConfig {
 			panic(err)
 		}
 		c.surrogate = s
+	}
+	if beta := model.GetParamOr(c.scope, ParamWepeSurrogateBeta, 0.0); beta != 0 {
+		c.surrogate.Beta = beta
+	}
+	if gamma := model.GetParamOr(c.scope, ParamWepeSurrogateGamma, 0.0); gamma != 0 {
+		c.surrogate.Gamma = gamma
 	}
 	return c
 }

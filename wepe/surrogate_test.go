@@ -157,3 +157,17 @@ func TestSurrogate_weights_start_Xavier_uniform_times_the_gain_and_offset_at_zer
 		t.Errorf("prefix rows: %d numbers up to %g, want %d from N(0, 0.01²)", len(got), slices.Max(got), prefix*width)
 	}
 }
+
+func TestSurrogate_starts_with_the_beta_and_gamma_of_the_hyperparameters(t *testing.T) {
+	for _, name := range SurrogateNames() {
+		store := model.NewStore()
+		store.SetParam("/"+ParamWepeSurrogate, name)
+		store.SetParam("/"+ParamWepeSurrogateBeta, 0.7)
+		store.SetParam("/"+ParamWepeSurrogateGamma, 0.3)
+		encoder := NewSurrogate(store.RootScope(), rows, cols, 2*width).FromScope().Done()
+		scalars, err := encoder.Scalars()
+		if err != nil || math.Abs(scalars["beta"]-0.7) > 1e-6 || math.Abs(scalars["gamma"]-0.3) > 1e-6 {
+			t.Errorf("%s: beta %g and gamma %g, want 0.7 and 0.3: %v", name, scalars["beta"], scalars["gamma"], err)
+		}
+	}
+}
