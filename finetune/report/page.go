@@ -1,0 +1,233 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Page is what HTML tells about one run. Only Run is needed; a part without content is left out.
+type Page struct {
+	Run   Run
+	Evals []Eval // of the run; those of other jobs are passed over
+
+	Start    string            // what the weights were before the first step; empty for "from scratch"
+	Data     []string          // one line for each data set
+	Settings map[string]string // every field of the recipe, by name
+
+	Split     string     // of Confusion and Mistakes: Test or Validation
+	Confusion *Confusion // of the model at the end of the run
+	Mistakes  []Mistake
+	Figures   []Figure
+	Notes     []string // what the page lacks, and why
+}
+
+// Mistake is an image that was given a wrong class.
+type Mistake struct {
+	Picture          []byte // PNG
+	Class, Predicted string
+	Probability      float64 // that the model gave to the class it predicted
+}
+
+// Figure is a picture with a title and a sentence that says what it shows.
+type Figure struct {
+	Title, Caption string
+	PNG            []byte
+}
+
+// How much of the lists the page shows.
+const (
+	pagePairs   = 15
+	pageClasses = 15
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"percent": func(fraction float64) string { return percent(Number(fraction), 0) },
+	"dataURI": func(content []byte) template.URL {
+		return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(content)) //nolint:gosec // base64
+	},
+}).Parse(pageText))
+
+// HTML writes a page about one run: what was run, how good the model was before and after, curves, what the encoding
+// learned, mistakes, and every setting. It is one file that asks nothing of a network, has no scripts, follows the
+// reader's choice of light or dark and can be printed. It is also well-formed XML. What p says is escaped.
+func HTML(w io.Writer, p Page) error {
+	view, err := p.view()
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := pageTemplate.Execute(&page, view); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return written(page.WriteTo(w))
+}
+
+// view is what the template shows.
+type view struct {
+	Page
+	Title    string
+	Tiles    []tile
+	Facts    []fact
+	Results  Table
+	Curves   template.HTML
+	Scalars  template.HTML
+	Heatmap  template.HTML
+	Confused Table
+	Classes  Table
+}
+
+// tile is a number that the page begins with.
+type tile struct {
+	Name, Before, After, Unit, Note string
+}
+
+type fact struct{ Name, Value string }
+
+func (p Page) view() (view, error) {
+	v := view{Page: p, Title: p.Run.Recipe + " on " + p.Run.Dataset, Facts: p.facts()}
+	if v.Start == "" {
+		v.Start = "from scratch"
+	}
+	v.Evals = slices.DeleteFunc(slices.Clone(p.Evals), func(e Eval) bool {
+		return attemptOf(e.Job) != attemptOf(p.Run.Job)
+	})
+	v.Tiles, v.Results = v.results()
+	var err error
+	if len(v.Evals) > 0 {
+		if v.Curves, err = drawn(curvesFigure("", v.Evals)); err != nil {
+			return v, err
+		}
+		if slices.ContainsFunc(v.Evals, func(e Eval) bool { return len(e.Scalars) > 0 }) {
+			if v.Scalars, err = drawn(scalarsFigure("", v.Evals)); err != nil {
+				return v, err
+			}
+		}
+	}
+	if c := p.Confusion; c != nil {
+		if v.Heatmap, err = drawn(c.figure("")); err != nil {
+			return v, err
+		}
+		v.Confused, v.Classes = c.ConfusedTable(pagePairs), c.ClassTable(pageClasses)
+	}
+	return v, nil
+}
+
+func drawn(f figure, err error) (template.HTML, error) {
+	if err != nil {
+		return "", err
+	}
+	element, err := f.inline()
+	return template.HTML(element), err //nolint:gosec // vgsvg escapes all text
+}
+
+// results compares before with after, on the validation split, which is looked at while training, and tells what came
+// of it on the test split, which is not.
+func (v view) results() (tiles []tile, table Table) {
+	table = Table{Header: []string{"images", "when", "top-1 %", "top-5 %", "loss", "number"},
+		Numeric: []bool{false, false, true, true, true, true}}
+	add := func(split, when string, m Metrics) {
+		if m.Images == 0 {
+			return
+		}
+		loss := "–"
+		if !math.IsNaN(float64(m.Loss)) {
+			loss = strconv.FormatFloat(float64(m.Loss), 'f', 3, 64)
+		}
+		table.Rows = append(table.Rows, []string{split, when, percent(m.Top1, 2), percent(m.Top5, 2), loss,
+			grouped(m.Images)})
+	}
+	chance := ""
+	if v.Confusion != nil {
+		n := len(v.Confusion.Classes)
+		chance = fmt.Sprintf("%d classes: chance is %s %%", n, percent(Number(1/float64(n)), 1))
+	}
+
+	var before, best *Eval
+	for _, c := range collect(v.Evals, Validation) {
+		for i, e := range c.seeds[0] {
+			switch {
+			case e.Images == 0:
+			case e.Step == 0:
+				before = &c.seeds[0][i]
+			case best == nil || e.Top1 > best.Top1:
+				best = &c.seeds[0][i]
+			}
+		}
+	}
+	if before != nil {
+		add(Validation, "before the first step", before.Metrics)
+	}
+	if best != nil && best.Step != v.Run.Steps {
+		add(Validation, fmt.Sprintf("best, after step %s", grouped(best.Step)), best.Metrics)
+	}
+	add(Validation, "at the end", v.Run.Validation)
+	add(Test, "at the end", v.Run.Test)
+
+	if m := v.Run.Test; m.Images > 0 {
+		tiles = append(tiles, tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%", Note: chance})
+	}
+	if m := v.Run.Validation; m.Images > 0 {
+		t := tile{Name: "top-1 accuracy, validation", Before: v.Start, After: percent(m.Top1, 2), Unit: "%"}
+		if before != nil {
+			t.Before = percent(before.Top1, 2)
+			t.Note = fmt.Sprintf("%+.2f points by %s steps", 100*float64(m.Top1-before.Top1), grouped(v.Run.Steps))
+		}
+		tiles = append(tiles, t)
+	}
+	if seconds := float64(v.Run.WallSeconds); seconds > 0 {
+		note := fmt.Sprintf("%.3g images/s on %s", float64(v.Run.ImagesPerSecond), v.Run.Backend)
+		tiles = append(tiles, tile{Name: "time", After: duration(seconds), Note: note})
+	}
+	return tiles, table
+}
+
+// facts are what was run.
+func (p Page) facts() []fact {
+	r := p.Run
+	all := []fact{
+		{"recipe", r.Recipe}, {"position encoding", r.Encoding}, {"seed", strconv.FormatInt(r.Seed, 10)},
+		{"data", r.Dataset}, {"part of the training images", ""}, {"image size", r.ImageSize},
+		{"parameters", grouped(r.Parameters)},
+		{"steps", fmt.Sprintf("%s (%.4g epochs)", grouped(r.Steps), float64(r.Epochs))},
+		{"backend", r.Backend}, {"cores", strconv.Itoa(r.Cores)}, {"ended", r.Date}, {"commit", r.Commit},
+	}
+	if r.Fraction > 0 && r.Fraction < 1 {
+		all[4].Value = fmt.Sprintf("%.4g %%", 100*r.Fraction)
+	}
+	return slices.DeleteFunc(all, func(f fact) bool { return f.Value == "" || f.Value == "0" && f.Name != "seed" })
+}
+
+// grouped writes a number in groups of three digits, with narrow spaces that do not break.
+func grouped(n int) string {
+	digits := strconv.Itoa(n)
+	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
+		digits = digits[:at] + "\u202f" + digits[at:]
+	}
+	return digits
+}
+
+// duration writes seconds as people say them: 41 s, 3 min 5 s, 2 h 7 min.
+func duration(seconds float64) string {
+	s := int(math.Round(seconds))
+	switch {
+	case s >= 3600:
+		return fmt.Sprintf("%d h %d min", s/3600, s/60%60)
+	case s >= 60:
+		return fmt.Sprintf("%d min %d s", s/60, s%60)
+	case s >= 1:
+		return fmt.Sprintf("%d s", s)
+	}
+	return fmt.Sprintf("%.2g s", seconds)
+}

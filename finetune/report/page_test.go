@@ -1,0 +1,177 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func pageExample() Page {
+	c := example()
+	run := Run{Job: Job{Recipe: "cifar100-small", Dataset: "cifar100-train", Fraction: 0.25, Encoding: "hybrid", Seed: 3},
+		Date: "2026-03-01T12:00:00Z", Commit: "0123abcd", Backend: "go", Cores: 7, ImageSize: "32x48", Parameters: 2712345,
+		Steps: 20, Epochs: 2.5, WallSeconds: 3725, ImagesPerSecond: 31.25, Command: "cifar100 -seeds 3",
+		Validation: Metrics{Loss: 1.375, Top1: 0.625, Top5: 0.9375, Images: 1600},
+		Test:       Metrics{Loss: Number(math.NaN()), Top1: 0.7, Top5: 0.95, Images: 20}}
+	evals := withScalars("hybrid", map[string]func(int) float64{"lambda": func(step int) float64 { return 0.125 }})
+	for i, top1 := range []Number{0.0625, 0.6875, 0.625} {
+		evals[i].Job, evals[i].Top1, evals[i].Images = run.Job, top1, 1600
+	}
+	return Page{Run: run, Evals: evals, Start: "fine-tuned from a checkpoint", Split: Test, Confusion: &c,
+		Data:     []string{"cifar100-train: 50000 images"},
+		Settings: map[string]string{"model.width": "192", "epochs": "30"},
+		Mistakes: []Mistake{{Picture: []byte("not really"), Class: "cat", Predicted: "ape", Probability: 0.978}},
+		Figures:  []Figure{{Title: "The position field", Caption: "What it holds.", PNG: []byte("nor this")}},
+		Notes:    []string{"something is missing"}}
+}
+
+func rendered(t *testing.T, p Page) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := HTML(&out, p); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestPageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
+	document := rendered(t, pageExample())
+	texts := wellFormed(t, document, "")
+	for _, want := range []string{
+		"cifar100-small on cifar100-train", "hybrid", "25 %", "32x48", "2\u202f712\u202f345", "20 (2.5 epochs)", "0123abcd",
+		"cifar100 -seeds 3", "1 h 2 min", "31.2 images/s on go", "cifar100-train: 50000 images", "something is missing",
+		"6.25 →", "62.50", "+56.25 points by 20 steps", "5 classes: chance is 20.0 %",
+		"before the first step", "6.25", "best, after step 10", "68.75", "93.75", "1.375", "1\u202f600",
+		"70.00", "95.00", "–", // of the test split, whose loss is not finite
+		"gate λ", "hybrid 0.125", "validation accuracy", "hybrid 62.5", // in the pictures
+		"cat", "50.0", "(98 %), is", "The position field", "What it holds.", "model.width", "192",
+	} {
+		if !slices.Contains(texts, want) {
+			t.Errorf("no text %q", want)
+		}
+	}
+	for _, content := range []string{"not really", "nor this"} {
+		if want := "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(content)); !strings.Contains(
+			document, `src="`+want+`"`) {
+			t.Errorf("no picture %q", content)
+		}
+	}
+}
+
+func TestPageAsksNothingOfANetworkAndHasNoScript(t *testing.T) {
+	document := rendered(t, pageExample())
+	for _, namespace := range []string{`xmlns="http://www.w3.org/1999/xhtml"`, `xmlns="http://www.w3.org/2000/svg"`,
+		`xmlns:xlink="http://www.w3.org/1999/xlink"`} {
+		document = strings.ReplaceAll(document, namespace, "")
+	}
+	for _, bad := range []string{"http:", "https:", "//", "<script", "<link", "@import", "url(", "javascript:"} {
+		if at := strings.Index(document, bad); at >= 0 {
+			t.Errorf("the page has %q: %.80q", bad, document[max(0, at-30):])
+		}
+	}
+}
+
+// Every string of a page is hostile; none must become markup, and all must be readable.
+func TestPageEscapesWhatItIsGiven(t *testing.T) {
+	const hostile = `</td></style><script>alert("1")</script><img src=x onerror='alert(2)'>&copy;]]>`
+	p := pageExample()
+	var given []string
+	evil := func(name string) string {
+		given = append(given, hostile+name)
+		return hostile + name
+	}
+	p.Run.Job = Job{Recipe: evil("recipe"), Dataset: evil("data set"), Encoding: evil("encoding"), Fraction: 1}
+	p.Run.Date, p.Run.Commit, p.Run.Backend = evil("date"), evil("commit"), evil("backend")
+	p.Run.ImageSize, p.Run.Command, p.Run.Failed = evil("size"), evil("command"), evil("failed")
+	p.Start, p.Split, p.Data, p.Notes = evil("start"), evil("split"), []string{evil("data")}, []string{evil("note")}
+	p.Settings = map[string]string{evil("setting"): evil("value")}
+	for i := range p.Evals {
+		p.Evals[i].Job, p.Evals[i].Scalars = p.Run.Job, map[string]Number{hostile + "scalar": 1}
+	}
+	evil("scalar")
+	p.Confusion.Classes = []string{evil("ape"), hostile, evil("cat"), hostile, hostile}
+	p.Mistakes[0].Class, p.Mistakes[0].Predicted = evil("mistake"), evil("answer")
+	p.Figures[0].Title, p.Figures[0].Caption = evil("title"), evil("caption")
+
+	document := rendered(t, p)
+	for _, markup := range []string{"<script", "<img src=x", "&copy;"} {
+		if at := strings.Index(document, markup); at >= 0 {
+			t.Errorf("%s became markup: %.80q", markup, document[max(0, at-40):])
+		}
+	}
+	all := strings.Join(wellFormed(t, document, ""), "\n")
+	for _, text := range given {
+		if !strings.Contains(all, text) {
+			t.Errorf("%q cannot be read in the page", text)
+		}
+	}
+}
+
+func TestPageOfAFailedRunWithoutRowsSaysWhatIsKnown(t *testing.T) {
+	document := rendered(t, Page{Run: Run{Job: Job{Recipe: "shapes", Dataset: "shapes", Encoding: "none"},
+		Failed: "the loss became NaN"}})
+	texts := wellFormed(t, document, "")
+	if !slices.Contains(texts, "The run failed: the loss became NaN") {
+		t.Error("the page does not say that the run failed")
+	}
+	for _, text := range texts {
+		for _, absent := range []string{"Results", "Training", "Mistakes", "Every setting", "Notes"} {
+			if text == absent {
+				t.Errorf("a heading %q without content", absent)
+			}
+		}
+	}
+	if !strings.Contains(document, "from scratch") {
+		t.Error("the page does not say what the run started from")
+	}
+}
+
+func TestPageWithoutARowBeforeTheFirstStepSaysHowTheRunStarted(t *testing.T) {
+	p := pageExample()
+	p.Evals = p.Evals[1:]
+	if texts := wellFormed(t, rendered(t, p), ""); !slices.Contains(texts, "fine-tuned from a checkpoint →") ||
+		slices.Contains(texts, "before the first step") {
+		t.Errorf("got %q", texts)
+	}
+}
+
+func TestPageLeavesOutRowsOfOtherJobs(t *testing.T) {
+	p := pageExample()
+	others := history("wepe", 1, 0.9, 0.95)
+	if got, want := rendered(t, Page{Run: p.Run, Evals: append(others, p.Evals...)}),
+		rendered(t, Page{Run: p.Run, Evals: p.Evals}); got != want {
+		t.Error("rows of another encoding changed the page")
+	}
+}
+
+// shortDisk is full after some bytes, as a disk can be.
+type shortDisk int
+
+func (s *shortDisk) Write(p []byte) (int, error) {
+	if *s -= shortDisk(len(p)); *s < 0 {
+		return 0, errors.New("disk full")
+	}
+	return len(p), nil
+}
+
+func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
+	c := example()
+	for name, draw := range map[string]func(io.Writer) error{
+		"page":     func(w io.Writer) error { return HTML(w, pageExample()) },
+		"png":      func(w io.Writer) error { return c.Draw(w, "") },
+		"svg":      func(w io.Writer) error { return c.DrawSVG(w, "") },
+		"conflict": func(io.Writer) error { return HTML(io.Discard, Page{Confusion: &Confusion{Classes: []string{"a"}}}) },
+	} {
+		disk := shortDisk(100)
+		if err := draw(&disk); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want one line", name, err)
+		}
+	}
+}
