@@ -1,0 +1,187 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// floor is the least that has to come in each Client.Idle: below it a server that drips could hold us for ever.
+const floor = 32 << 10
+
+// Client makes requests that end.
+type Client struct {
+	Idle  time.Duration // a body that brings less than 32 KiB in so long has stalled
+	Pause time.Duration // before the first retry, doubled for each one after it
+
+	http *http.Client
+}
+
+// NewClient returns a client with an Idle of 30 seconds and a Pause of one. It stays on https; only this machine may be
+// asked by http, for mirrors and tests. A token goes to the host of origin alone, whatever redirects where; without
+// one, origin may be nil.
+func NewClient(origin *url.URL, token string) *Client {
+	return &Client{Idle: 30 * time.Second, Pause: time.Second, http: &http.Client{
+		CheckRedirect: checkRedirect,
+		Transport: transport{origin: origin, token: token, Transport: &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout:   10 * time.Second,
+			ResponseHeaderTimeout: 20 * time.Second,
+			DisableCompression:    true, // sizes and hashes are those of the plain content
+		}},
+	}}
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Get returns a small body of at most limit bytes.
+func (c *Client) Get(ctx context.Context, address string, limit int64) (raw []byte, err error) {
+	err = c.retry(ctx, func() (bool, error) {
+		response, err := c.send(ctx, c.http, http.MethodGet, address, nil)
+		if err != nil {
+			return false, err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return false, &StatusError{response.StatusCode, response.Header}
+		}
+		raw, err = io.ReadAll(io.LimitReader(response.Body, limit+1))
+		if err == nil && int64(len(raw)) > limit {
+			err = fmt.Errorf("the server sent more than %d bytes", limit)
+		}
+		return false, err
+	})
+	return raw, err
+}
+
+// Head returns the headers that a server gives for an address. Redirects are followed until there are none, or until
+// the headers on one are final.
+func (c *Client) Head(ctx context.Context, address string, final func(http.Header) bool) (header http.Header, err error) {
+	client := *c.http
+	client.CheckRedirect = func(request *http.Request, via []*http.Request) error {
+		if final(request.Response.Header) {
+			return http.ErrUseLastResponse
+		}
+		return checkRedirect(request, via)
+	}
+	err = c.retry(ctx, func() (bool, error) {
+		response, err := c.send(ctx, &client, http.MethodHead, address, nil)
+		if err != nil {
+			return false, err
+		}
+		response.Body.Close()
+		redirect := response.StatusCode/100 == 3 && final(response.Header)
+		if response.StatusCode != http.StatusOK && !redirect {
+			return false, &StatusError{response.StatusCode, response.Header}
+		}
+		header = response.Header
+		return false, nil
+	})
+	return header, err
+}
+
+// send makes one request. Reading the body of the answer fails once it stalls; it has to be closed.
+func (c *Client) send(ctx context.Context, client *http.Client, method, address string,
+	header http.Header) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	b := &body{ctx: ctx, cancel: cancel, idle: c.Idle}
+	b.watchdog = time.AfterFunc(c.Idle, func() {
+		cancel(fmt.Errorf("%w: less than %d KiB in %v", errStalled, floor>>10, c.Idle))
+	})
+	request, err := http.NewRequestWithContext(ctx, method, address, nil)
+	if err != nil {
+		b.stop()
+		return nil, err
+	}
+	request.Header.Set("Accept-Encoding", "identity")
+	for key, values := range header {
+		request.Header[key] = values
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		err = reason(ctx, err)
+		b.stop()
+		return nil, err
+	}
+	b.ReadCloser, response.Body = response.Body, b
+	return response, nil
+}
+
+// body is the body of an answer. Its reads fail when less than floor bytes come in idle.
+type body struct {
+	io.ReadCloser
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	watchdog *time.Timer
+	idle     time.Duration
+	received int // since the watchdog was reset
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.received += n; b.received >= floor {
+		b.received = 0
+		b.watchdog.Reset(b.idle)
+	}
+	if err != nil && err != io.EOF {
+		err = reason(b.ctx, err)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	b.stop()
+	return b.ReadCloser.Close()
+}
+
+func (b *body) stop() {
+	b.watchdog.Stop()
+	b.cancel(nil)
+}
+
+// transport keeps requests, redirected ones too, on https or this machine, and the token at its origin. It adds the
+// token itself: in the headers of the request, net/http would carry it along to other ports and subdomains.
+type transport struct {
+	*http.Transport
+	origin *url.URL
+	token  string
+}
+
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	to := request.URL
+	if to.Scheme != "https" && !(to.Scheme == "http" && isLoopback(to.Hostname())) {
+		return nil, fmt.Errorf("%s is not https", to.Redacted())
+	}
+	if t.token != "" && to.Scheme == t.origin.Scheme && strings.EqualFold(to.Host, t.origin.Host) {
+		request = request.Clone(request.Context())
+		request.Header.Set("Authorization", "Bearer "+t.token)
+	}
+	return t.Transport.RoundTrip(request)
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// checkRedirect follows ten redirects, none of them away from https: a stranger has no business with what listens on
+// this machine.
+func checkRedirect(request *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errors.New("stopped after 10 redirects")
+	}
+	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
+		return fmt.Errorf("redirected to %s, which is not https", request.URL.Redacted())
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+var (
+	errStartOver = errors.New("the file on the server has changed") // what has been received is of no use
+	errStalled   = errors.New("the transfer stalled")
+)
+
+// NetworkError is a failure on the way to the server or back, as opposed to one that the server answered.
+type NetworkError struct{ Err error }
+
+func (e *NetworkError) Error() string {
+	if e.unreachable() {
+		return e.Err.Error() + ": is there a network?"
+	}
+	return e.Err.Error()
+}
+
+func (e *NetworkError) Unwrap() error { return e.Err }
+
+// unreachable tells that there was no connection at all. That is not retried: a user without a network waits in vain.
+func (e *NetworkError) unreachable() bool {
+	var operation *net.OpError
+	var lookup *net.DNSError
+	return errors.As(e.Err, &lookup) ||
+		errors.As(e.Err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect")
+}
+
+// StatusError is an answer of the server other than what was asked for.
+type StatusError struct {
+	Code   int
+	Header http.Header
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("the server answered %d %s", e.Code, http.StatusText(e.Code))
+}
+
+// Passing tells whether the same request may succeed later: the server is busy or broken.
+func (e *StatusError) Passing() bool {
+	return slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, e.Code)
+}
+
+// reason takes the reason out of the wrapping of net/http, which repeats the address.
+func reason(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errStalled) {
+		return &NetworkError{context.Cause(ctx)}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) {
+		return &NetworkError{err}
+	}
+	return err
+}
+
+const (
+	retries     = 4           // in a row that bring nothing
+	maxRequests = 200         // in all, however little each brings
+	maxWait     = time.Minute // that a server may ask for
+)
+
+// retry calls try until it succeeds, or fails for good, or too often in a row without more having come.
+func (c *Client) retry(ctx context.Context, try func() (more bool, err error)) error {
+	failures := 0
+	for requests := 1; ; requests++ {
+		more, err := try()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if more {
+			failures = 0
+		} else {
+			failures++
+		}
+		asked, passing := isPassing(err)
+		switch {
+		case !passing || failures > retries || requests == maxRequests:
+			return err
+		case asked > maxWait:
+			return fmt.Errorf("%w and asks to wait for %v", err, asked.Round(time.Second))
+		case more:
+			continue
+		}
+		select {
+		case <-time.After(max(asked, c.Pause<<(failures-1))):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// isPassing tells whether it makes sense to try again, and after what time the server wants that.
+func isPassing(err error) (asked time.Duration, passing bool) {
+	var network *NetworkError
+	if errors.As(err, &network) {
+		return 0, !network.unreachable()
+	}
+	var status *StatusError
+	if errors.As(err, &status) {
+		return retryAfter(status.Header.Get("Retry-After")), status.Passing()
+	}
+	return 0, errors.Is(err, errStartOver)
+}
+
+// retryAfter reads the header of that name: seconds or a date.
+func retryAfter(value string) time.Duration {
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return time.Until(date)
+	}
+	return 0
+}

@@ -1,0 +1,147 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package fetch brings files whose content is known by its hash from an HTTP server: whole and verified under their
+// names, or not at all.
+//
+// While a file is incomplete it is called path.incomplete, and path.incomplete.etag names the version on the server
+// that it is a beginning of. A transfer that breaks goes on from there (Range with If-Range), now or by the next call,
+// also one of another process after a kill; a server that has another version by then, or that knows no ranges, makes
+// it start over. One process at a time works on a file, the others wait for its result.
+//
+// Nothing hangs: connecting, waiting for an answer and a body that hardly moves have limits, and what fails for a
+// passing reason (a connection lost, 408, 429, 5xx) is tried a few times, after growing pauses or the one that the
+// server asks for.
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// File is a file on a server.
+type File struct {
+	URL     string
+	Hash    string // hex: the SHA-256 of the content, or the 40 digits that git names it by
+	Limit   int64  // refused above this many bytes
+	Lock    string // lock file, default path.lock; it stays, since removing it would let two processes hold two of a name
+	Replace bool   // a file of other content under the final name is replaced; otherwise it is an error
+}
+
+// Fetch brings the file to the given path, creating directories as needed. It makes no request if the file is there.
+// progress, which may be nil, is called with the bytes so far and the total, -1 when the server does not say.
+func (c *Client) Fetch(ctx context.Context, f File, path string, progress func(done, total int64)) (err error) {
+	if found, err := f.found(ctx, path); found || err != nil {
+		return err
+	}
+	lock := flock.New(cmp.Or(f.Lock, path+".lock"))
+	for _, dir := range []string{filepath.Dir(path), filepath.Dir(lock.Path())} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if _, err := lock.TryLockContext(ctx, 200*time.Millisecond); err != nil { // waits for another process
+		return fmt.Errorf("lock %s: %w", lock.Path(), err)
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if found, err := f.found(ctx, path); found || err != nil { // another process may have brought it meanwhile
+		return err
+	}
+	if progress == nil {
+		progress = func(int64, int64) {}
+	}
+	part := path + ".incomplete"
+	continued := fileSize(part) > 0
+	err = c.complete(ctx, f, part, progress)
+	if wrong := (*ContentError)(nil); continued && errors.As(err, &wrong) {
+		// The fault may lie in what an earlier call left, after a power cut for one: once more from the start.
+		err = c.complete(ctx, f, part, progress)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(part, path); err != nil {
+		return err
+	}
+	os.Remove(part + ".etag")
+	return syncDir(filepath.Dir(path))
+}
+
+// found tells whether the file is at path already.
+func (f File) found(ctx context.Context, path string) (bool, error) {
+	err := Verify(ctx, path, f.Hash)
+	wrong := (*ContentError)(nil)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist), f.Replace && errors.As(err, &wrong):
+		return false, nil
+	case errors.As(err, &wrong):
+		return false, fmt.Errorf("%w: it is another file, move it away", err)
+	}
+	return false, err
+}
+
+// complete makes requests until part is whole, and verifies it. A part of other content is removed.
+func (c *Client) complete(ctx context.Context, f File, part string, progress func(done, total int64)) error {
+	most := fileSize(part)
+	err := c.retry(ctx, func() (more bool, err error) {
+		err = c.transfer(ctx, f, part, progress)
+		if errors.Is(err, errStartOver) {
+			if err := discard(part); err != nil {
+				return false, err
+			}
+		}
+		size := fileSize(part)
+		more = size > most && !errors.Is(err, errStalled)
+		most = max(most, size)
+		return more, err
+	})
+	if err != nil {
+		return err
+	}
+	err = Verify(ctx, part, f.Hash)
+	if wrong := (*ContentError)(nil); errors.As(err, &wrong) {
+		_ = discard(part) // the reason for failing is the content
+		return fmt.Errorf("%w: what was received is removed, try again", err)
+	}
+	return err
+}
+
+func fileSize(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// discard removes an incomplete file and the name of its version.
+func discard(part string) error {
+	for _, file := range []string{part, part + ".etag"} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncDir makes a renaming in the directory durable. Windows does so by itself and refuses to sync a directory.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
