@@ -59,16 +59,17 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 			start := atOnce(func(r *rand.Rand) []float64 {
 				return fopeCoefficients(r, heads, len(f), mixed, gain*math.Sqrt(2/float64(fans)))
 			})
-			v := weight(scope.At("block_%02d", block), name, start, heads, len(f), mixed)
-			return v.SetTrainable(learn).NodeValue(g) // [heads or 1, frequencies, mixed]
+			v := weight(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(learn)
+			// One product of matrices: that of a matrix and a stack of them comes out in another order on ONNX Runtime.
+			return Reshape(TransposeAllAxes(v.NodeValue(g), 1, 0, 2), len(f), heads*mixed)
 		}
 		ofCos := coefficients("cos_coefficients")
 		ofSin := ofCos
 		if separate {
 			ofSin = coefficients("sin_coefficients")
 		}
-		cos = Einsum("tf,hfi->thi", ConstCachedTensor(g, cosBasis), ofCos) // [tokens, heads or 1, mixed]
-		sin = Einsum("tf,hfi->thi", ConstCachedTensor(g, sinBasis), ofSin)
+		cos = Reshape(DotProduct(ConstCachedTensor(g, cosBasis), ofCos), tokens, heads, mixed)
+		sin = Reshape(DotProduct(ConstCachedTensor(g, sinBasis), ofSin), tokens, heads, mixed)
 		cos = Add(cos, ConstCachedTensor(g, isPrefix))
 		if rest > 0 {
 			cos = Concatenate([]*Node{cos, Ones(g, shapes.Make(dtypes.Float32, tokens, heads, rest))}, -1)

@@ -1,0 +1,286 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// turning is a model on 5×3 patches and a class token whose heads have 12 channels.
+func turning(position string) Config {
+	c := small(position, PoolClass)
+	c.Width, c.Heads = 36, 3
+	return c
+}
+
+// alike is a batch of equal tokens [batch, tokens, heads, headDim] with unequal channels.
+func alike(c Config, batch, tokens int) *tensors.Tensor {
+	flat := make([]float32, batch*tokens*c.Width)
+	for i := range flat {
+		flat[i] = float32(math.Sin(float64(5*(i%c.Width)+2))) + 0.3
+	}
+	return tensors.FromFlatDataAndDimensions(flat, batch, tokens, c.Heads, c.headDim())
+}
+
+// turned returns equal tokens [tokens, width] as block 1 of a model turns them, as queries and as keys.
+func turned(t *testing.T, store *model.Store, c Config) (q, k []float64) {
+	t.Helper()
+	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		q, k := c.RotaryEncoder(s.In("vit")).Block(1).EncodeQK(in[0], MulScalar(in[0], 0.5), nil, 1)
+		return []*Node{q, k}
+	}, alike(c, 1, c.Tokens()))
+	return got[0], got[1]
+}
+
+func TestScoresDependOnTheDistanceOfPatchesAlone(t *testing.T) {
+	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "as2drope"} {
+		c := turning(position)
+		q, k := turned(t, seeded(t, 5), c)
+		for head := range c.Heads {
+			scores := map[[2]int]float64{} // by rows and columns from query to key
+			var least, most float64
+			for a := range c.Rows() * c.Cols() {
+				for b := range c.Rows() * c.Cols() {
+					var score float64
+					for i := head * c.headDim(); i < (head+1)*c.headDim(); i++ {
+						score += q[(c.Prefix()+a)*c.Width+i] * k[(c.Prefix()+b)*c.Width+i]
+					}
+					distance := [2]int{b/c.Cols() - a/c.Cols(), b%c.Cols() - a%c.Cols()}
+					first, seen := scores[distance]
+					if seen && math.Abs(score-first) > 1e-5 {
+						t.Errorf("%s: at distance %v the score is %g and %g", position, distance, first, score)
+					}
+					scores[distance] = score
+					least, most = min(least, score), max(most, score)
+				}
+			}
+			if most-least < 0.5 {
+				t.Errorf("%s: scores of all distances are within %g", position, most-least)
+			}
+		}
+	}
+}
+
+func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
+	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "fope", "as2drope"} {
+		c := turning(position)
+		still := gomlxtest.Values(t, alike(c, 1, 1))
+		q, _ := turned(t, seeded(t, 5), c)
+		if same := slices.Equal(q[:c.Width], still); same != (position != "as2drope") {
+			t.Errorf("%s: the class token stays as it is: %v", position, same)
+		}
+		if slices.Equal(q[2*c.Width:3*c.Width], still) {
+			t.Errorf("%s: patch 1 stays as it is", position)
+		}
+		store := seeded(t, 5)
+		store.SetParam("/"+ParamAS2DRoPERotateClass, false)
+		if q, _ = turned(t, store, c); !slices.Equal(q[:c.Width], still) {
+			t.Errorf("%s: the class token turns though it is told not to", position)
+		}
+	}
+}
+
+// What a model of 5×3 patches learned of a place holds on a grid of 10×6, by the rule of each original.
+func TestPlacesOnAnotherGridTurnAsOnTheOneTrainedOn(t *testing.T) {
+	for position, trained := range map[string]func(row, col int) (int, bool){ // number of the patch with the same turn
+		"rope1d":     func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 }, // counted on
+		"fope":       func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 },
+		"rope-axial": func(row, col int) (int, bool) { return row*3 + col, row < 5 && col < 3 }, // cut or added to
+		"rope-mixed": func(row, col int) (int, bool) { return row*3 + col, row < 5 && col < 3 },
+		"as2drope":   func(row, col int) (int, bool) { return row/2*3 + col/2, row%2 == 0 && col%2 == 0 }, // scaled
+	} {
+		c := turning(position)
+		want, _ := turned(t, seeded(t, 5), c)
+		store := seeded(t, 5)
+		store.SetParam("/"+ParamAS2DRoPEBaseRows, c.Rows())
+		store.SetParam("/"+ParamFoPELength, c.Rows()*c.Cols())
+		c.ImageRows, c.ImageCols = 2*c.ImageRows, 2*c.ImageCols
+		got, _ := turned(t, store, c)
+		compared := 0
+		for row := range c.Rows() {
+			for col := range c.Cols() {
+				if k, ok := trained(row, col); ok {
+					at, from := (c.Prefix()+row*c.Cols()+col)*c.Width, (c.Prefix()+k)*c.Width
+					gomlxtest.Near(t, position, got[at:at+c.Width], want[from:from+c.Width], 1e-6)
+					compared++
+				}
+			}
+		}
+		if compared != 15 {
+			t.Errorf("%s: %d places compared, want 15", position, compared)
+		}
+	}
+}
+
+func TestRotaryEncodersGatherTheirPlacesByIndex(t *testing.T) {
+	indices := [][]int64{{15, 0, 3, 3, 7}, {1, 2, 14, 0, 9}}
+	for _, p := range positions {
+		if p.Rotary == nil {
+			continue
+		}
+		c := turning(p.Name)
+		q, k := turned(t, seeded(t, 5), c)
+		got := run(t, seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
+			block := c.RotaryEncoder(s.In("vit")).Block(1)
+			q, _ := block.EncodeQK(in[0], in[0], in[1], 1)
+			_, k := block.EncodeQK(in[0], MulScalar(in[0], 0.5), in[2], -3)
+			return []*Node{q, k}
+		}, alike(c, len(indices), len(indices[0])), indices, indices[1])
+		for image := range indices {
+			for i := range indices[image] {
+				at := (image*len(indices[image]) + i) * c.Width
+				from, same := int(indices[image][i])*c.Width, int(indices[1][i])*c.Width
+				gomlxtest.Near(t, p.Name+": queries", got[0][at:at+c.Width], q[from:from+c.Width], 1e-6)
+				gomlxtest.Near(t, p.Name+": keys", got[1][at:at+c.Width], k[same:same+c.Width], 1e-6)
+			}
+		}
+	}
+}
+
+func TestTurnedBfloat16IsFloat32Rounded(t *testing.T) {
+	for _, p := range positions {
+		if p.Rotary == nil {
+			continue
+		}
+		c := turning(p.Name)
+		got := run(t, seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
+			block := c.RotaryEncoder(s.In("vit")).Block(0)
+			x := ConvertDType(in[0], dtypes.BFloat16)
+			q, k := block.EncodeQK(x, x, nil, 1)
+			if q.DType() != dtypes.BFloat16 || k.DType() != dtypes.BFloat16 {
+				t.Errorf("%s: bfloat16 comes out as %s and %s", p.Name, q.DType(), k.DType())
+			}
+			exact, _ := block.EncodeQK(ConvertDType(x, dtypes.Float32), ConvertDType(x, dtypes.Float32), nil, 1)
+			return []*Node{ConvertDType(q, dtypes.Float32), exact}
+		}, alike(c, 2, c.Tokens()))
+		for i, want := range got[1] {
+			if math.Abs(got[0][i]-want) > math.Abs(want)/256 { // half a unit of the last of 8 bits
+				t.Errorf("%s: at %d got %g, want %g rounded", p.Name, i, got[0][i], want)
+				break
+			}
+		}
+	}
+}
+
+func TestEveryVariableOfARotaryModelTrains(t *testing.T) {
+	for _, p := range positions {
+		if p.Rotary == nil {
+			continue
+		}
+		c := small(p.Name, PoolClass)
+		c.Width, c.Heads = 24, 2
+		store := seeded(t, 5)
+		store.SetParam("/"+ParamFoPELearn, true)
+		build := func(s *model.Scope, in []*Node) []*Node {
+			return []*Node{c.Logits(s.In("vit"), in[0])}
+		}
+		run(t, store, build, noise(c, 2))
+		large(store)
+		var names []string
+		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			g := in[0].Graph()
+			loss := ReduceAllSum(Square(build(s, in)[0]))
+			var weights []*Node
+			for v := range store.IterVariables() {
+				if v.Trainable {
+					names, weights = append(names, v.Path()), append(weights, v.NodeValue(g))
+				}
+			}
+			return Gradient(loss, weights...)
+		}, noise(c, 2))
+		inPosition := 0
+		for i, gradient := range got {
+			var most float64
+			for _, x := range gradient {
+				most = max(most, math.Abs(x))
+				if math.IsNaN(x) {
+					most = x
+					break
+				}
+			}
+			if !(most > 1e-9) || math.IsInf(most, 1) {
+				t.Errorf("%s: the largest gradient of %s is %g", p.Name, names[i], most)
+			}
+			if strings.HasPrefix(names[i], "/vit/position/") {
+				inPosition++
+			}
+		}
+		if want := map[string]int{"rope-mixed": c.Depth, "fope": 2 * c.Depth}[p.Name]; p.Name != "liere" && inPosition != want {
+			t.Errorf("%s: %d variables of the positions train, want %d", p.Name, inPosition, want)
+		}
+	}
+}
+
+func TestHeadsThatARotationDoesNotFitAreRefused(t *testing.T) {
+	for position, multiple := range map[string]int{"rope1d": 2, "fope": 2, "rope-axial": 4, "rope-mixed": 4, "as2drope": 4} {
+		c := small(position, PoolClass)
+		c.Heads = 3
+		for headDim := 4; headDim < 14; headDim++ {
+			c.Width = c.Heads * headDim
+			err := c.Validate()
+			if fits := headDim%multiple == 0; fits != (err == nil) {
+				t.Errorf("%s: heads of %d channels: %v", position, headDim, err)
+			}
+			if err != nil && (!strings.Contains(err.Error(), position) || !strings.HasPrefix(err.Error(), "vit: width ")) {
+				t.Errorf("%s: heads of %d channels: %v, want the encoding's name", position, headDim, err)
+			}
+		}
+	}
+}
+
+func TestRotaryEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
+	for _, test := range []struct {
+		position, param string
+		value           any
+	}{
+		{"rope1d", ParamRopeTheta, 1.0},
+		{"rope-mixed", ParamRopeTheta, math.NaN()},
+		{"fope", ParamRopeTheta, math.Inf(1)},
+		{"as2drope", ParamAS2DRoPEBaseRows, -1},
+		{"fope", ParamFoPELength, 6},
+		{"fope", ParamFoPEDim, 33},
+		{"fope", ParamFoPEDim, -2},
+		{"fope", ParamFoPEDim, 1 << 40},
+		{"fope", ParamFoPEGain, -0.1},
+	} {
+		store := model.NewStore()
+		store.SetParam("/"+test.param, test.value)
+		err := exceptions.TryCatch[error](func() { turning(test.position).RotaryEncoder(store.RootScope()) })
+		if err == nil || !strings.HasPrefix(err.Error(), "vit: "+test.param+" is ") ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s, %s = %v: %v", test.position, test.param, test.value, err)
+		}
+		if !slices.Contains(Params(), test.param) {
+			t.Errorf("%s is not listed", test.param)
+		}
+	}
+	c := turning("fope")
+	c.Heads = c.Width / 2
+	err := exceptions.TryCatch[error](func() { c.RotaryEncoder(model.NewStore().RootScope()) })
+	if err == nil || !strings.Contains(err.Error(), "want 4 or more") {
+		t.Errorf("heads of 2 channels: %v", err)
+	}
+}
+
+func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
+	c := turning("rope1d")
+	run(t, seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
+		block := c.RotaryEncoder(s.In("vit")).Block(0)
+		err := exceptions.TryCatch[error](func() { block.EncodeQK(in[0], in[0], nil, 2) })
+		if err == nil || !strings.Contains(err.Error(), "rope1d") || !strings.Contains(err.Error(), "axis 2") {
+			t.Errorf("tokens along axis 2: %v", err)
+		}
+		return []*Node{MulScalar(in[0], 1)}
+	}, alike(c, 1, c.Tokens()))
+}
