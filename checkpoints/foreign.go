@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -139,20 +140,11 @@ func (f *foreign) addSafetensors(r io.ReaderAt, size int64, file string) error {
 
 // addShards adds the files that an index names; index and files must agree on every tensor.
 func (f *foreign) addShards(index string) error {
-	raw, err := readSmall(index)
+	shards, err := readIndex(index)
 	if err != nil {
 		return err
 	}
-	shards, err := parseIndex(index, raw)
-	if err != nil {
-		return err
-	}
-	var files []string
-	for _, shard := range shards {
-		files = append(files, shard)
-	}
-	slices.Sort(files)
-	for _, name := range slices.Compact(files) {
+	for _, name := range distinct(shards) {
 		if err := f.add(filepath.Join(filepath.Dir(index), name)); err != nil {
 			return err
 		}
@@ -167,6 +159,27 @@ func (f *foreign) addShards(index string) error {
 		return &FormatError{File: index, Tensor: name, Reason: fmt.Sprintf("it is not in %s", shard)}
 	}
 	return nil
+}
+
+// Shards returns the names of the files that the index of a sharded checkpoint (model.safetensors.index.json) speaks of,
+// sorted; they lie beside it.
+func Shards(index string) ([]string, error) {
+	shards, err := readIndex(index)
+	return distinct(shards), err
+}
+
+// distinct lists every file once.
+func distinct(shards map[string]string) []string {
+	return slices.Compact(slices.Sorted(maps.Values(shards)))
+}
+
+// readIndex returns the file of each tensor.
+func readIndex(index string) (map[string]string, error) {
+	raw, err := readSmall(index)
+	if err != nil {
+		return nil, err
+	}
+	return parseIndex(index, raw)
 }
 
 // parseIndex reads {"metadata": …, "weight_map": {"tensor": "file", …}}; the files lie beside the index.
