@@ -184,32 +184,51 @@ func (m *Model) logits(p pixels, rows []int, batch int) ([][]float32, error) {
 	return out, nil
 }
 
-// Evaluate measures the model on a set: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
-func (m *Model) Evaluate(set *data.Set) (report.Metrics, error) {
+// allLogits computes [images, classes] for the images of a set on the device.
+func (m *Model) allLogits(p pixels) ([][]float32, error) {
+	rows := make([]int, p.set.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	return m.logits(p, rows, min(m.Recipe.EvalBatchSize, len(rows)))
+}
+
+// logitsOf computes [images, classes] for a set.
+func (m *Model) logitsOf(set *data.Set) ([][]float32, error) {
 	if len(set.Classes) != m.Recipe.Model.Classes {
-		return report.Metrics{}, fmt.Errorf("finetune: data set %s has %d classes, the model %d", set.Name,
-			len(set.Classes), m.Recipe.Model.Classes)
+		return nil, fmt.Errorf("finetune: data set %s has %d classes, the model %d", set.Name, len(set.Classes),
+			m.Recipe.Model.Classes)
 	}
 	p := m.upload(set)
 	if p.resident != nil {
 		defer func() { _ = p.resident.FinalizeAll() }()
 	}
-	return m.evaluate(p)
+	return m.allLogits(p)
 }
 
-func (m *Model) evaluate(p pixels) (report.Metrics, error) {
-	rows := make([]int, p.set.Len())
-	for i := range rows {
-		rows[i] = i
-	}
-	logits, err := m.logits(p, rows, min(m.Recipe.EvalBatchSize, len(rows)))
+// Evaluate measures the model on a set: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
+func (m *Model) Evaluate(set *data.Set) (report.Metrics, error) {
+	logits, err := m.logitsOf(set)
 	if err != nil {
 		return report.Metrics{}, err
 	}
+	return measure(logits, set.Labels), nil
+}
+
+func (m *Model) evaluate(p pixels) (report.Metrics, error) {
+	logits, err := m.allLogits(p)
+	if err != nil {
+		return report.Metrics{}, err
+	}
+	return measure(logits, p.set.Labels), nil
+}
+
+// measure compares logits [images, classes] with labels.
+func measure(logits [][]float32, labels []int32) report.Metrics {
 	var sum float64
 	var top1, top5 int
 	for i, row := range logits {
-		own := row[p.set.Labels[i]]
+		own := row[labels[i]]
 		peak, total, better := math.Inf(-1), 0.0, 0
 		for _, v := range row {
 			peak = max(peak, float64(v))
@@ -235,7 +254,7 @@ func (m *Model) evaluate(p pixels) (report.Metrics, error) {
 	return report.Metrics{
 		Loss: report.Number(sum / n), Top1: report.Number(float64(top1) / n), Top5: report.Number(float64(top5) / n),
 		Images: len(logits),
-	}, nil
+	}
 }
 
 // followed is an encoder with numbers that a training log should follow.

@@ -1,0 +1,97 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+func TestAnswerIsTheLargestLogitAndItsPartOfTheSoftmax(t *testing.T) {
+	ln2, ln3 := float32(math.Log(2)), float32(math.Log(3))
+	for _, test := range []struct {
+		logits []float32
+		label  int
+		want   answer
+	}{
+		{[]float32{0, ln3, 0}, 0, answer{1, 3. / 5}},
+		{[]float32{ln2, ln3, 0}, 1, answer{1, 3. / 6}},
+		{[]float32{0, 0, -ln2}, 1, answer{1, 1 / 2.5}}, // of two that are equal the right one
+		{[]float32{0, 0, -ln2}, 2, answer{0, 1 / 2.5}}, // else the first
+		{[]float32{-1e30, 1e30}, 0, answer{1, 1}},
+	} {
+		got, err := answerOf(test.logits, test.label)
+		if err != nil || got.class != test.want.class || math.Abs(got.probability-test.want.probability) > 1e-6 {
+			t.Errorf("%v, label %d: got %v (%v), want %v", test.logits, test.label, got, err, test.want)
+		}
+	}
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if _, err := answerOf([]float32{0, float32(bad), 1}, 1); err == nil {
+			t.Errorf("no error for a logit of %v", bad)
+		}
+	}
+}
+
+func TestConfusionAndMistakesOfHandMadeAnswers(t *testing.T) {
+	set := &data.Set{Classes: []string{"a", "b", "c"}, Labels: []int32{0, 2, 1, 2, 0, 2, 2}}
+	answers := []answer{{0, 0.9}, {1, 0.6}, {1, 0.5}, {0, 0.7}, {2, 0.6}, {2, 0.99}, {1, 0.8}}
+	got := confusion(set, answers)
+	if want := [][]int{{1, 0, 1}, {0, 1, 0}, {1, 2, 1}}; !reflect.DeepEqual(got.Counts, want) ||
+		!reflect.DeepEqual(got.Classes, set.Classes) {
+		t.Errorf("got %+v, want %v", got, want)
+	}
+	if got, want := mistakes(set, answers), []int{6, 3, 1, 4}; !reflect.DeepEqual(got, want) {
+		t.Errorf("mistakes %v, want %v: the surest first, then in the set's order", got, want)
+	}
+}
+
+func TestConfusionOfAModelCountsEveryImageAndAgreesWithEvaluate(t *testing.T) {
+	set := pictures(31, 2)
+	m, err := newModel(gomlxtest.Backend(), fitted(t, tiny(), set), set.Classes, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := m.Confusion(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := make([]int, len(set.Classes))
+	for _, label := range set.Labels {
+		counted[label]++
+	}
+	for class, row := range c.Counts {
+		for _, count := range row {
+			counted[class] -= count
+		}
+	}
+	if want := make([]int, len(set.Classes)); !reflect.DeepEqual(counted, want) {
+		t.Errorf("images of each class less those counted: %v", counted)
+	}
+	metrics, err := m.Evaluate(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Top1() != metrics.Top1 {
+		t.Errorf("accuracy %v, Evaluate says %v", c.Top1(), metrics.Top1)
+	}
+
+	other := *set
+	other.Classes = append(strings.Fields("h i"), set.Classes...)
+	if _, err := m.Confusion(&other); err == nil || !strings.Contains(err.Error(), "9 classes, the model 7") {
+		t.Errorf("error %v for a set of other classes", err)
+	}
+}
+
+func fitted(t *testing.T, recipe Recipe, set *data.Set) Recipe {
+	t.Helper()
+	recipe, err := recipe.fit(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recipe
+}

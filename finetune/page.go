@@ -1,0 +1,133 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/image/draw"
+
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
+)
+
+// PageFile is the page about a run, in its directory.
+const PageFile = "report.html"
+
+const (
+	pageMistakes = 12
+	pagePixels   = 128 // longer side of a picture of a mistake; smaller ones stay as they are
+)
+
+// Page writes PageFile about a finished run, given what Do returned: everything that was set, the results, curves, what
+// the encoding learned, and mistakes on the test images, or without those on the held-out ones. Figures are appended.
+// A page that is younger than the run's record is left as it is.
+func (run Run) Page(m *Model, row report.Run, figures ...report.Figure) error {
+	if run.Dir == "" {
+		return errors.New("finetune: a page needs a run with a directory: set Dir")
+	}
+	record, path := filepath.Join(run.Dir, RowsFile), filepath.Join(run.Dir, PageFile)
+	if younger(path, record) {
+		return nil
+	}
+	rows, err := report.ReadFiles(record)
+	if err != nil {
+		return err
+	}
+	settings, err := m.Recipe.settings()
+	if err != nil {
+		return err
+	}
+	for name, value := range settings {
+		settings[name] = strings.Trim(value, `"`)
+	}
+	_, validation, err := m.Recipe.split(run.Train)
+	if err != nil {
+		return err
+	}
+	page := report.Page{Run: row, Evals: rows.Evals, Settings: settings, Figures: figures,
+		Data: []string{"training: " + describe(run.Train)}}
+	for _, skipped := range rows.Skipped {
+		page.Notes = append(page.Notes, strings.TrimPrefix(skipped, run.Dir+string(filepath.Separator)))
+	}
+	if run.From != "" {
+		page.Start = "fine-tuned from " + filepath.Base(run.From)
+	}
+	if validation != nil {
+		page.Data = append(page.Data, fmt.Sprintf("validation: %d of them, held out", validation.Len()))
+	}
+	set := validation
+	page.Split = report.Validation
+	if run.Test != nil {
+		page.Data = append(page.Data, "test: "+describe(run.Test))
+		set, page.Split = run.Test, report.Test
+	}
+	if set != nil {
+		if err := showMistakes(&page, m, set); err != nil {
+			page.Notes = append(page.Notes, "No mistakes are shown: "+err.Error())
+		}
+	}
+	return report.Picture(path, func(w io.Writer) error { return report.HTML(w, page) })
+}
+
+// younger reports whether a file was written after another.
+func younger(path, other string) bool {
+	file, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	than, err := os.Stat(other)
+	return err == nil && file.ModTime().After(than.ModTime())
+}
+
+func describe(set *data.Set) string {
+	return fmt.Sprintf("%s, %d images of %d×%d pixels, %d channels, %d classes", set.Name, set.Len(), set.Height, set.Width,
+		set.Channels, len(set.Classes))
+}
+
+// showMistakes adds what the model does wrong on a set.
+func showMistakes(page *report.Page, m *Model, set *data.Set) error {
+	answers, err := m.answers(set)
+	if err != nil {
+		return err
+	}
+	c := confusion(set, answers)
+	page.Confusion = &c
+	wrong := mistakes(set, answers)
+	for _, i := range wrong[:min(pageMistakes, len(wrong))] {
+		var content bytes.Buffer
+		if err := png.Encode(&content, picture(set, i)); err != nil {
+			return err
+		}
+		page.Mistakes = append(page.Mistakes, report.Mistake{Picture: content.Bytes(),
+			Class: set.Classes[set.Labels[i]], Predicted: set.Classes[answers[i].class], Probability: answers[i].probability})
+	}
+	return nil
+}
+
+// picture is an image of a set, no larger than a page has use for.
+func picture(set *data.Set, i int) image.Image {
+	whole := image.NewRGBA(image.Rect(0, 0, set.Width, set.Height))
+	pixels := set.Image(i)
+	for p := range set.Width * set.Height {
+		for k := range 3 {
+			whole.Pix[4*p+k] = pixels[p*set.Channels+min(k, set.Channels-1)]
+		}
+		whole.Pix[4*p+3] = 0xff
+	}
+	longer := max(set.Width, set.Height)
+	if longer <= pagePixels {
+		return whole
+	}
+	small := image.NewRGBA(image.Rect(0, 0, max(1, set.Width*pagePixels/longer), max(1, set.Height*pagePixels/longer)))
+	draw.CatmullRom.Scale(small, small.Bounds(), whole, whole.Bounds(), draw.Src, nil)
+	return small
+}

@@ -1,0 +1,131 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"html"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+func TestPageOfARun(t *testing.T) {
+	recipe := tiny()
+	recipe.Epochs, recipe.Model.Position = 1, "wepe"
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1), Test: pictures(29, 2),
+		Dir: t.TempDir()}
+	run.Test.Name = "pictures-test"
+	m, row, err := run.Do(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	figure := report.Figure{Title: "A figure", Caption: "Of nothing.", PNG: []byte("bytes")}
+	page := func() string {
+		t.Helper()
+		if err := run.Page(m, row, figure); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(run.Dir, PageFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	text := page()
+	for _, want := range []string{
+		"tiny on pictures", "from scratch", "training: pictures, 40 images of 4×6 pixels, 3 channels, 7 classes",
+		"validation: 4 of them, held out", "test: pictures-test, 29 images of 4×6 pixels", "7 classes: chance is 14.3 %",
+		fmt.Sprintf("<b>%.2f</b> %%", 100*row.Test.Top1), fmt.Sprintf("<b>%.2f</b> %%", 100*row.Validation.Top1),
+		"ω3′", "Mistakes on the test images", "A figure", "Of nothing.",
+		"<code>learning_rate</code><code>0.01</code>", "<code>model.position</code><code>wepe</code>",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+
+	// The first of the pictures is the surest mistake, pixel by pixel.
+	answers, err := m.answers(run.Test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	surest := -1
+	for i, a := range answers {
+		if a.class != int(run.Test.Labels[i]) && (surest < 0 || a.probability > answers[surest].probability) {
+			surest = i
+		}
+	}
+	if surest < 0 {
+		t.Fatal("a model after 6 steps makes no mistake")
+	}
+	encoded := regexp.MustCompile(`data:image/png;base64,([^"]*)`).FindStringSubmatch(text)
+	content, err := base64.StdEncoding.DecodeString(html.UnescapeString(encoded[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture, err := png.Decode(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := picture.Bounds().Size(); size != image.Pt(6, 4) {
+		t.Fatalf("a picture of %v, want 6 by 4", size)
+	}
+	for p, at := 0, run.Test.Image(surest); p < 24; p++ {
+		want := color.NRGBA{R: at[3*p], G: at[3*p+1], B: at[3*p+2], A: 0xff}
+		if got := color.NRGBAModel.Convert(picture.At(p%6, p/6)); got != want {
+			t.Fatalf("pixel %d is %v, want %v", p, got, want)
+		}
+	}
+
+	figure.Title = "Another figure"
+	if page() != text {
+		t.Error("a page younger than the rows was written again")
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(filepath.Join(run.Dir, RowsFile), later, later); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(page(), "Another figure") {
+		t.Error("a page older than the rows was left as it was")
+	}
+	if left, err := filepath.Glob(filepath.Join(run.Dir, "*.tmp-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+func TestPageNeedsADirectory(t *testing.T) {
+	if err := (Run{}).Page(nil, report.Run{}); err == nil || !strings.Contains(err.Error(), "Dir") {
+		t.Errorf("error %v, want one that names Dir", err)
+	}
+}
+
+// A large grey image, dark at the left and light at the right, keeps its shape and its ends.
+func TestPictureOfALargeGreyImageIsSmaller(t *testing.T) {
+	set := &data.Set{Height: 150, Width: 300, Channels: 1, Labels: []int32{0, 0}, Pixels: make([]uint8, 2*150*300)}
+	for i := range 150 * 300 {
+		set.Pixels[150*300+i] = uint8(40 + 170*(i%300/150))
+	}
+	got := picture(set, 1)
+	if size := got.Bounds().Size(); size != image.Pt(128, 64) {
+		t.Fatalf("size %v, want 128 by 64", size)
+	}
+	for x, want := range map[int]uint8{0: 40, 50: 40, 80: 210, 127: 210} {
+		if got := color.NRGBAModel.Convert(got.At(x, 30)); got != (color.NRGBA{R: want, G: want, B: want, A: 0xff}) {
+			t.Errorf("column %d is %v, want grey %d", x, got, want)
+		}
+	}
+}
