@@ -36,6 +36,8 @@ func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
 		"augment.mixup_alpha=0;augment.cutout=3":  func(r *Recipe) { r.Augment.MixupAlpha, r.Augment.Cutout = 0, 3 },
 		"wepe_mode=release":                       func(r *Recipe) { r.Params["wepe_mode"] = "release" },
 		"wepe_alpha_scale=0.2":                    func(r *Recipe) { r.Params["wepe_alpha_scale"] = 0.2 },
+		"rope_theta=20":                           func(r *Recipe) { r.Params["rope_theta"] = 20.0 },
+		"fope_learn=true":                         func(r *Recipe) { r.Params["fope_learn"] = true },
 		"params.wepe_learn_lattice=false":         func(r *Recipe) { r.Params["wepe_learn_lattice"] = false },
 		"name=mine":                               func(r *Recipe) { r.Name = "mine" },
 		"late_from=3;late_mixup_alpha=1":          func(r *Recipe) { r.LateFrom, r.LateMixupAlpha = 3, 1 },
@@ -88,6 +90,8 @@ func TestValidateRefusesHyperparametersThatNothingReads(t *testing.T) {
 		"wepe_mode=papr":      `"papr"`,
 		"wepe_alpha_scale=-1": "wepe_alpha_scale",
 		"params.vit_width=3":  "vit_width",
+		"rope_teta=20":        "rope_theta",
+		"model.position=as2drope;as2drope_base_rows=-1": "as2drope_base_rows",
 	} {
 		r, err := tiny().Set(settings)
 		if err != nil {
