@@ -17,6 +17,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/dtypes/float16"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/pkg/errors"
 )
 
@@ -34,6 +35,7 @@ type foreign struct {
 	tensors map[string]foreignTensor
 	config  string // the path of its config.json, which may not exist
 	files   []*os.File
+	packed  bool // an .npz, whose tensors may be larger than the file
 }
 
 // Names of files in the directory of a checkpoint.
@@ -241,6 +243,19 @@ func (b *floatReader) read(name string, t foreignTensor) ([]float32, error) {
 		return nil, asFormatError(err, t.file, name)
 	}
 	return b.floats, nil
+}
+
+// readAsIs returns t in its own type.
+func (t foreignTensor) readAsIs(name string) (*tensors.Tensor, error) {
+	r, err := t.open()
+	if err != nil {
+		return nil, asFormatError(err, t.file, name)
+	}
+	defer r.Close()
+	e := tensorEntry{name: name, dtype: t.dtype, dims: t.dims}
+	size, _ := e.byteSize() // proven when the file was opened
+	e.end = size
+	return readTensor(r, t.file, e)
 }
 
 // skim reads the data of t to its end and drops it.

@@ -164,9 +164,8 @@ func (f *foreign) account(found inferred, omitHead bool) ([]named, error) {
 	for name, t := range f.tensors {
 		switch {
 		case used[name]:
-		case found.ownsEncoding(name):
-			wanted = append(wanted, named{row: row{shape: func(vit.Config) []int { return t.dims }}, path: name, foreign: name,
-				parts: 1})
+		case ownsEncoding(found.format, found.config, name):
+			wanted = append(wanted, named{path: name, foreign: name, asIs: true})
 		default:
 			mismatch.Unexpected = append(mismatch.Unexpected, describe(name, t.dims))
 		}
@@ -181,15 +180,21 @@ func (m *Imported) read(f *foreign, found inferred, wanted []named) error {
 	var flat []float32
 	used := map[string]bool{}
 	for _, v := range wanted {
+		var err error
+		used[v.foreign] = true
+		if v.asIs {
+			if m.Variables[v.path], err = f.tensors[v.foreign].readAsIs(v.foreign); err != nil {
+				return err
+			}
+			continue
+		}
 		if v.part == 0 {
-			var err error
-			used[v.foreign] = true
 			if flat, err = reader.read(v.foreign, f.tensors[v.foreign]); err != nil {
 				return err
 			}
 		}
 		value := tensors.FromShape(shapes.Make(dtypes.Float32, v.shape(found.config)...))
-		err := tensors.MutableFlatData(value, func(ours []float32) {
+		err = tensors.MutableFlatData(value, func(ours []float32) {
 			v.arrange(found.format, found.config, flat, ours)
 		})
 		if err != nil {

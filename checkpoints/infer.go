@@ -55,7 +55,7 @@ func (f *foreign) depth(n naming) int {
 // infer finds out what model the checkpoint holds. Only what decides it is looked at here; that every tensor fits is
 // for account to see.
 func (f *foreign) infer(options ImportOptions) (found inferred, err error) {
-	if _, ok := f.tensors[table[0].path]; ok {
+	if _, ok := f.tensors[table[0].path]; ok && !f.packed {
 		return f.readUnfolded()
 	}
 	namings := []naming{{FormatHF, "vit."}, {FormatHF, ""}, {FormatTimm, ""}, {FormatJAX, ""}}

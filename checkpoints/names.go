@@ -139,6 +139,7 @@ type named struct {
 	foreign string
 	part    int // which of the equal parts of the foreign tensor, from 0
 	parts   int
+	asIs    bool // a variable of the encoding of an unfolded model: its type and bits stay
 }
 
 // has says whether a model has the variable of a row outside of the blocks.

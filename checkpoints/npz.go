@@ -44,6 +44,7 @@ func (f *foreign) addNPZ(r io.ReaderAt, size int64, file string) error {
 		return asFormatError(err, file, "")
 	}
 	limited.left = -1
+	f.packed = true
 	stored := uint64(0)
 	for _, member := range archive.File {
 		name, isNPY := strings.CutSuffix(member.Name, npySuffix)

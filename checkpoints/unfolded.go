@@ -82,10 +82,11 @@ func (f *foreign) readUnfolded() (found inferred, err error) {
 	return found, nil
 }
 
-// ownsEncoding says whether a tensor that no row of the table names is one of the model's position encoding.
-func (i inferred) ownsEncoding(name string) bool {
-	return i.format == FormatUnfolded && strings.HasPrefix(name, positionsPath) &&
-		!slices.Contains([]string{"none", "learned", "sincos2d"}, i.config.Position) // those have no others
+// ownsEncoding says whether a tensor that no row of the table names is one of the model's position encoding. Such a
+// tensor is kept as it is, whatever type the others have: it may be the key of a table, and has to compare equal.
+func ownsEncoding(format string, c vit.Config, name string) bool {
+	return format == FormatUnfolded && strings.HasPrefix(name, positionsPath) &&
+		!slices.Contains([]string{"none", "learned", "sincos2d"}, c.Position) // those have no others
 }
 
 // paramsOf collects the hyperparameters that the encoding of a model would find from its scope.

@@ -1,0 +1,353 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// ExportOptions say how a model leaves. The zero value is a Hugging Face directory in float32.
+type ExportOptions struct {
+	Format     string      // FormatHF (default), FormatTimm, FormatJAX, FormatUnfolded or FormatONNX
+	DType      string      // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
+	Labels     []string    // names of the classes, by class; nil for none
+	Preprocess *Preprocess // what is done to images before they are the model's input; nil: the files do not say
+
+	// Epsilon of the norms in the file; 0 is the model's. timm and Google's code know 1e-6 alone: a model trained with
+	// another one goes there only if this says 1e-6.
+	Epsilon float64
+
+	Batch int // ONNX: images per call, default 1
+
+	files fileOps // nil is the file system
+}
+
+// Preprocess is what turns an image of bytes into the model's input: it is resized to the model's size, without regard
+// to its shape, and its pixels x, scaled to 0…1, become (x - Mean)/Std.
+type Preprocess struct {
+	Mean, Std []float64 // per channel
+	Resample  string    // "nearest", "bilinear" (default), "bicubic" or "lanczos", each as Pillow does it
+}
+
+// Export writes the model below a scope to a new directory, for people who have other software:
+//
+//	hf        model.safetensors   Hugging Face's ViTForImageClassification
+//	timm      model.safetensors   timm's VisionTransformer
+//	jax       model.npz           Google's vision_transformer
+//	onnx      model.onnx          ONNX Runtime: pixel_values [Batch, channels, rows, cols] -> logits [Batch, classes]
+//	unfolded  model.safetensors   this library: the encoding stays what it is, docs/checkpoints.md lists the names
+//
+// Beside the weights are config.json with sizes and class names, preprocessor_config.json and a README.md. [Import]
+// reads all of these but ONNX.
+//
+//	report, err := checkpoints.Export("my-vit", backend, store.Scope("/vit"), config, checkpoints.ExportOptions{
+//		Labels: classes, Preprocess: &checkpoints.Preprocess{Mean: mean, Std: std},
+//	})
+//
+// For hf, timm and jax the position encoding is folded into a table on the way ([vit.Config.Fold]), so that the file is
+// an ordinary ViT; encodings that act in the attention have no such table and are refused, as is whatever else the
+// format has no place for. ONNX takes every model; it needs the build tag onnx, and its file is kept only if its logits
+// on random images are those of the backend.
+//
+// The directory must not exist, or be empty. It gets its name when all in it is written and synced: on an error there
+// is nothing. The report says what was done, a line each.
+func Export(dir string, backend compute.Backend, scope *model.Scope, c vit.Config, o ExportOptions) (
+	report []string, err error,
+) {
+	e, err := newExport(backend, scope, c, o)
+	if err != nil {
+		return nil, errors.WithMessagef(err, "checkpoints: exporting to %s", dir)
+	}
+	if err := e.save(filepath.Clean(dir)); err != nil {
+		return nil, errors.WithMessagef(err, "checkpoints: exporting to %s", dir)
+	}
+	return e.report, nil
+}
+
+// export is a model ready to be written.
+type export struct {
+	ExportOptions
+	backend compute.Backend
+	store   *model.Store
+	scope   string     // of the model in store
+	config  vit.Config // of what is written
+	encoded string     // the position encoding before it was folded
+	dtype   dtypes.DType
+	naming  naming
+	report  []string
+}
+
+// newExport refuses what cannot be written and folds what can.
+func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o ExportOptions) (*export, error) {
+	if o.Format == "" {
+		o.Format = FormatHF
+	}
+	if o.DType == "" {
+		o.DType = "float32"
+	}
+	o.Batch = max(o.Batch, 1)
+	if o.files == nil {
+		o.files = osFiles{}
+	}
+	c = c.WithDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	e := &export{ExportOptions: o, backend: backend, store: scope.Store(), scope: scope.Scope(), config: c,
+		encoded: c.Position, naming: naming{format: o.Format}}
+	if o.Format == FormatHF {
+		e.naming.base = "vit."
+	}
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	positions := vit.Positions()
+	p := positions[slices.IndexFunc(positions, func(p vit.Position) bool { return p.Name == c.Position })]
+	if o.Format == FormatUnfolded || p.Name == "learned" || (o.Format == FormatONNX && !p.Folds()) {
+		return e, nil
+	}
+	if !p.Folds() {
+		return nil, errors.Errorf("position %q acts in the attention of every block, where %s has nothing: there is no "+
+			"table to fold it into (the formats onnx and unfolded take it)", p.Name, o.Format)
+	}
+	var err error
+	if e.store, e.config, err = c.Fold(backend, scope); err != nil {
+		return nil, err
+	}
+	e.report = append(e.report, fmt.Sprintf("positions: %s folded into a table of %d+%s rows", c.Position, c.Prefix(),
+		Grid{c.Rows(), c.Cols()}))
+	return e, nil
+}
+
+// check refuses options out of their ranges, and models that the format has no place for.
+func (e *export) check() error {
+	c := &e.config
+	known := []string{FormatHF, FormatTimm, FormatJAX, FormatUnfolded, FormatONNX}
+	if !slices.Contains(known, e.Format) {
+		return errors.Errorf("unknown format %q: want one of %s", e.Format, strings.Join(known, ", "))
+	}
+	types := map[string]dtypes.DType{
+		"float32": dtypes.Float32, "float16": dtypes.Float16, "bfloat16": dtypes.BFloat16,
+	}
+	var ok bool
+	if e.dtype, ok = types[e.DType]; !ok || (e.Format == FormatONNX && e.dtype != dtypes.Float32) {
+		return errors.Errorf("type %q on disk: want float32, float16 or bfloat16; for onnx float32", e.DType)
+	}
+	if len(e.Labels) != 0 && len(e.Labels) != c.Classes {
+		return errors.Errorf("%d labels for %d classes", len(e.Labels), c.Classes)
+	}
+	if err := e.Preprocess.check(c.Channels); err != nil {
+		return err
+	}
+	if e.Epsilon != 0 && e.Epsilon != c.Epsilon {
+		e.report = append(e.report, fmt.Sprintf("epsilon of the norms: %g in place of %g", e.Epsilon, c.Epsilon))
+		c.Epsilon = e.Epsilon
+	}
+	switch fixed := e.Format == FormatTimm || e.Format == FormatJAX; {
+	case fixed && c.Epsilon != 1e-6:
+		return errors.Errorf("the norms of %s have epsilon 1e-6, this model was made with %g: say Epsilon 1e-6 to change it, "+
+			"and compare the logits", e.Format, c.Epsilon)
+	case e.Format == FormatHF && c.Pool != vit.PoolClass:
+		return errors.Errorf("Hugging Face's ViT pools by its class token, not by %q: choose timm, jax, onnx or unfolded",
+			c.Pool)
+	case c.PatchNorm && e.Format != FormatUnfolded && e.Format != FormatONNX:
+		return errors.Errorf("%s has no norm on its patches (patch_norm): choose onnx or unfolded", e.Format)
+	}
+	return nil
+}
+
+// exportFile is one file of an export.
+type exportFile struct {
+	name  string
+	write func(io.Writer) error
+	check func(file string) error // of what was written, before it is kept; may be nil
+}
+
+// contents returns the files of the directory.
+func (e *export) contents() ([]exportFile, error) {
+	weights := exportFile{name: foreignWeights}
+	switch e.Format {
+	case FormatONNX:
+		weights = exportFile{"model.onnx", e.writeONNX, e.checkONNX}
+	default:
+		out, err := e.tensors()
+		if err != nil {
+			return nil, err
+		}
+		weights.write = func(w io.Writer) error { return writeOut(w, metadataFormats[e.Format], out) }
+		if e.Format == FormatJAX {
+			weights = exportFile{name: "model.npz", write: func(w io.Writer) error { return writeNPZ(w, out) }}
+		}
+	}
+	config, err := e.configJSON()
+	if err != nil {
+		return nil, err
+	}
+	files := []exportFile{weights, config}
+	if e.Preprocess != nil {
+		preprocessor, err := e.preprocessorJSON()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, preprocessor)
+	}
+	return append(files, e.card(weights.name)), nil
+}
+
+// metadataFormats are what safetensors files say of themselves; transformers wants "pt".
+var metadataFormats = map[string]string{FormatHF: "pt", FormatTimm: "pt", FormatUnfolded: unfoldedType}
+
+// save writes the files into a directory beside dir and gives it its name.
+func (e *export) save(dir string) error {
+	if err := vacant(dir); err != nil {
+		return err
+	}
+	contents, err := e.contents()
+	if err != nil {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDirs(e.files, parent); err != nil {
+		return err
+	}
+	temporary := fmt.Sprintf("%s.tmp-%d", dir, os.Getpid())
+	if err := e.files.Mkdir(temporary); err != nil {
+		return err
+	}
+	err = e.write(temporary, contents)
+	if err == nil {
+		_ = os.Remove(dir) // empty, or not there, or Rename says why it cannot be had
+		err = e.files.Rename(temporary, dir)
+	}
+	if err != nil {
+		_ = e.files.RemoveAll(temporary)
+		return err
+	}
+	return e.files.SyncDir(parent)
+}
+
+// vacant says what is in the way of a new directory.
+func vacant(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return errors.New("something that is no directory has this name: choose another or remove it")
+	case len(entries) > 0:
+		return errors.Errorf("the directory holds %s already: choose another or remove it", entries[0].Name())
+	}
+	return nil
+}
+
+// write writes, syncs and checks the files.
+func (e *export) write(dir string, contents []exportFile) error {
+	for _, f := range contents {
+		file := filepath.Join(dir, f.name)
+		record, err := writeFile(e.files, file, f.write)
+		if err == nil && f.check != nil {
+			err = f.check(file)
+		}
+		if err != nil {
+			return errors.WithMessage(err, f.name)
+		}
+		e.report = append(e.report, fmt.Sprintf("%s: %d bytes, SHA-256 %s", f.name, record.Size, record.SHA256))
+	}
+	return e.files.SyncDir(dir)
+}
+
+// tensors lists what the file of weights is to hold: every variable below the scope, and no other.
+func (e *export) tensors() (out []outTensor, err error) {
+	variables := map[string]*model.Variable{} // by path below the scope
+	for v := range e.store.IterVariables() {
+		if path, ok := below(v, e.scope); ok {
+			variables[path] = v
+		}
+	}
+	mismatch := &MismatchError{Path: "scope " + e.scope}
+	all := e.naming.names(e.config)
+	for path, v := range variables {
+		listed := slices.ContainsFunc(all, func(n named) bool { return n.path == path })
+		switch {
+		case listed:
+		case ownsEncoding(e.Format, e.config, path) && v.HasValue():
+			value, err := v.Value()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, outTensor{path, v.Shape(), func(w io.Writer) error { return writeBytes(w, value) }})
+		default:
+			mismatch.Unexpected = append(mismatch.Unexpected, fmt.Sprintf("%s %s", path, v.Shape()))
+		}
+	}
+	for len(all) > 0 {
+		group := all[:all[0].parts]
+		all = all[len(group):]
+		values := make([]*tensors.Tensor, len(group))
+		for k, n := range group {
+			want := shapes.Make(dtypes.Float32, n.shape(e.config)...)
+			v := variables[n.path]
+			switch {
+			case v == nil || !v.HasValue():
+				mismatch.Missing = append(mismatch.Missing, fmt.Sprintf("%s %s", n.path, want))
+				continue
+			case !v.Shape().Equal(want):
+				mismatch.Mismatched = append(mismatch.Mismatched, fmt.Sprintf("%s %s, in the model %s", n.path, v.Shape(), want))
+				continue
+			}
+			if values[k], err = v.Value(); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, outTensor{
+			name:  group[0].foreign,
+			shape: shapes.Make(e.dtype, group[0].foreignShape(e.Format, e.config)...),
+			write: func(w io.Writer) error { return e.writeGroup(w, group, values) },
+		})
+	}
+	return out, mismatch.orNil()
+}
+
+// below returns the path of a variable below a scope, and whether it is there.
+func below(v *model.Variable, scope string) (path string, ok bool) {
+	return strings.CutPrefix(v.Path(), strings.TrimSuffix(scope, model.ScopeSeparator)+model.ScopeSeparator)
+}
+
+// writeGroup writes the variables of one foreign tensor.
+func (e *export) writeGroup(w io.Writer, group []named, values []*tensors.Tensor) error {
+	flat := make([]float32, values[0].Size()*len(group))
+	for k, n := range group {
+		err := tensors.ConstFlatData(values[k], func(ours []float32) { n.spread(e.Format, e.config, ours, flat) })
+		if err != nil {
+			return errors.WithMessagef(err, "variable %q", n.path)
+		}
+	}
+	const chunk = 1 << 14
+	raw := make([]byte, 0, 4*chunk)
+	for len(flat) > 0 {
+		n := min(chunk, len(flat))
+		var err error
+		if raw, err = appendRaw(raw[:0], flat[:n], e.dtype); err != nil {
+			return err
+		}
+		if _, err := w.Write(raw); err != nil {
+			return err
+		}
+		flat = flat[n:]
+	}
+	return nil
+}

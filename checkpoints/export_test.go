@@ -1,0 +1,531 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+var (
+	fileFormats = []string{FormatHF, FormatTimm, FormatJAX, FormatUnfolded} // those that Import reads back
+	half        = &Preprocess{Mean: []float64{0.5, 0.25, 0.125}, Std: []float64{0.5, 0.75, 0.3}, Resample: "bicubic"}
+)
+
+// exported writes an import in a format and returns the directory.
+func exported(t testing.TB, m *Imported, o ExportOptions) string {
+	t.Helper()
+	store := model.NewStore()
+	if err := m.Load(store.Scope("/some/model")); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "new", "model")
+	if _, err := Export(dir, gomlxtest.Backend(), store.Scope("/some/model"), m.Config, o); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestFixturesComeBackBitForBitFromEveryFormat(t *testing.T) {
+	for format, set := range sets {
+		m := imported(t, fixtures.Dir(t, set), optionsFor(t, format))
+		want := fixtures.Tensors(t, set, "tensors.safetensors")
+		for _, to := range fileFormats {
+			name := format + " to " + to
+			o := ExportOptions{Format: to, Labels: m.Labels, Preprocess: half}
+			if to == FormatTimm || to == FormatJAX {
+				o.Epsilon = 1e-6
+			}
+			back := imported(t, exported(t, m, o), ImportOptions{})
+			same(t, name, back, m)
+			c := m.Config
+			if o.Epsilon != 0 {
+				c.Epsilon = o.Epsilon
+			}
+			if back.Config != c || back.Format != to {
+				t.Errorf("%s: %s %+v, want %+v", name, back.Format, back.Config, c)
+			}
+			labels := m.Labels
+			if labels == nil && (to == FormatHF || to == FormatJAX) {
+				for i := range c.Classes {
+					labels = append(labels, fmt.Sprintf("LABEL_%d", i)) // transformers' own names of classes without any
+				}
+			}
+			if !slices.Equal(back.Labels, labels) {
+				t.Errorf("%s: labels %q, want %q", name, back.Labels, labels)
+			}
+			if !slices.Equal(back.Mean, half.Mean) || !slices.Equal(back.Std, half.Std) {
+				t.Errorf("%s: mean %v, std %v", name, back.Mean, back.Std)
+			}
+			if format == to {
+				expected := want["logits"]
+				if format == FormatJAX {
+					expected = want["logits_exact_gelu"]
+				}
+				nearAbs(t, name, trace(t, back, want["images_nhwc"], logits)[0], expected.Data, 5e-5)
+			}
+		}
+	}
+}
+
+func TestTheConfigOfAnExportIsThatOfTheFixture(t *testing.T) {
+	m := imported(t, fixtures.Dir(t, sets[FormatHF]), ImportOptions{})
+	dir := exported(t, m, ExportOptions{Labels: m.Labels,
+		Preprocess: &Preprocess{Mean: []float64{0.5, 0.5, 0.5}, Std: []float64{0.5, 0.5, 0.5}}})
+	for _, file := range []string{foreignConfig, foreignPreprocessor} {
+		var want, got map[string]any
+		fixtures.JSON(t, sets[FormatHF], file, &want)
+		raw, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(raw, &got); err != nil {
+			t.Fatal(err)
+		}
+		delete(want, "transformers_version") // which nothing here is
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", file, got, want)
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, foreignWeights))
+	if err != nil || !bytes.Contains(raw[:100], []byte(`"__metadata__":{"format":"pt"}`)) {
+		t.Errorf("%v: transformers wants the metadata format pt", err)
+	}
+}
+
+// stirred is a store with a model below /vit whose weights are all random.
+func stirred(t testing.TB, c vit.Config, params map[string]any) *model.Store {
+	t.Helper()
+	store := model.NewStore()
+	store.SetParam("/"+model.ParamInitialSeed, int64(3))
+	store.Scope("/vit").SetParams(params)
+	gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{c.Logits(s.In("vit"), in[0])}
+	}, Noise(c, 1, 1))
+	table := store.GetVariable("/vit/position/wepe/table/key") != nil
+	rng := rand.New(rand.NewPCG(11, 13))
+	for v := range store.IterVariables() {
+		// A table of the look-up belongs to the lattice that it was made for.
+		if path, ok := below(v, "/vit"); !ok || table && strings.HasPrefix(path, positionsPath) {
+			continue
+		}
+		flat := tensors.MustCopyFlatData[float32](v.MustValue())
+		for i := range flat {
+			flat[i] += float32(0.2 * rng.NormFloat64())
+		}
+		if err := v.SetValue(tensors.FromFlatDataAndDimensions(flat, v.Shape().Dimensions...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := store.CreateVariable("/adamw/vit/class", tensors.FromScalar(float32(1))); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// ownViT is a model of unequal sizes on a grid of 3×5 whose heads fit every encoding.
+func ownViT(position string) vit.Config {
+	return vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 48, Depth: 2, Heads: 3, MLPDim: 29,
+		Classes: 7, Position: position}.WithDefaults()
+}
+
+func TestEveryModelOfOursComesBackUnfolded(t *testing.T) {
+	for _, p := range vit.Positions() {
+		c := ownViT(p.Name)
+		c.PatchNorm, c.Pool = true, vit.PoolMean
+		store := stirred(t, c, nil)
+		images := Noise(c, 2, 5)
+		want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "model")
+		if _, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
+			t.Fatal(err)
+		}
+		m := imported(t, dir, ImportOptions{})
+		if m.Config != c {
+			t.Errorf("%s: %+v", p.Name, m.Config)
+		}
+		n := 0
+		for v := range store.IterVariables() {
+			path, ok := below(v, "/vit")
+			if !ok {
+				continue
+			}
+			n++
+			if got := m.Variables[path]; got == nil || !bytes.Equal(bytesOf(t, got), bytesOf(t, v.MustValue())) {
+				t.Errorf("%s: variable %s differs", p.Name, path)
+			}
+		}
+		if n != len(m.Variables) {
+			t.Errorf("%s: %d variables, want %d", p.Name, len(m.Variables), n)
+		}
+		got, err := m.Logits(gomlxtest.Backend(), images)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, logits %v, want %v", p.Name, err, got, want)
+		}
+	}
+}
+
+func TestHyperparametersOfTheEncodingComeBack(t *testing.T) {
+	params := map[string]any{"wepe_evaluation": "table", "wepe_table_resolution": 33, "wepe_alpha_u": 0.3}
+	c := ownViT("wepe")
+	store := stirred(t, c, params)
+	store.SetParam("/learning_rate", 0.1) // of the training: it stays
+	dir := filepath.Join(t.TempDir(), "model")
+	if _, err := Export(dir, nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
+		t.Fatal(err)
+	}
+	m := imported(t, dir, ImportOptions{})
+	if !reflect.DeepEqual(m.Params, params) {
+		t.Errorf("%v, want %v", m.Params, params)
+	}
+	if table := m.Variables["position/wepe/table/values"]; table == nil || table.Shape().Dim(0) != 33 {
+		t.Errorf("the table of the look-up is %v", table)
+	}
+}
+
+func TestFoldedModelsAreOrdinaryOnes(t *testing.T) {
+	for _, p := range vit.Positions() {
+		if !p.Folds() {
+			continue
+		}
+		c := ownViT(p.Name)
+		store := stirred(t, c, nil)
+		images := Noise(c, 2, 5)
+		want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range []string{FormatHF, FormatTimm, FormatJAX} {
+			dir := filepath.Join(t.TempDir(), "model")
+			report, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: format})
+			if err != nil {
+				t.Fatal(err)
+			}
+			folded := fmt.Sprintf("positions: %s folded into a table of 1+3x5 rows", p.Name)
+			if slices.Contains(report, folded) != (p.Name != "learned") {
+				t.Errorf("%s as %s: report %q", p.Name, format, report)
+			}
+			m := imported(t, dir, ImportOptions{})
+			got, err := m.Logits(gomlxtest.Backend(), images)
+			if d, scale := Difference(got, want); err != nil || m.Config.Position != "learned" || d > 1e-6*scale {
+				t.Errorf("%s as %s: position %s, %v, logits differ by %g of %g", p.Name, format, m.Config.Position, err, d, scale)
+			}
+		}
+		if v := store.GetVariable("/adamw/vit/class"); v == nil || store.NumVariables() < 10 {
+			t.Errorf("%s: the export changed the store", p.Name)
+		}
+	}
+}
+
+func TestSixteenBitExportsHoldTheRoundedNumbers(t *testing.T) {
+	c := smallViT
+	c.Depth = 2
+	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	for _, x := range m.Variables { // random bits so far
+		tensors.MustMutableFlatData(x, func(flat []float32) {
+			for i := range flat {
+				flat[i] = float32(math.Exp2(-float64(i%40))) * float32(math.Cos(float64(i)))
+			}
+		})
+	}
+	m.Variables["norm/offset"] = tensors.FromValue([]float32{1e-7, -3e-6, 5e-5, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 65503})
+	for _, dtype := range []dtypes.DType{dtypes.Float16, dtypes.BFloat16} {
+		for _, format := range fileFormats {
+			dir := exported(t, m, ExportOptions{Format: format, DType: strings.ToLower(dtype.String())})
+			back := imported(t, dir, ImportOptions{})
+			for path, x := range m.Variables {
+				for i, x := range tensors.MustCopyFlatData[float32](x) {
+					got := tensors.MustCopyFlatData[float32](back.Variables[path])[i]
+					raw, err := appendRaw(nil, []float32{x}, dtype)
+					if want := appendFloats(nil, raw, dtype)[0]; err != nil || got != want {
+						t.Fatalf("%s %s: %s[%d] is %g, want %g: %v", format, dtype, path, i, got, want, err)
+					}
+				}
+			}
+		}
+	}
+	m.Variables["norm/offset"] = tensors.FromValue([]float32{65520, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	store := model.NewStore()
+	if err := m.Load(store.Scope("/m")); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "model")
+	_, err := Export(dir, nil, store.Scope("/m"), m.Config, ExportOptions{DType: "float16"})
+	if err == nil || !strings.Contains(err.Error(), `"vit.layernorm.bias": 65520 is beyond float16`) || fileExists(dir) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
+	good := smallViT
+	good.Depth = 2
+	with := func(change func(*vit.Config)) vit.Config {
+		c := good
+		change(&c)
+		return c
+	}
+	for name, c := range map[string]struct {
+		config  vit.Config
+		options ExportOptions
+		want    string
+	}{
+		"unknown format":  {good, ExportOptions{Format: "pickle"}, `unknown format "pickle"`},
+		"unknown type":    {good, ExportOptions{DType: "int8"}, `type "int8"`},
+		"labels":          {good, ExportOptions{Labels: []string{"a"}}, "1 labels for 13 classes"},
+		"epsilon":         {with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: FormatTimm}, "epsilon 1e-6"},
+		"epsilon of jax":  {with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: FormatJAX}, "epsilon 1e-6"},
+		"mean pooling":    {with(func(c *vit.Config) { c.Pool = vit.PoolMean }), ExportOptions{}, "pools by its class token"},
+		"patch norm":      {with(func(c *vit.Config) { c.PatchNorm = true }), ExportOptions{}, "patch_norm"},
+		"another model":   {with(func(c *vit.Config) { c.Depth = 3 }), ExportOptions{}, "16 that it lacks: block_02"},
+		"other sizes":     {with(func(c *vit.Config) { c.MLPDim = 6 }), ExportOptions{}, "of other shape"},
+		"no such config":  {with(func(c *vit.Config) { c.Heads = 3 }), ExportOptions{}, "3 heads"},
+		"a missing block": {with(func(c *vit.Config) { c.Depth = 1 }), ExportOptions{}, "16 that the model lacks"},
+		"onnx of 16 bits": {good, ExportOptions{Format: FormatONNX, DType: "float16"}, "for onnx float32"},
+		"means":           {good, ExportOptions{Preprocess: &Preprocess{Mean: []float64{0}, Std: []float64{1}}}, "want 3 numbers"},
+		"std": {good, ExportOptions{Preprocess: &Preprocess{Mean: []float64{0, 0, 0}, Std: []float64{1, 0, 1}}},
+			"std above 0"},
+		"filter": {good, ExportOptions{Preprocess: &Preprocess{Mean: []float64{0, 0, 0}, Std: []float64{1, 1, 1},
+			Resample: "box"}}, `resample "box"`},
+	} {
+		m := imported(t, put(t, timm, made(timm, good), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+		store := model.NewStore()
+		if err := m.Load(store.Scope("/m")); err != nil {
+			t.Fatal(err)
+		}
+		parent := t.TempDir()
+		_, err := Export(filepath.Join(parent, "model"), nil, store.Scope("/m"), c.config, c.options)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if left, _ := os.ReadDir(parent); len(left) > 0 {
+			t.Errorf("%s: left %v", name, left)
+		}
+	}
+	for _, p := range vit.Positions() {
+		if p.Folds() {
+			continue
+		}
+		c := ownViT(p.Name)
+		_, err := Export(filepath.Join(t.TempDir(), "x"), gomlxtest.Backend(), stirred(t, c, nil).Scope("/vit"), c, ExportOptions{})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("position %q acts in the attention", p.Name)) {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+	}
+}
+
+func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
+	for width := 1; width < 100; width++ {
+		for hidden := 1; hidden < 100; hidden++ {
+			e := export{config: vit.Config{Width: width, MLPDim: hidden}}
+			if got := int(float64(width) * e.timmFile().ModelArgs.MLPRatio); got != hidden { // timm's own expression
+				t.Fatalf("width %d, %d hidden units: timm computes %d", width, hidden, got)
+			}
+		}
+	}
+}
+
+func TestADirectoryThatHoldsAnythingIsLeftAlone(t *testing.T) {
+	m := imported(t, put(t, timm, made(timm, smallViT), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	store := model.NewStore()
+	if err := m.Load(store.Scope("/m")); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	export := func(path string) error {
+		_, err := Export(path, nil, store.Scope("/m"), m.Config, ExportOptions{})
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := export(filepath.Join(dir, "empty")); err != nil {
+		t.Error(err)
+	}
+	putFile(t, filepath.Join(dir, "file"), []byte("mine"))
+	for _, path := range []string{filepath.Join(dir, "empty"), filepath.Join(dir, "file"), dir} {
+		if err := export(path); err == nil || !strings.Contains(err.Error(), "choose another or remove it") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if raw, _ := os.ReadFile(filepath.Join(dir, "file")); string(raw) != "mine" {
+		t.Error("a file was overwritten")
+	}
+	entries, _ := os.ReadDir(dir)
+	if len(entries) != 2 {
+		t.Errorf("%v", entries)
+	}
+}
+
+func TestAFaultAtAnyOperationOfAnExportLeavesNothing(t *testing.T) {
+	c := smallViT
+	c.Depth = 1
+	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	store := model.NewStore()
+	if err := m.Load(store.Scope("/m")); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{FormatHF, FormatJAX} {
+		for _, mode := range []faultMode{failNoSpace, failIO, shortWrite} {
+			for failAt := 1; ; failAt++ {
+				parent := t.TempDir()
+				dir := filepath.Join(parent, "model")
+				files := newFaultyFiles(failAt, mode)
+				_, err := Export(dir, nil, store.Scope("/m"), m.Config, ExportOptions{Format: format, Preprocess: half, files: files})
+				if files.count < failAt {
+					if err != nil || failAt < 20 { // mkdir, four for each of four files, syncs around the rename
+						t.Fatalf("without a fault: %v after %d operations", err, files.count)
+					}
+					break
+				}
+				left, _ := os.ReadDir(parent)
+				renamed := strings.Contains(files.trace[failAt-1], "syncdir "+filepath.Base(parent))
+				switch {
+				case err == nil:
+					t.Errorf("%s, %v at %s: no error", format, mode, files.trace[failAt-1])
+				case !renamed && len(left) > 0:
+					t.Errorf("%s, %v at %s: left %v", format, mode, files.trace[failAt-1], left)
+				}
+			}
+		}
+	}
+}
+
+// The same model gives the same bytes: nothing in a file tells when, where or by whom it was written.
+func TestEqualModelsGiveEqualExports(t *testing.T) {
+	m := imported(t, put(t, timm, made(timm, smallViT), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	for _, format := range fileFormats {
+		files := func() map[string]string {
+			out := map[string]string{}
+			dir := exported(t, m, ExportOptions{Format: format, Preprocess: half})
+			entries, _ := os.ReadDir(dir)
+			for _, entry := range entries {
+				raw, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				out[entry.Name()] = string(raw)
+			}
+			return out
+		}
+		first := files()
+		if len(first) != 4 || !maps.Equal(files(), first) {
+			t.Errorf("%s: two exports of one model differ in %v", format, slices.Collect(maps.Keys(first)))
+		}
+		for name, raw := range first {
+			if strings.Contains(raw, os.TempDir()) {
+				t.Errorf("%s: %s names a directory of this machine", format, name)
+			}
+		}
+	}
+}
+
+func TestAGraphForONNXNeedsTheTag(t *testing.T) {
+	if _, err := runONNX("", nil); !errors.Is(err, errNoONNX) {
+		t.Skip("this program has ONNX: see TestAnONNXFileHasTheLogitsOfItsModel")
+	}
+	c := ownViT("wepe")
+	parent := t.TempDir()
+	_, err := Export(filepath.Join(parent, "x"), gomlxtest.Backend(), stirred(t, c, nil).Scope("/vit"), c,
+		ExportOptions{Format: FormatONNX})
+	if err == nil || !strings.Contains(err.Error(), "-tags=onnx") {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(parent); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestAnONNXFileHasTheLogitsOfItsModel(t *testing.T) {
+	if _, err := runONNX("", nil); errors.Is(err, errNoONNX) {
+		t.Skip("needs -tags=onnx")
+	}
+	for _, p := range vit.Positions() {
+		c := ownViT(p.Name)
+		store := stirred(t, c, nil)
+		dir := filepath.Join(t.TempDir(), "model")
+		report, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: FormatONNX, Batch: 2})
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		images := Noise(c, 2, 77)
+		want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "model.onnx")
+		got, err := ONNXLogits(file, c, images)
+		if d, scale := Difference(got, want); err != nil || d > 1e-5*scale {
+			t.Errorf("%s: %v, logits differ by %g of %g; %q", p.Name, err, d, scale, report)
+		}
+		if _, err := ONNXLogits(file, c, Noise(c, 3, 1)); err == nil {
+			t.Errorf("%s: a batch of 3 for a graph of 2", p.Name)
+		}
+	}
+}
+
+// A graph whose logits are others than the model's is not kept: here the weights change between writing and checking.
+func TestAnONNXFileOfAnotherModelIsNotKept(t *testing.T) {
+	if _, err := runONNX("", nil); errors.Is(err, errNoONNX) {
+		t.Skip("needs -tags=onnx")
+	}
+	c := ownViT("learned")
+	store := stirred(t, c, nil)
+	e, err := newExport(gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: FormatONNX})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "model.onnx")
+	if _, err := writeFile(osFiles{}, file, e.writeONNX); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.checkONNX(file); err != nil {
+		t.Error(err)
+	}
+	bias := store.GetVariable("/vit/head/biases")
+	flat := tensors.MustCopyFlatData[float32](bias.MustValue())
+	flat[0] += 0.01
+	if err := bias.SetValue(tensors.FromFlatDataAndDimensions(flat, len(flat))); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.checkONNX(file); err == nil || !strings.Contains(err.Error(), "differ by 0.01") {
+		t.Error(err)
+	}
+}
+
+func TestDifferencesOfWhatCannotBeComparedAreInfinite(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		got, want []float32
+		d         float64
+	}{
+		{[]float32{1, -5}, []float32{1.5, -4}, 1}, {[]float32{1}, []float32{1, 2}, math.Inf(1)},
+		{[]float32{nan}, []float32{1}, math.Inf(1)}, {[]float32{1}, []float32{nan}, math.Inf(1)}, {nil, nil, 0},
+	} {
+		if d, _ := Difference(c.got, c.want); d != c.d {
+			t.Errorf("%v, %v: %g, want %g", c.got, c.want, d, c.d)
+		}
+	}
+}

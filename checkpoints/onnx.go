@@ -1,0 +1,118 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// An exported graph takes images as torch has them, [batch, channels, rows, cols], under the names of Hugging Face's own
+// exports: what runs those, transformers.js say, runs it too.
+const (
+	onnxInput  = "pixel_values"
+	onnxOutput = "logits"
+)
+
+// onnxTolerance bounds how far the logits of a file may be from those of the backend, in units of the greatest logit
+// or of 1: float32 in another order of summing.
+const onnxTolerance = 1e-4
+
+// errNoONNX says what is missing in a program without ONNX.
+var errNoONNX = errors.New("the format onnx needs a program built with -tags=onnx on linux/amd64, " +
+	"and the library of ONNX Runtime (make onnxruntime)")
+
+// writeONNX writes the graph of the model with its weights as constants.
+func (e *export) writeONNX(w io.Writer) error {
+	c := e.config
+	c.DType = "float32" // ONNX Runtime has few kernels of 16 bits on a CPU
+	// The store of the caller belongs to the caller's backend: this one gets copies.
+	store := model.NewStore()
+	for path, value := range e.store.IterParams() {
+		store.SetParam(path, value)
+	}
+	for v := range e.store.IterVariables() {
+		if _, ok := below(v, e.scope); !ok {
+			continue
+		}
+		value, err := v.Value()
+		if err != nil {
+			return err
+		}
+		local, err := value.LocalClone()
+		if err != nil {
+			return err
+		}
+		if _, err := store.CreateVariable(v.Path(), local); err != nil {
+			return err
+		}
+	}
+	known := store.NumVariables()
+	build := func(s *model.Scope, pixels *Node) *Node {
+		return c.Logits(s.Store().Scope(e.scope), TransposeAllAxes(pixels, 0, 2, 3, 1)) // [batch, rows, cols, channels]
+	}
+	shape := shapes.Make(dtypes.Float32, e.Batch, c.Channels, c.ImageRows, c.ImageCols)
+	if err := saveONNX(store, build, shape, w); err != nil {
+		return err
+	}
+	if created := store.NumVariables() - known; created > 0 {
+		return errors.Errorf("scope %s lacks %d of the model's variables", e.scope, created)
+	}
+	return nil
+}
+
+// checkONNX runs the file on random images and holds its logits to those of the model on its backend.
+func (e *export) checkONNX(file string) error {
+	c := e.config
+	c.DType = "float32"
+	images := Noise(c, e.Batch, 1)
+	want, err := forward(e.backend, e.store, e.scope, c, images)
+	if err != nil {
+		return err
+	}
+	got, err := ONNXLogits(file, c, images)
+	if err != nil {
+		return err
+	}
+	d, scale := Difference(got, want)
+	if !(d <= onnxTolerance*max(1, scale)) {
+		return errors.Errorf("its logits on random images differ by %.3g from those of the model, which reach %.3g", d, scale)
+	}
+	e.report = append(e.report, fmt.Sprintf("checked on %d random images: logits differ by %.2g at most", e.Batch, d))
+	return nil
+}
+
+// ONNXLogits runs an exported ONNX file on images, float32 [batch, rows, cols, channels] with the batch of the file, and
+// returns its class logits, row by row. It needs the build tag onnx.
+func ONNXLogits(file string, c vit.Config, images *tensors.Tensor) ([]float32, error) {
+	flat, err := tensors.CopyFlatData[float32](images)
+	if err != nil {
+		return nil, err
+	}
+	c = c.WithDefaults()
+	size := c.ImageRows * c.ImageCols
+	if images.Rank() != 4 || len(flat) != images.Shape().Dim(0)*size*c.Channels {
+		return nil, errors.Errorf("checkpoints: images are %s, the model wants [batch, %d, %d, %d]", images.Shape(),
+			c.ImageRows, c.ImageCols, c.Channels)
+	}
+	batch := len(flat) / (size * c.Channels)
+	pixels := make([]float32, len(flat)) // [batch, channels, rows, cols]
+	for i := range batch {
+		for k := range size {
+			for channel := range c.Channels {
+				pixels[(i*c.Channels+channel)*size+k] = flat[(i*size+k)*c.Channels+channel]
+			}
+		}
+	}
+	out, err := runONNX(file, tensors.FromFlatDataAndDimensions(pixels, batch, c.Channels, c.ImageRows, c.ImageCols))
+	return out, errors.WithMessagef(err, "checkpoints: %s", file)
+}
