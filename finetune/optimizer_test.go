@@ -166,7 +166,11 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		backbone["block_00/"+norm+"/gain"], backbone["block_00/"+norm+"/offset"] = vectors, vectors
 	}
 	encodings := map[string][]string{
-		"none": nil, "sincos2d": nil, "learned": {"position/embedding"},
+		"none": nil, "sinusoidal1d": nil, "sincos2d": nil, "learned": {"position/embedding"},
+		"grid2d": {"position/grid2d/table", "position/grid2d/prefix"},
+		"wepe-lut": {"position/wepe/alpha_scale_raw", "position/wepe/beta_pos",
+			"position/wepe/prefix", "position/wepe/projection/dense/weights", "position/wepe/projection/dense/biases",
+			"position/wepe/projection/layer_normalization/gain", "position/wepe/projection/layer_normalization/offset"},
 		"wepe": {"position/wepe/omega3_raw", "position/wepe/alpha_scale_raw", "position/wepe/beta_pos",
 			"position/wepe/prefix", "position/wepe/projection/dense/weights", "position/wepe/projection/dense/biases",
 			"position/wepe/projection/layer_normalization/gain", "position/wepe/projection/layer_normalization/offset"},

@@ -3,14 +3,11 @@
 package vit
 
 import (
-	"fmt"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-
-	"github.com/wepe-go/wepe/internal/fixtures"
 )
 
 func TestParameterCountsEqualThePublishedOnes(t *testing.T) {
@@ -68,23 +65,6 @@ func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestSinCos2DEqualsMAE(t *testing.T) {
-	var meta struct {
-		Cases     []struct{ H, W, Dim int }
-		Tolerance struct{ Abs float64 }
-	}
-	fixtures.JSON(t, "sincos2d", "meta.json", &meta)
-	want := fixtures.Tensors(t, "sincos2d", "tensors.safetensors")
-	for _, s := range meta.Cases {
-		name := fmt.Sprintf("h%dw%dd%d.mae", s.H, s.W, s.Dim)
-		nearAbs(t, name, wide(SinCos2D(s.H, s.W, 0, s.Dim)), want[name].Data, meta.Tolerance.Abs)
-	}
-	const square = "mae_square4_cls_d16"
-	if x, ok := want[square]; ok { // README: a zero row for the class token, then 4×4
-		nearAbs(t, square, wide(SinCos2D(4, 4, 1, 16)), x.Data, meta.Tolerance.Abs)
 	}
 }
 

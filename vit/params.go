@@ -7,6 +7,14 @@ import "slices"
 // Hyperparameters of the encodings of this package, read from the model's scope; those of the Weierstrass encodings
 // are wepe.Params. Defaults are the published values of the encoding's own authors.
 const (
+	// ParamSinCos2DVariant is the order of the waves of sincos2d, one of SinCos2DVariants(). Default SinCosMAE.
+	ParamSinCos2DVariant = "sincos2d_variant"
+
+	// ParamGrid2DRows and ParamGrid2DCols are the rows and columns of the table of grid2d, the grid of patches that it was
+	// trained on, >= 1. Default 0, the model's own.
+	ParamGrid2DRows = "grid2d_rows"
+	ParamGrid2DCols = "grid2d_cols"
+
 	// ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
 	// for rope1d, as2drope and fope, 100 for rope-axial, 10 for rope-mixed.
 	ParamRopeTheta = "rope_theta"
@@ -44,7 +52,7 @@ const (
 	ParamFoPELearn = "fope_learn"
 
 	// ParamLiereBlock is the number of channels that a rotation of liere turns together, >= 2, a divisor of the channels
-	// of a head: 8 and 64, a whole head, are the paper's. Default 8, or the largest divisor below it.
+	// of a head: 8 and 64, a whole head, are the paper's. Default 8, or the largest divisor below it, or the whole head.
 	ParamLiereBlock = "liere_block"
 
 	// ParamLiereShared says whether all heads of a layer share liere's generators. Default false.
@@ -65,6 +73,7 @@ const (
 )
 
 var params = []string{
+	ParamSinCos2DVariant, ParamGrid2DRows, ParamGrid2DCols,
 	ParamRopeTheta,
 	ParamAS2DRoPEBaseRows, ParamAS2DRoPERotateClass,
 	ParamFoPELength, ParamFoPEDim, ParamFoPEIgnoreZero, ParamFoPESeparateBasis, ParamFoPESeparateHead, ParamFoPEGain,

@@ -84,9 +84,16 @@ var positions = []Position{
 		Parameters: func(c Config) int { return c.Tokens() * c.Width }, Additive: newLearned,
 	},
 	{
+		Name: "sinusoidal1d", Doc: "fixed sines and cosines of the number of the token (SPE)",
+		Source:     "https://arxiv.org/abs/1706.03762",
+		Parameters: func(Config) int { return 0 }, Additive: newSinusoidal1D,
+	},
+	{
 		Name: "sincos2d", Doc: "fixed sines and cosines of row and column", Source: "https://arxiv.org/abs/2111.06377",
 		Parameters: func(Config) int { return 0 }, Additive: newSinCos2D,
 	},
+	{Name: "grid2d", Doc: "a learned table that resamples itself to another grid", Parameters: grid2dParameters,
+		Additive: newGrid2D},
 	{
 		Name: "rope1d", Doc: "pairs of channels turn by the number of the patch", HeadDim: 2,
 		Source:     "https://arxiv.org/abs/2104.09864",
@@ -112,13 +119,15 @@ var positions = []Position{
 		Source:     "https://arxiv.org/abs/2412.17739",
 		Parameters: func(Config) int { return 0 }, Rotary: newFoPE,
 	},
-	{Name: "wepe", Doc: "℘ and ℘′ of the patch's place, projected", Parameters: wepeParameters, Additive: newWePE},
-	{Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a gate", Parameters: hybridParameters,
-		Additive: newHybrid},
 	{
 		Name: "liere", Doc: "learned rotations of 8 channels at once", Source: "https://arxiv.org/abs/2406.10322",
 		Parameters: liereParameters, Rotary: newLieRE,
 	},
+	{Name: "wepe", Doc: "℘ and ℘′ of the patch's place, projected", Parameters: wepeParameters, Additive: newWePE},
+	{Name: "wepe-lut", Doc: "wepe by a look-up table, its lattice fixed", Parameters: wepeTableParameters,
+		Additive: newWePETable},
+	{Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a gate", Parameters: hybridParameters,
+		Additive: newHybrid},
 	{Name: "wepe-bias", Doc: "℘ and ℘′ of the difference of two places, a score per head",
 		Parameters: wepeBiasParameters, Relative: newWePEBias},
 }

@@ -4,32 +4,105 @@ package vit
 
 import (
 	"math"
+	"slices"
+	"strings"
 
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// SinCos2D returns the fixed two-dimensional table of MAE (https://arxiv.org/abs/2111.06377, its released code),
-// float32 [prefix+rows·cols, width], prefix rows zero. With d = width/4, w_j = 10000^(-j/d) and j = 0 … d-1, the row of
-// the patch at (row, col) is
+// Variants of sincos2d, values of ParamSinCos2DVariant: four waves of every frequency, in the order of one code base.
+const (
+	// SinCosMAE is that of https://arxiv.org/abs/2111.06377: [ sin x | cos x | sin y | cos y ], each over all frequencies.
+	// MAE's code names the first half "emb_h", but feeds it the column.
+	SinCosMAE = "mae"
+
+	// SinCosBigVision is MAE's order; the last of n frequencies is 1/10000 itself, because the exponent is j/(n-1).
+	SinCosBigVision = "big_vision"
+
+	// SinCosTimm is [ sin y | sin x | cos y | cos x ]. With timm's reverse_coord it is the table of the transposed grid,
+	// patches column by column.
+	SinCosTimm = "timm"
+
+	// SinCosTimmInterleave is timm's interleave_sin_cos: [ sin y | cos y | sin x | cos x ].
+	SinCosTimmInterleave = "timm-interleave"
+
+	// SinCosInterleaved is that of the WePE paper: sin x, cos x, sin y, cos y of the first frequency, of the second …
+	SinCosInterleaved = "interleaved"
+)
+
+// sinCosOrder says at which place of four a variant has sin x, cos x, sin y and cos y.
+type sinCosOrder struct {
+	variant string
+	place   [4]int
+}
+
+var sinCosOrders = []sinCosOrder{
+	{SinCosMAE, [4]int{0, 1, 2, 3}},
+	{SinCosBigVision, [4]int{0, 1, 2, 3}},
+	{SinCosTimm, [4]int{1, 3, 0, 2}},
+	{SinCosTimmInterleave, [4]int{2, 3, 0, 1}},
+	{SinCosInterleaved, [4]int{0, 1, 2, 3}},
+}
+
+// SinCos2DVariants lists the values of ParamSinCos2DVariant.
+func SinCos2DVariants() []string {
+	names := make([]string, len(sinCosOrders))
+	for i, o := range sinCosOrders {
+		names[i] = o.variant
+	}
+	return names
+}
+
+// SinCos2D returns the fixed two-dimensional table of a variant, float32 [prefix+rows·cols, width], prefix rows zero.
+// With n = width/4 and w_j = 10000^(-j/n), j = 0 … n-1, the row of the patch at row y and column x consists of
 //
-//	[ sin(col·w_j) | cos(col·w_j) | sin(row·w_j) | cos(row·w_j) ]
+//	sin(x·w_j), cos(x·w_j), sin(y·w_j), cos(y·w_j)
 //
-// The column comes first: MAE's code names that half "emb_h", but feeds it the column. big_vision divides by d-1
-// instead of d in the exponent, timm puts the row first.
-func SinCos2D(rows, cols, prefix, width int) []float32 {
-	if width%4 != 0 {
+// in the order of the variant. It panics on an unknown one and on a width that does not divide by 4.
+//
+// On another grid the table is computed anew, rows and columns counted from 0, as big_vision and timm do. MAE, which
+// trains the table further when it fine-tunes, resamples it with torch's bicubic kernel: fold the model, then resample
+// its learned rows (checkpoints.Resample, kind "hf").
+func SinCos2D(variant string, rows, cols, prefix, width int) []float32 {
+	known := slices.Index(SinCos2DVariants(), variant)
+	switch {
+	case known < 0:
+		exceptions.Panicf("vit: %s = %q, want one of %s", ParamSinCos2DVariant, variant,
+			strings.Join(SinCos2DVariants(), ", "))
+	case width%4 != 0:
 		exceptions.Panicf("vit: sincos2d needs a width that divides by 4, got %d", width)
 	}
-	d := width / 4
+	n := width / 4
+	last := float64(n) // divides the exponent
+	if variant == SinCosBigVision {
+		last = max(1, last-1)
+	}
 	table := make([]float32, (prefix+rows*cols)*width)
 	for k := range rows * cols {
-		row, col := float64(k/cols), float64(k%cols)
+		y, x := float64(k/cols), float64(k%cols)
 		out := table[(prefix+k)*width:]
-		for j := range d {
-			w := math.Pow(10000, -float64(j)/float64(d))
-			out[j], out[d+j] = float32(math.Sin(col*w)), float32(math.Cos(col*w))
-			out[2*d+j], out[3*d+j] = float32(math.Sin(row*w)), float32(math.Cos(row*w))
+		for j := range n {
+			w := math.Pow(10000, -float64(j)/last)
+			for i, value := range [4]float64{math.Sin(x * w), math.Cos(x * w), math.Sin(y * w), math.Cos(y * w)} {
+				place := sinCosOrders[known].place[i]
+				if variant == SinCosInterleaved {
+					out[4*j+place] = float32(value)
+				} else {
+					out[place*n+j] = float32(value)
+				}
+			}
 		}
 	}
 	return table
+}
+
+// newSinCos2D is SinCos2D as a constant of the graph.
+func newSinCos2D(scope *model.Scope, c Config) Additive {
+	variant := model.GetParamOr(scope, ParamSinCos2DVariant, SinCosMAE)
+	rows := tensors.FromFlatDataAndDimensions(
+		SinCos2D(variant, c.Rows(), c.Cols(), c.Prefix(), c.Width), c.Tokens(), c.Width)
+	return &table{name: "sincos2d(" + variant + ")", rows: func(g *Graph) *Node { return Const(g, rows) }}
 }

@@ -5,9 +5,7 @@ package vit
 import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
-	"github.com/gomlx/gomlx/ml/model"
 )
 
 // table is an additive encoding with one row per token, whatever its rows come from.
@@ -46,23 +44,4 @@ func (t *table) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 		}
 	}
 	return Add(x, rows)
-}
-
-// newLearned is a free vector for each token, prefix included (ViT's APE), N(0, 0.02²) at the start.
-func newLearned(scope *model.Scope, c Config) Additive {
-	v := learnedRows(scope, c)
-	return &table{name: "learned", rows: func(g *Graph) *Node { return v.NodeValue(g) }}
-}
-
-const learnedName = "embedding" // of the learned rows, in the scope of the positions
-
-func learnedRows(scope *model.Scope, c Config) *model.Variable {
-	return weight(scope, learnedName, normal(0.02), c.Tokens(), c.Width)
-}
-
-// newSinCos2D is the fixed table of sincos2d.go, a constant of the graph.
-func newSinCos2D(_ *model.Scope, c Config) Additive {
-	rows := tensors.FromFlatDataAndDimensions(
-		SinCos2D(c.Rows(), c.Cols(), c.Prefix(), c.Width), c.Tokens(), c.Width)
-	return &table{name: "sincos2d", rows: func(g *Graph) *Node { return Const(g, rows) }}
 }

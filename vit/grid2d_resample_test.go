@@ -1,0 +1,54 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// Resample's bilinear kernel is held to torch's by the tests of package checkpoints.
+func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
+	const rows, cols, width = 7, 4, 6
+	for _, grid := range []checkpoints.Grid{{Rows: 5, Cols: 11}, {Rows: 14, Cols: 3}, {Rows: 7, Cols: 4}, {Rows: 1, Cols: 1}} {
+		c := vit.Config{
+			ImageRows: grid.Rows, ImageCols: grid.Cols, PatchSize: 1, Width: width, Depth: 1, Heads: 2, Classes: 3,
+			Position: "grid2d",
+		}
+		old := make([]float32, (1+rows*cols)*width) // class token first
+		for i := range old {
+			old[i] = float32(math.Sin(float64(i * i)))
+		}
+		store := model.NewStore()
+		store.SetParams(map[string]any{vit.ParamGrid2DRows: rows, vit.ParamGrid2DCols: cols})
+		for path, x := range map[string]*tensors.Tensor{
+			"/vit/position/grid2d/prefix": tensors.FromFlatDataAndDimensions(old[:width], 1, width),
+			"/vit/position/grid2d/table":  tensors.FromFlatDataAndDimensions(old[width:], rows, cols, width),
+		} {
+			if _, err := store.CreateVariable(path, x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		table, err := c.Table(gomlxtest.Backend(), store.Scope("/vit"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _, err := checkpoints.Resample(old, width, 1, checkpoints.Grid{Rows: rows, Cols: cols}, grid,
+			checkpoints.ResampleBilinear)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range gomlxtest.Values(t, table) {
+			if math.Abs(got-float64(want[i])) > 1e-6 {
+				t.Fatalf("%s: element %d is %g, want %g", grid, i, got, want[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,35 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// newSinusoidal1D is the fixed table of the Transformer (https://arxiv.org/abs/1706.03762, 3.5) over the place p of a
+// token in the sequence, a constant of the graph:
+//
+//	PE[p, 2j] = sin(p·10000^(-2j/width)),   PE[p, 2j+1] = cos(p·10000^(-2j/width))
+//
+// Patches are counted row by row and know nothing of rows: the one below is Cols places on. The class token is the first
+// word of the sequence, p = 0, and the patches begin at p = 1; without a class token they begin at 0. On another grid
+// the table is computed anew for its places.
+func newSinusoidal1D(_ *model.Scope, c Config) Additive {
+	flat := make([]float32, c.Tokens()*c.Width)
+	for p := range c.Tokens() {
+		for i := range c.Width {
+			angle := float64(p) * math.Pow(10000, -float64(i-i%2)/float64(c.Width))
+			value := math.Sin(angle)
+			if i%2 == 1 {
+				value = math.Cos(angle)
+			}
+			flat[p*c.Width+i] = float32(value)
+		}
+	}
+	rows := tensors.FromFlatDataAndDimensions(flat, c.Tokens(), c.Width)
+	return &table{name: "sinusoidal1d", rows: func(g *Graph) *Node { return Const(g, rows) }}
+}
