@@ -276,7 +276,7 @@ func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 	for trainer.step < trainer.steps && err == nil {
 		err = trainer.advance()
 	}
-	if err == nil || !strings.Contains(err.Error(), "diverged") || !strings.Contains(err.Error(), "learning_rate") ||
+	if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), "learning_rate") ||
 		!strings.Contains(err.Error(), "about step 2:") {
 		t.Errorf("want an error about divergence in the second step, got %v", err)
 	}

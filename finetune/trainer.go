@@ -171,13 +171,16 @@ func (t *trainer) scalars() []float32 {
 	return out
 }
 
+// ErrDiverged says that the loss is not finite any more: the settings are not for this data.
+var ErrDiverged = errors.New("training diverged")
+
 // drain reads the losses back and stops a run that diverged.
 func (t *trainer) drain() error {
 	for i, p := range t.pending {
 		loss, ok := p.Value().(float32)
 		if !ok || math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0) {
-			return fmt.Errorf("finetune: the loss became %v about step %d: training diverged; lower learning_rate or "+
-				"set optimizer.clip_norm", loss, t.step-(len(t.pending)-i)/t.Recipe.Accumulate+1)
+			return fmt.Errorf("finetune: the loss became %v about step %d: %w; lower learning_rate or set optimizer.clip_norm",
+				loss, t.step-(len(t.pending)-i)/t.Recipe.Accumulate+1, ErrDiverged)
 		}
 		t.lastLoss = float64(loss)
 		t.state.LossSum += float64(loss)
