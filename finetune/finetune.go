@@ -118,7 +118,6 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Run, err error) {
 func (run Run) prepared() (Run, error) {
 	setDefault(&run.SaveEvery, 5*time.Minute)
 	setDefault(&run.Fraction, 1)
-	setDefault(&run.Label, run.Recipe.WithDefaults().Model.Position)
 	if run.Log == nil {
 		run.Log = func(string) {}
 	}
@@ -143,5 +142,6 @@ func (run Run) prepared() (Run, error) {
 		return run, fmt.Errorf("finetune: recipe %s has no model of its own: name a pretrained one to start from", recipe.Name)
 	}
 	run.Recipe, err = recipe.fit(run.Train)
+	setDefault(&run.Label, run.Recipe.Model.Position)
 	return run, err
 }

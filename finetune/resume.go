@@ -103,7 +103,7 @@ func (t *trainer) recorded() (row report.Run, done bool) {
 
 // sameRun says what differs between the run of a checkpoint and the one that is asked for.
 func sameRun(old, now state) error {
-	a, err := old.Recipe.WithDefaults().settings() // an older version's may lack some
+	a, err := old.Recipe.settings()
 	if err != nil {
 		return err
 	}

@@ -305,6 +305,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	if err := json.Unmarshal(c.Meta, &s); err != nil {
 		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
 	}
+	s.Recipe = s.Recipe.WithDefaults() // one of an older version may lack some
 	if err := s.Recipe.Validate(); err != nil {
 		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
 	}

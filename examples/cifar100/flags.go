@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,36 +13,47 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
 )
 
 // options are what the flags say.
 type options struct {
-	data, checkpoint, recipe, settings string
-	positions                          []string
-	seeds                              int
-	fraction                           float64
-	download, eval                     bool
-	predict                            []string
-	top                                int
+	data, from, checkpoint, recipe, settings string
+	task                                     data.Task // of the generated shapes
+	assumeSquare                             bool
+	positions                                []string
+	seeds                                    int
+	fraction                                 float64
+	download, eval                           bool
+	predict                                  []string
+	top                                      int
 }
 
 // defaultPositions are compared without -position. What changes attention is left to be asked for, and so is "hybrid",
 // which blends into a pretrained table and has none here.
 const defaultPositions = "none,learned,sincos2d,wepe"
 
+// fromPositions are compared with -from: the pretrained table resampled, replaced, and blended into.
+const fromPositions = "learned,wepe,hybrid"
+
 // parse reads the flags and refuses what makes no sense, in one line.
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("cifar100", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // an error is one line; -help prints the flags
-	var positions, predict string
+	var positions, predict, task string
 	flags.StringVar(&o.data, "data", "", "directory or archive of CIFAR-100's binary version; empty for generated shapes")
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
+	flags.StringVar(&o.from, "from", "", "pretrained model to fine-tune: a directory of a run, or a file or directory of "+
+		"Hugging Face's, timm's or Google's")
+	flags.BoolVar(&o.assumeSquare, "assume-square", false, "the grid of -from's positions is square, where no file says it")
+	flags.StringVar(&task, "task", string(data.TaskWhere), fmt.Sprintf("what to ask about generated shapes: %s, %s or %s",
+		data.TaskWhere, data.TaskLocation, data.TaskOrientation))
 	flags.StringVar(&o.checkpoint, "checkpoint", "runs", "directory for checkpoints, rows and pictures")
 	flags.StringVar(&o.recipe, "recipe", "", "one of "+strings.Join(finetune.Names(), ", ")+
-		"; default shapes, or cifar100-small with -data")
+		"; default shapes, or cifar100-small with -data; with -from demo-shapes or demo-cifar100")
 	flags.StringVar(&positions, "position", "", "encodings, of "+strings.Join(vit.PositionNames(), ",")+
-		"; default "+defaultPositions)
+		"; default "+defaultPositions+", with -from "+fromPositions)
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
 	flags.Float64Var(&o.fraction, "fraction", 1, "part of the training images to use")
 	flags.StringVar(&o.settings, "set", "", `changes to the recipe, as "epochs=3;model.width=64;wepe_mode=release"`)
@@ -60,15 +72,16 @@ func parse(args []string) (o options, err error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q: every option starts with -", flags.Arg(0))
 	}
-	if o.recipe == "" {
-		o.recipe = "shapes"
-		if o.data != "" {
-			o.recipe = "cifar100-small"
-		}
+	o.task = data.Task(task)
+	defaultRecipe := map[[2]bool]string{
+		{false, false}: "shapes", {true, false}: "cifar100-small",
+		{false, true}: "demo-shapes", {true, true}: "demo-cifar100",
+	}[[2]bool{o.data != "", o.from != ""}]
+	o.recipe = cmp.Or(o.recipe, defaultRecipe)
+	if o.from != "" {
+		positions = cmp.Or(positions, fromPositions)
 	}
-	if positions == "" {
-		positions = defaultPositions
-	}
+	positions = cmp.Or(positions, defaultPositions)
 	o.positions = split(positions)
 	for i, p := range o.positions {
 		switch {

@@ -1,10 +1,11 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command cifar100 trains vision transformers from scratch with the position encodings of your choice and compares
-// them: on CIFAR-100, or without -data on generated shapes that need no download.
+// Command cifar100 trains vision transformers with the position encodings of your choice, from scratch or from a
+// pretrained model, and compares them: on CIFAR-100, or without -data on generated shapes that need no download.
 //
 //	go run ./examples/cifar100                                           where is the shape? four encodings, minutes
 //	go run ./examples/cifar100 -data DIR -position wepe,learned -seeds 3 CIFAR-100
+//	go run ./examples/cifar100 -from MODEL -data DIR                     fine-tune: learned, wepe and hybrid positions
 //	go run ./examples/cifar100 -eval -position wepe                      measure a trained model again
 //	go run ./examples/cifar100 -predict a.png,b.jpg -position wepe       name what is in pictures
 //

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/examples/internal/backends"
 	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune"
@@ -32,7 +33,7 @@ type study struct {
 // load returns the images that the flags name. The generated ones take a second and no disk.
 func load(ctx context.Context, o options) (train, test *data.Set, err error) {
 	if o.data == "" {
-		train, test, err = data.Shapes(data.TaskWhere, 3000, 1000, 32, 0)
+		train, test, err = data.Shapes(o.task, 3000, 1000, 32, 0)
 	} else {
 		train, test, err = data.CIFAR100(o.data)
 		if errors.Is(err, fs.ErrNotExist) && o.download {
@@ -56,8 +57,12 @@ func (o options) dir(position string, seed int) string {
 
 // run trains, seed by seed so that an early look compares like with like, and reports.
 func (s study) run(ctx context.Context) error {
-	fmt.Fprintf(os.Stderr, "recipe %s: %d training and %d test images of %s, %d epochs, encodings %v, %d seeds, "+
-		"results in %s\n", s.recipe.Name, s.train.Len(), s.test.Len(), s.train.Name, s.recipe.Epochs, s.positions, s.seeds,
+	length := fmt.Sprintf("%d epochs", s.recipe.Epochs)
+	if s.recipe.Steps > 0 {
+		length = fmt.Sprintf("%d steps", s.recipe.Steps)
+	}
+	fmt.Fprintf(os.Stderr, "recipe %s: %d training and %d test images of %s, %s, encodings %v, %d seeds, "+
+		"results in %s\n", s.recipe.Name, s.train.Len(), s.test.Len(), s.train.Name, length, s.positions, s.seeds,
 		filepath.Join(s.checkpoint, s.options.recipe))
 	var runs []report.Run
 	var evals []report.Eval
@@ -68,6 +73,7 @@ func (s study) run(ctx context.Context) error {
 			recipe.Model.Position = position
 			run := finetune.Run{
 				Backend: s.backend, Recipe: recipe, Seed: int64(seed), Train: s.train, Test: s.test, Fraction: s.fraction,
+				From: s.from, Import: checkpoints.ImportOptions{AssumeSquare: s.assumeSquare},
 				Dir: s.dir(position, seed), Progress: progress.New(title),
 				Log: func(line string) { progress.Line(title + ": " + line) },
 			}
