@@ -94,8 +94,8 @@ func fopeFrequencies(scope *model.Scope, c Config) (f []float64, mixed int) {
 	case dim < 0 || dim%2 != 0 || dim > 1<<16:
 		exceptions.Panicf("vit: %s is %d, want an even number from 0 to 65536", ParamFoPEDim, dim)
 	case ignoreZero && c.headDim() < 4:
-		exceptions.Panicf("vit: position fope mixes a quarter of a head's channels: want 4 or more, the model has %d",
-			c.headDim())
+		exceptions.Panicf("vit: position fope mixes half of a head's pairs of channels: want heads of 4 or more channels, "+
+			"not %d", c.headDim())
 	}
 	for _, frequency := range frequencies(ropeTheta(scope, 10000), max(c.headDim(), dim)/2) {
 		switch {

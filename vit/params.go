@@ -34,8 +34,8 @@ const (
 	// head: more and denser frequencies to mix. Even. Default 0.
 	ParamFoPEDim = "fope_dim"
 
-	// ParamFoPEIgnoreZero says whether the frequencies taken out are dropped, which leaves at most a quarter of a head's
-	// channels to be turned; false keeps them as zeros, in the mixture of every pair. Default true.
+	// ParamFoPEIgnoreZero says whether the frequencies taken out are dropped, and at most half of a head's pairs of
+	// channels get a mixture of the others; false keeps them as zeros, and mixes for every pair. Default true.
 	ParamFoPEIgnoreZero = "fope_ignore_zero"
 
 	// ParamFoPESeparateBasis says whether sines and cosines have coefficients of their own. Default true.

@@ -268,7 +268,7 @@ func TestRotaryEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 	c := turning("fope")
 	c.Heads = c.Width / 2
 	err := exceptions.TryCatch[error](func() { c.RotaryEncoder(model.NewStore().RootScope()) })
-	if err == nil || !strings.Contains(err.Error(), "want 4 or more") {
+	if err == nil || !strings.Contains(err.Error(), "want heads of 4 or more") {
 		t.Errorf("heads of 2 channels: %v", err)
 	}
 }
