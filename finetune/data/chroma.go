@@ -1,0 +1,107 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import "image"
+
+// Pictures stored as luma and coarser chroma are made whole by interpolation, and the formulas matter: the nearest
+// chroma sample, as Go's At takes it, is tens of levels off at coloured edges, and a lossy webp has another range of
+// values (16…235) than a jpeg (0…255). Both reference decoders, libjpeg ("fancy upsampling") and libwebp, weigh the
+// four nearest samples 9:3:3:1, which is bilinear interpolation between the centres of samples; beyond the border the
+// last sample is repeated. They differ in how they round and in the conversion to RGB.
+
+// chroma is how the samples of a subsampled plane are spread over pixels.
+type chroma struct {
+	rows, cols         int       // samples within the picture
+	rowShift, colShift int       // log2 of the pixels to a sample along each axis
+	smooth             bool      // false repeats the nearest sample
+	bias               [2][2]int // added before division by 16, by parity of the pixel's row and column
+}
+
+// libjpeg alternates the rounding from pixel to pixel where its intermediate sums would lose a half.
+var (
+	jpegBias420 = [2][2]int{{8, 7}, {8, 7}}
+	jpegBias422 = [2][2]int{{4, 8}, {4, 8}}
+	jpegBias440 = [2][2]int{{4, 4}, {8, 8}}
+	webpBias    = [2][2]int{{8, 8}, {8, 8}}
+)
+
+// row computes one line of pixels of a plane: (9·near + 3·beside + 3·above or below + diagonal + bias)/16. Along an
+// axis that is not subsampled the neighbour is the sample itself.
+func (c chroma) row(out, plane []uint8, stride, y int) {
+	near, next := c.neighbours(y, c.rowShift, c.rows)
+	a, b := plane[near*stride:][:c.cols], plane[next*stride:][:c.cols]
+	bias := c.bias[y&1]
+	for x := range out {
+		i, j := c.neighbours(x, c.colShift, c.cols)
+		out[x] = uint8((9*int(a[i]) + 3*int(a[j]) + 3*int(b[i]) + int(b[j]) + bias[x&1]) >> 4)
+	}
+}
+
+// neighbours returns the sample of n that pixel i lies in and the one whose centre is next to it on the other side.
+func (c chroma) neighbours(i, shift, n int) (near, next int) {
+	near = i >> shift
+	if !c.smooth || shift != 1 {
+		return near, near
+	}
+	return near, min(max(0, near+2*(i&1)-1), n-1)
+}
+
+// jpeg converts a decoded jpeg.
+func (p *Picture) jpeg(m *image.YCbCr) {
+	var c chroma
+	switch m.SubsampleRatio {
+	case image.YCbCrSubsampleRatio420:
+		c = chroma{rowShift: 1, colShift: 1, smooth: true, bias: jpegBias420}
+	case image.YCbCrSubsampleRatio422:
+		c = chroma{colShift: 1, smooth: true, bias: jpegBias422}
+	case image.YCbCrSubsampleRatio440:
+		c = chroma{rowShift: 1, smooth: true, bias: jpegBias440}
+	case image.YCbCrSubsampleRatio411:
+		c.colShift = 2
+	case image.YCbCrSubsampleRatio410:
+		c.rowShift, c.colShift = 1, 2
+	}
+	if c.colShift == 1 && p.Width <= 4 { // libjpeg does not interpolate two columns of samples
+		c.smooth = false
+	}
+	p.convert(m, c, jpegRGB)
+}
+
+// webp converts a decoded lossy webp.
+func (p *Picture) webp(m *image.YCbCr) {
+	p.convert(m, chroma{rowShift: 1, colShift: 1, smooth: true, bias: webpBias}, webpRGB)
+}
+
+func (p *Picture) convert(m *image.YCbCr, c chroma, rgb func(y, cb, cr int) (r, g, b int)) {
+	c.rows = (p.Height + 1<<c.rowShift - 1) >> c.rowShift
+	c.cols = (p.Width + 1<<c.colShift - 1) >> c.colShift
+	cb, cr := make([]uint8, p.Width), make([]uint8, p.Width)
+	out := p.Pixels
+	for y := range p.Height {
+		c.row(cb, m.Cb, m.CStride, y)
+		c.row(cr, m.Cr, m.CStride, y)
+		for x, luma := range m.Y[y*m.YStride:][:p.Width] {
+			r, g, b := rgb(int(luma), int(cb[x]), int(cr[x]))
+			out[0], out[1], out[2] = clip8(r), clip8(g), clip8(b)
+			out = out[3:]
+		}
+	}
+}
+
+// jpegRGB is the conversion of JFIF (ITU-T T.871) in libjpeg's 16-bit fixed point:
+// R = Y + 1.402 Cr, G = Y − 0.34414 Cb − 0.71414 Cr, B = Y + 1.772 Cb, with Cb and Cr around 128.
+func jpegRGB(y, cb, cr int) (r, g, b int) {
+	const half = 1 << 15
+	cb, cr = cb-128, cr-128
+	return y + (91881*cr+half)>>16, y + (-22554*cb-46802*cr+half)>>16, y + (116130*cb+half)>>16
+}
+
+// webpRGB is ITU-R BT.601 with luma in 16…235 and chroma in 16…240, R = 1.164 (Y−16) + 1.596 (V−128) and so on, in
+// libwebp's 14-bit fixed point, which drops 8 bits of each product.
+func webpRGB(y, u, v int) (r, g, b int) {
+	luma := y * 19077 >> 8
+	return (luma + v*26149>>8 - 14234) >> 6, (luma - u*6419>>8 - v*13320>>8 + 8708) >> 6, (luma + u*33050>>8 - 17685) >> 6
+}
+
+func clip8(v int) uint8 { return uint8(min(max(v, 0), 255)) }

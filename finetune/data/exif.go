@@ -1,0 +1,131 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Cameras store a picture as the sensor saw it and say in the EXIF tag Orientation how to turn it. Only that tag is
+// read. Damaged EXIF data is no reason to lose a picture: whatever does not fit means "upright".
+
+const (
+	exifPrefix      = "Exif\x00\x00"
+	tagOrientation  = 0x0112
+	typeShort       = 3
+	uprightPicture  = 1
+	lastOrientation = 8
+)
+
+// orientation reads the tag from a TIFF structure: byte order, 42, offset of the first directory; there a count and
+// entries of tag, type, number of values and value (TIFF 6.0, section 2).
+func orientation(tiff []byte) int {
+	var order binary.ByteOrder = binary.LittleEndian
+	switch {
+	case len(tiff) < 8:
+		return uprightPicture
+	case bytes.HasPrefix(tiff, []byte("MM\x00\x2a")):
+		order = binary.BigEndian
+	case !bytes.HasPrefix(tiff, []byte("II\x2a\x00")):
+		return uprightPicture
+	}
+	begin := int64(order.Uint32(tiff[4:]))
+	if begin+2 > int64(len(tiff)) {
+		return uprightPicture
+	}
+	entries := tiff[begin+2:]
+	for range order.Uint16(tiff[begin:]) {
+		if len(entries) < 12 {
+			break
+		}
+		if order.Uint16(entries) == tagOrientation && order.Uint16(entries[2:]) == typeShort {
+			if v := int(order.Uint16(entries[8:])); v >= uprightPicture && v <= lastOrientation {
+				return v
+			}
+		}
+		entries = entries[12:]
+	}
+	return uprightPicture
+}
+
+// jpegEXIF returns what follows the prefix in the first APP1 segment that has it. Segments are FF, a marker and a
+// length that counts itself; they end where the scan begins.
+func jpegEXIF(raw []byte) []byte {
+	const app1, scan = 0xe1, 0xda
+	for raw = raw[2:]; len(raw) >= 4 && raw[0] == 0xff && raw[1] != scan; {
+		length := 2 + int(binary.BigEndian.Uint16(raw[2:]))
+		if raw[1] == 0xff { // fill byte
+			raw = raw[1:]
+			continue
+		}
+		if length < 4 || length > len(raw) {
+			break
+		}
+		if body, ok := bytes.CutPrefix(raw[4:length], []byte(exifPrefix)); ok && raw[1] == app1 {
+			return body
+		}
+		raw = raw[length:]
+	}
+	return nil
+}
+
+// pngEXIF returns the eXIf chunk. Chunks are a length, four letters, as many bytes and a checksum.
+func pngEXIF(raw []byte) []byte {
+	for raw = raw[8:]; len(raw) >= 12; {
+		length := int64(binary.BigEndian.Uint32(raw))
+		if length > int64(len(raw)-12) {
+			break
+		}
+		if string(raw[4:8]) == "eXIf" {
+			return raw[8 : 8+length]
+		}
+		raw = raw[12+length:]
+	}
+	return nil
+}
+
+// webpEXIF returns the EXIF chunk. Chunks are four letters, a length and as many bytes, padded to an even number; some
+// writers repeat the prefix of jpeg in them.
+func webpEXIF(raw []byte) []byte {
+	for raw = raw[12:]; len(raw) >= 8; {
+		length := int64(binary.LittleEndian.Uint32(raw[4:]))
+		if length > int64(len(raw)-8) {
+			break
+		}
+		if string(raw[:4]) == "EXIF" {
+			return bytes.TrimPrefix(raw[8:8+length], []byte(exifPrefix))
+		}
+		raw = raw[min(8+length+length&1, int64(len(raw))):]
+	}
+	return nil
+}
+
+// turned returns the picture as an orientation says it is to be seen. Each of the eight is a walk over the pixels from
+// one corner: down and to the right in the result are steps in the source.
+func (p *Picture) turned(orientation int) *Picture {
+	if orientation == uprightPicture {
+		return p
+	}
+	h, w := p.Height, p.Width
+	walk := [lastOrientation + 1]struct{ corner, down, right int }{
+		2: {w - 1, w, -1},       // left and right exchanged
+		3: {h*w - 1, -w, -1},    // half a turn
+		4: {(h - 1) * w, -w, 1}, // top and bottom exchanged
+		5: {0, 1, w},            // rows and columns exchanged
+		6: {(h - 1) * w, 1, -w}, // a quarter turn clockwise
+		7: {h*w - 1, -1, -w},    // half a turn, then rows and columns exchanged
+		8: {w - 1, -1, w},       // a quarter turn counter-clockwise
+	}[orientation]
+	out := &Picture{Height: h, Width: w, Pixels: make([]uint8, 0, len(p.Pixels))}
+	if orientation >= 5 {
+		out.Height, out.Width = w, h
+	}
+	for y := range out.Height {
+		for x := range out.Width {
+			at := 3 * (walk.corner + y*walk.down + x*walk.right)
+			out.Pixels = append(out.Pixels, p.Pixels[at:at+3]...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,235 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"io"
+
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/webp"
+)
+
+// Limits of a picture file.
+const (
+	maxPixels       = 89_478_485 // Pillow's warning limit, 2^28/3
+	maxPictureSide  = 65_535
+	maxPictureBytes = 256 << 20
+)
+
+// Picture is a decoded picture: 8 bits each of red, green and blue.
+type Picture struct {
+	Height, Width int
+	Pixels        []uint8 // [Height, Width, 3], row-major
+}
+
+// Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most 89,478,485 pixels and
+// gives what Pillow's exif_transpose and convert("RGB") give: turned as its EXIF orientation says, palettes looked up,
+// transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits, CMYK converted.
+//
+// Lossless formats and webp agree with Pillow in every bit. A jpeg's inverse cosine transform may be rounded
+// differently; its chroma is interpolated and converted as libjpeg does it, so that this is all. Pillow before 10.3
+// clips 16-bit grey to 255 instead.
+func Decode(r io.Reader) (*Picture, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, maxPictureBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > maxPictureBytes {
+		return nil, fmt.Errorf("a picture of more than %d bytes", maxPictureBytes)
+	}
+	return decode(raw, maxPixels)
+}
+
+// format is one kind of picture file, known by how it begins; a ? stands for any byte.
+type format struct {
+	name, magic string
+	size        func(io.Reader) (image.Config, error)
+	decode      func(io.Reader) (image.Image, error)
+	exif        func([]byte) []byte // the TIFF structure that holds the orientation; nil where formats have none
+}
+
+var formats = []format{
+	{"jpeg", "\xff\xd8", jpeg.DecodeConfig, jpeg.Decode, jpegEXIF},
+	{"png", "\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode, pngEXIF},
+	{"gif", "GIF8?a", gif.DecodeConfig, gif.Decode, nil},
+	{"webp", "RIFF????WEBPVP8", webp.DecodeConfig, webp.Decode, webpEXIF},
+	{"bmp", "BM", bmp.DecodeConfig, bmp.Decode, nil},
+}
+
+func (f format) begins(raw []byte) bool {
+	if len(raw) < len(f.magic) {
+		return false
+	}
+	for i := range len(f.magic) {
+		if f.magic[i] != '?' && f.magic[i] != raw[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// decode decodes a file of at most limit pixels. The size is looked at first: a few bytes may announce gigabytes.
+func decode(raw []byte, limit int64) (p *Picture, err error) {
+	defer func() {
+		if r := recover(); r != nil { // a decoder met a file it was not made for
+			p, err = nil, fmt.Errorf("damaged: %v", r)
+		}
+	}()
+	for _, f := range formats {
+		if !f.begins(raw) {
+			continue
+		}
+		info, err := f.size(bytes.NewReader(raw))
+		if err != nil {
+			return nil, asDamage(err)
+		}
+		height, width := info.Height, info.Width
+		if min(height, width) < 1 || max(height, width) > maxPictureSide || int64(height)*int64(width) > limit {
+			return nil, fmt.Errorf("%d×%d pixels, want 1 to %d a side and at most %d in all", width, height,
+				maxPictureSide, limit)
+		}
+		fill := uint8(0)
+		if f.name == "gif" {
+			raw, fill = opaqueGIF(raw)
+		}
+		img, err := f.decode(bytes.NewReader(raw))
+		if err != nil {
+			return nil, asDamage(err)
+		}
+		p := &Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
+		if err := p.draw(img, f.name, fill); err != nil {
+			return nil, err
+		}
+		if f.exif != nil {
+			p = p.turned(orientation(f.exif(raw)))
+		}
+		return p, nil
+	}
+	return nil, errors.New("not a jpeg, png, gif, webp or bmp picture")
+}
+
+// asDamage names an end of file for what it is.
+func asDamage(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the file is cut")
+	}
+	return err
+}
+
+// draw fills p with the colours of an image as the decoder of its kind returns it, without regard to alpha. fill is the
+// index of the colour around an image that is smaller than p: a frame of a gif.
+func (p *Picture) draw(img image.Image, kind string, fill uint8) error {
+	bounds := img.Bounds()
+	if !bounds.In(image.Rect(0, 0, p.Width, p.Height)) {
+		return fmt.Errorf("a frame %v in %d×%d pixels", bounds, p.Width, p.Height)
+	}
+	switch m := img.(type) {
+	case *image.Gray:
+		p.samples(m.Pix, m.Stride, 1, [3]int{})
+	case *image.Gray16:
+		p.samples(m.Pix, m.Stride, 2, [3]int{})
+	case *image.RGBA: // what decoders return with this type has no transparency
+		p.samples(m.Pix, m.Stride, 4, [3]int{0, 1, 2})
+	case *image.NRGBA:
+		p.samples(m.Pix, m.Stride, 4, [3]int{0, 1, 2})
+	case *image.RGBA64:
+		p.samples(m.Pix, m.Stride, 8, [3]int{0, 2, 4})
+	case *image.NRGBA64:
+		p.samples(m.Pix, m.Stride, 8, [3]int{0, 2, 4})
+	case *image.YCbCr:
+		if kind == "webp" {
+			p.webp(m)
+		} else {
+			p.jpeg(m)
+		}
+	case *image.NYCbCrA: // of webp alone
+		p.webp(&m.YCbCr)
+	case *image.CMYK:
+		p.cmyk(m)
+	case *image.Paletted:
+		p.paletted(m, fill)
+	default:
+		return fmt.Errorf("colours of type %T", img)
+	}
+	return nil
+}
+
+// samples copies three samples at the given bytes of each pixel of step bytes.
+func (p *Picture) samples(pix []uint8, stride, step int, at [3]int) {
+	out := p.Pixels
+	for y := range p.Height {
+		row := pix[y*stride:]
+		for x := 0; x < step*p.Width; x += step {
+			out[0], out[1], out[2] = row[x+at[0]], row[x+at[1]], row[x+at[2]]
+			out = out[3:]
+		}
+	}
+}
+
+// cmyk converts as Pillow does: (1−c)(1−k) in bytes, the product divided by 255 and rounded.
+func (p *Picture) cmyk(m *image.CMYK) {
+	out := p.Pixels
+	for y := range p.Height {
+		row := m.Pix[y*m.Stride:]
+		for x := 0; x < 4*p.Width; x += 4 {
+			white := 255 - int(row[x+3])
+			for c := range 3 {
+				ink := int(row[x+c])*white + 128
+				out[c] = uint8(max(0, white-(ink>>8+ink)>>8)) // never below 0, but for rounding
+			}
+			out = out[3:]
+		}
+	}
+}
+
+func (p *Picture) paletted(m *image.Paletted, fill uint8) {
+	var colours [256][3]uint8
+	for i, c := range m.Palette[:min(256, len(m.Palette))] {
+		switch c := c.(type) {
+		case color.RGBA: // opaque, see draw and opaqueGIF
+			colours[i] = [3]uint8{c.R, c.G, c.B}
+		case color.NRGBA:
+			colours[i] = [3]uint8{c.R, c.G, c.B}
+		}
+	}
+	for i := range p.Height * p.Width {
+		index, at := fill, image.Pt(i%p.Width, i/p.Width)
+		if at.In(m.Rect) {
+			index = m.Pix[m.PixOffset(at.X, at.Y)]
+		}
+		copy(p.Pixels[3*i:], colours[index][:])
+	}
+}
+
+// opaqueGIF returns the file with no colour marked transparent before its first frame, since the decoder forgets what
+// colour was there, and the index that fills what the frame leaves free: that of the transparent colour, else 0.
+func opaqueGIF(raw []byte) (opaque []byte, fill uint8) {
+	const (
+		screen, extension, control, frame = 13, 0x21, 0xf9, 0x2c
+		table, transparent                = 0x80, 0x01 // bits of flags
+	)
+	out := bytes.Clone(raw)
+	at := screen
+	if len(out) > screen && out[10]&table != 0 {
+		at += 3 << (out[10]&7 + 1)
+	}
+	for at+6 < len(out) && out[at] == extension {
+		if out[at+1] == control && out[at+2] == 4 && out[at+3]&transparent != 0 {
+			out[at+3] &^= transparent
+			fill = out[at+6]
+		}
+		for at += 2; at < len(out) && out[at] != 0; { // sub-blocks, each its length before it
+			at += 1 + int(out[at])
+		}
+		at++
+	}
+	return out, fill
+}

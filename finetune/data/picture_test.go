@@ -1,0 +1,169 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// goldenFiles returns the pictures beside cases.json, by name.
+func goldenFiles(t testing.TB) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	for _, c := range goldenCases(t, goldenDir) {
+		raw, err := os.ReadFile(filepath.Join(goldenDir, c.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[c.File] = raw
+	}
+	return files
+}
+
+func TestDecodeRefusesDamage(t *testing.T) {
+	files := goldenFiles(t)
+	huge := bytes.Clone(files["rgb.png"]) // signature 8, length 4, "IHDR" 4, width 4, height 4, 5 more, checksum
+	binary.BigEndian.PutUint32(huge[16:], 65_535)
+	binary.BigEndian.PutUint32(huge[20:], 65_535)
+	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
+	wide := bytes.Clone(huge)
+	binary.BigEndian.PutUint32(wide[16:], 70_000)
+	binary.BigEndian.PutUint32(wide[20:], 1)
+	binary.BigEndian.PutUint32(wide[29:], crc32.ChecksumIEEE(wide[12:29]))
+	bomb := []byte("GIF89a\xff\xff\xff\xff\x80\x00\x00\x00\x00\x00\xff\xff\xff" +
+		",\x00\x00\x00\x00\xff\xff\xff\xff\x00\x02\x02D\x01\x00;")
+	corrupt := bytes.Clone(files["rgb.png"])
+	corrupt[len(corrupt)-14]++ // checksum of the pixels
+	for name, c := range map[string]struct {
+		file []byte
+		want string
+	}{
+		"empty":           {nil, "not a jpeg, png, gif, webp or bmp"},
+		"text":            {[]byte("no picture\n"), "not a jpeg, png, gif, webp or bmp"},
+		"a gigapixel png": {huge, "65535×65535 pixels"},
+		"a wide png":      {wide, "70000×1 pixels"},
+		"a gigapixel gif": {bomb, "65535×65535 pixels"},
+		"a checksum":      {corrupt, "checksum"},
+		"signature alone": {[]byte("\x89PNG\r\n\x1a\n"), "cut"},
+		"marker alone":    {[]byte("\xff\xd8"), "cut"},
+	} {
+		p, err := Decode(bytes.NewReader(c.file))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, %v, want an error with %q", name, p, err, c.want)
+		}
+	}
+	for name, raw := range files {
+		if p, err := Decode(bytes.NewReader(raw[:len(raw)*2/3])); err == nil {
+			t.Errorf("%s: two thirds of the file are decoded as %d×%d pixels", name, p.Width, p.Height)
+		}
+	}
+}
+
+func TestTheLimitOfPixelsIsKept(t *testing.T) {
+	raw := goldenFiles(t)["rgb.png"] // 17×13
+	if _, err := decode(raw, 17*13); err != nil {
+		t.Error(err)
+	}
+	if _, err := decode(raw, 17*13-1); err == nil {
+		t.Error("one pixel too many is decoded")
+	}
+}
+
+// Damaged EXIF data may turn a picture another way, but never lose it.
+func TestDamagedEXIFDoesNotLoseThePicture(t *testing.T) {
+	raw := goldenFiles(t)["turned6.jpg"]
+	begin := bytes.Index(raw, []byte(exifPrefix))
+	end := begin - 2 + int(binary.BigEndian.Uint16(raw[begin-2:]))
+	upright, turned := 0, 0
+	for at := begin; at < end; at++ {
+		for _, v := range []byte{0x00, 0xff, raw[at] ^ 0x01, raw[at] ^ 0x80} {
+			damaged := bytes.Clone(raw)
+			damaged[at] = v
+			p, err := Decode(bytes.NewReader(damaged))
+			if err != nil {
+				t.Fatalf("byte %d as %#x: %v", at, v, err)
+			}
+			switch [2]int{p.Height, p.Width} {
+			case [2]int{3, 5}:
+				upright++
+			case [2]int{5, 3}:
+				turned++
+			default:
+				t.Fatalf("byte %d as %#x: %d×%d pixels", at, v, p.Width, p.Height)
+			}
+		}
+	}
+	if upright == 0 || turned == 0 {
+		t.Errorf("%d upright, %d turned: the damage never, or always, mattered", upright, turned)
+	}
+	if p, err := Decode(bytes.NewReader(raw)); err != nil || p.Height != 5 {
+		t.Errorf("undamaged: %v", err)
+	}
+}
+
+// FuzzDecode: whatever the bytes, an error or a picture within the limit.
+func FuzzDecode(f *testing.F) {
+	for _, raw := range goldenFiles(f) {
+		f.Add(raw)
+	}
+	const limit = 1 << 14
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p, err := decode(raw, limit)
+		if err == nil && (p.Height*p.Width > limit || len(p.Pixels) != 3*p.Height*p.Width) {
+			t.Errorf("%d×%d pixels in %d bytes", p.Width, p.Height, len(p.Pixels))
+		}
+	})
+}
+
+// FuzzOrientation: the tag is found by every container's rules or the picture is upright.
+func FuzzOrientation(f *testing.F) {
+	for name, raw := range goldenFiles(f) {
+		if strings.HasPrefix(name, "turned") {
+			f.Add(raw)
+		}
+	}
+	f.Add([]byte("MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x07\x00\x00"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		blocks := [][]byte{raw}
+		for _, kind := range formats {
+			if kind.exif != nil && kind.begins(raw) {
+				blocks = append(blocks, kind.exif(raw))
+			}
+		}
+		for _, block := range blocks {
+			if v := orientation(block); v < uprightPicture || v > lastOrientation {
+				t.Errorf("orientation %d", v)
+			}
+		}
+	})
+}
+
+// FuzzPreprocess: what is accepted is valid, and comes back from Hugging Face's form unchanged.
+func FuzzPreprocess(f *testing.F) {
+	for _, c := range published {
+		f.Add([]byte(c.config))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p, err := ParsePreprocess(raw)
+		if err != nil {
+			return
+		}
+		if err := p.Validate(); err != nil {
+			t.Errorf("accepted, but %v", err)
+		}
+		written, err := p.HuggingFace()
+		if err != nil {
+			return // a fit of timm's
+		}
+		p.RoundCrop = false
+		if again, err := ParsePreprocess(written); err != nil || again != p {
+			t.Errorf("%+v comes back as %+v, %v", p, again, err)
+		}
+	})
+}

@@ -1,0 +1,131 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const goldenDir = "testdata/pillow"
+
+// goldenCase is one line of a cases.json, made by internal/py/pillow_goldens.py.
+type goldenCase struct {
+	File          string
+	Config        json.RawMessage // of Hugging Face's or timm's form
+	Height, Width int
+	Pixels        string // base64 of zlib
+}
+
+func goldenCases(t testing.TB, dir string) (cases []goldenCase) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "cases.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &cases); err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) == 0 {
+		t.Fatalf("%s has no cases", dir)
+	}
+	return cases
+}
+
+func (c goldenCase) want(t testing.TB) *Picture {
+	t.Helper()
+	packed, err := base64.StdEncoding.DecodeString(c.Pixels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unzipped, err := zlib.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pixels, err := io.ReadAll(unzipped)
+	if err != nil || len(pixels) != 3*c.Height*c.Width {
+		t.Fatalf("%s: %d bytes of pixels, %v", c.File, len(pixels), err)
+	}
+	return &Picture{c.Height, c.Width, pixels}
+}
+
+// differences counts samples by how far two pictures are apart there.
+func differences(a, b *Picture) (counts [256]int, greatest int) {
+	for i, v := range a.Pixels {
+		d := max(int(v)-int(b.Pixels[i]), int(b.Pixels[i])-int(v))
+		counts[d]++
+		greatest = max(greatest, d)
+	}
+	return counts, greatest
+}
+
+// Decoding and resizing are held to real Pillow; WEPE_PILLOW may name a directory with more cases. The only step that
+// is not exact is the inverse cosine transform of jpegs: see testdata/pillow/README.md for how far it is off.
+func TestPicturesAreThoseOfPillow(t *testing.T) {
+	dirs := []string{goldenDir}
+	if dir := os.Getenv("WEPE_PILLOW"); dir != "" {
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range dirs {
+		total := map[string]*[256]int{}
+		for i, c := range goldenCases(t, dir) {
+			p, err := ParsePreprocess(c.Config)
+			if err != nil {
+				t.Fatalf("%s, case %d: %v", dir, i, err)
+			}
+			file, err := os.ReadFile(filepath.Join(dir, c.File))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := c.want(t)
+			got, err := p.Image(bytes.NewReader(file))
+			if err != nil {
+				t.Errorf("%s, case %d, %s: %v", dir, i, c.File, err)
+				continue
+			}
+			if got.Height != want.Height || got.Width != want.Width {
+				t.Errorf("%s, case %d, %s, %s: %d×%d pixels, want %d×%d", dir, i, c.File, c.Config, got.Width, got.Height,
+					want.Width, want.Height)
+				continue
+			}
+			counts, greatest := differences(got, want)
+			kind := strings.TrimPrefix(filepath.Ext(c.File), ".")
+			if total[kind] == nil {
+				total[kind] = new([256]int)
+			}
+			for d, n := range counts {
+				total[kind][d] += n
+			}
+			// A jpeg's planes may each be one level off: 1 + 1.772 (the weight of Cb in blue), more where a kernel with
+			// negative lobes follows.
+			allowed := map[bool]int{true: 3, false: 5}[p.Fit == FitNone]
+			if kind != "jpg" {
+				allowed = 0
+			}
+			if greatest > allowed {
+				t.Errorf("%s, case %d, %s, %s: off by up to %d, want %d; by difference %v", dir, i, c.File, c.Config,
+					greatest, allowed, counts[:greatest+1])
+			}
+		}
+		for kind, counts := range total {
+			all, beyondOne := 0, 0
+			for d, n := range counts {
+				all += n
+				if d > 1 {
+					beyondOne += n
+				}
+			}
+			t.Logf("%s: %s: %d samples; by difference %v", dir, kind, all, counts[:6])
+			if beyondOne*100 > all {
+				t.Errorf("%s: %s: %d of %d samples are off by more than 1, want at most 1 %%", dir, kind, beyondOne, all)
+			}
+		}
+	}
+}

@@ -1,0 +1,199 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import "math"
+
+// Resizing as Pillow does it, bit for bit; models are sensitive to how their training pictures were shrunk. Along each
+// axis, output pixel i has its centre at c = (i + ½)·s in the input, s = input/output, and is the mean of the input
+// pixels j around it weighted by
+//
+//	w(j) = k((j + ½ − c)/f) / Σ,   f = max(1, s),
+//
+// k being one of the kernels below with its support, widened by f where the picture shrinks (this is what antialiasing
+// is), and cut off at the border. Weights are rounded to 22 bits; rows are done first, rounded to 8 bits, then columns.
+// Source: src/libImaging/Resample.c of Pillow 9.4 for the arithmetic, Keys (1981) for bicubic with a = −½.
+
+// Resample is the kernel of a resize.
+type Resample string
+
+// The kernels, by Pillow's names.
+const (
+	Nearest  Resample = "nearest"  // the input pixel at the output pixel's centre, without averaging
+	Lanczos  Resample = "lanczos"  // sinc(x)·sinc(x/3)
+	Bilinear Resample = "bilinear" // 1−|x|
+	Bicubic  Resample = "bicubic"  // Keys' cubic with a = −½
+	Box      Resample = "box"      // 1 for −½ < x <= ½
+	Hamming  Resample = "hamming"  // sinc(x)·(0.54 + 0.46 cos πx)
+)
+
+// resamples lists the kernels by their numbers in Pillow and so in Hugging Face's files.
+var resamples = []Resample{Nearest, Lanczos, Bilinear, Bicubic, Box, Hamming}
+
+// kernel returns k and its support: k(x) = 0 for |x| beyond it. The conversions to float64 keep compilers of machines
+// that have it from fusing a product with the sum after it, which would round differently.
+func (r Resample) kernel() (k func(x float64) float64, support float64) {
+	switch r {
+	case Box:
+		return func(x float64) float64 {
+			if x > -0.5 && x <= 0.5 {
+				return 1
+			}
+			return 0
+		}, 0.5
+	case Bilinear:
+		return func(x float64) float64 { return max(0, 1-math.Abs(x)) }, 1
+	case Hamming:
+		return func(x float64) float64 {
+			if x = math.Abs(x); x >= 1 {
+				return 0
+			}
+			const constant, cosine = float64(float32(0.54)), float64(float32(0.46)) // floats in Pillow
+			return sinc(x) * (constant + float64(cosine*math.Cos(math.Pi*x)))
+		}, 1
+	case Bicubic:
+		const a = -0.5
+		return func(x float64) float64 {
+			switch x = math.Abs(x); {
+			case x < 1:
+				return float64(float64((float64((a+2)*x)-(a+3))*x)*x) + 1
+			case x < 2:
+				return float64((float64((float64((x-5)*x)+8)*x) - 4) * a)
+			}
+			return 0
+		}, 2
+	case Lanczos:
+		return func(x float64) float64 {
+			if x < -3 || x >= 3 {
+				return 0
+			}
+			return sinc(x) * sinc(x/3)
+		}, 3
+	}
+	return nil, 0
+}
+
+// sinc returns sin(πx)/(πx).
+func sinc(x float64) float64 {
+	if x == 0 {
+		return 1
+	}
+	x *= math.Pi
+	return math.Sin(x) / x
+}
+
+const weightBits = 22 // of the weights' fraction: 32 less 8 of a pixel and 2 for sums beyond 0…1
+
+// tap is what one output pixel is made of along an axis.
+type tap struct {
+	first   int // input pixel of the first weight
+	weights []int32
+}
+
+// taps computes the weights of an axis.
+func (r Resample) taps(in, out int) []tap {
+	k, support := r.kernel()
+	scale := float64(in) / float64(out)
+	widening := max(1, scale)
+	support *= widening
+	taps := make([]tap, out)
+	raw := make([]float64, 0, 2*int(math.Ceil(support))+1)
+	for i := range taps {
+		centre := float64((float64(i) + 0.5) * scale)
+		first, end := max(0, int(centre-support+0.5)), min(in, int(centre+support+0.5))
+		raw = raw[:0]
+		var sum float64
+		for j := first; j < end; j++ {
+			w := k((float64(j) - centre + 0.5) * (1 / widening))
+			raw, sum = append(raw, w), sum+w
+		}
+		taps[i] = tap{first, make([]int32, len(raw))}
+		for j, w := range raw {
+			if sum != 0 {
+				w /= sum
+			}
+			taps[i].weights[j] = int32(math.Copysign(0.5, w) + float64(w*(1<<weightBits)))
+		}
+	}
+	return taps
+}
+
+// Resize returns the picture with other sides. An axis that keeps its length is not touched.
+func (p *Picture) Resize(height, width int, r Resample) *Picture {
+	if r == Nearest {
+		return p.nearest(height, width)
+	}
+	if width != p.Width {
+		p = p.resizeRows(r.taps(p.Width, width))
+	}
+	if height != p.Height {
+		p = p.resizeColumns(r.taps(p.Height, height))
+	}
+	return p
+}
+
+// resizeRows changes the length of rows.
+func (p *Picture) resizeRows(taps []tap) *Picture {
+	out := &Picture{Height: p.Height, Width: len(taps), Pixels: make([]uint8, 3*p.Height*len(taps))}
+	to := out.Pixels
+	for y := range p.Height {
+		row := p.Pixels[3*y*p.Width:][:3*p.Width]
+		for _, t := range taps {
+			in := row[3*t.first:][:3*len(t.weights)]
+			r, g, b := int32(1<<(weightBits-1)), int32(1<<(weightBits-1)), int32(1<<(weightBits-1))
+			for _, w := range t.weights {
+				r += w * int32(in[0])
+				g += w * int32(in[1])
+				b += w * int32(in[2])
+				in = in[3:]
+			}
+			to[0], to[1], to[2] = clip8(int(r>>weightBits)), clip8(int(g>>weightBits)), clip8(int(b>>weightBits))
+			to = to[3:]
+		}
+	}
+	return out
+}
+
+// resizeColumns changes the number of rows.
+func (p *Picture) resizeColumns(taps []tap) *Picture {
+	length := 3 * p.Width
+	out := &Picture{Height: len(taps), Width: p.Width, Pixels: make([]uint8, length*len(taps))}
+	sums := make([]int32, length)
+	for y, t := range taps {
+		for i := range sums {
+			sums[i] = 1 << (weightBits - 1)
+		}
+		for j, w := range t.weights {
+			for i, v := range p.Pixels[(t.first+j)*length:][:length] {
+				sums[i] += w * int32(v)
+			}
+		}
+		row := out.Pixels[y*length:][:length]
+		for i, sum := range sums {
+			row[i] = clip8(int(sum >> weightBits))
+		}
+	}
+	return out
+}
+
+// nearest picks pixels. Places are added up step by step, as Pillow does, since that decides ties.
+func (p *Picture) nearest(height, width int) *Picture {
+	places := func(in, out int) []int {
+		places, step := make([]int, out), float64(in)/float64(out)
+		at := step * 0.5
+		for i := range places {
+			places[i] = min(in-1, int(at))
+			at += step
+		}
+		return places
+	}
+	out := &Picture{Height: height, Width: width, Pixels: make([]uint8, 0, 3*height*width)}
+	columns := places(p.Width, width)
+	for _, y := range places(p.Height, height) {
+		for _, x := range columns {
+			at := 3 * (y*p.Width + x)
+			out.Pixels = append(out.Pixels, p.Pixels[at:at+3]...)
+		}
+	}
+	return out
+}
