@@ -24,6 +24,9 @@ import (
 type Model struct {
 	Recipe  Recipe
 	Classes []string // names, by class
+	// Preprocess is what Predict does with pictures, but for normalisation; zero is a bilinear resize to the model's
+	// size.
+	Preprocess data.Preprocess
 
 	backend compute.Backend
 	store   *model.Store

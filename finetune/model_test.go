@@ -161,6 +161,26 @@ func TestPredictSeesTheSamePixelsAsEvaluate(t *testing.T) {
 	}
 }
 
+func TestPredictCropsAsPreprocessSaysAndIgnoresTransparency(t *testing.T) {
+	m := trained(t)
+	set := pictures(1, 5)
+	bare := image.NewNRGBA(image.Rect(0, 0, 6, 4))
+	framed := image.NewNRGBA(image.Rect(0, 0, 11, 10)) // 2 columns before and 3 after, 3 rows above and below
+	for k, pixels := 0, set.Image(0); k < len(pixels); k += 3 {
+		row, column := k/3/6, k/3%6
+		bare.Set(column, row, color.NRGBA{pixels[k], pixels[k+1], pixels[k+2], 255})
+		framed.Set(column+2, row+3, color.NRGBA{pixels[k], pixels[k+1], pixels[k+2], uint8(40 * row)})
+	}
+	want, err := m.Predict(pngFile(t, bare), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Preprocess = data.Preprocess{Crop: [2]int{4, 6}}
+	if got, err := m.Predict(pngFile(t, framed), 7); err != nil || !slices.Equal(got, want) {
+		t.Errorf("with a frame: %v, %v, want %v", got, err, want)
+	}
+}
+
 func TestPredictBringsPicturesToTheModelsSize(t *testing.T) {
 	m := trained(t)
 	var answers [][]Class
