@@ -49,7 +49,7 @@ func (run Run) findSource() (*Source, error) {
 	if run.From == "" {
 		return nil, nil
 	}
-	source, err := openSource(run.From, run.Import, run.Train.Classes)
+	source, err := OpenSource(run.From, run.Import, run.Train.Classes)
 	if run.Dir == "" {
 		return source, err
 	}
@@ -64,8 +64,9 @@ func (run Run) findSource() (*Source, error) {
 	return source, errors.Join(err, stateErr)
 }
 
-// openSource reads a run directory of ours, one of its checkpoints, or whatever checkpoints.Import understands.
-func openSource(path string, open checkpoints.ImportOptions, classes []string) (*Source, error) {
+// OpenSource reads a run directory of ours, one of its checkpoints, or whatever checkpoints.Import understands, for a run
+// with the given classes: what Run.From does, for programs that want to know the model beforehand.
+func OpenSource(path string, open checkpoints.ImportOptions, classes []string) (*Source, error) {
 	var checkpoint *checkpoints.Checkpoint
 	var err error
 	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
