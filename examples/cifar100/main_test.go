@@ -159,7 +159,7 @@ func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
 		{"-fraction NaN", []string{"-fraction is NaN"}},
 		{"-top 0", []string{"-top is 0"}},
 		{"runs", []string{`"runs"`}},
-		{"-position wepe,rope", []string{"-position", `"rope"`, "none,learned,sincos2d,wepe"}},
+		{"-position wepe,rope", []string{"-position", `"rope"`, "none,learned,"}},
 		{"-position wepe,none,wepe", []string{"wepe twice"}},
 		{"-position ,", []string{"-position", "no encoding"}},
 		{"-download", []string{"-download", "-data"}},
@@ -204,7 +204,7 @@ func TestWhatCannotBeTrainedIsOneLineAndLeavesNothing(t *testing.T) {
 		{"no archive", []string{"-data", blocked}, []string{blocked, "gzip"}},
 		{"recipe", []string{"-recipe", "imagenet"}, []string{`"imagenet"`, "shapes, cifar100-small"}},
 		{"no value", []string{"-set", "epochs"}, []string{`"epochs"`, "key=value"}},
-		{"field", []string{"-set", "epochs=3; epoch=4"}, []string{`"epoch=4"`, "epochs, batch_size"}},
+		{"field", []string{"-set", "epochs=3; epoch=4"}, []string{`"epoch=4"`, "epochs, steps, batch_size"}},
 		{"nested field", []string{"-set", "model.patch=4"}, []string{`"model.patch=4"`, "patch_size"}},
 		{"no struct", []string{"-set", "nosuch.patch=4"}, []string{`"nosuch.patch=4"`, "model"}},
 		{"type", []string{"-set", "epochs=few"}, []string{`"epochs=few"`, "string", "int"}},
@@ -303,7 +303,7 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 		write(t, picture, file.Bytes()[:len(file.Bytes())-20])
 		cifar100(t, append(predict, picture)...).complaint(t, "cut image", 1, picture)
 		write(t, picture, []byte("hello"))
-		cifar100(t, append(predict, picture)...).complaint(t, "no image", 1, picture, "unknown format")
+		cifar100(t, append(predict, picture)...).complaint(t, "no image", 1, picture, "not a jpeg")
 	})
 
 	t.Run("a run of another recipe is refused and left as it is", func(t *testing.T) {
@@ -345,6 +345,84 @@ func same(t *testing.T, before, after map[string]string) {
 	if len(after) != len(before) {
 		t.Errorf("%d files, before %d", len(after), len(before))
 	}
+}
+
+func TestFineTuningTakesTheModelOfARunToAnotherSize(t *testing.T) {
+	dataset, runs := cifar(t), t.TempDir()
+	first := cifar100(t, "-data", dataset, "-checkpoint", runs, "-position", "learned", "-set", tiny)
+	if first.code != 0 {
+		t.Fatal(first.stderr)
+	}
+	from := filepath.Join(runs, "cifar100-small", "learned-seed0")
+	const short = "steps=3;warmup_steps=1;batch_size=17;eval_batch_size=23;augment.size=[48,40]"
+	args := []string{"-data", dataset, "-checkpoint", runs, "-from", from, "-set", short}
+	e := cifar100(t, args...)
+	if e.code != 0 {
+		t.Fatal(e.stderr)
+	}
+	for _, want := range []string{
+		"recipe demo-cifar100", "learned seed 0: starting from " + from, "learned 3x3 -> 6x5 (timm)",
+		"wepe in place of the checkpoint's learned", "hybrid 3x3 -> 6x5 (timm)", "gate ×1 (1 variables, 1 numbers)",
+	} {
+		if !strings.Contains(e.stderr, want) {
+			t.Errorf("no line with %q in:\n%s", want, e.stderr)
+		}
+	}
+	if strings.Contains(e.stderr, "head: a new one") {
+		t.Errorf("the head of the same classes is replaced:\n%s", e.stderr)
+	}
+	for _, encoding := range []string{"learned", "wepe", "hybrid"} {
+		rows, err := report.ReadFiles(filepath.Join(runs, "demo-cifar100", encoding+"-seed0", finetune.RowsFile))
+		if err != nil || len(rows.Runs) != 1 {
+			t.Fatalf("%s: %d runs, %v", encoding, len(rows.Runs), err)
+		}
+		row := rows.Runs[0]
+		var settings struct{ From finetune.Source }
+		if err := json.Unmarshal(row.Settings, &settings); err != nil || settings.From.Path != from ||
+			len(settings.From.SHA256) != 64 || row.ImageSize != "48x40" || row.Steps != 3 {
+			t.Errorf("%s: row %+v, %v", encoding, row, err)
+		}
+	}
+
+	t.Run("on generated shapes the head is a new one", func(t *testing.T) {
+		e := cifar100(t, "-checkpoint", runs, "-from", from, "-position", "hybrid", "-task", "location", "-set",
+			"steps=1;warmup_steps=0;eval_batch_size=500")
+		if e.code != 0 || !strings.Contains(e.stderr, "recipe demo-shapes") ||
+			!strings.Contains(e.stderr, "hybrid seed 0: head: a new one for 16 classes in place of the checkpoint's for 100") {
+			t.Errorf("status %d: %s", e.code, e.stderr)
+		}
+	})
+	t.Run("what cannot be is one line", func(t *testing.T) {
+		other := t.TempDir()
+		for name, c := range map[string]struct{ args, wants []string }{
+			"no model":         {[]string{"-from", filepath.Join(runs, "nowhere")}, []string{"nowhere", "no such file"}},
+			"no weights":       {[]string{"-from", dataset}, []string{dataset, "model.safetensors"}},
+			"another width":    {[]string{"-from", from, "-set", "model.width=16"}, []string{"width is 16", "8", from}},
+			"size":             {[]string{"-from", from, "-set", "augment.size=[36,36]"}, []string{"36×36", "8×8"}},
+			"no model at all":  {[]string{"-recipe", "demo-cifar100"}, []string{"demo-cifar100", "pretrained"}},
+			"task":             {[]string{"-from", from, "-data", "", "-task", "why"}, []string{`"why"`, "location"}},
+			"too many a batch": {[]string{"-from", from, "-set", short + ";batch_size=500"}, []string{"60 training images"}},
+		} {
+			args := append([]string{"-data", dataset, "-checkpoint", other, "-position", "learned"}, c.args...)
+			cifar100(t, args...).complaint(t, name, 1, c.wants...)
+		}
+		for path := range tree(t, other) {
+			if filepath.Base(path) != ".lock" {
+				t.Errorf("left %s", path)
+			}
+		}
+	})
+	t.Run("a finished run needs the model no more, and knows another", func(t *testing.T) {
+		moved := from + "-moved"
+		if err := os.Rename(from, moved); err != nil {
+			t.Fatal(err)
+		}
+		if again := cifar100(t, args...); again.code != 0 || again.stdout != e.stdout {
+			t.Errorf("status %d, printed\n%s\nwant\n%s%s", again.code, again.stdout, e.stdout, again.stderr)
+		}
+		args[slices.Index(args, from)] = filepath.Join(runs, "demo-cifar100", "learned-seed0")
+		cifar100(t, args...).complaint(t, "another model", 1, "started from weights", "another directory")
+	})
 }
 
 func TestAFullDiskIsOneLineAndNothingHalfWritten(t *testing.T) {
