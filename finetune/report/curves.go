@@ -204,6 +204,7 @@ func newPlot(title, yLabel string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil // that of the figure shows
 	p.Title.Text = title
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
 	p.X.Label.Text = "step"
 	p.Y.Label.Text = yLabel
 	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
@@ -216,4 +217,29 @@ func newPlot(title, yLabel string) *plot.Plot {
 	grid.Horizontal.Color = color.Gray{Y: 0xe0}
 	p.Add(grid)
 	return p
+}
+
+// ticks are gonum's, with as many decimals as tell them apart: gonum writes four digits, whatever the step.
+type ticks struct{ plot.DefaultTicks }
+
+// Ticks implements plot.Ticker.
+func (t ticks) Ticks(low, high float64) []plot.Tick {
+	all := t.DefaultTicks.Ticks(low, high)
+	decimals := 0
+	for _, tick := range all {
+		for !tick.IsMinor() && decimals < 12 {
+			shift := tick.Value * math.Pow10(decimals)
+			if math.Abs(shift-math.Round(shift)) < 1e-3*(high-low)*math.Pow10(decimals) {
+				break
+			}
+			decimals++
+		}
+	}
+	for i := range all {
+		if !all[i].IsMinor() {
+			rounded := math.Round(all[i].Value*math.Pow10(decimals)) / math.Pow10(decimals)
+			all[i].Label = strconv.FormatFloat(rounded+0, 'f', decimals, 64) // -0 + 0 is 0
+		}
+	}
+	return all
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -48,7 +49,7 @@ func (f figure) inline() (string, error) {
 }
 
 func (f figure) vector(ground color.Color) (string, error) {
-	canvas := vgsvg.New(f.width, f.height)
+	canvas := &fitted{Canvas: vgsvg.New(f.width, f.height)}
 	c := draw.New(canvas)
 	if ground != color.Transparent {
 		fill(c, c.Rectangle, ground)
@@ -56,9 +57,33 @@ func (f figure) vector(ground color.Color) (string, error) {
 	f.draw(c)
 	var text strings.Builder
 	err := written(canvas.WriteTo(&text))
-	// Where the font is missing one of the same widths should stand in for it.
+	return canvas.fit(text.String()), err
+}
+
+// fitted is a canvas that remembers how long its texts are. A reader's machine may lack the font they are drawn in;
+// another one is told to take as much room, so that nothing overlaps.
+type fitted struct {
+	*vgsvg.Canvas
+	widths []vg.Length
+}
+
+// FillString implements vg.Canvas.
+func (f *fitted) FillString(face font.Face, at vg.Point, text string) {
+	f.widths = append(f.widths, face.Width(text))
+	f.Canvas.FillString(face, at, text)
+}
+
+// fit writes the widths into what the canvas wrote, whose texts cannot hold a "<".
+func (f *fitted) fit(svg string) string {
+	const begin = "<text "
+	parts := strings.Split(svg, begin)
+	for i, width := range f.widths {
+		if width > 0 {
+			parts[i+1] = fmt.Sprintf(`textLength="%.5g" lengthAdjust="spacingAndGlyphs" `, float64(width)) + parts[i+1]
+		}
+	}
 	const liberation = "font-family:Liberation Sans"
-	return strings.ReplaceAll(text.String(), liberation+";", liberation+",Arimo,Arial,Helvetica,sans-serif;"), err
+	return strings.ReplaceAll(strings.Join(parts, begin), liberation+";", liberation+",Arimo,Arial,Helvetica,sans-serif;")
 }
 
 func written(_ int64, err error) error {

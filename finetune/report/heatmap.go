@@ -93,7 +93,7 @@ func (c Confusion) figure(title string) (figure, error) {
 		h.names = append(h.names, name)
 		widest = max(widest, style(h.letters).Width(name))
 	}
-	h.upright = widest > h.cell-4
+	h.upright = widest > h.cell-8
 	h.left, h.below, h.right = heatMargin+16, heatMargin+16, 2*heatGap
 	if h.named {
 		h.left += widest + heatGap

@@ -109,7 +109,7 @@ func (p Page) view() (view, error) {
 		if v.Curves, err = drawn(curvesFigure("", v.Evals)); err != nil {
 			return v, err
 		}
-		if slices.ContainsFunc(v.Evals, func(e Eval) bool { return len(e.Scalars) > 0 }) {
+		if HasScalars(v.Evals) {
 			if v.Scalars, err = drawn(scalarsFigure("", v.Evals)); err != nil {
 				return v, err
 			}

@@ -51,7 +51,7 @@ func TestPageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
 		"before the first step", "6.25", "best, after step 10", "68.75", "93.75", "1.375", "1\u202f600",
 		"70.00", "95.00", "–", // of the test split, whose loss is not finite
 		"gate λ", "hybrid 0.125", "validation accuracy", "hybrid 62.5", // in the pictures
-		"cat", "50.0", "(98 %), is", "The position field", "What it holds.", "model.width", "192",
+		"cat", "50.0", "(98\u00a0%), is", "The position field", "What it holds.", "model.width", "192",
 	} {
 		if !slices.Contains(texts, want) {
 			t.Errorf("no text %q", want)

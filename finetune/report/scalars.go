@@ -41,6 +41,11 @@ func ScalarsSVG(w io.Writer, title string, evals []Eval) error {
 	return f.svg(w)
 }
 
+// HasScalars reports whether any row has a scalar to draw.
+func HasScalars(evals []Eval) bool {
+	return slices.ContainsFunc(evals, func(e Eval) bool { return len(e.Scalars) > 0 })
+}
+
 func scalarsFigure(title string, evals []Eval) (figure, error) {
 	curves := collect(evals, drawnSplit(evals))
 	names := scalarNames(curves)

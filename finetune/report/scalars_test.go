@@ -10,7 +10,9 @@ import (
 	"image/color"
 	"image/png"
 	"io"
+	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -133,5 +135,71 @@ func TestKnownScalarsComeFirstInTheirOrder(t *testing.T) {
 func TestScalarsOfRowsWithoutAnyIsAnError(t *testing.T) {
 	if err := Scalars(io.Discard, "", history("learned", 1, 0.1, 0.2)); err == nil {
 		t.Error("no error")
+	}
+}
+
+func TestHasScalars(t *testing.T) {
+	if HasScalars(history("learned", 1, 0.1, 0.2)) || !HasScalars(scalarsExample()) {
+		t.Error("want false for rows without scalars, true where some have them")
+	}
+}
+
+func TestTicksHaveTheDecimalsThatTellThemApart(t *testing.T) {
+	for _, test := range []struct{ low, high float64 }{
+		{2.5941, 2.5945}, {0, 20000}, {0.11, 0.46}, {-3e-7, 2e-7}, {1e4, 1e4 + 0.5}, {0, 0.001},
+	} {
+		seen := make(map[string]bool)
+		for _, tick := range (ticks{}).Ticks(test.low, test.high) {
+			if tick.IsMinor() {
+				continue
+			}
+			value, err := strconv.ParseFloat(tick.Label, 64)
+			if err != nil || math.Abs(value-tick.Value) > 2e-3*(test.high-test.low) || seen[tick.Label] ||
+				value == 0 && tick.Label[0] == '-' {
+				t.Errorf("%g to %g: %g is labelled %q", test.low, test.high, tick.Value, tick.Label)
+			}
+			seen[tick.Label] = true
+		}
+		if len(seen) < 2 {
+			t.Errorf("%g to %g: labels %v", test.low, test.high, seen)
+		}
+	}
+}
+
+// Widths of Liberation Sans, in 1/1000 of its size: W 944, i 222.
+func TestEveryTextOfAnSVGHasItsWidth(t *testing.T) {
+	c := Confusion{Classes: []string{"Wi", "<text "}, Counts: [][]int{{1, 0}, {1, 1}}}
+	var out bytes.Buffer
+	if err := c.DrawSVG(&out, ""); err != nil {
+		t.Fatal(err)
+	}
+	texts, widths := 0, 0
+	decoder := xml.NewDecoder(&out)
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		start, ok := token.(xml.StartElement)
+		if err != nil || !ok || start.Name.Local != "text" {
+			continue
+		}
+		texts++
+		var content struct {
+			Width float64 `xml:"textLength,attr"`
+			Text  string  `xml:",chardata"`
+		}
+		if err := decoder.DecodeElement(&content, &start); err != nil {
+			t.Fatal(err)
+		}
+		if content.Width > 0 {
+			widths++
+		}
+		if content.Text == "Wi" && math.Abs(content.Width-11.66) > 0.2 { // at 10 points
+			t.Errorf("%q is %g wide, want 11.66", content.Text, content.Width)
+		}
+	}
+	if texts < 10 || widths != texts {
+		t.Errorf("%d of %d texts have a width", widths, texts)
 	}
 }
