@@ -14,6 +14,9 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
+// fopeShortest is the first length in which the highest frequency, 1, has a period.
+const fopeShortest = 7
+
 // newFoPE is the Fourier position embedding (https://arxiv.org/abs/2412.17739) over the number k of the patch, row by
 // row: rope1d with a random mixture of frequencies in place of each cosine and each sine, mathematics.md (12.8). It
 // follows the authors' code, in which pairs that get no mixture have 1 for their cosine and for their sine, and turning
@@ -83,14 +86,14 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 // mixture. Frequencies θ^(-2i/D), D the larger of headDim and ParamFoPEDim, that have less than one period in the length
 // of the training are taken out.
 func fopeFrequencies(scope *model.Scope, c Config) (f []float64, mixed int) {
-	const shortest = 7 // the first length of which the highest frequency, 1, has a period
 	length := model.GetParamOr(scope, ParamFoPELength, 0)
-	setDefault(&length, max(shortest, c.Rows()*c.Cols()))
+	setDefault(&length, max(fopeShortest, c.Rows()*c.Cols()))
 	dim := model.GetParamOr(scope, ParamFoPEDim, 0)
 	ignoreZero := model.GetParamOr(scope, ParamFoPEIgnoreZero, true)
 	switch {
-	case length < shortest:
-		exceptions.Panicf("vit: %s is %d, want >= %d: below, no frequency has a period", ParamFoPELength, length, shortest)
+	case length < fopeShortest:
+		exceptions.Panicf("vit: %s is %d, want >= %d: below, no frequency has a period", ParamFoPELength, length,
+			fopeShortest)
 	case dim < 0 || dim%2 != 0 || dim > 1<<16:
 		exceptions.Panicf("vit: %s is %d, want an even number from 0 to 65536", ParamFoPEDim, dim)
 	case ignoreZero && c.headDim() < 4:

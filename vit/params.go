@@ -81,5 +81,22 @@ var params = []string{
 	ParamLiereBlock, ParamLiereShared, ParamLiereFirstLayer, ParamLiereTrainedRows, ParamLiereTrainedCols, ParamLiereAxes,
 }
 
+// TrainedGrid returns the hyperparameters that tell the encoding of a model on images of another size what grid c was
+// trained on; none where the encoding does not ask.
+func (c Config) TrainedGrid() map[string]any {
+	c = c.WithDefaults()
+	switch c.Position {
+	case "grid2d":
+		return map[string]any{ParamGrid2DRows: c.Rows(), ParamGrid2DCols: c.Cols()}
+	case "as2drope":
+		return map[string]any{ParamAS2DRoPEBaseRows: c.Rows()}
+	case "fope":
+		return map[string]any{ParamFoPELength: max(fopeShortest, c.Rows()*c.Cols())}
+	case "liere":
+		return map[string]any{ParamLiereTrainedRows: c.Rows(), ParamLiereTrainedCols: c.Cols()}
+	}
+	return map[string]any{}
+}
+
 // Params lists the names of all hyperparameters of this package, so that a program can refuse one that nothing reads.
 func Params() []string { return slices.Clone(params) }

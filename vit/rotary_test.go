@@ -103,8 +103,7 @@ func TestPlacesOnAnotherGridTurnAsOnTheOneTrainedOn(t *testing.T) {
 		c := turning(position)
 		want, _ := turned(t, seeded(t, 5), c)
 		store := seeded(t, 5)
-		store.SetParam("/"+ParamAS2DRoPEBaseRows, c.Rows())
-		store.SetParam("/"+ParamFoPELength, c.Rows()*c.Cols())
+		store.SetParams(c.TrainedGrid())
 		c.ImageRows, c.ImageCols = 2*c.ImageRows, 2*c.ImageCols
 		got, _ := turned(t, store, c)
 		compared := 0
