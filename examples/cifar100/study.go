@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -88,7 +89,11 @@ func (s study) run(ctx context.Context) error {
 				return err
 			}
 			runs, evals = append(runs, row), append(evals, rows.Evals...)
-			if err := drawField(model, run.Dir); err != nil {
+			field, err := drawField(model, run.Dir)
+			if err != nil {
+				return err
+			}
+			if err := run.Page(model, row, field...); err != nil {
 				return err
 			}
 		}
@@ -118,19 +123,34 @@ func (s study) report(runs []report.Run, evals []report.Eval) (err error) {
 		return err
 	}
 	fmt.Println("curves:   ", path)
+	if report.HasScalars(evals) {
+		path := filepath.Join(filepath.Dir(path), "scalars.png")
+		if err := report.Picture(path, func(w io.Writer) error { return report.Scalars(w, "", evals) }); err != nil {
+			return err
+		}
+		fmt.Println("scalars:  ", path)
+	}
 	fmt.Println("encodings:", filepath.Join(s.checkpoint, s.options.recipe, "*", "field.png"))
+	fmt.Println("pages:    ", filepath.Join(s.checkpoint, s.options.recipe, "*", finetune.PageFile))
 	return nil
 }
 
-// drawField leaves a picture of what the encoding of a trained model knows of each patch.
-func drawField(model *finetune.Model, dir string) error {
+// drawField leaves a picture of what the encoding of a trained model knows of each patch, and returns it for the page.
+func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 	features, vectors, err := model.Encoding()
 	if err != nil || vectors == nil {
-		return err
+		return nil, err
 	}
 	c := model.Recipe.Model
 	field := analysis.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Vectors: vectors}
-	return report.Picture(filepath.Join(dir, "field.png"), field.Draw)
+	var picture bytes.Buffer
+	if err := field.Draw(&picture); err != nil {
+		return nil, err
+	}
+	figure := report.Figure{Title: "What the encoding knows of each patch", PNG: picture.Bytes(),
+		Caption: "Its features over the patch grid, where it has them, and how alike the vector of each position is to that " +
+			"of the centre patch."}
+	return []report.Figure{figure}, report.Picture(filepath.Join(dir, "field.png"), field.Draw)
 }
 
 // evaluate measures the trained models on the test images.
