@@ -198,11 +198,6 @@ func (f *faultyFiles) lose(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-func fileExists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 func newFaultyFiles(failAt int, mode faultMode) *faultyFiles {
 	return &faultyFiles{failAt: failAt, mode: mode, pending: map[string]bool{}, names: map[string]bool{},
 		moved: map[string]string{}}

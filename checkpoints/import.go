@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ type ImportOptions struct {
 type Imported struct {
 	Config    vit.Config                 // with Position "learned", unless the format is FormatUnfolded
 	Format    string                     // FormatHF, FormatTimm, FormatJAX or FormatUnfolded
+	Resample  string                     // the kind by which its own code brings positions to other grids
 	Labels    []string                   // class names of the head, if it is kept and config.json has them
 	Mean, Std []float64                  // of the pixels 0…1 it was trained on, per channel; nil where no file says
 	SHA256    string                     // of the file of weights, or of all its shards by name, one after the other
@@ -68,7 +70,11 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		return nil, err
 	}
 	m := &Imported{Config: found.config, Format: found.format, Params: found.params,
+		Resample:  found.format, // the formats have the names of the kinds that their code bases use
 		Variables: map[string]*tensors.Tensor{}}
+	if m.Format == FormatUnfolded {
+		m.Resample = ResampleBilinear // the paper's
+	}
 	m.Report = append(m.Report, fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s",
 		m.Format, m.Config.Width, m.Config.Depth, m.Config.Heads, m.Config.PatchSize, found.grid(), found.headsFrom))
 	omitHead, err := m.chooseHead(f, found, options)
@@ -217,12 +223,7 @@ func (m *Imported) resample(found inferred, kind string) error {
 	if m.Variables[positionPath] == nil {
 		return nil
 	}
-	if kind == "" {
-		kind = m.Format // the formats have the names of the kinds that their code bases use
-	}
-	if kind == FormatUnfolded { // the paper's
-		kind = ResampleBilinear
-	}
+	kind = cmp.Or(kind, m.Resample)
 	table, err := tensors.CopyFlatData[float32](m.Variables[positionPath])
 	if err != nil {
 		return errors.WithMessage(err, "checkpoints: position table")

@@ -1,0 +1,217 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/gomlx/compute/dtypes"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// FormatCheckpoint is what Inspect calls the checkpoints of training runs that [Saver] writes.
+const FormatCheckpoint = "checkpoint"
+
+// Info is what the files of a model or checkpoint say of it.
+type Info struct {
+	Path    string         `json:"path"`
+	Format  string         `json:"format"`           // one of Format…; empty for tensors of no model known here
+	Config  vit.Config     `json:"model,omitzero"`   // fields that no file says are zero, or all of them
+	Params  map[string]any `json:"params,omitempty"` // hyperparameters of the encoding, of our own models
+	Labels  []string       `json:"labels,omitempty"` // names of the classes
+	Step    int64          `json:"step,omitempty"`   // of a checkpoint
+	Tensors []TensorInfo   `json:"tensors"`          // by name
+	Notes   []string       `json:"notes,omitempty"`  // why Import would not take it as it is; what Latest skipped
+}
+
+// TensorInfo is one tensor of a file.
+type TensorInfo struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype"` // as in "float32"
+	Shape []int  `json:"shape"`
+}
+
+// Inspect says what lies at a path: whatever [Import] reads, a checkpoint of a training run, or the newest of a directory
+// of checkpoints. It reads headers, and of a checkpoint, whose sums it verifies, all; it never reads tensors.
+func Inspect(path string) (*Info, error) {
+	if filepath.Ext(path) == ".onnx" || fileExists(filepath.Join(path, "model.onnx")) {
+		return &Info{Path: path, Format: FormatONNX, Notes: []string{"a graph with its weights inside, for ONNX Runtime"}}, nil
+	}
+	if fileExists(filepath.Join(path, manifestName)) {
+		c, err := Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return c.inspect()
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		c, skipped, err := Latest(path)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			info, err := c.inspect()
+			for _, s := range skipped {
+				info.Notes = append(info.Notes, s.String())
+			}
+			return info, err
+		}
+	}
+	f, err := openForeign(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info := &Info{Path: path}
+	for name, t := range f.tensors {
+		info.add(name, t.dtype, t.dims)
+	}
+	info.sort()
+	found, err := f.infer(ImportOptions{})
+	info.Format, info.Config, info.Params = found.format, found.config, found.params
+	if err == nil && found.config.Classes > 0 {
+		info.Labels, err = found.foreign.labels(found.config.Classes)
+	}
+	if err == nil {
+		_, err = f.account(found, false)
+	}
+	if err != nil {
+		info.Notes = append(info.Notes, err.Error())
+	}
+	return info, nil
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// inspect reads the header of the variables, and in meta what package finetune writes there.
+func (c *Checkpoint) inspect() (*Info, error) {
+	info := &Info{Path: c.Path, Format: FormatCheckpoint, Step: c.Step}
+	f, size, err := openRegular(c.variablesFile())
+	if err != nil {
+		return info, err
+	}
+	defer f.Close()
+	entries, err := readSafetensorsHeader(bufio.NewReader(f), size, c.variablesFile())
+	if err != nil {
+		return info, err
+	}
+	for _, e := range entries {
+		info.add(e.name, e.dtype, e.dims)
+	}
+	info.sort()
+	var meta struct {
+		Recipe struct {
+			Model  vit.Config     `json:"model"`
+			Params map[string]any `json:"params"`
+		} `json:"recipe"`
+		Classes []string `json:"classes"`
+	}
+	if err := json.Unmarshal(c.Meta, &meta); err != nil || meta.Recipe.Model.Width == 0 {
+		info.Notes = append(info.Notes, "its meta does not say what model it is of")
+	} else {
+		info.Config, info.Params, info.Labels = meta.Recipe.Model.WithDefaults(), meta.Recipe.Params, meta.Classes
+	}
+	return info, nil
+}
+
+func (i *Info) add(name string, dtype dtypes.DType, dims []int) {
+	i.Tensors = append(i.Tensors, TensorInfo{name, strings.ToLower(dtype.String()), append([]int{}, dims...)})
+}
+
+func (i *Info) sort() {
+	slices.SortFunc(i.Tensors, func(a, b TensorInfo) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// Numbers returns how many numbers of each type the tensors hold.
+func (i *Info) Numbers() map[string]int {
+	numbers := map[string]int{}
+	for _, t := range i.Tensors {
+		n := 1
+		for _, dim := range t.Shape {
+			n *= dim
+		}
+		numbers[t.DType] += n
+	}
+	return numbers
+}
+
+// String describes the model in a few lines, without the tensors.
+func (i *Info) String() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-10s %s\n", name, printable(fmt.Sprintf(format, args...)))
+	}
+	line("path", "%s", i.Path)
+	line("format", "%s", cmp.Or(i.Format, "unknown"))
+	if i.Format == FormatCheckpoint {
+		line("step", "%d", i.Step)
+	}
+	if c := i.Config; c.Width > 0 {
+		line("model", "ViT of width %d, depth %d, %s heads, MLP %d, patches of %d, %d channels, epsilon %g", c.Width, c.Depth,
+			orUnknown(c.Heads), c.MLPDim, c.PatchSize, c.Channels, c.Epsilon)
+		grid := "an unknown grid"
+		if c.PatchSize > 0 && c.ImageRows > 0 {
+			grid = fmt.Sprintf("a grid of %s for images of %dx%d", Grid{c.Rows(), c.Cols()}, c.ImageRows, c.ImageCols)
+		}
+		line("positions", "%s, %d prefix tokens, %s", c.Position, c.Prefix(), grid)
+		for _, name := range slices.Sorted(maps.Keys(i.Params)) {
+			line("", "%s = %v", name, i.Params[name])
+		}
+		head := "none"
+		if c.Classes > 0 {
+			head = fmt.Sprintf("%d classes", c.Classes)
+		}
+		if n := len(i.Labels); n > 0 {
+			head += ": " + strings.Join(i.Labels[:min(n, 5)], ", ")
+			if n > 5 {
+				head += ", …"
+			}
+		}
+		line("head", "%s", head)
+	}
+	numbers := i.Numbers()
+	for _, dtype := range slices.Sorted(maps.Keys(numbers)) {
+		line("numbers", "%d %s", numbers[dtype], dtype)
+	}
+	if i.Format != FormatONNX {
+		line("tensors", "%d", len(i.Tensors))
+	}
+	for _, note := range i.Notes {
+		line("note", "%s", note)
+	}
+	return b.String()
+}
+
+func orUnknown(n int) string {
+	if n == 0 {
+		return "an unknown number of"
+	}
+	return strconv.Itoa(n)
+}
+
+// printable quotes a text that could command a terminal.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// String describes one tensor in a line.
+func (t TensorInfo) String() string {
+	return fmt.Sprintf("%s %s %v", printable(t.Name), t.DType, t.Shape)
+}

@@ -1,0 +1,158 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/vit"
+)
+
+func inspected(t testing.TB, path string) *Info {
+	t.Helper()
+	info, err := Inspect(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func TestInspectSaysWhatTheFixturesAre(t *testing.T) {
+	for format, set := range sets {
+		c := imported(t, fixtures.Dir(t, set), optionsFor(t, format)).Config
+		info := inspected(t, fixtures.Dir(t, set))
+		if info.Format != format || info.Config.Width != c.Width || info.Config.Depth != c.Depth ||
+			info.Config.Classes != c.Classes || info.Config.PatchSize != c.PatchSize {
+			t.Errorf("%s: %+v, want %+v", format, info, c)
+		}
+		if n := info.Numbers(); len(n) != 1 || n["float32"] != c.Parameters() {
+			t.Errorf("%s: numbers %v, want %d float32", format, n, c.Parameters())
+		}
+		if !slices.IsSortedFunc(info.Tensors, func(a, b TensorInfo) int { return strings.Compare(a.Name, b.Name) }) {
+			t.Errorf("%s: tensors are not in order", format)
+		}
+		switch format { // what its files leave open
+		case FormatHF:
+			if info.Config != c || len(info.Labels) != c.Classes || len(info.Notes) != 0 {
+				t.Errorf("%+v", info)
+			}
+		case FormatTimm:
+			if info.Config.Heads != 0 || len(info.Notes) != 1 || !strings.Contains(info.Notes[0], "attention heads") {
+				t.Errorf("%+v", info)
+			}
+		case FormatJAX:
+			if info.Config.Heads != c.Heads || info.Config.ImageRows != 0 || !strings.Contains(info.Notes[0], "grid of patches") {
+				t.Errorf("%+v", info)
+			}
+		}
+	}
+}
+
+func TestInspectSaysWhatACheckpointIs(t *testing.T) {
+	dir := t.TempDir()
+	c := ownViT("wepe")
+	params := map[string]any{"wepe_alpha_u": 0.25}
+	meta := map[string]any{"recipe": map[string]any{"model": c, "params": params}, "classes": strings.Fields("a b c d e f g")}
+	save(t, Saver{Dir: dir}, newStore(t, 1), 41, meta)
+	path := save(t, Saver{Dir: dir}, newStore(t, 2), 42, meta)
+	putFile(t, filepath.Join(save(t, Saver{Dir: dir}, newStore(t, 3), 43, nil), storeName), []byte("{}"))
+	info := inspected(t, dir)
+	if info.Path != path || info.Format != FormatCheckpoint || info.Step != 42 || info.Config != c ||
+		!reflect.DeepEqual(info.Params, params) || strings.Join(info.Labels, "") != "abcdefg" {
+		t.Errorf("%+v", info)
+	}
+	if len(info.Notes) != 1 || !strings.Contains(info.Notes[0], "step-00000043 skipped") {
+		t.Errorf("%q", info.Notes)
+	}
+	n := 0
+	for v := range newStore(t, 2).IterVariables() {
+		at := slices.IndexFunc(info.Tensors, func(t TensorInfo) bool { return t.Name == v.Path() })
+		if n++; at < 0 || !slices.Equal(info.Tensors[at].Shape, append([]int{}, v.Shape().Dimensions...)) {
+			t.Errorf("%s is not among the tensors with its shape", v.Path())
+		}
+	}
+	if n != len(info.Tensors) || n == 0 {
+		t.Errorf("%d tensors, want %d", len(info.Tensors), n)
+	}
+	if _, err := Inspect(filepath.Join(dir, "step-00000043")); err == nil {
+		t.Error("a damaged checkpoint was inspected")
+	}
+	if info := inspected(t, save(t, Saver{Dir: dir}, newStore(t, 4), 44, 3)); len(info.Notes) != 1 || info.Config.Width != 0 {
+		t.Errorf("%+v", info)
+	}
+}
+
+func TestInspectSpeaksOfEveryExport(t *testing.T) {
+	c := ownViT("wepe")
+	store := stirred(t, c, map[string]any{"wepe_alpha_u": 0.25})
+	dir := filepath.Join(t.TempDir(), "model")
+	if _, err := Export(dir, nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded, DType: "float16"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"format     unfolded", "width 48, depth 2, 3 heads", "wepe, 1 prefix tokens, a grid of 3x5 for images of 6x10",
+		"wepe_alpha_u = 0.25", "7 classes", "float16", "float32"} // the encoding's own stay as they are
+	text := inspected(t, dir).String()
+	for _, want := range want {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if err := os.Rename(filepath.Join(dir, foreignWeights), filepath.Join(dir, "model.onnx")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "model.onnx")} {
+		if info := inspected(t, path); info.Format != FormatONNX || len(info.Tensors) != 0 {
+			t.Errorf("%+v", info)
+		}
+	}
+}
+
+func TestInspectListsTensorsOfNoModel(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.safetensors")
+	writeWeights(t, file, []namedTensor{{"b\x1b[31m", tensors.FromValue([]int64{1, 2})}, {"a", tensors.FromValue(true)}})
+	info := inspected(t, file)
+	if info.Format != "" || info.Config != (vit.Config{}) || len(info.Notes) != 1 || len(info.Tensors) != 2 ||
+		info.Tensors[1].DType != "int64" || info.Tensors[0].Name != "a" {
+		t.Errorf("%+v", info)
+	}
+	if text := info.String() + info.Tensors[1].String(); strings.Contains(text, "\x1b") {
+		t.Errorf("a name commands the terminal: %q", text)
+	}
+	if _, err := Inspect(filepath.Join(t.TempDir(), "absent")); err == nil {
+		t.Error("nothing was inspected")
+	}
+}
+
+// What was imported may be unfolded again with the look-up table and the grid it came with.
+func TestAnUnfoldedModelIsExportedAgain(t *testing.T) {
+	c := ownViT("wepe")
+	store := stirred(t, c, map[string]any{"wepe_evaluation": "table", "wepe_table_resolution": 33})
+	first := filepath.Join(t.TempDir(), "model")
+	if _, err := Export(first, nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
+		t.Fatal(err)
+	}
+	again := model.NewStore()
+	if err := imported(t, first, ImportOptions{}).Load(again.Scope("/deep/er")); err != nil {
+		t.Fatal(err)
+	}
+	second := filepath.Join(t.TempDir(), "model")
+	if _, err := Export(second, nil, again.Scope("/deep/er"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{foreignWeights, foreignConfig, "README.md"} {
+		a, errA := os.ReadFile(filepath.Join(first, name))
+		b, errB := os.ReadFile(filepath.Join(second, name))
+		if errA != nil || errB != nil || string(a) != string(b) {
+			t.Errorf("%s differs: %v %v", name, errA, errB)
+		}
+	}
+}
