@@ -21,6 +21,7 @@
 //
 //	rows.jsonl    one row per evaluation, one when the run ends (package report)
 //	curves.png    loss and accuracy
+//	report.html   all of the run on one page, where Page was called
 //	last/         the newest checkpoint, all that a resume needs
 //	best/         the checkpoint of the best validation accuracy
 package finetune

@@ -246,7 +246,7 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 	if strings.Contains(first.stdout+first.stderr, "\x1b") || strings.Contains(first.stderr, "\r") {
 		t.Errorf("a terminal's codes where there is none: %q", first.stderr)
 	}
-	for _, picture := range []string{"curves.png", "wepe-seed0/field.png", "wepe-seed0/curves.png"} {
+	for _, picture := range []string{"curves.png", "scalars.png", "wepe-seed0/field.png", "wepe-seed0/curves.png"} {
 		file, err := os.Open(filepath.Join(runs, "cifar100-small", picture))
 		if err != nil {
 			t.Fatal(err)
@@ -255,6 +255,18 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 			t.Errorf("%s: %v", picture, err)
 		}
 		file.Close()
+	}
+	for _, position := range []string{"wepe", "none"} {
+		page, err := os.ReadFile(filepath.Join(runs, "cifar100-small", position+"-seed0", finetune.PageFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Of the two only wepe has scalars and a field.
+		for _, part := range []string{"What the encoding learned", "What the encoding knows of each patch"} {
+			if got := strings.Contains(string(page), part); got != (position == "wepe") {
+				t.Errorf("%s: a page with %q is %v", position, part, got)
+			}
+		}
 	}
 
 	t.Run("a finished study prints its table again and trains nothing", func(t *testing.T) {
