@@ -66,7 +66,8 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (raw []by
 
 // Head returns the headers that a server gives for an address. Redirects are followed until there are none, or until
 // the headers on one are final.
-func (c *Client) Head(ctx context.Context, address string, final func(http.Header) bool) (header http.Header, err error) {
+func (c *Client) Head(ctx context.Context, address string,
+	final func(http.Header) bool) (header http.Header, err error) {
 	client := *c.http
 	client.CheckRedirect = func(request *http.Request, via []*http.Request) error {
 		if final(request.Response.Header) {
@@ -133,7 +134,7 @@ func (b *body) Read(p []byte) (int, error) {
 		b.received = 0
 		b.watchdog.Reset(b.idle)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = reason(b.ctx, err)
 	}
 	return n, err
@@ -159,7 +160,7 @@ type transport struct {
 
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	to := request.URL
-	if to.Scheme != "https" && !(to.Scheme == "http" && isLoopback(to.Hostname())) {
+	if to.Scheme != "https" && (to.Scheme != "http" || !isLoopback(to.Hostname())) {
 		return nil, fmt.Errorf("%s is not https", to.Redacted())
 	}
 	if t.token != "" && to.Scheme == t.origin.Scheme && strings.EqualFold(to.Host, t.origin.Host) {

@@ -1,0 +1,47 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Scheme is what the address of a model begins with.
+const Scheme = "hf://"
+
+// modelName is a model of the hub at some revision.
+type modelName struct {
+	id       string // owner/name, or a name alone as the oldest models have
+	revision string // branch, tag, commit or refs/pr/N
+}
+
+func (m modelName) String() string { return m.id + "@" + m.revision }
+
+// Both become paths in the cache and parts of an address, so neither may have more than the hub and git allow.
+var (
+	validID       = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]{0,95}/)?[A-Za-z0-9_][A-Za-z0-9._-]{0,95}$`)
+	validRevision = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/+-]{0,254}$`)
+	validCommit   = regexp.MustCompile(`^[0-9a-f]{40}$`)
+)
+
+func isCommit(revision string) bool { return validCommit.MatchString(revision) }
+
+// parseModel reads [hf://][owner/]name[@revision].
+func parseModel(address string) (modelName, error) {
+	id, revision, given := strings.Cut(strings.TrimPrefix(address, Scheme), "@")
+	if !given {
+		revision = "main"
+	}
+	// The cache replaces / by --, so that two models would meet if one had -- in its name; the hub forbids it.
+	if !validID.MatchString(id) || strings.Contains(id, "--") || strings.Contains(id, "..") {
+		return modelName{}, fmt.Errorf("hub: %q names no model, want hf://owner/name or hf://owner/name@revision", address)
+	}
+	if !validRevision.MatchString(revision) || strings.Contains(revision, "..") || strings.Contains(revision, "/.") ||
+		filepath.ToSlash(filepath.Clean(revision)) != revision || !filepath.IsLocal(revision) {
+		return modelName{}, fmt.Errorf("hub: %q: revision %q is no branch, tag or commit", address, revision)
+	}
+	return modelName{id, revision}, nil
+}

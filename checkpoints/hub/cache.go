@@ -1,0 +1,173 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/fetch"
+)
+
+// cache is a model in the cache: blobs holds contents by their hashes, snapshots the files of commits as links to
+// them, refs the commit that a branch or a tag was when last seen, .no_exist names of files that a commit lacks.
+type cache struct {
+	dir   string
+	locks string // one lock file per blob, shared with other tools
+}
+
+func (s *settings) cacheOf(m modelName) cache {
+	folder := "models--" + strings.ReplaceAll(m.id, "/", "--")
+	return cache{filepath.Join(s.cache, folder), filepath.Join(s.cache, ".locks", folder)}
+}
+
+func (c cache) blob(hash string) string { return filepath.Join(c.dir, "blobs", hash) }
+func (c cache) lock(hash string) string { return filepath.Join(c.locks, hash+".lock") }
+func (c cache) ref(revision string) string {
+	return filepath.Join(c.dir, "refs", filepath.FromSlash(revision))
+}
+func (c cache) snapshotDir(commit string) string { return filepath.Join(c.dir, "snapshots", commit) }
+func (c cache) absent(commit, name string) string {
+	return filepath.Join(c.dir, ".no_exist", commit, name)
+}
+
+// snapshot is what the cache has of a revision, verified; it asks nobody.
+func (c cache) snapshot(ctx context.Context, revision string) (*Snapshot, error) {
+	commit := revision
+	if !isCommit(commit) {
+		raw, err := os.ReadFile(c.ref(revision))
+		commit = strings.TrimSpace(string(raw))
+		if err != nil || !isCommit(commit) {
+			return nil, c.missing(errors.New("it does not know this revision"))
+		}
+	}
+	dir := c.snapshotDir(commit)
+	names, err := filesIn(dir)
+	if err != nil {
+		return nil, c.missing(err)
+	}
+	for _, name := range names {
+		if err := verifyLink(ctx, filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	return &Snapshot{Dir: dir, Commit: commit}, nil
+}
+
+func (c cache) missing(err error) error {
+	return fmt.Errorf("not whole in the cache %s (%w): download it where there is a network, without HF_HUB_OFFLINE",
+		c.dir, err)
+}
+
+// hasAll tells whether nothing of a commit is left to fetch.
+func (c cache) hasAll(commit string) bool {
+	dir := c.snapshotDir(commit)
+	for _, name := range []string{configFile, preprocessorFile} {
+		if !exists(filepath.Join(dir, name)) && !exists(c.absent(commit, name)) {
+			return false
+		}
+	}
+	_, err := filesIn(dir)
+	return err == nil
+}
+
+// filesIn lists the files of a snapshot that are read, all shards included.
+func filesIn(dir string) ([]string, error) {
+	names, err := choose(func(name string) bool { return exists(filepath.Join(dir, name)) })
+	if err != nil || !slices.Contains(names, indexFile) {
+		return names, err
+	}
+	shards, err := checkpoints.Shards(filepath.Join(dir, indexFile))
+	if err != nil {
+		return nil, err
+	}
+	for _, shard := range shards {
+		if !exists(filepath.Join(dir, shard)) {
+			return nil, fmt.Errorf("it has no %s", shard)
+		}
+	}
+	return append(names, shards...), nil
+}
+
+// verifyLink verifies a file by the name of the blob that it is a link to. A file that is no link, as other tools leave
+// where there are none, says nothing of its hash, and is taken as it is.
+func verifyLink(ctx context.Context, file string) error {
+	blob, err := os.Readlink(file)
+	if hash := filepath.Base(blob); err == nil && fetch.IsHash(hash) {
+		return fetch.Verify(ctx, file, hash)
+	}
+	return nil
+}
+
+// link lets a file of a snapshot be a blob.
+func (c cache) link(commit, name, hash string) error {
+	file := filepath.Join(c.snapshotDir(commit), name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	target, err := filepath.Rel(filepath.Dir(file), c.blob(hash))
+	if err != nil {
+		return err
+	}
+	if present, err := os.Readlink(file); err == nil && present == target {
+		return nil
+	}
+	return replace(file, func(temporary string) error {
+		err := os.Symlink(target, temporary)
+		if err != nil { // Windows wants a privilege for it
+			err = os.Link(c.blob(hash), temporary)
+		}
+		return err
+	})
+}
+
+// setRef notes what commit a branch or tag is. Other tools read the file without trimming it.
+func (c cache) setRef(revision, commit string) error {
+	file := c.ref(revision)
+	if present, err := os.ReadFile(file); isCommit(revision) || err == nil && string(present) == commit {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return replace(file, func(temporary string) error { return os.WriteFile(temporary, []byte(commit), 0o644) })
+}
+
+// noteAbsent notes that a commit lacks a file, so that nobody has to ask for it again.
+func (c cache) noteAbsent(commit, name string) error {
+	file := c.absent(commit, name)
+	if exists(file) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, nil, 0o644)
+}
+
+// replace makes a file under another name and renames it.
+func replace(file string, create func(temporary string) error) error {
+	temporary := file + "." + rand.Text() + ".incomplete"
+	if err := create(temporary); err != nil {
+		return err
+	}
+	err := os.Rename(temporary, file)
+	if err != nil {
+		os.Remove(temporary)
+	}
+	return err
+}
+
+// exists tells whether a file, or what a link leads to, is there.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

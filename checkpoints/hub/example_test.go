@@ -1,0 +1,26 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package hub_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/hub"
+)
+
+// A pretrained ViT, its position table brought to images of 384×384 pixels. Without an expected output this is
+// compiled and not run, since it fetches 346 MB.
+func ExampleImport() {
+	m, err := hub.Import(context.Background(), "hf://google/vit-base-patch16-224",
+		checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384},
+		hub.Options{Progress: func(file string, done, total int64) { fmt.Printf("\r%s %d/%d", file, done, total) }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, line := range m.Report {
+		fmt.Println(line)
+	}
+}

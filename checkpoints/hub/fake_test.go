@@ -1,0 +1,219 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wepe-go/wepe/internal/fetch"
+)
+
+// Commits of the fake hub's model.
+const (
+	oldCommit = "0123456789abcdef0123456789abcdef01234567"
+	newCommit = "89abcdef0123456789abcdef0123456789abcdef"
+)
+
+// fakeHub answers as the hub does: small files come from a relative redirect, large ones from a store on another host;
+// names and hashes are in the headers of the redirect. It misbehaves as told.
+type fakeHub struct {
+	*httptest.Server
+	store *httptest.Server
+
+	mu        sync.Mutex
+	files     map[string][]byte // of every commit
+	revisions map[string]string
+	requests  []string                                      // "GET /path" to the hub, without queries
+	received  []string                                      // ranges asked of the store
+	tokens    map[string]string                             // last Authorization, by host
+	answer    func(http.ResponseWriter, *http.Request) bool // answers instead, if it returns true
+	headers   func(name string, h http.Header)              // changes what is said of a file
+	cut       int                                           // bytes after which the store drops the connection; 0 never
+}
+
+func newFakeHub(t *testing.T) *fakeHub {
+	isolate(t)
+	h := &fakeHub{
+		files: map[string][]byte{
+			configFile:          []byte(`{"model_type": "vit"}`),
+			preprocessorFile:    []byte(`{"do_resize": true}`),
+			weightsFile:         bytes.Repeat([]byte("weights"), 20_011),
+			"README.md":         []byte("a model"),
+			"pytorch_model.bin": []byte("a pickle"),
+			"onnx/model.onnx":   []byte("a graph"),
+			"../../../evil":     []byte("out of the cache"),
+		},
+		revisions: map[string]string{"main": oldCommit, "v1.0": oldCommit, "refs/pr/7": newCommit,
+			oldCommit: oldCommit, newCommit: newCommit},
+		tokens: map[string]string{},
+	}
+	h.Server = httptest.NewServer(http.HandlerFunc(h.serve))
+	t.Cleanup(h.Close)
+	h.store = httptest.NewServer(http.HandlerFunc(h.serveStore))
+	t.Cleanup(h.store.Close)
+	t.Setenv("HF_ENDPOINT", h.URL)
+	return h
+}
+
+// isolate keeps the environment of the machine out of a test, and clients in a hurry.
+func isolate(t *testing.T) {
+	for _, name := range []string{"HF_ENDPOINT", "HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_CACHE", "HF_HUB_OFFLINE",
+		"HF_HUB_DISABLE_IMPLICIT_TOKEN", "XDG_CACHE_HOME"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HF_HOME", t.TempDir())
+	newClient = func(origin *url.URL, token string) *fetch.Client {
+		c := fetch.NewClient(origin, token)
+		c.Pause = time.Millisecond
+		return c
+	}
+	t.Cleanup(func() { newClient = fetch.NewClient })
+}
+
+// hashOf is the name of a blob: large files have their SHA-256, others what git calls them.
+func hashOf(name string, content []byte) string {
+	if filepath.Ext(name) == ".safetensors" {
+		sum := sha256.Sum256(content)
+		return hex.EncodeToString(sum[:])
+	}
+	sum := sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(content), content))
+	return hex.EncodeToString(sum[:])
+}
+
+func (h *fakeHub) serve(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.requests = append(h.requests, r.Method+" "+r.URL.Path)
+	h.tokens["hub"] = r.Header.Get("Authorization")
+	if h.answer != nil && h.answer(w, r) {
+		return
+	}
+	if revision, ok := strings.CutPrefix(r.URL.EscapedPath(), "/api/models/owner/vit/revision/"); ok {
+		revision, _ = url.PathUnescape(revision)
+		h.serveListing(w, revision)
+		return
+	}
+	if rest, ok := strings.CutPrefix(r.URL.Path, "/owner/vit/resolve/"); ok {
+		commit, name, _ := strings.Cut(rest, "/")
+		h.serveRedirect(w, r, commit, name)
+		return
+	}
+	if name, ok := strings.CutPrefix(r.URL.Path, "/api/resolve-cache/"); ok {
+		w.Header().Set("ETag", `"`+hashOf(name, h.files[name])+`"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(h.files[name]))
+		return
+	}
+	w.Header().Set("X-Error-Code", "RepoNotFound")
+	w.WriteHeader(http.StatusUnauthorized) // what the hub says of models that there are not, too
+}
+
+func (h *fakeHub) serveListing(w http.ResponseWriter, revision string) {
+	commit, ok := h.revisions[revision]
+	if !ok {
+		w.Header().Set("X-Error-Code", "RevisionNotFound")
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	var siblings []map[string]string
+	for _, name := range slices.Sorted(maps.Keys(h.files)) {
+		siblings = append(siblings, map[string]string{"rfilename": name})
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"id": "owner/vit", "sha": commit, "siblings": siblings})
+}
+
+func (h *fakeHub) serveRedirect(w http.ResponseWriter, r *http.Request, commit, name string) {
+	content, ok := h.files[name]
+	if !ok {
+		w.Header().Set("X-Error-Code", "EntryNotFound")
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	w.Header().Set("X-Repo-Commit", commit)
+	to := "/api/resolve-cache/" + name
+	if filepath.Ext(name) == ".safetensors" {
+		to = h.store.URL + "/" + name + "?signature=abc"
+		w.Header().Set("X-Linked-Etag", `"`+hashOf(name, content)+`"`)
+		w.Header().Set("X-Linked-Size", fmt.Sprint(len(content)))
+	}
+	if h.headers != nil {
+		h.headers(name, w.Header())
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusTemporaryRedirect)
+}
+
+func (h *fakeHub) serveStore(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tokens["store"] = r.Header.Get("Authorization")
+	h.received = append(h.received, r.Header.Get("Range"))
+	w.Header().Set("ETag", `"the store's own"`)
+	content := h.files[path.Base(r.URL.Path)]
+	if h.cut > 0 && h.cut < len(content) {
+		w = &cutWriter{w, h.cut}
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+}
+
+// cutWriter drops the connection after some bytes.
+type cutWriter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cutWriter) Write(p []byte) (int, error) {
+	n := min(len(p), c.left)
+	_, _ = c.ResponseWriter.Write(p[:n])
+	if c.left -= n; c.left == 0 {
+		c.ResponseWriter.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return n, nil
+}
+
+// seen returns the requests since it was last called.
+func (h *fakeHub) seen() (requests, ranges []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	requests, ranges = h.requests, h.received
+	h.requests, h.received = nil, nil
+	return requests, ranges
+}
+
+// change does something to the hub between requests.
+func (h *fakeHub) change(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	do()
+}
+
+// modelDir is where the cache has the model.
+func modelDir() string { return filepath.Join(os.Getenv("HF_HOME"), "hub", "models--owner--vit") }
+
+// put writes a file and its directories.
+func put(t *testing.T, file string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,209 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package hub brings models of the Hugging Face hub to this machine for package checkpoints, in one call:
+//
+//	m, err := hub.Import(ctx, "hf://google/vit-base-patch16-224@main", checkpoints.ImportOptions{}, hub.Options{})
+//
+// # What is fetched
+//
+// Only what [checkpoints.Import] and preprocessing read: config.json, preprocessor_config.json, and either
+// model.safetensors or model.safetensors.index.json with its shards. Pickles (pytorch_model.bin) are never fetched.
+// Every file is verified by the hash that the hub gives for it, SHA-256 for large ones and git's SHA-1 for small ones,
+// when it comes and again whenever it is used. An interrupted download goes on where it stopped, also after a kill.
+//
+// # Where it is kept
+//
+// In the cache that other tools of the hub share, as https://huggingface.co/docs/hub/local-cache describes it: what
+// they have fetched is not fetched again, and they find what this package has. A commit that the cache holds, named by
+// its 40 digits, needs no network; a branch or a tag is looked up, and if the hub cannot be reached the commit that it
+// last was is used, with [Snapshot].Unreached saying why.
+//
+// # Settings
+//
+// These are the environment variables of Hugging Face's own tools; an [Options] field goes before them.
+//
+//	HF_ENDPOINT       the hub, https://huggingface.co
+//	HF_TOKEN          for private and gated models; else the content of HF_TOKEN_PATH, by default $HF_HOME/token
+//	HF_HUB_CACHE      the cache, $HF_HOME/hub
+//	HF_HOME           $XDG_CACHE_HOME/huggingface or ~/.cache/huggingface
+//	HF_HUB_OFFLINE    1: nothing but the cache
+//
+// The token is sent to the endpoint's own host alone, whatever that redirects to. Nothing hangs: there are ten seconds
+// to connect, twenty to be answered and thirty for every 32 KiB; what fails for a passing reason is tried four times
+// more, what cannot be reached is not.
+//
+// The plain HTTP interface of the hub is used (one listing, one HEAD and one GET per file). The Go client there is,
+// go-huggingface v0.4.1, reports success for a connection that dropped and neither resumes nor verifies, so all but
+// its listing would have to be replaced.
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/fetch"
+)
+
+// Options say where models come from and go to. The zero value takes all from the environment.
+type Options struct {
+	Endpoint string // address of the hub
+	Token    string // access token
+	Cache    string // directory of the cache
+	Offline  bool   // use nothing but the cache; true also if the environment says so
+	MaxBytes int64  // refuse a model of more bytes; default 64 GiB
+
+	// Progress, if not nil, is called with the name of the file that comes, its bytes so far and its size, -1 when the
+	// hub does not say.
+	Progress func(file string, done, total int64)
+}
+
+// Snapshot is one commit of a model in the cache.
+type Snapshot struct {
+	Dir       string // what checkpoints.Import reads
+	Commit    string // 40 hex digits: names the same files for ever
+	Unreached error  // why the hub did not say what the revision is now and the cache had to; nil if it did
+}
+
+// Import is [checkpoints.Import] of a path that may also be the address of a model on the hub, hf://owner/name or
+// hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N; the default is main.
+func Import(ctx context.Context, path string, importing checkpoints.ImportOptions,
+	options Options) (*checkpoints.Imported, error) {
+	if !strings.HasPrefix(path, Scheme) {
+		return checkpoints.Import(path, importing)
+	}
+	snapshot, err := Download(ctx, path, options)
+	if err != nil {
+		return nil, err
+	}
+	m, err := checkpoints.Import(snapshot.Dir, importing)
+	if err != nil {
+		return nil, err
+	}
+	line := fmt.Sprintf("%s: commit %s", path, snapshot.Commit)
+	if snapshot.Unreached != nil {
+		line += fmt.Sprintf(" of the cache (%v)", snapshot.Unreached)
+	}
+	m.Report = slices.Insert(m.Report, 0, line)
+	return m, nil
+}
+
+// Download brings what Import needs of a model into the cache, where some or all of it may be already. The address is
+// as for Import; hf:// may be left out.
+func Download(ctx context.Context, address string, options Options) (*Snapshot, error) {
+	m, err := parseModel(address)
+	if err != nil {
+		return nil, err
+	}
+	s, err := options.settings()
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := s.download(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("hub: %s: %w", m, err)
+	}
+	return snapshot, nil
+}
+
+func (s *settings) download(ctx context.Context, m modelName) (*Snapshot, error) {
+	cached := s.cacheOf(m)
+	if s.offline {
+		return cached.snapshot(ctx, m.revision)
+	}
+	if isCommit(m.revision) && cached.hasAll(m.revision) {
+		snapshot, err := cached.snapshot(ctx, m.revision)
+		if wrong := (*fetch.ContentError)(nil); !errors.As(err, &wrong) { // what is damaged is fetched again
+			return snapshot, err
+		}
+	}
+	r := s.remoteOf(m)
+	defer r.client.Close()
+	commit, names, err := r.list(ctx, m.revision)
+	if err != nil {
+		if noAnswer(err) {
+			if snapshot, missing := cached.snapshot(ctx, m.revision); missing == nil {
+				snapshot.Unreached = err
+				return snapshot, nil
+			}
+		}
+		return nil, err
+	}
+	return r.snapshot(ctx, cached, commit, names, m.revision)
+}
+
+// snapshot brings the files of a commit, of which names is the list, and then lets the revision be that commit.
+func (r *remote) snapshot(ctx context.Context, to cache, commit string, names map[string]bool,
+	revision string) (*Snapshot, error) {
+	wanted, err := choose(func(name string) bool { return names[name] })
+	if err != nil {
+		return nil, pickleAdvice(err, names)
+	}
+	if err := r.bring(ctx, to, commit, wanted); err != nil {
+		return nil, err
+	}
+	dir := to.snapshotDir(commit)
+	if slices.Contains(wanted, indexFile) {
+		shards, err := checkpoints.Shards(filepath.Join(dir, indexFile))
+		if err != nil {
+			return nil, err
+		}
+		for _, shard := range shards {
+			if !names[shard] {
+				return nil, fmt.Errorf("%s names %s, which the model does not have", indexFile, shard)
+			}
+		}
+		if err := r.bring(ctx, to, commit, shards); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range []string{configFile, preprocessorFile} {
+		if !names[name] {
+			if err := to.noteAbsent(commit, name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &Snapshot{Dir: dir, Commit: commit}, to.setRef(revision, commit)
+}
+
+// Names of the files that are read.
+const (
+	configFile       = "config.json"
+	preprocessorFile = "preprocessor_config.json"
+	weightsFile      = "model.safetensors"
+	indexFile        = weightsFile + ".index.json"
+)
+
+var errNoWeights = errors.New("it has no " + weightsFile + " and no " + indexFile)
+
+// choose lists the files to read of those there are, but for the shards that an index names.
+func choose(has func(name string) bool) (names []string, err error) {
+	for _, name := range []string{configFile, preprocessorFile} {
+		if has(name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range []string{weightsFile, indexFile} {
+		if has(name) {
+			return append(names, name), nil
+		}
+	}
+	return nil, errNoWeights
+}
+
+// pickleAdvice adds to err what to do if the model has its weights in pickles alone.
+func pickleAdvice(err error, names map[string]bool) error {
+	for _, name := range []string{"pytorch_model.bin", "pytorch_model.bin.index.json"} {
+		if names[name] {
+			return fmt.Errorf("%w, only %s: a pickle runs code when it is read and is never fetched: convert it at "+
+				"https://huggingface.co/spaces/safetensors/convert and name the revision that this makes, refs/pr/N",
+				err, name)
+		}
+	}
+	return err
+}

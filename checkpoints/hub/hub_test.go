@@ -1,0 +1,535 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/fixtures"
+)
+
+// tree lists the files and links below a directory, links with what they lead to.
+func tree(t *testing.T, dir string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if entry.Type() == fs.ModeSymlink {
+			target, _ := os.Readlink(path)
+			name += " -> " + target
+		}
+		found = append(found, filepath.ToSlash(name))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// The expected tree is the one that https://huggingface.co/docs/hub/local-cache shows.
+func TestDownloadFetchesWhatIsReadAndNothingElseIntoTheSharedLayout(t *testing.T) {
+	h := newFakeHub(t)
+	delete(h.files, preprocessorFile)
+	type call struct {
+		file        string
+		done, total int64
+	}
+	last := map[string]call{}
+	s, err := Download(t.Context(), "hf://owner/vit", Options{Progress: func(file string, done, total int64) {
+		last[file] = call{file, done, total}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Dir != filepath.Join(modelDir(), "snapshots", oldCommit) || s.Commit != oldCommit || s.Unreached != nil {
+		t.Errorf("snapshot %+v", s)
+	}
+	config, weights := hashOf(configFile, h.files[configFile]), hashOf(weightsFile, h.files[weightsFile])
+	want := []string{
+		".locks/models--owner--vit/" + config + ".lock",
+		".locks/models--owner--vit/" + weights + ".lock",
+		"models--owner--vit/.no_exist/" + oldCommit + "/preprocessor_config.json",
+		"models--owner--vit/blobs/" + config,
+		"models--owner--vit/blobs/" + weights,
+		"models--owner--vit/refs/main",
+		"models--owner--vit/snapshots/" + oldCommit + "/config.json -> ../../blobs/" + config,
+		"models--owner--vit/snapshots/" + oldCommit + "/model.safetensors -> ../../blobs/" + weights,
+	}
+	got := tree(t, filepath.Join(os.Getenv("HF_HOME"), "hub"))
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the cache holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, name := range []string{configFile, weightsFile} {
+		size := int64(len(h.files[name]))
+		if raw, err := os.ReadFile(filepath.Join(s.Dir, name)); err != nil || !bytes.Equal(raw, h.files[name]) {
+			t.Errorf("%s: %d bytes, error %v", name, len(raw), err)
+		}
+		if last[name] != (call{name, size, size}) {
+			t.Errorf("progress ended at %v, want %d of %s", last[name], size, name)
+		}
+	}
+	if raw, _ := os.ReadFile(filepath.Join(modelDir(), "refs", "main")); string(raw) != oldCommit {
+		t.Errorf("refs/main is %q: other tools read it untrimmed", raw)
+	}
+}
+
+func TestWhatIsInTheCacheIsNotFetchedAgain(t *testing.T) {
+	h := newFakeHub(t)
+	delete(h.files, preprocessorFile)
+	if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	h.seen()
+	want := []string{"GET /api/models/owner/vit/revision/v1.0", "HEAD /owner/vit/resolve/" + oldCommit + "/config.json",
+		"HEAD /api/resolve-cache/config.json", "HEAD /owner/vit/resolve/" + oldCommit + "/model.safetensors"}
+	if _, err := Download(t.Context(), "owner/vit@v1.0", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if requests, ranges := h.seen(); !slices.Equal(requests, want) || len(ranges) > 0 {
+		t.Errorf("a second call made the requests %q and %q", requests, ranges)
+	}
+	s, err := Download(t.Context(), "owner/vit@"+oldCommit, Options{})
+	if requests, _ := h.seen(); err != nil || s.Commit != oldCommit || len(requests) > 0 {
+		t.Errorf("a commit that is in the cache: %d requests, error %v", len(requests), err)
+	}
+}
+
+func TestShardsAreFetchedByTheirIndex(t *testing.T) {
+	h := newFakeHub(t)
+	h.files[indexFile] = []byte(`{"weight_map": {"a": "m-2.safetensors", "b": "m-1.safetensors", "c": "m-2.safetensors"}}`)
+	h.files["m-1.safetensors"], h.files["m-2.safetensors"] = []byte("one"), []byte("two")
+	h.files["m-3.safetensors"] = []byte("nobody's")
+	delete(h.files, weightsFile)
+	for _, options := range []Options{{}, {Offline: true}} {
+		s, err := Download(t.Context(), "owner/vit@refs/pr/7", options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(s.Dir)
+		var names []string
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		want := []string{configFile, "m-1.safetensors", "m-2.safetensors", indexFile, preprocessorFile}
+		if err != nil || s.Commit != newCommit || !slices.Equal(names, want) {
+			t.Errorf("commit %s holds %q (%v), want %q", s.Commit, names, err, want)
+		}
+	}
+	if raw, err := os.ReadFile(filepath.Join(modelDir(), "refs", "refs", "pr", "7")); string(raw) != newCommit {
+		t.Errorf("refs/refs/pr/7 is %q, error %v", raw, err)
+	}
+	if err := os.Remove(filepath.Join(modelDir(), "snapshots", newCommit, "m-1.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Download(t.Context(), "owner/vit@refs/pr/7", Options{Offline: true})
+	if err == nil || !strings.Contains(err.Error(), "m-1.safetensors") {
+		t.Errorf("a missing shard, offline: error %v", err)
+	}
+}
+
+// leaveAsPythonDoes writes a snapshot as huggingface_hub leaves it, with links or, where there are none, files.
+func leaveAsPythonDoes(t *testing.T, files map[string][]byte, links bool) {
+	put(t, filepath.Join(modelDir(), "refs", "main"), []byte(oldCommit))
+	for _, name := range []string{configFile, weightsFile, "pytorch_model.bin"} {
+		file := filepath.Join(modelDir(), "snapshots", oldCommit, name)
+		if !links {
+			put(t, file, files[name])
+			continue
+		}
+		hash := hashOf(name, files[name])
+		put(t, filepath.Join(modelDir(), "blobs", hash), files[name])
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("../../blobs/"+hash, file); err != nil {
+			t.Skip(err)
+		}
+	}
+}
+
+func TestWhatOtherToolsFetchedIsUsed(t *testing.T) {
+	for name, links := range map[string]bool{"links": true, "files": false} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeHub(t)
+			delete(h.files, preprocessorFile)
+			leaveAsPythonDoes(t, h.files, links)
+			t.Setenv("HF_HUB_OFFLINE", "1")
+			s, err := Download(t.Context(), "owner/vit", Options{})
+			if requests, _ := h.seen(); err != nil || s.Commit != oldCommit || len(requests) > 0 {
+				t.Fatalf("offline: %d requests, error %v", len(requests), err)
+			}
+			raw, err := os.ReadFile(filepath.Join(s.Dir, weightsFile))
+			if err != nil || !bytes.Equal(raw, h.files[weightsFile]) {
+				t.Errorf("%d bytes, error %v", len(raw), err)
+			}
+			t.Setenv("HF_HUB_OFFLINE", "0")
+			if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
+				t.Fatal(err)
+			}
+			requests, ranges := h.seen()
+			for _, request := range append(requests, ranges...) {
+				if request != "GET /api/models/owner/vit/revision/main" && !strings.HasPrefix(request, "HEAD ") {
+					t.Errorf("what is there is fetched again: %q", request)
+				}
+			}
+		})
+	}
+}
+
+func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
+	for _, revision := range []string{"main", oldCommit} {
+		h := newFakeHub(t)
+		if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
+			t.Fatal(err)
+		}
+		blob := filepath.Join(modelDir(), "blobs", hashOf(weightsFile, h.files[weightsFile]))
+		damaged := bytes.Clone(h.files[weightsFile]) // of the right size, which is all that other tools look at
+		damaged[77] ^= 1
+		put(t, blob, damaged)
+		_, err := Download(t.Context(), "owner/vit@"+revision, Options{Offline: true})
+		if err == nil || !strings.Contains(err.Error(), "sha256") {
+			t.Errorf("%s offline: error %v", revision, err)
+		}
+		s, err := Download(t.Context(), "owner/vit@"+revision, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw, _ := os.ReadFile(filepath.Join(s.Dir, weightsFile)); !bytes.Equal(raw, h.files[weightsFile]) {
+			t.Errorf("%s: still damaged", revision)
+		}
+	}
+}
+
+func TestWithoutAHubTheCacheAnswersAndSaysWhy(t *testing.T) {
+	h := newFakeHub(t)
+	if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	status := func(code int) func() {
+		return func() {
+			h.answer = func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(code); return true }
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func()
+		want   string // of Unreached; "" if the cache may not answer
+	}{
+		{"busy", status(http.StatusTooManyRequests), "429"},
+		{"broken", status(http.StatusServiceUnavailable), "503"},
+		{"removed", status(http.StatusNotFound), ""},
+		{"forbidden", status(http.StatusForbidden), ""},
+		{"captive_portal", func() {
+			h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+				_, _ = w.Write([]byte("<html>log in</html>"))
+				return true
+			}
+		}, ""},
+		{"no_network", h.Close, "network"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.name == "no_network" {
+				c.change()
+			} else {
+				h.change(c.change)
+			}
+			s, err := Download(t.Context(), "owner/vit", Options{})
+			switch {
+			case c.want == "" && err == nil:
+				t.Errorf("the cache answered: %+v", s)
+			case c.want != "" && (err != nil || s.Commit != oldCommit || s.Unreached == nil ||
+				!strings.Contains(s.Unreached.Error(), c.want)):
+				t.Errorf("snapshot %+v, error %v, want one that says %q", s, err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnInterruptedDownloadGoesOnAtTheStore(t *testing.T) {
+	h := newFakeHub(t)
+	h.cut = 100_003
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := Download(ctx, "owner/vit", Options{Progress: func(file string, done, _ int64) {
+		if file == weightsFile && done >= 100_003 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want the cancellation", err)
+	}
+	h.change(func() { h.cut = 0 })
+	h.seen()
+	s, err := Download(t.Context(), "owner/vit", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ranges := h.seen(); !slices.Equal(ranges, []string{"bytes=100003-"}) {
+		t.Errorf("ranges %q", ranges)
+	}
+	if raw, _ := os.ReadFile(filepath.Join(s.Dir, weightsFile)); !bytes.Equal(raw, h.files[weightsFile]) {
+		t.Error("other bytes than the hub's")
+	}
+}
+
+// A new commit becomes that of its branch when it is whole: until then, the old one is what the cache has.
+func TestAnIncompleteCommitDoesNotReplaceTheOldOne(t *testing.T) {
+	h := newFakeHub(t)
+	if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	old := h.files[weightsFile]
+	h.change(func() {
+		h.revisions["main"] = newCommit
+		h.files[weightsFile] = []byte("new weights")
+		h.store.Config.Handler = http.NotFoundHandler()
+	})
+	if _, err := Download(t.Context(), "owner/vit", Options{}); err == nil {
+		t.Fatal("no error without a store")
+	}
+	s, err := Download(t.Context(), "owner/vit", Options{Offline: true})
+	if err != nil || s.Commit != oldCommit {
+		t.Fatalf("snapshot %+v, error %v", s, err)
+	}
+	if raw, _ := os.ReadFile(filepath.Join(s.Dir, weightsFile)); !bytes.Equal(raw, old) {
+		t.Error("other bytes than the old commit's")
+	}
+}
+
+func TestCallersAtOnceFetchEachFileOnce(t *testing.T) {
+	h := newFakeHub(t)
+	results := make(chan error, 5)
+	for range cap(results) {
+		go func() {
+			_, err := Download(t.Context(), "owner/vit", Options{})
+			results <- err
+		}()
+	}
+	for range cap(results) {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	requests, ranges := h.seen()
+	gets := slices.DeleteFunc(requests, func(r string) bool { return !strings.HasPrefix(r, "GET /owner") })
+	if len(gets) != 3 || len(ranges) != 1 {
+		t.Errorf("requests %q and %d of the store, want one for each of 3 files", gets, len(ranges))
+	}
+	if _, err := Download(t.Context(), "owner/vit", Options{Offline: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARenamedModelIsFollowed(t *testing.T) {
+	h := newFakeHub(t)
+	h.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "former/name") {
+			return false
+		}
+		w.Header().Set("Location", strings.Replace(r.URL.Path, "former/name", "owner/vit", 1))
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return true
+	}
+	s, err := Download(t.Context(), "former/name", Options{})
+	if err != nil || s.Commit != oldCommit {
+		t.Errorf("snapshot %+v, error %v", s, err)
+	}
+}
+
+func TestTheTokenGoesToTheHubAndNotToTheStore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "my token")
+	put(t, file, []byte("from a file\n"))
+	for _, c := range []struct {
+		name      string
+		option    string
+		variables map[string]string
+		want      string
+	}{
+		{"none", "", nil, ""},
+		{"variable", "", map[string]string{"HF_TOKEN": "hf_1", "HF_TOKEN_PATH": file}, "Bearer hf_1"},
+		{"file", "", map[string]string{"HF_TOKEN_PATH": file}, "Bearer from a file"},
+		{"home", "", map[string]string{"put in HF_HOME": "hf_2"}, "Bearer hf_2"},
+		{"option", "hf_3", map[string]string{"HF_TOKEN": "hf_1"}, "Bearer hf_3"},
+		{"unwanted", "", map[string]string{"HF_TOKEN": "hf_1", "HF_HUB_DISABLE_IMPLICIT_TOKEN": "yes"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newFakeHub(t)
+			for name, value := range c.variables {
+				if name == "put in HF_HOME" {
+					put(t, filepath.Join(os.Getenv("HF_HOME"), "token"), []byte(value))
+					continue
+				}
+				t.Setenv(name, value)
+			}
+			if _, err := Download(t.Context(), "owner/vit", Options{Token: c.option}); err != nil {
+				t.Fatal(err)
+			}
+			store, asked := h.tokens["store"]
+			if h.tokens["hub"] != c.want || !asked || store != "" {
+				t.Errorf("the hub got %q, the store %q, want %q and nothing", h.tokens["hub"], store, c.want)
+			}
+		})
+	}
+}
+
+func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
+	status := func(code int, kind string) func(*fakeHub) {
+		return func(h *fakeHub) {
+			h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("X-Error-Code", kind)
+				w.WriteHeader(code)
+				return true
+			}
+		}
+	}
+	header := func(key, value string) func(*fakeHub) {
+		return func(h *fakeHub) {
+			h.headers = func(name string, header http.Header) {
+				if name == weightsFile {
+					header.Set(key, value)
+				}
+			}
+		}
+	}
+	listing := func(raw string) func(*fakeHub) {
+		return func(h *fakeHub) {
+			h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+				_, _ = w.Write([]byte(raw))
+				return true
+			}
+		}
+	}
+	index := func(raw string) func(*fakeHub) {
+		return func(h *fakeHub) {
+			delete(h.files, weightsFile)
+			h.files[indexFile] = []byte(raw)
+		}
+	}
+	for name, c := range map[string]struct {
+		address string
+		change  func(*fakeHub)
+		want    string
+	}{
+		"no_such_model":    {"owner/none", func(*fakeHub) {}, "needs a token"},
+		"no_such_revision": {"owner/vit@v9", func(*fakeHub) {}, "no such revision"},
+		"gated":            {"owner/vit", status(http.StatusForbidden, "GatedRepo"), "access has to be granted"},
+		"gated_401":        {"owner/vit", status(http.StatusUnauthorized, "GatedRepo"), "/owner/vit, to the account"},
+		"404":              {"owner/vit", status(http.StatusNotFound, ""), "no such model"},
+		"500":              {"owner/vit", status(http.StatusInternalServerError, ""), "500 Internal Server Error"},
+		"html":             {"owner/vit", listing("<html></html>"), "no listing"},
+		"no_commit":        {"owner/vit", listing(`{"sha": "../../..", "siblings": []}`), "no listing"},
+		"another_commit":   {"owner/vit@" + newCommit, listing(`{"sha": "` + oldCommit + `"}`), "no listing"},
+		"endless_listing":  {"owner/vit", listing(strings.Repeat(" ", maxJSON+1)), "more than 16777216 bytes"},
+		"deep_listing":     {"owner/vit", listing(strings.Repeat("[", 1<<20)), "no listing"},
+		"empty":            {"owner/vit", listing(`{"sha": "` + oldCommit + `"}`), "it has no model.safetensors"},
+		"pickles": {"owner/vit", func(h *fakeHub) { delete(h.files, weightsFile) },
+			"only pytorch_model.bin: a pickle runs code"},
+		"wrong_bytes": {"owner/vit", header("X-Linked-Etag", `"`+strings.Repeat("0", 64)+`"`), "sha256"},
+		"no_hash":     {"owner/vit", header("X-Linked-Etag", `"d41d8cd98f00b204e9800998ecf8427e"`), "no hash"},
+		"hash_is_path": {"owner/vit", header("X-Linked-Etag", `"../../../../evil"`),
+			"no hash"},
+		"wrong_commit": {"owner/vit", header("X-Repo-Commit", newCommit), "want " + oldCommit},
+		"larger":       {"owner/vit", header("X-Linked-Size", "140076"), "offers 140077 bytes"},
+		"huge":         {"owner/vit", header("X-Linked-Size", fmt.Sprint(int64(1)<<62)), "larger than MaxBytes"},
+		"huge_config": {"owner/vit", func(h *fakeHub) { h.files[configFile] = make([]byte, maxJSON+1) },
+			"want at most 16777216"},
+		"store_refuses": {"owner/vit", func(h *fakeHub) { h.store.Config.Handler = http.NotFoundHandler() },
+			"model.safetensors: the server answered 404"},
+		"store_on_http": {"owner/vit", func(h *fakeHub) { h.store.URL = "http://nowhere.invalid" }, "not https"},
+		"index_climbs":  {"owner/vit", index(`{"weight_map": {"a": "../../../evil.safetensors"}}`), "beside the index"},
+		"index_no_map":  {"owner/vit", index(`{}`), "weight_map"},
+		"index_lies":    {"owner/vit", index(`{"weight_map": {"a": "m-1.safetensors"}}`), "does not have"},
+		"index_pickles": {"owner/vit", index(`{"weight_map": {"a": "pytorch_model.bin"}}`), "no .safetensors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeHub(t)
+			c.change(h)
+			_, err := Download(t.Context(), c.address, Options{})
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want one line that says %q", err, c.want)
+			}
+			for _, file := range tree(t, os.Getenv("HF_HOME")) {
+				if strings.Contains(file, "/refs/") || strings.Contains(file, "evil") {
+					t.Errorf("%s is there after a failure", file)
+				}
+			}
+			if _, err := Download(t.Context(), c.address, Options{Offline: true}); err == nil {
+				t.Error("the cache has a snapshot after a failure")
+			}
+		})
+	}
+}
+
+func TestMaxBytesBoundsTheSumOfTheFiles(t *testing.T) {
+	h := newFakeHub(t)
+	sum := int64(len(h.files[configFile]) + len(h.files[preprocessorFile]) + len(h.files[weightsFile]))
+	if _, err := Download(t.Context(), "owner/vit", Options{MaxBytes: sum - 1}); err == nil {
+		t.Error("one byte too many is fetched")
+	}
+	if _, err := Download(t.Context(), "owner/vit", Options{MaxBytes: sum}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOfflineNamesWhatIsMissingAndAsksNobody(t *testing.T) {
+	h := newFakeHub(t)
+	for _, revision := range []string{"main", oldCommit} {
+		_, err := Download(t.Context(), "owner/vit@"+revision, Options{Offline: true})
+		if err == nil || !strings.Contains(err.Error(), "not whole in the cache "+modelDir()) {
+			t.Errorf("%s: error %v", revision, err)
+		}
+	}
+	if requests, _ := h.seen(); len(requests) > 0 {
+		t.Errorf("requests %q", requests)
+	}
+}
+
+func TestImportReadsAnAddressOrAPath(t *testing.T) {
+	dir := fixtures.Dir(t, "hf_vit")
+	h := newFakeHub(t)
+	for _, name := range []string{configFile, preprocessorFile, weightsFile} {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.files[name] = raw
+	}
+	local, err := Import(t.Context(), dir, checkpoints.ImportOptions{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if requests, _ := h.seen(); len(requests) > 0 {
+		t.Errorf("a path made the requests %q", requests)
+	}
+	m, err := Import(t.Context(), "hf://owner/vit@v1.0", checkpoints.ImportOptions{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Report[0] != "hf://owner/vit@v1.0: commit "+oldCommit || !slices.Equal(m.Report[1:], local.Report) {
+		t.Errorf("report %q, of the path %q", m.Report, local.Report)
+	}
+	if len(m.Variables) == 0 || len(m.Variables) != len(local.Variables) {
+		t.Errorf("%d variables, of the path %d", len(m.Variables), len(local.Variables))
+	}
+	for path, want := range local.Variables {
+		if !m.Variables[path].Equal(want) {
+			t.Errorf("%s differs", path)
+		}
+	}
+}

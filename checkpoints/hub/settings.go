@@ -1,0 +1,105 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// settings are options with the environment behind them.
+type settings struct {
+	endpoint *url.URL
+	token    string
+	cache    string
+	offline  bool
+	maxBytes int64
+	progress func(file string, done, total int64)
+}
+
+func (o Options) settings() (*settings, error) {
+	s := &settings{
+		token:    o.Token,
+		cache:    cmp.Or(o.Cache, variable("HF_HUB_CACHE")),
+		offline:  o.Offline || isTrue("HF_HUB_OFFLINE"),
+		maxBytes: cmp.Or(o.MaxBytes, 64<<30),
+		progress: o.Progress,
+	}
+	if s.progress == nil {
+		s.progress = func(string, int64, int64) {}
+	}
+	endpoint := cmp.Or(o.Endpoint, os.Getenv("HF_ENDPOINT"), "https://huggingface.co")
+	var err error
+	s.endpoint, err = url.Parse(strings.TrimRight(endpoint, "/"))
+	if err != nil || s.endpoint.Host == "" || s.endpoint.User != nil || s.endpoint.RawQuery != "" {
+		return nil, errors.New("hub: the endpoint (HF_ENDPOINT) is no plain address such as https://huggingface.co")
+	}
+	home := homeDir()
+	if s.cache == "" {
+		if home == "" {
+			return nil, errors.New("hub: no home directory to keep a cache in: set HF_HOME")
+		}
+		s.cache = filepath.Join(home, "hub")
+	}
+	if s.token == "" && !isTrue("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
+		s.token, err = storedToken(home)
+	}
+	return s, err
+}
+
+// homeDir is where the tools of Hugging Face keep what they keep, "" if there is no such place.
+func homeDir() string {
+	if home := variable("HF_HOME"); home != "" {
+		return home
+	}
+	if caches := os.Getenv("XDG_CACHE_HOME"); caches != "" {
+		return filepath.Join(caches, "huggingface")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".cache", "huggingface")
+}
+
+// storedToken is the token of the environment or the one that a login has left; "" if there is none.
+func storedToken(home string) (string, error) {
+	if token := strings.TrimSpace(os.Getenv("HF_TOKEN")); token != "" {
+		return token, nil
+	}
+	file := variable("HF_TOKEN_PATH")
+	if file == "" {
+		if home == "" {
+			return "", nil
+		}
+		file = filepath.Join(home, "token")
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("hub: reading the token: %w", err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
+// variable is a path in the environment; files of variables, which no shell expands, may use ~ and $NAME in it.
+func variable(name string) string {
+	path := os.ExpandEnv(os.Getenv(name))
+	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
+		if home, err := os.UserHomeDir(); err == nil {
+			return home + rest
+		}
+	}
+	return path
+}
+
+// isTrue reads a switch as the tools of Hugging Face do.
+func isTrue(name string) bool {
+	return slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(os.Getenv(name)))
+}
