@@ -103,6 +103,33 @@ func TestValidateRefusesHyperparametersThatNothingReads(t *testing.T) {
 	}
 }
 
+func TestARunThatKeepsItsSourcesEncodingKeepsTheGridItWasTrainedOn(t *testing.T) {
+	source := &Source{Model: tiny().Model, Params: map[string]any{"rope_theta": 50.0}}
+	source.Model.Position, source.Model.ImageRows, source.Model.ImageCols = "as2drope", 10, 6
+	kept, other := tiny(), tiny()
+	kept.Model.Position, other.Model.Position = "as2drope", "learned"
+	kept, err := kept.adopt(source)
+	want := map[string]any{"rope_theta": 50.0, "as2drope_base_rows": 5}
+	if err != nil || !reflect.DeepEqual(kept.Params, want) {
+		t.Errorf("the run has %v, %v, want %v", kept.Params, err, want)
+	}
+	if other, err = other.adopt(source); err != nil || other.Params != nil {
+		t.Errorf("a run with an encoding of its own has %v, %v", other.Params, err)
+	}
+	// A source that was itself trained on from another one hands on what that one was trained on.
+	source.Params["as2drope_base_rows"] = 7.0
+	if kept, err = tiny().Set("model.position=as2drope"); err == nil {
+		kept, err = kept.adopt(source)
+	}
+	if err != nil || kept.Params["as2drope_base_rows"] != 7.0 {
+		t.Errorf("the run has %v, %v, want 7 rows", kept.Params, err)
+	}
+	kept.Params["as2drope_base_rows"] = 3
+	if _, err = kept.adopt(source); err == nil || !strings.Contains(err.Error(), "as2drope_base_rows is 3, but 7") {
+		t.Errorf("another grid: %v", err)
+	}
+}
+
 func TestARecipeSurvivesItsFile(t *testing.T) {
 	for _, name := range Names() {
 		want, err := Named(name)

@@ -190,7 +190,9 @@ func (r Recipe) adopt(s *Source) (Recipe, error) {
 		return r, nil
 	}
 	r.Params = maps.Clone(r.Params)
-	for name, value := range s.Params {
+	params := c.TrainedGrid() // the run's images may be of another size
+	maps.Copy(params, s.Params)
+	for name, value := range params {
 		if r.Params == nil {
 			r.Params = map[string]any{}
 		}
