@@ -122,6 +122,30 @@ func TestPlacesOnAnotherGridTurnAsOnTheOneTrainedOn(t *testing.T) {
 	}
 }
 
+func TestTrainedGridOpensTheSameVariablesOnAnotherGrid(t *testing.T) {
+	for _, position := range PositionNames() {
+		if position == "learned" || position == "hybrid" { // one row for each patch: resampled
+			continue
+		}
+		c := turning(position)
+		store := seeded(t, 5)
+		build := func(s *model.Scope, in []*Node) []*Node { return []*Node{c.Logits(s.In("vit"), in[0])} }
+		run(t, store, build, noise(c, 1))
+		known := store.NumVariables()
+		for name, value := range c.TrainedGrid() {
+			if !slices.Contains(Params(), name) {
+				t.Errorf("%s: %s is not listed", position, name)
+			}
+			store.SetParam("/"+name, value)
+		}
+		c.ImageRows, c.ImageCols = 7*c.PatchSize, 11*c.PatchSize
+		run(t, store, build, noise(c, 1)) // a variable of another shape would end it
+		if store.NumVariables() != known {
+			t.Errorf("%s: %d variables on another grid, %d before", position, store.NumVariables(), known)
+		}
+	}
+}
+
 func TestRotaryEncodersGatherTheirPlacesByIndex(t *testing.T) {
 	indices := [][]int64{{15, 0, 3, 3, 7}, {1, 2, 14, 0, 9}}
 	for _, p := range positions {
