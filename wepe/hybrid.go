@@ -98,6 +98,7 @@ func (c *HybridConfig) Done() *Hybrid {
 	h.prefix = shape.Dim(0) - patches.positions()
 	raw := min(max(math.Log(c.gate)-math.Log1p(-c.gate), shutGate), -shutGate) // -Inf at 0, Inf at 1
 	h.gate = scalarVariable(c.scope, nameGate, dtypes.Float32, raw, c.learn)
+	h.closed = c.gate == 0 && !c.learn
 	return h
 }
 
@@ -107,13 +108,15 @@ func (c *HybridConfig) Done() *Hybrid {
 //	prefix rows: pretrained
 //
 // mathematics.md (9.1). At λ = 0 the rows are the pretrained ones bit for bit, and raw gets no gradient: a gate that
-// starts shut stays shut.
+// starts shut stays shut. If it does not learn either, the encoding is left out altogether, so that its dropout takes no
+// random numbers from the model's.
 type Hybrid struct {
 	grid
 	scope      *model.Scope
 	pretrained *model.Variable // [prefix + rows·cols, width]
 	encoding   Encoding        // of the patches
 	gate       *model.Variable // raw, scalar
+	closed     bool            // λ is 0 and stays
 }
 
 // Name implements pos.Encoder.
@@ -133,6 +136,9 @@ func (h *Hybrid) Lambda(g *Graph) *Node {
 
 // Encode returns the vectors that PreEncode adds, float32 [prefix + rows·cols, width].
 func (h *Hybrid) Encode(g *Graph) *Node {
+	if h.closed {
+		return h.pretrained.NodeValue(g)
+	}
 	pretrained, rows := h.pretrained.NodeValue(g), h.encoding.Encode(g)
 	open := make([]float32, h.positions()) // 1 at the patches, where the gate acts
 	for i := h.prefix; i < len(open); i++ {
