@@ -100,6 +100,9 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Run, err error) {
 	if row, done := t.recorded(); done {
 		return t.model, row, t.model.swapAverage() // as finish does; nothing happens without averages
 	}
+	if err := t.before(); err != nil {
+		return nil, row, err
+	}
 	for t.step < t.steps {
 		if ctx.Err() != nil {
 			if err := t.saveProgress(); err != nil {

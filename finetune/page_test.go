@@ -13,6 +13,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -127,5 +128,82 @@ func TestPictureOfALargeGreyImageIsSmaller(t *testing.T) {
 		if got := color.NRGBAModel.Convert(got.At(x, 30)); got != (color.NRGBA{R: want, G: want, B: want, A: 0xff}) {
 			t.Errorf("column %d is %v, want grey %d", x, got, want)
 		}
+	}
+}
+
+// The first row of a fine-tuning says what the pretrained model can do, as Evaluate does, and training goes on as if
+// nobody had looked.
+func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
+	recipe := tiny()
+	recipe.Model.Position = "learned"
+	first := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(60, 1), Dir: t.TempDir()}
+	if _, _, err := first.Do(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	recipe.Model.Position = "hybrid"
+	second := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(50, 2), From: first.Dir, Dir: t.TempDir()}
+	m, row, err := second.Do(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := report.ReadFiles(filepath.Join(second.Dir, RowsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := rows.Evals[0]
+	if before.Step != 0 || rows.Evals[1].Step == 0 {
+		t.Fatalf("steps %d and %d, want one row before the first step", before.Step, rows.Evals[1].Step)
+	}
+	if initial := float64(before.Scalars["lambda"]); !(initial > 0 && initial < 1) {
+		t.Errorf("λ is %g before the first step", initial)
+	}
+
+	unseen := second
+	unseen.Dir = "" // nothing is recorded, so nothing is measured before
+	other, _, err := unseen.Do(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := other.weights(t, ""); !reflect.DeepEqual(m.weights(t, ""), want) {
+		t.Error("the look before the first step changed the weights after the last")
+	}
+
+	if err := second.Page(m, row); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(second.Dir, PageFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"fine-tuned from " + filepath.Base(first.Dir), "before the first step",
+		fmt.Sprintf("%.2f → </span><b>%.2f</b>", 100*before.Top1, 100*row.Validation.Top1), "gate λ"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+
+	// Learned positions on the same grid are taken over whole, so there the first row is that of the first model.
+	again := second
+	again.Recipe.Model.Position, again.Dir = "learned", t.TempDir()
+	if _, _, err := again.Do(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err = report.ReadFiles(filepath.Join(again.Dir, RowsFile)); err != nil {
+		t.Fatal(err)
+	}
+	pretrained, err := Open(gomlxtest.Backend(), first.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, held, err := pretrained.Recipe.split(again.Train)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := pretrained.Evaluate(held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := rows.Evals[0].Metrics; got != want {
+		t.Errorf("before the first step %+v, the pretrained model %+v", got, want)
 	}
 }

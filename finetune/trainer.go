@@ -224,6 +224,24 @@ func (t *trainer) evaluate() (*report.Eval, error) {
 	return row, t.save(lastDir)
 }
 
+// before records what a pretrained model can do before its first step. A run killed since records it again, which
+// readers count once.
+func (t *trainer) before() error {
+	if t.step > 0 || t.source == nil || t.val.set == nil || t.Dir == "" {
+		return nil
+	}
+	row := report.Eval{Job: t.job, Split: report.Validation, TrainLoss: report.Number(math.NaN()),
+		LearningRate: report.Number(t.scalars()[scalarRate])}
+	var err error
+	if row.Metrics, err = t.model.evaluate(t.val); err != nil {
+		return err
+	}
+	if row.Scalars, err = t.model.scalars(); err != nil {
+		return err
+	}
+	return report.Append(filepath.Join(t.Dir, RowsFile), row)
+}
+
 // averaged evaluates the averaged weights if the recipe keeps them, else the weights.
 func (t *trainer) averaged(p pixels) (report.Metrics, error) {
 	if t.Recipe.EMA == 0 {
