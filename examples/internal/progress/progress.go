@@ -50,6 +50,10 @@ func Line(text string) {
 }
 
 func line(title string, p finetune.Progress) string {
-	return fmt.Sprintf("%s  step %d/%d  loss %.3f  validation top-1 %.1f %%  %.0f images/s  %s left", title, p.Step,
-		p.Steps, float64(p.Eval.TrainLoss), 100*float64(p.Eval.Top1), p.ImagesPerSecond, p.Left.Round(time.Second))
+	validation := "" // where nothing is held out
+	if p.Eval.Images > 0 {
+		validation = fmt.Sprintf("validation top-1 %.1f %%  ", 100*float64(p.Eval.Top1))
+	}
+	return fmt.Sprintf("%s  step %d/%d  loss %.3f  %s%.0f images/s  %s left", title, p.Step, p.Steps,
+		float64(p.Eval.TrainLoss), validation, p.ImagesPerSecond, p.Left.Round(time.Second))
 }
