@@ -57,8 +57,8 @@ lint: ## the linter alone
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: results
-results: ## compute the tables of docs/results.md from the rows in docs/runs
-	go run ./internal/results docs/runs docs/results.md
+results: ## compute the tables of README.md and docs/results.md from the rows in docs/runs and from the code
+	go run ./internal/results docs/runs README.md docs/results.md
 
 .PHONY: onnxruntime
 onnxruntime: ## fetch ONNX Runtime from npm into ~/.local/lib/onnxruntime

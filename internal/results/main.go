@@ -1,13 +1,18 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command results fills the tables of Markdown files from recorded runs: see report.Render for the markers.
+// Command results fills the tables of Markdown files: those of training from recorded runs, see report.Render for the
+// markers, and those of the position encodings from the code, between "<!-- positions -->" or "<!-- parameters -->" and
+// "<!-- end -->".
 //
-//	go run ./internal/results docs/runs docs/results.md
+//	go run ./internal/results docs/runs README.md docs/results.md
 package main
 
 import (
 	"fmt"
 	"os"
+
+	"github.com/gomlx/compute"
+	_ "github.com/gomlx/compute/gobackend" // builds the graphs whose nodes are counted
 
 	"github.com/wepe-go/wepe/finetune/report"
 )
@@ -32,11 +37,31 @@ func fill(path, records string) error {
 		return err
 	}
 	after, err := report.Render(string(before), records)
-	if err != nil || after == string(before) {
+	if err != nil {
+		return err
+	}
+	if after, err = encodings(after); err != nil || after == string(before) {
 		return err
 	}
 	if err := os.WriteFile(path+".new", []byte(after), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)
+}
+
+// encodings fills the tables of position encodings.
+func encodings(markdown string) (string, error) {
+	backend, err := compute.NewWithConfig("go")
+	if err != nil {
+		return "", err
+	}
+	defer backend.Finalize()
+	for marker, table := range map[string]func(compute.Backend) (string, error){
+		"<!-- positions -->": positionsTable, "<!-- parameters -->": parametersTable,
+	} {
+		if markdown, err = region(markdown, marker, func() (string, error) { return table(backend) }); err != nil {
+			return "", err
+		}
+	}
+	return markdown, nil
 }

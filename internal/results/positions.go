@@ -1,0 +1,150 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// costOf is vit.Config.Cost of a published model with another encoding.
+func costOf(backend compute.Backend, name, position string, params map[string]any) (vit.Config, vit.Cost, error) {
+	c, err := vit.Variant(name)
+	if err != nil {
+		return c, vit.Cost{}, err
+	}
+	c.Position = position
+	store := model.NewStore()
+	store.SetParams(params)
+	cost, err := c.Cost(backend, store.RootScope())
+	return c, cost, err
+}
+
+// positionsTable lists the encodings with what they cost at Ti/16.
+func positionsTable(backend compute.Backend) (string, error) {
+	var out strings.Builder
+	out.WriteString("| name | acts | what it is | parameters | operations a step | an image | folds |\n" +
+		"| --- | --- | --- | ---: | ---: | ---: | --- |\n")
+	for _, p := range vit.Positions() {
+		_, cost, err := costOf(backend, "Ti/16", p.Name, nil)
+		if err != nil {
+			return "", err
+		}
+		doc, folds := p.Doc, "no"
+		if p.Source != "" {
+			doc = fmt.Sprintf("[%s](%s)", p.Doc, p.Source)
+		}
+		if p.Folds() {
+			folds = "yes"
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Kind(), doc, thousands(cost.Parameters),
+			short(cost.PerStep), short(cost.PerImage), folds)
+	}
+	return out.String(), nil
+}
+
+// published is a count of parameters in a paper or in its authors' code.
+type published struct {
+	position string
+	params   map[string]any
+	model    string
+	count    int
+	unit     int    // what the publication rounds to
+	source   string // where it stands
+	more     int    // how many it counts that ours does not, fewer if negative
+	why      string
+}
+
+var publications = []published{
+	{position: "learned", model: "Ti/16", count: 37_824, unit: 1, source: "WePE release, `pos_embedding`"},
+	{position: "learned", model: "B/16", count: 151_296, unit: 1, source: "timm, `pos_embed` [1, 197, 768]"},
+	{position: "sincos2d", model: "Ti/16", count: 192, unit: 1, source: "WePE release, 2-D sine", more: 192,
+		why: "a learned row for the class token"},
+	{position: "grid2d", model: "Ti/16", count: 37_824, unit: 1, source: "WePE release, 2-D grid"},
+	{position: "rope-mixed", model: "B/16", count: 9_216, unit: 1, source: "rope-vit, `freqs` [2, 12, 384]"},
+	{position: "liere", params: map[string]any{vit.ParamLiereBlock: 64}, model: "B/16", count: 580_000, unit: 1000,
+		source: "LieRE paper, ViT-B"},
+	{position: "wepe", model: "Ti/16", count: 1_539, unit: 1, source: "WePE release, encoder"},
+	{position: "wepe", model: "Ti/16", count: 1_731, unit: 1, source: "WePE paper, \"Direct\"", more: 192,
+		why: "the class token"},
+	{position: "hybrid", model: "B/16", count: 891_271, unit: 1, source: "WePE release, CIFAR-100 fine-tuning",
+		more: 4 - 1 - 151_296, why: "four fixed factors; ours has the learned table and the gate"},
+	{position: "hybrid", model: "B/16", count: 895_879, unit: 1, source: "WePE paper, \"LUT\" at width 768",
+		more: 4 - 1 - 151_296 + 6*768, why: "the same and 6·768 that the release has not"},
+}
+
+// parametersTable counts the parameters of every encoding in full-size models, next to published counts.
+func parametersTable(backend compute.Backend) (string, error) {
+	models := []string{"Ti/16", "S/16", "B/16"}
+	var out strings.Builder
+	out.WriteString("| encoding | " + strings.Join(models, " | ") + " | published | in | differs by |\n" +
+		"| --- | ---: | ---: | ---: | ---: | --- | --- |\n")
+	line := func(position string, params map[string]any, published string) error {
+		name := "`" + position + "`"
+		for key, value := range params {
+			name += fmt.Sprintf(", `%s=%v`", key, value)
+		}
+		out.WriteString("| " + name + " |")
+		for _, model := range models {
+			_, cost, err := costOf(backend, model, position, params)
+			if err != nil {
+				return err
+			}
+			out.WriteString(" " + thousands(cost.Parameters) + " |")
+		}
+		out.WriteString(published + "\n")
+		return nil
+	}
+	for _, p := range vit.Positions() {
+		lines := 0
+		for _, q := range publications {
+			if q.position != p.Name {
+				continue
+			}
+			if q.params != nil && lines == 0 { // the default form has a line too
+				if err := line(p.Name, nil, " | | |"); err != nil {
+					return "", err
+				}
+			}
+			text := fmt.Sprintf(" %s at %s | %s | %s |", thousands(q.count), q.model, q.source, q.why)
+			if err := line(p.Name, q.params, text); err != nil {
+				return "", err
+			}
+			lines++
+		}
+		if lines == 0 {
+			if err := line(p.Name, nil, " | | |"); err != nil {
+				return "", err
+			}
+		}
+	}
+	return out.String(), nil
+}
+
+// thousands writes 1234567 as 1,234,567.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// short writes a count with three digits.
+func short(n int) string {
+	switch {
+	case n < 1000:
+		return strconv.Itoa(n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.3g k", float64(n)/1e3)
+	case n < 1_000_000_000:
+		return fmt.Sprintf("%.3g M", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.3g G", float64(n)/1e9)
+}
