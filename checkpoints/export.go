@@ -17,15 +17,16 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
 )
 
 // ExportOptions say how a model leaves. The zero value is a Hugging Face directory in float32.
 type ExportOptions struct {
-	Format     string      // FormatHF (default), FormatTimm, FormatJAX, FormatUnfolded or FormatONNX
-	DType      string      // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
-	Labels     []string    // names of the classes, by class; nil for none
-	Preprocess *Preprocess // what is done to images before they are the model's input; nil: the files do not say
+	Format     string           // FormatHF (default), FormatTimm, FormatJAX, FormatUnfolded or FormatONNX
+	DType      string           // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
+	Labels     []string         // names of the classes, by class; nil for none
+	Preprocess *data.Preprocess // how pictures become the model's input; nil: the files do not say
 
 	// Epsilon of the norms in the file; 0 is the model's. timm and Google's code know 1e-6 alone: a model trained with
 	// another one goes there only if this says 1e-6.
@@ -36,13 +37,6 @@ type ExportOptions struct {
 	files fileOps // nil is the file system
 }
 
-// Preprocess is what turns an image of bytes into the model's input: it is resized to the model's size, without regard
-// to its shape, and its pixels x, scaled to 0…1, become (x - Mean)/Std.
-type Preprocess struct {
-	Mean, Std []float64 // per channel
-	Resample  string    // "nearest", "bilinear" (default), "bicubic" or "lanczos", each as Pillow does it
-}
-
 // Export writes the model below a scope to a new directory, for people who have other software:
 //
 //	hf        model.safetensors   Hugging Face's ViTForImageClassification
@@ -51,11 +45,11 @@ type Preprocess struct {
 //	onnx      model.onnx          ONNX Runtime: pixel_values [Batch, channels, rows, cols] -> logits [Batch, classes]
 //	unfolded  model.safetensors   this library: the encoding stays what it is, docs/checkpoints.md lists the names
 //
-// Beside the weights are config.json with sizes and class names, preprocessor_config.json and a README.md. [Import]
-// reads all of these but ONNX.
+// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm's config.json has all of
+// it) and a README.md. [Import] reads all of these but ONNX.
 //
 //	report, err := checkpoints.Export("my-vit", backend, store.Scope("/vit"), config, checkpoints.ExportOptions{
-//		Labels: classes, Preprocess: &checkpoints.Preprocess{Mean: mean, Std: std},
+//		Labels: classes, Preprocess: &preprocess,
 //	})
 //
 // For hf, timm and jax the position encoding is folded into a table on the way ([vit.Config.Fold]), so that the file is
@@ -150,7 +144,7 @@ func (e *export) check() error {
 	if len(e.Labels) != 0 && len(e.Labels) != c.Classes {
 		return errors.Errorf("%d labels for %d classes", len(e.Labels), c.Classes)
 	}
-	if err := e.Preprocess.check(c.Channels); err != nil {
+	if err := e.checkPreprocess(); err != nil {
 		return err
 	}
 	if e.Epsilon != 0 && e.Epsilon != c.Epsilon {
@@ -198,12 +192,15 @@ func (e *export) contents() ([]exportFile, error) {
 		return nil, err
 	}
 	files := []exportFile{weights, config}
-	if e.Preprocess != nil {
-		preprocessor, err := e.preprocessorJSON()
+	if e.Preprocess != nil && e.Format != FormatTimm {
+		raw, err := e.Preprocess.HuggingFace()
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, preprocessor)
+		files = append(files, exportFile{name: foreignPreprocessor, write: func(w io.Writer) error {
+			_, err := w.Write(raw)
+			return err
+		}})
 	}
 	return append(files, e.card(weights.name)), nil
 }

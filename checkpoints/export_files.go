@@ -4,15 +4,17 @@ package checkpoints
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/finetune/data"
 )
 
 // hfModel is config.json as transformers' ViTForImageClassification reads it.
@@ -81,54 +83,38 @@ type timmInputs struct {
 	Classifier    string    `json:"classifier"`
 }
 
-// hfPreprocessor is preprocessor_config.json as transformers' ViTImageProcessor reads it.
-type hfPreprocessor struct {
-	Type      string    `json:"image_processor_type"`
-	Resize    bool      `json:"do_resize"`
-	Size      hfSize    `json:"size"`
-	Resample  int       `json:"resample"` // of pillowFilters
-	Rescale   bool      `json:"do_rescale"`
-	Factor    float64   `json:"rescale_factor"`
-	Normalise bool      `json:"do_normalize"`
-	Mean      []float64 `json:"image_mean"`
-	Std       []float64 `json:"image_std"`
-}
-
-type hfSize struct {
-	Height int `json:"height"`
-	Width  int `json:"width"`
-}
-
-// pillowFilters are Pillow's numbers of its filters.
-var pillowFilters = map[string]int{"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3}
-
-// check refuses numbers that no image processor takes; nil is fine.
-func (p *Preprocess) check(channels int) error {
+// checkPreprocess refuses preprocessing that does not end in the model's input.
+func (e *export) checkPreprocess() error {
+	p, c := e.Preprocess, e.config
 	if p == nil {
 		return nil
 	}
-	ok := len(p.Mean) == channels && len(p.Std) == channels
-	for _, x := range slices.Concat(p.Mean, p.Std) {
-		ok = ok && !math.IsNaN(x) && !math.IsInf(x, 0)
+	if err := p.Validate(); err != nil {
+		return err
 	}
-	for _, x := range p.Std {
-		ok = ok && x > 0
+	rows, cols := c.ImageRows, c.ImageCols // pictures may have the size already
+	if p.Fit != data.FitNone || p.Crop != [2]int{} {
+		var err error
+		if rows, cols, err = p.OutputSize(); err != nil {
+			return err
+		}
 	}
-	if !ok {
-		return errors.Errorf("preprocessing with mean %v and std %v: want %d numbers each, std above 0", p.Mean, p.Std,
-			channels)
-	}
-	if _, ok := pillowFilters[p.filter()]; !ok {
-		return errors.Errorf("preprocessing with resample %q: want nearest, bilinear, bicubic or lanczos", p.Resample)
+	if rows != c.ImageRows || cols != c.ImageCols || c.Channels != 3 {
+		return errors.Errorf("preprocessing gives 3 channels of %dx%d, the model takes %d of %dx%d", rows, cols, c.Channels,
+			c.ImageRows, c.ImageCols)
 	}
 	return nil
 }
 
-func (p *Preprocess) filter() string {
-	if p.Resample == "" {
-		return "bilinear"
+// meanAndStd are those of pixels scaled to 0…1.
+func meanAndStd(p *data.Preprocess) (mean, std []float64) {
+	a := p.Augment()
+	for c := range a.Mean {
+		if a.Std[c] == 0 { // its word for 1
+			a.Std[c] = 1
+		}
 	}
-	return p.Resample
+	return a.Mean[:], a.Std[:]
 }
 
 // jsonFile returns a file of indented JSON.
@@ -162,7 +148,13 @@ func (e *export) configJSON() (exportFile, error) {
 	c := e.config
 	switch e.Format {
 	case FormatTimm:
-		return jsonFile(foreignConfig, e.timmFile())
+		out := e.timmFile()
+		if e.Preprocess != nil {
+			if err := out.Pretrained.addPreprocess(e.Preprocess); err != nil {
+				return exportFile{}, err
+			}
+		}
+		return jsonFile(foreignConfig, out)
 	case FormatUnfolded:
 		params, err := paramsOf(e.store.Scope(e.scope))
 		if err != nil {
@@ -218,19 +210,31 @@ func (e *export) timmFile() timmModel {
 	for int(float64(c.Width)*out.ModelArgs.MLPRatio) < c.MLPDim { // timm cuts the product: 49·(5/49) is 4.99…
 		out.ModelArgs.MLPRatio = math.Nextafter(out.ModelArgs.MLPRatio, math.Inf(1))
 	}
-	if p := e.Preprocess; p != nil {
-		out.Pretrained.Mean, out.Pretrained.Std, out.Pretrained.Interpolation = p.Mean, p.Std, p.filter()
-		out.Pretrained.CropPct, out.Pretrained.CropMode = 1, "squash" // the whole image, whatever its shape
-	}
 	return out
 }
 
-func (e *export) preprocessorJSON() (exportFile, error) {
-	p := e.Preprocess
-	return jsonFile(foreignPreprocessor, hfPreprocessor{
-		Type: "ViTImageProcessor", Resize: true, Size: hfSize{e.config.ImageRows, e.config.ImageCols},
-		Resample: pillowFilters[p.filter()], Rescale: true, Factor: 1.0 / 255, Normalise: true, Mean: p.Mean, Std: p.Std,
-	})
+// addPreprocess says in timm's words how pictures become input: they are resized to input_size/crop_pct and cropped.
+func (in *timmInputs) addPreprocess(p *data.Preprocess) error {
+	in.Mean, in.Std = meanAndStd(p)
+	in.Interpolation, in.CropPct, in.CropMode = cmp.Or(string(p.Resample), string(data.Bilinear)), 1, "squash"
+	switch p.Fit {
+	case data.FitShortest, data.FitCover:
+		in.CropMode = "center"
+	case data.FitContain:
+		in.CropMode = "border"
+	}
+	if p.Crop == [2]int{} || p.Fit == data.FitNone {
+		return nil
+	}
+	in.CropPct = float64(p.Crop[0]) / float64(p.Size[0])
+	resized := func(k int) int { return int(float64(p.Crop[k]) / in.CropPct) }
+	for resized(0) < p.Size[0] { // timm cuts the quotient
+		in.CropPct = math.Nextafter(in.CropPct, 0)
+	}
+	if resized(0) != p.Size[0] || resized(1) != p.Size[1] || in.CropPct > 1 {
+		return errors.Errorf("timm has no crop of %v out of %v: both sides have to shrink by one factor", p.Crop, p.Size)
+	}
+	return nil
 }
 
 // card writes the README.md: what the model is, what it takes and how it is opened.
@@ -253,8 +257,12 @@ func (e *export) card(weights string) exportFile {
 	fmt.Fprintf(&b, "| weights | %s, %s |\n", weights, e.DType)
 	pixels := "not recorded"
 	if p := e.Preprocess; p != nil {
-		pixels = fmt.Sprintf("resized to the whole %d×%d (%s), scaled to 0…1, minus %v, divided by %v", c.ImageRows,
-			c.ImageCols, p.filter(), p.Mean, p.Std)
+		mean, std := meanAndStd(p)
+		pixels = fmt.Sprintf("scaled to 0…1, minus %v, divided by %v", mean, std)
+		if p.Fit != data.FitNone {
+			pixels = fmt.Sprintf("fit %q to %v by %s, crop %v; %s", p.Fit, p.Size, cmp.Or(p.Resample, data.Bilinear), p.Crop,
+				pixels)
+		}
 	}
 	fmt.Fprintf(&b, "| pixels | %s |\n", pixels)
 	fmt.Fprintf(&b, "\n%s\nWritten by [wepe](https://github.com/wepe-go/wepe). The file of its training data, its accuracy and "+

@@ -218,9 +218,19 @@ func (m *Imported) read(f *foreign, found inferred, wanted []named) error {
 	return nil
 }
 
-// resample brings the position table to the grid of m.Config. Encodings without one are functions of the place.
+// resample brings the position table to the grid of m.Config. Encodings without one are functions of the place; some
+// want to know the grid that they were trained on.
 func (m *Imported) resample(found inferred, kind string) error {
+	to := Grid{m.Config.Rows(), m.Config.Cols()}
+	if found.grid() != to {
+		for name, value := range found.config.TrainedGrid() {
+			if _, known := m.Params[name]; !known {
+				m.Params[name] = value
+			}
+		}
+	}
 	if m.Variables[positionPath] == nil {
+		m.Report = append(m.Report, fmt.Sprintf("positions: %s, %s -> %s", m.Config.Position, found.grid(), to))
 		return nil
 	}
 	kind = cmp.Or(kind, m.Resample)
@@ -229,7 +239,7 @@ func (m *Imported) resample(found inferred, kind string) error {
 		return errors.WithMessage(err, "checkpoints: position table")
 	}
 	c := m.Config
-	rows, report, err := Resample(table, c.Width, c.Prefix(), found.grid(), Grid{c.Rows(), c.Cols()}, kind)
+	rows, report, err := Resample(table, c.Width, c.Prefix(), found.grid(), to, kind)
 	if err != nil {
 		return err
 	}

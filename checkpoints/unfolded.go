@@ -72,7 +72,7 @@ func (f *foreign) readUnfolded() (found inferred, err error) {
 		}
 	}
 	for _, p := range params {
-		if !slices.Contains(wepe.Params(), p.Path) {
+		if !slices.Contains(hyperparameters(), p.Path) {
 			return found, config.refuse("params", "%q is no hyperparameter of an encoding", p.Path)
 		}
 		if found.params[p.Path], err = decodeParam(p); err != nil {
@@ -89,10 +89,13 @@ func ownsEncoding(format string, c vit.Config, name string) bool {
 		!slices.Contains([]string{"none", "learned", "sincos2d"}, c.Position) // those have no others
 }
 
+// hyperparameters lists what encodings read from the scope of their model.
+func hyperparameters() []string { return append(wepe.Params(), vit.Params()...) }
+
 // paramsOf collects the hyperparameters that the encoding of a model would find from its scope.
 func paramsOf(scope *model.Scope) ([]param, error) {
 	params := []param{}
-	for _, name := range wepe.Params() {
+	for _, name := range hyperparameters() {
 		value, ok := scope.GetParam(name)
 		if !ok {
 			continue

@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/data"
 )
 
 // Export writes the model to a new directory for other software, see [checkpoints.Export]. Labels and preprocessing are
@@ -21,19 +22,11 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 	return checkpoints.Export(dir, m.backend, m.store.Scope("/"+modelScope), m.Recipe.Model, o)
 }
 
-// preprocess is what evaluation does to pictures: see evalAugment.
-func (m *Model) preprocess() *checkpoints.Preprocess {
+// preprocess is what evaluation does to pictures, see evalAugment; nil where they are no pictures.
+func (m *Model) preprocess() *data.Preprocess {
 	a := m.evalAugment()
-	p := &checkpoints.Preprocess{Resample: "bilinear"}
-	for c := range m.Recipe.Model.Channels {
-		mean, std := 0.0, 1.0
-		if c < len(a.Mean) {
-			mean, std = a.Mean[c], a.Std[c]
-		}
-		if std == 0 { // Augment's word for 1
-			std = 1
-		}
-		p.Mean, p.Std = append(p.Mean, mean), append(p.Std, std)
+	if m.Recipe.Model.Channels != len(a.Mean) {
+		return nil
 	}
-	return p
+	return &data.Preprocess{Fit: data.FitExact, Size: a.Size, Resample: data.Bilinear, Mean: a.Mean, Std: a.Std}
 }
