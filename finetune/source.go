@@ -136,7 +136,8 @@ func importedSource(path string, open checkpoints.ImportOptions) (*Source, error
 		return nil, err
 	}
 	s := &Source{
-		SHA256: imported.SHA256, Model: imported.Config, Classes: imported.Labels, resample: imported.Format,
+		SHA256: imported.SHA256, Model: imported.Config, Params: imported.Params, Classes: imported.Labels,
+		resample: imported.Resample,
 		variables: imported.Variables,
 	}
 	if n := len(imported.Mean); n > 0 && n <= len(s.Mean) {
