@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/wepe"
@@ -135,6 +136,10 @@ func (r Recipe) Validate() error {
 	}
 	if _, err := r.frozen(); err != nil {
 		return err
+	}
+	kinds := []string{checkpoints.ResampleTimm, checkpoints.ResampleHF, checkpoints.ResampleJAX, checkpoints.ResampleBilinear}
+	if r.Resample != "" && !slices.Contains(kinds, r.Resample) {
+		return fmt.Errorf("finetune: unknown resample %q: want one of %s", r.Resample, strings.Join(kinds, ", "))
 	}
 	if err := r.Augment.Validate(); err != nil {
 		return err

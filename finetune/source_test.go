@@ -1,0 +1,472 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// pretrained is a run of tiny with some changes, one epoch on pictures of 4×6 pixels: a grid of 2×3.
+func pretrained(t *testing.T, change func(*Recipe)) (dir string, m *Model) {
+	t.Helper()
+	recipe := tiny()
+	recipe.Epochs, recipe.WarmupEpochs, recipe.Model.Position = 1, 0.5, "learned"
+	if change != nil {
+		change(&recipe)
+	}
+	dir = t.TempDir()
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1), Dir: dir}
+	if _, _, err := run.Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(run.Backend, dir) // what a source is: the best checkpoint, averages in place of weights
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, m
+}
+
+// fine is a recipe for a pretrained model of tiny: 3 steps on a grid of 5×4.
+func fine() Recipe {
+	return Recipe{
+		Name: "fine", Steps: 3, BatchSize: 6, LearningRate: 0.01, EvalBatchSize: 4,
+		Optimizer: Optimizer{ClipNorm: 1}, Augment: data.Augment{Size: [2]int{10, 8}},
+	}
+}
+
+// started returns a run's model before its first step, and what it said.
+func started(t *testing.T, run Run) (*trainer, string) {
+	t.Helper()
+	var said strings.Builder
+	run.Backend, run.Log = gomlxtest.Backend(), func(line string) { said.WriteString(line + "\n") }
+	if run.Train == nil {
+		run.Train = pictures(30, 3)
+	}
+	return begun(t, run), said.String()
+}
+
+func TestAPretrainedBackboneIsTakenBitForBit(t *testing.T) {
+	for name, change := range map[string]func(*Recipe){
+		"weights":  nil,
+		"averages": func(r *Recipe) { r.EMA = 0.5 },
+		"no class": func(r *Recipe) { r.Model.Pool = vit.PoolMean },
+		"release":  func(r *Recipe) { r.Model.PatchNorm, r.Model.Epsilon = true, 1e-5 },
+	} {
+		from, source := pretrained(t, change)
+		want := source.weights(t, "")
+		table, width, prefix := want["position/embedding"], source.Recipe.Model.Width, source.Recipe.Model.Prefix()
+		flat := make([]float32, len(table))
+		for i, v := range table {
+			flat[i] = float32(v)
+		}
+		// Resample is held to torch, Pillow and scipy by its own tests.
+		rows, _, err := checkpoints.Resample(flat, width, prefix, checkpoints.Grid{Rows: 2, Cols: 3},
+			checkpoints.Grid{Rows: 5, Cols: 4}, "bilinear")
+		if err != nil {
+			t.Fatal(err)
+		}
+		positions := []string{"learned"}
+		if name == "weights" {
+			positions = append(positions, "hybrid", "wepe", "none")
+		}
+		for _, position := range positions {
+			recipe := fine()
+			recipe.Model.Position, recipe.Resample = position, "bilinear"
+			trainer, said := started(t, Run{Recipe: recipe, From: from})
+			got := trainer.model.weights(t, "")
+			wanted := maps.Clone(want)
+			delete(wanted, "position/embedding")
+			if position == "learned" || position == "hybrid" {
+				wanted["position/embedding"] = nil
+				for _, v := range rows {
+					wanted["position/embedding"] = append(wanted["position/embedding"], float64(v))
+				}
+				if !strings.Contains(said, "positions: "+position+" 2x3 -> 5x4 (bilinear)\n") {
+					t.Errorf("%s, %s: not said how positions are resampled:\n%s", name, position, said)
+				}
+			} else if !strings.Contains(said, "positions: "+position+" in place of the checkpoint's learned\n") {
+				t.Errorf("%s, %s: not said that positions are replaced:\n%s", name, position, said)
+			}
+			if !reflect.DeepEqual(got, wanted) {
+				t.Errorf("%s, %s: before the first step the variables are not the source's", name, position)
+			}
+			c, s := trainer.Recipe.Model, source.Recipe.Model
+			c.ImageRows, c.ImageCols, c.Position = s.ImageRows, s.ImageCols, s.Position
+			if c != s {
+				t.Errorf("%s, %s: model %+v, want %+v", name, position, c, s)
+			}
+			if a := trainer.Recipe.Augment; a.Mean != source.Recipe.Augment.Mean || a.Std != source.Recipe.Augment.Std {
+				t.Errorf("%s, %s: mean %v, std %v are not the source's", name, position, a.Mean, a.Std)
+			}
+			if err := trainer.advance(); err != nil {
+				t.Errorf("%s, %s: %v", name, position, err)
+			}
+		}
+	}
+}
+
+func TestThePretrainedFunctionIsTheOneThatIsFineTuned(t *testing.T) {
+	// At its own size, with its own positions and head, a pretrained model answers as before the first step.
+	from, source := pretrained(t, func(r *Recipe) { r.EMA = 0.5 })
+	set := pictures(11, 9)
+	want, err := source.Evaluate(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe := fine()
+	recipe.Augment.Size, recipe.Model.Position = [2]int{4, 6}, "learned"
+	trainer, _ := started(t, Run{Recipe: recipe, From: from})
+	if got, err := trainer.model.Evaluate(set); err != nil || got != want {
+		t.Errorf("the fine-tuned model begins at %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestTheHeadIsKeptOnlyForTheSameClasses(t *testing.T) {
+	from, source := pretrained(t, nil)
+	head := source.weights(t, "")["head/weights"]
+	others := pictures(30, 3)
+	others.Classes = strings.Fields("a b c d e f other")
+	fewer := pictures(30, 3)
+	fewer.Classes = fewer.Classes[:5]
+	for i := range fewer.Labels {
+		fewer.Labels[i] %= 5
+	}
+	for name, c := range map[string]struct {
+		set  *data.Set
+		zero bool
+		kept bool
+		said string
+	}{
+		"same":       {set: pictures(30, 3), kept: true},
+		"same, zero": {set: pictures(30, 3), zero: true},
+		"others":     {set: others, said: "head: a new one for 7 classes in place of the checkpoint's for 7 others\n"},
+		"fewer":      {set: fewer, said: "head: a new one for 5 classes in place of the checkpoint's for 7\n"},
+		"zero":       {set: fewer, zero: true, said: "for 5 classes"},
+	} {
+		recipe := fine()
+		recipe.ZeroHead = c.zero
+		trainer, said := started(t, Run{Recipe: recipe, From: from, Train: c.set})
+		got, there := trainer.model.weights(t, "")["head/weights"]
+		if there != (c.kept || c.zero) || c.kept && !slices.Equal(got, head) {
+			t.Errorf("%s: head there: %v; the source's: %v", name, there, slices.Equal(got, head))
+		}
+		if c.zero && slices.ContainsFunc(got, func(v float64) bool { return v != 0 }) {
+			t.Errorf("%s: the head does not start at zero", name)
+		}
+		if !strings.Contains(said, c.said) || strings.Contains(said, "head:") != (c.said != "") {
+			t.Errorf("%s: said\n%swant %q", name, said, c.said)
+		}
+		if err := trainer.advance(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(trainer.model.weights(t, "")["head/weights"]); n != 12*len(c.set.Classes) {
+			t.Errorf("%s: a head of %d numbers for %d classes", name, n, len(c.set.Classes))
+		}
+	}
+}
+
+func TestPositionsOfTheSameKindAreKeptWithTheirHyperparameters(t *testing.T) {
+	from, source := pretrained(t, func(r *Recipe) {
+		r.Model.Position, r.Params = "wepe", map[string]any{"wepe_mode": "release"}
+	})
+	recipe := fine()
+	recipe.Model.Position = "wepe"
+	trainer, said := started(t, Run{Recipe: recipe, From: from})
+	if got, want := trainer.model.weights(t, ""), source.weights(t, ""); !reflect.DeepEqual(got, want) {
+		t.Error("a model of wepe continued with wepe does not start with its variables")
+	}
+	if trainer.Recipe.Params["wepe_mode"] != "release" || !strings.Contains(said, "positions: the checkpoint's wepe\n") {
+		t.Errorf("params %v, said\n%s", trainer.Recipe.Params, said)
+	}
+	recipe.Params = map[string]any{"wepe_mode": "paper"}
+	_, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: pictures(30, 3)}.prepared()
+	if err == nil || !strings.Contains(err.Error(), "wepe_mode is paper, but release in checkpoint "+from) {
+		t.Errorf("another mode than the variables': %v", err)
+	}
+
+	from, source = pretrained(t, func(r *Recipe) { r.Model.Position = "hybrid" })
+	recipe = fine()
+	recipe.Model.Position = "hybrid"
+	trainer, _ = started(t, Run{Recipe: recipe, From: from})
+	got, want := trainer.model.weights(t, ""), source.weights(t, "")
+	delete(got, "position/embedding") // resampled
+	delete(want, "position/embedding")
+	if !reflect.DeepEqual(got, want) {
+		t.Error("a hybrid continued as one does not start with its gate and surrogate")
+	}
+}
+
+func TestARecipeThatContradictsItsSourceIsRefusedInOneLine(t *testing.T) {
+	from, _ := pretrained(t, nil)
+	for want, change := range map[string]func(*Recipe){
+		"width is 14, but 12 in checkpoint " + from: func(r *Recipe) { r.Model.Width = 14 },
+		"depth is 3, but 2":              func(r *Recipe) { r.Model.Depth = 3 },
+		"heads is 2, but 3":              func(r *Recipe) { r.Model.Heads = 2 },
+		"mlp_dim is 24, but 20":          func(r *Recipe) { r.Model.MLPDim = 24 },
+		"patch_size is 1, but 2":         func(r *Recipe) { r.Model.PatchSize = 1 },
+		"channels is 1, but 3":           func(r *Recipe) { r.Model.Channels = 1 },
+		"epsilon is 1e-05, but 1e-06":    func(r *Recipe) { r.Model.Epsilon = 1e-5 },
+		"pool is mean, but class":        func(r *Recipe) { r.Model.Pool = vit.PoolMean },
+		"patch_norm is true, but false":  func(r *Recipe) { r.Model.PatchNorm = true },
+		`unknown resample "best"`:      func(r *Recipe) { r.Resample = "best" },
+		"does not divide into patches":   func(r *Recipe) { r.Augment.Size = [2]int{9, 8} },
+		`freeze names the unknown group`: func(r *Recipe) { r.Freeze = "body" },
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: pictures(30, 3), Dir: dir}
+		run.Recipe.Model.Position = "learned"
+		change(&run.Recipe)
+		_, _, err := run.Do(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("want one line with %q, got %v", want, err)
+		}
+		if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) > 0 {
+			t.Errorf("%q: left %v", want, files)
+		}
+	}
+}
+
+func TestAResumeNeedsItsSourceNoMoreButTakesNoOther(t *testing.T) {
+	if name := gomlxtest.Backend().Name(); name != "Go Backend" {
+		t.Skipf("backend %s does not promise the same bits twice", name)
+	}
+	from, _ := pretrained(t, nil)
+	recipe := fine()
+	recipe.Steps, recipe.WarmupSteps, recipe.Model.Position = 6, 3, "hybrid"
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 3), From: from, Dir: t.TempDir()}
+	variables, _ := finished(t, run)
+
+	run.Dir = t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	run.Progress = func(p Progress) {
+		if p.Step == 2 {
+			cancel()
+		}
+	}
+	if _, _, err := run.Do(ctx); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	run.Progress = nil
+	for want, change := range map[string]func(*Run){
+		"started from weights of SHA-256": func(r *Run) { r.From, _ = pretrained(t, func(r *Recipe) { r.LearningRate = 0.02 }) },
+		"this one from none": func(r *Run) {
+			r.From, r.Recipe.Model = "", vit.Config{PatchSize: 2, Width: 12, Depth: 2, Heads: 3, MLPDim: 20}
+		},
+	} {
+		other := run
+		change(&other)
+		if _, _, err := other.Do(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+	if err := os.RemoveAll(from); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := finished(t, run); !bytes.Equal(got, variables) {
+		t.Error("resumed without its source, the run ends with other variables than the unbroken one")
+	}
+	m, err := Open(run.Backend, run.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Evaluate(run.Train); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRowsSayWhereTheWeightsCameFrom(t *testing.T) {
+	from, _ := pretrained(t, nil)
+	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: pictures(30, 3)}
+	_, row, err := run.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings struct {
+		Recipe
+		From *Source
+	}
+	if err := json.Unmarshal(row.Settings, &settings); err != nil {
+		t.Fatal(err)
+	}
+	best, err := newest(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if settings.From == nil || settings.From.Path != from || settings.From.SHA256 != best.SHA256 ||
+		settings.From.Model.Position != "learned" || settings.Model.Position != "hybrid" || row.Encoding != "hybrid" {
+		t.Errorf("the row says %s", row.Settings)
+	}
+	// 27 of 30 images train, in batches of 6: 4 steps are an epoch.
+	if row.Steps != 3 || row.Epochs != 0.75 {
+		t.Errorf("%d steps, %g epochs, want 3 and 0.75", row.Steps, row.Epochs)
+	}
+}
+
+func TestOneCheckpointOfARunIsASourceToo(t *testing.T) {
+	dir, _ := pretrained(t, nil)
+	last, _, err := checkpoints.Latest(filepath.Join(dir, lastDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := OpenSource(last.Path, checkpoints.ImportOptions{}, strings.Fields("a b c d e f g"))
+	if err != nil || source.SHA256 != last.SHA256 || source.Path != last.Path {
+		t.Errorf("%+v, %v, want the checkpoint with SHA-256 %s", source, err, last.SHA256)
+	}
+}
+
+// The fixture's files say what its model is and how its pixels were normalised; its weights are taken as they are.
+func TestAHuggingFaceModelIsFineTuned(t *testing.T) {
+	dir := fixtures.Dir(t, "hf_vit")
+	imported, err := checkpoints.Import(dir, checkpoints.ImportOptions{Classes: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := imported.Config
+	recipe := fine()
+	recipe.Augment.Size = [2]int{2 * c.PatchSize, 3 * c.PatchSize}
+	recipe.Model.Position = "wepe"
+	trainer, said := started(t, Run{Recipe: recipe, From: dir})
+	got := trainer.model.weights(t, "")
+	n := 0
+	for path, value := range imported.Variables {
+		if strings.HasPrefix(path, "head/") || strings.HasPrefix(path, "position/") {
+			continue
+		}
+		n++
+		if !slices.Equal(got[path], gomlxtest.Values(t, value)) {
+			t.Errorf("%s is not that of the file", path)
+		}
+	}
+	if n != len(got) || n < 5+16*c.Depth {
+		t.Errorf("%d variables of the file, %d in the model", n, len(got))
+	}
+	a := trainer.Recipe.Augment
+	if !slices.Equal(a.Mean[:], imported.Mean) || !slices.Equal(a.Std[:], imported.Std) {
+		t.Errorf("mean %v, std %v, want %v, %v", a.Mean, a.Std, imported.Mean, imported.Std)
+	}
+	if trainer.Recipe.Model.Epsilon != c.Epsilon || !strings.Contains(said, "head: a new one for 7 classes") {
+		t.Errorf("epsilon %g, said\n%s", trainer.Recipe.Model.Epsilon, said)
+	}
+	if err := trainer.advance(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASourceThatLacksPartOfTheBackboneIsNamed(t *testing.T) {
+	from, _ := pretrained(t, nil)
+	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: pictures(30, 3)}
+	run, err := run.prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(run.source.variables, "norm/gain")
+	trainer, err := run.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trainer.close()
+	if err := trainer.advance(); err == nil || !strings.Contains(err.Error(), "norm/gain") {
+		t.Errorf("a missing norm/gain is drawn anew: %v", err)
+	}
+}
+
+func TestTheRecipesOwnNormalisationStaysAndIsSaid(t *testing.T) {
+	from, _ := pretrained(t, nil)
+	recipe := fine()
+	recipe.Augment.Mean, recipe.Augment.Std = [3]float64{0.1, 0.2, 0.3}, [3]float64{1, 2, 3}
+	trainer, said := started(t, Run{Recipe: recipe, From: from})
+	if trainer.Recipe.Augment.Mean != recipe.Augment.Mean ||
+		!strings.Contains(said, "pixels: the recipe's mean [0.1 0.2 0.3], std [1 2 3] in place of the checkpoint's") {
+		t.Errorf("mean %v, said\n%s", trainer.Recipe.Augment.Mean, said)
+	}
+}
+
+// Two runs from one model, one with learned positions and one with a shut gate, are one run.
+func TestAShutGateIsTheLearnedRunBitForBit(t *testing.T) {
+	if name := gomlxtest.Backend().Name(); name != "Go Backend" {
+		t.Skipf("backend %s does not promise the same bits twice", name)
+	}
+	from, _ := pretrained(t, nil)
+	for name, c := range map[string]struct {
+		settings string
+		dropout  bool
+	}{
+		// The gate is in the graph and may learn: it gets no gradient. Dropout would make its encoding draw numbers.
+		"learning gate, AdamW": {"wepe_gate=0;optimizer.weight_decay=0.1;optimizer.layer_decay=0.7;ema=0.5", false},
+		"learning gate, SGD":   {"wepe_gate=0;optimizer.kind=sgd;accumulate=2", false},
+		"gate out of the way":  {"wepe_gate=0;wepe_learn_gate=false;optimizer.weight_decay=0.1", true},
+		"frozen position":      {"wepe_gate=0;wepe_learn_gate=false;freeze=position,gate;optimizer.kind=sgd", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := map[string]map[string][]byte{}
+			for _, position := range []string{"learned", "hybrid"} {
+				recipe, err := fine().Set(c.settings)
+				if err != nil {
+					t.Fatal(err)
+				}
+				recipe.Model.Position, recipe.Steps, recipe.WarmupSteps = position, 6, 2
+				recipe.LearningRate, recipe.Smoothing = 0.03, 0.1
+				if c.dropout {
+					recipe.Model.Dropout, recipe.Model.AttentionDropout, recipe.Model.DropPath = 0.1, 0.2, 0.3
+				}
+				trainer, _ := started(t, Run{Recipe: recipe, From: from, Seed: 7})
+				for trainer.step < trainer.steps {
+					if err := trainer.advance(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				all := map[string][]byte{}
+				for v := range trainer.model.store.IterVariables() {
+					all[v.Path()] = rawBytes(t, v.MustValue())
+				}
+				after[position] = all
+			}
+			for path, want := range after["learned"] {
+				if path == "/#rngState" && !c.dropout {
+					continue // moved by the surrogate's dropout, read by nobody
+				}
+				if got := after["hybrid"][path]; !bytes.Equal(got, want) {
+					t.Errorf("%s differs", path)
+				}
+			}
+			if n := len(after["learned"]); n < 60 || len(after["hybrid"]) <= n {
+				t.Errorf("%d variables against %d: nothing shown", n, len(after["hybrid"]))
+			}
+			if bytes.Equal(after["learned"]["/vit/position/embedding"], after["learned"]["/vit/class"]) {
+				t.Error("nothing was compared")
+			}
+			gate := after["hybrid"]["/vit/position/gate_raw"]
+			if shut := math.Float32bits(-100); !bytes.Equal(gate, []byte{byte(shut), byte(shut >> 8), byte(shut >> 16),
+				byte(shut >> 24)}) {
+				t.Errorf("the gate's raw value moved to % x", gate)
+			}
+		})
+	}
+}
+
+func rawBytes(t *testing.T, x *tensors.Tensor) (raw []byte) {
+	t.Helper()
+	if err := x.ConstBytes(func(data []byte) { raw = bytes.Clone(data) }); err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
