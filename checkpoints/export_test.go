@@ -209,6 +209,16 @@ func TestHyperparametersOfTheEncodingComeBack(t *testing.T) {
 	if table := m.Variables["position/wepe/table/values"]; table == nil || table.Shape().Dim(0) != 33 {
 		t.Errorf("the table of the look-up is %v", table)
 	}
+
+	params = map[string]any{"rope_theta": 50.0}
+	c = ownViT("rope-axial")
+	dir = filepath.Join(t.TempDir(), "turned")
+	if _, err := Export(dir, nil, stirred(t, c, params).Scope("/vit"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
+		t.Fatal(err)
+	}
+	if m := imported(t, dir, ImportOptions{}); !reflect.DeepEqual(m.Params, params) {
+		t.Errorf("%v, want %v", m.Params, params)
+	}
 }
 
 func TestFoldedModelsAreOrdinaryOnes(t *testing.T) {

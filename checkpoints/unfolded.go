@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/vit"
-	"github.com/wepe-go/wepe/wepe"
 )
 
 // The unfolded format keeps a model as it was trained, position encoding and all: model.safetensors holds every
@@ -72,7 +71,7 @@ func (f *foreign) readUnfolded() (found inferred, err error) {
 		}
 	}
 	for _, p := range params {
-		if !slices.Contains(hyperparameters(), p.Path) {
+		if !slices.Contains(vit.Params(), p.Path) {
 			return found, config.refuse("params", "%q is no hyperparameter of an encoding", p.Path)
 		}
 		if found.params[p.Path], err = decodeParam(p); err != nil {
@@ -89,13 +88,10 @@ func ownsEncoding(format string, c vit.Config, name string) bool {
 		!slices.Contains([]string{"none", "learned", "sincos2d"}, c.Position) // those have no others
 }
 
-// hyperparameters lists what encodings read from the scope of their model.
-func hyperparameters() []string { return append(wepe.Params(), vit.Params()...) }
-
 // paramsOf collects the hyperparameters that the encoding of a model would find from its scope.
 func paramsOf(scope *model.Scope) ([]param, error) {
 	params := []param{}
-	for _, name := range hyperparameters() {
+	for _, name := range vit.Params() {
 		value, ok := scope.GetParam(name)
 		if !ok {
 			continue

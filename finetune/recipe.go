@@ -18,7 +18,6 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
-	"github.com/wepe-go/wepe/wepe"
 )
 
 // Recipe says everything about a training but the data, the seed and the machine. It is a literal, saved with every
@@ -28,7 +27,7 @@ type Recipe struct {
 
 	// Model is the network; image size and classes left at zero are taken from the data.
 	Model vit.Config `json:"model"`
-	// Params are hyperparameters of the model's scope, those of the encoding: wepe.Params and vit.Params.
+	// Params are hyperparameters of the model's scope, those of the encoding: vit.Params.
 	Params map[string]any `json:"params,omitempty"`
 
 	Epochs     int `json:"epochs"`          // passes over the training images, or
@@ -153,9 +152,9 @@ func (r Recipe) Validate() error {
 // validateParams refuses hyperparameters that nothing reads, and values that the encoding does not take.
 func (r Recipe) validateParams() error {
 	for name := range r.Params {
-		if !slices.Contains(hyperparameters(), name) {
+		if !slices.Contains(vit.Params(), name) {
 			return fmt.Errorf("finetune: unknown hyperparameter %s: want one of %s", name,
-				strings.Join(hyperparameters(), ", "))
+				strings.Join(vit.Params(), ", "))
 		}
 	}
 	// The encoder refuses by a panic while a graph is built: made here for nothing, its message comes early and alone.
@@ -170,13 +169,10 @@ func (r Recipe) validateParams() error {
 	})
 }
 
-// hyperparameters lists what the encodings read from the scope of the model.
-func hyperparameters() []string { return append(wepe.Params(), vit.Params()...) }
-
-// isHyperparameter says whether a name begins as theirs do, so that a wrong one is answered with those there are.
+// isHyperparameter says whether a name begins as one of an encoding, so that a wrong one is answered with those there are.
 func isHyperparameter(name string) bool {
 	family, _, ok := strings.Cut(name, "_")
-	return ok && slices.ContainsFunc(hyperparameters(), func(known string) bool {
+	return ok && slices.ContainsFunc(vit.Params(), func(known string) bool {
 		return strings.HasPrefix(known, family+"_")
 	})
 }

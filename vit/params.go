@@ -2,10 +2,10 @@
 
 package vit
 
-import "slices"
+import "github.com/wepe-go/wepe/wepe"
 
-// Hyperparameters of the encodings of this package, read from the model's scope; those of the Weierstrass encodings
-// are wepe.Params. Defaults are the published values of the encoding's own authors.
+// Hyperparameters of the encodings of this package, read from the model's scope; package wepe has those of the
+// Weierstrass encodings. Defaults are the published values of the encoding's own authors.
 const (
 	// ParamSinCos2DVariant is the order of the waves of sincos2d, one of SinCos2DVariants(). Default SinCosMAE.
 	ParamSinCos2DVariant = "sincos2d_variant"
@@ -98,5 +98,6 @@ func (c Config) TrainedGrid() map[string]any {
 	return map[string]any{}
 }
 
-// Params lists the names of all hyperparameters of this package, so that a program can refuse one that nothing reads.
-func Params() []string { return slices.Clone(params) }
+// Params lists the names of the hyperparameters of all encodings, wepe.Params among them, so that a program can refuse
+// one that nothing reads.
+func Params() []string { return append(wepe.Params(), params...) }
