@@ -25,6 +25,14 @@ type adamW struct {
 	b1, b2, epsilon float64
 }
 
+// sgd steps with torch's SGD(momentum=mu), and optax's: m is the velocity.
+func (a *adamW) sgd(grad []float64, rate, mu float64) {
+	for i, g := range grad {
+		a.m[i] = mu*a.m[i] + g
+		a.w[i] -= rate * a.lr * a.m[i]
+	}
+}
+
 func (a *adamW) step(grad []float64, rate float64, t int) {
 	for i, g := range grad {
 		a.m[i] = a.b1*a.m[i] + (1-a.b1)*g
@@ -41,17 +49,22 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 		size   int
 		lr     float64 // with the LearningRates below
 		decays bool
+		layer  float64 // 0.7 to the power of 3 layers less the variable's
 	}{
-		{"/vit/block_00/mlp/hidden/weights", 7, 0.5, true},
-		{"/vit/block_00/mlp/hidden/biases", 3, 1, false},
-		{"/vit/norm/gain", 5, 1, false},
-		{"/vit/class", 2, 1, false},
-		{"/vit/position/wepe/beta_pos", 1, 3, false},
-		{"/vit/position/wepe/projection/dense/weights", 11, 3, false},
-		{"/vit/head/weights", 13, 10, true},
-		{"/vit/head/biases", 4, 10, false},
+		{"/vit/block_00/mlp/hidden/weights", 7, 0.5, true, 0.7 * 0.7},
+		{"/vit/block_00/mlp/hidden/biases", 3, 1, false, 0.7 * 0.7},
+		{"/vit/block_01/norm1/gain", 3, 1, false, 0.7},
+		{"/vit/norm/gain", 5, 1, false, 1},
+		{"/vit/class", 2, 1, false, 0.7 * 0.7 * 0.7},
+		{"/vit/patch/weights", 6, 0.5, true, 0.7 * 0.7 * 0.7},
+		{"/vit/position/embedding", 6, 0.25, false, 0.7 * 0.7 * 0.7},
+		{"/vit/position/gate_raw", 1, 7, false, 1},
+		{"/vit/position/wepe/beta_pos", 1, 3, false, 1},
+		{"/vit/position/wepe/projection/dense/weights", 11, 3, false, 1},
+		{"/vit/head/weights", 13, 10, true, 1},
+		{"/vit/head/biases", 4, 10, false, 1},
 	}
-	factors := map[string]float64{GroupWeights: 0.5, GroupPosition: 3, GroupHead: 10}
+	factors := map[string]float64{GroupWeights: 0.5, GroupPosition: 3, GroupHead: 10, GroupTable: 0.25, GroupGate: 7}
 	for name, o := range map[string]Optimizer{
 		"plain":         {},
 		"decay":         {WeightDecay: 0.3},
@@ -59,6 +72,10 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 		"groups":        {WeightDecay: 0.1, LearningRates: factors},
 		"clip active":   {WeightDecay: 0.1, ClipNorm: 0.7},
 		"clip inactive": {WeightDecay: 0.1, ClipNorm: 1e4},
+		"layers":        {WeightDecay: 0.3, LayerDecay: 0.7},
+		"layer groups":  {WeightDecay: 0.1, LayerDecay: 0.7, LearningRates: factors, ClipNorm: 0.7},
+		"sgd":           {Kind: SGD, ClipNorm: 0.7},
+		"sgd by layers": {Kind: SGD, Momentum: 0.6, LayerDecay: 0.7, LearningRates: factors},
 		"other betas":   {Beta1: 0.5, Beta2: 0.7, Epsilon: 0.01, LearningRates: map[string]float64{GroupHead: 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +95,11 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 				if v.decays || o.DecayAll {
 					h.decay = o.WeightDecay
 				}
-				if name == "groups" {
-					h.lr = v.lr
+				if o.LayerDecay > 0 {
+					h.lr = v.layer
+				}
+				if o.LearningRates[GroupGate] > 0 {
+					h.lr *= v.lr
 				} else if o.LearningRates != nil && strings.Contains(v.path, "/head/") {
 					h.lr = 0
 				}
@@ -94,7 +114,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 				for _, v := range variables {
 					vars = append(vars, s.Store().GetVariable(v.path))
 				}
-				return []*Node{o.update(s, 1, vars, in[1:], in[0])}
+				return []*Node{o.update(s, 2, vars, in[1:], in[0])}
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -122,7 +142,11 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 					for i := range grads[k] {
 						grads[k][i] *= scale
 					}
-					h.step(grads[k], rate, step+1)
+					if o.Kind == SGD {
+						h.sgd(grads[k], rate, o.Momentum)
+					} else {
+						h.step(grads[k], rate, step+1)
+					}
 				}
 				norm, err := exec.Call(inputs...)
 				if err != nil {
@@ -135,6 +159,14 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 				}
 			}
 			for k, v := range variables {
+				if o.Kind == SGD {
+					m := gomlxtest.Values(t, store.GetVariable("/sgd/momentum"+v.path).MustValue())
+					gomlxtest.Near(t, "momentum of "+v.path, m, host[k].m, 4e-6)
+					if store.GetVariable("/adamw/first"+v.path) != nil {
+						t.Errorf("sgd keeps a moment of adamw of %s", v.path)
+					}
+					continue
+				}
 				m := gomlxtest.Values(t, store.GetVariable("/adamw/first"+v.path).MustValue())
 				gomlxtest.Near(t, "first moment of "+v.path, m, host[k].m, 2e-6)
 				s := gomlxtest.Values(t, store.GetVariable("/adamw/second"+v.path).MustValue())
@@ -164,6 +196,15 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 	}
 	for _, norm := range []string{"norm1", "norm2"} {
 		backbone["block_00/"+norm+"/gain"], backbone["block_00/"+norm+"/offset"] = vectors, vectors
+	}
+	layer := func(path string) int { // of one block
+		switch {
+		case strings.HasPrefix(path, "/vit/patch/"), path == "/vit/class", path == "/vit/position/embedding":
+			return 0
+		case strings.HasPrefix(path, "/vit/block_00/"):
+			return 1
+		}
+		return 2
 	}
 	encodings := map[string][]string{
 		"none": nil, "sinusoidal1d": nil, "sincos2d": nil, "learned": {"position/embedding"},
@@ -217,6 +258,9 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 			if trainer.model.store.GetVariable("/adamw/first"+path) == nil {
 				t.Errorf("%s: %s is not optimized", name, path)
 			}
+			if depth := layerOf(path, 1); depth != layer(path) {
+				t.Errorf("%s: %s is in layer %d, want %d", name, path, depth, layer(path))
+			}
 			delete(want, path)
 		}
 		if len(want) > 0 {
@@ -232,6 +276,11 @@ func TestOptimizerRefusesWhatMakesNoSense(t *testing.T) {
 		"epsilon":              {Epsilon: math.NaN()},
 		"weight_decay":         {WeightDecay: -1},
 		"clip_norm":            {ClipNorm: math.Inf(1)},
+		"momentum is 1":        {Kind: SGD, Momentum: 1},
+		"adamw has beta1":      {Momentum: 0.9},
+		"layer_decay":          {LayerDecay: 1},
+		`"lion"`:               {Kind: "lion"},
+		"sgd has none":         {Kind: SGD, WeightDecay: 0.1},
 		`unknown group "body"`: {LearningRates: map[string]float64{"body": 1}},
 		`learning_rates["head"]`: {LearningRates: map[string]float64{
 			GroupHead: -1}},

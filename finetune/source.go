@@ -137,7 +137,7 @@ func importedSource(path string, open checkpoints.ImportOptions) (*Source, error
 	}
 	s := &Source{
 		SHA256: imported.SHA256, Model: imported.Config, Params: imported.Params, Classes: imported.Labels,
-		resample: imported.Resample,
+		resample:  imported.Resample,
 		variables: imported.Variables,
 	}
 	if n := len(imported.Mean); n > 0 && n <= len(s.Mean) {

@@ -1,0 +1,116 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
+	for freeze, trained := range map[string][]string{
+		"":                       {GroupWeights, GroupVectors, GroupTable, GroupPosition, GroupGate, GroupHead},
+		"backbone,position,gate": {GroupHead}, // the linear probe
+		"backbone":               {GroupPosition, GroupGate, GroupHead},
+		"table":                  {GroupWeights, GroupVectors, GroupPosition, GroupGate, GroupHead},
+		" head , gate":           {GroupWeights, GroupVectors, GroupTable, GroupPosition},
+		"weights,vectors,head":   {GroupTable, GroupPosition, GroupGate},
+	} {
+		for _, kind := range []string{AdamW, SGD} {
+			recipe := tiny()
+			recipe.Model.Position, recipe.Freeze, recipe.WarmupEpochs = "hybrid", freeze, 0
+			recipe.EMA, recipe.Accumulate, recipe.LearningRate = 0.5, 2, 0.1
+			recipe.Optimizer = Optimizer{Kind: kind, ClipNorm: 1}
+			trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+			store := trainer.model.store
+			// The weights that the first step starts from are drawn while it is compiled; an evaluation does so before.
+			if _, err := trainer.model.Evaluate(pictures(5, 2)); err != nil {
+				t.Fatal(err)
+			}
+			before := map[string][]byte{}
+			for v := range store.IterVariables() {
+				before[v.Path()] = rawBytes(t, v.MustValue())
+			}
+			for range 3 {
+				if err := trainer.advance(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			moved := map[string]bool{}
+			for path, old := range before {
+				if !strings.HasPrefix(path, "/vit/") {
+					continue
+				}
+				v := store.GetVariable(path)
+				group, _ := GroupOf(path)
+				same := bytes.Equal(old, rawBytes(t, v.MustValue()))
+				moved[group] = moved[group] || !same
+				state := []string{"/adamw/first", "/adamw/second", "/sgd/momentum", averageRoot, accumulatorRoot}
+				has := slices.ContainsFunc(state, func(root string) bool { return store.GetVariable(root+path) != nil })
+				trains := slices.Contains(trained, group) && v.Trainable
+				if !trains && !same || has != trains {
+					t.Errorf("freeze %q, %s: %s: unchanged: %v, has state: %v", freeze, kind, path, same, has)
+				}
+			}
+			for _, group := range trained {
+				if !moved[group] {
+					t.Errorf("freeze %q, %s: nothing of %s moved", freeze, kind, group)
+				}
+			}
+		}
+	}
+}
+
+func TestFreezingEverythingOrTheUnknownIsRefused(t *testing.T) {
+	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1)}
+	for freeze, want := range map[string]string{
+		"backbone,position,gate,head": "nothing is left to train",
+		"body":                        `unknown group "body": want some of backbone, weights, vectors, table, position, gate, head`,
+	} {
+		run.Recipe.Freeze = freeze
+		if _, _, err := run.Do(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("freeze %q: want an error with %q, got %v", freeze, want, err)
+		}
+	}
+}
+
+func TestTheTableOfGroupsCountsEveryVariableOnce(t *testing.T) {
+	recipe := tiny()
+	recipe.Model.Position, recipe.Freeze = "hybrid", "table"
+	recipe.Optimizer.LearningRates = map[string]float64{GroupHead: 10, GroupGate: 3}
+	recipe.Optimizer.LayerDecay = 0.5
+	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+	if err := errors.Join(trainer.advance(), trainer.drain()); err != nil {
+		t.Fatal(err)
+	}
+	numbers := 0
+	var lines []string
+	for _, g := range trainer.model.Groups() {
+		numbers += g.Numbers
+		lines = append(lines, g.String())
+	}
+	if want := trainer.Recipe.Model.Parameters(); numbers != want {
+		t.Errorf("the groups have %d numbers, the model %d parameters", numbers, want)
+	}
+	// By hand: width 12, depth 2, MLP 20, patches of 2·2·3, 7 classes, 6 patches and a class token.
+	for i, want := range []string{
+		"weights ×1 (13 variables, 2256 numbers, decay 0.05)", // 12·12 + 2·(4·144 + 2·240)
+		"vectors ×1 (24 variables, 304 numbers)",              // 12 + 12 + 2·(4·12 + 4·12 + 32) + 2·12
+		"table frozen (1 variables, 84 numbers)",              // 7·12
+		"position ×1",
+		"gate ×3 (1 variables, 1 numbers)",
+		"head ×10 (2 variables, 91 numbers, decay 0.05)", // 12·7 + 7
+	} {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], want) {
+			t.Errorf("groups %q, want %q at %d", lines, want, i)
+		}
+	}
+	if line := trainer.model.groupsLine(); !strings.HasSuffix(line, ", each layer ×0.5 of the one above") {
+		t.Error(line)
+	}
+}
