@@ -60,7 +60,11 @@ func curvesFigure(title string, evals []Eval) (figure, error) {
 	if len(curves) == 0 {
 		return figure{}, fmt.Errorf("report: no rows of split %q or %q to draw", Validation, Test)
 	}
-	loss, accuracy := newPlot(title, "loss (nats per image)"), newPlot("", "top-1 accuracy (%)")
+	if title != "" {
+		title += ": "
+	}
+	loss := newPlot(title+split+" loss (training dashed)", "loss (nats per image)")
+	accuracy := newPlot(title+split+" accuracy", "top-1 accuracy (%)")
 	var lossLabels, accuracyLabels endLabels
 	for i, c := range curves {
 		clr := palette[i%len(palette)]
@@ -70,11 +74,6 @@ func curvesFigure(title string, evals []Eval) (figure, error) {
 		last = drawSeries(accuracy, c, clr, func(e Eval) float64 { return 100 * float64(e.Top1) })
 		accuracyLabels.add(c.name, "%.1f", last, clr)
 	}
-	if title != "" {
-		title += ": "
-	}
-	loss.Title.Text = title + split + " loss (training dashed)"
-	accuracy.Title.Text = title + split + " accuracy"
 	loss.Add(&lossLabels)
 	accuracy.Add(&accuracyLabels)
 	return plotted(curvesWidth, curvesHeight, [][]*plot.Plot{{loss, accuracy}}), nil
@@ -203,19 +202,17 @@ func addLine(p *plot.Plot, xys plotter.XYs, style draw.LineStyle) {
 func newPlot(title, yLabel string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil // that of the figure shows
-	p.Title.Text = title
 	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
 	p.X.Label.Text = "step"
 	p.Y.Label.Text = yLabel
-	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
-		&p.X.Tick.Label, &p.Y.Tick.Label} {
+	for _, style := range []*draw.TextStyle{&p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label,
+		&p.Y.Tick.Label} {
 		style.Font.Variant = "Sans"
 	}
-	p.Title.Padding = vg.Points(6)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color = nil
 	grid.Horizontal.Color = color.Gray{Y: 0xe0}
-	p.Add(grid)
+	p.Add(grid, heading(title))
 	return p
 }
 

@@ -30,6 +30,8 @@ type endLabel struct {
 var (
 	_ plot.Plotter    = (*endLabels)(nil)
 	_ plot.GlyphBoxer = (*endLabels)(nil)
+	_ plot.Plotter    = heading("")
+	_ plot.GlyphBoxer = heading("")
 )
 
 // labelGap is between the right edge of the data and the text.
@@ -109,4 +111,23 @@ func spread(heights []vg.Length, gap vg.Length) {
 			i++
 		}
 	}
+}
+
+// heading is a title that stands right above the data, so that those of plots side by side are in line; gonum's stand
+// at the edge of each picture.
+type heading string
+
+// headingGap is between the upper edge of the data and the text.
+const headingGap = vg.Length(9)
+
+// Plot implements plot.Plotter.
+func (h heading) Plot(c draw.Canvas, _ *plot.Plot) {
+	title := style(12)
+	title.XAlign, title.YAlign = draw.XCenter, draw.YBottom
+	c.FillText(title, vg.Point{X: (c.Min.X + c.Max.X) / 2, Y: c.Max.Y + headingGap}, string(h))
+}
+
+// GlyphBoxes implements plot.GlyphBoxer: it asks for room above the data.
+func (h heading) GlyphBoxes(*plot.Plot) []plot.GlyphBox {
+	return []plot.GlyphBox{{X: 0.5, Y: 1, Rectangle: vg.Rectangle{Max: vg.Point{Y: headingGap + style(12).Height(string(h))}}}}
 }

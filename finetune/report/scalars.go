@@ -61,10 +61,11 @@ func scalarsFigure(title string, evals []Eval) (figure, error) {
 		if i%cols == 0 {
 			plots = append(plots, make([]*plot.Plot, cols))
 		}
-		plots[i/cols][i%cols] = scalarPlot(curves, name)
-	}
-	if title != "" {
-		plots[0][0].Title.Text = title + ": " + plots[0][0].Title.Text
+		panel := symbol(name)
+		if title != "" && i == 0 {
+			panel = title + ": " + panel
+		}
+		plots[i/cols][i%cols] = scalarPlot(curves, name, panel)
 	}
 	return plotted(vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots), nil
 }
@@ -90,11 +91,17 @@ func scalarNames(curves []curve) (names []string) {
 	return append(names, sortedKeys(present)...)
 }
 
-func scalarPlot(curves []curve, name string) *plot.Plot {
-	title := name
-	if at := slices.IndexFunc(symbols, func(s struct{ name, symbol string }) bool { return s.name == name }); at >= 0 {
-		title = symbols[at].symbol
+// symbol is what formulas call a scalar.
+func symbol(name string) string {
+	for _, s := range symbols {
+		if s.name == name {
+			return s.symbol
+		}
 	}
+	return name
+}
+
+func scalarPlot(curves []curve, name, title string) *plot.Plot {
 	p := newPlot(title, "")
 	var labels endLabels
 	for i, c := range curves {
