@@ -76,44 +76,62 @@ func (f format) begins(raw []byte) bool {
 	return true
 }
 
-// decode decodes a file of at most limit pixels. The size is looked at first: a few bytes may announce gigabytes.
-func decode(raw []byte, limit int64) (p *Picture, err error) {
-	defer func() {
-		if r := recover(); r != nil { // a decoder met a file it was not made for
-			p, err = nil, fmt.Errorf("damaged: %v", r)
-		}
-	}()
+// decode decodes a file of at most limit pixels.
+func decode(raw []byte, limit int64) (*Picture, error) {
+	f, height, width, err := identify(raw, limit)
+	if err != nil {
+		return nil, err
+	}
+	return f.picture(raw, height, width)
+}
+
+// identify says what a file is and how large, from its first bytes: few bytes may announce gigabytes.
+func identify(raw []byte, limit int64) (f format, height, width int, err error) {
+	defer recoverDamage(&err)
 	for _, f := range formats {
 		if !f.begins(raw) {
 			continue
 		}
 		info, err := f.size(bytes.NewReader(raw))
 		if err != nil {
-			return nil, asDamage(err)
+			return f, 0, 0, asDamage(err)
 		}
 		height, width := info.Height, info.Width
 		if min(height, width) < 1 || max(height, width) > maxPictureSide || int64(height)*int64(width) > limit {
-			return nil, fmt.Errorf("%d×%d pixels, want 1 to %d a side and at most %d in all", width, height,
+			return f, 0, 0, fmt.Errorf("%d×%d pixels, want 1 to %d a side and at most %d in all", width, height,
 				maxPictureSide, limit)
 		}
-		fill := uint8(0)
-		if f.name == "gif" {
-			raw, fill = opaqueGIF(raw)
-		}
-		img, err := f.decode(bytes.NewReader(raw))
-		if err != nil {
-			return nil, asDamage(err)
-		}
-		p := &Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
-		if err := p.draw(img, f.name, fill); err != nil {
-			return nil, err
-		}
-		if f.exif != nil {
-			p = p.turned(orientation(f.exif(raw)))
-		}
-		return p, nil
+		return f, height, width, nil
 	}
-	return nil, errors.New("not a jpeg, png, gif, webp or bmp picture")
+	return f, 0, 0, errors.New("not a jpeg, png, gif, webp or bmp picture")
+}
+
+// picture decodes a file that was identified.
+func (f format) picture(raw []byte, height, width int) (p *Picture, err error) {
+	defer recoverDamage(&err)
+	fill := uint8(0)
+	if f.name == "gif" {
+		raw, fill = opaqueGIF(raw)
+	}
+	img, err := f.decode(bytes.NewReader(raw))
+	if err != nil {
+		return nil, asDamage(err)
+	}
+	p = &Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
+	if err := p.draw(img, f.name, fill); err != nil {
+		return nil, err
+	}
+	if f.exif != nil {
+		p = p.turned(orientation(f.exif(raw)))
+	}
+	return p, nil
+}
+
+// recoverDamage makes an error of the panic of a decoder that met a file it was not made for.
+func recoverDamage(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("damaged: %v", r)
+	}
 }
 
 // asDamage names an end of file for what it is.

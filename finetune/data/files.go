@@ -1,0 +1,241 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// maxSetBytes bounds the pixels of a set that is read from files.
+const maxSetBytes = 32 << 30
+
+// Files are labelled picture files that have not been read yet: what Folder and Lists find.
+type Files struct {
+	Name    string
+	Dir     string   // nothing outside it is read, be it by .. or by a link
+	Paths   []string // [n], relative to Dir, with slashes
+	Labels  []int32  // [n], each an index into Classes
+	Classes []string
+}
+
+// Len returns the number of files.
+func (f *Files) Len() int { return len(f.Paths) }
+
+// Subset returns the given rows, in the order given.
+func (f *Files) Subset(rows []int) *Files {
+	out := &Files{Name: f.Name, Dir: f.Dir, Classes: f.Classes}
+	for _, row := range rows {
+		out.add(f.Paths[row], f.Labels[row])
+	}
+	return out
+}
+
+func (f *Files) add(path string, label int32) {
+	f.Paths, f.Labels = append(f.Paths, path), append(f.Labels, label)
+}
+
+// Sample returns n of the files, chosen uniformly without replacement as a function of the seed, in their order.
+func (f *Files) Sample(n int, seed int64) (*Files, error) {
+	if n < 1 || n > f.Len() {
+		return nil, fmt.Errorf("data: %s: asked for %d of %d pictures", f.Name, n, f.Len())
+	}
+	rows := draw(streamFraction, seed, 0, 0).Perm(f.Len())[:n]
+	slices.Sort(rows)
+	return f.Subset(rows), nil
+}
+
+// LoadOptions say what Load reports; the zero value is silence.
+type LoadOptions struct {
+	Progress func(done, total int) // after every picture
+	Log      func(line string)     // one line for each picture that is skipped, and one with their number
+}
+
+// Load decodes the files on all cores and returns them as a set of pictures of one size. A picture that is missing or
+// damaged is left out and named in the log; more than one in a hundred are an error that lists them.
+func (f *Files) Load(ctx context.Context, p Preprocess, o LoadOptions) (*Set, error) {
+	set, err := newSet(f.Name, f.Len(), f.Classes, p)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(f.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	defer root.Close()
+	damaged := make([]error, f.Len())
+	memory := newBudget(maxPixels)
+	err = parallel(ctx, f.Len(), o.Progress, func(i int) error {
+		raw, err := readPicture(root, f.Paths[i])
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			damaged[i] = errors.New("no such file")
+			return nil
+		case err != nil:
+			return fmt.Errorf("data: %s: %w", f.Name, err)
+		}
+		var picture *Picture
+		kind, height, width, err := identify(raw, maxPixels)
+		if err == nil {
+			pixels := int64(height) * int64(width)
+			memory.take(pixels)
+			defer memory.give(pixels)
+			picture, err = kind.picture(raw, height, width)
+		}
+		if err == nil {
+			picture, err = p.Apply(picture)
+		}
+		if damaged[i] = err; err == nil {
+			copy(set.Image(i), picture.Pixels)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	copy(set.Labels, f.Labels)
+	return set, f.leaveOut(set, damaged, o.Log)
+}
+
+// readPicture reads a file that is no larger than pictures are.
+func readPicture(root *os.Root, path string) ([]byte, error) {
+	info, err := root.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	file, err := root.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxPictureBytes))
+}
+
+// leaveOut removes the pictures that could not be read from the set.
+func (f *Files) leaveOut(set *Set, damaged []error, log func(string)) error {
+	var lines []string
+	kept := 0
+	for i, err := range damaged {
+		if err != nil {
+			lines = append(lines, fmt.Sprintf("%s: %v", f.Paths[i], err))
+			continue
+		}
+		if kept < i {
+			copy(set.Image(kept), set.Image(i))
+			set.Labels[kept] = set.Labels[i]
+		}
+		kept++
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	if len(lines)*100 > len(damaged) {
+		const shown = 10
+		list := strings.Join(lines[:min(shown, len(lines))], "; ")
+		if more := len(lines) - shown; more > 0 {
+			list += fmt.Sprintf("; and %d more", more)
+		}
+		return fmt.Errorf("data: %s: %d of %d pictures cannot be read, more than 1 %%: %s", f.Name, len(lines),
+			len(damaged), list)
+	}
+	set.Pixels, set.Labels = set.Pixels[:kept*len(set.Pixels)/len(damaged)], set.Labels[:kept]
+	if log != nil {
+		for _, line := range lines {
+			log("skipped " + line)
+		}
+		log(fmt.Sprintf("%d of %d pictures of %s skipped", len(lines), len(damaged), f.Name))
+	}
+	return nil
+}
+
+// newSet returns a set with room for n pictures as p leaves them.
+func newSet(name string, n int, classes []string, p Preprocess) (*Set, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	height, width, err := p.OutputSize()
+	if err != nil {
+		return nil, err
+	}
+	if n < 1 {
+		return nil, fmt.Errorf("data: %s: no pictures", name)
+	}
+	size := int64(3 * height * width)
+	if int64(n) > maxSetBytes/size {
+		return nil, fmt.Errorf("data: %s: %d pictures of %d×%d pixels take %d GiB, more than %d: load them in parts "+
+			"(Subset) or smaller", name, n, width, height, int64(n)*size>>30, maxSetBytes>>30)
+	}
+	return &Set{Name: name, Height: height, Width: width, Channels: 3, Classes: classes,
+		Pixels: make([]uint8, int64(n)*size), Labels: make([]int32, n)}, nil
+}
+
+// parallel calls do for 0…n-1 on all cores, until one call fails or the context ends. progress, which may be nil, is
+// called by one goroutine at a time.
+func parallel(ctx context.Context, n int, progress func(done, total int), do func(i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var reporting sync.Mutex
+	var workers sync.WaitGroup
+	done := 0
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := do(i); err != nil {
+					cancel(err)
+					return
+				}
+				reporting.Lock()
+				if done++; progress != nil {
+					progress(done, n)
+				}
+				reporting.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// budget is an amount that goroutines share: it bounds how many pixels are decoded at the same time.
+type budget struct {
+	freed *sync.Cond
+	left  int64
+}
+
+func newBudget(amount int64) *budget {
+	return &budget{freed: sync.NewCond(new(sync.Mutex)), left: amount}
+}
+
+// take waits until n are there.
+func (b *budget) take(n int64) {
+	b.freed.L.Lock()
+	for b.left < n {
+		b.freed.Wait()
+	}
+	b.left -= n
+	b.freed.L.Unlock()
+}
+
+func (b *budget) give(n int64) {
+	b.freed.L.Lock()
+	b.left += n
+	b.freed.L.Unlock()
+	b.freed.Broadcast()
+}

@@ -1,0 +1,483 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// plain is the file of a picture of one colour, the given number in red and green.
+func plain(number, height, width int) []byte {
+	img := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for i := range height * width {
+		img.Set(i%width, i/width, color.NRGBA{uint8(number), uint8(number >> 8), 77, 255})
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, img); err != nil {
+		panic(err)
+	}
+	return out.Bytes()
+}
+
+// tree writes files by their paths below a new directory.
+func tree(t testing.TB, files map[string][]byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, raw := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// named is a tree of one small picture for each path.
+func named(t testing.TB, paths ...string) string {
+	t.Helper()
+	files := map[string][]byte{}
+	for i, path := range paths {
+		files[path] = plain(i, 2, 3)
+	}
+	return tree(t, files)
+}
+
+var toTiny = Preprocess{Fit: FitExact, Size: [2]int{3, 2}}
+
+func TestFolderListsClassesAndPicturesInOrder(t *testing.T) {
+	dir := named(t, "dog/b.png", "dog/a.PNG", "cat/x/9.webp", "cat/10.jpeg", "cat/2.JPG", "zebra/.hidden.png", "zebra/1.gif",
+		".git/cat.png", "cat/.thumbnails/2.png", "cat/notes.txt", "readme.png", "dog/c.bmp", "dog/d.tif")
+	train, held, err := Folder(dir, nil, 0, 1)
+	if err != nil || held != nil {
+		t.Fatal(held, err)
+	}
+	wantPaths := []string{"cat/10.jpeg", "cat/2.JPG", "cat/x/9.webp", "dog/a.PNG", "dog/b.png", "dog/c.bmp", "zebra/1.gif"}
+	if !slices.Equal(train.Paths, wantPaths) || !slices.Equal(train.Labels, []int32{0, 0, 0, 1, 1, 1, 2}) ||
+		!slices.Equal(train.Classes, []string{"cat", "dog", "zebra"}) {
+		t.Errorf("%+v", train)
+	}
+	train, _, err = Folder(dir, []string{"zebra", "horse", "cat", "dog"}, 0, 1)
+	if err != nil || !slices.Equal(train.Labels, []int32{0, 2, 2, 2, 3, 3, 3}) || train.Paths[0] != "zebra/1.gif" {
+		t.Errorf("with names given: %+v, %v", train, err)
+	}
+}
+
+func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
+	for _, held := range heldFolders {
+		dir := named(t, "train/cat/1.png", "train/dog/1.png", "train/dog/2.png", "train/eel/1.png",
+			held+"/dog/5.png", held+"/eel/6.png", ".cache/x")
+		train, heldOut, err := Folder(dir, nil, 0.5, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if train.Len() != 4 || !slices.Equal(heldOut.Paths, []string{"dog/5.png", "eel/6.png"}) ||
+			!slices.Equal(heldOut.Labels, []int32{1, 2}) || !slices.Equal(heldOut.Classes, train.Classes) {
+			t.Errorf("%s: %+v, %+v", held, train, heldOut)
+		}
+		if filepath.Base(train.Dir) != "train" || filepath.Base(heldOut.Dir) != held {
+			t.Errorf("%s: parts of %s and %s", held, train.Dir, heldOut.Dir)
+		}
+	}
+	// With a third folder these are classes.
+	dir := named(t, "train/1.png", "val/1.png", "tram/1.png")
+	if all, _, err := Folder(dir, nil, 0, 1); err != nil || !slices.Equal(all.Classes, []string{"train", "tram", "val"}) {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestFolderHoldsOutAShareOfEachClassBySeed(t *testing.T) {
+	var paths []string
+	for class, n := range map[string]int{"a": 1, "b": 7, "c": 20} {
+		for i := range n {
+			paths = append(paths, fmt.Sprintf("%s/%02d.png", class, i))
+		}
+	}
+	dir := named(t, paths...)
+	seen := map[string]bool{}
+	for seed := range int64(5) {
+		train, held, err := Folder(dir, nil, 0.3, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, heldAgain, err := Folder(dir, nil, 0.3, seed)
+		if err != nil || !slices.Equal(again.Paths, train.Paths) || !slices.Equal(heldAgain.Paths, held.Paths) {
+			t.Errorf("seed %d gives two splits", seed)
+		}
+		counts := [3]int{}
+		for _, label := range held.Labels {
+			counts[label]++
+		}
+		if counts != [3]int{0, 2, 6} { // 0.3 of 1, of 7 and of 20, rounded
+			t.Errorf("seed %d holds out %v", seed, counts)
+		}
+		both := slices.Sorted(slices.Values(append(slices.Clone(train.Paths), held.Paths...)))
+		if !slices.Equal(both, slices.Sorted(slices.Values(paths))) || !slices.IsSorted(train.Paths) ||
+			!slices.IsSorted(held.Paths) {
+			t.Errorf("seed %d: parts are not a sorted partition", seed)
+		}
+		seen[strings.Join(held.Paths, " ")] = true
+	}
+	if len(seen) < 4 {
+		t.Errorf("5 seeds give %d splits", len(seen))
+	}
+}
+
+func TestFolderRefusesInOneLine(t *testing.T) {
+	outside := named(t, "secret.png", "folder/1.png")
+	link := func(target, name string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+				t.Skip(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		paths  []string
+		change func(t *testing.T, dir string)
+		held   float64
+		class  []string
+		want   []string
+	}{
+		"no classes":       {paths: []string{"1.png"}, want: []string{"has no class folders"}},
+		"an empty class":   {paths: []string{"a/1.png", "b/1.txt"}, want: []string{"class folder b has no pictures"}},
+		"an unknown class": {paths: []string{"a/1.png", "b/1.png"}, class: []string{"a"}, want: []string{"folder b is none"}},
+		"unknown in val": {paths: []string{"train/a/1.png", "val/a/1.png", "val/b/1.png"},
+			want: []string{"val: folder b is none"}},
+		"empty in val":    {paths: []string{"train/a/1.png", "val/a/1.txt"}, want: []string{"val: class folder a has no"}},
+		"nothing to hold": {paths: []string{"a/1.png", "b/1.png"}, held: 0.3, want: []string{"no picture at all"}},
+		"all held":        {paths: []string{"a/1.png"}, held: 1, want: []string{"share 1 held out"}},
+		"a link to a folder": {paths: []string{"a/1.png"}, change: link(filepath.Join(outside, "folder"), "b"),
+			want: []string{"b is a link to a folder"}},
+		"a link inside to one": {paths: []string{"a/b/1.png"}, change: link("b", "a/c"),
+			want: []string{"c is a link to a folder"}},
+		"a link out": {paths: []string{"a/1.png"}, change: link(filepath.Join(outside, "secret.png"), "a/2.png"),
+			want: []string{"2.png is a link out of"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := named(t, c.paths...)
+			if c.change != nil {
+				c.change(t, dir)
+			}
+			train, _, err := Folder(dir, c.class, c.held, 1)
+			if err == nil {
+				t.Fatalf("accepted: %+v", train)
+			}
+			for _, want := range append(c.want, dir, "data: ") {
+				if !contains(err.Error(), want) || contains(err.Error(), "\n") {
+					t.Errorf("%q does not say %q in one line", err, want)
+				}
+			}
+		})
+	}
+	if _, _, err := Folder(filepath.Join(outside, "absent"), nil, 0, 1); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an absent directory: %v", err)
+	}
+}
+
+func TestLinksToPicturesWithinTheFolderAreFollowed(t *testing.T) {
+	dir := tree(t, map[string][]byte{"a/1.png": plain(5, 2, 3), "b/1.png": plain(6, 2, 3)})
+	if err := os.Symlink(filepath.Join("..", "a", "1.png"), filepath.Join(dir, "b", "2.png")); err != nil {
+		t.Skip(err)
+	}
+	files, _, err := Folder(dir, nil, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := files.Load(t.Context(), toTiny, LoadOptions{})
+	if err != nil || set.Len() != 3 || set.Image(2)[0] != 5 || set.Labels[2] != 1 {
+		t.Errorf("%+v, %v", set, err)
+	}
+}
+
+func TestListsReadsTheVTABLayout(t *testing.T) {
+	dir := tree(t, map[string][]byte{
+		"train800.txt":               []byte("images/train800/000000.jpg 3\nimages/train800/000001.jpg\t0\r\n"),
+		"test.txt":                   []byte("./images//test/000000.jpg 1"),
+		"images/train800/000000.jpg": plain(10, 5, 7), "images/train800/000001.jpg": plain(11, 5, 7),
+	})
+	got, err := Lists(dir, "train800.txt", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.Paths, []string{"images/train800/000000.jpg", "images/train800/000001.jpg"}) ||
+		!slices.Equal(got.Labels, []int32{3, 0}) || !slices.Equal(got.Classes, []string{"0", "1", "2", "3"}) ||
+		got.Name != filepath.Base(dir)+"-train800" {
+		t.Errorf("%+v", got)
+	}
+	set, err := got.Load(t.Context(), toTiny, LoadOptions{})
+	if err != nil || set.Validate() != nil || set.Image(0)[0] != 10 || set.Image(1)[0] != 11 {
+		t.Errorf("%+v, %v", set, err)
+	}
+	classes := []string{"x", "y"}
+	got, err = Lists(dir, "test.txt", classes)
+	if err != nil || got.Paths[0] != "images/test/000000.jpg" || !slices.Equal(got.Classes, classes) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestListsNamesTheLineItRefuses(t *testing.T) {
+	for content, want := range map[string]string{
+		"":                           "the list is empty",
+		"a.png 0\n\na.png 0\n":       "line 2: 0 fields",
+		"a.png 0\na b.png 0\n":       "line 2: 3 fields",
+		"a.png\n":                    "line 1: 1 fields",
+		"a.png 0\na.png 1\na.png 2":  `line 3: label "2", want 0 to 1`,
+		"a.png -1\n":                 `line 1: label "-1"`,
+		"a.png 1.0\n":                `line 1: label "1.0"`,
+		"a.png 99999999999999999999": "line 1: label",
+		"../a.png 0\n":               "line 1: path \"../a.png\" leaves",
+		"a/../../a.png 0\n":          "line 1: path",
+		"/etc/passwd 0\n":            "line 1: path \"/etc/passwd\" leaves",
+		strings.Repeat("a", 1<<17):   "line 1: longer than",
+	} {
+		dir := tree(t, map[string][]byte{"list.txt": []byte(content)})
+		_, err := Lists(dir, "list.txt", []string{"x", "y"})
+		if err == nil || !contains(err.Error(), want) || !contains(err.Error(), filepath.Join(dir, "list.txt")) ||
+			contains(err.Error(), "\n") {
+			t.Errorf("%.30q: %v, want %s", content, err, want)
+		}
+	}
+	dir := tree(t, map[string][]byte{"big.txt": []byte("a.png 1000000\n")})
+	if _, err := Lists(dir, "big.txt", nil); err == nil || !contains(err.Error(), "0 to 999999") {
+		t.Errorf("a million and one classes: %v", err)
+	}
+	if _, err := Lists(dir, "../list.txt", nil); err == nil {
+		t.Error("a list outside the directory is read")
+	}
+}
+
+func TestALinkOutOfTheDirectoryIsNotRead(t *testing.T) {
+	outside := named(t, "secret.png")
+	dir := tree(t, map[string][]byte{"list.txt": []byte("a.png 0\nb.png 0\n"), "a.png": plain(0, 2, 2)})
+	if err := os.Symlink(filepath.Join(outside, "secret.png"), filepath.Join(dir, "b.png")); err != nil {
+		t.Skip(err)
+	}
+	files, err := Lists(dir, "list.txt", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set, err := files.Load(t.Context(), toTiny, LoadOptions{}); err == nil || !contains(err.Error(), "b.png") {
+		t.Errorf("%+v, %v", set, err)
+	}
+}
+
+// numberedFiles is a directory of n pictures; number k is damaged where damage has a content for it, nil for none.
+func numberedFiles(t testing.TB, n int, damage map[int][]byte) *Files {
+	t.Helper()
+	files := map[string][]byte{}
+	f := &Files{Name: "numbered", Classes: []string{"even", "odd"}}
+	for k := range n {
+		path := fmt.Sprintf("%04d.png", k)
+		f.add(path, int32(k%2))
+		files[path] = plain(k, 2+k%3, 1+k%5)
+		if raw, damaged := damage[k]; damaged {
+			files[path] = raw
+		}
+		if files[path] == nil {
+			delete(files, path)
+		}
+	}
+	f.Dir = tree(t, files)
+	return f
+}
+
+func TestLoadKeepsTheOrderOnAnyNumberOfCores(t *testing.T) {
+	files := numberedFiles(t, 83, nil)
+	for _, cores := range []int{1, 3, 100} {
+		before := runtime.GOMAXPROCS(cores)
+		var reported []int
+		set, err := files.Load(t.Context(), toTiny, LoadOptions{Progress: func(done, total int) {
+			if reported = append(reported, done); total != 83 {
+				t.Errorf("%d in all", total)
+			}
+		}})
+		runtime.GOMAXPROCS(before)
+		if err != nil || set.Validate() != nil || set.Len() != 83 || set.Height != 3 || set.Width != 2 {
+			t.Fatalf("%+v, %v", set, err)
+		}
+		for k := range 83 {
+			want := bytes.Repeat([]byte{byte(k), 0, 77}, 6)
+			if !bytes.Equal(set.Image(k), want) || set.Labels[k] != int32(k%2) {
+				t.Fatalf("%d cores, picture %d: %v, label %d", cores, k, set.Image(k), set.Labels[k])
+			}
+		}
+		if len(reported) != 83 || !slices.IsSorted(reported) || reported[82] != 83 {
+			t.Errorf("%d cores: progress %v", cores, reported)
+		}
+	}
+}
+
+func TestADamagedPictureIsNamedSkippedAndCounted(t *testing.T) {
+	files := numberedFiles(t, 211, map[int][]byte{7: []byte("no picture"), 208: nil})
+	var log []string
+	set, err := files.Load(t.Context(), toTiny, LoadOptions{Log: func(line string) { log = append(log, line) }})
+	if err != nil || set.Validate() != nil || set.Len() != 209 {
+		t.Fatalf("%v", err)
+	}
+	want := []string{
+		"skipped 0007.png: not a jpeg, png, gif, webp or bmp picture", "skipped 0208.png: no such file",
+		"2 of 211 pictures of numbered skipped",
+	}
+	if !slices.Equal(log, want) {
+		t.Errorf("log %q, want %q", log, want)
+	}
+	for i, k := range []int{0, 6, 8, 207, 209, 210} {
+		at := []int{0, 6, 7, 206, 207, 208}[i]
+		if int(set.Image(at)[0]) != k || set.Labels[at] != int32(k%2) {
+			t.Errorf("row %d has picture %d and label %d, want %d", at, set.Image(at)[0], set.Labels[at], k)
+		}
+	}
+}
+
+func TestMoreThanOneInAHundredDamagedIsAnError(t *testing.T) {
+	damage := map[int][]byte{3: nil, 20: []byte("x")}
+	if _, err := numberedFiles(t, 200, damage).Load(t.Context(), toTiny, LoadOptions{}); err != nil {
+		t.Errorf("1 in 100: %v", err)
+	}
+	_, err := numberedFiles(t, 199, damage).Load(t.Context(), toTiny, LoadOptions{})
+	if err == nil || !contains(err.Error(), "2 of 199 pictures") || !contains(err.Error(), "0003.png: no such file; 0020.png:") ||
+		contains(err.Error(), "\n") {
+		t.Errorf("2 in 199: %v", err)
+	}
+	for k := range 30 {
+		damage[k] = nil
+	}
+	_, err = numberedFiles(t, 199, damage).Load(t.Context(), toTiny, LoadOptions{})
+	if err == nil || !contains(err.Error(), "0009.png: no such file; and 20 more") || contains(err.Error(), "0010.png") {
+		t.Errorf("30 in 199: %v", err)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	files := numberedFiles(t, 3, nil)
+	if _, err := files.Load(t.Context(), Preprocess{}, LoadOptions{}); err == nil || !contains(err.Error(), "differ in size") {
+		t.Errorf("no size: %v", err)
+	}
+	large := Preprocess{Crop: [2]int{16384, 16384}}
+	many := &Files{Name: "many", Dir: files.Dir, Paths: make([]string, 43), Labels: make([]int32, 43)}
+	_, err := many.Load(t.Context(), large, LoadOptions{}) // 43·3·2^28 bytes are 32.25 GiB
+	if err == nil || !contains(err.Error(), "43 pictures of 16384×16384 pixels take 32 GiB") {
+		t.Errorf("beyond memory: %v", err)
+	}
+	if _, err := (&Files{Name: "none", Dir: files.Dir}).Load(t.Context(), toTiny, LoadOptions{}); err == nil {
+		t.Error("a set of no pictures")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := files.Load(ended, toTiny, LoadOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the context has ended: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(files.Dir, "folder.png"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files.Paths[1] = "folder.png"
+	if _, err := files.Load(t.Context(), toTiny, LoadOptions{}); err == nil || !contains(err.Error(), "folder.png is no regular") {
+		t.Errorf("a folder as picture: %v", err)
+	}
+}
+
+func TestSampleIsADrawOfTheSeed(t *testing.T) {
+	files := &Files{Name: "f", Classes: []string{"a"}}
+	for k := range 50 {
+		files.add(fmt.Sprintf("%02d", k), 0)
+	}
+	a, err := files.Sample(20, 3)
+	if err != nil || a.Len() != 20 || !slices.IsSorted(a.Paths) || len(slices.Compact(slices.Clone(a.Paths))) != 20 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	b, _ := files.Sample(20, 3)
+	c, _ := files.Sample(20, 4)
+	if !slices.Equal(a.Paths, b.Paths) || slices.Equal(a.Paths, c.Paths) {
+		t.Error("the draw is not a function of the seed")
+	}
+	for _, n := range []int{0, -1, 51} {
+		if _, err := files.Sample(n, 3); err == nil || !contains(err.Error(), fmt.Sprintf("asked for %d of 50", n)) {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+func TestABudgetIsNeverOverdrawn(t *testing.T) {
+	b := newBudget(10)
+	var mutex sync.Mutex
+	var used, most int64
+	var all sync.WaitGroup
+	for k := range 60 {
+		all.Go(func() {
+			n := int64(1 + 7*k%10)
+			b.take(n)
+			mutex.Lock()
+			used += n
+			most = max(most, used)
+			mutex.Unlock()
+			runtime.Gosched()
+			mutex.Lock()
+			used -= n
+			mutex.Unlock()
+			b.give(n)
+		})
+	}
+	all.Wait()
+	if most > 10 || b.left != 10 {
+		t.Errorf("up to %d of 10 were taken, %d are left", most, b.left)
+	}
+}
+
+// FuzzList: an accepted list has a local path and a label in range on every line, and reads the same when written.
+func FuzzList(f *testing.F) {
+	f.Add("images/train800/000000.jpg 3\nimages/train800/000001.jpg 0\n", 4)
+	f.Add("../x.png 0\n", 0)
+	f.Add("a b c\n", 1)
+	f.Fuzz(func(t *testing.T, content string, classes int) {
+		classes = max(0, classes)
+		got, err := parseList(strings.NewReader(content), classes)
+		if err != nil {
+			return
+		}
+		var again strings.Builder
+		for i, path := range got.Paths {
+			if !filepath.IsLocal(filepath.FromSlash(path)) || got.Labels[i] < 0 || classes > 0 && int(got.Labels[i]) >= classes {
+				t.Errorf("%q %d of %d", path, got.Labels[i], classes)
+			}
+			fmt.Fprintln(&again, path, got.Labels[i])
+		}
+		if second, err := parseList(strings.NewReader(again.String()), classes); err != nil ||
+			!slices.Equal(second.Paths, got.Paths) || !slices.Equal(second.Labels, got.Labels) {
+			t.Errorf("%q is read back as %+v, %v", again.String(), second, err)
+		}
+	})
+}
+
+// goldens as a folder: every format that Folder takes is decoded, none is skipped.
+func TestEveryFormatOfAFolderIsDecoded(t *testing.T) {
+	files := map[string][]byte{}
+	for name, raw := range goldenFiles(t) {
+		files[strings.TrimPrefix(filepath.Ext(name), ".")+"/"+name] = raw
+	}
+	all, _, err := Folder(tree(t, files), nil, 0, 1)
+	if err != nil || !slices.Equal(all.Classes, []string{"bmp", "gif", "jpg", "png", "webp"}) ||
+		!slices.Equal(slices.Sorted(maps.Keys(files)), all.Paths) {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	set, err := all.Load(t.Context(), toTiny, LoadOptions{Log: func(line string) { t.Error(line) }})
+	if err != nil || set.Len() != len(files) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,200 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// pictureExtensions are the endings of files that Folder takes, in any case.
+var pictureExtensions = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp"}
+
+// The folders of a data set that comes with its own split, in the order they are looked for.
+const trainFolder = "train"
+
+var heldFolders = []string{"val", "valid", "validation", "test"}
+
+// Folder finds pictures in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders, sorted,
+// are the classes, unless classes gives others or another order. Where dir holds nothing but the folders train and val
+// (or valid, validation, test), each with class folders, these are the two parts. Otherwise the share held of each class,
+// rounded and less than all of it, is held out as a function of the seed; with held == 0 the second part is nil.
+//
+// Pictures come class by class, sorted by path. Names that begin with a dot are ignored and so are files with other
+// endings than jpg, jpeg, png, gif, webp and bmp; links to pictures within dir are followed, all others are errors.
+func Folder(dir string, classes []string, held float64, seed int64) (train, heldOut *Files, err error) {
+	if !(held >= 0 && held < 1) {
+		return nil, nil, fmt.Errorf("data: %s: share %g held out, want 0 or more and less than 1", dir, held)
+	}
+	train, heldOut, err = folder(dir, classes, held, seed)
+	if err != nil {
+		return nil, nil, fmt.Errorf("data: %w", err)
+	}
+	return train, heldOut, nil
+}
+
+func folder(dir string, classes []string, held float64, seed int64) (train, heldOut *Files, err error) {
+	folders, err := subfolders(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if part := ownSplit(folders); part != "" {
+		if train, err = classFolders(filepath.Join(dir, trainFolder), classes); err != nil {
+			return nil, nil, err
+		}
+		heldOut, err = classFolders(filepath.Join(dir, part), train.Classes)
+		return train, heldOut, err
+	}
+	all, err := classFolders(dir, classes)
+	if err != nil || held == 0 {
+		return all, nil, err
+	}
+	return all.holdOut(held, seed)
+}
+
+// ownSplit returns the folder of the part held out if folders are those of a data set with its own split.
+func ownSplit(folders []string) (held string) {
+	for _, name := range folders {
+		if name != trainFolder && !slices.Contains(heldFolders, name) {
+			return ""
+		}
+	}
+	for _, name := range heldFolders {
+		if slices.Contains(folders, trainFolder) && slices.Contains(folders, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// subfolders returns the names of the folders in a directory, sorted, without hidden ones.
+func subfolders(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if hidden(entry.Name()) {
+			continue
+		}
+		if entry.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(filepath.Join(dir, entry.Name()))
+			if err == nil && info.IsDir() {
+				return nil, linkedFolder(filepath.Join(dir, entry.Name()))
+			}
+		}
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+func hidden(name string) bool { return strings.HasPrefix(name, ".") }
+
+func linkedFolder(path string) error {
+	return fmt.Errorf("%s is a link to a folder, which is not followed: put the folder itself there", path)
+}
+
+// classFolders lists the pictures of all class folders of a directory.
+func classFolders(dir string, classes []string) (*Files, error) {
+	folders, err := subfolders(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(folders) == 0 {
+		return nil, fmt.Errorf("%s has no class folders: put the pictures of each class in a folder of its name", dir)
+	}
+	if classes == nil {
+		classes = folders
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f := &Files{Name: filepath.Base(dir), Dir: dir, Classes: classes}
+	known := map[string]bool{}
+	for label, class := range classes {
+		known[class] = true
+		if _, found := slices.BinarySearch(folders, class); !found {
+			continue // a part need not have every class
+		}
+		before := f.Len()
+		if err := f.addFolder(root, class, int32(label)); err != nil {
+			return nil, err
+		}
+		if f.Len() == before {
+			return nil, fmt.Errorf("%s: class folder %s has no pictures (%s)", dir, class,
+				strings.Join(pictureExtensions, ", "))
+		}
+	}
+	for _, name := range folders {
+		if !known[name] {
+			return nil, fmt.Errorf("%s: folder %s is none of the %d classes", dir, name, len(classes))
+		}
+	}
+	return f, nil
+}
+
+// addFolder adds the pictures below a folder of the root.
+func (f *Files) addFolder(root *os.Root, folder string, label int32) error {
+	return fs.WalkDir(root.FS(), folder, func(file string, entry fs.DirEntry, err error) error {
+		where := filepath.Join(f.Dir, filepath.FromSlash(file))
+		switch {
+		case err != nil:
+			return err
+		case hidden(entry.Name()) && entry.IsDir():
+			return fs.SkipDir
+		case hidden(entry.Name()) || entry.IsDir():
+			return nil
+		}
+		if entry.Type()&fs.ModeSymlink != 0 {
+			info, err := root.Stat(file)
+			switch {
+			case err == nil && info.IsDir():
+				return linkedFolder(where)
+			case err != nil && !errors.Is(err, fs.ErrNotExist): // a dangling link is a damaged picture
+				return fmt.Errorf("%s is a link out of %s: put the picture itself there", where, f.Dir)
+			}
+		}
+		if slices.Contains(pictureExtensions, strings.ToLower(path.Ext(file))) {
+			f.add(file, label)
+		}
+		return nil
+	})
+}
+
+// holdOut splits the files by class.
+func (f *Files) holdOut(share float64, seed int64) (train, heldOut *Files, err error) {
+	byClass := make([][]int, len(f.Classes))
+	for row, label := range f.Labels {
+		byClass[label] = append(byClass[label], row)
+	}
+	var trained, held []int
+	for label, rows := range byClass {
+		n := min(len(rows)-1, int(math.Round(share*float64(len(rows)))))
+		for k, i := range draw(streamSplit, seed, 0, label).Perm(len(rows)) {
+			if k < n {
+				held = append(held, rows[i])
+			} else {
+				trained = append(trained, rows[i])
+			}
+		}
+	}
+	if len(held) == 0 {
+		return nil, nil, fmt.Errorf("%s: a share of %g of each class is no picture at all: hold out more", f.Dir, share)
+	}
+	slices.Sort(trained)
+	slices.Sort(held)
+	train, heldOut = f.Subset(trained), f.Subset(held)
+	train.Name, heldOut.Name = f.Name+"-train", f.Name+"-held"
+	return train, heldOut, nil
+}
