@@ -330,3 +330,49 @@ func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
 		t.Errorf("rates %v, want %v", got, want)
 	}
 }
+
+func TestARunInStepsEndsAfterThemAndPassesOverSmallSets(t *testing.T) {
+	// 9 images are one batch of 7 an epoch, drawn anew each time; what does not fill a batch is left out of that epoch.
+	recipe := tiny()
+	recipe.Epochs, recipe.WarmupEpochs, recipe.ValidationPart, recipe.BatchSize = 0, 0, -1, 7
+	recipe.Steps, recipe.WarmupSteps, recipe.EvalSteps, recipe.LearningRate = 10, 4, 3, 0.2
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(9, 1), Test: pictures(5, 2)}
+	trainer := begun(t, run)
+	seen := map[string]bool{}
+	var evaluated []int
+	var rates []float64
+	trainer.Progress = func(p Progress) {
+		if p.Eval != nil {
+			evaluated = append(evaluated, p.Step)
+		}
+	}
+	for trainer.step < trainer.steps {
+		rates = append(rates, float64(trainer.scalars()[scalarRate]))
+		if err := trainer.advance(); err != nil {
+			t.Fatal(err)
+		}
+		batch := slices.Clone(trainer.order[:7])
+		slices.Sort(batch)
+		seen[fmt.Sprint(batch)] = true
+	}
+	if !slices.Equal(evaluated, []int{3, 6, 9, 10}) {
+		t.Errorf("evaluated after steps %v", evaluated)
+	}
+	if len(seen) < 5 {
+		t.Errorf("%d different batches in 10 epochs of one", len(seen))
+	}
+	for s, rate := range rates {
+		want := 0.2 * float64(s) / 4
+		if s >= 4 {
+			want = 0.1 * (1 + math.Cos(math.Pi*float64(s-4)/6))
+		}
+		if math.Abs(rate-want) > 1e-7 {
+			t.Errorf("rate %g at step %d, want %g", rate, s, want)
+		}
+	}
+	run.Train = pictures(6, 1)
+	if _, _, err := run.Do(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "6 training images are fewer than one batch of 7: lower batch_size") {
+		t.Errorf("fewer images than a batch: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -211,6 +212,126 @@ func TestTheReleaseRecipeHasTheNumbersOfTheRelease(t *testing.T) {
 	} {
 		if f.got != f.want {
 			t.Errorf("%s: %v, want %v", f.name, f.got, f.want)
+		}
+	}
+}
+
+func TestARunIsCountedInEpochsOrInSteps(t *testing.T) {
+	for settings, want := range map[string]string{
+		"steps=10":                          "epochs is 3, want >= 1, or 0 where steps is set",
+		"epochs=0":                          "epochs is 0",
+		"epochs=0;steps=10":                 "warmup_epochs is 1", // tiny's
+		"epochs=0;warmup_epochs=0;steps=-1": "steps is -1",
+		"warmup_steps=5":                    "warmup_steps is 5",
+		"epochs=0;warmup_epochs=0;steps=10;warmup_steps=11": "warmup_steps is 11",
+		"epochs=0;warmup_epochs=0;steps=10;eval_epochs=2":   "eval_epochs is 2",
+		"eval_steps=2": "eval_steps is 2",
+		"epochs=0;warmup_epochs=0;steps=10;warmup_steps=10;eval_steps=4": "",
+	} {
+		r, err := tiny().Set(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.fit(pictures(9, 1))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: want an error with %q, got %v", settings, want, err)
+		}
+	}
+}
+
+// Every recipe can be trained: on CIFAR-100 with its own model, or with the one it is for.
+func TestEveryRecipeFitsItsModel(t *testing.T) {
+	set := &data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)}
+	for _, name := range Names() {
+		r, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Model.Width == 0 {
+			model, err := vit.Variant("B/16")
+			if strings.HasPrefix(name, "demo-") {
+				var pre Recipe
+				pre, err = Named("demo-pretrain")
+				model = pre.Model
+				model.ImageRows, model.ImageCols, model.Classes = 24, 24, 100
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			model.Position = "learned"
+			r.Model.Position = "hybrid"
+			source := &Source{Path: "pretrained", Model: model, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.5, 0.5, 0.5}}
+			if r, err = r.adopt(source); err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+		}
+		if _, err := r.fit(set); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if unnamed := r.Augment.Mean == [3]float64{}; unnamed != (name == "shapes") {
+			t.Errorf("%s: mean %v", name, r.Augment.Mean)
+		}
+	}
+}
+
+// The numbers are those of table 4 and B.1.1 of https://arxiv.org/abs/2010.11929 and of the code beside it.
+func TestDosovitskiysRecipesHaveTheNumbersOfThePaper(t *testing.T) {
+	for name, want := range map[string]struct {
+		steps int
+		rate  float64
+	}{"dosovitskiy-vtab": {2500, 0.01}, "dosovitskiy-cifar100": {10_000, 0.03}} {
+		r, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := r.WithDefaults().Optimizer
+		if r.Steps != want.steps || r.Epochs != 0 || r.LearningRate != want.rate || r.WarmupSteps != 500 ||
+			r.BatchSize != 512 || o.Kind != SGD || o.Momentum != 0.9 || o.WeightDecay != 0 || o.ClipNorm != 1 || !r.ZeroHead ||
+			r.Augment.Size != [2]int{384, 384} || r.Model.Dropout != 0 || r.Smoothing != 0 || r.EMA != 0 || o.LayerDecay != 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// Learning rates of backbone, WePE, head and gate in the released scripts at commit 3c27aecdfd06.
+func TestTheReleaseRecipesOfFineTuningHaveItsNumbers(t *testing.T) {
+	for name, want := range map[string]struct {
+		epochs, batch            int
+		warmup, decay, smoothing float64
+		rates                    [4]float64
+		gate                     float64 // initial λ
+		size                     int
+	}{
+		"release-cifar100-pretrained": {35, 20, 8, 0.05, 0.1, [4]float64{4e-5, 6.4e-4, 8e-4, 8e-4}, 1, 224},
+		"release-svhn":                {100, 16, 10, 0.02, 0.1, [4]float64{2e-5, 2e-4, 3e-4, 3e-4}, 1 / (1 + math.Exp(-0.5)), 384},
+		"release-dmlab":               {120, 12, 15, 0.025, 0.15, [4]float64{1.2e-5, 1.8e-4, 3e-4, 3e-4}, 1 / (1 + math.Exp(-0.6)), 384},
+		"release-resisc45": {120, 12, 15, 0.08, 0.15, [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, 1 / (1 + math.Exp(-0.6)),
+			384},
+	} {
+		r, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near := func(what string, got, want float64) {
+			if math.Abs(got-want) > 1e-6*want {
+				t.Errorf("%s: %s is %g, want %g", name, what, got, want)
+			}
+		}
+		near("epochs", float64(r.Epochs), float64(want.epochs))
+		near("batch", float64(r.BatchSize), float64(want.batch))
+		near("warm-up", r.WarmupEpochs, want.warmup)
+		near("weight decay", r.Optimizer.WeightDecay, want.decay)
+		near("smoothing", r.Smoothing, want.smoothing)
+		near("clip", r.Optimizer.ClipNorm, 1)
+		near("size", float64(r.Augment.Size[0]), float64(want.size))
+		near("gate", r.Params["wepe_gate"].(float64), want.gate)
+		for i, variable := range []string{"/vit/block_03/norm1/gain", "/vit/position/surrogate/scale", "/vit/head/weights",
+			"/vit/position/gate_raw"} {
+			near(variable, r.LearningRate*r.Optimizer.factor(variable, 12), want.rates[i])
+		}
+		if !r.Optimizer.DecayAll || r.Optimizer.Kind == SGD || r.Resample != "bilinear" {
+			t.Errorf("%s: %+v", name, r)
 		}
 	}
 }
