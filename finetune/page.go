@@ -89,8 +89,8 @@ func younger(path, other string) bool {
 }
 
 func describe(set *data.Set) string {
-	return fmt.Sprintf("%s, %d images of %d×%d pixels, %d channels, %d classes", set.Name, set.Len(), set.Height, set.Width,
-		set.Channels, len(set.Classes))
+	return fmt.Sprintf("%s, %d images of %d×%d pixels, %d channels, %d classes", set.Name, set.Len(), set.Height,
+		set.Width, set.Channels, len(set.Classes))
 }
 
 // showMistakes adds what the model does wrong on a set.

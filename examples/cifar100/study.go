@@ -148,8 +148,8 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 		return nil, err
 	}
 	figure := report.Figure{Title: "What the encoding knows of each patch", PNG: picture.Bytes(),
-		Caption: "Its features over the patch grid, where it has them, and how alike the vector of each position is to that " +
-			"of the centre patch."}
+		Caption: "Its features over the patch grid, where it has them, and how alike the vector of each position is to " +
+			"that of the centre patch."}
 	return []report.Figure{figure}, report.Picture(filepath.Join(dir, "field.png"), field.Draw)
 }
 

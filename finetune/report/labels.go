@@ -129,5 +129,6 @@ func (h heading) Plot(c draw.Canvas, _ *plot.Plot) {
 
 // GlyphBoxes implements plot.GlyphBoxer: it asks for room above the data.
 func (h heading) GlyphBoxes(*plot.Plot) []plot.GlyphBox {
-	return []plot.GlyphBox{{X: 0.5, Y: 1, Rectangle: vg.Rectangle{Max: vg.Point{Y: headingGap + style(12).Height(string(h))}}}}
+	room := vg.Rectangle{Max: vg.Point{Y: headingGap + style(12).Height(string(h))}}
+	return []plot.GlyphBox{{X: 0.5, Y: 1, Rectangle: room}}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package report holds what a run leaves for people: rows, tables computed from rows, curves of accuracy and of what the
-// encoding learned, confusion matrices, and a page of HTML that holds all of one run.
+// Package report holds what a run leaves for people: rows, tables computed from rows, curves of accuracy and of what
+// the encoding learned, confusion matrices, and a page of HTML that holds all of one run.
 //
 // The record of a study is a file of JSON lines that only ever grows. An Eval is one line per evaluation during a
 // run, a Run one line when the run ends:
