@@ -487,6 +487,17 @@ func TestMaxBytesBoundsTheSumOfTheFiles(t *testing.T) {
 	}
 }
 
+func TestTheLengthOfARedirectIsNotTheSizeOfTheFile(t *testing.T) {
+	h := newFakeHub(t)
+	h.headers = func(_ string, header http.Header) {
+		header.Del("X-Linked-Size")
+		header.Set("Content-Length", "262")
+	}
+	if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOfflineNamesWhatIsMissingAndAsksNobody(t *testing.T) {
 	h := newFakeHub(t)
 	for _, revision := range []string{"main", oldCommit} {

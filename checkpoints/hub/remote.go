@@ -74,14 +74,18 @@ func (r *remote) look(ctx context.Context, commit, name string) (f remoteFile, e
 		return f, fmt.Errorf("%s: %w", name, r.explain(err))
 	}
 	if of := header.Get("X-Repo-Commit"); of != "" && of != commit {
-		return f, fmt.Errorf("%s: the hub offers that of commit %q, want %s", name, of, commit)
+		return f, fmt.Errorf("%s: the hub offers that of commit %.40q, want %s", name, of, commit)
 	}
 	etag := cmp.Or(header.Get("X-Linked-Etag"), header.Get("ETag"))
 	f.hash = strings.Trim(strings.TrimPrefix(etag, "W/"), `"`)
 	if !fetch.IsHash(f.hash) {
-		return f, fmt.Errorf("%s: the hub gives no hash to verify it by (its ETag is %q)", name, etag)
+		return f, fmt.Errorf("%s: the hub gives no hash to verify it by (its ETag is %.80q)", name, etag)
 	}
-	f.size, err = strconv.ParseInt(cmp.Or(header.Get("X-Linked-Size"), header.Get("Content-Length")), 10, 64)
+	size := header.Get("X-Linked-Size")
+	if size == "" && header.Get("Location") == "" { // the length of a redirect is its own
+		size = header.Get("Content-Length")
+	}
+	f.size, err = strconv.ParseInt(size, 10, 64)
 	if err != nil || f.size < 0 {
 		f.size = -1
 	}
