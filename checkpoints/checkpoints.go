@@ -29,7 +29,8 @@
 //	}
 //
 // Weights of other software come in through [Import], which knows the names and layouts of Hugging Face, timm and
-// Google's JAX release; [Resample] brings position tables to another grid.
+// Google's JAX release; [Resample] brings position tables to another grid. Package hub, below this one, does the same
+// for a model on the Hugging Face hub, so that there is no network in this package.
 //
 // The tensors are in the safetensors format (https://github.com/huggingface/safetensors), which other tools read; it
 // is little-endian, as is every platform that GoMLX runs on. The reader trusts nothing in a file: see [FormatError].

@@ -214,6 +214,9 @@ func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
 		if raw, _ := os.ReadFile(filepath.Join(s.Dir, weightsFile)); !bytes.Equal(raw, h.files[weightsFile]) {
 			t.Errorf("%s: still damaged", revision)
 		}
+		if exists(filepath.Join(modelDir(), "refs", oldCommit)) {
+			t.Error("a commit has become a branch")
+		}
 	}
 }
 
