@@ -20,6 +20,16 @@
 //	images := augment.Images(pixels, plan)             // [batch, 224, 224, 3]
 //	targets := data.SoftLabels(plan, classes, 0.1)     // [batch, classes]
 //
+// # Pictures in files
+//
+// Preprocess brings pictures of any size to one size on the host, as Pillow does, from the settings that pretrained
+// models come with (ParsePreprocess). Folder and Lists find labelled pictures, Files.Load makes a Set of them:
+//
+//	preprocess, err := data.ReadPreprocess("vit/preprocessor_config.json")
+//	train, held, err := data.Folder("flowers", nil, 0.15, seed)
+//	set, err := train.Load(ctx, preprocess, data.LoadOptions{Log: print})
+//	augment := preprocess.Augment() // what is left for the graph: mean and standard deviation
+//
 // # Reproducibility
 //
 // Every draw is a pure function: the order of (seed, epoch), what happens to one image of (seed, epoch, row of the

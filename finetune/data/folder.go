@@ -22,10 +22,11 @@ const trainFolder = "train"
 
 var heldFolders = []string{"val", "valid", "validation", "test"}
 
-// Folder finds pictures in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders, sorted,
-// are the classes, unless classes gives others or another order. Where dir holds nothing but the folders train and val
-// (or valid, validation, test), each with class folders, these are the two parts. Otherwise the share held of each class,
-// rounded and less than all of it, is held out as a function of the seed; with held == 0 the second part is nil.
+// Folder finds pictures in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
+// sorted, are the classes, unless classes gives others or another order. Where dir holds nothing but the folders train
+// and val (or valid, validation, test), each with class folders, these are the two parts. Otherwise the share held of
+// each class, rounded and less than all of it, is held out as a function of the seed; with held == 0 the second part is
+// nil.
 //
 // Pictures come class by class, sorted by path. Names that begin with a dot are ignored and so are files with other
 // endings than jpg, jpeg, png, gif, webp and bmp; links to pictures within dir are followed, all others are errors.

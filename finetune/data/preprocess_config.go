@@ -37,9 +37,9 @@ func ReadPreprocess(file string) (Preprocess, error) {
 //
 // Hugging Face's preprocessor_config.json: do_resize with size {height, width} (FitExact) or {shortest_edge}
 // (FitShortest) and resample, do_center_crop with crop_size, do_rescale with rescale_factor, do_normalize with
-// image_mean and image_std. A size that is one number, as old files have it, is read for processors that are known to take it for
-// a square (ViT, DeiT, Beit, Siglip) or for the shortest edge (Bit, CLIP). A field that is switched on and not known is
-// an error, since the pixels would differ.
+// image_mean and image_std. A size that is one number, as old files have it, is read for processors that are known to
+// take it for a square (ViT, DeiT, Beit, Siglip) or for the shortest edge (Bit, CLIP). A field that is switched on and
+// not known is an error, since the pixels would differ.
 //
 // timm's config.json with pretrained_cfg (or that object alone): input_size, interpolation, crop_pct, crop_mode, mean,
 // std, where crop_mode "center" is FitShortest (FitCover if not square), "squash" FitExact, "border" FitContain with

@@ -1,0 +1,275 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"archive/zip"
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// dSprites: Matthey, Higgins, Hassabis and Lerchner (2017), one file of NumPy arrays
+// (dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz). Its 737,280 pictures are 3 GB once unpacked, so the arrays are
+// streamed and of the pictures asked for one bit a pixel is kept.
+const (
+	spriteSide     = 64
+	spriteBytes    = spriteSide * spriteSide
+	spriteFactors  = 6 // colour, shape, scale, orientation, x, y
+	maxSprites     = 10_000_000
+	maxArrayHeader = 64 << 10
+	// maxDeflateRatio is how many bytes deflate can make of one: what a header announces is believed up to there.
+	maxDeflateRatio = 1032
+)
+
+// DSprites reads pictures for a task from the data set's own npz file: sizes[0] for training, sizes[1] for validation,
+// sizes[2] for testing; of size 0 the set is nil. As in VTAB the parts are 80, 10 and 10 % of all pictures, which are
+// shuffled before, here as a function of the seed, and the first of a part are taken: {800, 200, 73728} is VTAB-1k's
+// amount. Which pictures these are is our own choice, since VTAB's depends on the order in which TensorFlow Datasets
+// happened to write them; and VTAB-1k folders hold jpegs, these are the lossless originals, black and white as RGB.
+//
+// Errors name the file; nothing but the arrays imgs and latents_classes is read, never the pickle beside them.
+func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64, p Preprocess,
+	o LoadOptions) (sets [3]*Set, err error) {
+	classes := task.classes()
+	if classes == nil {
+		return sets, fmt.Errorf("data: unknown task %q: take %s or %s", task, TaskLocation, TaskOrientation)
+	}
+	archive, err := zip.OpenReader(file)
+	if err != nil {
+		return sets, fmt.Errorf("data: dSprites: %s: %w", file, err)
+	}
+	defer archive.Close()
+	sprites, err := readSprites(ctx, &archive.Reader, task, sizes, seed)
+	if err != nil {
+		return sets, fmt.Errorf("data: dSprites: %s: %w", file, err)
+	}
+	for part, name := range []string{"train", "val", "test"} {
+		if sizes[part] == 0 {
+			continue
+		}
+		chosen := sprites[part]
+		set, err := newSet("dsprites-"+string(task)+"-"+name, len(chosen.labels), classes, p)
+		if err != nil {
+			return sets, err
+		}
+		copy(set.Labels, chosen.labels)
+		err = parallel(ctx, set.Len(), o.Progress, func(i int) error {
+			picture, err := p.Apply(chosen.picture(i))
+			if err == nil {
+				copy(set.Image(i), picture.Pixels)
+			}
+			return err
+		})
+		if err != nil {
+			return sets, err
+		}
+		sets[part] = set
+	}
+	return sets, nil
+}
+
+// sprites are pictures of one bit a pixel.
+type sprites struct {
+	labels []int32
+	bits   []uint8 // [n, spriteBytes/8]
+}
+
+func (s *sprites) picture(i int) *Picture {
+	p := &Picture{Height: spriteSide, Width: spriteSide, Pixels: make([]uint8, 0, 3*spriteBytes)}
+	for _, eight := range s.bits[i*spriteBytes/8:][:spriteBytes/8] {
+		for bit := range 8 {
+			v := -(eight >> bit & 1) // 0 or 255
+			p.Pixels = append(p.Pixels, v, v, v)
+		}
+	}
+	return p
+}
+
+// readSprites takes the chosen rows of both arrays, in the file's order.
+func readSprites(ctx context.Context, archive *zip.Reader, task Task, sizes [3]int, seed int64) (parts [3]*sprites,
+	err error) {
+	factors, n, err := openArray(archive, "latents_classes", "<i8", []int{spriteFactors})
+	if err != nil {
+		return parts, err
+	}
+	defer factors.Close()
+	images, pictures, err := openArray(archive, "imgs", "|u1", []int{spriteSide, spriteSide})
+	if err != nil {
+		return parts, err
+	}
+	defer images.Close()
+	if pictures != n {
+		return parts, fmt.Errorf("%d pictures, but factors of %d", pictures, n)
+	}
+	of, err := choose(n, sizes, seed)
+	if err != nil {
+		return parts, err
+	}
+	for part := range parts {
+		parts[part] = &sprites{}
+	}
+	values, pixels := make([]byte, 8*spriteFactors), make([]byte, spriteBytes)
+	for row := range n {
+		if row%4096 == 0 && ctx.Err() != nil {
+			return parts, context.Cause(ctx)
+		}
+		if _, err := io.ReadFull(factors, values); err != nil {
+			return parts, fmt.Errorf("latents_classes, row %d: %w", row, asDamage(err))
+		}
+		if _, err := io.ReadFull(images, pixels); err != nil {
+			return parts, fmt.Errorf("imgs, picture %d: %w", row, asDamage(err))
+		}
+		if of[row] == 0 {
+			continue
+		}
+		to := parts[of[row]-1]
+		s, err := spriteOf(values)
+		if err != nil {
+			return parts, fmt.Errorf("latents_classes, row %d: %w", row, err)
+		}
+		to.labels = append(to.labels, task.label(s))
+		for eight := range slices.Chunk(pixels, 8) {
+			var packed uint8
+			for bit, v := range eight {
+				if v > 1 {
+					return parts, fmt.Errorf("imgs, picture %d: a pixel is %d, want 0 or 1", row, v)
+				}
+				packed |= v << bit
+			}
+			to.bits = append(to.bits, packed)
+		}
+	}
+	for _, a := range []array{factors, images} { // the end of a member is where its checksum is compared
+		switch _, err := io.ReadFull(a, values[:1]); {
+		case err == nil:
+			return parts, errors.New("an array is longer than its header says")
+		case !errors.Is(err, io.EOF):
+			return parts, err
+		}
+	}
+	return parts, nil
+}
+
+// choose returns for each row which part it goes to, counted from 1, or 0.
+func choose(n int, sizes [3]int, seed int64) (of []uint8, err error) {
+	bounds := [4]int{0, n * 8 / 10, n * 9 / 10, n}
+	of = make([]uint8, n)
+	order := draw(streamSplit, seed, 0, 0).Perm(n)
+	for part, name := range []string{"training", "validation", "test"} {
+		rows := order[bounds[part]:bounds[part+1]]
+		if sizes[part] < 0 || sizes[part] > len(rows) {
+			return nil, fmt.Errorf("asked for %d of %d %s pictures", sizes[part], len(rows), name)
+		}
+		for _, row := range rows[:sizes[part]] {
+			of[row] = uint8(part + 1)
+		}
+	}
+	return of, nil
+}
+
+// spriteOf reads the factors of one picture.
+func spriteOf(values []byte) (s sprite, err error) {
+	for k, f := range []struct {
+		name string
+		to   *int
+		n    int
+	}{
+		{"shape", &s.shape, spriteShapes}, {"scale", &s.scale, spriteScales},
+		{"orientation", &s.orientation, spriteOrientations}, {"x", &s.column, spritePlaces}, {"y", &s.row, spritePlaces},
+	} {
+		v := int64(binary.LittleEndian.Uint64(values[8*(k+1):])) // the colour, always 0, comes first
+		if v < 0 || v >= int64(f.n) {
+			return s, fmt.Errorf("%s is %d, want 0 to %d", f.name, v, f.n-1)
+		}
+		*f.to = int(v)
+	}
+	return s, nil
+}
+
+// arrayHeader is the description in an .npy file, as NumPy itself writes it
+// (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
+var arrayHeader = regexp.MustCompile(`^\{'descr': '([^']*)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n$`)
+
+// array is an open .npy member, at its first number.
+type array struct {
+	io.Reader
+	io.Closer
+}
+
+// openArray opens an array of the given type and of shape [n, rest...] and checks that the archive has room for what
+// its header announces.
+func openArray(archive *zip.Reader, name, dtype string, rest []int) (a array, n int, err error) {
+	index := slices.IndexFunc(archive.File, func(f *zip.File) bool { return f.Name == name+".npy" })
+	if index < 0 {
+		return a, 0, fmt.Errorf("no array %s: this is not the dSprites file", name)
+	}
+	member := archive.File[index]
+	opened, err := member.Open()
+	if err != nil {
+		return a, 0, fmt.Errorf("%s: %w", name, err)
+	}
+	defer func() {
+		if err != nil {
+			opened.Close()
+		}
+	}()
+	in := bufio.NewReaderSize(opened, 1<<16)
+	header, err := readArrayHeader(in)
+	if err != nil {
+		return a, 0, fmt.Errorf("%s: %w", name, err)
+	}
+	found := arrayHeader.FindStringSubmatch(header)
+	if found == nil {
+		return a, 0, fmt.Errorf("%s: an array header %.80q that NumPy does not write so", name, header)
+	}
+	dims := strings.Split(found[2], ", ")
+	size := map[string]int{"<i8": 8, "|u1": 1}[dtype]
+	for i, want := range rest {
+		size *= want
+		if len(dims) != len(rest)+1 || dims[i+1] != strconv.Itoa(want) {
+			return a, 0, fmt.Errorf("%s: shape (%s), want (n, %s)", name, found[2], strings.Trim(fmt.Sprint(rest), "[]"))
+		}
+	}
+	n, err = strconv.Atoi(dims[0])
+	if err != nil || n < 1 || n > maxSprites || found[1] != dtype {
+		return a, 0, fmt.Errorf("%s: type %s and %s rows, want %s and 1 to %d", name, found[1], dims[0], dtype, maxSprites)
+	}
+	if most := min(member.UncompressedSize64, maxDeflateRatio*member.CompressedSize64); uint64(n*size) > most {
+		return a, 0, fmt.Errorf("%s: %d rows of %d bytes in a member of at most %d", name, n, size, most)
+	}
+	return array{in, opened}, n, nil
+}
+
+// readArrayHeader reads magic, version and length of the header, then the header.
+func readArrayHeader(in io.Reader) (string, error) {
+	start := make([]byte, 10) // version 1; the length has two more bytes in later ones
+	if _, err := io.ReadFull(in, start); err != nil {
+		return "", asDamage(err)
+	}
+	if string(start[:6]) != "\x93NUMPY" || start[6] < 1 || start[6] > 3 {
+		return "", errors.New("not an array of NumPy's format 1 to 3")
+	}
+	length := int(binary.LittleEndian.Uint16(start[8:]))
+	if start[6] > 1 {
+		if _, err := io.ReadFull(in, start[:2]); err != nil {
+			return "", asDamage(err)
+		}
+		length |= int(binary.LittleEndian.Uint16(start)) << 16
+	}
+	if length > maxArrayHeader {
+		return "", fmt.Errorf("an array header of %d bytes, want at most %d", length, maxArrayHeader)
+	}
+	header := make([]byte, length)
+	if _, err := io.ReadFull(in, header); err != nil {
+		return "", asDamage(err)
+	}
+	return string(header), nil
+}

@@ -1,0 +1,254 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// npy is an array file as NumPy writes it: the header padded with spaces to a multiple of 64 bytes.
+func npy(dtype, shape string, content []byte) []byte {
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, shape)
+	for (10+len(header)+1)%64 != 0 {
+		header += " "
+	}
+	header += "\n"
+	out := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8))
+	return append(append(out, header...), content...)
+}
+
+// spriteFile makes a file like dSprites' own of n pictures. Picture k says its number in its first row of pixels; its
+// factors are any function of k.
+func spriteFile(n int) (members map[string][]byte) {
+	images, factors := make([]byte, n*64*64), []byte{}
+	for k := range n {
+		for bit := range 64 {
+			images[k*64*64+bit] = byte(k >> bit & 1)
+		}
+		for _, v := range spriteFactorsOf(k) {
+			factors = binary.LittleEndian.AppendUint64(factors, uint64(v))
+		}
+	}
+	return map[string][]byte{
+		"imgs.npy":            npy("|u1", fmt.Sprintf("%d, 64, 64", n), images),
+		"latents_classes.npy": npy("<i8", fmt.Sprintf("%d, 6", n), factors),
+		"metadata.npy":        npy("|O", "", []byte("a pickle")),
+	}
+}
+
+// spriteFactorsOf are colour, shape, scale, orientation, x and y of picture k.
+func spriteFactorsOf(k int) [6]int {
+	return [6]int{0, k % 3, k % 6, 7 * k % 40, 5 * k % 32, 11 * k % 32}
+}
+
+func zipped(t testing.TB, members map[string][]byte) string {
+	t.Helper()
+	var out bytes.Buffer
+	archive := zip.NewWriter(&out)
+	for _, name := range []string{"metadata.npy", "imgs.npy", "latents_values.npy", "latents_classes.npy"} {
+		if members[name] == nil {
+			continue
+		}
+		w, err := archive.Create(name)
+		if err == nil {
+			_, err = w.Write(members[name])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "dsprites.npz")
+	if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+var wholeSprite = Preprocess{Crop: [2]int{64, 64}}
+
+func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
+	const n = 1010
+	file := zipped(t, spriteFile(n))
+	for task, label := range map[Task]func(f [6]int) int{
+		TaskLocation:    func(f [6]int) int { return f[4] / 2 },                 // 32 places of x by two
+		TaskOrientation: func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
+	} {
+		sets, err := DSprites(t.Context(), file, task, [3]int{797, 101, 53}, 5, wholeSprite, LoadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[int]bool{}
+		for part, want := range []int{797, 101, 53} {
+			set := sets[part]
+			if err := set.Validate(); err != nil || set.Len() != want || len(set.Classes) != 16 {
+				t.Fatalf("part %d: %d pictures, %v", part, set.Len(), err)
+			}
+			last := -1
+			for i := range set.Len() {
+				k := 0
+				for bit := range 64 {
+					pixel := set.Image(i)[3*bit : 3*bit+3]
+					if pixel[0] != 0 && pixel[0] != 255 || pixel[1] != pixel[0] || pixel[2] != pixel[0] {
+						t.Fatalf("part %d, picture %d: pixel %v is not black or white", part, i, pixel)
+					}
+					k |= int(pixel[0]) / 255 << bit
+				}
+				if seen[k] || k <= last || k >= n {
+					t.Fatalf("part %d, picture %d is number %d: twice, or not in order", part, i, k)
+				}
+				seen[k], last = true, k
+				if int(set.Labels[i]) != label(spriteFactorsOf(k)) {
+					t.Errorf("%s, picture %d: label %d, want %d", task, k, set.Labels[i], label(spriteFactorsOf(k)))
+				}
+				for _, v := range set.Image(i)[3*64:] {
+					if v != 0 {
+						t.Fatalf("picture %d has white pixels below its first row", k)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestDSpritesPartsDependOnTheSeedAlone(t *testing.T) {
+	file := zipped(t, spriteFile(300))
+	print := func(sizes [3]int, seed int64) (prints [3]string) {
+		sets, err := DSprites(t.Context(), file, TaskLocation, sizes, seed, wholeSprite, LoadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part, set := range sets {
+			if (set == nil) != (sizes[part] == 0) {
+				t.Fatalf("sizes %v: part %d is %v", sizes, part, set)
+			}
+			if set != nil {
+				prints[part] = set.Fingerprint()
+			}
+		}
+		return prints
+	}
+	a, b, c := print([3]int{40, 20, 30}, 1), print([3]int{40, 0, 0}, 1), print([3]int{40, 20, 30}, 2)
+	if a[0] != b[0] || a[0] == c[0] || a[1] == c[1] || a[2] == c[2] {
+		t.Error("a part is not a function of seed and size")
+	}
+}
+
+func TestDSpritesRefusesInOneLine(t *testing.T) {
+	with := func(name string, content []byte) map[string][]byte {
+		members := spriteFile(100)
+		members[name] = content
+		return members
+	}
+	images, factors := spriteFile(100)["imgs.npy"], spriteFile(100)["latents_classes.npy"]
+	changed := func(raw []byte, at int, v byte) []byte {
+		raw = bytes.Clone(raw)
+		raw[(len(raw)+at)%len(raw)] = v
+		return raw
+	}
+	all := make([]byte, 100*64*64)
+	usual := [3]int{80, 10, 10}
+	for name, c := range map[string]struct {
+		members map[string][]byte
+		task    Task
+		sizes   [3]int
+		want    string
+	}{
+		"no pictures":    {with("imgs.npy", nil), TaskLocation, usual, "no array imgs"},
+		"no labels":      {with("latents_classes.npy", nil), TaskLocation, usual, "no array latents_classes"},
+		"another task":   {spriteFile(100), "colour", usual, `unknown task "colour"`},
+		"too many":       {spriteFile(100), TaskLocation, [3]int{81, 0, 0}, "asked for 81 of 80 training"},
+		"too many tests": {spriteFile(100), TaskLocation, [3]int{8, 1, 11}, "asked for 11 of 10 test"},
+		"negative":       {spriteFile(100), TaskLocation, [3]int{8, -1, 0}, "asked for -1 of 10 validation"},
+		"pickled":        {with("imgs.npy", npy("|O", "100, 64, 64", all)), TaskLocation, usual, "type |O"},
+		"floats":         {with("imgs.npy", npy("<f8", "100, 64, 64", all)), TaskLocation, usual, "type <f8"},
+		"other sides":    {with("imgs.npy", npy("|u1", "100, 64, 32", all)), TaskLocation, usual, "shape (100, 64, 32)"},
+		"no shape":       {with("imgs.npy", npy("|u1", "", all)), TaskLocation, usual, "shape ()"},
+		"too long": {with("imgs.npy", npy("|u1", "99, 64, 64", all[:99*64*64])), TaskLocation, usual,
+			"99 pictures, but factors of 100"},
+		"announces more": {with("imgs.npy", npy("|u1", "100, 64, 64", all[1:])), TaskLocation, usual,
+			"picture 99: the file is cut"},
+		"holds more": {with("imgs.npy", append(npy("|u1", "100, 64, 64", all), 1)), TaskLocation, usual,
+			"longer than its header"},
+		"huge": {with("imgs.npy", npy("|u1", "9999999, 64, 64", nil)), TaskLocation, usual,
+			"in a member of at most"},
+		"beyond numbers": {with("imgs.npy", npy("|u1", "99999999999999999999, 64, 64", nil)), TaskLocation, usual, "rows"},
+		"not an array":   {with("imgs.npy", []byte("x")), TaskLocation, usual, "cut"},
+		"another magic":  {with("imgs.npy", changed(images, 0, 'x')), TaskLocation, usual, "not an array"},
+		"a long header": {with("imgs.npy", []byte("\x93NUMPY\x02\x00\x00\x00\x02\x00")), TaskLocation, usual,
+			"header of 131072"},
+		"a grey pixel": {with("imgs.npy", changed(images, -1, 3)), TaskLocation, [3]int{80, 10, 10},
+			"picture 99: a pixel is 3"},
+		"a wrong factor": {with("latents_classes.npy", changed(factors, -16, 32)), TaskLocation, usual, "row 99: x is 32"},
+		"negative angle": {with("latents_classes.npy", changed(factors, -17, 0xff)), TaskLocation, usual,
+			"row 99: orientation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := zipped(t, c.members)
+			_, err := DSprites(t.Context(), file, c.task, c.sizes, 1, wholeSprite, LoadOptions{})
+			if err == nil || !contains(err.Error(), c.want) || contains(err.Error(), "\n") {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+	file := zipped(t, spriteFile(100))
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, raw[:len(raw)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = DSprites(t.Context(), file, TaskLocation, usual, 1, wholeSprite, LoadOptions{})
+	if err == nil || !contains(err.Error(), file) {
+		t.Errorf("half a file: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = DSprites(ended, zipped(t, spriteFile(100)), TaskLocation, usual, 1, wholeSprite, LoadOptions{})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the context has ended: %v", err)
+	}
+}
+
+// FuzzArrayHeader: a header that is accepted has room in its member.
+func FuzzArrayHeader(f *testing.F) {
+	for _, raw := range spriteFile(1) {
+		f.Add(raw)
+	}
+	f.Add([]byte("\x93NUMPY\x02\x00\x10\x00\x00\x00{'descr': '|u1'}"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var stored bytes.Buffer
+		archive := zip.NewWriter(&stored)
+		w, err := archive.CreateHeader(&zip.FileHeader{Name: "imgs.npy", Method: zip.Store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(raw); err != nil || archive.Close() != nil {
+			t.Fatal(err)
+		}
+		opened, err := zip.NewReader(bytes.NewReader(stored.Bytes()), int64(stored.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, n, err := openArray(opened, "imgs", "|u1", []int{64, 64})
+		if err != nil {
+			return
+		}
+		defer a.Close()
+		if rest, err := io.ReadAll(a); err != nil || len(rest) > len(raw) || n*64*64 > len(raw) {
+			t.Errorf("%d rows in %d bytes, %v", n, len(raw), err)
+		}
+	})
+}
