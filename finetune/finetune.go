@@ -143,7 +143,7 @@ func (run Run) prepared() (Run, error) {
 			return run, err
 		}
 	} else if recipe.Model.Width == 0 {
-		return run, fmt.Errorf("finetune: recipe %s has no model of its own: name a pretrained one to start from", recipe.Name)
+		return run, fmt.Errorf("finetune: recipe %s has no model of its own: name a pretrained one", recipe.Name)
 	}
 	run.Recipe, err = recipe.fit(run.Train)
 	setDefault(&run.Label, run.Recipe.Model.Position)

@@ -22,8 +22,8 @@ const (
 	SGD   = "sgd"
 )
 
-// Optimizer is AdamW (Loshchilov & Hutter, https://arxiv.org/abs/1711.05101) or SGD with momentum, with parameter groups
-// and clipping of the global gradient norm. With gradient g, step t and learning rate η, AdamW is
+// Optimizer is AdamW (Loshchilov & Hutter, https://arxiv.org/abs/1711.05101) or SGD with momentum, with parameter
+// groups and clipping of the global gradient norm. With gradient g, step t and learning rate η, AdamW is
 //
 //	m ← β1·m + (1-β1)·g
 //	v ← β2·v + (1-β2)·g²
@@ -34,8 +34,8 @@ const (
 //	m ← μ·m + g
 //	w ← w - η·s·m
 //
-// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). GoMLX's own Adam decays every
-// variable alike and clips single values only; its SGD has no momentum.
+// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). GoMLX's own Adam decays
+// every variable alike and clips single values only; its SGD has no momentum.
 type Optimizer struct {
 	Kind        string  `json:"kind"`               // AdamW (default) or SGD
 	Momentum    float64 `json:"momentum,omitempty"` // μ of SGD, default 0.9
@@ -157,7 +157,8 @@ func (o Optimizer) update(scope *model.Scope, depth int, vars []*model.Variable,
 		}
 	}
 	for i, v := range vars {
-		w, step := v.NodeValue(g), (*Node)(nil)
+		w := v.NodeValue(g)
+		var step *Node
 		if o.Kind == SGD {
 			momentum := companion(scope, "/sgd/momentum", v)
 			step = Add(MulScalar(momentum.NodeValue(g), o.Momentum), grads[i])

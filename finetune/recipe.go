@@ -41,7 +41,7 @@ type Recipe struct {
 	Optimizer    Optimizer `json:"optimizer"`
 	Freeze       string    `json:"freeze,omitempty"` // groups that do not train, as "backbone,position,gate"
 	Smoothing    float64   `json:"smoothing"`        // label smoothing
-	EMA          float64   `json:"ema"`              // decay of the averaged weights that are evaluated and kept; 0 for none
+	EMA          float64   `json:"ema"`              // decay of the averages that are evaluated and kept, 0 for none
 
 	Augment data.Augment `json:"augment"`
 	// From epoch LateFrom on, mixup draws λ with LateMixupAlpha instead (the release's two stages); 0 for never.
@@ -51,7 +51,7 @@ type Recipe struct {
 	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations, default 1
 	EvalSteps      int     `json:"eval_steps,omitempty"` // the same where Steps is set, default a tenth of them
 	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step, default BatchSize
-	ValidationPart float64 `json:"validation_part"`      // of the training images, held out; default 0.1, negative for none
+	ValidationPart float64 `json:"validation_part"`      // of the training images held out; default 0.1, below 0 for none
 
 	// Of a run that starts from a pretrained model (Run.From), which gives the Model's sizes where they are zero here, and
 	// the normalisation where Augment has none.
@@ -136,7 +136,8 @@ func (r Recipe) Validate() error {
 	if _, err := r.frozen(); err != nil {
 		return err
 	}
-	kinds := []string{checkpoints.ResampleTimm, checkpoints.ResampleHF, checkpoints.ResampleJAX, checkpoints.ResampleBilinear}
+	kinds := []string{checkpoints.ResampleTimm, checkpoints.ResampleHF, checkpoints.ResampleJAX,
+		checkpoints.ResampleBilinear}
 	if r.Resample != "" && !slices.Contains(kinds, r.Resample) {
 		return fmt.Errorf("finetune: unknown resample %q: want one of %s", r.Resample, strings.Join(kinds, ", "))
 	}
@@ -169,7 +170,7 @@ func (r Recipe) validateParams() error {
 	})
 }
 
-// isHyperparameter says whether a name begins as one of an encoding, so that a wrong one is answered with those there are.
+// isHyperparameter says whether a name begins as one of an encoding: a wrong one is answered with those there are.
 func isHyperparameter(name string) bool {
 	family, _, ok := strings.Cut(name, "_")
 	return ok && slices.ContainsFunc(vit.Params(), func(known string) bool {

@@ -53,8 +53,8 @@ var fromPretrained = []Recipe{
 		r.Augment.CropScale, r.Augment.FlipProb, r.ValidationPart = [2]float64{0.05, 1}, 0.5, 0.02
 	}),
 
-	// AdamW with layer-wise decay, MAE's numbers for ViT-B/16 on ImageNet (https://arxiv.org/abs/2111.06377, FINETUNE.md at
-	// commit 2f170f23: base rate 5e-4 per 256 images, batch 1024, so 2e-3 for the head); there with RandAugment and
+	// AdamW with layer-wise decay, MAE's numbers for ViT-B/16 on ImageNet (https://arxiv.org/abs/2111.06377, FINETUNE.md
+	// at commit 2f170f23: base rate 5e-4 per 256 images, batch 1024, so 2e-3 for the head); there with RandAugment and
 	// random erasing, which are not done here, and with 83.57 ± 0.08 % on ImageNet over 4 seeds. Unmeasured by us.
 	//
 	//	go run ./examples/cifar100 -recipe adamw-layer-decay -from CHECKPOINT -data DIR
@@ -105,9 +105,9 @@ var fromPretrained = []Recipe{
 	releaseCIFAR100("release-cifar100-pretrained", nil),
 
 	// The released scripts for three tasks of VTAB-1k (vit_wef_svhn_1k.py, vit_wef_dmlab_1k.py, wef_resisc45.py at commit
-	// 3c27aecd): ViT-L/16, 384×384, ImageNet's mean and std. Not done here, as above: rotation, colour jitter, erasing, the
-	// flip upside down, heads of three and four layers with dropout, the schedule by epochs, stopping early by the test
-	// set. Theirs: SVHN and RESISC45 see "the paper's table" in docs/results.md. Unmeasured.
+	// 3c27aecd): ViT-L/16, 384×384, ImageNet's mean and std. Not done here, as above: rotation, colour jitter, erasing,
+	// the flip upside down, heads of three and four layers with dropout, the schedule by epochs, stopping early by the
+	// test set. Unmeasured.
 	//
 	//	go run ./examples/vtab -recipe release-svhn -tasks svhn -position hybrid -from CHECKPOINT -data DIR
 	//

@@ -5,7 +5,6 @@ package finetune
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -49,23 +48,31 @@ func (run Run) findSource() (*Source, error) {
 	if run.From == "" {
 		return nil, nil
 	}
-	source, err := OpenSource(run.From, run.Import, run.Train.Classes)
-	if run.Dir == "" {
-		return source, err
+	source, err := OpenSource(run.From, run.Import, run.Train.Classes) // nil with an error
+	if begun := run.begunFrom(); begun != nil && (source == nil || source.SHA256 == begun.SHA256) {
+		return begun, nil
 	}
-	last, _, latestErr := checkpoints.Latest(filepath.Join(run.Dir, lastDir))
-	if latestErr != nil || last == nil {
-		return source, errors.Join(err, latestErr)
-	}
-	begun, stateErr := stateOf(last)
-	if stateErr == nil && begun.From != nil && (err != nil || source.SHA256 == begun.From.SHA256) {
-		return begun.From, nil
-	}
-	return source, errors.Join(err, stateErr)
+	return source, err
 }
 
-// OpenSource reads a run directory of ours, one of its checkpoints, or whatever checkpoints.Import understands, for a run
-// with the given classes: what Run.From does, for programs that want to know the model beforehand.
+// begunFrom returns the source that the run directory's last checkpoint tells of, nil without one.
+func (run Run) begunFrom() *Source {
+	if run.Dir == "" {
+		return nil
+	}
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir))
+	if err != nil || last == nil {
+		return nil // resume says what is wrong
+	}
+	begun, err := stateOf(last)
+	if err != nil {
+		return nil
+	}
+	return begun.From
+}
+
+// OpenSource reads a run directory of ours, one of its checkpoints, or whatever checkpoints.Import understands, for a
+// run with the given classes: what Run.From does, for programs that want to know the model beforehand.
 func OpenSource(path string, open checkpoints.ImportOptions, classes []string) (*Source, error) {
 	var checkpoint *checkpoints.Checkpoint
 	var err error
@@ -124,8 +131,8 @@ func ownSource(checkpoint *checkpoints.Checkpoint) (*Source, error) {
 		}
 	}
 	c := s.Model
-	s.report = append(s.report, fmt.Sprintf("a run of recipe %s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s",
-		r.Name, c.Width, c.Depth, c.Heads, c.PatchSize, checkpoints.Grid{Rows: c.Rows(), Cols: c.Cols()}))
+	s.report = append(s.report, fmt.Sprintf("a run of recipe %s: ViT of width %d, depth %d, %d heads, patches of %d, "+
+		"grid %s", r.Name, c.Width, c.Depth, c.Heads, c.PatchSize, checkpoints.Grid{Rows: c.Rows(), Cols: c.Cols()}))
 	return s, nil
 }
 

@@ -267,7 +267,9 @@ func TestAResumeNeedsItsSourceNoMoreButTakesNoOther(t *testing.T) {
 	}
 	run.Progress = nil
 	for want, change := range map[string]func(*Run){
-		"started from weights of SHA-256": func(r *Run) { r.From, _ = pretrained(t, func(r *Recipe) { r.LearningRate = 0.02 }) },
+		"started from weights of SHA-256": func(r *Run) {
+			r.From, _ = pretrained(t, func(r *Recipe) { r.LearningRate = 0.02 })
+		},
 		"this one from none": func(r *Run) {
 			r.From, r.Recipe.Model = "", vit.Config{PatchSize: 2, Width: 12, Depth: 2, Heads: 3, MLPDim: 20}
 		},

@@ -289,7 +289,8 @@ func (t *trainer) finish() (row report.Run, err error) {
 	seconds := t.state.Seconds + time.Since(t.started).Seconds()
 	row = report.Run{
 		Job: t.job, Backend: t.Backend.String(), Parameters: t.model.parameters(), Steps: t.steps,
-		ImageSize: fmt.Sprintf("%dx%d", r.Model.ImageRows, r.Model.ImageCols), Epochs: report.Number(float64(t.steps) / float64(t.perPass)),
+		ImageSize:   fmt.Sprintf("%dx%d", r.Model.ImageRows, r.Model.ImageCols),
+		Epochs:      report.Number(float64(t.steps) / float64(t.perPass)),
 		WallSeconds: report.Number(seconds), Settings: settings,
 		ImagesPerSecond: report.Number(t.imagesPerSecond()),
 	}

@@ -108,8 +108,8 @@ func (c *HybridConfig) Done() *Hybrid {
 //	prefix rows: pretrained
 //
 // mathematics.md (9.1). At λ = 0 the rows are the pretrained ones bit for bit, and raw gets no gradient: a gate that
-// starts shut stays shut. If it does not learn either, the encoding is left out altogether, so that its dropout takes no
-// random numbers from the model's.
+// starts shut stays shut. If it does not learn either, the encoding is left out altogether, so that its dropout takes
+// no random numbers from the model's.
 type Hybrid struct {
 	grid
 	scope      *model.Scope

@@ -46,7 +46,7 @@ func parse(args []string) (o options, err error) {
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
 	flags.StringVar(&o.from, "from", "", "pretrained model to fine-tune: a directory of a run, or a file or directory of "+
 		"Hugging Face's, timm's or Google's")
-	flags.BoolVar(&o.assumeSquare, "assume-square", false, "the grid of -from's positions is square, where no file says it")
+	flags.BoolVar(&o.assumeSquare, "assume-square", false, "the grid of -from's positions is square where no file says it")
 	flags.StringVar(&task, "task", string(data.TaskWhere), fmt.Sprintf("what to ask about generated shapes: %s, %s or %s",
 		data.TaskWhere, data.TaskLocation, data.TaskOrientation))
 	flags.StringVar(&o.checkpoint, "checkpoint", "runs", "directory for checkpoints, rows and pictures")
