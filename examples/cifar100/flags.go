@@ -10,8 +10,10 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/wepe-go/wepe/examples/internal/shard"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
@@ -22,10 +24,13 @@ type options struct {
 	data, from, checkpoint, recipe, settings string
 	task                                     data.Task // of the generated shapes
 	assumeSquare                             bool
-	positions                                []string
+	study                                    named
+	variants                                 []variant
+	sizes                                    [][2]int // of the pictures, one zero size for the recipe's own
+	fractions                                []float64
 	seeds                                    int
-	fraction                                 float64
-	download, eval                           bool
+	shard                                    shard.Shard
+	download, table, eval                    bool
 	predict                                  []string
 	top                                      int
 }
@@ -41,7 +46,8 @@ const fromPositions = "learned,wepe,hybrid"
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("cifar100", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // an error is one line; -help prints the flags
-	var positions, predict, task string
+	var positions, study, sizes, fractions, part, predict, task string
+	var completions int
 	flags.StringVar(&o.data, "data", "", "directory or archive of CIFAR-100's binary version; empty for generated shapes")
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
 	flags.StringVar(&o.from, "from", "", "pretrained model to fine-tune: a directory of a run, or a file or directory of "+
@@ -52,10 +58,20 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.checkpoint, "checkpoint", "runs", "directory for checkpoints, rows and pictures")
 	flags.StringVar(&o.recipe, "recipe", "", "one of "+strings.Join(finetune.Names(), ", ")+
 		"; default shapes, or cifar100-small with -data; with -from demo-shapes or demo-cifar100")
-	flags.StringVar(&positions, "position", "", "encodings, of "+strings.Join(vit.PositionNames(), ",")+
-		"; default "+defaultPositions+", with -from "+fromPositions)
+	for _, name := range []string{"position", "compare"} {
+		flags.StringVar(&positions, name, "", "encodings, of "+strings.Join(vit.PositionNames(), ",")+
+			"; default "+defaultPositions+", with -from "+fromPositions)
+	}
+	flags.StringVar(&study, "study", "", "a comparison of the paper in place of -position: "+studyList())
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
-	flags.Float64Var(&o.fraction, "fraction", 1, "part of the training images to use")
+	for _, name := range []string{"fraction", "fractions"} {
+		flags.StringVar(&fractions, name, "1", "parts of the training images to use, as 0.2,0.4,0.6,0.9")
+	}
+	flags.StringVar(&sizes, "sizes", "", "sizes of the pictures that the model sees, height x width, as 24x24,32x48")
+	flags.StringVar(&part, "shard", "", "i/n: do part i of n, counted from 0; default from Slurm's or Kubernetes' variables")
+	flags.IntVar(&completions, "completions", 0, "pods of the indexed job of Kubernetes that this is one of; default "+
+		"JOB_COMPLETIONS")
+	flags.BoolVar(&o.table, "table", false, "print the table of what is done, and train nothing")
 	flags.StringVar(&o.settings, "set", "", `changes to the recipe, as "epochs=3;model.width=64;wepe_mode=release"`)
 	flags.BoolVar(&o.eval, "eval", false, "measure the best checkpoints of trained models on the test images")
 	flags.StringVar(&predict, "predict", "", "image files, separated by commas, to classify with a trained model")
@@ -78,35 +94,114 @@ func parse(args []string) (o options, err error) {
 		{false, true}: "demo-shapes", {true, true}: "demo-cifar100",
 	}[[2]bool{o.data != "", o.from != ""}]
 	o.recipe = cmp.Or(o.recipe, defaultRecipe)
-	if o.from != "" {
-		positions = cmp.Or(positions, fromPositions)
+	if err := o.compare(study, positions); err != nil {
+		return o, err
 	}
-	positions = cmp.Or(positions, defaultPositions)
-	o.positions = split(positions)
-	for i, p := range o.positions {
-		switch {
-		case !slices.Contains(vit.PositionNames(), p):
-			return o, fmt.Errorf("-position: unknown encoding %q: want some of %s", p, strings.Join(vit.PositionNames(), ","))
-		case slices.Contains(o.positions[:i], p):
-			return o, fmt.Errorf("-position names %s twice", p)
-		}
+	if o.sizes, err = parseSizes(sizes); err != nil {
+		return o, err
+	}
+	if o.fractions, err = parseFractions(fractions); err != nil {
+		return o, err
+	}
+	if part != "" {
+		o.shard, err = shard.Parse(part)
+	} else {
+		o.shard, err = shard.Scheduled(os.LookupEnv, completions)
+	}
+	if err != nil {
+		return o, err
 	}
 	o.predict = split(predict)
 	switch {
-	case len(o.positions) == 0:
-		return o, fmt.Errorf("-position names no encoding: want some of %s", strings.Join(vit.PositionNames(), ","))
 	case o.eval && len(o.predict) > 0:
 		return o, errors.New("-eval and -predict exclude each other")
 	case o.seeds < 1:
 		return o, fmt.Errorf("-seeds is %d, want 1 or more", o.seeds)
-	case !(o.fraction > 0 && o.fraction <= 1):
-		return o, fmt.Errorf("-fraction is %g, want 0 < fraction <= 1", o.fraction)
+	case len(o.study.aspects) > 0 && sizes != "":
+		return o, fmt.Errorf("-study %s chooses the sizes: leave -sizes out", o.study.name)
 	case o.download && o.data == "":
 		return o, errors.New("-download needs -data, the directory to fetch into")
 	case o.top < 1:
 		return o, fmt.Errorf("-top is %d, want 1 or more", o.top)
 	}
 	return o, nil
+}
+
+// compare says which variants there are to compare: those of a study, or encodings as they are.
+func (o *options) compare(study, positions string) (err error) {
+	if study != "" {
+		if o.study, err = studyNamed(study); err != nil {
+			return err
+		}
+		if o.study.pretrained && o.from == "" {
+			return fmt.Errorf("-study %s compares ways to fine-tune: it needs -from, a pretrained model", study)
+		}
+		if o.study.variants != nil && positions != "" {
+			return fmt.Errorf("-study %s chooses the encodings: leave -position out", study)
+		}
+		if o.variants = o.study.variants; o.variants != nil {
+			return nil
+		}
+	}
+	if o.from != "" {
+		positions = cmp.Or(positions, fromPositions)
+	}
+	chosen := split(cmp.Or(positions, defaultPositions))
+	for i, p := range chosen {
+		switch {
+		case !slices.Contains(vit.PositionNames(), p):
+			return fmt.Errorf("-position: unknown encoding %q: want some of %s", p, strings.Join(vit.PositionNames(), ","))
+		case slices.Contains(chosen[:i], p):
+			return fmt.Errorf("-position names %s twice", p)
+		}
+	}
+	if len(chosen) == 0 {
+		return fmt.Errorf("-position names no encoding: want some of %s", strings.Join(vit.PositionNames(), ","))
+	}
+	o.variants = each(chosen)
+	return nil
+}
+
+// studyList describes the studies for -help.
+func studyList() string {
+	var list []string
+	for _, s := range studies {
+		list = append(list, s.name+" ("+s.about+")")
+	}
+	return strings.Join(list, ", ")
+}
+
+// parseSizes reads "24x24,32x48"; nothing means one size, the recipe's.
+func parseSizes(list string) (sizes [][2]int, err error) {
+	for _, text := range split(list) {
+		rows, cols, _ := strings.Cut(text, "x")
+		height, errHeight := strconv.Atoi(rows)
+		width, errWidth := strconv.Atoi(cols)
+		size := [2]int{height, width}
+		if errHeight != nil || errWidth != nil || height < 1 || width < 1 || slices.Contains(sizes, size) {
+			return nil, fmt.Errorf("-sizes: %q, want different sizes of the form HEIGHTxWIDTH, as 24x24,32x48", text)
+		}
+		sizes = append(sizes, size)
+	}
+	if sizes == nil {
+		sizes = make([][2]int, 1)
+	}
+	return sizes, nil
+}
+
+// parseFractions reads "0.2,0.4".
+func parseFractions(list string) (fractions []float64, err error) {
+	for _, text := range split(list) {
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(f > 0 && f <= 1) || slices.Contains(fractions, f) {
+			return nil, fmt.Errorf("-fractions: %q, want different numbers with 0 < fraction <= 1", text)
+		}
+		fractions = append(fractions, f)
+	}
+	if fractions == nil {
+		return nil, errors.New("-fractions names none: want some, as 0.2,0.4")
+	}
+	return fractions, nil
 }
 
 func split(list string) []string {

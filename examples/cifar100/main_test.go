@@ -155,8 +155,8 @@ func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
 		{"-nosuch", []string{"-nosuch", "-help"}},
 		{"-seeds many", []string{"-seeds", "many", "-help"}},
 		{"-seeds 0", []string{"-seeds is 0", "1 or more"}},
-		{"-fraction 1.5", []string{"-fraction is 1.5", "<= 1"}},
-		{"-fraction NaN", []string{"-fraction is NaN"}},
+		{"-fraction 1.5", []string{"-fractions", `"1.5"`, "<= 1"}},
+		{"-fraction NaN", []string{"-fractions", `"NaN"`}},
 		{"-top 0", []string{"-top is 0"}},
 		{"runs", []string{`"runs"`}},
 		{"-position wepe,rope", []string{"-position", `"rope"`, "none,learned,"}},
@@ -322,8 +322,18 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 		before := tree(t, runs)
 		other := append(slices.Clone(study), "-set", strings.Replace(tiny, "depth=1", "depth=2", 1))
 		cifar100(t, other...).complaint(t, "another model", 1, "model.depth is 1", "2", "wepe-seed0", "directory")
-		fewer := append(slices.Clone(study), "-fraction", "0.9")
-		cifar100(t, fewer...).complaint(t, "other images", 1, "training images differ", "wepe-seed0")
+		others := cifar(t)
+		changed := filepath.Join(others, "train.bin")
+		images, err := os.ReadFile(changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 2; i < len(images); i += 3074 { // the first pixel of every image: some are held out
+			images[i] ^= 1
+		}
+		write(t, changed, images)
+		cifar100(t, append(slices.Clone(study), "-data", others)...).complaint(t, "other images", 1,
+			"training images differ", "wepe-seed0")
 		cifar100(t, "-eval", "-checkpoint", runs, "-recipe", "cifar100-small", "-position", "wepe").complaint(t,
 			"a model of other classes", 1, "shapes", "100")
 		same(t, before, tree(t, runs))

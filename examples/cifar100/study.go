@@ -23,7 +23,7 @@ import (
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
-// study is the training of every encoding with every seed, on the same images in the same order.
+// study is a comparison: every unit is a training, on the same images in the same order as the others of its seed.
 type study struct {
 	options
 	recipe      finetune.Recipe
@@ -45,93 +45,134 @@ func load(ctx context.Context, o options) (train, test *data.Set, err error) {
 			}
 		}
 	}
-	if err == nil && o.fraction < 1 {
-		train, err = train.Fraction(o.fraction, 42)
-	}
 	return train, test, err
 }
 
-// dir is where the run of one encoding and seed lives.
-func (o options) dir(position string, seed int) string {
-	return filepath.Join(o.checkpoint, o.recipe, fmt.Sprintf("%s-seed%d", position, seed))
-}
-
-// run trains, seed by seed so that an early look compares like with like, and reports.
+// run trains what is this shard's and reports on all that is done.
 func (s study) run(ctx context.Context) error {
+	units := s.units()
 	length := fmt.Sprintf("%d epochs", s.recipe.Epochs)
 	if s.recipe.Steps > 0 {
 		length = fmt.Sprintf("%d steps", s.recipe.Steps)
 	}
-	fmt.Fprintf(os.Stderr, "recipe %s: %d training and %d test images of %s, %s, encodings %v, %d seeds, "+
-		"results in %s\n", s.recipe.Name, s.train.Len(), s.test.Len(), s.train.Name, length, s.positions, s.seeds,
-		filepath.Join(s.checkpoint, s.options.recipe))
-	var runs []report.Run
-	var evals []report.Eval
-	for seed := range s.seeds {
-		for _, position := range s.positions {
-			title := fmt.Sprintf("%s seed %d", position, seed)
-			recipe := s.recipe
-			recipe.Model.Position = position
-			run := finetune.Run{
-				Backend: s.backend, Recipe: recipe, Seed: int64(seed), Train: s.train, Test: s.test, Fraction: s.fraction,
-				From: s.from, Import: checkpoints.ImportOptions{AssumeSquare: s.assumeSquare},
-				Dir: s.dir(position, seed), Progress: progress.New(title),
-				Log: func(line string) { progress.Line(title + ": " + line) },
-			}
-			model, row, err := run.Do(ctx)
-			if errors.Is(err, finetune.ErrInterrupted) {
-				return fmt.Errorf("%s: %w: all is saved, the same command goes on from there", title, err)
-			} else if err != nil {
-				return fmt.Errorf("%s: %w", title, err)
-			}
-			rows, err := report.ReadFiles(filepath.Join(run.Dir, finetune.RowsFile))
-			if err != nil {
-				return err
-			}
-			runs, evals = append(runs, row), append(evals, rows.Evals...)
-			field, err := drawField(model, run.Dir)
-			if err != nil {
-				return err
-			}
-			if err := run.Page(model, row, field...); err != nil {
-				return err
-			}
+	part := ""
+	if s.shard.Of > 1 {
+		part = fmt.Sprintf(", of which part %d of %d", s.shard.Index, s.shard.Of)
+	}
+	fmt.Fprintf(os.Stderr, "recipe %s: %d training and %d test images of %s, %s, %d trainings%s, results in %s\n",
+		s.recipe.Name, s.train.Len(), s.test.Len(), s.train.Name, length, len(units), part, s.home())
+	for i, u := range units {
+		if s.table || !s.shard.Has(i) {
+			continue
+		}
+		if err := s.do(ctx, u); errors.Is(err, finetune.ErrInterrupted) {
+			return fmt.Errorf("%s: %w: all is saved, the same command goes on from there", u.title(), err)
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", u.title(), err)
 		}
 	}
-	return s.report(runs, evals)
+	return s.report(units)
 }
 
-// report prints the table and draws the curves of all runs.
-func (s study) report(runs []report.Run, evals []report.Eval) (err error) {
-	spec := report.Spec{}
-	if len(s.positions) > 1 {
-		spec.Baseline = s.positions[len(s.positions)-1]
-		for _, p := range s.positions {
-			if p == "learned" {
-				spec.Baseline = p
-			}
-		}
-	}
-	table, err := report.Tabulate(runs, spec)
+// do is one training.
+func (s study) do(ctx context.Context, u unit) error {
+	recipe, err := u.recipe(s.recipe)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.checkpoint, s.options.recipe, "curves.png")
+	train, err := s.train.Fraction(u.fraction, 42)
+	if err != nil {
+		return err
+	}
+	run := finetune.Run{
+		Backend: s.backend, Recipe: recipe, Seed: int64(u.seed), Train: train, Test: s.test, Fraction: u.fraction,
+		Label: u.label, From: s.from, Import: checkpoints.ImportOptions{AssumeSquare: s.assumeSquare},
+		Dir: s.dir(u), Progress: progress.New(u.title()),
+		Log: func(line string) { progress.Line(u.title() + ": " + line) },
+	}
+	model, row, err := run.Do(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(run.Dir, finetune.PageFile)); err == nil {
+		return nil // done before
+	}
+	field, err := drawField(model, run.Dir)
+	if err != nil {
+		return err
+	}
+	return run.Page(model, row, field...)
+}
+
+// results reads the rows of the units that are done, wherever they were.
+func (s study) results(units []unit) (rows report.Rows, missing int, err error) {
+	for _, u := range units {
+		read, err := report.ReadFiles(filepath.Join(s.dir(u), finetune.RowsFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			missing++
+			continue
+		} else if err != nil {
+			return rows, 0, err
+		}
+		if len(read.Runs) == 0 {
+			missing++
+		}
+		rows.Runs, rows.Evals = append(rows.Runs, read.Runs...), append(rows.Evals, read.Evals...)
+	}
+	return rows, missing, nil
+}
+
+// report prints the table of what is done and draws the curves.
+func (s study) report(units []unit) (err error) {
+	rows, missing, err := s.results(units)
+	if err != nil {
+		return err
+	}
+	spec := report.Spec{}
+	if len(s.variants) > 1 {
+		spec.Baseline = s.variants[len(s.variants)-1].label
+		for _, v := range s.variants {
+			if v.label == "learned" || v.label == "wepe" && s.study.name == "ablation" {
+				spec.Baseline = v.label
+			}
+		}
+	}
+	if len(s.sizes) > 1 {
+		spec.GroupBy = append(spec.GroupBy, "recipe")
+	}
+	if len(s.fractions) > 1 {
+		spec.GroupBy = append(spec.GroupBy, "fraction")
+	}
+	spec.GroupBy = append(spec.GroupBy, "encoding")
+	if s.data != "" && s.from == "" {
+		spec.Published, spec.Conditions = published, conditions
+	}
+	table, err := report.Tabulate(rows.Runs, spec)
+	if err != nil {
+		return err
+	}
 	title := fmt.Sprintf("%s, recipe %s", s.train.Name, s.recipe.Name)
 	fmt.Printf("\n%s, chance is %.1f %%\n\n%s\n", title, 100/float64(len(s.train.Classes)), table.Text())
-	if err := report.Picture(path, func(w io.Writer) error { return report.Curves(w, title, evals) }); err != nil {
+	if missing > 0 {
+		fmt.Printf("%d of %d trainings are not done yet\n", missing, len(units))
+	}
+	if len(rows.Evals) == 0 {
+		return nil
+	}
+	path := filepath.Join(s.home(), "curves.png")
+	if err := report.Picture(path, func(w io.Writer) error { return report.Curves(w, title, rows.Evals) }); err != nil {
 		return err
 	}
 	fmt.Println("curves:   ", path)
-	if report.HasScalars(evals) {
-		path := filepath.Join(filepath.Dir(path), "scalars.png")
-		if err := report.Picture(path, func(w io.Writer) error { return report.Scalars(w, "", evals) }); err != nil {
+	if report.HasScalars(rows.Evals) {
+		path := filepath.Join(s.home(), "scalars.png")
+		if err := report.Picture(path, func(w io.Writer) error { return report.Scalars(w, "", rows.Evals) }); err != nil {
 			return err
 		}
 		fmt.Println("scalars:  ", path)
 	}
-	fmt.Println("encodings:", filepath.Join(s.checkpoint, s.options.recipe, "*", "field.png"))
-	fmt.Println("pages:    ", filepath.Join(s.checkpoint, s.options.recipe, "*", finetune.PageFile))
+	fmt.Println("encodings:", filepath.Join(s.home(), "*", "field.png"))
+	fmt.Println("pages:    ", filepath.Join(s.home(), "*", finetune.PageFile))
 	return nil
 }
 
@@ -155,19 +196,17 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 
 // evaluate measures the trained models on the test images.
 func (s study) evaluate() error {
-	for seed := range s.seeds {
-		for _, position := range s.positions {
-			model, err := finetune.Open(s.backend, s.dir(position, seed))
-			if err != nil {
-				return err
-			}
-			m, err := model.Evaluate(s.test)
-			if err != nil {
-				return err
-			}
-			fmt.Printf("%-10s seed %d  loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of %d images\n", position, seed,
-				float64(m.Loss), 100*float64(m.Top1), 100*float64(m.Top5), m.Images)
+	for _, u := range s.units() {
+		model, err := finetune.Open(s.backend, s.dir(u))
+		if err != nil {
+			return err
 		}
+		m, err := model.Evaluate(s.test)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%-17s  loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of %d images\n", u.title(),
+			float64(m.Loss), 100*float64(m.Top1), 100*float64(m.Top5), m.Images)
 	}
 	return nil
 }
@@ -179,7 +218,7 @@ func predict(o options) error {
 		return err
 	}
 	defer backend.Finalize()
-	model, err := finetune.Open(backend, o.dir(o.positions[0], 0))
+	model, err := finetune.Open(backend, o.dir(o.units()[0]))
 	if err != nil {
 		return err
 	}

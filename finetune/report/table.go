@@ -16,6 +16,9 @@ type Spec struct {
 	GroupBy  []string // columns that make a group, see columns; none means encoding
 	Baseline string   // encoding the others are compared with, seed by seed; empty leaves the column out
 	Split    string   // Validation or Test; empty means Test
+
+	Published  map[string]float64 // top-1 % that others print, by encoding; a column where the table has one of them
+	Conditions string             // of what, a note to go with it
 }
 
 // Table is text in columns, ready to be printed.
@@ -75,6 +78,11 @@ func Tabulate(runs []Run, spec Spec) (Table, error) {
 	if spec.Baseline != "" {
 		add("top-1 − "+spec.Baseline, "range", "pairs")
 	}
+	published := slices.ContainsFunc(runs, func(r Run) bool { _, ok := spec.Published[r.Encoding]; return ok })
+	if published {
+		add("published")
+		table.Notes = append(table.Notes, "published is "+spec.Conditions)
+	}
 	add("minutes")
 
 	for _, group := range groups(runs, spec.GroupBy) {
@@ -97,6 +105,13 @@ func Tabulate(runs []Run, spec Spec) (Table, error) {
 		if spec.Baseline != "" {
 			delta := summarise(paired(group, runs, spec.Baseline, metrics))
 			line = append(line, delta.format("%+.2f"), delta.formatRange("%+.2f"), strconv.Itoa(delta.n))
+		}
+		if published {
+			theirs := "–"
+			if top1, ok := spec.Published[group[0].Encoding]; ok {
+				theirs = strconv.FormatFloat(top1, 'f', 2, 64)
+			}
+			line = append(line, theirs)
 		}
 		table.Rows = append(table.Rows, append(line, wall.format("%.1f")))
 	}

@@ -1,0 +1,110 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// variant is one line of a comparison: an encoding, and what the recipe changes for it.
+type variant struct {
+	position string
+	label    string // of the encoding in rows and tables
+	settings string // for Recipe.Set
+}
+
+// named is a comparison of the paper, by name.
+type named struct {
+	name, about string
+	pretrained  bool // makes sense with -from only
+	variants    []variant
+	aspects     [][2]int // rows : cols of the pictures, all of about the recipe's area
+}
+
+// named studies. The lattices, β, γ and λ that the paper does not print are ours.
+var studies = []named{
+	{
+		name: "encodings", about: "every encoding that trains from scratch",
+		variants: each(slices.DeleteFunc(vit.PositionNames(), func(name string) bool { return name == "hybrid" })),
+	},
+	{
+		name: "ablation", about: "what each part of WePE is worth",
+		variants: []variant{
+			{"wepe", "wepe", ""},
+			{"wepe", "wepe without ℘′", "wepe_derivative=false"},
+			{"wepe", "wepe, lattice fixed", "wepe_learn_lattice=false"},
+			{"wepe", "wepe, α_scale fixed", "wepe_learn_alpha_scale=false"},
+			{"wepe", "wepe, β_pos = 1 fixed", "wepe_learn_beta_pos=false;wepe_beta_pos=1"},
+			{"wepe", "wepe, g2 = 1, g3 = 0.1", "wepe_g2=1;wepe_g3=0.1"}, // not lemniscatic, and rectangular
+			{"wepe", "wepe, MLP projection", "wepe_projection=mlp"},
+			{"none", "none", ""},
+		},
+	},
+	{
+		name: "aspect", about: "-position's encodings on pictures squeezed to 1:1, 2:1, 1:2, 1:3 and 4:1, height before width",
+		aspects: [][2]int{{1, 1}, {2, 1}, {1, 2}, {1, 3}, {4, 1}},
+	},
+	{
+		name: "gate", about: "where the gate λ should start, against the pretrained table kept and replaced", pretrained: true,
+		variants: slices.Concat(each([]string{"learned", "wepe"}), grid("hybrid", "λ = %g", "wepe_gate=%g",
+			[]float64{0.02, 0.12, 0.5, 0.622459})),
+	},
+	{
+		name: "beta-gamma", about: "where β and γ of the surrogate should start", pretrained: true,
+		variants: slices.Concat(each([]string{"learned"}),
+			grid("hybrid", "β = %g, γ = %g", "wepe_surrogate_beta=%g;wepe_surrogate_gamma=%g",
+				[]float64{0.2, 0.75, 2}, []float64{0.5, 1, 2})),
+	},
+}
+
+// each makes a variant of every encoding as it is.
+func each(positions []string) []variant {
+	out := make([]variant, len(positions))
+	for i, p := range positions {
+		out[i] = variant{position: p, label: p}
+	}
+	return out
+}
+
+// grid makes a variant of one encoding for every combination of values.
+func grid(position, label, settings string, values ...[]float64) (out []variant) {
+	combinations := [][]any{nil}
+	for _, axis := range values {
+		var longer [][]any
+		for _, c := range combinations {
+			for _, v := range axis {
+				longer = append(longer, append(slices.Clone(c), v))
+			}
+		}
+		combinations = longer
+	}
+	for _, c := range combinations {
+		out = append(out, variant{position, position + " " + fmt.Sprintf(label, c...), fmt.Sprintf(settings, c...)})
+	}
+	return out
+}
+
+// studyNamed returns the study of that name.
+func studyNamed(name string) (named, error) {
+	var known []string
+	for _, s := range studies {
+		if s.name == name {
+			return s, nil
+		}
+		known = append(known, s.name)
+	}
+	return named{}, fmt.Errorf("-study: unknown study %q: want one of %s", name, strings.Join(known, ", "))
+}
+
+// published are top-1 accuracies on CIFAR-100 from scratch that the paper prints, by encoding or variant; conditions
+// says of what.
+var published = map[string]float64{
+	"learned": 56.46, "wepe": 63.78, "wepe, g2 = 1, g3 = 0.1": 63.20,
+}
+
+const conditions = "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed; its other lattice is " +
+	"lemniscatic all the same (docs/deviations.md)"

@@ -1,0 +1,83 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package shard splits a study over machines, by the schedulers that people have.
+package shard
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Shard is the part of a study that one machine does: unit k belongs to the shard of index k mod Of.
+type Shard struct{ Index, Of int }
+
+// Has says whether unit k is this shard's.
+func (s Shard) Has(k int) bool { return k%s.Of == s.Index }
+
+// Parse reads "i/n", 0 ≤ i < n.
+func Parse(text string) (Shard, error) {
+	i, n, ok := strings.Cut(text, "/")
+	index, errIndex := strconv.Atoi(i)
+	of, errOf := strconv.Atoi(n)
+	if !ok || errIndex != nil || errOf != nil || index < 0 || of < 1 || index >= of {
+		return Shard{}, fmt.Errorf("-shard is %q, want i/n with 0 <= i < n, as 0/4 to 3/4", text)
+	}
+	return Shard{index, of}, nil
+}
+
+// Scheduled reads which part of an array of jobs this process is from what the scheduler says: of an indexed job
+// of Kubernetes, where completions is their number, or of a job array of Slurm. Outside both it is the whole.
+func Scheduled(lookup func(string) (string, bool), completions int) (Shard, error) {
+	number := func(name string) (int, error) {
+		text, _ := lookup(name)
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return 0, fmt.Errorf("%s is %q, want a whole number: give -shard i/n", name, text)
+		}
+		return n, nil
+	}
+	if _, ok := lookup("JOB_COMPLETION_INDEX"); ok {
+		index, err := number("JOB_COMPLETION_INDEX")
+		if err != nil {
+			return Shard{}, err
+		}
+		if _, ok := lookup("JOB_COMPLETIONS"); ok && completions == 0 {
+			if completions, err = number("JOB_COMPLETIONS"); err != nil {
+				return Shard{}, err
+			}
+		}
+		if completions < 1 {
+			return Shard{}, fmt.Errorf("JOB_COMPLETION_INDEX is %d, but of how many: give -completions or JOB_COMPLETIONS, "+
+				"the completions of the job", index)
+		}
+		if index < 0 || index >= completions {
+			return Shard{}, fmt.Errorf("JOB_COMPLETION_INDEX is %d, want 0 to %d of %d completions", index, completions-1,
+				completions)
+		}
+		return Shard{index, completions}, nil
+	}
+	if _, ok := lookup("SLURM_ARRAY_TASK_ID"); !ok {
+		return Shard{0, 1}, nil
+	}
+	var id, first, last, count int
+	step := 1
+	for _, v := range []struct {
+		name  string
+		value *int
+	}{{"SLURM_ARRAY_TASK_ID", &id}, {"SLURM_ARRAY_TASK_MIN", &first}, {"SLURM_ARRAY_TASK_MAX", &last},
+		{"SLURM_ARRAY_TASK_COUNT", &count}, {"SLURM_ARRAY_TASK_STEP", &step}} {
+		if _, ok := lookup(v.name); !ok && v.name == "SLURM_ARRAY_TASK_STEP" {
+			continue // older versions do not say; 1 is right unless the next check complains
+		}
+		var err error
+		if *v.value, err = number(v.name); err != nil {
+			return Shard{}, err
+		}
+	}
+	if step < 1 || count < 1 || (last-first)/step+1 != count || (id-first)%step != 0 || id < first || id > last {
+		return Shard{}, fmt.Errorf("the job array has task %d of %d from %d to %d, which is no regular range: give "+
+			"-shard i/n", id, count, first, last)
+	}
+	return Shard{(id - first) / step, count}, nil
+}
