@@ -45,8 +45,8 @@ type ExportOptions struct {
 //	onnx      model.onnx          ONNX Runtime: pixel_values [Batch, channels, rows, cols] -> logits [Batch, classes]
 //	unfolded  model.safetensors   this library: the encoding stays what it is, docs/checkpoints.md lists the names
 //
-// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm's config.json has all of
-// it) and a README.md. [Import] reads all of these but ONNX.
+// Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm has it in config.json)
+// and a README.md. [Import] reads all of these but ONNX.
 //
 //	report, err := checkpoints.Export("my-vit", backend, store.Scope("/vit"), config, checkpoints.ExportOptions{
 //		Labels: classes, Preprocess: &preprocess,
@@ -153,8 +153,8 @@ func (e *export) check() error {
 	}
 	switch fixed := e.Format == FormatTimm || e.Format == FormatJAX; {
 	case fixed && c.Epsilon != 1e-6:
-		return errors.Errorf("the norms of %s have epsilon 1e-6, this model was made with %g: say Epsilon 1e-6 to change it, "+
-			"and compare the logits", e.Format, c.Epsilon)
+		return errors.Errorf("the norms of %s have epsilon 1e-6, this model was made with %g: say Epsilon 1e-6 to change "+
+			"it, and compare the logits", e.Format, c.Epsilon)
 	case e.Format == FormatHF && c.Pool != vit.PoolClass:
 		return errors.Errorf("Hugging Face's ViT pools by its class token, not by %q: choose timm, jax, onnx or unfolded",
 			c.Pool)
@@ -197,10 +197,7 @@ func (e *export) contents() ([]exportFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, exportFile{name: foreignPreprocessor, write: func(w io.Writer) error {
-			_, err := w.Write(raw)
-			return err
-		}})
+		files = append(files, textFile(foreignPreprocessor, raw))
 	}
 	return append(files, e.card(weights.name)), nil
 }

@@ -129,7 +129,14 @@ func jsonFile(name string, value any) (exportFile, error) {
 	if raw.Len() > maxSmall {
 		return exportFile{}, errors.Errorf("%s: %d bytes, at most %d are read: shorten the labels", name, raw.Len(), maxSmall)
 	}
-	return exportFile{name: name, write: func(w io.Writer) error { _, err := w.Write(raw.Bytes()); return err }}, nil
+	return textFile(name, raw.Bytes()), nil
+}
+
+func textFile(name string, text []byte) exportFile {
+	return exportFile{name: name, write: func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}}
 }
 
 // id2label numbers the classes; without names they are called as transformers calls them.
@@ -265,9 +272,9 @@ func (e *export) card(weights string) exportFile {
 		}
 	}
 	fmt.Fprintf(&b, "| pixels | %s |\n", pixels)
-	fmt.Fprintf(&b, "\n%s\nWritten by [wepe](https://github.com/wepe-go/wepe). The file of its training data, its accuracy and "+
-		"its licence are for its author to add.\n", e.usage())
-	return exportFile{name: "README.md", write: func(w io.Writer) error { _, err := io.WriteString(w, b.String()); return err }}
+	fmt.Fprintf(&b, "\n%s\nWritten by [wepe](https://github.com/wepe-go/wepe). What it was trained on, how well it does "+
+		"and its licence\nare for its author to add.\n", e.usage())
+	return textFile("README.md", []byte(b.String()))
 }
 
 // usage is how the model is opened.
@@ -278,7 +285,7 @@ func (e *export) usage() string {
 	case FormatHF:
 		return python("from transformers import ViTForImageClassification", "",
 			`model = ViTForImageClassification.from_pretrained(".")`,
-			fmt.Sprintf("logits = model(pixel_values).logits  # pixel_values [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols))
+			fmt.Sprintf("logits = model(images).logits  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols))
 	case FormatTimm:
 		return python("import timm", "", `model = timm.create_model("local-dir:.", pretrained=True).eval()`,
 			fmt.Sprintf("logits = model(images)  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols))

@@ -47,6 +47,16 @@ func exported(t testing.TB, m *Imported, o ExportOptions) string {
 	return dir
 }
 
+// exportedFrom writes the model below /vit of a store and returns the directory.
+func exportedFrom(t testing.TB, store *model.Store, c vit.Config, o ExportOptions) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "model")
+	if _, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, o); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestFixturesComeBackBitForBitFromEveryFormat(t *testing.T) {
 	for format, set := range sets {
 		m := imported(t, fixtures.Dir(t, set), optionsFor(t, format))
@@ -164,11 +174,7 @@ func TestEveryModelOfOursComesBackUnfolded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := filepath.Join(t.TempDir(), "model")
-		if _, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
-			t.Fatal(err)
-		}
-		m := imported(t, dir, ImportOptions{})
+		m := imported(t, exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
 		if m.Config != c {
 			t.Errorf("%s: %+v", p.Name, m.Config)
 		}
@@ -198,11 +204,7 @@ func TestHyperparametersOfTheEncodingComeBack(t *testing.T) {
 	c := ownViT("wepe")
 	store := stirred(t, c, params)
 	store.SetParam("/learning_rate", 0.1) // of the training: it stays
-	dir := filepath.Join(t.TempDir(), "model")
-	if _, err := Export(dir, nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
-		t.Fatal(err)
-	}
-	m := imported(t, dir, ImportOptions{})
+	m := imported(t, exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
 	if !reflect.DeepEqual(m.Params, params) {
 		t.Errorf("%v, want %v", m.Params, params)
 	}
@@ -212,11 +214,8 @@ func TestHyperparametersOfTheEncodingComeBack(t *testing.T) {
 
 	params = map[string]any{"rope_theta": 50.0}
 	c = ownViT("rope-axial")
-	dir = filepath.Join(t.TempDir(), "turned")
-	if _, err := Export(dir, nil, stirred(t, c, params).Scope("/vit"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
-		t.Fatal(err)
-	}
-	if m := imported(t, dir, ImportOptions{}); !reflect.DeepEqual(m.Params, params) {
+	m = imported(t, exportedFrom(t, stirred(t, c, params), c, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
+	if !reflect.DeepEqual(m.Params, params) {
 		t.Errorf("%v, want %v", m.Params, params)
 	}
 }
@@ -307,11 +306,13 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 		options ExportOptions
 		want    string
 	}{
-		"unknown format":  {good, ExportOptions{Format: "pickle"}, `unknown format "pickle"`},
-		"unknown type":    {good, ExportOptions{DType: "int8"}, `type "int8"`},
-		"labels":          {good, ExportOptions{Labels: []string{"a"}}, "1 labels for 13 classes"},
-		"epsilon":         {with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: FormatTimm}, "epsilon 1e-6"},
-		"epsilon of jax":  {with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: FormatJAX}, "epsilon 1e-6"},
+		"unknown format": {good, ExportOptions{Format: "pickle"}, `unknown format "pickle"`},
+		"unknown type":   {good, ExportOptions{DType: "int8"}, `type "int8"`},
+		"labels":         {good, ExportOptions{Labels: []string{"a"}}, "1 labels for 13 classes"},
+		"epsilon": {with(func(c *vit.Config) { c.Epsilon = 1e-12 }), ExportOptions{Format: FormatTimm},
+			"epsilon 1e-6"},
+		"epsilon of jax": {with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: FormatJAX},
+			"epsilon 1e-6"},
 		"mean pooling":    {with(func(c *vit.Config) { c.Pool = vit.PoolMean }), ExportOptions{}, "pools by its class token"},
 		"patch norm":      {with(func(c *vit.Config) { c.PatchNorm = true }), ExportOptions{}, "patch_norm"},
 		"another model":   {with(func(c *vit.Config) { c.Depth = 3 }), ExportOptions{}, "16 that it lacks: block_02"},
@@ -348,7 +349,8 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 			continue
 		}
 		c := ownViT(p.Name)
-		_, err := Export(filepath.Join(t.TempDir(), "x"), gomlxtest.Backend(), stirred(t, c, nil).Scope("/vit"), c, ExportOptions{})
+		scope := stirred(t, c, nil).Scope("/vit")
+		_, err := Export(filepath.Join(t.TempDir(), "x"), gomlxtest.Backend(), scope, c, ExportOptions{})
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("position %q acts in the attention", p.Name)) {
 			t.Errorf("%s: %v", p.Name, err)
 		}
@@ -376,7 +378,8 @@ func TestPreprocessingSurvivesTimmsConfig(t *testing.T) {
 			if fit == data.FitContain {
 				p.Fill = [3]uint8{26, 51, 76} // the mean
 			}
-			e := export{config: c.WithDefaults(), ExportOptions: ExportOptions{Format: FormatTimm, DType: "float32", Preprocess: &p}}
+			o := ExportOptions{Format: FormatTimm, DType: "float32", Preprocess: &p}
+			e := export{config: c.WithDefaults(), ExportOptions: o}
 			if err := e.check(); err != nil {
 				t.Fatal(err)
 			}
@@ -398,10 +401,7 @@ func TestPreprocessingSurvivesTimmsConfig(t *testing.T) {
 // A model that asks for the grid it was trained on is told when it moves to another.
 func TestAnUnfoldedModelKnowsItsOldGridOnANewOne(t *testing.T) {
 	c := ownViT("as2drope")
-	dir := filepath.Join(t.TempDir(), "model")
-	if _, err := Export(dir, nil, stirred(t, c, nil).Scope("/vit"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
-		t.Fatal(err)
-	}
+	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: FormatUnfolded})
 	if m := imported(t, dir, ImportOptions{}); len(m.Params) != 0 {
 		t.Errorf("%v", m.Params)
 	}

@@ -42,11 +42,12 @@ type TensorInfo struct {
 	Shape []int  `json:"shape"`
 }
 
-// Inspect says what lies at a path: whatever [Import] reads, a checkpoint of a training run, or the newest of a directory
-// of checkpoints. It reads headers, and of a checkpoint, whose sums it verifies, all; it never reads tensors.
+// Inspect says what lies at a path: whatever [Import] reads, a checkpoint of a training run, or the newest of a
+// directory of checkpoints. It reads headers, and of a checkpoint, whose sums it verifies, all; it never reads tensors.
 func Inspect(path string) (*Info, error) {
 	if filepath.Ext(path) == ".onnx" || fileExists(filepath.Join(path, "model.onnx")) {
-		return &Info{Path: path, Format: FormatONNX, Notes: []string{"a graph with its weights inside, for ONNX Runtime"}}, nil
+		note := "a graph with its weights inside, for ONNX Runtime"
+		return &Info{Path: path, Format: FormatONNX, Notes: []string{note}}, nil
 	}
 	if fileExists(filepath.Join(path, manifestName)) {
 		c, err := Open(path)

@@ -50,7 +50,8 @@ func TestInspectSaysWhatTheFixturesAre(t *testing.T) {
 				t.Errorf("%+v", info)
 			}
 		case FormatJAX:
-			if info.Config.Heads != c.Heads || info.Config.ImageRows != 0 || !strings.Contains(info.Notes[0], "grid of patches") {
+			if info.Config.Heads != c.Heads || info.Config.ImageRows != 0 ||
+				!strings.Contains(info.Notes[0], "grid of patches") {
 				t.Errorf("%+v", info)
 			}
 		}
@@ -61,7 +62,8 @@ func TestInspectSaysWhatACheckpointIs(t *testing.T) {
 	dir := t.TempDir()
 	c := ownViT("wepe")
 	params := map[string]any{"wepe_alpha_u": 0.25}
-	meta := map[string]any{"recipe": map[string]any{"model": c, "params": params}, "classes": strings.Fields("a b c d e f g")}
+	meta := map[string]any{"recipe": map[string]any{"model": c, "params": params},
+		"classes": strings.Fields("a b c d e f g")}
 	save(t, Saver{Dir: dir}, newStore(t, 1), 41, meta)
 	path := save(t, Saver{Dir: dir}, newStore(t, 2), 42, meta)
 	putFile(t, filepath.Join(save(t, Saver{Dir: dir}, newStore(t, 3), 43, nil), storeName), []byte("{}"))
@@ -86,7 +88,8 @@ func TestInspectSaysWhatACheckpointIs(t *testing.T) {
 	if _, err := Inspect(filepath.Join(dir, "step-00000043")); err == nil {
 		t.Error("a damaged checkpoint was inspected")
 	}
-	if info := inspected(t, save(t, Saver{Dir: dir}, newStore(t, 4), 44, 3)); len(info.Notes) != 1 || info.Config.Width != 0 {
+	info = inspected(t, save(t, Saver{Dir: dir}, newStore(t, 4), 44, 3))
+	if len(info.Notes) != 1 || info.Config.Width != 0 {
 		t.Errorf("%+v", info)
 	}
 }
@@ -94,12 +97,9 @@ func TestInspectSaysWhatACheckpointIs(t *testing.T) {
 func TestInspectSpeaksOfEveryExport(t *testing.T) {
 	c := ownViT("wepe")
 	store := stirred(t, c, map[string]any{"wepe_alpha_u": 0.25})
-	dir := filepath.Join(t.TempDir(), "model")
-	if _, err := Export(dir, nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded, DType: "float16"}); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"format     unfolded", "width 48, depth 2, 3 heads", "wepe, 1 prefix tokens, a grid of 3x5 for images of 6x10",
-		"wepe_alpha_u = 0.25", "7 classes", "float16", "float32"} // the encoding's own stay as they are
+	dir := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded, DType: "float16"})
+	want := []string{"format     unfolded", "width 48, depth 2, 3 heads", "wepe_alpha_u = 0.25", "7 classes",
+		"wepe, 1 prefix tokens, a grid of 3x5 for images of 6x10", "float16", "float32"} // the encoding's stay as they are
 	text := inspected(t, dir).String()
 	for _, want := range want {
 		if !strings.Contains(text, want) {
@@ -136,10 +136,7 @@ func TestInspectListsTensorsOfNoModel(t *testing.T) {
 func TestAnUnfoldedModelIsExportedAgain(t *testing.T) {
 	c := ownViT("wepe")
 	store := stirred(t, c, map[string]any{"wepe_evaluation": "table", "wepe_table_resolution": 33})
-	first := filepath.Join(t.TempDir(), "model")
-	if _, err := Export(first, nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
-		t.Fatal(err)
-	}
+	first := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
 	again := model.NewStore()
 	if err := imported(t, first, ImportOptions{}).Load(again.Scope("/deep/er")); err != nil {
 		t.Fatal(err)

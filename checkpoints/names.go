@@ -144,10 +144,10 @@ type named struct {
 
 // has says whether a model has the variable of a row outside of the blocks.
 func has(r row, c vit.Config) bool {
-	switch {
-	case r.path == classPath:
+	switch r.path {
+	case classPath:
 		return c.Prefix() > 0
-	case r.path == positionPath:
+	case positionPath:
 		return c.Position == "learned" || c.Position == "hybrid"
 	}
 	return c.PatchNorm || !strings.HasPrefix(r.path, patchNormPath)

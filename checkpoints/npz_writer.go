@@ -42,7 +42,8 @@ func writeNPZ(w io.Writer, out []outTensor) error {
 
 // npyHeaderOf returns what stands before the numbers of an .npy of version 1.
 func npyHeaderOf(t outTensor) ([]byte, error) {
-	descr, ok := map[dtypes.DType]string{dtypes.Float32: "<f4", dtypes.Float16: "<f2", dtypes.BFloat16: "<V2"}[t.shape.DType]
+	types := map[dtypes.DType]string{dtypes.Float32: "<f4", dtypes.Float16: "<f2", dtypes.BFloat16: "<V2"}
+	descr, ok := types[t.shape.DType]
 	if !ok {
 		return nil, errors.Errorf("tensor %q: NumPy has no type for %s", t.name, t.shape.DType)
 	}

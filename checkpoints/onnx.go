@@ -16,13 +16,6 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// An exported graph takes images as torch has them, [batch, channels, rows, cols], under the names of Hugging Face's own
-// exports: what runs those, transformers.js say, runs it too.
-const (
-	onnxInput  = "pixel_values"
-	onnxOutput = "logits"
-)
-
 // onnxTolerance bounds how far the logits of a file may be from those of the backend, in units of the greatest logit
 // or of 1: float32 in another order of summing.
 const onnxTolerance = 1e-4
@@ -31,7 +24,7 @@ const onnxTolerance = 1e-4
 var errNoONNX = errors.New("the format onnx needs a program built with -tags=onnx on linux/amd64, " +
 	"and the library of ONNX Runtime (make onnxruntime)")
 
-// writeONNX writes the graph of the model with its weights as constants.
+// writeONNX writes the graph of the model with its weights as constants. Images are as torch has them, channels first.
 func (e *export) writeONNX(w io.Writer) error {
 	c := e.config
 	c.DType = "float32" // ONNX Runtime has few kernels of 16 bits on a CPU
@@ -91,8 +84,8 @@ func (e *export) checkONNX(file string) error {
 	return nil
 }
 
-// ONNXLogits runs an exported ONNX file on images, float32 [batch, rows, cols, channels] with the batch of the file, and
-// returns its class logits, row by row. It needs the build tag onnx.
+// ONNXLogits runs an exported ONNX file on images, float32 [batch, rows, cols, channels] with the batch of the file,
+// and returns its class logits, row by row. It needs the build tag onnx.
 func ONNXLogits(file string, c vit.Config, images *tensors.Tensor) ([]float32, error) {
 	flat, err := tensors.CopyFlatData[float32](images)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/gomlx/gomlx/ml/model/onnx" // registers its backend
 )
 
-// saveONNX compiles the graph and writes it.
+// saveONNX compiles the graph and writes it, under the names of Hugging Face's own exports: what runs those,
+// transformers.js say, runs it too.
 func saveONNX(store *model.Store, build func(*model.Scope, *Node) *Node, input shapes.Shape, w io.Writer) error {
 	backend, err := compute.NewWithConfig("onnx:cpu")
 	if err != nil {
@@ -28,7 +29,7 @@ func saveONNX(store *model.Store, build func(*model.Scope, *Node) *Node, input s
 		return err
 	}
 	defer exec.Finalize()
-	return onnx.Save(backend, exec, w, []shapes.Shape{input}, []string{onnxInput}, []string{onnxOutput})
+	return onnx.Save(backend, exec, w, []shapes.Shape{input}, []string{"pixel_values"}, []string{"logits"})
 }
 
 // runONNX runs a file of one input and one output.

@@ -1,0 +1,82 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+)
+
+// addTarget adds the flags of how a model is written.
+func addTarget(flags *flag.FlagSet, o *checkpoints.ExportOptions) {
+	flags.StringVar(&o.DType, "dtype", "float32", "type of the numbers on disk: float32, float16 or bfloat16")
+	flags.Float64Var(&o.Epsilon, "epsilon", 0, "epsilon of the norms; timm and jax know 1e-6 alone; default the model's")
+	flags.IntVar(&o.Batch, "batch", 1, "images per call of an ONNX file")
+}
+
+// convert writes a model in another format.
+func convert(flags *flag.FlagSet, out io.Writer) func([]string) error {
+	var from source
+	var o checkpoints.ExportOptions
+	from.add(flags)
+	addTarget(flags, &o)
+	flags.StringVar(&o.Format, "to", "", "format to write: hf, timm, jax, unfolded or onnx")
+	return func(args []string) error {
+		if o.Format == "" {
+			return fmt.Errorf("-to says which format: hf, timm, jax, unfolded or onnx: %w", errUsage)
+		}
+		return from.export(args, o, false, out)
+	}
+}
+
+// fold writes a model of ours as an ordinary ViT, in any format.
+func fold(flags *flag.FlagSet, out io.Writer) func([]string) error {
+	var from source
+	var o checkpoints.ExportOptions
+	from.add(flags)
+	addTarget(flags, &o)
+	flags.StringVar(&o.Format, "to", checkpoints.FormatHF, "format to write: hf, timm, jax, unfolded or onnx")
+	return func(args []string) error { return from.export(args, o, true, out) }
+}
+
+// export reads one model and writes it.
+func (s source) export(args []string, o checkpoints.ExportOptions, folded bool, out io.Writer) error {
+	if err := want(args, "FROM", "TO"); err != nil {
+		return err
+	}
+	backend, err := openBackend()
+	if err != nil {
+		return err
+	}
+	defer backend.Finalize()
+	m, preprocess, err := s.read(backend, args[0])
+	if err != nil {
+		return err
+	}
+	o.Labels, o.Preprocess = m.Labels, preprocess
+	store, c := model.NewStore(), m.Config
+	if err := m.Load(store.Scope("/vit")); err != nil {
+		return err
+	}
+	if folded && c.Position != "learned" {
+		if store, c, err = c.Fold(backend, store.Scope("/vit")); err != nil {
+			return err
+		}
+		m.Report = append(m.Report, fmt.Sprintf("positions: %s folded into a table", m.Config.Position))
+	}
+	report, err := checkpoints.Export(args[1], backend, store.Scope("/vit"), c, o)
+	if err != nil {
+		return err
+	}
+	for _, line := range append(m.Report, report...) {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
