@@ -10,6 +10,16 @@
 // A Recipe is a literal that says everything about a training but data, seed and machine. The pixels go to the device
 // once; each step sends a few hundred numbers (data.Plan, the learning rate) to one compiled program.
 //
+// # Fine-tuning
+//
+// With From, a run starts from a pretrained model: one of Hugging Face, timm or Google, or a run of ours. It gives the
+// network and the normalisation of pixels; positions are resampled to the run's grid, replaced, or blended into WePE by
+// a gate, as the recipe's Model.Position says; see Source.
+//
+//	recipe, err := finetune.Named("demo-cifar100")
+//	recipe.Model.Position = "hybrid"
+//	run := finetune.Run{Backend: backend, Recipe: recipe, Train: train, Test: test, From: "vit-base-patch16-224"}
+//
 // # Resume
 //
 // The order of the data and every augmentation are pure functions of (seed, epoch, index), dropout's generator and the

@@ -50,8 +50,8 @@ func parse(args []string) (o options, err error) {
 	var completions int
 	flags.StringVar(&o.data, "data", "", "directory or archive of CIFAR-100's binary version; empty for generated shapes")
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
-	flags.StringVar(&o.from, "from", "", "pretrained model to fine-tune: a directory of a run, or a file or directory of "+
-		"Hugging Face's, timm's or Google's")
+	flags.StringVar(&o.from, "from", "", "pretrained model to fine-tune: a directory of a run, a file or directory of "+
+		"Hugging Face's, timm's or Google's, or hf://owner/name")
 	flags.BoolVar(&o.assumeSquare, "assume-square", false, "the grid of -from's positions is square where no file says it")
 	flags.StringVar(&task, "task", string(data.TaskWhere), fmt.Sprintf("what to ask about generated shapes: %s, %s or %s",
 		data.TaskWhere, data.TaskLocation, data.TaskOrientation))

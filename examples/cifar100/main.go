@@ -22,6 +22,7 @@ import (
 
 	"github.com/wepe-go/wepe/examples/internal/backends"
 	"github.com/wepe-go/wepe/examples/internal/interrupt"
+	"github.com/wepe-go/wepe/examples/internal/pretrained"
 	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune"
 )
@@ -73,6 +74,11 @@ func run(ctx context.Context, o options) error {
 	}
 	if len(o.predict) > 0 {
 		return predict(o)
+	}
+	if !o.eval {
+		if o.from, err = pretrained.Fetch(ctx, o.from); err != nil {
+			return err
+		}
 	}
 	train, test, err := load(ctx, o)
 	if err != nil {
