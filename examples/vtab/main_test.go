@@ -1,0 +1,440 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// TestMain is also the program under test.
+func TestMain(m *testing.M) {
+	if os.Getenv("WEPE_TEST_MAIN") != "" {
+		main()
+		return
+	}
+	code := m.Run()
+	_ = os.RemoveAll(scratch())
+	os.Exit(code)
+}
+
+// scratch holds what the tests share.
+var scratch = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "vtab-test-")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
+// made is a directory with two tasks of generated shapes, and a tiny model pretrained on others.
+var made = sync.OnceValues(func() (paths [2]string, err error) {
+	paths = [2]string{filepath.Join(scratch(), "data"), filepath.Join(scratch(), "pretrained")}
+	if err := generate(paths[0], 31, 13, 29, 24); err != nil {
+		return paths, err
+	}
+	train, _, err := data.Shapes(data.TaskWhere, 20, 1, 16, 3)
+	if err != nil {
+		return paths, err
+	}
+	_, _, err = finetune.Run{
+		Backend: gomlxtest.Backend(), Train: train, Dir: paths[1],
+		Recipe: finetune.Recipe{
+			Name: "tiny", Model: vit.Config{PatchSize: 8, Width: 8, Depth: 1, Heads: 2, Position: "learned"},
+			Steps: 2, BatchSize: 10, LearningRate: 1e-3, ValidationPart: -1,
+		},
+	}.Do(context.Background())
+	return paths, err
+})
+
+// arguments are those of a tiny study in a directory, and more.
+func arguments(t *testing.T, runs string, more ...string) []string {
+	t.Helper()
+	paths, err := made()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{"-data", paths[0], "-from", paths[1], "-checkpoint", runs, "-allow-partial",
+		"-tasks", "dsprites_loc,dsprites_ori", "-position", "learned,hybrid", "-recipe", "demo-shapes",
+		"-set", "steps=3;warmup_steps=1;eval_steps=2;batch_size=10;eval_batch_size=10;augment.size=[24,24]",
+		"-sweep", "wepe_gate=0.1,0.5"}, more...)
+}
+
+// ended is what a run of the program left behind.
+type ended struct {
+	stdout, stderr string
+	code           int
+}
+
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], args...)
+	command.Dir = t.TempDir() // where a default -checkpoint would land
+	command.Env = append(os.Environ(), "WEPE_TEST_MAIN=1", "HF_HUB_OFFLINE=1")
+	if os.Getenv(compute.ConfigEnvVar) == "" {
+		command.Env = append(command.Env, compute.ConfigEnvVar+"=go")
+	}
+	return command
+}
+
+func vtab(t *testing.T, args ...string) ended {
+	t.Helper()
+	return finish(t, program(t, args...))
+}
+
+func finish(t *testing.T, command *exec.Cmd) ended {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	if err := command.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return ended{stdout.String(), stderr.String(), command.ProcessState.ExitCode()}
+}
+
+// trainings counts those that a run of the program ended.
+func (e ended) trainings() int {
+	return len(regexp.MustCompile(`step 3/3 `).FindAllString(e.stderr, -1))
+}
+
+// complaint checks that the program ended with a status and a last line that holds every want.
+func (e ended) complaint(t *testing.T, name string, code int, wants ...string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(e.stderr, "\n"), "\n")
+	last := lines[len(lines)-1]
+	if e.code != code || !strings.HasPrefix(last, "vtab: ") || strings.Contains(e.stderr, "goroutine ") {
+		t.Errorf("%s: status %d, want %d and a last line of ours: %s", name, e.code, code, e.stderr)
+	}
+	for _, want := range wants {
+		if !strings.Contains(last, want) {
+			t.Errorf("%s: the last line lacks %q: %s", name, want, last)
+		}
+	}
+}
+
+// files lists what is below a directory, but for locks.
+func files(t *testing.T, dir string) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && filepath.Base(path) != ".lock" {
+			paths = append(paths, strings.TrimPrefix(path, dir+string(filepath.Separator)))
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// tableIn returns the table that the program printed.
+func tableIn(t *testing.T, e ended) string {
+	t.Helper()
+	begin := strings.Index(e.stdout, "task ")
+	end := strings.Index(e.stdout, "as Markdown:")
+	if e.code != 0 || begin < 0 || end < 0 {
+		t.Fatalf("status %d, stdout %s, stderr %s", e.code, e.stdout, e.stderr)
+	}
+	return e.stdout[begin:end]
+}
+
+// numbers are the results of a study by unit, to the last bit, with all settings but where the model came from.
+func numbers(t *testing.T, dir string) string {
+	t.Helper()
+	done, notes, err := readResults(dir)
+	if err != nil || len(notes) > 0 {
+		t.Fatal(notes, err)
+	}
+	var lines []string
+	for id, row := range done {
+		lines = append(lines, fmt.Sprintf("%s %+v %x %x %s\n", id, row.Job, row.Validation, row.Test, row.Settings))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
+	whole, first, second, joined := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	one := vtab(t, arguments(t, whole)...)
+	want := tableIn(t, one)
+	// learned: 2 trainings that count; hybrid: 2·2 to choose from and 2 that count.
+	if one.trainings() != 8 {
+		t.Errorf("%d trainings, want 8: %s", one.trainings(), one.stderr)
+	}
+	for _, cell := range []string{"dsprites_loc", "dsprites_ori", "mean of 2 of 19 tasks", "measured on 29 pictures"} {
+		if !strings.Contains(want, cell) {
+			t.Errorf("the table lacks %q:\n%s", cell, want)
+		}
+	}
+	markdown, err := os.ReadFile(filepath.Join(whole, "table.md"))
+	if err != nil || !strings.Contains(string(markdown), "| dsprites_ori |") {
+		t.Errorf("table.md: %s, %v", markdown, err)
+	}
+
+	// Two machines without a common disk: what waits for the other's settings is left, with a status of its own.
+	a, b := vtab(t, arguments(t, first, "-shard", "0/2")...), vtab(t, arguments(t, second, "-shard", "1/2")...)
+	tableIn(t, a) // of learned: its trainings are 0 and 2 of those that count
+	b.complaint(t, "shard 1", statusWaits, "2 of them", "same command")
+	merging := append([]string{"-merge", first + "," + second}, arguments(t, joined)...)
+	if e := vtab(t, merging...); e.trainings() != 0 || !strings.Contains(tableIn(t, e), "mean of 0 of 19 tasks") {
+		t.Errorf("merged: %s", e.stdout)
+	}
+	// Then on one disk.
+	c, d := vtab(t, arguments(t, joined, "-shard", "0/2")...), vtab(t, arguments(t, joined, "-shard", "1/2")...)
+	if got := [4]int{a.trainings(), b.trainings(), c.trainings(), d.trainings()}; got != [4]int{4, 2, 0, 2} {
+		t.Errorf("trainings %v, want 2 searches each, 2 of learned and after the merge 2 of hybrid: %s", got, d.stderr)
+	}
+	e := vtab(t, merging...)
+	if backend := os.Getenv(compute.ConfigEnvVar); backend != "" && !strings.HasPrefix(backend, "go") {
+		t.Skipf("backend %s does not promise the same bits twice", backend)
+	}
+	if got := tableIn(t, e); got != want {
+		t.Errorf("two shards come to\n%s\none machine to\n%s", got, want)
+	}
+	if got, want := numbers(t, joined), numbers(t, whole); got != want {
+		t.Errorf("two shards have the rows\n%s\none machine\n%s", got, want)
+	}
+}
+
+func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
+	runs := t.TempDir()
+	first := vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")...)
+	want := tableIn(t, first)
+	before := files(t, runs)
+	kept := 0
+	for _, path := range before {
+		if strings.Contains(path, "/best/") {
+			t.Errorf("left %s", path)
+		}
+		if filepath.Base(path) == "variables.safetensors" {
+			kept++
+		}
+	}
+	if kept != 2 {
+		t.Errorf("-keep keeps %d models of 2: %q", kept, before)
+	}
+	again := vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")...)
+	if again.trainings() != 0 || tableIn(t, again) != want {
+		t.Errorf("%s%s", again.stdout, again.stderr)
+	}
+	if after := files(t, runs); !slices.Equal(after, before) {
+		t.Errorf("files %q, before %q", after, before)
+	}
+	t.Run("of another checkpoint it is refused", func(t *testing.T) {
+		other := filepath.Join(t.TempDir(), "pretrained") // the same name
+		paths, err := made()
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, _, err := data.Shapes(data.TaskWhere, 10, 1, 16, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recipe := finetune.Recipe{Name: "tiny", Steps: 1, BatchSize: 10, LearningRate: 1, ValidationPart: -1,
+			Model: vit.Config{Position: "learned"}, Augment: data.Augment{Size: [2]int{16, 16}}}
+		if _, _, err := (finetune.Run{Backend: gomlxtest.Backend(), Train: set, From: paths[1], Dir: other,
+			Recipe: recipe}).Do(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-from", other)...).complaint(t,
+			"another checkpoint", 1, runs, "SHA-256", "another -checkpoint directory")
+	})
+}
+
+func TestThePlanWritesNothing(t *testing.T) {
+	runs := filepath.Join(t.TempDir(), "runs")
+	e := vtab(t, append([]string{"-plan", "-seeds", "2", "-shard", "1/3"}, arguments(t, runs)...)...)
+	lines := strings.Split(strings.TrimSpace(e.stdout), "\n")
+	// 2 tasks × 2 settings × 2 seeds of hybrid, then 2 tasks × 2 positions × 2 seeds; a header of two lines, a note.
+	if e.code != 0 || len(lines) != 8+8+3 || !strings.Contains(lines[len(lines)-1], "8 trainings on train800, 8 on") {
+		t.Fatalf("status %d, %d lines: %s%s", e.code, len(lines), e.stdout, e.stderr)
+	}
+	for i, line := range lines[2:10] {
+		if fields := strings.Fields(line); fields[0] != train800 || fields[2] != "hybrid" ||
+			fields[5] != fmt.Sprintf("%d/3", i%3) {
+			t.Errorf("search %d: %s", i, line)
+		}
+	}
+	if _, err := os.Stat(runs); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left %q, %v", files(t, runs), err)
+	}
+}
+
+func TestTasksWithoutDataAreLeftOutWithALine(t *testing.T) {
+	runs := t.TempDir()
+	e := vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc,svhn,cifar", "-position", "learned")...)
+	table := tableIn(t, e)
+	for _, want := range []string{"svhn: no data", "ufldl.stanford.edu", "cifar: no data", "cs.toronto.edu"} {
+		if !strings.Contains(e.stderr, want) {
+			t.Errorf("stderr lacks %q: %s", want, e.stderr)
+		}
+	}
+	if e.trainings() != 1 || !strings.Contains(table, "mean of 1 of 19 tasks") ||
+		!strings.Contains(table, "svhn is in no mean (learned: 1 of 1 to do)") {
+		t.Errorf("%d trainings, table %s", e.trainings(), table)
+	}
+	vtab(t, arguments(t, runs, "-tasks", "svhn")...).complaint(t, "none", 1, "no task has data")
+}
+
+func TestBadInputIsOneLineAndLeavesNothing(t *testing.T) {
+	paths, err := made()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// damaged is the data directory with one file of dsprites_loc changed.
+	damaged := func(file string, content []byte) string {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(paths[0])); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "dsprites_loc", file), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	list, err := os.ReadFile(filepath.Join(paths[0], "dsprites_loc", "train800.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := os.WriteFile(cut, []byte("\x00\x01"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		args  []string
+		code  int
+		wants []string
+	}{
+		{"flag", []string{"-nosuch"}, 2, []string{"-nosuch", "-help"}},
+		{"argument", []string{"cifar"}, 2, []string{`"cifar"`}},
+		{"task", []string{"-tasks", "mnist"}, 2, []string{"mnist", "caltech101", "natural"}},
+		{"no task", []string{"-tasks", ","}, 2, []string{"-tasks"}},
+		{"position", []string{"-position", "rope"}, 2, []string{`"rope"`, "hybrid"}},
+		{"seeds", []string{"-seeds", "0"}, 2, []string{"-seeds is 0"}},
+		{"shard", []string{"-shard", "3/3"}, 2, []string{"-shard", "3/3"}},
+		{"recipe", []string{"-recipe", "huge"}, 2, []string{"huge", "dosovitskiy-vtab"}},
+		{"set", []string{"-set", "epoch=3"}, 2, []string{"epoch", "epochs"}},
+		{"position by set", []string{"-set", "model.position=wepe"}, 2, []string{"-position"}},
+		{"sweep", []string{"-sweep", "learning_rate"}, 2, []string{"-sweep", "learning_rate"}},
+		{"a field of the sweep", []string{"-sweep", "rate=1,2"}, 2, []string{"rate", "learning_rate"}},
+		{"a value of the sweep", []string{"-sweep", "learning_rate=0.1,-1"}, 2, []string{"learning_rate is -1"}},
+		{"no checkpoint", []string{"-from", ""}, 2, []string{"-from"}},
+		{"no data", []string{"-data", ""}, 2, []string{"-data"}},
+		{"no release", []string{"-recipe", "release"}, 2, []string{"release", "svhn"}},
+		{"generate", []string{"-generate"}, 1, []string{paths[0], "there already"}},
+		{"checkpoint", []string{"-from", cut}, 1, []string{cut}},
+		{"hub offline", []string{"-from", "hf://nobody/nothing"}, 1, []string{"nobody/nothing"}},
+		{"patches", []string{"-set", "augment.size=[20,20];batch_size=10"}, 1, []string{"20", "8"}},
+		{"another width", []string{"-set", "model.width=12;batch_size=10"}, 1, []string{"width is 12", "8", paths[1]}},
+		{"batch", []string{"-set", "batch_size=32"}, 1, []string{"31 training images", "batch_size"}},
+		{"lengths", []string{"-allow-partial=false"}, 1, []string{"train800.txt", "31", "800"}},
+		{"label", []string{"-data", damaged("val200.txt", []byte("images/train800val200/000040.png 16\n"))}, 1,
+			[]string{"val200.txt", "16"}},
+		{"line", []string{"-data", damaged("train800.txt", append(list, "oops\n"...))}, 1, []string{"train800.txt", "32"}},
+		{"missing picture", []string{"-data", damaged("train800.txt", append(list, "images/none.png 3\n"...))}, 1,
+			[]string{"none.png"}},
+		{"merge", []string{"-merge", filepath.Join(paths[0], "dsprites_loc")}, 1, []string{"-merge", "dsprites_loc"}},
+	} {
+		runs := filepath.Join(t.TempDir(), "runs")
+		e := vtab(t, append(arguments(t, runs), c.args...)...)
+		e.complaint(t, c.name, c.code, c.wants...)
+		if left := files(t, runs); len(left) > 0 {
+			t.Errorf("%s: left %q", c.name, left)
+		}
+	}
+}
+
+func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
+	runs := t.TempDir()
+	args := func(steps int) []string {
+		return arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-position", "hybrid", "-set",
+			fmt.Sprintf("steps=%d;warmup_steps=1;eval_steps=1;batch_size=10;augment.size=[24,24]", steps))
+	}
+	e := interrupted(t, syscall.SIGTERM, args(100_000)...)
+	e.complaint(t, "interrupted", 143, "dsprites_loc hybrid seed 0", "interrupted at step", "same command")
+	again := interrupted(t, syscall.SIGINT, args(100_000)...)
+	again.complaint(t, "interrupted again", 130, "interrupted at step")
+	if !strings.Contains(again.stderr, "resuming at step ") {
+		t.Errorf("begins anew: %s", again.stderr)
+	}
+}
+
+// interrupted sends a signal after the first line that tells of progress.
+func interrupted(t *testing.T, s syscall.Signal, args ...string) ended {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := program(t, args...)
+	stderr, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = command.Process.Kill() })()
+	var printed strings.Builder
+	sent := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		fmt.Fprintln(&printed, lines.Text())
+		if !sent && strings.Contains(lines.Text(), "images/s") {
+			sent = true
+			if err := command.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = command.Wait() // its status says all
+	return ended{"", printed.String(), command.ProcessState.ExitCode()}
+}
+
+func TestASettingThatDivergesIsRecordedAndTheStudyGoesOn(t *testing.T) {
+	runs := t.TempDir()
+	// The second setting makes pixels beyond float32's range.
+	args := arguments(t, runs, "-tasks", "dsprites_loc", "-position", "learned", "-sweep",
+		"augment.std=[1e-40,1e-40,1e-40],[1,1,1]")
+	tableIn(t, vtab(t, args...))
+	done, _, err := readResults(runs)
+	if err != nil || len(done) != 3 {
+		t.Fatalf("%d rows, %v, want 2 of the choice and 1 that counts", len(done), err)
+	}
+	for _, row := range done {
+		var recipe finetune.Recipe
+		if err := json.Unmarshal(row.Settings, &recipe); err != nil {
+			t.Fatal(err)
+		}
+		if diverged := strings.Contains(row.Failed, "diverged"); diverged != (recipe.Augment.Std[0] < 1) {
+			t.Errorf("std %g: failed %q", recipe.Augment.Std, row.Failed)
+		}
+	}
+	plan := vtab(t, append(args, "-plan")...)
+	if strings.Count(plan.stdout, "failed") != 1 || strings.Count(plan.stdout, "done") != 2 {
+		t.Errorf("the plan: %s", plan.stdout)
+	}
+}

@@ -1,0 +1,39 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestASweepIsEveryCombinationThatAnEncodingReads(t *testing.T) {
+	axes, err := parseSweep("learning_rate=0.01, 0.03; wepe_gate=0.1,0.5;augment.size=[24,24],[32,48]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := []string{
+		"learning_rate=0.01;augment.size=[24,24]", "learning_rate=0.01;augment.size=[32,48]",
+		"learning_rate=0.03;augment.size=[24,24]", "learning_rate=0.03;augment.size=[32,48]",
+	}
+	for _, position := range []string{"learned", "none", "rope-mixed"} {
+		if got := settingsFor(position, axes); !slices.Equal(got, plain) {
+			t.Errorf("%s: %q, want %q", position, got, plain)
+		}
+	}
+	for _, position := range []string{"hybrid", "wepe", "wepe-bias"} {
+		got := settingsFor(position, axes)
+		if len(got) != 8 || got[0] != "learning_rate=0.01;wepe_gate=0.1;augment.size=[24,24]" ||
+			got[7] != "learning_rate=0.03;wepe_gate=0.5;augment.size=[32,48]" {
+			t.Errorf("%s: %q", position, got)
+		}
+	}
+	if got := settingsFor("learned", nil); !slices.Equal(got, []string{""}) {
+		t.Errorf("without a sweep %q, want the recipe as it is", got)
+	}
+	for _, text := range []string{"learning_rate", "=1", "a=", "a=1,1", "a=1;a=2", "a=1;b"} {
+		if axes, err := parseSweep(text); err == nil {
+			t.Errorf("%q: accepted as %v", text, axes)
+		}
+	}
+}

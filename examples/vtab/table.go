@@ -1,0 +1,217 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/report"
+)
+
+// outcome is what the trainings of one task and position came to.
+type outcome struct {
+	values []float64 // top-1 in percent, by seed, of those that are done
+	images int       // of the test list
+	failed int       // trainings that diverged
+}
+
+// cell shows the mean and, over several seeds, the range.
+func (o outcome) cell() string {
+	switch {
+	case len(o.values) == 0 && o.failed > 0:
+		return "failed"
+	case len(o.values) < 2:
+		return percent(average(o.values))
+	}
+	return fmt.Sprintf("%s (%s … %s)", percent(average(o.values)), percent(slices.Min(o.values)),
+		percent(slices.Max(o.values)))
+}
+
+// average is NaN over nothing.
+func average(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+func percent(v float64) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// score is a column of the table, by task; NaN where there is no number.
+type score map[string]float64
+
+func (s score) mean(of []task) float64 {
+	values := make([]float64, len(of))
+	for i, t := range of {
+		values[i] = s[t.name]
+	}
+	return average(values)
+}
+
+// groupMean is the mean of the means of the three groups.
+func (s score) groupMean(of []task) float64 {
+	means := make([]float64, len(groups))
+	for i, g := range groups {
+		means[i] = s.mean(inGroup(of, g))
+	}
+	return average(means)
+}
+
+func inGroup(of []task, group string) []task {
+	return slices.DeleteFunc(slices.Clone(of), func(t task) bool { return t.group != group })
+}
+
+// results of the trainings that count, by task and position.
+type outcomes map[[2]string]outcome
+
+// outcomes collects them, and one row of them for what all have in common, nil while there is none.
+func (s study) outcomes(done results) (outcomes, *report.Run, error) {
+	finals, err := s.finals(done)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, sample := outcomes{}, (*report.Run)(nil)
+	for _, f := range finals {
+		at := [2]string{f.task.name, f.position}
+		o := out[at]
+		row, ok := done[f.id]
+		switch {
+		case f.failed, ok && row.Failed != "":
+			o.failed++
+		case ok:
+			o.values, o.images = append(o.values, 100*float64(row.Test.Top1)), row.Test.Images
+			sample = &row
+		}
+		out[at] = o
+	}
+	return out, sample, nil
+}
+
+// table renders the results beside the published ones. Means are over the tasks that every position has finished with
+// every seed, and say how many these are: means over different tasks cannot be compared.
+func (s study) table(done results) (report.Table, error) {
+	out, sample, err := s.outcomes(done)
+	if err != nil {
+		return report.Table{}, err
+	}
+	complete := slices.DeleteFunc(slices.Clone(s.tasks), func(t task) bool {
+		return slices.ContainsFunc(s.positions, func(p string) bool {
+			return len(out[[2]string{t.name, p}].values) < s.seeds
+		})
+	})
+	table := report.Table{Header: []string{"task", "test images"}, Numeric: []bool{false, true}}
+	var columns []score
+	for _, position := range s.positions {
+		table.Header, table.Numeric = append(table.Header, position), append(table.Numeric, true)
+		column := score{}
+		for _, t := range complete {
+			column[t.name] = average(out[[2]string{t.name, position}].values)
+		}
+		columns = append(columns, column)
+	}
+	table.Header = append(table.Header, "± SE", "L/16 learned", "L/16 WePE")
+	table.Numeric = append(table.Numeric, true, true, true)
+	learned, wepe := score{}, score{}
+	for _, t := range tasks {
+		learned[t.name], wepe[t.name] = t.learned, t.wepe
+		if t.wepe == 0 {
+			wepe[t.name] = math.NaN()
+		}
+	}
+	addMean := func(name string, all, of []task, mean func(score, []task) float64, wepeOfAll float64) {
+		line := []string{name, ""}
+		for _, c := range columns {
+			line = append(line, percent(mean(c, of)))
+		}
+		ofWePE := mean(wepe, of)
+		if len(of) == len(all) {
+			ofWePE = wepeOfAll
+		}
+		table.Rows = append(table.Rows, append(line, "", percent(mean(learned, of)), percent(ofWePE)))
+	}
+	for _, g := range groups {
+		members := inGroup(s.tasks, g)
+		if len(members) == 0 {
+			continue
+		}
+		for _, t := range members {
+			table.Rows = append(table.Rows, s.line(t, out, percent(t.learned), percent(wepe[t.name])))
+		}
+		all, of := inGroup(tasks, g), inGroup(complete, g)
+		addMean(fmt.Sprintf("%s, %d of %d", g, len(of), len(all)), all, of, score.mean, published.wepeGroups[g])
+	}
+	addMean(fmt.Sprintf("mean of %d of %d tasks", len(complete), len(tasks)), tasks, complete, score.mean,
+		published.wepe19)
+	addMean("mean of the 3 groups", tasks, complete, score.groupMean, published.wepe3)
+	table.Notes = s.notes(out, complete, sample)
+	return table, nil
+}
+
+// line is the row of a task. SE is the binomial standard error, in points, of the first result in it: a difference of
+// one seed below two of these is noise.
+func (s study) line(t task, out outcomes, published ...string) []string {
+	images, deviation := "–", math.NaN()
+	line := []string{t.name, ""}
+	for _, position := range s.positions {
+		o := out[[2]string{t.name, position}]
+		line = append(line, o.cell())
+		if math.IsNaN(deviation) && len(o.values) > 0 {
+			p := average(o.values) / 100
+			images, deviation = strconv.Itoa(o.images), 100*math.Sqrt(p*(1-p)/float64(o.images))
+		}
+	}
+	line[1] = images
+	return append(append(line, percent(deviation)), published...)
+}
+
+// notes say what the numbers are means of, and what keeps them from being compared.
+func (s study) notes(out outcomes, complete []task, sample *report.Run) []string {
+	notes := []string{fmt.Sprintf("top-1 in percent on the whole test list, %d seeds; means are over the %d of %d tasks "+
+		"that all positions have finished", s.seeds, len(complete), len(tasks))}
+	for _, t := range s.tasks {
+		var missing []string
+		images := t.test
+		for _, position := range s.positions {
+			o := out[[2]string{t.name, position}]
+			if waits := s.seeds - len(o.values) - o.failed; o.failed > 0 {
+				missing = append(missing, fmt.Sprintf("%s: %d of %d diverged", position, o.failed, s.seeds))
+			} else if waits > 0 {
+				missing = append(missing, fmt.Sprintf("%s: %d of %d to do", position, waits, s.seeds))
+			}
+			images = min(images, cmp.Or(o.images, images))
+		}
+		if len(missing) > 0 {
+			notes = append(notes, fmt.Sprintf("%s is in no mean (%s)", t.name, strings.Join(missing, ", ")))
+		}
+		if images != t.test {
+			notes = append(notes, fmt.Sprintf("%s: measured on %d pictures, VTAB-1k has %d", t.name, images, t.test))
+		}
+	}
+	p := published
+	notes = append(notes, fmt.Sprintf("published are ViT-L/16 of ImageNet-21k at 384 px: learned is Dosovitskiy et al. "+
+		"2021, Table 9 (2500 steps of 512), which the WePE paper quotes (mean %.2f, printed %.2f); WePE is that paper's "+
+		"row, whose mean is %.2f, not the %.2f printed beside it", p.learned19, p.learnedPrinted, p.wepe19, p.wepePrinted))
+	if sample == nil {
+		return append(notes, "nothing is measured here yet")
+	}
+	var r finetune.Recipe
+	if err := json.Unmarshal(sample.Settings, &r); err == nil { // a row that says less shows less
+		notes = append(notes, fmt.Sprintf("measured here: width %d, depth %d, patches of %d at %s px, %d steps of %d; "+
+			"compare positions with each other, and with the published columns only as far as these agree", r.Model.Width,
+			r.Model.Depth, r.Model.PatchSize, sample.ImageSize, sample.Steps, r.BatchSize))
+	}
+	return notes
+}
