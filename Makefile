@@ -13,7 +13,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 .PHONY: run
 run: ## the main job on the embedded data set, offline; ARGS="-seeds 3 ..." adds flags
@@ -63,6 +63,10 @@ results: ## compute the tables of README.md and docs/results.md from the rows in
 .PHONY: onnxruntime
 onnxruntime: ## fetch ONNX Runtime from npm into ~/.local/lib/onnxruntime
 	internal/scripts/onnxruntime
+
+.PHONY: verify-export
+verify-export: ## logits of exported models in plain torch (python3-torch) and in ONNX Runtime for Node
+	internal/scripts/verify-export
 
 .PHONY: gpu-check
 gpu-check: ## build gpu-check/, a bundle for a CUDA machine without a Go toolchain
