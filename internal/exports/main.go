@@ -5,8 +5,8 @@
 //
 //	go run -tags=onnx ./internal/exports DIR
 //
-// Each case is a directory DIR/NAME with case.json, images.f32 [n, rows, cols, channels] and logits.f32 [n, classes], raw
-// little-endian float32, and the exports in directories by their formats.
+// Each case is a directory DIR/NAME with case.json, images.f32 [n, rows, cols, channels] and logits.f32 [n, classes] of
+// raw little-endian float32, and the exports in directories by their formats.
 package main
 
 import (
