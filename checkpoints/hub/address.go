@@ -20,9 +20,11 @@ type modelName struct {
 
 func (m modelName) String() string { return m.id + "@" + m.revision }
 
+const idPart = `[A-Za-z0-9_]([A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?`
+
 // Both become paths in the cache and parts of an address, so neither may have more than the hub and git allow.
 var (
-	validID       = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]{0,95}/)?[A-Za-z0-9_][A-Za-z0-9._-]{0,95}$`)
+	validID       = regexp.MustCompile(`^(` + idPart + `/)?` + idPart + `$`)
 	validRevision = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/+-]{0,254}$`)
 	validCommit   = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )

@@ -24,6 +24,7 @@ func TestParseModel(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"", "hf://", "@main", "a/b/c", "../b", "a/..", "/a", "a/", "a--b/c", "a/b--c",
+		"a-/b", "a/b.",
 		"a b/c", "a/b@", "a/b@..", "a/b@../main", "a/b@x/../../y", "a/b@/etc", "a/b@x/", "a/b@x//y", "a/b@x/.git",
 		"a/b@x\x00", `a/b@x\y`, "a/b@-x", "a/b?x", "https://huggingface.co/a/b", "a/b@" + strings.Repeat("x", 300)} {
 		if got, err := parseModel(address); err == nil {
@@ -92,4 +93,28 @@ func TestSwitchesAreReadAsOtherToolsDo(t *testing.T) {
 			t.Errorf("HF_HUB_OFFLINE=%q is %v (%v)", value, s.offline, err)
 		}
 	}
+}
+
+// Whatever names a model, its places in the cache are in the cache, and no other model's.
+func FuzzParseModel(f *testing.F) {
+	for _, seed := range []string{"hf://a/b@refs/pr/1", "a/b", "a--b", "../a@..", "a/b@x/../../..", "a/b@x/./y", "a-/b"} {
+		f.Add(seed)
+	}
+	s := settings{cache: "cache"}
+	f.Fuzz(func(t *testing.T, address string) {
+		m, err := parseModel(address)
+		if err != nil {
+			return
+		}
+		c := s.cacheOf(m)
+		refs := filepath.Join("cache", filepath.Base(c.dir), "refs") + string(filepath.Separator)
+		if !strings.HasPrefix(c.ref(m.revision), refs) || filepath.Dir(c.dir) != "cache" || filepath.Dir(c.locks) !=
+			filepath.Join("cache", ".locks") {
+			t.Errorf("%q: refs %s in %s, locks in %s", address, c.ref(m.revision), c.dir, c.locks)
+		}
+		id := strings.ReplaceAll(strings.TrimPrefix(filepath.Base(c.dir), "models--"), "--", "/")
+		if again, err := parseModel(id + "@" + m.revision); err != nil || again != m {
+			t.Errorf("%q is %v; its directory says %v (%v)", address, m, again, err)
+		}
+	})
 }
