@@ -24,8 +24,8 @@ type Cost struct {
 }
 
 // Cost counts what the encoding of a model adds to it, with the hyperparameters of the scope: by building the graph of
-// the encoding alone, for one image and for two, and adding up its nodes. (Config.FLOPs is the rest of the model, at two
-// operations a multiply-add.) Nothing is computed and no variable is created.
+// the encoding alone, for one image and for two, and adding up its nodes. (Config.FLOPs is the rest of the model, at
+// two operations a multiply-add.) Nothing is computed and no variable is created.
 func (c Config) Cost(backend compute.Backend, scope *model.Scope) (cost Cost, err error) {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
@@ -71,7 +71,7 @@ func (c Config) encodings(g *Graph, scope *model.Scope, images int) (outputs []*
 		}
 	}
 	if encoder := c.RotaryEncoder(scope); encoder != nil {
-		q := input("queries", c.Tokens(), c.Heads, c.Width/c.Heads)
+		q := input("queries", c.Tokens(), c.Heads, c.headDim())
 		for i := range c.Depth {
 			turned, other := encoder.Block(i).EncodeQK(q, q, nil, 1)
 			outputs = append(outputs, turned, other)

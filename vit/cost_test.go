@@ -85,8 +85,9 @@ func TestCostReadsHyperparameters(t *testing.T) {
 	}
 	c = small("liere", PoolClass)
 	all, first := costOf(t, c, nil), costOf(t, c, map[string]any{ParamLiereFirstLayer: true})
-	if first.PerStep*c.Depth != all.PerStep || first.PerImage != all.PerImage || first.Parameters*c.Depth != all.Parameters {
-		t.Errorf("layer 0's rotations everywhere cost %+v, rotations of all %d layers %+v", first, c.Depth, all)
+	first.PerStep, first.Parameters = first.PerStep*c.Depth, first.Parameters*c.Depth
+	if first != all {
+		t.Errorf("layer 0's rotations everywhere, times %d, cost %+v, rotations of all layers %+v", c.Depth, first, all)
 	}
 
 	store := model.NewStore()

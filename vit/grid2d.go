@@ -11,10 +11,10 @@ import (
 )
 
 // newGrid2D is a learned table that knows its grid, [rows, cols, width], and a vector for each prefix token, all
-// N(0, 0.02²) at the start: the "2-D grid" that the WePE paper compares with, whose released code has as many parameters
-// as a learned table. On the grid it was trained on it is "learned" by another name. On another one the graph resamples
-// the table, with torch's bilinear kernel (half-pixel centres, clamped at the border), so that the same parameters serve
-// and train at every resolution: ParamGrid2DRows and ParamGrid2DCols say what the table's own grid is.
+// N(0, 0.02²) at the start: the "2-D grid" that the WePE paper compares with, whose released code has as many
+// parameters as a learned table. On the grid it was trained on it is "learned" by another name. On another one the
+// graph resamples the table, with torch's bilinear kernel (half-pixel centres, clamped at the border), so that the same
+// parameters serve and train at every resolution: ParamGrid2DRows and ParamGrid2DCols say what the table's own grid is.
 func newGrid2D(scope *model.Scope, c Config) Additive {
 	side := func(param string, own int) int {
 		n := model.GetParamOr(scope, param, 0)

@@ -17,7 +17,9 @@ import (
 // Resample's bilinear kernel is held to torch's by the tests of package checkpoints.
 func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 	const rows, cols, width = 7, 4, 6
-	for _, grid := range []checkpoints.Grid{{Rows: 5, Cols: 11}, {Rows: 14, Cols: 3}, {Rows: 7, Cols: 4}, {Rows: 1, Cols: 1}} {
+	for _, grid := range []checkpoints.Grid{
+		{Rows: 5, Cols: 11}, {Rows: 14, Cols: 3}, {Rows: 7, Cols: 4}, {Rows: 1, Cols: 1},
+	} {
 		c := vit.Config{
 			ImageRows: grid.Rows, ImageCols: grid.Cols, PatchSize: 1, Width: width, Depth: 1, Heads: 2, Classes: 3,
 			Position: "grid2d",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -39,15 +40,15 @@ type liere struct {
 
 var _ Rotary = (*liere)(nil)
 
-// liereLimit bounds the numbers of a generator at twice the largest it starts with. Training does not reach it: a
-// number there would turn its two channels twice around from one side of the image to the other.
+// liereLimit bounds the numbers of a generator at twice the largest it starts with: there it turns its two channels
+// twice around from one side of the image to the other.
 const liereLimit = 4 * math.Pi
 
 const liereAxes = 2
 
 // newLieRE reads the hyperparameters ParamLiere….
 func newLieRE(scope *model.Scope, c Config) Rotary {
-	headDim := c.Width / c.Heads
+	headDim := c.headDim()
 	l := &liere{
 		scope: scope.At("liere"), c: c,
 		block:     model.GetParamOr(scope, ParamLiereBlock, liereBlock(headDim)),
@@ -100,7 +101,7 @@ func liereCoordinates(scope *model.Scope, param string, n int) []float64 {
 
 // liereParameters counts the default form.
 func liereParameters(c Config) int {
-	headDim := c.Width / c.Heads
+	headDim := c.headDim()
 	return c.Depth * liereAxes * c.Width * (liereBlock(headDim) - 1) / 2 // Width/g blocks of g(g-1)/2
 }
 
@@ -125,25 +126,39 @@ func (e liereEncoder) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node,
 		exceptions.Panicf("vit: liere turns queries [batch, tokens, heads, headDim], got %s with tokens along axis %d",
 			q.Shape(), seqAxis)
 	}
-	tokens, heads := "t", "h"
 	r := e.layerRotations(q.Graph(), e.layer) // [tokens, heads, blocks, g, g]
 	if positionIndices != nil {
 		// int64: the gradient of an int32 Gather does not run on ONNX Runtime.
-		r = Gather(r, InsertAxes(ConvertDType(positionIndices, dtypes.Int64), -1))
-		if positionIndices.Rank() == 2 {
-			tokens = "bt"
+		r = Gather(r, InsertAxes(ConvertDType(positionIndices, dtypes.Int64), -1)) // [(batch,) tokens, heads, blocks, g, g]
+	}
+	return e.turn(q, r), e.turn(k, r)
+}
+
+// turn multiplies every block of channels of x by its rotation. It brings them into the form of one product for each
+// rotation: gradients of products with more free axes do not run on ONNX Runtime.
+func (l *liere) turn(x, r *Node) *Node {
+	const batch, token, head, block, channel = 0, 1, 2, 3, 4
+	d := x.Shape().Dimensions
+	dims := []int{d[0], d[1], d[2], d[3] / l.block, l.block}
+	own, shared := []int{token, head, block}, []int{batch} // axes that have rotations of their own, and others
+	if l.shared {
+		own, shared = []int{token, block}, []int{batch, head}
+	}
+	if r.Rank() == len(own)+3 { // indices for each image
+		own, shared = append([]int{batch}, own...), shared[1:]
+	}
+	order := slices.Concat(own, shared, []int{channel})
+	ordered, back, rotations := make([]int, len(dims)), make([]int, len(dims)), 1
+	for i, axis := range order {
+		ordered[i], back[axis] = dims[axis], i
+		if i < len(own) {
+			rotations *= dims[axis]
 		}
 	}
-	if e.shared {
-		heads = ""
-	}
-	equation := "bthnj," + tokens + heads + "nij->bthni"
-	turn := func(x *Node) *Node {
-		d := x.Shape().Dimensions
-		y := Reshape(ConvertDType(x, dtypes.Float32), d[0], d[1], d[2], d[3]/e.block, e.block)
-		return ConvertDType(Reshape(Einsum(equation, y, r), d...), x.DType())
-	}
-	return turn(q), turn(k)
+	y := TransposeAllAxes(Reshape(ConvertDType(x, dtypes.Float32), dims...), order...)
+	y = Einsum("rvj,rij->rvi", Reshape(y, rotations, -1, l.block), Reshape(r, rotations, l.block, l.block))
+	y = TransposeAllAxes(Reshape(y, ordered...), back...)
+	return ConvertDType(Reshape(y, d...), x.DType())
 }
 
 // layerRotations returns R of a layer for all tokens, [tokens, heads, blocks, g, g], without heads where they share it.

@@ -281,6 +281,51 @@ func TestLieREKeepsLengthsAndPrefixTokensAndFollowsIndices(t *testing.T) {
 	}
 }
 
+// Gradients of a weighted sum of the turned queries by the generators, against central differences. Where the encoder
+// is linear in what the exponential returns a graph may still be wrong on one backend alone.
+func TestLieREsGradientsEqualFiniteDifferences(t *testing.T) {
+	const batch, layer, step = 3, 1, 0.01
+	path := fmt.Sprintf("/vit/position/liere/block_%02d/generators", layer)
+	for name, params := range map[string]map[string]any{
+		"default": {}, "shared": {ParamLiereShared: true}, "blocks of 2": {ParamLiereBlock: 2},
+		"shared blocks of 2": {ParamLiereShared: true, ParamLiereBlock: 2},
+	} {
+		c := small("liere", PoolMean)
+		store := seeded(t, 3)
+		store.SetParams(params)
+		q := make([]float32, batch*c.Tokens()*c.Width)
+		for i := range q {
+			q[i] = float32(math.Sin(float64(i * i % 1009)))
+		}
+		var indices any = []int64{4, 0, 9, 9, 2, 13, 1, 14, 3, 5, 6, 7, 8, 10, 11}
+		build := func(s *model.Scope, in []*Node) []*Node {
+			encoder := c.RotaryEncoder(s.In("vit")).Block(layer)
+			turned, other := encoder.EncodeQK(in[0], OnesLike(in[0]), nil, 1)
+			mixed, _ := encoder.EncodeQK(in[0], in[0], in[1], 1)
+			loss := ReduceAllSum(Mul(Add(Add(turned, other), mixed), Sin(MulScalar(in[0], 3))))
+			v := s.Store().GetVariable(path)
+			return []*Node{loss, Gradient(loss, v.NodeValue(in[0].Graph()))[0]}
+		}
+		queries := tensors.FromFlatDataAndDimensions(q, batch, c.Tokens(), c.Heads, c.Width/c.Heads)
+		gradient := run(t, store, build, queries, indices)[1]
+		for i := 0; i < len(gradient); i += max(1, len(gradient)/5) {
+			at := func(by float32) float64 {
+				v := store.GetVariable(path)
+				add := func(by float32) {
+					v.MustValue().MustMutableFlatData(func(flat any) { flat.([]float32)[i] += by })
+				}
+				add(by)
+				defer add(-by)
+				return run(t, store, build, queries, indices)[0][0]
+			}
+			want := (at(step) - at(-step)) / (2 * step)
+			if math.Abs(gradient[i]-want) > 0.02+0.003*math.Abs(want) { // step² and float32 sums of thousands
+				t.Errorf("%s, generator %d: gradient %g, difference %g", name, i, gradient[i], want)
+			}
+		}
+	}
+}
+
 // The generators of every layer get a gradient, however far they are from their start; where a clip acts it is zero and
 // the rotation stays one.
 func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {

@@ -50,7 +50,8 @@ func TestParametersEqualThePublishedOnes(t *testing.T) {
 func TestRegionReplacesWhatStandsBetweenItsMarkers(t *testing.T) {
 	const marker = "<!-- positions -->"
 	content := func() (string, error) { return "new\n", nil }
-	got, err := region("a\n<!-- positions -->\nold\n<!-- end -->\nb\n<!-- table: x -->\nkept\n<!-- end -->\n", marker, content)
+	const old = "a\n<!-- positions -->\nold\n<!-- end -->\nb\n<!-- table: x -->\nkept\n<!-- end -->\n"
+	got, err := region(old, marker, content)
 	want := "a\n<!-- positions -->\n\nnew\n\n<!-- end -->\nb\n<!-- table: x -->\nkept\n<!-- end -->\n"
 	if err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
