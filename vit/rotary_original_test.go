@@ -332,8 +332,8 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 		{14, 14, 3, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+3)*12))},
 		{14, 14, 3, 64, map[string]any{ParamFoPESeparateHead: false, ParamFoPEGain: 0.6}, 12, 12, 0.6 * math.Sqrt(2.0/(12+12))},
 		{14, 14, 1, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+1)*12))},
-		// Spaced for 256 channels, 10000^(-i/128) with i <= 47, for at most 16 pairs: every third.
-		{14, 14, 3, 64, map[string]any{ParamFoPEDim: 256}, 48, 16, 0.3 * math.Sqrt(2/float64((48+3)*16))},
+		// Spaced for 128 channels, 10000^(-i/64) with i <= 23, for at most 16 pairs: every second, while there are.
+		{14, 14, 3, 64, map[string]any{ParamFoPEDim: 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
 	} {
 		c := Config{ImageRows: test.rows, ImageCols: test.cols, PatchSize: 1, Width: test.heads * test.headDim,
 			Depth: 10, Heads: test.heads, Classes: 1, Position: "fope"}.WithDefaults()

@@ -4,6 +4,7 @@ package vit
 
 import (
 	"math"
+	"math/cmplx"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,47 @@ func turned(t *testing.T, store *model.Store, c Config) (q, k []float64) {
 		return []*Node{q, k}
 	}, alike(c, 1, c.Tokens()))
 	return got[0], got[1]
+}
+
+func TestRope1DEqualsRoFormersFormula(t *testing.T) {
+	c := turning("rope1d")
+	d := c.headDim()
+	x := gomlxtest.Values(t, alike(c, 1, 1)) // [heads, headDim], of every token
+	q, k := turned(t, seeded(t, 5), c)
+	var want []float64
+	for token := range c.Tokens() {
+		for at := 0; at < c.Width; at += 2 {
+			m, i := float64(max(0, token-c.Prefix())), float64(at%d/2)
+			turn := complex(x[at], x[at+1]) * cmplx.Exp(complex(0, m*math.Pow(10000, -2*i/float64(d)))) // §3.2.2
+			want = append(want, real(turn), imag(turn))
+		}
+	}
+	gomlxtest.Near(t, "queries", q, want, 1e-6)
+	for i := range want {
+		want[i] *= 0.5 // turned gives keys of half the length
+	}
+	gomlxtest.Near(t, "keys", k, want, 1e-6)
+}
+
+func TestThetaIsThePublishedOneByDefault(t *testing.T) {
+	for position, theta := range map[string]float64{
+		"rope1d": 10000, "rope-axial": 100, "rope-mixed": 10, "as2drope": 10000, "fope": 10000,
+	} {
+		c := turning(position)
+		with := func(params map[string]any) []float64 {
+			store := seeded(t, 5)
+			store.SetParam("/"+ParamFoPELength, 100) // long enough for more than one frequency
+			store.SetParams(params)
+			q, _ := turned(t, store, c)
+			return q
+		}
+		if !slices.Equal(with(nil), with(map[string]any{ParamRopeTheta: theta})) {
+			t.Errorf("%s: θ = %g is not the default", position, theta)
+		}
+		if slices.Equal(with(nil), with(map[string]any{ParamRopeTheta: 2 * theta})) {
+			t.Errorf("%s: θ is not read", position)
+		}
+	}
 }
 
 func TestScoresDependOnTheDistanceOfPatchesAlone(t *testing.T) {
