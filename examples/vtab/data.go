@@ -63,17 +63,13 @@ func (t task) folder(dir string) (string, error) {
 
 // read reads the lists of a task; partial accepts other lengths than VTAB-1k's, with a line.
 func (t task) read(folder string, partial bool) (lists, error) {
-	classes := make([]string, t.classes)
-	for i := range classes {
-		classes[i] = strconv.Itoa(i)
-	}
 	found := lists{}
 	var other []string
 	for _, part := range []struct {
 		name   string
 		length int
 	}{{train800, trainImages}, {val200, valImages}, {train1000, trainImages + valImages}, {test, t.test}} {
-		files, err := data.Lists(folder, part.name+".txt", classes)
+		files, err := data.Lists(folder, part.name+".txt", t.classNames())
 		if err != nil {
 			return nil, err
 		}
@@ -91,6 +87,15 @@ func (t task) read(folder string, partial bool) (lists, error) {
 		progress.Line(fmt.Sprintf("%s: no VTAB-1k, pictures are %s", t.name, strings.Join(other, ", ")))
 	}
 	return found, nil
+}
+
+// classNames are the labels' numbers: the layout has no names.
+func (t task) classNames() []string {
+	names := make([]string, t.classes)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	return names
 }
 
 // state says whether a training that is not done could be: "no data" where its task has none.

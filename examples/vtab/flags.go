@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wepe-go/wepe/examples/internal/shard"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -24,7 +25,7 @@ type options struct {
 	positions              []string
 	seeds                  int
 	sweep                  []axis
-	shard                  shard
+	shard                  shard.Shard
 	merge                  []string
 	plan, generate         bool
 	partial, keep          bool
@@ -103,9 +104,9 @@ func parse(args []string, lookup func(string) (string, bool)) (o options, err er
 		return o, errors.New("-data is missing: the directory with a folder per task, see docs/vtab.md")
 	}
 	if part != "" {
-		o.shard, err = parseShard(part)
+		o.shard, err = shard.Parse(part)
 	} else {
-		o.shard, err = scheduledShard(lookup, completions)
+		o.shard, err = shard.Scheduled(lookup, completions)
 	}
 	if err != nil {
 		return o, err

@@ -125,7 +125,7 @@ func (o options) searches() (units []unit, err error) {
 					if err != nil {
 						return nil, err
 					}
-					u.shard = len(units) % o.shard.of
+					u.shard = len(units) % o.shard.Of
 					units = append(units, u)
 				}
 			}
@@ -161,7 +161,7 @@ func (o options) finals(done results) (units []final, err error) {
 				if setting == nil {
 					f.id = "" // no training yet
 				}
-				f.shard = len(units) % o.shard.of
+				f.shard = len(units) % o.shard.Of
 				units = append(units, f)
 			}
 		}
@@ -215,7 +215,7 @@ func (s *study) listing(done results) (report.Table, error) {
 			state = "done"
 		}
 		table.Rows = append(table.Rows, []string{u.part(), u.task.name, u.position, strconv.Itoa(u.seed), u.setting,
-			fmt.Sprintf("%d/%d", u.shard, s.shard.of), state})
+			fmt.Sprintf("%d/%d", u.shard, s.shard.Of), state})
 	}
 	searches, err := s.searches()
 	if err != nil {
@@ -240,6 +240,6 @@ func (s *study) listing(done results) (report.Table, error) {
 		add(f.unit, state)
 	}
 	table.Notes = []string{fmt.Sprintf("%d trainings on %s, %d on %s; this is shard %d/%d", len(searches), train800,
-		len(finals), train1000, s.shard.index, s.shard.of)}
+		len(finals), train1000, s.shard.Index, s.shard.Of)}
 	return table, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/examples/internal/shard"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/report"
 )
@@ -32,7 +33,7 @@ func planned(t *testing.T) study {
 		recipes[task.name] = recipe
 	}
 	return study{options: options{checkpoint: t.TempDir(), recipes: recipes, tasks: chosen,
-		positions: []string{"learned", "hybrid"}, seeds: 3, sweep: axes, shard: shard{0, 1}}}
+		positions: []string{"learned", "hybrid"}, seeds: 3, sweep: axes, shard: shard.Shard{Of: 1}}}
 }
 
 // measured adds the rows of all searches, with an accuracy by setting and seed.
@@ -62,7 +63,7 @@ func TestUnitsAreTheSameOnEveryMachine(t *testing.T) {
 		t.Errorf("%d names for 24 units", len(ids))
 	}
 	other := s
-	other.shard, other.checkpoint, other.data, other.from = shard{4, 5}, "elsewhere", "/mnt", "/other/model.npz"
+	other.shard, other.checkpoint, other.data, other.from = shard.Shard{Index: 4, Of: 5}, "elsewhere", "/mnt", "/other/model.npz"
 	again, err := other.searches()
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +126,7 @@ func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.shard = shard{1, 2}
+	s.shard = shard.Shard{Index: 1, Of: 2}
 	missing := searches[0] // dtd learned, of shard 0
 	delete(done, missing.id)
 	next, waits, err := s.next(done)
@@ -190,8 +191,8 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 	}
 	first, second := t.TempDir(), t.TempDir()
 	for path, rows := range map[string][]report.Run{
-		filepath.Join(first, shard{0, 2}.record()):  {row("a", "2026-01-02", 0.1), row("b", "2026-01-01", 0.2)},
-		filepath.Join(second, shard{1, 2}.record()): {row("c", "2026-01-01", 0.3), row("a", "2026-01-01", 0.4)},
+		filepath.Join(first, recordOf(shard.Shard{Index: 0, Of: 2})):  {row("a", "2026-01-02", 0.1), row("b", "2026-01-01", 0.2)},
+		filepath.Join(second, recordOf(shard.Shard{Index: 1, Of: 2})): {row("c", "2026-01-01", 0.3), row("a", "2026-01-01", 0.4)},
 	} {
 		for _, r := range rows {
 			if err := report.Append(path, r); err != nil {
@@ -207,7 +208,7 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		rows, err := report.ReadFiles(filepath.Join(dir, shard{0, 1}.record()))
+		rows, err := report.ReadFiles(filepath.Join(dir, recordOf(shard.Shard{Of: 1})))
 		if err != nil {
 			t.Fatal(err)
 		}

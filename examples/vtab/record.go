@@ -11,8 +11,21 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/wepe-go/wepe/examples/internal/shard"
 	"github.com/wepe-go/wepe/finetune/report"
 )
+
+// recordOf is the name of the file that a shard's rows go to. Shards on a common disk each have their own: appending to
+// one file from several machines is not atomic on every network file system.
+func recordOf(s shard.Shard) string {
+	if s.Of == 1 {
+		return "results.jsonl"
+	}
+	return fmt.Sprintf("results-%d-of-%d.jsonl", s.Index, s.Of)
+}
+
+// records matches what recordOf returns.
+const records = "results*.jsonl"
 
 // results are the rows of finished trainings, by unit. A row's validation metrics are those on val200, its test metrics
 // those on the test list; each has one of the two.
@@ -127,7 +140,7 @@ func merge(dir string, others []string) error {
 		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.ID, b.ID))
 	})
 	for _, row := range rows {
-		if err := report.Append(filepath.Join(dir, shard{0, 1}.record()), row); err != nil {
+		if err := report.Append(filepath.Join(dir, recordOf(shard.Shard{Of: 1})), row); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/examples/internal/pretrained"
 	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
@@ -34,6 +35,21 @@ type study struct {
 // errWaits says that nothing failed, but what is left has to wait for other shards.
 var errWaits = errors.New("trainings wait for settings that other shards still measure")
 
+// fetch brings the pretrained checkpoint here, if it is on the hub, and opens it: before anything is trained it is
+// known to be readable, and to be the one that recorded trainings started from.
+func (s *study) fetch(ctx context.Context) (err error) {
+	if s.from, err = pretrained.Fetch(ctx, s.from); err != nil {
+		return err
+	}
+	source, err := finetune.OpenSource(s.from, checkpoints.ImportOptions{AssumeSquare: s.assumeSquare},
+		s.tasks[0].classNames())
+	if err != nil {
+		return err
+	}
+	s.sum = source.SHA256
+	return nil
+}
+
 // run does what is this shard's and not done yet, the choice of settings first. Rows of other shards in the same
 // directory are read again before each training.
 func (s *study) run(ctx context.Context) error {
@@ -52,7 +68,7 @@ func (s *study) run(ctx context.Context) error {
 		case next == nil:
 			return nil
 		case next.id == last: // never train one thing for ever
-			return fmt.Errorf("%s: its row is not in %s", next, filepath.Join(s.checkpoint, s.shard.record()))
+			return fmt.Errorf("%s: its row is not in %s", next, filepath.Join(s.checkpoint, recordOf(s.shard)))
 		}
 		last = next.id
 		if err := s.do(ctx, *next, done); err != nil {
@@ -78,7 +94,7 @@ func (s *study) results() (results, error) {
 func (s *study) next(done results) (next *unit, waits int, err error) {
 	can := func(u unit) bool {
 		_, finished := done[u.id]
-		return u.shard == s.shard.index && !finished && s.lists[u.task.name] != nil
+		return u.shard == s.shard.Index && !finished && s.lists[u.task.name] != nil
 	}
 	searches, err := s.searches()
 	if err != nil {
@@ -148,7 +164,7 @@ func (s *study) do(ctx context.Context, u unit, done results) error {
 	if row.Settings, err = origin.addTo(row.Settings); err != nil {
 		return err
 	}
-	if err := report.Append(filepath.Join(s.checkpoint, s.shard.record()), row); err != nil {
+	if err := report.Append(filepath.Join(s.checkpoint, recordOf(s.shard)), row); err != nil {
 		return err
 	}
 	if u.final && s.keep {

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package main
+package shard
 
 import (
 	"slices"
@@ -24,20 +24,20 @@ func TestAShardComesFromTheScheduler(t *testing.T) {
 	for _, c := range []struct {
 		name, environment string
 		completions       int
-		want              shard
+		want              Shard
 	}{
-		{"no scheduler", "SLURM_JOB_ID=17 JOB_COMPLETIONS=3", 0, shard{0, 1}},
+		{"no scheduler", "SLURM_JOB_ID=17 JOB_COMPLETIONS=3", 0, Shard{0, 1}},
 		{"sbatch --array=0-6, its last task", "SLURM_ARRAY_TASK_ID=6 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=6 " +
-			"SLURM_ARRAY_TASK_COUNT=7 SLURM_ARRAY_TASK_STEP=1", 0, shard{6, 7}},
+			"SLURM_ARRAY_TASK_COUNT=7 SLURM_ARRAY_TASK_STEP=1", 0, Shard{6, 7}},
 		{"sbatch --array=1-5", "SLURM_ARRAY_TASK_ID=2 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_MAX=5 " +
-			"SLURM_ARRAY_TASK_COUNT=5", 0, shard{1, 5}},
+			"SLURM_ARRAY_TASK_COUNT=5", 0, Shard{1, 5}},
 		{"sbatch --array=2-13:4: 2, 6 and 10", "SLURM_ARRAY_TASK_ID=6 SLURM_ARRAY_TASK_MIN=2 SLURM_ARRAY_TASK_MAX=13 " +
-			"SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_STEP=4", 0, shard{1, 3}},
-		{"Kubernetes", "JOB_COMPLETION_INDEX=4", 11, shard{4, 11}},
-		{"Kubernetes, by environment", "JOB_COMPLETION_INDEX=0 JOB_COMPLETIONS=3", 0, shard{0, 3}},
-		{"the flag before the environment", "JOB_COMPLETION_INDEX=4 JOB_COMPLETIONS=3", 5, shard{4, 5}},
+			"SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_STEP=4", 0, Shard{1, 3}},
+		{"Kubernetes", "JOB_COMPLETION_INDEX=4", 11, Shard{4, 11}},
+		{"Kubernetes, by environment", "JOB_COMPLETION_INDEX=0 JOB_COMPLETIONS=3", 0, Shard{0, 3}},
+		{"the flag before the environment", "JOB_COMPLETION_INDEX=4 JOB_COMPLETIONS=3", 5, Shard{4, 5}},
 	} {
-		got, err := scheduledShard(environment(c.environment), c.completions)
+		got, err := Scheduled(environment(c.environment), c.completions)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
 		}
@@ -61,7 +61,7 @@ func TestASchedulerThatLeavesTheShardOpenIsRefused(t *testing.T) {
 		{slurm + "3 SLURM_ARRAY_TASK_STEP=3", 0, []string{"3 of 3 from 1 to 7", "-shard"}}, // not 1, 4 or 7
 		{slurm + "4 SLURM_ARRAY_TASK_STEP=0", 0, []string{"4 of 3 from 1 to 7", "-shard"}},
 	} {
-		_, err := scheduledShard(environment(c.environment), c.completions)
+		_, err := Scheduled(environment(c.environment), c.completions)
 		if err == nil {
 			t.Errorf("%s: accepted", c.environment)
 			continue
@@ -73,7 +73,7 @@ func TestASchedulerThatLeavesTheShardOpenIsRefused(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"3", "3/3", "-1/3", "0/0", "1/", "/2", "1/2/3", "a/b"} {
-		if s, err := parseShard(text); err == nil {
+		if s, err := Parse(text); err == nil {
 			t.Errorf("-shard %s: accepted as %v", text, s)
 		}
 	}
@@ -86,7 +86,7 @@ func TestShardsTakeEveryUnitOnce(t *testing.T) {
 		for index := range of {
 			mine := 0
 			for k := range units {
-				if (shard{index, of}).has(k) {
+				if (Shard{index, of}).Has(k) {
 					all = append(all, k)
 					mine++
 				}
