@@ -138,6 +138,9 @@ func TestFolderHoldsOutAShareOfEachClassBySeed(t *testing.T) {
 	if len(seen) < 4 {
 		t.Errorf("5 seeds give %d splits", len(seen))
 	}
+	if train, _, err := Folder(dir, nil, 0.95, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
+		t.Errorf("of all but one in twenty held out, %+v, %v is left to train with", train, err)
+	}
 }
 
 func TestFolderRefusesInOneLine(t *testing.T) {
@@ -348,19 +351,24 @@ func TestADamagedPictureIsNamedSkippedAndCounted(t *testing.T) {
 }
 
 func TestMoreThanOneInAHundredDamagedIsAnError(t *testing.T) {
-	damage := map[int][]byte{3: nil, 20: []byte("x")}
-	if _, err := numberedFiles(t, 200, damage).Load(t.Context(), toTiny, LoadOptions{}); err != nil {
+	files := numberedFiles(t, 200, map[int][]byte{3: nil, 20: []byte("x")})
+	if _, err := files.Load(t.Context(), toTiny, LoadOptions{}); err != nil {
 		t.Errorf("1 in 100: %v", err)
 	}
-	_, err := numberedFiles(t, 199, damage).Load(t.Context(), toTiny, LoadOptions{})
+	rows := make([]int, 199)
+	for k := range rows {
+		rows[k] = k
+	}
+	files = files.Subset(rows)
+	_, err := files.Load(t.Context(), toTiny, LoadOptions{})
 	if err == nil || !contains(err.Error(), "2 of 199 pictures cannot be read, more than 1 %: 0003.png: no such file; "+
 		"0020.png: not a jpeg") || contains(err.Error(), "\n") {
 		t.Errorf("2 in 199: %v", err)
 	}
 	for k := range 30 {
-		damage[k] = nil
+		files.Paths[k] = "absent/" + files.Paths[k]
 	}
-	_, err = numberedFiles(t, 199, damage).Load(t.Context(), toTiny, LoadOptions{})
+	_, err = files.Load(t.Context(), toTiny, LoadOptions{})
 	if err == nil || !contains(err.Error(), "0009.png: no such file; and 20 more") || contains(err.Error(), "0010.png") {
 		t.Errorf("30 in 199: %v", err)
 	}

@@ -201,7 +201,7 @@ func (p *Picture) cmyk(m *image.CMYK) {
 			white := 255 - int(row[x+3])
 			for c := range 3 {
 				ink := int(row[x+c])*white + 128
-				out[c] = uint8(max(0, white-(ink>>8+ink)>>8)) // never below 0, but for rounding
+				out[c] = uint8(white - (ink>>8+ink)>>8)
 			}
 			out = out[3:]
 		}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"image"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,6 +73,22 @@ func TestTheLimitOfPixelsIsKept(t *testing.T) {
 	}
 	if _, err := decode(raw, 17*13-1); err == nil {
 		t.Error("one pixel too many is decoded")
+	}
+}
+
+// Ink c and black k leave (1−c)(1−k) of the light, with the product of the two rounded to a byte: Pillow's cmyk2rgb.
+func TestInkIsConvertedWithOneRounding(t *testing.T) {
+	img := image.NewCMYK(image.Rect(0, 0, 256, 256))
+	for i := range 256 * 256 {
+		copy(img.Pix[4*i:], []uint8{uint8(i), uint8(3 * i), uint8(255 - i), uint8(i >> 8)}) // black by row
+	}
+	p := &Picture{Height: 256, Width: 256, Pixels: make([]uint8, 3*256*256)}
+	p.cmyk(img)
+	for i, got := range p.Pixels {
+		c, white := int(img.Pix[i/3*4+i%3]), 255-i/3/256
+		if want := white - (2*c*white+255)/510; int(got) != want { // (a + ½·255)/255, rounded down
+			t.Fatalf("ink %d, black %d: %d, want %d", c, 255-white, got, want)
+		}
 	}
 }
 

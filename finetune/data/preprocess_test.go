@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"image"
+	"image/jpeg"
 	"image/png"
 	"maps"
 	"math"
@@ -263,4 +264,33 @@ func TestShrinkingKeepsTheMean(t *testing.T) {
 			t.Errorf("%s: %v, %v, want 120", r, got, err)
 		}
 	}
+}
+
+// A picture of ImageNet's usual size, as models of 224 pixels are evaluated; the decoder is about half of it.
+func BenchmarkPreprocess(b *testing.B) {
+	img := image.NewYCbCr(image.Rect(0, 0, 500, 375), image.YCbCrSubsampleRatio420)
+	for i := range img.Y {
+		img.Y[i] = uint8(i * i / 500)
+	}
+	var file bytes.Buffer
+	if err := jpeg.Encode(&file, img, &jpeg.Options{Quality: 75}); err != nil {
+		b.Fatal(err)
+	}
+	p := Preprocess{Fit: FitShortest, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224}}
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := Decode(bytes.NewReader(file.Bytes())); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("whole", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := p.Image(bytes.NewReader(file.Bytes())); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -8,7 +8,8 @@
 
 DIR gets picture files and cases.json: a list of {file, config, height, width, pixels}, where config is the content of
 a preprocessor_config.json or of a timm config, and pixels are the RGB bytes after decoding, resize and crop with
-Pillow, compressed by zlib, in base64. Needs Pillow with webp (Debian: python3-pil) and nothing else.
+Pillow, compressed by zlib, in base64. Needs Pillow with webp and, for jpegs that Pillow does not write, cjpeg (Debian:
+python3-pil, libjpeg-turbo-progs).
 """
 
 import base64
@@ -18,6 +19,7 @@ import math
 import os
 import random
 import struct
+import subprocess
 import sys
 import zlib
 
@@ -81,6 +83,12 @@ def offset_gif(rng, transparent):
     colours = 3 << ((raw[10] & 7) + 1) if raw[10] & 0x80 else 0
     frame = b"\x2c" + struct.pack("<HHHH", 4, 5, 11, 7) + raw[at + 9:]
     return screen + raw[13:13 + colours] + control + frame
+
+
+def cjpeg(im, sampling):
+    """A jpeg with other ratios of luma to chroma samples, as cameras and lossless rotation make them."""
+    return subprocess.run(["cjpeg", "-quality", "90", "-sample", sampling], input=encode(im, "PPM"),
+                          stdout=subprocess.PIPE, check=True).stdout
 
 
 def jpeg_kinds():
@@ -154,17 +162,16 @@ def case(directory, file, config):
     return {"file": file, "config": config, "height": im.height, "width": im.width, "pixels": packed}
 
 
-STATISTICS = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
-DECODE = {"do_resize": False, **STATISTICS}
+DECODE = {"do_resize": False, "do_normalize": False}
 
 
 def exact(height, width, resample):
-    return {"do_resize": True, "size": {"height": height, "width": width}, "resample": resample, **STATISTICS}
+    return {"do_resize": True, "size": {"height": height, "width": width}, "resample": resample, "do_normalize": False}
 
 
 def shortest(edge, height, width, resample):
     return {"do_resize": True, "size": {"shortest_edge": edge}, "resample": resample, "do_center_crop": True,
-            "crop_size": {"height": height, "width": width}, **STATISTICS}
+            "crop_size": {"height": height, "width": width}, "do_normalize": False}
 
 
 def by_timm(height, width, pct, mode, interpolation):
@@ -219,6 +226,8 @@ def files(rng):
     out["turned8.webp"] = encode(small, "WEBP", lossless=True, exif=turned(8))
     out["large.png"] = encode(picture(rng, 61, 43), "PNG")
     out["tall.png"] = encode(picture(rng, 19, 53), "PNG")
+    for name, sampling in (("440", "1x2"), ("411", "4x1"), ("410", "4x2")):
+        out[f"{name}.jpg"] = cjpeg(im, sampling)
     return out
 
 
@@ -231,17 +240,22 @@ def golden(directory):
         if name not in ("large.png", "tall.png"):
             cases.append((name, DECODE))
     for resample in range(6):
-        cases += [("large.png", exact(11, 13, resample)), ("tall.png", exact(29, 23, resample))]
+        cases += [("large.png", exact(11, 13, resample)), ("tall.png", exact(19, 7, resample))]
     cases += [
         ("rgb.png", exact(31, 37, 2)), ("rgb.png", exact(13, 5, 3)), ("rgb.png", exact(3, 17, 3)),
         ("large.png", exact(1, 1, 3)), ("420.jpg", exact(8, 8, 2)), ("turned5.png", exact(7, 4, 3)),
+        ("turned1.png", exact(2, 5, 4)),  # weights of box at its edges
         ("large.png", shortest(16, 14, 14, 3)), ("tall.png", shortest(16, 14, 11, 2)),
         ("large.png", shortest(12, 17, 15, 3)), ("rgb.png", {**DECODE, "do_center_crop": True,
                                                              "crop_size": {"height": 8, "width": 22}}),
-        ("large.png", by_timm(16, 16, 0.9, "center", "bicubic")), ("tall.png", by_timm(15, 15, 1.0, "center", "bilinear")),
-        ("large.png", by_timm(12, 19, 0.95, "center", "bicubic")), ("tall.png", by_timm(14, 9, 0.875, "center", "lanczos")),
-        ("large.png", by_timm(14, 14, 0.8, "squash", "bicubic")), ("tall.png", by_timm(12, 11, 1.0, "squash", "bilinear")),
-        ("large.png", by_timm(16, 15, 1.0, "border", "bicubic")), ("tall.png", by_timm(13, 18, 0.9, "border", "bicubic")),
+        ("large.png", by_timm(16, 16, 0.9, "center", "bicubic")),
+        ("tall.png", by_timm(15, 15, 1.0, "center", "bilinear")),
+        ("large.png", by_timm(12, 19, 0.95, "center", "bicubic")),
+        ("tall.png", by_timm(14, 9, 0.875, "center", "lanczos")),
+        ("large.png", by_timm(14, 14, 0.8, "squash", "bicubic")),
+        ("tall.png", by_timm(12, 11, 1.0, "squash", "bilinear")),
+        ("large.png", by_timm(16, 15, 1.0, "border", "bicubic")),
+        ("tall.png", by_timm(13, 18, 0.9, "border", "bicubic")),
     ]
     return [case(directory, file, config) for file, config in cases]
 
@@ -285,7 +299,7 @@ def random_cases(directory, count, seed):
                 options = dict(quality=options.get("quality", 75))  # subsampled ink is not read
             raw = encode(im, "JPEG", exif=turned(number), **options)
         elif kind == "png":
-            im = rng.choice([im, im.convert("L"), im.convert("1"), im.quantize(rng.randint(2, 256)), im.convert("RGBA")])
+            im = rng.choice([im, im.quantize(rng.randint(2, 256)), *map(im.convert, ("L", "1", "RGBA"))])
             raw = encode(im, "PNG", exif=turned(number))
             if rng.random() < 0.2:
                 raw = png16(rng, width, height, rng.randint(1, 4))
