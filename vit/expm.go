@@ -14,8 +14,8 @@ import (
 //
 // A skew-symmetric X is normal with eigenvalues iλ, |λ| ≤ ‖X‖, so that its error is that of a number: Taylor's
 // remainder at i·y is at most y^13/13!, and a power multiplies it by the exponent. Truncation thus costs no more than
-// 2^s/13! = 2^s·1.6·10⁻¹⁰. In float32 rounding is more than that: each squaring doubles the error that is already there, and the
-// result is off by about 2^s·10⁻⁷ in its worst element, as measured by TestExpSkewIsWithinItsStatedError.
+// 2^s/13! = 2^s·1.6·10⁻¹⁰. In float32 rounding is more than that: each squaring doubles the error that is already
+// there, and the result is off by up to 2^s·10⁻⁷ in its worst element, as TestExpSkewIsWithinItsStatedError measures.
 //
 // T takes five products in the form of Paterson and Stockmeyer (SIAM J. Comput. 2, 1973, 60-66), so exp takes s + 5.
 

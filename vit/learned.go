@@ -8,8 +8,8 @@ import (
 )
 
 // newLearned is a free vector for each token, prefix included (ViT's APE, https://arxiv.org/abs/2010.11929),
-// N(0, 0.02²) at the start. Its rows belong to one grid: another one takes them resampled, which each code base does in its own way
-// (checkpoints.Resample knows them, and the import of a checkpoint applies the one of its origin).
+// N(0, 0.02²) at the start. Its rows belong to one grid: another one takes them resampled, which each code base does in
+// its own way (checkpoints.Resample knows them, and the import of a checkpoint applies the one of its origin).
 func newLearned(scope *model.Scope, c Config) Additive {
 	v := learnedRows(scope, c)
 	return &table{name: "learned", rows: func(g *Graph) *Node { return v.NodeValue(g) }}

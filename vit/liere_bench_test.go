@@ -28,8 +28,8 @@ func cpuTime(b *testing.B) time.Duration {
 }
 
 // BenchmarkLieRE times the rotations of one layer of ViT-Ti/16 at 224×224 and of one image's queries and keys, and
-// their gradients by the generators. The rotations are all but a small part, and do not grow with the batch. Read "cpu-ms":
-// it counts all cores, and does not depend on what else the machine does.
+// their gradients by the generators. The rotations are all but a small part, and do not grow with the batch. Read
+// "cpu-ms": it counts all cores, and does not depend on what else the machine does.
 func BenchmarkLieRE(b *testing.B) {
 	c, err := Variant("Ti/16")
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 	// SinCosTimmInterleave is timm's interleave_sin_cos: [ sin y | cos y | sin x | cos x ].
 	SinCosTimmInterleave = "timm-interleave"
 
-	// SinCosInterleaved is that of the WePE paper: sin x, cos x, sin y, cos y of the first frequency, of the second …
+	// SinCosInterleaved is that of the WePE paper: sin x, cos x, sin y, cos y of one frequency after the other.
 	SinCosInterleaved = "interleaved"
 )
 
