@@ -27,7 +27,7 @@
 //
 //	preprocess, err := data.ReadPreprocess("vit/preprocessor_config.json")
 //	train, held, err := data.Folder("flowers", nil, 0.15, seed)
-//	set, err := train.Load(ctx, preprocess, data.LoadOptions{Log: print})
+//	set, err := train.Load(ctx, preprocess, data.LoadOptions{})
 //	augment := preprocess.Augment() // what is left for the graph: mean and standard deviation
 //
 // # Reproducibility
