@@ -30,7 +30,8 @@ type BlockTrace struct {
 
 // block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)). bias is as in attend;
 // rotary may be nil.
-func (c Config) block(scope *model.Scope, x, bias *Node, rotary Rotary, index int, attentionWeights bool) (t BlockTrace) {
+func (c Config) block(scope *model.Scope, x, bias *Node, rotary Rotary, index int, attentionWeights bool) BlockTrace {
+	var t BlockTrace
 	init := c.initScheme()
 	dropPath := 0.0
 	if c.Depth > 1 {
