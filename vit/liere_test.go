@@ -206,6 +206,28 @@ func TestLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 	}
 }
 
+func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
+	c := small("liere", PoolClass) // 5×3 patches
+	store := model.NewStore()
+	store.SetParams(map[string]any{ParamLiereTrainedRows: 2, ParamLiereTrainedCols: 7})
+	got := newLieRE(store.RootScope(), c).(*liere)
+	want := []float64{0, 0} // the class token
+	for k := range 15 {
+		want = append(want, float64(k/3)/4*5/2, float64(k%3)/2*3/7)
+	}
+	nearAbs(t, "y, x", wide(got.coordinates), want, 1e-6)
+	if want := 5.0/2 + 3.0/7; math.Abs(got.farthest-want) > 1e-12 {
+		t.Errorf("the farthest patch is at y + x = %g, want %g", got.farthest, want)
+	}
+
+	c.ImageCols = c.PatchSize // one column
+	for i, v := range newLieRE(model.NewStore().RootScope(), c).(*liere).coordinates {
+		if i%2 == 1 && v != 0 {
+			t.Errorf("a single column is at %g", v)
+		}
+	}
+}
+
 func TestLieREModelEqualsTheOriginal(t *testing.T) {
 	var meta liereMeta
 	fixtures.JSON(t, "liere", "meta.json", &meta)
