@@ -83,8 +83,8 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 }
 
 // fopeFrequencies returns the frequencies that are mixed, in radians per patch, and how many pairs of a head get a
-// mixture. Frequencies θ^(-2i/D), D the larger of headDim and ParamFoPEDim, that have less than one period in the length
-// of the training are taken out.
+// mixture. Frequencies θ^(-2i/D), D the larger of headDim and ParamFoPEDim, that have less than one period in the
+// length of the training are taken out.
 func fopeFrequencies(scope *model.Scope, c Config) (f []float64, mixed int) {
 	length := model.GetParamOr(scope, ParamFoPELength, 0)
 	setDefault(&length, max(fopeShortest, c.Rows()*c.Cols()))

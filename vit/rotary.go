@@ -24,7 +24,7 @@ type rotation struct {
 	name  string
 	pairs pairsFunc
 	split bool            // the pairs of a head of d channels are (i, i+d/2), not (2i, 2i+1)
-	swap  *tensors.Tensor // P, float32 [headDim, headDim]
+	swap  *tensors.Tensor // P, or a block of it on the diagonal: float32 [span, span]
 }
 
 // pairsFunc returns cos and sin of the angles of one block, float32 [tokens, heads or 1, headDim/2].
@@ -36,16 +36,20 @@ var (
 )
 
 func newRotation(name string, c Config, split bool, pairs pairsFunc) *rotation {
-	d := c.headDim()
-	swap := make([]float32, d*d) // row: channel of x, column: channel of x·P
-	for i := range d / 2 {
+	// Where the pairs are neighbours, P has blocks: one of 16 channels is multiplied several times faster than 64.
+	span := c.headDim()
+	for !split && (span > 16 || c.headDim()%span != 0) {
+		span -= 2
+	}
+	swap := make([]float32, span*span) // row: channel of x, column: channel of x·P
+	for i := range span / 2 {
 		a, b := 2*i, 2*i+1
 		if split {
-			a, b = i, i+d/2
+			a, b = i, i+span/2
 		}
-		swap[b*d+a], swap[a*d+b] = -1, 1
+		swap[b*span+a], swap[a*span+b] = -1, 1
 	}
-	return &rotation{name: name, pairs: pairs, split: split, swap: tensors.FromFlatDataAndDimensions(swap, d, d)}
+	return &rotation{name: name, pairs: pairs, split: split, swap: tensors.FromFlatDataAndDimensions(swap, span, span)}
 }
 
 // Name implements pos.Encoder.
@@ -71,7 +75,8 @@ func (r *blockRotation) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Nod
 	cos, sin = r.table(cos, positionIndices), r.table(sin, positionIndices)
 	turn := func(x *Node) *Node {
 		swap := ConvertDType(ConstCachedTensor(g, r.swap), x.DType())
-		swapped := ConvertDType(MatMul(x, swap), dtypes.Float32) // exact in any type: one term a sum
+		swapped := MatMul(Reshape(x, -1, swap.Shape().Dim(0)), swap) // exact in any type: one term a sum
+		swapped = ConvertDType(Reshape(swapped, x.Shape().Dimensions...), dtypes.Float32)
 		turned := Add(Mul(ConvertDType(x, dtypes.Float32), cos), Mul(swapped, sin))
 		return ConvertDType(turned, x.DType())
 	}

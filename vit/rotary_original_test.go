@@ -52,8 +52,8 @@ type ropeViTMeta struct {
 	} `json:"tolerance"`
 }
 
-// ropeViT returns a store with the weights of a rope-vit fixture and their configuration. scaled folds LayerScale, which
-// this library has not, into the last layer of each branch: γ∘(xW + b) = x(W·diag γ) + γ∘b.
+// ropeViT returns a store with the weights of a rope-vit fixture and their configuration. scaled folds LayerScale,
+// which this library has not, into the last layer of each branch: γ∘(xW + b) = x(W·diag γ) + γ∘b.
 func ropeViT(t *testing.T, set, position string, meta ropeViTMeta, scaled bool) (*foreign, Config) {
 	m := meta.Config
 	c := Config{
@@ -320,7 +320,7 @@ func TestEveryVariantEqualsFoPE(t *testing.T) {
 	}
 }
 
-// The draws are not torch's, so their spread is held to the formula of the README, and their mean to the fixture's form.
+// The draws are not torch's: their mean and their spread are held to the formulas of the fixture's README.
 func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 	for _, test := range []struct {
 		rows, cols, heads, headDim int
@@ -330,7 +330,8 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 	}{
 		// 14·14 patches, θ = 10000: frequencies 10000^(-i/32) >= 2π/196 are those with i <= 11.
 		{14, 14, 3, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+3)*12))},
-		{14, 14, 3, 64, map[string]any{ParamFoPESeparateHead: false, ParamFoPEGain: 0.6}, 12, 12, 0.6 * math.Sqrt(2.0/(12+12))},
+		{14, 14, 3, 64, map[string]any{ParamFoPESeparateHead: false, ParamFoPEGain: 0.6}, 12, 12,
+			0.6 * math.Sqrt(2.0/(12+12))},
 		{14, 14, 1, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+1)*12))},
 		// Spaced for 128 channels, 10000^(-i/64) with i <= 23, for at most 16 pairs: every second, while there are.
 		{14, 14, 3, 64, map[string]any{ParamFoPEDim: 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
