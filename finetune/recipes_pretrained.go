@@ -30,7 +30,7 @@ var fromPretrained = []Recipe{
 	{
 		Name:  "demo-shapes",
 		Steps: 100, BatchSize: 32,
-		LearningRate: 5e-4, WarmupSteps: 10,
+		LearningRate: 1e-3, WarmupSteps: 10,
 		Optimizer:     Optimizer{WeightDecay: 0.05, ClipNorm: 1},
 		Augment:       data.Augment{Size: [2]int{48, 48}},
 		EvalBatchSize: 100,
