@@ -19,13 +19,16 @@ import (
 	"github.com/wepe-go/wepe/finetune/data"
 )
 
-// lists are the pictures of a task, by the name of the list.
-type lists map[string]*data.Files
+// lists are the pictures of a task.
+type lists struct {
+	files  map[string]*data.Files // by the name of the list
+	origin string                 // what originFile says
+}
 
 // find reads the lists of all tasks that have a folder on this machine, and says which have none. No picture is read,
 // but what is wrong with a list is known before hours of training on another one.
 func (s *study) find() error {
-	s.lists = map[string]lists{}
+	s.lists = map[string]*lists{}
 	for _, t := range s.tasks {
 		folder, err := t.folder(s.data)
 		switch {
@@ -62,8 +65,8 @@ func (t task) folder(dir string) (string, error) {
 }
 
 // read reads the lists of a task; partial accepts other lengths than VTAB-1k's, with a line.
-func (t task) read(folder string, partial bool) (lists, error) {
-	found := lists{}
+func (t task) read(folder string, partial bool) (*lists, error) {
+	found := &lists{files: map[string]*data.Files{}}
 	var other []string
 	for _, part := range []struct {
 		name   string
@@ -81,10 +84,17 @@ func (t task) read(folder string, partial bool) (lists, error) {
 			other = append(other, fmt.Sprintf("%d of %d in %s", files.Len(), part.length, part.name))
 		}
 		files.Name = t.name + "-" + part.name // whatever the folder is called here
-		found[part.name] = files
+		found.files[part.name] = files
 	}
 	if len(other) > 0 {
 		progress.Line(fmt.Sprintf("%s: no VTAB-1k, pictures are %s", t.name, strings.Join(other, ", ")))
+	}
+	origin, err := os.ReadFile(filepath.Join(folder, originFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if found.origin, _, _ = strings.Cut(string(origin), "\n"); found.origin != "" {
+		progress.Line(fmt.Sprintf("%s: %.200s", t.name, found.origin))
 	}
 	return found, nil
 }
@@ -109,7 +119,7 @@ func (s *study) state(t task) string {
 // trainingSet reads the pictures that a unit is trained on. Those that were read last are kept, since the trainings of
 // a task come in a row.
 func (s *study) trainingSet(ctx context.Context, u unit) (*data.Set, error) {
-	files := s.lists[u.task.name][u.part()]
+	files := s.lists[u.task.name].files[u.part()]
 	size := u.recipe.Augment.Size
 	if s.set != nil && s.set.Name == files.Name && size == [2]int{s.set.Height, s.set.Width} {
 		return s.set, nil

@@ -27,8 +27,8 @@ type options struct {
 	sweep                  []axis
 	shard                  shard.Shard
 	merge                  []string
-	plan, generate         bool
-	partial, keep          bool
+	write                  string
+	plan, partial, keep    bool
 }
 
 // parse reads the flags, and from the scheduler's variables which shard this is; it refuses what makes no sense, in one
@@ -59,8 +59,8 @@ func parse(args []string, lookup func(string) (string, bool)) (o options, err er
 	flags.StringVar(&merge, "merge", "", "-checkpoint directories of other machines, separated by commas: join "+
 		"their rows, print the table")
 	flags.BoolVar(&o.plan, "plan", false, "list all trainings, whose they are and which are done, and train nothing")
-	flags.BoolVar(&o.generate, "generate", false, "write generated shapes into -data as the tasks dsprites_loc and "+
-		"dsprites_ori, to try the rest with")
+	flags.StringVar(&o.write, "write", "", "write tasks into -data and end: "+shapesOrigin+", two of generated shapes to "+
+		"try the rest with, or what can be made of a file, dSprites' npz or CIFAR-100's binary version")
 	flags.BoolVar(&o.partial, "allow-partial", false, "accept lists of other lengths than VTAB-1k's; no result then")
 	flags.BoolVar(&o.keep, "keep", false, "keep the models of finished trainings on "+train1000)
 	switch err := flags.Parse(args); {
@@ -94,9 +94,9 @@ func parse(args []string, lookup func(string) (string, bool)) (o options, err er
 		return o, fmt.Errorf("-seeds is %d, want 1 or more", o.seeds)
 	case completions < 0:
 		return o, fmt.Errorf("-completions is %d, want 1 or more", completions)
-	case o.data == "" && o.generate:
-		return o, errors.New("-generate needs -data, the directory to write to")
-	case o.generate:
+	case o.data == "" && o.write != "":
+		return o, errors.New("-write needs -data, the directory to write to")
+	case o.write != "":
 		return o, nil
 	case o.from == "" && !o.plan && len(o.merge) == 0:
 		return o, errors.New("-from is missing: the pretrained checkpoint, a file or hf://owner/name")

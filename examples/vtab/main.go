@@ -43,7 +43,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx := context.Background()
-	if !o.plan && !o.generate && len(o.merge) == 0 { // those have nothing to save: a signal just ends them
+	if !o.plan && o.write == "" && len(o.merge) == 0 { // those have nothing to save: a signal just ends them
 		var stop func()
 		ctx, stop = interrupt.Context(ctx)
 		defer stop()
@@ -72,8 +72,12 @@ func status(ctx context.Context, err error) int {
 
 func run(ctx context.Context, o options) error {
 	s := study{options: o, said: map[string]bool{}}
-	if o.generate {
-		return generate(o.data, trainImages, valImages, trainImages, 64)
+	if o.write != "" {
+		sizes := [3]int{trainImages, valImages, trainImages + valImages}
+		if o.write != shapesOrigin {
+			sizes[2] = 73_728 // a tenth of dSprites
+		}
+		return write(ctx, o.data, o.write, sizes)
 	}
 	if len(o.merge) > 0 {
 		if err := merge(o.checkpoint, o.merge); err != nil {

@@ -54,7 +54,7 @@ var scratch = sync.OnceValue(func() string {
 // made is a directory with two tasks of generated shapes, and a tiny model pretrained on others.
 var made = sync.OnceValues(func() (paths [2]string, err error) {
 	paths = [2]string{filepath.Join(scratch(), "data"), filepath.Join(scratch(), "pretrained")}
-	if err := generate(paths[0], 31, 13, 29, 24); err != nil {
+	if err := writeShapes(paths[0], [3]int{31, 13, 29}, 24); err != nil {
 		return paths, err
 	}
 	train, _, err := data.Shapes(data.TaskWhere, 20, 1, 16, 3)
@@ -186,7 +186,8 @@ func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
 	if one.trainings() != 8 {
 		t.Errorf("%d trainings, want 8: %s", one.trainings(), one.stderr)
 	}
-	for _, cell := range []string{"dsprites_loc", "dsprites_ori", "mean of 2 of 19 tasks", "measured on 29 pictures"} {
+	for _, cell := range []string{"dsprites_loc", "dsprites_ori", "mean of 2 of 19 tasks", "measured on 29 pictures",
+		"dsprites_loc: generated shapes, no VTAB data"} {
 		if !strings.Contains(want, cell) {
 			t.Errorf("the table lacks %q:\n%s", cell, want)
 		}
@@ -347,14 +348,15 @@ func TestBadInputIsOneLineAndLeavesNothing(t *testing.T) {
 		{"no checkpoint", []string{"-from", ""}, 2, []string{"-from"}},
 		{"no data", []string{"-data", ""}, 2, []string{"-data"}},
 		{"no release", []string{"-recipe", "release"}, 2, []string{"release", "svhn"}},
-		{"generate", []string{"-generate"}, 1, []string{paths[0], "there already"}},
+		{"written before", []string{"-write", "shapes"}, 1, []string{paths[0], "there already"}},
+		{"nothing to write", []string{"-write", cut}, 1, []string{cut}},
 		{"checkpoint", []string{"-from", cut}, 1, []string{cut}},
 		{"hub offline", []string{"-from", "hf://nobody/nothing"}, 1, []string{"nobody/nothing"}},
 		{"patches", []string{"-set", "augment.size=[20,20];batch_size=10"}, 1, []string{"20", "8"}},
 		{"another width", []string{"-set", "model.width=12;batch_size=10"}, 1, []string{"width is 12", "8", paths[1]}},
 		{"batch", []string{"-set", "batch_size=32"}, 1, []string{"31 training images", "batch_size"}},
 		{"lengths", []string{"-allow-partial=false"}, 1, []string{"train800.txt", "31", "800"}},
-		{"label", []string{"-data", damaged("val200.txt", []byte("images/train800val200/000040.png 16\n"))}, 1,
+		{"label", []string{"-data", damaged("val200.txt", []byte("images/val200/000000.png 16\n"))}, 1,
 			[]string{"val200.txt", "16"}},
 		{"line", []string{"-data", damaged("train800.txt", append(list, "oops\n"...))}, 1, []string{"train800.txt", "32"}},
 		{"missing picture", []string{"-data", damaged("train800.txt", append(list, "images/none.png 3\n"...))}, 1,

@@ -63,7 +63,8 @@ func TestUnitsAreTheSameOnEveryMachine(t *testing.T) {
 		t.Errorf("%d names for 24 units", len(ids))
 	}
 	other := s
-	other.shard, other.checkpoint, other.data, other.from = shard.Shard{Index: 4, Of: 5}, "elsewhere", "/mnt", "/other/model.npz"
+	other.shard = shard.Shard{Index: 4, Of: 5}
+	other.checkpoint, other.data, other.from = "elsewhere", "/mnt", "/other/model.npz"
 	again, err := other.searches()
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +121,7 @@ func TestTheSettingIsChosenByItsMeanOverAllSeedsOnVal200(t *testing.T) {
 
 func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
 	s, done := planned(t), results{}
-	s.lists = map[string]lists{"dtd": {}, "kitti": {}}
+	s.lists = map[string]*lists{"dtd": {}, "kitti": {}}
 	measured(t, s, done, func(unit) float64 { return 0.5 })
 	searches, err := s.searches()
 	if err != nil {
@@ -142,7 +143,7 @@ func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
 	if waits != 1 { // of the seeds 0, 1, 2 of dtd learned this shard has one
 		t.Errorf("%d trainings wait, want 1", waits)
 	}
-	s.lists = map[string]lists{"kitti": {}}
+	s.lists = map[string]*lists{"kitti": {}}
 	if next, waits, err = s.next(done); next != nil || waits != 0 || err != nil {
 		t.Errorf("without data: next %v, %d wait, %v", next, waits, err)
 	}
@@ -190,9 +191,10 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 		return report.Run{Date: date, Job: report.Job{ID: id}, Test: report.Metrics{Top1: report.Number(top1), Images: 3}}
 	}
 	first, second := t.TempDir(), t.TempDir()
+	a, b := recordOf(shard.Shard{Index: 0, Of: 2}), recordOf(shard.Shard{Index: 1, Of: 2})
 	for path, rows := range map[string][]report.Run{
-		filepath.Join(first, recordOf(shard.Shard{Index: 0, Of: 2})):  {row("a", "2026-01-02", 0.1), row("b", "2026-01-01", 0.2)},
-		filepath.Join(second, recordOf(shard.Shard{Index: 1, Of: 2})): {row("c", "2026-01-01", 0.3), row("a", "2026-01-01", 0.4)},
+		filepath.Join(first, a):  {row("a", "2026-01-02", 0.1), row("b", "2026-01-01", 0.2)},
+		filepath.Join(second, b): {row("c", "2026-01-01", 0.3), row("a", "2026-01-01", 0.4)},
 	} {
 		for _, r := range rows {
 			if err := report.Append(path, r); err != nil {

@@ -61,16 +61,20 @@ type origin struct {
 	From struct {
 		SHA256 string `json:"sha256"`
 	} `json:"from"`
-	Data string `json:"data"` // fingerprint of the training images
+	Data   string `json:"data"`             // fingerprint of the training images
+	Origin string `json:"origin,omitempty"` // of the pictures, where it is not a copy of VTAB-1k
 }
 
-// addTo returns settings with the fingerprint of the images in them.
+// addTo returns settings with what they do not say of the images.
 func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 	fields := map[string]any{}
 	if err := json.Unmarshal(settings, &fields); err != nil {
 		return nil, err
 	}
 	fields["data"] = o.Data
+	if o.Origin != "" {
+		fields["origin"] = o.Origin
+	}
 	return json.Marshal(fields)
 }
 

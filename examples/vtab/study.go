@@ -25,8 +25,8 @@ import (
 // study is what the flags ask for, on this machine.
 type study struct {
 	options
-	lists   map[string]lists // of the tasks that have data here, by name
-	sum     string           // SHA-256 of the checkpoint, once it is open
+	lists   map[string]*lists // of the tasks that have data here, by name
+	sum     string            // SHA-256 of the checkpoint, once it is open
 	backend compute.Backend
 	set     *data.Set       // what was read last
 	said    map[string]bool // lines that were printed
@@ -132,7 +132,7 @@ func (s *study) do(ctx context.Context, u unit, done results) error {
 	if row.Settings, err = json.Marshal(u.recipe); err != nil {
 		return err
 	}
-	origin := origin{Data: set.Fingerprint()}
+	origin := origin{Data: set.Fingerprint(), Origin: s.lists[u.task.name].origin}
 	origin.From.SHA256 = s.sum
 	if err := s.agree(done, u, origin); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (s *study) do(ctx context.Context, u unit, done results) error {
 	case err != nil:
 		return goesOn(err)
 	default:
-		if *measured, err = s.measure(ctx, model, s.lists[u.task.name][part]); err != nil {
+		if *measured, err = s.measure(ctx, model, s.lists[u.task.name].files[part]); err != nil {
 			return goesOn(err)
 		}
 		row = trained

@@ -19,6 +19,7 @@ import (
 type outcome struct {
 	values []float64 // top-1 in percent, by seed, of those that are done
 	images int       // of the test list
+	origin string    // of the pictures, where it is not a copy of VTAB-1k
 	failed int       // trainings that diverged
 }
 
@@ -93,6 +94,10 @@ func (s study) outcomes(done results) (outcomes, *report.Run, error) {
 			o.failed++
 		case ok:
 			o.values, o.images = append(o.values, 100*float64(row.Test.Top1)), row.Test.Images
+			var from origin
+			if json.Unmarshal(row.Settings, &from) == nil {
+				o.origin = from.Origin
+			}
 			sample = &row
 		}
 		out[at] = o
@@ -183,7 +188,7 @@ func (s study) notes(out outcomes, complete []task, sample *report.Run) []string
 		"that all positions have finished", s.seeds, len(complete), len(tasks))}
 	for _, t := range s.tasks {
 		var missing []string
-		images := t.test
+		images, origin := t.test, ""
 		for _, position := range s.positions {
 			o := out[[2]string{t.name, position}]
 			if waits := s.seeds - len(o.values) - o.failed; o.failed > 0 {
@@ -191,10 +196,13 @@ func (s study) notes(out outcomes, complete []task, sample *report.Run) []string
 			} else if waits > 0 {
 				missing = append(missing, fmt.Sprintf("%s: %d of %d to do", position, waits, s.seeds))
 			}
-			images = min(images, cmp.Or(o.images, images))
+			images, origin = min(images, cmp.Or(o.images, images)), cmp.Or(origin, o.origin)
 		}
 		if len(missing) > 0 {
 			notes = append(notes, fmt.Sprintf("%s is in no mean (%s)", t.name, strings.Join(missing, ", ")))
+		}
+		if origin != "" {
+			notes = append(notes, fmt.Sprintf("%s: %s", t.name, origin))
 		}
 		if images != t.test {
 			notes = append(notes, fmt.Sprintf("%s: measured on %d pictures, VTAB-1k has %d", t.name, images, t.test))
