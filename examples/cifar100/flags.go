@@ -21,18 +21,18 @@ import (
 
 // options are what the flags say.
 type options struct {
-	data, from, checkpoint, recipe, settings string
-	task                                     data.Task // of the generated shapes
-	assumeSquare                             bool
-	study                                    named
-	variants                                 []variant
-	sizes                                    [][2]int // of the pictures, one zero size for the recipe's own
-	fractions                                []float64
-	seeds                                    int
-	shard                                    shard.Shard
-	download, table, eval                    bool
-	predict                                  []string
-	top                                      int
+	data, folder, from, checkpoint, recipe, settings string
+	task                                             data.Task // of the generated shapes
+	assumeSquare                                     bool
+	study                                            named
+	variants                                         []variant
+	sizes                                            [][2]int // of the pictures, one zero size for the recipe's own
+	fractions                                        []float64
+	seeds                                            int
+	shard                                            shard.Shard
+	download, table, eval                            bool
+	predict                                          []string
+	top                                              int
 }
 
 // defaultPositions are compared without -position. What changes attention is left to be asked for, and so is "hybrid",
@@ -49,6 +49,8 @@ func parse(args []string) (o options, err error) {
 	var positions, study, sizes, fractions, part, predict, task string
 	var completions int
 	flags.StringVar(&o.data, "data", "", "directory or archive of CIFAR-100's binary version; empty for generated shapes")
+	flags.StringVar(&o.folder, "folder", "", "your own pictures in place of -data: a directory with a folder for each class; "+
+		"a fifth of them is tested on, unless they are in folders train and val")
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
 	flags.StringVar(&o.from, "from", "", "pretrained model to fine-tune: a directory of a run, a file or directory of "+
 		"Hugging Face's, timm's or Google's, or hf://owner/name")
@@ -92,7 +94,7 @@ func parse(args []string) (o options, err error) {
 	defaultRecipe := map[[2]bool]string{
 		{false, false}: "shapes", {true, false}: "cifar100-small",
 		{false, true}: "demo-shapes", {true, true}: "demo-cifar100",
-	}[[2]bool{o.data != "", o.from != ""}]
+	}[[2]bool{o.data != "" || o.folder != "", o.from != ""}]
 	o.recipe = cmp.Or(o.recipe, defaultRecipe)
 	if err := o.compare(study, positions); err != nil {
 		return o, err
@@ -119,6 +121,8 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("-seeds is %d, want 1 or more", o.seeds)
 	case len(o.study.aspects) > 0 && sizes != "":
 		return o, fmt.Errorf("-study %s chooses the sizes: leave -sizes out", o.study.name)
+	case o.folder != "" && o.data != "":
+		return o, errors.New("-data and -folder exclude each other")
 	case o.download && o.data == "":
 		return o, errors.New("-download needs -data, the directory to fetch into")
 	case o.top < 1:

@@ -6,6 +6,7 @@
 //	go run ./examples/cifar100                                           where is the shape? four encodings, minutes
 //	go run ./examples/cifar100 -data DIR -position wepe,learned -seeds 3 CIFAR-100
 //	go run ./examples/cifar100 -from MODEL -data DIR                     fine-tune: learned, wepe and hybrid positions
+//	go run ./examples/cifar100 -from MODEL -folder DIR                   on your own pictures, a folder for each class
 //	go run ./examples/cifar100 -data DIR -study ablation -seeds 3        what each part of WePE is worth
 //	go run ./examples/cifar100 -eval -position wepe                      measure a trained model again
 //	go run ./examples/cifar100 -predict a.png,b.jpg -position wepe       name what is in pictures
@@ -80,7 +81,7 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	train, test, err := load(ctx, o)
+	train, test, err := load(ctx, o, recipe)
 	if err != nil {
 		return err
 	}

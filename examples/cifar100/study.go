@@ -31,23 +31,6 @@ type study struct {
 	backend     compute.Backend
 }
 
-// load returns the images that the flags name. The generated ones take a second and no disk.
-func load(ctx context.Context, o options) (train, test *data.Set, err error) {
-	if o.data == "" {
-		train, test, err = data.Shapes(o.task, 3000, 1000, 32, 0)
-	} else {
-		train, test, err = data.CIFAR100(o.data)
-		if errors.Is(err, fs.ErrNotExist) && o.download {
-			if _, err = data.DownloadCIFAR100(ctx, o.data, func(done, total int64) {
-				fmt.Fprintf(os.Stderr, "\rCIFAR-100: %d of %d MB", done>>20, total>>20)
-			}); err == nil {
-				train, test, err = data.CIFAR100(o.data)
-			}
-		}
-	}
-	return train, test, err
-}
-
 // run trains what is this shard's and reports on all that is done.
 func (s study) run(ctx context.Context) error {
 	units := s.units()
@@ -144,7 +127,7 @@ func (s study) report(units []unit) (err error) {
 		spec.GroupBy = append(spec.GroupBy, "fraction")
 	}
 	spec.GroupBy = append(spec.GroupBy, "encoding")
-	if s.data != "" && s.from == "" {
+	if s.data != "" && s.folder == "" && s.from == "" {
 		spec.Published, spec.Conditions = published, conditions
 	}
 	table, err := report.Tabulate(rows.Runs, spec)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -39,8 +40,9 @@ var (
 
 // CIFAR100 reads the training and test sets with their 100 fine classes from a directory that holds train.bin,
 // test.bin and fine_label_names.txt, or a cifar-100-binary directory with them, or the official archive
-// cifar-100-binary.tar.gz; dir may also be that archive. Any whole number of records is accepted. The archive is read
-// as a stream and not unpacked. When nothing is there the error is fs.ErrNotExist.
+// cifar-100-binary.tar.gz; dir may also be that archive. Any whole number of records is accepted, and fewer names where
+// no label is beyond them: a subset. The archive is read as a stream and not unpacked. When nothing is there the error
+// is fs.ErrNotExist.
 func CIFAR100(dir string) (train, test *Set, err error) {
 	for _, d := range []string{dir, filepath.Join(dir, cifarDir)} {
 		if _, err := os.Stat(filepath.Join(d, "train.bin")); err == nil {
@@ -156,6 +158,12 @@ func (p *cifarParts) sets(where string) (train, test *Set, err error) {
 	if p.names == nil || p.train == nil || p.test == nil {
 		return nil, nil, fmt.Errorf("data: CIFAR-100: %s lacks train.bin, test.bin or %s", where, cifarNames)
 	}
+	for _, set := range []*Set{p.train, p.test} {
+		if label := slices.Max(set.Labels); int(label) >= len(p.names) {
+			return nil, nil, fmt.Errorf("data: CIFAR-100: %s has label %d, but %s %d names", where, label, cifarNames,
+				len(p.names))
+		}
+	}
 	p.train.Name, p.test.Name = "cifar100-train", "cifar100-test"
 	p.train.Classes, p.test.Classes = p.names, p.names
 	return p.train, p.test, nil
@@ -167,8 +175,8 @@ func cifarReadNames(where string, r io.Reader) ([]string, error) {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	names := strings.Fields(string(raw))
-	if len(names) != cifarClasses {
-		return nil, fmt.Errorf("%s: %d class names, want %d, one a line", where, len(names), cifarClasses)
+	if len(names) < 2 || len(names) > cifarClasses {
+		return nil, fmt.Errorf("%s: %d class names, want %d, one a line, or fewer for a subset", where, len(names), cifarClasses)
 	}
 	return names, nil
 }

@@ -152,6 +152,15 @@ func TestCIFAR100ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) {
 	}
 }
 
+func TestASubsetOfCIFAR100HasFewerNames(t *testing.T) {
+	files := made(5, 3) // labels up to 28
+	files[cifarNames] = files[cifarNames][:29*len("class_0\n")+19]
+	train, test, err := CIFAR100(writeDir(t, t.TempDir(), files))
+	if err != nil || len(train.Classes) != 29 || len(test.Classes) != 29 || train.Classes[28] != "class_28" {
+		t.Fatalf("%d and %d names, want 29: %v", len(train.Classes), len(test.Classes), err)
+	}
+}
+
 func TestCIFAR100SampleIsBalancedAndHasTheStatedStatistics(t *testing.T) {
 	train, test, err := CIFAR100(sampleDir(t))
 	if err != nil {
@@ -220,7 +229,8 @@ func TestCIFAR100RefusesDamageInOneLineNamingFileAndRecord(t *testing.T) {
 		"empty":          {with("test.bin", func(b []byte) []byte { return nil }), []string{"test.bin", "empty"}},
 		"label":          {with("train.bin", set(2*cifarRecord+1, 100)), []string{"record 2", "fine label 100"}},
 		"coarse":         {with("train.bin", set(4*cifarRecord, 20)), []string{"record 4", "coarse label 20"}},
-		"names":          {with(cifarNames, func(b []byte) []byte { return b[:50] }), []string{cifarNames, "want 100"}},
+		"names":          {with(cifarNames, func(b []byte) []byte { return b[:50] }), []string{cifarNames, "has label"}},
+		"one_name":       {with(cifarNames, func(b []byte) []byte { return b[:8] }), []string{cifarNames, "want 100"}},
 		"archive_cut":    {archive(whole[:len(whole)/2]), []string{cifarArchive}},
 		"archive_no_zip": {archive([]byte("<html>404</html>")), []string{cifarArchive, "not a gzip"}},
 		"archive_lacks":  {archive(packed(t, files, "train.bin", cifarNames)), []string{cifarArchive, "lacks"}},

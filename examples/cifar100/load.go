@@ -1,0 +1,60 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/wepe-go/wepe/examples/internal/progress"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+// load returns the images that the flags name.
+func load(ctx context.Context, o options, recipe finetune.Recipe) (train, test *data.Set, err error) {
+	switch {
+	case o.folder != "":
+		return pictures(ctx, o, recipe)
+	case o.data == "": // takes a second and no disk
+		return data.Shapes(o.task, 3000, 1000, 32, 0)
+	}
+	train, test, err = data.CIFAR100(o.data)
+	if errors.Is(err, fs.ErrNotExist) && o.download {
+		if _, err = data.DownloadCIFAR100(ctx, o.data, func(done, total int64) {
+			fmt.Fprintf(os.Stderr, "\rCIFAR-100: %d of %d MB", done>>20, total>>20)
+		}); err == nil {
+			train, test, err = data.CIFAR100(o.data)
+		}
+	}
+	return train, test, err
+}
+
+// heldOut is the share of -folder's pictures that is tested on, where they come without a split of their own.
+const heldOut = 0.2
+
+// pictures reads class folders. The middle of each picture is kept, at the size that the model sees; where several sizes
+// are asked for at the largest of each side, from which the graph makes the others.
+func pictures(ctx context.Context, o options, recipe finetune.Recipe) (train, test *data.Set, err error) {
+	size := recipe.Augment.Size
+	for _, s := range o.sizes {
+		size = [2]int{max(size[0], s[0]), max(size[1], s[1])}
+	}
+	if size == [2]int{} {
+		return nil, nil, fmt.Errorf("-folder: recipe %s names no size: add -sizes, as -sizes 224x224", recipe.Name)
+	}
+	trainFiles, testFiles, err := data.Folder(o.folder, nil, heldOut, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	preprocess := data.Preprocess{Fit: data.FitCover, Size: size, Resample: data.Bicubic, Crop: size}
+	log := data.LoadOptions{Log: func(line string) { progress.Line(line) }}
+	if train, err = trainFiles.Load(ctx, preprocess, log); err != nil {
+		return nil, nil, err
+	}
+	test, err = testFiles.Load(ctx, preprocess, log)
+	return train, test, err
+}
