@@ -126,6 +126,9 @@ func (s study) report() error {
 	}
 	fmt.Printf("\n%s\n", table.Text())
 	path := filepath.Join(s.checkpoint, "table.md")
+	if err := os.MkdirAll(s.checkpoint, 0o755); err != nil { // a shard may have had nothing to do
+		return err
+	}
 	if err := report.Picture(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, table.Markdown())
 		return err

@@ -272,10 +272,13 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 
 func TestThePlanWritesNothing(t *testing.T) {
 	runs := filepath.Join(t.TempDir(), "runs")
-	e := vtab(t, append([]string{"-plan", "-seeds", "2", "-shard", "1/3"}, arguments(t, runs)...)...)
+	command := program(t, append([]string{"-plan", "-seeds", "2", "-completions", "3"}, arguments(t, runs)...)...)
+	command.Env = append(command.Env, "JOB_COMPLETION_INDEX=1") // as a pod of an indexed job has it
+	e := finish(t, command)
 	lines := strings.Split(strings.TrimSpace(e.stdout), "\n")
 	// 2 tasks × 2 settings × 2 seeds of hybrid, then 2 tasks × 2 positions × 2 seeds; a header of two lines, a note.
-	if e.code != 0 || len(lines) != 8+8+3 || !strings.Contains(lines[len(lines)-1], "8 trainings on train800, 8 on") {
+	if e.code != 0 || len(lines) != 8+8+3 || !strings.Contains(lines[len(lines)-1], "8 trainings on train800, 8 on") ||
+		!strings.Contains(lines[len(lines)-1], "shard 1/3") {
 		t.Fatalf("status %d, %d lines: %s%s", e.code, len(lines), e.stdout, e.stderr)
 	}
 	for i, line := range lines[2:10] {
@@ -303,6 +306,11 @@ func TestTasksWithoutDataAreLeftOutWithALine(t *testing.T) {
 		t.Errorf("%d trainings, table %s", e.trainings(), table)
 	}
 	vtab(t, arguments(t, runs, "-tasks", "svhn")...).complaint(t, "none", 1, "no task has data")
+	idle := vtab(t, arguments(t, filepath.Join(t.TempDir(), "runs"), "-sweep", "", "-tasks", "dsprites_loc", "-position",
+		"learned", "-shard", "1/2")...)
+	if table := tableIn(t, idle); idle.trainings() != 0 || !strings.Contains(table, "nothing is measured here yet") {
+		t.Errorf("a shard without work: %s%s", table, idle.stderr)
+	}
 }
 
 func TestBadInputIsOneLineAndLeavesNothing(t *testing.T) {
