@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/pkg/errors"
@@ -126,15 +127,17 @@ func (c modelConfig) labels(n int) ([]string, error) {
 	return labels, nil
 }
 
+// short returns a value in one line, cut if it is long.
 func short(raw json.RawMessage) string {
 	const most = 40
-	if len(raw) > most {
-		return string(raw[:most]) + "…"
+	text := []rune(strings.Join(strings.Fields(string(raw)), " "))
+	if len(text) > most {
+		return string(text[:most]) + "…"
 	}
-	if len(raw) == 0 {
+	if len(text) == 0 {
 		return "nothing"
 	}
-	return string(raw)
+	return string(text)
 }
 
 // Limits of a JSON file from strangers.

@@ -4,6 +4,7 @@ package checkpoints
 
 import (
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -12,8 +13,15 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// BenchmarkImport imports a made-up ViT-B/16, 86.6M float32 numbers, and reports what was allocated in all, an upper
-// bound of the memory held, in multiples of the file. Reading includes every transpose.
+// Limits of importing ViT-B on two cores.
+const (
+	maxImportTime   = 2 * time.Second
+	maxImportMemory = 1.2 // of the file's bytes, the model itself included
+)
+
+// BenchmarkImport imports a made-up ViT-B/16, 86.6M float32 numbers, and fails beyond the limits: the fastest import, as
+// a busy machine says little, and what was allocated in all, an upper bound of the memory held, in multiples of the
+// file. Reading includes every transpose and the SHA-256.
 func BenchmarkImport(b *testing.B) {
 	c, err := vit.Variant("B/16")
 	if err != nil {
@@ -40,13 +48,21 @@ func BenchmarkImport(b *testing.B) {
 			file := put(b, n, weights, config)
 			options := ImportOptions{AssumeSquare: n.format != FormatHF}
 			b.SetBytes(4 * int64(c.Parameters()))
-			before := totalAlloc()
+			before, fastest := totalAlloc(), time.Hour
 			for b.Loop() {
+				start := time.Now()
 				if _, err := Import(file, options); err != nil {
 					b.Fatal(err)
 				}
+				fastest = min(fastest, time.Since(start))
 			}
-			b.ReportMetric(float64(totalAlloc()-before)/float64(b.N)/float64(4*c.Parameters()), "allocated/file")
+			allocated := float64(totalAlloc()-before) / float64(b.N) / float64(4*c.Parameters())
+			b.ReportMetric(allocated, "allocated/file")
+			b.ReportMetric(fastest.Seconds(), "fastest-s")
+			if fastest > maxImportTime || allocated > maxImportMemory {
+				b.Errorf("the fastest import took %v, %.2f times the file was allocated; want at most %v and %g", fastest, allocated,
+					maxImportTime, maxImportMemory)
+			}
 		})
 	}
 }

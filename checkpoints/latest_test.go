@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -160,6 +162,9 @@ func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
 	sameVariables(t, store, before, nil)
 }
 
+// mutations is how often the tests of mutated files change one: go test ./checkpoints -run Mutat -args -mutations 200000.
+var mutations = flag.Int("mutations", 2000, "changes to files in each test of mutated files")
+
 // TestNoMutationIsSilentlyAccepted changes checkpoints at random places: whatever loads must hold the saved bits.
 func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 	dir := t.TempDir()
@@ -176,8 +181,7 @@ func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(7, 7))
 	accepted := 0
-	const mutations = 2000
-	for i := range mutations {
+	for i := range *mutations {
 		name := names[rng.IntN(len(names))]
 		raw := mutate(rng, original[name], original[names[rng.IntN(len(names))]])
 		putFile(t, filepath.Join(path, name), raw)
@@ -199,8 +203,8 @@ func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 		}
 		putFile(t, filepath.Join(path, name), original[name])
 	}
-	if accepted > mutations/20 {
-		t.Errorf("%d of %d mutations were accepted", accepted, mutations)
+	if accepted > *mutations/20 {
+		t.Errorf("%d of %d mutations were accepted", accepted, *mutations)
 	}
 }
 
@@ -325,8 +329,8 @@ func TestACheckpointOfAnotherModelIsAnErrorThatListsTheDifference(t *testing.T) 
 }
 
 func TestALongListOfDifferencesStaysOneLine(t *testing.T) {
-	e := MismatchError{Path: "x", Missing: strings.Fields(strings.Repeat("/a ", 1000))}
-	if text := e.Error(); len(text) > 200 || !strings.Contains(text, "1000 that it lacks: /a, /a, /a, /a, /a, …") {
+	e := MismatchError{Path: "x", Missing: strings.Fields(strings.Repeat("/a ", 1000)), Unexpected: []string{"b\nc [1]"}}
+	if text := e.Error(); len(text) > 200 || strings.Contains(text, "\n") || !strings.Contains(text, "1000 that it lacks: /a, /a, /a, /a, /a, …") {
 		t.Errorf("%q", text)
 	}
 }
@@ -363,6 +367,31 @@ func TestARunDirectoryHasOneOwner(t *testing.T) {
 	if err := unlock(); err != nil {
 		t.Error(err)
 	}
+}
+
+// FuzzStore: any store.json is refused with a FormatError, or what was read is written and read again as it is.
+func FuzzStore(f *testing.F) {
+	f.Add([]byte(`{"params":[{"path":"/a/b","type":"float64","value":"NaN"},{"path":"/c","type":"[]int","value":[1,2]}],
+		"frozen":["/x"]}`))
+	f.Add([]byte(`{"params":[{"path":"/a","type":"int8","value":300}]}`))
+	f.Add([]byte(`{"params":[{"path":"/a","type":"func()","value":1}],"frozen":{}}`))
+	f.Add([]byte(`{"params":[{"path":"/a","type":"[]float32","value":["Inf",1e39]}]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		params, _, err := decodeStore("store.json", raw)
+		var format *FormatError
+		if err != nil && !errors.As(err, &format) {
+			t.Fatalf("%T: %v", err, err)
+		}
+		for path, value := range params {
+			p, err := newParam(path, value)
+			if err != nil {
+				continue // a string that is not UTF-8
+			}
+			if again, err := decodeParam(p); err != nil || fmt.Sprint(again) != fmt.Sprint(value) {
+				t.Errorf("%s: %v, %v, want %v", path, again, err, value)
+			}
+		}
+	})
 }
 
 // FuzzManifest holds the manifest reader to: no panic, and what it accepts is what sealing it again says.

@@ -32,7 +32,11 @@ func (e *MismatchError) Error() string {
 		if len(names) == 0 {
 			return ""
 		}
-		text := fmt.Sprintf("; %d %s: %s", len(names), what, strings.Join(names[:min(most, len(names))], ", "))
+		var first []string
+		for _, name := range names[:min(most, len(names))] {
+			first = append(first, printable(name)) // a stranger's file names its tensors as it likes
+		}
+		text := fmt.Sprintf("; %d %s: %s", len(names), what, strings.Join(first, ", "))
 		if len(names) > most {
 			text += ", …"
 		}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -381,58 +382,81 @@ func TestAnImportIsLoadedOnce(t *testing.T) {
 	}
 }
 
-// A mutated checkpoint is refused in one line or is a model whose variables all have their shapes; memory stays within
-// three times the file.
+// A mutated checkpoint is refused in one line, soon, or is a model whose variables all have their shapes; memory stays
+// within three times the file and 16 MiB. Half of the mutations are of weights, half of the JSON beside them.
 func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	c := smallViT
 	c.Depth = 2
-	config := hfConfig("num_hidden_layers", "2")
-	rng := rand.New(rand.NewPCG(9, 9))
-	const mutations = 2000
-	var files []string
-	for _, n := range allNamings {
-		files = append(files, put(t, n, made(n, c), map[bool]string{true: config}[n.format == FormatHF]))
+	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	whole := ownViT("wepe")
+	dirs := []string{
+		filepath.Dir(put(t, hfBase, made(hfBase, c), hfConfig("num_hidden_layers", "2"))),
+		exportedFrom(t, stirred(t, whole, map[string]any{"wepe_alpha_u": 0.3}), whole, ExportOptions{Format: FormatUnfolded}),
 	}
+	for _, format := range fileFormats {
+		dirs = append(dirs, exported(t, m, ExportOptions{Format: format, Preprocess: &normalised}))
+	}
+	files := map[string][]byte{}
+	var weights, texts []string
+	for _, dir := range dirs {
+		for _, name := range []string{foreignWeights, "model.npz", foreignConfig, foreignPreprocessor} {
+			file := filepath.Join(dir, name)
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				continue
+			}
+			files[file] = raw
+			if filepath.Ext(name) == ".json" {
+				texts = append(texts, file)
+			} else {
+				weights = append(weights, file)
+			}
+		}
+	}
+	if len(weights) != len(dirs) || len(texts) != 9 { // 6 config.json, 3 preprocessors
+		t.Fatalf("%d files of weights, %d of text", len(weights), len(texts))
+	}
+	rng := rand.New(rand.NewPCG(9, 9))
 	accepted := 0
-	for i := range mutations {
-		target := files[rng.IntN(len(files))]
-		if filepath.Dir(target) == filepath.Dir(files[0]) && rng.IntN(3) == 0 {
-			target = filepath.Join(filepath.Dir(target), foreignConfig)
-		}
-		original, err := os.ReadFile(target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other, err := os.ReadFile(files[rng.IntN(len(files))])
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw := mutate(rng, original, other)
+	for i := range *mutations {
+		among := [][]string{weights, texts}[i%2]
+		target := among[rng.IntN(len(among))]
+		raw := mutate(rng, files[target], files[among[rng.IntN(len(among))]])
 		putFile(t, target, raw)
-		file := target
-		if filepath.Base(file) == foreignConfig {
-			file = files[0]
+		size := 0
+		for file, raw := range files {
+			if filepath.Dir(file) == filepath.Dir(target) && file != target {
+				size += len(raw)
+			}
 		}
-		before := allocated()
-		m, err := Import(file, ImportOptions{Grid: smallGrid, Heads: 7})
-		if used := allocated() - before; used > uint64(3*len(raw)+16<<20) {
-			t.Errorf("mutation %d of %s: %d bytes allocated for %d", i, target, used, len(raw))
+		before, start := allocated(), time.Now()
+		m, err := Import(filepath.Dir(target), ImportOptions{})
+		took, used := time.Since(start), allocated()-before
+		if used > uint64(3*(len(raw)+size)+16<<20) {
+			t.Errorf("mutation %d of %s: %d bytes allocated for %d", i, target, used, len(raw)+size)
+		}
+		if took > 2*time.Second {
+			t.Errorf("mutation %d of %s: %v", i, target, took)
 		}
 		switch {
 		case err != nil && (!strings.HasPrefix(err.Error(), "checkpoints: ") || strings.Contains(err.Error(), "\n")):
 			t.Errorf("mutation %d of %s: %v", i, target, err)
 		case err == nil:
 			accepted++
-			for _, v := range timm.names(m.Config) {
+			for _, v := range (naming{format: FormatUnfolded}).names(m.Config) {
 				if x := m.Variables[v.path]; x == nil || !slices.Equal(x.Shape().Dimensions, v.shape(m.Config)) {
 					t.Errorf("mutation %d of %s: %s is %v", i, target, v.path, x)
 				}
 			}
 		}
-		putFile(t, target, original)
+		if _, err := Inspect(filepath.Dir(target)); err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("mutation %d of %s: %v", i, target, err)
+		}
+		putFile(t, target, files[target])
 	}
-	if accepted == 0 || accepted > mutations/2 { // flipped bits of numbers in safetensors pass: it has no checksum
-		t.Errorf("%d of %d mutations were accepted", accepted, mutations)
+	// Flipped bits of numbers in safetensors pass, since it has no checksum, and changes to text that nothing here reads.
+	if accepted == 0 || accepted > *mutations/2 {
+		t.Errorf("%d of %d mutations were accepted", accepted, *mutations)
 	}
 }
 
@@ -482,6 +506,38 @@ func FuzzModelConfig(f *testing.F) {
 			var format *FormatError
 			if err != nil && !errors.As(err, &format) {
 				t.Errorf("%T: %v", err, err)
+			}
+		}
+	})
+}
+
+// FuzzUnfolded: any config.json of an unfolded model is refused with a FormatError or is a model that could be built.
+func FuzzUnfolded(f *testing.F) {
+	model := `{"image_rows":6,"image_cols":10,"patch_size":2,"width":14,"depth":2,"heads":7,"classes":13,"position":"wepe"}`
+	f.Add([]byte(`{"model_type":"wepe","model":` + model + `}`))
+	f.Add([]byte(`{"model_type":"wepe","model":` + model + `,"params":[{"path":"wepe_alpha_u","type":"float64","value":0.3},
+		{"path":"wepe_mode","type":"string","value":"paper"}],"id2label":{"0":"a"}}`))
+	f.Add([]byte(`{"model_type":"wepe","model":{"width":1e30}}`))
+	f.Add([]byte(`{"model_type":"wepe","model":` + strings.Replace(model, "14", "99999999", 1) + `}`))
+	f.Add([]byte(`{"model_type":"wepe","model":{"unknown":1}}`))
+	f.Add([]byte(`{"model_type":"wepe","model":` + model + `,"params":[{"path":"/seed","type":"[]int","value":[1]}]}`))
+	f.Add([]byte(`{"model_type":"vit","model":[]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		fields, err := jsonObject(raw)
+		if err != nil {
+			return
+		}
+		found, err := modelConfig{file: "config.json", fields: fields}.unfolded()
+		var format *FormatError
+		if err != nil && (!errors.As(err, &format) || strings.Contains(err.Error(), "\n")) {
+			t.Fatalf("%T: %v", err, err)
+		}
+		if err == nil && (found.config.Validate() != nil || found.config != found.config.WithDefaults()) {
+			t.Errorf("%+v", found.config)
+		}
+		for name := range found.params {
+			if !slices.Contains(vit.Params(), name) {
+				t.Errorf("hyperparameter %q", name)
 			}
 		}
 	})

@@ -41,12 +41,16 @@ type unfoldedConfig struct {
 }
 
 // readUnfolded reads the config.json of an unfolded model. It says all: nothing is inferred.
-func (f *foreign) readUnfolded() (found inferred, err error) {
-	found = inferred{naming: naming{format: FormatUnfolded}, params: map[string]any{}}
-	if found.foreign, err = readModelConfig(f.config); err != nil {
-		return found, err
+func (f *foreign) readUnfolded() (inferred, error) {
+	config, err := readModelConfig(f.config)
+	if err != nil {
+		return inferred{}, err
 	}
-	config := found.foreign
+	return config.unfolded()
+}
+
+func (config modelConfig) unfolded() (found inferred, err error) {
+	found = inferred{naming: naming{format: FormatUnfolded}, foreign: config, params: map[string]any{}}
 	kind, err := config.text("model_type")
 	if err != nil {
 		return found, err

@@ -163,7 +163,7 @@ func tableIn(t *testing.T, e ended) string {
 	return e.stdout[begin:end]
 }
 
-// numbers are the results of a study by unit, to the last bit, with all settings but where the model came from.
+// numbers are the results of a study by unit, to the last bit, with all settings.
 func numbers(t *testing.T, dir string) string {
 	t.Helper()
 	done, notes, err := readResults(dir)
@@ -172,6 +172,9 @@ func numbers(t *testing.T, dir string) string {
 	}
 	var lines []string
 	for id, row := range done {
+		if !strings.Contains(string(row.Settings), `"path":"pretrained"`) {
+			t.Errorf("the row names directories of this machine: %s", row.Settings)
+		}
 		lines = append(lines, fmt.Sprintf("%s %+v %x %x %s\n", id, row.Job, row.Validation, row.Test, row.Settings))
 	}
 	slices.Sort(lines)
@@ -390,7 +393,7 @@ func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
 // interrupted sends a signal after the first line that tells of progress.
 func interrupted(t *testing.T, s syscall.Signal, args ...string) ended {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	command := program(t, args...)
 	stderr, err := command.StderrPipe()

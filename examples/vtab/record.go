@@ -65,11 +65,17 @@ type origin struct {
 	Origin string `json:"origin,omitempty"` // of the pictures, where it is not a copy of VTAB-1k
 }
 
-// addTo returns settings with what they do not say of the images.
+// addTo returns settings with what they do not say of the images. Of the checkpoint's path only the last element stays:
+// records are published, and the directories of one machine help nobody else.
 func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 	fields := map[string]any{}
 	if err := json.Unmarshal(settings, &fields); err != nil {
 		return nil, err
+	}
+	if from, ok := fields["from"].(map[string]any); ok {
+		if path, ok := from["path"].(string); ok {
+			from["path"] = filepath.Base(path)
+		}
 	}
 	fields["data"] = o.Data
 	if o.Origin != "" {
