@@ -23,6 +23,22 @@ run: ## the main job on the embedded data set, offline; ARGS="-seeds 3 ..." adds
 cifar100: ## a small ViT on CIFAR-100, on the best backend found: make cifar100 ARGS="-data DIR ..."
 	go run -tags=onnx ./examples/cifar100 -recipe cifar100-small $(ARGS)
 
+# The pretrained model and the pictures are in the repository; examples/cifar100/demo/README.md says where from.
+DEMO := examples/cifar100/demo
+
+.PHONY: finetune-demo
+finetune-demo: ## fine-tune a small pretrained ViT at larger sizes, learned against hybrid positions, export it; offline
+	go run ./examples/cifar100 -from $(DEMO)/vit -position learned,hybrid -sizes 24x24,48x48 -checkpoint runs/demo $(ARGS)
+	go run ./examples/cifar100 -from $(DEMO)/vit -position learned,hybrid -sizes 24x24,36x36 -checkpoint runs/demo \
+		-data $(DEMO) -set steps=100 $(ARGS)
+	rm -rf runs/demo/hf
+	go run ./checkpoints/cmd/wepe-ckpt fold -to hf runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
+	go run ./checkpoints/cmd/wepe-ckpt verify runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
+
+.PHONY: notebooks
+notebooks: ## execute the notebooks without a browser and keep their outputs; needs Jupyter
+	internal/scripts/notebooks
+
 .PHONY: test
 test: ## all tests: short, offline, pure-Go backend
 	go test -timeout 20m ./...
