@@ -60,8 +60,8 @@ func BenchmarkImport(b *testing.B) {
 			b.ReportMetric(allocated, "allocated/file")
 			b.ReportMetric(fastest.Seconds(), "fastest-s")
 			if fastest > maxImportTime || allocated > maxImportMemory {
-				b.Errorf("the fastest import took %v, %.2f times the file was allocated; want at most %v and %g", fastest, allocated,
-					maxImportTime, maxImportMemory)
+				b.Errorf("the fastest import took %v and allocated %.2f times the file, want at most %v and %g", fastest,
+					allocated, maxImportTime, maxImportMemory)
 			}
 		})
 	}

@@ -162,7 +162,9 @@ func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
 	sameVariables(t, store, before, nil)
 }
 
-// mutations is how often the tests of mutated files change one: go test ./checkpoints -run Mutat -args -mutations 200000.
+// mutations is how often the tests of mutated files change one:
+//
+//	go test -timeout 0 ./checkpoints -run Mutat -args -mutations 200000
 var mutations = flag.Int("mutations", 2000, "changes to files in each test of mutated files")
 
 // TestNoMutationIsSilentlyAccepted changes checkpoints at random places: whatever loads must hold the saved bits.
@@ -330,7 +332,8 @@ func TestACheckpointOfAnotherModelIsAnErrorThatListsTheDifference(t *testing.T) 
 
 func TestALongListOfDifferencesStaysOneLine(t *testing.T) {
 	e := MismatchError{Path: "x", Missing: strings.Fields(strings.Repeat("/a ", 1000)), Unexpected: []string{"b\nc [1]"}}
-	if text := e.Error(); len(text) > 200 || strings.Contains(text, "\n") || !strings.Contains(text, "1000 that it lacks: /a, /a, /a, /a, /a, …") {
+	if text := e.Error(); len(text) > 200 || strings.Contains(text, "\n") ||
+		!strings.Contains(text, "1000 that it lacks: /a, /a, /a, /a, /a, …") {
 		t.Errorf("%q", text)
 	}
 }

@@ -49,37 +49,37 @@ func (f *foreign) readUnfolded() (inferred, error) {
 	return config.unfolded()
 }
 
-func (config modelConfig) unfolded() (found inferred, err error) {
-	found = inferred{naming: naming{format: FormatUnfolded}, foreign: config, params: map[string]any{}}
-	kind, err := config.text("model_type")
+func (c modelConfig) unfolded() (found inferred, err error) {
+	found = inferred{naming: naming{format: FormatUnfolded}, foreign: c, params: map[string]any{}}
+	kind, err := c.text("model_type")
 	if err != nil {
 		return found, err
 	}
 	if kind != unfoldedType {
-		return found, config.refuse("model_type", "%q, these variables want %q", kind, unfoldedType)
+		return found, c.refuse("model_type", "%q, these variables want %q", kind, unfoldedType)
 	}
 	// A field that this version does not know could change the model: it is refused, like everything unknown.
-	decoder := json.NewDecoder(bytes.NewReader(config.fields["model"]))
+	decoder := json.NewDecoder(bytes.NewReader(c.fields["model"]))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&found.config); err != nil {
-		return found, config.refuse("model", "%v", err)
+		return found, c.refuse("model", "%v", err)
 	}
 	found.config = found.config.WithDefaults()
 	if err := found.config.Validate(); err != nil {
-		return found, config.refuse("model", "%v", err)
+		return found, c.refuse("model", "%v", err)
 	}
 	var params []param
-	if config.has("params") {
-		if err := json.Unmarshal(config.fields["params"], &params); err != nil {
-			return found, config.refuse("params", "%v", err)
+	if c.has("params") {
+		if err := json.Unmarshal(c.fields["params"], &params); err != nil {
+			return found, c.refuse("params", "%v", err)
 		}
 	}
 	for _, p := range params {
 		if !slices.Contains(vit.Params(), p.Path) {
-			return found, config.refuse("params", "%q is no hyperparameter of an encoding", p.Path)
+			return found, c.refuse("params", "%q is no hyperparameter of an encoding", p.Path)
 		}
 		if found.params[p.Path], err = decodeParam(p); err != nil {
-			return found, config.refuse("params", "%s: %v", p.Path, err)
+			return found, c.refuse("params", "%s: %v", p.Path, err)
 		}
 	}
 	return found, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// A run with averaged weights on a grid of 2×3 is opened, exported as an ordinary ViT and imported again. The images are
-// normalised here, by what the exported files say.
+// A run with averaged weights on a grid of 2×3 is opened, exported as an ordinary ViT and imported again. The images
+// are normalised here, by what the exported files say.
 func TestAnExportIsTheOpenedModelWithItsNamesAndPixels(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: pictures(47, 1), Dir: t.TempDir()}
 	if _, _, err := run.Do(t.Context()); err != nil {
