@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/examples/internal/shard"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/vit"
@@ -120,9 +121,13 @@ const released = "release"
 // chooseRecipes gives every task its recipe; tasks that the release has no script for are left out of it.
 func (o *options) chooseRecipes(name, settings string) error {
 	if name == released {
+		asked := len(o.tasks)
 		o.tasks = slices.DeleteFunc(o.tasks, func(t task) bool { return t.release == "" })
 		if len(o.tasks) == 0 {
 			return errors.New("-recipe release: the release has scripts for svhn, resisc45 and dmlab only")
+		}
+		if left := asked - len(o.tasks); left > 0 {
+			progress.Line(fmt.Sprintf("recipe release: %d tasks that it has no script for are left out", left))
 		}
 	}
 	o.recipes = map[string]finetune.Recipe{}
