@@ -163,8 +163,8 @@ func (f *foreign) addShards(index string) error {
 	return nil
 }
 
-// Shards returns the names of the files that the index of a sharded checkpoint (model.safetensors.index.json) speaks of,
-// sorted; they lie beside it.
+// Shards returns the names of the files that the index of a sharded checkpoint (model.safetensors.index.json) speaks
+// of, sorted; they lie beside it.
 func Shards(index string) ([]string, error) {
 	shards, err := readIndex(index)
 	return distinct(shards), err

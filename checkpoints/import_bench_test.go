@@ -19,8 +19,8 @@ const (
 	maxImportMemory = 1.2 // of the file's bytes, the model itself included
 )
 
-// BenchmarkImport imports a made-up ViT-B/16, 86.6M float32 numbers, and fails beyond the limits: the fastest import, as
-// a busy machine says little, and what was allocated in all, an upper bound of the memory held, in multiples of the
+// BenchmarkImport imports a made-up ViT-B/16, 86.6M float32 numbers, and fails beyond the limits: the fastest import,
+// as a busy machine says little, and what was allocated in all, an upper bound of the memory held, in multiples of the
 // file. Reading includes every transpose and the SHA-256.
 func BenchmarkImport(b *testing.B) {
 	c, err := vit.Variant("B/16")

@@ -516,7 +516,8 @@ func FuzzUnfolded(f *testing.F) {
 	model := `{"image_rows":6,"image_cols":10,"patch_size":2,"width":14,"depth":2,"heads":7,"classes":13}`
 	f.Add([]byte(`{"model_type":"wepe","model":` + model + `}`))
 	f.Add([]byte(`{"model_type":"wepe","model":` + model + `,"params":[
-		{"path":"wepe_alpha_u","type":"float64","value":0.3},{"path":"wepe_mode","type":"string","value":"paper"}],"id2label":{"0":"a"}}`))
+		{"path":"wepe_alpha_u","type":"float64","value":0.3},{"path":"wepe_mode","type":"string","value":"paper"}],
+		"id2label":{"0":"a"}}`))
 	f.Add([]byte(`{"model_type":"wepe","model":{"width":1e30}}`))
 	f.Add([]byte(`{"model_type":"wepe","model":` + strings.Replace(model, "14", "99999999", 1) + `}`))
 	f.Add([]byte(`{"model_type":"wepe","model":{"unknown":1}}`))
