@@ -249,6 +249,23 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 	if after := files(t, runs); !slices.Equal(after, before) {
 		t.Errorf("files %q, before %q", after, before)
 	}
+	t.Run("of other images it is refused", func(t *testing.T) {
+		other := t.TempDir()
+		if err := writeShapes(other, [3]int{31, 13, 29}, 20); err != nil {
+			t.Fatal(err)
+		}
+		vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-seeds", "2", "-data", other)...).complaint(t,
+			"other images", 1, runs, "other images", "another -checkpoint directory")
+	})
+	t.Run("a training that ended before it was measured is only measured", func(t *testing.T) {
+		if err := os.Remove(filepath.Join(runs, "results.jsonl")); err != nil {
+			t.Fatal(err)
+		}
+		again := vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")...)
+		if again.trainings() != 0 || tableIn(t, again) != want {
+			t.Errorf("%s%s, want %s", again.stdout, again.stderr, want)
+		}
+	})
 	t.Run("of another checkpoint it is refused", func(t *testing.T) {
 		other := filepath.Join(t.TempDir(), "pretrained") // the same name
 		paths, err := made()
