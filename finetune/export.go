@@ -13,6 +13,9 @@ import (
 //	trained, err := finetune.Open(backend, "runs/first")
 //	report, err := trained.Export("my-vit", checkpoints.ExportOptions{Format: checkpoints.FormatHF})
 func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string, err error) {
+	if err := m.Recipe.plainViT("can be folded and exported"); err != nil {
+		return nil, err
+	}
 	if o.Labels == nil {
 		o.Labels = m.Classes
 	}

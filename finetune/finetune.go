@@ -143,6 +143,11 @@ func (run Run) prepared() (Run, error) {
 			return run, err
 		}
 	}
+	if run.From != "" {
+		if err := run.Recipe.plainViT("starts from a pretrained model"); err != nil {
+			return run, err
+		}
+	}
 	var err error
 	if run.source, err = run.findSource(); err != nil {
 		return run, err

@@ -25,6 +25,8 @@ import (
 type Recipe struct {
 	Name string `json:"name"`
 
+	// Architecture is the network that Model gives the sizes of: "" for the ViT, or DHVT.
+	Architecture string `json:"architecture,omitempty"`
 	// Model is the network; image size and classes left at zero are taken from the data.
 	Model vit.Config `json:"model"`
 	// Params are hyperparameters of the model's scope, those of the encoding: vit.Params.
@@ -70,6 +72,9 @@ func (r Recipe) WithDefaults() Recipe {
 	setDefault(&r.EvalBatchSize, r.BatchSize)
 	setDefault(&r.ValidationPart, 0.1)
 	r.Optimizer = r.Optimizer.withDefaults()
+	if r.Architecture == DHVT {
+		setDefault(&r.Model.Position, "none")
+	}
 	r.Model = r.Model.WithDefaults()
 	return r
 }
@@ -144,7 +149,11 @@ func (r Recipe) Validate() error {
 	if err := r.Augment.Validate(); err != nil {
 		return err
 	}
-	if err := r.Model.Validate(); err != nil {
+	net, err := r.network()
+	if err != nil {
+		return err
+	}
+	if err := net.Validate(); err != nil {
 		return err
 	}
 	return r.validateParams()

@@ -147,46 +147,53 @@ func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
 }
 
 func TestTheAverageFollowsItsRecursion(t *testing.T) {
-	recipe := tiny()
-	recipe.EMA = 0.3 // reached at step 4: min(0.3, (1+s)/(10+s))
-	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
-	var want map[string][]float64
-	for step := range 8 {
-		if err := trainer.advance(); err != nil {
-			t.Fatal(err)
-		}
-		now := trainer.model.weights(t, "")
-		if step == 0 {
-			want = now // the average starts at the weights after the first step
-		}
-		decay := min(0.3, float64(1+step)/float64(10+step))
-		for path, average := range trainer.model.weights(t, averageRoot) {
-			for i := range average {
-				if step > 0 {
-					want[path][i] = decay*want[path][i] + (1-decay)*now[path][i]
-				}
-				if math.Abs(average[i]-want[path][i]) > 1e-6 {
-					t.Fatalf("step %d: %s is %g, want %g", step, path, average[i], want[path][i])
+	for _, architecture := range []string{"", DHVT} {
+		recipe := tiny()
+		recipe.Architecture, recipe.EMA = architecture, 0.3 // reached at step 4: min(0.3, (1+s)/(10+s))
+		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+		var want map[string][]float64
+		for step := range 8 {
+			if err := trainer.advance(); err != nil {
+				t.Fatal(err)
+			}
+			now := trainer.model.weights(t, "")
+			if step == 0 {
+				want = now // the average starts at the weights after the first step
+			}
+			decay := min(0.3, float64(1+step)/float64(10+step))
+			for path, average := range trainer.model.weights(t, averageRoot) {
+				for i := range average {
+					if step > 0 {
+						want[path][i] = decay*want[path][i] + (1-decay)*now[path][i]
+					}
+					if math.Abs(average[i]-want[path][i]) > 1e-6 {
+						t.Fatalf("step %d: %s is %g, want %g", step, path, average[i], want[path][i])
+					}
 				}
 			}
 		}
-	}
 
-	weights, average := trainer.model.weights(t, ""), trainer.model.weights(t, averageRoot)
-	if reflect.DeepEqual(weights, average) {
-		t.Fatal("weights and average are the same: nothing to exchange")
-	}
-	for k := range 2 {
-		if err := trainer.model.swapAverage(); err != nil {
-			t.Fatal(err)
+		weights, average := trainer.model.weights(t, ""), trainer.model.weights(t, averageRoot)
+		for path := range weights { // those that nothing trains, too: the statistics of a batch normalisation
+			if average[path] == nil {
+				t.Errorf("architecture %q: %s is not averaged", architecture, path)
+			}
 		}
-		if swapped := reflect.DeepEqual(trainer.model.weights(t, ""), average) &&
-			reflect.DeepEqual(trainer.model.weights(t, averageRoot), weights); swapped != (k == 0) {
-			t.Errorf("after %d calls of swapAverage the weights are exchanged: %v", k+1, swapped)
+		if reflect.DeepEqual(weights, average) {
+			t.Fatal("weights and average are the same: nothing to exchange")
 		}
-	}
-	if !reflect.DeepEqual(trainer.model.weights(t, ""), weights) {
-		t.Error("swapping twice changes the weights")
+		for k := range 2 {
+			if err := trainer.model.swapAverage(); err != nil {
+				t.Fatal(err)
+			}
+			if swapped := reflect.DeepEqual(trainer.model.weights(t, ""), average) &&
+				reflect.DeepEqual(trainer.model.weights(t, averageRoot), weights); swapped != (k == 0) {
+				t.Errorf("after %d calls of swapAverage the weights are exchanged: %v", k+1, swapped)
+			}
+		}
+		if !reflect.DeepEqual(trainer.model.weights(t, ""), weights) {
+			t.Error("swapping twice changes the weights")
+		}
 	}
 }
 

@@ -106,6 +106,9 @@ func ownSource(checkpoint *checkpoints.Checkpoint) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := begun.Recipe.plainViT("can be started from"); err != nil {
+		return nil, err
+	}
 	const scope = "/" + modelScope + "/"
 	store := model.NewStore()
 	if err := checkpoint.Load(store, func(variable string) bool {

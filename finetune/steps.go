@@ -47,8 +47,8 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 		g := inputs[0].Graph()
 		scope.Store().SetTraining(g, true)
 		pixels, plan, scalars := inputs[0], inputs[1:1+data.PlanLen], inputs[1+data.PlanLen]
-		logits := r.Model.Logits(scope.In(modelScope), r.Augment.Images(pixels, plan)) // [batch, classes]
-		targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing)                 // [batch, classes]
+		logits := r.logits(scope, r.Augment.Images(pixels, plan))      // [batch, classes]
+		targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing) // [batch, classes]
 		l := ReduceAllMean(loss.CategoricalCrossEntropyLogits([]*Node{targets}, []*Node{logits}))
 
 		vars := r.trainable(scope, g)
@@ -75,7 +75,7 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 		norm := r.Optimizer.update(scope, r.Model.Depth, vars, grads, scalars)
 		if r.EMA > 0 {
 			decay := Reshape(Gather(scalars, Const(g, []int64{scalarEMA}))) // scalar
-			for _, v := range vars {
+			for _, v := range moved(scope, g) {
 				average := companion(scope, averageRoot, v)
 				old := average.NodeValue(g)
 				average.SetNodeValue(Add(Mul(old, decay), Mul(v.NodeValue(g), OneMinus(decay))))
@@ -85,12 +85,23 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 	})
 }
 
+// moved returns the variables of the model that a step changes: what was trained, and the running statistics of batch
+// normalisations, which belong to the weights they were gathered with and are averaged like them.
+func moved(scope *model.Scope, g *Graph) (vars []*model.Variable) {
+	for v := range scope.Store().IterVariables() {
+		if strings.HasPrefix(v.Path(), "/"+modelScope+"/") && v.ChangedInGraph(g) {
+			vars = append(vars, v)
+		}
+	}
+	return vars
+}
+
 // evalProgram compiles the forward pass. Inputs: pixels, plan. Output: logits [batch, classes].
 func evalProgram(m *Model) (*model.Exec, error) {
 	r := m.Recipe
 	augment := m.evalAugment()
 	return model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
 		scope.Store().SetTraining(inputs[0].Graph(), false)
-		return []*Node{r.Model.Logits(scope.In(modelScope), augment.Images(inputs[0], inputs[1:1+data.PlanLen]))}
+		return []*Node{r.logits(scope, augment.Images(inputs[0], inputs[1:1+data.PlanLen]))}
 	})
 }

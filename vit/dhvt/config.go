@@ -3,6 +3,7 @@
 package dhvt
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,6 +85,28 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.Epsilon, 1e-6)
 	setDefault(&c.Init, vit.InitTimm)
 	return c
+}
+
+// FromViT returns the DHVT with the sizes of a ViT, its Dropout acting on the tokens that enter block 0 and on the
+// attention branch, as in the WePE release. What a DHVT does not have is refused.
+func FromViT(c vit.Config) (Config, error) {
+	c = c.WithDefaults()
+	switch {
+	case c.Pool != vit.PoolClass:
+		return Config{}, fmt.Errorf("dhvt: pool is %q, but this model ends in its class token: leave pool out", c.Pool)
+	case c.PatchNorm:
+		return Config{}, errors.New("dhvt: patch_norm is set, but this model normalises its patches anyway: leave it out")
+	case c.AttentionDropout != 0:
+		return Config{}, fmt.Errorf("dhvt: attention_dropout is %g, but this model has dropout behind the attention only: "+
+			"leave it out", c.AttentionDropout)
+	case c.DType != "float32":
+		return Config{}, fmt.Errorf("dhvt: dtype is %q, but this model computes in float32: leave dtype out", c.DType)
+	}
+	return Config{
+		ImageRows: c.ImageRows, ImageCols: c.ImageCols, Channels: c.Channels, PatchSize: c.PatchSize,
+		Width: c.Width, Depth: c.Depth, Heads: c.Heads, MLPDim: c.MLPDim, Classes: c.Classes, Position: c.Position,
+		Epsilon: c.Epsilon, TokenDropout: c.Dropout, Dropout: c.Dropout, DropPath: c.DropPath, Init: c.Init,
+	}, nil
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -1,0 +1,163 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// everythingInADHVT is everything as far as a DHVT has it.
+func everythingInADHVT(t *testing.T, position string) Recipe {
+	t.Helper()
+	recipe, err := everything().Set("architecture=dhvt;model.attention_dropout=0;model.position=" + position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recipe
+}
+
+func TestADHVTResumesOpensEvaluatesAndPredicts(t *testing.T) {
+	for _, position := range []string{"none", "wepe"} {
+		test := pictures(9, 2)
+		run := Run{Backend: gomlxtest.Backend(), Recipe: everythingInADHVT(t, position), Seed: 5, Train: pictures(47, 1),
+			Test: test, Dir: t.TempDir()}
+		variables, rows := finished(t, run)
+		m, err := Open(run.Backend, run.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if metrics, err := m.Evaluate(test); err != nil || metrics.Images != 9 || !(metrics.Loss < 10) {
+			t.Errorf("%s: the opened model evaluates to %+v, %v", position, metrics, err)
+		}
+		var settings Recipe
+		if err := json.Unmarshal(rows.Runs[0].Settings, &settings); err != nil {
+			t.Fatal(err)
+		}
+		if settings.Architecture != DHVT || rows.Runs[0].Encoding != position {
+			t.Errorf("%s: the row says architecture %q and encoding %s", position, settings.Architecture,
+				rows.Runs[0].Encoding)
+		}
+		predictsAsItAnswers(t, m, test)
+		if m.store.GetVariable("/vit/block_01/mlp/depthwise/norm/variance") == nil {
+			t.Errorf("%s: the opened model is no DHVT", position)
+		}
+
+		if gomlxtest.Backend().Name() != "Go Backend" {
+			continue // no promise of the same bits twice
+		}
+		run.Dir = t.TempDir()
+		for _, stop := range []int{1, 12} {
+			ctx, cancel := context.WithCancel(t.Context())
+			run.Progress = func(p Progress) {
+				if p.Step == stop {
+					cancel()
+				}
+			}
+			if _, _, err := run.Do(ctx); !errors.Is(err, ErrInterrupted) {
+				t.Fatal(err)
+			}
+		}
+		run.Progress = nil
+		again, rowsAgain := finished(t, run)
+		if !bytes.Equal(again, variables) || !reflect.DeepEqual(rowsAgain, rows) {
+			t.Errorf("%s: an interrupted run ends otherwise than an unbroken one", position)
+		}
+	}
+}
+
+// predictsAsItAnswers compares the answer on a picture file with that on the same image of a set.
+func predictsAsItAnswers(t *testing.T, m *Model, set *data.Set) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "picture.png")
+	var content bytes.Buffer
+	if err := errors.Join(png.Encode(&content, picture(set, 3)), os.WriteFile(file, content.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	classes, err := m.Predict(file, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := m.answers(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := answers[3]
+	if classes[0].Name != set.Classes[want.class] || math.Abs(classes[0].Probability-want.probability) > 1e-5 {
+		t.Errorf("the file is %+v, the image %s with %g", classes[0], set.Classes[want.class], want.probability)
+	}
+}
+
+func TestADHVTLearns(t *testing.T) {
+	recipe := tiny()
+	recipe.Architecture, recipe.Epochs, recipe.EvalEpochs, recipe.Model.Depth = DHVT, 6, 6, 1
+	for _, recipe.Model.Position = range []string{"none", "wepe"} {
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(90, 1), Test: pictures(70, 2)}
+		_, row, err := run.Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss, chance := float64(row.Test.Loss), math.Log(7)
+		t.Logf("%s: test loss %.3f", recipe.Model.Position, loss)
+		if !(loss < chance/2) {
+			t.Errorf("%s: the test loss is %.3f where chance is %.3f", recipe.Model.Position, loss, chance)
+		}
+	}
+}
+
+func TestADHVTIsNotWhatAViTIs(t *testing.T) {
+	run := Run{Backend: gomlxtest.Backend(), Recipe: everythingInADHVT(t, "none"), Train: pictures(47, 1), Dir: t.TempDir()}
+	ctx, cancel := context.WithCancel(t.Context())
+	run.Progress = func(Progress) { cancel() }
+	if _, _, err := run.Do(ctx); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	run.Progress = nil
+	m, err := Open(run.Backend, run.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, exported := m.Export(filepath.Join(t.TempDir(), "model"), checkpoints.ExportOptions{})
+	refused := map[string]error{"architecture dhvt: only a ViT can be folded and exported": exported}
+	for want, change := range map[string]func(*Run){
+		"architecture dhvt: only a ViT starts from a pretrained model": func(r *Run) { r.From = run.Dir },
+		"architecture dhvt: only a ViT can be started from": func(r *Run) {
+			r.From, r.Recipe.Architecture = run.Dir, ""
+		},
+		`its architecture is "dhvt", this one's unset`:              func(r *Run) { r.Dir, r.Recipe.Architecture = run.Dir, "" },
+		`unknown architecture "cnn": want "dhvt"`:                   func(r *Run) { r.Recipe.Architecture = "cnn" },
+		`"learned" does not fit this model: want one of none, wepe`: func(r *Run) { r.Recipe.Model.Position = "learned" },
+		`dtype is "bfloat16"`:                                       func(r *Run) { r.Recipe.Model.DType = "bfloat16" },
+		"pool is \"mean\"":                                          func(r *Run) { r.Recipe.Model.Pool = "mean" },
+		"patch_norm is set":                                         func(r *Run) { r.Recipe.Model.PatchNorm = true },
+		"attention_dropout is 0.1":                                  func(r *Run) { r.Recipe.Model.AttentionDropout = 0.1 },
+		"patch_size is 1, want 2, 4 or 16":                          func(r *Run) { r.Recipe.Model.PatchSize = 1 },
+	} {
+		other := run
+		other.Dir = ""
+		change(&other)
+		_, _, refused[want] = other.Do(t.Context())
+	}
+	for want, err := range refused {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("want one line with %q, got %v", want, err)
+		}
+	}
+	plain := Recipe{Architecture: DHVT}.WithDefaults()
+	if plain.Model.Position != "none" {
+		t.Errorf("a DHVT has position %q by default", plain.Model.Position)
+	}
+}
