@@ -116,8 +116,9 @@ func (c *Checkpoint) inspect() (*Info, error) {
 	info.sort()
 	var meta struct {
 		Recipe struct {
-			Model  vit.Config     `json:"model"`
-			Params map[string]any `json:"params"`
+			Architecture string         `json:"architecture"`
+			Model        vit.Config     `json:"model"`
+			Params       map[string]any `json:"params"`
 		} `json:"recipe"`
 		Classes []string `json:"classes"`
 	}
@@ -125,6 +126,9 @@ func (c *Checkpoint) inspect() (*Info, error) {
 		info.Notes = append(info.Notes, "its meta does not say what model it is of")
 	} else {
 		info.Config, info.Params, info.Labels = meta.Recipe.Model.WithDefaults(), meta.Recipe.Params, meta.Classes
+	}
+	if kind := meta.Recipe.Architecture; kind != "" {
+		info.Notes = append(info.Notes, fmt.Sprintf("its model is no ViT but a %s of these sizes", kind))
 	}
 	return info, nil
 }

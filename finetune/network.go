@@ -12,7 +12,7 @@ import (
 )
 
 // DHVT is the Recipe.Architecture of package vit/dhvt: vit.Config says its sizes, see dhvt.FromViT. Its Position is
-// "none" (default), the network of its authors, or "wepe". It trains from scratch only, in float32, and is neither
+// "none", the network of its authors, or "wepe". It trains from scratch only, in float32, and is neither
 // folded nor exported. Where a batch is computed in parts, each part is normalised by itself.
 const DHVT = "dhvt"
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,8 +157,12 @@ func TestADHVTIsNotWhatAViTIs(t *testing.T) {
 			t.Errorf("want one line with %q, got %v", want, err)
 		}
 	}
-	plain := Recipe{Architecture: DHVT}.WithDefaults()
-	if plain.Model.Position != "none" {
-		t.Errorf("a DHVT has position %q by default", plain.Model.Position)
+	info, err := checkpoints.Inspect(filepath.Join(run.Dir, lastDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "its model is no ViT but a dhvt of these sizes"; !slices.Equal(info.Notes, []string{want}) ||
+		info.Config.Width != 12 {
+		t.Errorf("Inspect says %q and width %d, want %q", info.Notes, info.Config.Width, want)
 	}
 }

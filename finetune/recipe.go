@@ -72,9 +72,6 @@ func (r Recipe) WithDefaults() Recipe {
 	setDefault(&r.EvalBatchSize, r.BatchSize)
 	setDefault(&r.ValidationPart, 0.1)
 	r.Optimizer = r.Optimizer.withDefaults()
-	if r.Architecture == DHVT {
-		setDefault(&r.Model.Position, "none")
-	}
 	r.Model = r.Model.WithDefaults()
 	return r
 }
