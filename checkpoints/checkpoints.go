@@ -30,8 +30,8 @@
 //
 // Weights of other software come in through [Import], which knows the names and layouts of Hugging Face, timm and
 // Google's JAX release, and ours go out through [Export]; [Inspect] says what a file is, [Resample] brings position
-// tables to another grid. The command wepe-ckpt does all this with files. Package hub, below this one, imports models of
-// the Hugging Face hub, so that there is no network in this package.
+// tables to another grid. The command wepe-ckpt does all this with files. Package hub, below this one, imports models
+// of the Hugging Face hub, so that there is no network in this package.
 //
 // The tensors are in the safetensors format (https://github.com/huggingface/safetensors), which other tools read; it
 // is little-endian, as is every platform that GoMLX runs on. The reader trusts nothing in a file: see [FormatError].
