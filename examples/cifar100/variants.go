@@ -51,7 +51,7 @@ var studies = []named{
 	{
 		name: "gate", about: "where the gate λ should start, against the pretrained table kept and replaced", pretrained: true,
 		variants: slices.Concat(each([]string{"learned", "wepe"}), grid("hybrid", "λ = %g", "wepe_gate=%g",
-			[]float64{0.02, 0.12, 0.5, 0.622459})),
+			[]float64{0.02, 0.12, 0.5})),
 	},
 	{
 		name: "beta-gamma", about: "where β and γ of the surrogate should start", pretrained: true,
