@@ -12,7 +12,7 @@ import (
 )
 
 // recipes are the named trainings.
-var recipes = slices.Concat(fromScratch, fromPretrained)
+var recipes = slices.Concat(fromScratch, hybrids, fromPretrained)
 
 // fromScratch are the recipes that begin with drawn weights.
 var fromScratch = []Recipe{

@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/dhvt"
 )
 
 // options are what the flags say.
@@ -42,6 +43,9 @@ const defaultPositions = "none,learned,sincos2d,wepe"
 // fromPositions are compared with -from: the pretrained table resampled, replaced, and blended into.
 const fromPositions = "learned,wepe,hybrid"
 
+// dhvtPositions are compared with a recipe of DHVT: all that it takes.
+var dhvtPositions = strings.Join(dhvt.Positions(), ",")
+
 // parse reads the flags and refuses what makes no sense, in one line.
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("cifar100", flag.ContinueOnError)
@@ -62,7 +66,7 @@ func parse(args []string) (o options, err error) {
 		"; default shapes, or cifar100-small with -data; with -from demo-shapes or demo-cifar100")
 	for _, name := range []string{"position", "compare"} {
 		flags.StringVar(&positions, name, "", "encodings, of "+strings.Join(vit.PositionNames(), ",")+
-			"; default "+defaultPositions+", with -from "+fromPositions)
+			"; default "+defaultPositions+", with -from "+fromPositions+", with a recipe of DHVT "+dhvtPositions)
 	}
 	flags.StringVar(&study, "study", "", "a comparison of the paper in place of -position: "+studyList())
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
@@ -147,10 +151,13 @@ func (o *options) compare(study, positions string) (err error) {
 			return nil
 		}
 	}
-	if o.from != "" {
-		positions = cmp.Or(positions, fromPositions)
+	byDefault := defaultPositions
+	if recipe, err := finetune.Named(o.recipe); err == nil && recipe.Architecture == finetune.DHVT {
+		byDefault = dhvtPositions
+	} else if o.from != "" {
+		byDefault = fromPositions
 	}
-	chosen := split(cmp.Or(positions, defaultPositions))
+	chosen := split(cmp.Or(positions, byDefault))
 	for i, p := range chosen {
 		switch {
 		case !slices.Contains(vit.PositionNames(), p):

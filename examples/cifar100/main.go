@@ -63,14 +63,15 @@ func status(ctx context.Context, err error) int {
 }
 
 func run(ctx context.Context, o options) error {
-	recipe, err := finetune.Named(o.recipe)
+	original, err := finetune.Named(o.recipe)
 	if err != nil {
 		return err
 	}
-	if recipe, err = recipe.Set(o.settings); err != nil {
+	recipe, err := original.Set(o.settings)
+	if err != nil {
 		return err
 	}
-	if recipe.Model.Position != "" {
+	if recipe.Model.Position != original.Model.Position {
 		return errors.New("-set model.position: -position names the encodings")
 	}
 	if len(o.predict) > 0 {

@@ -129,6 +129,9 @@ func (s study) report(units []unit) (err error) {
 	spec.GroupBy = append(spec.GroupBy, "encoding")
 	if s.data != "" && s.folder == "" && s.from == "" {
 		spec.Published, spec.Conditions = published, conditions
+		if s.recipe.Architecture == finetune.DHVT {
+			spec.Published, spec.Conditions = publishedDHVT, conditionsDHVT
+		}
 	}
 	table, err := report.Tabulate(rows.Runs, spec)
 	if err != nil {

@@ -108,3 +108,9 @@ var published = map[string]float64{
 
 const conditions = "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed; its other lattice is " +
 	"lemniscatic all the same (docs/deviations.md)"
+
+// publishedDHVT are those of DHVT.
+var publishedDHVT = map[string]float64{"none": 74.78, "wepe": 76.53}
+
+const conditionsDHVT = "the paper: DHVT-T, and a DHVT with WePE that is wider in the released script, 300 epochs at " +
+	"224×224, best test epoch of one seed"

@@ -136,15 +136,16 @@ func (o *options) chooseRecipes(name, settings string) error {
 		if name == released {
 			own = t.release
 		}
-		recipe, err := finetune.Named(own)
+		original, err := finetune.Named(own)
 		if err != nil {
 			return err
 		}
-		if recipe, err = recipe.Set(settings); err != nil {
+		recipe, err := original.Set(settings)
+		if err != nil {
 			return err
 		}
 		switch {
-		case recipe.Model.Position != "":
+		case recipe.Model.Position != original.Model.Position:
 			return errors.New("-set model.position: -position names the encodings")
 		case recipe.Augment.Size == [2]int{}:
 			return fmt.Errorf("recipe %s does not say how large pictures are: -set \"augment.size=[224,224]\"", own)

@@ -158,13 +158,13 @@ func TestConvertChangesSizeClassesAndTypes(t *testing.T) {
 		}
 	}
 	half := filepath.Join(dir, "half")
-	out := works(t, "convert", "-to", "timm", "-epsilon", "1e-6", "-classes", "3", "-dtype", "float16", hf, half)
-	if !strings.Contains(out, fmt.Sprintf("head: a new one for 3 classes in place of the file's for %d", c.Classes)) ||
-		!strings.Contains(out, "epsilon of the norms: 1e-06 in place of 1e-12") {
+	out := works(t, "convert", "-to", "timm", "-epsilon", "1e-6", "-classes", fmt.Sprint(c.Classes+3), "-dtype", "float16", hf, half)
+	if !strings.Contains(out, fmt.Sprintf("for %d classes in place of the file's for %d", c.Classes+3, c.Classes)) ||
+		!strings.Contains(out, fmt.Sprintf("epsilon of the norms: 1e-06 in place of %g", c.Epsilon)) {
 		t.Error(out)
 	}
 	m := imported(t, half, checkpoints.ImportOptions{})
-	if m.Config.Classes != 3 || m.Labels != nil {
+	if m.Config.Classes != c.Classes+3 || m.Labels != nil {
 		t.Errorf("%+v, labels %q", m.Config, m.Labels)
 	}
 	if text := works(t, "inspect", half); !strings.Contains(text, " float16\n") || strings.Contains(text, "float32") {

@@ -1,0 +1,32 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestARecipeOfDHVTComparesWhatItTakesAndRefusesTheRest(t *testing.T) {
+	small := "epochs=1;warmup_epochs=0;batch_size=17;eval_batch_size=23;model.width=8;model.mlp_dim=12;model.depth=1"
+	args := []string{"-recipe", "dhvt-300", "-data", cifar(t), "-checkpoint", t.TempDir(), "-set", small}
+	done := cifar100(t, args...)
+	if done.code != 0 {
+		t.Fatalf("status %d, stderr %s", done.code, done.stderr)
+	}
+	var published []string
+	for line := range strings.Lines(done.stdout) {
+		if strings.HasPrefix(line, "none ") || strings.HasPrefix(line, "wepe ") {
+			published = append(published, strings.TrimSpace(line))
+		}
+	}
+	if len(published) != 2 || !strings.Contains(published[0], "74.78") || !strings.Contains(published[1], "76.53") {
+		t.Errorf("want a line for none and one for wepe, with what the paper has, got\n%s", done.stdout)
+	}
+	measured := cifar100(t, append(args, "-eval", "-position", "none")...)
+	if measured.code != 0 || !strings.Contains(measured.stdout, "of 23 images") {
+		t.Errorf("-eval: status %d, stdout %s, stderr %s", measured.code, measured.stdout, measured.stderr)
+	}
+	cifar100(t, append(args, "-position", "learned")...).complaint(t, "learned", 1,
+		`"learned" does not fit this model: want one of none, wepe`)
+}
