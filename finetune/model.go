@@ -32,6 +32,11 @@ type Model struct {
 	store   *model.Store
 	eval    *model.Exec
 	check   func() error // of the weights, until confirm has seen the model ask for them
+
+	answered struct { // the last set that logitsOf was asked for
+		set    *data.Set
+		logits [][]float32
+	}
 }
 
 // newModel returns a model without weights: they are drawn when its first program is compiled.
@@ -196,8 +201,12 @@ func (m *Model) allLogits(p pixels) ([][]float32, error) {
 	return m.logits(p, rows, min(m.Recipe.EvalBatchSize, len(rows)))
 }
 
-// logitsOf computes [images, classes] for a set.
+// logitsOf computes [images, classes] for a set, or returns what it computed last where that was the same set: the page
+// of a run comes right after its result.
 func (m *Model) logitsOf(set *data.Set) ([][]float32, error) {
+	if m.answered.set == set {
+		return m.answered.logits, nil
+	}
 	if len(set.Classes) != m.Recipe.Model.Classes {
 		return nil, fmt.Errorf("finetune: data set %s has %d classes, the model %d", set.Name, len(set.Classes),
 			m.Recipe.Model.Classes)
@@ -206,7 +215,11 @@ func (m *Model) logitsOf(set *data.Set) ([][]float32, error) {
 	if p.resident != nil {
 		defer func() { _ = p.resident.FinalizeAll() }()
 	}
-	return m.allLogits(p)
+	logits, err := m.allLogits(p)
+	if err == nil {
+		m.answered.set, m.answered.logits = set, logits
+	}
+	return logits, err
 }
 
 // Evaluate measures the model on a set: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
@@ -331,6 +344,7 @@ func (m *Model) Encoding() (features, vectors []float64, err error) {
 
 // swapAverage exchanges the weights with their moving average; a second call undoes it.
 func (m *Model) swapAverage() error {
+	m.answered.set = nil
 	for v := range m.store.IterVariables() {
 		if !strings.HasPrefix(v.Path(), "/"+modelScope+"/") {
 			continue
