@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/examples/internal/shard"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
@@ -34,6 +35,7 @@ type options struct {
 	download, table, eval                            bool
 	predict                                          []string
 	top                                              int
+	export, format                                   string
 }
 
 // defaultPositions are compared without -position. What changes attention is left to be asked for, and so is "hybrid",
@@ -81,6 +83,8 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.settings, "set", "", `changes to the recipe, as "epochs=3;model.width=64;wepe_mode=release"`)
 	flags.BoolVar(&o.eval, "eval", false, "measure the best checkpoints of trained models on the test images")
 	flags.StringVar(&predict, "predict", "", "image files, separated by commas, to classify with a trained model")
+	flags.StringVar(&o.export, "export", "", "directory to write a trained model to, for other software")
+	flags.StringVar(&o.format, "format", checkpoints.FormatHF, "of -export: hf, timm, jax, onnx or unfolded")
 	flags.IntVar(&o.top, "top", 5, "classes to name for each image of -predict")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -119,8 +123,8 @@ func parse(args []string) (o options, err error) {
 	}
 	o.predict = split(predict)
 	switch {
-	case o.eval && len(o.predict) > 0:
-		return o, errors.New("-eval and -predict exclude each other")
+	case o.eval && len(o.predict) > 0 || o.eval && o.export != "" || len(o.predict) > 0 && o.export != "":
+		return o, errors.New("-eval, -predict and -export exclude each other")
 	case o.seeds < 1:
 		return o, fmt.Errorf("-seeds is %d, want 1 or more", o.seeds)
 	case len(o.study.aspects) > 0 && sizes != "":

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints"
 )
 
 // pictureFolder makes class folders: red pictures of several sizes, and blue ones.
@@ -53,6 +55,16 @@ func TestAFolderOfPicturesIsLearned(t *testing.T) {
 	if e.code != 0 || !strings.HasSuffix(strings.TrimSpace(e.stdout), "blue") {
 		t.Errorf("status %d, printed %s%s", e.code, e.stdout, e.stderr)
 	}
+
+	out := filepath.Join(t.TempDir(), "out")
+	if e = cifar100(t, append(args, "-export", out)...); e.code != 0 {
+		t.Fatalf("export: status %d, %s", e.code, e.stderr)
+	}
+	model, err := checkpoints.Inspect(out)
+	if err != nil || model.Format != checkpoints.FormatHF || model.Config.Position != "learned" || model.Labels[0] != "blue" {
+		t.Errorf("exported %v, want a plain model of Hugging Face's form: %v", model, err)
+	}
+	cifar100(t, append(args, "-export", out)...).complaint(t, "a directory that is there", 1, "out")
 
 	cifar100(t, "-folder", dir, "-recipe", "shapes", "-checkpoint", runs).complaint(t, "no size", 1, "-sizes")
 	cifar100(t, "-folder", dir, "-data", dir).complaint(t, "two sources", 2, "-data", "-folder")

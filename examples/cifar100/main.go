@@ -10,6 +10,7 @@
 //	go run ./examples/cifar100 -data DIR -study ablation -seeds 3        what each part of WePE is worth
 //	go run ./examples/cifar100 -eval -position wepe                      measure a trained model again
 //	go run ./examples/cifar100 -predict a.png,b.jpg -position wepe       name what is in pictures
+//	go run ./examples/cifar100 -export OUT -position wepe                take a trained model home, as Hugging Face has it
 //
 // The same command goes on where an interrupted one stopped.
 package main
@@ -38,7 +39,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx := context.Background()
-	if !o.eval && len(o.predict) == 0 { // those have nothing to save: a signal just ends them
+	if !o.eval && len(o.predict) == 0 && o.export == "" { // those have nothing to save: a signal just ends them
 		var stop func()
 		ctx, stop = interrupt.Context(ctx)
 		defer stop()
@@ -74,8 +75,11 @@ func run(ctx context.Context, o options) error {
 	if recipe.Model.Position != original.Model.Position {
 		return errors.New("-set model.position: -position names the encodings")
 	}
-	if len(o.predict) > 0 {
+	switch {
+	case len(o.predict) > 0:
 		return predict(o)
+	case o.export != "":
+		return export(o)
 	}
 	if !o.eval {
 		if o.from, err = pretrained.Fetch(ctx, o.from); err != nil {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/examples/internal/backends"
 	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
@@ -193,30 +192,6 @@ func (s study) evaluate() error {
 		}
 		fmt.Printf("%-17s  loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of %d images\n", u.title(),
 			float64(m.Loss), 100*float64(m.Top1), 100*float64(m.Top5), m.Images)
-	}
-	return nil
-}
-
-// predict names what the first trained model sees in image files.
-func predict(o options) error {
-	backend, err := backends.Open()
-	if err != nil {
-		return err
-	}
-	defer backend.Finalize()
-	model, err := finetune.Open(backend, o.dir(o.units()[0]))
-	if err != nil {
-		return err
-	}
-	for _, file := range o.predict {
-		classes, err := model.Predict(file, o.top)
-		if err != nil {
-			return err
-		}
-		fmt.Println(file)
-		for _, c := range classes {
-			fmt.Printf("  %5.1f %%  %s\n", 100*c.Probability, c.Name)
-		}
 	}
 	return nil
 }
