@@ -12,7 +12,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/layers/attention"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/ml/nn"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // BlockTrace holds the intermediate values of one block; all [batch, tokens, width] unless said.
@@ -38,11 +39,11 @@ func (c Config) block(scope *model.Scope, x, bias *Node, rotary Rotary, index in
 		dropPath = c.DropPath * float64(index) / float64(c.Depth-1)
 	}
 
-	t.Norm1 = c.layerNorm(scope.In("norm1"), x)
+	t.Norm1 = weight.LayerNorm(scope.In("norm1"), x, c.Epsilon)
 	attn := scope.In("attention")
-	t.Query = c.heads(dense(attn.In("query"), t.Norm1, c.Width, init.query, constant(0)))
-	t.Key = c.heads(dense(attn.In("key"), t.Norm1, c.Width, init.query, constant(0)))
-	t.Value = c.heads(dense(attn.In("value"), t.Norm1, c.Width, init.query, constant(0)))
+	t.Query = c.heads(weight.Dense(attn.In("query"), t.Norm1, c.Width, init.query, weight.Constant(0)))
+	t.Key = c.heads(weight.Dense(attn.In("key"), t.Norm1, c.Width, init.query, weight.Constant(0)))
+	t.Value = c.heads(weight.Dense(attn.In("value"), t.Norm1, c.Width, init.query, weight.Constant(0)))
 	q, k := t.Query, t.Key
 	if rotary != nil {
 		q, k = rotary.Block(index).EncodeQK(q, k, nil, 1)
@@ -50,15 +51,15 @@ func (c Config) block(scope *model.Scope, x, bias *Node, rotary Rotary, index in
 	mixed, weights := c.attend(scope, q, k, t.Value, bias, attentionWeights)
 	t.Weights = weights
 	mixed = Reshape(mixed, x.Shape().Dimensions...) // [batch, tokens, width]
-	t.Attention = dense(attn.In("output"), mixed, c.Width, init.dense, constant(0))
+	t.Attention = weight.Dense(attn.In("output"), mixed, c.Width, init.dense, weight.Constant(0))
 	x = Add(x, dropBranch(scope, t.Attention, dropPath))
 
-	t.Norm2 = c.layerNorm(scope.In("norm2"), x)
+	t.Norm2 = weight.LayerNorm(scope.In("norm2"), x, c.Epsilon)
 	mlp := scope.In("mlp")
-	t.Hidden = dense(mlp.In("hidden"), t.Norm2, c.MLPDim, init.dense, init.mlpBias)
+	t.Hidden = weight.Dense(mlp.In("hidden"), t.Norm2, c.MLPDim, init.dense, init.mlpBias)
 	t.Activated = activation.Gelu(t.Hidden)
 	hidden := layers.DropoutStatic(scope, t.Activated, c.Dropout)
-	t.MLP = dense(mlp.In("output"), hidden, c.Width, init.dense, init.mlpBias)
+	t.MLP = weight.Dense(mlp.In("output"), hidden, c.Width, init.dense, init.mlpBias)
 	branch := layers.DropoutStatic(scope, t.MLP, c.Dropout)
 	t.Output = Add(x, dropBranch(scope, branch, dropPath))
 	return t
@@ -109,23 +110,4 @@ func dropBranch(scope *model.Scope, x *Node, rate float64) *Node {
 	}
 	keep := scope.RandomBernoulli(Scalar(g, x.DType(), 1-rate), shape) // [batch, 1, 1]
 	return Mul(x, MulScalar(keep, 1/(1-rate)))
-}
-
-// dense is x·weights + biases on the last axis, computed in the type of x from float32 variables.
-func dense(scope *model.Scope, x *Node, out int, weights, biases fill) *Node {
-	g := x.Graph()
-	in := x.Shape().Dim(-1)
-	w := weight(scope, "weights", weights, in, out).NodeValue(g) // [in, out]
-	b := weight(scope, "biases", biases, out).NodeValue(g)       // [out]
-	return nn.Dense(x, ConvertDType(w, x.DType()), ConvertDType(b, x.DType()), compute.DenseLayoutInputOutputs)
-}
-
-// layerNorm normalises the last axis in float32 and returns the type of x.
-func (c Config) layerNorm(scope *model.Scope, x *Node) *Node {
-	g := x.Graph()
-	width := x.Shape().Dim(-1)
-	gain := weight(scope, "gain", constant(1), width).NodeValue(g)     // [width]
-	offset := weight(scope, "offset", constant(0), width).NodeValue(g) // [width]
-	y := nn.LayerNorm(ConvertDType(x, dtypes.Float32), []int{-1}, c.Epsilon, gain, offset, nil)
-	return ConvertDType(y, x.DType())
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // fopeShortest is the first length in which the highest frequency, 1, has a period.
@@ -59,10 +61,10 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 
 	return newRotation("fope", c, true, func(g *Graph, block int) (cos, sin *Node) {
 		coefficients := func(name string) *Node {
-			start := atOnce(func(r *rand.Rand) []float64 {
+			start := weight.AtOnce(func(r *rand.Rand) []float64 {
 				return fopeCoefficients(r, heads, len(f), mixed, gain*math.Sqrt(2/float64(fans)))
 			})
-			v := weight(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(learn)
+			v := weight.Float32(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(learn)
 			// One product of matrices: that of a matrix and a stack of them comes out in another order on ONNX Runtime.
 			return Reshape(TransposeAllAxes(v.NodeValue(g), 1, 0, 2), len(f), heads*mixed)
 		}

@@ -8,6 +8,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // newGrid2D is a learned table that knows its grid, [rows, cols, width], and a vector for each prefix token, all
@@ -26,7 +28,7 @@ func newGrid2D(scope *model.Scope, c Config) Additive {
 	}
 	rows, cols := side(ParamGrid2DRows, c.Rows()), side(ParamGrid2DCols, c.Cols())
 	scope = scope.At("grid2d")
-	patches := weight(scope, "table", normal(0.02), rows, cols, c.Width)
+	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)
 	return &table{name: "grid2d", rows: func(g *Graph) *Node {
 		x := bilinearRows(patches.NodeValue(g), c.Rows())                                   // [Rows, cols, width]
 		x = TransposeAllAxes(bilinearRows(TransposeAllAxes(x, 1, 0, 2), c.Cols()), 1, 0, 2) // [Rows, Cols, width]
@@ -34,7 +36,7 @@ func newGrid2D(scope *model.Scope, c Config) Additive {
 		if c.Prefix() == 0 {
 			return x
 		}
-		prefix := weight(scope, "prefix", normal(0.02), c.Prefix(), c.Width).NodeValue(g)
+		prefix := weight.Float32(scope, "prefix", weight.Normal(0.02), c.Prefix(), c.Width).NodeValue(g)
 		return Concatenate([]*Node{prefix, x}, 0)
 	}}
 }

@@ -5,6 +5,8 @@ package vit
 import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // newLearned is a free vector for each token, prefix included (ViT's APE, https://arxiv.org/abs/2010.11929),
@@ -18,5 +20,5 @@ func newLearned(scope *model.Scope, c Config) Additive {
 const learnedName = "embedding" // of the learned rows, in the scope of the positions
 
 func learnedRows(scope *model.Scope, c Config) *model.Variable {
-	return weight(scope, learnedName, normal(0.02), c.Tokens(), c.Width)
+	return weight.Float32(scope, learnedName, weight.Normal(0.02), c.Tokens(), c.Width)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // liere turns queries and keys by learned rotations of many channels at once (LieRE,
@@ -187,7 +189,7 @@ func (l *liere) layerRotations(g *Graph, layer int) *Node {
 // [g(g-1)/2, 2, blocks], pairs of channels (0, 1), (0, 2) … (g-2, g-1).
 func (l *liere) generators(g *Graph, layer, blocks int) *Node {
 	n := l.block
-	triangle := weight(l.scope.At("block_%02d", layer), "generators", liereInit, n*(n-1)/2, liereAxes, blocks)
+	triangle := weight.Float32(l.scope.At("block_%02d", layer), "generators", liereInit, n*(n-1)/2, liereAxes, blocks)
 	pair, sign := make([]int64, n*n), make([]float32, n*n) // the diagonal has sign 0, and any pair will do
 	next := int64(0)
 	for i := range n {

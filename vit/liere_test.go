@@ -15,6 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // liereMeta is meta.json of the fixture made by the authors' own code.
@@ -145,13 +146,14 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 				q, k := encoder.Block(last).EncodeQK(in[0], in[1], nil, 1)
 				attn := s.At("vit").At("block_%02d", last).At("attention")
 				part := func(name string) *Node {
-					return c.heads(dense(attn.At("%s", name), in[2], c.Width, constant(0), constant(0)))
+					return c.heads(weight.Dense(attn.At("%s", name), in[2], c.Width, weight.Constant(0), weight.Constant(0)))
 				}
 				q2, k2 := encoder.Block(last).EncodeQK(part("query"), part("key"), nil, 1)
 				mixed, _ := c.attend(s, q2, k2, part("value"), nil, false)
 				out := []*Node{
 					TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
-					dense(attn.At("output"), Reshape(mixed, in[2].Shape().Dimensions...), c.Width, constant(0), constant(0)),
+					weight.Dense(attn.At("output"), Reshape(mixed, in[2].Shape().Dimensions...), c.Width, weight.Constant(0),
+						weight.Constant(0)),
 				}
 				for layer := c.Depth - rotations.Shape[1]; layer < c.Depth; layer++ {
 					out = append(out, encoder.layerRotations(g, layer))

@@ -8,6 +8,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // patches cuts images [batch, ImageRows, ImageCols, Channels] into squares and projects each to a token
@@ -22,11 +24,11 @@ func (c Config) patches(scope *model.Scope, images *Node) *Node {
 	p := c.PatchSize
 	x := ConvertDType(images, c.dtype())
 	x = Reshape(x, batch, c.Rows(), p, c.Cols(), p, c.Channels)
-	x = TransposeAllAxes(x, 0, 1, 3, 2, 4, 5)                       // [batch, rows, cols, p, p, channels]
-	x = Reshape(x, batch, c.Rows()*c.Cols(), p*p*c.Channels)        // [batch, N, p·p·channels]
-	x = dense(scope, x, c.Width, c.initScheme().patch, constant(0)) // [batch, N, width]
+	x = TransposeAllAxes(x, 0, 1, 3, 2, 4, 5)                                     // [batch, rows, cols, p, p, channels]
+	x = Reshape(x, batch, c.Rows()*c.Cols(), p*p*c.Channels)                      // [batch, N, p·p·channels]
+	x = weight.Dense(scope, x, c.Width, c.initScheme().patch, weight.Constant(0)) // [batch, N, width]
 	if c.PatchNorm {
-		x = c.layerNorm(scope.In("norm"), x)
+		x = weight.LayerNorm(scope.In("norm"), x, c.Epsilon)
 	}
 	return x
 }

@@ -9,6 +9,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // newRopeMixed is the mixed form of rope-vit (https://arxiv.org/abs/2403.13298): pair i of head h turns by
@@ -24,14 +26,14 @@ func newRopeMixed(scope *model.Scope, c Config) Rotary {
 	}
 	at := tensors.FromFlatDataAndDimensions(places, c.Tokens(), 2, 1, 1)
 	return newRotation("rope-mixed", c, false, func(g *Graph, block int) (cos, sin *Node) {
-		start := atOnce(func(r *rand.Rand) []float64 {
+		start := weight.AtOnce(func(r *rand.Rand) []float64 {
 			directions := make([]float64, c.Heads)
 			for h := range directions {
 				directions[h] = 2 * math.Pi * r.Float64()
 			}
 			return mixedFrequencies(directions, c.headDim(), theta)
 		})
-		f := weight(scope.At("block_%02d", block), "frequencies", start, 2, c.Heads, c.headDim()/2).NodeValue(g)
+		f := weight.Float32(scope.At("block_%02d", block), "frequencies", start, 2, c.Heads, c.headDim()/2).NodeValue(g)
 		// A sum of products, not a matrix product: that may be computed in fewer bits, and angles are long.
 		angles := ReduceSum(Mul(ConstCachedTensor(g, at), InsertAxes(f, 0)), 1) // [tokens, heads, headDim/2]
 		return Cos(angles), Sin(angles)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // input is a tensor of a fixture as it is fed to a graph.
@@ -24,11 +25,12 @@ func input(x fixtures.Tensor) *tensors.Tensor {
 func attended(c Config, scope *model.Scope, x *Node, rotary Rotary, block int) *Node {
 	layers := scope.At("block_%02d", block).At("attention")
 	project := func(name string) *Node {
-		return c.heads(dense(layers.At("%s", name), x, c.Width, constant(0), constant(0)))
+		return c.heads(weight.Dense(layers.At("%s", name), x, c.Width, weight.Constant(0), weight.Constant(0)))
 	}
 	q, k := rotary.Block(block).EncodeQK(project("query"), project("key"), nil, 1)
 	mixed, _ := c.attend(scope, q, k, project("value"), nil, false)
-	return dense(layers.At("output"), Reshape(mixed, x.Shape().Dimensions...), c.Width, constant(0), constant(0))
+	mixed = Reshape(mixed, x.Shape().Dimensions...)
+	return weight.Dense(layers.At("output"), mixed, c.Width, weight.Constant(0), weight.Constant(0))
 }
 
 // ropeViTMeta is meta.json of the fixtures made by rope-vit.

@@ -30,6 +30,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // Trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
@@ -64,7 +66,7 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 	x := c.patches(scope.In("patch"), images) // [batch, N, width]
 	t.Patches = x
 	if c.Prefix() > 0 {
-		class := weight(scope, "class", init.class, c.Prefix(), c.Width).NodeValue(g) // [prefix, width]
+		class := weight.Float32(scope, "class", init.class, c.Prefix(), c.Width).NodeValue(g) // [prefix, width]
 		class = BroadcastPrefix(ConvertDType(class, x.DType()), images.Shape().Dimensions[0])
 		x = Concatenate([]*Node{class, x}, 1) // [batch, prefix+N, width]
 	}
@@ -83,11 +85,11 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 		t.Blocks[i] = c.block(scope.In("block_%02d", i), x, bias, rotary, i, attentionWeights)
 		x = t.Blocks[i].Output
 	}
-	t.Encoded = c.layerNorm(scope.In("norm"), ConvertDType(x, dtypes.Float32))
+	t.Encoded = weight.LayerNorm(scope.In("norm"), ConvertDType(x, dtypes.Float32), c.Epsilon)
 
 	// Pooling is one product with a constant vector: it trains on every backend, where Slice does not.
-	t.Pooled = Einsum("btd,t->bd", t.Encoded, Const(g, c.poolWeights()))            // [batch, width]
-	t.Logits = dense(scope.In("head"), t.Pooled, c.Classes, init.head, constant(0)) // [batch, classes]
+	t.Pooled = Einsum("btd,t->bd", t.Encoded, Const(g, c.poolWeights()))                          // [batch, width]
+	t.Logits = weight.Dense(scope.In("head"), t.Pooled, c.Classes, init.head, weight.Constant(0)) // [batch, classes]
 	return t
 }
 

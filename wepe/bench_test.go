@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -157,7 +158,7 @@ func BenchmarkEncode(b *testing.B) {
 					case "bias":
 						table = New(s, 14, 14, 192).WithPrefix(1).Bias(3).AttentionBias(g)
 					case "learned":
-						table = drawnVariable(s, "learned", dtypes.Float32, normal(0.02), 197, 192).NodeValue(g)
+						table = weight.Variable(s, "learned", dtypes.Float32, weight.Normal(0.02), 197, 192).NodeValue(g)
 					default:
 						table = form.build(s).Encode(g)
 					}

@@ -12,6 +12,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // RelativeBias is WePE on relative positions: one number per head and ordered pair of tokens, to be added to the
@@ -55,9 +57,9 @@ func (c *Config) Bias(heads int) *RelativeBias {
 		lattice: newLattice(resolved, scope),
 		scope:   scope,
 		heads:   heads,
-		weights: drawnVariable(scope, "weights", dtype, normal(linearStd), resolved.numFeatures(), heads),
-		biases:  constantVariable(scope, "biases", dtype, 0, heads),
-		own:     constantVariable(scope, "own", dtype, 0, heads),
+		weights: weight.Variable(scope, "weights", dtype, weight.Normal(linearStd), resolved.numFeatures(), heads),
+		biases:  weight.Variable(scope, "biases", dtype, weight.Constant(0), heads),
+		own:     weight.Variable(scope, "own", dtype, weight.Constant(0), heads),
 	}
 }
 

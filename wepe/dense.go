@@ -6,6 +6,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 const layerNormDelta = 1e-5 // torch's LayerNorm default, which the release keeps
@@ -14,11 +16,11 @@ const layerNormDelta = 1e-5 // torch's LayerNorm default, which the release keep
 // once in a graph, and builds in one dtype, float32 by default, whatever the model's.
 type dense struct{ weights, biases *model.Variable }
 
-func newDense(scope *model.Scope, dtype dtypes.DType, weights draw, inputs, outputs int) dense {
+func newDense(scope *model.Scope, dtype dtypes.DType, weights weight.Fill, inputs, outputs int) dense {
 	scope = scope.In(scopeDense)
 	return dense{
-		weights: drawnVariable(scope, "weights", dtype, weights, inputs, outputs),
-		biases:  constantVariable(scope, "biases", dtype, 0, outputs),
+		weights: weight.Variable(scope, "weights", dtype, weights, inputs, outputs),
+		biases:  weight.Variable(scope, "biases", dtype, weight.Constant(0), outputs),
 	}
 }
 
@@ -32,8 +34,8 @@ type layerNorm struct{ gain, offset *model.Variable }
 func newLayerNorm(scope *model.Scope, dtype dtypes.DType, width int) layerNorm {
 	scope = scope.In(scopeNorm)
 	return layerNorm{
-		gain:   constantVariable(scope, "gain", dtype, 1, width),
-		offset: constantVariable(scope, "offset", dtype, 0, width),
+		gain:   weight.Variable(scope, "gain", dtype, weight.Constant(1), width),
+		offset: weight.Variable(scope, "offset", dtype, weight.Constant(0), width),
 	}
 }
 
@@ -50,7 +52,7 @@ type denseNorm struct {
 	layerNorm
 }
 
-func newDenseNorm(scope *model.Scope, dtype dtypes.DType, weights draw, inputs, outputs int) denseNorm {
+func newDenseNorm(scope *model.Scope, dtype dtypes.DType, weights weight.Fill, inputs, outputs int) denseNorm {
 	return denseNorm{newDense(scope, dtype, weights, inputs, outputs), newLayerNorm(scope, dtype, outputs)}
 }
 

@@ -8,6 +8,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // Encoder adds one vector to each token: a learned one to every prefix token, the projected Weierstrass features to
@@ -39,7 +41,7 @@ func newEncoder(c Config) *Encoder {
 		e.openTable()
 	}
 	if c.prefix > 0 {
-		e.prefix = drawnVariable(scope, namePrefix, c.dtype, normal(prefixStd), c.prefix, c.width)
+		e.prefix = weight.Variable(scope, namePrefix, c.dtype, weight.Normal(prefixStd), c.prefix, c.width)
 	}
 	return e
 }

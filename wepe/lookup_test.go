@@ -239,11 +239,14 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 		"span":       func(c *Config) *Config { return table(c).WithSpan(0.4, 0.3) },
 		"ω1":         func(c *Config) *Config { return table(c).WithHalfPeriods(2.6, 0) },
 		"mode":       func(c *Config) *Config { return table(c).WithMode(Release) },
-		"dtype":      func(c *Config) *Config { c = table(c); c.dtype = dtypes.Float64; return c },
 	} {
 		if _, err := build(config); err == nil || !strings.Contains(err.Error(), "wepe: ") {
 			t.Errorf("another %s: error %v, want a refusal", what, err)
 		}
+	}
+	_, err := build(func(c *Config) *Config { c = table(c); c.dtype = dtypes.Float64; return c })
+	if err == nil || !strings.Contains(err.Error(), `variable "/wepe/omega3_raw" is (Float32), the model wants (Float64)`) {
+		t.Errorf("another dtype: error %v, want a refusal", err)
 	}
 
 	raw := store.GetVariable("/wepe/omega3_raw")

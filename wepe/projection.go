@@ -7,6 +7,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 const (
@@ -25,10 +27,10 @@ func newProjection(c Config, scope *model.Scope) projection {
 	p := projection{config: c, scope: scope}
 	features := c.numFeatures()
 	if c.projection == MLP {
-		p.hidden = newDenseNorm(scope.In(scopeHidden), c.dtype, normal(linearStd), features, c.width/2)
-		p.final = newDenseNorm(scope.In(scopeOutput), c.dtype, normal(linearStd), c.width/2, c.width)
+		p.hidden = newDenseNorm(scope.In(scopeHidden), c.dtype, weight.Normal(linearStd), features, c.width/2)
+		p.final = newDenseNorm(scope.In(scopeOutput), c.dtype, weight.Normal(linearStd), c.width/2, c.width)
 	} else {
-		p.final = newDenseNorm(scope, c.dtype, normal(linearStd), features, c.width)
+		p.final = newDenseNorm(scope, c.dtype, weight.Normal(linearStd), features, c.width)
 	}
 	return p
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // Variable paths of a SurrogateEncoder, below the scope given to NewSurrogate.
@@ -125,7 +127,7 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s Surrogate) *SurrogateEnco
 	}
 	projection := scope.In(scopeProjection)
 	layer := func(name string, inputs, outputs int) denseNorm {
-		return newDenseNorm(projection.In("%s", name), dtype, xavierUniform(s.Gain, inputs, outputs), inputs, outputs)
+		return newDenseNorm(projection.In("%s", name), dtype, weight.Xavier(s.Gain), inputs, outputs)
 	}
 	e := &SurrogateEncoder{
 		grid: l, surrogate: s, scope: scope,
@@ -137,11 +139,11 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s Surrogate) *SurrogateEnco
 		modulation: list(nameModulation, s.Modulation), a: list(nameA, s.A), b: list(nameB, s.B),
 		hidden: layer(scopeHidden, s.Channels, l.width/2),
 		middle: layer(scopeMiddle, l.width/2, l.width),
-		output: newDense(projection.In(scopeOutput), dtype, xavierUniform(s.Gain, l.width, l.width), l.width, l.width),
-		offset: constantVariable(scope, nameOffset, dtype, 0, l.width),
+		output: newDense(projection.In(scopeOutput), dtype, weight.Xavier(s.Gain), l.width, l.width),
+		offset: weight.Variable(scope, nameOffset, dtype, weight.Constant(0), l.width),
 	}
 	if l.prefix > 0 {
-		e.prefixRows = drawnVariable(scope, namePrefix, dtype, normal(surrogatePrefix), l.prefix, l.width)
+		e.prefixRows = weight.Variable(scope, namePrefix, dtype, weight.Normal(surrogatePrefix), l.prefix, l.width)
 	}
 	return e
 }

@@ -8,6 +8,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // AttentionTrace holds the intermediate values of the attention of one block. Its sequence is the class token, the
@@ -30,7 +32,7 @@ func (c Config) attention(scope *model.Scope, x *Node, t *AttentionTrace) *Node 
 	tokens, batch := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
 	x = Concatenate([]*Node{x, c.headTokens(scope.In("head_tokens"), x, t)}, 0) // [1+N+heads, batch, width]
 
-	project := func(scope *model.Scope) *Node { return dense(scope, x, c.Width, init.dense, constant(0)) }
+	project := func(scope *model.Scope) *Node { return weight.Dense(scope, x, c.Width, init.dense, weight.Constant(0)) }
 	q, k, v := project(scope.In("query")), project(scope.In("key")), project(scope.In("value"))
 	t.Query, t.Key, t.Value = batchFirst(q), batchFirst(k), batchFirst(v)
 	heads := func(x *Node, axes ...int) *Node {
@@ -40,7 +42,7 @@ func (c Config) attention(scope *model.Scope, x *Node, t *AttentionTrace) *Node 
 	weights := Softmax(MulScalar(scores, 1/math.Sqrt(float64(c.headDim()))), -1)
 	y := TransposeAllAxes(MatMul(weights, heads(v, 1, 2, 0, 3)), 2, 0, 1, 3) // [query, batch, heads, headDim]
 	y = Reshape(y, x.Shape().Dimensions...)
-	y = dense(scope.In("output"), y, c.Width, init.dense, constant(0))
+	y = weight.Dense(scope.In("output"), y, c.Width, init.dense, weight.Constant(0))
 	t.Projected = batchFirst(y)
 
 	// The class token takes in the mean of the head tokens, which end here.
@@ -55,12 +57,12 @@ func (c Config) headTokens(scope *model.Scope, x *Node, t *AttentionTrace) *Node
 	init := c.initScheme()
 	g, batch := x.Graph(), x.Shape().Dimensions[1]
 	mean := Reshape(ReduceMean(x, 0), batch, c.Heads, c.headDim())
-	y := dense(scope, mean, c.Width, init.dense, constant(0)) // [batch, heads, width]
+	y := weight.Dense(scope, mean, c.Width, init.dense, weight.Constant(0)) // [batch, heads, width]
 	t.HeadProjection = y
 	y = Reshape(y, batch, c.Heads, c.Heads, c.headDim())
-	y = layerNorm(scope.In("norm"), y, headNormEpsilon)
+	y = weight.LayerNorm(scope.In("norm"), y, headNormEpsilon)
 	t.HeadNorm = y
 	y = Reshape(activation.Gelu(y), batch, c.Heads, c.Width)
-	embedding := weight(scope, "embedding", init.token, c.Heads, c.Width).NodeValue(g) // [heads, width]
+	embedding := weight.Float32(scope, "embedding", init.token, c.Heads, c.Width).NodeValue(g) // [heads, width]
 	return TransposeAllAxes(Add(y, Reshape(embedding, 1, c.Heads, c.Width)), 1, 0, 2)
 }

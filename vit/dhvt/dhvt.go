@@ -53,6 +53,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // Trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
@@ -100,10 +102,10 @@ func (c Config) TraceWith(scope *model.Scope, images, positions *Node) *Trace {
 
 	// Tokens come first here, [tokens, batch, width]: to pick tokens is to pick rows, and no step wants them elsewhere
 	// but the product of queries and keys.
-	x := c.sope(scope.In("patch"), images, &t.Patch)                          // [N, batch, width]
-	class := weight(scope, "class", init.token, 1, c.Width).NodeValue(g)      // [1, width]
-	class = BroadcastToDims(Reshape(class, 1, 1, c.Width), 1, batch, c.Width) // [1, batch, width]
-	x = Concatenate([]*Node{class, x}, 0)                                     // [1+N, batch, width]
+	x := c.sope(scope.In("patch"), images, &t.Patch)                             // [N, batch, width]
+	class := weight.Float32(scope, "class", init.token, 1, c.Width).NodeValue(g) // [1, width]
+	class = BroadcastToDims(Reshape(class, 1, 1, c.Width), 1, batch, c.Width)    // [1, batch, width]
+	x = Concatenate([]*Node{class, x}, 0)                                        // [1+N, batch, width]
 	if positions != nil {
 		if d := positions.Shape().Dimensions; len(d) != 2 || d[0] != c.Tokens() || d[1] != c.Width {
 			exceptions.Panicf("dhvt: positions are %s, want [%d, %d], one row per token", positions.Shape(), c.Tokens(),
@@ -116,10 +118,10 @@ func (c Config) TraceWith(scope *model.Scope, images, positions *Node) *Trace {
 	for i := range c.Depth {
 		x = c.block(scope.In("block_%02d", i), x, i, &t.Blocks[i])
 	}
-	x = layerNorm(scope.In("norm"), x, c.Epsilon)
+	x = weight.LayerNorm(scope.In("norm"), x, c.Epsilon)
 	t.Encoded = batchFirst(x)
 	pooled := Reshape(rows(x, 0, 1), batch, c.Width) // the class token
-	t.Logits = dense(scope.In("head"), pooled, c.Classes, init.dense, constant(0))
+	t.Logits = weight.Dense(scope.In("head"), pooled, c.Classes, init.dense, weight.Constant(0))
 	return t
 }
 
@@ -129,13 +131,13 @@ func (c Config) block(scope *model.Scope, x *Node, index int, t *BlockTrace) *No
 	if c.Depth > 1 {
 		dropPath = c.DropPath * float64(index) / float64(c.Depth-1)
 	}
-	y := layerNorm(scope.In("norm1"), x, c.Epsilon)
+	y := weight.LayerNorm(scope.In("norm1"), x, c.Epsilon)
 	t.Norm1 = batchFirst(y)
 	y = c.attention(scope.In("attention"), y, &t.Attention)
 	y = layers.DropoutStatic(scope, y, c.Dropout)
 	x = Add(x, dropBranch(scope, y, dropPath))
 
-	y = layerNorm(scope.In("norm2"), x, c.Epsilon)
+	y = weight.LayerNorm(scope.In("norm2"), x, c.Epsilon)
 	t.Norm2 = batchFirst(y)
 	y = c.daff(scope.In("mlp"), y, &t.MLP)
 	x = Add(x, dropBranch(scope, y, dropPath))

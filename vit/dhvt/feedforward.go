@@ -6,6 +6,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // MLPTrace holds the intermediate values of the feed-forward of one block.
@@ -25,7 +27,7 @@ func (c Config) daff(scope *model.Scope, x *Node, t *MLPTrace) *Node {
 	class, y := rows(x, 0, 1), rows(x, 1, tokens) // [1, batch, width], [N, batch, width]
 	pointwise := func(scope *model.Scope, y *Node, out int) *Node {
 		in := y.Shape().Dim(-1)
-		y = dense(scope, y, out, init.conv(in, out), init.convBias(in))
+		y = weight.Dense(scope, y, out, init.conv(in, out), init.convBias(in))
 		return batchNorm(scope.In("norm"), y)
 	}
 	y = pointwise(scope.In("hidden"), y, c.MLPDim) // [N, batch, mlpDim]
@@ -36,8 +38,9 @@ func (c Config) daff(scope *model.Scope, x *Node, t *MLPTrace) *Node {
 	y = pointwise(scope.In("output"), Add(shortcut, activation.Gelu(y)), c.Width) // [N, batch, width]
 	t.Patches = batchFirst(y)
 
-	t.Squeeze = dense(scope.In("squeeze"), ReduceMean(y, 0), c.Width/4, init.dense, constant(0)) // [batch, width/4]
-	t.Gate = dense(scope.In("excite"), activation.Gelu(t.Squeeze), c.Width, init.dense, constant(0))
+	squeezed := ReduceMean(y, 0) // [batch, width]
+	t.Squeeze = weight.Dense(scope.In("squeeze"), squeezed, c.Width/4, init.dense, weight.Constant(0))
+	t.Gate = weight.Dense(scope.In("excite"), activation.Gelu(t.Squeeze), c.Width, init.dense, weight.Constant(0))
 	class = Mul(class, InsertAxes(t.Gate, 0))
 	y = Concatenate([]*Node{class, y}, 0)
 	t.Output = batchFirst(y)
@@ -50,8 +53,8 @@ func (c Config) daff(scope *model.Scope, x *Node, t *MLPTrace) *Node {
 func (c Config) depthwise(scope *model.Scope, x *Node) *Node {
 	g, channels := x.Graph(), x.Shape().Dim(-1)
 	init := c.initScheme()
-	w := weight(scope, "weights", init.conv(9, 9*channels), 3, 3, channels).NodeValue(g)
-	b := weight(scope, "biases", init.convBias(9), channels).NodeValue(g)
+	w := weight.Float32(scope, "weights", init.conv(9, 9*channels), 3, 3, channels).NodeValue(g)
+	b := weight.Float32(scope, "biases", init.convBias(9), channels).NodeValue(g)
 	m := grid{c.Rows(), c.Cols()}
 	columns := []*Node{m.shift(x, 0, -1), x, m.shift(x, 0, 1)}
 	y := Reshape(b, 1, 1, channels)

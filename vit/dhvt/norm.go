@@ -5,8 +5,9 @@ package dhvt
 import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/ml/nn"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // PyTorch's defaults, which the original and the release leave as they are.
@@ -21,8 +22,8 @@ func batchNorm(scope *model.Scope, x *Node) *Node {
 	g, channels := x.Graph(), x.Shape().Dim(-1)
 	gain, offset := gainAndOffset(scope, x)
 	// A checkpoint brings all variables back as trainable ones.
-	mean := weight(scope, "mean", constant(0), channels).SetTrainable(false)
-	variance := weight(scope, "variance", constant(1), channels).SetTrainable(false)
+	mean := weight.Float32(scope, "mean", weight.Constant(0), channels).SetTrainable(false)
+	variance := weight.Float32(scope, "variance", weight.Constant(1), channels).SetTrainable(false)
 	m, v := Reshape(mean.NodeValue(g), 1, 1, channels), Reshape(variance.NodeValue(g), 1, 1, channels)
 	if scope.IsTraining(g) {
 		n := float64(x.Shape().Size() / channels)
@@ -43,18 +44,10 @@ func batchNorm(scope *model.Scope, x *Node) *Node {
 	return Add(Mul(Sub(x, m), scale), offset)
 }
 
-// layerNorm normalises the last axis.
-func layerNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
-	g, width := x.Graph(), x.Shape().Dim(-1)
-	gain := weight(scope, "gain", constant(1), width).NodeValue(g)     // [width]
-	offset := weight(scope, "offset", constant(0), width).NodeValue(g) // [width]
-	return nn.LayerNorm(x, []int{-1}, epsilon, gain, offset, nil)
-}
-
 // gainAndOffset returns the factor and the summand of each channel of x, [cells, batch, channels], as [1, 1, channels].
 func gainAndOffset(scope *model.Scope, x *Node) (gain, offset *Node) {
 	g, channels := x.Graph(), x.Shape().Dim(-1)
-	gain = weight(scope, "gain", constant(1), channels).NodeValue(g)
-	offset = weight(scope, "offset", constant(0), channels).NodeValue(g)
+	gain = weight.Float32(scope, "gain", weight.Constant(1), channels).NodeValue(g)
+	offset = weight.Float32(scope, "offset", weight.Constant(0), channels).NodeValue(g)
 	return Reshape(gain, 1, 1, channels), Reshape(offset, 1, 1, channels)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // PatchTrace holds the maps of the patch embedding, each [batch, rows·cols, channels] of its own size.
@@ -36,7 +38,7 @@ func (c Config) sope(scope *model.Scope, images *Node, t *PatchTrace) *Node {
 	for i, out := range widths {
 		conv := scope.In("conv_%d", i)
 		in := x.Shape().Dim(-1)
-		w := weight(conv, "weights", c.initScheme().conv(9*in, 9*out), 3, 3, in, out).NodeValue(x.Graph())
+		w := weight.Float32(conv, "weights", c.initScheme().conv(9*in, 9*out), 3, 3, in, out).NodeValue(x.Graph())
 		x = Einsum("knbi,kio->nbo", m.windows(x), Reshape(w, 9, in, out)) // [rows/2·cols/2, batch, out]
 		x = batchNorm(conv.In("norm"), x)
 		t.Convs = append(t.Convs, batchFirst(x))

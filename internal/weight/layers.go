@@ -1,0 +1,30 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package weight
+
+import (
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/nn"
+)
+
+// Dense is x·weights + biases on the last axis, computed in the type of x from float32 variables.
+func Dense(scope *model.Scope, x *Node, out int, weights, biases Fill) *Node {
+	g := x.Graph()
+	in := x.Shape().Dim(-1)
+	w := Float32(scope, "weights", weights, in, out).NodeValue(g) // [in, out]
+	b := Float32(scope, "biases", biases, out).NodeValue(g)       // [out]
+	return nn.Dense(x, ConvertDType(w, x.DType()), ConvertDType(b, x.DType()), compute.DenseLayoutInputOutputs)
+}
+
+// LayerNorm normalises the last axis in float32 and returns the type of x.
+func LayerNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
+	g := x.Graph()
+	width := x.Shape().Dim(-1)
+	gain := Float32(scope, "gain", Constant(1), width).NodeValue(g)     // [width]
+	offset := Float32(scope, "offset", Constant(0), width).NodeValue(g) // [width]
+	y := nn.LayerNorm(ConvertDType(x, dtypes.Float32), []int{-1}, epsilon, gain, offset, nil)
+	return ConvertDType(y, x.DType())
+}

@@ -1,0 +1,97 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package weight creates the variables of encodings and networks, and the two layers that all of them have.
+//
+// The first values of a variable are a pure function of the seed (model.ParamInitialSeed) and of its path, drawn on the
+// host: the store's random stream is left alone, and two models that differ only in their position encoding start from
+// the same backbone, on every backend.
+package weight
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Fill draws one element of a variable. The fans are the two dimensions of a matrix, of anything else its size.
+type Fill func(r *rand.Rand, fanIn, fanOut int) float64
+
+// Constant is one value everywhere.
+func Constant(value float64) Fill { return func(*rand.Rand, int, int) float64 { return value } }
+
+// Normal is N(0, std²).
+func Normal(std float64) Fill {
+	return func(r *rand.Rand, _, _ int) float64 { return std * r.NormFloat64() }
+}
+
+// Uniform is uniform in ±bound.
+func Uniform(bound float64) Fill {
+	return func(r *rand.Rand, _, _ int) float64 { return bound * (2*r.Float64() - 1) }
+}
+
+// Xavier is uniform in ±gain·√(6/(fanIn + fanOut)).
+func Xavier(gain float64) Fill {
+	return func(r *rand.Rand, fanIn, fanOut int) float64 {
+		return Uniform(gain*math.Sqrt(6/float64(fanIn+fanOut)))(r, fanIn, fanOut)
+	}
+}
+
+// AtOnce is for numbers that belong together: one call draws them all, in the order of the elements.
+func AtOnce(draw func(r *rand.Rand) []float64) Fill {
+	var values []float64
+	return func(r *rand.Rand, _, _ int) float64 {
+		if len(values) == 0 {
+			values = draw(r)
+		}
+		value := values[0]
+		values = values[1:]
+		return value
+	}
+}
+
+// Variable returns the variable of that name in scope and creates it, float32 or float64, if it is not there.
+func Variable(scope *model.Scope, name string, dtype dtypes.DType, values Fill, dims ...int) *model.Variable {
+	shape := shapes.Make(dtype, dims...)
+	if v := scope.GetVariable(name); v != nil {
+		if !v.Shape().Equal(shape) {
+			exceptions.Panicf("variable %q is %s, the model wants %s: it belongs to another model", v.Path(), v.Shape(), shape)
+		}
+		return v
+	}
+	value := tensors.FromShape(shape)
+	fanIn, fanOut := value.Size(), value.Size()
+	if len(dims) == 2 {
+		fanIn, fanOut = dims[0], dims[1]
+	}
+	path := fnv.New64a()
+	path.Write([]byte(model.JoinPath(scope.Scope(), name)))
+	r := rand.New(rand.NewPCG(uint64(model.GetParamOr(scope, model.ParamInitialSeed, int64(0))), path.Sum64()))
+	value.MustMutableFlatData(func(flat any) {
+		switch flat := flat.(type) {
+		case []float32:
+			for i := range flat {
+				flat[i] = float32(values(r, fanIn, fanOut))
+			}
+		case []float64:
+			for i := range flat {
+				flat[i] = values(r, fanIn, fanOut)
+			}
+		}
+	})
+	v, err := scope.CreateVariable(name, value)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Float32 is Variable in float32.
+func Float32(scope *model.Scope, name string, values Fill, dims ...int) *model.Variable {
+	return Variable(scope, name, dtypes.Float32, values, dims...)
+}

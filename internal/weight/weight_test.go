@@ -1,0 +1,73 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package weight
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+func TestFirstValuesArePureFunctionsOfSeedAndPath(t *testing.T) {
+	draw := func(seed int64, scope, name string) []float64 {
+		store := model.NewStore()
+		store.SetParam("/"+model.ParamInitialSeed, seed)
+		Float32(store.Scope("/first"), name, Normal(1), 11) // what is drawn before does not matter
+		v := Variable(store.Scope(scope), name, dtypes.Float64, Normal(1), 7, 3)
+		return gomlxtest.Values(t, v.MustValue())
+	}
+	want := draw(5, "/a/b", "weights")
+	if !slices.Equal(draw(5, "/a/b", "weights"), want) {
+		t.Error("drawn again, the values differ")
+	}
+	for _, other := range [][]float64{draw(6, "/a/b", "weights"), draw(5, "/a", "weights"), draw(5, "/a/b", "gain")} {
+		if slices.Equal(other, want) {
+			t.Error("another seed or path has the same values")
+		}
+	}
+}
+
+func TestTheFansAreTheDimensionsOfAMatrixElseTheSize(t *testing.T) {
+	fans := func(_ *rand.Rand, fanIn, fanOut int) float64 { return float64(100*fanIn + fanOut) }
+	scope := model.NewStore().Scope("/")
+	for want, dims := range map[float64][]int{703: {7, 3}, 303: {3}, 4242: {7, 3, 2}, 101: {}} {
+		v := Float32(scope, fmt.Sprint("of ", len(dims)), fans, dims...)
+		if got := gomlxtest.Values(t, v.MustValue()); got[0] != want || v.Shape().Rank() != len(dims) {
+			t.Errorf("%v: fans %g, shape %s, want %g", dims, got[0], v.Shape(), want)
+		}
+	}
+}
+
+func TestValuesDrawnAtOnceKeepTheirOrder(t *testing.T) {
+	start := AtOnce(func(*rand.Rand) []float64 { return []float64{2, 3, 5, 7, 11, 13} })
+	v := Float32(model.NewStore().Scope("/"), "list", start, 2, 3)
+	if got := gomlxtest.Values(t, v.MustValue()); !slices.Equal(got, []float64{2, 3, 5, 7, 11, 13}) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestAVariableOfAnotherModelIsRefusedInOneLine(t *testing.T) {
+	scope := model.NewStore().Scope("/a")
+	first := Float32(scope, "gain", Constant(1), 3)
+	if Float32(scope, "gain", Constant(2), 3) != first {
+		t.Error("asked again, it is another variable")
+	}
+	for _, again := range []func(){
+		func() { Float32(scope, "gain", Constant(1), 5) },
+		func() { Variable(scope, "gain", dtypes.Float64, Constant(1), 3) },
+	} {
+		err := exceptions.TryCatch[error](again)
+		if err == nil || !strings.Contains(err.Error(), `variable "/a/gain" is (Float32)[3], the model wants (Float`) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
