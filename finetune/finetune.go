@@ -106,7 +106,11 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Run, err error) {
 	if err != nil {
 		return nil, row, err
 	}
-	defer t.close()
+	defer func() {
+		if t.close(); err != nil {
+			t.model.Finalize()
+		}
+	}()
 	if row, done := t.recorded(); done {
 		return t.model, row, t.model.swapAverage() // as finish does; nothing happens without averages
 	}

@@ -97,6 +97,13 @@ func (m *Model) zeroHead() error {
 	return nil
 }
 
+// Finalize frees what the model holds on the backend, at once and not when the garbage collector comes by: weights and
+// programs of a study of many models do not fit together. The model cannot be used any more.
+func (m *Model) Finalize() {
+	m.eval.Finalize()
+	m.store.Finalize()
+}
+
 // confirm says, once the first program has run, whether the model asked for just the variables that its weights came
 // with: those of another version of this library could lack some, which would silently be drawn anew.
 func (m *Model) confirm() error {

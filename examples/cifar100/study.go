@@ -76,6 +76,7 @@ func (s study) do(ctx context.Context, u unit) error {
 	if err != nil {
 		return err
 	}
+	defer model.Finalize()
 	if _, err := os.Stat(filepath.Join(run.Dir, finetune.PageFile)); err == nil {
 		return nil // done before
 	}
@@ -187,6 +188,7 @@ func (s study) evaluate() error {
 			return err
 		}
 		m, err := model.Evaluate(s.test)
+		model.Finalize()
 		if err != nil {
 			return err
 		}

@@ -155,6 +155,7 @@ func (s *study) do(ctx context.Context, u unit, done results) error {
 	case err != nil:
 		return goesOn(err)
 	default:
+		defer model.Finalize()
 		if *measured, err = s.measure(ctx, model, s.lists[u.task.name].files[part]); err != nil {
 			return goesOn(err)
 		}
