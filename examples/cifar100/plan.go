@@ -65,15 +65,20 @@ func (u unit) title() string {
 
 // dir is where a unit lives.
 func (o options) dir(u unit) string {
-	name := u.label
-	if u.size != [2]int{} {
-		name += "-" + u.sizeName()
-	}
-	if u.fraction < 1 {
-		name += fmt.Sprintf("-fraction%g", u.fraction)
-	}
+	name := u.label + u.suffix()
 	name = strings.Join(strings.FieldsFunc(name, func(c rune) bool { return strings.ContainsRune(" ,=", c) }), "-")
 	return filepath.Join(o.home(), fmt.Sprintf("%s-seed%d", name, u.seed))
+}
+
+// suffix tells the sizes and fractions of a study apart in the names of files.
+func (u unit) suffix() (suffix string) {
+	if u.size != [2]int{} {
+		suffix += "-" + u.sizeName()
+	}
+	if u.fraction < 1 {
+		suffix += fmt.Sprintf("-fraction%g", u.fraction)
+	}
+	return suffix
 }
 
 // home is where the units of a comparison live, and its pictures.

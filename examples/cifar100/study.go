@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gomlx/compute"
 
@@ -145,20 +146,45 @@ func (s study) report(units []unit) (err error) {
 	if len(rows.Evals) == 0 {
 		return nil
 	}
-	path := filepath.Join(s.home(), "curves.png")
-	if err := report.Picture(path, func(w io.Writer) error { return report.Curves(w, title, rows.Evals) }); err != nil {
-		return err
-	}
-	fmt.Println("curves:   ", path)
-	if report.HasScalars(rows.Evals) {
-		path := filepath.Join(s.home(), "scalars.png")
-		if err := report.Picture(path, func(w io.Writer) error { return report.Scalars(w, "", rows.Evals) }); err != nil {
-			return err
+	for _, size := range s.sizes {
+		for _, fraction := range s.fractions {
+			if err := s.draw(title, unit{size: size, fraction: fraction}, rows.Evals); err != nil {
+				return err
+			}
 		}
-		fmt.Println("scalars:  ", path)
 	}
 	fmt.Println("encodings:", filepath.Join(s.home(), "*", "field.png"))
 	fmt.Println("pages:    ", filepath.Join(s.home(), "*", finetune.PageFile))
+	return nil
+}
+
+// draw leaves the curves of the runs that share a unit's size and fraction.
+func (s study) draw(title string, shared unit, evals []report.Eval) error {
+	recipe, err := shared.recipe(s.recipe)
+	if err != nil {
+		return err
+	}
+	evals = slices.DeleteFunc(slices.Clone(evals), func(e report.Eval) bool {
+		return e.Recipe != recipe.Name || e.Fraction != shared.fraction
+	})
+	pictures := []string{"curves"}
+	draw := map[string]func(io.Writer) error{
+		"curves":  func(w io.Writer) error { return report.Curves(w, title, evals) },
+		"scalars": func(w io.Writer) error { return report.Scalars(w, "", evals) },
+	}
+	switch {
+	case len(evals) == 0:
+		return nil
+	case report.HasScalars(evals):
+		pictures = append(pictures, "scalars")
+	}
+	for _, name := range pictures {
+		path := filepath.Join(s.home(), name+shared.suffix()+".png")
+		if err := report.Picture(path, draw[name]); err != nil {
+			return err
+		}
+		fmt.Printf("%-10s %s\n", name+":", path)
+	}
 	return nil
 }
 

@@ -23,7 +23,8 @@ var symbols = []struct{ name, symbol string }{
 }
 
 // Scalars draws the numbers that the encodings learned over the steps, as a PNG: one panel per scalar, colours, seeds
-// and means as in Curves. An encoding without a scalar is absent from its panel.
+// and means as in Curves. An encoding without a scalar is absent from its panel; what no run moves has none, unless
+// nothing moves at all.
 func Scalars(w io.Writer, title string, evals []Eval) error {
 	f, err := scalarsFigure(title, evals)
 	if err != nil {
@@ -70,17 +71,25 @@ func scalarsFigure(title string, evals []Eval) (figure, error) {
 	return plotted(vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots), nil
 }
 
-// scalarNames lists the scalars of all rows: the known ones first, then others by name.
+// scalarNames lists the scalars that some run moves, or where none is moved all: the known ones first, then others by
+// name.
 func scalarNames(curves []curve) (names []string) {
-	present := make(map[string]bool)
+	present, moved := make(map[string]bool), make(map[string]bool)
 	for _, c := range curves {
 		for _, seed := range c.seeds {
 			for _, e := range seed {
-				for name := range e.Scalars {
+				for name, value := range e.Scalars {
 					present[name] = true
+					first, ok := seed[0].Scalars[name]
+					if !ok || math.Abs(float64(value-first)) > 1e-6*math.Abs(float64(first)) {
+						moved[name] = true
+					}
 				}
 			}
 		}
+	}
+	if len(moved) > 0 {
+		present = moved
 	}
 	for _, s := range symbols {
 		if present[s.name] {
