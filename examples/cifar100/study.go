@@ -148,7 +148,7 @@ func (s study) report(units []unit) (err error) {
 	}
 	for _, size := range s.sizes {
 		for _, fraction := range s.fractions {
-			if err := s.draw(title, unit{size: size, fraction: fraction}, rows.Evals); err != nil {
+			if err := s.draw(unit{size: size, fraction: fraction}, rows.Evals); err != nil {
 				return err
 			}
 		}
@@ -159,7 +159,7 @@ func (s study) report(units []unit) (err error) {
 }
 
 // draw leaves the curves of the runs that share a unit's size and fraction.
-func (s study) draw(title string, shared unit, evals []report.Eval) error {
+func (s study) draw(shared unit, evals []report.Eval) error {
 	recipe, err := shared.recipe(s.recipe)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (s study) draw(title string, shared unit, evals []report.Eval) error {
 	})
 	pictures := []string{"curves"}
 	draw := map[string]func(io.Writer) error{
-		"curves":  func(w io.Writer) error { return report.Curves(w, title, evals) },
+		"curves":  func(w io.Writer) error { return report.Curves(w, recipe.Name, evals) },
 		"scalars": func(w io.Writer) error { return report.Scalars(w, "", evals) },
 	}
 	switch {
