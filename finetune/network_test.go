@@ -121,7 +121,8 @@ func TestADHVTLearns(t *testing.T) {
 }
 
 func TestADHVTIsNotWhatAViTIs(t *testing.T) {
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everythingInADHVT(t, "none"), Train: pictures(47, 1), Dir: t.TempDir()}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: everythingInADHVT(t, "none"), Train: pictures(47, 1),
+		Dir: t.TempDir()}
 	ctx, cancel := context.WithCancel(t.Context())
 	run.Progress = func(Progress) { cancel() }
 	if _, _, err := run.Do(ctx); !errors.Is(err, ErrInterrupted) {
@@ -139,7 +140,9 @@ func TestADHVTIsNotWhatAViTIs(t *testing.T) {
 		"architecture dhvt: only a ViT can be started from": func(r *Run) {
 			r.From, r.Recipe.Architecture = run.Dir, ""
 		},
-		`its architecture is "dhvt", this one's unset`:              func(r *Run) { r.Dir, r.Recipe.Architecture = run.Dir, "" },
+		`its architecture is "dhvt", this one's unset`: func(r *Run) {
+			r.Dir, r.Recipe.Architecture = run.Dir, ""
+		},
 		`unknown architecture "cnn": want "dhvt"`:                   func(r *Run) { r.Recipe.Architecture = "cnn" },
 		`"learned" does not fit this model: want one of none, wepe`: func(r *Run) { r.Recipe.Model.Position = "learned" },
 		`dtype is "bfloat16"`:                                       func(r *Run) { r.Recipe.Model.DType = "bfloat16" },
@@ -180,7 +183,8 @@ func TestTheReleaseRecipeOfDHVTHasItsNumbers(t *testing.T) {
 	d, half := c.Width, c.Width/2
 	linear, mlp := 4*d+d+2*d, 4*half+half+2*half+half*d+d+2*d // Parameters counts the linear projection
 	same(t, []compared{
-		{"epochs, batch, warm-up", []float64{float64(r.Epochs), float64(r.BatchSize), r.WarmupEpochs}, []float64{300, 96, 15}},
+		{"epochs, batch, warm-up", []float64{float64(r.Epochs), float64(r.BatchSize), r.WarmupEpochs},
+			[]float64{300, 96, 15}},
 		{"steps an epoch, drop_last", 50_000 / r.BatchSize, 520},
 		{"learning rate", r.LearningRate, 1.5e-3},
 		{"weight decay, of all", []any{o.WeightDecay, o.DecayAll}, []any{0.03, true}},
@@ -216,7 +220,8 @@ func TestTheRecipeOfDHVTsAuthorsHasTheirNumbers(t *testing.T) {
 	want.DropPath = 0.1
 	same(t, []compared{
 		{"network", net, network(want)},
-		{"epochs, batch, warm-up", []float64{float64(r.Epochs), float64(r.BatchSize), r.WarmupEpochs}, []float64{300, 512, 5}},
+		{"epochs, batch, warm-up", []float64{float64(r.Epochs), float64(r.BatchSize), r.WarmupEpochs},
+			[]float64{300, 512, 5}},
 		{"learning rate", r.LearningRate, 1e-3},
 		{"weight decay, of all, clip", []any{o.WeightDecay, o.DecayAll, o.ClipNorm}, []any{0.05, false, 0.0}},
 		{"smoothing", r.Smoothing, 0.1},
