@@ -140,8 +140,8 @@ func TestADHVTIsNotWhatAViTIs(t *testing.T) {
 		"architecture dhvt: only a ViT can be started from": func(r *Run) {
 			r.From, r.Recipe.Architecture = run.Dir, ""
 		},
-		`its architecture is "dhvt", this one's unset`: func(r *Run) {
-			r.Dir, r.Recipe.Architecture = run.Dir, ""
+		`its architecture is "dhvt"`: func(r *Run) {
+			r.Recipe.Architecture, r.Dir = "", run.Dir
 		},
 		`unknown architecture "cnn": want "dhvt"`:                   func(r *Run) { r.Recipe.Architecture = "cnn" },
 		`"learned" does not fit this model: want one of none, wepe`: func(r *Run) { r.Recipe.Model.Position = "learned" },
@@ -183,8 +183,8 @@ func TestTheReleaseRecipeOfDHVTHasItsNumbers(t *testing.T) {
 	d, half := c.Width, c.Width/2
 	linear, mlp := 4*d+d+2*d, 4*half+half+2*half+half*d+d+2*d // Parameters counts the linear projection
 	same(t, []compared{
-		{"epochs, batch, warm-up", []float64{float64(r.Epochs), float64(r.BatchSize), r.WarmupEpochs},
-			[]float64{300, 96, 15}},
+		{"epochs, batch", [2]int{r.Epochs, r.BatchSize}, [2]int{300, 96}},
+		{"warm-up", r.WarmupEpochs, 15.0},
 		{"steps an epoch, drop_last", 50_000 / r.BatchSize, 520},
 		{"learning rate", r.LearningRate, 1.5e-3},
 		{"weight decay, of all", []any{o.WeightDecay, o.DecayAll}, []any{0.03, true}},
@@ -220,8 +220,8 @@ func TestTheRecipeOfDHVTsAuthorsHasTheirNumbers(t *testing.T) {
 	want.DropPath = 0.1
 	same(t, []compared{
 		{"network", net, network(want)},
-		{"epochs, batch, warm-up", []float64{float64(r.Epochs), float64(r.BatchSize), r.WarmupEpochs},
-			[]float64{300, 512, 5}},
+		{"epochs, batch", [2]int{r.Epochs, r.BatchSize}, [2]int{300, 512}},
+		{"warm-up", r.WarmupEpochs, 5.0},
 		{"learning rate", r.LearningRate, 1e-3},
 		{"weight decay, of all, clip", []any{o.WeightDecay, o.DecayAll, o.ClipNorm}, []any{0.05, false, 0.0}},
 		{"smoothing", r.Smoothing, 0.1},

@@ -21,6 +21,8 @@
 //	...
 //	logits := config.Logits(scope, images) // in a model function of GoMLX
 //
+// Package finetune trains it, by a recipe of that architecture.
+//
 // The variables below the scope, with d the width, h the heads, m the MLP dimension and conv_i of 3·3·in·out weights:
 //
 //	patch/pre_affine, patch/post_affine     gain, offset         [channels], [d]
