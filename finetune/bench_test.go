@@ -22,9 +22,9 @@ var (
 	benchSet   = flag.String("recipe-set", "", "changes to the recipe of BenchmarkStep")
 )
 
-// BenchmarkStep times whole optimizer steps, augmentation included, of models that differ in their encoding alone. Their
-// steps alternate, so that a slow spell of the machine meets all, and the figure to read is "NAME-overhead-%", from the
-// median of each and that of the first.
+// BenchmarkStep times whole optimizer steps, augmentation included, of models that differ in their encoding alone.
+// Their steps alternate, so that a slow spell of the machine meets all, and the figure to read is "NAME-overhead-%",
+// from the median of each and that of the first.
 func BenchmarkStep(b *testing.B) {
 	c, err := vit.Variant(*benchModel)
 	if err != nil {

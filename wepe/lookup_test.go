@@ -245,7 +245,8 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 		}
 	}
 	_, err := build(func(c *Config) *Config { c = table(c); c.dtype = dtypes.Float64; return c })
-	if err == nil || !strings.Contains(err.Error(), `variable "/wepe/omega3_raw" is (Float32), the model wants (Float64)`) {
+	const want = `variable "/wepe/omega3_raw" is (Float32), the model wants (Float64)`
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("another dtype: error %v, want a refusal", err)
 	}
 

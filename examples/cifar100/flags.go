@@ -55,8 +55,8 @@ func parse(args []string) (o options, err error) {
 	var positions, study, sizes, fractions, part, predict, task string
 	var completions int
 	flags.StringVar(&o.data, "data", "", "directory or archive of CIFAR-100's binary version; empty for generated shapes")
-	flags.StringVar(&o.folder, "folder", "", "your own pictures in place of -data: a directory with a folder for each class; "+
-		"a fifth of them is tested on, unless they are in folders train and val")
+	flags.StringVar(&o.folder, "folder", "", "your own pictures in place of -data: a directory with a folder for each "+
+		"class; a fifth of them is tested on, unless they are in folders train and val")
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
 	flags.StringVar(&o.from, "from", "", "pretrained model to fine-tune: a directory of a run, a file or directory of "+
 		"Hugging Face's, timm's or Google's, or hf://owner/name")
@@ -76,7 +76,8 @@ func parse(args []string) (o options, err error) {
 		flags.StringVar(&fractions, name, "1", "parts of the training images to use, as 0.2,0.4,0.6,0.9")
 	}
 	flags.StringVar(&sizes, "sizes", "", "sizes of the pictures that the model sees, height x width, as 24x24,32x48")
-	flags.StringVar(&part, "shard", "", "i/n: do part i of n, counted from 0; default from Slurm's or Kubernetes' variables")
+	flags.StringVar(&part, "shard", "", "i/n: do part i of n, counted from 0; default from the variables of Slurm or "+
+		"Kubernetes")
 	flags.IntVar(&completions, "completions", 0, "pods of the indexed job of Kubernetes that this is one of; default "+
 		"JOB_COMPLETIONS")
 	flags.BoolVar(&o.table, "table", false, "print the table of what is done, and train nothing")
@@ -97,6 +98,14 @@ func parse(args []string) (o options, err error) {
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q: every option starts with -", flags.Arg(0))
+	}
+	flags.Visit(func(f *flag.Flag) { // as where a shell's variable is not set: not another job in its place
+		if f.Value.String() == "" && slices.Contains([]string{"from", "folder", "study", "predict", "export"}, f.Name) {
+			err = fmt.Errorf("-%s is given, but empty", f.Name)
+		}
+	})
+	if err != nil {
+		return o, err
 	}
 	o.task = data.Task(task)
 	defaultRecipe := map[[2]bool]string{
@@ -125,6 +134,8 @@ func parse(args []string) (o options, err error) {
 	switch {
 	case o.eval && len(o.predict) > 0 || o.eval && o.export != "" || len(o.predict) > 0 && o.export != "":
 		return o, errors.New("-eval, -predict and -export exclude each other")
+	case predict != "" && len(o.predict) == 0:
+		return o, errors.New("-predict names no file: want some, as a.png,b.jpg")
 	case o.seeds < 1:
 		return o, fmt.Errorf("-seeds is %d, want 1 or more", o.seeds)
 	case len(o.study.aspects) > 0 && sizes != "":
@@ -198,8 +209,11 @@ func parseSizes(list string) (sizes [][2]int, err error) {
 		}
 		sizes = append(sizes, size)
 	}
-	if sizes == nil {
-		sizes = make([][2]int, 1)
+	switch {
+	case list == "":
+		return make([][2]int, 1), nil
+	case sizes == nil:
+		return nil, errors.New("-sizes names none: want some, as 24x24,32x48")
 	}
 	return sizes, nil
 }

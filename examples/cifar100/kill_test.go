@@ -49,8 +49,8 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 	}
 	whole := t.TempDir()
 	begin := time.Now()
-	if e := cifar100(t, args(whole)...); e.code != 0 {
-		t.Fatal(e.stderr)
+	if e := cifar100.Run(t, args(whole)...); e.Code != 0 {
+		t.Fatal(e.Stderr)
 	}
 	unbroken := time.Since(begin)
 	wholeRun := filepath.Join(whole, "cifar100-small", "wepe-seed0")
@@ -64,7 +64,7 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 0))
 	kills, resumes := 0, 0
 	for kills < 6 {
-		command := program(t, args(runs)...)
+		command := cifar100.Command(t, args(runs)...)
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +83,8 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 			resumes++
 		}
 	}
-	if e := cifar100(t, args(runs)...); e.code != 0 {
-		t.Fatal(e.stderr)
+	if e := cifar100.Run(t, args(runs)...); e.Code != 0 {
+		t.Fatal(e.Stderr)
 	}
 	t.Logf("unbroken in %v; %d kills, %d of them between the first and the last step saved", unbroken, kills, resumes)
 	if resumes == 0 {

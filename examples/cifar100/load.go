@@ -36,8 +36,8 @@ func load(ctx context.Context, o options, recipe finetune.Recipe) (train, test *
 // heldOut is the share of -folder's pictures that is tested on, where they come without a split of their own.
 const heldOut = 0.2
 
-// pictures reads class folders. The middle of each picture is kept, at the size that the model sees; where several sizes
-// are asked for at the largest of each side, from which the graph makes the others.
+// pictures reads class folders. The middle of each picture is kept, at the size that the model sees; where several
+// sizes are asked for at the largest of each side, from which the graph makes the others.
 func pictures(ctx context.Context, o options, recipe finetune.Recipe) (train, test *data.Set, err error) {
 	size := recipe.Augment.Size
 	for _, s := range o.sizes {
@@ -49,6 +49,10 @@ func pictures(ctx context.Context, o options, recipe finetune.Recipe) (train, te
 	trainFiles, testFiles, err := data.Folder(o.folder, nil, heldOut, 0)
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(trainFiles.Classes) == 1 { // the folder train without a val, for one
+		return nil, nil, fmt.Errorf("-folder: %s has one folder alone, %s: want one for each class, or train and val with "+
+			"those", o.folder, trainFiles.Classes[0])
 	}
 	preprocess := data.Preprocess{Fit: data.FitCover, Size: size, Resample: data.Bicubic, Crop: size}
 	log := data.LoadOptions{Log: func(line string) { progress.Line(line) }}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/examples/internal/programtest"
 )
 
 // pictureFolder makes class folders: red pictures of several sizes, and blue ones.
@@ -35,7 +36,7 @@ func pictureFolder(t *testing.T, each int) string {
 			if err := png.Encode(&file, img); err != nil {
 				t.Fatal(err)
 			}
-			write(t, filepath.Join(dir, class, fmt.Sprintf("%d.png", k)), file.Bytes())
+			programtest.Write(t, filepath.Join(dir, class, fmt.Sprintf("%d.png", k)), file.Bytes())
 		}
 	}
 	return dir
@@ -43,33 +44,40 @@ func pictureFolder(t *testing.T, each int) string {
 
 func TestAFolderOfPicturesIsLearned(t *testing.T) {
 	dir, runs := pictureFolder(t, 25), t.TempDir()
-	args := []string{"-folder", dir, "-recipe", "shapes", "-position", "wepe", "-sizes", "16x24", "-checkpoint", runs, "-set",
-		"epochs=8;batch_size=5;warmup_epochs=1;learning_rate=0.01;model.depth=1;model.width=16;augment.mean=[0.5,0.5,0.5]"}
-	e := cifar100(t, args...)
-	if e.code != 0 || !strings.Contains(e.stderr, "40 training and 10 test images") ||
-		!strings.Contains(e.stdout, " 100.00 ") {
-		t.Errorf("status %d, printed %s%s", e.code, e.stdout, e.stderr)
+	args := []string{"-folder", dir, "-recipe", "shapes", "-position", "wepe", "-sizes", "16x24", "-checkpoint", runs,
+		"-set", "epochs=8;batch_size=5;warmup_epochs=1;learning_rate=0.01;model.depth=1;model.width=16;augment.mean=[0.5,0.5,0.5]"}
+	e := cifar100.Run(t, args...)
+	if e.Code != 0 || !strings.Contains(e.Stderr, "40 training and 10 test images") ||
+		!strings.Contains(e.Stdout, " 100.00 ") {
+		t.Errorf("status %d, printed %s%s", e.Code, e.Stdout, e.Stderr)
 	}
 	picture := filepath.Join(dir, "blue", "3.png")
-	e = cifar100(t, append(args, "-predict", picture, "-top", "1")...)
-	if e.code != 0 || !strings.HasSuffix(strings.TrimSpace(e.stdout), "blue") {
-		t.Errorf("status %d, printed %s%s", e.code, e.stdout, e.stderr)
+	e = cifar100.Run(t, append(args, "-predict", picture, "-top", "1")...)
+	if e.Code != 0 || !strings.HasSuffix(strings.TrimSpace(e.Stdout), "blue") {
+		t.Errorf("status %d, printed %s%s", e.Code, e.Stdout, e.Stderr)
 	}
 
 	out := filepath.Join(t.TempDir(), "out")
-	if e = cifar100(t, append(args, "-export", out)...); e.code != 0 {
-		t.Fatalf("export: status %d, %s", e.code, e.stderr)
+	if e = cifar100.Run(t, append(args, "-export", out)...); e.Code != 0 {
+		t.Fatalf("export: status %d, %s", e.Code, e.Stderr)
 	}
 	model, err := checkpoints.Inspect(out)
-	if err != nil || model.Format != checkpoints.FormatHF || model.Config.Position != "learned" || model.Labels[0] != "blue" {
+	if err != nil || model.Format != checkpoints.FormatHF || model.Config.Position != "learned" ||
+		model.Labels[0] != "blue" {
 		t.Errorf("exported %v, want a plain model of Hugging Face's form: %v", model, err)
 	}
-	cifar100(t, append(args, "-export", out)...).complaint(t, "a directory that is there", 1, "out")
+	cifar100.Run(t, append(args, "-export", out)...).Complaint(t, "a directory that is there", 1, "out")
 
-	cifar100(t, "-folder", dir, "-recipe", "shapes", "-checkpoint", runs).complaint(t, "no size", 1, "-sizes")
-	cifar100(t, "-folder", dir, "-data", dir).complaint(t, "two sources", 2, "-data", "-folder")
+	cifar100.Run(t, "-folder", dir, "-recipe", "shapes", "-checkpoint", runs).Complaint(t, "no size", 1, "-sizes")
+	lone := t.TempDir()
+	if err := os.CopyFS(filepath.Join(lone, "train"), os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	cifar100.Run(t, "-folder", lone, "-sizes", "16x16", "-checkpoint", runs).Complaint(t, "train without val", 1, lone,
+		"one folder alone, train")
+	cifar100.Run(t, "-folder", dir, "-data", dir).Complaint(t, "two sources", 2, "-data", "-folder")
 	if err := os.Mkdir(filepath.Join(dir, "green"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cifar100(t, args...).complaint(t, "an empty class", 1, "green")
+	cifar100.Run(t, args...).Complaint(t, "an empty class", 1, "green")
 }

@@ -10,7 +10,7 @@
 //	go run ./examples/cifar100 -data DIR -study ablation -seeds 3        what each part of WePE is worth
 //	go run ./examples/cifar100 -eval -position wepe                      measure a trained model again
 //	go run ./examples/cifar100 -predict a.png,b.jpg -position wepe       name what is in pictures
-//	go run ./examples/cifar100 -export OUT -position wepe                take a trained model home, as Hugging Face has it
+//	go run ./examples/cifar100 -export OUT -position wepe                take a model home, in Hugging Face's form
 //
 // The same command goes on where an interrupted one stopped.
 package main
@@ -18,50 +18,17 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"os"
-	"strings"
 
 	"github.com/wepe-go/wepe/examples/internal/backends"
-	"github.com/wepe-go/wepe/examples/internal/interrupt"
 	"github.com/wepe-go/wepe/examples/internal/pretrained"
-	"github.com/wepe-go/wepe/examples/internal/progress"
+	"github.com/wepe-go/wepe/examples/internal/program"
 	"github.com/wepe-go/wepe/finetune"
 )
 
-func main() {
-	o, err := parse(os.Args[1:])
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil:
-		complain(err)
-		os.Exit(2)
-	}
-	ctx := context.Background()
-	if !o.eval && len(o.predict) == 0 && o.export == "" { // those have nothing to save: a signal just ends them
-		var stop func()
-		ctx, stop = interrupt.Context(ctx)
-		defer stop()
-	}
-	if err := run(ctx, o); err != nil {
-		complain(err)
-		os.Exit(status(ctx, err))
-	}
-}
+func main() { program.Main("cifar100", parse, options.saves, run) }
 
-// complain says what went wrong, in one line.
-func complain(err error) {
-	progress.Line("cifar100: " + strings.ReplaceAll(err.Error(), "\n", "; "))
-}
-
-// status is the exit status after an error: of the signal that ended the work in order, else 1.
-func status(ctx context.Context, err error) int {
-	if errors.Is(err, finetune.ErrInterrupted) || errors.Is(err, context.Canceled) {
-		return max(1, interrupt.Code(ctx))
-	}
-	return 1
-}
+// saves says whether there is something to save when a signal comes.
+func (o options) saves() bool { return !o.eval && len(o.predict) == 0 && o.export == "" }
 
 func run(ctx context.Context, o options) error {
 	original, err := finetune.Named(o.recipe)
@@ -81,7 +48,7 @@ func run(ctx context.Context, o options) error {
 	case o.export != "":
 		return export(o)
 	}
-	if !o.eval {
+	if !o.eval && !o.table {
 		if o.from, err = pretrained.Fetch(ctx, o.from); err != nil {
 			return err
 		}

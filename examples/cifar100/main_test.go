@@ -5,15 +5,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"image"
 	"image/png"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -23,75 +19,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/examples/internal/programtest"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
 // TestMain is also the program under test.
-func TestMain(m *testing.M) {
-	if os.Getenv("WEPE_TEST_MAIN") != "" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { programtest.Main(m, main) }
 
-// ended is what a run of the program left behind.
-type ended struct {
-	stdout, stderr string
-	code           int
-}
-
-func program(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), os.Args[0], args...)
-	command.Dir = t.TempDir() // where a default -checkpoint would land
-	command.Env = append(os.Environ(), "WEPE_TEST_MAIN=1")
-	if os.Getenv(compute.ConfigEnvVar) == "" {
-		command.Env = append(command.Env, compute.ConfigEnvVar+"=go")
-	}
-	return command
-}
-
-func cifar100(t *testing.T, args ...string) ended {
-	t.Helper()
-	return finish(t, program(t, args...))
-}
-
-func finish(t *testing.T, command *exec.Cmd) ended {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	var exit *exec.ExitError
-	if err := command.Run(); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return ended{stdout.String(), stderr.String(), command.ProcessState.ExitCode()}
-}
-
-// complaint checks that the program ended with a status and one line that holds every want.
-func (e ended) complaint(t *testing.T, name string, code int, wants ...string) {
-	t.Helper()
-	lines := strings.Split(strings.TrimSuffix(e.stderr, "\n"), "\n")
-	last := lines[len(lines)-1]
-	if e.code != code || !strings.HasPrefix(last, "cifar100: ") {
-		t.Errorf("%s: status %d, want %d and a last line of ours: %s", name, e.code, code, e.stderr)
-	}
-	for _, want := range wants {
-		if !strings.Contains(last, want) {
-			t.Errorf("%s: the last line lacks %q: %s", name, want, last)
-		}
-	}
-	for _, line := range lines[:len(lines)-1] {
-		if !regexp.MustCompile(`^(backend:|recipe |\S+ seed \d+|interrupt:|terminated:)`).MatchString(line) {
-			t.Errorf("%s: a line more than the complaint: %s", name, line)
-		}
-	}
+var cifar100 = programtest.Program{
+	Name: "cifar100",
+	Said: regexp.MustCompile(`^(backend:|recipe |\S+ seed \d+|interrupt:|terminated:)`),
 }
 
 // cifar writes a data set in CIFAR-100's layout: noise.
@@ -107,41 +47,16 @@ func cifar(t *testing.T) string {
 				file = append(file, byte(r.Uint32()))
 			}
 		}
-		write(t, filepath.Join(dir, name), file)
+		programtest.Write(t, filepath.Join(dir, name), file)
 	}
 	for name, n := range map[string]int{"coarse_label_names.txt": 20, "fine_label_names.txt": 100} {
 		var file []byte
 		for k := range n {
 			file = fmt.Appendf(file, "kind_%d\n", k)
 		}
-		write(t, filepath.Join(dir, name), file)
+		programtest.Write(t, filepath.Join(dir, name), file)
 	}
 	return dir
-}
-
-func write(t *testing.T, path string, content []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// tree returns the content of every file below dir.
-func tree(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		files[path] = string(content)
-		return err
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	return files
 }
 
 const tiny = "epochs=1;warmup_epochs=0;batch_size=17;eval_batch_size=23;model.patch_size=8;model.width=8;" +
@@ -163,20 +78,25 @@ func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
 		{"-position wepe,none,wepe", []string{"wepe twice"}},
 		{"-position ,", []string{"-position", "no encoding"}},
 		{"-download", []string{"-download", "-data"}},
+		{"-from=", []string{"-from", "empty"}},
+		{"-predict=", []string{"-predict", "empty"}},
+		{"-predict ,", []string{"-predict names no file"}},
+		{"-sizes ,", []string{"-sizes names none"}},
+		{"-completions -1", []string{"-completions is -1"}},
 		{"-eval -predict a.png", []string{"-eval", "-predict"}},
 	} {
-		cifar100(t, strings.Fields(c.args)...).complaint(t, c.args, 2, c.wants...)
+		cifar100.Run(t, strings.Fields(c.args)...).Complaint(t, c.args, 2, c.wants...)
 	}
 }
 
 func TestHelpListsTheFlagsOnStdout(t *testing.T) {
-	e := cifar100(t, "-help")
-	if e.code != 0 || e.stderr != "" {
-		t.Errorf("status %d, stderr %q", e.code, e.stderr)
+	e := cifar100.Run(t, "-help")
+	if e.Code != 0 || e.Stderr != "" {
+		t.Errorf("status %d, stderr %q", e.Code, e.Stderr)
 	}
 	for _, want := range []string{"-data", "-checkpoint", "-set", "cifar100-small", "none,learned,sincos2d,wepe"} {
-		if !strings.Contains(e.stdout, want) {
-			t.Errorf("no %s in:\n%s", want, e.stdout)
+		if !strings.Contains(e.Stdout, want) {
+			t.Errorf("no %s in:\n%s", want, e.Stdout)
 		}
 	}
 }
@@ -187,7 +107,7 @@ func TestWhatCannotBeTrainedIsOneLineAndLeavesNothing(t *testing.T) {
 	if err := os.Truncate(filepath.Join(cut, "train.bin"), 5*3074+100); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(foreign, "test.bin"), bytes.Repeat([]byte{200}, 2*3074))
+	programtest.Write(t, filepath.Join(foreign, "test.bin"), bytes.Repeat([]byte{200}, 2*3074))
 	if err := os.Remove(filepath.Join(unnamed, "fine_label_names.txt")); err != nil {
 		t.Fatal(err)
 	}
@@ -227,8 +147,8 @@ func TestWhatCannotBeTrainedIsOneLineAndLeavesNothing(t *testing.T) {
 	} {
 		runs := t.TempDir()
 		args := append([]string{"-position", "wepe", "-checkpoint", runs}, c.args...)
-		cifar100(t, args...).complaint(t, c.name, 1, c.wants...)
-		for path := range tree(t, runs) {
+		cifar100.Run(t, args...).Complaint(t, c.name, 1, c.wants...)
+		for path := range programtest.Tree(t, runs) {
 			if filepath.Base(path) != ".lock" {
 				t.Errorf("%s: left %s", c.name, path)
 			}
@@ -239,12 +159,12 @@ func TestWhatCannotBeTrainedIsOneLineAndLeavesNothing(t *testing.T) {
 func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 	dataset, runs := cifar(t), t.TempDir()
 	study := []string{"-data", dataset, "-checkpoint", runs, "-position", "wepe,none", "-set", tiny}
-	first := cifar100(t, study...)
-	if first.code != 0 || !strings.Contains(first.stdout, "\nwepe ") || !strings.Contains(first.stdout, "\nnone ") {
-		t.Fatalf("status %d, stdout %s, stderr %s", first.code, first.stdout, first.stderr)
+	first := cifar100.Run(t, study...)
+	if first.Code != 0 || !strings.Contains(first.Stdout, "\nwepe ") || !strings.Contains(first.Stdout, "\nnone ") {
+		t.Fatalf("status %d, stdout %s, stderr %s", first.Code, first.Stdout, first.Stderr)
 	}
-	if strings.Contains(first.stdout+first.stderr, "\x1b") || strings.Contains(first.stderr, "\r") {
-		t.Errorf("a terminal's codes where there is none: %q", first.stderr)
+	if strings.Contains(first.Stdout+first.Stderr, "\x1b") || strings.Contains(first.Stderr, "\r") {
+		t.Errorf("a terminal's codes where there is none: %q", first.Stderr)
 	}
 	for _, picture := range []string{"curves.png", "scalars.png", "wepe-seed0/field.png", "wepe-seed0/curves.png"} {
 		file, err := os.Open(filepath.Join(runs, "cifar100-small", picture))
@@ -270,15 +190,15 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 	}
 
 	t.Run("a finished study prints its table again and trains nothing", func(t *testing.T) {
-		before := tree(t, filepath.Join(runs, "cifar100-small", "wepe-seed0", "last"))
-		again := cifar100(t, study...)
-		if again.code != 0 || again.stdout != first.stdout {
-			t.Errorf("status %d, printed\n%s\nwant\n%s", again.code, again.stdout, first.stdout)
+		before := programtest.Tree(t, filepath.Join(runs, "cifar100-small", "wepe-seed0", "last"))
+		again := cifar100.Run(t, study...)
+		if again.Code != 0 || again.Stdout != first.Stdout {
+			t.Errorf("status %d, printed\n%s\nwant\n%s", again.Code, again.Stdout, first.Stdout)
 		}
-		if strings.Contains(again.stderr, "images/s") {
-			t.Errorf("trained: %s", again.stderr)
+		if strings.Contains(again.Stderr, "images/s") {
+			t.Errorf("trained: %s", again.Stderr)
 		}
-		same(t, before, tree(t, filepath.Join(runs, "cifar100-small", "wepe-seed0", "last")))
+		same(t, before, programtest.Tree(t, filepath.Join(runs, "cifar100-small", "wepe-seed0", "last")))
 	})
 
 	t.Run("eval measures what was recorded", func(t *testing.T) {
@@ -286,11 +206,11 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 		if err != nil || len(rows.Runs) != 1 {
 			t.Fatalf("%d runs recorded, want 1: %v", len(rows.Runs), err)
 		}
-		e := cifar100(t, "-eval", "-data", dataset, "-checkpoint", runs, "-position", "wepe")
+		e := cifar100.Run(t, "-eval", "-data", dataset, "-checkpoint", runs, "-position", "wepe")
 		want := fmt.Sprintf("loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of 23 images", float64(rows.Runs[0].Test.Loss),
 			100*float64(rows.Runs[0].Test.Top1), 100*float64(rows.Runs[0].Test.Top5))
-		if e.code != 0 || !strings.Contains(e.stdout, want) {
-			t.Errorf("status %d, printed %q, want %q", e.code, e.stdout, want)
+		if e.Code != 0 || !strings.Contains(e.Stdout, want) {
+			t.Errorf("status %d, printed %q, want %q", e.Code, e.Stdout, want)
 		}
 	})
 
@@ -300,28 +220,28 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 		if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 47, 19))); err != nil {
 			t.Fatal(err)
 		}
-		write(t, picture, file.Bytes())
+		programtest.Write(t, picture, file.Bytes())
 		predict := []string{"-data", dataset, "-checkpoint", runs, "-position", "wepe", "-top", "3", "-predict"}
-		e := cifar100(t, append(predict, picture)...)
-		lines := strings.Split(strings.TrimSpace(e.stdout), "\n")
-		if e.code != 0 || len(lines) != 4 || lines[0] != picture {
-			t.Fatalf("status %d, printed %q, %s", e.code, e.stdout, e.stderr)
+		e := cifar100.Run(t, append(predict, picture)...)
+		lines := strings.Split(strings.TrimSpace(e.Stdout), "\n")
+		if e.Code != 0 || len(lines) != 4 || lines[0] != picture {
+			t.Fatalf("status %d, printed %q, %s", e.Code, e.Stdout, e.Stderr)
 		}
 		for _, line := range lines[1:] {
 			if !regexp.MustCompile(`^ +\d+\.\d % +kind_\d+$`).MatchString(line) {
 				t.Errorf("answer %q", line)
 			}
 		}
-		write(t, picture, file.Bytes()[:len(file.Bytes())-20])
-		cifar100(t, append(predict, picture)...).complaint(t, "cut image", 1, picture)
-		write(t, picture, []byte("hello"))
-		cifar100(t, append(predict, picture)...).complaint(t, "no image", 1, picture, "not a jpeg")
+		programtest.Write(t, picture, file.Bytes()[:len(file.Bytes())-20])
+		cifar100.Run(t, append(predict, picture)...).Complaint(t, "cut image", 1, picture)
+		programtest.Write(t, picture, []byte("hello"))
+		cifar100.Run(t, append(predict, picture)...).Complaint(t, "no image", 1, picture, "not a jpeg")
 	})
 
 	t.Run("a run of another recipe is refused and left as it is", func(t *testing.T) {
-		before := tree(t, runs)
+		before := programtest.Tree(t, runs)
 		other := append(slices.Clone(study), "-set", strings.Replace(tiny, "depth=1", "depth=2", 1))
-		cifar100(t, other...).complaint(t, "another model", 1, "model.depth is 1", "2", "wepe-seed0", "directory")
+		cifar100.Run(t, other...).Complaint(t, "another model", 1, "model.depth is 1", "2", "wepe-seed0", "directory")
 		others := cifar(t)
 		changed := filepath.Join(others, "train.bin")
 		images, err := os.ReadFile(changed)
@@ -331,12 +251,12 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 		for i := 2; i < len(images); i += 3074 { // the first pixel of every image: some are held out
 			images[i] ^= 1
 		}
-		write(t, changed, images)
-		cifar100(t, append(slices.Clone(study), "-data", others)...).complaint(t, "other images", 1,
+		programtest.Write(t, changed, images)
+		cifar100.Run(t, append(slices.Clone(study), "-data", others)...).Complaint(t, "other images", 1,
 			"training images differ", "wepe-seed0")
-		cifar100(t, "-eval", "-checkpoint", runs, "-recipe", "cifar100-small", "-position", "wepe").complaint(t,
+		cifar100.Run(t, "-eval", "-checkpoint", runs, "-recipe", "cifar100-small", "-position", "wepe").Complaint(t,
 			"a model of other classes", 1, "shapes", "100")
-		same(t, before, tree(t, runs))
+		same(t, before, programtest.Tree(t, runs))
 	})
 
 	t.Run("a damaged checkpoint is named", func(t *testing.T) {
@@ -350,9 +270,9 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			content[len(content)-5] ^= 1
-			write(t, file, content)
+			programtest.Write(t, file, content)
 		}
-		cifar100(t, "-eval", "-data", dataset, "-checkpoint", runs, "-position", "none").complaint(t, "damaged", 1,
+		cifar100.Run(t, "-eval", "-data", dataset, "-checkpoint", runs, "-position", "none").Complaint(t, "damaged", 1,
 			"none-seed0", "variables.safetensors", "SHA-256")
 	})
 }
@@ -371,27 +291,27 @@ func same(t *testing.T, before, after map[string]string) {
 
 func TestFineTuningTakesTheModelOfARunToAnotherSize(t *testing.T) {
 	dataset, runs := cifar(t), t.TempDir()
-	first := cifar100(t, "-data", dataset, "-checkpoint", runs, "-position", "learned", "-set", tiny)
-	if first.code != 0 {
-		t.Fatal(first.stderr)
+	first := cifar100.Run(t, "-data", dataset, "-checkpoint", runs, "-position", "learned", "-set", tiny)
+	if first.Code != 0 {
+		t.Fatal(first.Stderr)
 	}
 	from := filepath.Join(runs, "cifar100-small", "learned-seed0")
 	const short = "steps=3;warmup_steps=1;batch_size=17;eval_batch_size=23;augment.size=[48,40]"
 	args := []string{"-data", dataset, "-checkpoint", runs, "-from", from, "-set", short}
-	e := cifar100(t, args...)
-	if e.code != 0 {
-		t.Fatal(e.stderr)
+	e := cifar100.Run(t, args...)
+	if e.Code != 0 {
+		t.Fatal(e.Stderr)
 	}
 	for _, want := range []string{
 		"recipe demo-cifar100", "learned seed 0: starting from " + from, "learned 3x3 -> 6x5 (timm)",
 		"wepe in place of the checkpoint's learned", "hybrid 3x3 -> 6x5 (timm)", "gate ×1 (1 variables, 1 numbers)",
 	} {
-		if !strings.Contains(e.stderr, want) {
-			t.Errorf("no line with %q in:\n%s", want, e.stderr)
+		if !strings.Contains(e.Stderr, want) {
+			t.Errorf("no line with %q in:\n%s", want, e.Stderr)
 		}
 	}
-	if strings.Contains(e.stderr, "head: a new one") {
-		t.Errorf("the head of the same classes is replaced:\n%s", e.stderr)
+	if strings.Contains(e.Stderr, "head: a new one") {
+		t.Errorf("the head of the same classes is replaced:\n%s", e.Stderr)
 	}
 	for _, encoding := range []string{"learned", "wepe", "hybrid"} {
 		rows, err := report.ReadFiles(filepath.Join(runs, "demo-cifar100", encoding+"-seed0", finetune.RowsFile))
@@ -407,11 +327,11 @@ func TestFineTuningTakesTheModelOfARunToAnotherSize(t *testing.T) {
 	}
 
 	t.Run("on generated shapes the head is a new one", func(t *testing.T) {
-		e := cifar100(t, "-checkpoint", runs, "-from", from, "-position", "hybrid", "-task", "location", "-set",
+		e := cifar100.Run(t, "-checkpoint", runs, "-from", from, "-position", "hybrid", "-task", "location", "-set",
 			"steps=1;warmup_steps=0;eval_batch_size=500")
-		if e.code != 0 || !strings.Contains(e.stderr, "recipe demo-shapes") ||
-			!strings.Contains(e.stderr, "hybrid seed 0: head: a new one for 16 classes in place of the checkpoint's for 100") {
-			t.Errorf("status %d: %s", e.code, e.stderr)
+		if e.Code != 0 || !strings.Contains(e.Stderr, "recipe demo-shapes") ||
+			!strings.Contains(e.Stderr, "hybrid seed 0: head: a new one for 16 classes in place of the checkpoint's for 100") {
+			t.Errorf("status %d: %s", e.Code, e.Stderr)
 		}
 	})
 	t.Run("what cannot be is one line", func(t *testing.T) {
@@ -426,9 +346,9 @@ func TestFineTuningTakesTheModelOfARunToAnotherSize(t *testing.T) {
 			"too many a batch": {[]string{"-from", from, "-set", short + ";batch_size=500"}, []string{"60 training images"}},
 		} {
 			args := append([]string{"-data", dataset, "-checkpoint", other, "-position", "learned"}, c.args...)
-			cifar100(t, args...).complaint(t, name, 1, c.wants...)
+			cifar100.Run(t, args...).Complaint(t, name, 1, c.wants...)
 		}
-		for path := range tree(t, other) {
+		for path := range programtest.Tree(t, other) {
 			if filepath.Base(path) != ".lock" {
 				t.Errorf("left %s", path)
 			}
@@ -439,17 +359,17 @@ func TestFineTuningTakesTheModelOfARunToAnotherSize(t *testing.T) {
 		if err := os.Rename(from, moved); err != nil {
 			t.Fatal(err)
 		}
-		if again := cifar100(t, args...); again.code != 0 || again.stdout != e.stdout {
-			t.Errorf("status %d, printed\n%s\nwant\n%s%s", again.code, again.stdout, e.stdout, again.stderr)
+		if again := cifar100.Run(t, args...); again.Code != 0 || again.Stdout != e.Stdout {
+			t.Errorf("status %d, printed\n%s\nwant\n%s%s", again.Code, again.Stdout, e.Stdout, again.Stderr)
 		}
 		args[slices.Index(args, from)] = filepath.Join(runs, "demo-cifar100", "learned-seed0")
-		cifar100(t, args...).complaint(t, "another model", 1, "started from weights", "another directory")
+		cifar100.Run(t, args...).Complaint(t, "another model", 1, "started from weights", "another directory")
 	})
 }
 
 func TestAFullDiskIsOneLineAndNothingHalfWritten(t *testing.T) {
 	dataset, runs := cifar(t), t.TempDir()
-	command := program(t, "-data", dataset, "-checkpoint", runs, "-position", "wepe", "-set", tiny)
+	command := cifar100.Command(t, "-data", dataset, "-checkpoint", runs, "-position", "wepe", "-set", tiny)
 	// A limit on the size of a file stops a write in the middle, as a full disk does.
 	shell, err := exec.LookPath("sh")
 	if err != nil {
@@ -457,8 +377,9 @@ func TestAFullDiskIsOneLineAndNothingHalfWritten(t *testing.T) {
 	}
 	command.Args = append([]string{"sh", "-c", `ulimit -f 8; exec "$0" "$@"`, command.Path}, command.Args[1:]...)
 	command.Path = shell
-	finish(t, command).complaint(t, "full disk", 1, "wepe seed 0", runs, "variables.safetensors", "file too large")
-	for path := range tree(t, runs) {
+	cifar100.Finish(t, command).Complaint(t, "full disk", 1, "wepe seed 0", runs, "variables.safetensors",
+		"file too large")
+	for path := range programtest.Tree(t, runs) {
 		if base := filepath.Base(path); base != ".lock" && base != finetune.RowsFile {
 			t.Errorf("left %s", path)
 		}
@@ -478,17 +399,17 @@ func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
 		signal syscall.Signal
 		code   int
 	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
-		e := interrupted(t, c.signal, args...)
-		e.complaint(t, c.signal.String(), c.code, "wepe seed 0", "interrupted at step", "saved", "same command")
-		if step > 0 && !strings.Contains(e.stderr, fmt.Sprintf("resuming at step %d ", step)) {
-			t.Errorf("did not go on at step %d: %s", step, e.stderr)
+		e := cifar100.Interrupted(t, c.signal, args...)
+		e.Complaint(t, c.signal.String(), c.code, "wepe seed 0", "interrupted at step", "saved", "same command")
+		if step > 0 && !strings.Contains(e.Stderr, fmt.Sprintf("resuming at step %d ", step)) {
+			t.Errorf("did not go on at step %d: %s", step, e.Stderr)
 		}
 		checkpoint, skipped, err := checkpoints.Latest(filepath.Join(runs, "cifar100-small", "wepe-seed0", "last"))
 		if err != nil || checkpoint == nil || len(skipped) > 0 {
 			t.Fatalf("checkpoint %v, skipped %v, %v", checkpoint, skipped, err)
 		}
-		if want := fmt.Sprintf("step %d of", checkpoint.Step); checkpoint.Step <= step || !strings.Contains(e.stderr, want) {
-			t.Errorf("saved step %d after %d, said %s", checkpoint.Step, step, e.stderr)
+		if want := fmt.Sprintf("step %d of", checkpoint.Step); checkpoint.Step <= step || !strings.Contains(e.Stderr, want) {
+			t.Errorf("saved step %d after %d, said %s", checkpoint.Step, step, e.Stderr)
 		}
 		var state struct{ Seed *int64 }
 		if err := json.Unmarshal(checkpoint.Meta, &state); err != nil || state.Seed == nil {
@@ -496,33 +417,4 @@ func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
 		}
 		step = checkpoint.Step
 	}
-}
-
-// interrupted sends a signal after the first line that tells of progress.
-func interrupted(t *testing.T, s syscall.Signal, args ...string) ended {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	command := program(t, args...)
-	stderr, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer context.AfterFunc(ctx, func() { _ = command.Process.Kill() })()
-	var printed strings.Builder
-	sent := false
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		fmt.Fprintln(&printed, lines.Text())
-		if !sent && strings.Contains(lines.Text(), "images/s") {
-			sent = true
-			if err := command.Process.Signal(s); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	_ = command.Wait() // its status says all
-	return ended{"", printed.String(), command.ProcessState.ExitCode()}
 }

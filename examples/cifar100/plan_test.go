@@ -103,13 +103,13 @@ func TestShardsTrainEveryUnitOnceAndTheTableJoinsThem(t *testing.T) {
 		}
 		return count
 	}
-	first := cifar100(t, append(study, "-shard", "0/3")...)
-	if first.code != 0 || len(rows()) != 2 || !strings.Contains(first.stdout, "2 of 4 trainings are not done yet") {
-		t.Fatalf("status %d, %v, printed %s%s", first.code, rows(), first.stdout, first.stderr)
+	first := cifar100.Run(t, append(study, "-shard", "0/3")...)
+	if first.Code != 0 || len(rows()) != 2 || !strings.Contains(first.Stdout, "2 of 4 trainings are not done yet") {
+		t.Fatalf("status %d, %v, printed %s%s", first.Code, rows(), first.Stdout, first.Stderr)
 	}
 	for _, part := range []string{"1/3", "2/3", "0/3"} {
-		if e := cifar100(t, append(study, "-shard", part)...); e.code != 0 {
-			t.Fatalf("shard %s: status %d, %s", part, e.code, e.stderr)
+		if e := cifar100.Run(t, append(study, "-shard", part)...); e.Code != 0 {
+			t.Fatalf("shard %s: status %d, %s", part, e.Code, e.Stderr)
 		}
 	}
 	want := map[string]int{
@@ -119,11 +119,11 @@ func TestShardsTrainEveryUnitOnceAndTheTableJoinsThem(t *testing.T) {
 	if got := rows(); !maps.Equal(got, want) {
 		t.Errorf("recorded %v, want %v", got, want)
 	}
-	table := cifar100(t, append(study, "-table")...)
-	lines := slices.DeleteFunc(strings.Split(table.stdout, "\n"), func(line string) bool {
+	table := cifar100.Run(t, append(study, "-table")...)
+	lines := slices.DeleteFunc(strings.Split(table.Stdout, "\n"), func(line string) bool {
 		return !strings.HasPrefix(line, "shapes ")
 	})
-	if table.code != 0 || len(lines) != 4 || strings.Contains(table.stdout, "not done") || !maps.Equal(rows(), want) {
-		t.Errorf("status %d, printed %s", table.code, table.stdout)
+	if table.Code != 0 || len(lines) != 4 || strings.Contains(table.Stdout, "not done") || !maps.Equal(rows(), want) {
+		t.Errorf("status %d, printed %s", table.Code, table.Stdout)
 	}
 }

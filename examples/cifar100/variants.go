@@ -45,11 +45,13 @@ var studies = []named{
 		},
 	},
 	{
-		name: "aspect", about: "-position's encodings on pictures squeezed to 1:1, 2:1, 1:2, 1:3 and 4:1, height before width",
+		name:    "aspect",
+		about:   "-position's encodings on pictures squeezed to 1:1, 2:1, 1:2, 1:3 and 4:1, height before width",
 		aspects: [][2]int{{1, 1}, {2, 1}, {1, 2}, {1, 3}, {4, 1}},
 	},
 	{
-		name: "gate", about: "where the gate λ should start, against the pretrained table kept and replaced", pretrained: true,
+		name: "gate", about: "where the gate λ should start, against the pretrained table kept and replaced",
+		pretrained: true,
 		variants: slices.Concat(each([]string{"learned", "wepe"}), grid("hybrid", "λ = %g", "wepe_gate=%g",
 			[]float64{0.02, 0.12, 0.5})),
 	},

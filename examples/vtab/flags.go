@@ -93,8 +93,6 @@ func parse(args []string, lookup func(string) (string, bool)) (o options, err er
 	switch {
 	case o.seeds < 1:
 		return o, fmt.Errorf("-seeds is %d, want 1 or more", o.seeds)
-	case completions < 0:
-		return o, fmt.Errorf("-completions is %d, want 1 or more", completions)
 	case o.data == "" && o.write != "":
 		return o, errors.New("-write needs -data, the directory to write to")
 	case o.write != "":

@@ -16,59 +16,22 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/wepe-go/wepe/examples/internal/backends"
-	"github.com/wepe-go/wepe/examples/internal/interrupt"
-	"github.com/wepe-go/wepe/examples/internal/progress"
+	"github.com/wepe-go/wepe/examples/internal/program"
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
-// statusWaits is the exit status of a shard that has to wait for others: sysexits' "try again".
-const statusWaits = 75
-
 func main() {
-	o, err := parse(os.Args[1:], os.LookupEnv)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil:
-		complain(err)
-		os.Exit(2)
-	}
-	ctx := context.Background()
-	if !o.plan && o.write == "" && len(o.merge) == 0 { // those have nothing to save: a signal just ends them
-		var stop func()
-		ctx, stop = interrupt.Context(ctx)
-		defer stop()
-	}
-	if err := run(ctx, o); err != nil {
-		complain(err)
-		os.Exit(status(ctx, err))
-	}
+	program.Main("vtab", func(args []string) (options, error) { return parse(args, os.LookupEnv) }, options.saves, run)
 }
 
-// complain says what went wrong, in one line.
-func complain(err error) {
-	progress.Line("vtab: " + strings.ReplaceAll(err.Error(), "\n", "; "))
-}
-
-// status is the exit status after an error: of the signal that ended the work, of work that has to wait, else 1.
-func status(ctx context.Context, err error) int {
-	switch code := interrupt.Code(ctx); {
-	case code != 0:
-		return code
-	case errors.Is(err, errWaits):
-		return statusWaits
-	}
-	return 1
-}
+// saves says whether there is something to save when a signal comes.
+func (o options) saves() bool { return !o.plan && o.write == "" && len(o.merge) == 0 }
 
 func run(ctx context.Context, o options) error {
 	s := study{options: o, said: map[string]bool{}}

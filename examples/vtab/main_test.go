@@ -5,15 +5,13 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,10 +19,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/examples/internal/programtest"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -32,15 +30,9 @@ import (
 )
 
 // TestMain is also the program under test.
-func TestMain(m *testing.M) {
-	if os.Getenv("WEPE_TEST_MAIN") != "" {
-		main()
-		return
-	}
-	code := m.Run()
-	_ = os.RemoveAll(scratch())
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { programtest.Main(m, main, func() { _ = os.RemoveAll(scratch()) }) }
+
+var vtab = programtest.Program{Name: "vtab", Env: []string{"HF_HUB_OFFLINE=1"}}
 
 // scratch holds what the tests share.
 var scratch = sync.OnceValue(func() string {
@@ -84,83 +76,26 @@ func arguments(t *testing.T, runs string, more ...string) []string {
 		"-sweep", "wepe_gate=0.1,0.5"}, more...)
 }
 
-// ended is what a run of the program left behind.
-type ended struct {
-	stdout, stderr string
-	code           int
-}
-
-func program(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), os.Args[0], args...)
-	command.Dir = t.TempDir() // where a default -checkpoint would land
-	command.Env = append(os.Environ(), "WEPE_TEST_MAIN=1", "HF_HUB_OFFLINE=1")
-	if os.Getenv(compute.ConfigEnvVar) == "" {
-		command.Env = append(command.Env, compute.ConfigEnvVar+"=go")
-	}
-	return command
-}
-
-func vtab(t *testing.T, args ...string) ended {
-	t.Helper()
-	return finish(t, program(t, args...))
-}
-
-func finish(t *testing.T, command *exec.Cmd) ended {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	var exit *exec.ExitError
-	if err := command.Run(); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return ended{stdout.String(), stderr.String(), command.ProcessState.ExitCode()}
-}
-
 // trainings counts those that a run of the program ended.
-func (e ended) trainings() int {
-	return len(regexp.MustCompile(`step 3/3 `).FindAllString(e.stderr, -1))
-}
-
-// complaint checks that the program ended with a status and a last line that holds every want.
-func (e ended) complaint(t *testing.T, name string, code int, wants ...string) {
-	t.Helper()
-	lines := strings.Split(strings.TrimSuffix(e.stderr, "\n"), "\n")
-	last := lines[len(lines)-1]
-	if e.code != code || !strings.HasPrefix(last, "vtab: ") || strings.Contains(e.stderr, "goroutine ") {
-		t.Errorf("%s: status %d, want %d and a last line of ours: %s", name, e.code, code, e.stderr)
-	}
-	for _, want := range wants {
-		if !strings.Contains(last, want) {
-			t.Errorf("%s: the last line lacks %q: %s", name, want, last)
-		}
-	}
+func trainings(e programtest.Ended) int {
+	return len(regexp.MustCompile(`step 3/3 `).FindAllString(e.Stderr, -1))
 }
 
 // files lists what is below a directory, but for locks.
-func files(t *testing.T, dir string) (paths []string) {
+func files(t *testing.T, dir string) []string {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && filepath.Base(path) != ".lock" {
-			paths = append(paths, strings.TrimPrefix(path, dir+string(filepath.Separator)))
-		}
-		return err
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	return paths
+	return slices.Sorted(maps.Keys(programtest.Tree(t, dir)))
 }
 
 // tableIn returns the table that the program printed.
-func tableIn(t *testing.T, e ended) string {
+func tableIn(t *testing.T, e programtest.Ended) string {
 	t.Helper()
-	begin := strings.Index(e.stdout, "task ")
-	end := strings.Index(e.stdout, "as Markdown:")
-	if e.code != 0 || begin < 0 || end < 0 {
-		t.Fatalf("status %d, stdout %s, stderr %s", e.code, e.stdout, e.stderr)
+	begin := strings.Index(e.Stdout, "task ")
+	end := strings.Index(e.Stdout, "as Markdown:")
+	if e.Code != 0 || begin < 0 || end < 0 {
+		t.Fatalf("status %d, stdout %s, stderr %s", e.Code, e.Stdout, e.Stderr)
 	}
-	return e.stdout[begin:end]
+	return e.Stdout[begin:end]
 }
 
 // numbers are the results of a study by unit, to the last bit, with all settings.
@@ -183,11 +118,11 @@ func numbers(t *testing.T, dir string) string {
 
 func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
 	whole, first, second, joined := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
-	one := vtab(t, arguments(t, whole)...)
+	one := vtab.Run(t, arguments(t, whole)...)
 	want := tableIn(t, one)
 	// learned: 2 trainings that count; hybrid: 2·2 to choose from and 2 that count.
-	if one.trainings() != 8 {
-		t.Errorf("%d trainings, want 8: %s", one.trainings(), one.stderr)
+	if trainings(one) != 8 {
+		t.Errorf("%d trainings, want 8: %s", trainings(one), one.Stderr)
 	}
 	for _, cell := range []string{"dsprites_loc", "dsprites_ori", "mean of 2 of 19 tasks", "measured on 29 pictures",
 		"dsprites_loc: generated shapes, no VTAB data"} {
@@ -201,19 +136,19 @@ func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
 	}
 
 	// Two machines without a common disk: what waits for the other's settings is left, with a status of its own.
-	a, b := vtab(t, arguments(t, first, "-shard", "0/2")...), vtab(t, arguments(t, second, "-shard", "1/2")...)
+	a, b := vtab.Run(t, arguments(t, first, "-shard", "0/2")...), vtab.Run(t, arguments(t, second, "-shard", "1/2")...)
 	tableIn(t, a) // of learned: its trainings are 0 and 2 of those that count
-	b.complaint(t, "shard 1", statusWaits, "2 of them", "same command")
+	b.Complaint(t, "shard 1", 75, "2 of them", "same command")
 	merging := append([]string{"-merge", first + "," + second}, arguments(t, joined)...)
-	if e := vtab(t, merging...); e.trainings() != 0 || !strings.Contains(tableIn(t, e), "mean of 0 of 19 tasks") {
-		t.Errorf("merged: %s", e.stdout)
+	if e := vtab.Run(t, merging...); trainings(e) != 0 || !strings.Contains(tableIn(t, e), "mean of 0 of 19 tasks") {
+		t.Errorf("merged: %s", e.Stdout)
 	}
 	// Then on one disk.
-	c, d := vtab(t, arguments(t, joined, "-shard", "0/2")...), vtab(t, arguments(t, joined, "-shard", "1/2")...)
-	if got := [4]int{a.trainings(), b.trainings(), c.trainings(), d.trainings()}; got != [4]int{4, 2, 0, 2} {
-		t.Errorf("trainings %v, want 2 searches each, 2 of learned and after the merge 2 of hybrid: %s", got, d.stderr)
+	c, d := vtab.Run(t, arguments(t, joined, "-shard", "0/2")...), vtab.Run(t, arguments(t, joined, "-shard", "1/2")...)
+	if got := [4]int{trainings(a), trainings(b), trainings(c), trainings(d)}; got != [4]int{4, 2, 0, 2} {
+		t.Errorf("trainings %v, want 2 searches each, 2 of learned and after the merge 2 of hybrid: %s", got, d.Stderr)
 	}
-	e := vtab(t, merging...)
+	e := vtab.Run(t, merging...)
 	if backend := os.Getenv(compute.ConfigEnvVar); backend != "" && !strings.HasPrefix(backend, "go") {
 		t.Skipf("backend %s does not promise the same bits twice", backend)
 	}
@@ -227,7 +162,7 @@ func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
 
 func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 	runs := t.TempDir()
-	first := vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")...)
+	first := vtab.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")...)
 	want := tableIn(t, first)
 	before := files(t, runs)
 	kept := 0
@@ -242,9 +177,9 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 	if kept != 2 {
 		t.Errorf("-keep keeps %d models of 2: %q", kept, before)
 	}
-	again := vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")...)
-	if again.trainings() != 0 || tableIn(t, again) != want {
-		t.Errorf("%s%s", again.stdout, again.stderr)
+	again := vtab.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")...)
+	if trainings(again) != 0 || tableIn(t, again) != want {
+		t.Errorf("%s%s", again.Stdout, again.Stderr)
 	}
 	if after := files(t, runs); !slices.Equal(after, before) {
 		t.Errorf("files %q, before %q", after, before)
@@ -254,16 +189,16 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 		if err := writeShapes(other, [3]int{31, 13, 29}, 20); err != nil {
 			t.Fatal(err)
 		}
-		vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-seeds", "2", "-data", other)...).complaint(t,
+		vtab.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-seeds", "2", "-data", other)...).Complaint(t,
 			"other images", 1, runs, "other images", "another -checkpoint directory")
 	})
 	t.Run("a training that ended before it was measured is only measured", func(t *testing.T) {
 		if err := os.Remove(filepath.Join(runs, "results.jsonl")); err != nil {
 			t.Fatal(err)
 		}
-		again := vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")...)
-		if again.trainings() != 0 || tableIn(t, again) != want {
-			t.Errorf("%s%s, want %s", again.stdout, again.stderr, want)
+		again := vtab.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")...)
+		if trainings(again) != 0 || tableIn(t, again) != want {
+			t.Errorf("%s%s, want %s", again.Stdout, again.Stderr, want)
 		}
 	})
 	t.Run("of another checkpoint it is refused", func(t *testing.T) {
@@ -282,21 +217,21 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 			Recipe: recipe}).Do(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-from", other)...).complaint(t,
+		vtab.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-from", other)...).Complaint(t,
 			"another checkpoint", 1, runs, "SHA-256", "another -checkpoint directory")
 	})
 }
 
 func TestThePlanWritesNothing(t *testing.T) {
 	runs := filepath.Join(t.TempDir(), "runs")
-	command := program(t, append([]string{"-plan", "-seeds", "2", "-completions", "3"}, arguments(t, runs)...)...)
+	command := vtab.Command(t, append([]string{"-plan", "-seeds", "2", "-completions", "3"}, arguments(t, runs)...)...)
 	command.Env = append(command.Env, "JOB_COMPLETION_INDEX=1") // as a pod of an indexed job has it
-	e := finish(t, command)
-	lines := strings.Split(strings.TrimSpace(e.stdout), "\n")
+	e := vtab.Finish(t, command)
+	lines := strings.Split(strings.TrimSpace(e.Stdout), "\n")
 	// 2 tasks × 2 settings × 2 seeds of hybrid, then 2 tasks × 2 positions × 2 seeds; a header of two lines, a note.
-	if e.code != 0 || len(lines) != 8+8+3 || !strings.Contains(lines[len(lines)-1], "8 trainings on train800, 8 on") ||
+	if e.Code != 0 || len(lines) != 8+8+3 || !strings.Contains(lines[len(lines)-1], "8 trainings on train800, 8 on") ||
 		!strings.Contains(lines[len(lines)-1], "shard 1/3") {
-		t.Fatalf("status %d, %d lines: %s%s", e.code, len(lines), e.stdout, e.stderr)
+		t.Fatalf("status %d, %d lines: %s%s", e.Code, len(lines), e.Stdout, e.Stderr)
 	}
 	for i, line := range lines[2:10] {
 		if fields := strings.Fields(line); fields[0] != train800 || fields[2] != "hybrid" ||
@@ -311,22 +246,22 @@ func TestThePlanWritesNothing(t *testing.T) {
 
 func TestTasksWithoutDataAreLeftOutWithALine(t *testing.T) {
 	runs := t.TempDir()
-	e := vtab(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc,svhn,cifar", "-position", "learned")...)
+	e := vtab.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc,svhn,cifar", "-position", "learned")...)
 	table := tableIn(t, e)
 	for _, want := range []string{"svhn: no data", "ufldl.stanford.edu", "cifar: no data", "cs.toronto.edu"} {
-		if !strings.Contains(e.stderr, want) {
-			t.Errorf("stderr lacks %q: %s", want, e.stderr)
+		if !strings.Contains(e.Stderr, want) {
+			t.Errorf("stderr lacks %q: %s", want, e.Stderr)
 		}
 	}
-	if e.trainings() != 1 || !strings.Contains(table, "mean of 1 of 19 tasks") ||
+	if trainings(e) != 1 || !strings.Contains(table, "mean of 1 of 19 tasks") ||
 		!strings.Contains(table, "svhn is in no mean (learned: 1 of 1 to do)") {
-		t.Errorf("%d trainings, table %s", e.trainings(), table)
+		t.Errorf("%d trainings, table %s", trainings(e), table)
 	}
-	vtab(t, arguments(t, runs, "-tasks", "svhn")...).complaint(t, "none", 1, "no task has data")
-	idle := vtab(t, arguments(t, filepath.Join(t.TempDir(), "runs"), "-sweep", "", "-tasks", "dsprites_loc", "-position",
-		"learned", "-shard", "1/2")...)
-	if table := tableIn(t, idle); idle.trainings() != 0 || !strings.Contains(table, "nothing is measured here yet") {
-		t.Errorf("a shard without work: %s%s", table, idle.stderr)
+	vtab.Run(t, arguments(t, runs, "-tasks", "svhn")...).Complaint(t, "none", 1, "no task has data")
+	idle := vtab.Run(t, arguments(t, filepath.Join(t.TempDir(), "runs"), "-sweep", "", "-tasks", "dsprites_loc",
+		"-position", "learned", "-shard", "1/2")...)
+	if table := tableIn(t, idle); trainings(idle) != 0 || !strings.Contains(table, "nothing is measured here yet") {
+		t.Errorf("a shard without work: %s%s", table, idle.Stderr)
 	}
 }
 
@@ -392,8 +327,8 @@ func TestBadInputIsOneLineAndLeavesNothing(t *testing.T) {
 		{"merge", []string{"-merge", filepath.Join(paths[0], "dsprites_loc")}, 1, []string{"-merge", "dsprites_loc"}},
 	} {
 		runs := filepath.Join(t.TempDir(), "runs")
-		e := vtab(t, append(arguments(t, runs), c.args...)...)
-		e.complaint(t, c.name, c.code, c.wants...)
+		e := vtab.Run(t, append(arguments(t, runs), c.args...)...)
+		e.Complaint(t, c.name, c.code, c.wants...)
 		if left := files(t, runs); len(left) > 0 {
 			t.Errorf("%s: left %q", c.name, left)
 		}
@@ -406,42 +341,13 @@ func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
 		return arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-position", "hybrid", "-set",
 			fmt.Sprintf("steps=%d;warmup_steps=1;eval_steps=1;batch_size=10;augment.size=[24,24]", steps))
 	}
-	e := interrupted(t, syscall.SIGTERM, args(100_000)...)
-	e.complaint(t, "interrupted", 143, "dsprites_loc hybrid seed 0", "interrupted at step", "same command")
-	again := interrupted(t, syscall.SIGINT, args(100_000)...)
-	again.complaint(t, "interrupted again", 130, "interrupted at step")
-	if !strings.Contains(again.stderr, "resuming at step ") {
-		t.Errorf("begins anew: %s", again.stderr)
+	e := vtab.Interrupted(t, syscall.SIGTERM, args(100_000)...)
+	e.Complaint(t, "interrupted", 143, "dsprites_loc hybrid seed 0", "interrupted at step", "same command")
+	again := vtab.Interrupted(t, syscall.SIGINT, args(100_000)...)
+	again.Complaint(t, "interrupted again", 130, "interrupted at step")
+	if !strings.Contains(again.Stderr, "resuming at step ") {
+		t.Errorf("begins anew: %s", again.Stderr)
 	}
-}
-
-// interrupted sends a signal after the first line that tells of progress.
-func interrupted(t *testing.T, s syscall.Signal, args ...string) ended {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	command := program(t, args...)
-	stderr, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer context.AfterFunc(ctx, func() { _ = command.Process.Kill() })()
-	var printed strings.Builder
-	sent := false
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		fmt.Fprintln(&printed, lines.Text())
-		if !sent && strings.Contains(lines.Text(), "images/s") {
-			sent = true
-			if err := command.Process.Signal(s); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	_ = command.Wait() // its status says all
-	return ended{"", printed.String(), command.ProcessState.ExitCode()}
 }
 
 func TestASettingThatDivergesIsRecordedAndTheStudyGoesOn(t *testing.T) {
@@ -449,7 +355,7 @@ func TestASettingThatDivergesIsRecordedAndTheStudyGoesOn(t *testing.T) {
 	// The second setting makes pixels beyond float32's range.
 	args := arguments(t, runs, "-tasks", "dsprites_loc", "-position", "learned", "-sweep",
 		"augment.std=[1e-40,1e-40,1e-40],[1,1,1]")
-	tableIn(t, vtab(t, args...))
+	tableIn(t, vtab.Run(t, args...))
 	done, _, err := readResults(runs)
 	if err != nil || len(done) != 3 {
 		t.Fatalf("%d rows, %v, want 2 of the choice and 1 that counts", len(done), err)
@@ -463,8 +369,8 @@ func TestASettingThatDivergesIsRecordedAndTheStudyGoesOn(t *testing.T) {
 			t.Errorf("std %g: failed %q", recipe.Augment.Std, row.Failed)
 		}
 	}
-	plan := vtab(t, append(args, "-plan")...)
-	if strings.Count(plan.stdout, "failed") != 1 || strings.Count(plan.stdout, "done") != 2 {
-		t.Errorf("the plan: %s", plan.stdout)
+	plan := vtab.Run(t, append(args, "-plan")...)
+	if strings.Count(plan.Stdout, "failed") != 1 || strings.Count(plan.Stdout, "done") != 2 {
+		t.Errorf("the plan: %s", plan.Stdout)
 	}
 }

@@ -32,8 +32,16 @@ type study struct {
 	said    map[string]bool // lines that were printed
 }
 
-// errWaits says that nothing failed, but what is left has to wait for other shards.
-var errWaits = errors.New("trainings wait for settings that other shards still measure")
+// waiting is how many trainings have to wait for other shards: nothing failed.
+type waiting int
+
+func (w waiting) Error() string {
+	return fmt.Sprintf("trainings wait for settings that other shards still measure (%d of them): once they have, the "+
+		"same command goes on", int(w))
+}
+
+// ExitCode is sysexits' "try again".
+func (waiting) ExitCode() int { return 75 }
 
 // fetch brings the pretrained checkpoint here, if it is on the hub, and opens it: before anything is trained it is
 // known to be readable, and to be the one that recorded trainings started from.
@@ -64,7 +72,7 @@ func (s *study) run(ctx context.Context) error {
 		case err != nil:
 			return err
 		case next == nil && waits > 0:
-			return fmt.Errorf("%w (%d of them): once they have, the same command goes on", errWaits, waits)
+			return waiting(waits)
 		case next == nil:
 			return nil
 		case next.id == last: // never train one thing for ever

@@ -176,7 +176,8 @@ func cifarReadNames(where string, r io.Reader) ([]string, error) {
 	}
 	names := strings.Fields(string(raw))
 	if len(names) < 2 || len(names) > cifarClasses {
-		return nil, fmt.Errorf("%s: %d class names, want %d, one a line, or fewer for a subset", where, len(names), cifarClasses)
+		return nil, fmt.Errorf("%s: %d class names, want %d, one a line, or fewer for a subset", where, len(names),
+			cifarClasses)
 	}
 	return names, nil
 }

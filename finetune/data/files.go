@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -120,7 +119,7 @@ func readPicture(root *os.Root, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, maxPictureBytes))
+	return readBounded(file)
 }
 
 // leaveOut removes the pictures that could not be read from the set.

@@ -38,14 +38,20 @@ type Picture struct {
 // differently; its chroma is interpolated and converted as libjpeg does it, so that this is all. Pillow before 10.3
 // clips 16-bit grey to 255 instead.
 func Decode(r io.Reader) (*Picture, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxPictureBytes+1))
+	raw, err := readBounded(r)
 	if err != nil {
 		return nil, err
 	}
+	return decode(raw, maxPixels)
+}
+
+// readBounded reads a file that is no larger than pictures are.
+func readBounded(r io.Reader) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, maxPictureBytes+1))
 	if len(raw) > maxPictureBytes {
 		return nil, fmt.Errorf("a picture of more than %d bytes", maxPictureBytes)
 	}
-	return decode(raw, maxPixels)
+	return raw, err
 }
 
 // format is one kind of picture file, known by how it begins; a ? stands for any byte.

@@ -18,11 +18,11 @@ func Fetch(ctx context.Context, from string) (path string, err error) {
 	if !strings.HasPrefix(from, hub.Scheme) {
 		return from, nil
 	}
-	told := int64(-1)
+	told := ""
 	snapshot, err := hub.Download(ctx, from, hub.Options{Progress: func(file string, done, total int64) {
-		if tenth := 10 * done / max(1, total); tenth != told { // a line for each tenth
-			told = tenth
-			progress.Line(fmt.Sprintf("%s: %s, %d of %d MB", from, file, done>>20, total>>20))
+		if line := tell(file, done, total); line != told {
+			told = line
+			progress.Line(from + ": " + line)
 		}
 	}})
 	if err != nil {
@@ -34,4 +34,12 @@ func Fetch(ctx context.Context, from string) (path string, err error) {
 	}
 	progress.Line(line)
 	return snapshot.Dir, nil
+}
+
+// tell is a line that changes with each tenth of a file, or each 64 MB where the hub does not say how many there are.
+func tell(file string, done, total int64) string {
+	if total <= 0 {
+		return fmt.Sprintf("%s, %d MB", file, done>>26<<6)
+	}
+	return fmt.Sprintf("%s, %d %% of %d MB", file, 10*done/total*10, total>>20)
 }

@@ -37,6 +37,9 @@ func Scheduled(lookup func(string) (string, bool), completions int) (Shard, erro
 		}
 		return n, nil
 	}
+	if completions < 0 {
+		return Shard{}, fmt.Errorf("-completions is %d, want 1 or more", completions)
+	}
 	if _, ok := lookup("JOB_COMPLETION_INDEX"); ok {
 		index, err := number("JOB_COMPLETION_INDEX")
 		if err != nil {

@@ -53,6 +53,7 @@ func TestASchedulerThatLeavesTheShardOpenIsRefused(t *testing.T) {
 	}{
 		{"JOB_COMPLETION_INDEX=4", 0, []string{"JOB_COMPLETION_INDEX is 4", "-completions", "JOB_COMPLETIONS"}},
 		{"JOB_COMPLETION_INDEX=4", 4, []string{"0 to 3"}},
+		{"", -3, []string{"-completions is -3"}},
 		{"JOB_COMPLETION_INDEX=-1", 4, []string{"-1", "0 to 3"}},
 		{"JOB_COMPLETION_INDEX=two", 4, []string{`JOB_COMPLETION_INDEX is "two"`}},
 		{"JOB_COMPLETION_INDEX=1 JOB_COMPLETIONS=many", 0, []string{`JOB_COMPLETIONS is "many"`}},

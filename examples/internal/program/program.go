@@ -1,0 +1,65 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package program is what the commands of the examples have in common: how they begin, complain and end.
+package program
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"strings"
+
+	"github.com/wepe-go/wepe/examples/internal/interrupt"
+	"github.com/wepe-go/wepe/examples/internal/progress"
+	"github.com/wepe-go/wepe/finetune"
+)
+
+// Main parses the arguments of a command and runs it. An error is one line on stderr, and the status of the process is
+//
+//	0        done, or -help
+//	1        failed, or the ExitCode of an error that has one
+//	2        the arguments make no sense
+//	128 + n  signal n ended the work, which was saved
+//
+// A signal just ends what has nothing to save.
+func Main[Options any](name string, parse func(args []string) (Options, error), saves func(Options) bool,
+	run func(context.Context, Options) error) {
+	o, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		complain(name, err)
+		os.Exit(2)
+	}
+	ctx := context.Background()
+	if saves(o) {
+		var stop func()
+		ctx, stop = interrupt.Context(ctx)
+		defer stop()
+	}
+	if err := run(ctx, o); err != nil {
+		complain(name, err)
+		os.Exit(status(ctx, err))
+	}
+}
+
+// complain says what went wrong, in one line.
+func complain(name string, err error) {
+	progress.Line(name + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// status is the exit status after an error. Work that a signal ended may say so by the error of the training, of the
+// context, or of its cause; any other error is a failure, even after a signal.
+func status(ctx context.Context, err error) int {
+	var signal interrupt.Signal
+	var own interface{ ExitCode() int }
+	switch {
+	case errors.Is(err, finetune.ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, &signal):
+		return max(1, interrupt.Code(ctx))
+	case errors.As(err, &own):
+		return own.ExitCode()
+	}
+	return 1
+}

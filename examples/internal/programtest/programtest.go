@@ -1,0 +1,157 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package programtest tests a command as its user meets it: as a process, which the test binary itself becomes.
+package programtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomlx/compute"
+)
+
+// asProgram is the variable that makes a test binary the program under test.
+const asProgram = "WEPE_TEST_MAIN"
+
+// Main is for TestMain: it runs the program, or the tests and then each of after.
+func Main(m *testing.M, main func(), after ...func()) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	code := m.Run()
+	for _, f := range after {
+		f()
+	}
+	os.Exit(code)
+}
+
+// Program is the program under test.
+type Program struct {
+	Name string         // begins its complaints
+	Env  []string       // more variables, as NAME=value
+	Said *regexp.Regexp // what lines on stderr before a complaint may be; nil for all
+}
+
+// Ended is what a run of the program left behind.
+type Ended struct {
+	Stdout, Stderr string
+	Code           int
+	program        Program
+}
+
+// Command returns the program with arguments, on the backend go if no other is asked for.
+func (p Program) Command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], args...)
+	command.Dir = t.TempDir() // where a default -checkpoint would land
+	command.Env = append(append(os.Environ(), asProgram+"=1"), p.Env...)
+	if os.Getenv(compute.ConfigEnvVar) == "" {
+		command.Env = append(command.Env, compute.ConfigEnvVar+"=go")
+	}
+	return command
+}
+
+// Run runs the program.
+func (p Program) Run(t *testing.T, args ...string) Ended {
+	t.Helper()
+	return p.Finish(t, p.Command(t, args...))
+}
+
+// Finish runs a command of the program.
+func (p Program) Finish(t *testing.T, command *exec.Cmd) Ended {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	if err := command.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return Ended{stdout.String(), stderr.String(), command.ProcessState.ExitCode(), p}
+}
+
+// Interrupted runs the program and sends it a signal after the first line that tells of progress.
+func (p Program) Interrupted(t *testing.T, s os.Signal, args ...string) Ended {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	command := p.Command(t, args...)
+	stderr, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = command.Process.Kill() })()
+	var printed strings.Builder
+	sent := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		fmt.Fprintln(&printed, lines.Text())
+		if !sent && strings.Contains(lines.Text(), "images/s") {
+			sent = true
+			if err := command.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = command.Wait() // its status says all
+	return Ended{"", printed.String(), command.ProcessState.ExitCode(), p}
+}
+
+// Complaint checks that the program ended with a status and a last line of its own that holds every want.
+func (e Ended) Complaint(t *testing.T, name string, code int, wants ...string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(e.Stderr, "\n"), "\n")
+	last := lines[len(lines)-1]
+	if e.Code != code || !strings.HasPrefix(last, e.program.Name+": ") || strings.Contains(e.Stderr, "goroutine ") {
+		t.Errorf("%s: status %d, want %d and a last line of ours: %s", name, e.Code, code, e.Stderr)
+	}
+	for _, want := range wants {
+		if !strings.Contains(last, want) {
+			t.Errorf("%s: the last line lacks %q: %s", name, want, last)
+		}
+	}
+	for _, line := range lines[:len(lines)-1] {
+		if e.program.Said != nil && !e.program.Said.MatchString(line) {
+			t.Errorf("%s: a line more than the complaint: %s", name, line)
+		}
+	}
+}
+
+// Tree returns the content of every file below dir but locks, by its path there; of none where there is no dir.
+func Tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Name() == ".lock" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, dir+string(filepath.Separator))] = string(content)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// Write writes a file.
+func Write(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
