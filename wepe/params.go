@@ -115,11 +115,11 @@ func Params() []string {
 }
 
 const (
-	DefaultSpan       = 0.4      // of ParamWepeAlphaU and ParamWepeAlphaV
-	DefaultAlphaScale = 0.15     // of ParamWepeAlphaScale
-	DefaultBetaPos    = 0.8      // of ParamWepeBetaPos
-	DefaultGate       = 0.622459 // of ParamWepeGate: σ(0.5), the released SVHN script's; not yet measured
-	DefaultDropout    = 0.05     // of ParamWepeDropout, the release's (its DHVT uses 0.08)
+	DefaultSpan       = 0.4  // of ParamWepeAlphaU and ParamWepeAlphaV
+	DefaultAlphaScale = 0.15 // of ParamWepeAlphaScale
+	DefaultBetaPos    = 0.8  // of ParamWepeBetaPos
+	DefaultGate       = 0.12 // of ParamWepeGate: chosen among 0.02, 0.12 and 0.5 on validation images, docs/results.md
+	DefaultDropout    = 0.05 // of ParamWepeDropout, the release's (its DHVT uses 0.08)
 
 	DefaultScaleRatio      = 2   // of ParamWepeScaleRatio, an octave
 	DefaultTableResolution = 256 // of ParamWepeTableResolution, the paper's
