@@ -255,7 +255,7 @@ func TestAVariableOfAnotherModelIsRefusedByName(t *testing.T) {
 		defer exec.Finalize()
 		_, err = exec.Call(noise(c, 1))
 	}
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "[28 37]") {
-		t.Errorf("want an error that names %s and the shape [28 37], got %v", path, err)
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "[28, 37]") {
+		t.Errorf("want an error that names %s and the shape [28, 37], got %v", path, err)
 	}
 }

@@ -85,9 +85,9 @@ def offset_gif(rng, transparent):
     return screen + raw[13:13 + colours] + control + frame
 
 
-def cjpeg(im, sampling):
-    """A jpeg with other ratios of luma to chroma samples, as cameras and lossless rotation make them."""
-    return subprocess.run(["cjpeg", "-quality", "90", "-sample", sampling], input=encode(im, "PPM"),
+def cjpeg(im, *options):
+    """A jpeg that Pillow does not write: other ratios of luma to chroma, restart markers, RGB itself."""
+    return subprocess.run(["cjpeg", "-quality", "90", *options], input=encode(im, "PPM"),
                           stdout=subprocess.PIPE, check=True).stdout
 
 
@@ -227,7 +227,9 @@ def files(rng):
     out["large.png"] = encode(picture(rng, 61, 43), "PNG")
     out["tall.png"] = encode(picture(rng, 19, 53), "PNG")
     for name, sampling in (("440", "1x2"), ("411", "4x1"), ("410", "4x2")):
-        out[f"{name}.jpg"] = cjpeg(im, sampling)
+        out[f"{name}.jpg"] = cjpeg(im, "-sample", sampling)
+    out["restart.jpg"], out["rgb.jpg"] = cjpeg(im, "-restart", "1B"), cjpeg(im, "-rgb")
+    out["restart_progressive.jpg"] = cjpeg(im, "-restart", "2B", "-progressive")
     return out
 
 
