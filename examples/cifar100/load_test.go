@@ -23,7 +23,8 @@ import (
 func pictureFolder(t *testing.T, each int) string {
 	t.Helper()
 	dir := t.TempDir()
-	for class, c := range map[string]color.Color{"red": color.NRGBA{R: 255, A: 255}, "blue": color.NRGBA{B: 255, A: 255}} {
+	colors := map[string]color.Color{"red": color.NRGBA{R: 255, A: 255}, "blue": color.NRGBA{B: 255, A: 255}}
+	for class, c := range colors {
 		if err := os.Mkdir(filepath.Join(dir, class), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +46,8 @@ func pictureFolder(t *testing.T, each int) string {
 func TestAFolderOfPicturesIsLearned(t *testing.T) {
 	dir, runs := pictureFolder(t, 25), t.TempDir()
 	args := []string{"-folder", dir, "-recipe", "shapes", "-position", "wepe", "-sizes", "16x24", "-checkpoint", runs,
-		"-set", "epochs=8;batch_size=5;warmup_epochs=1;learning_rate=0.01;model.depth=1;model.width=16;augment.mean=[0.5,0.5,0.5]"}
+		"-set", "epochs=8;batch_size=5;warmup_epochs=1;learning_rate=0.01;model.depth=1;model.width=16;" +
+			"augment.mean=[0.5,0.5,0.5]"}
 	e := cifar100.Run(t, args...)
 	if e.Code != 0 || !strings.Contains(e.Stderr, "40 training and 10 test images") ||
 		!strings.Contains(e.Stdout, " 100.00 ") {
