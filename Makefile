@@ -28,9 +28,10 @@ DEMO := examples/cifar100/demo
 
 .PHONY: finetune-demo
 finetune-demo: ## fine-tune a small pretrained ViT at larger sizes, learned against hybrid positions, export it; offline
-	go run ./examples/cifar100 -from $(DEMO)/vit -position learned,hybrid -sizes 24x24,48x48 -checkpoint runs/demo $(ARGS)
-	go run ./examples/cifar100 -from $(DEMO)/vit -position learned,hybrid -sizes 24x24,36x36 -checkpoint runs/demo \
-		-data $(DEMO) -set steps=100 $(ARGS)
+	go run -tags=onnx ./examples/cifar100 -from $(DEMO)/vit -position learned,hybrid -sizes 24x24,36x36 \
+		-checkpoint runs/demo -set "steps=50;eval_steps=10" $(ARGS)
+	go run -tags=onnx ./examples/cifar100 -from $(DEMO)/vit -position learned,hybrid -sizes 24x24,36x36 \
+		-checkpoint runs/demo -data $(DEMO) -set "steps=50;eval_steps=10" $(ARGS)
 	rm -rf runs/demo/hf
 	go run ./checkpoints/cmd/wepe-ckpt fold -to hf runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
 	go run ./checkpoints/cmd/wepe-ckpt verify runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
