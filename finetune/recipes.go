@@ -39,7 +39,7 @@ var fromScratch = []Recipe{
 		EvalBatchSize: 100,
 	},
 	// The pretrained model of make finetune-demo: learned positions on a grid of 6×6, small enough that two CPU cores
-	// train it in an hour and its weights take less than 3 MB.
+	// trained it in 72 minutes beside other work, and its weights take less than 3 MB.
 	//
 	//	go run -tags=onnx ./examples/cifar100 -recipe demo-pretrain -position learned -data DIR
 	{

@@ -44,9 +44,9 @@ func run(ctx context.Context, o options) error {
 	}
 	switch {
 	case len(o.predict) > 0:
-		return predict(o)
+		return o.withModel(o.predictWith)
 	case o.export != "":
-		return export(o)
+		return o.withModel(o.exportFrom)
 	}
 	if !o.eval && !o.table {
 		if o.from, err = pretrained.Fetch(ctx, o.from); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// predict names what the first trained model sees in image files.
-func predict(o options) error {
+// withModel opens the first trained model for use.
+func (o options) withModel(use func(*finetune.Model) error) error {
 	backend, err := backends.Open()
 	if err != nil {
 		return err
@@ -22,6 +22,11 @@ func predict(o options) error {
 	if err != nil {
 		return err
 	}
+	return use(model)
+}
+
+// predictWith names what a model sees in image files.
+func (o options) predictWith(model *finetune.Model) error {
 	for _, file := range o.predict {
 		classes, err := model.Predict(file, o.top)
 		if err != nil {
@@ -35,17 +40,8 @@ func predict(o options) error {
 	return nil
 }
 
-// export writes the first trained model for other software.
-func export(o options) error {
-	backend, err := backends.Open()
-	if err != nil {
-		return err
-	}
-	defer backend.Finalize()
-	model, err := finetune.Open(backend, o.dir(o.units()[0]))
-	if err != nil {
-		return err
-	}
+// exportFrom writes a model for other software.
+func (o options) exportFrom(model *finetune.Model) error {
 	lines, err := model.Export(o.export, checkpoints.ExportOptions{Format: o.format})
 	for _, line := range lines {
 		progress.Line(line)
