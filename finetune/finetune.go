@@ -81,14 +81,14 @@ type Run struct {
 type Progress struct {
 	Step, Steps     int
 	Loss            float64 // of the last step that was read back
-	ImagesPerSecond float64 // of the optimizer steps so far, see report.Run.ImagesPerSecond
+	ImagesPerSecond float64 // of the optimizer steps so far, see report.Result.ImagesPerSecond
 	Left            time.Duration
 	Eval            *report.Eval // set when this step ended with an evaluation
 }
 
 // Do trains, or goes on training from the run directory's last checkpoint, and returns the model with its final weights
 // and the run's row. On ErrInterrupted the state is saved.
-func (run Run) Do(ctx context.Context) (m *Model, row report.Run, err error) {
+func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) {
 	if run, err = run.prepared(); err != nil {
 		return nil, row, err
 	}

@@ -46,12 +46,12 @@ func TestADHVTResumesOpensEvaluatesAndPredicts(t *testing.T) {
 			t.Errorf("%s: the opened model evaluates to %+v, %v", position, metrics, err)
 		}
 		var settings Recipe
-		if err := json.Unmarshal(rows.Runs[0].Settings, &settings); err != nil {
+		if err := json.Unmarshal(rows.Results[0].Settings, &settings); err != nil {
 			t.Fatal(err)
 		}
-		if settings.Architecture != DHVT || rows.Runs[0].Encoding != position {
+		if settings.Architecture != DHVT || rows.Results[0].Encoding != position {
 			t.Errorf("%s: the row says architecture %q and encoding %s", position, settings.Architecture,
-				rows.Runs[0].Encoding)
+				rows.Results[0].Encoding)
 		}
 		predictsAsItAnswers(t, m, test)
 		if m.store.GetVariable("/vit/block_01/mlp/depthwise/norm/variance") == nil {

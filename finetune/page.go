@@ -30,7 +30,7 @@ const (
 // Page writes PageFile about a finished run, given what Do returned: everything that was set, the results, curves, what
 // the encoding learned, and mistakes on the test images, or without those on the held-out ones. Figures are appended.
 // A page that is younger than the run's record is left as it is.
-func (run Run) Page(m *Model, row report.Run, figures ...report.Figure) error {
+func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error {
 	if run.Dir == "" {
 		return errors.New("finetune: a page needs a run with a directory: set Dir")
 	}
@@ -53,7 +53,7 @@ func (run Run) Page(m *Model, row report.Run, figures ...report.Figure) error {
 	if err != nil {
 		return err
 	}
-	page := report.Page{Run: row, Evals: rows.Evals, Settings: settings, Figures: figures,
+	page := report.Page{Result: row, Evals: rows.Evals, Settings: settings, Figures: figures,
 		Data: []string{"training: " + describe(run.Train)}}
 	for _, skipped := range rows.Skipped {
 		page.Notes = append(page.Notes, strings.TrimPrefix(skipped, run.Dir+string(filepath.Separator)))

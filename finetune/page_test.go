@@ -109,7 +109,7 @@ func TestPageOfARun(t *testing.T) {
 }
 
 func TestPageNeedsADirectory(t *testing.T) {
-	if err := (Run{}).Page(nil, report.Run{}); err == nil || !strings.Contains(err.Error(), "Dir") {
+	if err := (Run{}).Page(nil, report.Result{}); err == nil || !strings.Contains(err.Error(), "Dir") {
 		t.Errorf("error %v, want one that names Dir", err)
 	}
 }

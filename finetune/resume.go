@@ -85,7 +85,7 @@ func (t *trainer) start() error {
 }
 
 // recorded returns the row of a run that had ended before.
-func (t *trainer) recorded() (row report.Run, done bool) {
+func (t *trainer) recorded() (row report.Result, done bool) {
 	if t.step < t.steps {
 		return row, false
 	}
@@ -93,7 +93,7 @@ func (t *trainer) recorded() (row report.Run, done bool) {
 	if err != nil {
 		return row, false // finish writes it again
 	}
-	for _, r := range rows.Runs {
+	for _, r := range rows.Results {
 		if r.Job == t.job && r.Steps == t.steps && r.Failed == "" {
 			row, done = r, true
 		}

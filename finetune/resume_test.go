@@ -41,8 +41,8 @@ func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
 			rows.Evals[i].TrainLoss = 0 // NaN, which equals nothing: no step was made
 		}
 	}
-	for i := range rows.Runs {
-		rows.Runs[i].ImagesPerSecond, rows.Runs[i].WallSeconds, rows.Runs[i].Date = 0, 0, ""
+	for i := range rows.Results {
+		rows.Results[i].ImagesPerSecond, rows.Results[i].WallSeconds, rows.Results[i].Date = 0, 0, ""
 	}
 	return variables, rows
 }
@@ -73,8 +73,8 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		if c.from != "" {
 			evaluations++ // before the first step
 		}
-		if len(rows.Evals) != evaluations || len(rows.Runs) != 1 {
-			t.Fatalf("%d evaluations and %d runs are recorded", len(rows.Evals), len(rows.Runs))
+		if len(rows.Evals) != evaluations || len(rows.Results) != 1 {
+			t.Fatalf("%d evaluations and %d runs are recorded", len(rows.Evals), len(rows.Results))
 		}
 
 		// 42 images in batches of 6 are 7 steps an epoch. Warm-up ends at step 7, late mixup begins at step 14.

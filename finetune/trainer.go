@@ -277,7 +277,7 @@ func (t *trainer) startAverage() error {
 }
 
 // finish measures the test set and records the run.
-func (t *trainer) finish() (row report.Run, err error) {
+func (t *trainer) finish() (row report.Result, err error) {
 	r := t.Recipe
 	settings, err := json.Marshal(struct {
 		Recipe
@@ -287,7 +287,7 @@ func (t *trainer) finish() (row report.Run, err error) {
 		return row, err
 	}
 	seconds := t.state.Seconds + time.Since(t.started).Seconds()
-	row = report.Run{
+	row = report.Result{
 		Job: t.job, Backend: t.Backend.String(), Parameters: t.model.parameters(), Steps: t.steps,
 		ImageSize:   fmt.Sprintf("%dx%d", r.Model.ImageRows, r.Model.ImageCols),
 		Epochs:      report.Number(float64(t.steps) / float64(t.perPass)),

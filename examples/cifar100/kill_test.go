@@ -99,8 +99,8 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, err := report.ReadFiles(filepath.Join(run, finetune.RowsFile))
-	if err != nil || len(rows.Runs) != 1 || rows.Runs[0].Test != wholeRows.Runs[0].Test {
-		t.Errorf("runs %+v, %v, want the test results %+v", rows.Runs, err, wholeRows.Runs[0].Test)
+	if err != nil || len(rows.Results) != 1 || rows.Results[0].Test != wholeRows.Results[0].Test {
+		t.Errorf("runs %+v, %v, want the test results %+v", rows.Results, err, wholeRows.Results[0].Test)
 	}
 	// A kill between an evaluation's row and its checkpoint repeats the row: the same numbers for the same step.
 	first := map[int]report.Metrics{}

@@ -203,12 +203,12 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 
 	t.Run("eval measures what was recorded", func(t *testing.T) {
 		rows, err := report.ReadFiles(filepath.Join(runs, "cifar100-small", "wepe-seed0", finetune.RowsFile))
-		if err != nil || len(rows.Runs) != 1 {
-			t.Fatalf("%d runs recorded, want 1: %v", len(rows.Runs), err)
+		if err != nil || len(rows.Results) != 1 {
+			t.Fatalf("%d runs recorded, want 1: %v", len(rows.Results), err)
 		}
 		e := cifar100.Run(t, "-eval", "-data", dataset, "-checkpoint", runs, "-position", "wepe")
-		want := fmt.Sprintf("loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of 23 images", float64(rows.Runs[0].Test.Loss),
-			100*float64(rows.Runs[0].Test.Top1), 100*float64(rows.Runs[0].Test.Top5))
+		want := fmt.Sprintf("loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of 23 images", float64(rows.Results[0].Test.Loss),
+			100*float64(rows.Results[0].Test.Top1), 100*float64(rows.Results[0].Test.Top5))
 		if e.Code != 0 || !strings.Contains(e.Stdout, want) {
 			t.Errorf("status %d, printed %q, want %q", e.Code, e.Stdout, want)
 		}
@@ -315,10 +315,10 @@ func TestFineTuningTakesTheModelOfARunToAnotherSize(t *testing.T) {
 	}
 	for _, encoding := range []string{"learned", "wepe", "hybrid"} {
 		rows, err := report.ReadFiles(filepath.Join(runs, "demo-cifar100", encoding+"-seed0", finetune.RowsFile))
-		if err != nil || len(rows.Runs) != 1 {
-			t.Fatalf("%s: %d runs, %v", encoding, len(rows.Runs), err)
+		if err != nil || len(rows.Results) != 1 {
+			t.Fatalf("%s: %d runs, %v", encoding, len(rows.Results), err)
 		}
-		row := rows.Runs[0]
+		row := rows.Results[0]
 		var settings struct{ From finetune.Source }
 		if err := json.Unmarshal(row.Settings, &settings); err != nil || settings.From.Path != from ||
 			len(settings.From.SHA256) != 64 || row.ImageSize != "48x40" || row.Steps != 3 {

@@ -98,7 +98,7 @@ func TestShardsTrainEveryUnitOnceAndTheTableJoinsThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		count := map[string]int{}
-		for _, r := range all.Runs {
+		for _, r := range all.Results {
 			count[r.Recipe+" "+r.Encoding+" "+r.ImageSize]++
 		}
 		return count

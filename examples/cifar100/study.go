@@ -98,10 +98,10 @@ func (s study) results(units []unit) (rows report.Rows, missing int, err error) 
 		} else if err != nil {
 			return rows, 0, err
 		}
-		if len(read.Runs) == 0 {
+		if len(read.Results) == 0 {
 			missing++
 		}
-		rows.Runs, rows.Evals = append(rows.Runs, read.Runs...), append(rows.Evals, read.Evals...)
+		rows.Results, rows.Evals = append(rows.Results, read.Results...), append(rows.Evals, read.Evals...)
 	}
 	return rows, missing, nil
 }
@@ -134,7 +134,7 @@ func (s study) report(units []unit) (err error) {
 			spec.Published, spec.Conditions = publishedDHVT, conditionsDHVT
 		}
 	}
-	table, err := report.Tabulate(rows.Runs, spec)
+	table, err := report.Tabulate(rows.Results, spec)
 	if err != nil {
 		return err
 	}

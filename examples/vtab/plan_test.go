@@ -44,7 +44,7 @@ func measured(t *testing.T, s study, done results, top1 func(u unit) float64) {
 		t.Fatal(err)
 	}
 	for _, u := range searches {
-		done[u.id] = report.Run{Job: report.Job{ID: u.id},
+		done[u.id] = report.Result{Job: report.Job{ID: u.id},
 			Validation: report.Metrics{Top1: report.Number(top1(u)), Images: 200}}
 	}
 }
@@ -135,7 +135,7 @@ func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
 		t.Errorf("next %v, %v, want the first training on all images of dtd hybrid", next, err)
 	}
 	for next != nil { // do all that can be done
-		done[next.id] = report.Run{Test: report.Metrics{Top1: 0.5, Images: 7}}
+		done[next.id] = report.Result{Test: report.Metrics{Top1: 0.5, Images: 7}}
 		if next, waits, err = s.next(done); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestASettingThatDivergesIsNotChosen(t *testing.T) {
 	fail := func(setting string) {
 		for _, u := range searches {
 			if u.task.name == "kitti" && u.seed == 1 && u.setting == setting {
-				done[u.id] = report.Run{Job: report.Job{ID: u.id}, Failed: "diverged"}
+				done[u.id] = report.Result{Job: report.Job{ID: u.id}, Failed: "diverged"}
 			}
 		}
 	}
@@ -187,12 +187,12 @@ func TestASettingThatDivergesIsNotChosen(t *testing.T) {
 }
 
 func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
-	row := func(id, date string, top1 float64) report.Run {
-		return report.Run{Date: date, Job: report.Job{ID: id}, Test: report.Metrics{Top1: report.Number(top1), Images: 3}}
+	row := func(id, date string, top1 float64) report.Result {
+		return report.Result{Date: date, Job: report.Job{ID: id}, Test: report.Metrics{Top1: report.Number(top1), Images: 3}}
 	}
 	first, second := t.TempDir(), t.TempDir()
 	a, b := recordOf(shard.Shard{Index: 0, Of: 2}), recordOf(shard.Shard{Index: 1, Of: 2})
-	for path, rows := range map[string][]report.Run{
+	for path, rows := range map[string][]report.Result{
 		filepath.Join(first, a):  {row("a", "2026-01-02", 0.1), row("b", "2026-01-01", 0.2)},
 		filepath.Join(second, b): {row("c", "2026-01-01", 0.3), row("a", "2026-01-01", 0.4)},
 	} {
@@ -215,7 +215,7 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, r := range rows.Runs {
+		for _, r := range rows.Results {
 			got = append(got, fmt.Sprint(r.ID, r.Test.Top1))
 		}
 		joined = append(joined, strings.Join(got, " "))

@@ -29,7 +29,7 @@ const records = "results*.jsonl"
 
 // results are the rows of finished trainings, by unit. A row's validation metrics are those on val200, its test metrics
 // those on the test list; each has one of the two.
-type results map[string]report.Run
+type results map[string]report.Result
 
 // readResults reads every record of the given directories: what this machine and others have finished. Of two rows of
 // one unit the one that was finished first counts, whatever the order of the directories.
@@ -46,7 +46,7 @@ func readResults(dirs ...string) (done results, notes []string, err error) {
 				return nil, nil, err
 			}
 			notes = append(notes, rows.Skipped...)
-			for _, row := range rows.Runs {
+			for _, row := range rows.Results {
 				if old, ok := done[row.ID]; row.ID != "" && (!ok || row.Date < old.Date) {
 					done[row.ID] = row
 				}
@@ -140,13 +140,13 @@ func merge(dir string, others []string) error {
 	if err != nil {
 		return err
 	}
-	var rows []report.Run
+	var rows []report.Result
 	for id, row := range theirs {
 		if _, ok := own[id]; !ok {
 			rows = append(rows, row)
 		}
 	}
-	slices.SortFunc(rows, func(a, b report.Run) int {
+	slices.SortFunc(rows, func(a, b report.Result) int {
 		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.ID, b.ID))
 	})
 	for _, row := range rows {

@@ -135,7 +135,7 @@ func (s *study) do(ctx context.Context, u unit, done results) error {
 	if err != nil {
 		return goesOn(err)
 	}
-	row := report.Run{Job: report.Job{ID: u.id, Recipe: u.recipe.Name, Dataset: set.Name, Fraction: 1,
+	row := report.Result{Job: report.Job{ID: u.id, Recipe: u.recipe.Name, Dataset: set.Name, Fraction: 1,
 		Encoding: u.position, Seed: int64(u.seed)}, Backend: s.backend.String()}
 	if row.Settings, err = json.Marshal(u.recipe); err != nil {
 		return err

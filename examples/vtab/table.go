@@ -79,12 +79,12 @@ func inGroup(of []task, group string) []task {
 type outcomes map[[2]string]outcome
 
 // outcomes collects them, and one row of them for what all have in common, nil while there is none.
-func (s study) outcomes(done results) (outcomes, *report.Run, error) {
+func (s study) outcomes(done results) (outcomes, *report.Result, error) {
 	finals, err := s.finals(done)
 	if err != nil {
 		return nil, nil, err
 	}
-	out, sample := outcomes{}, (*report.Run)(nil)
+	out, sample := outcomes{}, (*report.Result)(nil)
 	for _, f := range finals {
 		at := [2]string{f.task.name, f.position}
 		o := out[at]
@@ -183,7 +183,7 @@ func (s study) line(t task, out outcomes, published ...string) []string {
 }
 
 // notes say what the numbers are means of, and what keeps them from being compared.
-func (s study) notes(out outcomes, complete []task, sample *report.Run) []string {
+func (s study) notes(out outcomes, complete []task, sample *report.Result) []string {
 	notes := []string{fmt.Sprintf("top-1 in percent on the whole test list, %d seeds; means are over the %d of %d tasks "+
 		"that all positions have finished", s.seeds, len(complete), len(tasks))}
 	for _, t := range s.tasks {

@@ -27,9 +27,9 @@ func tabulated(t *testing.T, list string, top1 func(u unit) float64) (rows map[s
 	for _, f := range finals {
 		switch v := top1(f.unit); {
 		case v == 2:
-			done[f.id] = report.Run{Failed: "diverged"}
+			done[f.id] = report.Result{Failed: "diverged"}
 		case v >= 0:
-			done[f.id] = report.Run{ImageSize: "24x40", Steps: 17, Settings: []byte(`{"model":{"width":12},"batch_size":5}`),
+			done[f.id] = report.Result{ImageSize: "24x40", Steps: 17, Settings: []byte(`{"model":{"width":12},"batch_size":5}`),
 				Test: report.Metrics{Top1: report.Number(v), Images: 400}}
 		}
 	}

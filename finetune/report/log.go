@@ -15,7 +15,7 @@ import (
 // maxLine bounds one line of a record: a settings object is a few kB, so more than this is not a row.
 const maxLine = 1 << 20
 
-// Row is a line of a record: an Eval or a Run.
+// Row is a line of a record: an Eval or a Result.
 type Row interface {
 	line() ([]byte, error)
 }
@@ -29,10 +29,10 @@ func (e Eval) line() ([]byte, error) {
 	}{"eval", e})
 }
 
-func (r Run) line() ([]byte, error) {
+func (r Result) line() ([]byte, error) {
 	return json.Marshal(struct {
 		Kind string `json:"kind"`
-		Run
+		Result
 	}{"run", r})
 }
 
@@ -89,7 +89,7 @@ func endsMidLine(file *os.File) (bool, error) {
 // Rows is the content of one or several records, each kind in the order of its lines.
 type Rows struct {
 	Evals   []Eval
-	Runs    []Run
+	Results []Result
 	Skipped []string // one sentence per line that is no row: which file, which line, what is wrong
 }
 
@@ -155,11 +155,11 @@ func (rows *Rows) add(line []byte) error {
 		}
 		rows.Evals = append(rows.Evals, eval)
 	case "run":
-		var run Run
-		if err := json.Unmarshal(line, &run); err != nil {
+		var result Result
+		if err := json.Unmarshal(line, &result); err != nil {
 			return err
 		}
-		rows.Runs = append(rows.Runs, run)
+		rows.Results = append(rows.Results, result)
 	default:
 		return fmt.Errorf("kind is %q, want \"eval\" or \"run\"", head.Kind)
 	}

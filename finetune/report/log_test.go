@@ -32,7 +32,7 @@ func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
 func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "runs.jsonl")
 	eval := Eval{Job: job, Step: 3, Split: Test, Metrics: Metrics{Loss: 1, Top1: 0.5, Top5: 1, Images: 5}}
-	run := Run{Date: "2026-11-21T00:00:00Z", Commit: "abc+dirty", Job: job, Backend: "go", Cores: 2,
+	run := Result{Date: "2026-11-21T00:00:00Z", Commit: "abc+dirty", Job: job, Backend: "go", Cores: 2,
 		ImageSize: "32x48", Parameters: 1234, Steps: 3, Epochs: 0.5, WallSeconds: 9.25,
 		Validation: Metrics{Loss: 2, Images: 3}, Command: "cifar100 -seeds=3", Settings: []byte(`{"depth":5}`)}
 	for _, row := range []Row{eval, run, eval} {
@@ -44,7 +44,7 @@ func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Rows{Evals: []Eval{eval, eval, eval, eval}, Runs: []Run{run, run}}
+	want := Rows{Evals: []Eval{eval, eval, eval, eval}, Results: []Result{run, run}}
 	if !reflect.DeepEqual(rows, want) {
 		t.Errorf("got  %+v\nwant %+v", rows, want)
 	}

@@ -14,10 +14,10 @@ import (
 	"strconv"
 )
 
-// Page is what HTML tells about one run. Only Run is needed; a part without content is left out.
+// Page is what HTML tells about one run. Only Result is needed; a part without content is left out.
 type Page struct {
-	Run   Run
-	Evals []Eval // of the run; those of other jobs are passed over
+	Result Result
+	Evals  []Eval // of the run; those of other jobs are passed over
 
 	Start    string            // what the weights were before the first step; empty for "from scratch"
 	Data     []string          // one line for each data set
@@ -96,12 +96,12 @@ type tile struct {
 type fact struct{ Name, Value string }
 
 func (p Page) view() (view, error) {
-	v := view{Page: p, Title: p.Run.Recipe + " on " + p.Run.Dataset, Facts: p.facts()}
+	v := view{Page: p, Title: p.Result.Recipe + " on " + p.Result.Dataset, Facts: p.facts()}
 	if v.Start == "" {
 		v.Start = "from scratch"
 	}
 	v.Evals = slices.DeleteFunc(slices.Clone(p.Evals), func(e Eval) bool {
-		return attemptOf(e.Job) != attemptOf(p.Run.Job)
+		return attemptOf(e.Job) != attemptOf(p.Result.Job)
 	})
 	v.Tiles, v.Results = v.results()
 	var err error
@@ -169,25 +169,25 @@ func (v view) results() (tiles []tile, table Table) {
 	if before != nil {
 		add(Validation, "before the first step", before.Metrics)
 	}
-	if best != nil && best.Step != v.Run.Steps {
+	if best != nil && best.Step != v.Result.Steps {
 		add(Validation, fmt.Sprintf("best, after step %s", grouped(best.Step)), best.Metrics)
 	}
-	add(Validation, "at the end", v.Run.Validation)
-	add(Test, "at the end", v.Run.Test)
+	add(Validation, "at the end", v.Result.Validation)
+	add(Test, "at the end", v.Result.Test)
 
-	if m := v.Run.Test; m.Images > 0 {
+	if m := v.Result.Test; m.Images > 0 {
 		tiles = append(tiles, tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%", Note: chance})
 	}
-	if m := v.Run.Validation; m.Images > 0 {
+	if m := v.Result.Validation; m.Images > 0 {
 		t := tile{Name: "top-1 accuracy, validation", Before: v.Start, After: percent(m.Top1, 2), Unit: "%"}
 		if before != nil {
 			t.Before = percent(before.Top1, 2)
-			t.Note = fmt.Sprintf("%+.2f points by %s steps", 100*float64(m.Top1-before.Top1), grouped(v.Run.Steps))
+			t.Note = fmt.Sprintf("%+.2f points by %s steps", 100*float64(m.Top1-before.Top1), grouped(v.Result.Steps))
 		}
 		tiles = append(tiles, t)
 	}
-	if seconds := float64(v.Run.WallSeconds); seconds > 0 {
-		note := fmt.Sprintf("%.3g images/s on %s", float64(v.Run.ImagesPerSecond), v.Run.Backend)
+	if seconds := float64(v.Result.WallSeconds); seconds > 0 {
+		note := fmt.Sprintf("%.3g images/s on %s", float64(v.Result.ImagesPerSecond), v.Result.Backend)
 		tiles = append(tiles, tile{Name: "time", After: duration(seconds), Note: note})
 	}
 	return tiles, table
@@ -195,7 +195,7 @@ func (v view) results() (tiles []tile, table Table) {
 
 // facts are what was run.
 func (p Page) facts() []fact {
-	r := p.Run
+	r := p.Result
 	all := []fact{
 		{"recipe", r.Recipe}, {"position encoding", r.Encoding}, {"seed", strconv.FormatInt(r.Seed, 10)},
 		{"data", r.Dataset}, {"part of the training images", ""}, {"image size", r.ImageSize},

@@ -15,16 +15,17 @@ import (
 
 func pageExample() Page {
 	c := example()
-	run := Run{Job: Job{Recipe: "cifar100-small", Dataset: "cifar100-train", Fraction: 0.25, Encoding: "hybrid", Seed: 3},
+	result := Result{
+		Job:  Job{Recipe: "cifar100-small", Dataset: "cifar100-train", Fraction: 0.25, Encoding: "hybrid", Seed: 3},
 		Date: "2026-03-01T12:00:00Z", Commit: "0123abcd", Backend: "go", Cores: 7, ImageSize: "32x48", Parameters: 2712345,
 		Steps: 20, Epochs: 2.5, WallSeconds: 3725, ImagesPerSecond: 31.25, Command: "cifar100 -seeds 3",
 		Validation: Metrics{Loss: 1.375, Top1: 0.625, Top5: 0.9375, Images: 1600},
 		Test:       Metrics{Loss: Number(math.NaN()), Top1: 0.7, Top5: 0.95, Images: 20}}
 	evals := withScalars("hybrid", map[string]func(int) float64{"lambda": func(step int) float64 { return 0.125 }})
 	for i, top1 := range []Number{0.0625, 0.6875, 0.625} {
-		evals[i].Job, evals[i].Top1, evals[i].Images = run.Job, top1, 1600
+		evals[i].Job, evals[i].Top1, evals[i].Images = result.Job, top1, 1600
 	}
-	return Page{Run: run, Evals: evals, Start: "fine-tuned from a checkpoint", Split: Test, Confusion: &c,
+	return Page{Result: result, Evals: evals, Start: "fine-tuned from a checkpoint", Split: Test, Confusion: &c,
 		Data:     []string{"cifar100-train: 50000 images"},
 		Settings: map[string]string{"model.width": "192", "epochs": "30"},
 		Mistakes: []Mistake{{Picture: []byte("not really"), Class: "cat", Predicted: "ape", Probability: 0.978}},
@@ -87,13 +88,13 @@ func TestPageEscapesWhatItIsGiven(t *testing.T) {
 		given = append(given, hostile+name)
 		return hostile + name
 	}
-	p.Run.Job = Job{Recipe: evil("recipe"), Dataset: evil("data set"), Encoding: evil("encoding"), Fraction: 1}
-	p.Run.Date, p.Run.Commit, p.Run.Backend = evil("date"), evil("commit"), evil("backend")
-	p.Run.ImageSize, p.Run.Command, p.Run.Failed = evil("size"), evil("command"), evil("failed")
+	p.Result.Job = Job{Recipe: evil("recipe"), Dataset: evil("data set"), Encoding: evil("encoding"), Fraction: 1}
+	p.Result.Date, p.Result.Commit, p.Result.Backend = evil("date"), evil("commit"), evil("backend")
+	p.Result.ImageSize, p.Result.Command, p.Result.Failed = evil("size"), evil("command"), evil("failed")
 	p.Start, p.Split, p.Data, p.Notes = evil("start"), evil("split"), []string{evil("data")}, []string{evil("note")}
 	p.Settings = map[string]string{evil("setting"): evil("value")}
 	for i := range p.Evals {
-		p.Evals[i].Job, p.Evals[i].Scalars = p.Run.Job, map[string]Number{hostile + "scalar": 1}
+		p.Evals[i].Job, p.Evals[i].Scalars = p.Result.Job, map[string]Number{hostile + "scalar": 1}
 	}
 	evil("scalar")
 	p.Confusion.Classes = []string{evil("ape"), hostile, evil("cat"), hostile, hostile}
@@ -115,7 +116,7 @@ func TestPageEscapesWhatItIsGiven(t *testing.T) {
 }
 
 func TestPageOfAFailedRunWithoutRowsSaysWhatIsKnown(t *testing.T) {
-	document := rendered(t, Page{Run: Run{Job: Job{Recipe: "shapes", Dataset: "shapes", Encoding: "none"},
+	document := rendered(t, Page{Result: Result{Job: Job{Recipe: "shapes", Dataset: "shapes", Encoding: "none"},
 		Failed: "the loss became NaN"}})
 	texts := wellFormed(t, document, "")
 	if !slices.Contains(texts, "The run failed: the loss became NaN") {
@@ -145,8 +146,8 @@ func TestPageWithoutARowBeforeTheFirstStepSaysHowTheRunStarted(t *testing.T) {
 func TestPageLeavesOutRowsOfOtherJobs(t *testing.T) {
 	p := pageExample()
 	others := history("wepe", 1, 0.9, 0.95)
-	if got, want := rendered(t, Page{Run: p.Run, Evals: append(others, p.Evals...)}),
-		rendered(t, Page{Run: p.Run, Evals: p.Evals}); got != want {
+	if got, want := rendered(t, Page{Result: p.Result, Evals: append(others, p.Evals...)}),
+		rendered(t, Page{Result: p.Result, Evals: p.Evals}); got != want {
 		t.Error("rows of another encoding changed the page")
 	}
 }

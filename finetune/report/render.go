@@ -72,7 +72,7 @@ func tableOf(words []string, directory string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	table, err := Tabulate(rows.Runs, spec)
+	table, err := Tabulate(rows.Results, spec)
 	if err != nil {
 		return "", err
 	}

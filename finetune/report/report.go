@@ -4,13 +4,13 @@
 // the encoding learned, confusion matrices, and a page of HTML that holds all of one run.
 //
 // The record of a study is a file of JSON lines that only ever grows. An Eval is one line per evaluation during a
-// run, a Run one line when the run ends:
+// run, a Result one line when the run ends:
 //
 //	job := report.Job{Recipe: "shapes", Dataset: "shapes", Fraction: 1, Encoding: "wepe", Seed: 3}
 //	err := report.Append(path, report.Eval{Job: job, Step: 100, Split: report.Validation, Metrics: m})
 //	...
 //	rows, err := report.ReadFiles(path)
-//	table, err := report.Tabulate(rows.Runs, report.Spec{Baseline: "learned"})
+//	table, err := report.Tabulate(rows.Results, report.Spec{Baseline: "learned"})
 //	fmt.Print(table.Text())
 //
 // Units, in every row: accuracies are fractions of 1, losses are mean nats per image, times are seconds. Tables and
@@ -81,12 +81,12 @@ type Eval struct {
 	Metrics
 	TrainLoss       Number            `json:"train_loss"` // mean since the evaluation before
 	LearningRate    Number            `json:"learning_rate"`
-	ImagesPerSecond Number            `json:"images_per_second"` // as in Run, so far
+	ImagesPerSecond Number            `json:"images_per_second"` // as in Result, so far
 	Scalars         map[string]Number `json:"scalars,omitempty"` // what the encoding learned: omega3, alpha_scale, …
 }
 
-// Run is the row of one finished (or failed) run.
-type Run struct {
+// Result is the row of one finished (or failed) run.
+type Result struct {
 	Date   string `json:"date"`   // end of the run, RFC 3339, UTC
 	Commit string `json:"commit"` // see Commit
 	Job

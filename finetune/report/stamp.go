@@ -13,7 +13,7 @@ import (
 )
 
 // Stamp fills the fields of a run that say when, where from and how it ran: Date, Commit, Cores and Command.
-func (r *Run) Stamp(now time.Time) {
+func (r *Result) Stamp(now time.Time) {
 	r.Date = now.UTC().Format(time.RFC3339)
 	r.Commit = Commit()
 	r.Cores = runtime.NumCPU()

@@ -70,7 +70,7 @@ func TestTheCommandLineKeepsNoDirectoryOfTheMachine(t *testing.T) {
 }
 
 func TestStampWritesTheDateInUTC(t *testing.T) {
-	var run Run
+	var run Result
 	run.Stamp(time.Date(2026, 11, 21, 3, 4, 5, 6, time.FixedZone("east", 2*60*60)))
 	if run.Date != "2026-11-21T01:04:05Z" || run.Cores < 1 || run.Commit == "" || run.Command == "" {
 		t.Errorf("got %+v", run)

@@ -30,14 +30,14 @@ type Table struct {
 }
 
 // columns are what runs can be grouped by.
-var columns = map[string]func(Run) string{
-	"recipe":     func(r Run) string { return r.Recipe },
-	"dataset":    func(r Run) string { return r.Dataset },
-	"fraction":   func(r Run) string { return strconv.FormatFloat(r.Fraction, 'g', -1, 64) },
-	"encoding":   func(r Run) string { return r.Encoding },
-	"backend":    func(r Run) string { return r.Backend },
-	"image_size": func(r Run) string { return r.ImageSize },
-	"steps":      func(r Run) string { return strconv.Itoa(r.Steps) },
+var columns = map[string]func(Result) string{
+	"recipe":     func(r Result) string { return r.Recipe },
+	"dataset":    func(r Result) string { return r.Dataset },
+	"fraction":   func(r Result) string { return strconv.FormatFloat(r.Fraction, 'g', -1, 64) },
+	"encoding":   func(r Result) string { return r.Encoding },
+	"backend":    func(r Result) string { return r.Backend },
+	"image_size": func(r Result) string { return r.ImageSize },
+	"steps":      func(r Result) string { return strconv.Itoa(r.Steps) },
 }
 
 // Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n, the mean and
@@ -45,7 +45,7 @@ var columns = map[string]func(Run) string{
 //
 // Runs of different recipes or data do not mix: a group that holds two of either is an error that names the column to
 // group by. A run that was repeated counts once, the latest attempt; a failed run counts not at all. Notes say so.
-func Tabulate(runs []Run, spec Spec) (Table, error) {
+func Tabulate(runs []Result, spec Spec) (Table, error) {
 	if len(spec.GroupBy) == 0 {
 		spec.GroupBy = []string{"encoding"}
 	}
@@ -55,12 +55,12 @@ func Tabulate(runs []Run, spec Spec) (Table, error) {
 				name, strings.Join(sortedKeys(columns), ", "))
 		}
 	}
-	metrics := func(r Run) Metrics { return r.Test }
+	metrics := func(r Result) Metrics { return r.Test }
 	switch spec.Split {
 	case "", Test:
 		spec.Split = Test
 	case Validation:
-		metrics = func(r Run) Metrics { return r.Validation }
+		metrics = func(r Result) Metrics { return r.Validation }
 	default:
 		return Table{}, fmt.Errorf("report: no table for split %q, want %q or %q", spec.Split, Validation, Test)
 	}
@@ -78,7 +78,7 @@ func Tabulate(runs []Run, spec Spec) (Table, error) {
 	if spec.Baseline != "" {
 		add("top-1 − "+spec.Baseline, "range", "pairs")
 	}
-	published := slices.ContainsFunc(runs, func(r Run) bool { _, ok := spec.Published[r.Encoding]; return ok })
+	published := slices.ContainsFunc(runs, func(r Result) bool { _, ok := spec.Published[r.Encoding]; return ok })
 	if published {
 		add("published")
 		table.Notes = append(table.Notes, "published is "+spec.Conditions)
@@ -92,10 +92,10 @@ func Tabulate(runs []Run, spec Spec) (Table, error) {
 					name, columns[name](distinct[0][0]), columns[name](distinct[1][0]), name)
 			}
 		}
-		top1 := over(group, func(r Run) float64 { return 100 * float64(metrics(r).Top1) })
-		top5 := over(group, func(r Run) float64 { return 100 * float64(metrics(r).Top5) })
-		loss := over(group, func(r Run) float64 { return float64(metrics(r).Loss) })
-		wall := over(group, func(r Run) float64 { return float64(r.WallSeconds) / 60 })
+		top1 := over(group, func(r Result) float64 { return 100 * float64(metrics(r).Top1) })
+		top5 := over(group, func(r Result) float64 { return 100 * float64(metrics(r).Top5) })
+		loss := over(group, func(r Result) float64 { return float64(metrics(r).Loss) })
+		wall := over(group, func(r Result) float64 { return float64(r.WallSeconds) / 60 })
 		var line []string
 		for _, name := range spec.GroupBy {
 			line = append(line, columns[name](group[0]))
@@ -119,7 +119,7 @@ func Tabulate(runs []Run, spec Spec) (Table, error) {
 }
 
 // counted returns the runs a table is computed from, with notes on those it is not.
-func counted(runs []Run, metrics func(Run) Metrics) (kept []Run, notes []string) {
+func counted(runs []Result, metrics func(Result) Metrics) (kept []Result, notes []string) {
 	latest := make(map[Job]int)
 	repeats := 0
 	for i, run := range runs {
@@ -164,9 +164,9 @@ func attemptOf(job Job) Job {
 }
 
 // groups splits runs by the named columns.
-func groups(runs []Run, by []string) [][]Run {
+func groups(runs []Result, by []string) [][]Result {
 	index := make(map[string]int)
-	var out [][]Run
+	var out [][]Result
 	for _, run := range runs {
 		var key []string
 		for _, name := range by {
@@ -186,8 +186,8 @@ func groups(runs []Run, by []string) [][]Run {
 
 // paired returns the differences in top-1, in points, of each run of a group to the run of the baseline encoding that
 // has the same recipe, data and seed. The baseline itself has none.
-func paired(group, runs []Run, baseline string, metrics func(Run) Metrics) []float64 {
-	partner := make(map[Job]Run)
+func paired(group, runs []Result, baseline string, metrics func(Result) Metrics) []float64 {
+	partner := make(map[Job]Result)
 	for _, run := range runs {
 		if run.Encoding == baseline {
 			partner[attemptOf(run.Job)] = run
@@ -213,7 +213,7 @@ type summary struct {
 	n               int
 }
 
-func over(runs []Run, value func(Run) float64) summary {
+func over(runs []Result, value func(Result) float64) summary {
 	values := make([]float64, len(runs))
 	for i, run := range runs {
 		values[i] = value(run)

@@ -11,10 +11,10 @@ import (
 )
 
 // seedRuns makes a run per top-1 accuracy, with seeds counted from 1.
-func seedRuns(encoding string, top1 ...float64) []Run {
-	var runs []Run
+func seedRuns(encoding string, top1 ...float64) []Result {
+	var runs []Result
 	for i, accuracy := range top1 {
-		runs = append(runs, Run{
+		runs = append(runs, Result{
 			Job:  Job{Recipe: "small", Dataset: "shapes", Fraction: 1, Encoding: encoding, Seed: int64(i + 1)},
 			Test: Metrics{Loss: Number(2 - accuracy), Top1: Number(accuracy), Top5: 1, Images: 100}, WallSeconds: 90})
 	}
@@ -44,7 +44,7 @@ func TestTabulateCountsTheLatestAttemptAndNamesWhatItLeavesOut(t *testing.T) {
 	runs = append(runs, seedRuns("none", 0.05)...)
 	runs[0].ID, runs[2].ID = "first", "second"
 	runs[3].Test.Loss = Number(math.NaN())
-	runs = append(runs, Run{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"})
+	runs = append(runs, Result{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"})
 	table, err := Tabulate(runs, Spec{})
 	if err != nil {
 		t.Fatal(err)
