@@ -99,7 +99,12 @@ func TestFilesOfThePythonWriterAreRead(t *testing.T) {
 			if g := got[name]; g == nil || !slices.Equal(g.Shape().Dimensions, w.Shape) {
 				t.Errorf("%s: %q is %v, want %v", path, name, g, w.Shape)
 			} else if g.DType() == dtypes.Float32 || g.DType() == dtypes.Float64 {
-				gomlxtest.Near(t, name, gomlxtest.Values(t, g), w.Data, 0)
+				// Bit by bit: the reference has NaN where it found nothing.
+				if !slices.EqualFunc(gomlxtest.Values(t, g), w.Data, func(a, b float64) bool {
+					return math.Float64bits(a) == math.Float64bits(b)
+				}) {
+					t.Errorf("%s: %q has other numbers", path, name)
+				}
 			}
 		}
 		return nil
