@@ -17,16 +17,16 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/pkg/errors"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/vit"
 )
 
 // ExportOptions say how a model leaves. The zero value is a Hugging Face directory in float32.
 type ExportOptions struct {
-	Format     string           // FormatHF (default), FormatTimm, FormatJAX, FormatUnfolded or FormatONNX
-	DType      string           // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
-	Labels     []string         // names of the classes, by class; nil for none
-	Preprocess *data.Preprocess // how pictures become the model's input; nil: the files do not say
+	Format     string               // FormatHF (default), FormatTimm, FormatJAX, FormatUnfolded or FormatONNX
+	DType      string               // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
+	Labels     []string             // names of the classes, by class; nil for none
+	Preprocess *preprocess.Settings // how pictures become the model's input; nil: the files do not say
 
 	// Epsilon of the norms in the file; 0 is the model's. timm and Google's code know 1e-6 alone: a model trained with
 	// another one goes there only if this says 1e-6.

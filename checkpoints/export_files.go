@@ -4,7 +4,6 @@ package checkpoints
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/pkg/errors"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 // hfModel is config.json as transformers' ViTForImageClassification reads it.
@@ -69,18 +68,14 @@ type timmArgs struct {
 
 // timmInputs say what images the weights were trained on.
 type timmInputs struct {
-	CustomLoad    bool      `json:"custom_load"`
-	InputSize     [3]int    `json:"input_size"`
-	FixedSize     bool      `json:"fixed_input_size"`
-	Interpolation string    `json:"interpolation,omitempty"`
-	CropPct       float64   `json:"crop_pct,omitempty"`
-	CropMode      string    `json:"crop_mode,omitempty"`
-	Mean          []float64 `json:"mean,omitempty"`
-	Std           []float64 `json:"std,omitempty"`
-	Classes       int       `json:"num_classes"`
-	PoolSize      *int      `json:"pool_size"`
-	FirstConv     string    `json:"first_conv"`
-	Classifier    string    `json:"classifier"`
+	CustomLoad bool   `json:"custom_load"`
+	InputSize  [3]int `json:"input_size"`
+	FixedSize  bool   `json:"fixed_input_size"`
+	preprocess.Timm
+	Classes    int    `json:"num_classes"`
+	PoolSize   *int   `json:"pool_size"`
+	FirstConv  string `json:"first_conv"`
+	Classifier string `json:"classifier"`
 }
 
 // checkPreprocess refuses preprocessing that does not end in the model's input.
@@ -93,7 +88,7 @@ func (e *export) checkPreprocess() error {
 		return err
 	}
 	rows, cols := c.ImageRows, c.ImageCols // pictures may have the size already
-	if p.Fit != data.FitNone || p.Crop != [2]int{} {
+	if p.Fit != preprocess.FitNone || p.Crop != [2]int{} {
 		var err error
 		if rows, cols, err = p.OutputSize(); err != nil {
 			return err
@@ -104,17 +99,6 @@ func (e *export) checkPreprocess() error {
 			c.ImageRows, c.ImageCols)
 	}
 	return nil
-}
-
-// meanAndStd are those of pixels scaled to 0…1.
-func meanAndStd(p *data.Preprocess) (mean, std []float64) {
-	a := p.Augment()
-	for c := range a.Mean {
-		if a.Std[c] == 0 { // its word for 1
-			a.Std[c] = 1
-		}
-	}
-	return a.Mean[:], a.Std[:]
 }
 
 // jsonFile returns a file of indented JSON.
@@ -157,9 +141,11 @@ func (e *export) configJSON() (exportFile, error) {
 	case FormatTimm:
 		out := e.timmFile()
 		if e.Preprocess != nil {
-			if err := out.Pretrained.addPreprocess(e.Preprocess); err != nil {
+			timm, err := e.Preprocess.Timm()
+			if err != nil {
 				return exportFile{}, err
 			}
+			out.Pretrained.Timm = timm
 		}
 		return jsonFile(foreignConfig, out)
 	case FormatUnfolded:
@@ -220,30 +206,6 @@ func (e *export) timmFile() timmModel {
 	return out
 }
 
-// addPreprocess says in timm's words how pictures become input: they are resized to input_size/crop_pct and cropped.
-func (in *timmInputs) addPreprocess(p *data.Preprocess) error {
-	in.Mean, in.Std = meanAndStd(p)
-	in.Interpolation, in.CropPct, in.CropMode = cmp.Or(string(p.Resample), string(data.Bilinear)), 1, "squash"
-	switch p.Fit {
-	case data.FitShortest, data.FitCover:
-		in.CropMode = "center"
-	case data.FitContain:
-		in.CropMode = "border"
-	}
-	if p.Crop == [2]int{} || p.Fit == data.FitNone {
-		return nil
-	}
-	in.CropPct = float64(p.Crop[0]) / float64(p.Size[0])
-	resized := func(k int) int { return int(float64(p.Crop[k]) / in.CropPct) }
-	for resized(0) < p.Size[0] { // timm cuts the quotient
-		in.CropPct = math.Nextafter(in.CropPct, 0)
-	}
-	if resized(0) != p.Size[0] || resized(1) != p.Size[1] || in.CropPct > 1 {
-		return errors.Errorf("timm has no crop of %v out of %v: both sides have to shrink by one factor", p.Crop, p.Size)
-	}
-	return nil
-}
-
 // card writes the README.md: what the model is, what it takes and how it is opened.
 func (e *export) card(weights string) exportFile {
 	c := e.config
@@ -264,10 +226,10 @@ func (e *export) card(weights string) exportFile {
 	fmt.Fprintf(&b, "| weights | %s, %s |\n", weights, e.DType)
 	pixels := "not recorded"
 	if p := e.Preprocess; p != nil {
-		mean, std := meanAndStd(p)
+		mean, std := p.Normalisation()
 		pixels = fmt.Sprintf("scaled to 0…1, minus %v, divided by %v", mean, std)
-		if p.Fit != data.FitNone {
-			pixels = fmt.Sprintf("fit %q to %v by %s, crop %v; %s", p.Fit, p.Size, cmp.Or(p.Resample, data.Bilinear), p.Crop,
+		if p.Fit != preprocess.FitNone {
+			pixels = fmt.Sprintf("fit %q to %v by %s, crop %v; %s", p.Fit, p.Size, p.Kernel(), p.Crop,
 				pixels)
 		}
 	}

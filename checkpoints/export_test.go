@@ -22,7 +22,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -30,7 +30,7 @@ import (
 
 var (
 	fileFormats = []string{FormatHF, FormatTimm, FormatJAX, FormatUnfolded} // those that Import reads back
-	normalised  = data.Preprocess{Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
+	normalised  = preprocess.Settings{Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
 )
 
 // exported writes an import in a format and returns the directory.
@@ -101,7 +101,7 @@ func TestFixturesComeBackBitForBitFromEveryFormat(t *testing.T) {
 
 func TestTheConfigOfAnExportIsThatOfTheFixture(t *testing.T) {
 	m := imported(t, fixtures.Dir(t, sets[FormatHF]), ImportOptions{})
-	p, err := data.ReadPreprocess(filepath.Join(fixtures.Dir(t, sets[FormatHF]), foreignPreprocessor))
+	p, err := preprocess.Read(filepath.Join(fixtures.Dir(t, sets[FormatHF]), foreignPreprocessor))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,14 +324,15 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 		"no such config":  {with(func(c *vit.Config) { c.Heads = 3 }), ExportOptions{}, "3 heads"},
 		"a missing block": {with(func(c *vit.Config) { c.Depth = 1 }), ExportOptions{}, "16 that the model lacks"},
 		"onnx of 16 bits": {good, ExportOptions{Format: FormatONNX, DType: "float16"}, "for onnx float32"},
-		"another image": {good, ExportOptions{Preprocess: &data.Preprocess{Fit: data.FitExact, Size: [2]int{10, 6}}},
+		"another image": {good, ExportOptions{Preprocess: &preprocess.Settings{Fit: preprocess.FitExact,
+			Size: [2]int{10, 6}}},
 			"3 channels of 10x6, the model takes 3 of 6x10"},
-		"any image": {good, ExportOptions{Preprocess: &data.Preprocess{Fit: data.FitShortest, Size: [2]int{6, 6}}},
+		"any image": {good, ExportOptions{Preprocess: &preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{6, 6}}},
 			"pictures differ in size"},
-		"no filter": {good, ExportOptions{Preprocess: &data.Preprocess{Resample: "x"}}, `resample "x"`},
-		"no word": {good, ExportOptions{Preprocess: &data.Preprocess{Fit: data.FitContain, Size: [2]int{6, 10},
+		"no filter": {good, ExportOptions{Preprocess: &preprocess.Settings{Resample: "x"}}, `resample "x"`},
+		"no word": {good, ExportOptions{Preprocess: &preprocess.Settings{Fit: preprocess.FitContain, Size: [2]int{6, 10},
 			Crop: [2]int{6, 10}}}, "Hugging Face has no fit"},
-		"two factors": {good, ExportOptions{Format: FormatTimm, Preprocess: &data.Preprocess{Fit: data.FitExact,
+		"two factors": {good, ExportOptions{Format: FormatTimm, Preprocess: &preprocess.Settings{Fit: preprocess.FitExact,
 			Size: [2]int{7, 20}, Crop: [2]int{6, 10}}}, "timm has no crop"},
 	} {
 		m := imported(t, put(t, timm, made(timm, good), ""), ImportOptions{Grid: smallGrid, Heads: 7})
@@ -376,10 +377,10 @@ func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
 func TestPreprocessingSurvivesTimmsConfig(t *testing.T) {
 	c := vit.Config{ImageRows: 224, ImageCols: 224, Channels: 3, PatchSize: 16, Width: 6, MLPDim: 7, Classes: 2}
 	for size := 224; size < 300; size++ {
-		for _, fit := range []data.Fit{data.FitExact, data.FitShortest, data.FitContain} {
-			p := data.Preprocess{Fit: fit, Size: [2]int{size, size}, Crop: [2]int{224, 224}, RoundCrop: true,
-				Resample: data.Lanczos, Mean: [3]float64{0.1, 0.2, 0.3}, Std: [3]float64{0.4, 0.5, 0.6}}
-			if fit == data.FitContain {
+		for _, fit := range []preprocess.Fit{preprocess.FitExact, preprocess.FitShortest, preprocess.FitContain} {
+			p := preprocess.Settings{Fit: fit, Size: [2]int{size, size}, Crop: [2]int{224, 224}, RoundCrop: true,
+				Resample: preprocess.Lanczos, Mean: [3]float64{0.1, 0.2, 0.3}, Std: [3]float64{0.4, 0.5, 0.6}}
+			if fit == preprocess.FitContain {
 				p.Fill = [3]uint8{26, 51, 76} // the mean
 			}
 			o := ExportOptions{Format: FormatTimm, DType: "float32", Preprocess: &p}
@@ -395,7 +396,7 @@ func TestPreprocessingSurvivesTimmsConfig(t *testing.T) {
 			if err := file.write(&raw); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := data.ParsePreprocess(raw.Bytes()); err != nil || got != p {
+			if got, err := preprocess.Parse(raw.Bytes()); err != nil || got != p {
 				t.Fatalf("%+v, %v, want %+v", got, err, p)
 			}
 		}

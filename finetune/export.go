@@ -4,7 +4,7 @@ package finetune
 
 import (
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 // Export writes the model to a new directory for other software, see [checkpoints.Export]. Labels and preprocessing are
@@ -26,10 +26,10 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 }
 
 // preprocess is what evaluation does to pictures, see evalAugment; nil where they are no pictures.
-func (m *Model) preprocess() *data.Preprocess {
+func (m *Model) preprocess() *preprocess.Settings {
 	a := m.evalAugment()
 	if m.Recipe.Model.Channels != len(a.Mean) {
 		return nil
 	}
-	return &data.Preprocess{Fit: data.FitExact, Size: a.Size, Resample: data.Bilinear, Mean: a.Mean, Std: a.Std}
+	return &preprocess.Settings{Fit: preprocess.FitExact, Size: a.Size, Resample: preprocess.Bilinear, Mean: a.Mean, Std: a.Std}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/wepe"
@@ -26,7 +27,7 @@ type Model struct {
 	Classes []string // names, by class
 	// Preprocess is what Predict does with pictures, but for normalisation; zero is a bilinear resize to the model's
 	// size.
-	Preprocess data.Preprocess
+	Preprocess preprocess.Settings
 
 	backend compute.Backend
 	store   *model.Store

@@ -25,6 +25,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -175,7 +176,7 @@ func TestPredictCropsAsPreprocessSaysAndIgnoresTransparency(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Preprocess = data.Preprocess{Crop: [2]int{4, 6}}
+	m.Preprocess = preprocess.Settings{Crop: [2]int{4, 6}}
 	if got, err := m.Predict(pngFile(t, framed), 7); err != nil || !slices.Equal(got, want) {
 		t.Errorf("with a frame: %v, %v, want %v", got, err, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
 )
 
@@ -48,16 +49,16 @@ func (m *Model) read(file string) (*data.Set, error) {
 	if c.Channels != 3 {
 		return nil, fmt.Errorf("finetune: the model takes %d channels, image files give 3", c.Channels)
 	}
-	preprocess := m.Preprocess
-	if preprocess == (data.Preprocess{}) {
-		preprocess = data.Preprocess{Fit: data.FitExact, Size: [2]int{c.ImageRows, c.ImageCols}}
+	settings := m.Preprocess
+	if settings == (preprocess.Settings{}) {
+		settings = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{c.ImageRows, c.ImageCols}}
 	}
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("finetune: %w", err)
 	}
 	defer f.Close()
-	picture, err := preprocess.Image(f)
+	picture, err := data.Image(f, settings)
 	if err != nil {
 		return nil, fmt.Errorf("finetune: %s: %w", file, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
@@ -54,11 +55,11 @@ func pictures(ctx context.Context, o options, recipe finetune.Recipe) (train, te
 		return nil, nil, fmt.Errorf("-folder: %s has one folder alone, %s: want one for each class, or train and val with "+
 			"those", o.folder, trainFiles.Classes[0])
 	}
-	preprocess := data.Preprocess{Fit: data.FitCover, Size: size, Resample: data.Bicubic, Crop: size}
+	settings := preprocess.Settings{Fit: preprocess.FitCover, Size: size, Resample: preprocess.Bicubic, Crop: size}
 	log := data.LoadOptions{Log: func(line string) { progress.Line(line) }}
-	if train, err = trainFiles.Load(ctx, preprocess, log); err != nil {
+	if train, err = trainFiles.Load(ctx, settings, log); err != nil {
 		return nil, nil, err
 	}
-	test, err = testFiles.Load(ctx, preprocess, log)
+	test, err = testFiles.Load(ctx, settings, log)
 	return train, test, err
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
@@ -148,7 +149,7 @@ func (s *study) chunks(ctx context.Context, files *data.Files, size int, r finet
 
 // load reads pictures, squashed to the size of the recipe as VTAB does it.
 func (s *study) load(ctx context.Context, files *data.Files, r finetune.Recipe) (*data.Set, error) {
-	set, err := files.Load(ctx, data.Preprocess{Fit: data.FitExact, Size: r.Augment.Size},
+	set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: r.Augment.Size},
 		data.LoadOptions{Log: func(line string) { progress.Line(files.Name + ": " + line) }})
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w while reading %s", finetune.ErrInterrupted, files.Name)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune/data"
 )
@@ -42,7 +43,7 @@ func write(ctx context.Context, dir, from string, sizes [3]int) error {
 	case strings.HasSuffix(from, ".npz"):
 		for _, s := range sprites {
 			sets, err := data.DSprites(ctx, from, s.question, sizes, 0,
-				data.Preprocess{Fit: data.FitExact, Size: [2]int{64, 64}}, data.LoadOptions{}) // as they are
+				preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{64, 64}}, data.LoadOptions{}) // as they are
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
 )
 
@@ -90,7 +91,7 @@ func loaded(t *testing.T, folder, list string, size int) *data.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := files.Load(t.Context(), data.Preprocess{Fit: data.FitExact, Size: [2]int{size, size}}, data.LoadOptions{})
+	set, err := files.Load(t.Context(), preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{size, size}}, data.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,11 +99,3 @@ func (a Augment) Validate() error {
 func (a Augment) crops() bool { return a.CropScale != [2]float64{} }
 
 func (a Augment) mixes() bool { return a.MixupAlpha > 0 || a.CutmixAlpha > 0 }
-
-// orElse returns v, or its documented default where v is zero.
-func orElse(v, byDefault float64) float64 {
-	if v == 0 {
-		return byDefault
-	}
-	return v
-}

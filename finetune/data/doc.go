@@ -22,13 +22,14 @@
 //
 // # Pictures in files
 //
-// Preprocess brings pictures of any size to one size on the host, as Pillow does, from the settings that pretrained
-// models come with (ParsePreprocess). Folder and Lists find labelled pictures, Files.Load makes a Set of them:
+// Image brings pictures of any size to one size on the host, as Pillow does, by the settings that pretrained models
+// come with (package preprocess). Folder and Lists find labelled pictures, Files.Load makes a Set of them:
 //
-//	preprocess, err := data.ReadPreprocess("vit/preprocessor_config.json")
+//	settings, err := preprocess.Read("vit/preprocessor_config.json")
 //	train, held, err := data.Folder("flowers", nil, 0.15, seed)
-//	set, err := train.Load(ctx, preprocess, data.LoadOptions{})
-//	augment := preprocess.Augment() // what is left for the graph: mean and standard deviation
+//	set, err := train.Load(ctx, settings, data.LoadOptions{})
+//	var augment data.Augment // what is left for the graph
+//	augment.Mean, augment.Std = settings.Normalisation()
 //
 // # Reproducibility
 //

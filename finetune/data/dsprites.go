@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 // dSprites: Matthey, Higgins, Hassabis and Lerchner (2017), one file of NumPy arrays
@@ -36,7 +38,7 @@ const (
 // happened to write them; and VTAB-1k folders hold jpegs, these are the lossless originals, black and white as RGB.
 //
 // Errors name the file; nothing but the arrays imgs and latents_classes is read, never the pickle beside them.
-func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64, p Preprocess,
+func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64, p preprocess.Settings,
 	o LoadOptions) (sets [3]*Set, err error) {
 	classes := task.classes()
 	if classes == nil {
@@ -62,7 +64,7 @@ func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed in
 		}
 		copy(set.Labels, chosen.labels)
 		err = parallel(ctx, set.Len(), o.Progress, func(i int) error {
-			picture, err := p.Apply(chosen.picture(i))
+			picture, err := chosen.picture(i).Preprocess(p)
 			if err == nil {
 				copy(set.Image(i), picture.Pixels)
 			}

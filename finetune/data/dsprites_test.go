@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 // npy is an array file as NumPy writes it: the header padded with spaces to a multiple of 64 bytes.
@@ -76,7 +78,7 @@ func zipped(t testing.TB, members map[string][]byte) string {
 	return file
 }
 
-var wholeSprite = Preprocess{Crop: [2]int{64, 64}}
+var wholeSprite = preprocess.Settings{Crop: [2]int{64, 64}}
 
 func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 	const n = 1010

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 // maxSetBytes bounds the pixels of a set that is read from files.
@@ -61,7 +63,7 @@ type LoadOptions struct {
 
 // Load decodes the files on all cores and returns them as a set of pictures of one size. A picture that is missing or
 // damaged is left out and named in the log; more than one in a hundred are an error that lists them.
-func (f *Files) Load(ctx context.Context, p Preprocess, o LoadOptions) (*Set, error) {
+func (f *Files) Load(ctx context.Context, p preprocess.Settings, o LoadOptions) (*Set, error) {
 	set, err := newSet(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func (f *Files) Load(ctx context.Context, p Preprocess, o LoadOptions) (*Set, er
 			picture, err = kind.picture(raw, height, width)
 		}
 		if err == nil {
-			picture, err = p.Apply(picture)
+			picture, err = picture.Preprocess(p)
 		}
 		if damaged[i] = err; err == nil {
 			copy(set.Image(i), picture.Pixels)
@@ -160,7 +162,7 @@ func (f *Files) leaveOut(set *Set, damaged []error, log func(string)) error {
 }
 
 // newSet returns a set with room for n pictures as p leaves them.
-func newSet(name string, n int, classes []string, p Preprocess) (*Set, error) {
+func newSet(name string, n int, classes []string, p preprocess.Settings) (*Set, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 // plain is the file of a picture of one colour, the given number in red and green.
@@ -59,7 +61,7 @@ func named(t testing.TB, paths ...string) string {
 	return tree(t, files)
 }
 
-var toTiny = Preprocess{Fit: FitExact, Size: [2]int{3, 2}}
+var toTiny = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{3, 2}}
 
 func TestFolderListsClassesAndPicturesInOrder(t *testing.T) {
 	dir := named(t, "dog/b.png", "dog/a.PNG", "cat/x/9.webp", "cat/10.jpeg", "cat/2.JPG", "zebra/.hidden.png",
@@ -376,11 +378,11 @@ func TestMoreThanOneInAHundredDamagedIsAnError(t *testing.T) {
 
 func TestLoadRefuses(t *testing.T) {
 	files := numberedFiles(t, 3, nil)
-	_, err := files.Load(t.Context(), Preprocess{}, LoadOptions{})
+	_, err := files.Load(t.Context(), preprocess.Settings{}, LoadOptions{})
 	if err == nil || !contains(err.Error(), "differ in size") {
 		t.Errorf("no size: %v", err)
 	}
-	large := Preprocess{Crop: [2]int{16384, 16384}}
+	large := preprocess.Settings{Crop: [2]int{16384, 16384}}
 	many := &Files{Name: "many", Dir: files.Dir, Paths: make([]string, 43), Labels: make([]int32, 43)}
 	_, err = many.Load(t.Context(), large, LoadOptions{}) // 43·3·2^28 bytes are 32.25 GiB
 	if err == nil || !contains(err.Error(), "43 pictures of 16384×16384 pixels take 32 GiB") {

@@ -3,6 +3,7 @@
 package data
 
 import (
+	"cmp"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -106,7 +107,7 @@ func taps(windows *Node, start, outLength, length, pad int) *Node {
 func (a Augment) normalise(x *Node, channels int) *Node {
 	scale, shift := make([]float32, channels), make([]float32, channels)
 	for c := range channels {
-		std := orElse(a.Std[c], 1)
+		std := cmp.Or(a.Std[c], 1)
 		scale[c], shift[c] = float32(1/(255*std)), float32(-a.Mean[c]/std)
 	}
 	perChannel := func(v []float32) *Node { return Reshape(Const(x.Graph(), v), 1, 1, 1, channels) }

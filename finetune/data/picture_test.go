@@ -160,27 +160,3 @@ func FuzzOrientation(f *testing.F) {
 		}
 	})
 }
-
-// FuzzPreprocess: what is accepted is valid, and comes back from Hugging Face's form unchanged.
-func FuzzPreprocess(f *testing.F) {
-	for _, c := range published {
-		f.Add([]byte(c.config))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, err := ParsePreprocess(raw)
-		if err != nil {
-			return
-		}
-		if err := p.Validate(); err != nil {
-			t.Errorf("accepted, but %v", err)
-		}
-		written, err := p.HuggingFace()
-		if err != nil {
-			return // a fit of timm's
-		}
-		p.RoundCrop = false
-		if again, err := ParsePreprocess(written); err != nil || again != p {
-			t.Errorf("%+v comes back as %+v, %v", p, again, err)
-		}
-	})
-}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 const goldenDir = "testdata/pillow"
@@ -76,7 +78,7 @@ func TestPicturesAreThoseOfPillow(t *testing.T) {
 	for _, dir := range dirs {
 		total := map[string]*[256]int{}
 		for i, c := range goldenCases(t, dir) {
-			p, err := ParsePreprocess(c.Config)
+			p, err := preprocess.Parse(c.Config)
 			if err != nil {
 				t.Fatalf("%s, case %d: %v", dir, i, err)
 			}
@@ -85,7 +87,7 @@ func TestPicturesAreThoseOfPillow(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := c.want(t)
-			got, err := p.Image(bytes.NewReader(file))
+			got, err := Image(bytes.NewReader(file), p)
 			if err != nil {
 				t.Errorf("%s, case %d, %s: %v", dir, i, c.File, err)
 				continue

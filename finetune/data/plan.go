@@ -3,6 +3,7 @@
 package data
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 
@@ -74,7 +75,7 @@ func (a Augment) window(r *rand.Rand, height, width int) window {
 // resizedCrop is torchvision's RandomResizedCrop: ten tries at an area uniform in CropScale and a ratio log-uniform in
 // CropRatio, then the largest centred window of an admissible ratio.
 func (a Augment) resizedCrop(r *rand.Rand, height, width int) window {
-	least, greatest := orElse(a.CropRatio[0], 3.0/4), orElse(a.CropRatio[1], 4.0/3)
+	least, greatest := cmp.Or(a.CropRatio[0], 3.0/4), cmp.Or(a.CropRatio[1], 4.0/3)
 	for range 10 {
 		area := float64(height*width) * (a.CropScale[0] + r.Float64()*(a.CropScale[1]-a.CropScale[0]))
 		ratio := math.Exp(math.Log(least) + r.Float64()*(math.Log(greatest)-math.Log(least)))
@@ -115,10 +116,10 @@ func (a Augment) mix(p *Plan, r *rand.Rand, height, width int) {
 		p.Partners[k] = int64(partner)
 	}
 	p.Mix = [6]float32{0, 0, 0, 0, 1, 1}
-	if !a.mixes() || r.Float64() >= orElse(a.MixProb, 1) {
+	if !a.mixes() || r.Float64() >= cmp.Or(a.MixProb, 1) {
 		return
 	}
-	cut := a.CutmixAlpha > 0 && (a.MixupAlpha == 0 || r.Float64() < orElse(a.SwitchProb, 0.5))
+	cut := a.CutmixAlpha > 0 && (a.MixupAlpha == 0 || r.Float64() < cmp.Or(a.SwitchProb, 0.5))
 	if !cut {
 		lambda := float32(beta(r, a.MixupAlpha))
 		p.Mix = [6]float32{0, 0, float32(height), float32(width), lambda, lambda}

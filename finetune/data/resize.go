@@ -2,7 +2,11 @@
 
 package data
 
-import "math"
+import (
+	"math"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+)
 
 // Resizing as Pillow does it, bit for bit; models are sensitive to how their training pictures were shrunk. Along each
 // axis, output pixel i has its centre at c = (i + ½)·s in the input, s = input/output, and is the mean of the input
@@ -10,40 +14,24 @@ import "math"
 //
 //	w(j) = k((j + ½ − c)/f) / Σ,   f = max(1, s),
 //
-// k being one of the kernels below with its support, widened by f where the picture shrinks (this is what antialiasing
+// k being the kernel with its support, widened by f where the picture shrinks (this is what antialiasing
 // is), and cut off at the border. Weights are rounded to 22 bits; rows are done first, rounded to 8 bits, then columns.
 // Source: src/libImaging/Resample.c of Pillow 9.4 for the arithmetic, Keys (1981) for bicubic with a = −½.
 
-// Resample is the kernel of a resize.
-type Resample string
-
-// The kernels, by Pillow's names.
-const (
-	Nearest  Resample = "nearest"  // the input pixel at the output pixel's centre, without averaging
-	Lanczos  Resample = "lanczos"  // sinc(x)·sinc(x/3)
-	Bilinear Resample = "bilinear" // 1−|x|
-	Bicubic  Resample = "bicubic"  // Keys' cubic with a = −½
-	Box      Resample = "box"      // 1 for −½ < x <= ½
-	Hamming  Resample = "hamming"  // sinc(x)·(0.54 + 0.46 cos πx)
-)
-
-// resamples lists the kernels by their numbers in Pillow and so in Hugging Face's files.
-var resamples = []Resample{Nearest, Lanczos, Bilinear, Bicubic, Box, Hamming}
-
 // kernel returns k and its support: k(x) = 0 for |x| beyond it. The conversions to float64 keep compilers of machines
 // that have it from fusing a product with the sum after it, which would round differently.
-func (r Resample) kernel() (k func(x float64) float64, support float64) {
+func kernel(r preprocess.Resample) (k func(x float64) float64, support float64) {
 	switch r {
-	case Box:
+	case preprocess.Box:
 		return func(x float64) float64 {
 			if x > -0.5 && x <= 0.5 {
 				return 1
 			}
 			return 0
 		}, 0.5
-	case Bilinear:
+	case preprocess.Bilinear:
 		return func(x float64) float64 { return max(0, 1-math.Abs(x)) }, 1
-	case Hamming:
+	case preprocess.Hamming:
 		return func(x float64) float64 {
 			if x = math.Abs(x); x >= 1 {
 				return 0
@@ -51,7 +39,7 @@ func (r Resample) kernel() (k func(x float64) float64, support float64) {
 			const constant, cosine = float64(float32(0.54)), float64(float32(0.46)) // floats in Pillow
 			return sinc(x) * (constant + float64(cosine*math.Cos(math.Pi*x)))
 		}, 1
-	case Bicubic:
+	case preprocess.Bicubic:
 		const a = -0.5
 		return func(x float64) float64 {
 			switch x = math.Abs(x); {
@@ -62,7 +50,7 @@ func (r Resample) kernel() (k func(x float64) float64, support float64) {
 			}
 			return 0
 		}, 2
-	case Lanczos:
+	case preprocess.Lanczos:
 		return func(x float64) float64 {
 			if x < -3 || x >= 3 {
 				return 0
@@ -90,9 +78,9 @@ type tap struct {
 	weights []int32
 }
 
-// taps computes the weights of an axis.
-func (r Resample) taps(in, out int) []tap {
-	k, support := r.kernel()
+// tapsOf computes the weights of an axis.
+func tapsOf(r preprocess.Resample, in, out int) []tap {
+	k, support := kernel(r)
 	scale := float64(in) / float64(out)
 	widening := max(1, scale)
 	support *= widening
@@ -119,15 +107,15 @@ func (r Resample) taps(in, out int) []tap {
 }
 
 // Resize returns the picture with other sides. An axis that keeps its length is not touched.
-func (p *Picture) Resize(height, width int, r Resample) *Picture {
-	if r == Nearest {
+func (p *Picture) Resize(height, width int, r preprocess.Resample) *Picture {
+	if r == preprocess.Nearest {
 		return p.nearest(height, width)
 	}
 	if width != p.Width {
-		p = p.resizeRows(r.taps(p.Width, width))
+		p = p.resizeRows(tapsOf(r, p.Width, width))
 	}
 	if height != p.Height {
-		p = p.resizeColumns(r.taps(p.Height, height))
+		p = p.resizeColumns(tapsOf(r, p.Height, height))
 	}
 	return p
 }

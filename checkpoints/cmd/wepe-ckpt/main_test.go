@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/fixtures"
@@ -151,9 +152,9 @@ func TestConvertChangesSizeClassesAndTypes(t *testing.T) {
 		if got, want := got.Variables["position/embedding"], want.Variables["position/embedding"]; !got.Equal(want) {
 			t.Errorf("%s: the table differs", name)
 		}
-		p, err := data.ReadPreprocess(filepath.Join(to, "preprocessor_config.json"))
+		p, err := preprocess.Read(filepath.Join(to, "preprocessor_config.json"))
 		size := [2]int{o.rows * c.PatchSize, o.cols * c.PatchSize}
-		if err != nil || p.Size != size || p.Fit != data.FitExact {
+		if err != nil || p.Size != size || p.Fit != preprocess.FitExact {
 			t.Errorf("%s: %v, preprocessing %+v, want %v", name, err, p, size)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data"
 )
 
 // source are the flags of how a model is read.
@@ -45,7 +45,7 @@ func (s *source) addOpen(flags *flag.FlagSet) {
 }
 
 // read reads the model at a path. A training run is exported first, to a directory that is gone when read returns.
-func (s source) read(backend compute.Backend, path string) (*checkpoints.Imported, *data.Preprocess, error) {
+func (s source) read(backend compute.Backend, path string) (*checkpoints.Imported, *preprocess.Settings, error) {
 	if isRun(path) {
 		trained, err := finetune.Open(backend, path)
 		if err != nil {
@@ -110,19 +110,19 @@ func keptBy(path string) (kept []string) {
 
 // preprocessOf returns what the files say of preprocessing, for the size that the model has now; nil if they say
 // nothing.
-func preprocessOf(path string, m *checkpoints.Imported) (*data.Preprocess, error) {
+func preprocessOf(path string, m *checkpoints.Imported) (*preprocess.Settings, error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		path = filepath.Dir(path)
 	}
 	rows, cols := m.Config.ImageRows, m.Config.ImageCols
-	p, err := data.ReadPreprocess(filepath.Join(path, "preprocessor_config.json"))
+	p, err := preprocess.Read(filepath.Join(path, "preprocessor_config.json"))
 	switch {
 	case m.Config.Channels != 3:
 		return nil, nil
 	case errors.Is(err, fs.ErrNotExist) && m.Format == checkpoints.FormatTimm && m.Mean != nil:
-		p, err = data.ReadPreprocess(filepath.Join(path, "config.json"))
+		p, err = preprocess.Read(filepath.Join(path, "config.json"))
 	case errors.Is(err, fs.ErrNotExist) && m.Mean != nil: // Google's resizes to the whole
-		return &data.Preprocess{Fit: data.FitExact, Size: [2]int{rows, cols}, Mean: [3]float64(m.Mean),
+		return &preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{rows, cols}, Mean: [3]float64(m.Mean),
 			Std: [3]float64(m.Std)}, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -130,7 +130,7 @@ func preprocessOf(path string, m *checkpoints.Imported) (*data.Preprocess, error
 	if err != nil {
 		return nil, err
 	}
-	if p.Fit == data.FitNone && p.Crop == [2]int{} {
+	if p.Fit == preprocess.FitNone && p.Crop == [2]int{} {
 		return &p, nil
 	}
 	old, oldCols, err := p.OutputSize()
@@ -143,8 +143,8 @@ func preprocessOf(path string, m *checkpoints.Imported) (*data.Preprocess, error
 	if p.Crop != [2]int{} { // as much of the picture as before
 		p.Size = [2]int{scaled(p.Size[0], rows, p.Crop[0]), scaled(p.Size[1], cols, p.Crop[1])}
 		p.Crop = [2]int{rows, cols}
-		if p.Fit == data.FitShortest && p.Size[0] != p.Size[1] {
-			p.Fit = data.FitCover
+		if p.Fit == preprocess.FitShortest && p.Size[0] != p.Size[1] {
+			p.Fit = preprocess.FitCover
 		}
 		return &p, p.Validate()
 	}

@@ -1,0 +1,171 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package preprocess
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The fields of Hugging Face's form that are read, and those that say nothing about pixels. do_convert_rgb is always
+// obeyed: pictures are RGB here.
+var (
+	hfRead = []string{"do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor",
+		"do_normalize", "image_mean", "image_std"}
+	hfIgnored = []string{"image_processor_type", "feature_extractor_type", "processor_class", "auto_map",
+		"_valid_processor_keys", "do_convert_rgb", "data_format", "input_data_format", "default_to_square", "device",
+		"disable_grouping", "return_tensors"}
+	// What one number as size means to processors.
+	hfSquare   = []string{"ViT", "DeiT", "Beit", "Siglip"}
+	hfShortest = []string{"Bit", "CLIP"}
+)
+
+func (c config) huggingFace() (s Settings, err error) {
+	for key, value := range c {
+		known := slices.Contains(hfRead, key) || slices.Contains(hfIgnored, key)
+		if off := string(value) == "null" || string(value) == "false"; !known && !off {
+			return s, fmt.Errorf("%s is not known and is %.60s: what it does to pictures is not done here", key, value)
+		}
+	}
+	if !slices.ContainsFunc(hfRead, c.has) {
+		return s, errors.New("neither Hugging Face's fields (size, image_mean) nor timm's (pretrained_cfg, input_size)")
+	}
+	on := func(key string, byDefault bool) (on bool) {
+		if !c.has(key) || err != nil {
+			return byDefault && err == nil
+		}
+		err = c.read(key, &on)
+		return on && err == nil
+	}
+	resize, crop := on("do_resize", true), on("do_center_crop", c.has("crop_size"))
+	rescale, normalise := on("do_rescale", true), on("do_normalize", true)
+	if err != nil {
+		return s, err
+	}
+	if resize {
+		if err := c.hfResize(&s); err != nil {
+			return s, err
+		}
+	}
+	if crop {
+		sides, ok := c.sides("crop_size", "height", "width")
+		if side := 0; !ok && json.Unmarshal(c["crop_size"], &side) == nil {
+			sides, ok = []int{side, side}, true
+		}
+		if !ok || slices.Min(sides) < 1 {
+			return s, fmt.Errorf("crop_size is %.60s, want {height, width}", c["crop_size"])
+		}
+		s.Crop = [2]int(sides)
+	}
+	s.Rescale = 1
+	if rescale {
+		s.Rescale = 1.0 / 255
+		if c.has("rescale_factor") {
+			err = c.read("rescale_factor", &s.Rescale)
+		}
+		if err == nil && s.Rescale <= 0 {
+			err = fmt.Errorf("rescale_factor is %g, want above 0", s.Rescale)
+		}
+		if s.Rescale == 1.0/255 {
+			s.Rescale = 0
+		}
+	}
+	if err == nil && normalise {
+		err = c.normalisation(&s, "image_mean", "image_std")
+	}
+	return s, err
+}
+
+// hfResize reads size and resample.
+func (c config) hfResize(s *Settings) error {
+	number := -1
+	if err := c.read("resample", &number); err != nil {
+		return err
+	}
+	if number < 0 || number >= len(resamples) {
+		return fmt.Errorf("resample is %d, want 0 to %d", number, len(resamples)-1)
+	}
+	s.Resample = resamples[number]
+	if sides, ok := c.sides("size", "height", "width"); ok {
+		s.Fit, s.Size = FitExact, [2]int(sides)
+		return nil
+	}
+	if side, ok := c.sides("size", "shortest_edge"); ok {
+		s.Fit, s.Size = FitShortest, [2]int{side[0], side[0]}
+		return nil
+	}
+	var side int
+	if err := c.read("size", &side); err != nil {
+		return fmt.Errorf("size is %.60s, want {height, width} or {shortest_edge}", c["size"])
+	}
+	var processor string
+	for _, key := range []string{"image_processor_type", "feature_extractor_type"} {
+		if c.has(key) && processor == "" {
+			if err := c.read(key, &processor); err != nil {
+				return err
+			}
+		}
+	}
+	for _, suffix := range []string{"Fast", "ImageProcessor", "FeatureExtractor"} {
+		processor = strings.TrimSuffix(processor, suffix)
+	}
+	switch s.Size = [2]int{side, side}; {
+	case slices.Contains(hfSquare, processor):
+		s.Fit = FitExact
+	case slices.Contains(hfShortest, processor):
+		s.Fit = FitShortest
+	default:
+		return fmt.Errorf("size is %d, which processors read differently: want {height, width} or {shortest_edge}", side)
+	}
+	return nil
+}
+
+// HuggingFace writes s in Hugging Face's form, which Parse and transformers read: ViTImageProcessor, or
+// BitImageProcessor where there is a crop or a shortest side. Fits of timm for which Hugging Face has no word are an
+// error; RoundCrop is lost, which may move a crop by one pixel.
+func (s Settings) HuggingFace() ([]byte, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	crops, normalises := s.Crop != [2]int{}, s.Mean != [3]float64{} || s.Std != [3]float64{}
+	processor := "ViTImageProcessor"
+	if crops || s.Fit == FitShortest {
+		processor = "BitImageProcessor"
+	}
+	hf := map[string]any{
+		"image_processor_type": processor, "do_convert_rgb": true,
+		"do_resize": s.Fit != FitNone, "do_rescale": true, "do_normalize": normalises,
+		"rescale_factor": cmp.Or(s.Rescale, 1.0/255),
+	}
+	switch s.Fit {
+	case FitNone:
+	case FitExact:
+		hf["size"] = map[string]int{"height": s.Size[0], "width": s.Size[1]}
+	case FitShortest:
+		hf["size"] = map[string]int{"shortest_edge": s.Size[0]}
+	default:
+		return nil, fmt.Errorf("preprocess: Hugging Face has no fit %q: export with %q or %q", s.Fit, FitExact,
+			FitShortest)
+	}
+	if s.Fit != FitNone {
+		hf["resample"] = slices.Index(resamples, s.Kernel())
+	}
+	if processor == "BitImageProcessor" {
+		hf["do_center_crop"] = crops
+	}
+	if crops {
+		hf["crop_size"] = map[string]int{"height": s.Crop[0], "width": s.Crop[1]}
+	}
+	if normalises {
+		for c, std := range s.Std {
+			s.Std[c] = cmp.Or(std, 1)
+		}
+		hf["image_mean"], hf["image_std"] = s.Mean, s.Std
+	}
+	raw, err := json.MarshalIndent(hf, "", "  ")
+	return append(raw, '\n'), err
+}

@@ -1,0 +1,182 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package preprocess says how a picture of any size becomes the pixels that a model was trained with: resize, crop,
+// normalisation. It reads and writes these settings as Hugging Face's preprocessor_config.json and timm's config.json
+// have them, and computes sizes and places; package finetune/data applies them to pictures.
+//
+//	settings, err := preprocess.Read("vit/preprocessor_config.json")
+//	picture, err := data.Image(file, settings)
+//
+// Rows come before columns everywhere.
+package preprocess
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// MaxSide bounds image sides that settings may ask for.
+const MaxSide = 16384
+
+// Settings bring a picture to a model's size on the host: resize, then crop. What is left, Normalisation, is for the
+// graph. The zero value changes nothing.
+//
+// They are what Hugging Face's image processors and timm's evaluation transform do with Pillow, to the bit; see Parse
+// for how their files map to these.
+type Settings struct {
+	Fit      Fit      `json:"fit,omitempty"`
+	Size     [2]int   `json:"size,omitzero"`      // rows and columns of Fit
+	Resample Resample `json:"resample,omitempty"` // the kernel; empty means Bilinear
+
+	// Crop is the rows and columns of a window around the centre, taken after the resize; zero takes none. What lies
+	// beyond the picture has the colour Fill.
+	Crop [2]int   `json:"crop,omitzero"`
+	Fill [3]uint8 `json:"fill,omitzero"`
+	// RoundCrop is torchvision's and timm's place of a window that cannot be centred: half pixels to the even number.
+	// False is Hugging Face's: up and to the left.
+	RoundCrop bool `json:"round_crop,omitempty"`
+
+	// The input of the model is (pixel·Rescale − Mean)/Std per channel. Zero Rescale means 1/255, zero Std means 1.
+	Rescale float64    `json:"rescale,omitempty"`
+	Mean    [3]float64 `json:"mean,omitzero"`
+	Std     [3]float64 `json:"std,omitzero"`
+}
+
+// Fit says which size a picture of height h and width w is resized to, given Size.
+type Fit string
+
+const (
+	// FitNone keeps the size.
+	FitNone Fit = ""
+	// FitExact gives Size, whatever the shape of the picture: timm's "squash".
+	FitExact Fit = "exact"
+	// FitShortest gives the shorter side Size, which must be square, and keeps the ratio; the longer one is cut to
+	// whole pixels: torchvision's Resize(n).
+	FitShortest Fit = "shortest"
+	// FitCover keeps the ratio and covers Size just so, rounded to whole pixels: timm for sizes that are not square.
+	FitCover Fit = "cover"
+	// FitContain keeps the ratio and lies within Size, rounded to whole pixels: timm's "border".
+	FitContain Fit = "contain"
+)
+
+// Resample is the kernel of a resize, widened where a picture shrinks.
+type Resample string
+
+// The kernels, by Pillow's names.
+const (
+	Nearest  Resample = "nearest"  // the input pixel at the output pixel's centre, without averaging
+	Lanczos  Resample = "lanczos"  // sinc(x)·sinc(x/3)
+	Bilinear Resample = "bilinear" // 1−|x|
+	Bicubic  Resample = "bicubic"  // Keys' cubic with a = −½
+	Box      Resample = "box"      // 1 for −½ < x <= ½
+	Hamming  Resample = "hamming"  // sinc(x)·(0.54 + 0.46 cos πx)
+)
+
+// resamples lists the kernels by their numbers in Pillow and so in Hugging Face's files.
+var resamples = []Resample{Nearest, Lanczos, Bilinear, Bicubic, Box, Hamming}
+
+// Validate reports the first field out of its range.
+func (s Settings) Validate() error {
+	side := func(v [2]int) bool { return min(v[0], v[1]) >= 1 && max(v[0], v[1]) <= MaxSide }
+	switch s.Fit {
+	case FitNone:
+		if s.Size != [2]int{} {
+			return fmt.Errorf("preprocess: size %v without fit", s.Size)
+		}
+	case FitExact, FitShortest, FitCover, FitContain:
+		if !side(s.Size) {
+			return fmt.Errorf("preprocess: size %v, want two sides of 1 to %d", s.Size, MaxSide)
+		}
+	default:
+		return fmt.Errorf("preprocess: fit %q, want exact, shortest, cover, contain or none", s.Fit)
+	}
+	if s.Fit == FitShortest && s.Size[0] != s.Size[1] {
+		return fmt.Errorf("preprocess: size %v, want one number twice for the shortest side", s.Size)
+	}
+	if s.Crop != [2]int{} && !side(s.Crop) {
+		return fmt.Errorf("preprocess: crop %v, want two sides of 1 to %d", s.Crop, MaxSide)
+	}
+	if !slices.Contains(resamples, s.Kernel()) {
+		return fmt.Errorf("preprocess: resample %q, want one of %q", s.Resample, resamples)
+	}
+	if !(s.Rescale >= 0) || math.IsInf(s.Rescale, 0) {
+		return fmt.Errorf("preprocess: rescale %g, want above 0", s.Rescale)
+	}
+	mean, std := s.Normalisation()
+	for c := range std {
+		if !(s.Std[c] >= 0) || math.IsInf(std[c], 0) || math.IsNaN(mean[c]) || math.IsInf(mean[c], 0) {
+			return fmt.Errorf("preprocess: mean %v, std %v must be finite and std not negative", s.Mean, s.Std)
+		}
+	}
+	return nil
+}
+
+// Kernel returns Resample or what stands for it.
+func (s Settings) Kernel() Resample { return cmp.Or(s.Resample, Bilinear) }
+
+// Normalisation returns mean and standard deviation of pixels scaled to 0…1: the model's input is
+// (pixel/255 − mean)/std per channel.
+func (s Settings) Normalisation() (mean, std [3]float64) {
+	scale := 1.0
+	if s.Rescale != 0 && s.Rescale != 1.0/255 {
+		scale = 255 * s.Rescale // (x·r − m)/s = (x/255 − m/255r)/(s/255r)
+	}
+	for c := range std {
+		mean[c], std[c] = s.Mean[c]/scale, cmp.Or(s.Std[c], 1)/scale
+	}
+	return mean, std
+}
+
+// OutputSize returns the height and width that every picture gets; an error if they depend on the picture.
+func (s Settings) OutputSize() (height, width int, err error) {
+	switch {
+	case s.Crop != [2]int{}:
+		return s.Crop[0], s.Crop[1], nil
+	case s.Fit == FitExact:
+		return s.Size[0], s.Size[1], nil
+	}
+	return 0, 0, fmt.Errorf("preprocess: without a crop or fit %q pictures differ in size", FitExact)
+}
+
+// Resized returns the size that a picture of the given one has after the resize.
+func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
+	if s.Fit == FitShortest {
+		if short := s.Size[0]; width <= height {
+			return max(1, short*height/width), short
+		} else {
+			return short, max(1, short*width/height)
+		}
+	}
+	rows, cols := float64(height)/float64(s.Size[0]), float64(width)/float64(s.Size[1])
+	ratio := 0.0
+	switch s.Fit {
+	case FitNone:
+		return height, width
+	case FitExact:
+		return s.Size[0], s.Size[1]
+	case FitCover:
+		ratio = min(rows, cols)
+	case FitContain:
+		ratio = max(rows, cols)
+	}
+	scaled := func(side int) int { return max(1, int(math.RoundToEven(float64(side)/ratio))) }
+	return scaled(height), scaled(width)
+}
+
+// CropStart returns where the window of Crop begins in a picture of the given size after the resize; negative on an
+// axis where it is longer than the picture.
+func (s Settings) CropStart(height, width int) (top, left int) {
+	start := func(length, window int) int {
+		middle := float64(length-window) / 2
+		switch {
+		case !s.RoundCrop:
+			return int(math.Floor(middle))
+		case window > length: // torchvision pads the odd pixel at the end
+			return int(math.Ceil(middle))
+		}
+		return int(math.RoundToEven(middle))
+	}
+	return start(height, s.Crop[0]), start(width, s.Crop[1])
+}

@@ -1,0 +1,213 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package preprocess
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+)
+
+// Settings as they are published with models, shortened by fields that say nothing about pixels.
+var published = map[string]struct {
+	config string
+	want   Settings
+}{
+	"google/vit-base-patch16-224": {`{"do_normalize": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5],
+		"image_std": [0.5, 0.5, 0.5], "size": 224, "resample": 2, "feature_extractor_type": "ViTFeatureExtractor"}`,
+		Settings{Fit: FitExact, Size: [2]int{224, 224}, Resample: Bilinear, Mean: [3]float64{0.5, 0.5, 0.5},
+			Std: [3]float64{0.5, 0.5, 0.5}}},
+	"facebook/deit-base-patch16-224": {`{"crop_size": 224, "do_center_crop": true, "do_normalize": true,
+		"do_resize": true, "feature_extractor_type": "DeiTFeatureExtractor", "image_mean": [0.485, 0.456, 0.406],
+		"image_std": [0.229, 0.224, 0.225], "resample": 3, "size": 256}`,
+		Settings{Fit: FitExact, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},
+			Mean: imageNetMean, Std: imageNetStd}},
+	"facebook/dinov2-base": {`{"crop_size": {"height": 224, "width": 224}, "do_center_crop": true,
+		"do_convert_rgb": true, "do_normalize": true, "do_rescale": true, "do_resize": true,
+		"image_mean": [0.485, 0.456, 0.406], "image_processor_type": "BitImageProcessor",
+		"image_std": [0.229, 0.224, 0.225], "resample": 3, "rescale_factor": 0.00392156862745098,
+		"size": {"shortest_edge": 256}}`,
+		Settings{Fit: FitShortest, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},
+			Mean: imageNetMean, Std: imageNetStd}},
+	"siglip, as the fast processors save it": {`{"do_center_crop": null, "do_convert_rgb": null, "do_pad": null,
+		"do_normalize": true, "do_rescale": true, "do_resize": true, "crop_size": null, "data_format": "channels_first",
+		"image_mean": [0.5, 0.5, 0.5], "image_processor_type": "SiglipImageProcessorFast", "image_std": [0.5, 0.5, 0.5],
+		"resample": 2, "rescale_factor": 0.00392156862745098, "size": {"height": 384, "width": 256}}`,
+		Settings{Fit: FitExact, Size: [2]int{384, 256}, Resample: Bilinear, Mean: [3]float64{0.5, 0.5, 0.5},
+			Std: [3]float64{0.5, 0.5, 0.5}}},
+	"no resize, no normalisation, other range": {`{"do_resize": false, "do_normalize": false, "do_rescale": true,
+		"rescale_factor": 0.0078125, "crop_size": {"height": 7, "width": 5}}`,
+		Settings{Crop: [2]int{7, 5}, Rescale: 1.0 / 128}},
+	"timm/vit_base_patch16_224.augreg_in21k": {`{"architecture": "vit_base_patch16_224", "num_classes": 21843,
+		"pretrained_cfg": {"tag": "augreg_in21k", "input_size": [3, 224, 224], "fixed_input_size": true,
+		"interpolation": "bicubic", "crop_pct": 0.9, "crop_mode": "center", "mean": [0.5, 0.5, 0.5],
+		"std": [0.5, 0.5, 0.5], "first_conv": "patch_embed.proj", "classifier": "head"}}`,
+		Settings{Fit: FitShortest, Size: [2]int{248, 248}, Resample: Bicubic, Crop: [2]int{224, 224},
+			RoundCrop: true, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.5, 0.5, 0.5}}},
+	"timm at 384, squashed": {`{"input_size": [3, 384, 384], "interpolation": "bilinear", "crop_pct": 1.0,
+		"crop_mode": "squash", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}`,
+		Settings{Fit: FitExact, Size: [2]int{384, 384}, Resample: Bilinear, Crop: [2]int{384, 384},
+			RoundCrop: true, Mean: imageNetMean, Std: imageNetStd}},
+	"timm's defaults, border": {`{"input_size": [3, 224, 192], "crop_mode": "border", "mean": [0.485, 0.456, 0.406],
+		"std": [0.229, 0.224, 0.225]}`,
+		Settings{Fit: FitContain, Size: [2]int{256, 219}, Resample: Bicubic, Crop: [2]int{224, 192},
+			Fill: [3]uint8{124, 116, 104}, RoundCrop: true, Mean: imageNetMean, Std: imageNetStd}},
+}
+
+var (
+	imageNetMean = [3]float64{0.485, 0.456, 0.406}
+	imageNetStd  = [3]float64{0.229, 0.224, 0.225}
+)
+
+func TestParseReadsPublishedSettings(t *testing.T) {
+	for name, c := range published {
+		got, err := Parse([]byte(c.config))
+		if err != nil || got != c.want {
+			t.Errorf("%s: got %+v, %v\nwant %+v", name, got, err, c.want)
+		}
+	}
+}
+
+func TestReadReadsTheFixture(t *testing.T) {
+	var want struct {
+		Size             struct{ Height, Width int }
+		Resample         int
+		ImageMean        [3]float64 `json:"image_mean"`
+		ImageStd         [3]float64 `json:"image_std"`
+		DoCenterCrop     bool       `json:"do_center_crop"`
+		RescaleFactor    float64    `json:"rescale_factor"`
+		ImageProcessorTy string     `json:"image_processor_type"`
+	}
+	const file = "preprocessor_config.json"
+	fixtures.JSON(t, "hf_vit", file, &want)
+	got, err := Read(filepath.Join(fixtures.Dir(t, "hf_vit"), file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Fit != FitExact || got.Size != [2]int{want.Size.Height, want.Size.Width} || got.Mean != want.ImageMean ||
+		got.Std != want.ImageStd || got.Resample != resamples[want.Resample] || got.Crop != [2]int{} {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestHuggingFaceFormIsReadBackAsTheSame(t *testing.T) {
+	for name, c := range published {
+		raw, err := c.want.HuggingFace()
+		if c.want.Fit == FitContain {
+			if err == nil {
+				t.Errorf("%s: a fit that Hugging Face lacks is written as %s", name, raw)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := Parse(raw)
+		want := c.want
+		want.RoundCrop = false
+		if err != nil || got != want {
+			t.Errorf("%s: got %+v, %v\nwant %+v\n%s", name, got, err, want, raw)
+		}
+	}
+	// What transformers insists on: ViTImageProcessor takes height and width alone.
+	raw, err := published["google/vit-base-patch16-224"].want.HuggingFace()
+	var fields map[string]any
+	if err != nil || json.Unmarshal(raw, &fields) != nil {
+		t.Fatal(err)
+	}
+	size, _ := fields["size"].(map[string]any)
+	if fields["image_processor_type"] != "ViTImageProcessor" || fields["resample"] != 2.0 ||
+		!maps.Equal(size, map[string]any{"height": 224.0, "width": 224.0}) || fields["rescale_factor"] != 1.0/255 {
+		t.Errorf("fields are %v", fields)
+	}
+}
+
+func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
+	const (
+		mean, std = `"image_mean": [0.5, 0.5, 0.5]`, `"image_std": [0.5, 0.5, 0.5]`
+		hf        = mean + `, ` + std + `, "resample": 2`
+		size      = `{"size": {"height": 5, "width": 7}, `
+	)
+	const timm = `"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]`
+	for config, want := range map[string]string{
+		``:      "not a JSON object",
+		`null`:  "not a JSON object",
+		`[1]`:   "not a JSON object",
+		`{}`:    "neither Hugging Face's fields",
+		`{"a":`: "not a JSON object",
+		size + `"do_flip_channel_order": true, ` + hf + `}`:             "do_flip_channel_order",
+		size + `"crop_pct": 0.9, ` + hf + `}`:                           "crop_pct",
+		`{"size": {"shortest_edge": 5, "longest_edge": 7}, ` + hf + `}`: "size is",
+		`{"size": {"height": 5}, ` + hf + `}`:                           "size is",
+		`{"size": {"height": 5, "width": -7}, ` + hf + `}`:              "size [5 -7]",
+		`{"size": {"height": 5, "width": 1e9}, ` + hf + `}`:             "size is",
+		`{"size": {"height": 5, "width": 99999}, ` + hf + `}`:           "size [5 99999]",
+		`{"size": 224, ` + hf + `}`:                                     "size is 224",
+		`{"size": 224, "image_processor_type": 3, ` + hf + `}`:          "image_processor_type is 3",
+		`{` + hf + `}`: "size is",
+		size + std + `, "resample": 2, "image_mean": [0.5]}`:                   "image_mean has 1",
+		size + mean + `, "resample": 2, "image_std": [0.5, 0, 0.5]}`:           "image_std is",
+		size + mean + `, ` + std + `, "resample": 6}`:                          "resample is 6",
+		size + mean + `, ` + std + `}`:                                         "resample is missing",
+		`{"do_resize": "yes", ` + hf + `}`:                                     "do_resize is",
+		`{"do_resize": false, "do_center_crop": true, ` + hf + `}`:             "crop_size is",
+		`{"do_resize": false, "crop_size": 0, ` + hf + `}`:                     "crop_size is 0",
+		`{"do_resize": false, "rescale_factor": 0, ` + hf + `}`:                "rescale_factor is 0",
+		`{"do_resize": false, "rescale_factor": "1/2", ` + hf + `}`:            "rescale_factor is",
+		`{"input_size": [1, 28, 28], ` + timm + `}`:                            "input_size",
+		`{"input_size": [3, 28.5, 28], ` + timm + `}`:                          "input_size",
+		`{"input_size": [3, 28, 28]}`:                                          "mean is missing",
+		`{"input_size": [3, 28, 28], "crop_pct": 1.5, ` + timm + `}`:           "crop_pct is 1.5",
+		`{"input_size": [3, 9999, 28], "crop_pct": 1e-300, ` + timm + `}`:      "crop_pct is 1e-300",
+		`{"input_size": [3, 28, 28], "crop_mode": "corner", ` + timm + `}`:     "crop_mode is",
+		`{"input_size": [3, 28, 28], "interpolation": "random", ` + timm + `}`: "interpolation is",
+		`{"pretrained_cfg": 7}`:                                                "pretrained_cfg",
+		`{"pretrained_cfg": {"architecture": "vit"}}`:                          "input_size is missing",
+		size + hf + `, "do_pad": true}`:                                        "do_pad",
+		size + hf + `, "size_divisor": 32}`:                                    "size_divisor",
+		size + hf + `, "do_normalize": "maybe"}`:                               "do_normalize is",
+	} {
+		p, err := Parse([]byte(config))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "preprocess: ") ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s\nis read as %+v, %v; want an error with %q", config, p, err, want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "preprocessor_config.json")
+	if err := os.WriteFile(file, []byte(`{}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(file); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("the error %v does not name %s", err, file)
+	}
+}
+
+// FuzzParse: what is accepted is valid, and comes back from Hugging Face's form unchanged.
+func FuzzParse(f *testing.F) {
+	for _, c := range published {
+		f.Add([]byte(c.config))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p, err := Parse(raw)
+		if err != nil {
+			return
+		}
+		if err := p.Validate(); err != nil {
+			t.Errorf("accepted, but %v", err)
+		}
+		written, err := p.HuggingFace()
+		if err != nil {
+			return // a fit of timm's
+		}
+		p.RoundCrop = false
+		if again, err := Parse(written); err != nil || again != p {
+			t.Errorf("%+v comes back as %+v, %v", p, again, err)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package preprocess
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+func (c config) timm() (s Settings, err error) {
+	var size [3]float64
+	if err := c.numbers("input_size", size[:]); err != nil {
+		return s, err
+	}
+	if size[0] != 3 || min(size[1], size[2]) < 1 || max(size[1], size[2]) > MaxSide ||
+		size[1] != math.Trunc(size[1]) || size[2] != math.Trunc(size[2]) {
+		return s, fmt.Errorf("input_size is %v, want 3 channels and sides of 1 to %d", size, MaxSide)
+	}
+	portion, mode, interpolation := 0.875, "center", string(Bicubic) // timm's defaults
+	for _, field := range []struct {
+		key   string
+		value any
+	}{{"crop_pct", &portion}, {"crop_mode", &mode}, {"interpolation", &interpolation}} {
+		if c.has(field.key) && err == nil {
+			err = c.read(field.key, field.value)
+		}
+	}
+	if err == nil {
+		err = c.normalisation(&s, "mean", "std")
+	}
+	switch {
+	case err != nil:
+		return s, err
+	case !(portion > 0 && portion <= 1):
+		return s, fmt.Errorf("crop_pct is %g, want above 0 to 1", portion)
+	case !slices.Contains(resamples, Resample(interpolation)):
+		return s, fmt.Errorf("interpolation is %q, want one of %q", interpolation, resamples)
+	}
+	s.Resample, s.Crop, s.RoundCrop = Resample(interpolation), [2]int{int(size[1]), int(size[2])}, true
+	if max(size[1], size[2])/portion >= MaxSide+1 {
+		return s, fmt.Errorf("crop_pct is %g of %v, want a resize to at most %d", portion, s.Crop, MaxSide)
+	}
+	s.Size = [2]int{int(size[1] / portion), int(size[2] / portion)}
+	switch mode {
+	case "center":
+		if s.Fit = FitCover; s.Size[0] == s.Size[1] {
+			s.Fit = FitShortest
+		}
+	case "squash":
+		s.Fit = FitExact
+	case "border":
+		s.Fit = FitContain
+		for i, mean := range s.Mean {
+			s.Fill[i] = uint8(min(max(math.RoundToEven(255*mean), 0), 255))
+		}
+	default:
+		return s, fmt.Errorf("crop_mode is %q, want center, squash or border", mode)
+	}
+	return s, nil
+}
+
+// Timm is what timm's pretrained_cfg says of pictures, next to the input_size.
+type Timm struct {
+	Interpolation Resample  `json:"interpolation,omitempty"`
+	CropPct       float64   `json:"crop_pct,omitempty"`
+	CropMode      string    `json:"crop_mode,omitempty"`
+	Mean          []float64 `json:"mean,omitempty"`
+	Std           []float64 `json:"std,omitempty"`
+}
+
+// Timm writes s in timm's words: pictures are resized to input_size/crop_pct and cropped. A crop that takes other
+// shares of the two sides is an error.
+func (s Settings) Timm() (Timm, error) {
+	mean, std := s.Normalisation()
+	t := Timm{Interpolation: s.Kernel(), CropPct: 1, CropMode: "squash", Mean: mean[:], Std: std[:]}
+	switch s.Fit {
+	case FitShortest, FitCover:
+		t.CropMode = "center"
+	case FitContain:
+		t.CropMode = "border"
+	}
+	if s.Crop == [2]int{} || s.Fit == FitNone {
+		return t, nil
+	}
+	t.CropPct = float64(s.Crop[0]) / float64(s.Size[0])
+	resized := func(k int) int { return int(float64(s.Crop[k]) / t.CropPct) }
+	for resized(0) < s.Size[0] { // timm cuts the quotient
+		t.CropPct = math.Nextafter(t.CropPct, 0)
+	}
+	if resized(0) != s.Size[0] || resized(1) != s.Size[1] || t.CropPct > 1 {
+		return t, fmt.Errorf("preprocess: timm has no crop of %v out of %v: both sides have to shrink by one factor",
+			s.Crop, s.Size)
+	}
+	return t, nil
+}
