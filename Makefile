@@ -38,7 +38,7 @@ finetune-demo: ## fine-tune a small pretrained ViT at larger sizes, learned agai
 
 .PHONY: notebooks
 notebooks: ## execute the notebooks without a browser and keep their outputs; needs Jupyter
-	internal/scripts/notebooks
+	internal/tools/scripts/notebooks
 
 .PHONY: test
 test: ## all tests: short, offline, pure-Go backend
@@ -55,7 +55,7 @@ bench: ## all benchmarks
 
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (1m)
-	internal/scripts/fuzz $(FUZZTIME)
+	internal/tools/scripts/fuzz $(FUZZTIME)
 
 .PHONY: check
 check: fmt vet lint ## gofmt, go vet and the linter
@@ -75,16 +75,16 @@ lint: ## the linter alone
 
 .PHONY: results
 results: ## compute the tables of README.md and docs/results.md from the rows in docs/runs and from the code
-	go run ./internal/results docs/runs README.md docs/results.md
+	go run ./internal/tools/results docs/runs README.md docs/results.md
 
 .PHONY: onnxruntime
 onnxruntime: ## fetch ONNX Runtime from npm into ~/.local/lib/onnxruntime
-	internal/scripts/onnxruntime
+	internal/tools/scripts/onnxruntime
 
 .PHONY: verify-export
 verify-export: ## logits of exported models in plain torch (python3-torch) and in ONNX Runtime for Node
-	internal/scripts/verify-export
+	internal/tools/scripts/verify-export
 
 .PHONY: gpu-check
 gpu-check: ## build gpu-check/, a bundle for a CUDA machine without a Go toolchain
-	internal/scripts/gpu-check
+	internal/tools/scripts/gpu-check

@@ -9,8 +9,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-
-	"gonum.org/v1/plot/vg"
 )
 
 func drawn(t *testing.T, f Field) image.Image {
@@ -26,36 +24,43 @@ func drawn(t *testing.T, f Field) image.Image {
 	return picture
 }
 
-// colorAt returns the 8-bit colour of a cell of the upper left panel, Re ℘.
-func colorAt(picture image.Image, row, col int) [3]uint32 {
-	cell := panelSide / 72 * dotsPerInch / 5 // dots; the grids below have 5 columns
-	x := int(fieldMargin/72*dotsPerInch + (0.5+vg.Length(col))*cell)
-	y := int(titleHeight/72*dotsPerInch + (0.5+vg.Length(row))*cell)
-	r, g, b, _ := picture.At(x, y).RGBA()
-	return [3]uint32{r >> 8, g >> 8, b >> 8}
-}
-
 func TestRowZeroIsAtTheTopAndTheSignIsInTheColour(t *testing.T) {
-	f := Field{Title: "signs", Rows: 3, Cols: 5, Limit: 2, Features: make([]float64, 3*5*numFeatures)}
-	set := func(row, col int, value float64) { f.Features[(row*f.Cols+col)*numFeatures] = value }
+	f := Field{Title: "signs", Rows: 3, Cols: 5, Limit: 2, Features: make([]float64, 3*5)}
+	set := func(row, col int, value float64) { f.Features[row*f.Cols+col] = value }
 	set(0, 1, 2)
 	set(2, 4, -2)
 	set(1, 3, 100) // beyond the limit
 	set(1, 0, math.NaN())
 	picture := drawn(t, f)
-	// The ends and the middle of the map as Moreland (2009) gives them.
-	red, blue, zero := [3]uint32{180, 4, 38}, [3]uint32{59, 76, 192}, [3]uint32{221, 221, 221}
-	grey := [3]uint32{128, 128, 128}
-	for _, c := range []struct {
-		row, col int
-		want     [3]uint32
-	}{{0, 1, red}, {2, 4, blue}, {1, 3, red}, {1, 0, grey}, {0, 0, zero}, {2, 1, zero}} {
-		got := colorAt(picture, c.row, c.col)
-		for k := range got {
-			if math.Abs(float64(got[k])-float64(c.want[k])) > 3 {
-				t.Errorf("row %d, column %d: colour %v, want %v", c.row, c.col, got, c.want)
-				break
+	// The ends of the map as Moreland (2009) gives them, and the grey of what is not finite: where they are tells rows
+	// and columns.
+	red, blue, grey := [3]uint32{180, 4, 38}, [3]uint32{59, 76, 192}, [3]uint32{128, 128, 128}
+	centre := func(clr [3]uint32, left, top float64) (x, y float64) { // of what is right of and below a point
+		n := 0.0
+		for py := int(top); py < picture.Bounds().Dy(); py++ {
+			for px := int(left); px < picture.Bounds().Dx(); px++ {
+				r, g, b, _ := picture.At(px, py).RGBA()
+				off := 0.0
+				for k, v := range []uint32{r >> 8, g >> 8, b >> 8} {
+					off = max(off, math.Abs(float64(v)-float64(clr[k])))
+				}
+				if off <= 3 {
+					x, y, n = x+float64(px), y+float64(py), n+1
+				}
 			}
+		}
+		return x / n, y / n
+	}
+	greyX, greyY := centre(grey, 0, 0)
+	blueX, blueY := centre(blue, 0, 0)
+	cellX, cellY := (blueX-greyX)/4, blueY-greyY // from row 1, column 0 to row 2, column 4
+	if !(cellX > 10 && cellY > 10) {
+		t.Fatalf("grey at %g, %g, blue at %g, %g", greyX, greyY, blueX, blueY)
+	}
+	for _, c := range []struct{ left, top, col, row float64 }{{0, 0, 2, 0.5}, {greyX + 2*cellX, 0, 3, 1}} {
+		x, y := centre(red, c.left, c.top) // both red cells, then the right one alone
+		if math.Abs((x-greyX)/cellX-c.col) > 0.1 || math.Abs((y-greyY)/cellY+1-c.row) > 0.1 {
+			t.Errorf("red at row %g, column %g, want %g, %g", (y-greyY)/cellY+1, (x-greyX)/cellX, c.row, c.col)
 		}
 	}
 }
@@ -63,11 +68,11 @@ func TestRowZeroIsAtTheTopAndTheSignIsInTheColour(t *testing.T) {
 func TestAFieldOfAnyAspectCanBeDrawnWithOneOrBothOfItsParts(t *testing.T) {
 	for _, grid := range [][2]int{{1, 1}, {1, 16}, {13, 2}, {7, 11}} {
 		positions := grid[0] * grid[1]
-		features, vectors := make([]float64, positions*numFeatures), make([]float64, positions*3)
-		both := drawn(t, Field{Rows: grid[0], Cols: grid[1], Features: features, Vectors: vectors}).Bounds().Dx()
-		one := drawn(t, Field{Rows: grid[0], Cols: grid[1], Features: features}).Bounds().Dx()
-		if both <= one {
-			t.Errorf("grid %v: %d dots wide with the similarity, %d without", grid, both, one)
+		features, vectors := make([]float64, positions*4), make([]float64, positions*3)
+		both := drawn(t, Field{Rows: grid[0], Cols: grid[1], Features: features, Vectors: vectors}).Bounds()
+		one := drawn(t, Field{Rows: grid[0], Cols: grid[1], Features: features}).Bounds()
+		if both.Dy() < 2*one.Dy()-1 || both.Dx() != one.Dx() { // four panels a row
+			t.Errorf("grid %v: %v with the similarity, %v without", grid, both, one)
 		}
 	}
 }
@@ -89,6 +94,7 @@ func TestSizesThatDoNotFitAreErrorsWithTheNumbers(t *testing.T) {
 	for want, f := range map[string]Field{
 		"0 rows":             {Cols: 3, Features: []float64{}},
 		"7 feature values":   {Rows: 1, Cols: 2, Features: make([]float64, 7)},
+		"and 3 names":        {Rows: 1, Cols: 2, Features: make([]float64, 8), Names: []string{"a", "b", "c"}},
 		"5 vector values":    {Rows: 1, Cols: 2, Vectors: make([]float64, 5)},
 		"neither features":   {Rows: 1, Cols: 2},
 		"0 vector values fo": {Rows: 1, Cols: 2, Vectors: []float64{}},

@@ -18,7 +18,7 @@ import (
 
 const goldenDir = "testdata/pillow"
 
-// goldenCase is one line of a cases.json, made by internal/py/pillow_goldens.py.
+// goldenCase is one line of a cases.json, made by internal/tools/py/pillow_goldens.py.
 type goldenCase struct {
 	File          string
 	Config        json.RawMessage // of Hugging Face's or timm's form

@@ -5,9 +5,11 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Confusion counts what a model called the images of each class.
@@ -110,6 +112,34 @@ func (c Confusion) MostConfused(k int) []Confused {
 		return cmp.Or(cmp.Compare(b.Images, a.Images), cmp.Compare(b.Share, a.Share))
 	})
 	return all[:min(max(0, k), len(all))]
+}
+
+// mostNumbers is up to how many classes the cells of the picture have room for numbers.
+const mostNumbers = 12
+
+// Draw writes the picture of a confusion as a PNG: row by row the share of a class's images that was called each other
+// class. What was called right is beside the name of the class, in percent, and not on the diagonal, where it would
+// outshine the mistakes.
+func (c Confusion) Draw(w io.Writer, title string) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	h := HeatMap{Values: c.shares(), Cols: c.Classes, Positive: true, Numbers: len(c.Classes) <= mostNumbers,
+		Down: "class, % right", Across: "called"}
+	for class, row := range h.Values {
+		h.Rows = append(h.Rows, fmt.Sprintf("%s %s", short(c.Classes[class]), percent(Number(row[class]), 0)))
+		if c.of(class) > 0 {
+			row[class] = 0
+		}
+		for _, share := range row {
+			if share > h.Limit { // false for NaN
+				h.Limit = share
+			}
+		}
+	}
+	h.Limit = max(h.Limit, 0.001)
+	h.Title = strings.TrimSpace(fmt.Sprintf("%s darkest: %.3g %%", title, 100*h.Limit))
+	return HeatMaps(w, [][]HeatMap{{h}})
 }
 
 // ConfusedTable has a line for each of the k most frequent kinds of mistakes.

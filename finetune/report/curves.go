@@ -33,50 +33,29 @@ var palette = []color.NRGBA{
 }
 
 // Curves draws the loss and the top-1 accuracy of runs over their steps, as a PNG: one colour per encoding, each seed
-// a thin line, their mean a thick one with its last value beside it, the training loss dashed. Where validation rows
-// exist test rows are not drawn, because the test split is not looked at while training.
+// a thin line, their mean a thick one with its last value in the legend, the training loss dashed. Where validation
+// rows exist test rows are not drawn, because the test split is not looked at while training.
 //
 // Steps that a resumed run evaluated twice count once, as the later row has them.
 func Curves(w io.Writer, title string, evals []Eval) error {
-	f, err := curvesFigure(title, evals)
-	if err != nil {
-		return err
-	}
-	return f.png(w)
-}
-
-// CurvesSVG is Curves as an SVG.
-func CurvesSVG(w io.Writer, title string, evals []Eval) error {
-	f, err := curvesFigure(title, evals)
-	if err != nil {
-		return err
-	}
-	return f.svg(w)
-}
-
-func curvesFigure(title string, evals []Eval) (figure, error) {
 	split := drawnSplit(evals)
 	curves := collect(evals, split)
 	if len(curves) == 0 {
-		return figure{}, fmt.Errorf("report: no rows of split %q or %q to draw", Validation, Test)
+		return fmt.Errorf("report: no rows of split %q or %q to draw", Validation, Test)
 	}
 	if title != "" {
 		title += ": "
 	}
 	loss := newPlot(title+split+" loss (training dashed)", "loss (nats per image)")
 	accuracy := newPlot(title+split+" accuracy", "top-1 accuracy (%)")
-	var lossLabels, accuracyLabels endLabels
+	accuracy.Legend.Top = false // curves rise
 	for i, c := range curves {
 		clr := palette[i%len(palette)]
-		last := drawSeries(loss, c, clr, func(e Eval) float64 { return float64(e.Loss) })
-		lossLabels.add(c.name, "%.3f", last, clr)
+		drawSeries(loss, c, clr, "%.3f", func(e Eval) float64 { return float64(e.Loss) })
 		drawTrainLoss(loss, c, clr)
-		last = drawSeries(accuracy, c, clr, func(e Eval) float64 { return 100 * float64(e.Top1) })
-		accuracyLabels.add(c.name, "%.1f", last, clr)
+		drawSeries(accuracy, c, clr, "%.1f", func(e Eval) float64 { return 100 * float64(e.Top1) })
 	}
-	loss.Add(&lossLabels)
-	accuracy.Add(&accuracyLabels)
-	return plotted(curvesWidth, curvesHeight, [][]*plot.Plot{{loss, accuracy}}), nil
+	return drawPlots(w, curvesWidth, curvesHeight, [][]*plot.Plot{{loss, accuracy}})
 }
 
 // drawnSplit is the split whose rows are drawn: validation if there is any.
@@ -145,8 +124,8 @@ func curveName(job Job, all []Job) string {
 	return name
 }
 
-// drawSeries draws the seeds of a curve and their mean, and returns the mean's last point.
-func drawSeries(p *plot.Plot, c curve, clr color.NRGBA, value func(Eval) float64) plotter.XY {
+// drawSeries draws the seeds of a curve and their mean, whose last value the legend tells.
+func drawSeries(p *plot.Plot, c curve, clr color.NRGBA, verb string, value func(Eval) float64) {
 	pale := clr
 	pale.A = 0x70
 	for _, seed := range c.seeds {
@@ -155,11 +134,12 @@ func drawSeries(p *plot.Plot, c curve, clr color.NRGBA, value func(Eval) float64
 		}
 	}
 	mean := points(c.seeds, value)
-	addLine(p, mean, draw.LineStyle{Color: clr, Width: vg.Points(2.2)})
 	if len(mean) == 0 {
-		return plotter.XY{X: math.NaN(), Y: math.NaN()}
+		return
 	}
-	return mean[len(mean)-1]
+	style := draw.LineStyle{Color: clr, Width: vg.Points(2.2)}
+	addLine(p, mean, style)
+	p.Legend.Add(c.name+" "+fmt.Sprintf(verb, mean[len(mean)-1].Y), &plotter.Line{LineStyle: style})
 }
 
 func drawTrainLoss(p *plot.Plot, c curve, clr color.NRGBA) {
@@ -197,46 +177,4 @@ func addLine(p *plot.Plot, xys plotter.XYs, style draw.LineStyle) {
 	default:
 		p.Add(&plotter.Line{XYs: xys, LineStyle: style})
 	}
-}
-
-func newPlot(title, yLabel string) *plot.Plot {
-	p := plot.New()
-	p.BackgroundColor = nil // that of the figure shows
-	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
-	p.X.Label.Text = "step"
-	p.Y.Label.Text = yLabel
-	for _, style := range []*draw.TextStyle{&p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label,
-		&p.Y.Tick.Label} {
-		style.Font.Variant = "Sans"
-	}
-	grid := plotter.NewGrid()
-	grid.Vertical.Color = nil
-	grid.Horizontal.Color = color.Gray{Y: 0xe0}
-	p.Add(grid, heading(title))
-	return p
-}
-
-// ticks are gonum's, with as many decimals as tell them apart: gonum writes four digits, whatever the step.
-type ticks struct{ plot.DefaultTicks }
-
-// Ticks implements plot.Ticker.
-func (t ticks) Ticks(low, high float64) []plot.Tick {
-	all := t.DefaultTicks.Ticks(low, high)
-	decimals := 0
-	for _, tick := range all {
-		for !tick.IsMinor() && decimals < 12 {
-			shift := tick.Value * math.Pow10(decimals)
-			if math.Abs(shift-math.Round(shift)) < 1e-3*(high-low)*math.Pow10(decimals) {
-				break
-			}
-			decimals++
-		}
-	}
-	for i := range all {
-		if !all[i].IsMinor() {
-			rounded := math.Round(all[i].Value*math.Pow10(decimals)) / math.Pow10(decimals)
-			all[i].Label = strconv.FormatFloat(rounded+0, 'f', decimals, 64) // -0 + 0 is 0
-		}
-	}
-	return all
 }

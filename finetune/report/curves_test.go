@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 )
 
 func history(encoding string, seed int64, top1 ...float64) []Eval {
@@ -89,14 +88,5 @@ func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
 func TestCurvesOfNothingIsAnError(t *testing.T) {
 	if err := Curves(&bytes.Buffer{}, "empty", nil); err == nil {
 		t.Error("no error")
-	}
-}
-
-// Three labels that want the same place are centred on it; one that is far enough stays.
-func TestSpreadMovesLabelsApartAroundWhereTheyWere(t *testing.T) {
-	heights := []vg.Length{5, 5, 5, 30, 31}
-	spread(heights, 4)
-	if want := []vg.Length{1, 5, 9, 28.5, 32.5}; !reflect.DeepEqual(heights, want) {
-		t.Errorf("got %v, want %v", heights, want)
 	}
 }

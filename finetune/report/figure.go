@@ -6,109 +6,90 @@ import (
 	"fmt"
 	"image/color"
 	"io"
-	"strings"
+	"math"
+	"strconv"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// dotsPerInch is the resolution of the PNG form of all pictures, whose sizes are in points of 1/72 inch.
+// Figure is a picture with a title and a sentence that says what it shows.
+type Figure struct {
+	Title, Caption string
+	PNG            []byte
+}
+
+// dotsPerInch is the resolution of all pictures, whose sizes are in points of 1/72 inch.
 const dotsPerInch = 120
 
-// figure is a picture before its format is chosen.
-type figure struct {
-	width, height vg.Length
-	draw          func(draw.Canvas)
-}
-
-func (f figure) png(w io.Writer) error {
-	canvas := vgimg.NewWith(vgimg.UseWH(f.width, f.height), vgimg.UseDPI(dotsPerInch))
-	f.draw(draw.New(canvas))
-	return written(vgimg.PngCanvas{Canvas: canvas}.WriteTo(w))
-}
-
-// svg writes a file of its own, on white.
-func (f figure) svg(w io.Writer) error {
-	text, err := f.vector(color.White)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(w, text)
-	return written(0, err)
-}
-
-// inline returns an svg element to stand in a page, whose ground shows.
-func (f figure) inline() (string, error) {
-	text, err := f.vector(color.Transparent)
-	_, element, _ := strings.Cut(text, "<svg") // what is before is the prologue of a file
-	return "<svg" + element, err
-}
-
-func (f figure) vector(ground color.Color) (string, error) {
-	canvas := &fitted{Canvas: vgsvg.New(f.width, f.height)}
+// drawPlots writes plots in rows, their axes in line, as a PNG of the given size.
+func drawPlots(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error {
+	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dotsPerInch))
 	c := draw.New(canvas)
-	if ground != color.Transparent {
-		fill(c, c.Rectangle, ground)
-	}
-	f.draw(c)
-	var text strings.Builder
-	err := written(canvas.WriteTo(&text))
-	return canvas.fit(text.String()), err
-}
-
-// fitted is a canvas that remembers how long its texts are. A reader's machine may lack the font they are drawn in;
-// another one is told to take as much room, so that nothing overlaps.
-type fitted struct {
-	*vgsvg.Canvas
-	widths []vg.Length
-}
-
-// FillString implements vg.Canvas.
-func (f *fitted) FillString(face font.Face, at vg.Point, text string) {
-	f.widths = append(f.widths, face.Width(text))
-	f.Canvas.FillString(face, at, text)
-}
-
-// fit writes the widths into what the canvas wrote, whose texts cannot hold a "<".
-func (f *fitted) fit(svg string) string {
-	const begin = "<text "
-	parts := strings.Split(svg, begin)
-	for i, width := range f.widths {
-		if width > 0 {
-			parts[i+1] = fmt.Sprintf(`textLength="%.5g" lengthAdjust="spacingAndGlyphs" `, float64(width)) + parts[i+1]
+	tiles := draw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: vg.Points(18), PadY: vg.Points(12),
+		PadTop: vg.Points(8), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(12)}
+	for row, areas := range plot.Align(plots, tiles, c) {
+		for col, p := range plots[row] {
+			if p != nil {
+				p.Draw(areas[col])
+			}
 		}
 	}
-	const liberation = "font-family:Liberation Sans"
-	return strings.ReplaceAll(strings.Join(parts, begin), liberation+";", liberation+",Arimo,Arial,Helvetica,sans-serif;")
-}
-
-func written(_ int64, err error) error {
-	if err != nil {
+	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(w); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
 }
 
-// plotted is a figure of plots in rows, their axes in line.
-func plotted(width, height vg.Length, plots [][]*plot.Plot) figure {
-	return figure{width, height, func(c draw.Canvas) {
-		tiles := draw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: vg.Points(18), PadY: vg.Points(12),
-			PadTop: vg.Points(8), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(6)}
-		for row, areas := range plot.Align(plots, tiles, c) {
-			for col, p := range plots[row] {
-				if p != nil {
-					p.Draw(areas[col])
-				}
-			}
-		}
-	}}
+// newPlot is an empty plot over steps in the style of all curves.
+func newPlot(title, yLabel string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, "step", yLabel
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
+	p.Legend.Top, p.Legend.Left, p.Legend.ThumbnailWidth = true, false, vg.Points(14)
+	sans(p)
+	grid := plotter.NewGrid()
+	grid.Vertical.Color = nil
+	grid.Horizontal.Color = color.Gray{Y: 0xe0}
+	p.Add(grid)
+	return p
 }
 
-func fill(c draw.Canvas, area vg.Rectangle, clr color.Color) {
-	c.SetColor(clr)
-	c.Fill(area.Path())
+// sans sets all text of a plot in the sans-serif that is embedded in the program, so that a picture looks the same on
+// every machine.
+func sans(p *plot.Plot) {
+	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
+		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+	}
+	p.Title.TextStyle.Font.Size = vg.Points(12)
+	p.Legend.TextStyle.Font.Size = vg.Points(9)
+}
+
+// ticks are gonum's, with as many decimals as tell them apart: gonum writes four digits, whatever the step.
+type ticks struct{ plot.DefaultTicks }
+
+// Ticks implements plot.Ticker.
+func (t ticks) Ticks(low, high float64) []plot.Tick {
+	all := t.DefaultTicks.Ticks(low, high)
+	decimals := 0
+	for _, tick := range all {
+		for !tick.IsMinor() && decimals < 12 {
+			shift := tick.Value * math.Pow10(decimals)
+			if math.Abs(shift-math.Round(shift)) < 1e-3*(high-low)*math.Pow10(decimals) {
+				break
+			}
+			decimals++
+		}
+	}
+	for i := range all {
+		if !all[i].IsMinor() {
+			rounded := math.Round(all[i].Value*math.Pow10(decimals)) / math.Pow10(decimals)
+			all[i].Label = strconv.FormatFloat(rounded+0, 'f', decimals, 64) // -0 + 0 is 0
+		}
+	}
+	return all
 }

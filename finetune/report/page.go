@@ -37,12 +37,6 @@ type Mistake struct {
 	Probability      float64 // that the model gave to the class it predicted
 }
 
-// Figure is a picture with a title and a sentence that says what it shows.
-type Figure struct {
-	Title, Caption string
-	PNG            []byte
-}
-
 // How much of the lists the page shows.
 const (
 	pagePairs   = 15
@@ -71,7 +65,10 @@ func HTML(w io.Writer, p Page) error {
 	if err := pageTemplate.Execute(&page, view); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	return written(page.WriteTo(w))
+	if _, err := page.WriteTo(w); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
 }
 
 // view is what the template shows.
@@ -81,9 +78,9 @@ type view struct {
 	Tiles    []tile
 	Facts    []fact
 	Results  Table
-	Curves   template.HTML
-	Scalars  template.HTML
-	Heatmap  template.HTML
+	Curves   []byte // PNG, as the next two
+	Scalars  []byte
+	Heatmap  []byte
 	Confused Table
 	Classes  Table
 }
@@ -104,32 +101,25 @@ func (p Page) view() (view, error) {
 		return attemptOf(e.Job) != attemptOf(p.Result.Job)
 	})
 	v.Tiles, v.Results = v.results()
-	var err error
+	var curves, scalars, heatmap bytes.Buffer
 	if len(v.Evals) > 0 {
-		if v.Curves, err = drawn(curvesFigure("", v.Evals)); err != nil {
+		if err := Curves(&curves, "", v.Evals); err != nil {
 			return v, err
 		}
 		if HasScalars(v.Evals) {
-			if v.Scalars, err = drawn(scalarsFigure("", v.Evals)); err != nil {
+			if err := Scalars(&scalars, "", v.Evals); err != nil {
 				return v, err
 			}
 		}
 	}
 	if c := p.Confusion; c != nil {
-		if v.Heatmap, err = drawn(c.figure("")); err != nil {
+		if err := c.Draw(&heatmap, ""); err != nil {
 			return v, err
 		}
 		v.Confused, v.Classes = c.ConfusedTable(pagePairs), c.ClassTable(pageClasses)
 	}
+	v.Curves, v.Scalars, v.Heatmap = curves.Bytes(), scalars.Bytes(), heatmap.Bytes()
 	return v, nil
-}
-
-func drawn(f figure, err error) (template.HTML, error) {
-	if err != nil {
-		return "", err
-	}
-	element, err := f.inline()
-	return template.HTML(element), err //nolint:gosec // vgsvg escapes all text
 }
 
 // results compares before with after, on the validation split, which is looked at while training, and tells what came

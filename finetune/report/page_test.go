@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,6 @@ func TestPageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
 		"6.25 →", "62.50", "+56.25 points by 20 steps", "5 classes: chance is 20.0 %",
 		"before the first step", "6.25", "best, after step 10", "68.75", "93.75", "1.375", "1\u202f600",
 		"70.00", "95.00", "–", // of the test split, whose loss is not finite
-		"gate λ", "hybrid 0.125", "validation accuracy", "hybrid 62.5", // in the pictures
 		"cat", "50.0", "(98\u00a0%), is", "The position field", "What it holds.", "model.width", "192",
 	} {
 		if !slices.Contains(texts, want) {
@@ -67,11 +67,8 @@ func TestPageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
 }
 
 func TestPageAsksNothingOfANetworkAndHasNoScript(t *testing.T) {
-	document := rendered(t, pageExample())
-	for _, namespace := range []string{`xmlns="http://www.w3.org/1999/xhtml"`, `xmlns="http://www.w3.org/2000/svg"`,
-		`xmlns:xlink="http://www.w3.org/1999/xlink"`} {
-		document = strings.ReplaceAll(document, namespace, "")
-	}
+	document := strings.ReplaceAll(rendered(t, pageExample()), `xmlns="http://www.w3.org/1999/xhtml"`, "")
+	document = regexp.MustCompile(`data:image/png;base64,[^"]*`).ReplaceAllString(document, "")
 	for _, bad := range []string{"http:", "https:", "//", "<script", "<link", "@import", "url(", "javascript:"} {
 		if at := strings.Index(document, bad); at >= 0 {
 			t.Errorf("the page has %q: %.80q", bad, document[max(0, at-30):])
@@ -94,9 +91,8 @@ func TestPageEscapesWhatItIsGiven(t *testing.T) {
 	p.Start, p.Split, p.Data, p.Notes = evil("start"), evil("split"), []string{evil("data")}, []string{evil("note")}
 	p.Settings = map[string]string{evil("setting"): evil("value")}
 	for i := range p.Evals {
-		p.Evals[i].Job, p.Evals[i].Scalars = p.Result.Job, map[string]Number{hostile + "scalar": 1}
+		p.Evals[i].Job = p.Result.Job
 	}
-	evil("scalar")
 	p.Confusion.Classes = []string{evil("ape"), hostile, evil("cat"), hostile, hostile}
 	p.Mistakes[0].Class, p.Mistakes[0].Predicted = evil("mistake"), evil("answer")
 	p.Figures[0].Title, p.Figures[0].Caption = evil("title"), evil("caption")
@@ -167,7 +163,6 @@ func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
 	for name, draw := range map[string]func(io.Writer) error{
 		"page":     func(w io.Writer) error { return HTML(w, pageExample()) },
 		"png":      func(w io.Writer) error { return c.Draw(w, "") },
-		"svg":      func(w io.Writer) error { return c.DrawSVG(w, "") },
 		"conflict": func(io.Writer) error { return HTML(io.Discard, Page{Confusion: &Confusion{Classes: []string{"a"}}}) },
 	} {
 		disk := shortDisk(100)

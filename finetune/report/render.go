@@ -8,34 +8,32 @@ import (
 	"strings"
 )
 
-// Render fills the tables of a Markdown file from records. A table stands between two lines
+// Render fills the regions of a Markdown file. A region stands between two lines
 //
-//	<!-- table: NAME by=dataset,encoding baseline=learned split=test -->
+//	<!-- WORDS -->
 //	<!-- end -->
 //
-// and is computed from the runs in NAME.jsonl of the directory. The settings after the name are the fields of a Spec
-// and may be left out. What stood between the two lines is replaced, all else is kept.
-func Render(markdown, directory string) (string, error) {
-	const start, end = "<!-- table:", "<!-- end -->"
+// and becomes what content says for the words; what content does not know is left as it is, and so is all else.
+func Render(markdown string, content func(words []string) (text string, known bool, err error)) (string, error) {
+	const end = "<!-- end -->"
 	var out strings.Builder
-	inside := "" // marker of the table being replaced
+	inside := "" // marker of the region being replaced
 	for line := range strings.Lines(markdown) {
 		trimmed := strings.TrimSpace(line)
+		words, isComment := strings.CutPrefix(trimmed, "<!--")
+		words, isWhole := strings.CutSuffix(words, "-->")
+		text, known, err := "", false, error(nil)
+		if isComment && isWhole && trimmed != end {
+			text, known, err = content(strings.Fields(words))
+		}
 		switch {
-		case strings.HasPrefix(trimmed, start):
-			if inside != "" {
-				return "", fmt.Errorf("report: %q has no %q before the next table", inside, end)
-			}
+		case err != nil:
+			return "", fmt.Errorf("%w (in %q)", err, trimmed)
+		case known && inside != "":
+			return "", fmt.Errorf("report: %q has no %q before the next region", inside, end)
+		case known:
 			inside = trimmed
-			settings, ok := strings.CutSuffix(strings.TrimPrefix(trimmed, start), "-->")
-			if !ok {
-				return "", fmt.Errorf("report: %q does not end in -->", trimmed)
-			}
-			table, err := tableOf(strings.Fields(settings), directory)
-			if err != nil {
-				return "", fmt.Errorf("%w (in %q)", err, trimmed)
-			}
-			out.WriteString(strings.TrimRight(line, "\r\n") + "\n\n" + table + "\n")
+			out.WriteString(strings.TrimRight(line, "\r\n") + "\n\n" + text + "\n")
 		case trimmed == end && inside != "":
 			inside = ""
 			out.WriteString(line)
@@ -47,6 +45,22 @@ func Render(markdown, directory string) (string, error) {
 		return "", fmt.Errorf("report: %q has no %q", inside, end)
 	}
 	return out.String(), nil
+}
+
+// TableRegion is the content of the regions
+//
+//	<!-- table: NAME by=dataset,encoding baseline=learned split=test -->
+//
+// a table of the runs in NAME.jsonl of a directory. The settings after the name are the fields of a Spec and may be
+// left out.
+func TableRegion(directory string) func(words []string) (text string, known bool, err error) {
+	return func(words []string) (string, bool, error) {
+		if len(words) == 0 || words[0] != "table:" {
+			return "", false, nil
+		}
+		text, err := tableOf(words[1:], directory)
+		return text, true, err
+	}
 }
 
 // tableOf renders the table that the words of a marker ask for.

@@ -26,32 +26,10 @@ var symbols = []struct{ name, symbol string }{
 // and means as in Curves. An encoding without a scalar is absent from its panel; what no run moves has none, unless
 // nothing moves at all.
 func Scalars(w io.Writer, title string, evals []Eval) error {
-	f, err := scalarsFigure(title, evals)
-	if err != nil {
-		return err
-	}
-	return f.png(w)
-}
-
-// ScalarsSVG is Scalars as an SVG.
-func ScalarsSVG(w io.Writer, title string, evals []Eval) error {
-	f, err := scalarsFigure(title, evals)
-	if err != nil {
-		return err
-	}
-	return f.svg(w)
-}
-
-// HasScalars reports whether any row has a scalar to draw.
-func HasScalars(evals []Eval) bool {
-	return slices.ContainsFunc(evals, func(e Eval) bool { return len(e.Scalars) > 0 })
-}
-
-func scalarsFigure(title string, evals []Eval) (figure, error) {
 	curves := collect(evals, drawnSplit(evals))
 	names := scalarNames(curves)
 	if len(names) == 0 {
-		return figure{}, fmt.Errorf("report: no rows with scalars to draw")
+		return fmt.Errorf("report: no rows with scalars to draw")
 	}
 	cols := min(3, len(names))
 	if len(names) == 4 {
@@ -68,7 +46,12 @@ func scalarsFigure(title string, evals []Eval) (figure, error) {
 		}
 		plots[i/cols][i%cols] = scalarPlot(curves, name, panel)
 	}
-	return plotted(vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots), nil
+	return drawPlots(w, vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots)
+}
+
+// HasScalars reports whether any row has a scalar to draw.
+func HasScalars(evals []Eval) bool {
+	return slices.ContainsFunc(evals, func(e Eval) bool { return len(e.Scalars) > 0 })
 }
 
 // scalarNames lists the scalars that some run moves, or where none is moved all: the known ones first, then others by
@@ -112,17 +95,13 @@ func symbol(name string) string {
 
 func scalarPlot(curves []curve, name, title string) *plot.Plot {
 	p := newPlot(title, "")
-	var labels endLabels
 	for i, c := range curves {
-		clr := palette[i%len(palette)]
-		last := drawSeries(p, c, clr, func(e Eval) float64 {
+		drawSeries(p, c, palette[i%len(palette)], "%.3g", func(e Eval) float64 {
 			if v, ok := e.Scalars[name]; ok {
 				return float64(v)
 			}
 			return math.NaN()
 		})
-		labels.add(c.name, "%.3g", last, clr)
 	}
-	p.Add(&labels)
 	return p
 }

@@ -93,8 +93,8 @@ func TestRenderReplacesOnlyWhatIsBetweenTheMarkers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const before = "# Results\n<!-- table: study by=encoding baseline=none -->\nold\n<!-- end -->\ntext <!-- end -->\n"
-	got, err := Render(before, dir)
+	const before = "# Results\n<!-- table: study by=encoding baseline=none -->\nold\n<!-- end -->\ntext <!-- end -->\n<!-- other -->\nx\n"
+	got, err := Render(before, TableRegion(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +108,13 @@ func TestRenderReplacesOnlyWhatIsBetweenTheMarkers(t *testing.T) {
 
 <!-- end -->
 text <!-- end -->
+<!-- other -->
+x
 `, "\n")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if again, err := Render(got, dir); err != nil || again != got {
+	if again, err := Render(got, TableRegion(dir)); err != nil || again != got {
 		t.Errorf("rendering twice changed the file (error %v)", err)
 	}
 }
@@ -124,16 +126,15 @@ func TestRenderNamesTheMarkerThatIsWrong(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"<!-- table: a -->\n": "has no",
-		"<!-- table: a -->\n<!-- table: a -->\n<!-- end -->\n": "before the next table",
+		"<!-- table: a -->\n<!-- table: a -->\n<!-- end -->\n": "before the next region",
 		"<!-- table: a colour=red -->\n<!-- end -->\n":         "unknown setting",
 		"<!-- table: absent -->\n<!-- end -->\n":               "absent.jsonl",
-		"<!-- table: a by=encoding\n-->\n<!-- end -->\n":       "does not end",
 		"<!-- table: -->\n<!-- end -->\n":                      "without a name",
 		"<!-- table: a split=validations -->\n<!-- end -->\n":  "validations",
 		"<!-- table: a by=encoding,seed -->\n<!-- end -->\n":   "seed",
 		"<!-- table: a by=encoding split= -->\nx\n<!-- end-->": "has no",
 	} {
-		if _, err := Render(text, dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Render(text, TableRegion(dir)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
 		}
 	}

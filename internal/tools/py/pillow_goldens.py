@@ -3,8 +3,8 @@
 
 """Makes pictures and what Pillow makes of them, for the tests of finetune/data.
 
-    internal/py/pillow_goldens.py DIR               the golden files of finetune/data/testdata/pillow
-    internal/py/pillow_goldens.py DIR COUNT SEED    so many cases of random kinds, sizes and settings
+    internal/tools/py/pillow_goldens.py DIR               the golden files of finetune/data/testdata/pillow
+    internal/tools/py/pillow_goldens.py DIR COUNT SEED    so many cases of random kinds, sizes and settings
 
 DIR gets picture files and cases.json: a list of {file, config, height, width, pixels}, where config is the content of
 a preprocessor_config.json or of a timm config, and pixels are the RGB bytes after decoding, resize and crop with

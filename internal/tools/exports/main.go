@@ -3,7 +3,7 @@
 // Command exports writes models in the formats of other software, with images and the logits that GoMLX computes for
 // them, for readers that share no code with this library: make verify-export.
 //
-//	go run -tags=onnx ./internal/exports DIR
+//	go run -tags=onnx ./internal/tools/exports DIR
 //
 // Each case is a directory DIR/NAME with case.json, images.f32 [n, rows, cols, channels] and logits.f32 [n, classes] of
 // raw little-endian float32, and the exports in directories by their formats.

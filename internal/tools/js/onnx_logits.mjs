@@ -4,7 +4,7 @@
 //
 // usage: node onnx_logits.mjs DIR [tolerance]
 //
-// DIR is what internal/exports writes. onnxruntime-node is looked for from the directory node runs in. Exits with 1 if
+// DIR is what internal/tools/exports writes. onnxruntime-node is looked for from the directory node runs in. Exits with 1 if
 // any logit is further off than the tolerance, in units of the greatest one or of 1.
 
 import fs from "node:fs";

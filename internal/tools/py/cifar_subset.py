@@ -2,7 +2,7 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 """Cuts the subset of CIFAR-100 that make finetune-demo uses out of the binary version.
 
-    python3 internal/py/cifar_subset.py cifar-100-binary examples/cifar100/demo
+    python3 internal/tools/py/cifar_subset.py cifar-100-binary examples/cifar100/demo
 
 Of ten classes the first 40 training and the first 20 test records, in their order, with fine labels 0 to 9.
 """

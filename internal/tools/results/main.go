@@ -4,12 +4,13 @@
 // markers, and those of the position encodings from the code, between "<!-- positions -->" or "<!-- parameters -->" and
 // "<!-- end -->".
 //
-//	go run ./internal/results docs/runs README.md docs/results.md
+//	go run ./internal/tools/results docs/runs README.md docs/results.md
 package main
 
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend" // builds the graphs whose nodes are counted
@@ -36,11 +37,8 @@ func fill(path, records string) error {
 	if err != nil {
 		return err
 	}
-	after, err := report.Render(string(before), records)
-	if err != nil {
-		return err
-	}
-	if after, err = encodings(after); err != nil || after == string(before) {
+	after, err := filled(string(before), records)
+	if err != nil || after == string(before) {
 		return err
 	}
 	if err := os.WriteFile(path+".new", []byte(after), 0o644); err != nil {
@@ -49,19 +47,23 @@ func fill(path, records string) error {
 	return os.Rename(path+".new", path)
 }
 
-// encodings fills the tables of position encodings.
-func encodings(markdown string) (string, error) {
+// filled is a Markdown text with all its tables computed anew.
+func filled(markdown, records string) (string, error) {
 	backend, err := compute.NewWithConfig("go")
 	if err != nil {
 		return "", err
 	}
 	defer backend.Finalize()
-	for marker, table := range map[string]func(compute.Backend) (string, error){
-		"<!-- positions -->": positionsTable, "<!-- parameters -->": parametersTable,
-	} {
-		if markdown, err = region(markdown, marker, func() (string, error) { return table(backend) }); err != nil {
-			return "", err
+	rows := report.TableRegion(records)
+	return report.Render(markdown, func(words []string) (text string, known bool, err error) {
+		switch strings.Join(words, " ") {
+		case "positions":
+			text, err = positionsTable(backend)
+			return text, true, err
+		case "parameters":
+			text, err = parametersTable(backend)
+			return text, true, err
 		}
-	}
-	return markdown, nil
+		return rows(words)
+	})
 }

@@ -4,7 +4,7 @@
 
 usage: vit_logits.py DIR [tolerance]
 
-DIR is what internal/exports writes. Exits with 1 if any logit is further off than the tolerance, in units of the
+DIR is what internal/tools/exports writes. Exits with 1 if any logit is further off than the tolerance, in units of the
 greatest one or of 1.
 """
 

@@ -1,6 +1,6 @@
 // The tools that execute the notebooks, and what a notebook imports besides the library: a module of its own, so that
 // none of it reaches the users of the library.
-module github.com/wepe-go/wepe/internal/notebooks
+module github.com/wepe-go/wepe/internal/tools/notebooks
 
 go 1.26
 
