@@ -13,7 +13,7 @@ import (
 )
 
 // Confusion counts what the model calls the images of a set. Its accuracy is Evaluate's top-1: where two classes are
-// equally likely, the right one counts.
+// equally likely, a wrong one counts.
 func (m *Model) Confusion(set *data.Set) (report.Confusion, error) {
 	answers, err := m.answers(set)
 	if err != nil {
@@ -42,23 +42,30 @@ func (m *Model) answers(set *data.Set) ([]answer, error) {
 	return answers, nil
 }
 
-// answerOf finds the largest of an image's logits [classes] and its part of their softmax.
+// answerOf finds the largest of an image's logits [classes] and its part of their softmax. Of several that are equally
+// large it is the first that is not the label's, so that a model that cannot tell is not right, as in measure.
 func answerOf(logits []float32, label int) (answer, error) {
-	a := answer{class: label}
+	if err := finite(logits); err != nil {
+		return answer{}, err
+	}
+	best, class := slices.Max(logits), label
+	for c, v := range logits {
+		if v == best && c != label {
+			class = c
+			break
+		}
+	}
+	return answer{class, math.Exp(float64(best) - logSumExp(logits))}, nil
+}
+
+// finite refuses logits of a model that diverged.
+func finite(logits []float32) error {
 	for class, v := range logits {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return a, fmt.Errorf("logit %d is %v: the model diverged", class, v)
-		}
-		if v > logits[a.class] {
-			a.class = class
+			return fmt.Errorf("logit %d is %v: the model diverged", class, v)
 		}
 	}
-	sum := 0.0
-	for _, v := range logits {
-		sum += math.Exp(float64(v) - float64(logits[a.class]))
-	}
-	a.probability = 1 / sum
-	return a, nil
+	return nil
 }
 
 func confusion(set *data.Set, answers []answer) report.Confusion {

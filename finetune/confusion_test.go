@@ -21,8 +21,9 @@ func TestAnswerIsTheLargestLogitAndItsPartOfTheSoftmax(t *testing.T) {
 	}{
 		{[]float32{0, ln3, 0}, 0, answer{1, 3. / 5}},
 		{[]float32{ln2, ln3, 0}, 1, answer{1, 3. / 6}},
-		{[]float32{0, 0, -ln2}, 1, answer{1, 1 / 2.5}}, // of two that are equal the right one
-		{[]float32{0, 0, -ln2}, 2, answer{0, 1 / 2.5}}, // else the first
+		{[]float32{0, 0, -ln2}, 1, answer{0, 1 / 2.5}}, // of two that are equal the wrong one
+		{[]float32{0, 0, -ln2}, 0, answer{1, 1 / 2.5}},
+		{[]float32{0, 0, -ln2}, 2, answer{0, 1 / 2.5}}, // of two wrong ones the first
 		{[]float32{-1e30, 1e30}, 0, answer{1, 1}},
 	} {
 		got, err := answerOf(test.logits, test.label)

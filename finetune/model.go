@@ -5,6 +5,7 @@ package finetune
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -247,38 +248,44 @@ func (m *Model) evaluate(p pixels) (report.Metrics, error) {
 	return measure(logits, p.set.Labels), nil
 }
 
-// measure compares logits [images, classes] with labels.
+// measure compares logits [images, classes] with labels. An answer is among the first k if fewer than k of the other
+// logits are as large as its own: who cannot tell two classes apart is not right about either, or a head that starts at
+// zero would be right about all. NaN is never right, and as large as any number where another class has it.
 func measure(logits [][]float32, labels []int32) report.Metrics {
-	var sum float64
+	var loss float64
 	var top1, top5 int
 	for i, row := range logits {
-		own := row[labels[i]]
-		peak, total, better := math.Inf(-1), 0.0, 0
+		own, before := row[labels[i]], -1 // itself
 		for _, v := range row {
-			peak = max(peak, float64(v))
-			if v > own {
-				better++
+			if !(v < own) {
+				before++
 			}
 		}
-		for _, v := range row {
-			total += math.Exp(float64(v) - peak)
+		loss += logSumExp(row) - float64(own)
+		if math.IsNaN(float64(own)) {
+			continue
 		}
-		sum += peak + math.Log(total) - float64(own)
-		if !(own == own) {
-			continue // NaN is never right
-		}
-		if better < 1 {
+		if before < 1 {
 			top1++
 		}
-		if better < 5 {
+		if before < 5 {
 			top5++
 		}
 	}
 	n := float64(len(logits))
 	return report.Metrics{
-		Loss: report.Number(sum / n), Top1: report.Number(float64(top1) / n), Top5: report.Number(float64(top5) / n),
+		Loss: report.Number(loss / n), Top1: report.Number(float64(top1) / n), Top5: report.Number(float64(top5) / n),
 		Images: len(logits),
 	}
+}
+
+// logSumExp is log Σ exp(v), by which logits become log-probabilities.
+func logSumExp(logits []float32) float64 {
+	peak, sum := float64(slices.Max(logits)), 0.0
+	for _, v := range logits {
+		sum += math.Exp(float64(v) - peak)
+	}
+	return peak + math.Log(sum)
 }
 
 // followed is an encoder with numbers that a training log should follow.

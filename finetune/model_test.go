@@ -27,6 +27,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -105,6 +106,61 @@ func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
 	other.Classes = append(other.Classes, "h")
 	if _, err := m.Evaluate(other); err == nil || !strings.Contains(err.Error(), "8 classes, the model 7") {
 		t.Errorf("a set of other classes: %v", err)
+	}
+}
+
+// By hand: the top-1 and top-5 of each row are those of an answer with the worst place among its equals.
+func TestATieIsNoRightAnswer(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, c := range []struct {
+		logits     []float32
+		label      int
+		top1, top5 report.Number
+	}{
+		{[]float32{0, 0, 0, 0, 0, 0, 0}, 3, 0, 0}, // an untrained head
+		{[]float32{2, 1, 0, 0, 0, 0, 0}, 0, 1, 1},
+		{[]float32{2, 2, 0, 0, 0, 0, 0}, 0, 0, 1},
+		{[]float32{2, 2, 0, 0, 0, 0, 0}, 1, 0, 1},
+		{[]float32{7, 6, 5, 4, 3, 2, 1}, 4, 0, 1}, // the fifth
+		{[]float32{7, 6, 5, 4, 3, 2, 1}, 5, 0, 0}, // the sixth
+		{[]float32{7, 6, 5, 4, 3, 3, 1}, 4, 0, 0}, // fifth or sixth
+		{[]float32{7, 6, 5, 5, 5, 2, 1}, 2, 0, 1}, // third, fourth or fifth
+		{[]float32{7, 6, 5, 5, 5, 5, 1}, 2, 0, 0},
+		{[]float32{0, 0, 0, 0, 0}, 2, 0, 1}, // of five classes each is among the first five
+		{[]float32{0}, 0, 1, 1},
+		{[]float32{2, nan, 0, 0, 0, 0, 0}, 0, 0, 1},
+		{[]float32{9, nan, nan, nan, nan, 0, 0}, 0, 0, 1},
+		{[]float32{9, nan, nan, nan, nan, nan, 0}, 0, 0, 0},
+		{[]float32{nan, 0, 0, 0, 0, 0, 0}, 0, 0, 0},
+		{[]float32{nan, 0}, 0, 0, 0}, // among the first five, yet no answer
+		{[]float32{inf, 0, 0, 0, 0, 0, 0}, 0, 1, 1},
+		{[]float32{inf, inf, 0, 0, 0, 0, 0}, 0, 0, 1},
+		{[]float32{5, inf, inf, inf, inf, 0, 0}, 0, 0, 1},
+		{[]float32{-inf, -inf, 0, 0, 0, 0, 0}, 0, 0, 0},
+		{[]float32{0, -inf, -inf, -inf, -inf, -inf, -inf}, 0, 1, 1},
+	} {
+		got := measure([][]float32{c.logits}, []int32{int32(c.label)})
+		if got.Top1 != c.top1 || got.Top5 != c.top5 {
+			t.Errorf("%v, label %d: top-1 %g, top-5 %g, want %g and %g", c.logits, c.label, got.Top1, got.Top5, c.top1,
+				c.top5)
+		}
+	}
+}
+
+func TestAHeadAtZeroKnowsNothing(t *testing.T) {
+	recipe := tiny()
+	recipe.ZeroHead, recipe.EvalEpochs = true, 1
+	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1)})
+	set := pictures(29, 2)
+	got, err := trainer.model.Evaluate(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Top1 != 0 || got.Top5 != 0 || math.Abs(float64(got.Loss)-math.Log(7)) > 1e-6 {
+		t.Errorf("%+v, want accuracies of 0 and the loss of a guess, log 7", got)
+	}
+	if c, err := trainer.model.Confusion(set); err != nil || c.Top1() != 0 {
+		t.Errorf("the confusion's accuracy is %g, %v, want 0", c.Top1(), err)
 	}
 }
 

@@ -30,14 +30,13 @@ func (m *Model) Predict(file string, top int) ([]Class, error) {
 	if err != nil {
 		return nil, err
 	}
-	peak, sum := slices.Max(logits[0]), 0.0
+	if err := finite(logits[0]); err != nil {
+		return nil, fmt.Errorf("finetune: %s: %w", file, err)
+	}
+	total := logSumExp(logits[0])
 	classes := make([]Class, len(logits[0]))
 	for i, v := range logits[0] {
-		p := math.Exp(float64(v - peak))
-		classes[i], sum = Class{Name: m.Classes[i], Probability: p}, sum+p
-	}
-	for i := range classes {
-		classes[i].Probability /= sum
+		classes[i] = Class{Name: m.Classes[i], Probability: math.Exp(float64(v) - total)}
 	}
 	slices.SortStableFunc(classes, func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) })
 	return classes[:min(top, len(classes))], nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,6 +233,48 @@ func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
 	}
 	if got, err := opened.Evaluate(test); err != nil || got != row.Test {
 		t.Errorf("the opened model evaluates to %v, %v, the row says %v", got, err, row.Test)
+	}
+}
+
+// The test set asks for wrong answers, so its accuracy falls while the validation's rises.
+func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
+	recipe := tiny()
+	recipe.Epochs, recipe.ValidationPart = 6, 0.4
+	test := pictures(80, 2)
+	for i := range test.Labels {
+		test.Labels[i] = (test.Labels[i] + 1) % 7
+	}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(150, 1), Test: test, Dir: t.TempDir()}
+	trainer := begun(t, run)
+	var steps []int64
+	var validated, tested []float64
+	trainer.Progress = func(p Progress) {
+		if p.Eval == nil {
+			return
+		}
+		on, err := trainer.model.evaluate(trainer.model.upload(test)) // Evaluate remembers a set's answers
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, int64(p.Step))
+		validated, tested = append(validated, float64(p.Eval.Top1)), append(tested, float64(on.Top1))
+	}
+	for trainer.step < trainer.steps {
+		if err := trainer.advance(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := steps[slices.Index(validated, slices.Max(validated))]
+	if other := steps[slices.Index(tested, slices.Max(tested))]; len(steps) != 6 || other == want {
+		t.Fatalf("validation %v and test %v agree at steps %v: nothing to choose", validated, tested, steps)
+	}
+	best, _, err := checkpoints.Latest(filepath.Join(run.Dir, bestDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best.Step != want {
+		t.Errorf("the best checkpoint is of step %d of %v, want %d: validation %v, test %v", best.Step, steps, want,
+			validated, tested)
 	}
 }
 
