@@ -71,7 +71,7 @@ func official(t *testing.T, variant string) (*foreign, Config) {
 	if variant == "ape" {
 		f.set("position/embedding", f.get(p+"pos_embedding").Data, c.Tokens(), c.Width)
 	} else {
-		f.store.SetParam("/"+wepe.ParamWepeMode, string(wepe.Release))
+		f.store.SetParam("/"+wepe.ParamMode, string(wepe.Release))
 		for _, scalar := range []string{"alpha_learn", "log_alpha_scale", "pos_scale"} {
 			name := "pos_encoding." + scalar
 			f.set(officialPaths[name], f.get(p+name).Data)

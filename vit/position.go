@@ -158,7 +158,7 @@ func position(name string) (Position, error) {
 const positionScope = "position"
 
 // Encoder returns the additive encoder of the model, nil where Position has none. The scope is the model's; what the
-// encoder needs besides Config are hyperparameters of that scope (wepe.ParamWepe…).
+// encoder needs besides Config are hyperparameters of that scope (wepe.Param…).
 func (c Config) Encoder(scope *model.Scope) Additive {
 	return c.WithDefaults().encoder(scope.At(positionScope))
 }

@@ -17,11 +17,11 @@ func newWePE(scope *model.Scope, c Config) Additive {
 // vector per prefix token; 8·width+3 with a class token.
 func wepeParameters(c Config) int { return 3 + (4+1+2+c.Prefix())*c.Width }
 
-// newWePETable is newWePE with the look-up table of wepe.Table in place of ℘ itself, unless ParamWepeEvaluation says
+// newWePETable is newWePE with the look-up table of wepe.Table in place of ℘ itself, unless ParamEvaluation says
 // otherwise. The table is stored beside the variables and ω3′ is not trained.
 func newWePETable(scope *model.Scope, c Config) Additive {
 	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.Prefix()).
-		UseTable(wepe.Deflated, wepe.DefaultTableResolution).FromScope().Done()
+		WithEvaluation(wepe.EvaluateTable).FromScope().Done()
 }
 
 func wepeTableParameters(c Config) int { return wepeParameters(c) - 1 }

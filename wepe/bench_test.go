@@ -86,15 +86,17 @@ func BenchmarkElliptic(b *testing.B) {
 		config   func(*Config) *Config
 		gradient bool
 	}{
-		{"exact/forward", func(c *Config) *Config { return c.UseExact() }, false},
-		{"exact/gradient", func(c *Config) *Config { return c.UseExact() }, true},
-		{"sum/forward", func(c *Config) *Config { return c.UseSum(DefaultLatticeSum()) }, false},
-		{"sum/gradient", func(c *Config) *Config { return c.UseSum(DefaultLatticeSum()) }, true},
-		{"scales-4/forward", func(c *Config) *Config { return c.WithScales(4, DefaultScaleRatio) }, false},
-		{"scales-4/gradient", func(c *Config) *Config { return c.WithScales(4, DefaultScaleRatio) }, true},
-		{"oblique/forward", func(c *Config) *Config { return c.WithOblique(1, true) }, false},
-		{"oblique/gradient", func(c *Config) *Config { return c.WithOblique(1, true) }, true},
-		{"table/forward", func(c *Config) *Config { return c.UseTable(Deflated, DefaultTableResolution) }, false},
+		{"exact/forward", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) }, false},
+		{"exact/gradient", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) }, true},
+		{"sum/forward", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum}) }, false},
+		{"sum/gradient", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum}) }, true},
+		{"scales-4/forward", func(c *Config) *Config { return c.with(kv{ParamScales: 4, ParamScaleRatio: DefaultScaleRatio}) }, false},
+		{"scales-4/gradient", func(c *Config) *Config { return c.with(kv{ParamScales: 4, ParamScaleRatio: DefaultScaleRatio}) }, true},
+		{"oblique/forward", func(c *Config) *Config { return c.with(kv{ParamOmega3Re: 1, ParamLearnOblique: true}) }, false},
+		{"oblique/gradient", func(c *Config) *Config { return c.with(kv{ParamOmega3Re: 1, ParamLearnOblique: true}) }, true},
+		{"table/forward", func(c *Config) *Config {
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: DefaultTableResolution})
+		}, false},
 	} {
 		b.Run(form.name, func(b *testing.B) {
 			benchGraph(b, func(s *model.Scope, g *Graph) []*Node {
@@ -129,11 +131,13 @@ func BenchmarkEncode(b *testing.B) {
 		name  string
 		build func(s *model.Scope) Encoding
 	}{
-		{"exact", scratch(func(c *Config) *Config { return c.UseExact() })},
-		{"exact-mlp", scratch(func(c *Config) *Config { return c.UseExact().WithProjection(MLP) })},
-		{"sum", scratch(func(c *Config) *Config { return c.UseSum(DefaultLatticeSum()) })},
-		{"table", scratch(func(c *Config) *Config { return c.UseTable(Deflated, DefaultTableResolution) })},
-		{"release", scratch(func(c *Config) *Config { return c.WithMode(Release) })},
+		{"exact", scratch(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) })},
+		{"exact-mlp", scratch(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact, ParamProjection: MLP}) })},
+		{"sum", scratch(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum}) })},
+		{"table", scratch(func(c *Config) *Config {
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: DefaultTableResolution})
+		})},
+		{"release", scratch(func(c *Config) *Config { return c.with(kv{ParamMode: Release}) })},
 		{"surrogate-paper", surrogate("paper", 1)},
 		{"surrogate-svhn", surrogate("svhn", 1)},
 		{"hybrid", func(s *model.Scope) Encoding {

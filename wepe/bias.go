@@ -50,7 +50,7 @@ func (c *Config) Bias(heads int) *RelativeBias {
 	resolved := c.resolve()
 	if resolved.evaluation == EvaluateTable {
 		exceptions.Panicf("wepe: %s = %q: a table spans patches, not their differences; a bias takes %q or %q",
-			ParamWepeEvaluation, EvaluateTable, EvaluateExact, EvaluateSum)
+			ParamEvaluation, EvaluateTable, EvaluateExact, EvaluateSum)
 	}
 	scope, dtype := c.scope.In(scopeBias), c.dtype
 	return &RelativeBias{

@@ -25,7 +25,7 @@
 // is the truncated double sum of the paper, and [Table] its look-up table for lattices that no longer train.
 //
 // Beyond the paper, and off unless asked for: [RelativeBias] is the same encoding on the differences of patches, for
-// attention scores; [ParamWepeScales] several lattices at once; [POblique] and [ParamWepeOmega3Re] lattices that lean.
+// attention scores; [ParamScales] several lattices at once; [POblique] and [ParamOmega3Re] lattices that lean.
 //
 // A pretrained model is fine-tuned with another form, [NewSurrogate]: a bounded field in place of ℘, blended into the
 // model's own position embeddings by a learned gate, [NewHybrid] (docs/mathematics.md, sections 8 and 9). The gate
@@ -62,7 +62,7 @@
 //	wepe/projection/output/dense/weights, biases                [width/2, width], [width]
 //	wepe/projection/output/layer_normalization/gain, offset     [width]
 //
-// 4 is 2 without ℘′ ([ParamWepeDerivative]), times the number of lattices ([ParamWepeScales]). Scalars that a setting
+// 4 is 2 without ℘′ ([ParamDerivative]), times the number of lattices ([ParamScales]). Scalars that a setting
 // keeps fixed are variables too, not trainable.
 //
 // Source: Weierstrass Positional Encoding for Vision Transformers; released code

@@ -63,7 +63,7 @@ func TestPaper_features_are_the_hosts_on_unequal_grids_and_spans(t *testing.T) {
 		{5, 3, 0.9, 0.8, 2.6, 0.7}, // spans of more than half a period, over the poles of other cells
 	} {
 		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			e := New(s, c.rows, c.cols, 8).WithHalfPeriods(c.omega1, c.omega3).WithSpan(c.alphaU, c.alphaV).Done()
+			e := New(s, c.rows, c.cols, 8).with(kv{ParamOmega1: c.omega1, ParamOmega3: c.omega3, ParamAlphaU: c.alphaU, ParamAlphaV: c.alphaV}).Done()
 			return []*Node{e.Features(in[0].Graph())}
 		}, float32(0))
 		omega3 := c.omega3
@@ -87,7 +87,7 @@ func TestPaper_gradient_of_omega3_is_the_finite_difference_of_a_moving_lattice(t
 			cosines[i] = math.Cos(float64(i))
 		}
 		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			c := New(s, rows, cols, 2).WithHalfPeriods(weierstrass.OmegaSquare, start)
+			c := New(s, rows, cols, 2).with(kv{ParamOmega1: weierstrass.OmegaSquare, ParamOmega3: start})
 			c.dtype = dtype
 			e, g := c.Done(), in[0].Graph()
 			weight := Reshape(ConstAsDType(g, dtype, cosines), rows*cols, 4)
@@ -110,7 +110,7 @@ func TestPaper_gradient_of_omega3_is_the_finite_difference_of_a_moving_lattice(t
 func TestSum_in_paper_mode_approaches_the_exact_function_on_the_deformed_lattice(t *testing.T) {
 	features := func(c func(*Config) *Config) []float64 {
 		return run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			return []*Node{c(New(s, 5, 3, 2).WithHalfPeriods(2.6, 1.7)).Done().Features(in[0].Graph())}
+			return []*Node{c(New(s, 5, 3, 2).with(kv{ParamOmega1: 2.6, ParamOmega3: 1.7})).Done().Features(in[0].Graph())}
 		}, float32(0))[0]
 	}
 	exact := features(func(c *Config) *Config { return c })
@@ -119,7 +119,7 @@ func TestSum_in_paper_mode_approaches_the_exact_function_on_the_deformed_lattice
 		sum := DefaultLatticeSum()
 		sum.Cut = cut
 		var worst float64
-		for i, f := range features(func(c *Config) *Config { return c.UseSum(sum) }) {
+		for i, f := range features(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum, ParamSumCut: sum.Cut}) }) {
 			worst = max(worst, math.Abs(f-exact[i]))
 		}
 		errors = append(errors, worst)
@@ -136,7 +136,7 @@ func TestInvariants_choose_the_lattice(t *testing.T) {
 	// g2 = 1, g3 = 0: ω1 = ω3′ = Γ(1/4)²/(4√π), DLMF 23.5(iii).
 	omega := math.Pow(math.Gamma(0.25), 2) / (4 * math.Sqrt(math.Pi))
 	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		e := New(s, 3, 2, 2).WithInvariants(1, 0).Done()
+		e := New(s, 3, 2, 2).with(kv{ParamG2: 1, ParamG3: 0}).Done()
 		z := e.Coordinates(in[0].Graph())
 		return []*Node{e.Features(in[0].Graph()), e.Omega3(in[0].Graph()), z.Re, z.Im}
 	}, float32(0))
@@ -174,7 +174,7 @@ func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
 		}},
 	} {
 		store := model.NewStore()
-		New(store.Scope("/vit"), 14, 14, 192).WithPrefix(c.prefix).WithProjection(c.projection).Done()
+		New(store.Scope("/vit"), 14, 14, 192).WithPrefix(c.prefix).with(kv{ParamProjection: c.projection}).Done()
 		got := make(map[string][]int)
 		for v := range store.IterVariables() {
 			got[v.Path()] = append([]int{}, v.Shape().Dimensions...)
@@ -217,10 +217,10 @@ func TestInitial_scalars_are_the_settings_and_only_the_learned_ones_train(t *tes
 	}{
 		{"paper", map[string]any{},
 			map[string]float64{"omega3": 2.6220575542921196, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
-		{"release", map[string]any{ParamWepeMode: "release"},
+		{"release", map[string]any{ParamMode: "release"},
 			map[string]float64{"omega3": 0.7549461, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
-		{"ablations", map[string]any{ParamWepeLearnLattice: false, ParamWepeLearnAlphaScale: false,
-			ParamWepeLearnBetaPos: false, ParamWepeBetaPos: 1.0, ParamWepeOmega3: 1.5, ParamWepeAlphaScale: 0.3},
+		{"ablations", map[string]any{ParamLearnLattice: false, ParamLearnAlphaScale: false,
+			ParamLearnBetaPos: false, ParamBetaPos: 1.0, ParamOmega3: 1.5, ParamAlphaScale: 0.3},
 			map[string]float64{"omega3": 1.5, "alpha_scale": 0.3, "beta_pos": 1},
 			[]string{"/wepe/omega3_raw", "/wepe/alpha_scale_raw", "/wepe/beta_pos"}},
 	} {
@@ -278,7 +278,7 @@ func TestSoftplus_and_its_inverse_agree_with_the_closed_form(t *testing.T) {
 func TestWithout_derivative_the_features_are_the_first_two(t *testing.T) {
 	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
 		g := in[0].Graph()
-		four, two := New(s.In("four"), 3, 5, 4).Done(), New(s.In("two"), 3, 5, 4).UseDerivative(false).Done()
+		four, two := New(s.In("four"), 3, 5, 4).Done(), New(s.In("two"), 3, 5, 4).with(kv{ParamDerivative: false}).Done()
 		return []*Node{four.Features(g), two.Features(g), two.projection.final.weights.NodeValue(g)}
 	}, float32(0))
 	for i, f := range got[1] {
@@ -293,60 +293,40 @@ func TestWithout_derivative_the_features_are_the_first_two(t *testing.T) {
 
 func TestBad_settings_are_refused_by_name(t *testing.T) {
 	for name, config := range map[string]func(*Config) *Config{
-		ParamWepeMode:        func(c *Config) *Config { return c.WithMode("papr") },
-		ParamWepeProjection:  func(c *Config) *Config { return c.WithProjection("conv") },
-		ParamWepeEvaluation:  func(c *Config) *Config { c.evaluation = "fast"; return c },
-		ParamWepeDropout:     func(c *Config) *Config { return c.WithDropout(1) },
-		ParamWepeOmega1:      func(c *Config) *Config { return c.WithHalfPeriods(-1, 0) },
-		ParamWepeOmega3:      func(c *Config) *Config { return c.WithHalfPeriods(1, math.NaN()) },
-		"ω3′":                func(c *Config) *Config { return c.WithMode(Release).WithHalfPeriods(1, 9) },
-		ParamWepeG3:          func(c *Config) *Config { return c.WithInvariants(0.8, 0.2) }, // a rhombic lattice
-		ParamWepeG2:          func(c *Config) *Config { return c.WithInvariants(math.NaN(), 0) },
-		ParamWepeAlphaU:      func(c *Config) *Config { return c.WithSpan(0, 0.4) },
-		ParamWepeAlphaV:      func(c *Config) *Config { return c.WithSpan(0.4, math.Inf(1)) },
-		ParamWepeAlphaScale:  func(c *Config) *Config { return c.WithAlphaScale(0) },
-		ParamWepeBetaPos:     func(c *Config) *Config { return c.WithBetaPos(math.NaN()) },
-		ParamWepeSumCut:      func(c *Config) *Config { c.sum.Cut = 0; return c },
-		ParamWepeScales:      func(c *Config) *Config { return c.WithScales(0, 2) },
-		ParamWepeScaleRatio:  func(c *Config) *Config { return c.WithScales(2, math.NaN()) },
-		ParamWepeOmega3Re:    func(c *Config) *Config { return c.WithOblique(math.NaN(), false) },
-		"oblique lattices":   func(c *Config) *Config { return c.WithMode(Release).WithOblique(0, true) },
-		"evaluation \"sum\"": func(c *Config) *Config { return c.UseSum(DefaultLatticeSum()).WithOblique(0.3, false) },
-		"one lattice":        func(c *Config) *Config { return c.UseTable(Raw, 8).WithScales(2, 2) },
-		"grid 3×0":           func(c *Config) *Config { c.cols = 0; return c },
-		"prefix -1":          func(c *Config) *Config { return c.WithPrefix(-1) },
-		"odd: 7":             func(c *Config) *Config { c.width = 7; return c.WithProjection(MLP) },
+		ParamMode:       func(c *Config) *Config { return c.with(kv{ParamMode: "papr"}) },
+		ParamProjection: func(c *Config) *Config { return c.with(kv{ParamProjection: "conv"}) },
+		ParamEvaluation: func(c *Config) *Config { c.evaluation = "fast"; return c },
+		ParamDropout:    func(c *Config) *Config { return c.with(kv{ParamDropout: 1}) },
+		ParamOmega1:     func(c *Config) *Config { return c.with(kv{ParamOmega1: -1, ParamOmega3: 0}) },
+		ParamOmega3:     func(c *Config) *Config { return c.with(kv{ParamOmega1: 1, ParamOmega3: math.NaN()}) },
+		"ω3′":           func(c *Config) *Config { return c.with(kv{ParamMode: Release, ParamOmega1: 1, ParamOmega3: 9}) },
+		ParamG3:         func(c *Config) *Config { return c.with(kv{ParamG2: 3, ParamG3: 1}) }, // no lattice
+		ParamG2:         func(c *Config) *Config { return c.with(kv{ParamG2: math.NaN(), ParamG3: 0}) },
+		ParamAlphaU:     func(c *Config) *Config { return c.with(kv{ParamAlphaU: 0, ParamAlphaV: 0.4}) },
+		ParamAlphaV:     func(c *Config) *Config { return c.with(kv{ParamAlphaU: 0.4, ParamAlphaV: math.Inf(1)}) },
+		ParamAlphaScale: func(c *Config) *Config { return c.with(kv{ParamAlphaScale: 0}) },
+		ParamBetaPos:    func(c *Config) *Config { return c.with(kv{ParamBetaPos: math.NaN()}) },
+		ParamSumCut:     func(c *Config) *Config { c.sum.Cut = 0; return c },
+		ParamScales:     func(c *Config) *Config { return c.with(kv{ParamScales: 0, ParamScaleRatio: 2}) },
+		ParamScaleRatio: func(c *Config) *Config { return c.with(kv{ParamScales: 2, ParamScaleRatio: math.NaN()}) },
+		ParamOmega3Re:   func(c *Config) *Config { return c.with(kv{ParamOmega3Re: math.NaN(), ParamLearnOblique: false}) },
+		"oblique lattices": func(c *Config) *Config {
+			return c.with(kv{ParamMode: Release, ParamOmega3Re: 0, ParamLearnOblique: true})
+		},
+		"evaluation \"sum\"": func(c *Config) *Config {
+			return c.with(kv{ParamEvaluation: EvaluateSum, ParamOmega3Re: 0.3, ParamLearnOblique: false})
+		},
+		"one lattice": func(c *Config) *Config {
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Raw, ParamTableResolution: 8, ParamScales: 2, ParamScaleRatio: 2})
+		},
+		"grid 3×0":  func(c *Config) *Config { c.cols = 0; return c },
+		"prefix -1": func(c *Config) *Config { return c.WithPrefix(-1) },
+		"odd: 7":    func(c *Config) *Config { c.width = 7; return c.with(kv{ParamProjection: MLP}) },
 	} {
 		err := exceptions.TryCatch[error](func() { config(New(model.NewStore().RootScope(), 3, 5, 8)).Done() })
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v, want a refusal that names it", name, err)
 		}
-	}
-}
-
-func TestFromScope_sets_what_the_builder_sets(t *testing.T) {
-	store := model.NewStore()
-	store.SetParams(map[string]any{
-		ParamWepeMode: "release", ParamWepeProjection: "mlp", ParamWepeDropout: 0.2, ParamWepeDerivative: false,
-		ParamWepeOmega1: 2.5, ParamWepeOmega3: 1.5, ParamWepeG2: 0.5, ParamWepeG3: 0.1,
-		ParamWepeAlphaU: 0.3, ParamWepeAlphaV: 0.2, ParamWepeAlphaScale: 0.25, ParamWepeBetaPos: 1.0,
-		ParamWepeLearnLattice: false, ParamWepeLearnAlphaScale: false, ParamWepeLearnBetaPos: false,
-		ParamWepeEvaluation: "sum", ParamWepeSumCut: 5, ParamWepeOmega3Re: 0.3, ParamWepeLearnOblique: true,
-		ParamWepeScales: 3, ParamWepeScaleRatio: 1.5,
-	})
-	sum := DefaultLatticeSum()
-	sum.Cut = 5
-	scope := store.RootScope()
-	got := New(scope, 3, 5, 8).WithPrefix(1).FromScope()
-	want := New(scope, 3, 5, 8).WithPrefix(1).WithMode(Release).WithProjection(MLP).WithDropout(0.2).
-		UseDerivative(false).WithHalfPeriods(2.5, 1.5).WithInvariants(0.5, 0.1).WithSpan(0.3, 0.2).
-		WithAlphaScale(0.25).WithBetaPos(1).LearnLattice(false).LearnAlphaScale(false).LearnBetaPos(false).UseSum(sum).
-		WithOblique(0.3, true).WithScales(3, 1.5)
-	if *got != *want {
-		t.Errorf("got  %+v\nwant %+v", *got, *want)
-	}
-	if plain := *New(model.NewStore().RootScope(), 3, 5, 8); *New(plain.scope, 3, 5, 8).FromScope() != plain {
-		t.Error("FromScope changes settings that the scope does not hold")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // A model adds the encoding to its tokens once, before the first block.
 func Example() {
 	store := model.NewStore()
-	store.SetParam(wepe.ParamWepeOmega3, 1.5) // a flatter lattice than the square one
+	store.SetParam(wepe.ParamOmega3, 1.5) // a flatter lattice than the square one
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
 		encoder := wepe.New(scope, 3, 5, 8).WithPrefix(1).FromScope().Done()
 		return encoder.PreEncode(tokens, nil, 1)
@@ -50,7 +50,7 @@ func ExampleNew() {
 // on patches; the class token keeps what it had.
 func ExampleNewHybrid() {
 	store := model.NewStore()
-	store.SetParam(wepe.ParamWepeGate, 0.1)
+	store.SetParam(wepe.ParamGate, 0.1)
 	embedding, err := store.CreateVariable("/embedding", tensors.FromScalarAndDimensions(float32(2), 1+3*5, 8))
 	if err != nil {
 		fmt.Println(err)

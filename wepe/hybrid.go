@@ -12,6 +12,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // Encoding is what Encoder and SurrogateEncoder have in common.
@@ -65,23 +67,16 @@ func NewHybrid(scope *model.Scope, pretrained *model.Variable, encoding Encoding
 	return &HybridConfig{scope: scope, pretrained: pretrained, encoding: encoding, gate: DefaultGate, learn: true}
 }
 
-// FromScope takes over ParamWepeGate and ParamWepeLearnGate where they are set in the scope or above it.
+// FromScope takes over ParamGate and ParamLearnGate where they are set in the scope or above it.
 func (c *HybridConfig) FromScope() *HybridConfig {
-	c.gate = model.GetParamOr(c.scope, ParamWepeGate, c.gate)
-	c.learn = model.GetParamOr(c.scope, ParamWepeLearnGate, c.learn)
+	setting.Read(c.scope, c.settings())
 	return c
 }
 
-// WithGate sets the initial λ, default DefaultGate. See ParamWepeGate.
-func (c *HybridConfig) WithGate(initial float64) *HybridConfig { c.gate = initial; return c }
-
-// LearnGate says whether λ is trained, default true. See ParamWepeLearnGate.
-func (c *HybridConfig) LearnGate(learn bool) *HybridConfig { c.learn = learn; return c }
-
 // Done creates the gate and returns the encoder. It panics, naming what is wrong, on pretrained rows of another grid.
 func (c *HybridConfig) Done() *Hybrid {
-	if !(c.gate >= 0 && c.gate <= 1) {
-		exceptions.Panicf("wepe: %s = %g, want it in [0, 1]", ParamWepeGate, c.gate)
+	if err := setting.Check(c.settings()); err != nil {
+		exceptions.Panicf("wepe: %v", err)
 	}
 	patches := c.encoding.layout()
 	if patches.prefix != 0 {

@@ -46,7 +46,7 @@ func TestHybrid_with_a_shut_gate_is_the_pretrained_table_bit_for_bit(t *testing.
 	for name, encoding := range encodings {
 		store, v, want := pretrained(t)
 		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			h := NewHybrid(s, v, encoding(s)).WithGate(0).Done()
+			h := NewHybrid(s, v, encoding(s)).with(kv{ParamGate: 0}).Done()
 			x := ramp(in[0].Graph(), 2, positions, hybridWidth)
 			return []*Node{h.Encode(in[0].Graph()), h.PreEncode(x, nil, 1), Add(x, InsertAxes(v.NodeValue(x.Graph()), 0)),
 				h.Lambda(in[0].Graph())}
@@ -63,7 +63,7 @@ func TestHybrid_blends_the_patches_and_leaves_the_prefix_alone(t *testing.T) {
 			store, v, p := pretrained(t)
 			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				e := encoding(s)
-				h := NewHybrid(s, v, e).WithGate(lambda).Done()
+				h := NewHybrid(s, v, e).with(kv{ParamGate: lambda}).Done()
 				if h.NumPositions() != positions {
 					t.Errorf("%s: %d positions, want %d", name, h.NumPositions(), positions)
 				}
@@ -92,7 +92,7 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 			var paths []string
 			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				e := encoding(s)
-				rows := NewHybrid(s, v, e).WithGate(lambda).Done().Encode(in[0].Graph())
+				rows := NewHybrid(s, v, e).with(kv{ParamGate: lambda}).Done().Encode(in[0].Graph())
 				out := []*Node{e.Encode(in[0].Graph())}
 				var values []*Node
 				for v := range s.IterVariables() {
@@ -156,7 +156,7 @@ func TestHybrid_gathers_rows_by_index_and_keeps_the_dtype_of_the_tokens(t *testi
 
 func TestHybrid_reads_its_settings_from_the_scope_and_reports_its_scalars(t *testing.T) {
 	store, v, _ := pretrained(t)
-	store.SetParams(map[string]any{ParamWepeGate: 0.3, ParamWepeLearnGate: false, ParamWepeSurrogate: SurrogateDMLab})
+	store.SetParams(map[string]any{ParamGate: 0.3, ParamLearnGate: false, ParamSurrogate: SurrogateDMLab})
 	scope := store.RootScope()
 	h := NewHybrid(scope, v, NewSurrogate(scope, rows, cols, hybridWidth).FromScope().Done()).FromScope().Done()
 	scalars, err := h.Scalars()
@@ -181,7 +181,7 @@ func TestHybrid_reports_a_shut_gate_as_0_and_a_full_one_as_1(t *testing.T) {
 	for _, want := range []float64{0, 1} {
 		store, v, _ := pretrained(t)
 		scope := store.RootScope()
-		scalars, err := NewHybrid(scope, v, encodings["scratch"](scope)).WithGate(want).Done().Scalars()
+		scalars, err := NewHybrid(scope, v, encodings["scratch"](scope)).with(kv{ParamGate: want}).Done().Scalars()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,8 +193,8 @@ func TestHybrid_reports_a_shut_gate_as_0_and_a_full_one_as_1(t *testing.T) {
 
 func TestHybrid_refuses_what_does_not_fit_by_name(t *testing.T) {
 	for want, build := range map[string]func(*model.Scope, *model.Variable) *HybridConfig{
-		ParamWepeGate: func(s *model.Scope, v *model.Variable) *HybridConfig {
-			return NewHybrid(s, v, encodings["surrogate"](s)).WithGate(math.NaN())
+		ParamGate: func(s *model.Scope, v *model.Variable) *HybridConfig {
+			return NewHybrid(s, v, encodings["surrogate"](s)).with(kv{ParamGate: math.NaN()})
 		},
 		"has 1 prefix rows": func(s *model.Scope, v *model.Variable) *HybridConfig {
 			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).WithPrefix(1).Done())
@@ -208,8 +208,8 @@ func TestHybrid_refuses_what_does_not_fit_by_name(t *testing.T) {
 		"odd: 7": func(s *model.Scope, v *model.Variable) *HybridConfig {
 			return NewHybrid(s, v, NewSurrogate(s, rows, cols, 7).Done())
 		},
-		ParamWepeSurrogate: func(s *model.Scope, v *model.Variable) *HybridConfig {
-			s.SetParam(ParamWepeSurrogate, "imagenet")
+		ParamSurrogate: func(s *model.Scope, v *model.Variable) *HybridConfig {
+			s.SetParam(ParamSurrogate, "imagenet")
 			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).FromScope().Done())
 		},
 	} {

@@ -38,8 +38,7 @@ func TestLookup_is_the_hosts_query_at_any_points(t *testing.T) {
 			store := model.NewStore()
 			var own TableKey
 			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-				e := New(s, 3, 5, 2).WithMode(key.Mode).WithHalfPeriods(key.Omega1, key.Omega3p).
-					WithSpan(key.SpanU, key.SpanV).UseTable(kind, key.Resolution).Done()
+				e := New(s, 3, 5, 2).with(kv{ParamMode: key.Mode, ParamOmega1: key.Omega1, ParamOmega3: key.Omega3p, ParamAlphaU: key.SpanU, ParamAlphaV: key.SpanV, ParamEvaluation: EvaluateTable, ParamTable: kind, ParamTableResolution: key.Resolution}).Done()
 				own, _ = e.TableKey()
 				p, pPrime := e.Lookup(in[0], in[1])
 				return []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
@@ -66,7 +65,7 @@ func TestLookup_without_a_table_or_at_unequal_shapes_is_refused(t *testing.T) {
 	for want, build := range map[string]func(s *model.Scope, u, v *Node){
 		"call Encoder.BuildTable": func(s *model.Scope, u, _ *Node) { New(s, 3, 5, 2).Done().Lookup(u, u) },
 		"(Float32)[3]": func(s *model.Scope, u, v *Node) {
-			New(s, 3, 5, 2).UseTable(Deflated, 8).Done().Lookup(u, v)
+			New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8}).Done().Lookup(u, v)
 		},
 	} {
 		exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
@@ -90,7 +89,7 @@ func TestLookup_and_its_gradients_are_finite_at_and_around_poles(t *testing.T) {
 	}
 	for _, omega3 := range []float64{0.02, 2.6, 50} {
 		outputs := gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			e := New(s, 1, 1, 2).WithHalfPeriods(2.6, omega3).WithSpan(1.2, 1.2).UseTable(Deflated, 8).Done()
+			e := New(s, 1, 1, 2).with(kv{ParamOmega1: 2.6, ParamOmega3: omega3, ParamAlphaU: 1.2, ParamAlphaV: 1.2, ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8}).Done()
 			p, pPrime := e.Lookup(in[0], in[1])
 			nodes := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
 			loss := ReduceAllSum(Tanh(MulScalar(Stack(nodes, -1), 0.15)))
@@ -138,7 +137,7 @@ func TestTable_of_256_nodes_misses_no_feature_of_a_patch_by_more_than_1e_7(t *te
 			for _, kind := range []TableKind{Deflated, Raw} {
 				var own map[string]float64 // the square lattice and 0.15, rounded by the softplus of a float32
 				got := gomlxtest.RunModel(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-					c := New(s, size, size, 2).UseTable(kind, DefaultTableResolution)
+					c := New(s, size, size, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: kind, ParamTableResolution: DefaultTableResolution})
 					c.dtype = dtype
 					e := c.Done()
 					own, _ = e.Scalars()
@@ -173,8 +172,7 @@ func TestTable_features_are_the_hosts_on_unequal_grids_and_spans_over_a_period(t
 		{5, 7, 1.2, 1.9, 2.6, 2.7},
 	} {
 		got := gomlxtest.RunModel(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			return []*Node{New(s, c.rows, c.cols, 8).WithHalfPeriods(c.omega1, c.omega3).
-				WithSpan(c.alphaU, c.alphaV).UseTable(Deflated, 512).Done().Features(g)}
+			return []*Node{New(s, c.rows, c.cols, 8).with(kv{ParamOmega1: c.omega1, ParamOmega3: c.omega3, ParamAlphaU: c.alphaU, ParamAlphaV: c.alphaV, ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 512}).Done().Features(g)}
 		}), float32(0))
 		omega3 := c.omega3
 		if omega3 == 0 {
@@ -188,18 +186,20 @@ func TestTable_features_are_the_hosts_on_unequal_grids_and_spans_over_a_period(t
 func TestTable_in_release_mode_is_the_exact_form_of_its_encoder(t *testing.T) {
 	features := func(config func(*Config) *Config) []float64 {
 		return gomlxtest.RunModel(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			return []*Node{config(New(s, 5, 7, 2).WithMode(Release)).Done().Features(g)}
+			return []*Node{config(New(s, 5, 7, 2).with(kv{ParamMode: Release})).Done().Features(g)}
 		}), float32(0))[0]
 	}
-	exact := features(func(c *Config) *Config { return c.UseExact() })
-	gomlxtest.Near(t, "table", features(func(c *Config) *Config { return c.UseTable(Deflated, 256) }), exact, 1e-6)
+	exact := features(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) })
+	gomlxtest.Near(t, "table", features(func(c *Config) *Config {
+		return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 256})
+	}), exact, 1e-6)
 }
 
 func TestTable_serves_any_grid_of_a_model_and_holds_the_lattice_fixed(t *testing.T) {
 	store := model.NewStore()
 	for _, size := range [][2]int{{3, 5}, {11, 2}} {
 		got := gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			e := New(s, size[0], size[1], 2).UseTable(Deflated, 256).Done()
+			e := New(s, size[0], size[1], 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 256}).Done()
 			if e.omega3.Trainable {
 				t.Error("ω3′ is trainable beside a table that does not follow it")
 			}
@@ -225,7 +225,9 @@ func setValue(t *testing.T, v *model.Variable, value *tensors.Tensor) {
 
 func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.T) {
 	store := model.NewStore()
-	table := func(c *Config) *Config { return c.UseTable(Deflated, 33) }
+	table := func(c *Config) *Config {
+		return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 33})
+	}
 	build := func(config func(*Config) *Config) (e *Encoder, err error) {
 		err = exceptions.TryCatch[error](func() { e = config(New(store.RootScope(), 3, 5, 2)).Done() })
 		return e, err
@@ -234,11 +236,15 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 		t.Fatal(err)
 	}
 	for what, config := range map[string]func(*Config) *Config{
-		"resolution": func(c *Config) *Config { return c.UseTable(Deflated, 32) },
-		"kind":       func(c *Config) *Config { return c.UseTable(Raw, 33) },
-		"span":       func(c *Config) *Config { return table(c).WithSpan(0.4, 0.3) },
-		"ω1":         func(c *Config) *Config { return table(c).WithHalfPeriods(2.6, 0) },
-		"mode":       func(c *Config) *Config { return table(c).WithMode(Release) },
+		"resolution": func(c *Config) *Config {
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 32})
+		},
+		"kind": func(c *Config) *Config {
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Raw, ParamTableResolution: 33})
+		},
+		"span": func(c *Config) *Config { return table(c).with(kv{ParamAlphaU: 0.4, ParamAlphaV: 0.3}) },
+		"ω1":   func(c *Config) *Config { return table(c).with(kv{ParamOmega1: 2.6, ParamOmega3: 0}) },
+		"mode": func(c *Config) *Config { return table(c).with(kv{ParamMode: Release}) },
 	} {
 		if _, err := build(config); err == nil || !strings.Contains(err.Error(), "wepe: ") {
 			t.Errorf("another %s: error %v, want a refusal", what, err)
@@ -256,7 +262,7 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 	if _, err := build(table); err == nil || !strings.Contains(err.Error(), "call Encoder.BuildTable") {
 		t.Errorf("ω3′ one float32 further: error %v, want a refusal", err)
 	}
-	e, err := build(func(c *Config) *Config { return c.UseExact() })
+	e, err := build(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,15 +282,15 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 
 func TestTable_of_an_oblique_lattice_or_of_several_is_refused(t *testing.T) {
 	for _, config := range []func(*Config) *Config{
-		func(c *Config) *Config { return c.WithOblique(0.3, false) },
-		func(c *Config) *Config { return c.WithScales(2, 2) },
+		func(c *Config) *Config { return c.with(kv{ParamOmega3Re: 0.3, ParamLearnOblique: false}) },
+		func(c *Config) *Config { return c.with(kv{ParamScales: 2, ParamScaleRatio: 2}) },
 	} {
 		if err := config(New(model.NewStore().RootScope(), 3, 5, 2)).Done().BuildTable(); err == nil ||
 			!strings.Contains(err.Error(), "single rectangular lattice") {
 			t.Errorf("BuildTable: error %v, want a refusal", err)
 		}
 		if err := exceptions.TryCatch[error](func() {
-			config(New(model.NewStore().RootScope(), 3, 5, 2)).UseTable(Deflated, 8).Done()
+			config(New(model.NewStore().RootScope(), 3, 5, 2)).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8}).Done()
 		}); err == nil {
 			t.Error("UseTable: no refusal")
 		}
@@ -296,7 +302,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 	features := func(store *model.Store, resolution int) (out []float64, err error) {
 		err = exceptions.TryCatch[error](func() {
 			out = gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-				return []*Node{New(s, 3, 5, 2).UseTable(Deflated, resolution).Done().Features(g)}
+				return []*Node{New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: resolution}).Done().Features(g)}
 			}), float32(0))[0]
 		})
 		return out, err
@@ -333,7 +339,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 	}
 	store := read()
 	gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-		return []*Node{New(s, 3, 5, 2).UseTable(Deflated, 17).Done().Encode(g)}
+		return []*Node{New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 17}).Done().Encode(g)}
 	}), float32(0))
 	for _, name := range []string{nameTableKey, nameTableValues} {
 		if store.GetVariable("/wepe/table/" + name).Trainable {
@@ -341,7 +347,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 		}
 	}
 	if err := exceptions.TryCatch[error](func() {
-		New(read().RootScope(), 3, 5, 2).UseTable(Deflated, 16).Done()
+		New(read().RootScope(), 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 16}).Done()
 	}); err == nil || !strings.Contains(err.Error(), "the table in") {
 		t.Errorf("another resolution than the checkpoint's: error %v, want a refusal", err)
 	}
@@ -350,16 +356,20 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 func TestTable_has_settings_by_name_and_refuses_bad_ones(t *testing.T) {
 	store := model.NewStore()
 	store.SetParams(map[string]any{
-		"/" + ParamWepeEvaluation: EvaluateTable, "/" + ParamWepeTable: string(Raw), "/" + ParamWepeTableResolution: 7,
+		"/" + ParamEvaluation: EvaluateTable, "/" + ParamTable: string(Raw), "/" + ParamTableResolution: 7,
 	})
 	key, err := New(store.RootScope(), 3, 5, 2).FromScope().Done().TableKey()
 	if err != nil || key.Kind != Raw || key.Resolution != 7 {
 		t.Errorf("key %+v, error %v, want a raw table of 7", key, err)
 	}
 	for want, config := range map[string]func(*Config) *Config{
-		ParamWepeTableResolution + " = 1":  func(c *Config) *Config { return c.UseTable(Deflated, 1) },
-		ParamWepeTable + ` = "tanh"`:       func(c *Config) *Config { return c.UseTable("tanh", 8) },
-		ParamWepeEvaluation + ` = "tabel"`: func(c *Config) *Config { c.evaluation = "tabel"; return c },
+		ParamTableResolution + " = 1": func(c *Config) *Config {
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 1})
+		},
+		ParamTable + ` = "tanh"`: func(c *Config) *Config {
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: "tanh", ParamTableResolution: 8})
+		},
+		ParamEvaluation + ` = "tabel"`: func(c *Config) *Config { c.evaluation = "tabel"; return c },
 	} {
 		err := exceptions.TryCatch[error](func() { config(New(model.NewStore().RootScope(), 3, 5, 2)).Done() })
 		if err == nil || !strings.Contains(err.Error(), want) {

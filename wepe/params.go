@@ -2,129 +2,139 @@
 
 package wepe
 
-// Hyperparameters read by Config.FromScope. "Paper" is Weierstrass Positional Encoding for Vision Transformers,
-// "release" its authors' pre-training code.
-const (
-	// ParamWepeMode is the name of the Mode: "paper" (default) or "release".
-	ParamWepeMode = "wepe_mode"
+import (
+	"math"
+	"slices"
 
-	// ParamWepeProjection is the name of the Projection: "linear" (default) or "mlp".
-	ParamWepeProjection = "wepe_projection"
-
-	// ParamWepeDropout is the dropout rate inside the MLP projection, in [0, 1). Default DefaultDropout. Linear has
-	// none.
-	ParamWepeDropout = "wepe_dropout"
-
-	// ParamWepeDerivative says whether ℘′ joins ℘: 4 features per patch, or 2. Default true; false is the paper's
-	// ablation "without derivative".
-	ParamWepeDerivative = "wepe_derivative"
-
-	// ParamWepeOmega1 is the real half-period ω1, in [MinOmega3, MaxOmega3]. Default weierstrass.OmegaSquare. Release
-	// with ParamWepeG3 other than 0 uses 1.
-	ParamWepeOmega1 = "wepe_omega1"
-
-	// ParamWepeOmega3 is the initial ω3′, the modulus of the imaginary half-period, within [MinOmega3, MaxOmega3], or 0
-	// for the mode's: ω1 in Paper (a square lattice), softplus(0.12) = 0.755 in Release. Default 0.
-	ParamWepeOmega3 = "wepe_omega3"
-
-	// ParamWepeOmega3Re is the initial real part of ω3 = Re ω3 + iω3′, in [-MaxOmega3, MaxOmega3]: other than 0, or
-	// learned, it makes the lattice oblique. ω1/2 with ω3′ = √3/2·ω1 is the hexagonal lattice. Beyond the paper; in Paper
-	// mode with the exact evaluation only. Default 0.
-	ParamWepeOmega3Re = "wepe_omega3_re"
-
-	// ParamWepeLearnOblique says whether the real part of ω3 is trained. Default false.
-	ParamWepeLearnOblique = "wepe_learn_oblique"
-
-	// ParamWepeScales is the number of lattices of one form, each with its own 4 features, in [1, 8]; the paper's future
-	// work. Default 1.
-	ParamWepeScales = "wepe_scales"
-
-	// ParamWepeScaleRatio is how much smaller each lattice is than the one before it: the grid spans ratio times as much
-	// of its periods. In [1/8, 8]. Default DefaultScaleRatio.
-	ParamWepeScaleRatio = "wepe_scale_ratio"
-
-	// ParamWepeG2 and ParamWepeG3 are the invariants; when one of them is not 0 they give both half-periods, in place
-	// of ParamWepeOmega1 and ParamWepeOmega3. Paper takes those of a rectangular lattice, g2³ - 27g3² > 0. Release
-	// ignores g2 and answers g3 = 0 with the lemniscatic lattice and any other g3 with the square one of half-period 1.
-	// Default 0.
-	ParamWepeG2 = "wepe_g2"
-	ParamWepeG3 = "wepe_g3"
-
-	// ParamWepeLearnLattice says whether ω3′ is trained. Default true; false is the paper's ablation "fixed lattice".
-	ParamWepeLearnLattice = "wepe_learn_lattice"
-
-	// ParamWepeAlphaU and ParamWepeAlphaV are the parts of the periods that the patch grid spans, in [MinSpan,
-	// MaxSpan]. Default DefaultSpan, the 0.4 of the paper's tables and of the release. Above 1/2 a patch may meet a pole.
-	ParamWepeAlphaU = "wepe_alpha_u"
-	ParamWepeAlphaV = "wepe_alpha_v"
-
-	// ParamWepeAlphaScale is the initial α_scale of the features tanh(α_scale·f), in [1e-6, 1e6]. Default
-	// DefaultAlphaScale.
-	ParamWepeAlphaScale = "wepe_alpha_scale"
-
-	// ParamWepeLearnAlphaScale says whether α_scale is trained. Default true; false is the paper's ablation.
-	ParamWepeLearnAlphaScale = "wepe_learn_alpha_scale"
-
-	// ParamWepeBetaPos is the initial factor β_pos of all rows. Default DefaultBetaPos.
-	ParamWepeBetaPos = "wepe_beta_pos"
-
-	// ParamWepeLearnBetaPos says whether β_pos is trained. Default true; false with ParamWepeBetaPos = 1 is the paper's
-	// ablation.
-	ParamWepeLearnBetaPos = "wepe_learn_beta_pos"
-
-	// ParamWepeEvaluation is "exact" (function P), "sum" (LatticeSum), "table" (Table, with ω3′ held fixed) or "" for the
-	// mode's: exact in Paper, sum in Release. Default "".
-	ParamWepeEvaluation = "wepe_evaluation"
-
-	// ParamWepeSumCut is LatticeSum.Cut, >= 1. Default 12, as in the paper and the release.
-	ParamWepeSumCut = "wepe_sum_cut"
-
-	// ParamWepeTable is the TableKind of the look-up table: "deflated" (default) or "raw".
-	ParamWepeTable = "wepe_table"
-
-	// ParamWepeTableResolution is the number of nodes along each side of the look-up table, in [2, 4096]. Default
-	// DefaultTableResolution.
-	ParamWepeTableResolution = "wepe_table_resolution"
-
-	// ParamWepeSurrogate is the name of the Surrogate that NewSurrogate(…).FromScope() builds: "paper" (default),
-	// "cifar100", "svhn", "dmlab" or "resisc45". See NamedSurrogate.
-	ParamWepeSurrogate = "wepe_surrogate"
-
-	// ParamWepeSurrogateBeta and ParamWepeSurrogateGamma are the β and γ that the surrogate starts with, above their lower
-	// bounds; 0 for those of the named one. Default 0.
-	ParamWepeSurrogateBeta  = "wepe_surrogate_beta"
-	ParamWepeSurrogateGamma = "wepe_surrogate_gamma"
-
-	// ParamWepeGate is the initial λ of a Hybrid, in [0, 1]: 0 is the pretrained model, and stays. Default DefaultGate.
-	ParamWepeGate = "wepe_gate"
-
-	// ParamWepeLearnGate says whether λ is trained. Default true.
-	ParamWepeLearnGate = "wepe_learn_gate"
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Params lists the names of all hyperparameters, so that a program can refuse one that nothing reads.
-func Params() []string {
-	return []string{
-		ParamWepeMode, ParamWepeProjection, ParamWepeDropout, ParamWepeDerivative, ParamWepeOmega1, ParamWepeOmega3,
-		ParamWepeG2, ParamWepeG3, ParamWepeLearnLattice, ParamWepeAlphaU, ParamWepeAlphaV, ParamWepeAlphaScale,
-		ParamWepeLearnAlphaScale, ParamWepeBetaPos, ParamWepeLearnBetaPos, ParamWepeEvaluation, ParamWepeSumCut,
-		ParamWepeOmega3Re, ParamWepeLearnOblique, ParamWepeScales, ParamWepeScaleRatio,
-		ParamWepeTable, ParamWepeTableResolution,
-		ParamWepeSurrogate, ParamWepeSurrogateBeta, ParamWepeSurrogateGamma, ParamWepeGate, ParamWepeLearnGate,
+// Names of the hyperparameters. What each means, and which values it takes, stands in one row of settings, in this
+// file; a refusal quotes it. "Paper" is Weierstrass Positional Encoding for Vision Transformers, "release" its authors'
+// pre-training code.
+const (
+	ParamMode       = "wepe_mode"       // Mode: "paper" (default) or "release"
+	ParamProjection = "wepe_projection" // Projection: "linear" (default) or "mlp"
+	ParamDropout    = "wepe_dropout"    // of the projection "mlp", default DefaultDropout
+	ParamDerivative = "wepe_derivative" // ℘′ joins ℘, default true; false is an ablation of the paper's
+
+	ParamOmega1       = "wepe_omega1"        // ω1, default weierstrass.OmegaSquare
+	ParamOmega3       = "wepe_omega3"        // ω3′ at first; default 0, the mode's
+	ParamOmega3Re     = "wepe_omega3_re"     // Re ω3 at first, default 0; beyond the paper
+	ParamG2           = "wepe_g2"            // g2 and g3 give the half-periods unless both are 0, the default
+	ParamG3           = "wepe_g3"            //
+	ParamArea         = "wepe_area"          // of the cell, in cells of the default lattice; default 0, as it comes
+	ParamLearnLattice = "wepe_learn_lattice" // ω3′ is trained, default true; false is an ablation of the paper's
+	ParamLearnOblique = "wepe_learn_oblique" // Re ω3 is trained, default false
+	ParamScales       = "wepe_scales"        // number of lattices, default 1; the paper's future work
+	ParamScaleRatio   = "wepe_scale_ratio"   // of their sizes, default DefaultScaleRatio
+
+	ParamAlphaU          = "wepe_alpha_u"           // α_u and α_v, default DefaultSpan
+	ParamAlphaV          = "wepe_alpha_v"           //
+	ParamAlphaScale      = "wepe_alpha_scale"       // α_scale at first, default DefaultAlphaScale
+	ParamLearnAlphaScale = "wepe_learn_alpha_scale" // α_scale is trained, default true; false is an ablation
+	ParamBetaPos         = "wepe_beta_pos"          // β_pos at first, default DefaultBetaPos
+	ParamLearnBetaPos    = "wepe_learn_beta_pos"    // β_pos is trained, default true; false, at 1, is an ablation
+
+	ParamEvaluation = "wepe_evaluation" // EvaluateExact, EvaluateSum or EvaluateTable; default "", the mode's
+	ParamSumCut     = "wepe_sum_cut"    // these five: the fields of LatticeSum, default DefaultLatticeSum
+	ParamKappa      = "wepe_kappa"
+	ParamCLarge     = "wepe_c_large"
+	ParamTermClip   = "wepe_term_clip"
+	ParamFinalClip  = "wepe_final_clip"
+
+	ParamTable           = "wepe_table"            // TableKind: "deflated" (default) or "raw"
+	ParamTableResolution = "wepe_table_resolution" // nodes along a side, default DefaultTableResolution
+
+	ParamSurrogate      = "wepe_surrogate"       // a name for NamedSurrogate, default "paper"
+	ParamSurrogateBeta  = "wepe_surrogate_beta"  // β and γ of the surrogate at first; default 0, the named one's
+	ParamSurrogateGamma = "wepe_surrogate_gamma" //
+
+	ParamGate      = "wepe_gate"       // λ of Hybrid at first, default DefaultGate
+	ParamLearnGate = "wepe_learn_gate" // λ is trained, default true
+)
+
+// settings are the hyperparameters of Encoder and RelativeBias.
+func (c *Config) settings() []setting.Row {
+	const huge = math.MaxFloat32
+	return []setting.Row{
+		setting.Choice(ParamMode, &c.mode, "what ω3′ and the scalars mean", Paper, Release),
+		setting.Choice(ParamProjection, &c.projection, "the map from features to vectors", Linear, MLP),
+		setting.Number(ParamDropout, &c.dropout, 0, 0.999, "the dropout rate inside the MLP projection"),
+		setting.Switch(ParamDerivative, &c.derivative, "whether ℘′ joins ℘: 4 features per patch, or 2"),
+
+		setting.Number(ParamOmega1, &c.omega1, MinOmega3, MaxOmega3,
+			"the real half-period ω1; 1 in mode release where g3 is not 0"),
+		setting.Number(ParamOmega3, &c.omega3, 0, MaxOmega3,
+			"ω3′, the modulus of the imaginary half-period, at first; 0 for ω1 (paper) or softplus(0.12) (release)"),
+		setting.Number(ParamOmega3Re, &c.omega3Re, -MaxOmega3, MaxOmega3,
+			"the real part of ω3 at first; ω1/2 with ω3′ = √3/2·ω1 is the hexagonal lattice"),
+		setting.Number(ParamG2, &c.g2, -huge, huge, "the invariant g2; release ignores it"),
+		setting.Number(ParamG3, &c.g3, -huge, huge,
+			"the invariant g3; with g2 it gives ω1 and ω3, in release it chooses between two square lattices"),
+		setting.Number(ParamArea, &c.area, 0, 1e6,
+			"the area of the cell at first, in cells of the default lattice; 0 leaves the half-periods as they are"),
+		setting.Switch(ParamLearnLattice, &c.learnLattice, "whether ω3′ is trained"),
+		setting.Switch(ParamLearnOblique, &c.learnOblique, "whether the real part of ω3 is trained"),
+		setting.Number(ParamScales, &c.scales, 1, 8, "the number of lattices of one form, each with its own features"),
+		setting.Number(ParamScaleRatio, &c.scaleRatio, 1.0/8, 8, "how much smaller each lattice is than the one before"),
+
+		setting.Number(ParamAlphaU, &c.alphaU, MinSpan, MaxSpan,
+			"the part of the period 2ω1 that the columns span; above 1/2 a patch may meet a pole"),
+		setting.Number(ParamAlphaV, &c.alphaV, MinSpan, MaxSpan, "the part of the period 2ω3 that the rows span"),
+		setting.Number(ParamAlphaScale, &c.alphaScale, 1e-6, 1e6, "α_scale of tanh(α_scale·f) at first"),
+		setting.Switch(ParamLearnAlphaScale, &c.learnAlphaScale, "whether α_scale is trained"),
+		setting.Number(ParamBetaPos, &c.betaPos, -1e6, 1e6, "the factor β_pos of all rows at first"),
+		setting.Switch(ParamLearnBetaPos, &c.learnBetaPos, "whether β_pos is trained"),
+
+		setting.Choice(ParamEvaluation, &c.evaluation, "how ℘ is evaluated: nothing for exact (paper), sum (release)",
+			EvaluateExact, EvaluateSum, EvaluateTable, ""),
+		setting.Number(ParamSumCut, &c.sum.Cut, 1, 1000, "the largest index of a lattice point in the sum"),
+		setting.Number(ParamKappa, &c.sum.Kappa, 1e-3, 1e8, "κ of κε, ε = 1e-8: how near to a pole the sum looks away"),
+		setting.Number(ParamCLarge, &c.sum.CLarge, -huge, huge, "C_large, what the sum answers at a pole"),
+		setting.Number(ParamTermClip, &c.sum.TermClip, 1e-6, huge, "the bound on a term of the sum"),
+		setting.Number(ParamFinalClip, &c.sum.FinalClip, 1e-6, huge, "the bound on the sum's results"),
+
+		setting.Choice(ParamTable, &c.tableKind, "what the nodes of the look-up table hold", Deflated, Raw),
+		setting.Number(ParamTableResolution, &c.tableResolution, 2, maxTableResolution,
+			"the number of nodes along each side of the look-up table"),
 	}
 }
 
+// settings are the hyperparameters of SurrogateEncoder.
+func (c *SurrogateConfig) settings() []setting.Row {
+	return []setting.Row{
+		setting.Choice(ParamSurrogate, &c.name, "the surrogate, see NamedSurrogate", append(SurrogateNames(), "")...),
+		setting.Number(ParamSurrogateBeta, &c.beta, 0, maxSurrogate, "β at first; 0 for the named surrogate's"),
+		setting.Number(ParamSurrogateGamma, &c.gamma, 0, maxSurrogate, "γ at first; 0 for the named surrogate's"),
+	}
+}
+
+// settings are the hyperparameters of Hybrid.
+func (c *HybridConfig) settings() []setting.Row {
+	return []setting.Row{
+		setting.Number(ParamGate, &c.gate, 0, 1, "λ at first: 0 is the pretrained model, and stays"),
+		setting.Switch(ParamLearnGate, &c.learn, "whether λ is trained"),
+	}
+}
+
+// Params lists the names of all hyperparameters, so that a program can refuse one that nothing reads.
+func Params() []string {
+	return setting.Names(slices.Concat(new(Config).settings(), new(SurrogateConfig).settings(),
+		new(HybridConfig).settings()))
+}
+
 const (
-	DefaultSpan       = 0.4  // of ParamWepeAlphaU and ParamWepeAlphaV
-	DefaultAlphaScale = 0.15 // of ParamWepeAlphaScale
-	DefaultBetaPos    = 0.8  // of ParamWepeBetaPos
-	DefaultGate       = 0.12 // of ParamWepeGate: chosen among 0.02, 0.12 and 0.5 on validation images, docs/results.md
-	DefaultDropout    = 0.05 // of ParamWepeDropout, the release's (its DHVT uses 0.08)
+	DefaultSpan       = 0.4  // of ParamAlphaU and ParamAlphaV
+	DefaultAlphaScale = 0.15 // of ParamAlphaScale
+	DefaultBetaPos    = 0.8  // of ParamBetaPos
+	DefaultGate       = 0.12 // of ParamGate: chosen among 0.02, 0.12 and 0.5 on validation images, docs/results.md
+	DefaultDropout    = 0.05 // of ParamDropout, the release's (its DHVT uses 0.08)
 
-	DefaultScaleRatio      = 2   // of ParamWepeScaleRatio, an octave
-	DefaultTableResolution = 256 // of ParamWepeTableResolution, the paper's
+	DefaultScaleRatio      = 2   // of ParamScaleRatio, an octave
+	DefaultTableResolution = 256 // of ParamTableResolution, the paper's
 
-	MinSpan, MaxSpan = 1e-4, 100 // of ParamWepeAlphaU and ParamWepeAlphaV
+	MinSpan, MaxSpan = 1e-4, 100 // of ParamAlphaU and ParamAlphaV
 
 	// MinOmega3 and MaxOmega3 bound ω1 and, in Paper mode, ω3′, where the paper has no bounds: far beyond what training
 	// reaches (0.7 to 2.7), near enough that nothing overflows in float32.
@@ -154,9 +164,9 @@ const (
 	MLP Projection = "mlp"
 )
 
-// Values of ParamWepeEvaluation.
+// Values of ParamEvaluation.
 const (
-	EvaluateExact = "exact"
-	EvaluateSum   = "sum"
-	EvaluateTable = "table"
+	EvaluateExact = "exact" // function P
+	EvaluateSum   = "sum"   // LatticeSum
+	EvaluateTable = "table" // Table, with ω3′ held fixed
 )

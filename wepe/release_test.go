@@ -45,7 +45,7 @@ type releaseCase struct {
 }
 
 func (m releaseMeta) sum() LatticeSum {
-	return LatticeSum{m.Cut, m.PoleRadius, m.PoleValue, m.TermClip, m.FinalClip}
+	return LatticeSum{m.Cut, m.PoleRadius * 1e8, m.PoleValue, m.TermClip, m.FinalClip}
 }
 
 // parameters names the torch parameters of a case: "linear.param.", "mlp.param.", ….
@@ -95,14 +95,16 @@ func releaseStore(t *testing.T, data map[string]fixtures.Tensor, meta releaseMet
 		create(ours, tensors.FromFlatDataAndDimensions(values.Float32(), values.Shape...))
 	}
 	return store, func(s *model.Scope) *Config {
-		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).WithMode(Release).UseSum(meta.sum()).
-			WithHalfPeriods(meta.Omega1, 0).WithSpan(meta.CoordinateScale, meta.CoordinateScale).
-			UseDerivative(data[params+"projection.0.weight"].Shape[1] == 4)
+		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).with(kv{
+			ParamMode: Release, ParamOmega1: meta.Omega1, ParamAlphaU: meta.CoordinateScale,
+			ParamAlphaV: meta.CoordinateScale, ParamDerivative: data[params+"projection.0.weight"].Shape[1] == 4,
+		})
+		config.sum = meta.sum()
 		if mlp {
-			config.WithProjection(MLP)
+			config.with(kv{ParamProjection: MLP})
 		}
 		if strings.HasPrefix(name, "g3_") {
-			config.WithInvariants(meta.G3Case.G2, meta.G3Case.G3)
+			config.with(kv{ParamG2: meta.G3Case.G2, ParamG3: meta.G3Case.G3})
 		}
 		return config
 	}
@@ -185,7 +187,7 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 				gomlxtest.Near(t, "d/d "+theirs, got(ours), want.Data, 2e-5)
 			}
 
-			store.RootScope().SetParam(ParamWepeMode, string(Release))
+			store.RootScope().SetParam(ParamMode, string(Release))
 			scalars, err := Scalars(store.RootScope())
 			if err != nil {
 				t.Fatal(err)

@@ -60,7 +60,7 @@ func softplusInverse(y float64) float64 { return y + math.Log(-math.Expm1(-y)) }
 // "beta_pos", and "omega3_re" of an oblique lattice. It reads the variables of the encoder that
 // New(scope, …).FromScope() built; for settings made in code use Encoder.Scalars.
 func Scalars(scope *model.Scope) (map[string]float64, error) {
-	mode := Mode(model.GetParamOr(scope, ParamWepeMode, string(Paper)))
+	mode := Mode(model.GetParamOr(scope, ParamMode, string(Paper)))
 	return mode.scalars(scope.At(scopeName), nameBetaPos)
 }
 

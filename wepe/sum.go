@@ -16,25 +16,25 @@ import (
 // The truncation error of ℘ is about |z|²/(16 ω1⁴ (Cut+½)²) on the square lattice, 4e-5 over a patch grid at Cut 12:
 // use P unless the sum itself is what is asked for. Start from DefaultLatticeSum.
 type LatticeSum struct {
-	Cut        int     // largest |m|, |n|; (2·Cut+1)² - 1 terms
-	PoleRadius float64 // terms with |z-w| <= PoleRadius are dropped, |z| < PoleRadius is answered by PoleValue
-	PoleValue  float64 // real value of both functions at the origin
-	TermClip   float64 // bound on |Re| and |Im| of every term of the sum
-	FinalClip  float64 // bound on |Re| and |Im| of the results
+	Cut       int     // largest |m|, |n|; (2·Cut+1)² - 1 terms
+	Kappa     float64 // κ: terms with |z-w| <= κε are dropped, |z| <= κε is answered by CLarge; ε = 1e-8
+	CLarge    float64 // C_large, real value of both functions at the origin
+	TermClip  float64 // bound on |Re| and |Im| of every term of the sum
+	FinalClip float64 // bound on |Re| and |Im| of the results
 }
 
-// DefaultLatticeSum returns the constants of the released pre-training encoder: Cut 12 (624 terms), κε = 1.5e-7,
+// DefaultLatticeSum returns the constants of the released pre-training encoder: Cut 12 (624 terms), κ = 15,
 // C_large = 500, terms clipped to 5e3 and results to 1e4.
 func DefaultLatticeSum() LatticeSum {
-	return LatticeSum{Cut: 12, PoleRadius: 1.5e-7, PoleValue: 500, TermClip: 5e3, FinalClip: 1e4}
+	return LatticeSum{Cut: 12, Kappa: 15, CLarge: 500, TermClip: 5e3, FinalClip: 1e4}
 }
 
 // P returns the truncated ℘(z) and ℘′(z), differentiable with respect to z and both half-periods (with zero gradient
 // where a clip is active). Shapes are those of the function P; the graph holds tensors of z's size times the number
 // of terms.
 func (s LatticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
-	if s.Cut < 1 || !(s.PoleRadius > 0) || !(s.TermClip > 0) || !(s.FinalClip > 0) {
-		exceptions.Panicf("wepe.LatticeSum: %+v, want Cut >= 1 and positive PoleRadius, TermClip, FinalClip", s)
+	if s.Cut < 1 || !(s.Kappa > 0) || !(s.TermClip > 0) || !(s.FinalClip > 0) {
+		exceptions.Panicf("wepe.LatticeSum: %+v, want Cut >= 1 and positive Kappa, TermClip, FinalClip", s)
 	}
 	g, dtype := omega1.Graph(), omega1.DType()
 	m, n := latticeIndices(s.Cut)
@@ -59,7 +59,7 @@ func (s LatticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNo
 
 	atPole, inv := s.inverse(z)
 	inv2 = inv.square()
-	limit := ComplexNode{AddScalar(ZerosLike(z.Re), s.PoleValue), ZerosLike(z.Im)}
+	limit := ComplexNode{AddScalar(ZerosLike(z.Re), s.CLarge), ZerosLike(z.Im)}
 	p = where(atPole, limit, inv2.add(terms))
 	pPrime = where(atPole, limit, inv2.mul(inv).scale(-2).add(termsPrime))
 	return clip(p, s.FinalClip), clip(pPrime, s.FinalClip)
@@ -67,7 +67,8 @@ func (s LatticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNo
 
 // inverse returns 1/d, and where d is so small that the release looks away; there the returned value is 1.
 func (s LatticeSum) inverse(d ComplexNode) (tooSmall *Node, inv ComplexNode) {
-	tooSmall = LessOrEqual(d.norm2(), Scalar(d.Re.Graph(), d.Re.DType(), s.PoleRadius*s.PoleRadius))
+	radius := s.Kappa / 1e8 // κε
+	tooSmall = LessOrEqual(d.norm2(), Scalar(d.Re.Graph(), d.Re.DType(), radius*radius))
 	d = where(tooSmall, ComplexNode{OnesLike(d.Re), ZerosLike(d.Im)}, d)
 	return tooSmall, d.inverse(d.norm2())
 }

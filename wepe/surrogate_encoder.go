@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -35,7 +36,9 @@ const (
 type SurrogateConfig struct {
 	scope *model.Scope
 	grid
-	surrogate Surrogate
+	surrogate   Surrogate
+	name        string  // of the surrogate to take instead; "" for none
+	beta, gamma float64 // 0 for the surrogate's
 }
 
 // NewSurrogate starts the encoder of fine-tuning for a rows × cols patch grid and tokens of the given width, an even
@@ -45,41 +48,50 @@ func NewSurrogate(scope *model.Scope, rows, cols, width int) *SurrogateConfig {
 	return &SurrogateConfig{scope: scope, grid: grid{rows: rows, cols: cols, width: width}, surrogate: s}
 }
 
-// FromScope takes over ParamWepeSurrogate, ParamWepeSurrogateBeta and ParamWepeSurrogateGamma where they are set in the
-// scope or above it, and panics if the name is unknown.
+// FromScope takes over ParamSurrogate, ParamSurrogateBeta and ParamSurrogateGamma where they are set in the scope or
+// above it.
 func (c *SurrogateConfig) FromScope() *SurrogateConfig {
-	if name := model.GetParamOr(c.scope, ParamWepeSurrogate, ""); name != "" {
-		s, err := NamedSurrogate(name)
-		if err != nil {
-			panic(err)
-		}
-		c.surrogate = s
-	}
-	if beta := model.GetParamOr(c.scope, ParamWepeSurrogateBeta, 0.0); beta != 0 {
-		c.surrogate.Beta = beta
-	}
-	if gamma := model.GetParamOr(c.scope, ParamWepeSurrogateGamma, 0.0); gamma != 0 {
-		c.surrogate.Gamma = gamma
-	}
+	setting.Read(c.scope, c.settings())
 	return c
 }
 
 // WithPrefix sets the number of tokens in front of the patches; each gets a learned vector of its own. Default 0.
 func (c *SurrogateConfig) WithPrefix(tokens int) *SurrogateConfig { c.prefix = tokens; return c }
 
-// WithSurrogate sets the field, default "paper" of NamedSurrogate.
+// WithSurrogate sets the field where ParamSurrogate does not, default "paper" of NamedSurrogate.
 func (c *SurrogateConfig) WithSurrogate(s Surrogate) *SurrogateConfig { c.surrogate = s; return c }
 
 // Done creates the variables and returns the encoder. It panics, naming the field, on a setting that makes no sense.
 func (c *SurrogateConfig) Done() *SurrogateEncoder {
 	c.grid.validate()
-	if err := c.surrogate.Validate(); err != nil {
+	s, err := c.resolve()
+	if err != nil {
 		panic(err)
 	}
 	if c.width%2 != 0 {
 		exceptions.Panicf("wepe: the surrogate's projection halves the width, which is odd: %d", c.width)
 	}
-	return newSurrogateEncoder(c.scope.In(scopeSurrogate), c.grid, c.surrogate)
+	return newSurrogateEncoder(c.scope.In(scopeSurrogate), c.grid, s)
+}
+
+// resolve returns the surrogate that the settings ask for.
+func (c *SurrogateConfig) resolve() (s Surrogate, err error) {
+	if err := setting.Check(c.settings()); err != nil {
+		return s, fmt.Errorf("wepe: %w", err)
+	}
+	s = c.surrogate
+	if c.name != "" {
+		if s, err = NamedSurrogate(c.name); err != nil {
+			return s, err
+		}
+	}
+	if c.beta != 0 {
+		s.Beta = c.beta
+	}
+	if c.gamma != 0 {
+		s.Gamma = c.gamma
+	}
+	return s, s.Validate()
 }
 
 // SurrogateEncoder adds one vector to each token, as Encoder does, made of a Surrogate:

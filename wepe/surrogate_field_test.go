@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/cmplx"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,9 +30,19 @@ type surrogateSet struct {
 	A, B                   []float64
 }
 
-// surrogate is the field of a set. The paper's four channels have no modulation, and φ = 2.
-func (s surrogateSet) surrogate() Surrogate {
-	f, _ := NamedSurrogate(SurrogatePaper)
+// surrogate is the field of a set, the paper's study of β and γ in other coordinates.
+func (s surrogateSet) surrogate(t *testing.T) Surrogate {
+	f, err := NamedSurrogate(SurrogateSweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []struct{ ours, theirs []float64 }{{f.A, s.A}, {f.B, s.B}} {
+		amplitudes := slices.Clone(list.ours)
+		for k := range amplitudes {
+			amplitudes[k] *= s.Gamma
+		}
+		gomlxtest.Near(t, s.ID+" amplitudes", amplitudes, list.theirs, 1e-15)
+	}
 	f.Omega1, f.Eta, f.EtaPrime = s.Omega1, s.Eta, s.EtaP
 	f.EpsilonU, f.EpsilonV, f.MinRadius = s.EpsU, s.EpsV, s.Eps
 	return f
@@ -72,7 +83,7 @@ func TestSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) 
 				x[i] = ConvertDType(in[i], dtype)
 			}
 			one := Scalar(g, dtype, 1)
-			f := surrogateField{Surrogate: s.surrogate(), omega3: x[0], beta: x[1], scale: x[2], a: x[3], b: x[4],
+			f := surrogateField{Surrogate: s.surrogate(t), omega3: x[0], beta: x[1], scale: x[2], a: x[3], b: x[4],
 				gamma: one, strength: one, modulation: ConstAsDType(g, dtype, []float64{1, 1, 1, 1})}
 			z := f.coordinates(u, v)
 			p, pPrime := f.values(z)

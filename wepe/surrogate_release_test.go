@@ -244,7 +244,7 @@ func TestSurrogate_modules_have_as_many_trainable_numbers_as_the_released_ones(t
 		SurrogateRESISC45: {1024, 1_581_576},
 	} {
 		store := model.NewStore()
-		store.SetParam("/"+ParamWepeSurrogate, name)
+		store.SetParam("/"+ParamSurrogate, name)
 		NewSurrogate(store.RootScope(), 3, 5, c.width).FromScope().Done()
 		got := 0
 		for v := range store.IterVariables() {

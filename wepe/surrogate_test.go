@@ -45,6 +45,10 @@ func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T)
 			powers{3, 1, 1.8}, 1, .8, .6, .03, 4, .9, .05, .9, [2]float64{.15, .08}, 9},
 		SurrogateRESISC45: {4, positive{.12, .6}, positive{.015, .15}, positive{.15, .25}, 1, powers{4, 1, 1.8},
 			powers{3, 1, 1.8}, .8, .75, .6, .025, 3.5, .85, .02, .9, [2]float64{.15, .1}, 8},
+		// The text's study: β and γ fixed, γ_k = γ/k², K = 3.
+		SurrogateSweep: {4, positive{.1, .5}, positive{1e-4, math.Log(math.Expm1(.0999))},
+			positive{0, math.Log(math.Expm1(.1))}, 1, powers{3, 1, 2}, powers{3, 1, 2},
+			1, .5, .3, .01, 2, 1, .05, .8, [2]float64{.1, 0}, 2},
 	}
 	if len(scripts) != len(SurrogateNames()) {
 		t.Errorf("%d names, %d scripts", len(SurrogateNames()), len(scripts))
@@ -159,15 +163,32 @@ func TestSurrogate_weights_start_Xavier_uniform_times_the_gain_and_offset_at_zer
 }
 
 func TestSurrogate_starts_with_the_beta_and_gamma_of_the_hyperparameters(t *testing.T) {
+	type start struct {
+		name        string
+		beta, gamma float64
+	}
+	var starts []start
 	for _, name := range SurrogateNames() {
+		starts = append(starts, start{name, 0.7, 0.3})
+	}
+	study := []float64{0.01, 0.05, 0.1, 0.2, 0.5} // the paper's, for β and for γ
+	for _, beta := range study {
+		for _, gamma := range study {
+			starts = append(starts, start{SurrogateSweep, beta, gamma})
+		}
+	}
+	for _, c := range starts {
 		store := model.NewStore()
-		store.SetParam("/"+ParamWepeSurrogate, name)
-		store.SetParam("/"+ParamWepeSurrogateBeta, 0.7)
-		store.SetParam("/"+ParamWepeSurrogateGamma, 0.3)
+		store.SetParams(kv{"/" + ParamSurrogate: c.name, "/" + ParamSurrogateBeta: c.beta, "/" + ParamSurrogateGamma: c.gamma})
 		encoder := NewSurrogate(store.RootScope(), rows, cols, 2*width).FromScope().Done()
 		scalars, err := encoder.Scalars()
-		if err != nil || math.Abs(scalars["beta"]-0.7) > 1e-6 || math.Abs(scalars["gamma"]-0.3) > 1e-6 {
-			t.Errorf("%s: beta %g and gamma %g, want 0.7 and 0.3: %v", name, scalars["beta"], scalars["gamma"], err)
+		if err != nil || math.Abs(scalars["beta"]-c.beta) > 1e-6 || math.Abs(scalars["gamma"]-c.gamma) > 1e-6 {
+			t.Errorf("%+v: β %g and γ %g: %v", c, scalars["beta"], scalars["gamma"], err)
+		}
+		for _, path := range []string{"beta_raw", "gamma_raw"} {
+			if v := store.GetVariable("/surrogate/" + path); c.name == SurrogateSweep && v.Trainable {
+				t.Errorf("%s trains in the study that fixes it", path)
+			}
 		}
 	}
 }

@@ -18,7 +18,7 @@ const (
 	// exactly where the table is queried, mathematics.md (7.3).
 	Deflated TableKind = "deflated"
 
-	// Raw holds ℘ and ℘′ themselves, as the paper does, with the constant of the truncated sum (LatticeSum.PoleValue)
+	// Raw holds ℘ and ℘′ themselves, as the paper does, with the constant of the truncated sum (LatticeSum.CLarge)
 	// at a node that is a pole.
 	Raw TableKind = "raw"
 )
@@ -41,10 +41,10 @@ func (k TableKey) validate() error {
 		return fmt.Errorf("wepe: table of mode %q, want %q or %q", k.Mode, Paper, Release)
 	}
 	if k.Kind != Deflated && k.Kind != Raw {
-		return fmt.Errorf("wepe: %s = %q, want %q or %q", ParamWepeTable, k.Kind, Deflated, Raw)
+		return fmt.Errorf("wepe: %s = %q, want %q or %q", ParamTable, k.Kind, Deflated, Raw)
 	}
 	if k.Resolution < 2 || k.Resolution > maxTableResolution {
-		return fmt.Errorf("wepe: %s = %d, want it in [2, %d]", ParamWepeTableResolution, k.Resolution,
+		return fmt.Errorf("wepe: %s = %d, want it in [2, %d]", ParamTableResolution, k.Resolution,
 			maxTableResolution)
 	}
 	lo, hi := k.Mode.omega3Bounds()
@@ -152,7 +152,7 @@ func NewTable(key TableKey) (*Table, error) {
 
 // rawNode evaluates nodes of a raw table at points in periods.
 func rawNode(lattice weierstrass.Lattice) func(x, y float64) (p, pPrime complex128) {
-	large := complex(DefaultLatticeSum().PoleValue, 0)
+	large := complex(DefaultLatticeSum().CLarge, 0)
 	return func(x, y float64) (p, pPrime complex128) {
 		p, pPrime = lattice.Eval(complex(x*2*lattice.Omega1(), y*2*lattice.Omega3p()))
 		if cmplx.IsInf(p) {

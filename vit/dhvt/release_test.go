@@ -213,7 +213,7 @@ func TestFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 			t.Errorf("%s: %d parameters, want %d", name, got, want.Total)
 		}
 		store := model.NewStore()
-		store.SetParam("/"+wepe.ParamWepeProjection, released.projection)
+		store.SetParam("/"+wepe.ParamProjection, released.projection)
 		run(t, store, func(s *model.Scope, in []*Node) []*Node {
 			return []*Node{c.vit().Encoder(s.In("dhvt")).Encode(in[0].Graph())}
 		}, float32(0))

@@ -20,19 +20,16 @@ func ExampleLattice_Eval() {
 	// ℘′ = (1189.181545+1189.181545i)
 }
 
-func ExampleFromInvariants() {
-	l, err := weierstrass.FromInvariants(1, 0)
-	if err != nil {
-		fmt.Println(err)
-		return
+func ExampleHalfPeriods() {
+	for _, g := range [][2]float64{{1, 0}, {0.8, 0.2}} { // square, rhombic
+		omega1, omega3, err := weierstrass.HalfPeriods(g[0], g[1])
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("ω1 = %.10f, ω3 = %.10f\n", omega1, omega3)
 	}
-	inv := l.Invariants()
-	fmt.Printf("ω1 = %.10f, ω3′ = %.10f\n", l.Omega1(), l.Omega3p())
-	fmt.Printf("e1 = %.3f, e3 = %.3f, j = %.0f\n", inv.E1, inv.E3, inv.J)
-	_, err = weierstrass.FromInvariants(0.8, 0.2)
-	fmt.Println(err)
 	// Output:
-	// ω1 = 1.8540746773, ω3′ = 1.8540746773
-	// e1 = 0.500, e3 = -0.500, j = 1728
-	// weierstrass: g2=0.8, g3=0.2 have discriminant -0.568: a rectangular lattice needs a positive, finite one
+	// ω1 = 1.8540746773, ω3 = (0.0000000000+1.8540746773i)
+	// ω1 = 1.7345885361, ω3 = (0.8672942680+2.1268214424i)
 }

@@ -70,25 +70,35 @@ func (l Lattice) InvariantsGradient() Invariants {
 	}
 }
 
-// FromInvariants returns the rectangular lattice with the given invariants, by the arithmetic-geometric mean,
-// mathematics.md (4.15) to (4.17). It needs a positive discriminant g2³ − 27g3²: a negative one belongs to a rhombic
-// lattice, and zero to none.
-func FromInvariants(g2, g3 float64) (Lattice, error) {
+// HalfPeriods returns ω1 and ω3 of the lattice with real invariants g2 and g3, mathematics.md (4.15) to (4.17) and (11.3)
+// to (11.5). For a positive discriminant g2³ − 27g3² the lattice is rectangular, ω3 imaginary; for a negative one its
+// cell is a rhombus, with Re ω3 = ω1/2. Zero belongs to no lattice.
+func HalfPeriods(g2, g3 float64) (omega1 float64, omega3 complex128, err error) {
 	delta := g2*g2*g2 - 27*g3*g3
-	if !(delta > 0) || math.IsInf(delta, 1) {
-		return Lattice{}, fmt.Errorf("weierstrass: g2=%v, g3=%v have discriminant %.6g: "+
-			"a rectangular lattice needs a positive, finite one", g2, g3, delta)
+	if math.IsNaN(delta) || math.IsInf(delta, 0) || delta == 0 {
+		return 0, 0, fmt.Errorf("weierstrass: g2=%v, g3=%v have discriminant %.6g: a lattice needs a finite one other "+
+			"than 0", g2, g3, delta)
 	}
-	// For g3 < 0 the angle is close to π; the swapped lattice has −g3 and an angle as accurate as that of g3 > 0.
-	angle := math.Atan2(math.Sqrt(delta), math.Sqrt(27)*math.Abs(g3)) / 3
-	size := math.Sqrt(g2) // √3·r
-	e12, e23, e13 := size*math.Sin(math.Pi/3-angle), size*math.Sin(angle), size*math.Sin(math.Pi/3+angle)
-	omega1 := math.Pi / (2 * agm(math.Sqrt(e13), math.Sqrt(e12)))
-	omega3p := math.Pi / (2 * agm(math.Sqrt(e13), math.Sqrt(e23)))
-	if g3 < 0 {
-		omega1, omega3p = omega3p, omega1
+	if delta > 0 {
+		// For g3 < 0 the angle is close to π; the swapped lattice has −g3 and an angle as accurate as that of g3 > 0.
+		angle := math.Atan2(math.Sqrt(delta), math.Sqrt(27)*math.Abs(g3)) / 3
+		size := math.Sqrt(g2) // √3·r
+		e12, e23, e13 := size*math.Sin(math.Pi/3-angle), size*math.Sin(angle), size*math.Sin(math.Pi/3+angle)
+		omega1 = math.Pi / (2 * agm(math.Sqrt(e13), math.Sqrt(e12)))
+		omega3p := math.Pi / (2 * agm(math.Sqrt(e13), math.Sqrt(e23)))
+		if g3 < 0 {
+			omega1, omega3p = omega3p, omega1
+		}
+		return omega1, complex(0, omega3p), nil
 	}
-	return NewLattice(omega1, omega3p)
+	// The real root by Cardano, the larger of both cube roots first: the other follows without cancellation.
+	u := math.Cbrt((g3 + math.Copysign(math.Sqrt(-delta/27), g3)) / 8)
+	e := u + g2/(12*u)
+	h := math.Sqrt(3*e*e - g2/4) // |e − e_complex|
+	m := 0.5 - 3*e/(4*h)
+	omega1 = math.Pi / (2 * agm(1, math.Sqrt(1-m)) * math.Sqrt(h))
+	omega2 := math.Pi / (2 * agm(1, math.Sqrt(m)) * math.Sqrt(h))
+	return omega1, complex(omega1/2, omega2/2), nil
 }
 
 // agm returns the arithmetic-geometric mean of a, b > 0, DLMF 19.8.1. Convergence is quadratic.

@@ -4,6 +4,7 @@ package weierstrass_test
 
 import (
 	"math"
+	"math/cmplx"
 	"strings"
 	"testing"
 
@@ -68,16 +69,13 @@ func TestReferenceInvariants(t *testing.T) {
 			}
 		}
 
-		back, err := weierstrass.FromInvariants(want.G2, want.G3)
-		if err != nil {
-			t.Errorf("%s: %v", want.Lattice, err)
-			continue
-		}
+		omega1, omega3, err := weierstrass.HalfPeriods(want.G2, want.G3)
 		// The given g2 and g3 are rounded, and Δ = g2³−27g3² magnifies that by g2³/Δ = j/1728.
 		tolerance := 16 * roundoff * (1 + want.J/1728)
-		if math.Abs(back.Omega1()/want.Omega1-1) > tolerance || math.Abs(back.Omega3p()/want.Omega3p-1) > tolerance {
-			t.Errorf("%s: FromInvariants(%v, %v) = %v, want half-periods %v, %v to %.2g",
-				want.Lattice, want.G2, want.G3, back, want.Omega1, want.Omega3p, tolerance)
+		if err != nil || math.Abs(omega1/want.Omega1-1) > tolerance || real(omega3) != 0 ||
+			math.Abs(imag(omega3)/want.Omega3p-1) > tolerance {
+			t.Errorf("%s: HalfPeriods(%v, %v) = %v, %v, %v, want %v, %vi to %.2g",
+				want.Lattice, want.G2, want.G3, omega1, omega3, err, want.Omega1, want.Omega3p, tolerance)
 		}
 	}
 }
@@ -104,26 +102,43 @@ func TestTheSquareLatticeHasG2OneQuarter(t *testing.T) {
 			t.Errorf("%s = %v, want %v", row.name, row.got, row.want)
 		}
 	}
-	one, err := weierstrass.FromInvariants(1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := gamma * gamma / (4 * math.Sqrt(math.Pi))
-	if math.Abs(one.Omega1()-want) > 2e-15 || math.Abs(one.Omega3p()-want) > 2e-15 {
-		t.Errorf("g2 = 1, g3 = 0 gives %v, want half-periods %v", one, want)
-	}
 }
 
-func TestFromInvariantsInvertsInvariants(t *testing.T) {
+// Half-periods of rectangular lattices, {ω1, Im ω3}, and invariants of rhombic ones, whose Re ω3 is ω1/2.
+func TestHalfPeriodsInvertInvariants(t *testing.T) {
 	for _, half := range [][2]float64{{1, 1.1}, {1.1, 1}, {0.03, 0.05}, {40, 29}, {1, 1.9}, {1.9, 1}} {
 		inv := lattice(t, half[0], half[1]).Invariants()
-		l, err := weierstrass.FromInvariants(inv.G2, inv.G3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		omega1, omega3, err := weierstrass.HalfPeriods(inv.G2, inv.G3)
 		tolerance := 50 * roundoff * inv.J / 1728
-		if math.Abs(l.Omega1()/half[0]-1) > tolerance || math.Abs(l.Omega3p()/half[1]-1) > tolerance {
-			t.Errorf("half-periods %v come back as %v, tolerance %.2g", half, l, tolerance)
+		if err != nil || math.Abs(omega1/half[0]-1) > tolerance || real(omega3) != 0 ||
+			math.Abs(imag(omega3)/half[1]-1) > tolerance {
+			t.Errorf("half-periods %v come back as %v, %v: %v, tolerance %.2g", half, omega1, omega3, err, tolerance)
+		}
+	}
+	for _, want := range [][2]float64{{0.8, 0.2}, {0, 1}, {0, -1}, {-1, 0}, {-3, 0.7}, {2.9, -1}, {-40, -3}} {
+		omega1, omega3, err := weierstrass.HalfPeriods(want[0], want[1])
+		if err != nil || real(omega3) != omega1/2 {
+			t.Errorf("%v: half-periods %v, %v: %v, want Re ω3 = ω1/2", want, omega1, omega3, err)
+		}
+		g2, g3 := oblique(t, complex(omega1, 0), omega3).Invariants()
+		size := math.Max(math.Sqrt(math.Abs(want[0])), math.Cbrt(math.Abs(want[1])))
+		if cmplx.Abs(g2-complex(want[0], 0)) > 400*roundoff*size*size ||
+			cmplx.Abs(g3-complex(want[1], 0)) > 400*roundoff*size*size*size {
+			t.Errorf("g2 = %v, g3 = %v, want %v", g2, g3, want)
+		}
+	}
+	// DLMF 23.5(iii) and (v): the square lattice of g2 = 1 and the hexagonal one of g3 = 1.
+	for _, row := range []struct {
+		g2, g3, omega1 float64
+		omega3         complex128
+	}{
+		{1, 0, math.Pow(math.Gamma(0.25), 2) / (4 * math.Sqrt(math.Pi)), 1i},
+		{0, 1, math.Pow(math.Gamma(1.0/3), 3) / (4 * math.Pi), cmplx.Exp(1i * math.Pi / 3)},
+	} {
+		omega1, omega3, err := weierstrass.HalfPeriods(row.g2, row.g3)
+		if err != nil || math.Abs(omega1-row.omega1) > 2e-15 ||
+			cmplx.Abs(omega3-row.omega3*complex(row.omega1, 0)) > 4e-15 {
+			t.Errorf("g2 = %v, g3 = %v: %v, %v, %v, want ω1 = %v", row.g2, row.g3, omega1, omega3, err, row.omega1)
 		}
 	}
 }
@@ -138,10 +153,10 @@ func TestBadHalfPeriodsAndInvariantsAreRefusedByName(t *testing.T) {
 			t.Errorf("NewLattice(1, %v): %v, want an error that names omega3p", bad, err)
 		}
 	}
-	for _, bad := range [][2]float64{{0, 0}, {3, 1}, {0.8, 0.2}, {-1, 0}, {nan, 0}, {1, nan}, {inf, 0}, {1, inf}} {
-		_, err := weierstrass.FromInvariants(bad[0], bad[1])
+	for _, bad := range [][2]float64{{0, 0}, {3, 1}, {nan, 0}, {1, nan}, {inf, 0}, {1, inf}} {
+		_, _, err := weierstrass.HalfPeriods(bad[0], bad[1])
 		if err == nil || !strings.Contains(err.Error(), "discriminant") {
-			t.Errorf("FromInvariants(%v, %v): %v, want an error that names the discriminant", bad[0], bad[1], err)
+			t.Errorf("HalfPeriods(%v, %v): %v, want an error that names the discriminant", bad[0], bad[1], err)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Oblique is a lattice {2mω1 + 2nω3} whose cell may be any parallelogram, where Lattice has rectangles. Build it with
-// [NewOblique], [Hexagonal] or [Rhombic]: the zero Oblique has no values.
+// [NewOblique]: the zero Oblique has no values.
 //
 // It is computed as Lattice is, (2.2) and (2.3), after a change of basis: Gauss's reduction (11.1) finds the shortest
 // period 2a and with it the basis a, b whose τ = b/a has |Re τ| ≤ ½ and |τ| ≥ 1. Rows along a are then at least √3/2 of
@@ -61,34 +61,6 @@ func reducedBasis(a, b complex128) (complex128, complex128) {
 		}
 		a, b = b, -a
 	}
-}
-
-// OmegaHexagonal is the half-period ω1 = Γ(1/3)³/(4π) of the hexagonal lattice with g2 = 0, g3 = 1.
-const OmegaHexagonal = 1.529954037057192874913194172308824358573
-
-// Hexagonal returns the hexagonal (equianharmonic) lattice ω1 = OmegaHexagonal, ω3 = ω1·exp(iπ/3), which has g2 = 0 and
-// g3 = 1, DLMF 23.5(v).
-func Hexagonal() Oblique {
-	l, _ := NewOblique(OmegaHexagonal, complex(OmegaHexagonal/2, OmegaHexagonal*leastSpacing)) // constants
-	return l
-}
-
-// Rhombic returns the lattice with real invariants of negative discriminant g2³ − 27g3², where [FromInvariants] needs a
-// positive one: its cell is a rhombus, ω1 is real and Re ω3 = ω1/2, mathematics.md (11.3) to (11.5).
-func Rhombic(g2, g3 float64) (Oblique, error) {
-	delta := g2*g2*g2 - 27*g3*g3
-	if !(delta < 0) || math.IsInf(delta, -1) {
-		return Oblique{}, fmt.Errorf("weierstrass: g2=%v, g3=%v have discriminant %.6g: a rhombic lattice needs a "+
-			"negative, finite one", g2, g3, delta)
-	}
-	// The real root by Cardano, the larger of both cube roots first: the other follows without cancellation.
-	u := math.Cbrt((g3 + math.Copysign(math.Sqrt(-delta/27), g3)) / 8)
-	e := u + g2/(12*u)
-	h := math.Sqrt(3*e*e - g2/4) // |e − e_complex|
-	m := 0.5 - 3*e/(4*h)
-	omega1 := math.Pi / (2 * agm(1, math.Sqrt(1-m)) * math.Sqrt(h))
-	omega2 := math.Pi / (2 * agm(1, math.Sqrt(m)) * math.Sqrt(h))
-	return NewOblique(complex(omega1, 0), complex(omega1/2, omega2/2))
 }
 
 // Omega1 returns the half-period ω1.

@@ -1,0 +1,81 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package setting is the table of an encoding's hyperparameters. A row names one, says where its value goes, which
+// values it takes and what it means; reading, checking and listing follow from the rows.
+package setting
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Row is one hyperparameter. Its variable holds the default until Read.
+type Row struct {
+	Name, Doc string
+
+	want    string // the values that it takes, in words
+	read    func(*model.Scope)
+	value   func() any
+	accepts func() bool
+}
+
+func row[T any](name string, to *T, doc, want string, accepts func(T) bool) Row {
+	return Row{
+		Name: name, Doc: doc, want: want,
+		read:    func(scope *model.Scope) { *to = model.GetParamOr(scope, name, *to) },
+		value:   func() any { return *to },
+		accepts: func() bool { return accepts(*to) },
+	}
+}
+
+// Number is a float64 or int in [low, high]; NaN never is.
+func Number[T float64 | int](name string, to *T, low, high T, doc string) Row {
+	return row(name, to, doc, fmt.Sprintf("it in [%v, %v]", low, high), func(x T) bool { return x >= low && x <= high })
+}
+
+// Switch is true or false.
+func Switch(name string, to *bool, doc string) Row {
+	return row(name, to, doc, "true or false", func(bool) bool { return true })
+}
+
+// Choice is one of the given strings, of which "" reads as nothing.
+func Choice[T ~string](name string, to *T, doc string, values ...T) Row {
+	words := make([]string, len(values))
+	for i, value := range values {
+		if words[i] = "nothing"; value != "" {
+			words[i] = fmt.Sprintf("%q", string(value))
+		}
+	}
+	last := len(words) - 1
+	want := strings.Join(words[:last], ", ") + " or " + words[last]
+	return row(name, to, doc, want, func(x T) bool { return slices.Contains(values, x) })
+}
+
+// Read takes over every hyperparameter that is set in the scope or above it.
+func Read(scope *model.Scope, rows []Row) {
+	for _, r := range rows {
+		r.read(scope)
+	}
+}
+
+// Check returns an error that names the first hyperparameter with a value that it does not take.
+func Check(rows []Row) error {
+	for _, r := range rows {
+		if !r.accepts() {
+			return fmt.Errorf("%s = %#v, want %s: %s", r.Name, r.value(), r.want, r.Doc)
+		}
+	}
+	return nil
+}
+
+// Names lists the rows by name.
+func Names(rows []Row) []string {
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = r.Name
+	}
+	return names
+}

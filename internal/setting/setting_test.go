@@ -1,0 +1,69 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package setting
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+type form string
+
+// options is what a table serves.
+type options struct {
+	rate  float64
+	count int
+	on    bool
+	form  form
+}
+
+func (o *options) rows() []Row {
+	return []Row{
+		Number("rate", &o.rate, 0, 0.5, "share that is dropped"), Number("count", &o.count, 1, 7, "how many"),
+		Switch("on", &o.on, "whether"), Choice("form", &o.form, "which", "thin", "thick", ""),
+	}
+}
+
+func TestReadTakesWhatTheScopeHoldsAndLeavesTheRest(t *testing.T) {
+	for _, c := range []struct {
+		params map[string]any
+		want   options
+	}{
+		{nil, options{0.25, 3, true, "thin"}},
+		{map[string]any{"rate": 0.1, "on": false}, options{0.1, 3, false, "thin"}},
+		{map[string]any{"count": 5.0, "form": "thick"}, options{0.25, 5, true, "thick"}}, // numbers out of JSON
+	} {
+		store := model.NewStore()
+		store.SetParams(c.params)
+		got := options{0.25, 3, true, "thin"}
+		Read(store.Scope("/below"), got.rows())
+		if got != c.want {
+			t.Errorf("%v: got %+v, want %+v", c.params, got, c.want)
+		}
+	}
+}
+
+func TestCheckNamesTheValueAndSaysWhatItShouldBe(t *testing.T) {
+	for want, o := range map[string]options{
+		"": {0.5, 7, true, ""},
+		"rate = 0.6, want it in [0, 0.5]: share that is dropped": {0.6, 3, true, "thin"},
+		"rate = NaN, want it in [0, 0.5]: share that is dropped": {math.NaN(), 3, true, "thin"},
+		"count = 0, want it in [1, 7]: how many":                 {0, 0, true, "thin"},
+		`form = "wide", want "thin", "thick" or nothing: which`:  {0, 1, true, "wide"},
+	} {
+		err := Check(o.rows())
+		if got := ""; err != nil {
+			if got = err.Error(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		} else if want != "" {
+			t.Errorf("no error, want %q", want)
+		}
+	}
+	if got := Names((&options{}).rows()); !slices.Equal(got, []string{"rate", "count", "on", "form"}) {
+		t.Errorf("names %v", got)
+	}
+}
