@@ -33,7 +33,8 @@ import (
 const OmegaSquare = 2.6220575542921198104648395898911194136827549514316
 
 // Lattice is a rectangular lattice {2mω1 + 2niω3′}. It is immutable and comparable: two lattices are equal when
-// their half-periods are. Build it with [NewLattice], [Square] or [FromInvariants]: the zero Lattice has no values.
+// their half-periods are. Build it with [NewLattice] or [Square]: the zero Lattice has no values. For
+// half-periods from invariants see [HalfPeriods].
 type Lattice struct {
 	omega1, omega3p float64
 

@@ -192,11 +192,11 @@ func TestSphereMeanVanishesOverTheCell(t *testing.T) {
 func TestSphereOfHexagonalLatticeIsEvenlySpread(t *testing.T) {
 	const n = 48
 	var mean [3]float64
-	s := weierstrass.Hexagonal().Sphere()
+	l := hexagonal(t)
+	s := l.Sphere()
 	for i := range n {
 		for j := range n {
-			z := complex((float64(i)+0.5)/n*2*weierstrass.OmegaHexagonal, 0) +
-				complex((float64(j)+0.5)/n*2, 0)*weierstrass.Hexagonal().Omega3()
+			z := complex((float64(i)+0.5)/n*2, 0)*l.Omega1() + complex((float64(j)+0.5)/n*2, 0)*l.Omega3()
 			_, prime := s.At(z)
 			for c := range mean {
 				mean[c] += prime[c] / n / n
