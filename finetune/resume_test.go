@@ -57,7 +57,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		"learned": {position: "learned"},
 		"fine-tuned with SGD": {"learned", from, "optimizer.kind=sgd;optimizer.weight_decay=0;freeze=vectors;" +
 			"epochs=0;steps=21;warmup_epochs=0;warmup_steps=7;eval_steps=7"},
-		"fine-tuned with AdamW and layer decay": {"hybrid", from, "optimizer.layer_decay=0.7;zero_head=true;" +
+		"fine-tuned with AdamW and layer decay": {"hybrid", from, "optimizer.layer_decay=0.7;zero_head=true;wepe_start=fitted;" +
 			`optimizer.learning_rates={"gate":10,"position":3};augment.size=[10,8]`},
 	} {
 		recipe, err := everything().Set(c.settings)

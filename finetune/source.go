@@ -17,6 +17,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/wepe"
 )
 
 // Source is the pretrained model that a run starts from. The run's checkpoints and rows keep this description, so that
@@ -272,6 +273,12 @@ func (s *Source) load(m *Model) (report []string, err error) {
 		}
 	}
 	m.check = func() error { return s.complete(m) }
+	if s.Model.Position == "learned" && r.Model.Position == "hybrid" {
+		hybrid := r.Model.Encoder(m.store.Scope("/" + modelScope)).(*wepe.Hybrid)
+		if err := hybrid.Start(m.backend); err != nil {
+			return nil, err
+		}
+	}
 	return append(report, positions), nil
 }
 

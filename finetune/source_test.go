@@ -106,6 +106,9 @@ func TestAPretrainedBackboneIsTakenBitForBit(t *testing.T) {
 			} else if !strings.Contains(said, "positions: "+position+" in place of the checkpoint's learned\n") {
 				t.Errorf("%s, %s: not said that positions are replaced:\n%s", name, position, said)
 			}
+			maps.DeleteFunc(got, func(path string, _ []float64) bool { // the hybrid's encoding, started from the table
+				return strings.HasPrefix(path, positionPath) && path != tablePath
+			})
 			if !reflect.DeepEqual(got, wanted) {
 				t.Errorf("%s, %s: before the first step the variables are not the source's", name, position)
 			}
@@ -120,6 +123,33 @@ func TestAPretrainedBackboneIsTakenBitForBit(t *testing.T) {
 			if err := trainer.advance(); err != nil {
 				t.Errorf("%s, %s: %v", name, position, err)
 			}
+		}
+	}
+}
+
+func TestAHybridStartsItsEncodingFromTheTableOfItsOwnGrid(t *testing.T) {
+	from, _ := pretrained(t, nil)
+	for start, centred := range map[string]bool{"drawn": false, "centred": true, "fitted": true} {
+		recipe := fine()
+		recipe.Model.Position = "hybrid"
+		recipe.Params = map[string]any{"wepe_start": start, "wepe_gate": 1.0, "wepe_learn_gate": false}
+		trainer, _ := started(t, Run{Recipe: recipe, From: from})
+		_, rows, err := trainer.model.Encoding()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := trainer.Recipe.Model
+		table := trainer.model.weights(t, "")[tablePath][c.Prefix()*c.Width:]
+		var apart float64 // largest difference of the mean rows
+		for j := range c.Width {
+			var sum float64
+			for i := j; i < len(rows); i += c.Width {
+				sum += rows[i] - table[i]
+			}
+			apart = max(apart, math.Abs(sum)*float64(c.Width)/float64(len(rows)))
+		}
+		if (apart < 1e-5) != centred {
+			t.Errorf("%s: the mean row is %g from the table's", start, apart)
 		}
 	}
 }
@@ -205,7 +235,7 @@ func TestPositionsOfTheSameKindAreKeptWithTheirHyperparameters(t *testing.T) {
 
 	from, source = pretrained(t, func(r *Recipe) { r.Model.Position = "hybrid" })
 	recipe = fine()
-	recipe.Model.Position = "hybrid"
+	recipe.Model.Position, recipe.Params = "hybrid", map[string]any{"wepe_start": "centred"} // its own table has begun
 	trainer, _ = started(t, Run{Recipe: recipe, From: from})
 	got, want := trainer.model.weights(t, ""), source.weights(t, "")
 	delete(got, "position/embedding") // resampled

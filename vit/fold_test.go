@@ -118,17 +118,21 @@ func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *test
 }
 
 func TestFold_reads_the_hyperparameters_of_the_encoding(t *testing.T) {
-	for position, params := range map[string]map[string]any{
-		"wepe":   {"wepe_mode": "release", "wepe_alpha_u": 0.3, "wepe_derivative": false},
-		"hybrid": {"wepe_surrogate": "svhn", "wepe_gate": 0.9},
+	for _, of := range []struct {
+		position string
+		params   map[string]any
+	}{
+		{"wepe", map[string]any{"wepe_mode": "release", "wepe_alpha_u": 0.3, "wepe_derivative": false}},
+		{"hybrid", map[string]any{"wepe_surrogate": "svhn", "wepe_gate": 0.9}},
+		{"hybrid", map[string]any{"wepe_blend": "exact", "wepe_gate": 0.7, "wepe_alpha_u": 0.3}},
 	} {
-		c := small(position, PoolClass)
-		store := trained(t, c, params)
+		c := small(of.position, PoolClass)
+		store := trained(t, c, of.params)
 		folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		gomlxtest.Near(t, position, logitsOf(t, folded, config), logitsOf(t, store, c), 1e-6)
+		gomlxtest.Near(t, of.position, logitsOf(t, folded, config), logitsOf(t, store, c), 1e-6)
 	}
 }
 

@@ -4,15 +4,27 @@ package vit
 
 import (
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// newHybrid blends the surrogate of fine-tuning into learned rows, wepe.Hybrid. The rows are the variable of position
-// "learned", at the same path: a pretrained model of that kind opens with its own table. Trained from scratch there is
-// nothing to blend into, and "wepe" is the encoding to take.
+// newHybrid blends an encoding of the patches, ParamBlend, into learned rows, wepe.Hybrid. The rows are the
+// variable of position "learned", at the same path: a pretrained model of that kind opens with its own table. Trained
+// from scratch there is nothing to blend into, and "wepe" is the encoding to take.
 func newHybrid(scope *model.Scope, c Config) Additive {
 	rows := learnedRows(scope, c)
+	blend := BlendSurrogate
+	settings := []setting.Row{setting.Choice(ParamBlend, &blend, "what hybrid blends", BlendSurrogate, BlendExact)}
+	setting.Read(scope, settings)
+	if err := setting.Check(settings); err != nil {
+		exceptions.Panicf("vit: %v", err)
+	}
+	if blend == BlendExact {
+		exact := wepe.New(scope, c.Rows(), c.Cols(), c.Width).FromScope().Done()
+		return wepe.NewHybrid(scope, rows, exact).FromScope().Done()
+	}
 	surrogate := wepe.NewSurrogate(scope, c.Rows(), c.Cols(), c.Width).FromScope().Done()
 	return wepe.NewHybrid(scope, rows, surrogate).FromScope().Done()
 }

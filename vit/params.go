@@ -67,9 +67,19 @@ const (
 	ParamLiereTrainedRows = "liere_trained_rows"
 	ParamLiereTrainedCols = "liere_trained_cols"
 
+	// ParamBlend is what hybrid blends into the table: BlendSurrogate (default), wepe.NewSurrogate, or BlendExact,
+	// wepe.New, each under its own hyperparameters.
+	ParamBlend = "wepe_blend"
+
 	// ParamLiereAxes is the original's input_dimensionality, here only so that 3 is refused: images have two axes.
 	// Default 2.
 	ParamLiereAxes = "liere_axes"
+)
+
+// Values of ParamBlend.
+const (
+	BlendSurrogate = "surrogate"
+	BlendExact     = "exact"
 )
 
 var params = []string{
@@ -79,6 +89,7 @@ var params = []string{
 	ParamFoPELength, ParamFoPEDim, ParamFoPEIgnoreZero, ParamFoPESeparateBasis, ParamFoPESeparateHead, ParamFoPEGain,
 	ParamFoPELearn,
 	ParamLiereBlock, ParamLiereShared, ParamLiereFirstLayer, ParamLiereTrainedRows, ParamLiereTrainedCols, ParamLiereAxes,
+	ParamBlend,
 }
 
 // TrainedGrid returns the hyperparameters that tell the encoding of a model on images of another size what grid c was

@@ -59,15 +59,17 @@ type HybridConfig struct {
 	encoding   Encoding
 	gate       float64
 	learn      bool
+	start      string
 }
 
 // NewHybrid starts the gate between the pretrained position embeddings of a model, a float32 variable
 // [prefix + rows·cols, width], and an encoding of the patches, built without prefix. Its variable is scope/gate_raw.
 func NewHybrid(scope *model.Scope, pretrained *model.Variable, encoding Encoding) *HybridConfig {
-	return &HybridConfig{scope: scope, pretrained: pretrained, encoding: encoding, gate: DefaultGate, learn: true}
+	return &HybridConfig{scope: scope, pretrained: pretrained, encoding: encoding, gate: DefaultGate, learn: true,
+		start: DefaultStart}
 }
 
-// FromScope takes over ParamGate and ParamLearnGate where they are set in the scope or above it.
+// FromScope takes over ParamGate, ParamLearnGate and ParamStart where they are set in the scope or above it.
 func (c *HybridConfig) FromScope() *HybridConfig {
 	setting.Read(c.scope, c.settings())
 	return c
@@ -89,7 +91,7 @@ func (c *HybridConfig) Done() *Hybrid {
 		exceptions.Panicf("wepe: pretrained rows %q are %s, want float32 [prefix + %d, %d] for %s", c.pretrained.Path(),
 			shape, patches.positions(), patches.width, c.encoding.Name())
 	}
-	h := &Hybrid{grid: patches, scope: c.scope, pretrained: c.pretrained, encoding: c.encoding}
+	h := &Hybrid{grid: patches, scope: c.scope, pretrained: c.pretrained, encoding: c.encoding, start: c.start}
 	h.prefix = shape.Dim(0) - patches.positions()
 	raw := min(max(math.Log(c.gate)-math.Log1p(-c.gate), shutGate), -shutGate) // -Inf at 0, Inf at 1
 	h.gate = scalarVariable(c.scope, nameGate, dtypes.Float32, raw, c.learn)
@@ -112,6 +114,7 @@ type Hybrid struct {
 	encoding   Encoding        // of the patches
 	gate       *model.Variable // raw, scalar
 	closed     bool            // λ is 0 and stays
+	start      string          // of the encoding, see Start
 }
 
 // Name implements pos.Encoder.

@@ -46,7 +46,10 @@ func TestHybrid_with_a_shut_gate_is_the_pretrained_table_bit_for_bit(t *testing.
 	for name, encoding := range encodings {
 		store, v, want := pretrained(t)
 		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			h := NewHybrid(s, v, encoding(s)).with(kv{ParamGate: 0}).Done()
+			h := NewHybrid(s, v, encoding(s)).with(kv{ParamGate: 0, ParamStart: StartFitted}).Done()
+			if err := h.Start(gomlxtest.Backend()); err != nil {
+				t.Fatal(err)
+			}
 			x := ramp(in[0].Graph(), 2, positions, hybridWidth)
 			return []*Node{h.Encode(in[0].Graph()), h.PreEncode(x, nil, 1), Add(x, InsertAxes(v.NodeValue(x.Graph()), 0)),
 				h.Lambda(in[0].Graph())}
@@ -195,6 +198,9 @@ func TestHybrid_refuses_what_does_not_fit_by_name(t *testing.T) {
 	for want, build := range map[string]func(*model.Scope, *model.Variable) *HybridConfig{
 		ParamGate: func(s *model.Scope, v *model.Variable) *HybridConfig {
 			return NewHybrid(s, v, encodings["surrogate"](s)).with(kv{ParamGate: math.NaN()})
+		},
+		ParamStart: func(s *model.Scope, v *model.Variable) *HybridConfig {
+			return NewHybrid(s, v, encodings["surrogate"](s)).with(kv{ParamStart: "warm"})
 		},
 		"has 1 prefix rows": func(s *model.Scope, v *model.Variable) *HybridConfig {
 			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).WithPrefix(1).Done())

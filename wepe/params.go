@@ -51,7 +51,8 @@ const (
 	ParamSurrogateGamma = "wepe_surrogate_gamma" //
 
 	ParamGate      = "wepe_gate"       // λ of Hybrid at first, default DefaultGate
-	ParamLearnGate = "wepe_learn_gate" // λ is trained, default true
+	ParamLearnGate = "wepe_learn_gate" // λ is trained, default true; false, with λ = 1, is the encoding, bit for bit
+	ParamStart     = "wepe_start"      // StartDrawn, StartCentred or StartFitted, default DefaultStart
 )
 
 // settings are the hyperparameters of Encoder and RelativeBias.
@@ -115,6 +116,8 @@ func (c *HybridConfig) settings() []setting.Row {
 	return []setting.Row{
 		setting.Number(ParamGate, &c.gate, 0, 1, "λ at first: 0 is the pretrained model, and stays"),
 		setting.Switch(ParamLearnGate, &c.learn, "whether λ is trained"),
+		setting.Choice(ParamStart, &c.start, "where the encoding starts, before training: as drawn, with the mean row of the "+
+			"table, or as near to the table as its last layer comes", StartDrawn, StartCentred, StartFitted),
 	}
 }
 
@@ -125,11 +128,12 @@ func Params() []string {
 }
 
 const (
-	DefaultSpan       = 0.4  // of ParamAlphaU and ParamAlphaV
-	DefaultAlphaScale = 0.15 // of ParamAlphaScale
-	DefaultBetaPos    = 0.8  // of ParamBetaPos
-	DefaultGate       = 0.12 // of ParamGate: chosen among 0.02, 0.12 and 0.5 on validation images, docs/results.md
-	DefaultDropout    = 0.05 // of ParamDropout, the release's (its DHVT uses 0.08)
+	DefaultSpan       = 0.4        // of ParamAlphaU and ParamAlphaV
+	DefaultAlphaScale = 0.15       // of ParamAlphaScale
+	DefaultBetaPos    = 0.8        // of ParamBetaPos
+	DefaultGate       = 0.12       // of ParamGate: chosen among 0.02, 0.12 and 0.5 on validation images, docs/results.md
+	DefaultStart      = StartDrawn // of ParamStart, chosen likewise
+	DefaultDropout    = 0.05       // of ParamDropout, the release's (its DHVT uses 0.08)
 
 	DefaultScaleRatio      = 2   // of ParamScaleRatio, an octave
 	DefaultTableResolution = 256 // of ParamTableResolution, the paper's
@@ -169,4 +173,11 @@ const (
 	EvaluateExact = "exact" // function P
 	EvaluateSum   = "sum"   // LatticeSum
 	EvaluateTable = "table" // Table, with ω3′ held fixed
+)
+
+// Values of ParamStart, mathematics.md (9.3) to (9.5).
+const (
+	StartDrawn   = "drawn"
+	StartCentred = "centred"
+	StartFitted  = "fitted"
 )

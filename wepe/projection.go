@@ -35,10 +35,13 @@ func newProjection(c Config, scope *model.Scope) projection {
 	return p
 }
 
-func (p projection) apply(x *Node) *Node {
+func (p projection) apply(x *Node) *Node { return p.final.apply(p.hiddenRows(x)) }
+
+// hiddenRows returns what the final layer takes: of Linear the features themselves, of MLP [rows·cols, width/2].
+func (p projection) hiddenRows(x *Node) *Node {
 	if p.config.projection == MLP {
 		x = activation.Gelu(p.hidden.apply(x)) // exact: x·Φ(x)
 		x = layers.DropoutStatic(p.scope, x, p.config.dropout)
 	}
-	return p.final.apply(x)
+	return x
 }

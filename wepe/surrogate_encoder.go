@@ -207,14 +207,19 @@ func (e *SurrogateEncoder) Values(g *Graph) (p, pPrime ComplexNode) {
 // Features returns the compressed channels, [rows·cols, channels].
 func (e *SurrogateEncoder) Features(g *Graph) *Node { return e.field(g).features(e.centres()) }
 
-// Encode returns the vectors that PreEncode adds, [prefix rows; projected features]: float32
-// [prefix + rows·cols, width].
-func (e *SurrogateEncoder) Encode(g *Graph) *Node {
+// hiddenRows returns h₂, [rows·cols, width].
+func (e *SurrogateEncoder) hiddenRows(g *Graph) *Node {
 	x := e.Features(g)
 	for i, layer := range []denseNorm{e.hidden, e.middle} {
 		x = layers.DropoutStatic(e.scope, activation.Gelu(layer.apply(x)), e.surrogate.Dropout[i])
 	}
-	x = Add(e.output.apply(x), row(e.offset, g)) // [rows·cols, width]
+	return x
+}
+
+// Encode returns the vectors that PreEncode adds, [prefix rows; projected features]: float32
+// [prefix + rows·cols, width].
+func (e *SurrogateEncoder) Encode(g *Graph) *Node {
+	x := Add(e.output.apply(e.hiddenRows(g)), row(e.offset, g)) // [rows·cols, width]
 	if e.prefixRows != nil {
 		x = Concatenate([]*Node{e.prefixRows.NodeValue(g), x}, 0)
 	}

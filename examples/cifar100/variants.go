@@ -50,10 +50,15 @@ var studies = []named{
 		aspects: [][2]int{{1, 1}, {2, 1}, {1, 2}, {1, 3}, {4, 1}},
 	},
 	{
-		name: "gate", about: "where the gate λ should start, against the pretrained table kept and replaced",
+		name: "gate", about: "where the gate λ and the encoding that it blends should start, against the pretrained table " +
+			"kept and replaced",
 		pretrained: true,
-		variants: slices.Concat(each([]string{"learned", "wepe"}), grid("hybrid", "λ = %g", "wepe_gate=%g",
-			[]float64{0.02, 0.12, 0.5})),
+		variants: slices.Concat(each([]string{"learned", "wepe"}),
+			gates("hybrid", "wepe_start=drawn", 0.02, 0.12, 0.5, 1),
+			gates("hybrid centred", "wepe_start=centred", 0.12, 0.5, 1),
+			gates("hybrid fitted", "wepe_start=fitted", 0.12, 0.5, 1),
+			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn", 0.12, 0.5, 1),
+			gates("hybrid over ℘ fitted", "wepe_blend=exact;wepe_start=fitted", 0.5, 1)),
 	},
 	{
 		name: "beta-gamma", about: "where β and γ of the surrogate should start", pretrained: true,
@@ -68,6 +73,18 @@ func each(positions []string) []variant {
 	out := make([]variant, len(positions))
 	for i, p := range positions {
 		out[i] = variant{position: p, label: p}
+	}
+	return out
+}
+
+// gates makes a variant of "hybrid" for every initial λ. At 1, which has no gradient, λ is fixed: the encoding alone.
+func gates(label, settings string, lambdas ...float64) (out []variant) {
+	for _, lambda := range lambdas {
+		v := variant{"hybrid", fmt.Sprintf("%s λ = %g", label, lambda), fmt.Sprintf("%s;wepe_gate=%g", settings, lambda)}
+		if lambda == 1 {
+			v.label, v.settings = v.label+" fixed", v.settings+";wepe_learn_gate=false"
+		}
+		out = append(out, v)
 	}
 	return out
 }

@@ -1,0 +1,59 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe"
+)
+
+func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *testing.T) {
+	c := small("hybrid", PoolClass)
+	for blend, build := range map[string]func(*model.Scope) wepe.Encoding{
+		"": func(s *model.Scope) wepe.Encoding {
+			return wepe.NewSurrogate(s, c.Rows(), c.Cols(), c.Width).FromScope().Done()
+		},
+		BlendExact: func(s *model.Scope) wepe.Encoding {
+			return wepe.New(s, c.Rows(), c.Cols(), c.Width).FromScope().Done()
+		},
+	} {
+		params := map[string]any{"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_alpha_u": 0.3}
+		if blend != "" {
+			params["wepe_blend"] = blend
+		}
+		store := trained(t, c, params)
+		values, err := model.CallOnceN(gomlxtest.Backend(), store, func(_ *model.Scope, g *Graph) []*Node {
+			scope := store.Scope("/vit/position")
+			learned := scope.GetVariable(learnedName).NodeValue(g)
+			return []*Node{c.Encoder(store.Scope("/vit")).Encode(g), build(scope).Encode(g), MulScalar(learned, 1)}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, encoding, table := gomlxtest.Values(t, values[0]), gomlxtest.Values(t, values[1]), gomlxtest.Values(t, values[2])
+		head := c.Prefix() * c.Width
+		if !slices.Equal(got[head:], encoding) || !slices.Equal(got[:head], table[:head]) {
+			t.Errorf("blend %q: the rows are not those of the encoding, and of the table for the class token", blend)
+		}
+		if v := store.GetVariable("/vit/position/gate_raw"); v.Trainable {
+			t.Errorf("blend %q: the gate trains", blend)
+		}
+	}
+}
+
+func TestHybrid_refuses_an_unknown_blend_by_name(t *testing.T) {
+	store := model.NewStore()
+	store.SetParam("/wepe_blend", "sum")
+	err := exceptions.TryCatch[error](func() { small("hybrid", PoolClass).Encoder(store.Scope("/vit")) })
+	if err == nil || !strings.Contains(err.Error(), `vit: wepe_blend = "sum", want "surrogate" or "exact": `) {
+		t.Errorf("error %v", err)
+	}
+}
