@@ -34,12 +34,19 @@
 //	report.html   all of the run on one page, where Page was called
 //	last/         the newest checkpoint, all that a resume needs
 //	best/         the checkpoint of the best validation accuracy
+//
+// # How the package is built
+//
+// Each layer knows those above it in this list, never the other way round:
+//
+//	recipe    recipe.go, changed by settings.go, named in recipes.go; its optimizer, groups, schedule, source
+//	model     model.go, asked in evaluate.go, predict.go, encoding.go, export.go; opened again in saved.go, pretrained.go
+//	training  steps.go and update.go are the graph of a step, trainer.go makes steps, record.go and resume.go keep them
+//	run       do.go, and page.go about it
 package finetune
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/gomlx/compute"
@@ -54,6 +61,9 @@ const RowsFile = "rows.jsonl"
 
 // ErrInterrupted says that the context ended; what was done is saved, and the same run goes on from there.
 var ErrInterrupted = errors.New("interrupted")
+
+// ErrDiverged says that the loss is not finite any more: the settings are not for this data.
+var ErrDiverged = errors.New("training diverged")
 
 // Run is one training of one recipe on one data set with one seed.
 type Run struct {
@@ -84,87 +94,4 @@ type Progress struct {
 	ImagesPerSecond float64 // of the optimizer steps so far, see report.Result.ImagesPerSecond
 	Left            time.Duration
 	Eval            *report.Eval // set when this step ended with an evaluation
-}
-
-// Do trains, or goes on training from the run directory's last checkpoint, and returns the model with its final weights
-// and the run's row. On ErrInterrupted the state is saved.
-func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) {
-	if run, err = run.prepared(); err != nil {
-		return nil, row, err
-	}
-	if ctx.Err() != nil {
-		return nil, row, fmt.Errorf("%w before it began", ErrInterrupted)
-	}
-	if run.Dir != "" {
-		unlock, lockErr := checkpoints.Lock(run.Dir)
-		if lockErr != nil {
-			return nil, row, lockErr
-		}
-		defer func() { err = errors.Join(err, unlock()) }()
-	}
-	t, err := run.begin()
-	if err != nil {
-		return nil, row, err
-	}
-	defer func() {
-		if t.close(); err != nil {
-			t.model.Finalize()
-		}
-	}()
-	if row, done := t.recorded(); done {
-		return t.model, row, t.model.swapAverage() // as finish does; nothing happens without averages
-	}
-	if err := t.before(); err != nil {
-		return nil, row, err
-	}
-	for t.step < t.steps {
-		if ctx.Err() != nil {
-			if err := t.saveProgress(); err != nil {
-				return nil, row, fmt.Errorf("interrupted at step %d of %d and not saved: %w", t.step, t.steps, err)
-			}
-			return nil, row, fmt.Errorf("%w at step %d of %d", ErrInterrupted, t.step, t.steps)
-		}
-		if err := t.advance(); err != nil {
-			return nil, row, err
-		}
-	}
-	row, err = t.finish()
-	return t.model, row, err
-}
-
-// prepared fills in defaults and refuses what cannot be trained, before anything is on disk.
-func (run Run) prepared() (Run, error) {
-	setDefault(&run.SaveEvery, 5*time.Minute)
-	setDefault(&run.Fraction, 1)
-	if run.Log == nil {
-		run.Log = func(string) {}
-	}
-	for _, set := range []*data.Set{run.Train, run.Test} {
-		if set == nil {
-			continue
-		}
-		if err := set.Validate(); err != nil {
-			return run, err
-		}
-	}
-	if run.From != "" {
-		if err := run.Recipe.plainViT("starts from a pretrained model"); err != nil {
-			return run, err
-		}
-	}
-	var err error
-	if run.source, err = run.findSource(); err != nil {
-		return run, err
-	}
-	recipe := run.Recipe
-	if run.source != nil {
-		if recipe, err = recipe.adopt(run.source); err != nil {
-			return run, err
-		}
-	} else if recipe.Model.Width == 0 {
-		return run, fmt.Errorf("finetune: recipe %s has no model of its own: name a pretrained one", recipe.Name)
-	}
-	run.Recipe, err = recipe.fit(run.Train)
-	setDefault(&run.Label, run.Recipe.Model.Position)
-	return run, err
 }

@@ -4,7 +4,6 @@ package finetune
 
 import (
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -67,24 +66,9 @@ func layerOf(variable string, depth int) int {
 	return 0
 }
 
-// factor is what the learning rate of a variable is multiplied with, that of its group and that of its layer:
-//
-//	LearningRates[group] · LayerDecay^(depth+1-layer)
-func (o Optimizer) factor(variable string, depth int) float64 {
-	group, _ := GroupOf(variable)
-	factor, named := o.LearningRates[group]
-	if !named {
-		factor = 1
-	}
-	if o.LayerDecay > 0 {
-		factor *= math.Pow(o.LayerDecay, float64(depth+1-layerOf(variable, depth)))
-	}
-	return factor
-}
-
-// frozen lists the groups that Freeze names.
-func (r Recipe) frozen() (names []string, err error) {
-	for _, name := range strings.FieldsFunc(r.Freeze, func(c rune) bool { return c == ',' }) {
+// frozenGroups lists the groups that Recipe.Freeze names.
+func frozenGroups(freeze string) (names []string, err error) {
+	for _, name := range strings.FieldsFunc(freeze, func(c rune) bool { return c == ',' }) {
 		switch name = strings.TrimSpace(name); {
 		case name == FreezeBackbone:
 			names = append(names, GroupWeights, GroupVectors, GroupTable)
@@ -96,77 +80,4 @@ func (r Recipe) frozen() (names []string, err error) {
 		}
 	}
 	return names, nil
-}
-
-// trains says whether a variable is to be trained.
-func (r Recipe) trains(variable string) bool {
-	group, _ := GroupOf(variable)
-	frozen, err := r.frozen()
-	return err == nil && !slices.Contains(frozen, group)
-}
-
-// Group is how one group of a model's variables trains.
-type Group struct {
-	Name      string
-	Variables int
-	Numbers   int     // in all its variables
-	Rate      float64 // factor of the learning rate, 0 if frozen; layer-wise decay comes on top
-	Decay     float64 // weight decay of those it reaches
-}
-
-// Groups returns the groups that the model has variables of, once it has been built.
-func (m *Model) Groups() []Group {
-	byName := map[string]*Group{}
-	o := m.Recipe.Optimizer
-	for v := range m.store.IterVariables() {
-		if !v.Trainable || !strings.HasPrefix(v.Path(), "/"+modelScope+"/") {
-			continue
-		}
-		name, decays := GroupOf(v.Path())
-		g := byName[name]
-		if g == nil {
-			g = &Group{Name: name}
-			if m.Recipe.trains(v.Path()) {
-				g.Rate = Optimizer{LearningRates: o.LearningRates}.factor(v.Path(), 0)
-			}
-			byName[name] = g
-		}
-		g.Variables++
-		g.Numbers += v.Shape().Size()
-		if (decays || o.DecayAll) && g.Rate > 0 {
-			g.Decay = o.WeightDecay
-		}
-	}
-	var out []Group
-	for _, name := range groups {
-		if g := byName[name]; g != nil {
-			out = append(out, *g)
-		}
-	}
-	return out
-}
-
-// String is one group in a line of the log, as in "head ×10 (2 variables, 9700 numbers, decay 0.05)".
-func (g Group) String() string {
-	how, decay := fmt.Sprintf("×%g", g.Rate), ""
-	if g.Rate == 0 {
-		how = "frozen"
-	}
-	if g.Decay > 0 {
-		decay = fmt.Sprintf(", decay %g", g.Decay)
-	}
-	return fmt.Sprintf("%s %s (%d variables, %d numbers%s)", g.Name, how, g.Variables, g.Numbers, decay)
-}
-
-// groupsLine is the table of groups in one line.
-func (m *Model) groupsLine() string {
-	var parts []string
-	for _, g := range m.Groups() {
-		parts = append(parts, g.String())
-	}
-	line := strings.Join(parts, ", ")
-	if decay := m.Recipe.Optimizer.LayerDecay; decay > 0 {
-		line += fmt.Sprintf(", each layer ×%g of the one above", decay)
-	}
-	return line
 }

@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/dhvt"
 )
 
@@ -22,30 +23,13 @@ type network interface {
 	Logits(scope *model.Scope, images *Node) *Node
 }
 
-// network returns what Architecture and Model describe.
-func (r Recipe) network() (network, error) {
-	switch r.Architecture {
+// networkOf returns the network of an architecture and its sizes.
+func networkOf(architecture string, sizes vit.Config) (network, error) {
+	switch architecture {
 	case "":
-		return r.Model, nil
+		return sizes, nil
 	case DHVT:
-		return dhvt.FromViT(r.Model)
+		return dhvt.FromViT(sizes)
 	}
-	return nil, fmt.Errorf("finetune: unknown architecture %q: want %q, or none for the ViT", r.Architecture, DHVT)
-}
-
-// logits builds the network, [batch, classes].
-func (r Recipe) logits(scope *model.Scope, images *Node) *Node {
-	n, err := r.network()
-	if err != nil {
-		panic(err)
-	}
-	return n.Logits(scope.In(modelScope), images)
-}
-
-// plainViT refuses what only a ViT can do.
-func (r Recipe) plainViT(what string) error {
-	if r.Architecture != "" {
-		return fmt.Errorf("finetune: recipe %s has architecture %s: only a ViT %s", r.Name, r.Architecture, what)
-	}
-	return nil
+	return nil, fmt.Errorf("finetune: unknown architecture %q: want %q, or none for the ViT", architecture, DHVT)
 }

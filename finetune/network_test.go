@@ -209,7 +209,7 @@ func TestTheReleaseRecipeOfDHVTHasItsNumbers(t *testing.T) {
 func TestTheRecipeOfDHVTsAuthorsHasTheirNumbers(t *testing.T) {
 	r := onCIFAR100(t, "dhvt-300")
 	o, a := r.Optimizer, r.Augment
-	net, err := r.network()
+	net, err := networkOf(r.Architecture, r.Model)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestPageOfARun(t *testing.T) {
 		"tiny on pictures", "from scratch", "training: pictures, 40 images of 4×6 pixels, 3 channels, 7 classes",
 		"validation: 4 of them, held out", "test: pictures-test, 29 images of 4×6 pixels", "7 classes: chance is 14.3 %",
 		fmt.Sprintf("<b>%.2f</b> %%", 100*row.Test.Top1), fmt.Sprintf("<b>%.2f</b> %%", 100*row.Validation.Top1),
-		"ω3′", "Mistakes on the test images", "A figure", "Of nothing.",
+		"learned scalars", "Mistakes on the test images", "A figure", "Of nothing.",
 		"<code>learning_rate</code><code>0.01</code>", "<code>model.position</code><code>wepe</code>",
 	} {
 		if !strings.Contains(text, want) {
@@ -73,7 +73,7 @@ func TestPageOfARun(t *testing.T) {
 	if surest < 0 {
 		t.Fatal("a model after 6 steps makes no mistake")
 	}
-	encoded := regexp.MustCompile(`data:image/png;base64,([^"]*)`).FindStringSubmatch(text)
+	encoded := regexp.MustCompile(`data:image/png;base64,([^"]*)" alt="., called`).FindStringSubmatch(text)
 	content, err := base64.StdEncoding.DecodeString(html.UnescapeString(encoded[1]))
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"fine-tuned from " + filepath.Base(first.Dir), "before the first step",
-		fmt.Sprintf("%.2f → </span><b>%.2f</b>", 100*before.Top1, 100*row.Validation.Top1), "gate λ"} {
+		fmt.Sprintf("%.2f → </span><b>%.2f</b>", 100*before.Top1, 100*row.Validation.Top1), "learned scalars"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
 		}

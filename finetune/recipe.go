@@ -3,12 +3,9 @@
 package finetune
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
-	"maps"
-	"reflect"
+	"math"
 	"slices"
 	"strings"
 
@@ -63,14 +60,14 @@ type Recipe struct {
 
 // WithDefaults returns r with every zero field that has a default filled in.
 func (r Recipe) WithDefaults() Recipe {
-	setDefault(&r.Accumulate, 1)
+	r.Accumulate = cmp.Or(r.Accumulate, 1)
 	if r.Steps > 0 {
-		setDefault(&r.EvalSteps, max(1, r.Steps/10))
+		r.EvalSteps = cmp.Or(r.EvalSteps, max(1, r.Steps/10))
 	} else {
-		setDefault(&r.EvalEpochs, 1)
+		r.EvalEpochs = cmp.Or(r.EvalEpochs, 1)
 	}
-	setDefault(&r.EvalBatchSize, r.BatchSize)
-	setDefault(&r.ValidationPart, 0.1)
+	r.EvalBatchSize = cmp.Or(r.EvalBatchSize, r.BatchSize)
+	r.ValidationPart = cmp.Or(r.ValidationPart, 0.1)
 	r.Optimizer = r.Optimizer.withDefaults()
 	r.Model = r.Model.WithDefaults()
 	return r
@@ -87,8 +84,7 @@ func (r Recipe) fit(set *data.Set) (Recipe, error) {
 		{"image_rows", &r.Model.ImageRows, rows}, {"image_cols", &r.Model.ImageCols, cols},
 		{"channels", &r.Model.Channels, set.Channels}, {"classes", &r.Model.Classes, len(set.Classes)},
 	} {
-		setDefault(f.field, f.value)
-		if *f.field != f.value {
+		if *f.field = cmp.Or(*f.field, f.value); *f.field != f.value {
 			return r, fmt.Errorf("finetune: the model's %s is %d, but data set %s gives %d", f.name, *f.field, set.Name,
 				f.value)
 		}
@@ -135,7 +131,7 @@ func (r Recipe) Validate() error {
 	if err := r.Optimizer.validate(); err != nil {
 		return err
 	}
-	if _, err := r.frozen(); err != nil {
+	if _, err := frozenGroups(r.Freeze); err != nil {
 		return err
 	}
 	kinds := []string{checkpoints.ResampleTimm, checkpoints.ResampleHF, checkpoints.ResampleJAX,
@@ -146,7 +142,7 @@ func (r Recipe) Validate() error {
 	if err := r.Augment.Validate(); err != nil {
 		return err
 	}
-	net, err := r.network()
+	net, err := networkOf(r.Architecture, r.Model)
 	if err != nil {
 		return err
 	}
@@ -176,12 +172,19 @@ func (r Recipe) validateParams() error {
 	})
 }
 
-// isHyperparameter says whether a name begins as one of an encoding: a wrong one is answered with those there are.
-func isHyperparameter(name string) bool {
-	family, _, ok := strings.Cut(name, "_")
-	return ok && slices.ContainsFunc(vit.Params(), func(known string) bool {
-		return strings.HasPrefix(known, family+"_")
-	})
+// plainViT refuses what only a ViT can do.
+func (r Recipe) plainViT(what string) error {
+	if r.Architecture != "" {
+		return fmt.Errorf("finetune: recipe %s has architecture %s: only a ViT %s", r.Name, r.Architecture, what)
+	}
+	return nil
+}
+
+// trains says whether a variable is to be trained.
+func (r Recipe) trains(variable string) bool {
+	group, _ := GroupOf(variable)
+	frozen, err := frozenGroups(r.Freeze)
+	return err == nil && !slices.Contains(frozen, group)
 }
 
 // augmentation returns the augmentation of an epoch.
@@ -193,99 +196,8 @@ func (r Recipe) augmentation(epoch int) data.Augment {
 	return a
 }
 
-// Set changes fields from settings in GoMLX's form, "epochs=3;optimizer.weight_decay=0.1;wepe_alpha_scale=0.2": the
-// JSON names of Recipe, joined by dots, or a hyperparameter of the encoding. Values are JSON; a bare word is a string.
-func (r Recipe) Set(settings string) (Recipe, error) {
-	for _, setting := range strings.FieldsFunc(settings, func(c rune) bool { return c == ';' }) {
-		key, value, ok := strings.Cut(setting, "=")
-		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-		if !ok || key == "" {
-			return r, fmt.Errorf("finetune: setting %q is not of the form key=value", setting)
-		}
-		if isHyperparameter(key) {
-			key = "params." + key
-		}
-		if value == "null" || !json.Valid([]byte(value)) { // decoding null would change nothing
-			quoted, err := json.Marshal(value)
-			if err != nil {
-				return r, err
-			}
-			value = string(quoted)
-		}
-		var err error
-		if r, err = r.set(strings.Split(key, "."), json.RawMessage(value)); err != nil {
-			return r, fmt.Errorf("finetune: setting %q: %w", strings.TrimSpace(setting), err)
-		}
-	}
-	return r, nil
-}
-
-// set returns r with one field replaced: decoding {"a": {"b": value}} leaves all other fields of a struct alone.
-func (r Recipe) set(path []string, value json.RawMessage) (Recipe, error) {
-	r.Params = maps.Clone(r.Params) // decoding adds to maps in place
-	r.Optimizer.LearningRates = maps.Clone(r.Optimizer.LearningRates)
-	for _, name := range slices.Backward(path) {
-		encoded, err := json.Marshal(map[string]json.RawMessage{name: value})
-		if err != nil {
-			return r, err
-		}
-		value = encoded
-	}
-	decoder := json.NewDecoder(bytes.NewReader(value))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&r)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrong):
-		return r, fmt.Errorf("a %s, want %s", wrong.Value, wrong.Type)
-	case err != nil: // an unknown field
-		var parent any = r
-		switch {
-		case len(path) == 1:
-		case path[0] == "model":
-			parent = r.Model
-		case path[0] == "optimizer":
-			parent = r.Optimizer
-		case path[0] == "augment":
-			parent = r.Augment
-		}
-		return r, fmt.Errorf("no such field, want one of %s", strings.Join(fieldNames(parent), ", "))
-	}
-	return r, nil
-}
-
-// fieldNames lists the JSON names of a struct's fields.
-func fieldNames(of any) (names []string) {
-	for field := range reflect.TypeOf(of).Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
-}
-
-// settings returns every field that is set as JSON, by its name for Set.
-func (r Recipe) settings() (map[string]string, error) {
-	encoded, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]string{}
-	return all, flatten(all, "", encoded)
-}
-
-func flatten(into map[string]string, name string, value json.RawMessage) error {
-	if value[0] != '{' {
-		into[name] = string(value)
-		return nil
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(value, &fields); err != nil {
-		return err
-	}
-	for key, field := range fields {
-		if err := flatten(into, strings.TrimPrefix(name+"."+key, "."), field); err != nil {
-			return err
-		}
-	}
-	return nil
+// split holds out the recipe's ValidationPart of a set; validation is nil where that is nothing. The split is the same
+// for every seed: seeds are repetitions of one experiment.
+func (r Recipe) split(set *data.Set) (training, validation *data.Set, err error) {
+	return set.Split(int(math.Round(max(0, r.ValidationPart)*float64(set.Len()))), 0)
 }

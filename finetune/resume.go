@@ -9,32 +9,38 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
-const (
-	lastDir = "last"
-	bestDir = "best"
-)
+// findSource opens what the run starts from, nil if it starts from scratch. A run that has begun knows its source: the
+// file may be gone since, but not be another one.
+func (run Run) findSource() (*Source, error) {
+	if run.From == "" {
+		return nil, nil
+	}
+	source, err := OpenSource(run.From, run.Import, run.Train.Classes) // nil with an error
+	if begun := run.begunFrom(); begun != nil && (source == nil || source.SHA256 == begun.SHA256) {
+		return begun, nil
+	}
+	return source, err
+}
 
-// state is what a checkpoint says beside the variables.
-type state struct {
-	Recipe    Recipe   `json:"recipe"`
-	Classes   []string `json:"classes"`
-	Seed      int64    `json:"seed"`
-	From      *Source  `json:"from,omitempty"` // nil for a run from scratch
-	Data      string   `json:"data"`           // fingerprint of the training images
-	Best      float64  `json:"best"`           // validation accuracy of the best checkpoint so far
-	LossSum   float64  `json:"loss_sum"`
-	LossSteps int      `json:"loss_steps"` // steps since the evaluation before
-	Seconds   float64  `json:"seconds"`    // spent training and evaluating so far
-
-	// The optimizer steps that were timed, and their time: all but the first after a start or resume, which compiles.
-	TimedSteps   int     `json:"timed_steps"`
-	TimedSeconds float64 `json:"timed_seconds"`
+// begunFrom returns the source that the run directory's last checkpoint tells of, nil without one.
+func (run Run) begunFrom() *Source {
+	if run.Dir == "" {
+		return nil
+	}
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir))
+	if err != nil || last == nil {
+		return nil // resume says what is wrong
+	}
+	begun, err := stateOf(last)
+	if err != nil {
+		return nil
+	}
+	return begun.From
 }
 
 // resume takes over the newest whole checkpoint of the run directory. Without one, the run starts at its source.
@@ -84,23 +90,6 @@ func (t *trainer) start() error {
 	return nil
 }
 
-// recorded returns the row of a run that had ended before.
-func (t *trainer) recorded() (row report.Result, done bool) {
-	if t.step < t.steps {
-		return row, false
-	}
-	rows, err := report.ReadFiles(filepath.Join(t.Dir, RowsFile))
-	if err != nil {
-		return row, false // finish writes it again
-	}
-	for _, r := range rows.Results {
-		if r.Job == t.job && r.Steps == t.steps && r.Failed == "" {
-			row, done = r, true
-		}
-	}
-	return row, done
-}
-
 // sameRun says what differs between the run of a checkpoint and the one that is asked for.
 func sameRun(old, now state) error {
 	a, err := old.Recipe.settings()
@@ -131,26 +120,19 @@ func sameRun(old, now state) error {
 	return nil
 }
 
-// saveProgress saves what was done since the start or resume, if anything was.
-func (t *trainer) saveProgress() error {
-	if t.step == t.startStep {
-		return nil
+// recorded returns the row of a run that had ended before.
+func (t *trainer) recorded() (row report.Result, done bool) {
+	if t.step < t.steps {
+		return row, false
 	}
-	return t.save(lastDir)
-}
-
-// save writes a checkpoint of the state between two steps.
-func (t *trainer) save(kind string) error {
-	if t.Dir == "" {
-		return nil
+	rows, err := report.ReadFiles(filepath.Join(t.Dir, RowsFile))
+	if err != nil {
+		return row, false // finish writes it again
 	}
-	if err := t.drain(); err != nil {
-		return err
+	for _, r := range rows.Results {
+		if r.Job == t.job && r.Steps == t.steps && r.Failed == "" {
+			row, done = r, true
+		}
 	}
-	s := t.state
-	s.Seconds += time.Since(t.started).Seconds()
-	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Keep: 1, Omit: temporary}
-	_, err := saver.Save(t.model.store, int64(t.step), s)
-	t.saved = time.Now()
-	return err
+	return row, done
 }

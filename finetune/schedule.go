@@ -2,7 +2,9 @@
 
 package finetune
 
-import "math"
+import (
+	"math"
+)
 
 // schedule returns how many optimizer steps a run has, how many of them warm up, and how many lie between evaluations,
 // where an epoch has perPass whole batches.

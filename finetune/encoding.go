@@ -1,0 +1,81 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// Encoding returns what the position encoding of the model holds for each patch, row by row: the vectors that it adds
+// [Rows·Cols, width], and for wepe the features they are made of [Rows·Cols, 4]; nil where there is no such thing.
+func (m *Model) Encoding() (features, vectors []float64, err error) {
+	exec, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, g *Graph) []*Node {
+		encoder := m.Recipe.Model.Encoder(scope.In(modelScope))
+		if encoder == nil {
+			return []*Node{ScalarZero(g, dtypes.Float32)}
+		}
+		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
+		outputs := []*Node{MulScalar(encoder.Encode(g), 1)}
+		if e, ok := encoder.(*wepe.Encoder); ok {
+			outputs = append(outputs, e.Features(g))
+		}
+		return outputs
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer exec.Finalize()
+	outputs, err := exec.Call()
+	if err != nil {
+		return nil, nil, err
+	}
+	flat := make([][]float64, len(outputs))
+	for i, o := range outputs {
+		if err := o.ConstFlatData(func(data any) {
+			for _, v := range data.([]float32) {
+				flat[i] = append(flat[i], float64(v))
+			}
+		}); err != nil {
+			return nil, nil, err
+		}
+	}
+	c := m.Recipe.Model
+	if len(flat[0]) > 1 {
+		vectors = flat[0][c.Prefix()*c.Width:]
+	}
+	if len(flat) > 1 && len(flat[1]) == 4*c.Rows()*c.Cols() {
+		features = flat[1]
+	}
+	return features, vectors, nil
+}
+
+// followed is an encoder with numbers that a training log should follow.
+type followed interface {
+	Scalars() (map[string]float64, error)
+}
+
+// scalars returns what the encoding has learned, for the log; nil for encodings without such numbers.
+func (m *Model) scalars() (map[string]report.Number, error) {
+	scope := m.store.Scope("/" + modelScope)
+	encoder, ok := m.Recipe.Model.Encoder(scope).(followed)
+	if !ok {
+		encoder, ok = m.Recipe.Model.RelativeEncoder(scope).(followed)
+	}
+	if !ok {
+		return nil, nil
+	}
+	values, err := encoder.Scalars()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]report.Number, len(values))
+	for name, value := range values {
+		out[name] = report.Number(value)
+	}
+	return out, nil
+}

@@ -1,0 +1,126 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
+)
+
+// Evaluate measures the model on a set: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
+func (m *Model) Evaluate(set *data.Set) (report.Metrics, error) {
+	logits, err := m.logitsOf(set)
+	if err != nil {
+		return report.Metrics{}, err
+	}
+	return measure(logits, set.Labels), nil
+}
+
+func (m *Model) evaluate(p pixels) (report.Metrics, error) {
+	logits, err := m.allLogits(p)
+	if err != nil {
+		return report.Metrics{}, err
+	}
+	return measure(logits, p.set.Labels), nil
+}
+
+// measure compares logits [images, classes] with labels. An answer is among the first k if fewer than k of the other
+// logits are as large as its own: who cannot tell two classes apart is not right about either, or a head that starts at
+// zero would be right about all. NaN is never right, and as large as any number where another class has it.
+func measure(logits [][]float32, labels []int32) report.Metrics {
+	var loss float64
+	var top1, top5 int
+	for i, row := range logits {
+		own, before := row[labels[i]], -1 // itself
+		for _, v := range row {
+			if !(v < own) {
+				before++
+			}
+		}
+		loss += logSumExp(row) - float64(own)
+		if math.IsNaN(float64(own)) {
+			continue
+		}
+		if before < 1 {
+			top1++
+		}
+		if before < 5 {
+			top5++
+		}
+	}
+	n := float64(len(logits))
+	return report.Metrics{
+		Loss: report.Number(loss / n), Top1: report.Number(float64(top1) / n), Top5: report.Number(float64(top5) / n),
+		Images: len(logits),
+	}
+}
+
+// logSumExp is log Σ exp(v), by which logits become log-probabilities.
+func logSumExp(logits []float32) float64 {
+	peak, sum := float64(slices.Max(logits)), 0.0
+	for _, v := range logits {
+		sum += math.Exp(float64(v) - peak)
+	}
+	return peak + math.Log(sum)
+}
+
+// logitsOf computes [images, classes] for a set, or returns what it computed last where that was the same set: the page
+// of a run comes right after its result.
+func (m *Model) logitsOf(set *data.Set) ([][]float32, error) {
+	if m.answered.set == set {
+		return m.answered.logits, nil
+	}
+	if len(set.Classes) != m.Recipe.Model.Classes {
+		return nil, fmt.Errorf("finetune: data set %s has %d classes, the model %d", set.Name, len(set.Classes),
+			m.Recipe.Model.Classes)
+	}
+	p := m.upload(set)
+	defer p.finalize()
+	logits, err := m.allLogits(p)
+	if err == nil {
+		m.answered.set, m.answered.logits = set, logits
+	}
+	return logits, err
+}
+
+// allLogits computes [images, classes] for the images of a set on the device.
+func (m *Model) allLogits(p pixels) ([][]float32, error) {
+	rows := make([]int, p.set.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	return m.logits(p, rows, min(m.Recipe.EvalBatchSize, len(rows)))
+}
+
+// logits computes [rows, classes] for the given rows of a set, batch by batch.
+func (m *Model) logits(p pixels, rows []int, batch int) ([][]float32, error) {
+	out := make([][]float32, 0, len(rows))
+	for begin := 0; begin < len(rows); begin += batch {
+		// The last batch is filled up with its first row, so that one program serves all.
+		chunk := append([]int(nil), rows[begin:min(begin+batch, len(rows))]...)
+		whole := len(chunk)
+		for len(chunk) < batch {
+			chunk = append(chunk, chunk[0])
+		}
+		results, err := p.call(m.eval, m.evalAugment().Plan(p.set, 0, 0, 0, chunk), nil)
+		if err != nil {
+			return nil, err
+		}
+		if err := m.confirm(); err != nil {
+			return nil, err
+		}
+		values, ok := results[0].Value().([][]float32)
+		if !ok {
+			return nil, fmt.Errorf("finetune: logits are %s, want float32 [batch, classes]", results[0].Shape())
+		}
+		out = append(out, values[:whole]...)
+		if err := results[0].FinalizeAll(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

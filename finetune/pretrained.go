@@ -1,0 +1,202 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// OpenSource reads a run directory of ours, one of its checkpoints, or whatever checkpoints.Import understands, for a
+// run with the given classes: what Run.From does, for programs that want to know the model beforehand.
+func OpenSource(path string, open checkpoints.ImportOptions, classes []string) (*Source, error) {
+	var checkpoint *checkpoints.Checkpoint
+	var err error
+	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+		checkpoint, err = newest(path)
+		if _, statErr := os.Stat(filepath.Join(path, "MANIFEST.json")); statErr == nil { // of one checkpoint
+			checkpoint, err = checkpoints.Open(path)
+		}
+	}
+	var s *Source
+	switch {
+	case err != nil:
+		return nil, err
+	case checkpoint != nil:
+		s, err = ownSource(checkpoint)
+	default:
+		open.Classes = len(classes)
+		s, err = importedSource(path, open)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Path = path
+	s.chooseHead(classes)
+	return s, nil
+}
+
+// ownSource reads a checkpoint of this package: the averages of the weights, where it has them.
+func ownSource(checkpoint *checkpoints.Checkpoint) (*Source, error) {
+	begun, err := stateOf(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	if err := begun.Recipe.plainViT("can be started from"); err != nil {
+		return nil, err
+	}
+	store := model.NewStore()
+	if err := checkpoint.Load(store, func(variable string) bool {
+		return !inNetwork(strings.TrimPrefix(variable, averageRoot))
+	}); err != nil {
+		return nil, err
+	}
+	r := begun.Recipe
+	s := &Source{
+		SHA256: checkpoint.SHA256, Model: r.Model, Params: r.Params, Classes: begun.Classes, Mean: r.Augment.Mean,
+		Std: r.Augment.Std, resample: checkpoints.ResampleTimm, variables: map[string]*tensors.Tensor{},
+	}
+	for v := range store.IterVariables() {
+		if !inNetwork(v.Path()) {
+			continue
+		}
+		path := below(v.Path())
+		if average := store.GetVariable(averageRoot + v.Path()); average != nil {
+			v = average
+		}
+		if s.variables[path], err = v.Value(); err != nil {
+			return nil, err
+		}
+	}
+	c := s.Model
+	s.report = append(s.report, fmt.Sprintf("a run of recipe %s: ViT of width %d, depth %d, %d heads, patches of %d, "+
+		"grid %s", r.Name, c.Width, c.Depth, c.Heads, c.PatchSize, checkpoints.Grid{Rows: c.Rows(), Cols: c.Cols()}))
+	return s, nil
+}
+
+// importedSource reads a checkpoint of other software.
+func importedSource(path string, open checkpoints.ImportOptions) (*Source, error) {
+	imported, err := checkpoints.Import(path, open)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{
+		SHA256: imported.SHA256, Model: imported.Config, Params: imported.Params, Classes: imported.Labels,
+		resample:  imported.Resample,
+		variables: imported.Variables,
+	}
+	if n := len(imported.Mean); n > 0 && n <= len(s.Mean) {
+		copy(s.Mean[:], imported.Mean)
+		copy(s.Std[:], imported.Std)
+	}
+	for _, line := range imported.Report {
+		if !strings.HasPrefix(line, "positions: ") { // what becomes of them is decided in load
+			s.report = append(s.report, line)
+		}
+	}
+	return s, nil
+}
+
+// chooseHead drops a head that answers another question; where the names of its classes are not known, as many classes
+// are the same ones.
+func (s *Source) chooseHead(classes []string) {
+	unnamed := len(s.Classes) == 0 || s.Classes[0] == "LABEL_0" // transformers' name where nobody gave one
+	if s.variables[headPath+"weights"] == nil || s.Model.Classes == len(classes) &&
+		(unnamed || slices.Equal(s.Classes, classes)) {
+		return
+	}
+	delete(s.variables, headPath+"weights")
+	delete(s.variables, headPath+"biases")
+	which := ""
+	if s.Model.Classes == len(classes) {
+		which = " others"
+	}
+	s.report = append(s.report, fmt.Sprintf("head: a new one for %d classes in place of the checkpoint's for %d%s",
+		len(classes), s.Model.Classes, which))
+}
+
+// load creates the variables that the source gives to a model and says what became of the rest, a line each.
+func (s *Source) load(m *Model) (report []string, err error) {
+	r := m.Recipe
+	report = append(report, fmt.Sprintf("starting from %s (SHA-256 %.12s…)", s.Path, s.SHA256))
+	report = append(report, s.report...)
+	report = append(report, fmt.Sprintf("from the checkpoint: epsilon %g, pool %s", r.Model.Epsilon, r.Model.Pool),
+		s.pixels(r))
+	from := checkpoints.Grid{Rows: s.Model.Rows(), Cols: s.Model.Cols()}
+	to := checkpoints.Grid{Rows: r.Model.Rows(), Cols: r.Model.Cols()}
+	positions := fmt.Sprintf("positions: %s in place of the checkpoint's %s", r.Model.Position, s.Model.Position)
+	for _, path := range slices.Sorted(maps.Keys(s.variables)) {
+		if !s.keeps(path, r) {
+			continue
+		}
+		value := s.variables[path]
+		if path == tablePath {
+			table, err := tensors.CopyFlatData[float32](value)
+			if err != nil {
+				return nil, err
+			}
+			rows, how, err := checkpoints.Resample(table, r.Model.Width, r.Model.Prefix(), from, to,
+				cmp.Or(r.Resample, s.resample))
+			if err != nil {
+				return nil, err
+			}
+			value = tensors.FromFlatDataAndDimensions(rows, r.Model.Tokens(), r.Model.Width)
+			positions = fmt.Sprintf("positions: %s %s", r.Model.Position, how)
+		} else if strings.HasPrefix(path, positionPath) && s.variables[tablePath] == nil {
+			positions = "positions: the checkpoint's " + s.Model.Position
+		}
+		if _, err := m.store.CreateVariable("/"+modelScope+"/"+path, value); err != nil {
+			return nil, err
+		}
+	}
+	m.check = func() error { return s.complete(m) }
+	if s.Model.Position == "learned" && r.Model.Position == "hybrid" {
+		hybrid := r.Model.Encoder(m.store.Scope("/" + modelScope)).(*wepe.Hybrid)
+		if err := hybrid.Start(m.backend); err != nil {
+			return nil, err
+		}
+	}
+	return append(report, positions), nil
+}
+
+// pixels says whose normalisation of the pixels a run takes.
+func (s *Source) pixels(r Recipe) string {
+	mine, its := [2][3]float64{r.Augment.Mean, r.Augment.Std}, [2][3]float64{s.Mean, s.Std}
+	switch {
+	case its == [2][3]float64{}:
+		return fmt.Sprintf("pixels: the checkpoint does not say how they were normalised; mean %v, std %v", mine[0], mine[1])
+	case mine != its:
+		return fmt.Sprintf("pixels: the recipe's mean %v, std %v in place of the checkpoint's %v, %v", mine[0], mine[1],
+			its[0], its[1])
+	default:
+		return fmt.Sprintf("pixels: the checkpoint's mean %v, std %v", its[0], its[1])
+	}
+}
+
+// complete says, once the first program has run, whether the source had all that a backbone has.
+func (s *Source) complete(m *Model) error {
+	mismatch := &checkpoints.MismatchError{Path: s.Path}
+	for v := range m.variables() {
+		path := below(v.Path())
+		isNew := strings.HasPrefix(path, headPath) || strings.HasPrefix(path, positionPath)
+		if !isNew && s.variables[path] == nil {
+			mismatch.Missing = append(mismatch.Missing, path+" "+v.Shape().String())
+		}
+	}
+	if len(mismatch.Missing) > 0 {
+		slices.Sort(mismatch.Missing)
+		return mismatch
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/checkpoints"
+)
+
+const (
+	lastDir = "last"
+	bestDir = "best"
+)
+
+// state is what a checkpoint says beside the variables.
+type state struct {
+	Recipe    Recipe   `json:"recipe"`
+	Classes   []string `json:"classes"`
+	Seed      int64    `json:"seed"`
+	From      *Source  `json:"from,omitempty"` // nil for a run from scratch
+	Data      string   `json:"data"`           // fingerprint of the training images
+	Best      float64  `json:"best"`           // validation accuracy of the best checkpoint so far
+	LossSum   float64  `json:"loss_sum"`
+	LossSteps int      `json:"loss_steps"` // steps since the evaluation before
+	Seconds   float64  `json:"seconds"`    // spent training and evaluating so far
+
+	// The optimizer steps that were timed, and their time: all but the first after a start or resume, which compiles.
+	TimedSteps   int     `json:"timed_steps"`
+	TimedSeconds float64 `json:"timed_seconds"`
+}
+
+// Open loads the trained model of a run directory: its best checkpoint if it has one, else its last.
+func Open(backend compute.Backend, dir string) (*Model, error) {
+	checkpoint, err := newest(dir)
+	if err != nil {
+		return nil, err
+	}
+	if checkpoint == nil {
+		return nil, fmt.Errorf("finetune: no checkpoint in %s: train with this directory first", dir)
+	}
+	s, err := stateOf(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.load(checkpoint); err != nil || s.Recipe.EMA == 0 {
+		return m, err
+	}
+	return m, m.swapAverage()
+}
+
+// stateOf reads what this package wrote into a checkpoint.
+func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
+	if err := json.Unmarshal(c.Meta, &s); err != nil {
+		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
+	}
+	s.Recipe = s.Recipe.WithDefaults() // one of an older version may lack some
+	if err := s.Recipe.Validate(); err != nil {
+		return s, fmt.Errorf("finetune: %s: %w", c.Path, err)
+	}
+	if len(s.Classes) != s.Recipe.Model.Classes {
+		return s, fmt.Errorf("finetune: %s: %d names for %d classes", c.Path, len(s.Classes), s.Recipe.Model.Classes)
+	}
+	return s, nil
+}
+
+// newest returns the best checkpoint of a run directory, else its last, nil if there is none.
+func newest(dir string) (*checkpoints.Checkpoint, error) {
+	for _, kept := range []string{bestDir, lastDir} {
+		checkpoint, skipped, err := checkpoints.Latest(filepath.Join(dir, kept))
+		switch {
+		case err != nil, checkpoint != nil:
+			return checkpoint, err
+		case len(skipped) > 0:
+			return nil, fmt.Errorf("finetune: no whole checkpoint in %s: %s", filepath.Join(dir, kept), skipped[0])
+		}
+	}
+	return nil, nil
+}
