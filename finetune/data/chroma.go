@@ -26,25 +26,31 @@ var (
 	webpBias    = [2][2]int{{8, 8}, {8, 8}}
 )
 
-// row computes one line of pixels of a plane: (9·near + 3·beside + 3·above or below + diagonal + bias)/16. Along an
-// axis that is not subsampled the neighbour is the sample itself.
+// row computes one line of pixels of a plane: (9·near + 3·beside + 3·above or below + diagonal + bias)/16, where the
+// neighbour beyond the border, or along an axis that is not subsampled, is the sample itself.
 func (c chroma) row(out, plane []uint8, stride, y int) {
-	near, next := c.neighbours(y, c.rowShift, c.rows)
+	near, next := y>>c.rowShift, y>>c.rowShift
+	if c.smooth && c.rowShift == 1 {
+		next = min(max(0, near+2*(y&1)-1), c.rows-1)
+	}
 	a, b := plane[near*stride:][:c.cols], plane[next*stride:][:c.cols]
+	vertical := func(j int) int { return 3*int(a[j]) + int(b[j]) }
 	bias := c.bias[y&1]
-	for x := range out {
-		i, j := c.neighbours(x, c.colShift, c.cols)
-		out[x] = uint8((9*int(a[i]) + 3*int(a[j]) + 3*int(b[i]) + int(b[j]) + bias[x&1]) >> 4)
+	if !c.smooth || c.colShift != 1 {
+		for x := range out {
+			out[x] = uint8((4*vertical(x>>c.colShift) + bias[x&1]) >> 4)
+		}
+		return
 	}
-}
-
-// neighbours returns the sample of n that pixel i lies in and the one whose centre is next to it on the other side.
-func (c chroma) neighbours(i, shift, n int) (near, next int) {
-	near = i >> shift
-	if !c.smooth || shift != 1 {
-		return near, near
+	left, here := vertical(0), vertical(0)
+	for x := 0; x < len(out); x += 2 {
+		right := vertical(min(x/2+1, c.cols-1))
+		out[x] = uint8((3*here + left + bias[0]) >> 4)
+		if x+1 < len(out) {
+			out[x+1] = uint8((3*here + right + bias[1]) >> 4)
+		}
+		left, here = here, right
 	}
-	return near, min(max(0, near+2*(i&1)-1), n-1)
 }
 
 // jpeg converts a decoded jpeg.

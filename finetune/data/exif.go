@@ -49,23 +49,15 @@ func orientation(tiff []byte) int {
 	return uprightPicture
 }
 
-// jpegEXIF returns what follows the prefix in the first APP1 segment that has it. Segments are FF, a marker and a
-// length that counts itself; they end where the scan begins.
+// jpegEXIF returns what follows the prefix in the first APP1 segment that has it, before the pixels.
 func jpegEXIF(raw []byte) []byte {
-	const app1, scan = 0xe1, 0xda
-	for raw = raw[2:]; len(raw) >= 4 && raw[0] == 0xff && raw[1] != scan; {
-		length := 2 + int(binary.BigEndian.Uint16(raw[2:]))
-		if raw[1] == 0xff { // fill byte
-			raw = raw[1:]
-			continue
-		}
-		if length < 4 || length > len(raw) {
+	for marker, segment := range jpegSegments(raw) {
+		if marker == markerScan {
 			break
 		}
-		if body, ok := bytes.CutPrefix(raw[4:length], []byte(exifPrefix)); ok && raw[1] == app1 {
+		if body, ok := bytes.CutPrefix(segment, []byte(exifPrefix)); ok && marker == markerAPP1 {
 			return body
 		}
-		raw = raw[length:]
 	}
 	return nil
 }

@@ -482,6 +482,9 @@ func FuzzList(f *testing.F) {
 func TestEveryFormatOfAFolderIsDecoded(t *testing.T) {
 	files := map[string][]byte{}
 	for name, raw := range goldenFiles(t) {
+		if _, ok := unreadable()[name]; ok {
+			continue
+		}
 		files[strings.TrimPrefix(filepath.Ext(name), ".")+"/"+name] = raw
 	}
 	all, _, err := Folder(tree(t, files), nil, 0, 1)

@@ -34,8 +34,8 @@ type Picture struct {
 // gives what Pillow's exif_transpose and convert("RGB") give: turned as its EXIF orientation says, palettes looked up,
 // transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits, CMYK converted.
 //
-// All agree with Pillow in every bit; testdata/pillow/README.md lists the kinds of jpeg that do not. Pillow before 10.3
-// clips 16-bit grey to 255 instead.
+// All but jpegs agree with Pillow in every bit; jpegs do if built with -tags libjpeg, else one sample in forty is a
+// level or so off, see testdata/pillow/README.md. Pillow before 10.3 clips 16-bit grey to 255 instead.
 func Decode(r io.Reader) (*Picture, error) {
 	raw, err := readBounded(r)
 	if err != nil {
