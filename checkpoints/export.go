@@ -109,14 +109,15 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	positions := vit.Positions()
-	p := positions[slices.IndexFunc(positions, func(p vit.Position) bool { return p.Name == c.Position })]
-	if o.Format == FormatUnfolded || p.Name == "learned" || (o.Format == FormatONNX && !p.Folds()) {
+	encoding := c.Encoding()
+	switch {
+	case o.Format == FormatUnfolded, o.Format == FormatONNX && !encoding.Folds():
 		return e, nil
-	}
-	if !p.Folds() {
+	case !encoding.Folds():
 		return nil, errors.Errorf("position %q acts in the attention of every block, where %s has nothing: there is no "+
-			"table to fold it into (the formats onnx and unfolded take it)", p.Name, o.Format)
+			"table to fold it into (the formats onnx and unfolded take it)", c.Position, o.Format)
+	case c.Position == encoding.Folded(): // a table already
+		return e, nil
 	}
 	var err error
 	if e.store, e.config, err = c.Fold(backend, scope); err != nil {

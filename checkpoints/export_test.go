@@ -168,41 +168,6 @@ func ownViT(position string) vit.Config {
 		Classes: 7, Position: position}.WithDefaults()
 }
 
-func TestEveryModelOfOursComesBackUnfolded(t *testing.T) {
-	for _, p := range vit.Positions() {
-		c := ownViT(p.Name)
-		c.PatchNorm, c.Pool = true, vit.PoolMean
-		store := stirred(t, c, nil)
-		images := Noise(c, 2, 5)
-		want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := imported(t, exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
-		if m.Config != c {
-			t.Errorf("%s: %+v", p.Name, m.Config)
-		}
-		n := 0
-		for v := range store.IterVariables() {
-			path, ok := below(v, "/vit")
-			if !ok {
-				continue
-			}
-			n++
-			if got := m.Variables[path]; got == nil || !bytes.Equal(bytesOf(t, got), bytesOf(t, v.MustValue())) {
-				t.Errorf("%s: variable %s differs", p.Name, path)
-			}
-		}
-		if n != len(m.Variables) {
-			t.Errorf("%s: %d variables, want %d", p.Name, len(m.Variables), n)
-		}
-		got, err := m.Logits(gomlxtest.Backend(), images)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, logits %v, want %v", p.Name, err, got, want)
-		}
-	}
-}
-
 func TestHyperparametersOfTheEncodingComeBack(t *testing.T) {
 	params := map[string]any{"wepe_evaluation": "table", "wepe_table_resolution": 33, "wepe_alpha_u": 0.3}
 	c := ownViT("wepe")
@@ -347,17 +312,6 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 		}
 		if left, _ := os.ReadDir(parent); len(left) > 0 {
 			t.Errorf("%s: left %v", name, left)
-		}
-	}
-	for _, p := range vit.Positions() {
-		if p.Folds() {
-			continue
-		}
-		c := ownViT(p.Name)
-		scope := stirred(t, c, nil).Scope("/vit")
-		_, err := Export(filepath.Join(t.TempDir(), "x"), gomlxtest.Backend(), scope, c, ExportOptions{})
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("position %q acts in the attention", p.Name)) {
-			t.Errorf("%s: %v", p.Name, err)
 		}
 	}
 }

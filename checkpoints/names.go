@@ -148,7 +148,7 @@ func has(r row, c vit.Config) bool {
 	case classPath:
 		return c.Prefix() > 0
 	case positionPath:
-		return c.Position == "learned" || c.Position == "hybrid"
+		return c.Encoding().Owns(strings.TrimPrefix(positionPath, positionsPath))
 	}
 	return c.PatchNorm || !strings.HasPrefix(r.path, patchNormPath)
 }

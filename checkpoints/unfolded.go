@@ -19,7 +19,7 @@ import (
 //	patch/weights [p·p·channels, width]   patch/biases [width]   patch/norm/{gain,offset} [width], with patch_norm
 //	class [1, width]                      with pool "class"
 //	position/…                            the encoding's own; position/embedding [1+rows·cols, width] is the table of
-//	                                      "learned" and "hybrid"
+//	                                      learned positions
 //	block_00/norm1/{gain,offset}          [width], and norm2 the same; blocks are numbered from 00
 //	block_00/attention/{query,key,value,output}/{weights [width, width], biases [width]}
 //	block_00/mlp/hidden/{weights [width, mlp_dim], biases [mlp_dim]}
@@ -88,8 +88,8 @@ func (c modelConfig) unfolded() (found inferred, err error) {
 // ownsEncoding says whether a tensor that no row of the table names is one of the model's position encoding. Such a
 // tensor is kept as it is, whatever type the others have: it may be the key of a table, and has to compare equal.
 func ownsEncoding(format string, c vit.Config, name string) bool {
-	return format == FormatUnfolded && strings.HasPrefix(name, positionsPath) &&
-		!slices.Contains([]string{"none", "learned", "sincos2d"}, c.Position) // those have no others
+	variable, ok := strings.CutPrefix(name, positionsPath)
+	return ok && format == FormatUnfolded && c.Encoding().Owns(variable)
 }
 
 // paramsOf collects the hyperparameters that the encoding of a model would find from its scope.

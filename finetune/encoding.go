@@ -15,7 +15,7 @@ import (
 // [Rows·Cols, width], and for wepe the features they are made of [Rows·Cols, 4]; nil where there is no such thing.
 func (m *Model) Encoding() (features, vectors []float64, err error) {
 	exec, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, g *Graph) []*Node {
-		encoder := m.Recipe.Model.Encoder(scope.In(modelScope))
+		encoder := m.Recipe.Model.Encoders(scope.In(modelScope)).Additive
 		if encoder == nil {
 			return []*Node{ScalarZero(g, dtypes.Float32)}
 		}
@@ -62,20 +62,23 @@ type followed interface {
 // scalars returns what the encoding has learned, for the log; nil for encodings without such numbers.
 func (m *Model) scalars() (map[string]report.Number, error) {
 	scope := m.store.Scope("/" + modelScope)
-	encoder, ok := m.Recipe.Model.Encoder(scope).(followed)
-	if !ok {
-		encoder, ok = m.Recipe.Model.RelativeEncoder(scope).(followed)
-	}
-	if !ok {
-		return nil, nil
-	}
-	values, err := encoder.Scalars()
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]report.Number, len(values))
-	for name, value := range values {
-		out[name] = report.Number(value)
+	encoders := m.Recipe.Model.Encoders(scope)
+	var out map[string]report.Number
+	for _, encoder := range []any{encoders.Additive, encoders.Rotary, encoders.Relative} {
+		encoder, ok := encoder.(followed)
+		if !ok {
+			continue
+		}
+		values, err := encoder.Scalars()
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = map[string]report.Number{}
+		}
+		for name, value := range values {
+			out[name] = report.Number(value)
+		}
 	}
 	return out, nil
 }

@@ -9,7 +9,7 @@ const (
 	modelScope      = "vit"
 	headPath        = "head/"              // below the model's scope
 	positionPath    = "position/"          // there, too
-	tablePath       = "position/embedding" // the learned positions of "learned" and "hybrid"
+	tablePath       = "position/embedding" // the learned table of positions
 	accumulatorRoot = "/accumulated"       // sums of gradients within one optimizer step
 	averageRoot     = "/ema"
 )

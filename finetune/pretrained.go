@@ -161,10 +161,11 @@ func (s *Source) load(m *Model) (report []string, err error) {
 		}
 	}
 	m.check = func() error { return s.complete(m) }
-	if s.Model.Position == "learned" && r.Model.Position == "hybrid" {
-		hybrid := r.Model.Encoder(m.store.Scope("/" + modelScope)).(*wepe.Hybrid)
-		if err := hybrid.Start(m.backend); err != nil {
-			return nil, err
+	if r.Model.Encoding().BeginsWith(s.Model.Encoding()) {
+		if hybrid, ok := r.Model.Encoders(m.store.Scope("/" + modelScope)).Additive.(*wepe.Hybrid); ok {
+			if err := hybrid.Start(m.backend); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return append(report, positions), nil

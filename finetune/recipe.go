@@ -166,9 +166,7 @@ func (r Recipe) validateParams() error {
 		for name, value := range r.Params {
 			store.SetParam("/"+name, value)
 		}
-		r.Model.Encoder(store.Scope("/"))
-		r.Model.RelativeEncoder(store.Scope("/"))
-		r.Model.RotaryEncoder(store.Scope("/"))
+		r.Model.Encoders(store.Scope("/"))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -53,19 +54,24 @@ func (r Recipe) adopt(s *Source) (Recipe, error) {
 	if a := &r.Augment; a.Mean == [3]float64{} && a.Std == [3]float64{} {
 		a.Mean, a.Std = s.Mean, s.Std
 	}
-	if m.Position != c.Position {
-		return r, nil
+	encoding, err := vit.EncodingNamed(m.Position)
+	if err != nil {
+		return r, err
 	}
+	kept := encoding.Shared(c.Encoding())
 	r.Params = maps.Clone(r.Params)
 	params := c.TrainedGrid() // the run's images may be of another size
 	maps.Copy(params, s.Params)
 	for name, value := range params {
+		if !slices.Contains(kept.Params(), name) {
+			continue
+		}
 		if r.Params == nil {
 			r.Params = map[string]any{}
 		}
 		if mine, set := r.Params[name]; set && fmt.Sprint(mine) != fmt.Sprint(value) {
 			return r, fmt.Errorf("finetune: %s is %v, but %v in checkpoint %s, whose position %s is kept", name, mine, value,
-				s.Path, m.Position)
+				s.Path, kept)
 		}
 		r.Params[name] = value
 	}
@@ -85,10 +91,8 @@ func (s *Source) keeps(path string, r Recipe) bool {
 	switch {
 	case strings.HasPrefix(path, headPath):
 		return !r.ZeroHead
-	case path == tablePath && s.Model.Position == "learned" && r.Model.Position == "hybrid":
-		return true
 	case strings.HasPrefix(path, positionPath):
-		return s.Model.Position == r.Model.Position
+		return r.Model.Encoding().Inherits(s.Model.Encoding(), strings.TrimPrefix(path, positionPath))
 	}
 	return true
 }

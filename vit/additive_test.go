@@ -46,7 +46,7 @@ func rowsOf(t *testing.T, c Config, store *model.Store) []float64 {
 	t.Helper()
 	// Times one: a variable that is itself an output comes back wrong from the onnx backend.
 	return run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{MulScalar(c.Encoder(s.In("vit")).Encode(in[0].Graph()), 1)}
+		return []*Node{MulScalar(c.Encoders(s.In("vit")).Additive.Encode(in[0].Graph()), 1)}
 	}, float32(0))[0]
 }
 
@@ -122,7 +122,7 @@ func TestGrid2DResamplesItsTableToTheGridOfTheModel(t *testing.T) {
 		}
 	}
 	gradient := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		sum := ReduceAllSum(c.Encoder(s.In("vit")).Encode(in[0].Graph()))
+		sum := ReduceAllSum(c.Encoders(s.In("vit")).Additive.Encode(in[0].Graph()))
 		return Gradient(sum, s.Store().GetVariable("/vit/position/grid2d/table").NodeValue(in[0].Graph()))
 	}, float32(0))[0]
 	total := 0.0

@@ -7,6 +7,16 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
+// Hyperparameters of as2drope.
+const (
+	// ParamAS2DRoPEBaseRows is the number of rows of patches of the grid that an as2drope model was trained on, >= 1:
+	// positions are scaled by it over the current rows. Default 0, the model's own rows, which is a scale of 1.
+	ParamAS2DRoPEBaseRows = "as2drope_base_rows"
+
+	// ParamAS2DRoPERotateClass says whether as2drope turns the class token, as the original does. Default true.
+	ParamAS2DRoPERotateClass = "as2drope_rotate_class"
+)
+
 // newAS2DRoPE is VisionLLaMA's auto-scaled encoding (https://arxiv.org/abs/2403.00522): with f_j = θ^(-4j/d),
 // j = 0 … d/4-1, pair 2j turns by s·col·f_j and pair 2j+1 by s·row·f_j, where s = base rows/rows shrinks a grid to the
 // size of the one trained on, columns by the same factor as rows. The class token is turned too, as the patch in front
@@ -31,3 +41,5 @@ func newAS2DRoPE(scope *model.Scope, c Config) Rotary {
 		return scale * y * f[i/2]
 	}))
 }
+
+func as2dTrainedGrid(c Config) map[string]any { return map[string]any{ParamAS2DRoPEBaseRows: c.Rows()} }

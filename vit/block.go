@@ -29,9 +29,8 @@ type BlockTrace struct {
 	Output            *Node // the tokens after the block
 }
 
-// block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)). bias is as in attend;
-// rotary may be nil.
-func (c Config) block(scope *model.Scope, x, bias *Node, rotary Rotary, index int, attentionWeights bool) BlockTrace {
+// block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)).
+func (c Config) block(scope *model.Scope, x *Node, encoders Encoders, index int, attentionWeights bool) BlockTrace {
 	var t BlockTrace
 	init := c.initScheme()
 	dropPath := 0.0
@@ -45,8 +44,12 @@ func (c Config) block(scope *model.Scope, x, bias *Node, rotary Rotary, index in
 	t.Key = c.heads(weight.Dense(attn.In("key"), t.Norm1, c.Width, init.query, weight.Constant(0)))
 	t.Value = c.heads(weight.Dense(attn.In("value"), t.Norm1, c.Width, init.query, weight.Constant(0)))
 	q, k := t.Query, t.Key
-	if rotary != nil {
-		q, k = rotary.Block(index).EncodeQK(q, k, nil, 1)
+	if encoders.Rotary != nil {
+		q, k = encoders.Rotary.Block(index).EncodeQK(q, k, nil, 1)
+	}
+	var bias *Node // [heads, tokens, tokens]
+	if encoders.Relative != nil {
+		bias = encoders.Relative.AttentionBias(x.Graph(), index)
 	}
 	mixed, weights := c.attend(scope, q, k, t.Value, bias, attentionWeights)
 	t.Weights = weights

@@ -31,7 +31,7 @@ type Config struct {
 
 	Classes  int    `json:"classes"`
 	Pool     string `json:"pool"`     // PoolClass (default) or PoolMean
-	Position string `json:"position"` // one of PositionNames(), default "wepe"
+	Position string `json:"position"` // one of PositionNames(), or A+B as in EncodingNamed; default "wepe"
 
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
@@ -143,10 +143,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("vit: a model of %d parameters is more than this library takes, %d", c.Parameters(), maxParameters)
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("vit: width %d does not divide into %d heads", c.Width, c.Heads)
-	case c.Position == "sincos2d" && c.Width%4 != 0:
-		return fmt.Errorf("vit: width %d: position sincos2d wants a width that divides by 4", c.Width)
-	case c.Position == "hybrid" && c.Width%2 != 0:
-		return fmt.Errorf("vit: width %d: position hybrid wants an even width", c.Width)
 	case !(c.Epsilon > 0):
 		return fmt.Errorf("vit: epsilon is %g, want > 0", c.Epsilon)
 	case c.Pool != PoolClass && c.Pool != PoolMean:
@@ -156,10 +152,15 @@ func (c Config) Validate() error {
 	case c.DType != "float32" && c.DType != "bfloat16":
 		return fmt.Errorf("vit: unknown dtype %q: want float32 or bfloat16", c.DType)
 	}
-	p, err := position(c.Position)
-	if err == nil && p.HeadDim > 0 && c.headDim()%p.HeadDim != 0 {
-		return fmt.Errorf("vit: width %d in %d heads: position %s wants heads of a multiple of %d channels, not %d",
-			c.Width, c.Heads, c.Position, p.HeadDim, c.headDim())
+	encoding, err := EncodingNamed(c.Position)
+	for _, p := range encoding {
+		switch {
+		case c.Width%max(p.Width, 1) != 0:
+			return fmt.Errorf("vit: width %d: position %s wants a multiple of %d", c.Width, p.Name, p.Width)
+		case c.headDim()%max(p.HeadDim, 1) != 0:
+			return fmt.Errorf("vit: width %d in %d heads: position %s wants heads of a multiple of %d channels, not %d",
+				c.Width, c.Heads, p.Name, p.HeadDim, c.headDim())
+		}
 	}
 	return err
 }
@@ -198,8 +199,12 @@ func (c Config) Parameters() int {
 	if c.PatchNorm {
 		total += norm
 	}
-	if p, err := position(c.Position); err == nil {
-		total += p.Parameters(c)
+	if encoding, err := EncodingNamed(c.Position); err == nil {
+		for _, p := range encoding {
+			if p.Parameters != nil {
+				total += p.Parameters(c)
+			}
+		}
 	}
 	return total + c.Depth*block + norm + dense(c.Width, c.Classes)
 }

@@ -44,7 +44,7 @@ func noise(c Config, batch int) *tensors.Tensor {
 }
 
 func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
-	for _, position := range PositionNames() {
+	for _, position := range append(PositionNames(), together...) {
 		for _, pool := range []string{PoolClass, PoolMean} {
 			for _, patchNorm := range []bool{false, true} {
 				c := small(position, pool)

@@ -16,21 +16,18 @@ import (
 // weights below the model's scope; zeros for position "none". At a fixed grid this is all that an additive encoding
 // is, mathematics.md (9.2).
 //
-// Encodings that act elsewhere than on the tokens have no such table, and are refused.
+// Encodings that act in the attention alone have no such table, and are refused.
 func (c Config) Table(backend compute.Backend, scope *model.Scope) (*tensors.Tensor, error) {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	p, err := position(c.Position)
-	switch {
-	case err != nil:
-		return nil, err
-	case p.Name == "none":
+	switch first := c.Encoding()[0]; {
+	case !first.Folds():
+		return nil, fmt.Errorf("vit: position %q acts in the attention of every block, not on the tokens: there is no table "+
+			"to fold it into", c.Position)
+	case first.Additive == nil:
 		return tensors.FromFlatDataAndDimensions(make([]float32, c.Tokens()*c.Width), c.Tokens(), c.Width), nil
-	case !p.Folds():
-		return nil, fmt.Errorf("vit: position %q acts in the attention of every block, not on the tokens alone: there is "+
-			"no table to fold it into", p.Name)
 	}
 	positions := model.JoinPath(scope.Scope(), positionScope)
 	store, err := part(scope.Store(), func(path string) bool { return below(path, positions) })
@@ -40,19 +37,19 @@ func (c Config) Table(backend compute.Backend, scope *model.Scope) (*tensors.Ten
 	known := store.NumVariables()
 	exec, err := model.NewExec(backend, store, func(s *model.Scope, g *Graph) *Node {
 		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
-		return MulScalar(c.Encoder(s.Store().Scope(scope.Scope())).Encode(g), 1)
+		return MulScalar(c.Encoders(s.Store().Scope(scope.Scope())).Additive.Encode(g), 1)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("vit: table of position %q: %w", p.Name, err)
+		return nil, fmt.Errorf("vit: table of position %q: %w", c.Position, err)
 	}
 	defer exec.Finalize()
 	rows, err := exec.Call()
 	if err != nil {
-		return nil, fmt.Errorf("vit: table of position %q: %w", p.Name, err)
+		return nil, fmt.Errorf("vit: table of position %q: %w", c.Position, err)
 	}
 	if created := store.NumVariables() - known; created > 0 {
 		return nil, fmt.Errorf("vit: table of position %q: %s lacks %d of its variables: load or build the model there first",
-			p.Name, positions, created)
+			c.Position, positions, created)
 	}
 	return rows[0], nil
 }
@@ -60,15 +57,20 @@ func (c Config) Table(backend compute.Backend, scope *model.Scope) (*tensors.Ten
 // Fold turns a model with an additive encoding into the same model with position "learned": a new store that holds, at
 // the same paths, the model's variables and the table of its encoding in place of the encoding's variables, and the
 // configuration that reads it. Every other variable of the old store, of an optimizer say, stays behind. A folded model
-// is an ordinary ViT: its graph is that of "learned", node for node, and its logits are those from before.
+// is an ordinary ViT: its graph is that of "learned", node for node, and its logits are those from before. Of "A+B" the
+// table takes the place of A, and B stays: see Encoding.Folded.
 func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store, Config, error) {
 	rows, err := c.Table(backend, scope)
 	if err != nil {
 		return nil, c, err
 	}
-	positions := model.JoinPath(scope.Scope(), positionScope)
+	c = c.WithDefaults()
+	encoding, positions := c.Encoding(), model.JoinPath(scope.Scope(), positionScope)
 	folded, err := part(scope.Store(), func(path string) bool {
-		return below(path, scope.Scope()) && !below(path, positions)
+		if variable, ok := strings.CutPrefix(path, positions+model.ScopeSeparator); ok {
+			return encoding[1:].Owns(variable)
+		}
+		return below(path, scope.Scope())
 	})
 	if err != nil {
 		return nil, c, err
@@ -79,8 +81,7 @@ func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store,
 	if _, err := folded.CreateVariable(model.JoinPath(positions, learnedName), rows); err != nil {
 		return nil, c, fmt.Errorf("vit: fold: %w", err)
 	}
-	c = c.WithDefaults()
-	c.Position = "learned"
+	c.Position = encoding.Folded()
 	return folded, c, nil
 }
 

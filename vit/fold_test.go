@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -77,7 +76,7 @@ func logitsAndGraph(t *testing.T, store *model.Store, c Config) (logits []float6
 
 func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *testing.T) {
 	for _, p := range positions {
-		if p.Relative != nil || p.Rotary != nil {
+		if !p.Folds() {
 			continue
 		}
 		for _, pool := range []string{PoolClass, PoolMean} {
@@ -95,12 +94,12 @@ func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *test
 				t.Errorf("%s: folding left %d variables in the old store, there were %d", p.Name, store.NumVariables(), count)
 			}
 
-			learned := small("learned", pool)
-			if config != learned {
+			plain := small(learned, pool)
+			if config != plain {
 				t.Errorf("%s: the folded configuration is %+v", p.Name, config)
 			}
-			ordinary := trained(t, learned)
-			_, want := logitsAndGraph(t, ordinary, learned)
+			ordinary := trained(t, plain)
+			_, want := logitsAndGraph(t, ordinary, plain)
 			if len(nodes) != len(want) {
 				t.Errorf("%s: %d nodes, a learned model has %d", p.Name, len(nodes), len(want))
 			}
@@ -113,6 +112,31 @@ func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *test
 			if got, want := shapesBelow(folded, "/"), shapesBelow(ordinary, "/vit/"); !maps.Equal(got, want) {
 				t.Errorf("%s: the folded store holds %v, a learned model %v", p.Name, got, want)
 			}
+		}
+	}
+}
+
+// What acts in the attention stays beside the table, with its variables.
+func TestFold_of_two_encodings_takes_the_one_on_the_tokens(t *testing.T) {
+	for position, want := range map[string]string{
+		"wepe+rope-mixed": "learned+rope-mixed", "hybrid+liere": "learned+liere", "learned+fope": "learned+fope",
+		"sincos2d+rope-axial+wepe-bias": "learned+rope-axial+wepe-bias",
+	} {
+		c := small(position, PoolClass)
+		store := trained(t, c)
+		if _, err := store.CreateVariable("/vit/position/of_neither", tensors.FromScalar(float32(1))); err != nil {
+			t.Fatal(err)
+		}
+		folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config != small(want, PoolClass) {
+			t.Errorf("%s: the folded configuration is %+v", position, config)
+		}
+		gomlxtest.Near(t, position, logitsOf(t, folded, config), logitsOf(t, store, c), 1e-6)
+		if got, want := shapesBelow(folded, "/"), shapesBelow(trained(t, config), "/vit/"); !maps.Equal(got, want) {
+			t.Errorf("%s: the folded store holds %v, want %v", position, got, want)
 		}
 	}
 }
@@ -149,7 +173,7 @@ func shapesBelow(store *model.Store, prefix string) map[string]string {
 
 func TestFold_refuses_what_no_table_can_hold(t *testing.T) {
 	for _, p := range positions {
-		if p.Relative == nil && p.Rotary == nil {
+		if p.Folds() {
 			continue
 		}
 		c := small(p.Name, PoolClass)
@@ -159,32 +183,19 @@ func TestFold_refuses_what_no_table_can_hold(t *testing.T) {
 		}
 	}
 
-	// One that does both is no table either.
-	original := positions
-	defer func() { positions = original }()
-	relative, _ := position("wepe-bias")
-	relative.Name, relative.Additive = "both", newWePE
-	relative.Parameters = func(c Config) int { return wepeParameters(c) + wepeBiasParameters(c) }
-	positions = append(slices.Clone(positions), relative)
-	c := small("both", PoolClass)
-	_, _, err := c.Fold(gomlxtest.Backend(), trained(t, c).Scope("/vit"))
-	if err == nil || !strings.Contains(err.Error(), `"both" acts in the attention`) {
-		t.Errorf("an encoding of both kinds: got %v, want the reason", err)
-	}
-
-	c = small("wepe", PoolClass)
-	learned := trained(t, small("learned", PoolClass))
-	_, _, err = c.Fold(gomlxtest.Backend(), learned.Scope("/vit"))
+	c := small("wepe", PoolClass)
+	other := trained(t, small(learned, PoolClass))
+	_, _, err := c.Fold(gomlxtest.Backend(), other.Scope("/vit"))
 	if err == nil || !strings.Contains(err.Error(), "/vit/position lacks 8 of its variables") {
 		t.Errorf("a model without the encoding: got %v, want what is missing", err)
 	}
 	c = small("sincos2d", PoolClass)
-	_, _, err = c.Fold(gomlxtest.Backend(), learned.Scope("/elsewhere"))
+	_, _, err = c.Fold(gomlxtest.Backend(), other.Scope("/elsewhere"))
 	if err == nil || !strings.Contains(err.Error(), "no model in scope /elsewhere") {
 		t.Errorf("an empty scope: got %v, want its name", err)
 	}
 	c.Width = 30
-	_, _, err = c.Fold(gomlxtest.Backend(), learned.Scope("/vit"))
+	_, _, err = c.Fold(gomlxtest.Backend(), other.Scope("/vit"))
 	if err == nil || !strings.Contains(err.Error(), "width") {
 		t.Errorf("a bad configuration: got %v, want the field", err)
 	}

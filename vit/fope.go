@@ -16,6 +16,39 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
+// Hyperparameters of fope.
+const (
+	// ParamFoPELength is the number of patches that a fope model was trained on, >= 7: frequencies with less than one
+	// period over it are taken out. Default 0, the model's own, and 7 where it has fewer.
+	ParamFoPELength = "fope_length"
+
+	// ParamFoPEDim is the number of channels that fope's frequencies are spaced for, where it is more than those of a
+	// head: more and denser frequencies to mix. Even. Default 0.
+	ParamFoPEDim = "fope_dim"
+
+	// ParamFoPEIgnoreZero says whether the frequencies taken out are dropped, and at most half of a head's pairs of
+	// channels get a mixture of the others; false keeps them as zeros, and mixes for every pair. Default true.
+	ParamFoPEIgnoreZero = "fope_ignore_zero"
+
+	// ParamFoPESeparateBasis says whether sines and cosines have coefficients of their own. Default true.
+	ParamFoPESeparateBasis = "fope_separate_basis"
+
+	// ParamFoPESeparateHead says whether every head has coefficients of its own. Default true.
+	ParamFoPESeparateHead = "fope_separate_head"
+
+	// ParamFoPEGain is the size of the random part of fope's coefficients, the gain of a Xavier-normal draw, >= 0.
+	// Default 0.3, that of the authors' smallest model; 0.4 and 0.6 are those of their larger ones.
+	ParamFoPEGain = "fope_gain"
+
+	// ParamFoPELearn says whether fope's coefficients are trained. Default false.
+	ParamFoPELearn = "fope_learn"
+)
+
+var fopeParams = []string{
+	ParamRopeTheta, ParamFoPELength, ParamFoPEDim, ParamFoPEIgnoreZero, ParamFoPESeparateBasis, ParamFoPESeparateHead,
+	ParamFoPEGain, ParamFoPELearn,
+}
+
 // fopeShortest is the first length in which the highest frequency, 1, has a period.
 const fopeShortest = 7
 
@@ -59,22 +92,28 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 	isPrefix := tensors.FromFlatDataAndDimensions(prefix, tokens, 1, 1)
 	isPatch := tensors.FromFlatDataAndDimensions(patch, tokens, 1, 1)
 
-	return newRotation("fope", c, true, func(g *Graph, block int) (cos, sin *Node) {
-		coefficients := func(name string) *Node {
+	ofCos, ofSin := make([]*model.Variable, c.Depth), make([]*model.Variable, c.Depth)
+	for block := range c.Depth {
+		coefficients := func(name string) *model.Variable {
 			start := weight.AtOnce(func(r *rand.Rand) []float64 {
 				return fopeCoefficients(r, heads, len(f), mixed, gain*math.Sqrt(2/float64(fans)))
 			})
-			v := weight.Float32(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(learn)
-			// One product of matrices: that of a matrix and a stack of them comes out in another order on ONNX Runtime.
-			return Reshape(TransposeAllAxes(v.NodeValue(g), 1, 0, 2), len(f), heads*mixed)
+			return weight.Float32(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(learn)
 		}
-		ofCos := coefficients("cos_coefficients")
-		ofSin := ofCos
+		ofCos[block] = coefficients("cos_coefficients")
+		ofSin[block] = ofCos[block]
 		if separate {
-			ofSin = coefficients("sin_coefficients")
+			ofSin[block] = coefficients("sin_coefficients")
 		}
-		cos = Reshape(DotProduct(ConstCachedTensor(g, cosBasis), ofCos), tokens, heads, mixed)
-		sin = Reshape(DotProduct(ConstCachedTensor(g, sinBasis), ofSin), tokens, heads, mixed)
+	}
+	mixtures := func(basis *tensors.Tensor, coefficients *model.Variable, g *Graph) *Node {
+		// One product of matrices: that of a matrix and a stack of them comes out in another order on ONNX Runtime.
+		x := Reshape(TransposeAllAxes(coefficients.NodeValue(g), 1, 0, 2), len(f), heads*mixed)
+		return Reshape(DotProduct(ConstCachedTensor(g, basis), x), tokens, heads, mixed)
+	}
+
+	return newRotation("fope", c, true, func(g *Graph, block int) (cos, sin *Node) {
+		cos, sin = mixtures(cosBasis, ofCos[block], g), mixtures(sinBasis, ofSin[block], g)
 		cos = Add(cos, ConstCachedTensor(g, isPrefix))
 		if rest > 0 {
 			cos = Concatenate([]*Node{cos, Ones(g, shapes.Make(dtypes.Float32, tokens, heads, rest))}, -1)
@@ -82,6 +121,10 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 		}
 		return cos, sin
 	})
+}
+
+func fopeTrainedGrid(c Config) map[string]any {
+	return map[string]any{ParamFoPELength: max(fopeShortest, c.Rows()*c.Cols())}
 }
 
 // fopeFrequencies returns the frequencies that are mixed, in radians per patch, and how many pairs of a head get a

@@ -10,6 +10,16 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
+// ParamBlend is what hybrid blends into the table: BlendSurrogate (default), wepe.NewSurrogate, or BlendExact,
+// wepe.New, each under its own hyperparameters.
+const ParamBlend = "wepe_blend"
+
+// Values of ParamBlend.
+const (
+	BlendSurrogate = "surrogate"
+	BlendExact     = "exact"
+)
+
 // newHybrid blends an encoding of the patches, ParamBlend, into learned rows, wepe.Hybrid. The rows are the
 // variable of position "learned", at the same path: a pretrained model of that kind opens with its own table. Trained
 // from scratch there is nothing to blend into, and "wepe" is the encoding to take.

@@ -33,7 +33,7 @@ func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *te
 		values, err := model.CallOnceN(gomlxtest.Backend(), store, func(_ *model.Scope, g *Graph) []*Node {
 			scope := store.Scope("/vit/position")
 			learned := scope.GetVariable(learnedName).NodeValue(g)
-			return []*Node{c.Encoder(store.Scope("/vit")).Encode(g), build(scope).Encode(g), MulScalar(learned, 1)}
+			return []*Node{c.Encoders(store.Scope("/vit")).Additive.Encode(g), build(scope).Encode(g), MulScalar(learned, 1)}
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *te
 func TestHybrid_refuses_an_unknown_blend_by_name(t *testing.T) {
 	store := model.NewStore()
 	store.SetParam("/wepe_blend", "sum")
-	err := exceptions.TryCatch[error](func() { small("hybrid", PoolClass).Encoder(store.Scope("/vit")) })
+	err := exceptions.TryCatch[error](func() { small("hybrid", PoolClass).Encoders(store.Scope("/vit")) })
 	if err == nil || !strings.Contains(err.Error(), `vit: wepe_blend = "sum", want "surrogate" or "exact": `) {
 		t.Errorf("error %v", err)
 	}

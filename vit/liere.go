@@ -17,6 +17,33 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
+// Hyperparameters of liere.
+const (
+	// ParamLiereBlock is the number of channels that a rotation of liere turns together, >= 2, a divisor of the channels
+	// of a head: 8 and 64, a whole head, are the paper's. Default 8, or the largest divisor below it, or the whole head.
+	ParamLiereBlock = "liere_block"
+
+	// ParamLiereShared says whether all heads of a layer share liere's generators. Default false.
+	ParamLiereShared = "liere_shared"
+
+	// ParamLiereFirstLayer says whether every layer uses the rotations of layer 0, as the released model of LieRE does.
+	// Default false: each layer has its own.
+	ParamLiereFirstLayer = "liere_first_layer"
+
+	// ParamLiereTrainedRows and ParamLiereTrainedCols are the rows and columns of patches that a liere model was trained
+	// on, >= 1: they are the unit of its coordinates. Default 0, the model's own.
+	ParamLiereTrainedRows = "liere_trained_rows"
+	ParamLiereTrainedCols = "liere_trained_cols"
+
+	// ParamLiereAxes is the original's input_dimensionality, here only so that 3 is refused: images have two axes.
+	// Default 2.
+	ParamLiereAxes = "liere_axes"
+)
+
+var liereParams = []string{
+	ParamLiereBlock, ParamLiereShared, ParamLiereFirstLayer, ParamLiereTrainedRows, ParamLiereTrainedCols, ParamLiereAxes,
+}
+
 // liere turns queries and keys by learned rotations of many channels at once (LieRE,
 // https://arxiv.org/abs/2406.10322): the patch at (y, x) turns each block of g channels by
 //
@@ -30,12 +57,12 @@ import (
 // clip to ±liereLimit, the only difference from the original: by Pick's inequality (see bound) it limits the norm of
 // every exponent, from which expSkew knows how many squarings it needs.
 type liere struct {
-	scope         *model.Scope
-	c             Config
-	block         int // g
-	shared, first bool
-	coordinates   []float32 // [tokens, 2]: y, x
-	farthest      float64   // the largest y + x
+	c           Config
+	block       int // g
+	shared      bool
+	coordinates []float32         // [tokens, 2]: y, x
+	farthest    float64           // the largest y + x
+	triangles   []*model.Variable // [g(g-1)/2, 2, blocks or heads·blocks] of each layer, or one for all
 
 	rotations map[int]*Node // by layer, of the graph that was built last
 }
@@ -52,10 +79,9 @@ const liereAxes = 2
 func newLieRE(scope *model.Scope, c Config) Rotary {
 	headDim := c.headDim()
 	l := &liere{
-		scope: scope.At("liere"), c: c,
+		c:         c,
 		block:     model.GetParamOr(scope, ParamLiereBlock, liereBlock(headDim)),
 		shared:    model.GetParamOr(scope, ParamLiereShared, false),
-		first:     model.GetParamOr(scope, ParamLiereFirstLayer, false),
 		rotations: map[int]*Node{},
 	}
 	if l.block < 2 || headDim%l.block != 0 {
@@ -73,6 +99,19 @@ func newLieRE(scope *model.Scope, c Config) Rotary {
 		l.coordinates = append(l.coordinates, float32(y[k/c.Cols()]), float32(x[k%c.Cols()]))
 	}
 	l.farthest = y[len(y)-1] + x[len(x)-1]
+
+	layers := c.Depth
+	if model.GetParamOr(scope, ParamLiereFirstLayer, false) {
+		layers = 1
+	}
+	blocks := headDim / l.block
+	if !l.shared {
+		blocks *= c.Heads
+	}
+	for layer := range layers {
+		l.triangles = append(l.triangles, weight.Float32(scope.At("liere").At("block_%02d", layer), "generators", liereInit,
+			l.block*(l.block-1)/2, liereAxes, blocks))
+	}
 	return l
 }
 
@@ -101,6 +140,10 @@ func liereCoordinates(scope *model.Scope, param string, n int) []float64 {
 	return places
 }
 
+func liereTrainedGrid(c Config) map[string]any {
+	return map[string]any{ParamLiereTrainedRows: c.Rows(), ParamLiereTrainedCols: c.Cols()}
+}
+
 // liereParameters counts the default form.
 func liereParameters(c Config) int {
 	headDim := c.headDim()
@@ -109,7 +152,7 @@ func liereParameters(c Config) int {
 
 // Name implements pos.Encoder.
 func (l *liere) Name() string {
-	return fmt.Sprintf("liere(block=%d, shared=%t, first_layer=%t)", l.block, l.shared, l.first)
+	return fmt.Sprintf("liere(block=%d, shared=%t, first_layer=%t)", l.block, l.shared, len(l.triangles) < l.c.Depth)
 }
 
 // Block implements Rotary.
@@ -166,30 +209,26 @@ func (l *liere) turn(x, r *Node) *Node {
 // layerRotations returns R of a layer for all tokens, [tokens, heads, blocks, g, g], without heads where they share it.
 // It is built once per graph.
 func (l *liere) layerRotations(g *Graph, layer int) *Node {
-	if l.first {
-		layer = 0
-	}
+	layer %= len(l.triangles)
 	if r := l.rotations[layer]; r != nil && r.Graph() == g {
 		return r
 	}
-	tokens, blocks := l.c.Tokens(), l.c.Width/l.c.Heads/l.block
-	dims := []int{tokens, blocks, l.block, l.block}
-	if !l.shared {
-		dims = []int{tokens, l.c.Heads, blocks, l.block, l.block}
-		blocks *= l.c.Heads
+	tokens, blocks := l.c.Tokens(), l.c.headDim()/l.block
+	dims := []int{tokens, l.c.Heads, blocks, l.block, l.block}
+	if l.shared {
+		dims = []int{tokens, blocks, l.block, l.block}
 	}
-	a := Reshape(l.generators(g, layer, blocks), liereAxes, -1)
+	a := Reshape(l.generators(g, layer), liereAxes, -1)
 	coordinates := Reshape(Const(g, l.coordinates), tokens, liereAxes)
-	x := Reshape(MatMul(coordinates, a), tokens*blocks, l.block, l.block)
+	x := Reshape(MatMul(coordinates, a), -1, l.block, l.block)
 	l.rotations[layer] = Reshape(expSkew(x, l.bound()), dims...)
 	return l.rotations[layer]
 }
 
 // generators returns A₀ and A₁ of a layer, [2, blocks, g·g], from the variable of their upper triangles,
-// [g(g-1)/2, 2, blocks], pairs of channels (0, 1), (0, 2) … (g-2, g-1).
-func (l *liere) generators(g *Graph, layer, blocks int) *Node {
+// [g(g-1)/2, 2, blocks], pairs of channels (0, 1), (0, 2) … (g-2, g-1). Blocks are those of all heads.
+func (l *liere) generators(g *Graph, layer int) *Node {
 	n := l.block
-	triangle := weight.Float32(l.scope.At("block_%02d", layer), "generators", liereInit, n*(n-1)/2, liereAxes, blocks)
 	pair, sign := make([]int64, n*n), make([]float32, n*n) // the diagonal has sign 0, and any pair will do
 	next := int64(0)
 	for i := range n {
@@ -199,7 +238,7 @@ func (l *liere) generators(g *Graph, layer, blocks int) *Node {
 			next++
 		}
 	}
-	a := Gather(ClipScalar(triangle.NodeValue(g), -liereLimit, liereLimit), Reshape(Const(g, pair), n*n, 1))
+	a := Gather(ClipScalar(l.triangles[layer].NodeValue(g), -liereLimit, liereLimit), Reshape(Const(g, pair), n*n, 1))
 	return TransposeAllAxes(Mul(a, Reshape(Const(g, sign), n*n, 1, 1)), 1, 2, 0)
 }
 

@@ -44,7 +44,7 @@ func BenchmarkLieRE(b *testing.B) {
 				nodes := 0
 				exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, g *Graph) *Node {
 					x := IotaFull(g, shapes.Make(dtypes.Float32, 1, c.Tokens(), c.Heads, c.headDim()))
-					q, k := c.RotaryEncoder(s.In("vit")).Block(0).EncodeQK(x, x, nil, 1)
+					q, k := c.Encoders(s.In("vit")).Rotary.Block(0).EncodeQK(x, x, nil, 1)
 					y := Add(ReduceAllSum(Square(Add(q, x))), ReduceAllSum(k))
 					if gradient {
 						v := store.GetVariable("/vit/position/liere/block_00/generators")

@@ -141,7 +141,7 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 			rotations := held(variant.Name + "." + name + ".rotations")
 			attended := held(name + ".attn_in")
 			got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
-				encoder := c.RotaryEncoder(s.In("vit")).(*liere)
+				encoder := c.Encoders(s.In("vit")).Rotary.(*liere)
 				g := in[0].Graph()
 				q, k := encoder.Block(last).EncodeQK(in[0], in[1], nil, 1)
 				attn := s.At("vit").At("block_%02d", last).At("attention")
@@ -194,12 +194,12 @@ func TestLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 		f, c := liereModel(t, meta, want[variant.Name+".generator_raw_params"], meta.Grids[0])
 		f.store.SetParams(map[string]any{ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead})
 		generators := want[variant.Name+".generators"] // [axes, layers, blocks, g, g]
-		blocks, g := generators.Shape[2], generators.Shape[3]
+		g := generators.Shape[3]
 		got := gomlxtest.RunModel(t, f.store, func(s *model.Scope, in []*Node) []*Node {
-			encoder := c.RotaryEncoder(s.In("vit")).(*liere)
+			encoder := c.Encoders(s.In("vit")).Rotary.(*liere)
 			var out []*Node
 			for layer := range c.Depth {
-				out = append(out, encoder.generators(in[0].Graph(), layer, blocks)) // [2, blocks, g·g]
+				out = append(out, encoder.generators(in[0].Graph(), layer)) // [2, blocks, g·g]
 			}
 			return []*Node{Stack(out, 1)} // [2, layers, blocks, g·g]
 		}, float32(0))
@@ -266,7 +266,7 @@ func TestLieREKeepsLengthsAndPrefixTokensAndFollowsIndices(t *testing.T) {
 		q := tensors.FromFlatDataAndDimensions(flat, batch, c.Tokens(), c.Heads, d)
 		indices := []int32{15, 0, 3, 3, 7}
 		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			encoder := c.RotaryEncoder(s.In("vit")).Block(1)
+			encoder := c.Encoders(s.In("vit")).Rotary.Block(1)
 			turned, _ := encoder.EncodeQK(in[0], in[0], nil, 1)
 			rows := Transpose(Gather(Transpose(in[0], 0, 1), Const(in[0].Graph(), [][]int64{{15}, {0}, {3}, {3}, {7}})), 0, 1)
 			subset, _ := encoder.EncodeQK(rows, rows, in[1], -3)
@@ -323,7 +323,7 @@ func TestLieREsGradientsEqualFiniteDifferences(t *testing.T) {
 		}
 		var indices any = []int64{4, 0, 9, 9, 2, 13, 1, 14, 3, 5, 6, 7, 8, 10, 11}
 		build := func(s *model.Scope, in []*Node) []*Node {
-			encoder := c.RotaryEncoder(s.In("vit")).Block(layer)
+			encoder := c.Encoders(s.In("vit")).Rotary.Block(layer)
 			turned, other := encoder.EncodeQK(in[0], OnesLike(in[0]), nil, 1)
 			mixed, _ := encoder.EncodeQK(in[0], in[0], in[1], 1)
 			loss := ReduceAllSum(Mul(Add(Add(turned, other), mixed), Sin(MulScalar(in[0], 3))))
@@ -363,7 +363,7 @@ func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
 	store := seeded(t, 3)
 	build := func(s *model.Scope, in []*Node) []*Node {
 		logits := c.Logits(s.In("vit"), in[0])
-		encoder := c.RotaryEncoder(s.Shared("vit")).(*liere)
+		encoder := c.Encoders(s.Shared("vit")).Rotary.(*liere)
 		var out []*Node
 		for layer := range c.Depth {
 			v := s.Store().GetVariable(fmt.Sprintf("/vit/position/liere/block_%02d/generators", layer))

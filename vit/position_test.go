@@ -8,8 +8,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
+
+// together are encodings of different kinds that stand in one model.
+var together = []string{
+	"learned+rope-axial", "wepe+rope-mixed", "hybrid+liere", "grid2d+fope", "wepe+wepe-bias", "as2drope+wepe-bias",
+	"sincos2d+rope1d+wepe-bias",
+}
 
 func TestPositionsAreListedByKind(t *testing.T) {
 	byKind := map[string][]string{}
@@ -18,7 +27,7 @@ func TestPositionsAreListedByKind(t *testing.T) {
 		if p.Doc == "" || strings.ContainsAny(p.Doc, "\n|") {
 			t.Errorf("%s: Doc is %q, want a few words", p.Name, p.Doc)
 		}
-		if p.Folds() != (p.Kind() == KindNone || p.Kind() == KindAdded) {
+		if p.Folds() != (p.Kind() == KindNone || p.Kind() == KindAdded) || p.Folds() != (Encoding{p}).Folds() {
 			t.Errorf("%s is %s and folds %v", p.Name, p.Kind(), p.Folds())
 		}
 	}
@@ -35,6 +44,160 @@ func TestPositionsAreListedByKind(t *testing.T) {
 	Positions()[0].Name = "changed"
 	if got := PositionNames(); got[0] != "none" {
 		t.Errorf("the list is the caller's to change, and now begins with %q", got[0])
+	}
+}
+
+// built lists the variables of an encoding below the scope of the positions, as soon as its encoders are made.
+func built(c Config, params map[string]any) (variables []string) {
+	store := model.NewStore()
+	store.SetParams(params)
+	c.Encoders(store.RootScope())
+	for v := range store.IterVariables() {
+		variables = append(variables, strings.TrimPrefix(v.Path(), "/"+positionScope+"/"))
+	}
+	return variables
+}
+
+// A row says of its encoding all that other packages go by.
+func TestEveryRowSaysWhatItsEncodingHas(t *testing.T) {
+	rows := Positions()
+	for i, p := range rows {
+		c := small(p.Name, PoolClass)
+		variables, inModel := built(c, nil), 0
+		_, weights := forward(t, c, 1)
+		for path := range weights {
+			if strings.HasPrefix(path, "/vit/position/") {
+				inModel++
+			}
+		}
+		if inModel != len(variables) {
+			t.Errorf("%s makes %d variables at once, and %d in all", p.Name, len(variables), inModel)
+		}
+		variables = append(variables, built(c, map[string]any{ParamBlend: BlendExact})...)
+		for _, own := range p.Variables {
+			if !slices.ContainsFunc(variables, Encoding{{Variables: []string{own}}}.Owns) {
+				t.Errorf("%s has no variable %s", p.Name, own)
+			}
+		}
+		for _, v := range variables {
+			for k, q := range rows {
+				owns := Encoding{q}.Owns(v)
+				if k == i && !owns {
+					t.Errorf("%s does not own its variable %s", p.Name, v)
+				}
+				if p.Kind() != q.Kind() && owns { // both in one model would share it
+					t.Errorf("%s, variable of %s, is also one of %s", v, p.Name, q.Name)
+				}
+			}
+		}
+		for name := range c.TrainedGrid() {
+			if !slices.Contains(p.Params, name) {
+				t.Errorf("%s does not read %s", p.Name, name)
+			}
+		}
+		for _, name := range p.Params {
+			if !slices.Contains(Params(), name) {
+				t.Errorf("%s, read by %s, is not listed", name, p.Name)
+			}
+		}
+	}
+}
+
+func TestEncodingsOfDifferentKindsStandTogether(t *testing.T) {
+	for _, name := range append(PositionNames(), together...) {
+		e, err := EncodingNamed(name)
+		if err != nil || e.String() != name {
+			t.Errorf("%s: %v, %v", name, e, err)
+		}
+	}
+	for name, want := range map[string]string{
+		"rope":                 `unknown position encoding "rope": want one of none, learned, `,
+		"":                     `unknown position encoding ""`,
+		"learned+":             `unknown position encoding ""`,
+		"wepe+rope2":           `unknown position encoding "rope2"`,
+		"wepe+learned":         "wepe is added, learned is added: want at most one of each kind, in the order added, rotary, bias",
+		"wepe+wepe":            "wepe is added, wepe is added",
+		"rope-axial+learned":   "rope-axial is rotary, learned is added",
+		"wepe-bias+rope-axial": "wepe-bias is bias, rope-axial is rotary",
+		"none+rope-axial":      "none is none, rope-axial is rotary",
+		"rope1d+none":          "rope1d is rotary, none is none",
+	} {
+		if _, err := EncodingNamed(name); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+		c := small(name, PoolClass)
+		if err := c.Validate(); name != "" && err == nil {
+			t.Errorf("%s is a model", name)
+		}
+	}
+}
+
+// Each of two encodings does in their model what it does alone: from the weights they have alone, with the other one
+// silenced, the logits are those of one.
+func TestTwoEncodingsActAsEachDoesAlone(t *testing.T) {
+	c := small("learned+rope-mixed", PoolClass)
+	_, weights := forward(t, c, 7)
+	silence := func(variables ...string) []float64 {
+		store := seeded(t, 7)
+		for _, v := range variables {
+			path := "/vit/position/" + v
+			if _, err := store.CreateVariable(path, tensors.FromFlatDataAndDimensions(
+				make([]float32, len(weights[path])), shapeOf(t, c, path)...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return logitsOf(t, store, c)
+	}
+	both := silence()
+	for alone, silent := range map[string][]string{
+		"learned":    {"rope_mixed/block_00/frequencies", "rope_mixed/block_01/frequencies"},
+		"rope-mixed": {"embedding"},
+	} {
+		one := small(alone, PoolClass)
+		want, own := forward(t, one, 7)
+		gomlxtest.Near(t, alone, silence(silent...), want, 1e-6)
+		if slices.Equal(both, want) {
+			t.Errorf("the other encoding changes nothing about %s", alone)
+		}
+		for path, values := range own {
+			if !slices.Equal(weights[path], values) {
+				t.Errorf("%s starts elsewhere than alone", path)
+			}
+		}
+	}
+}
+
+func shapeOf(t *testing.T, c Config, path string) []int {
+	t.Helper()
+	store := model.NewStore()
+	c.Encoders(store.Scope("/vit"))
+	return store.GetVariable(path).Shape().Dimensions
+}
+
+// A table is for another encoding's use only where that begins with one.
+func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
+	for _, c := range []struct {
+		of, from, variable string
+		want               bool
+	}{
+		{"learned", "learned", "embedding", true},
+		{"hybrid", "learned", "embedding", true},
+		{"hybrid+rope-axial", "learned", "embedding", true},
+		{"learned", "hybrid", "embedding", false}, // blended, it is no table of its own
+		{"learned+rope-mixed", "learned", "embedding", true},
+		{"learned+rope-mixed", "rope-mixed", "rope_mixed/block_00/frequencies", true},
+		{"learned+rope-mixed", "wepe+rope-mixed", "wepe/beta_pos", false},
+		{"wepe", "wepe", "wepe/beta_pos", true},
+		{"wepe-lut", "wepe", "wepe/beta_pos", false}, // and its lattice
+		{"wepe", "learned", "embedding", false},
+		{"none", "learned", "embedding", false},
+		{"learned", "learned", "stray", false},
+	} {
+		of, from := small(c.of, PoolClass).Encoding(), small(c.from, PoolClass).Encoding()
+		if got := of.Inherits(from, c.variable); got != c.want {
+			t.Errorf("%s from %s, %s: %v", c.of, c.from, c.variable, got)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func TestAttentionAddsTheRelativeBiasToTheScoresOfEveryBlock(t *testing.T) {
 	store := seeded(t, 11)
 	build := func(s *model.Scope, in []*Node) []*Node {
 		trace := c.Trace(s.In("vit"), in[0], true)
-		bias := c.RelativeEncoder(s.Shared("vit")).AttentionBias(in[0].Graph())
+		bias := c.Encoders(s.Shared("vit")).Relative.AttentionBias(in[0].Graph(), 0)
 		nodes := []*Node{bias}
 		for _, b := range trace.Blocks {
 			nodes = append(nodes, b.Query, b.Key, b.Weights)

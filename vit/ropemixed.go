@@ -25,7 +25,8 @@ func newRopeMixed(scope *model.Scope, c Config) Rotary {
 		places[2*(c.Prefix()+k)], places[2*(c.Prefix()+k)+1] = float32(x), float32(y)
 	}
 	at := tensors.FromFlatDataAndDimensions(places, c.Tokens(), 2, 1, 1)
-	return newRotation("rope-mixed", c, false, func(g *Graph, block int) (cos, sin *Node) {
+	learnedFrequencies := make([]*model.Variable, c.Depth)
+	for block := range learnedFrequencies {
 		start := weight.AtOnce(func(r *rand.Rand) []float64 {
 			directions := make([]float64, c.Heads)
 			for h := range directions {
@@ -33,7 +34,11 @@ func newRopeMixed(scope *model.Scope, c Config) Rotary {
 			}
 			return mixedFrequencies(directions, c.headDim(), theta)
 		})
-		f := weight.Float32(scope.At("block_%02d", block), "frequencies", start, 2, c.Heads, c.headDim()/2).NodeValue(g)
+		learnedFrequencies[block] = weight.Float32(scope.At("block_%02d", block), "frequencies", start,
+			2, c.Heads, c.headDim()/2)
+	}
+	return newRotation("rope-mixed", c, false, func(g *Graph, block int) (cos, sin *Node) {
+		f := learnedFrequencies[block].NodeValue(g) // [2, heads, headDim/2]
 		// A sum of products, not a matrix product: that may be computed in fewer bits, and angles are long.
 		angles := ReduceSum(Mul(ConstCachedTensor(g, at), InsertAxes(f, 0)), 1) // [tokens, heads, headDim/2]
 		return Cos(angles), Sin(angles)

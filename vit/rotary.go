@@ -13,6 +13,10 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
+// ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
+// for rope1d, as2drope and fope, 100 for rope-axial, 10 for rope-mixed.
+const ParamRopeTheta = "rope_theta"
+
 // rotation is a rotary encoding, mathematics.md (12.1): it turns each pair (a, b) of the channels of a query or key,
 //
 //	(a, b) -> (a·cos - b·sin, a·sin + b·cos),

@@ -128,7 +128,7 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 				near("t_y", y, 0)
 
 				got := run(t, plain.store, func(s *model.Scope, in []*Node) []*Node {
-					rotary := c.RotaryEncoder(s.In("vit"))
+					rotary := c.Encoders(s.In("vit")).Rotary
 					q, k := rotary.Block(meta.Block).EncodeQK(TransposeAllAxes(in[0], 0, 2, 1, 3),
 						TransposeAllAxes(in[1], 0, 2, 1, 3), nil, 1)
 					nodes := []*Node{TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
@@ -158,8 +158,8 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 
 				got = run(t, scaled.store, func(s *model.Scope, in []*Node) []*Node {
 					scope := s.In("vit")
-					rotary := c.RotaryEncoder(scope)
-					block := c.block(scope.At("block_%02d", meta.Block), in[1], nil, rotary, meta.Block, false)
+					encoders := c.Encoders(scope)
+					block := c.block(scope.At("block_%02d", meta.Block), in[1], encoders, meta.Block, false)
 					trace := c.Trace(scope, in[0], false)
 					nodes := []*Node{block.Output, trace.Logits}
 					for _, b := range trace.Blocks {
@@ -226,7 +226,7 @@ func TestEveryCaseEqualsVisionLLaMA(t *testing.T) {
 		}
 		f.linear("block_00/attention/output", "proj.weight", "proj.bias", 0, c.Width)
 		got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
-			rotary := c.RotaryEncoder(s.In("vit"))
+			rotary := c.Encoders(s.In("vit")).Rotary
 			q, k := rotary.Block(0).EncodeQK(in[0], in[1], nil, 1)
 			cos, sin := rotary.(*rotation).pairs(in[0].Graph(), 0)
 			return []*Node{q, k, attended(c, s.Shared("vit"), in[2], rotary, 0), MulScalar(cos, 1), MulScalar(sin, 1)}
@@ -303,7 +303,7 @@ func TestEveryVariantEqualsFoPE(t *testing.T) {
 			known := store.NumVariables()
 			q, k := want[fmt.Sprintf("T%d.q", length)], want[fmt.Sprintf("T%d.k", length)] // [batch, head, position, channel]
 			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-				rotary := c.RotaryEncoder(s.In("vit"))
+				rotary := c.Encoders(s.In("vit")).Rotary
 				q, k := rotary.Block(0).EncodeQK(TransposeAllAxes(in[0], 0, 2, 1, 3), TransposeAllAxes(in[1], 0, 2, 1, 3),
 					nil, 1)
 				cos, sin := rotary.(*rotation).pairs(in[0].Graph(), 0)
@@ -345,7 +345,7 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 			store.SetParam("/"+key, value)
 		}
 		run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			rotary := c.RotaryEncoder(s.In("vit")).(*rotation)
+			rotary := c.Encoders(s.In("vit")).Rotary.(*rotation)
 			var nodes []*Node
 			for block := range c.Depth {
 				cos, sin := rotary.pairs(in[0].Graph(), block)

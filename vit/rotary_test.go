@@ -38,7 +38,7 @@ func alike(c Config, batch, tokens int) *tensors.Tensor {
 func turned(t *testing.T, store *model.Store, c Config) (q, k []float64) {
 	t.Helper()
 	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		q, k := c.RotaryEncoder(s.In("vit")).Block(1).EncodeQK(in[0], MulScalar(in[0], 0.5), nil, 1)
+		q, k := c.Encoders(s.In("vit")).Rotary.Block(1).EncodeQK(in[0], MulScalar(in[0], 0.5), nil, 1)
 		return []*Node{q, k}
 	}, alike(c, 1, c.Tokens()))
 	return got[0], got[1]
@@ -197,7 +197,7 @@ func TestRotaryEncodersGatherTheirPlacesByIndex(t *testing.T) {
 		c := turning(p.Name)
 		q, k := turned(t, seeded(t, 5), c)
 		got := run(t, seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
-			block := c.RotaryEncoder(s.In("vit")).Block(1)
+			block := c.Encoders(s.In("vit")).Rotary.Block(1)
 			q, _ := block.EncodeQK(in[0], in[0], in[1], 1)
 			_, k := block.EncodeQK(in[0], MulScalar(in[0], 0.5), in[2], -3)
 			return []*Node{q, k}
@@ -220,7 +220,7 @@ func TestTurnedBfloat16IsFloat32Rounded(t *testing.T) {
 		}
 		c := turning(p.Name)
 		got := run(t, seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
-			block := c.RotaryEncoder(s.In("vit")).Block(0)
+			block := c.Encoders(s.In("vit")).Rotary.Block(0)
 			x := ConvertDType(in[0], dtypes.BFloat16)
 			q, k := block.EncodeQK(x, x, nil, 1)
 			if q.DType() != dtypes.BFloat16 || k.DType() != dtypes.BFloat16 {
@@ -324,7 +324,7 @@ func TestRotaryEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 	} {
 		store := model.NewStore()
 		store.SetParam("/"+test.param, test.value)
-		err := exceptions.TryCatch[error](func() { turning(test.position).RotaryEncoder(store.RootScope()) })
+		err := exceptions.TryCatch[error](func() { turning(test.position).Encoders(store.RootScope()) })
 		if err == nil || !strings.HasPrefix(err.Error(), "vit: "+test.param+" is ") ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s, %s = %v: %v", test.position, test.param, test.value, err)
@@ -335,7 +335,7 @@ func TestRotaryEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 	}
 	c := turning("fope")
 	c.Heads = c.Width / 2
-	err := exceptions.TryCatch[error](func() { c.RotaryEncoder(model.NewStore().RootScope()) })
+	err := exceptions.TryCatch[error](func() { c.Encoders(model.NewStore().RootScope()) })
 	if err == nil || !strings.Contains(err.Error(), "want heads of 4 or more") {
 		t.Errorf("heads of 2 channels: %v", err)
 	}
@@ -344,7 +344,7 @@ func TestRotaryEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
 	c := turning("rope1d")
 	run(t, seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
-		block := c.RotaryEncoder(s.In("vit")).Block(0)
+		block := c.Encoders(s.In("vit")).Rotary.Block(0)
 		err := exceptions.TryCatch[error](func() { block.EncodeQK(in[0], in[0], nil, 2) })
 		if err == nil || !strings.Contains(err.Error(), "rope1d") || !strings.Contains(err.Error(), "axis 2") {
 			t.Errorf("tokens along axis 2: %v", err)

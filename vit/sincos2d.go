@@ -13,6 +13,9 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
+// ParamSinCos2DVariant is the order of the waves of sincos2d, one of SinCos2DVariants(). Default SinCosMAE.
+const ParamSinCos2DVariant = "sincos2d_variant"
+
 // Variants of sincos2d, values of ParamSinCos2DVariant: four waves of every frequency, in the order of one code base.
 const (
 	// SinCosMAE is that of https://arxiv.org/abs/2111.06377: [ sin x | cos x | sin y | cos y ], each over all frequencies.

@@ -70,19 +70,14 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 		class = BroadcastPrefix(ConvertDType(class, x.DType()), images.Shape().Dimensions[0])
 		x = Concatenate([]*Node{class, x}, 1) // [batch, prefix+N, width]
 	}
-	positions := scope.In(positionScope)
-	if encoder := c.encoder(positions); encoder != nil {
-		x = encoder.PreEncode(x, nil, 1)
+	encoders := c.encoders(scope.In(positionScope))
+	if encoders.Additive != nil {
+		x = encoders.Additive.PreEncode(x, nil, 1)
 	}
-	var bias *Node // [heads, tokens, tokens], one for all blocks
-	if encoder := c.relative(positions); encoder != nil {
-		bias = encoder.AttentionBias(g)
-	}
-	rotary := c.rotary(positions)
 	t.Tokens = x
 	x = layers.DropoutStatic(scope, x, c.Dropout)
 	for i := range c.Depth {
-		t.Blocks[i] = c.block(scope.In("block_%02d", i), x, bias, rotary, i, attentionWeights)
+		t.Blocks[i] = c.block(scope.In("block_%02d", i), x, encoders, i, attentionWeights)
 		x = t.Blocks[i].Output
 	}
 	t.Encoded = weight.LayerNorm(scope.In("norm"), ConvertDType(x, dtypes.Float32), c.Epsilon)

@@ -3,6 +3,7 @@
 package vit
 
 import (
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/wepe"
@@ -28,7 +29,22 @@ func wepeTableParameters(c Config) int { return wepeParameters(c) - 1 }
 
 // newWePEBias configures the bias of relative positions from the same hyperparameters.
 func newWePEBias(scope *model.Scope, c Config) Relative {
-	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.Prefix()).FromScope().Bias(c.Heads)
+	b := wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.Prefix()).FromScope().Bias(c.Heads)
+	return &sharedBias{RelativeBias: b}
+}
+
+// sharedBias is one bias for all blocks.
+type sharedBias struct {
+	*wepe.RelativeBias
+	built *Node // in the graph that was built last
+}
+
+// AttentionBias implements Relative.
+func (b *sharedBias) AttentionBias(g *Graph, _ int) *Node {
+	if b.built == nil || b.built.Graph() != g {
+		b.built = b.RelativeBias.AttentionBias(g)
+	}
+	return b.built
 }
 
 // wepeBiasParameters counts the default form: ω3′, α_scale, and for each head 4 weights, a bias and its own place.

@@ -68,7 +68,7 @@ func parse(args []string) (o options, err error) {
 		"; default shapes, or cifar100-small with -data; with -from demo-shapes or demo-cifar100")
 	for _, name := range []string{"position", "compare"} {
 		flags.StringVar(&positions, name, "", "encodings, of "+strings.Join(vit.PositionNames(), ",")+
-			"; default "+defaultPositions+", with -from "+fromPositions+", with a recipe of DHVT "+dhvtPositions)
+			", or A+B of two that act in different places; default "+defaultPositions+", with -from "+fromPositions+", with a recipe of DHVT "+dhvtPositions)
 	}
 	flags.StringVar(&study, "study", "", "a comparison of the paper in place of -position: "+studyList())
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed")
@@ -174,10 +174,10 @@ func (o *options) compare(study, positions string) (err error) {
 	}
 	chosen := split(cmp.Or(positions, byDefault))
 	for i, p := range chosen {
-		switch {
-		case !slices.Contains(vit.PositionNames(), p):
-			return fmt.Errorf("-position: unknown encoding %q: want some of %s", p, strings.Join(vit.PositionNames(), ","))
-		case slices.Contains(chosen[:i], p):
+		if _, err := vit.EncodingNamed(p); err != nil {
+			return fmt.Errorf("-position: %w", err)
+		}
+		if slices.Contains(chosen[:i], p) {
 			return fmt.Errorf("-position names %s twice", p)
 		}
 	}

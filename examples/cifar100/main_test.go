@@ -74,7 +74,7 @@ func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
 		{"-fraction NaN", []string{"-fractions", `"NaN"`}},
 		{"-top 0", []string{"-top is 0"}},
 		{"runs", []string{`"runs"`}},
-		{"-position wepe,rope", []string{"-position", `"rope"`, "none,learned,"}},
+		{"-position wepe,rope", []string{"-position", `"rope"`, "none, learned,"}},
 		{"-position wepe,none,wepe", []string{"wepe twice"}},
 		{"-position ,", []string{"-position", "no encoding"}},
 		{"-download", []string{"-download", "-data"}},

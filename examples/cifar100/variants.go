@@ -29,7 +29,7 @@ type named struct {
 var studies = []named{
 	{
 		name: "encodings", about: "every encoding that trains from scratch",
-		variants: each(slices.DeleteFunc(vit.PositionNames(), func(name string) bool { return name == "hybrid" })),
+		variants: each(fromScratch()),
 	},
 	{
 		name: "ablation", about: "what each part of WePE is worth",
@@ -66,6 +66,16 @@ var studies = []named{
 			grid("hybrid", "β = %g, γ = %g", "wepe_surrogate_beta=%g;wepe_surrogate_gamma=%g",
 				[]float64{0.2, 0.75, 2}, []float64{0.5, 1, 2})),
 	},
+}
+
+// fromScratch lists the encodings that do not want a pretrained model.
+func fromScratch() (names []string) {
+	for _, p := range vit.Positions() {
+		if !p.Pretrained {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 // each makes a variant of every encoding as it is.

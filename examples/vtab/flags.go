@@ -44,7 +44,7 @@ func parse(args []string, lookup func(string) (string, bool)) (o options, err er
 	flags.StringVar(&o.checkpoint, "checkpoint", "runs/vtab", "directory for results, checkpoints and the table")
 	flags.StringVar(&names, "tasks", "all", "all, groups ("+strings.Join(groups, ", ")+") or names of tasks")
 	flags.StringVar(&positions, "position", "learned,wepe,hybrid", "encodings, of "+
-		strings.Join(vit.PositionNames(), ","))
+		strings.Join(vit.PositionNames(), ",")+", or A+B of two that act in different places")
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed; 3 or more for a result")
 	flags.BoolVar(&o.assumeSquare, "assume-square", false, "the grid of -from's positions is square, where no file "+
 		"says it")
@@ -155,15 +155,15 @@ func (o *options) chooseRecipes(name, settings string) error {
 }
 
 func choosePositions(list string) ([]string, error) {
-	positions, known := split(list), vit.PositionNames()
+	positions := split(list)
 	if len(positions) == 0 {
-		return nil, fmt.Errorf("-position names no encoding: want some of %s", strings.Join(known, ","))
+		return nil, fmt.Errorf("-position names no encoding: want some of %s", strings.Join(vit.PositionNames(), ","))
 	}
 	for i, p := range positions {
-		switch {
-		case !slices.Contains(known, p):
-			return nil, fmt.Errorf("-position: unknown encoding %q: want some of %s", p, strings.Join(known, ","))
-		case slices.Contains(positions[:i], p):
+		if _, err := vit.EncodingNamed(p); err != nil {
+			return nil, fmt.Errorf("-position: %w", err)
+		}
+		if slices.Contains(positions[:i], p) {
 			return nil, fmt.Errorf("-position names %s twice", p)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/wepe-go/wepe/vit"
 )
 
 // axis is one setting of a sweep with its values, as text for Recipe.Set.
@@ -51,12 +53,12 @@ func parseSweep(text string) (axes []axis, err error) {
 }
 
 // settingsFor lists the settings that a position is trained with, every combination of the axes' values, the last axis
-// running fastest. Hyperparameters of WePE are no choice for encodings that do not read them.
+// running fastest. A hyperparameter of encodings is no choice for one that does not read it.
 func settingsFor(position string, axes []axis) []string {
+	encoding := vit.Config{Position: position}.Encoding()
 	settings := []string{""}
 	for _, a := range axes {
-		isWePE := strings.HasPrefix(position, "wepe") || position == "hybrid"
-		if strings.HasPrefix(a.key, "wepe_") && !isWePE {
+		if slices.Contains(vit.Params(), a.key) && !slices.Contains(encoding.Params(), a.key) {
 			continue
 		}
 		var longer []string

@@ -63,7 +63,7 @@ func TestTokensAreThePlainOnesPlusTheEncoding(t *testing.T) {
 	got := run(t, seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
 		trace := c.Trace(s.In("dhvt"), in[0])
 		class := s.Store().GetVariable("/dhvt/class").NodeValue(in[0].Graph())
-		vectors := c.vit().Encoder(s.At("dhvt")).Encode(in[0].Graph())
+		vectors := c.vit().Encoders(s.At("dhvt")).Additive.Encode(in[0].Graph())
 		return []*Node{trace.Tokens, trace.Patch.PostAffine, MulScalar(class, 1), vectors, trace.Logits}
 	}, images(c, 2))
 	patches, class, vectors := got[1], got[2], got[3]

@@ -88,7 +88,7 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 func (c Config) Trace(scope *model.Scope, images *Node) *Trace {
 	c = c.mustValidate()
 	var positions *Node
-	if encoder := c.vit().Encoder(scope); encoder != nil {
+	if encoder := c.vit().Encoders(scope).Additive; encoder != nil {
 		positions = encoder.Encode(images.Graph())
 	}
 	return c.TraceWith(scope, images, positions)

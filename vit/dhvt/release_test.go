@@ -215,7 +215,7 @@ func TestFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 		store := model.NewStore()
 		store.SetParam("/"+wepe.ParamProjection, released.projection)
 		run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			return []*Node{c.vit().Encoder(s.In("dhvt")).Encode(in[0].Graph())}
+			return []*Node{c.vit().Encoders(s.In("dhvt")).Additive.Encode(in[0].Graph())}
 		}, float32(0))
 		if got := trainable(store); got != want.Position {
 			t.Errorf("%s: %d parameters of the position encoding, want %d", name, got, want.Position)

@@ -63,7 +63,7 @@ func (s source) export(args []string, o checkpoints.ExportOptions, folded bool, 
 	if err := m.Load(store.Scope("/vit")); err != nil {
 		return err
 	}
-	if folded && c.Position != "learned" {
+	if folded && c.Position != c.Encoding().Folded() {
 		if store, c, err = c.Fold(backend, store.Scope("/vit")); err != nil {
 			return err
 		}

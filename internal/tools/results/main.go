@@ -12,9 +12,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gomlx/compute"
-	_ "github.com/gomlx/compute/gobackend" // builds the graphs whose nodes are counted
-
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
@@ -49,19 +46,14 @@ func fill(path, records string) error {
 
 // filled is a Markdown text with all its tables computed anew.
 func filled(markdown, records string) (string, error) {
-	backend, err := compute.NewWithConfig("go")
-	if err != nil {
-		return "", err
-	}
-	defer backend.Finalize()
 	rows := report.TableRegion(records)
 	return report.Render(markdown, func(words []string) (text string, known bool, err error) {
 		switch strings.Join(words, " ") {
 		case "positions":
-			text, err = positionsTable(backend)
+			text, err = positionsTable()
 			return text, true, err
 		case "parameters":
-			text, err = parametersTable(backend)
+			text, err = parametersTable()
 			return text, true, err
 		}
 		return rows(words)

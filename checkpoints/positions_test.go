@@ -1,0 +1,124 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// ownEncodings are all names that a model can have for its positions, and some of two together.
+var ownEncodings = append(vit.PositionNames(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere", "fope+wepe-bias")
+
+func TestEveryModelOfOursComesBackUnfolded(t *testing.T) {
+	for _, position := range ownEncodings {
+		c := ownViT(position)
+		c.PatchNorm, c.Pool = true, vit.PoolMean
+		store := stirred(t, c, nil)
+		images := Noise(c, 2, 5)
+		want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := imported(t, exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
+		if m.Config != c {
+			t.Errorf("%s: %+v", position, m.Config)
+		}
+		n := 0
+		for v := range store.IterVariables() {
+			path, ok := below(v, "/vit")
+			if !ok {
+				continue
+			}
+			n++
+			if got := m.Variables[path]; got == nil || !bytes.Equal(bytesOf(t, got), bytesOf(t, v.MustValue())) {
+				t.Errorf("%s: variable %s differs", position, path)
+			}
+		}
+		if n != len(m.Variables) {
+			t.Errorf("%s: %d variables, want %d", position, len(m.Variables), n)
+		}
+		got, err := m.Logits(gomlxtest.Backend(), images)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, logits %v, want %v", position, err, got, want)
+		}
+	}
+}
+
+// A variable that no encoding of the model has is refused by name, on its way out and on its way in.
+func TestAVariableOfNoEncodingIsRefused(t *testing.T) {
+	for _, position := range ownEncodings {
+		c := ownViT(position)
+		store := stirred(t, c, nil)
+		dir := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
+		file := filepath.Join(dir, foreignWeights)
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stray := map[string]bool{"position/x": true, "position/wepe2/beta_pos": true}
+		for _, other := range vit.Positions() { // what others have and this one has not
+			if other.Kind() == vit.KindNone || c.Encoding().Shared(vit.Encoding{other}) != nil {
+				continue
+			}
+			for _, own := range other.Variables {
+				if strings.HasSuffix(own, "/") {
+					own += "x"
+				}
+				if !c.Encoding().Owns(own) {
+					stray["position/"+own] = true
+				}
+			}
+		}
+		for name := range stray {
+			all, err := readAll(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			named := []namedTensor{{name, tensors.FromScalar(float32(1))}}
+			for other, x := range all {
+				named = append(named, namedTensor{other, x})
+			}
+			writeWeights(t, file, named)
+			_, err = Import(dir, ImportOptions{})
+			if mismatch := onlyMismatch(t, err); !slices.Equal(mismatch.Unexpected, []string{name + " []"}) ||
+				mismatch.Missing != nil || mismatch.Mismatched != nil {
+				t.Errorf("%s: %v, want %s unexpected", position, err, name)
+			}
+		}
+		if _, err := store.CreateVariable("/vit/position/x", tensors.FromScalar(float32(1))); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded})
+		if mismatch := onlyMismatch(t, err); len(mismatch.Unexpected) != 1 {
+			t.Errorf("%s: exported with %v", position, mismatch)
+		}
+	}
+}
+
+// Beside a table, what acts in the attention has no more place in another's format than alone.
+func TestEncodingsInTheAttentionGoToNoOrdinaryViT(t *testing.T) {
+	for _, position := range ownEncodings {
+		c := ownViT(position)
+		if c.Encoding().Folds() {
+			continue
+		}
+		scope := stirred(t, c, nil).Scope("/vit")
+		for _, format := range []string{FormatHF, FormatTimm, FormatJAX} {
+			_, err := Export(filepath.Join(t.TempDir(), "x"), gomlxtest.Backend(), scope, c, ExportOptions{Format: format})
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("position %q acts in the attention", position)) {
+				t.Errorf("%s to %s: %v", position, format, err)
+			}
+		}
+	}
+}
