@@ -39,6 +39,7 @@ type Config struct {
 	sum                 LatticeSum
 	tableKind           TableKind
 	tableResolution     int
+	tableError          float64
 	dtype               dtypes.DType // of the encoding and its variables
 }
 
@@ -51,7 +52,8 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 		omega1: weierstrass.OmegaSquare, alphaU: DefaultSpan, alphaV: DefaultSpan,
 		alphaScale: DefaultAlphaScale, betaPos: DefaultBetaPos,
 		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, scaleRatio: DefaultScaleRatio,
-		sum: DefaultLatticeSum(), tableKind: Deflated, tableResolution: DefaultTableResolution, dtype: dtypes.Float32,
+		sum: DefaultLatticeSum(), tableKind: Deflated, tableResolution: DefaultTableResolution,
+		tableError: DefaultTableError, dtype: dtypes.Float32,
 	}
 }
 

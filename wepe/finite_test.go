@@ -107,10 +107,10 @@ func TestEncoding_and_gradients_are_finite_for_random_grids_lattices_and_spans(t
 			"exact": func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) },
 			"sum":   func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum, ParamSumCut: sum.Cut}) },
 			"deflated table": func(c *Config) *Config {
-				return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: resolution})
+				return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: resolution, ParamTableError: 2})
 			},
 			"raw table": func(c *Config) *Config {
-				return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Raw, ParamTableResolution: resolution})
+				return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Raw, ParamTableResolution: resolution, ParamTableError: 2})
 			},
 		} {
 			omega3 := omega3

@@ -38,7 +38,7 @@ func TestLookup_is_the_hosts_query_at_any_points(t *testing.T) {
 			store := model.NewStore()
 			var own TableKey
 			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-				e := New(s, 3, 5, 2).with(kv{ParamMode: key.Mode, ParamOmega1: key.Omega1, ParamOmega3: key.Omega3p, ParamAlphaU: key.SpanU, ParamAlphaV: key.SpanV, ParamEvaluation: EvaluateTable, ParamTable: kind, ParamTableResolution: key.Resolution}).Done()
+				e := New(s, 3, 5, 2).with(kv{ParamMode: key.Mode, ParamOmega1: key.Omega1, ParamOmega3: key.Omega3p, ParamAlphaU: key.SpanU, ParamAlphaV: key.SpanV, ParamEvaluation: EvaluateTable, ParamTable: kind, ParamTableResolution: key.Resolution, ParamTableError: 2}).Done()
 				own, _ = e.TableKey()
 				p, pPrime := e.Lookup(in[0], in[1])
 				return []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
@@ -65,7 +65,7 @@ func TestLookup_without_a_table_or_at_unequal_shapes_is_refused(t *testing.T) {
 	for want, build := range map[string]func(s *model.Scope, u, v *Node){
 		"call Encoder.BuildTable": func(s *model.Scope, u, _ *Node) { New(s, 3, 5, 2).Done().Lookup(u, u) },
 		"(Float32)[3]": func(s *model.Scope, u, v *Node) {
-			New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8}).Done().Lookup(u, v)
+			New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8, ParamTableError: 2}).Done().Lookup(u, v)
 		},
 	} {
 		exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
@@ -89,7 +89,7 @@ func TestLookup_and_its_gradients_are_finite_at_and_around_poles(t *testing.T) {
 	}
 	for _, omega3 := range []float64{0.02, 2.6, 50} {
 		outputs := gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			e := New(s, 1, 1, 2).with(kv{ParamOmega1: 2.6, ParamOmega3: omega3, ParamAlphaU: 1.2, ParamAlphaV: 1.2, ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8}).Done()
+			e := New(s, 1, 1, 2).with(kv{ParamOmega1: 2.6, ParamOmega3: omega3, ParamAlphaU: 1.2, ParamAlphaV: 1.2, ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8, ParamTableError: 2}).Done()
 			p, pPrime := e.Lookup(in[0], in[1])
 			nodes := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
 			loss := ReduceAllSum(Tanh(MulScalar(Stack(nodes, -1), 0.15)))
@@ -168,6 +168,7 @@ func TestTable_features_are_the_hosts_on_unequal_grids_and_spans_over_a_period(t
 	}{
 		{3, 5, 0.4, 0.4, weierstrass.OmegaSquare, 0},
 		{7, 2, 0.4, 0.3, weierstrass.OmegaSquare, 1.085},
+		{5, 7, 0.4, 0.4, weierstrass.OmegaSquare, 0.755}, // needs more than the 256 nodes that it asks for
 		{2, 11, 0.3, 0.9, 1.3, 4.7},
 		{5, 7, 1.2, 1.9, 2.6, 2.7},
 	} {
@@ -226,7 +227,7 @@ func setValue(t *testing.T, v *model.Variable, value *tensors.Tensor) {
 func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.T) {
 	store := model.NewStore()
 	table := func(c *Config) *Config {
-		return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 33})
+		return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 33, ParamTableError: 2})
 	}
 	build := func(config func(*Config) *Config) (e *Encoder, err error) {
 		err = exceptions.TryCatch[error](func() { e = config(New(store.RootScope(), 3, 5, 2)).Done() })
@@ -237,10 +238,10 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 	}
 	for what, config := range map[string]func(*Config) *Config{
 		"resolution": func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 32})
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 34, ParamTableError: 2})
 		},
 		"kind": func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Raw, ParamTableResolution: 33})
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Raw, ParamTableResolution: 33, ParamTableError: 2})
 		},
 		"span": func(c *Config) *Config { return table(c).with(kv{ParamAlphaU: 0.4, ParamAlphaV: 0.3}) },
 		"ω1":   func(c *Config) *Config { return table(c).with(kv{ParamOmega1: 2.6, ParamOmega3: 0}) },
@@ -290,7 +291,7 @@ func TestTable_of_an_oblique_lattice_or_of_several_is_refused(t *testing.T) {
 			t.Errorf("BuildTable: error %v, want a refusal", err)
 		}
 		if err := exceptions.TryCatch[error](func() {
-			config(New(model.NewStore().RootScope(), 3, 5, 2)).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8}).Done()
+			config(New(model.NewStore().RootScope(), 3, 5, 2)).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8, ParamTableError: 2}).Done()
 		}); err == nil {
 			t.Error("UseTable: no refusal")
 		}
@@ -302,7 +303,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 	features := func(store *model.Store, resolution int) (out []float64, err error) {
 		err = exceptions.TryCatch[error](func() {
 			out = gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-				return []*Node{New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: resolution}).Done().Features(g)}
+				return []*Node{New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: resolution, ParamTableError: 2}).Done().Features(g)}
 			}), float32(0))[0]
 		})
 		return out, err
@@ -339,7 +340,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 	}
 	store := read()
 	gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-		return []*Node{New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 17}).Done().Encode(g)}
+		return []*Node{New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 17, ParamTableError: 2}).Done().Encode(g)}
 	}), float32(0))
 	for _, name := range []string{nameTableKey, nameTableValues} {
 		if store.GetVariable("/wepe/table/" + name).Trainable {
@@ -347,16 +348,16 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 		}
 	}
 	if err := exceptions.TryCatch[error](func() {
-		New(read().RootScope(), 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 16}).Done()
+		New(read().RootScope(), 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 18, ParamTableError: 2}).Done()
 	}); err == nil || !strings.Contains(err.Error(), "the table in") {
-		t.Errorf("another resolution than the checkpoint's: error %v, want a refusal", err)
+		t.Errorf("more nodes than the checkpoint has: error %v, want a refusal", err)
 	}
 }
 
 func TestTable_has_settings_by_name_and_refuses_bad_ones(t *testing.T) {
 	store := model.NewStore()
 	store.SetParams(map[string]any{
-		"/" + ParamEvaluation: EvaluateTable, "/" + ParamTable: string(Raw), "/" + ParamTableResolution: 7,
+		"/" + ParamEvaluation: EvaluateTable, "/" + ParamTable: string(Raw), "/" + ParamTableResolution: 7, ParamTableError: 2,
 	})
 	key, err := New(store.RootScope(), 3, 5, 2).FromScope().Done().TableKey()
 	if err != nil || key.Kind != Raw || key.Resolution != 7 {
@@ -364,10 +365,10 @@ func TestTable_has_settings_by_name_and_refuses_bad_ones(t *testing.T) {
 	}
 	for want, config := range map[string]func(*Config) *Config{
 		ParamTableResolution + " = 1": func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 1})
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 1, ParamTableError: 2})
 		},
 		ParamTable + ` = "tanh"`: func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: "tanh", ParamTableResolution: 8})
+			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: "tanh", ParamTableResolution: 8, ParamTableError: 2})
 		},
 		ParamEvaluation + ` = "tabel"`: func(c *Config) *Config { c.evaluation = "tabel"; return c },
 	} {

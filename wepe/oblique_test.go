@@ -3,6 +3,7 @@
 package wepe
 
 import (
+	"fmt"
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
@@ -216,6 +217,29 @@ func TestFeatures_of_oblique_and_of_several_lattices_are_the_hosts(t *testing.T)
 		if weights != 4*c.scales || !finite(got[1]) {
 			t.Errorf("%+v: %d weights a feature, want %d", c, weights, 4*c.scales)
 		}
+	}
+}
+
+// The cells of the paper's ablation: its invariants g2 = 0.8, g3 = 0.2 have a rhombic lattice. At equal area half-periods
+// are √(area/own area) as long, z with them, so that features change but for the ratio of the periods.
+func TestInvariants_of_either_discriminant_give_the_lattice_at_its_own_or_at_an_equal_area(t *testing.T) {
+	const square = weierstrass.OmegaSquare
+	for _, c := range []struct{ g2, g3, area float64 }{{1, 0.1, 0}, {1, 0.1, 1}, {0.8, 0.2, 0}, {0.8, 0.2, 1}, {0, 1, 0.5}} {
+		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+			e := New(s, 3, 5, 2).with(kv{ParamG2: c.g2, ParamG3: c.g3, ParamArea: c.area}).Done()
+			return []*Node{e.Features(in[0].Graph()), e.Omega3(in[0].Graph())}
+		}, float32(0))
+		omega1, omega3, err := weierstrass.HalfPeriods(c.g2, c.g3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scale := 1.0
+		if c.area != 0 {
+			scale = math.Sqrt(c.area * square * square / (omega1 * imag(omega3)))
+		}
+		want := obliqueFeatures(t, 3, 5, DefaultSpan, scale*omega1, scale*real(omega3), scale*imag(omega3), 1, 1)
+		gomlxtest.Near(t, fmt.Sprintf("%+v", c), got[0], want, 1e-5)
+		gomlxtest.Near(t, "ω3′", got[1], []float64{scale * imag(omega3)}, 1e-6)
 	}
 }
 

@@ -44,7 +44,8 @@ const (
 	ParamFinalClip  = "wepe_final_clip"
 
 	ParamTable           = "wepe_table"            // TableKind: "deflated" (default) or "raw"
-	ParamTableResolution = "wepe_table_resolution" // nodes along a side, default DefaultTableResolution
+	ParamTableResolution = "wepe_table_resolution" // nodes along a side at least, default DefaultTableResolution
+	ParamTableError      = "wepe_table_error"      // of a feature at most, default DefaultTableError
 
 	ParamSurrogate      = "wepe_surrogate"       // a name for NamedSurrogate, default "paper"
 	ParamSurrogateBeta  = "wepe_surrogate_beta"  // β and γ of the surrogate at first; default 0, the named one's
@@ -98,7 +99,9 @@ func (c *Config) settings() []setting.Row {
 
 		setting.Choice(ParamTable, &c.tableKind, "what the nodes of the look-up table hold", Deflated, Raw),
 		setting.Number(ParamTableResolution, &c.tableResolution, 2, maxTableResolution,
-			"the number of nodes along each side of the look-up table"),
+			"the number of nodes along each side of the look-up table, at least"),
+		setting.Number(ParamTableError, &c.tableError, 1e-9, 2,
+			"the largest error of a feature out of a deflated table; it takes the nodes that this needs"),
 	}
 }
 
@@ -137,6 +140,9 @@ const (
 
 	DefaultScaleRatio      = 2   // of ParamScaleRatio, an octave
 	DefaultTableResolution = 256 // of ParamTableResolution, the paper's
+
+	// DefaultTableError is of ParamTableError: on the default lattice 256 nodes err by 9e-8.
+	DefaultTableError = 1e-5
 
 	MinSpan, MaxSpan = 1e-4, 100 // of ParamAlphaU and ParamAlphaV
 

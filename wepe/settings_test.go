@@ -33,7 +33,7 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 		ParamLearnOblique: true, ParamScales: 3, ParamScaleRatio: 1.5, ParamAlphaU: 0.3, ParamAlphaV: 0.2,
 		ParamAlphaScale: 0.25, ParamLearnAlphaScale: false, ParamBetaPos: 1.0, ParamLearnBetaPos: false,
 		ParamEvaluation: "sum", ParamSumCut: 5, ParamKappa: 60.0, ParamCLarge: 2000.0, ParamTermClip: 70.0,
-		ParamFinalClip: 90.0, ParamTable: "raw", ParamTableResolution: 33,
+		ParamFinalClip: 90.0, ParamTable: "raw", ParamTableResolution: 33, ParamTableError: 0.5,
 		ParamSurrogate: "svhn", ParamSurrogateBeta: 0.3, ParamSurrogateGamma: 0.4, ParamGate: 0.5, ParamLearnGate: false,
 		ParamStart: StartFitted,
 	}

@@ -11,6 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"k8s.io/klog/v2"
 )
 
 // A table that an encoder looks up is stored beside its other variables, so that it travels in the model's checkpoints:
@@ -73,14 +74,30 @@ func (e *Encoder) TableKey() (TableKey, error) {
 		Resolution: c.tableResolution, Kind: c.tableKind}, nil
 }
 
+// fittedKey is TableKey with the nodes that ParamTableError asks for, and the error of a feature that remains.
+func (e *Encoder) fittedKey() (key TableKey, worst float64, err error) {
+	if key, err = e.TableKey(); err != nil {
+		return key, 0, err
+	}
+	values, err := e.Scalars()
+	if err != nil {
+		return key, 0, err
+	}
+	return key.fit(values["alpha_scale"], e.config.tableError)
+}
+
 // BuildTable evaluates the table of the encoder's present values and stores it with the encoder's variables, in place
-// of one that was there. An encoder with UseTable stores its own where there is none; call BuildTable after ω3′ was
-// trained further. Executors that were compiled before keep the old one.
+// of one that was there. An encoder that evaluates by table stores its own where there is none; call BuildTable after
+// ω3′ was trained further. Executors that were compiled before keep the old one.
+//
+// A deflated table takes more nodes than ParamTableResolution where its features would err by more than
+// ParamTableError, as on lattices far from square, and none is built where the most nodes are not enough.
 func (e *Encoder) BuildTable() error {
-	key, err := e.TableKey()
+	key, worst, err := e.fittedKey()
 	if err != nil {
 		return err
 	}
+	klog.V(1).Infof("%s: a table of %d nodes a side, features off by %.2g at most", e.Name(), key.Resolution, worst)
 	table, err := NewTable(key)
 	if err != nil {
 		return err
@@ -129,6 +146,7 @@ func (e *Encoder) checkTable() (key TableKey, err error) {
 			len(want.encode()))
 	}
 	key = decodeTableKey(numbers)
+	want.Resolution = max(want.Resolution, key.Resolution) // more nodes are welcome: the lattice asked for them
 	if !key.same(want) {
 		return key, fmt.Errorf("wepe: the table in %q is of %+v, the encoder's values are %+v: call Encoder.BuildTable",
 			scope.Scope(), key, want)

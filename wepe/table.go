@@ -124,19 +124,29 @@ type Table struct {
 	Values []float64
 }
 
+// functions returns what gives the nodes of a table, and ℘ and ℘′ themselves, at points in periods.
+func (k TableKey) functions() (node, exact func(x, y float64) (p, pPrime complex128), err error) {
+	if err := k.validate(); err != nil {
+		return nil, nil, err
+	}
+	lattice, err := weierstrass.NewLattice(k.halfPeriods())
+	if err != nil {
+		return nil, nil, fmt.Errorf("wepe: table: %w", err)
+	}
+	exact = func(x, y float64) (p, pPrime complex128) {
+		return lattice.Eval(complex(x*2*lattice.Omega1(), y*2*lattice.Omega3p()))
+	}
+	if k.Kind == Deflated {
+		return deflatedNode(lattice, k), exact, nil
+	}
+	return rawNode(exact), exact, nil
+}
+
 // NewTable evaluates ℘ and ℘′ at every node in float64.
 func NewTable(key TableKey) (*Table, error) {
-	if err := key.validate(); err != nil {
-		return nil, err
-	}
-	a, b := key.halfPeriods()
-	lattice, err := weierstrass.NewLattice(a, b)
+	node, _, err := key.functions()
 	if err != nil {
-		return nil, fmt.Errorf("wepe: table: %w", err)
-	}
-	node := rawNode(lattice)
-	if key.Kind == Deflated {
-		node = deflatedNode(lattice, key)
+		return nil, err
 	}
 	t := &Table{Key: key, Values: make([]float64, 0, key.Resolution*key.Resolution*4)}
 	u, v := key.extents()
@@ -150,12 +160,65 @@ func NewTable(key TableKey) (*Table, error) {
 	return t, nil
 }
 
+// Error returns how far features tanh(alphaScale·f) out of the table of this key are from the exact ones: the largest
+// difference in the middle between neighbouring nodes, where (7.4) is largest, over up to 48 × 48 cells that include
+// the border.
+func (k TableKey) Error(alphaScale float64) (worst float64, err error) {
+	node, exact, err := k.functions()
+	if err != nil {
+		return 0, err
+	}
+	u, v := k.extents()
+	last := k.Resolution - 1
+	between := func(col, row, right, down int) {
+		x, y := u*(float64(col)+float64(right)/2)/float64(last), v*(float64(row)+float64(down)/2)/float64(last)
+		p, pPrime := k.principalParts([2]float64{x, x - 1}, [2]float64{y, y - 1})
+		for _, end := range [][2]int{{col, row}, {col + right, row + down}} {
+			q, qPrime := node(u*float64(end[0])/float64(last), v*float64(end[1])/float64(last))
+			p, pPrime = p+q/2, pPrime+qPrime/2
+		}
+		want, wantPrime := exact(x, y)
+		for _, f := range [][2]float64{{real(p), real(want)}, {imag(p), imag(want)},
+			{real(pPrime), real(wantPrime)}, {imag(pPrime), imag(wantPrime)}} {
+			worst = max(worst, math.Abs(math.Tanh(alphaScale*f[0])-math.Tanh(alphaScale*f[1])))
+		}
+	}
+	cells := min(last, 48)
+	for i := range cells {
+		for j := range cells {
+			col, row := i*(last-1)/max(cells-1, 1), j*(last-1)/max(cells-1, 1)
+			between(col, row, 1, 0)
+			between(col, row, 0, 1)
+			between(col, row+1, 1, 0)
+			between(col+1, row, 0, 1)
+		}
+	}
+	return worst, nil
+}
+
+// fit returns the key of a table with as many nodes as its features need to err by the tolerance at most, no fewer than
+// k has, and what that error is. A raw table has the nodes that it was given.
+func (k TableKey) fit(alphaScale, tolerance float64) (fitted TableKey, worst float64, err error) {
+	for {
+		if worst, err = k.Error(alphaScale); err != nil || worst <= tolerance || k.Kind == Raw {
+			return k, worst, err
+		}
+		if k.Resolution == maxTableResolution {
+			a, b := k.halfPeriods()
+			return k, worst, fmt.Errorf("wepe: %s = %g: on half-periods %g and %gi features out of a table of %d nodes a "+
+				"side err by %.2g: evaluate exactly (%s = %q) or allow more", ParamTableError, tolerance, a, b, k.Resolution,
+				worst, ParamEvaluation, EvaluateExact)
+		}
+		factor := max(1.05*math.Sqrt(worst/tolerance), 1.1) // the error is of second order
+		k.Resolution = min(1+int(math.Ceil(factor*float64(k.Resolution-1))), maxTableResolution)
+	}
+}
+
 // rawNode evaluates nodes of a raw table at points in periods.
-func rawNode(lattice weierstrass.Lattice) func(x, y float64) (p, pPrime complex128) {
+func rawNode(exact func(x, y float64) (p, pPrime complex128)) func(x, y float64) (p, pPrime complex128) {
 	large := complex(DefaultLatticeSum().CLarge, 0)
 	return func(x, y float64) (p, pPrime complex128) {
-		p, pPrime = lattice.Eval(complex(x*2*lattice.Omega1(), y*2*lattice.Omega3p()))
-		if cmplx.IsInf(p) {
+		if p, pPrime = exact(x, y); cmplx.IsInf(p) {
 			return large, large
 		}
 		return p, pPrime

@@ -74,13 +74,9 @@ func mustTable(t testing.TB, key TableKey) *Table {
 // million take a second.
 func tableAround(t testing.TB, key TableKey, u, v []float64) *Table {
 	t.Helper()
-	lattice, err := weierstrass.NewLattice(key.halfPeriods())
+	node, _, err := key.functions()
 	if err != nil {
 		t.Fatal(err)
-	}
-	node := rawNode(lattice)
-	if key.Kind == Deflated {
-		node = deflatedNode(lattice, key)
 	}
 	table := &Table{Key: key, Values: make([]float64, key.Resolution*key.Resolution*4)}
 	last := float64(key.Resolution - 1)
@@ -234,6 +230,38 @@ func TestDeflated_table_converges_with_second_order_where_the_raw_one_saturates(
 				t.Errorf("span %g: raw error %.3g, deflated %.3g: want a thousand times more", span, raw[i].FMax,
 					deflated[i].FMax)
 			}
+		}
+	}
+}
+
+// From the square lattice to one that no table serves; 0.755 is where the release starts ω3′.
+func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(t *testing.T) {
+	u, v := randomPoints(20000, 0)
+	for _, c := range []struct {
+		omega3     float64
+		resolution int     // for DefaultTableError; 0 where none is enough
+		at256      float64 // the error of 256 nodes, to a factor of 2
+	}{
+		{weierstrass.OmegaSquare, 256, 8e-8}, {0.755, 420, 1.6e-5}, {0.3, 2600, 6.5e-4}, {0.05, 0, 0.5},
+	} {
+		key := TableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: c.omega3, SpanU: DefaultSpan,
+			SpanV: DefaultSpan, Resolution: 256, Kind: Deflated}
+		said, err := key.Error(DefaultAlphaScale)
+		measured := errorsOf(t, tableAround(t, key, u, v), DefaultAlphaScale, u, v).FMax
+		if err != nil || said > 2*c.at256 || said < c.at256/2 || measured > 1.05*said || measured < 0.5*said {
+			t.Errorf("ω3′ = %g: 256 nodes err by %.3g at random points and say %.3g, %v, want about %.2g", c.omega3, measured,
+				said, err, c.at256)
+		}
+		fitted, said, err := key.fit(DefaultAlphaScale, DefaultTableError)
+		if c.resolution == 0 {
+			if err == nil || !strings.Contains(err.Error(), "wepe_table_error = 1e-05") {
+				t.Errorf("ω3′ = %g: %d nodes, error %v, want a refusal by name", c.omega3, fitted.Resolution, err)
+			}
+			continue
+		}
+		measured = errorsOf(t, tableAround(t, fitted, u, v), DefaultAlphaScale, u, v).FMax
+		if err != nil || fitted.Resolution > c.resolution || said > DefaultTableError || measured > 1.05*said {
+			t.Errorf("ω3′ = %g: %d nodes err by %.3g and say %.3g, %v", c.omega3, fitted.Resolution, measured, said, err)
 		}
 	}
 }

@@ -1,0 +1,72 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"k8s.io/klog/v2"
+
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+func TestClosest_is_the_least_distance_of_all_pairs_of_the_hosts_features(t *testing.T) {
+	logged := warnings(t)
+	for _, c := range []struct {
+		rows, cols int
+		params     kv
+		low, high  float64 // bounds on the distance, known from the formula for the default lattice
+	}{
+		{14, 14, nil, 4.0e-3, 4.1e-3},
+		{24, 24, nil, 3.2e-4, 3.3e-4},
+		{37, 37, nil, 1.9e-9, 2.0e-9},
+		{64, 64, nil, 0, 1e-13},
+		{64, 64, kv{ParamAlphaScale: 1e-3}, tooClose, 1}, // what the warning advises
+		{5, 7, kv{ParamOmega3: 1.085, ParamAlphaU: 0.3}, 0, 1},
+	} {
+		before := logged.Len()
+		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).Done()
+		got, first, second := e.Closest()
+		f := hostFeatures(t, c.rows, c.cols, e.config.alphaU, e.config.alphaV, weierstrass.OmegaSquare, e.config.omega3,
+			e.config.alphaScale)
+		want := math.Inf(1)
+		apart := func(i, j int) float64 {
+			return math.Hypot(math.Hypot(f[4*i]-f[4*j], f[4*i+1]-f[4*j+1]), math.Hypot(f[4*i+2]-f[4*j+2], f[4*i+3]-f[4*j+3]))
+		}
+		for i := range c.rows * c.cols {
+			for j := range i {
+				want = min(want, apart(i, j))
+			}
+		}
+		if math.Abs(got-want) > 1e-6*want+1e-13 || math.Abs(apart(first, second)-want) > 1e-6*want+1e-13 ||
+			!(got >= c.low && got <= c.high) {
+			t.Errorf("%d×%d %v: %g between %d and %d, want %g, in [%g, %g]", c.rows, c.cols, c.params, got, first, second,
+				want, c.low, c.high)
+		}
+		line := logged.String()[before:]
+		if said := strings.Contains(line, "too close for float32"); said != (want < tooClose) ||
+			strings.Count(line, "\n") > 1 {
+			t.Errorf("%d×%d %v: said %q at a distance of %g", c.rows, c.cols, c.params, line, want)
+		}
+	}
+	// On the diagonal next to the pole.
+	if line := logged.String(); !strings.Contains(line, "patches (0, 0) and (1, 1) have features 2e-09 apart") {
+		t.Errorf("the warnings do not name the patches of 37×37: %s", line)
+	}
+}
+
+// warnings collects what klog says during a test.
+func warnings(t *testing.T) *bytes.Buffer {
+	state := klog.CaptureState()
+	t.Cleanup(state.Restore)
+	var logged bytes.Buffer
+	klog.LogToStderr(false)
+	klog.SetOutputBySeverity("INFO", io.Discard)
+	klog.SetOutputBySeverity("WARNING", &logged)
+	return &logged
+}
