@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -78,7 +79,7 @@ func (b *RelativeBias) Scalars() (map[string]float64, error) { return b.config.m
 func (b *RelativeBias) AttentionBias(g *Graph) *Node {
 	zero := Zeros(g, shapes.Make(b.config.dtype, 1, b.heads)) // for pairs with a prefix token
 	table := Concatenate([]*Node{b.Offsets(g), zero}, 0)
-	return TransposeAllAxes(gatherRows(table, Const(g, b.pairs())), 2, 0, 1)
+	return TransposeAllAxes(additive.Rows(table, Const(g, b.pairs())), 2, 0, 1)
 }
 
 // Offsets returns the bias of every offset of one patch from another, [(2·rows-1)(2·cols-1), heads]: rows from

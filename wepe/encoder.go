@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -104,5 +105,5 @@ func (e *Encoder) Encode(g *Graph) *Node {
 // positionIndices, integers in [0, prefix + rows·cols), says which position each token has: [seq], or one row per batch
 // element, shaped as the axes of x up to seqAxis. So subsets and permutations of the patches keep their places.
 func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
-	return e.config.add(e.Encode(x.Graph()), x, positionIndices, seqAxis)
+	return additive.PreEncode(e.Encode(x.Graph()), x, positionIndices, seqAxis)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
@@ -152,7 +153,7 @@ func (h *Hybrid) Encode(g *Graph) *Node {
 
 // PreEncode implements pos.PreEncoder: it returns x plus the encoding, as Encoder.PreEncode does.
 func (h *Hybrid) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
-	return h.add(h.Encode(x.Graph()), x, positionIndices, seqAxis)
+	return additive.PreEncode(h.Encode(x.Graph()), x, positionIndices, seqAxis)
 }
 
 // Scalars returns those of the blended encoding, and λ as "lambda".

@@ -152,6 +152,16 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 				output("wpp", pair(pPrime))
 				output("features", e.Features(g))
 				output("encodings", encodings)
+				// d loss/d log α_scale is Σ ∂loss/∂f·(1-f²)·α_scale·x over the features f = tanh(α_scale·x): its terms.
+				f := e.compressed(p, pPrime)
+				rows := Concatenate([]*Node{e.prefix.NodeValue(g), e.projection.apply(f)}, 0)
+				again := ReduceAllSum(Mul(Mul(e.betaPos.NodeValue(g), rows), r))
+				x := []*Node{p.Re, p.Im}
+				if e.config.derivative {
+					x = append(x, pPrime.Re, pPrime.Im)
+				}
+				slope := Mul(OneMinus(Square(f)), MulScalar(Stack(x, -1), c.AlphaScale))
+				output("terms", ReduceAllSum(Abs(Mul(Gradient(again, f)[0], slope))))
 				var names []string
 				var values []*Node
 				for v := range s.IterVariables() {
@@ -178,8 +188,10 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 				nearNormwise(t, of, got(of), data[name+"."+of].Data, 2e-6)
 			}
 			gomlxtest.Near(t, "d/d alpha_learn", got("wepe/omega3_raw"), data[name+".grad.alpha_learn"].Data, 1e-4)
-			gomlxtest.Near(t, "d/d log_alpha_scale", got("wepe/alpha_scale_raw"),
-				data[name+".grad.log_alpha_scale"].Data, 2e-5)
+			scale, wantScale := got("wepe/alpha_scale_raw")[0], data[name+".grad.log_alpha_scale"].Data[0]
+			if !(math.Abs(scale-wantScale) <= 8*0x1p-24*got("terms")[0]) {
+				t.Errorf("d/d log_alpha_scale = %g, want %g: terms of %g in all", scale, wantScale, got("terms")[0])
+			}
 			gomlxtest.Near(t, "d/d pos_scale", got("wepe/beta_pos"), data[name+".grad.pos_scale"].Data, 2e-5)
 			_, mlp := data[parameters(name)+"projection.5.weight"]
 			for ours, theirs := range torchNames(mlp) {

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
@@ -228,7 +229,7 @@ func (e *SurrogateEncoder) Encode(g *Graph) *Node {
 
 // PreEncode implements pos.PreEncoder: it returns x plus the encoding, as Encoder.PreEncode does.
 func (e *SurrogateEncoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
-	return e.add(e.Encode(x.Graph()), x, positionIndices, seqAxis)
+	return additive.PreEncode(e.Encode(x.Graph()), x, positionIndices, seqAxis)
 }
 
 // Scalars returns the effective values of ω3′, β, γ, σ and s as "omega3", "beta", "gamma", "strength" and "scale".

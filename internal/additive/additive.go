@@ -1,0 +1,58 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package additive adds rows of a position encoding to tokens: the PreEncode of every encoding that has one row for
+// each position.
+package additive
+
+import (
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// PreEncode returns x plus rows of encoding [positions, width], in x's shape and dtype.
+//
+// x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil, or an Iota
+// over all positions, the sequence has all of them in order and nothing is gathered. Otherwise positionIndices,
+// integers in [0, positions), says which position each token has: [seq], or one row per batch element, shaped as the
+// axes of x up to seqAxis. So subsets and permutations of the patches keep their places.
+func PreEncode(encoding, x, positionIndices *Node, seqAxis int) *Node {
+	positions, width := encoding.Shape().Dim(0), encoding.Shape().Dim(1)
+	axis := seqAxis
+	if axis < 0 {
+		axis += x.Rank()
+	}
+	dims := x.Shape().Dimensions
+	if axis < 0 || axis >= x.Rank()-1 || dims[x.Rank()-1] != width {
+		exceptions.Panicf("tokens %s with the sequence at axis %d, want [..., seq, ..., %d]", x.Shape(), seqAxis, width)
+	}
+	lead := 0 // axes of x in front of the sequence that the added rows have too
+	rows := ConvertDType(encoding, x.DType())
+	whole := positionIndices == nil || positionIndices.Type() == NodeTypeIota &&
+		slices.Equal(positionIndices.Shape().Dimensions, []int{positions}) // 0, 1, …, positions - 1
+	switch {
+	case whole:
+		if dims[axis] != positions {
+			exceptions.Panicf("%d tokens in %s for %d positions: give positionIndices", dims[axis], x.Shape(), positions)
+		}
+	case positionIndices.Rank() == 1 && slices.Equal(positionIndices.Shape().Dimensions, dims[axis:axis+1]):
+		rows = Rows(rows, positionIndices)
+	case slices.Equal(positionIndices.Shape().Dimensions, dims[:axis+1]):
+		rows, lead = Rows(rows, positionIndices), axis
+	default:
+		exceptions.Panicf("positionIndices %s for tokens %s with the sequence at axis %d", positionIndices.Shape(), x.Shape(),
+			seqAxis)
+	}
+	shape := slices.Repeat([]int{1}, x.Rank())
+	copy(shape, dims[:lead])
+	shape[axis], shape[x.Rank()-1] = dims[axis], width
+	return Add(x, Reshape(rows, shape...))
+}
+
+// Rows picks rows of the table [n, width] by indices [...]: [..., width]. The indices become int64, the type whose
+// gather has a gradient on every backend.
+func Rows(table, indices *Node) *Node {
+	return Gather(table, InsertAxes(ConvertDType(indices, dtypes.Int64), -1))
+}
