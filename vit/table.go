@@ -3,9 +3,10 @@
 package vit
 
 import (
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
+
+	"github.com/wepe-go/wepe/internal/additive"
 )
 
 // table is an additive encoding with one row per token, whatever its rows come from.
@@ -28,20 +29,5 @@ func (t *table) Encode(g *Graph) *Node { return t.rows(g) }
 
 // PreEncode implements pos.PreEncoder: x + rows. The indices say which rows the tokens of x are, nil for all in order.
 func (t *table) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
-	rows := t.rows(x.Graph()) // [tokens, width]
-	if positionIndices != nil {
-		// int64: the gradient of an int32 Gather does not run on ONNX Runtime.
-		indices := ConvertDType(positionIndices, dtypes.Int64)
-		rows = Gather(rows, InsertAxes(indices, -1)) // [indices, width]
-	}
-	rows = ConvertDType(rows, x.DType())
-	if seqAxis < 0 {
-		seqAxis += x.Rank()
-	}
-	for axis := range x.Rank() - 1 {
-		if axis != seqAxis {
-			rows = InsertAxes(rows, axis)
-		}
-	}
-	return Add(x, rows)
+	return additive.PreEncode(t.rows(x.Graph()), x, positionIndices, seqAxis)
 }
