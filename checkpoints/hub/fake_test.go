@@ -44,7 +44,7 @@ type fakeHub struct {
 	received  []string                                      // ranges asked of the store
 	tokens    map[string]string                             // last Authorization, by host
 	answer    func(http.ResponseWriter, *http.Request) bool // answers instead, if it returns true
-	headers   func(name string, h http.Header)              // changes what is said of a file
+	listed    func(name string, f map[string]any)           // changes what the listing says of a file
 	cut       int                                           // bytes after which the store drops the connection; 0 never
 }
 
@@ -107,12 +107,12 @@ func (h *fakeHub) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if revision, ok := strings.CutPrefix(r.URL.EscapedPath(), "/api/models/owner/vit/revision/"); ok {
 		revision, _ = url.PathUnescape(revision)
-		h.serveListing(w, revision)
+		h.serveListing(w, revision, r.URL.RawQuery == "blobs=true")
 		return
 	}
 	if rest, ok := strings.CutPrefix(r.URL.Path, "/owner/vit/resolve/"); ok {
-		commit, name, _ := strings.Cut(rest, "/")
-		h.serveRedirect(w, r, commit, name)
+		_, name, _ := strings.Cut(rest, "/")
+		h.serveRedirect(w, name)
 		return
 	}
 	if name, ok := strings.CutPrefix(r.URL.Path, "/api/resolve-cache/"); ok {
@@ -124,36 +124,42 @@ func (h *fakeHub) serve(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusUnauthorized) // what the hub says of models that there are not, too
 }
 
-func (h *fakeHub) serveListing(w http.ResponseWriter, revision string) {
+func (h *fakeHub) serveListing(w http.ResponseWriter, revision string, blobs bool) {
 	commit, ok := h.revisions[revision]
 	if !ok {
 		w.Header().Set("X-Error-Code", "RevisionNotFound")
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	var siblings []map[string]string
+	var siblings []map[string]any
 	for _, name := range slices.Sorted(maps.Keys(h.files)) {
-		siblings = append(siblings, map[string]string{"rfilename": name})
+		content := h.files[name]
+		if !blobs {
+			siblings = append(siblings, map[string]any{"rfilename": name})
+			continue
+		}
+		f := map[string]any{"rfilename": name, "size": len(content), "blobId": hashOf(name, content)}
+		if filepath.Ext(name) == ".safetensors" { // git has a text that points to it
+			f["blobId"] = hashOf("", []byte("oid sha256:"+hashOf(name, content)))
+			f["lfs"] = map[string]any{"sha256": hashOf(name, content), "size": len(content), "pointerSize": 134}
+		}
+		if h.listed != nil {
+			h.listed(name, f)
+		}
+		siblings = append(siblings, f)
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"id": "owner/vit", "sha": commit, "siblings": siblings})
 }
 
-func (h *fakeHub) serveRedirect(w http.ResponseWriter, r *http.Request, commit, name string) {
-	content, ok := h.files[name]
-	if !ok {
+func (h *fakeHub) serveRedirect(w http.ResponseWriter, name string) {
+	if h.files[name] == nil {
 		w.Header().Set("X-Error-Code", "EntryNotFound")
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	w.Header().Set("X-Repo-Commit", commit)
 	to := "/api/resolve-cache/" + name
 	if filepath.Ext(name) == ".safetensors" {
 		to = h.store.URL + "/" + name + "?signature=abc"
-		w.Header().Set("X-Linked-Etag", `"`+hashOf(name, content)+`"`)
-		w.Header().Set("X-Linked-Size", fmt.Sprint(len(content)))
-	}
-	if h.headers != nil {
-		h.headers(name, w.Header())
 	}
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusTemporaryRedirect)

@@ -32,9 +32,11 @@
 // to connect, twenty to be answered and thirty for every 32 KiB; what fails for a passing reason is tried four times
 // more, what cannot be reached is not.
 //
-// The plain HTTP interface of the hub is used (one listing, one HEAD and one GET per file). The Go client there is,
-// go-huggingface v0.4.1, reports success for a connection that dropped and neither resumes nor verifies, so all but
-// its listing would have to be replaced.
+// The plain HTTP interface of the hub is used: one listing, with the hash and size of every file, and one GET per file
+// that is missing. The Go client there is, go-huggingface v0.4.1, is not: its listing heeds no context and no time
+// limit; its transfer reports success for a connection that dropped, neither resumes nor verifies, and sends the token
+// on to other ports and subdomains; it names blobs by the last redirect's ETag and keeps no refs, so that other tools
+// do not find them; it writes progress to the standard output. What is left of it is the listing's Go type.
 package hub
 
 import (
@@ -121,9 +123,9 @@ func (s *settings) download(ctx context.Context, m modelName) (*Snapshot, error)
 			return snapshot, err
 		}
 	}
-	r := s.remoteOf(m)
+	r := &remote{settings: s, id: m.id, client: newClient(s.endpoint, s.token)}
 	defer r.client.Close()
-	commit, names, err := r.list(ctx, m.revision)
+	commit, files, err := r.list(ctx, m.revision)
 	if err != nil {
 		if noAnswer(err) {
 			if snapshot, missing := cached.snapshot(ctx, m.revision); missing == nil {
@@ -133,36 +135,38 @@ func (s *settings) download(ctx context.Context, m modelName) (*Snapshot, error)
 		}
 		return nil, err
 	}
-	return r.snapshot(ctx, cached, commit, names, m.revision)
+	return r.snapshot(ctx, cached, commit, files, m.revision)
 }
 
-// snapshot brings the files of a commit, of which names is the list, and then lets the revision be that commit.
-func (r *remote) snapshot(ctx context.Context, to cache, commit string, names map[string]bool,
+// snapshot brings the files of a commit, of which files is the list, and then lets the revision be that commit.
+func (r *remote) snapshot(ctx context.Context, to cache, commit string, files map[string]remoteFile,
 	revision string) (*Snapshot, error) {
-	wanted, err := choose(func(name string) bool { return names[name] })
+	has := func(name string) bool { return files[name].Name != "" }
+	names, err := choose(has)
 	if err != nil {
-		return nil, pickleAdvice(err, names)
+		return nil, pickleAdvice(err, has)
 	}
-	if err := r.bring(ctx, to, commit, wanted); err != nil {
-		return nil, err
-	}
-	dir := to.snapshotDir(commit)
-	if slices.Contains(wanted, indexFile) {
-		shards, err := checkpoints.Shards(filepath.Join(dir, indexFile))
-		if err != nil {
+	dir, left := to.snapshotDir(commit), r.maxBytes
+	for len(names) > 0 {
+		var wanted []remoteFile
+		for _, name := range names {
+			if !has(name) {
+				return nil, fmt.Errorf("%s names %s, which the model does not have", indexFile, name)
+			}
+			wanted = append(wanted, files[name])
+		}
+		if err := r.bring(ctx, to, commit, wanted, &left); err != nil {
 			return nil, err
 		}
-		for _, shard := range shards {
-			if !names[shard] {
-				return nil, fmt.Errorf("%s names %s, which the model does not have", indexFile, shard)
-			}
+		if !slices.Contains(names, indexFile) {
+			break
 		}
-		if err := r.bring(ctx, to, commit, shards); err != nil {
+		if names, err = checkpoints.Shards(filepath.Join(dir, indexFile)); err != nil {
 			return nil, err
 		}
 	}
 	for _, name := range []string{configFile, preprocessorFile} {
-		if !names[name] {
+		if !has(name) {
 			if err := to.noteAbsent(commit, name); err != nil {
 				return nil, err
 			}
@@ -197,9 +201,9 @@ func choose(has func(name string) bool) (names []string, err error) {
 }
 
 // pickleAdvice adds to err what to do if the model has its weights in pickles alone.
-func pickleAdvice(err error, names map[string]bool) error {
+func pickleAdvice(err error, has func(name string) bool) error {
 	for _, name := range []string{"pytorch_model.bin", "pytorch_model.bin.index.json"} {
-		if names[name] {
+		if has(name) {
 			return fmt.Errorf("%w, only %s: a pickle runs code when it is read and is never fetched: convert it at "+
 				"https://huggingface.co/spaces/safetensors/convert and name the revision that this makes, refs/pr/N",
 				err, name)

@@ -3,7 +3,6 @@
 package hub
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,126 +10,103 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/wepe-go/wepe/internal/fetch"
 )
 
-// maxJSON bounds listings, configurations and indices; package checkpoints reads no larger ones.
+// maxJSON bounds the listing and the small files, well above any there is.
 const maxJSON = 16 << 20
 
-// remote is a model on the hub.
+// remote is one model on the hub.
 type remote struct {
 	*settings
-	id     string
-	client *fetch.Client
+	id      string
+	renamed bool
+	client  *fetch.Client
 }
 
-// newClient makes the client; tests put one in a hurry in its place.
+// newClient is replaced by tests, to wait less.
 var newClient = fetch.NewClient
 
-func (s *settings) remoteOf(m modelName) *remote {
-	return &remote{s, m.id, newClient(s.endpoint, s.token)}
+// remoteFile is what the hub says of a file: a large one is named by the SHA-256 of its content (LFS), a small one as
+// git names it. Other tools call their blobs so too.
+type remoteFile struct {
+	Name string `json:"rfilename"`
+	Size int64  `json:"size"`
+	Blob string `json:"blobId"`
+	LFS  struct {
+		SHA256 string `json:"sha256"`
+	} `json:"lfs"`
 }
 
-// list returns the commit that a revision is now, and the names of its files.
-func (r *remote) list(ctx context.Context, revision string) (commit string, names map[string]bool, err error) {
-	address := r.endpoint.String() + "/api/models/" + r.id + "/revision/" + url.PathEscape(revision)
+func (f remoteFile) hash() string {
+	if f.LFS.SHA256 != "" {
+		return f.LFS.SHA256
+	}
+	return f.Blob
+}
+
+// list returns the commit that the revision is now and its files by name. Names are looked up and never become paths.
+func (r *remote) list(ctx context.Context, revision string) (commit string, files map[string]remoteFile, err error) {
+	address := r.endpoint.String() + "/api/models/" + r.id + "/revision/" + url.PathEscape(revision) + "?blobs=true"
 	raw, err := r.client.Get(ctx, address, maxJSON)
 	if err != nil {
-		return "", nil, r.explain(err)
+		return "", nil, r.explain(err, false)
 	}
 	var listing struct {
-		SHA      string `json:"sha"`
-		Siblings []struct {
-			Name string `json:"rfilename"`
-		} `json:"siblings"`
+		ID       string       `json:"id"`
+		SHA      string       `json:"sha"`
+		Siblings []remoteFile `json:"siblings"`
 	}
 	err = json.Unmarshal(raw, &listing)
 	if err != nil || !isCommit(listing.SHA) || isCommit(revision) && listing.SHA != revision {
 		return "", nil, fmt.Errorf("%s gives no listing of it, as a hub does", address)
 	}
-	names = map[string]bool{}
-	for _, sibling := range listing.Siblings {
-		names[sibling.Name] = true // names are looked up and never become paths
+	if m, err := parseModel(listing.ID); err == nil && m.id != r.id && !r.renamed {
+		r.id, r.renamed = m.id, true // a redirect to the new name may have lost the query
+		return r.list(ctx, revision)
 	}
-	return listing.SHA, names, nil
+	files = map[string]remoteFile{}
+	for _, f := range listing.Siblings {
+		files[f.Name] = f
+	}
+	return listing.SHA, files, nil
 }
 
-// remoteFile is what the hub says of a file without sending it.
-type remoteFile struct {
-	name, url, hash string
-	size            int64 // -1 if it does not say
-}
-
-// look asks for the hash and size of a file. The answer for a large one is a redirect to where it is stored, and the
-// headers are on it; that for a renamed model is one without them, and followed.
-func (r *remote) look(ctx context.Context, commit, name string) (f remoteFile, err error) {
-	f.name = name
-	f.url = r.endpoint.String() + "/" + r.id + "/resolve/" + commit + "/" + url.PathEscape(name)
-	header, err := r.client.Head(ctx, f.url, func(h http.Header) bool { return h.Get("X-Linked-Etag") != "" })
-	if err != nil {
-		return f, fmt.Errorf("%s: %w", name, r.explain(err))
-	}
-	if of := header.Get("X-Repo-Commit"); of != "" && of != commit {
-		return f, fmt.Errorf("%s: the hub offers that of commit %.40q, want %s", name, of, commit)
-	}
-	etag := cmp.Or(header.Get("X-Linked-Etag"), header.Get("ETag"))
-	f.hash = strings.Trim(strings.TrimPrefix(etag, "W/"), `"`)
-	if !fetch.IsHash(f.hash) {
-		return f, fmt.Errorf("%s: the hub gives no hash to verify it by (its ETag is %.80q)", name, etag)
-	}
-	size := header.Get("X-Linked-Size")
-	if size == "" && header.Get("Location") == "" { // the length of a redirect is its own
-		size = header.Get("Content-Length")
-	}
-	f.size, err = strconv.ParseInt(size, 10, 64)
-	if err != nil || f.size < 0 {
-		f.size = -1
-	}
-	return f, nil
-}
-
-// bring puts files of a commit into the cache, after having looked at all of them.
-func (r *remote) bring(ctx context.Context, to cache, commit string, names []string) error {
-	left := r.maxBytes
-	var files []remoteFile
-	for _, name := range names {
-		f, err := r.look(ctx, commit, name)
-		if err != nil {
-			return err
+// bring fetches files of a commit and gives them their names in its snapshot. They take of the bytes that are left.
+func (r *remote) bring(ctx context.Context, to cache, commit string, files []remoteFile, left *int64) error {
+	for _, f := range files {
+		if !fetch.IsHash(f.hash()) {
+			return fmt.Errorf("%s: the hub gives no hash to verify it by (but %.80q)", f.Name, f.hash())
 		}
-		if left -= max(f.size, 0); left < 0 { // at once, before many sizes overflow
-			return fmt.Errorf("%s: its %d bytes make the model larger than MaxBytes, %d", name, f.size, r.maxBytes)
+		if f.Size < 0 || f.Size > *left {
+			return fmt.Errorf("%s: its %d bytes make the model larger than MaxBytes, %d", f.Name, f.Size, r.maxBytes)
 		}
-		files = append(files, f)
+		*left -= f.Size
+		if f.Size > maxJSON && filepath.Ext(f.Name) == ".json" {
+			return fmt.Errorf("%s has %d bytes, want at most %d", f.Name, f.Size, maxJSON)
+		}
 	}
 	for _, f := range files {
-		if fetch.Verify(ctx, filepath.Join(to.snapshotDir(commit), f.name), f.hash) == nil {
+		hash := f.hash()
+		if fetch.Verify(ctx, filepath.Join(to.snapshotDir(commit), f.Name), hash) == nil {
 			continue
 		}
-		limit := f.size
-		if limit < 0 {
-			limit = left
-		}
-		if filepath.Ext(f.name) == ".json" {
-			limit = min(limit, maxJSON)
-		}
-		err := r.client.Fetch(ctx, fetch.File{URL: f.url, Hash: f.hash, Limit: limit, Lock: to.lock(f.hash), Replace: true},
-			to.blob(f.hash), func(done, total int64) { r.progress(f.name, done, total) })
+		address := r.endpoint.String() + "/" + r.id + "/resolve/" + commit + "/" + url.PathEscape(f.Name)
+		err := r.client.Fetch(ctx, fetch.File{URL: address, Hash: hash, Limit: f.Size, Lock: to.lock(hash), Replace: true},
+			to.blob(hash), func(done, total int64) { r.progress(f.Name, done, total) })
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+			return fmt.Errorf("%s: %w", f.Name, r.explain(err, true))
 		}
-		if err := to.link(commit, f.name, f.hash); err != nil {
+		if err := to.link(commit, f.Name, hash); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// explain adds to a refusal what to do about it.
-func (r *remote) explain(err error) error {
+// explain adds to a refusal of the listing, or of a file, what the hub means by it. It says 401 of models that there are not, too.
+func (r *remote) explain(err error, file bool) error {
 	refusal := (*fetch.StatusError)(nil)
 	if !errors.As(err, &refusal) {
 		return err
@@ -138,6 +114,8 @@ func (r *remote) explain(err error) error {
 	page := r.endpoint.String() + "/" + r.id
 	var advice string
 	switch kind := refusal.Header.Get("X-Error-Code"); {
+	case file && kind == "": // of the store that the hub sent us to
+		return err
 	case kind == "GatedRepo" || refusal.Code == http.StatusForbidden:
 		advice = "access has to be granted first, at " + page + ", to the account whose token is used (HF_TOKEN)"
 	case kind == "RevisionNotFound":
@@ -154,7 +132,7 @@ func (r *remote) explain(err error) error {
 	return fmt.Errorf("%w: %s", err, advice)
 }
 
-// noAnswer tells whether the hub could not be asked, as opposed to having refused.
+// noAnswer tells that the hub was not reached, or broken, or too busy: it may answer later.
 func noAnswer(err error) bool {
 	network, refusal := (*fetch.NetworkError)(nil), (*fetch.StatusError)(nil)
 	return errors.As(err, &network) || errors.As(err, &refusal) && refusal.Passing()

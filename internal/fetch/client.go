@@ -47,7 +47,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Get returns a small body of at most limit bytes.
 func (c *Client) Get(ctx context.Context, address string, limit int64) (raw []byte, err error) {
 	err = c.retry(ctx, func() (bool, error) {
-		response, err := c.send(ctx, c.http, http.MethodGet, address, nil)
+		response, err := c.get(ctx, address, nil)
 		if err != nil {
 			return false, err
 		}
@@ -64,42 +64,14 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (raw []by
 	return raw, err
 }
 
-// Head returns the headers that a server gives for an address. Redirects are followed until there are none, or until
-// the headers on one are final.
-func (c *Client) Head(ctx context.Context, address string,
-	final func(http.Header) bool) (header http.Header, err error) {
-	client := *c.http
-	client.CheckRedirect = func(request *http.Request, via []*http.Request) error {
-		if final(request.Response.Header) {
-			return http.ErrUseLastResponse
-		}
-		return checkRedirect(request, via)
-	}
-	err = c.retry(ctx, func() (bool, error) {
-		response, err := c.send(ctx, &client, http.MethodHead, address, nil)
-		if err != nil {
-			return false, err
-		}
-		response.Body.Close()
-		redirect := response.StatusCode/100 == 3 && final(response.Header)
-		if response.StatusCode != http.StatusOK && !redirect {
-			return false, &StatusError{response.StatusCode, response.Header}
-		}
-		header = response.Header
-		return false, nil
-	})
-	return header, err
-}
-
-// send makes one request. Reading the body of the answer fails once it stalls; it has to be closed.
-func (c *Client) send(ctx context.Context, client *http.Client, method, address string,
-	header http.Header) (*http.Response, error) {
+// get makes one request. Reading the body of the answer fails once it stalls; it has to be closed.
+func (c *Client) get(ctx context.Context, address string, header http.Header) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &body{ctx: ctx, cancel: cancel, idle: c.Idle}
 	b.watchdog = time.AfterFunc(c.Idle, func() {
 		cancel(fmt.Errorf("%w: less than %d KiB in %v", errStalled, floor>>10, c.Idle))
 	})
-	request, err := http.NewRequestWithContext(ctx, method, address, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		b.stop()
 		return nil, err
@@ -108,7 +80,7 @@ func (c *Client) send(ctx context.Context, client *http.Client, method, address 
 	for key, values := range header {
 		request.Header[key] = values
 	}
-	response, err := client.Do(request)
+	response, err := c.http.Do(request)
 	if err != nil {
 		err = reason(ctx, err)
 		b.stop()

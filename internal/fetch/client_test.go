@@ -93,28 +93,6 @@ func TestGetRefusesALargeBodyAndErrors(t *testing.T) {
 	}
 }
 
-func TestHeadFollowsRedirectsUntilTheHeadersAreFinal(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/renamed":
-			http.Redirect(w, r, "/stored", http.StatusPermanentRedirect)
-		case "/stored":
-			w.Header().Set("X-Hash", "abc")
-			http.Redirect(w, r, "https://elsewhere.invalid/never/asked", http.StatusFound)
-		case "/served":
-			w.Header().Set("ETag", `"abc"`)
-		}
-	}))
-	defer server.Close()
-	final := func(h http.Header) bool { return h.Get("X-Hash") != "" }
-	for path, key := range map[string]string{"/renamed": "X-Hash", "/stored": "X-Hash", "/served": "ETag"} {
-		header, err := hurried(t).Head(t.Context(), server.URL+path, final)
-		if err != nil || strings.Trim(header.Get(key), `"`) != "abc" {
-			t.Errorf("%s: header %v, error %v", path, header, err)
-		}
-	}
-}
-
 func TestRetryAfter(t *testing.T) {
 	inAnHour := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	for value, want := range map[string]time.Duration{

@@ -23,7 +23,7 @@ func (c *Client) transfer(ctx context.Context, f File, part string, progress fun
 			header.Set("If-Range", string(version))
 		}
 	}
-	response, err := c.send(ctx, c.http, http.MethodGet, f.URL, header)
+	response, err := c.get(ctx, f.URL, header)
 	if err != nil {
 		return err
 	}
