@@ -3,15 +3,15 @@
 package preprocess
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-)
 
-const maxConfigBytes = 1 << 20
+	"github.com/wepe-go/wepe/internal/strictjson"
+)
 
 // Read reads a file as Parse does.
 func Read(file string) (Settings, error) {
@@ -20,7 +20,7 @@ func Read(file string) (Settings, error) {
 		return Settings{}, fmt.Errorf("preprocess: %w", err)
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+	raw, err := io.ReadAll(io.LimitReader(f, strictjson.MaxBytes+1))
 	if err != nil {
 		return Settings{}, fmt.Errorf("preprocess: %w", err)
 	}
@@ -43,15 +43,15 @@ func Read(file string) (Settings, error) {
 // std, where crop_mode "center" is FitShortest (FitCover if not square), "squash" FitExact, "border" FitContain with
 // the mean colour around, each to ⌊input_size/crop_pct⌋ and then cropped. timm takes bilinear for "center" with a size
 // that is not square, whatever interpolation says; here the file is obeyed.
-func Parse(raw []byte) (Settings, error) {
-	c := config{}
-	if len(raw) > maxConfigBytes {
-		return Settings{}, fmt.Errorf("preprocess: more than %d bytes", maxConfigBytes)
+func Parse(raw []byte) (s Settings, err error) {
+	c, timm, err := parse(raw)
+	switch {
+	case err != nil:
+	case timm:
+		s, err = c.timm()
+	default:
+		s, err = c.huggingFace()
 	}
-	if err := json.Unmarshal(raw, &c); err != nil || c == nil {
-		return Settings{}, errors.New("preprocess: not a JSON object")
-	}
-	s, err := c.parse()
 	if err == nil {
 		err = s.Validate()
 	}
@@ -61,52 +61,41 @@ func Parse(raw []byte) (Settings, error) {
 	return s, nil
 }
 
-// config is a file's fields, each read when it is asked for.
-type config map[string]json.RawMessage
-
-func (c config) parse() (Settings, error) {
-	if inner, ok := c["pretrained_cfg"]; ok {
-		c = nil
-		if err := json.Unmarshal(inner, &c); err != nil || c == nil {
-			return Settings{}, errors.New("pretrained_cfg is no object")
-		}
-		return c.timm()
+// ParseNormalisation reads less of the same files, for models of any number of channels: the mean and the standard
+// deviation of pixels scaled to 0…1, one number per channel; nil where a file does not say them.
+func ParseNormalisation(raw []byte, channels int) (mean, std []float64, err error) {
+	c, timm, err := parse(raw)
+	var rescale float64
+	if err == nil {
+		rescale, mean, std, err = c.pixels(timm, channels)
 	}
-	if c.has("input_size") {
-		return c.timm()
+	if err != nil {
+		return nil, nil, fmt.Errorf("preprocess: %w", err)
 	}
-	return c.huggingFace()
+	for i := range mean {
+		mean[i], std[i] = mean[i]/scale(rescale), cmp.Or(std[i], 1)/scale(rescale)
+	}
+	return mean, std, nil
 }
 
-func (c config) has(key string) bool { return c[key] != nil && string(c[key]) != "null" }
+// config is a file's fields, or timm's pretrained_cfg in it.
+type config struct{ strictjson.Object }
 
-// read decodes a field that must be there.
-func (c config) read(key string, value any) error {
-	if !c.has(key) {
-		return fmt.Errorf("%s is missing", key)
+func parse(raw []byte) (c config, timm bool, err error) {
+	if c.Object, err = strictjson.ParseObject(raw); err != nil {
+		return c, false, err
 	}
-	if err := json.Unmarshal(c[key], value); err != nil {
-		return fmt.Errorf("%s is %.60s, want another type", key, c[key])
+	if c.Has("pretrained_cfg") {
+		c.Object, err = c.Object.Object("pretrained_cfg")
+		return c, true, err
 	}
-	return nil
-}
-
-// numbers reads a field of exactly as many numbers as there are places.
-func (c config) numbers(key string, places []float64) error {
-	var values []float64
-	if err := c.read(key, &values); err != nil {
-		return err
-	}
-	if copy(places, values); len(values) != len(places) {
-		return fmt.Errorf("%s has %d numbers, want %d", key, len(values), len(places))
-	}
-	return nil
+	return c, c.Has("input_size"), nil
 }
 
 // sides reads integers by name from an object with just these names.
 func (c config) sides(key string, names ...string) (sides []int, ok bool) {
 	var object map[string]int
-	if json.Unmarshal(c[key], &object) != nil || len(object) != len(names) {
+	if c.Read(key, &object, "") != nil || len(object) != len(names) {
 		return nil, false
 	}
 	for _, name := range names {
@@ -119,16 +108,50 @@ func (c config) sides(key string, names ...string) (sides []int, ok bool) {
 	return sides, true
 }
 
-// normalisation reads Mean and Std, which timm and Hugging Face both give for pixels of 0…1 or as rescaled.
-func (c config) normalisation(s *Settings, mean, std string) error {
-	if err := c.numbers(mean, s.Mean[:]); err != nil {
+// pixels reads what is done to the numbers of pixels: the model's input is (pixel·rescale − mean)/std. Where they are
+// not normalised both are 0, which for std means 1; where the file does not say whether they are, both are nil.
+func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []float64, err error) {
+	rescale, meanKey, stdKey, normalise := 1.0/255, "mean", "std", true
+	if !timm {
+		meanKey, stdKey = "image_mean", "image_std"
+		on, err := c.Bool("do_rescale", true)
+		if err == nil && !on {
+			rescale = 1
+		} else if err == nil && c.Has("rescale_factor") {
+			rescale, err = c.Number("rescale_factor", 1e-6, 1e6)
+		}
+		if err == nil {
+			normalise, err = c.Bool("do_normalize", true)
+		}
+		if err != nil {
+			return 0, nil, nil, err
+		}
+	}
+	if !normalise {
+		return rescale, make([]float64, channels), make([]float64, channels), nil
+	}
+	if !c.Has(meanKey) && !c.Has(stdKey) {
+		return rescale, nil, nil, nil
+	}
+	const most = 1e4
+	if mean, err = c.Numbers(meanKey, channels, -most, most); err == nil {
+		std, err = c.Numbers(stdKey, channels, 1e-6, most)
+	}
+	return rescale, mean, std, err
+}
+
+// setPixels fills in Rescale, Mean and Std.
+func (c config) setPixels(s *Settings, timm bool) error {
+	rescale, mean, std, err := c.pixels(timm, len(s.Mean))
+	if err == nil && mean == nil {
+		err = errors.New("it says nothing of mean and std")
+	}
+	if err != nil {
 		return err
 	}
-	if err := c.numbers(std, s.Std[:]); err != nil {
-		return err
+	if rescale != 1.0/255 {
+		s.Rescale = rescale
 	}
-	if min(s.Std[0], s.Std[1], s.Std[2]) <= 0 {
-		return fmt.Errorf("%s is %v, want numbers above 0", std, s.Std)
-	}
+	s.Mean, s.Std = [3]float64(mean), [3]float64(std)
 	return nil
 }

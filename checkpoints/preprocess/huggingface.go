@@ -25,24 +25,20 @@ var (
 )
 
 func (c config) huggingFace() (s Settings, err error) {
-	for key, value := range c {
+	for key, value := range c.Object {
 		known := slices.Contains(hfRead, key) || slices.Contains(hfIgnored, key)
 		if off := string(value) == "null" || string(value) == "false"; !known && !off {
 			return s, fmt.Errorf("%s is not known and is %.60s: what it does to pictures is not done here", key, value)
 		}
 	}
-	if !slices.ContainsFunc(hfRead, c.has) {
+	if !slices.ContainsFunc(hfRead, c.Has) {
 		return s, errors.New("neither Hugging Face's fields (size, image_mean) nor timm's (pretrained_cfg, input_size)")
 	}
-	on := func(key string, byDefault bool) (on bool) {
-		if !c.has(key) || err != nil {
-			return byDefault && err == nil
-		}
-		err = c.read(key, &on)
-		return on && err == nil
+	resize, err := c.Bool("do_resize", true)
+	if err != nil {
+		return s, err
 	}
-	resize, crop := on("do_resize", true), on("do_center_crop", c.has("crop_size"))
-	rescale, normalise := on("do_rescale", true), on("do_normalize", true)
+	crop, err := c.Bool("do_center_crop", c.Has("crop_size"))
 	if err != nil {
 		return s, err
 	}
@@ -53,41 +49,22 @@ func (c config) huggingFace() (s Settings, err error) {
 	}
 	if crop {
 		sides, ok := c.sides("crop_size", "height", "width")
-		if side := 0; !ok && json.Unmarshal(c["crop_size"], &side) == nil {
+		if side := 0; !ok && c.Read("crop_size", &side, "") == nil {
 			sides, ok = []int{side, side}, true
 		}
 		if !ok || slices.Min(sides) < 1 {
-			return s, fmt.Errorf("crop_size is %.60s, want {height, width}", c["crop_size"])
+			return s, c.Refuse("crop_size", "{height, width}")
 		}
 		s.Crop = [2]int(sides)
 	}
-	s.Rescale = 1
-	if rescale {
-		s.Rescale = 1.0 / 255
-		if c.has("rescale_factor") {
-			err = c.read("rescale_factor", &s.Rescale)
-		}
-		if err == nil && s.Rescale <= 0 {
-			err = fmt.Errorf("rescale_factor is %g, want above 0", s.Rescale)
-		}
-		if s.Rescale == 1.0/255 {
-			s.Rescale = 0
-		}
-	}
-	if err == nil && normalise {
-		err = c.normalisation(&s, "image_mean", "image_std")
-	}
-	return s, err
+	return s, c.setPixels(&s, false)
 }
 
 // hfResize reads size and resample.
 func (c config) hfResize(s *Settings) error {
-	number := -1
-	if err := c.read("resample", &number); err != nil {
+	number, err := c.Int("resample", 0, len(resamples)-1)
+	if err != nil {
 		return err
-	}
-	if number < 0 || number >= len(resamples) {
-		return fmt.Errorf("resample is %d, want 0 to %d", number, len(resamples)-1)
 	}
 	s.Resample = resamples[number]
 	if sides, ok := c.sides("size", "height", "width"); ok {
@@ -99,16 +76,15 @@ func (c config) hfResize(s *Settings) error {
 		return nil
 	}
 	var side int
-	if err := c.read("size", &side); err != nil {
-		return fmt.Errorf("size is %.60s, want {height, width} or {shortest_edge}", c["size"])
+	if err := c.Read("size", &side, "{height, width} or {shortest_edge}"); err != nil {
+		return err
 	}
-	var processor string
-	for _, key := range []string{"image_processor_type", "feature_extractor_type"} {
-		if c.has(key) && processor == "" {
-			if err := c.read(key, &processor); err != nil {
-				return err
-			}
-		}
+	processor, err := c.Text("image_processor_type")
+	if err == nil && processor == "" {
+		processor, err = c.Text("feature_extractor_type")
+	}
+	if err != nil {
+		return err
 	}
 	for _, suffix := range []string{"Fast", "ImageProcessor", "FeatureExtractor"} {
 		processor = strings.TrimSuffix(processor, suffix)

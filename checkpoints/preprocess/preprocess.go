@@ -119,14 +119,41 @@ func (s Settings) Kernel() Resample { return cmp.Or(s.Resample, Bilinear) }
 // Normalisation returns mean and standard deviation of pixels scaled to 0…1: the model's input is
 // (pixel/255 − mean)/std per channel.
 func (s Settings) Normalisation() (mean, std [3]float64) {
-	scale := 1.0
-	if s.Rescale != 0 && s.Rescale != 1.0/255 {
-		scale = 255 * s.Rescale // (x·r − m)/s = (x/255 − m/255r)/(s/255r)
-	}
+	scale := scale(cmp.Or(s.Rescale, 1.0/255))
 	for c := range std {
 		mean[c], std[c] = s.Mean[c]/scale, cmp.Or(s.Std[c], 1)/scale
 	}
 	return mean, std
+}
+
+// scale is what mean and std in units of rescaled pixels are divided by: (x·r − m)/s = (x/255 − m/255r)/(s/255r).
+func scale(rescale float64) float64 {
+	if rescale == 1.0/255 {
+		return 1
+	}
+	return 255 * rescale
+}
+
+// For returns the settings for a model that now takes images of another size, from as much of the picture as before.
+func (s Settings) For(rows, cols int) (Settings, error) {
+	if s.Fit == FitNone && s.Crop == [2]int{} {
+		return s, nil // the pictures have the size
+	}
+	oldRows, oldCols, err := s.OutputSize()
+	if err != nil || oldRows == rows && oldCols == cols {
+		return s, err
+	}
+	scaled := func(size, to, from int) int { return int(math.Round(float64(size) * float64(to) / float64(from))) }
+	if s.Fit != FitNone {
+		s.Size = [2]int{scaled(s.Size[0], rows, oldRows), scaled(s.Size[1], cols, oldCols)}
+	}
+	if s.Crop != [2]int{} {
+		s.Crop = [2]int{rows, cols}
+	}
+	if s.Fit == FitShortest && s.Size[0] != s.Size[1] {
+		s.Fit = FitCover
+	}
+	return s, s.Validate()
 }
 
 // OutputSize returns the height and width that every picture gets; an error if they depend on the picture.

@@ -5,8 +5,10 @@ package preprocess
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,11 +138,11 @@ func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
 	)
 	const timm = `"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]`
 	for config, want := range map[string]string{
-		``:      "not a JSON object",
+		``:      "not JSON",
 		`null`:  "not a JSON object",
 		`[1]`:   "not a JSON object",
 		`{}`:    "neither Hugging Face's fields",
-		`{"a":`: "not a JSON object",
+		`{"a":`: "not JSON",
 		size + `"do_flip_channel_order": true, ` + hf + `}`:             "do_flip_channel_order",
 		size + `"crop_pct": 0.9, ` + hf + `}`:                           "crop_pct",
 		`{"size": {"shortest_edge": 5, "longest_edge": 7}, ` + hf + `}`: "size is",
@@ -151,7 +153,7 @@ func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
 		`{"size": 224, ` + hf + `}`:                                     "size is 224",
 		`{"size": 224, "image_processor_type": 3, ` + hf + `}`:          "image_processor_type is 3",
 		`{` + hf + `}`: "size is",
-		size + std + `, "resample": 2, "image_mean": [0.5]}`:                   "image_mean has 1",
+		size + std + `, "resample": 2, "image_mean": [0.5]}`:                   "image_mean is [0.5], want 3",
 		size + mean + `, "resample": 2, "image_std": [0.5, 0, 0.5]}`:           "image_std is",
 		size + mean + `, ` + std + `, "resample": 6}`:                          "resample is 6",
 		size + mean + `, ` + std + `}`:                                         "resample is missing",
@@ -162,7 +164,9 @@ func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
 		`{"do_resize": false, "rescale_factor": "1/2", ` + hf + `}`:            "rescale_factor is",
 		`{"input_size": [1, 28, 28], ` + timm + `}`:                            "input_size",
 		`{"input_size": [3, 28.5, 28], ` + timm + `}`:                          "input_size",
-		`{"input_size": [3, 28, 28]}`:                                          "mean is missing",
+		`{"input_size": [3, 28, 28]}`:                                          "nothing of mean and std",
+		`{"input_size": [3, 28, 28], "std": [1, 1, 1]}`:                        "mean is missing",
+		size + `"resample": 2, "resample": 3, ` + mean + `, ` + std + `}`:      "given twice",
 		`{"input_size": [3, 28, 28], "crop_pct": 1.5, ` + timm + `}`:           "crop_pct is 1.5",
 		`{"input_size": [3, 9999, 28], "crop_pct": 1e-300, ` + timm + `}`:      "crop_pct is 1e-300",
 		`{"input_size": [3, 28, 28], "crop_mode": "corner", ` + timm + `}`:     "crop_mode is",
@@ -185,6 +189,49 @@ func TestParseRefusesWhatItWouldGetWrong(t *testing.T) {
 	}
 	if _, err := Read(file); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("the error %v does not name %s", err, file)
+	}
+}
+
+func TestTheNormalisationAloneIsReadForAnyNumberOfChannels(t *testing.T) {
+	for config, want := range map[string][2][]float64{
+		`{"image_mean": [0.25], "image_std": [0.5], "do_pad": true}`:                   {{0.25}, {0.5}},
+		`{"image_mean": [64], "image_std": [2], "do_rescale": false}`:                  {{64. / 255}, {2. / 255}},
+		`{"image_mean": [1], "image_std": [1], "rescale_factor": 0.00784313725490196}`: {{0.5}, {0.5}}, // 2/255
+		`{"image_mean": [1], "image_std": [2], "do_normalize": false}`:                 {{0}, {1}},
+		`{"pretrained_cfg": {"mean": [0.25], "std": [0.5]}}`:                           {{0.25}, {0.5}},
+		`{"do_resize": true}`: {},
+	} {
+		mean, std, err := ParseNormalisation([]byte(config), 1)
+		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-15 }
+		if err != nil || !slices.EqualFunc(mean, want[0], near) || !slices.EqualFunc(std, want[1], near) {
+			t.Errorf("%s: %v, %v, %v, want %v", config, mean, std, err, want)
+		}
+	}
+	for config, want := range map[string]string{
+		`{"image_mean": [0.5], "image_std": [1, 1]}`: "image_std is", `{"image_mean": [0.5]}`: "image_std is missing",
+		`{"image_mean": [0.5], "image_std": [0]}`: "image_std is", `{"image_mean":`: "not JSON",
+	} {
+		if _, _, err := ParseNormalisation([]byte(config), 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+	}
+}
+
+func TestSettingsForAnotherSizeTakeAsMuchOfThePicture(t *testing.T) {
+	for _, c := range []struct{ was, want Settings }{
+		{Settings{}, Settings{}},
+		{Settings{Fit: FitExact, Size: [2]int{8, 8}}, Settings{Fit: FitExact, Size: [2]int{6, 10}}},
+		{Settings{Fit: FitExact, Size: [2]int{6, 10}}, Settings{Fit: FitExact, Size: [2]int{6, 10}}},
+		{Settings{Fit: FitShortest, Size: [2]int{10, 10}, Crop: [2]int{8, 8}},
+			Settings{Fit: FitCover, Size: [2]int{8, 13}, Crop: [2]int{6, 10}}}, // 7.5 and 12.5, rounded
+		{Settings{Crop: [2]int{8, 8}}, Settings{Crop: [2]int{6, 10}}},
+	} {
+		if got, err := c.was.For(6, 10); err != nil || got != c.want {
+			t.Errorf("%+v: %+v, %v, want %+v", c.was, got, err, c.want)
+		}
+	}
+	if _, err := (Settings{Fit: FitShortest, Size: [2]int{8, 8}}).For(6, 10); err == nil {
+		t.Error("pictures of any size were brought to one")
 	}
 }
 

@@ -3,38 +3,37 @@
 package preprocess
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 )
 
 func (c config) timm() (s Settings, err error) {
-	var size [3]float64
-	if err := c.numbers("input_size", size[:]); err != nil {
+	size, err := c.Numbers("input_size", 3, 1, MaxSide)
+	if err != nil {
 		return s, err
 	}
-	if size[0] != 3 || min(size[1], size[2]) < 1 || max(size[1], size[2]) > MaxSide ||
-		size[1] != math.Trunc(size[1]) || size[2] != math.Trunc(size[2]) {
-		return s, fmt.Errorf("input_size is %v, want 3 channels and sides of 1 to %d", size, MaxSide)
+	if size[0] != 3 || size[1] != math.Trunc(size[1]) || size[2] != math.Trunc(size[2]) {
+		return s, c.Refuse("input_size", "3 channels and two sides in whole pixels")
 	}
-	portion, mode, interpolation := 0.875, "center", string(Bicubic) // timm's defaults
-	for _, field := range []struct {
-		key   string
-		value any
-	}{{"crop_pct", &portion}, {"crop_mode", &mode}, {"interpolation", &interpolation}} {
-		if c.has(field.key) && err == nil {
-			err = c.read(field.key, field.value)
-		}
+	portion, mode, interpolation := 0.875, "", "" // timm's defaults
+	if c.Has("crop_pct") {
+		portion, err = c.Number("crop_pct", math.SmallestNonzeroFloat64, 1)
 	}
 	if err == nil {
-		err = c.normalisation(&s, "mean", "std")
+		mode, err = c.Text("crop_mode")
 	}
-	switch {
-	case err != nil:
+	if err == nil {
+		interpolation, err = c.Text("interpolation")
+	}
+	if err == nil {
+		err = c.setPixels(&s, true)
+	}
+	if err != nil {
 		return s, err
-	case !(portion > 0 && portion <= 1):
-		return s, fmt.Errorf("crop_pct is %g, want above 0 to 1", portion)
-	case !slices.Contains(resamples, Resample(interpolation)):
+	}
+	if interpolation = cmp.Or(interpolation, string(Bicubic)); !slices.Contains(resamples, Resample(interpolation)) {
 		return s, fmt.Errorf("interpolation is %q, want one of %q", interpolation, resamples)
 	}
 	s.Resample, s.Crop, s.RoundCrop = Resample(interpolation), [2]int{int(size[1]), int(size[2])}, true
@@ -42,7 +41,7 @@ func (c config) timm() (s Settings, err error) {
 		return s, fmt.Errorf("crop_pct is %g of %v, want a resize to at most %d", portion, s.Crop, MaxSide)
 	}
 	s.Size = [2]int{int(size[1] / portion), int(size[2] / portion)}
-	switch mode {
+	switch cmp.Or(mode, "center") {
 	case "center":
 		if s.Fit = FitCover; s.Size[0] == s.Size[1] {
 			s.Fit = FitShortest
