@@ -47,6 +47,8 @@ import (
 	"path/filepath"
 
 	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
 // Checkpoint is one whole checkpoint on disk, as [Open] and [Latest] verified it.
@@ -142,7 +144,7 @@ func openRegular(file string) (*os.File, int64, error) {
 }
 
 // maxSmall bounds the JSON files of a checkpoint.
-const maxSmall = 16 << 20
+const maxSmall = strictjson.MaxBytes
 
 // readSmall reads a JSON file whole, at most maxSmall bytes of it.
 func readSmall(file string) ([]byte, error) {

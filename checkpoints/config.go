@@ -3,206 +3,171 @@
 package checkpoints
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
 	"io/fs"
+	"math"
+	"path/filepath"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/vit"
 )
 
-// modelConfig is a foreign config.json; a field of it is read, and held to its range, when it is asked for.
-type modelConfig struct {
-	file   string
-	fields map[string]json.RawMessage // nil if there is no file
+// said is what a config.json says and tensors do not show; zero where it does not say it.
+type said struct {
+	image   Grid // pixels
+	heads   int
+	epsilon float64 // of the norms
 }
 
-// readModelConfig reads a config.json; one that does not exist has no fields.
-func readModelConfig(file string) (modelConfig, error) {
-	c := modelConfig{file: file}
+// maxPixels bounds the side of an image, maxHeads the heads of a block.
+const (
+	maxPixels = 16384
+	maxHeads  = 65536
+)
+
+// timmPools are timm's names of our poolings.
+var timmPools = map[string]string{vit.PoolClass: "token", vit.PoolMean: "avg"}
+
+// jaxType is the model_type in the config.json beside an exported .npz.
+const jaxType = "vit-jax"
+
+// readConfig reads the config.json beside the weights, nil if there is none.
+func (w *weights) readConfig() (strictjson.Object, error) {
+	file := filepath.Join(w.dir, foreignConfig)
 	raw, err := readSmall(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil
+		return nil, nil
 	}
 	if err != nil {
-		return c, err
+		return nil, err
 	}
-	if c.fields, err = jsonObject(raw); err != nil {
-		return c, &FormatError{File: file, Reason: err.Error()}
-	}
-	return c, nil
+	config, err := strictjson.ParseObject(raw)
+	return config, w.badConfig(err)
 }
 
-func (c modelConfig) refuse(key, format string, args ...any) error {
-	return &FormatError{File: c.file, Reason: key + ": " + fmt.Sprintf(format, args...)}
-}
-
-// has tells whether the file gives the field a value.
-func (c modelConfig) has(key string) bool {
-	raw, ok := c.fields[key]
-	return ok && string(raw) != "null"
-}
-
-// object returns the object in a field, an empty one if there is none.
-func (c modelConfig) object(key string) (modelConfig, error) {
-	inner := modelConfig{file: c.file}
-	if !c.has(key) {
-		return inner, nil
+// badConfig names the config.json in an error, if it is one.
+func (w *weights) badConfig(err error) error {
+	if err == nil {
+		return nil
 	}
-	if err := json.Unmarshal(c.fields[key], &inner.fields); err != nil {
-		return inner, c.refuse(key, "%s is no object", short(c.fields[key]))
-	}
-	return inner, nil
+	return &FormatError{File: filepath.Join(w.dir, foreignConfig), Reason: err.Error()}
 }
 
-// integer returns a field that is there, from 1 to limit and written in plain digits.
-func (c modelConfig) integer(key string, limit int) (int, error) {
-	n, err := strconv.Atoi(string(c.fields[key]))
-	if err != nil || n < 1 || n > limit {
-		return 0, c.refuse(key, "%s, want an integer from 1 to %d", short(c.fields[key]), limit)
+// readHF holds the fields that change the model's arithmetic to ours, and sizes to the tensors, c.
+func readHF(o strictjson.Object, c vit.Config) (s said, err error) {
+	for _, field := range [][2]string{{"model_type", "vit"}, {"hidden_act", "gelu"}} {
+		if text, err := o.Text(field[0]); err != nil || text != field[1] {
+			return s, o.Refuse(field[0], "%q", field[1])
+		}
 	}
-	return n, nil
+	for _, field := range []struct {
+		key       string
+		inTensors int
+	}{
+		{"hidden_size", c.Width}, {"num_hidden_layers", c.Depth}, {"intermediate_size", c.MLPDim},
+		{"num_channels", c.Channels}, {"patch_size", c.PatchSize},
+	} {
+		if o.Has(field.key) && string(o[field.key]) != strconv.Itoa(field.inTensors) {
+			return s, o.Refuse(field.key, "%d as the tensors have it", field.inTensors)
+		}
+	}
+	if s.heads, err = o.Int("num_attention_heads", 1, maxHeads); err != nil {
+		return s, err
+	}
+	s.epsilon = 1e-12 // the default of transformers' ViTConfig
+	if o.Has("layer_norm_eps") {
+		if s.epsilon, err = o.Number("layer_norm_eps", math.SmallestNonzeroFloat64, 1); err != nil {
+			return s, err
+		}
+	}
+	s.image, err = imageSize(o, "image_size", c.Channels)
+	return s, err
 }
 
-// text returns a field that is a string, "" if it is not there.
-func (c modelConfig) text(key string) (text string, err error) {
-	if c.has(key) && json.Unmarshal(c.fields[key], &text) != nil {
-		return "", c.refuse(key, "%s is no string", short(c.fields[key]))
+// readTimm refuses pooling, activations and norms that ours are not. Without a config.json, timm's defaults for ViT are
+// taken: the class token if there is one, exact GELU.
+func readTimm(o strictjson.Object, c vit.Config) (s said, err error) {
+	args, err := o.Object("model_args")
+	if err != nil {
+		return s, err
 	}
-	return text, nil
+	trained, err := o.Object("pretrained_cfg")
+	if err != nil {
+		return s, err
+	}
+	for _, field := range []struct {
+		in        strictjson.Object
+		key, want string
+	}{
+		{o, "global_pool", timmPools[c.Pool]}, {args, "global_pool", timmPools[c.Pool]},
+		{args, "act_layer", "gelu"}, {args, "norm_layer", "layernorm"},
+	} {
+		if text, err := field.in.Text(field.key); err != nil || text != "" && text != field.want {
+			return s, field.in.Refuse(field.key, "%q for this model", field.want)
+		}
+	}
+	if args.Has("num_heads") {
+		if s.heads, err = args.Int("num_heads", 1, maxHeads); err != nil {
+			return s, err
+		}
+	}
+	switch {
+	case args.Has("img_size"):
+		s.image, err = imageSize(args, "img_size", c.Channels)
+	case trained.Has("input_size"):
+		s.image, err = imageSize(trained, "input_size", c.Channels)
+	}
+	return s, err
 }
 
-// size returns a field that is one number of pixels or [rows, cols]; with channels, [channels, rows, cols].
-func (c modelConfig) size(key string, channels int) (Grid, error) {
-	if n, err := c.integer(key, maxPixels); err == nil {
+// readJAX reads the config.json that Export writes beside an .npz.
+func readJAX(o strictjson.Object, c vit.Config) (s said, err error) {
+	if o.Has("image_size") {
+		s.image, err = imageSize(o, "image_size", c.Channels)
+	}
+	return s, err
+}
+
+// imageSize returns a field that is one number of pixels, [rows, cols] or [channels, rows, cols].
+func imageSize(o strictjson.Object, key string, channels int) (Grid, error) {
+	if n, err := o.Int(key, 1, maxPixels); err == nil {
 		return Grid{n, n}, nil
 	}
-	var sides []json.Number
-	err := json.Unmarshal(c.fields[key], &sides)
-	if err == nil && len(sides) == 3 && sides[0].String() == strconv.Itoa(channels) {
-		sides = sides[1:]
-	}
-	if err == nil && len(sides) == 2 {
-		rows, rowsErr := strconv.Atoi(sides[0].String())
-		cols, colsErr := strconv.Atoi(sides[1].String())
-		if rowsErr == nil && colsErr == nil && min(rows, cols) >= 1 && max(rows, cols) <= maxPixels {
-			return Grid{rows, cols}, nil
+	sides, err := o.Numbers(key, 2, 1, maxPixels)
+	if err != nil {
+		if sides, err = o.Numbers(key, 3, 1, maxPixels); err == nil && sides[0] == float64(channels) {
+			sides = sides[1:]
 		}
 	}
-	return Grid{}, c.refuse(key, "%s, want pixels, one number or rows and columns, at most %d", short(c.fields[key]),
-		maxPixels)
+	if len(sides) == 2 && sides[0] == math.Trunc(sides[0]) && sides[1] == math.Trunc(sides[1]) {
+		return Grid{int(sides[0]), int(sides[1])}, nil
+	}
+	return Grid{}, o.Refuse(key, "pixels, one number or rows and columns, at most %d", maxPixels)
 }
 
-// maxPixels bounds the side of an image.
-const maxPixels = 16384
-
-// labels returns the names of n classes in id2label, or as a list in timm's label_names; nil if neither is there.
-func (c modelConfig) labels(n int) ([]string, error) {
+// labelsIn returns the names of n classes, in id2label or as a list in timm's label_names; nil if neither is there.
+func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	const key, timmKey = "id2label", "label_names"
-	if c.has(timmKey) {
-		var labels []string
-		if err := json.Unmarshal(c.fields[timmKey], &labels); err == nil && len(labels) == n {
-			return labels, nil
-		}
+	var labels []string
+	if o.Read(timmKey, &labels, "") == nil && len(labels) == n {
+		return labels, nil
 	}
-	if !c.has(key) {
+	if !o.Has(key) {
 		return nil, nil
 	}
 	var byID map[string]string
-	if err := json.Unmarshal(c.fields[key], &byID); err != nil || len(byID) != n {
-		return nil, c.refuse(key, "%s, want names of the %d classes of the head", short(c.fields[key]), n)
+	if o.Read(key, &byID, "") != nil || len(byID) != n {
+		return nil, o.Refuse(key, "names of the %d classes of the head", n)
 	}
-	labels := make([]string, n)
+	labels = make([]string, n)
 	for i := range labels {
 		name, ok := byID[strconv.Itoa(i)]
 		if !ok {
-			return nil, c.refuse(key, "class %d has no name", i)
+			return nil, errors.Errorf("%s: class %d has no name", key, i)
 		}
 		labels[i] = name
 	}
 	return labels, nil
-}
-
-// short returns a value in one line, cut if it is long.
-func short(raw json.RawMessage) string {
-	const most = 40
-	text := []rune(strings.Join(strings.Fields(string(raw)), " "))
-	if len(text) > most {
-		return string(text[:most]) + "…"
-	}
-	if len(text) == 0 {
-		return "nothing"
-	}
-	return string(text)
-}
-
-// Limits of a JSON file from strangers.
-const (
-	maxJSONDepth = 64
-	maxJSONKeys  = 1 << 18
-)
-
-// jsonObject reads one JSON object of at most 64 levels, UTF-8, in which no key is given twice.
-func jsonObject(raw []byte) (map[string]json.RawMessage, error) {
-	if !utf8.Valid(raw) {
-		return nil, errors.New("not UTF-8")
-	}
-	if err := checkJSON(raw); err != nil {
-		return nil, err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
-		return nil, errors.New("not a JSON object")
-	}
-	return fields, nil
-}
-
-// checkJSON holds a text to what encoding/json does not mind, without recursion.
-func checkJSON(raw []byte) error {
-	type level struct {
-		keys    map[string]bool // nil in an array
-		wantKey bool
-	}
-	var stack []level
-	keys := 0
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	for {
-		token, err := d.Token()
-		if err == io.EOF && len(stack) == 0 {
-			return nil
-		}
-		if err != nil {
-			return errors.Errorf("not JSON: %v", err)
-		}
-		if n := len(stack) - 1; n >= 0 && stack[n].keys != nil {
-			top := &stack[n]
-			if key, ok := token.(string); ok && top.wantKey {
-				if keys++; keys > maxJSONKeys {
-					return errors.Errorf("more than %d keys", maxJSONKeys)
-				}
-				if top.keys[key] {
-					return errors.Errorf("key %q given twice", key)
-				}
-				top.keys[key], top.wantKey = true, false
-				continue
-			}
-			top.wantKey = true
-		}
-		switch token {
-		case json.Delim('{'):
-			stack = append(stack, level{map[string]bool{}, true})
-		case json.Delim('['):
-			stack = append(stack, level{})
-		case json.Delim('}'), json.Delim(']'):
-			stack = stack[:len(stack)-1]
-		}
-		if len(stack) > maxJSONDepth {
-			return errors.Errorf("more than %d levels", maxJSONDepth)
-		}
-	}
 }

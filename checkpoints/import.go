@@ -5,6 +5,8 @@ package checkpoints
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -32,21 +35,22 @@ type ImportOptions struct {
 
 // Imported is a checkpoint as a model of package vit.
 type Imported struct {
-	Config    vit.Config                 // with Position "learned", unless the format is FormatUnfolded
-	Format    string                     // FormatHF, FormatTimm, FormatJAX or FormatUnfolded
-	Resample  string                     // the kind by which its own code brings positions to other grids
-	Labels    []string                   // class names of the head, if it is kept and config.json has them
-	Mean, Std []float64                  // of the pixels 0…1 it was trained on, per channel; nil where no file says
-	SHA256    string                     // of the file of weights, or of all its shards by name, one after the other
-	Variables map[string]*tensors.Tensor // float32, by path below the model's scope; without a head if it is new
-	Params    map[string]any             // hyperparameters of the encoding of an unfolded model, by name
-	Report    []string                   // what a user should see: one line each
+	Config     vit.Config                 // with Position "learned", unless the model is one of ours
+	Format     string                     // FormatHF, FormatTimm, FormatJAX, FormatUnfolded or FormatCheckpoint
+	Resample   string                     // the kind by which its own code brings positions to other grids
+	Labels     []string                   // class names of the head, if it is kept and the files have them
+	Preprocess *preprocess.Settings       // how pictures become its input, at the size of Config; nil if nothing says
+	Mean, Std  []float64                  // of the pixels 0…1 it was trained on, per channel; nil where no file says
+	SHA256     string                     // of the file of weights, or of all its shards by name, one after the other
+	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a head if it is new
+	Params     map[string]any             // hyperparameters of the encoding of a model of ours, by name
+	Report     []string                   // what a user should see: one line each
 }
 
 // Import reads a checkpoint of Hugging Face (ViTModel, ViTForImageClassification), timm (VisionTransformer), Google's
-// JAX release, or what [Export] wrote. The path is a .safetensors or .npz file, the index of a sharded checkpoint
-// (model.safetensors.index.json), or a directory that holds one of them; the config.json beside it is read too (Hugging
-// Face's format wants one).
+// JAX release, what [Export] wrote, or the model of a training of ours. The path is a .safetensors or .npz file, the
+// index of a sharded checkpoint (model.safetensors.index.json), a directory that holds one of them, or what [Find] takes;
+// the JSON files beside the weights are read too (Hugging Face's format wants its config.json).
 //
 //	m, err := checkpoints.Import("vit-base-patch16-224", checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384})
 //	err = m.Load(scope)
@@ -60,30 +64,26 @@ type Imported struct {
 // Numbers on disk are float32, float16 or bfloat16 and are widened exactly. All models compute exact GELU; Google's own
 // code evaluates its tanh approximation, as timm and Hugging Face do not.
 func Import(path string, options ImportOptions) (*Imported, error) {
-	f, err := openForeign(path)
+	w, err := openWeights(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	found, err := f.infer(options)
+	defer w.Close()
+	found, err := w.describe(options)
 	if err != nil {
 		return nil, err
 	}
-	m := &Imported{Config: found.config, Format: found.format, Params: found.params,
-		Resample:  found.format, // the formats have the names of the kinds that their code bases use
+	m := &Imported{Config: found.config, Format: found.format, Params: found.params, Resample: resampleOf[found.format],
 		Variables: map[string]*tensors.Tensor{}}
-	if m.Format == FormatUnfolded {
-		m.Resample = ResampleBilinear // the paper's
-	}
 	m.Report = append(m.Report, fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s",
 		m.Format, m.Config.Width, m.Config.Depth, m.Config.Heads, m.Config.PatchSize, found.grid(), found.headsFrom))
-	omitHead, err := m.chooseHead(f, found, options)
+	omitHead, err := m.chooseHead(w, found, options)
 	if err != nil {
 		return nil, err
 	}
 	if !omitHead {
-		if m.Labels, err = found.foreign.labels(m.Config.Classes); err != nil {
-			return nil, err
+		if m.Labels, err = found.labels(); err != nil {
+			return nil, w.badConfig(err)
 		}
 	}
 	if options.ImageRows != 0 || options.ImageCols != 0 {
@@ -92,27 +92,32 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	if err := m.Config.Validate(); err != nil {
 		return nil, errors.WithMessagef(err, "checkpoints: importing %s", path)
 	}
-	wanted, err := f.account(found, omitHead)
+	wanted, err := w.match(found, omitHead)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.read(f, found, wanted); err != nil {
+	if err := m.read(w, found, wanted); err != nil {
 		return nil, err
 	}
-	if m.Mean, m.Std, err = f.normalisation(found); err != nil {
+	if err := m.resample(found, options.Resample); err != nil {
 		return nil, err
 	}
-	if m.SHA256, err = f.sum(); err != nil {
+	if err := m.pixels(w, found); err != nil {
 		return nil, err
 	}
-	return m, m.resample(found, options.Resample)
+	m.SHA256, err = w.sum()
+	return m, err
 }
 
+// resampleOf are the kinds that the code bases use; for models of ours, that of the paper.
+var resampleOf = map[string]string{FormatHF: ResampleHF, FormatTimm: ResampleTimm, FormatJAX: ResampleJAX,
+	FormatUnfolded: ResampleBilinear, FormatCheckpoint: ResampleBilinear}
+
 // chooseHead decides what becomes of the head and says so.
-func (m *Imported) chooseHead(f *foreign, found inferred, options ImportOptions) (omit bool, err error) {
+func (m *Imported) chooseHead(w *weights, found described, options ImportOptions) (omit bool, err error) {
 	var left []string
 	for _, name := range extraLayers[found.format] {
-		if _, ok := f.tensors[found.base+name]; ok {
+		if w.has(found.base + name) {
 			left = append(left, found.base+name)
 		}
 	}
@@ -128,20 +133,20 @@ func (m *Imported) chooseHead(f *foreign, found inferred, options ImportOptions)
 		if has > 0 {
 			reason = fmt.Sprintf("has a head behind %s, which this model lacks", left[0])
 		}
-		return false, errors.Errorf("checkpoints: %s %s: give the number of classes of a new one", f.path, reason)
+		return false, errors.Errorf("checkpoints: %s %s: give the number of classes of a new one", w.path, reason)
 	}
 	m.Config.Classes = options.Classes
 	line := fmt.Sprintf("head: a new one for %d classes", options.Classes)
 	if has > 0 {
-		line += fmt.Sprintf(" in place of the file's for %d", has)
+		line += fmt.Sprintf(" in place of the checkpoint's for %d", has)
 	}
 	m.Report = append(m.Report, line)
 	return true, nil
 }
 
-// account matches tensors and variables, both ways.
-func (f *foreign) account(found inferred, omitHead bool) ([]named, error) {
-	mismatch := &MismatchError{Path: f.path}
+// match finds for each variable its tensor, and for each tensor what it is.
+func (w *weights) match(found described, omitHead bool) ([]named, error) {
+	mismatch := &MismatchError{Path: w.path}
 	describe := func(name string, dims []int) string { return fmt.Sprintf("%s %v", name, dims) }
 	used := map[string]bool{}
 	for _, name := range extraLayers[found.format] {
@@ -149,12 +154,12 @@ func (f *foreign) account(found inferred, omitHead bool) ([]named, error) {
 	}
 	var wanted []named
 	for _, v := range found.names(found.config) {
-		t, ok := f.tensors[v.foreign]
+		t, ok := w.tensors[v.foreign]
 		isHead := strings.HasPrefix(v.path, headPath)
 		if isHead && !ok && found.config.Classes == 0 {
 			continue
 		}
-		shape := v.foreignShape(found.format, found.config)
+		shape := v.foreignShape(found.naming.format, found.config)
 		switch {
 		case !ok && !used[v.foreign]:
 			mismatch.Missing = append(mismatch.Missing, describe(v.foreign, shape))
@@ -167,10 +172,10 @@ func (f *foreign) account(found inferred, omitHead bool) ([]named, error) {
 			wanted = append(wanted, v)
 		}
 	}
-	for name, t := range f.tensors {
+	for name, t := range w.tensors {
 		switch {
 		case used[name]:
-		case ownsEncoding(found.format, found.config, name):
+		case ownsEncoding(found.naming.format, found.config, name):
 			wanted = append(wanted, named{path: name, foreign: name, asIs: true})
 		default:
 			mismatch.Unexpected = append(mismatch.Unexpected, describe(name, t.dims))
@@ -181,7 +186,7 @@ func (f *foreign) account(found inferred, omitHead bool) ([]named, error) {
 
 // read reads the wanted variables; one foreign tensor may hold several. What is left out is read too: a zip has its
 // checksums at the end of each member, and a damaged file is no file to begin with.
-func (m *Imported) read(f *foreign, found inferred, wanted []named) error {
+func (m *Imported) read(w *weights, found described, wanted []named) error {
 	var reader floatReader
 	var flat []float32
 	used := map[string]bool{}
@@ -189,26 +194,26 @@ func (m *Imported) read(f *foreign, found inferred, wanted []named) error {
 		var err error
 		used[v.foreign] = true
 		if v.asIs {
-			if m.Variables[v.path], err = f.tensors[v.foreign].readAsIs(v.foreign); err != nil {
+			if m.Variables[v.path], err = w.tensors[v.foreign].readAsIs(v.foreign); err != nil {
 				return err
 			}
 			continue
 		}
 		if v.part == 0 {
-			if flat, err = reader.read(v.foreign, f.tensors[v.foreign]); err != nil {
+			if flat, err = reader.read(v.foreign, w.tensors[v.foreign]); err != nil {
 				return err
 			}
 		}
 		value := tensors.FromShape(shapes.Make(dtypes.Float32, v.shape(found.config)...))
 		err = tensors.MutableFlatData(value, func(ours []float32) {
-			v.arrange(found.format, found.config, flat, ours)
+			v.arrange(found.naming.format, found.config, flat, ours)
 		})
 		if err != nil {
 			return errors.WithMessagef(err, "checkpoints: variable %q", v.path)
 		}
 		m.Variables[v.path] = value
 	}
-	for name, t := range f.tensors {
+	for name, t := range w.tensors {
 		if !used[name] {
 			if err := t.skim(name); err != nil {
 				return err
@@ -220,7 +225,7 @@ func (m *Imported) read(f *foreign, found inferred, wanted []named) error {
 
 // resample brings the position table to the grid of m.Config. Encodings without one are functions of the place; some
 // want to know the grid that they were trained on.
-func (m *Imported) resample(found inferred, kind string) error {
+func (m *Imported) resample(found described, kind string) error {
 	to := Grid{m.Config.Rows(), m.Config.Cols()}
 	if found.grid() != to {
 		for name, value := range found.config.TrainedGrid() {
@@ -245,6 +250,55 @@ func (m *Imported) resample(found inferred, kind string) error {
 	}
 	m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(rows, c.Tokens(), c.Width)
 	m.Report = append(m.Report, "positions: "+report)
+	return nil
+}
+
+// pixels finds out what pictures the model was trained with. Google's models take (pixel/255 - ½)/½
+// (google-research/vision_transformer, issue 210).
+func (m *Imported) pixels(w *weights, found described) error {
+	channels := found.config.Channels
+	settings := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{m.Config.ImageRows, m.Config.ImageCols}}
+	switch trained, _ := found.json.Object("pretrained_cfg"); {
+	case found.format == FormatCheckpoint:
+		a := found.run.Recipe.Augment
+		settings.Mean, settings.Std = a.Mean, a.Std
+		if mean, std := settings.Normalisation(); a.Mean != [3]float64{} || a.Std != [3]float64{} {
+			m.Mean, m.Std = mean[:min(channels, 3)], std[:min(channels, 3)]
+		}
+	case found.format == FormatJAX && found.json == nil:
+		m.Mean = slices.Repeat([]float64{0.5}, channels)
+		m.Std = m.Mean
+		if channels == 3 {
+			settings.Mean, settings.Std = [3]float64(m.Mean), [3]float64(m.Std)
+		}
+	default:
+		file := filepath.Join(w.dir, foreignPreprocessor)
+		if found.format == FormatTimm && trained != nil {
+			file = filepath.Join(w.dir, foreignConfig)
+		}
+		raw, err := readSmall(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			if m.Mean, m.Std, err = preprocess.ParseNormalisation(raw, channels); err != nil {
+				err = &FormatError{File: file, Reason: err.Error()}
+			}
+		}
+		if err != nil || m.Mean == nil || channels != 3 {
+			return err
+		}
+		if settings, err = preprocess.Parse(raw); err == nil {
+			settings, err = settings.For(m.Config.ImageRows, m.Config.ImageCols)
+		}
+		if err != nil {
+			m.Report = append(m.Report, fmt.Sprintf("preprocessing: left out: %v", err))
+			return nil
+		}
+	}
+	if channels == 3 {
+		m.Preprocess = &settings
+	}
 	return nil
 }
 

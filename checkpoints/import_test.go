@@ -436,7 +436,7 @@ func TestAnotherNumberOfClassesReplacesTheHeadWithOneLine(t *testing.T) {
 			imported(t, fixtures.Dir(t, set), optionsFor(t, format)))
 		o.Classes += 3
 		m := imported(t, fixtures.Dir(t, set), o)
-		line := fmt.Sprintf("head: a new one for %d classes in place of the file's for %d", o.Classes, o.Classes-3)
+		line := fmt.Sprintf("head: a new one for %d classes in place of the checkpoint's for %d", o.Classes, o.Classes-3)
 		if m.Config.Classes != o.Classes || m.Variables["head/weights"] != nil || m.Variables["head/biases"] != nil ||
 			m.Labels != nil || !slices.Contains(m.Report, line) {
 			t.Errorf("%s: %d classes, labels %q, report %q", format, m.Config.Classes, m.Labels, m.Report)

@@ -3,19 +3,14 @@
 package checkpoints
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
-
-	"github.com/gomlx/compute/dtypes"
 
 	"github.com/wepe-go/wepe/vit"
 )
@@ -49,96 +44,34 @@ func Inspect(path string) (*Info, error) {
 		note := "a graph with its weights inside, for ONNX Runtime"
 		return &Info{Path: path, Format: FormatONNX, Notes: []string{note}}, nil
 	}
-	if fileExists(filepath.Join(path, manifestName)) {
-		c, err := Open(path)
-		if err != nil {
-			return nil, err
-		}
-		return c.inspect()
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		c, skipped, err := Latest(path)
-		if err != nil {
-			return nil, err
-		}
-		if c != nil {
-			info, err := c.inspect()
-			for _, s := range skipped {
-				info.Notes = append(info.Notes, s.String())
-			}
-			return info, err
-		}
-	}
-	f, err := openForeign(path)
+	w, err := openWeights(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer w.Close()
 	info := &Info{Path: path}
-	for name, t := range f.tensors {
-		info.add(name, t.dtype, t.dims)
+	for name, t := range w.tensors {
+		info.Tensors = append(info.Tensors, TensorInfo{name, strings.ToLower(t.dtype.String()), append([]int{}, t.dims...)})
 	}
-	info.sort()
-	found, err := f.infer(ImportOptions{})
+	slices.SortFunc(info.Tensors, func(a, b TensorInfo) int { return cmp.Compare(a.Name, b.Name) })
+	if w.run != nil {
+		info.Path, info.Step = w.run.Path, w.run.Step
+	}
+	for _, s := range w.skipped {
+		info.Notes = append(info.Notes, s.String())
+	}
+	found, err := w.describe(ImportOptions{})
 	info.Format, info.Config, info.Params = found.format, found.config, found.params
 	if err == nil && found.config.Classes > 0 {
-		info.Labels, err = found.foreign.labels(found.config.Classes)
+		info.Labels, err = found.labels()
 	}
 	if err == nil {
-		_, err = f.account(found, false)
+		_, err = w.match(found, false)
 	}
 	if err != nil {
 		info.Notes = append(info.Notes, err.Error())
 	}
 	return info, nil
-}
-
-func fileExists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-// inspect reads the header of the variables, and in meta what package finetune writes there.
-func (c *Checkpoint) inspect() (*Info, error) {
-	info := &Info{Path: c.Path, Format: FormatCheckpoint, Step: c.Step}
-	f, size, err := openRegular(c.variablesFile())
-	if err != nil {
-		return info, err
-	}
-	defer f.Close()
-	entries, err := readSafetensorsHeader(bufio.NewReader(f), size, c.variablesFile())
-	if err != nil {
-		return info, err
-	}
-	for _, e := range entries {
-		info.add(e.name, e.dtype, e.dims)
-	}
-	info.sort()
-	var meta struct {
-		Recipe struct {
-			Architecture string         `json:"architecture"`
-			Model        vit.Config     `json:"model"`
-			Params       map[string]any `json:"params"`
-		} `json:"recipe"`
-		Classes []string `json:"classes"`
-	}
-	if err := json.Unmarshal(c.Meta, &meta); err != nil || meta.Recipe.Model.Width == 0 {
-		info.Notes = append(info.Notes, "its meta does not say what model it is of")
-	} else {
-		info.Config, info.Params, info.Labels = meta.Recipe.Model.WithDefaults(), meta.Recipe.Params, meta.Classes
-	}
-	if kind := meta.Recipe.Architecture; kind != "" {
-		info.Notes = append(info.Notes, fmt.Sprintf("its model is no ViT but a %s of these sizes", kind))
-	}
-	return info, nil
-}
-
-func (i *Info) add(name string, dtype dtypes.DType, dims []int) {
-	i.Tensors = append(i.Tensors, TensorInfo{name, strings.ToLower(dtype.String()), append([]int{}, dims...)})
-}
-
-func (i *Info) sort() {
-	slices.SortFunc(i.Tensors, func(a, b TensorInfo) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // Numbers returns how many numbers of each type the tensors hold.

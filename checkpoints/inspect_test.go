@@ -61,22 +61,23 @@ func TestInspectSaysWhatTheFixturesAre(t *testing.T) {
 func TestInspectSaysWhatACheckpointIs(t *testing.T) {
 	dir := t.TempDir()
 	c := ownViT("wepe")
-	params := map[string]any{"wepe_alpha_u": 0.25}
-	meta := map[string]any{"recipe": map[string]any{"model": c, "params": params},
-		"classes": strings.Fields("a b c d e f g")}
+	meta := trainedModel{Classes: strings.Fields("a b c d e f g")}
+	meta.Recipe.Model = c
+	store := stirred(t, c, nil)
+	store.SetParam("/wepe_alpha_u", 0.25)
 	save(t, Saver{Dir: dir}, newStore(t, 1), 41, meta)
-	path := save(t, Saver{Dir: dir}, newStore(t, 2), 42, meta)
+	path := save(t, Saver{Dir: dir}, store, 42, meta)
 	putFile(t, filepath.Join(save(t, Saver{Dir: dir}, newStore(t, 3), 43, nil), storeName), []byte("{}"))
 	info := inspected(t, dir)
 	if info.Path != path || info.Format != FormatCheckpoint || info.Step != 42 || info.Config != c ||
-		!reflect.DeepEqual(info.Params, params) || strings.Join(info.Labels, "") != "abcdefg" {
+		!reflect.DeepEqual(info.Params, map[string]any{"wepe_alpha_u": 0.25}) || strings.Join(info.Labels, "") != "abcdefg" {
 		t.Errorf("%+v", info)
 	}
 	if len(info.Notes) != 1 || !strings.Contains(info.Notes[0], "step-00000043 skipped") {
 		t.Errorf("%q", info.Notes)
 	}
 	n := 0
-	for v := range newStore(t, 2).IterVariables() {
+	for v := range store.IterVariables() {
 		at := slices.IndexFunc(info.Tensors, func(t TensorInfo) bool { return t.Name == v.Path() })
 		if n++; at < 0 || !slices.Equal(info.Tensors[at].Shape, append([]int{}, v.Shape().Dimensions...)) {
 			t.Errorf("%s is not among the tensors with its shape", v.Path())
@@ -89,7 +90,11 @@ func TestInspectSaysWhatACheckpointIs(t *testing.T) {
 		t.Error("a damaged checkpoint was inspected")
 	}
 	info = inspected(t, save(t, Saver{Dir: dir}, newStore(t, 4), 44, 3))
-	if len(info.Notes) != 1 || info.Config.Width != 0 {
+	if len(info.Notes) != 1 || !strings.Contains(info.Notes[0], "does not say what model") || info.Config.Width != 0 {
+		t.Errorf("%+v", info)
+	}
+	info = inspected(t, save(t, Saver{Dir: dir}, newStore(t, 5), 45, meta))
+	if len(info.Notes) != 1 || !strings.Contains(info.Notes[0], "is of another model") || info.Config != c {
 		t.Errorf("%+v", info)
 	}
 }

@@ -103,3 +103,48 @@ func Latest(dir string) (*Checkpoint, []Skipped, error) {
 	}
 	return nil, skipped, nil
 }
+
+// Kept are the directories of a run's checkpoints, in the order in which [Find] looks: the best, then the last.
+var Kept = []string{"best", "last"}
+
+// Find returns the checkpoint that a path speaks of: itself, the newest whole one of a directory of checkpoints, or that
+// of a run's best, else of its last; nil if the path is none of these. What it skipped is as for [Latest]; where
+// nothing but damaged ones is left, the error says so.
+func Find(path string) (*Checkpoint, []Skipped, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return nil, nil, nil
+	}
+	if fileExists(filepath.Join(path, manifestName)) {
+		c, err := Open(path)
+		return c, nil, err
+	}
+	for _, kept := range append(slices.Clone(Kept), "") {
+		dir := filepath.Join(path, kept)
+		c, skipped, err := Latest(dir)
+		if c != nil || err != nil {
+			return c, skipped, err
+		}
+		if len(skipped) > 0 {
+			return nil, skipped, errors.Errorf("checkpoints: no whole checkpoint in %s: %s", dir, skipped[0])
+		}
+	}
+	return nil, nil, nil
+}
+
+// All lists the directories of all checkpoints, whole or not, that Find could choose from.
+func All(path string) ([]string, error) {
+	var all []string
+	for _, kept := range append(slices.Clone(Kept), "") {
+		whole, temporary, err := listNames(filepath.Join(path, kept))
+		if err != nil {
+			return nil, err
+		}
+		all = slices.Concat(all, whole, temporary)
+	}
+	return all, nil
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -97,7 +97,7 @@ func TestADamagedCheckpointIsSkippedWithTheReason(t *testing.T) {
 		{"manifest null", file(manifestName, func([]byte) []byte { return []byte("null") }), "no manifest"},
 		{"manifest of brackets", file(manifestName, func([]byte) []byte {
 			return bytes.Repeat([]byte("["), 1_000_000)
-		}), "not JSON"},
+		}), "64 levels"},
 		{"manifest too long", file(manifestName, func(raw []byte) []byte {
 			return append(raw, make([]byte, maxSmall)...)
 		}), "at most"},

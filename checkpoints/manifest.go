@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
 // Names inside a checkpoint directory.
@@ -71,8 +73,8 @@ func unseal(file string, raw []byte) (m manifest, err error) {
 		return manifest{}, &FormatError{File: file, Reason: fmt.Sprintf(format, args...)}
 	}
 	var outer sealed
-	if err := json.Unmarshal(raw, &outer); err != nil {
-		return refuse("not JSON: %v", err)
+	if err := strictjson.Decode(raw, &outer); err != nil {
+		return refuse("%v", err)
 	}
 	var body bytes.Buffer
 	if err := json.Compact(&body, outer.Manifest); err != nil {
@@ -81,7 +83,7 @@ func unseal(file string, raw []byte) (m manifest, err error) {
 	if sum := sha256.Sum256(body.Bytes()); hex.EncodeToString(sum[:]) != outer.SHA256 {
 		return refuse("the SHA-256 of the manifest is not the one beside it")
 	}
-	if err := json.Unmarshal(body.Bytes(), &m); err != nil {
+	if err := strictjson.Decode(body.Bytes(), &m); err != nil {
 		return refuse("not a manifest: %v", err)
 	}
 	if m.Format != formatName || m.Version != formatVersion {

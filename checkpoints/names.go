@@ -4,6 +4,7 @@ package checkpoints
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wepe-go/wepe/vit"
@@ -29,77 +30,77 @@ type row struct {
 	hf, timm, jax string
 }
 
+// modules are the parts of a ViT that have two variables: weights [in, out] and biases [out], or where in is nil a
+// norm's gain and offset, both [out]. What belongs to a block has its number in all names.
+var modules = []struct {
+	path          string
+	layout        layout
+	in, out       func(vit.Config) int
+	hf, timm, jax string
+}{
+	{patchPath, patchKernel, patchDim, width, "embeddings.patch_embeddings.projection", "patch_embed.proj", "embedding"},
+	{patchNormPath, vector, nil, width, "", "", ""}, // only of our own models with PatchNorm
+	{blockPath + "norm1/", vector, nil, width, "layernorm_before", "norm1", "LayerNorm_0"},
+	{blockPath + "attention/query/", intoHeads, width, width, "attention.attention.query", "attn.qkv",
+		"MultiHeadDotProductAttention_1/query"},
+	{blockPath + "attention/key/", intoHeads, width, width, "attention.attention.key", "attn.qkv",
+		"MultiHeadDotProductAttention_1/key"},
+	{blockPath + "attention/value/", intoHeads, width, width, "attention.attention.value", "attn.qkv",
+		"MultiHeadDotProductAttention_1/value"},
+	{blockPath + "attention/output/", outOfHeads, width, width, "attention.output.dense", "attn.proj",
+		"MultiHeadDotProductAttention_1/out"},
+	{blockPath + "norm2/", vector, nil, width, "layernorm_after", "norm2", "LayerNorm_2"},
+	{blockPath + "mlp/hidden/", matrix, width, mlpDim, "intermediate.dense", "mlp.fc1", "MlpBlock_3/Dense_0"},
+	{blockPath + "mlp/output/", matrix, mlpDim, width, "output.dense", "mlp.fc2", "MlpBlock_3/Dense_1"},
+	{"norm/", vector, nil, width, "layernorm", "norm", "Transformer/encoder_norm"},
+	{headPath, matrix, width, classes, "classifier", "head", "head"},
+}
+
 // table is the one place that knows names. A path in it is part of our own file format too: renaming one is a change
 // of the API.
-var table = []row{
-	{"patch/weights", patchKernel, func(c vit.Config) []int {
-		return []int{c.PatchSize * c.PatchSize * c.Channels, c.Width}
-	}, "embeddings.patch_embeddings.projection.weight", "patch_embed.proj.weight", "embedding/kernel"},
-	{"patch/biases", vector, width,
-		"embeddings.patch_embeddings.projection.bias", "patch_embed.proj.bias", "embedding/bias"},
-	{"patch/norm/gain", vector, width, "", "", ""}, // only of our own models with PatchNorm
-	{"patch/norm/offset", vector, width, "", "", ""},
-	{classPath, tokens, func(c vit.Config) []int { return []int{c.Prefix(), c.Width} },
-		"embeddings.cls_token", "cls_token", "cls"},
-	{positionPath, tokens, func(c vit.Config) []int { return []int{c.Tokens(), c.Width} },
-		"embeddings.position_embeddings", "pos_embed", "Transformer/posembed_input/pos_embedding"},
-
-	{"block_%02d/norm1/gain", vector, width, "encoder.layer.%d.layernorm_before.weight", "blocks.%d.norm1.weight",
-		"Transformer/encoderblock_%d/LayerNorm_0/scale"},
-	{"block_%02d/norm1/offset", vector, width, "encoder.layer.%d.layernorm_before.bias", "blocks.%d.norm1.bias",
-		"Transformer/encoderblock_%d/LayerNorm_0/bias"},
-	{"block_%02d/attention/query/weights", intoHeads, square, "encoder.layer.%d.attention.attention.query.weight",
-		"blocks.%d.attn.qkv.weight", "Transformer/encoderblock_%d/MultiHeadDotProductAttention_1/query/kernel"},
-	{"block_%02d/attention/query/biases", headsVector, width, "encoder.layer.%d.attention.attention.query.bias",
-		"blocks.%d.attn.qkv.bias", "Transformer/encoderblock_%d/MultiHeadDotProductAttention_1/query/bias"},
-	{"block_%02d/attention/key/weights", intoHeads, square, "encoder.layer.%d.attention.attention.key.weight",
-		"blocks.%d.attn.qkv.weight", "Transformer/encoderblock_%d/MultiHeadDotProductAttention_1/key/kernel"},
-	{"block_%02d/attention/key/biases", headsVector, width, "encoder.layer.%d.attention.attention.key.bias",
-		"blocks.%d.attn.qkv.bias", "Transformer/encoderblock_%d/MultiHeadDotProductAttention_1/key/bias"},
-	{"block_%02d/attention/value/weights", intoHeads, square, "encoder.layer.%d.attention.attention.value.weight",
-		"blocks.%d.attn.qkv.weight", "Transformer/encoderblock_%d/MultiHeadDotProductAttention_1/value/kernel"},
-	{"block_%02d/attention/value/biases", headsVector, width, "encoder.layer.%d.attention.attention.value.bias",
-		"blocks.%d.attn.qkv.bias", "Transformer/encoderblock_%d/MultiHeadDotProductAttention_1/value/bias"},
-	{"block_%02d/attention/output/weights", outOfHeads, square, "encoder.layer.%d.attention.output.dense.weight",
-		"blocks.%d.attn.proj.weight", "Transformer/encoderblock_%d/MultiHeadDotProductAttention_1/out/kernel"},
-	{"block_%02d/attention/output/biases", vector, width, "encoder.layer.%d.attention.output.dense.bias",
-		"blocks.%d.attn.proj.bias", "Transformer/encoderblock_%d/MultiHeadDotProductAttention_1/out/bias"},
-	{"block_%02d/norm2/gain", vector, width, "encoder.layer.%d.layernorm_after.weight", "blocks.%d.norm2.weight",
-		"Transformer/encoderblock_%d/LayerNorm_2/scale"},
-	{"block_%02d/norm2/offset", vector, width, "encoder.layer.%d.layernorm_after.bias", "blocks.%d.norm2.bias",
-		"Transformer/encoderblock_%d/LayerNorm_2/bias"},
-	{"block_%02d/mlp/hidden/weights", matrix, func(c vit.Config) []int { return []int{c.Width, c.MLPDim} },
-		"encoder.layer.%d.intermediate.dense.weight", "blocks.%d.mlp.fc1.weight",
-		"Transformer/encoderblock_%d/MlpBlock_3/Dense_0/kernel"},
-	{"block_%02d/mlp/hidden/biases", vector, func(c vit.Config) []int { return []int{c.MLPDim} },
-		"encoder.layer.%d.intermediate.dense.bias", "blocks.%d.mlp.fc1.bias",
-		"Transformer/encoderblock_%d/MlpBlock_3/Dense_0/bias"},
-	{"block_%02d/mlp/output/weights", matrix, func(c vit.Config) []int { return []int{c.MLPDim, c.Width} },
-		"encoder.layer.%d.output.dense.weight", "blocks.%d.mlp.fc2.weight",
-		"Transformer/encoderblock_%d/MlpBlock_3/Dense_1/kernel"},
-	{"block_%02d/mlp/output/biases", vector, width, "encoder.layer.%d.output.dense.bias", "blocks.%d.mlp.fc2.bias",
-		"Transformer/encoderblock_%d/MlpBlock_3/Dense_1/bias"},
-
-	{"norm/gain", vector, width, "layernorm.weight", "norm.weight", "Transformer/encoder_norm/scale"},
-	{"norm/offset", vector, width, "layernorm.bias", "norm.bias", "Transformer/encoder_norm/bias"},
-	{headPath + "weights", matrix, func(c vit.Config) []int { return []int{c.Width, c.Classes} },
-		"classifier.weight", "head.weight", "head/kernel"},
-	{headPath + "biases", vector, func(c vit.Config) []int { return []int{c.Classes} },
-		"classifier.bias", "head.bias", "head/bias"},
-}
+var table = func() []row {
+	all := []row{
+		{classPath, tokens, func(c vit.Config) []int { return []int{c.Prefix(), c.Width} },
+			"embeddings.cls_token", "cls_token", "cls"},
+		{positionPath, tokens, func(c vit.Config) []int { return []int{c.Tokens(), c.Width} },
+			"embeddings.position_embeddings", "pos_embed", "Transformer/posembed_input/pos_embedding"},
+	}
+	for _, m := range modules {
+		if strings.HasPrefix(m.path, blockPath) {
+			m.hf, m.timm, m.jax = "encoder.layer.%d."+m.hf, "blocks.%d."+m.timm, "Transformer/encoderblock_%d/"+m.jax
+		}
+		out := func(c vit.Config) []int { return []int{m.out(c)} }
+		if m.in == nil {
+			all = append(all, row{m.path + "gain", vector, out, m.hf + ".weight", m.timm + ".weight", m.jax + "/scale"},
+				row{m.path + "offset", vector, out, m.hf + ".bias", m.timm + ".bias", m.jax + "/bias"})
+			continue
+		}
+		biases := vector
+		if m.layout == intoHeads {
+			biases = headsVector
+		}
+		all = append(all, row{m.path + "weights", m.layout, func(c vit.Config) []int { return []int{m.in(c), m.out(c)} },
+			m.hf + ".weight", m.timm + ".weight", m.jax + "/kernel"},
+			row{m.path + "biases", biases, out, m.hf + ".bias", m.timm + ".bias", m.jax + "/bias"})
+	}
+	return all
+}()
 
 // Paths that the import treats in their own way.
 const (
 	classPath     = "class"
 	positionsPath = "position/" // of all variables of an encoding
 	positionPath  = positionsPath + "embedding"
+	patchPath     = "patch/"
 	patchNormPath = "patch/norm/"
 	headPath      = "head/"
-	blockPath     = "block_"
+	blockPath     = "block_%02d/"
 )
 
-func width(c vit.Config) []int  { return []int{c.Width} }
-func square(c vit.Config) []int { return []int{c.Width, c.Width} }
+func width(c vit.Config) int    { return c.Width }
+func mlpDim(c vit.Config) int   { return c.MLPDim }
+func classes(c vit.Config) int  { return c.Classes }
+func patchDim(c vit.Config) int { return c.PatchSize * c.PatchSize * c.Channels }
 
 // extraLayers are what a foreign model may have between its tokens and its head and ours has not: the pooler of
 // ViTModel, which no classifier uses, and the tanh layer that in-21k models are trained with. They are never loaded.
@@ -155,39 +156,28 @@ func has(r row, c vit.Config) bool {
 
 // names lists the variables of a model, those of one foreign tensor next to each other. Of a position encoding only the
 // table of learned positions is among them; others know their variables themselves.
-func (n naming) names(c vit.Config) []named {
-	var all []named
-	at := map[string]int{} // foreign name -> index of its first variable
-	groups := [][]named{}
-	add := func(r row, path string, block int) {
-		v := named{row: r, path: path, foreign: n.name(r, block)}
-		k, ok := at[v.foreign]
-		if !ok {
-			k = len(groups)
-			at[v.foreign] = k
-			groups = append(groups, nil)
-		}
-		v.part = len(groups[k])
-		groups[k] = append(groups[k], v)
-	}
-	inBlock := func(r row) bool { return strings.HasPrefix(r.path, blockPath) }
+func (n naming) names(c vit.Config) (all []named) {
 	for _, r := range table {
-		if !inBlock(r) && has(r, c) {
-			add(r, r.path, 0)
-		}
-	}
-	for block := range c.Depth {
-		for _, r := range table {
-			if inBlock(r) {
-				add(r, fmt.Sprintf(r.path, block), block)
+		if !strings.HasPrefix(r.path, blockPath) {
+			if has(r, c) {
+				all = append(all, named{row: r, path: r.path, foreign: n.name(r, 0)})
 			}
+			continue
+		}
+		for block := range c.Depth {
+			all = append(all, named{row: r, path: fmt.Sprintf(r.path, block), foreign: n.name(r, block)})
 		}
 	}
-	for _, group := range groups {
-		for _, v := range group {
-			v.parts = len(group)
-			all = append(all, v)
+	slices.SortStableFunc(all, func(a, b named) int { return strings.Compare(a.foreign, b.foreign) })
+	for begin := 0; begin < len(all); {
+		end := begin + 1
+		for end < len(all) && all[end].foreign == all[begin].foreign {
+			end++
 		}
+		for k := begin; k < end; k++ {
+			all[k].part, all[k].parts = k-begin, end-begin
+		}
+		begin = end
 	}
 	return all
 }

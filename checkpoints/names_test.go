@@ -87,12 +87,12 @@ func TestNamesGoBothWays(t *testing.T) {
 // Each format's names of a model of the fixture's size are the names in the fixture.
 func TestTheNamesAreThoseInTheFixtures(t *testing.T) {
 	for format, set := range sets {
-		f, err := openForeign(fixtures.Dir(t, set))
+		f, err := openWeights(fixtures.Dir(t, set))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		found, err := f.infer(optionsFor(t, format))
+		found, err := f.describe(optionsFor(t, format))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
 		"Google":          {FormatJAX, "", "", []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5}, ""},
 		"one channel":     {FormatHF, hfConfig(), `{"image_mean":[0.1],"image_std":[1,1,1]}`, nil, nil, "image_mean"},
 		"zero std":        {FormatHF, hfConfig(), `{"image_mean":[0,0,0],"image_std":[1,0,1]}`, nil, nil, "image_std"},
-		"half of it":      {FormatHF, hfConfig(), `{"image_mean":[0,0,0]}`, nil, nil, "image_std: nothing"},
+		"half of it":      {FormatHF, hfConfig(), `{"image_mean":[0,0,0]}`, nil, nil, "image_std is missing"},
 		"no JSON":         {FormatHF, hfConfig(), `{"image_mean":`, nil, nil, foreignPreprocessor},
 	} {
 		n := naming{format: c.format}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
 // storeFile is store.json: what a store holds besides its tensors.
@@ -71,7 +73,7 @@ func newParam(path string, value any) (param, error) {
 // decodeStore reads store.json.
 func decodeStore(file string, raw []byte) (params map[string]any, frozen map[string]bool, err error) {
 	var contents storeFile
-	if err := json.Unmarshal(raw, &contents); err != nil {
+	if err := strictjson.Decode(raw, &contents); err != nil {
 		return nil, nil, &FormatError{File: file, Reason: err.Error()}
 	}
 	params = map[string]any{}

@@ -3,32 +3,27 @@
 package data
 
 import (
-	"archive/zip"
 	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
+	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/numpy"
 )
 
 // dSprites: Matthey, Higgins, Hassabis and Lerchner (2017), one file of NumPy arrays
 // (dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz). Its 737,280 pictures are 3 GB once unpacked, so the arrays are
 // streamed and of the pictures asked for one bit a pixel is kept.
 const (
-	spriteSide     = 64
-	spriteBytes    = spriteSide * spriteSide
-	spriteFactors  = 6 // colour, shape, scale, orientation, x, y
-	maxSprites     = 10_000_000
-	maxArrayHeader = 64 << 10
-	// maxDeflateRatio is how many bytes deflate can make of one: what a header announces is believed up to there.
-	maxDeflateRatio = 1032
+	spriteSide    = 64
+	spriteBytes   = spriteSide * spriteSide
+	spriteFactors = 6 // colour, shape, scale, orientation, x, y
+	maxSprites    = 10_000_000
 )
 
 // DSprites reads pictures for a task from the data set's own npz file: sizes[0] for training, sizes[1] for validation,
@@ -44,12 +39,7 @@ func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed in
 	if classes == nil {
 		return sets, fmt.Errorf("data: unknown task %q: take %s or %s", task, TaskLocation, TaskOrientation)
 	}
-	archive, err := zip.OpenReader(file)
-	if err != nil {
-		return sets, fmt.Errorf("data: dSprites: %s: %w", file, err)
-	}
-	defer archive.Close()
-	sprites, err := readSprites(ctx, &archive.Reader, task, sizes, seed)
+	sprites, err := openSprites(ctx, file, task, sizes, seed)
 	if err != nil {
 		return sets, fmt.Errorf("data: dSprites: %s: %w", file, err)
 	}
@@ -95,8 +85,25 @@ func (s *sprites) picture(i int) *Picture {
 	return p
 }
 
+func openSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64) (parts [3]*sprites, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return parts, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return parts, err
+	}
+	members, err := numpy.List(f, info.Size())
+	if err != nil {
+		return parts, err
+	}
+	return readSprites(ctx, members, task, sizes, seed)
+}
+
 // readSprites takes the chosen rows of both arrays, in the file's order.
-func readSprites(ctx context.Context, archive *zip.Reader, task Task, sizes [3]int, seed int64) (parts [3]*sprites,
+func readSprites(ctx context.Context, archive []*numpy.Member, task Task, sizes [3]int, seed int64) (parts [3]*sprites,
 	err error) {
 	factors, n, err := openArray(archive, "latents_classes", "<i8", []int{spriteFactors})
 	if err != nil {
@@ -118,15 +125,16 @@ func readSprites(ctx context.Context, archive *zip.Reader, task Task, sizes [3]i
 	for part := range parts {
 		parts[part] = &sprites{}
 	}
+	inFactors, inImages := bufio.NewReaderSize(factors, 1<<16), bufio.NewReaderSize(images, 1<<16)
 	values, pixels := make([]byte, 8*spriteFactors), make([]byte, spriteBytes)
 	for row := range n {
 		if row%4096 == 0 && ctx.Err() != nil {
 			return parts, context.Cause(ctx)
 		}
-		if _, err := io.ReadFull(factors, values); err != nil {
+		if _, err := io.ReadFull(inFactors, values); err != nil {
 			return parts, fmt.Errorf("latents_classes, row %d: %w", row, asDamage(err))
 		}
-		if _, err := io.ReadFull(images, pixels); err != nil {
+		if _, err := io.ReadFull(inImages, pixels); err != nil {
 			return parts, fmt.Errorf("imgs, picture %d: %w", row, asDamage(err))
 		}
 		if of[row] == 0 {
@@ -149,7 +157,7 @@ func readSprites(ctx context.Context, archive *zip.Reader, task Task, sizes [3]i
 			to.bits = append(to.bits, packed)
 		}
 	}
-	for _, a := range []array{factors, images} { // the end of a member is where its checksum is compared
+	for _, a := range []io.Reader{inFactors, inImages} { // the end of a member is where its checksum is compared
 		switch _, err := io.ReadFull(a, values[:1]); {
 		case err == nil:
 			return parts, errors.New("an array is longer than its header says")
@@ -196,82 +204,20 @@ func spriteOf(values []byte) (s sprite, err error) {
 	return s, nil
 }
 
-// arrayHeader is the description in an .npy file, as NumPy itself writes it
-// (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
-var arrayHeader = regexp.MustCompile(`^\{'descr': '([^']*)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n$`)
-
-// array is an open .npy member, at its first number.
-type array struct {
-	io.Reader
-	io.Closer
-}
-
-// openArray opens an array of the given type and of shape [n, rest...] and checks that the archive has room for what
-// its header announces.
-func openArray(archive *zip.Reader, name, dtype string, rest []int) (a array, n int, err error) {
-	index := slices.IndexFunc(archive.File, func(f *zip.File) bool { return f.Name == name+".npy" })
+// openArray opens an array of the given type and of shape [n, rest...].
+func openArray(members []*numpy.Member, name, dtype string, rest []int) (a *numpy.Array, n int, err error) {
+	index := slices.IndexFunc(members, func(m *numpy.Member) bool { return m.Name == name })
 	if index < 0 {
-		return a, 0, fmt.Errorf("no array %s: this is not the dSprites file", name)
+		return nil, 0, fmt.Errorf("no array %s: this is not the dSprites file", name)
 	}
-	member := archive.File[index]
-	opened, err := member.Open()
-	if err != nil {
-		return a, 0, fmt.Errorf("%s: %w", name, err)
+	if a, err = members[index].Open(); err != nil {
+		return nil, 0, asDamage(err)
 	}
-	defer func() {
-		if err != nil {
-			opened.Close()
-		}
-	}()
-	in := bufio.NewReaderSize(opened, 1<<16)
-	header, err := readArrayHeader(in)
-	if err != nil {
-		return a, 0, fmt.Errorf("%s: %w", name, err)
+	if a.Type != dtype || len(a.Shape) != 1+len(rest) || !slices.Equal(a.Shape[1:], rest) || a.Shape[0] < 1 ||
+		a.Shape[0] > maxSprites {
+		a.Close()
+		return nil, 0, fmt.Errorf("%s: type %s, shape %v, want %s, 1 to %d rows of %v", name, a.Type, a.Shape, dtype,
+			maxSprites, rest)
 	}
-	found := arrayHeader.FindStringSubmatch(header)
-	if found == nil {
-		return a, 0, fmt.Errorf("%s: an array header %.80q that NumPy does not write so", name, header)
-	}
-	dims := strings.Split(found[2], ", ")
-	size := map[string]int{"<i8": 8, "|u1": 1}[dtype]
-	for i, want := range rest {
-		size *= want
-		if len(dims) != len(rest)+1 || dims[i+1] != strconv.Itoa(want) {
-			return a, 0, fmt.Errorf("%s: shape (%s), want (n, %s)", name, found[2], strings.Trim(fmt.Sprint(rest), "[]"))
-		}
-	}
-	n, err = strconv.Atoi(dims[0])
-	if err != nil || n < 1 || n > maxSprites || found[1] != dtype {
-		return a, 0, fmt.Errorf("%s: type %s and %s rows, want %s and 1 to %d", name, found[1], dims[0], dtype, maxSprites)
-	}
-	if most := min(member.UncompressedSize64, maxDeflateRatio*member.CompressedSize64); uint64(n*size) > most {
-		return a, 0, fmt.Errorf("%s: %d rows of %d bytes in a member of at most %d", name, n, size, most)
-	}
-	return array{in, opened}, n, nil
-}
-
-// readArrayHeader reads magic, version and length of the header, then the header.
-func readArrayHeader(in io.Reader) (string, error) {
-	start := make([]byte, 10) // version 1; the length has two more bytes in later ones
-	if _, err := io.ReadFull(in, start); err != nil {
-		return "", asDamage(err)
-	}
-	if string(start[:6]) != "\x93NUMPY" || start[6] < 1 || start[6] > 3 {
-		return "", errors.New("not an array of NumPy's format 1 to 3")
-	}
-	length := int(binary.LittleEndian.Uint16(start[8:]))
-	if start[6] > 1 {
-		if _, err := io.ReadFull(in, start[:2]); err != nil {
-			return "", asDamage(err)
-		}
-		length |= int(binary.LittleEndian.Uint16(start)) << 16
-	}
-	if length > maxArrayHeader {
-		return "", fmt.Errorf("an array header of %d bytes, want at most %d", length, maxArrayHeader)
-	}
-	header := make([]byte, length)
-	if _, err := io.ReadFull(in, header); err != nil {
-		return "", asDamage(err)
-	}
-	return string(header), nil
+	return a, a.Shape[0], nil
 }

@@ -161,7 +161,7 @@ func TestConvertChangesSizeClassesAndTypes(t *testing.T) {
 	half := filepath.Join(dir, "half")
 	out := works(t, "convert", "-to", "timm", "-epsilon", "1e-6", "-classes", fmt.Sprint(c.Classes+3), "-dtype",
 		"float16", hf, half)
-	if !strings.Contains(out, fmt.Sprintf("for %d classes in place of the file's for %d", c.Classes+3, c.Classes)) ||
+	if !strings.Contains(out, fmt.Sprintf("for %d classes in place of the checkpoint's for %d", c.Classes+3, c.Classes)) ||
 		!strings.Contains(out, fmt.Sprintf("epsilon of the norms: 1e-06 in place of %g", c.Epsilon)) {
 		t.Error(out)
 	}

@@ -3,8 +3,9 @@
 package checkpoints
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,57 +20,72 @@ import (
 	"github.com/gomlx/compute/dtypes/float16"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
-// foreignTensor is one tensor of a foreign checkpoint; its dimensions are proven by the bytes of its file.
-type foreignTensor struct {
+// storedTensor is one tensor in a file of weights; its dimensions are proven by the bytes of the file.
+type storedTensor struct {
 	file  string
 	dtype dtypes.DType
 	dims  []int
 	open  func() (io.ReadCloser, error) // at its first number
 }
 
-// foreign is an open checkpoint of other software: one file or several.
-type foreign struct {
+// weights are the tensors of an open checkpoint, of one file or several.
+type weights struct {
 	path    string
-	tensors map[string]foreignTensor
-	config  string // the path of its config.json, which may not exist
+	dir     string // of the JSON files beside the weights, which may not exist
+	tensors map[string]storedTensor
 	files   []*os.File
 	packed  bool // an .npz, whose tensors may be larger than the file
+
+	run     *Checkpoint // where it is one of a training of ours
+	skipped []Skipped   // newer ones
 }
 
-// Names of files in the directory of a checkpoint.
+// Names of files in the directory of a model.
 const (
-	foreignWeights = "model.safetensors"
-	foreignIndex   = "model.safetensors.index.json"
-	foreignConfig  = "config.json"
-	indexSuffix    = ".index.json"
+	foreignWeights      = "model.safetensors"
+	foreignIndex        = "model.safetensors.index.json"
+	foreignConfig       = "config.json"
+	foreignPreprocessor = "preprocessor_config.json" // what pictures the weights were trained on
+	indexSuffix         = ".index.json"
 )
 
-// openForeign opens a file, the index of a sharded checkpoint, or a directory that holds one of them.
-func openForeign(path string) (*foreign, error) {
-	info, err := os.Stat(path)
+// openWeights opens a file, the index of a sharded checkpoint, a checkpoint of a training, or a directory that holds one
+// of them.
+func openWeights(path string) (*weights, error) {
+	w := &weights{path: path, tensors: map[string]storedTensor{}}
+	err := w.open()
 	if err != nil {
-		return nil, errors.Wrap(err, "checkpoints")
-	}
-	file := path
-	if info.IsDir() {
-		if file, err = weightsIn(path); err != nil {
-			return nil, err
-		}
-	}
-	config := filepath.Join(filepath.Dir(file), foreignConfig)
-	f := &foreign{path: path, tensors: map[string]foreignTensor{}, config: config}
-	if strings.HasSuffix(file, indexSuffix) {
-		err = f.addShards(file)
-	} else {
-		err = f.add(file)
-	}
-	if err != nil {
-		f.Close()
+		w.Close()
 		return nil, err
 	}
-	return f, nil
+	return w, nil
+}
+
+func (w *weights) open() (err error) {
+	info, err := os.Stat(w.path)
+	if err != nil {
+		return errors.Wrap(err, "checkpoints")
+	}
+	file := w.path
+	if w.run, w.skipped, err = Find(w.path); err != nil {
+		return err
+	}
+	if w.run != nil {
+		file = w.run.variablesFile()
+	} else if info.IsDir() {
+		if file, err = weightsIn(w.path); err != nil {
+			return err
+		}
+	}
+	w.dir = filepath.Dir(file)
+	if strings.HasSuffix(file, indexSuffix) {
+		return w.addShards(file)
+	}
+	return w.add(file)
 }
 
 // weightsIn picks the weights in a directory: the names of Hugging Face's, else the only .npz.
@@ -97,29 +113,44 @@ func weightsIn(dir string) (string, error) {
 	return filepath.Join(dir, found[0]), nil
 }
 
+// sum returns the SHA-256 of the weights: of their file, or of all shards one after the other, by name.
+func (w *weights) sum() (string, error) {
+	hash := sha256.New()
+	for _, file := range w.files {
+		if _, err := io.Copy(hash, io.NewSectionReader(file, 0, math.MaxInt64)); err != nil {
+			return "", errors.Wrapf(err, "checkpoints: reading %s", file.Name())
+		}
+	}
+	sum := hex.EncodeToString(hash.Sum(nil))
+	if w.run != nil && sum != w.run.SHA256 {
+		return "", &FormatError{File: w.run.variablesFile(), Reason: "it changed while it was read"}
+	}
+	return sum, nil
+}
+
 // Close closes the files; tensors can no longer be read.
-func (f *foreign) Close() {
-	for _, file := range f.files {
+func (w *weights) Close() {
+	for _, file := range w.files {
 		file.Close()
 	}
 }
 
 // add adds the tensors of one file, whose kind its first bytes tell.
-func (f *foreign) add(file string) error {
+func (w *weights) add(file string) error {
 	opened, size, err := openRegular(file)
 	if err != nil {
 		return err
 	}
-	f.files = append(f.files, opened)
+	w.files = append(w.files, opened)
 	var magic [4]byte
 	if _, err := opened.ReadAt(magic[:], 0); err == nil && string(magic[:]) == "PK\x03\x04" {
-		return f.addNPZ(opened, size, file)
+		return w.addNPZ(opened, size, file)
 	}
-	return f.addSafetensors(opened, size, file)
+	return w.addSafetensors(opened, size, file)
 }
 
 // addSafetensors adds the tensors of a safetensors file.
-func (f *foreign) addSafetensors(r io.ReaderAt, size int64, file string) error {
+func (w *weights) addSafetensors(r io.ReaderAt, size int64, file string) error {
 	entries, err := readSafetensorsHeader(io.NewSectionReader(r, 0, size), size, file)
 	if err != nil {
 		return err
@@ -129,29 +160,29 @@ func (f *foreign) addSafetensors(r io.ReaderAt, size int64, file string) error {
 		data -= int64(entries[len(entries)-1].end)
 	}
 	for _, e := range entries {
-		if _, twice := f.tensors[e.name]; twice {
+		if _, twice := w.tensors[e.name]; twice {
 			return &FormatError{File: file, Tensor: e.name, Reason: "also in another file of the checkpoint"}
 		}
 		open := func() (io.ReadCloser, error) {
 			return io.NopCloser(io.NewSectionReader(r, data+int64(e.begin), int64(e.end-e.begin))), nil
 		}
-		f.tensors[e.name] = foreignTensor{file, e.dtype, e.dims, open}
+		w.tensors[e.name] = storedTensor{file, e.dtype, e.dims, open}
 	}
 	return nil
 }
 
 // addShards adds the files that an index names; index and files must agree on every tensor.
-func (f *foreign) addShards(index string) error {
+func (w *weights) addShards(index string) error {
 	shards, err := readIndex(index)
 	if err != nil {
 		return err
 	}
 	for _, name := range distinct(shards) {
-		if err := f.add(filepath.Join(filepath.Dir(index), name)); err != nil {
+		if err := w.add(filepath.Join(filepath.Dir(index), name)); err != nil {
 			return err
 		}
 	}
-	for name, t := range f.tensors {
+	for name, t := range w.tensors {
 		if shards[name] != filepath.Base(t.file) {
 			return &FormatError{File: t.file, Tensor: name, Reason: "not where the index says"}
 		}
@@ -189,14 +220,16 @@ func parseIndex(file string, raw []byte) (map[string]string, error) {
 	refuse := func(tensor, format string, args ...any) (map[string]string, error) {
 		return nil, &FormatError{File: file, Tensor: tensor, Reason: fmt.Sprintf(format, args...)}
 	}
-	fields, err := jsonObject(raw)
+	fields, err := strictjson.ParseObject(raw)
+	var shards map[string]string
+	if err == nil {
+		err = fields.Read("weight_map", &shards, "files by tensors")
+	}
+	if err == nil && (len(shards) == 0 || len(shards) > maxTensors) {
+		err = fields.Refuse("weight_map", "1 to %d tensors", maxTensors)
+	}
 	if err != nil {
 		return refuse("", "%v", err)
-	}
-	var shards map[string]string
-	err = json.Unmarshal(fields["weight_map"], &shards)
-	if err != nil || len(shards) == 0 || len(shards) > maxTensors {
-		return refuse("", "no weight_map of tensors and files in it")
 	}
 	for tensor, name := range shards {
 		if name != filepath.Base(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) ||
@@ -215,7 +248,7 @@ type floatReader struct {
 
 // read returns the numbers of t, until the next call. It goes on to the end of the data, where a zip's checksum is
 // found wrong, and its memory grows with what has been read: a size that a header only claims costs nothing.
-func (b *floatReader) read(name string, t foreignTensor) ([]float32, error) {
+func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
 	size := t.dtype.Size()
 	if !t.dtype.IsFloat() || size > 4 {
 		return nil, &FormatError{File: t.file, Tensor: name,
@@ -246,7 +279,7 @@ func (b *floatReader) read(name string, t foreignTensor) ([]float32, error) {
 }
 
 // readAsIs returns t in its own type.
-func (t foreignTensor) readAsIs(name string) (*tensors.Tensor, error) {
+func (t storedTensor) readAsIs(name string) (*tensors.Tensor, error) {
 	r, err := t.open()
 	if err != nil {
 		return nil, asFormatError(err, t.file, name)
@@ -259,7 +292,7 @@ func (t foreignTensor) readAsIs(name string) (*tensors.Tensor, error) {
 }
 
 // skim reads the data of t to its end and drops it.
-func (t foreignTensor) skim(name string) error {
+func (t storedTensor) skim(name string) error {
 	r, err := t.open()
 	if err != nil {
 		return asFormatError(err, t.file, name)

@@ -1,0 +1,144 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// A model of ours lies on disk as its variables: each by its path, in our layout, the position encoding as it was
+// trained. It does so in two places, an export of the format "unfolded" and a checkpoint of a training:
+//
+//	           file                    paths              what the model is
+//	export     model.safetensors       below the model    config.json: model, params, id2label
+//	training   variables.safetensors   of the store       MANIFEST.json: recipe, classes; store.json: params
+//
+// docs/checkpoints.md lists the paths and shapes.
+
+// Where package finetune keeps, in the store of a training, the model and the averages of its weights.
+const (
+	ModelScope   = "vit"
+	AverageScope = "ema"
+)
+
+// unfoldedType is the model_type in the config.json of the unfolded format.
+const unfoldedType = "wepe"
+
+// unfoldedConfig is that config.json.
+type unfoldedConfig struct {
+	ModelType string            `json:"model_type"` // unfoldedType
+	Model     vit.Config        `json:"model"`
+	Params    []param           `json:"params"`             // hyperparameters of the encoding, by name
+	ID2Label  map[string]string `json:"id2label,omitempty"` // class names by "0", "1", …
+}
+
+// describeUnfolded reads the config.json of an unfolded model. It says all: nothing is inferred.
+func describeUnfolded(o strictjson.Object) (d described, err error) {
+	d = described{format: FormatUnfolded, naming: naming{format: FormatUnfolded}, json: o, params: map[string]any{}}
+	if kind, err := o.Text("model_type"); err != nil || kind != unfoldedType {
+		return d, o.Refuse("model_type", "%q for these variables", unfoldedType)
+	}
+	// A field that this version does not know could change the model: it is refused, like everything unknown.
+	if err := strictjson.Decode(o["model"], &d.config); err != nil {
+		return d, errors.WithMessage(err, "model")
+	}
+	d.config = d.config.WithDefaults()
+	if err := d.config.Validate(); err != nil {
+		return d, errors.WithMessage(err, "model")
+	}
+	var params []param
+	if o.Has("params") {
+		if err := strictjson.Decode(o["params"], &params); err != nil {
+			return d, errors.WithMessage(err, "params")
+		}
+	}
+	for _, p := range params {
+		if !slices.Contains(vit.Params(), p.Path) {
+			return d, errors.Errorf("params: %q is no hyperparameter of an encoding", p.Path)
+		}
+		if d.params[p.Path], err = decodeParam(p); err != nil {
+			return d, errors.WithMessagef(err, "params: %s", p.Path)
+		}
+	}
+	return d, nil
+}
+
+// trainedModel is what package finetune writes into the meta of a checkpoint, as far as it says what the model is.
+type trainedModel struct {
+	Recipe struct {
+		Name         string     `json:"name"`
+		Architecture string     `json:"architecture"` // other than a plain ViT
+		Model        vit.Config `json:"model"`
+		Augment      struct {
+			Mean [3]float64 `json:"mean"`
+			Std  [3]float64 `json:"std"`
+		} `json:"augment"`
+	} `json:"recipe"`
+	Classes []string `json:"classes"`
+}
+
+// describeRun finds the model in a checkpoint of a training and leaves in w what belongs to it: the averages of the
+// weights, where the training kept them.
+func (w *weights) describeRun() (d described, err error) {
+	d = described{format: FormatCheckpoint, naming: naming{format: FormatUnfolded}, params: map[string]any{}}
+	refuse := func(format string, args ...any) (described, error) {
+		return d, errors.WithMessagef(errors.Errorf(format, args...), "checkpoints: %s", w.run.Path)
+	}
+	if err := json.Unmarshal(w.run.Meta, &d.run); err != nil || d.run.Recipe.Model.Width == 0 {
+		return refuse("its meta does not say what model it is of")
+	}
+	d.config = d.run.Recipe.Model.WithDefaults()
+	for _, name := range vit.Params() {
+		if value, ok := w.run.Params[model.RootScopePath+name]; ok {
+			d.params[name] = value
+		}
+	}
+	if kind := d.run.Recipe.Architecture; kind != "" {
+		return refuse("its model is no ViT but a %s of these sizes", kind)
+	}
+	if err := d.config.Validate(); err != nil {
+		return refuse("%v", err)
+	}
+	ours := map[string]storedTensor{}
+	for _, scope := range []string{"/" + ModelScope + "/", "/" + AverageScope + "/" + ModelScope + "/"} {
+		for name, t := range w.tensors {
+			if path, ok := strings.CutPrefix(name, scope); ok {
+				ours[path] = t
+			}
+		}
+	}
+	w.tensors = ours
+	return d, nil
+}
+
+// ownsEncoding says whether a tensor that no row of the table names is one of the model's position encoding. Such a
+// tensor is kept as it is, whatever type the others have: it may be the key of a table, and has to compare equal.
+func ownsEncoding(format string, c vit.Config, name string) bool {
+	variable, ok := strings.CutPrefix(name, positionsPath)
+	return ok && format == FormatUnfolded && c.Encoding().Owns(variable)
+}
+
+// paramsOf collects the hyperparameters that the encoding of a model would find from its scope.
+func paramsOf(scope *model.Scope) ([]param, error) {
+	params := []param{}
+	for _, name := range vit.Params() {
+		value, ok := scope.GetParam(name)
+		if !ok {
+			continue
+		}
+		p, err := newParam(name, value)
+		if err != nil {
+			return nil, err
+		}
+		params = append(params, p)
+	}
+	return params, nil
+}

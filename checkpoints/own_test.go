@@ -1,0 +1,115 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// trainedOn saves a model as package finetune does, its head's weights averaged, and returns the run directory, the
+// store and the averaged weights.
+func trainedOn(t *testing.T, c vit.Config, change func(*trainedModel, *model.Store)) (string, *model.Store, *tensors.Tensor) {
+	t.Helper()
+	store := stirred(t, c, nil)
+	average := tensors.FromFlatDataAndDimensions(make([]float32, c.Width*c.Classes), c.Width, c.Classes)
+	if _, err := store.CreateVariable("/ema/vit/head/weights", average); err != nil {
+		t.Fatal(err)
+	}
+	store.SetParam("/wepe_alpha_u", 0.25)
+	store.SetParam("/learning_rate", 0.1) // of the training
+	var meta trainedModel
+	meta.Recipe.Model, meta.Classes = c, strings.Fields("a b c d e f g")
+	meta.Recipe.Augment.Mean, meta.Recipe.Augment.Std = [3]float64{0.5, 0.25, 0.125}, [3]float64{0.5, 0.75, 0.3}
+	if change != nil {
+		change(&meta, store)
+	}
+	dir := t.TempDir()
+	save(t, Saver{Dir: filepath.Join(dir, "best")}, store, 5, meta)
+	return dir, store, average
+}
+
+func TestTheModelOfATrainingIsImportedWithItsAverages(t *testing.T) {
+	c := ownViT("wepe")
+	dir, store, average := trainedOn(t, c, nil)
+	save(t, Saver{Dir: filepath.Join(dir, "last")}, newStore(t, 1), 9, nil) // the best goes before it
+	best := filepath.Join(dir, "best")
+	for _, path := range []string{dir, best, filepath.Join(best, "step-00000005")} {
+		m := imported(t, path, ImportOptions{})
+		if m.Format != FormatCheckpoint || m.Config != c || strings.Join(m.Labels, "") != "abcdefg" ||
+			!reflect.DeepEqual(m.Params, map[string]any{"wepe_alpha_u": 0.25}) {
+			t.Errorf("%s: %s %+v, labels %q, params %v", path, m.Format, m.Config, m.Labels, m.Params)
+		}
+		want := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{6, 10}, Mean: normalised.Mean, Std: normalised.Std}
+		if m.Preprocess == nil || *m.Preprocess != want || !slices.Equal(m.Mean, normalised.Mean[:]) ||
+			!slices.Equal(m.Std, normalised.Std[:]) {
+			t.Errorf("%s: preprocessing %+v, mean %v, std %v", path, m.Preprocess, m.Mean, m.Std)
+		}
+		n := 0
+		for v := range store.IterVariables() {
+			name, ok := below(v, "/vit")
+			if !ok {
+				continue
+			}
+			value := v.MustValue()
+			if name == "head/weights" {
+				value = average
+			}
+			if n++; m.Variables[name] == nil || !m.Variables[name].Equal(value) {
+				t.Errorf("%s: variable %s differs", path, name)
+			}
+		}
+		if n != len(m.Variables) {
+			t.Errorf("%s: %d variables, want %d", path, len(m.Variables), n)
+		}
+	}
+	// At another size, and in a format that has no place for the encoding.
+	m := imported(t, dir, ImportOptions{ImageRows: 8, ImageCols: 4})
+	if m.Preprocess.Size != [2]int{8, 4} || m.Config.ImageRows != 8 {
+		t.Errorf("%+v, %+v", m.Preprocess, m.Config)
+	}
+	was, err := m.Logits(gomlxtest.Backend(), Noise(m.Config, 2, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store = model.NewStore()
+	if err := m.Load(store.Scope("/vit")); err != nil {
+		t.Fatal(err)
+	}
+	folded := imported(t, exportedFrom(t, store, m.Config, ExportOptions{}), ImportOptions{})
+	is, err := folded.Logits(gomlxtest.Backend(), Noise(m.Config, 2, 3))
+	if d, scale := Difference(is, was); err != nil || d > 1e-6*scale {
+		t.Errorf("%v, folded logits differ by %g of %g", err, d, scale)
+	}
+}
+
+func TestATrainingThatIsNoModelOfOursIsRefused(t *testing.T) {
+	for want, change := range map[string]func(*trainedModel, *model.Store){
+		"does not say what model it is of": func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Width = 0 },
+		"is no ViT but a dhvt":             func(m *trainedModel, _ *model.Store) { m.Recipe.Architecture = "dhvt" },
+		"3 heads":                          func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Width = 47 },
+		"1 that the model lacks: extra":    func(_ *trainedModel, s *model.Store) { s.Scope("/vit").VariableWithValue("extra", 1.) },
+		"16 that it lacks: block_02":       func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Depth = 3 },
+	} {
+		dir, _, _ := trainedOn(t, ownViT("wepe"), change)
+		_, err := Import(dir, ImportOptions{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	dir, _, _ := trainedOn(t, ownViT("wepe"), nil)
+	putFile(t, filepath.Join(dir, "best", "step-00000005", storeName), []byte("{}"))
+	if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), "no whole checkpoint") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,236 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package numpy reads NumPy's arrays from strangers: an .npz is a zip of members NAME.npy, each a short header, a Python
+// literal, and the numbers (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
+//
+// Every size is held against the bytes in the file before anything is allocated, pickles are never read, and a member
+// that is read to its end has had its checksum compared. Go's readers of the format (core/tensors/numpy of GoMLX
+// v0.28.2, sbinet/npyio v0.9.0) look for words in the header and allocate what follows them, or panic.
+package numpy
+
+import (
+	"archive/zip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of a file. MaxRatio is what deflate can make of one byte.
+const (
+	MaxRatio = 1032
+
+	maxDirectory   = 2 << 20   // bytes of the zip's list of members: some 15,000 of them
+	zipSearchSpace = 128 << 10 // bytes that looking for the list's end may read
+	maxName        = 4 << 10   // bytes
+	maxHeader      = 64 << 10  // bytes
+	maxRank        = 16
+	maxDim         = 1 << 48
+
+	magic        = "\x93NUMPY"
+	suffix       = ".npy"
+	zipEncrypted = 1 // bit of the flags
+)
+
+// Member is an array in an .npz that has not been opened.
+type Member struct {
+	Name         string // without .npy
+	Stored, Size uint64 // bytes in the file and unpacked
+	file         *zip.File
+}
+
+// Array is an open array, at its first number. Reading on to io.EOF compares the checksum.
+type Array struct {
+	Type  string // NumPy's, as "<f4"
+	Shape []int  // in C order
+	io.ReadCloser
+}
+
+// Error is a fault of one member.
+type Error struct {
+	Member string
+	Err    error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%q: %v", e.Member, e.Err) }
+
+// Unwrap returns the fault without the member.
+func (e *Error) Unwrap() error { return e.Err }
+
+// List returns the members of an .npz of the given size, in the order of the file, when all of them can be what they
+// say. Errors about one member are of type [*Error].
+func List(r io.ReaderAt, size int64) (members []*Member, err error) {
+	// The zip package keeps every entry of the list, at several times its length.
+	limited := &limitedReaderAt{r: r, left: maxDirectory + zipSearchSpace}
+	archive, err := zip.NewReader(limited, size)
+	if err != nil {
+		return nil, err
+	}
+	limited.left = -1
+	seen, stored := map[string]bool{}, uint64(0)
+	for _, f := range archive.File {
+		refuse := func(format string, args ...any) ([]*Member, error) {
+			return nil, &Error{strings.TrimSuffix(f.Name, suffix), fmt.Errorf(format, args...)}
+		}
+		name, isArray := strings.CutSuffix(f.Name, suffix)
+		packed, unpacked, ratio := f.CompressedSize64, f.UncompressedSize64, uint64(MaxRatio)
+		if f.Method == zip.Store {
+			ratio = 1
+		}
+		stored += packed
+		switch {
+		case strings.HasSuffix(f.Name, ".pkl"):
+			return refuse("a pickle, which is never read: save the weights as safetensors")
+		case !isArray || name == "" || len(name) > maxName || !utf8.ValidString(name):
+			return refuse("a member that is no NAME.npy")
+		case seen[name]:
+			return refuse("named twice")
+		case f.Method != zip.Store && f.Method != zip.Deflate:
+			return refuse("zip method %d, want stored or deflated", f.Method)
+		case f.Flags&zipEncrypted != 0:
+			return refuse("encrypted")
+		case packed > uint64(size) || stored > uint64(size): // members that share bytes could be read many times
+			return refuse("its members take more than the %d bytes of the file", size)
+		case unpacked > packed*ratio || ratio == 1 && unpacked != packed:
+			return refuse("%d bytes out of %d", unpacked, packed)
+		case f.CRC32 == 0 && unpacked > 0: // which the zip package takes for "not known"
+			return refuse("no checksum")
+		}
+		seen[name] = true
+		members = append(members, &Member{name, packed, unpacked, f})
+	}
+	return members, nil
+}
+
+// Open reads the header and holds it to the size of the member. Errors are of type [*Error].
+func (m *Member) Open() (*Array, error) {
+	r, err := m.file.Open()
+	if err != nil {
+		return nil, &Error{m.Name, err}
+	}
+	a := &Array{ReadCloser: r}
+	length, err := a.readHeader(r)
+	if want, ok := a.byteSize(); err == nil && (!ok || want != m.Size-uint64(length)) {
+		err = fmt.Errorf("%d bytes for type %s, shape %v", m.Size-uint64(length), a.Type, a.Shape)
+	}
+	if err != nil {
+		r.Close()
+		return nil, &Error{m.Name, err}
+	}
+	return a, nil
+}
+
+// readHeader reads magic, version, length and literal, which together are length bytes.
+func (a *Array) readHeader(r io.Reader) (length int, err error) {
+	start := make([]byte, 10) // of version 1; the later ones have two more bytes of length
+	if _, err := io.ReadFull(r, start); err != nil {
+		return 0, fmt.Errorf("the .npy header: %w", err)
+	}
+	if string(start[:6]) != magic {
+		return 0, errors.New("no .npy: its magic bytes are missing")
+	}
+	switch start[6] {
+	case 1:
+		start = append(start, 0, 0)
+		length = 10
+	case 2, 3:
+		start = append(start, 0, 0)
+		if _, err := io.ReadFull(r, start[10:]); err != nil {
+			return 0, fmt.Errorf("the .npy header: %w", err)
+		}
+		length = 12
+	default:
+		return 0, fmt.Errorf(".npy version %d, want 1 to 3", start[6])
+	}
+	n := binary.LittleEndian.Uint32(start[8:])
+	if n > maxHeader {
+		return 0, fmt.Errorf("an .npy header of %d bytes, at most %d are read", n, maxHeader)
+	}
+	literal := make([]byte, n)
+	if _, err := io.ReadFull(r, literal); err != nil {
+		return 0, fmt.Errorf("the .npy header: %w", err)
+	}
+	a.Type, a.Shape, err = parseHeader(string(literal))
+	return length + len(literal), err
+}
+
+// A header is {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }: NumPy sorts the keys, readers must not rely on
+// it. A type that is not one string is a structured one.
+var (
+	item       = `\s*['"](descr|fortran_order|shape)['"] *: *('[^'\\]*'|"[^"\\]*"|\([^()]*\)|[\w.+-]+) *`
+	dictionary = regexp.MustCompile(`^ *\{` + item + "," + item + "," + item + `,? *\}[ \n]*$`)
+	tuple      = regexp.MustCompile(`^\( *(?:(?:\d+ *, *)+(?:\d+ *)?)?\)$`)
+	dimension  = regexp.MustCompile(`\d+`)
+	plainType  = regexp.MustCompile(`^[<|]([fiuVbc])(\d{1,2})$`)
+)
+
+// parseHeader reads the three items of a header, in any order, each once.
+func parseHeader(text string) (kind string, shape []int, err error) {
+	found := dictionary.FindStringSubmatch(text)
+	if found == nil {
+		return "", nil, fmt.Errorf("the .npy header is %.80q, want descr, fortran_order, shape and nothing else "+
+			"(structured and pickled types are never read)", strings.TrimSpace(text))
+	}
+	items := map[string]string{found[1]: found[2], found[3]: found[4], found[5]: found[6]}
+	kind = strings.Trim(items["descr"], `'"`)
+	switch {
+	case len(items) != 3:
+		return "", nil, errors.New("a key of the .npy header is given twice")
+	case strings.HasSuffix(kind, "O"):
+		return "", nil, errors.New("pickled Python objects are never read")
+	case !plainType.MatchString(kind):
+		return "", nil, fmt.Errorf("dtype %q, want a plain little-endian one", kind)
+	case items["fortran_order"] == "True":
+		return "", nil, errors.New("Fortran order: save a C-ordered copy (numpy.ascontiguousarray)")
+	case items["fortran_order"] != "False":
+		return "", nil, errors.New("fortran_order is neither True nor False")
+	}
+	ok := tuple.MatchString(items["shape"])
+	for _, digits := range dimension.FindAllString(items["shape"], maxRank+1) {
+		n, err := strconv.ParseUint(digits, 10, 63)
+		ok = ok && err == nil && n <= maxDim && len(shape) < maxRank && (len(digits) == 1 || digits[0] != '0')
+		shape = append(shape, int(n))
+	}
+	if !ok {
+		return "", nil, fmt.Errorf("its shape %.80s is no tuple of at most %d plain integers", items["shape"], maxRank)
+	}
+	return kind, shape, nil
+}
+
+// byteSize returns the bytes that type and shape ask for, and whether they can be counted in 64 bits.
+func (a *Array) byteSize() (uint64, bool) {
+	found := plainType.FindStringSubmatch(a.Type)
+	if found == nil {
+		return 0, false
+	}
+	n, _ := strconv.ParseUint(found[2], 10, 64) // two digits
+	for _, dim := range a.Shape {
+		hi, lo := bits.Mul64(n, uint64(dim))
+		if hi != 0 {
+			return 0, false
+		}
+		n = lo
+	}
+	return n, true
+}
+
+// limitedReaderAt fails once more than left bytes were read; a negative left is no limit.
+type limitedReaderAt struct {
+	r    io.ReaderAt
+	left int64
+}
+
+func (l *limitedReaderAt) ReadAt(p []byte, at int64) (int, error) {
+	if l.left >= 0 {
+		if l.left -= int64(len(p)); l.left < 0 {
+			l.left = 0
+			return 0, fmt.Errorf("a list of members of more than %d bytes", maxDirectory)
+		}
+	}
+	return l.r.ReadAt(p, at)
+}
