@@ -33,8 +33,8 @@ finetune-demo: ## fine-tune a small pretrained ViT at larger sizes, learned agai
 	go run -tags=onnx ./examples/cifar100 -from $(DEMO)/vit -position learned,hybrid -sizes 24x24,36x36 \
 		-checkpoint runs/demo -data $(DEMO) -set "steps=50;eval_steps=10" $(ARGS)
 	rm -rf runs/demo/hf
-	go run ./checkpoints/cmd/wepe-ckpt fold -to hf runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
-	go run ./checkpoints/cmd/wepe-ckpt verify runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
+	go run ./cmd/wepe-ckpt fold -to hf runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
+	go run ./cmd/wepe-ckpt verify runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
 
 .PHONY: notebooks
 notebooks: ## execute the notebooks without a browser and keep their outputs; needs Jupyter

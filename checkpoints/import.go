@@ -75,8 +75,12 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	}
 	m := &Imported{Config: found.config, Format: found.format, Params: found.params, Resample: resampleOf[found.format],
 		Variables: map[string]*tensors.Tensor{}}
+	what := m.Format
+	if recipe := found.run.Recipe.Name; recipe != "" {
+		what += " of recipe " + recipe
+	}
 	m.Report = append(m.Report, fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s",
-		m.Format, m.Config.Width, m.Config.Depth, m.Config.Heads, m.Config.PatchSize, found.grid(), found.headsFrom))
+		what, m.Config.Width, m.Config.Depth, m.Config.Heads, m.Config.PatchSize, found.grid(), found.headsFrom))
 	omitHead, err := m.chooseHead(w, found, options)
 	if err != nil {
 		return nil, err

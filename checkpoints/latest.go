@@ -104,8 +104,11 @@ func Latest(dir string) (*Checkpoint, []Skipped, error) {
 	return nil, skipped, nil
 }
 
-// Kept are the directories of a run's checkpoints, in the order in which [Find] looks: the best, then the last.
-var Kept = []string{"best", "last"}
+// Where package finetune keeps a run's checkpoints, below its directory.
+const (
+	BestDir = "best"
+	LastDir = "last"
+)
 
 // Find returns the checkpoint that a path speaks of: itself, the newest whole one of a directory of checkpoints, or that
 // of a run's best, else of its last; nil if the path is none of these. What it skipped is as for [Latest]; where
@@ -118,7 +121,7 @@ func Find(path string) (*Checkpoint, []Skipped, error) {
 		c, err := Open(path)
 		return c, nil, err
 	}
-	for _, kept := range append(slices.Clone(Kept), "") {
+	for _, kept := range []string{BestDir, LastDir, ""} {
 		dir := filepath.Join(path, kept)
 		c, skipped, err := Latest(dir)
 		if c != nil || err != nil {
@@ -134,7 +137,7 @@ func Find(path string) (*Checkpoint, []Skipped, error) {
 // All lists the directories of all checkpoints, whole or not, that Find could choose from.
 func All(path string) ([]string, error) {
 	var all []string
-	for _, kept := range append(slices.Clone(Kept), "") {
+	for _, kept := range []string{BestDir, LastDir, ""} {
 		whole, temporary, err := listNames(filepath.Join(path, kept))
 		if err != nil {
 			return nil, err

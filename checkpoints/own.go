@@ -107,6 +107,9 @@ func (w *weights) describeRun() (d described, err error) {
 	if err := d.config.Validate(); err != nil {
 		return refuse("%v", err)
 	}
+	if n := len(d.run.Classes); n != d.config.Classes {
+		return refuse("%d names for %d classes", n, d.config.Classes)
+	}
 	ours := map[string]storedTensor{}
 	for _, scope := range []string{"/" + ModelScope + "/", "/" + AverageScope + "/" + ModelScope + "/"} {
 		for name, t := range w.tensors {

@@ -97,6 +97,7 @@ func TestATrainingThatIsNoModelOfOursIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*trainedModel, *model.Store){
 		"does not say what model it is of": func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Width = 0 },
 		"is no ViT but a dhvt":             func(m *trainedModel, _ *model.Store) { m.Recipe.Architecture = "dhvt" },
+		"6 names for 7 classes":            func(m *trainedModel, _ *model.Store) { m.Classes = m.Classes[1:] },
 		"3 heads":                          func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Width = 47 },
 		"1 that the model lacks: extra":    func(_ *trainedModel, s *model.Store) { s.Scope("/vit").VariableWithValue("extra", 1.) },
 		"16 that it lacks: block_02":       func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Depth = 3 },

@@ -2,16 +2,20 @@
 
 package finetune
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/wepe-go/wepe/checkpoints"
+)
 
 // Where things are in the store of a model. Paths are a file format.
 const (
-	modelScope      = "vit"
+	modelScope      = checkpoints.ModelScope
 	headPath        = "head/"              // below the model's scope
 	positionPath    = "position/"          // there, too
 	tablePath       = "position/embedding" // the learned table of positions
 	accumulatorRoot = "/accumulated"       // sums of gradients within one optimizer step
-	averageRoot     = "/ema"
+	averageRoot     = "/" + checkpoints.AverageScope
 )
 
 // temporary says which variables need not be saved: they are zero between steps.

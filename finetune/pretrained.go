@@ -6,95 +6,29 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// OpenSource reads a run directory of ours, one of its checkpoints, or whatever checkpoints.Import understands, for a
-// run with the given classes: what Run.From does, for programs that want to know the model beforehand.
+// OpenSource reads whatever checkpoints.Import understands, for a run with the given classes: what Run.From does, for
+// programs that want to know the model beforehand.
 func OpenSource(path string, open checkpoints.ImportOptions, classes []string) (*Source, error) {
-	var checkpoint *checkpoints.Checkpoint
-	var err error
-	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		checkpoint, err = newest(path)
-		if _, statErr := os.Stat(filepath.Join(path, "MANIFEST.json")); statErr == nil { // of one checkpoint
-			checkpoint, err = checkpoints.Open(path)
-		}
-	}
-	var s *Source
-	switch {
-	case err != nil:
-		return nil, err
-	case checkpoint != nil:
-		s, err = ownSource(checkpoint)
-	default:
-		open.Classes = len(classes)
-		s, err = importedSource(path, open)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.Path = path
-	s.chooseHead(classes)
-	return s, nil
-}
-
-// ownSource reads a checkpoint of this package: the averages of the weights, where it has them.
-func ownSource(checkpoint *checkpoints.Checkpoint) (*Source, error) {
-	begun, err := stateOf(checkpoint)
-	if err != nil {
-		return nil, err
-	}
-	if err := begun.Recipe.plainViT("can be started from"); err != nil {
-		return nil, err
-	}
-	store := model.NewStore()
-	if err := checkpoint.Load(store, func(variable string) bool {
-		return !inNetwork(strings.TrimPrefix(variable, averageRoot))
-	}); err != nil {
-		return nil, err
-	}
-	r := begun.Recipe
-	s := &Source{
-		SHA256: checkpoint.SHA256, Model: r.Model, Params: r.Params, Classes: begun.Classes, Mean: r.Augment.Mean,
-		Std: r.Augment.Std, resample: checkpoints.ResampleTimm, variables: map[string]*tensors.Tensor{},
-	}
-	for v := range store.IterVariables() {
-		if !inNetwork(v.Path()) {
-			continue
-		}
-		path := below(v.Path())
-		if average := store.GetVariable(averageRoot + v.Path()); average != nil {
-			v = average
-		}
-		if s.variables[path], err = v.Value(); err != nil {
-			return nil, err
-		}
-	}
-	c := s.Model
-	s.report = append(s.report, fmt.Sprintf("a run of recipe %s: ViT of width %d, depth %d, %d heads, patches of %d, "+
-		"grid %s", r.Name, c.Width, c.Depth, c.Heads, c.PatchSize, checkpoints.Grid{Rows: c.Rows(), Cols: c.Cols()}))
-	return s, nil
-}
-
-// importedSource reads a checkpoint of other software.
-func importedSource(path string, open checkpoints.ImportOptions) (*Source, error) {
+	open.Classes = len(classes)
 	imported, err := checkpoints.Import(path, open)
 	if err != nil {
 		return nil, err
 	}
 	s := &Source{
-		SHA256: imported.SHA256, Model: imported.Config, Params: imported.Params, Classes: imported.Labels,
-		resample:  imported.Resample,
-		variables: imported.Variables,
+		Path: path, SHA256: imported.SHA256, Model: imported.Config, Params: imported.Params, Classes: imported.Labels,
+		resample: imported.Resample, variables: imported.Variables,
+	}
+	if imported.Format == checkpoints.FormatCheckpoint {
+		s.resample = checkpoints.ResampleTimm
 	}
 	if n := len(imported.Mean); n > 0 && n <= len(s.Mean) {
 		copy(s.Mean[:], imported.Mean)
@@ -105,6 +39,7 @@ func importedSource(path string, open checkpoints.ImportOptions) (*Source, error
 			s.report = append(s.report, line)
 		}
 	}
+	s.chooseHead(classes)
 	return s, nil
 }
 

@@ -5,7 +5,6 @@ package finetune
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 
 	"github.com/gomlx/compute"
 
@@ -13,8 +12,8 @@ import (
 )
 
 const (
-	lastDir = "last"
-	bestDir = "best"
+	lastDir = checkpoints.LastDir
+	bestDir = checkpoints.BestDir
 )
 
 // state is what a checkpoint says beside the variables.
@@ -36,7 +35,7 @@ type state struct {
 
 // Open loads the trained model of a run directory: its best checkpoint if it has one, else its last.
 func Open(backend compute.Backend, dir string) (*Model, error) {
-	checkpoint, err := newest(dir)
+	checkpoint, _, err := checkpoints.Find(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -70,18 +69,4 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 		return s, fmt.Errorf("finetune: %s: %d names for %d classes", c.Path, len(s.Classes), s.Recipe.Model.Classes)
 	}
 	return s, nil
-}
-
-// newest returns the best checkpoint of a run directory, else its last, nil if there is none.
-func newest(dir string) (*checkpoints.Checkpoint, error) {
-	for _, kept := range []string{bestDir, lastDir} {
-		checkpoint, skipped, err := checkpoints.Latest(filepath.Join(dir, kept))
-		switch {
-		case err != nil, checkpoint != nil:
-			return checkpoint, err
-		case len(skipped) > 0:
-			return nil, fmt.Errorf("finetune: no whole checkpoint in %s: %s", filepath.Join(dir, kept), skipped[0])
-		}
-	}
-	return nil, nil
 }

@@ -339,7 +339,7 @@ func TestRowsSayWhereTheWeightsCameFrom(t *testing.T) {
 	if err := json.Unmarshal(row.Settings, &settings); err != nil {
 		t.Fatal(err)
 	}
-	best, err := newest(from)
+	best, _, err := checkpoints.Find(from)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,8 @@ const usage = `wepe-ckpt looks into files of Vision Transformers, converts, fold
     wepe-ckpt verify A B              the logits of two models on random images
 
 A PATH, FROM, A or B is a .safetensors or .npz file, a directory with model.safetensors or its shards, a directory that
-convert wrote, or the directory of a training run. TO is a new directory. The formats are
+convert wrote, the directory of a training run or of one of its checkpoints, or hf://owner/name, a model of the Hugging
+Face hub. TO is a new directory. The formats are
 
     hf         Hugging Face's ViTForImageClassification
     timm       timm's VisionTransformer
@@ -43,6 +44,7 @@ Examples:
     wepe-ckpt convert -to timm -epsilon 1e-6 vit-base-patch16-224 out/timm
     wepe-ckpt convert -to hf -image-size 384 -resample bilinear -assume-square B_16.npz out/b16-384
     wepe-ckpt convert -to hf -dtype bfloat16 runs/first out/first
+    wepe-ckpt convert -to unfolded -image-size 384 hf://google/vit-base-patch16-224 out/vit-384
     wepe-ckpt fold -to timm runs/first out/first-timm
     wepe-ckpt verify runs/first out/first-timm
     wepe-ckpt verify -onnx out/first-onnx/model.onnx runs/first

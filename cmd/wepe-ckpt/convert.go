@@ -54,11 +54,11 @@ func (s source) export(args []string, o checkpoints.ExportOptions, folded bool, 
 		return err
 	}
 	defer backend.Finalize()
-	m, preprocess, err := s.read(backend, args[0])
+	m, err := s.read(args[0])
 	if err != nil {
 		return err
 	}
-	o.Labels, o.Preprocess = m.Labels, preprocess
+	o.Labels, o.Preprocess = m.Labels, m.Preprocess
 	store, c := model.NewStore(), m.Config
 	if err := m.Load(store.Scope("/vit")); err != nil {
 		return err

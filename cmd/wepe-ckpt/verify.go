@@ -6,9 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -43,7 +41,7 @@ func verify(flags *flag.FlagSet, out io.Writer) func([]string) error {
 			return err
 		}
 		defer backend.Finalize()
-		a, _, err := s.read(backend, args[0])
+		a, err := s.read(args[0])
 		if err != nil {
 			return err
 		}
@@ -75,7 +73,7 @@ func verify(flags *flag.FlagSet, out io.Writer) func([]string) error {
 
 // logitsOn runs the second model, which has to take the images of the first.
 func (s source) logitsOn(backend compute.Backend, path string, images *tensors.Tensor) ([]float32, error) {
-	b, _, err := s.read(backend, path)
+	b, err := s.read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -89,15 +87,12 @@ func (s source) logitsOn(backend compute.Backend, path string, images *tensors.T
 
 // whole verifies one file or directory, or all checkpoints of a run.
 func (s source) whole(path string, out io.Writer) error {
-	dirs := keptBy(path)
-	if len(dirs) == 0 {
-		names, _ := sorted(path)
-		if len(names) > 0 && strings.HasPrefix(names[0], "step-") {
-			dirs = []string{path}
-		}
+	path, err := local(path)
+	if err != nil {
+		return err
 	}
-	if len(dirs) > 0 {
-		return wholeRun(dirs, out)
+	if all, err := checkpoints.All(path); err == nil && len(all) > 0 {
+		return wholeRun(all, out)
 	}
 	info, err := checkpoints.Inspect(path)
 	switch {
@@ -124,32 +119,21 @@ func (s source) whole(path string, out io.Writer) error {
 	return nil
 }
 
-// wholeRun verifies every checkpoint in the directories.
-func wholeRun(dirs []string, out io.Writer) error {
-	damaged, total := 0, 0
-	for _, dir := range dirs {
-		names, err := sorted(dir)
-		if err != nil {
-			return err
+// wholeRun verifies checkpoints.
+func wholeRun(all []string, out io.Writer) error {
+	damaged := 0
+	for _, path := range all {
+		line := path + ": whole"
+		if _, err := checkpoints.Open(path); err != nil {
+			damaged++
+			line = fmt.Sprintf("%s: %v", path, err)
 		}
-		for _, name := range names {
-			if !strings.HasPrefix(name, "step-") {
-				continue
-			}
-			path := filepath.Join(dir, name)
-			line := path + ": whole"
-			if _, err := checkpoints.Open(path); err != nil {
-				damaged++
-				line = fmt.Sprintf("%s: %v", path, err)
-			}
-			total++
-			if _, err := fmt.Fprintln(out, line); err != nil {
-				return err
-			}
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
 		}
 	}
 	if damaged > 0 {
-		return fmt.Errorf("%d of %d checkpoints are damaged", damaged, total)
+		return fmt.Errorf("%d of %d checkpoints are damaged", damaged, len(all))
 	}
 	return nil
 }

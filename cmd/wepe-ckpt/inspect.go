@@ -19,9 +19,9 @@ func inspect(flags *flag.FlagSet, out io.Writer) func([]string) error {
 		if err := want(args, "PATH"); err != nil {
 			return err
 		}
-		path := args[0]
-		if kept := keptBy(path); len(kept) > 0 {
-			path = kept[0]
+		path, err := local(args[0])
+		if err != nil {
+			return err
 		}
 		info, err := checkpoints.Inspect(path)
 		if err != nil {
