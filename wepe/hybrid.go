@@ -81,6 +81,10 @@ func (c *HybridConfig) Done() *Hybrid {
 	if err := setting.Check(c.settings()); err != nil {
 		exceptions.Panicf("wepe: %v", err)
 	}
+	if _, ok := c.encoding.(*SurrogateEncoder); !ok && c.start == StartFitted {
+		exceptions.Panicf("wepe: %s = %q is for a surrogate: the last layer of %s is not free to follow a table", ParamStart,
+			c.start, c.encoding.Name())
+	}
 	patches := c.encoding.layout()
 	if patches.prefix != 0 {
 		exceptions.Panicf("wepe: the gate takes an encoding without prefix, %s has %d prefix rows", c.encoding.Name(),

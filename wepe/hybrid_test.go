@@ -46,7 +46,7 @@ func TestHybrid_with_a_shut_gate_is_the_pretrained_table_bit_for_bit(t *testing.
 	for name, encoding := range encodings {
 		store, v, want := pretrained(t)
 		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			h := NewHybrid(s, v, encoding(s)).with(kv{ParamGate: 0, ParamStart: StartFitted}).Done()
+			h := NewHybrid(s, v, encoding(s)).with(kv{ParamGate: 0, ParamStart: StartCentred}).Done()
 			if err := h.Start(gomlxtest.Backend()); err != nil {
 				t.Fatal(err)
 			}

@@ -120,7 +120,7 @@ func (c *HybridConfig) settings() []setting.Row {
 		setting.Number(ParamGate, &c.gate, 0, 1, "λ at first: 0 is the pretrained model, and stays"),
 		setting.Switch(ParamLearnGate, &c.learn, "whether λ is trained"),
 		setting.Choice(ParamStart, &c.start, "where the encoding starts, before training: as drawn, with the mean row of the "+
-			"table, or as near to the table as its last layer comes", StartDrawn, StartCentred, StartFitted),
+			"table's patches, or, the surrogate, as near to them as its last layer comes", StartDrawn, StartCentred, StartFitted),
 	}
 }
 
@@ -181,7 +181,7 @@ const (
 	EvaluateTable = "table" // Table, with ω3′ held fixed
 )
 
-// Values of ParamStart, mathematics.md (9.3) to (9.5).
+// Values of ParamStart, mathematics.md (9.3) and (9.4).
 const (
 	StartDrawn   = "drawn"
 	StartCentred = "centred"

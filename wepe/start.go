@@ -3,6 +3,7 @@
 package wepe
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gomlx/compute"
@@ -16,77 +17,42 @@ import (
 // fitRank is what (9.4) takes for zero: singular values below this part of the largest.
 const fitRank = 1e-2
 
-// Start moves the last layer of the blended encoding to where ParamStart says, mathematics.md (9.3) to (9.5). Call
-// it once, with the pretrained rows in place, before training: all that it changes are values of ordinary variables.
-// The backend evaluates the encoding; the rest is float64 on the host.
+// Start moves the last layer of the blended encoding to where ParamStart says, mathematics.md (9.3) and (9.4). Call it
+// with the pretrained rows in place, before training: all that it changes are values of ordinary variables. The backend
+// evaluates the encoding; the rest is float64 on the host.
 func (h *Hybrid) Start(backend compute.Backend) error {
 	if h.start == StartDrawn {
 		return nil
 	}
-	var last lastLayer
-	switch e := h.encoding.(type) {
-	case *SurrogateEncoder:
-		last = lastLayer{inputs: e.hiddenRows, dense: e.output, offset: e.offset, scale: 1}
-	case *Encoder:
-		scalars, err := rawScalars(e.scope, nameBetaPos)
-		if err != nil {
-			return err
-		}
-		final := e.projection.final
-		last = lastLayer{
-			inputs: func(g *Graph) *Node { return e.projection.hiddenRows(e.Features(g)) },
-			dense:  final.dense, gain: final.gain, offset: final.offset, scale: scalars[nameBetaPos],
-		}
-	default:
-		return fmt.Errorf("wepe: %s = %q: not for %s", ParamStart, h.start, h.encoding.Name())
-	}
-	if err := h.startFrom(last, backend); err != nil {
+	if err := h.moveTo(backend); err != nil {
 		return fmt.Errorf("wepe: %s = %q: %w", ParamStart, h.start, err)
 	}
 	return nil
 }
 
-// lastLayer makes the rows of an encoding: scale·(gain·normalise(inputs·weights + biases) + offset), or without gain
-// inputs·weights + biases + offset.
-type lastLayer struct {
-	inputs func(*Graph) *Node // [rows·cols, inputs]
-	dense
-	gain, offset *model.Variable // [width]
-	scale        float64
-}
-
-func (h *Hybrid) startFrom(last lastLayer, backend compute.Backend) error {
-	value, err := h.pretrained.Value()
-	if err != nil {
-		return err
-	}
-	table, err := hostMatrix(value)
-	if err != nil {
-		return err
-	}
-	table = table.Slice(h.prefix, h.positions(), 0, h.width).(*mat.Dense) // [rows·cols, width]
+func (h *Hybrid) moveTo(backend compute.Backend) error {
 	evaluate := func(build func(*Graph) *Node) (*mat.Dense, error) {
 		value, err := model.CallOnce(backend, h.scope.Store(), func(_ *model.Scope, g *Graph) *Node { return build(g) })
 		if err != nil {
 			return nil, err
 		}
-		return hostMatrix(value)
+		return matrix(value)
 	}
-	fitted := h.start == StartFitted
-	if fitted {
-		inputs, err := evaluate(last.inputs)
+	value, err := h.pretrained.Value()
+	if err != nil {
+		return err
+	}
+	all, err := matrix(value)
+	if err != nil {
+		return err
+	}
+	table := all.Slice(h.prefix, h.positions(), 0, h.width) // [rows·cols, width]
+	if e, ok := h.encoding.(*SurrogateEncoder); ok && h.start == StartFitted {
+		hidden, err := evaluate(e.hiddenRows) // [rows·cols, width]
 		if err != nil {
 			return err
 		}
-		solution, err := leastSquares(inputs, table) // [inputs + 1, width]
-		if err != nil {
-			return err
-		}
-		n, _ := solution.Dims()
-		if err := assign(last.weights, solution.RawMatrix().Data[:(n-1)*h.width]); err != nil {
-			return err
-		}
-		if err := assign(last.biases, solution.RawRowView(n-1)); err != nil {
+		if err := e.output.fit(hidden, table); err != nil {
 			return err
 		}
 	}
@@ -94,53 +60,71 @@ func (h *Hybrid) startFrom(last lastLayer, backend compute.Backend) error {
 	if err != nil {
 		return err
 	}
-	gains, offsets := make([]float64, h.width), make([]float64, h.width)
-	for j := range h.width {
-		x, y := mat.Col(nil, j, rows), mat.Col(nil, j, table)
-		gains[j] = 1
-		if fitted && last.gain != nil {
-			gains[j] = 0
-			if variance := stat.Variance(x, nil); variance > 0 {
-				gains[j] = stat.Covariance(x, y, nil) / variance
-			}
-		}
-		offsets[j] = (stat.Mean(y, nil) - gains[j]*stat.Mean(x, nil)) / last.scale
+	offset, scale, err := lastOffset(h.encoding)
+	if err != nil {
+		return err
 	}
-	if last.gain != nil {
-		if err := assign(last.gain, gains); err != nil {
-			return err
-		}
+	value, err = offset.Value()
+	if err != nil {
+		return err
 	}
-	return assign(last.offset, offsets)
+	present, err := tensors.CopyFlatData[float32](value)
+	if err != nil {
+		return err
+	}
+	moved := make([]float64, h.width)
+	for j := range moved {
+		apart := stat.Mean(mat.Col(nil, j, table), nil) - stat.Mean(mat.Col(nil, j, rows), nil)
+		moved[j] = float64(present[j]) + apart/scale
+	}
+	return assign(offset, moved)
 }
 
-// leastSquares returns the smallest solution [inputs + 1, outputs] of [x 1]·solution ≈ y, (9.4).
-func leastSquares(x, y mat.Matrix) (*mat.Dense, error) {
-	n, _ := x.Dims()
+// lastOffset returns the offset that ends an encoding, and what it is multiplied with.
+func lastOffset(encoding Encoding) (offset *model.Variable, scale float64, err error) {
+	switch e := encoding.(type) {
+	case *SurrogateEncoder:
+		return e.offset, 1, nil
+	case *Encoder:
+		scalars, err := e.Scalars()
+		if err == nil && scalars[nameBetaPos] == 0 {
+			err = errors.New("β_pos is 0, so that no offset moves the rows")
+		}
+		return e.projection.final.offset, scalars[nameBetaPos], err
+	}
+	return nil, 0, fmt.Errorf("%s has no offset of its own", encoding.Name())
+}
+
+// fit sets d to the smallest solution of [x 1]·[weights; biases] ≈ y in least squares, for x [n, inputs] and
+// y [n, outputs], mathematics.md (9.4).
+func (d dense) fit(x, y mat.Matrix) error {
+	n, inputs := x.Dims()
 	ones := mat.NewDense(n, 1, nil)
 	ones.Apply(func(int, int, float64) float64 { return 1 }, ones)
-	var affine, solution mat.Dense
+	var affine, solution mat.Dense // [n, inputs + 1], [inputs + 1, outputs]
 	affine.Augment(x, ones)
 	var svd mat.SVD
 	if !svd.Factorize(&affine, mat.SVDThin) {
-		return nil, fmt.Errorf("no singular values of the %d hidden rows: they are not finite", n)
+		return errors.New("no singular values: the hidden rows are not finite")
 	}
 	svd.SolveTo(&solution, y, svd.Rank(fitRank))
-	return &solution, nil
+	if err := assign(d.biases, solution.RawRowView(inputs)); err != nil {
+		return err
+	}
+	return assign(d.weights, solution.RawMatrix().Data[:inputs*solution.RawMatrix().Stride])
 }
 
-// hostMatrix returns a float32 tensor [n, m] in float64.
-func hostMatrix(t *tensors.Tensor) (*mat.Dense, error) {
+// matrix returns a float32 tensor [n, m] in float64.
+func matrix(t *tensors.Tensor) (*mat.Dense, error) {
 	flat, err := tensors.CopyFlatData[float32](t)
 	if err != nil {
 		return nil, err
 	}
-	values := make([]float64, len(flat))
+	m := mat.NewDense(t.Shape().Dim(0), t.Shape().Dim(1), nil)
 	for i, v := range flat {
-		values[i] = float64(v)
+		m.RawMatrix().Data[i] = float64(v)
 	}
-	dims := t.Shape().Dimensions
-	return mat.NewDense(dims[0], dims[1], values), nil
+	return m, nil
 }
 
 // assign sets all elements of a variable.

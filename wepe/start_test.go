@@ -5,79 +5,76 @@ package wepe
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// started returns the pretrained rows of the patches, and what an encoding makes of the patches before and after it is
-// moved to a start: its rows, and the inputs and outputs of its last dense layer.
-func started(t *testing.T, encoding func(*model.Scope) Encoding, start string) (table []float64, before, after [][]float64) {
-	t.Helper()
-	all := make([]float32, positions*hybridWidth)
-	for i := range all {
+// table has values of ordinary size, smooth over the grid, in front a prefix row.
+func table() []float32 {
+	flat := make([]float32, positions*hybridWidth)
+	for i := range flat {
 		k, j := i/hybridWidth, float64(i%hybridWidth)
-		all[i] = float32(0.3*math.Sin(0.4*float64(k/cols)*(j+1)) + 0.2*math.Cos(0.5*float64(k%cols)+j) - 0.1*j)
+		flat[i] = float32(0.3*math.Sin(0.4*float64(k/cols)*(j+1)) + 0.2*math.Cos(0.5*float64(k%cols)+j) - 0.1*j)
 	}
+	return flat
+}
+
+// started returns the pretrained rows of the patches, and the rows of an encoding before and after it is moved to a
+// start. What else inspect builds is evaluated after.
+func started(t *testing.T, encoding func(*model.Scope) Encoding, start string, inspect func(Encoding, *Graph) []*Node) (
+	want, before, after []float64, more [][]float64) {
+	t.Helper()
 	store := model.NewStore()
-	v, err := store.CreateVariable("/embedding", tensors.FromFlatDataAndDimensions(all, positions, hybridWidth))
+	v, err := store.CreateVariable("/embedding", tensors.FromFlatDataAndDimensions(table(), positions, hybridWidth))
 	if err != nil {
 		t.Fatal(err)
 	}
 	evaluate := func() [][]float64 {
 		return run(t, store, func(s *model.Scope, in []*Node) []*Node {
 			e, g := encoding(s), in[0].Graph()
-			switch e := e.(type) {
-			case *SurrogateEncoder:
-				x := e.hiddenRows(g)
-				return []*Node{e.Encode(g), x, e.output.apply(x)}
-			case *Encoder:
-				x := e.projection.hiddenRows(e.Features(g))
-				return []*Node{e.Encode(g), x, e.projection.final.dense.apply(x)}
-			}
-			panic("no such encoding")
+			return append([]*Node{e.Encode(g)}, inspect(e, g)...)
 		}, float32(0))
 	}
-	before = evaluate()
+	before = evaluate()[0]
 	h := NewHybrid(store.RootScope(), v, encoding(store.RootScope())).with(kv{ParamStart: start}).Done()
-	if err := h.Start(gomlxtest.Backend()); err != nil {
-		t.Fatal(err)
-	}
-	return gomlxtest.Values(t, v.MustValue())[prefix*hybridWidth:], before, evaluate()
-}
-
-// startable are encodings with each kind of last layer.
-var startable = map[string]func(*model.Scope) Encoding{
-	"surrogate": encodings["surrogate"],
-	"exact":     encodings["scratch"],
-	"exact, MLP": func(s *model.Scope) Encoding {
-		return New(s, rows, cols, hybridWidth).with(kv{ParamProjection: MLP, ParamBetaPos: 1.3}).Done()
-	},
-}
-
-func TestStart_drawn_changes_nothing(t *testing.T) {
-	for name, encoding := range startable {
-		if _, before, after := started(t, encoding, StartDrawn); !slices.Equal(before[0], after[0]) {
-			t.Errorf("%s: the rows moved", name)
+	for range 2 { // once more changes nothing
+		if err := h.Start(gomlxtest.Backend()); err != nil {
+			t.Fatal(err)
 		}
 	}
+	values := evaluate()
+	return gomlxtest.Values(t, v.MustValue())[prefix*hybridWidth:], before, values[0], values[1:]
 }
+
+func nothing(Encoding, *Graph) []*Node { return nil }
 
 func TestStart_centred_gives_the_rows_the_mean_of_the_table_and_keeps_their_differences(t *testing.T) {
-	for name, encoding := range startable {
-		table, before, after := started(t, encoding, StartCentred)
-		gomlxtest.Near(t, name+": mean", means(after[0]), means(table), 1e-5)
-		differences := func(rows []float64) (out []float64) {
-			for i := hybridWidth; i < len(rows); i++ {
-				out = append(out, rows[i]-rows[i%hybridWidth])
-			}
-			return out
+	differences := func(rows []float64) (out []float64) {
+		for i := hybridWidth; i < len(rows); i++ {
+			out = append(out, rows[i]-rows[i%hybridWidth])
 		}
-		gomlxtest.Near(t, name+": differences", differences(after[0]), differences(before[0]), 1e-5)
+		return out
+	}
+	for name, encoding := range map[string]func(*model.Scope) Encoding{
+		"surrogate": encodings["surrogate"],
+		"exact":     encodings["scratch"],
+		"exact, MLP": func(s *model.Scope) Encoding {
+			return New(s, rows, cols, hybridWidth).with(kv{ParamProjection: MLP, ParamBetaPos: 1.3}).Done()
+		},
+	} {
+		table, before, after, _ := started(t, encoding, StartCentred, nothing)
+		gomlxtest.Near(t, name+": mean", means(after), means(table), 1e-5)
+		gomlxtest.Near(t, name+": differences", differences(after), differences(before), 1e-5)
+		if _, before, after, _ := started(t, encoding, StartDrawn, nothing); !slices.Equal(before, after) {
+			t.Errorf("%s: the rows moved from where they were drawn", name)
+		}
 	}
 }
 
@@ -90,54 +87,38 @@ func means(rows []float64) []float64 {
 	return out
 }
 
-// Least squares leaves a residual at right angles to all that it may combine. That is the normal equations, which the
-// code does not use.
-func TestStart_fitted_is_the_least_squares_fit_of_the_last_layer(t *testing.T) {
-	for name, encoding := range startable {
-		table, before, after := started(t, encoding, StartFitted)
-		rows, inputs, dense := after[0], after[1], after[2]
-		patches := len(table) / hybridWidth
-		k := len(inputs) / patches
-		for j := range hybridWidth {
-			for i := -1; i < k; i++ { // -1: the bias
-				upright(t, name, patches, func(patch int) (x, residual float64) {
-					x = 1
-					if i >= 0 {
-						x = inputs[patch*k+i]
-					}
-					return x, dense[patch*hybridWidth+j] - table[patch*hybridWidth+j]
-				})
+// Least squares leaves a residual at right angles to all that may be combined, the hidden rows and a constant. These are
+// the normal equations, by which the code does not solve.
+func TestStart_fitted_is_the_least_squares_fit_of_the_surrogates_last_layer(t *testing.T) {
+	table, _, rows, more := started(t, encodings["surrogate"], StartFitted, func(e Encoding, g *Graph) []*Node {
+		return []*Node{e.(*SurrogateEncoder).hiddenRows(g)}
+	})
+	hidden := more[0]
+	gomlxtest.Near(t, "mean", means(rows), means(table), 1e-5)
+	for j := range hybridWidth {
+		for i := range hybridWidth {
+			var sum, scale float64
+			for at := 0; at < len(rows); at += hybridWidth {
+				product := hidden[at+i] * (rows[at+j] - table[at+j])
+				sum, scale = sum+product, scale+math.Abs(product)
 			}
-			for _, power := range []float64{0, 1} { // offset and gain
-				upright(t, name+", rows", patches, func(patch int) (x, residual float64) {
-					row := rows[patch*hybridWidth+j]
-					return math.Pow(row, power), row - table[patch*hybridWidth+j]
-				})
+			if math.Abs(sum) > fitRank*scale {
+				t.Errorf("channel %d: Σ hidden_%d·residual = %g, Σ |hidden_%d·residual| = %g", j, i, sum, i, scale)
 			}
-		}
-		if was, is := apart(before[0], table), apart(rows, table); is > 0.7*was {
-			t.Errorf("%s: the rows are %g from the table, were %g", name, is, was)
 		}
 	}
 }
 
-// upright checks that Σ x·residual is nothing beside Σ |x·residual|, over the patches.
-func upright(t *testing.T, name string, patches int, at func(patch int) (x, residual float64)) {
-	t.Helper()
-	var sum, scale float64
-	for patch := range patches {
-		x, residual := at(patch)
-		sum, scale = sum+x*residual, scale+math.Abs(x*residual)
+func TestStart_refuses_what_cannot_be_moved(t *testing.T) {
+	store, v, _ := pretrained(t)
+	scope := store.RootScope()
+	exact := New(scope, rows, cols, hybridWidth).with(kv{ParamBetaPos: 0.0}).Done()
+	err := exceptions.TryCatch[error](func() { NewHybrid(scope, v, exact).with(kv{ParamStart: StartFitted}).Done() })
+	if err == nil || !strings.Contains(err.Error(), `wepe_start = "fitted" is for a surrogate`) {
+		t.Errorf("fitted to ℘: %v", err)
 	}
-	if math.Abs(sum) > 1e-2*scale+1e-6 { // fitRank leaves as much
-		t.Errorf("%s: Σ x·residual = %g, Σ |x·residual| = %g", name, sum, scale)
+	err = NewHybrid(scope, v, exact).with(kv{ParamStart: StartCentred}).Done().Start(gomlxtest.Backend())
+	if err == nil || !strings.Contains(err.Error(), `wepe_start = "centred": β_pos is 0`) {
+		t.Errorf("β_pos = 0: %v", err)
 	}
-}
-
-func apart(a, b []float64) float64 {
-	var sum float64
-	for i := range a {
-		sum += (a[i] - b[i]) * (a[i] - b[i])
-	}
-	return math.Sqrt(sum)
 }

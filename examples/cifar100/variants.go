@@ -57,8 +57,7 @@ var studies = []named{
 			gates("hybrid", "wepe_start=drawn", 0.02, 0.12, 0.5, 1),
 			gates("hybrid centred", "wepe_start=centred", 0.12, 0.5, 1),
 			gates("hybrid fitted", "wepe_start=fitted", 0.12, 0.5, 1),
-			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn", 0.12, 0.5, 1),
-			gates("hybrid over ℘ fitted", "wepe_blend=exact;wepe_start=fitted", 0.5, 1)),
+			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn", 0.12, 0.5, 1)),
 	},
 	{
 		name: "beta-gamma", about: "where β and γ of the surrogate should start", pretrained: true,
