@@ -21,7 +21,7 @@ func (m *Model) Evaluate(set *data.Set) (report.Metrics, error) {
 }
 
 func (m *Model) evaluate(p pixels) (report.Metrics, error) {
-	logits, err := m.allLogits(p)
+	logits, err := m.logits(p)
 	if err != nil {
 		return report.Metrics{}, err
 	}
@@ -80,33 +80,25 @@ func (m *Model) logitsOf(set *data.Set) ([][]float32, error) {
 	}
 	p := m.upload(set)
 	defer p.finalize()
-	logits, err := m.allLogits(p)
+	logits, err := m.logits(p)
 	if err == nil {
 		m.answered.set, m.answered.logits = set, logits
 	}
 	return logits, err
 }
 
-// allLogits computes [images, classes] for the images of a set on the device.
-func (m *Model) allLogits(p pixels) ([][]float32, error) {
-	rows := make([]int, p.set.Len())
-	for i := range rows {
-		rows[i] = i
-	}
-	return m.logits(p, rows, min(m.Recipe.EvalBatchSize, len(rows)))
-}
-
-// logits computes [rows, classes] for the given rows of a set, batch by batch.
-func (m *Model) logits(p pixels, rows []int, batch int) ([][]float32, error) {
-	out := make([][]float32, 0, len(rows))
-	for begin := 0; begin < len(rows); begin += batch {
-		// The last batch is filled up with its first row, so that one program serves all.
-		chunk := append([]int(nil), rows[begin:min(begin+batch, len(rows))]...)
-		whole := len(chunk)
-		for len(chunk) < batch {
-			chunk = append(chunk, chunk[0])
+// logits computes [images, classes] for the images of a set on the device, batch by batch.
+func (m *Model) logits(p pixels) ([][]float32, error) {
+	images := p.set.Len()
+	rows := make([]int, min(m.Recipe.EvalBatchSize, images))
+	out := make([][]float32, 0, images)
+	for begin := 0; begin < images; begin += len(rows) {
+		for k := range rows {
+			if rows[k] = begin + k; rows[k] >= images {
+				rows[k] = begin // fills up the last batch, so that one program serves all
+			}
 		}
-		results, err := p.call(m.eval, m.evalAugment().Plan(p.set, 0, 0, 0, chunk), nil)
+		results, err := p.call(m.eval, m.evalAugment().Plan(p.set, 0, 0, 0, rows), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +109,7 @@ func (m *Model) logits(p pixels, rows []int, batch int) ([][]float32, error) {
 		if !ok {
 			return nil, fmt.Errorf("finetune: logits are %s, want float32 [batch, classes]", results[0].Shape())
 		}
-		out = append(out, values[:whole]...)
+		out = append(out, values[:min(len(rows), images-begin)]...)
 		if err := results[0].FinalizeAll(); err != nil {
 			return nil, err
 		}

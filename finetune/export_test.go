@@ -48,7 +48,7 @@ func TestAnExportIsTheOpenedModelWithItsNamesAndPixels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := m.logits(m.upload(set), []int{0, 1, 2, 3}, 4)
+	want, err := m.logitsOf(set)
 	if err != nil {
 		t.Fatal(err)
 	}

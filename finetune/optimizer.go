@@ -3,7 +3,6 @@
 package finetune
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,14 +27,17 @@ const (
 //	m ← μ·m + g
 //	w ← w - η·s·m
 //
-// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). GoMLX's own Adam decays
-// every variable alike and clips single values only; its SGD has no momentum.
+// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). What is zero,
+// Recipe.WithDefaults fills in.
+//
+// GoMLX's optimizers lack what these recipes are made of: its Adam decays every variable alike at one rate for all, its
+// SGD has no momentum and divides the rate by the root of the step, and both clip single values but no norm.
 type Optimizer struct {
-	Kind        string  `json:"kind"`               // AdamW (default) or SGD
-	Momentum    float64 `json:"momentum,omitempty"` // μ of SGD, default 0.9
-	Beta1       float64 `json:"beta1"`              // default 0.9
-	Beta2       float64 `json:"beta2"`              // default 0.999
-	Epsilon     float64 `json:"epsilon"`            // default 1e-8
+	Kind        string  `json:"kind"`               // AdamW or SGD
+	Momentum    float64 `json:"momentum,omitempty"` // μ of SGD
+	Beta1       float64 `json:"beta1"`              // β1 of AdamW
+	Beta2       float64 `json:"beta2"`              // β2
+	Epsilon     float64 `json:"epsilon"`            // ε
 	WeightDecay float64 `json:"weight_decay"`       // d of all "weights", 0 for the other variables
 	DecayAll    bool    `json:"decay_all"`          // decay every variable, as the WePE release does
 	ClipNorm    float64 `json:"clip_norm"`          // largest global gradient norm, 0 for none
@@ -45,17 +47,6 @@ type Optimizer struct {
 	// LayerDecay in (0, 1) scales the learning rate of layer l by LayerDecay^(depth+1-l): l is 0 for patches, class token
 	// and pretrained positions, i+1 for block i, depth+1 for final norm, head and what else is new. 0 for none.
 	LayerDecay float64 `json:"layer_decay,omitempty"`
-}
-
-func (o Optimizer) withDefaults() Optimizer {
-	o.Kind = cmp.Or(o.Kind, AdamW)
-	if o.Kind == SGD {
-		o.Momentum = cmp.Or(o.Momentum, 0.9)
-	}
-	o.Beta1 = cmp.Or(o.Beta1, 0.9)
-	o.Beta2 = cmp.Or(o.Beta2, 0.999)
-	o.Epsilon = cmp.Or(o.Epsilon, 1e-8)
-	return o
 }
 
 func (o Optimizer) validate() error {

@@ -108,7 +108,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			o := o.withDefaults()
+			o := Recipe{Optimizer: o}.WithDefaults().Optimizer
 			exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
 				var vars []*model.Variable
 				for _, v := range variables {
@@ -285,7 +285,7 @@ func TestOptimizerRefusesWhatMakesNoSense(t *testing.T) {
 		`learning_rates["head"]`: {LearningRates: map[string]float64{
 			GroupHead: -1}},
 	} {
-		if err := o.withDefaults().validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := (Recipe{Optimizer: o}).WithDefaults().Optimizer.validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error that names %s, got %v", want, err)
 		}
 	}

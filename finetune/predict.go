@@ -26,7 +26,7 @@ func (m *Model) Predict(file string, top int) ([]Class, error) {
 	if err != nil {
 		return nil, err
 	}
-	logits, err := m.logits(m.upload(set), []int{0}, 1)
+	logits, err := m.logitsOf(set)
 	if err != nil {
 		return nil, err
 	}

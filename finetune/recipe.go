@@ -18,7 +18,7 @@ import (
 )
 
 // Recipe says everything about a training but the data, the seed and the machine. It is a literal, saved with every
-// checkpoint and every row.
+// checkpoint and every row. WithDefaults fills in what is left at zero.
 type Recipe struct {
 	Name string `json:"name"`
 
@@ -32,7 +32,7 @@ type Recipe struct {
 	Epochs     int `json:"epochs"`          // passes over the training images, or
 	Steps      int `json:"steps,omitempty"` // optimizer steps: one of the two is 0
 	BatchSize  int `json:"batch_size"`      // images per optimizer step; an epoch drops what does not fill a batch
-	Accumulate int `json:"accumulate"`      // parts a batch is computed in, to save memory; default 1, divides BatchSize
+	Accumulate int `json:"accumulate"`      // parts a batch is computed in, to save memory: a divisor of BatchSize
 
 	LearningRate float64   `json:"learning_rate"`          // at the end of warm-up
 	WarmupEpochs float64   `json:"warmup_epochs"`          // then one half cosine down to 0 at the last step
@@ -47,18 +47,24 @@ type Recipe struct {
 	LateFrom       int     `json:"late_from,omitempty"`
 	LateMixupAlpha float64 `json:"late_mixup_alpha,omitempty"`
 
-	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations, default 1
-	EvalSteps      int     `json:"eval_steps,omitempty"` // the same where Steps is set, default a tenth of them
-	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step, default BatchSize
-	ValidationPart float64 `json:"validation_part"`      // of the training images held out; default 0.1, below 0 for none
+	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations
+	EvalSteps      int     `json:"eval_steps,omitempty"` // the same where Steps is set
+	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step
+	ValidationPart float64 `json:"validation_part"`      // of the training images held out, below 0 for none
 
 	// Of a run that starts from a pretrained model (Run.From), which gives the Model's sizes where they are zero here, and
-	// the normalisation where Augment has none.
-	Resample string `json:"resample,omitempty"`  // of pretrained positions, checkpoints.Resample; default as the source
+	// the normalisation where Augment has none. Its position is "hybrid" where Model names none.
+	Resample string `json:"resample,omitempty"`  // of pretrained positions, checkpoints.Resample; "" for the source's way
 	ZeroHead bool   `json:"zero_head,omitempty"` // a new head that starts at zero, from scratch too
 }
 
-// WithDefaults returns r with every zero field that has a default filled in.
+// WithDefaults returns r with its zero fields filled in, and those of its model by vit.Config.WithDefaults:
+//
+//	accumulate        1
+//	eval_epochs       1, or eval_steps a tenth of steps
+//	eval_batch_size   batch_size
+//	validation_part   0.1
+//	optimizer         kind "adamw", beta1 0.9, beta2 0.999, epsilon 1e-8; of kind "sgd" momentum 0.9
 func (r Recipe) WithDefaults() Recipe {
 	r.Accumulate = cmp.Or(r.Accumulate, 1)
 	if r.Steps > 0 {
@@ -68,7 +74,12 @@ func (r Recipe) WithDefaults() Recipe {
 	}
 	r.EvalBatchSize = cmp.Or(r.EvalBatchSize, r.BatchSize)
 	r.ValidationPart = cmp.Or(r.ValidationPart, 0.1)
-	r.Optimizer = r.Optimizer.withDefaults()
+	o := &r.Optimizer
+	o.Kind = cmp.Or(o.Kind, AdamW)
+	if o.Kind == SGD {
+		o.Momentum = cmp.Or(o.Momentum, 0.9)
+	}
+	o.Beta1, o.Beta2, o.Epsilon = cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8)
 	r.Model = r.Model.WithDefaults()
 	return r
 }
@@ -76,21 +87,25 @@ func (r Recipe) WithDefaults() Recipe {
 // fit fills in what the data decides, image size and classes, and refuses what contradicts it.
 func (r Recipe) fit(set *data.Set) (Recipe, error) {
 	rows, cols := r.Augment.OutputSize(set.Height, set.Width)
-	for _, f := range []struct {
-		name  string
-		field *int
-		value int
-	}{
-		{"image_rows", &r.Model.ImageRows, rows}, {"image_cols", &r.Model.ImageCols, cols},
-		{"channels", &r.Model.Channels, set.Channels}, {"classes", &r.Model.Classes, len(set.Classes)},
+	m := &r.Model
+	for _, err := range []error{
+		agree("image_rows", &m.ImageRows, rows), agree("image_cols", &m.ImageCols, cols),
+		agree("channels", &m.Channels, set.Channels), agree("classes", &m.Classes, len(set.Classes)),
 	} {
-		if *f.field = cmp.Or(*f.field, f.value); *f.field != f.value {
-			return r, fmt.Errorf("finetune: the model's %s is %d, but data set %s gives %d", f.name, *f.field, set.Name,
-				f.value)
+		if err != nil {
+			return r, fmt.Errorf("%w in data set %s", err, set.Name)
 		}
 	}
 	r = r.WithDefaults()
 	return r, r.Validate()
+}
+
+// agree sets a field that is zero and refuses one that is something else.
+func agree[T comparable](name string, field *T, value T) error {
+	if *field = cmp.Or(*field, value); *field != value {
+		return fmt.Errorf("finetune: the model's %s is %v, but %v", name, *field, value)
+	}
+	return nil
 }
 
 // Validate reports the first field out of its range, by its JSON name.

@@ -40,14 +40,14 @@ type Source struct {
 // adopt fills in what the source decides, the network and its pixels, and refuses what contradicts it.
 func (r Recipe) adopt(s *Source) (Recipe, error) {
 	m, c := &r.Model, s.Model.WithDefaults()
-	for _, f := range []error{
+	for _, err := range []error{
 		agree("patch_size", &m.PatchSize, c.PatchSize), agree("channels", &m.Channels, c.Channels),
 		agree("width", &m.Width, c.Width), agree("depth", &m.Depth, c.Depth), agree("heads", &m.Heads, c.Heads),
 		agree("mlp_dim", &m.MLPDim, c.MLPDim), agree("pool", &m.Pool, c.Pool),
 		agree("patch_norm", &m.PatchNorm, c.PatchNorm), agree("epsilon", &m.Epsilon, c.Epsilon),
 	} {
-		if f != nil {
-			return r, fmt.Errorf("%w in checkpoint %s: leave it out of the recipe", f, s.Path)
+		if err != nil {
+			return r, fmt.Errorf("%w in checkpoint %s: leave it out of the recipe", err, s.Path)
 		}
 	}
 	m.Position = cmp.Or(m.Position, "hybrid")
@@ -76,14 +76,6 @@ func (r Recipe) adopt(s *Source) (Recipe, error) {
 		r.Params[name] = value
 	}
 	return r, nil
-}
-
-// agree sets a field that is zero and refuses one that is something else.
-func agree[T comparable](name string, field *T, value T) error {
-	if *field = cmp.Or(*field, value); *field != value {
-		return fmt.Errorf("finetune: the model's %s is %v, but %v", name, *field, value)
-	}
-	return nil
 }
 
 // keeps says whether a variable of the source becomes one of the run's model.

@@ -54,6 +54,7 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 		}
 		norm := r.Optimizer.update(scope, r.Model.Depth, vars, grads, scalars)
 		if r.EMA > 0 {
+			// GoMLX keeps no moving averages while training; it can take the mean of whole checkpoints.
 			decay := Reshape(Gather(scalars, Const(g, []int64{scalarEMA}))) // scalar
 			for _, v := range moved(scope, g) {
 				average := companion(scope, averageRoot, v)
