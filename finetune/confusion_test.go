@@ -87,12 +87,3 @@ func TestConfusionOfAModelCountsEveryImageAndAgreesWithEvaluate(t *testing.T) {
 		t.Errorf("error %v for a set of other classes", err)
 	}
 }
-
-func fitted(t *testing.T, recipe Recipe, set *data.Set) Recipe {
-	t.Helper()
-	recipe, err := recipe.fit(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return recipe
-}

@@ -18,8 +18,8 @@ var files = strings.Fields(`
 	model average pixels evaluate confusion predict encoding export source saved pretrained
 	group_table update steps finetune trainer record resume do page`)
 
-// Names are resolved without types: those of functions, types, constants and variables by the parser, unexported methods
-// by their name where no other type of the package, nor a field, has it.
+// Names are resolved without types: those of functions, types, constants and variables by the parser, those of
+// unexported methods where no other type of the package, nor a field, has the same.
 func TestFilesKnowOnlyThoseBelowThem(t *testing.T) {
 	const several = -1
 	declaredIn, methodIn := map[string]int{}, map[string]int{}

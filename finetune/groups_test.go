@@ -66,19 +66,6 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 	}
 }
 
-func TestFreezingEverythingOrTheUnknownIsRefused(t *testing.T) {
-	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1)}
-	for freeze, want := range map[string]string{
-		"backbone,position,gate,head": "nothing is left to train",
-		"body":                        `"body": want some of backbone, weights, vectors, table, position, gate, head`,
-	} {
-		run.Recipe.Freeze = freeze
-		if _, _, err := run.Do(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("freeze %q: want an error with %q, got %v", freeze, want, err)
-		}
-	}
-}
-
 func TestTheTableOfGroupsCountsEveryVariableOnce(t *testing.T) {
 	recipe := tiny()
 	recipe.Model.Position, recipe.Freeze = "hybrid", "table"

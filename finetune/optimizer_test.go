@@ -269,28 +269,6 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 	}
 }
 
-func TestOptimizerRefusesWhatMakesNoSense(t *testing.T) {
-	for want, o := range map[string]Optimizer{
-		"beta1":                {Beta1: 1},
-		"beta2":                {Beta2: -0.1},
-		"epsilon":              {Epsilon: math.NaN()},
-		"weight_decay":         {WeightDecay: -1},
-		"clip_norm":            {ClipNorm: math.Inf(1)},
-		"momentum is 1":        {Kind: SGD, Momentum: 1},
-		"adamw has beta1":      {Momentum: 0.9},
-		"layer_decay":          {LayerDecay: 1},
-		`"lion"`:               {Kind: "lion"},
-		"sgd has none":         {Kind: SGD, WeightDecay: 0.1},
-		`unknown group "body"`: {LearningRates: map[string]float64{"body": 1}},
-		`learning_rates["head"]`: {LearningRates: map[string]float64{
-			GroupHead: -1}},
-	} {
-		if err := (Recipe{Optimizer: o}).WithDefaults().Optimizer.validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want an error that names %s, got %v", want, err)
-		}
-	}
-}
-
 func TestLearningRateIsLinearWarmupThenHalfACosine(t *testing.T) {
 	half := math.Sqrt(0.5)
 	for _, test := range []struct {
@@ -309,70 +287,44 @@ func TestLearningRateIsLinearWarmupThenHalfACosine(t *testing.T) {
 }
 
 func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
-	recipe := tiny()
-	recipe.Epochs, recipe.WarmupEpochs, recipe.LearningRate, recipe.ValidationPart = 4, 1.5, 0.3, -1
-	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(31, 1)})
-	var got []float64
-	for trainer.step < trainer.steps {
-		got = append(got, float64(trainer.scalars()[scalarRate]))
-		trainer.step++
-	}
-	// 31 images in batches of 6 are 5 steps an epoch and 20 in all; round(1.5·5) = 8 of them warm up.
-	var want []float64
-	for s := range 20 {
-		rate := 0.3 * float64(s) / 8
-		if s >= 8 {
-			rate = 0.15 * (1 + math.Cos(math.Pi*float64(s-8)/12))
-		}
-		want = append(want, rate)
-	}
-	if !slices.EqualFunc(got, want, func(a, b float64) bool { return math.Abs(a-b) < 1e-7 }) {
-		t.Errorf("rates %v, want %v", got, want)
-	}
-}
-
-func TestARunInStepsEndsAfterThemAndPassesOverSmallSets(t *testing.T) {
-	// 9 images are one batch of 7 an epoch, drawn anew each time; what does not fill a batch is left out of that epoch.
-	recipe := tiny()
-	recipe.Epochs, recipe.WarmupEpochs, recipe.ValidationPart, recipe.BatchSize = 0, 0, -1, 7
-	recipe.Steps, recipe.WarmupSteps, recipe.EvalSteps, recipe.LearningRate = 10, 4, 3, 0.2
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(9, 1), Test: pictures(5, 2)}
-	trainer := begun(t, run)
-	seen := map[string]bool{}
-	var evaluated []int
-	var rates []float64
-	trainer.Progress = func(p Progress) {
-		if p.Eval != nil {
-			evaluated = append(evaluated, p.Step)
-		}
-	}
-	for trainer.step < trainer.steps {
-		rates = append(rates, float64(trainer.scalars()[scalarRate]))
-		if err := trainer.advance(); err != nil {
+	for name, c := range map[string]struct {
+		settings              string
+		images, steps, warmup int
+		evaluated             []int
+	}{
+		// 31 images in batches of 6 are 5 steps an epoch and 20 in all; round(1.5·5) = 8 of them warm up.
+		"epochs": {"epochs=4;warmup_epochs=1.5", 31, 20, 8, []int{5, 10, 15, 20}},
+		// 9 images are one batch an epoch, drawn anew each time; what does not fill a batch is left out of that epoch.
+		"steps": {"epochs=0;warmup_epochs=0;steps=10;warmup_steps=4;eval_steps=3", 9, 10, 4, []int{3, 6, 9, 10}},
+	} {
+		recipe, err := tiny().Set(c.settings + ";learning_rate=0.2;validation_part=-1")
+		if err != nil {
 			t.Fatal(err)
 		}
-		batch := slices.Clone(trainer.order[:7])
-		slices.Sort(batch)
-		seen[fmt.Sprint(batch)] = true
-	}
-	if !slices.Equal(evaluated, []int{3, 6, 9, 10}) {
-		t.Errorf("evaluated after steps %v", evaluated)
-	}
-	if len(seen) < 5 {
-		t.Errorf("%d different batches in 10 epochs of one", len(seen))
-	}
-	for s, rate := range rates {
-		want := 0.2 * float64(s) / 4
-		if s >= 4 {
-			want = 0.1 * (1 + math.Cos(math.Pi*float64(s-4)/6))
+		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(c.images, 1)})
+		batches, evaluated := map[string]bool{}, []int(nil)
+		trainer.Progress = func(p Progress) {
+			if p.Eval != nil {
+				evaluated = append(evaluated, p.Step)
+			}
 		}
-		if math.Abs(rate-want) > 1e-7 {
-			t.Errorf("rate %g at step %d, want %g", rate, s, want)
+		for step := range c.steps {
+			if got, want := float64(trainer.scalars()[scalarRate]), learningRate(0.2, step, c.warmup, c.steps); math.Abs(
+				got-want) > 1e-7 {
+				t.Errorf("%s: rate %g at step %d, want %g", name, got, step, want)
+			}
+			if err := trainer.advance(); err != nil {
+				t.Fatal(err)
+			}
+			batch := slices.Clone(trainer.order[:6])
+			slices.Sort(batch)
+			batches[fmt.Sprint(batch)] = true
 		}
-	}
-	run.Train = pictures(6, 1)
-	if _, _, err := run.Do(t.Context()); err == nil ||
-		!strings.Contains(err.Error(), "6 training images are fewer than one batch of 7: lower batch_size") {
-		t.Errorf("fewer images than a batch: %v", err)
+		if trainer.step != trainer.steps || !slices.Equal(evaluated, c.evaluated) {
+			t.Errorf("%s: %d steps of %d, evaluated after %v", name, trainer.step, trainer.steps, evaluated)
+		}
+		if name == "steps" && len(batches) < 5 {
+			t.Errorf("%d different batches in 10 epochs of one", len(batches))
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -78,29 +77,7 @@ func TestSetRefusesWhatItDoesNotUnderstandInOneLine(t *testing.T) {
 		"model.width=1e400":              "number 1e400",
 	} {
 		_, err := tiny().Set("batch_size=5;" + settings)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "finetune: ") ||
-			!strings.Contains(err.Error(), settings) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: want one line with %q, got %v", settings, want, err)
-		}
-	}
-}
-
-func TestValidateRefusesHyperparametersThatNothingReads(t *testing.T) {
-	for settings, want := range map[string]string{
-		"wepe_alfa_scale=0.2": "wepe_alpha_scale", // what there is
-		"wepe_mode=papr":      `"papr"`,
-		"wepe_alpha_scale=-1": "wepe_alpha_scale",
-		"params.vit_width=3":  "vit_width",
-		"rope_teta=20":        "rope_theta",
-		"model.position=as2drope;as2drope_base_rows=-1": "as2drope_base_rows",
-	} {
-		r, err := tiny().Set(settings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err = r.fit(pictures(9, 1)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: want an error with %s, got %v", settings, want, err)
-		}
+		refused(t, settings, err, want, "finetune: ", settings)
 	}
 }
 
@@ -154,21 +131,10 @@ func TestARecipeSurvivesItsFile(t *testing.T) {
 
 // Every number is that of W_Ti.py at commit 3c27aecdfd06 of the released code.
 func TestTheReleaseRecipeHasTheNumbersOfTheRelease(t *testing.T) {
-	recipe, err := Named("release-cifar100-120")
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)}
-	recipe, err = recipe.fit(&set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	recipe := onCIFAR100(t, "release-cifar100-120")
 	m, o, a := recipe.Model, recipe.Optimizer, recipe.Augment
 	early, late := recipe.augmentation(14), recipe.augmentation(15)
-	for _, f := range []struct {
-		name      string
-		got, want any
-	}{
+	same(t, []compared{
 		{"epochs", recipe.Epochs, 120},
 		{"batch", recipe.BatchSize, 160},
 		{"parts of a batch", recipe.Accumulate, 1},
@@ -209,39 +175,11 @@ func TestTheReleaseRecipeHasTheNumbersOfTheRelease(t *testing.T) {
 		{"mixup alpha before epoch 15", early.MixupAlpha, 0.15},
 		{"mixup alpha from epoch 15", late.MixupAlpha, 0.3},
 		{"mixup probability from epoch 15", late.MixProb, 0.6},
-	} {
-		if f.got != f.want {
-			t.Errorf("%s: %v, want %v", f.name, f.got, f.want)
-		}
-	}
-}
-
-func TestARunIsCountedInEpochsOrInSteps(t *testing.T) {
-	for settings, want := range map[string]string{
-		"steps=10":                          "epochs is 3, want >= 1, or 0 where steps is set",
-		"epochs=0":                          "epochs is 0",
-		"epochs=0;steps=10":                 "warmup_epochs is 1", // tiny's
-		"epochs=0;warmup_epochs=0;steps=-1": "steps is -1",
-		"warmup_steps=5":                    "warmup_steps is 5",
-		"epochs=0;warmup_epochs=0;steps=10;warmup_steps=11": "warmup_steps is 11",
-		"epochs=0;warmup_epochs=0;steps=10;eval_epochs=2":   "eval_epochs is 2",
-		"eval_steps=2": "eval_steps is 2",
-		"epochs=0;warmup_epochs=0;steps=10;warmup_steps=10;eval_steps=4": "",
-	} {
-		r, err := tiny().Set(settings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = r.fit(pictures(9, 1))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: want an error with %q, got %v", settings, want, err)
-		}
-	}
+	})
 }
 
 // Every recipe can be trained: on CIFAR-100 with its own model, or with the one it is for.
 func TestEveryRecipeFitsItsModel(t *testing.T) {
-	set := &data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)}
 	for _, name := range Names() {
 		r, err := Named(name)
 		if err != nil {
@@ -266,7 +204,7 @@ func TestEveryRecipeFitsItsModel(t *testing.T) {
 				continue
 			}
 		}
-		if _, err := r.fit(set); err != nil {
+		if _, err := r.fit(cifar100); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if unnamed := r.Augment.Mean == [3]float64{}; unnamed != (name == "shapes") {

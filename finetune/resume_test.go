@@ -4,61 +4,27 @@ package finetune
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
-	"slices"
-	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// finished runs to the end and returns the bytes of the last checkpoint and the rows without what measures time.
-func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
-	t.Helper()
-	if _, _, err := run.Do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if variables, err = os.ReadFile(filepath.Join(last.Path, "variables.safetensors")); err != nil {
-		t.Fatal(err)
-	}
-	if rows, err = report.ReadFiles(filepath.Join(run.Dir, RowsFile)); err != nil || len(rows.Skipped) > 0 {
-		t.Fatal(err, rows.Skipped)
-	}
-	for i := range rows.Evals {
-		rows.Evals[i].ImagesPerSecond = 0
-		if rows.Evals[i].Step == 0 {
-			rows.Evals[i].TrainLoss = 0 // NaN, which equals nothing: no step was made
-		}
-	}
-	for i := range rows.Results {
-		rows.Results[i].ImagesPerSecond, rows.Results[i].WallSeconds, rows.Results[i].Date = 0, 0, ""
-	}
-	return variables, rows
-}
-
 func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
-	if name := gomlxtest.Backend().Name(); name != "Go Backend" {
-		t.Skipf("backend %s does not promise the same bits twice", name)
-	}
+	onTheSameBits(t)
 	from, _ := pretrained(t, nil)
+	const dhvt = "architecture=dhvt;model.attention_dropout=0"
 	for name, c := range map[string]struct{ position, from, settings string }{
-		"wepe":    {position: "wepe"},
-		"learned": {position: "learned"},
+		"wepe":           {position: "wepe"},
+		"learned":        {position: "learned"},
+		"look-up table":  {position: "wepe", settings: "wepe_evaluation=table;wepe_table_resolution=33"},
+		"DHVT":           {position: "none", settings: dhvt},
+		"DHVT with wepe": {position: "wepe", settings: dhvt},
 		"fine-tuned with SGD": {"learned", from, "optimizer.kind=sgd;optimizer.weight_decay=0;freeze=vectors;" +
 			"epochs=0;steps=21;warmup_epochs=0;warmup_steps=7;eval_steps=7"},
-		"fine-tuned with AdamW and layer decay": {"hybrid", from, "optimizer.layer_decay=0.7;zero_head=true;wepe_start=fitted;" +
-			`optimizer.learning_rates={"gate":10,"position":3};augment.size=[10,8]`},
+		"fine-tuned with AdamW and layer decay": {"hybrid", from, "zero_head=true;wepe_start=fitted;" +
+			`optimizer.layer_decay=0.7;optimizer.learning_rates={"gate":10,"position":3};augment.size=[10,8]`},
 	} {
 		recipe, err := everything().Set(c.settings)
 		if err != nil {
@@ -73,32 +39,15 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		if c.from != "" {
 			evaluations++ // before the first step
 		}
-		if len(rows.Evals) != evaluations || len(rows.Results) != 1 {
-			t.Fatalf("%d evaluations and %d runs are recorded", len(rows.Evals), len(rows.Results))
+		if len(rows.Evals) != evaluations || len(rows.Results) != 1 || rows.Results[0].Steps != 21 {
+			t.Fatalf("%s: %d evaluations and the results %+v are recorded", name, len(rows.Evals), rows.Results)
 		}
 
 		// 42 images in batches of 6 are 7 steps an epoch. Warm-up ends at step 7, late mixup begins at step 14.
-		const steps = 21
 		r := rand.New(rand.NewPCG(17, 0))
-		stops := []int{3, 7, steps} // in warm-up, on its border, after the last step but before the row
-		stops = append(stops, 8+r.IntN(6), 14+r.IntN(6))
-		slices.Sort(stops)
 		run.Dir = t.TempDir()
-		for _, stop := range stops {
-			ctx, cancel := context.WithCancel(t.Context())
-			run.Progress = func(p Progress) {
-				if p.Step == stop {
-					cancel()
-				}
-				if p.Steps != steps {
-					t.Errorf("%d steps, want %d", p.Steps, steps)
-				}
-			}
-			_, _, err := run.Do(ctx)
-			cancel()
-			if stop < steps && !errors.Is(err, ErrInterrupted) || stop == steps && err != nil {
-				t.Fatalf("stopped at %d: %v", stop, err)
-			}
+		for _, step := range []int{3, 7, 8 + r.IntN(6), 14 + r.IntN(6), 21} { // in warm-up, on its border, ... the last
+			stopped(t, run, step)
 		}
 		run.Progress = func(p Progress) { t.Errorf("a finished run makes step %d", p.Step) }
 		gotVariables, gotRows := finished(t, run)
@@ -113,12 +62,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 
 func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1), Dir: t.TempDir()}
-	ctx, cancel := context.WithCancel(t.Context())
-	run.Progress = func(Progress) { cancel() }
-	if _, _, err := run.Do(ctx); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
-	run.Progress = nil
+	stopped(t, run, 1)
 	for want, change := range map[string]func(*Run){
 		"its optimizer.weight_decay is 0.05, this one's 0.06": func(r *Run) { r.Recipe.Optimizer.WeightDecay = 0.06 },
 		`unset, this one's "release"`: func(r *Run) {
@@ -130,10 +74,7 @@ func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
 		other := run
 		change(&other)
 		_, _, err := other.Do(t.Context())
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") ||
-			!strings.Contains(err.Error(), run.Dir) {
-			t.Errorf("want one line with %q and the directory, got %v", want, err)
-		}
+		refused(t, "another run", err, want, run.Dir)
 	}
 	if _, _, err := run.Do(t.Context()); err != nil {
 		t.Errorf("the same run does not go on: %v", err)

@@ -1,0 +1,194 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// pictures is a set of 4×6 pixels in 7 classes; a class is a colour that shows through noise.
+func pictures(n int, seed uint64) *data.Set {
+	r := rand.New(rand.NewPCG(seed, 0))
+	s := &data.Set{Name: "pictures", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e f g")}
+	for range n {
+		label := r.IntN(len(s.Classes))
+		s.Labels = append(s.Labels, int32(label))
+		for k := range 4 * 6 * 3 {
+			s.Pixels = append(s.Pixels, uint8(r.IntN(160)+90*(label>>(k%3)&1)))
+		}
+	}
+	return s
+}
+
+// tiny is a recipe for pictures that trains in milliseconds.
+func tiny() Recipe {
+	return Recipe{
+		Name:   "tiny",
+		Model:  vit.Config{PatchSize: 2, Width: 12, Depth: 2, Heads: 3, MLPDim: 20},
+		Epochs: 3, BatchSize: 6, LearningRate: 0.01, WarmupEpochs: 1, EvalBatchSize: 4,
+		Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1},
+		Augment:   data.Augment{Mean: [3]float64{0.5, 0.4, 0.3}, Std: [3]float64{0.2, 0.3, 0.4}},
+	}
+}
+
+// everything is tiny with all that is random or remembers switched on.
+func everything() Recipe {
+	r := tiny()
+	r.Model.Dropout, r.Model.AttentionDropout, r.Model.DropPath = 0.1, 0.1, 0.2
+	r.EMA, r.Accumulate, r.Smoothing = 0.9, 2, 0.1
+	r.Augment.Pad, r.Augment.FlipProb, r.Augment.Cutout = 1, 0.5, 2
+	r.Augment.MixupAlpha, r.Augment.CutmixAlpha, r.Augment.MixProb = 0.4, 1, 0.7
+	r.LateFrom, r.LateMixupAlpha = 2, 0.8
+	return r
+}
+
+func begun(t *testing.T, run Run) *trainer {
+	t.Helper()
+	run, err := run.prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer, err := run.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(trainer.close)
+	return trainer
+}
+
+// weights returns the variables of the network below a root, by the rest of their paths.
+func (m *Model) weights(tb testing.TB, root string) map[string][]float64 {
+	tb.Helper()
+	out := map[string][]float64{}
+	for v := range m.store.IterVariables() {
+		if rest, ok := strings.CutPrefix(v.Path(), root+"/vit/"); ok {
+			out[rest] = gomlxtest.Values(tb, v.MustValue())
+		}
+	}
+	if len(out) == 0 {
+		tb.Fatalf("no variables below %q", root)
+	}
+	return out
+}
+
+// finished runs to the end and returns the bytes of the last checkpoint and the rows without what measures time.
+func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
+	t.Helper()
+	if _, _, err := run.Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if variables, err = os.ReadFile(filepath.Join(last.Path, "variables.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err = report.ReadFiles(filepath.Join(run.Dir, RowsFile)); err != nil || len(rows.Skipped) > 0 {
+		t.Fatal(err, rows.Skipped)
+	}
+	for i := range rows.Evals {
+		rows.Evals[i].ImagesPerSecond = 0
+		if rows.Evals[i].Step == 0 {
+			rows.Evals[i].TrainLoss = 0 // NaN, which equals nothing: no step was made
+		}
+	}
+	for i := range rows.Results {
+		rows.Results[i].ImagesPerSecond, rows.Results[i].WallSeconds, rows.Results[i].Date = 0, 0, ""
+	}
+	return variables, rows
+}
+
+// stopped begins or goes on with a run and interrupts it after a step; after the last one it ends.
+func stopped(t *testing.T, run Run, step int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	last := false
+	run.Progress = func(p Progress) {
+		if p.Step == step {
+			last = p.Step == p.Steps
+			cancel()
+		}
+	}
+	if _, _, err := run.Do(ctx); last && err != nil || !last && !errors.Is(err, ErrInterrupted) {
+		t.Fatalf("stopped after step %d: %v", step, err)
+	}
+}
+
+// onTheSameBits skips a test where a backend does not promise the same bits twice.
+func onTheSameBits(t *testing.T) {
+	t.Helper()
+	if name := gomlxtest.Backend().Name(); name != "Go Backend" {
+		t.Skipf("backend %s does not promise the same bits twice", name)
+	}
+}
+
+// refused wants an error of one line with the given words in it.
+func refused(t *testing.T, what string, err error, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if err == nil || !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: want one line with %q, got %v", what, word, err)
+		}
+	}
+}
+
+func rawBytes(t *testing.T, x *tensors.Tensor) (raw []byte) {
+	t.Helper()
+	if err := x.ConstBytes(func(data []byte) { raw = bytes.Clone(data) }); err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func fitted(t *testing.T, recipe Recipe, set *data.Set) Recipe {
+	t.Helper()
+	recipe, err := recipe.fit(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recipe
+}
+
+var cifar100 = &data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)}
+
+// onCIFAR100 is a named recipe for CIFAR-100.
+func onCIFAR100(t *testing.T, name string) Recipe {
+	t.Helper()
+	r, err := Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fitted(t, r, cifar100)
+}
+
+type compared struct {
+	name      string
+	got, want any
+}
+
+func same(t *testing.T, all []compared) {
+	t.Helper()
+	for _, c := range all {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
+		}
+	}
+}
