@@ -18,7 +18,7 @@ import (
 )
 
 // RelativeBias is WePE on relative positions: one number per head and ordered pair of tokens, to be added to the
-// attention scores before their softmax, mathematics.md (10.2) and (10.3). For the patches i ≠ j
+// attention scores before their softmax, mathematics.md (10.1) and (10.2). For the patches i ≠ j
 //
 //	bias[h, i, j] = tanh(α_scale·[Re ℘(z), Im ℘(z), Re ℘′(z), Im ℘′(z)])·weights[:, h] + biases[h],   z = z_j - z_i
 //

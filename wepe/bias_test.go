@@ -18,7 +18,7 @@ import (
 )
 
 // hostBias is the bias of one head by the host's functions at every pair of patches, written out from mathematics.md
-// (10.2) and (10.3): weights [4, heads], biases and own [heads].
+// (10.1) and (10.2): weights [4, heads], biases and own [heads].
 func hostBias(t *testing.T, rows, cols, prefix, heads int, spanU, spanV, omega1, omega3p, alphaScale float64,
 	weights, biases, own []float64) []float64 {
 	t.Helper()

@@ -34,6 +34,12 @@
 //	surrogate := wepe.NewSurrogate(scope, 14, 14, 192).FromScope().Done()
 //	encoder := wepe.NewHybrid(scope, pretrained, surrogate).FromScope().Done() // pretrained [1+14·14, 192]
 //
+// What differs from the defaults is set as hyperparameters of the scope, the constants Param….
+//
+// On large grids tanh takes the patches next to the pole for one another: their features are 3e-4 apart at 24×24, 2e-9
+// at 37×37 and equal at 64×64 ([Encoder.Closest]); an encoder whose patches float32 cannot tell apart says so when it is
+// built. A look-up table measures itself when it is built and takes the nodes it needs ([ParamTableError]).
+//
 // The graphs are real arithmetic in float32 (the encoding's dtype; tokens of any float dtype come back in their own)
 // and use only operations that have a gradient on the pure-Go, XLA and ONNX backends. Nothing becomes NaN or infinite,
 // at a pole or elsewhere, for any value that the settings accept.
@@ -50,7 +56,7 @@
 //	wepe/projection/dense/weights, biases                [4, width], [width]
 //	wepe/projection/layer_normalization/gain, offset     [width]
 //
-// with a look-up table ([Config.UseTable], [Encoder.BuildTable]), neither trainable,
+// with a look-up table ([EvaluateTable], [Encoder.BuildTable]), neither trainable,
 //
 //	wepe/table/key                                       [7], float64     what the table was built from, see TableKey
 //	wepe/table/values                                    [resolution, resolution, 4]
