@@ -90,12 +90,12 @@ func BenchmarkElliptic(b *testing.B) {
 		{"exact/gradient", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) }, true},
 		{"sum/forward", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum}) }, false},
 		{"sum/gradient", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum}) }, true},
-		{"scales-4/forward", func(c *Config) *Config { return c.with(kv{ParamScales: 4, ParamScaleRatio: DefaultScaleRatio}) }, false},
-		{"scales-4/gradient", func(c *Config) *Config { return c.with(kv{ParamScales: 4, ParamScaleRatio: DefaultScaleRatio}) }, true},
-		{"oblique/forward", func(c *Config) *Config { return c.with(kv{ParamOmega3Re: 1, ParamLearnOblique: true}) }, false},
-		{"oblique/gradient", func(c *Config) *Config { return c.with(kv{ParamOmega3Re: 1, ParamLearnOblique: true}) }, true},
+		{"scales-4/forward", func(c *Config) *Config { return c.with(ofScales(4, DefaultScaleRatio)) }, false},
+		{"scales-4/gradient", func(c *Config) *Config { return c.with(ofScales(4, DefaultScaleRatio)) }, true},
+		{"oblique/forward", func(c *Config) *Config { return c.with(ofOblique(1, true)) }, false},
+		{"oblique/gradient", func(c *Config) *Config { return c.with(ofOblique(1, true)) }, true},
 		{"table/forward", func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: DefaultTableResolution})
+			return c.with(ofTable(Deflated, DefaultTableResolution))
 		}, false},
 	} {
 		b.Run(form.name, func(b *testing.B) {
@@ -132,10 +132,13 @@ func BenchmarkEncode(b *testing.B) {
 		build func(s *model.Scope) Encoding
 	}{
 		{"exact", scratch(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) })},
-		{"exact-mlp", scratch(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact, ParamProjection: MLP}) })},
+		{"exact-mlp", scratch(func(c *Config) *Config {
+			return c.
+				with(kv{ParamEvaluation: EvaluateExact, ParamProjection: MLP})
+		})},
 		{"sum", scratch(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum}) })},
 		{"table", scratch(func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: DefaultTableResolution})
+			return c.with(ofTable(Deflated, DefaultTableResolution))
 		})},
 		{"release", scratch(func(c *Config) *Config { return c.with(kv{ParamMode: Release}) })},
 		{"surrogate-paper", surrogate("paper", 1)},

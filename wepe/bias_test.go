@@ -78,7 +78,8 @@ func TestAttentionBias_is_the_hosts_at_every_pair_of_an_unequal_grid(t *testing.
 		store := model.NewStore()
 		var b *RelativeBias
 		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			b = biasOf(s, New(s, c.rows, c.cols, 1).WithPrefix(c.prefix).with(kv{ParamAlphaU: c.spanU, ParamAlphaV: c.spanV, ParamOmega1: c.omega1, ParamOmega3: c.omega3}), heads)
+			b = biasOf(s, New(s, c.rows, c.cols, 1).WithPrefix(c.prefix).
+				with(ofHalfPeriods(c.omega1, c.omega3), ofSpan(c.spanU, c.spanV)), heads)
 			bias := b.AttentionBias(in[0].Graph())
 			if tokens := c.prefix + c.rows*c.cols; bias.DType() != dtypes.Float32 || bias.Rank() != 3 ||
 				bias.Shape().Dim(0) != heads || bias.Shape().Dim(1) != tokens || bias.Shape().Dim(2) != tokens {
@@ -135,7 +136,7 @@ func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T
 	}
 	var b *RelativeBias
 	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		c := New(s, rows, cols, 1).WithPrefix(prefix).with(kv{ParamOmega1: omega1, ParamOmega3: omega3})
+		c := New(s, rows, cols, 1).WithPrefix(prefix).with(ofHalfPeriods(omega1, omega3))
 		c.dtype = dtype
 		b = biasOf(s, c, heads)
 		g := in[0].Graph()
@@ -181,7 +182,8 @@ func TestAttentionBias_and_gradients_are_finite_where_patches_coincide(t *testin
 			for _, span := range []float64{0.4, 1.2, 3} { // spans above 1 bring patches together modulo the lattice
 				for _, omega3 := range []float64{0.02, 8} {
 					got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-						b := biasOf(s, New(s, grid[0], grid[1], 1).WithPrefix(1).with(kv{ParamMode: mode, ParamAlphaU: span, ParamAlphaV: span, ParamOmega1: 1, ParamOmega3: omega3, ParamEvaluation: EvaluateExact}), 3)
+						b := biasOf(s, New(s, grid[0], grid[1], 1).WithPrefix(1).
+							with(kv{ParamMode: mode, ParamEvaluation: EvaluateExact}, ofHalfPeriods(1, omega3), ofSpan(span, span)), 3)
 						bias := b.AttentionBias(in[0].Graph())
 						loss := ReduceAllSum(Mul(bias, ramp(in[0].Graph(), bias.Shape().Dimensions...)))
 						return append([]*Node{bias}, s.BuildTrainableVariablesGradientsGraph(loss)...)
@@ -200,7 +202,7 @@ func TestAttentionBias_and_gradients_are_finite_where_patches_coincide(t *testin
 func TestScalars_of_a_bias_are_the_values_it_was_given(t *testing.T) {
 	var b *RelativeBias
 	run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		b = New(s, 2, 3, 1).with(kv{ParamOmega1: 1.5, ParamOmega3: 0.8, ParamAlphaScale: 0.3, ParamOmega3Re: 0.2, ParamLearnOblique: true}).Bias(2)
+		b = New(s, 2, 3, 1).with(kv{ParamAlphaScale: 0.3}, ofHalfPeriods(1.5, 0.8), ofOblique(0.2, true)).Bias(2)
 		return []*Node{b.AttentionBias(in[0].Graph())}
 	}, float32(0))
 	got, err := b.Scalars()
@@ -218,7 +220,7 @@ func TestScalars_of_a_bias_are_the_values_it_was_given(t *testing.T) {
 func TestA_bias_without_heads_or_with_bad_settings_is_refused_by_name(t *testing.T) {
 	for name, build := range map[string]func(c *Config){
 		"0 heads":   func(c *Config) { c.Bias(0) },
-		ParamAlphaU: func(c *Config) { c.with(kv{ParamAlphaU: -1, ParamAlphaV: 1}).Bias(2) },
+		ParamAlphaU: func(c *Config) { c.with(ofSpan(-1, 1)).Bias(2) },
 		"grid 0×5":  func(c *Config) { c.rows = 0; c.Bias(2) },
 	} {
 		err := exceptions.TryCatch[error](func() { build(New(model.NewStore().RootScope(), 3, 5, 1)) })

@@ -54,9 +54,6 @@ func (e *Encoder) Name() string {
 	return fmt.Sprintf("WePE(%s, %s, %s, %d×%d+%d)", c.mode, c.evaluation, c.projection, c.rows, c.cols, c.prefix)
 }
 
-// NumPositions is the number of vectors that Encode returns, prefix + rows·cols.
-func (e *Encoder) NumPositions() int { return e.config.positions() }
-
 // Coordinates returns the points z of the patches, [rows·cols], mathematics.md (6.1) and (6.2):
 //
 //	u = (col+½)/cols,  v = (row+½)/rows,  z = α_u·u·2ω1 + α_v·v·2ω3,  ω3 = Re ω3 + iω3′

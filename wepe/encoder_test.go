@@ -63,7 +63,7 @@ func TestPaper_features_are_the_hosts_on_unequal_grids_and_spans(t *testing.T) {
 		{5, 3, 0.9, 0.8, 2.6, 0.7}, // spans of more than half a period, over the poles of other cells
 	} {
 		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			e := New(s, c.rows, c.cols, 8).with(kv{ParamOmega1: c.omega1, ParamOmega3: c.omega3, ParamAlphaU: c.alphaU, ParamAlphaV: c.alphaV}).Done()
+			e := New(s, c.rows, c.cols, 8).with(ofHalfPeriods(c.omega1, c.omega3), ofSpan(c.alphaU, c.alphaV)).Done()
 			return []*Node{e.Features(in[0].Graph())}
 		}, float32(0))
 		omega3 := c.omega3
@@ -87,7 +87,7 @@ func TestPaper_gradient_of_omega3_is_the_finite_difference_of_a_moving_lattice(t
 			cosines[i] = math.Cos(float64(i))
 		}
 		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			c := New(s, rows, cols, 2).with(kv{ParamOmega1: weierstrass.OmegaSquare, ParamOmega3: start})
+			c := New(s, rows, cols, 2).with(ofHalfPeriods(weierstrass.OmegaSquare, start))
 			c.dtype = dtype
 			e, g := c.Done(), in[0].Graph()
 			weight := Reshape(ConstAsDType(g, dtype, cosines), rows*cols, 4)
@@ -110,7 +110,7 @@ func TestPaper_gradient_of_omega3_is_the_finite_difference_of_a_moving_lattice(t
 func TestSum_in_paper_mode_approaches_the_exact_function_on_the_deformed_lattice(t *testing.T) {
 	features := func(c func(*Config) *Config) []float64 {
 		return run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			return []*Node{c(New(s, 5, 3, 2).with(kv{ParamOmega1: 2.6, ParamOmega3: 1.7})).Done().Features(in[0].Graph())}
+			return []*Node{c(New(s, 5, 3, 2).with(ofHalfPeriods(2.6, 1.7))).Done().Features(in[0].Graph())}
 		}, float32(0))[0]
 	}
 	exact := features(func(c *Config) *Config { return c })
@@ -119,7 +119,10 @@ func TestSum_in_paper_mode_approaches_the_exact_function_on_the_deformed_lattice
 		sum := DefaultLatticeSum()
 		sum.Cut = cut
 		var worst float64
-		for i, f := range features(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum, ParamSumCut: sum.Cut}) }) {
+		for i, f := range features(func(c *Config) *Config {
+			return c.
+				with(kv{ParamEvaluation: EvaluateSum, ParamSumCut: sum.Cut})
+		}) {
 			worst = max(worst, math.Abs(f-exact[i]))
 		}
 		errors = append(errors, worst)
@@ -321,28 +324,28 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		ParamProjection: func(c *Config) *Config { return c.with(kv{ParamProjection: "conv"}) },
 		ParamEvaluation: func(c *Config) *Config { c.evaluation = "fast"; return c },
 		ParamDropout:    func(c *Config) *Config { return c.with(kv{ParamDropout: 1}) },
-		ParamOmega1:     func(c *Config) *Config { return c.with(kv{ParamOmega1: -1, ParamOmega3: 0}) },
-		ParamOmega3:     func(c *Config) *Config { return c.with(kv{ParamOmega1: 1, ParamOmega3: math.NaN()}) },
-		"ω3′":           func(c *Config) *Config { return c.with(kv{ParamMode: Release, ParamOmega1: 1, ParamOmega3: 9}) },
+		ParamOmega1:     func(c *Config) *Config { return c.with(ofHalfPeriods(-1, 0)) },
+		ParamOmega3:     func(c *Config) *Config { return c.with(ofHalfPeriods(1, math.NaN())) },
+		"ω3′":           func(c *Config) *Config { return c.with(kv{ParamMode: Release}, ofHalfPeriods(1, 9)) },
 		ParamG3:         func(c *Config) *Config { return c.with(kv{ParamG2: 3, ParamG3: 1}) }, // no lattice
 		ParamArea:       func(c *Config) *Config { return c.with(kv{ParamMode: Release, ParamArea: 1}) },
 		ParamG2:         func(c *Config) *Config { return c.with(kv{ParamG2: math.NaN(), ParamG3: 0}) },
-		ParamAlphaU:     func(c *Config) *Config { return c.with(kv{ParamAlphaU: 0, ParamAlphaV: 0.4}) },
-		ParamAlphaV:     func(c *Config) *Config { return c.with(kv{ParamAlphaU: 0.4, ParamAlphaV: math.Inf(1)}) },
+		ParamAlphaU:     func(c *Config) *Config { return c.with(ofSpan(0, 0.4)) },
+		ParamAlphaV:     func(c *Config) *Config { return c.with(ofSpan(0.4, math.Inf(1))) },
 		ParamAlphaScale: func(c *Config) *Config { return c.with(kv{ParamAlphaScale: 0}) },
 		ParamBetaPos:    func(c *Config) *Config { return c.with(kv{ParamBetaPos: math.NaN()}) },
 		ParamSumCut:     func(c *Config) *Config { c.sum.Cut = 0; return c },
-		ParamScales:     func(c *Config) *Config { return c.with(kv{ParamScales: 0, ParamScaleRatio: 2}) },
-		ParamScaleRatio: func(c *Config) *Config { return c.with(kv{ParamScales: 2, ParamScaleRatio: math.NaN()}) },
-		ParamOmega3Re:   func(c *Config) *Config { return c.with(kv{ParamOmega3Re: math.NaN(), ParamLearnOblique: false}) },
+		ParamScales:     func(c *Config) *Config { return c.with(ofScales(0, 2)) },
+		ParamScaleRatio: func(c *Config) *Config { return c.with(ofScales(2, math.NaN())) },
+		ParamOmega3Re:   func(c *Config) *Config { return c.with(ofOblique(math.NaN(), false)) },
 		"oblique lattices": func(c *Config) *Config {
-			return c.with(kv{ParamMode: Release, ParamOmega3Re: 0, ParamLearnOblique: true})
+			return c.with(kv{ParamMode: Release}, ofOblique(0, true))
 		},
 		"evaluation \"sum\"": func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateSum, ParamOmega3Re: 0.3, ParamLearnOblique: false})
+			return c.with(kv{ParamEvaluation: EvaluateSum}, ofOblique(0.3, false))
 		},
 		"one lattice": func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Raw, ParamTableResolution: 8, ParamTableError: 2, ParamScales: 2, ParamScaleRatio: 2})
+			return c.with(ofScales(2, 2), ofTable(Raw, 8))
 		},
 		"grid 3×0":  func(c *Config) *Config { c.cols = 0; return c },
 		"prefix -1": func(c *Config) *Config { return c.WithPrefix(-1) },

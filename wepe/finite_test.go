@@ -33,7 +33,8 @@ func TestEncoding_and_gradients_are_finite_for_every_grid_lattice_and_scale(t *t
 			for _, span := range []float64{0.01, 0.4, 1, 1.2} {
 				store := model.NewStore()
 				exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, x *Node) []*Node {
-					e := New(s, grid[0], grid[1], 6).WithPrefix(1).with(kv{ParamMode: mode, ParamAlphaU: span, ParamAlphaV: span, ParamEvaluation: EvaluateExact}).Done()
+					e := New(s, grid[0], grid[1], 6).WithPrefix(1).
+						with(kv{ParamMode: mode, ParamEvaluation: EvaluateExact}, ofSpan(span, span)).Done()
 					p, pPrime := e.Values(x.Graph())
 					out := e.PreEncode(x, nil, 1)
 					loss := ReduceAllSum(Mul(out, ramp(x.Graph(), out.Shape().Dimensions...)))
@@ -107,10 +108,10 @@ func TestEncoding_and_gradients_are_finite_for_random_grids_lattices_and_spans(t
 			"exact": func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) },
 			"sum":   func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum, ParamSumCut: sum.Cut}) },
 			"deflated table": func(c *Config) *Config {
-				return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: resolution, ParamTableError: 2})
+				return c.with(ofTable(Deflated, resolution))
 			},
 			"raw table": func(c *Config) *Config {
-				return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Raw, ParamTableResolution: resolution, ParamTableError: 2})
+				return c.with(ofTable(Raw, resolution))
 			},
 		} {
 			omega3 := omega3
@@ -119,7 +120,8 @@ func TestEncoding_and_gradients_are_finite_for_random_grids_lattices_and_spans(t
 			}
 			outputs := gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
 				g := in[0].Graph()
-				e := form(New(s, rows, cols, 2).WithPrefix(1).with(kv{ParamMode: mode, ParamOmega1: 1.3, ParamOmega3: omega3, ParamAlphaU: spanU, ParamAlphaV: spanV})).Done()
+				e := form(New(s, rows, cols, 2).WithPrefix(1).
+					with(kv{ParamMode: mode}, ofHalfPeriods(1.3, omega3), ofSpan(spanU, spanV))).Done()
 				p, pPrime := e.Values(g)
 				x := ConvertDType(BroadcastToDims(in[0], 1, rows*cols+1, 2), dtype)
 				out := ConvertDType(e.PreEncode(x, nil, 1), dtypes.Float32)

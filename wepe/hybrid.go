@@ -22,9 +22,6 @@ type Encoding interface {
 	pos.Encoder
 	pos.PreEncoder
 
-	// NumPositions is the number of vectors that Encode returns, prefix + rows·cols.
-	NumPositions() int
-
 	// Encode returns the vectors that PreEncode adds, float32 [prefix + rows·cols, width].
 	Encode(g *Graph) *Node
 
@@ -124,9 +121,6 @@ type Hybrid struct {
 
 // Name implements pos.Encoder.
 func (h *Hybrid) Name() string { return fmt.Sprintf("Hybrid(%s+%d)", h.encoding.Name(), h.prefix) }
-
-// NumPositions is the number of vectors that Encode returns, prefix + rows·cols.
-func (h *Hybrid) NumPositions() int { return h.positions() }
 
 func (h *Hybrid) layout() grid { return h.grid }
 

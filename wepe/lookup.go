@@ -3,33 +3,15 @@
 package wepe
 
 import (
-	"math"
-
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // lookUp is the graph's form of Table.P, mathematics.md (7.1) and (7.3): ℘ and ℘′ from the nodes of a table,
-// [resolution, resolution, 4], at positions x, y in periods from the nearest lattice point, in [-½, ½].
-func lookUp(values *Node, key TableKey, x, y *Node) (p, pPrime ComplexNode) {
-	a, b := key.halfPeriods()
-	tx, dx := cellOffsetNodes(x)
-	ty, dy := cellOffsetNodes(y)
-	p, pPrime = interpolated(values, key, tx, ty)
-
-	k := math.Pi / 2 / min(a, b) // the scale of principalPart
-	scale := Scalar(x.Graph(), x.DType(), k)
-	for _, pole := range key.poles() {
-		w := ComplexNode{MulScalar(dx[pole[0]], 2*a*k), MulScalar(dy[pole[1]], 2*b*k)}
-		q, qPrime := poleTerms(w, scale)
-		p, pPrime = p.add(q), pPrime.add(qPrime)
-	}
-	return p, pPrime
-}
-
-// lookUpConstants is lookUp at points known while the graph is built: float64 gives the principal parts, in which
-// float32 would lose digits where they dominate.
-func lookUpConstants(values *Node, key TableKey, x, y []float64) (p, pPrime ComplexNode) {
+// [resolution, resolution, 4], at positions x, y in periods from the nearest lattice point, in [-½, ½]. The points are
+// known while the graph is built, so that the principal parts are float64, of which float32 would lose digits where they
+// dominate.
+func lookUp(values *Node, key TableKey, x, y []float64) (p, pPrime ComplexNode) {
 	g, dtype := values.Graph(), values.DType()
 	tx, ty := make([]float64, len(x)), make([]float64, len(y))
 	poles := make([][]float64, 4)
@@ -54,13 +36,6 @@ func interpolated(values *Node, key TableKey, tx, ty *Node) (p, pPrime ComplexNo
 	last := float64(key.Resolution - 1)
 	f := bilinear(values, MulScalar(tx, last/u), MulScalar(ty, last/v)) // [..., 4]
 	return ComplexNode{channel(f, 0), channel(f, 1)}, ComplexNode{channel(f, 2), channel(f, 3)}
-}
-
-// cellOffsetNodes is cellOffsets.
-func cellOffsetNodes(x *Node) (t *Node, distance [2]*Node) {
-	left := LessThan(x, ZerosLike(x))
-	t = Where(left, AddScalar(x, 1), x)
-	return t, [2]*Node{t, Where(left, x, AddScalar(x, -1))}
 }
 
 // bilinear interpolates a table [rows, cols, channels] at column x and row y, both [...] and counted in nodes, up to

@@ -25,84 +25,6 @@ func onlyIn(build func(s *model.Scope, g *Graph) []*Node) func(*model.Scope, []*
 	return func(s *model.Scope, in []*Node) []*Node { return build(s, in[0].Graph()) }
 }
 
-func TestLookup_is_the_hosts_query_at_any_points(t *testing.T) {
-	u, v := randomPoints(37, 0.01)
-	u, v = append(u, 0, 1, 0.5, 1, -3), append(v, 1, 1, 0.5, 0.25, 2)
-	for _, key := range []TableKey{
-		{Mode: Paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.7},
-		{Mode: Paper, Omega1: 0.7, Omega3p: 2.3, SpanU: 1.2, SpanV: 0.3},
-		{Mode: Release, Omega1: 2.6, Omega3p: 7.9, SpanU: 0.4, SpanV: 0.3},
-	} {
-		for _, kind := range []TableKind{Deflated, Raw} {
-			key.Resolution, key.Kind = 19, kind
-			store := model.NewStore()
-			var own TableKey
-			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-				e := New(s, 3, 5, 2).with(kv{ParamMode: key.Mode, ParamOmega1: key.Omega1, ParamOmega3: key.Omega3p, ParamAlphaU: key.SpanU, ParamAlphaV: key.SpanV, ParamEvaluation: EvaluateTable, ParamTable: kind, ParamTableResolution: key.Resolution, ParamTableError: 2}).Done()
-				own, _ = e.TableKey()
-				p, pPrime := e.Lookup(in[0], in[1])
-				return []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
-			}, floats32(u), floats32(v))
-			table := mustTable(t, own) // ω3′ in float32
-			want := make([][]float64, 4)
-			for i := range u {
-				p, pPrime := table.P(float64(float32(u[i])), float64(float32(v[i])))
-				for j, x := range []float64{real(p), imag(p), real(pPrime), imag(pPrime)} {
-					want[j] = append(want[j], math.Tanh(DefaultAlphaScale*x))
-				}
-			}
-			for j := range want {
-				for i := range got[j] {
-					got[j][i] = math.Tanh(DefaultAlphaScale * got[j][i])
-				}
-				gomlxtest.Near(t, fmt.Sprintf("%+v, output %d", key, j), got[j], want[j], 1e-5)
-			}
-		}
-	}
-}
-
-func TestLookup_without_a_table_or_at_unequal_shapes_is_refused(t *testing.T) {
-	for want, build := range map[string]func(s *model.Scope, u, v *Node){
-		"call Encoder.BuildTable": func(s *model.Scope, u, _ *Node) { New(s, 3, 5, 2).Done().Lookup(u, u) },
-		"(Float32)[3]": func(s *model.Scope, u, v *Node) {
-			New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8, ParamTableError: 2}).Done().Lookup(u, v)
-		},
-	} {
-		exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			build(s, in[0], in[1])
-			return in
-		})
-		if _, err := exec.Call([]float32{0.1, 0.2}, []float32{0.1, 0.2, 0.3}); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one with %q", err, want)
-		}
-		exec.Finalize()
-	}
-}
-
-func TestLookup_and_its_gradients_are_finite_at_and_around_poles(t *testing.T) {
-	var u, v []float32
-	for _, x := range []float32{0, 1e-45, 1e-38, 1e-20, 1e-9, 1e-7, 0.5, 0.83333331, 0.8333334, 1} {
-		for _, y := range []float32{0, 1e-38, 1e-7, 0.8333333, 1} {
-			u, v = append(u, x), append(v, y)
-		}
-	}
-	for _, omega3 := range []float64{0.02, 2.6, 50} {
-		outputs := gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			e := New(s, 1, 1, 2).with(kv{ParamOmega1: 2.6, ParamOmega3: omega3, ParamAlphaU: 1.2, ParamAlphaV: 1.2, ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8, ParamTableError: 2}).Done()
-			p, pPrime := e.Lookup(in[0], in[1])
-			nodes := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
-			loss := ReduceAllSum(Tanh(MulScalar(Stack(nodes, -1), 0.15)))
-			return append(nodes, Gradient(loss, in...)...)
-		}, u, v)
-		for i, output := range outputs {
-			if !finite(output) {
-				t.Errorf("ω3′ %g: output %d is not finite", omega3, i)
-			}
-		}
-	}
-}
-
 func floats32(x []float64) []float32 {
 	out := make([]float32, len(x))
 	for i := range x {
@@ -137,7 +59,7 @@ func TestTable_of_256_nodes_misses_no_feature_of_a_patch_by_more_than_1e_7(t *te
 			for _, kind := range []TableKind{Deflated, Raw} {
 				var own map[string]float64 // the square lattice and 0.15, rounded by the softplus of a float32
 				got := gomlxtest.RunModel(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-					c := New(s, size, size, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: kind, ParamTableResolution: DefaultTableResolution})
+					c := New(s, size, size, 2).with(ofTable(kind, DefaultTableResolution))
 					c.dtype = dtype
 					e := c.Done()
 					own, _ = e.Scalars()
@@ -173,7 +95,8 @@ func TestTable_features_are_the_hosts_on_unequal_grids_and_spans_over_a_period(t
 		{5, 7, 1.2, 1.9, 2.6, 2.7},
 	} {
 		got := gomlxtest.RunModel(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			return []*Node{New(s, c.rows, c.cols, 8).with(kv{ParamOmega1: c.omega1, ParamOmega3: c.omega3, ParamAlphaU: c.alphaU, ParamAlphaV: c.alphaV, ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 512}).Done().Features(g)}
+			return []*Node{New(s, c.rows, c.cols, 8).
+				with(ofHalfPeriods(c.omega1, c.omega3), ofSpan(c.alphaU, c.alphaV), ofTable(Deflated, 512)).Done().Features(g)}
 		}), float32(0))
 		omega3 := c.omega3
 		if omega3 == 0 {
@@ -192,7 +115,7 @@ func TestTable_in_release_mode_is_the_exact_form_of_its_encoder(t *testing.T) {
 	}
 	exact := features(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) })
 	gomlxtest.Near(t, "table", features(func(c *Config) *Config {
-		return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 256})
+		return c.with(ofTable(Deflated, 256))
 	}), exact, 1e-6)
 }
 
@@ -200,7 +123,7 @@ func TestTable_serves_any_grid_of_a_model_and_holds_the_lattice_fixed(t *testing
 	store := model.NewStore()
 	for _, size := range [][2]int{{3, 5}, {11, 2}} {
 		got := gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			e := New(s, size[0], size[1], 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 256}).Done()
+			e := New(s, size[0], size[1], 2).with(ofTable(Deflated, 256)).Done()
 			if e.omega3.Trainable {
 				t.Error("ω3′ is trainable beside a table that does not follow it")
 			}
@@ -227,7 +150,7 @@ func setValue(t *testing.T, v *model.Variable, value *tensors.Tensor) {
 func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.T) {
 	store := model.NewStore()
 	table := func(c *Config) *Config {
-		return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 33, ParamTableError: 2})
+		return c.with(ofTable(Deflated, 33))
 	}
 	build := func(config func(*Config) *Config) (e *Encoder, err error) {
 		err = exceptions.TryCatch[error](func() { e = config(New(store.RootScope(), 3, 5, 2)).Done() })
@@ -238,13 +161,13 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 	}
 	for what, config := range map[string]func(*Config) *Config{
 		"resolution": func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 34, ParamTableError: 2})
+			return c.with(ofTable(Deflated, 34))
 		},
 		"kind": func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Raw, ParamTableResolution: 33, ParamTableError: 2})
+			return c.with(ofTable(Raw, 33))
 		},
-		"span": func(c *Config) *Config { return table(c).with(kv{ParamAlphaU: 0.4, ParamAlphaV: 0.3}) },
-		"ω1":   func(c *Config) *Config { return table(c).with(kv{ParamOmega1: 2.6, ParamOmega3: 0}) },
+		"span": func(c *Config) *Config { return table(c).with(ofSpan(0.4, 0.3)) },
+		"ω1":   func(c *Config) *Config { return table(c).with(ofHalfPeriods(2.6, 0)) },
 		"mode": func(c *Config) *Config { return table(c).with(kv{ParamMode: Release}) },
 	} {
 		if _, err := build(config); err == nil || !strings.Contains(err.Error(), "wepe: ") {
@@ -283,15 +206,15 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 
 func TestTable_of_an_oblique_lattice_or_of_several_is_refused(t *testing.T) {
 	for _, config := range []func(*Config) *Config{
-		func(c *Config) *Config { return c.with(kv{ParamOmega3Re: 0.3, ParamLearnOblique: false}) },
-		func(c *Config) *Config { return c.with(kv{ParamScales: 2, ParamScaleRatio: 2}) },
+		func(c *Config) *Config { return c.with(ofOblique(0.3, false)) },
+		func(c *Config) *Config { return c.with(ofScales(2, 2)) },
 	} {
 		if err := config(New(model.NewStore().RootScope(), 3, 5, 2)).Done().BuildTable(); err == nil ||
 			!strings.Contains(err.Error(), "single rectangular lattice") {
 			t.Errorf("BuildTable: error %v, want a refusal", err)
 		}
 		if err := exceptions.TryCatch[error](func() {
-			config(New(model.NewStore().RootScope(), 3, 5, 2)).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 8, ParamTableError: 2}).Done()
+			config(New(model.NewStore().RootScope(), 3, 5, 2)).with(ofTable(Deflated, 8)).Done()
 		}); err == nil {
 			t.Error("UseTable: no refusal")
 		}
@@ -303,7 +226,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 	features := func(store *model.Store, resolution int) (out []float64, err error) {
 		err = exceptions.TryCatch[error](func() {
 			out = gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-				return []*Node{New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: resolution, ParamTableError: 2}).Done().Features(g)}
+				return []*Node{New(s, 3, 5, 2).with(ofTable(Deflated, resolution)).Done().Features(g)}
 			}), float32(0))[0]
 		})
 		return out, err
@@ -340,7 +263,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 	}
 	store := read()
 	gomlxtest.RunModel(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-		return []*Node{New(s, 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 17, ParamTableError: 2}).Done().Encode(g)}
+		return []*Node{New(s, 3, 5, 2).with(ofTable(Deflated, 17)).Done().Encode(g)}
 	}), float32(0))
 	for _, name := range []string{nameTableKey, nameTableValues} {
 		if store.GetVariable("/wepe/table/" + name).Trainable {
@@ -348,7 +271,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 		}
 	}
 	if err := exceptions.TryCatch[error](func() {
-		New(read().RootScope(), 3, 5, 2).with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 18, ParamTableError: 2}).Done()
+		New(read().RootScope(), 3, 5, 2).with(ofTable(Deflated, 18)).Done()
 	}); err == nil || !strings.Contains(err.Error(), "the table in") {
 		t.Errorf("more nodes than the checkpoint has: error %v, want a refusal", err)
 	}
@@ -365,10 +288,10 @@ func TestTable_has_settings_by_name_and_refuses_bad_ones(t *testing.T) {
 	}
 	for want, config := range map[string]func(*Config) *Config{
 		ParamTableResolution + " = 1": func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: Deflated, ParamTableResolution: 1, ParamTableError: 2})
+			return c.with(ofTable(Deflated, 1))
 		},
 		ParamTable + ` = "tanh"`: func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateTable, ParamTable: "tanh", ParamTableResolution: 8, ParamTableError: 2})
+			return c.with(ofTable("tanh", 8))
 		},
 		ParamEvaluation + ` = "tabel"`: func(c *Config) *Config { c.evaluation = "tabel"; return c },
 	} {

@@ -156,7 +156,9 @@ func TestEncoding_and_bias_of_oblique_and_of_several_lattices_are_finite_with_fi
 		for _, span := range []float64{0.4, 1.2} {
 			for _, lattice := range [][2]float64{{0.5, 0.02}, {1.3, 2.2}, {-300, 1}, {0, 50}, {999, MaxOmega3}} {
 				got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-					c := New(s, grid[0], grid[1], 6).WithPrefix(1).with(kv{ParamAlphaU: span, ParamAlphaV: span, ParamOmega1: weierstrass.OmegaSquare, ParamOmega3: lattice[1], ParamOmega3Re: lattice[0], ParamLearnOblique: true, ParamScales: 4, ParamScaleRatio: 2})
+					c := New(s, grid[0], grid[1], 6).WithPrefix(1).
+						with(ofHalfPeriods(weierstrass.OmegaSquare, lattice[1]), ofSpan(span, span),
+							ofOblique(lattice[0], true), ofScales(4, 2))
 					rows, bias := c.Done().Encode(in[0].Graph()), c.Bias(2).AttentionBias(in[0].Graph())
 					loss := Add(ReduceAllSum(Mul(rows, ramp(in[0].Graph(), rows.Shape().Dimensions...))),
 						ReduceAllSum(Mul(bias, ramp(in[0].Graph(), bias.Shape().Dimensions...))))
@@ -208,7 +210,9 @@ func TestFeatures_of_oblique_and_of_several_lattices_are_the_hosts(t *testing.T)
 	} {
 		var weights int
 		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			e := New(s, c.rows, c.cols, 6).with(kv{ParamOmega1: c.omega1, ParamOmega3: c.im, ParamAlphaU: c.span, ParamAlphaV: c.span, ParamOmega3Re: c.re, ParamLearnOblique: false, ParamScales: c.scales, ParamScaleRatio: c.ratio}).Done()
+			e := New(s, c.rows, c.cols, 6).
+				with(ofHalfPeriods(c.omega1, c.im), ofSpan(c.span, c.span), ofOblique(c.re, false),
+					ofScales(c.scales, c.ratio)).Done()
 			weights = e.projection.final.weights.Shape().Dim(0)
 			return []*Node{e.Features(in[0].Graph()), e.Encode(in[0].Graph())}
 		}, float32(0))
@@ -255,7 +259,7 @@ func TestGradient_of_the_real_part_of_omega3_is_the_finite_difference_of_a_leani
 	}
 	for _, start := range []float64{0, 0.8, -1.1} { // 0: learned away from a rectangle
 		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			c := New(s, rows, cols, 2).with(kv{ParamOmega1: 2.6, ParamOmega3: 2.1, ParamOmega3Re: start, ParamLearnOblique: true, ParamScales: scales, ParamScaleRatio: 1.5})
+			c := New(s, rows, cols, 2).with(ofHalfPeriods(2.6, 2.1), ofOblique(start, true), ofScales(scales, 1.5))
 			c.dtype = dtype
 			e, g := c.Done(), in[0].Graph()
 			weight := Reshape(ConstAsDType(g, dtype, cosines), rows*cols, 4*scales)
@@ -288,7 +292,7 @@ func TestA_lattice_is_rectangular_and_alone_unless_asked_otherwise(t *testing.T)
 	store = model.NewStore()
 	var e *Encoder
 	run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		e = New(s, rows, cols, width).with(kv{ParamOmega3Re: 0.25, ParamLearnOblique: false}).Done()
+		e = New(s, rows, cols, width).with(ofOblique(0.25, false)).Done()
 		return []*Node{e.Features(in[0].Graph())}
 	}, float32(0))
 	values, err := e.Scalars()

@@ -95,10 +95,9 @@ func releaseStore(t *testing.T, data map[string]fixtures.Tensor, meta releaseMet
 		create(ours, tensors.FromFlatDataAndDimensions(values.Float32(), values.Shape...))
 	}
 	return store, func(s *model.Scope) *Config {
-		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).with(kv{
-			ParamMode: Release, ParamOmega1: meta.Omega1, ParamAlphaU: meta.CoordinateScale,
-			ParamAlphaV: meta.CoordinateScale, ParamDerivative: data[params+"projection.0.weight"].Shape[1] == 4,
-		})
+		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).
+			with(kv{ParamMode: Release, ParamOmega1: meta.Omega1, ParamDerivative: data[params+"projection.0.weight"].Shape[1] == 4},
+				ofSpan(meta.CoordinateScale, meta.CoordinateScale))
 		config.sum = meta.sum()
 		if mlp {
 			config.with(kv{ParamProjection: MLP})

@@ -15,16 +15,28 @@ import (
 // kv are hyperparameters by name.
 type kv = map[string]any
 
-func read(rows []setting.Row, params kv) {
+func read(rows []setting.Row, params []kv) {
 	store := model.NewStore()
-	store.SetParams(params)
+	for _, some := range params {
+		store.SetParams(some)
+	}
 	setting.Read(store.RootScope(), rows)
 }
 
 // with gives a configuration hyperparameters without leaving them in its scope.
-func (c *Config) with(params kv) *Config { read(c.settings(), params); return c }
+func (c *Config) with(params ...kv) *Config { read(c.settings(), params); return c }
 
-func (c *HybridConfig) with(params kv) *HybridConfig { read(c.settings(), params); return c }
+func (c *HybridConfig) with(params ...kv) *HybridConfig { read(c.settings(), params); return c }
+
+func ofHalfPeriods(omega1, omega3 float64) kv { return kv{ParamOmega1: omega1, ParamOmega3: omega3} }
+func ofSpan(alphaU, alphaV float64) kv        { return kv{ParamAlphaU: alphaU, ParamAlphaV: alphaV} }
+func ofOblique(re float64, learn bool) kv     { return kv{ParamOmega3Re: re, ParamLearnOblique: learn} }
+func ofScales(scales int, ratio float64) kv   { return kv{ParamScales: scales, ParamScaleRatio: ratio} }
+
+// ofTable is a table of so many nodes, whatever its error.
+func ofTable(kind TableKind, resolution int) kv {
+	return kv{ParamEvaluation: EvaluateTable, ParamTable: kind, ParamTableResolution: resolution, ParamTableError: 2}
+}
 
 func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 	changed := kv{

@@ -174,26 +174,7 @@ func (e *Encoder) openTable() {
 	}
 }
 
-// Lookup returns ℘ and ℘′ out of the encoder's table at any points u, v of [0, 1] (or their nearest border), in the
-// coordinates (6.1) of patches: u along the columns. Both are of one shape and of the encoding's dtype, and so are the
-// results.
-func (e *Encoder) Lookup(u, v *Node) (p, pPrime ComplexNode) {
-	if !u.Shape().Equal(v.Shape()) || u.DType() != e.config.dtype {
-		exceptions.Panicf("wepe: look-up at u %s and v %s, want one shape of %s", u.Shape(), v.Shape(), e.config.dtype)
-	}
-	key, err := e.checkTable()
-	if err != nil {
-		exceptions.Panicf("%v", err)
-	}
-	perU, perV := key.periods()
-	nearest := func(x *Node, periods float64) *Node {
-		x = MulScalar(ClipScalar(x, 0, 1), periods)
-		return Sub(x, StopGradient(Floor(AddScalar(x, 0.5))))
-	}
-	return lookUp(e.nodes(u.Graph()), key, nearest(u, perU), nearest(v, perV))
-}
-
-// lookUpPatches is Lookup at the patches.
+// lookUpPatches returns ℘ and ℘′ of the patches out of the stored table.
 func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
 	key, err := e.checkTable()
 	if err != nil {
@@ -205,12 +186,8 @@ func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
 		u, v := e.config.centre(k)
 		x, y = append(x, u*perU-math.Round(u*perU)), append(y, v*perV-math.Round(v*perV))
 	}
-	return lookUpConstants(e.nodes(g), key, x, y)
-}
-
-// nodes is the stored table, [resolution, resolution, 4].
-func (e *Encoder) nodes(g *Graph) *Node {
-	return e.scope.At(scopeTable).GetVariable(nameTableValues).NodeValue(g)
+	nodes := e.scope.At(scopeTable).GetVariable(nameTableValues).NodeValue(g) // [resolution, resolution, 4]
+	return lookUp(nodes, key, x, y)
 }
 
 // filled returns a tensor with the given elements.

@@ -166,9 +166,6 @@ func (e *SurrogateEncoder) Name() string {
 	return fmt.Sprintf("WePE(surrogate, %d channels, %d×%d+%d)", e.surrogate.Channels, e.rows, e.cols, e.prefix)
 }
 
-// NumPositions is the number of vectors that Encode returns, prefix + rows·cols.
-func (e *SurrogateEncoder) NumPositions() int { return e.positions() }
-
 // field returns the surrogate with its present values.
 func (e *SurrogateEncoder) field(g *Graph) surrogateField {
 	s := e.surrogate
