@@ -53,7 +53,7 @@ func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed in
 			return sets, err
 		}
 		copy(set.Labels, chosen.labels)
-		err = parallel(ctx, set.Len(), o.Progress, func(i int) error {
+		err = parallel(ctx, set.Len(), o.Progress, func(_ context.Context, i int) error {
 			picture, err := chosen.picture(i).Preprocess(p)
 			if err == nil {
 				copy(set.Image(i), picture.Pixels)

@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
@@ -74,8 +76,8 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, o LoadOptions) 
 	}
 	defer root.Close()
 	damaged := make([]error, f.Len())
-	memory := newBudget(maxPixels)
-	err = parallel(ctx, f.Len(), o.Progress, func(i int) error {
+	memory := semaphore.NewWeighted(maxPixels) // bounds how many pixels are decoded at the same time
+	err = parallel(ctx, f.Len(), o.Progress, func(ctx context.Context, i int) error {
 		raw, err := readPicture(root, f.Paths[i])
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -88,8 +90,10 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, o LoadOptions) 
 		kind, height, width, err := identify(raw, maxPixels)
 		if err == nil {
 			pixels := int64(height) * int64(width)
-			memory.take(pixels)
-			defer memory.give(pixels)
+			if memory.Acquire(ctx, pixels) != nil {
+				return context.Cause(ctx)
+			}
+			defer memory.Release(pixels)
 			picture, err = kind.picture(raw, height, width)
 		}
 		if err == nil {
@@ -184,59 +188,27 @@ func newSet(name string, n int, classes []string, p preprocess.Settings) (*Set, 
 
 // parallel calls do for 0…n-1 on all cores, until one call fails or the context ends. progress, which may be nil, is
 // called by one goroutine at a time.
-func parallel(ctx context.Context, n int, progress func(done, total int), do func(i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64
+func parallel(ctx context.Context, n int, progress func(done, total int),
+	do func(ctx context.Context, i int) error) error {
+	group, going := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	var reporting sync.Mutex
-	var workers sync.WaitGroup
 	done := 0
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		workers.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := do(i); err != nil {
-					cancel(err)
-					return
-				}
-				reporting.Lock()
-				if done++; progress != nil {
-					progress(done, n)
-				}
-				reporting.Unlock()
+	for i := 0; i < n && going.Err() == nil; i++ {
+		group.Go(func() error {
+			if err := do(going, i); err != nil {
+				return err
 			}
+			reporting.Lock()
+			defer reporting.Unlock()
+			if done++; progress != nil {
+				progress(done, n)
+			}
+			return nil
 		})
 	}
-	workers.Wait()
-	return context.Cause(ctx)
-}
-
-// budget is an amount that goroutines share: it bounds how many pixels are decoded at the same time.
-type budget struct {
-	freed *sync.Cond
-	left  int64
-}
-
-func newBudget(amount int64) *budget {
-	return &budget{freed: sync.NewCond(new(sync.Mutex)), left: amount}
-}
-
-// take waits until n are there.
-func (b *budget) take(n int64) {
-	b.freed.L.Lock()
-	for b.left < n {
-		b.freed.Wait()
+	if err := group.Wait(); err != nil {
+		return err
 	}
-	b.left -= n
-	b.freed.L.Unlock()
-}
-
-func (b *budget) give(n int64) {
-	b.freed.L.Lock()
-	b.left += n
-	b.freed.L.Unlock()
-	b.freed.Broadcast()
+	return context.Cause(ctx)
 }

@@ -16,7 +16,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -424,32 +423,6 @@ func TestSampleIsADrawOfTheSeed(t *testing.T) {
 		if _, err := files.Sample(n, 3); err == nil || !contains(err.Error(), fmt.Sprintf("asked for %d of 50", n)) {
 			t.Errorf("%d: %v", n, err)
 		}
-	}
-}
-
-func TestABudgetIsNeverOverdrawn(t *testing.T) {
-	b := newBudget(10)
-	var mutex sync.Mutex
-	var used, most int64
-	var all sync.WaitGroup
-	for k := range 60 {
-		all.Go(func() {
-			n := int64(1 + 7*k%10)
-			b.take(n)
-			mutex.Lock()
-			used += n
-			most = max(most, used)
-			mutex.Unlock()
-			runtime.Gosched()
-			mutex.Lock()
-			used -= n
-			mutex.Unlock()
-			b.give(n)
-		})
-	}
-	all.Wait()
-	if most > 10 || b.left != 10 {
-		t.Errorf("up to %d of 10 were taken, %d are left", most, b.left)
 	}
 }
 
