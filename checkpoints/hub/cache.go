@@ -110,17 +110,11 @@ func verifyLink(ctx context.Context, file string) error {
 // link lets a file of a snapshot be a blob.
 func (c cache) link(commit, name, hash string) error {
 	file := filepath.Join(c.snapshotDir(commit), name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
 	target, err := filepath.Rel(filepath.Dir(file), c.blob(hash))
 	if err != nil {
 		return err
 	}
-	if present, err := os.Readlink(file); err == nil && present == target {
-		return nil
-	}
-	return replace(file, func(temporary string) error {
+	return place(file, func(temporary string) error {
 		err := os.Symlink(target, temporary)
 		if err != nil { // Windows wants a privilege for it
 			err = os.Link(c.blob(hash), temporary)
@@ -131,30 +125,22 @@ func (c cache) link(commit, name, hash string) error {
 
 // setRef notes what commit a branch or tag is. Other tools read the file without trimming it.
 func (c cache) setRef(revision, commit string) error {
-	file := c.ref(revision)
-	if present, err := os.ReadFile(file); isCommit(revision) || err == nil && string(present) == commit {
+	if isCommit(revision) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	return replace(file, func(temporary string) error { return os.WriteFile(temporary, []byte(commit), 0o644) })
+	return place(c.ref(revision), func(file string) error { return os.WriteFile(file, []byte(commit), 0o644) })
 }
 
 // noteAbsent notes that a commit lacks a file, so that nobody has to ask for it again.
 func (c cache) noteAbsent(commit, name string) error {
-	file := c.absent(commit, name)
-	if exists(file) {
-		return nil
-	}
+	return place(c.absent(commit, name), func(file string) error { return os.WriteFile(file, nil, 0o644) })
+}
+
+// place makes a file under another name and renames it, over one that may be there.
+func place(file string, create func(temporary string) error) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(file, nil, 0o644)
-}
-
-// replace makes a file under another name and renames it.
-func replace(file string, create func(temporary string) error) error {
 	temporary := file + "." + rand.Text() + ".incomplete"
 	if err := create(temporary); err != nil {
 		return err

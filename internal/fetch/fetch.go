@@ -3,10 +3,10 @@
 // Package fetch brings files whose content is known by its hash from an HTTP server: whole and verified under their
 // names, or not at all.
 //
-// While a file is incomplete it is called path.incomplete, and path.incomplete.etag names the version on the server
-// that it is a beginning of. A transfer that breaks goes on from there (Range with If-Range), now or by the next call,
-// also one of another process after a kill; a server that has another version by then, or that knows no ranges, makes
-// it start over. One process at a time works on a file, the others wait for its result.
+// While a file is incomplete it is called path.incomplete. A transfer that breaks goes on from there (Range), now or by
+// the next call, also one of another process after a kill. That what was there and what came belong together is seen by
+// the hash: if not, because the file on the server has changed or the beginning was damaged, it starts over, as it does
+// with a server that knows no ranges. One process at a time works on a file, the others wait for its result.
 //
 // Nothing hangs: connecting, waiting for an answer and a body that hardly moves have limits, and what fails for a
 // passing reason (a connection lost, 408, 429, 5xx) is tried a few times, after growing pauses or the one that the
@@ -59,11 +59,10 @@ func (c *Client) Fetch(ctx context.Context, f File, path string, progress func(d
 		progress = func(int64, int64) {}
 	}
 	part := path + ".incomplete"
-	continued := fileSize(part) > 0
-	err = c.complete(ctx, f, part, progress)
-	if wrong := (*ContentError)(nil); continued && errors.As(err, &wrong) {
-		// The fault may lie in what an earlier call left, after a power cut for one: once more from the start.
-		err = c.complete(ctx, f, part, progress)
+	pieces, err := c.complete(ctx, f, part, progress)
+	if wrong := (*ContentError)(nil); pieces && errors.As(err, &wrong) {
+		// The pieces may be of two versions, or what an earlier call left damaged: once more from the start.
+		_, err = c.complete(ctx, f, part, progress)
 	}
 	if err != nil {
 		return err
@@ -71,7 +70,6 @@ func (c *Client) Fetch(ctx context.Context, f File, path string, progress func(d
 	if err := os.Rename(part, path); err != nil {
 		return err
 	}
-	os.Remove(part + ".etag")
 	return syncDir(filepath.Dir(path))
 }
 
@@ -90,13 +88,16 @@ func (f File) found(ctx context.Context, path string) (bool, error) {
 	return false, err
 }
 
-// complete makes requests until part is whole, and verifies it. A part of other content is removed.
-func (c *Client) complete(ctx context.Context, f File, part string, progress func(done, total int64)) error {
+// complete makes requests until part is whole, and verifies it. A part of other content is removed; pieces tells that
+// it did not come at once.
+func (c *Client) complete(ctx context.Context, f File, part string,
+	progress func(done, total int64)) (pieces bool, err error) {
 	most := fileSize(part)
-	err := c.retry(ctx, func() (more bool, err error) {
+	err = c.retry(ctx, func() (more bool, err error) {
+		pieces = pieces || fileSize(part) > 0
 		err = c.transfer(ctx, f, part, progress)
 		if errors.Is(err, errStartOver) {
-			if err := discard(part); err != nil {
+			if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return false, err
 			}
 		}
@@ -106,14 +107,14 @@ func (c *Client) complete(ctx context.Context, f File, part string, progress fun
 		return more, err
 	})
 	if err != nil {
-		return err
+		return pieces, err
 	}
 	err = Verify(ctx, part, f.Hash)
 	if wrong := (*ContentError)(nil); errors.As(err, &wrong) {
-		_ = discard(part) // the reason for failing is the content
-		return fmt.Errorf("%w: what was received is removed, try again", err)
+		_ = os.Remove(part) // the reason for failing is the content
+		return pieces, fmt.Errorf("%w: what was received is removed, try again", err)
 	}
-	return err
+	return pieces, err
 }
 
 func fileSize(file string) int64 {
@@ -122,16 +123,6 @@ func fileSize(file string) int64 {
 		return 0
 	}
 	return info.Size()
-}
-
-// discard removes an incomplete file and the name of its version.
-func discard(part string) error {
-	for _, file := range []string{part, part + ".etag"} {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 // syncDir makes a renaming in the directory durable. Windows does so by itself and refuses to sync a directory.

@@ -27,7 +27,6 @@ type server struct {
 	*httptest.Server
 	mu       sync.Mutex
 	content  []byte
-	etag     string
 	cut      int                                           // bytes of a body after which the connection drops; 0 never
 	stall    time.Duration                                 // pause in the middle of the body
 	chunked  bool                                          // hide the length
@@ -42,7 +41,7 @@ func newServer(t *testing.T, size int) *server {
 	for i := range content {
 		content[i] = byte(r.UintN(256))
 	}
-	s := &server{content: content, etag: `"v1"`}
+	s := &server{content: content}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
 	return s
@@ -56,11 +55,8 @@ func (s *server) serve(w http.ResponseWriter, request *http.Request) {
 	if s.before != nil && s.before(w, request) {
 		return
 	}
-	if s.etag != "" {
-		w.Header().Set("ETag", s.etag)
-	}
 	first, status := 0, http.StatusOK
-	if wanted != "" && request.Header.Get("If-Range") == s.etag {
+	if wanted != "" {
 		if _, err := fmt.Sscanf(wanted, "bytes=%d-", &first); err != nil || first >= len(s.content) {
 			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 			return
@@ -147,16 +143,6 @@ func absent(t *testing.T, file string) {
 	}
 }
 
-// leave makes the state of an interrupted call.
-func leave(t *testing.T, file string, received []byte, etag string) {
-	t.Helper()
-	for name, raw := range map[string][]byte{".incomplete": received, ".incomplete.etag": []byte(etag)} {
-		if err := os.WriteFile(file+name, raw, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestFetchBringsTheFileAndReportsProgress(t *testing.T) {
 	s := newServer(t, 700_001)
 	path := filepath.Join(t.TempDir(), "new", "file.bin")
@@ -219,70 +205,54 @@ func TestFetchContinuesWhatAnInterruptedCallLeft(t *testing.T) {
 	}
 }
 
-func TestFetchStartsOverWhenTheServersFileHasChanged(t *testing.T) {
-	s := newServer(t, 300_007)
-	path := filepath.Join(t.TempDir(), "file.bin")
-	leave(t, path, bytes.Repeat([]byte("old"), 1000), `"v0"`)
-	if err := fetch(t, s.file(), path); err != nil {
-		t.Fatal(err)
-	}
-	arrived(t, path, s.content)
-}
-
-func TestFetchStartsOverWhenWhatAnEarlierCallLeftWasDamaged(t *testing.T) {
+// What an earlier call left may be whole, or of another version, or zeros, as some file systems leave after a power cut.
+func TestFetchUsesOrDropsWhatAnEarlierCallLeft(t *testing.T) {
 	s := newServer(t, 30_011)
-	path := filepath.Join(t.TempDir(), "file.bin")
-	leave(t, path, make([]byte, 7001), s.etag) // zeros, as some file systems leave after a power cut
-	if err := fetch(t, s.file(), path); err != nil {
-		t.Fatal(err)
-	}
-	arrived(t, path, s.content)
-	if requests, _ := s.seen(); len(requests) != 2 || requests[0] != "bytes=7001-" || requests[1] != "" {
-		t.Errorf("requests %q, want one for the rest and one for all", requests)
-	}
-}
-
-func TestFetchAnswersRangeNotSatisfiable(t *testing.T) {
-	for name, received := range map[string]func(content []byte) []byte{
-		"whole_already_is_kept":    func(content []byte) []byte { return content },
-		"too_long_is_started_over": func(content []byte) []byte { return append(bytes.Clone(content), 7) },
+	for name, c := range map[string]struct {
+		left     []byte
+		requests []string
+	}{
+		"a_beginning":     {s.content[:7001], []string{"bytes=7001-"}},
+		"all_of_it":       {s.content, []string{"bytes=30011-"}}, // answered by 416
+		"another_version": {bytes.Repeat([]byte("old"), 1000), []string{"bytes=3000-", ""}},
+		"zeros":           {make([]byte, 7001), []string{"bytes=7001-", ""}},
+		"too_much":        {append(bytes.Clone(s.content), 7), []string{"bytes=30012-", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, 30_011)
 			path := filepath.Join(t.TempDir(), "file.bin")
-			left := received(s.content)
-			leave(t, path, left, s.etag)
+			if err := os.WriteFile(path+".incomplete", c.left, 0o644); err != nil {
+				t.Fatal(err)
+			}
 			if err := fetch(t, s.file(), path); err != nil {
 				t.Fatal(err)
 			}
 			arrived(t, path, s.content)
-			_, sent := s.seen()
-			if kept := len(left) == len(s.content); kept != (sent == 0) {
-				t.Errorf("%d bytes were sent for a part of %d of %d", sent, len(left), len(s.content))
+			if requests, _ := s.seen(); !slices.Equal(requests, c.requests) {
+				t.Errorf("requests %q, want %q", requests, c.requests)
 			}
 		})
 	}
 }
 
-func TestFetchWithoutAVersionNameStartsOver(t *testing.T) {
-	for _, etag := range []string{"", `W/"weak"`} {
-		s := newServer(t, 30_011)
-		s.etag, s.cut = etag, 10_007
-		s.before = func(http.ResponseWriter, *http.Request) bool {
-			if len(s.requests) > 1 {
-				s.cut = 0
-			}
-			return false
+// A file that changes between two requests is fetched once more from the start.
+func TestFetchStartsOverWhenTheFileChangesMeanwhile(t *testing.T) {
+	s := newServer(t, 30_011)
+	f, whole := s.file(), s.content
+	s.content, s.cut = bytes.Repeat([]byte("old"), 10_000), 10_007
+	s.before = func(http.ResponseWriter, *http.Request) bool {
+		if len(s.requests) > 1 {
+			s.content, s.cut = whole, 0
 		}
-		path := filepath.Join(t.TempDir(), "file.bin")
-		leave(t, path, []byte("something"), "")
-		if err := fetch(t, s.file(), path); err != nil {
-			t.Fatal(err)
-		}
-		arrived(t, path, s.content)
-		if requests, _ := s.seen(); !slices.Equal(requests, []string{"", ""}) {
-			t.Errorf("etag %q: asked for %q, want all of it twice", etag, requests)
-		}
+		return false
+	}
+	path := filepath.Join(t.TempDir(), "file.bin")
+	if err := fetch(t, f, path); err != nil {
+		t.Fatal(err)
+	}
+	arrived(t, path, whole)
+	if requests, _ := s.seen(); !slices.Equal(requests, []string{"", "bytes=10007-", ""}) {
+		t.Errorf("requests %q", requests)
 	}
 }
 
@@ -323,30 +293,34 @@ func TestFetchTriesAgainWhatFailsForAPassingReason(t *testing.T) {
 	}
 }
 
-// A server that names another version with each answer never lets a part be continued; it must not go on for ever.
-func TestFetchGivesUpOnAServerThatChangesItsMindForEver(t *testing.T) {
-	for name, partial := range map[string]bool{"whole_answers": false, "parts_of_another_version": true} {
+// A server that never lets a part be continued; it must not go on for ever.
+func TestFetchGivesUpOnAServerThatNeverGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		place  string // of the part, where it is one
+		asked  []string
+	}{
+		"knows_no_ranges": {http.StatusOK, "", []string{"", "bytes=10007-", "bytes=10007-"}},
+		"other_parts":     {http.StatusPartialContent, "bytes 10006-30010/30011", []string{"", "bytes=10007-", ""}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, 30_011)
 			s.cut = 10_007
 			s.before = func(w http.ResponseWriter, request *http.Request) bool {
-				s.etag = fmt.Sprintf(`"v%d"`, len(s.requests))
-				if !partial || request.Header.Get("Range") == "" {
+				if request.Header.Get("Range") == "" {
 					return false
 				}
-				w.Header().Set("ETag", s.etag)
-				w.Header().Set("Content-Range", "bytes 10007-30010/30011")
-				w.WriteHeader(http.StatusPartialContent)
-				return true
+				w.Header().Set("Content-Length", "30011")
+				w.Header().Set("Content-Range", c.place)
+				w.WriteHeader(c.status)
+				_, _ = w.Write(s.content[:s.cut])
+				panic(http.ErrAbortHandler)
 			}
 			path := filepath.Join(t.TempDir(), "file.bin")
 			err := fetch(t, s.file(), path)
 			requests, _ := s.seen()
-			if err == nil || len(requests) > 4*retries {
-				t.Errorf("%d requests, then error %v", len(requests), err)
-			}
-			if partial && (len(requests) < 3 || requests[1] != "bytes=10007-" || requests[2] != "") {
-				t.Errorf("requests %q: a part of another version has to be dropped", requests)
+			if err == nil || len(requests) > 4*retries || !slices.Equal(requests[:3], c.asked) {
+				t.Errorf("requests %q, then error %v, want %q first", requests, err, c.asked)
 			}
 			absent(t, path)
 		})

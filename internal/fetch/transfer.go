@@ -9,37 +9,28 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 )
 
 // transfer makes one request for what is missing of part and appends it.
 func (c *Client) transfer(ctx context.Context, f File, part string, progress func(done, total int64)) error {
 	header := http.Header{}
-	have := int64(0)
-	version, _ := os.ReadFile(part + ".etag")
-	if len(version) > 0 {
-		if have = fileSize(part); have > 0 {
-			header.Set("Range", fmt.Sprintf("bytes=%d-", have))
-			header.Set("If-Range", string(version))
-		}
+	have := fileSize(part)
+	if have > 0 {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 	}
 	response, err := c.get(ctx, f.URL, header)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-
-	etag := response.Header.Get("ETag")
-	if strings.HasPrefix(etag, "W/") {
-		etag = "" // a weak validator does not promise the same bytes
-	}
+	mode := os.O_APPEND
 	switch response.StatusCode {
 	case http.StatusOK: // from the start, asked for or not
-		have = 0
+		have, mode = 0, os.O_TRUNC
 	case http.StatusPartialContent:
-		var first, last, size int64
-		_, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size)
-		if err != nil || have == 0 || first != have || etag != string(version) {
+		var first int64
+		_, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-", &first)
+		if err != nil || have == 0 || first != have {
 			return errStartOver
 		}
 	case http.StatusRequestedRangeNotSatisfiable:
@@ -57,35 +48,23 @@ func (c *Client) transfer(ctx context.Context, f File, part string, progress fun
 	if total > f.Limit {
 		return fmt.Errorf("the server offers %d bytes, want at most %d", total, f.Limit)
 	}
-	return appendBody(part, etag, have, total, f.Limit, response.Body, progress)
-}
-
-// appendBody writes the body behind the first have bytes of part. However it ends, what part then holds is a true
-// beginning of the version named in part.etag.
-func appendBody(part, etag string, have, total, limit int64, body io.Reader,
-	progress func(done, total int64)) (err error) {
-	if have == 0 { // a new version: forget the old bytes before naming it
-		if err := discard(part); err != nil {
-			return err
-		}
-		if err := os.WriteFile(part+".etag", []byte(etag), 0o644); err != nil {
-			return err
-		}
-	}
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	to, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|mode, 0o644)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Sync(), f.Close()) }()
+	err = receive(to, response.Body, have, total, f.Limit, progress)
+	return errors.Join(err, to.Sync(), to.Close())
+}
 
+// receive writes a body behind the first done bytes of a file.
+func receive(to io.Writer, body io.Reader, done, total, limit int64, progress func(done, total int64)) error {
 	buffer := make([]byte, 1<<17)
-	for done := have; ; {
+	for {
 		n, err := body.Read(buffer)
 		if done+int64(n) > limit {
-			_ = discard(part) // the reason for failing is the size
 			return fmt.Errorf("the server sent more than %d bytes", limit)
 		}
-		if _, err := f.Write(buffer[:n]); err != nil {
+		if _, err := to.Write(buffer[:n]); err != nil {
 			return err
 		}
 		done += int64(n)
