@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -41,6 +42,37 @@ func OpenSource(path string, open checkpoints.ImportOptions, classes []string) (
 	}
 	s.chooseHead(classes)
 	return s, nil
+}
+
+// OpenAt is Open for images of another size, height and width in pixels: the same weights without training, where the
+// position encoding goes to the new grid by its own rule, as in a run that starts from the directory.
+func OpenAt(backend compute.Backend, dir string, size [2]int) (*Model, error) {
+	_, begun, err := saved(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := begun.Recipe.plainViT("can be opened at another size"); err != nil {
+		return nil, err
+	}
+	source, err := OpenSource(dir, checkpoints.ImportOptions{}, begun.Classes)
+	if err != nil {
+		return nil, err
+	}
+	r := begun.Recipe
+	r.Augment.Size, r.Model.ImageRows, r.Model.ImageCols, r.ZeroHead = size, size[0], size[1], false
+	if r, err = r.adopt(source); err != nil {
+		return nil, err
+	}
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	m, err := newModel(backend, r, begun.Classes, begun.Seed)
+	if err != nil {
+		return nil, err
+	}
+	_, err = source.load(m)
+	m.check = func() error { return source.complete(m, func(string) bool { return false }) }
+	return m, err
 }
 
 // chooseHead drops a head that answers another question; where the names of its classes are not known, as many classes
@@ -95,7 +127,11 @@ func (s *Source) load(m *Model) (report []string, err error) {
 			return nil, err
 		}
 	}
-	m.check = func() error { return s.complete(m) }
+	m.check = func() error {
+		return s.complete(m, func(path string) bool {
+			return strings.HasPrefix(path, headPath) || strings.HasPrefix(path, positionPath)
+		})
+	}
 	if r.Model.Encoding().BeginsWith(s.Model.Encoding()) {
 		if hybrid, ok := r.Model.Encoders(m.store.Scope("/" + modelScope)).Additive.(*wepe.Hybrid); ok {
 			if err := hybrid.Start(m.backend); err != nil {
@@ -120,13 +156,12 @@ func (s *Source) pixels(r Recipe) string {
 	}
 }
 
-// complete says, once the first program has run, whether the source had all that a backbone has.
-func (s *Source) complete(m *Model) error {
+// complete says, once the first program has run, whether the source had all variables but those that may be new.
+func (s *Source) complete(m *Model, mayBeNew func(path string) bool) error {
 	mismatch := &checkpoints.MismatchError{Path: s.Path}
 	for v := range m.variables() {
 		path := below(v.Path())
-		isNew := strings.HasPrefix(path, headPath) || strings.HasPrefix(path, positionPath)
-		if !isNew && s.variables[path] == nil {
+		if s.variables[path] == nil && !mayBeNew(path) {
 			mismatch.Missing = append(mismatch.Missing, path+" "+v.Shape().String())
 		}
 	}

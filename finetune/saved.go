@@ -35,14 +35,7 @@ type state struct {
 
 // Open loads the trained model of a run directory: its best checkpoint if it has one, else its last.
 func Open(backend compute.Backend, dir string) (*Model, error) {
-	checkpoint, _, err := checkpoints.Find(dir)
-	if err != nil {
-		return nil, err
-	}
-	if checkpoint == nil {
-		return nil, fmt.Errorf("finetune: no checkpoint in %s: train with this directory first", dir)
-	}
-	s, err := stateOf(checkpoint)
+	checkpoint, s, err := saved(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +47,18 @@ func Open(backend compute.Backend, dir string) (*Model, error) {
 		return m, err
 	}
 	return m, m.swapAverage()
+}
+
+// saved finds what Open loads.
+func saved(dir string) (checkpoint *checkpoints.Checkpoint, s state, err error) {
+	if checkpoint, _, err = checkpoints.Find(dir); err != nil {
+		return nil, s, err
+	}
+	if checkpoint == nil {
+		return nil, s, fmt.Errorf("finetune: no checkpoint in %s: train with this directory first", dir)
+	}
+	s, err = stateOf(checkpoint)
+	return checkpoint, s, err
 }
 
 // stateOf reads what this package wrote into a checkpoint.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -346,6 +347,67 @@ func TestOneCheckpointOfARunIsASourceToo(t *testing.T) {
 	source, err := OpenSource(last.Path, checkpoints.ImportOptions{}, strings.Fields("a b c d e f g"))
 	if err != nil || source.SHA256 != last.SHA256 || source.Path != last.Path {
 		t.Errorf("%+v, %v, want the checkpoint with SHA-256 %s", source, err, last.SHA256)
+	}
+}
+
+func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
+	set := pictures(23, 7) // 4×6 pixels
+	for _, position := range []string{"none", "learned", "grid2d", "rope-axial", "as2drope", "liere", "wepe", "wepe-bias",
+		"hybrid"} {
+		dir, model := pretrained(t, func(r *Recipe) { r.Model.Position, r.EMA = position, 0.5 })
+		open := func(size [2]int) (*Model, report.Metrics) {
+			m, err := OpenAt(gomlxtest.Backend(), dir, size)
+			if err != nil {
+				t.Fatalf("%s: %v", position, err)
+			}
+			metrics, err := m.Evaluate(set)
+			if err != nil {
+				t.Fatalf("%s: %v", position, err)
+			}
+			return m, metrics
+		}
+		want, err := model.Evaluate(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got := open([2]int{4, 6}); got != want {
+			t.Errorf("%s: at its own size %+v, want %+v", position, got, want)
+		}
+		m, _ := open([2]int{10, 8})
+		if rows, cols := m.Recipe.Model.Rows(), m.Recipe.Model.Cols(); rows != 5 || cols != 4 {
+			t.Errorf("%s: a grid of %d×%d, want 5×4", position, rows, cols)
+		}
+		trained, elsewhere := model.weights(t, ""), m.weights(t, "")
+		if _, ok := trained[tablePath]; ok && position != "grid2d" { // tables are resampled, timm's way
+			table := make([]float32, len(trained[tablePath]))
+			for i, v := range trained[tablePath] {
+				table[i] = float32(v)
+			}
+			c := model.Recipe.Model
+			rows, _, err := checkpoints.Resample(table, c.Width, c.Prefix(), checkpoints.Grid{Rows: 2, Cols: 3},
+				checkpoints.Grid{Rows: 5, Cols: 4}, checkpoints.ResampleTimm)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trained[tablePath] = nil
+			for _, v := range rows {
+				trained[tablePath] = append(trained[tablePath], float64(v))
+			}
+		} else if position == "learned" || position == "hybrid" {
+			t.Errorf("%s has no table", position)
+		}
+		if !reflect.DeepEqual(elsewhere, trained) {
+			t.Errorf("%s: other weights at another size", position)
+		}
+	}
+	dir, _ := pretrained(t, nil)
+	for want, open := range map[string]func() (*Model, error){
+		"2×2":           func() (*Model, error) { return OpenAt(gomlxtest.Backend(), dir, [2]int{5, 8}) },
+		"no checkpoint": func() (*Model, error) { return OpenAt(gomlxtest.Backend(), t.TempDir(), [2]int{4, 6}) },
+	} {
+		if _, err := open(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
 

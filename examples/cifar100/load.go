@@ -10,16 +10,15 @@ import (
 	"os"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/examples/internal/progress"
-	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/program"
 )
 
 // load returns the images that the flags name.
-func load(ctx context.Context, o options, recipe finetune.Recipe) (train, test *data.Set, err error) {
+func load(ctx context.Context, o options) (train, test *data.Set, err error) {
 	switch {
 	case o.folder != "":
-		return pictures(ctx, o, recipe)
+		return pictures(ctx, o)
 	case o.data == "": // takes a second and no disk
 		return data.Shapes(o.task, 3000, 1000, 32, 0)
 	}
@@ -39,13 +38,13 @@ const heldOut = 0.2
 
 // pictures reads class folders. The middle of each picture is kept, at the size that the model sees; where several
 // sizes are asked for at the largest of each side, from which the graph makes the others.
-func pictures(ctx context.Context, o options, recipe finetune.Recipe) (train, test *data.Set, err error) {
-	size := recipe.Augment.Size
-	for _, s := range o.sizes {
+func pictures(ctx context.Context, o options) (train, test *data.Set, err error) {
+	size := o.recipe.Augment.Size
+	for _, s := range o.study.Sizes {
 		size = [2]int{max(size[0], s[0]), max(size[1], s[1])}
 	}
 	if size == [2]int{} {
-		return nil, nil, fmt.Errorf("-folder: recipe %s names no size: add -sizes, as -sizes 224x224", recipe.Name)
+		return nil, nil, fmt.Errorf("-folder: recipe %s names no size: add -sizes, as -sizes 224x224", o.recipe.Name)
 	}
 	trainFiles, testFiles, err := data.Folder(o.folder, nil, heldOut, 0)
 	if err != nil {
@@ -56,7 +55,7 @@ func pictures(ctx context.Context, o options, recipe finetune.Recipe) (train, te
 			"those", o.folder, trainFiles.Classes[0])
 	}
 	settings := preprocess.Settings{Fit: preprocess.FitCover, Size: size, Resample: preprocess.Bicubic, Crop: size}
-	log := data.LoadOptions{Log: func(line string) { progress.Line(line) }}
+	log := data.LoadOptions{Log: program.Line}
 	if train, err = trainFiles.Load(ctx, settings, log); err != nil {
 		return nil, nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/examples/internal/programtest"
+	"github.com/wepe-go/wepe/internal/program/programtest"
 )
 
 // pictureFolder makes class folders: red pictures of several sizes, and blue ones.

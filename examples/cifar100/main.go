@@ -17,12 +17,15 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 
-	"github.com/wepe-go/wepe/examples/internal/backends"
-	"github.com/wepe-go/wepe/examples/internal/pretrained"
-	"github.com/wepe-go/wepe/examples/internal/program"
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/study"
+	"github.com/wepe-go/wepe/internal/program"
 )
 
 func main() { program.Main("cifar100", parse, options.saves, run) }
@@ -30,44 +33,105 @@ func main() { program.Main("cifar100", parse, options.saves, run) }
 // saves says whether there is something to save when a signal comes.
 func (o options) saves() bool { return !o.eval && len(o.predict) == 0 && o.export == "" }
 
-func run(ctx context.Context, o options) error {
-	original, err := finetune.Named(o.recipe)
+// run loads images, trains what is not trained yet, and compares.
+func run(ctx context.Context, o options) (err error) {
+	s := &o.study
+	if s.Backend, err = program.OpenBackend(); err != nil {
+		return err
+	}
+	defer s.Backend.Finalize()
+	if len(o.predict) > 0 || o.export != "" {
+		return o.use()
+	}
+	train, test, err := load(ctx, o)
 	if err != nil {
 		return err
 	}
-	recipe, err := original.Set(o.settings)
-	if err != nil {
-		return err
-	}
-	if recipe.Model.Position != original.Model.Position {
-		return errors.New("-set model.position: -position names the encodings")
-	}
-	switch {
-	case len(o.predict) > 0:
-		return o.withModel(o.predictWith)
-	case o.export != "":
-		return o.withModel(o.exportFrom)
-	}
-	if !o.eval && !o.table {
-		if o.from, err = pretrained.Fetch(ctx, o.from); err != nil {
+	s.Tasks[0].Images = study.Sets(train, test)
+	if o.named.Sides != nil {
+		if s.Sizes, err = study.SizesOf(o.named.Sides, o.recipe, train); err != nil {
 			return err
 		}
 	}
-	train, test, err := load(ctx, o, recipe)
-	if err != nil {
+	if s.Elsewhere, err = study.SizesOf(o.named.Elsewhere, o.recipe, train); err != nil {
 		return err
 	}
-	backend, err := backends.Open()
-	if err != nil {
-		return err
-	}
-	defer backend.Finalize()
-	if o.sizes, err = o.aspects(recipe, train); err != nil {
-		return err
-	}
-	s := study{options: o, recipe: recipe, train: train, test: test, backend: backend}
 	if o.eval {
-		return s.evaluate()
+		return evaluate(s, test)
 	}
-	return s.run(ctx)
+	if !o.table {
+		if s.From, err = program.Fetch(ctx, s.From); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "recipe %s: %d training and %d test images of %s, results in %s\n", o.recipe.Name,
+			train.Len(), test.Len(), train.Name, s.Dir)
+		if err := s.Run(ctx); err != nil {
+			return err
+		}
+	}
+	table, err := s.Table()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Name, o.recipe.Name, 100/float64(len(train.Classes)),
+		table.Text())
+	pictures, err := s.Curves()
+	for _, picture := range pictures {
+		fmt.Println("curves:   ", picture)
+	}
+	fmt.Println("encodings:", filepath.Join(s.Dir, "*", "field.png"))
+	fmt.Println("pages:    ", filepath.Join(s.Dir, "*", finetune.PageFile))
+	return err
+}
+
+// evaluate measures the trained models on the test images.
+func evaluate(s *study.Study, test *data.Set) error {
+	units, err := s.Units(nil)
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		model, err := finetune.Open(s.Backend, u.Dir)
+		if err != nil {
+			return err
+		}
+		m, err := model.Evaluate(test)
+		model.Finalize()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%-17s  loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of %d images\n", u, float64(m.Loss),
+			100*float64(m.Top1), 100*float64(m.Top5), m.Images)
+	}
+	return nil
+}
+
+// use names what the first trained model sees in image files, or writes it for other software.
+func (o options) use() error {
+	units, err := o.study.Units(nil)
+	if err != nil {
+		return err
+	}
+	model, err := finetune.Open(o.study.Backend, units[0].Dir)
+	if err != nil {
+		return err
+	}
+	if o.export != "" {
+		lines, err := model.Export(o.export, checkpoints.ExportOptions{Format: o.format})
+		for _, line := range lines {
+			program.Line(line)
+		}
+		return err
+	}
+	for _, file := range o.predict {
+		classes, err := model.Predict(file, o.top)
+		if err != nil {
+			return err
+		}
+		fmt.Println(file)
+		for _, c := range classes {
+			fmt.Printf("  %5.1f %%  %s\n", 100*c.Probability, c.Name)
+		}
+	}
+	return nil
 }

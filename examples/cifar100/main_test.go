@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -21,9 +22,9 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/examples/internal/programtest"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/internal/program/programtest"
 )
 
 // TestMain is also the program under test.
@@ -70,20 +71,33 @@ func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
 		{"-nosuch", []string{"-nosuch", "-help"}},
 		{"-seeds many", []string{"-seeds", "many", "-help"}},
 		{"-seeds 0", []string{"-seeds is 0", "1 or more"}},
-		{"-fraction 1.5", []string{"-fractions", `"1.5"`, "<= 1"}},
-		{"-fraction NaN", []string{"-fractions", `"NaN"`}},
+		{"-fraction 1.5", []string{"-fraction", `"1.5"`, "<= 1"}},
+		{"-fraction NaN", []string{"-fraction", `"NaN"`}},
+		{"-compare wepe", []string{"-compare", "-position"}},
+		{"-fractions 0.5", []string{"-fractions", "-fraction now"}},
 		{"-top 0", []string{"-top is 0"}},
 		{"runs", []string{`"runs"`}},
 		{"-position wepe,rope", []string{"-position", `"rope"`, "none, learned,"}},
 		{"-position wepe,none,wepe", []string{"wepe twice"}},
-		{"-position ,", []string{"-position", "no encoding"}},
+		{"-position ,", []string{"-position", "names no encoding"}},
 		{"-download", []string{"-download", "-data"}},
 		{"-from=", []string{"-from", "empty"}},
 		{"-predict=", []string{"-predict", "empty"}},
 		{"-predict ,", []string{"-predict names no file"}},
-		{"-sizes ,", []string{"-sizes names none"}},
-		{"-completions -1", []string{"-completions is -1"}},
+		{"-sizes ,", []string{"-sizes", "names none"}},
+		{"-completions -1", []string{"-completions", "-1"}},
 		{"-eval -predict a.png", []string{"-eval", "-predict"}},
+		{"-study why", []string{"-study", `"why"`, "ablation"}},
+		{"-study gate", []string{"-study gate", "-from"}},
+		{"-study ablation -position wepe", []string{"-position"}},
+		{"-study aspect -sizes 24x24", []string{"-sizes"}},
+		{"-recipe imagenet", []string{`"imagenet"`, "shapes, cifar100-small"}},
+		{"-set epochs", []string{`"epochs"`, "key=value"}},
+		{"-set epochs=3;epoch=4", []string{`"epoch=4"`, "epochs, steps, batch_size"}},
+		{"-set model.patch=4", []string{`"model.patch=4"`, "patch_size"}},
+		{"-set nosuch.patch=4", []string{`"nosuch.patch=4"`, "model"}},
+		{"-set epochs=few", []string{`"epochs=few"`, "string", "int"}},
+		{"-set model.position=none", []string{"model.position", "-position"}},
 	} {
 		cifar100.Run(t, strings.Fields(c.args)...).Complaint(t, c.args, 2, c.wants...)
 	}
@@ -122,13 +136,6 @@ func TestWhatCannotBeTrainedIsOneLineAndLeavesNothing(t *testing.T) {
 		{"other data", []string{"-data", foreign}, []string{filepath.Join(foreign, "test.bin"), "label 200"}},
 		{"no names", []string{"-data", unnamed}, []string{filepath.Join(unnamed, "fine_label_names.txt")}},
 		{"no archive", []string{"-data", blocked}, []string{blocked, "gzip"}},
-		{"recipe", []string{"-recipe", "imagenet"}, []string{`"imagenet"`, "shapes, cifar100-small"}},
-		{"no value", []string{"-set", "epochs"}, []string{`"epochs"`, "key=value"}},
-		{"field", []string{"-set", "epochs=3; epoch=4"}, []string{`"epoch=4"`, "epochs, steps, batch_size"}},
-		{"nested field", []string{"-set", "model.patch=4"}, []string{`"model.patch=4"`, "patch_size"}},
-		{"no struct", []string{"-set", "nosuch.patch=4"}, []string{`"nosuch.patch=4"`, "model"}},
-		{"type", []string{"-set", "epochs=few"}, []string{`"epochs=few"`, "string", "int"}},
-		{"position", []string{"-set", "model.position=none"}, []string{"model.position", "-position"}},
 		{"range", []string{"-data", whole, "-set", tiny + ";epochs=0"}, []string{"epochs is 0", ">= 1"}},
 		{"grid", []string{"-data", whole, "-set", "augment.size=[32,32];model.patch_size=5"},
 			[]string{"32×32", "5×5", "divide"}},
@@ -416,5 +423,49 @@ func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
 			t.Errorf("state %s: %v", checkpoint.Meta, err)
 		}
 		step = checkpoint.Step
+	}
+}
+
+func TestShardsTrainEveryUnitOnceAndTheTableJoinsThem(t *testing.T) {
+	runs := t.TempDir()
+	study := []string{"-position", "none,rope-axial", "-sizes", "16x32,24x24", "-fraction", "0.05", "-checkpoint", runs,
+		"-set", "epochs=1;model.depth=1;model.width=8;eval_batch_size=500"}
+	rows := func() map[string]int {
+		files, err := filepath.Glob(filepath.Join(runs, "shapes", "*", finetune.RowsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := report.ReadFiles(files...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := map[string]int{}
+		for _, r := range all.Results {
+			count[r.Recipe+" "+r.Encoding+" "+r.ImageSize]++
+		}
+		return count
+	}
+	first := cifar100.Run(t, append(study, "-shard", "0/3")...)
+	if first.Code != 0 || len(rows()) != 2 || !strings.Contains(first.Stdout, "2 of 4 trainings are not done yet") {
+		t.Fatalf("status %d, %v, printed %s%s", first.Code, rows(), first.Stdout, first.Stderr)
+	}
+	for _, part := range []string{"1/3", "2/3", "0/3"} {
+		if e := cifar100.Run(t, append(study, "-shard", part)...); e.Code != 0 {
+			t.Fatalf("shard %s: status %d, %s", part, e.Code, e.Stderr)
+		}
+	}
+	want := map[string]int{
+		"shapes 16x32 none 16x32": 1, "shapes 16x32 rope-axial 16x32": 1,
+		"shapes 24x24 none 24x24": 1, "shapes 24x24 rope-axial 24x24": 1,
+	}
+	if got := rows(); !maps.Equal(got, want) {
+		t.Errorf("recorded %v, want %v", got, want)
+	}
+	table := cifar100.Run(t, append(study, "-table")...)
+	lines := slices.DeleteFunc(strings.Split(table.Stdout, "\n"), func(line string) bool {
+		return !strings.HasPrefix(line, "shapes ")
+	})
+	if table.Code != 0 || len(lines) != 4 || strings.Contains(table.Stdout, "not done") || !maps.Equal(rows(), want) {
+		t.Errorf("status %d, printed %s", table.Code, table.Stdout)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,38 +15,43 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/finetune/study"
+	"github.com/wepe-go/wepe/internal/program"
 )
 
-// lists are the pictures of a task.
-type lists struct {
-	files  map[string]*data.Files // by the name of the list
-	origin string                 // what originFile says
+// pictures are those of a task on this machine.
+type pictures struct {
+	task
+	files map[string]*data.Files // by the name of the list; nil where there are none
+	last  *data.Set              // what was read last for training: the trainings of a task come in a row
 }
 
 // find reads the lists of all tasks that have a folder on this machine, and says which have none. No picture is read,
 // but what is wrong with a list is known before hours of training on another one.
-func (s *study) find() error {
-	s.lists = map[string]*lists{}
-	for _, t := range s.tasks {
-		folder, err := t.folder(s.data)
+func (o *options) find() error {
+	found := false
+	for i, p := range o.pictures {
+		folder, err := p.folder(o.data)
 		switch {
 		case err != nil:
 			return err
 		case folder == "":
-			progress.Line(fmt.Sprintf("%s: no data in %s, left out; its pictures come from %s", t.name,
-				filepath.Join(s.data, t.name), t.source))
+			program.Line(fmt.Sprintf("%s: no data in %s, left out; its pictures come from %s", p.name,
+				filepath.Join(o.data, p.name), p.source))
 			continue
 		}
-		if s.lists[t.name], err = t.read(folder, s.partial); err != nil {
+		if o.study.Tasks[i].Origin, err = p.read(folder, o.partial); err != nil {
 			return err
 		}
+		o.study.Tasks[i].Images = p.training
+		found = true
 	}
-	if len(s.lists) == 0 && !s.plan {
-		return fmt.Errorf("no task has data in %s: want folders like %s, see docs/vtab.md", s.data,
-			filepath.Join(s.data, s.tasks[0].name))
+	if !found && !o.plan {
+		return fmt.Errorf("no task has data in %s: want folders like %s, see docs/vtab.md", o.data,
+			filepath.Join(o.data, o.tasks[0].name))
 	}
 	return nil
 }
@@ -65,39 +70,39 @@ func (t task) folder(dir string) (string, error) {
 	return "", nil
 }
 
-// read reads the lists of a task; partial accepts other lengths than VTAB-1k's, with a line.
-func (t task) read(folder string, partial bool) (*lists, error) {
-	found := &lists{files: map[string]*data.Files{}}
+// read reads the lists of a task, and what originFile says; partial accepts other lengths than VTAB-1k's, with a line.
+func (p *pictures) read(folder string, partial bool) (origin string, err error) {
+	p.files = map[string]*data.Files{}
 	var other []string
 	for _, part := range []struct {
 		name   string
 		length int
-	}{{train800, trainImages}, {val200, valImages}, {train1000, trainImages + valImages}, {test, t.test}} {
-		files, err := data.Lists(folder, part.name+".txt", t.classNames())
+	}{{train800, trainImages}, {val200, valImages}, {train1000, trainImages + valImages}, {test, p.test}} {
+		files, err := data.Lists(folder, part.name+".txt", p.classNames())
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		if files.Len() != part.length {
 			if !partial {
-				return nil, fmt.Errorf("%s has %d pictures, VTAB-1k has %d: fetch it again, or take it as it is with "+
+				return "", fmt.Errorf("%s has %d pictures, VTAB-1k has %d: fetch it again, or take it as it is with "+
 					"-allow-partial", filepath.Join(folder, part.name+".txt"), files.Len(), part.length)
 			}
 			other = append(other, fmt.Sprintf("%d of %d in %s", files.Len(), part.length, part.name))
 		}
-		files.Name = t.name + "-" + part.name // whatever the folder is called here
-		found.files[part.name] = files
+		files.Name = p.name + "-" + part.name // whatever the folder is called here
+		p.files[part.name] = files
 	}
 	if len(other) > 0 {
-		progress.Line(fmt.Sprintf("%s: no VTAB-1k, pictures are %s", t.name, strings.Join(other, ", ")))
+		program.Line(fmt.Sprintf("%s: no VTAB-1k, pictures are %s", p.name, strings.Join(other, ", ")))
 	}
-	origin, err := os.ReadFile(filepath.Join(folder, originFile))
+	text, err := os.ReadFile(filepath.Join(folder, originFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return "", err
 	}
-	if found.origin, _, _ = strings.Cut(string(origin), "\n"); found.origin != "" {
-		progress.Line(fmt.Sprintf("%s: %.200s", t.name, found.origin))
+	if origin, _, _ = strings.Cut(string(text), "\n"); origin != "" {
+		program.Line(fmt.Sprintf("%s: %.200s", p.name, origin))
 	}
-	return found, nil
+	return origin, nil
 }
 
 // classNames are the labels' numbers: the layout has no names.
@@ -109,48 +114,52 @@ func (t task) classNames() []string {
 	return names
 }
 
-// state says whether a training that is not done could be: "no data" where its task has none.
-func (s *study) state(t task) string {
-	if s.data != "" && s.lists[t.name] == nil {
-		return "no data"
+// training reads the pictures that a unit is trained on.
+func (p *pictures) training(ctx context.Context, u study.Unit) (set, _ *data.Set, err error) {
+	files, size := p.files[u.Part()], u.Recipe.Augment.Size
+	if p.last == nil || p.last.Name != files.Name || size != [2]int{p.last.Height, p.last.Width} {
+		p.last, err = load(ctx, files, size)
 	}
-	return "to do"
+	return p.last, nil, err
 }
 
-// trainingSet reads the pictures that a unit is trained on. Those that were read last are kept, since the trainings of
-// a task come in a row.
-func (s *study) trainingSet(ctx context.Context, u unit) (*data.Set, error) {
-	files := s.lists[u.task.name].files[u.part()]
-	size := u.recipe.Augment.Size
-	if s.set != nil && s.set.Name == files.Name && size == [2]int{s.set.Height, s.set.Width} {
-		return s.set, nil
+// measure evaluates a model on all pictures of a list, some at a time: all of the largest test list would take 32 GB at
+// 384 pixels.
+func (p *pictures) measure(ctx context.Context, u study.Unit, m *finetune.Model) (all report.Metrics, err error) {
+	files := p.files[test]
+	if u.Search {
+		files = p.files[val200]
 	}
-	set, err := s.load(ctx, files, u.recipe)
-	s.set = set
-	return set, err
-}
-
-// chunks reads a list some pictures at a time: all of the largest test list would take 32 GB at 384 pixels.
-func (s *study) chunks(ctx context.Context, files *data.Files, size int, r finetune.Recipe,
-) iter.Seq2[*data.Set, error] {
 	rows := make([]int, files.Len())
 	for i := range rows {
 		rows[i] = i
 	}
-	return func(yield func(*data.Set, error) bool) {
-		for chunk := range slices.Chunk(rows, size) {
-			set, err := s.load(ctx, files.Subset(chunk), r)
-			if !yield(set, err) || err != nil {
-				return
-			}
+	batch := m.Recipe.EvalBatchSize
+	var loss, top1, top5 float64
+	for chunk := range slices.Chunk(rows, max(1, 1024/batch)*batch) { // whole batches: one program for all but the last
+		set, err := load(ctx, files.Subset(chunk), u.Recipe.Augment.Size)
+		if err != nil {
+			return all, err
 		}
+		part, err := m.Evaluate(set)
+		if err != nil {
+			return all, err
+		}
+		n := float64(part.Images)
+		loss += float64(part.Loss) * n
+		top1 += math.Round(float64(part.Top1) * n) // pictures
+		top5 += math.Round(float64(part.Top5) * n)
+		all.Images += part.Images
 	}
+	n := float64(all.Images)
+	all.Loss, all.Top1, all.Top5 = report.Number(loss/n), report.Number(top1/n), report.Number(top5/n)
+	return all, nil
 }
 
-// load reads pictures, squashed to the size of the recipe as VTAB does it.
-func (s *study) load(ctx context.Context, files *data.Files, r finetune.Recipe) (*data.Set, error) {
-	set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: r.Augment.Size},
-		data.LoadOptions{Log: func(line string) { progress.Line(files.Name + ": " + line) }})
+// load reads pictures, squashed to a size as VTAB does it.
+func load(ctx context.Context, files *data.Files, size [2]int) (*data.Set, error) {
+	set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: size},
+		data.LoadOptions{Log: func(line string) { program.Line(files.Name + ": " + line) }})
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w while reading %s", finetune.ErrInterrupted, files.Name)
 	}

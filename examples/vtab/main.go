@@ -21,75 +21,88 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/wepe-go/wepe/examples/internal/backends"
-	"github.com/wepe-go/wepe/examples/internal/program"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/finetune/study"
+	"github.com/wepe-go/wepe/internal/program"
 )
 
-func main() {
-	program.Main("vtab", func(args []string) (options, error) { return parse(args, os.LookupEnv) }, options.saves, run)
-}
+func main() { program.Main("vtab", parse, options.saves, run) }
 
 // saves says whether there is something to save when a signal comes.
 func (o options) saves() bool { return !o.plan && o.write == "" && len(o.merge) == 0 }
 
 func run(ctx context.Context, o options) error {
-	s := study{options: o, said: map[string]bool{}}
-	if o.write != "" {
+	s := &o.study
+	switch {
+	case o.write != "":
 		sizes := [3]int{trainImages, valImages, trainImages + valImages}
 		if o.write != shapesOrigin {
 			sizes[2] = 73_728 // a tenth of dSprites
 		}
 		return write(ctx, o.data, o.write, sizes)
-	}
-	if len(o.merge) > 0 {
-		if err := merge(o.checkpoint, o.merge); err != nil {
-			return err
+	case len(o.merge) > 0:
+		if err := study.Merge(s.Dir, o.merge); err != nil {
+			return fmt.Errorf("-merge: %w", err)
 		}
-		return s.report()
+		return o.report()
 	}
 	if o.data != "" {
-		if err := s.find(); err != nil {
+		if err := o.find(); err != nil {
 			return err
 		}
 	}
 	if o.plan {
-		done, err := s.results()
+		done, err := s.Results()
 		if err != nil {
 			return err
 		}
-		table, err := s.listing(done)
+		table, err := s.Listing(done)
 		fmt.Print(table.Text())
 		return err
 	}
-	if err := s.fetch(ctx); err != nil {
+	if err := o.fetch(ctx); err != nil {
 		return err
 	}
-	backend, err := backends.Open()
+	var err error
+	if s.Backend, err = program.OpenBackend(); err != nil {
+		return err
+	}
+	defer s.Backend.Finalize()
+	if err := s.Run(ctx); err != nil {
+		return err
+	}
+	return o.report()
+}
+
+// fetch brings the pretrained checkpoint here, if it is on the hub, and opens it: before anything is trained it is
+// known to be readable, and to be the one that recorded trainings started from.
+func (o *options) fetch(ctx context.Context) (err error) {
+	s := &o.study
+	if s.From, err = program.Fetch(ctx, s.From); err != nil {
+		return err
+	}
+	source, err := finetune.OpenSource(s.From, s.Import, o.tasks[0].classNames())
 	if err != nil {
 		return err
 	}
-	defer backend.Finalize()
-	s.backend = backend
-	if err := s.run(ctx); err != nil {
-		return err
-	}
-	return s.report()
+	s.SHA256 = source.SHA256
+	return nil
 }
 
 // report prints the table of all that is done, by this machine and others, and leaves it as a file.
-func (s study) report() error {
-	done, err := s.results()
+func (o options) report() error {
+	done, err := o.study.Results()
 	if err != nil {
 		return err
 	}
-	table, err := s.table(done)
+	table, err := o.table(done)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("\n%s\n", table.Text())
-	path := filepath.Join(s.checkpoint, "table.md")
-	if err := os.MkdirAll(s.checkpoint, 0o755); err != nil { // a shard may have had nothing to do
+	path := filepath.Join(o.study.Dir, "table.md")
+	if err := os.MkdirAll(o.study.Dir, 0o755); err != nil { // a shard may have had nothing to do
 		return err
 	}
 	if err := report.Picture(path, func(w io.Writer) error {

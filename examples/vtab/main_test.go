@@ -22,10 +22,11 @@ import (
 
 	"github.com/gomlx/compute"
 
-	"github.com/wepe-go/wepe/examples/internal/programtest"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/program/programtest"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -98,19 +99,29 @@ func tableIn(t *testing.T, e programtest.Ended) string {
 	return e.Stdout[begin:end]
 }
 
+// results are the rows of all records in a directory.
+func results(t *testing.T, dir string) []report.Result {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "results*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := report.ReadFiles(names...)
+	if err != nil || len(rows.Skipped) > 0 {
+		t.Fatal(rows.Skipped, err)
+	}
+	return rows.Results
+}
+
 // numbers are the results of a study by unit, to the last bit, with all settings.
 func numbers(t *testing.T, dir string) string {
 	t.Helper()
-	done, notes, err := readResults(dir)
-	if err != nil || len(notes) > 0 {
-		t.Fatal(notes, err)
-	}
 	var lines []string
-	for id, row := range done {
+	for _, row := range results(t, dir) {
 		if !strings.Contains(string(row.Settings), `"path":"pretrained"`) {
 			t.Errorf("the row names directories of this machine: %s", row.Settings)
 		}
-		lines = append(lines, fmt.Sprintf("%s %+v %x %x %s\n", id, row.Job, row.Validation, row.Test, row.Settings))
+		lines = append(lines, fmt.Sprintf("%+v %x %x %s\n", row.Job, row.Validation, row.Test, row.Settings))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
@@ -190,7 +201,7 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 		vtab.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-seeds", "2", "-data", other)...).Complaint(t,
-			"other images", 1, runs, "other images", "another -checkpoint directory")
+			"other images", 1, runs, "other images", "another directory")
 	})
 	t.Run("a training that ended before it was measured is only measured", func(t *testing.T) {
 		if err := os.Remove(filepath.Join(runs, "results.jsonl")); err != nil {
@@ -218,7 +229,7 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 		vtab.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-from", other)...).Complaint(t,
-			"another checkpoint", 1, runs, "SHA-256", "another -checkpoint directory")
+			"another checkpoint", 1, runs, "SHA-256", "another directory")
 	})
 }
 
@@ -356,9 +367,9 @@ func TestASettingThatDivergesIsRecordedAndTheStudyGoesOn(t *testing.T) {
 	args := arguments(t, runs, "-tasks", "dsprites_loc", "-position", "learned", "-sweep",
 		"augment.std=[1e-40,1e-40,1e-40],[1,1,1]")
 	tableIn(t, vtab.Run(t, args...))
-	done, _, err := readResults(runs)
-	if err != nil || len(done) != 3 {
-		t.Fatalf("%d rows, %v, want 2 of the choice and 1 that counts", len(done), err)
+	done := results(t, runs)
+	if len(done) != 3 {
+		t.Fatalf("%d rows, want 2 of the choice and 1 that counts", len(done))
 	}
 	for _, row := range done {
 		var recipe finetune.Recipe

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/finetune/study"
 )
 
 // outcome is what the trainings of one task and position came to.
@@ -75,51 +76,56 @@ func inGroup(of []task, group string) []task {
 	return slices.DeleteFunc(slices.Clone(of), func(t task) bool { return t.group != group })
 }
 
-// results of the trainings that count, by task and position.
+// positions are the encodings of the table.
+func (o options) positions() (names []string) {
+	for _, arm := range o.study.Arms {
+		names = append(names, arm.Label)
+	}
+	return names
+}
+
+// outcomes are the results of the trainings that count, by task and position.
 type outcomes map[[2]string]outcome
 
 // outcomes collects them, and one row of them for what all have in common, nil while there is none.
-func (s study) outcomes(done results) (outcomes, *report.Result, error) {
-	finals, err := s.finals(done)
+func (o options) outcomes(done study.Results) (outcomes, *report.Result, error) {
+	units, err := o.study.Units(done)
 	if err != nil {
 		return nil, nil, err
 	}
 	out, sample := outcomes{}, (*report.Result)(nil)
-	for _, f := range finals {
-		at := [2]string{f.task.name, f.position}
-		o := out[at]
-		row, ok := done[f.id]
+	for _, u := range units {
+		at := [2]string{u.Task.Name, u.Label}
+		of := out[at]
+		row, ok := done[u.ID]
 		switch {
-		case f.failed, ok && row.Failed != "":
-			o.failed++
+		case u.Search:
+		case u.Failed, ok && row.Failed != "":
+			of.failed++
 		case ok:
-			o.values, o.images = append(o.values, 100*float64(row.Test.Top1)), row.Test.Images
-			var from origin
-			if json.Unmarshal(row.Settings, &from) == nil {
-				o.origin = from.Origin
-			}
-			sample = &row
+			of.values, of.images = append(of.values, 100*float64(row.Test.Top1)), row.Test.Images
+			of.origin, sample = study.OriginOf(row), &row
 		}
-		out[at] = o
+		out[at] = of
 	}
 	return out, sample, nil
 }
 
 // table renders the results beside the published ones. Means are over the tasks that every position has finished with
 // every seed, and say how many these are: means over different tasks cannot be compared.
-func (s study) table(done results) (report.Table, error) {
-	out, sample, err := s.outcomes(done)
+func (o options) table(done study.Results) (report.Table, error) {
+	out, sample, err := o.outcomes(done)
 	if err != nil {
 		return report.Table{}, err
 	}
-	complete := slices.DeleteFunc(slices.Clone(s.tasks), func(t task) bool {
-		return slices.ContainsFunc(s.positions, func(p string) bool {
-			return len(out[[2]string{t.name, p}].values) < s.seeds
+	complete := slices.DeleteFunc(slices.Clone(o.tasks), func(t task) bool {
+		return slices.ContainsFunc(o.positions(), func(p string) bool {
+			return len(out[[2]string{t.name, p}].values) < o.study.Seeds
 		})
 	})
 	table := report.Table{Header: []string{"task", "test images"}, Numeric: []bool{false, true}}
 	var columns []score
-	for _, position := range s.positions {
+	for _, position := range o.positions() {
 		table.Header, table.Numeric = append(table.Header, position), append(table.Numeric, true)
 		column := score{}
 		for _, t := range complete {
@@ -148,12 +154,12 @@ func (s study) table(done results) (report.Table, error) {
 		table.Rows = append(table.Rows, append(line, "", percent(mean(learned, of)), percent(ofWePE)))
 	}
 	for _, g := range groups {
-		members := inGroup(s.tasks, g)
+		members := inGroup(o.tasks, g)
 		if len(members) == 0 {
 			continue
 		}
 		for _, t := range members {
-			table.Rows = append(table.Rows, s.line(t, out, percent(t.learned), percent(wepe[t.name])))
+			table.Rows = append(table.Rows, o.line(t, out, percent(t.learned), percent(wepe[t.name])))
 		}
 		all, of := inGroup(tasks, g), inGroup(complete, g)
 		addMean(fmt.Sprintf("%s, %d of %d", g, len(of), len(all)), all, of, score.mean, published.wepeGroups[g])
@@ -161,21 +167,21 @@ func (s study) table(done results) (report.Table, error) {
 	addMean(fmt.Sprintf("mean of %d of %d tasks", len(complete), len(tasks)), tasks, complete, score.mean,
 		published.wepe19)
 	addMean("mean of the 3 groups", tasks, complete, score.groupMean, published.wepe3)
-	table.Notes = s.notes(out, complete, sample)
+	table.Notes = o.notes(out, complete, sample)
 	return table, nil
 }
 
 // line is the row of a task. SE is the binomial standard error, in points, of the first result in it: a difference of
 // one seed below two of these is noise.
-func (s study) line(t task, out outcomes, published ...string) []string {
+func (o options) line(t task, out outcomes, published ...string) []string {
 	images, deviation := "–", math.NaN()
 	line := []string{t.name, ""}
-	for _, position := range s.positions {
-		o := out[[2]string{t.name, position}]
-		line = append(line, o.cell())
-		if math.IsNaN(deviation) && len(o.values) > 0 {
-			p := average(o.values) / 100
-			images, deviation = strconv.Itoa(o.images), 100*math.Sqrt(p*(1-p)/float64(o.images))
+	for _, position := range o.positions() {
+		of := out[[2]string{t.name, position}]
+		line = append(line, of.cell())
+		if math.IsNaN(deviation) && len(of.values) > 0 {
+			p := average(of.values) / 100
+			images, deviation = strconv.Itoa(of.images), 100*math.Sqrt(p*(1-p)/float64(of.images))
 		}
 	}
 	line[1] = images
@@ -183,20 +189,20 @@ func (s study) line(t task, out outcomes, published ...string) []string {
 }
 
 // notes say what the numbers are means of, and what keeps them from being compared.
-func (s study) notes(out outcomes, complete []task, sample *report.Result) []string {
+func (o options) notes(out outcomes, complete []task, sample *report.Result) []string {
 	notes := []string{fmt.Sprintf("top-1 in percent on the whole test list, %d seeds; means are over the %d of %d tasks "+
-		"that all positions have finished", s.seeds, len(complete), len(tasks))}
-	for _, t := range s.tasks {
+		"that all positions have finished", o.study.Seeds, len(complete), len(tasks))}
+	for _, t := range o.tasks {
 		var missing []string
 		images, origin := t.test, ""
-		for _, position := range s.positions {
-			o := out[[2]string{t.name, position}]
-			if waits := s.seeds - len(o.values) - o.failed; o.failed > 0 {
-				missing = append(missing, fmt.Sprintf("%s: %d of %d diverged", position, o.failed, s.seeds))
+		for _, position := range o.positions() {
+			of := out[[2]string{t.name, position}]
+			if waits := o.study.Seeds - len(of.values) - of.failed; of.failed > 0 {
+				missing = append(missing, fmt.Sprintf("%s: %d of %d diverged", position, of.failed, o.study.Seeds))
 			} else if waits > 0 {
-				missing = append(missing, fmt.Sprintf("%s: %d of %d to do", position, waits, s.seeds))
+				missing = append(missing, fmt.Sprintf("%s: %d of %d to do", position, waits, o.study.Seeds))
 			}
-			images, origin = min(images, cmp.Or(o.images, images)), cmp.Or(origin, o.origin)
+			images, origin = min(images, cmp.Or(of.images, images)), cmp.Or(origin, of.origin)
 		}
 		if len(missing) > 0 {
 			notes = append(notes, fmt.Sprintf("%s is in no mean (%s)", t.name, strings.Join(missing, ", ")))

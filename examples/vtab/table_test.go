@@ -3,37 +3,37 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/finetune/study"
 )
 
 // tabulated renders a study of the given tasks without a sweep, where top1 gives the accuracies, negative for none and
 // 2 for a training that diverged.
-func tabulated(t *testing.T, list string, top1 func(u unit) float64) (rows map[string][]string, notes string) {
+func tabulated(t *testing.T, list string, top1 func(u study.Unit) float64) (rows map[string][]string, notes string) {
 	t.Helper()
-	s := planned(t)
-	s.sweep, s.seeds = nil, 2
-	var err error
-	if s.tasks, err = chooseTasks(list); err != nil {
-		t.Fatal(err)
-	}
-	finals, err := s.finals(results{})
+	o, err := parse([]string{"-plan", "-tasks", list, "-position", "learned,hybrid", "-seeds", "2"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := results{}
-	for _, f := range finals {
-		switch v := top1(f.unit); {
+	units, err := o.study.Units(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := study.Results{}
+	for _, u := range units {
+		switch v := top1(u); {
 		case v == 2:
-			done[f.id] = report.Result{Failed: "diverged"}
+			done[u.ID] = report.Result{Failed: "diverged"}
 		case v >= 0:
-			done[f.id] = report.Result{ImageSize: "24x40", Steps: 17, Settings: []byte(`{"model":{"width":12},"batch_size":5}`),
+			done[u.ID] = report.Result{ImageSize: "24x40", Steps: 17, Settings: []byte(`{"model":{"width":12},"batch_size":5}`),
 				Test: report.Metrics{Top1: report.Number(v), Images: 400}}
 		}
 	}
-	table, err := s.table(done)
+	table, err := o.table(done)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +47,10 @@ func tabulated(t *testing.T, list string, top1 func(u unit) float64) (rows map[s
 	return rows, strings.Join(table.Notes, "\n")
 }
 
+func groupOf(name string) string {
+	return tasks[slices.IndexFunc(tasks, func(t task) bool { return t.name == name })].group
+}
+
 func check(t *testing.T, rows map[string][]string, name, want string) {
 	t.Helper()
 	if got := strings.Join(rows[name], "|"); got != want {
@@ -55,10 +59,10 @@ func check(t *testing.T, rows map[string][]string, name, want string) {
 }
 
 func TestTheTableOfAllTasksHasBothMeansBesideThePublished(t *testing.T) {
-	rows, notes := tabulated(t, "all", func(u unit) float64 {
-		v := map[string]float64{natural: 0.9, specialized: 0.8, structured: 0.5}[u.task.group]
-		if u.position == "hybrid" {
-			v += 0.02*float64(u.seed) + 0.01 // seeds 1 point around two more
+	rows, notes := tabulated(t, "all", func(u study.Unit) float64 {
+		v := map[string]float64{natural: 0.9, specialized: 0.8, structured: 0.5}[groupOf(u.Task.Name)]
+		if u.Position == "hybrid" {
+			v += 0.02*float64(u.Seed) + 0.01 // seeds 1 point around two more
 		}
 		return v
 	})
@@ -79,13 +83,13 @@ func TestTheTableOfAllTasksHasBothMeansBesideThePublished(t *testing.T) {
 }
 
 func TestMeansAreOverTheTasksThatAllHaveFinished(t *testing.T) {
-	rows, notes := tabulated(t, "dtd,kitti,dmlab,eurosat,svhn", func(u unit) float64 {
+	rows, notes := tabulated(t, "dtd,kitti,dmlab,eurosat,svhn", func(u study.Unit) float64 {
 		switch {
-		case u.task.name == "dtd" && u.position == "hybrid" && u.seed == 1:
+		case u.Task.Name == "dtd" && u.Position == "hybrid" && u.Seed == 1:
 			return -1
-		case u.task.name == "dmlab" && u.position == "learned":
+		case u.Task.Name == "dmlab" && u.Position == "learned":
 			return 2
-		case u.task.name == "svhn":
+		case u.Task.Name == "svhn":
 			return 0.30
 		}
 		return 0.25
@@ -103,7 +107,7 @@ func TestMeansAreOverTheTasksThatAllHaveFinished(t *testing.T) {
 			t.Errorf("notes lack %q: %s", want, notes)
 		}
 	}
-	rows, notes = tabulated(t, "natural", func(unit) float64 { return -1 })
+	rows, notes = tabulated(t, "natural", func(study.Unit) float64 { return -1 })
 	check(t, rows, "svhn", "–|–|–|–|80.90|–")
 	check(t, rows, "mean of 0 of 19 tasks", "|–|–||–|–")
 	if _, ok := rows["structured, 0 of 8"]; ok || !strings.Contains(notes, "nothing is measured") {

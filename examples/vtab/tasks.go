@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/wepe-go/wepe/finetune/study"
 )
 
 // The groups of VTAB, in the order of every published table.
@@ -111,7 +113,7 @@ var published = struct {
 
 // chooseTasks returns the tasks that a list names, of "all", groups, folders and their aliases, in the table's order.
 func chooseTasks(list string) (chosen []task, err error) {
-	wanted := split(list)
+	wanted := study.Split(list)
 	if len(wanted) == 0 {
 		return nil, fmt.Errorf("-tasks names none: want all, %s or names of tasks", strings.Join(groups, ", "))
 	}

@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/program"
 )
 
 // originFile is a file in a task's folder that says, in one line, where its pictures come from if that is not a copy of
@@ -119,7 +119,7 @@ func writeTask(dir, name, origin string, sets [3]*data.Set) (err error) {
 	if err := os.Chmod(partial, 0o755); err != nil { // MkdirTemp keeps others out
 		return err
 	}
-	progress.Line(fmt.Sprintf("wrote %s: %s", folder, origin))
+	program.Line(fmt.Sprintf("wrote %s: %s", folder, origin))
 	return os.Rename(partial, folder)
 }
 

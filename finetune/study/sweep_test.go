@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package main
+package study
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestASweepIsEveryCombinationThatAnEncodingReads(t *testing.T) {
-	axes, err := parseSweep("learning_rate=0.01, 0.03; wepe_gate=0.1,0.5;augment.size=[24,24],[32,48]")
+	axes, err := ParseSweep("learning_rate=0.01, 0.03; wepe_gate=0.1,0.5;augment.size=[24,24],[32,48]")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestASweepIsEveryCombinationThatAnEncodingReads(t *testing.T) {
 		t.Errorf("without a sweep %q, want the recipe as it is", got)
 	}
 	for _, text := range []string{"learning_rate", "=1", "a=", "a=1,1", "a=1;a=2", "a=1;b"} {
-		if axes, err := parseSweep(text); err == nil {
+		if axes, err := ParseSweep(text); err == nil {
 			t.Errorf("%q: accepted as %v", text, axes)
 		}
 	}

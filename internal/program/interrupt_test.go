@@ -2,7 +2,7 @@
 
 //go:build unix
 
-package interrupt
+package program
 
 import (
 	"bufio"
@@ -23,14 +23,14 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "saves":
-		ctx, stop := Context(context.Background())
+		ctx, stop := interruptible(context.Background())
 		defer stop()
 		fmt.Println("running")
 		<-ctx.Done()
 		fmt.Println("saved")
-		os.Exit(Code(ctx))
+		os.Exit(signalStatus(ctx))
 	case "hangs": // while saving
-		ctx, _ := Context(context.Background())
+		ctx, _ := interruptible(context.Background())
 		fmt.Println("running")
 		<-ctx.Done()
 		fmt.Println("saving")
@@ -91,19 +91,19 @@ func TestTheSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 
 func TestWithoutASignalTheStatusIsZero(t *testing.T) {
 	parent, cancel := context.WithCancel(context.Background())
-	ctx, stop := Context(parent)
+	ctx, stop := interruptible(parent)
 	defer stop()
-	if Code(ctx) != 0 || ctx.Err() != nil {
-		t.Errorf("running: %d, %v", Code(ctx), ctx.Err())
+	if signalStatus(ctx) != 0 || ctx.Err() != nil {
+		t.Errorf("running: %d, %v", signalStatus(ctx), ctx.Err())
 	}
 	cancel()
 	<-ctx.Done()
-	if Code(ctx) != 0 {
-		t.Errorf("after the parent ended: %d", Code(ctx))
+	if signalStatus(ctx) != 0 {
+		t.Errorf("after the parent ended: %d", signalStatus(ctx))
 	}
-	ctx, stop = Context(context.Background())
+	ctx, stop = interruptible(context.Background())
 	stop()
-	if Code(ctx) != 0 || ctx.Err() == nil {
-		t.Errorf("after stop: %d, %v", Code(ctx), ctx.Err())
+	if signalStatus(ctx) != 0 || ctx.Err() == nil {
+		t.Errorf("after stop: %d, %v", signalStatus(ctx), ctx.Err())
 	}
 }

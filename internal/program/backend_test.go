@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package backends
+package program
 
 import (
 	"bytes"
@@ -207,7 +207,7 @@ func TestOnlyAnExplicitXLAThatIsNotInstalledMayBeDownloaded(t *testing.T) {
 // TestOpenOnThisMachine runs Open in processes of their own, where nothing is made up.
 func TestOpenOnThisMachine(t *testing.T) {
 	if os.Getenv("WEPE_TEST_OPEN") != "" {
-		b, err := Open()
+		b, err := OpenBackend()
 		if err != nil {
 			os.Stderr.WriteString("error: " + err.Error() + "\n")
 			return
@@ -229,12 +229,12 @@ func TestOpenOnThisMachine(t *testing.T) {
 		{"explicit go", []string{"GOMLX_BACKEND=go"}, "backend: go:ops_sequential (GOMLX_BACKEND=go"},
 		{"broken plugin", []string{"PJRT_PLUGIN_LIBRARY_PATH=" + broken}, "backend: go:ops_sequential (pure Go"},
 		{"unknown", []string{"GOMLX_BACKEND=cuda"},
-			`error: backends: GOMLX_BACKEND=cuda: this program has no backend "cuda"`},
-		{"unknown option", []string{"GOMLX_BACKEND=go:quickly"}, "error: backends: GOMLX_BACKEND=go:quickly: unknown"},
+			`error: GOMLX_BACKEND=cuda: this program has no backend "cuda"`},
+		{"unknown option", []string{"GOMLX_BACKEND=go:quickly"}, "error: GOMLX_BACKEND=go:quickly: unknown"},
 		{"xla that may not be downloaded", []string{"GOMLX_BACKEND=xla", "GOMLX_NO_AUTO_INSTALL=1"},
-			"error: backends: GOMLX_BACKEND=xla: "},
+			"error: GOMLX_BACKEND=xla: "},
 		{"xla behind a proxy that is not there", []string{"GOMLX_BACKEND=xla", "HTTPS_PROXY=http://127.0.0.1:9"},
-			"error: backends: GOMLX_BACKEND=xla: "},
+			"error: GOMLX_BACKEND=xla: "},
 	} {
 		command := exec.Command(os.Args[0], "-test.run", "^TestOpenOnThisMachine$")
 		command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {

@@ -2,7 +2,7 @@
 
 //go:build ((linux && (amd64 || arm64)) || (darwin && arm64) || (windows && amd64)) && !noxla
 
-package backends
+package program
 
 import (
 	"flag"

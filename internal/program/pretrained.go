@@ -1,7 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package pretrained brings the model that a program starts from to this machine.
-package pretrained
+package program
 
 import (
 	"context"
@@ -9,11 +8,10 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints/hub"
-	"github.com/wepe-go/wepe/examples/internal/progress"
 )
 
-// Fetch returns where a model lies on disk: at from itself or, if that is an address of the Hugging Face hub, as in
-// hf://owner/name@revision, in the cache, which it fills and tells of.
+// Fetch returns where the model that a program starts from lies on disk: at from itself or, if that is an address of the
+// Hugging Face hub, as in hf://owner/name@revision, in the cache, which it fills and tells of.
 func Fetch(ctx context.Context, from string) (path string, err error) {
 	if !strings.HasPrefix(from, hub.Scheme) {
 		return from, nil
@@ -22,7 +20,7 @@ func Fetch(ctx context.Context, from string) (path string, err error) {
 	snapshot, err := hub.Download(ctx, from, hub.Options{Progress: func(file string, done, total int64) {
 		if line := tell(file, done, total); line != told {
 			told = line
-			progress.Line(from + ": " + line)
+			Line(from + ": " + line)
 		}
 	}})
 	if err != nil {
@@ -32,7 +30,7 @@ func Fetch(ctx context.Context, from string) (path string, err error) {
 	if snapshot.Unreached != nil {
 		line += fmt.Sprintf(" of the cache, the hub is not reached: %v", snapshot.Unreached)
 	}
-	progress.Line(line)
+	Line(line)
 	return snapshot.Dir, nil
 }
 

@@ -1,8 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package progress shows on stderr how far a training has come: a bar with speed and remaining time on a terminal, a
-// line per evaluation elsewhere.
-package progress
+package program
 
 import (
 	"fmt"
@@ -15,12 +13,13 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// New returns a function for finetune.Run.Progress. The title names the run.
-func New(title string) func(finetune.Progress) {
+// Progress returns a function for finetune.Run.Progress that shows on stderr how far a training has come: a bar with
+// speed and remaining time on a terminal, a line per evaluation elsewhere. The title names the run.
+func Progress(title string) func(finetune.Progress) {
 	if !isatty.IsTerminal(os.Stderr.Fd()) {
 		return func(p finetune.Progress) {
 			if p.Eval != nil {
-				fmt.Fprintln(os.Stderr, line(title, p))
+				fmt.Fprintln(os.Stderr, progressLine(title, p))
 			}
 		}
 	}
@@ -33,7 +32,7 @@ func New(title string) func(finetune.Progress) {
 		}
 		if p.Eval != nil {
 			_ = bar.Clear()
-			fmt.Fprintln(os.Stderr, line(title, p))
+			fmt.Fprintln(os.Stderr, progressLine(title, p))
 		}
 		bar.Describe(fmt.Sprintf("%s  loss %.3f  %.0f images/s  %s left", title, p.Loss, p.ImagesPerSecond,
 			p.Left.Round(time.Second)))
@@ -49,7 +48,7 @@ func Line(text string) {
 	fmt.Fprintln(os.Stderr, text)
 }
 
-func line(title string, p finetune.Progress) string {
+func progressLine(title string, p finetune.Progress) string {
 	validation := "" // where nothing is held out
 	if p.Eval.Images > 0 {
 		validation = fmt.Sprintf("validation top-1 %.1f %%  ", 100*float64(p.Eval.Top1))

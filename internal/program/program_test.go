@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/wepe-go/wepe/examples/internal/interrupt"
 	"github.com/wepe-go/wepe/finetune"
 )
 
@@ -21,7 +20,7 @@ func (waits) ExitCode() int { return 75 }
 func TestTheStatusTellsASignalFromAFailure(t *testing.T) {
 	running := context.Background()
 	ended, cancel := context.WithCancelCause(running)
-	cancel(interrupt.Signal{Signal: syscall.SIGTERM})
+	cancel(stopped{syscall.SIGTERM})
 	for _, c := range []struct {
 		ctx  context.Context
 		err  error

@@ -1,17 +1,18 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package program is what the commands of the examples have in common: how they begin, complain and end.
+// Package program is what commands and examples have in common: how they read flags, choose a backend, show progress,
+// complain and end.
 package program
 
 import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
+	"io"
 	"os"
 	"strings"
 
-	"github.com/wepe-go/wepe/examples/internal/interrupt"
-	"github.com/wepe-go/wepe/examples/internal/progress"
 	"github.com/wepe-go/wepe/finetune"
 )
 
@@ -36,7 +37,7 @@ func Main[Options any](name string, parse func(args []string) (Options, error), 
 	ctx := context.Background()
 	if saves(o) {
 		var stop func()
-		ctx, stop = interrupt.Context(ctx)
+		ctx, stop = interruptible(ctx)
 		defer stop()
 	}
 	if err := run(ctx, o); err != nil {
@@ -45,19 +46,37 @@ func Main[Options any](name string, parse func(args []string) (Options, error), 
 	}
 }
 
+// Parse reads flags, which are all that a command takes. Errors are one line; -help prints what the command is about
+// and its flags, and is flag.ErrHelp.
+func Parse(flags *flag.FlagSet, about string, args []string) error {
+	flags.SetOutput(io.Discard)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Println(flags.Name(), about, "Flags:")
+		flags.SetOutput(os.Stdout)
+		flags.PrintDefaults()
+		return err
+	case err != nil:
+		return fmt.Errorf("%w (%s -help lists the flags)", err, flags.Name())
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q: every option starts with -", flags.Arg(0))
+	}
+	return nil
+}
+
 // complain says what went wrong, in one line.
 func complain(name string, err error) {
-	progress.Line(name + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
+	Line(name + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // status is the exit status after an error. Work that a signal ended may say so by the error of the training, of the
 // context, or of its cause; any other error is a failure, even after a signal.
 func status(ctx context.Context, err error) int {
-	var signal interrupt.Signal
+	var stopped stopped
 	var own interface{ ExitCode() int }
 	switch {
-	case errors.Is(err, finetune.ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, &signal):
-		return max(1, interrupt.Code(ctx))
+	case errors.Is(err, finetune.ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, &stopped):
+		return max(1, signalStatus(ctx))
 	case errors.As(err, &own):
 		return own.ExitCode()
 	}

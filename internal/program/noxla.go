@@ -2,7 +2,7 @@
 
 //go:build noxla || !((linux && (amd64 || arm64)) || (darwin && arm64) || (windows && amd64))
 
-package backends
+package program
 
 func xlaPlugins() []string { return nil }
 

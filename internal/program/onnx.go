@@ -2,7 +2,7 @@
 
 //go:build linux && amd64 && onnx
 
-package backends
+package program
 
 import (
 	"os"

@@ -1,20 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package backends opens the backend that a program computes on and says in one line which one it is and why.
-//
-// An explicit GOMLX_BACKEND is obeyed or is an error. Without it the first of these that opens is taken:
-//
-//   - xla:cuda: a CUDA PJRT plugin is installed and there is an NVIDIA device
-//   - xla:cpu: a CPU PJRT plugin is installed
-//   - onnx:cpu: built with -tags=onnx, and the library of ONNX Runtime is installed
-//   - go:ops_sequential: always there
-//
-// Nothing is downloaded unless GOMLX_BACKEND=xla… asks for a plugin that is not installed, and then only if the
-// network answers within seconds: a machine without one never waits. The tag noxla leaves XLA out of the program.
-//
-// Bare "go" means "go:ops_sequential": the parallel scheduler of compute v0.1.2 can deadlock on models of the size of
-// a ViT and is no faster. It is used if asked for by name, "go:ops_parallel".
-package backends
+package program
 
 import (
 	"fmt"
@@ -30,11 +16,23 @@ import (
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend" // registers "go"
 	"github.com/gomlx/gomlx/support/exceptions"
-	"github.com/pkg/errors"
 )
 
-// Open opens the backend named by GOMLX_BACKEND or else the best one on this machine, and says so on stderr.
-func Open() (compute.Backend, error) {
+// OpenBackend opens the backend that a program computes on and says in one line on stderr which one it is and why.
+//
+// An explicit GOMLX_BACKEND is obeyed or is an error. Without it the first of these that opens is taken:
+//
+//   - xla:cuda: a CUDA PJRT plugin is installed and there is an NVIDIA device
+//   - xla:cpu: a CPU PJRT plugin is installed
+//   - onnx:cpu: built with -tags=onnx, and the library of ONNX Runtime is installed
+//   - go:ops_sequential: always there
+//
+// Nothing is downloaded unless GOMLX_BACKEND=xla… asks for a plugin that is not installed, and then only if the
+// network answers within seconds: a machine without one never waits. The tag noxla leaves XLA out of the program.
+//
+// Bare "go" means "go:ops_sequential": the parallel scheduler of compute v0.1.2 can deadlock on models of the size of
+// a ViT and is no faster. It is used if asked for by name, "go:ops_parallel".
+func OpenBackend() (compute.Backend, error) {
 	return machine{
 		lookup:       os.LookupEnv,
 		names:        compute.List(),
@@ -65,8 +63,7 @@ func (m machine) choose() (compute.Backend, error) {
 	if config, _ := m.lookup(compute.ConfigEnvVar); config != "" {
 		return m.explicit(config)
 	}
-	b, err := m.best()
-	return b, errors.WithMessage(err, "backends")
+	return m.best()
 }
 
 // explicit opens what the user asked for.
@@ -82,7 +79,7 @@ func (m machine) explicit(config string) (compute.Backend, error) {
 		case "xla", "stablehlo", "hlo", "shlo":
 			hint = "; it was built with -tags=noxla or for a platform that XLA does not have"
 		}
-		return nil, errors.Errorf("backends: %s: this program has no backend %q, only %s%s", asked, name,
+		return nil, fmt.Errorf("%s: this program has no backend %q, only %s%s", asked, name,
 			strings.Join(m.names, ", "), hint)
 	}
 	switch name {
@@ -93,12 +90,12 @@ func (m machine) explicit(config string) (compute.Backend, error) {
 		config = "go:" + options
 	case "xla", "stablehlo", "hlo", "shlo":
 		if err := m.findPlugin(options); err != nil {
-			return nil, errors.WithMessagef(err, "backends: %s", asked)
+			return nil, fmt.Errorf("%s: %w", asked, err)
 		}
 	}
 	b, err := m.try(config)
 	if err != nil {
-		return nil, errors.WithMessagef(err, "backends: %s", asked)
+		return nil, fmt.Errorf("%s: %w", asked, err)
 	}
 	fmt.Fprintf(m.out, "backend: %s (%s%s)\n", config, asked, m.slow(name))
 	return b, nil
@@ -122,10 +119,10 @@ func (m machine) findPlugin(options string) error {
 		missing += fmt.Sprintf(" %q", wanted)
 	}
 	if _, forbidden := m.lookup("GOMLX_NO_AUTO_INSTALL"); forbidden {
-		return errors.Errorf("%s is installed, and GOMLX_NO_AUTO_INSTALL forbids to download one", missing)
+		return fmt.Errorf("%s is installed, and GOMLX_NO_AUTO_INSTALL forbids to download one", missing)
 	}
 	if err := m.online(); err != nil {
-		return errors.WithMessagef(err, "%s is installed, and none can be downloaded", missing)
+		return fmt.Errorf("%s is installed, and none can be downloaded: %w", missing, err)
 	}
 	fmt.Fprintf(m.out, "backend: %s is installed, downloading one\n", missing)
 	m.allowInstall(true)
@@ -172,18 +169,18 @@ func (m machine) best() (compute.Backend, error) {
 	return b, nil
 }
 
-// slow says why the backend is slower than it need be.
+// slow says of pure Go what its build leaves to be had: which is faster depends on the model, docs/backends.md.
 func (m machine) slow(name string) string {
 	switch {
 	case name != "go" || runtime.GOARCH != "amd64":
 		return ""
 	case !m.simd:
-		return ", built without GOEXPERIMENT=simd: matrix products take 8 times as long"
+		return "; models from ViT-Ti on are faster with GOEXPERIMENT=simd and GODEBUG=cpu.fma=off"
 	}
 	// The AVX kernels leave the upper halves of registers dirty, and math.Exp, which mixes old and new instructions where
 	// there is FMA, then runs tens of times slower.
 	if debug, _ := m.lookup("GODEBUG"); !strings.Contains(debug, "cpu.fma=off") {
-		return ", simd; training takes 4 times as long without GODEBUG=cpu.fma=off in the environment"
+		return ", simd; faster with GODEBUG=cpu.fma=off in the environment"
 	}
 	return ", simd"
 }

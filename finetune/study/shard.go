@@ -1,7 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package shard splits a study over machines, by the schedulers that people have.
-package shard
+package study
 
 import (
 	"fmt"
@@ -9,36 +8,42 @@ import (
 	"strings"
 )
 
-// Shard is the part of a study that one machine does: unit k belongs to the shard of index k mod Of.
+// Shard is the part of a study that one machine does: unit k belongs to the shard of index k mod Of. The zero value is
+// the whole.
 type Shard struct{ Index, Of int }
 
-// Has says whether unit k is this shard's.
-func (s Shard) Has(k int) bool { return k%s.Of == s.Index }
+func (s Shard) of() int { return max(1, s.Of) }
 
-// Parse reads "i/n", 0 ≤ i < n.
-func Parse(text string) (Shard, error) {
+// String is "i/n", as ParseShard reads it.
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.of()) }
+
+// ParseShard reads "i/n", 0 ≤ i < n. Of "" it is what the scheduler says, in variables that lookup knows.
+func ParseShard(text string, lookup func(string) (string, bool), completions int) (Shard, error) {
+	if text == "" {
+		return scheduled(lookup, completions)
+	}
 	i, n, ok := strings.Cut(text, "/")
 	index, errIndex := strconv.Atoi(i)
 	of, errOf := strconv.Atoi(n)
 	if !ok || errIndex != nil || errOf != nil || index < 0 || of < 1 || index >= of {
-		return Shard{}, fmt.Errorf("-shard is %q, want i/n with 0 <= i < n, as 0/4 to 3/4", text)
+		return Shard{}, fmt.Errorf("shard %q: want i/n with 0 <= i < n, as 0/4 to 3/4", text)
 	}
 	return Shard{index, of}, nil
 }
 
-// Scheduled reads which part of an array of jobs this process is from what the scheduler says: of an indexed job
+// scheduled reads which part of an array of jobs this process is from what the scheduler says: of an indexed job
 // of Kubernetes, where completions is their number, or of a job array of Slurm. Outside both it is the whole.
-func Scheduled(lookup func(string) (string, bool), completions int) (Shard, error) {
+func scheduled(lookup func(string) (string, bool), completions int) (Shard, error) {
 	number := func(name string) (int, error) {
 		text, _ := lookup(name)
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return 0, fmt.Errorf("%s is %q, want a whole number: give -shard i/n", name, text)
+			return 0, fmt.Errorf("%s is %q, want a whole number: give the shard, i/n", name, text)
 		}
 		return n, nil
 	}
 	if completions < 0 {
-		return Shard{}, fmt.Errorf("-completions is %d, want 1 or more", completions)
+		return Shard{}, fmt.Errorf("completions are %d, want 1 or more", completions)
 	}
 	if _, ok := lookup("JOB_COMPLETION_INDEX"); ok {
 		index, err := number("JOB_COMPLETION_INDEX")
@@ -51,8 +56,8 @@ func Scheduled(lookup func(string) (string, bool), completions int) (Shard, erro
 			}
 		}
 		if completions < 1 {
-			return Shard{}, fmt.Errorf("JOB_COMPLETION_INDEX is %d, but of how many: give -completions or JOB_COMPLETIONS, "+
-				"the completions of the job", index)
+			return Shard{}, fmt.Errorf("JOB_COMPLETION_INDEX is %d, but of how many: give the completions of the "+
+				"job, or JOB_COMPLETIONS", index)
 		}
 		if index < 0 || index >= completions {
 			return Shard{}, fmt.Errorf("JOB_COMPLETION_INDEX is %d, want 0 to %d of %d completions", index, completions-1,
@@ -80,7 +85,7 @@ func Scheduled(lookup func(string) (string, bool), completions int) (Shard, erro
 	}
 	if step < 1 || count < 1 || (last-first)/step+1 != count || (id-first)%step != 0 || id < first || id > last {
 		return Shard{}, fmt.Errorf("the job array has task %d of %d from %d to %d, which is no regular range: give "+
-			"-shard i/n", id, count, first, last)
+			"the shard, i/n", id, count, first, last)
 	}
 	return Shard{(id - first) / step, count}, nil
 }

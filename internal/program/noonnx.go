@@ -2,6 +2,6 @@
 
 //go:build !(linux && amd64 && onnx)
 
-package backends
+package program
 
 func onnxLibrary() string { return "" }

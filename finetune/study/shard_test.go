@@ -1,9 +1,8 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package shard
+package study
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -37,7 +36,7 @@ func TestAShardComesFromTheScheduler(t *testing.T) {
 		{"Kubernetes, by environment", "JOB_COMPLETION_INDEX=0 JOB_COMPLETIONS=3", 0, Shard{0, 3}},
 		{"the flag before the environment", "JOB_COMPLETION_INDEX=4 JOB_COMPLETIONS=3", 5, Shard{4, 5}},
 	} {
-		got, err := Scheduled(environment(c.environment), c.completions)
+		got, err := ParseShard("", environment(c.environment), c.completions)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
 		}
@@ -51,18 +50,18 @@ func TestASchedulerThatLeavesTheShardOpenIsRefused(t *testing.T) {
 		completions int
 		wants       []string
 	}{
-		{"JOB_COMPLETION_INDEX=4", 0, []string{"JOB_COMPLETION_INDEX is 4", "-completions", "JOB_COMPLETIONS"}},
+		{"JOB_COMPLETION_INDEX=4", 0, []string{"JOB_COMPLETION_INDEX is 4", "completions", "JOB_COMPLETIONS"}},
 		{"JOB_COMPLETION_INDEX=4", 4, []string{"0 to 3"}},
-		{"", -3, []string{"-completions is -3"}},
+		{"", -3, []string{"completions are -3"}},
 		{"JOB_COMPLETION_INDEX=-1", 4, []string{"-1", "0 to 3"}},
 		{"JOB_COMPLETION_INDEX=two", 4, []string{`JOB_COMPLETION_INDEX is "two"`}},
 		{"JOB_COMPLETION_INDEX=1 JOB_COMPLETIONS=many", 0, []string{`JOB_COMPLETIONS is "many"`}},
-		{"SLURM_ARRAY_TASK_ID=3", 0, []string{"SLURM_ARRAY_TASK_MIN", "-shard"}},
-		{slurm + "3", 0, []string{"3 of 3 from 1 to 7", "-shard"}},                         // --array=1,3,7
-		{slurm + "3 SLURM_ARRAY_TASK_STEP=3", 0, []string{"3 of 3 from 1 to 7", "-shard"}}, // not 1, 4 or 7
-		{slurm + "4 SLURM_ARRAY_TASK_STEP=0", 0, []string{"4 of 3 from 1 to 7", "-shard"}},
+		{"SLURM_ARRAY_TASK_ID=3", 0, []string{"SLURM_ARRAY_TASK_MIN", "shard"}},
+		{slurm + "3", 0, []string{"3 of 3 from 1 to 7", "shard"}},                         // --array=1,3,7
+		{slurm + "3 SLURM_ARRAY_TASK_STEP=3", 0, []string{"3 of 3 from 1 to 7", "shard"}}, // not 1, 4 or 7
+		{slurm + "4 SLURM_ARRAY_TASK_STEP=0", 0, []string{"4 of 3 from 1 to 7", "shard"}},
 	} {
-		_, err := Scheduled(environment(c.environment), c.completions)
+		_, err := ParseShard("", environment(c.environment), c.completions)
 		if err == nil {
 			t.Errorf("%s: accepted", c.environment)
 			continue
@@ -74,33 +73,8 @@ func TestASchedulerThatLeavesTheShardOpenIsRefused(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"3", "3/3", "-1/3", "0/0", "1/", "/2", "1/2/3", "a/b"} {
-		if s, err := Parse(text); err == nil {
+		if s, err := ParseShard(text, nil, 0); err == nil {
 			t.Errorf("-shard %s: accepted as %v", text, s)
-		}
-	}
-}
-
-func TestShardsTakeEveryUnitOnce(t *testing.T) {
-	const units = 23
-	for of := 1; of <= 7; of++ {
-		var all []int
-		for index := range of {
-			mine := 0
-			for k := range units {
-				if (Shard{index, of}).Has(k) {
-					all = append(all, k)
-					mine++
-				}
-			}
-			if mine < units/of || mine > units/of+1 {
-				t.Errorf("shard %d of %d takes %d of %d units", index, of, mine, units)
-			}
-		}
-		slices.Sort(all)
-		for k := range units {
-			if len(all) != units || all[k] != k {
-				t.Fatalf("%d shards take %v", of, all)
-			}
 		}
 	}
 }

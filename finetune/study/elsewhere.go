@@ -1,0 +1,73 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package study
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
+)
+
+// ElsewhereFile holds, in a training's directory, what its model comes to at other sizes.
+const ElsewhereFile = "elsewhere.jsonl"
+
+// elsewhere measures a trained model at the sizes of Elsewhere that are not measured yet: the same weights on other
+// grids without training, each encoding by its own rule.
+func (s *Study) elsewhere(u Unit, row report.Result, test *data.Set) error {
+	path := filepath.Join(u.Dir, ElsewhereFile)
+	rows, err := report.ReadFiles(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, size := range s.Elsewhere {
+		row.ImageSize = sizeName(size)
+		row.Recipe = u.Recipe.Name + " at " + row.ImageSize
+		if slices.ContainsFunc(rows.Results, func(r report.Result) bool { return r.Job == row.Job }) {
+			continue
+		}
+		began := time.Now()
+		model, err := finetune.OpenAt(s.Backend, u.Dir, size)
+		if err != nil {
+			return fmt.Errorf("at %s: %w", row.ImageSize, err)
+		}
+		row.Test, err = model.Evaluate(test)
+		model.Finalize()
+		if err != nil {
+			return fmt.Errorf("at %s: %w", row.ImageSize, err)
+		}
+		row.Validation, row.Scalars, row.WallSeconds = report.Metrics{}, nil, report.Number(time.Since(began).Seconds())
+		row.Stamp(time.Now())
+		if err := report.Append(path, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measuredElsewhere lists the rows of elsewhere of all units, size by size.
+func (s *Study) measuredElsewhere(units []Unit) (rows []report.Result, err error) {
+	if len(s.Elsewhere) == 0 {
+		return nil, nil
+	}
+	bySize := map[string][]report.Result{}
+	for _, u := range units {
+		read, err := report.ReadFiles(filepath.Join(u.Dir, ElsewhereFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, r := range read.Results {
+			bySize[r.ImageSize] = append(bySize[r.ImageSize], r)
+		}
+	}
+	for _, size := range s.Elsewhere {
+		rows = append(rows, bySize[sizeName(size)]...)
+	}
+	return rows, nil
+}

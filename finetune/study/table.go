@@ -1,0 +1,176 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package study
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/report"
+)
+
+// Listing shows all units of a study with a record, given what is done: which there are, whose they are, and how far they are.
+func (s *Study) Listing(done Results) (report.Table, error) {
+	table := report.Table{
+		Header:  []string{"training", "task", "position", "seed", "setting", "shard", "state"},
+		Numeric: []bool{false, false, false, true, false, true, false},
+	}
+	units, err := s.Units(done)
+	if err != nil {
+		return table, err
+	}
+	parts := map[string]int{}
+	for _, u := range units {
+		row, ok := done[u.ID]
+		state, setting := "to do", u.Setting
+		switch {
+		case ok && row.Failed != "":
+			state = "failed"
+		case ok:
+			state = "done"
+		case u.Failed:
+			state, setting = "no setting", "all diverged"
+		case u.Task.Images == nil:
+			state = "no data"
+		}
+		if u.Waits > 0 {
+			setting = "to be chosen"
+		}
+		parts[u.Part()]++
+		table.Rows = append(table.Rows, []string{u.Part(), u.Task.Name, u.named(" %s", " on %g"), strconv.Itoa(u.Seed),
+			setting, Shard{u.Shard, s.Shard.of()}.String(), state})
+	}
+	of := s.Tasks[0].Parts
+	table.Notes = []string{fmt.Sprintf("%d trainings on %s, %d on %s; this is shard %s", parts[of[0]], of[0],
+		parts[of[1]], of[1], s.Shard)}
+	return table, nil
+}
+
+// Table compares the arms on the test images, of what is done by this machine and others; a note says how many trainings
+// are missing. It is for studies without a record.
+func (s *Study) Table() (report.Table, error) {
+	units, found, err := s.found()
+	if err != nil {
+		return report.Table{}, err
+	}
+	var rows []report.Result
+	missing := 0
+	for i := range units {
+		rows = append(rows, found[i].Results...)
+		if len(found[i].Results) == 0 {
+			missing++
+		}
+	}
+	other, err := s.measuredElsewhere(units)
+	if err != nil {
+		return report.Table{}, err
+	}
+	rows = append(rows, other...)
+	spec := report.Spec{Published: s.Published.Top1, Conditions: s.Published.Conditions, Baseline: s.baseline()}
+	if len(s.Sizes) > 1 || len(s.Elsewhere) > 0 {
+		spec.GroupBy = append(spec.GroupBy, "recipe")
+	}
+	if len(s.Fractions) > 1 {
+		spec.GroupBy = append(spec.GroupBy, "fraction")
+	}
+	spec.GroupBy = append(spec.GroupBy, "encoding")
+	table, err := report.Tabulate(rows, spec)
+	if missing > 0 {
+		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d trainings are not done yet", missing, len(units)))
+	}
+	return table, err
+}
+
+// baseline is the label of the arm that the others are compared with, "" where there are none.
+func (s *Study) baseline() string {
+	label := ""
+	if len(s.Arms) > 1 {
+		label = s.Arms[len(s.Arms)-1].Label
+	}
+	for _, arm := range s.Arms {
+		if len(s.Arms) > 1 && arm.Label == cmp.Or(s.Baseline, "learned") {
+			return arm.Label
+		}
+	}
+	return label
+}
+
+// Curves draws loss and accuracy, and what the encodings learned, of the runs that share a size and a fraction, and
+// returns the paths of the pictures.
+func (s *Study) Curves() (pictures []string, err error) {
+	units, found, err := s.found()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	evals := map[string][]report.Eval{}
+	for i, u := range units {
+		u.Label = ""
+		if name := filepath.Join(u.Task.Name, u.fileName()); len(found[i].Evals) > 0 {
+			if evals[name] == nil {
+				names = append(names, name)
+			}
+			evals[name] = append(evals[name], found[i].Evals...)
+		}
+	}
+	for _, name := range names {
+		draw := map[string]func(io.Writer) error{
+			"curves": func(w io.Writer) error { return report.Curves(w, evals[name][0].Recipe, evals[name]) },
+		}
+		if report.HasScalars(evals[name]) {
+			draw["scalars"] = func(w io.Writer) error { return report.Scalars(w, "", evals[name]) }
+		}
+		for _, kind := range slices.Sorted(maps.Keys(draw)) {
+			dir, suffix := filepath.Split(name)
+			path := filepath.Join(s.Dir, dir, kind+suffix+".png")
+			if err := report.Picture(path, draw[kind]); err != nil {
+				return nil, err
+			}
+			pictures = append(pictures, path)
+		}
+	}
+	return pictures, nil
+}
+
+// found lists the units of a study without a record, with what they left in their directories.
+func (s *Study) found() (units []Unit, rows []report.Rows, err error) {
+	if units, err = s.Units(nil); err != nil {
+		return nil, nil, err
+	}
+	rows = make([]report.Rows, len(units))
+	for i, u := range units {
+		rows[i], err = report.ReadFiles(filepath.Join(u.Dir, finetune.RowsFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err
+		}
+	}
+	return units, rows, nil
+}
+
+// drawField leaves a picture of what the encoding of a trained model knows of each patch, and returns it for the page.
+func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
+	features, vectors, err := model.Encoding()
+	if err != nil || vectors == nil {
+		return nil, err
+	}
+	c := model.Recipe.Model
+	field := analysis.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Vectors: vectors}
+	var picture bytes.Buffer
+	if err := field.Draw(&picture); err != nil {
+		return nil, err
+	}
+	figure := report.Figure{Title: "What the encoding knows of each patch", PNG: picture.Bytes(),
+		Caption: "Its features over the patch grid, where it has them, and how alike the vector of each position is to " +
+			"that of the centre patch."}
+	return []report.Figure{figure}, report.Picture(filepath.Join(dir, "field.png"), field.Draw)
+}
