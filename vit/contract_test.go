@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -123,16 +124,66 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 	} {
 		c.Init = test.init
 		_, weights := forward(t, c, 5)
-		values := weights["/vit/"+test.path]
-		var sum float64
-		for _, v := range values {
-			sum += v * v
+		spreads(t, test.init+": "+test.path, weights["/vit/"+test.path], test.want)
+	}
+}
+
+// spreads checks the root of the mean square of drawn numbers within four deviations of its estimate from so many normal
+// ones; uniform ones vary less.
+func spreads(t *testing.T, name string, values []float64, want float64) {
+	t.Helper()
+	var sum float64
+	for _, v := range values {
+		sum += v * v
+	}
+	got := math.Sqrt(sum / float64(len(values)))
+	if !(math.Abs(got-want) <= 4*want/math.Sqrt(2*float64(len(values)))) {
+		t.Errorf("%s spreads %g over %d numbers, want %g", name, got, len(values), want)
+	}
+}
+
+func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
+	const width, heads = 1260, 315 // enough numbers for a spread within 8 %
+	xavier := func(gain, in, out float64) float64 { return gain * math.Sqrt(2/(in+out)) }
+	for _, test := range []struct {
+		position string
+		params   map[string]any
+		path     string
+		want     float64
+	}{
+		{"learned", nil, "embedding", 0.02}, // timm trunc_normal_(std=.02), Google's normal(stddev=0.02)
+		// The release's 2-D grid: trunc_normal_(std=.02).
+		{"grid2d", nil, "grid2d/table", 0.02},
+		{"grid2d", nil, "grid2d/prefix", 0.02},
+		// The release's encoder: cls_pos_embedding randn·0.015, every Linear trunc_normal_(std=.02) inside its ViT.
+		{"wepe", nil, "wepe/prefix", 0.015},
+		{"wepe", nil, "wepe/projection/dense/weights", 0.02},
+		{"wepe", map[string]any{"wepe_mode": "release"}, "wepe/prefix", 0.015},
+		{"wepe", map[string]any{"wepe_projection": "mlp"}, "wepe/projection/hidden/dense/weights", 0.02},
+		{"wepe", map[string]any{"wepe_projection": "mlp"}, "wepe/projection/output/dense/weights", 0.02},
+		{"wepe-bias", nil, "wepe_bias/weights", 0.02}, // ours, as the weights of wepe
+		// The release's fine-tuning: xavier_uniform_(gain=.8), for dmlab and resisc45 .9.
+		{"hybrid", nil, "embedding", 0.02},
+		{"hybrid", map[string]any{"wepe_surrogate": "cifar100"}, "surrogate/projection/hidden/dense/weights",
+			xavier(0.8, 4, width/2)},
+		{"hybrid", map[string]any{"wepe_surrogate": "svhn"}, "surrogate/projection/middle/dense/weights",
+			xavier(0.8, width/2, width)},
+		{"hybrid", map[string]any{"wepe_surrogate": "dmlab"}, "surrogate/projection/output/dense/weights",
+			xavier(0.9, width, width)},
+		// rope-vit's init_random_2d_freqs: directions on the unit circle, and lengths that begin with 1.
+		{"rope-mixed", nil, "rope_mixed/block_00/frequencies", math.Sqrt(0.5)},
+		{"liere", nil, "liere/block_01/generators", 2 * math.Pi / math.Sqrt(3)}, // rand·2π
+	} {
+		c := small(test.position, PoolClass)
+		c.Width, c.Heads = width, heads
+		store := seeded(t, 5)
+		store.SetParams(test.params)
+		c.Encoders(store.Scope("/vit"))
+		v := store.GetVariable("/vit/position/" + test.path)
+		if v == nil {
+			t.Fatalf("%s %v has no variable %s", test.position, test.params, test.path)
 		}
-		got := math.Sqrt(sum / float64(len(values)))
-		// Four deviations of the estimate of a normal's spread from so many numbers.
-		if !(math.Abs(got-test.want) <= 4*test.want/math.Sqrt(2*float64(len(values)))) {
-			t.Errorf("%s: %s spreads %g over %d numbers, want %g", test.init, test.path, got, len(values), test.want)
-		}
+		spreads(t, fmt.Sprint(test.position, test.params, " ", test.path), gomlxtest.Values(t, v.MustValue()), test.want)
 	}
 }
 

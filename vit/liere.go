@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -173,8 +174,7 @@ func (e liereEncoder) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node,
 	}
 	r := e.layerRotations(q.Graph(), e.layer) // [tokens, heads, blocks, g, g]
 	if positionIndices != nil {
-		// int64: the gradient of an int32 Gather does not run on ONNX Runtime.
-		r = Gather(r, InsertAxes(ConvertDType(positionIndices, dtypes.Int64), -1)) // [(batch,) tokens, heads, blocks, g, g]
+		r = additive.Rows(r, positionIndices) // [(batch,) tokens, heads, blocks, g, g]
 	}
 	return e.turn(q, r), e.turn(k, r)
 }

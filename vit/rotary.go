@@ -11,6 +11,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/additive"
 )
 
 // ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
@@ -96,8 +98,7 @@ func (r *rotation) table(pairs, positionIndices *Node) *Node {
 		x = Reshape(Stack([]*Node{pairs, pairs}, -1), d[0], d[1], 2*d[2]) // [a0 b0 a1 b1 …]
 	}
 	if positionIndices != nil {
-		// int64: the gradient of an int32 Gather does not run on ONNX Runtime.
-		x = Gather(x, InsertAxes(ConvertDType(positionIndices, dtypes.Int64), -1))
+		x = additive.Rows(x, positionIndices)
 	}
 	if x.Rank() < 4 {
 		x = InsertAxes(x, 0)
