@@ -373,9 +373,10 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
 	for position, want := range map[string][]string{
 		"none": nil, "learned": nil, "sincos2d": nil,
-		"wepe":      {"alpha_scale", "beta_pos", "omega3"},
-		"hybrid":    {"beta", "gamma", "lambda", "omega3", "scale", "strength"},
-		"wepe-bias": {"alpha_scale", "omega3"},
+		"wepe":        {"alpha_scale", "beta_pos", "omega3"},
+		"wepe-sphere": {"alpha_scale", "beta_pos", "omega3"},
+		"hybrid":      {"beta", "gamma", "lambda", "omega3", "scale", "strength"},
+		"wepe-bias":   {"alpha_scale", "omega3"},
 	} {
 		recipe := tiny()
 		recipe.Model.Position = position

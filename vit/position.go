@@ -144,7 +144,12 @@ var positions = []Position{
 	},
 	{
 		Name: "wepe", Doc: "℘ and ℘′ of the patch's place, projected",
-		Parameters: wepeParameters, Variables: []string{"wepe/"}, Params: wepe.Params(), Additive: newWePE,
+		Parameters: wepeParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(), Additive: newWePE,
+	},
+	{
+		Name: "wepe-sphere", Doc: "wepe with ℘ and ℘′ as points of the Riemann sphere",
+		Parameters: wepeSphereParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
+		Additive: newWePESphere,
 	},
 	{
 		Name: "wepe-lut", Doc: "wepe by a look-up table, its lattice fixed",
@@ -152,12 +157,13 @@ var positions = []Position{
 	},
 	{
 		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a gate", Width: 2,
-		Parameters: hybridParameters, Variables: []string{learnedName, "gate_raw", "surrogate/", "wepe/"},
+		Parameters: hybridParameters, Variables: []string{learnedName, "gate_raw", "surrogate/", "wepe/", "wepe_sphere/"},
 		Params: append(wepe.Params(), ParamBlend), Pretrained: true, Additive: newHybrid,
 	},
 	{
 		Name: "wepe-bias", Doc: "℘ and ℘′ of the difference of two places, a score per head",
-		Parameters: wepeBiasParameters, Variables: []string{"wepe_bias/"}, Params: wepe.Params(), Relative: newWePEBias,
+		Parameters: wepeBiasParameters, Variables: []string{"wepe_bias/", "wepe_bias_sphere/"}, Params: wepe.Params(),
+		Relative: newWePEBias,
 	},
 }
 

@@ -33,7 +33,7 @@ func TestPositionsAreListedByKind(t *testing.T) {
 	}
 	for kind, want := range map[string][]string{
 		KindNone:   {"none"},
-		KindAdded:  {"learned", "sinusoidal1d", "sincos2d", "grid2d", "wepe", "wepe-lut", "hybrid"},
+		KindAdded:  {"learned", "sinusoidal1d", "sincos2d", "grid2d", "wepe", "wepe-sphere", "wepe-lut", "hybrid"},
 		KindRotary: {"rope1d", "rope-axial", "rope-mixed", "as2drope", "fope", "liere"},
 		KindBias:   {"wepe-bias"},
 	} {

@@ -24,7 +24,8 @@ import (
 //
 // where ℘ is even and says how far apart they are, ℘′ is odd and says which way. At z = 0, the pole, a patch has a
 // learned number for itself, own[h], in place of the formula, which is not evaluated there. Pairs with a prefix token
-// have no relative position and get 0.
+// have no relative position and get 0. On the sphere (ParamCompression) the pole is a point like any other,
+// S = (0, 0, 1), features and formula hold for i = j too, and there is no own.
 //
 // Build it with New(…).Bias(heads). The same settings as for an Encoder apply, but those of the projection, of the
 // prefix vectors and of β_pos. Variables, below the scope given to New:
@@ -36,7 +37,7 @@ type RelativeBias struct {
 	lattice
 	scope                *model.Scope // <scope>/wepe_bias
 	heads                int
-	weights, biases, own *model.Variable
+	weights, biases, own *model.Variable // own is nil on the sphere
 }
 
 var _ pos.Encoder = (*RelativeBias)(nil)
@@ -53,15 +54,18 @@ func (c *Config) Bias(heads int) *RelativeBias {
 		exceptions.Panicf("wepe: %s = %q: a table spans patches, not their differences; a bias takes %q or %q",
 			ParamEvaluation, EvaluateTable, EvaluateExact, EvaluateSum)
 	}
-	scope, dtype := c.scope.In(scopeBias), c.dtype
-	return &RelativeBias{
+	scope, dtype := c.scope.In("%s", resolved.formScope(scopeBias)), c.dtype
+	b := &RelativeBias{
 		lattice: newLattice(resolved, scope),
 		scope:   scope,
 		heads:   heads,
 		weights: weight.Variable(scope, "weights", dtype, weight.Normal(linearStd), resolved.numFeatures(), heads),
 		biases:  weight.Variable(scope, "biases", dtype, weight.Constant(0), heads),
-		own:     weight.Variable(scope, "own", dtype, weight.Constant(0), heads),
 	}
+	if resolved.compression == CompressTanh {
+		b.own = weight.Variable(scope, "own", dtype, weight.Constant(0), heads)
+	}
+	return b
 }
 
 // Name implements pos.Encoder.
@@ -94,6 +98,12 @@ func (b *RelativeBias) Offsets(g *Graph) *Node {
 			apart = append(apart, 1)
 		}
 	}
+	linear := func() *Node {
+		return Add(MatMul(b.features(g, x, y), b.weights.NodeValue(g)), InsertAxes(b.biases.NodeValue(g), 0))
+	}
+	if b.own == nil {
+		return linear()
+	}
 	u, v := b.reduced(x), b.reduced(y)
 	for i := range x {
 		if math.Hypot(u[i], v[i]) < coincident {
@@ -101,8 +111,7 @@ func (b *RelativeBias) Offsets(g *Graph) *Node {
 		}
 	}
 	mask := InsertAxes(ConstAsDType(g, c.dtype, apart), -1) // [offsets, 1]
-	rows := Add(MatMul(b.features(g, x, y), b.weights.NodeValue(g)), InsertAxes(b.biases.NodeValue(g), 0))
-	return Add(Mul(mask, rows), Mul(OneMinus(mask), InsertAxes(b.own.NodeValue(g), 0)))
+	return Add(Mul(mask, linear()), Mul(OneMinus(mask), InsertAxes(b.own.NodeValue(g), 0)))
 }
 
 // coincident is the distance, in periods, below which two patches are at the same point of the lattice's cell.

@@ -27,9 +27,11 @@ type Config struct {
 	g2, g3              float64 // both 0: the half-periods above
 	omega3Re            float64
 	area                float64 // 0: as they come
-	scales              int
+	scales, harmonics   int
 	scaleRatio          float64
 	alphaU, alphaV      float64
+	offsetU, offsetV    float64
+	compression         Compression
 	alphaScale, betaPos float64
 	learnLattice        bool
 	learnAlphaScale     bool
@@ -50,8 +52,8 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 		scope: scope, grid: grid{rows: rows, cols: cols, width: width},
 		mode: Paper, projection: Linear, dropout: DefaultDropout, derivative: true,
 		omega1: weierstrass.OmegaSquare, alphaU: DefaultSpan, alphaV: DefaultSpan,
-		alphaScale: DefaultAlphaScale, betaPos: DefaultBetaPos,
-		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, scaleRatio: DefaultScaleRatio,
+		compression: CompressTanh, alphaScale: DefaultAlphaScale, betaPos: DefaultBetaPos,
+		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, scaleRatio: DefaultScaleRatio, harmonics: 1,
 		sum: DefaultLatticeSum(), tableKind: Deflated, tableResolution: DefaultTableResolution,
 		tableError: DefaultTableError, dtype: dtypes.Float32,
 	}
@@ -59,6 +61,7 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 
 // FromScope takes over every hyperparameter that is set in the scope or above it.
 func (c *Config) FromScope() *Config {
+	c.compress(model.GetParamOr(c.scope, ParamCompression, c.compression))
 	setting.Read(c.scope, c.settings())
 	return c
 }
@@ -66,6 +69,20 @@ func (c *Config) FromScope() *Config {
 // WithPrefix sets the number of tokens in front of the patches (class token, registers); each gets a learned vector of
 // its own. Default 0.
 func (c *Config) WithPrefix(tokens int) *Config { c.prefix = tokens; return c }
+
+// OnSphere makes CompressSphere the default of ParamCompression, and the whole cell, a span of 1, that of ParamAlphaU and
+// ParamAlphaV: the patches are then a subgroup of the torus, shifted by half a step.
+func (c *Config) OnSphere() *Config {
+	c.alphaU, c.alphaV = 1, 1
+	c.compress(CompressSphere)
+	return c
+}
+
+// compress sets the compression and the α_scale that it starts with unless another is asked for.
+func (c *Config) compress(compression Compression) {
+	c.compression = compression
+	c.alphaScale = map[Compression]float64{CompressTanh: DefaultAlphaScale, CompressSphere: 1}[compression]
+}
 
 // WithEvaluation sets the default of ParamEvaluation.
 func (c *Config) WithEvaluation(evaluation string) *Config { c.evaluation = evaluation; return c }
@@ -96,8 +113,22 @@ func (c Config) resolve() Config {
 		refuse("%s = %g, %s = %t in mode %q with evaluation %q: only %q and %q know oblique lattices", ParamOmega3Re,
 			c.omega3Re, ParamLearnOblique, c.learnOblique, c.mode, c.evaluation, Paper, EvaluateExact)
 	}
-	if c.scales > 1 && c.evaluation == EvaluateTable {
-		refuse("%s = %d with a table, which holds one lattice", ParamScales, c.scales)
+	if c.compression == CompressSphere && (c.mode != Paper || c.evaluation != EvaluateExact) {
+		refuse("%s = %q in mode %q with evaluation %q: only %q and %q have a sphere", ParamCompression, c.compression, c.mode,
+			c.evaluation, Paper, EvaluateExact)
+	}
+	if c.evaluation == EvaluateTable {
+		for _, setting := range []struct {
+			name string
+			used bool
+		}{
+			{ParamScales, c.scales > 1}, {ParamHarmonics, c.harmonics > 1}, {ParamOffsetU, c.offsetU != 0},
+			{ParamOffsetV, c.offsetV != 0},
+		} {
+			if setting.used {
+				refuse("%s with a table, which holds one lattice, seen from its corner", setting.name)
+			}
+		}
 	}
 	return c
 }

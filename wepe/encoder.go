@@ -19,7 +19,7 @@ import (
 // Every method that takes a graph builds its nodes anew, on [rows·cols] elements whatever the batch.
 type Encoder struct {
 	lattice
-	scope      *model.Scope    // <scope>/wepe
+	scope      *model.Scope    // <scope>/wepe or <scope>/wepe_sphere
 	betaPos    *model.Variable // scalar
 	prefix     *model.Variable // [prefix, width], nil without prefix tokens
 	projection projection
@@ -31,7 +31,7 @@ var (
 )
 
 func newEncoder(c Config) *Encoder {
-	scope := c.scope.In(scopeName)
+	scope := c.scope.In("%s", c.formScope(scopeName))
 	e := &Encoder{
 		lattice:    newLattice(c, scope),
 		scope:      scope,
@@ -51,12 +51,18 @@ func newEncoder(c Config) *Encoder {
 // Name implements pos.Encoder: the options that make a difference, fit for a column of results.
 func (e *Encoder) Name() string {
 	c := e.config
-	return fmt.Sprintf("WePE(%s, %s, %s, %d×%d+%d)", c.mode, c.evaluation, c.projection, c.rows, c.cols, c.prefix)
+	form := string(c.mode)
+	if c.compression == CompressSphere {
+		form = string(CompressSphere)
+	}
+	return fmt.Sprintf("WePE(%s, %s, %s, %d×%d+%d)", form, c.evaluation, c.projection, c.rows, c.cols, c.prefix)
 }
 
 // Coordinates returns the points z of the patches, [rows·cols], mathematics.md (6.1) and (6.2):
 //
-//	u = (col+½)/cols,  v = (row+½)/rows,  z = α_u·u·2ω1 + α_v·v·2ω3,  ω3 = Re ω3 + iω3′
+//	u = (col+½)/cols,  v = (row+½)/rows,  z = (o_u + α_u·u)·2ω1 + (o_v + α_v·v)·2ω3,  ω3 = Re ω3 + iω3′
+//
+// with the offsets o_u and o_v, 0 unless set.
 func (e *Encoder) Coordinates(g *Graph) ComplexNode {
 	x, y := e.patches()
 	return e.points(g, x, y)
@@ -66,13 +72,13 @@ func (e *Encoder) Coordinates(g *Graph) ComplexNode {
 func (e *Encoder) patches() (x, y []float64) {
 	for k := range e.config.rows * e.config.cols {
 		u, v := e.config.centre(k)
-		x, y = append(x, e.config.alphaU*u), append(y, e.config.alphaV*v)
+		x, y = append(x, e.config.offsetU+e.config.alphaU*u), append(y, e.config.offsetV+e.config.alphaV*v)
 	}
 	return x, y
 }
 
-// Values returns ℘ and ℘′ of the patches, each [rows·cols], before compression; with several scales
-// [scales·rows·cols], one lattice after the other.
+// Values returns ℘ and ℘′ of the patches, each [rows·cols], before compression; with several scales or harmonics
+// [views·rows·cols], one view after the other.
 func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
 	if e.config.evaluation == EvaluateTable {
 		return e.lookUpPatches(g)
@@ -82,8 +88,15 @@ func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
 }
 
 // Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without
-// derivative, times the number of scales.
-func (e *Encoder) Features(g *Graph) *Node { return e.compressed(e.Values(g)) }
+// derivative; on the sphere S(α_scale·w) and S(α_scale·w′), [rows·cols, 6] or [rows·cols, 3], see Sphere; times the
+// number of scales and of harmonics.
+func (e *Encoder) Features(g *Graph) *Node {
+	if e.config.evaluation == EvaluateTable {
+		return e.compressed(e.lookUpPatches(g))
+	}
+	x, y := e.patches()
+	return e.features(g, x, y)
+}
 
 // Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32
 // [prefix + rows·cols, width]. A model folds into an ordinary learned-position ViT by storing this table.

@@ -5,13 +5,16 @@ package wepe
 import (
 	"math"
 	"slices"
+	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 // lattice is ℘ and ℘′ of a learned lattice, compressed to features. It takes points in periods: (x, y) is
-// z = x·2ω1 + y·2ω3. With several scales it is as many lattices of one form, each smaller than the last.
+// z = x·2ω1 + y·2ω3. With several scales it is as many lattices of one form, each smaller than the last, and with
+// several harmonics each of them is looked at in z, 2z, 3z, ….
 type lattice struct {
 	config             Config
 	omega3, alphaScale *model.Variable // scalars, raw
@@ -19,6 +22,7 @@ type lattice struct {
 }
 
 func newLattice(c Config, scope *model.Scope) lattice {
+	c.refuseOtherForm(scope)
 	l := lattice{
 		config: c,
 		omega3: scalarVariable(scope, nameOmega3, c.dtype, softplusInverse(c.omega3), c.learnLattice),
@@ -48,12 +52,17 @@ func (l *lattice) points(g *Graph, x, y []float64) ComplexNode {
 	return ComplexNode{along, Mul(across, l.Omega3(g))}
 }
 
-// scaled returns the coordinates as each of the lattices sees them, one lattice after the other, (11.7).
-func (l *lattice) scaled(periods []float64) []float64 {
-	out := slices.Clone(periods)
-	for range l.config.scales - 1 {
-		for _, x := range out[len(out)-len(periods):] {
-			out = append(out, l.config.scaleRatio*x)
+// scaled returns the coordinates as each of the lattices sees them, one view after the other, (11.7).
+func (l *lattice) scaled(periods []float64) (out []float64) {
+	periods = slices.Clone(periods)
+	for range l.config.scales {
+		for n := range l.config.harmonics {
+			for _, x := range periods {
+				out = append(out, float64(n+1)*x)
+			}
+		}
+		for i := range periods {
+			periods[i] *= l.config.scaleRatio
 		}
 	}
 	return out
@@ -72,10 +81,10 @@ func (l *lattice) reduced(periods []float64) []float64 {
 	return out
 }
 
-// values returns ℘ and ℘′ at points given in periods, each [scales·len(x)], one lattice after the other.
+// values returns ℘ and ℘′ at points given in periods, each [views·len(x)], one view after the other.
 func (l *lattice) values(g *Graph, x, y []float64) (p, pPrime ComplexNode) {
 	c := l.config
-	z, omega1 := l.points(g, l.reduced(l.scaled(x)), l.reduced(l.scaled(y))), Scalar(g, c.dtype, c.omega1)
+	z, omega1 := l.viewed(g, x, y)
 	omega3p := omega1
 	if c.mode == Paper {
 		omega3p = l.Omega3(g)
@@ -89,32 +98,86 @@ func (l *lattice) values(g *Graph, x, y []float64) (p, pPrime ComplexNode) {
 	return P(z, omega1, omega3p)
 }
 
-// features returns the compressed ℘ and ℘′ at points given in periods.
-func (l *lattice) features(g *Graph, x, y []float64) *Node { return l.compressed(l.values(g, x, y)) }
+// viewed returns z of points given in periods, [views·len(x)], and ω1.
+func (l *lattice) viewed(g *Graph, x, y []float64) (z ComplexNode, omega1 *Node) {
+	return l.points(g, l.reduced(l.scaled(x)), l.reduced(l.scaled(y))), Scalar(g, l.config.dtype, l.config.omega1)
+}
 
-// compressed returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′ of each lattice: [n, 4·scales], or [n, 2·scales]
-// without derivative. ℘ and ℘′ are [scales·n].
+// features returns the compressed ℘ and ℘′ at points given in periods, [len(x), numFeatures].
+func (l *lattice) features(g *Graph, x, y []float64) *Node {
+	if l.config.compression == CompressSphere {
+		return l.onSphere(g, x, y)
+	}
+	return l.compressed(l.values(g, x, y))
+}
+
+// onSphere returns S(α_scale·w) and S(α_scale·w′) of each view, (14.22).
+func (l *lattice) onSphere(g *Graph, x, y []float64) *Node {
+	z, omega1 := l.viewed(g, x, y)
+	omega3p, alphaScale := l.Omega3(g), l.config.mode.alphaScale(l.alphaScale.NodeValue(g))
+	var point, prime *Node // [views·n, 3]
+	if l.omega3Re != nil {
+		point, prime = SphereOblique(z, omega1, ComplexNode{l.omega3Re.NodeValue(g), omega3p}, alphaScale)
+	} else {
+		point, prime = Sphere(z, omega1, omega3p, alphaScale)
+	}
+	if l.config.derivative {
+		point = Concatenate([]*Node{point, prime}, -1)
+	}
+	return l.sideBySide(point)
+}
+
+// compressed returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′ of each view. ℘ and ℘′ are [views·n].
 func (l *lattice) compressed(p, pPrime ComplexNode) *Node {
 	parts := []*Node{p.Re, p.Im}
 	if l.config.derivative {
 		parts = append(parts, pPrime.Re, pPrime.Im)
 	}
 	alphaScale := l.config.mode.alphaScale(l.alphaScale.NodeValue(p.Re.Graph()))
-	f := Tanh(Mul(alphaScale, Stack(parts, -1))) // [scales·n, parts]
-	if l.config.scales > 1 {
-		f = TransposeAllAxes(Reshape(f, l.config.scales, -1, len(parts)), 1, 0, 2) // [n, scales, parts]
+	return l.sideBySide(Tanh(Mul(alphaScale, Stack(parts, -1)))) // [views·n, parts]
+}
+
+// sideBySide takes the features of one view after the other, [views·n, parts], to rows [n, views·parts].
+func (l *lattice) sideBySide(f *Node) *Node {
+	if views := l.config.views(); views > 1 {
+		f = TransposeAllAxes(Reshape(f, views, -1, f.Shape().Dim(-1)), 1, 0, 2) // [n, views, parts]
 		f = Reshape(f, -1, l.config.numFeatures())
 	}
 	return f
 }
 
+// views is how many times each point is looked at.
+func (c Config) views() int { return c.scales * c.harmonics }
+
 // numFeatures is the length of a row of features.
 func (c Config) numFeatures() int {
+	parts := map[Compression]int{CompressTanh: 2, CompressSphere: 3}[c.compression]
 	if c.derivative {
-		return 4 * c.scales
+		parts *= 2
 	}
-	return 2 * c.scales
+	return parts * c.views()
 }
 
 // oblique says whether ω3 has a real part, now or after training.
 func (c Config) oblique() bool { return c.omega3Re != 0 || c.learnOblique }
+
+// formScope is the name of the scope for the variables of an encoding: its own for each compression, so that a model
+// opens as what it was saved as.
+func (c Config) formScope(name string) string {
+	if c.compression == CompressSphere {
+		return name + sphereSuffix
+	}
+	return name
+}
+
+// refuseOtherForm panics if the model has the variables of the other compression where this one's would be.
+func (c Config) refuseOtherForm(scope *model.Scope) {
+	path, sphere := strings.CutSuffix(scope.Scope(), sphereSuffix)
+	if !sphere {
+		path += sphereSuffix
+	}
+	if scope.Store().GetVariable(model.JoinPath(path, nameAlphaScale)) != nil {
+		exceptions.Panicf("wepe: %s = %q, but the model holds the variables of another one in %q", ParamCompression,
+			c.compression, path)
+	}
+}

@@ -26,12 +26,16 @@ const (
 	ParamArea         = "wepe_area"          // of the cell, in cells of the default lattice; default 0, as it comes
 	ParamLearnLattice = "wepe_learn_lattice" // ω3′ is trained, default true; false is an ablation of the paper's
 	ParamLearnOblique = "wepe_learn_oblique" // Re ω3 is trained, default false
+	ParamHarmonics    = "wepe_harmonics"     // multiples n·z, n = 1, 2, …, looked at, default 1; beyond the paper
 	ParamScales       = "wepe_scales"        // number of lattices, default 1; the paper's future work
 	ParamScaleRatio   = "wepe_scale_ratio"   // of their sizes, default DefaultScaleRatio
 
 	ParamAlphaU          = "wepe_alpha_u"           // α_u and α_v, default DefaultSpan
 	ParamAlphaV          = "wepe_alpha_v"           //
-	ParamAlphaScale      = "wepe_alpha_scale"       // α_scale at first, default DefaultAlphaScale
+	ParamOffsetU         = "wepe_offset_u"          // the place of the grid's corner in the cell, default 0
+	ParamOffsetV         = "wepe_offset_v"          //
+	ParamCompression     = "wepe_compression"       // Compression: "tanh" (default) or "sphere", beyond the paper
+	ParamAlphaScale      = "wepe_alpha_scale"       // α_scale at first, default DefaultAlphaScale, 1 on the sphere
 	ParamLearnAlphaScale = "wepe_learn_alpha_scale" // α_scale is trained, default true; false is an ablation
 	ParamBetaPos         = "wepe_beta_pos"          // β_pos at first, default DefaultBetaPos
 	ParamLearnBetaPos    = "wepe_learn_beta_pos"    // β_pos is trained, default true; false, at 1, is an ablation
@@ -63,7 +67,7 @@ func (c *Config) settings() []setting.Row {
 		setting.Choice(ParamMode, &c.mode, "what ω3′ and the scalars mean", Paper, Release),
 		setting.Choice(ParamProjection, &c.projection, "the map from features to vectors", Linear, MLP),
 		setting.Number(ParamDropout, &c.dropout, 0, 0.999, "the dropout rate inside the MLP projection"),
-		setting.Switch(ParamDerivative, &c.derivative, "whether ℘′ joins ℘: 4 features per patch, or 2"),
+		setting.Switch(ParamDerivative, &c.derivative, "whether ℘′ joins ℘: twice as many features per patch"),
 
 		setting.Number(ParamOmega1, &c.omega1, MinOmega3, MaxOmega3,
 			"the real half-period ω1; 1 in mode release where g3 is not 0"),
@@ -78,13 +82,18 @@ func (c *Config) settings() []setting.Row {
 			"the area of the cell at first, in cells of the default lattice; 0 leaves the half-periods as they are"),
 		setting.Switch(ParamLearnLattice, &c.learnLattice, "whether ω3′ is trained"),
 		setting.Switch(ParamLearnOblique, &c.learnOblique, "whether the real part of ω3 is trained"),
+		setting.Number(ParamHarmonics, &c.harmonics, 1, 8, "the number of multiples z, 2z, 3z, …, each with its own features"),
 		setting.Number(ParamScales, &c.scales, 1, 8, "the number of lattices of one form, each with its own features"),
 		setting.Number(ParamScaleRatio, &c.scaleRatio, 1.0/8, 8, "how much smaller each lattice is than the one before"),
 
 		setting.Number(ParamAlphaU, &c.alphaU, MinSpan, MaxSpan,
 			"the part of the period 2ω1 that the columns span; above 1/2 a patch may meet a pole"),
 		setting.Number(ParamAlphaV, &c.alphaV, MinSpan, MaxSpan, "the part of the period 2ω3 that the rows span"),
-		setting.Number(ParamAlphaScale, &c.alphaScale, 1e-6, 1e6, "α_scale of tanh(α_scale·f) at first"),
+		setting.Number(ParamOffsetU, &c.offsetU, -1, 1, "the left edge of the grid in periods 2ω1; α_u·u is added to it"),
+		setting.Number(ParamOffsetV, &c.offsetV, -1, 1, "the upper edge of the grid in periods 2ω3; α_v·v is added to it"),
+		setting.Choice(ParamCompression, &c.compression, "what makes features of ℘ and ℘′", CompressTanh, CompressSphere),
+		setting.Number(ParamAlphaScale, &c.alphaScale, 1e-6, 1e6,
+			"α_scale at first, a factor on the values before they are compressed"),
 		setting.Switch(ParamLearnAlphaScale, &c.learnAlphaScale, "whether α_scale is trained"),
 		setting.Number(ParamBetaPos, &c.betaPos, -1e6, 1e6, "the factor β_pos of all rows at first"),
 		setting.Switch(ParamLearnBetaPos, &c.learnBetaPos, "whether β_pos is trained"),
@@ -161,6 +170,17 @@ const (
 	// Release is the encoding of the released code: the lattice stays square and ω3′ = clamp(softplus(raw), 0.02, 8)
 	// only stretches Im z; α_scale = clamp(exp(raw), 0.002, 0.8). As in torch, a clamp that acts has zero gradient.
 	Release Mode = "release"
+)
+
+// Compression is what makes bounded features of ℘ and ℘′.
+type Compression string
+
+const (
+	// CompressTanh is tanh(α_scale·f) of the four parts of ℘ and ℘′, the paper's.
+	CompressTanh Compression = "tanh"
+
+	// CompressSphere is the place of ℘ and of ℘′ on the Riemann sphere, three numbers each, see Sphere; in Paper mode.
+	CompressSphere Compression = "sphere"
 )
 
 // Projection is the map from the features of a patch to its vector.

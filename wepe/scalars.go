@@ -61,6 +61,9 @@ func softplusInverse(y float64) float64 { return y + math.Log(-math.Expm1(-y)) }
 // New(scope, …).FromScope() built; for settings made in code use Encoder.Scalars.
 func Scalars(scope *model.Scope) (map[string]float64, error) {
 	mode := Mode(model.GetParamOr(scope, ParamMode, string(Paper)))
+	if onSphere := scope.At(scopeName + sphereSuffix); onSphere.GetVariable(nameAlphaScale) != nil {
+		return mode.scalars(onSphere, nameBetaPos)
+	}
 	return mode.scalars(scope.At(scopeName), nameBetaPos)
 }
 

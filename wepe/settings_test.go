@@ -42,7 +42,8 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 	changed := kv{
 		ParamMode: "release", ParamProjection: "mlp", ParamDropout: 0.2, ParamDerivative: false, ParamOmega1: 2.5,
 		ParamOmega3: 1.5, ParamOmega3Re: 0.3, ParamG2: 0.5, ParamG3: 0.1, ParamArea: 1.0, ParamLearnLattice: false,
-		ParamLearnOblique: true, ParamScales: 3, ParamScaleRatio: 1.5, ParamAlphaU: 0.3, ParamAlphaV: 0.2,
+		ParamLearnOblique: true, ParamHarmonics: 2, ParamOffsetU: 0.2,
+		ParamOffsetV: -0.3, ParamCompression: "sphere", ParamScales: 3, ParamScaleRatio: 1.5, ParamAlphaU: 0.3, ParamAlphaV: 0.2,
 		ParamAlphaScale: 0.25, ParamLearnAlphaScale: false, ParamBetaPos: 1.0, ParamLearnBetaPos: false,
 		ParamEvaluation: "sum", ParamSumCut: 5, ParamKappa: 60.0, ParamCLarge: 2000.0, ParamTermClip: 70.0,
 		ParamFinalClip: 90.0, ParamTable: "raw", ParamTableResolution: 33, ParamTableError: 0.5,

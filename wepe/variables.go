@@ -14,6 +14,7 @@ import (
 // Variable paths, below the scope given to New. They are a file format; the package documentation lists them.
 const (
 	scopeName       = "wepe"
+	sphereSuffix    = "_sphere" // of scopeName and scopeBias where the features lie on the sphere
 	nameOmega3      = "omega3_raw"
 	nameOmega3Re    = "omega3_re"
 	nameAlphaScale  = "alpha_scale_raw"
