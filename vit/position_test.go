@@ -12,11 +12,13 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe"
 )
 
 // together are encodings of different kinds that stand in one model.
 var together = []string{
 	"learned+rope-axial", "wepe+rope-mixed", "hybrid+liere", "grid2d+fope", "wepe+wepe-bias", "as2drope+wepe-bias",
+	"wepe-sphere+rope-mixed",
 	"sincos2d+rope1d+wepe-bias",
 }
 
@@ -74,6 +76,13 @@ func TestEveryRowSaysWhatItsEncodingHas(t *testing.T) {
 			t.Errorf("%s makes %d variables at once, and %d in all", p.Name, len(variables), inModel)
 		}
 		variables = append(variables, built(c, map[string]any{ParamBlend: BlendExact})...)
+		for _, compression := range []wepe.Compression{wepe.CompressTanh, wepe.CompressSphere} {
+			if p.Name == "wepe-lut" {
+				continue // its tables are of the tanh form only
+			}
+			params := map[string]any{ParamBlend: BlendExact, wepe.ParamCompression: string(compression)}
+			variables = append(variables, built(c, params)...)
+		}
 		for _, own := range p.Variables {
 			if !slices.ContainsFunc(variables, Encoding{{Variables: []string{own}}}.Owns) {
 				t.Errorf("%s has no variable %s", p.Name, own)
