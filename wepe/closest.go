@@ -50,15 +50,29 @@ func (c Config) hostFeatures() [][]float64 {
 	if err != nil {
 		exceptions.Panicf("wepe: %v", err)
 	}
+	sphere := lattice.Sphere()
+	features := func(z complex128) []float64 {
+		if c.compression == CompressSphere {
+			point, prime := sphere.At(z)
+			point, prime = weierstrass.Dilated(point, c.alphaScale), weierstrass.Dilated(prime, c.alphaScale)
+			return append(point[:], prime[:]...)
+		}
+		p, pPrime := lattice.Eval(z)
+		parts := []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
+		for i, f := range parts {
+			parts[i] = math.Tanh(c.alphaScale * f)
+		}
+		return parts
+	}
 	rows := make([][]float64, c.rows*c.cols)
+	x, y := c.patches()
 	factor := 1.0
 	for range c.scales {
-		for k := range rows {
-			u, v := c.centre(k)
-			p, pPrime := lattice.Eval(complex(2*factor*c.alphaU*u, 0)*omega1 + complex(2*factor*c.alphaV*v, 0)*omega3)
-			parts := []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
-			for _, f := range parts[:c.numFeatures()/c.scales] {
-				rows[k] = append(rows[k], math.Tanh(c.alphaScale*f))
+		for n := range c.harmonics {
+			for k := range rows {
+				z := complex(2*x[k], 0)*omega1 + complex(2*y[k], 0)*omega3
+				all := features(complex(factor*float64(n+1), 0) * z)
+				rows[k] = append(rows[k], all[:c.numFeatures()/c.views()]...)
 			}
 		}
 		factor *= c.scaleRatio

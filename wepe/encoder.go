@@ -64,15 +64,15 @@ func (e *Encoder) Name() string {
 //
 // with the offsets o_u and o_v, 0 unless set.
 func (e *Encoder) Coordinates(g *Graph) ComplexNode {
-	x, y := e.patches()
+	x, y := e.config.patches()
 	return e.points(g, x, y)
 }
 
 // patches returns the patches' points in periods.
-func (e *Encoder) patches() (x, y []float64) {
-	for k := range e.config.rows * e.config.cols {
-		u, v := e.config.centre(k)
-		x, y = append(x, e.config.offsetU+e.config.alphaU*u), append(y, e.config.offsetV+e.config.alphaV*v)
+func (c Config) patches() (x, y []float64) {
+	for k := range c.rows * c.cols {
+		u, v := c.centre(k)
+		x, y = append(x, c.offsetU+c.alphaU*u), append(y, c.offsetV+c.alphaV*v)
 	}
 	return x, y
 }
@@ -83,7 +83,7 @@ func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
 	if e.config.evaluation == EvaluateTable {
 		return e.lookUpPatches(g)
 	}
-	x, y := e.patches()
+	x, y := e.config.patches()
 	return e.values(g, x, y)
 }
 
@@ -94,7 +94,7 @@ func (e *Encoder) Features(g *Graph) *Node {
 	if e.config.evaluation == EvaluateTable {
 		return e.compressed(e.lookUpPatches(g))
 	}
-	x, y := e.patches()
+	x, y := e.config.patches()
 	return e.features(g, x, y)
 }
 

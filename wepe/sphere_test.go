@@ -11,16 +11,17 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// hostSphere is S(s·w) and S(s·w′) by the host, which knows s = 1: with t = S₃, |w|² = (1+t)/(1-t).
+// hostSphere is S(s·w) and S(s·w′) by the host.
 func hostSphere(t *testing.T, z complex128, omega1, re, im, s float64) []float64 {
 	t.Helper()
 	point, prime := hostOblique(t, omega1, re, im).Sphere().At(z)
 	var out []float64
 	for _, p := range [][3]float64{point, prime} {
-		sum := s*s*(1+p[2]) + 1 - p[2]
-		out = append(out, 2*s*p[0]/sum, 2*s*p[1]/sum, (s*s*(1+p[2])-1+p[2])/sum)
+		p = weierstrass.Dilated(p, s)
+		out = append(out, p[:]...)
 	}
 	return out
 }

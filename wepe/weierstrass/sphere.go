@@ -165,6 +165,13 @@ func onSphere(n, d complex128) [3]float64 {
 	return [3]float64{2 * real(cross) / sum, 2 * imag(cross) / sum, (top - bottom) / sum}
 }
 
+// Dilated returns S(factor·w) for the point S(w) and factor > 0.
+func Dilated(point [3]float64, factor float64) [3]float64 {
+	top, bottom := factor*factor*(1+point[2]), 1-point[2] // |factor·w|² = top/bottom
+	sum := top + bottom
+	return [3]float64{2 * factor * point[0] / sum, 2 * factor * point[1] / sum, (top - bottom) / sum}
+}
+
 // Rotation returns R with S(w(z+ω)) = R·S(w(z)) for all z, where ω is ω1 (half-period 1), ω1+ω3 (2) or ω3 (3):
 // the half-turn 2nnᵀ − 1 about the axis n of (14.9). The three axes are at right angles to each other.
 func (s Sphere) Rotation(halfPeriod int) (r [3][3]float64) {
