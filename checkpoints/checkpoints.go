@@ -59,8 +59,7 @@ type Checkpoint struct {
 	Params map[string]any  // hyperparameters by path, with the Go types they had; for store.SetParams
 	SHA256 string          // of the file of its variables
 
-	frozen    map[string]bool // paths of the variables that do not train
-	variables fileRecord
+	frozen map[string]bool // paths of the variables that do not train
 }
 
 // Open verifies the checkpoint in directory path, reading all of it once.
@@ -85,7 +84,7 @@ func Open(path string) (*Checkpoint, error) {
 			}
 			continue
 		}
-		c.variables, c.SHA256 = record, record.SHA256
+		c.SHA256 = record.SHA256
 		if err := record.verify(file); err != nil {
 			return nil, err
 		}
@@ -117,10 +116,12 @@ func (r fileRecord) check(file string, size int64, sum [sha256.Size]byte) error 
 		return &FormatError{File: file, Reason: fmt.Sprintf("%d bytes, its manifest says %d", size, r.Size)}
 	}
 	if hex.EncodeToString(sum[:]) != r.SHA256 {
-		return &FormatError{File: file, Reason: "the SHA-256 of its content is not the one in its manifest"}
+		return &FormatError{File: file, Reason: wrongSum}
 	}
 	return nil
 }
+
+const wrongSum = "the SHA-256 of its content is not the one in its manifest"
 
 // openRegular opens a file for reading and returns its size. Pipes and devices are refused before they are opened,
 // since opening one may block for ever.

@@ -206,7 +206,7 @@ func (e *export) contents() ([]exportFile, error) {
 // metadataFormats are what safetensors files say of themselves; transformers wants "pt".
 var metadataFormats = map[string]string{FormatHF: "pt", FormatTimm: "pt", FormatUnfolded: unfoldedType}
 
-// save writes the files into a directory beside dir and gives it its name.
+// save writes the files into a new directory.
 func (e *export) save(dir string) error {
 	if err := vacant(dir); err != nil {
 		return err
@@ -215,24 +215,15 @@ func (e *export) save(dir string) error {
 	if err != nil {
 		return err
 	}
-	parent := filepath.Dir(dir)
-	if err := makeDirs(e.files, parent); err != nil {
+	if err := makeDirs(e.files, filepath.Dir(dir)); err != nil {
 		return err
 	}
-	temporary := fmt.Sprintf("%s.tmp-%d", dir, os.Getpid())
-	if err := e.files.Mkdir(temporary); err != nil {
+	_, err = publish(e.files, dir, func(temporary string) error {
+		err := e.write(temporary, contents)
+		_ = os.Remove(dir) // empty, or not there, or the renaming says why it cannot be had
 		return err
-	}
-	err = e.write(temporary, contents)
-	if err == nil {
-		_ = os.Remove(dir) // empty, or not there, or Rename says why it cannot be had
-		err = e.files.Rename(temporary, dir)
-	}
-	if err != nil {
-		_ = e.files.RemoveAll(temporary)
-		return err
-	}
-	return e.files.SyncDir(parent)
+	})
+	return err
 }
 
 // vacant says what is in the way of a new directory.
@@ -262,7 +253,7 @@ func (e *export) write(dir string, contents []exportFile) error {
 		}
 		e.report = append(e.report, fmt.Sprintf("%s: %d bytes, SHA-256 %s", f.name, record.Size, record.SHA256))
 	}
-	return e.files.SyncDir(dir)
+	return nil
 }
 
 // tensors lists what the file of weights is to hold: every variable below the scope, and no other.

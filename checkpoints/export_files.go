@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -117,10 +116,7 @@ func jsonFile(name string, value any) (exportFile, error) {
 }
 
 func textFile(name string, text []byte) exportFile {
-	return exportFile{name: name, write: func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	}}
+	return exportFile{name: name, write: writeText(text)}
 }
 
 // id2label numbers the classes; without names they are called as transformers calls them.

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -68,6 +69,34 @@ func makeDirs(files fileOps, dir string) error {
 		return err
 	}
 	return files.SyncDir(parent)
+}
+
+// publish lets write fill a directory beside dir, syncs it and gives it its name. On an error there is nothing, unless it
+// has been renamed: then only its name may not outlive a power cut.
+func publish(files fileOps, dir string, write func(temporary string) error) (renamed bool, err error) {
+	temporary := fmt.Sprintf("%s.tmp-%d", dir, os.Getpid())
+	if err := files.Mkdir(temporary); err != nil {
+		return false, err
+	}
+	if err = write(temporary); err == nil {
+		err = files.SyncDir(temporary)
+	}
+	if err == nil {
+		err = files.Rename(temporary, dir)
+	}
+	if err != nil {
+		_ = files.RemoveAll(temporary)
+		return false, err
+	}
+	return true, files.SyncDir(filepath.Dir(dir))
+}
+
+// writeText returns what writes a text.
+func writeText(text []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}
 }
 
 // writeFile creates a file, writes and syncs it, and returns its record. An error leaves the file as it was then.

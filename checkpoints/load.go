@@ -3,15 +3,14 @@
 package checkpoints
 
 import (
-	"bufio"
-	"crypto/sha256"
 	"fmt"
-	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/pkg/errors"
 )
@@ -71,27 +70,38 @@ func (c *Checkpoint) Load(store *model.Store, omit func(variable string) bool) e
 		return errors.New("checkpoints: the store has a loader attached: load into one without")
 	}
 	variables := variablesOf(store, omit)
-	named, err := c.read(func(entries []tensorEntry) error {
-		if _, hasRNG := variables[rngStatePath]; len(variables) == 0 || (len(variables) == 1 && hasRNG) {
-			return nil
-		}
-		return c.compare(entries, variables, omit)
-	}, omit)
+	w, err := c.open(omit)
 	if err != nil {
 		return err
 	}
-	for _, t := range named {
-		v := variables[t.name]
+	defer w.Close()
+	if _, hasRNG := variables[rngStatePath]; len(variables) > 1 || len(variables) == 1 && !hasRNG {
+		if err := w.compare(variables); err != nil {
+			return err
+		}
+	}
+	names := slices.Sorted(maps.Keys(w.tensors))
+	values := make([]*tensors.Tensor, len(names))
+	for i, name := range names {
+		if values[i], err = w.tensors[name].readAsIs(name); err != nil {
+			return err
+		}
+	}
+	if _, err := w.sum(); err != nil {
+		return err
+	}
+	for i, name := range names {
+		v := variables[name]
 		if v == nil {
-			v, err = store.CreateVariable(t.name, t.value)
+			v, err = store.CreateVariable(name, values[i])
 		} else {
-			err = v.SetValue(t.value)
+			err = v.SetValue(values[i])
 		}
 		if err != nil {
-			return errors.WithMessagef(err, "checkpoints: variable %q", t.name)
+			return errors.WithMessagef(err, "checkpoints: variable %q", name)
 		}
 		// Loaders of GoMLX leave everything trainable, and an optimizer then rounds the generator's state to float.
-		v.SetTrainable(!c.frozen[t.name])
+		v.SetTrainable(!c.frozen[name])
 	}
 	return nil
 }
@@ -99,85 +109,47 @@ func (c *Checkpoint) Load(store *model.Store, omit func(variable string) bool) e
 // Check compares names, types and shapes of the checkpoint's variables with the store's, both ways, leaving aside
 // paths for which omit is true. The error is a [*MismatchError].
 func (c *Checkpoint) Check(store *model.Store, omit func(variable string) bool) error {
-	f, size, err := openRegular(c.variablesFile())
+	w, err := c.open(omit)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	entries, err := readSafetensorsHeader(bufio.NewReader(f), size, c.variablesFile())
-	if err != nil {
-		return err
-	}
-	return c.compare(entries, variablesOf(store, omit), omit)
+	defer w.Close()
+	return w.compare(variablesOf(store, omit))
 }
 
 const rngStatePath = model.RootScopePath + model.RNGStateVariableName
 
 func (c *Checkpoint) variablesFile() string { return filepath.Join(c.Path, variablesName) }
 
-// read reads all tensors in one pass, hashing them again, after check has seen the header.
-func (c *Checkpoint) read(check func([]tensorEntry) error, omit func(string) bool) ([]namedTensor, error) {
-	file := c.variablesFile()
-	f, size, err := openRegular(file)
-	if err != nil {
+// open opens the variables, without the omitted ones.
+func (c *Checkpoint) open(omit func(string) bool) (*weights, error) {
+	w := &weights{path: c.Path, tensors: map[string]storedTensor{}, run: c}
+	if err := w.add(c.variablesFile()); err != nil {
+		w.Close()
 		return nil, err
 	}
-	defer f.Close()
-	if size != c.variables.Size {
-		return nil, c.variables.check(file, size, [sha256.Size]byte{})
+	if omit != nil {
+		maps.DeleteFunc(w.tensors, func(name string, _ storedTensor) bool { return omit(name) })
 	}
-	hash := sha256.New()
-	r := io.TeeReader(bufio.NewReaderSize(f, 1<<16), hash)
-	entries, err := readSafetensorsHeader(r, size, file)
-	if err != nil {
-		return nil, err
-	}
-	if err := check(entries); err != nil {
-		return nil, err
-	}
-	var named []namedTensor
-	for _, e := range entries {
-		if omit != nil && omit(e.name) {
-			if _, err := io.CopyN(io.Discard, r, int64(e.end-e.begin)); err != nil {
-				return nil, errors.Wrapf(err, "checkpoints: reading %s", file)
-			}
-			continue
-		}
-		value, err := readTensor(r, file, e)
-		if err != nil {
-			return nil, err
-		}
-		named = append(named, namedTensor{e.name, value})
-	}
-	if err := c.variables.check(file, size, [sha256.Size]byte(hash.Sum(nil))); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(named, func(a, b namedTensor) int { return strings.Compare(a.name, b.name) })
-	return named, nil
+	return w, nil
 }
 
-// compare returns how the entries of a file and the variables of a store differ, nil if they do not.
-func (c *Checkpoint) compare(entries []tensorEntry, variables map[string]*model.Variable,
-	omit func(string) bool) error {
-	mismatch := &MismatchError{Path: c.Path}
-	inFile := map[string]bool{}
+// compare returns how the tensors and the variables of a store differ, nil if they do not.
+func (w *weights) compare(variables map[string]*model.Variable) error {
+	mismatch := &MismatchError{Path: w.path}
 	describe := func(path string, shape shapes.Shape) string { return path + " " + shape.String() }
-	for _, e := range entries {
-		if omit != nil && omit(e.name) {
-			continue
-		}
-		inFile[e.name] = true
-		v, shape := variables[e.name], e.shape()
+	for name, t := range w.tensors {
+		v, shape := variables[name], shapes.Make(t.dtype, t.dims...)
 		switch {
 		case v == nil:
-			mismatch.Unexpected = append(mismatch.Unexpected, describe(e.name, shape))
+			mismatch.Unexpected = append(mismatch.Unexpected, describe(name, shape))
 		case !shape.Equal(v.Shape()):
 			mismatch.Mismatched = append(mismatch.Mismatched,
-				fmt.Sprintf("%s, in the model %s", describe(e.name, shape), v.Shape()))
+				fmt.Sprintf("%s, in the model %s", describe(name, shape), v.Shape()))
 		}
 	}
 	for path, v := range variables {
-		if !inFile[path] {
+		if !w.has(path) {
 			mismatch.Missing = append(mismatch.Missing, describe(path, v.Shape()))
 		}
 	}

@@ -4,7 +4,6 @@ package checkpoints
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -67,15 +66,18 @@ func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err 
 		name.attempt++
 	}
 	final := filepath.Join(dir, name.String())
-	temporary := fmt.Sprintf("%s.tmp-%d", final, os.Getpid())
-	if err := writeCheckpoint(files, temporary, final, manifest{
-		Format: formatName, Version: formatVersion, Step: step, Meta: metaJSON,
-	}, named, storeJSON); err != nil {
-		_ = files.RemoveAll(temporary)
-		return "", errors.Wrapf(err, "checkpoints: saving %s", final)
+	m := manifest{Format: formatName, Version: formatVersion, Step: step, Meta: metaJSON}
+	renamed, err := publish(files, final, func(temporary string) error {
+		return writeCheckpoint(files, temporary, m, named, storeJSON)
+	})
+	if err != nil {
+		err = errors.Wrapf(err, "checkpoints: saving %s", final)
 	}
-	if err := files.SyncDir(dir); err != nil {
-		return final, errors.Wrapf(err, "checkpoints: saving %s", final)
+	switch {
+	case !renamed:
+		return "", err
+	case err != nil:
+		return final, err
 	}
 	return final, s.removeOld(files, name)
 }
@@ -103,39 +105,25 @@ func (s Saver) collect(store *model.Store) (named []namedTensor, frozen []string
 	return named, frozen, nil
 }
 
-// writeCheckpoint writes and syncs the files of a checkpoint, the manifest last, and gives it its final name.
-func writeCheckpoint(files fileOps, temporary, final string, m manifest, named []namedTensor, storeJSON []byte) error {
-	if err := files.Mkdir(temporary); err != nil {
-		return err
-	}
-	variables, err := writeFile(files, filepath.Join(temporary, variablesName), func(w io.Writer) error {
+// writeCheckpoint writes and syncs the files of a checkpoint, the manifest last.
+func writeCheckpoint(files fileOps, dir string, m manifest, named []namedTensor, storeJSON []byte) error {
+	variables, err := writeFile(files, filepath.Join(dir, variablesName), func(w io.Writer) error {
 		return writeSafetensors(w, named)
 	})
 	if err != nil {
 		return err
 	}
-	storeRecord, err := writeFile(files, filepath.Join(temporary, storeName), func(w io.Writer) error {
-		_, err := w.Write(storeJSON)
-		return err
-	})
+	store, err := writeFile(files, filepath.Join(dir, storeName), writeText(storeJSON))
 	if err != nil {
 		return err
 	}
-	m.Files = []fileRecord{variables, storeRecord}
+	m.Files = []fileRecord{variables, store}
 	raw, err := m.seal()
 	if err != nil {
 		return err
 	}
-	if _, err := writeFile(files, filepath.Join(temporary, manifestName), func(w io.Writer) error {
-		_, err := w.Write(raw)
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := files.SyncDir(temporary); err != nil {
-		return err
-	}
-	return files.Rename(temporary, final)
+	_, err = writeFile(files, filepath.Join(dir, manifestName), writeText(raw))
+	return err
 }
 
 // removeOld removes the checkpoints before the one just saved that exceed Keep. Only directories whose manifest is

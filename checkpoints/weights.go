@@ -122,8 +122,8 @@ func (w *weights) sum() (string, error) {
 		}
 	}
 	sum := hex.EncodeToString(hash.Sum(nil))
-	if w.run != nil && sum != w.run.SHA256 {
-		return "", &FormatError{File: w.run.variablesFile(), Reason: "it changed while it was read"}
+	if w.run != nil && sum != w.run.SHA256 { // it has changed since it was verified
+		return "", &FormatError{File: w.run.variablesFile(), Reason: wrongSum}
 	}
 	return sum, nil
 }
