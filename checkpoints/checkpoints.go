@@ -11,11 +11,11 @@
 //	    store.json              hyperparameters with their Go types; which variables do not train
 //	    MANIFEST.json           step, meta, and the size and SHA-256 of the two files above
 //
-// A checkpoint is written beside its final name, each file synced, the manifest last; then the directory is renamed.
+// A checkpoint is written under a temporary name, each file synced, the manifest last; then the directory is renamed.
 // A kill, a full disk or a power cut at any point therefore leaves either the whole new checkpoint or none of it, and
 // never touches an older one. [Latest] takes the newest checkpoint that is whole and says why it skipped the others;
-// [Checkpoint.Load] hashes again what it reads. The bytes depend on the state alone (no times, no host names), so two
-// runs in the same state write equal files.
+// [Checkpoint.Load] verifies the SHA-256 once more. The bytes depend on the state alone (no times, no host names), so
+// two runs in the same state write equal files.
 //
 //	unlock, err := checkpoints.Lock(dir) // one process per run directory
 //	saver := checkpoints.Saver{Dir: dir, Keep: 2}
@@ -28,10 +28,10 @@
 //		err = last.Load(store, nil)
 //	}
 //
-// Weights of other software come in through [Import], which knows the names and layouts of Hugging Face, timm and
-// Google's JAX release, and ours go out through [Export]; [Inspect] says what a file is, [Resample] brings position
-// tables to another grid. The command wepe-ckpt does all this with files. Package hub, below this one, imports models
-// of the Hugging Face hub, so that there is no network in this package.
+// [Import] reads models, those of trainings and those of other software, whose names and layouts it knows: Hugging Face,
+// timm and Google's JAX release. [Export] writes ours in the same formats, [Inspect] says what a file is, and [Resample]
+// brings position tables to another grid. The command wepe-ckpt does all this with files. Package hub, below this one,
+// downloads models of the Hugging Face hub; this package does not use the network.
 //
 // The tensors are in the safetensors format (https://github.com/huggingface/safetensors), which other tools read; it
 // is little-endian, as is every platform that GoMLX runs on. The reader trusts nothing in a file: see [FormatError].

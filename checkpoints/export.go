@@ -183,7 +183,7 @@ func (e *export) contents() ([]exportFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		weights.write = func(w io.Writer) error { return writeOut(w, metadataFormats[e.Format], out) }
+		weights.write = func(w io.Writer) error { return writeSafetensors(w, metadataFormats[e.Format], out) }
 		if e.Format == FormatJAX {
 			weights = exportFile{name: "model.npz", write: func(w io.Writer) error { return writeNPZ(w, out) }}
 		}
@@ -275,7 +275,7 @@ func (e *export) tensors() (out []outTensor, err error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, outTensor{path, v.Shape(), func(w io.Writer) error { return writeBytes(w, value) }})
+			out = append(out, asIs(path, value))
 		default:
 			mismatch.Unexpected = append(mismatch.Unexpected, fmt.Sprintf("%s %s", path, v.Shape()))
 		}

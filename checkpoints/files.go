@@ -71,8 +71,8 @@ func makeDirs(files fileOps, dir string) error {
 	return files.SyncDir(parent)
 }
 
-// publish lets write fill a directory beside dir, syncs it and gives it its name. On an error there is nothing, unless it
-// has been renamed: then only its name may not outlive a power cut.
+// publish lets write fill a directory under a temporary name, syncs it and renames it to dir. An error before the
+// renaming leaves nothing; after one behind it the directory is whole, but its name may not survive a power cut.
 func publish(files fileOps, dir string, write func(temporary string) error) (renamed bool, err error) {
 	temporary := fmt.Sprintf("%s.tmp-%d", dir, os.Getpid())
 	if err := files.Mkdir(temporary); err != nil {

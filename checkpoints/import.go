@@ -49,8 +49,8 @@ type Imported struct {
 
 // Import reads a checkpoint of Hugging Face (ViTModel, ViTForImageClassification), timm (VisionTransformer), Google's
 // JAX release, what [Export] wrote, or the model of a training of ours. The path is a .safetensors or .npz file, the
-// index of a sharded checkpoint (model.safetensors.index.json), a directory that holds one of them, or what [Find] takes;
-// the JSON files beside the weights are read too (Hugging Face's format wants its config.json).
+// index of a sharded checkpoint (model.safetensors.index.json), a directory that holds one of them, or a path that
+// [Find] takes; the JSON files beside the weights are read too (Hugging Face's format wants its config.json).
 //
 //	m, err := checkpoints.Import("vit-base-patch16-224", checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384})
 //	err = m.Load(scope)

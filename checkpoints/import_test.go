@@ -280,7 +280,7 @@ func rewritten(t testing.TB, format string, change func(string, *tensors.Tensor)
 func writeWeights(t testing.TB, file string, named []namedTensor) {
 	t.Helper()
 	var raw bytes.Buffer
-	if err := writeSafetensors(&raw, named); err != nil {
+	if err := writeNamed(&raw, named); err != nil {
 		t.Fatal(err)
 	}
 	putFile(t, file, raw.Bytes())

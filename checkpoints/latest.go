@@ -110,9 +110,9 @@ const (
 	LastDir = "last"
 )
 
-// Find returns the checkpoint that a path speaks of: itself, the newest whole one of a directory of checkpoints, or that
-// of a run's best, else of its last; nil if the path is none of these. What it skipped is as for [Latest]; where
-// nothing but damaged ones is left, the error says so.
+// Find returns the checkpoint at a path: the path itself, or the newest whole checkpoint in a directory of them, or in
+// the directory of a run, the best before the last; nil if the path is none of these. Skipped ones are as for [Latest];
+// it is an error if all are damaged.
 func Find(path string) (*Checkpoint, []Skipped, error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return nil, nil, nil
@@ -134,7 +134,7 @@ func Find(path string) (*Checkpoint, []Skipped, error) {
 	return nil, nil, nil
 }
 
-// All lists the directories of all checkpoints, whole or not, that Find could choose from.
+// All lists the directories of all checkpoints, whole or not, that Find chooses from.
 func All(path string) ([]string, error) {
 	var all []string
 	for _, kept := range []string{BestDir, LastDir, ""} {

@@ -249,7 +249,7 @@ func TestAMutatedHeaderNeverChangesAnotherTensor(t *testing.T) {
 		want[name] = randomTensor(rng, dtypes.Float32, 2+i, 3)
 		named = append(named, namedTensor{name, want[name]})
 	}
-	if err := writeSafetensors(&file, named); err != nil {
+	if err := writeNamed(&file, named); err != nil {
 		t.Fatal(err)
 	}
 	raw := file.Bytes()

@@ -192,7 +192,7 @@ func hostileNPZ(t testing.TB) []struct {
 	}{
 		{"pickled array", one(npy("|O", "(2,)", two)), "pickled Python objects are never read"},
 		{"PyTorch pickle", zipOf(t, zipMember{name: "archive/data.pkl", content: two}), "a pickle, which is never read"},
-		{"structured", literal("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }"), "structured and pickled"},
+		{"structured", literal("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }"), "structured and"},
 		{"big-endian", one(npy(">f4", "(2,)", two)), `dtype ">f4"`},
 		{"integers", one(npy("<i4", "(2,)", two)), `dtype "<i4"`},
 		{"doubles", one(npy("<f8", "(1,)", two)), "want float32, float16 or bfloat16"},

@@ -19,10 +19,11 @@ import (
 
 // trainedOn saves a model as package finetune does, its head's weights averaged, and returns the run directory, the
 // store and the averaged weights.
-func trainedOn(t *testing.T, c vit.Config, change func(*trainedModel, *model.Store)) (string, *model.Store, *tensors.Tensor) {
+func trainedOn(t *testing.T, c vit.Config, change func(*trainedModel, *model.Store)) (dir string, store *model.Store,
+	average *tensors.Tensor) {
 	t.Helper()
-	store := stirred(t, c, nil)
-	average := tensors.FromFlatDataAndDimensions(make([]float32, c.Width*c.Classes), c.Width, c.Classes)
+	store = stirred(t, c, nil)
+	average = tensors.FromFlatDataAndDimensions(make([]float32, c.Width*c.Classes), c.Width, c.Classes)
 	if _, err := store.CreateVariable("/ema/vit/head/weights", average); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func trainedOn(t *testing.T, c vit.Config, change func(*trainedModel, *model.Sto
 	if change != nil {
 		change(&meta, store)
 	}
-	dir := t.TempDir()
+	dir = t.TempDir()
 	save(t, Saver{Dir: filepath.Join(dir, "best")}, store, 5, meta)
 	return dir, store, average
 }
@@ -99,7 +100,7 @@ func TestATrainingThatIsNoModelOfOursIsRefused(t *testing.T) {
 		"is no ViT but a dhvt":             func(m *trainedModel, _ *model.Store) { m.Recipe.Architecture = "dhvt" },
 		"6 names for 7 classes":            func(m *trainedModel, _ *model.Store) { m.Classes = m.Classes[1:] },
 		"3 heads":                          func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Width = 47 },
-		"1 that the model lacks: extra":    func(_ *trainedModel, s *model.Store) { s.Scope("/vit").VariableWithValue("extra", 1.) },
+		"1 that the model lacks: extra":    func(_ *trainedModel, s *model.Store) { s.VariableWithValue("/vit/extra", 1.) },
 		"16 that it lacks: block_02":       func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Depth = 3 },
 	} {
 		dir, _, _ := trainedOn(t, ownViT("wepe"), change)

@@ -18,12 +18,6 @@ import (
 	"github.com/pkg/errors"
 )
 
-// namedTensor is a tensor and its name in a file.
-type namedTensor struct {
-	name  string
-	value *tensors.Tensor
-}
-
 // outTensor is a tensor to be written; its data are made when their turn comes.
 type outTensor struct {
 	name  string
@@ -31,19 +25,15 @@ type outTensor struct {
 	write func(io.Writer) error // all of its bytes, little-endian
 }
 
-// writeSafetensors writes tensors as they are.
-func writeSafetensors(w io.Writer, named []namedTensor) error {
-	out := make([]outTensor, len(named))
-	for i, t := range named {
-		out[i] = outTensor{t.name, t.value.Shape(), func(w io.Writer) error { return writeBytes(w, t.value) }}
-	}
-	return writeOut(w, "", out)
+// asIs returns a tensor to be written with its own bytes.
+func asIs(name string, value *tensors.Tensor) outTensor {
+	return outTensor{name, value.Shape(), func(w io.Writer) error { return writeBytes(w, value) }}
 }
 
-// writeOut writes the tensors widest type first, then by name, after a header padded to 8 bytes: so every tensor is
-// aligned to its elements although the format allows no hole, and equal tensors give equal files. The header's metadata
-// say what format the tensors are in, in the sense of other software ("pt"), unless that is empty.
-func writeOut(w io.Writer, format string, out []outTensor) error {
+// writeSafetensors writes the tensors widest type first, then by name, after a header padded to 8 bytes: so every
+// tensor is aligned to its elements although the format allows no hole, and equal tensors give equal files. The
+// header's metadata say what format the tensors are in, in the sense of other software ("pt"), unless that is empty.
+func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 	out = slices.Clone(out)
 	slices.SortFunc(out, func(a, b outTensor) int {
 		return cmp.Or(cmp.Compare(b.shape.DType.Size(), a.shape.DType.Size()), cmp.Compare(a.name, b.name))

@@ -41,7 +41,7 @@ func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err 
 	if err != nil {
 		return "", errors.Wrap(err, "checkpoints: meta")
 	}
-	named, frozen, err := s.collect(store)
+	out, frozen, err := s.collect(store)
 	if err != nil {
 		return "", err
 	}
@@ -68,7 +68,7 @@ func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err 
 	final := filepath.Join(dir, name.String())
 	m := manifest{Format: formatName, Version: formatVersion, Step: step, Meta: metaJSON}
 	renamed, err := publish(files, final, func(temporary string) error {
-		return writeCheckpoint(files, temporary, m, named, storeJSON)
+		return writeCheckpoint(files, temporary, m, out, storeJSON)
 	})
 	if err != nil {
 		err = errors.Wrapf(err, "checkpoints: saving %s", final)
@@ -83,7 +83,7 @@ func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err 
 }
 
 // collect returns the variables to save and the paths of those that do not train.
-func (s Saver) collect(store *model.Store) (named []namedTensor, frozen []string, err error) {
+func (s Saver) collect(store *model.Store) (out []outTensor, frozen []string, err error) {
 	for v := range store.IterVariables() {
 		if s.Omit != nil && s.Omit(v.Path()) {
 			continue
@@ -96,19 +96,19 @@ func (s Saver) collect(store *model.Store) (named []namedTensor, frozen []string
 		if err != nil {
 			return nil, nil, errors.WithMessagef(err, "checkpoints: variable %q", v.Path())
 		}
-		named = append(named, namedTensor{v.Path(), value})
+		out = append(out, asIs(v.Path(), value))
 		if !v.Trainable {
 			frozen = append(frozen, v.Path())
 		}
 	}
 	slices.Sort(frozen)
-	return named, frozen, nil
+	return out, frozen, nil
 }
 
 // writeCheckpoint writes and syncs the files of a checkpoint, the manifest last.
-func writeCheckpoint(files fileOps, dir string, m manifest, named []namedTensor, storeJSON []byte) error {
+func writeCheckpoint(files fileOps, dir string, m manifest, out []outTensor, storeJSON []byte) error {
 	variables, err := writeFile(files, filepath.Join(dir, variablesName), func(w io.Writer) error {
-		return writeSafetensors(w, named)
+		return writeSafetensors(w, "", out)
 	})
 	if err != nil {
 		return err

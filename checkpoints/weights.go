@@ -53,8 +53,8 @@ const (
 	indexSuffix         = ".index.json"
 )
 
-// openWeights opens a file, the index of a sharded checkpoint, a checkpoint of a training, or a directory that holds one
-// of them.
+// openWeights opens a file, the index of a sharded checkpoint, a checkpoint of a training, or a directory that holds
+// one of them.
 func openWeights(path string) (*weights, error) {
 	w := &weights{path: path, tensors: map[string]storedTensor{}}
 	err := w.open()

@@ -205,6 +205,37 @@ func TestInspectIsForPeopleAndPrograms(t *testing.T) {
 	}
 }
 
+// The cache of the hub holds the fixture as a commit of a model that does not exist elsewhere; nothing asks the network.
+func TestAModelOfTheHubGoesByItsAddress(t *testing.T) {
+	hf, cache, commit := fixtures.Dir(t, "hf_vit"), t.TempDir(), strings.Repeat("0123abcdef", 4)
+	t.Setenv("HF_HUB_CACHE", cache)
+	t.Setenv("HF_HUB_OFFLINE", "1")
+	model := filepath.Join(cache, "models--nobody--vit")
+	for _, dir := range []string{"refs", "snapshots"} {
+		if err := os.MkdirAll(filepath.Join(model, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(model, "refs", "main"), []byte(commit), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(model, "snapshots", commit), os.DirFS(hf)); err != nil {
+		t.Fatal(err)
+	}
+	const address = "hf://nobody/vit"
+	if text := works(t, "inspect", address); !strings.Contains(text, "format     hf") {
+		t.Error(text)
+	}
+	to := filepath.Join(t.TempDir(), "small")
+	works(t, "convert", "-to", "unfolded", "-grid", "2x3", address, to)
+	works(t, "verify", address)
+	works(t, "verify", address+"@"+commit, hf)
+	if c := imported(t, to, checkpoints.ImportOptions{}).Config; c.Rows() != 2 || c.Cols() != 3 {
+		t.Errorf("%+v", c)
+	}
+	fails(t, 1, "not whole in the cache", "verify", "hf://nobody/other")
+}
+
 func TestVerifyFindsDamageAndDifferences(t *testing.T) {
 	run, dir := trained(t, "learned"), t.TempDir()
 	works(t, "convert", "-to", "jax", run, filepath.Join(dir, "jax"))

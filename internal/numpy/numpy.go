@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package numpy reads NumPy's arrays from strangers: an .npz is a zip of members NAME.npy, each a short header, a Python
-// literal, and the numbers (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
+// Package numpy reads NumPy's arrays from strangers: an .npz is a zip of members NAME.npy, each a short header, a
+// Python literal, and the numbers (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
 //
 // Every size is held against the bytes in the file before anything is allocated, pickles are never read, and a member
 // that is read to its end has had its checksum compared. Go's readers of the format (core/tensors/numpy of GoMLX
@@ -159,8 +159,8 @@ func (a *Array) readHeader(r io.Reader) (length int, err error) {
 	return length + len(literal), err
 }
 
-// A header is {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }: NumPy sorts the keys, readers must not rely on
-// it. A type that is not one string is a structured one.
+// A header is {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }: NumPy sorts the keys, readers must not rely
+// on it. A type that is not one string is a structured one.
 var (
 	item       = `\s*['"](descr|fortran_order|shape)['"] *: *('[^'\\]*'|"[^"\\]*"|\([^()]*\)|[\w.+-]+) *`
 	dictionary = regexp.MustCompile(`^ *\{` + item + "," + item + "," + item + `,? *\}[ \n]*$`)
