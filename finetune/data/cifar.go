@@ -44,56 +44,56 @@ var (
 // no label is beyond them: a subset. The archive is read as a stream and not unpacked. When nothing is there the error
 // is fs.ErrNotExist.
 func CIFAR100(dir string) (train, test *Set, err error) {
+	train, test, err = cifarFrom(dir)
+	if err != nil {
+		err = fmt.Errorf("data: CIFAR-100: %w", err)
+	}
+	return train, test, err
+}
+
+func cifarFrom(dir string) (train, test *Set, err error) {
+	var parts cifarParts
 	for _, d := range []string{dir, filepath.Join(dir, cifarDir)} {
 		if _, err := os.Stat(filepath.Join(d, "train.bin")); err == nil {
-			return cifarFromDir(d)
+			return parts.sets(d, parts.readDir(d))
 		}
 	}
 	for _, file := range []string{dir, filepath.Join(dir, cifarArchive)} {
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
-			return cifarFromArchive(file)
+			f, err := os.Open(file)
+			if err != nil {
+				return nil, nil, err
+			}
+			defer f.Close()
+			return parts.sets(file, parts.readArchive(file, bufio.NewReaderSize(f, 1<<20)))
 		}
 	}
-	return nil, nil, fmt.Errorf("data: CIFAR-100: no train.bin, %s/train.bin or %s in %s: give the directory that "+
-		"holds one of them: %w", cifarDir, cifarArchive, dir, fs.ErrNotExist)
-}
-
-func cifarFromDir(dir string) (train, test *Set, err error) {
-	var parts cifarParts
-	for _, name := range []string{cifarNames, "train.bin", "test.bin"} {
-		f, err := os.Open(filepath.Join(dir, name))
-		if err != nil {
-			return nil, nil, fmt.Errorf("data: CIFAR-100: %w", err)
-		}
-		info, err := f.Stat()
-		if err == nil {
-			err = parts.read(name, f.Name(), f, info.Size())
-		}
-		f.Close()
-		if err != nil {
-			return nil, nil, fmt.Errorf("data: CIFAR-100: %w", err)
-		}
-	}
-	return parts.sets(dir)
-}
-
-func cifarFromArchive(file string) (train, test *Set, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, nil, fmt.Errorf("data: CIFAR-100: %w", err)
-	}
-	defer f.Close()
-	var parts cifarParts
-	if err := parts.readArchive(file, bufio.NewReaderSize(f, 1<<20)); err != nil {
-		return nil, nil, fmt.Errorf("data: CIFAR-100: %w", err)
-	}
-	return parts.sets(file)
+	return nil, nil, fmt.Errorf("no train.bin, %s/train.bin or %s in %s: give the directory that holds one of them: %w",
+		cifarDir, cifarArchive, dir, fs.ErrNotExist)
 }
 
 // cifarParts collects the three files, from wherever they come.
 type cifarParts struct {
 	names       []string
 	train, test *Set
+}
+
+func (p *cifarParts) readDir(dir string) error {
+	for _, name := range []string{cifarNames, "train.bin", "test.bin"} {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		info, err := f.Stat()
+		if err == nil {
+			err = p.read(name, f.Name(), f, info.Size())
+		}
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readArchive takes the three files out of a gzip-compressed tar stream, by name and wherever they lie in it.
@@ -153,15 +153,17 @@ func (p *cifarParts) read(name, where string, r io.Reader, size int64) (err erro
 	return err
 }
 
-// sets joins the parts.
-func (p *cifarParts) sets(where string) (train, test *Set, err error) {
+// sets joins the parts, unless reading them failed.
+func (p *cifarParts) sets(where string, err error) (train, test *Set, _ error) {
+	if err != nil {
+		return nil, nil, err
+	}
 	if p.names == nil || p.train == nil || p.test == nil {
-		return nil, nil, fmt.Errorf("data: CIFAR-100: %s lacks train.bin, test.bin or %s", where, cifarNames)
+		return nil, nil, fmt.Errorf("%s lacks train.bin, test.bin or %s", where, cifarNames)
 	}
 	for _, set := range []*Set{p.train, p.test} {
 		if label := slices.Max(set.Labels); int(label) >= len(p.names) {
-			return nil, nil, fmt.Errorf("data: CIFAR-100: %s has label %d, but %s %d names", where, label, cifarNames,
-				len(p.names))
+			return nil, nil, fmt.Errorf("%s has label %d, but %s %d names", where, label, cifarNames, len(p.names))
 		}
 	}
 	p.train.Name, p.test.Name = "cifar100-train", "cifar100-test"

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 
@@ -52,8 +51,7 @@ func (f *Files) Sample(n int, seed int64) (*Files, error) {
 	if n < 1 || n > f.Len() {
 		return nil, fmt.Errorf("data: %s: asked for %d of %d pictures", f.Name, n, f.Len())
 	}
-	rows := draw(streamFraction, seed, 0, 0).Perm(f.Len())[:n]
-	slices.Sort(rows)
+	rows, _ := drawRows(streamFraction, seed, f.Len(), n)
 	return f.Subset(rows), nil
 }
 

@@ -5,6 +5,7 @@ package data
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // Streams keep draws for different purposes apart when seed, epoch and index coincide.
@@ -20,6 +21,14 @@ const (
 // Order returns the permutation of 0…n-1 in which an epoch visits a set of n images.
 func Order(seed int64, epoch, n int) []int {
 	return draw(streamOrder, seed, epoch, 0).Perm(n)
+}
+
+// drawRows chooses k of n rows uniformly without replacement and returns them and the others, each in order.
+func drawRows(stream uint64, seed int64, n, k int) (rows, others []int) {
+	order := draw(stream, seed, 0, 0).Perm(n)
+	slices.Sort(order[:k])
+	slices.Sort(order[k:])
+	return order[:k], order[k:]
 }
 
 // draw returns the generator of one purpose, epoch and index. Neighbouring arguments give unrelated streams: each is

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gomlx/gomlx/core/tensors"
 )
@@ -79,8 +78,7 @@ func (s *Set) Fraction(f float64, seed int64) (*Set, error) {
 	if f == 1 {
 		return s, nil
 	}
-	rows := draw(streamFraction, seed, 0, 0).Perm(s.Len())[:max(1, int(math.Round(f*float64(s.Len()))))]
-	slices.Sort(rows)
+	rows, _ := drawRows(streamFraction, seed, s.Len(), max(1, int(math.Round(f*float64(s.Len())))))
 	return s.Subset(rows), nil
 }
 
@@ -93,10 +91,8 @@ func (s *Set) Split(held int, seed int64) (train, validation *Set, err error) {
 	if held == 0 {
 		return s, nil, nil
 	}
-	rows := draw(streamSplit, seed, 0, 0).Perm(s.Len())
-	slices.Sort(rows[:held])
-	slices.Sort(rows[held:])
-	return s.Subset(rows[held:]), s.Subset(rows[:held]), nil
+	rows, others := drawRows(streamSplit, seed, s.Len(), held)
+	return s.Subset(others), s.Subset(rows), nil
 }
 
 // Fingerprint returns the SHA-256, in hexadecimal, of everything training depends on: shape, class names, labels and
