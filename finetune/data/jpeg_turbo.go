@@ -13,10 +13,10 @@ import "C"
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"image"
 	"image/jpeg"
 	"strings"
-	"unsafe"
 )
 
 // decodeWholeJPEG is that of libjpeg-turbo, through its TurboJPEG interface (Debian: libturbojpeg0-dev): Pillow's own
@@ -32,24 +32,26 @@ func decodeWholeJPEG(raw []byte) (image.Image, error) {
 	if C.tjDecompressHeader3(decoder, file, size, &width, &height, &subsampling, &space) != 0 {
 		return jpeg.Decode(bytes.NewReader(raw)) // rare ratios of luma to chroma have no name in TurboJPEG
 	}
-	rect := image.Rect(0, 0, int(width), int(height))
-	rgb, ink := image.NewRGBA(rect), image.NewCMYK(image.Rectangle{})
-	pixels, format := rgb.Pix, C.int(C.TJPF_RGBA)
-	if space == C.TJCS_CMYK || space == C.TJCS_YCCK {
-		ink = &image.CMYK{Pix: rgb.Pix, Stride: rgb.Stride, Rect: rect}
+	info, err := jpeg.DecodeConfig(bytes.NewReader(raw)) // what the limits were held to
+	if err != nil || info.Width != int(width) || info.Height != int(height) {
+		return nil, fmt.Errorf("%d×%d pixels to one decoder, %d×%d to another", width, height, info.Width, info.Height)
+	}
+	img, format := image.NewRGBA(image.Rect(0, 0, info.Width, info.Height)), C.int(C.TJPF_RGBA)
+	inks := space == C.TJCS_CMYK || space == C.TJCS_YCCK // four bytes a pixel as well
+	if inks {
 		format = C.TJPF_CMYK
 	}
-	if C.tjDecompress2(decoder, file, size, (*C.uchar)(unsafe.Pointer(&pixels[0])), width, 0, height, format, 0) != 0 {
+	if C.tjDecompress2(decoder, file, size, (*C.uchar)(&img.Pix[0]), width, 0, height, format, 0) != 0 {
 		message := C.GoString(C.tjGetErrorStr2(decoder))
 		if C.tjGetErrorCode(decoder) != C.TJERR_WARNING || !strings.Contains(message, "extraneous bytes") {
 			return nil, errors.New(message)
 		} // bytes between markers are read over by all
 	}
-	if format == C.TJPF_CMYK {
-		for i, v := range ink.Pix { // stored inverted, as Adobe began it
-			ink.Pix[i] = 255 - v
-		}
-		return ink, nil
+	if !inks {
+		return img, nil
 	}
-	return rgb, nil
+	for i, v := range img.Pix { // stored inverted, as Adobe began it
+		img.Pix[i] = 255 - v
+	}
+	return &image.CMYK{Pix: img.Pix, Stride: img.Stride, Rect: img.Rect}, nil
 }

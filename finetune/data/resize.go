@@ -16,6 +16,7 @@ import (
 //
 // k being the kernel with its support, widened by f where the picture shrinks (this is what antialiasing
 // is), and cut off at the border. Weights are rounded to 22 bits; rows are done first, rounded to 8 bits, then columns.
+// golang.org/x/image/draw rounds otherwise (CatmullRom is up to 18 levels off at edges) and has no Lanczos.
 // Source: src/libImaging/Resample.c of Pillow 9.4 for the arithmetic, Keys (1981) for bicubic with a = −½.
 
 // kernel returns k and its support: k(x) = 0 for |x| beyond it. The conversions to float64 keep compilers of machines
