@@ -233,7 +233,7 @@ func TestDosovitskiysRecipesHaveTheNumbersOfThePaper(t *testing.T) {
 }
 
 // Learning rates of backbone, WePE, head and gate in the released scripts at commit 3c27aecdfd06.
-func TestTheReleaseRecipesOfFineTuningHaveItsNumbers(t *testing.T) {
+func TestTheRecipesOfFineTuningHaveTheNumbersOfTheRelease(t *testing.T) {
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	for name, want := range map[string]struct {
 		epochs, batch            int
@@ -243,6 +243,7 @@ func TestTheReleaseRecipesOfFineTuningHaveItsNumbers(t *testing.T) {
 		size                     int
 	}{
 		"release-cifar100-pretrained": {35, 20, 8, 0.05, 0.1, [4]float64{4e-5, 6.4e-4, 8e-4, 8e-4}, 1, 224},
+		"paper-cifar100-384":          {35, 20, 8, 0.05, 0.1, [4]float64{4e-5, 6.4e-4, 8e-4, 8e-4}, sigmoid(0.5), 384},
 		"release-svhn":                {100, 16, 10, 0.02, 0.1, [4]float64{2e-5, 2e-4, 3e-4, 3e-4}, sigmoid(0.5), 384},
 		"release-dmlab":               {120, 12, 15, 0.025, 0.15, [4]float64{1.2e-5, 1.8e-4, 3e-4, 3e-4}, sigmoid(0.6), 384},
 		"release-resisc45": {120, 12, 15, 0.08, 0.15, [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, sigmoid(0.6),
