@@ -58,19 +58,6 @@ func madePixel(record, channel, row, column int) byte {
 	return byte(31*record + 101*channel + 7*row + 3*column)
 }
 
-func writeDir(t testing.TB, dir string, files map[string][]byte) string {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, raw := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 // tarred is the archive as the official one is laid out, before compression.
 func tarred(t testing.TB, files map[string][]byte, names ...string) []byte {
 	t.Helper()
@@ -120,12 +107,13 @@ var allNames = []string{"fine_label_names.txt", "train.bin", "test.bin"}
 
 func TestCIFAR100ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) {
 	files := made(5, 3)
-	root := t.TempDir()
-	writeDir(t, filepath.Join(root, "plain"), files)
-	writeDir(t, filepath.Join(root, "nested", "cifar-100-binary"), files)
-	writeDir(t, filepath.Join(root, "archive"), map[string][]byte{
-		"cifar-100-binary.tar.gz": packed(t, files, "test.bin", "fine_label_names.txt", "train.bin"),
-	})
+	all := map[string][]byte{
+		"archive/cifar-100-binary.tar.gz": packed(t, files, "test.bin", "fine_label_names.txt", "train.bin"),
+	}
+	for name, raw := range files {
+		all["plain/"+name], all["nested/cifar-100-binary/"+name] = raw, raw
+	}
+	root := tree(t, all)
 	for _, dir := range []string{"plain", "nested", "archive", "archive/cifar-100-binary.tar.gz"} {
 		train, test, err := CIFAR100(filepath.Join(root, dir))
 		if err != nil {
@@ -155,7 +143,7 @@ func TestCIFAR100ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) {
 func TestASubsetOfCIFAR100HasFewerNames(t *testing.T) {
 	files := made(5, 3) // labels up to 28
 	files[cifarNames] = files[cifarNames][:29*len("class_0\n")+19]
-	train, test, err := CIFAR100(writeDir(t, t.TempDir(), files))
+	train, test, err := CIFAR100(tree(t, files))
 	if err != nil || len(train.Classes) != 29 || len(test.Classes) != 29 || train.Classes[28] != "class_28" {
 		t.Fatalf("%d and %d names, want 29: %v", len(train.Classes), len(test.Classes), err)
 	}
@@ -238,16 +226,16 @@ func TestCIFAR100RefusesDamageInOneLineNamingFileAndRecord(t *testing.T) {
 		"archive_crc":    {archive(flipped), []string{cifarArchive, "damaged"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := CIFAR100(writeDir(t, t.TempDir(), c.files))
+			_, _, err := CIFAR100(tree(t, c.files))
 			if err == nil {
 				t.Fatal("accepted")
 			}
 			for _, want := range c.want {
-				if !contains(err.Error(), want) {
+				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q does not say %q", err, want)
 				}
 			}
-			if contains(err.Error(), "\n") {
+			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q has more than one line", err)
 			}
 		})
@@ -268,8 +256,8 @@ func TestAnArchiveOfZerosIsRefusedAfterABoundedRead(t *testing.T) {
 	zeros := compressed(make([]byte, 1<<20), gzip.BestCompression)
 	bomb := append(compressed(header.Bytes(), gzip.BestSpeed), bytes.Repeat(zeros, 1<<10)...)
 	start := time.Now()
-	_, _, err := CIFAR100(writeDir(t, t.TempDir(), map[string][]byte{cifarArchive: bomb}))
-	if err == nil || !contains(err.Error(), "damaged") {
+	_, _, err := CIFAR100(tree(t, map[string][]byte{cifarArchive: bomb}))
+	if err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("error %v after %v, want the archive refused", err, time.Since(start))
 	}
 }

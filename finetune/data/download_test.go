@@ -65,7 +65,7 @@ func TestDownloadCIFAR100FailsInOneLineAndLeavesNoArchive(t *testing.T) {
 			dir := t.TempDir()
 			_, err := DownloadCIFAR100(t.Context(), dir, nil)
 			for _, want := range c.want {
-				if err == nil || !contains(err.Error(), want) || contains(err.Error(), "\n") {
+				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("error %v, want one line that says %q", err, want)
 				}
 			}

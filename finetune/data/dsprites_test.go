@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -174,7 +175,8 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 		"negative":       {spriteFile(100), TaskLocation, [3]int{8, -1, 0}, "asked for -1 of 10 validation"},
 		"pickled":        {with("imgs.npy", npyFile("|O", "100, 64, 64", all)), TaskLocation, usual, "pickled Python objects"},
 		"floats":         {with("imgs.npy", npyFile("<f8", "100, 64, 64", all)), TaskLocation, usual, "bytes for type <f8"},
-		"other sides":    {with("imgs.npy", npyFile("|u1", "100, 64, 32", all)), TaskLocation, usual, "bytes for type |u1, shape [100 64 32]"},
+		"other sides":    {with("imgs.npy", npyFile("|u1", "100, 64, 32", all)), TaskLocation, usual,
+			"bytes for type |u1, shape [100 64 32]"},
 		"no shape":       {with("imgs.npy", npyFile("|u1", "", all)), TaskLocation, usual, "shape []"},
 		"too long": {with("imgs.npy", npyFile("|u1", "99, 64, 64", all[:99*64*64])), TaskLocation, usual,
 			"99 pictures, but factors of 100"},
@@ -186,7 +188,8 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 			"want |u1, 1 to 10000000 rows of [64 64]"},
 		"huge": {with("imgs.npy", npyFile("|u1", "9999999, 64, 64", nil)), TaskLocation, usual,
 			"0 bytes for"},
-		"beyond numbers": {with("imgs.npy", npyFile("|u1", "99999999999999999999, 64, 64", nil)), TaskLocation, usual, "plain integers"},
+		"beyond numbers": {with("imgs.npy", npyFile("|u1", "99999999999999999999, 64, 64", nil)), TaskLocation, usual,
+			"plain integers"},
 		"not an array":   {with("imgs.npy", []byte("x")), TaskLocation, usual, "cut"},
 		"another magic":  {with("imgs.npy", changed(images, 0, 'x')), TaskLocation, usual, "no .npy"},
 		"a long header": {with("imgs.npy", []byte("\x93NUMPY\x02\x00\x00\x00\x02\x00")), TaskLocation, usual,
@@ -200,7 +203,7 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := zipped(t, c.members)
 			_, err := DSprites(t.Context(), file, c.task, c.sizes, 1, wholeSprite, LoadOptions{})
-			if err == nil || !contains(err.Error(), c.want) || contains(err.Error(), "\n") {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
@@ -214,7 +217,7 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = DSprites(t.Context(), file, TaskLocation, usual, 1, wholeSprite, LoadOptions{})
-	if err == nil || !contains(err.Error(), file) {
+	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("half a file: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())

@@ -185,7 +185,7 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 				t.Fatalf("accepted: %+v", train)
 			}
 			for _, want := range append(c.want, dir, "data: ") {
-				if !contains(err.Error(), want) || contains(err.Error(), "\n") {
+				if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%q does not say %q in one line", err, want)
 				}
 			}
@@ -254,13 +254,14 @@ func TestListsNamesTheLineItRefuses(t *testing.T) {
 	} {
 		dir := tree(t, map[string][]byte{"list.txt": []byte(content)})
 		_, err := Lists(dir, "list.txt", []string{"x", "y"})
-		if err == nil || !contains(err.Error(), want) || !contains(err.Error(), filepath.Join(dir, "list.txt")) ||
-			contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), filepath.Join(dir, "list.txt")) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.30q: %v, want %s", content, err, want)
 		}
 	}
 	dir := tree(t, map[string][]byte{"big.txt": []byte("a.png 1000000\n")})
-	if _, err := Lists(dir, "big.txt", nil); err == nil || !contains(err.Error(), "0 to 999999") {
+	if _, err := Lists(dir, "big.txt", nil); err == nil || !strings.Contains(err.Error(), "0 to 999999") {
 		t.Errorf("a million and one classes: %v", err)
 	}
 	if _, err := Lists(dir, "../list.txt", nil); err == nil {
@@ -278,7 +279,7 @@ func TestALinkOutOfTheDirectoryIsNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if set, err := files.Load(t.Context(), toTiny, LoadOptions{}); err == nil || !contains(err.Error(), "b.png") {
+	if set, err := files.Load(t.Context(), toTiny, LoadOptions{}); err == nil || !strings.Contains(err.Error(), "b.png") {
 		t.Errorf("%+v, %v", set, err)
 	}
 }
@@ -362,15 +363,16 @@ func TestMoreThanOneInAHundredDamagedIsAnError(t *testing.T) {
 	}
 	files = files.Subset(rows)
 	_, err := files.Load(t.Context(), toTiny, LoadOptions{})
-	if err == nil || !contains(err.Error(), "2 of 199 pictures cannot be read, more than 1 %: 0003.png: no such file; "+
-		"0020.png: not a jpeg") || contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "2 of 199 pictures cannot be read, more than 1 %: "+
+		"0003.png: no such file; 0020.png: not a jpeg") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("2 in 199: %v", err)
 	}
 	for k := range 30 {
 		files.Paths[k] = "absent/" + files.Paths[k]
 	}
 	_, err = files.Load(t.Context(), toTiny, LoadOptions{})
-	if err == nil || !contains(err.Error(), "0009.png: no such file; and 20 more") || contains(err.Error(), "0010.png") {
+	if err == nil || !strings.Contains(err.Error(), "0009.png: no such file; and 20 more") ||
+		strings.Contains(err.Error(), "0010.png") {
 		t.Errorf("30 in 199: %v", err)
 	}
 }
@@ -378,13 +380,13 @@ func TestMoreThanOneInAHundredDamagedIsAnError(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	files := numberedFiles(t, 3, nil)
 	_, err := files.Load(t.Context(), preprocess.Settings{}, LoadOptions{})
-	if err == nil || !contains(err.Error(), "differ in size") {
+	if err == nil || !strings.Contains(err.Error(), "differ in size") {
 		t.Errorf("no size: %v", err)
 	}
 	large := preprocess.Settings{Crop: [2]int{16384, 16384}}
 	many := &Files{Name: "many", Dir: files.Dir, Paths: make([]string, 43), Labels: make([]int32, 43)}
 	_, err = many.Load(t.Context(), large, LoadOptions{}) // 43·3·2^28 bytes are 32.25 GiB
-	if err == nil || !contains(err.Error(), "43 pictures of 16384×16384 pixels take 32 GiB") {
+	if err == nil || !strings.Contains(err.Error(), "43 pictures of 16384×16384 pixels take 32 GiB") {
 		t.Errorf("beyond memory: %v", err)
 	}
 	if _, err := (&Files{Name: "none", Dir: files.Dir}).Load(t.Context(), toTiny, LoadOptions{}); err == nil {
@@ -400,7 +402,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	files.Paths[1] = "folder.png"
 	_, err = files.Load(t.Context(), toTiny, LoadOptions{})
-	if err == nil || !contains(err.Error(), "folder.png is no regular") {
+	if err == nil || !strings.Contains(err.Error(), "folder.png is no regular") {
 		t.Errorf("a folder as picture: %v", err)
 	}
 }
@@ -420,7 +422,7 @@ func TestSampleIsADrawOfTheSeed(t *testing.T) {
 		t.Error("the draw is not a function of the seed")
 	}
 	for _, n := range []int{0, -1, 51} {
-		if _, err := files.Sample(n, 3); err == nil || !contains(err.Error(), fmt.Sprintf("asked for %d of 50", n)) {
+		if _, err := files.Sample(n, 3); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("asked for %d of 50", n)) {
 			t.Errorf("%d: %v", n, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -190,7 +191,7 @@ func TestValidateNamesTheFieldOutOfRange(t *testing.T) {
 		"switch_prob": {SwitchProb: -1}, "size": {Size: [2]int{0, 5}}, "std": {Std: [3]float64{1, -1, 1}},
 		"two kinds of crop": {Pad: 1, CropScale: [2]float64{0.5, 1}},
 	} {
-		if err := a.Validate(); err == nil || !contains(err.Error(), field) {
+		if err := a.Validate(); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%+v: error %v does not name %q", a, err, field)
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"testing"
 )
 
-func contains(s, part string) bool { return strings.Contains(s, part) }
-
 // numbered is a set whose every pixel and label tell their row.
 func numbered(n int) *Set {
 	s := &Set{Name: "numbered", Height: 1, Width: 2, Channels: 1, Classes: make([]string, n)}
@@ -109,7 +107,7 @@ func TestValidateOfASetSaysWhatDoesNotFit(t *testing.T) {
 	} {
 		s := numbered(11)
 		change(s)
-		if err := s.Validate(); err == nil || !contains(err.Error(), want) {
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want it to say %q", err, want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -193,7 +194,7 @@ func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
 		"most": func() error { _, _, err := Shapes(TaskWhere, spriteCount, 1, 32, 1); return err },
 		"size": func() error { _, _, err := Shapes(TaskWhere, 5, 5, 4, 1); return err },
 	} {
-		if err := call(); err == nil || !contains(err.Error(), name) {
+		if err := call(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v does not say %q", err, name)
 		}
 	}
