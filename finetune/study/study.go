@@ -54,6 +54,7 @@ type Study struct {
 	Sizes     [][2]int
 	Fractions []float64 // of the training images, in (0, 1]
 	Seeds     int
+	FirstSeed int    // fresh ones for the last word on what earlier ones chose
 	Sweep     []Axis // settings to choose from for each task and arm; tasks need a Measure
 	Shard     Shard  // the part that Run does; the zero value is the whole
 	Keep      bool   // the models of trainings that count, where there is a record

@@ -252,3 +252,18 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 		t.Errorf("an empty directory: %v", err)
 	}
 }
+
+func TestSeedsCountFromTheFirst(t *testing.T) {
+	s := planned(t)
+	s.FirstSeed, s.Sweep = 7, nil
+	var got []int
+	_, finals := units(t, s, Results{})
+	for _, u := range finals {
+		if u.Task.Name == "dtd" && u.Position == "hybrid" {
+			got = append(got, u.Seed)
+		}
+	}
+	if fmt.Sprint(got) != "[7 8 9]" {
+		t.Errorf("seeds %v, want 7, 8, 9", got)
+	}
+}

@@ -128,11 +128,11 @@ func (s *Study) resolve(u *Unit) (err error) {
 func (s *Study) Units(done Results) (units []Unit, err error) {
 	for _, u := range s.combinations() {
 		settings := settingsFor(u.Position, s.Sweep)
-		if len(settings) == 1 || u.Seed > 0 {
+		if len(settings) == 1 || u.Seed != s.FirstSeed {
 			continue
 		}
 		for _, setting := range settings {
-			for u.Seed = range s.Seeds {
+			for _, u.Seed = range s.seeds() {
 				u.Search, u.Setting, u.Shard = true, setting, len(units)%s.Shard.of()
 				if err := s.resolve(&u); err != nil {
 					return nil, err
@@ -171,7 +171,7 @@ func (s *Study) combinations() (units []Unit) {
 		fractions = []float64{1}
 	}
 	for _, task := range s.Tasks {
-		for seed := range s.Seeds {
+		for _, seed := range s.seeds() {
 			for _, fraction := range fractions {
 				for _, size := range sizes {
 					for _, arm := range s.Arms {
@@ -182,6 +182,15 @@ func (s *Study) combinations() (units []Unit) {
 		}
 	}
 	return units
+}
+
+// seeds are the seeds of every arm.
+func (s *Study) seeds() []int {
+	seeds := make([]int, s.Seeds)
+	for i := range seeds {
+		seeds[i] = s.FirstSeed + i
+	}
+	return seeds
 }
 
 // choose picks the setting with the best mean accuracy on validation images over all seeds, the first of equals.
@@ -196,7 +205,7 @@ func (s *Study) choose(done Results, u Unit) (best *string, missing int, err err
 	u.Search = true
 	for i := range settings {
 		mean, failed := 0.0, false
-		for u.Seed = range s.Seeds {
+		for _, u.Seed = range s.seeds() {
 			u.Setting = settings[i]
 			if err := s.resolve(&u); err != nil {
 				return nil, 0, err

@@ -38,6 +38,7 @@ func StudyFlags(flags *flag.FlagSet, s *study.Study, checkpoint, recipe, positio
 	flags.StringVar(&f.Positions, "position", "", "encodings, of "+strings.Join(vit.PositionNames(), ",")+", or A+B of "+
 		"two that act in different places; default "+positions)
 	flags.IntVar(&s.Seeds, "seeds", 1, "trainings of each encoding, paired by seed; 3 or more for a result")
+	flags.IntVar(&s.FirstSeed, "first-seed", 0, "of -seeds; others than chose a setting have the last word on it")
 	flags.StringVar(&f.shard, "shard", "", "i/n: do part i of n, counted from 0; default from the variables of Slurm or "+
 		"Kubernetes")
 	flags.IntVar(&f.completions, "completions", 0, "pods of the indexed job of Kubernetes that this is one of; default "+
@@ -59,6 +60,9 @@ func (f *Study) Arms(byDefault string) error {
 func (f *Study) Finish() (err error) {
 	if f.study.Seeds < 1 {
 		return fmt.Errorf("-seeds is %d, want 1 or more", f.study.Seeds)
+	}
+	if f.study.FirstSeed < 0 {
+		return fmt.Errorf("-first-seed is %d, want 0 or more", f.study.FirstSeed)
 	}
 	if f.study.Shard, err = study.ParseShard(f.shard, os.LookupEnv, f.completions); err != nil {
 		return fmt.Errorf("-shard, -completions: %w", err)
