@@ -47,7 +47,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Get returns a small body of at most limit bytes.
 func (c *Client) Get(ctx context.Context, address string, limit int64) (raw []byte, err error) {
 	err = c.retry(ctx, func() (bool, error) {
-		response, err := c.get(ctx, address, nil)
+		response, err := c.get(ctx, address, 0)
 		if err != nil {
 			return false, err
 		}
@@ -64,8 +64,8 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (raw []by
 	return raw, err
 }
 
-// get makes one request. Reading the body of the answer fails once it stalls; it has to be closed.
-func (c *Client) get(ctx context.Context, address string, header http.Header) (*http.Response, error) {
+// get makes one request, for what follows the bytes that are there. Reading the body of the answer fails once it stalls; it has to be closed.
+func (c *Client) get(ctx context.Context, address string, have int64) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &body{ctx: ctx, cancel: cancel, idle: c.Idle}
 	b.watchdog = time.AfterFunc(c.Idle, func() {
@@ -77,8 +77,8 @@ func (c *Client) get(ctx context.Context, address string, header http.Header) (*
 		return nil, err
 	}
 	request.Header.Set("Accept-Encoding", "identity")
-	for key, values := range header {
-		request.Header[key] = values
+	if have > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 	}
 	response, err := c.http.Do(request)
 	if err != nil {

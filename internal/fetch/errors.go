@@ -69,9 +69,11 @@ func reason(ctx context.Context, err error) error {
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return &NetworkError{errors.New("the connection ended before the file did")}
+	}
 	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, syscall.ECONNRESET) {
+	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return &NetworkError{err}
 	}
 	return err

@@ -13,12 +13,8 @@ import (
 
 // transfer makes one request for what is missing of part and appends it.
 func (c *Client) transfer(ctx context.Context, f File, part string, progress func(done, total int64)) error {
-	header := http.Header{}
 	have := fileSize(part)
-	if have > 0 {
-		header.Set("Range", fmt.Sprintf("bytes=%d-", have))
-	}
-	response, err := c.get(ctx, f.URL, header)
+	response, err := c.get(ctx, f.URL, have)
 	if err != nil {
 		return err
 	}
@@ -52,30 +48,18 @@ func (c *Client) transfer(ctx context.Context, f File, part string, progress fun
 	if err != nil {
 		return err
 	}
-	err = receive(to, response.Body, have, total, f.Limit, progress)
+	report := reporter(func(n int) { have += int64(n); progress(have, total) })
+	_, err = io.Copy(io.MultiWriter(to, report), io.LimitReader(response.Body, f.Limit-have+1))
+	if have > f.Limit {
+		err = fmt.Errorf("the server sent more than %d bytes", f.Limit)
+	}
 	return errors.Join(err, to.Sync(), to.Close())
 }
 
-// receive writes a body behind the first done bytes of a file.
-func receive(to io.Writer, body io.Reader, done, total, limit int64, progress func(done, total int64)) error {
-	buffer := make([]byte, 1<<17)
-	for {
-		n, err := body.Read(buffer)
-		if done+int64(n) > limit {
-			return fmt.Errorf("the server sent more than %d bytes", limit)
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return err
-		}
-		done += int64(n)
-		progress(done, total)
-		switch {
-		case err == io.EOF && total >= 0 && done != total:
-			return &NetworkError{fmt.Errorf("the connection ended after %d of %d bytes", done, total)}
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return err
-		}
-	}
+// reporter is told how many bytes are written.
+type reporter func(n int)
+
+func (r reporter) Write(p []byte) (int, error) {
+	r(len(p))
+	return len(p), nil
 }
