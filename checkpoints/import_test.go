@@ -17,8 +17,6 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/dtypes/bfloat16"
-	"github.com/gomlx/compute/dtypes/float16"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -397,33 +395,6 @@ func TestEverySixteenBitNumberIsWidenedExactly(t *testing.T) {
 		}
 		if got := math.Float32bits(appendFloats(nil, raw, dtypes.BFloat16)[0]); got != uint32(bits)<<16 {
 			t.Fatalf("bfloat16 %#04x has the bits %#08x", bits, got)
-		}
-	}
-}
-
-// The 16-bit files are written with GoMLX's encoders; that of float16 (compute v0.1.2) makes subnormals zero.
-func TestHalfPrecisionIsWidened(t *testing.T) {
-	for _, dtype := range []dtypes.DType{dtypes.Float16, dtypes.BFloat16} {
-		dir := rewritten(t, FormatTimm, func(_ string, x *tensors.Tensor) *tensors.Tensor {
-			flat, dims := tensors.MustCopyFlatData[float32](x), x.Shape().Dimensions
-			if dtype == dtypes.Float16 {
-				return tensors.FromFlatDataAndDimensions(float16.FromFloat32s(flat...), dims...)
-			}
-			return tensors.FromFlatDataAndDimensions(bfloat16.FromFloat32s(flat...), dims...)
-		})
-		m, whole := imported(t, dir, optionsFor(t, FormatTimm)),
-			imported(t, fixtures.Dir(t, sets[FormatTimm]), optionsFor(t, FormatTimm))
-		for path, x := range m.Variables {
-			got, exact := tensors.MustCopyFlatData[float32](x), tensors.MustCopyFlatData[float32](whole.Variables[path])
-			for i, e := range exact {
-				want := bfloat16.FromFloat32(e).Float32()
-				if dtype == dtypes.Float16 {
-					want = float16.FromFloat32(e).Float32()
-				}
-				if got[i] != want || math.Abs(float64(got[i]-e)) > 0.005*math.Abs(float64(e))+0x1p-14 {
-					t.Fatalf("%s: %s[%d] is %g, want %g, near %g", dtype, path, i, got[i], want, e)
-				}
-			}
 		}
 	}
 }

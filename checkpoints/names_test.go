@@ -51,39 +51,6 @@ func TestTheNameTableHoldsExactlyTheVariablesOfTheModel(t *testing.T) {
 	}
 }
 
-func TestNamesGoBothWays(t *testing.T) {
-	type place struct {
-		foreign string
-		part    int
-	}
-	for _, n := range allNamings {
-		back := map[place]string{}
-		parts := map[string]int{}
-		last := ""
-		for _, v := range n.names(smallViT) {
-			at := place{v.foreign, v.part}
-			if other, taken := back[at]; taken {
-				t.Errorf("%s: %v holds %s and %s", n.format, at, other, v.path)
-			}
-			if v.part > 0 && v.foreign != last {
-				t.Errorf("%s: the parts of %s are apart", n.format, v.foreign)
-			}
-			back[at], last = v.path, v.foreign
-			if parts[v.foreign]++; v.part >= v.parts {
-				t.Errorf("%s: part %d of %d", v.path, v.part, v.parts)
-			}
-		}
-		for _, v := range n.names(smallViT) {
-			if back[place{v.foreign, v.part}] != v.path || parts[v.foreign] != v.parts {
-				t.Errorf("%s: %s does not come back", n.format, v.path)
-			}
-			if stacked := n.format == FormatTimm && strings.Contains(v.foreign, "qkv"); stacked != (v.parts == 3) {
-				t.Errorf("%s: %s is in %d parts", n.format, v.foreign, v.parts)
-			}
-		}
-	}
-}
-
 // Each format's names of a model of the fixture's size are the names in the fixture.
 func TestTheNamesAreThoseInTheFixtures(t *testing.T) {
 	for format, set := range sets {
@@ -109,10 +76,18 @@ func TestTheNamesAreThoseInTheFixtures(t *testing.T) {
 	}
 }
 
-// Every element of a foreign tensor has one place in ours: the layouts lose and double nothing.
+// Every element of a foreign tensor has one place in ours: the layouts lose and double nothing. timm's query, key and
+// value are three parts of one tensor, next to each other.
 func TestLayoutsArePermutations(t *testing.T) {
 	for _, n := range allNamings {
+		last := named{parts: 1}
 		for _, v := range n.names(smallViT) {
+			stacked := n.format == FormatTimm && strings.Contains(v.foreign, "qkv")
+			goesOn := v.foreign == last.foreign && v.part == last.part+1
+			if stacked != (v.parts == 3) || goesOn != (v.part > 0) || !goesOn && last.part != last.parts-1 {
+				t.Errorf("%s: %s is part %d of %d of %s after %s", n.format, v.path, v.part, v.parts, v.foreign, last.foreign)
+			}
+			last = v
 			size := 1
 			for _, dim := range v.foreignShape(n.format, smallViT) {
 				size *= dim
