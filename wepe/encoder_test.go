@@ -230,17 +230,13 @@ func TestInitial_scalars_are_the_settings_and_only_the_learned_ones_train(t *tes
 		store := model.NewStore()
 		store.SetParams(c.params)
 		e := New(store.RootScope(), 3, 5, 4).FromScope().Done()
-		for _, read := range []func() (map[string]float64, error){
-			e.Scalars, func() (map[string]float64, error) { return Scalars(store.RootScope()) },
-		} {
-			got, err := read()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for name, want := range c.want {
-				if math.Abs(got[name]-want) > 1e-6*want {
-					t.Errorf("%s: %s = %g, want %g", c.name, name, got[name], want)
-				}
+		got, err := e.Scalars()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range c.want {
+			if math.Abs(got[name]-want) > 1e-6*want {
+				t.Errorf("%s: %s = %g, want %g", c.name, name, got[name], want)
 			}
 		}
 		var frozen []string
@@ -319,47 +315,39 @@ func TestWithout_derivative_the_features_are_the_first_two(t *testing.T) {
 }
 
 func TestBad_settings_are_refused_by_name(t *testing.T) {
-	for name, config := range map[string]func(*Config) *Config{
-		ParamMode:       func(c *Config) *Config { return c.with(kv{ParamMode: "papr"}) },
-		ParamProjection: func(c *Config) *Config { return c.with(kv{ParamProjection: "conv"}) },
-		ParamEvaluation: func(c *Config) *Config { c.evaluation = "fast"; return c },
-		ParamDropout:    func(c *Config) *Config { return c.with(kv{ParamDropout: 1}) },
-		ParamOmega1:     func(c *Config) *Config { return c.with(ofHalfPeriods(-1, 0)) },
-		ParamOmega3:     func(c *Config) *Config { return c.with(ofHalfPeriods(1, math.NaN())) },
-		"ω3′":           func(c *Config) *Config { return c.with(kv{ParamMode: Release}, ofHalfPeriods(1, 9)) },
-		ParamG3:         func(c *Config) *Config { return c.with(kv{ParamG2: 3, ParamG3: 1}) }, // no lattice
-		ParamArea:       func(c *Config) *Config { return c.with(kv{ParamMode: Release, ParamArea: 1}) },
-		ParamG2:         func(c *Config) *Config { return c.with(kv{ParamG2: math.NaN(), ParamG3: 0}) },
-		ParamAlphaU:     func(c *Config) *Config { return c.with(ofSpan(0, 0.4)) },
-		ParamAlphaV:     func(c *Config) *Config { return c.with(ofSpan(0.4, math.Inf(1))) },
-		ParamAlphaScale: func(c *Config) *Config { return c.with(kv{ParamAlphaScale: 0}) },
-		ParamBetaPos:    func(c *Config) *Config { return c.with(kv{ParamBetaPos: math.NaN()}) },
-		ParamSumCut:     func(c *Config) *Config { c.sum.Cut = 0; return c },
-		ParamScales:     func(c *Config) *Config { return c.with(ofScales(0, 2)) },
-		ParamScaleRatio: func(c *Config) *Config { return c.with(ofScales(2, math.NaN())) },
-		ParamOmega3Re:   func(c *Config) *Config { return c.with(ofOblique(math.NaN(), false)) },
-		"oblique lattices": func(c *Config) *Config {
-			return c.with(kv{ParamMode: Release}, ofOblique(0, true))
-		},
-		"evaluation \"sum\"": func(c *Config) *Config {
-			return c.with(kv{ParamEvaluation: EvaluateSum}, ofOblique(0.3, false))
-		},
-		"one lattice": func(c *Config) *Config {
-			return c.with(ofScales(2, 2), ofTable(Raw, 8))
-		},
-		"grid 3×0":  func(c *Config) *Config { c.cols = 0; return c },
-		"prefix -1": func(c *Config) *Config { return c.WithPrefix(-1) },
-		"odd: 7":    func(c *Config) *Config { c.width = 7; return c.with(kv{ParamProjection: MLP}) },
+	nan := math.NaN()
+	for want, params := range map[string]kv{
+		ParamMode: {ParamMode: "papr"}, ParamProjection: {ParamProjection: "conv"}, ParamEvaluation: {ParamEvaluation: "fast"},
+		ParamDropout: {ParamDropout: 1}, ParamOmega1: ofHalfPeriods(-1, 0), ParamOmega3: ofHalfPeriods(1, nan),
+		"ω3′":     {ParamMode: Release, ParamOmega1: 1, ParamOmega3: 9},
+		ParamG3:   {ParamG2: 3, ParamG3: 1}, // of no lattice
+		ParamG2:   {ParamG2: nan},
+		ParamArea: {ParamMode: Release, ParamArea: 1}, ParamKappa: {ParamKappa: 0}, ParamCLarge: {ParamCLarge: nan},
+		ParamAlphaU: ofSpan(0, 0.4), ParamAlphaV: ofSpan(0.4, math.Inf(1)), ParamAlphaScale: {ParamAlphaScale: 0},
+		ParamBetaPos: {ParamBetaPos: nan}, ParamSumCut: {ParamSumCut: 0}, ParamScales: ofScales(0, 2),
+		ParamScaleRatio: ofScales(2, nan), ParamOmega3Re: ofOblique(nan, false),
+		"oblique lattices":   {ParamMode: Release, ParamLearnOblique: true},
+		`evaluation "sum"`:   {ParamEvaluation: EvaluateSum, ParamOmega3Re: 0.3},
+		"one lattice":        {ParamScales: 2, ParamEvaluation: EvaluateTable},
+		ParamTableError:      {ParamTableError: 0},
+		ParamTable:           {ParamTable: "tanh"},
+		ParamTableResolution: {ParamTableResolution: 1},
+		"odd: 7":             {ParamProjection: MLP},
+		"grid 3×0":           {"cols": 0},
+		"width 7, prefix -1": {"prefix": -1},
 	} {
-		err := exceptions.TryCatch[error](func() { config(New(model.NewStore().RootScope(), 3, 5, 8)).Done() })
-		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: got %v, want a refusal that names it", name, err)
+		err := exceptions.TryCatch[error](func() {
+			c := New(model.NewStore().RootScope(), 3, 5, 7).with(params)
+			if cols, ok := params["cols"]; ok {
+				c.cols = cols.(int)
+			}
+			if prefix, ok := params["prefix"]; ok {
+				c.prefix = prefix.(int)
+			}
+			c.Done()
+		})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want a refusal that names it", want, err)
 		}
-	}
-}
-
-func TestScalars_says_when_there_is_no_encoder(t *testing.T) {
-	if _, err := Scalars(model.NewStore().RootScope()); err == nil || !strings.Contains(err.Error(), nameOmega3) {
-		t.Errorf("got %v, want an error that names %s", err, nameOmega3)
 	}
 }

@@ -18,14 +18,15 @@ import (
 func Example() {
 	store := model.NewStore()
 	store.SetParam(wepe.ParamOmega3, 1.5) // a flatter lattice than the square one
+	var encoder *wepe.Encoder
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
-		encoder := wepe.New(scope, 3, 5, 8).WithPrefix(1).FromScope().Done()
+		encoder = wepe.New(scope, 3, 5, 8).WithPrefix(1).FromScope().Done()
 		return encoder.PreEncode(tokens, nil, 1)
 	})
 	tokens := tensors.FromScalarAndDimensions(float32(0), 2, 1+3*5, 8) // 2 images
 	fmt.Println(exec.MustCall(tokens)[0].Shape())
 
-	scalars, err := wepe.Scalars(store.RootScope())
+	scalars, err := encoder.Scalars()
 	if err != nil {
 		fmt.Println(err)
 	}

@@ -276,28 +276,3 @@ func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
 		t.Errorf("more nodes than the checkpoint has: error %v, want a refusal", err)
 	}
 }
-
-func TestTable_has_settings_by_name_and_refuses_bad_ones(t *testing.T) {
-	store := model.NewStore()
-	store.SetParams(map[string]any{
-		"/" + ParamEvaluation: EvaluateTable, "/" + ParamTable: string(Raw), "/" + ParamTableResolution: 7, ParamTableError: 2,
-	})
-	key, err := New(store.RootScope(), 3, 5, 2).FromScope().Done().TableKey()
-	if err != nil || key.Kind != Raw || key.Resolution != 7 {
-		t.Errorf("key %+v, error %v, want a raw table of 7", key, err)
-	}
-	for want, config := range map[string]func(*Config) *Config{
-		ParamTableResolution + " = 1": func(c *Config) *Config {
-			return c.with(ofTable(Deflated, 1))
-		},
-		ParamTable + ` = "tanh"`: func(c *Config) *Config {
-			return c.with(ofTable("tanh", 8))
-		},
-		ParamEvaluation + ` = "tabel"`: func(c *Config) *Config { c.evaluation = "tabel"; return c },
-	} {
-		err := exceptions.TryCatch[error](func() { config(New(model.NewStore().RootScope(), 3, 5, 2)).Done() })
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one with %q", err, want)
-		}
-	}
-}

@@ -134,8 +134,10 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 			store, config := releaseStore(t, data, meta, name)
 			upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
 			outputs := make(map[string]int)
+			var e *Encoder
 			exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, r *Node) []*Node {
-				e, g := config(s).Done(), r.Graph()
+				e = config(s).Done()
+				g := r.Graph()
 				z := e.Coordinates(g)
 				p, pPrime := e.Values(g)
 				encodings := e.Encode(g)
@@ -198,8 +200,7 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 				gomlxtest.Near(t, "d/d "+theirs, got(ours), want.Data, 2e-5)
 			}
 
-			store.RootScope().SetParam(ParamMode, string(Release))
-			scalars, err := Scalars(store.RootScope())
+			scalars, err := e.Scalars()
 			if err != nil {
 				t.Fatal(err)
 			}

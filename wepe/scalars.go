@@ -56,19 +56,8 @@ func hostSoftplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-m
 // softplusInverse is log(eʸ - 1) for y > 0.
 func softplusInverse(y float64) float64 { return y + math.Log(-math.Expm1(-y)) }
 
-// Scalars returns the effective values of the encoder's scalars, for training logs: "omega3", "alpha_scale" and
-// "beta_pos", and "omega3_re" of an oblique lattice. It reads the variables of the encoder that
-// New(scope, …).FromScope() built; for settings made in code use Encoder.Scalars.
-func Scalars(scope *model.Scope) (map[string]float64, error) {
-	mode := Mode(model.GetParamOr(scope, ParamMode, string(Paper)))
-	if onSphere := scope.At(scopeName + sphereSuffix); onSphere.GetVariable(nameAlphaScale) != nil {
-		return mode.scalars(onSphere, nameBetaPos)
-	}
-	return mode.scalars(scope.At(scopeName), nameBetaPos)
-}
-
 // Scalars returns the effective values of ω3′, α_scale and β_pos as "omega3", "alpha_scale" and "beta_pos", and Re ω3
-// of an oblique lattice as "omega3_re".
+// of an oblique lattice as "omega3_re", for training logs.
 func (e *Encoder) Scalars() (map[string]float64, error) {
 	return e.config.mode.scalars(e.scope, nameBetaPos)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -146,32 +147,29 @@ func (s Surrogate) learns(name string) bool { return slices.Contains(s.Learn, na
 
 // Validate says what is wrong with s, naming the field.
 func (s Surrogate) Validate() error {
-	type setting struct {
-		name          string
-		value, lo, hi float64
-	}
 	above := func(bound float64) float64 { return math.Nextafter(bound, math.Inf(1)) } // softplus(raw) > 0
-	settings := []setting{
-		{"omega1", s.Omega1, MinOmega3, MaxOmega3}, {"min_omega3", s.MinOmega3, MinOmega3, MaxOmega3},
-		{"omega3", s.Omega3, above(s.MinOmega3), MaxOmega3},
-		{"min_beta", s.MinBeta, 1e-4, maxSurrogate}, {"beta", s.Beta, above(s.MinBeta), maxSurrogate},
-		{"min_gamma", s.MinGamma, 0, maxSurrogate}, {"gamma", s.Gamma, above(s.MinGamma), maxSurrogate},
-		{"strength", s.Strength, -maxSurrogate, maxSurrogate}, {"eta", s.Eta, -maxSurrogate, maxSurrogate},
-		{"eta_prime", s.EtaPrime, -maxSurrogate, maxSurrogate}, {"decay", s.Decay, 0, maxSurrogate},
-		{"epsilon_u", s.EpsilonU, -maxSurrogate, maxSurrogate}, {"epsilon_v", s.EpsilonV, -maxSurrogate, maxSurrogate},
-		{"frequency", s.Frequency, 0, maxSurrogate}, {"min_radius", s.MinRadius, 1e-9, maxSurrogate},
-		{"scale", s.Scale, -maxSurrogate, maxSurrogate}, {"gain", s.Gain, 1e-6, maxSurrogate},
-		{"dropout[0]", s.Dropout[0], 0, 0.999}, {"dropout[1]", s.Dropout[1], 0, 0.999},
+	const most = maxSurrogate
+	row := func(name string, x *float64, low, high float64) setting.Row {
+		return setting.Number(name, x, low, high, "mathematics.md, section 8")
+	}
+	rows := []setting.Row{
+		row("omega1", &s.Omega1, MinOmega3, MaxOmega3), row("min_omega3", &s.MinOmega3, MinOmega3, MaxOmega3),
+		row("omega3", &s.Omega3, above(s.MinOmega3), MaxOmega3), row("min_beta", &s.MinBeta, 1e-4, most),
+		row("beta", &s.Beta, above(s.MinBeta), most), row("min_gamma", &s.MinGamma, 0, most),
+		row("gamma", &s.Gamma, above(s.MinGamma), most), row("strength", &s.Strength, -most, most),
+		row("eta", &s.Eta, -most, most), row("eta_prime", &s.EtaPrime, -most, most), row("decay", &s.Decay, 0, most),
+		row("epsilon_u", &s.EpsilonU, -most, most), row("epsilon_v", &s.EpsilonV, -most, most),
+		row("frequency", &s.Frequency, 0, most), row("min_radius", &s.MinRadius, 1e-9, most),
+		row("scale", &s.Scale, -most, most), row("gain", &s.Gain, 1e-6, most),
+		row("dropout[0]", &s.Dropout[0], 0, 0.999), row("dropout[1]", &s.Dropout[1], 0, 0.999),
 	}
 	for name, list := range map[string][]float64{"a": s.A, "b": s.B, "modulation": s.Modulation} {
-		for i, value := range list {
-			settings = append(settings, setting{fmt.Sprintf("%s[%d]", name, i), value, -maxSurrogate, maxSurrogate})
+		for i := range list {
+			rows = append(rows, row(fmt.Sprintf("%s[%d]", name, i), &list[i], -most, most))
 		}
 	}
-	for _, x := range settings {
-		if !(x.value >= x.lo && x.value <= x.hi) { // NaN is refused too
-			return fmt.Errorf("wepe: surrogate: %s = %g, want it in [%g, %g]", x.name, x.value, x.lo, x.hi)
-		}
+	if err := setting.Check(rows); err != nil {
+		return fmt.Errorf("wepe: surrogate: %w", err)
 	}
 	switch {
 	case s.Channels != 4 && s.Channels != 6:

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/cmplx"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -37,30 +38,17 @@ type TableKey struct {
 
 // validate returns an error that names the field of a key that no table can have.
 func (k TableKey) validate() error {
-	if k.Mode != Paper && k.Mode != Release {
-		return fmt.Errorf("wepe: table of mode %q, want %q or %q", k.Mode, Paper, Release)
-	}
-	if k.Kind != Deflated && k.Kind != Raw {
-		return fmt.Errorf("wepe: %s = %q, want %q or %q", ParamTable, k.Kind, Deflated, Raw)
-	}
-	if k.Resolution < 2 || k.Resolution > maxTableResolution {
-		return fmt.Errorf("wepe: %s = %d, want it in [2, %d]", ParamTableResolution, k.Resolution,
-			maxTableResolution)
-	}
-	lo, hi := k.Mode.omega3Bounds()
-	for _, field := range []struct {
-		name          string
-		value, lo, hi float64
-	}{
-		{"half-period ω1", k.Omega1, MinOmega3, MaxOmega3},
-		{"half-period ω3′", k.Omega3p, lo, hi},
-		{"span α_u", k.SpanU, MinSpan, MaxSpan},
-		{"span α_v", k.SpanV, MinSpan, MaxSpan},
-	} {
-		if !(field.value >= field.lo && field.value <= field.hi) { // NaN is refused too
-			return fmt.Errorf("wepe: table with %s = %g, want it in [%g, %g]", field.name, field.value, field.lo,
-				field.hi)
-		}
+	low, high := k.Mode.omega3Bounds()
+	if err := setting.Check([]setting.Row{
+		setting.Choice("mode", &k.Mode, "what ω3′ means", Paper, Release),
+		setting.Choice(ParamTable, &k.Kind, "what the nodes hold", Deflated, Raw),
+		setting.Number(ParamTableResolution, &k.Resolution, 2, maxTableResolution, "nodes along each side"),
+		setting.Number("ω1", &k.Omega1, MinOmega3, MaxOmega3, "a half-period"),
+		setting.Number("ω3′", &k.Omega3p, low, high, "a half-period"),
+		setting.Number("α_u", &k.SpanU, MinSpan, MaxSpan, "the part of the period 2ω1"),
+		setting.Number("α_v", &k.SpanV, MinSpan, MaxSpan, "the part of the period 2ω3′"),
+	}); err != nil {
+		return fmt.Errorf("wepe: table of %w", err)
 	}
 	return nil
 }

@@ -322,7 +322,7 @@ func TestTable_of_bad_parameters_is_an_error_that_names_them(t *testing.T) {
 		change func(*TableKey)
 		want   string
 	}{
-		{func(k *TableKey) { k.Mode = "" }, `mode ""`},
+		{func(k *TableKey) { k.Mode = "" }, `mode = ""`},
 		{func(k *TableKey) { k.Kind = "tanh" }, `wepe_table = "tanh"`},
 		{func(k *TableKey) { k.Resolution = 1 }, "wepe_table_resolution = 1"},
 		{func(k *TableKey) { k.Resolution = 5000 }, "wepe_table_resolution = 5000"},
