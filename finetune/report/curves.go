@@ -58,6 +58,17 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 	return drawPlots(w, curvesWidth, curvesHeight, [][]*plot.Plot{{loss, accuracy}})
 }
 
+// Accuracy draws the top-1 accuracy on the test images over what the rows have in Step, as a PNG: one colour per encoding,
+// as Curves. The label says what Step is, "side of the pictures (pixels)" for one.
+func Accuracy(w io.Writer, title, label string, evals []Eval) error {
+	p := newPlot(title, "top-1 accuracy (%)")
+	p.X.Label.Text, p.Legend.Top = label, false
+	for i, c := range collect(evals, Test) {
+		drawSeries(p, c, palette[i%len(palette)], "%.1f", func(e Eval) float64 { return 100 * float64(e.Top1) })
+	}
+	return drawPlots(w, curvesWidth/2, curvesHeight, [][]*plot.Plot{{p}})
+}
+
 // drawnSplit is the split whose rows are drawn: validation if there is any.
 func drawnSplit(evals []Eval) string {
 	if slices.ContainsFunc(evals, func(e Eval) bool { return e.Split == Validation }) {

@@ -5,9 +5,11 @@ package study
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wepe-go/wepe/finetune"
@@ -49,6 +51,20 @@ func (s *Study) elsewhere(u Unit, row report.Result, test *data.Set) error {
 		}
 	}
 	return nil
+}
+
+// drawElsewhere draws the accuracy at the square ones of these sizes.
+func (s *Study) drawElsewhere(w io.Writer, rows []report.Result) error {
+	var evals []report.Eval
+	for _, size := range s.Elsewhere {
+		for _, r := range rows {
+			if r.ImageSize == sizeName(size) && size[0] == size[1] {
+				r.Recipe = strings.TrimSuffix(r.Recipe, " at "+r.ImageSize)
+				evals = append(evals, report.Eval{Job: r.Job, Step: size[0], Split: report.Test, Metrics: r.Test})
+			}
+		}
+	}
+	return report.Accuracy(w, "trained at one size, measured at others", "side of the pictures (pixels)", evals)
 }
 
 // measuredElsewhere lists the rows of elsewhere of all units, size by size.

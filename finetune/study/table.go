@@ -139,7 +139,12 @@ func (s *Study) Curves() (pictures []string, err error) {
 			pictures = append(pictures, path)
 		}
 	}
-	return pictures, nil
+	other, err := s.measuredElsewhere(units)
+	if err != nil || len(other) == 0 {
+		return pictures, err
+	}
+	path := filepath.Join(s.Dir, "resolution.png")
+	return append(pictures, path), report.Picture(path, func(w io.Writer) error { return s.drawElsewhere(w, other) })
 }
 
 // found lists the units of a study without a record, with what they left in their directories.
