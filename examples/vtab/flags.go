@@ -79,6 +79,13 @@ func parse(args []string) (o options, err error) {
 	if err := common.Finish(); err != nil {
 		return o, err
 	}
+	said := map[string]bool{} // where a model comes from is the same for hundreds of trainings
+	s.Log = func(who, line string) {
+		if !said[line] {
+			said[line] = true
+			program.Line(who + ": " + line)
+		}
+	}
 	return o, o.validate()
 }
 

@@ -67,14 +67,7 @@ func (f *Study) Finish() (err error) {
 	if f.study.Shard, err = study.ParseShard(f.shard, os.LookupEnv, f.completions); err != nil {
 		return fmt.Errorf("-shard, -completions: %w", err)
 	}
-	f.study.Progress = Progress
-	said := map[string]bool{} // where a model comes from is the same for hundreds of trainings
-	f.study.Log = func(who, line string) {
-		if !said[line] {
-			said[line] = true
-			Line(who + ": " + line)
-		}
-	}
+	f.study.Progress, f.study.Log = Progress, func(who, line string) { Line(who + ": " + line) }
 	return nil
 }
 
