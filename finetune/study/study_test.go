@@ -97,12 +97,21 @@ func TestTheDirectoriesOfEarlierVersionsGoOn(t *testing.T) {
 		unit Unit
 		want string
 	}{
-		{searches[1], "dtd/learned-seed1-some-" + searches[1].ID},
+		{searches[1], "dtd/learned-seed1-some-52dea76e44ed"}, // by commit c080d19
 		{searches[23], "kitti/hybrid-seed2-some-" + searches[23].ID},
 	} {
 		if got, err := filepath.Rel(s.Dir, c.unit.Dir); err != nil || got != c.want {
 			t.Errorf("%v lives in %s, %v, want %s", c.unit, got, err, c.want)
 		}
+	}
+	s.Fractions = []float64{0.5, 1}
+	ids := map[string]bool{}
+	parts, _ := units(t, s, nil)
+	for _, u := range parts {
+		ids[u.ID] = true
+	}
+	if len(parts) != 48 || len(ids) != 48 || !ids["52dea76e44ed"] {
+		t.Errorf("two fractions of 24 units have %d names", len(ids))
 	}
 	if finals[0].ID != "" {
 		t.Errorf("a training whose setting is open has the name %s", finals[0].ID)

@@ -105,12 +105,17 @@ func (s *Study) resolve(u *Unit) (err error) {
 		u.ID = u.Dir
 		return nil
 	}
+	part := u.Fraction
+	if part == 1 {
+		part = 0 // a record of before knew no fractions
+	}
 	identity, err := json.Marshal(struct {
-		Task   string
-		Final  bool
-		Seed   int
-		Recipe finetune.Recipe
-	}{u.Task.Name, !u.Search, u.Seed, u.Recipe})
+		Task     string
+		Final    bool
+		Seed     int
+		Recipe   finetune.Recipe
+		Fraction float64 `json:",omitempty"`
+	}{u.Task.Name, !u.Search, u.Seed, u.Recipe, part})
 	if err != nil {
 		return err
 	}
