@@ -3,6 +3,8 @@
 package vit
 
 import (
+	"cmp"
+
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 )
@@ -26,8 +28,7 @@ func newAS2DRoPE(scope *model.Scope, c Config) Rotary {
 	if base < 0 {
 		exceptions.Panicf("vit: %s is %d, want >= 1, or 0 for the model's own rows", ParamAS2DRoPEBaseRows, base)
 	}
-	setDefault(&base, c.Rows())
-	scale := float64(base) / float64(c.Rows())
+	scale := float64(cmp.Or(base, c.Rows())) / float64(c.Rows())
 	first := 0
 	if model.GetParamOr(scope, ParamAS2DRoPERotateClass, true) {
 		first = -c.Prefix()

@@ -33,10 +33,7 @@ type BlockTrace struct {
 func (c Config) block(scope *model.Scope, x *Node, encoders Encoders, index int, attentionWeights bool) BlockTrace {
 	var t BlockTrace
 	init := c.initScheme()
-	dropPath := 0.0
-	if c.Depth > 1 {
-		dropPath = c.DropPath * float64(index) / float64(c.Depth-1)
-	}
+	branch := func(y *Node) *Node { return weight.DropBranch(scope, y, 0, c.DropPath, index, c.Depth) }
 
 	t.Norm1 = weight.LayerNorm(scope.In("norm1"), x, c.Epsilon)
 	attn := scope.In("attention")
@@ -55,7 +52,7 @@ func (c Config) block(scope *model.Scope, x *Node, encoders Encoders, index int,
 	t.Weights = weights
 	mixed = Reshape(mixed, x.Shape().Dimensions...) // [batch, tokens, width]
 	t.Attention = weight.Dense(attn.In("output"), mixed, c.Width, init.dense, weight.Constant(0))
-	x = Add(x, dropBranch(scope, t.Attention, dropPath))
+	x = Add(x, branch(t.Attention))
 
 	t.Norm2 = weight.LayerNorm(scope.In("norm2"), x, c.Epsilon)
 	mlp := scope.In("mlp")
@@ -63,8 +60,7 @@ func (c Config) block(scope *model.Scope, x *Node, encoders Encoders, index int,
 	t.Activated = activation.Gelu(t.Hidden)
 	hidden := layers.DropoutStatic(scope, t.Activated, c.Dropout)
 	t.MLP = weight.Dense(mlp.In("output"), hidden, c.Width, init.dense, init.mlpBias)
-	branch := layers.DropoutStatic(scope, t.MLP, c.Dropout)
-	t.Output = Add(x, dropBranch(scope, branch, dropPath))
+	t.Output = Add(x, branch(layers.DropoutStatic(scope, t.MLP, c.Dropout)))
 	return t
 }
 
@@ -98,19 +94,4 @@ func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool
 		dropped = layers.DropoutStatic(scope, weights, c.AttentionDropout)
 	}
 	return TransposeAllAxes(MatMul(ConvertDType(dropped, v.DType()), vt), 0, 2, 1, 3), weights
-}
-
-// dropBranch drops whole residual branches, each image on its own (stochastic depth), and rescales the ones that stay,
-// as timm does; GoMLX's layers.DropPath does not rescale.
-func dropBranch(scope *model.Scope, x *Node, rate float64) *Node {
-	g := x.Graph()
-	if rate <= 0 || !scope.IsTraining(g) {
-		return x
-	}
-	shape := x.Shape().Clone()
-	for axis := 1; axis < shape.Rank(); axis++ {
-		shape.Dimensions[axis] = 1
-	}
-	keep := scope.RandomBernoulli(Scalar(g, x.DType(), 1-rate), shape) // [batch, 1, 1]
-	return Mul(x, MulScalar(keep, 1/(1-rate)))
 }

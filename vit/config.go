@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -92,21 +93,14 @@ func Variants() []string {
 
 // WithDefaults returns c with every zero field that has a default filled in.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.Channels, 3)
-	setDefault(&c.MLPDim, 4*c.Width)
-	setDefault(&c.Pool, PoolClass)
-	setDefault(&c.Position, "wepe")
-	setDefault(&c.Epsilon, 1e-6)
-	setDefault(&c.Init, InitTimm)
-	setDefault(&c.DType, "float32")
+	c.Channels = cmp.Or(c.Channels, 3)
+	c.MLPDim = cmp.Or(c.MLPDim, 4*c.Width)
+	c.Pool = cmp.Or(c.Pool, PoolClass)
+	c.Position = cmp.Or(c.Position, "wepe")
+	c.Epsilon = cmp.Or(c.Epsilon, 1e-6)
+	c.Init = cmp.Or(c.Init, InitTimm)
+	c.DType = cmp.Or(c.DType, "float32")
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate says what is wrong with c, in one line that names the field.
@@ -200,11 +194,7 @@ func (c Config) Parameters() int {
 		total += norm
 	}
 	if encoding, err := EncodingNamed(c.Position); err == nil {
-		for _, p := range encoding {
-			if p.Parameters != nil {
-				total += p.Parameters(c)
-			}
-		}
+		total += encoding.Parameters(c)
 	}
 	return total + c.Depth*block + norm + dense(c.Width, c.Classes)
 }

@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 
@@ -131,8 +132,7 @@ func fopeTrainedGrid(c Config) map[string]any {
 // mixture. Frequencies θ^(-2i/D), D the larger of headDim and ParamFoPEDim, that have less than one period in the
 // length of the training are taken out.
 func fopeFrequencies(scope *model.Scope, c Config) (f []float64, mixed int) {
-	length := model.GetParamOr(scope, ParamFoPELength, 0)
-	setDefault(&length, max(fopeShortest, c.Rows()*c.Cols()))
+	length := cmp.Or(model.GetParamOr(scope, ParamFoPELength, 0), max(fopeShortest, c.Rows()*c.Cols()))
 	dim := model.GetParamOr(scope, ParamFoPEDim, 0)
 	ignoreZero := model.GetParamOr(scope, ParamFoPEIgnoreZero, true)
 	switch {

@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"cmp"
 	"math"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -31,8 +32,7 @@ func newGrid2D(scope *model.Scope, c Config) Additive {
 		if n < 0 || n > 1<<14 {
 			exceptions.Panicf("vit: %s = %d, want the number of patches along that side in training, or 0", param, n)
 		}
-		setDefault(&n, own)
-		return n
+		return cmp.Or(n, own)
 	}
 	rows, cols := side(ParamGrid2DRows, c.Rows()), side(ParamGrid2DCols, c.Cols())
 	scope = scope.At("grid2d")

@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -133,10 +134,9 @@ func liereCoordinates(scope *model.Scope, param string, n int) []float64 {
 	if trained < 0 {
 		exceptions.Panicf("vit: %s = %d, want the number of patches along that side in training, or 0", param, trained)
 	}
-	setDefault(&trained, n)
 	places := make([]float64, n)
 	for i := 1; i < n; i++ {
-		places[i] = float64(n) / float64(trained) * float64(i) / float64(n-1)
+		places[i] = float64(n) / float64(cmp.Or(trained, n)) * float64(i) / float64(n-1)
 	}
 	return places
 }

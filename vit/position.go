@@ -218,6 +218,16 @@ func (e Encoding) String() string {
 	return strings.Join(names, "+")
 }
 
+// Parameters is the number of trainable numbers of the default form in a model.
+func (e Encoding) Parameters(c Config) (total int) {
+	for _, p := range e {
+		if p.Parameters != nil {
+			total += p.Parameters(c)
+		}
+	}
+	return total
+}
+
 // Params lists the hyperparameters that it reads.
 func (e Encoding) Params() (names []string) {
 	for _, p := range e {

@@ -28,3 +28,22 @@ func LayerNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
 	y := nn.LayerNorm(ConvertDType(x, dtypes.Float32), []int{-1}, epsilon, gain, offset, nil)
 	return ConvertDType(y, x.DType())
 }
+
+// DropBranch drops whole residual branches, each image along the batch axis on its own (stochastic depth), and rescales
+// the ones that stay, as timm does; GoMLX's layers.DropPath does not rescale. The rate is that of the last of depth
+// blocks; block i has i/(depth-1) of it.
+func DropBranch(scope *model.Scope, x *Node, batchAxis int, rate float64, block, depth int) *Node {
+	g := x.Graph()
+	if block == 0 || rate == 0 || !scope.IsTraining(g) {
+		return x
+	}
+	rate = rate * float64(block) / float64(depth-1)
+	shape := x.Shape().Clone()
+	for axis := range shape.Dimensions {
+		if axis != batchAxis {
+			shape.Dimensions[axis] = 1
+		}
+	}
+	keep := scope.RandomBernoulli(Scalar(g, x.DType(), 1-rate), shape)
+	return Mul(x, MulScalar(keep, 1/(1-rate)))
+}

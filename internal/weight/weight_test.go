@@ -4,12 +4,15 @@ package weight
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
@@ -68,6 +71,49 @@ func TestAVariableOfAnotherModelIsRefusedInOneLine(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `variable "/a/gain" is (Float32)[3], the model wants (Float`) ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v", err)
+		}
+	}
+}
+
+func TestBranchesAreDroppedForWholeImagesAndRescaled(t *testing.T) {
+	const images, a, b = 4001, 2, 3
+	for axis, dims := range [][]int{{images, a, b}, {a, images, b}} {
+		for _, c := range []struct {
+			block, depth int
+			training     bool
+			rate         float64 // 0.4 of the last block
+		}{{1, 2, true, 0.4}, {1, 5, true, 0.1}, {3, 5, true, 0.3}, {0, 5, true, 0}, {0, 1, true, 0}, {4, 5, false, 0}} {
+			store := model.NewStore()
+			if err := store.SetRNGStateFromSeed(3); err != nil {
+				t.Fatal(err)
+			}
+			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*graph.Node) []*graph.Node {
+				s.Store().SetTraining(in[0].Graph(), c.training)
+				return []*graph.Node{graph.MulScalar(DropBranch(s, in[0], axis, 0.4, c.block, c.depth), 1)}
+			}, tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{1}, images*a*b), dims...))[0]
+			image := func(i int) int { // of element i
+				if axis == 0 {
+					return i / (a * b)
+				}
+				return i / b % images
+			}
+			scale := make([]float64, images) // of the first element of each
+			for i := len(got) - 1; i >= 0; i-- {
+				scale[image(i)] = got[i]
+			}
+			kept := 0.0
+			for i, v := range got {
+				if v != scale[image(i)] || v != 0 && math.Abs(v-1/(1-c.rate)) > 1e-6 {
+					t.Fatalf("axis %d, %+v: element %d is %g", axis, c, i, v)
+				}
+				if v != 0 {
+					kept += 1.0 / (a * b)
+				}
+			}
+			// Binomial: four deviations.
+			if deviation := math.Sqrt(images * c.rate * (1 - c.rate)); math.Abs(kept-images*(1-c.rate)) > 4*deviation+1e-6 {
+				t.Errorf("axis %d, %+v: %g of %d images keep their branch", axis, c, kept, images)
+			}
 		}
 	}
 }

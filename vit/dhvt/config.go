@@ -3,6 +3,7 @@
 package dhvt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,29 +12,17 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Config says what a model is. It is saved with every checkpoint; a zero field means the default named beside it.
+// Config says what a model is: the sizes of a ViT, and one rate of dropout more. It is saved with every checkpoint; a
+// zero field means its default.
+//
+// PatchSize is 2, 4 or 16, Heads is the number of head tokens too, and Position one of Positions(), default "none".
+// Dropout acts on the attention branch. Init is vit.InitTimm (default), as the original: dense weights and tokens from
+// N(0, 0.02²), convolutions uniformly in ±1/√fan-in, PyTorch's default; or vit.InitRelease: Xavier-uniform convolutions.
+// The WePE release has Epsilon 1e-5. What a DHVT does not have (Pool, PatchNorm, AttentionDropout, DType) is left out.
 type Config struct {
-	ImageRows int `json:"image_rows"` // pixels
-	ImageCols int `json:"image_cols"` // pixels
-	Channels  int `json:"channels"`   // default 3
-	PatchSize int `json:"patch_size"` // pixels: 2, 4 or 16; divides ImageRows and ImageCols
-
-	Width  int `json:"width"`   // length of a token
-	Depth  int `json:"depth"`   // number of blocks
-	Heads  int `json:"heads"`   // attention heads, each with a token of its own; divides Width
-	MLPDim int `json:"mlp_dim"` // hidden channels of the feed-forward, default 4·Width
-
-	Classes  int     `json:"classes"`
-	Position string  `json:"position"` // one of Positions(), default "none"
-	Epsilon  float64 `json:"epsilon"`  // of the LayerNorms, default 1e-6; the WePE release uses 1e-5
+	vit.Config
 
 	TokenDropout float64 `json:"token_dropout,omitempty"` // on the tokens that enter block 0; only the WePE release has it
-	Dropout      float64 `json:"dropout,omitempty"`       // on the attention branch
-	DropPath     float64 `json:"drop_path,omitempty"`     // of the last block; block i of n has i/(n-1) of it
-
-	// Init is vit.InitTimm (default), as the original: dense weights and tokens from N(0, 0.02²), convolutions uniformly
-	// in ±1/√fan-in, PyTorch's default; or vit.InitRelease: Xavier-uniform convolutions.
-	Init string `json:"init"`
 }
 
 // variants are the models that the original's code registers for CIFAR-100 (patch sizes 2 and 4, 32×32 pixels) and for
@@ -54,10 +43,10 @@ var variants = []struct {
 func Variant(name string) (Config, error) {
 	for _, v := range variants {
 		if v.name == name {
-			return Config{
+			return Config{Config: vit.Config{
 				ImageRows: v.image, ImageCols: v.image, PatchSize: v.patch,
 				Width: v.width, Depth: 12, Heads: v.heads, Classes: v.class,
-			}.WithDefaults(), nil
+			}}.WithDefaults(), nil
 		}
 	}
 	return Config{}, fmt.Errorf("dhvt: unknown model %q: want one of %s", name, strings.Join(Variants(), ", "))
@@ -79,47 +68,31 @@ func Positions() []string { return []string{"none", "wepe"} }
 
 // WithDefaults returns c with every zero field that has a default filled in.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.Channels, 3)
-	setDefault(&c.MLPDim, 4*c.Width)
-	setDefault(&c.Position, "none")
-	setDefault(&c.Epsilon, 1e-6)
-	setDefault(&c.Init, vit.InitTimm)
+	c.Position = cmp.Or(c.Position, "none")
+	c.Config = c.Config.WithDefaults()
 	return c
 }
 
 // FromViT returns the DHVT with the sizes of a ViT, its Dropout acting on the tokens that enter block 0 and on the
 // attention branch, as in the WePE release. What a DHVT does not have is refused.
 func FromViT(c vit.Config) (Config, error) {
-	c = c.WithDefaults()
-	switch {
-	case c.Pool != vit.PoolClass:
-		return Config{}, fmt.Errorf("dhvt: pool is %q, but this model ends in its class token: leave pool out", c.Pool)
-	case c.PatchNorm:
-		return Config{}, errors.New("dhvt: patch_norm is set, but this model normalises its patches anyway: leave it out")
-	case c.AttentionDropout != 0:
-		return Config{}, fmt.Errorf("dhvt: attention_dropout is %g, but this model has dropout behind the attention only: "+
-			"leave it out", c.AttentionDropout)
-	case c.DType != "float32":
-		return Config{}, fmt.Errorf("dhvt: dtype is %q, but this model computes in float32: leave dtype out", c.DType)
-	}
-	return Config{
-		ImageRows: c.ImageRows, ImageCols: c.ImageCols, Channels: c.Channels, PatchSize: c.PatchSize,
-		Width: c.Width, Depth: c.Depth, Heads: c.Heads, MLPDim: c.MLPDim, Classes: c.Classes, Position: c.Position,
-		Epsilon: c.Epsilon, TokenDropout: c.Dropout, Dropout: c.Dropout, DropPath: c.DropPath, Init: c.Init,
-	}, nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	d := Config{Config: c.WithDefaults(), TokenDropout: c.Dropout}
+	return d, d.Validate()
 }
 
 // Validate says what is wrong with c, in one line that names the field.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	switch {
+	case c.Pool != vit.PoolClass:
+		return fmt.Errorf("dhvt: pool is %q, but this model ends in its class token: leave pool out", c.Pool)
+	case c.PatchNorm:
+		return errors.New("dhvt: patch_norm is set, but this model normalises its patches anyway: leave it out")
+	case c.AttentionDropout != 0:
+		return fmt.Errorf("dhvt: attention_dropout is %g, but this model has dropout behind the attention only: "+
+			"leave it out", c.AttentionDropout)
+	case c.DType != "float32":
+		return fmt.Errorf("dhvt: dtype is %q, but this model computes in float32: leave dtype out", c.DType)
 	case !slices.Contains([]int{2, 4, 16}, c.PatchSize):
 		return fmt.Errorf("dhvt: patch_size is %d, want 2, 4 or 16", c.PatchSize)
 	case c.Width%4 != 0 || c.Width%(1<<(len(c.convWidths())-1)) != 0:
@@ -133,7 +106,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("dhvt: unknown init %q: want %s or %s", c.Init, vit.InitTimm, vit.InitRelease)
 	}
 	// The other sizes and rates, and the limits on them, are those of a ViT.
-	if err := c.vit().Validate(); err != nil {
+	if err := c.Config.Validate(); err != nil {
 		return fmt.Errorf("dhvt: %w", err)
 	}
 	return nil
@@ -146,24 +119,6 @@ func (c Config) mustValidate() Config {
 	}
 	return c
 }
-
-// vit is the ViT with the same tokens, for its position encoding.
-func (c Config) vit() vit.Config {
-	return vit.Config{
-		ImageRows: c.ImageRows, ImageCols: c.ImageCols, Channels: c.Channels, PatchSize: c.PatchSize,
-		Width: c.Width, Depth: c.Depth, Heads: c.Heads, MLPDim: c.MLPDim, Classes: c.Classes, Position: c.Position,
-		Epsilon: c.Epsilon, Dropout: c.Dropout, DropPath: c.DropPath, Init: c.Init,
-	}.WithDefaults()
-}
-
-// Rows is the number of patches from top to bottom.
-func (c Config) Rows() int { return c.ImageRows / c.PatchSize }
-
-// Cols is the number of patches from left to right.
-func (c Config) Cols() int { return c.ImageCols / c.PatchSize }
-
-// Tokens is the length of the sequence between blocks: the class token, then patches row by row.
-func (c Config) Tokens() int { return 1 + c.Rows()*c.Cols() }
 
 func (c Config) headDim() int { return c.Width / c.Heads }
 
@@ -182,10 +137,7 @@ func (c Config) Parameters() int {
 	attention := 4*dense(c.Width, c.Width) + headTokens
 	daff := dense(c.Width, c.MLPDim) + 10*c.MLPDim + dense(c.MLPDim, c.Width) + 4*c.MLPDim + norm +
 		dense(c.Width, c.Width/4) + dense(c.Width/4, c.Width)
-	encoded, plain := c.vit(), c.vit()
-	plain.Position = "none"
-	total += encoded.Parameters() - plain.Parameters()
-	return total + c.Depth*(norm+attention+norm+daff) + norm + dense(c.Width, c.Classes)
+	return total + c.Encoding().Parameters(c.Config) + c.Depth*(norm+attention+norm+daff) + norm + dense(c.Width, c.Classes)
 }
 
 // FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of the

@@ -12,14 +12,15 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // small is a model on 5×3 patches of 4×4 pixels.
 func small(position string) Config {
-	return Config{
+	return Config{Config: vit.Config{
 		ImageRows: 20, ImageCols: 12, PatchSize: 4, Width: 28, Depth: 2, Heads: 7, MLPDim: 37, Classes: 11,
 		Position: position,
-	}.WithDefaults()
+	}}.WithDefaults()
 }
 
 func seeded(t *testing.T, seed int64) *model.Store {
@@ -63,7 +64,7 @@ func TestTokensAreThePlainOnesPlusTheEncoding(t *testing.T) {
 	got := run(t, seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
 		trace := c.Trace(s.In("dhvt"), in[0])
 		class := s.Store().GetVariable("/dhvt/class").NodeValue(in[0].Graph())
-		vectors := c.vit().Encoders(s.At("dhvt")).Additive.Encode(in[0].Graph())
+		vectors := c.Encoders(s.At("dhvt")).Additive.Encode(in[0].Graph())
 		return []*Node{trace.Tokens, trace.Patch.PostAffine, MulScalar(class, 1), vectors, trace.Logits}
 	}, images(c, 2))
 	patches, class, vectors := got[1], got[2], got[3]
@@ -107,32 +108,6 @@ func TestHeadTokensAreNormalisedWithTorchsEpsilonWhateverTheModels(t *testing.T)
 		}
 	}
 	gomlxtest.Near(t, "head norm", got[1], want, 1e-4)
-}
-
-func TestDropPathDropsWholeBranchesOfAnImageAndRescalesTheRest(t *testing.T) {
-	const rate, batch = 0.25, 97
-	got := run(t, seeded(t, 2), func(s *model.Scope, in []*Node) []*Node {
-		s.Store().SetTraining(in[0].Graph(), true)
-		return []*Node{dropBranch(s, OnesLike(in[0]), rate)}
-	}, noise(3, batch, 2))[0]
-	kept := 0
-	for image := range batch {
-		first := got[image*2]
-		if first != 0 {
-			kept++
-			if math.Abs(first-1/(1-rate)) > 1e-6 {
-				t.Fatalf("image %d is scaled by %g, want %g", image, first, 1/(1-rate))
-			}
-		}
-		for token := range 3 {
-			if got[(token*batch+image)*2] != first || got[(token*batch+image)*2+1] != first {
-				t.Fatalf("image %d is dropped in parts", image)
-			}
-		}
-	}
-	if kept < 58 || kept > 87 { // 73 ± 3.4 deviations
-		t.Errorf("%d of %d branches kept, want about %g", kept, batch, batch*(1-rate))
-	}
 }
 
 func TestDropPathGrowsLinearlyFromTheFirstBlockToTheLast(t *testing.T) {

@@ -88,7 +88,7 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 func (c Config) Trace(scope *model.Scope, images *Node) *Trace {
 	c = c.mustValidate()
 	var positions *Node
-	if encoder := c.vit().Encoders(scope).Additive; encoder != nil {
+	if encoder := c.Encoders(scope).Additive; encoder != nil {
 		positions = encoder.Encode(images.Graph())
 	}
 	return c.TraceWith(scope, images, positions)
@@ -129,34 +129,19 @@ func (c Config) TraceWith(scope *model.Scope, images, positions *Node) *Trace {
 
 // block is x += attention(norm(x)), then x += mlp(norm(x)) on tokens [1+N, batch, width].
 func (c Config) block(scope *model.Scope, x *Node, index int, t *BlockTrace) *Node {
-	dropPath := 0.0
-	if c.Depth > 1 {
-		dropPath = c.DropPath * float64(index) / float64(c.Depth-1)
-	}
+	branch := func(y *Node) *Node { return weight.DropBranch(scope, y, 1, c.DropPath, index, c.Depth) }
 	y := weight.LayerNorm(scope.In("norm1"), x, c.Epsilon)
 	t.Norm1 = batchFirst(y)
 	y = c.attention(scope.In("attention"), y, &t.Attention)
 	y = layers.DropoutStatic(scope, y, c.Dropout)
-	x = Add(x, dropBranch(scope, y, dropPath))
+	x = Add(x, branch(y))
 
 	y = weight.LayerNorm(scope.In("norm2"), x, c.Epsilon)
 	t.Norm2 = batchFirst(y)
 	y = c.daff(scope.In("mlp"), y, &t.MLP)
-	x = Add(x, dropBranch(scope, y, dropPath))
+	x = Add(x, branch(y))
 	t.Output = batchFirst(x)
 	return x
-}
-
-// dropBranch drops whole residual branches, each image on its own (stochastic depth), and rescales the ones that stay.
-func dropBranch(scope *model.Scope, x *Node, rate float64) *Node {
-	g := x.Graph()
-	if rate <= 0 || !scope.IsTraining(g) {
-		return x
-	}
-	shape := x.Shape().Clone()
-	shape.Dimensions[0], shape.Dimensions[2] = 1, 1
-	keep := scope.RandomBernoulli(Scalar(g, x.DType(), 1-rate), shape) // [1, batch, 1]
-	return Mul(x, MulScalar(keep, 1/(1-rate)))
 }
 
 // batchFirst turns [tokens, batch, …] into [batch, tokens, …].

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
 )
 
 const originalSet = "dhvt_tiny"
@@ -40,10 +41,10 @@ type originalMeta struct {
 func original(t *testing.T) (meta originalMeta, f *foreign, c Config) {
 	fixtures.JSON(t, originalSet, "meta.json", &meta)
 	m := meta.Config
-	c = Config{
+	c = Config{Config: vit.Config{
 		ImageRows: m.Image[0], ImageCols: m.Image[1], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth, Heads: m.Heads,
 		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon,
-	}.WithDefaults()
+	}}.WithDefaults()
 	f = load(t, originalSet, "model.safetensors")
 	f.model(c)
 	for name := range f.tensors {
@@ -217,10 +218,10 @@ func TestPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
 		prefix := "sope_p" + size + "."
 		f := load(t, originalSet, "tensors.safetensors")
 		images := f.get(prefix + "images_nhwc")
-		c := Config{
+		c := Config{Config: vit.Config{
 			ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: patch, Width: tokens.Shape[2], Depth: 1,
 			Heads: 1, Classes: 1,
-		}.mustValidate()
+		}}.mustValidate()
 		f.sope(c, prefix+"param.")
 		got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
 			var trace PatchTrace

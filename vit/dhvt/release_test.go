@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -116,10 +117,10 @@ func TestEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 	var meta releaseMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	m := meta.Config
-	c := Config{
+	c := Config{Config: vit.Config{
 		ImageRows: m.Image, ImageCols: m.Image, PatchSize: m.Patch, Width: m.Width, Depth: m.Depth, Heads: m.Heads,
 		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: 1e-5,
-	}.WithDefaults()
+	}}.WithDefaults()
 	f := load(t, releaseSet, "model.safetensors")
 	f.model(c)
 	const positionPrefix = "pos_encoding."
@@ -201,10 +202,10 @@ func TestFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 			t.Errorf("the fixture counts an unknown model %q", name)
 			continue
 		}
-		c := Config{
+		c := Config{Config: vit.Config{
 			ImageRows: 224, ImageCols: 224, PatchSize: 16, Width: released.width, Depth: 12, Heads: released.heads,
 			Classes: 100,
-		}.WithDefaults()
+		}}.WithDefaults()
 		if got := c.Parameters(); got != want.Total-want.Position {
 			t.Errorf("%s: %d parameters without positions, want %d", name, got, want.Total-want.Position)
 		}
@@ -215,7 +216,7 @@ func TestFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 		store := model.NewStore()
 		store.SetParam("/"+wepe.ParamProjection, released.projection)
 		run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			return []*Node{c.vit().Encoders(s.In("dhvt")).Additive.Encode(in[0].Graph())}
+			return []*Node{c.Encoders(s.In("dhvt")).Additive.Encode(in[0].Graph())}
 		}, float32(0))
 		if got := trainable(store); got != want.Position {
 			t.Errorf("%s: %d parameters of the position encoding, want %d", name, got, want.Position)
