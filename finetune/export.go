@@ -31,5 +31,6 @@ func (m *Model) preprocess() *preprocess.Settings {
 	if m.Recipe.Model.Channels != len(a.Mean) {
 		return nil
 	}
-	return &preprocess.Settings{Fit: preprocess.FitExact, Size: a.Size, Resample: preprocess.Bilinear, Mean: a.Mean, Std: a.Std}
+	return &preprocess.Settings{Fit: preprocess.FitExact, Size: a.Size, Resample: preprocess.Bilinear, Mean: a.Mean,
+		Std: a.Std}
 }

@@ -259,7 +259,7 @@ type cropped struct {
 
 func (c cropped) Bounds() image.Rectangle { return c.bounds }
 
-func TestPredictNamesTheFileItCannotRead(t *testing.T) {
+func TestPredictNamesTheFileItHasNoAnswerFor(t *testing.T) {
 	m := trained(t)
 	text := filepath.Join(t.TempDir(), "text.png")
 	if err := os.WriteFile(text, []byte("no picture\n"), 0o600); err != nil {
@@ -269,6 +269,15 @@ func TestPredictNamesTheFileItCannotRead(t *testing.T) {
 		_, err := m.Predict(path, 1)
 		refused(t, "a file that is no picture", err, path)
 	}
+	gain := m.store.GetVariable("/vit/norm/gain")
+	bad := make([]float32, gain.Shape().Size())
+	bad[0] = float32(math.NaN())
+	if err := gain.SetValue(tensors.FromFlatDataAndDimensions(bad, len(bad))); err != nil {
+		t.Fatal(err)
+	}
+	path := pngFile(t, picture(pictures(1, 2), 0))
+	_, err := m.Predict(path, 1)
+	refused(t, "a model that diverged", err, path, "the model diverged")
 }
 
 func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {

@@ -20,8 +20,8 @@ func (r Recipe) schedule(perPass int) (total, warmup, interval int) {
 //	peak · s/warmup                                        s < warmup
 //	peak · ½(1 + cos(π (s-warmup)/(total-warmup)))         otherwise
 //
-// The first step of a warm-up therefore has rate 0, as in the WePE release's scripts. GoMLX's cosineschedule starts over
-// when its period ends and counts its steps in a variable; here the rate is an input of the step's program.
+// The first step of a warm-up therefore has rate 0, as in the WePE release's scripts. GoMLX's cosineschedule starts
+// over when its period ends and counts its steps in a variable; here the rate is an input of the step's program.
 func learningRate(peak float64, s, warmup, total int) float64 {
 	if s < warmup {
 		return peak * float64(s) / float64(warmup)
