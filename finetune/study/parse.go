@@ -3,7 +3,6 @@
 package study
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,52 +13,56 @@ import (
 
 // ParsePositions reads names of encodings, "none,learned,wepe".
 func ParsePositions(list string) ([]string, error) {
-	chosen := Split(list)
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("it names no encoding: want some of %s", strings.Join(vit.PositionNames(), ","))
-	}
-	for i, p := range chosen {
-		if _, err := vit.EncodingNamed(p); err != nil {
-			return nil, err
-		}
-		if slices.Contains(chosen[:i], p) {
-			return nil, fmt.Errorf("it names %s twice", p)
-		}
-	}
-	return chosen, nil
+	return parse(list, "encoding: want some of "+strings.Join(vit.PositionNames(), ","), func(name string) (string, error) {
+		_, err := vit.EncodingNamed(name)
+		return name, err
+	})
 }
 
 // ParseSizes reads sizes of pictures, height before width, "24x24,32x48".
-func ParseSizes(list string) (sizes [][2]int, err error) {
-	for _, text := range Split(list) {
-		rows, cols, _ := strings.Cut(text, "x")
-		height, errHeight := strconv.Atoi(rows)
-		width, errWidth := strconv.Atoi(cols)
-		size := [2]int{height, width}
-		if errHeight != nil || errWidth != nil || height < 1 || width < 1 || slices.Contains(sizes, size) {
-			return nil, fmt.Errorf("%q: want different sizes of the form HEIGHTxWIDTH, as 24x24,32x48", text)
+func ParseSizes(list string) ([][2]int, error) {
+	const want = "size: want some of the form HEIGHTxWIDTH, as 24x24,32x48"
+	return parse(list, want, func(text string) (size [2]int, err error) {
+		for i, side := range strings.SplitN(text+"x", "x", 3)[:2] {
+			if size[i], err = strconv.Atoi(side); err != nil || size[i] < 1 {
+				return size, fmt.Errorf("%q is no %s", text, want)
+			}
 		}
-		sizes = append(sizes, size)
-	}
-	if sizes == nil {
-		return nil, errors.New("it names none: want some, as 24x24,32x48")
-	}
-	return sizes, nil
+		if text != sizeName(size) {
+			return size, fmt.Errorf("%q is no %s", text, want)
+		}
+		return size, nil
+	})
 }
 
 // ParseFractions reads parts of a whole, "0.2,0.4".
-func ParseFractions(list string) (fractions []float64, err error) {
-	for _, text := range Split(list) {
+func ParseFractions(list string) ([]float64, error) {
+	const want = "fraction: want numbers with 0 < fraction <= 1, as 0.2,0.4"
+	return parse(list, want, func(text string) (float64, error) {
 		f, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(f > 0 && f <= 1) || slices.Contains(fractions, f) {
-			return nil, fmt.Errorf("%q: want different numbers with 0 < fraction <= 1", text)
+		if err != nil || !(f > 0 && f <= 1) {
+			return 0, fmt.Errorf("%q is no %s", text, want)
 		}
-		fractions = append(fractions, f)
+		return f, nil
+	})
+}
+
+// parse reads a list of different things, at least one.
+func parse[T comparable](list, want string, read func(string) (T, error)) (out []T, err error) {
+	for _, text := range Split(list) {
+		one, err := read(text)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(out, one) {
+			return nil, fmt.Errorf("%s is there twice", text)
+		}
+		out = append(out, one)
 	}
-	if fractions == nil {
-		return nil, errors.New("it names none: want some, as 0.2,0.4")
+	if out == nil {
+		return nil, fmt.Errorf("the list names no %s", want)
 	}
-	return fractions, nil
+	return out, nil
 }
 
 // Split reads a list with commas.
