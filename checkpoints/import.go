@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -326,5 +327,15 @@ func (m *Imported) Load(scope *model.Scope) error {
 			return errors.WithMessagef(err, "checkpoints: variable %q", path)
 		}
 	}
-	return nil
+	// An encoding knows its variables by itself, and draws those that the file lacks.
+	if err := exceptions.TryCatch[error](func() { m.Config.Encoders(scope) }); err != nil {
+		return errors.WithMessage(err, "checkpoints")
+	}
+	mismatch := &MismatchError{Path: "the file"}
+	for v := range store.IterVariables() {
+		if path, ok := below(v, scope.Scope()); ok && strings.HasPrefix(path, positionsPath) && m.Variables[path] == nil {
+			mismatch.Missing = append(mismatch.Missing, fmt.Sprintf("%s %v", path, v.Shape().Dimensions))
+		}
+	}
+	return mismatch.orNil()
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -119,6 +120,30 @@ func TestEncodingsInTheAttentionGoToNoOrdinaryViT(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("position %q acts in the attention", position)) {
 				t.Errorf("%s to %s: %v", position, format, err)
 			}
+		}
+	}
+}
+
+func TestAnEncodingWithoutAllOfItsVariablesIsRefused(t *testing.T) {
+	for _, position := range ownEncodings {
+		c := ownViT(position)
+		store := stirred(t, c, nil)
+		dir := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
+		whole := imported(t, dir, ImportOptions{})
+		for path := range whole.Variables {
+			if !strings.HasPrefix(path, positionsPath) {
+				continue
+			}
+			m := imported(t, dir, ImportOptions{})
+			delete(m.Variables, path)
+			err := m.Load(model.NewStore().Scope("/vit"))
+			named := strings.TrimSuffix(path, "/values") // a table is missed as a whole
+			if err == nil || !strings.Contains(err.Error(), named) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s without %s: %v", position, path, err)
+			}
+		}
+		if err := whole.Load(model.NewStore().Scope("/vit")); err != nil {
+			t.Errorf("%s: %v", position, err)
 		}
 	}
 }
