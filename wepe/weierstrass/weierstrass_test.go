@@ -139,26 +139,6 @@ func TestSpecialCases(t *testing.T) {
 	}
 }
 
-func TestHalfPeriodsAreZerosOfPPrimeAndRootsOfP(t *testing.T) {
-	for _, l := range []weierstrass.Lattice{weierstrass.Square(), lattice(t, 3, 0.5), lattice(t, 0.5, 3)} {
-		inv := l.Invariants()
-		size := inv.E1 - inv.E3
-		for _, row := range []struct {
-			z    complex128
-			want float64
-		}{
-			{complex(l.Omega1(), 0), inv.E1},
-			{complex(l.Omega1(), l.Omega3p()), inv.E2},
-			{complex(0, l.Omega3p()), inv.E3},
-		} {
-			p, pp := l.Eval(row.z)
-			if cmplx.Abs(p-complex(row.want, 0)) > 7*roundoff*2*size || cmplx.Abs(pp) > 7*roundoff*math.Pow(size, 1.5) {
-				t.Errorf("%v: Eval(%v) = %v, %v, want %v, 0", l, row.z, p, pp, row.want)
-			}
-		}
-	}
-}
-
 // As ω3′/ω1 → ∞, ℘ → k²(csc² kz − 1/3) and ℘′ → −2k³ csc² kz cot kz, k = π/(2ω1): (2.2) and (2.3) with N = 0.
 func TestLongLatticesTendToTrigonometricFunctions(t *testing.T) {
 	const k = math.Pi / 2.6
