@@ -30,7 +30,6 @@ type Client struct {
 // one, origin may be nil.
 func NewClient(origin *url.URL, token string) *Client {
 	return &Client{Idle: 30 * time.Second, Pause: time.Second, http: &http.Client{
-		CheckRedirect: checkRedirect,
 		Transport: transport{origin: origin, token: token, Transport: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -64,7 +63,8 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (raw []by
 	return raw, err
 }
 
-// get makes one request, for what follows the bytes that are there. Reading the body of the answer fails once it stalls; it has to be closed.
+// get makes one request, for what follows the bytes that are there. Reading the body of the answer fails once it
+// stalls; it has to be closed.
 func (c *Client) get(ctx context.Context, address string, have int64) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &body{ctx: ctx, cancel: cancel, idle: c.Idle}
@@ -122,8 +122,9 @@ func (b *body) stop() {
 	b.cancel(nil)
 }
 
-// transport keeps requests, redirected ones too, on https or this machine, and the token at its origin. It adds the
-// token itself: in the headers of the request, net/http would carry it along to other ports and subdomains.
+// transport keeps requests, redirected ones too, on https or this machine, and the token at its origin. From https
+// nothing is redirected to this machine's http: a stranger has no business with what listens there. It adds the token
+// itself: in the headers of the request, net/http would carry it along to other ports and subdomains.
 type transport struct {
 	*http.Transport
 	origin *url.URL
@@ -132,7 +133,8 @@ type transport struct {
 
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	to := request.URL
-	if to.Scheme != "https" && (to.Scheme != "http" || !isLoopback(to.Hostname())) {
+	left := request.Response != nil && request.Response.Request.URL.Scheme == "https" // what redirected here
+	if to.Scheme != "https" && (left || to.Scheme != "http" || !isLoopback(to.Hostname())) {
 		return nil, fmt.Errorf("%s is not https", to.Redacted())
 	}
 	if t.token != "" && to.Scheme == t.origin.Scheme && strings.EqualFold(to.Host, t.origin.Host) {
@@ -145,16 +147,4 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// checkRedirect follows ten redirects, none of them away from https: a stranger has no business with what listens on
-// this machine.
-func checkRedirect(request *http.Request, via []*http.Request) error {
-	if len(via) >= 10 {
-		return errors.New("stopped after 10 redirects")
-	}
-	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
-		return fmt.Errorf("redirected to %s, which is not https", request.URL.Redacted())
-	}
-	return nil
 }

@@ -21,7 +21,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -67,10 +66,7 @@ func (c *Client) Fetch(ctx context.Context, f File, path string, progress func(d
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(part, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return os.Rename(part, path)
 }
 
 // found tells whether the file is at path already.
@@ -123,16 +119,4 @@ func fileSize(file string) int64 {
 		return 0
 	}
 	return info.Size()
-}
-
-// syncDir makes a renaming in the directory durable. Windows does so by itself and refuses to sync a directory.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

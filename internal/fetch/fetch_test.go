@@ -10,9 +10,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,67 +29,61 @@ type server struct {
 	*httptest.Server
 	mu       sync.Mutex
 	content  []byte
-	cut      int                                           // bytes of a body after which the connection drops; 0 never
-	stall    time.Duration                                 // pause in the middle of the body
-	chunked  bool                                          // hide the length
-	before   func(http.ResponseWriter, *http.Request) bool // answers instead, if it returns true
-	requests []string                                      // Range of each request
-	sent     int
+	cut      int              // bytes of a body after which the connection drops; 0 never
+	before   http.HandlerFunc // called first; if it writes a status or a body, that is the answer
+	requests []string         // Range of each request
+	sent     int              // bytes of content
 }
 
 func newServer(t *testing.T, size int) *server {
-	content := make([]byte, size)
+	s := &server{content: make([]byte, size)}
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range content {
-		content[i] = byte(r.UintN(256))
+	for i := range s.content {
+		s.content[i] = byte(r.UintN(256))
 	}
-	s := &server{content: content}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
 }
 
-func (s *server) serve(w http.ResponseWriter, request *http.Request) {
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wanted := request.Header.Get("Range")
-	s.requests = append(s.requests, wanted)
-	if s.before != nil && s.before(w, request) {
-		return
+	s.requests = append(s.requests, r.Header.Get("Range"))
+	a := &answer{ResponseWriter: w}
+	if s.before != nil {
+		s.before(a, r)
 	}
-	first, status := 0, http.StatusOK
-	if wanted != "" {
-		if _, err := fmt.Sscanf(wanted, "bytes=%d-", &first); err != nil || first >= len(s.content) {
-			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
-			return
-		}
-		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, len(s.content)-1, len(s.content)))
-		status = http.StatusPartialContent
+	if !a.begun {
+		a.cut = s.cut
+		defer func() { s.sent += a.written }()
+		http.ServeContent(a, r, "", time.Time{}, bytes.NewReader(s.content))
 	}
-	body := s.content[first:]
-	if !s.chunked {
-		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+}
+
+// answer notes what is written and drops the connection after cut bytes, unless that is 0.
+type answer struct {
+	http.ResponseWriter
+	begun        bool
+	cut, written int
+}
+
+func (a *answer) WriteHeader(code int) {
+	a.begun = true
+	a.ResponseWriter.WriteHeader(code)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.begun = true
+	if left := a.cut - a.written; a.cut > 0 && len(p) > left {
+		p = p[:left]
 	}
-	w.WriteHeader(status)
-	write := func(b []byte) {
-		n, _ := w.Write(b)
-		s.sent += n
-		w.(http.Flusher).Flush()
-	}
-	switch {
-	case s.cut > 0 && s.cut < len(body):
-		write(body[:s.cut])
+	n, err := a.ResponseWriter.Write(p)
+	a.ResponseWriter.(http.Flusher).Flush()
+	if a.written += n; a.written == a.cut {
 		panic(http.ErrAbortHandler)
-	case s.stall > 0:
-		write(body[:len(body)/2])
-		select {
-		case <-time.After(s.stall):
-		case <-request.Context().Done():
-			return
-		}
-		body = body[len(body)/2:]
 	}
-	write(body)
+	return n, err
 }
 
 // seen returns the ranges asked for and the bytes sent, once no request is being served.
@@ -97,24 +93,13 @@ func (s *server) seen() (requests []string, sent int) {
 	return s.requests, s.sent
 }
 
-// setStall changes the pause and forgets what was sent.
-func (s *server) setStall(stall time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stall, s.sent = stall, 0
-}
-
 // file is the server's present content.
 func (s *server) file() File {
 	sum := sha256.Sum256(s.content)
 	return File{URL: s.URL + "/file.bin", Hash: hex.EncodeToString(sum[:]), Limit: 1 << 22}
 }
 
-// fetch brings a file by a client in a hurry.
-func fetch(t *testing.T, f File, path string) error {
-	return hurried(t).Fetch(t.Context(), f, path, nil)
-}
-
+// hurried is a client that waits for little.
 func hurried(t *testing.T) *Client {
 	c := NewClient(nil, "")
 	c.Idle, c.Pause = 5*time.Second, time.Millisecond
@@ -122,30 +107,38 @@ func hurried(t *testing.T) *Client {
 	return c
 }
 
-// arrived checks that the file is whole and alone, but for the lock.
-func arrived(t *testing.T, file string, want []byte) {
+// arrives checks that a fetch leaves the server's content alone at path, but for the lock, after these requests.
+func arrives(t *testing.T, s *server, f File, path string, want ...string) {
 	t.Helper()
-	got, err := os.ReadFile(file)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%d bytes arrived (%v), want the server's %d", len(got), err, len(want))
+	if err := hurried(t).Fetch(t.Context(), f, path, nil); err != nil {
+		t.Fatal(err)
 	}
-	left, _ := filepath.Glob(file + ".incomplete*")
-	if len(left) > 0 {
+	got, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(got, s.content) {
+		t.Errorf("%d bytes arrived (%v), want the server's %d", len(got), err, len(s.content))
+	}
+	if left, _ := filepath.Glob(path + ".incomplete*"); len(left) > 0 {
 		t.Errorf("%v is left behind", left)
 	}
-}
-
-// absent checks that nothing carries the final name.
-func absent(t *testing.T, file string) {
-	t.Helper()
-	if _, err := os.Stat(file); err == nil {
-		t.Errorf("%s exists after a failure", file)
+	if requests, _ := s.seen(); !slices.Equal(requests, want) {
+		t.Errorf("requests %q, want %q", requests, want)
 	}
 }
 
-func TestFetchBringsTheFileAndReportsProgress(t *testing.T) {
-	s := newServer(t, 700_001)
-	path := filepath.Join(t.TempDir(), "new", "file.bin")
+func newPath(t *testing.T) string { return filepath.Join(t.TempDir(), "new", "file.bin") }
+
+func put(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFetchBringsTheFileOnceAndReportsProgress(t *testing.T) {
+	s, path := newServer(t, 700_001), newPath(t)
 	last, calls := int64(0), 0
 	err := hurried(t).Fetch(t.Context(), s.file(), path, func(done, total int64) {
 		if done < last || total != 700_001 {
@@ -153,59 +146,54 @@ func TestFetchBringsTheFileAndReportsProgress(t *testing.T) {
 		}
 		last, calls = done, calls+1
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || last != 700_001 || calls < 3 {
+		t.Fatalf("progress ended at %d after %d calls, error %v", last, calls, err)
 	}
-	arrived(t, path, s.content)
-	if last != 700_001 || calls < 3 {
-		t.Errorf("progress ended at %d after %d calls", last, calls)
-	}
-	err = fetch(t, s.file(), path)
-	if requests, _ := s.seen(); err != nil || len(requests) != 1 {
-		t.Errorf("a second call made a request (%d in all) or failed: %v", len(requests), err)
-	}
+	arrives(t, s, s.file(), path, "")
 }
 
 func TestFetchResumesACutConnectionWithoutFetchingAnythingTwice(t *testing.T) {
-	for percent := 1; percent < 100; percent += 3 {
+	for _, cut := range []int{997, 4_001, 10_007, 20_010} {
 		s := newServer(t, 20_011)
-		s.cut = len(s.content) * percent / 100
-		path := filepath.Join(t.TempDir(), "file.bin")
-		if err := fetch(t, s.file(), path); err != nil {
-			t.Fatalf("cut at %d%%: %v", percent, err)
+		s.cut = cut
+		want := []string{""}
+		for have := cut; have < len(s.content); have += cut {
+			want = append(want, fmt.Sprintf("bytes=%d-", have))
 		}
-		arrived(t, path, s.content)
-		if requests, sent := s.seen(); len(requests) < 2 || requests[1] == "" || sent != len(s.content) {
-			t.Errorf("cut at %d%%: requests %q, %d bytes sent of %d", percent, requests, sent, len(s.content))
+		arrives(t, s, s.file(), newPath(t), want...)
+		if _, sent := s.seen(); sent != len(s.content) {
+			t.Errorf("cut at %d: %d bytes sent of %d", cut, sent, len(s.content))
 		}
 	}
 }
 
+// What came is on the disk at once, so that a kill loses as little as a cancellation.
 func TestFetchContinuesWhatAnInterruptedCallLeft(t *testing.T) {
-	s := newServer(t, 900_001)
-	s.stall = time.Minute
-	path := filepath.Join(t.TempDir(), "file.bin")
+	s, path := newServer(t, 900_001), newPath(t)
+	const half = 450_000
+	s.before = func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write(s.content[:half])
+		<-r.Context().Done()
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	err := hurried(t).Fetch(ctx, s.file(), path, func(done, _ int64) {
-		if done >= int64(len(s.content)/2) {
+		if onDisk := fileSize(path + ".incomplete"); onDisk != done {
+			t.Errorf("%d of %d bytes are on the disk", onDisk, done)
+		}
+		if done == half {
 			cancel()
 		}
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("error %v, want the cancellation", err)
+	if !errors.Is(err, context.Canceled) || fileSize(path) > 0 {
+		t.Fatalf("%d bytes, error %v, want the cancellation", fileSize(path), err)
 	}
-	absent(t, path)
-	s.setStall(0)
-	if err := fetch(t, s.file(), path); err != nil {
-		t.Fatal(err)
-	}
-	arrived(t, path, s.content)
-	if _, sent := s.seen(); sent != len(s.content)-len(s.content)/2 {
-		t.Errorf("%d bytes sent in the second call, want the other half of %d", sent, len(s.content))
-	}
+	s.seen() // waits for the server
+	s.before = nil
+	arrives(t, s, s.file(), path, "", "bytes=450000-")
 }
 
 // What an earlier call left may be whole, or of another version, or zeros, as some file systems leave after a power cut.
+// The lock file of a process that was killed is there as well.
 func TestFetchUsesOrDropsWhatAnEarlierCallLeft(t *testing.T) {
 	s := newServer(t, 30_011)
 	for name, c := range map[string]struct {
@@ -219,18 +207,10 @@ func TestFetchUsesOrDropsWhatAnEarlierCallLeft(t *testing.T) {
 		"too_much":        {append(bytes.Clone(s.content), 7), []string{"bytes=30012-", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t, 30_011)
-			path := filepath.Join(t.TempDir(), "file.bin")
-			if err := os.WriteFile(path+".incomplete", c.left, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if err := fetch(t, s.file(), path); err != nil {
-				t.Fatal(err)
-			}
-			arrived(t, path, s.content)
-			if requests, _ := s.seen(); !slices.Equal(requests, c.requests) {
-				t.Errorf("requests %q, want %q", requests, c.requests)
-			}
+			s, path := newServer(t, 30_011), newPath(t)
+			put(t, path+".incomplete", c.left)
+			put(t, path+".lock", nil)
+			arrives(t, s, s.file(), path, c.requests...)
 		})
 	}
 }
@@ -240,55 +220,39 @@ func TestFetchStartsOverWhenTheFileChangesMeanwhile(t *testing.T) {
 	s := newServer(t, 30_011)
 	f, whole := s.file(), s.content
 	s.content, s.cut = bytes.Repeat([]byte("old"), 10_000), 10_007
-	s.before = func(http.ResponseWriter, *http.Request) bool {
+	s.before = func(http.ResponseWriter, *http.Request) {
 		if len(s.requests) > 1 {
 			s.content, s.cut = whole, 0
 		}
-		return false
 	}
-	path := filepath.Join(t.TempDir(), "file.bin")
-	if err := fetch(t, f, path); err != nil {
-		t.Fatal(err)
-	}
-	arrived(t, path, whole)
-	if requests, _ := s.seen(); !slices.Equal(requests, []string{"", "bytes=10007-", ""}) {
-		t.Errorf("requests %q", requests)
-	}
+	arrives(t, s, f, newPath(t), "", "bytes=10007-", "")
 }
 
 func TestFetchTriesAgainWhatFailsForAPassingReason(t *testing.T) {
-	status := func(code int, header ...string) func(http.ResponseWriter) {
-		return func(w http.ResponseWriter) {
-			if len(header) > 0 {
-				w.Header().Set(header[0], header[1])
-			}
+	status := func(code int, header, value string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(header, value)
 			w.WriteHeader(code)
 		}
 	}
-	for name, misbehave := range map[string]func(http.ResponseWriter){
-		"408":            status(http.StatusRequestTimeout),
+	for name, misbehave := range map[string]http.HandlerFunc{
+		"408":            status(http.StatusRequestTimeout, "Retry-After", "soon"),
 		"429":            status(http.StatusTooManyRequests, "Retry-After", "0"),
-		"500":            status(http.StatusInternalServerError),
-		"502":            status(http.StatusBadGateway),
+		"500":            status(http.StatusInternalServerError, "Retry-After", "-3"),
+		"502":            status(http.StatusBadGateway, "Retry-After", "99999999999999999999"),
 		"503":            status(http.StatusServiceUnavailable, "Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT"),
-		"504":            status(http.StatusGatewayTimeout),
-		"dropped":        func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"504":            status(http.StatusGatewayTimeout, "Retry-After", ""),
+		"dropped":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"uninvited_part": status(http.StatusPartialContent, "Content-Range", "bytes 0-1/2"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, 30_011)
-			s.before = func(w http.ResponseWriter, _ *http.Request) bool {
-				if len(s.requests) > retries {
-					return false
+			s.before = func(w http.ResponseWriter, r *http.Request) {
+				if len(s.requests) <= retries {
+					misbehave(w, r)
 				}
-				misbehave(w)
-				return true
 			}
-			path := filepath.Join(t.TempDir(), "file.bin")
-			if err := fetch(t, s.file(), path); err != nil {
-				t.Fatal(err)
-			}
-			arrived(t, path, s.content)
+			arrives(t, s, s.file(), newPath(t), make([]string, retries+1)...)
 		})
 	}
 }
@@ -304,103 +268,110 @@ func TestFetchGivesUpOnAServerThatNeverGoesOn(t *testing.T) {
 		"other_parts":     {http.StatusPartialContent, "bytes 10006-30010/30011", []string{"", "bytes=10007-", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t, 30_011)
+			s, path := newServer(t, 30_011), newPath(t)
 			s.cut = 10_007
-			s.before = func(w http.ResponseWriter, request *http.Request) bool {
-				if request.Header.Get("Range") == "" {
-					return false
+			s.before = func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Range") != "" {
+					w.Header().Set("Content-Length", "30011")
+					w.Header().Set("Content-Range", c.place)
+					w.WriteHeader(c.status)
+					_, _ = w.Write(s.content[:s.cut])
+					panic(http.ErrAbortHandler)
 				}
-				w.Header().Set("Content-Length", "30011")
-				w.Header().Set("Content-Range", c.place)
-				w.WriteHeader(c.status)
-				_, _ = w.Write(s.content[:s.cut])
-				panic(http.ErrAbortHandler)
 			}
-			path := filepath.Join(t.TempDir(), "file.bin")
-			err := fetch(t, s.file(), path)
+			err := hurried(t).Fetch(t.Context(), s.file(), path, nil)
 			requests, _ := s.seen()
-			if err == nil || len(requests) > 4*retries || !slices.Equal(requests[:3], c.asked) {
+			if err == nil || len(requests) > 4*retries || !slices.Equal(requests[:3], c.asked) || fileSize(path) > 0 {
 				t.Errorf("requests %q, then error %v, want %q first", requests, err, c.asked)
 			}
-			absent(t, path)
 		})
 	}
 }
 
 func TestFetchRefusesInOneLineAndLeavesNothingUnderTheFinalName(t *testing.T) {
-	answer := func(code int) func(s *server, _ *File, _ *Client) {
+	type change = func(*server, *File, *Client)
+	hash := func(digits int) change {
+		return func(_ *server, f *File, _ *Client) { f.Hash = strings.Repeat("0", digits) }
+	}
+	status := func(code int, header, value string) change {
 		return func(s *server, _ *File, _ *Client) {
-			s.before = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.Header().Set("Retry-After", "7200")
+			s.before = func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set(header, value)
 				w.WriteHeader(code)
-				return true
 			}
 		}
 	}
+	slowly := func(send func(w http.ResponseWriter, s *server)) change {
+		return func(s *server, _ *File, c *Client) {
+			c.Idle = 50 * time.Millisecond
+			s.before = func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "30011")
+				for ; r.Context().Err() == nil; time.Sleep(time.Millisecond) {
+					send(w, s)
+				}
+			}
+		}
+	}
+	inAnHour := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	for name, c := range map[string]struct {
-		change   func(*server, *File, *Client)
+		change   change
 		want     string
 		requests int // 0: any number
 	}{
-		"wrong_hash":    {func(_ *server, f *File, _ *Client) { f.Hash = strings.Repeat("0", 64) }, "sha256", 1},
-		"wrong_git":     {func(_ *server, f *File, _ *Client) { f.Hash = strings.Repeat("0", 40) }, "git's sha1", 1},
-		"401":           {answer(http.StatusUnauthorized), "401 Unauthorized", 1},
-		"403":           {answer(http.StatusForbidden), "403 Forbidden", 1},
-		"404":           {answer(http.StatusNotFound), "404 Not Found", 1},
-		"410":           {answer(http.StatusGone), "410 Gone", 1},
-		"429":           {answer(http.StatusTooManyRequests), "asks to wait for 2h0m0s", 1},
-		"416":           {answer(http.StatusRequestedRangeNotSatisfiable), "changed", retries + 1},
-		"too_large":     {func(_ *server, f *File, _ *Client) { f.Limit = 1000 }, "offers 30011 bytes", 1},
-		"too_large_hid": {func(s *server, f *File, _ *Client) { s.chunked, f.Limit = true, 1000 }, "more than 1000", 1},
-		"huge": {func(s *server, _ *File, _ *Client) {
-			s.before = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.Header().Set("Content-Length", fmt.Sprint(int64(1)<<62))
-				return true
-			}
-		}, "offers 4611686018427387904 bytes", 1},
+		"wrong_hash": {hash(64), "sha256", 1},
+		"wrong_git":  {hash(40), "git's sha1", 1},
+		"401":        {status(http.StatusUnauthorized, "", ""), "401 Unauthorized", 1},
+		"403":        {status(http.StatusForbidden, "", ""), "403 Forbidden", 1},
+		"404":        {status(http.StatusNotFound, "", ""), "404 Not Found", 1},
+		"410":        {status(http.StatusGone, "", ""), "410 Gone", 1},
+		"416":        {status(http.StatusRequestedRangeNotSatisfiable, "", ""), "changed", retries + 1},
+		"429":        {status(http.StatusTooManyRequests, "Retry-After", "7200"), "asks to wait for 2h0m0s", 1},
+		"503":        {status(http.StatusServiceUnavailable, "Retry-After", inAnHour), "asks to wait for", 1},
+		"huge":       {status(http.StatusOK, "Content-Length", "4611686018427387904"), "offers 4611686018427387904", 1},
+		"too_large":  {func(_ *server, f *File, _ *Client) { f.Limit = 1000 }, "offers 30011 bytes", 1},
+		"too_large_hid": {func(s *server, f *File, _ *Client) {
+			f.Limit = 1000
+			s.before = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.content) }
+		}, "more than 1000", 1},
 		"offline":    {func(s *server, _ *File, _ *Client) { s.Close() }, "network", 0},
 		"plain_http": {func(_ *server, f *File, _ *Client) { f.URL = "http://nowhere.invalid/x" }, "not https", 0},
-		"redirected": {func(s *server, _ *File, _ *Client) {
-			s.Config.Handler = http.RedirectHandler("http://nowhere.invalid/x", http.StatusFound)
-		}, "not https", 0},
-		"in_circles": {func(s *server, _ *File, _ *Client) {
-			s.before = func(w http.ResponseWriter, r *http.Request) bool {
-				http.Redirect(w, r, "/file.bin", http.StatusFound)
-				return true
+		"redirected": {status(http.StatusFound, "Location", "http://nowhere.invalid/x"), "not https", 1},
+		"in_circles": {status(http.StatusFound, "Location", "/file.bin"), "10 redirects", 10},
+		"stalled": {slowly(func(w http.ResponseWriter, s *server) {
+			if w := w.(*answer); w.written == 0 {
+				_, _ = w.Write(s.content[:15_000])
 			}
-		}, "10 redirects", 10},
-		"stalled": {func(s *server, _ *File, c *Client) {
-			s.stall, c.Idle = time.Minute, 50*time.Millisecond
-		}, "less than 32 KiB in 50ms", retries + 1},
-		"dripping": {func(s *server, _ *File, c *Client) {
-			c.Idle = 50 * time.Millisecond
-			s.before = func(w http.ResponseWriter, r *http.Request) bool {
-				for ; r.Context().Err() == nil; time.Sleep(time.Millisecond) {
-					_, _ = w.Write([]byte("."))
-					w.(http.Flusher).Flush()
-				}
-				return true
-			}
-		}, "less than 32 KiB in 50ms", retries + 1},
+		}), "less than 32 KiB in 50ms", retries + 1},
+		"dripping": {slowly(func(w http.ResponseWriter, _ *server) { _, _ = w.Write([]byte(".")) }),
+			"less than 32 KiB in 50ms", retries + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t, 30_011)
+			s, path := newServer(t, 30_011), newPath(t)
 			f, client := s.file(), hurried(t)
 			c.change(s, &f, client)
-			path := filepath.Join(t.TempDir(), "file.bin")
 			start := time.Now()
 			err := client.Fetch(t.Context(), f, path, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %v, want one line that says %q", err, c.want)
 			}
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("took %v", took)
+			if took := time.Since(start); took > 10*time.Second || fileSize(path) > 0 {
+				t.Errorf("took %v and left %d bytes", took, fileSize(path))
 			}
-			absent(t, path)
 			if requests, _ := s.seen(); c.requests > 0 && len(requests) != c.requests {
 				t.Errorf("%d requests, want %d", len(requests), c.requests)
 			}
 		})
+	}
+}
+
+func TestGetRefusesALargeBody(t *testing.T) {
+	s := newServer(t, 101)
+	if raw, err := hurried(t).Get(t.Context(), s.URL, 101); err != nil || len(raw) != 101 {
+		t.Errorf("%d bytes, error %v", len(raw), err)
+	}
+	_, err := hurried(t).Get(t.Context(), s.URL, 100)
+	if err == nil || !strings.Contains(err.Error(), "more than 100 bytes") {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -419,45 +390,65 @@ func TestFetchLeavesHTTPSForNoRedirect(t *testing.T) {
 	}
 }
 
-func TestFetchDoesNotTouchAnotherFileOfThatNameUnlessItMayReplaceIt(t *testing.T) {
-	s := newServer(t, 101)
-	path := filepath.Join(t.TempDir(), "file.bin")
-	if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
+func TestTokenGoesToItsOriginAlone(t *testing.T) {
+	origin, other := newServer(t, 1), newServer(t, 1)
+	seen := map[string]string{}
+	redirect := func(name string, to map[string]string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			seen[name+r.URL.Path] = r.Header.Get("Authorization")
+			if location := to[r.URL.Path]; location != "" {
+				http.Redirect(w, r, location, http.StatusFound)
+			}
+		}
+	}
+	// The same host name with another port: net/http would pass an Authorization header on.
+	origin.before = redirect("origin", map[string]string{"/here": "/end", "/away": other.URL, "/round": other.URL + "/back"})
+	other.before = redirect("other", map[string]string{"/back": origin.URL + "/end"})
+	u, err := url.Parse(origin.URL)
+	if err != nil {
 		t.Fatal(err)
 	}
-	f := s.file()
-	if err := fetch(t, f, path); err == nil || !strings.Contains(err.Error(), "another file") {
-		t.Errorf("error %v", err)
+	client := NewClient(u, "secret")
+	defer client.Close()
+	for _, path := range []string{"/here", "/away", "/round"} {
+		delete(seen, "origin/end")
+		if _, err := client.Get(t.Context(), origin.URL+path, 100); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got, _ := os.ReadFile(path); string(got) != "mine" {
-		t.Errorf("the file is now %q", got)
+	want := map[string]string{"origin/here": "Bearer secret", "origin/away": "Bearer secret",
+		"origin/round": "Bearer secret", "origin/end": "Bearer secret", "other/": "", "other/back": ""}
+	if !maps.Equal(seen, want) {
+		t.Errorf("tokens %q, want %q", seen, want)
+	}
+}
+
+func TestFetchDoesNotTouchAnotherFileOfThatNameUnlessItMayReplaceIt(t *testing.T) {
+	s, path := newServer(t, 101), newPath(t)
+	put(t, path, []byte("mine"))
+	f := s.file()
+	err := hurried(t).Fetch(t.Context(), f, path, nil)
+	if got, _ := os.ReadFile(path); string(got) != "mine" || err == nil || !strings.Contains(err.Error(), "another file") {
+		t.Errorf("the file is now %q, error %v", got, err)
 	}
 	f.Replace = true
-	if err := fetch(t, f, path); err != nil {
-		t.Fatal(err)
-	}
-	arrived(t, path, s.content)
+	arrives(t, s, f, path, "")
 }
 
 func TestFetchesAtOnceShareOneTransfer(t *testing.T) {
-	s := newServer(t, 300_007)
-	dir := t.TempDir()
-	path := filepath.Join(dir, "file.bin")
+	s, path := newServer(t, 300_007), newPath(t)
 	f := s.file()
-	f.Lock = filepath.Join(dir, "locks", "file.lock")
-	results := make(chan error, 5)
-	for range cap(results) {
-		go func() { results <- fetch(t, f, path) }()
+	f.Lock = filepath.Join(t.TempDir(), "locks", "file.lock")
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			if err := hurried(t).Fetch(t.Context(), f, path, nil); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	for range cap(results) {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
-	}
-	arrived(t, path, s.content)
-	if requests, _ := s.seen(); len(requests) != 1 {
-		t.Errorf("%d requests, want 1", len(requests))
-	}
+	all.Wait()
+	arrives(t, s, f, path, "")
 	if _, err := os.Stat(f.Lock); err != nil {
 		t.Error(err)
 	}
@@ -469,10 +460,8 @@ func TestVerifyKnowsGitsNames(t *testing.T) {
 		"":        "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
 		"hello\n": "ce013625030ba8dba906f756967f9e9ca394464a",
 	} {
-		path := filepath.Join(t.TempDir(), "blob")
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		path := newPath(t)
+		put(t, path, []byte(content))
 		if err := Verify(t.Context(), path, name); err != nil {
 			t.Error(err)
 		}
