@@ -24,9 +24,9 @@ type cache struct {
 	locks string // one lock file per blob, shared with other tools
 }
 
-func (s *settings) cacheOf(m modelName) cache {
+func cacheOf(dir string, m modelName) cache {
 	folder := "models--" + strings.ReplaceAll(m.id, "/", "--")
-	return cache{filepath.Join(s.cache, folder), filepath.Join(s.cache, ".locks", folder)}
+	return cache{filepath.Join(dir, folder), filepath.Join(dir, ".locks", folder)}
 }
 
 func (c cache) blob(hash string) string { return filepath.Join(c.dir, "blobs", hash) }

@@ -13,10 +13,12 @@ import (
 
 // A pretrained ViT, its position table brought to images of 384×384 pixels. Without an expected output this is
 // compiled and not run, since it fetches 346 MB.
-func ExampleImport() {
-	m, err := hub.Import(context.Background(), "hf://google/vit-base-patch16-224",
-		checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384},
-		hub.Options{Progress: func(file string, done, total int64) { fmt.Printf("\r%s %d/%d", file, done, total) }})
+func ExampleDownload() {
+	snapshot, err := hub.Download(context.Background(), "hf://google/vit-base-patch16-224", hub.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := checkpoints.Import(snapshot.Dir, checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384})
 	if err != nil {
 		log.Fatal(err)
 	}

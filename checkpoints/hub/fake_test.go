@@ -45,7 +45,6 @@ type fakeHub struct {
 	tokens    map[string]string                             // last Authorization, by host
 	answer    func(http.ResponseWriter, *http.Request) bool // answers instead, if it returns true
 	listed    func(name string, f map[string]any)           // changes what the listing says of a file
-	cut       int                                           // bytes after which the store drops the connection; 0 never
 }
 
 func newFakeHub(t *testing.T) *fakeHub {
@@ -171,27 +170,7 @@ func (h *fakeHub) serveStore(w http.ResponseWriter, r *http.Request) {
 	h.tokens["store"] = r.Header.Get("Authorization")
 	h.received = append(h.received, r.Header.Get("Range"))
 	w.Header().Set("ETag", `"the store's own"`)
-	content := h.files[path.Base(r.URL.Path)]
-	if h.cut > 0 && h.cut < len(content) {
-		w = &cutWriter{w, h.cut}
-	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
-}
-
-// cutWriter drops the connection after some bytes.
-type cutWriter struct {
-	http.ResponseWriter
-	left int
-}
-
-func (c *cutWriter) Write(p []byte) (int, error) {
-	n := min(len(p), c.left)
-	_, _ = c.ResponseWriter.Write(p[:n])
-	if c.left -= n; c.left == 0 {
-		c.ResponseWriter.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	return n, nil
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(h.files[path.Base(r.URL.Path)]))
 }
 
 // seen returns the requests since it was last called.
@@ -201,13 +180,6 @@ func (h *fakeHub) seen() (requests, ranges []string) {
 	requests, ranges = h.requests, h.received
 	h.requests, h.received = nil, nil
 	return requests, ranges
-}
-
-// change does something to the hub between requests.
-func (h *fakeHub) change(do func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	do()
 }
 
 // modelDir is where the cache has the model.
@@ -221,5 +193,50 @@ func put(t *testing.T, file string, content []byte) {
 	}
 	if err := os.WriteFile(file, content, 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// get downloads what has to succeed.
+func get(t *testing.T, address string) *Snapshot {
+	t.Helper()
+	s, err := Download(t.Context(), address, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// blob is where the cache has a file of the hub's.
+func (h *fakeHub) blob(name string) string {
+	return filepath.Join(modelDir(), "blobs", hashOf(name, h.files[name]))
+}
+
+// holds checks the weights of a snapshot against the hub's.
+func (h *fakeHub) holds(t *testing.T, s *Snapshot) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(s.Dir, weightsFile))
+	if err != nil || !bytes.Equal(raw, h.files[weightsFile]) {
+		t.Errorf("%d bytes of weights other than the hub's, error %v", len(raw), err)
+	}
+}
+
+// status answers every request so.
+func status(code int, kind string) func(*fakeHub) {
+	return func(h *fakeHub) {
+		h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("X-Error-Code", kind)
+			w.WriteHeader(code)
+			return true
+		}
+	}
+}
+
+// listing answers every request so.
+func listing(raw string) func(*fakeHub) {
+	return func(h *fakeHub) {
+		h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+			_, _ = w.Write([]byte(raw))
+			return true
+		}
 	}
 }

@@ -1,8 +1,9 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package hub brings models of the Hugging Face hub to this machine for package checkpoints, in one call:
+// Package hub brings models of the Hugging Face hub to this machine for package checkpoints:
 //
-//	m, err := hub.Import(ctx, "hf://google/vit-base-patch16-224@main", checkpoints.ImportOptions{}, hub.Options{})
+//	snapshot, err := hub.Download(ctx, "hf://google/vit-base-patch16-224@main", hub.Options{})
+//	m, err := checkpoints.Import(snapshot.Dir, checkpoints.ImportOptions{})
 //
 // # What is fetched
 //
@@ -45,7 +46,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/fetch"
@@ -71,37 +71,15 @@ type Snapshot struct {
 	Unreached error  // why the hub did not say what the revision is now and the cache had to; nil if it did
 }
 
-// Import is [checkpoints.Import] of a path that may also be the address of a model on the hub, hf://owner/name or
-// hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N; the default is main.
-func Import(ctx context.Context, path string, importing checkpoints.ImportOptions,
-	options Options) (*checkpoints.Imported, error) {
-	if !strings.HasPrefix(path, Scheme) {
-		return checkpoints.Import(path, importing)
-	}
-	snapshot, err := Download(ctx, path, options)
-	if err != nil {
-		return nil, err
-	}
-	m, err := checkpoints.Import(snapshot.Dir, importing)
-	if err != nil {
-		return nil, err
-	}
-	line := fmt.Sprintf("%s: commit %s", path, snapshot.Commit)
-	if snapshot.Unreached != nil {
-		line += fmt.Sprintf(" of the cache (%v)", snapshot.Unreached)
-	}
-	m.Report = slices.Insert(m.Report, 0, line)
-	return m, nil
-}
-
-// Download brings what Import needs of a model into the cache, where some or all of it may be already. The address is
-// as for Import; hf:// may be left out.
+// Download brings what [checkpoints.Import] needs of a model into the cache, where some or all of it may be already. The
+// address is hf://owner/name or hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N; the
+// default is main. hf:// may be left out.
 func Download(ctx context.Context, address string, options Options) (*Snapshot, error) {
 	m, err := parseModel(address)
 	if err != nil {
 		return nil, err
 	}
-	s, err := options.settings()
+	s, err := options.resolved()
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +90,9 @@ func Download(ctx context.Context, address string, options Options) (*Snapshot, 
 	return snapshot, nil
 }
 
-func (s *settings) download(ctx context.Context, m modelName) (*Snapshot, error) {
-	cached := s.cacheOf(m)
-	if s.offline {
+func (s settings) download(ctx context.Context, m modelName) (*Snapshot, error) {
+	cached := cacheOf(s.Cache, m)
+	if s.Offline {
 		return cached.snapshot(ctx, m.revision)
 	}
 	if isCommit(m.revision) && cached.hasAll(m.revision) {
@@ -123,7 +101,7 @@ func (s *settings) download(ctx context.Context, m modelName) (*Snapshot, error)
 			return snapshot, err
 		}
 	}
-	r := &remote{settings: s, id: m.id, client: newClient(s.endpoint, s.token)}
+	r := &remote{settings: s, id: m.id, client: newClient(s.endpoint, s.Token)}
 	defer r.client.Close()
 	commit, files, err := r.list(ctx, m.revision)
 	if err != nil {
@@ -146,7 +124,7 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 	if err != nil {
 		return nil, pickleAdvice(err, has)
 	}
-	dir, left := to.snapshotDir(commit), r.maxBytes
+	dir, left := to.snapshotDir(commit), r.MaxBytes
 	for len(names) > 0 {
 		var wanted []remoteFile
 		for _, name := range names {

@@ -4,18 +4,14 @@ package hub
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/internal/fixtures"
 )
 
 // tree lists the files and links below a directory, links with what they lead to.
@@ -49,9 +45,8 @@ func TestDownloadFetchesWhatIsReadAndNothingElseIntoTheSharedLayout(t *testing.T
 		done, total int64
 	}
 	last := map[string]call{}
-	s, err := Download(t.Context(), "hf://owner/vit", Options{Progress: func(file string, done, total int64) {
-		last[file] = call{file, done, total}
-	}})
+	o := Options{Token: "hf_1", Progress: func(file string, done, total int64) { last[file] = call{file, done, total} }}
+	s, err := Download(t.Context(), "hf://owner/vit", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,25 +82,35 @@ func TestDownloadFetchesWhatIsReadAndNothingElseIntoTheSharedLayout(t *testing.T
 	if raw, _ := os.ReadFile(filepath.Join(modelDir(), "refs", "main")); string(raw) != oldCommit {
 		t.Errorf("refs/main is %q: other tools read it untrimmed", raw)
 	}
+	if want := map[string]string{"hub": "Bearer hf_1", "store": ""}; !maps.Equal(h.tokens, want) {
+		t.Errorf("tokens %q, want %q", h.tokens, want)
+	}
 }
 
 func TestWhatIsInTheCacheIsNotFetchedAgain(t *testing.T) {
 	h := newFakeHub(t)
 	delete(h.files, preprocessorFile)
-	if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
-		t.Fatal(err)
+	get(t, "owner/vit")
+	for _, c := range []struct {
+		revision string
+		requests []string
+	}{{"v1.0", []string{"GET /api/models/owner/vit/revision/v1.0"}}, {oldCommit, nil}} {
+		h.seen()
+		s := get(t, "owner/vit@"+c.revision)
+		requests, ranges := h.seen()
+		if s.Commit != oldCommit || !slices.Equal(requests, c.requests) || len(ranges) > 0 {
+			t.Errorf("%s: %+v after the requests %q and %q, want %q", c.revision, s, requests, ranges, c.requests)
+		}
 	}
-	h.seen()
-	want := []string{"GET /api/models/owner/vit/revision/v1.0"}
-	if _, err := Download(t.Context(), "owner/vit@v1.0", Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if requests, ranges := h.seen(); !slices.Equal(requests, want) || len(ranges) > 0 {
-		t.Errorf("a second call made the requests %q and %q", requests, ranges)
-	}
-	s, err := Download(t.Context(), "owner/vit@"+oldCommit, Options{})
-	if requests, _ := h.seen(); err != nil || s.Commit != oldCommit || len(requests) > 0 {
-		t.Errorf("a commit that is in the cache: %d requests, error %v", len(requests), err)
+}
+
+// As other tools leave it.
+func TestAnInterruptedDownloadGoesOnAtTheStore(t *testing.T) {
+	h := newFakeHub(t)
+	put(t, h.blob(weightsFile)+".incomplete", h.files[weightsFile][:100_003])
+	h.holds(t, get(t, "owner/vit"))
+	if _, ranges := h.seen(); !slices.Equal(ranges, []string{"bytes=100003-"}) {
+		t.Errorf("ranges %q", ranges)
 	}
 }
 
@@ -173,14 +178,9 @@ func TestWhatOtherToolsFetchedIsUsed(t *testing.T) {
 			if requests, _ := h.seen(); err != nil || s.Commit != oldCommit || len(requests) > 0 {
 				t.Fatalf("offline: %d requests, error %v", len(requests), err)
 			}
-			raw, err := os.ReadFile(filepath.Join(s.Dir, weightsFile))
-			if err != nil || !bytes.Equal(raw, h.files[weightsFile]) {
-				t.Errorf("%d bytes, error %v", len(raw), err)
-			}
+			h.holds(t, s)
 			t.Setenv("HF_HUB_OFFLINE", "0")
-			if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
-				t.Fatal(err)
-			}
+			get(t, "owner/vit")
 			if requests, ranges := h.seen(); len(requests) != 1 || len(ranges) > 0 {
 				t.Errorf("what is there is fetched again: %q, %q", requests, ranges)
 			}
@@ -191,24 +191,15 @@ func TestWhatOtherToolsFetchedIsUsed(t *testing.T) {
 func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
 	for _, revision := range []string{"main", oldCommit} {
 		h := newFakeHub(t)
-		if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
-			t.Fatal(err)
-		}
-		blob := filepath.Join(modelDir(), "blobs", hashOf(weightsFile, h.files[weightsFile]))
+		get(t, "owner/vit")
 		damaged := bytes.Clone(h.files[weightsFile]) // of the right size, which is all that other tools look at
 		damaged[77] ^= 1
-		put(t, blob, damaged)
+		put(t, h.blob(weightsFile), damaged)
 		_, err := Download(t.Context(), "owner/vit@"+revision, Options{Offline: true})
 		if err == nil || !strings.Contains(err.Error(), "sha256") {
 			t.Errorf("%s offline: error %v", revision, err)
 		}
-		s, err := Download(t.Context(), "owner/vit@"+revision, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if raw, _ := os.ReadFile(filepath.Join(s.Dir, weightsFile)); !bytes.Equal(raw, h.files[weightsFile]) {
-			t.Errorf("%s: still damaged", revision)
-		}
+		h.holds(t, get(t, "owner/vit@"+revision))
 		if exists(filepath.Join(modelDir(), "refs", oldCommit)) {
 			t.Error("a commit has become a branch")
 		}
@@ -216,38 +207,21 @@ func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
 }
 
 func TestWithoutAHubTheCacheAnswersAndSaysWhy(t *testing.T) {
-	h := newFakeHub(t)
-	if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
-		t.Fatal(err)
-	}
-	status := func(code int) func() {
-		return func() {
-			h.answer = func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(code); return true }
-		}
-	}
-	for _, c := range []struct {
-		name   string
-		change func()
+	for name, c := range map[string]struct {
+		change func(*fakeHub)
 		want   string // of Unreached; "" if the cache may not answer
 	}{
-		{"busy", status(http.StatusTooManyRequests), "429"},
-		{"broken", status(http.StatusServiceUnavailable), "503"},
-		{"removed", status(http.StatusNotFound), ""},
-		{"forbidden", status(http.StatusForbidden), ""},
-		{"captive_portal", func() {
-			h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
-				_, _ = w.Write([]byte("<html>log in</html>"))
-				return true
-			}
-		}, ""},
-		{"no_network", h.Close, "network"},
+		"busy":           {status(http.StatusTooManyRequests, ""), "429"},
+		"broken":         {status(http.StatusServiceUnavailable, ""), "503"},
+		"removed":        {status(http.StatusNotFound, ""), ""},
+		"forbidden":      {status(http.StatusForbidden, ""), ""},
+		"captive_portal": {listing("<html>log in</html>"), ""},
+		"no_network":     {func(h *fakeHub) { h.Close() }, "network"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.name == "no_network" {
-				c.change()
-			} else {
-				h.change(c.change)
-			}
+		t.Run(name, func(t *testing.T) {
+			h := newFakeHub(t)
+			get(t, "owner/vit")
+			c.change(h)
 			s, err := Download(t.Context(), "owner/vit", Options{})
 			switch {
 			case c.want == "" && err == nil:
@@ -260,44 +234,14 @@ func TestWithoutAHubTheCacheAnswersAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedDownloadGoesOnAtTheStore(t *testing.T) {
-	h := newFakeHub(t)
-	h.cut = 100_003
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Download(ctx, "owner/vit", Options{Progress: func(file string, done, _ int64) {
-		if file == weightsFile && done >= 100_003 {
-			cancel()
-		}
-	}})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("error %v, want the cancellation", err)
-	}
-	h.change(func() { h.cut = 0 })
-	h.seen()
-	s, err := Download(t.Context(), "owner/vit", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ranges := h.seen(); !slices.Equal(ranges, []string{"bytes=100003-"}) {
-		t.Errorf("ranges %q", ranges)
-	}
-	if raw, _ := os.ReadFile(filepath.Join(s.Dir, weightsFile)); !bytes.Equal(raw, h.files[weightsFile]) {
-		t.Error("other bytes than the hub's")
-	}
-}
-
 // A new commit becomes that of its branch when it is whole: until then, the old one is what the cache has.
 func TestAnIncompleteCommitDoesNotReplaceTheOldOne(t *testing.T) {
 	h := newFakeHub(t)
-	if _, err := Download(t.Context(), "owner/vit", Options{}); err != nil {
-		t.Fatal(err)
-	}
+	get(t, "owner/vit")
+	h.revisions["main"] = newCommit
 	old := h.files[weightsFile]
-	h.change(func() {
-		h.revisions["main"] = newCommit
-		h.files[weightsFile] = []byte("new weights")
-		h.store.Config.Handler = http.NotFoundHandler()
-	})
+	h.files[weightsFile] = []byte("new weights")
+	h.store.Config.Handler = http.NotFoundHandler()
 	if _, err := Download(t.Context(), "owner/vit", Options{}); err == nil {
 		t.Fatal("no error without a store")
 	}
@@ -305,33 +249,8 @@ func TestAnIncompleteCommitDoesNotReplaceTheOldOne(t *testing.T) {
 	if err != nil || s.Commit != oldCommit {
 		t.Fatalf("snapshot %+v, error %v", s, err)
 	}
-	if raw, _ := os.ReadFile(filepath.Join(s.Dir, weightsFile)); !bytes.Equal(raw, old) {
-		t.Error("other bytes than the old commit's")
-	}
-}
-
-func TestCallersAtOnceFetchEachFileOnce(t *testing.T) {
-	h := newFakeHub(t)
-	results := make(chan error, 5)
-	for range cap(results) {
-		go func() {
-			_, err := Download(t.Context(), "owner/vit", Options{})
-			results <- err
-		}()
-	}
-	for range cap(results) {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
-	}
-	requests, ranges := h.seen()
-	gets := slices.DeleteFunc(requests, func(r string) bool { return !strings.HasPrefix(r, "GET /owner") })
-	if len(gets) != 3 || len(ranges) != 1 {
-		t.Errorf("requests %q and %d of the store, want one for each of 3 files", gets, len(ranges))
-	}
-	if _, err := Download(t.Context(), "owner/vit", Options{Offline: true}); err != nil {
-		t.Error(err)
-	}
+	h.files[weightsFile] = old
+	h.holds(t, s)
 }
 
 func TestARenamedModelIsFollowed(t *testing.T) {
@@ -344,58 +263,13 @@ func TestARenamedModelIsFollowed(t *testing.T) {
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		return true
 	}
-	s, err := Download(t.Context(), "former/name", Options{})
-	if err != nil || s.Commit != oldCommit {
-		t.Errorf("snapshot %+v, error %v", s, err)
-	}
-}
-
-func TestTheTokenGoesToTheHubAndNotToTheStore(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "my token")
-	put(t, file, []byte("from a file\n"))
-	for _, c := range []struct {
-		name      string
-		option    string
-		variables map[string]string
-		want      string
-	}{
-		{"none", "", nil, ""},
-		{"variable", "", map[string]string{"HF_TOKEN": "hf_1", "HF_TOKEN_PATH": file}, "Bearer hf_1"},
-		{"file", "", map[string]string{"HF_TOKEN_PATH": file}, "Bearer from a file"},
-		{"home", "", map[string]string{"put in HF_HOME": "hf_2"}, "Bearer hf_2"},
-		{"option", "hf_3", map[string]string{"HF_TOKEN": "hf_1"}, "Bearer hf_3"},
-		{"unwanted", "", map[string]string{"HF_TOKEN": "hf_1", "HF_HUB_DISABLE_IMPLICIT_TOKEN": "yes"}, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			h := newFakeHub(t)
-			for name, value := range c.variables {
-				if name == "put in HF_HOME" {
-					put(t, filepath.Join(os.Getenv("HF_HOME"), "token"), []byte(value))
-					continue
-				}
-				t.Setenv(name, value)
-			}
-			if _, err := Download(t.Context(), "owner/vit", Options{Token: c.option}); err != nil {
-				t.Fatal(err)
-			}
-			store, asked := h.tokens["store"]
-			if h.tokens["hub"] != c.want || !asked || store != "" {
-				t.Errorf("the hub got %q, the store %q, want %q and nothing", h.tokens["hub"], store, c.want)
-			}
-		})
+	if s := get(t, "former/name"); s.Commit != oldCommit {
+		t.Errorf("snapshot %+v", s)
 	}
 }
 
 func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
-	status := func(code int, kind string) func(*fakeHub) {
-		return func(h *fakeHub) {
-			h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.Header().Set("X-Error-Code", kind)
-				w.WriteHeader(code)
-				return true
-			}
-		}
-	}
+	whole := func(*fakeHub) {}
 	listed := func(key string, value any) func(*fakeHub) {
 		return func(h *fakeHub) {
 			h.listed = func(name string, f map[string]any) {
@@ -406,14 +280,6 @@ func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
 		}
 	}
 	hash := func(hash string) func(*fakeHub) { return listed("lfs", map[string]any{"sha256": hash}) }
-	listing := func(raw string) func(*fakeHub) {
-		return func(h *fakeHub) {
-			h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
-				_, _ = w.Write([]byte(raw))
-				return true
-			}
-		}
-	}
 	index := func(raw string) func(*fakeHub) {
 		return func(h *fakeHub) {
 			delete(h.files, weightsFile)
@@ -425,8 +291,8 @@ func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
 		change  func(*fakeHub)
 		want    string
 	}{
-		"no_such_model":    {"owner/none", func(*fakeHub) {}, "needs a token"},
-		"no_such_revision": {"owner/vit@v9", func(*fakeHub) {}, "no such revision"},
+		"no_such_model":    {"owner/none", whole, "needs a token"},
+		"no_such_revision": {"owner/vit@v9", whole, "no such revision"},
 		"gated":            {"owner/vit", status(http.StatusForbidden, "GatedRepo"), "access has to be granted"},
 		"gated_401":        {"owner/vit", status(http.StatusUnauthorized, "GatedRepo"), "/owner/vit, to the account"},
 		"404":              {"owner/vit", status(http.StatusNotFound, ""), "no such model"},
@@ -460,7 +326,6 @@ func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
 			"want at most 16777216"},
 		"store_refuses": {"owner/vit", func(h *fakeHub) { h.store.Config.Handler = http.NotFoundHandler() },
 			"model.safetensors: the server answered 404"},
-		"store_on_http": {"owner/vit", func(h *fakeHub) { h.store.URL = "http://nowhere.invalid" }, "not https"},
 		"index_climbs":  {"owner/vit", index(`{"weight_map": {"a": "../../../evil.safetensors"}}`), "beside the index"},
 		"index_no_map":  {"owner/vit", index(`{}`), "weight_map"},
 		"index_lies":    {"owner/vit", index(`{"weight_map": {"a": "m-1.safetensors"}}`), "does not have"},
@@ -506,39 +371,5 @@ func TestOfflineNamesWhatIsMissingAndAsksNobody(t *testing.T) {
 	}
 	if requests, _ := h.seen(); len(requests) > 0 {
 		t.Errorf("requests %q", requests)
-	}
-}
-
-func TestImportReadsAnAddressOrAPath(t *testing.T) {
-	dir := fixtures.Dir(t, "hf_vit")
-	h := newFakeHub(t)
-	for _, name := range []string{configFile, preprocessorFile, weightsFile} {
-		raw, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.files[name] = raw
-	}
-	local, err := Import(t.Context(), dir, checkpoints.ImportOptions{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if requests, _ := h.seen(); len(requests) > 0 {
-		t.Errorf("a path made the requests %q", requests)
-	}
-	m, err := Import(t.Context(), "hf://owner/vit@v1.0", checkpoints.ImportOptions{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.Report[0] != "hf://owner/vit@v1.0: commit "+oldCommit || !slices.Equal(m.Report[1:], local.Report) {
-		t.Errorf("report %q, of the path %q", m.Report, local.Report)
-	}
-	if len(m.Variables) == 0 || len(m.Variables) != len(local.Variables) {
-		t.Errorf("%d variables, of the path %d", len(m.Variables), len(local.Variables))
-	}
-	for path, want := range local.Variables {
-		if !m.Variables[path].Equal(want) {
-			t.Errorf("%s differs", path)
-		}
 	}
 }

@@ -16,42 +16,32 @@ import (
 
 // settings are options with the environment behind them.
 type settings struct {
+	Options
 	endpoint *url.URL
-	token    string
-	cache    string
-	offline  bool
-	maxBytes int64
-	progress func(file string, done, total int64)
 }
 
-func (o Options) settings() (*settings, error) {
-	s := &settings{
-		token:    o.Token,
-		cache:    cmp.Or(o.Cache, variable("HF_HUB_CACHE")),
-		offline:  o.Offline || isTrue("HF_HUB_OFFLINE"),
-		maxBytes: cmp.Or(o.MaxBytes, 64<<30),
-		progress: o.Progress,
-	}
-	if s.progress == nil {
-		s.progress = func(string, int64, int64) {}
-	}
-	endpoint := cmp.Or(o.Endpoint, os.Getenv("HF_ENDPOINT"), "https://huggingface.co")
-	var err error
-	s.endpoint, err = url.Parse(strings.TrimRight(endpoint, "/"))
-	if err != nil || s.endpoint.Host == "" || s.endpoint.User != nil || s.endpoint.RawQuery != "" {
-		return nil, errors.New("hub: the endpoint (HF_ENDPOINT) is no plain address such as https://huggingface.co")
-	}
+func (o Options) resolved() (s settings, err error) {
 	home := homeDir()
-	if s.cache == "" {
+	if o.Cache = cmp.Or(o.Cache, variable("HF_HUB_CACHE")); o.Cache == "" {
 		if home == "" {
-			return nil, errors.New("hub: no home directory to keep a cache in: set HF_HOME")
+			return s, errors.New("hub: no home directory to keep a cache in: set HF_HOME")
 		}
-		s.cache = filepath.Join(home, "hub")
+		o.Cache = filepath.Join(home, "hub")
 	}
-	if s.token == "" && !isTrue("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
-		s.token, err = storedToken(home)
+	o.Endpoint = strings.TrimRight(cmp.Or(o.Endpoint, os.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/")
+	endpoint, err := url.Parse(o.Endpoint)
+	if err != nil || endpoint.Host == "" || endpoint.User != nil || endpoint.RawQuery != "" {
+		return s, errors.New("hub: the endpoint (HF_ENDPOINT) is no plain address such as https://huggingface.co")
 	}
-	return s, err
+	o.Offline = o.Offline || isTrue("HF_HUB_OFFLINE")
+	o.MaxBytes = cmp.Or(o.MaxBytes, 64<<30)
+	if o.Progress == nil {
+		o.Progress = func(string, int64, int64) {}
+	}
+	if o.Token == "" && !isTrue("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
+		o.Token, err = storedToken(home)
+	}
+	return settings{o, endpoint}, err
 }
 
 // homeDir is where the tools of Hugging Face keep what they keep, "" if there is no such place.

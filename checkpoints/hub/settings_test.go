@@ -5,6 +5,7 @@ package hub
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -35,62 +36,69 @@ func TestParseModel(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentSaysWhereTheCacheIs(t *testing.T) {
+func TestTheEnvironmentIsReadAsOtherToolsDo(t *testing.T) {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		t.Skip(err)
 	}
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "token"), []byte("of a login\n"))
+	put(t, filepath.Join(dir, "my token"), []byte("from a file"))
+	endpoint := func(s Options) string { return s.Endpoint }
+	cache := func(s Options) string { return s.Cache }
+	token := func(s Options) string { return s.Token }
+	offline := func(s Options) string { return strconv.FormatBool(s.Offline) }
 	for _, c := range []struct {
-		variables map[string]string
-		option    string
+		variables string // NAME=value, separated by semicolons
+		options   Options
+		of        func(Options) string
 		want      string
 	}{
-		{nil, "", filepath.Join(home, ".cache", "huggingface", "hub")},
-		{map[string]string{"XDG_CACHE_HOME": "/x"}, "", filepath.FromSlash("/x/huggingface/hub")},
-		{map[string]string{"XDG_CACHE_HOME": "/x", "HF_HOME": "/h"}, "", filepath.FromSlash("/h/hub")},
-		{map[string]string{"HF_HOME": "/h", "HF_HUB_CACHE": "/c"}, "", "/c"},
-		{map[string]string{"HF_HUB_CACHE": "~/c"}, "", home + "/c"},
-		{map[string]string{"WEPE_TEST": "/w", "HF_HUB_CACHE": "$WEPE_TEST/c"}, "", "/w/c"},
-		{map[string]string{"HF_HUB_CACHE": "/c"}, "/o", "/o"},
-	} {
-		isolate(t)
-		t.Setenv("HF_HOME", "")
-		for name, value := range c.variables {
-			t.Setenv(name, value)
-		}
-		if s, err := (Options{Cache: c.option}).settings(); err != nil || s.cache != c.want {
-			t.Errorf("%v, option %q: %+v (%v), want %s", c.variables, c.option, s, err, c.want)
-		}
-	}
-}
+		{"", Options{}, endpoint, "https://huggingface.co"},
+		{"HF_ENDPOINT=https://mirror.example/", Options{}, endpoint, "https://mirror.example"},
+		{"HF_ENDPOINT=https://example.org/hub", Options{}, endpoint, "https://example.org/hub"},
+		{"HF_ENDPOINT=https://example.org/hub", Options{Endpoint: "http://localhost"}, endpoint, "http://localhost"},
 
-func TestTheEnvironmentNamesTheHub(t *testing.T) {
-	isolate(t)
-	for endpoint, want := range map[string]string{
-		"": "https://huggingface.co", "https://mirror.example/": "https://mirror.example",
-		"https://example.org/hub": "https://example.org/hub",
+		{"", Options{}, cache, filepath.Join(home, ".cache", "huggingface", "hub")},
+		{"XDG_CACHE_HOME=/x", Options{}, cache, filepath.FromSlash("/x/huggingface/hub")},
+		{"XDG_CACHE_HOME=/x;HF_HOME=/h", Options{}, cache, filepath.FromSlash("/h/hub")},
+		{"HF_HOME=/h;HF_HUB_CACHE=/c", Options{}, cache, "/c"},
+		{"HF_HUB_CACHE=~/c", Options{}, cache, home + "/c"},
+		{"WEPE_TEST=/w;HF_HUB_CACHE=$WEPE_TEST/c", Options{}, cache, "/w/c"},
+		{"HF_HUB_CACHE=/c", Options{Cache: "/o"}, cache, "/o"},
+
+		{"HF_HOME=/h", Options{}, token, ""},
+		{"HF_HOME=" + dir, Options{}, token, "of a login"},
+		{"HF_TOKEN_PATH=" + dir + "/my token;HF_HOME=" + dir, Options{}, token, "from a file"},
+		{"HF_TOKEN=hf_1;HF_HOME=" + dir, Options{}, token, "hf_1"},
+		{"HF_TOKEN=hf_1", Options{Token: "hf_3"}, token, "hf_3"},
+		{"HF_TOKEN=hf_1;HF_HUB_DISABLE_IMPLICIT_TOKEN=yes", Options{}, token, ""},
+
+		{"HF_HUB_OFFLINE=1", Options{}, offline, "true"}, {"HF_HUB_OFFLINE=true", Options{}, offline, "true"},
+		{"HF_HUB_OFFLINE=Yes", Options{}, offline, "true"}, {"HF_HUB_OFFLINE=ON", Options{}, offline, "true"},
+		{"HF_HUB_OFFLINE=0", Options{}, offline, "false"}, {"HF_HUB_OFFLINE=no", Options{}, offline, "false"},
+		{"", Options{}, offline, "false"}, {"", Options{Offline: true}, offline, "true"},
 	} {
-		t.Setenv("HF_ENDPOINT", endpoint)
-		if s, err := (Options{}).settings(); err != nil || s.endpoint.String() != want {
-			t.Errorf("endpoint %q: %+v (%v), want %s", endpoint, s, err, want)
-		}
+		t.Run(c.variables, func(t *testing.T) {
+			isolate(t)
+			t.Setenv("HF_HOME", "")
+			for variable := range strings.SplitSeq(c.variables, ";") {
+				if name, value, ok := strings.Cut(variable, "="); ok {
+					t.Setenv(name, value)
+				}
+			}
+			s, err := c.options.resolved()
+			if got := c.of(s.Options); err != nil || got != c.want {
+				t.Errorf("%+v: %q (%v), want %q", c.options, got, err, c.want)
+			}
+		})
 	}
+	isolate(t)
 	for _, endpoint := range []string{"mirror.example", "https://me:secret@mirror.example", "https://", "://",
 		"https://a/?b"} {
-		t.Setenv("HF_ENDPOINT", endpoint)
-		if _, err := (Options{}).settings(); err == nil || strings.Contains(err.Error(), "secret") {
+		_, err := Options{Endpoint: endpoint}.resolved()
+		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("endpoint %q: error %v", endpoint, err)
-		}
-	}
-}
-
-func TestSwitchesAreReadAsOtherToolsDo(t *testing.T) {
-	isolate(t)
-	for value, want := range map[string]bool{"1": true, "true": true, "Yes": true, "ON": true, "0": false, "": false,
-		"no": false} {
-		t.Setenv("HF_HUB_OFFLINE", value)
-		if s, err := (Options{}).settings(); err != nil || s.offline != want {
-			t.Errorf("HF_HUB_OFFLINE=%q is %v (%v)", value, s.offline, err)
 		}
 	}
 }
@@ -100,13 +108,12 @@ func FuzzParseModel(f *testing.F) {
 	for _, seed := range []string{"hf://a/b@refs/pr/1", "a/b", "a--b", "../a@..", "a/b@x/../../..", "a/b@x/./y", "a-/b"} {
 		f.Add(seed)
 	}
-	s := settings{cache: "cache"}
 	f.Fuzz(func(t *testing.T, address string) {
 		m, err := parseModel(address)
 		if err != nil {
 			return
 		}
-		c := s.cacheOf(m)
+		c := cacheOf("cache", m)
 		refs := filepath.Join("cache", filepath.Base(c.dir), "refs") + string(filepath.Separator)
 		if !strings.HasPrefix(c.ref(m.revision), refs) || filepath.Dir(c.dir) != "cache" || filepath.Dir(c.locks) !=
 			filepath.Join("cache", ".locks") {
