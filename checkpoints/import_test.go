@@ -222,25 +222,22 @@ func TestTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
 			"vit.embeddings.patch_embeddings.projection.weight", "vit.embeddings.patch_embeddings.projection.bias"},
 	}
 	for format, names := range small {
-		scale := readMeta(t, format).Scale
-		dir := rewritten(t, format, func(name string, x *tensors.Tensor) *tensors.Tensor {
-			if !slices.Contains(names, name) {
-				return x
-			}
-			flat := tensors.MustCopyFlatData[float32](x)
-			for i := range flat {
-				flat[i] *= float32(scale)
-			}
-			return tensors.FromFlatDataAndDimensions(flat, x.Shape().Dimensions...)
-		})
+		weights := weightsOf(t, format)
+		for _, name := range names {
+			tensors.MustMutableFlatData(weights[name], func(flat []float32) {
+				for i := range flat {
+					flat[i] *= float32(readMeta(t, format).Scale)
+				}
+			})
+		}
 		want := fixtures.Tensors(t, sets[format], "tensors.safetensors")
-		got := trace(t, imported(t, dir, optionsFor(t, format)), want["images_nhwc"], logits)
+		got := trace(t, imported(t, rewritten(t, format, weights), optionsFor(t, format)), want["images_nhwc"], logits)
 		nearAbs(t, format, got[0], want["eps_probe.logits"].Data, 5e-5)
 	}
 }
 
 // weightsOf reads the weights of a safetensors fixture.
-func weightsOf(t testing.TB, format string) []namedTensor {
+func weightsOf(t testing.TB, format string) map[string]*tensors.Tensor {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(fixtures.Dir(t, sets[format]), foreignWeights))
 	if err != nil {
@@ -250,38 +247,27 @@ func weightsOf(t testing.TB, format string) []namedTensor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var named []namedTensor
-	for name, x := range all {
-		named = append(named, namedTensor{name, x})
-	}
-	slices.SortFunc(named, func(a, b namedTensor) int { return strings.Compare(a.name, b.name) })
-	return named
+	return all
 }
 
-// rewritten writes a fixture's checkpoint with changed tensors, nil dropping one, to a directory.
-func rewritten(t testing.TB, format string, change func(string, *tensors.Tensor) *tensors.Tensor) string {
+// rewritten writes changed weights of a format to a directory.
+func rewritten(t testing.TB, format string, weights map[string]*tensors.Tensor) string {
 	t.Helper()
-	var named []namedTensor
-	for _, x := range weightsOf(t, format) {
-		if x.value = change(x.name, x.value); x.value != nil {
-			named = append(named, x)
-		}
-	}
 	dir := t.TempDir()
-	writeWeights(t, filepath.Join(dir, foreignWeights), named)
+	writeWeights(t, filepath.Join(dir, foreignWeights), weights)
 	if format == FormatHF {
 		copyConfig(t, dir)
 	}
 	return dir
 }
 
-func writeWeights(t testing.TB, file string, named []namedTensor) {
+func writeWeights(t testing.TB, file string, weights map[string]*tensors.Tensor) {
 	t.Helper()
-	var raw bytes.Buffer
-	if err := writeNamed(&raw, named); err != nil {
+	raw, err := written(weights)
+	if err != nil {
 		t.Fatal(err)
 	}
-	putFile(t, file, raw.Bytes())
+	putFile(t, file, raw)
 }
 
 func putFile(t testing.TB, file string, raw []byte) {
@@ -356,13 +342,16 @@ func TestGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
 
 func TestShardsAreOneCheckpoint(t *testing.T) {
 	dir, weightMap := t.TempDir(), map[string]string{}
-	var shards [3][]namedTensor
-	for i, x := range weightsOf(t, FormatHF) {
-		shards[i%3] = append(shards[i%3], x)
-		weightMap[x.name] = fmt.Sprintf("model-%05d-of-00003.safetensors", i%3+1)
+	shards := map[string]map[string]*tensors.Tensor{}
+	for name, x := range weightsOf(t, FormatHF) {
+		file := fmt.Sprintf("model-%05d-of-00003.safetensors", 1+len(weightMap)%3)
+		if weightMap[name] = file; shards[file] == nil {
+			shards[file] = map[string]*tensors.Tensor{}
+		}
+		shards[file][name] = x
 	}
-	for i, named := range shards {
-		writeWeights(t, filepath.Join(dir, fmt.Sprintf("model-%05d-of-00003.safetensors", i+1)), named)
+	for file, weights := range shards {
+		writeWeights(t, filepath.Join(dir, file), weights)
 	}
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]int{"total_size": 1}, "weight_map": weightMap})
 	if err != nil {

@@ -123,7 +123,9 @@ func TestInspectSpeaksOfEveryExport(t *testing.T) {
 
 func TestInspectListsTensorsOfNoModel(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.safetensors")
-	writeWeights(t, file, []namedTensor{{"b\x1b[31m", tensors.FromValue([]int64{1, 2})}, {"a", tensors.FromValue(true)}})
+	writeWeights(t, file, map[string]*tensors.Tensor{
+		"b\x1b[31m": tensors.FromValue([]int64{1, 2}), "a": tensors.FromValue(true),
+	})
 	info := inspected(t, file)
 	if info.Format != "" || info.Config != (vit.Config{}) || len(info.Notes) != 1 || len(info.Tensors) != 2 ||
 		info.Tensors[1].DType != "int64" || info.Tensors[0].Name != "a" {

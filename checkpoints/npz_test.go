@@ -5,11 +5,11 @@ package checkpoints
 import (
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -76,10 +76,9 @@ func zipOf(t testing.TB, members ...zipMember) []byte {
 func deflated(t testing.TB, content []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w := zip.NewWriter(&out)
-	to, err := w.Create("x")
+	w, err := flate.NewWriter(&out, flate.DefaultCompression)
 	if err == nil {
-		_, err = to.Write(content)
+		_, err = w.Write(content)
 	}
 	if err == nil {
 		err = w.Close()
@@ -87,23 +86,11 @@ func deflated(t testing.TB, content []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := r.File[0].OpenRaw()
-	if err != nil {
-		t.Fatal(err)
-	}
-	packed, err := io.ReadAll(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return packed
+	return out.Bytes()
 }
 
-// readNPZ reads all numbers of an .npz in memory.
-func readNPZ(raw []byte) (map[string][]float32, error) {
+// readNPZ reads all numbers of an .npz in memory, as many as the shapes say.
+func readNPZ(t testing.TB, raw []byte) (map[string][]float32, error) {
 	f := &weights{tensors: map[string]storedTensor{}}
 	if err := f.addNPZ(bytes.NewReader(raw), int64(len(raw)), "x.npz"); err != nil {
 		return nil, err
@@ -115,7 +102,13 @@ func readNPZ(raw []byte) (map[string][]float32, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[name] = slices.Clone(flat)
+		size := 1
+		for _, dim := range x.dims {
+			size *= dim
+		}
+		if out[name] = slices.Clone(flat); len(flat) != size {
+			t.Errorf("%q: %d numbers for %v", name, len(flat), x.dims)
+		}
 	}
 	return out, nil
 }
@@ -123,7 +116,7 @@ func readNPZ(raw []byte) (map[string][]float32, error) {
 func TestAnNPZWrittenByHandIsRead(t *testing.T) {
 	v2 := npy("<f4", "(2,)", floats(7, 8))
 	v2 = slices.Concat([]byte("\x93NUMPY"), []byte{2, 0}, v2[8:10], []byte{0, 0}, v2[10:])
-	got, err := readNPZ(zipOf(t,
+	got, err := readNPZ(t, zipOf(t,
 		zipMember{name: "a/b.npy", content: npy("<f4", "(1, 3)", floats(1, -2, 3.5))},
 		zipMember{name: "scalar.npy", content: npyOf(`{"shape": (), "fortran_order":False,"descr":"<f4"}`, floats(4))},
 		zipMember{name: "zip.npy", content: npy("<f4", "(1000,)", floats(make([]float32, 1000)...)), deflate: true},
@@ -214,7 +207,7 @@ func hostileNPZ(t testing.TB) []struct {
 		{"number", one(npy("<f4", "2", two)), "plain integers"},
 		{"parentheses", one(npy("<f4", "(2)", two)), "plain integers"},
 		{"rank 17", one(npy("<f4", "("+strings.Repeat("1,", 17)+")", two)), "plain integers"},
-		{"too little data", one(npy("<f4", "(3,)", two)), "8 bytes for"},
+		{"too little data", one(npy("<f4", "(3,)", two)), `tensor "w": 8 bytes for`},
 		{"too much data", one(npy("<f4", "(1,)", two)), "8 bytes for"},
 		{"no magic", one(append([]byte("\x93NUMPX\x01\x00"), make([]byte, 99)...)), "magic"},
 		{"version 4", one(append([]byte("\x93NUMPY\x04\x00"), make([]byte, 99)...)), "version 4"},
@@ -263,7 +256,7 @@ func pseudorandom(n int) []byte {
 func TestEveryHostileNPZIsRefusedInLittleMemory(t *testing.T) {
 	for _, attack := range hostileNPZ(t) {
 		before := totalAlloc()
-		_, err := readNPZ(attack.raw)
+		_, err := readNPZ(t, attack.raw)
 		used := totalAlloc() - before
 		var format *FormatError
 		if !errors.As(err, &format) || !strings.Contains(err.Error(), attack.want) || format.File != "x.npz" {
@@ -272,15 +265,6 @@ func TestEveryHostileNPZIsRefusedInLittleMemory(t *testing.T) {
 		if limit := uint64(3*len(attack.raw) + 16<<20); used > limit {
 			t.Errorf("%s: %d bytes allocated, at most %d", attack.name, used, limit)
 		}
-	}
-}
-
-func TestTheErrorNamesTheMember(t *testing.T) {
-	_, err := readNPZ(zipOf(t, zipMember{name: "good.npy", content: npy("<f4", "(2,)", floats(1, 2))},
-		zipMember{name: "a/bad.npy", content: npy("<f4", "(3,)", floats(1, 2))}))
-	var format *FormatError
-	if !errors.As(err, &format) || format.Tensor != "a/bad" {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -293,24 +277,7 @@ func FuzzNPZ(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		before := totalAlloc()
-		file := &weights{tensors: map[string]storedTensor{}}
-		err := file.addNPZ(bytes.NewReader(raw), int64(len(raw)), "x.npz")
-		var reader floatReader
-		for name, x := range file.tensors {
-			if err != nil {
-				break
-			}
-			var flat []float32
-			if flat, err = reader.read(name, x); err == nil {
-				size := 1
-				for _, dim := range x.dims {
-					size *= dim
-				}
-				if len(flat) != size {
-					t.Errorf("%q: %d numbers for %v", name, len(flat), x.dims)
-				}
-			}
-		}
+		_, err := readNPZ(t, raw)
 		var format *FormatError
 		if err != nil && !errors.As(err, &format) {
 			t.Errorf("%T: %v", err, err)

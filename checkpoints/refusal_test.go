@@ -45,24 +45,18 @@ func put(t testing.TB, n naming, weights map[string]*tensors.Tensor, config stri
 	if config != "" {
 		putFile(t, filepath.Join(dir, foreignConfig), []byte(config))
 	}
-	names := slices.Sorted(maps.Keys(weights))
 	if n.format == FormatJAX {
 		var members []zipMember
-		for _, name := range names {
-			shape := strings.ReplaceAll(strings.Trim(fmt.Sprint(weights[name].Shape().Dimensions), "[]"), " ", ",")
-			members = append(members, zipMember{name: name + ".npy", content: npy("<f4", "("+shape+",)",
-				bytesOf(t, weights[name]))})
+		for name, x := range weights {
+			shape := strings.ReplaceAll(strings.Trim(fmt.Sprint(x.Shape().Dimensions), "[]"), " ", ",")
+			members = append(members, zipMember{name: name + ".npy", content: npy("<f4", "("+shape+",)", bytesOf(t, x))})
 		}
 		file := filepath.Join(dir, "model.npz")
 		putFile(t, file, zipOf(t, members...))
 		return file
 	}
-	var named []namedTensor
-	for _, name := range names {
-		named = append(named, namedTensor{name, weights[name]})
-	}
 	file := filepath.Join(dir, foreignWeights)
-	writeWeights(t, file, named)
+	writeWeights(t, file, weights)
 	return file
 }
 
@@ -86,6 +80,12 @@ func hfConfig(changes ...string) string {
 	}
 	return "{" + strings.Join(out, ",") + "}"
 }
+
+var allNamings = []naming{{FormatHF, "vit."}, {FormatHF, ""}, {FormatTimm, ""}, {FormatJAX, ""}}
+
+// smallViT has sizes that no two of are equal where a swap could hide, and more than ten blocks.
+var smallViT = vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 14, Depth: 11, Heads: 7,
+	MLPDim: 5, Classes: 13, Position: "learned"}.WithDefaults()
 
 var (
 	hf, hfBase, timm, jax = allNamings[0], allNamings[1], allNamings[2], allNamings[3]
@@ -296,8 +296,10 @@ func TestAnIndexHasToAgreeWithItsShards(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, foreignWeights), filepath.Join(dir, "a.safetensors")); err != nil {
 		t.Fatal(err)
 	}
-	writeWeights(t, filepath.Join(dir, "b.safetensors"), []namedTensor{{names[0], weights[names[0]]}})
-	writeWeights(t, filepath.Join(dir, "c.safetensors"), []namedTensor{{"extra", weights[names[0]]}})
+	for file, name := range map[string]string{"b": names[0], "c": "extra"} {
+		one := map[string]*tensors.Tensor{name: weights[names[0]]}
+		writeWeights(t, filepath.Join(dir, file+".safetensors"), one)
+	}
 	index := func(change func(map[string]string)) string {
 		m := map[string]string{}
 		for _, name := range names {

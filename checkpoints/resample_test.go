@@ -7,7 +7,6 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -47,119 +46,44 @@ func TestResampledTablesEqualTorch(t *testing.T) {
 	}
 }
 
-func TestCornerAlignedResamplingEqualsScipy(t *testing.T) {
-	want := fixtures.Tensors(t, "jax_vit_npz", "tensors.safetensors")
-	in := fixtures.Tensors(t, "timm_vit", "model.safetensors")["pos_embed"] // the same weights, see its README
-	name := regexp.MustCompile(`^google_zoom\.pos_embed_(\d+)x(\d+)$`)
-	cases := 0
-	for key, want := range want {
-		parts := name.FindStringSubmatch(key)
-		if parts == nil {
-			continue
-		}
-		cases++
-		rows, _ := strconv.Atoi(parts[1])
-		cols, _ := strconv.Atoi(parts[2])
-		prefix := want.Shape[1] - rows*cols
-		side := int(math.Sqrt(float64(in.Shape[1] - prefix)))
-		got, _, err := Resample(in.Float32(), in.Shape[2], prefix, Grid{side, side}, Grid{rows, cols}, ResampleJAX)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nearAbs(t, key, got, want.Data, 1e-5)
-	}
-	if cases == 0 {
-		t.Error("the fixture has no case")
-	}
-}
-
-// ramp is a table whose patch rows are linear in row and column, behind prefix rows of their own.
-func ramp(g Grid, width, prefix int) []float32 {
-	var out []float32
-	for p := range prefix {
-		for i := range width {
-			out = append(out, float32(1000*p+i))
-		}
-	}
-	for row := range g.Rows {
-		for col := range g.Cols {
-			for i := range width {
-				out = append(out, float32(3*row-5*col+7*i))
-			}
-		}
-	}
-	return out
-}
-
-func TestAnEqualGridIsCopiedBitForBit(t *testing.T) {
-	const width = 7
+// The class token stays as it is; an equal grid is a copy, but not one of as many patches in other rows.
+func TestAnEqualGridIsCopiedAndPrefixRowsAreKeptBitForBit(t *testing.T) {
+	const width, patches = 7, 16
 	for kind := range resamplers {
 		for _, prefix := range []int{0, 1, 2} {
-			in := ramp(Grid{3, 5}, width, prefix)
-			in[len(in)-1] = float32(math.Copysign(0, -1))
-			in[len(in)-2] = float32(math.NaN())
-			got, report, err := Resample(in, width, prefix, Grid{3, 5}, Grid{3, 5}, kind)
-			if err != nil || report != "3x5 -> 3x5 (copy)" {
-				t.Fatal(report, err)
-			}
+			in := make([]float32, (prefix+patches)*width)
 			for i := range in {
-				if math.Float32bits(got[i]) != math.Float32bits(in[i]) {
-					t.Fatalf("%s, prefix %d: element %d changed", kind, prefix, i)
-				}
+				in[i] = float32(i * i)
 			}
-			if &got[0] == &in[0] {
-				t.Errorf("%s: not a copy", kind)
+			in[0], in[1] = float32(math.NaN()), float32(math.Copysign(0, -1))
+			for _, to := range []Grid{{2, 8}, {4, 4}} {
+				got, report, err := Resample(in, width, prefix, Grid{2, 8}, to, kind)
+				want, same := "2x8 -> 4x4 ("+kind+")", prefix*width
+				if to == (Grid{2, 8}) {
+					want, same = "2x8 -> 2x8 (copy)", len(in)
+				}
+				equal := func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
+				if err != nil || report != want || len(got) != len(in) || &got[0] == &in[0] ||
+					!slices.EqualFunc(got[:same], in[:same], equal) ||
+					same < len(in) && slices.EqualFunc(got[same:], in[same:], equal) {
+					t.Errorf("prefix %d: %q, want %q, %v, %v", prefix, report, want, got, err)
+				}
 			}
 		}
 	}
 }
 
-func TestPrefixRowsAreKeptAndOtherGridsOfEqualSizeAreResampled(t *testing.T) {
-	const width = 3
-	for kind := range resamplers {
-		for _, prefix := range []int{0, 1, 2} {
-			in := ramp(Grid{2, 8}, width, prefix)
-			got, report, err := Resample(in, width, prefix, Grid{2, 8}, Grid{4, 4}, kind)
-			if err != nil || report != "2x8 -> 4x4 ("+kind+")" {
-				t.Fatal(report, err)
-			}
-			head := prefix * width
-			for i := range head {
-				if math.Float32bits(got[i]) != math.Float32bits(in[i]) {
-					t.Errorf("%s: prefix element %d of %d is %g", kind, i, head, got[i])
-				}
-			}
-			if len(got) != len(in) || slices.Equal(got[head:], in[head:]) {
-				t.Errorf("%s: returned unchanged", kind)
-			}
-		}
-	}
-}
-
-// Between the corners, linear interpolation of a linear ramp is the ramp; everywhere, the taps of a place sum to 1.
-func TestResamplingKeepsRampsAndConstants(t *testing.T) {
-	got, _, err := Resample(ramp(Grid{3, 5}, 2, 1), 2, 1, Grid{3, 5}, Grid{5, 13}, ResampleJAX)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for row := range 5 {
-		for col := range 13 {
-			want := 3*(float64(row)*2/4) - 5*(float64(col)*4/12)
-			if x := float64(got[2*(1+row*13+col)]); math.Abs(x-want) > 1e-5 {
-				t.Errorf("jax at %d, %d: %g, want %g", row, col, x, want)
-			}
-		}
-	}
+func TestWeightsOfResamplingSumToOneInsideTheOldGrid(t *testing.T) {
 	for kind, axis := range resamplers {
 		for n := 1; n < 12; n++ {
 			for m := 1; m < 30; m++ {
 				for i, taps := range axis(n, m) {
 					sum := 0.0
 					for _, tap := range taps {
+						sum += tap.weight
 						if tap.place < 0 || tap.place >= n {
 							t.Fatalf("%s %d -> %d: place %d", kind, n, m, tap.place)
 						}
-						sum += tap.weight
 					}
 					if math.Abs(sum-1) > 1e-12 {
 						t.Fatalf("%s %d -> %d: weights of place %d sum to %g", kind, n, m, i, sum)
@@ -172,25 +96,25 @@ func TestResamplingKeepsRampsAndConstants(t *testing.T) {
 
 func TestWhatCannotBeResampledIsRefused(t *testing.T) {
 	ok := Grid{2, 3}
-	for name, refused := range map[string]func() error{
-		"unknown resampling": func() error { return resampleError(6, 1, 0, ok, ok, "nearest") },
-		"0x3":                func() error { return resampleError(6, 1, 0, ok, Grid{0, 3}, ResampleHF) },
-		"width 0":            func() error { return resampleError(6, 0, 0, ok, ok, ResampleHF) },
-		"prefix -1":          func() error { return resampleError(5, 1, -1, ok, ok, ResampleHF) },
-		"0+2x3 rows":         func() error { return resampleError(7, 1, 0, ok, ok, ResampleHF) },
-		"1+2x3 rows":         func() error { return resampleError(6, 1, 1, ok, ok, ResampleHF) },
-		"2^20":               func() error { return resampleError(6, 1, 0, ok, Grid{2000, 2000}, ResampleHF) },
-		"100000x1":           func() error { return resampleError(6, 1, 0, ok, Grid{100000, 1}, ResampleHF) },
+	for _, c := range []struct {
+		numbers, width, prefix int
+		to                     Grid
+		kind, want             string
+	}{
+		{6, 1, 0, ok, "nearest", "unknown resampling"},
+		{6, 1, 0, Grid{0, 3}, ResampleHF, "0x3"},
+		{6, 0, 0, ok, ResampleHF, "width 0"},
+		{5, 1, -1, ok, ResampleHF, "prefix -1"},
+		{7, 1, 0, ok, ResampleHF, "0+2x3 rows"},
+		{6, 1, 1, ok, ResampleHF, "1+2x3 rows"},
+		{6, 1, 0, Grid{2000, 2000}, ResampleHF, "2^20"},
+		{6, 1, 0, Grid{100000, 1}, ResampleHF, "100000x1"},
 	} {
-		if err := refused(); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%v, want an error with %q", err, name)
+		_, _, err := Resample(make([]float32, c.numbers), c.width, c.prefix, ok, c.to, c.kind)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want an error with %q", err, c.want)
 		}
 	}
-}
-
-func resampleError(n, width, prefix int, from, to Grid, kind string) error {
-	_, _, err := Resample(make([]float32, n), width, prefix, from, to, kind)
-	return err
 }
 
 func nearAbs[T float32 | float64](t testing.TB, name string, got []T, want []float64, tol float64) {
