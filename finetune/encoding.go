@@ -12,8 +12,9 @@ import (
 )
 
 // Encoding returns what the position encoding of the model holds for each patch, row by row: the vectors that it adds
-// [Rows·Cols, width], and for wepe the features they are made of [Rows·Cols, 4]; nil where there is no such thing.
-func (m *Model) Encoding() (features, vectors []float64, err error) {
+// [Rows·Cols, width], and for wepe the features they are made of [Rows·Cols, len(names)]; nil where there is no such
+// thing.
+func (m *Model) Encoding() (features []float64, names []string, vectors []float64, err error) {
 	exec, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, g *Graph) []*Node {
 		encoder := m.Recipe.Model.Encoders(scope.In(modelScope)).Additive
 		if encoder == nil {
@@ -22,17 +23,17 @@ func (m *Model) Encoding() (features, vectors []float64, err error) {
 		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
 		outputs := []*Node{MulScalar(encoder.Encode(g), 1)}
 		if e, ok := encoder.(*wepe.Encoder); ok {
-			outputs = append(outputs, e.Features(g))
+			outputs, names = append(outputs, e.Features(g)), e.FeatureNames()
 		}
 		return outputs
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer exec.Finalize()
 	outputs, err := exec.Call()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	flat := make([][]float64, len(outputs))
 	for i, o := range outputs {
@@ -41,17 +42,17 @@ func (m *Model) Encoding() (features, vectors []float64, err error) {
 				flat[i] = append(flat[i], float64(v))
 			}
 		}); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	c := m.Recipe.Model
 	if len(flat[0]) > 1 {
 		vectors = flat[0][c.Prefix()*c.Width:]
 	}
-	if len(flat) > 1 && len(flat[1]) == 4*c.Rows()*c.Cols() {
+	if len(flat) > 1 {
 		features = flat[1]
 	}
-	return features, vectors, nil
+	return features, names, vectors, nil
 }
 
 // followed is an encoder with numbers that a training log should follow.

@@ -165,7 +165,7 @@ func TestAModelWithALookUpTableOpensWithIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := m.Encoding(); err != nil {
+	if _, _, _, err := m.Encoding(); err != nil {
 		t.Error(err)
 	}
 	if v := m.store.GetVariable("/vit/position/wepe/table/values"); v == nil || v.Shape().Dim(0) != 33 {

@@ -131,7 +131,7 @@ func TestAHybridStartsItsEncodingFromTheTableOfItsOwnGrid(t *testing.T) {
 		recipe.Model.Position = "hybrid"
 		recipe.Params = map[string]any{"wepe_start": start, "wepe_gate": 1.0, "wepe_learn_gate": false}
 		trainer, _ := started(t, Run{Recipe: recipe, From: from})
-		_, rows, err := trainer.model.Encoding()
+		_, _, rows, err := trainer.model.Encoding()
 		if err != nil {
 			t.Fatal(err)
 		}

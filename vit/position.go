@@ -153,7 +153,8 @@ var positions = []Position{
 	},
 	{
 		Name: "wepe-lut", Doc: "wepe by a look-up table, its lattice fixed",
-		Parameters: wepeTableParameters, Variables: []string{"wepe/"}, Params: wepe.Params(), Additive: newWePETable,
+		Parameters: wepeTableParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
+		Additive: newWePETable,
 	},
 	{
 		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a gate", Width: 2,

@@ -77,9 +77,6 @@ func TestEveryRowSaysWhatItsEncodingHas(t *testing.T) {
 		}
 		variables = append(variables, built(c, map[string]any{ParamBlend: BlendExact})...)
 		for _, compression := range []wepe.Compression{wepe.CompressTanh, wepe.CompressSphere} {
-			if p.Name == "wepe-lut" {
-				continue // its tables are of the tanh form only
-			}
 			params := map[string]any{ParamBlend: BlendExact, wepe.ParamCompression: string(compression)}
 			variables = append(variables, built(c, params)...)
 		}

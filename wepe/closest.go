@@ -35,8 +35,12 @@ func (e *Encoder) warnOfCollisions() {
 		return
 	}
 	at := func(k int) string { return fmt.Sprintf("(%d, %d)", k/e.config.cols, k%e.config.cols) }
-	klog.Warningf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: a smaller %s or fewer "+
-		"patches keep them apart", e.Name(), at(first), at(second), distance, ParamAlphaScale)
+	remedy := "a smaller " + ParamAlphaScale
+	if e.config.compression == CompressSphere {
+		remedy = ParamDerivative + ", another " + ParamAlphaU + " or " + ParamOffsetU
+	}
+	klog.Warningf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer patches keep "+
+		"them apart", e.Name(), at(first), at(second), distance, remedy)
 }
 
 // hostFeatures are the compressed features of the patches at first, one row for each, in float64.

@@ -78,10 +78,12 @@ func (c *Config) OnSphere() *Config {
 	return c
 }
 
-// compress sets the compression and the α_scale that it starts with unless another is asked for.
+// compress sets the compression, and the defaults of ParamAlphaScale and ParamTableError that go with it.
 func (c *Config) compress(compression Compression) {
-	c.compression = compression
-	c.alphaScale = map[Compression]float64{CompressTanh: DefaultAlphaScale, CompressSphere: 1}[compression]
+	c.compression, c.alphaScale, c.tableError = compression, DefaultAlphaScale, DefaultTableError
+	if compression == CompressSphere {
+		c.alphaScale, c.tableError = 1, 1e-3 // of features as large as 1, without poles to take off
+	}
 }
 
 // WithEvaluation sets the default of ParamEvaluation.
@@ -113,11 +115,14 @@ func (c Config) resolve() Config {
 		refuse("%s = %g, %s = %t in mode %q with evaluation %q: only %q and %q know oblique lattices", ParamOmega3Re,
 			c.omega3Re, ParamLearnOblique, c.learnOblique, c.mode, c.evaluation, Paper, EvaluateExact)
 	}
-	if c.compression == CompressSphere && (c.mode != Paper || c.evaluation != EvaluateExact) {
-		refuse("%s = %q in mode %q with evaluation %q: only %q and %q have a sphere", ParamCompression, c.compression, c.mode,
-			c.evaluation, Paper, EvaluateExact)
+	if c.compression == CompressSphere && (c.mode != Paper || c.evaluation == EvaluateSum) {
+		refuse("%s = %q in mode %q with evaluation %q: only %q, and %q or %q, have a sphere", ParamCompression, c.compression,
+			c.mode, c.evaluation, Paper, EvaluateExact, EvaluateTable)
 	}
-	if c.evaluation == EvaluateTable {
+	if c.compression == CompressSphere && c.tableKind == Raw {
+		refuse("%s = %q with %s = %q, whose tables hold nothing else", ParamTable, Raw, ParamCompression, c.compression)
+	}
+	if c.compression == CompressTanh && c.evaluation == EvaluateTable {
 		for _, setting := range []struct {
 			name string
 			used bool

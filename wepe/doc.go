@@ -25,7 +25,14 @@
 // is the truncated double sum of the paper, and [Table] its look-up table for lattices that no longer train.
 //
 // Beyond the paper, and off unless asked for: [RelativeBias] is the same encoding on the differences of patches, for
-// attention scores; [ParamScales] several lattices at once; [POblique] and [ParamOmega3Re] lattices that lean.
+// attention scores; [ParamScales] several lattices at once; [POblique] and [ParamOmega3Re] lattices that lean; and
+//
+//	f = [S(α_scale·w), S(α_scale·w′)],  S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1)
+//
+// in place of the tanh, [Config.OnSphere] or [ParamCompression]: ℘ and ℘′, centred and scaled by their own lattice, as
+// points of the Riemann sphere (docs/mathematics.md, section 14). Nothing there is large, poles are points like any
+// other, patches keep apart at any resolution, and a shift of the grid by half a period is a rotation of the first three
+// features. [ParamHarmonics] looks at z, 2z, 3z, ….
 //
 // A pretrained model is fine-tuned with another form, [NewSurrogate]: a bounded field in place of ℘, blended into the
 // model's own position embeddings by a learned gate, [NewHybrid] (docs/mathematics.md, sections 8 and 9). The gate
@@ -56,7 +63,8 @@
 //	wepe/projection/dense/weights, biases                [4, width], [width]
 //	wepe/projection/layer_normalization/gain, offset     [width]
 //
-// with a look-up table ([EvaluateTable], [Encoder.BuildTable]), neither trainable,
+// all in wepe_sphere in place of wepe where the features lie on the sphere, so that a model opens only as what it was
+// saved as; with a look-up table ([EvaluateTable], [Encoder.BuildTable]), neither trainable,
 //
 //	wepe/table/key                                       [7], float64     what the table was built from, see TableKey
 //	wepe/table/values                                    [resolution, resolution, 4]
@@ -68,8 +76,8 @@
 //	wepe/projection/output/dense/weights, biases                [width/2, width], [width]
 //	wepe/projection/output/layer_normalization/gain, offset     [width]
 //
-// 4 is 2 without ℘′ ([ParamDerivative]), times the number of lattices ([ParamScales]). Scalars that a setting
-// keeps fixed are variables too, not trainable.
+// 4 is 6 on the sphere; half of it without ℘′ ([ParamDerivative]), times the number of lattices ([ParamScales]) and of
+// harmonics. Scalars that a setting keeps fixed are variables too, not trainable.
 //
 // Source: Weierstrass Positional Encoding for Vision Transformers; released code
 // github.com/1131230221/Weierstrass-Elliptic-Function-Positional-Encoding at 3c27aecdfd06. The half-period

@@ -80,7 +80,7 @@ func (c Config) patches() (x, y []float64) {
 // Values returns ℘ and ℘′ of the patches, each [rows·cols], before compression; with several scales or harmonics
 // [views·rows·cols], one view after the other.
 func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
-	if e.config.evaluation == EvaluateTable {
+	if e.config.evaluation == EvaluateTable && e.config.compression == CompressTanh {
 		return e.lookUpPatches(g)
 	}
 	x, y := e.config.patches()
@@ -91,11 +91,42 @@ func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
 // derivative; on the sphere S(α_scale·w) and S(α_scale·w′), [rows·cols, 6] or [rows·cols, 3], see Sphere; times the
 // number of scales and of harmonics.
 func (e *Encoder) Features(g *Graph) *Node {
-	if e.config.evaluation == EvaluateTable {
+	switch {
+	case e.config.evaluation != EvaluateTable:
+		x, y := e.config.patches()
+		return e.features(g, x, y)
+	case e.config.compression == CompressSphere:
+		return e.lookUpSphere(g)
+	default:
 		return e.compressed(e.lookUpPatches(g))
 	}
-	x, y := e.config.patches()
-	return e.features(g, x, y)
+}
+
+// FeatureNames says what each column of Features is, in ASCII but for the prime: "Re P(z)", on the sphere "S(P(z)) 1".
+func (e *Encoder) FeatureNames() (names []string) {
+	c := e.config
+	parts := []string{"Re %s(%s)", "Im %s(%s)"}
+	if c.compression == CompressSphere {
+		parts = []string{"S(%s(%s)) 1", "S(%s(%s)) 2", "S(%s(%s)) 3"}
+	}
+	factor := 1.0
+	for range c.scales {
+		for n := range c.harmonics {
+			z := "z"
+			if by := factor * float64(n+1); by != 1 {
+				z = fmt.Sprintf("%.3gz", by)
+			}
+			for _, f := range []string{"P", "P′"} {
+				for _, part := range parts {
+					if f == "P" || c.derivative {
+						names = append(names, fmt.Sprintf(part, f, z))
+					}
+				}
+			}
+		}
+		factor *= c.scaleRatio
+	}
+	return names
 }
 
 // Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32

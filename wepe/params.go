@@ -106,7 +106,8 @@ func (c *Config) settings() []setting.Row {
 		setting.Number(ParamTermClip, &c.sum.TermClip, 1e-6, huge, "the bound on a term of the sum"),
 		setting.Number(ParamFinalClip, &c.sum.FinalClip, 1e-6, huge, "the bound on the sum's results"),
 
-		setting.Choice(ParamTable, &c.tableKind, "what the nodes of the look-up table hold", Deflated, Raw),
+		setting.Choice(ParamTable, &c.tableKind, "what the nodes of the look-up table hold, on the sphere always both points",
+			Deflated, Raw),
 		setting.Number(ParamTableResolution, &c.tableResolution, 2, maxTableResolution,
 			"the number of nodes along each side of the look-up table, at least"),
 		setting.Number(ParamTableError, &c.tableError, 1e-9, 2,

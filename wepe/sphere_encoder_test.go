@@ -56,6 +56,9 @@ func TestFeatures_on_the_sphere_are_the_hosts(t *testing.T) {
 				}
 			}
 			gomlxtest.Near(t, "features", got[0], want, 1e-5)
+			if names := e.FeatureNames(); rows*cols*len(names) != len(got[0]) {
+				t.Errorf("%d names %q for %d features", len(names), names, len(got[0])/rows/cols)
+			}
 			var host []float64
 			for _, row := range e.config.hostFeatures() {
 				host = append(host, row...)
@@ -244,6 +247,30 @@ func TestAModel_opens_as_the_compression_it_was_saved_as_and_no_other(t *testing
 						ParamCompression)
 				}
 			}
+		}
+	}
+}
+
+func TestBad_settings_of_the_sphere_are_refused_by_name(t *testing.T) {
+	table := kv{ParamEvaluation: EvaluateTable}
+	for _, c := range []struct {
+		want   string
+		params []kv
+	}{
+		{ParamCompression, []kv{{ParamCompression: "ball"}}},
+		{ParamHarmonics, []kv{{ParamHarmonics: 9}}},
+		{ParamHarmonics, []kv{{ParamHarmonics: 0}}},
+		{ParamOffsetU, []kv{{ParamOffsetU: math.NaN()}}},
+		{ParamOffsetV, []kv{{ParamOffsetV: 1.5}}},
+		{ParamHarmonics + " with a table", []kv{{ParamHarmonics: 2}, table}},
+		{ParamOffsetV + " with a table", []kv{{ParamOffsetV: 0.1}, table}},
+		{`"sphere" in mode "release"`, []kv{{ParamCompression: "sphere", ParamMode: Release}}},
+		{`"sphere" in mode "paper" with evaluation "sum"`, []kv{{ParamCompression: "sphere", ParamEvaluation: EvaluateSum}}},
+		{ParamTable, []kv{{ParamCompression: "sphere", ParamTable: Raw}, table}},
+	} {
+		err := exceptions.TryCatch[error](func() { New(model.NewStore().RootScope(), 3, 5, 8).with(c.params...).Done() })
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: got %v, want a refusal that names %s", c.params, err, c.want)
 		}
 	}
 }

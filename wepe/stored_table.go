@@ -5,6 +5,7 @@ package wepe
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -19,33 +20,33 @@ import (
 const (
 	scopeTable      = "table"
 	nameTableKey    = "key"    // float64 [7], see TableKey.encode
-	nameTableValues = "values" // [resolution, resolution, 4]
+	nameTableValues = "values" // [resolution, resolution, 4], on the sphere 6
 )
 
 // encode writes the key as numbers, in the order of the fields.
 func (k TableKey) encode() []float64 {
-	number := func(yes bool) float64 {
-		if yes {
-			return 1
-		}
-		return 0
-	}
-	return []float64{number(k.Mode == Release), k.Omega1, k.Omega3p, k.SpanU, k.SpanV, float64(k.Resolution),
-		number(k.Kind == Raw)}
+	mode := float64(slices.Index(tableModes, k.Mode))
+	return []float64{mode, k.Omega1, k.Omega3p, k.SpanU, k.SpanV, float64(k.Resolution),
+		float64(slices.Index(tableKinds, k.Kind))}
 }
 
 // decodeTableKey reverses encode.
 func decodeTableKey(x []float64) TableKey {
-	k := TableKey{Mode: Paper, Omega1: x[1], Omega3p: x[2], SpanU: x[3], SpanV: x[4], Resolution: int(x[5]),
-		Kind: Deflated}
-	if x[0] == 1 {
-		k.Mode = Release
+	k := TableKey{Omega1: x[1], Omega3p: x[2], SpanU: x[3], SpanV: x[4], Resolution: int(x[5])}
+	if i := x[0]; i == 0 || i == 1 {
+		k.Mode = tableModes[int(i)]
 	}
-	if x[6] == 1 {
-		k.Kind = Raw
+	if i := x[6]; i == 0 || i == 1 || i == 2 {
+		k.Kind = tableKinds[int(i)]
 	}
 	return k
 }
+
+// What the numbers of a key stand for; they are a file format.
+var (
+	tableModes = []Mode{Paper, Release}
+	tableKinds = []TableKind{Deflated, Raw, TableSphere}
+)
 
 // same says whether two keys belong to one table. The last digits are left out because softplus may round differently
 // on another machine; one step of a float32 ω3′ is 10⁵ times more than that.
@@ -63,15 +64,19 @@ func (k TableKey) same(other TableKey) bool {
 // its settings.
 func (e *Encoder) TableKey() (TableKey, error) {
 	c := e.config
-	if c.oblique() || c.scales > 1 {
+	if c.oblique() || c.views() > 1 && c.compression == CompressTanh {
 		return TableKey{}, fmt.Errorf("wepe: no table for %s: one holds a single rectangular lattice", e.Name())
 	}
 	values, err := e.Scalars()
 	if err != nil {
 		return TableKey{}, err
 	}
-	return TableKey{Mode: c.mode, Omega1: c.omega1, Omega3p: values["omega3"], SpanU: c.alphaU, SpanV: c.alphaV,
-		Resolution: c.tableResolution, Kind: c.tableKind}, nil
+	key := TableKey{Mode: c.mode, Omega1: c.omega1, Omega3p: values["omega3"], SpanU: c.alphaU, SpanV: c.alphaV,
+		Resolution: c.tableResolution, Kind: c.tableKind}
+	if c.compression == CompressSphere {
+		key.SpanU, key.SpanV, key.Kind = 1, 1, TableSphere
+	}
+	return key, nil
 }
 
 // fittedKey is TableKey with the nodes that ParamTableError asks for, and the error of a feature that remains.
@@ -108,7 +113,7 @@ func (e *Encoder) BuildTable() error {
 		value *tensors.Tensor
 	}{
 		{nameTableKey, tensors.FromValue(key.encode())},
-		{nameTableValues, filled(e.config.dtype, table.Values, key.Resolution, key.Resolution, 4)},
+		{nameTableValues, filled(e.config.dtype, table.Values, key.Resolution, key.Resolution, key.channels())},
 	} {
 		v := scope.GetVariable(part.name)
 		if v != nil {
@@ -151,7 +156,7 @@ func (e *Encoder) checkTable() (key TableKey, err error) {
 		return key, fmt.Errorf("wepe: the table in %q is of %+v, the encoder's values are %+v: call Encoder.BuildTable",
 			scope.Scope(), key, want)
 	}
-	shape := shapes.Make(e.config.dtype, key.Resolution, key.Resolution, 4)
+	shape := shapes.Make(e.config.dtype, key.Resolution, key.Resolution, key.channels())
 	if !values.Shape().Equal(shape) {
 		return key, fmt.Errorf("wepe: variable %q is %s, want %s", values.Path(), values.Shape(), shape)
 	}

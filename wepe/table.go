@@ -24,7 +24,7 @@ const (
 	Raw TableKind = "raw"
 )
 
-// maxTableResolution bounds a table to 268 MB in float32.
+// maxTableResolution bounds a table to 268 MB in float32, on the sphere to 403 MB.
 const maxTableResolution = 4096
 
 // TableKey is everything that the nodes of a look-up table depend on.
@@ -41,7 +41,7 @@ func (k TableKey) validate() error {
 	low, high := k.Mode.omega3Bounds()
 	if err := setting.Check([]setting.Row{
 		setting.Choice("mode", &k.Mode, "what ω3′ means", Paper, Release),
-		setting.Choice(ParamTable, &k.Kind, "what the nodes hold", Deflated, Raw),
+		setting.Choice(ParamTable, &k.Kind, "what the nodes hold", Deflated, Raw, TableSphere),
 		setting.Number(ParamTableResolution, &k.Resolution, 2, maxTableResolution, "nodes along each side"),
 		setting.Number("ω1", &k.Omega1, MinOmega3, MaxOmega3, "a half-period"),
 		setting.Number("ω3′", &k.Omega3p, low, high, "a half-period"),
@@ -108,7 +108,7 @@ type Table struct {
 	Key TableKey
 
 	// Values are Re ℘, Im ℘, Re ℘′, Im ℘′ at the nodes, less what Key.Kind says: [resolution, resolution, 4], v slowest
-	// as in a patch grid, the first and last node on the borders of the rectangle.
+	// as in a patch grid, the first and last node on the borders of the rectangle. Of kind TableSphere there are 6, see there.
 	Values []float64
 }
 
@@ -132,37 +132,51 @@ func (k TableKey) functions() (node, exact func(x, y float64) (p, pPrime complex
 
 // NewTable evaluates ℘ and ℘′ at every node in float64.
 func NewTable(key TableKey) (*Table, error) {
-	node, _, err := key.functions()
+	node, err := key.node()
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Key: key, Values: make([]float64, 0, key.Resolution*key.Resolution*4)}
+	t := &Table{Key: key, Values: make([]float64, 0, key.Resolution*key.Resolution*key.channels())}
 	u, v := key.extents()
 	last := float64(key.Resolution - 1)
 	for row := range key.Resolution {
 		for col := range key.Resolution {
-			p, pPrime := node(u*float64(col)/last, v*float64(row)/last)
-			t.Values = append(t.Values, real(p), imag(p), real(pPrime), imag(pPrime))
+			t.Values = append(t.Values, node(u*float64(col)/last, v*float64(row)/last)...)
 		}
 	}
 	return t, nil
+}
+
+// node returns what gives the numbers of a node at a point in periods.
+func (k TableKey) node() (func(x, y float64) []float64, error) {
+	if k.Kind == TableSphere {
+		return k.sphere()
+	}
+	node, _, err := k.functions()
+	if err != nil {
+		return nil, err
+	}
+	return func(x, y float64) []float64 {
+		p, pPrime := node(x, y)
+		return []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
+	}, nil
 }
 
 // Error returns how far features tanh(alphaScale·f) out of the table of this key are from the exact ones: the largest
 // difference in the middle between neighbouring nodes, where (7.4) is largest, over up to 48 × 48 cells that include
 // the border.
 func (k TableKey) Error(alphaScale float64) (worst float64, err error) {
+	if k.Kind == TableSphere {
+		return k.roundError(alphaScale)
+	}
 	node, exact, err := k.functions()
 	if err != nil {
 		return 0, err
 	}
-	u, v := k.extents()
-	last := k.Resolution - 1
-	between := func(col, row, right, down int) {
-		x, y := u*(float64(col)+float64(right)/2)/float64(last), v*(float64(row)+float64(down)/2)/float64(last)
+	return k.worst(func(x, y float64, ends [2][2]float64) (worst float64) {
 		p, pPrime := k.principalParts([2]float64{x, x - 1}, [2]float64{y, y - 1})
-		for _, end := range [][2]int{{col, row}, {col + right, row + down}} {
-			q, qPrime := node(u*float64(end[0])/float64(last), v*float64(end[1])/float64(last))
+		for _, end := range ends {
+			q, qPrime := node(end[0], end[1])
 			p, pPrime = p+q/2, pPrime+qPrime/2
 		}
 		want, wantPrime := exact(x, y)
@@ -170,6 +184,19 @@ func (k TableKey) Error(alphaScale float64) (worst float64, err error) {
 			{real(pPrime), real(wantPrime)}, {imag(pPrime), imag(wantPrime)}} {
 			worst = max(worst, math.Abs(math.Tanh(alphaScale*f[0])-math.Tanh(alphaScale*f[1])))
 		}
+		return worst
+	}), nil
+}
+
+// worst returns the largest of what off gives for the middle x, y between two neighbouring nodes, its ends, in periods.
+func (k TableKey) worst(off func(x, y float64, ends [2][2]float64) float64) (worst float64) {
+	u, v := k.extents()
+	last := k.Resolution - 1
+	between := func(col, row, right, down int) {
+		at := func(col, row float64) [2]float64 { return [2]float64{u * col / float64(last), v * row / float64(last)} }
+		x, y := float64(col), float64(row)
+		middle := at(x+float64(right)/2, y+float64(down)/2)
+		worst = max(worst, off(middle[0], middle[1], [2][2]float64{at(x, y), at(x+float64(right), y+float64(down))}))
 	}
 	cells := min(last, 48)
 	for i := range cells {
@@ -181,7 +208,7 @@ func (k TableKey) Error(alphaScale float64) (worst float64, err error) {
 			between(col+1, row, 0, 1)
 		}
 	}
-	return worst, nil
+	return worst
 }
 
 // fit returns the key of a table with as many nodes as its features need to err by the tolerance at most, no fewer than
@@ -244,7 +271,7 @@ func (t *Table) P(u, v float64) (p, pPrime complex128) {
 	ty, dy := cellOffsets(y)
 	extU, extV := t.Key.extents()
 	last := float64(t.Key.Resolution - 1)
-	f := bilinearValues(t.Values, t.Key.Resolution, tx/extU*last, ty/extV*last)
+	f := bilinearValues(t.Values, t.Key.Resolution, 4, tx/extU*last, ty/extV*last)
 	p, pPrime = complex(f[0], f[1]), complex(f[2], f[3])
 	q, qPrime := t.Key.principalParts(dx, dy)
 	return p + q, pPrime + qPrime
@@ -259,13 +286,14 @@ func cellOffsets(x float64) (t float64, distance [2]float64) {
 	return x, [2]float64{x, x - 1}
 }
 
-// bilinearValues interpolates a table [size, size, 4] at column x and row y, counted in nodes, (7.1).
-func bilinearValues(values []float64, size int, x, y float64) (f [4]float64) {
+// bilinearValues interpolates a table [size, size, channels] at column x and row y, counted in nodes, (7.1).
+func bilinearValues(values []float64, size, channels int, x, y float64) []float64 {
 	x, y = min(max(x, 0), float64(size-1)), min(max(y, 0), float64(size-1))
 	col, row := min(int(x), size-2), min(int(y), size-2)
 	s, t := x-float64(col), y-float64(row)
+	f := make([]float64, channels)
 	for c := range f {
-		at := func(row, col int) float64 { return values[(row*size+col)*4+c] }
+		at := func(row, col int) float64 { return values[(row*size+col)*channels+c] }
 		f[c] = (1-t)*((1-s)*at(row, col)+s*at(row, col+1)) + t*((1-s)*at(row+1, col)+s*at(row+1, col+1))
 	}
 	return f

@@ -164,12 +164,13 @@ func (s *Study) found() (units []Unit, rows []report.Rows, err error) {
 
 // drawField leaves a picture of what the encoding of a trained model knows of each patch, and returns it for the page.
 func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
-	features, vectors, err := model.Encoding()
+	features, names, vectors, err := model.Encoding()
 	if err != nil || vectors == nil {
 		return nil, err
 	}
 	c := model.Recipe.Model
-	field := analysis.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Vectors: vectors}
+	field := analysis.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Names: names,
+		Vectors: vectors}
 	var picture bytes.Buffer
 	if err := field.Draw(&picture); err != nil {
 		return nil, err

@@ -1,0 +1,101 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// TableSphere is what a table of an encoding on the sphere holds: S(w) and S(w′) over the whole cell, 6 numbers a node. They
+// are smooth everywhere, so that nothing is taken off, and any part of any multiple of the cell can be looked up. α_scale
+// acts on what is looked up.
+const TableSphere TableKind = "sphere"
+
+// channels is how many numbers a node has.
+func (k TableKey) channels() int {
+	if k.Kind == TableSphere {
+		return 6
+	}
+	return 4
+}
+
+// sphere returns S(w) and S(w′) at points in periods, side by side.
+func (k TableKey) sphere() (func(x, y float64) []float64, error) {
+	if err := k.validate(); err != nil {
+		return nil, err
+	}
+	lattice, err := weierstrass.NewLattice(k.halfPeriods())
+	if err != nil {
+		return nil, err
+	}
+	sphere := lattice.Sphere()
+	return func(x, y float64) []float64 {
+		point, prime := sphere.At(complex(x*2*lattice.Omega1(), y*2*lattice.Omega3p()))
+		return append(point[:], prime[:]...)
+	}, nil
+}
+
+// Sphere interpolates S(w) and S(w′) at x, y in periods, (7.1), in a table of kind TableSphere.
+func (t *Table) Sphere(x, y float64) (point, prime [3]float64) {
+	last := float64(t.Key.Resolution - 1)
+	f := bilinearValues(t.Values, t.Key.Resolution, 6, (x-math.Floor(x))*last, (y-math.Floor(y))*last)
+	return [3]float64(f[:3]), [3]float64(f[3:])
+}
+
+// roundError is Error of a table of kind TableSphere.
+func (k TableKey) roundError(alphaScale float64) (worst float64, err error) {
+	at, err := k.sphere()
+	if err != nil {
+		return 0, err
+	}
+	return k.worst(func(x, y float64, ends [2][2]float64) (worst float64) {
+		left, right, want := at(ends[0][0], ends[0][1]), at(ends[1][0], ends[1][1]), at(x, y)
+		var middle [6]float64
+		for i := range middle {
+			middle[i] = (left[i] + right[i]) / 2
+		}
+		for i := 0; i < 6; i += 3 {
+			a := weierstrass.Dilated([3]float64(middle[i:]), alphaScale)
+			b := weierstrass.Dilated([3]float64(want[i:]), alphaScale)
+			for j := range a {
+				worst = max(worst, math.Abs(a[j]-b[j]))
+			}
+		}
+		return worst
+	}), nil
+}
+
+// lookUpSphere returns the features of the patches out of the stored table.
+func (e *Encoder) lookUpSphere(g *Graph) *Node {
+	key, err := e.checkTable()
+	if err != nil {
+		exceptions.Panicf("%v", err)
+	}
+	nodes := e.scope.At(scopeTable).GetVariable(nameTableValues).NodeValue(g) // [resolution, resolution, 6]
+	x, y := e.config.patches()
+	place := func(periods []float64) *Node {
+		periods = e.scaled(periods)
+		for i, x := range periods {
+			periods[i] = (x - math.Floor(x)) * float64(key.Resolution-1)
+		}
+		return ConstAsDType(g, e.config.dtype, periods)
+	}
+	f := bilinear(nodes, place(x), place(y)) // [views·n, 6]
+
+	// weierstrass.Dilated.
+	s := e.config.mode.alphaScale(e.alphaScale.NodeValue(g))
+	var parts []*Node
+	for i := 0; i < e.config.numFeatures()/e.config.views(); i += 3 {
+		height := channel(f, i+2)
+		top, bottom := Mul(Square(s), AddScalar(height, 1)), OneMinus(height)
+		sum := Add(top, bottom)
+		parts = append(parts, Div(MulScalar(Mul(s, channel(f, i)), 2), sum),
+			Div(MulScalar(Mul(s, channel(f, i+1)), 2), sum), Div(Sub(top, bottom), sum))
+	}
+	return e.sideBySide(Stack(parts, -1))
+}

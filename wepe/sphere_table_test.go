@@ -1,0 +1,111 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// (14.24), with the second derivatives by differences of the exact function; and that the bound is not an idle one.
+func TestTable_of_the_sphere_errs_by_its_law(t *testing.T) {
+	for _, omega3p := range []float64{2.6, 3.7, 1.4} {
+		for _, resolution := range []int{33, 129, 512} {
+			key := TableKey{Mode: Paper, Omega1: 2.6, Omega3p: omega3p, SpanU: 1, SpanV: 1, Resolution: resolution,
+				Kind: TableSphere}
+			table, err := NewTable(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, err := key.sphere()
+			if err != nil {
+				t.Fatal(err)
+			}
+			const step = 1e-3
+			curvature := 0.0 // |f_xx| + |f_yy| of the worst part, by periods
+			for i := range 64 {
+				for j := range 64 {
+					x, y := float64(i)/64, float64(j)/64
+					here := at(x, y)
+					left, right, above, below := at(x-step, y), at(x+step, y), at(x, y-step), at(x, y+step)
+					for c := range here {
+						curvature = max(curvature, (math.Abs(left[c]+right[c]-2*here[c])+
+							math.Abs(above[c]+below[c]-2*here[c]))/(step*step))
+					}
+				}
+			}
+			bound := curvature / 8 / float64(resolution-1) / float64(resolution-1)
+			random, worst := rand.New(rand.NewPCG(1, 2)), 0.0
+			for range 4000 {
+				x, y := 4*random.Float64()-2, 4*random.Float64()-2
+				point, prime := table.Sphere(x, y)
+				for c, got := range append(point[:], prime[:]...) {
+					worst = max(worst, math.Abs(got-at(x, y)[c]))
+				}
+			}
+			if !(worst <= 1.1*bound) || worst < bound/4 {
+				t.Errorf("ω3′ = %g, %d nodes a side: off by %.2g, the law says %.2g", omega3p, resolution, worst, bound)
+			}
+			if measured, err := key.Error(1); err != nil || !(measured <= 1.1*bound) || measured < worst/2 {
+				t.Errorf("ω3′ = %g, %d nodes a side: Error says %.2g, %v, found %.2g", omega3p, resolution, measured, err, worst)
+			}
+			t.Logf("ω3′ = %g, %d nodes a side: %.2g, law %.2g", omega3p, resolution, worst, bound)
+		}
+	}
+}
+
+func TestFeatures_on_the_sphere_out_of_a_table_are_those_of_the_host_but_for_its_error(t *testing.T) {
+	for name, params := range map[string]kv{
+		"whole cell":     nil,
+		"no ℘′":          {ParamDerivative: false},
+		"many views":     {ParamHarmonics: 2, ParamScales: 2, ParamOffsetU: -0.5, ParamOffsetV: 0.3},
+		"part, stronger": {ParamAlphaU: 0.4, ParamAlphaScale: 3.0, ParamOmega3: 3.1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := model.NewStore()
+			var e *Encoder
+			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+				e = New(s, 5, 7, 6).OnSphere().with(kv{ParamEvaluation: EvaluateTable}, params).Done()
+				return []*Node{e.Features(in[0].Graph()), e.Encode(in[0].Graph())}
+			}, float32(0))
+			var want []float64
+			for _, row := range e.config.hostFeatures() {
+				want = append(want, row...)
+			}
+			gomlxtest.Near(t, "features", got[0], want, 1.2e-3)
+			values := store.GetVariable("/wepe_sphere/table/values")
+			if values == nil || values.Shape().Dim(2) != 6 || values.Trainable {
+				t.Errorf("the table is %v", values)
+			}
+			if err := e.BuildTable(); err != nil { // of the same values: it opens again
+				t.Error(err)
+			}
+			if _, err := e.checkTable(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestDilated_is_the_sphere_of_the_multiple(t *testing.T) {
+	for _, w := range []complex128{0.3 + 0.4i, -7 + 2i, 1e-9i} {
+		for _, factor := range []float64{0.2, 1, 30} {
+			stereographic := func(w complex128) [3]float64 {
+				m := real(w)*real(w) + imag(w)*imag(w)
+				return [3]float64{2 * real(w) / (m + 1), 2 * imag(w) / (m + 1), (m - 1) / (m + 1)}
+			}
+			got, want := weierstrass.Dilated(stereographic(w), factor), stereographic(complex(factor, 0)*w)
+			gomlxtest.Near(t, "S", got[:], want[:], 1e-14)
+		}
+	}
+	if got := weierstrass.Dilated([3]float64{0, 0, 1}, 1e-6); got != [3]float64{0, 0, 1} {
+		t.Errorf("∞ goes to %v", got)
+	}
+}
