@@ -37,7 +37,7 @@ type options struct {
 // Encodings that are compared without -position. What changes attention is left to be asked for, and so is "hybrid",
 // which blends into a pretrained table: with -from the table is resampled, replaced, and blended into.
 const (
-	defaultPositions = "none,learned,sincos2d,wepe"
+	defaultPositions = "none,learned,sincos2d,wepe,wepe-sphere"
 	fromPositions    = "learned,wepe,hybrid"
 )
 

@@ -3,7 +3,7 @@
 // Command cifar100 trains vision transformers with the position encodings of your choice, from scratch or from a
 // pretrained model, and compares them: on CIFAR-100, or without -data on generated shapes that need no download.
 //
-//	go run ./examples/cifar100                                           where is the shape? four encodings, minutes
+//	go run ./examples/cifar100                                           where is the shape? five encodings, minutes
 //	go run ./examples/cifar100 -data DIR -position wepe,learned -seeds 3 CIFAR-100
 //	go run ./examples/cifar100 -from MODEL -data DIR                     fine-tune: learned, wepe and hybrid positions
 //	go run ./examples/cifar100 -from MODEL -folder DIR                   on your own pictures, a folder for each class
