@@ -55,10 +55,9 @@ func pictures(ctx context.Context, o options) (train, test *data.Set, err error)
 			"those", o.folder, trainFiles.Classes[0])
 	}
 	settings := preprocess.Settings{Fit: preprocess.FitCover, Size: size, Resample: preprocess.Bicubic, Crop: size}
-	log := data.LoadOptions{Log: program.Line}
-	if train, err = trainFiles.Load(ctx, settings, log); err != nil {
+	if train, err = trainFiles.Load(ctx, settings, program.Line); err != nil {
 		return nil, nil, err
 	}
-	test, err = testFiles.Load(ctx, settings, log)
+	test, err = testFiles.Load(ctx, settings, program.Line)
 	return train, test, err
 }

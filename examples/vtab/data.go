@@ -159,7 +159,7 @@ func (p *pictures) measure(ctx context.Context, u study.Unit, m *finetune.Model)
 // load reads pictures, squashed to a size as VTAB does it.
 func load(ctx context.Context, files *data.Files, size [2]int) (*data.Set, error) {
 	set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: size},
-		data.LoadOptions{Log: func(line string) { program.Line(files.Name + ": " + line) }})
+		func(line string) { program.Line(files.Name + ": " + line) })
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w while reading %s", finetune.ErrInterrupted, files.Name)
 	}

@@ -43,7 +43,7 @@ func write(ctx context.Context, dir, from string, sizes [3]int) error {
 	case strings.HasSuffix(from, ".npz"):
 		for _, s := range sprites {
 			sets, err := data.DSprites(ctx, from, s.question, sizes, 0,
-				preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{64, 64}}, data.LoadOptions{}) // as they are
+				preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{64, 64}}) // as they are
 			if err != nil {
 				return err
 			}

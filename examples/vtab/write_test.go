@@ -91,7 +91,7 @@ func loaded(t *testing.T, folder, list string, size int) *data.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := files.Load(t.Context(), preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{size, size}}, data.LoadOptions{})
+	set, err := files.Load(t.Context(), preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{size, size}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@
 //
 //	settings, err := preprocess.Read("vit/preprocessor_config.json")
 //	train, held, err := data.Folder("flowers", nil, 0.15, seed)
-//	set, err := train.Load(ctx, settings, data.LoadOptions{})
+//	set, err := train.Load(ctx, settings, nil)
 //	var augment data.Augment // what is left for the graph
 //	augment.Mean, augment.Std = settings.Normalisation()
 //

@@ -33,8 +33,8 @@ const (
 // happened to write them; and VTAB-1k folders hold jpegs, these are the lossless originals, black and white as RGB.
 //
 // Errors name the file; nothing but the arrays imgs and latents_classes is read, never the pickle beside them.
-func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64, p preprocess.Settings,
-	o LoadOptions) (sets [3]*Set, err error) {
+func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64,
+	p preprocess.Settings) (sets [3]*Set, err error) {
 	classes := task.classes()
 	if classes == nil {
 		return sets, fmt.Errorf("data: unknown task %q: take %s or %s", task, TaskLocation, TaskOrientation)
@@ -53,7 +53,7 @@ func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed in
 			return sets, err
 		}
 		copy(set.Labels, chosen.labels)
-		err = parallel(ctx, set.Len(), o.Progress, func(_ context.Context, i int) error {
+		err = parallel(ctx, set.Len(), func(_ context.Context, i int) error {
 			picture, err := chosen.picture(i).Preprocess(p)
 			if err == nil {
 				copy(set.Image(i), picture.Pixels)

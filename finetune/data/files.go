@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -46,24 +45,10 @@ func (f *Files) add(path string, label int32) {
 	f.Paths, f.Labels = append(f.Paths, path), append(f.Labels, label)
 }
 
-// Sample returns n of the files, chosen uniformly without replacement as a function of the seed, in their order.
-func (f *Files) Sample(n int, seed int64) (*Files, error) {
-	if n < 1 || n > f.Len() {
-		return nil, fmt.Errorf("data: %s: asked for %d of %d pictures", f.Name, n, f.Len())
-	}
-	rows, _ := drawRows(streamFraction, seed, f.Len(), n)
-	return f.Subset(rows), nil
-}
-
-// LoadOptions say what Load reports; the zero value is silence.
-type LoadOptions struct {
-	Progress func(done, total int) // after every picture
-	Log      func(line string)     // one line for each picture that is skipped, and one with their number
-}
-
 // Load decodes the files on all cores and returns them as a set of pictures of one size. A picture that is missing or
-// damaged is left out and named in the log; more than one in a hundred are an error that lists them.
-func (f *Files) Load(ctx context.Context, p preprocess.Settings, o LoadOptions) (*Set, error) {
+// damaged is left out; more than one in a hundred are an error that lists them. log, which may be nil, is called with a
+// line for each picture that is left out and one with their number.
+func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line string)) (*Set, error) {
 	set, err := newSet(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err
@@ -75,7 +60,7 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, o LoadOptions) 
 	defer root.Close()
 	damaged := make([]error, f.Len())
 	memory := semaphore.NewWeighted(maxPixels) // bounds how many pixels are decoded at the same time
-	err = parallel(ctx, f.Len(), o.Progress, func(ctx context.Context, i int) error {
+	err = parallel(ctx, f.Len(), func(ctx context.Context, i int) error {
 		raw, err := readPicture(root, f.Paths[i])
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -106,7 +91,7 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, o LoadOptions) 
 		return nil, err
 	}
 	copy(set.Labels, f.Labels)
-	return set, f.leaveOut(set, damaged, o.Log)
+	return set, f.leaveOut(set, damaged, log)
 }
 
 // readPicture reads a file that is no larger than pictures are.
@@ -184,26 +169,12 @@ func newSet(name string, n int, classes []string, p preprocess.Settings) (*Set, 
 		Pixels: make([]uint8, int64(n)*size), Labels: make([]int32, n)}, nil
 }
 
-// parallel calls do for 0…n-1 on all cores, until one call fails or the context ends. progress, which may be nil, is
-// called by one goroutine at a time.
-func parallel(ctx context.Context, n int, progress func(done, total int),
-	do func(ctx context.Context, i int) error) error {
+// parallel calls do for 0…n-1 on all cores, until one call fails or the context ends.
+func parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, going := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	var reporting sync.Mutex
-	done := 0
 	for i := 0; i < n && going.Err() == nil; i++ {
-		group.Go(func() error {
-			if err := do(going, i); err != nil {
-				return err
-			}
-			reporting.Lock()
-			defer reporting.Unlock()
-			if done++; progress != nil {
-				progress(done, n)
-			}
-			return nil
-		})
+		group.Go(func() error { return do(going, i) })
 	}
 	if err := group.Wait(); err != nil {
 		return err

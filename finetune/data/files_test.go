@@ -10,7 +10,6 @@ import (
 	"image"
 	"image/color"
 	"image/png"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -60,6 +59,14 @@ func named(t testing.TB, paths ...string) string {
 	return tree(t, files)
 }
 
+// numbersOf returns the numbers of plain pictures.
+func numbersOf(s *Set) (numbers []int) {
+	for i := range s.Len() {
+		numbers = append(numbers, int(s.Image(i)[0])+int(s.Image(i)[1])<<8)
+	}
+	return numbers
+}
+
 var toTiny = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{3, 2}}
 
 func TestFolderListsClassesAndPicturesInOrder(t *testing.T) {
@@ -75,9 +82,16 @@ func TestFolderListsClassesAndPicturesInOrder(t *testing.T) {
 		!slices.Equal(train.Classes, []string{"cat", "dog", "zebra"}) {
 		t.Errorf("%+v", train)
 	}
+	if err := os.Symlink(filepath.Join("..", "cat", "2.JPG"), filepath.Join(dir, "zebra", "2.png")); err != nil {
+		t.Skip(err)
+	}
 	train, _, err = Folder(dir, []string{"zebra", "horse", "cat", "dog"}, 0, 1)
-	if err != nil || !slices.Equal(train.Labels, []int32{0, 2, 2, 2, 3, 3, 3}) || train.Paths[0] != "zebra/1.gif" {
-		t.Errorf("with names given: %+v, %v", train, err)
+	if err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) || train.Paths[1] != "zebra/2.png" {
+		t.Errorf("with names and a link: %+v, %v", train, err)
+	}
+	set, err := train.Load(t.Context(), toTiny, nil) // the pictures' numbers in the list above
+	if err != nil || !slices.Equal(numbersOf(set), []int{6, 4, 3, 4, 2, 1, 0, 11}) {
+		t.Errorf("%v, %v", numbersOf(set), err)
 	}
 }
 
@@ -196,21 +210,6 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 	}
 }
 
-func TestLinksToPicturesWithinTheFolderAreFollowed(t *testing.T) {
-	dir := tree(t, map[string][]byte{"a/1.png": plain(5, 2, 3), "b/1.png": plain(6, 2, 3)})
-	if err := os.Symlink(filepath.Join("..", "a", "1.png"), filepath.Join(dir, "b", "2.png")); err != nil {
-		t.Skip(err)
-	}
-	files, _, err := Folder(dir, nil, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := files.Load(t.Context(), toTiny, LoadOptions{})
-	if err != nil || set.Len() != 3 || set.Image(2)[0] != 5 || set.Labels[2] != 1 {
-		t.Errorf("%+v, %v", set, err)
-	}
-}
-
 func TestListsReadsTheVTABLayout(t *testing.T) {
 	dir := tree(t, map[string][]byte{
 		"train800.txt":               []byte("images/train800/000000.jpg 3\nimages/train800/000001.jpg\t0\r\n"),
@@ -226,8 +225,8 @@ func TestListsReadsTheVTABLayout(t *testing.T) {
 		got.Name != filepath.Base(dir)+"-train800" {
 		t.Errorf("%+v", got)
 	}
-	set, err := got.Load(t.Context(), toTiny, LoadOptions{})
-	if err != nil || set.Validate() != nil || set.Image(0)[0] != 10 || set.Image(1)[0] != 11 {
+	set, err := got.Load(t.Context(), toTiny, nil)
+	if err != nil || set.Validate() != nil || !slices.Equal(numbersOf(set), []int{10, 11}) {
 		t.Errorf("%+v, %v", set, err)
 	}
 	classes := []string{"x", "y"}
@@ -269,21 +268,6 @@ func TestListsNamesTheLineItRefuses(t *testing.T) {
 	}
 }
 
-func TestALinkOutOfTheDirectoryIsNotRead(t *testing.T) {
-	outside := named(t, "secret.png")
-	dir := tree(t, map[string][]byte{"list.txt": []byte("a.png 0\nb.png 0\n"), "a.png": plain(0, 2, 2)})
-	if err := os.Symlink(filepath.Join(outside, "secret.png"), filepath.Join(dir, "b.png")); err != nil {
-		t.Skip(err)
-	}
-	files, err := Lists(dir, "list.txt", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if set, err := files.Load(t.Context(), toTiny, LoadOptions{}); err == nil || !strings.Contains(err.Error(), "b.png") {
-		t.Errorf("%+v, %v", set, err)
-	}
-}
-
 // numberedFiles is a directory of n pictures; number k is damaged where damage has a content for it, nil for none.
 func numberedFiles(t testing.TB, n int, damage map[int][]byte) *Files {
 	t.Helper()
@@ -308,123 +292,104 @@ func TestLoadKeepsTheOrderOnAnyNumberOfCores(t *testing.T) {
 	files := numberedFiles(t, 83, nil)
 	for _, cores := range []int{1, 3, 100} {
 		before := runtime.GOMAXPROCS(cores)
-		var reported []int
-		set, err := files.Load(t.Context(), toTiny, LoadOptions{Progress: func(done, total int) {
-			if reported = append(reported, done); total != 83 {
-				t.Errorf("%d in all", total)
-			}
-		}})
+		set, err := files.Load(t.Context(), toTiny, nil)
 		runtime.GOMAXPROCS(before)
 		if err != nil || set.Validate() != nil || set.Len() != 83 || set.Height != 3 || set.Width != 2 {
 			t.Fatalf("%+v, %v", set, err)
 		}
 		for k := range 83 {
-			want := bytes.Repeat([]byte{byte(k), 0, 77}, 6)
-			if !bytes.Equal(set.Image(k), want) || set.Labels[k] != int32(k%2) {
+			if !bytes.Equal(set.Image(k), bytes.Repeat([]byte{byte(k), 0, 77}, 6)) || set.Labels[k] != int32(k%2) {
 				t.Fatalf("%d cores, picture %d: %v, label %d", cores, k, set.Image(k), set.Labels[k])
 			}
 		}
-		if len(reported) != 83 || !slices.IsSorted(reported) || reported[82] != 83 {
-			t.Errorf("%d cores: progress %v", cores, reported)
-		}
 	}
 }
 
-func TestADamagedPictureIsNamedSkippedAndCounted(t *testing.T) {
-	files := numberedFiles(t, 211, map[int][]byte{7: []byte("no picture"), 208: nil})
-	var log []string
-	set, err := files.Load(t.Context(), toTiny, LoadOptions{Log: func(line string) { log = append(log, line) }})
-	if err != nil || set.Validate() != nil || set.Len() != 209 {
-		t.Fatalf("%v", err)
-	}
-	want := []string{
-		"skipped 0007.png: not a jpeg, png, gif, webp or bmp picture", "skipped 0208.png: no such file",
-		"2 of 211 pictures of numbered skipped",
-	}
-	if !slices.Equal(log, want) {
-		t.Errorf("log %q, want %q", log, want)
-	}
-	for i, k := range []int{0, 6, 8, 207, 209, 210} {
-		at := []int{0, 6, 7, 206, 207, 208}[i]
-		if int(set.Image(at)[0]) != k || set.Labels[at] != int32(k%2) {
-			t.Errorf("row %d has picture %d and label %d, want %d", at, set.Image(at)[0], set.Labels[at], k)
-		}
-	}
-}
-
-func TestMoreThanOneInAHundredDamagedIsAnError(t *testing.T) {
-	files := numberedFiles(t, 200, map[int][]byte{3: nil, 20: []byte("x")})
-	if _, err := files.Load(t.Context(), toTiny, LoadOptions{}); err != nil {
-		t.Errorf("1 in 100: %v", err)
-	}
-	rows := make([]int, 199)
-	for k := range rows {
-		rows[k] = k
-	}
-	files = files.Subset(rows)
-	_, err := files.Load(t.Context(), toTiny, LoadOptions{})
-	if err == nil || !strings.Contains(err.Error(), "2 of 199 pictures cannot be read, more than 1 %: "+
-		"0003.png: no such file; 0020.png: not a jpeg") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("2 in 199: %v", err)
-	}
+func TestDamagedPicturesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *testing.T) {
+	many := map[int][]byte{}
 	for k := range 30 {
-		files.Paths[k] = "absent/" + files.Paths[k]
+		many[k] = nil
 	}
-	_, err = files.Load(t.Context(), toTiny, LoadOptions{})
-	if err == nil || !strings.Contains(err.Error(), "0009.png: no such file; and 20 more") ||
-		strings.Contains(err.Error(), "0010.png") {
-		t.Errorf("30 in 199: %v", err)
+	for _, c := range []struct {
+		n      int
+		damage map[int][]byte
+		log    []string
+		err    string
+	}{
+		{211, map[int][]byte{7: []byte("no picture"), 208: nil}, []string{
+			"skipped 0007.png: not a jpeg, png, gif, webp or bmp picture", "skipped 0208.png: no such file",
+			"2 of 211 pictures of numbered skipped"}, ""},
+		{200, map[int][]byte{3: nil, 20: []byte("x")}, []string{
+			"skipped 0003.png: no such file", "skipped 0020.png: not a jpeg, png, gif, webp or bmp picture",
+			"2 of 200 pictures of numbered skipped"}, ""},
+		{199, map[int][]byte{3: nil, 20: []byte("x")}, nil, "2 of 199 pictures cannot be read, more than 1 %: " +
+			"0003.png: no such file; 0020.png: not a jpeg, png, gif, webp or bmp picture"},
+		{199, many, nil, "30 of 199 pictures cannot be read, more than 1 %: 0000.png: no such file; 0001.png: " +
+			"no such file; 0002.png: no such file; 0003.png: no such file; 0004.png: no such file; 0005.png: no such " +
+			"file; 0006.png: no such file; 0007.png: no such file; 0008.png: no such file; 0009.png: no such file; " +
+			"and 20 more"},
+	} {
+		files := numberedFiles(t, c.n, c.damage)
+		var log []string
+		set, err := files.Load(t.Context(), toTiny, func(line string) { log = append(log, line) })
+		if c.err != "" {
+			if err == nil || err.Error() != "data: numbered: "+c.err {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+			continue
+		}
+		var want []int
+		for k := range c.n {
+			if _, damaged := c.damage[k]; !damaged {
+				want = append(want, k)
+			}
+		}
+		if err != nil || set.Validate() != nil || !slices.Equal(numbersOf(set), want) || !slices.Equal(log, c.log) {
+			t.Fatalf("%v, log %q, %v", numbersOf(set), log, err)
+		}
+		for i, k := range want {
+			if set.Labels[i] != int32(k%2) {
+				t.Errorf("picture %d has label %d", k, set.Labels[i])
+			}
+		}
 	}
 }
 
 func TestLoadRefuses(t *testing.T) {
 	files := numberedFiles(t, 3, nil)
-	_, err := files.Load(t.Context(), preprocess.Settings{}, LoadOptions{})
-	if err == nil || !strings.Contains(err.Error(), "differ in size") {
-		t.Errorf("no size: %v", err)
+	dir := files.Dir
+	if err := os.Mkdir(filepath.Join(dir, "folder.png"), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	large := preprocess.Settings{Crop: [2]int{16384, 16384}}
-	many := &Files{Name: "many", Dir: files.Dir, Paths: make([]string, 43), Labels: make([]int32, 43)}
-	_, err = many.Load(t.Context(), large, LoadOptions{}) // 43·3·2^28 bytes are 32.25 GiB
-	if err == nil || !strings.Contains(err.Error(), "43 pictures of 16384×16384 pixels take 32 GiB") {
-		t.Errorf("beyond memory: %v", err)
+	if err := os.Symlink(filepath.Join(named(t, "secret.png"), "secret.png"), filepath.Join(dir, "out.png")); err != nil {
+		t.Skip(err)
 	}
-	if _, err := (&Files{Name: "none", Dir: files.Dir}).Load(t.Context(), toTiny, LoadOptions{}); err == nil {
-		t.Error("a set of no pictures")
+	list := func(n int, path string) *Files {
+		f := &Files{Name: "list", Dir: dir, Labels: make([]int32, n), Classes: []string{"a"}}
+		for range n {
+			f.Paths = append(f.Paths, path)
+		}
+		return f
+	}
+	for want, c := range map[string]struct {
+		files *Files
+		p     preprocess.Settings
+	}{
+		"differ in size": {files, preprocess.Settings{}},
+		"no pictures":    {list(0, ""), toTiny},
+		// 43·3·2^28 bytes are 32.25 GiB.
+		"43 pictures of 16384×16384 pixels take 32 GiB": {list(43, ""), preprocess.Settings{Crop: [2]int{16384, 16384}}},
+		"folder.png is no regular":                      {list(2, "folder.png"), toTiny},
+		"out.png":                                       {list(2, "out.png"), toTiny}, // a link out of the directory
+	} {
+		if set, err := c.files.Load(t.Context(), c.p, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v, %v, want an error with %q", set, err, want)
+		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := files.Load(ended, toTiny, LoadOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := files.Load(ended, toTiny, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("the context has ended: %v", err)
-	}
-	if err := os.Mkdir(filepath.Join(files.Dir, "folder.png"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	files.Paths[1] = "folder.png"
-	_, err = files.Load(t.Context(), toTiny, LoadOptions{})
-	if err == nil || !strings.Contains(err.Error(), "folder.png is no regular") {
-		t.Errorf("a folder as picture: %v", err)
-	}
-}
-
-func TestSampleIsADrawOfTheSeed(t *testing.T) {
-	files := &Files{Name: "f", Classes: []string{"a"}}
-	for k := range 50 {
-		files.add(fmt.Sprintf("%02d", k), 0)
-	}
-	a, err := files.Sample(20, 3)
-	if err != nil || a.Len() != 20 || !slices.IsSorted(a.Paths) || len(slices.Compact(slices.Clone(a.Paths))) != 20 {
-		t.Fatalf("%+v, %v", a, err)
-	}
-	b, _ := files.Sample(20, 3)
-	c, _ := files.Sample(20, 4)
-	if !slices.Equal(a.Paths, b.Paths) || slices.Equal(a.Paths, c.Paths) {
-		t.Error("the draw is not a function of the seed")
-	}
-	for _, n := range []int{0, -1, 51} {
-		if _, err := files.Sample(n, 3); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("asked for %d of 50", n)) {
-			t.Errorf("%d: %v", n, err)
-		}
 	}
 }
 
@@ -451,24 +416,4 @@ func FuzzList(f *testing.F) {
 			t.Errorf("%q is read back as %+v, %v", again.String(), second, err)
 		}
 	})
-}
-
-// goldens as a folder: every format that Folder takes is decoded, none is skipped.
-func TestEveryFormatOfAFolderIsDecoded(t *testing.T) {
-	files := map[string][]byte{}
-	for name, raw := range goldenFiles(t) {
-		if _, ok := unreadable()[name]; ok {
-			continue
-		}
-		files[strings.TrimPrefix(filepath.Ext(name), ".")+"/"+name] = raw
-	}
-	all, _, err := Folder(tree(t, files), nil, 0, 1)
-	if err != nil || !slices.Equal(all.Classes, []string{"bmp", "gif", "jpg", "png", "webp"}) ||
-		!slices.Equal(slices.Sorted(maps.Keys(files)), all.Paths) {
-		t.Fatalf("%+v, %v", all, err)
-	}
-	set, err := all.Load(t.Context(), toTiny, LoadOptions{Log: func(line string) { t.Error(line) }})
-	if err != nil || set.Len() != len(files) {
-		t.Errorf("%v", err)
-	}
 }

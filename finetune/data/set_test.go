@@ -18,34 +18,39 @@ func numbered(n int) *Set {
 	return s
 }
 
-func TestSubsetKeepsPixelsWithTheirLabels(t *testing.T) {
-	s := numbered(11).Subset([]int{7, 2, 7})
-	if !slices.Equal(s.Labels, []int32{7, 2, 7}) || !slices.Equal(s.Pixels, []uint8{7, 7, 2, 2, 7, 7}) {
-		t.Errorf("labels %v, pixels %v", s.Labels, s.Pixels)
+// rowsOf returns the rows that a part was made of, from the pixels, which have to agree with the labels.
+func rowsOf(t *testing.T, s *Set) []int {
+	var rows []int
+	for i, label := range s.Labels {
+		if !slices.Equal(s.Image(i), []uint8{uint8(label), uint8(label)}) {
+			t.Fatalf("label %d with the pixels %v", label, s.Image(i))
+		}
+		rows = append(rows, int(label))
 	}
+	return rows
 }
 
 func TestFractionHasTheExactCountAndLargerOnesContainSmallerOnes(t *testing.T) {
 	s := numbered(101)
-	var smaller []int32
-	for f, want := range map[float64]int{0.001: 1, 0.2: 20, 0.5: 51, 0.6: 61, 1: 101} {
-		part, err := s.Fraction(f, 42)
+	var smaller []int
+	for _, c := range []struct {
+		f    float64
+		want int
+	}{{0.001, 1}, {0.2, 20}, {0.4, 40}, {0.5, 51}, {0.6, 61}, {0.9, 91}, {1, 101}} {
+		part, err := s.Fraction(c.f, 42)
 		if err != nil {
 			t.Fatal(err)
 		}
-		different := len(slices.Compact(slices.Clone(part.Labels)))
-		if part.Len() != want || !slices.IsSorted(part.Labels) || different != want {
-			t.Errorf("fraction %g: labels %v, want %d different ones", f, part.Labels, want)
+		rows := rowsOf(t, part)
+		if !slices.IsSorted(rows) || len(rows) != c.want || len(slices.Compact(slices.Clone(rows))) != c.want {
+			t.Errorf("fraction %g: rows %v, want %d different ones", c.f, rows, c.want)
 		}
-	}
-	for _, f := range []float64{0.2, 0.4, 0.6, 0.9} {
-		part, _ := s.Fraction(f, 42)
-		for _, label := range smaller {
-			if !slices.Contains(part.Labels, label) {
-				t.Errorf("fraction %g lacks %d of a smaller one", f, label)
+		for _, row := range smaller {
+			if !slices.Contains(rows, row) {
+				t.Errorf("fraction %g lacks %d of a smaller one", c.f, row)
 			}
 		}
-		smaller = part.Labels
+		smaller = rows
 	}
 	a, _ := s.Fraction(0.5, 1)
 	b, _ := s.Fraction(0.5, 2)
@@ -62,12 +67,9 @@ func TestSplitIsAPartition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if train.Len() != 88 || held.Len() != 13 {
-		t.Fatalf("%d and %d images", train.Len(), held.Len())
-	}
-	all := slices.Sorted(slices.Values(append(slices.Clone(train.Labels), held.Labels...)))
-	if !slices.Equal(all, numbered(101).Labels) {
-		t.Errorf("the parts together are %v", all)
+	all := slices.Sorted(slices.Values(append(rowsOf(t, train), rowsOf(t, held)...)))
+	if train.Len() != 88 || held.Len() != 13 || !slices.Equal(all, rowsOf(t, numbered(101))) {
+		t.Errorf("%d and %d images, together %v", train.Len(), held.Len(), all)
 	}
 	if _, _, err := numbered(5).Split(5, 1); err == nil {
 		t.Error("holding out everything is accepted")

@@ -145,22 +145,6 @@ func TestWhereIsInvisibleToABagOfPatches(t *testing.T) {
 	}
 }
 
-func TestLabelsAreThoseOfVTAB(t *testing.T) {
-	for k := 0; k < spriteCount; k += 101 {
-		s := spriteAt(k)
-		if got, want := TaskLocation.label(s), int32(math.Floor(float64(s.column)/2)); got != want {
-			t.Fatalf("location of %+v is %d, want %d", s, got, want)
-		}
-		if got, want := TaskOrientation.label(s), int32(math.Floor(float64(s.orientation)/2.5)); got != want {
-			t.Fatalf("orientation of %+v is %d, want %d", s, got, want)
-		}
-	}
-	got := TaskOrientation.classes() // 40 angles of 9 degrees: three and two to a class by turns
-	if got[0] != "0-18 degrees" || got[1] != "27-36 degrees" || got[15] != "342-351 degrees" {
-		t.Errorf("orientation classes %q", got)
-	}
-}
-
 func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
 	train, test, err := Shapes(TaskLocation, 307, 101, 32, 5)
 	if err != nil {
