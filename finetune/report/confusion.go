@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Confusion counts what a model called the images of each class.
@@ -41,15 +40,6 @@ func (c Confusion) validate() error {
 	return nil
 }
 
-// Images is the number of images counted.
-func (c Confusion) Images() int {
-	n := 0
-	for class := range c.Counts {
-		n += c.of(class)
-	}
-	return n
-}
-
 // of is the number of images of a class.
 func (c Confusion) of(class int) int {
 	n := 0
@@ -71,56 +61,13 @@ func (c Confusion) shares() [][]float64 {
 	return out
 }
 
-// Top1 is the part of all images that was called by its own class.
-func (c Confusion) Top1() Number {
-	right := 0
-	for class := range c.Counts {
-		right += c.Counts[class][class]
-	}
-	return Number(float64(right) / float64(c.Images()))
-}
-
-// Accuracy is the part of each class's images that was called by its own class; NaN for a class without images.
-func (c Confusion) Accuracy() []Number {
-	out := make([]Number, len(c.Counts))
-	for class, row := range c.shares() {
-		out[class] = Number(row[class])
-	}
-	return out
-}
-
-// Confused is one kind of mistake: images of one class that were called another.
-type Confused struct {
-	Class, Predicted int
-	Images           int
-	Share            float64 // of the images of the class
-}
-
-// MostConfused returns the k most frequent kinds of mistakes, those of equal frequency by their share of the class and
-// then in the order of the classes.
-func (c Confusion) MostConfused(k int) []Confused {
-	var all []Confused
-	shares := c.shares()
-	for class, row := range c.Counts {
-		for predicted, images := range row {
-			if images > 0 && predicted != class {
-				all = append(all, Confused{class, predicted, images, shares[class][predicted]})
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b Confused) int {
-		return cmp.Or(cmp.Compare(b.Images, a.Images), cmp.Compare(b.Share, a.Share))
-	})
-	return all[:min(max(0, k), len(all))]
-}
-
 // mostNumbers is up to how many classes the cells of the picture have room for numbers.
 const mostNumbers = 12
 
-// Draw writes the picture of a confusion as a PNG: row by row the share of a class's images that was called each other
+// draw writes the picture of a confusion as a PNG: row by row the share of a class's images that was called each other
 // class. What was called right is beside the name of the class, in percent, and not on the diagonal, where it would
 // outshine the mistakes.
-func (c Confusion) Draw(w io.Writer, title string) error {
+func (c Confusion) draw(w io.Writer) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
@@ -138,35 +85,52 @@ func (c Confusion) Draw(w io.Writer, title string) error {
 		}
 	}
 	h.Limit = max(h.Limit, 0.001)
-	h.Title = strings.TrimSpace(fmt.Sprintf("%s darkest: %.3g %%", title, 100*h.Limit))
+	h.Title = fmt.Sprintf("darkest: %.3g %%", 100*h.Limit)
 	return HeatMaps(w, [][]HeatMap{{h}})
 }
 
-// ConfusedTable has a line for each of the k most frequent kinds of mistakes.
-func (c Confusion) ConfusedTable(k int) Table {
+// mistakes has a line for each of the k most frequent kinds of mistakes, those of equal frequency by their share of the
+// class and then in the order of the classes.
+func (c Confusion) mistakes(k int) Table {
 	table := Table{Header: []string{"class", "called", "images", "% of class"}, Numeric: []bool{false, false, true, true}}
-	for _, p := range c.MostConfused(k) {
-		table.Rows = append(table.Rows, []string{c.Classes[p.Class], c.Classes[p.Predicted], strconv.Itoa(p.Images),
-			percent(Number(p.Share), 1)})
+	type mistake struct {
+		class, called, images int
+		share                 float64
+	}
+	var all []mistake
+	shares := c.shares()
+	for class, row := range c.Counts {
+		for called, images := range row {
+			if images > 0 && called != class {
+				all = append(all, mistake{class, called, images, shares[class][called]})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b mistake) int {
+		return cmp.Or(cmp.Compare(b.images, a.images), cmp.Compare(b.share, a.share))
+	})
+	for _, m := range all[:min(k, len(all))] {
+		table.Rows = append(table.Rows, []string{c.Classes[m.class], c.Classes[m.called], strconv.Itoa(m.images),
+			percent(Number(m.share), 1)})
 	}
 	return table
 }
 
-// ClassTable has a line for each of the k classes of lowest accuracy, with what their images were called most often
-// by mistake. Classes without images are left out.
-func (c Confusion) ClassTable(k int) Table {
+// worst has a line for each of the k classes of lowest accuracy, with what their images were called most often by
+// mistake. Classes without images are left out.
+func (c Confusion) worst(k int) Table {
 	table := Table{Header: []string{"class", "right %", "images", "most often called"},
 		Numeric: []bool{false, true, true, false}}
-	accuracy := c.Accuracy()
+	shares := c.shares()
 	var classes []int
 	for class := range c.Classes {
 		if c.of(class) > 0 {
 			classes = append(classes, class)
 		}
 	}
-	slices.SortStableFunc(classes, func(a, b int) int { return cmp.Compare(accuracy[a], accuracy[b]) })
-	for _, class := range classes[:min(max(0, k), len(classes))] {
-		line := []string{c.Classes[class], percent(accuracy[class], 1), strconv.Itoa(c.of(class)), "–"}
+	slices.SortStableFunc(classes, func(a, b int) int { return cmp.Compare(shares[a][a], shares[b][b]) })
+	for _, class := range classes[:min(k, len(classes))] {
+		line := []string{c.Classes[class], percent(Number(shares[class][class]), 1), strconv.Itoa(c.of(class)), "–"}
 		wrong := slices.Clone(c.Counts[class])
 		wrong[class] = 0
 		if most := slices.Max(wrong); most > 0 {

@@ -5,9 +5,10 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 )
@@ -45,32 +46,29 @@ func Append(path string, row Row) (err error) {
 	if err != nil {
 		return fmt.Errorf("report: a row for %s: %w", path, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := appendLine(path, line); err != nil {
 		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+func appendLine(path string, line []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return err
 	}
-	defer func() {
-		if closeErr := file.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("report: %w", closeErr)
-		}
-	}()
 	torn, err := endsMidLine(file)
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
+		return errors.Join(err, file.Close())
 	}
 	if torn {
 		line = append([]byte{'\n'}, line...)
 	}
-	if _, err := file.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	if err := file.Sync(); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	return nil
+	_, err = file.Write(append(line, '\n'))
+	return cmp.Or(err, file.Sync(), file.Close())
 }
 
 // endsMidLine reports whether the last byte of a file is something else than a line end.
@@ -97,33 +95,20 @@ type Rows struct {
 func ReadFiles(paths ...string) (Rows, error) {
 	var all Rows
 	for _, path := range paths {
-		if err := readFile(path, &all); err != nil {
+		if err := all.read(path); err != nil {
 			return Rows{}, fmt.Errorf("report: %w", err)
 		}
 	}
 	return all, nil
 }
 
-func readFile(path string, rows *Rows) error {
+func (rows *Rows) read(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	return rows.read(file, path)
-}
-
-// Read reads one record. The name is for the sentences in Skipped.
-func Read(r io.Reader, name string) (Rows, error) {
-	var rows Rows
-	if err := rows.read(r, name); err != nil {
-		return Rows{}, fmt.Errorf("report: %w", err)
-	}
-	return rows, nil
-}
-
-func (rows *Rows) read(r io.Reader, name string) error {
-	scanner := bufio.NewScanner(r)
+	scanner := bufio.NewScanner(file)
 	scanner.Buffer(nil, maxLine)
 	for number := 1; scanner.Scan(); number++ {
 		line := bytes.TrimSpace(scanner.Bytes())
@@ -131,11 +116,11 @@ func (rows *Rows) read(r io.Reader, name string) error {
 			continue
 		}
 		if err := rows.add(line); err != nil {
-			rows.Skipped = append(rows.Skipped, fmt.Sprintf("%s:%d: line skipped: %v", name, number, err))
+			rows.Skipped = append(rows.Skipped, fmt.Sprintf("%s:%d: line skipped: %v", path, number, err))
 		}
 	}
 	if err := scanner.Err(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
@@ -149,19 +134,18 @@ func (rows *Rows) add(line []byte) error {
 	}
 	switch head.Kind {
 	case "eval":
-		var eval Eval
-		if err := json.Unmarshal(line, &eval); err != nil {
-			return err
-		}
-		rows.Evals = append(rows.Evals, eval)
+		return appendRow(&rows.Evals, line)
 	case "run":
-		var result Result
-		if err := json.Unmarshal(line, &result); err != nil {
-			return err
-		}
-		rows.Results = append(rows.Results, result)
-	default:
-		return fmt.Errorf("kind is %q, want \"eval\" or \"run\"", head.Kind)
+		return appendRow(&rows.Results, line)
 	}
+	return fmt.Errorf("kind is %q, want \"eval\" or \"run\"", head.Kind)
+}
+
+func appendRow[R Row](rows *[]R, line []byte) error {
+	var row R
+	if err := json.Unmarshal(line, &row); err != nil {
+		return err
+	}
+	*rows = append(*rows, row)
 	return nil
 }

@@ -51,7 +51,11 @@ func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 }
 
 func TestNullReadsAsNaN(t *testing.T) {
-	rows, err := Read(strings.NewReader(`{"kind":"eval","loss":null,"top1":0.5}`), "x")
+	path := filepath.Join(t.TempDir(), "runs.jsonl")
+	if err := os.WriteFile(path, []byte(`{"kind":"eval","loss":null,"top1":0.5}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := ReadFiles(path)
 	if err != nil || len(rows.Evals) != 1 {
 		t.Fatalf("got %+v, error %v", rows, err)
 	}

@@ -37,11 +37,8 @@ type Mistake struct {
 	Probability      float64 // that the model gave to the class it predicted
 }
 
-// How much of the lists the page shows.
-const (
-	pagePairs   = 15
-	pageClasses = 15
-)
+// pageLines is how much of a list the page shows.
+const pageLines = 15
 
 //go:embed page.html
 var pageText string
@@ -107,16 +104,16 @@ func (p Page) view() (view, error) {
 			return v, err
 		}
 		if HasScalars(v.Evals) {
-			if err := Scalars(&scalars, "", v.Evals); err != nil {
+			if err := Scalars(&scalars, v.Evals); err != nil {
 				return v, err
 			}
 		}
 	}
 	if c := p.Confusion; c != nil {
-		if err := c.Draw(&heatmap, ""); err != nil {
+		if err := c.draw(&heatmap); err != nil {
 			return v, err
 		}
-		v.Confused, v.Classes = c.ConfusedTable(pagePairs), c.ClassTable(pageClasses)
+		v.Confused, v.Classes = c.mistakes(pageLines), c.worst(pageLines)
 	}
 	v.Curves, v.Scalars, v.Heatmap = curves.Bytes(), scalars.Bytes(), heatmap.Bytes()
 	return v, nil

@@ -45,7 +45,7 @@ func rendered(t *testing.T, p Page) string {
 
 func TestPageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
 	document := rendered(t, pageExample())
-	texts := wellFormed(t, document, "")
+	texts := wellFormed(t, document)
 	for _, want := range []string{
 		"cifar100-small on cifar100-train", "hybrid", "25 %", "32x48", "2\u202f712\u202f345", "20 (2.5 epochs)", "0123abcd",
 		"cifar100 -seeds 3", "1 h 2 min", "31.2 images/s on go", "cifar100-train: 50000 images", "something is missing",
@@ -103,7 +103,7 @@ func TestPageEscapesWhatItIsGiven(t *testing.T) {
 			t.Errorf("%s became markup: %.80q", markup, document[max(0, at-40):])
 		}
 	}
-	all := strings.Join(wellFormed(t, document, ""), "\n")
+	all := strings.Join(wellFormed(t, document), "\n")
 	for _, text := range given {
 		if !strings.Contains(all, text) {
 			t.Errorf("%q cannot be read in the page", text)
@@ -114,7 +114,7 @@ func TestPageEscapesWhatItIsGiven(t *testing.T) {
 func TestPageOfAFailedRunWithoutRowsSaysWhatIsKnown(t *testing.T) {
 	document := rendered(t, Page{Result: Result{Job: Job{Recipe: "shapes", Dataset: "shapes", Encoding: "none"},
 		Failed: "the loss became NaN"}})
-	texts := wellFormed(t, document, "")
+	texts := wellFormed(t, document)
 	if !slices.Contains(texts, "The run failed: the loss became NaN") {
 		t.Error("the page does not say that the run failed")
 	}
@@ -133,7 +133,7 @@ func TestPageOfAFailedRunWithoutRowsSaysWhatIsKnown(t *testing.T) {
 func TestPageWithoutARowBeforeTheFirstStepSaysHowTheRunStarted(t *testing.T) {
 	p := pageExample()
 	p.Evals = p.Evals[1:]
-	if texts := wellFormed(t, rendered(t, p), ""); !slices.Contains(texts, "fine-tuned from a checkpoint →") ||
+	if texts := wellFormed(t, rendered(t, p)); !slices.Contains(texts, "fine-tuned from a checkpoint →") ||
 		slices.Contains(texts, "before the first step") {
 		t.Errorf("got %q", texts)
 	}
@@ -162,7 +162,7 @@ func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
 	c := example()
 	for name, draw := range map[string]func(io.Writer) error{
 		"page":     func(w io.Writer) error { return HTML(w, pageExample()) },
-		"png":      func(w io.Writer) error { return c.Draw(w, "") },
+		"png":      func(w io.Writer) error { return c.draw(w) },
 		"conflict": func(io.Writer) error { return HTML(io.Discard, Page{Confusion: &Confusion{Classes: []string{"a"}}}) },
 	} {
 		disk := shortDisk(100)

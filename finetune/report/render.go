@@ -49,7 +49,7 @@ func Render(markdown string, content func(words []string) (text string, known bo
 
 // TableRegion is the content of the regions
 //
-//	<!-- table: NAME by=dataset,encoding baseline=learned split=test -->
+//	<!-- table: NAME by=dataset,encoding baseline=learned -->
 //
 // a table of the runs in NAME.jsonl of a directory. The settings after the name are the fields of a Spec and may be
 // left out.
@@ -76,10 +76,8 @@ func tableOf(words []string, directory string) (string, error) {
 			spec.GroupBy = strings.Split(value, ",")
 		case "baseline":
 			spec.Baseline = value
-		case "split":
-			spec.Split = value
 		default:
-			return "", fmt.Errorf("report: unknown setting %q, want by=, baseline= or split=", word)
+			return "", fmt.Errorf("report: unknown setting %q, want by= or baseline=", word)
 		}
 	}
 	rows, err := ReadFiles(filepath.Join(directory, words[0]+".jsonl"))

@@ -5,6 +5,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 
@@ -25,7 +26,7 @@ var symbols = []struct{ name, symbol string }{
 // Scalars draws the numbers that the encodings learned over the steps, as a PNG: one panel per scalar, colours, seeds
 // and means as in Curves. An encoding without a scalar is absent from its panel; what no run moves has none, unless
 // nothing moves at all.
-func Scalars(w io.Writer, title string, evals []Eval) error {
+func Scalars(w io.Writer, evals []Eval) error {
 	curves := collect(evals, drawnSplit(evals))
 	names := scalarNames(curves)
 	if len(names) == 0 {
@@ -40,11 +41,7 @@ func Scalars(w io.Writer, title string, evals []Eval) error {
 		if i%cols == 0 {
 			plots = append(plots, make([]*plot.Plot, cols))
 		}
-		panel := symbol(name)
-		if title != "" && i == 0 {
-			panel = title + ": " + panel
-		}
-		plots[i/cols][i%cols] = scalarPlot(curves, name, panel)
+		plots[i/cols][i%cols] = scalarPlot(curves, name)
 	}
 	return drawPlots(w, vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots)
 }
@@ -80,7 +77,7 @@ func scalarNames(curves []curve) (names []string) {
 			delete(present, s.name)
 		}
 	}
-	return append(names, sortedKeys(present)...)
+	return append(names, slices.Sorted(maps.Keys(present))...)
 }
 
 // symbol is what formulas call a scalar.
@@ -93,8 +90,8 @@ func symbol(name string) string {
 	return name
 }
 
-func scalarPlot(curves []curve, name, title string) *plot.Plot {
-	p := newPlot(title, "")
+func scalarPlot(curves []curve, name string) *plot.Plot {
+	p := newPlot(symbol(name), "")
 	for i, c := range curves {
 		drawSeries(p, c, palette[i%len(palette)], "%.3g", func(e Eval) float64 {
 			if v, ok := e.Scalars[name]; ok {

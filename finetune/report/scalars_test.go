@@ -11,7 +11,6 @@ import (
 	"image/png"
 	"io"
 	"math"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,6 +36,19 @@ func scalarsExample() []Eval {
 	return append(evals, history("learned", 1, 0.2, 0.3, 0.5)...)
 }
 
+func TestWhatHasNothingToDrawIsAnError(t *testing.T) {
+	plain := history("learned", 1, 0.1, 0.2)
+	if err := Scalars(io.Discard, plain); err == nil {
+		t.Error("scalars of rows without any: no error")
+	}
+	if HasScalars(plain) || !HasScalars(scalarsExample()) {
+		t.Error("HasScalars: want false for rows without scalars, true where some have them")
+	}
+	if err := Curves(io.Discard, "empty", nil); err == nil {
+		t.Error("curves of nothing: no error")
+	}
+}
+
 // decode returns a picture and how often each colour occurs in a part of it.
 func decode(t *testing.T, content []byte) (image.Image, func(image.Rectangle) map[color.NRGBA]int) {
 	t.Helper()
@@ -55,11 +67,10 @@ func decode(t *testing.T, content []byte) (image.Image, func(image.Rectangle) ma
 	}
 }
 
-// wellFormed fails on text that is no XML and returns the character data of the elements of a name ("" for all).
-func wellFormed(t *testing.T, document, name string) (texts []string) {
+// wellFormed fails on text that is no XML and returns its character data.
+func wellFormed(t *testing.T, document string) (texts []string) {
 	t.Helper()
 	decoder := xml.NewDecoder(strings.NewReader(document))
-	inside := ""
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
@@ -68,13 +79,8 @@ func wellFormed(t *testing.T, document, name string) (texts []string) {
 		if err != nil {
 			t.Fatalf("not well formed: %v in %.300q", err, document)
 		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			inside = token.Name.Local
-		case xml.EndElement:
-			inside = ""
-		case xml.CharData:
-			if text := strings.TrimSpace(string(token)); text != "" && (name == "" || name == inside) {
+		if token, ok := token.(xml.CharData); ok {
+			if text := strings.TrimSpace(string(token)); text != "" {
 				texts = append(texts, text)
 			}
 		}
@@ -83,7 +89,7 @@ func wellFormed(t *testing.T, document, name string) (texts []string) {
 
 func TestScalarsDrawsOnePanelPerScalarWithTheEncodingsThatHaveIt(t *testing.T) {
 	var out bytes.Buffer
-	if err := Scalars(&out, "", scalarsExample()); err != nil {
+	if err := Scalars(&out, scalarsExample()); err != nil {
 		t.Fatal(err)
 	}
 	picture, count := decode(t, out.Bytes())
@@ -105,25 +111,6 @@ func TestScalarsDrawsOnePanelPerScalarWithTheEncodingsThatHaveIt(t *testing.T) {
 				t.Errorf("panel %d: colour %d covers %d pixels, drawn should be %v", i, k, colours[palette[k]], drawn)
 			}
 		}
-	}
-}
-
-func TestKnownScalarsComeFirstInTheirOrder(t *testing.T) {
-	got := scalarNames(collect(scalarsExample(), Validation))
-	if want := []string{"lambda", "omega3", "alpha_scale", "zeta"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-func TestScalarsOfRowsWithoutAnyIsAnError(t *testing.T) {
-	if err := Scalars(io.Discard, "", history("learned", 1, 0.1, 0.2)); err == nil {
-		t.Error("no error")
-	}
-}
-
-func TestHasScalars(t *testing.T) {
-	if HasScalars(history("learned", 1, 0.1, 0.2)) || !HasScalars(scalarsExample()) {
-		t.Error("want false for rows without scalars, true where some have them")
 	}
 }
 

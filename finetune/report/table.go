@@ -4,6 +4,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 type Spec struct {
 	GroupBy  []string // columns that make a group, see columns; none means encoding
 	Baseline string   // encoding the others are compared with, seed by seed; empty leaves the column out
-	Split    string   // Validation or Test; empty means Test
 
 	Published  map[string]float64 // top-1 % that others print, by encoding; a column where the table has one of them
 	Conditions string             // of what, a note to go with it
@@ -31,17 +31,14 @@ type Table struct {
 
 // columns are what runs can be grouped by.
 var columns = map[string]func(Result) string{
-	"recipe":     func(r Result) string { return r.Recipe },
-	"dataset":    func(r Result) string { return r.Dataset },
-	"fraction":   func(r Result) string { return strconv.FormatFloat(r.Fraction, 'g', -1, 64) },
-	"encoding":   func(r Result) string { return r.Encoding },
-	"backend":    func(r Result) string { return r.Backend },
-	"image_size": func(r Result) string { return r.ImageSize },
-	"steps":      func(r Result) string { return strconv.Itoa(r.Steps) },
+	"recipe":   func(r Result) string { return r.Recipe },
+	"dataset":  func(r Result) string { return r.Dataset },
+	"fraction": func(r Result) string { return strconv.FormatFloat(r.Fraction, 'g', -1, 64) },
+	"encoding": func(r Result) string { return r.Encoding },
 }
 
 // Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n, the mean and
-// the range of the results over seeds, and the difference to the baseline of the same group, recipe, data and seed.
+// the range of the test results over seeds, and the difference to the baseline of the same group, recipe, data and seed.
 //
 // Runs of different recipes or data do not mix: a group that holds two of either is an error that names the column to
 // group by. A run that was repeated counts once, the latest attempt; a failed run counts not at all. Notes say so.
@@ -52,20 +49,10 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 	for _, name := range spec.GroupBy {
 		if columns[name] == nil {
 			return Table{}, fmt.Errorf("report: no column %q to group by, want one of %s",
-				name, strings.Join(sortedKeys(columns), ", "))
+				name, strings.Join(slices.Sorted(maps.Keys(columns)), ", "))
 		}
 	}
-	metrics := func(r Result) Metrics { return r.Test }
-	switch spec.Split {
-	case "", Test:
-		spec.Split = Test
-	case Validation:
-		metrics = func(r Result) Metrics { return r.Validation }
-	default:
-		return Table{}, fmt.Errorf("report: no table for split %q, want %q or %q", spec.Split, Validation, Test)
-	}
-	runs, notes := counted(runs, metrics)
-
+	runs, notes := counted(runs)
 	table := Table{Header: slices.Clone(spec.GroupBy), Notes: notes}
 	table.Numeric = make([]bool, len(spec.GroupBy))
 	add := func(names ...string) {
@@ -74,7 +61,7 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 			table.Numeric = append(table.Numeric, true)
 		}
 	}
-	add("n", spec.Split+" top-1 %", "range", "top-5 %", "loss")
+	add("n", "test top-1 %", "range", "top-5 %", "loss")
 	if spec.Baseline != "" {
 		add("top-1 − "+spec.Baseline, "range", "pairs")
 	}
@@ -92,9 +79,9 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 					name, columns[name](distinct[0][0]), columns[name](distinct[1][0]), name)
 			}
 		}
-		top1 := over(group, func(r Result) float64 { return 100 * float64(metrics(r).Top1) })
-		top5 := over(group, func(r Result) float64 { return 100 * float64(metrics(r).Top5) })
-		loss := over(group, func(r Result) float64 { return float64(metrics(r).Loss) })
+		top1 := over(group, func(r Result) float64 { return 100 * float64(r.Test.Top1) })
+		top5 := over(group, func(r Result) float64 { return 100 * float64(r.Test.Top5) })
+		loss := over(group, func(r Result) float64 { return float64(r.Test.Loss) })
 		wall := over(group, func(r Result) float64 { return float64(r.WallSeconds) / 60 })
 		var line []string
 		for _, name := range spec.GroupBy {
@@ -103,7 +90,7 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 		line = append(line, strconv.Itoa(len(group)),
 			top1.format("%.2f"), top1.formatRange("%.2f"), top5.format("%.2f"), loss.format("%.3f"))
 		if spec.Baseline != "" {
-			delta := summarise(paired(group, runs, spec.Baseline, metrics))
+			delta := summarise(paired(group, runs, spec.Baseline))
 			line = append(line, delta.format("%+.2f"), delta.formatRange("%+.2f"), strconv.Itoa(delta.n))
 		}
 		if published {
@@ -119,7 +106,7 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 }
 
 // counted returns the runs a table is computed from, with notes on those it is not.
-func counted(runs []Result, metrics func(Result) Metrics) (kept []Result, notes []string) {
+func counted(runs []Result) (kept []Result, notes []string) {
 	latest := make(map[Job]int)
 	repeats := 0
 	for i, run := range runs {
@@ -127,8 +114,8 @@ func counted(runs []Result, metrics func(Result) Metrics) (kept []Result, notes 
 			notes = append(notes, fmt.Sprintf("%s seed %d (%s) failed: %s", run.Encoding, run.Seed, run.Recipe, run.Failed))
 			continue
 		}
-		if metrics(run).Images == 0 {
-			notes = append(notes, fmt.Sprintf("%s seed %d (%s) was not evaluated on this split",
+		if run.Test.Images == 0 {
+			notes = append(notes, fmt.Sprintf("%s seed %d (%s) was not evaluated on test images",
 				run.Encoding, run.Seed, run.Recipe))
 			continue
 		}
@@ -143,7 +130,7 @@ func counted(runs []Result, metrics func(Result) Metrics) (kept []Result, notes 
 			continue
 		}
 		kept = append(kept, run)
-		if math.IsNaN(float64(metrics(run).Loss)) {
+		if math.IsNaN(float64(run.Test.Loss)) {
 			diverged++
 		}
 	}
@@ -186,7 +173,7 @@ func groups(runs []Result, by []string) [][]Result {
 
 // paired returns the differences in top-1, in points, of each run of a group to the run of the baseline encoding that
 // has the same recipe, data and seed. The baseline itself has none.
-func paired(group, runs []Result, baseline string, metrics func(Result) Metrics) []float64 {
+func paired(group, runs []Result, baseline string) []float64 {
 	partner := make(map[Job]Result)
 	for _, run := range runs {
 		if run.Encoding == baseline {
@@ -201,7 +188,7 @@ func paired(group, runs []Result, baseline string, metrics func(Result) Metrics)
 		}
 		job.Encoding = baseline
 		if other, ok := partner[job]; ok {
-			differences = append(differences, 100*float64(metrics(run).Top1-metrics(other).Top1))
+			differences = append(differences, 100*float64(run.Test.Top1-other.Test.Top1))
 		}
 	}
 	return differences
@@ -308,13 +295,4 @@ func (t Table) Text() string {
 		b.WriteString(note + "\n")
 	}
 	return b.String()
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

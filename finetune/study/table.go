@@ -128,7 +128,7 @@ func (s *Study) Curves() (pictures []string, err error) {
 			"curves": func(w io.Writer) error { return report.Curves(w, evals[name][0].Recipe, evals[name]) },
 		}
 		if report.HasScalars(evals[name]) {
-			draw["scalars"] = func(w io.Writer) error { return report.Scalars(w, "", evals[name]) }
+			draw["scalars"] = func(w io.Writer) error { return report.Scalars(w, evals[name]) }
 		}
 		for _, kind := range slices.Sorted(maps.Keys(draw)) {
 			dir, suffix := filepath.Split(name)
