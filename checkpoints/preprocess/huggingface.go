@@ -35,17 +35,12 @@ func (c config) huggingFace() (s Settings, err error) {
 		return s, errors.New("neither Hugging Face's fields (size, image_mean) nor timm's (pretrained_cfg, input_size)")
 	}
 	resize, err := c.Bool("do_resize", true)
-	if err != nil {
-		return s, err
+	if err == nil && resize {
+		err = c.hfResize(&s)
 	}
-	crop, err := c.Bool("do_center_crop", c.Has("crop_size"))
-	if err != nil {
+	crop, cropErr := c.Bool("do_center_crop", c.Has("crop_size"))
+	if err = cmp.Or(err, cropErr); err != nil {
 		return s, err
-	}
-	if resize {
-		if err := c.hfResize(&s); err != nil {
-			return s, err
-		}
 	}
 	if crop {
 		sides, ok := c.sides("crop_size", "height", "width")

@@ -169,24 +169,18 @@ func (s Settings) OutputSize() (height, width int, err error) {
 
 // Resized returns the size that a picture of the given one has after the resize.
 func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
-	if s.Fit == FitShortest {
-		if short := s.Size[0]; width <= height {
-			return max(1, short*height/width), short
-		} else {
-			return short, max(1, short*width/height)
-		}
-	}
 	rows, cols := float64(height)/float64(s.Size[0]), float64(width)/float64(s.Size[1])
-	ratio := 0.0
+	ratio := max(rows, cols)
 	switch s.Fit {
 	case FitNone:
 		return height, width
 	case FitExact:
 		return s.Size[0], s.Size[1]
+	case FitShortest:
+		short := min(height, width)
+		return max(1, s.Size[0]*height/short), max(1, s.Size[0]*width/short)
 	case FitCover:
 		ratio = min(rows, cols)
-	case FitContain:
-		ratio = max(rows, cols)
 	}
 	scaled := func(side int) int { return max(1, int(math.RoundToEven(float64(side)/ratio))) }
 	return scaled(height), scaled(width)

@@ -5,10 +5,9 @@ package data
 import (
 	"fmt"
 	"math"
-)
 
-// maxSide bounds image sides that a configuration may ask for.
-const maxSide = 16384
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+)
 
 // Augment says how images of a set become input of a model. The zero value changes nothing: pixels scaled to 0…1.
 //
@@ -66,11 +65,11 @@ func (a Augment) Validate() error {
 		name      string
 		v, lo, hi float64
 	}{
-		{"pad", float64(a.Pad), 0, maxSide},
+		{"pad", float64(a.Pad), 0, preprocess.MaxSide},
 		{"crop_scale", a.CropScale[0], 0, a.CropScale[1]}, {"crop_scale", a.CropScale[1], 0, 1},
 		{"crop_ratio", a.CropRatio[0], 0, a.CropRatio[1]}, {"crop_ratio", a.CropRatio[1], 0, 100},
 		{"flip_prob", a.FlipProb, 0, 1},
-		{"cutout", float64(a.Cutout), 0, maxSide},
+		{"cutout", float64(a.Cutout), 0, preprocess.MaxSide},
 		{"mixup_alpha", a.MixupAlpha, 0, 1000}, {"cutmix_alpha", a.CutmixAlpha, 0, 1000},
 		{"mix_prob", a.MixProb, 0, 1}, {"switch_prob", a.SwitchProb, 0, 1},
 	} {
@@ -78,8 +77,8 @@ func (a Augment) Validate() error {
 			return fmt.Errorf("data: augment: %s %g, want %g to %g", p.name, p.v, p.lo, p.hi)
 		}
 	}
-	if a.Size != [2]int{} && (min(a.Size[0], a.Size[1]) < 1 || max(a.Size[0], a.Size[1]) > maxSide) {
-		return fmt.Errorf("data: augment: size %v, want two sides of 1 to %d", a.Size, maxSide)
+	if a.Size != [2]int{} && (min(a.Size[0], a.Size[1]) < 1 || max(a.Size[0], a.Size[1]) > preprocess.MaxSide) {
+		return fmt.Errorf("data: augment: size %v, want two sides of 1 to %d", a.Size, preprocess.MaxSide)
 	}
 	if a.crops() && (a.CropScale[0] == 0 || a.CropRatio != [2]float64{} && a.CropRatio[0] == 0) {
 		return fmt.Errorf("data: augment: crop_scale %v and crop_ratio %v must be above 0", a.CropScale, a.CropRatio)

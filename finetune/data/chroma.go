@@ -16,6 +16,7 @@ type chroma struct {
 	rowShift, colShift int       // log2 of the pixels to a sample along each axis
 	smooth             bool      // false repeats the nearest sample
 	bias               [2][2]int // added before division by 16, by parity of the pixel's row and column
+	sums               []int     // [cols], of one line
 }
 
 // libjpeg alternates the rounding from pixel to pixel where its intermediate sums would lose a half.
@@ -26,31 +27,27 @@ var (
 	webpBias    = [2][2]int{{8, 8}, {8, 8}}
 )
 
-// row computes one line of pixels of a plane: (9·near + 3·beside + 3·above or below + diagonal + bias)/16, where the
-// neighbour beyond the border, or along an axis that is not subsampled, is the sample itself.
+// row computes one line of pixels of a plane: (9·near + 3·beside + 3·above or below + diagonal + bias)/16.
 func (c chroma) row(out, plane []uint8, stride, y int) {
-	near, next := y>>c.rowShift, y>>c.rowShift
-	if c.smooth && c.rowShift == 1 {
-		next = min(max(0, near+2*(y&1)-1), c.rows-1)
+	near, next := c.samples(y, c.rowShift, c.rows)
+	a, b := plane[near*stride:], plane[next*stride:]
+	for j := range c.sums {
+		c.sums[j] = 3*int(a[j]) + int(b[j])
 	}
-	a, b := plane[near*stride:][:c.cols], plane[next*stride:][:c.cols]
-	vertical := func(j int) int { return 3*int(a[j]) + int(b[j]) }
-	bias := c.bias[y&1]
-	if !c.smooth || c.colShift != 1 {
-		for x := range out {
-			out[x] = uint8((4*vertical(x>>c.colShift) + bias[x&1]) >> 4)
-		}
-		return
+	for x := range out {
+		near, beside := c.samples(x, c.colShift, c.cols)
+		out[x] = uint8((3*c.sums[near] + c.sums[beside] + c.bias[y&1][x&1]) >> 4)
 	}
-	left, here := vertical(0), vertical(0)
-	for x := 0; x < len(out); x += 2 {
-		right := vertical(min(x/2+1, c.cols-1))
-		out[x] = uint8((3*here + left + bias[0]) >> 4)
-		if x+1 < len(out) {
-			out[x+1] = uint8((3*here + right + bias[1]) >> 4)
-		}
-		left, here = here, right
+}
+
+// samples returns the two samples of n that a pixel lies between; twice the nearer one where there is no other, or none
+// that is asked for.
+func (c chroma) samples(pixel, shift, n int) (near, next int) {
+	near = pixel >> shift
+	if !c.smooth || shift != 1 {
+		return near, near
 	}
+	return near, min(max(0, near+2*(pixel&1)-1), n-1)
 }
 
 // jpeg converts a decoded jpeg.
@@ -82,6 +79,7 @@ func (p *Picture) webp(m *image.YCbCr) {
 func (p *Picture) convert(m *image.YCbCr, c chroma, rgb func(y, cb, cr int) (r, g, b int)) {
 	c.rows = (p.Height + 1<<c.rowShift - 1) >> c.rowShift
 	c.cols = (p.Width + 1<<c.colShift - 1) >> c.colShift
+	c.sums = make([]int, c.cols)
 	cb, cr := make([]uint8, p.Width), make([]uint8, p.Width)
 	out := p.Pixels
 	for y := range p.Height {

@@ -27,6 +27,8 @@ const (
 	cifarCoarse  = 20
 	cifarPlane   = cifarSide * cifarSide
 	cifarRecord  = 2 + 3*cifarPlane
+	cifarTrain   = "train.bin"
+	cifarTest    = "test.bin"
 	cifarNames   = "fine_label_names.txt"
 	// cifarMaxBytes bounds a file: somewhat more than the 50,000 training images there are.
 	cifarMaxBytes = 64_000 * cifarRecord
@@ -52,10 +54,10 @@ func CIFAR100(dir string) (train, test *Set, err error) {
 }
 
 func cifarFrom(dir string) (train, test *Set, err error) {
-	var parts cifarParts
+	parts := cifarParts{sets: map[string]*Set{}}
 	for _, d := range []string{dir, filepath.Join(dir, cifarDir)} {
-		if _, err := os.Stat(filepath.Join(d, "train.bin")); err == nil {
-			return parts.sets(d, parts.readDir(d))
+		if _, err := os.Stat(filepath.Join(d, cifarTrain)); err == nil {
+			return parts.join(d, parts.readDir(d))
 		}
 	}
 	for _, file := range []string{dir, filepath.Join(dir, cifarArchive)} {
@@ -65,29 +67,26 @@ func cifarFrom(dir string) (train, test *Set, err error) {
 				return nil, nil, err
 			}
 			defer f.Close()
-			return parts.sets(file, parts.readArchive(file, bufio.NewReaderSize(f, 1<<20)))
+			return parts.join(file, parts.readArchive(file, bufio.NewReaderSize(f, 1<<20)))
 		}
 	}
 	return nil, nil, fmt.Errorf("no train.bin, %s/train.bin or %s in %s: give the directory that holds one of them: %w",
 		cifarDir, cifarArchive, dir, fs.ErrNotExist)
 }
 
-// cifarParts collects the three files, from wherever they come.
+// cifarParts are the files that were read, from wherever they come.
 type cifarParts struct {
-	names       []string
-	train, test *Set
+	names []string
+	sets  map[string]*Set // by the name of the file
 }
 
 func (p *cifarParts) readDir(dir string) error {
-	for _, name := range []string{cifarNames, "train.bin", "test.bin"} {
+	for _, name := range []string{cifarNames, cifarTrain, cifarTest} {
 		f, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}
-		info, err := f.Stat()
-		if err == nil {
-			err = p.read(name, f.Name(), f, info.Size())
-		}
+		err = p.read(name, f.Name(), f)
 		f.Close()
 		if err != nil {
 			return err
@@ -104,7 +103,7 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 	}
 	// The whole stream is bounded, so that members we skip cannot expand without end.
 	archive := tar.NewReader(io.LimitReader(unzipped, 2*cifarMaxBytes))
-	for {
+	for p.names == nil || len(p.sets) < 2 {
 		member, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -115,11 +114,8 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 		if member.Typeflag != tar.TypeReg {
 			continue
 		}
-		if err := p.read(path.Base(member.Name), file+":"+member.Name, archive, member.Size); err != nil {
+		if err := p.read(path.Base(member.Name), file+":"+member.Name, archive); err != nil {
 			return err
-		}
-		if p.names != nil && p.train != nil && p.test != nil {
-			break
 		}
 	}
 	// Reading on to the end is what verifies gzip's checksum.
@@ -133,42 +129,36 @@ func (p *cifarParts) readArchive(file string, r io.Reader) error {
 	return nil
 }
 
-// read takes one file if it is one of the three; where is its name in errors, size its announced length.
-func (p *cifarParts) read(name, where string, r io.Reader, size int64) (err error) {
-	var seen bool
-	switch name {
-	case cifarNames:
-		seen = p.names != nil
-		p.names, err = cifarReadNames(where, r)
-	case "train.bin":
-		seen = p.train != nil
-		p.train, err = cifarReadRecords(where, r, size)
-	case "test.bin":
-		seen = p.test != nil
-		p.test, err = cifarReadRecords(where, r, size)
-	}
-	if seen {
+// read takes one file if it is one of the three; where is its name in errors.
+func (p *cifarParts) read(name, where string, r io.Reader) (err error) {
+	switch {
+	case name == cifarNames && p.names != nil || p.sets[name] != nil:
 		return fmt.Errorf("%s: %s is there twice", where, name)
+	case name == cifarNames:
+		p.names, err = cifarReadNames(where, r)
+	case name == cifarTrain || name == cifarTest:
+		p.sets[name], err = cifarReadRecords(where, r)
 	}
 	return err
 }
 
-// sets joins the parts, unless reading them failed.
-func (p *cifarParts) sets(where string, err error) (train, test *Set, _ error) {
+// join makes the two sets of the parts, unless reading them failed.
+func (p *cifarParts) join(where string, err error) (train, test *Set, _ error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.names == nil || p.train == nil || p.test == nil {
-		return nil, nil, fmt.Errorf("%s lacks train.bin, test.bin or %s", where, cifarNames)
+	train, test = p.sets[cifarTrain], p.sets[cifarTest]
+	if p.names == nil || train == nil || test == nil {
+		return nil, nil, fmt.Errorf("%s lacks %s, %s or %s", where, cifarTrain, cifarTest, cifarNames)
 	}
-	for _, set := range []*Set{p.train, p.test} {
+	for _, set := range []*Set{train, test} {
 		if label := slices.Max(set.Labels); int(label) >= len(p.names) {
 			return nil, nil, fmt.Errorf("%s has label %d, but %s %d names", where, label, cifarNames, len(p.names))
 		}
+		set.Classes = p.names
 	}
-	p.train.Name, p.test.Name = "cifar100-train", "cifar100-test"
-	p.train.Classes, p.test.Classes = p.names, p.names
-	return p.train, p.test, nil
+	train.Name, test.Name = "cifar100-train", "cifar100-test"
+	return train, test, nil
 }
 
 func cifarReadNames(where string, r io.Reader) ([]string, error) {
@@ -184,18 +174,16 @@ func cifarReadNames(where string, r io.Reader) ([]string, error) {
 	return names, nil
 }
 
-// cifarReadRecords reads records to the end of r. Memory grows with what is really read; size is only believed as far
-// as refusing early.
-func cifarReadRecords(where string, r io.Reader, size int64) (*Set, error) {
-	if size > cifarMaxBytes {
-		return nil, fmt.Errorf("%s: %d bytes, want at most %d", where, size, cifarMaxBytes)
-	}
+// cifarReadRecords reads records to the end of r.
+func cifarReadRecords(where string, r io.Reader) (*Set, error) {
 	s := &Set{Height: cifarSide, Width: cifarSide, Channels: 3}
-	in := bufio.NewReaderSize(io.LimitReader(r, cifarMaxBytes), 1<<18)
+	in := bufio.NewReaderSize(r, 1<<18)
 	record := make([]byte, cifarRecord)
 	for n := 0; ; n++ {
 		read, err := io.ReadFull(in, record)
 		switch {
+		case n*cifarRecord == cifarMaxBytes && err == nil:
+			return nil, fmt.Errorf("%s: more than %d bytes", where, cifarMaxBytes)
 		case err == io.EOF && n > 0:
 			return s, nil
 		case err == io.EOF:

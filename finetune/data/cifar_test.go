@@ -119,10 +119,8 @@ func TestCIFAR100ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, set := range []*Set{train, test} {
-			if err := set.Validate(); err != nil {
-				t.Fatal(err)
-			}
+		if err := errors.Join(train.Validate(), test.Validate()); err != nil {
+			t.Fatal(err)
 		}
 		if train.Len() != 5 || test.Len() != 3 || train.Classes[42] != "class_42" {
 			t.Fatalf("%s: %d and %d images, class 42 is %q", dir, train.Len(), test.Len(), train.Classes[42])
@@ -190,14 +188,14 @@ func TestCIFAR100SampleIsBalancedAndHasTheStatedStatistics(t *testing.T) {
 
 func TestCIFAR100RefusesDamageInOneLineNamingFileAndRecord(t *testing.T) {
 	files := made(5, 3)
-	with := func(name string, change func([]byte) []byte) map[string][]byte {
-		out := made(5, 3)
-		out[name] = change(out[name])
-		return out
-	}
 	without := func(name string) map[string][]byte {
 		out := made(5, 3)
 		delete(out, name)
+		return out
+	}
+	with := func(name string, change func([]byte) []byte) map[string][]byte {
+		out := made(5, 3)
+		out[name] = change(out[name])
 		return out
 	}
 	archive := func(raw []byte) map[string][]byte { return map[string][]byte{cifarArchive: raw} }
@@ -270,7 +268,7 @@ func FuzzCIFAR100Records(f *testing.F) {
 	f.Add(record[:cifarRecord+1])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		set, err := cifarReadRecords("fuzz", bytes.NewReader(raw), int64(len(raw)))
+		set, err := cifarReadRecords("fuzz", bytes.NewReader(raw))
 		if err != nil {
 			return
 		}
@@ -289,16 +287,14 @@ func FuzzCIFAR100Archive(f *testing.F) {
 	f.Add(tarred(f, files, "train.bin"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var parts cifarParts
-		train, test, err := parts.sets("fuzz",
+		parts := cifarParts{sets: map[string]*Set{}}
+		train, test, err := parts.join("fuzz",
 			parts.readArchive("fuzz", bytes.NewReader(compressed(raw, gzip.NoCompression))))
 		if err != nil {
 			return
 		}
-		for _, set := range []*Set{train, test} {
-			if err := set.Validate(); err != nil {
-				t.Fatal(err)
-			}
+		if err := errors.Join(train.Validate(), test.Validate()); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -31,17 +31,14 @@ var heldFolders = []string{"val", "valid", "validation", "test"}
 // Pictures come class by class, sorted by path. Names that begin with a dot are ignored and so are files with other
 // endings than jpg, jpeg, png, gif, webp and bmp; links to pictures within dir are followed, all others are errors.
 func Folder(dir string, classes []string, held float64, seed int64) (train, heldOut *Files, err error) {
+	defer func() {
+		if err != nil {
+			train, heldOut, err = nil, nil, fmt.Errorf("data: %w", err)
+		}
+	}()
 	if !(held >= 0 && held < 1) {
-		return nil, nil, fmt.Errorf("data: %s: share %g held out, want 0 or more and less than 1", dir, held)
+		return nil, nil, fmt.Errorf("%s: share %g held out, want 0 or more and less than 1", dir, held)
 	}
-	train, heldOut, err = folder(dir, classes, held, seed)
-	if err != nil {
-		return nil, nil, fmt.Errorf("data: %w", err)
-	}
-	return train, heldOut, nil
-}
-
-func folder(dir string, classes []string, held float64, seed int64) (train, heldOut *Files, err error) {
 	folders, err := subfolders(dir)
 	if err != nil {
 		return nil, nil, err

@@ -125,15 +125,15 @@ func TestResizedCropsKeepTheStatedAreaAndRatio(t *testing.T) {
 }
 
 func TestResizedCropFallsBackToTheLargestCentredWindow(t *testing.T) {
-	// A strip of 40×2 has no window of ratio 1…1.2 and 80% of the area: torchvision takes width 2, height 2/1.
+	// A strip of 40×2 has no window of ratio 1…1.2 and 80% of the area: torchvision takes width 2, height 2/1; of a
+	// strip of 5×40 height 5, width 5·1.2.
 	a := Augment{CropScale: [2]float64{0.8, 1}, CropRatio: [2]float64{1, 1.2}}
-	got := a.window(draw(streamSample, 1, 0, 0), 40, 2)
-	if want := (window{top: 19, left: 0, height: 2, width: 2}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	got = a.window(draw(streamSample, 1, 0, 0), 5, 40) // height 5, width 5·1.2
-	if want := (window{top: 0, left: 17, height: 5, width: 6}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	for sides, want := range map[[2]int]window{
+		{40, 2}: {top: 19, left: 0, height: 2, width: 2}, {5, 40}: {top: 0, left: 17, height: 5, width: 6},
+	} {
+		if got := a.window(draw(streamSample, 1, 0, 0), sides[0], sides[1]); got != want {
+			t.Errorf("%v: got %+v, want %+v", sides, got, want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package data
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -54,21 +55,18 @@ func TestTheUprightHeartStandsOnItsTip(t *testing.T) {
 	const size = 64
 	at := sprite{shape: 2, scale: 5, row: 16, column: 16}
 	upright := at.render(size)
-	first, last := -1, -1 // lines with any white, and how many pixels of it
-	var width [size]int
-	for i := range size {
-		for j := range size {
-			if upright[i*size+j] > 127 {
-				width[i]++
-				last = i
-				if first < 0 {
-					first = i
-				}
-			}
+	widths := []int{} // of the lines with any white
+	for line := range slices.Chunk(upright, size) {
+		white := 0
+		for _, v := range line {
+			white += int(v) / 128
+		}
+		if white > 0 {
+			widths = append(widths, white)
 		}
 	}
-	if width[last] > 3 || width[first+4] < 12 {
-		t.Errorf("widths by line %v: want a tip below and lobes above", width[first:last+1])
+	if widths[len(widths)-1] > 3 || widths[4] < 12 {
+		t.Errorf("widths by line %v: want a tip below and lobes above", widths)
 	}
 	at.orientation = 20 // half a turn: the picture read backwards, around the centre at 32.5
 	for i, v := range at.render(size) {
@@ -93,11 +91,10 @@ func TestNoSpriteIsCutByTheBorder(t *testing.T) {
 	}
 	for k := range spriteShapes * spriteOrientations {
 		s := sprite{shape: k % spriteShapes, scale: spriteScales - 1, orientation: k / spriteShapes}
-		if first, inner := sum(s, 0, 0), sum(s, 8, 8); first != inner {
-			t.Errorf("%+v: %d of brightness in the first corner, %d inside", s, first, inner)
-		}
-		if last, inner := sum(s, 31, 31), sum(s, 23, 23); last != inner {
-			t.Errorf("%+v: %d of brightness in the last corner, %d inside", s, last, inner)
+		for corner, inside := range map[int]int{0: 8, 31: 23} { // whole pixels apart
+			if got, want := sum(s, corner, corner), sum(s, inside, inside); got != want {
+				t.Errorf("%+v: %d of brightness in corner %d, %d inside", s, got, corner, want)
+			}
 		}
 	}
 }
@@ -150,10 +147,8 @@ func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []*Set{train, test} {
-		if err := set.Validate(); err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(train.Validate(), test.Validate()); err != nil {
+		t.Fatal(err)
 	}
 	if train.Len() != 307 || test.Len() != 101 || train.Height != 32 || len(train.Classes) != 16 {
 		t.Errorf("%d and %d images of %d pixels in %d classes",
