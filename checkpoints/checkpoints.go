@@ -69,25 +69,21 @@ func Open(path string) (*Checkpoint, error) {
 		return nil, err
 	}
 	c := &Checkpoint{Path: path, Step: m.Step, Meta: m.Meta}
-	for _, record := range m.Files {
-		file := filepath.Join(path, record.Name)
-		if record.Name == storeName {
-			raw, err := readSmall(file)
-			if err != nil {
-				return nil, err
-			}
-			if err := record.check(file, int64(len(raw)), sha256.Sum256(raw)); err != nil {
-				return nil, err
-			}
-			if c.Params, c.frozen, err = decodeStore(file, raw); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		c.SHA256 = record.SHA256
-		if err := record.verify(file); err != nil {
-			return nil, err
-		}
+	variables, store := m.Files[0], m.Files[1]
+	c.SHA256 = variables.SHA256
+	if err := variables.verify(c.variablesFile()); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(path, storeName)
+	raw, err := readSmall(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.check(file, int64(len(raw)), sha256.Sum256(raw)); err != nil {
+		return nil, err
+	}
+	if c.Params, c.frozen, err = decodeStore(file, raw); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -99,15 +95,13 @@ func (r fileRecord) verify(file string) error {
 		return err
 	}
 	defer f.Close()
-	if size != r.Size {
-		return r.check(file, size, [sha256.Size]byte{})
-	}
 	hash := sha256.New()
-	n, err := io.Copy(hash, f)
-	if err != nil {
-		return errors.Wrap(err, "checkpoints: reading")
+	if size == r.Size {
+		if size, err = io.Copy(hash, f); err != nil {
+			return errors.Wrap(err, "checkpoints: reading")
+		}
 	}
-	return r.check(file, n, [sha256.Size]byte(hash.Sum(nil)))
+	return r.check(file, size, [sha256.Size]byte(hash.Sum(nil)))
 }
 
 // check compares what was read of a file with its record.

@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -87,13 +88,7 @@ type export struct {
 
 // newExport refuses what cannot be written and folds what can.
 func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o ExportOptions) (*export, error) {
-	if o.Format == "" {
-		o.Format = FormatHF
-	}
-	if o.DType == "" {
-		o.DType = "float32"
-	}
-	o.Batch = max(o.Batch, 1)
+	o.Format, o.DType, o.Batch = cmp.Or(o.Format, FormatHF), cmp.Or(o.DType, "float32"), max(o.Batch, 1)
 	if o.files == nil {
 		o.files = osFiles{}
 	}
@@ -258,54 +253,45 @@ func (e *export) write(dir string, contents []exportFile) error {
 
 // tensors lists what the file of weights is to hold: every variable below the scope, and no other.
 func (e *export) tensors() (out []outTensor, err error) {
-	variables := map[string]*model.Variable{} // by path below the scope
+	has, wants := map[string]string{}, map[string]string{} // shapes of variables, by path below the scope
+	values := map[string]*tensors.Tensor{}
 	for v := range e.store.IterVariables() {
-		if path, ok := below(v, e.scope); ok {
-			variables[path] = v
+		path, ok := below(v, e.scope)
+		switch {
+		case !ok:
+			continue
+		case !v.HasValue():
+			has[path] = v.Shape().String() + " without a value"
+			continue
+		}
+		has[path] = v.Shape().String()
+		if values[path], err = v.Value(); err != nil {
+			return nil, err
 		}
 	}
-	mismatch := &MismatchError{Path: "scope " + e.scope}
 	all := e.naming.names(e.config)
-	for path, v := range variables {
-		listed := slices.ContainsFunc(all, func(n named) bool { return n.path == path })
-		switch {
-		case listed:
-		case ownsEncoding(e.Format, e.config, path) && v.HasValue():
-			value, err := v.Value()
-			if err != nil {
-				return nil, err
-			}
+	for _, n := range all {
+		wants[n.path] = shapes.Make(dtypes.Float32, n.shape(e.config)...).String()
+	}
+	for path, value := range values {
+		if wants[path] == "" && ownsEncoding(e.Format, e.config, path) {
+			wants[path] = has[path]
 			out = append(out, asIs(path, value))
-		default:
-			mismatch.Unexpected = append(mismatch.Unexpected, fmt.Sprintf("%s %s", path, v.Shape()))
 		}
+	}
+	if err := compare("scope "+e.scope, has, wants); err != nil {
+		return nil, err
 	}
 	for len(all) > 0 {
 		group := all[:all[0].parts]
 		all = all[len(group):]
-		values := make([]*tensors.Tensor, len(group))
-		for k, n := range group {
-			want := shapes.Make(dtypes.Float32, n.shape(e.config)...)
-			v := variables[n.path]
-			switch {
-			case v == nil || !v.HasValue():
-				mismatch.Missing = append(mismatch.Missing, fmt.Sprintf("%s %s", n.path, want))
-				continue
-			case !v.Shape().Equal(want):
-				mismatch.Mismatched = append(mismatch.Mismatched, fmt.Sprintf("%s %s, in the model %s", n.path, v.Shape(), want))
-				continue
-			}
-			if values[k], err = v.Value(); err != nil {
-				return nil, err
-			}
-		}
 		out = append(out, outTensor{
 			name:  group[0].foreign,
 			shape: shapes.Make(e.dtype, group[0].foreignShape(e.Format, e.config)...),
 			write: func(w io.Writer) error { return e.writeGroup(w, group, values) },
 		})
 	}
-	return out, mismatch.orNil()
+	return out, nil
 }
 
 // below returns the path of a variable below a scope, and whether it is there.
@@ -314,10 +300,10 @@ func below(v *model.Variable, scope string) (path string, ok bool) {
 }
 
 // writeGroup writes the variables of one foreign tensor.
-func (e *export) writeGroup(w io.Writer, group []named, values []*tensors.Tensor) error {
-	flat := make([]float32, values[0].Size()*len(group))
-	for k, n := range group {
-		err := tensors.ConstFlatData(values[k], func(ours []float32) { n.spread(e.Format, e.config, ours, flat) })
+func (e *export) writeGroup(w io.Writer, group []named, values map[string]*tensors.Tensor) error {
+	flat := make([]float32, values[group[0].path].Size()*len(group))
+	for _, n := range group {
+		err := tensors.ConstFlatData(values[n.path], func(ours []float32) { n.move(e.Format, e.config, flat, ours, true) })
 		if err != nil {
 			return errors.WithMessagef(err, "variable %q", n.path)
 		}

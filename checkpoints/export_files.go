@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -14,56 +15,6 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
-
-// hfModel is config.json as transformers' ViTForImageClassification reads it.
-type hfModel struct {
-	Architectures     []string          `json:"architectures,omitempty"`
-	ModelType         string            `json:"model_type"`
-	HiddenAct         string            `json:"hidden_act,omitempty"`
-	HiddenSize        int               `json:"hidden_size,omitempty"`
-	HiddenLayers      int               `json:"num_hidden_layers,omitempty"`
-	Heads             int               `json:"num_attention_heads,omitempty"`
-	IntermediateSize  int               `json:"intermediate_size,omitempty"`
-	QKVBias           bool              `json:"qkv_bias,omitempty"`
-	Epsilon           float64           `json:"layer_norm_eps,omitempty"`
-	ImageSize         any               `json:"image_size"` // pixels: one number, [rows, cols] where they differ
-	PatchSize         int               `json:"patch_size"`
-	Channels          int               `json:"num_channels"`
-	EncoderStride     int               `json:"encoder_stride,omitempty"`
-	HiddenDropout     float64           `json:"hidden_dropout_prob"`
-	AttentionDropout  float64           `json:"attention_probs_dropout_prob"`
-	InitializerRange  float64           `json:"initializer_range,omitempty"`
-	DType             string            `json:"torch_dtype,omitempty"`
-	ID2Label          map[string]string `json:"id2label"`
-	Label2ID          map[string]int    `json:"label2id"`
-	PositionEncodings string            `json:"position_encoding,omitempty"` // ONNX: what is inside the graph
-}
-
-// timmModel is config.json as timm's create_model("local-dir:…") and its hub read it.
-type timmModel struct {
-	Architecture string     `json:"architecture"`
-	Classes      int        `json:"num_classes"`
-	Features     int        `json:"num_features"`
-	Pool         string     `json:"global_pool"`
-	ModelArgs    timmArgs   `json:"model_args"`
-	Pretrained   timmInputs `json:"pretrained_cfg"`
-	Labels       []string   `json:"label_names,omitempty"`
-}
-
-// timmArgs are arguments of timm's VisionTransformer.
-type timmArgs struct {
-	ImageSize  [2]int  `json:"img_size"`
-	PatchSize  int     `json:"patch_size"`
-	Channels   int     `json:"in_chans"`
-	Width      int     `json:"embed_dim"`
-	Depth      int     `json:"depth"`
-	Heads      int     `json:"num_heads"`
-	MLPRatio   float64 `json:"mlp_ratio"`
-	ClassToken bool    `json:"class_token"`
-	Pool       string  `json:"global_pool"`
-	PoolNorm   bool    `json:"fc_norm"` // false: the last norm is before the pooling, as ours
-	Act        string  `json:"act_layer"`
-}
 
 // timmInputs say what images the weights were trained on.
 type timmInputs struct {
@@ -131,19 +82,12 @@ func (e *export) id2label() map[string]string {
 	return names
 }
 
+// configJSON returns the config.json of the format.
 func (e *export) configJSON() (exportFile, error) {
 	c := e.config
 	switch e.Format {
 	case FormatTimm:
-		out := e.timmFile()
-		if e.Preprocess != nil {
-			timm, err := e.Preprocess.Timm()
-			if err != nil {
-				return exportFile{}, err
-			}
-			out.Pretrained.Timm = timm
-		}
-		return jsonFile(foreignConfig, out)
+		return e.timmConfig()
 	case FormatUnfolded:
 		params, err := paramsOf(e.store.Scope(e.scope))
 		if err != nil {
@@ -155,51 +99,72 @@ func (e *export) configJSON() (exportFile, error) {
 		}
 		return jsonFile(foreignConfig, out)
 	}
-	out := hfModel{
-		ModelType: "vit", ImageSize: c.ImageRows, PatchSize: c.PatchSize, Channels: c.Channels, ID2Label: e.id2label(),
-		Label2ID: map[string]int{},
+	names, numbers := e.id2label(), map[string]int{}
+	for i := range c.Classes {
+		numbers[names[strconv.Itoa(i)]] = i
+	}
+	out := map[string]any{
+		"model_type": "vit", "image_size": c.ImageRows, "patch_size": c.PatchSize, "num_channels": c.Channels,
+		"id2label": names, "label2id": numbers,
 	}
 	if c.ImageRows != c.ImageCols {
-		out.ImageSize = [2]int{c.ImageRows, c.ImageCols}
-	}
-	for i := range c.Classes {
-		out.Label2ID[out.ID2Label[strconv.Itoa(i)]] = i
+		out["image_size"] = [2]int{c.ImageRows, c.ImageCols}
 	}
 	switch e.Format {
-	case FormatHF:
-		out.Architectures = []string{"ViTForImageClassification"}
-		out.HiddenAct, out.QKVBias, out.Epsilon, out.InitializerRange = "gelu", true, c.Epsilon, 0.02
-		out.HiddenSize, out.HiddenLayers, out.Heads, out.IntermediateSize = c.Width, c.Depth, c.Heads, c.MLPDim
-		out.EncoderStride, out.DType = c.PatchSize, e.DType
-		out.HiddenDropout, out.AttentionDropout = c.Dropout, c.AttentionDropout
+	case FormatHF: // what transformers' ViTForImageClassification reads
+		maps.Copy(out, map[string]any{
+			"architectures": []string{"ViTForImageClassification"}, "torch_dtype": e.DType,
+			"hidden_size": c.Width, "num_hidden_layers": c.Depth, "num_attention_heads": c.Heads,
+			"intermediate_size": c.MLPDim, "hidden_act": "gelu", "qkv_bias": true, "layer_norm_eps": c.Epsilon,
+			"hidden_dropout_prob": c.Dropout, "attention_probs_dropout_prob": c.AttentionDropout,
+			"initializer_range": 0.02, "encoder_stride": c.PatchSize,
+		})
 	case FormatJAX:
-		out.ModelType = jaxType
+		out["model_type"] = jaxType
 	case FormatONNX:
-		out.PositionEncodings = e.encoded
+		out["position_encoding"] = e.encoded // inside the graph
 	}
 	return jsonFile(foreignConfig, out)
 }
 
-// timmFile names an architecture that timm has for every size: the arguments say what it is.
-func (e *export) timmFile() timmModel {
+// timmConfig is config.json as timm's create_model("local-dir:…") and its hub read it. It names an architecture that
+// timm has for every size: the arguments say what it is.
+func (e *export) timmConfig() (exportFile, error) {
 	c := e.config
-	out := timmModel{
-		Architecture: "vit_base_patch16_224", Classes: c.Classes, Features: c.Width, Pool: timmPools[c.Pool],
-		ModelArgs: timmArgs{
-			ImageSize: [2]int{c.ImageRows, c.ImageCols}, PatchSize: c.PatchSize, Channels: c.Channels, Width: c.Width,
-			Depth: c.Depth, Heads: c.Heads, MLPRatio: float64(c.MLPDim) / float64(c.Width), ClassToken: c.Prefix() > 0,
-			Pool: timmPools[c.Pool], Act: "gelu",
-		},
-		Pretrained: timmInputs{
-			InputSize: [3]int{c.Channels, c.ImageRows, c.ImageCols}, FixedSize: true, Classes: c.Classes,
-			FirstConv: "patch_embed.proj", Classifier: "head",
-		},
-		Labels: e.Labels,
+	pretrained := timmInputs{
+		InputSize: [3]int{c.Channels, c.ImageRows, c.ImageCols}, FixedSize: true, Classes: c.Classes,
+		FirstConv: "patch_embed.proj", Classifier: "head",
 	}
-	for int(float64(c.Width)*out.ModelArgs.MLPRatio) < c.MLPDim { // timm cuts the product: 49·(5/49) is 4.99…
-		out.ModelArgs.MLPRatio = math.Nextafter(out.ModelArgs.MLPRatio, math.Inf(1))
+	if e.Preprocess != nil {
+		var err error
+		if pretrained.Timm, err = e.Preprocess.Timm(); err != nil {
+			return exportFile{}, err
+		}
 	}
-	return out
+	pool := timmPools[c.Pool]
+	out := map[string]any{
+		"architecture": "vit_base_patch16_224", "num_classes": c.Classes, "num_features": c.Width, "global_pool": pool,
+		"model_args": map[string]any{ // of timm's VisionTransformer
+			"img_size": [2]int{c.ImageRows, c.ImageCols}, "patch_size": c.PatchSize, "in_chans": c.Channels,
+			"embed_dim": c.Width, "depth": c.Depth, "num_heads": c.Heads, "mlp_ratio": timmRatio(c.Width, c.MLPDim),
+			"class_token": c.Prefix() > 0, "global_pool": pool, "act_layer": "gelu",
+			"fc_norm": false, // the last norm is before the pooling, as ours
+		},
+		"pretrained_cfg": pretrained,
+	}
+	if len(e.Labels) > 0 {
+		out["label_names"] = e.Labels
+	}
+	return jsonFile(foreignConfig, out)
+}
+
+// timmRatio is the ratio of which timm makes these hidden units: it cuts the product, and 49·(5/49) is 4.99….
+func timmRatio(width, hidden int) float64 {
+	ratio := float64(hidden) / float64(width)
+	for int(float64(width)*ratio) < hidden {
+		ratio = math.Nextafter(ratio, math.Inf(1))
+	}
+	return ratio
 }
 
 // card writes the README.md: what the model is, what it takes and how it is opened.

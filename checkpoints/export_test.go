@@ -319,8 +319,7 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
 	for width := 1; width < 100; width++ {
 		for hidden := 1; hidden < 100; hidden++ {
-			e := export{config: vit.Config{Width: width, MLPDim: hidden}}
-			if got := int(float64(width) * e.timmFile().ModelArgs.MLPRatio); got != hidden { // timm's own expression
+			if got := int(float64(width) * timmRatio(width, hidden)); got != hidden { // timm's own expression
 				t.Fatalf("width %d, %d hidden units: timm computes %d", width, hidden, got)
 			}
 		}

@@ -40,32 +40,29 @@ func bfloat16Bits(x float32) uint16 {
 }
 
 // appendRaw is the inverse of appendFloats: the little-endian bytes of the numbers in a type, the nearest where it has
-// fewer bits. A finite number that the type has not is an error.
+// fewer bits. A finite number that is too large for the type is an error.
 func appendRaw(to []byte, floats []float32, dtype dtypes.DType) ([]byte, error) {
 	le := binary.LittleEndian
+	bits, infinity := float16Bits, uint16(0x7c00)
+	beyond := "float16, whose greatest number is 65504: choose bfloat16 or float32"
 	switch dtype {
 	case dtypes.Float32:
 		for _, x := range floats {
 			to = le.AppendUint32(to, math.Float32bits(x))
 		}
-	case dtypes.Float16:
-		for _, x := range floats {
-			bits := float16Bits(x)
-			if bits&0x7fff == 0x7c00 && !math.IsInf(float64(x), 0) {
-				return to, errors.Errorf("%g is beyond float16, whose greatest number is 65504: choose bfloat16 or float32", x)
-			}
-			to = le.AppendUint16(to, bits)
-		}
+		return to, nil
 	case dtypes.BFloat16:
-		for _, x := range floats {
-			bits := bfloat16Bits(x)
-			if bits&0x7fff == 0x7f80 && !math.IsInf(float64(x), 0) {
-				return to, errors.Errorf("%g is beyond bfloat16: choose float32", x)
-			}
-			to = le.AppendUint16(to, bits)
-		}
+		bits, infinity, beyond = bfloat16Bits, 0x7f80, "bfloat16: choose float32"
+	case dtypes.Float16:
 	default:
 		return to, errors.Errorf("type %s is not written", dtype)
+	}
+	for _, x := range floats {
+		b := bits(x)
+		if b&0x7fff == infinity && !math.IsInf(float64(x), 0) {
+			return to, errors.Errorf("%g is beyond %s", x, beyond)
+		}
+		to = le.AppendUint16(to, b)
 	}
 	return to, nil
 }

@@ -150,43 +150,29 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 }
 
 // match finds for each variable its tensor, and for each tensor what it is.
-func (w *weights) match(found described, omitHead bool) ([]named, error) {
-	mismatch := &MismatchError{Path: w.path}
-	describe := func(name string, dims []int) string { return fmt.Sprintf("%s %v", name, dims) }
-	used := map[string]bool{}
-	for _, name := range extraLayers[found.format] {
-		used[found.base+name] = true
-	}
-	var wanted []named
+func (w *weights) match(found described, omitHead bool) (wanted []named, err error) {
+	has, wants := map[string]string{}, map[string]string{} // shapes of tensors
 	for _, v := range found.names(found.config) {
-		t, ok := w.tensors[v.foreign]
 		isHead := strings.HasPrefix(v.path, headPath)
-		if isHead && !ok && found.config.Classes == 0 {
+		if isHead && found.config.Classes == 0 && !w.has(v.foreign) {
 			continue
 		}
-		shape := v.foreignShape(found.naming.format, found.config)
-		switch {
-		case !ok && !used[v.foreign]:
-			mismatch.Missing = append(mismatch.Missing, describe(v.foreign, shape))
-		case ok && !slices.Equal(t.dims, shape) && !used[v.foreign]:
-			mismatch.Mismatched = append(mismatch.Mismatched, describe(v.foreign, t.dims)+
-				fmt.Sprintf(", in the model %v", shape))
-		}
-		used[v.foreign] = true
+		wants[v.foreign] = fmt.Sprint(v.foreignShape(found.naming.format, found.config))
 		if !isHead || !omitHead {
 			wanted = append(wanted, v)
 		}
 	}
 	for name, t := range w.tensors {
-		switch {
-		case used[name]:
-		case ownsEncoding(found.naming.format, found.config, name):
+		if local, ok := strings.CutPrefix(name, found.base); ok && slices.Contains(extraLayers[found.format], local) {
+			continue
+		}
+		has[name] = fmt.Sprint(t.dims)
+		if wants[name] == "" && ownsEncoding(found.naming.format, found.config, name) {
+			wants[name] = has[name]
 			wanted = append(wanted, named{path: name, foreign: name, asIs: true})
-		default:
-			mismatch.Unexpected = append(mismatch.Unexpected, describe(name, t.dims))
 		}
 	}
-	return wanted, mismatch.orNil()
+	return wanted, compare(w.path, has, wants)
 }
 
 // read reads the wanted variables; one foreign tensor may hold several. What is left out is read too: a zip has its
@@ -211,7 +197,7 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 		}
 		value := tensors.FromShape(shapes.Make(dtypes.Float32, v.shape(found.config)...))
 		err = tensors.MutableFlatData(value, func(ours []float32) {
-			v.arrange(found.naming.format, found.config, flat, ours)
+			v.move(found.naming.format, found.config, flat, ours, false)
 		})
 		if err != nil {
 			return errors.WithMessagef(err, "checkpoints: variable %q", v.path)
@@ -310,8 +296,8 @@ func (m *Imported) pixels(w *weights, found described) error {
 // Load creates the variables below the model's scope, where none of them may exist, and sets Params there.
 func (m *Imported) Load(scope *model.Scope) error {
 	store := scope.Store()
-	if store.Loader() != nil { // it could answer CreateVariable with a value of its own
-		return errors.New("checkpoints: the store has a loader attached: load into one without")
+	if store.Loader() != nil {
+		return errLoader
 	}
 	var paths []string
 	for path := range m.Variables {
@@ -331,11 +317,11 @@ func (m *Imported) Load(scope *model.Scope) error {
 	if err := exceptions.TryCatch[error](func() { m.Config.Encoders(scope) }); err != nil {
 		return errors.WithMessage(err, "checkpoints")
 	}
-	mismatch := &MismatchError{Path: "the file"}
+	drawn := map[string]string{}
 	for v := range store.IterVariables() {
 		if path, ok := below(v, scope.Scope()); ok && strings.HasPrefix(path, positionsPath) && m.Variables[path] == nil {
-			mismatch.Missing = append(mismatch.Missing, fmt.Sprintf("%s %v", path, v.Shape().Dimensions))
+			drawn[path] = fmt.Sprint(v.Shape().Dimensions)
 		}
 	}
-	return mismatch.orNil()
+	return compare("the file", nil, drawn)
 }

@@ -74,8 +74,8 @@ func Inspect(path string) (*Info, error) {
 	return info, nil
 }
 
-// Numbers returns how many numbers of each type the tensors hold.
-func (i *Info) Numbers() map[string]int {
+// numbers returns how many numbers of each type the tensors hold.
+func (i *Info) numbers() map[string]int {
 	numbers := map[string]int{}
 	for _, t := range i.Tensors {
 		n := 1
@@ -99,9 +99,12 @@ func (i *Info) String() string {
 		line("step", "%d", i.Step)
 	}
 	if c := i.Config; c.Width > 0 {
+		heads, grid := "an unknown number of", "an unknown grid"
+		if c.Heads > 0 {
+			heads = strconv.Itoa(c.Heads)
+		}
 		line("model", "ViT of width %d, depth %d, %s heads, MLP %d, patches of %d, %d channels, epsilon %g", c.Width, c.Depth,
-			orUnknown(c.Heads), c.MLPDim, c.PatchSize, c.Channels, c.Epsilon)
-		grid := "an unknown grid"
+			heads, c.MLPDim, c.PatchSize, c.Channels, c.Epsilon)
 		if c.PatchSize > 0 && c.ImageRows > 0 {
 			grid = fmt.Sprintf("a grid of %s for images of %dx%d", Grid{c.Rows(), c.Cols()}, c.ImageRows, c.ImageCols)
 		}
@@ -121,7 +124,7 @@ func (i *Info) String() string {
 		}
 		line("head", "%s", head)
 	}
-	numbers := i.Numbers()
+	numbers := i.numbers()
 	for _, dtype := range slices.Sorted(maps.Keys(numbers)) {
 		line("numbers", "%d %s", numbers[dtype], dtype)
 	}
@@ -132,13 +135,6 @@ func (i *Info) String() string {
 		line("note", "%s", note)
 	}
 	return b.String()
-}
-
-func orUnknown(n int) string {
-	if n == 0 {
-		return "an unknown number of"
-	}
-	return strconv.Itoa(n)
 }
 
 // printable quotes a text that could command a terminal.

@@ -34,7 +34,7 @@ func TestInspectSaysWhatTheFixturesAre(t *testing.T) {
 			info.Config.Classes != c.Classes || info.Config.PatchSize != c.PatchSize {
 			t.Errorf("%s: %+v, want %+v", format, info, c)
 		}
-		if n := info.Numbers(); len(n) != 1 || n["float32"] != c.Parameters() {
+		if n := info.numbers(); len(n) != 1 || n["float32"] != c.Parameters() {
 			t.Errorf("%s: numbers %v, want %d float32", format, n, c.Parameters())
 		}
 		if !slices.IsSortedFunc(info.Tensors, func(a, b TensorInfo) int { return strings.Compare(a.Name, b.Name) }) {

@@ -65,61 +65,39 @@ func (v named) foreignShape(format string, c vit.Config) []int {
 	return theirs
 }
 
-// arrange writes the numbers of v, out of those of its foreign tensor, into ours.
-func (v named) arrange(format string, c vit.Config, foreign, ours []float32) {
+// move copies the numbers of v from its part of the foreign tensor to ours, or back if out is true.
+func (v named) move(format string, c vit.Config, foreign, ours []float32, out bool) {
 	foreign = foreign[v.part*len(ours) : (v.part+1)*len(ours)]
-	switch {
-	case v.inOrder(format):
-		copy(ours, foreign)
-	case v.layout == patchKernel:
-		eachPixel(c, func(i, j int) { ours[j] = foreign[i] })
-	default:
-		shape := v.shape(c)
-		transpose(foreign, ours, shape[0], shape[1])
+	from, to := foreign, ours
+	if out {
+		from, to = to, from
 	}
-}
-
-// spread is the inverse of arrange: it writes ours into their part of the foreign tensor.
-func (v named) spread(format string, c vit.Config, ours, foreign []float32) {
-	foreign = foreign[v.part*len(ours) : (v.part+1)*len(ours)]
-	switch {
-	case v.inOrder(format):
-		copy(foreign, ours)
-	case v.layout == patchKernel:
-		eachPixel(c, func(i, j int) { foreign[i] = ours[j] })
-	default:
-		shape := v.shape(c)
-		transpose(ours, foreign, shape[1], shape[0])
+	if format == FormatJAX || format == FormatUnfolded || v.layout == tokens || v.layout == vector ||
+		v.layout == headsVector {
+		copy(to, from)
+		return
 	}
-}
-
-// inOrder says whether the numbers of v lie in the same order in the format's file and in ours.
-func (v named) inOrder(format string) bool {
-	return format == FormatJAX || format == FormatUnfolded || v.layout == tokens || v.layout == vector ||
-		v.layout == headsVector
-}
-
-// eachPixel goes through a patch kernel: i is a number's place in torch's order, j in ours.
-func eachPixel(c vit.Config, visit func(i, j int)) {
-	pixels, i := c.PatchSize*c.PatchSize, 0
-	for out := range c.Width {
-		for channel := range c.Channels {
-			for pixel := range pixels {
-				visit(i, (pixel*c.Channels+channel)*c.Width+out)
-				i++
-			}
-		}
+	first, channels := v.shape(c)[1], 1
+	if v.layout == patchKernel {
+		channels = c.Channels
 	}
+	last := len(ours) / first / channels
+	if out {
+		first, last = last, first
+	}
+	reverseAxes(from, to, first, channels, last)
 }
 
-// transpose turns from [out, in] into to [in, out], by squares that fit the cache.
-func transpose(from, to []float32, in, out int) {
+// reverseAxes turns from [a, b, c] into to [c, b, a], by squares that fit the cache.
+func reverseAxes(from, to []float32, a, b, c int) {
 	const side = 32
-	for i := 0; i < in; i += side {
-		for o := 0; o < out; o += side {
-			for ii := i; ii < min(i+side, in); ii++ {
-				for oo := o; oo < min(o+side, out); oo++ {
-					to[ii*out+oo] = from[oo*in+ii]
+	for j := range b {
+		for i := 0; i < a; i += side {
+			for k := 0; k < c; k += side {
+				for kk := k; kk < min(k+side, c); kk++ {
+					for ii := i; ii < min(i+side, a); ii++ {
+						to[(kk*b+j)*a+ii] = from[(ii*b+j)*c+kk]
+					}
 				}
 			}
 		}

@@ -47,8 +47,22 @@ func (e *MismatchError) Error() string {
 		list("that the model lacks", e.Unexpected)
 }
 
-// orNil returns the error with its lists sorted, nil if they are empty.
-func (e *MismatchError) orNil() error {
+// compare returns how a checkpoint differs from a model, nil if it does not; has and wants are their shapes by name.
+func compare(path string, has, wants map[string]string) error {
+	e := &MismatchError{Path: path}
+	for name, want := range wants {
+		switch shape, ok := has[name]; {
+		case !ok:
+			e.Missing = append(e.Missing, name+" "+want)
+		case shape != want:
+			e.Mismatched = append(e.Mismatched, name+" "+shape+", in the model "+want)
+		}
+	}
+	for name, shape := range has {
+		if _, ok := wants[name]; !ok {
+			e.Unexpected = append(e.Unexpected, name+" "+shape)
+		}
+	}
 	if len(e.Missing)+len(e.Unexpected)+len(e.Mismatched) == 0 {
 		return nil
 	}
@@ -66,8 +80,8 @@ func (e *MismatchError) orNil() error {
 // model asked for exactly these. A store that has variables must have the same ones, else the error is a
 // [*MismatchError]. On any error the store's variables are as before.
 func (c *Checkpoint) Load(store *model.Store, omit func(variable string) bool) error {
-	if store.Loader() != nil { // it could answer CreateVariable with a value of its own
-		return errors.New("checkpoints: the store has a loader attached: load into one without")
+	if store.Loader() != nil {
+		return errLoader
 	}
 	variables := variablesOf(store, omit)
 	w, err := c.open(omit)
@@ -117,6 +131,9 @@ func (c *Checkpoint) Check(store *model.Store, omit func(variable string) bool) 
 	return w.compare(variablesOf(store, omit))
 }
 
+// errLoader refuses a store with a loader, which could answer CreateVariable with a value of its own.
+var errLoader = errors.New("checkpoints: the store has a loader attached: load into one without")
+
 const rngStatePath = model.RootScopePath + model.RNGStateVariableName
 
 func (c *Checkpoint) variablesFile() string { return filepath.Join(c.Path, variablesName) }
@@ -136,24 +153,14 @@ func (c *Checkpoint) open(omit func(string) bool) (*weights, error) {
 
 // compare returns how the tensors and the variables of a store differ, nil if they do not.
 func (w *weights) compare(variables map[string]*model.Variable) error {
-	mismatch := &MismatchError{Path: w.path}
-	describe := func(path string, shape shapes.Shape) string { return path + " " + shape.String() }
+	has, wants := map[string]string{}, map[string]string{}
 	for name, t := range w.tensors {
-		v, shape := variables[name], shapes.Make(t.dtype, t.dims...)
-		switch {
-		case v == nil:
-			mismatch.Unexpected = append(mismatch.Unexpected, describe(name, shape))
-		case !shape.Equal(v.Shape()):
-			mismatch.Mismatched = append(mismatch.Mismatched,
-				fmt.Sprintf("%s, in the model %s", describe(name, shape), v.Shape()))
-		}
+		has[name] = shapes.Make(t.dtype, t.dims...).String()
 	}
 	for path, v := range variables {
-		if !w.has(path) {
-			mismatch.Missing = append(mismatch.Missing, describe(path, v.Shape()))
-		}
+		wants[path] = v.Shape().String()
 	}
-	return mismatch.orNil()
+	return compare(w.path, has, wants)
 }
 
 // variablesOf returns the variables of a store by path, without the omitted ones.

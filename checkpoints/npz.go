@@ -24,14 +24,9 @@ const (
 
 // npyTypes are the types of weights. NumPy has no bfloat16 and writes its two bytes as they are, to be taken for what
 // they are with .view(ml_dtypes.bfloat16).
-var npyTypes = []npyType{
+var npyTypes = []namedDType{
 	{"<f4", dtypes.Float32}, {"<f2", dtypes.Float16}, {"<V2", dtypes.BFloat16}, {"|V2", dtypes.BFloat16},
 	{"<f8", dtypes.Float64},
-}
-
-type npyType struct {
-	name  string
-	dtype dtypes.DType
 }
 
 // addNPZ adds the members of an .npz file.
@@ -67,18 +62,11 @@ func npyTensor(m *numpy.Member, file string) (storedTensor, error) {
 		return storedTensor{}, err
 	}
 	defer a.Close()
-	at := slices.IndexFunc(npyTypes, func(t npyType) bool { return t.name == a.Type })
+	at := slices.IndexFunc(npyTypes, func(t namedDType) bool { return t.name == a.Type })
 	if at < 0 {
 		return storedTensor{}, &numpy.Error{Member: m.Name, Err: errors.Errorf("dtype %q, want little-endian floats", a.Type)}
 	}
-	open := func() (io.ReadCloser, error) {
-		a, err := m.Open()
-		if err != nil {
-			return nil, err
-		}
-		return a, nil
-	}
-	return storedTensor{file, npyTypes[at].dtype, a.Shape, open}, nil
+	return storedTensor{file, npyTypes[at].dtype, a.Shape, func() (io.ReadCloser, error) { return m.Open() }}, nil
 }
 
 // writeNPZ writes the tensors in the order of their names as NumPy's savez does: members that are not compressed, the
@@ -108,17 +96,16 @@ func writeNPZ(w io.Writer, out []outTensor) error {
 
 // npyHeaderOf returns what stands before the numbers of an .npy of version 1.
 func npyHeaderOf(t outTensor) ([]byte, error) {
-	for _, known := range npyTypes {
-		if known.dtype == t.shape.DType {
-			dims := strings.Trim(strings.ReplaceAll(fmt.Sprint(t.shape.Dimensions), " ", ", "), "[]")
-			if t.shape.Rank() == 1 {
-				dims += ","
-			}
-			literal := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", known.name, dims)
-			const start = 10 // magic, version, length
-			literal += strings.Repeat(" ", 63-(start+len(literal))%64) + "\n"
-			return append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(literal))), literal...), nil
-		}
+	at := slices.IndexFunc(npyTypes, func(known namedDType) bool { return known.dtype == t.shape.DType })
+	if at < 0 {
+		return nil, errors.Errorf("tensor %q: NumPy has no type for %s", t.name, t.shape.DType)
 	}
-	return nil, errors.Errorf("tensor %q: NumPy has no type for %s", t.name, t.shape.DType)
+	dims := strings.Trim(strings.ReplaceAll(fmt.Sprint(t.shape.Dimensions), " ", ", "), "[]")
+	if t.shape.Rank() == 1 {
+		dims += ","
+	}
+	literal := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", npyTypes[at].name, dims)
+	const start = 10 // magic, version, length
+	literal += strings.Repeat(" ", 63-(start+len(literal))%64) + "\n"
+	return append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(literal))), literal...), nil
 }

@@ -13,8 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/pkg/errors"
 )
 
@@ -49,14 +47,17 @@ const (
 )
 
 // safetensorsDTypes are the names of the types that both the format and GoMLX have, widest first.
-var safetensorsDTypes = []struct {
-	name  string
-	dtype dtypes.DType
-}{
+var safetensorsDTypes = []namedDType{
 	{"F64", dtypes.Float64}, {"I64", dtypes.Int64}, {"U64", dtypes.Uint64},
 	{"F32", dtypes.Float32}, {"I32", dtypes.Int32}, {"U32", dtypes.Uint32},
 	{"F16", dtypes.Float16}, {"BF16", dtypes.BFloat16}, {"I16", dtypes.Int16}, {"U16", dtypes.Uint16},
 	{"I8", dtypes.Int8}, {"U8", dtypes.Uint8}, {"BOOL", dtypes.Bool},
+}
+
+// namedDType is a type under its name in a format.
+type namedDType struct {
+	name  string
+	dtype dtypes.DType
 }
 
 // tensorEntry is what the header says of one tensor.
@@ -66,8 +67,6 @@ type tensorEntry struct {
 	dims       []int
 	begin, end uint64 // bytes, from the start of the data
 }
-
-func (e tensorEntry) shape() shapes.Shape { return shapes.Make(e.dtype, e.dims...) }
 
 // readSafetensorsHeader reads and checks the header of a safetensors file of the given size, leaving r at the first
 // data byte. The entries come back in the order of their data, which they cover without a hole.
@@ -146,28 +145,4 @@ func (e tensorEntry) byteSize() (uint64, bool) {
 		n = lo
 	}
 	return n, true
-}
-
-// readTensor reads the data of one entry, whose size the header's check has proven, from r.
-func readTensor(r io.Reader, file string, e tensorEntry) (*tensors.Tensor, error) {
-	t := tensors.FromShape(e.shape())
-	if e.begin == e.end {
-		return t, nil
-	}
-	var readErr error
-	err := t.MutableBytes(func(data []byte) {
-		if _, readErr = io.ReadFull(r, data); readErr != nil || e.dtype != dtypes.Bool {
-			return
-		}
-		for _, b := range data { // another value in a Go bool is undefined
-			if b > 1 {
-				readErr = &FormatError{File: file, Tensor: e.name, Reason: fmt.Sprintf("a bool of value %d", b)}
-				return
-			}
-		}
-	})
-	if err == nil {
-		err = readErr
-	}
-	return t, errors.WithMessagef(err, "checkpoints: reading tensor %q of %s", e.name, file)
 }

@@ -87,13 +87,12 @@ func (s *headerScanner) entry(name string) (e tensorEntry, err error) {
 			if err != nil {
 				return errors.WithMessage(err, key)
 			}
-			for _, known := range safetensorsDTypes {
-				if name == known.name {
-					e.dtype = known.dtype
-					return nil
-				}
+			known := slices.IndexFunc(safetensorsDTypes, func(d namedDType) bool { return d.name == name })
+			if known < 0 {
+				return errors.Errorf("dtype %q is unknown or has no counterpart in GoMLX", name)
 			}
-			return errors.Errorf("dtype %q is unknown or has no counterpart in GoMLX", name)
+			e.dtype = safetensorsDTypes[known].dtype
+			return nil
 		case "shape":
 			dims, err := s.integers(maxRank, maxDim)
 			e.dims = make([]int, len(dims))

@@ -46,14 +46,14 @@ func written(named map[string]*tensors.Tensor) ([]byte, error) {
 
 // readAll reads a whole file from memory.
 func readAll(raw []byte) (map[string]*tensors.Tensor, error) {
-	r := bytes.NewReader(raw)
-	entries, err := readSafetensorsHeader(r, int64(len(raw)), "x.safetensors")
-	if err != nil {
+	w := &weights{tensors: map[string]storedTensor{}}
+	if err := w.addSafetensors(bytes.NewReader(raw), int64(len(raw)), "x.safetensors"); err != nil {
 		return nil, err
 	}
 	out := map[string]*tensors.Tensor{}
-	for _, e := range entries {
-		if out[e.name], err = readTensor(r, "x.safetensors", e); err != nil {
+	for name, t := range w.tensors {
+		var err error
+		if out[name], err = t.readAsIs(name); err != nil {
 			return nil, err
 		}
 	}

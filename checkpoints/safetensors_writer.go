@@ -12,7 +12,6 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/pkg/errors"
@@ -47,8 +46,8 @@ func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 	}
 	var at int64
 	for _, t := range out {
-		dtype, ok := safetensorsName(t.shape.DType)
-		if !ok {
+		known := slices.IndexFunc(safetensorsDTypes, func(d namedDType) bool { return d.dtype == t.shape.DType })
+		if known < 0 {
 			return errors.Errorf("checkpoints: tensor %q: safetensors has no type for %s", t.name, t.shape.DType)
 		}
 		if t.shape.Rank() > maxRank || len(t.name) > maxName/6 || !utf8.ValidString(t.name) { // \u0001 takes six
@@ -61,7 +60,7 @@ func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 			header.WriteByte(',')
 		}
 		end := at + t.shape.ByteSize()
-		fmt.Fprintf(header, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, name, dtype, dims, at, end)
+		fmt.Fprintf(header, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, name, safetensorsDTypes[known].name, dims, at, end)
 		at = end
 	}
 	header.WriteByte('}')
@@ -93,13 +92,4 @@ func writeBytes(w io.Writer, t *tensors.Tensor) error {
 		err = writeErr
 	}
 	return err
-}
-
-func safetensorsName(dtype dtypes.DType) (string, bool) {
-	for _, known := range safetensorsDTypes {
-		if known.dtype == dtype {
-			return known.name, true
-		}
-	}
-	return "", false
 }

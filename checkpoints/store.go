@@ -93,8 +93,8 @@ func decodeStore(file string, raw []byte) (params map[string]any, frozen map[str
 
 // encodeParam writes a value as JSON; what JSON has no number for is written as the string strconv reads.
 func encodeParam(value any) (json.RawMessage, error) {
-	if f, ok := nonFinite(value); ok {
-		value = strconv.FormatFloat(f, 'g', -1, 64)
+	if v := reflect.ValueOf(value); v.CanFloat() && (math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
+		value = strconv.FormatFloat(v.Float(), 'g', -1, 64)
 	}
 	raw, err := json.Marshal(value)
 	if err == nil && bytes.Contains(raw, []byte(`\ufffd`)) { // what encoding/json makes of bytes that are not UTF-8
@@ -125,17 +125,4 @@ func decodeParam(p param) (any, error) {
 		return nil, err
 	}
 	return value.Elem().Interface(), nil
-}
-
-// nonFinite returns a float parameter that is NaN or infinite.
-func nonFinite(value any) (f float64, ok bool) {
-	switch v := value.(type) {
-	case float32:
-		f = float64(v)
-	case float64:
-		f = v
-	default:
-		return 0, false
-	}
-	return f, math.IsNaN(f) || math.IsInf(f, 0)
 }

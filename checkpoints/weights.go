@@ -18,6 +18,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/dtypes/float16"
+	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/pkg/errors"
 
@@ -249,56 +250,73 @@ type floatReader struct {
 // read returns the numbers of t, until the next call. It goes on to the end of the data, where a zip's checksum is
 // found wrong, and its memory grows with what has been read: a size that a header only claims costs nothing.
 func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
-	size := t.dtype.Size()
-	if !t.dtype.IsFloat() || size > 4 {
+	left := t.dtype.Size() // in bytes
+	if !t.dtype.IsFloat() || left > 4 {
 		return nil, &FormatError{File: t.file, Tensor: name,
 			Reason: fmt.Sprintf("type %s, want float32, float16 or bfloat16", t.dtype)}
 	}
-	r, err := t.open()
-	if err != nil {
-		return nil, asFormatError(err, t.file, name)
-	}
-	defer r.Close()
-	left := size // in bytes
 	for _, dim := range t.dims {
 		left *= dim
 	}
 	b.floats = b.floats[:0]
-	for left > 0 {
-		chunk := b.raw[:min(left, len(b.raw))]
-		if _, err := io.ReadFull(r, chunk); err != nil {
-			return nil, asFormatError(err, t.file, name)
+	err := t.use(name, func(r io.Reader) error {
+		for left > 0 {
+			chunk := b.raw[:min(left, len(b.raw))]
+			if _, err := io.ReadFull(r, chunk); err != nil {
+				return err
+			}
+			b.floats = appendFloats(b.floats, chunk, t.dtype)
+			left -= len(chunk)
 		}
-		b.floats = appendFloats(b.floats, chunk, t.dtype)
-		left -= len(chunk)
-	}
-	if n, err := io.ReadFull(r, b.raw[:1]); n != 0 || err != io.EOF {
-		return nil, asFormatError(err, t.file, name)
-	}
-	return b.floats, nil
+		switch n, err := io.ReadFull(r, b.raw[:1]); {
+		case n != 0:
+			return errors.New("more data than its shape asks for")
+		case err != io.EOF:
+			return err
+		}
+		return nil
+	})
+	return b.floats, err
 }
 
-// readAsIs returns t in its own type.
+// readAsIs returns t in its own type. Its size was proven when the file was opened.
 func (t storedTensor) readAsIs(name string) (*tensors.Tensor, error) {
-	r, err := t.open()
-	if err != nil {
-		return nil, asFormatError(err, t.file, name)
-	}
-	defer r.Close()
-	e := tensorEntry{name: name, dtype: t.dtype, dims: t.dims}
-	size, _ := e.byteSize() // proven when the file was opened
-	e.end = size
-	return readTensor(r, t.file, e)
+	value := tensors.FromShape(shapes.Make(t.dtype, t.dims...))
+	err := t.use(name, func(r io.Reader) (err error) {
+		if value.Size() == 0 {
+			return nil
+		}
+		dataErr := value.MutableBytes(func(data []byte) {
+			_, err = io.ReadFull(r, data)
+			other := func(b byte) bool { return b > 1 } // in a Go bool this is undefined
+			if at := slices.IndexFunc(data, other); err == nil && t.dtype == dtypes.Bool && at >= 0 {
+				err = errors.Errorf("a bool of value %d", data[at])
+			}
+		})
+		if err == nil {
+			err = dataErr
+		}
+		return err
+	})
+	return value, err
 }
 
 // skim reads the data of t to its end and drops it.
 func (t storedTensor) skim(name string) error {
+	return t.use(name, func(r io.Reader) error {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	})
+}
+
+// use opens t for one reader.
+func (t storedTensor) use(name string, read func(io.Reader) error) error {
 	r, err := t.open()
-	if err != nil {
-		return asFormatError(err, t.file, name)
+	if err == nil {
+		defer r.Close()
+		err = read(r)
 	}
-	defer r.Close()
-	if _, err := io.Copy(io.Discard, r); err != nil {
+	if err != nil {
 		return asFormatError(err, t.file, name)
 	}
 	return nil
@@ -329,9 +347,6 @@ func asFormatError(err error, file, tensor string) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return errors.Wrapf(err, "checkpoints: reading tensor %q of %s", tensor, file)
-	}
-	if err == nil {
-		err = errors.New("more data than its shape asks for")
 	}
 	return &FormatError{File: file, Tensor: tensor, Reason: err.Error()}
 }

@@ -73,10 +73,5 @@ func (s source) export(args []string, o checkpoints.ExportOptions, folded bool, 
 	if err != nil {
 		return err
 	}
-	for _, line := range append(m.Report, report...) {
-		if _, err := fmt.Fprintln(out, line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printLines(out, append(m.Report, report...)...)
 }

@@ -35,11 +35,6 @@ func inspect(flags *flag.FlagSet, out io.Writer) func([]string) error {
 		if _, err := fmt.Fprint(out, info); err != nil || !*tensors {
 			return err
 		}
-		for _, t := range info.Tensors {
-			if _, err := fmt.Fprintln(out, t); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(out, info.Tensors...)
 	}
 }

@@ -105,6 +105,16 @@ func run(args []string, out, complaints io.Writer) int {
 	return 0
 }
 
+// printLines writes a line for each value.
+func printLines[T any](out io.Writer, values ...T) error {
+	for _, value := range values {
+		if _, err := fmt.Fprintln(out, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // want checks the number of arguments.
 func want(args []string, names ...string) error {
 	if len(args) != len(names) {

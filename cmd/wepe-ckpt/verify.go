@@ -66,8 +66,7 @@ func verify(flags *flag.FlagSet, out io.Writer) func([]string) error {
 		if !(d <= *tolerance*max(1, scale)) {
 			return fmt.Errorf("%s and %s: %s", args[0], other, line)
 		}
-		_, err = fmt.Fprintln(out, line)
-		return err
+		return printLines(out, line)
 	}
 }
 
@@ -111,12 +110,7 @@ func (s source) whole(path string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, line := range append(m.Report, "SHA-256 "+m.SHA256) {
-		if _, err := fmt.Fprintln(out, line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printLines(out, append(m.Report, "SHA-256 "+m.SHA256)...)
 }
 
 // wholeRun verifies checkpoints.
@@ -128,7 +122,7 @@ func wholeRun(all []string, out io.Writer) error {
 			damaged++
 			line = fmt.Sprintf("%s: %v", path, err)
 		}
-		if _, err := fmt.Fprintln(out, line); err != nil {
+		if err := printLines(out, line); err != nil {
 			return err
 		}
 	}
