@@ -94,35 +94,6 @@ func TestAttentionBias_is_the_hosts_at_every_pair_of_an_unequal_grid(t *testing.
 	}
 }
 
-func TestAttentionBias_depends_on_the_offset_of_two_patches_only(t *testing.T) {
-	const heads, rows, cols = 2, 3, 5
-	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{biasOf(s, New(s, rows, cols, 1), heads).AttentionBias(in[0].Graph())}
-	}, float32(0))[0]
-	const n = rows * cols
-	byOffset := map[[3]int]float64{}
-	for h := range heads {
-		for i := range n {
-			for j := range n {
-				offset := [3]int{h, j/cols - i/cols, j%cols - i%cols}
-				value := got[(h*n+i)*n+j]
-				if first, seen := byOffset[offset]; seen && first != value {
-					t.Errorf("offset %v has %g and %g", offset, first, value)
-				}
-				byOffset[offset] = value
-			}
-		}
-	}
-	distinct := map[float64]bool{}
-	for _, value := range byOffset {
-		distinct[value] = true
-	}
-	if want := heads * (2*rows - 1) * (2*cols - 1); len(byOffset) != want || len(distinct) != want {
-		t.Errorf("%d offsets with %d values, want %d of each: which way and how far must show", len(byOffset),
-			len(distinct), want)
-	}
-}
-
 func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T) {
 	dtype, tol := dtypes.Float64, 1e-7
 	if !float64Runs(t) {
@@ -195,24 +166,6 @@ func TestAttentionBias_and_gradients_are_finite_where_patches_coincide(t *testin
 					}
 				}
 			}
-		}
-	}
-}
-
-func TestScalars_of_a_bias_are_the_values_it_was_given(t *testing.T) {
-	var b *RelativeBias
-	run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		b = New(s, 2, 3, 1).with(kv{ParamAlphaScale: 0.3}, ofHalfPeriods(1.5, 0.8), ofOblique(0.2, true)).Bias(2)
-		return []*Node{b.AttentionBias(in[0].Graph())}
-	}, float32(0))
-	got, err := b.Scalars()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]float64{"omega3": 0.8, "alpha_scale": 0.3, "omega3_re": 0.2}
-	for name, value := range want {
-		if math.Abs(got[name]-value) > 1e-6*value || len(got) != len(want) {
-			t.Errorf("scalars %v, want %v", got, want)
 		}
 	}
 }

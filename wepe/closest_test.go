@@ -11,8 +11,6 @@ import (
 
 	"github.com/gomlx/gomlx/ml/model"
 	"k8s.io/klog/v2"
-
-	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
 func TestClosest_is_the_least_distance_of_all_pairs_of_the_hosts_features(t *testing.T) {
@@ -32,8 +30,9 @@ func TestClosest_is_the_least_distance_of_all_pairs_of_the_hosts_features(t *tes
 		before := logged.Len()
 		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).Done()
 		got, first, second := e.Closest()
-		f := hostFeatures(t, c.rows, c.cols, e.config.alphaU, e.config.alphaV, weierstrass.OmegaSquare, e.config.omega3,
-			e.config.alphaScale)
+		host := squareGrid(c.rows, c.cols)
+		host.spanU, host.omega3 = e.config.alphaU, complex(0, e.config.omega3)
+		f := host.features(t, e.config.alphaScale)
 		want := math.Inf(1)
 		apart := func(i, j int) float64 {
 			return math.Hypot(math.Hypot(f[4*i]-f[4*j], f[4*i+1]-f[4*j+1]), math.Hypot(f[4*i+2]-f[4*j+2], f[4*i+3]-f[4*j+3]))

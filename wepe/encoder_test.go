@@ -3,19 +3,16 @@
 package wepe
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
-	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -31,81 +28,6 @@ func float64Runs(t *testing.T) bool {
 }
 
 var run = gomlxtest.RunModel
-
-// hostFeatures are tanh(α_scale·f) by the host's float64 functions, written out from mathematics.md (6.1) to (6.3).
-func hostFeatures(t *testing.T, rows, cols int, alphaU, alphaV, omega1, omega3p, alphaScale float64) []float64 {
-	t.Helper()
-	lattice, err := weierstrass.NewLattice(omega1, omega3p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []float64
-	for row := range rows {
-		for col := range cols {
-			u, v := (float64(col)+0.5)/float64(cols), (float64(row)+0.5)/float64(rows)
-			p, pPrime := lattice.Eval(complex(alphaU*u*2*omega1, alphaV*v*2*omega3p))
-			for _, f := range []float64{real(p), imag(p), real(pPrime), imag(pPrime)} {
-				out = append(out, math.Tanh(alphaScale*f))
-			}
-		}
-	}
-	return out
-}
-
-func TestPaper_features_are_the_hosts_on_unequal_grids_and_spans(t *testing.T) {
-	for _, c := range []struct {
-		rows, cols                     int
-		alphaU, alphaV, omega1, omega3 float64
-	}{
-		{3, 5, 0.4, 0.4, weierstrass.OmegaSquare, 0},
-		{7, 2, 0.4, 0.3, weierstrass.OmegaSquare, 1.085},
-		{2, 11, 0.3, 0.4, 1.3, 4.7},
-		{5, 3, 0.9, 0.8, 2.6, 0.7}, // spans of more than half a period, over the poles of other cells
-	} {
-		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			e := New(s, c.rows, c.cols, 8).with(ofHalfPeriods(c.omega1, c.omega3), ofSpan(c.alphaU, c.alphaV)).Done()
-			return []*Node{e.Features(in[0].Graph())}
-		}, float32(0))
-		omega3 := c.omega3
-		if omega3 == 0 {
-			omega3 = c.omega1
-		}
-		want := hostFeatures(t, c.rows, c.cols, c.alphaU, c.alphaV, c.omega1, omega3, DefaultAlphaScale)
-		gomlxtest.Near(t, fmt.Sprintf("%+v", c), got[0], want, 5e-6)
-	}
-}
-
-func TestPaper_gradient_of_omega3_is_the_finite_difference_of_a_moving_lattice(t *testing.T) {
-	dtype, tol := dtypes.Float64, 1e-8
-	if !float64Runs(t) {
-		dtype, tol = dtypes.Float32, 1e-4
-	}
-	const rows, cols = 5, 3
-	for _, start := range []float64{weierstrass.OmegaSquare, 0.9, 1.085, 3.7} { // either side of the tie of axes
-		cosines := make([]float64, rows*cols*4)
-		for i := range cosines {
-			cosines[i] = math.Cos(float64(i))
-		}
-		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			c := New(s, rows, cols, 2).with(ofHalfPeriods(weierstrass.OmegaSquare, start))
-			c.dtype = dtype
-			e, g := c.Done(), in[0].Graph()
-			weight := Reshape(ConstAsDType(g, dtype, cosines), rows*cols, 4)
-			return Gradient(ReduceAllSum(Mul(weight, e.Features(g))), e.omega3.NodeValue(g))
-		}, float32(0))
-		at := func(omega3 float64) (loss float64) {
-			for i, f := range hostFeatures(t, rows, cols, DefaultSpan, DefaultSpan, weierstrass.OmegaSquare, omega3,
-				DefaultAlphaScale) {
-				loss += cosines[i] * f
-			}
-			return loss
-		}
-		const h = 1e-3 // fourth-order central difference
-		slope := (8*(at(start+h)-at(start-h)) - (at(start+2*h) - at(start-2*h))) / (12 * h)
-		slope *= 1 - math.Exp(-start) // dω3′/draw = 1/(1+e^-raw) = 1 - e^-ω3′, mathematics.md (6.4)
-		gomlxtest.Near(t, fmt.Sprintf("d/d raw at ω3′ = %g", start), got[0], []float64{slope}, tol)
-	}
-}
 
 func TestSum_in_paper_mode_approaches_the_exact_function_on_the_deformed_lattice(t *testing.T) {
 	features := func(c func(*Config) *Config) []float64 {
@@ -133,23 +55,6 @@ func TestSum_in_paper_mode_approaches_the_exact_function_on_the_deformed_lattice
 			t.Errorf("errors %.3g at cuts 3, 6, 12: want a fall of second order", errors)
 		}
 	}
-}
-
-func TestInvariants_choose_the_lattice(t *testing.T) {
-	// g2 = 1, g3 = 0: ω1 = ω3′ = Γ(1/4)²/(4√π), DLMF 23.5(iii).
-	omega := math.Pow(math.Gamma(0.25), 2) / (4 * math.Sqrt(math.Pi))
-	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		e := New(s, 3, 2, 2).with(kv{ParamG2: 1, ParamG3: 0}).Done()
-		z := e.Coordinates(in[0].Graph())
-		return []*Node{e.Features(in[0].Graph()), e.Omega3(in[0].Graph()), z.Re, z.Im}
-	}, float32(0))
-	want := hostFeatures(t, 3, 2, DefaultSpan, DefaultSpan, omega, omega, DefaultAlphaScale)
-	gomlxtest.Near(t, "features", got[0], want, 5e-6)
-	gomlxtest.Near(t, "ω3′", got[1], []float64{omega}, 1e-6)
-	first, second := .2*omega, .6*omega
-	gomlxtest.Near(t, "Re z", got[2], []float64{first, second, first, second, first, second}, 1e-6)
-	third := .4 * omega / 3
-	gomlxtest.Near(t, "Im z", got[3], []float64{third, third, 3 * third, 3 * third, 5 * third, 5 * third}, 1e-6)
 }
 
 func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
@@ -187,66 +92,6 @@ func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
 		}
 		if c.projection == Linear && store.NumParameters() != 8*192+3 { // 1,539: official-release.md §1.1, measured
 			t.Errorf("%d parameters, want 8·192 + 3", store.NumParameters())
-		}
-	}
-}
-
-func TestParameter_count_is_that_of_the_authors_modules(t *testing.T) {
-	var meta releaseMeta
-	fixtures.JSON(t, releaseSet, "meta.json", &meta)
-	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
-	for name := range meta.Cases {
-		want := 3 // the scalars
-		for tensor, x := range data {
-			if strings.HasPrefix(tensor, parameters(name)) {
-				want += len(x.Data)
-			}
-		}
-		store := model.NewStore()
-		_, config := releaseStore(t, data, meta, name)
-		config(store.RootScope()).Done()
-		if got := store.NumParameters(); got != want {
-			t.Errorf("%s: %d parameters, want %d", name, got, want)
-		}
-	}
-}
-
-func TestInitial_scalars_are_the_settings_and_only_the_learned_ones_train(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		params map[string]any
-		want   map[string]float64
-		frozen []string
-	}{
-		{"paper", map[string]any{},
-			map[string]float64{"omega3": 2.6220575542921196, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
-		{"release", map[string]any{ParamMode: "release"},
-			map[string]float64{"omega3": 0.7549461, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
-		{"ablations", map[string]any{ParamLearnLattice: false, ParamLearnAlphaScale: false,
-			ParamLearnBetaPos: false, ParamBetaPos: 1.0, ParamOmega3: 1.5, ParamAlphaScale: 0.3},
-			map[string]float64{"omega3": 1.5, "alpha_scale": 0.3, "beta_pos": 1},
-			[]string{"/wepe/omega3_raw", "/wepe/alpha_scale_raw", "/wepe/beta_pos"}},
-	} {
-		store := model.NewStore()
-		store.SetParams(c.params)
-		e := New(store.RootScope(), 3, 5, 4).FromScope().Done()
-		got, err := e.Scalars()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, want := range c.want {
-			if math.Abs(got[name]-want) > 1e-6*want {
-				t.Errorf("%s: %s = %g, want %g", c.name, name, got[name], want)
-			}
-		}
-		var frozen []string
-		for v := range store.IterVariables() {
-			if !v.Trainable {
-				frozen = append(frozen, v.Path())
-			}
-		}
-		if !slices.Equal(frozen, c.frozen) {
-			t.Errorf("%s: frozen %v, want %v", c.name, frozen, c.frozen)
 		}
 	}
 }
@@ -295,22 +140,6 @@ func TestSoftplus_and_its_inverse_agree_with_the_closed_form(t *testing.T) {
 	// mathematics.md (6.6): the raw value of the square lattice, to its printed digits.
 	if raw := softplusInverse(weierstrass.OmegaSquare); math.Abs(raw-2.5466) > 5e-5 {
 		t.Errorf("softplus⁻¹(ω1) = %g, want 2.5466", raw)
-	}
-}
-
-func TestWithout_derivative_the_features_are_the_first_two(t *testing.T) {
-	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		g := in[0].Graph()
-		four, two := New(s.In("four"), 3, 5, 4).Done(), New(s.In("two"), 3, 5, 4).with(kv{ParamDerivative: false}).Done()
-		return []*Node{four.Features(g), two.Features(g), two.projection.final.weights.NodeValue(g)}
-	}, float32(0))
-	for i, f := range got[1] {
-		if want := got[0][i/2*4+i%2]; f != want {
-			t.Errorf("feature %d of patch %d is %g, want %g", i%2, i/2, f, want)
-		}
-	}
-	if len(got[1]) != 3*5*2 || len(got[2]) != 2*4 {
-		t.Errorf("%d features and %d weights, want 30 and 8", len(got[1]), len(got[2]))
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -127,66 +125,6 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 					t.Fatalf("%s: λ = %g: the gradient of pretrained number %d is %g", name, lambda, k, gradient)
 				}
 			}
-		}
-	}
-}
-
-func TestHybrid_gathers_rows_by_index_and_keeps_the_dtype_of_the_tokens(t *testing.T) {
-	order := []int32{16, 0, 3, 3, 1}
-	store, v, _ := pretrained(t)
-	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		g := in[0].Graph()
-		h := NewHybrid(s, v, encodings["surrogate"](s)).Done()
-		half := h.PreEncode(Zeros(g, shapes.Make(dtypes.BFloat16, 1, positions, hybridWidth)), nil, 1)
-		if half.DType() != dtypes.BFloat16 {
-			t.Errorf("bfloat16 tokens became %s", half.DType())
-		}
-		return []*Node{h.Encode(g), h.PreEncode(Zeros(g, shapes.Make(dtypes.Float32, 2, len(order), hybridWidth)), in[0], 1)}
-	}, order)
-	for i, index := range order {
-		for b := range 2 {
-			at := (b*len(order) + i) * hybridWidth
-			want := got[0][int(index)*hybridWidth : (int(index)+1)*hybridWidth]
-			if !slices.Equal(got[1][at:at+hybridWidth], want) {
-				t.Errorf("token %d of image %d did not get row %d", i, b, index)
-			}
-		}
-	}
-}
-
-func TestHybrid_reads_its_settings_from_the_scope_and_reports_its_scalars(t *testing.T) {
-	store, v, _ := pretrained(t)
-	store.SetParams(map[string]any{ParamGate: 0.3, ParamLearnGate: false, ParamSurrogate: SurrogateDMLab})
-	scope := store.RootScope()
-	h := NewHybrid(scope, v, NewSurrogate(scope, rows, cols, hybridWidth).FromScope().Done()).FromScope().Done()
-	scalars, err := h.Scalars()
-	if err != nil {
-		t.Fatal(err)
-	}
-	softplus := func(x float64) float64 { return math.Log1p(math.Exp(x)) }
-	for name, want := range map[string]float64{ // the released DMLab script: raw .7, .15, .3 and shifts .12, .015, .12
-		"lambda": 0.3, "omega3": 0.12 + softplus(0.7), "beta": 0.015 + softplus(0.15), "gamma": 0.12 + softplus(0.3),
-		"strength": 1.2, "scale": 0.05,
-	} {
-		if math.Abs(scalars[name]-want) > 1e-6 {
-			t.Errorf("%s = %g, want %g", name, scalars[name], want)
-		}
-	}
-	if store.GetVariable("/gate_raw").Trainable {
-		t.Error("the gate trains although wepe_learn_gate is false")
-	}
-}
-
-func TestHybrid_reports_a_shut_gate_as_0_and_a_full_one_as_1(t *testing.T) {
-	for _, want := range []float64{0, 1} {
-		store, v, _ := pretrained(t)
-		scope := store.RootScope()
-		scalars, err := NewHybrid(scope, v, encodings["scratch"](scope)).with(kv{ParamGate: want}).Done().Scalars()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if scalars["lambda"] != want || scalars["alpha_scale"] == 0 {
-			t.Errorf("a gate set to %g reports %v", want, scalars)
 		}
 	}
 }

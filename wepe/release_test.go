@@ -153,6 +153,11 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 				output("wpp", pair(pPrime))
 				output("features", e.Features(g))
 				output("encodings", encodings)
+				if strings.HasPrefix(name, "lin_clamped_") { // README: tokens.out was made with its scalars
+					x := data["tokens.x"]
+					tokens := Const(g, tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...))
+					output("tokens", e.PreEncode(tokens, nil, 1))
+				}
 				// d loss/d log α_scale is Σ ∂loss/∂f·(1-f²)·α_scale·x over the features f = tanh(α_scale·x): its terms.
 				f := e.compressed(p, pPrime)
 				rows := Concatenate([]*Node{e.prefix.NodeValue(g), e.projection.apply(f)}, 0)
@@ -188,6 +193,9 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 			for _, of := range []string{"wp", "wpp"} {
 				nearNormwise(t, of, got(of), data[name+"."+of].Data, 2e-6)
 			}
+			if at, ok := outputs["tokens"]; ok {
+				gomlxtest.Near(t, "tokens", gomlxtest.Values(t, results[at]), data["tokens.out"].Data, 5e-6)
+			}
 			gomlxtest.Near(t, "d/d alpha_learn", got("wepe/omega3_raw"), data[name+".grad.alpha_learn"].Data, 1e-4)
 			scale, wantScale := got("wepe/alpha_scale_raw")[0], data[name+".grad.log_alpha_scale"].Data[0]
 			if !(math.Abs(scale-wantScale) <= 8*0x1p-24*got("terms")[0]) {
@@ -195,6 +203,9 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 			}
 			gomlxtest.Near(t, "d/d pos_scale", got("wepe/beta_pos"), data[name+".grad.pos_scale"].Data, 2e-5)
 			_, mlp := data[parameters(name)+"projection.5.weight"]
+			if want := len(torchNames(mlp)) + 3; store.NumVariables() != want { // and three scalars
+				t.Errorf("%d variables, want %d", store.NumVariables(), want)
+			}
 			for ours, theirs := range torchNames(mlp) {
 				want := transposed(data[name+".grad."+theirs], theirs)
 				gomlxtest.Near(t, "d/d "+theirs, got(ours), want.Data, 2e-5)
@@ -292,30 +303,4 @@ func values64(t *testing.T, z []float64, omega1 float64,
 		return []*Node{Stack([]*Node{p.Re, p.Im}, -1), Stack([]*Node{pPrime.Re, pPrime.Im}, -1)}
 	}, x, y)
 	return out[0], out[1]
-}
-
-func TestPreEncode_adds_what_the_authors_module_adds(t *testing.T) {
-	var meta releaseMeta
-	fixtures.JSON(t, releaseSet, "meta.json", &meta)
-	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
-	for name := range meta.Cases {
-		if !strings.HasPrefix(name, "lin_clamped_") {
-			continue
-		}
-		store, config := releaseStore(t, data, meta, name)
-		exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, x *Node) *Node {
-			return config(s).Done().PreEncode(x, nil, 1)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		x := data["tokens.x"]
-		got, err := exec.Call(tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		gomlxtest.Near(t, "tokens", gomlxtest.Values(t, got[0]), data["tokens.out"].Data, 5e-6)
-		return
-	}
-	t.Fatal("the fixture has no lin_clamped case, whose scalars tokens.out was made with")
 }

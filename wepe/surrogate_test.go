@@ -161,34 +161,3 @@ func TestSurrogate_weights_start_Xavier_uniform_times_the_gain_and_offset_at_zer
 		t.Errorf("prefix rows: %d numbers up to %g, want %d from N(0, 0.01²)", len(got), slices.Max(got), prefix*width)
 	}
 }
-
-func TestSurrogate_starts_with_the_beta_and_gamma_of_the_hyperparameters(t *testing.T) {
-	type start struct {
-		name        string
-		beta, gamma float64
-	}
-	var starts []start
-	for _, name := range SurrogateNames() {
-		starts = append(starts, start{name, 0.7, 0.3})
-	}
-	study := []float64{0.01, 0.05, 0.1, 0.2, 0.5} // the paper's, for β and for γ
-	for _, beta := range study {
-		for _, gamma := range study {
-			starts = append(starts, start{SurrogateSweep, beta, gamma})
-		}
-	}
-	for _, c := range starts {
-		store := model.NewStore()
-		store.SetParams(kv{"/" + ParamSurrogate: c.name, "/" + ParamSurrogateBeta: c.beta, "/" + ParamSurrogateGamma: c.gamma})
-		encoder := NewSurrogate(store.RootScope(), rows, cols, 2*width).FromScope().Done()
-		scalars, err := encoder.Scalars()
-		if err != nil || math.Abs(scalars["beta"]-c.beta) > 1e-6 || math.Abs(scalars["gamma"]-c.gamma) > 1e-6 {
-			t.Errorf("%+v: β %g and γ %g: %v", c, scalars["beta"], scalars["gamma"], err)
-		}
-		for _, path := range []string{"beta_raw", "gamma_raw"} {
-			if v := store.GetVariable("/surrogate/" + path); c.name == SurrogateSweep && v.Trainable {
-				t.Errorf("%s trains in the study that fixes it", path)
-			}
-		}
-	}
-}

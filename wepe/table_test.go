@@ -209,35 +209,6 @@ func TestTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 	t.Logf("%d rows, %d sets of queries", compared, len(queried))
 }
 
-func TestDeflated_table_converges_with_second_order_where_the_raw_one_saturates(t *testing.T) {
-	for _, span := range []float64{0.4, 1} {
-		u, v := randomPoints(4000, 0.5/14)
-		var deflated, raw []tableErrors
-		for _, intervals := range []int{32, 64, 128} {
-			key := TableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare, SpanU: span,
-				SpanV: span, Resolution: intervals + 1, Kind: Deflated}
-			deflated = append(deflated, errorsOf(t, mustTable(t, key), DefaultAlphaScale, u, v))
-			key.Kind = Raw
-			raw = append(raw, errorsOf(t, mustTable(t, key), DefaultAlphaScale, u, v))
-		}
-		for i := range len(deflated) - 1 {
-			order := math.Log2(deflated[i].FMean / deflated[i+1].FMean)
-			if order < 1.95 || order > 2.05 {
-				t.Errorf("span %g: mean errors %.3g, %.3g at half the interval: order %.2f, want 2", span,
-					deflated[i].FMean, deflated[i+1].FMean, order)
-			}
-		}
-		for i := range raw {
-			t.Logf("span %g, R %d: feature error max (mean) deflated %.2g (%.2g), raw %.2g (%.2g)", span, 32<<i+1,
-				deflated[i].FMax, deflated[i].FMean, raw[i].FMax, raw[i].FMean)
-			if raw[i].FMax < 1e3*deflated[i].FMax {
-				t.Errorf("span %g: raw error %.3g, deflated %.3g: want a thousand times more", span, raw[i].FMax,
-					deflated[i].FMax)
-			}
-		}
-	}
-}
-
 // From the square lattice to one that no table serves; 0.755 is where the release starts ω3′.
 func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(t *testing.T) {
 	u, v := randomPoints(20000, 0)
