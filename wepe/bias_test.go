@@ -147,29 +147,6 @@ func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T
 	}
 }
 
-func TestAttentionBias_and_gradients_are_finite_where_patches_coincide(t *testing.T) {
-	for _, mode := range []Mode{Paper, Release} {
-		for _, grid := range [][2]int{{1, 1}, {6, 6}, {4, 9}} {
-			for _, span := range []float64{0.4, 1.2, 3} { // spans above 1 bring patches together modulo the lattice
-				for _, omega3 := range []float64{0.02, 8} {
-					got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-						b := biasOf(s, New(s, grid[0], grid[1], 1).WithPrefix(1).
-							with(kv{ParamMode: mode, ParamEvaluation: EvaluateExact}, ofHalfPeriods(1, omega3), ofSpan(span, span)), 3)
-						bias := b.AttentionBias(in[0].Graph())
-						loss := ReduceAllSum(Mul(bias, ramp(in[0].Graph(), bias.Shape().Dimensions...)))
-						return append([]*Node{bias}, s.BuildTrainableVariablesGradientsGraph(loss)...)
-					}, float32(0))
-					for i, values := range got {
-						if !finite(values) {
-							t.Errorf("%s, grid %v, span %g, ω3′ %g: output %d is not finite", mode, grid, span, omega3, i)
-						}
-					}
-				}
-			}
-		}
-	}
-}
-
 func TestA_bias_without_heads_or_with_bad_settings_is_refused_by_name(t *testing.T) {
 	for name, build := range map[string]func(c *Config){
 		"0 heads":   func(c *Config) { c.Bias(0) },

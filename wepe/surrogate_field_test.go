@@ -235,27 +235,6 @@ func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 	}
 }
 
-func TestSurrogate_at_z_0_is_finite_with_its_gradients(t *testing.T) {
-	s, _ := NamedSurrogate(SurrogateSVHN)
-	got := gomlxtest.Run(t, func(in []*Node) []*Node {
-		g := in[0].Graph()
-		scalar := func(x float64) *Node { return Scalar(g, dtypes.Float32, x) }
-		f := surrogateField{Surrogate: s, omega3: scalar(1), beta: scalar(s.MinBeta), gamma: scalar(1), strength: scalar(1),
-			a: ConstAsDType(g, dtypes.Float32, s.A), b: ConstAsDType(g, dtypes.Float32, s.B)}
-		p, pPrime := f.values(ComplexNode{in[0], in[1]})
-		out := []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
-		for _, part := range out[:4:4] {
-			out = append(out, Gradient(ReduceAllSum(part), in...)...)
-		}
-		return out
-	}, []float32{0, 1e-45, 1e-30, 1e-12, 0, -1e-7, 1e-6}, []float32{0, 0, -1e-30, 1e-12, 1e-20, 1e-7, 0})
-	for i, values := range got {
-		if !finite(values) {
-			t.Errorf("output %d: %g is not finite", i, values)
-		}
-	}
-}
-
 func TestSurrogate_refuses_bad_numbers_by_name(t *testing.T) {
 	for want, change := range map[string]func(*Surrogate){
 		"channels = 5":        func(s *Surrogate) { s.Channels = 5 },
