@@ -7,7 +7,6 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -81,26 +80,22 @@ func benchGraph(b *testing.B, build func(s *model.Scope, g *Graph) []*Node) {
 // step: coordinates, values and, for "gradient", the derivative of their sum of squares by ω3′, which a table does not
 // have.
 func BenchmarkElliptic(b *testing.B) {
+	exact, sum, table := kv{ParamEvaluation: EvaluateExact}, kv{ParamEvaluation: EvaluateSum},
+		ofTable(Deflated, DefaultTableResolution)
 	for _, form := range []struct {
 		name     string
-		config   func(*Config) *Config
+		settings kv
 		gradient bool
 	}{
-		{"exact/forward", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) }, false},
-		{"exact/gradient", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) }, true},
-		{"sum/forward", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum}) }, false},
-		{"sum/gradient", func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum}) }, true},
-		{"scales-4/forward", func(c *Config) *Config { return c.with(ofScales(4, DefaultScaleRatio)) }, false},
-		{"scales-4/gradient", func(c *Config) *Config { return c.with(ofScales(4, DefaultScaleRatio)) }, true},
-		{"oblique/forward", func(c *Config) *Config { return c.with(ofOblique(1, true)) }, false},
-		{"oblique/gradient", func(c *Config) *Config { return c.with(ofOblique(1, true)) }, true},
-		{"table/forward", func(c *Config) *Config {
-			return c.with(ofTable(Deflated, DefaultTableResolution))
-		}, false},
+		{"exact/forward", exact, false}, {"exact/gradient", exact, true},
+		{"sum/forward", sum, false}, {"sum/gradient", sum, true},
+		{"scales-4/forward", ofScales(4, DefaultScaleRatio), false}, {"scales-4/gradient", ofScales(4, DefaultScaleRatio), true},
+		{"oblique/forward", ofOblique(1, true), false}, {"oblique/gradient", ofOblique(1, true), true},
+		{"table/forward", table, false},
 	} {
 		b.Run(form.name, func(b *testing.B) {
 			benchGraph(b, func(s *model.Scope, g *Graph) []*Node {
-				e := form.config(New(s, 14, 14, 192)).Done()
+				e := New(s, 14, 14, 192).with(form.settings).Done()
 				p, pPrime := e.Values(g)
 				size := ReduceAllSum(Add(p.norm2(), pPrime.norm2()))
 				if form.gradient {
@@ -115,43 +110,38 @@ func BenchmarkElliptic(b *testing.B) {
 // BenchmarkEncode is what each form adds to a ViT-Ti/16 at 224 in every step, whatever the batch: its table [197, 192],
 // or for the bias [3, 197, 197], forward and with the gradients of all its parameters.
 func BenchmarkEncode(b *testing.B) {
-	surrogate := func(name string, prefix int) func(s *model.Scope) Encoding {
-		return func(s *model.Scope) Encoding {
-			form, err := NamedSurrogate(name)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return NewSurrogate(s, 14, 14, 192).WithPrefix(prefix).WithSurrogate(form).Done()
+	surrogate := func(name string, prefix int) func(s *model.Scope, g *Graph) *Node {
+		return func(s *model.Scope, g *Graph) *Node {
+			return NewSurrogate(s, 14, 14, 192).WithPrefix(prefix).with(kv{ParamSurrogate: name}).Done().Encode(g)
 		}
 	}
-	scratch := func(config func(*Config) *Config) func(s *model.Scope) Encoding {
-		return func(s *model.Scope) Encoding { return config(New(s, 14, 14, 192).WithPrefix(1)).Done() }
+	scratch := func(settings kv) func(s *model.Scope, g *Graph) *Node {
+		return func(s *model.Scope, g *Graph) *Node {
+			return New(s, 14, 14, 192).WithPrefix(1).with(settings).Done().Encode(g)
+		}
 	}
 	for _, form := range []struct {
 		name  string
-		build func(s *model.Scope) Encoding
+		build func(s *model.Scope, g *Graph) *Node
 	}{
-		{"exact", scratch(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) })},
-		{"exact-mlp", scratch(func(c *Config) *Config {
-			return c.
-				with(kv{ParamEvaluation: EvaluateExact, ParamProjection: MLP})
-		})},
-		{"sum", scratch(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateSum}) })},
-		{"table", scratch(func(c *Config) *Config {
-			return c.with(ofTable(Deflated, DefaultTableResolution))
-		})},
-		{"release", scratch(func(c *Config) *Config { return c.with(kv{ParamMode: Release}) })},
-		{"surrogate-paper", surrogate("paper", 1)},
-		{"surrogate-svhn", surrogate("svhn", 1)},
-		{"hybrid", func(s *model.Scope) Encoding {
-			table, err := s.CreateVariable("pretrained", tensors.FromScalarAndDimensions(float32(0.1), 197, 192))
-			if err != nil {
-				b.Fatal(err)
-			}
-			return NewHybrid(s, table, surrogate("svhn", 0)(s)).Done()
+		{"exact", scratch(kv{ParamEvaluation: EvaluateExact})},
+		{"exact-mlp", scratch(kv{ParamEvaluation: EvaluateExact, ParamProjection: MLP})},
+		{"sum", scratch(kv{ParamEvaluation: EvaluateSum})},
+		{"table", scratch(ofTable(Deflated, DefaultTableResolution))},
+		{"release", scratch(kv{ParamMode: Release})},
+		{"surrogate-paper", surrogate(SurrogatePaper, 1)},
+		{"surrogate-svhn", surrogate(SurrogateSVHN, 1)},
+		{"hybrid", func(s *model.Scope, g *Graph) *Node {
+			table := weight.Variable(s, "pretrained", dtypes.Float32, weight.Constant(0.1), 197, 192)
+			field := NewSurrogate(s, 14, 14, 192).with(kv{ParamSurrogate: SurrogateSVHN}).Done()
+			return NewHybrid(s, table, field).Done().Encode(g)
 		}},
-		{"learned", nil},
-		{"bias", nil},
+		{"learned", func(s *model.Scope, g *Graph) *Node {
+			return weight.Variable(s, "learned", dtypes.Float32, weight.Normal(0.02), 197, 192).NodeValue(g)
+		}},
+		{"bias", func(s *model.Scope, g *Graph) *Node {
+			return New(s, 14, 14, 192).WithPrefix(1).Bias(3).AttentionBias(g)
+		}},
 	} {
 		for _, gradient := range []bool{false, true} {
 			name := form.name + "/forward"
@@ -160,16 +150,7 @@ func BenchmarkEncode(b *testing.B) {
 			}
 			b.Run(name, func(b *testing.B) {
 				benchGraph(b, func(s *model.Scope, g *Graph) []*Node {
-					var table *Node
-					switch form.name {
-					case "bias":
-						table = New(s, 14, 14, 192).WithPrefix(1).Bias(3).AttentionBias(g)
-					case "learned":
-						table = weight.Variable(s, "learned", dtypes.Float32, weight.Normal(0.02), 197, 192).NodeValue(g)
-					default:
-						table = form.build(s).Encode(g)
-					}
-					loss := ReduceAllSum(Square(table))
+					loss := ReduceAllSum(Square(form.build(s, g)))
 					if gradient {
 						return s.BuildTrainableVariablesGradientsGraph(loss)
 					}

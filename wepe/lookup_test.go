@@ -81,159 +81,115 @@ func TestTable_in_release_mode_is_the_exact_form_and_a_raw_one_is_that_of_the_ho
 	gomlxtest.Near(t, "raw", features(ofTable(Raw, 33)), want, 1e-5)
 }
 
-func TestTable_serves_any_grid_of_a_model_and_holds_the_lattice_fixed(t *testing.T) {
-	store := model.NewStore()
-	for _, size := range [][2]int{{3, 5}, {11, 2}} {
-		got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			e := New(s, size[0], size[1], 2).with(ofTable(Deflated, 256)).Done()
-			if e.omega3.Trainable {
-				t.Error("ω3′ is trainable beside a table that does not follow it")
-			}
-			return []*Node{e.Features(g)}
-		}), float32(0))
-		want := squareGrid(size[0], size[1]).features(t, DefaultAlphaScale)
-		gomlxtest.Near(t, fmt.Sprint(size), got[0], want, 1e-6)
-	}
-	for _, name := range []string{nameTableKey, nameTableValues} {
-		if v := store.GetVariable("/wepe/table/" + name); v == nil || v.Trainable {
-			t.Errorf("variable %q: %v, want one that is not trainable", name, v)
-		}
+// built returns the encoder that settings ask for, or why it is refused.
+func built(store *model.Store, settings ...kv) (e *Encoder, err error) {
+	err = exceptions.TryCatch[error](func() { e = New(store.RootScope(), 3, 5, 2).with(settings...).Done() })
+	return e, err
+}
+
+func refused(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: error %v, want a refusal with %q", what, err, want)
 	}
 }
 
-func setValue(t *testing.T, v *model.Variable, value *tensors.Tensor) {
+func setValue(t *testing.T, store *model.Store, path string, value *tensors.Tensor) {
 	t.Helper()
-	if err := v.SetValue(value); err != nil {
+	if err := store.GetVariable(path).SetValue(value); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.T) {
-	store := model.NewStore()
-	table := func(c *Config) *Config {
-		return c.with(ofTable(Deflated, 33))
-	}
-	build := func(config func(*Config) *Config) (e *Encoder, err error) {
-		err = exceptions.TryCatch[error](func() { e = config(New(store.RootScope(), 3, 5, 2)).Done() })
-		return e, err
-	}
-	if _, err := build(table); err != nil {
+	store, table := model.NewStore(), ofTable(Deflated, 33)
+	if _, err := built(store, table); err != nil {
 		t.Fatal(err)
 	}
-	for what, config := range map[string]func(*Config) *Config{
-		"resolution": func(c *Config) *Config {
-			return c.with(ofTable(Deflated, 34))
-		},
-		"kind": func(c *Config) *Config {
-			return c.with(ofTable(Raw, 33))
-		},
-		"span": func(c *Config) *Config { return table(c).with(ofSpan(0.4, 0.3)) },
-		"ω1":   func(c *Config) *Config { return table(c).with(ofHalfPeriods(2.6, 0)) },
-		"mode": func(c *Config) *Config { return table(c).with(kv{ParamMode: Release}) },
+	for what, other := range map[string][]kv{
+		"resolution": {ofTable(Deflated, 34)},
+		"kind":       {ofTable(Raw, 33)},
+		"span":       {table, ofSpan(0.4, 0.3)},
+		"ω1":         {table, ofHalfPeriods(2.6, 0)},
+		"mode":       {table, {ParamMode: Release}},
 	} {
-		if _, err := build(config); err == nil || !strings.Contains(err.Error(), "wepe: ") {
-			t.Errorf("another %s: error %v, want a refusal", what, err)
-		}
+		_, err := built(store, other...)
+		refused(t, "another "+what, err, "wepe: ")
 	}
-	_, err := build(func(c *Config) *Config { c = table(c); c.dtype = dtypes.Float64; return c })
-	const want = `variable "/wepe/omega3_raw" is (Float32), the model wants (Float64)`
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("another dtype: error %v, want a refusal", err)
-	}
+	refused(t, "another dtype", exceptions.TryCatch[error](func() {
+		c := New(store.RootScope(), 3, 5, 2).with(table)
+		c.dtype = dtypes.Float64
+		c.Done()
+	}), `variable "/wepe/omega3_raw" is (Float32), the model wants (Float64)`)
 
 	raw := store.GetVariable("/wepe/omega3_raw")
 	next := math.Nextafter32(tensors.ToScalar[float32](raw.MustValue()), 10)
-	setValue(t, raw, tensors.FromScalar(next))
-	if _, err := build(table); err == nil || !strings.Contains(err.Error(), "call Encoder.BuildTable") {
-		t.Errorf("ω3′ one float32 further: error %v, want a refusal", err)
+	setValue(t, store, raw.Path(), tensors.FromScalar(next))
+	_, err := built(store, table)
+	refused(t, "ω3′ one float32 further", err, "call Encoder.BuildTable")
+	e, err := built(store, kv{ParamEvaluation: EvaluateExact, ParamTableResolution: 33, ParamTableError: 2})
+	if err == nil {
+		err = e.BuildTable()
 	}
-	e, err := build(func(c *Config) *Config { return c.with(kv{ParamEvaluation: EvaluateExact}) })
+	if err == nil {
+		_, err = built(store, table)
+	}
 	if err != nil {
-		t.Fatal(err)
-	}
-	e.config.tableResolution = 33
-	if err := e.BuildTable(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := build(table); err != nil {
 		t.Errorf("after BuildTable: %v", err)
 	}
-	values := store.GetVariable("/wepe/table/values")
-	setValue(t, values, tensors.FromScalarAndDimensions(float32(0), 32, 33, 4))
-	if _, err := build(table); err == nil || !strings.Contains(err.Error(), "[32, 33, 4]") {
-		t.Errorf("nodes of another shape than the key's: error %v, want a refusal", err)
-	}
+	setValue(t, store, "/wepe/table/values", tensors.FromScalarAndDimensions(float32(0), 32, 33, 4))
+	_, err = built(store, table)
+	refused(t, "nodes of another shape than the key's", err, "[32, 33, 4]")
 }
 
 func TestTable_of_an_oblique_lattice_or_of_several_is_refused(t *testing.T) {
-	for _, config := range []func(*Config) *Config{
-		func(c *Config) *Config { return c.with(ofOblique(0.3, false)) },
-		func(c *Config) *Config { return c.with(ofScales(2, 2)) },
-	} {
-		if err := config(New(model.NewStore().RootScope(), 3, 5, 2)).Done().BuildTable(); err == nil ||
-			!strings.Contains(err.Error(), "single rectangular lattice") {
-			t.Errorf("BuildTable: error %v, want a refusal", err)
+	for want, settings := range map[string]kv{"oblique": ofOblique(0.3, false), "one lattice": ofScales(2, 2)} {
+		e, err := built(model.NewStore(), settings)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err := exceptions.TryCatch[error](func() {
-			config(New(model.NewStore().RootScope(), 3, 5, 2)).with(ofTable(Deflated, 8)).Done()
-		}); err == nil {
-			t.Error("UseTable: no refusal")
-		}
+		refused(t, "BuildTable", e.BuildTable(), "single rectangular lattice")
+		_, err = built(model.NewStore(), settings, ofTable(Deflated, 8))
+		refused(t, ParamEvaluation, err, want)
 	}
 }
 
-func TestTable_and_its_key_travel_in_a_checkpoint(t *testing.T) {
+func TestTable_and_its_key_travel_in_a_checkpoint_to_any_grid_and_hold_the_lattice_fixed(t *testing.T) {
 	dir := t.TempDir()
-	features := func(store *model.Store, resolution int) (out []float64, err error) {
-		err = exceptions.TryCatch[error](func() {
-			out = run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-				return []*Node{New(s, 3, 5, 2).with(ofTable(Deflated, resolution)).Done().Features(g)}
-			}), float32(0))[0]
-		})
-		return out, err
+	features := func(store *model.Store, rows, cols int) []float64 {
+		return run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			return []*Node{New(s, rows, cols, 2).with(ofTable(Deflated, 17)).Done().Features(g)}
+		}), float32(0))[0]
 	}
 	written := model.NewStore()
 	handler, err := checkpoint.Build(written).Dir(dir).Done()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := features(written, 17)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A mark in the nodes shows that they are read, not computed again.
-	values := written.GetVariable("/wepe/table/values")
-	marked := tensors.FromScalarAndDimensions(float32(0.25), 17, 17, 4)
-	setValue(t, values, marked)
+	features(written, 3, 5)
+	// Nodes of 0 show that they are read, not computed again: what remains is the pole.
+	setValue(t, written, "/wepe/table/values", tensors.FromScalarAndDimensions(float32(0), 17, 17, 4))
 	if err := handler.Save(); err != nil {
 		t.Fatal(err)
 	}
-	read := func() *model.Store {
-		store := model.NewStore()
-		if _, err := checkpoint.Load(store).Dir(dir).Done(); err != nil {
-			t.Fatal(err)
-		}
-		return store
-	}
-	got, err := features(read(), 17)
-	if err != nil {
+	read := model.NewStore()
+	if _, err := checkpoint.Load(read).Dir(dir).Done(); err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(got[len(got)-1]-want[len(want)-1]) < 1e-3 {
-		t.Error("the table was built anew, want the one in the checkpoint")
+	for _, host := range []hostGrid{squareGrid(3, 5), squareGrid(11, 2)} {
+		var want []float64
+		for _, z := range host.points() {
+			for _, f := range []complex128{1 / (z * z), -2 / (z * z * z)} {
+				want = append(want, math.Tanh(DefaultAlphaScale*real(f)), math.Tanh(DefaultAlphaScale*imag(f)))
+			}
+		}
+		gomlxtest.Near(t, fmt.Sprint(host), features(read, host.rows, host.cols), want, 1e-6)
 	}
-	store := read()
-	run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-		return []*Node{New(s, 3, 5, 2).with(ofTable(Deflated, 17)).Done().Encode(g)}
-	}), float32(0))
-	for _, name := range []string{nameTableKey, nameTableValues} {
-		if store.GetVariable("/wepe/table/" + name).Trainable {
-			t.Errorf("%q out of a checkpoint is trainable", name)
+	for _, path := range []string{"omega3_raw", "table/" + nameTableKey, "table/" + nameTableValues} {
+		if v := read.GetVariable("/wepe/" + path); v == nil || v.Trainable {
+			t.Errorf("%q out of a checkpoint: %v, want one that does not train", path, v)
 		}
 	}
-	if err := exceptions.TryCatch[error](func() {
-		New(read().RootScope(), 3, 5, 2).with(ofTable(Deflated, 18)).Done()
-	}); err == nil || !strings.Contains(err.Error(), "the table in") {
-		t.Errorf("more nodes than the checkpoint has: error %v, want a refusal", err)
-	}
+	_, err = built(read, ofTable(Deflated, 18))
+	refused(t, "more nodes than the checkpoint has", err, "the table in")
 }

@@ -25,23 +25,29 @@ func ramp(g *Graph, dims ...int) *Node {
 	return MulScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 0.01)
 }
 
-func TestPreEncode_of_the_whole_sequence_adds_Encode_and_gathers_nothing(t *testing.T) {
-	for name, indices := range map[string]func(g *Graph) *Node{
-		"nil":  func(*Graph) *Node { return nil },
-		"iota": func(g *Graph) *Node { return Iota(g, shapes.Make(dtypes.Int32, positions), 0) },
+func TestPreEncode_of_the_whole_sequence_adds_Encode_in_the_dtype_of_the_tokens_and_gathers_nothing(t *testing.T) {
+	iota := func(g *Graph) *Node { return Iota(g, shapes.Make(dtypes.Int32, positions), 0) }
+	for _, c := range []struct {
+		dtype   dtypes.DType
+		indices func(g *Graph) *Node
+	}{
+		{dtypes.Float32, func(*Graph) *Node { return nil }}, {dtypes.Float32, iota}, {dtypes.BFloat16, iota},
+		{dtypes.Float16, iota},
 	} {
-		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			g := in[0].Graph()
-			e, x := testEncoder(s), ramp(g, 2, positions, width)
-			out := e.PreEncode(x, indices(g), -2)
+		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			e, x := testEncoder(s), ConvertDType(ramp(g, 2, positions, width), c.dtype)
+			out, want := e.PreEncode(x, c.indices(g), -2), Add(x, ConvertDType(InsertAxes(e.Encode(g), 0), c.dtype))
+			if out.DType() != c.dtype {
+				t.Errorf("tokens %s became %s", c.dtype, out.DType())
+			}
 			for _, node := range g.Nodes() {
 				if node.Type() == NodeTypeGather {
-					t.Errorf("%s: a gather for a whole sequence", name)
+					t.Errorf("%s: a gather for a whole sequence", c.dtype)
 				}
 			}
-			return []*Node{out, Add(x, InsertAxes(e.Encode(g), 0))}
-		}, float32(0))
-		gomlxtest.Near(t, name, got[0], got[1], 0)
+			return []*Node{ConvertDType(out, dtypes.Float32), ConvertDType(want, dtypes.Float32)}
+		}), float32(0))
+		gomlxtest.Near(t, c.dtype.String(), got[0], got[1], 0)
 	}
 }
 
@@ -91,21 +97,6 @@ func TestPrefix_rows_are_the_learned_vectors_times_beta_and_do_not_move_the_patc
 	}
 	if len(learned) != prefix*width {
 		t.Errorf("%d numbers for %d prefix tokens of width %d", len(learned), prefix, width)
-	}
-}
-
-func TestPreEncode_keeps_the_dtype_of_the_tokens(t *testing.T) {
-	for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.BFloat16, dtypes.Float16} {
-		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			g := in[0].Graph()
-			e := testEncoder(s)
-			out := e.PreEncode(Zeros(g, shapes.Make(dtype, 1, positions, width)), nil, 1)
-			if out.DType() != dtype || e.Encode(g).DType() != dtypes.Float32 {
-				t.Errorf("tokens %s became %s, the encoding is %s", dtype, out.DType(), e.Encode(g).DType())
-			}
-			return []*Node{ConvertDType(out, dtypes.Float32), e.Encode(g)}
-		}, float32(0))
-		gomlxtest.Near(t, dtype.String(), got[0], got[1], 1.0/256)
 	}
 }
 

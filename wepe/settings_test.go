@@ -26,6 +26,8 @@ func read(rows []setting.Row, params []kv) {
 // with gives a configuration hyperparameters without leaving them in its scope.
 func (c *Config) with(params ...kv) *Config { read(c.settings(), params); return c }
 
+func (c *SurrogateConfig) with(params ...kv) *SurrogateConfig { read(c.settings(), params); return c }
+
 func (c *HybridConfig) with(params ...kv) *HybridConfig { read(c.settings(), params); return c }
 
 func ofHalfPeriods(omega1, omega3 float64) kv { return kv{ParamOmega1: omega1, ParamOmega3: omega3} }
