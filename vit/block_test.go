@@ -30,72 +30,10 @@ func large(store *model.Store) {
 	}
 }
 
-func TestAttentionEqualsTheNaiveSoftmaxOracle(t *testing.T) {
-	c := small("wepe", PoolClass)
-	store := seeded(t, 11)
-	build := func(s *model.Scope, in []*Node) []*Node {
-		b := c.Trace(s.In("vit"), in[0], true).Blocks[1]
-		w := s.Store().GetVariable("/vit/block_01/attention/output/weights").NodeValue(in[0].Graph())
-		return []*Node{b.Query, b.Key, b.Value, b.Weights, b.Attention, MulScalar(w, 1)}
-	}
-	run(t, store, build, noise(c, 2))
-	large(store)
-	got := run(t, store, build, noise(c, 2))
-	q, k, v, projection := got[0], got[1], got[2], got[5]
-	n, h, d := c.Tokens(), c.Heads, c.Width/c.Heads
-	at := func(image, token, head, i int) int { return ((image*n+token)*h+head)*d + i }
-	var weights, attention []float64
-	for image := range 2 {
-		mixed := make([]float64, n*c.Width) // [token, head, headDim]
-		for head := range h {
-			for query := range n {
-				row, sum := make([]float64, n), 0.0
-				for key := range n {
-					for i := range d {
-						row[key] += q[at(image, query, head, i)] * k[at(image, key, head, i)]
-					}
-					row[key] = math.Exp(row[key] / math.Sqrt(float64(d)))
-					sum += row[key]
-				}
-				for key := range n {
-					row[key] /= sum
-					for i := range d {
-						mixed[(query*h+head)*d+i] += row[key] * v[at(image, key, head, i)]
-					}
-				}
-				weights = append(weights, row...)
-			}
-		}
-		for token := range n {
-			for out := range c.Width {
-				var sum float64 // the output bias is zero at the start
-				for in := range c.Width {
-					sum += mixed[token*c.Width+in] * projection[in*c.Width+out]
-				}
-				attention = append(attention, sum)
-			}
-		}
-	}
-	if peak := slices.Max(weights); peak < 0.3 {
-		t.Errorf("the largest attention weight is %g: too uniform for this test", peak)
-	}
-	gomlxtest.Near(t, "weights [batch, heads, query, key]", got[3], weights, 1e-5)
-	gomlxtest.Near(t, "attention branch", got[4], attention, 1e-5)
-	for row := 0; row < len(got[3]); row += n {
-		var sum float64
-		for _, w := range got[3][row : row+n] {
-			sum += w
-		}
-		if math.Abs(sum-1) > 1e-6 {
-			t.Errorf("the weights of row %d sum to %g, want 1", row/n, sum)
-		}
-	}
-}
-
 func TestPoolingTakesTheClassTokenOrTheMeanOfThePatches(t *testing.T) {
 	for _, pool := range []string{PoolClass, PoolMean} {
 		c := small("wepe", pool)
-		got := run(t, seeded(t, 2), func(s *model.Scope, in []*Node) []*Node {
+		got := run(t, gomlxtest.Seeded(t, 2), func(s *model.Scope, in []*Node) []*Node {
 			trace := c.Trace(s.In("vit"), in[0], false)
 			return []*Node{trace.Encoded, trace.Pooled, trace.Logits}
 		}, noise(c, 3))
@@ -125,7 +63,7 @@ func TestDropoutActsInTrainingOnly(t *testing.T) {
 		t.Error("dropout changes the logits in evaluation")
 	}
 	trained := func(c Config) []float64 {
-		return run(t, seeded(t, 9), func(s *model.Scope, in []*Node) []*Node {
+		return run(t, gomlxtest.Seeded(t, 9), func(s *model.Scope, in []*Node) []*Node {
 			s.Store().SetTraining(in[0].Graph(), true)
 			return []*Node{c.Logits(s.In("vit"), in[0])}
 		}, noise(c, 2))[0]
@@ -148,7 +86,7 @@ func TestDropPathGrowsLinearlyFromBlockToBlock(t *testing.T) {
 	const batch = 600
 	c := small("none", PoolMean)
 	c.Depth, c.DropPath = 3, 0.6
-	got := run(t, seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
+	got := run(t, gomlxtest.Seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
 		s.Store().SetTraining(in[0].Graph(), true)
 		trace := c.Trace(s.In("vit"), in[0], false)
 		outputs := []*Node{trace.Tokens}

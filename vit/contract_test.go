@@ -16,21 +16,10 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// seeded is an empty store whose weights will be drawn from a seed.
-func seeded(t *testing.T, seed int64) *model.Store {
-	t.Helper()
-	store := model.NewStore()
-	store.SetParam("/"+model.ParamInitialSeed, seed)
-	if err := store.SetRNGStateFromSeed(seed); err != nil {
-		t.Fatal(err)
-	}
-	return store
-}
-
 // forward returns the logits of a model and, by path, all variables of the store it was built in.
 func forward(t *testing.T, c Config, seed int64) (logits []float64, weights map[string][]float64) {
 	t.Helper()
-	store := seeded(t, seed)
+	store := gomlxtest.Seeded(t, seed)
 	logits = run(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{c.Logits(s.In("vit"), in[0])}
 	}, noise(c, 2))[0]
@@ -124,21 +113,7 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 	} {
 		c.Init = test.init
 		_, weights := forward(t, c, 5)
-		spreads(t, test.init+": "+test.path, weights["/vit/"+test.path], test.want)
-	}
-}
-
-// spreads checks the root of the mean square of drawn numbers within four deviations of its estimate from so many normal
-// ones; uniform ones vary less.
-func spreads(t *testing.T, name string, values []float64, want float64) {
-	t.Helper()
-	var sum float64
-	for _, v := range values {
-		sum += v * v
-	}
-	got := math.Sqrt(sum / float64(len(values)))
-	if !(math.Abs(got-want) <= 4*want/math.Sqrt(2*float64(len(values)))) {
-		t.Errorf("%s spreads %g over %d numbers, want %g", name, got, len(values), want)
+		gomlxtest.Spreads(t, test.init+": "+test.path, weights["/vit/"+test.path], test.want)
 	}
 }
 
@@ -174,14 +149,14 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 	} {
 		c := small(test.position, PoolClass)
 		c.Width, c.Heads = width, heads
-		store := seeded(t, 5)
+		store := gomlxtest.Seeded(t, 5)
 		store.SetParams(test.params)
 		c.Encoders(store.Scope("/vit"))
 		v := store.GetVariable("/vit/position/" + test.path)
 		if v == nil {
 			t.Fatalf("%s %v has no variable %s", test.position, test.params, test.path)
 		}
-		spreads(t, fmt.Sprint(test.position, test.params, " ", test.path), gomlxtest.Values(t, v.MustValue()), test.want)
+		gomlxtest.Spreads(t, fmt.Sprint(test.position, test.params, " ", test.path), gomlxtest.Values(t, v.MustValue()), test.want)
 	}
 }
 
@@ -194,7 +169,7 @@ func TestEncodersGatherTheirRowsByIndex(t *testing.T) {
 		c := small(position, PoolClass)
 		indices := []int64{15, 0, 3, 3, 7}
 		const batch = 2
-		got := run(t, seeded(t, 3), func(s *model.Scope, in []*Node) []*Node {
+		got := run(t, gomlxtest.Seeded(t, 3), func(s *model.Scope, in []*Node) []*Node {
 			encoder := c.Encoders(s.In("vit")).Additive
 			// Times one: a variable that is itself an output comes back wrong from the onnx backend.
 			return []*Node{MulScalar(encoder.Encode(in[0].Graph()), 1), encoder.PreEncode(in[0], in[1], 1)}
@@ -241,6 +216,17 @@ func TestATableIsAddedAlongWhicheverAxisTheTokensAre(t *testing.T) {
 func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 	if err := small("wepe", PoolClass).Validate(); err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range Positions() {
+		c := small(p.Name, PoolClass)
+		c.Heads = 1
+		for c.Width = 4; c.Width < 14; c.Width++ {
+			err := c.Validate()
+			if fits := c.Width%max(p.Width, p.HeadDim, 1) == 0; fits != (err == nil) ||
+				err != nil && !strings.Contains(err.Error(), "position "+p.Name+" wants") {
+				t.Errorf("%s: one head of %d channels: %v", p.Name, c.Width, err)
+			}
+		}
 	}
 	for want, change := range map[string]func(*Config){
 		"image_rows":                  func(c *Config) { c.ImageRows = 0 },

@@ -8,6 +8,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestParameterCountsEqualThePublishedOnes(t *testing.T) {
@@ -36,11 +38,7 @@ func small(position, pool string) Config {
 
 // noise is a batch of images for a model, the same numbers at every call.
 func noise(c Config, batch int) *tensors.Tensor {
-	flat := make([]float32, batch*c.ImageRows*c.ImageCols*c.Channels)
-	for i := range flat {
-		flat[i] = float32(i*7919%1009)/504.5 - 1
-	}
-	return tensors.FromFlatDataAndDimensions(flat, batch, c.ImageRows, c.ImageCols, c.Channels)
+	return gomlxtest.Noise(batch, c.ImageRows, c.ImageCols, c.Channels)
 }
 
 func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
@@ -66,12 +64,4 @@ func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
 			}
 		}
 	}
-}
-
-func wide(x []float32) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = float64(v)
-	}
-	return out
 }

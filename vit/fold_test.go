@@ -20,7 +20,7 @@ import (
 // what training leaves beside them.
 func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 	t.Helper()
-	store := seeded(t, 7)
+	store := gomlxtest.Seeded(t, 7)
 	for _, p := range params {
 		store.SetParams(p)
 	}
@@ -116,47 +116,36 @@ func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *test
 	}
 }
 
-// What acts in the attention stays beside the table, with its variables.
-func TestFold_of_two_encodings_takes_the_one_on_the_tokens(t *testing.T) {
-	for position, want := range map[string]string{
-		"wepe+rope-mixed": "learned+rope-mixed", "hybrid+liere": "learned+liere", "learned+fope": "learned+fope",
-		"sincos2d+rope-axial+wepe-bias": "learned+rope-axial+wepe-bias",
-	} {
-		c := small(position, PoolClass)
-		store := trained(t, c)
-		if _, err := store.CreateVariable("/vit/position/of_neither", tensors.FromScalar(float32(1))); err != nil {
-			t.Fatal(err)
-		}
-		folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if config != small(want, PoolClass) {
-			t.Errorf("%s: the folded configuration is %+v", position, config)
-		}
-		gomlxtest.Near(t, position, logitsOf(t, folded, config), logitsOf(t, store, c), 1e-6)
-		if got, want := shapesBelow(folded, "/"), shapesBelow(trained(t, config), "/vit/"); !maps.Equal(got, want) {
-			t.Errorf("%s: the folded store holds %v, want %v", position, got, want)
-		}
-	}
-}
-
-func TestFold_reads_the_hyperparameters_of_the_encoding(t *testing.T) {
+// Of two encodings the table takes the place of the one on the tokens: what acts in the attention stays beside it, with
+// its variables. What the encoding is in detail is read from the hyperparameters.
+func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 	for _, of := range []struct {
-		position string
-		params   map[string]any
+		position, want string
+		params         map[string]any
 	}{
-		{"wepe", map[string]any{"wepe_mode": "release", "wepe_alpha_u": 0.3, "wepe_derivative": false}},
-		{"hybrid", map[string]any{"wepe_surrogate": "svhn", "wepe_gate": 0.9}},
-		{"hybrid", map[string]any{"wepe_blend": "exact", "wepe_gate": 0.7, "wepe_alpha_u": 0.3}},
+		{"wepe+rope-mixed", "learned+rope-mixed", nil}, {"hybrid+liere", "learned+liere", nil},
+		{"learned+fope", "learned+fope", nil},
+		{"sincos2d+rope-axial+wepe-bias", "learned+rope-axial+wepe-bias", nil},
+		{"wepe", "learned", map[string]any{"wepe_mode": "release", "wepe_alpha_u": 0.3, "wepe_derivative": false}},
+		{"hybrid", "learned", map[string]any{"wepe_surrogate": "svhn", "wepe_gate": 0.9}},
+		{"hybrid", "learned", map[string]any{"wepe_blend": "exact", "wepe_gate": 0.7, "wepe_alpha_u": 0.3}},
 	} {
 		c := small(of.position, PoolClass)
 		store := trained(t, c, of.params)
+		if _, err := store.CreateVariable("/vit/position/of_none", tensors.FromScalar(float32(1))); err != nil {
+			t.Fatal(err)
+		}
 		folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
 		if err != nil {
 			t.Fatal(err)
 		}
+		if config != small(of.want, PoolClass) {
+			t.Errorf("%s: the folded configuration is %+v", of.position, config)
+		}
 		gomlxtest.Near(t, of.position, logitsOf(t, folded, config), logitsOf(t, store, c), 1e-6)
+		if got, want := shapesBelow(folded, "/"), shapesBelow(trained(t, config), "/vit/"); !maps.Equal(got, want) {
+			t.Errorf("%s: the folded store holds %v, want %v", of.position, got, want)
+		}
 	}
 }
 

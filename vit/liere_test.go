@@ -52,24 +52,24 @@ func liereModel(t *testing.T, meta liereMeta, raw fixtures.Tensor, grid [2]int) 
 		Heads: m.Heads, MLPDim: m.MLPDim, Classes: m.Classes, Epsilon: m.Epsilon, Position: "liere",
 	}.WithDefaults()
 	f := load(t, "liere")
-	f.tensors["zeros"] = fixtures.Tensor{Shape: []int{3 * m.Width}, Data: make([]float64, 3*m.Width)}
-	f.linear("patch", "to_patch_embedding.1.weight", "to_patch_embedding.1.bias", 0, m.Width)
-	f.set("class", f.get("cls_token").Data, 1, m.Width)
+	f.Tensors["zeros"] = fixtures.Tensor{Shape: []int{3 * m.Width}, Data: make([]float64, 3*m.Width)}
+	f.Linear("patch", "to_patch_embedding.1.weight", "to_patch_embedding.1.bias", 0, m.Width)
+	f.Set("class", f.Get("cls_token").Data, 1, m.Width)
 	for i := range m.Depth {
 		from, to := fmt.Sprintf("transformer.layers.%d.", i), fmt.Sprintf("block_%02d/", i)
-		f.norm(to+"norm1", from+"0.norm")
-		f.norm(to+"norm2", from+"1.norm")
+		f.Norm(to+"norm1", from+"0.norm")
+		f.Norm(to+"norm2", from+"1.norm")
 		for j, part := range []string{"query", "key", "value"} {
-			f.linear(to+"attention/"+part, from+"0.fn.to_qkv.weight", "zeros", j*m.Width, (j+1)*m.Width)
+			f.Linear(to+"attention/"+part, from+"0.fn.to_qkv.weight", "zeros", j*m.Width, (j+1)*m.Width)
 		}
-		f.linear(to+"attention/output", from+"0.fn.to_out.0.weight", from+"0.fn.to_out.0.bias", 0, m.Width)
-		f.linear(to+"mlp/hidden", from+"1.fn.net.0.weight", from+"1.fn.net.0.bias", 0, m.MLPDim)
-		f.linear(to+"mlp/output", from+"1.fn.net.3.weight", from+"1.fn.net.3.bias", 0, m.Width)
+		f.Linear(to+"attention/output", from+"0.fn.to_out.0.weight", from+"0.fn.to_out.0.bias", 0, m.Width)
+		f.Linear(to+"mlp/hidden", from+"1.fn.net.0.weight", from+"1.fn.net.0.bias", 0, m.MLPDim)
+		f.Linear(to+"mlp/output", from+"1.fn.net.3.weight", from+"1.fn.net.3.bias", 0, m.Width)
 		flat, dims := triangles(raw, i)
-		f.set(fmt.Sprintf("position/liere/block_%02d/generators", i), flat, dims...)
+		f.Set(fmt.Sprintf("position/liere/block_%02d/generators", i), flat, dims...)
 	}
-	f.norm("norm", "mlp_head.0")
-	f.linear("head", "mlp_head.1.weight", "mlp_head.1.bias", 0, m.Classes)
+	f.Norm("norm", "mlp_head.0")
+	f.Linear("head", "mlp_head.1.weight", "mlp_head.1.bias", 0, m.Classes)
 	return f, c
 }
 
@@ -133,14 +133,14 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 		for _, grid := range meta.Grids {
 			name := fmt.Sprintf("grid%dx%d", grid[0], grid[1])
 			f, c := liereModel(t, meta, raw, grid)
-			f.store.SetParams(map[string]any{
+			f.Store.SetParams(map[string]any{
 				ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead,
 				ParamLiereTrainedRows: meta.Grids[0][0], ParamLiereTrainedCols: meta.Grids[0][1],
 			})
 			last := c.Depth - 1
 			rotations := held(variant.Name + "." + name + ".rotations")
 			attended := held(name + ".attn_in")
-			got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+			got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 				encoder := c.Encoders(s.In("vit")).Rotary.(*liere)
 				g := in[0].Graph()
 				q, k := encoder.Block(last).EncodeQK(in[0], in[1], nil, 1)
@@ -160,14 +160,14 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 				}
 				return out
 			}, swapped(held(name+".q")), swapped(held(name+".k")),
-				tensors.FromFlatDataAndDimensions(attended.Float32(), attended.Shape...))
+				gomlxtest.Input(attended))
 			p := variant.Name + "." + name
-			nearAbs(t, p+".q_rot", got[0], held(p+".q_rot").Data, meta.Tolerance.Turned)
-			nearAbs(t, p+".k_rot", got[1], held(p+".k_rot").Data, meta.Tolerance.Turned)
-			nearAbs(t, p+".attn_out", got[2], held(p+".attn_out").Data, meta.Tolerance.Others)
+			gomlxtest.NearAbs(t, p+".q_rot", got[0], held(p+".q_rot").Data, meta.Tolerance.Turned)
+			gomlxtest.NearAbs(t, p+".k_rot", got[1], held(p+".k_rot").Data, meta.Tolerance.Turned)
+			gomlxtest.NearAbs(t, p+".attn_out", got[2], held(p+".attn_out").Data, meta.Tolerance.Others)
 			for i, r := range got[3:] {
 				layer := c.Depth - rotations.Shape[1] + i
-				nearAbs(t, fmt.Sprintf("%s.rotations of layer %d", p, layer), r, layerOf(rotations, layer, c.Depth),
+				gomlxtest.NearAbs(t, fmt.Sprintf("%s.rotations of layer %d", p, layer), r, layerOf(rotations, layer, c.Depth),
 					meta.Tolerance.Rotations)
 			}
 		}
@@ -185,17 +185,17 @@ func TestLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 			ParamLiereTrainedRows: meta.Grids[0][0], ParamLiereTrainedCols: meta.Grids[0][1]})
 		encoder := newLieRE(store.RootScope(), c).(*liere)
 		name := fmt.Sprintf("grid%dx%d.positions", grid[0], grid[1])
-		nearAbs(t, name, wide(encoder.coordinates[2*c.Prefix():]), want[name].Data, 1e-6)
+		gomlxtest.NearAbs(t, name, encoder.coordinates[2*c.Prefix():], want[name].Data, 1e-6)
 		if prefix := encoder.coordinates[:2*c.Prefix()]; !slices.Equal(prefix, make([]float32, len(prefix))) {
 			t.Errorf("%s: prefix tokens are at %v", name, prefix)
 		}
 	}
 	for _, variant := range meta.Variants {
 		f, c := liereModel(t, meta, want[variant.Name+".generator_raw_params"], meta.Grids[0])
-		f.store.SetParams(map[string]any{ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead})
+		f.Store.SetParams(map[string]any{ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead})
 		generators := want[variant.Name+".generators"] // [axes, layers, blocks, g, g]
 		g := generators.Shape[3]
-		got := gomlxtest.RunModel(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+		got := gomlxtest.RunModel(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 			encoder := c.Encoders(s.In("vit")).Rotary.(*liere)
 			var out []*Node
 			for layer := range c.Depth {
@@ -204,7 +204,7 @@ func TestLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 			return []*Node{Stack(out, 1)} // [2, layers, blocks, g·g]
 		}, float32(0))
 		// The original takes a half off every number and loses it again in A = U - Uᵀ, in float32.
-		nearAbs(t, fmt.Sprintf("%s.generators of %d channels", variant.Name, g), got[0], generators.Data, 1e-6)
+		gomlxtest.NearAbs(t, fmt.Sprintf("%s.generators of %d channels", variant.Name, g), got[0], generators.Data, 1e-6)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	for k := range 15 {
 		want = append(want, float64(k/3)/4*5/2, float64(k%3)/2*3/7)
 	}
-	nearAbs(t, "y, x", wide(got.coordinates), want, 1e-6)
+	gomlxtest.NearAbs(t, "y, x", got.coordinates, want, 1e-6)
 	if want := 5.0/2 + 3.0/7; math.Abs(got.farthest-want) > 1e-12 {
 		t.Errorf("the farthest patch is at y + x = %g, want %g", got.farthest, want)
 	}
@@ -238,69 +238,16 @@ func TestLieREModelEqualsTheOriginal(t *testing.T) {
 	for _, variant := range meta.Variants {
 		for form, first := range map[string]bool{"as_released": true, "per_layer": false} {
 			f, c := liereModel(t, meta, want[variant.Name+".generator_raw_params"], meta.Grids[0])
-			f.store.SetParams(map[string]any{
+			f.Store.SetParams(map[string]any{
 				ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead, ParamLiereFirstLayer: first,
 			})
-			got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+			got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 				trace := c.Trace(s.In("vit"), in[0], false)
 				return []*Node{trace.Patches, trace.Logits}
-			}, tensors.FromFlatDataAndDimensions(images.Float32(), images.Shape...))
-			nearAbs(t, "patches", got[0], want["model.patch_embed"].Data, meta.Tolerance.Others)
+			}, gomlxtest.Input(images))
+			gomlxtest.NearAbs(t, "patches", got[0], want["model.patch_embed"].Data, meta.Tolerance.Others)
 			name := variant.Name + ".model.logits_" + form
-			nearAbs(t, name, got[1], want[name].Data, meta.Tolerance.Others)
-		}
-	}
-}
-
-func TestLieREKeepsLengthsAndPrefixTokensAndFollowsIndices(t *testing.T) {
-	for _, params := range []map[string]any{{}, {ParamLiereShared: true}, {ParamLiereBlock: 2}} {
-		c := small("liere", PoolClass)
-		store := seeded(t, 3)
-		store.SetParams(params)
-		const batch = 2
-		d := c.Width / c.Heads
-		flat := make([]float32, batch*c.Tokens()*c.Width)
-		for i := range flat {
-			flat[i] = float32(math.Sin(float64(i*i%101))) + 0.1
-		}
-		q := tensors.FromFlatDataAndDimensions(flat, batch, c.Tokens(), c.Heads, d)
-		indices := []int32{15, 0, 3, 3, 7}
-		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			encoder := c.Encoders(s.In("vit")).Rotary.Block(1)
-			turned, _ := encoder.EncodeQK(in[0], in[0], nil, 1)
-			rows := Transpose(Gather(Transpose(in[0], 0, 1), Const(in[0].Graph(), [][]int64{{15}, {0}, {3}, {3}, {7}})), 0, 1)
-			subset, _ := encoder.EncodeQK(rows, rows, in[1], -3)
-			both := BroadcastPrefix(in[1], batch)
-			each, _ := encoder.EncodeQK(rows, rows, both, 1)
-			return []*Node{turned, subset, each}
-		}, q, indices)
-		turned := got[0]
-		token := func(values []float64, image, n, i int) []float64 {
-			at := (image*n + i) * c.Width
-			return values[at : at+c.Width]
-		}
-		for image := range batch {
-			if !slices.Equal(token(turned, image, c.Tokens(), 0), token(wide(flat), image, c.Tokens(), 0)) {
-				t.Errorf("%v: the class token of image %d is turned", params, image)
-			}
-			if slices.Equal(token(turned, image, c.Tokens(), 9), token(wide(flat), image, c.Tokens(), 9)) {
-				t.Errorf("%v: patch 8 of image %d is not turned", params, image)
-			}
-			for i, index := range indices {
-				want := token(turned, image, c.Tokens(), int(index))
-				nearAbs(t, "by index", token(got[1], image, len(indices), i), want, 1e-6)
-				nearAbs(t, "by index and image", token(got[2], image, len(indices), i), want, 1e-6)
-			}
-		}
-		for head := range batch * c.Tokens() * c.Heads {
-			var before, after float64
-			for i := range d {
-				before += float64(flat[head*d+i]) * float64(flat[head*d+i])
-				after += turned[head*d+i] * turned[head*d+i]
-			}
-			if math.Abs(after-before) > 1e-5*before {
-				t.Fatalf("%v: a vector of squared length %g is %g after turning", params, before, after)
-			}
+			gomlxtest.NearAbs(t, name, got[1], want[name].Data, meta.Tolerance.Others)
 		}
 	}
 }
@@ -315,7 +262,7 @@ func TestLieREsGradientsEqualFiniteDifferences(t *testing.T) {
 		"shared blocks of 2": {ParamLiereShared: true, ParamLiereBlock: 2},
 	} {
 		c := small("liere", PoolMean)
-		store := seeded(t, 3)
+		store := gomlxtest.Seeded(t, 3)
 		store.SetParams(params)
 		q := make([]float32, batch*c.Tokens()*c.Width)
 		for i := range q {
@@ -360,7 +307,7 @@ func TestLieREsGradientsEqualFiniteDifferences(t *testing.T) {
 // the rotation stays one.
 func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
 	c := small("liere", PoolClass)
-	store := seeded(t, 3)
+	store := gomlxtest.Seeded(t, 3)
 	build := func(s *model.Scope, in []*Node) []*Node {
 		logits := c.Logits(s.In("vit"), in[0])
 		encoder := c.Encoders(s.Shared("vit")).Rotary.(*liere)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
@@ -63,29 +62,25 @@ func official(t *testing.T, variant string) (*foreign, Config) {
 	f := load(t, "official_vit_ti")
 	p := variant + "."
 	f.conv("patch", p+"patch_embed")
-	f.norm("patch/norm", p+"patch_norm")
-	f.set("class", f.get(p+"cls_token").Data, c.Prefix(), c.Width)
+	f.Norm("patch/norm", p+"patch_norm")
+	f.Set("class", f.Get(p+"cls_token").Data, c.Prefix(), c.Width)
 	f.blocks(c, p, "attn.in_proj_weight", "attn.in_proj_bias", "attn.out_proj", "mlp.0", "mlp.3")
-	f.norm("norm", p+"norm")
-	f.linear("head", p+"head.weight", p+"head.bias", 0, c.Classes)
+	f.Norm("norm", p+"norm")
+	f.Linear("head", p+"head.weight", p+"head.bias", 0, c.Classes)
 	if variant == "ape" {
-		f.set("position/embedding", f.get(p+"pos_embedding").Data, c.Tokens(), c.Width)
+		f.Set("position/embedding", f.Get(p+"pos_embedding").Data, c.Tokens(), c.Width)
 	} else {
-		f.store.SetParam("/"+wepe.ParamMode, string(wepe.Release))
+		f.Store.SetParam("/"+wepe.ParamMode, string(wepe.Release))
 		for _, scalar := range []string{"alpha_learn", "log_alpha_scale", "pos_scale"} {
 			name := "pos_encoding." + scalar
-			f.set(officialPaths[name], f.get(p+name).Data)
+			f.Set(officialPaths[name], f.Get(p+name).Data)
 		}
-		f.set("position/wepe/prefix", f.get(p+"pos_encoding.cls_pos_embedding").Data, c.Prefix(), c.Width)
-		f.linear("position/wepe/projection/dense", p+"pos_encoding.projection.0.weight",
+		f.Set("position/wepe/prefix", f.Get(p+"pos_encoding.cls_pos_embedding").Data, c.Prefix(), c.Width)
+		f.Linear("position/wepe/projection/dense", p+"pos_encoding.projection.0.weight",
 			p+"pos_encoding.projection.0.bias", 0, c.Width)
-		f.norm("position/wepe/projection/layer_normalization", p+"pos_encoding.projection.1")
+		f.Norm("position/wepe/projection/layer_normalization", p+"pos_encoding.projection.1")
 	}
-	for name := range f.tensors {
-		if strings.HasPrefix(name, p) && !f.used[name] {
-			t.Errorf("tensor %q of the fixture is not mapped", name)
-		}
-	}
+	f.AllUsed(p)
 	return f, c
 }
 
@@ -101,7 +96,7 @@ func TestEveryStageAndGradientEqualsTheReleasedViT(t *testing.T) {
 					grads = append(grads, grad)
 				}
 			}
-			got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+			got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 				trace := c.Trace(s.In("vit"), in[0], false)
 				var nodes []*Node
 				add := func(name string, x *Node) { stages, nodes = append(stages, name), append(nodes, x) }
@@ -123,8 +118,8 @@ func TestEveryStageAndGradientEqualsTheReleasedViT(t *testing.T) {
 					weights = append(weights, s.Store().GetVariable("/vit/"+path).NodeValue(in[0].Graph()))
 				}
 				return append(nodes, Gradient(loss, weights...)...)
-			}, tensors.FromFlatDataAndDimensions(images.Float32(), images.Shape...),
-				tensors.FromFlatDataAndDimensions(upstream.Float32(), upstream.Shape...))
+			}, gomlxtest.Input(images),
+				gomlxtest.Input(upstream))
 			for i, name := range stages {
 				gomlxtest.Near(t, name, got[i], want[variant+"."+name].Data, 1e-5)
 			}
@@ -132,23 +127,12 @@ func TestEveryStageAndGradientEqualsTheReleasedViT(t *testing.T) {
 				x := want[variant+".grad."+name]
 				data := got[len(stages)+i]
 				if len(x.Shape) == 2 { // torch's Linear is [out, in], ours [in, out]
-					data = transposed(data, x.Shape[1], x.Shape[0])
+					data = gomlxtest.Reversed(data, x.Shape[1], 1, x.Shape[0])
 				}
 				gomlxtest.Near(t, "gradient of "+name, data, x.Data, 1e-4)
 			}
 		})
 	}
-}
-
-// transposed returns x [rows, cols] as [cols, rows].
-func transposed(x []float64, rows, cols int) []float64 {
-	out := make([]float64, len(x))
-	for i := range rows {
-		for j := range cols {
-			out[j*rows+i] = x[i*cols+j]
-		}
-	}
-	return out
 }
 
 func TestFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {

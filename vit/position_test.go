@@ -145,7 +145,7 @@ func TestTwoEncodingsActAsEachDoesAlone(t *testing.T) {
 	c := small("learned+rope-mixed", PoolClass)
 	_, weights := forward(t, c, 7)
 	silence := func(variables ...string) []float64 {
-		store := seeded(t, 7)
+		store := gomlxtest.Seeded(t, 7)
 		for _, v := range variables {
 			path := "/vit/position/" + v
 			if _, err := store.CreateVariable(path, tensors.FromFlatDataAndDimensions(
@@ -210,7 +210,7 @@ func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 // wepe-lut is wepe with wepe_evaluation=table in every bit, and wepe itself but for the error of the table.
 func TestWePELUTIsWePEByItsTable(t *testing.T) {
 	rows := func(position string, params map[string]any) []float64 {
-		store := seeded(t, 7)
+		store := gomlxtest.Seeded(t, 7)
 		store.SetParams(params)
 		return rowsOf(t, small(position, PoolClass), store)
 	}

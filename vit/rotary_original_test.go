@@ -8,18 +8,12 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/weight"
 )
-
-// input is a tensor of a fixture as it is fed to a graph.
-func input(x fixtures.Tensor) *tensors.Tensor {
-	return tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...)
-}
 
 // attended is the attention of one block, without the norm before it: what the originals test as a module.
 func attended(c Config, scope *model.Scope, x *Node, rotary Rotary, block int) *Node {
@@ -63,12 +57,12 @@ func ropeViT(t *testing.T, set, position string, meta ropeViTMeta, scaled bool) 
 		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon, Position: position,
 	}.WithDefaults()
 	f := load(t, set)
-	f.store.SetParam("/"+ParamRopeTheta, m.Theta)
+	f.Store.SetParam("/"+ParamRopeTheta, m.Theta)
 	for block := range c.Depth {
 		for scale, layer := range map[string]string{"gamma_1": "attn.proj", "gamma_2": "mlp.fc2"} {
-			gamma := f.get(fmt.Sprintf("blocks.%d.%s", block, scale))
-			weights := f.tensors[fmt.Sprintf("blocks.%d.%s.weight", block, layer)]
-			biases := f.tensors[fmt.Sprintf("blocks.%d.%s.bias", block, layer)]
+			gamma := f.Get(fmt.Sprintf("blocks.%d.%s", block, scale))
+			weights := f.Tensors[fmt.Sprintf("blocks.%d.%s.weight", block, layer)]
+			biases := f.Tensors[fmt.Sprintf("blocks.%d.%s.bias", block, layer)]
 			in := weights.Shape[1]
 			for i := range weights.Data {
 				if scaled {
@@ -83,24 +77,20 @@ func ropeViT(t *testing.T, set, position string, meta ropeViTMeta, scaled bool) 
 		}
 	}
 	f.conv("patch", "patch_embed.proj")
-	f.set("class", f.get("cls_token").Data, c.Prefix(), c.Width)
+	f.Set("class", f.Get("cls_token").Data, c.Prefix(), c.Width)
 	f.blocks(c, "", "attn.qkv.weight", "attn.qkv.bias", "attn.proj", "mlp.fc1", "mlp.fc2")
-	f.norm("norm", "norm")
-	f.linear("head", "head.weight", "head.bias", 0, c.Classes)
+	f.Norm("norm", "norm")
+	f.Linear("head", "head.weight", "head.bias", 0, c.Classes)
 	if position == "rope-mixed" {
-		freqs := f.get("freqs") // [x|y, block, heads·headDim/2]
+		freqs := f.Get("freqs") // [x|y, block, heads·headDim/2]
 		n := c.Width / 2
 		for block := range c.Depth {
 			x, y := freqs.Data[block*n:(block+1)*n], freqs.Data[(c.Depth+block)*n:(c.Depth+block+1)*n]
-			f.set(fmt.Sprintf("position/rope_mixed/block_%02d/frequencies", block), append(append([]float64{}, x...), y...),
+			f.Set(fmt.Sprintf("position/rope_mixed/block_%02d/frequencies", block), append(append([]float64{}, x...), y...),
 				2, c.Heads, c.headDim()/2)
 		}
 	}
-	for name := range f.tensors {
-		if !f.used[name] {
-			t.Errorf("tensor %q of the fixture is not mapped", name)
-		}
-	}
+	f.AllUsed("")
 	return f, c
 }
 
@@ -117,7 +107,7 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 				c.ImageRows, c.ImageCols = grid[0]*c.PatchSize, grid[1]*c.PatchSize
 				near := func(name string, got []float64, tol float64) {
 					t.Helper()
-					nearAbs(t, p+name, got, want[p+name].Data, tol)
+					gomlxtest.NearAbs(t, p+name, got, want[p+name].Data, tol)
 				}
 				var x, y []float64
 				for k := range c.Rows() * c.Cols() {
@@ -127,7 +117,7 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 				near("t_x", x, 0)
 				near("t_y", y, 0)
 
-				got := run(t, plain.store, func(s *model.Scope, in []*Node) []*Node {
+				got := run(t, plain.Store, func(s *model.Scope, in []*Node) []*Node {
 					rotary := c.Encoders(s.In("vit")).Rotary
 					q, k := rotary.Block(meta.Block).EncodeQK(TransposeAllAxes(in[0], 0, 2, 1, 3),
 						TransposeAllAxes(in[1], 0, 2, 1, 3), nil, 1)
@@ -138,7 +128,7 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 						nodes = append(nodes, TransposeAllAxes(cos, 1, 0, 2), TransposeAllAxes(sin, 1, 0, 2))
 					}
 					return nodes
-				}, input(want[p+"q"]), input(want[p+"k"]), input(want[p+"attn_in"]))
+				}, gomlxtest.Input(want[p+"q"]), gomlxtest.Input(want[p+"k"]), gomlxtest.Input(want[p+"attn_in"]))
 				near("q_rot", got[0], meta.Tolerance.Angles)
 				near("k_rot", got[1], meta.Tolerance.Angles)
 				near("attn_out", got[2], meta.Tolerance.Abs)
@@ -156,7 +146,7 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 				near("angle_cos", cos, meta.Tolerance.Angles)
 				near("angle_sin", sin, meta.Tolerance.Angles)
 
-				got = run(t, scaled.store, func(s *model.Scope, in []*Node) []*Node {
+				got = run(t, scaled.Store, func(s *model.Scope, in []*Node) []*Node {
 					scope := s.In("vit")
 					encoders := c.Encoders(scope)
 					block := c.block(scope.At("block_%02d", meta.Block), in[1], encoders, meta.Block, false)
@@ -166,7 +156,7 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 						nodes = append(nodes, b.Output)
 					}
 					return nodes
-				}, input(want[p+"images_nhwc"]), input(want[p+"attn_in"]))
+				}, gomlxtest.Input(want[p+"images_nhwc"]), gomlxtest.Input(want[p+"attn_in"]))
 				near("block_out", got[0], meta.Tolerance.Abs)
 				near("model.logits", got[1], meta.Tolerance.Abs)
 				for block := range c.Depth {
@@ -183,9 +173,9 @@ func TestMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
 	want := fixtures.Tensors(t, "rope_mixed", "tensors.safetensors")
 	directions := want["init.angles"].Data
 	headDim := meta.Config.Width / meta.Config.Heads
-	nearAbs(t, "init.freqs", mixedFrequencies(directions, headDim, meta.Config.Theta), want["init.freqs"].Data,
+	gomlxtest.NearAbs(t, "init.freqs", mixedFrequencies(directions, headDim, meta.Config.Theta), want["init.freqs"].Data,
 		meta.Tolerance.Angles)
-	nearAbs(t, "init.freqs_norotate", mixedFrequencies(make([]float64, len(directions)), headDim, meta.Config.Theta),
+	gomlxtest.NearAbs(t, "init.freqs_norotate", mixedFrequencies(make([]float64, len(directions)), headDim, meta.Config.Theta),
 		want["init.freqs_norotate"].Data, meta.Tolerance.Angles)
 }
 
@@ -219,27 +209,27 @@ func TestEveryCaseEqualsVisionLLaMA(t *testing.T) {
 		}
 		c = c.WithDefaults()
 		f := load(t, "as2drope")
-		f.store.SetParam("/"+ParamRopeTheta, m.Theta)
-		f.store.SetParam("/"+ParamAS2DRoPEBaseRows, m.Base)
+		f.Store.SetParam("/"+ParamRopeTheta, m.Theta)
+		f.Store.SetParam("/"+ParamAS2DRoPEBaseRows, m.Base)
 		for i, name := range []string{"query", "key", "value"} {
-			f.linear("block_00/attention/"+name, "qkv.weight", "qkv.bias", i*c.Width, (i+1)*c.Width)
+			f.Linear("block_00/attention/"+name, "qkv.weight", "qkv.bias", i*c.Width, (i+1)*c.Width)
 		}
-		f.linear("block_00/attention/output", "proj.weight", "proj.bias", 0, c.Width)
-		got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+		f.Linear("block_00/attention/output", "proj.weight", "proj.bias", 0, c.Width)
+		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 			rotary := c.Encoders(s.In("vit")).Rotary
 			q, k := rotary.Block(0).EncodeQK(in[0], in[1], nil, 1)
 			cos, sin := rotary.(*rotation).pairs(in[0].Graph(), 0)
 			return []*Node{q, k, attended(c, s.Shared("vit"), in[2], rotary, 0), MulScalar(cos, 1), MulScalar(sin, 1)}
-		}, input(want[p+"q"]), input(want[p+"k"]), input(want[p+"attn_in"]))
+		}, gomlxtest.Input(want[p+"q"]), gomlxtest.Input(want[p+"k"]), gomlxtest.Input(want[p+"attn_in"]))
 		for i, name := range []string{"q_rot", "k_rot", "attn_out", "cos", "sin"} {
-			nearAbs(t, p+name, got[i], want[p+name].Data, meta.Tolerance.Abs)
+			gomlxtest.NearAbs(t, p+name, got[i], want[p+name].Data, meta.Tolerance.Abs)
 		}
 		var places []float64
 		for token := range c.Tokens() {
 			x, y := c.place(token - c.Prefix())
 			places = append(places, x*test.Scale, y*test.Scale)
 		}
-		nearAbs(t, p+"positions_xy", places, want[p+"positions_xy"].Data, meta.Tolerance.Abs)
+		gomlxtest.NearAbs(t, p+"positions_xy", places, want[p+"positions_xy"].Data, meta.Tolerance.Abs)
 	}
 }
 
@@ -278,19 +268,17 @@ func TestEveryVariantEqualsFoPE(t *testing.T) {
 			p := fmt.Sprintf("%s.T%d.", name, length)
 			c := Config{ImageRows: 1, ImageCols: length, PatchSize: 1, Width: meta.Heads * meta.HeadDim, Depth: 1,
 				Heads: meta.Heads, Classes: 1, Position: "fope", Pool: PoolMean}.WithDefaults()
-			store := model.NewStore()
-			f := &foreign{t: t, store: store}
-			for key, value := range map[string]any{
+			f := gomlxtest.LoadTorch(t, "fope", "tensors.safetensors", "/vit/")
+			store := f.Store
+			store.SetParams(map[string]any{
 				ParamRopeTheta: v.Theta, ParamFoPELength: v.Length, ParamFoPEDim: v.Dim, ParamFoPEIgnoreZero: v.IgnoreZero,
 				ParamFoPESeparateBasis: v.SeparateBasis, ParamFoPESeparateHead: v.SeparateHead, ParamFoPEGain: v.Gain,
-			} {
-				store.SetParam("/"+key, value)
-			}
+			})
 			used, mixed := fopeFrequencies(store.RootScope(), c)
 			if len(used) != v.In || mixed != v.Out {
 				t.Errorf("%s: %d frequencies for %d pairs, want %d for %d", name, len(used), mixed, v.In, v.Out)
 			}
-			nearAbs(t, name+".inv_freq", used, want[name+".inv_freq"].Data, meta.Tolerance.Abs)
+			gomlxtest.NearAbs(t, name+".inv_freq", used, want[name+".inv_freq"].Data, meta.Tolerance.Abs)
 			coefficients := map[string]string{"cos_coefficients": name + ".cos_coef", "sin_coefficients": name + ".sin_coef"}
 			if !v.SeparateBasis {
 				coefficients = map[string]string{"cos_coefficients": name + ".fourier_coef"}
@@ -298,7 +286,7 @@ func TestEveryVariantEqualsFoPE(t *testing.T) {
 			for variable, tensor := range coefficients {
 				x := want[tensor]
 				heads := len(x.Data) / (v.In * v.Out)
-				f.set("position/fope/block_00/"+variable, x.Data, heads, v.In, v.Out)
+				f.Set("position/fope/block_00/"+variable, x.Data, heads, v.In, v.Out)
 			}
 			known := store.NumVariables()
 			q, k := want[fmt.Sprintf("T%d.q", length)], want[fmt.Sprintf("T%d.k", length)] // [batch, head, position, channel]
@@ -309,13 +297,13 @@ func TestEveryVariantEqualsFoPE(t *testing.T) {
 				cos, sin := rotary.(*rotation).pairs(in[0].Graph(), 0)
 				return []*Node{TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
 					TransposeAllAxes(cos, 1, 0, 2), TransposeAllAxes(sin, 1, 0, 2)}
-			}, input(q), input(k))
+			}, gomlxtest.Input(q), gomlxtest.Input(k))
 			if store.NumVariables() != known {
 				t.Errorf("%s: variables beside those of the fixture", name)
 			}
 			for i, tensor := range []string{"q_rot", "k_rot", "cos", "sin"} {
 				if x, ok := want[p+tensor]; ok { // cos and sin are there for some lengths
-					nearAbs(t, p+tensor, got[i], x.Data, meta.Tolerance.Abs)
+					gomlxtest.NearAbs(t, p+tensor, got[i], x.Data, meta.Tolerance.Abs)
 				}
 			}
 		}
@@ -340,7 +328,7 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 	} {
 		c := Config{ImageRows: test.rows, ImageCols: test.cols, PatchSize: 1, Width: test.heads * test.headDim,
 			Depth: 10, Heads: test.heads, Classes: 1, Position: "fope"}.WithDefaults()
-		store := seeded(t, 3)
+		store := gomlxtest.Seeded(t, 3)
 		for key, value := range test.params {
 			store.SetParam("/"+key, value)
 		}

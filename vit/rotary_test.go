@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"fmt"
 	"math"
 	"math/cmplx"
 	"slices"
@@ -48,7 +49,7 @@ func TestRope1DEqualsRoFormersFormula(t *testing.T) {
 	c := turning("rope1d")
 	d := c.headDim()
 	x := gomlxtest.Values(t, alike(c, 1, 1)) // [heads, headDim], of every token
-	q, k := turned(t, seeded(t, 5), c)
+	q, k := turned(t, gomlxtest.Seeded(t, 5), c)
 	var want []float64
 	for token := range c.Tokens() {
 		for at := 0; at < c.Width; at += 2 {
@@ -70,7 +71,7 @@ func TestThetaIsThePublishedOneByDefault(t *testing.T) {
 	} {
 		c := turning(position)
 		with := func(params map[string]any) []float64 {
-			store := seeded(t, 5)
+			store := gomlxtest.Seeded(t, 5)
 			store.SetParam("/"+ParamFoPELength, 100) // long enough for more than one frequency
 			store.SetParams(params)
 			q, _ := turned(t, store, c)
@@ -88,7 +89,7 @@ func TestThetaIsThePublishedOneByDefault(t *testing.T) {
 func TestScoresDependOnTheDistanceOfPatchesAlone(t *testing.T) {
 	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "as2drope"} {
 		c := turning(position)
-		q, k := turned(t, seeded(t, 5), c)
+		q, k := turned(t, gomlxtest.Seeded(t, 5), c)
 		for head := range c.Heads {
 			scores := map[[2]int]float64{} // by rows and columns from query to key
 			var least, most float64
@@ -115,17 +116,17 @@ func TestScoresDependOnTheDistanceOfPatchesAlone(t *testing.T) {
 }
 
 func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
-	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "fope", "as2drope"} {
+	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "fope", "liere", "as2drope"} {
 		c := turning(position)
 		still := gomlxtest.Values(t, alike(c, 1, 1))
-		q, _ := turned(t, seeded(t, 5), c)
+		q, _ := turned(t, gomlxtest.Seeded(t, 5), c)
 		if same := slices.Equal(q[:c.Width], still); same != (position != "as2drope") {
 			t.Errorf("%s: the class token stays as it is: %v", position, same)
 		}
 		if slices.Equal(q[2*c.Width:3*c.Width], still) {
 			t.Errorf("%s: patch 1 stays as it is", position)
 		}
-		store := seeded(t, 5)
+		store := gomlxtest.Seeded(t, 5)
 		store.SetParam("/"+ParamAS2DRoPERotateClass, false)
 		if q, _ = turned(t, store, c); !slices.Equal(q[:c.Width], still) {
 			t.Errorf("%s: the class token turns though it is told not to", position)
@@ -143,8 +144,8 @@ func TestPlacesOnAnotherGridTurnAsOnTheOneTrainedOn(t *testing.T) {
 		"as2drope":   func(row, col int) (int, bool) { return row/2*3 + col/2, row%2 == 0 && col%2 == 0 }, // scaled
 	} {
 		c := turning(position)
-		want, _ := turned(t, seeded(t, 5), c)
-		store := seeded(t, 5)
+		want, _ := turned(t, gomlxtest.Seeded(t, 5), c)
+		store := gomlxtest.Seeded(t, 5)
 		store.SetParams(c.TrainedGrid())
 		c.ImageRows, c.ImageCols = 2*c.ImageRows, 2*c.ImageCols
 		got, _ := turned(t, store, c)
@@ -170,14 +171,11 @@ func TestTrainedGridOpensTheSameVariablesOnAnotherGrid(t *testing.T) {
 			continue
 		}
 		c := turning(position)
-		store := seeded(t, 5)
+		store := gomlxtest.Seeded(t, 5)
 		build := func(s *model.Scope, in []*Node) []*Node { return []*Node{c.Logits(s.In("vit"), in[0])} }
 		run(t, store, build, noise(c, 1))
 		known := store.NumVariables()
 		for name, value := range c.TrainedGrid() {
-			if !slices.Contains(Params(), name) {
-				t.Errorf("%s: %s is not listed", position, name)
-			}
 			store.SetParam("/"+name, value)
 		}
 		c.ImageRows, c.ImageCols = 7*c.PatchSize, 11*c.PatchSize
@@ -189,25 +187,42 @@ func TestTrainedGridOpensTheSameVariablesOnAnotherGrid(t *testing.T) {
 }
 
 func TestRotaryEncodersGatherTheirPlacesByIndex(t *testing.T) {
-	indices := [][]int64{{15, 0, 3, 3, 7}, {1, 2, 14, 0, 9}}
+	type form struct {
+		position string
+		params   map[string]any
+	}
+	forms := []form{
+		{"liere", map[string]any{ParamLiereShared: true}}, {"liere", map[string]any{ParamLiereBlock: 2}},
+		{"liere", map[string]any{ParamLiereShared: true, ParamLiereBlock: 2}},
+	}
 	for _, p := range positions {
-		if p.Rotary == nil {
-			continue
+		if p.Rotary != nil {
+			forms = append(forms, form{position: p.Name})
 		}
-		c := turning(p.Name)
-		q, k := turned(t, seeded(t, 5), c)
-		got := run(t, seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
+	}
+	indices := [][]int64{{15, 0, 3, 3, 7}, {1, 2, 14, 0, 9}}
+	for _, form := range forms {
+		c := turning(form.position)
+		store := gomlxtest.Seeded(t, 5)
+		store.SetParams(form.params)
+		q, k := turned(t, store, c)
+		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 			block := c.Encoders(s.In("vit")).Rotary.Block(1)
+			err := exceptions.TryCatch[error](func() { block.EncodeQK(in[0], in[0], nil, 2) })
+			if err == nil || !strings.Contains(err.Error(), form.position) || !strings.Contains(err.Error(), "axis 2") {
+				t.Errorf("%s: tokens along axis 2: %v", form.position, err)
+			}
 			q, _ := block.EncodeQK(in[0], in[0], in[1], 1)
 			_, k := block.EncodeQK(in[0], MulScalar(in[0], 0.5), in[2], -3)
 			return []*Node{q, k}
 		}, alike(c, len(indices), len(indices[0])), indices, indices[1])
+		name := fmt.Sprint(form.position, form.params)
 		for image := range indices {
 			for i := range indices[image] {
 				at := (image*len(indices[image]) + i) * c.Width
 				from, same := int(indices[image][i])*c.Width, int(indices[1][i])*c.Width
-				gomlxtest.Near(t, p.Name+": queries", got[0][at:at+c.Width], q[from:from+c.Width], 1e-6)
-				gomlxtest.Near(t, p.Name+": keys", got[1][at:at+c.Width], k[same:same+c.Width], 1e-6)
+				gomlxtest.Near(t, name+": queries", got[0][at:at+c.Width], q[from:from+c.Width], 1e-6)
+				gomlxtest.Near(t, name+": keys", got[1][at:at+c.Width], k[same:same+c.Width], 1e-6)
 			}
 		}
 	}
@@ -219,7 +234,7 @@ func TestTurnedBfloat16IsFloat32Rounded(t *testing.T) {
 			continue
 		}
 		c := turning(p.Name)
-		got := run(t, seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
+		got := run(t, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
 			block := c.Encoders(s.In("vit")).Rotary.Block(0)
 			x := ConvertDType(in[0], dtypes.BFloat16)
 			q, k := block.EncodeQK(x, x, nil, 1)
@@ -245,7 +260,7 @@ func TestEveryVariableOfARotaryModelTrains(t *testing.T) {
 		}
 		c := small(p.Name, PoolClass)
 		c.Width, c.Heads = 24, 2
-		store := seeded(t, 5)
+		store := gomlxtest.Seeded(t, 5)
 		store.SetParam("/"+ParamFoPELearn, true)
 		build := func(s *model.Scope, in []*Node) []*Node {
 			return []*Node{c.Logits(s.In("vit"), in[0])}
@@ -288,25 +303,6 @@ func TestEveryVariableOfARotaryModelTrains(t *testing.T) {
 	}
 }
 
-func TestHeadsThatARotationDoesNotFitAreRefused(t *testing.T) {
-	for position, multiple := range map[string]int{
-		"rope1d": 2, "fope": 2, "rope-axial": 4, "rope-mixed": 4, "as2drope": 4,
-	} {
-		c := small(position, PoolClass)
-		c.Heads = 3
-		for headDim := 4; headDim < 14; headDim++ {
-			c.Width = c.Heads * headDim
-			err := c.Validate()
-			if fits := headDim%multiple == 0; fits != (err == nil) {
-				t.Errorf("%s: heads of %d channels: %v", position, headDim, err)
-			}
-			if err != nil && (!strings.Contains(err.Error(), position) || !strings.HasPrefix(err.Error(), "vit: width ")) {
-				t.Errorf("%s: heads of %d channels: %v, want the encoding's name", position, headDim, err)
-			}
-		}
-	}
-}
-
 func TestRotaryEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 	for _, test := range []struct {
 		position, param string
@@ -339,16 +335,4 @@ func TestRotaryEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "want heads of 4 or more") {
 		t.Errorf("heads of 2 channels: %v", err)
 	}
-}
-
-func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
-	c := turning("rope1d")
-	run(t, seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
-		block := c.Encoders(s.In("vit")).Rotary.Block(0)
-		err := exceptions.TryCatch[error](func() { block.EncodeQK(in[0], in[0], nil, 2) })
-		if err == nil || !strings.Contains(err.Error(), "rope1d") || !strings.Contains(err.Error(), "axis 2") {
-			t.Errorf("tokens along axis 2: %v", err)
-		}
-		return []*Node{MulScalar(in[0], 1)}
-	}, alike(c, 1, c.Tokens()))
 }

@@ -119,3 +119,67 @@ func Near(t testing.TB, name string, got, want []float64, tol float64) float64 {
 	}
 	return worst / scale
 }
+
+// NearAbs fails the test unless got and want agree in length and in each element within tol.
+func NearAbs[T float32 | float64](t testing.TB, name string, got []T, want []float64, tol float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d values, want %d", name, len(got), len(want))
+		return
+	}
+	for i := range got {
+		if !(math.Abs(float64(got[i])-want[i]) <= tol) {
+			t.Errorf("%s: at %d got %g, want %g", name, i, got[i], want[i])
+			return
+		}
+	}
+}
+
+// Spreads checks the root of the mean square of drawn numbers within four deviations of its estimate from so many normal
+// ones; uniform ones vary less.
+func Spreads(t testing.TB, name string, values []float64, want float64) {
+	t.Helper()
+	var sum float64
+	for _, v := range values {
+		sum += v * v
+	}
+	got := math.Sqrt(sum / float64(len(values)))
+	if !(math.Abs(got-want) <= 4*want/math.Sqrt(2*float64(len(values)))) {
+		t.Errorf("%s spreads %g over %d numbers, want %g", name, got, len(values), want)
+	}
+}
+
+// Seeded is an empty store whose weights and dropout will be drawn from a seed.
+func Seeded(t testing.TB, seed int64) *model.Store {
+	t.Helper()
+	store := model.NewStore()
+	store.SetParam("/"+model.ParamInitialSeed, seed)
+	if err := store.SetRNGStateFromSeed(seed); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// Noise is a tensor of numbers in ±1, the same at every call.
+func Noise(dims ...int) *tensors.Tensor {
+	size := 1
+	for _, d := range dims {
+		size *= d
+	}
+	flat := make([]float32, size)
+	for i := range flat {
+		flat[i] = float32(i*7919%1009)/504.5 - 1
+	}
+	return tensors.FromFlatDataAndDimensions(flat, dims...)
+}
+
+// Must ends the test where a call failed, and is the value where it did not: Must(os.Getwd())(t).
+func Must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}

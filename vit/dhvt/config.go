@@ -21,9 +21,17 @@ import (
 // The WePE release has Epsilon 1e-5. What a DHVT does not have (Pool, PatchNorm, AttentionDropout, DType) is left out.
 type Config struct {
 	vit.Config
+	notFolded
 
 	TokenDropout float64 `json:"token_dropout,omitempty"` // on the tokens that enter block 0; only the WePE release has it
 }
+
+// notFolded takes vit.Config's Fold and Table from Config: Go promotes no method that two embedded types have. They
+// would return a ViT, and its table.
+type notFolded struct{}
+
+func (notFolded) Fold()  {}
+func (notFolded) Table() {}
 
 // variants are the models that the original's code registers for CIFAR-100 (patch sizes 2 and 4, 32×32 pixels) and for
 // ImageNet (patch size 16), https://github.com/ArieSeirack/DHVT. Its DomainNet models are the latter, Ti with 4 heads.

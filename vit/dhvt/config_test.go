@@ -4,6 +4,7 @@ package dhvt
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
 			c := small(position)
 			c.PatchSize, c.ImageRows, c.ImageCols, c.Channels = patch, image[0], image[1], 5
 			c.Width, c.Heads = 24, 3
-			store := seeded(t, 1)
+			store := gomlxtest.Seeded(t, 1)
 			logits(t, c, store, false)
 			if got, want := c.Parameters(), trainable(store); got != want {
 				t.Errorf("%s, patch %d: Parameters() = %d, the model has %d", position, patch, got, want)
@@ -64,6 +65,14 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 	}
 	if _, err := Variant("B/16"); err == nil || !strings.Contains(err.Error(), "Ti/4") {
 		t.Errorf("error %v, want one that lists the models", err)
+	}
+}
+
+func TestADHVTIsNotFolded(t *testing.T) {
+	for _, name := range []string{"Fold", "Table"} {
+		if _, promoted := reflect.TypeFor[Config]().MethodByName(name); promoted {
+			t.Errorf("Config has the method %s of a ViT", name)
+		}
 	}
 }
 

@@ -23,31 +23,8 @@ func small(position string) Config {
 	}}.WithDefaults()
 }
 
-func seeded(t *testing.T, seed int64) *model.Store {
-	t.Helper()
-	store := model.NewStore()
-	store.SetParam("/"+model.ParamInitialSeed, seed)
-	if err := store.SetRNGStateFromSeed(seed); err != nil {
-		t.Fatal(err)
-	}
-	return store
-}
-
-// noise is a tensor of numbers in ±1, the same at every call.
-func noise(dims ...int) *tensors.Tensor {
-	size := 1
-	for _, d := range dims {
-		size *= d
-	}
-	flat := make([]float32, size)
-	for i := range flat {
-		flat[i] = float32(i*7919%1009)/504.5 - 1
-	}
-	return tensors.FromFlatDataAndDimensions(flat, dims...)
-}
-
 func images(c Config, batch int) *tensors.Tensor {
-	return noise(batch, c.ImageRows, c.ImageCols, c.Channels)
+	return gomlxtest.Noise(batch, c.ImageRows, c.ImageCols, c.Channels)
 }
 
 // logits runs a model on its images, in training or not.
@@ -61,7 +38,7 @@ func logits(t *testing.T, c Config, store *model.Store, training bool) []float64
 
 func TestTokensAreThePlainOnesPlusTheEncoding(t *testing.T) {
 	c := small("wepe")
-	got := run(t, seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
+	got := run(t, gomlxtest.Seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
 		trace := c.Trace(s.In("dhvt"), in[0])
 		class := s.Store().GetVariable("/dhvt/class").NodeValue(in[0].Graph())
 		vectors := c.Encoders(s.At("dhvt")).Additive.Encode(in[0].Graph())
@@ -87,7 +64,7 @@ func TestHeadTokensAreNormalisedWithTorchsEpsilonWhateverTheModels(t *testing.T)
 	const epsilon = 1e-5 // README of the fixture: head_token_layer_norm_eps
 	c := small("none")
 	c.Epsilon = 0.1
-	got := run(t, seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
+	got := run(t, gomlxtest.Seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
 		trace := c.Trace(s.In("dhvt"), in[0])
 		a := trace.Blocks[0].Attention
 		return []*Node{a.HeadProjection, a.HeadNorm, trace.Logits}
@@ -114,7 +91,7 @@ func TestDropPathGrowsLinearlyFromTheFirstBlockToTheLast(t *testing.T) {
 	const batch = 89
 	c := small("none")
 	c.Depth, c.DropPath = 5, 0.4
-	got := run(t, seeded(t, 4), func(s *model.Scope, in []*Node) []*Node {
+	got := run(t, gomlxtest.Seeded(t, 4), func(s *model.Scope, in []*Node) []*Node {
 		s.Store().SetTraining(in[0].Graph(), true)
 		trace := c.Trace(s.In("dhvt"), in[0])
 		before, outputs := trace.Tokens, []*Node{trace.Logits}
@@ -148,10 +125,10 @@ func TestDropoutActsInTrainingOnly(t *testing.T) {
 	} {
 		c := plain
 		set(&c)
-		if !slices.Equal(logits(t, c, seeded(t, 1), false), logits(t, plain, seeded(t, 1), false)) {
+		if !slices.Equal(logits(t, c, gomlxtest.Seeded(t, 1), false), logits(t, plain, gomlxtest.Seeded(t, 1), false)) {
 			t.Errorf("%s changes an evaluation", name)
 		}
-		if slices.Equal(logits(t, c, seeded(t, 1), true), logits(t, plain, seeded(t, 1), true)) {
+		if slices.Equal(logits(t, c, gomlxtest.Seeded(t, 1), true), logits(t, plain, gomlxtest.Seeded(t, 1), true)) {
 			t.Errorf("%s does not act in training", name)
 		}
 	}

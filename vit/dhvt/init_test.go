@@ -16,7 +16,7 @@ import (
 
 func TestASeedDecidesEveryDrawnWeightAndPositionsLeaveTheRest(t *testing.T) {
 	weights := func(position string, seed int64) map[string][]float64 {
-		store := seeded(t, seed)
+		store := gomlxtest.Seeded(t, seed)
 		logits(t, small(position), store, false)
 		all := map[string][]float64{}
 		for v := range store.IterVariables() {
@@ -48,7 +48,7 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 	c.PatchSize, c.ImageRows, c.ImageCols, c.Width, c.Heads, c.MLPDim = 2, 4, 6, 252, 7, 331
 	stores := map[string]*model.Store{}
 	for _, c.Init = range []string{vit.InitTimm, vit.InitRelease} {
-		stores[c.Init] = seeded(t, 3)
+		stores[c.Init] = gomlxtest.Seeded(t, 3)
 		logits(t, c, stores[c.Init], false)
 	}
 	uniform := func(bound float64) float64 { return bound / math.Sqrt(3) }
@@ -72,12 +72,6 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 		{vit.InitRelease, "block_01/attention/output/weights", 0.02},
 	} {
 		values := gomlxtest.Values(t, stores[test.init].GetVariable("/dhvt/"+test.path).MustValue())
-		var sum float64
-		for _, v := range values {
-			sum += v * v
-		}
-		if got := math.Sqrt(sum / float64(len(values))); !(math.Abs(got-test.want) <= 0.08*test.want) {
-			t.Errorf("init %s: %s spreads by %g, want %g", test.init, test.path, got, test.want)
-		}
+		gomlxtest.Spreads(t, test.init+": "+test.path, values, test.want)
 	}
 }

@@ -47,11 +47,7 @@ func original(t *testing.T) (meta originalMeta, f *foreign, c Config) {
 	}}.WithDefaults()
 	f = load(t, originalSet, "model.safetensors")
 	f.model(c)
-	for name := range f.tensors {
-		if !f.used[name] {
-			t.Errorf("tensor %q of the fixture is not mapped", name)
-		}
-	}
+	f.AllUsed("")
 	return meta, f, c
 }
 
@@ -118,10 +114,10 @@ func TestEveryStageEqualsTheOriginal(t *testing.T) {
 	meta, f, c := original(t)
 	want := load(t, originalSet, "tensors.safetensors")
 	var names []string
-	got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+	got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 		nodes := stages(c.Trace(s.In("dhvt"), in[0]))
 		var outputs []*Node
-		for name := range want.tensors {
+		for name := range want.Tensors {
 			if strings.HasPrefix(name, "images_") || strings.HasPrefix(name, "train.") || strings.HasPrefix(name, "sope_") {
 				continue
 			}
@@ -133,9 +129,9 @@ func TestEveryStageEqualsTheOriginal(t *testing.T) {
 			names, outputs = append(names, name), append(outputs, node)
 		}
 		return outputs
-	}, want.tensor("images_nhwc"))
+	}, gomlxtest.Input(want.Get("images_nhwc")))
 	for i, name := range names {
-		nearAbs(t, name, got[i], want.get(name).Data, meta.Tolerance.Abs)
+		gomlxtest.NearAbs(t, name, got[i], want.Get(name).Data, meta.Tolerance.Abs)
 	}
 	if len(names) < 20 {
 		t.Errorf("%d stages compared, want all of the fixture's", len(names))
@@ -151,14 +147,14 @@ func TestOneTrainingForwardEqualsTheOriginal(t *testing.T) {
 	meta, f, c := original(t)
 	want := load(t, originalSet, "tensors.safetensors")
 	forward := func(training bool) []float64 {
-		return run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+		return run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 			s.Store().SetTraining(in[0].Graph(), training)
 			return []*Node{c.Logits(s.In("dhvt"), in[0])}
-		}, want.tensor("images_nhwc"))[0]
+		}, gomlxtest.Input(want.Get("images_nhwc")))[0]
 	}
 	statistics := func() map[string][]float64 {
 		all := map[string][]float64{}
-		for v := range f.store.IterVariables() {
+		for v := range f.Store.IterVariables() {
 			if path := v.Path(); strings.HasSuffix(path, "/mean") || strings.HasSuffix(path, "/variance") {
 				all[path] = gomlxtest.Values(t, v.MustValue())
 			}
@@ -166,15 +162,15 @@ func TestOneTrainingForwardEqualsTheOriginal(t *testing.T) {
 		return all
 	}
 	before := statistics()
-	nearAbs(t, "logits", forward(false), want.get("logits").Data, meta.Tolerance.Abs)
+	gomlxtest.NearAbs(t, "logits", forward(false), want.Get("logits").Data, meta.Tolerance.Abs)
 	for path, values := range statistics() {
-		nearAbs(t, path+" after an evaluation", values, before[path], 0)
+		gomlxtest.NearAbs(t, path+" after an evaluation", values, before[path], 0)
 	}
-	nearAbs(t, "train.logits", forward(true), want.get("train.logits").Data, meta.Tolerance.TrainLogits)
+	gomlxtest.NearAbs(t, "train.logits", forward(true), want.Get("train.logits").Data, meta.Tolerance.TrainLogits)
 	after := statistics()
 	compared := 0
 	conv := regexp.MustCompile(`conv_(\d+)\.1/`) // proj.2.1 is the norm of the second convolution
-	for name, x := range want.tensors {
+	for name, x := range want.Tensors {
 		path, ok := strings.CutPrefix(name, "train.")
 		if !ok || path == "logits" {
 			continue
@@ -187,14 +183,14 @@ func TestOneTrainingForwardEqualsTheOriginal(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: no variable %s", name, path)
 		}
-		nearAbs(t, name, values, x.Data, meta.Tolerance.TrainLogits)
+		gomlxtest.NearAbs(t, name, values, x.Data, meta.Tolerance.TrainLogits)
 		compared++
 	}
 	if compared < 6 {
 		t.Errorf("%d running statistics compared, want all of the fixture's", compared)
 	}
 	for path := range after {
-		if f.store.GetVariable(path).Trainable {
+		if f.Store.GetVariable(path).Trainable {
 			t.Errorf("%s is trainable", path)
 		}
 	}
@@ -217,23 +213,19 @@ func TestPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
 		}
 		prefix := "sope_p" + size + "."
 		f := load(t, originalSet, "tensors.safetensors")
-		images := f.get(prefix + "images_nhwc")
+		images := f.Get(prefix + "images_nhwc")
 		c := Config{Config: vit.Config{
 			ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: patch, Width: tokens.Shape[2], Depth: 1,
 			Heads: 1, Classes: 1,
 		}}.mustValidate()
 		f.sope(c, prefix+"param.")
-		got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 			var trace PatchTrace
 			c.sope(s.In("dhvt").In("patch"), in[0], &trace)
 			return []*Node{trace.PostAffine}
-		}, f.tensor(prefix+"images_nhwc"))
-		nearAbs(t, name, got[0], tokens.Data, meta.Tolerance.Abs)
-		for name := range want {
-			if strings.HasPrefix(name, prefix+"param.") && !f.used[name] {
-				t.Errorf("tensor %q of the fixture is not mapped", name)
-			}
-		}
+		}, gomlxtest.Input(f.Get(prefix+"images_nhwc")))
+		gomlxtest.NearAbs(t, name, got[0], tokens.Data, meta.Tolerance.Abs)
+		f.AllUsed(prefix + "param.")
 	}
 	if compared == 0 {
 		t.Error("the fixture holds no patch embedding of another size")

@@ -124,20 +124,16 @@ func TestEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 	f := load(t, releaseSet, "model.safetensors")
 	f.model(c)
 	const positionPrefix = "pos_encoding."
-	for name, x := range f.tensors {
+	for name, x := range f.Tensors {
 		if short, ok := strings.CutPrefix(name, positionPrefix); ok && !strings.HasPrefix(short, "wef.") {
-			f.set("release/"+short, f.get(name).Data, x.Shape...)
+			f.Set("release/"+short, f.Get(name).Data, x.Shape...)
 		}
 	}
-	for name := range f.tensors {
-		if !f.used[name] && !strings.HasPrefix(name, positionPrefix+"wef.") { // constants of the lattice
-			t.Errorf("tensor %q of the fixture is not mapped", name)
-		}
-	}
+	f.AllUsed("", positionPrefix+"wef.") // constants of the lattice
 	want := load(t, releaseSet, "tensors.safetensors")
 
 	var names, grads []string
-	got := run(t, f.store, func(s *model.Scope, in []*Node) []*Node {
+	got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 		g := in[0].Graph()
 		positions := releasedPositions{meta: meta, rows: c.Rows(), cols: c.Cols(), weights: map[string]*Node{}}
 		for v := range s.Store().IterVariables() {
@@ -151,7 +147,7 @@ func TestEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 		nodes["pos.z"], nodes["pos.wp"], nodes["pos.wpp"] = positions.z, positions.p, positions.pPrime
 		nodes["pos.features"], nodes["pos_encoding"] = positions.features, positions.vectors
 		var outputs, weights []*Node
-		for name := range want.tensors {
+		for name := range want.Tensors {
 			if short, ok := strings.CutPrefix(name, "grad."+positionPrefix); ok {
 				grads, weights = append(grads, name), append(weights, positions.weights[short])
 				continue
@@ -167,16 +163,16 @@ func TestEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 			names, outputs = append(names, name), append(outputs, node)
 		}
 		return append(outputs, Gradient(ReduceAllSum(Mul(trace.Logits, in[1])), weights...)...)
-	}, want.tensor("images_nhwc"), want.tensor("upstream"))
+	}, gomlxtest.Input(want.Get("images_nhwc")), gomlxtest.Input(want.Get("upstream")))
 	for i, name := range names {
 		tol := 1e-4 // README: tokens and logits
 		if strings.HasPrefix(name, "pos.") {
 			tol = 1e-5
 		}
-		gomlxtest.Near(t, name, got[i], want.get(name).Data, tol)
+		gomlxtest.Near(t, name, got[i], want.Get(name).Data, tol)
 	}
 	for i, name := range grads {
-		gomlxtest.Near(t, name, got[len(names)+i], want.get(name).Data, 1e-3)
+		gomlxtest.Near(t, name, got[len(names)+i], want.Get(name).Data, 1e-3)
 	}
 	if len(names) < 10 || len(grads) < 8 {
 		t.Errorf("%d stages and %d gradients compared, want all of the fixture's", len(names), len(grads))

@@ -15,8 +15,8 @@ import (
 )
 
 // stepper moves the trainable weights of a model whose path contains part along the gradient of a loss of the logits,
-// by the given length or in proportion to the gradient; it returns the loss and the squared norm of the gradient.
-func stepper(t *testing.T, store *model.Store, c Config, training, normalise bool, part string,
+// in proportion to it; it returns the loss and the squared norm of the gradient.
+func stepper(t *testing.T, store *model.Store, c Config, training bool, part string,
 	loss func(logits, targets *Node) *Node) func(step float64, images, targets *tensors.Tensor) (loss, norm2 float64) {
 	exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
 		g := in[0].Graph()
@@ -33,12 +33,8 @@ func stepper(t *testing.T, store *model.Store, c Config, training, normalise boo
 		for _, grad := range grads {
 			norm2 = Add(norm2, ReduceAllSum(Square(grad)))
 		}
-		factor := in[2]
-		if normalise {
-			factor = Div(factor, Sqrt(norm2))
-		}
 		for i, v := range vars {
-			v.SetNodeValue(Add(weights[i], Mul(grads[i], factor)))
+			v.SetNodeValue(Add(weights[i], Mul(grads[i], in[2])))
 		}
 		return []*Node{value, norm2}
 	})
@@ -61,43 +57,20 @@ func TestTheGradientOfEveryPartIsTheSlopeOfTheLoss(t *testing.T) {
 	for _, part := range []string{"/patch/", "/class", "/position/", "/attention/", "/head_tokens/", "/hidden/",
 		"/depthwise/weights", "/squeeze/", "/excite/"} {
 		for _, training := range []bool{false, true} {
-			store := seeded(t, 5)
+			store := gomlxtest.Seeded(t, 5)
 			logits(t, c, store, false)
-			step := stepper(t, store, c, training, false, part, func(logits, targets *Node) *Node {
+			step := stepper(t, store, c, training, part, func(logits, targets *Node) *Node {
 				return ReduceAllSum(Mul(Square(logits), targets))
 			})
 			const relative = 1e-3 // step of the loss: the smaller, the straighter, but more of it is rounding
-			loss, norm2 := step(0, images(c, 3), noise(3, c.Classes))
+			loss, norm2 := step(0, images(c, 3), gomlxtest.Noise(3, c.Classes))
 			length := relative * math.Abs(loss) / norm2
-			before, _ := step(2*length, images(c, 3), noise(3, c.Classes))
-			after, _ := step(0, images(c, 3), noise(3, c.Classes))
+			before, _ := step(2*length, images(c, 3), gomlxtest.Noise(3, c.Classes))
+			after, _ := step(0, images(c, 3), gomlxtest.Noise(3, c.Classes))
 			if rise := (after - before) / (2 * length * norm2); math.Abs(rise-1) > 0.05 {
 				t.Errorf("%s, training %v: the loss rises by %.3f of what its gradient says (%g -> %g)", part, training, rise,
 					before, after)
 			}
-		}
-	}
-}
-
-func TestGradientStepsReduceTheLossOfEveryVariant(t *testing.T) {
-	for _, name := range Variants() {
-		c, err := Variant(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.ImageRows, c.ImageCols = 2*c.PatchSize, 3*c.PatchSize
-		c.Width, c.MLPDim, c.Depth, c.Classes, c.Position = 8*c.Heads, 32, 2, 3, "wepe"
-		step := stepper(t, seeded(t, 7), c, true, true, "", func(logits, targets *Node) *Node {
-			return Neg(ReduceAllMean(ReduceSum(Mul(LogSoftmax(logits, -1), targets), -1)))
-		})
-		targets := tensors.FromValue([][]float32{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}})
-		first, _ := step(-0.2, images(c, 3), targets)
-		last := first
-		for range 11 {
-			last, _ = step(-0.2, images(c, 3), targets)
-		}
-		if !(last < 0.75*first) {
-			t.Errorf("%s: 12 steps bring the loss from %g to %g, want less than 3/4", name, first, last)
 		}
 	}
 }

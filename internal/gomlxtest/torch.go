@@ -1,0 +1,111 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package gomlxtest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+)
+
+// Torch brings the tensors of a PyTorch model, one file of a fixture, to the paths and layouts of a model of ours.
+type Torch struct {
+	Store   *model.Store
+	Tensors map[string]fixtures.Tensor
+
+	t     testing.TB
+	scope string // of our model, as in "/vit/"
+	used  map[string]bool
+}
+
+// LoadTorch reads a file of a fixture for a model in the given scope of a new store.
+func LoadTorch(t testing.TB, set, file, scope string) *Torch {
+	t.Helper()
+	return &Torch{Store: model.NewStore(), Tensors: fixtures.Tensors(t, set, file), t: t, scope: scope,
+		used: map[string]bool{}}
+}
+
+// Get returns a tensor that must be there.
+func (f *Torch) Get(name string) fixtures.Tensor {
+	f.t.Helper()
+	x, ok := f.Tensors[name]
+	if !ok {
+		f.t.Fatalf("the fixture has no tensor %q", name)
+	}
+	f.used[name] = true
+	return x
+}
+
+// AllUsed fails the test for each tensor below prefix that nobody asked for, but those below an exception.
+func (f *Torch) AllUsed(prefix string, except ...string) {
+	f.t.Helper()
+	for name := range f.Tensors {
+		excepted := false
+		for _, e := range except {
+			excepted = excepted || strings.HasPrefix(name, e)
+		}
+		if strings.HasPrefix(name, prefix) && !f.used[name] && !excepted {
+			f.t.Errorf("tensor %q of the fixture is not mapped", name)
+		}
+	}
+}
+
+// Set creates the float32 variable at a path below the scope.
+func (f *Torch) Set(path string, data []float64, dims ...int) {
+	f.t.Helper()
+	x := Input(fixtures.Tensor{Data: data, Shape: dims})
+	if _, err := f.Store.CreateVariable(f.scope+path, x); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Vector puts a tensor at path that has one axis there, whatever it has in the fixture.
+func (f *Torch) Vector(path, name string) {
+	f.t.Helper()
+	x := f.Get(name)
+	f.Set(path, x.Data, len(x.Data))
+}
+
+// Linear puts a layer at path: PyTorch's weight [out, in] or [out, in, 1, 1] and bias [out], of which rows begin to end
+// are taken, all of them for 0, 0.
+func (f *Torch) Linear(path, weight, bias string, begin, end int) {
+	f.t.Helper()
+	w, b := f.Get(weight), f.Get(bias)
+	in := w.Shape[1]
+	if end == 0 {
+		end = w.Shape[0]
+	}
+	f.Set(path+"/weights", Reversed(w.Data[begin*in:end*in], end-begin, 1, in), in, end-begin)
+	f.Set(path+"/biases", b.Data[begin:end], end-begin)
+}
+
+// Layer is Linear for all rows of NAME.weight and NAME.bias.
+func (f *Torch) Layer(path, name string) { f.Linear(path, name+".weight", name+".bias", 0, 0) }
+
+// Norm puts the gain and the offset of a normalisation at path.
+func (f *Torch) Norm(path, name string) {
+	f.Vector(path+"/gain", name+".weight")
+	f.Vector(path+"/offset", name+".bias")
+}
+
+// Reversed returns x [a, b, c] as [c, b, a]; a matrix has b = 1.
+func Reversed(x []float64, a, b, c int) []float64 {
+	out := make([]float64, 0, len(x))
+	for k := range c {
+		for j := range b {
+			for i := range a {
+				out = append(out, x[(i*b+j)*c+k])
+			}
+		}
+	}
+	return out
+}
+
+// Input is a tensor of a fixture as graphs take it: float32.
+func Input(x fixtures.Tensor) *tensors.Tensor {
+	return tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...)
+}
