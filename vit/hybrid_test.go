@@ -17,17 +17,21 @@ import (
 
 func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *testing.T) {
 	c := small("hybrid", PoolClass)
+	exact := func(s *model.Scope) wepe.Encoding {
+		return wepe.New(s, c.Rows(), c.Cols(), c.Width).FromScope().Done()
+	}
 	for blend, build := range map[string]func(*model.Scope) wepe.Encoding{
 		"": func(s *model.Scope) wepe.Encoding {
 			return wepe.NewSurrogate(s, c.Rows(), c.Cols(), c.Width).FromScope().Done()
 		},
-		BlendExact: func(s *model.Scope) wepe.Encoding {
-			return wepe.New(s, c.Rows(), c.Cols(), c.Width).FromScope().Done()
-		},
+		BlendExact: exact, "sphere": exact,
 	} {
 		params := map[string]any{"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_alpha_u": 0.3}
-		if blend != "" {
+		switch blend {
+		case BlendExact:
 			params["wepe_blend"] = blend
+		case "sphere":
+			params["wepe_blend"], params["wepe_compression"] = BlendExact, blend
 		}
 		store := trained(t, c, params)
 		values, err := model.CallOnceN(gomlxtest.Backend(), store, func(_ *model.Scope, g *Graph) []*Node {

@@ -198,7 +198,8 @@ func TestBias_on_the_sphere_is_the_hosts_at_every_offset_the_patch_itself_too(t 
 	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 		b := New(s, rows, cols, 6).OnSphere().with(kv{ParamOmega3: 2.2}).Bias(heads)
 		g := in[0].Graph()
-		return []*Node{b.Offsets(g), b.weights.NodeValue(g)}
+		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
+		return []*Node{b.Offsets(g), MulScalar(b.weights.NodeValue(g), 1)}
 	}, float32(0))
 	var want []float64
 	for row := 1 - rows; row < rows; row++ {
