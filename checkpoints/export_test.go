@@ -33,15 +33,21 @@ var (
 	normalised  = preprocess.Settings{Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
 )
 
+// loaded returns the scope of a new store with the import in it.
+func loaded(t testing.TB, m *Imported) *model.Scope {
+	t.Helper()
+	scope := model.NewStore().Scope("/some/model")
+	if err := m.Load(scope); err != nil {
+		t.Fatal(err)
+	}
+	return scope
+}
+
 // exported writes an import in a format and returns the directory.
 func exported(t testing.TB, m *Imported, o ExportOptions) string {
 	t.Helper()
-	store := model.NewStore()
-	if err := m.Load(store.Scope("/some/model")); err != nil {
-		t.Fatal(err)
-	}
 	dir := filepath.Join(t.TempDir(), "new", "model")
-	if _, err := Export(dir, gomlxtest.Backend(), store.Scope("/some/model"), m.Config, o); err != nil {
+	if _, err := Export(dir, gomlxtest.Backend(), loaded(t, m), m.Config, o); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -168,24 +174,32 @@ func ownViT(position string) vit.Config {
 		Classes: 7, Position: position}.WithDefaults()
 }
 
-func TestHyperparametersOfTheEncodingComeBack(t *testing.T) {
-	params := map[string]any{"wepe_evaluation": "table", "wepe_table_resolution": 33, "wepe_alpha_u": 0.3}
-	c := ownViT("wepe")
-	store := stirred(t, c, params)
-	store.SetParam("/learning_rate", 0.1) // of the training: it stays
-	m := imported(t, exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
-	if !reflect.DeepEqual(m.Params, params) {
-		t.Errorf("%v, want %v", m.Params, params)
-	}
-	if table := m.Variables["position/wepe/table/values"]; table == nil || table.Shape().Dim(0) != 33 {
-		t.Errorf("the table of the look-up is %v", table)
-	}
-
-	params = map[string]any{"rope_theta": 50.0}
-	c = ownViT("rope-axial")
-	m = imported(t, exportedFrom(t, stirred(t, c, params), c, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
-	if !reflect.DeepEqual(m.Params, params) {
-		t.Errorf("%v, want %v", m.Params, params)
+// What was imported may be exported again, with the look-up table that it came with: the files are the same.
+func TestAnUnfoldedModelKeepsItsHyperparametersAndItsFiles(t *testing.T) {
+	for position, params := range map[string]map[string]any{
+		"wepe":       {"wepe_evaluation": "table", "wepe_table_resolution": 33, "wepe_alpha_u": 0.3},
+		"rope-axial": {"rope_theta": 50.0},
+	} {
+		c := ownViT(position)
+		store := stirred(t, c, params)
+		store.SetParam("/learning_rate", 0.1) // of the training: it stays
+		first := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
+		m := imported(t, first, ImportOptions{})
+		if !reflect.DeepEqual(m.Params, params) {
+			t.Errorf("%v, want %v", m.Params, params)
+		}
+		table := m.Variables["position/wepe/table/values"]
+		if position == "wepe" && (table == nil || table.Shape().Dim(0) != 33) {
+			t.Errorf("the table of the look-up is %v", table)
+		}
+		second := exported(t, m, ExportOptions{Format: FormatUnfolded})
+		for _, name := range []string{foreignWeights, foreignConfig, "README.md"} {
+			a, errA := os.ReadFile(filepath.Join(first, name))
+			b, errB := os.ReadFile(filepath.Join(second, name))
+			if errA != nil || errB != nil || string(a) != string(b) {
+				t.Errorf("%s: %s differs: %v %v", position, name, errA, errB)
+			}
+		}
 	}
 }
 
@@ -251,12 +265,9 @@ func TestSixteenBitExportsHoldTheRoundedNumbers(t *testing.T) {
 		}
 	}
 	m.Variables["norm/offset"] = tensors.FromValue([]float32{65520, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
-	store := model.NewStore()
-	if err := m.Load(store.Scope("/m")); err != nil {
-		t.Fatal(err)
-	}
+	scope := loaded(t, m)
 	dir := filepath.Join(t.TempDir(), "model")
-	_, err := Export(dir, nil, store.Scope("/m"), m.Config, ExportOptions{DType: "float16"})
+	_, err := Export(dir, nil, scope, m.Config, ExportOptions{DType: "float16"})
 	if err == nil || !strings.Contains(err.Error(), `"vit.layernorm.bias": 65520 is beyond float16`) || fileExists(dir) {
 		t.Errorf("%v", err)
 	}
@@ -301,12 +312,9 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 			Size: [2]int{7, 20}, Crop: [2]int{6, 10}}}, "timm has no crop"},
 	} {
 		m := imported(t, put(t, timm, made(timm, good), ""), ImportOptions{Grid: smallGrid, Heads: 7})
-		store := model.NewStore()
-		if err := m.Load(store.Scope("/m")); err != nil {
-			t.Fatal(err)
-		}
+		scope := loaded(t, m)
 		parent := t.TempDir()
-		_, err := Export(filepath.Join(parent, "model"), nil, store.Scope("/m"), c.config, c.options)
+		_, err := Export(filepath.Join(parent, "model"), nil, scope, c.config, c.options)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
@@ -371,13 +379,10 @@ func TestAnUnfoldedModelKnowsItsOldGridOnANewOne(t *testing.T) {
 
 func TestADirectoryThatHoldsAnythingIsLeftAlone(t *testing.T) {
 	m := imported(t, put(t, timm, made(timm, smallViT), ""), ImportOptions{Grid: smallGrid, Heads: 7})
-	store := model.NewStore()
-	if err := m.Load(store.Scope("/m")); err != nil {
-		t.Fatal(err)
-	}
+	scope := loaded(t, m)
 	dir := t.TempDir()
 	export := func(path string) error {
-		_, err := Export(path, nil, store.Scope("/m"), m.Config, ExportOptions{})
+		_, err := Export(path, nil, scope, m.Config, ExportOptions{})
 		return err
 	}
 	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
@@ -405,17 +410,14 @@ func TestAFaultAtAnyOperationOfAnExportLeavesNothing(t *testing.T) {
 	c := smallViT
 	c.Depth = 1
 	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Grid: smallGrid, Heads: 7})
-	store := model.NewStore()
-	if err := m.Load(store.Scope("/m")); err != nil {
-		t.Fatal(err)
-	}
+	scope := loaded(t, m)
 	for _, format := range []string{FormatHF, FormatJAX} {
 		for _, mode := range []faultMode{failNoSpace, failIO, shortWrite} {
 			for failAt := 1; ; failAt++ {
 				parent := t.TempDir()
 				dir := filepath.Join(parent, "model")
 				files := newFaultyFiles(failAt, mode)
-				_, err := Export(dir, nil, store.Scope("/m"), m.Config, ExportOptions{Format: format, Preprocess: &normalised,
+				_, err := Export(dir, nil, scope, m.Config, ExportOptions{Format: format, Preprocess: &normalised,
 					files: files})
 				if files.count < failAt {
 					if err != nil || failAt < 20 { // mkdir, four for each of four files, syncs around the rename
@@ -466,22 +468,6 @@ func TestEqualModelsGiveEqualExports(t *testing.T) {
 				t.Errorf("%s: %s names a directory of this machine", format, name)
 			}
 		}
-	}
-}
-
-func TestAGraphForONNXNeedsTheTag(t *testing.T) {
-	if _, err := runONNX("", nil); !errors.Is(err, errNoONNX) {
-		t.Skip("this program has ONNX: see TestAnONNXFileHasTheLogitsOfItsModel")
-	}
-	c := ownViT("wepe")
-	parent := t.TempDir()
-	_, err := Export(filepath.Join(parent, "x"), gomlxtest.Backend(), stirred(t, c, nil).Scope("/vit"), c,
-		ExportOptions{Format: FormatONNX})
-	if err == nil || !strings.Contains(err.Error(), "-tags=onnx") {
-		t.Error(err)
-	}
-	if left, _ := os.ReadDir(parent); len(left) > 0 {
-		t.Errorf("left %v", left)
 	}
 }
 

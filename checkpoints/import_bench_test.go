@@ -6,10 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/tensors"
-
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -30,22 +26,11 @@ func BenchmarkImport(b *testing.B) {
 	c.Position = "learned"
 	for _, n := range []naming{hf, timm, jax} {
 		b.Run(n.format, func(b *testing.B) {
-			weights := map[string]*tensors.Tensor{}
-			for _, v := range n.names(c) {
-				shape := shapes.Make(dtypes.Float32, v.foreignShape(n.format, c)...)
-				x := tensors.FromShape(shape)
-				tensors.MustMutableFlatData(x, func(flat []float32) {
-					for i := range flat {
-						flat[i] = float32(i)
-					}
-				})
-				weights[v.foreign] = x
-			}
 			config := `{"model_type":"vit","hidden_act":"gelu","image_size":224,"num_attention_heads":12}`
 			if n.format != FormatHF {
 				config = ""
 			}
-			file := put(b, n, weights, config)
+			file := put(b, n, made(n, c), config)
 			options := ImportOptions{AssumeSquare: n.format != FormatHF}
 			b.SetBytes(4 * int64(c.Parameters()))
 			before, fastest := totalAlloc(), time.Hour

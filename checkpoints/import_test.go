@@ -4,6 +4,7 @@ package checkpoints
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,36 +99,49 @@ func trace(t testing.TB, m *Imported, images fixtures.Tensor, stages func(*vit.T
 
 func logits(tr *vit.Trace) []*Node { return []*Node{tr.Logits} }
 
-func TestTheModelIsFoundInTensorsAndConfig(t *testing.T) {
+func TestTheFixturesAreOneModelInThreeFormats(t *testing.T) {
 	want := readMeta(t, FormatTimm).Config
+	timm := imported(t, fixtures.Dir(t, sets[FormatTimm]), optionsFor(t, FormatTimm))
 	for format, set := range sets {
-		c := imported(t, fixtures.Dir(t, set), optionsFor(t, format)).Config
-		epsilon := 1e-6
-		if format == FormatHF {
-			var config struct {
-				Epsilon float64 `json:"layer_norm_eps"`
+		file, err := weightsIn(fixtures.Dir(t, set))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{file, filepath.Dir(file)} {
+			m := imported(t, path, optionsFor(t, format))
+			same(t, path, m, timm)
+			if sum := fmt.Sprintf("%x", sha256.Sum256(raw)); m.SHA256 != sum {
+				t.Errorf("%s: SHA-256 %s, want %s", path, m.SHA256, sum)
 			}
-			fixtures.JSON(t, set, "config.json", &config)
-			epsilon = config.Epsilon
+			var config struct {
+				Epsilon float64           `json:"layer_norm_eps"`
+				Labels  map[string]string `json:"id2label"`
+			}
+			config.Epsilon = 1e-6
+			if format == FormatHF {
+				fixtures.JSON(t, set, "config.json", &config)
+			}
+			wanted := vit.Config{
+				ImageRows: want.ImgSize[0], ImageCols: want.ImgSize[1], PatchSize: want.Patch, Width: want.Width,
+				Depth: want.Depth, Heads: want.Heads, MLPDim: int(want.MLPRatio * float64(want.Width)),
+				Classes: want.Classes, Position: "learned", Epsilon: config.Epsilon,
+			}.WithDefaults()
+			if m.Config != wanted {
+				t.Errorf("%s: %+v, want %+v", path, m.Config, wanted)
+			}
+			for i, label := range m.Labels {
+				if label != config.Labels[strconv.Itoa(i)] {
+					t.Errorf("%s: label %d is %q", path, i, label)
+				}
+			}
+			if len(m.Labels) != len(config.Labels) {
+				t.Errorf("%s: labels %q", path, m.Labels)
+			}
 		}
-		wanted := vit.Config{
-			ImageRows: want.ImgSize[0], ImageCols: want.ImgSize[1], PatchSize: want.Patch, Width: want.Width,
-			Depth: want.Depth, Heads: want.Heads, MLPDim: int(want.MLPRatio * float64(want.Width)),
-			Classes: want.Classes, Position: "learned", Epsilon: epsilon,
-		}.WithDefaults()
-		if c != wanted {
-			t.Errorf("%s: %+v, want %+v", format, c, wanted)
-		}
-	}
-}
-
-func TestTheSameWeightsInThreeFormatsAreImportedBitForBit(t *testing.T) {
-	models := map[string]*Imported{}
-	for format, set := range sets {
-		models[format] = imported(t, fixtures.Dir(t, set), optionsFor(t, format))
-	}
-	for format, m := range models {
-		same(t, format, m, models[FormatTimm])
 	}
 }
 
@@ -145,73 +159,51 @@ func same(t testing.TB, name string, got, want *Imported) {
 	}
 }
 
-func TestEveryStageOfTheTimmFixtureIsMet(t *testing.T) {
-	want := fixtures.Tensors(t, sets[FormatTimm], "tensors.safetensors")
-	m := imported(t, fixtures.Dir(t, sets[FormatTimm]), optionsFor(t, FormatTimm))
-	var names []string
-	got := trace(t, m, want["images_nhwc"], func(tr *vit.Trace) (nodes []*Node) {
-		add := func(name string, node *Node) { names, nodes = append(names, name), append(nodes, node) }
-		add("patch_embed", tr.Patches)
-		add("tokens_after_pos", tr.Tokens)
-		for i, b := range tr.Blocks {
-			add(fmt.Sprintf("block_%d", i), b.Output)
-		}
+// stages are what the fixtures of a format record of their model.
+var stages = map[string]func(*vit.Trace) map[string]*Node{
+	FormatTimm: func(tr *vit.Trace) map[string]*Node {
 		b := tr.Blocks[0]
 		flat := func(x *Node) *Node { return Reshape(x, b.Norm1.Shape().Dimensions...) }
-		add("block_0.norm1", b.Norm1)
-		add("block_0.qkv", Concatenate([]*Node{flat(b.Query), flat(b.Key), flat(b.Value)}, -1))
-		add("block_0.attn", b.Attention)
-		add("block_0.norm2", b.Norm2)
-		add("block_0.mlp_fc1", b.Hidden)
-		add("block_0.mlp_act", b.Activated)
-		add("block_0.mlp", b.MLP)
-		add("final_norm", tr.Encoded)
-		add("pre_logits", tr.Pooled)
-		add("logits", tr.Logits)
-		return nodes
-	})
-	for i, name := range names {
-		nearAbs(t, name, got[i], want[name].Data, 5e-5)
-	}
-}
-
-func TestEveryStageOfTheHuggingFaceFixtureIsMet(t *testing.T) {
-	want := fixtures.Tensors(t, sets[FormatHF], "tensors.safetensors")
-	m := imported(t, fixtures.Dir(t, sets[FormatHF]), ImportOptions{})
-	var names []string
-	got := trace(t, m, want["images_nhwc"], func(tr *vit.Trace) (nodes []*Node) {
-		add := func(name string, node *Node) { names, nodes = append(names, name), append(nodes, node) }
-		add("hidden_states_0", tr.Tokens)
+		nodes := map[string]*Node{
+			"patch_embed": tr.Patches, "tokens_after_pos": tr.Tokens, "block_0.norm1": b.Norm1,
+			"block_0.qkv":  Concatenate([]*Node{flat(b.Query), flat(b.Key), flat(b.Value)}, -1),
+			"block_0.attn": b.Attention, "block_0.norm2": b.Norm2, "block_0.mlp_fc1": b.Hidden,
+			"block_0.mlp_act": b.Activated, "block_0.mlp": b.MLP, "final_norm": tr.Encoded, "pre_logits": tr.Pooled,
+			"logits": tr.Logits,
+		}
 		for i, b := range tr.Blocks {
-			add(fmt.Sprintf("hidden_states_%d", i+1), b.Output)
+			nodes[fmt.Sprintf("block_%d", i)] = b.Output
 		}
-		add("last_hidden_state", tr.Encoded)
-		add("probabilities", Softmax(tr.Logits, -1))
-		add("logits", tr.Logits)
 		return nodes
-	})
-	for i, name := range names {
-		nearAbs(t, name, got[i], want[name].Data, readMeta(t, FormatHF).Tolerance.Abs)
-	}
-	var config struct {
-		Labels map[string]string `json:"id2label"`
-	}
-	fixtures.JSON(t, sets[FormatHF], "config.json", &config)
-	for i, label := range m.Labels {
-		if label != config.Labels[strconv.Itoa(i)] {
-			t.Errorf("label %d is %q", i, label)
+	},
+	FormatHF: func(tr *vit.Trace) map[string]*Node {
+		nodes := map[string]*Node{
+			"hidden_states_0": tr.Tokens, "last_hidden_state": tr.Encoded, "probabilities": Softmax(tr.Logits, -1),
+			"logits": tr.Logits,
 		}
-	}
-	if len(m.Labels) != len(config.Labels) {
-		t.Errorf("labels %q", m.Labels)
-	}
+		for i, b := range tr.Blocks {
+			nodes[fmt.Sprintf("hidden_states_%d", i+1)] = b.Output
+		}
+		return nodes
+	},
+	FormatJAX: func(tr *vit.Trace) map[string]*Node { return map[string]*Node{"logits_exact_gelu": tr.Logits} },
 }
 
-func TestTheLogitsOfTheJAXFixtureAreMet(t *testing.T) {
-	want := fixtures.Tensors(t, sets[FormatJAX], "tensors.safetensors")
-	m := imported(t, fixtures.Dir(t, sets[FormatJAX]), optionsFor(t, FormatJAX))
-	got := trace(t, m, want["images_nhwc"], logits)
-	nearAbs(t, "logits", got[0], want["logits_exact_gelu"].Data, readMeta(t, FormatJAX).Tolerance.Abs)
+func TestEveryStageOfTheFixturesIsMet(t *testing.T) {
+	for format, of := range stages {
+		want := fixtures.Tensors(t, sets[format], "tensors.safetensors")
+		m := imported(t, fixtures.Dir(t, sets[format]), optionsFor(t, format))
+		var names []string
+		got := trace(t, m, want["images_nhwc"], func(tr *vit.Trace) (nodes []*Node) {
+			for name, node := range of(tr) {
+				names, nodes = append(names, name), append(nodes, node)
+			}
+			return nodes
+		})
+		for i, name := range names {
+			nearAbs(t, format+" "+name, got[i], want[name].Data, readMeta(t, format).Tolerance.Abs)
+		}
+	}
 }
 
 // The fixtures' probe: embeddings so small that the ε of the norms decides the logits.

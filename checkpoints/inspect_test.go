@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/vit"
@@ -136,27 +135,5 @@ func TestInspectListsTensorsOfNoModel(t *testing.T) {
 	}
 	if _, err := Inspect(filepath.Join(t.TempDir(), "absent")); err == nil {
 		t.Error("nothing was inspected")
-	}
-}
-
-// What was imported may be unfolded again with the look-up table and the grid it came with.
-func TestAnUnfoldedModelIsExportedAgain(t *testing.T) {
-	c := ownViT("wepe")
-	store := stirred(t, c, map[string]any{"wepe_evaluation": "table", "wepe_table_resolution": 33})
-	first := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
-	again := model.NewStore()
-	if err := imported(t, first, ImportOptions{}).Load(again.Scope("/deep/er")); err != nil {
-		t.Fatal(err)
-	}
-	second := filepath.Join(t.TempDir(), "model")
-	if _, err := Export(second, nil, again.Scope("/deep/er"), c, ExportOptions{Format: FormatUnfolded}); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{foreignWeights, foreignConfig, "README.md"} {
-		a, errA := os.ReadFile(filepath.Join(first, name))
-		b, errB := os.ReadFile(filepath.Join(second, name))
-		if errA != nil || errB != nil || string(a) != string(b) {
-			t.Errorf("%s differs: %v %v", name, errA, errB)
-		}
 	}
 }

@@ -3,28 +3,11 @@
 package checkpoints
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
-
-func TestTheSumOfAnImportIsThatOfItsFile(t *testing.T) {
-	file := put(t, naming{format: FormatHF}, made(naming{format: FormatHF}, smallViT), hfConfig())
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := sha256.Sum256(raw)
-	for _, path := range []string{file, filepath.Dir(file)} {
-		if got := imported(t, path, ImportOptions{}).SHA256; got != hex.EncodeToString(want[:]) {
-			t.Errorf("%s: SHA-256 %s, want %x", path, got, want)
-		}
-	}
-}
 
 func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
 	const bare = `{"model_args":{"img_size":[6,10],"num_heads":7}}`

@@ -207,11 +207,7 @@ func TestPublishedSizesSayTheirHeads(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Depth, c.Position = 12, "learned"
-	weights := map[string]*tensors.Tensor{}
-	for _, v := range timm.names(c) {
-		weights[v.foreign] = tensors.FromShape(shapes.Make(dtypes.Float32, v.foreignShape(FormatTimm, c)...))
-	}
-	m := imported(t, put(t, timm, weights, ""), ImportOptions{AssumeSquare: true})
+	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{AssumeSquare: true})
 	if m.Config.Heads != 3 || !strings.Contains(m.Report[0], "ViT-Ti") { // table 2 of arXiv 2106.10270
 		t.Errorf("%d heads, %q", m.Config.Heads, m.Report)
 	}
@@ -219,20 +215,13 @@ func TestPublishedSizesSayTheirHeads(t *testing.T) {
 
 func TestAConfigOutOfRangeIsRefusedWithItsField(t *testing.T) {
 	file := put(t, hf, made(hf, smallViT), "")
-	deep := strings.Repeat("[", 65) + strings.Repeat("]", 65)
 	for _, c := range [][2]string{
 		{hfConfig("model_type", `"deit"`), "model_type"}, {hfConfig("model_type", ""), "model_type"},
 		{hfConfig("hidden_act", `"gelu_new"`), "hidden_act"}, {hfConfig("hidden_act", "7"), "hidden_act"},
 		{hfConfig("num_attention_heads", ""), "num_attention_heads"},
-		{hfConfig("num_attention_heads", "0"), "num_attention_heads"},
-		{hfConfig("num_attention_heads", "-7"), "num_attention_heads"},
-		{hfConfig("num_attention_heads", "7.0"), "num_attention_heads"},
-		{hfConfig("num_attention_heads", "7e0"), "num_attention_heads"},
-		{hfConfig("num_attention_heads", `"7"`), "num_attention_heads"},
-		{hfConfig("num_attention_heads", "99999999999999999999"), "num_attention_heads"},
+		{hfConfig("num_attention_heads", "0"), "num_attention_heads"}, // the ranges themselves: package strictjson
 		{hfConfig("num_attention_heads", "4"), "4 heads"},
-		{hfConfig("layer_norm_eps", "0"), "layer_norm_eps"}, {hfConfig("layer_norm_eps", "-1e-12"), "layer_norm_eps"},
-		{hfConfig("layer_norm_eps", "1e400"), "layer_norm_eps"}, {hfConfig("layer_norm_eps", "[]"), "layer_norm_eps"},
+		{hfConfig("layer_norm_eps", "0"), "layer_norm_eps"},
 		{hfConfig("image_size", ""), "image_size"}, {hfConfig("image_size", "[6,16386]"), "image_size"},
 		{hfConfig("image_size", "[6]"), "image_size"}, {hfConfig("image_size", "[6,10.5]"), "image_size"},
 		{hfConfig("image_size", "6"), "16 positions"}, {hfConfig("image_size", "[10,10]"), "16 positions"},
@@ -242,9 +231,7 @@ func TestAConfigOutOfRangeIsRefusedWithItsField(t *testing.T) {
 		{hfConfig("patch_size", "[2,2]"), "patch_size"},
 		{hfConfig("id2label", `{"0":"a"}`), "id2label"}, {hfConfig("id2label", "[1]"), "id2label"},
 		{hfConfig("id2label", labels(12, "a")), "id2label"}, {hfConfig("id2label", labels(12, "00")), "id2label"},
-		{hfConfig("x", deep), "64 levels"}, {hfConfig("x", strings.Repeat("[", 1_000_000)), "64 levels"},
-		{hfConfig("x", `{"a":1,"a":2}`), "given twice"}, {hfConfig("x", "\"\xff\""), "UTF-8"},
-		{hfConfig() + "{}", "JSON"}, {"[]", "JSON object"}, {"null", "JSON object"}, {"", "JSON"}, {"{", "JSON"},
+		{hfConfig("x", `{"a":1,"a":2}`), "given twice"}, {"[]", "JSON object"}, {"", "JSON"},
 		{hfConfig() + strings.Repeat(" ", maxSmall), "at most"},
 	} {
 		if c[0] == "" {
