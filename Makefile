@@ -52,6 +52,10 @@ test-long: ## all tests again, on ONNX Runtime and with the race detector
 	GOMLX_BACKEND=onnx:cpu go test -p 1 -count 1 -timeout 60m -tags=onnx ./...
 	go test -p 1 -count 1 -timeout 60m -race ./...
 
+.PHONY: test-libjpeg
+test-libjpeg: ## the tests of pictures with the decoder of libjpeg-turbo (libturbojpeg0-dev)
+	go test -count 1 -tags=libjpeg ./finetune/data
+
 .PHONY: bench
 bench: ## all benchmarks
 	go test -p 1 -timeout 60m -run '^$$' -bench . -benchmem ./...

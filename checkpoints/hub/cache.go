@@ -128,12 +128,12 @@ func (c cache) setRef(revision, commit string) error {
 	if isCommit(revision) {
 		return nil
 	}
-	return place(c.ref(revision), func(file string) error { return os.WriteFile(file, []byte(commit), 0o644) })
+	return write(c.ref(revision), commit)
 }
 
-// noteAbsent notes that a commit lacks a file, so that nobody has to ask for it again.
-func (c cache) noteAbsent(commit, name string) error {
-	return place(c.absent(commit, name), func(file string) error { return os.WriteFile(file, nil, 0o644) })
+// write places a small file.
+func write(file, content string) error {
+	return place(file, func(temporary string) error { return os.WriteFile(temporary, []byte(content), 0o644) })
 }
 
 // place makes a file under another name and renames it, over one that may be there.

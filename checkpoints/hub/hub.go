@@ -122,7 +122,7 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 	has := func(name string) bool { return files[name].Name != "" }
 	names, err := choose(has)
 	if err != nil {
-		return nil, pickleAdvice(err, has)
+		return nil, err
 	}
 	dir, left := to.snapshotDir(commit), r.MaxBytes
 	for len(names) > 0 {
@@ -144,8 +144,8 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 		}
 	}
 	for _, name := range []string{configFile, preprocessorFile} {
-		if !has(name) {
-			if err := to.noteAbsent(commit, name); err != nil {
+		if !has(name) { // nobody has to ask for it again
+			if err := write(to.absent(commit, name), ""); err != nil {
 				return nil, err
 			}
 		}
@@ -161,8 +161,6 @@ const (
 	indexFile        = weightsFile + ".index.json"
 )
 
-var errNoWeights = errors.New("it has no " + weightsFile + " and no " + indexFile)
-
 // choose lists the files to read of those there are, but for the shards that an index names.
 func choose(has func(name string) bool) (names []string, err error) {
 	for _, name := range []string{configFile, preprocessorFile} {
@@ -175,17 +173,13 @@ func choose(has func(name string) bool) (names []string, err error) {
 			return append(names, name), nil
 		}
 	}
-	return nil, errNoWeights
-}
-
-// pickleAdvice adds to err what to do if the model has its weights in pickles alone.
-func pickleAdvice(err error, has func(name string) bool) error {
+	err = fmt.Errorf("it has no %s and no %s", weightsFile, indexFile)
 	for _, name := range []string{"pytorch_model.bin", "pytorch_model.bin.index.json"} {
 		if has(name) {
-			return fmt.Errorf("%w, only %s: a pickle runs code when it is read and is never fetched: convert it at "+
+			return nil, fmt.Errorf("%w, only %s: a pickle runs code when it is read and is never fetched: convert it at "+
 				"https://huggingface.co/spaces/safetensors/convert and name the revision that this makes, refs/pr/N",
 				err, name)
 		}
 	}
-	return err
+	return nil, err
 }

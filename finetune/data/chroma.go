@@ -19,12 +19,17 @@ type chroma struct {
 	sums               []int     // [cols], of one line
 }
 
-// libjpeg alternates the rounding from pixel to pixel where its intermediate sums would lose a half.
+// libjpeg interpolates where one axis or both have half of the samples, and alternates the rounding from pixel to pixel
+// where its intermediate sums would lose a half.
 var (
-	jpegBias420 = [2][2]int{{8, 7}, {8, 7}}
-	jpegBias422 = [2][2]int{{4, 8}, {4, 8}}
-	jpegBias440 = [2][2]int{{4, 4}, {8, 8}}
-	webpBias    = [2][2]int{{8, 8}, {8, 8}}
+	jpegChroma = map[image.YCbCrSubsampleRatio]chroma{
+		image.YCbCrSubsampleRatio420: {rowShift: 1, colShift: 1, smooth: true, bias: [2][2]int{{8, 7}, {8, 7}}},
+		image.YCbCrSubsampleRatio422: {colShift: 1, smooth: true, bias: [2][2]int{{4, 8}, {4, 8}}},
+		image.YCbCrSubsampleRatio440: {rowShift: 1, smooth: true, bias: [2][2]int{{4, 4}, {8, 8}}},
+		image.YCbCrSubsampleRatio411: {colShift: 2},
+		image.YCbCrSubsampleRatio410: {rowShift: 1, colShift: 2},
+	}
+	webpChroma = chroma{rowShift: 1, colShift: 1, smooth: true, bias: [2][2]int{{8, 8}, {8, 8}}}
 )
 
 // row computes one line of pixels of a plane: (9·near + 3·beside + 3·above or below + diagonal + bias)/16.
@@ -52,28 +57,11 @@ func (c chroma) samples(pixel, shift, n int) (near, next int) {
 
 // jpeg converts a decoded jpeg.
 func (p *Picture) jpeg(m *image.YCbCr) {
-	var c chroma
-	switch m.SubsampleRatio {
-	case image.YCbCrSubsampleRatio420:
-		c = chroma{rowShift: 1, colShift: 1, smooth: true, bias: jpegBias420}
-	case image.YCbCrSubsampleRatio422:
-		c = chroma{colShift: 1, smooth: true, bias: jpegBias422}
-	case image.YCbCrSubsampleRatio440:
-		c = chroma{rowShift: 1, smooth: true, bias: jpegBias440}
-	case image.YCbCrSubsampleRatio411:
-		c.colShift = 2
-	case image.YCbCrSubsampleRatio410:
-		c.rowShift, c.colShift = 1, 2
-	}
+	c := jpegChroma[m.SubsampleRatio]
 	if c.colShift == 1 && p.Width <= 4 { // libjpeg does not interpolate two columns of samples
 		c.smooth = false
 	}
 	p.convert(m, c, jpegRGB)
-}
-
-// webp converts a decoded lossy webp.
-func (p *Picture) webp(m *image.YCbCr) {
-	p.convert(m, chroma{rowShift: 1, colShift: 1, smooth: true, bias: webpBias}, webpRGB)
 }
 
 func (p *Picture) convert(m *image.YCbCr, c chroma, rgb func(y, cb, cr int) (r, g, b int)) {

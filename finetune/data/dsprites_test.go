@@ -162,59 +162,49 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 		return raw
 	}
 	all := make([]byte, 100*64*64)
-	usual := [3]int{80, 10, 10}
-	for name, c := range map[string]struct {
-		members map[string][]byte
-		task    Task
-		sizes   [3]int
-		want    string
-	}{
-		"no pictures":    {with("imgs.npy", nil), TaskLocation, usual, "no array imgs"},
-		"no labels":      {with("latents_classes.npy", nil), TaskLocation, usual, "no array latents_classes"},
-		"another task":   {spriteFile(100), "colour", usual, `unknown task "colour"`},
-		"too many":       {spriteFile(100), TaskLocation, [3]int{81, 0, 0}, "asked for 81 of 80 training"},
-		"too many tests": {spriteFile(100), TaskLocation, [3]int{8, 1, 11}, "asked for 11 of 10 test"},
-		"negative":       {spriteFile(100), TaskLocation, [3]int{8, -1, 0}, "asked for -1 of 10 validation"},
-		"pickled":        {with("imgs.npy", npyFile("|O", "100, 64, 64", all)), TaskLocation, usual, "pickled Python objects"},
-		"floats":         {with("imgs.npy", npyFile("<f8", "100, 64, 64", all)), TaskLocation, usual, "bytes for type <f8"},
-		"other sides": {with("imgs.npy", npyFile("|u1", "100, 64, 32", all)), TaskLocation, usual,
-			"bytes for type |u1, shape [100 64 32]"},
-		"too long": {with("imgs.npy", npyFile("|u1", "99, 64, 64", all[:99*64*64])), TaskLocation, usual,
-			"99 pictures, but factors of 100"},
-		"holds more": {with("imgs.npy", append(npyFile("|u1", "100, 64, 64", all), 1)), TaskLocation, usual,
-			"409601 bytes for type |u1, shape [100 64 64]"},
-		"other sides, as many": {with("imgs.npy", npyFile("|u1", "100, 32, 128", all)), TaskLocation, usual,
-			"want |u1, 1 to 10000000 rows of [64 64]"},
-		"a grey pixel": {with("imgs.npy", changed(images, -1, 3)), TaskLocation, [3]int{80, 10, 10},
-			"picture 99: a pixel is 3"},
-		"a wrong factor": {with("latents_classes.npy", changed(factors, -16, 32)), TaskLocation, usual, "row 99: x is 32"},
-		"negative angle": {with("latents_classes.npy", changed(factors, -17, 0xff)), TaskLocation, usual,
-			"row 99: orientation"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			file := zipped(t, c.members)
-			_, err := DSprites(t.Context(), file, c.task, c.sizes, 1, wholeSprite)
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%v, want %q", err, c.want)
-			}
-		})
-	}
-	file := zipped(t, spriteFile(100))
-	raw, err := os.ReadFile(file)
+	good := zipped(t, spriteFile(100))
+	raw, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, raw[:len(raw)/2], 0o644); err != nil {
-		t.Fatal(err)
+	half := tree(t, map[string][]byte{"half.npz": raw[:len(raw)/2]})
+	type call struct {
+		file  string
+		task  Task
+		sizes [3]int
 	}
-	_, err = DSprites(t.Context(), file, TaskLocation, usual, 1, wholeSprite)
-	if err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("half a file: %v", err)
+	usual := [3]int{80, 10, 10}
+	calls := map[string]call{ // by what the error says
+		`unknown task "colour"`:         {good, "colour", usual},
+		"asked for 81 of 80 training":   {good, TaskLocation, [3]int{81, 0, 0}},
+		"asked for 11 of 10 test":       {good, TaskLocation, [3]int{8, 1, 11}},
+		"asked for -1 of 10 validation": {good, TaskLocation, [3]int{8, -1, 0}},
+		filepath.Join(half, "half.npz"): {filepath.Join(half, "half.npz"), TaskLocation, usual},
+	}
+	for want, members := range map[string]map[string][]byte{
+		"no array imgs":                                with("imgs.npy", nil),
+		"no array latents_classes":                     with("latents_classes.npy", nil),
+		"pickled Python objects":                       with("imgs.npy", npyFile("|O", "100, 64, 64", all)),
+		"bytes for type <f8":                           with("imgs.npy", npyFile("<f8", "100, 64, 64", all)),
+		"409600 bytes for type |u1, shape [100 64 32]": with("imgs.npy", npyFile("|u1", "100, 64, 32", all)),
+		"409601 bytes for type |u1, shape [100 64 64]": with("imgs.npy", append(npyFile("|u1", "100, 64, 64", all), 1)),
+		"99 pictures, but factors of 100":              with("imgs.npy", npyFile("|u1", "99, 64, 64", all[:99*64*64])),
+		"|u1, 1 to 10000000 rows of [64 64]":           with("imgs.npy", npyFile("|u1", "100, 32, 128", all)),
+		"picture 99: a pixel is 3":                     with("imgs.npy", changed(images, -1, 3)),
+		"row 99: x is 32":                              with("latents_classes.npy", changed(factors, -16, 32)),
+		"row 99: orientation":                          with("latents_classes.npy", changed(factors, -17, 0xff)),
+	} {
+		calls[want] = call{zipped(t, members), TaskLocation, usual}
+	}
+	for want, c := range calls {
+		_, err := DSprites(t.Context(), c.file, c.task, c.sizes, 1, wholeSprite)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = DSprites(ended, zipped(t, spriteFile(100)), TaskLocation, usual, 1, wholeSprite)
-	if !errors.Is(err, context.Canceled) {
+	if _, err = DSprites(ended, good, TaskLocation, usual, 1, wholeSprite); !errors.Is(err, context.Canceled) {
 		t.Errorf("the context has ended: %v", err)
 	}
 }

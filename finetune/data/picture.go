@@ -169,12 +169,12 @@ func (p *Picture) draw(img image.Image, kind string, fill uint8) error {
 		p.samples(m.Pix, m.Stride, 8, [3]int{0, 2, 4})
 	case *image.YCbCr:
 		if kind == "webp" {
-			p.webp(m)
+			p.convert(m, webpChroma, webpRGB)
 		} else {
 			p.jpeg(m)
 		}
 	case *image.NYCbCrA: // of webp alone
-		p.webp(&m.YCbCr)
+		p.convert(&m.YCbCr, webpChroma, webpRGB)
 	case *image.CMYK:
 		p.cmyk(m)
 	case *image.Paletted:
