@@ -39,7 +39,7 @@ func (c cache) absent(commit, name string) string {
 	return filepath.Join(c.dir, ".no_exist", commit, name)
 }
 
-// snapshot is what the cache has of a revision, verified; it asks nobody.
+// snapshot returns what the cache has of a revision, verified, without a request.
 func (c cache) snapshot(ctx context.Context, revision string) (*Snapshot, error) {
 	commit := revision
 	if !isCommit(commit) {
@@ -67,7 +67,7 @@ func (c cache) missing(err error) error {
 		c.dir, err)
 }
 
-// hasAll tells whether nothing of a commit is left to fetch.
+// hasAll reports whether every file of a commit that is read is in the cache, or known to be absent from the commit.
 func (c cache) hasAll(commit string) bool {
 	dir := c.snapshotDir(commit)
 	for _, name := range []string{configFile, preprocessorFile} {
@@ -97,8 +97,8 @@ func filesIn(dir string) ([]string, error) {
 	return append(names, shards...), nil
 }
 
-// verifyLink verifies a file by the name of the blob that it is a link to. A file that is no link, as other tools leave
-// where there are none, says nothing of its hash, and is taken as it is.
+// verifyLink verifies a file by the name of the blob that it is a link to. Where the file system has no links, other tools
+// leave plain files; their hash is not known, and they are taken as they are.
 func verifyLink(ctx context.Context, file string) error {
 	blob, err := os.Readlink(file)
 	if hash := filepath.Base(blob); err == nil && fetch.IsHash(hash) {
@@ -107,7 +107,7 @@ func verifyLink(ctx context.Context, file string) error {
 	return nil
 }
 
-// link lets a file of a snapshot be a blob.
+// link makes a file of a snapshot a link to a blob.
 func (c cache) link(commit, name, hash string) error {
 	file := filepath.Join(c.snapshotDir(commit), name)
 	target, err := filepath.Rel(filepath.Dir(file), c.blob(hash))

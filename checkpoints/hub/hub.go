@@ -116,7 +116,7 @@ func (s settings) download(ctx context.Context, m modelName) (*Snapshot, error) 
 	return r.snapshot(ctx, cached, commit, files, m.revision)
 }
 
-// snapshot brings the files of a commit, of which files is the list, and then lets the revision be that commit.
+// snapshot fetches what is read of the files of a commit, then notes that the revision is that commit.
 func (r *remote) snapshot(ctx context.Context, to cache, commit string, files map[string]remoteFile,
 	revision string) (*Snapshot, error) {
 	has := func(name string) bool { return files[name].Name != "" }

@@ -73,7 +73,8 @@ func (r *remote) list(ctx context.Context, revision string) (commit string, file
 	return listing.SHA, files, nil
 }
 
-// bring fetches files of a commit and gives them their names in its snapshot. They take of the bytes that are left.
+// bring fetches files of a commit and links them into its snapshot. Their sizes are taken off left, the bytes that the
+// model may still have.
 func (r *remote) bring(ctx context.Context, to cache, commit string, files []remoteFile, left *int64) error {
 	for _, f := range files {
 		if !fetch.IsHash(f.hash()) {
@@ -133,7 +134,7 @@ func (r *remote) explain(err error, file bool) error {
 	return fmt.Errorf("%w: %s", err, advice)
 }
 
-// noAnswer tells that the hub was not reached, or broken, or too busy: it may answer later.
+// noAnswer reports that the hub was not reached, is broken or is too busy, so that the cache may answer instead.
 func noAnswer(err error) bool {
 	network, refusal := (*fetch.NetworkError)(nil), (*fetch.StatusError)(nil)
 	return errors.As(err, &network) || errors.As(err, &refusal) && refusal.Passing()

@@ -4,9 +4,9 @@ package data
 
 import "image"
 
-// Pictures stored as luma and coarser chroma are made whole by interpolation, and the formulas matter: the nearest
-// chroma sample, as Go's At takes it, is tens of levels off at coloured edges, and a lossy webp has another range of
-// values (16…235) than a jpeg (0…255). Both reference decoders, libjpeg ("fancy upsampling") and libwebp, weigh the
+// Where chroma has fewer samples than luma it is interpolated, and the formulas matter: the nearest sample, as Go's At
+// takes it, is tens of levels off at coloured edges, and a lossy webp has another range of values (16…235) than a jpeg
+// (0…255). Both reference decoders, libjpeg ("fancy upsampling") and libwebp, weigh the
 // four nearest samples 9:3:3:1, which is bilinear interpolation between the centres of samples; beyond the border the
 // last sample is repeated. They differ in how they round and in the conversion to RGB.
 

@@ -45,7 +45,7 @@ func decodeWholeJPEG(raw []byte) (image.Image, error) {
 		message := C.GoString(C.tjGetErrorStr2(decoder))
 		if C.tjGetErrorCode(decoder) != C.TJERR_WARNING || !strings.Contains(message, "extraneous bytes") {
 			return nil, errors.New(message)
-		} // bytes between markers are read over by all
+		} // every decoder skips bytes between markers
 	}
 	if !inks {
 		return img, nil

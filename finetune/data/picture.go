@@ -132,14 +132,14 @@ func (f format) picture(raw []byte, height, width int) (p *Picture, err error) {
 	return p, nil
 }
 
-// recoverDamage makes an error of the panic of a decoder that met a file it was not made for.
+// recoverDamage turns a decoder's panic on a damaged file into an error.
 func recoverDamage(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("damaged: %v", r)
 	}
 }
 
-// asDamage names an end of file for what it is.
+// asDamage says that a file is cut where a decoder says unexpected EOF.
 func asDamage(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file is cut")
@@ -232,8 +232,8 @@ func (p *Picture) paletted(m *image.Paletted, fill uint8) {
 	}
 }
 
-// opaqueGIF returns the file with no colour marked transparent before its first frame, since the decoder forgets what
-// colour was there, and the index that fills what the frame leaves free: that of the transparent colour, else 0.
+// opaqueGIF returns the file without the mark of a transparent colour before its first frame, since the decoder would
+// replace that colour by black. fill is the index of the colour outside the frame: the transparent one, else 0.
 func opaqueGIF(raw []byte) (opaque []byte, fill uint8) {
 	const (
 		screen, extension, control, frame = 13, 0x21, 0xf9, 0x2c

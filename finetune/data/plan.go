@@ -109,7 +109,7 @@ func (w window) lines(outHeight, outWidth int) (out [8]float32) {
 	return out
 }
 
-// mix draws who is mixed with whom, where and how much; without mixing everybody keeps everything of himself.
+// mix draws the partner of each image, the box where it is mixed in and λ; without mixing the box is empty and λ is 1.
 func (a Augment) mix(p *Plan, r *rand.Rand, height, width int) {
 	p.Partners = make([]int64, len(p.Indices))
 	for k, partner := range r.Perm(len(p.Indices)) {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// floor is the least that has to come in each Client.Idle: below it a server that drips could hold us for ever.
+// floor is the number of bytes that each Client.Idle has to bring: a server that sends single bytes would never time out.
 const floor = 32 << 10
 
-// Client makes requests that end.
+// Client makes requests whose every wait has a limit.
 type Client struct {
 	Idle  time.Duration // a body that brings less than 32 KiB in so long has stalled
 	Pause time.Duration // before the first retry, doubled for each one after it

@@ -33,7 +33,7 @@ func (e *NetworkError) Error() string {
 
 func (e *NetworkError) Unwrap() error { return e.Err }
 
-// unreachable tells that there was no connection at all. That is not retried: a user without a network waits in vain.
+// unreachable reports that no connection was made. That is not retried, so that a user without a network need not wait.
 func (e *NetworkError) unreachable() bool {
 	var operation *net.OpError
 	var lookup *net.DNSError
@@ -80,12 +80,13 @@ func reason(ctx context.Context, err error) error {
 }
 
 const (
-	retries     = 4           // in a row that bring nothing
-	maxRequests = 200         // in all, however little each brings
+	retries     = 4           // after failures in a row that brought no new bytes
+	maxRequests = 200         // of one call, also if each brings new bytes
 	maxWait     = time.Minute // that a server may ask for
 )
 
-// retry calls try until it succeeds, or fails for good, or too often in a row without more having come.
+// retry calls try until it succeeds, fails for a reason that will not pass, or has failed too often in a row without
+// new bytes; more reports that there were some.
 func (c *Client) retry(ctx context.Context, try func() (more bool, err error)) error {
 	failures := 0
 	for requests := 1; ; requests++ {

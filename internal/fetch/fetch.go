@@ -3,14 +3,13 @@
 // Package fetch brings files whose content is known by its hash from an HTTP server: whole and verified under their
 // names, or not at all.
 //
-// While a file is incomplete it is called path.incomplete. A transfer that breaks goes on from there (Range), now or by
-// the next call, also one of another process after a kill. That what was there and what came belong together is seen by
-// the hash: if not, because the file on the server has changed or the beginning was damaged, it starts over, as it does
-// with a server that knows no ranges. One process at a time works on a file, the others wait for its result.
+// While a file is incomplete it is called path.incomplete. A broken transfer is resumed from there (Range), at once or by
+// the next call, also of another process after a kill. The hash of the whole tells whether the parts belong together: if
+// the file on the server has changed or the beginning was damaged, the transfer starts over, as it does with a server
+// that knows no ranges. One process at a time works on a file, the others wait for its result.
 //
-// Nothing hangs: connecting, waiting for an answer and a body that hardly moves have limits, and what fails for a
-// passing reason (a connection lost, 408, 429, 5xx) is tried a few times, after growing pauses or the one that the
-// server asks for.
+// Every wait has a limit: connecting, the answer, and a body of less than 32 KiB per Client.Idle. What may succeed later
+// (a lost connection, 408, 429, 5xx) is tried a few times, after growing pauses or the one that the server asks for.
 package fetch
 
 import (
@@ -31,7 +30,7 @@ type File struct {
 	URL     string
 	Hash    string // hex: the SHA-256 of the content, or the 40 digits that git names it by
 	Limit   int64  // refused above this many bytes
-	Lock    string // lock file, default path.lock; it stays, since removing it would let two processes hold two of a name
+	Lock    string // lock file, default path.lock; never removed: a waiting process would hold a lock on the removed one
 	Replace bool   // a file of other content under the final name is replaced; otherwise it is an error
 }
 
@@ -84,8 +83,8 @@ func (f File) found(ctx context.Context, path string) (bool, error) {
 	return false, err
 }
 
-// complete makes requests until part is whole, and verifies it. A part of other content is removed; pieces tells that
-// it did not come at once.
+// complete makes requests until part is whole, and verifies it. A part of other content is removed. pieces reports that
+// it took more than one request, counting those of earlier calls.
 func (c *Client) complete(ctx context.Context, f File, part string,
 	progress func(done, total int64)) (pieces bool, err error) {
 	most := fileSize(part)
