@@ -3,6 +3,9 @@
 package wepe
 
 import (
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -54,6 +57,22 @@ func (a ComplexNode) expand() ComplexNode {
 // sumLast sums over the last axis.
 func (a ComplexNode) sumLast() ComplexNode {
 	return ComplexNode{ReduceSum(a.Re, -1), ReduceSum(a.Im, -1)}
+}
+
+// alongLast gives a vector [n] the shape [1, …, 1, n] of the given rank, against which [..., n] broadcasts.
+func alongLast(x *Node, rank int) *Node {
+	dims := slices.Repeat([]int{1}, rank)
+	dims[rank-1] = x.Shape().Size()
+	return Reshape(x, dims...)
+}
+
+// multiples is the constant [n] of 1, 2, …, n times unit.
+func multiples(g *Graph, dtype dtypes.DType, unit float64, n int) *Node {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = unit * float64(i+1)
+	}
+	return ConstAsDType(g, dtype, x)
 }
 
 // zeros is 0 in a's shape.

@@ -117,12 +117,7 @@ func sumRows(a ComplexNode, gap, shift, near *Node, pairs int) (csc2, csc2cot Co
 		}
 	}
 	central[pairs] = 1
-	dims := make([]int, a.Re.Rank()+1)
-	for i := range dims {
-		dims[i] = 1
-	}
-	dims[len(dims)-1] = len(count)
-	row := func(x *Node) *Node { return Reshape(x, dims...) } // [rows] to [..., rows]
+	row := func(x *Node) *Node { return alongLast(x, a.Re.Rank()+1) } // [rows] to [..., rows]
 	signs := row(ConstAsDType(g, dtype, sign))
 
 	// |Im a_n| = |n|·gap ± Im a. A row is left out by moving it so far away that it vanishes.
@@ -149,11 +144,7 @@ func sumRows(a ComplexNode, gap, shift, near *Node, pairs int) (csc2, csc2cot Co
 
 // constant returns the part of the bracket that does not depend on z, 2 Σ csch² h_n - 1/3, h_n = n·gap.
 func constant(gap *Node, pairs int) *Node {
-	count := make([]float64, pairs)
-	for i := range count {
-		count[i] = float64(i + 1)
-	}
-	q := Exp(MulScalar(Mul(ConstAsDType(gap.Graph(), gap.DType(), count), gap), -2)) // [pairs]
+	q := Exp(MulScalar(Mul(multiples(gap.Graph(), gap.DType(), 1, pairs), gap), -2)) // [pairs]
 	csch2 := MulScalar(ReduceAllSum(Div(q, Square(OneMinus(q)))), 4)
 	return AddScalar(MulScalar(csch2, 2), -1.0/3)
 }

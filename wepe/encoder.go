@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/additive"
@@ -24,11 +23,6 @@ type Encoder struct {
 	prefix     *model.Variable // [prefix, width], nil without prefix tokens
 	projection projection
 }
-
-var (
-	_ pos.Encoder    = (*Encoder)(nil)
-	_ pos.PreEncoder = (*Encoder)(nil)
-)
 
 func newEncoder(c Config) *Encoder {
 	scope := c.scope.In("%s", c.formScope(scopeName))

@@ -35,11 +35,9 @@ func (e *Encoder) layout() grid          { return e.config.grid }
 func (e *SurrogateEncoder) layout() grid { return e.grid }
 
 var (
-	_ Encoding       = (*Encoder)(nil)
-	_ Encoding       = (*SurrogateEncoder)(nil)
-	_ Encoding       = (*Hybrid)(nil)
-	_ pos.Encoder    = (*Hybrid)(nil)
-	_ pos.PreEncoder = (*Hybrid)(nil)
+	_ Encoding = (*Encoder)(nil)
+	_ Encoding = (*SurrogateEncoder)(nil)
+	_ Encoding = (*Hybrid)(nil)
 )
 
 const (

@@ -19,19 +19,6 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// onlyIn returns the graph of one output that needs no input but the graph itself.
-func onlyIn(build func(s *model.Scope, g *Graph) []*Node) func(*model.Scope, []*Node) []*Node {
-	return func(s *model.Scope, in []*Node) []*Node { return build(s, in[0].Graph()) }
-}
-
-func floats32(x []float64) []float32 {
-	out := make([]float32, len(x))
-	for i := range x {
-		out[i] = float32(x[i])
-	}
-	return out
-}
-
 // At the grids of lut.json, for which table_test.go compares tables of either kind on the host.
 func TestTable_of_256_nodes_misses_no_feature_of_a_patch_by_more_than_1e_7(t *testing.T) {
 	bounds := map[dtypes.DType]float64{dtypes.Float32: 5e-7} // of which 4e-7 for the tanh of other backends

@@ -66,11 +66,7 @@ func rounded(x *Node) *Node { return StopGradient(Floor(AddScalar(x, 0.5))) }
 
 // obliqueConstant returns -1/3 - 2 Σ csc²(nπτ), the scalar that constant is on a rectangle.
 func obliqueConstant(gap, shift *Node, pairs int) ComplexNode {
-	count := make([]float64, pairs)
-	for i := range count {
-		count[i] = 2 * float64(i+1)
-	}
-	twice := ConstAsDType(gap.Graph(), gap.DType(), count) // 2n
+	twice := multiples(gap.Graph(), gap.DType(), 2, pairs) // 2n
 	r, angle := Exp(Neg(Mul(twice, gap))), Mul(twice, shift)
 	q := ComplexNode{Mul(r, Cos(angle)), Mul(r, Sin(angle))} // [pairs] exp(2πinτ)
 	d := ComplexNode{OneMinus(q.Re), Neg(q.Im)}

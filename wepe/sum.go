@@ -3,7 +3,7 @@
 package wepe
 
 import (
-	"sort"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -42,12 +42,8 @@ func (s LatticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNo
 		MulScalar(Mul(ConstAsDType(g, dtype, m), omega1), 2),
 		MulScalar(Mul(ConstAsDType(g, dtype, n), omega3p), 2),
 	}
-	dims := make([]int, z.Re.Rank()+1)
-	for i := range dims {
-		dims[i] = 1
-	}
-	dims[len(dims)-1] = len(m)
-	row := func(x ComplexNode) ComplexNode { return ComplexNode{Reshape(x.Re, dims...), Reshape(x.Im, dims...)} }
+	rank := z.Re.Rank() + 1
+	row := func(x ComplexNode) ComplexNode { return ComplexNode{alongLast(x.Re, rank), alongLast(x.Im, rank)} }
 
 	dropped, inv := s.inverse(z.expand().sub(row(w))) // [..., terms]
 	inv2 := inv.square()
@@ -89,7 +85,7 @@ func latticeIndices(cut int) (m, n []float64) {
 		}
 	}
 	modulus2 := func(p [2]int) int { return p[0]*p[0] + p[1]*p[1] }
-	sort.SliceStable(pairs, func(a, b int) bool { return modulus2(pairs[a]) < modulus2(pairs[b]) })
+	slices.SortStableFunc(pairs, func(a, b [2]int) int { return modulus2(a) - modulus2(b) })
 	for _, p := range pairs {
 		m, n = append(m, float64(p[0])), append(n, float64(p[1]))
 	}

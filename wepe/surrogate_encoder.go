@@ -9,7 +9,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/layers/activation"
-	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
@@ -124,11 +123,6 @@ type SurrogateEncoder struct {
 	offset                               *model.Variable // [width]
 	prefixRows                           *model.Variable // [prefix, width], nil without prefix tokens
 }
-
-var (
-	_ pos.Encoder    = (*SurrogateEncoder)(nil)
-	_ pos.PreEncoder = (*SurrogateEncoder)(nil)
-)
 
 func newSurrogateEncoder(scope *model.Scope, l grid, s Surrogate) *SurrogateEncoder {
 	const dtype = dtypes.Float32

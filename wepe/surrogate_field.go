@@ -64,11 +64,7 @@ func (f surrogateField) smoothPrime(w ComplexNode) *Node {
 
 // waves returns k = 1 … n [1, n], kπw and e^{-δ|kπw|}, the latter two for real and imaginary part apart, [N, n].
 func (f surrogateField) waves(w ComplexNode, n int) (k *Node, phase, fade ComplexNode) {
-	numbers := make([]float64, n)
-	for i := range numbers {
-		numbers[i] = float64(i + 1)
-	}
-	k = InsertAxes(ConstAsDType(w.Re.Graph(), w.Re.DType(), numbers), 0)
+	k = InsertAxes(multiples(w.Re.Graph(), w.Re.DType(), 1, n), 0)
 	phase = w.expand().times(MulScalar(k, math.Pi))
 	decay := func(x *Node) *Node { return Exp(MulScalar(Abs(x), -f.Decay)) }
 	return k, phase, ComplexNode{decay(phase.Re), decay(phase.Im)}

@@ -229,14 +229,6 @@ func TestHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 	}
 }
 
-// distance is the largest difference of two slices.
-func distance(a, b []float64) (worst float64) {
-	for i := range a {
-		worst = max(worst, math.Abs(a[i]-b[i]))
-	}
-	return worst
-}
-
 func TestSurrogate_modules_have_as_many_trainable_numbers_as_the_released_ones(t *testing.T) {
 	// official-release: parameters of the four modules, counted in torch.
 	for name, c := range map[string]struct{ width, want int }{
