@@ -58,15 +58,10 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar((*string)(&o.task), "task", string(data.TaskWhere), fmt.Sprintf("what to ask about generated shapes: "+
 		"%s, %s or %s", data.TaskWhere, data.TaskLocation, data.TaskOrientation))
 	name := flags.String("study", "", "a comparison by name in place of -position: "+study.Names())
-	flags.Func("fraction", "parts of the training images to use, as 0.2,0.4,0.6,0.9; default 1", func(list string) error {
-		s.Fractions, err = study.ParseFractions(list)
-		return err
-	})
+	flags.Func("fraction", "parts of the training images to use, as 0.2,0.4,0.6,0.9; default 1",
+		program.Into(&s.Fractions, study.ParseFractions))
 	flags.Func("sizes", "sizes of the pictures that the model sees, height x width, as 24x24,32x48; default the recipe's",
-		func(list string) error {
-			s.Sizes, err = study.ParseSizes(list)
-			return err
-		})
+		program.Into(&s.Sizes, study.ParseSizes))
 	flags.BoolVar(&o.table, "table", false, "print the table of what is done, and train nothing")
 	flags.BoolVar(&o.eval, "eval", false, "measure the best checkpoints of trained models on the test images")
 	predict := flags.String("predict", "", "image files, separated by commas, to classify with a trained model")

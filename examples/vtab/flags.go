@@ -40,10 +40,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.data, "data", "", "directory with a folder per task in the VTAB-1k layout, see docs/vtab.md")
 	names := flags.String("tasks", "all", "all, groups ("+strings.Join(groups, ", ")+") or names of tasks")
 	flags.Func("sweep", "settings to choose from on val200, as \"learning_rate=0.01,0.03;wepe_gate=0.1,0.5\"",
-		func(text string) error {
-			s.Sweep, err = study.ParseSweep(text)
-			return err
-		})
+		program.Into(&s.Sweep, study.ParseSweep))
 	merge := flags.String("merge", "", "-checkpoint directories of other machines, separated by commas: join their "+
 		"rows, print the table")
 	flags.BoolVar(&o.plan, "plan", false, "list all trainings, whose they are and which are done, and train nothing")
@@ -138,18 +135,13 @@ func (o options) validate() error {
 		seen[key] = true
 		m := &r.Model
 		m.ImageRows, m.ImageCols, m.Classes = r.Augment.Size[0], r.Augment.Size[1], 2
-		m.PatchSize = cmp.Or(m.PatchSize, gcd(m.ImageRows, m.ImageCols))
+		if m.PatchSize == 0 {
+			m.PatchSize, m.ImageRows, m.ImageCols = 1, 5, 7
+		}
 		m.Width, m.Depth, m.Heads = cmp.Or(m.Width, 64*max(1, m.Heads)), cmp.Or(m.Depth, 1), cmp.Or(m.Heads, 1)
 		if err := r.WithDefaults().Validate(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

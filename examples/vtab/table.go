@@ -52,24 +52,35 @@ func percent(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// score is a column of the table, by task; NaN where there is no number.
-type score map[string]float64
+// score is a column of the table: the top-1 of a task in percent, NaN where there is no number.
+type score func(task) float64
+
+// The published columns.
+var (
+	learned score = func(t task) float64 { return t.learned }
+	wepe    score = func(t task) float64 {
+		if t.wepe == 0 {
+			return math.NaN()
+		}
+		return t.wepe
+	}
+)
 
 func (s score) mean(of []task) float64 {
-	values := make([]float64, len(of))
-	for i, t := range of {
-		values[i] = s[t.name]
+	sum := 0.0
+	for _, t := range of {
+		sum += s(t)
 	}
-	return average(values)
+	return sum / float64(len(of))
 }
 
 // groupMean is the mean of the means of the three groups.
 func (s score) groupMean(of []task) float64 {
-	means := make([]float64, len(groups))
-	for i, g := range groups {
-		means[i] = s.mean(inGroup(of, g))
+	sum := 0.0
+	for _, g := range groups {
+		sum += s.mean(inGroup(of, g))
 	}
-	return average(means)
+	return sum / float64(len(groups))
 }
 
 func inGroup(of []task, group string) []task {
@@ -118,34 +129,22 @@ func (o options) table(done study.Results) (report.Table, error) {
 	if err != nil {
 		return report.Table{}, err
 	}
+	positions := o.positions()
 	complete := slices.DeleteFunc(slices.Clone(o.tasks), func(t task) bool {
-		return slices.ContainsFunc(o.positions(), func(p string) bool {
+		return slices.ContainsFunc(positions, func(p string) bool {
 			return len(out[[2]string{t.name, p}].values) < o.study.Seeds
 		})
 	})
-	table := report.Table{Header: []string{"task", "test images"}, Numeric: []bool{false, true}}
-	var columns []score
-	for _, position := range o.positions() {
-		table.Header, table.Numeric = append(table.Header, position), append(table.Numeric, true)
-		column := score{}
-		for _, t := range complete {
-			column[t.name] = average(out[[2]string{t.name, position}].values)
-		}
-		columns = append(columns, column)
-	}
-	table.Header = append(table.Header, "± SE", "L/16 learned", "L/16 WePE")
-	table.Numeric = append(table.Numeric, true, true, true)
-	learned, wepe := score{}, score{}
-	for _, t := range tasks {
-		learned[t.name], wepe[t.name] = t.learned, t.wepe
-		if t.wepe == 0 {
-			wepe[t.name] = math.NaN()
-		}
+	table := report.Table{Header: slices.Concat([]string{"task", "test images"}, positions,
+		[]string{"± SE", "L/16 learned", "L/16 WePE"})}
+	for i := range table.Header {
+		table.Numeric = append(table.Numeric, i > 0)
 	}
 	addMean := func(name string, all, of []task, mean func(score, []task) float64, wepeOfAll float64) {
 		line := []string{name, ""}
-		for _, c := range columns {
-			line = append(line, percent(mean(c, of)))
+		for _, position := range positions {
+			measured := func(t task) float64 { return average(out[[2]string{t.name, position}].values) }
+			line = append(line, percent(mean(measured, of)))
 		}
 		ofWePE := mean(wepe, of)
 		if len(of) == len(all) {
@@ -159,7 +158,7 @@ func (o options) table(done study.Results) (report.Table, error) {
 			continue
 		}
 		for _, t := range members {
-			table.Rows = append(table.Rows, o.line(t, out, percent(t.learned), percent(wepe[t.name])))
+			table.Rows = append(table.Rows, o.line(t, out))
 		}
 		all, of := inGroup(tasks, g), inGroup(complete, g)
 		addMean(fmt.Sprintf("%s, %d of %d", g, len(of), len(all)), all, of, score.mean, published.wepeGroups[g])
@@ -173,7 +172,7 @@ func (o options) table(done study.Results) (report.Table, error) {
 
 // line is the row of a task. SE is the binomial standard error, in points, of the first result in it: a difference of
 // one seed below two of these is noise.
-func (o options) line(t task, out outcomes, published ...string) []string {
+func (o options) line(t task, out outcomes) []string {
 	images, deviation := "–", math.NaN()
 	line := []string{t.name, ""}
 	for _, position := range o.positions() {
@@ -185,7 +184,7 @@ func (o options) line(t task, out outcomes, published ...string) []string {
 		}
 	}
 	line[1] = images
-	return append(append(line, percent(deviation)), published...)
+	return append(line, percent(deviation), percent(learned(t)), percent(wepe(t)))
 }
 
 // notes say what the numbers are means of, and what keeps them from being compared.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,33 +26,20 @@ const originFile = "ORIGIN"
 // shapesOrigin is the origin of generated shapes, and the value of -write that asks for them.
 const shapesOrigin = "shapes"
 
-// sprites are the questions of VTAB's two dSprites tasks.
-var sprites = []struct {
-	name     string
-	question data.Task
-}{{"dsprites_loc", data.TaskLocation}, {"dsprites_ori", data.TaskOrientation}}
-
 // write writes tasks into dir in the VTAB-1k layout: of generated shapes, to try every command on a machine without a
 // network, or from a data set's own files, dSprites' npz or the binary version of CIFAR-100. The pictures of the latter
 // are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of
-// TensorFlow Datasets, and its copies hold jpegs. sizes are those of training,
-// validation and test, which CIFAR-100 has of its own.
+// TensorFlow Datasets, and its copies hold jpegs. sizes are those of training, validation and test; CIFAR-100 has a test
+// set of its own.
 func write(ctx context.Context, dir, from string, sizes [3]int) error {
 	switch {
 	case from == shapesOrigin:
 		return writeShapes(dir, sizes, 64)
 	case strings.HasSuffix(from, ".npz"):
-		for _, s := range sprites {
-			sets, err := data.DSprites(ctx, from, s.question, sizes, 0,
-				preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{64, 64}}) // as they are
-			if err != nil {
-				return err
-			}
-			if err := writeTask(dir, s.name, "own split of dSprites' npz, lossless", sets); err != nil {
-				return err
-			}
-		}
-		return nil
+		asTheyAre := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{64, 64}}
+		return writeSprites(dir, "own split of dSprites' npz, lossless", func(q data.Task) ([3]*data.Set, error) {
+			return data.DSprites(ctx, from, q, sizes, 0, asTheyAre)
+		})
 	}
 	train, held, err := data.CIFAR100(from)
 	if err != nil {
@@ -70,16 +58,26 @@ func write(ctx context.Context, dir, from string, sizes [3]int) error {
 
 // writeShapes writes the two dSprites tasks with shapes of size×size pixels that are generated.
 func writeShapes(dir string, sizes [3]int, size int) error {
-	for _, s := range sprites {
-		both, held, err := data.Shapes(s.question, sizes[0]+sizes[1], sizes[2], size, 0)
+	return writeSprites(dir, "generated shapes, no VTAB data", func(q data.Task) (sets [3]*data.Set, err error) {
+		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], size, 0)
 		if err != nil {
-			return err
+			return sets, err
 		}
 		learn, val, err := both.Split(sizes[1], 0)
+		return [3]*data.Set{learn, val, held}, err
+	})
+}
+
+// writeSprites writes the two dSprites tasks, each with its own question about the pictures.
+func writeSprites(dir, origin string, read func(data.Task) ([3]*data.Set, error)) error {
+	for name, question := range map[string]data.Task{
+		"dsprites_loc": data.TaskLocation, "dsprites_ori": data.TaskOrientation,
+	} {
+		sets, err := read(question)
 		if err != nil {
 			return err
 		}
-		if err := writeTask(dir, s.name, "generated shapes, no VTAB data", [3]*data.Set{learn, val, held}); err != nil {
+		if err := writeTask(dir, name, origin, sets); err != nil {
 			return err
 		}
 	}
@@ -129,24 +127,21 @@ func writePictures(folder, part string, set *data.Set) (list string, err error) 
 		return "", err
 	}
 	var lines strings.Builder
+	picture := image.NewNRGBA(image.Rect(0, 0, set.Width, set.Height))
 	for i, label := range set.Labels {
 		path := fmt.Sprintf("images/%s/%06d.png", part, i)
 		fmt.Fprintf(&lines, "%s %d\n", path, label)
-		if err := writePicture(filepath.Join(folder, path), set, i); err != nil {
+		pixels := set.Image(i)
+		for k := range set.Width * set.Height {
+			copy(picture.Pix[4*k:], []uint8{pixels[3*k], pixels[3*k+1], pixels[3*k+2], 255})
+		}
+		var file bytes.Buffer
+		if err := png.Encode(&file, picture); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(folder, path), file.Bytes(), 0o644); err != nil {
 			return "", err
 		}
 	}
 	return lines.String(), nil
-}
-
-func writePicture(path string, set *data.Set, i int) error {
-	picture, pixels := image.NewNRGBA(image.Rect(0, 0, set.Width, set.Height)), set.Image(i)
-	for k := range set.Width * set.Height {
-		copy(picture.Pix[4*k:], []uint8{pixels[3*k], pixels[3*k+1], pixels[3*k+2], 255})
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(png.Encode(file, picture), file.Close())
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,29 +17,17 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/program/programtest"
 )
 
-// cifar writes CIFAR-100's binary version with noise for pictures, and returns the records of each file.
-func cifar(t *testing.T, dir string, train, test int) (records map[string][][]byte) {
+// records are those of a file of CIFAR-100's binary version: two labels, then planes of 32×32 pixels.
+func records(t *testing.T, file string) [][]byte {
 	t.Helper()
-	r := rand.New(rand.NewPCG(1, 2))
-	records = map[string][][]byte{}
-	for name, n := range map[string]int{"train.bin": train, "test.bin": test} {
-		for k := range n {
-			record := []byte{byte(k % 20), byte(k % 100)}
-			for range 3 * 32 * 32 {
-				record = append(record, byte(r.Uint32()))
-			}
-			records[name] = append(records[name], record)
-		}
-		create(t, filepath.Join(dir, name), bytes.Join(records[name], nil))
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var names []byte
-	for k := range 100 {
-		names = fmt.Appendf(names, "kind_%d\n", k)
-	}
-	create(t, filepath.Join(dir, "fine_label_names.txt"), names)
-	return records
+	return slices.Collect(slices.Chunk(content, 2+3*32*32))
 }
 
 // dsprites writes an npz like dSprites' own of n pictures, where bit k of a picture's first row of pixels is bit k of
@@ -74,14 +61,7 @@ func dsprites(t *testing.T, file string, n int) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	create(t, file, archive.Bytes())
-}
-
-func create(t *testing.T, file string, content []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	programtest.Write(t, file, archive.Bytes())
 }
 
 // loaded reads a list that was written, at the size its pictures have.
@@ -99,17 +79,16 @@ func loaded(t *testing.T, folder, list string, size int) *data.Set {
 }
 
 func TestCIFAR100IsWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
-	original, dir := t.TempDir(), filepath.Join(t.TempDir(), "vtab")
-	records := cifar(t, original, 67, 23)
+	original, dir := programtest.CIFAR100(t, 67, 23), filepath.Join(t.TempDir(), "vtab")
 	if err := write(t.Context(), dir, original, [3]int{31, 13, 0}); err != nil {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(dir, "cifar")
 	// rows returns which records of a file a list has.
 	rows := func(list, file string) (rows []int) {
-		set := loaded(t, folder, list, 32)
+		set, originals := loaded(t, folder, list, 32), records(t, filepath.Join(original, file))
 		for i, label := range set.Labels {
-			row := slices.IndexFunc(records[file], func(record []byte) bool {
+			row := slices.IndexFunc(originals, func(record []byte) bool {
 				for k := range 32 * 32 { // planes against interleaved pixels
 					for c := range 3 {
 						if record[2+1024*c+k] != set.Image(i)[3*k+c] {
@@ -175,13 +154,12 @@ func TestDSpritesIsWrittenForBothQuestions(t *testing.T) {
 }
 
 func TestATaskThatCannotBeWrittenLeavesNothing(t *testing.T) {
-	original, dir := t.TempDir(), t.TempDir()
-	cifar(t, original, 43, 5)
+	original, dir := programtest.CIFAR100(t, 43, 5), t.TempDir()
 	if err := write(t.Context(), dir, original, [3]int{31, 13, 0}); err == nil {
 		t.Error("44 of 43 pictures were written")
 	}
 	blocked := filepath.Join(dir, "blocked")
-	create(t, blocked, nil)
+	programtest.Write(t, blocked, nil)
 	if err := write(t.Context(), blocked, shapesOrigin, [3]int{3, 2, 2}); err == nil {
 		t.Error("wrote below a file")
 	}

@@ -20,8 +20,8 @@ import (
 // ElsewhereFile holds, in a training's directory, what its model comes to at other sizes.
 const ElsewhereFile = "elsewhere.jsonl"
 
-// elsewhere measures a trained model at the sizes of Elsewhere that are not measured yet: the same weights on other
-// grids without training, each encoding by its own rule.
+// elsewhere measures a trained model at the sizes of Elsewhere that are not measured yet: the same weights on another
+// grid, without training; how an encoding extends to it is the encoding's own rule.
 func (s *Study) elsewhere(u Unit, row report.Result, test *data.Set) error {
 	path := filepath.Join(u.Dir, ElsewhereFile)
 	rows, err := report.ReadFiles(path)

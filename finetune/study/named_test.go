@@ -3,6 +3,7 @@
 package study
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -68,12 +69,40 @@ func TestEveryUnitOfEveryStudyHasARecipeAndADirectoryOfItsOwn(t *testing.T) {
 	}
 }
 
-// What the rows of the paper's tables change in a model, written down apart from the studies' own settings: the
-// ablation's table, with fixed standing for what is not trained.
-func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
+// armsAre checks that a study has arms with these labels, that they change these hyperparameters of a model, and that
+// their encoding is the first word of the label. It returns how many arms the study has.
+func armsAre(t *testing.T, study string, want map[string]map[string]any) (arms int) {
+	t.Helper()
 	recipe, _ := shapes(t)
-	type params = map[string]any
-	want := map[string]params{
+	n, err := ByName(study)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, arm := range n.Arms {
+		params, asked := want[arm.Label]
+		if !asked {
+			continue
+		}
+		seen++
+		r, err := recipe.Set(arm.Settings)
+		if err != nil || !maps.Equal(r.Params, params) {
+			t.Errorf("%s: %s trains with %v, %v, want %v", study, arm.Label, r.Params, err, params)
+		}
+		if position := strings.Fields(strings.ReplaceAll(arm.Label, ",", " "))[0]; arm.Position != position {
+			t.Errorf("%s: %s is an arm of %s", study, arm.Label, arm.Position)
+		}
+	}
+	if seen != len(want) {
+		t.Errorf("%s has %d of the arms %v", study, seen, slices.Sorted(maps.Keys(want)))
+	}
+	return len(n.Arms)
+}
+
+// What the rows of the paper's tables change in a model, written down apart from the studies' own settings, with fixed
+// standing for what is not trained.
+func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
+	if arms := armsAre(t, "ablation", map[string]map[string]any{
 		"wepe":                            nil,
 		"wepe without ℘′":                 {"wepe_derivative": false},
 		"wepe, lattice fixed":             {"wepe_learn_lattice": false},
@@ -86,16 +115,10 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 		"wepe, g2 = 1, g3 = 0.1, equal area": {"wepe_g2": 1.0, "wepe_g3": 0.1, "wepe_area": 1.0},
 		"wepe, g2 = 0.8, g3 = 0.2":           {"wepe_g2": 0.8, "wepe_g3": 0.2},
 		"none":                               nil,
+	}); arms != 11 {
+		t.Errorf("the ablation has %d arms, want no other than these 11", arms)
 	}
-	n, err := ByName("ablation")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gate, err := ByName("gate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for label, of := range map[string]params{
+	armsAre(t, "gate", map[string]map[string]any{
 		"learned": nil, "wepe": nil,
 		// Started as drawn, by default: the directories of before the other starts go on.
 		"hybrid λ = 0.02":        {"wepe_gate": 0.02},
@@ -104,88 +127,50 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 		"hybrid over ℘ λ = 0.12": {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
 		"hybrid over ℘ λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "drawn",
 			"wepe_blend": "exact"},
-	} {
-		i := slices.IndexFunc(gate.Arms, func(a Arm) bool { return a.Label == label })
-		if i < 0 {
-			t.Errorf("study gate lacks %q", label)
-			continue
-		}
-		if r, err := recipe.Set(gate.Arms[i].Settings); err != nil || !maps.Equal(r.Params, of) {
-			t.Errorf("%s trains with %v, %v, want %v", label, r.Params, err, of)
-		}
-	}
+	})
 	if wepe.DefaultStart != wepe.StartDrawn {
 		t.Errorf("the arms without a start begin %s", wepe.DefaultStart)
-	}
-	if len(n.Arms) != len(want) {
-		t.Errorf("%d arms, want %d", len(n.Arms), len(want))
-	}
-	for _, arm := range n.Arms {
-		r, err := recipe.Set(arm.Settings)
-		of, known := want[arm.Label]
-		if err != nil || !known || !maps.Equal(r.Params, of) {
-			t.Errorf("%s trains with %v, %v, want %v", arm.Label, r.Params, err, of)
-		}
-		if position := strings.Fields(strings.ReplaceAll(arm.Label, ",", " "))[0]; arm.Position != position {
-			t.Errorf("%s is an arm of %s", arm.Label, arm.Position)
-		}
 	}
 }
 
 // The values of the paper's tables of sensitivity, from paper_tables.json of the reference data, and of its study of β
 // and γ.
 func TestTheSweepsHaveThePapersValues(t *testing.T) {
-	recipe, _ := shapes(t)
+	for _, c := range []struct {
+		study, symbol string
+		keys          []string // hyperparameters that have the value
+		values        []float64
+		fixed         map[string]any
+	}{
+		{"span", "α", []string{"wepe_alpha_u", "wepe_alpha_v"}, []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}, nil},
+		{"alpha-scale", "α_scale", []string{"wepe_alpha_scale"}, []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}, nil},
+		{"kappa", "κ", []string{"wepe_kappa"}, []float64{1, 5, 15, 30, 60, 120}, map[string]any{"wepe_evaluation": "sum"}},
+		{"c-large", "C_large", []string{"wepe_c_large"}, []float64{50, 200, 500, 2000, 5000, 1e5},
+			map[string]any{"wepe_evaluation": "sum"}},
+	} {
+		want := map[string]map[string]any{}
+		for _, v := range c.values {
+			params := map[string]any{}
+			maps.Copy(params, c.fixed)
+			for _, key := range c.keys {
+				params[key] = v
+			}
+			want[fmt.Sprintf("wepe %s = %g", c.symbol, v)] = params
+		}
+		if arms := armsAre(t, c.study, want); arms != len(c.values) {
+			t.Errorf("%s: %d arms, want %d", c.study, arms, len(c.values))
+		}
+	}
+	want := map[string]map[string]any{"learned": nil}
 	grid := []float64{0.01, 0.05, 0.1, 0.2, 0.5}
-	var pairs [][]float64
 	for _, beta := range grid {
 		for _, gamma := range grid {
-			pairs = append(pairs, []float64{beta, gamma})
+			want[fmt.Sprintf("hybrid β = %g, γ = %g fixed", beta, gamma)] = map[string]any{
+				"wepe_surrogate": "sweep", "wepe_surrogate_beta": beta, "wepe_surrogate_gamma": gamma}
 		}
 	}
-	single := func(values ...float64) (rows [][]float64) {
-		for _, v := range values {
-			rows = append(rows, []float64{v})
-		}
-		return rows
-	}
-	for _, c := range []struct {
-		study    string
-		position string
-		keys     [][]string // hyperparameters of each value
-		values   [][]float64
-		fixed    map[string]any
-	}{
-		{"span", "wepe", [][]string{{"wepe_alpha_u", "wepe_alpha_v"}}, single(0.2, 0.4, 0.6, 0.8, 1, 1.2), nil},
-		{"alpha-scale", "wepe", [][]string{{"wepe_alpha_scale"}}, single(0.01, 0.05, 0.1, 0.15, 0.3, 0.5), nil},
-		{"kappa", "wepe", [][]string{{"wepe_kappa"}}, single(1, 5, 15, 30, 60, 120), map[string]any{"wepe_evaluation": "sum"}},
-		{"c-large", "wepe", [][]string{{"wepe_c_large"}}, single(50, 200, 500, 2000, 5000, 1e5),
-			map[string]any{"wepe_evaluation": "sum"}},
-		{"beta-gamma", "hybrid", [][]string{{"wepe_surrogate_beta"}, {"wepe_surrogate_gamma"}}, pairs,
-			map[string]any{"wepe_surrogate": "sweep"}},
-	} {
-		n, err := ByName(c.study)
-		if err != nil {
-			t.Fatal(err)
-		}
-		arms := slices.DeleteFunc(slices.Clone(n.Arms), func(a Arm) bool { return a.Position == "learned" })
-		if len(arms) != len(c.values) {
-			t.Errorf("%s: %d arms, want %d", c.study, len(arms), len(c.values))
-			continue
-		}
-		for i, arm := range arms {
-			want := map[string]any{}
-			maps.Copy(want, c.fixed)
-			for k, keys := range c.keys {
-				for _, key := range keys {
-					want[key] = c.values[i][k]
-				}
-			}
-			r, err := recipe.Set(arm.Settings)
-			if err != nil || arm.Position != c.position || !maps.Equal(r.Params, want) {
-				t.Errorf("%s: %s trains %s with %v, %v, want %v", c.study, arm.Label, arm.Position, r.Params, err, want)
-			}
-		}
+	if arms := armsAre(t, "beta-gamma", want); arms != 1+25 {
+		t.Errorf("beta-gamma: %d arms, want 26", arms)
 	}
 }
 

@@ -146,9 +146,9 @@ func OriginOf(row report.Result) string {
 	return o.Origin
 }
 
-// agree refuses rows of this study that start from different checkpoints, or from different images of one task. Names
-// cannot tell: paths differ between machines, and one may stand for two files. A unit that has an ID is about to start
-// from now.
+// agree refuses rows of this study that started from different checkpoints, or from different images of one task; it
+// compares digests, since paths differ between machines and one path may stand for two files. If starting has an ID,
+// it is about to be trained on now.
 func (s *Study) agree(done Results, starting Unit, now origin) error {
 	units, err := s.Units(done)
 	if err != nil {

@@ -8,7 +8,7 @@
 //		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
 //	}
 //	err := s.Run(ctx)                  // interrupted? the same call goes on where it stopped
-//	table, missing, err := s.Table()   // of all that is done, by this machine and others
+//	table, err := s.Table()            // of all that is done, by this machine and others
 //	pictures, err := s.Curves()
 //
 // Every training has a directory of its own below Dir, with all that finetune.Run leaves there. A Shard of the study is
@@ -61,7 +61,7 @@ type Study struct {
 
 	Baseline  string    // label of the arm that Table compares the others with; default learned, or the last
 	Published Published // what others print
-	Elsewhere [][2]int  // other sizes that Evaluate measures the trained models at
+	Elsewhere [][2]int  // other sizes that the trained models are measured at
 
 	Backend  compute.Backend
 	From     string                    // pretrained model that all start from, as finetune.Run's; "" for from scratch
@@ -132,9 +132,8 @@ func (s *Study) Run(ctx context.Context) error {
 	}
 }
 
-// next returns the first training of this shard that can be done now, nil if there is none, and how many of them wait
-// for other shards. Without a record every training is visited: what is in its directory says whether it is done, and
-// of what.
+// next returns the first training of this shard that can be done now, nil if there is none, and then how many wait for
+// other shards. Without a record every training is visited once: its directory says whether it is done.
 func (s *Study) next(done Results, visited map[string]bool) (next *Unit, waits int, err error) {
 	units, err := s.Units(done)
 	if err != nil {

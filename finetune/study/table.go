@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/wepe-go/wepe/analysis"
@@ -19,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
-// Listing shows all units of a study with a record, given what is done: which there are, whose they are, and how far they are.
+// Listing has a line for every training of a study with a record: its setting, its shard, and whether it is done.
 func (s *Study) Listing(done Results) (report.Table, error) {
 	table := report.Table{
 		Header:  []string{"training", "task", "position", "seed", "setting", "shard", "state"},
@@ -56,8 +54,8 @@ func (s *Study) Listing(done Results) (report.Table, error) {
 	return table, nil
 }
 
-// Table compares the arms on the test images, of what is done by this machine and others; a note says how many trainings
-// are missing. It is for studies without a record.
+// Table compares the arms of a study without a record by their results on the test images, with a note of how many
+// trainings are missing.
 func (s *Study) Table() (report.Table, error) {
 	units, found, err := s.found()
 	if err != nil {
@@ -123,28 +121,28 @@ func (s *Study) Curves() (pictures []string, err error) {
 			evals[name] = append(evals[name], found[i].Evals...)
 		}
 	}
+	leave := func(path string, draw func(io.Writer) error) error {
+		pictures = append(pictures, path)
+		return report.Picture(path, draw)
+	}
 	for _, name := range names {
-		draw := map[string]func(io.Writer) error{
-			"curves": func(w io.Writer) error { return report.Curves(w, evals[name][0].Recipe, evals[name]) },
+		dir, suffix := filepath.Split(filepath.Join(s.Dir, name))
+		err := leave(dir+"curves"+suffix+".png", func(w io.Writer) error {
+			return report.Curves(w, evals[name][0].Recipe, evals[name])
+		})
+		if err == nil && report.HasScalars(evals[name]) {
+			err = leave(dir+"scalars"+suffix+".png", func(w io.Writer) error { return report.Scalars(w, evals[name]) })
 		}
-		if report.HasScalars(evals[name]) {
-			draw["scalars"] = func(w io.Writer) error { return report.Scalars(w, evals[name]) }
-		}
-		for _, kind := range slices.Sorted(maps.Keys(draw)) {
-			dir, suffix := filepath.Split(name)
-			path := filepath.Join(s.Dir, dir, kind+suffix+".png")
-			if err := report.Picture(path, draw[kind]); err != nil {
-				return nil, err
-			}
-			pictures = append(pictures, path)
+		if err != nil {
+			return nil, err
 		}
 	}
 	other, err := s.measuredElsewhere(units)
 	if err != nil || len(other) == 0 {
 		return pictures, err
 	}
-	path := filepath.Join(s.Dir, "resolution.png")
-	return append(pictures, path), report.Picture(path, func(w io.Writer) error { return s.drawElsewhere(w, other) })
+	err = leave(filepath.Join(s.Dir, "resolution.png"), func(w io.Writer) error { return s.drawElsewhere(w, other) })
+	return pictures, err
 }
 
 // found lists the units of a study without a record, with what they left in their directories.
@@ -162,7 +160,7 @@ func (s *Study) found() (units []Unit, rows []report.Rows, err error) {
 	return units, rows, nil
 }
 
-// drawField leaves a picture of what the encoding of a trained model knows of each patch, and returns it for the page.
+// drawField writes field.png, the encoding of a trained model over the patch grid, and returns it for the page.
 func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 	features, names, vectors, err := model.Encoding()
 	if err != nil || vectors == nil {

@@ -70,21 +70,14 @@ func interrupted(t *testing.T, kind string, s syscall.Signal) (printed string, c
 	return printed, command.ProcessState.ExitCode()
 }
 
-func TestTheFirstSignalLetsTheRunSaveAndTheStatusTellsWhich(t *testing.T) {
-	for s, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
-		printed, code := interrupted(t, "saves", s)
-		if printed != "running\nsaved\n" || code != want {
-			t.Errorf("%v: printed %q, status %d, want %d", s, printed, code, want)
-		}
-	}
-}
-
-func TestTheSecondSignalEndsTheProcessAtOnce(t *testing.T) {
-	for s, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
-		begin := time.Now()
-		printed, code := interrupted(t, "hangs", s)
-		if printed != "running\nsaving\n" || code != want || time.Since(begin) > 30*time.Second {
-			t.Errorf("%v: printed %q, status %d after %v, want %d", s, printed, code, time.Since(begin), want)
+func TestTheFirstSignalLetsTheRunSaveAndTheSecondEndsItAtOnce(t *testing.T) {
+	for kind, want := range map[string]string{"saves": "running\nsaved\n", "hangs": "running\nsaving\n"} {
+		for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+			begin := time.Now()
+			printed, code := interrupted(t, kind, s)
+			if printed != want || code != status || time.Since(begin) > 30*time.Second {
+				t.Errorf("%s, %v: printed %q, status %d after %v, want %d", kind, s, printed, code, time.Since(begin), status)
+			}
 		}
 	}
 }

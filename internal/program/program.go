@@ -64,6 +64,14 @@ func Parse(flags *flag.FlagSet, about string, args []string) error {
 	return nil
 }
 
+// Into is what a flag does whose text is read into a value.
+func Into[T any](value *T, read func(string) (T, error)) func(string) error {
+	return func(text string) (err error) {
+		*value, err = read(text)
+		return err
+	}
+}
+
 // complain says what went wrong, in one line.
 func complain(name string, err error) {
 	Line(name + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
