@@ -84,8 +84,12 @@ func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 		t.Errorf("lines %q, want %q", got, want)
 	}
 	pictures, err := s.Curves()
-	if err != nil || filepath.Base(pictures[len(pictures)-1]) != "resolution.png" {
-		t.Errorf("pictures %q, %v", pictures, err)
+	wantPictures := []string{"curves.png", "scalars.png", "resolution.png"}
+	for i, name := range wantPictures {
+		wantPictures[i] = filepath.Join(s.Dir, name)
+	}
+	if err != nil || !slices.Equal(pictures, wantPictures) {
+		t.Errorf("pictures %q, %v, want %q", pictures, err, wantPictures)
 	}
 	for _, path := range pictures {
 		if info, err := os.Stat(path); err != nil || info.Size() < 1000 {

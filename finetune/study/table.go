@@ -121,17 +121,18 @@ func (s *Study) Curves() (pictures []string, err error) {
 			evals[name] = append(evals[name], found[i].Evals...)
 		}
 	}
-	leave := func(path string, draw func(io.Writer) error) error {
+	leave := func(name string, draw func(io.Writer) error) error {
+		path := filepath.Join(s.Dir, name+".png")
 		pictures = append(pictures, path)
 		return report.Picture(path, draw)
 	}
 	for _, name := range names {
-		dir, suffix := filepath.Split(filepath.Join(s.Dir, name))
-		err := leave(dir+"curves"+suffix+".png", func(w io.Writer) error {
+		dir, suffix := filepath.Split(name)
+		err := leave(dir+"curves"+suffix, func(w io.Writer) error {
 			return report.Curves(w, evals[name][0].Recipe, evals[name])
 		})
 		if err == nil && report.HasScalars(evals[name]) {
-			err = leave(dir+"scalars"+suffix+".png", func(w io.Writer) error { return report.Scalars(w, evals[name]) })
+			err = leave(dir+"scalars"+suffix, func(w io.Writer) error { return report.Scalars(w, evals[name]) })
 		}
 		if err != nil {
 			return nil, err
@@ -141,7 +142,7 @@ func (s *Study) Curves() (pictures []string, err error) {
 	if err != nil || len(other) == 0 {
 		return pictures, err
 	}
-	err = leave(filepath.Join(s.Dir, "resolution.png"), func(w io.Writer) error { return s.drawElsewhere(w, other) })
+	err = leave("resolution", func(w io.Writer) error { return s.drawElsewhere(w, other) })
 	return pictures, err
 }
 

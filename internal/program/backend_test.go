@@ -80,6 +80,7 @@ func TestTheBestThatOpensIsTaken(t *testing.T) {
 		b, err := m.choose()
 		if err != nil || b == nil {
 			t.Errorf("%s: %v", c.name, err)
+			continue
 		}
 		if got := m.tried[len(m.tried)-1]; got != c.want || !strings.Contains(m.said.String(), c.says) {
 			t.Errorf("%s: %s, said %q, want %s, %q", c.name, got, m.said.String(), c.want, c.says)
