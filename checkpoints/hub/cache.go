@@ -97,8 +97,8 @@ func filesIn(dir string) ([]string, error) {
 	return append(names, shards...), nil
 }
 
-// verifyLink verifies a file by the name of the blob that it is a link to. Where the file system has no links, other tools
-// leave plain files; their hash is not known, and they are taken as they are.
+// verifyLink verifies a file by the name of the blob that it is a link to. Where the file system has no links, other
+// tools leave plain files; their hash is not known, and they are taken as they are.
 func verifyLink(ctx context.Context, file string) error {
 	blob, err := os.Readlink(file)
 	if hash := filepath.Base(blob); err == nil && fetch.IsHash(hash) {

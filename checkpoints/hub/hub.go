@@ -71,9 +71,9 @@ type Snapshot struct {
 	Unreached error  // why the hub did not say what the revision is now and the cache had to; nil if it did
 }
 
-// Download brings what [checkpoints.Import] needs of a model into the cache, where some or all of it may be already. The
-// address is hf://owner/name or hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N; the
-// default is main. hf:// may be left out.
+// Download brings what [checkpoints.Import] needs of a model into the cache, where some or all of it may be already.
+// The address is hf://owner/name or hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N;
+// the default is main. hf:// may be left out.
 func Download(ctx context.Context, address string, options Options) (*Snapshot, error) {
 	m, err := parseModel(address)
 	if err != nil {

@@ -106,8 +106,8 @@ func (r *remote) bring(ctx context.Context, to cache, commit string, files []rem
 	return nil
 }
 
-// explain adds to a refusal of the listing, or of a file, what the hub means by it. It says 401 of models that there are
-// not, too.
+// explain adds to a refusal of the listing, or of a file, what the hub means by it. It says 401 of models that there
+// are not, too.
 func (r *remote) explain(err error, file bool) error {
 	refusal := (*fetch.StatusError)(nil)
 	if !errors.As(err, &refusal) {

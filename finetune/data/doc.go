@@ -35,8 +35,8 @@
 //
 // Every draw is a pure function: the order of (seed, epoch), what happens to one image of (seed, epoch, row of the
 // set), mixing of (seed, epoch, batch number). No generator state exists, so a run resumed at any batch, or split over
-// any number of workers, sees the same pictures. (GoMLX's dataset.InMemory keeps a set on the device too, but draws from
-// a generator whose state would have to be saved, and knows neither augmentation nor files.)
+// any number of workers, sees the same pictures. (GoMLX's dataset.InMemory keeps a set on the device too, but draws
+// from a generator whose state would have to be saved, and knows neither augmentation nor files.)
 //
 // # Conventions
 //

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// floor is the number of bytes that each Client.Idle has to bring: a server that sends single bytes would never time out.
+// floor is the number of bytes that each Client.Idle has to bring: a server that sends single bytes would never time
+// out.
 const floor = 32 << 10
 
 // Client makes requests whose every wait has a limit.

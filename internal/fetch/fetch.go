@@ -3,13 +3,14 @@
 // Package fetch brings files whose content is known by its hash from an HTTP server: whole and verified under their
 // names, or not at all.
 //
-// While a file is incomplete it is called path.incomplete. A broken transfer is resumed from there (Range), at once or by
-// the next call, also of another process after a kill. The hash of the whole tells whether the parts belong together: if
-// the file on the server has changed or the beginning was damaged, the transfer starts over, as it does with a server
-// that knows no ranges. One process at a time works on a file, the others wait for its result.
+// While a file is incomplete it is called path.incomplete. A broken transfer is resumed from there (Range), at once or
+// by the next call, also of another process after a kill. The hash of the whole tells whether the parts belong
+// together: if the file on the server has changed or the beginning was damaged, the transfer starts over, as it does
+// with a server that knows no ranges. One process at a time works on a file, the others wait for its result.
 //
-// Every wait has a limit: connecting, the answer, and a body of less than 32 KiB per Client.Idle. What may succeed later
-// (a lost connection, 408, 429, 5xx) is tried a few times, after growing pauses or the one that the server asks for.
+// Every wait has a limit: connecting, the answer, and a body of less than 32 KiB per Client.Idle. What may succeed
+// later (a lost connection, 408, 429, 5xx) is tried a few times, after growing pauses or the one that the server asks
+// for.
 package fetch
 
 import (

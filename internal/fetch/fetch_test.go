@@ -192,8 +192,8 @@ func TestFetchContinuesWhatAnInterruptedCallLeft(t *testing.T) {
 	arrives(t, s, s.file(), path, "", "bytes=450000-")
 }
 
-// What an earlier call left may be whole, or of another version, or zeros, as some file systems leave after a power cut.
-// The lock file of a process that was killed is there as well.
+// What an earlier call left may be whole, or of another version, or zeros, as some file systems leave after a power
+// cut. The lock file of a process that was killed is there as well.
 func TestFetchUsesOrDropsWhatAnEarlierCallLeft(t *testing.T) {
 	s := newServer(t, 30_011)
 	for name, c := range map[string]struct {
@@ -402,7 +402,9 @@ func TestTokenGoesToItsOriginAlone(t *testing.T) {
 		}
 	}
 	// The same host name with another port: net/http would pass an Authorization header on.
-	origin.before = redirect("origin", map[string]string{"/here": "/end", "/away": other.URL, "/round": other.URL + "/back"})
+	origin.before = redirect("origin", map[string]string{
+		"/here": "/end", "/away": other.URL, "/round": other.URL + "/back",
+	})
 	other.before = redirect("other", map[string]string{"/back": origin.URL + "/end"})
 	u, err := url.Parse(origin.URL)
 	if err != nil {
