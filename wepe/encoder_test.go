@@ -29,7 +29,7 @@ func float64Runs(t *testing.T) bool {
 
 var run = gomlxtest.RunModel
 
-// onlyIn is a graph that needs no input but the graph itself, which any will do to carry.
+// onlyIn adapts a graph without inputs to run, whose one input, of any value, only says which graph it is.
 func onlyIn(build func(s *model.Scope, g *Graph) []*Node) func(*model.Scope, []*Node) []*Node {
 	return func(s *model.Scope, in []*Node) []*Node { return build(s, in[0].Graph()) }
 }
