@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// said is what a config.json says and tensors do not show; zero where it does not say it.
+// said holds what a config.json states and the tensors do not show; a field is zero where config.json lacks it.
 type said struct {
 	image   Grid // pixels
 	heads   int
@@ -55,7 +55,7 @@ func (w *weights) badConfig(err error) error {
 	return &FormatError{File: filepath.Join(w.dir, foreignConfig), Reason: err.Error()}
 }
 
-// readHF holds the fields that change the model's arithmetic to ours, and sizes to the tensors, c.
+// readHF refuses fields that would change the model's arithmetic, and sizes that differ from the tensors', c.
 func readHF(o strictjson.Object, c vit.Config) (s said, err error) {
 	for _, field := range [][2]string{{"model_type", "vit"}, {"hidden_act", "gelu"}} {
 		if text, err := o.Text(field[0]); err != nil || text != field[1] {
@@ -86,8 +86,8 @@ func readHF(o strictjson.Object, c vit.Config) (s said, err error) {
 	return s, err
 }
 
-// readTimm refuses pooling, activations and norms that ours are not. Without a config.json, timm's defaults for ViT are
-// taken: the class token if there is one, exact GELU.
+// readTimm refuses pooling, activations and norms other than ours. Without a config.json it assumes timm's defaults for
+// ViT: the class token if there is one, exact GELU.
 func readTimm(o strictjson.Object, c vit.Config) (s said, err error) {
 	args, err := o.Object("model_args")
 	if err != nil {

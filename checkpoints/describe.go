@@ -51,8 +51,7 @@ func (w *weights) dims(d described, path string, rank int) []int {
 	return nil
 }
 
-// describe finds out what model the checkpoint holds. Only what decides it is looked at here; that every tensor fits is
-// for match to see.
+// describe finds out what model the checkpoint holds, from as few tensors as decide it; match then checks them all.
 func (w *weights) describe(options ImportOptions) (d described, err error) {
 	if w.run != nil {
 		return w.describeRun()

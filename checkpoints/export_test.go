@@ -115,10 +115,7 @@ func TestTheConfigOfAnExportIsThatOfTheFixture(t *testing.T) {
 	for _, file := range []string{foreignConfig, foreignPreprocessor} {
 		var want, got map[string]any
 		fixtures.JSON(t, sets[FormatHF], file, &want)
-		raw, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := readFile(t, filepath.Join(dir, file))
 		if err := json.Unmarshal(raw, &got); err != nil {
 			t.Fatal(err)
 		}
@@ -447,10 +444,7 @@ func TestEqualModelsGiveEqualExports(t *testing.T) {
 			dir := exported(t, m, ExportOptions{Format: format, Preprocess: &normalised})
 			entries, _ := os.ReadDir(dir)
 			for _, entry := range entries {
-				raw, err := os.ReadFile(filepath.Join(dir, entry.Name()))
-				if err != nil {
-					t.Fatal(err)
-				}
+				raw := readFile(t, filepath.Join(dir, entry.Name()))
 				out[entry.Name()] = string(raw)
 			}
 			return out

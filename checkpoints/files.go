@@ -71,8 +71,8 @@ func makeDirs(files fileOps, dir string) error {
 	return files.SyncDir(parent)
 }
 
-// publish lets write fill a directory under a temporary name, syncs it and renames it to dir. An error before the
-// renaming leaves nothing; after one behind it the directory is whole, but its name may not survive a power cut.
+// publish lets write fill a directory under a temporary name, syncs it and renames it to dir. If it fails before the
+// rename, nothing is left. If it fails after it, dir is complete, but its name may not survive a power cut.
 func publish(files fileOps, dir string, write func(temporary string) error) (renamed bool, err error) {
 	temporary := fmt.Sprintf("%s.tmp-%d", dir, os.Getpid())
 	if err := files.Mkdir(temporary); err != nil {
@@ -99,7 +99,8 @@ func writeText(text []byte) func(io.Writer) error {
 	}
 }
 
-// writeFile creates a file, writes and syncs it, and returns its record. An error leaves the file as it was then.
+// writeFile creates a file, writes and syncs it, and returns its record. On an error the partly written file stays:
+// publish removes its directory.
 func writeFile(files fileOps, path string, write func(io.Writer) error) (r fileRecord, err error) {
 	f, err := files.Create(path)
 	if err != nil {

@@ -107,10 +107,7 @@ func TestTheFixturesAreOneModelInThreeFormats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := readFile(t, file)
 		for _, path := range []string{file, filepath.Dir(file)} {
 			m := imported(t, path, optionsFor(t, format))
 			same(t, path, m, timm)
@@ -231,10 +228,7 @@ func TestTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
 // weightsOf reads the weights of a safetensors fixture.
 func weightsOf(t testing.TB, format string) map[string]*tensors.Tensor {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(fixtures.Dir(t, sets[format]), foreignWeights))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := readFile(t, filepath.Join(fixtures.Dir(t, sets[format]), foreignWeights))
 	all, err := readAll(raw)
 	if err != nil {
 		t.Fatal(err)
@@ -262,6 +256,15 @@ func writeWeights(t testing.TB, file string, weights map[string]*tensors.Tensor)
 	putFile(t, file, raw)
 }
 
+func readFile(t testing.TB, file string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
 func putFile(t testing.TB, file string, raw []byte) {
 	t.Helper()
 	// ext4 flushes a file that is cut and written again, which takes milliseconds; a new one it does not.
@@ -275,10 +278,7 @@ func putFile(t testing.TB, file string, raw []byte) {
 
 func copyConfig(t testing.TB, dir string) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(fixtures.Dir(t, sets[FormatHF]), foreignConfig))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := readFile(t, filepath.Join(fixtures.Dir(t, sets[FormatHF]), foreignConfig))
 	putFile(t, filepath.Join(dir, foreignConfig), raw)
 }
 

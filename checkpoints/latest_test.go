@@ -37,13 +37,7 @@ func TestADirectoryThatDoesNotExistHoldsNoCheckpoint(t *testing.T) {
 // rewrite replaces a file by what change makes of it.
 func rewrite(t testing.TB, path string, change func([]byte) []byte) {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, change(bytes.Clone(raw)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, path, change(readFile(t, path)))
 }
 
 func TestADamagedCheckpointIsSkippedWithTheReason(t *testing.T) {
@@ -168,10 +162,7 @@ func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 	names := []string{variablesName, storeName, manifestName}
 	original := map[string][]byte{}
 	for _, name := range names {
-		raw, err := os.ReadFile(filepath.Join(path, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := readFile(t, filepath.Join(path, name))
 		original[name] = raw
 	}
 	rng := rand.New(rand.NewPCG(7, 7))

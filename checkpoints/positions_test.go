@@ -5,7 +5,6 @@ package checkpoints
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,10 +62,7 @@ func TestAVariableOfNoEncodingIsRefused(t *testing.T) {
 		store := stirred(t, c, nil)
 		dir := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
 		file := filepath.Join(dir, foreignWeights)
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := readFile(t, file)
 		stray := map[string]bool{"position/x": true, "position/wepe2/beta_pos": true}
 		for _, other := range vit.Positions() { // what others have and this one has not
 			if other.Kind() == vit.KindNone || c.Encoding().Shared(vit.Encoding{other}) != nil {
@@ -97,7 +93,7 @@ func TestAVariableOfNoEncodingIsRefused(t *testing.T) {
 		if _, err := store.CreateVariable("/vit/position/x", tensors.FromScalar(float32(1))); err != nil {
 			t.Fatal(err)
 		}
-		_, err = Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded})
+		_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded})
 		if mismatch := onlyMismatch(t, err); len(mismatch.Unexpected) != 1 {
 			t.Errorf("%s: exported with %v", position, mismatch)
 		}

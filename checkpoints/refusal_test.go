@@ -336,13 +336,10 @@ func TestADirectoryWithoutWeightsSaysWhatItWants(t *testing.T) {
 func TestDamageInWhatIsLeftOutIsFoundToo(t *testing.T) {
 	weights := made(jax, smallViT)
 	file := put(t, jax, weights, "")
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := readFile(t, file)
 	raw[bytes.Index(raw, bytesOf(t, weights["head/kernel"]))] ^= 1
 	putFile(t, file, raw)
-	_, err = Import(file, ImportOptions{Grid: smallGrid, Classes: 5})
+	_, err := Import(file, ImportOptions{Grid: smallGrid, Classes: 5})
 	var format *FormatError
 	if !errors.As(err, &format) || format.Tensor != "head/kernel" || !strings.Contains(format.Reason, "checksum") {
 		t.Errorf("%v", err)
