@@ -77,8 +77,8 @@ func TestConfusionOfAModelCountsEveryImageAndAgreesWithEvaluate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Top1() != metrics.Top1 {
-		t.Errorf("accuracy %v, Evaluate says %v", c.Top1(), metrics.Top1)
+	if got := diagonal(c); got != metrics.Top1 {
+		t.Errorf("accuracy %v, Evaluate says %v", got, metrics.Top1)
 	}
 
 	other := *set
@@ -86,4 +86,16 @@ func TestConfusionOfAModelCountsEveryImageAndAgreesWithEvaluate(t *testing.T) {
 	if _, err := m.Confusion(&other); err == nil || !strings.Contains(err.Error(), "9 classes, the model 7") {
 		t.Errorf("error %v for a set of other classes", err)
 	}
+}
+
+// diagonal is the part of all images that was called by its own class.
+func diagonal(c report.Confusion) report.Number {
+	right, all := 0, 0
+	for class, row := range c.Counts {
+		right += row[class]
+		for _, images := range row {
+			all += images
+		}
+	}
+	return report.Number(float64(right) / float64(all))
 }

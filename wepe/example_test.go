@@ -36,6 +36,17 @@ func Example() {
 	// ω3′ 1.500, α_scale 0.150, β_pos 0.800
 }
 
+// In a model of width 192 on a grid of 14×14 patches.
+func ExampleNew() {
+	forward := func(scope *model.Scope, tokens *Node) *Node { // tokens [batch, 1+14·14, 192], class token first
+		encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).FromScope().Done()
+		return encoder.PreEncode(tokens, nil, 1)
+	}
+	exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), forward)
+	fmt.Println(exec.MustCall(tensors.FromScalarAndDimensions(float32(0), 2, 1+14*14, 192))[0].Shape())
+	// Output: (Float32)[2, 197, 192]
+}
+
 // Fine-tuning blends the surrogate into the position embeddings that a model came with. A tenth of it, here,
 // on patches; the class token keeps what it had.
 func ExampleNewHybrid() {
