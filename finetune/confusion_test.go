@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
