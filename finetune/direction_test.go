@@ -10,23 +10,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // The package read from bottom to top: a file refers to nothing that a file after it declares.
 var files = strings.Fields(`
-	paths groups network optimizer recipe settings schedule recipes_pretrained recipes_dhvt recipes
-	model average pixels evaluate confusion predict encoding export source saved pretrained
-	group_table update steps finetune trainer record resume do page`)
+	groups network optimizer recipe settings recipes_pretrained recipes
+	model pixels evaluate predict encoding export source saved pretrained
+	group_table steps finetune trainer record resume do page`)
 
 // Names are resolved without types: those of functions, types, constants and variables by the parser, those of
 // unexported methods where no other type of the package, nor a field, has the same.
 func TestFilesKnowOnlyThoseBelowThem(t *testing.T) {
 	const several = -1
 	declaredIn, methodIn := map[string]int{}, map[string]int{}
-	paths, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := gomlxtest.Must(filepath.Glob("*.go"))(t)
 	parsed := make([]*ast.File, len(files))
 	for _, path := range paths {
 		name := strings.TrimSuffix(path, ".go")
@@ -37,9 +36,7 @@ func TestFilesKnowOnlyThoseBelowThem(t *testing.T) {
 		if at < 0 {
 			t.Fatalf("%s has no place in the list of files", path)
 		}
-		if parsed[at], err = parser.ParseFile(token.NewFileSet(), path, nil, 0); err != nil {
-			t.Fatal(err)
-		}
+		parsed[at] = gomlxtest.Must(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t)
 		for name := range parsed[at].Scope.Objects { //nolint:staticcheck // one package of one directory: this is enough
 			declaredIn[name] = at
 		}

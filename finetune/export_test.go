@@ -17,13 +17,8 @@ import (
 // are normalised here, by what the exported files say.
 func TestAnExportIsTheOpenedModelWithItsNamesAndPixels(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: pictures(47, 1), Dir: t.TempDir()}
-	if _, _, err := run.Do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	m, err := Open(run.Backend, run.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	done(t, run)
+	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	if c := m.Recipe.Model; c.Rows() != 2 || c.Cols() != 3 || c.Position != "wepe" {
 		t.Fatalf("the checkpoint's model has a grid of %dx%d and position %s", c.Rows(), c.Cols(), c.Position)
 	}
@@ -48,10 +43,7 @@ func TestAnExportIsTheOpenedModelWithItsNamesAndPixels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := m.logitsOf(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := gomlxtest.Must(m.logitsOf(set))(t)
 	if d, scale := checkpoints.Difference(got, slices.Concat(want...)); d > 1e-5*scale {
 		t.Errorf("logits differ by %g of %g", d, scale)
 	}

@@ -39,9 +39,9 @@
 //
 // Each layer knows those above it in this list, never the other way round:
 //
-//	recipe    recipe.go, changed by settings.go, named in recipes.go; its optimizer, groups, schedule, source
+//	recipe    recipe.go, changed by settings.go, named in recipes.go; its optimizer, groups, source
 //	model     model.go, asked in evaluate.go, predict.go, encoding.go, export.go; opened again in saved.go, pretrained.go
-//	training  steps.go and update.go are the graph of a step, trainer.go makes steps, record.go and resume.go keep them
+//	training  steps.go is the graph of a step, trainer.go makes steps, record.go and resume.go keep them
 //	run       do.go, and page.go about it
 package finetune
 

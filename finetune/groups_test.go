@@ -36,11 +36,7 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 			for v := range store.IterVariables() {
 				before[v.Path()] = rawBytes(t, v.MustValue())
 			}
-			for range 3 {
-				if err := trainer.advance(); err != nil {
-					t.Fatal(err)
-				}
-			}
+			advanced(t, trainer, 3)
 			moved := map[string]bool{}
 			for path, old := range before {
 				if !strings.HasPrefix(path, "/vit/") {

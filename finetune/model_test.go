@@ -35,10 +35,7 @@ func trained(t *testing.T) *Model {
 	t.Helper()
 	recipe := tiny()
 	recipe.Model.Dropout, recipe.Model.DropPath = 0.1, 0.1 // off in all that follows
-	m, _, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(100, 1)}.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, _ := done(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(100, 1)})
 	return m
 }
 
@@ -83,10 +80,7 @@ func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
 				}
 			}
 		}
-		got, err := m.Evaluate(set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := gomlxtest.Must(m.Evaluate(set))(t)
 		if math.Abs(float64(got.Loss)-loss) > 1e-5 || float64(got.Top1) != float64(right[1])/float64(n) ||
 			float64(got.Top5) != float64(right[5])/float64(n) || got.Images != n {
 			t.Errorf("%d images: %+v, want loss %g, top-1 %d, top-5 %d", n, got, loss, right[1], right[5])
@@ -137,34 +131,11 @@ func TestATieIsNoRightAnswer(t *testing.T) {
 	}
 }
 
-func TestAHeadAtZeroKnowsNothing(t *testing.T) {
-	recipe := tiny()
-	recipe.ZeroHead, recipe.EvalEpochs = true, 1
-	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1)})
-	set := pictures(29, 2)
-	got, err := trainer.model.Evaluate(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Top1 != 0 || got.Top5 != 0 || math.Abs(float64(got.Loss)-math.Log(7)) > 1e-6 {
-		t.Errorf("%+v, want accuracies of 0 and the loss of a guess, log 7", got)
-	}
-	if c, err := trainer.model.Confusion(set); err != nil || diagonal(c) != 0 {
-		t.Errorf("the confusion's accuracy is %g, %v, want 0", diagonal(c), err)
-	}
-}
-
 func TestAModelWithALookUpTableOpensWithIt(t *testing.T) {
-	recipe, err := tiny().Set("wepe_evaluation=table;wepe_table_resolution=33")
-	if err != nil {
-		t.Fatal(err)
-	}
+	recipe := gomlxtest.Must(tiny().Set("wepe_evaluation=table;wepe_table_resolution=33"))(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(20, 1), Dir: t.TempDir()}
 	finished(t, run)
-	m, err := Open(run.Backend, run.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	if _, _, _, err := m.Encoding(); err != nil {
 		t.Error(err)
 	}
@@ -184,15 +155,15 @@ func pngFile(t *testing.T, img image.Image) string {
 	return path
 }
 
-func TestPredictSeesTheSamePixelsAsEvaluate(t *testing.T) {
+func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 	m := trained(t)
 	set := pictures(3, 4)
 	logits := naiveLogits(t, m, set)
 	for i := range set.Len() {
 		file := pngFile(t, picture(set, i))
-		got, err := m.Predict(file, 99)
-		if err != nil || len(got) != len(set.Classes) {
-			t.Fatalf("%d answers, %v, want %d", len(got), err, len(set.Classes))
+		got := gomlxtest.Must(m.Predict(file, 99))(t)
+		if len(got) != len(set.Classes) {
+			t.Fatalf("%d answers, want %d", len(got), len(set.Classes))
 		}
 		var sum float64
 		for _, v := range logits[i] {
@@ -211,35 +182,12 @@ func TestPredictSeesTheSamePixelsAsEvaluate(t *testing.T) {
 			t.Errorf("image %d: the first two are %v, %v, want %v", i, top, err, got[:2])
 		}
 	}
-}
 
-func TestPredictCropsAsPreprocessSaysAndIgnoresTransparency(t *testing.T) {
-	m := trained(t)
-	set := pictures(1, 5)
-	framed := image.NewNRGBA(image.Rect(0, 0, 11, 10)) // 2 columns before and 3 after, 3 rows above and below
-	for k, pixels := 0, set.Image(0); k < len(pixels); k += 3 {
-		row, column := k/3/6, k/3%6
-		framed.Set(column+2, row+3, color.NRGBA{pixels[k], pixels[k+1], pixels[k+2], uint8(40 * row)})
-	}
-	want, err := m.Predict(pngFile(t, picture(set, 0)), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Preprocess = preprocess.Settings{Crop: [2]int{4, 6}}
-	if got, err := m.Predict(pngFile(t, framed), 7); err != nil || !slices.Equal(got, want) {
-		t.Errorf("with a frame: %v, %v, want %v", got, err, want)
-	}
-}
-
-func TestPredictBringsPicturesToTheModelsSize(t *testing.T) {
-	m := trained(t)
+	// Of one colour, a picture is the same whatever its size.
 	var want []Class
-	for _, size := range [][2]int{{6, 4}, {61, 37}, {2, 3}, {1, 1}} { // of one colour, whatever the size
+	for _, size := range [][2]int{{6, 4}, {61, 37}, {2, 3}, {1, 1}} {
 		img := image.NewUniform(color.NRGBA{200, 100, 50, 255})
-		got, err := m.Predict(pngFile(t, cropped{img, image.Rect(0, 0, size[0], size[1])}), 7)
-		if err != nil {
-			t.Fatalf("%v pixels: %v", size, err)
-		}
+		got := gomlxtest.Must(m.Predict(pngFile(t, cropped{img, image.Rect(0, 0, size[0], size[1])}), 7))(t)
 		if want == nil {
 			want = got
 		}
@@ -249,6 +197,32 @@ func TestPredictBringsPicturesToTheModelsSize(t *testing.T) {
 			}
 		}
 	}
+
+	// With a frame, 2 columns before and 3 after, 3 rows above and below, it is cropped as Preprocess says; transparency is
+	// ignored.
+	framed := image.NewNRGBA(image.Rect(0, 0, 11, 10))
+	for k, pixels := 0, set.Image(0); k < len(pixels); k += 3 {
+		row, column := k/3/6, k/3%6
+		framed.Set(column+2, row+3, color.NRGBA{pixels[k], pixels[k+1], pixels[k+2], uint8(40 * row)})
+	}
+	want = gomlxtest.Must(m.Predict(pngFile(t, picture(set, 0)), 7))(t)
+	m.Preprocess = preprocess.Settings{Crop: [2]int{4, 6}}
+	if got, err := m.Predict(pngFile(t, framed), 7); err != nil || !slices.Equal(got, want) {
+		t.Errorf("with a frame: %v, %v, want %v", got, err, want)
+	}
+
+	text := filepath.Join(t.TempDir(), "text.png")
+	if err := os.WriteFile(text, []byte("no picture\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{text, filepath.Join(t.TempDir(), "absent.png")} {
+		_, err := m.Predict(path, 1)
+		refused(t, "a file that is no picture", err, path)
+	}
+	diverge(t, m)
+	path := pngFile(t, picture(set, 0))
+	_, err := m.Predict(path, 1)
+	refused(t, "a model that diverged", err, path, "the model diverged")
 }
 
 // cropped is a part of an image.
@@ -259,33 +233,9 @@ type cropped struct {
 
 func (c cropped) Bounds() image.Rectangle { return c.bounds }
 
-func TestPredictNamesTheFileItHasNoAnswerFor(t *testing.T) {
-	m := trained(t)
-	text := filepath.Join(t.TempDir(), "text.png")
-	if err := os.WriteFile(text, []byte("no picture\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{text, filepath.Join(t.TempDir(), "absent.png")} {
-		_, err := m.Predict(path, 1)
-		refused(t, "a file that is no picture", err, path)
-	}
-	gain := m.store.GetVariable("/vit/norm/gain")
-	bad := make([]float32, gain.Shape().Size())
-	bad[0] = float32(math.NaN())
-	if err := gain.SetValue(tensors.FromFlatDataAndDimensions(bad, len(bad))); err != nil {
-		t.Fatal(err)
-	}
-	path := pngFile(t, picture(pictures(1, 2), 0))
-	_, err := m.Predict(path, 1)
-	refused(t, "a model that diverged", err, path, "the model diverged")
-}
-
 func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(41, 1), Dir: t.TempDir()}
-	model, _, err := run.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	model, _ := done(t, run)
 	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, bestDir))
 	if err != nil {
 		t.Fatal(err)
@@ -295,10 +245,7 @@ func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
 	if _, err := saver.Save(model.store, last.Step+1000, last.Meta); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := Open(run.Backend, run.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	_, err = opened.Evaluate(pictures(7, 2))
 	var mismatch *checkpoints.MismatchError
 	if !errors.As(err, &mismatch) || len(mismatch.Missing) != 1 || !strings.Contains(mismatch.Missing[0], lost) {
@@ -311,20 +258,14 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), "no checkpoint in "+dir) {
 		t.Errorf("an empty directory: %v", err)
 	}
-	recipe, err := tiny().fit(pictures(9, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	recipe := gomlxtest.Must(tiny().fit(pictures(9, 1)))(t)
 	saver := checkpoints.Saver{Dir: filepath.Join(dir, lastDir)}
 	for want, meta := range map[string]any{
 		"1 names for 7 classes": state{Recipe: recipe, Classes: []string{"a"}},
 		"epochs is 0":           state{},
 		"cannot unmarshal":      7,
 	} {
-		path, err := saver.Save(model.NewStore(), 1, meta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := gomlxtest.Must(saver.Save(model.NewStore(), 1, meta))(t)
 		if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), path) {
 			t.Errorf("want an error with %q that names %s, got %v", want, path, err)
@@ -367,10 +308,7 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 			recipe.Epochs = 30 // it must work its way through the attention weights
 		}
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: where(320, 1), Test: where(256, 2)}
-		_, row, err := run.Do(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, row := done(t, run)
 		loss := float64(row.Test.Loss)
 		t.Logf("%s: test loss %.3f, chance %.3f, top-1 %.3f", position, loss, chance, float64(row.Test.Top1))
 		if learns && loss > chance/3 || !learns && loss < 0.97*chance {
@@ -391,13 +329,8 @@ func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
 		recipe.Model.Position = position
 		recipe.Params = map[string]any{"wepe_gate": 0.3}
 		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
-		if err := trainer.advance(); err != nil {
-			t.Fatal(err)
-		}
-		scalars, err := trainer.model.scalars()
-		if err != nil {
-			t.Fatal(err)
-		}
+		advanced(t, trainer, 1)
+		scalars := gomlxtest.Must(trainer.model.scalars())(t)
 		if got := slices.Sorted(maps.Keys(scalars)); !slices.Equal(got, want) {
 			t.Errorf("%s: logs %v, want %v", position, got, want)
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit/dhvt"
 )
@@ -25,16 +24,13 @@ func everythingInADHVT(t *testing.T, position string) Recipe {
 	return recipe
 }
 
-func TestADHVTOpensEvaluatesAndPredicts(t *testing.T) {
+func TestADHVTOpensAndEvaluates(t *testing.T) {
 	for _, position := range []string{"none", "wepe"} {
 		test := pictures(9, 2)
 		run := Run{Backend: gomlxtest.Backend(), Recipe: everythingInADHVT(t, position), Seed: 5, Train: pictures(47, 1),
 			Test: test, Dir: t.TempDir()}
 		_, rows := finished(t, run)
-		m, err := Open(run.Backend, run.Dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 		if metrics, err := m.Evaluate(test); err != nil || metrics.Images != 9 || !(metrics.Loss < 10) {
 			t.Errorf("%s: the opened model evaluates to %+v, %v", position, metrics, err)
 		}
@@ -46,27 +42,9 @@ func TestADHVTOpensEvaluatesAndPredicts(t *testing.T) {
 			t.Errorf("%s: the row says architecture %q and encoding %s", position, settings.Architecture,
 				rows.Results[0].Encoding)
 		}
-		predictsAsItAnswers(t, m, test)
 		if m.store.GetVariable("/vit/block_01/mlp/depthwise/norm/variance") == nil {
 			t.Errorf("%s: the opened model is no DHVT", position)
 		}
-	}
-}
-
-// predictsAsItAnswers compares the answer on a picture file with that on the same image of a set.
-func predictsAsItAnswers(t *testing.T, m *Model, set *data.Set) {
-	t.Helper()
-	classes, err := m.Predict(pngFile(t, picture(set, 3)), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answers, err := m.answers(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := answers[3]
-	if classes[0].Name != set.Classes[want.class] || math.Abs(classes[0].Probability-want.probability) > 1e-5 {
-		t.Errorf("the file is %+v, the image %s with %g", classes[0], set.Classes[want.class], want.probability)
 	}
 }
 
@@ -75,10 +53,7 @@ func TestADHVTLearns(t *testing.T) {
 	recipe.Architecture, recipe.Epochs, recipe.EvalEpochs, recipe.Model.Depth = DHVT, 6, 6, 1
 	for _, recipe.Model.Position = range []string{"none", "wepe"} {
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(90, 1), Test: pictures(70, 2)}
-		_, row, err := run.Do(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, row := done(t, run)
 		loss, chance := float64(row.Test.Loss), math.Log(7)
 		t.Logf("%s: test loss %.3f", recipe.Model.Position, loss)
 		if !(loss < chance/2) {
@@ -91,10 +66,7 @@ func TestADHVTIsNotWhatAViTIs(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everythingInADHVT(t, "none"), Train: pictures(47, 1),
 		Dir: t.TempDir()}
 	stopped(t, run, 1)
-	m, err := Open(run.Backend, run.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	_, exported := m.Export(filepath.Join(t.TempDir(), "model"), checkpoints.ExportOptions{})
 	got := map[string]error{"architecture dhvt: only a ViT can be folded and exported": exported}
 	for want, change := range map[string]func(*Run){
@@ -121,10 +93,7 @@ func TestADHVTIsNotWhatAViTIs(t *testing.T) {
 	for want, err := range got {
 		refused(t, "a DHVT", err, want)
 	}
-	info, err := checkpoints.Inspect(filepath.Join(run.Dir, lastDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := gomlxtest.Must(checkpoints.Inspect(filepath.Join(run.Dir, lastDir)))(t)
 	if want := "its model is no ViT but a dhvt of these sizes"; len(info.Notes) != 1 ||
 		!strings.Contains(info.Notes[0], want) || info.Config.Width != 12 {
 		t.Errorf("Inspect says %q and width %d, want %q", info.Notes, info.Config.Width, want)
@@ -136,10 +105,7 @@ func TestADHVTIsNotWhatAViTIs(t *testing.T) {
 func TestTheReleaseRecipeOfDHVTHasItsNumbers(t *testing.T) {
 	r := onCIFAR100(t, "release-dhvt-300")
 	c, o, a := r.Model, r.Optimizer, r.Augment
-	net, err := dhvt.FromViT(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := gomlxtest.Must(dhvt.FromViT(c))(t)
 	d, half := c.Width, c.Width/2
 	linear, mlp := 4*d+d+2*d, 4*half+half+2*half+half*d+d+2*d // Parameters counts the linear projection
 	same(t, []compared{
@@ -169,14 +135,8 @@ func TestTheReleaseRecipeOfDHVTHasItsNumbers(t *testing.T) {
 func TestTheRecipeOfDHVTsAuthorsHasTheirNumbers(t *testing.T) {
 	r := onCIFAR100(t, "dhvt-300")
 	o, a := r.Optimizer, r.Augment
-	net, err := networkOf(r.Architecture, r.Model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := dhvt.Variant("Ti/4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := gomlxtest.Must(networkOf(r.Architecture, r.Model))(t)
+	want := gomlxtest.Must(dhvt.Variant("Ti/4"))(t)
 	want.DropPath = 0.1
 	same(t, []compared{
 		{"network", net, network(want)},

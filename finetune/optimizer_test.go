@@ -148,10 +148,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 						h.step(grads[k], rate, step+1)
 					}
 				}
-				norm, err := exec.Call(inputs...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				norm := gomlxtest.Must(exec.Call(inputs...))(t)
 				gomlxtest.Near(t, "norm before clipping", gomlxtest.Values(t, norm[0]), []float64{math.Sqrt(sum)}, 1e-6)
 				for k, v := range variables {
 					got := gomlxtest.Values(t, store.GetVariable(v.path).MustValue())
@@ -238,9 +235,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		recipe.Model.Position, recipe.Model.Depth, recipe.Model.PatchNorm = name, 1, true
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)}
 		trainer := begun(t, run)
-		if err := trainer.advance(); err != nil {
-			t.Fatal(err)
-		}
+		advanced(t, trainer, 1)
 		want := map[string]membership{}
 		for path, m := range backbone {
 			want["/vit/"+path] = m
@@ -302,10 +297,7 @@ func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
 		// 9 images are one batch an epoch, drawn anew each time; what does not fill a batch is left out of that epoch.
 		"steps": {"epochs=0;warmup_epochs=0;steps=10;warmup_steps=4;eval_steps=3", 9, 10, 4, []int{3, 6, 9, 10}},
 	} {
-		recipe, err := tiny().Set(c.settings + ";learning_rate=0.2;validation_part=-1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		recipe := gomlxtest.Must(tiny().Set(c.settings + ";learning_rate=0.2;validation_part=-1"))(t)
 		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(c.images, 1)})
 		batches, evaluated := map[string]bool{}, []int(nil)
 		trainer.Progress = func(p Progress) {
@@ -318,9 +310,7 @@ func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
 				got-want) > 1e-7 {
 				t.Errorf("%s: rate %g at step %d, want %g", name, got, step, want)
 			}
-			if err := trainer.advance(); err != nil {
-				t.Fatal(err)
-			}
+			advanced(t, trainer, 1)
 			batch := slices.Clone(trainer.order[:6])
 			slices.Sort(batch)
 			batches[fmt.Sprint(batch)] = true

@@ -4,7 +4,6 @@ package finetune
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"fmt"
 	"html"
@@ -30,20 +29,14 @@ func TestPageOfARun(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1), Test: pictures(29, 2),
 		Dir: t.TempDir()}
 	run.Test.Name = "pictures-test"
-	m, row, err := run.Do(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, row := done(t, run)
 	figure := report.Figure{Title: "A figure", Caption: "Of nothing.", PNG: []byte("bytes")}
 	page := func() string {
 		t.Helper()
 		if err := run.Page(m, row, figure); err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(filepath.Join(run.Dir, PageFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, PageFile)))(t)
 		return string(text)
 	}
 	text := page()
@@ -60,10 +53,7 @@ func TestPageOfARun(t *testing.T) {
 	}
 
 	// The first of the pictures is the surest mistake, pixel by pixel.
-	answers, err := m.answers(run.Test)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := gomlxtest.Must(m.answers(run.Test))(t)
 	surest := -1
 	for i, a := range answers {
 		if a.class != int(run.Test.Labels[i]) && (surest < 0 || a.probability > answers[surest].probability) {
@@ -74,14 +64,8 @@ func TestPageOfARun(t *testing.T) {
 		t.Fatal("a model after 6 steps makes no mistake")
 	}
 	encoded := regexp.MustCompile(`data:image/png;base64,([^"]*)" alt="., called`).FindStringSubmatch(text)
-	content, err := base64.StdEncoding.DecodeString(html.UnescapeString(encoded[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	picture, err := png.Decode(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := gomlxtest.Must(base64.StdEncoding.DecodeString(html.UnescapeString(encoded[1])))(t)
+	picture := gomlxtest.Must(png.Decode(bytes.NewReader(content)))(t)
 	if size := picture.Bounds().Size(); size != image.Pt(6, 4) {
 		t.Fatalf("a picture of %v, want 6 by 4", size)
 	}
@@ -137,19 +121,11 @@ func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	recipe := tiny()
 	recipe.Model.Position = "learned"
 	first := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(60, 1), Dir: t.TempDir()}
-	if _, _, err := first.Do(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	done(t, first)
 	recipe.Model.Position = "hybrid"
 	second := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(50, 2), From: first.Dir, Dir: t.TempDir()}
-	m, row, err := second.Do(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := report.ReadFiles(filepath.Join(second.Dir, RowsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, row := done(t, second)
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(second.Dir, RowsFile)))(t)
 	before := rows.Evals[0]
 	if before.Step != 0 || rows.Evals[1].Step == 0 {
 		t.Fatalf("steps %d and %d, want one row before the first step", before.Step, rows.Evals[1].Step)
@@ -160,10 +136,7 @@ func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 
 	unseen := second
 	unseen.Dir = "" // nothing is recorded, so nothing is measured before
-	other, _, err := unseen.Do(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	other, _ := done(t, unseen)
 	if want := other.weights(t, ""); !reflect.DeepEqual(m.weights(t, ""), want) {
 		t.Error("the look before the first step changed the weights after the last")
 	}
@@ -171,39 +144,11 @@ func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	if err := second.Page(m, row); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(second.Dir, PageFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := gomlxtest.Must(os.ReadFile(filepath.Join(second.Dir, PageFile)))(t)
 	for _, want := range []string{"fine-tuned from " + filepath.Base(first.Dir), "before the first step",
 		fmt.Sprintf("%.2f → </span><b>%.2f</b>", 100*before.Top1, 100*row.Validation.Top1), "learned scalars"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
 		}
-	}
-
-	// Learned positions on the same grid are taken over whole, so there the first row is that of the first model.
-	again := second
-	again.Recipe.Model.Position, again.Dir = "learned", t.TempDir()
-	if _, _, err := again.Do(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if rows, err = report.ReadFiles(filepath.Join(again.Dir, RowsFile)); err != nil {
-		t.Fatal(err)
-	}
-	pretrained, err := Open(gomlxtest.Backend(), first.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, held, err := pretrained.Recipe.split(again.Train)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := pretrained.Evaluate(held)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := rows.Evals[0].Metrics; got != want {
-		t.Errorf("before the first step %+v, the pretrained model %+v", got, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -110,15 +111,9 @@ func TestARunThatKeepsItsSourcesEncodingKeepsTheGridItWasTrainedOn(t *testing.T)
 
 func TestARecipeSurvivesItsFile(t *testing.T) {
 	for _, name := range Names() {
-		want, err := Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := gomlxtest.Must(Named(name))(t)
 		want = want.WithDefaults()
-		encoded, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := gomlxtest.Must(json.Marshal(want))(t)
 		var got Recipe
 		if err := json.Unmarshal(encoded, &got); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: read back as %+v, %v, want %+v", name, got, err, want)
@@ -181,10 +176,7 @@ func TestTheReleaseRecipeHasTheNumbersOfTheRelease(t *testing.T) {
 // Every recipe can be trained: on CIFAR-100 with its own model, or with the one it is for.
 func TestEveryRecipeFitsItsModel(t *testing.T) {
 	for _, name := range Names() {
-		r, err := Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gomlxtest.Must(Named(name))(t)
 		if r.Model.Width == 0 {
 			model, err := vit.Variant("B/16")
 			if strings.HasPrefix(name, "demo-") {
@@ -219,10 +211,7 @@ func TestDosovitskiysRecipesHaveTheNumbersOfThePaper(t *testing.T) {
 		steps int
 		rate  float64
 	}{"dosovitskiy-vtab": {2500, 0.01}, "dosovitskiy-cifar100": {10_000, 0.03}} {
-		r, err := Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gomlxtest.Must(Named(name))(t)
 		o := r.WithDefaults().Optimizer
 		if r.Steps != want.steps || r.Epochs != 0 || r.LearningRate != want.rate || r.WarmupSteps != 500 ||
 			r.BatchSize != 512 || o.Kind != SGD || o.Momentum != 0.9 || o.WeightDecay != 0 || o.ClipNorm != 1 || !r.ZeroHead ||
@@ -249,10 +238,7 @@ func TestTheRecipesOfFineTuningHaveTheNumbersOfTheRelease(t *testing.T) {
 		"release-resisc45": {120, 12, 15, 0.08, 0.15, [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, sigmoid(0.6),
 			384},
 	} {
-		r, err := Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gomlxtest.Must(Named(name))(t)
 		near := func(what string, got, want float64) {
 			if math.Abs(got-want) > 1e-6*want {
 				t.Errorf("%s: %s is %g, want %g", name, what, got, want)

@@ -26,10 +26,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		"fine-tuned with AdamW and layer decay": {"hybrid", from, "zero_head=true;wepe_start=fitted;" +
 			`optimizer.layer_decay=0.7;optimizer.learning_rates={"gate":10,"position":3};augment.size=[10,8]`},
 	} {
-		recipe, err := everything().Set(c.settings)
-		if err != nil {
-			t.Fatal(err)
-		}
+		recipe := gomlxtest.Must(everything().Set(c.settings))(t)
 		recipe.Model.Position = c.position
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: pictures(47, 1), Test: pictures(9, 2),
 			From: c.from}

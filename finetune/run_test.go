@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomlx/gomlx/core/tensors"
-
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -28,11 +26,7 @@ func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
 			// A large ε: with the default Adam divides rounding errors by themselves where a gradient is zero (key biases).
 			recipe.Optimizer.Epsilon, recipe.Optimizer.ClipNorm = 0.1, clip
 			trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
-			for range 7 {
-				if err := trainer.advance(); err != nil {
-					t.Fatal(err)
-				}
-			}
+			advanced(t, trainer, 7)
 			return trainer.model.weights(t, "")
 		}
 		want := after(1)
@@ -87,9 +81,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
 		var want map[string][]float64
 		for step := range 8 {
-			if err := trainer.advance(); err != nil {
-				t.Fatal(err)
-			}
+			advanced(t, trainer, 1)
 			now := trainer.model.weights(t, "")
 			if step == 0 {
 				want = now // the average starts at the weights after the first step
@@ -136,17 +128,11 @@ func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
 	recipe.EMA, recipe.Epochs = 0.5, 2
 	test := pictures(11, 2)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1), Test: test, Dir: t.TempDir()}
-	model, row, err := run.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	model, row := done(t, run)
 	if got, err := model.Evaluate(test); err != nil || got != row.Test {
 		t.Errorf("the model of Do evaluates to %v, %v, its row says %v", got, err, row.Test)
 	}
-	again, _, err := run.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	again, _ := done(t, run)
 	if !reflect.DeepEqual(again.weights(t, ""), model.weights(t, "")) {
 		t.Error("asked again, the finished run returns other weights")
 	}
@@ -154,10 +140,7 @@ func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(run.Dir, bestDir)); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := Open(run.Backend, run.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	if !reflect.DeepEqual(opened.weights(t, ""), model.weights(t, "")) {
 		t.Error("Open returns other weights than the averages")
 	}
@@ -192,11 +175,7 @@ func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
 		steps = append(steps, int64(p.Step))
 		validated, tested = append(validated, float64(p.Eval.Top1)), append(tested, float64(on.Top1))
 	}
-	for trainer.step < trainer.steps {
-		if err := trainer.advance(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	advanced(t, trainer, trainer.steps)
 	want := steps[slices.Index(validated, slices.Max(validated))]
 	if other := steps[slices.Index(tested, slices.Max(tested))]; len(steps) != 6 || other == want {
 		t.Fatalf("validation %v and test %v agree at steps %v: nothing to choose", validated, tested, steps)
@@ -258,11 +237,8 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"freeze=body":                        `"body": want some of backbone, weights, vectors, table, position, gate, head`,
 		"freeze=backbone,position,gate,head": "nothing is left to train",
 	} {
-		recipe, err := tiny().Set(settings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _, err = Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)}.Do(t.Context())
+		recipe := gomlxtest.Must(tiny().Set(settings))(t)
+		_, _, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)}.Do(t.Context())
 		refused(t, settings, err, want)
 	}
 	for want, change := range map[string]func(*Run){
@@ -286,15 +262,8 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(40, 1), Dir: t.TempDir()}
 	trainer := begun(t, run)
-	if err := trainer.advance(); err != nil {
-		t.Fatal(err)
-	}
-	gain := trainer.model.store.GetVariable("/vit/norm/gain")
-	bad := make([]float32, gain.Shape().Size())
-	bad[0] = float32(math.NaN())
-	if err := gain.SetValue(tensors.FromFlatDataAndDimensions(bad, len(bad))); err != nil {
-		t.Fatal(err)
-	}
+	advanced(t, trainer, 1)
+	diverge(t, trainer.model)
 	var err error
 	for trainer.step < trainer.steps && err == nil {
 		err = trainer.advance()

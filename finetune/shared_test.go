@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -60,16 +61,30 @@ func everything() Recipe {
 
 func begun(t *testing.T, run Run) *trainer {
 	t.Helper()
-	run, err := run.prepared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	trainer, err := run.begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	run = gomlxtest.Must(run.prepared())(t)
+	trainer := gomlxtest.Must(run.begin())(t)
 	t.Cleanup(trainer.close)
 	return trainer
+}
+
+// advanced makes steps.
+func advanced(t *testing.T, trainer *trainer, steps int) {
+	t.Helper()
+	for range steps {
+		if err := trainer.advance(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// done runs to the end.
+func done(t *testing.T, run Run) (*Model, report.Result) {
+	t.Helper()
+	m, row, err := run.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, row
 }
 
 // weights returns the variables of the network below a root, by the rest of their paths.
@@ -90,16 +105,12 @@ func (m *Model) weights(tb testing.TB, root string) map[string][]float64 {
 // finished runs to the end and returns the bytes of the last checkpoint and the rows without what measures time.
 func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
 	t.Helper()
-	if _, _, err := run.Do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	done(t, run)
 	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if variables, err = os.ReadFile(filepath.Join(last.Path, "variables.safetensors")); err != nil {
-		t.Fatal(err)
-	}
+	variables = gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
 	if rows, err = report.ReadFiles(filepath.Join(run.Dir, RowsFile)); err != nil || len(rows.Skipped) > 0 {
 		t.Fatal(err, rows.Skipped)
 	}
@@ -132,6 +143,17 @@ func stopped(t *testing.T, run Run, step int) {
 	}
 }
 
+// diverge makes every logit of a model NaN.
+func diverge(t *testing.T, m *Model) {
+	t.Helper()
+	gain := m.store.GetVariable("/vit/norm/gain")
+	bad := make([]float32, gain.Shape().Size())
+	bad[0] = float32(math.NaN())
+	if err := gain.SetValue(tensors.FromFlatDataAndDimensions(bad, len(bad))); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // onTheSameBits skips a test where a backend does not promise the same bits twice.
 func onTheSameBits(t *testing.T) {
 	t.Helper()
@@ -160,11 +182,7 @@ func rawBytes(t *testing.T, x *tensors.Tensor) (raw []byte) {
 
 func fitted(t *testing.T, recipe Recipe, set *data.Set) Recipe {
 	t.Helper()
-	recipe, err := recipe.fit(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return recipe
+	return gomlxtest.Must(recipe.fit(set))(t)
 }
 
 var cifar100 = &data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)}
@@ -172,11 +190,7 @@ var cifar100 = &data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, 
 // onCIFAR100 is a named recipe for CIFAR-100.
 func onCIFAR100(t *testing.T, name string) Recipe {
 	t.Helper()
-	r, err := Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fitted(t, r, cifar100)
+	return fitted(t, gomlxtest.Must(Named(name))(t), cifar100)
 }
 
 type compared struct {

@@ -32,9 +32,7 @@ func pretrained(t *testing.T, change func(*Recipe)) (dir string, m *Model) {
 	}
 	dir = t.TempDir()
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1), Dir: dir}
-	if _, _, err := run.Do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	done(t, run)
 	m, err := Open(run.Backend, dir) // what a source is: the best checkpoint, averages in place of weights
 	if err != nil {
 		t.Fatal(err)
@@ -155,10 +153,7 @@ func TestThePretrainedFunctionIsTheOneThatIsFineTuned(t *testing.T) {
 	// At its own size, with its own positions and head, a pretrained model answers as before the first step.
 	from, source := pretrained(t, func(r *Recipe) { r.EMA = 0.5 })
 	set := pictures(11, 9)
-	want, err := source.Evaluate(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := gomlxtest.Must(source.Evaluate(set))(t)
 	recipe := fine()
 	recipe.Augment.Size, recipe.Model.Position = [2]int{4, 6}, "learned"
 	trainer, _ := started(t, Run{Recipe: recipe, From: from})
@@ -202,9 +197,7 @@ func TestTheHeadIsKeptOnlyForTheSameClasses(t *testing.T) {
 		if !strings.Contains(said, c.said) || strings.Contains(said, "head:") != (c.said != "") {
 			t.Errorf("%s: said\n%swant %q", name, said, c.said)
 		}
-		if err := trainer.advance(); err != nil {
-			t.Fatal(err)
-		}
+		advanced(t, trainer, 1)
 		if n := len(trainer.model.weights(t, "")["head/weights"]); n != 12*len(c.set.Classes) {
 			t.Errorf("%s: a head of %d numbers for %d classes", name, n, len(c.set.Classes))
 		}
@@ -258,12 +251,9 @@ func TestARecipeThatContradictsItsSourceIsRefusedInOneLine(t *testing.T) {
 		"augment.size=[9,8]":    "does not divide into patches",
 		"freeze=body":           "freeze names the unknown group",
 	} {
-		recipe, err := fine().Set("model.position=learned;" + settings)
-		if err != nil {
-			t.Fatal(err)
-		}
+		recipe := gomlxtest.Must(fine().Set("model.position=learned;" + settings))(t)
 		dir := filepath.Join(t.TempDir(), "run")
-		_, _, err = Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: pictures(30, 3), Dir: dir}.Do(
+		_, _, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: pictures(30, 3), Dir: dir}.Do(
 			t.Context())
 		refused(t, settings, err, want)
 		if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) > 0 {
@@ -301,10 +291,7 @@ func TestAResumeNeedsItsSourceNoMoreButTakesNoOther(t *testing.T) {
 	if got, _ := finished(t, run); !bytes.Equal(got, variables) {
 		t.Error("resumed without its source, the run ends with other variables than the unbroken one")
 	}
-	m, err := Open(run.Backend, run.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	if _, err := m.Evaluate(run.Train); err != nil {
 		t.Error(err)
 	}
@@ -313,10 +300,7 @@ func TestAResumeNeedsItsSourceNoMoreButTakesNoOther(t *testing.T) {
 func TestRowsSayWhereTheWeightsCameFrom(t *testing.T) {
 	from, _ := pretrained(t, nil)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: pictures(30, 3)}
-	_, row, err := run.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, row := done(t, run)
 	var settings struct {
 		Recipe
 		From *Source
@@ -366,10 +350,7 @@ func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
 			}
 			return m, metrics
 		}
-		want, err := model.Evaluate(set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := gomlxtest.Must(model.Evaluate(set))(t)
 		if _, got := open([2]int{4, 6}); got != want {
 			t.Errorf("%s: at its own size %+v, want %+v", position, got, want)
 		}
@@ -452,15 +433,9 @@ func TestAHuggingFaceModelIsFineTuned(t *testing.T) {
 func TestASourceThatLacksPartOfTheBackboneIsNamed(t *testing.T) {
 	from, _ := pretrained(t, nil)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: pictures(30, 3)}
-	run, err := run.prepared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	run = gomlxtest.Must(run.prepared())(t)
 	delete(run.source.variables, "norm/gain")
-	trainer, err := run.begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	trainer := gomlxtest.Must(run.begin())(t)
 	defer trainer.close()
 	if err := trainer.advance(); err == nil || !strings.Contains(err.Error(), "norm/gain") {
 		t.Errorf("a missing norm/gain is drawn anew: %v", err)
@@ -495,21 +470,14 @@ func TestAShutGateIsTheLearnedRunBitForBit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			after := map[string]map[string][]byte{}
 			for _, position := range []string{"learned", "hybrid"} {
-				recipe, err := fine().Set(c.settings)
-				if err != nil {
-					t.Fatal(err)
-				}
+				recipe := gomlxtest.Must(fine().Set(c.settings))(t)
 				recipe.Model.Position, recipe.Steps, recipe.WarmupSteps = position, 6, 2
 				recipe.LearningRate, recipe.Smoothing = 0.03, 0.1
 				if c.dropout {
 					recipe.Model.Dropout, recipe.Model.AttentionDropout, recipe.Model.DropPath = 0.1, 0.2, 0.3
 				}
 				trainer, _ := started(t, Run{Recipe: recipe, From: from, Seed: 7})
-				for trainer.step < trainer.steps {
-					if err := trainer.advance(); err != nil {
-						t.Fatal(err)
-					}
-				}
+				advanced(t, trainer, trainer.steps)
 				all := map[string][]byte{}
 				for v := range trainer.model.store.IterVariables() {
 					all[v.Path()] = rawBytes(t, v.MustValue())
