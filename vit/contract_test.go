@@ -12,6 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -20,9 +21,7 @@ import (
 func forward(t *testing.T, c Config, seed int64) (logits []float64, weights map[string][]float64) {
 	t.Helper()
 	store := gomlxtest.Seeded(t, seed)
-	logits = run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{c.Logits(s.In("vit"), in[0])}
-	}, noise(c, 2))[0]
+	logits = logitsOf(t, store, c, noise(c, 2))
 	weights = map[string][]float64{}
 	for v := range store.IterVariables() {
 		if strings.HasPrefix(v.Path(), "/vit/") {
@@ -262,6 +261,50 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 			!strings.HasPrefix(err.Error(), "vit: ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("want one line with %q, got %v", want, err)
 		}
+	}
+}
+
+func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
+	for _, test := range []struct {
+		position, param string
+		value           any
+		want            string
+	}{
+		{"rope1d", ParamRopeTheta, 1.0, "is 1, want > 1"},
+		{"rope-mixed", ParamRopeTheta, math.NaN(), "is NaN"},
+		{"fope", ParamRopeTheta, math.Inf(1), "is +Inf"},
+		{"as2drope", ParamAS2DRoPEBaseRows, -1, "is -1"},
+		{"fope", ParamFoPELength, 6, "is 6"},
+		{"fope", ParamFoPEDim, 33, "is 33"},
+		{"fope", ParamFoPEDim, -2, "is -2"},
+		{"fope", ParamFoPEDim, 1 << 40, "is 1099511627776"},
+		{"fope", ParamFoPEGain, -0.1, "is -0.1"},
+		{"liere", ParamLiereAxes, 3, "= 3, want 2: patches of an image have a row and a column"},
+		{"liere", ParamLiereBlock, 3, "= 3, want 2 or more that divides the 20 channels"},
+		{"liere", ParamLiereBlock, 1, "= 1, want"},
+		{"liere", ParamLiereTrainedRows, -1, "= -1, want"},
+		{"liere", ParamLiereTrainedCols, -2, "= -2, want"},
+		{"grid2d", ParamGrid2DRows, -1, "= -1, want"},
+		{"grid2d", ParamGrid2DCols, 1 << 20, "= 1048576, want"},
+		{"sincos2d", ParamSinCos2DVariant, "beit", `= "beit", want one of mae, big_vision`},
+		{"hybrid", ParamBlend, "sum", `= "sum", want "surrogate"`},
+	} {
+		store := model.NewStore()
+		store.SetParam("/"+test.param, test.value)
+		err := exceptions.TryCatch[error](func() { turning(test.position).Encoders(store.RootScope()) })
+		if want := "vit: " + test.param + " " + test.want; err == nil || !strings.HasPrefix(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: want one line that begins with %q, got %v", test.position, want, err)
+		}
+		if !slices.Contains(Params(), test.param) {
+			t.Errorf("%s is not listed", test.param)
+		}
+	}
+	c := turning("fope")
+	c.Heads = c.Width / 2
+	err := exceptions.TryCatch[error](func() { c.Encoders(model.NewStore().RootScope()) })
+	if err == nil || !strings.Contains(err.Error(), "want heads of 4 or more") {
+		t.Errorf("heads of 2 channels: %v", err)
 	}
 }
 

@@ -5,7 +5,6 @@ package vit
 import (
 	"testing"
 
-	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -17,10 +16,7 @@ func TestParameterCountsEqualThePublishedOnes(t *testing.T) {
 	for name, want := range map[string]int{
 		"Ti/16": 5_717_416, "S/16": 22_050_664, "B/16": 86_567_656, "L/16": 304_326_632, "H/14": 632_045_800,
 	} {
-		c, err := Variant(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := gomlxtest.Must(Variant(name))(t)
 		c.Position = "learned"
 		if got := c.Parameters(); got != want {
 			t.Errorf("%s: %d parameters, want %d", name, got, want)
@@ -48,9 +44,7 @@ func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
 				c := small(position, pool)
 				c.PatchNorm = patchNorm
 				store := model.NewStore()
-				run(t, store, func(s *model.Scope, in []*Node) []*Node {
-					return []*Node{c.Logits(s.In("vit"), in[0])}
-				}, noise(c, 2))
+				logitsOf(t, store, c, noise(c, 2))
 				created := 0
 				for v := range store.IterVariables() {
 					if v.Trainable {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 	for _, p := range params {
 		store.SetParams(p)
 	}
-	logitsOf(t, store, c)
+	logitsOf(t, store, c, noise(c, 2))
 	i := 0.0
 	for v := range store.IterVariables() {
 		if !strings.HasPrefix(v.Path(), "/vit/") || !v.Trainable {
@@ -46,17 +47,18 @@ func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 	return store
 }
 
-// logitsOf runs a model on a batch of noise.
-func logitsOf(t *testing.T, store *model.Store, c Config) []float64 {
+// logitsOf runs a model on a batch of images.
+func logitsOf(t *testing.T, store *model.Store, c Config, images *tensors.Tensor) []float64 {
 	t.Helper()
-	logits, _ := logitsAndGraph(t, store, c)
-	return logits
+	return run(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{c.Logits(s.In("vit"), in[0])}
+	}, images)[0]
 }
 
-// logitsAndGraph also returns the nodes of its graph: operation, shape and inputs of each.
-func logitsAndGraph(t *testing.T, store *model.Store, c Config) (logits []float64, nodes []string) {
+// graphOf lists the nodes of a model's graph: operation, shape and inputs of each.
+func graphOf(t *testing.T, store *model.Store, c Config) (nodes []string) {
 	t.Helper()
-	logits = gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+	run(t, store, func(s *model.Scope, in []*Node) []*Node {
 		out := c.Logits(s.In("vit"), in[0])
 		nodes = nil
 		for _, node := range in[0].Graph().Nodes() {
@@ -70,8 +72,8 @@ func logitsAndGraph(t *testing.T, store *model.Store, c Config) (logits []float6
 			nodes = append(nodes, line)
 		}
 		return []*Node{out}
-	}, noise(c, 2))[0]
-	return logits, nodes
+	}, noise(c, 2))
+	return nodes
 }
 
 func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *testing.T) {
@@ -82,13 +84,13 @@ func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *test
 		for _, pool := range []string{PoolClass, PoolMean} {
 			c := small(p.Name, pool)
 			store := trained(t, c)
-			before := logitsOf(t, store, c)
+			before := logitsOf(t, store, c, noise(c, 2))
 			count := store.NumVariables()
 			folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			after, nodes := logitsAndGraph(t, folded, config)
+			after := logitsOf(t, folded, config, noise(c, 2))
 			gomlxtest.Near(t, p.Name+" "+pool, after, before, 1e-6)
 			if store.NumVariables() != count {
 				t.Errorf("%s: folding left %d variables in the old store, there were %d", p.Name, store.NumVariables(), count)
@@ -99,15 +101,8 @@ func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *test
 				t.Errorf("%s: the folded configuration is %+v", p.Name, config)
 			}
 			ordinary := trained(t, plain)
-			_, want := logitsAndGraph(t, ordinary, plain)
-			if len(nodes) != len(want) {
-				t.Errorf("%s: %d nodes, a learned model has %d", p.Name, len(nodes), len(want))
-			}
-			for i := range min(len(nodes), len(want)) {
-				if nodes[i] != want[i] {
-					t.Errorf("%s: node %d is %q, of a learned model %q", p.Name, i, nodes[i], want[i])
-					break
-				}
+			if got, want := graphOf(t, folded, config), graphOf(t, ordinary, plain); !slices.Equal(got, want) {
+				t.Errorf("%s: the graph is not that of a learned model:\n%q\n%q", p.Name, got, want)
 			}
 			if got, want := shapesBelow(folded, "/"), shapesBelow(ordinary, "/vit/"); !maps.Equal(got, want) {
 				t.Errorf("%s: the folded store holds %v, a learned model %v", p.Name, got, want)
@@ -142,7 +137,7 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		if config != small(of.want, PoolClass) {
 			t.Errorf("%s: the folded configuration is %+v", of.position, config)
 		}
-		gomlxtest.Near(t, of.position, logitsOf(t, folded, config), logitsOf(t, store, c), 1e-6)
+		gomlxtest.Near(t, of.position, logitsOf(t, folded, config, noise(config, 2)), logitsOf(t, store, c, noise(c, 2)), 1e-6)
 		if got, want := shapesBelow(folded, "/"), shapesBelow(trained(t, config), "/vit/"); !maps.Equal(got, want) {
 			t.Errorf("%s: the folded store holds %v, want %v", of.position, got, want)
 		}
@@ -194,10 +189,10 @@ func TestHybrid_with_a_shut_gate_is_the_pretrained_model_bit_for_bit(t *testing.
 	for _, pool := range []string{PoolClass, PoolMean} {
 		c := small("learned", pool)
 		store := trained(t, c)
-		want := logitsOf(t, store, c)
+		want := logitsOf(t, store, c, noise(c, 2))
 		store.SetParam("/wepe_gate", 0.0)
 		c.Position = "hybrid"
-		got := logitsOf(t, store, c)
+		got := logitsOf(t, store, c, noise(c, 2))
 		for i := range want {
 			if got[i] != want[i] {
 				t.Fatalf("pool %s: logit %d is %g, of the pretrained model %g", pool, i, got[i], want[i])
@@ -206,7 +201,7 @@ func TestHybrid_with_a_shut_gate_is_the_pretrained_model_bit_for_bit(t *testing.
 		if err := store.GetVariable("/vit/position/gate_raw").SetValue(tensors.FromScalar(float32(0))); err != nil {
 			t.Fatal(err)
 		}
-		open := logitsOf(t, store, c)
+		open := logitsOf(t, store, c, noise(c, 2))
 		if open[0] == want[0] {
 			t.Errorf("pool %s: an open gate changes nothing", pool)
 		}

@@ -38,10 +38,7 @@ func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		table, err := c.Table(gomlxtest.Backend(), store.Scope("/vit"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := gomlxtest.Must(c.Table(gomlxtest.Backend(), store.Scope("/vit")))(t)
 		want, _, err := checkpoints.Resample(old, width, 1, checkpoints.Grid{Rows: rows, Cols: cols}, grid,
 			checkpoints.ResampleBilinear)
 		if err != nil {

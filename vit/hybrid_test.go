@@ -4,12 +4,10 @@ package vit
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/wepe"
@@ -50,14 +48,5 @@ func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *te
 		if v := store.GetVariable("/vit/position/gate_raw"); v.Trainable {
 			t.Errorf("blend %q: the gate trains", blend)
 		}
-	}
-}
-
-func TestHybrid_refuses_an_unknown_blend_by_name(t *testing.T) {
-	store := model.NewStore()
-	store.SetParam("/wepe_blend", "sum")
-	err := exceptions.TryCatch[error](func() { small("hybrid", PoolClass).Encoders(store.Scope("/vit")) })
-	if err == nil || !strings.Contains(err.Error(), `vit: wepe_blend = "sum", want "surrogate" or "exact": `) {
-		t.Errorf("error %v", err)
 	}
 }

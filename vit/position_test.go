@@ -153,7 +153,7 @@ func TestTwoEncodingsActAsEachDoesAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return logitsOf(t, store, c)
+		return logitsOf(t, store, c, noise(c, 2))
 	}
 	both := silence()
 	for alone, silent := range map[string][]string{

@@ -101,12 +101,11 @@ func TestTheOrderOfPatchesMattersWithTheRelativeBiasAndNotWithout(t *testing.T) 
 		for _, pool := range []string{PoolMean, PoolClass} {
 			c := small(position, pool)
 			store := gomlxtest.Seeded(t, 3)
-			build := func(s *model.Scope, in []*Node) []*Node { return []*Node{c.Logits(s.In("vit"), in[0])} }
-			run(t, store, build, noise(c, 1))
+			logitsOf(t, store, c, noise(c, 1))
 			if matters {
 				loud(store)
 			}
-			a, b := run(t, store, build, noise(c, 1))[0], run(t, store, build, swapped(c))[0]
+			a, b := logitsOf(t, store, c, noise(c, 1)), logitsOf(t, store, c, swapped(c))
 			var change, size float64
 			for i := range a {
 				change, size = max(change, math.Abs(a[i]-b[i])), max(size, math.Abs(a[i]))

@@ -172,14 +172,13 @@ func TestTrainedGridOpensTheSameVariablesOnAnotherGrid(t *testing.T) {
 		}
 		c := turning(position)
 		store := gomlxtest.Seeded(t, 5)
-		build := func(s *model.Scope, in []*Node) []*Node { return []*Node{c.Logits(s.In("vit"), in[0])} }
-		run(t, store, build, noise(c, 1))
+		logitsOf(t, store, c, noise(c, 1))
 		known := store.NumVariables()
 		for name, value := range c.TrainedGrid() {
 			store.SetParam("/"+name, value)
 		}
 		c.ImageRows, c.ImageCols = 7*c.PatchSize, 11*c.PatchSize
-		run(t, store, build, noise(c, 1)) // a variable of another shape would end it
+		logitsOf(t, store, c, noise(c, 1)) // a variable of another shape would end it
 		if store.NumVariables() != known {
 			t.Errorf("%s: %d variables on another grid, %d before", position, store.NumVariables(), known)
 		}
@@ -262,15 +261,12 @@ func TestEveryVariableOfARotaryModelTrains(t *testing.T) {
 		c.Width, c.Heads = 24, 2
 		store := gomlxtest.Seeded(t, 5)
 		store.SetParam("/"+ParamFoPELearn, true)
-		build := func(s *model.Scope, in []*Node) []*Node {
-			return []*Node{c.Logits(s.In("vit"), in[0])}
-		}
-		run(t, store, build, noise(c, 2))
+		logitsOf(t, store, c, noise(c, 2))
 		large(store)
 		var names []string
 		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 			g := in[0].Graph()
-			loss := ReduceAllSum(Square(build(s, in)[0]))
+			loss := ReduceAllSum(Square(c.Logits(s.In("vit"), in[0])))
 			var weights []*Node
 			for v := range store.IterVariables() {
 				if v.Trainable {
@@ -300,39 +296,5 @@ func TestEveryVariableOfARotaryModelTrains(t *testing.T) {
 		if inPosition != want {
 			t.Errorf("%s: %d variables of the positions train, want %d", p.Name, inPosition, want)
 		}
-	}
-}
-
-func TestRotaryEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
-	for _, test := range []struct {
-		position, param string
-		value           any
-	}{
-		{"rope1d", ParamRopeTheta, 1.0},
-		{"rope-mixed", ParamRopeTheta, math.NaN()},
-		{"fope", ParamRopeTheta, math.Inf(1)},
-		{"as2drope", ParamAS2DRoPEBaseRows, -1},
-		{"fope", ParamFoPELength, 6},
-		{"fope", ParamFoPEDim, 33},
-		{"fope", ParamFoPEDim, -2},
-		{"fope", ParamFoPEDim, 1 << 40},
-		{"fope", ParamFoPEGain, -0.1},
-	} {
-		store := model.NewStore()
-		store.SetParam("/"+test.param, test.value)
-		err := exceptions.TryCatch[error](func() { turning(test.position).Encoders(store.RootScope()) })
-		if err == nil || !strings.HasPrefix(err.Error(), "vit: "+test.param+" is ") ||
-			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s, %s = %v: %v", test.position, test.param, test.value, err)
-		}
-		if !slices.Contains(Params(), test.param) {
-			t.Errorf("%s is not listed", test.param)
-		}
-	}
-	c := turning("fope")
-	c.Heads = c.Width / 2
-	err := exceptions.TryCatch[error](func() { c.Encoders(model.NewStore().RootScope()) })
-	if err == nil || !strings.Contains(err.Error(), "want heads of 4 or more") {
-		t.Errorf("heads of 2 channels: %v", err)
 	}
 }

@@ -124,10 +124,7 @@ func TestNormEpsilonAndNonSquareImagesEqualTimm(t *testing.T) {
 	fixtures.JSON(t, "timm_vit", "meta.json", &meta)
 	want := fixtures.Tensors(t, "timm_vit", "tensors.safetensors")
 	near := func(f *foreign, c Config, images, logits string) {
-		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-			return []*Node{c.Logits(s.In("vit"), in[0])}
-		}, gomlxtest.Input(want[images]))
-		gomlxtest.NearAbs(t, logits, got[0], want[logits].Data, 5e-5)
+		gomlxtest.NearAbs(t, logits, logitsOf(t, f.Store, c, gomlxtest.Input(want[images])), want[logits].Data, 5e-5)
 	}
 	f, c := timm(t, meta.Scale)
 	near(f, c, "images_nhwc", "eps_probe.logits")

@@ -95,10 +95,7 @@ func TestVariantsAreTheModelsThatTheOriginalRegisters(t *testing.T) {
 		"Ti/2": {32, 2, 192, 4}, "Ti/4": {32, 4, 192, 4}, "Ti/16": {224, 16, 192, 3},
 		"S/2": {32, 2, 384, 8}, "S/4": {32, 4, 384, 8}, "S/16": {224, 16, 384, 6},
 	} {
-		c, err := Variant(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := gomlxtest.Must(Variant(name))(t)
 		if c.ImageRows != want.image || c.ImageCols != want.image || c.PatchSize != want.patch ||
 			c.Width != want.width || c.Heads != want.heads || c.Depth != 12 || c.MLPDim != 4*want.width ||
 			c.Epsilon != 1e-6 || c.Position != "none" {
@@ -207,10 +204,7 @@ func TestPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
 			continue
 		}
 		compared++
-		patch, err := strconv.Atoi(size)
-		if err != nil {
-			t.Fatal(err)
-		}
+		patch := gomlxtest.Must(strconv.Atoi(size))(t)
 		prefix := "sope_p" + size + "."
 		f := load(t, originalSet, "tensors.safetensors")
 		images := f.Get(prefix + "images_nhwc")

@@ -43,10 +43,7 @@ func stepper(t *testing.T, store *model.Store, c Config, training bool, part str
 	}
 	t.Cleanup(exec.Finalize)
 	return func(step float64, images, targets *tensors.Tensor) (float64, float64) {
-		out, err := exec.Call(images, targets, float32(step))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := gomlxtest.Must(exec.Call(images, targets, float32(step)))(t)
 		return gomlxtest.Values(t, out[0])[0], gomlxtest.Values(t, out[1])[0]
 	}
 }
