@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Group is how one group of a model's variables trains.
-type Group struct {
+// trainedGroup is how one group of a model's variables trains.
+type trainedGroup struct {
 	Name      string
 	Variables int
 	Numbers   int     // in all its variables
@@ -16,18 +16,18 @@ type Group struct {
 	Decay     float64 // weight decay of those it reaches
 }
 
-// Groups returns the groups that the model has variables of, once it has been built.
-func (m *Model) Groups() []Group {
-	byName := map[string]*Group{}
+// groups returns the groups that the model has variables of, once it has been built.
+func (m *Model) groups() []trainedGroup {
+	byName := map[string]*trainedGroup{}
 	o := m.Recipe.Optimizer
 	for v := range m.variables() {
 		if !v.Trainable {
 			continue
 		}
-		name, decays := GroupOf(v.Path())
+		name, decays := groupOf(v.Path())
 		g := byName[name]
 		if g == nil {
-			g = &Group{Name: name}
+			g = &trainedGroup{Name: name}
 			if m.Recipe.trains(v.Path()) {
 				g.Rate = Optimizer{LearningRates: o.LearningRates}.factor(v.Path(), 0)
 			}
@@ -39,7 +39,7 @@ func (m *Model) Groups() []Group {
 			g.Decay = o.WeightDecay
 		}
 	}
-	var out []Group
+	var out []trainedGroup
 	for _, name := range groups {
 		if g := byName[name]; g != nil {
 			out = append(out, *g)
@@ -49,7 +49,7 @@ func (m *Model) Groups() []Group {
 }
 
 // String is one group in a line of the log, as in "head ×10 (2 variables, 9700 numbers, decay 0.05)".
-func (g Group) String() string {
+func (g trainedGroup) String() string {
 	how, decay := fmt.Sprintf("×%g", g.Rate), ""
 	if g.Rate == 0 {
 		how = "frozen"
@@ -63,7 +63,7 @@ func (g Group) String() string {
 // groupsLine is the table of groups in one line.
 func (m *Model) groupsLine() string {
 	var parts []string
-	for _, g := range m.Groups() {
+	for _, g := range m.groups() {
 		parts = append(parts, g.String())
 	}
 	line := strings.Join(parts, ", ")

@@ -27,8 +27,8 @@ const FreezeBackbone = "backbone"
 
 var groups = []string{GroupWeights, GroupVectors, GroupTable, GroupPosition, GroupGate, GroupHead}
 
-// GroupOf names the group of a variable and says whether weight decay reaches it by default.
-func GroupOf(variable string) (group string, decays bool) {
+// groupOf names the group of a variable and says whether weight decay reaches it by default.
+func groupOf(variable string) (group string, decays bool) {
 	matrix := path.Base(variable) == "weights"
 	switch {
 	case strings.HasSuffix(variable, "/"+tablePath):
@@ -50,7 +50,7 @@ func GroupOf(variable string) (group string, decays bool) {
 // the tokens (patch projection, class token, pretrained table), i+1 for block i, depth+1 for the final norm and the
 // head. An encoding and its gate are as new as the head and as fast, wherever their variables are.
 func layerOf(variable string, depth int) int {
-	switch group, _ := GroupOf(variable); group {
+	switch group, _ := groupOf(variable); group {
 	case GroupPosition, GroupGate, GroupHead:
 		return depth + 1
 	case GroupTable:

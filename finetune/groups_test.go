@@ -43,7 +43,7 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 					continue
 				}
 				v := store.GetVariable(path)
-				group, _ := GroupOf(path)
+				group, _ := groupOf(path)
 				same := bytes.Equal(old, rawBytes(t, v.MustValue()))
 				moved[group] = moved[group] || !same
 				state := []string{"/adamw/first", "/adamw/second", "/sgd/momentum", averageRoot, accumulatorRoot}
@@ -73,7 +73,7 @@ func TestTheTableOfGroupsCountsEveryVariableOnce(t *testing.T) {
 	}
 	numbers := 0
 	var lines []string
-	for _, g := range trainer.model.Groups() {
+	for _, g := range trainer.model.groups() {
 		numbers += g.Numbers
 		lines = append(lines, g.String())
 	}

@@ -87,7 +87,7 @@ func (o Optimizer) validate() error {
 //
 //	LearningRates[group] · LayerDecay^(depth+1-layer)
 func (o Optimizer) factor(variable string, depth int) float64 {
-	group, _ := GroupOf(variable)
+	group, _ := groupOf(variable)
 	factor, named := o.LearningRates[group]
 	if !named {
 		factor = 1

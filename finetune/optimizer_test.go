@@ -251,7 +251,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 			if !v.Trainable {
 				continue
 			}
-			group, decays := GroupOf(path)
+			group, decays := groupOf(path)
 			if got := (membership{group, decays}); got != want[path] {
 				t.Errorf("%s: %s is in %v, want %v", name, path, got, want[path])
 			}

@@ -195,7 +195,7 @@ func (r Recipe) plainViT(what string) error {
 
 // trains says whether a variable is to be trained.
 func (r Recipe) trains(variable string) bool {
-	group, _ := GroupOf(variable)
+	group, _ := groupOf(variable)
 	frozen, err := frozenGroups(r.Freeze)
 	return err == nil && !slices.Contains(frozen, group)
 }

@@ -48,6 +48,22 @@ func fine() Recipe {
 	}
 }
 
+// resampled is a table of positions on the grid of pretrained, 2×3, as it is on that of fine, 5×4. Resample is held to
+// torch, Pillow and scipy by its own tests.
+func resampled(t *testing.T, table []float64, c vit.Config, kind string) (out []float64) {
+	t.Helper()
+	flat := fixtures.Tensor{Data: table}.Float32()
+	rows, _, err := checkpoints.Resample(flat, c.Width, c.Prefix(), checkpoints.Grid{Rows: 2, Cols: 3},
+		checkpoints.Grid{Rows: 5, Cols: 4}, kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range rows {
+		out = append(out, float64(v))
+	}
+	return out
+}
+
 // started returns a run's model before its first step, and what it said.
 func started(t *testing.T, run Run) (*trainer, string) {
 	t.Helper()
@@ -68,17 +84,7 @@ func TestAPretrainedBackboneIsTakenBitForBit(t *testing.T) {
 	} {
 		from, source := pretrained(t, change)
 		want := source.weights(t, "")
-		table, width, prefix := want["position/embedding"], source.Recipe.Model.Width, source.Recipe.Model.Prefix()
-		flat := make([]float32, len(table))
-		for i, v := range table {
-			flat[i] = float32(v)
-		}
-		// Resample is held to torch, Pillow and scipy by its own tests.
-		rows, _, err := checkpoints.Resample(flat, width, prefix, checkpoints.Grid{Rows: 2, Cols: 3},
-			checkpoints.Grid{Rows: 5, Cols: 4}, "bilinear")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := resampled(t, want[tablePath], source.Recipe.Model, checkpoints.ResampleBilinear)
 		positions := []string{"learned"}
 		if name == "weights" {
 			positions = append(positions, "hybrid", "wepe", "none")
@@ -89,12 +95,9 @@ func TestAPretrainedBackboneIsTakenBitForBit(t *testing.T) {
 			trainer, said := started(t, Run{Recipe: recipe, From: from})
 			got := trainer.model.weights(t, "")
 			wanted := maps.Clone(want)
-			delete(wanted, "position/embedding")
+			delete(wanted, tablePath)
 			if position == "learned" || position == "hybrid" {
-				wanted["position/embedding"] = nil
-				for _, v := range rows {
-					wanted["position/embedding"] = append(wanted["position/embedding"], float64(v))
-				}
+				wanted[tablePath] = rows
 				if !strings.Contains(said, "positions: "+position+" 2x3 -> 5x4 (bilinear)\n") {
 					t.Errorf("%s, %s: not said how positions are resampled:\n%s", name, position, said)
 				}
@@ -360,20 +363,7 @@ func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
 		}
 		trained, elsewhere := model.weights(t, ""), m.weights(t, "")
 		if _, ok := trained[tablePath]; ok && position != "grid2d" { // tables are resampled, timm's way
-			table := make([]float32, len(trained[tablePath]))
-			for i, v := range trained[tablePath] {
-				table[i] = float32(v)
-			}
-			c := model.Recipe.Model
-			rows, _, err := checkpoints.Resample(table, c.Width, c.Prefix(), checkpoints.Grid{Rows: 2, Cols: 3},
-				checkpoints.Grid{Rows: 5, Cols: 4}, checkpoints.ResampleTimm)
-			if err != nil {
-				t.Fatal(err)
-			}
-			trained[tablePath] = nil
-			for _, v := range rows {
-				trained[tablePath] = append(trained[tablePath], float64(v))
-			}
+			trained[tablePath] = resampled(t, trained[tablePath], model.Recipe.Model, checkpoints.ResampleTimm)
 		} else if position == "learned" || position == "hybrid" {
 			t.Errorf("%s has no table", position)
 		}

@@ -155,7 +155,7 @@ func (o Optimizer) update(scope *model.Scope, depth int, vars []*model.Variable,
 			first.SetNodeValue(m)
 			second.SetNodeValue(s)
 		}
-		if _, decays := GroupOf(v.Path()); (decays || o.DecayAll) && o.WeightDecay > 0 {
+		if _, decays := groupOf(v.Path()); (decays || o.DecayAll) && o.WeightDecay > 0 {
 			step = Add(step, MulScalar(w, o.WeightDecay))
 		}
 		lr := rate
