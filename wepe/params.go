@@ -145,7 +145,7 @@ const (
 	DefaultAlphaScale = 0.15       // of ParamAlphaScale
 	DefaultBetaPos    = 0.8        // of ParamBetaPos
 	DefaultGate       = 0.12       // of ParamGate: chosen among 0.02, 0.12 and 0.5 on validation images, docs/results.md
-	DefaultStart      = StartDrawn // of ParamStart, chosen likewise
+	DefaultStart      = StartDrawn // of ParamStart: the others are not better there
 	DefaultDropout    = 0.05       // of ParamDropout, the release's (its DHVT uses 0.08)
 
 	DefaultScaleRatio      = 2   // of ParamScaleRatio, an octave
