@@ -114,7 +114,7 @@ const (
 // the directory of a run, the best before the last; nil if the path is none of these. Skipped ones are as for [Latest];
 // it is an error if all are damaged.
 func Find(path string) (*Checkpoint, []Skipped, error) {
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+	if !isDirectory(path) {
 		return nil, nil, nil
 	}
 	if fileExists(filepath.Join(path, manifestName)) {
@@ -150,4 +150,9 @@ func All(path string) ([]string, error) {
 func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }

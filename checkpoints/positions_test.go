@@ -18,7 +18,8 @@ import (
 )
 
 // ownEncodings are all names that a model can have for its positions, and some of two together.
-var ownEncodings = append(vit.PositionNames(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere", "fope+wepe-bias")
+var ownEncodings = append(vit.PositionNames(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere",
+	"fope+wepe-bias")
 
 func TestEveryModelOfOursComesBackUnfolded(t *testing.T) {
 	for _, position := range ownEncodings {

@@ -60,7 +60,8 @@ func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 			header.WriteByte(',')
 		}
 		end := at + t.shape.ByteSize()
-		fmt.Fprintf(header, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, name, safetensorsDTypes[known].name, dims, at, end)
+		fmt.Fprintf(header, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, name, safetensorsDTypes[known].name, dims,
+			at, end)
 		at = end
 	}
 	header.WriteByte('}')

@@ -198,8 +198,8 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 		}
 	}
 
-	// With a frame, 2 columns before and 3 after, 3 rows above and below, it is cropped as Preprocess says; transparency is
-	// ignored.
+	// With a frame, 2 columns before and 3 after, 3 rows above and below, it is cropped as Preprocess says; transparency
+	// is ignored.
 	framed := image.NewNRGBA(image.Rect(0, 0, 11, 10))
 	for k, pixels := 0, set.Image(0); k < len(pixels); k += 3 {
 		row, column := k/3/6, k/3%6

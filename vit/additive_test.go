@@ -70,7 +70,8 @@ func TestSinusoidal1DIsThatOfTheTransformer(t *testing.T) {
 			t.Errorf("place 0, channel %d: %g, want %g", i, at(0, i), want)
 		}
 	}
-	gomlxtest.NearAbs(t, "place 1", []float64{at(1, 0), at(1, 1)}, []float64{0.8414709848, 0.5403023059}, 1e-7) // sin 1, cos 1
+	// sin 1, cos 1
+	gomlxtest.NearAbs(t, "place 1", []float64{at(1, 0), at(1, 1)}, []float64{0.8414709848, 0.5403023059}, 1e-7)
 	const shift = 3
 	for pair := range c.Width / 2 {
 		angle := shift * math.Exp(-math.Log(10000)*float64(2*pair)/float64(c.Width))

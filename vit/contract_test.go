@@ -155,7 +155,8 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 		if v == nil {
 			t.Fatalf("%s %v has no variable %s", test.position, test.params, test.path)
 		}
-		gomlxtest.Spreads(t, fmt.Sprint(test.position, test.params, " ", test.path), gomlxtest.Values(t, v.MustValue()), test.want)
+		gomlxtest.Spreads(t, fmt.Sprint(test.position, test.params, " ", test.path), gomlxtest.Values(t, v.MustValue()),
+			test.want)
 	}
 }
 

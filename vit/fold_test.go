@@ -137,7 +137,8 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		if config != small(of.want, PoolClass) {
 			t.Errorf("%s: the folded configuration is %+v", of.position, config)
 		}
-		gomlxtest.Near(t, of.position, logitsOf(t, folded, config, noise(config, 2)), logitsOf(t, store, c, noise(c, 2)), 1e-6)
+		gomlxtest.Near(t, of.position, logitsOf(t, folded, config, noise(config, 2)), logitsOf(t, store, c, noise(c, 2)),
+			1e-6)
 		if got, want := shapesBelow(folded, "/"), shapesBelow(trained(t, config), "/vit/"); !maps.Equal(got, want) {
 			t.Errorf("%s: the folded store holds %v, want %v", of.position, got, want)
 		}

@@ -31,7 +31,8 @@ func loud(store *model.Store) {
 	}
 }
 
-// The timm fixture holds the attention to values, but its weights are nearly uniform, and nothing is added to the scores.
+// The timm fixture holds the attention to values, but its weights are nearly uniform, and nothing is added to the
+// scores.
 func TestAttentionIsTheSoftmaxOfScoresAndBiasInEveryBlock(t *testing.T) {
 	for _, position := range []string{"wepe", "wepe-bias"} {
 		c := small(position, PoolClass)

@@ -175,7 +175,8 @@ func TestMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
 	headDim := meta.Config.Width / meta.Config.Heads
 	gomlxtest.NearAbs(t, "init.freqs", mixedFrequencies(directions, headDim, meta.Config.Theta), want["init.freqs"].Data,
 		meta.Tolerance.Angles)
-	gomlxtest.NearAbs(t, "init.freqs_norotate", mixedFrequencies(make([]float64, len(directions)), headDim, meta.Config.Theta),
+	gomlxtest.NearAbs(t, "init.freqs_norotate", mixedFrequencies(make([]float64, len(directions)), headDim,
+		meta.Config.Theta),
 		want["init.freqs_norotate"].Data, meta.Tolerance.Angles)
 }
 

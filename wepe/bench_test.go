@@ -89,7 +89,8 @@ func BenchmarkElliptic(b *testing.B) {
 	}{
 		{"exact/forward", exact, false}, {"exact/gradient", exact, true},
 		{"sum/forward", sum, false}, {"sum/gradient", sum, true},
-		{"scales-4/forward", ofScales(4, DefaultScaleRatio), false}, {"scales-4/gradient", ofScales(4, DefaultScaleRatio), true},
+		{"scales-4/forward", ofScales(4, DefaultScaleRatio), false}, {"scales-4/gradient", ofScales(4, DefaultScaleRatio),
+			true},
 		{"oblique/forward", ofOblique(1, true), false}, {"oblique/gradient", ofOblique(1, true), true},
 		{"table/forward", table, false},
 	} {

@@ -18,8 +18,8 @@ import (
 // tells them apart: some units of the rounding of numbers up to 1.
 const tooClose = 1e-6
 
-// Closest returns the distance of the two patches whose features are nearest to one another, and the numbers of both, at
-// the values that training starts from, in float64.
+// Closest returns the distance of the two patches whose features are nearest to one another, and the numbers of both,
+// at the values that training starts from, in float64.
 //
 // Next to the pole ℘ and ℘′ are so large that tanh gives ±1 for both parts of one patch and of the next. On the default
 // lattice the first two patches of the diagonal are 3e-4 apart on a 24×24 grid, 2e-9 on 37×37 and nothing on 64×64,
@@ -39,8 +39,8 @@ func (e *Encoder) warnOfCollisions() {
 	if e.config.compression == CompressSphere {
 		remedy = ParamDerivative + ", another " + ParamAlphaU + " or " + ParamOffsetU
 	}
-	klog.Warningf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer patches keep "+
-		"them apart", e.Name(), at(first), at(second), distance, remedy)
+	klog.Warningf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer patches "+
+		"keep them apart", e.Name(), at(first), at(second), distance, remedy)
 }
 
 // hostFeatures are the compressed features of the patches at first, one row for each, in float64.

@@ -70,8 +70,8 @@ func (c *Config) FromScope() *Config {
 // its own. Default 0.
 func (c *Config) WithPrefix(tokens int) *Config { c.prefix = tokens; return c }
 
-// OnSphere makes CompressSphere the default of ParamCompression, and the whole cell, a span of 1, that of ParamAlphaU and
-// ParamAlphaV: the patches are then a subgroup of the torus, shifted by half a step.
+// OnSphere makes CompressSphere the default of ParamCompression, and the whole cell, a span of 1, that of ParamAlphaU
+// and ParamAlphaV: the patches are then a subgroup of the torus, shifted by half a step.
 func (c *Config) OnSphere() *Config {
 	c.alphaU, c.alphaV = 1, 1
 	c.compress(CompressSphere)

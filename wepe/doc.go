@@ -31,8 +31,8 @@
 //
 // in place of the tanh, [Config.OnSphere] or [ParamCompression]: ℘ and ℘′, centred and scaled by their own lattice, as
 // points of the Riemann sphere (docs/mathematics.md, section 14). Nothing there is large, poles are points like any
-// other, patches keep apart at any resolution, and a shift of the grid by half a period is a rotation of the first three
-// features. [ParamHarmonics] looks at z, 2z, 3z, ….
+// other, patches keep apart at any resolution, and a shift of the grid by half a period is a rotation of the first
+// three features. [ParamHarmonics] looks at z, 2z, 3z, ….
 //
 // A pretrained model is fine-tuned with another form, [NewSurrogate]: a bounded field in place of ℘, blended into the
 // model's own position embeddings by a learned gate, [NewHybrid] (docs/mathematics.md, sections 8 and 9). The gate
@@ -44,8 +44,8 @@
 // What differs from the defaults is set as hyperparameters of the scope, the constants Param….
 //
 // On large grids tanh takes the patches next to the pole for one another: their features are 3e-4 apart at 24×24, 2e-9
-// at 37×37 and equal at 64×64 ([Encoder.Closest]); an encoder whose patches float32 cannot tell apart says so when it is
-// built. A look-up table measures itself when it is built and takes the nodes it needs ([ParamTableError]).
+// at 37×37 and equal at 64×64 ([Encoder.Closest]); an encoder whose patches float32 cannot tell apart says so when it
+// is built. A look-up table measures itself when it is built and takes the nodes it needs ([ParamTableError]).
 //
 // The graphs are real arithmetic in float32 (the encoding's dtype; tokens of any float dtype come back in their own)
 // and use only operations that have a gradient on the pure-Go, XLA and ONNX backends. Nothing becomes NaN or infinite,

@@ -104,8 +104,8 @@ func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
 	}
 }
 
-// The release's deviations: dense layers 0.02, prefix rows 0.015, official-release.md 1.1. For n normal numbers Σx²/σ² is
-// χ² of n degrees, n ± √(2n): five of those either side.
+// The release's deviations: dense layers 0.02, prefix rows 0.015, official-release.md 1.1. For n normal numbers Σx²/σ²
+// is χ² of n degrees, n ± √(2n): five of those either side.
 func TestInitial_weights_have_the_deviations_of_the_release(t *testing.T) {
 	store := model.NewStore()
 	scope := store.RootScope()
@@ -154,8 +154,9 @@ func TestSoftplus_and_its_inverse_agree_with_the_closed_form(t *testing.T) {
 func TestBad_settings_are_refused_by_name(t *testing.T) {
 	nan := math.NaN()
 	for want, params := range map[string]kv{
-		ParamMode: {ParamMode: "papr"}, ParamProjection: {ParamProjection: "conv"}, ParamEvaluation: {ParamEvaluation: "fast"},
-		ParamDropout: {ParamDropout: 1}, ParamOmega1: ofHalfPeriods(-1, 0), ParamOmega3: ofHalfPeriods(1, nan),
+		ParamMode: {ParamMode: "papr"}, ParamProjection: {ParamProjection: "conv"},
+		ParamEvaluation: {ParamEvaluation: "fast"},
+		ParamDropout:    {ParamDropout: 1}, ParamOmega1: ofHalfPeriods(-1, 0), ParamOmega3: ofHalfPeriods(1, nan),
 		"ω3′":     {ParamMode: Release, ParamOmega1: 1, ParamOmega3: 9},
 		ParamG3:   {ParamG2: 3, ParamG3: 1}, // of no lattice
 		ParamG2:   {ParamG2: nan},

@@ -132,7 +132,8 @@ func TestGradients_of_omega3_are_finite_differences_of_a_moving_lattice(t *testi
 		omega3 complex128
 		learn  bool // Re ω3 too
 	}{
-		{weierstrass.OmegaSquare * 1i, false}, {0.9i, false}, {1.085i, false}, {3.7i, false}, // either side of the tie of axes
+		// either side of the tie of axes
+		{weierstrass.OmegaSquare * 1i, false}, {0.9i, false}, {1.085i, false}, {3.7i, false},
 		{2.1i, true}, {0.8 + 2.1i, true}, {-1.1 + 2.1i, true}, // the first learned away from a rectangle
 	} {
 		host, tol := squareGrid(5, 3), precision

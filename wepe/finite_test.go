@@ -39,9 +39,10 @@ func withGradients(s *model.Scope, nodes ...*Node) []*Node {
 	return append(nodes, s.BuildTrainableVariablesGradientsGraph(loss)...)
 }
 
-// Grids, lattices, spans, scales and dtypes of the tokens at random over all that the settings take, for every form; the
-// first cases are the extremes, among them spans of 1.2 and 3, which put patches of 3×3 and 6×9 grids on poles and, modulo
-// the lattice, on one another. In every third case training has taken ω3′ and α_scale beyond anything that it reaches.
+// Grids, lattices, spans, scales and dtypes of the tokens at random over all that the settings take, for every form;
+// the first cases are the extremes, among them spans of 1.2 and 3, which put patches of 3×3 and 6×9 grids on poles
+// and, modulo the lattice, on one another. In every third case training has taken ω3′ and α_scale beyond anything that
+// it reaches.
 func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattices_and_spans(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	between := func(lo, hi float64) float64 { return lo * math.Pow(hi/lo, r.Float64()) }
@@ -122,8 +123,8 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 	}
 }
 
-// At multiples of 2ω1 = 2 and around them. On the thinnest lattice gradients of ℘′ exceed float32 some 1e-12 to 1e-10 from
-// a pole, and a reduction by many periods may end there.
+// At multiples of 2ω1 = 2 and around them. On the thinnest lattice gradients of ℘′ exceed float32 some 1e-12 to 1e-10
+// from a pole, and a reduction by many periods may end there.
 func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_lattice(t *testing.T) {
 	points := func(omega3p float32) (x, y []float32) {
 		radii := []float32{0, 1e-45, 1e-38, 1e-30, 1e-20, 1e-9, 1e-8, 1e-7, 1e-6, 1e-3, 0.7}

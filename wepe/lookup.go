@@ -9,8 +9,8 @@ import (
 
 // lookUp is the graph's form of Table.P, mathematics.md (7.1) and (7.3): ℘ and ℘′ from the nodes of a table,
 // [resolution, resolution, 4], at positions x, y in periods from the nearest lattice point, in [-½, ½]. The points are
-// known while the graph is built, so that the principal parts are float64, of which float32 would lose digits where they
-// dominate.
+// known while the graph is built, so that the principal parts are float64, of which float32 would lose digits where
+// they dominate.
 func lookUp(values *Node, key TableKey, x, y []float64) (p, pPrime ComplexNode) {
 	g, dtype := values.Graph(), values.DType()
 	tx, ty := make([]float64, len(x)), make([]float64, len(y))

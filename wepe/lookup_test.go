@@ -54,7 +54,8 @@ func TestTable_in_release_mode_is_the_exact_form_and_a_raw_one_is_that_of_the_ho
 		}), float32(0))[0]
 	}
 	release := kv{ParamMode: Release}
-	gomlxtest.Near(t, "release", features(release, ofTable(Deflated, 256)), features(release, kv{ParamEvaluation: EvaluateExact}),
+	gomlxtest.Near(t, "release", features(release, ofTable(Deflated, 256)), features(release,
+		kv{ParamEvaluation: EvaluateExact}),
 		1e-6)
 	table := mustTable(t, TableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
 		SpanU: DefaultSpan, SpanV: DefaultSpan, Resolution: 33, Kind: Raw})

@@ -82,7 +82,8 @@ func (c *Config) settings() []setting.Row {
 			"the area of the cell at first, in cells of the default lattice; 0 leaves the half-periods as they are"),
 		setting.Switch(ParamLearnLattice, &c.learnLattice, "whether ω3′ is trained"),
 		setting.Switch(ParamLearnOblique, &c.learnOblique, "whether the real part of ω3 is trained"),
-		setting.Number(ParamHarmonics, &c.harmonics, 1, 8, "the number of multiples z, 2z, 3z, …, each with its own features"),
+		setting.Number(ParamHarmonics, &c.harmonics, 1, 8,
+			"the number of multiples z, 2z, 3z, …, each with its own features"),
 		setting.Number(ParamScales, &c.scales, 1, 8, "the number of lattices of one form, each with its own features"),
 		setting.Number(ParamScaleRatio, &c.scaleRatio, 1.0/8, 8, "how much smaller each lattice is than the one before"),
 
@@ -129,8 +130,10 @@ func (c *HybridConfig) settings() []setting.Row {
 	return []setting.Row{
 		setting.Number(ParamGate, &c.gate, 0, 1, "λ at first: 0 is the pretrained model, and stays"),
 		setting.Switch(ParamLearnGate, &c.learn, "whether λ is trained"),
-		setting.Choice(ParamStart, &c.start, "where the encoding starts, before training: as drawn, with the mean row of the "+
-			"table's patches, or, the surrogate, as near to them as its last layer comes", StartDrawn, StartCentred, StartFitted),
+		setting.Choice(ParamStart, &c.start,
+			"where the encoding starts, before training: as drawn, with the mean row of the "+
+				"table's patches, or, the surrogate, as near to them as its last layer comes", StartDrawn, StartCentred,
+			StartFitted),
 	}
 }
 

@@ -96,7 +96,8 @@ func releaseStore(t *testing.T, data map[string]fixtures.Tensor, meta releaseMet
 	}
 	return store, func(s *model.Scope) *Config {
 		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).
-			with(kv{ParamMode: Release, ParamOmega1: meta.Omega1, ParamDerivative: data[params+"projection.0.weight"].Shape[1] == 4},
+			with(kv{ParamMode: Release, ParamOmega1: meta.Omega1,
+				ParamDerivative: data[params+"projection.0.weight"].Shape[1] == 4},
 				ofSpan(meta.CoordinateScale, meta.CoordinateScale))
 		config.sum = meta.sum()
 		if mlp {

@@ -36,9 +36,11 @@ func TestScalars_are_the_settings_and_only_the_learned_ones_train(t *testing.T) 
 		frozen []string
 	}{
 		{"paper", encoder, nil, scalars{"omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
-		{"release", encoder, kv{ParamMode: "release"}, scalars{"omega3": 0.7549461, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
+		{"release", encoder, kv{ParamMode: "release"}, scalars{"omega3": 0.7549461, "alpha_scale": 0.15, "beta_pos": 0.8},
+			nil},
 		{"ablations", encoder, kv{ParamLearnLattice: false, ParamLearnAlphaScale: false, ParamLearnBetaPos: false,
-			ParamBetaPos: 1.0, ParamOmega3: 1.5, ParamAlphaScale: 0.3}, scalars{"omega3": 1.5, "alpha_scale": 0.3, "beta_pos": 1},
+			ParamBetaPos: 1.0, ParamOmega3: 1.5, ParamAlphaScale: 0.3}, scalars{"omega3": 1.5, "alpha_scale": 0.3,
+			"beta_pos": 1},
 			[]string{"alpha_scale_raw", "beta_pos", "omega3_raw"}},
 		{"leaning", encoder, kv{ParamOmega3Re: 0.25}, scalars{"omega3": square, "omega3_re": 0.25, "alpha_scale": 0.15,
 			"beta_pos": 0.8}, []string{"omega3_re"}},

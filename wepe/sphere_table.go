@@ -11,9 +11,9 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// TableSphere is what a table of an encoding on the sphere holds: S(w) and S(w′) over the whole cell, 6 numbers a node. They
-// are smooth everywhere, so that nothing is taken off, and any part of any multiple of the cell can be looked up. α_scale
-// acts on what is looked up.
+// TableSphere is what a table of an encoding on the sphere holds: S(w) and S(w′) over the whole cell, 6 numbers a
+// node. They are smooth everywhere, so that nothing is taken off, and any part of any multiple of the cell can be
+// looked up. α_scale acts on what is looked up.
 const TableSphere TableKind = "sphere"
 
 // channels is how many numbers a node has.

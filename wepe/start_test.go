@@ -87,8 +87,8 @@ func means(rows []float64) []float64 {
 	return out
 }
 
-// Least squares leaves a residual at right angles to all that may be combined, the hidden rows and a constant. These are
-// the normal equations, by which the code does not solve.
+// Least squares leaves a residual at right angles to all that may be combined, the hidden rows and a constant. These
+// are the normal equations, by which the code does not solve.
 func TestStart_fitted_is_the_least_squares_fit_of_the_surrogates_last_layer(t *testing.T) {
 	table, _, rows, more := started(t, encodings["surrogate"], StartFitted, func(e Encoding, g *Graph) []*Node {
 		return []*Node{e.(*SurrogateEncoder).hiddenRows(g)}

@@ -70,8 +70,8 @@ const (
 
 // NamedSurrogate returns one of the surrogates above. "paper" is the text's field of four channels with the numbers of
 // the released CIFAR-100 script; "svhn" is the release's other form, six channels. "sweep" is "paper" with
-// a_k = b_k = 1/k², K = K′ = 3, where training leaves β and γ alone: the paper's study puts both at 0.01, 0.05, 0.1, 0.2
-// and 0.5. Sources: the text; official scripts weierstrass_vit_experiment2.py and vit_wef_*_1k.py at 3c27aecdfd06.
+// a_k = b_k = 1/k², K = K′ = 3, where training leaves β and γ alone: the paper's study puts both at 0.01, 0.05, 0.1,
+// 0.2 and 0.5. Sources: the text; official scripts weierstrass_vit_experiment2.py and vit_wef_*_1k.py at 3c27aecdfd06.
 func NamedSurrogate(name string) (Surrogate, error) {
 	s := Surrogate{
 		Channels: 4, Omega1: weierstrass.OmegaSquare,

@@ -108,7 +108,8 @@ type Table struct {
 	Key TableKey
 
 	// Values are Re ℘, Im ℘, Re ℘′, Im ℘′ at the nodes, less what Key.Kind says: [resolution, resolution, 4], v slowest
-	// as in a patch grid, the first and last node on the borders of the rectangle. Of kind TableSphere there are 6, see there.
+	// as in a patch grid, the first and last node on the borders of the rectangle. Of kind TableSphere there are 6, see
+	// there.
 	Values []float64
 }
 

@@ -205,7 +205,8 @@ func TestInspectIsForPeopleAndPrograms(t *testing.T) {
 	}
 }
 
-// The cache of the hub holds the fixture as a commit of a model that does not exist elsewhere; nothing asks the network.
+// The cache of the hub holds the fixture as a commit of a model that does not exist elsewhere; nothing asks the
+// network.
 func TestAModelOfTheHubGoesByItsAddress(t *testing.T) {
 	hf, cache, commit := fixtures.Dir(t, "hf_vit"), t.TempDir(), strings.Repeat("0123abcdef", 4)
 	t.Setenv("HF_HUB_CACHE", cache)

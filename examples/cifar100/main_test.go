@@ -76,7 +76,8 @@ func TestHelpListsTheFlagsOnStdout(t *testing.T) {
 	if e.Code != 0 || e.Stderr != "" {
 		t.Errorf("status %d, stderr %q", e.Code, e.Stderr)
 	}
-	for _, want := range []string{"-data", "-checkpoint", "-set", "cifar100-small", "none,learned,sincos2d,wepe,wepe-sphere"} {
+	for _, want := range []string{"-data", "-checkpoint", "-set", "cifar100-small",
+		"none,learned,sincos2d,wepe,wepe-sphere"} {
 		if !strings.Contains(e.Stdout, want) {
 			t.Errorf("no %s in:\n%s", want, e.Stdout)
 		}

@@ -29,8 +29,8 @@ const shapesOrigin = "shapes"
 // write writes tasks into dir in the VTAB-1k layout: of generated shapes, to try every command on a machine without a
 // network, or from a data set's own files, dSprites' npz or the binary version of CIFAR-100. The pictures of the latter
 // are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of
-// TensorFlow Datasets, and its copies hold jpegs. sizes are those of training, validation and test; CIFAR-100 has a test
-// set of its own.
+// TensorFlow Datasets, and its copies hold jpegs. sizes are those of training, validation and test; CIFAR-100 has a
+// test set of its own.
 func write(ctx context.Context, dir, from string, sizes [3]int) error {
 	switch {
 	case from == shapesOrigin:

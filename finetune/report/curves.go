@@ -58,8 +58,8 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 	return drawPlots(w, curvesWidth, curvesHeight, [][]*plot.Plot{{loss, accuracy}})
 }
 
-// Accuracy draws the top-1 accuracy on the test images over what the rows have in Step, as a PNG: one colour per encoding,
-// as Curves. The label says what Step is, "side of the pictures (pixels)" for one.
+// Accuracy draws the top-1 accuracy on the test images over what the rows have in Step, as a PNG: one colour per
+// encoding, as Curves. The label says what Step is, "side of the pictures (pixels)" for one.
 func Accuracy(w io.Writer, title, label string, evals []Eval) error {
 	p := newPlot(title, "top-1 accuracy (%)")
 	p.X.Label.Text, p.Legend.Top = label, false

@@ -38,7 +38,8 @@ var columns = map[string]func(Result) string{
 }
 
 // Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n, the mean and
-// the range of the test results over seeds, and the difference to the baseline of the same group, recipe, data and seed.
+// the range of the test results over seeds, and the difference to the baseline of the same group, recipe, data and
+// seed.
 //
 // Runs of different recipes or data do not mix: a group that holds two of either is an error that names the column to
 // group by. A run that was repeated counts once, the latest attempt; a failed run counts not at all. Notes say so.

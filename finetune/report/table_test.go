@@ -83,7 +83,8 @@ func TestRenderReplacesOnlyWhatIsBetweenTheMarkers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const before = "# Results\n<!-- table: study by=encoding baseline=none -->\nold\n<!-- end -->\ntext <!-- end -->\n<!-- other -->\nx\n"
+	const before = "# Results\n<!-- table: study by=encoding baseline=none -->\nold\n<!-- end -->\n" +
+		"text <!-- end -->\n<!-- other -->\nx\n"
 	got, err := Render(before, TableRegion(dir))
 	if err != nil {
 		t.Fatal(err)

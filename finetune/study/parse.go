@@ -13,7 +13,8 @@ import (
 
 // ParsePositions reads names of encodings, "none,learned,wepe".
 func ParsePositions(list string) ([]string, error) {
-	return parse(list, "encoding: want some of "+strings.Join(vit.PositionNames(), ","), func(name string) (string, error) {
+	return parse(list, "encoding: want some of "+strings.Join(vit.PositionNames(), ","), func(name string) (string,
+		error) {
 		_, err := vit.EncodingNamed(name)
 		return name, err
 	})

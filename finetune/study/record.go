@@ -16,8 +16,8 @@ import (
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
-// Results are the rows of units that are done, by Unit.ID. In a record a row's validation metrics are those that chose a
-// setting, its test metrics those that count; each has one of the two.
+// Results are the rows of units that are done, by Unit.ID. In a record a row's validation metrics are those that chose
+// a setting, its test metrics those that count; each has one of the two.
 type Results map[string]report.Result
 
 // Results reads the record of a study: what is done, by this machine and others. It is nil where there is none.

@@ -17,14 +17,14 @@
 // # Settings chosen on validation images
 //
 // With a Sweep, each task and arm is first trained with every combination of its settings on a part of the training
-// images, measured on others that are held out, and then trained with the best on all of them. The trainings that choose
-// come first; where shards choose together, a training whose setting is open waits.
+// images, measured on others that are held out, and then trained with the best on all of them. The trainings that
+// choose come first; where shards choose together, a training whose setting is open waits.
 //
 // # Records
 //
 // A task whose result finetune.Run cannot measure by itself, as when the test pictures do not fit into memory, has a
-// Measure. The rows of such a study are in results*.jsonl in Dir, one file for each shard; they are all that Merge needs
-// to join the work of machines without a common disk, and the models behind them are removed.
+// Measure. The rows of such a study are in results*.jsonl in Dir, one file for each shard; they are all that Merge
+// needs to join the work of machines without a common disk, and the models behind them are removed.
 //
 // # Studies by name
 //

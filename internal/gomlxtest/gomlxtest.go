@@ -135,8 +135,8 @@ func NearAbs[T float32 | float64](t testing.TB, name string, got []T, want []flo
 	}
 }
 
-// Spreads checks the root of the mean square of drawn numbers within four deviations of its estimate from so many normal
-// ones; uniform ones vary less.
+// Spreads checks the root of the mean square of drawn numbers within four deviations of its estimate from so many
+// normal ones; uniform ones vary less.
 func Spreads(t testing.TB, name string, values []float64, want float64) {
 	t.Helper()
 	var sum float64

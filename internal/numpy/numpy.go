@@ -186,7 +186,7 @@ func parseHeader(text string) (kind string, shape []int, err error) {
 	case !plainType.MatchString(kind):
 		return "", nil, fmt.Errorf("dtype %q, want a plain little-endian one", kind)
 	case items["fortran_order"] == "True":
-		return "", nil, errors.New("Fortran order: save a C-ordered copy (numpy.ascontiguousarray)")
+		return "", nil, errors.New("an array in Fortran order: save a C-ordered copy (numpy.ascontiguousarray)")
 	case items["fortran_order"] != "False":
 		return "", nil, errors.New("fortran_order is neither True nor False")
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/hub"
 )
 
-// Fetch returns where the model that a program starts from lies on disk: at from itself or, if that is an address of the
-// Hugging Face hub, as in hf://owner/name@revision, in the cache, which it fills and tells of.
+// Fetch returns where the model that a program starts from lies on disk: at from itself or, if that is an address of
+// the Hugging Face hub, as in hf://owner/name@revision, in the cache, which it fills and tells of.
 func Fetch(ctx context.Context, from string) (path string, err error) {
 	if !strings.HasPrefix(from, hub.Scheme) {
 		return from, nil

@@ -54,13 +54,12 @@ func TestCheckNamesTheValueAndSaysWhatItShouldBe(t *testing.T) {
 		"count = 0, want it in [1, 7]: how many":                 {0, 0, true, "thin"},
 		`form = "wide", want "thin", "thick" or nothing: which`:  {0, 1, true, "wide"},
 	} {
-		err := Check(o.rows())
-		if got := ""; err != nil {
-			if got = err.Error(); got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
-		} else if want != "" {
-			t.Errorf("no error, want %q", want)
+		got := ""
+		if err := Check(o.rows()); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	if got := Names((&options{}).rows()); !slices.Equal(got, []string{"rate", "count", "on", "form"}) {

@@ -157,7 +157,7 @@ func check(raw []byte) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("not JSON: %v", err)
+			return fmt.Errorf("not JSON: %w", err)
 		}
 		if n := len(stack) - 1; n >= 0 && stack[n].keys != nil {
 			top := &stack[n]

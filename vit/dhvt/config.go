@@ -17,21 +17,22 @@ import (
 //
 // PatchSize is 2, 4 or 16, Heads is the number of head tokens too, and Position one of Positions(), default "none".
 // Dropout acts on the attention branch. Init is vit.InitTimm (default), as the original: dense weights and tokens from
-// N(0, 0.02²), convolutions uniformly in ±1/√fan-in, PyTorch's default; or vit.InitRelease: Xavier-uniform convolutions.
-// The WePE release has Epsilon 1e-5. What a DHVT does not have (Pool, PatchNorm, AttentionDropout, DType) is left out.
+// N(0, 0.02²), convolutions uniformly in ±1/√fan-in, PyTorch's default; or vit.InitRelease: Xavier-uniform
+// convolutions. The WePE release has Epsilon 1e-5. What a DHVT does not have (Pool, PatchNorm, AttentionDropout,
+// DType) is left out.
 type Config struct {
 	vit.Config
-	notFolded
+	notFolded //nolint:unused // for its methods
 
 	TokenDropout float64 `json:"token_dropout,omitempty"` // on the tokens that enter block 0; only the WePE release has it
 }
 
 // notFolded takes vit.Config's Fold and Table from Config: Go promotes no method that two embedded types have. They
 // would return a ViT, and its table.
-type notFolded struct{}
+type notFolded struct{} //nolint:unused // embedded
 
-func (notFolded) Fold()  {}
-func (notFolded) Table() {}
+func (notFolded) Fold()  {} //nolint:unused // never called
+func (notFolded) Table() {} //nolint:unused // never called
 
 // variants are the models that the original's code registers for CIFAR-100 (patch sizes 2 and 4, 32×32 pixels) and for
 // ImageNet (patch size 16), https://github.com/ArieSeirack/DHVT. Its DomainNet models are the latter, Ti with 4 heads.
@@ -145,7 +146,8 @@ func (c Config) Parameters() int {
 	attention := 4*dense(c.Width, c.Width) + headTokens
 	daff := dense(c.Width, c.MLPDim) + 10*c.MLPDim + dense(c.MLPDim, c.Width) + 4*c.MLPDim + norm +
 		dense(c.Width, c.Width/4) + dense(c.Width/4, c.Width)
-	return total + c.Encoding().Parameters(c.Config) + c.Depth*(norm+attention+norm+daff) + norm + dense(c.Width, c.Classes)
+	return total + c.Encoding().Parameters(c.Config) + c.Depth*(norm+attention+norm+daff) + norm + dense(c.Width,
+		c.Classes)
 }
 
 // FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of the

@@ -35,8 +35,9 @@ func compress(raw [][4]float64, scale float64) [][4]float64 {
 	return features
 }
 
-// tableStatistics are those of the paper's sensitivity tables. Rho is Pearson's correlation, over all unordered pairs of
-// patches, between their distance (of the centres in (u, v), or of the grid indices) and 1 − cosine of their features.
+// tableStatistics are those of the paper's sensitivity tables. Rho is Pearson's correlation, over all unordered pairs
+// of patches, between their distance (of the centres in (u, v), or of the grid indices) and 1 − cosine of their
+// features.
 type tableStatistics struct {
 	Rho      float64
 	Pairs    int
