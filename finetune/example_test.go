@@ -14,7 +14,7 @@ import (
 
 // A whole training. Without an expected output this is compiled and not run: it takes minutes and CIFAR-100.
 //
-//nolint:ineffassign // the README shows it without its checks
+//nolint:ineffassign,wastedassign // the README shows it without its checks
 func ExampleRun() {
 	ctx, backend := context.Background(), gomlxtest.Backend()
 	recipe, err := finetune.Named("cifar100-small")

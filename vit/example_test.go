@@ -16,7 +16,7 @@ import (
 // A whole network, at a size that takes no time.
 func Example() {
 	config, err := vit.Variant("Ti/16") // N, M (for CPUs), Ti, S, B, L, H; any patch size, any rows × cols
-	config.Position = "wepe"            // vit.PositionNames() lists them
+	config.Position = "wepe-sphere"     // vit.PositionNames() lists them
 	logits := func(scope *model.Scope, images *Node) *Node { return config.Logits(scope.In("vit"), images) }
 	if err != nil {
 		fmt.Println(err)

@@ -121,7 +121,7 @@ func TestEncodingsOfDifferentKindsStandTogether(t *testing.T) {
 		"":                     `unknown position encoding ""`,
 		"learned+":             `unknown position encoding ""`,
 		"wepe+rope2":           `unknown position encoding "rope2"`,
-		"wepe+learned":         "wepe is added, learned is added: want at most one of each kind, in the order added, rotary, bias",
+		"wepe+learned":         "wepe is added, learned is added: want at most one of each kind, in the order added",
 		"wepe+wepe":            "wepe is added, wepe is added",
 		"rope-axial+learned":   "rope-axial is rotary, learned is added",
 		"wepe-bias+rope-axial": "wepe-bias is bias, rope-axial is rotary",

@@ -121,7 +121,7 @@ func TestRenderNamesTheMarkerThatIsWrong(t *testing.T) {
 		"<!-- table: a colour=red -->\n<!-- end -->\n":            "unknown setting",
 		"<!-- table: absent -->\n<!-- end -->\n":                  "absent.jsonl",
 		"<!-- table: -->\n<!-- end -->\n":                         "without a name",
-		"<!-- table: a by=encoding,seed -->\n<!-- end -->\n":      `no column "seed" to group by, want one of dataset, encoding,`,
+		"<!-- table: a by=encoding,seed -->\n<!-- end -->\n":      `no column "seed" to group by, want one of dataset,`,
 		"<!-- table: a by=encoding baseline= -->\nx\n<!-- end-->": "has no",
 	} {
 		if _, err := Render(text, TableRegion(dir)); err == nil || !strings.Contains(err.Error(), want) {

@@ -4,7 +4,7 @@
 // markers, and those of the position encodings from the code, between "<!-- positions -->" or "<!-- parameters -->" and
 // "<!-- end -->".
 //
-//	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md
+//	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md
 package main
 
 import (
