@@ -93,6 +93,31 @@ var All = []Named{
 		},
 	},
 	{
+		Name: "sphere", About: "what each choice in wepe-sphere is worth, beside the encodings that it competes with",
+		Baseline: "wepe-sphere",
+		Arms: slices.Concat(
+			Each("wepe-sphere", "none", "learned", "sincos2d", "rope-axial", "rope-mixed", "liere",
+				"wepe-sphere+rope-axial", "wepe-sphere+rope-mixed"),
+			[]Arm{
+				{"wepe", "wepe", ""},
+				{"wepe", "wepe, α = 1, α_scale = 1", "wepe_alpha_u=1;wepe_alpha_v=1;wepe_alpha_scale=1"},
+				{"wepe-sphere", "sphere without ℘′", "wepe_derivative=false"},
+				{"wepe-sphere", "sphere, MLP projection", "wepe_projection=mlp"},
+				{"wepe-sphere", "sphere, lattice fixed", "wepe_learn_lattice=false"},
+				{"wepe-sphere", "sphere, hexagonal", "wepe_omega3_re=0.927;wepe_omega3=1.6057"},
+				{"wepe-sphere", "sphere, pole at the centre", "wepe_offset_u=0.5;wepe_offset_v=0.5"},
+				{"wepe-sphere", "sphere, α = 0.9, centred", "wepe_alpha_u=0.9;wepe_alpha_v=0.9;wepe_offset_u=0.05;wepe_offset_v=0.05"},
+				{"wepe-sphere", "sphere, decayed like matrices", "optimizer.decay_all=true"},
+			},
+			Grid("wepe-sphere", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", []float64{0.25, 0.45, 0.7, 0.9}),
+			Grid("wepe-sphere", "α_scale = %g", "wepe_alpha_scale=%g", []float64{0.5, 2}),
+			Grid("wepe-sphere", "n ≤ %g", "wepe_harmonics=%g", []float64{2, 3, 4}),
+			Grid("wepe-sphere", "%g scales", "wepe_scales=%g", []float64{2}),
+			Grid("wepe-sphere", "β_pos = %g", "wepe_beta_pos=%g", []float64{0.2, 0.4, 1.6}),
+			Grid("wepe-sphere", "rate × %g", "optimizer.learning_rates.position=%g", []float64{0.2, 5}),
+		),
+	},
+	{
 		Name: "gate", About: "where the gate λ and the encoding that it blends should start, against the pretrained table " +
 			"kept and replaced",
 		Pretrained: true, Published: FineTuned,
