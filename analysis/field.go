@@ -103,6 +103,19 @@ func (f Field) Draw(w io.Writer) error {
 	return report.HeatMaps(w, append(rows, panels))
 }
 
+// Similarities returns the cosines between all positions, [positions, positions], as Similarity.
+func Similarities(vectors []float64, positions int) ([]float64, error) {
+	out := make([]float64, 0, positions*positions)
+	for i := range positions {
+		row, err := Similarity(vectors, positions, i)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, row...)
+	}
+	return out, nil
+}
+
 // Similarity returns the cosine between the vector of each position and that of one of them, from vectors
 // [positions, width]. A zero vector, as every position of an encoder that adds nothing has, is at cosine 0 to all.
 func Similarity(vectors []float64, positions, to int) ([]float64, error) {

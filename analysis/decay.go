@@ -1,0 +1,78 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
+
+// DecayBins is the number of bins of the released analysis: 80 edges make 79.
+const DecayBins = 79
+
+// Decay is how the cosine similarity of two positions falls with their distance.
+type Decay struct {
+	Pairs float64 // Pearson's correlation of distance and similarity over all pairs; NaN where undefined
+	Bins  float64 // the same of the centres and means below: what the paper prints
+
+	// Centres are those of the bins that have a pair, in percent of the largest distance. Means are of
+	// 6 + 14·(s − min s)/(max s − min s).
+	Centres, Means []float64
+
+	First, Last float64 // of Means
+	Percent     float64 // by which Means fall from first to last
+	Falling     float64 // part of the steps from bin to bin that fall, in percent
+}
+
+// DecayOf measures vectors [patches, width], over all N(N−1)/2 unordered pairs. The bins divide [0, 100) percent of the
+// largest distance; as in the release (distance_curve_analysis.py at 3c27aecd) the largest distance is in none of them.
+// Averaging within bins first leaves little but the trend: Bins is always much nearer to ±1 than Pairs.
+func DecayOf(vectors []float64, g Grid, bins int) (Decay, error) {
+	n := g.Patches()
+	similarity, err := Similarities(vectors, n)
+	if err != nil {
+		return Decay{}, err
+	}
+	var d, s []float64
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			d, s = append(d, g.Distance(i, j)), append(s, similarity[i*n+j])
+		}
+	}
+	undefined := math.NaN()
+	out := Decay{Pairs: undefined, Bins: undefined, First: undefined, Last: undefined, Percent: undefined,
+		Falling: undefined}
+	if len(d) < 2 || constant(s) {
+		return out, nil
+	}
+	out.Pairs = Pearson(d, s)
+	scaled := MinMax(s)
+	sums, counts := make([]float64, bins), make([]float64, bins)
+	longest := floats.Max(d)
+	for k, v := range scaled {
+		if at := int(d[k] / longest * float64(bins)); at < bins {
+			sums[at] += 6 + 14*v
+			counts[at]++
+		}
+	}
+	falling := 0.0
+	for k, count := range counts {
+		if count == 0 {
+			continue
+		}
+		if m := len(out.Means); m > 0 && sums[k]/count < out.Means[m-1] {
+			falling++
+		}
+		out.Centres = append(out.Centres, (float64(k)+0.5)*100/float64(bins))
+		out.Means = append(out.Means, sums[k]/count)
+	}
+	m := len(out.Means)
+	if m < 2 {
+		return out, nil
+	}
+	out.Bins = Pearson(out.Centres, out.Means)
+	out.First, out.Last, out.Falling = out.Means[0], out.Means[m-1], 100*falling/float64(m-1)
+	out.Percent = 100 * (out.First - out.Last) / out.First
+	return out, nil
+}

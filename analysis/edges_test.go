@@ -1,0 +1,153 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestWhatIsUndefinedIsNaNAndNever0(t *testing.T) {
+	undefined := map[string]float64{
+		"a correlation of constants":                     Pearson([]float64{1, 2, 3}, []float64{0.2, 0.2, 0.2}),
+		"a correlation of one value":                     Pearson([]float64{1}, []float64{2}),
+		"a correlation of values equal but for rounding": Pearson([]float64{1, 2, 3}, []float64{0.3, 0.1 + 0.2, 0.3}),
+		"an overlap of nothing with nothing":             IoU(make([]bool, 3), make([]float64, 3), 1),
+		"the separation of one patch":                    Grid{Rows: 2, Cols: 3}.Separation([]int{4}),
+		"groups of which there is one":                   first(Silhouette([]float64{1, 2, 3}, []int{7, 7, 7})),
+		"a paired test of one pair":                      first(PairedT([]float64{1}, []float64{2})),
+		"a paired test of equal differences":             first(PairedT([]float64{1, 2, 3}, []float64{2, 3, 4})),
+		"a mask of every pixel":                          first(PointBiserial([]bool{true, true}, []float64{1, 2})),
+		"the variation of nothing":                       Variation(nil),
+		"the likeness of what is the same for all":       LinearCKA([]float64{1, 1, 1}, []float64{1, 2, 3}, 3),
+		"the place of a neighbour on a single line":      second(Neighbours([]float64{1, 2, 3}, [][]float64{{4, 4, 4}}, 1)),
+	}
+	constant, err := DecayOf([]float64{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}, Grid{Rows: 2, Cols: 3}, DecayBins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	undefined["the decay of equal positions"] = constant.Pairs
+	undefined["the decay of equal positions, in bins"] = constant.Bins
+	for what, got := range undefined {
+		if !math.IsNaN(got) {
+			t.Errorf("%s: %g, want NaN", what, got)
+		}
+	}
+}
+
+func first[B any](a float64, _ B) float64  { return a }
+func second[A any](_ A, b float64) float64 { return b }
+
+// Uniform attention of a grid of 2×3 behind two tokens: the mean distance between its patches, the entropy of six.
+func TestUniformAttentionSpreadsEvenlyOnAnyGridAndPrefix(t *testing.T) {
+	for _, g := range []Grid{{2, 3, 0}, {2, 3, 1}, {2, 3, 5}, {1, 7, 1}, {1, 1, 1}} {
+		weights := make([]float32, g.Tokens()*g.Tokens())
+		for i := range weights {
+			weights[i] = 1 / float32(g.Tokens())
+		}
+		s, err := g.Rings().Spread(weights, 0.9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean := 0.0
+		n := float64(g.Patches())
+		for i := range g.Patches() {
+			for j := range g.Patches() {
+				mean += math.Hypot(float64(i/g.Cols-j/g.Cols), float64(i%g.Cols-j%g.Cols)) / n / n
+			}
+		}
+		for what, pair := range map[string][2]float64{
+			"distance": {s.Distance, mean}, "entropy": {s.Entropy, math.Log(n)}, "perplexity": {s.Perplexity, n},
+			"entropy of all": {s.EntropyAll, math.Log(float64(g.Tokens()))}, "weight at 0": {s.ByDistance[0], 1 / n},
+		} {
+			if !(math.Abs(pair[0]-pair[1]) < 1e-6) {
+				t.Errorf("%v: %s %g, want %g", g, what, pair[0], pair[1])
+			}
+		}
+		if math.IsNaN(s.EntropyClass) != (g.Prefix == 0) {
+			t.Errorf("%v: entropy of the class token %g", g, s.EntropyClass)
+		}
+	}
+}
+
+func TestAQueryThatGivesPatchesNothingDoesNotCount(t *testing.T) {
+	g := Grid{Rows: 1, Cols: 2, Prefix: 1}
+	s, err := g.Rings().Spread([]float32{1, 0, 0, 1, 0, 0, 0.5, 0.25, 0.25}, 0.9)
+	if err != nil || s.Distance != 0.5 || s.Range != 1 || !math.IsNaN(s.Ranges[0]) {
+		t.Errorf("distance %g, range %g of %v, %v: want 0.5, 1 of NaN and 1", s.Distance, s.Range, s.Ranges, err)
+	}
+	if s, err = g.Rings().Spread([]float32{1, 0, 0, 1, 0, 0, 1, 0, 0}, 0.9); err != nil || !math.IsNaN(s.Distance) {
+		t.Errorf("no query counts: distance %g, %v, want NaN", s.Distance, err)
+	}
+}
+
+func TestSizesThatDoNotFitAreRefused(t *testing.T) {
+	for want, call := range map[string]func() error{
+		"8 attention weights, want 3×3": func() error {
+			_, err := Grid{1, 2, 1}.Rings().Spread(make([]float32, 8), 0.9)
+			return err
+		},
+		"layer 0 has 9 weights, want [2, 3, 3]": func() error {
+			_, err := Rollout{}.Row([][]float32{make([]float32, 9)}, 2, make([]float64, 3))
+			return err
+		},
+		`unknown fusion "median"`: func() error {
+			_, err := Rollout{Fuse: "median"}.Row([][]float32{make([]float32, 18)}, 2, make([]float64, 3))
+			return err
+		},
+		"a share of 1.5": func() error {
+			_, err := Rollout{Discard: 1.5}.Row([][]float32{make([]float32, 9)}, 1, make([]float64, 3))
+			return err
+		},
+		"1 points": func() error { _, err := PCA([]float64{1, 2}, 1, 2); return err },
+		"3 points": func() error { _, _, err := TSNE{}.Embed([]float64{1, 2, 3}, 3); return err },
+	} {
+		if err := call(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %q", err, want)
+		}
+	}
+}
+
+func TestErrorBinsKeepEveryImageAndSayHowSureTheyAre(t *testing.T) {
+	separation := []float64{-9, 0, 0.5, 1, 1.5, 2, 99, math.NaN()}
+	wrong := []bool{true, false, true, true, false, false, true, true}
+	bins := ErrorBySeparation(separation, wrong, 2, 1.0/6, 5.0/6) // quantiles at 0 and 2
+	if len(bins) != 2 || bins[0].Low != 0 || bins[1].High != 2 || bins[0].Images != 3 || bins[1].Images != 4 {
+		t.Fatalf("bins %+v", bins)
+	}
+	// Two of three and two of four are wrong.
+	if math.Abs(bins[0].Rate-2.0/3) > 1e-15 || math.Abs(bins[0].Deviation-math.Sqrt(2.0/27)) > 1e-15 ||
+		bins[1].Rate != 0.5 || bins[1].Deviation != 0.25 {
+		t.Errorf("rates %+v", bins)
+	}
+	if same := ErrorBySeparation([]float64{3, 3}, []bool{true, false}, 5, 0, 1); same[0].Images != 2 || same[0].Rate != 0.5 {
+		t.Errorf("one separation for all: %+v", same)
+	}
+	if none := ErrorBySeparation([]float64{math.NaN()}, []bool{true}, 5, 0, 1); none != nil {
+		t.Errorf("no separation: %+v", none)
+	}
+}
+
+func TestTheSameSeedEmbedsToTheSamePlacesAndKeepsGroupsApart(t *testing.T) {
+	points := make([]float64, 0, 13*3)
+	labels := make([]int, 0, 13)
+	for i := range 13 {
+		group := i % 2
+		labels = append(labels, group)
+		points = append(points, float64(100*group)+float64(i%5), float64(i%3), float64(i%7))
+	}
+	y, kl, err := TSNE{Seed: 3}.Embed(points, 13)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _, _ := TSNE{Seed: 3}.Embed(points, 13)
+	for i := range y {
+		if y[i] != again[i] {
+			t.Fatal("the same seed leads to other places")
+		}
+	}
+	if separated, _ := Silhouette(y, labels); !(separated > 0.5) || math.IsNaN(kl) {
+		t.Errorf("silhouette %g, divergence %g", separated, kl)
+	}
+}

@@ -1,0 +1,82 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// Silhouette says how well points [n, width] fall into their labelled groups (Rousseeuw 1987): of each point (b−a)/max,
+// a its mean distance to the others of its group, b that to the nearest other group; 0 for a point alone in its group.
+// The mean is NaN for fewer than two groups.
+func Silhouette(points []float64, labels []int) (mean float64, each []float64) {
+	n := len(labels)
+	size := map[int]float64{}
+	for _, label := range labels {
+		size[label]++
+	}
+	if len(size) < 2 {
+		return math.NaN(), nil
+	}
+	squared := squaredDistances(points, n)
+	for i, own := range labels {
+		sums := map[int]float64{}
+		for j, label := range labels {
+			sums[label] += math.Sqrt(squared[i*n+j])
+		}
+		value := 0.0
+		if size[own] > 1 {
+			a, b := sums[own]/(size[own]-1), math.Inf(1)
+			for label := range size {
+				if label != own {
+					b = min(b, sums[label]/size[label])
+				}
+			}
+			if larger := max(a, b); larger > 0 {
+				value = (b - a) / larger
+			}
+		}
+		each = append(each, value)
+	}
+	return stat.Mean(each, nil), each
+}
+
+// Neighbours predicts targets[c] [n] of each of the points [n, width] as the mean of its k nearest others: predictions
+// of the same shape, and R², the mean over targets; NaN where a target is constant. It asks, without any training,
+// whether features tell places.
+func Neighbours(points []float64, targets [][]float64, k int) (predicted [][]float64, r2 float64) {
+	n := len(targets[0])
+	squared := squaredDistances(points, n)
+	predicted = make([][]float64, len(targets))
+	for c := range predicted {
+		predicted[c] = make([]float64, n)
+	}
+	order := make([]int, n)
+	for i := range n {
+		for j := range order {
+			order[j] = j
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(squared[i*n+a], squared[i*n+b]) })
+		nearest := slices.DeleteFunc(slices.Clone(order), func(j int) bool { return j == i })
+		nearest = nearest[:min(k, n-1)]
+		for c, target := range targets {
+			for _, j := range nearest {
+				predicted[c][i] += target[j] / float64(len(nearest))
+			}
+		}
+	}
+	for c, target := range targets {
+		mean := stat.Mean(target, nil)
+		var rest, total float64
+		for i, v := range target {
+			rest += (v - predicted[c][i]) * (v - predicted[c][i])
+			total += (v - mean) * (v - mean)
+		}
+		r2 += (1 - rest/total) / float64(len(targets))
+	}
+	return predicted, r2
+}

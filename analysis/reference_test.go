@@ -1,0 +1,381 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// reference is the fixture attention_analysis: inputs, and what vit-explain, attention_flow, probing-vits, the CKA of
+// google-research, SciPy and scikit-learn make of them.
+type reference struct {
+	tensors map[string]fixtures.Tensor
+	Config  struct {
+		Layers, Images, Heads int
+		Grid                  [2]int    `json:"grid_h_w"`
+		Prefix                int       `json:"prefix_tokens"`
+		Patch                 float64   `json:"patch_size"`
+		Discard               []float64 `json:"discard_ratios"`
+		Upsample              int
+		TopK                  int `json:"top_k"`
+		Quantiles             []float64
+	}
+	TSNE struct {
+		Perplexity   float64
+		LearningRate float64 `json:"learning_rate"`
+		Exaggeration float64 `json:"early_exaggeration"`
+		Exploration  int     `json:"exploration_steps"`
+	} `json:"tsne"`
+	Tolerance map[string]float64
+}
+
+func readReference(t *testing.T) (r reference) {
+	fixtures.JSON(t, "attention_analysis", "meta.json", &r)
+	r.tensors = fixtures.Tensors(t, "attention_analysis", "tensors.safetensors")
+	return r
+}
+
+func (r reference) near(t *testing.T, name string, got []float64, tolerance string) {
+	t.Helper()
+	if len(r.tensors[name].Data) == 0 || r.Tolerance[tolerance] == 0 {
+		t.Errorf("the fixture has no %s, or no tolerance %s", name, tolerance)
+	}
+	gomlxtest.NearAbs(t, name, got, r.tensors[name].Data, r.Tolerance[tolerance])
+}
+
+func (r reference) grid() Grid { return Grid{r.Config.Grid[0], r.Config.Grid[1], r.Config.Prefix} }
+
+// weights are those of one head, or of all heads, of a layer and image.
+func (r reference) weights(layer, image, head int) []float32 {
+	c := r.Config
+	in, size := r.tensors["in.attention"].Float32(), r.grid().Tokens()*r.grid().Tokens()
+	at := (layer*c.Images + image) * c.Heads * size
+	if head < 0 {
+		return in[at : at+c.Heads*size]
+	}
+	return in[at+head*size : at+(head+1)*size]
+}
+
+func (r reference) layers(image int) (layers [][]float32) {
+	for l := range r.Config.Layers {
+		layers = append(layers, r.weights(l, image, -1))
+	}
+	return layers
+}
+
+func TestSpreadIsThatOfProbingViTsAndSciPy(t *testing.T) {
+	r := readReference(t)
+	c, rings := r.Config, r.grid().Rings()
+	got := map[string][]float64{}
+	add := func(name string, values ...float64) { got[name] = append(got[name], values...) }
+	for l := range c.Layers {
+		for image := range c.Images {
+			for h := range c.Heads {
+				for _, share := range []float64{0.5, 0.9} {
+					s, err := rings.Spread(r.weights(l, image, h), share)
+					if err != nil {
+						t.Fatal(err)
+					}
+					add(fmt.Sprintf("effective_range.%g.out", share), s.Range)
+					add(fmt.Sprintf("effective_range.%g.per_query_out", share), s.Ranges...)
+					if share == 0.5 {
+						continue
+					}
+					add("distance.renormalised.patches_out", s.Distance)
+					add("rms_distance.out", s.RMS)
+					add("weight_by_distance.out", s.ByDistance...)
+					add("entropy.patches.out", s.Entropy)
+					add("entropy.perplexity_patches.out", s.Perplexity)
+					add("entropy.all_tokens.out", s.EntropyAll)
+					add("entropy.class_row.out", s.EntropyClass)
+				}
+			}
+		}
+	}
+	add("weight_by_distance.distances", rings.Distances...)
+	for name, values := range got {
+		r.near(t, name, values, map[byte]string{'d': "distance_abs_patches", 'r': "distance_abs_patches",
+			'w': "distance_abs_patches", 'e': "entropy_abs"}[name[0]])
+	}
+	pairs := 0
+	for _, n := range rings.Pairs() {
+		pairs += n
+	}
+	if want := rings.Patches() * rings.Patches(); pairs != want {
+		t.Errorf("the rings hold %d pairs, want %d", pairs, want)
+	}
+}
+
+func TestRolloutIsThatOfItsAuthorsAndOfVitExplainMended(t *testing.T) {
+	r := readReference(t)
+	tokens := r.grid().Tokens()
+	whole := func(rollout Rollout, layers [][]float32) (product []float64) {
+		for token := range tokens {
+			from := make([]float64, tokens)
+			from[token] = 1
+			row, err := rollout.Row(layers, r.Config.Heads, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			product = append(product, row...)
+		}
+		return product
+	}
+	for _, fuse := range []string{"mean", "max", "min"} {
+		for _, discard := range r.Config.Discard {
+			var got []float64
+			for image := range r.Config.Images {
+				got = append(got, whole(Rollout{fuse, discard}, r.layers(image))...)
+			}
+			r.near(t, fmt.Sprintf("rollout.corrected.%s.discard%g", fuse, discard), got, "rollout_abs")
+		}
+	}
+	var all, maps, enlarged []float64
+	g := r.grid()
+	for image := range r.Config.Images {
+		for l := range r.Config.Layers {
+			all = append(all, whole(Rollout{}, r.layers(image)[:l+1])...)
+		}
+		class := all[len(all)-tokens*tokens:][g.Prefix:tokens]
+		maps = append(maps, class...)
+		up := r.Config.Upsample
+		enlarged = append(enlarged, MinMax(Enlarge(class, g.Rows, g.Cols, up*g.Rows, up*g.Cols))...)
+	}
+	r.near(t, "rollout.abnar.all_layers", all, "rollout_abnar_abs")
+	r.near(t, "rollout.abnar.mask", maps, "rollout_abnar_abs")
+	r.near(t, "rollout.abnar.mask_upsampled", enlarged, "rollout_abnar_abs")
+}
+
+func TestSeparationIsThatOfTheStrongestPatchesOfTheClassToken(t *testing.T) {
+	r := readReference(t)
+	g := r.grid()
+	var strongest, separation []float64
+	for image := range r.Config.Images {
+		row := make([]float64, g.Patches())
+		for h := range r.Config.Heads {
+			for k := range row {
+				row[k] += float64(r.weights(r.Config.Layers-1, image, h)[g.Prefix+k])
+			}
+		}
+		patches := Strongest(row, r.Config.TopK)
+		for _, p := range patches {
+			strongest = append(strongest, float64(p))
+		}
+		separation = append(separation, g.Separation(patches))
+	}
+	gomlxtest.NearAbs(t, "strongest", strongest, r.tensors["separation.top_patches"].Data, 0)
+	r.near(t, "separation.out", separation, "distance_abs_patches")
+}
+
+func TestCKAIsThatOfItsAuthors(t *testing.T) {
+	r := readReference(t)
+	x, y := r.tensors["in.cka.x"], r.tensors["in.cka.y"]
+	n := x.Shape[0]
+	for name, got := range map[string]float64{
+		"linear": LinearCKA(x.Data, y.Data, n), "linear_debiased": UnbiasedCKA(x.Data, y.Data, n),
+		"rbf_median0.5": GaussianCKA(x.Data, y.Data, n, 0.5), "rbf_median1": GaussianCKA(x.Data, y.Data, n, 1),
+	} {
+		r.near(t, "cka."+name+".out", []float64{got}, "cka_abs")
+	}
+}
+
+func TestPrincipalAxesAndCosinesAreThoseOfScikitLearn(t *testing.T) {
+	r := readReference(t)
+	points := r.tensors["in.positions"]
+	n, want := points.Shape[0], r.tensors["pca.components_out"]
+	k, width := want.Shape[0], want.Shape[1]
+	p, err := PCA(points.Data, n, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var axes []float64
+	scores := make([]float64, n*k)
+	for c, axis := range p.Axes {
+		sign := 0.0
+		for j, v := range axis {
+			sign += v * want.Data[c*width+j]
+		}
+		sign = math.Copysign(1, sign)
+		for _, v := range axis {
+			axes = append(axes, sign*v)
+		}
+		for i, v := range p.Scores[c] {
+			scores[i*k+c] = sign * v
+		}
+	}
+	r.near(t, "pca.mean_out", p.Mean, "pca_abs_up_to_sign")
+	r.near(t, "pca.components_out", axes, "pca_abs_up_to_sign")
+	r.near(t, "pca.scores_out", scores, "pca_abs_up_to_sign")
+	r.near(t, "pca.explained_variance_out", p.Variance, "pca_abs_up_to_sign")
+	r.near(t, "pca.explained_variance_ratio_out", p.Share, "pca_abs_up_to_sign")
+	cosines, err := Similarities(points.Data, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.near(t, "cosine.out", cosines, "cosine_abs")
+}
+
+func TestTSNETakesTheStepsOfScikitLearn(t *testing.T) {
+	r := readReference(t)
+	points, given := r.tensors["in.tsne.points"], r.tensors["tsne.joint_p_out"].Data
+	n := points.Shape[0]
+	p := Affinities(points.Data, n, r.TSNE.Perplexity)
+	r.near(t, "tsne.joint_p_out", p, "tsne_joint_p_abs")
+
+	start := r.tensors["in.tsne.init"].Data
+	gradient := make([]float64, len(start))
+	r.near(t, "tsne.init_kl_out", []float64{tsneStep(given, start, gradient)}, "tsne_kl_abs")
+	r.near(t, "tsne.init_gradient_out", gradient, "tsne_positions_abs_steps_to_50_given_p")
+	optimise := func(p []float64, steps int) ([]float64, []float64) {
+		y := append([]float64(nil), start...)
+		kl := TSNE{LearningRate: r.TSNE.LearningRate, Exaggeration: r.TSNE.Exaggeration, Exploration: r.TSNE.Exploration,
+			Steps: steps}.Optimise(p, y)
+		return y, []float64{kl}
+	}
+	for steps, tolerance := range map[int]string{1: "tsne_positions_abs_steps_to_50_given_p",
+		2: "tsne_positions_abs_steps_to_50_given_p", 10: "tsne_positions_abs_steps_to_50_given_p",
+		50: "tsne_positions_abs_steps_to_50_given_p", 250: "tsne_positions_abs_step250_given_p"} {
+		y, kl := optimise(given, steps)
+		r.near(t, fmt.Sprintf("tsne.exaggerated.step%d_out", steps), y, tolerance)
+		r.near(t, fmt.Sprintf("tsne.exaggerated.step%d_kl_out", steps), kl, "tsne_kl_abs")
+	}
+	for _, steps := range []int{300, 1000} {
+		for _, p := range [][]float64{given, p} {
+			y, kl := optimise(p, steps)
+			r.near(t, fmt.Sprintf("tsne.n_iter%d_out", steps), y, "tsne_positions_abs_n_iter1000_given_p")
+			r.near(t, fmt.Sprintf("tsne.n_iter%d_kl_out", steps), kl, "tsne_kl_abs")
+		}
+	}
+}
+
+func TestSilhouetteAndNeighboursAreThoseOfScikitLearn(t *testing.T) {
+	r := readReference(t)
+	points, quadrant := r.tensors["in.tsne.points"].Data, r.tensors["in.tsne.quadrant"].Data
+	labels := make([]int, len(quadrant))
+	for i, q := range quadrant {
+		labels[i] = int(q)
+	}
+	mean, each := Silhouette(points, labels)
+	r.near(t, "silhouette.features_out", []float64{mean}, "statistics_abs")
+	r.near(t, "silhouette.features_samples_out", each, "statistics_abs")
+	mean, _ = Silhouette(r.tensors["tsne.n_iter1000_out"].Data, labels)
+	r.near(t, "silhouette.embedding_out", []float64{mean}, "statistics_abs")
+
+	var file struct {
+		Config struct {
+			Grid [2]int `json:"tsne_grid_h_w"`
+		}
+	}
+	fixtures.JSON(t, "attention_analysis", "meta.json", &file)
+	rows, cols := make([]float64, len(labels)), make([]float64, len(labels))
+	for i := range labels {
+		rows[i], cols[i] = float64(i/file.Config.Grid[1]), float64(i%file.Config.Grid[1])
+	}
+	predicted, r2 := Neighbours(points, [][]float64{rows, cols}, 3)
+	var pairs []float64
+	for i := range labels {
+		pairs = append(pairs, predicted[0][i], predicted[1][i])
+	}
+	r.near(t, "knn3.leave_one_out_predictions_out", pairs, "statistics_abs")
+	r.near(t, "knn3.r2_out", []float64{r2}, "statistics_abs")
+}
+
+func TestMasksAreMeasuredAsSciPyAndScikitLearnDo(t *testing.T) {
+	r := readReference(t)
+	masks, quantiles := r.tensors["in.masks"], r.Config.Quantiles
+	images, size := masks.Shape[0], masks.Shape[1]*masks.Shape[2]
+	measures := map[string][][]float64{} // of a and b: quantiles, min-max, correlation
+	for _, method := range []string{"a", "b"} {
+		maps := r.tensors["in.maps_"+method].Data
+		byMeasure := make([][]float64, len(quantiles)+2)
+		var correlations, ps, overlaps, halves []float64
+		for i := range images {
+			mask, values := make([]bool, size), maps[i*size:(i+1)*size]
+			for k, v := range masks.Data[i*size : (i+1)*size] {
+				mask[k] = v == 1
+			}
+			c, p := PointBiserial(mask, values)
+			correlations, ps = append(correlations, c), append(ps, p)
+			for k, q := range quantiles {
+				overlaps = append(overlaps, IoU(mask, values, Quantile(values, q)))
+				byMeasure[k] = append(byMeasure[k], overlaps[len(overlaps)-1])
+			}
+			halves = append(halves, IoU(mask, MinMax(values), 0.5))
+		}
+		byMeasure[len(quantiles)], byMeasure[len(quantiles)+1] = halves, correlations
+		measures[method] = byMeasure
+		for name, got := range map[string][]float64{"point_biserial": correlations, "point_biserial_p": ps,
+			"iou_quantiles": overlaps, "iou_minmax_half": halves} {
+			r.near(t, "mask."+method+"."+name+"_out", got, "statistics_abs")
+		}
+	}
+	var tests []float64
+	for k, a := range measures["a"] {
+		statistic, p := PairedT(a, measures["b"][k])
+		tests = append(tests, statistic, p)
+	}
+	r.near(t, "mask.paired_t_out", tests, "statistics_abs")
+}
+
+func TestDecayAndRolloutAreThoseOfTheReleasedScripts(t *testing.T) {
+	type decay struct {
+		Bins    float64 `json:"rho_bins"`
+		Pairs   float64 `json:"rho_pairs"`
+		Initial float64
+		Final   float64
+		Percent float64 `json:"decay_percent"`
+		Falling float64 `json:"decreasing_steps_percent"`
+	}
+	var meta struct {
+		Pure      decay  `json:"decay_pure"`
+		Noisy     decay  `json:"decay_noisy"`
+		Grid      [2]int `json:"decay_grid"`
+		Tolerance map[string]float64
+	}
+	fixtures.JSON(t, "official_analysis", "meta.json", &meta)
+	tensors := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")
+	for name, want := range map[string]decay{"pure": meta.Pure, "noisy": meta.Noisy} {
+		got, err := DecayOf(tensors["decay."+name+".embeddings"].Data, Grid{Rows: meta.Grid[0], Cols: meta.Grid[1]}, DecayBins)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tolerance := meta.Tolerance["decay_abs"]
+		gomlxtest.NearAbs(t, name+" centres", got.Centres, tensors["decay."+name+".bin_centers"].Data, tolerance)
+		gomlxtest.NearAbs(t, name+" means", got.Means, tensors["decay."+name+".bin_means"].Data, tolerance)
+		gomlxtest.NearAbs(t, name, []float64{got.Bins, got.Pairs, got.First, got.Last, got.Percent, got.Falling},
+			[]float64{want.Bins, want.Pairs, want.Initial, want.Final, want.Percent, want.Falling}, tolerance)
+	}
+	attention := tensors["rollout.attention"]
+	size := attention.Shape[1] * attention.Shape[2]
+	var layers [][]float32
+	for l := range attention.Shape[0] {
+		layers = append(layers, attention.Float32()[l*size:(l+1)*size])
+	}
+	from := make([]float64, attention.Shape[1])
+	from[0] = 1
+	row, err := Rollout{}.Row(layers, 1, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gomlxtest.NearAbs(t, "rollout", row, tensors["rollout.result"].Data[:len(row)], meta.Tolerance["rollout_abs"])
+}
+
+func TestVariationIsThatOfThePaperTables(t *testing.T) {
+	var file struct {
+		Rows []struct{ Rho float64 } `json:"table_C_alpha"`
+		CV   map[string]map[string]struct {
+			Population float64 `json:"cv_population_std"`
+		} `json:"table_CV"`
+	}
+	fixtures.JSON(t, "weierstrass", "paper_tables.json", &file)
+	var rho []float64
+	for _, row := range file.Rows {
+		rho = append(rho, row.Rho)
+	}
+	gomlxtest.NearAbs(t, "variation", []float64{Variation(rho)}, []float64{file.CV["C"]["rho"].Population}, 1e-9)
+}

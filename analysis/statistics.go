@@ -1,0 +1,78 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Pearson is the correlation of x and y, NaN where it is undefined: fewer than two values, or one of them constant.
+func Pearson(x, y []float64) float64 {
+	if len(x) < 2 || constant(x) || constant(y) {
+		return math.NaN()
+	}
+	return stat.Correlation(x, y, nil)
+}
+
+// constant is said of values that differ by no more than the rounding of their computation in float32.
+func constant(x []float64) bool {
+	low, high := floats.Min(x), floats.Max(x)
+	return !(high-low > 1e-7*max(math.Abs(low), math.Abs(high)))
+}
+
+// PairedT is Student's t of the differences a − b, and its two-sided p with n−1 degrees of freedom. Both are NaN for
+// fewer than two pairs and where all differences are equal.
+func PairedT(a, b []float64) (t, p float64) {
+	d := make([]float64, len(a))
+	floats.SubTo(d, a, b)
+	n := float64(len(d))
+	if n < 2 || constant(d) {
+		return math.NaN(), math.NaN()
+	}
+	mean, deviation := stat.MeanStdDev(d, nil)
+	t = mean / (deviation / math.Sqrt(n))
+	return t, twoSided(t, n-1)
+}
+
+// twoSided is the probability of a |t| as large, of Student's distribution.
+func twoSided(t, degrees float64) float64 {
+	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: degrees}.Survival(math.Abs(t))
+}
+
+// Quantile interpolates linearly between the ordered values at q·(n−1), as NumPy does.
+func Quantile(values []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	at := q * float64(len(sorted)-1)
+	i := min(int(at), max(0, len(sorted)-2))
+	if len(sorted) == 1 {
+		return sorted[0]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// MinMax maps values to [0, 1]; where all are equal, to 0.
+func MinMax(values []float64) []float64 {
+	out := make([]float64, len(values))
+	low := floats.Min(values)
+	if span := floats.Max(values) - low; span > 0 {
+		for i, v := range values {
+			out[i] = (v - low) / span
+		}
+	}
+	return out
+}
+
+// Variation is the coefficient of variation, the deviation (with n) over the mean: how the paper reports what the choice
+// of a hyperparameter changes. NaN for no values.
+func Variation(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	mean, deviation := stat.PopMeanStdDev(values, nil)
+	return deviation / mean
+}
