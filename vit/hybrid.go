@@ -10,14 +10,15 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// ParamBlend is what hybrid blends into the table: BlendSurrogate (default), wepe.NewSurrogate, or BlendExact,
-// wepe.New, each under its own hyperparameters.
+// ParamBlend is what hybrid blends into the table: BlendSurrogate (default), wepe.NewSurrogate, or the encoding of
+// position "wepe", BlendExact, or of "wepe-sphere", BlendSphere, each under its own hyperparameters.
 const ParamBlend = "wepe_blend"
 
 // Values of ParamBlend.
 const (
 	BlendSurrogate = "surrogate"
 	BlendExact     = "exact"
+	BlendSphere    = "sphere"
 )
 
 // newHybrid blends an encoding of the patches, ParamBlend, into learned rows, wepe.Hybrid. The rows are the
@@ -26,14 +27,18 @@ const (
 func newHybrid(scope *model.Scope, c Config) Additive {
 	rows := learnedRows(scope, c)
 	blend := BlendSurrogate
-	settings := []setting.Row{setting.Choice(ParamBlend, &blend, "what hybrid blends", BlendSurrogate, BlendExact)}
+	settings := []setting.Row{setting.Choice(ParamBlend, &blend, "what hybrid blends", BlendSurrogate, BlendExact,
+		BlendSphere)}
 	setting.Read(scope, settings)
 	if err := setting.Check(settings); err != nil {
 		exceptions.Panicf("vit: %v", err)
 	}
-	if blend == BlendExact {
-		exact := wepe.New(scope, c.Rows(), c.Cols(), c.Width).FromScope().Done()
-		return wepe.NewHybrid(scope, rows, exact).FromScope().Done()
+	if blend != BlendSurrogate {
+		exact := wepe.New(scope, c.Rows(), c.Cols(), c.Width)
+		if blend == BlendSphere {
+			exact = exact.OnSphere()
+		}
+		return wepe.NewHybrid(scope, rows, exact.FromScope().Done()).FromScope().Done()
 	}
 	surrogate := wepe.NewSurrogate(scope, c.Rows(), c.Cols(), c.Width).FromScope().Done()
 	return wepe.NewHybrid(scope, rows, surrogate).FromScope().Done()

@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -18,24 +19,26 @@ func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *te
 	exact := func(s *model.Scope) wepe.Encoding {
 		return wepe.New(s, c.Rows(), c.Cols(), c.Width).FromScope().Done()
 	}
-	for blend, build := range map[string]func(*model.Scope) wepe.Encoding{
-		"": func(s *model.Scope) wepe.Encoding {
+	for name, blended := range map[string]struct {
+		params map[string]any
+		build  func(*model.Scope) wepe.Encoding
+	}{
+		"the default": {nil, func(s *model.Scope) wepe.Encoding {
 			return wepe.NewSurrogate(s, c.Rows(), c.Cols(), c.Width).FromScope().Done()
-		},
-		BlendExact: exact, "sphere": exact,
+		}},
+		"exact":                {map[string]any{"wepe_blend": "exact"}, exact},
+		"exact, on the sphere": {map[string]any{"wepe_blend": "exact", "wepe_compression": "sphere"}, exact},
+		"sphere": {map[string]any{"wepe_blend": "sphere"}, func(s *model.Scope) wepe.Encoding {
+			return wepe.New(s, c.Rows(), c.Cols(), c.Width).OnSphere().FromScope().Done()
+		}},
 	} {
 		params := map[string]any{"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_alpha_u": 0.3}
-		switch blend {
-		case BlendExact:
-			params["wepe_blend"] = blend
-		case "sphere":
-			params["wepe_blend"], params["wepe_compression"] = BlendExact, blend
-		}
+		maps.Copy(params, blended.params)
 		store := trained(t, c, params)
 		values, err := model.CallOnceN(gomlxtest.Backend(), store, func(_ *model.Scope, g *Graph) []*Node {
 			scope := store.Scope("/vit/position")
 			learned := scope.GetVariable(learnedName).NodeValue(g)
-			return []*Node{c.Encoders(store.Scope("/vit")).Additive.Encode(g), build(scope).Encode(g), MulScalar(learned, 1)}
+			return []*Node{c.Encoders(store.Scope("/vit")).Additive.Encode(g), blended.build(scope).Encode(g), MulScalar(learned, 1)}
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -43,10 +46,10 @@ func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *te
 		got, encoding, table := gomlxtest.Values(t, values[0]), gomlxtest.Values(t, values[1]), gomlxtest.Values(t, values[2])
 		head := c.Prefix() * c.Width
 		if !slices.Equal(got[head:], encoding) || !slices.Equal(got[:head], table[:head]) {
-			t.Errorf("blend %q: the rows are not those of the encoding, and of the table for the class token", blend)
+			t.Errorf("blend of %s: the rows are not those of the encoding, and of the table for the class token", name)
 		}
 		if v := store.GetVariable("/vit/position/gate_raw"); v.Trainable {
-			t.Errorf("blend %q: the gate trains", blend)
+			t.Errorf("blend of %s: the gate trains", name)
 		}
 	}
 }

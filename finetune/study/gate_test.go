@@ -25,7 +25,7 @@ func startOf(t *testing.T, r report.Result) (s start, ok bool) {
 	if err := json.Unmarshal(r.Settings, &recipe); err != nil {
 		t.Fatal(err)
 	}
-	if recipe.Model.Position != "hybrid" || recipe.Params[vit.ParamBlend] == vit.BlendExact ||
+	if recipe.Model.Position != "hybrid" || recipe.Params[vit.ParamBlend] != nil ||
 		recipe.Params[wepe.ParamLearnGate] == false {
 		return s, false
 	}

@@ -106,7 +106,8 @@ var All = []Named{
 				{"wepe-sphere", "sphere, lattice fixed", "wepe_learn_lattice=false"},
 				{"wepe-sphere", "sphere, hexagonal", "wepe_omega3_re=0.927;wepe_omega3=1.6057"},
 				{"wepe-sphere", "sphere, pole at the centre", "wepe_offset_u=0.5;wepe_offset_v=0.5"},
-				{"wepe-sphere", "sphere, α = 0.9, centred", "wepe_alpha_u=0.9;wepe_alpha_v=0.9;wepe_offset_u=0.05;wepe_offset_v=0.05"},
+				{"wepe-sphere", "sphere, α = 0.9, centred", 
+					"wepe_alpha_u=0.9;wepe_alpha_v=0.9;wepe_offset_u=0.05;wepe_offset_v=0.05"},
 				{"wepe-sphere", "sphere, decayed like matrices", "optimizer.decay_all=true"},
 			},
 			Grid("wepe-sphere", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", []float64{0.25, 0.45, 0.7, 0.9}),
@@ -121,11 +122,12 @@ var All = []Named{
 		Name: "gate", About: "where the gate λ and the encoding that it blends should start, against the pretrained table " +
 			"kept and replaced",
 		Pretrained: true, Published: FineTuned,
-		Arms: slices.Concat(Each("learned", "wepe"),
+		Arms: slices.Concat(Each("learned", "wepe", "wepe-sphere"),
 			gates("hybrid", "", 0.02, 0.12, 0.5, 1), // as drawn, wepe.DefaultStart
 			gates("hybrid centred", "wepe_start=centred;", 0.12, 0.5, 1),
 			gates("hybrid fitted", "wepe_start=fitted;", 0.12, 0.5, 1),
-			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5, 1)),
+			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5, 1),
+			gates("hybrid over the sphere", "wepe_blend=sphere;wepe_start=drawn;", 0.12, 0.5, 1)),
 	},
 	{
 		Name: "beta-gamma", About: "β and γ of the surrogate, fixed, γ_k = γ/k²", Pretrained: true,

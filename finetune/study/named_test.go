@@ -119,7 +119,7 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 		t.Errorf("the ablation has %d arms, want no other than these 11", arms)
 	}
 	armsAre(t, "gate", map[string]map[string]any{
-		"learned": nil, "wepe": nil,
+		"learned": nil, "wepe": nil, "wepe-sphere": nil,
 		// Started as drawn, by default: the directories of before the other starts go on.
 		"hybrid λ = 0.02":        {"wepe_gate": 0.02},
 		"hybrid λ = 1 fixed":     {"wepe_gate": 1.0, "wepe_learn_gate": false},
@@ -127,6 +127,7 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 		"hybrid over ℘ λ = 0.12": {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
 		"hybrid over ℘ λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "drawn",
 			"wepe_blend": "exact"},
+		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
 	})
 	if wepe.DefaultStart != wepe.StartDrawn {
 		t.Errorf("the arms without a start begin %s", wepe.DefaultStart)
