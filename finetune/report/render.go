@@ -76,8 +76,10 @@ func tableOf(words []string, directory string) (string, error) {
 			spec.GroupBy = strings.Split(value, ",")
 		case "baseline":
 			spec.Baseline = value
+		case "split":
+			spec.Split = value
 		default:
-			return "", fmt.Errorf("report: unknown setting %q, want by= or baseline=", word)
+			return "", fmt.Errorf("report: unknown setting %q, want by=, baseline= or split=", word)
 		}
 	}
 	rows, err := ReadFiles(filepath.Join(directory, words[0]+".jsonl"))

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -16,6 +17,7 @@ import (
 type Spec struct {
 	GroupBy  []string // columns that make a group, see columns; none means encoding
 	Baseline string   // encoding the others are compared with, seed by seed; empty leaves the column out
+	Split    string   // images whose results are shown: Test, the default, or Validation, which choices are made on
 
 	Published  map[string]float64 // top-1 % that others print, by encoding; a column where the table has one of them
 	Conditions string             // of what, a note to go with it
@@ -53,6 +55,16 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 				name, strings.Join(slices.Sorted(maps.Keys(columns)), ", "))
 		}
 	}
+	switch spec.Split = cmp.Or(spec.Split, Test); spec.Split {
+	case Test:
+	case Validation:
+		runs = slices.Clone(runs)
+		for i, r := range runs {
+			runs[i].Test = r.Validation
+		}
+	default:
+		return Table{}, fmt.Errorf("report: split is %q, want %s or %s", spec.Split, Validation, Test)
+	}
 	runs, notes := counted(runs)
 	table := Table{Header: slices.Clone(spec.GroupBy), Notes: notes}
 	table.Numeric = make([]bool, len(spec.GroupBy))
@@ -62,7 +74,7 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 			table.Numeric = append(table.Numeric, true)
 		}
 	}
-	add("n", "test top-1 %", "range", "top-5 %", "loss")
+	add("n", spec.Split+" top-1 %", "range", "top-5 %", "loss")
 	if spec.Baseline != "" {
 		add("top-1 − "+spec.Baseline, "range", "pairs")
 	}

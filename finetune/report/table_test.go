@@ -39,6 +39,27 @@ wepe      2         43.00  41.00 … 45.00   100.00  1.570            +8.00  +1.
 	}
 }
 
+func TestTabulateShowsTheImagesThatChoicesAreMadeOn(t *testing.T) {
+	runs := append(seedRuns("learned", 0.5), seedRuns("wepe", 0.4)...)
+	for i, top1 := range []Number{0.31, 0.37} {
+		runs[i].Validation = Metrics{Loss: 3, Top1: top1, Top5: 0.75, Images: 100}
+	}
+	table, err := Tabulate(runs, Spec{Baseline: "learned", Split: Validation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := table.Text(); !strings.Contains(got, "validation top-1 %") ||
+		!strings.Contains(got, "wepe      1               37.00  37.00 … 37.00    75.00  3.000            +6.00") {
+		t.Errorf("got\n%s", got)
+	}
+	if runs[0].Test.Top1 != 0.5 {
+		t.Error("the caller's rows have changed")
+	}
+	if _, err := Tabulate(runs, Spec{Split: "train"}); err == nil || !strings.Contains(err.Error(), "validation or test") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTabulateCountsTheLatestAttemptAndNamesWhatItLeavesOut(t *testing.T) {
 	runs := append(seedRuns("wepe", 0.10, 0.20), seedRuns("wepe", 0.30)...) // seed 1 was run again
 	runs = append(runs, seedRuns("none", 0.05)...)
