@@ -106,7 +106,7 @@ var All = []Named{
 				{"wepe-sphere", "sphere, lattice fixed", "wepe_learn_lattice=false"},
 				{"wepe-sphere", "sphere, hexagonal", "wepe_omega3_re=0.927;wepe_omega3=1.6057"},
 				{"wepe-sphere", "sphere, pole at the centre", "wepe_offset_u=0.5;wepe_offset_v=0.5"},
-				{"wepe-sphere", "sphere, α = 0.9, centred", 
+				{"wepe-sphere", "sphere, α = 0.9, centred",
 					"wepe_alpha_u=0.9;wepe_alpha_v=0.9;wepe_offset_u=0.05;wepe_offset_v=0.05"},
 				{"wepe-sphere", "sphere, decayed like matrices", "optimizer.decay_all=true"},
 			},
