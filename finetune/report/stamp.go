@@ -32,23 +32,20 @@ func Commit() string {
 	for _, setting := range info.Settings {
 		settings[setting.Key] = setting.Value
 	}
-	if revision := settings["vcs.revision"]; revision != "" {
-		return mark(revision, settings["vcs.modified"] == "true")
+	revision, dirty := settings["vcs.revision"], settings["vcs.modified"] == "true"
+	if revision == "" {
+		top, _ := git("", "rev-parse", "--show-toplevel")
+		module, err := os.ReadFile(filepath.Join(top, "go.mod"))
+		if err != nil || !strings.HasPrefix(string(module), "module "+info.Main.Path+"\n") {
+			return "unknown"
+		}
+		if revision, ok = git(top, "rev-parse", "HEAD"); !ok {
+			return "unknown"
+		}
+		// Only what the program is built from: rows appended to a versioned record change no result.
+		changes, ok := git(top, "status", "--porcelain", "--", "*.go", "go.mod", "go.sum")
+		dirty = !ok || changes != ""
 	}
-	top, ok := git("", "rev-parse", "--show-toplevel")
-	if !ok || !holdsModule(top, info.Main.Path) {
-		return "unknown"
-	}
-	revision, ok := git(top, "rev-parse", "HEAD")
-	if !ok {
-		return "unknown"
-	}
-	// Only what the program is built from: rows appended to a versioned record change no result.
-	changes, ok := git(top, "status", "--porcelain", "--", "*.go", "go.mod", "go.sum")
-	return mark(revision, !ok || changes != "")
-}
-
-func mark(revision string, dirty bool) string {
 	if dirty {
 		return revision + "+dirty"
 	}
@@ -61,20 +58,6 @@ func git(dir string, args ...string) (string, bool) {
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	return strings.TrimSpace(string(out)), err == nil
-}
-
-// holdsModule reports whether the go.mod of a directory declares the module.
-func holdsModule(dir, module string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	if err != nil || module == "" {
-		return false
-	}
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "module" {
-			return fields[1] == module
-		}
-	}
-	return false
 }
 
 // commandLine joins the arguments as one would type them. Records are published, so of an absolute path only the last

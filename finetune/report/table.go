@@ -263,7 +263,7 @@ func (t Table) Markdown() string {
 	for _, line := range append([][]string{t.Header, rule}, t.Rows...) {
 		b.WriteString("|")
 		for _, cell := range line {
-			b.WriteString(" " + strings.ReplaceAll(cell, "|", `\|`) + " |")
+			b.WriteString(strings.TrimRight(" "+strings.ReplaceAll(cell, "|", `\|`), " ") + " |")
 		}
 		b.WriteString("\n")
 	}

@@ -4,8 +4,6 @@ package report
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -95,58 +93,8 @@ func TestTabulateRefusesToMixDataSets(t *testing.T) {
 	if err != nil || len(table.Rows) != 2 {
 		t.Errorf("grouped by data set: %d lines, error %v, want 2 lines", len(table.Rows), err)
 	}
-}
-
-func TestRenderReplacesOnlyWhatIsBetweenTheMarkers(t *testing.T) {
-	dir := t.TempDir()
-	for _, run := range seedRuns("wepe", 0.25, 0.75) {
-		if err := Append(filepath.Join(dir, "study.jsonl"), run); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const before = "# Results\n<!-- table: study by=encoding baseline=none -->\nold\n<!-- end -->\n" +
-		"text <!-- end -->\n<!-- other -->\nx\n"
-	got, err := Render(before, TableRegion(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.TrimPrefix(`
-# Results
-<!-- table: study by=encoding baseline=none -->
-
-| encoding | n | test top-1 % | range | top-5 % | loss | top-1 − none | range | pairs | minutes |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| wepe | 2 | 50.00 | 25.00 … 75.00 | 100.00 | 1.500 | – | – | 0 | 1.5 |
-
-<!-- end -->
-text <!-- end -->
-<!-- other -->
-x
-`, "\n")
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if again, err := Render(got, TableRegion(dir)); err != nil || again != got {
-		t.Errorf("rendering twice changed the file (error %v)", err)
-	}
-}
-
-func TestRenderNamesTheMarkerThatIsWrong(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for text, want := range map[string]string{
-		"<!-- table: a -->\n": "has no",
-		"<!-- table: a -->\n<!-- table: a -->\n<!-- end -->\n":    "before the next region",
-		"<!-- table: a colour=red -->\n<!-- end -->\n":            "unknown setting",
-		"<!-- table: absent -->\n<!-- end -->\n":                  "absent.jsonl",
-		"<!-- table: -->\n<!-- end -->\n":                         "without a name",
-		"<!-- table: a by=encoding,seed -->\n<!-- end -->\n":      `no column "seed" to group by, want one of dataset,`,
-		"<!-- table: a by=encoding baseline= -->\nx\n<!-- end-->": "has no",
-	} {
-		if _, err := Render(text, TableRegion(dir)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want one with %q", text, err, want)
-		}
+	if _, err := Tabulate(runs, Spec{GroupBy: []string{"seed"}}); err == nil ||
+		!strings.Contains(err.Error(), `no column "seed" to group by, want one of dataset,`) {
+		t.Errorf("grouped by seed: %v", err)
 	}
 }

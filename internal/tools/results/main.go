@@ -1,15 +1,26 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command results fills the tables of Markdown files: those of training from recorded runs, see report.Render for the
-// markers, and those of the position encodings from the code, between "<!-- positions -->" or "<!-- parameters -->" and
-// "<!-- end -->".
+// Command results fills the tables of Markdown files. A table stands between two lines
+//
+//	<!-- WORDS -->
+//	<!-- end -->
+//
+// where WORDS is "positions" or "parameters", for a table of the encodings from the code, or
+//
+//	table: NAME by=dataset,encoding baseline=learned split=validation
+//
+// for a table of the runs in NAME.jsonl of the records' directory; the settings after the name are fields of a
+// report.Spec and may be left out.
 //
 //	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md
 package main
 
 import (
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/wepe-go/wepe/finetune/report"
@@ -28,7 +39,7 @@ func main() {
 	}
 }
 
-// fill rewrites one file, by way of a temporary one so that an interrupt leaves the old text.
+// fill rewrites one file.
 func fill(path, records string) error {
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -38,24 +49,69 @@ func fill(path, records string) error {
 	if err != nil || after == string(before) {
 		return err
 	}
-	if err := os.WriteFile(path+".new", []byte(after), 0o644); err != nil {
+	return report.Picture(path, func(w io.Writer) error {
+		_, err := io.WriteString(w, after)
 		return err
-	}
-	return os.Rename(path+".new", path)
+	})
 }
+
+var (
+	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?) *-->\n`)
+	end   = regexp.MustCompile(`(?m)^<!-- end -->$`)
+)
 
 // filled is a Markdown text with all its tables computed anew.
 func filled(markdown, records string) (string, error) {
-	rows := report.TableRegion(records)
-	return report.Render(markdown, func(words []string) (text string, known bool, err error) {
-		switch strings.Join(words, " ") {
-		case "positions":
-			text, err = positionsTable()
-			return text, true, err
-		case "parameters":
-			text, err = parametersTable()
-			return text, true, err
+	var out strings.Builder
+	for {
+		at := begin.FindStringSubmatchIndex(markdown)
+		if at == nil {
+			return out.String() + markdown, nil
 		}
-		return rows(words)
-	})
+		words, rest := markdown[at[2]:at[3]], markdown[at[1]:]
+		closed, next := end.FindStringIndex(rest), begin.FindStringIndex(rest)
+		if closed == nil || next != nil && next[0] < closed[0] {
+			return "", fmt.Errorf("%q has no <!-- end -->", words)
+		}
+		table, err := tableOf(strings.Fields(words), records)
+		if err != nil {
+			return "", fmt.Errorf("%w (in %q)", err, words)
+		}
+		out.WriteString(markdown[:at[1]] + "\n" + table.Markdown() + "\n")
+		markdown = rest[closed[0]:]
+	}
+}
+
+// tableOf is the table that the words of a marker ask for.
+func tableOf(words []string, records string) (table report.Table, err error) {
+	switch {
+	case words[0] == "positions":
+		return positionsTable()
+	case words[0] == "parameters":
+		return parametersTable()
+	case len(words) == 1:
+		return table, fmt.Errorf("a table without a name")
+	}
+	var spec report.Spec
+	for _, word := range words[2:] {
+		switch key, value, _ := strings.Cut(word, "="); key {
+		case "by":
+			spec.GroupBy = strings.Split(value, ",")
+		case "baseline":
+			spec.Baseline = value
+		case "split":
+			spec.Split = value
+		default:
+			return table, fmt.Errorf("unknown setting %q, want by=, baseline= or split=", word)
+		}
+	}
+	rows, err := report.ReadFiles(filepath.Join(records, words[1]+".jsonl"))
+	if err != nil {
+		return table, err
+	}
+	table, err = report.Tabulate(rows.Results, spec)
+	for _, skipped := range rows.Skipped {
+		table.Notes = append(table.Notes, strings.TrimPrefix(skipped, records+string(filepath.Separator)))
+	}
+	return table, err
 }

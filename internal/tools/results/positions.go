@@ -4,12 +4,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -32,13 +33,13 @@ func parameters(name, position string, params map[string]any) (count int, err er
 }
 
 // positionsTable lists the encodings with their parameters at Ti/16.
-func positionsTable() (string, error) {
-	var out strings.Builder
-	out.WriteString("| name | acts | what it is | parameters | folds |\n| --- | --- | --- | ---: | --- |\n")
+func positionsTable() (report.Table, error) {
+	table := report.Table{Header: []string{"name", "acts", "what it is", "parameters", "folds"},
+		Numeric: []bool{false, false, false, true, false}}
 	for _, p := range vit.Positions() {
 		count, err := parameters("Ti/16", p.Name, nil)
 		if err != nil {
-			return "", err
+			return table, err
 		}
 		doc, folds := p.Doc, "no"
 		if p.Source != "" {
@@ -47,9 +48,9 @@ func positionsTable() (string, error) {
 		if p.Folds() {
 			folds = "yes"
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", p.Name, p.Kind(), doc, thousands(count), folds)
+		table.Rows = append(table.Rows, []string{"`" + p.Name + "`", p.Kind(), doc, thousands(count), folds})
 	}
-	return out.String(), nil
+	return table, nil
 }
 
 // published is a count of parameters in a paper or in its authors' code.
@@ -83,51 +84,41 @@ var publications = []published{
 }
 
 // parametersTable counts the parameters of every encoding in full-size models, next to published counts.
-func parametersTable() (string, error) {
+func parametersTable() (report.Table, error) {
 	models := []string{"Ti/16", "S/16", "B/16"}
-	var out strings.Builder
-	out.WriteString("| encoding | " + strings.Join(models, " | ") + " | published | in | differs by |\n" +
-		"| --- | ---: | ---: | ---: | ---: | --- | --- |\n")
-	line := func(position string, params map[string]any, published string) error {
-		name := "`" + position + "`"
-		for key, value := range params {
-			name += fmt.Sprintf(", `%s=%v`", key, value)
-		}
-		out.WriteString("| " + name + " |")
-		for _, model := range models {
-			count, err := parameters(model, position, params)
-			if err != nil {
-				return err
-			}
-			out.WriteString(" " + thousands(count) + " |")
-		}
-		out.WriteString(published + "\n")
-		return nil
-	}
+	table := report.Table{Header: slices.Concat([]string{"encoding"}, models, []string{"published", "in", "differs by"}),
+		Numeric: []bool{false, true, true, true, true, false, false}}
 	for _, p := range vit.Positions() {
-		lines := 0
+		var lines []published
 		for _, q := range publications {
-			if q.position != p.Name {
-				continue
+			if q.position == p.Name {
+				lines = append(lines, q)
 			}
-			if q.params != nil && lines == 0 { // the default form has a line too
-				if err := line(p.Name, nil, " | | |"); err != nil {
-					return "", err
-				}
-			}
-			text := fmt.Sprintf(" %s at %s | %s | %s |", thousands(q.count), q.model, q.source, q.why)
-			if err := line(p.Name, q.params, text); err != nil {
-				return "", err
-			}
-			lines++
 		}
-		if lines == 0 {
-			if err := line(p.Name, nil, " | | |"); err != nil {
-				return "", err
+		if len(lines) == 0 || lines[0].params != nil { // the default form has a line, too
+			lines = slices.Insert(lines, 0, published{})
+		}
+		for _, q := range lines {
+			name := "`" + p.Name + "`"
+			for key, value := range q.params {
+				name += fmt.Sprintf(", `%s=%v`", key, value)
 			}
+			line := []string{name}
+			for _, model := range models {
+				count, err := parameters(model, p.Name, q.params)
+				if err != nil {
+					return table, err
+				}
+				line = append(line, thousands(count))
+			}
+			theirs := ""
+			if q.count > 0 {
+				theirs = thousands(q.count) + " at " + q.model
+			}
+			table.Rows = append(table.Rows, append(line, theirs, q.source, q.why))
 		}
 	}
-	return out.String(), nil
+	return table, nil
 }
 
 // thousands writes 1234567 as 1,234,567.
