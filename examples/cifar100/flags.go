@@ -68,9 +68,6 @@ func parse(args []string) (o options, err error) {
 	flags.IntVar(&o.top, "top", 5, "classes to name for each image of -predict")
 	flags.StringVar(&o.export, "export", "", "directory to write a trained model to, for other software")
 	flags.StringVar(&o.format, "format", checkpoints.FormatHF, "of -export: hf, timm, jax, onnx or unfolded")
-	for old, now := range map[string]string{"compare": "position", "fractions": "fraction"} {
-		flags.Func(old, "-"+now+" of before", func(string) error { return fmt.Errorf("it is -%s now", now) })
-	}
 	if err := program.Parse(flags, "trains vision transformers with different position encodings and compares them.",
 		args); err != nil {
 		return o, err

@@ -48,8 +48,6 @@ func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
 		{"-seeds many", []string{"-seeds", "many", "-help"}},
 		{"-seeds 0", []string{"-seeds is 0", "1 or more"}},
 		{"-fraction 1.5", []string{"-fraction", `"1.5"`, "<= 1"}},
-		{"-compare wepe", []string{"-compare", "-position"}},
-		{"-fractions 0.5", []string{"-fractions", "-fraction now"}},
 		{"-top 0", []string{"-top is 0"}},
 		{"runs", []string{`"runs"`}},
 		{"-position wepe,rope", []string{"-position", `"rope"`, "none, learned,"}},

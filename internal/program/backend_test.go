@@ -108,88 +108,73 @@ func TestTheLineSaysWhyGoIsSlow(t *testing.T) {
 	}
 }
 
-func TestAnExplicitChoiceIsObeyedOrFails(t *testing.T) {
+func TestAnExplicitChoiceIsObeyedOrSaysWhatThereIs(t *testing.T) {
+	const known = "go, hlo, onnx, xla"
 	for _, c := range []struct {
-		config, opens string // what the user says, and what is opened
+		config, plugin string // what the user says, and the plugin that is installed
+		env            string // another variable that is set
+		online         bool
+		opens          string // what is opened, and nothing else
+		download       bool   // whether opening it may download a plugin of xla
+		err            string // where nothing is opened
 	}{
-		{"go", "go:ops_sequential"},
-		{"go:", "go:ops_sequential"},
-		{"go:parallelism=3", "go:ops_sequential,parallelism=3"},
-		{"go:ops_parallel", "go:ops_parallel"},
-		{"onnx:cpu,log=1", "onnx:cpu,log=1"},
-		{"xla:/opt/plugin.so,tf32=false", "xla:/opt/plugin.so,tf32=false"},
+		{config: "go", opens: "go:ops_sequential"},
+		{config: "go:", opens: "go:ops_sequential"},
+		{config: "go:parallelism=3", opens: "go:ops_sequential,parallelism=3"},
+		{config: "go:ops_parallel", opens: "go:ops_parallel"},
+		{config: "onnx:cpu,log=1", opens: "onnx:cpu,log=1"},
+
+		{config: "xla:cpu", plugin: "cpu_v1", online: true, opens: "xla:cpu"},
+		{config: "xla", plugin: "cpu_v1", online: true, opens: "xla"},
+		{config: "xla:cuda", plugin: "cpu_v1", online: true, opens: "xla:cuda", download: true},
+		{config: "xla:/opt/plugin.so,tf32=false", opens: "xla:/opt/plugin.so,tf32=false"},
+		{config: "xla:cuda", plugin: "cpu_v1", err: "no such host"},
+		{config: "xla:cuda,tf32=false", env: "GOMLX_NO_AUTO_INSTALL", online: true, err: `plugin "cuda" is installed`},
+
+		{config: "cuda", err: known}, {config: "simplego:x", err: known}, {config: "Go", err: known},
+		{config: ":", err: known}, {config: "onnxruntime:cpu", err: known},
+		{config: "stablehlo:cpu", err: "-tags=noxla"}, // this machine has it by other names
+		{config: "onnxruntime:", err: "-tags=onnx"},
 	} {
-		m := newMachine(c.opens)
-		m.env[compute.ConfigEnvVar] = c.config
-		if _, err := m.choose(); err != nil {
-			t.Errorf("%s: %v", c.config, err)
+		choose := func(opens string) (*made, error) {
+			m := newMachine(opens)
+			m.env[compute.ConfigEnvVar] = c.config
+			if c.env != "" {
+				m.env[c.env] = ""
+			}
+			m.plugins = func() []string { return []string{c.plugin} }
+			if c.online {
+				m.online = func() error { return nil }
+			}
+			_, err := m.choose()
+			return m, err
+		}
+		m, err := choose(c.opens)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v, want %q", c.config, err, c.err)
+		}
+		if strings.HasPrefix(c.config, "xla") && m.install != c.download {
+			t.Errorf("%s: download allowed: %t", c.config, m.install)
+		}
+		if c.opens == "" {
+			if len(m.tried) > 0 {
+				t.Errorf("%s: tried %q", c.config, m.tried)
+			}
+			continue
 		}
 		if !slices.Equal(m.tried, []string{c.opens}) || !strings.Contains(m.said.String(), "GOMLX_BACKEND="+c.config) {
 			t.Errorf("%s: tried %q, said %q", c.config, m.tried, m.said.String())
 		}
-
-		m = newMachine("go:something else")
-		m.env[compute.ConfigEnvVar] = c.config
-		b, err := m.choose()
-		if b != nil || err == nil || !strings.Contains(err.Error(), "GOMLX_BACKEND="+c.config) ||
+		m, err = choose("something else")
+		if err == nil || !strings.Contains(err.Error(), "GOMLX_BACKEND="+c.config) ||
 			!strings.Contains(err.Error(), "broken "+c.opens) || len(m.tried) != 1 {
-			t.Errorf("%s: %v, %v, tried %q", c.config, b, err, m.tried)
+			t.Errorf("%s, broken: %v, tried %q", c.config, err, m.tried)
 		}
 	}
-}
-
-func TestAnExplicitChoiceThatCannotBeIsAnErrorThatSaysWhatThereIs(t *testing.T) {
-	const known = "go, hlo, onnx, xla"
-	for config, want := range map[string]string{
-		"cuda": known, "simplego:x": known, "Go": known, ":": known, "onnxruntime:cpu": known,
-		"stablehlo:cpu": "-tags=noxla", "onnxruntime:": "-tags=onnx", // this machine has them by other names
-		"xla:panics": "nil handle",
-	} {
-		m := newMachine()
-		m.plugins = func() []string { return []string{"panics"} }
-		m.env[compute.ConfigEnvVar] = config
-		if b, err := m.choose(); b != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, %v, want an error with %q", config, b, err, want)
-		}
-		if opened := config == "xla:panics"; (len(m.tried) > 0) != opened {
-			t.Errorf("%s: tried %q", config, m.tried)
-		}
-	}
-}
-
-func TestOnlyAnExplicitXLAThatIsNotInstalledMayBeDownloaded(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		config  string
-		env     string
-		plugins []string
-		online  bool
-		install bool
-		err     string
-	}{
-		{"installed", "xla:cpu", "", []string{"cpu_v1"}, true, false, ""},
-		{"installed, any", "xla", "", []string{"cpu_v1"}, true, false, ""},
-		{"not installed", "xla:cuda", "", []string{"cpu_v1"}, true, true, ""},
-		{"no network", "xla:cuda", "", []string{"cpu_v1"}, false, false, "no such host"},
-		{"forbidden", "xla:cuda,tf32=false", "GOMLX_NO_AUTO_INSTALL", nil, true, false, `plugin "cuda" is installed`},
-		{"by path", "xla:/opt/plugin.so", "", nil, false, false, ""},
-	} {
-		m := newMachine(c.config)
-		m.env[compute.ConfigEnvVar] = c.config
-		if c.env != "" {
-			m.env[c.env] = ""
-		}
-		m.plugins = func() []string { return c.plugins }
-		if c.online {
-			m.online = func() error { return nil }
-		}
-		_, err := m.choose()
-		if (err == nil) != (c.err == "") || (err != nil && !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.err)
-		}
-		if m.install != c.install {
-			t.Errorf("%s: download allowed: %t", c.name, m.install)
-		}
+	m := newMachine()
+	m.plugins, m.env[compute.ConfigEnvVar] = func() []string { return []string{"panics"} }, "xla:panics"
+	if b, err := m.choose(); b != nil || err == nil || !strings.Contains(err.Error(), "nil handle") {
+		t.Errorf("a plugin that panics: %v, %v", b, err)
 	}
 }
 

@@ -17,33 +17,19 @@ type stopped struct{ syscall.Signal }
 // Error names the signal.
 func (s stopped) Error() string { return "stopped by a signal: " + s.String() }
 
-// interruptible returns a child of parent that the first SIGINT or SIGTERM cancels, so that a run can save and return,
-// with stopped as its cause; the second ends the process at once. After stop, or once parent is done, signals act as
-// they did before.
-func interruptible(parent context.Context) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(parent)
+// interruptible returns a context that the first SIGINT or SIGTERM cancels, so that a run can save and return, with
+// stopped as its cause; the second ends the process at once.
+func interruptible() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2) // both, however fast they come
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	ended, stopWaiting := context.WithCancel(parent)
 	go func() {
-		defer signal.Stop(signals)
-		select {
-		case s := <-signals:
-			fmt.Fprintf(os.Stderr, "%v: saving, then ending; once more ends at once\n", s)
-			cancel(stopped{s.(syscall.Signal)})
-		case <-ended.Done():
-			return
-		}
-		select {
-		case s := <-signals:
-			os.Exit(128 + int(s.(syscall.Signal)))
-		case <-ended.Done():
-		}
+		first := (<-signals).(syscall.Signal)
+		fmt.Fprintf(os.Stderr, "%v: saving, then ending; once more ends at once\n", first)
+		cancel(stopped{first})
+		os.Exit(128 + int((<-signals).(syscall.Signal)))
 	}()
-	return ctx, func() {
-		stopWaiting()
-		cancel(context.Canceled)
-	}
+	return ctx
 }
 
 // signalStatus returns the exit status that says which signal ended a run, as shells have it: 128 and its number, 130

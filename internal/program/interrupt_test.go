@@ -6,7 +6,6 @@ package program
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -23,14 +22,13 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "saves":
-		ctx, stop := interruptible(context.Background())
-		defer stop()
+		ctx := interruptible()
 		fmt.Println("running")
 		<-ctx.Done()
 		fmt.Println("saved")
 		os.Exit(signalStatus(ctx))
 	case "hangs": // while saving
-		ctx, _ := interruptible(context.Background())
+		ctx := interruptible()
 		fmt.Println("running")
 		<-ctx.Done()
 		fmt.Println("saving")
@@ -79,24 +77,5 @@ func TestTheFirstSignalLetsTheRunSaveAndTheSecondEndsItAtOnce(t *testing.T) {
 				t.Errorf("%s, %v: printed %q, status %d after %v, want %d", kind, s, printed, code, time.Since(begin), status)
 			}
 		}
-	}
-}
-
-func TestWithoutASignalTheStatusIsZero(t *testing.T) {
-	parent, cancel := context.WithCancel(context.Background())
-	ctx, stop := interruptible(parent)
-	defer stop()
-	if signalStatus(ctx) != 0 || ctx.Err() != nil {
-		t.Errorf("running: %d, %v", signalStatus(ctx), ctx.Err())
-	}
-	cancel()
-	<-ctx.Done()
-	if signalStatus(ctx) != 0 {
-		t.Errorf("after the parent ended: %d", signalStatus(ctx))
-	}
-	ctx, stop = interruptible(context.Background())
-	stop()
-	if signalStatus(ctx) != 0 || ctx.Err() == nil {
-		t.Errorf("after stop: %d, %v", signalStatus(ctx), ctx.Err())
 	}
 }

@@ -36,9 +36,7 @@ func Main[Options any](name string, parse func(args []string) (Options, error), 
 	}
 	ctx := context.Background()
 	if saves(o) {
-		var stop func()
-		ctx, stop = interruptible(ctx)
-		defer stop()
+		ctx = interruptible()
 	}
 	if err := run(ctx, o); err != nil {
 		complain(name, err)

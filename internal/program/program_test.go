@@ -21,6 +21,8 @@ func TestTheStatusTellsASignalFromAFailure(t *testing.T) {
 	running := context.Background()
 	ended, cancel := context.WithCancelCause(running)
 	cancel(stopped{syscall.SIGTERM})
+	cancelled, cancelOther := context.WithCancel(running) // not by a signal
+	cancelOther()
 	for _, c := range []struct {
 		ctx  context.Context
 		err  error
@@ -28,6 +30,7 @@ func TestTheStatusTellsASignalFromAFailure(t *testing.T) {
 	}{
 		{running, errors.New("no data"), 1},
 		{running, fmt.Errorf("%w before it began", finetune.ErrInterrupted), 1},
+		{cancelled, fmt.Errorf("%w at step 7", finetune.ErrInterrupted), 1},
 		{running, fmt.Errorf("a shard %w", waits{}), 75},
 		{ended, fmt.Errorf("%w at step 7", finetune.ErrInterrupted), 143},
 		{ended, fmt.Errorf("reading: %w", context.Canceled), 143},
