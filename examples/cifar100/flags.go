@@ -58,6 +58,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar((*string)(&o.task), "task", string(data.TaskWhere), fmt.Sprintf("what to ask about generated shapes: "+
 		"%s, %s or %s", data.TaskWhere, data.TaskLocation, data.TaskOrientation))
 	name := flags.String("study", "", "a comparison by name in place of -position: "+study.Names())
+	arms := flags.String("arms", "", "with -study: only the arms whose label matches this regular expression")
 	flags.Func("fraction", "parts of the training images to use, as 0.2,0.4,0.6,0.9; default 1",
 		program.Into(&s.Fractions, study.ParseFractions))
 	flags.Func("sizes", "sizes of the pictures that the model sees, height x width, as 24x24,32x48; default the recipe's",
@@ -102,14 +103,14 @@ func parse(args []string) (o options, err error) {
 		return o, err
 	}
 	s.Tasks, s.Dir = []study.Task{{Recipe: o.recipe}}, filepath.Join(common.Checkpoint, recipe)
-	if err := o.compare(*name, common); err != nil {
+	if err := o.compare(*name, *arms, common); err != nil {
 		return o, err
 	}
 	return o, common.Finish()
 }
 
 // compare says which arms there are: those of a study by name, or encodings as they are.
-func (o *options) compare(name string, common *program.Study) (err error) {
+func (o *options) compare(name, arms string, common *program.Study) (err error) {
 	s, positions, published := &o.study, defaultPositions, study.FromScratch
 	if name != "" {
 		if o.named, err = study.ByName(name); err != nil {
@@ -131,11 +132,16 @@ func (o *options) compare(name string, common *program.Study) (err error) {
 	switch {
 	case o.named.Sides != nil && s.Sizes != nil:
 		return fmt.Errorf("-study %s chooses the sizes: leave -sizes out", name)
+	case o.named.Arms == nil && arms != "":
+		return errors.New("-arms chooses among the arms of a -study that has some: name encodings by -position")
 	case o.named.Arms == nil:
 		return common.Arms(positions)
 	case common.Positions != "":
 		return fmt.Errorf("-study %s chooses the encodings: leave -position out", name)
 	}
 	s.Arms, s.Baseline = o.named.Arms, o.named.Baseline
+	if s.Arms, err = study.Matching(s.Arms, arms); err != nil {
+		return fmt.Errorf("-arms: %w", err)
+	}
 	return nil
 }

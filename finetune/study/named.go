@@ -5,6 +5,7 @@ package study
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -197,6 +198,25 @@ func ByName(name string) (Named, error) {
 		known = append(known, s.Name)
 	}
 	return Named{}, fmt.Errorf("unknown study %q: want one of %s", name, strings.Join(known, ", "))
+}
+
+// Matching returns the arms whose label matches a regular expression; all for "".
+func Matching(arms []Arm, expression string) (kept []Arm, err error) {
+	matches, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, err
+	}
+	var labels []string
+	for _, a := range arms {
+		labels = append(labels, a.Label)
+		if matches.MatchString(a.Label) {
+			kept = append(kept, a)
+		}
+	}
+	if kept == nil {
+		return nil, fmt.Errorf("%q matches none of the arms %s", expression, strings.Join(labels, "; "))
+	}
+	return kept, nil
 }
 
 // Grid makes an arm of one encoding for every combination of values. label and settings are formats of as many numbers.

@@ -134,6 +134,26 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 	}
 }
 
+func TestTheArmsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
+	n, err := ByName("ablation")
+	if err != nil {
+		t.Fatal(err)
+	}
+	arms, err := Matching(n.Arms, "^none$|fixed$")
+	var labels []string
+	for _, a := range arms {
+		labels = append(labels, a.Label)
+	}
+	want := []string{"wepe, lattice fixed", "wepe, α_scale fixed", "wepe, α_scale and lattice fixed",
+		"wepe, β_pos = 1 fixed", "none"}
+	if err != nil || !slices.Equal(labels, want) {
+		t.Errorf("got %q, error %v, want %q", labels, err, want)
+	}
+	if all, err := Matching(n.Arms, ""); err != nil || len(all) != len(n.Arms) {
+		t.Errorf("without an expression %d arms, error %v, want all %d", len(all), err, len(n.Arms))
+	}
+}
+
 // The values of the paper's tables of sensitivity, from paper_tables.json of the reference data, and of its study of β
 // and γ.
 func TestTheSweepsHaveThePapersValues(t *testing.T) {
