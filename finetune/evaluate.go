@@ -4,9 +4,13 @@ package finetune
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/finetune/report"
@@ -90,32 +94,45 @@ func (m *Model) logitsOf(set *data.Set) ([][]float32, error) {
 
 // logits computes [images, classes] for the images of a set on the device, batch by batch.
 func (m *Model) logits(p pixels) ([][]float32, error) {
+	out := make([][]float32, 0, p.set.Len())
+	err := m.batches(p, m.eval, m.Recipe.EvalBatchSize, func(_, n int, outputs []*tensors.Tensor) error {
+		values, ok := outputs[0].Value().([][]float32)
+		if !ok {
+			return fmt.Errorf("finetune: logits are %s, want float32 [batch, classes]", outputs[0].Shape())
+		}
+		out = append(out, values[:n]...)
+		return nil
+	})
+	return out, err
+}
+
+// batches runs a program on all images, so many at a time, and calls see with the number of the first and how many of
+// the batch count: the last batch is filled up, so that one program serves all.
+func (m *Model) batches(p pixels, program *model.Exec, size int,
+	see func(first, n int, outputs []*tensors.Tensor) error) error {
 	images := p.set.Len()
-	rows := make([]int, min(m.Recipe.EvalBatchSize, images))
-	out := make([][]float32, 0, images)
+	rows := make([]int, min(size, images))
 	for begin := 0; begin < images; begin += len(rows) {
 		for k := range rows {
 			if rows[k] = begin + k; rows[k] >= images {
-				rows[k] = begin // fills up the last batch, so that one program serves all
+				rows[k] = begin
 			}
 		}
-		results, err := p.call(m.eval, m.evalAugment().Plan(p.set, 0, 0, 0, rows), nil)
+		outputs, err := p.call(program, m.evalAugment().Plan(p.set, 0, 0, 0, rows), nil)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := m.confirm(); err != nil {
-			return nil, err
+		if err = m.confirm(); err == nil {
+			err = see(begin, min(len(rows), images-begin), outputs)
 		}
-		values, ok := results[0].Value().([][]float32)
-		if !ok {
-			return nil, fmt.Errorf("finetune: logits are %s, want float32 [batch, classes]", results[0].Shape())
+		for _, o := range outputs {
+			err = errors.Join(err, o.FinalizeAll())
 		}
-		out = append(out, values[:min(len(rows), images-begin)]...)
-		if err := results[0].FinalizeAll(); err != nil {
-			return nil, err
+		if err != nil {
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // answer is what a model says of an image, and how sure it is.

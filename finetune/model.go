@@ -25,6 +25,7 @@ type Model struct {
 	// size.
 	Preprocess preprocess.Settings
 
+	seed    int64
 	backend compute.Backend
 	store   *model.Store
 	eval    *model.Exec
@@ -38,7 +39,7 @@ type Model struct {
 
 // newModel returns a model without weights: they are drawn when its first program is compiled.
 func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int64) (*Model, error) {
-	m := &Model{Recipe: recipe, Classes: classes, backend: backend, store: model.NewStore()}
+	m := &Model{Recipe: recipe, Classes: classes, seed: seed, backend: backend, store: model.NewStore()}
 	for name, value := range recipe.Params {
 		m.store.SetParam("/"+name, value)
 	}

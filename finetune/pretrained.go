@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -44,22 +45,26 @@ func OpenSource(path string, open checkpoints.ImportOptions, classes []string) (
 	return s, nil
 }
 
-// OpenAt is Open for images of another size, height and width in pixels: the same weights without training, where the
-// position encoding goes to the new grid by its own rule, as in a run that starts from the directory.
-func OpenAt(backend compute.Backend, dir string, size [2]int) (*Model, error) {
-	_, begun, err := saved(dir)
+// OpenAt is Open, or OpenAny, for images of another size, height and width in pixels, or with {} of its own: the same
+// weights without training, where the position encoding goes to the new grid by its own rule, as in a run that starts
+// from the path.
+func OpenAt(backend compute.Backend, path string, size [2]int) (*Model, error) {
+	begun, settings, err := originOf(path)
 	if err != nil {
 		return nil, err
 	}
 	if err := begun.Recipe.plainViT("can be opened at another size"); err != nil {
 		return nil, err
 	}
-	source, err := OpenSource(dir, checkpoints.ImportOptions{}, begun.Classes)
+	source, err := OpenSource(path, checkpoints.ImportOptions{}, begun.Classes)
 	if err != nil {
 		return nil, err
 	}
 	r := begun.Recipe
-	r.Augment.Size, r.Model.ImageRows, r.Model.ImageCols, r.ZeroHead = size, size[0], size[1], false
+	if r.ZeroHead = false; size != [2]int{} {
+		r.Augment.Size, r.Model.ImageRows, r.Model.ImageCols = size, size[0], size[1]
+		settings = preprocess.Settings{} // of the size it came with
+	}
 	if r, err = r.adopt(source); err != nil {
 		return nil, err
 	}
@@ -70,8 +75,12 @@ func OpenAt(backend compute.Backend, dir string, size [2]int) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.Preprocess = settings
 	_, err = source.load(m)
-	m.check = func() error { return source.complete(m, func(string) bool { return false }) }
+	headless := source.variables[headPath+"weights"] == nil
+	m.check = func() error {
+		return source.complete(m, func(path string) bool { return headless && strings.HasPrefix(path, headPath) })
+	}
 	return m, err
 }
 

@@ -1,0 +1,118 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// OpenAny is Open for whatever checkpoints.Import understands too: files and directories of Hugging Face's, timm's and
+// Google's. A model without a head gets one of a single class, which answers nothing; classes without names are numbers.
+func OpenAny(backend compute.Backend, path string) (*Model, error) {
+	if own, _, err := checkpoints.Find(path); err != nil || own != nil {
+		if err != nil {
+			return nil, err
+		}
+		return Open(backend, path)
+	}
+	return OpenAt(backend, path, [2]int{})
+}
+
+// OpenStart is a run's model as it was before the first step: drawn again, from the run's seed.
+func OpenStart(backend compute.Backend, dir string) (*Model, error) {
+	_, s, err := saved(dir)
+	if err != nil {
+		return nil, err
+	}
+	if s.From != nil {
+		return nil, fmt.Errorf("finetune: %s began with the weights of %s, which are not drawn: open that", dir, s.From.Path)
+	}
+	m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
+	if err != nil || !s.Recipe.ZeroHead {
+		return m, err
+	}
+	return m, m.zeroHead()
+}
+
+// originOf is what a model at a path was trained with: a run's recipe, or what a foreign checkpoint says.
+func originOf(path string) (s state, settings preprocess.Settings, err error) {
+	if own, _, err := checkpoints.Find(path); err != nil || own != nil {
+		if err != nil {
+			return s, settings, err
+		}
+		s, err = stateOf(own)
+		return s, settings, err
+	}
+	imported, err := checkpoints.Import(path, checkpoints.ImportOptions{})
+	if err != nil {
+		headless, again := checkpoints.Import(path, checkpoints.ImportOptions{Classes: 1})
+		if again != nil {
+			return s, settings, fmt.Errorf("finetune: no checkpoint of a run in %s, nor another: %w", path, err)
+		}
+		imported = headless
+	}
+	s.Recipe = Recipe{Name: filepath.Base(path), Model: imported.Config, Params: imported.Params, Epochs: 1, BatchSize: 32,
+		LearningRate: 1e-3}.WithDefaults() // never trained with
+	s.Classes = imported.Labels
+	for c := len(s.Classes); c < imported.Config.Classes; c++ {
+		s.Classes = append(s.Classes, "class "+strconv.Itoa(c))
+	}
+	if imported.Preprocess != nil {
+		settings = *imported.Preprocess
+	}
+	return s, settings, nil
+}
+
+// Seed is the seed of the run that trained the model.
+func (m *Model) Seed() int64 { return m.seed }
+
+// Look runs the model on a set, so many images at a time, and shows what happens inside: see is called with the number
+// of the first image and the values, flat float32 [images, …], of the nodes that choose picks from the trace, the logits
+// [images, classes] after them. Nothing is kept between calls. Attention is computed with its weights in memory, not by
+// the fused operation of backends that have one: slower and, in 16-bit types, rounded elsewhere.
+func (m *Model) Look(set *data.Set, images int, choose func(*vit.Trace) []*Node,
+	see func(first int, values [][]float32) error) error {
+	if err := m.Recipe.plainViT("shows what happens inside"); err != nil {
+		return err
+	}
+	augment := m.evalAugment()
+	program, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
+		scope.Store().SetTraining(inputs[0].Graph(), false)
+		trace := m.Recipe.Model.Trace(scope.In(modelScope), augment.Images(inputs[0], inputs[1:1+data.PlanLen]), true)
+		var outputs []*Node
+		for _, node := range choose(trace) {
+			outputs = append(outputs, ConvertDType(node, dtypes.Float32))
+		}
+		return append(outputs, trace.Logits)
+	})
+	if err != nil {
+		return err
+	}
+	defer program.Finalize()
+	p := m.upload(set)
+	defer p.finalize()
+	return m.batches(p, program, images, func(first, n int, outputs []*tensors.Tensor) error {
+		values := make([][]float32, len(outputs))
+		for k, output := range outputs {
+			flat, err := tensors.CopyFlatData[float32](output)
+			if err != nil {
+				return err
+			}
+			values[k] = flat[:len(flat)/output.Shape().Dim(0)*n]
+		}
+		return see(first, values)
+	})
+}
