@@ -115,14 +115,7 @@ func showMistakes(page *report.Page, m *Model, set *data.Set) error {
 
 // picture is an image of a set, no larger than a page has use for.
 func picture(set *data.Set, i int) image.Image {
-	whole := image.NewRGBA(image.Rect(0, 0, set.Width, set.Height))
-	pixels := set.Image(i)
-	for p := range set.Width * set.Height {
-		for k := range 3 {
-			whole.Pix[4*p+k] = pixels[p*set.Channels+min(k, set.Channels-1)]
-		}
-		whole.Pix[4*p+3] = 0xff
-	}
+	whole := set.Picture(i)
 	longer := max(set.Width, set.Height)
 	if longer <= pagePixels {
 		return whole

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"image"
 	"math"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -28,6 +29,19 @@ func (s *Set) Len() int { return len(s.Labels) }
 func (s *Set) Image(i int) []uint8 {
 	size := s.Height * s.Width * s.Channels
 	return s.Pixels[i*size : (i+1)*size : (i+1)*size]
+}
+
+// Picture returns row i as a picture, grey ones with equal channels: a copy.
+func (s *Set) Picture(i int) *image.RGBA {
+	out := image.NewRGBA(image.Rect(0, 0, s.Width, s.Height))
+	pixels := s.Image(i)
+	for p := range s.Width * s.Height {
+		for k := range 3 {
+			out.Pix[4*p+k] = pixels[p*s.Channels+min(k, s.Channels-1)]
+		}
+		out.Pix[4*p+3] = 0xff
+	}
+	return out
 }
 
 // Validate reports the first thing that does not fit: no images, a shape that the pixels do not have, a label without

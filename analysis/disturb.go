@@ -1,0 +1,156 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"golang.org/x/image/draw"
+	"golang.org/x/image/math/f64"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+// The disturbances below are functions of the seed and the number of the image alone, so that every model is shown the
+// same; what they uncover or cover has the mean colour of the set.
+
+// Occluded replaces round(share·N) of the N patches of each image, chosen at random, by the mean colour. The released
+// script draws black rectangles that overlap instead, and so hides less than it says.
+func Occluded(set *data.Set, patch int, share float64, seed uint64) (*data.Set, error) {
+	if !(share >= 0 && share <= 1) {
+		return nil, fmt.Errorf("analysis: a share of %g to occlude, want 0 to 1", share)
+	}
+	mean := meanColour(set)
+	return eachPatch(set, patch, seed, func(order []int, from, to func(patch, y int) []uint8) {
+		for _, p := range order[:int(math.Round(share*float64(len(order))))] {
+			for y := range patch {
+				row := to(p, y)
+				for k := range row {
+					row[k] = mean[k%set.Channels]
+				}
+			}
+		}
+	})
+}
+
+// Shuffled lets the patches of each image change places at random: what a model still knows, it knows without places.
+func Shuffled(set *data.Set, patch int, seed uint64) (*data.Set, error) {
+	return eachPatch(set, patch, seed, func(order []int, from, to func(patch, y int) []uint8) {
+		for p, source := range order {
+			for y := range patch {
+				copy(to(p, y), from(source, y))
+			}
+		}
+	})
+}
+
+// eachPatch calls change for every image with its patches in random order, and the rows of pixels of a patch in the old
+// image and in the new one, which begins as a copy.
+func eachPatch(set *data.Set, patch int, seed uint64,
+	change func(order []int, from, to func(patch, y int) []uint8)) (*data.Set, error) {
+	if patch < 1 || set.Height%patch != 0 || set.Width%patch != 0 {
+		return nil, fmt.Errorf("analysis: images of %d×%d do not divide into patches of %d", set.Height, set.Width, patch)
+	}
+	out := copyOf(set)
+	cols := set.Width / patch
+	for i := range set.Len() {
+		row := func(pixels []uint8) func(p, y int) []uint8 {
+			return func(p, y int) []uint8 {
+				at := ((p/cols*patch+y)*set.Width + p%cols*patch) * set.Channels
+				return pixels[at : at+patch*set.Channels]
+			}
+		}
+		order := rand.New(rand.NewPCG(seed, uint64(i))).Perm(set.Height / patch * cols)
+		change(order, row(set.Image(i)), row(out.Image(i)))
+	}
+	return out, nil
+}
+
+// Geometry is a movement of a picture about its centre. Angles are in degrees, a positive Rotation turns the picture
+// counter-clockwise, a positive Shear moves its lower half to the left; Shift is in parts of the sides, to the right and
+// downwards.
+type Geometry struct {
+	Rotation, Shear float64
+	Scale           float64 // 1 changes nothing, more enlarges
+	Shift           [2]float64
+}
+
+// matrix is the map from places in the picture to those in the moved one.
+func (m Geometry) matrix(width, height int) f64.Aff3 {
+	sin, cos := math.Sincos(m.Rotation * math.Pi / 180)
+	tan := math.Tan(m.Shear * math.Pi / 180)
+	// Rotation · shear · scale, with the y axis downwards.
+	a, b, c, d := m.Scale*cos, m.Scale*(sin-cos*tan), -m.Scale*sin, m.Scale*(cos+sin*tan)
+	x, y := float64(width)/2, float64(height)/2
+	return f64.Aff3{a, b, x - a*x - b*y + m.Shift[0]*float64(width), c, d, y - c*x - d*y + m.Shift[1]*float64(height)}
+}
+
+// Moved moves every picture with bilinear interpolation.
+func Moved(set *data.Set, m Geometry) (*data.Set, error) { return moved(set, m, draw.BiLinear) }
+
+func moved(set *data.Set, m Geometry, kernel draw.Transformer) (*data.Set, error) {
+	if !(m.Scale > 0) {
+		return nil, fmt.Errorf("analysis: scale %g, want more than 0", m.Scale)
+	}
+	out := copyOf(set)
+	mean := meanColour(set)
+	fill := image.NewUniform(color.RGBA{mean[0], mean[1%set.Channels], mean[2%set.Channels], 255})
+	whole := image.Rect(0, 0, set.Width, set.Height)
+	for i := range set.Len() {
+		canvas := image.NewRGBA(whole)
+		draw.Draw(canvas, whole, fill, image.Point{}, draw.Src)
+		kernel.Transform(canvas, m.matrix(set.Width, set.Height), set.Picture(i), whole, draw.Src, nil)
+		pixels := out.Image(i)
+		for p := range set.Width * set.Height {
+			copy(pixels[p*set.Channels:(p+1)*set.Channels], canvas.Pix[4*p:])
+		}
+	}
+	return out, nil
+}
+
+// Sized brings every picture to another size, as data.Picture.Resize with its bilinear kernel.
+func Sized(set *data.Set, height, width int) *data.Set {
+	if set.Height == height && set.Width == width {
+		return set
+	}
+	out := *set
+	out.Height, out.Width, out.Pixels = height, width, nil
+	for i := range set.Len() {
+		p := &data.Picture{Height: set.Height, Width: set.Width, Pixels: make([]uint8, 0, 3*set.Height*set.Width)}
+		for pixel := range slices.Chunk(set.Picture(i).Pix, 4) {
+			p.Pixels = append(p.Pixels, pixel[:3]...)
+		}
+		for pixel := range slices.Chunk(p.Resize(height, width, preprocess.Bilinear).Pixels, 3) {
+			out.Pixels = append(out.Pixels, pixel[:set.Channels]...)
+		}
+	}
+	return &out
+}
+
+func copyOf(set *data.Set) *data.Set {
+	rows := make([]int, set.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	return set.Subset(rows)
+}
+
+// meanColour is that of all pixels, per channel.
+func meanColour(set *data.Set) []uint8 {
+	sums := make([]uint64, set.Channels)
+	for i, v := range set.Pixels {
+		sums[i%set.Channels] += uint64(v)
+	}
+	n := uint64(max(1, len(set.Pixels)/set.Channels))
+	mean := make([]uint8, set.Channels)
+	for c := range mean {
+		mean[c] = uint8((sums[c] + n/2) / n)
+	}
+	return mean
+}

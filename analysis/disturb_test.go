@@ -1,0 +1,167 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/image/draw"
+
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/fixtures"
+)
+
+// numbered is a set of 4×6 pixels in which no two are alike.
+func numbered(images, channels int) *data.Set {
+	s := &data.Set{Name: "numbers", Height: 4, Width: 6, Channels: channels, Classes: []string{"one"},
+		Labels: make([]int32, images)}
+	for i := range images * 4 * 6 * channels {
+		s.Pixels = append(s.Pixels, uint8(i))
+	}
+	return s
+}
+
+// The pictures of torchvision 0.14.1 on Pillow 9.4.0, nearest neighbour, black outside.
+func TestMovementsAreThoseOfTorchvision(t *testing.T) {
+	var meta struct{ Tolerance map[string]float64 }
+	fixtures.JSON(t, "official_analysis", "meta.json", &meta)
+	tensors := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")
+	in := tensors["geometry.image_u8"]
+	height, width := in.Shape[0], in.Shape[1]
+	set := &data.Set{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2), Classes: []string{"one"}}
+	for _, v := range in.Data {
+		set.Pixels = append(set.Pixels, uint8(v))
+	}
+	for name, move := range map[string]Geometry{
+		"rotate5": {Rotation: 5, Scale: 1}, "rotate10": {Rotation: 10, Scale: 1}, "rotate15": {Rotation: 15, Scale: 1},
+		"rotate30": {Rotation: 30, Scale: 1}, "scale1.1": {Scale: 1.1}, "scale0.9": {Scale: 0.9},
+		"translate5_5": {Scale: 1, Shift: [2]float64{5 / float64(width), 5 / float64(height)}},
+		"shear5_0":     {Scale: 1, Shear: 5},
+	} {
+		want := tensors["geometry."+name+"_out"].Data
+		// A second image that makes the mean colour of the set black, whatever the first is, as far as 8 bits go.
+		one := *set
+		one.Pixels = append(slices.Clone(set.Pixels), make([]uint8, len(set.Pixels))...)
+		got, err := moved(&one, move, draw.NearestNeighbor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill := meanColour(&one)
+		equal, pixels := 0, height*width
+		for p := range pixels {
+			same := true
+			inside := got.Image(0)[3*p : 3*p+3]
+			for k := range 3 {
+				v := inside[k]
+				if slices.Equal(inside, fill) {
+					v = 0 // outside
+				}
+				same = same && float64(v) == want[3*p+k]
+			}
+			if same {
+				equal++
+			}
+		}
+		tolerance := meta.Tolerance["geometry_equal_pixels_fraction"]
+		if strings.HasPrefix(name, "scale") {
+			tolerance = meta.Tolerance["geometry_equal_pixels_fraction_scale"]
+		}
+		if part := float64(equal) / float64(pixels); part < tolerance || tolerance == 0 {
+			t.Errorf("%s: %.3f of the pixels are equal, want %g", name, part, tolerance)
+		}
+	}
+}
+
+func TestAMovementByNothingChangesNoPixel(t *testing.T) {
+	set := numbered(2, 3)
+	same, err := Moved(set, Geometry{Scale: 1})
+	if err != nil || !bytes.Equal(same.Pixels, set.Pixels) {
+		t.Errorf("other pixels, %v", err)
+	}
+	if _, err := Moved(set, Geometry{}); err == nil {
+		t.Error("scale 0: no error")
+	}
+}
+
+func TestShuffledPatchesAreTheSamePatchesElsewhere(t *testing.T) {
+	for _, channels := range []int{1, 3} {
+		set := numbered(3, channels)
+		got, err := Shuffled(set, 2, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patches := func(s *data.Set, i int) (all []string) {
+			for row := 0; row < s.Height; row += 2 {
+				for col := 0; col < s.Width; col += 2 {
+					at := func(y int) []byte { return s.Image(i)[((row+y)*s.Width+col)*channels:][:2*channels] }
+					all = append(all, string(at(0))+string(at(1)))
+				}
+			}
+			return all
+		}
+		moved := false
+		for i := range set.Len() {
+			before, after := patches(set, i), patches(got, i)
+			moved = moved || !slices.Equal(before, after)
+			slices.Sort(before)
+			slices.Sort(after)
+			if !slices.Equal(before, after) {
+				t.Errorf("image %d: other patches", i)
+			}
+		}
+		again, _ := Shuffled(set, 2, 7)
+		if other, _ := Shuffled(set, 2, 8); !moved || !bytes.Equal(got.Pixels, again.Pixels) ||
+			bytes.Equal(got.Pixels, other.Pixels) {
+			t.Error("the order does not depend on the seed, or not on it alone")
+		}
+	}
+}
+
+func TestOcclusionHidesTheShareThatItSays(t *testing.T) {
+	set := numbered(5, 3)
+	for share, want := range map[float64]int{0: 0, 0.1: 1, 0.3: 2, 0.5: 3, 1: 6} { // of 2×3 patches
+		got, err := Occluded(set, 2, share, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean := meanColour(set)
+		for i := range set.Len() {
+			hidden := 0
+			for p := range set.Height * set.Width {
+				if pixel := got.Image(i)[3*p : 3*p+3]; !bytes.Equal(pixel, set.Image(i)[3*p:3*p+3]) {
+					if hidden++; !bytes.Equal(pixel, mean) {
+						t.Errorf("a pixel becomes %v, want the mean %v", pixel, mean)
+					}
+				}
+			}
+			// A pixel that has the mean colour itself does not show; there is at most one.
+			if hidden != 4*want && hidden != 4*want-1 {
+				t.Errorf("share %g, image %d: %d pixels hidden, want %d", share, i, hidden, 4*want)
+			}
+		}
+	}
+	if _, err := Occluded(set, 5, 0.1, 1); err == nil || !strings.Contains(err.Error(), "patches of 5") {
+		t.Errorf("patches that do not fit: %v", err)
+	}
+}
+
+func TestASetOfAnotherSizeKeepsColoursAndChannels(t *testing.T) {
+	for _, channels := range []int{1, 3} {
+		set := numbered(2, channels)
+		for i := range set.Pixels {
+			set.Pixels[i] = uint8(50 * (i%channels + 1))
+		}
+		got := Sized(set, 7, 5)
+		if got.Height != 7 || got.Width != 5 || got.Validate() != nil {
+			t.Fatalf("%d×%d, %v", got.Height, got.Width, got.Validate())
+		}
+		for i, v := range got.Pixels {
+			if v != uint8(50*(i%channels+1)) {
+				t.Fatalf("value %d at %d", v, i)
+			}
+		}
+	}
+}
