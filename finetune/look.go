@@ -4,8 +4,6 @@ package finetune
 
 import (
 	"fmt"
-	"path/filepath"
-	"strconv"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -14,7 +12,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -45,35 +42,6 @@ func OpenStart(backend compute.Backend, dir string) (*Model, error) {
 		return m, err
 	}
 	return m, m.zeroHead()
-}
-
-// originOf is what a model at a path was trained with: a run's recipe, or what a foreign checkpoint says.
-func originOf(path string) (s state, settings preprocess.Settings, err error) {
-	if own, _, err := checkpoints.Find(path); err != nil || own != nil {
-		if err != nil {
-			return s, settings, err
-		}
-		s, err = stateOf(own)
-		return s, settings, err
-	}
-	imported, err := checkpoints.Import(path, checkpoints.ImportOptions{})
-	if err != nil {
-		headless, again := checkpoints.Import(path, checkpoints.ImportOptions{Classes: 1})
-		if again != nil {
-			return s, settings, fmt.Errorf("finetune: no checkpoint of a run in %s, nor another: %w", path, err)
-		}
-		imported = headless
-	}
-	s.Recipe = Recipe{Name: filepath.Base(path), Model: imported.Config, Params: imported.Params, Epochs: 1, BatchSize: 32,
-		LearningRate: 1e-3}.WithDefaults() // never trained with
-	s.Classes = imported.Labels
-	for c := len(s.Classes); c < imported.Config.Classes; c++ {
-		s.Classes = append(s.Classes, "class "+strconv.Itoa(c))
-	}
-	if imported.Preprocess != nil {
-		settings = *imported.Preprocess
-	}
-	return s, settings, nil
 }
 
 // Seed is the seed of the run that trained the model.

@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -82,6 +84,35 @@ func OpenAt(backend compute.Backend, path string, size [2]int) (*Model, error) {
 		return source.complete(m, func(path string) bool { return headless && strings.HasPrefix(path, headPath) })
 	}
 	return m, err
+}
+
+// originOf is what a model at a path was trained with: a run's recipe, or what a foreign checkpoint says.
+func originOf(path string) (s state, settings preprocess.Settings, err error) {
+	if own, _, err := checkpoints.Find(path); err != nil || own != nil {
+		if err != nil {
+			return s, settings, err
+		}
+		s, err = stateOf(own)
+		return s, settings, err
+	}
+	imported, err := checkpoints.Import(path, checkpoints.ImportOptions{})
+	if err != nil {
+		headless, again := checkpoints.Import(path, checkpoints.ImportOptions{Classes: 1})
+		if again != nil {
+			return s, settings, fmt.Errorf("finetune: no checkpoint of a run in %s, nor another: %w", path, err)
+		}
+		imported = headless
+	}
+	s.Recipe = Recipe{Name: filepath.Base(path), Model: imported.Config, Params: imported.Params, Epochs: 1, BatchSize: 32,
+		LearningRate: 1e-3}.WithDefaults() // never trained with
+	s.Classes = imported.Labels
+	for c := len(s.Classes); c < imported.Config.Classes; c++ {
+		s.Classes = append(s.Classes, "class "+strconv.Itoa(c))
+	}
+	if imported.Preprocess != nil {
+		settings = *imported.Preprocess
+	}
+	return s, settings, nil
 }
 
 // chooseHead drops a head that answers another question; where the names of its classes are not known, as many classes
