@@ -18,7 +18,7 @@ import (
 
 // dSprites: Matthey, Higgins, Hassabis and Lerchner (2017), one file of NumPy arrays
 // (dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz). Its 737,280 pictures are 3 GB once unpacked, so the arrays are
-// streamed and of the pictures asked for one bit a pixel is kept.
+// streamed and only the pictures asked for are kept.
 const (
 	spriteSide    = 64
 	spriteBytes   = spriteSide * spriteSide
@@ -35,137 +35,101 @@ const (
 // Errors name the file; nothing but the arrays imgs and latents_classes is read, never the pickle beside them.
 func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64,
 	p preprocess.Settings) (sets [3]*Set, err error) {
-	classes := task.classes()
-	if classes == nil {
+	if task.classes() == nil {
 		return sets, fmt.Errorf("data: unknown task %q: take %s or %s", task, TaskLocation, TaskOrientation)
 	}
-	sprites, err := openSprites(ctx, file, task, sizes, seed)
+	f, err := os.Open(file)
 	if err != nil {
-		return sets, fmt.Errorf("data: dSprites: %s: %w", file, err)
+		return sets, fmt.Errorf("data: dSprites: %w", err)
+	}
+	defer f.Close()
+	if err := readSprites(ctx, f, task, sizes, seed, p, &sets); err != nil {
+		return [3]*Set{}, fmt.Errorf("data: dSprites: %s: %w", file, err)
+	}
+	return sets, nil
+}
+
+// readSprites fills the sets with the chosen rows of both arrays, in the file's order.
+func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed int64, p preprocess.Settings,
+	sets *[3]*Set) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	members, err := numpy.List(f, info.Size())
+	if err != nil {
+		return err
+	}
+	factors, n, err := openArray(members, "latents_classes", "<i8", []int{spriteFactors})
+	if err != nil {
+		return err
+	}
+	defer factors.Close()
+	images, pictures, err := openArray(members, "imgs", "|u1", []int{spriteSide, spriteSide})
+	if err != nil {
+		return err
+	}
+	defer images.Close()
+	if pictures != n {
+		return fmt.Errorf("%d pictures, but factors of %d", pictures, n)
+	}
+	of, err := choose(n, sizes, seed)
+	if err != nil {
+		return err
 	}
 	for part, name := range []string{"train", "val", "test"} {
 		if sizes[part] == 0 {
 			continue
 		}
-		chosen := sprites[part]
-		set, err := newSet("dsprites-"+string(task)+"-"+name, len(chosen.labels), classes, p)
+		sets[part], err = newSet("dsprites-"+string(task)+"-"+name, sizes[part], task.classes(), p)
 		if err != nil {
-			return sets, err
-		}
-		copy(set.Labels, chosen.labels)
-		err = parallel(ctx, set.Len(), func(_ context.Context, i int) error {
-			picture, err := chosen.picture(i).Preprocess(p)
-			if err == nil {
-				copy(set.Image(i), picture.Pixels)
-			}
 			return err
-		})
-		if err != nil {
-			return sets, err
-		}
-		sets[part] = set
-	}
-	return sets, nil
-}
-
-// sprites are pictures of one bit a pixel.
-type sprites struct {
-	labels []int32
-	bits   []uint8 // [n, spriteBytes/8]
-}
-
-func (s *sprites) picture(i int) *Picture {
-	p := &Picture{Height: spriteSide, Width: spriteSide, Pixels: make([]uint8, 0, 3*spriteBytes)}
-	for _, eight := range s.bits[i*spriteBytes/8:][:spriteBytes/8] {
-		for bit := range 8 {
-			v := -(eight >> bit & 1) // 0 or 255
-			p.Pixels = append(p.Pixels, v, v, v)
 		}
 	}
-	return p
-}
-
-func openSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64) (parts [3]*sprites, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return parts, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return parts, err
-	}
-	members, err := numpy.List(f, info.Size())
-	if err != nil {
-		return parts, err
-	}
-	return readSprites(ctx, members, task, sizes, seed)
-}
-
-// readSprites takes the chosen rows of both arrays, in the file's order.
-func readSprites(ctx context.Context, archive []*numpy.Member, task Task, sizes [3]int, seed int64) (parts [3]*sprites,
-	err error) {
-	factors, n, err := openArray(archive, "latents_classes", "<i8", []int{spriteFactors})
-	if err != nil {
-		return parts, err
-	}
-	defer factors.Close()
-	images, pictures, err := openArray(archive, "imgs", "|u1", []int{spriteSide, spriteSide})
-	if err != nil {
-		return parts, err
-	}
-	defer images.Close()
-	if pictures != n {
-		return parts, fmt.Errorf("%d pictures, but factors of %d", pictures, n)
-	}
-	of, err := choose(n, sizes, seed)
-	if err != nil {
-		return parts, err
-	}
-	for part := range parts {
-		parts[part] = &sprites{}
-	}
+	var filled [3]int
 	inFactors, inImages := bufio.NewReaderSize(factors, 1<<16), bufio.NewReaderSize(images, 1<<16)
 	values, pixels := make([]byte, 8*spriteFactors), make([]byte, spriteBytes)
 	for row := range n {
 		if row%4096 == 0 && ctx.Err() != nil {
-			return parts, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		if _, err := io.ReadFull(inFactors, values); err != nil {
-			return parts, fmt.Errorf("latents_classes, row %d: %w", row, asDamage(err))
+			return fmt.Errorf("latents_classes, row %d: %w", row, asDamage(err))
 		}
 		if _, err := io.ReadFull(inImages, pixels); err != nil {
-			return parts, fmt.Errorf("imgs, picture %d: %w", row, asDamage(err))
+			return fmt.Errorf("imgs, picture %d: %w", row, asDamage(err))
 		}
 		if of[row] == 0 {
 			continue
 		}
-		to := parts[of[row]-1]
 		s, err := spriteOf(values)
 		if err != nil {
-			return parts, fmt.Errorf("latents_classes, row %d: %w", row, err)
+			return fmt.Errorf("latents_classes, row %d: %w", row, err)
 		}
-		to.labels = append(to.labels, task.label(s))
-		for eight := range slices.Chunk(pixels, 8) {
-			var packed uint8
-			for bit, v := range eight {
-				if v > 1 {
-					return parts, fmt.Errorf("imgs, picture %d: a pixel is %d, want 0 or 1", row, v)
-				}
-				packed |= v << bit
+		picture := &Picture{Height: spriteSide, Width: spriteSide, Pixels: make([]uint8, 0, 3*spriteBytes)}
+		for _, v := range pixels {
+			if v > 1 {
+				return fmt.Errorf("imgs, picture %d: a pixel is %d, want 0 or 1", row, v)
 			}
-			to.bits = append(to.bits, packed)
+			picture.Pixels = append(picture.Pixels, -v, -v, -v) // 0 or 255
 		}
+		if picture, err = picture.Preprocess(p); err != nil {
+			return err
+		}
+		part := of[row] - 1
+		copy(sets[part].Image(filled[part]), picture.Pixels)
+		sets[part].Labels[filled[part]] = task.label(s)
+		filled[part]++
 	}
 	for _, a := range []io.Reader{inFactors, inImages} { // the end of a member is where its checksum is compared
 		switch _, err := io.ReadFull(a, values[:1]); {
 		case err == nil:
-			return parts, errors.New("an array is longer than its header says")
+			return errors.New("an array is longer than its header says")
 		case !errors.Is(err, io.EOF):
-			return parts, err
+			return err
 		}
 	}
-	return parts, nil
+	return nil
 }
 
 // choose returns for each row which part it goes to, counted from 1, or 0.
