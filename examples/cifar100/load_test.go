@@ -5,42 +5,31 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"image"
 	"image/color"
-	"image/png"
+	"image/draw"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/internal/program/programtest"
+	"github.com/wepe-go/wepe/internal/datatest"
 )
 
 // pictureFolder makes class folders: red pictures of several sizes, and blue ones.
 func pictureFolder(t *testing.T, each int) string {
 	t.Helper()
-	dir := t.TempDir()
-	colors := map[string]color.Color{"red": color.NRGBA{R: 255, A: 255}, "blue": color.NRGBA{B: 255, A: 255}}
-	for class, c := range colors {
-		if err := os.Mkdir(filepath.Join(dir, class), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	files := map[string][]byte{}
+	for class, c := range map[string]color.Color{"red": color.NRGBA{R: 255, A: 255}, "blue": color.NRGBA{B: 255, A: 255}} {
 		for k := range each {
 			img := image.NewNRGBA(image.Rect(0, 0, 17+k, 29))
-			for i := range 29 * (17 + k) {
-				img.Set(i%(17+k), i/(17+k), c)
-			}
-			var file bytes.Buffer
-			if err := png.Encode(&file, img); err != nil {
-				t.Fatal(err)
-			}
-			programtest.Write(t, filepath.Join(dir, class, fmt.Sprintf("%d.png", k)), file.Bytes())
+			draw.Draw(img, img.Rect, image.NewUniform(c), image.Point{}, draw.Src)
+			files[fmt.Sprintf("%s/%d.png", class, k)] = datatest.PNG(img)
 		}
 	}
-	return dir
+	return datatest.Tree(t, files)
 }
 
 func TestAFolderOfPicturesIsLearned(t *testing.T) {

@@ -5,7 +5,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -23,6 +22,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/program/programtest"
 )
 
@@ -34,7 +34,7 @@ var cifar100 = programtest.Program{
 	Said: regexp.MustCompile(`^(backend:|recipe |\S+ seed \d+|interrupt:|terminated:)`),
 }
 
-func cifar(t *testing.T) string { return programtest.CIFAR100(t, 67, 23) }
+func cifar(t *testing.T) string { return datatest.Tree(t, datatest.CIFAR100(67, 23)) }
 
 const tiny = "epochs=1;warmup_epochs=0;batch_size=17;eval_batch_size=23;model.patch_size=8;model.width=8;" +
 	"model.heads=2;model.depth=1"
@@ -173,11 +173,7 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 
 	t.Run("predict names classes of an image of any size", func(t *testing.T) {
 		picture := filepath.Join(t.TempDir(), "picture.png")
-		var file bytes.Buffer
-		if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 47, 19))); err != nil {
-			t.Fatal(err)
-		}
-		programtest.Write(t, picture, file.Bytes())
+		programtest.Write(t, picture, datatest.PNG(image.NewGray(image.Rect(0, 0, 47, 19))))
 		predict := []string{"-data", dataset, "-checkpoint", runs, "-position", "wepe", "-top", "3", "-predict"}
 		e := cifar100.Run(t, append(predict, picture)...)
 		lines := strings.Split(strings.TrimSpace(e.Stdout), "\n")
@@ -185,7 +181,7 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 			t.Fatalf("status %d, printed %q, %s", e.Code, e.Stdout, e.Stderr)
 		}
 		for _, line := range lines[1:] {
-			if !regexp.MustCompile(`^ +\d+\.\d % +kind_\d+$`).MatchString(line) {
+			if !regexp.MustCompile(`^ +\d+\.\d % +class_\d+$`).MatchString(line) {
 				t.Errorf("answer %q", line)
 			}
 		}

@@ -3,158 +3,95 @@
 package main
 
 import (
-	"archive/zip"
-	"bytes"
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/program/programtest"
 )
 
-// records are those of a file of CIFAR-100's binary version: two labels, then planes of 32×32 pixels.
-func records(t *testing.T, file string) [][]byte {
-	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.Collect(slices.Chunk(content, 2+3*32*32))
-}
-
-// dsprites writes an npz like dSprites' own of n pictures, where bit k of a picture's first row of pixels is bit k of
-// its number, and x and the orientation are functions of the number, too.
-func dsprites(t *testing.T, file string, n int) {
-	t.Helper()
-	var archive bytes.Buffer
-	z := zip.NewWriter(&archive)
-	array := func(name, kind, shape string, content []byte) {
-		w, err := z.Create(name + ".npy")
-		if err != nil {
-			t.Fatal(err)
-		}
-		header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", kind, shape)
-		header += string(bytes.Repeat([]byte(" "), 117-len(header))) + "\n" // 128 bytes with what is before it
-		if _, err := io.WriteString(w, "\x93NUMPY\x01\x00\x76\x00"+header+string(content)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pixels, factors := make([]byte, n*64*64), []byte(nil)
-	for k := range n {
-		for bit := range 16 {
-			pixels[k*64*64+bit] = byte(k >> bit & 1)
-		}
-		for _, v := range []int{0, 0, 0, k % 40, k % 32, 0} {
-			factors = binary.LittleEndian.AppendUint64(factors, uint64(v))
-		}
-	}
-	array("imgs", "|u1", fmt.Sprintf("(%d, 64, 64)", n), pixels)
-	array("latents_classes", "<i8", fmt.Sprintf("(%d, 6)", n), factors)
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	programtest.Write(t, file, archive.Bytes())
-}
-
-// loaded reads a list that was written, at the size its pictures have.
-func loaded(t *testing.T, folder, list string, size int) *data.Set {
+// rowsOf reads a list that was written, at the size its pictures have, and returns which of some pictures with their
+// labels it has: none of another set, and none twice.
+func rowsOf(t *testing.T, folder, list string, of *data.Set) (rows []int) {
 	t.Helper()
 	files, err := data.Lists(folder, list+".txt", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := files.Load(t.Context(), preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{size, size}}, nil)
+	set, err := files.Load(t.Context(), preprocess.Settings{Fit: preprocess.FitExact,
+		Size: [2]int{of.Height, of.Width}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set
-}
-
-func TestCIFAR100IsWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
-	original, dir := programtest.CIFAR100(t, 67, 23), filepath.Join(t.TempDir(), "vtab")
-	if err := write(t.Context(), dir, original, [3]int{31, 13, 0}); err != nil {
-		t.Fatal(err)
-	}
-	folder := filepath.Join(dir, "cifar")
-	// rows returns which records of a file a list has.
-	rows := func(list, file string) (rows []int) {
-		set, originals := loaded(t, folder, list, 32), records(t, filepath.Join(original, file))
-		for i, label := range set.Labels {
-			row := slices.IndexFunc(originals, func(record []byte) bool {
-				for k := range 32 * 32 { // planes against interleaved pixels
-					for c := range 3 {
-						if record[2+1024*c+k] != set.Image(i)[3*k+c] {
-							return false
-						}
-					}
-				}
-				return int32(record[1]) == label
-			})
-			if row < 0 {
-				t.Fatalf("picture %d of %s is none of %s, or has another label", i, list, file)
+	for i, label := range set.Labels {
+		row := 0
+		for ; row < of.Len(); row++ {
+			if of.Labels[row] == label && string(of.Image(row)) == string(set.Image(i)) && !slices.Contains(rows, row) {
+				break
 			}
-			rows = append(rows, row)
 		}
-		return rows
+		if row == of.Len() {
+			t.Fatalf("picture %d of %s is not the original, is there twice, or has another label", i, list)
+		}
+		rows = append(rows, row)
 	}
-	learn, val, both := rows(train800, "train.bin"), rows(val200, "train.bin"), rows(train1000, "train.bin")
-	if len(learn) != 31 || len(val) != 13 || !slices.Equal(both, slices.Concat(learn, val)) {
-		t.Errorf("lists of rows %v, %v and %v", learn, val, both)
-	}
-	slices.Sort(both)
-	if len(slices.Compact(both)) != 31+13 {
-		t.Errorf("pictures are there twice: %v", both)
-	}
-	if held := rows(test, "test.bin"); len(held) != 23 || !slices.IsSorted(held) {
-		t.Errorf("test rows %v, want all 23", held)
-	}
-	origin, err := os.ReadFile(filepath.Join(folder, originFile))
-	if err != nil || !bytes.Contains(origin, []byte("own split")) {
-		t.Errorf("origin %q, %v", origin, err)
-	}
+	return rows
 }
 
-func TestDSpritesIsWrittenForBothQuestions(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "dsprites.npz")
-	dsprites(t, file, 170)
-	if err := write(t.Context(), dir, file, [3]int{31, 13, 17}); err != nil {
+// Which pictures and labels CIFAR100 and DSprites read is held by their own tests.
+func TestPicturesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
+	cifar := datatest.Tree(t, datatest.CIFAR100(67, 23))
+	train, held, err := data.CIFAR100(cifar)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for name, label := range map[string]func(k int) int{
-		"dsprites_loc": func(k int) int { return k % 32 / 2 },
-		"dsprites_ori": func(k int) int { return k % 40 * 2 / 5 },
+	npz, asTheyAre := datatest.NPZ(t, datatest.DSprites(170)), preprocess.Settings{Crop: [2]int{64, 64}}
+	sizes, dir := [3]int{31, 13, 17}, t.TempDir()
+	for _, from := range []string{cifar, npz} {
+		if err := write(t.Context(), dir, from, sizes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(name, origin string, train, val, held *data.Set, n int) {
+		folder := filepath.Join(dir, name)
+		learn, both := rowsOf(t, folder, train800, train), rowsOf(t, folder, test, held)
+		if len(learn) != 31 || len(both) != n || !slices.IsSorted(both) {
+			t.Errorf("%s: training rows %v, test rows %v of %d", name, learn, both, n)
+		}
+		rowsOf(t, folder, val200, val)
+		first, err := os.ReadFile(filepath.Join(folder, train800+".txt"))
+		second, err2 := os.ReadFile(filepath.Join(folder, val200+".txt"))
+		all, err3 := os.ReadFile(filepath.Join(folder, train1000+".txt"))
+		if err != nil || err2 != nil || err3 != nil || string(all) != string(first)+string(second) ||
+			strings.Count(string(second), "\n") != 13 {
+			t.Errorf("%s: the list of all has %d bytes, the two %d and %d", name, len(all), len(first), len(second))
+		}
+		if train == val {
+			rowsOf(t, folder, train1000, train) // none twice
+		}
+		if text, err := os.ReadFile(filepath.Join(folder, originFile)); err != nil || !strings.Contains(string(text), origin) {
+			t.Errorf("%s: origin %q, %v", name, text, err)
+		}
+	}
+	check("cifar", "own split of CIFAR-100", train, train, held, 23)
+	for name, question := range map[string]data.Task{
+		"dsprites_loc": data.TaskLocation, "dsprites_ori": data.TaskOrientation,
 	} {
-		seen := map[int]string{}
-		for list, n := range map[string]int{train800: 31, val200: 13, test: 17} {
-			set := loaded(t, filepath.Join(dir, name), list, 64)
-			for i, got := range set.Labels {
-				k := 0
-				for bit := range 16 {
-					k |= int(set.Image(i)[3*bit]&1) << bit
-				}
-				if int(got) != label(k) || seen[k] != "" {
-					t.Errorf("%s: picture %d of %s has label %d, want %d, seen in %q", name, k, list, got, label(k), seen[k])
-				}
-				seen[k] = list
-			}
-			if set.Len() != n {
-				t.Errorf("%s: %d pictures in %s, want %d", name, set.Len(), list, n)
-			}
+		sets, err := data.DSprites(t.Context(), npz, question, sizes, 0, asTheyAre)
+		if err != nil {
+			t.Fatal(err)
 		}
+		check(name, "own split of dSprites", sets[0], sets[1], sets[2], 17)
 	}
 }
 
 func TestATaskThatCannotBeWrittenLeavesNothing(t *testing.T) {
-	original, dir := programtest.CIFAR100(t, 43, 5), t.TempDir()
+	original, dir := datatest.Tree(t, datatest.CIFAR100(43, 5)), t.TempDir()
 	if err := write(t.Context(), dir, original, [3]int{31, 13, 0}); err == nil {
 		t.Error("44 of 43 pictures were written")
 	}
@@ -164,10 +101,7 @@ func TestATaskThatCannotBeWrittenLeavesNothing(t *testing.T) {
 		t.Error("wrote below a file")
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
+	if err != nil || len(entries) != 1 || entries[0].Name() != "blocked" {
 		t.Errorf("left %v, %v", entries, err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "cifar")); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
 	}
 }

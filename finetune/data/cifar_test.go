@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wepe-go/wepe/internal/datatest"
 )
 
 // sampleDir is the small real sample of CIFAR-100, in the official record layout.
@@ -29,33 +30,6 @@ func sampleDir(t testing.TB) string {
 		t.Skipf("the CIFAR-100 sample is absent (%v): set WEPE_DATA to the directory that holds cifar-100-sample", err)
 	}
 	return dir
-}
-
-// made returns the three files with the given numbers of records, pixels a function of record, channel and place.
-func made(train, test int) map[string][]byte {
-	records := func(n int) []byte {
-		var out []byte
-		for k := range n {
-			out = append(out, byte(k%20), byte((7*k)%100))
-			for c := range 3 {
-				for i := range 32 * 32 {
-					out = append(out, madePixel(k, c, i/32, i%32))
-				}
-			}
-		}
-		return out
-	}
-	var names strings.Builder
-	for i := range 100 {
-		fmt.Fprintf(&names, "class_%d\n", i)
-	}
-	return map[string][]byte{
-		"train.bin": records(train), "test.bin": records(test), "fine_label_names.txt": []byte(names.String()),
-	}
-}
-
-func madePixel(record, channel, row, column int) byte {
-	return byte(31*record + 101*channel + 7*row + 3*column)
 }
 
 // tarred is the archive as the official one is laid out, before compression.
@@ -106,14 +80,14 @@ func packed(t testing.TB, files map[string][]byte, names ...string) []byte {
 var allNames = []string{"fine_label_names.txt", "train.bin", "test.bin"}
 
 func TestCIFAR100ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) {
-	files := made(5, 3)
+	files := datatest.CIFAR100(5, 3)
 	all := map[string][]byte{
 		"archive/cifar-100-binary.tar.gz": packed(t, files, "test.bin", "fine_label_names.txt", "train.bin"),
 	}
 	for name, raw := range files {
 		all["plain/"+name], all["nested/cifar-100-binary/"+name] = raw, raw
 	}
-	root := tree(t, all)
+	root := datatest.Tree(t, all)
 	for _, dir := range []string{"plain", "nested", "archive", "archive/cifar-100-binary.tar.gz"} {
 		train, test, err := CIFAR100(filepath.Join(root, dir))
 		if err != nil {
@@ -129,8 +103,8 @@ func TestCIFAR100ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) {
 			if train.Labels[k] != int32(7*k) {
 				t.Errorf("%s: record %d has label %d, want %d", dir, k, train.Labels[k], 7*k)
 			}
-			for i, v := range train.Image(k) {
-				if want := madePixel(k, i%3, i/3/32, i/3%32); v != want {
+			for i, v := range train.Image(k) { // interleaved against planes
+				if want := files[cifarTrain][k*cifarRecord+2+i%3*1024+i/3]; v != want {
 					t.Fatalf("%s: record %d, byte %d is %d, want %d", dir, k, i, v, want)
 				}
 			}
@@ -139,9 +113,9 @@ func TestCIFAR100ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) {
 }
 
 func TestASubsetOfCIFAR100HasFewerNames(t *testing.T) {
-	files := made(5, 3) // labels up to 28
+	files := datatest.CIFAR100(5, 3) // labels up to 28
 	files[cifarNames] = files[cifarNames][:29*len("class_0\n")+19]
-	train, test, err := CIFAR100(tree(t, files))
+	train, test, err := CIFAR100(datatest.Tree(t, files))
 	if err != nil || len(train.Classes) != 29 || len(test.Classes) != 29 || train.Classes[28] != "class_28" {
 		t.Fatalf("%d and %d names, want 29: %v", len(train.Classes), len(test.Classes), err)
 	}
@@ -187,14 +161,14 @@ func TestCIFAR100SampleIsBalancedAndHasTheStatedStatistics(t *testing.T) {
 }
 
 func TestCIFAR100RefusesDamageInOneLineNamingFileAndRecord(t *testing.T) {
-	files := made(5, 3)
+	files := datatest.CIFAR100(5, 3)
 	without := func(name string) map[string][]byte {
-		out := made(5, 3)
+		out := datatest.CIFAR100(5, 3)
 		delete(out, name)
 		return out
 	}
 	with := func(name string, change func([]byte) []byte) map[string][]byte {
-		out := made(5, 3)
+		out := datatest.CIFAR100(5, 3)
 		out[name] = change(out[name])
 		return out
 	}
@@ -224,7 +198,7 @@ func TestCIFAR100RefusesDamageInOneLineNamingFileAndRecord(t *testing.T) {
 		"archive_crc":    {archive(flipped), []string{cifarArchive, "damaged"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := CIFAR100(tree(t, c.files))
+			_, _, err := CIFAR100(datatest.Tree(t, c.files))
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -254,7 +228,7 @@ func TestAnArchiveOfZerosIsRefusedAfterABoundedRead(t *testing.T) {
 	zeros := compressed(make([]byte, 1<<20), gzip.BestCompression)
 	bomb := append(compressed(header.Bytes(), gzip.BestSpeed), bytes.Repeat(zeros, 1<<10)...)
 	start := time.Now()
-	_, _, err := CIFAR100(tree(t, map[string][]byte{cifarArchive: bomb}))
+	_, _, err := CIFAR100(datatest.Tree(t, map[string][]byte{cifarArchive: bomb}))
 	if err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("error %v after %v, want the archive refused", err, time.Since(start))
 	}
@@ -262,7 +236,7 @@ func TestAnArchiveOfZerosIsRefusedAfterABoundedRead(t *testing.T) {
 
 // FuzzCIFAR100Records holds the reader to its contract on any bytes: an error, or exactly the records that are there.
 func FuzzCIFAR100Records(f *testing.F) {
-	record := made(2, 1)["train.bin"]
+	record := datatest.CIFAR100(2, 1)["train.bin"]
 	f.Add(record)
 	f.Add(record[:cifarRecord])
 	f.Add(record[:cifarRecord+1])
@@ -282,7 +256,7 @@ func FuzzCIFAR100Records(f *testing.F) {
 // FuzzCIFAR100Archive holds the archive reader to "error or whole sets" on any bytes inside the compression, whose
 // checksum mutations would hardly ever pass.
 func FuzzCIFAR100Archive(f *testing.F) {
-	files := made(2, 1)
+	files := datatest.CIFAR100(2, 1)
 	f.Add(tarred(f, files, allNames...))
 	f.Add(tarred(f, files, "train.bin"))
 	f.Add([]byte{})

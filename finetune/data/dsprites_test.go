@@ -3,86 +3,23 @@
 package data
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/datatest"
 )
-
-// npyFile is an array file as NumPy writes it: the header padded with spaces to a multiple of 64 bytes.
-func npyFile(dtype, shape string, content []byte) []byte {
-	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, shape)
-	for (10+len(header)+1)%64 != 0 {
-		header += " "
-	}
-	header += "\n"
-	out := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8))
-	return append(append(out, header...), content...)
-}
-
-// spriteFile makes a file like dSprites' own of n pictures. Picture k says its number in its first row of pixels; its
-// factors are any function of k.
-func spriteFile(n int) (members map[string][]byte) {
-	images, factors := make([]byte, n*64*64), []byte{}
-	for k := range n {
-		for bit := range 64 {
-			images[k*64*64+bit] = byte(k >> bit & 1)
-		}
-		for _, v := range spriteFactorsOf(k) {
-			factors = binary.LittleEndian.AppendUint64(factors, uint64(v))
-		}
-	}
-	return map[string][]byte{
-		"imgs.npy":            npyFile("|u1", fmt.Sprintf("%d, 64, 64", n), images),
-		"latents_classes.npy": npyFile("<i8", fmt.Sprintf("%d, 6", n), factors),
-		"metadata.npy":        npyFile("|O", "", []byte("a pickle")),
-	}
-}
-
-// spriteFactorsOf are colour, shape, scale, orientation, x and y of picture k.
-func spriteFactorsOf(k int) [6]int {
-	return [6]int{0, k % 3, k % 6, 7 * k % 40, 5 * k % 32, 11 * k % 32}
-}
-
-func zipped(t testing.TB, members map[string][]byte) string {
-	t.Helper()
-	var out bytes.Buffer
-	archive := zip.NewWriter(&out)
-	for _, name := range []string{"metadata.npy", "imgs.npy", "latents_values.npy", "latents_classes.npy"} {
-		if members[name] == nil {
-			continue
-		}
-		w, err := archive.Create(name)
-		if err == nil {
-			_, err = w.Write(members[name])
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "dsprites.npz")
-	if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
 
 var wholeSprite = preprocess.Settings{Crop: [2]int{64, 64}}
 
 func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 	const n = 1010
-	file := zipped(t, spriteFile(n))
+	file := datatest.NPZ(t, datatest.DSprites(n))
 	for task, label := range map[Task]func(f [6]int) int{
 		TaskLocation:    func(f [6]int) int { return f[4] / 2 },                 // 32 places of x by two
 		TaskOrientation: func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
@@ -111,7 +48,7 @@ func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 				for j := range 3 * 64 {
 					want[j] = uint8(255 * (k >> (j / 3) & 1))
 				}
-				if !bytes.Equal(set.Image(i), want) || int(set.Labels[i]) != label(spriteFactorsOf(k)) {
+				if !bytes.Equal(set.Image(i), want) || int(set.Labels[i]) != label(datatest.SpriteFactors(k)) {
 					t.Fatalf("%s, picture %d: label %d, row %v", task, k, set.Labels[i], set.Image(i)[:3*64])
 				}
 			}
@@ -127,7 +64,7 @@ func TestOrientationClassesAreOfThreeAndTwoAngles(t *testing.T) {
 }
 
 func TestDSpritesPartsDependOnTheSeedAlone(t *testing.T) {
-	file := zipped(t, spriteFile(300))
+	file := datatest.NPZ(t, datatest.DSprites(300))
 	print := func(sizes [3]int, seed int64) (prints [3]string) {
 		sets, err := DSprites(t.Context(), file, TaskLocation, sizes, seed, wholeSprite)
 		if err != nil {
@@ -151,23 +88,23 @@ func TestDSpritesPartsDependOnTheSeedAlone(t *testing.T) {
 
 func TestDSpritesRefusesInOneLine(t *testing.T) {
 	with := func(name string, content []byte) map[string][]byte {
-		members := spriteFile(100)
+		members := datatest.DSprites(100)
 		members[name] = content
 		return members
 	}
-	images, factors := spriteFile(100)["imgs.npy"], spriteFile(100)["latents_classes.npy"]
+	images, factors := datatest.DSprites(100)["imgs.npy"], datatest.DSprites(100)["latents_classes.npy"]
 	changed := func(raw []byte, at int, v byte) []byte {
 		raw = bytes.Clone(raw)
 		raw[(len(raw)+at)%len(raw)] = v
 		return raw
 	}
 	all := make([]byte, 100*64*64)
-	good := zipped(t, spriteFile(100))
+	good := datatest.NPZ(t, datatest.DSprites(100))
 	raw, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := tree(t, map[string][]byte{"half.npz": raw[:len(raw)/2]})
+	half := datatest.Tree(t, map[string][]byte{"half.npz": raw[:len(raw)/2]})
 	type call struct {
 		file  string
 		task  Task
@@ -184,17 +121,17 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 	for want, members := range map[string]map[string][]byte{
 		"no array imgs":                                with("imgs.npy", nil),
 		"no array latents_classes":                     with("latents_classes.npy", nil),
-		"pickled Python objects":                       with("imgs.npy", npyFile("|O", "100, 64, 64", all)),
-		"bytes for type <f8":                           with("imgs.npy", npyFile("<f8", "100, 64, 64", all)),
-		"409600 bytes for type |u1, shape [100 64 32]": with("imgs.npy", npyFile("|u1", "100, 64, 32", all)),
-		"409601 bytes for type |u1, shape [100 64 64]": with("imgs.npy", append(npyFile("|u1", "100, 64, 64", all), 1)),
-		"99 pictures, but factors of 100":              with("imgs.npy", npyFile("|u1", "99, 64, 64", all[:99*64*64])),
-		"|u1, 1 to 10000000 rows of [64 64]":           with("imgs.npy", npyFile("|u1", "100, 32, 128", all)),
+		"pickled Python objects":                       with("imgs.npy", datatest.NPY("|O", "100, 64, 64", all)),
+		"bytes for type <f8":                           with("imgs.npy", datatest.NPY("<f8", "100, 64, 64", all)),
+		"409600 bytes for type |u1, shape [100 64 32]": with("imgs.npy", datatest.NPY("|u1", "100, 64, 32", all)),
+		"409601 bytes for type |u1, shape [100 64 64]": with("imgs.npy", append(datatest.NPY("|u1", "100, 64, 64", all), 1)),
+		"99 pictures, but factors of 100":              with("imgs.npy", datatest.NPY("|u1", "99, 64, 64", all[:99*64*64])),
+		"|u1, 1 to 10000000 rows of [64 64]":           with("imgs.npy", datatest.NPY("|u1", "100, 32, 128", all)),
 		"picture 99: a pixel is 3":                     with("imgs.npy", changed(images, -1, 3)),
 		"row 99: x is 32":                              with("latents_classes.npy", changed(factors, -16, 32)),
 		"row 99: orientation":                          with("latents_classes.npy", changed(factors, -17, 0xff)),
 	} {
-		calls[want] = call{zipped(t, members), TaskLocation, usual}
+		calls[want] = call{datatest.NPZ(t, members), TaskLocation, usual}
 	}
 	for want, c := range calls {
 		_, err := DSprites(t.Context(), c.file, c.task, c.sizes, 1, wholeSprite)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/png"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/datatest"
 )
 
 // plain is the file of a picture of one colour, the given number in red and green.
@@ -26,27 +26,7 @@ func plain(number, height, width int) []byte {
 	for i := range height * width {
 		img.Set(i%width, i/width, color.NRGBA{uint8(number), uint8(number >> 8), 77, 255})
 	}
-	var out bytes.Buffer
-	if err := png.Encode(&out, img); err != nil {
-		panic(err)
-	}
-	return out.Bytes()
-}
-
-// tree writes files by their paths below a new directory.
-func tree(t testing.TB, files map[string][]byte) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, raw := range files {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, raw, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
+	return datatest.PNG(img)
 }
 
 // named is a tree of one small picture for each path.
@@ -56,7 +36,7 @@ func named(t testing.TB, paths ...string) string {
 	for i, path := range paths {
 		files[path] = plain(i, 2, 3)
 	}
-	return tree(t, files)
+	return datatest.Tree(t, files)
 }
 
 // numbersOf returns the numbers of plain pictures.
@@ -211,7 +191,7 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 }
 
 func TestListsReadsTheVTABLayout(t *testing.T) {
-	dir := tree(t, map[string][]byte{
+	dir := datatest.Tree(t, map[string][]byte{
 		"train800.txt":               []byte("images/train800/000000.jpg 3\nimages/train800/000001.jpg\t0\r\n"),
 		"test.txt":                   []byte("./images//test/000000.jpg 1"),
 		"images/train800/000000.jpg": plain(10, 5, 7), "images/train800/000001.jpg": plain(11, 5, 7),
@@ -251,7 +231,7 @@ func TestListsNamesTheLineItRefuses(t *testing.T) {
 		"/etc/passwd 0\n":            "line 1: path \"/etc/passwd\" leaves",
 		strings.Repeat("a", 1<<17):   "line 1: longer than",
 	} {
-		dir := tree(t, map[string][]byte{"list.txt": []byte(content)})
+		dir := datatest.Tree(t, map[string][]byte{"list.txt": []byte(content)})
 		_, err := Lists(dir, "list.txt", []string{"x", "y"})
 		if err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), filepath.Join(dir, "list.txt")) ||
@@ -259,7 +239,7 @@ func TestListsNamesTheLineItRefuses(t *testing.T) {
 			t.Errorf("%.30q: %v, want %s", content, err, want)
 		}
 	}
-	dir := tree(t, map[string][]byte{"big.txt": []byte("a.png 1000000\n")})
+	dir := datatest.Tree(t, map[string][]byte{"big.txt": []byte("a.png 1000000\n")})
 	if _, err := Lists(dir, "big.txt", nil); err == nil || !strings.Contains(err.Error(), "0 to 999999") {
 		t.Errorf("a million and one classes: %v", err)
 	}
@@ -284,7 +264,7 @@ func numberedFiles(t testing.TB, n int, damage map[int][]byte) *Files {
 			delete(files, path)
 		}
 	}
-	f.Dir = tree(t, files)
+	f.Dir = datatest.Tree(t, files)
 	return f
 }
 

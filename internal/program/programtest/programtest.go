@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,27 +154,4 @@ func Write(t *testing.T, path string, content []byte) {
 	if err := os.WriteFile(path, content, 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// CIFAR100 writes noise in the layout of CIFAR-100's binary version, and returns its directory.
-func CIFAR100(t *testing.T, train, test int) string {
-	t.Helper()
-	dir := t.TempDir()
-	r := rand.New(rand.NewPCG(1, 2))
-	for name, n := range map[string]int{"train.bin": train, "test.bin": test} {
-		var file []byte
-		for k := range n {
-			file = append(file, byte(k%20), byte(k%100))
-			for range 32 * 32 * 3 {
-				file = append(file, byte(r.Uint32()))
-			}
-		}
-		Write(t, filepath.Join(dir, name), file)
-	}
-	var names []byte
-	for k := range 100 {
-		names = fmt.Appendf(names, "kind_%d\n", k)
-	}
-	Write(t, filepath.Join(dir, "fine_label_names.txt"), names)
-	return dir
 }

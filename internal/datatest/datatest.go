@@ -1,0 +1,119 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package datatest makes files of data sets as their owners write them, for tests.
+package datatest
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Tree writes files by their paths, with slashes, below a new directory, which it returns.
+func Tree(t testing.TB, files map[string][]byte) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// PNG is the file of a picture.
+func PNG(img image.Image) []byte {
+	var file bytes.Buffer
+	if err := png.Encode(&file, img); err != nil {
+		panic(err)
+	}
+	return file.Bytes()
+}
+
+// CIFAR100 are the files of CIFAR-100's binary version with the given numbers of records, of which no two look alike:
+// a coarse and a fine label, 7 times the record's number, and three planes of 32×32 pixels.
+func CIFAR100(train, test int) map[string][]byte {
+	files := map[string][]byte{}
+	for name, n := range map[string]int{"train.bin": train, "test.bin": test} {
+		for k := range n {
+			files[name] = append(files[name], byte(k%20), byte(7*k%100))
+			for c := range 3 {
+				for i := range 32 * 32 {
+					files[name] = append(files[name], byte(31*k+101*c+7*(i/32)+3*(i%32)))
+				}
+			}
+		}
+	}
+	for k := range 100 {
+		files["fine_label_names.txt"] = fmt.Appendf(files["fine_label_names.txt"], "class_%d\n", k)
+	}
+	return files
+}
+
+// DSprites are the members of a file like dSprites' own of n pictures. The first row of pixels of picture k is its
+// number, the lowest bit first; its factors are SpriteFactors.
+func DSprites(n int) map[string][]byte {
+	images, factors := make([]byte, n*64*64), []byte{}
+	for k := range n {
+		for bit := range 64 {
+			images[k*64*64+bit] = byte(k >> bit & 1)
+		}
+		for _, v := range SpriteFactors(k) {
+			factors = binary.LittleEndian.AppendUint64(factors, uint64(v))
+		}
+	}
+	return map[string][]byte{
+		"imgs.npy":            NPY("|u1", fmt.Sprintf("%d, 64, 64", n), images),
+		"latents_classes.npy": NPY("<i8", fmt.Sprintf("%d, 6", n), factors),
+		"metadata.npy":        NPY("|O", "", []byte("a pickle")),
+	}
+}
+
+// SpriteFactors are colour, shape, scale, orientation, x and y of picture k.
+func SpriteFactors(k int) [6]int {
+	return [6]int{0, k % 3, k % 6, 7 * k % 40, 5 * k % 32, 11 * k % 32}
+}
+
+// NPY is an array file as NumPy writes it: the header padded with spaces to a multiple of 64 bytes.
+func NPY(dtype, shape string, content []byte) []byte {
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, shape)
+	for (10+len(header)+1)%64 != 0 {
+		header += " "
+	}
+	header += "\n"
+	out := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8))
+	return append(append(out, header...), content...)
+}
+
+// NPZ writes a file of arrays and returns its path; members without content are left out.
+func NPZ(t testing.TB, members map[string][]byte) (file string) {
+	t.Helper()
+	var out bytes.Buffer
+	archive := zip.NewWriter(&out)
+	for name, content := range members {
+		if content == nil {
+			continue
+		}
+		w, err := archive.Create(name)
+		if err == nil {
+			_, err = w.Write(content)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(Tree(t, map[string][]byte{"arrays.npz": out.Bytes()}), "arrays.npz")
+}
