@@ -52,7 +52,7 @@ func TestConfusionAndMistakesOfHandMadeAnswers(t *testing.T) {
 
 func TestTheAnswersOfAModelAgreeWithEvaluate(t *testing.T) {
 	set := pictures(31, 2)
-	m := gomlxtest.Must(newModel(gomlxtest.Backend(), fitted(t, tiny(), set), set.Classes, 3))(t)
+	m := gomlxtest.Must(newModel(gomlxtest.Backend(), gomlxtest.Must(tiny().fit(set))(t), set.Classes, 3))(t)
 	answers := gomlxtest.Must(m.answers(set))(t)
 	metrics := gomlxtest.Must(m.Evaluate(set))(t)
 	if right := set.Len() - len(mistakes(set, answers)); float64(right)/float64(set.Len()) != float64(metrics.Top1) {

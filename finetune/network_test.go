@@ -11,7 +11,6 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/vit/dhvt"
 )
 
 // everythingInADHVT is everything as far as a DHVT has it.
@@ -98,55 +97,4 @@ func TestADHVTIsNotWhatAViTIs(t *testing.T) {
 		!strings.Contains(info.Notes[0], want) || info.Config.Width != 12 {
 		t.Errorf("Inspect says %q and width %d, want %q", info.Notes, info.Config.Width, want)
 	}
-}
-
-// Every number is that of dhvt_wef_experiment.py at commit 3c27aecdfd06 of the released code; the parameters were
-// counted on its model.
-func TestTheReleaseRecipeOfDHVTHasItsNumbers(t *testing.T) {
-	r := onCIFAR100(t, "release-dhvt-300")
-	c, o, a := r.Model, r.Optimizer, r.Augment
-	net := gomlxtest.Must(dhvt.FromViT(c))(t)
-	d, half := c.Width, c.Width/2
-	linear, mlp := 4*d+d+2*d, 4*half+half+2*half+half*d+d+2*d // Parameters counts the linear projection
-	same(t, []compared{
-		{"epochs, batch", [2]int{r.Epochs, r.BatchSize}, [2]int{300, 96}},
-		{"warm-up", r.WarmupEpochs, 15.0},
-		{"steps an epoch, drop_last", 50_000 / r.BatchSize, 520},
-		{"learning rate", r.LearningRate, 1.5e-3},
-		{"weight decay, of all", []any{o.WeightDecay, o.DecayAll}, []any{0.03, true}},
-		{"betas, epsilon", [3]float64{o.Beta1, o.Beta2, o.Epsilon}, [3]float64{0.9, 0.999, 1e-8}},
-		{"clip", o.ClipNorm, 1.0},
-		{"smoothing", r.Smoothing, 0.15},
-		{"dropout, on tokens and attention", [2]float64{net.TokenDropout, net.Dropout}, [2]float64{0.08, 0.08}},
-		{"drop path", net.DropPath, 0.15},
-		{"mixup", [4]float64{a.MixProb, r.augmentation(14).MixupAlpha, r.augmentation(15).MixupAlpha, a.CutmixAlpha},
-			[4]float64{0.7, 0.3, 0.6, 0}},
-		{"crop, flip, cutout", []float64{float64(a.Pad), a.FlipProb, float64(a.Cutout)}, []float64{4, 0.5, 16}},
-		{"pixels, patches", [3]int{c.ImageRows, c.ImageCols, c.PatchSize}, [3]int{224, 224, 16}},
-		{"width, depth, heads, MLP", [4]int{d, c.Depth, c.Heads, c.MLPDim}, [4]int{224, 12, 4, 4 * 224}},
-		{"epsilon of LayerNorm", net.Epsilon, 1e-5},
-		{"position", c.Position, "wepe"},
-		{"trained on every image, without averages", []any{r.ValidationPart < 0, r.EMA}, []any{true, 0.0}},
-		{"parameters", net.Parameters() - linear + mlp, 8_234_265},
-	})
-}
-
-// Every number is that of run_code_cifar.sh of the DHVT's authors, or a default of its main.py.
-func TestTheRecipeOfDHVTsAuthorsHasTheirNumbers(t *testing.T) {
-	r := onCIFAR100(t, "dhvt-300")
-	o, a := r.Optimizer, r.Augment
-	net := gomlxtest.Must(networkOf(r.Architecture, r.Model))(t)
-	want := gomlxtest.Must(dhvt.Variant("Ti/4"))(t)
-	want.DropPath = 0.1
-	same(t, []compared{
-		{"network", net, network(want)},
-		{"epochs, batch", [2]int{r.Epochs, r.BatchSize}, [2]int{300, 512}},
-		{"warm-up", r.WarmupEpochs, 5.0},
-		{"learning rate", r.LearningRate, 1e-3},
-		{"weight decay, of all, clip", []any{o.WeightDecay, o.DecayAll, o.ClipNorm}, []any{0.05, false, 0.0}},
-		{"smoothing", r.Smoothing, 0.1},
-		{"mixup, cutmix", [4]float64{a.MixupAlpha, a.CutmixAlpha, a.MixProb, a.SwitchProb}, [4]float64{0.8, 1, 0, 0}},
-		{"crop, flip", []float64{float64(a.Pad), a.FlipProb}, []float64{4, 0.5}},
-		{"mean", a.Mean, [3]float64{0.485, 0.456, 0.406}},
-	})
 }

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/dhvt"
 )
 
 func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
@@ -124,55 +126,6 @@ func TestARecipeSurvivesItsFile(t *testing.T) {
 	}
 }
 
-// Every number is that of W_Ti.py at commit 3c27aecdfd06 of the released code.
-func TestTheReleaseRecipeHasTheNumbersOfTheRelease(t *testing.T) {
-	recipe := onCIFAR100(t, "release-cifar100-120")
-	m, o, a := recipe.Model, recipe.Optimizer, recipe.Augment
-	early, late := recipe.augmentation(14), recipe.augmentation(15)
-	same(t, []compared{
-		{"epochs", recipe.Epochs, 120},
-		{"batch", recipe.BatchSize, 160},
-		{"parts of a batch", recipe.Accumulate, 1},
-		{"steps an epoch, drop_last", 50_000 / recipe.BatchSize, 312},
-		{"peak learning rate", recipe.LearningRate, 1.5e-3},
-		{"warm-up epochs", recipe.WarmupEpochs, 15.0},
-		{"betas", [2]float64{o.Beta1, o.Beta2}, [2]float64{0.9, 0.999}},
-		{"epsilon of AdamW", o.Epsilon, 1e-8},
-		{"weight decay", o.WeightDecay, 0.03},
-		{"decay of all parameters", o.DecayAll, true},
-		{"clip", o.ClipNorm, 0.8},
-		{"learning rate of groups", len(o.LearningRates), 0},
-		{"label smoothing", recipe.Smoothing, 0.08},
-		{"average", recipe.EMA, 0.0},
-		{"trained on every image", recipe.ValidationPart < 0, true},
-		{"image", [2]int{m.ImageRows, m.ImageCols}, [2]int{224, 224}},
-		{"patch", m.PatchSize, 16},
-		{"width, depth, heads, MLP", [4]int{m.Width, m.Depth, m.Heads, m.MLPDim}, [4]int{192, 12, 3, 4 * 192}},
-		{"pool", m.Pool, vit.PoolClass},
-		{"LayerNorm after the patches", m.PatchNorm, true},
-		{"epsilon of LayerNorm", m.Epsilon, 1e-5},
-		{"dropout", m.Dropout, 0.05},
-		{"attention dropout", m.AttentionDropout, 0.05},
-		{"drop path", m.DropPath, 0.05},
-		{"initialisation", m.Init, vit.InitRelease},
-		{"mixed precision", m.DType, "bfloat16"},
-		{"position", m.Position, "wepe"},
-		{"mode", recipe.Params["wepe_mode"], "release"},
-		{"parameters", m.Parameters(), 5_507_815},
-		{"padding of the random crop", a.Pad, 4},
-		{"flip", a.FlipProb, 0.5},
-		{"resize", a.Size, [2]int{224, 224}},
-		{"cutout", a.Cutout, 12},
-		{"mean", a.Mean, [3]float64{0.5071, 0.4865, 0.4409}},
-		{"std", a.Std, [3]float64{0.2673, 0.2564, 0.2762}},
-		{"mixup probability", a.MixProb, 0.6},
-		{"cutmix", a.CutmixAlpha, 0.0},
-		{"mixup alpha before epoch 15", early.MixupAlpha, 0.15},
-		{"mixup alpha from epoch 15", late.MixupAlpha, 0.3},
-		{"mixup probability from epoch 15", late.MixProb, 0.6},
-	})
-}
-
 // Every recipe can be trained: on CIFAR-100 with its own model, or with the one it is for.
 func TestEveryRecipeFitsItsModel(t *testing.T) {
 	for _, name := range Names() {
@@ -205,59 +158,108 @@ func TestEveryRecipeFitsItsModel(t *testing.T) {
 	}
 }
 
-// The numbers are those of table 4 and B.1.1 of https://arxiv.org/abs/2010.11929 and of the code beside it.
-func TestDosovitskiysRecipesHaveTheNumbersOfThePaper(t *testing.T) {
-	for name, want := range map[string]struct {
-		steps int
-		rate  float64
-	}{"dosovitskiy-vtab": {2500, 0.01}, "dosovitskiy-cifar100": {10_000, 0.03}} {
-		r := gomlxtest.Must(Named(name))(t)
-		o := r.WithDefaults().Optimizer
-		if r.Steps != want.steps || r.Epochs != 0 || r.LearningRate != want.rate || r.WarmupSteps != 500 ||
-			r.BatchSize != 512 || o.Kind != SGD || o.Momentum != 0.9 || o.WeightDecay != 0 || o.ClipNorm != 1 || !r.ZeroHead ||
-			r.Augment.Size != [2]int{384, 384} || r.Model.Dropout != 0 || r.Smoothing != 0 || r.EMA != 0 || o.LayerDecay != 0 {
-			t.Errorf("%s: %+v", name, r)
+// The settings of published trainings, each as its source has it; setting them changes nothing in the recipe.
+func TestPublishedRecipesHaveTheNumbersOfTheirSources(t *testing.T) {
+	const (
+		adamW       = "optimizer.kind=adamw;optimizer.beta1=0.9;optimizer.beta2=0.999;optimizer.epsilon=1e-8;"
+		release     = adamW + "optimizer.decay_all=true;ema=0;validation_part=-1;"
+		cifarPixels = "augment.mean=[0.5071,0.4865,0.4409];augment.std=[0.2673,0.2564,0.2762];"
+		imagePixels = "augment.mean=[0.485,0.456,0.406];augment.std=[0.229,0.224,0.225];"
+		dosovitskiy = "optimizer.kind=sgd;optimizer.momentum=0.9;optimizer.weight_decay=0;optimizer.layer_decay=0;" +
+			"optimizer.clip_norm=1;epochs=0;warmup_steps=500;batch_size=512;zero_head=true;augment.size=[384,384];" +
+			"model.dropout=0;smoothing=0;ema=0;"
+		releaseFine  = adamW + "optimizer.decay_all=true;optimizer.clip_norm=1;resample=bilinear;"
+		releaseLarge = releaseFine + imagePixels + "augment.size=[384,384];"
+	)
+	for _, c := range []struct {
+		recipe, settings string
+		parameters       int        // of the model on CIFAR-100, for a recipe with one of its own
+		rates            [4]float64 // of backbone, encoding, head and gate
+		gate             float64    // the logit of the initial λ
+	}{
+		// W_Ti.py at commit 3c27aecdfd06 of the released code.
+		{recipe: "release-cifar100-120", settings: release + cifarPixels + "epochs=120;batch_size=160;accumulate=1;" +
+			"learning_rate=1.5e-3;warmup_epochs=15;optimizer.weight_decay=0.03;optimizer.clip_norm=0.8;smoothing=0.08;" +
+			"augment.size=[224,224];model.patch_size=16;model.width=192;model.depth=12;model.heads=3;model.mlp_dim=768;" +
+			"model.pool=class;model.patch_norm=true;model.epsilon=1e-5;model.dropout=0.05;model.attention_dropout=0.05;" +
+			"model.drop_path=0.05;model.init=release;model.dtype=bfloat16;model.position=wepe;wepe_mode=release;" +
+			"augment.pad=4;augment.flip_prob=0.5;augment.cutout=12;augment.mix_prob=0.6;augment.cutmix_alpha=0;" +
+			"augment.mixup_alpha=0.15;late_from=15;late_mixup_alpha=0.3", parameters: 5_507_815},
+		// dhvt_wef_experiment.py of the same; the parameters were counted on its model.
+		{recipe: "release-dhvt-300", settings: release + cifarPixels + "epochs=300;batch_size=96;learning_rate=1.5e-3;" +
+			"warmup_epochs=15;optimizer.weight_decay=0.03;optimizer.clip_norm=1;smoothing=0.15;augment.size=[224,224];" +
+			"model.patch_size=16;model.width=224;model.depth=12;model.heads=4;model.mlp_dim=896;model.epsilon=1e-5;" +
+			"model.dropout=0.08;model.drop_path=0.15;model.position=wepe;augment.pad=4;augment.flip_prob=0.5;" +
+			"augment.cutout=16;augment.mix_prob=0.7;augment.cutmix_alpha=0;augment.mixup_alpha=0.3;late_from=15;" +
+			"late_mixup_alpha=0.6", parameters: 8_234_265},
+		// run_code_cifar.sh of the DHVT's authors, and defaults of its main.py; the sizes are dhvt.Variant's Ti/4.
+		{recipe: "dhvt-300", settings: adamW + imagePixels + "architecture=dhvt;model.patch_size=4;model.width=192;" +
+			"model.depth=12;model.heads=4;model.mlp_dim=768;model.drop_path=0.1;epochs=300;batch_size=512;warmup_epochs=5;" +
+			"learning_rate=1e-3;optimizer.weight_decay=0.05;optimizer.decay_all=false;optimizer.clip_norm=0;smoothing=0.1;" +
+			"augment.mixup_alpha=0.8;augment.cutmix_alpha=1;augment.mix_prob=0;augment.switch_prob=0;augment.pad=4;" +
+			"augment.flip_prob=0.5"},
+		// Table 4 and B.1.1 of https://arxiv.org/abs/2010.11929, and the code beside it.
+		{recipe: "dosovitskiy-vtab", settings: dosovitskiy + "steps=2500;learning_rate=0.01"},
+		{recipe: "dosovitskiy-cifar100", settings: dosovitskiy + "steps=10000;learning_rate=0.03"},
+		// The scripts of fine-tuning at commit 3c27aecdfd06 of the released code.
+		{recipe: "release-cifar100-pretrained", settings: releaseFine + cifarPixels + "epochs=35;batch_size=20;" +
+			"warmup_epochs=8;optimizer.weight_decay=0.05;smoothing=0.1;wepe_gate=1;augment.size=[224,224]",
+			rates: [4]float64{4e-5, 6.4e-4, 8e-4, 8e-4}},
+		{recipe: "paper-cifar100-384", settings: releaseFine + cifarPixels + "epochs=35;batch_size=20;" +
+			"warmup_epochs=8;optimizer.weight_decay=0.05;smoothing=0.1;augment.size=[384,384]",
+			rates: [4]float64{4e-5, 6.4e-4, 8e-4, 8e-4}, gate: 0.5},
+		{recipe: "release-svhn", settings: releaseLarge + "epochs=100;batch_size=16;warmup_epochs=10;" +
+			"optimizer.weight_decay=0.02;smoothing=0.1", rates: [4]float64{2e-5, 2e-4, 3e-4, 3e-4}, gate: 0.5},
+		{recipe: "release-dmlab", settings: releaseLarge + "epochs=120;batch_size=12;warmup_epochs=15;" +
+			"optimizer.weight_decay=0.025;smoothing=0.15", rates: [4]float64{1.2e-5, 1.8e-4, 3e-4, 3e-4}, gate: 0.6},
+		{recipe: "release-resisc45", settings: releaseLarge + "epochs=120;batch_size=12;warmup_epochs=15;" +
+			"optimizer.weight_decay=0.08;smoothing=0.15", rates: [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, gate: 0.6},
+	} {
+		r := gomlxtest.Must(Named(c.recipe))(t)
+		if r.Model.Width > 0 {
+			r = gomlxtest.Must(r.fit(cifar100))(t)
 		}
+		r = r.WithDefaults()
+		want := gomlxtest.Must(r.Set(c.settings))(t)
+		if err := sameRun(state{Recipe: r}, state{Recipe: want}); err != nil || !reflect.DeepEqual(r, want) {
+			t.Errorf("%s: %v", c.recipe, err)
+		}
+		if got := parametersOf(t, r); c.parameters > 0 && got != c.parameters {
+			t.Errorf("%s: %d parameters, want %d", c.recipe, got, c.parameters)
+		}
+		near := func(what string, got, want float64) {
+			if math.Abs(got-want) > 1e-6*want {
+				t.Errorf("%s: %s is %g, want %g", c.recipe, what, got, want)
+			}
+		}
+		for i, variable := range []string{"/vit/block_03/norm1/gain", "/vit/position/surrogate/scale", "/vit/head/weights",
+			"/vit/position/gate_raw"} {
+			if c.rates[0] > 0 {
+				near(variable, r.LearningRate*r.Optimizer.factor(variable, 12), c.rates[i])
+			}
+		}
+		if c.gate > 0 {
+			near("λ", r.Params["wepe_gate"].(float64), 1/(1+math.Exp(-c.gate)))
+		}
+	}
+	r := Recipe{LateFrom: 15, LateMixupAlpha: 0.3, Augment: data.Augment{MixupAlpha: 0.15, MixProb: 0.6}}
+	early, late := r.augmentation(14), r.augmentation(15)
+	if early != r.Augment || late != (data.Augment{MixupAlpha: 0.3, MixProb: 0.6}) {
+		t.Errorf("mixing before and from epoch 15: %+v and %+v", early, late)
 	}
 }
 
-// Learning rates of backbone, WePE, head and gate in the released scripts at commit 3c27aecdfd06.
-func TestTheRecipesOfFineTuningHaveTheNumbersOfTheRelease(t *testing.T) {
-	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	for name, want := range map[string]struct {
-		epochs, batch            int
-		warmup, decay, smoothing float64
-		rates                    [4]float64
-		gate                     float64 // initial λ
-		size                     int
-	}{
-		"release-cifar100-pretrained": {35, 20, 8, 0.05, 0.1, [4]float64{4e-5, 6.4e-4, 8e-4, 8e-4}, 1, 224},
-		"paper-cifar100-384":          {35, 20, 8, 0.05, 0.1, [4]float64{4e-5, 6.4e-4, 8e-4, 8e-4}, sigmoid(0.5), 384},
-		"release-svhn":                {100, 16, 10, 0.02, 0.1, [4]float64{2e-5, 2e-4, 3e-4, 3e-4}, sigmoid(0.5), 384},
-		"release-dmlab":               {120, 12, 15, 0.025, 0.15, [4]float64{1.2e-5, 1.8e-4, 3e-4, 3e-4}, sigmoid(0.6), 384},
-		"release-resisc45": {120, 12, 15, 0.08, 0.15, [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, sigmoid(0.6),
-			384},
-	} {
-		r := gomlxtest.Must(Named(name))(t)
-		near := func(what string, got, want float64) {
-			if math.Abs(got-want) > 1e-6*want {
-				t.Errorf("%s: %s is %g, want %g", name, what, got, want)
-			}
-		}
-		near("epochs", float64(r.Epochs), float64(want.epochs))
-		near("batch", float64(r.BatchSize), float64(want.batch))
-		near("warm-up", r.WarmupEpochs, want.warmup)
-		near("weight decay", r.Optimizer.WeightDecay, want.decay)
-		near("smoothing", r.Smoothing, want.smoothing)
-		near("clip", r.Optimizer.ClipNorm, 1)
-		near("size", float64(r.Augment.Size[0]), float64(want.size))
-		near("gate", r.Params["wepe_gate"].(float64), want.gate)
-		for i, variable := range []string{"/vit/block_03/norm1/gain", "/vit/position/surrogate/scale", "/vit/head/weights",
-			"/vit/position/gate_raw"} {
-			near(variable, r.LearningRate*r.Optimizer.factor(variable, 12), want.rates[i])
-		}
-		if !r.Optimizer.DecayAll || r.Optimizer.Kind == SGD || r.Resample != "bilinear" {
-			t.Errorf("%s: %+v", name, r)
-		}
+// parametersOf counts what a recipe trains, a DHVT with the projection of WePE that it names.
+func parametersOf(t *testing.T, r Recipe) int {
+	t.Helper()
+	if r.Architecture == "" {
+		return r.Model.Parameters()
 	}
+	net := gomlxtest.Must(dhvt.FromViT(r.Model))(t)
+	if r.Params["wepe_projection"] != "mlp" {
+		return net.Parameters()
+	}
+	d, half := r.Model.Width, r.Model.Width/2
+	linear, mlp := 4*d+d+2*d, 4*half+half+2*half+half*d+d+2*d // Parameters counts the linear projection
+	return net.Parameters() - linear + mlp
 }

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -180,29 +179,4 @@ func rawBytes(t *testing.T, x *tensors.Tensor) (raw []byte) {
 	return raw
 }
 
-func fitted(t *testing.T, recipe Recipe, set *data.Set) Recipe {
-	t.Helper()
-	return gomlxtest.Must(recipe.fit(set))(t)
-}
-
 var cifar100 = &data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)}
-
-// onCIFAR100 is a named recipe for CIFAR-100.
-func onCIFAR100(t *testing.T, name string) Recipe {
-	t.Helper()
-	return fitted(t, gomlxtest.Must(Named(name))(t), cifar100)
-}
-
-type compared struct {
-	name      string
-	got, want any
-}
-
-func same(t *testing.T, all []compared) {
-	t.Helper()
-	for _, c := range all {
-		if !reflect.DeepEqual(c.got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
-		}
-	}
-}
