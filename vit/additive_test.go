@@ -88,6 +88,52 @@ func TestSinusoidal1DIsThatOfTheTransformer(t *testing.T) {
 	gomlxtest.NearAbs(t, "without a class token", without, rows[:len(rows)-c.Width], 0) // patches begin at place 0
 }
 
+func TestFactorizedEqualsNaFlexViT(t *testing.T) {
+	var meta struct {
+		Config struct {
+			Grid      [2]int `json:"pos_embed_grid_size"`
+			Width     int    `json:"embed_dim"`
+			Patch     int    `json:"patch_size"`
+			Registers int    `json:"reg_tokens"`
+		}
+		Grids     [][2]int `json:"grids_h_w"`
+		Tolerance struct {
+			Pos  float64 `json:"pos_abs"`
+			Grad float64 `json:"grad_abs"`
+		}
+	}
+	fixtures.JSON(t, "factorized_pos", "meta.json", &meta)
+	want := fixtures.Tensors(t, "factorized_pos", "tensors.safetensors")
+	m := meta.Config
+	for _, grid := range meta.Grids {
+		for _, form := range []string{"stretch", "aspect"} {
+			f := load(t, "factorized_pos")
+			f.Set("position/factorized/rows", f.Get("pos_embed_y").Data, m.Grid[0], m.Width)
+			f.Set("position/factorized/cols", f.Get("pos_embed_x").Data, m.Grid[1], m.Width)
+			f.Store.SetParams(map[string]any{ParamFactorizedRows: m.Grid[0], ParamFactorizedCols: m.Grid[1],
+				ParamFactorizedAspect: form == "aspect"})
+			c := Config{ImageRows: grid[0] * m.Patch, ImageCols: grid[1] * m.Patch, PatchSize: m.Patch, Width: m.Width, Depth: 1,
+				Heads: 1, Classes: 1, Position: "factorized"}.WithDefaults()
+			p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
+			weight := want[p+"grad_in.tokens"]
+			weight.Data = append(make([]float64, c.Width), weight.Data...) // the class token's row
+			weight.Shape = []int{c.Tokens(), c.Width}
+			got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
+				rows := c.Encoders(s.In("vit")).Additive.Encode(in[0].Graph())
+				variable := func(name string) *Node {
+					return f.Store.GetVariable("/vit/position/factorized/" + name).NodeValue(in[0].Graph())
+				}
+				return append([]*Node{rows}, Gradient(ReduceAllSum(Mul(rows, in[0])), variable("rows"), variable("cols"))...)
+			}, gomlxtest.Input(weight))
+			p += form + "."
+			rows := append(make([]float64, c.Width), want[p+"pos_out"].Data...) // the class token gets nothing
+			gomlxtest.NearAbs(t, p+"pos_out", got[0], rows, meta.Tolerance.Pos)
+			gomlxtest.NearAbs(t, p+"rows", got[1], want[p+"grad_out.pos_embed_y"].Data, meta.Tolerance.Grad)
+			gomlxtest.NearAbs(t, p+"cols", got[2], want[p+"grad_out.pos_embed_x"].Data, meta.Tolerance.Grad)
+		}
+	}
+}
+
 // On another grid than its own, the table still trains: the weights of each patch sum to 1, and so do their gradients.
 func TestGrid2DTrainsThroughItsResampling(t *testing.T) {
 	c := small("grid2d", PoolClass) // 5×3 patches

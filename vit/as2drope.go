@@ -29,12 +29,15 @@ func newAS2DRoPE(scope *model.Scope, c Config) Rotary {
 		exceptions.Panicf("vit: %s is %d, want >= 1, or 0 for the model's own rows", ParamAS2DRoPEBaseRows, base)
 	}
 	scale := float64(cmp.Or(base, c.Rows())) / float64(c.Rows())
-	first := 0
-	if model.GetParamOr(scope, ParamAS2DRoPERotateClass, true) {
-		first = -c.Prefix()
-	}
+	rotateClass := model.GetParamOr(scope, ParamAS2DRoPERotateClass, true)
 	f := frequencies(ropeTheta(scope, 10000), c.headDim()/4)
-	return newRotation("as2drope", c, false, fixedPairs(c, first, func(k, i int) float64 {
+	return newRotation("as2drope", c, false, fixedPairs(c, -c.Prefix(), func(k, i int) float64 {
+		if k < 0 {
+			if k+c.Prefix() >= c.classTokens() || !rotateClass { // a register, or a class token that stays
+				return 0
+			}
+			k = -1
+		}
 		x, y := c.place(k)
 		if i%2 == 0 {
 			return scale * x * f[i/2]

@@ -23,44 +23,62 @@ type BlockTrace struct {
 	Weights           *Node // [batch, heads, query, key] softmax weights, float32; nil unless asked for
 	Attention         *Node // the attention branch, before it is added
 	Norm2             *Node // what the MLP sees
+	Gate              *Node // [batch, tokens, mlpDim] with SwiGLU, else nil
 	Hidden            *Node // [batch, tokens, mlpDim] first MLP layer
-	Activated         *Node // [batch, tokens, mlpDim] GELU of it
+	Activated         *Node // [batch, tokens, mlpDim] GELU of it, or it times SiLU of the gate
 	MLP               *Node // the MLP branch, before it is added
 	Output            *Node // the tokens after the block
 }
 
-// block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)).
+// block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)), each branch times its LayerScale.
 func (c Config) block(scope *model.Scope, x *Node, encoders Encoders, index int, attentionWeights bool) BlockTrace {
 	var t BlockTrace
 	init := c.initScheme()
-	branch := func(y *Node) *Node { return weight.DropBranch(scope, y, 0, c.DropPath, index, c.Depth) }
+	branch := func(scale string, y *Node) *Node {
+		if c.LayerScale > 0 {
+			factor := weight.Float32(scope, scale, weight.Constant(c.LayerScale), c.Width).NodeValue(y.Graph())
+			y = Mul(y, Reshape(ConvertDType(factor, y.DType()), 1, 1, c.Width))
+		}
+		return weight.DropBranch(scope, y, 0, c.DropPath, index, c.Depth)
+	}
+	bias := func(has bool) weight.Fill {
+		if !has {
+			return nil
+		}
+		return weight.Constant(0)
+	}
 
 	t.Norm1 = weight.LayerNorm(scope.In("norm1"), x, c.Epsilon)
 	attn := scope.In("attention")
-	t.Query = c.heads(weight.Dense(attn.In("query"), t.Norm1, c.Width, init.query, weight.Constant(0)))
-	t.Key = c.heads(weight.Dense(attn.In("key"), t.Norm1, c.Width, init.query, weight.Constant(0)))
-	t.Value = c.heads(weight.Dense(attn.In("value"), t.Norm1, c.Width, init.query, weight.Constant(0)))
+	t.Query = c.heads(weight.Dense(attn.In("query"), t.Norm1, c.Width, init.query, bias(c.QKVBias != QKVBiasNone)))
+	t.Key = c.heads(weight.Dense(attn.In("key"), t.Norm1, c.Width, init.query, bias(c.QKVBias == QKVBiasAll)))
+	t.Value = c.heads(weight.Dense(attn.In("value"), t.Norm1, c.Width, init.query, bias(c.QKVBias != QKVBiasNone)))
 	q, k := t.Query, t.Key
 	if encoders.Rotary != nil {
 		q, k = encoders.Rotary.Block(index).EncodeQK(q, k, nil, 1)
 	}
-	var bias *Node // [heads, tokens, tokens]
+	var relative *Node // [heads, tokens, tokens]
 	if encoders.Relative != nil {
-		bias = encoders.Relative.AttentionBias(x.Graph(), index)
+		relative = encoders.Relative.AttentionBias(x.Graph(), index)
 	}
-	mixed, weights := c.attend(scope, q, k, t.Value, bias, attentionWeights)
+	mixed, weights := c.attend(scope, q, k, t.Value, relative, attentionWeights)
 	t.Weights = weights
 	mixed = Reshape(mixed, x.Shape().Dimensions...) // [batch, tokens, width]
 	t.Attention = weight.Dense(attn.In("output"), mixed, c.Width, init.dense, weight.Constant(0))
-	x = Add(x, branch(t.Attention))
+	x = Add(x, branch("scale1", t.Attention))
 
 	t.Norm2 = weight.LayerNorm(scope.In("norm2"), x, c.Epsilon)
 	mlp := scope.In("mlp")
 	t.Hidden = weight.Dense(mlp.In("hidden"), t.Norm2, c.MLPDim, init.dense, init.mlpBias)
-	t.Activated = activation.Gelu(t.Hidden)
+	if c.SwiGLU {
+		t.Gate = weight.Dense(mlp.In("gate"), t.Norm2, c.MLPDim, init.dense, init.mlpBias)
+		t.Activated = Mul(activation.Swish(t.Gate), t.Hidden)
+	} else {
+		t.Activated = activation.Gelu(t.Hidden)
+	}
 	hidden := layers.DropoutStatic(scope, t.Activated, c.Dropout)
 	t.MLP = weight.Dense(mlp.In("output"), hidden, c.Width, init.dense, init.mlpBias)
-	t.Output = Add(x, branch(layers.DropoutStatic(scope, t.MLP, c.Dropout)))
+	t.Output = Add(x, branch("scale2", layers.DropoutStatic(scope, t.MLP, c.Dropout)))
 	return t
 }
 

@@ -14,8 +14,16 @@ import (
 
 // Pooling: how the tokens of the last block become one vector per image.
 const (
-	PoolClass = "class" // the class token, one prefix token (ViT, DeiT)
-	PoolMean  = "mean"  // the mean of the patch tokens, no prefix token (big_vision "gap")
+	PoolClass     = "class"      // the class token (ViT, DeiT)
+	PoolMean      = "mean"       // the mean of the patch tokens; there is no class token (big_vision "gap")
+	PoolClassMean = "class+mean" // both, one after the other: 2·width numbers (DINOv2)
+)
+
+// Which of query, key and value have a bias: values of Config.QKVBias.
+const (
+	QKVBiasAll   = ""     // all three (ViT)
+	QKVBiasNoKey = "qv"   // query and value: that of the key cancels in the softmax (DINOv3, BEiT)
+	QKVBiasNone  = "none" // none
 )
 
 // Config says what a model is. It is saved with every checkpoint; a zero field means the default named beside it.
@@ -31,11 +39,17 @@ type Config struct {
 	MLPDim int `json:"mlp_dim"` // hidden units of a block's MLP, default 4·Width
 
 	Classes  int    `json:"classes"`
-	Pool     string `json:"pool"`     // PoolClass (default) or PoolMean
+	Pool     string `json:"pool"`     // PoolClass (default), PoolMean or PoolClassMean
 	Position string `json:"position"` // one of PositionNames(), or A+B as in EncodingNamed; default "wepe"
 
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
+
+	Registers      int     `json:"registers,omitempty"`       // learned tokens behind the class token, without positions
+	PatchPositions bool    `json:"patch_positions,omitempty"` // what is added goes to patches alone, not to the class token
+	LayerScale     float64 `json:"layer_scale,omitempty"`     // of a learned factor per channel and branch, at first; 0: none
+	SwiGLU         bool    `json:"swiglu,omitempty"`          // the MLP is output(silu(gate(x))·hidden(x)), GELU without
+	QKVBias        string  `json:"qkv_bias,omitempty"`        // QKVBiasAll (default), QKVBiasNoKey or QKVBiasNone
 
 	Dropout          float64 `json:"dropout,omitempty"`           // on the tokens that enter block 0 and twice in each MLP
 	AttentionDropout float64 `json:"attention_dropout,omitempty"` // on the attention weights
@@ -112,7 +126,7 @@ func (c Config) Validate() error {
 		limit int
 	}{
 		{"image_rows", c.ImageRows, 16384}, {"image_cols", c.ImageCols, 16384}, {"channels", c.Channels, 1024},
-		{"patch_size", c.PatchSize, 16384}, {"width", c.Width, 65536}, {"depth", c.Depth, 1000},
+		{"patch_size", c.PatchSize, 16384}, {"registers + 1", c.Registers + 1, 1025}, {"width", c.Width, 65536}, {"depth", c.Depth, 1000},
 		{"heads", c.Heads, 65536}, {"mlp_dim", c.MLPDim, 1 << 20}, {"classes", c.Classes, 1_000_000},
 	} {
 		if f.value < 1 || f.value > f.limit {
@@ -139,8 +153,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("vit: width %d does not divide into %d heads", c.Width, c.Heads)
 	case !(c.Epsilon > 0):
 		return fmt.Errorf("vit: epsilon is %g, want > 0", c.Epsilon)
-	case c.Pool != PoolClass && c.Pool != PoolMean:
-		return fmt.Errorf("vit: unknown pool %q: want %q or %q", c.Pool, PoolClass, PoolMean)
+	case !(c.LayerScale >= 0 && c.LayerScale <= 1000):
+		return fmt.Errorf("vit: layer_scale is %g, want 0, for none, to 1000", c.LayerScale)
+	case !slices.Contains([]string{QKVBiasAll, QKVBiasNoKey, QKVBiasNone}, c.QKVBias):
+		return fmt.Errorf("vit: unknown qkv_bias %q: want %q, %q or nothing for all", c.QKVBias, QKVBiasNoKey, QKVBiasNone)
+	case c.Pool != PoolClass && c.Pool != PoolMean && c.Pool != PoolClassMean:
+		return fmt.Errorf("vit: unknown pool %q: want %q, %q or %q", c.Pool, PoolClass, PoolMean, PoolClassMean)
 	case !slices.Contains(inits, c.Init):
 		return fmt.Errorf("vit: unknown init %q: want one of %s", c.Init, strings.Join(inits, ", "))
 	case c.DType != "float32" && c.DType != "bfloat16":
@@ -165,13 +183,28 @@ func (c Config) Rows() int { return c.ImageRows / c.PatchSize }
 // Cols is the number of patches from left to right.
 func (c Config) Cols() int { return c.ImageCols / c.PatchSize }
 
-// Prefix is the number of tokens in front of the patches: the class token, if there is one.
-func (c Config) Prefix() int {
+// classTokens is 1 where there is a class token.
+func (c Config) classTokens() int {
 	if c.Pool == PoolMean {
 		return 0
 	}
 	return 1
 }
+
+// Prefix is the number of tokens in front of the patches: the class token, if there is one, and the registers.
+func (c Config) Prefix() int { return c.classTokens() + c.Registers }
+
+// PlacedPrefix is the number of these that have a row of their own in what is added to the tokens: the class token,
+// unless PatchPositions leaves it out, and no register.
+func (c Config) PlacedPrefix() int {
+	if c.PatchPositions {
+		return 0
+	}
+	return c.classTokens()
+}
+
+// Places is the number of rows of what is added to the tokens: PlacedPrefix, then patches row by row.
+func (c Config) Places() int { return c.PlacedPrefix() + c.Rows()*c.Cols() }
 
 // Tokens is the length of the sequence: prefix tokens, then patches row by row.
 func (c Config) Tokens() int { return c.Prefix() + c.Rows()*c.Cols() }
@@ -183,12 +216,32 @@ func (c Config) dtype() dtypes.DType {
 	return dtypes.Float32
 }
 
+// PooledWidth is the length of the vector that the head sees.
+func (c Config) PooledWidth() int {
+	if c.Pool == PoolClassMean {
+		return 2 * c.Width
+	}
+	return c.Width
+}
+
 // Parameters is the number of trainable numbers of the model.
 func (c Config) Parameters() int {
 	c = c.WithDefaults()
 	dense := func(in, out int) int { return in*out + out }
 	norm := 2 * c.Width
 	block := norm + 4*dense(c.Width, c.Width) + norm + dense(c.Width, c.MLPDim) + dense(c.MLPDim, c.Width)
+	if c.SwiGLU {
+		block += dense(c.Width, c.MLPDim)
+	}
+	if c.LayerScale > 0 {
+		block += 2 * c.Width
+	}
+	switch c.QKVBias {
+	case QKVBiasNoKey:
+		block -= c.Width
+	case QKVBiasNone:
+		block -= 3 * c.Width
+	}
 	total := dense(c.PatchSize*c.PatchSize*c.Channels, c.Width) + c.Prefix()*c.Width
 	if c.PatchNorm {
 		total += norm
@@ -196,7 +249,7 @@ func (c Config) Parameters() int {
 	if encoding, err := EncodingNamed(c.Position); err == nil {
 		total += encoding.Parameters(c)
 	}
-	return total + c.Depth*block + norm + dense(c.Width, c.Classes)
+	return total + c.Depth*block + norm + dense(c.PooledWidth(), c.Classes)
 }
 
 // FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of
@@ -205,7 +258,10 @@ func (c Config) FLOPs() float64 {
 	c = c.WithDefaults()
 	tokens, patches := float64(c.Tokens()), float64(c.Rows()*c.Cols())
 	width, mlp := float64(c.Width), float64(c.MLPDim)
+	if c.SwiGLU {
+		mlp *= 1.5 // three products instead of two
+	}
 	block := tokens*(4*width*width+2*width*mlp) + 2*tokens*tokens*width
 	patch := patches * float64(c.PatchSize*c.PatchSize*c.Channels) * width
-	return 2 * (patch + float64(c.Depth)*block + width*float64(c.Classes))
+	return 2 * (patch + float64(c.Depth)*block + float64(c.PooledWidth()*c.Classes))
 }

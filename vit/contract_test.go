@@ -129,6 +129,9 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 		// The release's 2-D grid: trunc_normal_(std=.02).
 		{"grid2d", nil, "grid2d/table", 0.02},
 		{"grid2d", nil, "grid2d/prefix", 0.02},
+		// timm's NaFlexViT: both tables normal, std .02.
+		{"factorized", nil, "factorized/rows", 0.02},
+		{"factorized", nil, "factorized/cols", 0.02},
 		// The release's encoder: cls_pos_embedding randn·0.015, every Linear trunc_normal_(std=.02) inside its ViT.
 		{"wepe", nil, "wepe/prefix", 0.015},
 		{"wepe", nil, "wepe/projection/dense/weights", 0.02},
@@ -218,7 +221,8 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	multiples := map[string]int{ // of the channels of a head
-		"rope1d": 2, "fope": 2, "rope-axial": 4, "rope-mixed": 4, "as2drope": 4, "sincos2d": 4, "hybrid": 2,
+		"rope1d": 2, "fope": 2, "rope-axial": 4, "rope-mixed": 4, "rope-dinov3": 4, "as2drope": 4, "sincos2d": 4,
+		"hybrid": 2,
 	}
 	for _, position := range PositionNames() {
 		c := small(position, PoolClass)
@@ -287,6 +291,22 @@ func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 		{"liere", ParamLiereTrainedCols, -2, "= -2, want"},
 		{"grid2d", ParamGrid2DRows, -1, "= -1, want"},
 		{"grid2d", ParamGrid2DCols, 1 << 20, "= 1048576, want"},
+		{"factorized", ParamFactorizedRows, -1, "= -1, want"},
+		{"factorized", ParamFactorizedCols, 1 << 20, "= 1048576, want"},
+		{"rope-dinov3", ParamRopeTheta, 1.0, "= 1, want"},
+		{"rope-dinov3", ParamDINORopeShortest, 0.5, "= 0.5 and rope_dinov3_longest = 0: give both or none"},
+		{"rope-dinov3", ParamDINORopeLongest, math.Inf(1), "= +Inf, want"},
+		{"rope-dinov3", ParamDINORopeNormalize, "longest", `= "longest", want "separate", "max" or "min"`},
+		{"rope-dinov3", ParamDINORopeShift, -1.0, "= -1, want"},
+		{"rope-dinov3", ParamDINORopeJitter, math.NaN(), "= NaN, want"},
+		{"rope-dinov3", ParamDINORopeRescale, 101.0, "= 101, want"},
+		{"lookhere", ParamLookHereViews, "halves-wide", `= "halves-wide": unknown view "wide": want one of halves, `},
+		{"lookhere", ParamLookHereViews, "none,none,none", "names the views of 3 blocks, this model has 2"},
+		{"lookhere", ParamLookHereSlope, -0.5, "= -0.5, want"},
+		{"lookhere", ParamLookHereFirst, math.NaN(), "= NaN, want"},
+		{"lookhere", ParamLookHereLast, 1e9, "= 1e+09, want"},
+		{"lookhere", ParamLookHereDistance, "cubic", `= "cubic", want "linear", "sqrt" or "square"`},
+		{"lookhere", ParamLookHereFill, "inf", `= "inf", want "hidden", "zero" or "farthest"`},
 		{"sincos2d", ParamSinCos2DVariant, "beit", `= "beit", want one of mae, big_vision`},
 		{"hybrid", ParamBlend, "sum", `= "sum", want "surrogate"`},
 	} {

@@ -12,7 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Table returns the rows that the encoding of a model adds to its tokens, float32 [prefix+Rows·Cols, Width], for the
+// Table returns the rows that the encoding of a model adds to its tokens, float32 [Places, Width], for the
 // weights below the model's scope; zeros for position "none". At a fixed grid this is all that an additive encoding
 // is, mathematics.md (9.2).
 //
@@ -27,7 +27,7 @@ func (c Config) Table(backend compute.Backend, scope *model.Scope) (*tensors.Ten
 		return nil, fmt.Errorf("vit: position %q acts in the attention of every block, not on the tokens: there is no table "+
 			"to fold it into", c.Position)
 	case first.Additive == nil:
-		return tensors.FromFlatDataAndDimensions(make([]float32, c.Tokens()*c.Width), c.Tokens(), c.Width), nil
+		return tensors.FromFlatDataAndDimensions(make([]float32, c.Places()*c.Width), c.Places(), c.Width), nil
 	}
 	positions := model.JoinPath(scope.Scope(), positionScope)
 	store, err := part(scope.Store(), func(path string) bool { return below(path, positions) })

@@ -5,11 +5,12 @@ package vit
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -27,24 +28,22 @@ const (
 // graph resamples the table, with torch's bilinear kernel (half-pixel centres, clamped at the border), so that the same
 // parameters serve and train at every resolution: ParamGrid2DRows and ParamGrid2DCols say what the table's own grid is.
 func newGrid2D(scope *model.Scope, c Config) Additive {
-	side := func(param string, own int) int {
-		n := model.GetParamOr(scope, param, 0)
-		if n < 0 || n > 1<<14 {
-			exceptions.Panicf("vit: %s = %d, want the number of patches along that side in training, or 0", param, n)
-		}
-		return cmp.Or(n, own)
-	}
-	rows, cols := side(ParamGrid2DRows, c.Rows()), side(ParamGrid2DCols, c.Cols())
+	var rows, cols int
+	readSettings(scope, []setting.Row{
+		setting.Number(ParamGrid2DRows, &rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
+		setting.Number(ParamGrid2DCols, &cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
+	})
+	rows, cols = cmp.Or(rows, c.Rows()), cmp.Or(cols, c.Cols())
 	scope = scope.At("grid2d")
 	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)
 	var prefix *model.Variable
-	if c.Prefix() > 0 {
-		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.Prefix(), c.Width)
+	if c.PlacedPrefix() > 0 {
+		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.PlacedPrefix(), c.Width)
 	}
 	return &table{name: "grid2d", rows: func(g *Graph) *Node {
-		x := bilinearRows(patches.NodeValue(g), c.Rows())                                   // [Rows, cols, width]
-		x = TransposeAllAxes(bilinearRows(TransposeAllAxes(x, 1, 0, 2), c.Cols()), 1, 0, 2) // [Rows, Cols, width]
-		x = Reshape(x, c.Rows()*c.Cols(), c.Width)
+		x := bilinearRows(patches.NodeValue(g), c.Rows(), c.Rows())           // [Rows, cols, width]
+		x = bilinearRows(TransposeAllAxes(x, 1, 0, 2), c.Cols(), c.Cols())    // [Cols, Rows, width]
+		x = Reshape(TransposeAllAxes(x, 1, 0, 2), c.Rows()*c.Cols(), c.Width) // row by row
 		if prefix == nil {
 			return x
 		}
@@ -53,22 +52,25 @@ func newGrid2D(scope *model.Scope, c Config) Additive {
 }
 
 // grid2dParameters counts the default form.
-func grid2dParameters(c Config) int { return c.Tokens() * c.Width }
+func grid2dParameters(c Config) int { return c.Places() * c.Width }
 
 func grid2dTrainedGrid(c Config) map[string]any {
 	return map[string]any{ParamGrid2DRows: c.Rows(), ParamGrid2DCols: c.Cols()}
 }
 
-// bilinearRows resamples the first axis of x [n, k, width] to m places, [m, k, width], by a product with constant
-// weights: it has a gradient on every backend, which Interpolate has not.
-func bilinearRows(x *Node, m int) *Node {
-	d := x.Shape().Dimensions
+// maxSide bounds the patches along a side that a table may have been trained on.
+const maxSide = 1 << 14
+
+// bilinearRows resamples the first axis of x [n, …] to m places and keeps the first of them, [keep, …], by a product
+// with constant weights: it has a gradient on every backend, which Interpolate has not.
+func bilinearRows(x *Node, m, keep int) *Node {
+	d := slices.Clone(x.Shape().Dimensions)
 	n := d[0]
-	if n == m {
+	if n == m && m == keep {
 		return x
 	}
-	weights := make([]float32, m*n)
-	for i := range m {
+	weights := make([]float32, keep*n)
+	for i := range keep {
 		centre := (float64(i)+0.5)*float64(n)/float64(m) - 0.5
 		before := math.Floor(centre)
 		for k, w := range []float64{before + 1 - centre, centre - before} {
@@ -76,6 +78,6 @@ func bilinearRows(x *Node, m int) *Node {
 			weights[i*n+place] += float32(w)
 		}
 	}
-	y := MatMul(Reshape(Const(x.Graph(), weights), m, n), Reshape(x, n, d[1]*d[2]))
-	return Reshape(y, m, d[1], d[2])
+	d[0] = keep
+	return Reshape(MatMul(Reshape(Const(x.Graph(), weights), keep, n), Reshape(x, n, -1)), d...)
 }

@@ -4,7 +4,6 @@ package vit
 
 import (
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe"
@@ -27,12 +26,8 @@ const (
 func newHybrid(scope *model.Scope, c Config) Additive {
 	rows := learnedRows(scope, c)
 	blend := BlendSurrogate
-	settings := []setting.Row{setting.Choice(ParamBlend, &blend, "what hybrid blends", BlendSurrogate, BlendExact,
-		BlendSphere)}
-	setting.Read(scope, settings)
-	if err := setting.Check(settings); err != nil {
-		exceptions.Panicf("vit: %v", err)
-	}
+	readSettings(scope, []setting.Row{setting.Choice(ParamBlend, &blend, "what hybrid blends", BlendSurrogate, BlendExact,
+		BlendSphere)})
 	if blend != BlendSurrogate {
 		exact := wepe.New(scope, c.Rows(), c.Cols(), c.Width)
 		if blend == BlendSphere {
@@ -49,5 +44,5 @@ func newHybrid(scope *model.Scope, c Config) Additive {
 func hybridParameters(c Config) int {
 	half := c.Width / 2
 	projection := 5*half + 2*half + (half+1)*c.Width + 2*c.Width + (c.Width+1)*c.Width + c.Width
-	return c.Tokens()*c.Width + 4 + projection
+	return c.Places()*c.Width + 4 + projection
 }

@@ -20,5 +20,5 @@ func newLearned(scope *model.Scope, c Config) Additive {
 const learnedName = "embedding" // of the learned rows, in the scope of the positions
 
 func learnedRows(scope *model.Scope, c Config) *model.Variable {
-	return weight.Float32(scope, learnedName, weight.Normal(0.02), c.Tokens(), c.Width)
+	return weight.Float32(scope, learnedName, weight.Normal(0.02), c.Places(), c.Width)
 }

@@ -11,7 +11,9 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -20,7 +22,7 @@ type Additive interface {
 	pos.Encoder
 	pos.PreEncoder
 
-	// Encode returns the vectors that PreEncode adds, float32 [prefix+Rows·Cols, width].
+	// Encode returns the vectors that PreEncode adds, float32 [Config.Places, width].
 	Encode(g *Graph) *Node
 }
 
@@ -95,7 +97,7 @@ var positions = []Position{
 	{Name: "none", Doc: "no positions: a bag of patches"},
 	{
 		Name: learned, Doc: "a free vector per token (APE)", Source: "https://arxiv.org/abs/2010.11929",
-		Parameters: func(c Config) int { return c.Tokens() * c.Width }, Variables: []string{learnedName},
+		Parameters: func(c Config) int { return c.Places() * c.Width }, Variables: []string{learnedName},
 		Additive: newLearned,
 	},
 	{
@@ -112,6 +114,13 @@ var positions = []Position{
 		TrainedGrid: grid2dTrainedGrid, Additive: newGrid2D,
 	},
 	{
+		Name: "factorized", Doc: "a learned table for rows and one for columns, resampled on their own",
+		Source:     "https://arxiv.org/abs/2307.06304",
+		Parameters: factorizedParameters, Variables: []string{"factorized/"},
+		Params:      []string{ParamFactorizedRows, ParamFactorizedCols, ParamFactorizedAspect},
+		TrainedGrid: factorizedTrainedGrid, Additive: newFactorized,
+	},
+	{
 		Name: "rope1d", Doc: "pairs of channels turn by the number of the patch",
 		Source:  "https://arxiv.org/abs/2104.09864",
 		HeadDim: 2, Params: []string{ParamRopeTheta}, Rotary: newRope1D,
@@ -126,6 +135,11 @@ var positions = []Position{
 		Source:  "https://arxiv.org/abs/2403.13298",
 		HeadDim: 4, Parameters: ropeMixedParameters, Variables: []string{"rope_mixed/"},
 		Params: []string{ParamRopeTheta}, Rotary: newRopeMixed,
+	},
+	{
+		Name: "rope-dinov3", Doc: "axial over places from -1 to 1 on any grid, jittered in training",
+		Source:  "https://arxiv.org/abs/2508.10104",
+		HeadDim: 4, Params: setting.Names(new(dinoRope).settings()), Rotary: newRopeDINOv3,
 	},
 	{
 		Name: "as2drope", Doc: "axial, scaled to the grid of the training, class token too",
@@ -165,6 +179,15 @@ var positions = []Position{
 		Name: "wepe-bias", Doc: "℘ and ℘′ of the difference of two places, a score per head",
 		Parameters: wepeBiasParameters, Variables: []string{"wepe_bias/", "wepe_bias_sphere/"}, Params: wepe.Params(),
 		Relative: newWePEBias,
+	},
+	{
+		Name: "alibi2d", Doc: "a slope per head times the distance of two patches",
+		Source: "https://arxiv.org/abs/2311.00566", Relative: newALiBi2D,
+	},
+	{
+		Name: "lookhere", Doc: "heads that each look one way, and less far block by block",
+		Source: "https://arxiv.org/abs/2405.13985",
+		Params: append(setting.Names(new(lookHere).settings()), ParamLookHereViews), Relative: newLookHere,
 	},
 }
 
@@ -301,6 +324,14 @@ func (e Encoding) Folded() string {
 		return ""
 	}
 	return append(Encoding{{Name: learned}}, e[1:]...).String()
+}
+
+// readSettings takes over the hyperparameters of an encoding from the scope, and refuses what they do not take.
+func readSettings(scope *model.Scope, rows []setting.Row) {
+	setting.Read(scope, rows)
+	if err := setting.Check(rows); err != nil {
+		exceptions.Panicf("vit: %v", err)
+	}
 }
 
 // positionScope is where the encoders of a model keep their variables, below the model's scope.

@@ -5,6 +5,7 @@ package vit
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -362,5 +363,169 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 		if got := math.Sqrt(squares / count); !(math.Abs(got-test.std) <= 4*test.std/math.Sqrt(2*count)) {
 			t.Errorf("%v: %g numbers spread %g around the step, want %g", test.params, count, got, test.std)
 		}
+	}
+}
+
+func TestEveryGridEqualsDINOv3(t *testing.T) {
+	var meta struct {
+		Config struct {
+			HeadDim   int     `json:"head_dim"`
+			Heads     int     `json:"num_heads"`
+			Prefix    int     `json:"prefix_tokens"`
+			Base      float64 `json:"base"`
+			Shortest  float64 `json:"min_period"`
+			Longest   float64 `json:"max_period"`
+			Normalize string  `json:"normalize_coords"`
+		}
+		Grids      [][2]int `json:"grids_h_w"`
+		NormGrid   [2]int   `json:"normalisation_grid"`
+		AugmentsOf [2]int   `json:"aug_grid"`
+		Tolerance  struct {
+			Places float64 `json:"coords_abs"`
+			CosSin float64 `json:"cos_sin_abs"`
+			Turned float64 `json:"rot_abs"`
+			Grad   float64 `json:"grad_abs"`
+		}
+	}
+	fixtures.JSON(t, "rope_dinov3", "meta.json", &meta)
+	want := fixtures.Tensors(t, "rope_dinov3", "tensors.safetensors")
+	m, tol := meta.Config, meta.Tolerance
+	of := func(grid [2]int) Config {
+		return Config{ImageRows: grid[0], ImageCols: grid[1], PatchSize: 1, Width: m.Heads * m.HeadDim, Depth: 1,
+			Heads: m.Heads, Classes: 1, Registers: m.Prefix - 1, Position: "rope-dinov3"}.WithDefaults()
+	}
+	near := func(name string, got []float64, tol float64) {
+		t.Helper()
+		gomlxtest.NearAbs(t, name, got, want[name].Data, tol)
+	}
+	patches := func(c Config, x []float64) []float64 { return x[c.Prefix()*len(x)/c.Tokens():] }
+	// turned are cosines, sines, and q and k [batch, heads, tokens, headDim] turned by an encoding.
+	turned := func(rotary *rotation, q, k *Node) []*Node {
+		cos, sin := rotary.pairs(q.Graph(), 0)
+		q, k = rotary.Block(0).EncodeQK(TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3), nil, 1)
+		return []*Node{rotary.table(cos, nil), rotary.table(sin, nil), TransposeAllAxes(q, 0, 2, 1, 3),
+			TransposeAllAxes(k, 0, 2, 1, 3)}
+	}
+	params := map[string]any{ParamRopeTheta: m.Base, ParamDINORopeNormalize: m.Normalize}
+	plain := dinoRope{theta: m.Base, normalize: m.Normalize}
+	gomlxtest.NearAbs(t, "periods", plain.periods(m.HeadDim/4), want["periods"].Data, tol.CosSin)
+	ranged := dinoRope{shortest: m.Shortest, longest: m.Longest, normalize: m.Normalize}
+	gomlxtest.NearAbs(t, "minmax.periods", ranged.periods(m.HeadDim/4), want["minmax.periods"].Data, tol.CosSin*m.Longest)
+	for _, grid := range meta.Grids {
+		c, p := of(grid), fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
+		var places []float64
+		for k := range c.Rows() * c.Cols() {
+			y, x := plain.place(c, k)
+			places = append(places, y, x)
+		}
+		near(p+"coords", places, tol.Places)
+		store := model.NewStore()
+		store.SetParams(params)
+		_, withGradient := want[p+"grad_in.q"]
+		in := []any{gomlxtest.Input(want[p+"q"]), gomlxtest.Input(want[p+"k"])}
+		if withGradient {
+			in = append(in, gomlxtest.Input(want[p+"grad_in.q"]), gomlxtest.Input(want[p+"grad_in.k"]))
+		}
+		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			nodes := turned(c.Encoders(s).Rotary.(*rotation), in[0], in[1])
+			if withGradient {
+				loss := ReduceAllSum(Add(Mul(nodes[2], in[2]), Mul(nodes[3], in[3])))
+				nodes = append(nodes, Gradient(loss, in[0], in[1])...)
+			}
+			return nodes
+		}, in...)
+		near(p+"cos_out", patches(c, got[0]), tol.CosSin)
+		near(p+"sin_out", patches(c, got[1]), tol.CosSin)
+		near(p+"q_rot", got[2], tol.Turned)
+		near(p+"k_rot", got[3], tol.Turned)
+		if withGradient {
+			near(p+"grad_out.q", got[4], tol.Grad)
+			near(p+"grad_out.k", got[5], tol.Grad)
+		}
+	}
+
+	c, p := of(meta.NormGrid), fmt.Sprintf("grid%dx%d.", meta.NormGrid[0], meta.NormGrid[1])
+	for form, r := range map[string]dinoRope{
+		"max.": {theta: m.Base, normalize: "max"}, "min.": {theta: m.Base, normalize: "min"}, "minmax.": ranged,
+		"bf16.": plain, "interleaved.": plain,
+	} {
+		periods := r.periods(m.HeadDim / 4)
+		if form == "bf16." {
+			for i := range periods { // as the released checkpoints hold them
+				periods[i] = float64(bfloat16(float32(periods[i])))
+			}
+			gomlxtest.NearAbs(t, form+"periods", periods, want[form+"periods"].Data, 0)
+		}
+		rotary := newRotation("", c, form != "interleaved.", r.pairs(c, periods))
+		got := run(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node { return turned(rotary, in[0], in[0]) },
+			gomlxtest.Input(want[p+"q"]))
+		for i, name := range []string{"cos_out", "sin_out", "q_rot"} {
+			if x, ok := want[p+form+name]; ok {
+				if i < 2 {
+					got[i] = patches(c, got[i])
+				}
+				gomlxtest.NearAbs(t, p+form+name, got[i], x.Data, []float64{tol.CosSin, tol.CosSin, tol.Turned}[i])
+			}
+		}
+	}
+
+	c = of(meta.AugmentsOf)
+	for _, form := range []string{"shift", "jitter", "rescale", "all"} {
+		draw := func(g *Graph, name string) *Node {
+			if x, ok := want["aug."+form+"."+name]; ok {
+				return Const(g, gomlxtest.Input(x))
+			}
+			return nil
+		}
+		got := run(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node {
+			rotary := newRotation("", c, true, func(g *Graph, _ int) (cos, sin *Node) {
+				return plain.moved(g, c, draw(g, "shift"), draw(g, "jitter"), draw(g, "rescale"))
+			})
+			return turned(rotary, in[0], in[0])
+		}, gomlxtest.Input(want["aug.q"]))
+		near("aug."+form+".q_rot", got[2], tol.Turned)
+		if form == "all" {
+			near("aug.all.cos_out", patches(c, got[0]), tol.CosSin)
+			near("aug.all.sin_out", patches(c, got[1]), tol.CosSin)
+		}
+	}
+}
+
+// What moves in training is drawn from the run's random stream: the same for equal seeds, the same in all blocks, within
+// the settings, and nothing in evaluation.
+func TestDINOv3PlacesMoveInTrainingAlone(t *testing.T) {
+	c := turning("rope-dinov3")
+	angles := func(training bool, seed int64, params map[string]any) [][]float64 {
+		store := gomlxtest.Seeded(t, seed)
+		store.SetParams(params)
+		return run(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
+			s.Store().SetTraining(in[0].Graph(), training)
+			rotary := c.Encoders(s.In("vit")).Rotary.(*rotation)
+			for block := range c.Depth {
+				cos, _ := rotary.pairs(in[0].Graph(), block)
+				nodes = append(nodes, MulScalar(cos, 1))
+			}
+			return nodes
+		}, float32(0))
+	}
+	still := map[string]any{ParamDINORopeRescale: 0.0}
+	want := angles(false, 3, nil)[0]
+	for name, params := range map[string]map[string]any{
+		"the default": nil, "shift": {ParamDINORopeRescale: 0.0, ParamDINORopeShift: 0.3},
+		"jitter": {ParamDINORopeRescale: 0.0, ParamDINORopeJitter: 1.5},
+	} {
+		first := angles(true, 3, params)
+		if slices.Equal(first[0], want) || !slices.Equal(first[0], first[1]) {
+			t.Errorf("%s: moved %v, alike in both blocks %v", name, !slices.Equal(first[0], want), slices.Equal(first[0], first[1]))
+		}
+		if !slices.Equal(angles(true, 3, params)[0], first[0]) || slices.Equal(angles(true, 4, params)[0], first[0]) {
+			t.Errorf("%s: the seed does not decide what is drawn", name)
+		}
+		if !slices.Equal(angles(false, 3, params)[0], want) {
+			t.Errorf("%s: places move in evaluation", name)
+		}
+	}
+	if !slices.Equal(angles(true, 3, still)[0], want) {
+		t.Error("with nothing to draw, places move in training")
 	}
 }

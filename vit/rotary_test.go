@@ -67,7 +67,7 @@ func TestRope1DEqualsRoFormersFormula(t *testing.T) {
 
 func TestThetaIsThePublishedOneByDefault(t *testing.T) {
 	for position, theta := range map[string]float64{
-		"rope1d": 10000, "rope-axial": 100, "rope-mixed": 10, "as2drope": 10000, "fope": 10000,
+		"rope1d": 10000, "rope-axial": 100, "rope-mixed": 10, "rope-dinov3": 100, "as2drope": 10000, "fope": 10000,
 	} {
 		c := turning(position)
 		with := func(params map[string]any) []float64 {
@@ -87,7 +87,7 @@ func TestThetaIsThePublishedOneByDefault(t *testing.T) {
 }
 
 func TestScoresDependOnTheDistanceOfPatchesAlone(t *testing.T) {
-	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "as2drope"} {
+	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope"} {
 		c := turning(position)
 		q, k := turned(t, gomlxtest.Seeded(t, 5), c)
 		for head := range c.Heads {
@@ -116,7 +116,7 @@ func TestScoresDependOnTheDistanceOfPatchesAlone(t *testing.T) {
 }
 
 func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
-	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "fope", "liere", "as2drope"} {
+	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "fope", "liere", "as2drope"} {
 		c := turning(position)
 		still := gomlxtest.Values(t, alike(c, 1, 1))
 		q, _ := turned(t, gomlxtest.Seeded(t, 5), c)

@@ -106,6 +106,6 @@ func SinCos2D(variant string, rows, cols, prefix, width int) []float32 {
 func newSinCos2D(scope *model.Scope, c Config) Additive {
 	variant := model.GetParamOr(scope, ParamSinCos2DVariant, SinCosMAE)
 	rows := tensors.FromFlatDataAndDimensions(
-		SinCos2D(variant, c.Rows(), c.Cols(), c.Prefix(), c.Width), c.Tokens(), c.Width)
+		SinCos2D(variant, c.Rows(), c.Cols(), c.PlacedPrefix(), c.Width), c.Places(), c.Width)
 	return &table{name: "sincos2d(" + variant + ")", rows: func(g *Graph) *Node { return Const(g, rows) }}
 }

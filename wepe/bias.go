@@ -8,7 +8,6 @@ import (
 
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -81,9 +80,10 @@ func (b *RelativeBias) Scalars() (map[string]float64, error) { return b.config.m
 // AttentionBias returns the bias [heads, tokens, tokens], query before key; tokens is prefix + rows·cols. ℘ is
 // evaluated once per distinct offset, (2·rows-1)(2·cols-1) times.
 func (b *RelativeBias) AttentionBias(g *Graph) *Node {
-	zero := Zeros(g, shapes.Make(b.config.dtype, 1, b.heads)) // for pairs with a prefix token
+	c := b.config
+	zero := Zeros(g, shapes.Make(c.dtype, 1, b.heads)) // for pairs with a prefix token
 	table := Concatenate([]*Node{b.Offsets(g), zero}, 0)
-	return TransposeAllAxes(additive.Rows(table, Const(g, b.pairs())), 2, 0, 1)
+	return TransposeAllAxes(additive.Rows(table, Const(g, additive.Pairs(c.rows, c.cols, c.prefix))), 2, 0, 1)
 }
 
 // Offsets returns the bias of every offset of one patch from another, [(2·rows-1)(2·cols-1), heads]: rows from
@@ -91,12 +91,10 @@ func (b *RelativeBias) AttentionBias(g *Graph) *Node {
 func (b *RelativeBias) Offsets(g *Graph) *Node {
 	c := b.config
 	var x, y, apart []float64
-	for row := 1 - c.rows; row < c.rows; row++ {
-		for col := 1 - c.cols; col < c.cols; col++ {
-			// z is linear in (6.1), (6.2), so an offset is a point like any other.
-			x, y = append(x, c.alphaU*float64(col)/float64(c.cols)), append(y, c.alphaV*float64(row)/float64(c.rows))
-			apart = append(apart, 1)
-		}
+	for _, offset := range additive.Offsets(c.rows, c.cols) {
+		// z is linear in (6.1), (6.2), so an offset is a point like any other.
+		x, y = append(x, c.alphaU*float64(offset.Cols)/float64(c.cols)), append(y, c.alphaV*float64(offset.Rows)/float64(c.rows))
+		apart = append(apart, 1)
 	}
 	linear := func() *Node {
 		return Add(MatMul(b.features(g, x, y), b.weights.NodeValue(g)), InsertAxes(b.biases.NodeValue(g), 0))
@@ -116,21 +114,3 @@ func (b *RelativeBias) Offsets(g *Graph) *Node {
 
 // coincident is the distance, in periods, below which two patches are at the same point of the lattice's cell.
 const coincident = 1e-9
-
-// pairs says which row of the table each pair of tokens has, [tokens, tokens].
-func (b *RelativeBias) pairs() *tensors.Tensor {
-	c := b.config
-	tokens, width := c.positions(), 2*c.cols-1
-	none := (2*c.rows - 1) * width
-	rows := make([]int64, 0, tokens*tokens)
-	for query := -c.prefix; query < c.rows*c.cols; query++ {
-		for key := -c.prefix; key < c.rows*c.cols; key++ {
-			row := none
-			if query >= 0 && key >= 0 {
-				row = (key/c.cols-query/c.cols+c.rows-1)*width + key%c.cols - query%c.cols + c.cols - 1
-			}
-			rows = append(rows, int64(row))
-		}
-	}
-	return tensors.FromFlatDataAndDimensions(rows, tokens, tokens)
-}

@@ -10,13 +10,17 @@ import (
 	"github.com/gomlx/gomlx/ml/nn"
 )
 
-// Dense is x·weights + biases on the last axis, computed in the type of x from float32 variables.
+// Dense is x·weights + biases on the last axis, computed in the type of x from float32 variables; without biases where
+// they are nil.
 func Dense(scope *model.Scope, x *Node, out int, weights, biases Fill) *Node {
 	g := x.Graph()
 	in := x.Shape().Dim(-1)
 	w := Float32(scope, "weights", weights, in, out).NodeValue(g) // [in, out]
-	b := Float32(scope, "biases", biases, out).NodeValue(g)       // [out]
-	return nn.Dense(x, ConvertDType(w, x.DType()), ConvertDType(b, x.DType()), compute.DenseLayoutInputOutputs)
+	var b *Node
+	if biases != nil {
+		b = ConvertDType(Float32(scope, "biases", biases, out).NodeValue(g), x.DType()) // [out]
+	}
+	return nn.Dense(x, ConvertDType(w, x.DType()), b, compute.DenseLayoutInputOutputs)
 }
 
 // LayerNorm normalises the last axis in float32 and returns the type of x.

@@ -1,0 +1,67 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"cmp"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// Hyperparameters of factorized.
+const (
+	// ParamFactorizedRows and ParamFactorizedCols are the lengths of the tables of factorized, the grid of patches that it
+	// was trained on, >= 1. Default 0, the model's own.
+	ParamFactorizedRows = "factorized_rows"
+	ParamFactorizedCols = "factorized_cols"
+
+	// ParamFactorizedAspect says whether both tables are stretched to the longer side of another grid, of which the
+	// shorter side takes the beginning; else each is stretched to its own side. Default false.
+	ParamFactorizedAspect = "factorized_aspect"
+)
+
+// newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as timm's NaFlexViT has it: a vector
+// for each row and one for each column of the grid, both N(0, 0.02²) at the start; a patch gets their sum, and prefix
+// tokens nothing.
+//
+// On another grid the tables are resampled along their length, as grid2d's: linearly between half-pixel centres,
+// clamped at the ends, without antialias.
+func newFactorized(scope *model.Scope, c Config) Additive {
+	var rows, cols int
+	aspect := false
+	readSettings(scope, []setting.Row{
+		setting.Number(ParamFactorizedRows, &rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
+		setting.Number(ParamFactorizedCols, &cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
+		setting.Switch(ParamFactorizedAspect, &aspect, "whether both sides are stretched alike"),
+	})
+	scope = scope.At("factorized")
+	ofRow := weight.Float32(scope, "rows", weight.Normal(0.02), cmp.Or(rows, c.Rows()), c.Width)
+	ofCol := weight.Float32(scope, "cols", weight.Normal(0.02), cmp.Or(cols, c.Cols()), c.Width)
+	toRows, toCols := c.Rows(), c.Cols()
+	if aspect {
+		toRows = max(c.Rows(), c.Cols())
+		toCols = toRows
+	}
+	return &table{name: "factorized", rows: func(g *Graph) *Node {
+		y := InsertAxes(bilinearRows(ofRow.NodeValue(g), toRows, c.Rows()), 1) // [Rows, 1, width]
+		x := InsertAxes(bilinearRows(ofCol.NodeValue(g), toCols, c.Cols()), 0) // [1, Cols, width]
+		sum := Reshape(Add(y, x), c.Rows()*c.Cols(), c.Width)
+		if c.PlacedPrefix() == 0 {
+			return sum
+		}
+		return Concatenate([]*Node{Zeros(g, shapes.Make(dtypes.Float32, c.PlacedPrefix(), c.Width)), sum}, 0)
+	}}
+}
+
+// factorizedParameters counts the default form.
+func factorizedParameters(c Config) int { return (c.Rows() + c.Cols()) * c.Width }
+
+func factorizedTrainedGrid(c Config) map[string]any {
+	return map[string]any{ParamFactorizedRows: c.Rows(), ParamFactorizedCols: c.Cols()}
+}

@@ -1,0 +1,222 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/setting"
+)
+
+// Hyperparameters of lookhere.
+const (
+	// ParamLookHereViews says which way the heads look: names of LookHereViews, joined by "-", as in "halves-none", the
+	// default (the paper's LH-180; LH-90 is "corners-none", LH-45 "eighths1-eighths2-none"). A name stands for four heads
+	// that look four ways; heads are handed out by fours, the first names get one four more where they do not divide, and
+	// the last is cut where there are fewer. Several such words joined by "," are those of one block after the other.
+	ParamLookHereViews = "lookhere_views"
+
+	// ParamLookHereSlope is a factor of the whole bias; default 1. The paper lowers it on larger grids.
+	ParamLookHereSlope = "lookhere_slope"
+
+	// ParamLookHereFirst and ParamLookHereLast are the factors of the first and of the last block, those between lie on a
+	// line; default 1.5 and 0.5.
+	ParamLookHereFirst = "lookhere_first"
+	ParamLookHereLast  = "lookhere_last"
+
+	// ParamLookHereDistance is what the bias grows with: "linear" (default), "sqrt" or "square" of the distance.
+	ParamLookHereDistance = "lookhere_distance"
+
+	// ParamLookHereFill is what a patch out of view gets: "hidden" (default), or the bias of distance "zero", or that of
+	// the greatest distance of the grid, "farthest".
+	ParamLookHereFill = "lookhere_fill"
+)
+
+// lookHere is the encoding's settings.
+type lookHere struct {
+	distance, fill     string
+	slope, first, last float64
+}
+
+func (l *lookHere) settings() []setting.Row {
+	return []setting.Row{
+		setting.Number(ParamLookHereSlope, &l.slope, 0, 1000, "a factor of the whole bias"),
+		setting.Number(ParamLookHereFirst, &l.first, 0, 1000, "the factor of the first block"),
+		setting.Number(ParamLookHereLast, &l.last, 0, 1000, "the factor of the last block"),
+		setting.Choice(ParamLookHereDistance, &l.distance, "what the bias grows with", "linear", "sqrt", "square"),
+		setting.Choice(ParamLookHereFill, &l.fill, "what a patch out of view gets", "hidden", "zero", "farthest"),
+	}
+}
+
+// newLookHere is LookHere (https://arxiv.org/abs/2405.13985): every head looks one way and sees far less than near. The
+// bias of a patch in view is
+//
+//	-slope · slope of the block · slope of the head · distance,
+//
+// the Euclidean distance of the centres in patches; one out of view gets lookHereHidden. It is rounded to bfloat16, as
+// in the authors' code, whose models learn with such numbers. The class token sees and is seen by all at 0. A patch
+// always sees itself, and those on the border of the view.
+//
+// On another grid distances are still counted in patches, and nothing is rescaled.
+func newLookHere(scope *model.Scope, c Config) Relative {
+	l := lookHere{distance: "linear", fill: "hidden", slope: 1, first: 1.5, last: 0.5}
+	readSettings(scope, l.settings())
+	views := model.GetParamOr(scope, ParamLookHereViews, "halves-none")
+	words := strings.Split(views, ",")
+	if len(words) != 1 && len(words) != c.Depth {
+		exceptions.Panicf("vit: %s names the views of %d blocks, this model has %d: give one for all, or one for each",
+			ParamLookHereViews, len(words), c.Depth)
+	}
+	heads := make([][]lookHereHead, len(words))
+	for i, word := range words {
+		heads[i] = lookHereHeads(word, c.Heads)
+	}
+	rows, cols := float64(c.Rows()), float64(c.Cols())
+	farthest := l.grown(math.Hypot(rows-1, cols-1))
+	bias := func(layer int, h lookHereHead, distance float64) float64 {
+		factor := l.first
+		if layer > 0 {
+			factor += float64(layer) * (l.last - l.first) / float64(c.Depth-1)
+		}
+		return -float64(bfloat16(float32(l.slope * factor * (h.slope * distance))))
+	}
+	out := &fixedBias{name: "lookhere(" + views + ")", c: c, layers: c.Depth}
+	out.ofOffset = func(layer, head int, o additive.Offset) float64 {
+		h := heads[layer%len(heads)][head]
+		distance := l.grown(math.Hypot(float64(o.Rows), float64(o.Cols)))
+		switch visible := h.sees(o); {
+		case !visible && l.fill == "hidden":
+			return lookHereHidden
+		case h.from != fromQuery || !visible && l.fill == "zero":
+			distance = 0
+		case !visible:
+			distance = farthest
+		}
+		return bias(layer, h, distance)
+	}
+	if slices.ContainsFunc(heads, func(block []lookHereHead) bool {
+		return slices.ContainsFunc(block, func(h lookHereHead) bool { return h.from == fromCentre })
+	}) {
+		out.toKey = func(layer, head, patch int) float64 {
+			x, y := c.place(patch)
+			if h := heads[layer%len(heads)][head]; h.from == fromCentre {
+				return bias(layer, h, math.Hypot(y-(rows-1)/2, x-(cols-1)/2))
+			}
+			return 0
+		}
+	}
+	return out
+}
+
+// grown is what the bias grows with at a distance.
+func (l *lookHere) grown(distance float64) float64 {
+	switch l.distance {
+	case "sqrt":
+		return math.Sqrt(distance)
+	case "square":
+		return distance * distance
+	}
+	return distance
+}
+
+// lookHereHidden hides a patch: the greatest bfloat16, negative. Finite, it leaves the softmax of a row finite.
+const lookHereHidden = -0x1.FEp127
+
+// lookHereHead is what one head does: it sees patches at the offsets that all of its views allow.
+type lookHereHead struct {
+	views []string
+	from  string // where distances are measured from: fromQuery, fromCentre or fromNowhere
+	slope float64
+}
+
+const (
+	fromQuery   = ""
+	fromCentre  = "center" // of the grid, to the key
+	fromNowhere = "zero"   // all are 0
+)
+
+// lookHereViews are what the four heads of a name see.
+var lookHereViews = []struct {
+	name  string
+	from  string
+	heads [4][]string
+}{
+	{"halves", fromQuery, [4][]string{{"up"}, {"down"}, {"left"}, {"right"}}},
+	{"corners", fromQuery, [4][]string{{"up", "left"}, {"up", "right"}, {"down", "left"}, {"down", "right"}}},
+	{"triangles", fromQuery, [4][]string{{"upward"}, {"downward"}, {"leftward"}, {"rightward"}}},
+	{"diagonals", fromQuery, [4][]string{{"upward or rightward"}, {"upward or leftward"}, {"downward or rightward"},
+		{"downward or leftward"}}},
+	{"eighths1", fromQuery, [4][]string{{"upward", "left"}, {"downward", "left"}, {"leftward", "up"}, {"rightward", "up"}}},
+	{"eighths2", fromQuery, [4][]string{{"upward", "right"}, {"downward", "right"}, {"leftward", "down"},
+		{"rightward", "down"}}},
+	{"none", fromQuery, [4][]string{}},
+	{"center", fromCentre, [4][]string{}},
+	{"zero", fromNowhere, [4][]string{}},
+	{"zerohalves", fromNowhere, [4][]string{{"up"}, {"down"}, {"left"}, {"right"}}},
+	{"zerocorners", fromNowhere, [4][]string{{"up", "left"}, {"up", "right"}, {"down", "left"}, {"down", "right"}}},
+	{"zerotriangles", fromNowhere, [4][]string{{"upward"}, {"downward"}, {"leftward"}, {"rightward"}}},
+}
+
+// LookHereViews lists the names in values of ParamLookHereViews.
+func LookHereViews() []string {
+	names := make([]string, len(lookHereViews))
+	for i, v := range lookHereViews {
+		names[i] = v.name
+	}
+	return names
+}
+
+// sees says whether a key is in view. Half-planes include their border, and so do the quadrants around an axis, whose
+// borders are the diagonals.
+func (h lookHereHead) sees(key additive.Offset) bool {
+	down, right := key.Rows, key.Cols
+	across, along := max(right, -right), max(down, -down)
+	in := map[string]bool{
+		"up": down <= 0, "down": down >= 0, "left": right <= 0, "right": right >= 0,
+		"upward": across <= -down, "downward": across <= down, "leftward": along <= -right, "rightward": along <= right,
+	}
+	for _, view := range h.views {
+		if !slices.ContainsFunc(strings.Split(view, " or "), func(one string) bool { return in[one] }) {
+			return false
+		}
+	}
+	return true
+}
+
+// lookHereHeads are the n heads of a block.
+func lookHereHeads(word string, n int) (heads []lookHereHead) {
+	names, fours := strings.Split(word, "-"), (n+3)/4
+	for i, name := range names {
+		row := slices.Index(LookHereViews(), name)
+		if row < 0 {
+			exceptions.Panicf("vit: %s = %q: unknown view %q: want one of %s, or several joined by -", ParamLookHereViews,
+				word, name, strings.Join(LookHereViews(), ", "))
+		}
+		mine := fours / len(names)
+		if i < fours%len(names) {
+			mine++
+		}
+		mine = min(4*mine, n-len(heads))
+		for k := range mine {
+			v := lookHereViews[row]
+			h := lookHereHead{views: v.heads[k%4], from: v.from, slope: math.Exp2(-float64(1 + k/4))}
+			if v.from != fromQuery || h.views == nil { // nothing but the slope tells them apart
+				h.slope = math.Exp2(-2 * float64(1+k*4/max(mine, 4)))
+			}
+			heads = append(heads, h)
+		}
+	}
+	return heads
+}
+
+// bfloat16 rounds x to the nearest number of 8 bits, ties to even.
+func bfloat16(x float32) float32 {
+	bits := math.Float32bits(x)
+	return math.Float32frombits((bits + 0x7FFF + bits>>16&1) &^ 0xFFFF)
+}

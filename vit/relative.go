@@ -1,0 +1,61 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/internal/additive"
+)
+
+// fixedBias is a bias without variables: a number for every head and offset of the key's patch from the query's, and,
+// where toKey says so, one that is the key's alone. Pairs with a prefix token get 0. A graph holds the table of offsets,
+// not that of all pairs, which is as large as the scores.
+type fixedBias struct {
+	name     string
+	c        Config
+	layers   int                                                   // with numbers of their own: one, or all blocks
+	ofOffset func(layer, head int, offset additive.Offset) float64 // zero where toKey says
+	toKey    func(layer, head, patch int) float64                  // nil for none
+
+	pairs *tensors.Tensor
+	built map[int]*Node // by layer, in the graph that was built last
+}
+
+var _ Relative = (*fixedBias)(nil)
+
+// Name implements pos.Encoder.
+func (b *fixedBias) Name() string { return b.name }
+
+// AttentionBias implements Relative.
+func (b *fixedBias) AttentionBias(g *Graph, block int) *Node {
+	layer := block % b.layers
+	if built := b.built[layer]; built != nil && built.Graph() == g {
+		return built
+	}
+	c, offsets := b.c, additive.Offsets(b.c.Rows(), b.c.Cols())
+	if b.pairs == nil {
+		b.pairs, b.built = additive.Pairs(c.Rows(), c.Cols(), c.Prefix()), map[int]*Node{}
+	}
+	table := make([]float32, (len(offsets)+1)*c.Heads) // the last row, for pairs with a prefix token, stays 0
+	for i, offset := range offsets {
+		for head := range c.Heads {
+			table[i*c.Heads+head] = float32(b.ofOffset(layer, head, offset))
+		}
+	}
+	x := additive.Rows(Reshape(Const(g, table), -1, c.Heads), ConstCachedTensor(g, b.pairs))
+	x = TransposeAllAxes(x, 2, 0, 1) // [heads, tokens, tokens]
+	if b.toKey != nil {
+		keys, isPatch := make([]float32, c.Heads*c.Tokens()), make([]float32, c.Tokens())
+		for token := c.Prefix(); token < c.Tokens(); token++ {
+			isPatch[token] = 1
+			for head := range c.Heads {
+				keys[head*c.Tokens()+token] = float32(b.toKey(layer, head, token-c.Prefix()))
+			}
+		}
+		x = Add(x, Mul(Reshape(Const(g, isPatch), 1, -1, 1), Reshape(Const(g, keys), c.Heads, 1, -1)))
+	}
+	b.built[layer] = x
+	return x
+}

@@ -1,0 +1,169 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/setting"
+)
+
+// Hyperparameters of rope-dinov3, beside ParamRopeTheta, default 100.
+const (
+	// ParamDINORopeShortest and ParamDINORopeLongest are the periods of the first and of the last frequency, in units of
+	// the coordinates, in place of those by θ. Both or none are 0, the default.
+	ParamDINORopeShortest = "rope_dinov3_shortest"
+	ParamDINORopeLongest  = "rope_dinov3_longest"
+
+	// ParamDINORopeNormalize says which side of the grid a coordinate spans from -1 to 1: "separate" (default), each its
+	// own; "max" or "min", both as much as the longer or the shorter one, from its beginning.
+	ParamDINORopeNormalize = "rope_dinov3_normalize"
+
+	// ParamDINORopeShift, Jitter and Rescale move all coordinates of a training step: by a shift uniform in ± it, each
+	// axis its own; by a factor log-uniform in 1/it … it, each axis its own; and by another for both. Defaults 0, 0 and 2,
+	// those that DINOv3 was trained with; 0 is none. In evaluation nothing moves.
+	ParamDINORopeShift   = "rope_dinov3_shift"
+	ParamDINORopeJitter  = "rope_dinov3_jitter"
+	ParamDINORopeRescale = "rope_dinov3_rescale"
+)
+
+// dinoRope is the encoding's settings.
+type dinoRope struct {
+	theta, shortest, longest float64
+	normalize                string
+	shift, jitter, rescale   float64
+}
+
+func (r *dinoRope) settings() []setting.Row {
+	const huge = math.MaxFloat32
+	return []setting.Row{
+		setting.Number(ParamRopeTheta, &r.theta, math.Nextafter(1, 2), huge, "the base θ of the frequencies"),
+		setting.Number(ParamDINORopeShortest, &r.shortest, 0, huge, "the period of the first frequency; 0 for that by θ"),
+		setting.Number(ParamDINORopeLongest, &r.longest, 0, huge, "the period of the last frequency; 0 for that by θ"),
+		setting.Choice(ParamDINORopeNormalize, &r.normalize, "the side that goes from -1 to 1", "separate", "max", "min"),
+		setting.Number(ParamDINORopeShift, &r.shift, 0, 100, "the greatest shift of coordinates in training"),
+		setting.Number(ParamDINORopeJitter, &r.jitter, 0, 100, "the greatest factor on an axis in training; 0 for none"),
+		setting.Number(ParamDINORopeRescale, &r.rescale, 0, 100, "the greatest factor on both in training; 0 for none"),
+	}
+}
+
+// newRopeDINOv3 is the axial form of DINOv3 (https://arxiv.org/abs/2508.10104): with places from -1 to 1 at the centres
+// of the patches and periods P_j = θ^(2j/(d/2)), j = 0 … d/4-1, the first half of the pairs turns by 2π·y/P_j, the
+// second by 2π·x/P_j. The pairs of a head are the channels (i, i+d/2). Prefix tokens do not turn.
+//
+// On another grid its sides still are -1 and 1: patches that are closer together turn by less, as a picture would that
+// is looked at in more detail.
+func newRopeDINOv3(scope *model.Scope, c Config) Rotary {
+	r := dinoRope{theta: 100, normalize: "separate", rescale: 2}
+	readSettings(scope, r.settings())
+	if (r.shortest > 0) != (r.longest > 0) {
+		exceptions.Panicf("vit: %s = %g and %s = %g: give both or none", ParamDINORopeShortest, r.shortest,
+			ParamDINORopeLongest, r.longest)
+	}
+	still := r.pairs(c, r.periods(c.headDim()/4))
+	moved := r.movedPairs(scope, c)
+	return newRotation("rope-dinov3", c, true, func(g *Graph, block int) (cos, sin *Node) {
+		if (r.shift > 0 || r.jitter > 0 || r.rescale > 0) && scope.IsTraining(g) {
+			return moved(g, block)
+		}
+		return still(g, block)
+	})
+}
+
+// periods are those of the frequencies.
+func (r *dinoRope) periods(n int) []float64 {
+	periods := make([]float64, n)
+	for j := range periods {
+		if periods[j] = math.Pow(r.theta, float64(j)/float64(n)); r.longest > 0 {
+			periods[j] = r.shortest * math.Pow(r.longest/r.shortest, float64(j)/float64(max(1, n-1)))
+		}
+	}
+	return periods
+}
+
+// place returns the coordinates of patch k.
+func (r *dinoRope) place(c Config, k int) (y, x float64) {
+	col, row := c.place(k)
+	rows, cols := float64(c.Rows()), float64(c.Cols())
+	switch r.normalize {
+	case "max":
+		rows = max(rows, cols)
+		cols = rows
+	case "min":
+		rows = min(rows, cols)
+		cols = rows
+	}
+	return 2*(row+0.5)/rows - 1, 2*(col+0.5)/cols - 1
+}
+
+// pairs are the cosines and sines at places that do not move.
+func (r *dinoRope) pairs(c Config, periods []float64) pairsFunc {
+	return fixedPairs(c, 0, func(k, i int) float64 {
+		y, x := r.place(c, k)
+		if i < len(periods) {
+			return 2 * math.Pi * y / periods[i]
+		}
+		return 2 * math.Pi * x / periods[i-len(periods)]
+	})
+}
+
+// movedPairs are those of a training step, drawn once for all images and blocks of a graph.
+func (r *dinoRope) movedPairs(scope *model.Scope, c Config) pairsFunc {
+	var cos, sin *Node
+	return func(g *Graph, _ int) (*Node, *Node) {
+		if cos == nil || cos.Graph() != g {
+			uniform := func(n int) *Node { // in ±1
+				return AddScalar(MulScalar(scope.RandomUniform(g, shapes.Make(dtypes.Float32, n)), 2), -1)
+			}
+			var shift, jitter, rescale *Node
+			if r.shift > 0 {
+				shift = MulScalar(uniform(2), r.shift) // y, x
+			}
+			if r.jitter > 0 {
+				jitter = Exp(MulScalar(uniform(2), math.Log(r.jitter)))
+			}
+			if r.rescale > 0 {
+				rescale = Exp(MulScalar(uniform(1), math.Log(r.rescale)))
+			}
+			cos, sin = r.moved(g, c, shift, jitter, rescale)
+		}
+		return cos, sin
+	}
+}
+
+// moved are the cosines and sines, [tokens, 1, headDim/2], of places plus shift [2], times jitter [2], times rescale
+// [1]; each may be nil.
+func (r *dinoRope) moved(g *Graph, c Config, shift, jitter, rescale *Node) (cos, sin *Node) {
+	periods := r.periods(c.headDim() / 4)
+	places, isPatch := make([]float32, 2*c.Tokens()), make([]float32, c.Tokens())
+	for k := range c.Rows() * c.Cols() {
+		y, x := r.place(c, k)
+		places[2*(c.Prefix()+k)], places[2*(c.Prefix()+k)+1] = float32(y), float32(x)
+		isPatch[c.Prefix()+k] = 1
+	}
+	at := Const(g, tensors.FromFlatDataAndDimensions(places, c.Tokens(), 2)) // [tokens, 2]
+	if shift != nil {
+		at = Add(at, InsertAxes(shift, 0))
+	}
+	for _, factor := range []*Node{jitter, rescale} {
+		if factor != nil {
+			at = Mul(at, InsertAxes(factor, 0))
+		}
+	}
+	at = Mul(at, Reshape(Const(g, isPatch), -1, 1)) // the prefix stays at 0
+	frequency := make([]float32, len(periods))
+	for j := range periods {
+		frequency[j] = float32(2 * math.Pi / periods[j])
+	}
+	// A sum of products, not a matrix product: that may be computed in fewer bits, and angles are long.
+	angles := Mul(InsertAxes(at, -1), Reshape(Const(g, frequency), 1, 1, -1)) // [tokens, 2, headDim/4]
+	angles = Reshape(angles, c.Tokens(), 1, c.headDim()/2)
+	return Cos(angles), Sin(angles)
+}
