@@ -23,29 +23,12 @@ var sink complex128
 
 // BenchmarkHost is ℘ and ℘′ of the 196 patches of a ViT/16 at 224, in float64 on one core.
 func BenchmarkHost(b *testing.B) {
-	lattice, table := weierstrass.Square(), mustTable(b, squareTable)
-	at := func(f func(z complex128) (p, pPrime complex128)) func(u, v float64) (p, pPrime complex128) {
-		return func(u, v float64) (p, pPrime complex128) {
-			return f(complex(DefaultSpan*u*2*lattice.Omega1(), DefaultSpan*v*2*lattice.Omega3p()))
+	lattice, z := weierstrass.Square(), squareGrid(14, 14).points()
+	for b.Loop() {
+		for _, z := range z {
+			p, pPrime := lattice.Eval(z)
+			sink += p + pPrime
 		}
-	}
-	for _, form := range []struct {
-		name string
-		p    func(u, v float64) (p, pPrime complex128)
-	}{
-		{"exact", at(lattice.Eval)},
-		{"sum", at(func(z complex128) (p, pPrime complex128) { return lattice.DirectSum(z, DefaultLatticeSum().Cut) })},
-		{"table", table.P},
-	} {
-		b.Run(form.name, func(b *testing.B) {
-			patches := grid{rows: 14, cols: 14}
-			for b.Loop() {
-				for k := range patches.positions() {
-					p, pPrime := form.p(patches.centre(k))
-					sink += p + pPrime
-				}
-			}
-		})
 	}
 }
 

@@ -45,26 +45,6 @@ func distance(a, b []float64) (worst float64) {
 	return worst
 }
 
-func TestSum_in_paper_mode_approaches_the_exact_function_on_the_deformed_lattice(t *testing.T) {
-	host := squareGrid(5, 3)
-	host.omega1, host.omega3 = 2.6, 1.7i
-	exact := host.features(t, DefaultAlphaScale)
-	var errors []float64
-	for _, cut := range []int{3, 6, 12} {
-		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			sum := kv{ParamEvaluation: EvaluateSum, ParamSumCut: cut}
-			return []*Node{New(s, 5, 3, 2).with(sum, ofHalfPeriods(2.6, 1.7)).Done().Features(g)}
-		}), float32(0))
-		errors = append(errors, distance(got[0], exact))
-	}
-	// Second order in Cut + ½, mathematics.md (5.9): factors of 3.4 and 3.7.
-	for i := range 2 {
-		if ratio := errors[i] / errors[i+1]; ratio < 3 || ratio > 4.2 {
-			t.Errorf("errors %.3g at cuts 3, 6, 12: want a fall of second order", errors)
-		}
-	}
-}
-
 func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
 	for _, c := range []struct {
 		projection Projection

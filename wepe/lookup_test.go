@@ -61,7 +61,7 @@ func TestTable_in_release_mode_is_the_exact_form_and_a_raw_one_is_that_of_the_ho
 		SpanU: DefaultSpan, SpanV: DefaultSpan, Resolution: 33, Kind: Raw})
 	var want []float64
 	for k := range 5 * 7 {
-		p, pPrime := table.P(grid{rows: 5, cols: 7}.centre(k))
+		p, pPrime := table.p(grid{rows: 5, cols: 7}.centre(k))
 		for _, f := range []float64{real(p), imag(p), real(pPrime), imag(pPrime)} {
 			want = append(want, math.Tanh(DefaultAlphaScale*f))
 		}

@@ -68,8 +68,9 @@ func TestPOblique_and_its_gradients_are_the_hosts(t *testing.T) {
 				z := complex(inputs[0], inputs[1])
 				p, pPrime := host.Eval(z)
 				pole := cmplx.Abs(host.Reduce(z))
-				p1 := host.P(host.Omega1())
-				scale := cmplx.Abs(p1-host.P(host.Omega3())) + cmplx.Abs(p1)
+				p1, _ := host.Eval(complex(inputs[2], 0))
+				p3, _ := host.Eval(complex(inputs[3], inputs[4]))
+				scale := cmplx.Abs(p1-p3) + cmplx.Abs(p1)
 				law := epsilon * (1 + cmplx.Abs(z)/pole)
 				for i, c := range []struct {
 					want  complex128

@@ -79,18 +79,19 @@ func TestFeatures_on_the_sphere_turn_where_the_grid_is_shifted_by_half_a_cell(t 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, shift := range [][2]int{{0, cols / 2}, {rows / 2, cols / 2}, {rows / 2, 0}} {
-		r := lattice.Sphere().Rotation(i + 1)
+	v := lattice.Invariants()
+	k, complement := math.Sqrt((v.E2-v.E3)/(v.E1-v.E3)), math.Sqrt((v.E1-v.E2)/(v.E1-v.E3)) // the axes, (14.10)
+	for axis, shift := range map[[3]float64][2]int{
+		{k, 0, complement}: {0, cols / 2}, {0, 1, 0}: {rows / 2, cols / 2}, {complement, 0, -k}: {rows / 2, 0},
+	} {
 		for row := range rows {
 			for col := range cols {
-				from, to := row*cols+col, (row+shift[0])%rows*cols+(col+shift[1])%cols
-				for a := range 3 {
-					turned := 0.0
-					for b := range 3 {
-						turned += r[a][b] * got[3*from+b]
-					}
-					if d := math.Abs(turned - got[3*to+a]); !(d < 2e-6) {
-						t.Errorf("half-period %d takes patch %d to %d but for %.2g", i+1, from, to, d)
+				from := got[3*(row*cols+col):]
+				to := got[3*((row+shift[0])%rows*cols+(col+shift[1])%cols):]
+				along := axis[0]*from[0] + axis[1]*from[1] + axis[2]*from[2]
+				for i, n := range axis { // a half-turn
+					if d := math.Abs(2*along*n - from[i] - to[i]); !(d < 2e-6) {
+						t.Errorf("a shift by %v turns patch (%d, %d) about %v but for %.2g", shift, row, col, axis, d)
 					}
 				}
 			}

@@ -40,13 +40,6 @@ func (k TableKey) sphere() (func(x, y float64) []float64, error) {
 	}, nil
 }
 
-// Sphere interpolates S(w) and S(w′) at x, y in periods, (7.1), in a table of kind TableSphere.
-func (t *Table) Sphere(x, y float64) (point, prime [3]float64) {
-	last := float64(t.Key.Resolution - 1)
-	f := bilinearValues(t.Values, t.Key.Resolution, 6, (x-math.Floor(x))*last, (y-math.Floor(y))*last)
-	return [3]float64(f[:3]), [3]float64(f[3:])
-}
-
 // roundError is Error of a table of kind TableSphere.
 func (k TableKey) roundError(alphaScale float64) (worst float64, err error) {
 	at, err := k.sphere()

@@ -258,26 +258,6 @@ func deflatedNode(lattice weierstrass.Lattice, key TableKey) func(x, y float64) 
 	}
 }
 
-// P interpolates ℘ and ℘′ at u, v in [0, 1], the coordinates (6.1) of a patch, or their nearest border outside.
-//
-// Special case: NaN if u or v is.
-func (t *Table) P(u, v float64) (p, pPrime complex128) {
-	if math.IsNaN(u) || math.IsNaN(v) {
-		return cmplx.NaN(), cmplx.NaN()
-	}
-	perU, perV := t.Key.periods()
-	x, y := min(max(u, 0), 1)*perU, min(max(v, 0), 1)*perV
-	x, y = x-math.Floor(x+0.5), y-math.Floor(y+0.5)
-	tx, dx := cellOffsets(x)
-	ty, dy := cellOffsets(y)
-	extU, extV := t.Key.extents()
-	last := float64(t.Key.Resolution - 1)
-	f := bilinearValues(t.Values, t.Key.Resolution, 4, tx/extU*last, ty/extV*last)
-	p, pPrime = complex(f[0], f[1]), complex(f[2], f[3])
-	q, qPrime := t.Key.principalParts(dx, dy)
-	return p + q, pPrime + qPrime
-}
-
 // cellOffsets takes x, in periods from its nearest lattice point, to its place t in the cell [0, 1] and to its
 // distances from the two ends of the cell; the nearer one keeps every digit of x.
 func cellOffsets(x float64) (t float64, distance [2]float64) {
@@ -285,19 +265,6 @@ func cellOffsets(x float64) (t float64, distance [2]float64) {
 		return x + 1, [2]float64{x + 1, x}
 	}
 	return x, [2]float64{x, x - 1}
-}
-
-// bilinearValues interpolates a table [size, size, channels] at column x and row y, counted in nodes, (7.1).
-func bilinearValues(values []float64, size, channels int, x, y float64) []float64 {
-	x, y = min(max(x, 0), float64(size-1)), min(max(y, 0), float64(size-1))
-	col, row := min(int(x), size-2), min(int(y), size-2)
-	s, t := x-float64(col), y-float64(row)
-	f := make([]float64, channels)
-	for c := range f {
-		at := func(row, col int) float64 { return values[(row*size+col)*channels+c] }
-		f[c] = (1-t)*((1-s)*at(row, col)+s*at(row, col+1)) + t*((1-s)*at(row+1, col)+s*at(row+1, col+1))
-	}
-	return f
 }
 
 // principalPartAt returns 1/z² and -2/z³ with the guard of poleTerms: |z| counts as radius below that, and both are 0

@@ -18,7 +18,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -58,11 +60,24 @@ func (c *Client) Fetch(ctx context.Context, f File, path string, progress func(d
 		progress = func(int64, int64) {}
 	}
 	part := path + ".incomplete"
-	pieces, err := c.complete(ctx, f, part, progress)
-	if wrong := (*ContentError)(nil); pieces && errors.As(err, &wrong) {
-		// The pieces may be of two versions, or what an earlier call left damaged: once more from the start.
-		_, err = c.complete(ctx, f, part, progress)
-	}
+	most, pieces := fileSize(part), false
+	err = c.retry(ctx, func() (more bool, err error) {
+		pieces = pieces || fileSize(part) > 0
+		if err = c.transfer(ctx, f, part, progress); err == nil {
+			err = Verify(ctx, part, f.Hash)
+		}
+		if wrong := (*ContentError)(nil); errors.As(err, &wrong) {
+			_ = os.Remove(part) // what fails is the content
+			if err = fmt.Errorf("%w: what was received is removed, try again", err); pieces {
+				// They may be of two versions, or what an earlier call left damaged: once more from the start.
+				pieces, err = false, errStartOver
+			}
+		}
+		size := fileSize(part)
+		more = size > most && !errors.Is(err, errStalled)
+		most = max(most, size)
+		return more, err
+	})
 	if err != nil {
 		return err
 	}
@@ -84,33 +99,65 @@ func (f File) found(ctx context.Context, path string) (bool, error) {
 	return false, err
 }
 
-// complete makes requests until part is whole, and verifies it. A part of other content is removed. pieces reports that
-// it took more than one request, counting those of earlier calls.
-func (c *Client) complete(ctx context.Context, f File, part string,
-	progress func(done, total int64)) (pieces bool, err error) {
-	most := fileSize(part)
-	err = c.retry(ctx, func() (more bool, err error) {
-		pieces = pieces || fileSize(part) > 0
-		err = c.transfer(ctx, f, part, progress)
-		if errors.Is(err, errStartOver) {
-			if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return false, err
-			}
-		}
-		size := fileSize(part)
-		more = size > most && !errors.Is(err, errStalled)
-		most = max(most, size)
-		return more, err
-	})
+// transfer makes one request for what is missing of part and appends it.
+func (c *Client) transfer(ctx context.Context, f File, part string, progress func(done, total int64)) error {
+	have := fileSize(part)
+	response, err := c.get(ctx, f.URL, have)
 	if err != nil {
-		return pieces, err
+		return err
 	}
-	err = Verify(ctx, part, f.Hash)
-	if wrong := (*ContentError)(nil); errors.As(err, &wrong) {
-		_ = os.Remove(part) // the reason for failing is the content
-		return pieces, fmt.Errorf("%w: what was received is removed, try again", err)
+	defer response.Body.Close()
+	mode := os.O_APPEND
+	switch response.StatusCode {
+	case http.StatusOK: // from the start, asked for or not
+		have, mode = 0, os.O_TRUNC
+	case http.StatusPartialContent:
+		var first int64
+		_, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-", &first)
+		if err != nil || have == 0 || first != have {
+			return startOver(part)
+		}
+	case http.StatusRequestedRangeNotSatisfiable:
+		if Verify(ctx, part, f.Hash) == nil { // it was whole: interrupted just before the renaming
+			return nil
+		}
+		return startOver(part)
+	default:
+		return &StatusError{response.StatusCode, response.Header}
 	}
-	return pieces, err
+	total := int64(-1)
+	if response.ContentLength >= 0 {
+		total = have + response.ContentLength
+	}
+	if total > f.Limit {
+		return fmt.Errorf("the server offers %d bytes, want at most %d", total, f.Limit)
+	}
+	to, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|mode, 0o644)
+	if err != nil {
+		return err
+	}
+	report := reporter(func(n int) { have += int64(n); progress(have, total) })
+	_, err = io.Copy(io.MultiWriter(to, report), io.LimitReader(response.Body, f.Limit-have+1))
+	if have > f.Limit {
+		err = fmt.Errorf("the server sent more than %d bytes", f.Limit)
+	}
+	return errors.Join(err, to.Sync(), to.Close())
+}
+
+// startOver drops what there is of a file that has changed on the server.
+func startOver(part string) error {
+	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errStartOver
+}
+
+// reporter is told how many bytes are written.
+type reporter func(n int)
+
+func (r reporter) Write(p []byte) (int, error) {
+	r(len(p))
+	return len(p), nil
 }
 
 func fileSize(file string) int64 {

@@ -7,6 +7,9 @@ import (
 	"math"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -64,8 +67,8 @@ func measure(features [][4]float64, rows, cols int) (s tableStatistics) {
 	}
 	s.Sat *= 100 / float64(len(entries))
 	s.NearZero *= 100 / float64(len(entries))
-	s.MeanAbsF, s.StdAbsF = meanStd(abs)
-	_, s.StdF = meanStd(entries)
+	s.MeanAbsF, s.StdAbsF = stat.PopMeanStdDev(abs, nil)
+	s.StdF = stat.PopStdDev(entries, nil)
 
 	var distances, indexDistances, dissimilarities []float64
 	for i := range features {
@@ -73,41 +76,14 @@ func measure(features [][4]float64, rows, cols int) (s tableStatistics) {
 			dCol, dRow := float64(i%cols-j%cols), float64(i/cols-j/cols)
 			distances = append(distances, math.Hypot(dCol/float64(cols), dRow/float64(rows)))
 			indexDistances = append(indexDistances, math.Hypot(dCol, dRow))
-			dissimilarities = append(dissimilarities, 1-dot(features[i], features[j])/
-				math.Sqrt(dot(features[i], features[i])*dot(features[j], features[j])))
+			a, b := features[i][:], features[j][:]
+			dissimilarities = append(dissimilarities, 1-floats.Dot(a, b)/math.Sqrt(floats.Dot(a, a)*floats.Dot(b, b)))
 		}
 	}
 	s.Pairs = len(distances)
-	s.Rho, s.rhoIndex = pearson(distances, dissimilarities), pearson(indexDistances, dissimilarities)
+	s.Rho = stat.Correlation(distances, dissimilarities, nil)
+	s.rhoIndex = stat.Correlation(indexDistances, dissimilarities, nil)
 	return s
-}
-
-func dot(a, b [4]float64) (sum float64) {
-	for i := range a {
-		sum += a[i] * b[i]
-	}
-	return sum
-}
-
-// meanStd returns the mean and the population standard deviation.
-func meanStd(x []float64) (mean, std float64) {
-	for _, v := range x {
-		mean += v / float64(len(x))
-	}
-	for _, v := range x {
-		std += (v - mean) * (v - mean) / float64(len(x))
-	}
-	return mean, math.Sqrt(std)
-}
-
-func pearson(x, y []float64) float64 {
-	meanX, stdX := meanStd(x)
-	meanY, stdY := meanStd(y)
-	sum := 0.0
-	for i := range x {
-		sum += (x[i] - meanX) * (y[i] - meanY)
-	}
-	return sum / float64(len(x)) / (stdX * stdY)
 }
 
 // expect compares a computed number with the reference computation.
@@ -241,7 +217,7 @@ func TestEveryRowOfThePaperTablesIsReproduced(t *testing.T) {
 				}
 				continue
 			}
-			mean, std := meanStd(values)
+			mean, std := stat.PopMeanStdDev(values, nil)
 			digits := 4
 			if column == "loss" && want.Consistent {
 				digits = 3 // the losses are printed to three decimals, which the fourth of their variation shows

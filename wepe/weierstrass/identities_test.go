@@ -29,12 +29,15 @@ func TestValuesObeyTheIdentitiesOfTheFunctionsAtRandomPoints(t *testing.T) {
 	for _, half := range [][2]float64{{square, square}, {1.3, 0.7}, {0.9, 2.3}, {2, 0.31}} {
 		l, random := lattice(t, half[0], half[1]), rand.New(rand.NewPCG(23, 10))
 		for range 300 {
-			testIdentities(t, l, complex((random.Float64()-0.5)*5*half[0], (random.Float64()-0.5)*5*half[1]))
+			point := func() complex128 {
+				return complex((random.Float64()-0.5)*5*half[0], (random.Float64()-0.5)*5*half[1])
+			}
+			testIdentities(t, l, point(), point())
 		}
 	}
 }
 
-func testIdentities(t *testing.T, l weierstrass.Lattice, z complex128) {
+func testIdentities(t *testing.T, l weierstrass.Lattice, z, other complex128) {
 	t.Helper()
 	p, pp := l.Eval(z)
 	size, sizePrime := scales(l)
@@ -60,6 +63,17 @@ func testIdentities(t *testing.T, l weierstrass.Lattice, z complex128) {
 		q, qp = l.Eval(moved)
 		check("some periods away", near(l, moved, q, p, size, 30) && near(l, moved, qp, pp, sizePrime, 30), q, qp)
 	}
+
+	// The addition formula, (5.1) to (5.4), but for what the differences of its chord lose.
+	p2, pp2 := l.Eval(other)
+	slope := (pp - pp2) / (p - p2)
+	sum, sumPrime := slope*slope/4-p-p2, complex128(0)
+	sumPrime = -(slope*(sum-p) + pp)
+	q, qp = l.Eval(z + other)
+	loss := (cmplx.Abs(pp)+cmplx.Abs(pp2)+sizePrime)/cmplx.Abs(pp-pp2) + (a+cmplx.Abs(p2)+size)/cmplx.Abs(p-p2)
+	loss *= 1 + cmplx.Abs(slope*slope)/cmplx.Abs(q)
+	check("added to another", cmplx.Abs(sum-q) <= 100*roundoff*loss*(cmplx.Abs(q)+size) &&
+		cmplx.Abs(sumPrime-qp) <= 300*roundoff*loss*(cmplx.Abs(qp)+sizePrime+cmplx.Abs(pp)), sum, sumPrime)
 
 	const c = 3.7
 	q, qp = lattice(t, c*l.Omega1(), c*l.Omega3p()).Eval(c * z)
@@ -107,8 +121,10 @@ func TestQuasiPeriodsAreIntegralsOfPAndMeetLegendresRelation(t *testing.T) {
 		var along, up complex128
 		for i := range steps {
 			s := 2 * float64(i) / steps
-			along -= l.P(complex(s*half[0], half[1])) * complex(half[0]/steps, 0)
-			up -= l.P(complex(half[0], s*half[1])) * complex(0, half[1]/steps)
+			right, _ := l.Eval(complex(s*half[0], half[1]))
+			above, _ := l.Eval(complex(half[0], s*half[1]))
+			along -= right * complex(half[0]/steps, 0)
+			up -= above * complex(0, half[1]/steps)
 		}
 		inv := l.Invariants()
 		eta1, eta3 := complex(inv.Eta1, 0), complex(0, inv.Eta3)

@@ -56,20 +56,6 @@ func (l Lattice) invariants() Invariants {
 	return v
 }
 
-// InvariantsGradient returns the derivatives of g2, g3 and e1, e2, e3 by ω3′ at fixed ω1, mathematics.md (4.12) to
-// (4.14); the other fields are zero. They are accurate relative to the size of the function over ω3′: on a long
-// lattice, where they decay like exp(−2πω3′/ω1), their own digits go.
-func (l Lattice) InvariantsGradient() Invariants {
-	v := l.inv
-	factor, eta := 2*l.omega1/math.Pi, v.Eta1/l.omega1
-	root := func(e float64) float64 { return factor * (2*e*e - v.G2/3 - 2*eta*e) }
-	return Invariants{
-		G2: factor * (6*v.G3 - 4*eta*v.G2),
-		G3: factor * (v.G2*v.G2/3 - 6*eta*v.G3),
-		E1: root(v.E1), E2: root(v.E2), E3: root(v.E3),
-	}
-}
-
 // HalfPeriods returns ω1 and ω3 of the lattice with real invariants g2 and g3, mathematics.md (4.15) to (4.17) and
 // (11.3) to (11.5). For a positive discriminant g2³ − 27g3² the lattice is rectangular, ω3 imaginary; for a negative
 // one its cell is a rhombus, with Re ω3 = ω1/2. Zero belongs to no lattice.

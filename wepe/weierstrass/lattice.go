@@ -12,11 +12,10 @@
 //
 //	l := weierstrass.Square()                 // ω1 = ω3′ = 2.622…, g2 = 1/4, g3 = 0
 //	p, pp := l.Eval(complex(0.3, 0.7))        // ℘, ℘′, to about 1e-15
-//	d := l.Derivatives(complex(0.3, 0.7))     // and their derivatives by z and by ω3′
 //	inv := l.Invariants()                     // g2, g3, Δ, j, e1…e3, η1, η3
 //
 // The values come from sums over whole rows of the lattice, of which a handful suffices (see weierstrass.go), never
-// from the truncated double sum; that one is here too, as [Lattice.DirectSum], to measure what the truncation costs.
+// from the truncated double sum.
 //
 // The package needs the standard library only. It is what the graph code of package wepe is held to, and what computes
 // host-side tables. Comments cite formulas by their number in docs/mathematics.md, and DLMF chapter 23
@@ -59,7 +58,7 @@ func NewLattice(omega1, omega3p float64) (Lattice, error) {
 	if l.swapped {
 		row, spacing = omega3p, omega1
 	}
-	l.rows = newRows(row, spacing, RowPairs(spacing/row, roundoff))
+	l.rows = newRows(row, spacing, rowPairs(spacing/row, roundoff))
 	l.inv = l.invariants()
 	return l, nil
 }

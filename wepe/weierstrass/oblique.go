@@ -16,11 +16,10 @@ import (
 // their period apart, so that seven on either side leave a truncation error below 2⁻⁵³, and less for any longer cell.
 // Turned and scaled by k = π/(2a), now complex, the rows lie along the real axis; neighbours are shifted by πRe τ.
 type Oblique struct {
-	omega1, omega3 complex128
-	a, b           complex128 // the reduced basis
-	k, step        complex128 // π/(2a) and πτ, what separates neighbouring rows in units of 1/k
-	pairs          int
-	constant       complex128 // −1/3 − 2 Σ csc²(nπτ)
+	a, b     complex128 // the reduced basis
+	k, step  complex128 // π/(2a) and πτ, what separates neighbouring rows in units of 1/k
+	pairs    int
+	constant complex128 // −1/3 − 2 Σ csc²(nπτ)
 }
 
 // leastSpacing is √3/2, the least Im τ of a reduced basis.
@@ -34,7 +33,7 @@ func NewOblique(omega1, omega3 complex128) (Oblique, error) {
 		return Oblique{}, fmt.Errorf("weierstrass: half-periods omega1 = %v, omega3 = %v: both must be finite and "+
 			"omega3/omega1 have a positive imaginary part", omega1, omega3)
 	}
-	l := Oblique{omega1: omega1, omega3: omega3}
+	var l Oblique
 	l.a, l.b = reducedBasis(omega1, omega3)
 	tau := l.b / l.a
 	if !(imag(tau) > 0.999*leastSpacing) || cmplx.IsInf(tau) {
@@ -42,7 +41,7 @@ func NewOblique(omega1, omega3 complex128) (Oblique, error) {
 			omega1, omega3)
 	}
 	l.k, l.step = math.Pi/2/l.a, math.Pi*tau
-	// As RowPairs, of which the argument may not be below 1.
+	// As rowPairs, of which the argument may not be below 1.
 	l.pairs = max(0, int(math.Ceil((math.Log(4/roundoff)/imag(l.step)-1)/2)))
 	l.constant = -1.0 / 3
 	for n := l.pairs; n >= 1; n-- {
@@ -63,30 +62,6 @@ func reducedBasis(a, b complex128) (complex128, complex128) {
 	}
 }
 
-// Omega1 returns the half-period ω1.
-func (l Oblique) Omega1() complex128 { return l.omega1 }
-
-// Omega3 returns the half-period ω3.
-func (l Oblique) Omega3() complex128 { return l.omega3 }
-
-// String returns the half-periods in a readable form.
-func (l Oblique) String() string { return fmt.Sprintf("lattice(ω1=%v, ω3=%v)", l.omega1, l.omega3) }
-
-// Invariants returns g2 and g3, here complex, by their Eisenstein series (11.2).
-func (l Oblique) Invariants() (g2, g3 complex128) {
-	q := cmplx.Exp(2i * l.step) // |q| ≤ exp(−π√3) = 0.0043
-	e4, e6 := complex(1, 0), complex(1, 0)
-	power := q
-	for n := 1.0; n <= 8; n++ { // the ninth term is 1e-15 of 1e-4
-		term := power / (1 - power)
-		e4 += complex(240*n*n*n, 0) * term
-		e6 -= complex(504*n*n*n*n*n, 0) * term
-		power *= q
-	}
-	k2 := l.k * l.k
-	return 4.0 / 3 * k2 * k2 * e4, 8.0 / 27 * k2 * k2 * k2 * e6
-}
-
 // Reduce moves z into the cell around 0: it returns z less a lattice point, and is z itself in that cell. Elsewhere the
 // rounding of the subtraction is an absolute error of about 2⁻⁵³|z|.
 func (l Oblique) Reduce(z complex128) complex128 {
@@ -99,19 +74,7 @@ func (l Oblique) Reduce(z complex128) complex128 {
 	return z - 2*(complex(m, 0)*l.a+complex(n, 0)*l.b)
 }
 
-// P returns ℘(z; L). Special cases are those of Lattice.P.
-func (l Oblique) P(z complex128) complex128 {
-	p, _ := l.Eval(z)
-	return p
-}
-
-// PPrime returns ℘′(z; L). Special cases are those of Lattice.PPrime.
-func (l Oblique) PPrime(z complex128) complex128 {
-	_, pp := l.Eval(z)
-	return pp
-}
-
-// Eval returns ℘(z) and ℘′(z) together. Special cases are those of Lattice.P and Lattice.PPrime.
+// Eval returns ℘(z) and ℘′(z). Special cases are those of Lattice.Eval.
 func (l Oblique) Eval(z complex128) (p, pp complex128) {
 	if cmplx.IsNaN(z) || cmplx.IsInf(z) {
 		return cmplx.NaN(), cmplx.NaN()

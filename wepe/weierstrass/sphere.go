@@ -15,7 +15,7 @@ import (
 //
 // with d1, d2, d3 the sides opposite to e1, e2, e3. On a rectangular lattice the triangle is flat, and c = e2,
 // r² = (e1−e2)(e2−e3). S(w) and S(w′) are smooth everywhere, poles included, and a shift of z by a half-period turns
-// S(w) by a fixed rotation, see Rotation.
+// S(w) by a fixed rotation: a half-turn, and the axes of the three are at right angles to each other (14.9).
 //
 // Method: w and w′ are quotients of theta functions without a common zero, (14.14), so that a pole is a
 // point like any other and e2 − e3, in which a long lattice has no digits left, is not formed. Error: 5e-15 on the
@@ -24,11 +24,7 @@ import (
 //
 // Build it with Lattice.Sphere or Oblique.Sphere.
 type Sphere struct {
-	lattice           Oblique
-	roots             [3]complex128 // e1, e2, e3
-	centre            complex128    // c
-	scale, scalePrime float64       // r, c′
-	axes              [3][3]float64 // n1, n2, n3
+	lattice Oblique
 
 	// Constants of (14.14) in the reduced basis.
 	turn, turnPrime  complex128
@@ -58,31 +54,6 @@ func (l Oblique) Sphere() Sphere {
 	u2, u3, u4, uk := unit(cmplx.Exp(complex(0, real(l.step)/2))*half2*half2), unit(t3), unit(t4), unit(l.k*l.k)
 	total := norm2(t2) + norm2(t3) + norm2(t4)
 
-	// Roots (4.6), and their distances (4.7), at the half-periods a, a+b and b of the reduced basis.
-	k2 := l.k * l.k
-	roots := [3]complex128{k2 / 3 * (t3*t3 + t4*t4), k2 / 3 * (t2*t2 - t4*t4), -k2 / 3 * (t2*t2 + t3*t3)}
-	for i, opposite := range [3]float64{norm2(t2), norm2(t3), norm2(t4)} {
-		s.centre += roots[i] * complex(opposite/total, 0)
-	}
-	size := cmplx.Abs(k2)
-	s.scale = size * cmplx.Abs(t2) * math.Sqrt(2*norm2(t3)*norm2(t4)/total)
-	s.scalePrime = 2 / root4of3 * size * cmplx.Abs(l.k) * cmplx.Abs(t2*t3*t4)
-
-	// Axes (14.9), in the order of the half-periods that the lattice was given by.
-	axis := func(length float64, direction complex128, height float64) [3]float64 {
-		direction *= complex(math.Sqrt(2/total)*length, 0)
-		return [3]float64{real(direction), imag(direction), 2 * height / total}
-	}
-	axes := [3][3]float64{
-		axis(cmplx.Abs(t2), uk*u3*u4, real(t4*cmplx.Conj(t3))),
-		axis(cmplx.Abs(t3), 1i*uk*u2*u4, imag(t2*cmplx.Conj(t4))),
-		axis(cmplx.Abs(t4), uk*u2*u3, -real(t2*cmplx.Conj(t3))),
-	}
-	for i, half := range [3]complex128{l.omega1, l.omega1 + l.omega3, l.omega3} {
-		j := l.reducedHalfPeriod(half)
-		s.roots[i], s.axes[i] = roots[j], axes[j]
-	}
-
 	s.turn, s.turnPrime = uk, complex(0, root4of3)*uk*unit(l.k)*u2*u3*u4
 	s.lean = complex(cmplx.Abs(t2)/total, 0) * (complex(norm2(t4), 0)*u2*u2 - t4*t4)
 	s.zero, s.pole = u2*t4, complex(math.Sqrt(2*norm2(t3)*norm2(t4)/total), 0)
@@ -94,33 +65,6 @@ const root4of3 = 1.31607401295249246
 
 // thetaTerms of the theta series suffice for a reduced basis, |q| ≤ exp(−π√3/2) = 0.066: the next is below 1e-20.
 const thetaTerms = 5
-
-// reducedHalfPeriod returns which of a, a+b and b a half-period is, up to periods: 0, 1 or 2.
-func (l Oblique) reducedHalfPeriod(half complex128) int {
-	w := half / l.a
-	n := math.Round(imag(w) * math.Pi / imag(l.step))
-	m := math.Round(real(w) - n*real(l.step)/math.Pi)
-	switch mOdd, nOdd := math.Mod(m, 2) != 0, math.Mod(n, 2) != 0; {
-	case !nOdd:
-		return 0
-	case mOdd:
-		return 1
-	default:
-		return 2
-	}
-}
-
-// Centre returns c, the incentre of the triangle of e1, e2 and e3: e2 on a rectangular lattice.
-func (s Sphere) Centre() complex128 { return s.centre }
-
-// Scale returns r, and ScalePrime c′. Both tend to 0 with a cell that becomes thin.
-func (s Sphere) Scale() float64 { return s.scale }
-
-// ScalePrime returns c′ = (|Δ|/3)^¼.
-func (s Sphere) ScalePrime() float64 { return s.scalePrime }
-
-// Roots returns e1 = ℘(ω1), e2 = ℘(ω1+ω3) and e3 = ℘(ω3).
-func (s Sphere) Roots() [3]complex128 { return s.roots }
 
 // At returns S(w) and S(w′) at z. Special case: NaN if a component of z is NaN or infinite.
 func (s Sphere) At(z complex128) (point, prime [3]float64) {
@@ -170,19 +114,6 @@ func Dilated(point [3]float64, factor float64) [3]float64 {
 	top, bottom := factor*factor*(1+point[2]), 1-point[2] // |factor·w|² = top/bottom
 	sum := top + bottom
 	return [3]float64{2 * factor * point[0] / sum, 2 * factor * point[1] / sum, (top - bottom) / sum}
-}
-
-// Rotation returns R with S(w(z+ω)) = R·S(w(z)) for all z, where ω is ω1 (half-period 1), ω1+ω3 (2) or ω3 (3):
-// the half-turn 2nnᵀ − 1 about the axis n of (14.9). The three axes are at right angles to each other.
-func (s Sphere) Rotation(halfPeriod int) (r [3][3]float64) {
-	n := s.axes[halfPeriod-1]
-	for i := range r {
-		for j := range r[i] {
-			r[i][j] = 2 * n[i] * n[j]
-		}
-		r[i][i]--
-	}
-	return r
 }
 
 func norm2(x complex128) float64 { return real(x)*real(x) + imag(x)*imag(x) }

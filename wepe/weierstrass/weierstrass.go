@@ -40,29 +40,12 @@ import (
 // roundoff is ε, the unit roundoff of float64.
 const roundoff = 1.0 / (1 << 53)
 
-// P returns ℘(z; L), DLMF 23.2.4.
+// Eval returns ℘(z), DLMF 23.2.4, and its derivative ℘′(z).
 //
 // Special cases are:
 //
-//	P(z) = Inf for z in L, and so near to it (|z−w| < 1e-154) that the value overflows
-//	P(z) = NaN if a component of z is NaN or infinite
-func (l Lattice) P(z complex128) complex128 {
-	p, _ := l.Eval(z)
-	return p
-}
-
-// PPrime returns ℘′(z; L), the derivative of ℘ by z.
-//
-// Special cases are:
-//
-//	PPrime(z) = Inf for z in L, and so near to it (|z−w| < 1e-102) that the value overflows
-//	PPrime(z) = NaN if a component of z is NaN or infinite
-func (l Lattice) PPrime(z complex128) complex128 {
-	_, pp := l.Eval(z)
-	return pp
-}
-
-// Eval returns ℘(z) and ℘′(z) together, for the price of one. Special cases are those of P and PPrime.
+//	℘ = Inf for z in L, and so near to it (|z−w| < 1e-154) that the value overflows; ℘′ where |z−w| < 1e-102
+//	℘ = ℘′ = NaN if a component of z is NaN or infinite
 func (l Lattice) Eval(z complex128) (p, pp complex128) {
 	z, _, _ = l.Reduce(z)
 	if cmplx.IsNaN(z) {
@@ -85,9 +68,9 @@ func poleAsInf(v complex128) complex128 {
 	return v
 }
 
-// RowPairs returns N, the number of row pairs that leave a truncation error below epsilon relative to max(|℘|, e1−e3),
+// rowPairs returns N, the number of row pairs that leave a truncation error below epsilon relative to max(|℘|, e1−e3),
 // mathematics.md (2.5). ratio is ω3′/ω1; rows are taken along the shorter period, so 1/ratio gives the same.
-func RowPairs(ratio, epsilon float64) int {
+func rowPairs(ratio, epsilon float64) int {
 	t := max(ratio, 1/ratio)
 	return max(0, int(math.Ceil((math.Log(4/epsilon)/(math.Pi*t)-1)/2)))
 }

@@ -1,0 +1,160 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"math"
+	"math/cmplx"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// summed evaluates the truncated sum without clips in float64: ℘ and ℘′ at each z.
+func summed(t *testing.T, lattice weierstrass.Lattice, cut int, z []complex128) (p, pPrime []complex128) {
+	t.Helper()
+	x, y := make([]float64, len(z)), make([]float64, len(z))
+	for i := range z {
+		x[i], y[i] = real(z[i]), imag(z[i])
+	}
+	out := gomlxtest.Run(t, func(in []*Node) []*Node {
+		p, pPrime := LatticeSum{cut, 1e-3, 0, 1e300, 1e300}.P(ComplexNode{in[0], in[1]}, in[2], in[3])
+		return []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
+	}, x, y, lattice.Omega1(), lattice.Omega3p())
+	for i := range z {
+		p, pPrime = append(p, complex(out[0][i], out[1][i])), append(pPrime, complex(out[2][i], out[3][i]))
+	}
+	return p, pPrime
+}
+
+// tail is what the terms beyond the cut add to ℘(z) but for sixth order in 1/cut, mathematics.md (5.8) and (5.10): the
+// sums over w⁻⁴ and w⁻⁶ that g2 and g3 give away, less those within the cut.
+func tail(lattice weierstrass.Lattice, cut int, z complex128) complex128 {
+	v := lattice.Invariants()
+	g4, g6 := complex(v.G2/60, 0), complex(v.G3/140, 0)
+	m, n := latticeIndices(cut)
+	for i := len(m) - 1; i >= 0; i-- { // the far ones first
+		w := complex(2*m[i]*lattice.Omega1(), 2*n[i]*lattice.Omega3p())
+		inverse2 := 1 / (w * w)
+		g4, g6 = g4-inverse2*inverse2, g6-inverse2*inverse2*inverse2
+	}
+	z2 := z * z
+	return 3*z2*g4 + 5*z2*z2*g6
+}
+
+func TestLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *testing.T) {
+	if !float64Runs(t) {
+		t.Skip("the backend has no float64")
+	}
+	var file struct {
+		Sets []struct {
+			Lattice         string
+			Omega1, Omega3p float64
+			Summary         struct {
+				Square []map[string]any // by M; the rows of the domains are objects
+			}
+			Points []struct {
+				X      float64 `json:"z_re"`
+				Y      float64 `json:"z_im"`
+				Alpha  float64
+				P      referenceValue `json:"wp"`
+				Square []struct {
+					M       int
+					Re      float64 `json:"exact_re"`
+					Im      float64 `json:"exact_im"`
+					PrimeRe float64 `json:"wpp_f64_re"`
+					PrimeIm float64 `json:"wpp_f64_im"`
+					Err     float64 `json:"true_err"`
+					ErrP    float64 `json:"true_err_wpp"`
+				}
+			}
+		}
+	}
+	fixtures.JSON(t, "weierstrass", "lattice_sum.json", &file)
+	compared := 0
+	for _, s := range file.Sets {
+		lattice, err := weierstrass.NewLattice(s.Omega1, s.Omega3p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var z []complex128
+		for _, point := range s.Points {
+			z = append(z, complex(point.X, point.Y))
+		}
+		v := lattice.Invariants()
+		size, sizePrime := v.E1-v.E3, math.Pow(v.E1-v.E3, 1.5)
+		for k, summary := range s.Summary.Square {
+			cut := int(summary["M"].(float64))
+			p, pPrime := summed(t, lattice, cut, z)
+			const epsilon = 0x1p-53
+			law := (20 + 2*math.Sqrt(float64(2*cut*(cut+1)))) * epsilon // roundings of K additions grow like √K
+			for i, point := range s.Points {
+				row := point.Square[k]
+				want, wantPrime := complex(row.Re, row.Im), complex(row.PrimeRe, row.PrimeIm)
+				if row.M != cut || cmplx.Abs(p[i]-want) > law*(cmplx.Abs(want)+size) ||
+					cmplx.Abs(pPrime[i]-wantPrime) > law*(cmplx.Abs(wantPrime)+sizePrime) {
+					t.Errorf("%s z=%v M=%d: %v, %v, the exact sums are %v, %v", s.Lattice, z[i], cut, p[i], pPrime[i], want,
+						wantPrime)
+				}
+				// The truncation error is what the file says, against our ℘.
+				q, qp := lattice.Eval(z[i])
+				noise := (law + 20*epsilon) * (cmplx.Abs(q) + size + cmplx.Abs(qp) + sizePrime)
+				off, offPrime := cmplx.Abs(p[i]-q), cmplx.Abs(pPrime[i]-qp)
+				if math.Abs(off-row.Err) > noise || math.Abs(offPrime-row.ErrP) > noise {
+					t.Errorf("%s z=%v M=%d: truncation errors %.6g, %.6g, want %.6g, %.6g", s.Lattice, z[i], cut, off, offPrime,
+						row.Err, row.ErrP)
+				}
+			}
+			for domain, statistics := range summary { // "alpha0.4" and so on, and "outside" for α > 1
+				statistics, ok := statistics.(map[string]any)
+				if !ok {
+					continue
+				}
+				alpha, err := strconv.ParseFloat(strings.TrimPrefix(domain, "alpha"), 64)
+				worst, farthest := 0.0, 0.0
+				for i, point := range s.Points {
+					if point.Alpha == alpha || err != nil && point.Alpha > 1 {
+						worst = max(worst, cmplx.Abs(p[i]+tail(lattice, cut, z[i])-point.P.c()))
+						farthest = max(farthest, cmplx.Abs(z[i]))
+					}
+				}
+				want := statistics["max_err_tail_corrected"].(float64)
+				rounding := 1e-12 + 16*epsilon*math.Pow(farthest, 4) // of the tail, which grows with |z|
+				if math.Abs(worst-want) > 1e-6*want+rounding {
+					t.Errorf("%s %s M=%d: worst error with the tail %.9g, want %.9g", s.Lattice, domain, cut, worst, want)
+				}
+				compared++
+			}
+		}
+	}
+	if compared == 0 {
+		t.Fatal("nothing compared")
+	}
+}
+
+// In Paper mode on a deformed lattice: second order in Cut + ½, mathematics.md (5.9), factors of 3.4 and 3.7.
+func TestSum_approaches_the_exact_function_with_second_order(t *testing.T) {
+	host := squareGrid(5, 3)
+	host.omega1, host.omega3 = 2.6, 1.7i
+	exact := host.features(t, DefaultAlphaScale)
+	var errors []float64
+	for _, cut := range []int{3, 6, 12} {
+		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			sum := kv{ParamEvaluation: EvaluateSum, ParamSumCut: cut}
+			return []*Node{New(s, 5, 3, 2).with(sum, ofHalfPeriods(2.6, 1.7)).Done().Features(g)}
+		}), float32(0))
+		errors = append(errors, distance(got[0], exact))
+	}
+	for i := range 2 {
+		if ratio := errors[i] / errors[i+1]; ratio < 3 || ratio > 4.2 {
+			t.Errorf("errors %.3g at cuts 3, 6, 12: want a fall of second order", errors)
+		}
+	}
+}
