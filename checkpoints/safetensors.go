@@ -3,8 +3,10 @@
 package checkpoints
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/bits"
@@ -14,11 +16,14 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
 // The safetensors format is an 8-byte little-endian header length, a JSON header that gives each tensor's dtype,
 // shape and byte range, and the bytes. Its reference reader bounds the header and wants the ranges to cover the data
-// without hole or overlap; this one refuses on top duplicate keys, unknown fields and whatever has no meaning here.
+// without hole or overlap; this one refuses on top what package strictjson does, unknown fields and whatever has no
+// meaning here.
 
 // FormatError says that a file is not what its format asks for.
 type FormatError struct {
@@ -35,11 +40,10 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("checkpoints: %s: tensor %q: %s", e.File, e.Tensor, e.Reason)
 }
 
-// Limits of a header. The first is the reference reader's; the others are far above any model and keep what a header
-// allocates in proportion to its length.
+// Limits of a header, far above any model's.
 const (
-	maxHeader   = 100_000_000
-	maxTensors  = 1 << 17
+	maxHeader   = strictjson.MaxBytes
+	maxTensors  = 1 << 16
 	maxMetadata = 1 << 12
 	maxRank     = 16
 	maxDim      = 1 << 48
@@ -85,35 +89,20 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 	if length < 2 || length > maxHeader || length > uint64(size-8) {
 		return refuse("", "a header of %d bytes in a file of %d", length, size)
 	}
-	var builder strings.Builder
-	builder.Grow(int(length))
-	if _, err := io.CopyN(&builder, r, int64(length)); err != nil {
+	text := make([]byte, length)
+	if _, err := io.ReadFull(r, text); err != nil {
 		return nil, errors.Wrapf(err, "checkpoints: reading %s", file)
 	}
-	text := builder.String()
-	if text[0] != '{' {
-		return refuse("", "the header does not begin with {")
+	text = bytes.TrimRight(text, " ")
+	if text[0] != '{' || text[len(text)-1] != '}' {
+		return refuse("", "the header does not begin with { and end with }")
 	}
-	if !utf8.ValidString(text) {
-		return refuse("", "the header is not UTF-8")
-	}
-	scanner := headerScanner{text: text}
-	entries, err := scanner.header()
+	entries, tensor, err := parseEntries(text)
 	if err != nil {
-		return refuse(scanner.tensor, "%v", err)
+		return refuse(tensor, "%v", err)
 	}
-	if strings.Trim(text[scanner.at:], " ") != "" {
-		return refuse("", "text after the header")
-	}
-
-	slices.SortFunc(entries, func(a, b tensorEntry) int { return cmp.Compare(a.name, b.name) })
-	for i := 1; i < len(entries); i++ {
-		if entries[i].name == entries[i-1].name {
-			return refuse(entries[i].name, "named twice")
-		}
-	}
-	slices.SortStableFunc(entries, func(a, b tensorEntry) int {
-		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
+	slices.SortFunc(entries, func(a, b tensorEntry) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
 	})
 	at, dataSize := uint64(0), uint64(size)-8-length
 	for _, e := range entries {
@@ -132,6 +121,86 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 		return refuse("", "%d bytes of data, its tensors hold %d", dataSize, at)
 	}
 	return entries, nil
+}
+
+// parseEntries reads {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …, "__metadata__": {…}}, on
+// which nothing here depends. With an error it returns the tensor that is at fault, "" for none.
+func parseEntries(text []byte) (entries []tensorEntry, tensor string, err error) {
+	header, err := strictjson.ParseObject(text)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(header) > maxTensors+1 {
+		return nil, "", errors.Errorf("%d tensors, at most %d are read", len(header), maxTensors)
+	}
+	for name := range header {
+		fields, err := header.Object(name)
+		if name == "__metadata__" {
+			if err == nil && (fields == nil || len(fields) > maxMetadata) {
+				err = header.Refuse(name, "an object of at most %d strings", maxMetadata)
+			}
+			for key := range fields {
+				var text *string
+				if err == nil && (json.Unmarshal(fields[key], &text) != nil || text == nil) {
+					err = fields.Refuse(key, "a string")
+				}
+			}
+			if err != nil {
+				return nil, "", errors.WithMessage(err, name)
+			}
+			continue
+		}
+		e, err := parseEntry(name, fields)
+		if err != nil {
+			return nil, name, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, "", nil
+}
+
+func parseEntry(name string, fields strictjson.Object) (e tensorEntry, err error) {
+	if len(name) > maxName {
+		return e, errors.Errorf("a name of more than %d bytes", maxName)
+	}
+	if strings.ContainsRune(name, utf8.RuneError) { // what encoding/json makes of an unpaired surrogate
+		return e, errors.New("an unpaired surrogate (or U+FFFD) in its name")
+	}
+	dtype, err := fields.Text("dtype")
+	known := slices.IndexFunc(safetensorsDTypes, func(d namedDType) bool { return d.name == dtype })
+	if err != nil || known < 0 {
+		return e, fields.Refuse("dtype", "a type that GoMLX has too")
+	}
+	shape, err := plainIntegers(fields, "shape")
+	if err != nil {
+		return e, err
+	}
+	offsets, err := plainIntegers(fields, "data_offsets")
+	if err != nil {
+		return e, err
+	}
+	e = tensorEntry{name: name, dtype: safetensorsDTypes[known].dtype, dims: make([]int, len(shape))}
+	for axis, dim := range shape {
+		if e.dims[axis] = int(dim); len(shape) > maxRank || dim > maxDim {
+			return e, fields.Refuse("shape", "at most %d numbers up to 2^48", maxRank)
+		}
+	}
+	if len(offsets) != 2 {
+		return e, fields.Refuse("data_offsets", "two numbers")
+	}
+	e.begin, e.end = offsets[0], offsets[1]
+	if len(fields) != 3 {
+		return e, errors.New("unknown fields besides dtype, shape and data_offsets")
+	}
+	return e, nil
+}
+
+// plainIntegers returns a list of numbers without sign, fraction or exponent.
+func plainIntegers(o strictjson.Object, key string) (list []uint64, err error) {
+	if json.Unmarshal(o[key], &list) != nil || list == nil || bytes.Contains(o[key], []byte("null")) {
+		return nil, o.Refuse(key, "plain integers")
+	}
+	return list, nil
 }
 
 // byteSize returns the bytes that dtype and shape ask for, and whether they can be counted in 64 bits.

@@ -65,6 +65,9 @@ func writeSafetensors(w io.Writer, format string, out []outTensor) error {
 		at = end
 	}
 	header.WriteByte('}')
+	if header.Len() > maxHeader-8 {
+		return errors.Errorf("checkpoints: a header of %d bytes, at most %d are read", header.Len(), maxHeader)
+	}
 	for header.Len()%8 != 0 {
 		header.WriteByte(' ')
 	}

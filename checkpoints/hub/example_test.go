@@ -14,7 +14,7 @@ import (
 // A pretrained ViT, its position table brought to images of 384×384 pixels. Without an expected output this is
 // compiled and not run, since it fetches 346 MB.
 func ExampleDownload() {
-	snapshot, err := hub.Download(context.Background(), "hf://google/vit-base-patch16-224", hub.Options{})
+	snapshot, err := hub.Download(context.Background(), "hf://google/vit-base-patch16-224", nil)
 	if err != nil {
 		log.Fatal(err)
 	}

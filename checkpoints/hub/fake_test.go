@@ -196,10 +196,18 @@ func put(t *testing.T, file string, content []byte) {
 	}
 }
 
+// offline downloads with the network forbidden.
+func offline(t *testing.T, address string) (*Snapshot, error) {
+	t.Helper()
+	defer func(before string) { os.Setenv("HF_HUB_OFFLINE", before) }(os.Getenv("HF_HUB_OFFLINE"))
+	os.Setenv("HF_HUB_OFFLINE", "1")
+	return Download(t.Context(), address, nil)
+}
+
 // get downloads what has to succeed.
 func get(t *testing.T, address string) *Snapshot {
 	t.Helper()
-	s, err := Download(t.Context(), address, Options{})
+	s, err := Download(t.Context(), address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

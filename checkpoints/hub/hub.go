@@ -2,7 +2,7 @@
 
 // Package hub brings models of the Hugging Face hub to this machine for package checkpoints:
 //
-//	snapshot, err := hub.Download(ctx, "hf://google/vit-base-patch16-224@main", hub.Options{})
+//	snapshot, err := hub.Download(ctx, "hf://google/vit-base-patch16-224@main", nil)
 //	m, err := checkpoints.Import(snapshot.Dir, checkpoints.ImportOptions{})
 //
 // # What is fetched
@@ -21,7 +21,7 @@
 //
 // # Settings
 //
-// These are the environment variables of Hugging Face's own tools; an [Options] field goes before them.
+// These are the environment variables of Hugging Face's own tools.
 //
 //	HF_ENDPOINT       the hub, https://huggingface.co
 //	HF_TOKEN          for private and gated models; else the content of HF_TOKEN_PATH, by default $HF_HOME/token
@@ -51,19 +51,6 @@ import (
 	"github.com/wepe-go/wepe/internal/fetch"
 )
 
-// Options say where models come from and go to. The zero value takes all from the environment.
-type Options struct {
-	Endpoint string // address of the hub
-	Token    string // access token
-	Cache    string // directory of the cache
-	Offline  bool   // use nothing but the cache; true also if the environment says so
-	MaxBytes int64  // refuse a model of more bytes; default 64 GiB
-
-	// Progress, if not nil, is called with the name of the file that comes, its bytes so far and its size, -1 when the
-	// hub does not say.
-	Progress func(file string, done, total int64)
-}
-
 // Snapshot is one commit of a model in the cache.
 type Snapshot struct {
 	Dir       string // what checkpoints.Import reads
@@ -71,17 +58,24 @@ type Snapshot struct {
 	Unreached error  // why the hub did not say what the revision is now and the cache had to; nil if it did
 }
 
+// maxBytes bounds a model.
+var maxBytes int64 = 64 << 30
+
 // Download brings what [checkpoints.Import] needs of a model into the cache, where some or all of it may be already.
 // The address is hf://owner/name or hf://owner/name@revision, with the revision a branch, a tag, a commit or refs/pr/N;
-// the default is main. hf:// may be left out.
-func Download(ctx context.Context, address string, options Options) (*Snapshot, error) {
+// the default is main. hf:// may be left out. progress, which may be nil, is called with the name of the file that
+// comes, its bytes so far and its size, -1 when the hub does not say.
+func Download(ctx context.Context, address string, progress func(file string, done, total int64)) (*Snapshot, error) {
 	m, err := parseModel(address)
 	if err != nil {
 		return nil, err
 	}
-	s, err := options.resolved()
+	s, err := environment()
 	if err != nil {
 		return nil, err
+	}
+	if s.progress = progress; progress == nil {
+		s.progress = func(string, int64, int64) {}
 	}
 	snapshot, err := s.download(ctx, m)
 	if err != nil {
@@ -91,8 +85,8 @@ func Download(ctx context.Context, address string, options Options) (*Snapshot, 
 }
 
 func (s settings) download(ctx context.Context, m modelName) (*Snapshot, error) {
-	cached := cacheOf(s.Cache, m)
-	if s.Offline {
+	cached := cacheOf(s.cache, m)
+	if s.offline {
 		return cached.snapshot(ctx, m.revision)
 	}
 	if isCommit(m.revision) && cached.hasAll(m.revision) {
@@ -101,7 +95,7 @@ func (s settings) download(ctx context.Context, m modelName) (*Snapshot, error) 
 			return snapshot, err
 		}
 	}
-	r := &remote{settings: s, id: m.id, client: newClient(s.endpoint, s.Token)}
+	r := &remote{settings: s, id: m.id, client: newClient(s.origin, s.token)}
 	defer r.client.Close()
 	commit, files, err := r.list(ctx, m.revision)
 	if err != nil {
@@ -124,7 +118,7 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 	if err != nil {
 		return nil, err
 	}
-	dir, left := to.snapshotDir(commit), r.MaxBytes
+	dir, left := to.snapshotDir(commit), maxBytes
 	for len(names) > 0 {
 		var wanted []remoteFile
 		for _, name := range names {

@@ -45,8 +45,10 @@ func TestDownloadFetchesWhatIsReadAndNothingElseIntoTheSharedLayout(t *testing.T
 		done, total int64
 	}
 	last := map[string]call{}
-	o := Options{Token: "hf_1", Progress: func(file string, done, total int64) { last[file] = call{file, done, total} }}
-	s, err := Download(t.Context(), "hf://owner/vit", o)
+	t.Setenv("HF_TOKEN", "hf_1")
+	s, err := Download(t.Context(), "hf://owner/vit", func(file string, done, total int64) {
+		last[file] = call{file, done, total}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +122,9 @@ func TestShardsAreFetchedByTheirIndex(t *testing.T) {
 	h.files["m-1.safetensors"], h.files["m-2.safetensors"] = []byte("one"), []byte("two")
 	h.files["m-3.safetensors"] = []byte("nobody's")
 	delete(h.files, weightsFile)
-	for _, options := range []Options{{}, {Offline: true}} {
-		s, err := Download(t.Context(), "owner/vit@refs/pr/7", options)
+	for _, without := range []string{"0", "1"} {
+		t.Setenv("HF_HUB_OFFLINE", without)
+		s, err := Download(t.Context(), "owner/vit@refs/pr/7", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +144,7 @@ func TestShardsAreFetchedByTheirIndex(t *testing.T) {
 	if err := os.Remove(filepath.Join(modelDir(), "snapshots", newCommit, "m-1.safetensors")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Download(t.Context(), "owner/vit@refs/pr/7", Options{Offline: true})
+	_, err := offline(t, "owner/vit@refs/pr/7")
 	if err == nil || !strings.Contains(err.Error(), "m-1.safetensors") {
 		t.Errorf("a missing shard, offline: error %v", err)
 	}
@@ -174,7 +177,7 @@ func TestWhatOtherToolsFetchedIsUsed(t *testing.T) {
 			delete(h.files, preprocessorFile)
 			leaveAsPythonDoes(t, h.files, links)
 			t.Setenv("HF_HUB_OFFLINE", "1")
-			s, err := Download(t.Context(), "owner/vit", Options{})
+			s, err := Download(t.Context(), "owner/vit", nil)
 			if requests, _ := h.seen(); err != nil || s.Commit != oldCommit || len(requests) > 0 {
 				t.Fatalf("offline: %d requests, error %v", len(requests), err)
 			}
@@ -195,7 +198,7 @@ func TestADamagedBlobIsRefusedOfflineAndFetchedAgainOnline(t *testing.T) {
 		damaged := bytes.Clone(h.files[weightsFile]) // of the right size, which is all that other tools look at
 		damaged[77] ^= 1
 		put(t, h.blob(weightsFile), damaged)
-		_, err := Download(t.Context(), "owner/vit@"+revision, Options{Offline: true})
+		_, err := offline(t, "owner/vit@"+revision)
 		if err == nil || !strings.Contains(err.Error(), "sha256") {
 			t.Errorf("%s offline: error %v", revision, err)
 		}
@@ -222,7 +225,7 @@ func TestWithoutAHubTheCacheAnswersAndSaysWhy(t *testing.T) {
 			h := newFakeHub(t)
 			get(t, "owner/vit")
 			c.change(h)
-			s, err := Download(t.Context(), "owner/vit", Options{})
+			s, err := Download(t.Context(), "owner/vit", nil)
 			switch {
 			case c.want == "" && err == nil:
 				t.Errorf("the cache answered: %+v", s)
@@ -242,10 +245,10 @@ func TestAnIncompleteCommitDoesNotReplaceTheOldOne(t *testing.T) {
 	old := h.files[weightsFile]
 	h.files[weightsFile] = []byte("new weights")
 	h.store.Config.Handler = http.NotFoundHandler()
-	if _, err := Download(t.Context(), "owner/vit", Options{}); err == nil {
+	if _, err := Download(t.Context(), "owner/vit", nil); err == nil {
 		t.Fatal("no error without a store")
 	}
-	s, err := Download(t.Context(), "owner/vit", Options{Offline: true})
+	s, err := offline(t, "owner/vit")
 	if err != nil || s.Commit != oldCommit {
 		t.Fatalf("snapshot %+v, error %v", s, err)
 	}
@@ -309,8 +312,8 @@ func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
 		"no_hash":       {"owner/vit", hash("d41d8cd98f00b204e9800998ecf8427e"), "no hash"},
 		"hash_is_path":  {"owner/vit", hash("../../../../evil"), "no hash"},
 		"larger":        {"owner/vit", listed("size", 140_076), "offers 140077 bytes"},
-		"huge":          {"owner/vit", listed("size", int64(1)<<62), "larger than MaxBytes"},
-		"negative":      {"owner/vit", listed("size", -1), "larger than MaxBytes"},
+		"huge":          {"owner/vit", listed("size", int64(1)<<62), "the most that is fetched"},
+		"negative":      {"owner/vit", listed("size", -1), "the most that is fetched"},
 		"size_is_words": {"owner/vit", listed("size", "much"), "no listing"},
 		"gated_file": {"owner/vit", func(h *fakeHub) {
 			h.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -334,7 +337,7 @@ func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub(t)
 			c.change(h)
-			_, err := Download(t.Context(), c.address, Options{})
+			_, err := Download(t.Context(), c.address, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %v, want one line that says %q", err, c.want)
 			}
@@ -343,28 +346,29 @@ func TestDownloadRefusesInOneLineAndLeavesNoRevision(t *testing.T) {
 					t.Errorf("%s is there after a failure", file)
 				}
 			}
-			if _, err := Download(t.Context(), c.address, Options{Offline: true}); err == nil {
+			if _, err := offline(t, c.address); err == nil {
 				t.Error("the cache has a snapshot after a failure")
 			}
 		})
 	}
 }
 
-func TestMaxBytesBoundsTheSumOfTheFiles(t *testing.T) {
+func TestTheSumOfTheFilesIsBounded(t *testing.T) {
 	h := newFakeHub(t)
 	sum := int64(len(h.files[configFile]) + len(h.files[preprocessorFile]) + len(h.files[weightsFile]))
-	if _, err := Download(t.Context(), "owner/vit", Options{MaxBytes: sum - 1}); err == nil {
+	defer func(before int64) { maxBytes = before }(maxBytes)
+	maxBytes = sum - 1
+	if _, err := Download(t.Context(), "owner/vit", nil); err == nil {
 		t.Error("one byte too many is fetched")
 	}
-	if _, err := Download(t.Context(), "owner/vit", Options{MaxBytes: sum}); err != nil {
-		t.Error(err)
-	}
+	maxBytes = sum
+	get(t, "owner/vit")
 }
 
 func TestOfflineNamesWhatIsMissingAndAsksNobody(t *testing.T) {
 	h := newFakeHub(t)
 	for _, revision := range []string{"main", oldCommit} {
-		_, err := Download(t.Context(), "owner/vit@"+revision, Options{Offline: true})
+		_, err := offline(t, "owner/vit@"+revision)
 		if err == nil || !strings.Contains(err.Error(), "not whole in the cache "+modelDir()) {
 			t.Errorf("%s: error %v", revision, err)
 		}

@@ -48,7 +48,7 @@ func (f remoteFile) hash() string {
 
 // list returns the commit that the revision is now and its files by name. Names are looked up and never become paths.
 func (r *remote) list(ctx context.Context, revision string) (commit string, files map[string]remoteFile, err error) {
-	address := r.Endpoint + "/api/models/" + r.id + "/revision/" + url.PathEscape(revision) + "?blobs=true"
+	address := r.endpoint + "/api/models/" + r.id + "/revision/" + url.PathEscape(revision) + "?blobs=true"
 	raw, err := r.client.Get(ctx, address, maxJSON)
 	if err != nil {
 		return "", nil, r.explain(err, false)
@@ -81,7 +81,7 @@ func (r *remote) bring(ctx context.Context, to cache, commit string, files []rem
 			return fmt.Errorf("%s: the hub gives no hash to verify it by (but %.80q)", f.Name, f.hash())
 		}
 		if f.Size < 0 || f.Size > *left {
-			return fmt.Errorf("%s: its %d bytes make the model larger than MaxBytes, %d", f.Name, f.Size, r.MaxBytes)
+			return fmt.Errorf("%s: its %d bytes make the model larger than %d, the most that is fetched", f.Name, f.Size, maxBytes)
 		}
 		*left -= f.Size
 		if f.Size > maxJSON && filepath.Ext(f.Name) == ".json" {
@@ -93,9 +93,9 @@ func (r *remote) bring(ctx context.Context, to cache, commit string, files []rem
 		if fetch.Verify(ctx, filepath.Join(to.snapshotDir(commit), f.Name), hash) == nil {
 			continue
 		}
-		address := r.Endpoint + "/" + r.id + "/resolve/" + commit + "/" + url.PathEscape(f.Name)
+		address := r.endpoint + "/" + r.id + "/resolve/" + commit + "/" + url.PathEscape(f.Name)
 		err := r.client.Fetch(ctx, fetch.File{URL: address, Hash: hash, Limit: f.Size, Lock: to.lock(hash), Replace: true},
-			to.blob(hash), func(done, total int64) { r.Progress(f.Name, done, total) })
+			to.blob(hash), func(done, total int64) { r.progress(f.Name, done, total) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name, r.explain(err, true))
 		}
@@ -113,7 +113,7 @@ func (r *remote) explain(err error, file bool) error {
 	if !errors.As(err, &refusal) {
 		return err
 	}
-	page := r.Endpoint + "/" + r.id
+	page := r.endpoint + "/" + r.id
 	var advice string
 	switch kind := refusal.Header.Get("X-Error-Code"); {
 	case file && kind == "": // of the store that the hub sent us to
@@ -122,7 +122,7 @@ func (r *remote) explain(err error, file bool) error {
 		advice = "access has to be granted first, at " + page + ", to the account whose token is used (HF_TOKEN)"
 	case kind == "RevisionNotFound":
 		advice = "the model has no such revision"
-	case refusal.Code == http.StatusUnauthorized && r.Token != "":
+	case refusal.Code == http.StatusUnauthorized && r.token != "":
 		advice = "no such model, or none that this token (HF_TOKEN) may read"
 	case refusal.Code == http.StatusUnauthorized:
 		advice = "no such model, or a private one, which needs a token (HF_TOKEN)"

@@ -14,34 +14,34 @@ import (
 	"strings"
 )
 
-// settings are options with the environment behind them.
+// settings are what the environment says, and the caller's progress.
 type settings struct {
-	Options
-	endpoint *url.URL
+	endpoint string // address of the hub
+	origin   *url.URL
+	token    string
+	cache    string // directory
+	offline  bool   // nothing but the cache
+	progress func(file string, done, total int64)
 }
 
-func (o Options) resolved() (s settings, err error) {
+func environment() (s settings, err error) {
 	home := homeDir()
-	if o.Cache = cmp.Or(o.Cache, variable("HF_HUB_CACHE")); o.Cache == "" {
+	if s.cache = variable("HF_HUB_CACHE"); s.cache == "" {
 		if home == "" {
 			return s, errors.New("hub: no home directory to keep a cache in: set HF_HOME")
 		}
-		o.Cache = filepath.Join(home, "hub")
+		s.cache = filepath.Join(home, "hub")
 	}
-	o.Endpoint = strings.TrimRight(cmp.Or(o.Endpoint, os.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/")
-	endpoint, err := url.Parse(o.Endpoint)
-	if err != nil || endpoint.Host == "" || endpoint.User != nil || endpoint.RawQuery != "" {
+	s.endpoint = strings.TrimRight(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/")
+	s.origin, err = url.Parse(s.endpoint)
+	if err != nil || s.origin.Host == "" || s.origin.User != nil || s.origin.RawQuery != "" {
 		return s, errors.New("hub: the endpoint (HF_ENDPOINT) is no plain address such as https://huggingface.co")
 	}
-	o.Offline = o.Offline || isTrue("HF_HUB_OFFLINE")
-	o.MaxBytes = cmp.Or(o.MaxBytes, 64<<30)
-	if o.Progress == nil {
-		o.Progress = func(string, int64, int64) {}
+	s.offline = isTrue("HF_HUB_OFFLINE")
+	if !isTrue("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
+		s.token, err = storedToken(home)
 	}
-	if o.Token == "" && !isTrue("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
-		o.Token, err = storedToken(home)
-	}
-	return settings{o, endpoint}, err
+	return s, err
 }
 
 // homeDir is where the tools of Hugging Face keep what they keep, "" if there is no such place.

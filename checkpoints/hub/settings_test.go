@@ -44,40 +44,35 @@ func TestTheEnvironmentIsReadAsOtherToolsDo(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "token"), []byte("of a login\n"))
 	put(t, filepath.Join(dir, "my token"), []byte("from a file"))
-	endpoint := func(s Options) string { return s.Endpoint }
-	cache := func(s Options) string { return s.Cache }
-	token := func(s Options) string { return s.Token }
-	offline := func(s Options) string { return strconv.FormatBool(s.Offline) }
+	endpoint := func(s settings) string { return s.endpoint }
+	cache := func(s settings) string { return s.cache }
+	token := func(s settings) string { return s.token }
+	offline := func(s settings) string { return strconv.FormatBool(s.offline) }
 	for _, c := range []struct {
 		variables string // NAME=value, separated by semicolons
-		options   Options
-		of        func(Options) string
+		of        func(settings) string
 		want      string
 	}{
-		{"", Options{}, endpoint, "https://huggingface.co"},
-		{"HF_ENDPOINT=https://mirror.example/", Options{}, endpoint, "https://mirror.example"},
-		{"HF_ENDPOINT=https://example.org/hub", Options{}, endpoint, "https://example.org/hub"},
-		{"HF_ENDPOINT=https://example.org/hub", Options{Endpoint: "http://localhost"}, endpoint, "http://localhost"},
+		{"", endpoint, "https://huggingface.co"},
+		{"HF_ENDPOINT=https://mirror.example/", endpoint, "https://mirror.example"},
+		{"HF_ENDPOINT=https://example.org/hub", endpoint, "https://example.org/hub"},
 
-		{"", Options{}, cache, filepath.Join(home, ".cache", "huggingface", "hub")},
-		{"XDG_CACHE_HOME=/x", Options{}, cache, filepath.FromSlash("/x/huggingface/hub")},
-		{"XDG_CACHE_HOME=/x;HF_HOME=/h", Options{}, cache, filepath.FromSlash("/h/hub")},
-		{"HF_HOME=/h;HF_HUB_CACHE=/c", Options{}, cache, "/c"},
-		{"HF_HUB_CACHE=~/c", Options{}, cache, home + "/c"},
-		{"WEPE_TEST=/w;HF_HUB_CACHE=$WEPE_TEST/c", Options{}, cache, "/w/c"},
-		{"HF_HUB_CACHE=/c", Options{Cache: "/o"}, cache, "/o"},
+		{"", cache, filepath.Join(home, ".cache", "huggingface", "hub")},
+		{"XDG_CACHE_HOME=/x", cache, filepath.FromSlash("/x/huggingface/hub")},
+		{"XDG_CACHE_HOME=/x;HF_HOME=/h", cache, filepath.FromSlash("/h/hub")},
+		{"HF_HOME=/h;HF_HUB_CACHE=/c", cache, "/c"},
+		{"HF_HUB_CACHE=~/c", cache, home + "/c"},
+		{"WEPE_TEST=/w;HF_HUB_CACHE=$WEPE_TEST/c", cache, "/w/c"},
 
-		{"HF_HOME=/h", Options{}, token, ""},
-		{"HF_HOME=" + dir, Options{}, token, "of a login"},
-		{"HF_TOKEN_PATH=" + dir + "/my token;HF_HOME=" + dir, Options{}, token, "from a file"},
-		{"HF_TOKEN=hf_1;HF_HOME=" + dir, Options{}, token, "hf_1"},
-		{"HF_TOKEN=hf_1", Options{Token: "hf_3"}, token, "hf_3"},
-		{"HF_TOKEN=hf_1;HF_HUB_DISABLE_IMPLICIT_TOKEN=yes", Options{}, token, ""},
+		{"HF_HOME=/h", token, ""},
+		{"HF_HOME=" + dir, token, "of a login"},
+		{"HF_TOKEN_PATH=" + dir + "/my token;HF_HOME=" + dir, token, "from a file"},
+		{"HF_TOKEN=hf_1;HF_HOME=" + dir, token, "hf_1"},
+		{"HF_TOKEN=hf_1;HF_HUB_DISABLE_IMPLICIT_TOKEN=yes", token, ""},
 
-		{"HF_HUB_OFFLINE=1", Options{}, offline, "true"}, {"HF_HUB_OFFLINE=true", Options{}, offline, "true"},
-		{"HF_HUB_OFFLINE=Yes", Options{}, offline, "true"}, {"HF_HUB_OFFLINE=ON", Options{}, offline, "true"},
-		{"HF_HUB_OFFLINE=0", Options{}, offline, "false"}, {"HF_HUB_OFFLINE=no", Options{}, offline, "false"},
-		{"", Options{}, offline, "false"}, {"", Options{Offline: true}, offline, "true"},
+		{"HF_HUB_OFFLINE=1", offline, "true"}, {"HF_HUB_OFFLINE=true", offline, "true"},
+		{"HF_HUB_OFFLINE=Yes", offline, "true"}, {"HF_HUB_OFFLINE=ON", offline, "true"},
+		{"HF_HUB_OFFLINE=0", offline, "false"}, {"HF_HUB_OFFLINE=no", offline, "false"},
 	} {
 		t.Run(c.variables, func(t *testing.T) {
 			isolate(t)
@@ -87,16 +82,17 @@ func TestTheEnvironmentIsReadAsOtherToolsDo(t *testing.T) {
 					t.Setenv(name, value)
 				}
 			}
-			s, err := c.options.resolved()
-			if got := c.of(s.Options); err != nil || got != c.want {
-				t.Errorf("%+v: %q (%v), want %q", c.options, got, err, c.want)
+			s, err := environment()
+			if got := c.of(s); err != nil || got != c.want {
+				t.Errorf("%q (%v), want %q", got, err, c.want)
 			}
 		})
 	}
 	isolate(t)
 	for _, endpoint := range []string{"mirror.example", "https://me:secret@mirror.example", "https://", "://",
 		"https://a/?b"} {
-		_, err := Options{Endpoint: endpoint}.resolved()
+		t.Setenv("HF_ENDPOINT", endpoint)
+		_, err := environment()
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("endpoint %q: error %v", endpoint, err)
 		}

@@ -48,7 +48,7 @@ func local(path string) (string, error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	snapshot, err := hub.Download(ctx, path, hub.Options{})
+	snapshot, err := hub.Download(ctx, path, nil)
 	if err != nil {
 		return "", err
 	}

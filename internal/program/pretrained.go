@@ -17,12 +17,12 @@ func Fetch(ctx context.Context, from string) (path string, err error) {
 		return from, nil
 	}
 	told := ""
-	snapshot, err := hub.Download(ctx, from, hub.Options{Progress: func(file string, done, total int64) {
+	snapshot, err := hub.Download(ctx, from, func(file string, done, total int64) {
 		if line := tell(file, done, total); line != told {
 			told = line
 			Line(from + ": " + line)
 		}
-	}})
+	})
 	if err != nil {
 		return "", err
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 // Package strictjson reads JSON that strangers wrote, by one rule on top of encoding/json's: UTF-8, at most MaxBytes,
-// 64 levels and 2^18 keys, no key twice in an object, nothing after the value. What is decoded into a type may have no
+// 64 levels and 2^19 keys, no key twice in an object, nothing after the value. What is decoded into a type may have no
 // field that the type lacks.
 package strictjson
 
@@ -22,7 +22,7 @@ const MaxBytes = 16 << 20
 // The other limits are far above any file of settings and keep what reading allocates in proportion to the text.
 const (
 	maxDepth = 64
-	maxKeys  = 1 << 18
+	maxKeys  = 1 << 19
 )
 
 // Decode reads a text into value. A field that the type of value does not have is an error.
