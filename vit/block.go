@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/attention"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -74,7 +75,7 @@ func (c Config) block(scope *model.Scope, x *Node, encoders Encoders, index int,
 		t.Gate = weight.Dense(mlp.In("gate"), t.Norm2, c.MLPDim, init.dense, init.mlpBias)
 		t.Activated = Mul(activation.Swish(t.Gate), t.Hidden)
 	} else {
-		t.Activated = activation.Gelu(t.Hidden)
+		t.Activated = kernel.Gelu(t.Hidden)
 	}
 	hidden := layers.DropoutStatic(scope, t.Activated, c.Dropout)
 	t.MLP = weight.Dense(mlp.In("output"), hidden, c.Width, init.dense, init.mlpBias)
@@ -102,11 +103,12 @@ func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool
 	}
 	qt, kt, vt := TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 3, 1), TransposeAllAxes(v, 0, 2, 1, 3)
 	scores := MatMul(qt, kt)
-	scores = MulScalar(ConvertDType(scores, dtypes.Float32), 1/math.Sqrt(float64(c.Width/c.Heads)))
+	scores = ConvertDType(scores, dtypes.Float32)
+	scale := 1 / math.Sqrt(float64(c.Width/c.Heads))
 	if bias != nil {
-		scores = Add(scores, InsertAxes(bias, 0))
+		scores, scale = Add(MulScalar(scores, scale), InsertAxes(bias, 0)), 1
 	}
-	weights = Softmax(scores, -1) // [batch, heads, query, key]
+	weights = kernel.ScaledSoftmax(scores, scale) // [batch, heads, query, key]
 	dropped := weights
 	if dropping {
 		dropped = layers.DropoutStatic(scope, weights, c.AttentionDropout)

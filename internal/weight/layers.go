@@ -8,6 +8,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/nn"
+
+	"github.com/wepe-go/wepe/internal/kernel"
 )
 
 // Dense is x·weights + biases on the last axis, computed in the type of x from float32 variables; without biases where
@@ -29,7 +31,8 @@ func LayerNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
 	width := x.Shape().Dim(-1)
 	gain := Float32(scope, "gain", Constant(1), width).NodeValue(g)     // [width]
 	offset := Float32(scope, "offset", Constant(0), width).NodeValue(g) // [width]
-	y := nn.LayerNorm(ConvertDType(x, dtypes.Float32), []int{-1}, epsilon, gain, offset, nil)
+	y := kernel.Normalize(ConvertDType(x, dtypes.Float32), epsilon)
+	y = Add(Mul(y, ExpandLeftToRank(gain, y.Rank())), ExpandLeftToRank(offset, y.Rank()))
 	return ConvertDType(y, x.DType())
 }
 

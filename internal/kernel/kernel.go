@@ -1,0 +1,68 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package kernel has the functions of a transformer that autodiff differentiates into many small operations, each with
+// its gradient written out: of the size of the input, the backward pass of GELU takes 7 operations in place of 18, that
+// of LayerNorm 7 in place of 21, that of softmax 4 in place of 9. Values and gradients are those of the plain functions
+// up to rounding.
+package kernel
+
+import (
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+)
+
+// withGradient is forward(x) with a gradient of its own: backward takes dy, of the shape of the value, and returns dx.
+//
+// It is the route by which GoMLX differentiates its fused operations: the gradient of the value is handed, whatever its
+// shape, to the node that stands for it, here x itself with a custom gradient. What autodiff would have built is never
+// built, which matters: ONNX Runtime runs nodes that nobody reads.
+func withGradient(x *Node, forward func(x *Node) *Node, backward func(x, dy *Node) *Node) *Node {
+	x = IdentityWithCustomGradient(x, backward)
+	y, _ := InternalFusedOpCallerMulti(
+		func() []*Node { return []*Node{forward(x)} },
+		func() []*Node { return []*Node{x} }, true)
+	return y[0]
+}
+
+// Gelu is x·Φ(x), Φ the normal distribution function. Its derivative is Φ(x) + x·φ(x), φ = Φ′.
+func Gelu(x *Node) *Node {
+	return withGradient(x, activation.Gelu, func(x, dy *Node) *Node {
+		cdf := MulScalar(AddScalar(Erf(DivScalar(x, math.Sqrt2)), 1), 0.5) // as in the value: backends compute it once
+		density := MulScalar(Exp(MulScalar(Square(x), -0.5)), 1/math.Sqrt(2*math.Pi))
+		return Mul(dy, Add(cdf, Mul(x, density)))
+	})
+}
+
+// ScaledSoftmax is the softmax of scale·x over the last axis, y. Its gradient is scale·y·(dy - Σ dy·y).
+func ScaledSoftmax(x *Node, scale float64) *Node {
+	var y *Node
+	return withGradient(x, func(x *Node) *Node {
+		y = Softmax(MulScalar(x, scale), -1)
+		return y
+	}, func(_, dy *Node) *Node {
+		mean := ReduceAndKeep(Mul(dy, y), ReduceSum, -1)
+		return Mul(Sub(dy, mean), MulScalar(y, scale))
+	})
+}
+
+// Normalize is the last axis of x less its mean, over the root of its variance + epsilon, y. Its gradient is
+// (dy - mean(dy) - y·mean(dy·y)) over the same root.
+func Normalize(x *Node, epsilon float64) *Node {
+	mean := func(x *Node) *Node { return ReduceAndKeep(x, ReduceMean, -1) }
+	parts := func(x *Node) (centered, scale *Node) {
+		centered = Sub(x, mean(x))
+		return centered, Inverse(Sqrt(AddScalar(mean(Square(centered)), epsilon)))
+	}
+	var y *Node
+	return withGradient(x, func(x *Node) *Node {
+		y, _ = InternalFusedOpCaller(
+			func() *Node { return BackendFusedLayerNorm(x, []int{-1}, epsilon, nil, nil) },
+			func() *Node { return Mul(parts(x)) }, false)
+		return y
+	}, func(x, dy *Node) *Node {
+		_, scale := parts(x)
+		return Mul(Sub(Sub(dy, mean(dy)), Mul(y, mean(Mul(dy, y)))), scale)
+	})
+}

@@ -1,0 +1,48 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+	"github.com/gomlx/gomlx/ml/nn"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// The plain functions of GoMLX, differentiated by it, are the source of the expected values.
+func TestValuesAndGradientsAreThoseOfThePlainFunctions(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		kernel, want func(x *graph.Node) *graph.Node
+	}{
+		{"gelu", Gelu, activation.Gelu},
+		{"softmax", func(x *graph.Node) *graph.Node { return ScaledSoftmax(x, 0.3) },
+			func(x *graph.Node) *graph.Node { return graph.Softmax(graph.MulScalar(x, 0.3), -1) }},
+		{"normalize", func(x *graph.Node) *graph.Node { return Normalize(x, 1e-3) },
+			func(x *graph.Node) *graph.Node { return nn.LayerNorm(x, []int{-1}, 1e-3, nil, nil, nil) }},
+	} {
+		reference, tolerances := dtypes.Float64, map[dtypes.DType]float64{dtypes.Float64: 1e-13, dtypes.Float32: 1e-6}
+		if gomlxtest.Backend().Name() == "onnxruntime" { // which has no error function in float64
+			reference, tolerances = dtypes.Float32, map[dtypes.DType]float64{dtypes.Float32: 1e-6}
+		}
+		for dtype, tolerance := range tolerances {
+			run := func(dtype dtypes.DType, f func(x *graph.Node) *graph.Node) [][]float64 {
+				return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+					x := graph.ConvertDType(graph.MulScalar(in[0], 3), dtype)                // [5, 7, 11]
+					dy := graph.ConvertDType(graph.ReduceSum(graph.Square(in[1]), 0), dtype) // [5, 7, 11]
+					y := f(graph.MulScalar(x, 1))
+					// Twice in the graph: gradients of both uses add up, and the graph goes on after them.
+					loss := graph.ReduceAllSum(graph.Mul(graph.Mul(y, f(graph.Sin(x))), dy))
+					return []*graph.Node{y, graph.Gradient(loss, x)[0]}
+				}, gomlxtest.Noise(5, 7, 11), gomlxtest.Noise(2, 5, 7, 11))
+			}
+			want, got := run(reference, c.want), run(dtype, c.kernel)
+			gomlxtest.Near(t, c.name+" value "+dtype.String(), got[0], want[0], tolerance)
+			gomlxtest.Near(t, c.name+" gradient "+dtype.String(), got[1], want[1], tolerance)
+		}
+	}
+}
