@@ -7,68 +7,38 @@ import (
 	"strings"
 )
 
-// trainedGroup is how one group of a model's variables trains.
-type trainedGroup struct {
-	Name      string
-	Variables int
-	Numbers   int     // in all its variables
-	Rate      float64 // factor of the learning rate, 0 if frozen; layer-wise decay comes on top
-	Decay     float64 // weight decay of those it reaches
-}
-
-// groups returns the groups that the model has variables of, once it has been built.
-func (m *Model) groups() []trainedGroup {
-	byName := map[string]*trainedGroup{}
-	o := m.Recipe.Optimizer
-	for v := range m.variables() {
-		if !v.Trainable {
-			continue
-		}
-		name, decays := groupOf(v.Path())
-		g := byName[name]
-		if g == nil {
-			g = &trainedGroup{Name: name}
-			if m.Recipe.trains(v.Path()) {
-				g.Rate = Optimizer{LearningRates: o.LearningRates}.factor(v.Path(), 0)
-			}
-			byName[name] = g
-		}
-		g.Variables++
-		g.Numbers += v.Shape().Size()
-		if (decays || o.DecayAll) && g.Rate > 0 {
-			g.Decay = o.WeightDecay
-		}
-	}
-	var out []trainedGroup
-	for _, name := range groups {
-		if g := byName[name]; g != nil {
-			out = append(out, *g)
-		}
-	}
-	return out
-}
-
-// String is one group in a line of the log, as in "head ×10 (2 variables, 9700 numbers, decay 0.05)".
-func (g trainedGroup) String() string {
-	how, decay := fmt.Sprintf("×%g", g.Rate), ""
-	if g.Rate == 0 {
-		how = "frozen"
-	}
-	if g.Decay > 0 {
-		decay = fmt.Sprintf(", decay %g", g.Decay)
-	}
-	return fmt.Sprintf("%s %s (%d variables, %d numbers%s)", g.Name, how, g.Variables, g.Numbers, decay)
-}
-
-// groupsLine is the table of groups in one line.
+// groupsLine says in a line of the log how each group of the model's variables trains, once it has been built: its
+// factor of the learning rate, on top of which comes layer-wise decay, and the weight decay of those that it reaches.
+//
+//	weights ×1 (13 variables, 2256 numbers, decay 0.05), table frozen (1 variables, 84 numbers)
 func (m *Model) groupsLine() string {
+	o := m.Recipe.Optimizer
 	var parts []string
-	for _, g := range m.groups() {
-		parts = append(parts, g.String())
+	for _, name := range groups {
+		variables, numbers, how, decay := 0, 0, "frozen", ""
+		for v := range m.variables() {
+			group, decays := groupOf(v.Path())
+			if !v.Trainable || group != name {
+				continue
+			}
+			variables++
+			numbers += v.Shape().Size()
+			factor := Optimizer{LearningRates: o.LearningRates}.factor(v.Path(), 0)
+			if factor == 0 || !m.Recipe.trains(v.Path()) {
+				continue
+			}
+			how = fmt.Sprintf("×%g", factor)
+			if (decays || o.DecayAll) && o.WeightDecay > 0 {
+				decay = fmt.Sprintf(", decay %g", o.WeightDecay)
+			}
+		}
+		if variables > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s (%d variables, %d numbers%s)", name, how, variables, numbers, decay))
+		}
 	}
 	line := strings.Join(parts, ", ")
-	if decay := m.Recipe.Optimizer.LayerDecay; decay > 0 {
-		line += fmt.Sprintf(", each layer ×%g of the one above", decay)
+	if o.LayerDecay > 0 {
+		line += fmt.Sprintf(", each layer ×%g of the one above", o.LayerDecay)
 	}
 	return line
 }

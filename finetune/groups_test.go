@@ -5,7 +5,9 @@ package finetune
 import (
 	"bytes"
 	"errors"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -71,29 +73,21 @@ func TestTheTableOfGroupsCountsEveryVariableOnce(t *testing.T) {
 	if err := errors.Join(trainer.advance(), trainer.drain()); err != nil {
 		t.Fatal(err)
 	}
-	numbers := 0
-	var lines []string
-	for _, g := range trainer.model.groups() {
-		numbers += g.Numbers
-		lines = append(lines, g.String())
+	line, numbers := trainer.model.groupsLine(), 0
+	for _, found := range regexp.MustCompile(`(\d+) numbers`).FindAllStringSubmatch(line, -1) {
+		numbers += gomlxtest.Must(strconv.Atoi(found[1]))(t)
 	}
 	if want := trainer.Recipe.Model.Parameters(); numbers != want {
 		t.Errorf("the groups have %d numbers, the model %d parameters", numbers, want)
 	}
 	// By hand: width 12, depth 2, MLP 20, patches of 2·2·3, 7 classes, 6 patches and a class token.
-	for i, want := range []string{
-		"weights ×1 (13 variables, 2256 numbers, decay 0.05)", // 12·12 + 2·(4·144 + 2·240)
-		"vectors ×1 (24 variables, 304 numbers)",              // 12 + 12 + 2·(4·12 + 4·12 + 32) + 2·12
-		"table frozen (1 variables, 84 numbers)",              // 7·12
-		"position ×1",
-		"gate ×3 (1 variables, 1 numbers)",
-		"head ×10 (2 variables, 91 numbers, decay 0.05)", // 12·7 + 7
-	} {
-		if i >= len(lines) || !strings.HasPrefix(lines[i], want) {
-			t.Errorf("groups %q, want %q at %d", lines, want, i)
-		}
-	}
-	if line := trainer.model.groupsLine(); !strings.HasSuffix(line, ", each layer ×0.5 of the one above") {
-		t.Error(line)
+	want := regexp.MustCompile(`^weights ×1 \(13 variables, 2256 numbers, decay 0.05\), ` + // 12·12 + 2·(4·144 + 2·240)
+		`vectors ×1 \(24 variables, 304 numbers\), ` + // 12 + 12 + 2·(4·12 + 4·12 + 32) + 2·12
+		`table frozen \(1 variables, 84 numbers\), ` + // 7·12
+		`position ×1 \(.*\), gate ×3 \(1 variables, 1 numbers\), ` +
+		`head ×10 \(2 variables, 91 numbers, decay 0.05\), ` + // 12·7 + 7
+		`each layer ×0.5 of the one above$`)
+	if !want.MatchString(line) {
+		t.Errorf("%s, want %s", line, want)
 	}
 }

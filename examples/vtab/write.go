@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"image"
 	"image/png"
 	"io/fs"
 	"os"
@@ -127,16 +126,11 @@ func writePictures(folder, part string, set *data.Set) (list string, err error) 
 		return "", err
 	}
 	var lines strings.Builder
-	picture := image.NewNRGBA(image.Rect(0, 0, set.Width, set.Height))
 	for i, label := range set.Labels {
 		path := fmt.Sprintf("images/%s/%06d.png", part, i)
 		fmt.Fprintf(&lines, "%s %d\n", path, label)
-		pixels := set.Image(i)
-		for k := range set.Width * set.Height {
-			copy(picture.Pix[4*k:], []uint8{pixels[3*k], pixels[3*k+1], pixels[3*k+2], 255})
-		}
 		var file bytes.Buffer
-		if err := png.Encode(&file, picture); err != nil {
+		if err := png.Encode(&file, set.Picture(i)); err != nil {
 			return "", err
 		}
 		if err := os.WriteFile(filepath.Join(folder, path), file.Bytes(), 0o644); err != nil {
