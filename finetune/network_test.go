@@ -3,7 +3,6 @@
 package finetune
 
 import (
-	"encoding/json"
 	"math"
 	"path/filepath"
 	"strings"
@@ -13,57 +12,30 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// everythingInADHVT is everything as far as a DHVT has it.
-func everythingInADHVT(t *testing.T, position string) Recipe {
-	t.Helper()
-	recipe, err := everything().Set("architecture=dhvt;model.attention_dropout=0;model.position=" + position)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return recipe
-}
-
-func TestADHVTOpensAndEvaluates(t *testing.T) {
-	for _, position := range []string{"none", "wepe"} {
-		test := pictures(9, 2)
-		run := Run{Backend: gomlxtest.Backend(), Recipe: everythingInADHVT(t, position), Seed: 5, Train: pictures(47, 1),
-			Test: test, Dir: t.TempDir()}
-		_, rows := finished(t, run)
-		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		if metrics, err := m.Evaluate(test); err != nil || metrics.Images != 9 || !(metrics.Loss < 10) {
-			t.Errorf("%s: the opened model evaluates to %+v, %v", position, metrics, err)
-		}
-		var settings Recipe
-		if err := json.Unmarshal(rows.Results[0].Settings, &settings); err != nil {
-			t.Fatal(err)
-		}
-		if settings.Architecture != DHVT || rows.Results[0].Encoding != position {
-			t.Errorf("%s: the row says architecture %q and encoding %s", position, settings.Architecture,
-				rows.Results[0].Encoding)
-		}
-		if m.store.GetVariable("/vit/block_01/mlp/depthwise/norm/variance") == nil {
-			t.Errorf("%s: the opened model is no DHVT", position)
-		}
-	}
-}
-
-func TestADHVTLearns(t *testing.T) {
+func TestADHVTLearnsAndOpens(t *testing.T) {
 	recipe := tiny()
 	recipe.Architecture, recipe.Epochs, recipe.EvalEpochs, recipe.Model.Depth = DHVT, 6, 6, 1
 	for _, recipe.Model.Position = range []string{"none", "wepe"} {
-		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(90, 1), Test: pictures(70, 2)}
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(90, 1), Test: pictures(70, 2),
+			Dir: t.TempDir()}
 		_, row := done(t, run)
-		loss, chance := float64(row.Test.Loss), math.Log(7)
-		t.Logf("%s: test loss %.3f", recipe.Model.Position, loss)
-		if !(loss < chance/2) {
-			t.Errorf("%s: the test loss is %.3f where chance is %.3f", recipe.Model.Position, loss, chance)
+		if loss, chance := float64(row.Test.Loss), math.Log(7); !(loss < chance/2) {
+			t.Errorf("%s: the test loss is %.3f where chance is %.3f", row.Encoding, loss, chance)
+		}
+		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
+		if got, err := m.Evaluate(run.Test); err != nil || got != row.Test {
+			t.Errorf("%s: the opened model evaluates to %+v, %v, want %+v", row.Encoding, got, err, row.Test)
+		}
+		if m.Recipe.Architecture != DHVT || row.Encoding != recipe.Model.Position ||
+			m.store.GetVariable("/vit/block_00/mlp/depthwise/norm/variance") == nil {
+			t.Errorf("%s: the opened model is no DHVT", row.Encoding)
 		}
 	}
 }
 
 func TestADHVTIsNotWhatAViTIs(t *testing.T) {
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everythingInADHVT(t, "none"), Train: pictures(47, 1),
-		Dir: t.TempDir()}
+	recipe := gomlxtest.Must(tiny().Set("architecture=dhvt;model.position=none"))(t)
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(47, 1), Dir: t.TempDir()}
 	stopped(t, run, 1)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	_, exported := m.Export(filepath.Join(t.TempDir(), "model"), checkpoints.ExportOptions{})

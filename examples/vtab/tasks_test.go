@@ -95,6 +95,36 @@ func TestTasksAreChosenByNameGroupAndAlias(t *testing.T) {
 	}
 }
 
+func TestFlagsGiveEveryTaskItsRecipe(t *testing.T) {
+	t.Setenv("JOB_COMPLETION_INDEX", "2")
+	t.Setenv("JOB_COMPLETIONS", "5")
+	for _, c := range []struct {
+		args, shard string
+		recipes     []string // of the tasks; one where it is that of all 19
+	}{
+		{"-data d -from f", "2/5", []string{"dosovitskiy-vtab"}},
+		{"-plan -shard 1/3", "1/3", []string{"dosovitskiy-vtab"}},
+		{"-recipe release -plan", "2/5", []string{"release-svhn", "release-resisc45", "release-dmlab"}},
+	} {
+		o, err := parse(append(strings.Fields(c.args), "-set", "model.drop_path=0.125"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.recipes) == 1 {
+			c.recipes = slices.Repeat(c.recipes, 19)
+		}
+		for i, task := range o.study.Tasks {
+			r := task.Recipe
+			if r.Name != c.recipes[i] || r.Model.DropPath != 0.125 || r.ValidationPart != -1 || task.Name != o.tasks[i].name {
+				t.Errorf("%s: task %d, %s, has %+v, want %s", c.args, i, task.Name, r, c.recipes[i])
+			}
+		}
+		if len(o.tasks) != len(c.recipes) || o.study.Shard.String() != c.shard {
+			t.Errorf("%s: %d tasks, shard %v", c.args, len(o.tasks), o.study.Shard)
+		}
+	}
+}
+
 func TestTheDocumentHasTheTableOfTasks(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "vtab.md"))
 	if err != nil {

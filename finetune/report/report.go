@@ -27,7 +27,6 @@ import (
 
 // Names of the splits a row can speak of. The validation split chooses; the test split only reports.
 const (
-	Train      = "train"
 	Validation = "validation"
 	Test       = "test"
 )
