@@ -296,7 +296,7 @@ func where(n int, seed uint64) *data.Set {
 func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 	recipe := Recipe{
 		Name: "where", Model: vit.Config{PatchSize: 2, Width: 16, Depth: 1, Heads: 2, Pool: vit.PoolMean},
-		Epochs: 8, BatchSize: 16, LearningRate: 0.01, WarmupEpochs: 1, Optimizer: Optimizer{ClipNorm: 1},
+		BatchSize: 16, LearningRate: 0.01, WarmupEpochs: 1, Optimizer: Optimizer{ClipNorm: 1},
 		EvalBatchSize: 64, EvalEpochs: 100, ValidationPart: -1,
 		Augment: data.Augment{Mean: [3]float64{0.1, 0.1, 0.1}, Std: [3]float64{0.2, 0.2, 0.2}},
 	}
@@ -304,10 +304,10 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 	for _, position := range vit.PositionNames() {
 		// Distances alone are the same seen from each of four corners.
 		learns := position != "none" && position != "alibi2d"
-		recipe.Model.Position, recipe.Model.Heads, recipe.Epochs = position, 2, 8
+		recipe.Model.Position, recipe.Model.Heads, recipe.Epochs = position, 2, 6
 		switch position {
 		case "wepe-bias":
-			recipe.Epochs = 30 // it must work its way through the attention weights
+			recipe.Epochs = 20 // it must work its way through the attention weights
 		case "lookhere":
 			recipe.Model.Heads, recipe.Epochs = 4, 30 // two would look up and down alone
 		}

@@ -164,6 +164,8 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 		"all held":        {paths: []string{"a/1.png"}, held: 1, want: []string{"share 1 held out"}},
 		"a link to a folder": {paths: []string{"a/1.png"}, change: link(filepath.Join(outside, "folder"), "b"),
 			want: []string{"b is a link to a folder"}},
+		"a link to the other part": {paths: []string{"train/a/1.png"}, change: link(filepath.Join(outside, "folder"), "val"),
+			want: []string{"val is a link to a folder"}},
 		"a link inside to one": {paths: []string{"a/b/1.png"}, change: link("b", "a/c"),
 			want: []string{"c is a link to a folder"}},
 		"a link out": {paths: []string{"a/1.png"}, change: link(filepath.Join(outside, "secret.png"), "a/2.png"),

@@ -39,11 +39,11 @@ func Folder(dir string, classes []string, held float64, seed int64) (train, held
 	if !(held >= 0 && held < 1) {
 		return nil, nil, fmt.Errorf("%s: share %g held out, want 0 or more and less than 1", dir, held)
 	}
-	folders, err := subfolders(dir)
+	part, err := ownSplit(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	if part := ownSplit(folders); part != "" {
+	if part != "" {
 		if train, err = classFolders(filepath.Join(dir, trainFolder), classes); err != nil {
 			return nil, nil, err
 		}
@@ -57,53 +57,32 @@ func Folder(dir string, classes []string, held float64, seed int64) (train, held
 	return all.holdOut(held, seed)
 }
 
-// ownSplit returns the folder of the part held out if folders are those of a data set with its own split.
-func ownSplit(folders []string) (held string) {
-	for _, name := range folders {
-		if name != trainFolder && !slices.Contains(heldFolders, name) {
-			return ""
-		}
-	}
-	for _, name := range heldFolders {
-		if slices.Contains(folders, trainFolder) && slices.Contains(folders, name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// subfolders returns the names of the folders in a directory, sorted, without hidden ones.
-func subfolders(dir string) (names []string, err error) {
+// ownSplit returns the folder of the part held out if a directory is that of a data set with its own split.
+func ownSplit(dir string) (held string, err error) {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
+	train := false
 	for _, entry := range entries {
-		if hidden(entry.Name()) {
-			continue
-		}
-		if entry.Type()&fs.ModeSymlink != 0 {
-			info, err := os.Stat(filepath.Join(dir, entry.Name()))
-			if err == nil && info.IsDir() {
-				return nil, linkedFolder(filepath.Join(dir, entry.Name()))
-			}
-		}
-		if entry.IsDir() {
-			names = append(names, entry.Name())
+		switch name := entry.Name(); {
+		case hidden(name) || !entry.IsDir():
+		case name == trainFolder:
+			train = true
+		case !slices.Contains(heldFolders, name):
+			return "", nil
+		case held == "" || slices.Index(heldFolders, name) < slices.Index(heldFolders, held):
+			held = name
 		}
 	}
-	return names, nil
+	if !train {
+		held = ""
+	}
+	return held, err
 }
 
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
-func linkedFolder(path string) error {
-	return fmt.Errorf("%s is a link to a folder, which is not followed: put the folder itself there", path)
-}
-
 // classFolders lists the pictures of all class folders of a directory.
 func classFolders(dir string, classes []string) (*Files, error) {
-	folders, err := subfolders(dir)
+	folders, pictures, err := scan(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -113,25 +92,16 @@ func classFolders(dir string, classes []string) (*Files, error) {
 	if classes == nil {
 		classes = folders
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
 	f := &Files{Name: filepath.Base(dir), Dir: dir, Classes: classes}
 	known := map[string]bool{}
 	for label, class := range classes {
 		known[class] = true
-		if _, found := slices.BinarySearch(folders, class); !found {
-			continue // a part need not have every class
-		}
-		before := f.Len()
-		if err := f.addFolder(root, class, int32(label)); err != nil {
-			return nil, err
-		}
-		if f.Len() == before {
+		if slices.Contains(folders, class) && len(pictures[class]) == 0 { // a part need not have every class
 			return nil, fmt.Errorf("%s: class folder %s has no pictures (%s)", dir, class,
 				strings.Join(pictureExtensions, ", "))
+		}
+		for _, path := range pictures[class] {
+			f.add(path, int32(label))
 		}
 	}
 	for _, name := range folders {
@@ -142,32 +112,43 @@ func classFolders(dir string, classes []string) (*Files, error) {
 	return f, nil
 }
 
-// addFolder adds the pictures below a folder of the root.
-func (f *Files) addFolder(root *os.Root, folder string, label int32) error {
-	return fs.WalkDir(root.FS(), folder, func(file string, entry fs.DirEntry, err error) error {
-		where := filepath.Join(f.Dir, filepath.FromSlash(file))
+// scan returns the folders of a directory, sorted, and the pictures below each.
+func scan(dir string) (folders []string, pictures map[string][]string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	pictures = map[string][]string{}
+	err = fs.WalkDir(root.FS(), ".", func(file string, entry fs.DirEntry, err error) error {
+		folder, _, below := strings.Cut(file, "/")
 		switch {
-		case err != nil:
+		case err != nil || file == ".":
 			return err
 		case hidden(entry.Name()) && entry.IsDir():
 			return fs.SkipDir
-		case hidden(entry.Name()) || entry.IsDir():
+		case hidden(entry.Name()):
 			return nil
+		case entry.IsDir() && !below:
+			folders = append(folders, folder)
 		}
 		if entry.Type()&fs.ModeSymlink != 0 {
-			info, err := root.Stat(file)
-			switch {
-			case err == nil && info.IsDir():
-				return linkedFolder(where)
-			case err != nil && !errors.Is(err, fs.ErrNotExist): // a dangling link is a damaged picture
-				return fmt.Errorf("%s is a link out of %s: put the picture itself there", where, f.Dir)
+			where := filepath.Join(dir, filepath.FromSlash(file))
+			info, err := os.Stat(where)
+			if err == nil && info.IsDir() {
+				return fmt.Errorf("%s is a link to a folder, which is not followed: put the folder itself there", where)
+			}
+			// A dangling link is a damaged picture.
+			if _, err := root.Stat(file); below && err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s is a link out of %s: put the picture itself there", where, dir)
 			}
 		}
-		if slices.Contains(pictureExtensions, strings.ToLower(path.Ext(file))) {
-			f.add(file, label)
+		if below && !entry.IsDir() && slices.Contains(pictureExtensions, strings.ToLower(path.Ext(file))) {
+			pictures[folder] = append(pictures[folder], file)
 		}
 		return nil
 	})
+	return folders, pictures, err
 }
 
 // holdOut splits the files by class.

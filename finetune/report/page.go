@@ -12,6 +12,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Page is what HTML tells about one run. Only Result is needed; a part without content is left out.
@@ -175,7 +176,8 @@ func (v view) results() (tiles []tile, table Table) {
 	}
 	if seconds := float64(v.Result.WallSeconds); seconds > 0 {
 		note := fmt.Sprintf("%.3g images/s on %s", float64(v.Result.ImagesPerSecond), v.Result.Backend)
-		tiles = append(tiles, tile{Name: "time", After: duration(seconds), Note: note})
+		spent := time.Duration(seconds * float64(time.Second)).Round(time.Second / 10)
+		tiles = append(tiles, tile{Name: "time", After: spent.String(), Note: note})
 	}
 	return tiles, table
 }
@@ -203,18 +205,4 @@ func grouped(n int) string {
 		digits = digits[:at] + "\u202f" + digits[at:]
 	}
 	return digits
-}
-
-// duration writes seconds as people say them: 41 s, 3 min 5 s, 2 h 7 min.
-func duration(seconds float64) string {
-	s := int(math.Round(seconds))
-	switch {
-	case s >= 3600:
-		return fmt.Sprintf("%d h %d min", s/3600, s/60%60)
-	case s >= 60:
-		return fmt.Sprintf("%d min %d s", s/60, s%60)
-	case s >= 1:
-		return fmt.Sprintf("%d s", s)
-	}
-	return fmt.Sprintf("%.2g s", seconds)
 }

@@ -48,7 +48,7 @@ func TestPageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
 	texts := wellFormed(t, document)
 	for _, want := range []string{
 		"cifar100-small on cifar100-train", "hybrid", "25 %", "32x48", "2\u202f712\u202f345", "20 (2.5 epochs)", "0123abcd",
-		"cifar100 -seeds 3", "1 h 2 min", "31.2 images/s on go", "cifar100-train: 50000 images", "something is missing",
+		"cifar100 -seeds 3", "1h2m5s", "31.2 images/s on go", "cifar100-train: 50000 images", "something is missing",
 		"6.25 →", "62.50", "+56.25 points by 20 steps", "5 classes: chance is 20.0 %",
 		"before the first step", "6.25", "best, after step 10", "68.75", "93.75", "1.375", "1\u202f600",
 		"70.00", "95.00", "–", // of the test split, whose loss is not finite

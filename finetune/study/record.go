@@ -52,26 +52,27 @@ const records = "results*.jsonl"
 // readRecords reads every record of the given directories. Of two rows of one unit the one that was finished first
 // counts, whatever the order of the directories.
 func readRecords(dirs ...string) (done Results, notes []string, err error) {
-	done = Results{}
+	var paths []string
 	for _, dir := range dirs {
 		names, err := fs.Glob(os.DirFS(dir), records)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", dir, err)
 		}
 		for _, name := range names {
-			rows, err := report.ReadFiles(filepath.Join(dir, name))
-			if err != nil {
-				return nil, nil, err
-			}
-			notes = append(notes, rows.Skipped...)
-			for _, row := range rows.Results {
-				if old, ok := done[row.ID]; row.ID != "" && (!ok || row.Date < old.Date) {
-					done[row.ID] = row
-				}
-			}
+			paths = append(paths, filepath.Join(dir, name))
 		}
 	}
-	return done, notes, nil
+	rows, err := report.ReadFiles(paths...)
+	if err != nil {
+		return nil, nil, err
+	}
+	done = Results{}
+	for _, row := range rows.Results {
+		if old, ok := done[row.ID]; row.ID != "" && (!ok || row.Date < old.Date) {
+			done[row.ID] = row
+		}
+	}
+	return done, rows.Skipped, nil
 }
 
 // Merge appends to the record in dir what the other directories have finished and it has not, in an order that does not
