@@ -5,6 +5,7 @@ package wepe
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,33 +18,24 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// hostBias is the bias of one head by the host's functions at every pair of patches, written out from mathematics.md
-// (10.1) and (10.2): weights [4, heads], biases and own [heads].
-func hostBias(t *testing.T, rows, cols, prefix, heads int, spanU, spanV, omega1, omega3p, alphaScale float64,
-	weights, biases, own []float64) []float64 {
+// hostBias is the bias of every head by the host's functions at every pair of patches, written out from mathematics.md
+// (10.1) and (10.2): weights [features, heads], biases and own [heads], own nil on the sphere.
+func (h hostGrid) bias(t *testing.T, prefix int, weights, biases, own []float64) []float64 {
 	t.Helper()
-	lattice, err := weierstrass.NewLattice(omega1, omega3p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := func(patch int) complex128 {
-		return complex(2*omega1*spanU*(float64(patch%cols)+0.5)/float64(cols),
-			2*omega3p*spanV*(float64(patch/cols)+0.5)/float64(rows))
-	}
+	z := h.points()
 	var out []float64
-	for h := range heads {
-		for query := -prefix; query < rows*cols; query++ {
-			for key := -prefix; key < rows*cols; key++ {
+	for head := range biases {
+		for query := -prefix; query < len(z); query++ {
+			for key := -prefix; key < len(z); key++ {
 				value := 0.0
 				switch {
 				case query < 0 || key < 0:
-				case query == key:
-					value = own[h]
+				case query == key && own != nil:
+					value = own[head]
 				default:
-					p, pp := lattice.Eval(at(key) - at(query))
-					value = biases[h]
-					for i, f := range []float64{real(p), imag(p), real(pp), imag(pp)} {
-						value += math.Tanh(alphaScale*f) * weights[i*heads+h]
+					value = biases[head]
+					for i, f := range h.at(t, z[key]-z[query]) {
+						value += f * weights[i*len(biases)+head]
 					}
 				}
 				out = append(out, value)
@@ -59,38 +51,46 @@ func biasOf(s *model.Scope, c *Config, heads int) *RelativeBias {
 	for h := range heads {
 		biases[h], own[h] = 0.3-0.2*float64(h), -0.7+0.4*float64(h)
 	}
-	listVariable(s.At(scopeBias), "biases", c.dtype, biases, true)
-	listVariable(s.At(scopeBias), "own", c.dtype, own, true)
+	scope := s.At("%s", c.formScope(scopeBias))
+	listVariable(scope, "biases", c.dtype, biases, true)
+	if c.compression == CompressTanh {
+		listVariable(scope, "own", c.dtype, own, true)
+	}
 	return c.Bias(heads)
 }
 
 func TestAttentionBias_is_the_hosts_at_every_pair_of_an_unequal_grid(t *testing.T) {
 	const heads = 3
 	for _, c := range []struct {
-		rows, cols, prefix           int
-		spanU, spanV, omega1, omega3 float64
+		prefix int
+		host   hostGrid
 	}{
-		{3, 5, 2, 0.4, 0.4, weierstrass.OmegaSquare, weierstrass.OmegaSquare},
-		{5, 2, 1, 0.4, 0.3, weierstrass.OmegaSquare, 1.085},
-		{2, 7, 0, 0.9, 0.4, 1.3, 4.7}, // offsets of more than half a period
-		{1, 1, 1, 0.4, 0.4, 2, 2},     // nothing but the pole
+		{2, squareGrid(3, 5)},
+		{1, seen(5, 2, 0.4, 0.3, weierstrass.OmegaSquare, 1.085i)},
+		{0, seen(2, 7, 0.9, 0.4, 1.3, 4.7i)}, // offsets of more than half a period
+		{1, seen(1, 1, 0.4, 0.4, 2, 2i)},     // nothing but the pole
+		{1, seen(3, 4, 1, 1, weierstrass.OmegaSquare, 2.2i).onSphere(1, 6)},
 	} {
-		store := model.NewStore()
+		h := c.host
 		var b *RelativeBias
-		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			b = biasOf(s, New(s, c.rows, c.cols, 1).WithPrefix(c.prefix).
-				with(ofHalfPeriods(c.omega1, c.omega3), ofSpan(c.spanU, c.spanV)), heads)
+		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+			b = biasOf(s, New(s, h.rows, h.cols, 1).WithPrefix(c.prefix).with(h.settings()), heads)
 			bias := b.AttentionBias(in[0].Graph())
-			if tokens := c.prefix + c.rows*c.cols; bias.DType() != dtypes.Float32 || bias.Rank() != 3 ||
-				bias.Shape().Dim(0) != heads || bias.Shape().Dim(1) != tokens || bias.Shape().Dim(2) != tokens {
-				t.Errorf("%+v: bias %s, want float32 [heads, tokens, tokens]", c, bias.Shape())
+			if tokens := c.prefix + h.rows*h.cols; bias.DType() != dtypes.Float32 ||
+				!slices.Equal(bias.Shape().Dimensions, []int{heads, tokens, tokens}) {
+				t.Errorf("%+v: bias %s, want float32 [heads, tokens, tokens]", h, bias.Shape())
 			}
 			return []*Node{bias}
 		}, float32(0))
 		values := func(v *model.Variable) []float64 { return gomlxtest.Values(t, v.MustValue()) }
-		want := hostBias(t, c.rows, c.cols, c.prefix, heads, c.spanU, c.spanV, c.omega1, c.omega3, DefaultAlphaScale,
-			values(b.weights), values(b.biases), values(b.own))
-		gomlxtest.Near(t, fmt.Sprintf("%+v", c), got[0], want, 3e-6)
+		var own []float64
+		if !h.sphere {
+			own = values(b.own)
+		} else if b.own != nil {
+			t.Errorf("on the sphere there is a variable %s", b.own.Path())
+		}
+		want := h.bias(t, c.prefix, values(b.weights), values(b.biases), own)
+		gomlxtest.Near(t, fmt.Sprintf("%+v", h), got[0], want, 3e-6)
 	}
 }
 
@@ -99,7 +99,8 @@ func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T
 	if !float64Runs(t) {
 		dtype, tol = dtypes.Float32, 2e-4
 	}
-	const heads, rows, cols, prefix, omega1, omega3, alpha = 2, 3, 2, 1, weierstrass.OmegaSquare, 1.9, 0.15
+	const heads, rows, cols, prefix, omega3 = 2, 3, 2, 1, 1.9
+	host := seen(rows, cols, DefaultSpan, DefaultSpan, weierstrass.OmegaSquare, omega3*1i)
 	const tokens = rows*cols + prefix
 	cosines := make([]float64, heads*tokens*tokens)
 	for i := range cosines {
@@ -107,7 +108,7 @@ func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T
 	}
 	var b *RelativeBias
 	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		c := New(s, rows, cols, 1).WithPrefix(prefix).with(ofHalfPeriods(omega1, omega3))
+		c := New(s, rows, cols, 1).WithPrefix(prefix).with(host.settings())
 		c.dtype = dtype
 		b = biasOf(s, c, heads)
 		g := in[0].Graph()
@@ -117,13 +118,14 @@ func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T
 			b.biases.NodeValue(g), b.own.NodeValue(g))
 	}, float32(0))
 	values := func(v *model.Variable) []float64 { return gomlxtest.Values(t, v.MustValue()) }
-	parameters := append([]float64{softplusInverse(omega3), softplusInverse(alpha)}, values(b.weights)...)
+	parameters := append([]float64{softplusInverse(omega3), softplusInverse(DefaultAlphaScale)}, values(b.weights)...)
 	parameters = append(append(parameters, values(b.biases)...), values(b.own)...)
 	softplus := func(x float64) float64 { return math.Log1p(math.Exp(x)) }
 	loss := func(p []float64) (sum float64) {
 		own := len(p) - heads
-		for i, v := range hostBias(t, rows, cols, prefix, heads, DefaultSpan, DefaultSpan, omega1, softplus(p[0]),
-			softplus(p[1]), p[2:own-heads], p[own-heads:own], p[own:]) {
+		moved := host
+		moved.omega3, moved.alphaScale = complex(0, softplus(p[0])), softplus(p[1])
+		for i, v := range moved.bias(t, prefix, p[2:own-heads], p[own-heads:own], p[own:]) {
 			sum += cosines[i] * v
 		}
 		return sum

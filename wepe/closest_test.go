@@ -31,8 +31,9 @@ func TestClosest_is_the_least_distance_of_all_pairs_of_the_hosts_features(t *tes
 		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).Done()
 		got, first, second := e.Closest()
 		host := squareGrid(c.rows, c.cols)
-		host.spanU, host.omega3 = e.config.alphaU, complex(0, e.config.omega3)
-		f := host.features(t, e.config.alphaScale)
+		host.span[0], host.omega3 = e.config.alphaU, complex(0, e.config.omega3)
+		host.alphaScale = e.config.alphaScale
+		f := host.features(t)
 		want := math.Inf(1)
 		apart := func(i, j int) float64 {
 			return math.Hypot(math.Hypot(f[4*i]-f[4*j], f[4*i+1]-f[4*j+1]), math.Hypot(f[4*i+2]-f[4*j+2], f[4*i+3]-f[4*j+3]))

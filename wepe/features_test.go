@@ -5,6 +5,7 @@ package wepe
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -15,49 +16,88 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// hostGrid is a patch grid seen by one lattice, or by several that are each ratio times smaller than the last,
-// mathematics.md (6.1), (6.2), (11.6) and (11.7).
+// hostGrid is a patch grid seen by one lattice, or by several that are each so many times larger, mathematics.md (6.1),
+// (6.2), (11.6) and (11.7), and on the sphere (14.22).
 type hostGrid struct {
-	rows, cols   int
-	spanU, spanV float64
-	omega1       float64
-	omega3       complex128
-	scales       int
-	ratio        float64
+	rows, cols       int
+	span, offset     [2]float64 // of u and v
+	omega1           float64
+	omega3           complex128
+	factors          []float64 // of z
+	sphere           bool
+	alphaScale       float64
+	scales           int // that give the factors, with the ratio and the harmonics
+	ratio            float64
+	harmonics, parts int
 }
 
 // squareGrid is what an encoder sees by default.
 func squareGrid(rows, cols int) hostGrid {
-	return hostGrid{rows, cols, DefaultSpan, DefaultSpan, weierstrass.OmegaSquare, weierstrass.OmegaSquare * 1i, 1, 1}
+	const omega = weierstrass.OmegaSquare
+	return hostGrid{rows: rows, cols: cols, span: [2]float64{DefaultSpan, DefaultSpan}, omega1: omega, omega3: omega * 1i,
+		factors: []float64{1}, alphaScale: DefaultAlphaScale, scales: 1, ratio: 2, harmonics: 1, parts: 4}
+}
+
+// seen is squareGrid with another lattice and other spans.
+func seen(rows, cols int, spanU, spanV, omega1 float64, omega3 complex128) hostGrid {
+	h := squareGrid(rows, cols)
+	h.span, h.omega1, h.omega3 = [2]float64{spanU, spanV}, omega1, omega3
+	return h
+}
+
+// views has it looked at by several lattices and harmonics.
+func (h hostGrid) views(scales int, ratio float64, harmonics int, factors ...float64) hostGrid {
+	h.scales, h.ratio, h.harmonics, h.factors = scales, ratio, harmonics, factors
+	return h
+}
+
+// onSphere has the features on the sphere, and the first of them without ℘′.
+func (h hostGrid) onSphere(alphaScale float64, parts int) hostGrid {
+	h.sphere, h.alphaScale, h.parts = true, alphaScale, parts
+	return h
 }
 
 // settings ask an encoder for the same.
-func (h hostGrid) settings() []kv {
-	return []kv{ofHalfPeriods(h.omega1, imag(h.omega3)), ofSpan(h.spanU, h.spanV), ofOblique(real(h.omega3), false),
-		ofScales(h.scales, h.ratio)}
+func (h hostGrid) settings() kv {
+	compression := CompressTanh
+	if h.sphere {
+		compression = CompressSphere
+	}
+	return kv{ParamOmega1: h.omega1, ParamOmega3: imag(h.omega3), ParamOmega3Re: real(h.omega3), ParamAlphaU: h.span[0],
+		ParamAlphaV: h.span[1], ParamOffsetU: h.offset[0], ParamOffsetV: h.offset[1], ParamCompression: compression,
+		ParamAlphaScale: h.alphaScale, ParamScales: h.scales, ParamScaleRatio: h.ratio, ParamHarmonics: h.harmonics,
+		ParamDerivative: h.parts != 3}
 }
 
 func (h hostGrid) points() (z []complex128) {
 	for row := range h.rows {
 		for col := range h.cols {
 			u, v := (float64(col)+0.5)/float64(h.cols), (float64(row)+0.5)/float64(h.rows)
-			z = append(z, complex(2*h.spanU*u*h.omega1, 0)+complex(2*h.spanV*v, 0)*h.omega3)
+			z = append(z, complex(2*(h.offset[0]+h.span[0]*u)*h.omega1, 0)+complex(2*(h.offset[1]+h.span[1]*v), 0)*h.omega3)
 		}
 	}
 	return z
 }
 
-// features are tanh(alphaScale·f), (6.3), by the host's float64 functions.
-func (h hostGrid) features(t *testing.T, alphaScale float64) (out []float64) {
+// at are the features at one point, (6.3) or (14.22), by the host's float64 functions.
+func (h hostGrid) at(t *testing.T, z complex128) []float64 {
 	t.Helper()
-	lattice := hostOblique(t, h.omega1, real(h.omega3), imag(h.omega3))
+	if h.sphere {
+		return hostSphere(t, z, h.omega1, real(h.omega3), imag(h.omega3), h.alphaScale)[:h.parts]
+	}
+	p, pPrime := hostOblique(t, h.omega1, real(h.omega3), imag(h.omega3)).Eval(z)
+	f := []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
+	for i, x := range f {
+		f[i] = math.Tanh(h.alphaScale * x)
+	}
+	return f
+}
+
+func (h hostGrid) features(t *testing.T) (out []float64) {
+	t.Helper()
 	for _, z := range h.points() {
-		for range h.scales {
-			p, pPrime := lattice.Eval(z)
-			for _, f := range []float64{real(p), imag(p), real(pPrime), imag(pPrime)} {
-				out = append(out, math.Tanh(alphaScale*f))
-			}
-			z *= complex(h.ratio, 0)
+		for _, factor := range h.factors {
+			out = append(out, h.at(t, complex(factor, 0)*z)...)
 		}
 	}
 	return out
@@ -65,28 +105,40 @@ func (h hostGrid) features(t *testing.T, alphaScale float64) (out []float64) {
 
 func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t *testing.T) {
 	const square = weierstrass.OmegaSquare
-	table := []kv{ofTable(Deflated, 512)}
+	table := ofTable(Deflated, 512)
 	type testCase struct {
 		host     hostGrid
 		tol      float64
-		settings []kv // besides or, for invariants, in place of the host's
+		settings kv // besides or, for invariants, in place of the host's
 	}
 	cases := []testCase{
 		{squareGrid(3, 5), 5e-6, nil},
-		{hostGrid{7, 2, 0.4, 0.3, square, 1.085i, 1, 1}, 5e-6, nil},
-		{hostGrid{2, 11, 0.3, 0.4, 1.3, 4.7i, 1, 1}, 5e-6, nil},
-		{hostGrid{5, 3, 0.9, 0.8, 2.6, 0.7i, 1, 1}, 5e-6, nil}, // spans of more than half a period, over other poles
-		{hostGrid{3, 5, 0.4, 0.4, 2.6, 1.3 + 2.25i, 1, 2}, 2e-5, nil},
-		{hostGrid{5, 2, 0.9, 0.9, 1.7, -0.4 + 0.8i, 1, 2}, 2e-5, nil},
-		{hostGrid{3, 5, 0.4, 0.4, 2.6, 1.9i, 3, 2}, 2e-5, nil},
-		{hostGrid{2, 7, 0.3, 0.3, 2.6, 2.6i, 2, 1.7}, 2e-5, nil},
-		{hostGrid{3, 2, 0.4, 0.4, 2.6, 0.9 + 2.2i, 3, 1.6}, 2e-5, nil},
-		{squareGrid(3, 5), 1e-6, []kv{ofTable(Deflated, 256)}},
-		{hostGrid{7, 2, 0.4, 0.3, square, 1.085i, 1, 1}, 2e-5, table},
-		{hostGrid{5, 7, 0.4, 0.4, square, 0.755i, 1, 1}, 2e-5, table},
-		{hostGrid{2, 11, 0.3, 0.9, 1.3, 4.7i, 1, 1}, 2e-5, table},
-		{hostGrid{5, 7, 1.2, 1.9, 2.6, 2.7i, 1, 1}, 2e-5, table}, // of more than a period
+		{seen(7, 2, 0.4, 0.3, square, 1.085i), 5e-6, nil},
+		{seen(2, 11, 0.3, 0.4, 1.3, 4.7i), 5e-6, nil},
+		{seen(5, 3, 0.9, 0.8, 2.6, 0.7i), 5e-6, nil}, // spans of more than half a period, over other poles
+		{seen(3, 5, 0.4, 0.4, 2.6, 1.3+2.25i), 2e-5, nil},
+		{seen(5, 2, 0.9, 0.9, 1.7, -0.4+0.8i), 2e-5, nil},
+		{seen(3, 5, 0.4, 0.4, 2.6, 1.9i).views(3, 2, 1, 1, 2, 4), 2e-5, nil},
+		{seen(2, 7, 0.3, 0.3, 2.6, 2.6i).views(2, 1.7, 1, 1, 1.7), 2e-5, nil},
+		{seen(3, 2, 0.4, 0.4, 2.6, 0.9+2.2i).views(3, 1.6, 1, 1, 1.6, 2.56), 2e-5, nil},
+
+		{squareGrid(3, 5), 1e-6, ofTable(Deflated, 256)},
+		{seen(7, 2, 0.4, 0.3, square, 1.085i), 2e-5, table},
+		{seen(5, 7, 0.4, 0.4, square, 0.755i), 2e-5, table},
+		{seen(2, 11, 0.3, 0.9, 1.3, 4.7i), 2e-5, table},
+		{seen(5, 7, 1.2, 1.9, 2.6, 2.7i), 2e-5, table}, // of more than a period
+
+		{seen(3, 5, 1, 1, 2.6, 2.6i).onSphere(1, 6), 1e-5, nil},
+		{seen(3, 5, 1, 1, 2.6, 2.6i).onSphere(1, 3), 1e-5, nil},
+		{seen(3, 5, 1, 1, 2.6, 2.6i).onSphere(2.5, 6), 1e-5, nil},
+		{seen(3, 5, 0.4, 0.7, 2.6, 2.6i).onSphere(1, 6), 1e-5, nil},
+		{seen(3, 5, 1, 1, 2.6, 3.3i).views(1, 2, 3, 1, 2, 3).onSphere(1, 6), 1e-5, nil},
+		{seen(3, 5, 1, 1, 2.6, 2.6i).views(3, 1.5, 2, 1, 2, 1.5, 3, 2.25, 4.5).onSphere(1, 6), 1e-5, nil},
+		{seen(3, 5, 1, 1, 2.6, 1.2+2.1i).views(1, 2, 2, 1, 2).onSphere(1, 6), 1e-5, nil},
 	}
+	shifted := seen(3, 5, 1, 1, 2.6, 1.7i).onSphere(1, 6)
+	shifted.offset = [2]float64{-0.5, 0.2}
+	cases = append(cases, testCase{shifted, 1e-5, nil})
 	// The cells of the paper's ablation: its invariants g2 = 0.8, g3 = 0.2 have a rhombic lattice. At equal area
 	// half-periods are √(area/own area) as long, z with them, so that features change but for the ratio of the periods.
 	for _, c := range []struct{ g2, g3, area float64 }{
@@ -102,76 +154,94 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 		}
 		host := squareGrid(3, 5)
 		host.omega1, host.omega3 = scale*omega1, complex(scale, 0)*omega3
-		cases = append(cases, testCase{host, 1e-5, []kv{{ParamG2: c.g2, ParamG3: c.g3, ParamArea: c.area}}})
+		cases = append(cases, testCase{host, 1e-5, kv{ParamG2: c.g2, ParamG3: c.g3, ParamArea: c.area}})
 	}
 	for _, c := range cases {
 		t.Run(fmt.Sprintf("%v %v", c.host, c.settings), func(t *testing.T) {
+			var e *Encoder
 			got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-				config := New(s, c.host.rows, c.host.cols, 8).with(c.settings...)
-				if config.g2 == 0 && config.g3 == 0 {
-					config.with(c.host.settings()...)
+				config := New(s, c.host.rows, c.host.cols, 8)
+				if _, ok := c.settings[ParamG2]; !ok {
+					config.with(c.host.settings())
 				}
-				e := config.Done()
+				e = config.with(c.settings).Done()
 				z := e.Coordinates(g)
 				return []*Node{e.Features(g), z.Re, z.Im}
 			}), float32(0))
-			gomlxtest.Near(t, "features", got[0], c.host.features(t, DefaultAlphaScale), c.tol)
+			want := c.host.features(t)
+			gomlxtest.Near(t, "features", got[0], want, c.tol)
 			for i, z := range c.host.points() {
 				gomlxtest.Near(t, "z", []float64{got[1][i], got[2][i]}, []float64{real(z), imag(z)}, 1e-6)
+			}
+			gomlxtest.Near(t, "the host's own", slices.Concat(e.config.hostFeatures()...), want, 1e-12)
+			if names := e.FeatureNames(); c.host.rows*c.host.cols*len(names) != len(want) {
+				t.Errorf("names %q for %d features", names, len(want))
 			}
 		})
 	}
 }
 
-func TestGradients_of_omega3_are_finite_differences_of_a_moving_lattice(t *testing.T) {
+// By ω3′, α_scale and, where it is learned, Re ω3.
+func TestGradients_of_the_lattice_are_finite_differences_of_the_host(t *testing.T) {
 	dtype, precision := dtypes.Float64, 1e-8
 	if !float64Runs(t) {
 		dtype, precision = dtypes.Float32, 1e-4
 	}
+	const square = weierstrass.OmegaSquare
 	for _, c := range []struct {
-		omega3 complex128
-		learn  bool // Re ω3 too
+		host  hostGrid
+		learn bool // Re ω3 too
 	}{
 		// either side of the tie of axes
-		{weierstrass.OmegaSquare * 1i, false}, {0.9i, false}, {1.085i, false}, {3.7i, false},
-		{2.1i, true}, {0.8 + 2.1i, true}, {-1.1 + 2.1i, true}, // the first learned away from a rectangle
+		{squareGrid(5, 3), false}, {seen(5, 3, 0.4, 0.4, square, 0.9i), false},
+		{seen(5, 3, 0.4, 0.4, square, 1.085i), false}, {seen(5, 3, 0.4, 0.4, square, 3.7i), false},
+		// the first learned away from a rectangle
+		{seen(5, 3, 0.4, 0.4, square, 2.1i).views(2, 1.5, 1, 1, 1.5), true},
+		{seen(5, 3, 0.4, 0.4, square, 0.8+2.1i).views(2, 1.5, 1, 1, 1.5), true},
+		{seen(5, 3, 0.4, 0.4, square, -1.1+2.1i).views(2, 1.5, 1, 1, 1.5), true},
+		{seen(3, 5, 1, 1, 2.6, 2.9i).views(1, 2, 2, 1, 2).onSphere(1, 6), false},
+		{seen(3, 5, 1, 1, 2.6, 1.8i).views(1, 2, 2, 1, 2).onSphere(0.6, 6), false},
+		{seen(3, 5, 1, 1, 2.6, 0.8+2.1i).views(1, 2, 2, 1, 2).onSphere(1.7, 6), true},
 	} {
-		host, tol := squareGrid(5, 3), precision
-		host.omega3 = c.omega3
-		if c.learn {
-			host.scales, host.ratio, tol = 2, 1.5, 10*precision
+		host, tol := c.host, precision
+		if c.learn || host.sphere {
+			tol = 10 * precision
 		}
-		cosines := make([]float64, host.rows*host.cols*4*host.scales)
+		cosines := make([]float64, host.rows*host.cols*host.parts*len(host.factors))
 		for i := range cosines {
 			cosines[i] = math.Cos(float64(i))
 		}
 		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			config := New(s, host.rows, host.cols, 2).with(host.settings()...).with(kv{ParamLearnOblique: c.learn})
+			config := New(s, host.rows, host.cols, 2).with(host.settings(), kv{ParamLearnOblique: c.learn})
 			config.dtype = dtype
 			e := config.Done()
 			loss := ReduceAllSum(Mul(Reshape(ConstAsDType(g, dtype, cosines), host.rows*host.cols, -1), e.Features(g)))
-			values := []*Node{e.omega3.NodeValue(g)}
+			values := []*Node{e.omega3.NodeValue(g), e.alphaScale.NodeValue(g)}
 			if c.learn {
 				values = append(values, e.omega3Re.NodeValue(g))
 			}
 			return Gradient(loss, values...)
 		}), float32(0))
-		slope := func(direction complex128) float64 {
+		slope := func(move func(h *hostGrid, by float64)) float64 {
 			at := func(steps float64) (loss float64) {
 				moved := host
-				moved.omega3 += complex(steps*1e-3, 0) * direction
-				for i, f := range moved.features(t, DefaultAlphaScale) {
+				move(&moved, steps*1e-3)
+				for i, f := range moved.features(t) {
 					loss += cosines[i] * f
 				}
 				return loss
 			}
 			return (8*(at(1)-at(-1)) - (at(2) - at(-2))) / (12 * 1e-3) // central, of fourth order
 		}
-		// dω3′/draw = 1/(1+e^-raw) = 1 - e^-ω3′, mathematics.md (6.4).
-		want := []float64{slope(1i) * (1 - math.Exp(-imag(c.omega3))), slope(1)}
+		byRaw := func(y float64) float64 { return 1 - math.Exp(-y) } // dy/draw = 1/(1+e^-raw), mathematics.md (6.4)
+		want := []float64{
+			slope(func(h *hostGrid, by float64) { h.omega3 += complex(0, by) }) * byRaw(imag(host.omega3)),
+			slope(func(h *hostGrid, by float64) { h.alphaScale += by }) * byRaw(host.alphaScale),
+			slope(func(h *hostGrid, by float64) { h.omega3 += complex(by, 0) }),
+		}
 		for i := range got {
 			if !(math.Abs(got[i][0]-want[i]) <= tol*(1+math.Abs(want[i]))) {
-				t.Errorf("ω3 = %g: gradient %d is %g, want %g", c.omega3, i, got[i][0], want[i])
+				t.Errorf("%+v: gradient %d is %g, want %g", host, i, got[i][0], want[i])
 			}
 		}
 	}

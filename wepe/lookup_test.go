@@ -36,8 +36,8 @@ func TestTable_of_256_nodes_misses_no_feature_of_a_patch_by_more_than_1e_7(t *te
 				own, _ = e.Scalars()
 				return []*Node{e.Features(g)}
 			}), float32(0))
-			host.omega3 = complex(0, own["omega3"])
-			worst := distance(got[0], host.features(t, own["alpha_scale"]))
+			host.omega3, host.alphaScale = complex(0, own["omega3"]), own["alpha_scale"]
+			worst := distance(got[0], host.features(t))
 			t.Logf("%d×%d, %s: largest error %.3g", size, size, dtype, worst)
 			if !(worst <= bound) {
 				t.Errorf("%d×%d, %s: error %.3g, want at most %.3g", size, size, dtype, worst, bound)

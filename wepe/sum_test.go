@@ -141,9 +141,7 @@ func TestLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *te
 
 // In Paper mode on a deformed lattice: second order in Cut + ½, mathematics.md (5.9), factors of 3.4 and 3.7.
 func TestSum_approaches_the_exact_function_with_second_order(t *testing.T) {
-	host := squareGrid(5, 3)
-	host.omega1, host.omega3 = 2.6, 1.7i
-	exact := host.features(t, DefaultAlphaScale)
+	exact := seen(5, 3, DefaultSpan, DefaultSpan, 2.6, 1.7i).features(t)
 	var errors []float64
 	for _, cut := range []int{3, 6, 12} {
 		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {

@@ -1,0 +1,288 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"math"
+	"math/cmplx"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+func hostOblique(t *testing.T, omega1, re, im float64) weierstrass.Oblique {
+	t.Helper()
+	l, err := weierstrass.NewOblique(complex(omega1, 0), complex(re, im))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// hostSphere is S(s·w) and S(s·w′) by the host.
+func hostSphere(t *testing.T, z complex128, omega1, re, im, s float64) []float64 {
+	t.Helper()
+	point, prime := hostOblique(t, omega1, re, im).Sphere().At(z)
+	point, prime = weierstrass.Dilated(point, s), weierstrass.Dilated(prime, s)
+	return append(point[:], prime[:]...)
+}
+
+// function is what an encoder makes its features of, of x, y, ω1, Re ω3, Im ω3 and α_scale.
+type function struct {
+	name        string
+	rectangular bool // Re ω3 = 0
+	sphere      bool // six parts, in place of ℘ and ℘′ without α_scale
+	build       func(in []*Node) []*Node
+}
+
+var functions = []function{
+	{"P", true, false, func(in []*Node) []*Node { return parts(P(point(in), in[2], in[4])) }},
+	{"POblique", false, false, func(in []*Node) []*Node { return parts(POblique(point(in), in[2], leaning(in))) }},
+	{"Sphere", true, true, func(in []*Node) []*Node { return channels(Sphere(point(in), in[2], in[4], in[5])) }},
+	{"SphereOblique", false, true, func(in []*Node) []*Node {
+		return channels(SphereOblique(point(in), in[2], leaning(in), in[5]))
+	}},
+}
+
+func point(in []*Node) ComplexNode   { return ComplexNode{in[0], in[1]} }
+func leaning(in []*Node) ComplexNode { return ComplexNode{in[3], in[4]} }
+
+func parts(p, pPrime ComplexNode) []*Node { return []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im} }
+
+func channels(sphere, prime *Node) (out []*Node) {
+	for _, s := range []*Node{sphere, prime} {
+		for c := range 3 {
+			out = append(out, channel(s, c))
+		}
+	}
+	return out
+}
+
+// withSlopes returns the parts of f, and the gradients of what each becomes by of, one by each input.
+func (f function) withSlopes(of func(*Node) *Node) func(in []*Node) []*Node {
+	return func(in []*Node) []*Node {
+		out := f.build(in)
+		unused := ReduceAllSum(MulScalar(Stack(in[2:], 0), 0)) // a function need not depend on all
+		for _, part := range slices.Clone(out) {
+			out = append(out, Gradient(Add(unused, ReduceAllSum(of(part))), in...)...)
+		}
+		return out
+	}
+}
+
+// host returns the parts by the host's functions.
+func (f function) host(t *testing.T, v []float64) []float64 {
+	t.Helper()
+	z := complex(v[0], v[1])
+	if f.sphere {
+		return hostSphere(t, z, v[2], v[3], v[4], v[5])
+	}
+	p, pPrime := hostOblique(t, v[2], v[3], v[4]).Eval(z)
+	return []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
+}
+
+// scales are what roundings of ℘ and ℘′, or of their points, are in units of: ℘ has zeros, and α_scale stretches the
+// sphere somewhere.
+func (f function) scales(t *testing.T, v, values []float64) [2]float64 {
+	if f.sphere {
+		s := max(v[5], 1/v[5])
+		return [2]float64{s, s}
+	}
+	lattice := hostOblique(t, v[2], v[3], v[4])
+	e1, _ := lattice.Eval(complex(v[2], 0))
+	e3, _ := lattice.Eval(complex(v[3], v[4]))
+	scale := cmplx.Abs(e1-e3) + cmplx.Abs(e1)
+	return [2]float64{math.Hypot(values[0], values[1]) + scale, math.Hypot(values[2], values[3]) + math.Pow(scale, 1.5)}
+}
+
+// lattices are ω1, Re ω3, Im ω3: rectangles up to four times as long as wide; hexagonal, rhombic, leaning either way,
+// thin, and far from reduced.
+func (f function) lattices() [][3]float64 {
+	all := [][3]float64{{2.6, 0, 2.6}, {1.3, 0, 3.1}, {2.9, 0, 1.1}, {1, 0, 4}}
+	if !f.rectangular {
+		all = append(all, [][3]float64{
+			{1.5299540370571929, 0.76497701852859645, 1.3249790627140868},
+			{2.6, 1.3, 1.1}, {2.6, -0.7, 2.5}, {1, 0.3, 3}, {2, 0.9, 0.7}, {1.5, 4.1, 0.9}, {2.6, 0, 1.7},
+		}...)
+	}
+	return all
+}
+
+// Up to two cells away from 0, where z itself has lost two digits. The error of a value is a few roundings, each as if
+// of the result or of an input, by what that moves it; gradients are finite differences of the host.
+func TestFunctions_and_their_gradients_are_the_hosts(t *testing.T) {
+	for _, f := range functions {
+		for _, dtype := range []dtypes.DType{dtypes.Float64, dtypes.Float32} {
+			epsilon, slopeTolerance := 0x1p-24, 1e-4
+			if dtype == dtypes.Float64 {
+				if epsilon, slopeTolerance = 0x1p-53, 1e-7; !float64Runs(t) {
+					continue
+				}
+			}
+			t.Run(f.name+" "+dtype.String(), func(t *testing.T) {
+				exec, err := NewExec(gomlxtest.Backend(), f.withSlopes(func(x *Node) *Node { return x }))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer exec.Finalize()
+				random := rand.New(rand.NewPCG(5, 7))
+				worst, worstSlope := 0.0, 0.0
+				for _, lattice := range f.lattices() {
+					for i := range 30 {
+						x, y := 2*random.Float64()-1, 2*random.Float64()-1 // periods of ω1 and of ω3
+						if f.sphere && i < 9 {                             // half-periods and the pole
+							x, y = float64(i%3-1)/2, float64(i/3-1)/2
+						}
+						inputs := []float64{2*x*lattice[0] + 2*y*lattice[1], 2 * y * lattice[2], lattice[0], lattice[1],
+							lattice[2], math.Exp(random.NormFloat64())}
+						if dtype == dtypes.Float32 {
+							for i, v := range inputs {
+								inputs[i] = float64(float32(v))
+							}
+						}
+						got, want := evaluate(t, exec, dtype, inputs), f.host(t, inputs)
+						n := len(want)
+						slope := func(part, input int) float64 { return got[n+len(inputs)*part+input] }
+						var moves [2]float64 // of either half of the parts, for relative changes of the inputs by 1
+						for part := range want {
+							for input, v := range inputs {
+								moves[2*part/n] += math.Abs(slope(part, input) * v)
+							}
+						}
+						scales := f.scales(t, inputs, want)
+						for part, w := range want {
+							half := 2 * part / n
+							units := math.Abs(got[part]-w) / (epsilon * (scales[half] + moves[half]))
+							worst = max(worst, units)
+							if !(units <= 8) {
+								t.Errorf("lattice %v, %v: part %d is %g, want %g: %.3g units", lattice, inputs, part, got[part], w,
+									units)
+							}
+						}
+						if !f.sphere && cmplx.Abs(hostOblique(t, inputs[2], inputs[3], inputs[4]).Reduce(complex(inputs[0],
+							inputs[1]))) < 0.3 {
+							continue // next to the pole differences lose more than they are compared to
+						}
+						for input := range inputs {
+							if input == 3 && f.rectangular {
+								continue
+							}
+							steepest := 0.0
+							for part := range want {
+								steepest = max(steepest, math.Abs(slope(part, input)))
+							}
+							step := 1e-2 / (10 + steepest)
+							at := func(steps float64) []float64 {
+								moved := slices.Clone(inputs)
+								moved[input] += steps * step
+								return f.host(t, moved)
+							}
+							far, up, down, farDown := at(2), at(1), at(-1), at(-2)
+							for part := range want { // central, of fourth order
+								want := (8*(up[part]-down[part]) - (far[part] - farDown[part])) / (12 * step)
+								d := math.Abs(slope(part, input)-want) / (1 + steepest)
+								worstSlope = max(worstSlope, d)
+								if !(d <= slopeTolerance) {
+									t.Errorf("lattice %v, %v: ∂%d/∂%d is %g, want %g", lattice, inputs, part, input, slope(part, input),
+										want)
+								}
+							}
+						}
+					}
+				}
+				t.Logf("worst error %.2g of 8 units, of a gradient %.2g of %.2g", worst, worstSlope, slopeTolerance)
+			})
+		}
+	}
+}
+
+// At multiples of 2ω1 = 2 and around them. On the thinnest lattice gradients of ℘′ exceed float32 some 1e-12 to 1e-10
+// from a pole, and a reduction by many periods may end there.
+func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_lattice(t *testing.T) {
+	points := func(omega3p float32) (x, y []float32) {
+		radii := []float32{0, 1e-45, 1e-38, 1e-30, 1e-20, 1e-9, 1e-8, 1e-7, 1e-6, 1e-3, 0.7, 1}
+		periods := []float32{0, 1, -3}
+		if omega3p > MinOmega3 {
+			radii, periods = append(radii, 1e-12), append(periods, 31)
+		}
+		for _, m := range periods {
+			for _, r := range radii {
+				for _, direction := range [][2]float32{{1, 0}, {0, 1}, {-0.6, 0.8}} {
+					x, y = append(x, 2*m+r*direction[0]), append(y, r*direction[1])
+				}
+			}
+		}
+		return x, y
+	}
+	field, _ := NamedSurrogate(SurrogateSVHN)
+	for _, f := range append([]function{
+		{"LatticeSum.P", true, false, func(in []*Node) []*Node {
+			return parts(DefaultLatticeSum().P(point(in), in[2], in[4]))
+		}},
+		{"surrogate", true, false, func(in []*Node) []*Node {
+			g, one := in[2].Graph(), OnesLike(in[2])
+			constant := func(x []float64) *Node { return ConstAsDType(g, dtypes.Float32, x) }
+			return parts(surrogateField{Surrogate: field, omega3: in[4], gamma: one, strength: one,
+				beta: Scalar(g, dtypes.Float32, field.MinBeta), a: constant(field.A), b: constant(field.B)}.values(point(in)))
+		}},
+	}, functions...) {
+		compress := func(x *Node) *Node { return Tanh(MulScalar(x, 0.15)) }
+		alphaScales, leans := []float32{1}, []float32{0}
+		if f.sphere {
+			compress, alphaScales = func(x *Node) *Node { return x }, []float32{1e-6, 1, 1e6}
+		}
+		if !f.rectangular {
+			leans = []float32{-MaxOmega3, -0.5, 0, 0.381966, 1, 617.3}
+		}
+		exec, err := NewExec(gomlxtest.Backend(), f.withSlopes(compress))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(omega1, re, im, alphaScale float32) {
+			x, y := points(im)
+			outputs, err := exec.Call(x, y, omega1, re, im, alphaScale)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values := make([][]float64, len(outputs))
+			for i, output := range outputs {
+				if values[i] = gomlxtest.Values(t, output); !finite(values[i]) {
+					t.Errorf("%s: ω1 = %g, ω3 = %g+%gi, α_scale %g: output %d is not finite", f.name, omega1, re, im,
+						alphaScale, i)
+				}
+			}
+			for half := 0; f.sphere && half < 6; half += 3 {
+				for k := range x {
+					norm := math.Hypot(math.Hypot(values[half][k], values[half+1][k]), values[half+2][k])
+					if !(math.Abs(norm-1) < 5e-6) {
+						t.Errorf("%s: ω1 = %g, ω3 = %g+%gi, α_scale %g: |S| = %g at (%g, %g)", f.name, omega1, re, im, alphaScale,
+							norm, x[k], y[k])
+					}
+				}
+			}
+		}
+		for _, omega1 := range []float32{1, MaxOmega3} {
+			for _, re := range leans {
+				for _, im := range []float32{MinOmega3, 0.02, 0.3, 1, 50, MaxOmega3} {
+					for _, alphaScale := range alphaScales {
+						check(omega1, re, im, alphaScale)
+					}
+				}
+			}
+		}
+		exec.Finalize()
+	}
+}
+
+func TestPole_guard_leaves_every_patch_of_a_1000_by_1000_grid_alone(t *testing.T) {
+	// The nearest patch is at u = v = 1/2000, that is |k z| = π α_u u with the smallest α_u of the contract.
+	if nearest := math.Pi * 0.01 * 0.5 / 1000; nearest < 100*poleRadius {
+		t.Errorf("the nearest patch is at |kz| = %g, the guard acts below %g", nearest, poleRadius)
+	}
+}
