@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -351,60 +350,4 @@ func TestARunDirectoryHasOneOwner(t *testing.T) {
 	if err := unlock(); err != nil {
 		t.Error(err)
 	}
-}
-
-// FuzzStore: any store.json is refused with a FormatError, or what was read is written and read again as it is.
-func FuzzStore(f *testing.F) {
-	f.Add([]byte(`{"params":[{"path":"/a/b","type":"float64","value":"NaN"},{"path":"/c","type":"[]int","value":[1,2]}],
-		"frozen":["/x"]}`))
-	f.Add([]byte(`{"params":[{"path":"/a","type":"int8","value":300}]}`))
-	f.Add([]byte(`{"params":[{"path":"/a","type":"func()","value":1}],"frozen":{}}`))
-	f.Add([]byte(`{"params":[{"path":"/a","type":"[]float32","value":["Inf",1e39]}]}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		params, _, err := decodeStore("store.json", raw)
-		var format *FormatError
-		if err != nil && !errors.As(err, &format) {
-			t.Fatalf("%T: %v", err, err)
-		}
-		for path, value := range params {
-			p, err := newParam(path, value)
-			if err != nil {
-				continue // a string that is not UTF-8
-			}
-			if again, err := decodeParam(p); err != nil || fmt.Sprint(again) != fmt.Sprint(value) {
-				t.Errorf("%s: %v, %v, want %v", path, again, err, value)
-			}
-		}
-	})
-}
-
-// FuzzManifest holds the manifest reader to: no panic, and what it accepts is what sealing it again says.
-func FuzzManifest(f *testing.F) {
-	whole, err := manifest{Format: formatName, Version: formatVersion, Step: 7, Meta: []byte(`{"a":"<&>"}`),
-		Files: []fileRecord{{variablesName, 1, "00"}, {storeName, 2, "ff"}}}.seal()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(whole)
-	f.Add(whole[:len(whole)/2])
-	f.Add([]byte(`{"manifest":{},"sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"}`))
-	f.Add([]byte(`{"manifest":null,"sha256":""}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		m, err := unseal("MANIFEST.json", raw)
-		if err != nil {
-			var format *FormatError
-			if !errors.As(err, &format) {
-				t.Fatalf("%T: %v", err, err)
-			}
-			return
-		}
-		again, err := m.seal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := unseal("MANIFEST.json", again)
-		if err != nil || back.Step != m.Step || !bytes.Equal(back.Meta, m.Meta) || len(back.Files) != len(m.Files) {
-			t.Fatalf("%+v became %+v, %v", m, back, err)
-		}
-	})
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -444,94 +443,4 @@ func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
-}
-
-// FuzzModelConfig: any config.json is refused in one line or gives values in their ranges.
-func FuzzModelConfig(f *testing.F) {
-	f.Add([]byte(hfConfig()))
-	f.Add([]byte(hfConfig("id2label", labels(12, "12"))))
-	f.Add([]byte(hfConfig("image_size", "[3,6,10]", "num_attention_heads", "1e3")))
-	f.Add([]byte(`{"pretrained_cfg":{"input_size":[3,224,224]},"model_args":{"num_heads":3,"img_size":32}}`))
-	f.Add([]byte(`{"a":{"b":[{"c":null}]},"a":1}`))
-	f.Add([]byte(strings.Repeat(`{"a":[`, 40)))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		config, err := strictjson.ParseObject(raw)
-		if err != nil {
-			return
-		}
-		if !json.Valid(raw) || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
-			t.Fatalf("accepted %q", raw)
-		}
-		for _, read := range []func(strictjson.Object, vit.Config) (said, error){readHF, readTimm, readJAX} {
-			s, err := read(config, smallViT)
-			if err == nil && (min(s.heads, s.image.Rows, s.image.Cols) < 0 || s.heads > maxHeads || s.epsilon < 0 ||
-				s.epsilon > 1 || max(s.image.Rows, s.image.Cols) > maxPixels) {
-				t.Errorf("read as %+v", s)
-			}
-			if err != nil && strings.Contains(err.Error(), "\n") {
-				t.Errorf("%q", err)
-			}
-		}
-		for key := range config {
-			size, err := imageSize(config, key, 3)
-			if err == nil && (min(size.Rows, size.Cols) < 1 || max(size.Rows, size.Cols) > maxPixels) {
-				t.Errorf("%s: %s is read as %s", key, config[key], size)
-			}
-		}
-		if names, _ := labelsIn(config, 13); len(names) != 0 && len(names) != 13 {
-			t.Errorf("%d labels", len(names))
-		}
-	})
-}
-
-// FuzzUnfolded: any config.json of an unfolded model is refused in one line or is a model that could be built.
-func FuzzUnfolded(f *testing.F) {
-	model := `{"image_rows":6,"image_cols":10,"patch_size":2,"width":14,"depth":2,"heads":7,"classes":13}`
-	f.Add([]byte(`{"model_type":"wepe","model":` + model + `}`))
-	f.Add([]byte(`{"model_type":"wepe","model":` + model + `,"params":[
-		{"path":"wepe_alpha_u","type":"float64","value":0.3},{"path":"wepe_mode","type":"string","value":"paper"}],
-		"id2label":{"0":"a"}}`))
-	f.Add([]byte(`{"model_type":"wepe","model":{"width":1e30}}`))
-	f.Add([]byte(`{"model_type":"wepe","model":` + strings.Replace(model, "14", "99999999", 1) + `}`))
-	f.Add([]byte(`{"model_type":"wepe","model":{"unknown":1}}`))
-	f.Add([]byte(`{"model_type":"wepe","model":` + model + `,"params":[{"path":"/seed","type":"[]int","value":[1]}]}`))
-	f.Add([]byte(`{"model_type":"vit","model":[]}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		config, err := strictjson.ParseObject(raw)
-		if err != nil {
-			return
-		}
-		found, err := describeUnfolded(config)
-		if err != nil && strings.Contains(err.Error(), "\n") {
-			t.Fatalf("%q", err)
-		}
-		if err == nil && (found.config.Validate() != nil || found.config != found.config.WithDefaults()) {
-			t.Errorf("%+v", found.config)
-		}
-		for name := range found.params {
-			if !slices.Contains(vit.Params(), name) {
-				t.Errorf("hyperparameter %q", name)
-			}
-		}
-	})
-}
-
-// FuzzIndex: every file that an index names lies beside it.
-func FuzzIndex(f *testing.F) {
-	f.Add([]byte(`{"metadata":{"total_size":8},"weight_map":{"w":"model-00001-of-00002.safetensors"}}`))
-	f.Add([]byte(`{"weight_map":{"w":"../x.safetensors"}}`))
-	f.Add([]byte(`{"weight_map":{"w":"x/y.safetensors","v":"C:x.safetensors"}}`))
-	f.Add([]byte(`{"weight_map":{"w":"a\u0000.safetensors"}}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		shards, err := parseIndex("i.json", raw)
-		var format *FormatError
-		if err != nil && !errors.As(err, &format) {
-			t.Errorf("%T: %v", err, err)
-		}
-		for _, name := range shards {
-			if filepath.Dir(filepath.Join("d", name)) != "d" || !strings.HasSuffix(name, ".safetensors") {
-				t.Errorf("file %q", name)
-			}
-		}
-	})
 }

@@ -59,44 +59,12 @@ func benchGraph(b *testing.B, build func(s *model.Scope, g *Graph) []*Node) {
 	}
 }
 
-// BenchmarkElliptic is ℘ and ℘′ on the 14×14 grid of a ViT/16 at 224, float32, as the encoder evaluates them once per
-// step: coordinates, values and, for "gradient", the derivative of their sum of squares by ω3′, which a table does not
-// have.
-func BenchmarkElliptic(b *testing.B) {
-	exact, sum, table := kv{ParamEvaluation: EvaluateExact}, kv{ParamEvaluation: EvaluateSum},
-		ofTable(Deflated, DefaultTableResolution)
-	for _, form := range []struct {
-		name     string
-		settings kv
-		gradient bool
-	}{
-		{"exact/forward", exact, false}, {"exact/gradient", exact, true},
-		{"sum/forward", sum, false}, {"sum/gradient", sum, true},
-		{"scales-4/forward", ofScales(4, DefaultScaleRatio), false}, {"scales-4/gradient", ofScales(4, DefaultScaleRatio),
-			true},
-		{"oblique/forward", ofOblique(1, true), false}, {"oblique/gradient", ofOblique(1, true), true},
-		{"table/forward", table, false},
-	} {
-		b.Run(form.name, func(b *testing.B) {
-			benchGraph(b, func(s *model.Scope, g *Graph) []*Node {
-				e := New(s, 14, 14, 192).with(form.settings).Done()
-				p, pPrime := e.Values(g)
-				size := ReduceAllSum(Add(p.norm2(), pPrime.norm2()))
-				if form.gradient {
-					return Gradient(size, e.omega3.NodeValue(g))
-				}
-				return []*Node{size}
-			})
-		})
-	}
-}
-
 // BenchmarkEncode is what each form adds to a ViT-Ti/16 at 224 in every step, whatever the batch: its table [197, 192],
 // or for the bias [3, 197, 197], forward and with the gradients of all its parameters.
 func BenchmarkEncode(b *testing.B) {
-	surrogate := func(name string, prefix int) func(s *model.Scope, g *Graph) *Node {
+	surrogate := func(name string) func(s *model.Scope, g *Graph) *Node {
 		return func(s *model.Scope, g *Graph) *Node {
-			return NewSurrogate(s, 14, 14, 192).WithPrefix(prefix).with(kv{ParamSurrogate: name}).Done().Encode(g)
+			return NewSurrogate(s, 14, 14, 192).with(kv{ParamSurrogate: name}).Done().Encode(g)
 		}
 	}
 	scratch := func(settings kv) func(s *model.Scope, g *Graph) *Node {
@@ -113,8 +81,8 @@ func BenchmarkEncode(b *testing.B) {
 		{"sum", scratch(kv{ParamEvaluation: EvaluateSum})},
 		{"table", scratch(ofTable(Deflated, DefaultTableResolution))},
 		{"release", scratch(kv{ParamMode: Release})},
-		{"surrogate-paper", surrogate(SurrogatePaper, 1)},
-		{"surrogate-svhn", surrogate(SurrogateSVHN, 1)},
+		{"surrogate-paper", surrogate(SurrogatePaper)},
+		{"surrogate-svhn", surrogate(SurrogateSVHN)},
 		{"hybrid", func(s *model.Scope, g *Graph) *Node {
 			table := weight.Variable(s, "pretrained", dtypes.Float32, weight.Constant(0.1), 197, 192)
 			field := NewSurrogate(s, 14, 14, 192).with(kv{ParamSurrogate: SurrogateSVHN}).Done()

@@ -84,30 +84,6 @@ func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
 	}
 }
 
-// The release's deviations: dense layers 0.02, prefix rows 0.015, official-release.md 1.1. For n normal numbers Σx²/σ²
-// is χ² of n degrees, n ± √(2n): five of those either side.
-func TestInitial_weights_have_the_deviations_of_the_release(t *testing.T) {
-	store := model.NewStore()
-	scope := store.RootScope()
-	New(scope.In("linear"), 3, 5, 192).WithPrefix(7).Done()
-	New(scope.In("mlp"), 3, 5, 192).with(kv{ParamProjection: MLP}).Done()
-	New(scope.In("bias"), 3, 5, 192).Bias(97)
-	for path, deviation := range map[string]float64{
-		"/linear/wepe/projection/dense/weights": 0.02, "/linear/wepe/prefix": 0.015,
-		"/mlp/wepe/projection/hidden/dense/weights": 0.02, "/mlp/wepe/projection/output/dense/weights": 0.02,
-		"/bias/wepe_bias/weights": 0.02,
-	} {
-		drawn := gomlxtest.Values(t, store.GetVariable(path).MustValue())
-		n, chi2 := float64(len(drawn)), 0.0
-		for _, x := range drawn {
-			chi2 += x * x / (deviation * deviation)
-		}
-		if math.Abs(chi2-n) > 5*math.Sqrt(2*n) {
-			t.Errorf("%s: deviation %.4g of %g numbers, want %g", path, deviation*math.Sqrt(chi2/n), n, deviation)
-		}
-	}
-}
-
 func TestSoftplus_and_its_inverse_agree_with_the_closed_form(t *testing.T) {
 	raws := []float32{-80, -15, -1.82118, 0, 2.5466, 15, 80, 1000}
 	got := gomlxtest.Run(t, func(in []*Node) []*Node {

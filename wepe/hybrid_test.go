@@ -125,7 +125,7 @@ func TestHybrid_refuses_what_does_not_fit_by_name(t *testing.T) {
 			return NewHybrid(s, v, encodings["surrogate"](s)).with(kv{ParamStart: "warm"})
 		},
 		"has 1 prefix rows": func(s *model.Scope, v *model.Variable) *HybridConfig {
-			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).WithPrefix(1).Done())
+			return NewHybrid(s, v, New(s, rows, cols, hybridWidth).WithPrefix(1).Done())
 		},
 		"[prefix + 21, 6]": func(s *model.Scope, v *model.Variable) *HybridConfig { // more patches than rows
 			return NewHybrid(s, v, NewSurrogate(s, 7, 3, hybridWidth).Done())
@@ -135,6 +135,10 @@ func TestHybrid_refuses_what_does_not_fit_by_name(t *testing.T) {
 		},
 		"odd: 7": func(s *model.Scope, v *model.Variable) *HybridConfig {
 			return NewHybrid(s, v, NewSurrogate(s, rows, cols, 7).Done())
+		},
+		ParamSurrogateBeta: func(s *model.Scope, v *model.Variable) *HybridConfig {
+			s.SetParam(ParamSurrogateBeta, 0.01) // the bound of "paper"
+			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).FromScope().Done())
 		},
 		ParamSurrogate: func(s *model.Scope, v *model.Variable) *HybridConfig {
 			s.SetParam(ParamSurrogate, "imagenet")

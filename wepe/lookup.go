@@ -25,17 +25,11 @@ func lookUp(values *Node, key TableKey, x, y []float64) (p, pPrime ComplexNode) 
 		}
 	}
 	constant := func(x []float64) *Node { return ConstAsDType(g, dtype, x) }
-	p, pPrime = interpolated(values, key, constant(tx), constant(ty))
-	return p.add(ComplexNode{constant(poles[0]), constant(poles[1])}),
-		pPrime.add(ComplexNode{constant(poles[2]), constant(poles[3])})
-}
-
-// interpolated returns what the nodes of a table say at tx, ty in periods from the corner of the cell.
-func interpolated(values *Node, key TableKey, tx, ty *Node) (p, pPrime ComplexNode) {
 	u, v := key.extents()
 	last := float64(key.Resolution - 1)
-	f := bilinear(values, MulScalar(tx, last/u), MulScalar(ty, last/v)) // [..., 4]
-	return ComplexNode{channel(f, 0), channel(f, 1)}, ComplexNode{channel(f, 2), channel(f, 3)}
+	f := bilinear(values, MulScalar(constant(tx), last/u), MulScalar(constant(ty), last/v)) // [len(x), 4]
+	part := func(i int) *Node { return Add(channel(f, i), constant(poles[i])) }
+	return ComplexNode{part(0), part(1)}, ComplexNode{part(2), part(3)}
 }
 
 // bilinear interpolates a table [rows, cols, channels] at column x and row y, both [...] and counted in nodes, up to
@@ -63,10 +57,5 @@ func nodeBefore(x *Node, n int) (index, distance *Node) {
 func channel(x *Node, index int) *Node {
 	one := make([]float64, x.Shape().Dim(-1))
 	one[index] = 1
-	dims := make([]int, x.Rank())
-	for i := range dims {
-		dims[i] = 1
-	}
-	dims[len(dims)-1] = len(one)
-	return ReduceSum(Mul(x, Reshape(ConstAsDType(x.Graph(), x.DType(), one), dims...)), -1)
+	return ReduceSum(Mul(x, alongLast(ConstAsDType(x.Graph(), x.DType(), one), x.Rank())), -1)
 }

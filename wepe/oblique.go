@@ -20,14 +20,7 @@ const basisSteps = 10
 // k = π/(2a) complex, neighbouring rows shifted by πRe τ. The reduction is decided in the graph, because ω3 is learned;
 // its rounded numbers are constants to the gradient.
 func POblique(z ComplexNode, omega1 *Node, omega3 ComplexNode) (p, pPrime ComplexNode) {
-	a, b := reducedBasis(ComplexNode{omega1, ZerosLike(omega1)}, omega3)
-	inverse := a.inverse(a.norm2())
-	k, tau := inverse.scale(math.Pi/2), b.mul(inverse)
-
-	w := z.mul(inverse).scale(0.5)
-	n := rounded(Div(w.Im, tau.Im))
-	m := rounded(Sub(w.Re, Mul(n, tau.Re)))
-	z = z.sub(a.times(m).add(b.times(n)).scale(2))
+	z, k, tau := reducedByBasis(z, omega1, omega3)
 	one := OnesLike(z.Im)
 	half := Where(LessThan(z.mul(k).Im, ZerosLike(one)), Neg(one), one)
 	z = z.times(half)
@@ -44,6 +37,17 @@ func POblique(z ComplexNode, omega1 *Node, omega3 ComplexNode) (p, pPrime Comple
 	p = csc2.add(pole.smooth).mul(k2).add(pole.p)
 	pPrime = csc2cot.scale(-2).add(pole.smoothPrime).mul(k2.mul(k)).add(pole.pPrime).times(half)
 	return p, pPrime
+}
+
+// reducedByBasis returns z less a lattice point, next to 0, and k = π/(2a) and τ = b/a of the basis a, b of (11.1).
+func reducedByBasis(z ComplexNode, omega1 *Node, omega3 ComplexNode) (reduced, k, tau ComplexNode) {
+	a, b := reducedBasis(ComplexNode{omega1, ZerosLike(omega1)}, omega3)
+	inverse := a.inverse(a.norm2())
+	tau = b.mul(inverse)
+	w := z.mul(inverse).scale(0.5) // z in periods
+	n := rounded(Div(w.Im, tau.Im))
+	m := rounded(Sub(w.Re, Mul(n, tau.Re)))
+	return z.sub(a.times(m).add(b.times(n)).scale(2)), inverse.scale(math.Pi / 2), tau
 }
 
 // reducedBasis applies (11.1) to scalars.

@@ -28,6 +28,9 @@ func (c *Config) with(params ...kv) *Config { read(c.settings(), params); return
 
 func (c *SurrogateConfig) with(params ...kv) *SurrogateConfig { read(c.settings(), params); return c }
 
+// of takes a field that has no name.
+func (c *SurrogateConfig) of(s Surrogate) *SurrogateConfig { c.surrogate = s; return c }
+
 func (c *HybridConfig) with(params ...kv) *HybridConfig { read(c.settings(), params); return c }
 
 func ofHalfPeriods(omega1, omega3 float64) kv { return kv{ParamOmega1: omega1, ParamOmega3: omega3} }

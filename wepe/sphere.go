@@ -40,14 +40,7 @@ func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Nod
 // SphereOblique is Sphere for the lattice {2mω1 + 2nω3} with complex ω3, Im ω3 > 0, where the incentre of the triangle
 // of the roots takes the place of e2: (14.2) and (14.14).
 func SphereOblique(z ComplexNode, omega1 *Node, omega3 ComplexNode, alphaScale *Node) (point, prime *Node) {
-	a, b := reducedBasis(ComplexNode{omega1, ZerosLike(omega1)}, omega3)
-	inverse := a.inverse(a.norm2())
-	tau := b.mul(inverse)
-	w := z.mul(inverse).scale(0.5) // z in periods
-	n := rounded(Div(w.Im, tau.Im))
-	m := rounded(Sub(w.Re, Mul(n, tau.Re)))
-	z = z.sub(a.times(m).add(b.times(n)).scale(2))
-	k := inverse.scale(math.Pi / 2)
+	z, k, tau := reducedByBasis(z, omega1, omega3)
 	v, half := upperHalf(z.mul(k))
 	gap, shift := MulScalar(tau.Im, math.Pi), MulScalar(tau.Re, math.Pi)
 	t, zero := thetaSeries(v, gap, shift), thetaConstants(gap, shift)
@@ -127,12 +120,7 @@ func thetaSums(v ComplexNode, gap, shift *Node, first, last int, e func(n int) i
 		quadratic, linear = append(quadratic, float64(e(n))), append(linear, float64(2*n))
 		sign = append(sign, float64(1-2*(n&1)))
 	}
-	dims := make([]int, v.Re.Rank()+1)
-	for i := range dims {
-		dims[i] = 1
-	}
-	dims[len(dims)-1] = len(sign)
-	row := func(x *Node) *Node { return Reshape(x, dims...) } // [terms] to [..., terms]
+	row := func(x *Node) *Node { return alongLast(x, v.Re.Rank()+1) } // [terms] to [..., terms]
 	constant := func(x []float64) *Node { return ConstAsDType(g, dtype, x) }
 
 	decay := Add(row(Mul(constant(quadratic), gap)), Mul(row(constant(linear)), InsertAxes(v.Im, -1)))

@@ -8,53 +8,50 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
 // Surrogate describes the bounded field that takes the place of ℘ and ℘′ when a pretrained model is fine-tuned,
-// mathematics.md (8.1) to (8.9). Start from NamedSurrogate and change what differs.
+// mathematics.md (8.1) to (8.9). NamedSurrogate returns those that there are.
 //
 // ω3′, β and γ are learned as bound + softplus(raw); s, σ, m, a and b are free. The values here are where training
 // starts, and Learn says which of them it moves.
 type Surrogate struct {
 	// Channels is 4 (Re p, Im p, Re p′, Im p′) or 6: √(u²+v²) in third and |Re p′| in last place besides.
-	Channels int `json:"channels"`
+	Channels int
 
-	Omega1    float64 `json:"omega1"`     // ω1, never learned
-	Omega3    float64 `json:"omega3"`     // ω3′
-	MinOmega3 float64 `json:"min_omega3"` // its lower bound
-	Beta      float64 `json:"beta"`       // β softens the pole
-	MinBeta   float64 `json:"min_beta"`
-	Gamma     float64 `json:"gamma"` // γ scales A and B
-	MinGamma  float64 `json:"min_gamma"`
-	Strength  float64 `json:"strength"` // σ scales the pole terms M and M′
+	Omega1    float64 // ω1, never learned
+	Omega3    float64 // ω3′
+	MinOmega3 float64 // its lower bound
+	Beta      float64 // β softens the pole
+	MinBeta   float64
+	Gamma     float64 // γ scales A and B
+	MinGamma  float64
+	Strength  float64 // σ scales the pole terms M and M′
 
-	A        []float64 `json:"a"`         // a_1 … a_K of C
-	B        []float64 `json:"b"`         // b_1 … b_K′ of C′
-	Eta      float64   `json:"eta"`       // η, share of C in Im p
-	EtaPrime float64   `json:"eta_prime"` // η′, share of C′ in Im p′
-	Decay    float64   `json:"decay"`     // δ of exp(-δkπ|·|)
+	A        []float64 // a_1 … a_K of C
+	B        []float64 // b_1 … b_K′ of C′
+	Eta      float64   // η, share of C in Im p
+	EtaPrime float64   // η′, share of C′ in Im p′
+	Decay    float64   // δ of exp(-δkπ|·|)
 
-	EpsilonU  float64 `json:"epsilon_u"` // ε_u sin(φπu) sways Re z
-	EpsilonV  float64 `json:"epsilon_v"` // ε_v cos(φπv) sways Im z
-	Frequency float64 `json:"frequency"` // φ
-	MinRadius float64 `json:"min_radius"`
+	EpsilonU  float64 // ε_u sin(φπu) sways Re z
+	EpsilonV  float64 // ε_v cos(φπv) sways Im z
+	Frequency float64 // φ
+	MinRadius float64
 
-	Scale      float64   `json:"scale"`      // s of tanh(s·m·x)
-	Modulation []float64 `json:"modulation"` // m, one for each channel
+	Scale      float64   // s of tanh(s·m·x)
+	Modulation []float64 // m, one for each channel
 
-	Dropout [2]float64 `json:"dropout"` // after the two hidden layers of the projection
-	Gain    float64    `json:"gain"`    // of its Xavier-uniform weights
+	Dropout [2]float64 // after the two hidden layers of the projection
+	Gain    float64    // of its Xavier-uniform weights
 
 	// Learn names what training moves, some of "omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b".
 	// The projection always learns.
-	Learn []string `json:"learn"`
+	Learn []string
 }
 
-var learnable = []string{"omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b"}
-
-// maxSurrogate bounds every number of a Surrogate, far above what makes sense and far below what overflows float32.
+// maxSurrogate bounds what is learned of a Surrogate, far above what makes sense and far below what overflows float32.
 const maxSurrogate = 1e3
 
 // Names of surrogates: the paper's field, what the released code makes of it for four data sets, and the field of the
@@ -144,45 +141,3 @@ func SurrogateNames() []string {
 
 // learns says whether training moves the named value.
 func (s Surrogate) learns(name string) bool { return slices.Contains(s.Learn, name) }
-
-// Validate says what is wrong with s, naming the field.
-func (s Surrogate) Validate() error {
-	above := func(bound float64) float64 { return math.Nextafter(bound, math.Inf(1)) } // softplus(raw) > 0
-	const most = maxSurrogate
-	row := func(name string, x *float64, low, high float64) setting.Row {
-		return setting.Number(name, x, low, high, "mathematics.md, section 8")
-	}
-	rows := []setting.Row{
-		row("omega1", &s.Omega1, MinOmega3, MaxOmega3), row("min_omega3", &s.MinOmega3, MinOmega3, MaxOmega3),
-		row("omega3", &s.Omega3, above(s.MinOmega3), MaxOmega3), row("min_beta", &s.MinBeta, 1e-4, most),
-		row("beta", &s.Beta, above(s.MinBeta), most), row("min_gamma", &s.MinGamma, 0, most),
-		row("gamma", &s.Gamma, above(s.MinGamma), most), row("strength", &s.Strength, -most, most),
-		row("eta", &s.Eta, -most, most), row("eta_prime", &s.EtaPrime, -most, most), row("decay", &s.Decay, 0, most),
-		row("epsilon_u", &s.EpsilonU, -most, most), row("epsilon_v", &s.EpsilonV, -most, most),
-		row("frequency", &s.Frequency, 0, most), row("min_radius", &s.MinRadius, 1e-9, most),
-		row("scale", &s.Scale, -most, most), row("gain", &s.Gain, 1e-6, most),
-		row("dropout[0]", &s.Dropout[0], 0, 0.999), row("dropout[1]", &s.Dropout[1], 0, 0.999),
-	}
-	for name, list := range map[string][]float64{"a": s.A, "b": s.B, "modulation": s.Modulation} {
-		for i := range list {
-			rows = append(rows, row(fmt.Sprintf("%s[%d]", name, i), &list[i], -most, most))
-		}
-	}
-	if err := setting.Check(rows); err != nil {
-		return fmt.Errorf("wepe: surrogate: %w", err)
-	}
-	switch {
-	case s.Channels != 4 && s.Channels != 6:
-		return fmt.Errorf("wepe: surrogate: channels = %d, want 4 or 6", s.Channels)
-	case len(s.Modulation) != s.Channels:
-		return fmt.Errorf("wepe: surrogate: modulation has %d numbers for %d channels", len(s.Modulation), s.Channels)
-	case len(s.A) < 1 || len(s.A) > 100 || len(s.B) < 1 || len(s.B) > 100:
-		return fmt.Errorf("wepe: surrogate: %d numbers in a, %d in b, want 1 to 100", len(s.A), len(s.B))
-	}
-	for _, name := range s.Learn {
-		if !slices.Contains(learnable, name) {
-			return fmt.Errorf("wepe: surrogate: learn names %q, want some of %s", name, strings.Join(learnable, ", "))
-		}
-	}
-	return nil
-}

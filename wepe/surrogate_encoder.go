@@ -3,6 +3,7 @@
 package wepe
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
@@ -19,17 +20,16 @@ import (
 
 // Variable paths of a SurrogateEncoder, below the scope given to NewSurrogate.
 const (
-	scopeSurrogate  = "surrogate"
-	nameBeta        = "beta_raw"
-	nameGamma       = "gamma_raw"
-	nameStrength    = "strength"
-	nameScale       = "scale"
-	nameModulation  = "modulation"
-	nameA           = "a"
-	nameB           = "b"
-	nameOffset      = "offset"
-	scopeMiddle     = "middle"
-	surrogatePrefix = 0.01 // deviation of the prefix rows, the released CIFAR-100 script's
+	scopeSurrogate = "surrogate"
+	nameBeta       = "beta_raw"
+	nameGamma      = "gamma_raw"
+	nameStrength   = "strength"
+	nameScale      = "scale"
+	nameModulation = "modulation"
+	nameA          = "a"
+	nameB          = "b"
+	nameOffset     = "offset"
+	scopeMiddle    = "middle"
 )
 
 // SurrogateConfig is a SurrogateEncoder in the making.
@@ -55,12 +55,6 @@ func (c *SurrogateConfig) FromScope() *SurrogateConfig {
 	return c
 }
 
-// WithPrefix sets the number of tokens in front of the patches; each gets a learned vector of its own. Default 0.
-func (c *SurrogateConfig) WithPrefix(tokens int) *SurrogateConfig { c.prefix = tokens; return c }
-
-// WithSurrogate sets the field where ParamSurrogate does not, default "paper" of NamedSurrogate.
-func (c *SurrogateConfig) WithSurrogate(s Surrogate) *SurrogateConfig { c.surrogate = s; return c }
-
 // Done creates the variables and returns the encoder. It panics, naming the field, on a setting that makes no sense.
 func (c *SurrogateConfig) Done() *SurrogateEncoder {
 	c.grid.validate()
@@ -85,16 +79,15 @@ func (c *SurrogateConfig) resolve() (s Surrogate, err error) {
 			return s, err
 		}
 	}
-	if c.beta != 0 {
-		s.Beta = c.beta
+	s.Beta, s.Gamma = cmp.Or(c.beta, s.Beta), cmp.Or(c.gamma, s.Gamma)
+	if !(s.Beta > s.MinBeta && s.Gamma > s.MinGamma) { // softplus(raw) > 0
+		return s, fmt.Errorf("wepe: %s = %g, %s = %g, want them above %g and %g, the bounds of surrogate %q",
+			ParamSurrogateBeta, s.Beta, ParamSurrogateGamma, s.Gamma, s.MinBeta, s.MinGamma, c.name)
 	}
-	if c.gamma != 0 {
-		s.Gamma = c.gamma
-	}
-	return s, s.Validate()
+	return s, nil
 }
 
-// SurrogateEncoder adds one vector to each token, as Encoder does, made of a Surrogate:
+// SurrogateEncoder adds one vector to each patch, as Encoder does, made of a Surrogate:
 //
 //	h₁ = Dropout(GELU(LayerNorm(f W₁ + b₁)))      [rows·cols, width/2]
 //	h₂ = Dropout(GELU(LayerNorm(h₁ W₂ + b₂)))     [rows·cols, width]
@@ -111,7 +104,6 @@ func (c *SurrogateConfig) resolve() (s Surrogate, err error) {
 //	surrogate/projection/middle/layer_normalization/gain, offset  [width]
 //	surrogate/projection/output/dense/weights, biases             [width, width], [width]
 //	surrogate/offset                                              [width]
-//	surrogate/prefix                                              [prefix, width]   absent without prefix tokens
 type SurrogateEncoder struct {
 	grid
 	surrogate                            Surrogate
@@ -121,7 +113,6 @@ type SurrogateEncoder struct {
 	hidden, middle                       denseNorm
 	output                               dense
 	offset                               *model.Variable // [width]
-	prefixRows                           *model.Variable // [prefix, width], nil without prefix tokens
 }
 
 func newSurrogateEncoder(scope *model.Scope, l grid, s Surrogate) *SurrogateEncoder {
@@ -136,7 +127,7 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s Surrogate) *SurrogateEnco
 	layer := func(name string, inputs, outputs int) denseNorm {
 		return newDenseNorm(projection.In("%s", name), dtype, weight.Xavier(s.Gain), inputs, outputs)
 	}
-	e := &SurrogateEncoder{
+	return &SurrogateEncoder{
 		grid: l, surrogate: s, scope: scope,
 		omega3:     scalar(nameOmega3, softplusInverse(s.Omega3-s.MinOmega3), "omega3"),
 		beta:       scalar(nameBeta, softplusInverse(s.Beta-s.MinBeta), "beta"),
@@ -149,15 +140,11 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s Surrogate) *SurrogateEnco
 		output: newDense(projection.In(scopeOutput), dtype, weight.Xavier(s.Gain), l.width, l.width),
 		offset: weight.Variable(scope, nameOffset, dtype, weight.Constant(0), l.width),
 	}
-	if l.prefix > 0 {
-		e.prefixRows = weight.Variable(scope, namePrefix, dtype, weight.Normal(surrogatePrefix), l.prefix, l.width)
-	}
-	return e
 }
 
 // Name implements pos.Encoder.
 func (e *SurrogateEncoder) Name() string {
-	return fmt.Sprintf("WePE(surrogate, %d channels, %d×%d+%d)", e.surrogate.Channels, e.rows, e.cols, e.prefix)
+	return fmt.Sprintf("WePE(surrogate, %d channels, %d×%d+0)", e.surrogate.Channels, e.rows, e.cols)
 }
 
 // field returns the surrogate with its present values.
@@ -208,14 +195,9 @@ func (e *SurrogateEncoder) hiddenRows(g *Graph) *Node {
 	return x
 }
 
-// Encode returns the vectors that PreEncode adds, [prefix rows; projected features]: float32
-// [prefix + rows·cols, width].
+// Encode returns the vectors that PreEncode adds, float32 [rows·cols, width].
 func (e *SurrogateEncoder) Encode(g *Graph) *Node {
-	x := Add(e.output.apply(e.hiddenRows(g)), row(e.offset, g)) // [rows·cols, width]
-	if e.prefixRows != nil {
-		x = Concatenate([]*Node{e.prefixRows.NodeValue(g), x}, 0)
-	}
-	return x
+	return Add(e.output.apply(e.hiddenRows(g)), row(e.offset, g))
 }
 
 // PreEncode implements pos.PreEncoder: it returns x plus the encoding, as Encoder.PreEncode does.

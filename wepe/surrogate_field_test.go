@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/cmplx"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -174,7 +173,7 @@ func TestSurrogate_features_of_every_named_field_are_the_hosts_on_an_unequal_gri
 		}
 		s.Scale *= 11 // so that the compression bends
 		got := run(t, model.NewStore(), func(scope *model.Scope, in []*Node) []*Node {
-			return []*Node{NewSurrogate(scope, rows, cols, 8).WithSurrogate(s).Done().Features(in[0].Graph())}
+			return []*Node{NewSurrogate(scope, rows, cols, 8).of(s).Done().Features(in[0].Graph())}
 		}, float32(0))
 		var want []float64
 		for row := range rows {
@@ -189,12 +188,12 @@ func TestSurrogate_features_of_every_named_field_are_the_hosts_on_an_unequal_gri
 func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 	for _, name := range SurrogateNames() {
 		s, _ := NamedSurrogate(name)
-		s.Learn = learnable
+		s.Learn = []string{"omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b"}
 		s.EpsilonU, s.EpsilonV, s.Frequency = -s.Omega1/2, 0, 1 // u = ½ is at Re z = 0
 		for _, grid := range [][2]int{{1, 1}, {1, 7}, {13, 3}, {24, 24}} {
 			store := model.NewStore()
 			exec, err := model.NewExec(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) []*Node {
-				e := NewSurrogate(scope, grid[0], grid[1], 6).WithPrefix(1).WithSurrogate(s).Done()
+				e := NewSurrogate(scope, grid[0], grid[1], 6).of(s).Done()
 				p, pPrime := e.Values(x.Graph())
 				out := e.PreEncode(x, nil, 1)
 				loss := ReduceAllSum(Mul(out, ramp(x.Graph(), out.Shape().Dimensions...)))
@@ -204,7 +203,7 @@ func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := tensors.FromScalarAndDimensions(float32(1), 1, grid[0]*grid[1]+1, 6)
+			x := tensors.FromScalarAndDimensions(float32(1), 1, grid[0]*grid[1], 6)
 			for _, raw := range []float32{-3e38, -30, 0, 30, 3e38} {
 				for _, scale := range []float32{1e-4, 0.05, -20} {
 					for path, value := range map[string]float32{
@@ -232,35 +231,5 @@ func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 			}
 			exec.Finalize()
 		}
-	}
-}
-
-func TestSurrogate_refuses_bad_numbers_by_name(t *testing.T) {
-	for want, change := range map[string]func(*Surrogate){
-		"channels = 5":        func(s *Surrogate) { s.Channels = 5 },
-		"omega1":              func(s *Surrogate) { s.Omega1 = -1 },
-		"omega3":              func(s *Surrogate) { s.Omega3 = s.MinOmega3 },
-		"min_omega3":          func(s *Surrogate) { s.MinOmega3 = math.NaN() },
-		"beta":                func(s *Surrogate) { s.Beta = 0 },
-		"min_beta":            func(s *Surrogate) { s.MinBeta = 0 },
-		"gamma":               func(s *Surrogate) { s.Gamma = math.Inf(1) },
-		"strength":            func(s *Surrogate) { s.Strength = math.NaN() },
-		"frequency":           func(s *Surrogate) { s.Frequency = -2 },
-		"min_radius":          func(s *Surrogate) { s.MinRadius = 0 },
-		"a[1]":                func(s *Surrogate) { s.A = []float64{1, math.NaN()} },
-		"0 numbers in a":      func(s *Surrogate) { s.A = nil },
-		"modulation has 3":    func(s *Surrogate) { s.Modulation = s.Modulation[:3] },
-		"dropout[1]":          func(s *Surrogate) { s.Dropout[1] = 1 },
-		"gain":                func(s *Surrogate) { s.Gain = 0 },
-		`learn names "alpha"`: func(s *Surrogate) { s.Learn = []string{"beta", "alpha"} },
-	} {
-		s, _ := NamedSurrogate(SurrogatePaper)
-		change(&s)
-		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want a refusal that names it", want, err)
-		}
-	}
-	if _, err := NamedSurrogate("imagenet"); err == nil || !strings.Contains(err.Error(), "resisc45") {
-		t.Errorf("got %v, want the names that there are", err)
 	}
 }

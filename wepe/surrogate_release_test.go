@@ -129,7 +129,7 @@ func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 		var paths []string
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
 			g := in[0].Graph()
-			e := NewSurrogate(scope, c.Rows, c.Cols, meta.Width).WithSurrogate(meta.surrogate()).Done()
+			e := NewSurrogate(scope, c.Rows, c.Cols, meta.Width).of(meta.surrogate()).Done()
 			pair := func(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
 			p, pPrime := e.Values(g)
 			encodings := e.Encode(g)
@@ -161,7 +161,7 @@ func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 			gomlxtest.Near(t, name+" d/d "+of, gradient(path), grad(name, of), 1e-4)
 		}
 
-		e := NewSurrogate(store.RootScope(), c.Rows, c.Cols, meta.Width).WithSurrogate(meta.surrogate()).Done()
+		e := NewSurrogate(store.RootScope(), c.Rows, c.Cols, meta.Width).of(meta.surrogate()).Done()
 		scalars, err := e.Scalars()
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func TestHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 		}
 		var h *Hybrid
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
-			e := NewSurrogate(scope, n, n, width).WithSurrogate(meta.surrogate()).Done()
+			e := NewSurrogate(scope, n, n, width).of(meta.surrogate()).Done()
 			h = NewHybrid(scope, pretrained, e).Done()
 			return []*Node{h.PreEncode(in[0], nil, 1), e.Encode(in[0].Graph())}
 		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: input}.Float32(), batch, prefix+n*n, width))
