@@ -177,6 +177,7 @@ var attacks = []struct {
 	{"leading zero", withShape("02"), "not JSON"},
 	{"plus", withShape("+2"), "not JSON"},
 	{"no number", withShape(`"2"`), "plain integers"},
+	{"null", withShape("null,2"), "plain integers"},
 	{"dimension above 2^48", withShape("281474976710657"), "up to 2^48"},
 	{"dimension of 30 digits", withShape(strings.Repeat("9", 30)), "plain integers"},
 	{"dimension 2^64+2", withShape("18446744073709551618"), "plain integers"},
