@@ -9,7 +9,6 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-
 )
 
 func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T) {
