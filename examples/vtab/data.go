@@ -34,15 +34,21 @@ type pictures struct {
 func (o *options) find() error {
 	found := false
 	for i, p := range o.pictures {
-		folder, err := p.folder(o.data)
-		switch {
-		case err != nil:
-			return err
-		case folder == "":
+		folder := filepath.Join(o.data, p.name)
+		for _, name := range p.aliases {
+			if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+				folder = filepath.Join(o.data, name)
+			}
+		}
+		switch _, err := os.Stat(folder); {
+		case errors.Is(err, fs.ErrNotExist):
 			program.Line(fmt.Sprintf("%s: no data in %s, left out; its pictures come from %s", p.name,
 				filepath.Join(o.data, p.name), p.source))
 			continue
+		case err != nil:
+			return err
 		}
+		var err error
 		if o.study.Tasks[i].Origin, err = p.read(folder, o.partial); err != nil {
 			return err
 		}
@@ -54,20 +60,6 @@ func (o *options) find() error {
 			filepath.Join(o.data, o.tasks[0].name))
 	}
 	return nil
-}
-
-// folder returns where a task lies below dir, under whichever of its names; "" if nowhere.
-func (t task) folder(dir string) (string, error) {
-	for _, name := range append([]string{t.name}, t.aliases...) {
-		folder := filepath.Join(dir, name)
-		switch _, err := os.Stat(folder); {
-		case err == nil:
-			return folder, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return "", err
-		}
-	}
-	return "", nil
 }
 
 // read reads the lists of a task, and what originFile says; partial accepts other lengths than VTAB-1k's, with a line.

@@ -18,7 +18,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/wepe-go/wepe/finetune"
@@ -102,9 +101,6 @@ func (o options) report() error {
 	}
 	fmt.Printf("\n%s\n", table.Text())
 	path := filepath.Join(o.study.Dir, "table.md")
-	if err := os.MkdirAll(o.study.Dir, 0o755); err != nil { // a shard may have had nothing to do
-		return err
-	}
 	if err := report.Picture(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, table.Markdown())
 		return err

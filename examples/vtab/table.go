@@ -67,32 +67,24 @@ var (
 )
 
 func (s score) mean(of []task) float64 {
-	sum := 0.0
+	var values []float64
 	for _, t := range of {
-		sum += s(t)
+		values = append(values, s(t))
 	}
-	return sum / float64(len(of))
+	return average(values)
 }
 
 // groupMean is the mean of the means of the three groups.
 func (s score) groupMean(of []task) float64 {
-	sum := 0.0
+	var means []float64
 	for _, g := range groups {
-		sum += s.mean(inGroup(of, g))
+		means = append(means, s.mean(inGroup(of, g)))
 	}
-	return sum / float64(len(groups))
+	return average(means)
 }
 
 func inGroup(of []task, group string) []task {
 	return slices.DeleteFunc(slices.Clone(of), func(t task) bool { return t.group != group })
-}
-
-// positions are the encodings of the table.
-func (o options) positions() (names []string) {
-	for _, arm := range o.study.Arms {
-		names = append(names, arm.Label)
-	}
-	return names
 }
 
 // outcomes are the results of the trainings that count, by task and position.
@@ -129,22 +121,23 @@ func (o options) table(done study.Results) (report.Table, error) {
 	if err != nil {
 		return report.Table{}, err
 	}
-	positions := o.positions()
+	table := report.Table{Header: []string{"task", "test images"}}
+	var measured []score
+	for _, arm := range o.study.Arms {
+		table.Header = append(table.Header, arm.Label)
+		measured = append(measured, func(t task) float64 { return average(out[[2]string{t.name, arm.Label}].values) })
+	}
+	table.Header = append(table.Header, "± SE", "L/16 learned", "L/16 WePE")
+	table.Numeric = append([]bool{false}, slices.Repeat([]bool{true}, len(table.Header)-1)...)
 	complete := slices.DeleteFunc(slices.Clone(o.tasks), func(t task) bool {
-		return slices.ContainsFunc(positions, func(p string) bool {
-			return len(out[[2]string{t.name, p}].values) < o.study.Seeds
+		return slices.ContainsFunc(o.study.Arms, func(arm study.Arm) bool {
+			return len(out[[2]string{t.name, arm.Label}].values) < o.study.Seeds
 		})
 	})
-	table := report.Table{Header: slices.Concat([]string{"task", "test images"}, positions,
-		[]string{"± SE", "L/16 learned", "L/16 WePE"})}
-	for i := range table.Header {
-		table.Numeric = append(table.Numeric, i > 0)
-	}
 	addMean := func(name string, all, of []task, mean func(score, []task) float64, wepeOfAll float64) {
 		line := []string{name, ""}
-		for _, position := range positions {
-			measured := func(t task) float64 { return average(out[[2]string{t.name, position}].values) }
-			line = append(line, percent(mean(measured, of)))
+		for _, position := range measured {
+			line = append(line, percent(mean(position, of)))
 		}
 		ofWePE := mean(wepe, of)
 		if len(of) == len(all) {
@@ -154,14 +147,13 @@ func (o options) table(done study.Results) (report.Table, error) {
 	}
 	for _, g := range groups {
 		members := inGroup(o.tasks, g)
-		if len(members) == 0 {
-			continue
-		}
 		for _, t := range members {
 			table.Rows = append(table.Rows, o.line(t, out))
 		}
-		all, of := inGroup(tasks, g), inGroup(complete, g)
-		addMean(fmt.Sprintf("%s, %d of %d", g, len(of), len(all)), all, of, score.mean, published.wepeGroups[g])
+		if len(members) > 0 {
+			all, of := inGroup(tasks, g), inGroup(complete, g)
+			addMean(fmt.Sprintf("%s, %d of %d", g, len(of), len(all)), all, of, score.mean, published.wepeGroups[g])
+		}
 	}
 	addMean(fmt.Sprintf("mean of %d of %d tasks", len(complete), len(tasks)), tasks, complete, score.mean,
 		published.wepe19)
@@ -173,17 +165,15 @@ func (o options) table(done study.Results) (report.Table, error) {
 // line is the row of a task. SE is the binomial standard error, in points, of the first result in it: a difference of
 // one seed below two of these is noise.
 func (o options) line(t task, out outcomes) []string {
-	images, deviation := "–", math.NaN()
-	line := []string{t.name, ""}
-	for _, position := range o.positions() {
-		of := out[[2]string{t.name, position}]
+	line, deviation := []string{t.name, "–"}, math.NaN()
+	for _, arm := range o.study.Arms {
+		of := out[[2]string{t.name, arm.Label}]
 		line = append(line, of.cell())
 		if math.IsNaN(deviation) && len(of.values) > 0 {
 			p := average(of.values) / 100
-			images, deviation = strconv.Itoa(of.images), 100*math.Sqrt(p*(1-p)/float64(of.images))
+			line[1], deviation = strconv.Itoa(of.images), 100*math.Sqrt(p*(1-p)/float64(of.images))
 		}
 	}
-	line[1] = images
 	return append(line, percent(deviation), percent(learned(t)), percent(wepe(t)))
 }
 
@@ -194,8 +184,8 @@ func (o options) notes(out outcomes, complete []task, sample *report.Result) []s
 	for _, t := range o.tasks {
 		var missing []string
 		images, origin := t.test, ""
-		for _, position := range o.positions() {
-			of := out[[2]string{t.name, position}]
+		for _, arm := range o.study.Arms {
+			of, position := out[[2]string{t.name, arm.Label}], arm.Label
 			if waits := o.study.Seeds - len(of.values) - of.failed; of.failed > 0 {
 				missing = append(missing, fmt.Sprintf("%s: %d of %d diverged", position, of.failed, o.study.Seeds))
 			} else if waits > 0 {

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Picture writes what draw draws to the file at path. The file is whole or, on an error, as it was before.
+// Picture writes what draw draws to the file at path, whose directory is created when absent. The file is whole or, on
+// an error, as it was before.
 func Picture(path string, draw func(io.Writer) error) (err error) {
 	var content bytes.Buffer
 	if err := draw(&content); err != nil {
@@ -21,6 +22,9 @@ func Picture(path string, draw func(io.Writer) error) (err error) {
 			err = fmt.Errorf("report: %s: %w", path, err)
 		}
 	}()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
 	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
 	if err != nil {
 		return err
