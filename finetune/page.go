@@ -9,7 +9,6 @@ import (
 	"image"
 	"image/png"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -29,16 +28,11 @@ const (
 
 // Page writes PageFile about a finished run, given what Do returned: everything that was set, the results, curves, what
 // the encoding learned, and mistakes on the test images, or without those on the held-out ones. Figures are appended.
-// A page that is younger than the run's record is left as it is.
 func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error {
 	if run.Dir == "" {
 		return errors.New("finetune: a page needs a run with a directory: set Dir")
 	}
-	record, path := filepath.Join(run.Dir, RowsFile), filepath.Join(run.Dir, PageFile)
-	if younger(path, record) {
-		return nil
-	}
-	rows, err := report.ReadFiles(record)
+	rows, err := report.ReadFiles(filepath.Join(run.Dir, RowsFile))
 	if err != nil {
 		return err
 	}
@@ -75,17 +69,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 			page.Notes = append(page.Notes, "No mistakes are shown: "+err.Error())
 		}
 	}
-	return report.Picture(path, func(w io.Writer) error { return report.HTML(w, page) })
-}
-
-// younger reports whether a file was written after another.
-func younger(path, other string) bool {
-	file, err := os.Stat(path)
-	if err != nil {
-		return false
-	}
-	than, err := os.Stat(other)
-	return err == nil && file.ModTime().After(than.ModTime())
+	return report.Picture(filepath.Join(run.Dir, PageFile), func(w io.Writer) error { return report.HTML(w, page) })
 }
 
 func describe(set *data.Set) string {
