@@ -84,8 +84,9 @@ func TestUnitsAreTheSameOnEveryMachine(t *testing.T) {
 	for i := range other.Tasks {
 		other.Tasks[i].Recipe.Epochs++
 	}
-	if again, _ = units(t, &other, nil); ids[again[0].ID] {
-		t.Error("another recipe has the same units")
+	other.FirstSeed = 7
+	if again, _ = units(t, &other, nil); ids[again[0].ID] || again[0].Seed != 7 || again[2].Seed != 9 {
+		t.Errorf("another recipe has the units %v to %v", again[0], again[2])
 	}
 }
 
@@ -259,20 +260,5 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 	}
 	if err := Merge(t.TempDir(), []string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "holds no rows") {
 		t.Errorf("an empty directory: %v", err)
-	}
-}
-
-func TestSeedsCountFromTheFirst(t *testing.T) {
-	s := planned(t)
-	s.FirstSeed, s.Sweep = 7, nil
-	var got []int
-	_, finals := units(t, s, Results{})
-	for _, u := range finals {
-		if u.Task.Name == "dtd" && u.Position == "hybrid" {
-			got = append(got, u.Seed)
-		}
-	}
-	if fmt.Sprint(got) != "[7 8 9]" {
-		t.Errorf("seeds %v, want 7, 8, 9", got)
 	}
 }
