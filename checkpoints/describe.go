@@ -37,9 +37,11 @@ func (d described) labels() ([]string, error) {
 	return labelsIn(d.json, d.config.Classes)
 }
 
-// nameOf returns what the format calls our variable of that path in block 0.
+// nameOf returns what the format calls our variable of that path in block 0, in a model with an MLP as described so far.
 func (d described) nameOf(path string) string {
-	return d.name(table[slices.IndexFunc(table, func(r row) bool { return r.path == path })], 0)
+	return d.name(table[slices.IndexFunc(table, func(r row) bool {
+		return r.path == path && (!strings.HasPrefix(path, blockPath+"mlp/") || r.has(d.config))
+	})], 0)
 }
 
 // dims returns the dimensions of the tensor that holds our variable of that path in block 0, nil if it is not there or
@@ -64,17 +66,17 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 		}
 		return d, err
 	}
-	namings := []naming{{FormatHF, "vit."}, {FormatHF, ""}, {FormatTimm, ""}, {FormatJAX, ""}}
-	at := slices.IndexFunc(namings, func(n naming) bool {
-		return w.dims(described{naming: n}, patchPath+"weights", 4) != nil
-	})
+	at := slices.IndexFunc(namings, func(n naming) bool { return w.speaks(n, true) })
+	if at < 0 { // some tensors are missing, as match will say
+		at = slices.IndexFunc(namings, func(n naming) bool { return w.speaks(n, false) })
+	}
 	if at < 0 {
 		names := slices.Sorted(maps.Keys(w.tensors))
 		return d, errors.Errorf("checkpoints: %s holds no patch projection by the name of Hugging Face, timm, Google's "+
 			"JAX release or this library: is it a ViT? Its %d tensors begin with %q", w.path, len(names),
 			names[:min(5, len(names))])
 	}
-	d.naming, d.format = namings[at], namings[at].format
+	d.naming, d.format, d.params = namings[at], namings[at].format, map[string]any{}
 	if err := w.sizes(&d); err != nil {
 		return d, err
 	}
@@ -85,15 +87,15 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	case d.format == FormatJAX && kind != jaxType: // a config.json beside an .npz may be another model's
 	case d.format == FormatJAX:
 		d.json = config
-		s, err = readJAX(config, d.config)
+		s, err = readJAX(config, d.config, d.family)
 	case d.format == FormatTimm:
 		d.json = config
-		s, err = readTimm(config, d.config)
+		s, err = readTimm(config, d.config, d.family)
 	case config == nil:
 		return d, errors.Errorf("checkpoints: %s: Hugging Face's format wants its config.json beside the weights", w.path)
 	default:
 		d.json = config
-		s, err = readHF(config, d.config)
+		s, err = readHF(config, d.config, d.family)
 	}
 	if err != nil {
 		return d, w.badConfig(err)
@@ -102,6 +104,10 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 		s.heads = query[1]
 	}
 	d.config.Epsilon = s.epsilon
+	if d.config.LayerScale > 0 { // of the tensors: where training started is not known but from here
+		d.config.LayerScale = cmp.Or(s.layerScale, d.config.LayerScale)
+	}
+	maps.Copy(d.params, s.params)
 	if err := w.settleHeads(&d, s, options); err != nil {
 		return d, err
 	}
@@ -122,6 +128,9 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 func (w *weights) sizes(d *described) error {
 	c := &d.config
 	*c = vit.Config{Position: "learned", Pool: vit.PoolMean}
+	if d.family == familyDINOv3 {
+		c.Position = "rope-dinov3"
+	}
 	patch := w.dims(*d, patchPath+"weights", 4)
 	switch {
 	case d.format == FormatJAX && patch[0] == patch[1]:
@@ -133,20 +142,68 @@ func (w *weights) sizes(d *described) error {
 		return &FormatError{File: w.path, Tensor: d.nameOf(patchPath + "weights"),
 			Reason: fmt.Sprintf("shape %v is no projection of square patches", patch)}
 	}
-	gain := table[slices.IndexFunc(table, func(r row) bool { return strings.HasPrefix(r.path, blockPath) })]
+	gain := table[slices.IndexFunc(table, func(r row) bool { return r.path == blockPath+"norm1/gain" })]
 	for w.has(d.name(gain, c.Depth)) {
 		c.Depth++
 	}
-	if hidden := w.dims(*d, "block_%02d/mlp/hidden/biases", 1); hidden != nil {
-		c.MLPDim = hidden[0]
-	}
+	w.sizesOfBlock(d)
 	if head := w.dims(*d, headPath+"biases", 1); head != nil {
 		c.Classes = head[0]
 	}
 	if w.dims(*d, classPath, 3) != nil {
 		c.Pool = vit.PoolClass
+		if head := w.dims(*d, headPath+"weights", 2); head != nil && d.format == FormatHF && head[1] == 2*c.Width {
+			c.Pool = vit.PoolClassMean
+		}
+	}
+	if registers := w.dims(*d, registersPath, 3); registers != nil {
+		c.Registers = registers[1]
 	}
 	return nil
+}
+
+// sizesOfBlock takes what the tensors of the first block show.
+func (w *weights) sizesOfBlock(d *described) {
+	c := &d.config
+	c.SwiGLU = true // and look for one
+	gate, hidden := d.nameOf(gatePath+"biases"), d.nameOf(hiddenPath+"biases")
+	stacked, out := w.tensors[hidden].dims, w.dims(*d, outputPath+"weights", 2)
+	// Stacked, both have twice the units that the output takes.
+	c.SwiGLU = w.has(gate) && (gate != hidden || len(stacked) == 1 && out != nil && stacked[0] == 2*out[1])
+	if units := w.dims(*d, hiddenPath+"biases", 1); units != nil {
+		c.MLPDim = units[0]
+		if c.SwiGLU && gate == hidden {
+			c.MLPDim /= 2
+		}
+	}
+	if w.has(d.nameOf(scale1Path)) {
+		c.LayerScale = 1e-5 // DINOv2's at first, where no file says
+	}
+	switch {
+	case !w.has(d.nameOf(queryPath + "biases")):
+		c.QKVBias = vit.QKVBiasNone
+	case !w.has(d.nameOf(keyPath + "biases")):
+		c.QKVBias = vit.QKVBiasNoKey
+	}
+}
+
+// namings are those of files, the most special first.
+var namings = []naming{
+	{FormatHF, familyViT, "vit."}, {FormatHF, familyViT, ""}, {FormatHF, familyDINOv2, "dinov2."},
+	{FormatHF, familyDINOv2, "dinov2_with_registers."}, {FormatHF, familyDINOv2, ""}, {FormatHF, familyDINOv3, ""},
+	{FormatTimm, familyDINOv3, ""}, {FormatTimm, familyViT, ""}, {FormatJAX, familyViT, ""},
+}
+
+// speaks says whether the tensors are named so: the patch projection, and with its first block, no more than that.
+func (w *weights) speaks(n naming, withBlock bool) bool {
+	d := described{naming: n}
+	if w.dims(d, patchPath+"weights", 4) == nil {
+		return false
+	}
+	if n.family == familyDINOv3 && n.format == FormatTimm && !w.has(d.nameOf(scale1Path)) {
+		return false // all else is as in a VisionTransformer
+	}
+	return !withBlock || w.has(d.nameOf(blockPath+"norm1/gain"))
 }
 
 func (w *weights) has(name string) bool {
@@ -166,6 +223,9 @@ func (w *weights) settleHeads(d *described, s said, options ImportOptions) error
 		if err == nil && c.Heads == 0 && published.Width == c.Width && published.Depth == c.Depth &&
 			published.MLPDim == c.MLPDim {
 			c.Heads = published.Heads
+			if d.family == familyDINOv3 {
+				c.Heads = c.Width / 64 // H has more than that of ViT
+			}
 			d.headsFrom = fmt.Sprintf(" (the heads are those of ViT-%s, whose sizes these are)", size)
 		}
 	}
@@ -176,34 +236,50 @@ func (w *weights) settleHeads(d *described, s said, options ImportOptions) error
 	return nil
 }
 
-// settleGrid finds the grid of the position table. A number of rows alone never decides it, unless the user says that
-// it is square.
+// settleGrid finds the grid of the position table, or where there is none, that of the images. A number of rows alone
+// never decides it, unless the user says that it is square.
 func (w *weights) settleGrid(d *described, s said, options ImportOptions) error {
 	c := &d.config
-	position := w.dims(*d, positionPath, 3)
-	if position == nil {
-		return &FormatError{File: w.path, Tensor: d.nameOf(positionPath),
-			Reason: "no table of learned positions, [1, tokens, width]: only models with one are read"}
-	}
-	rows, grid := position[1]-c.Prefix(), options.Grid
-	switch {
-	case s.image != Grid{}:
+	grid, stated := options.Grid, s.image != Grid{}
+	if stated {
 		inFile := Grid{s.image.Rows / c.PatchSize, s.image.Cols / c.PatchSize}
 		if grid != (Grid{}) && grid != inFile {
 			return errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, inFile, grid)
 		}
 		grid = inFile
-	case grid == Grid{}:
-		side := int(math.Sqrt(float64(max(rows, 0))))
+	}
+	if c.Position != "learned" {
+		if grid == (Grid{}) { // the images to be have one as good
+			grid = Grid{options.ImageRows / c.PatchSize, options.ImageCols / c.PatchSize}
+		}
+		if min(grid.Rows, grid.Cols) < 1 || max(grid.Rows, grid.Cols) > maxPixels {
+			return errors.Errorf("checkpoints: %s does not say for what images it is: give their size", w.path)
+		}
+		c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize
+		return nil
+	}
+	position := w.dims(*d, positionPath, 3)
+	if position == nil {
+		return &FormatError{File: w.path, Tensor: d.nameOf(positionPath),
+			Reason: "no table of learned positions, [1, tokens, width]: only models with one are read"}
+	}
+	rows := position[1]
+	side := int(math.Sqrt(float64(max(rows, 0))))
+	// DeiT-III, and timm's models with registers: no square number is one more than another.
+	c.PatchPositions = d.format == FormatTimm && c.Pool != vit.PoolMean &&
+		(rows == grid.Rows*grid.Cols || grid == Grid{} && options.AssumeSquare && side*side == rows)
+	rows -= c.PlacedPrefix()
+	if grid == (Grid{}) && !stated {
+		side = int(math.Sqrt(float64(max(rows, 0))))
 		if !options.AssumeSquare || side*side != rows {
 			return errors.Errorf("checkpoints: %s does not say what grid of patches its %d+%d positions have: "+
-				"give it, or say that it is square if it is", w.path, c.Prefix(), rows)
+				"give it, or say that it is square if it is", w.path, c.PlacedPrefix(), rows)
 		}
 		grid = Grid{side, side}
 	}
 	if min(grid.Rows, grid.Cols) < 1 || max(grid.Rows, grid.Cols) > maxPixels || rows != grid.Rows*grid.Cols {
 		return &FormatError{File: w.path, Tensor: d.nameOf(positionPath),
-			Reason: fmt.Sprintf("%d positions, not the %d+%s of class token and grid", position[1], c.Prefix(), grid)}
+			Reason: fmt.Sprintf("%d positions, not the %d+%s of class token and grid", position[1], c.PlacedPrefix(), grid)}
 	}
 	c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize
 	return nil

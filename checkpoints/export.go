@@ -269,7 +269,7 @@ func (e *export) tensors() (out []outTensor, err error) {
 			return nil, err
 		}
 	}
-	all := e.naming.names(e.config)
+	all := e.naming.variables(e.config)
 	for _, n := range all {
 		wants[n.path] = shapes.Make(dtypes.Float32, n.shape(e.config)...).String()
 	}

@@ -74,7 +74,7 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Imported{Config: found.config, Format: found.format, Params: found.params, Resample: resampleOf[found.format],
+	m := &Imported{Config: found.config, Format: found.format, Params: found.params, Resample: found.resample(),
 		Variables: map[string]*tensors.Tensor{}}
 	what := m.Format
 	if recipe := found.run.Recipe.Name; recipe != "" {
@@ -114,9 +114,14 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	return m, err
 }
 
-// resampleOf are the kinds that the code bases use; for models of ours, that of the paper.
-var resampleOf = map[string]string{FormatHF: ResampleHF, FormatTimm: ResampleTimm, FormatJAX: ResampleJAX,
-	FormatUnfolded: ResampleBilinear, FormatCheckpoint: ResampleBilinear}
+// resample is the kind that the code base of the model uses; for models of ours, that of the paper.
+func (d described) resample() string {
+	if d.format == FormatHF && d.config.Registers > 0 {
+		return ResampleTimm // Dinov2WithRegisters, unlike Dinov2, antialiases
+	}
+	return map[string]string{FormatHF: ResampleHF, FormatTimm: ResampleTimm, FormatJAX: ResampleJAX,
+		FormatUnfolded: ResampleBilinear, FormatCheckpoint: ResampleBilinear}[d.format]
+}
 
 // chooseHead decides what becomes of the head and says so.
 func (m *Imported) chooseHead(w *weights, found described, options ImportOptions) (omit bool, err error) {
@@ -152,7 +157,7 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 // match finds for each variable its tensor, and for each tensor what it is.
 func (w *weights) match(found described, omitHead bool) (wanted []named, err error) {
 	has, wants := map[string]string{}, map[string]string{} // shapes of tensors
-	for _, v := range found.names(found.config) {
+	for _, v := range found.variables(found.config) {
 		isHead := strings.HasPrefix(v.path, headPath)
 		if isHead && found.config.Classes == 0 && !w.has(v.foreign) {
 			continue
@@ -235,11 +240,11 @@ func (m *Imported) resample(found described, kind string) error {
 		return errors.WithMessage(err, "checkpoints: position table")
 	}
 	c := m.Config
-	rows, report, err := Resample(table, c.Width, c.Prefix(), found.grid(), to, kind)
+	rows, report, err := Resample(table, c.Width, c.PlacedPrefix(), found.grid(), to, kind)
 	if err != nil {
 		return err
 	}
-	m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(rows, c.Tokens(), c.Width)
+	m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(rows, c.Places(), c.Width)
 	m.Report = append(m.Report, "positions: "+report)
 	return nil
 }

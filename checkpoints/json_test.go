@@ -114,11 +114,13 @@ func fuzzIndex(t *testing.T, raw []byte) {
 }
 
 func fuzzConfig(t *testing.T, config strictjson.Object) {
-	for _, read := range []func(strictjson.Object, vit.Config) (said, error){readHF, readTimm, readJAX} {
-		s, err := read(config, smallViT)
-		if accepted(t, err, false) && (min(s.heads, s.image.Rows, s.image.Cols) < 0 || s.heads > maxHeads ||
-			s.epsilon < 0 || s.epsilon > 1 || max(s.image.Rows, s.image.Cols) > maxPixels) {
-			t.Errorf("read as %+v", s)
+	for _, read := range []func(strictjson.Object, vit.Config, string) (said, error){readHF, readTimm, readJAX} {
+		for _, family := range []string{familyViT, familyDINOv2, familyDINOv3} {
+			s, err := read(config, smallViT, family)
+			if accepted(t, err, false) && (min(s.heads, s.image.Rows, s.image.Cols) < 0 || s.heads > maxHeads ||
+				s.epsilon < 0 || s.epsilon > 1 || max(s.image.Rows, s.image.Cols) > maxPixels) {
+				t.Errorf("read as %+v", s)
+			}
 		}
 	}
 	for key := range config {

@@ -19,115 +19,189 @@ const (
 	FormatONNX     = "onnx"     // a graph for ONNX Runtime; written only
 )
 
-// row is one variable of vit under its four names; the unfolded format's is the path. In path %02d is the block, in the
-// others %d is. Hugging Face's names stand below "vit." in ViTForImageClassification, the head's excepted.
+// Families are the columns of names that a format has: models whose code gives the same variables other names.
+const (
+	familyViT    = ""       // Hugging Face's ViT, timm's VisionTransformer (DeiT-III and DINOv2 among them), Google's
+	familyDINOv2 = "dinov2" // Hugging Face's Dinov2 and Dinov2WithRegisters
+	familyDINOv3 = "dinov3" // Hugging Face's DINOv3ViT, timm's Eva
+)
+
+// columns are the formats and families in the order of names.
+var columns = []naming{
+	{format: FormatHF}, {format: FormatHF, family: familyDINOv2}, {format: FormatHF, family: familyDINOv3},
+	{format: FormatTimm}, {format: FormatTimm, family: familyDINOv3}, {format: FormatJAX},
+}
+
+// names are what the columns call one thing; empty where their models have it not. Those of Hugging Face stand below
+// "vit." and the like in models with a classifier, the head's excepted.
+type names [6]string
+
+// row is one variable of vit and its names; the unfolded format's is the path. In path %02d is the block, in the others
+// %d is.
 //
-// timm stacks query, key and value, in this order, into one tensor: its three rows have one name.
+// timm stacks query, key and value, in this order, into one tensor: its three rows have one name. So do gate and hidden
+// layer of a SwiGLU, but in DINOv3.
 type row struct {
-	path          string // below the model's scope
-	layout        layout
-	shape         func(vit.Config) []int // of our variable
-	hf, timm, jax string
+	path   string // below the model's scope
+	layout layout
+	shape  func(vit.Config) []int // of our variable
+	has    func(vit.Config) bool  // whether a model has it
+	names
 }
 
 // modules are the parts of a ViT that have two variables: weights [in, out] and biases [out], or where in is nil a
-// norm's gain and offset, both [out]. What belongs to a block has its number in all names.
+// norm's gain and offset, both [out]. What belongs to a block has its number in all names. An MLP has other names in a
+// SwiGLU, with the same paths.
 var modules = []struct {
-	path          string
-	layout        layout
-	in, out       func(vit.Config) int
-	hf, timm, jax string
+	path    string
+	layout  layout
+	in, out func(vit.Config) int
+	has     func(vit.Config) bool
+	names
 }{
-	{patchPath, patchKernel, patchDim, width, "embeddings.patch_embeddings.projection", "patch_embed.proj", "embedding"},
-	{patchNormPath, vector, nil, width, "", "", ""}, // only of our own models with PatchNorm
-	{blockPath + "norm1/", vector, nil, width, "layernorm_before", "norm1", "LayerNorm_0"},
-	{blockPath + "attention/query/", intoHeads, width, width, "attention.attention.query", "attn.qkv",
-		"MultiHeadDotProductAttention_1/query"},
-	{blockPath + "attention/key/", intoHeads, width, width, "attention.attention.key", "attn.qkv",
-		"MultiHeadDotProductAttention_1/key"},
-	{blockPath + "attention/value/", intoHeads, width, width, "attention.attention.value", "attn.qkv",
-		"MultiHeadDotProductAttention_1/value"},
-	{blockPath + "attention/output/", outOfHeads, width, width, "attention.output.dense", "attn.proj",
-		"MultiHeadDotProductAttention_1/out"},
-	{blockPath + "norm2/", vector, nil, width, "layernorm_after", "norm2", "LayerNorm_2"},
-	{blockPath + "mlp/hidden/", matrix, width, mlpDim, "intermediate.dense", "mlp.fc1", "MlpBlock_3/Dense_0"},
-	{blockPath + "mlp/output/", matrix, mlpDim, width, "output.dense", "mlp.fc2", "MlpBlock_3/Dense_1"},
-	{"norm/", vector, nil, width, "layernorm", "norm", "Transformer/encoder_norm"},
-	{headPath, matrix, width, classes, "classifier", "head", "head"},
+	{patchPath, patchKernel, patchDim, width, always, names{"embeddings.patch_embeddings.projection",
+		"embeddings.patch_embeddings.projection", "embeddings.patch_embeddings", "patch_embed.proj", "patch_embed.proj",
+		"embedding"}},
+	{patchNormPath, vector, nil, width, func(c vit.Config) bool { return c.PatchNorm }, names{}}, // of our own models
+	{blockPath + "norm1/", vector, nil, width, always, names{"layernorm_before", "norm1", "norm1", "norm1", "norm1",
+		"LayerNorm_0"}},
+	{queryPath, intoHeads, width, width, always, names{"attention.attention.query", "attention.attention.query",
+		"attention.q_proj", "attn.qkv", "attn.qkv", "MultiHeadDotProductAttention_1/query"}},
+	{keyPath, intoHeads, width, width, always, names{"attention.attention.key", "attention.attention.key",
+		"attention.k_proj", "attn.qkv", "attn.qkv", "MultiHeadDotProductAttention_1/key"}},
+	{valuePath, intoHeads, width, width, always, names{"attention.attention.value", "attention.attention.value",
+		"attention.v_proj", "attn.qkv", "attn.qkv", "MultiHeadDotProductAttention_1/value"}},
+	{blockPath + "attention/output/", outOfHeads, width, width, always, names{"attention.output.dense",
+		"attention.output.dense", "attention.o_proj", "attn.proj", "attn.proj", "MultiHeadDotProductAttention_1/out"}},
+	{blockPath + "norm2/", vector, nil, width, always, names{"layernorm_after", "norm2", "norm2", "norm2", "norm2",
+		"LayerNorm_2"}},
+	{hiddenPath, matrix, width, mlpDim, plainMLP, names{"intermediate.dense", "mlp.fc1", "mlp.up_proj", "mlp.fc1",
+		"mlp.fc1", "MlpBlock_3/Dense_0"}},
+	{outputPath, matrix, mlpDim, width, plainMLP, names{"output.dense", "mlp.fc2", "mlp.down_proj", "mlp.fc2", "mlp.fc2",
+		"MlpBlock_3/Dense_1"}},
+	{gatePath, matrix, width, mlpDim, swiGLU, names{"", "mlp.weights_in", "mlp.gate_proj", "mlp.fc1", "mlp.fc1_g"}},
+	{hiddenPath, matrix, width, mlpDim, swiGLU, names{"", "mlp.weights_in", "mlp.up_proj", "mlp.fc1", "mlp.fc1_x"}},
+	{outputPath, matrix, mlpDim, width, swiGLU, names{"", "mlp.weights_out", "mlp.down_proj", "mlp.fc2", "mlp.fc2"}},
+	{"norm/", vector, nil, width, always, names{"layernorm", "layernorm", "norm", "norm", "norm",
+		"Transformer/encoder_norm"}},
+	{headPath, matrix, vit.Config.PooledWidth, classes, always, names{"classifier", "classifier", "", "head", "head",
+		"head"}},
 }
 
 // table is the one place that knows names. A path in it is part of our own file format too: renaming one is a change
 // of the API.
 var table = func() []row {
+	inBlock := names{"encoder.layer.%d.", "encoder.layer.%d.", "layer.%d.", "blocks.%d.", "blocks.%d.",
+		"Transformer/encoderblock_%d/"}
+	vector1 := func(c vit.Config) []int { return []int{c.Width} }
+	scaled := func(c vit.Config) bool { return c.LayerScale > 0 }
 	all := []row{
-		{classPath, tokens, func(c vit.Config) []int { return []int{c.Prefix(), c.Width} },
-			"embeddings.cls_token", "cls_token", "cls"},
-		{positionPath, tokens, func(c vit.Config) []int { return []int{c.Tokens(), c.Width} },
-			"embeddings.position_embeddings", "pos_embed", "Transformer/posembed_input/pos_embedding"},
+		{classPath, tokens, func(c vit.Config) []int { return []int{c.Prefix() - c.Registers, c.Width} },
+			func(c vit.Config) bool { return c.Prefix() > c.Registers },
+			names{"embeddings.cls_token", "embeddings.cls_token", "embeddings.cls_token", "cls_token", "cls_token", "cls"}},
+		{registersPath, tokens, func(c vit.Config) []int { return []int{c.Registers, c.Width} },
+			func(c vit.Config) bool { return c.Registers > 0 },
+			names{"", "embeddings.register_tokens", "embeddings.register_tokens", "reg_token", "reg_token"}},
+		{positionPath, tokens, func(c vit.Config) []int { return []int{c.Places(), c.Width} },
+			func(c vit.Config) bool { return c.Encoding().Owns(strings.TrimPrefix(positionPath, positionsPath)) },
+			names{"embeddings.position_embeddings", "embeddings.position_embeddings", "", "pos_embed", "",
+				"Transformer/posembed_input/pos_embedding"}},
+		{scale1Path, vector, vector1, scaled, inBlock.with(names{"", "layer_scale1.lambda1", "layer_scale1.lambda1",
+			"ls1.gamma", "gamma_1"})},
+		{scale2Path, vector, vector1, scaled, inBlock.with(names{"", "layer_scale2.lambda1", "layer_scale2.lambda1",
+			"ls2.gamma", "gamma_2"})},
 	}
 	for _, m := range modules {
 		if strings.HasPrefix(m.path, blockPath) {
-			m.hf, m.timm, m.jax = "encoder.layer.%d."+m.hf, "blocks.%d."+m.timm, "Transformer/encoderblock_%d/"+m.jax
+			m.names = inBlock.with(m.names)
 		}
 		out := func(c vit.Config) []int { return []int{m.out(c)} }
 		if m.in == nil {
-			all = append(all, row{m.path + "gain", vector, out, m.hf + ".weight", m.timm + ".weight", m.jax + "/scale"},
-				row{m.path + "offset", vector, out, m.hf + ".bias", m.timm + ".bias", m.jax + "/bias"})
+			all = append(all,
+				row{m.path + "gain", vector, out, m.has, m.names.with(names{".weight", ".weight", ".weight", ".weight", ".weight",
+					"/scale"})},
+				row{m.path + "offset", vector, out, m.has, m.names.with(names{".bias", ".bias", ".bias", ".bias", ".bias",
+					"/bias"})})
 			continue
 		}
-		biases := vector
+		biases, layout := m.names.with(names{".bias", ".bias", ".bias", ".bias", ".bias", "/bias"}), vector
+		biased := func(c vit.Config) bool { return m.has(c) }
 		if m.layout == intoHeads {
-			biases = headsVector
+			layout = headsVector
+			biased = func(c vit.Config) bool {
+				return c.QKVBias == vit.QKVBiasAll || c.QKVBias == vit.QKVBiasNoKey && m.path != keyPath
+			}
+			part := strings.TrimPrefix(m.path, blockPath+"attention/")[:1] // Eva's are not stacked
+			biases[4] = fmt.Sprintf("%sattn.%s_bias", inBlock[4], part)
 		}
-		all = append(all, row{m.path + "weights", m.layout, func(c vit.Config) []int { return []int{m.in(c), m.out(c)} },
-			m.hf + ".weight", m.timm + ".weight", m.jax + "/kernel"},
-			row{m.path + "biases", biases, out, m.hf + ".bias", m.timm + ".bias", m.jax + "/bias"})
+		all = append(all,
+			row{m.path + "weights", m.layout, func(c vit.Config) []int { return []int{m.in(c), m.out(c)} }, m.has,
+				m.names.with(names{".weight", ".weight", ".weight", ".weight", ".weight", "/kernel"})},
+			row{m.path + "biases", layout, out, biased, biases})
 	}
 	return all
 }()
 
+// with appends to every name that is there on both sides.
+func (n names) with(ends names) names {
+	for i := range n {
+		if n[i] += ends[i]; ends[i] == "" || n[i] == ends[i] {
+			n[i] = ""
+		}
+	}
+	return n
+}
+
 // Paths that the import treats in their own way.
 const (
 	classPath     = "class"
+	registersPath = "registers"
 	positionsPath = "position/" // of all variables of an encoding
 	positionPath  = positionsPath + "embedding"
 	patchPath     = "patch/"
 	patchNormPath = "patch/norm/"
 	headPath      = "head/"
 	blockPath     = "block_%02d/"
+	queryPath     = blockPath + "attention/query/"
+	keyPath       = blockPath + "attention/key/"
+	valuePath     = blockPath + "attention/value/"
+	gatePath      = blockPath + "mlp/gate/"
+	hiddenPath    = blockPath + "mlp/hidden/"
+	outputPath    = blockPath + "mlp/output/"
+	scale1Path    = blockPath + "scale1"
+	scale2Path    = blockPath + "scale2"
 )
 
-func width(c vit.Config) int    { return c.Width }
-func mlpDim(c vit.Config) int   { return c.MLPDim }
-func classes(c vit.Config) int  { return c.Classes }
-func patchDim(c vit.Config) int { return c.PatchSize * c.PatchSize * c.Channels }
+func width(c vit.Config) int     { return c.Width }
+func mlpDim(c vit.Config) int    { return c.MLPDim }
+func classes(c vit.Config) int   { return c.Classes }
+func patchDim(c vit.Config) int  { return c.PatchSize * c.PatchSize * c.Channels }
+func always(vit.Config) bool     { return true }
+func swiGLU(c vit.Config) bool   { return c.SwiGLU }
+func plainMLP(c vit.Config) bool { return !c.SwiGLU }
 
-// extraLayers are what a foreign model may have between its tokens and its head and ours has not: the pooler of
-// ViTModel, which no classifier uses, and the tanh layer that in-21k models are trained with. They are never loaded.
+// extraLayers are what a foreign model may have beside its tokens and its head and ours has not: the pooler of ViTModel,
+// which no classifier uses, the token that stands for hidden patches in the training of DINO, and the tanh layer that
+// in-21k models are trained with. They are never loaded.
 var extraLayers = map[string][]string{
-	FormatHF:   {"pooler.dense.weight", "pooler.dense.bias"},
+	FormatHF:   {"pooler.dense.weight", "pooler.dense.bias", "embeddings.mask_token"},
 	FormatTimm: {"pre_logits.fc.weight", "pre_logits.fc.bias"},
 	FormatJAX:  {"pre_logits/kernel", "pre_logits/bias"},
 }
 
-// naming is a format with what stands before its names: "vit." or nothing.
-type naming struct{ format, base string }
+// naming is a column of names with what stands before them: "vit." or the like, or nothing.
+type naming struct{ format, family, base string }
 
-// name returns what the format calls a row in the given block.
+// name returns what the format calls a row in the given block, empty where it has no such variable.
 func (n naming) name(r row, block int) string {
-	name := r.hf
-	switch n.format {
-	case FormatTimm:
-		name = r.timm
-	case FormatJAX:
-		name = r.jax
-	case FormatUnfolded:
-		name = r.path
+	name := r.path
+	if n.format != FormatUnfolded {
+		name = r.names[slices.Index(columns, naming{format: n.format, family: n.family})]
 	}
-	if strings.HasPrefix(r.path, blockPath) {
+	if strings.HasPrefix(r.path, blockPath) && name != "" {
 		name = fmt.Sprintf(name, block)
 	}
-	if strings.HasPrefix(r.path, headPath) {
+	if strings.HasPrefix(r.path, headPath) || name == "" {
 		return name
 	}
 	return n.base + name
@@ -143,25 +217,15 @@ type named struct {
 	asIs    bool // a variable of the encoding of an unfolded model: its type and bits stay
 }
 
-// has says whether a model has the variable of a row outside of the blocks.
-func has(r row, c vit.Config) bool {
-	switch r.path {
-	case classPath:
-		return c.Prefix() > 0
-	case positionPath:
-		return c.Encoding().Owns(strings.TrimPrefix(positionPath, positionsPath))
-	}
-	return c.PatchNorm || !strings.HasPrefix(r.path, patchNormPath)
-}
-
-// names lists the variables of a model, those of one foreign tensor next to each other. Of a position encoding only the
+// variables lists the variables of a model, those of one foreign tensor next to each other. Of a position encoding only the
 // table of learned positions is among them; others know their variables themselves.
-func (n naming) names(c vit.Config) (all []named) {
+func (n naming) variables(c vit.Config) (all []named) {
 	for _, r := range table {
+		if !r.has(c) {
+			continue
+		}
 		if !strings.HasPrefix(r.path, blockPath) {
-			if has(r, c) {
-				all = append(all, named{row: r, path: r.path, foreign: n.name(r, 0)})
-			}
+			all = append(all, named{row: r, path: r.path, foreign: n.name(r, 0)})
 			continue
 		}
 		for block := range c.Depth {

@@ -29,7 +29,7 @@ import (
 func made(n naming, c vit.Config) map[string]*tensors.Tensor {
 	rng := rand.New(rand.NewPCG(5, 6))
 	out := map[string]*tensors.Tensor{}
-	for _, v := range n.names(c) {
+	for _, v := range n.variables(c) {
 		if out[v.foreign] == nil {
 			out[v.foreign] = randomTensor(rng, dtypes.Float32, v.foreignShape(n.format, c)...)
 		}
@@ -80,7 +80,7 @@ func hfConfig(changes ...string) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-var allNamings = []naming{{FormatHF, "vit."}, {FormatHF, ""}, {FormatTimm, ""}, {FormatJAX, ""}}
+var allNamings = []naming{{format: FormatHF, base: "vit."}, {format: FormatHF}, {format: FormatTimm}, {format: FormatJAX}}
 
 // smallViT has sizes that no two of are equal where a swap could hide, and more than ten blocks.
 var smallViT = vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 14, Depth: 11, Heads: 7,
@@ -420,7 +420,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 			t.Errorf("mutation %d of %s: %v", i, target, err)
 		case err == nil:
 			accepted++
-			for _, v := range (naming{format: FormatUnfolded}).names(m.Config) {
+			for _, v := range (naming{format: FormatUnfolded}).variables(m.Config) {
 				if x := m.Variables[v.path]; x == nil || !slices.Equal(x.Shape().Dimensions, v.shape(m.Config)) {
 					t.Errorf("mutation %d of %s: %s is %v", i, target, v.path, x)
 				}

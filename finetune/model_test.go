@@ -304,12 +304,9 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 	for _, position := range vit.PositionNames() {
 		// Distances alone are the same seen from each of four corners.
 		learns := position != "none" && position != "alibi2d"
-		recipe.Model.Position, recipe.Model.Heads, recipe.Epochs = position, 2, 6
-		switch position {
-		case "wepe-bias":
+		recipe.Model.Position, recipe.Epochs = position, 6
+		if position == "wepe-bias" || position == "lookhere" {
 			recipe.Epochs = 20 // it must work its way through the attention weights
-		case "lookhere":
-			recipe.Model.Heads, recipe.Epochs = 4, 30 // two would look up and down alone
 		}
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: where(320, 1), Test: where(256, 2)}
 		_, row := done(t, run)

@@ -153,12 +153,12 @@ func (s *Source) load(m *Model) (report []string, err error) {
 			if err != nil {
 				return nil, err
 			}
-			rows, how, err := checkpoints.Resample(table, r.Model.Width, r.Model.Prefix(), from, to,
+			rows, how, err := checkpoints.Resample(table, r.Model.Width, r.Model.PlacedPrefix(), from, to,
 				cmp.Or(r.Resample, s.resample))
 			if err != nil {
 				return nil, err
 			}
-			value = tensors.FromFlatDataAndDimensions(rows, r.Model.Tokens(), r.Model.Width)
+			value = tensors.FromFlatDataAndDimensions(rows, r.Model.Places(), r.Model.Width)
 			positions = fmt.Sprintf("positions: %s %s", r.Model.Position, how)
 		} else if strings.HasPrefix(path, positionPath) && s.variables[tablePath] == nil {
 			positions = "positions: the checkpoint's " + s.Model.Position

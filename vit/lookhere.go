@@ -19,7 +19,8 @@ const (
 	// ParamLookHereViews says which way the heads look: names of LookHereViews, joined by "-", as in "halves-none", the
 	// default (the paper's LH-180; LH-90 is "corners-none", LH-45 "eighths1-eighths2-none"). A name stands for four heads
 	// that look four ways; heads are handed out by fours, the first names get one four more where they do not divide, and
-	// the last is cut where there are fewer. Several such words joined by "," are those of one block after the other.
+	// the last is cut where there are fewer. Of less than four heads in all, which the authors do not have, two look up
+	// and left, three also down. Several such words joined by "," are those of one block after the other.
 	ParamLookHereViews = "lookhere_views"
 
 	// ParamLookHereSlope is a factor of the whole bias; default 1. The paper lowers it on larger grids.
@@ -205,7 +206,11 @@ func lookHereHeads(word string, n int) (heads []lookHereHead) {
 		mine = min(4*mine, n-len(heads))
 		for k := range mine {
 			v := lookHereViews[row]
-			h := lookHereHead{views: v.heads[k%4], from: v.from, slope: math.Exp2(-float64(1 + k/4))}
+			which := k % 4
+			if n < 4 { // both axes before both ways
+				which = [4]int{0, 2, 1}[k]
+			}
+			h := lookHereHead{views: v.heads[which], from: v.from, slope: math.Exp2(-float64(1 + k/4))}
 			if v.from != fromQuery || h.views == nil { // nothing but the slope tells them apart
 				h.slope = math.Exp2(-2 * float64(1+k*4/max(mine, 4)))
 			}
