@@ -129,7 +129,7 @@ func (w *weights) sizes(d *described) error {
 	c := &d.config
 	*c = vit.Config{Position: "learned", Pool: vit.PoolMean}
 	if d.family == familyDINOv3 {
-		c.Position = "rope-dinov3"
+		c.Position = dinoPosition
 	}
 	patch := w.dims(*d, patchPath+"weights", 4)
 	switch {
@@ -248,7 +248,7 @@ func (w *weights) settleGrid(d *described, s said, options ImportOptions) error 
 		}
 		grid = inFile
 	}
-	if c.Position != "learned" {
+	if d.family == familyDINOv3 {
 		if grid == (Grid{}) { // the images to be have one as good
 			grid = Grid{options.ImageRows / c.PatchSize, options.ImageCols / c.PatchSize}
 		}

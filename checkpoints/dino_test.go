@@ -3,7 +3,10 @@
 package checkpoints
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +119,20 @@ func TestEveryStageEqualsDINO(t *testing.T) {
 	}
 }
 
+// The original's offset of 0.1 is not what Hugging Face does with the same table.
+func TestDINOv2sOwnResamplingHasItsOffset(t *testing.T) {
+	set := dinoSets[0]
+	want := fixtures.Tensors(t, set, "tensors.safetensors")
+	images := want["rect.images_nhwc"]
+	m, err := Import(fixtures.Dir(t, set), ImportOptions{ImageRows: images.Shape[1], ImageCols: images.Shape[2],
+		Resample: ResampleDINOv2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := tensors.MustCopyFlatData[float32](m.Variables[positionPath])
+	nearAbs(t, set, table, want["rect.position_embeddings_offset_out"].Data, 1e-5)
+}
+
 // gradientPaths are our variables whose gradients the fixtures have, by the end of their names.
 var gradientPaths = map[string]string{
 	"embeddings.cls_token": classPath, "embeddings.register_tokens": registersPath,
@@ -172,5 +189,200 @@ func TestGradientsEqualDINOs(t *testing.T) {
 			}
 			nearAbs(t, set+" "+name, gradient, want[name].Data, meta.Tolerance.Grad)
 		}
+	}
+}
+
+// The files that are written are the fixtures' own, tensor by tensor, but the token of the training, which is 0.
+func TestDINOsComeBackBitForBit(t *testing.T) {
+	for _, set := range dinoSets {
+		m := dino(t, set, fixtures.Tensors(t, set, "tensors.safetensors")["images_nhwc"])
+		want := fixtures.Tensors(t, set, "model.safetensors")
+		if rotaryOnly(m.Config) { // no head in the file
+			m.Variables[headPath+"weights"] = tensors.FromFlatDataAndDimensions(make([]float32, m.Config.Width*3),
+				m.Config.Width, 3)
+			m.Variables[headPath+"biases"] = tensors.FromFlatDataAndDimensions(make([]float32, 3), 3)
+		}
+		o := ExportOptions{Labels: m.Labels}
+		dir := exported(t, m, o)
+		got, err := readAll(readFile(t, dir+"/"+foreignWeights))
+		if err != nil || len(got) != len(want) {
+			t.Errorf("%s: %v, %d tensors, want %d", set, err, len(got), len(want))
+		}
+		for name, x := range want {
+			if strings.HasSuffix(name, "mask_token") {
+				x.Data = make([]float64, len(x.Data))
+			}
+			if got[name] == nil || !slices.Equal(got[name].Shape().Dimensions, x.Shape) {
+				t.Fatalf("%s: %s is %v, want %v", set, name, got[name], x.Shape)
+			}
+			nearAbs(t, set+" "+name, tensors.MustCopyFlatData[float32](got[name]), x.Data, 0)
+		}
+		var config, theirs map[string]any
+		fixtures.JSON(t, set, "config.json", &theirs)
+		if err := json.Unmarshal(readFile(t, dir+"/"+foreignConfig), &config); err != nil {
+			t.Fatal(err)
+		}
+		for key, value := range config {
+			if w, ok := theirs[key]; ok && !reflect.DeepEqual(value, w) {
+				t.Errorf("%s: %s is %v, want %v", set, key, value, w)
+			}
+		}
+		back := imported(t, exported(t, m, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
+		same(t, set+" unfolded", back, m)
+		if back.Config != m.Config {
+			t.Errorf("%s unfolded: %+v, want %+v", set, back.Config, m.Config)
+		}
+	}
+}
+
+// dinoLike are models of ours with the options of DeiT-III, DINOv2 and DINOv3, some trained with an encoding of WePE.
+func dinoLike() map[string]vit.Config {
+	models := map[string]vit.Config{}
+	for name, change := range map[string]func(*vit.Config){
+		"deit3":           func(c *vit.Config) { c.LayerScale, c.PatchPositions = 1e-6, true },
+		"dinov2":          func(c *vit.Config) { c.LayerScale = 1e-5 },
+		"dinov2 reg":      func(c *vit.Config) { c.LayerScale, c.Registers = 1e-5, 4 },
+		"dinov2 giant":    func(c *vit.Config) { c.LayerScale, c.Registers, c.SwiGLU, c.MLPDim = 1, 3, true, 32 },
+		"wepe, registers": func(c *vit.Config) { c.LayerScale, c.Registers, c.Position = 0.1, 2, "wepe" },
+		"no qkv bias":     func(c *vit.Config) { c.QKVBias = vit.QKVBiasNone },
+		"dinov3": func(c *vit.Config) {
+			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = dinoPosition, vit.QKVBiasNoKey, 1e-5, 4, 1e-5
+		},
+		"dinov3 plus": func(c *vit.Config) {
+			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = dinoPosition, vit.QKVBiasNone, 1e-5, 1, 1e-5
+			c.SwiGLU = true
+		},
+	} {
+		c := ownViT("learned")
+		change(&c)
+		models[name] = c
+	}
+	return models
+}
+
+func TestModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T) {
+	kept := map[string]int{}
+	for name, c := range dinoLike() {
+		for _, format := range fileFormats {
+			c := c
+			if namingFor(format, c).family == familyDINOv2 {
+				c.Pool = vit.PoolClassMean
+			}
+			store := stirred(t, c, map[string]any{vit.ParamRopeTheta: 50.0})
+			images := Noise(c, 2, 5)
+			want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir() + "/model"
+			if _, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: format}); err != nil {
+				if !strings.Contains(err.Error(), "choose") || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%s as %s: %v", name, format, err)
+				}
+				continue
+			}
+			m, err := Import(dir, ImportOptions{})
+			if err != nil && format == FormatHF && rotaryOnly(c) && strings.Contains(err.Error(), "has no head") {
+				m = imported(t, dir, ImportOptions{Classes: c.Classes}) // and takes ours
+				for _, path := range []string{headPath + "weights", headPath + "biases"} {
+					m.Variables[path] = store.GetVariable("/vit/" + path).MustValue()
+				}
+			} else if err != nil {
+				t.Errorf("%s as %s: %v", name, format, err)
+				continue
+			}
+			got, err := m.Logits(gomlxtest.Backend(), images)
+			if d, scale := Difference(got, want); err != nil || d > 1e-6*scale {
+				t.Errorf("%s as %s: %v, logits differ by %g of %g", name, format, err, d, scale)
+			}
+			kept[format]++
+		}
+	}
+	if want := map[string]int{FormatHF: 7, FormatTimm: 8, FormatUnfolded: 8}; !maps.Equal(kept, want) {
+		t.Errorf("kept by %v, want %v", kept, want)
+	}
+}
+
+// Names and shapes in timm's code: VisionTransformer with the arguments of deit3_…, vit_…_reg4_dinov2 and
+// vit_giant_patch14_reg4_dinov2, and Eva with those of vit_…_dinov3_qkvb and vit_…_plus_…_dinov3.
+func TestOptionsHaveTimmsNames(t *testing.T) {
+	common := map[string]string{
+		"cls_token": "[1 1 48]", "patch_embed.proj.weight": "[48 3 2 2]", "patch_embed.proj.bias": "[48]",
+		"blocks.0.norm1.weight": "[48]", "blocks.0.norm1.bias": "[48]", "blocks.0.norm2.weight": "[48]",
+		"blocks.0.norm2.bias": "[48]", "blocks.0.attn.qkv.weight": "[144 48]", "blocks.0.attn.proj.weight": "[48 48]",
+		"blocks.0.attn.proj.bias": "[48]", "norm.weight": "[48]", "norm.bias": "[48]", "head.weight": "[7 48]",
+		"head.bias": "[7]",
+	}
+	mlp := map[string]string{"blocks.0.mlp.fc1.weight": "[29 48]", "blocks.0.mlp.fc1.bias": "[29]",
+		"blocks.0.mlp.fc2.weight": "[48 29]", "blocks.0.mlp.fc2.bias": "[48]"}
+	scales := map[string]string{"blocks.0.ls1.gamma": "[48]", "blocks.0.ls2.gamma": "[48]"}
+	gammas := map[string]string{"blocks.0.gamma_1": "[48]", "blocks.0.gamma_2": "[48]"}
+	for name, own := range map[string][]map[string]string{
+		"deit3":      {mlp, scales, {"pos_embed": "[1 15 48]", "blocks.0.attn.qkv.bias": "[144]"}},
+		"dinov2 reg": {mlp, scales, {"pos_embed": "[1 15 48]", "reg_token": "[1 4 48]", "blocks.0.attn.qkv.bias": "[144]"}},
+		"dinov2 giant": {scales, {"pos_embed": "[1 15 48]", "reg_token": "[1 3 48]", "blocks.0.attn.qkv.bias": "[144]",
+			"blocks.0.mlp.fc1.weight": "[64 48]", "blocks.0.mlp.fc1.bias": "[64]", "blocks.0.mlp.fc2.weight": "[48 32]",
+			"blocks.0.mlp.fc2.bias": "[48]"}},
+		"no qkv bias": {mlp, {"pos_embed": "[1 16 48]"}},
+		"dinov3": {mlp, gammas, {"reg_token": "[1 4 48]", "blocks.0.attn.q_bias": "[48]",
+			"blocks.0.attn.v_bias": "[48]"}},
+		"dinov3 plus": {gammas, {"reg_token": "[1 1 48]", "blocks.0.mlp.fc1_g.weight": "[29 48]",
+			"blocks.0.mlp.fc1_g.bias": "[29]", "blocks.0.mlp.fc1_x.weight": "[29 48]", "blocks.0.mlp.fc1_x.bias": "[29]",
+			"blocks.0.mlp.fc2.weight": "[48 29]", "blocks.0.mlp.fc2.bias": "[48]"}},
+	} {
+		want := maps.Clone(common)
+		for _, more := range own {
+			maps.Copy(want, more)
+		}
+		c := dinoLike()[name]
+		dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: FormatTimm})
+		all, err := readAll(readFile(t, dir+"/"+foreignWeights))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for tensor, x := range all {
+			if !strings.HasPrefix(tensor, "blocks.1.") {
+				got[tensor] = fmt.Sprint(x.Shape().Dimensions)
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestAnUnknownOptionIsRefusedByName(t *testing.T) {
+	for _, c := range []struct{ set, key, value, want string }{
+		{"dinov2_tiny", "qk_norm", "true", "qk_norm = true is an option that this version does not know"},
+		{"dinov3_vit_tiny", "use_talking_heads", "1", "use_talking_heads = 1 is an option"},
+		{"dinov2_tiny", "mlp_ratio", "3", "mlp_ratio is 3, want what gives the"},
+		{"dinov2_tiny", "use_swiglu_ffn", "true", "use_swiglu_ffn is true, want false"},
+		{"dinov2_reg_tiny", "num_register_tokens", "7", "num_register_tokens is 7, want"},
+		{"dinov2_reg_tiny", "model_type", `"vit"`, `model_type is "vit", want "dinov2"`},
+		{"dinov3_vit_tiny", "key_bias", "true", "key_bias is true, want false"},
+		{"dinov3_vit_tiny", "hidden_act", `"relu"`, `hidden_act is "relu", want "gelu"`},
+		{"dinov3_vit_tiny_swiglu", "rope_theta", `"x"`, `rope_theta is "x", want a number`},
+	} {
+		dir := t.TempDir()
+		putFile(t, dir+"/"+foreignWeights, readFile(t, fixtures.Dir(t, c.set)+"/"+foreignWeights))
+		var config map[string]json.RawMessage
+		fixtures.JSON(t, c.set, foreignConfig, &config)
+		config[c.key] = json.RawMessage(c.value)
+		raw, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		putFile(t, dir+"/"+foreignConfig, raw)
+		if _, err := Import(dir, ImportOptions{Classes: 3}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %s: %v, want %q", c.set, c.key, err, c.want)
+		}
+	}
+	model := dinoLike()["deit3"]
+	dir := exportedFrom(t, stirred(t, model, nil), model, ExportOptions{Format: FormatTimm})
+	raw := strings.Replace(string(readFile(t, dir+"/"+foreignConfig)), `"model_args": {`, `"model_args": { "qk_norms": 1,`, 1)
+	putFile(t, dir+"/"+foreignConfig, []byte(raw))
+	if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), "model_args: qk_norms = 1 is an") {
+		t.Errorf("timm: %v", err)
 	}
 }

@@ -40,8 +40,8 @@ type ExportOptions struct {
 
 // Export writes the model below a scope to a new directory, for people who have other software:
 //
-//	hf        model.safetensors   Hugging Face's ViTForImageClassification
-//	timm      model.safetensors   timm's VisionTransformer
+//	hf        model.safetensors   Hugging Face's ViTForImageClassification, or that of Dinov2, or DINOv3ViTModel
+//	timm      model.safetensors   timm's VisionTransformer or Eva
 //	jax       model.npz           Google's vision_transformer
 //	onnx      model.onnx          ONNX Runtime: pixel_values [Batch, channels, rows, cols] -> logits [Batch, classes]
 //	unfolded  model.safetensors   this library: the encoding stays what it is, docs/checkpoints.md lists the names
@@ -54,8 +54,8 @@ type ExportOptions struct {
 //	})
 //
 // For hf, timm and jax the position encoding is folded into a table on the way ([vit.Config.Fold]), so that the file is
-// an ordinary ViT; encodings that act in the attention have no such table and are refused, as is whatever else the
-// format has no place for. ONNX takes every model; it needs the build tag onnx, and its file is kept only if its logits
+// an ordinary ViT; encodings that act in the attention have no such table and are refused, but that of DINOv3, as is
+// whatever else the format has no place for. ONNX takes every model; it needs the build tag onnx, and its file is kept only if its logits
 // on random images are those of the backend.
 //
 // The directory must not exist, or be empty. It gets its name when all in it is written and synced: on an error there
@@ -84,6 +84,8 @@ type export struct {
 	dtype   dtypes.DType
 	naming  naming
 	report  []string
+
+	mergeClass bool // the position of the class token goes into the class token
 }
 
 // newExport refuses what cannot be written and folds what can.
@@ -97,29 +99,29 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 		return nil, err
 	}
 	e := &export{ExportOptions: o, backend: backend, store: scope.Store(), scope: scope.Scope(), config: c,
-		encoded: c.Position, naming: naming{format: o.Format}}
-	if o.Format == FormatHF {
-		e.naming.base = "vit."
-	}
+		encoded: c.Position, naming: namingFor(o.Format, c)}
 	if err := e.check(); err != nil {
 		return nil, err
 	}
 	encoding := c.Encoding()
 	switch {
-	case o.Format == FormatUnfolded, o.Format == FormatONNX && !encoding.Folds():
+	case o.Format == FormatUnfolded, o.Format == FormatONNX && !encoding.Folds(), e.naming.family == familyDINOv3:
 		return e, nil
 	case !encoding.Folds():
 		return nil, errors.Errorf("position %q acts in the attention of every block, where %s has nothing: there is no "+
 			"table to fold it into (the formats onnx and unfolded take it)", c.Position, o.Format)
-	case c.Position == encoding.Folded(): // a table already
-		return e, nil
+	case c.Position != encoding.Folded(): // no table yet
+		var err error
+		if e.store, e.config, err = e.config.Fold(backend, scope); err != nil {
+			return nil, err
+		}
+		e.report = append(e.report, fmt.Sprintf("positions: %s folded into a table of %d+%s rows", c.Position,
+			c.PlacedPrefix(), Grid{c.Rows(), c.Cols()}))
 	}
-	var err error
-	if e.store, e.config, err = c.Fold(backend, scope); err != nil {
-		return nil, err
+	if o.Format == FormatTimm && c.Registers > 0 && c.PlacedPrefix() > 0 { // timm's models with registers have none there
+		e.mergeClass, e.config.PatchPositions = true, true
+		e.report = append(e.report, "class token: its position added to it")
 	}
-	e.report = append(e.report, fmt.Sprintf("positions: %s folded into a table of %d+%s rows", c.Position, c.Prefix(),
-		Grid{c.Rows(), c.Cols()}))
 	return e, nil
 }
 
@@ -147,17 +149,10 @@ func (e *export) check() error {
 		e.report = append(e.report, fmt.Sprintf("epsilon of the norms: %g in place of %g", e.Epsilon, c.Epsilon))
 		c.Epsilon = e.Epsilon
 	}
-	switch fixed := e.Format == FormatTimm || e.Format == FormatJAX; {
-	case fixed && c.Epsilon != 1e-6:
-		return errors.Errorf("the norms of %s have epsilon 1e-6, this model was made with %g: say Epsilon 1e-6 to change "+
-			"it, and compare the logits", e.Format, c.Epsilon)
-	case e.Format == FormatHF && c.Pool != vit.PoolClass:
-		return errors.Errorf("Hugging Face's ViT pools by its class token, not by %q: choose timm, jax, onnx or unfolded",
-			c.Pool)
-	case c.PatchNorm && e.Format != FormatUnfolded && e.Format != FormatONNX:
-		return errors.Errorf("%s has no norm on its patches (patch_norm): choose onnx or unfolded", e.Format)
+	if e.Format == FormatUnfolded || e.Format == FormatONNX {
+		return nil
 	}
-	return nil
+	return e.checkFamily()
 }
 
 // exportFile is one file of an export.
@@ -279,12 +274,21 @@ func (e *export) tensors() (out []outTensor, err error) {
 			out = append(out, asIs(path, value))
 		}
 	}
+	if e.mergeClass {
+		if err := e.addClassPosition(has, values); err != nil {
+			return nil, err
+		}
+	}
 	if err := compare("scope "+e.scope, has, wants); err != nil {
 		return nil, err
 	}
+	out = append(out, e.maskToken()...)
 	for len(all) > 0 {
 		group := all[:all[0].parts]
 		all = all[len(group):]
+		if group[0].foreign == "" { // the head, where the format has none
+			continue
+		}
 		out = append(out, outTensor{
 			name:  group[0].foreign,
 			shape: shapes.Make(e.dtype, group[0].foreignShape(e.Format, e.config)...),
@@ -292,6 +296,26 @@ func (e *export) tensors() (out []outTensor, err error) {
 		})
 	}
 	return out, nil
+}
+
+// addClassPosition adds the first row of the table of positions to the class token and drops it.
+func (e *export) addClassPosition(has map[string]string, values map[string]*tensors.Tensor) error {
+	class, err := tensors.CopyFlatData[float32](values[classPath])
+	if err != nil {
+		return err
+	}
+	table, err := tensors.CopyFlatData[float32](values[positionPath])
+	if err != nil {
+		return err
+	}
+	for i := range class {
+		class[i] += table[i]
+	}
+	n := len(class)
+	values[classPath] = tensors.FromFlatDataAndDimensions(class, 1, n)
+	values[positionPath] = tensors.FromFlatDataAndDimensions(table[n:], len(table)/n-1, n)
+	has[positionPath] = values[positionPath].Shape().String()
+	return nil
 }
 
 // below returns the path of a variable below a scope, and whether it is there.

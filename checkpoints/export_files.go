@@ -14,6 +14,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // timmInputs say what images the weights were trained on.
@@ -99,6 +100,9 @@ func (e *export) configJSON() (exportFile, error) {
 		}
 		return jsonFile(foreignConfig, out)
 	}
+	if e.Format == FormatHF && e.naming.family != familyViT {
+		return e.dinoConfig()
+	}
 	names, numbers := e.id2label(), map[string]int{}
 	for i := range c.Classes {
 		numbers[names[strconv.Itoa(i)]] = i
@@ -115,7 +119,8 @@ func (e *export) configJSON() (exportFile, error) {
 		maps.Copy(out, map[string]any{
 			"architectures": []string{"ViTForImageClassification"}, "torch_dtype": e.DType,
 			"hidden_size": c.Width, "num_hidden_layers": c.Depth, "num_attention_heads": c.Heads,
-			"intermediate_size": c.MLPDim, "hidden_act": "gelu", "qkv_bias": true, "layer_norm_eps": c.Epsilon,
+			"intermediate_size": c.MLPDim, "hidden_act": "gelu",
+			"qkv_bias": c.QKVBias == vit.QKVBiasAll, "layer_norm_eps": c.Epsilon,
 			"hidden_dropout_prob": c.Dropout, "attention_probs_dropout_prob": c.AttentionDropout,
 			"initializer_range": 0.02, "encoder_stride": c.PatchSize,
 		})
@@ -141,16 +146,46 @@ func (e *export) timmConfig() (exportFile, error) {
 			return exportFile{}, err
 		}
 	}
-	pool := timmPools[c.Pool]
+	pool, architecture := timmPools[c.Pool], "vit_base_patch16_224"
+	args := map[string]any{ // of timm's VisionTransformer
+		"img_size": [2]int{c.ImageRows, c.ImageCols}, "patch_size": c.PatchSize, "in_chans": c.Channels,
+		"embed_dim": c.Width, "depth": c.Depth, "num_heads": c.Heads, "mlp_ratio": timmRatio(c.Width, c.MLPDim),
+		"class_token": c.Pool != vit.PoolMean, "global_pool": pool,
+	}
+	if e.naming.family == familyDINOv3 { // of timm's Eva
+		architecture = "vit_base_patch16_dinov3_qkvb"
+		theta, _, err := e.dinoRope()
+		if err != nil {
+			return exportFile{}, err
+		}
+		maps.Copy(args, map[string]any{
+			"num_reg_tokens": c.Registers, "init_values": c.LayerScale, "qkv_bias": c.QKVBias == vit.QKVBiasNoKey,
+			"swiglu_mlp": c.SwiGLU, "swiglu_align_to": 1, "rope_temperature": theta,
+			"use_fc_norm": false, // the last norm is before the pooling, as ours
+		})
+	} else {
+		args["fc_norm"] = false
+		if c.SwiGLU { // its layer has no name in JSON: the architecture brings it
+			architecture = "vit_giant_patch14_dinov2"
+			args["mlp_ratio"] = timmRatio(c.Width, 2*c.MLPDim)
+		} else {
+			args["act_layer"] = "gelu"
+		}
+		if c.LayerScale > 0 {
+			args["init_values"] = c.LayerScale
+		} else if c.SwiGLU {
+			args["init_values"] = nil
+		}
+		if c.PatchPositions || c.Registers > 0 {
+			args["no_embed_class"], args["reg_tokens"] = true, c.Registers
+		}
+		if c.QKVBias == vit.QKVBiasNone {
+			args["qkv_bias"] = false
+		}
+	}
 	out := map[string]any{
-		"architecture": "vit_base_patch16_224", "num_classes": c.Classes, "num_features": c.Width, "global_pool": pool,
-		"model_args": map[string]any{ // of timm's VisionTransformer
-			"img_size": [2]int{c.ImageRows, c.ImageCols}, "patch_size": c.PatchSize, "in_chans": c.Channels,
-			"embed_dim": c.Width, "depth": c.Depth, "num_heads": c.Heads, "mlp_ratio": timmRatio(c.Width, c.MLPDim),
-			"class_token": c.Prefix() > 0, "global_pool": pool, "act_layer": "gelu",
-			"fc_norm": false, // the last norm is before the pooling, as ours
-		},
-		"pretrained_cfg": pretrained,
+		"architecture": architecture, "num_classes": c.Classes, "num_features": c.Width, "global_pool": pool,
+		"model_args": args, "pretrained_cfg": pretrained,
 	}
 	if len(e.Labels) > 0 {
 		out["label_names"] = e.Labels
@@ -206,9 +241,14 @@ func (e *export) usage() string {
 	python := func(lines ...string) string { return "```python\n" + strings.Join(lines, "\n") + "\n```\n" }
 	switch e.Format {
 	case FormatHF:
-		return python("from transformers import ViTForImageClassification", "",
-			`model = ViTForImageClassification.from_pretrained(".")`,
-			fmt.Sprintf("logits = model(images).logits  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols))
+		images := fmt.Sprintf("  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols)
+		class := e.transformersClass()
+		if e.naming.family == familyDINOv3 {
+			return python("from transformers import "+class, "", `model = `+class+`.from_pretrained(".")`,
+				"features = model(images).pooler_output"+images)
+		}
+		return python("from transformers import "+class, "", `model = `+class+`.from_pretrained(".")`,
+			"logits = model(images).logits"+images)
 	case FormatTimm:
 		return python("import timm", "", `model = timm.create_model("local-dir:.", pretrained=True).eval()`,
 			fmt.Sprintf("logits = model(images)  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols))

@@ -290,7 +290,7 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 			"epsilon 1e-6"},
 		"epsilon of jax": {with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: FormatJAX},
 			"epsilon 1e-6"},
-		"mean pooling":    {with(func(c *vit.Config) { c.Pool = vit.PoolMean }), ExportOptions{}, "pools by its class token"},
+		"mean pooling":    {with(func(c *vit.Config) { c.Pool = vit.PoolMean }), ExportOptions{}, `pools by "class", not by "mean"`},
 		"patch norm":      {with(func(c *vit.Config) { c.PatchNorm = true }), ExportOptions{}, "patch_norm"},
 		"another model":   {with(func(c *vit.Config) { c.Depth = 3 }), ExportOptions{}, "16 that it lacks: block_02"},
 		"other sizes":     {with(func(c *vit.Config) { c.MLPDim = 6 }), ExportOptions{}, "of other shape"},
@@ -342,7 +342,7 @@ func TestPreprocessingSurvivesTimmsConfig(t *testing.T) {
 				p.Fill = [3]uint8{26, 51, 76} // the mean
 			}
 			o := ExportOptions{Format: FormatTimm, DType: "float32", Preprocess: &p}
-			e := export{config: c.WithDefaults(), ExportOptions: o}
+			e := export{config: c.WithDefaults(), ExportOptions: o, naming: naming{format: FormatTimm}}
 			if err := e.check(); err != nil {
 				t.Fatal(err)
 			}

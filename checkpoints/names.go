@@ -26,6 +26,9 @@ const (
 	familyDINOv3 = "dinov3" // Hugging Face's DINOv3ViT, timm's Eva
 )
 
+// dinoPosition is the encoding of models of familyDINOv3.
+const dinoPosition = "rope-dinov3"
+
 // columns are the formats and families in the order of names.
 var columns = []naming{
 	{format: FormatHF}, {format: FormatHF, family: familyDINOv2}, {format: FormatHF, family: familyDINOv3},

@@ -17,6 +17,8 @@ import (
 //	timm      bicubic, a = -0.5, stretched by max(1, n/m) (antialias), weights outside the grid dropped and the
 //	          rest rescaled to sum 1, around (i+½)·n/m; also differs from plain bicubic when m > n
 //	hf        bicubic, a = -0.75, the four neighbours of (i+½)·n/m - ½, places outside clamped to the border
+//	dinov2    as hf, around (i+½)·n/(m+0.1) - ½: DINOv2's own code. Hugging Face resamples its models by hf, and those
+//	          with registers by timm
 //	jax       linear between the corners, at i·(n-1)/(m-1) (scipy.ndimage.zoom of order 1)
 //	bilinear  the two neighbours of (i+½)·n/m - ½, clamped (the WePE paper; timm when it loads Google's files)
 //
@@ -24,9 +26,15 @@ import (
 const (
 	ResampleTimm     = "timm"
 	ResampleHF       = "hf"
+	ResampleDINOv2   = "dinov2"
 	ResampleJAX      = "jax"
 	ResampleBilinear = "bilinear"
 )
+
+// Resamplings lists the kinds.
+func Resamplings() []string {
+	return []string{ResampleTimm, ResampleHF, ResampleDINOv2, ResampleJAX, ResampleBilinear}
+}
 
 // Grid is the layout of patches, row by row.
 type Grid struct{ Rows, Cols int }
@@ -56,7 +64,7 @@ func Resample(table []float32, width, prefix int, from, to Grid, kind string) (
 	axis, ok := resamplers[kind]
 	if !ok {
 		return nil, "", errors.Errorf("checkpoints: unknown resampling %q: want one of %s", kind,
-			strings.Join([]string{ResampleTimm, ResampleHF, ResampleJAX, ResampleBilinear}, ", "))
+			strings.Join(Resamplings(), ", "))
 	}
 	if from == to {
 		return slices.Clone(table), fmt.Sprintf("%s -> %s (copy)", from, to), nil
@@ -99,19 +107,23 @@ type tap struct {
 var resamplers = map[string]func(n, m int) [][]tap{
 	ResampleTimm: stretchedTaps,
 	ResampleHF: func(n, m int) [][]tap {
-		return clampedTaps(n, m, -1, 2, func(x float64) float64 { return cubic(x, -0.75) })
+		return clampedTaps(n, m, 0, -1, 2, func(x float64) float64 { return cubic(x, -0.75) })
+	},
+	ResampleDINOv2: func(n, m int) [][]tap {
+		return clampedTaps(n, m, 0.1, -1, 2, func(x float64) float64 { return cubic(x, -0.75) })
 	},
 	ResampleBilinear: func(n, m int) [][]tap {
-		return clampedTaps(n, m, 0, 1, func(x float64) float64 { return 1 - math.Abs(x) })
+		return clampedTaps(n, m, 0, 0, 1, func(x float64) float64 { return 1 - math.Abs(x) })
 	},
 	ResampleJAX: cornerTaps,
 }
 
-// clampedTaps weigh the places first … last around floor(centre) by their distance from it.
-func clampedTaps(n, m, first, last int, kernel func(float64) float64) [][]tap {
+// clampedTaps weigh the places first … last around floor(centre) by their distance from it. The new places are as far
+// apart as if there were offset more of them.
+func clampedTaps(n, m int, offset float64, first, last int, kernel func(float64) float64) [][]tap {
 	taps := make([][]tap, m)
 	for i := range taps {
-		centre := (float64(i)+0.5)*float64(n)/float64(m) - 0.5
+		centre := (float64(i)+0.5)*float64(n)/(float64(m)+offset) - 0.5
 		floor := math.Floor(centre)
 		for k := first; k <= last; k++ {
 			place := min(max(int(floor)+k, 0), n-1)

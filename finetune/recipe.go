@@ -149,9 +149,7 @@ func (r Recipe) Validate() error {
 	if _, err := frozenGroups(r.Freeze); err != nil {
 		return err
 	}
-	kinds := []string{checkpoints.ResampleTimm, checkpoints.ResampleHF, checkpoints.ResampleJAX,
-		checkpoints.ResampleBilinear}
-	if r.Resample != "" && !slices.Contains(kinds, r.Resample) {
+	if kinds := checkpoints.Resamplings(); r.Resample != "" && !slices.Contains(kinds, r.Resample) {
 		return fmt.Errorf("finetune: unknown resample %q: want one of %s", r.Resample, strings.Join(kinds, ", "))
 	}
 	if err := r.Augment.Validate(); err != nil {

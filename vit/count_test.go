@@ -39,10 +39,14 @@ func noise(c Config, batch int) *tensors.Tensor {
 
 func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
 	for _, position := range append(PositionNames(), together...) {
-		for _, pool := range []string{PoolClass, PoolMean} {
+		for _, pool := range []string{PoolClass, PoolMean, PoolClassMean} {
 			for _, patchNorm := range []bool{false, true} {
 				c := small(position, pool)
-				c.PatchNorm = patchNorm
+				if c.PatchNorm = patchNorm; patchNorm {
+					c.Registers, c.LayerScale, c.SwiGLU = 3, 0.1, true
+					c.QKVBias = map[string]string{PoolClass: QKVBiasNoKey, PoolMean: QKVBiasNone}[pool]
+					c.PatchPositions = pool == PoolClass
+				}
 				store := model.NewStore()
 				logitsOf(t, store, c, noise(c, 2))
 				created := 0
@@ -52,7 +56,7 @@ func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
 					}
 				}
 				if got := c.Parameters(); got != created {
-					t.Errorf("%s, pool %s, patch norm %v: Parameters() = %d, the model has %d", position, pool, patchNorm,
+					t.Errorf("%s, pool %s, options %v: Parameters() = %d, the model has %d", position, pool, patchNorm,
 						got, created)
 				}
 			}

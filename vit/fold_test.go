@@ -81,8 +81,14 @@ func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *test
 		if !p.Folds() {
 			continue
 		}
-		for _, pool := range []string{PoolClass, PoolMean} {
-			c := small(p.Name, pool)
+		for _, pool := range []string{PoolClass, PoolMean, PoolClassMean} {
+			options := func(c Config) Config { // of the last, all others
+				if pool == PoolClassMean {
+					c.Registers, c.LayerScale, c.SwiGLU, c.QKVBias = 3, 0.1, true, QKVBiasNoKey
+				}
+				return c
+			}
+			c := options(small(p.Name, pool))
 			store := trained(t, c)
 			before := logitsOf(t, store, c, noise(c, 2))
 			count := store.NumVariables()
@@ -96,7 +102,7 @@ func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *test
 				t.Errorf("%s: folding left %d variables in the old store, there were %d", p.Name, store.NumVariables(), count)
 			}
 
-			plain := small(learned, pool)
+			plain := options(small(learned, pool))
 			if config != plain {
 				t.Errorf("%s: the folded configuration is %+v", p.Name, config)
 			}

@@ -28,8 +28,8 @@ type source struct {
 func (s *source) add(flags *flag.FlagSet) {
 	flags.Var(&s.imageSize, "image-size", "pixels of the images to be, as 384 or 224x384; default the model's")
 	flags.Var(&s.grid, "grid", "the same in patches")
-	flags.StringVar(&s.options.Resample, "resample", "", "how the table of positions gets there: timm, hf, jax or "+
-		"bilinear; default that of the software the file is from")
+	flags.StringVar(&s.options.Resample, "resample", "", "how the table of positions gets there: "+
+		strings.Join(checkpoints.Resamplings(), ", ")+"; default that of the software the file is from")
 	flags.IntVar(&s.options.Classes, "classes", 0, "another number of classes: a new head of zeros")
 	s.addOpen(flags)
 }
