@@ -143,3 +143,183 @@ func TestABiasIsZeroForTheClassTokenAndFiniteForAll(t *testing.T) {
 		}
 	}
 }
+
+// CROMA's model is ours: its norms stand inside the branches, where ours have them before.
+func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
+	var meta struct {
+		Model struct {
+			Width   int     `json:"dim"`
+			Depth   int     `json:"depth"`
+			Heads   int     `json:"num_heads"`
+			Patch   int     `json:"patch_size"`
+			Mult    int     `json:"ff_mult"`
+			Epsilon float64 `json:"layer_norm_eps"`
+		}
+		Tolerance struct {
+			Abs  float64 `json:"model_abs"`
+			Grad float64 `json:"grad_abs"`
+		}
+	}
+	fixtures.JSON(t, "alibi2d", "meta.json", &meta)
+	want := fixtures.Tensors(t, "alibi2d", "tensors.safetensors")
+	m := meta.Model
+	f := load(t, "alibi2d")
+	patch := f.Get("linear_input.weight") // [width, (channel, row, column)], as a convolution has it
+	patch.Shape = []int{m.Width, len(patch.Data) / (m.Width * m.Patch * m.Patch), m.Patch, m.Patch}
+	f.Tensors["conv.weight"], f.Tensors["conv.bias"] = patch, f.Get("linear_input.bias")
+	f.conv("patch", "conv")
+	for block := range m.Depth {
+		from, to := fmt.Sprintf("transformer.layers.%d.", block), fmt.Sprintf("block_%02d/", block)
+		f.Norm(to+"norm1", from+"0.input_norm")
+		f.Norm(to+"norm2", from+"1.input_norm")
+		qkv := f.Get(from + "0.to_qkv.weight")
+		for i, part := range []string{"query", "key", "value"} {
+			n := m.Width * m.Width
+			f.Set(to+"attention/"+part+"/weights", gomlxtest.Reversed(qkv.Data[i*n:(i+1)*n], m.Width, 1, m.Width), m.Width, m.Width)
+		}
+		f.Layer(to+"attention/output", from+"0.to_out")
+		f.Layer(to+"mlp/hidden", from+"1.net.0")
+		f.Layer(to+"mlp/output", from+"1.net.3")
+	}
+	f.Norm("norm", "transformer.norm_out")
+	f.AllUsed("")
+	for form, images := range want {
+		p, ok := strings.CutSuffix(form, "images_nhwc")
+		if !ok {
+			continue
+		}
+		c := Config{ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth,
+			Heads: m.Heads, MLPDim: m.Mult * m.Width, Classes: 1, Pool: PoolMean, Position: "alibi2d", QKVBias: QKVBiasNone,
+			Epsilon: m.Epsilon}.WithDefaults()
+		weight, trains := want[p+"grad_in.final"]
+		if !trains {
+			weight = want[p+"output"]
+		}
+		var names []string
+		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
+			tr := c.Trace(s.In("vit"), in[0], false)
+			bias := c.Encoders(s.Shared("vit")).Relative.AttentionBias(in[0].Graph(), 0)
+			nodes := []*Node{MulScalar(bias, 1), tr.Patches, tr.Encoded}
+			names = []string{"bias_out", "patch_embed", "output"}
+			for i, b := range tr.Blocks {
+				nodes = append(nodes, b.Attention, b.MLP)
+				names = append(names, fmt.Sprintf("layer_%d.attn_out", i), fmt.Sprintf("layer_%d.ffn_out", i))
+			}
+			var of []*Node
+			for _, part := range []string{"query", "key", "value"} {
+				of = append(of, f.Store.GetVariable("/vit/block_00/attention/"+part+"/weights").NodeValue(in[0].Graph()))
+			}
+			gradients := Gradient(ReduceAllSum(Mul(tr.Encoded, in[1])), of...)
+			for i := range gradients {
+				gradients[i] = TransposeAllAxes(gradients[i], 1, 0) // [out, in]
+			}
+			return append(nodes, Concatenate(gradients, 0), tr.Logits)
+		}, gomlxtest.Input(images), gomlxtest.Input(weight))
+		for i, name := range names {
+			if x, ok := want[p+name]; ok {
+				gomlxtest.NearAbs(t, p+name, got[i], x.Data, meta.Tolerance.Abs)
+			}
+		}
+		if trains {
+			gomlxtest.NearAbs(t, p+"to_qkv", got[len(names)], want[p+"grad_out.to_qkv"].Data, meta.Tolerance.Grad)
+		}
+	}
+}
+
+// LookHere's model is ours but for its head, a hidden layer of tanh in front of the logits.
+func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
+	var meta struct {
+		Bias struct {
+			Slope  float64    `json:"global_slope"`
+			Layers [2]float64 `json:"layer_slopes"`
+		} `json:"bias_config"`
+		Model struct {
+			Image    [2]int  `json:"img_size"`
+			Patch    int     `json:"patch_size"`
+			Width    int     `json:"embed_dim"`
+			Depth    int     `json:"depth"`
+			Heads    int     `json:"num_heads"`
+			Ratio    float64 `json:"mlp_ratio"`
+			Classes  int     `json:"num_classes"`
+			Views    string  `json:"head_directions"`
+			Epsilon  float64 `json:"layer_norm_eps"`
+			Larger   [2]int  `json:"extrapolated_img_size"`
+			Shallows float64 `json:"extrapolated_global_slope"`
+		}
+		Tolerance struct {
+			Abs  float64 `json:"model_abs"`
+			Grad float64 `json:"grad_abs"`
+		}
+	}
+	fixtures.JSON(t, "lookhere", "meta.json", &meta)
+	want := fixtures.Tensors(t, "lookhere", "tensors.safetensors")
+	m := meta.Model
+	for _, test := range []struct {
+		p, images string
+		size      [2]int
+		slope     float64
+	}{
+		{"model.", "model.images_nhwc", m.Image, meta.Bias.Slope},
+		{"model_extrapolated.", "model_extrapolated.images_nhwc", m.Larger, meta.Bias.Slope},
+		{"model_extrapolated_slope.", "model_extrapolated.images_nhwc", m.Larger, m.Shallows},
+	} {
+		c := Config{ImageRows: test.size[0], ImageCols: test.size[1], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth,
+			Heads: m.Heads, MLPDim: int(m.Ratio * float64(m.Width)), Classes: m.Classes, Position: "lookhere",
+			Epsilon: m.Epsilon, LayerScale: 1}.WithDefaults()
+		f := load(t, "lookhere")
+		f.Store.SetParams(map[string]any{ParamLookHereViews: m.Views, ParamLookHereSlope: test.slope,
+			ParamLookHereFirst: meta.Bias.Layers[0], ParamLookHereLast: meta.Bias.Layers[1]})
+		f.conv("patch", "patch_embed.proj")
+		f.Set("class", f.Get("cls_token").Data, 1, c.Width)
+		f.blocks(c, "", "attn.qkv.weight", "attn.qkv.bias", "attn.proj", "mlp.fc1", "mlp.fc2")
+		for block := range c.Depth {
+			for i, scale := range []string{"scale1", "scale2"} {
+				f.Vector(fmt.Sprintf("block_%02d/%s", block, scale), fmt.Sprintf("blocks.%d.ls%d.gamma", block, i+1))
+			}
+		}
+		f.Norm("norm", "norm")
+		f.Layer("fc1", "head.fc1")
+		f.Layer("fc2", "head.fc2")
+		f.AllUsed("")
+		names := []string{"bias_map_features", "patch_embed", "final_norm_output", "logits"}
+		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
+			g := in[0].Graph()
+			tr := c.Trace(s.In("vit"), in[0], false)
+			value := func(path string) *Node { return f.Store.GetVariable("/vit/" + path).NodeValue(g) }
+			dense := func(name string, x *Node) *Node {
+				return Add(MatMul(x, value(name+"/weights")), InsertAxes(value(name+"/biases"), 0))
+			}
+			logits := dense("fc2", Tanh(dense("fc1", tr.Pooled)))
+			nodes := []*Node{MulScalar(c.Encoders(s.Shared("vit")).Relative.AttentionBias(g, 0), 1), tr.Patches, tr.Encoded, logits}
+			for i, b := range tr.Blocks {
+				nodes = append(nodes, b.Attention, b.Output)
+				names = append(names[:4+2*i], fmt.Sprintf("block_%d.attn_out", i), fmt.Sprintf("block_%d_output", i))
+			}
+			if test.p == "model." {
+				block := "block_00/attention/"
+				gradients := Gradient(ReduceAllSum(Mul(logits, in[1])), value("class"), value("patch/weights"),
+					value(block+"query/biases"), value(block+"key/biases"), value(block+"value/biases"),
+					value(block+"output/weights"), value("block_01/scale1"))
+				gradients[5] = TransposeAllAxes(gradients[5], 1, 0)
+				nodes = append(nodes, gradients[0], gradients[1], Concatenate(gradients[2:5], 0), gradients[5], gradients[6])
+			}
+			return append(nodes, tr.Logits)
+		}, gomlxtest.Input(want[test.images]), gomlxtest.Input(want["model.grad_in.logits"]))
+		for i, name := range names {
+			if x, ok := want[test.p+name]; ok {
+				gomlxtest.NearAbs(t, test.p+name, got[i], x.Data, meta.Tolerance.Abs)
+			}
+		}
+		if test.p == "model." {
+			for i, name := range []string{"cls_token", "patch_embed.proj.weight", "blocks.0.attn.qkv.bias",
+				"blocks.0.attn.proj.weight", "blocks.1.ls1.gamma"} {
+				x := want["model.grad_out."+name].Data
+				if i == 1 { // ours is the weight of the same convolution, [p·p·channels, width]
+					shape := want["model.grad_out."+name].Shape
+					x = gomlxtest.Reversed(x, shape[0], shape[1], shape[2]*shape[3])
+				}
+				gomlxtest.NearAbs(t, name, got[len(names)+i], x, meta.Tolerance.Grad)
+			}
+		}
+	}
+}
