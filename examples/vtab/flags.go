@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
 )
@@ -90,7 +91,9 @@ func parse(args []string) (o options, err error) {
 func (o *options) chooseRecipes(name string, common *program.Study) error {
 	if name == released {
 		asked := len(o.tasks)
-		o.tasks = slices.DeleteFunc(o.tasks, func(t task) bool { return t.release == "" })
+		o.tasks = slices.DeleteFunc(o.tasks, func(t task) bool {
+			return !slices.Contains(finetune.Names(), released+"-"+t.name)
+		})
 		if len(o.tasks) == 0 {
 			return errors.New("-recipe release: the release has scripts for svhn, resisc45 and dmlab only")
 		}
@@ -101,7 +104,7 @@ func (o *options) chooseRecipes(name string, common *program.Study) error {
 	for _, t := range o.tasks {
 		own := name
 		if name == released {
-			own = t.release
+			own += "-" + t.name
 		}
 		recipe, err := common.NamedRecipe(own)
 		if err != nil {

@@ -121,7 +121,7 @@ func numbers(t *testing.T, dir string) string {
 		if !strings.Contains(string(row.Settings), `"path":"pretrained"`) {
 			t.Errorf("the row names directories of this machine: %s", row.Settings)
 		}
-		lines = append(lines, fmt.Sprintf("%+v %x %x %s\n", row.Job, row.Validation, row.Test, row.Settings))
+		lines = append(lines, fmt.Sprintf("%s %+v %x %x %s\n", row.ID, row.Job, row.Validation, row.Test, row.Settings))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")

@@ -86,22 +86,14 @@ type curve struct {
 // collect sorts the rows of one split into curves, in the order in which the encodings first appear.
 func collect(evals []Eval, split string) []curve {
 	evals = slices.DeleteFunc(slices.Clone(evals), func(e Eval) bool { return e.Split != split })
-	latest := make(map[Job]string) // ID of the last attempt at each job
-	for _, e := range evals {
-		latest[attemptOf(e.Job)] = e.ID
-	}
 	var order []Job
 	steps := make(map[Job]map[int]Eval)
 	for _, e := range evals {
-		job := attemptOf(e.Job)
-		if e.ID != latest[job] {
-			continue
+		if steps[e.Job] == nil {
+			order = append(order, e.Job)
+			steps[e.Job] = make(map[int]Eval)
 		}
-		if steps[job] == nil {
-			order = append(order, job)
-			steps[job] = make(map[int]Eval)
-		}
-		steps[job][e.Step] = e
+		steps[e.Job][e.Step] = e
 	}
 	var curves []curve
 	for _, job := range order {

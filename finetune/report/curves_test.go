@@ -47,20 +47,14 @@ func TestPointsAreMeansOverTheStepsThatAllSeedsHave(t *testing.T) {
 	}
 }
 
-func TestCollectTakesTheLaterRowOfAStepAndTheLastAttempt(t *testing.T) {
-	first := history("wepe", 1, 0.1, 0.2, 0.3)
-	second := history("wepe", 1, 0.5, 0.6)
-	for i := range second {
-		second[i].ID = "again"
-	}
-	resumed := second[1]
+func TestCollectTakesTheLaterRowOfAStep(t *testing.T) {
+	rows := history("wepe", 1, 0.1, 0.2, 0.3)
+	resumed := rows[1]
 	resumed.Top1 = 0.7
-	curves := collect(append(append(first, second...), resumed), Validation)
-	if len(curves) != 1 || len(curves[0].seeds) != 1 {
-		t.Fatalf("got %+v, want one seed of one curve", curves)
-	}
-	if want := []Eval{second[0], resumed}; !reflect.DeepEqual(curves[0].seeds[0], want) {
-		t.Errorf("got %+v\nwant %+v", curves[0].seeds[0], want)
+	curves := collect(append(rows, resumed), Validation)
+	if want := []Eval{rows[0], resumed, rows[2]}; len(curves) != 1 || len(curves[0].seeds) != 1 ||
+		!reflect.DeepEqual(curves[0].seeds[0], want) {
+		t.Errorf("got %+v\nwant %+v", curves, want)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var job = Job{ID: "a1", Recipe: "small", Dataset: "shapes", Fraction: 0.2, Encoding: "wepe", Seed: 7}
+var job = Job{Recipe: "small", Dataset: "shapes", Fraction: 0.2, Encoding: "wepe", Seed: 7}
 
 func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
 	line, err := Eval{Job: job, Step: 40, Epoch: 1.5, Split: Validation,
@@ -21,7 +21,7 @@ func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"kind":"eval","id":"a1","recipe":"small","dataset":"shapes","fraction":0.2,"encoding":"wepe","seed":7,` +
+	want := `{"kind":"eval","recipe":"small","dataset":"shapes","fraction":0.2,"encoding":"wepe","seed":7,` +
 		`"step":40,"epoch":1.5,"split":"validation","loss":null,"top1":0.25,"top5":0.5,"images":8,"train_loss":null,` +
 		`"learning_rate":0,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`
 	if string(line) != want {
@@ -32,7 +32,7 @@ func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
 func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "runs.jsonl")
 	eval := Eval{Job: job, Step: 3, Split: Test, Metrics: Metrics{Loss: 1, Top1: 0.5, Top5: 1, Images: 5}}
-	run := Result{Date: "2026-11-21T00:00:00Z", Commit: "abc+dirty", Job: job, Backend: "go", Cores: 2,
+	run := Result{Date: "2026-11-21T00:00:00Z", Commit: "abc+dirty", ID: "a1", Job: job, Backend: "go", Cores: 2,
 		ImageSize: "32x48", Parameters: 1234, Steps: 3, Epochs: 0.5, WallSeconds: 9.25,
 		Validation: Metrics{Loss: 2, Images: 3}, Command: "cifar100 -seeds=3", Settings: []byte(`{"depth":5}`)}
 	for _, row := range []Row{eval, run, eval} {

@@ -95,9 +95,7 @@ func (p Page) view() (view, error) {
 	if v.Start == "" {
 		v.Start = "from scratch"
 	}
-	v.Evals = slices.DeleteFunc(slices.Clone(p.Evals), func(e Eval) bool {
-		return attemptOf(e.Job) != attemptOf(p.Result.Job)
-	})
+	v.Evals = slices.DeleteFunc(slices.Clone(p.Evals), func(e Eval) bool { return e.Job != p.Result.Job })
 	v.Tiles, v.Results = v.results()
 	var curves, scalars, heatmap bytes.Buffer
 	if len(v.Evals) > 0 {

@@ -55,7 +55,6 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 // Job says what was run: the columns by which rows are grouped and paired. Two rows with equal jobs are two attempts
 // at the same thing.
 type Job struct {
-	ID       string  `json:"id,omitempty"` // one attempt, the same before and after a resume
 	Recipe   string  `json:"recipe"`
 	Dataset  string  `json:"dataset"`
 	Fraction float64 `json:"fraction"` // of the training images that were used, in (0, 1]
@@ -86,8 +85,9 @@ type Eval struct {
 
 // Result is the row of one finished (or failed) run.
 type Result struct {
-	Date   string `json:"date"`   // end of the run, RFC 3339, UTC
-	Commit string `json:"commit"` // see Commit
+	Date   string `json:"date"`         // end of the run, RFC 3339, UTC
+	Commit string `json:"commit"`       // see Commit
+	ID     string `json:"id,omitempty"` // of the unit of a study with a record
 	Job
 	Backend         string            `json:"backend"`
 	Cores           int               `json:"cores"`      // of the machine, as the Go runtime counts them

@@ -132,14 +132,14 @@ func counted(runs []Result) (kept []Result, notes []string) {
 				run.Encoding, run.Seed, run.Recipe))
 			continue
 		}
-		if _, seen := latest[attemptOf(run.Job)]; seen {
+		if _, seen := latest[run.Job]; seen {
 			repeats++
 		}
-		latest[attemptOf(run.Job)] = i
+		latest[run.Job] = i
 	}
 	diverged := 0
 	for i, run := range runs {
-		if last, ok := latest[attemptOf(run.Job)]; !ok || last != i {
+		if last, ok := latest[run.Job]; !ok || last != i {
 			continue
 		}
 		kept = append(kept, run)
@@ -155,12 +155,6 @@ func counted(runs []Result) (kept []Result, notes []string) {
 			"%d runs ended with a loss that is not finite; mean losses leave them out", diverged))
 	}
 	return kept, notes
-}
-
-// attemptOf is what all attempts at the same run have in common.
-func attemptOf(job Job) Job {
-	job.ID = ""
-	return job
 }
 
 // groups splits runs by the named columns.
@@ -190,12 +184,12 @@ func paired(group, runs []Result, baseline string) []float64 {
 	partner := make(map[Job]Result)
 	for _, run := range runs {
 		if run.Encoding == baseline {
-			partner[attemptOf(run.Job)] = run
+			partner[run.Job] = run
 		}
 	}
 	var differences []float64
 	for _, run := range group {
-		job := attemptOf(run.Job)
+		job := run.Job
 		if job.Encoding == baseline {
 			continue
 		}

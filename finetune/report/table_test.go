@@ -61,7 +61,6 @@ func TestTabulateShowsTheImagesThatChoicesAreMadeOn(t *testing.T) {
 func TestTabulateCountsTheLatestAttemptAndNamesWhatItLeavesOut(t *testing.T) {
 	runs := append(seedRuns("wepe", 0.10, 0.20), seedRuns("wepe", 0.30)...) // seed 1 was run again
 	runs = append(runs, seedRuns("none", 0.05)...)
-	runs[0].ID, runs[2].ID = "first", "second"
 	runs[3].Test.Loss = Number(math.NaN())
 	runs = append(runs, Result{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"})
 	table, err := Tabulate(runs, Spec{})

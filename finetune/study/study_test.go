@@ -56,7 +56,7 @@ func measured(t *testing.T, s *Study, done Results, top1 func(u Unit) float64) {
 	t.Helper()
 	searches, _ := units(t, s, done)
 	for _, u := range searches {
-		done[u.ID] = report.Result{Job: report.Job{ID: u.ID},
+		done[u.ID] = report.Result{ID: u.ID,
 			Validation: report.Metrics{Top1: report.Number(top1(u)), Images: 200}}
 	}
 }
@@ -191,7 +191,7 @@ func TestASettingThatDivergesIsNotChosen(t *testing.T) {
 	fail := func(setting string) {
 		for _, u := range searches {
 			if u.Task.Name == "kitti" && u.Seed == 1 && u.Setting == setting {
-				done[u.ID] = report.Result{Job: report.Job{ID: u.ID}, Failed: "diverged"}
+				done[u.ID] = report.Result{ID: u.ID, Failed: "diverged"}
 			}
 		}
 	}
@@ -221,7 +221,7 @@ func TestASettingThatDivergesIsNotChosen(t *testing.T) {
 
 func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 	row := func(id, date string, top1 float64) report.Result {
-		return report.Result{Date: date, Job: report.Job{ID: id}, Test: report.Metrics{Top1: report.Number(top1), Images: 3}}
+		return report.Result{Date: date, ID: id, Test: report.Metrics{Top1: report.Number(top1), Images: 3}}
 	}
 	first, second := t.TempDir(), t.TempDir()
 	a, b := recordOf(Shard{Index: 0, Of: 2}), recordOf(Shard{Index: 1, Of: 2})
