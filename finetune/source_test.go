@@ -5,6 +5,7 @@ package finetune
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -64,10 +65,11 @@ func resampled(t *testing.T, table []float64, c vit.Config, kind string) (out []
 	return out
 }
 
-// started returns a run's model before its first step, and what it said.
-func started(t *testing.T, run Run) (*trainer, string) {
+// started returns the model of a run of fine with some settings before its first step, and what it said.
+func started(t *testing.T, settings string, run Run) (*trainer, string) {
 	t.Helper()
 	var said strings.Builder
+	run.Recipe = gomlxtest.Must(fine().Set(settings))(t)
 	run.Backend, run.Log = gomlxtest.Backend(), func(line string) { said.WriteString(line + "\n") }
 	if run.Train == nil {
 		run.Train = pictures(30, 3)
@@ -90,9 +92,7 @@ func TestAPretrainedBackboneIsTakenBitForBit(t *testing.T) {
 			positions = append(positions, "hybrid", "wepe", "none")
 		}
 		for _, position := range positions {
-			recipe := fine()
-			recipe.Model.Position, recipe.Resample = position, "bilinear"
-			trainer, said := started(t, Run{Recipe: recipe, From: from})
+			trainer, said := started(t, "resample=bilinear;model.position="+position, Run{From: from})
 			got := trainer.model.weights(t, "")
 			wanted := maps.Clone(want)
 			delete(wanted, tablePath)
@@ -128,10 +128,8 @@ func TestAPretrainedBackboneIsTakenBitForBit(t *testing.T) {
 func TestAHybridStartsItsEncodingFromTheTableOfItsOwnGrid(t *testing.T) {
 	from, _ := pretrained(t, nil)
 	for start, centred := range map[string]bool{"drawn": false, "centred": true, "fitted": true} {
-		recipe := fine()
-		recipe.Model.Position = "hybrid"
-		recipe.Params = map[string]any{"wepe_start": start, "wepe_gate": 1.0, "wepe_learn_gate": false}
-		trainer, _ := started(t, Run{Recipe: recipe, From: from})
+		trainer, _ := started(t, "model.position=hybrid;wepe_gate=1;wepe_learn_gate=false;wepe_start="+start,
+			Run{From: from})
 		_, _, rows, err := trainer.model.Encoding()
 		if err != nil {
 			t.Fatal(err)
@@ -157,9 +155,7 @@ func TestThePretrainedFunctionIsTheOneThatIsFineTuned(t *testing.T) {
 	from, source := pretrained(t, func(r *Recipe) { r.EMA = 0.5 })
 	set := pictures(11, 9)
 	want := gomlxtest.Must(source.Evaluate(set))(t)
-	recipe := fine()
-	recipe.Augment.Size, recipe.Model.Position = [2]int{4, 6}, "learned"
-	trainer, _ := started(t, Run{Recipe: recipe, From: from})
+	trainer, _ := started(t, "augment.size=[4,6];model.position=learned", Run{From: from})
 	if got, err := trainer.model.Evaluate(set); err != nil || got != want {
 		t.Errorf("the fine-tuned model begins at %+v, %v, want %+v", got, err, want)
 	}
@@ -187,9 +183,7 @@ func TestTheHeadIsKeptOnlyForTheSameClasses(t *testing.T) {
 		"fewer":      {set: fewer, said: "head: a new one for 5 classes in place of the checkpoint's for 7\n"},
 		"zero":       {set: fewer, zero: true, said: "for 5 classes"},
 	} {
-		recipe := fine()
-		recipe.ZeroHead = c.zero
-		trainer, said := started(t, Run{Recipe: recipe, From: from, Train: c.set})
+		trainer, said := started(t, fmt.Sprintf("zero_head=%v", c.zero), Run{From: from, Train: c.set})
 		got, there := trainer.model.weights(t, "")["head/weights"]
 		if there != (c.kept || c.zero) || c.kept && !slices.Equal(got, head) {
 			t.Errorf("%s: head there: %v; the source's: %v", name, there, slices.Equal(got, head))
@@ -211,25 +205,21 @@ func TestPositionsOfTheSameKindAreKeptWithTheirHyperparameters(t *testing.T) {
 	from, source := pretrained(t, func(r *Recipe) {
 		r.Model.Position, r.Params = "wepe", map[string]any{"wepe_mode": "release"}
 	})
-	recipe := fine()
-	recipe.Model.Position = "wepe"
-	trainer, said := started(t, Run{Recipe: recipe, From: from})
+	trainer, said := started(t, "model.position=wepe", Run{From: from})
 	if got, want := trainer.model.weights(t, ""), source.weights(t, ""); !reflect.DeepEqual(got, want) {
 		t.Error("a model of wepe continued with wepe does not start with its variables")
 	}
 	if trainer.Recipe.Params["wepe_mode"] != "release" || !strings.Contains(said, "positions: the checkpoint's wepe\n") {
 		t.Errorf("params %v, said\n%s", trainer.Recipe.Params, said)
 	}
-	recipe.Params = map[string]any{"wepe_mode": "paper"}
+	recipe := gomlxtest.Must(fine().Set("model.position=wepe;wepe_mode=paper"))(t)
 	_, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: pictures(30, 3)}.prepared()
 	if err == nil || !strings.Contains(err.Error(), "wepe_mode is paper, but release in checkpoint "+from) {
 		t.Errorf("another mode than the variables': %v", err)
 	}
 
 	from, source = pretrained(t, func(r *Recipe) { r.Model.Position = "hybrid" })
-	recipe = fine()
-	recipe.Model.Position, recipe.Params = "hybrid", map[string]any{"wepe_start": "centred"} // its own table has begun
-	trainer, _ = started(t, Run{Recipe: recipe, From: from})
+	trainer, _ = started(t, "model.position=hybrid;wepe_start=centred", Run{From: from}) // its own table has begun
 	got, want := trainer.model.weights(t, ""), source.weights(t, "")
 	delete(got, "position/embedding") // resampled
 	delete(want, "position/embedding")
@@ -390,10 +380,8 @@ func TestAHuggingFaceModelIsFineTuned(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := imported.Config
-	recipe := fine()
-	recipe.Augment.Size = [2]int{2 * c.PatchSize, 3 * c.PatchSize}
-	recipe.Model.Position = "wepe"
-	trainer, said := started(t, Run{Recipe: recipe, From: dir})
+	trainer, said := started(t, fmt.Sprintf("model.position=wepe;augment.size=[%d,%d]", 2*c.PatchSize, 3*c.PatchSize),
+		Run{From: dir})
 	got := trainer.model.weights(t, "")
 	n := 0
 	for path, value := range imported.Variables {
@@ -434,10 +422,8 @@ func TestASourceThatLacksPartOfTheBackboneIsNamed(t *testing.T) {
 
 func TestTheRecipesOwnNormalisationStaysAndIsSaid(t *testing.T) {
 	from, _ := pretrained(t, nil)
-	recipe := fine()
-	recipe.Augment.Mean, recipe.Augment.Std = [3]float64{0.1, 0.2, 0.3}, [3]float64{1, 2, 3}
-	trainer, said := started(t, Run{Recipe: recipe, From: from})
-	if trainer.Recipe.Augment.Mean != recipe.Augment.Mean ||
+	trainer, said := started(t, "augment.mean=[0.1,0.2,0.3];augment.std=[1,2,3]", Run{From: from})
+	if trainer.Recipe.Augment.Mean != [3]float64{0.1, 0.2, 0.3} ||
 		!strings.Contains(said, "pixels: the recipe's mean [0.1 0.2 0.3], std [1 2 3] in place of the checkpoint's") {
 		t.Errorf("mean %v, said\n%s", trainer.Recipe.Augment.Mean, said)
 	}
@@ -447,26 +433,19 @@ func TestTheRecipesOwnNormalisationStaysAndIsSaid(t *testing.T) {
 func TestAShutGateIsTheLearnedRunBitForBit(t *testing.T) {
 	onTheSameBits(t)
 	from, _ := pretrained(t, nil)
-	for name, c := range map[string]struct {
-		settings string
-		dropout  bool
-	}{
+	const dropout = ";model.dropout=0.1;model.attention_dropout=0.2;model.drop_path=0.3"
+	for name, settings := range map[string]string{
 		// The gate is in the graph and may learn: it gets no gradient. Dropout would make its encoding draw numbers.
-		"learning gate, AdamW": {"wepe_gate=0;optimizer.weight_decay=0.1;optimizer.layer_decay=0.7;ema=0.5", false},
-		"learning gate, SGD":   {"wepe_gate=0;optimizer.kind=sgd;accumulate=2", false},
-		"gate out of the way":  {"wepe_gate=0;wepe_learn_gate=false;optimizer.weight_decay=0.1", true},
-		"frozen position":      {"wepe_gate=0;wepe_learn_gate=false;freeze=position,gate;optimizer.kind=sgd", true},
+		"learning gate, AdamW": "wepe_gate=0;optimizer.weight_decay=0.1;optimizer.layer_decay=0.7;ema=0.5",
+		"learning gate, SGD":   "wepe_gate=0;optimizer.kind=sgd;accumulate=2",
+		"gate out of the way":  "wepe_gate=0;wepe_learn_gate=false;optimizer.weight_decay=0.1" + dropout,
+		"frozen position":      "wepe_gate=0;wepe_learn_gate=false;freeze=position,gate;optimizer.kind=sgd" + dropout,
 	} {
 		t.Run(name, func(t *testing.T) {
 			after := map[string]map[string][]byte{}
 			for _, position := range []string{"learned", "hybrid"} {
-				recipe := gomlxtest.Must(fine().Set(c.settings))(t)
-				recipe.Model.Position, recipe.Steps, recipe.WarmupSteps = position, 6, 2
-				recipe.LearningRate, recipe.Smoothing = 0.03, 0.1
-				if c.dropout {
-					recipe.Model.Dropout, recipe.Model.AttentionDropout, recipe.Model.DropPath = 0.1, 0.2, 0.3
-				}
-				trainer, _ := started(t, Run{Recipe: recipe, From: from, Seed: 7})
+				trainer, _ := started(t, "steps=6;warmup_steps=2;learning_rate=0.03;smoothing=0.1;model.position="+position+
+					";"+settings, Run{From: from, Seed: 7})
 				advanced(t, trainer, trainer.steps)
 				all := map[string][]byte{}
 				for v := range trainer.model.store.IterVariables() {
@@ -475,7 +454,7 @@ func TestAShutGateIsTheLearnedRunBitForBit(t *testing.T) {
 				after[position] = all
 			}
 			for path, want := range after["learned"] {
-				if path == "/#rngState" && !c.dropout {
+				if path == "/#rngState" && !strings.Contains(settings, dropout) {
 					continue // moved by the surrogate's dropout, read by nobody
 				}
 				if got := after["hybrid"][path]; !bytes.Equal(got, want) {
