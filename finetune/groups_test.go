@@ -24,11 +24,8 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 		"weights,vectors,head":   {GroupTable, GroupPosition, GroupGate},
 	} {
 		for _, kind := range []string{AdamW, SGD} {
-			recipe := tiny()
-			recipe.Model.Position, recipe.Freeze, recipe.WarmupEpochs = "hybrid", freeze, 0
-			recipe.EMA, recipe.Accumulate, recipe.LearningRate = 0.5, 2, 0.1
-			recipe.Optimizer = Optimizer{Kind: kind, ClipNorm: 1}
-			trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema=0.5;accumulate=2;learning_rate=0.1;"+
+				"optimizer.weight_decay=0;optimizer.kind="+kind+";freeze="+freeze, 30))
 			store := trainer.model.store
 			// The weights that the first step starts from are drawn while it is compiled; an evaluation does so before.
 			if _, err := trainer.model.Evaluate(pictures(5, 2)); err != nil {
@@ -65,11 +62,8 @@ func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 }
 
 func TestTheTableOfGroupsCountsEveryVariableOnce(t *testing.T) {
-	recipe := tiny()
-	recipe.Model.Position, recipe.Freeze = "hybrid", "table"
-	recipe.Optimizer.LearningRates = map[string]float64{GroupHead: 10, GroupGate: 3}
-	recipe.Optimizer.LayerDecay = 0.5
-	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+	trainer := begun(t, tinyRun(t, "model.position=hybrid;freeze=table;optimizer.layer_decay=0.5;"+
+		`optimizer.learning_rates={"head":10,"gate":3}`, 30))
 	if err := errors.Join(trainer.advance(), trainer.drain()); err != nil {
 		t.Fatal(err)
 	}

@@ -33,9 +33,7 @@ import (
 // trained returns a model that tells the classes of pictures apart, a bit.
 func trained(t *testing.T) *Model {
 	t.Helper()
-	recipe := tiny()
-	recipe.Model.Dropout, recipe.Model.DropPath = 0.1, 0.1 // off in all that follows
-	m, _ := done(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(100, 1)})
+	m, _ := done(t, tinyRun(t, "model.dropout=0.1;model.drop_path=0.1", 100)) // off in all that follows
 	return m
 }
 
@@ -132,8 +130,8 @@ func TestATieIsNoRightAnswer(t *testing.T) {
 }
 
 func TestAModelWithALookUpTableOpensWithIt(t *testing.T) {
-	recipe := gomlxtest.Must(tiny().Set("wepe_evaluation=table;wepe_table_resolution=33"))(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(20, 1), Dir: t.TempDir()}
+	run := tinyRun(t, "wepe_evaluation=table;wepe_table_resolution=33", 20)
+	run.Dir = t.TempDir()
 	finished(t, run)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	if _, _, _, err := m.Encoding(); err != nil {
@@ -326,10 +324,7 @@ func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
 		"hybrid":      {"beta", "gamma", "lambda", "omega3", "scale", "strength"},
 		"wepe-bias":   {"alpha_scale", "omega3"},
 	} {
-		recipe := tiny()
-		recipe.Model.Position = position
-		recipe.Params = map[string]any{"wepe_gate": 0.3}
-		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+		trainer := begun(t, tinyRun(t, "wepe_gate=0.3;model.position="+position, 30))
 		advanced(t, trainer, 1)
 		scalars := gomlxtest.Must(trainer.model.scalars())(t)
 		if got := slices.Sorted(maps.Keys(scalars)); !slices.Equal(got, want) {

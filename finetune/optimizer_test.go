@@ -201,9 +201,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 	}
 	used := make([]bool, len(of))
 	for _, name := range vit.PositionNames() {
-		recipe := tiny()
-		recipe.Model.Position, recipe.Model.Depth, recipe.Model.PatchNorm = name, 1, true
-		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+		trainer := begun(t, tinyRun(t, "model.depth=1;model.patch_norm=true;model.position="+name, 30))
 		advanced(t, trainer, 1)
 		for v := range trainer.model.variables() {
 			path := v.Path()
@@ -265,8 +263,7 @@ func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
 		// 9 images are one batch an epoch, drawn anew each time; what does not fill a batch is left out of that epoch.
 		"steps": {"epochs=0;warmup_epochs=0;steps=10;warmup_steps=4;eval_steps=3", 9, 10, 4, []int{3, 6, 9, 10}},
 	} {
-		recipe := gomlxtest.Must(tiny().Set(c.settings + ";learning_rate=0.2;validation_part=-1"))(t)
-		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(c.images, 1)})
+		trainer := begun(t, tinyRun(t, c.settings+";learning_rate=0.2;validation_part=-1", c.images))
 		batches, evaluated := map[string]bool{}, []int(nil)
 		trainer.Progress = func(p Progress) {
 			if p.Eval != nil {

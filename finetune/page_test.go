@@ -23,10 +23,8 @@ import (
 )
 
 func TestPageOfARun(t *testing.T) {
-	recipe := tiny()
-	recipe.Epochs, recipe.Model.Position = 1, "wepe"
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1), Test: pictures(29, 2),
-		Dir: t.TempDir()}
+	run := tinyRun(t, "epochs=1;model.position=wepe", 40)
+	run.Dir, run.Test = t.TempDir(), pictures(29, 2)
 	run.Test.Name = "pictures-test"
 	m, row := done(t, run)
 	figure := report.Figure{Title: "A figure", Caption: "Of nothing.", PNG: []byte("bytes")}
@@ -98,12 +96,10 @@ func TestPictureOfALargeGreyImageIsSmaller(t *testing.T) {
 // The first row of a fine-tuning says what the pretrained model can do, as Evaluate does, and training goes on as if
 // nobody had looked.
 func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
-	recipe := tiny()
-	recipe.Model.Position = "learned"
-	first := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(60, 1), Dir: t.TempDir()}
+	first, second := tinyRun(t, "model.position=learned", 60), tinyRun(t, "model.position=hybrid", 50)
+	first.Dir, second.Dir = t.TempDir(), t.TempDir()
+	second.From = first.Dir
 	done(t, first)
-	recipe.Model.Position = "hybrid"
-	second := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(50, 2), From: first.Dir, Dir: t.TempDir()}
 	m, row := done(t, second)
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(second.Dir, RowsFile)))(t)
 	before := rows.Evals[0]

@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -21,11 +22,9 @@ import (
 func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
 	for _, clip := range []float64{0, 0.5} { // without clipping the size of the gradient counts, too
 		after := func(accumulate int) map[string][]float64 {
-			recipe := tiny()
-			recipe.Accumulate = accumulate
 			// A large ε: with the default Adam divides rounding errors by themselves where a gradient is zero (key biases).
-			recipe.Optimizer.Epsilon, recipe.Optimizer.ClipNorm = 0.1, clip
-			trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+			trainer := begun(t, tinyRun(t, fmt.Sprintf("optimizer.epsilon=0.1;optimizer.clip_norm=%g;accumulate=%d", clip,
+				accumulate), 30))
 			advanced(t, trainer, 7)
 			return trainer.model.weights(t, "")
 		}
@@ -45,9 +44,7 @@ func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
 }
 
 func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
-	recipe := tiny()
-	recipe.EvalEpochs = 2 // rows after epochs 2 and 3 of 3, of 4 steps each
-	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+	trainer := begun(t, tinyRun(t, "eval_epochs=2", 30)) // rows after epochs 2 and 3 of 3, of 4 steps each
 	var rows []*report.Eval
 	trainer.Progress = func(p Progress) {
 		if p.Eval != nil {
@@ -76,9 +73,9 @@ func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
 
 func TestTheAverageFollowsItsRecursion(t *testing.T) {
 	for _, architecture := range []string{"", DHVT} {
-		recipe := tiny()
-		recipe.Architecture, recipe.EMA = architecture, 0.3 // reached at step 4: min(0.3, (1+s)/(10+s))
-		trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+		run := tinyRun(t, "ema=0.3", 30) // reached at step 4: min(0.3, (1+s)/(10+s))
+		run.Recipe.Architecture = architecture
+		trainer := begun(t, run)
 		var want map[string][]float64
 		for step := range 8 {
 			advanced(t, trainer, 1)
@@ -124,10 +121,8 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 }
 
 func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
-	recipe := tiny()
-	recipe.EMA, recipe.Epochs = 0.5, 2
-	test := pictures(11, 2)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1), Test: test, Dir: t.TempDir()}
+	run, test := tinyRun(t, "ema=0.5;epochs=2", 40), pictures(11, 2)
+	run.Test, run.Dir = test, t.TempDir()
 	model, row := done(t, run)
 	if got, err := model.Evaluate(test); err != nil || got != row.Test {
 		t.Errorf("the model of Do evaluates to %v, %v, its row says %v", got, err, row.Test)
@@ -154,13 +149,11 @@ func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
 
 // The test set asks for wrong answers, so its accuracy falls while the validation's rises.
 func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
-	recipe := tiny()
-	recipe.Epochs, recipe.ValidationPart = 6, 0.4
-	test := pictures(80, 2)
+	run, test := tinyRun(t, "epochs=6;validation_part=0.4", 150), pictures(80, 2)
 	for i := range test.Labels {
 		test.Labels[i] = (test.Labels[i] + 1) % 7
 	}
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(150, 1), Test: test, Dir: t.TempDir()}
+	run.Test, run.Dir = test, t.TempDir()
 	trainer := begun(t, run)
 	var steps []int64
 	var validated, tested []float64
@@ -237,8 +230,7 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"freeze=body":                        `"body": want some of backbone, weights, vectors, table, position, gate, head`,
 		"freeze=backbone,position,gate,head": "nothing is left to train",
 	} {
-		recipe := gomlxtest.Must(tiny().Set(settings))(t)
-		_, _, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)}.Do(t.Context())
+		_, _, err := tinyRun(t, settings, 30).Do(t.Context())
 		refused(t, settings, err, want)
 	}
 	for want, change := range map[string]func(*Run){
@@ -252,7 +244,7 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"clip_norm is +Inf":        func(r *Run) { r.Recipe.Optimizer.ClipNorm = math.Inf(1) },
 		"recipe tiny has no model": func(r *Run) { r.Recipe.Model = vit.Config{} },
 	} {
-		run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1), Test: pictures(5, 1)}
+		run := tinyRun(t, "", 30)
 		change(&run)
 		_, _, err := run.Do(t.Context())
 		refused(t, want, err, want)

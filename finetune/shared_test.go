@@ -47,6 +47,13 @@ func tiny() Recipe {
 	}
 }
 
+// tinyRun trains tiny with some settings on so many pictures.
+func tinyRun(t *testing.T, settings string, images int) Run {
+	t.Helper()
+	recipe := gomlxtest.Must(tiny().Set(settings))(t)
+	return Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(images, 1)}
+}
+
 // everything is tiny with all that is random or remembers switched on.
 func everything() Recipe {
 	r := tiny()
