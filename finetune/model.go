@@ -25,11 +25,12 @@ type Model struct {
 	// size.
 	Preprocess preprocess.Settings
 
-	seed    int64
-	backend compute.Backend
-	store   *model.Store
-	eval    *model.Exec
-	check   func() error // of the weights, until confirm has seen the model ask for them
+	seed     int64
+	backend  compute.Backend
+	store    *model.Store
+	eval     *model.Exec
+	features *model.Exec  // of Embed, nil before it is called
+	check    func() error // of the weights, until confirm has seen the model ask for them
 
 	answered struct { // the last set that logitsOf was asked for
 		set    *data.Set
@@ -98,7 +99,7 @@ func (m *Model) confirm() error {
 func (m *Model) zeroHead() error {
 	c := m.Recipe.Model
 	for name, value := range map[string]*tensors.Tensor{
-		"weights": tensors.FromShape(shapes.Make(dtypes.Float32, c.Width, c.Classes)),
+		"weights": tensors.FromShape(shapes.Make(dtypes.Float32, c.PooledWidth(), c.Classes)),
 		"biases":  tensors.FromShape(shapes.Make(dtypes.Float32, c.Classes)),
 	} {
 		if _, err := m.store.CreateVariable("/"+modelScope+"/"+headPath+name, value); err != nil {
@@ -134,6 +135,9 @@ func (m *Model) parameters() int {
 // programs of a study of many models do not fit together. The model cannot be used any more.
 func (m *Model) Finalize() {
 	m.eval.Finalize()
+	if m.features != nil {
+		m.features.Finalize()
+	}
 	m.store.Finalize()
 }
 

@@ -5,6 +5,7 @@ package finetune
 import (
 	"cmp"
 	"fmt"
+	"image"
 	"math"
 	"os"
 	"slices"
@@ -22,16 +23,30 @@ type Class struct {
 // Predict names what is in an image file, the most likely first; data.Decode lists the formats. The picture is resized
 // to the model's size, whatever its shape, unless Preprocess says otherwise; the recipe normalises it.
 func (m *Model) Predict(file string, top int) ([]Class, error) {
-	set, err := m.read(file)
+	picture, err := m.read(file)
 	if err != nil {
 		return nil, err
 	}
-	logits, err := m.logitsOf(set)
+	return m.classify(file, picture, top)
+}
+
+// PredictImage is Predict for a decoded picture, whose transparency is dropped.
+func (m *Model) PredictImage(img image.Image, top int) ([]Class, error) {
+	picture, err := m.drawn(img)
+	if err != nil {
+		return nil, err
+	}
+	return m.classify("picture", picture, top)
+}
+
+// classify names what is in a picture of the model's size.
+func (m *Model) classify(name string, picture *data.Picture, top int) ([]Class, error) {
+	logits, err := m.logitsOf(m.setOf(name, picture))
 	if err != nil {
 		return nil, err
 	}
 	if err := finite(logits[0]); err != nil {
-		return nil, fmt.Errorf("finetune: %s: %w", file, err)
+		return nil, fmt.Errorf("finetune: %s: %w", name, err)
 	}
 	total := logSumExp(logits[0])
 	classes := make([]Class, len(logits[0]))
@@ -42,25 +57,50 @@ func (m *Model) Predict(file string, top int) ([]Class, error) {
 	return classes[:min(top, len(classes))], nil
 }
 
-// read brings one picture file to the model's size, as a set of its own.
-func (m *Model) read(file string) (*data.Set, error) {
-	c := m.Recipe.Model
-	if c.Channels != 3 {
-		return nil, fmt.Errorf("finetune: the model takes %d channels, image files give 3", c.Channels)
-	}
-	settings := m.Preprocess
-	if settings == (preprocess.Settings{}) {
-		settings = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{c.ImageRows, c.ImageCols}}
-	}
+// read brings one picture file to the model's size.
+func (m *Model) read(file string) (*data.Picture, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("finetune: %w", err)
 	}
 	defer f.Close()
-	picture, err := data.Image(f, settings)
+	picture, err := data.Decode(f)
+	if err == nil {
+		picture, err = m.fit(picture)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("finetune: %s: %w", file, err)
 	}
-	return &data.Set{Name: file, Labels: []int32{0}, Height: picture.Height, Width: picture.Width, Channels: 3,
-		Classes: m.Classes, Pixels: picture.Pixels}, nil
+	return picture, nil
+}
+
+// drawn brings a decoded picture to the model's size.
+func (m *Model) drawn(img image.Image) (*data.Picture, error) {
+	picture, err := m.fit(data.FromImage(img))
+	if err != nil {
+		return nil, fmt.Errorf("finetune: %w", err)
+	}
+	return picture, nil
+}
+
+// fit brings a picture to the model's size.
+func (m *Model) fit(picture *data.Picture) (*data.Picture, error) {
+	c, settings := m.Recipe.Model, m.Preprocess
+	if c.Channels != 3 {
+		return nil, fmt.Errorf("the model takes %d channels, pictures give 3", c.Channels)
+	}
+	if settings == (preprocess.Settings{}) {
+		settings = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{c.ImageRows, c.ImageCols}}
+	}
+	return picture.Preprocess(settings)
+}
+
+// setOf is a set of pictures of one size.
+func (m *Model) setOf(name string, pictures ...*data.Picture) *data.Set {
+	set := &data.Set{Name: name, Labels: make([]int32, len(pictures)), Height: pictures[0].Height,
+		Width: pictures[0].Width, Channels: 3, Classes: m.Classes}
+	for _, p := range pictures {
+		set.Pixels = append(set.Pixels, p.Pixels...)
+	}
+	return set
 }

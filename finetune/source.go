@@ -45,6 +45,9 @@ func (r Recipe) adopt(s *Source) (Recipe, error) {
 		agree("width", &m.Width, c.Width), agree("depth", &m.Depth, c.Depth), agree("heads", &m.Heads, c.Heads),
 		agree("mlp_dim", &m.MLPDim, c.MLPDim), agree("pool", &m.Pool, c.Pool),
 		agree("patch_norm", &m.PatchNorm, c.PatchNorm), agree("epsilon", &m.Epsilon, c.Epsilon),
+		agree("registers", &m.Registers, c.Registers), agree("patch_positions", &m.PatchPositions, c.PatchPositions),
+		agree("layer_scale", &m.LayerScale, c.LayerScale), agree("swiglu", &m.SwiGLU, c.SwiGLU),
+		agree("qkv_bias", &m.QKVBias, c.QKVBias),
 	} {
 		if err != nil {
 			return r, fmt.Errorf("%w in checkpoint %s: leave it out of the recipe", err, s.Path)

@@ -374,7 +374,13 @@ func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
 
 // The fixture's files say what its model is and how its pixels were normalised; its weights are taken as they are.
 func TestAHuggingFaceModelIsFineTuned(t *testing.T) {
-	dir := fixtures.Dir(t, "hf_vit")
+	for _, set := range []string{"hf_vit", "dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"} {
+		fineTunesFrom(t, set)
+	}
+}
+
+func fineTunesFrom(t *testing.T, set string) {
+	dir := fixtures.Dir(t, set)
 	imported, err := checkpoints.Import(dir, checkpoints.ImportOptions{Classes: 7})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ package data
 
 import (
 	"fmt"
+	"image"
+	"image/color"
 	"io"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -16,6 +18,19 @@ func Image(r io.Reader, s preprocess.Settings) (*Picture, error) {
 		return nil, err
 	}
 	return picture.Preprocess(s)
+}
+
+// FromImage returns the colours of a decoded picture, 8 bits each and without regard to transparency, as Decode does.
+func FromImage(img image.Image) *Picture {
+	bounds := img.Bounds()
+	p := &Picture{Height: bounds.Dy(), Width: bounds.Dx(), Pixels: make([]uint8, 0, 3*bounds.Dy()*bounds.Dx())}
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			c := color.NRGBAModel.Convert(img.At(x, y)).(color.NRGBA)
+			p.Pixels = append(p.Pixels, c.R, c.G, c.B)
+		}
+	}
+	return p
 }
 
 // Preprocess returns the picture resized and cropped as settings say.
