@@ -102,7 +102,7 @@ func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool
 		return out, nil
 	}
 	qt, kt, vt := TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 3, 1), TransposeAllAxes(v, 0, 2, 1, 3)
-	scores := MatMul(qt, kt)
+	scores := kernel.Product(qt, kt)
 	scores = ConvertDType(scores, dtypes.Float32)
 	scale := 1 / math.Sqrt(float64(c.Width/c.Heads))
 	if bias != nil {
@@ -113,5 +113,5 @@ func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool
 	if dropping {
 		dropped = layers.DropoutStatic(scope, weights, c.AttentionDropout)
 	}
-	return TransposeAllAxes(MatMul(ConvertDType(dropped, v.DType()), vt), 0, 2, 1, 3), weights
+	return TransposeAllAxes(kernel.Product(ConvertDType(dropped, v.DType()), vt), 0, 2, 1, 3), weights
 }

@@ -3,11 +3,9 @@
 package weight
 
 import (
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/ml/nn"
 
 	"github.com/wepe-go/wepe/internal/kernel"
 )
@@ -22,7 +20,7 @@ func Dense(scope *model.Scope, x *Node, out int, weights, biases Fill) *Node {
 	if biases != nil {
 		b = ConvertDType(Float32(scope, "biases", biases, out).NodeValue(g), x.DType()) // [out]
 	}
-	return nn.Dense(x, ConvertDType(w, x.DType()), b, compute.DenseLayoutInputOutputs)
+	return kernel.Dense(x, ConvertDType(w, x.DType()), b)
 }
 
 // LayerNorm normalises the last axis in float32 and returns the type of x.
