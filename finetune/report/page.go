@@ -44,12 +44,19 @@ const pageLines = 15
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+// sharedText is what all pages have: their style and their tables.
+//
+//go:embed shared.html
+var sharedText string
+
+var pageFunctions = template.FuncMap{
 	"percent": func(fraction float64) string { return percent(Number(fraction), 0) },
 	"dataURI": func(content []byte) template.URL {
 		return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(content)) //nolint:gosec // base64
 	},
-}).Parse(pageText))
+}
+
+var pageTemplate = newTemplate("page", pageText)
 
 // HTML writes a page about one run: what was run, how good the model was before and after, curves, what the encoding
 // learned, mistakes, and every setting. It is one file that asks nothing of a network, has no scripts, follows the
