@@ -229,7 +229,7 @@ func TestTSNETakesTheStepsOfScikitLearn(t *testing.T) {
 
 	start := r.tensors["in.tsne.init"].Data
 	gradient := make([]float64, len(start))
-	r.near(t, "tsne.init_kl_out", []float64{tsneStep(given, start, gradient)}, "tsne_kl_abs")
+	r.near(t, "tsne.init_kl_out", []float64{tsneStep(given, start, gradient, make([]float64, len(given)), true)}, "tsne_kl_abs")
 	r.near(t, "tsne.init_gradient_out", gradient, "tsne_positions_abs_steps_to_50_given_p")
 	optimise := func(p []float64, steps int) ([]float64, []float64) {
 		y := append([]float64(nil), start...)

@@ -125,9 +125,13 @@ func (t TSNE) descend(p, y []float64, begin, end int, momentum float64) (diverge
 	for i := range gains {
 		gains[i] = 1
 	}
+	kernel := make([]float64, len(p))
 	best, bestStep := math.Inf(1), begin
 	for step := begin; step < end; step++ {
-		divergence = tsneStep(p, y, gradient)
+		check := (step+1)%tsneCheck == 0
+		if now := tsneStep(p, y, gradient, kernel, check || step == end-1); !math.IsNaN(now) {
+			divergence = now
+		}
 		length := floats.Norm(gradient, 2)
 		for i, g := range gradient {
 			if update[i]*g < 0 {
@@ -139,7 +143,7 @@ func (t TSNE) descend(p, y []float64, begin, end int, momentum float64) (diverge
 			update[i] = momentum*update[i] - t.LearningRate*gains[i]*g
 			y[i] += update[i]
 		}
-		if (step+1)%tsneCheck == 0 {
+		if check {
 			if divergence < best {
 				best, bestStep = divergence, step
 			} else if step-bestStep > tsneNoGain {
@@ -153,11 +157,10 @@ func (t TSNE) descend(p, y []float64, begin, end int, momentum float64) (diverge
 	return divergence
 }
 
-// tsneStep is the divergence Σ p ln(p/q) at positions y [n, 2], q_ij = k_ij/Σk with k = 1/(1 + |y_i − y_j|²), and its
-// gradient 4 Σ_j (p_ij − q_ij) k_ij (y_i − y_j).
-func tsneStep(p, y, gradient []float64) (divergence float64) {
+// tsneStep writes the gradient 4 Σ_j (p_ij − q_ij) k_ij (y_i − y_j) at positions y [n, 2], where q_ij = k_ij/Σk and
+// k = 1/(1 + |y_i − y_j|²), which kernel [n, n] has room for. It returns the divergence Σ p ln(p/q), or NaN unasked.
+func tsneStep(p, y, gradient, kernel []float64, diverges bool) (divergence float64) {
 	n := len(y) / 2
-	kernel := make([]float64, n*n)
 	total := 0.0
 	for i := range n {
 		for j := range i {
@@ -168,17 +171,22 @@ func tsneStep(p, y, gradient []float64) (divergence float64) {
 		}
 	}
 	clear(gradient)
+	if !diverges {
+		divergence = math.NaN()
+	}
 	for i := range n {
 		for j := range i {
-			k, pij := kernel[i*n+j], max(p[i*n+j], tsneEpsilon)
+			k := kernel[i*n+j]
 			q := max(k/total, tsneEpsilon)
-			divergence += 2 * p[i*n+j] * math.Log(pij/q)
-			pull := 4 * (p[i*n+j] - q) * k
-			for c := range 2 {
-				g := pull * (y[2*i+c] - y[2*j+c])
-				gradient[2*i+c] += g
-				gradient[2*j+c] -= g
+			if diverges {
+				divergence += 2 * p[i*n+j] * math.Log(max(p[i*n+j], tsneEpsilon)/q)
 			}
+			pull := 4 * (p[i*n+j] - q) * k
+			gx, gy := pull*(y[2*i]-y[2*j]), pull*(y[2*i+1]-y[2*j+1])
+			gradient[2*i] += gx
+			gradient[2*i+1] += gy
+			gradient[2*j] -= gx
+			gradient[2*j+1] -= gy
 		}
 	}
 	return divergence

@@ -44,6 +44,15 @@ func OpenStart(backend compute.Backend, dir string) (*Model, error) {
 	return m, m.zeroHead()
 }
 
+// With returns a model of the same recipe with changes, as of Recipe.Set, drawn from the same seed.
+func (m *Model) With(settings string) (*Model, error) {
+	r, err := m.Recipe.Set(settings)
+	if err != nil {
+		return nil, err
+	}
+	return newModel(m.backend, r, m.Classes, m.seed)
+}
+
 // Seed is the seed of the run that trained the model.
 func (m *Model) Seed() int64 { return m.seed }
 

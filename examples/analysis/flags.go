@@ -1,0 +1,74 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/wepe-go/wepe/finetune/figures"
+	"github.com/wepe-go/wepe/finetune/study"
+	"github.com/wepe-go/wepe/internal/program"
+)
+
+// options are what the flags say.
+type options struct {
+	models  []figures.Model
+	start   bool
+	images  string
+	masks   string
+	count   int
+	figures []figures.Figure
+	out     string
+	seed    uint64
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("analysis", flag.ContinueOnError)
+	models := flags.String("model", "", "models, separated by commas: directories of runs, files or directories of Hugging "+
+		"Face's, timm's or Google's, or hf://owner/name; as NAME=PATH to name a column, of which there may be several "+
+		"(seeds); default learned and wepe, trained on generated shapes in runs/shapes")
+	flags.BoolVar(&o.start, "start", false, "a column more for each model, as it was before training")
+	flags.StringVar(&o.images, "images", "", "directory or archive of CIFAR-100's binary version, or a directory of pictures, "+
+		"in a folder for each class or without classes; default generated shapes")
+	flags.StringVar(&o.masks, "masks", "", "directory with a picture of the object, white on black, for each of -images, of the "+
+		"same name but for its ending")
+	flags.IntVar(&o.count, "n", 1000, "images at most")
+	what := flags.String("what", "all", "all, or some of "+figures.Names())
+	flags.StringVar(&o.out, "out", "runs/analysis", "directory for rows and the page")
+	flags.Uint64Var(&o.seed, "seed", 0, "of noise, pairs, occlusion and shuffles, the same for all models")
+	if err := program.Parse(flags, "looks at models side by side.", args); err != nil {
+		return o, err
+	}
+	if o.count < 1 {
+		return o, fmt.Errorf("-n is %d, want 1 or more", o.count)
+	}
+	if o.masks != "" && o.images == "" {
+		return o, errors.New("-masks needs -images: generated shapes know theirs")
+	}
+	if o.figures, err = figures.Choose(study.Split(*what)); err != nil {
+		return o, fmt.Errorf("-what: %w", err)
+	}
+	if len(o.figures) == 0 {
+		return o, errors.New("-what names no figure")
+	}
+	for _, model := range study.Split(*models) {
+		o.models = append(o.models, named(model))
+	}
+	if *models != "" && len(o.models) == 0 {
+		return o, errors.New("-model is given, but empty")
+	}
+	return o, nil
+}
+
+// named reads NAME=PATH, or names a path: seeds of one encoding share a column.
+func named(model string) figures.Model {
+	if name, path, ok := strings.Cut(model, "="); ok && !strings.Contains(name, "/") && name != "" && path != "" {
+		return figures.Model{Name: name, Path: path}
+	}
+	name, _, _ := strings.Cut(filepath.Base(model), "-seed")
+	return figures.Model{Name: name, Path: model}
+}
