@@ -39,6 +39,14 @@ finetune-demo: ## fine-tune a small pretrained ViT at larger sizes, learned agai
 	go run ./cmd/wepe-ckpt fold -to hf runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
 	go run ./cmd/wepe-ckpt verify runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
 
+.PHONY: analysis
+analysis: ## look at two small models, trained first, side by side; ARGS="-model A,B -images DIR ..." at yours
+	go run -tags=onnx ./examples/analysis $(ARGS)
+
+.PHONY: efficiency
+efficiency: ## what encodings cost, as ratios to learned; ARGS="-variant Ti/16,B/16,L/16 -sizes 224,384 ..." on an accelerator
+	go run -tags=onnx ./examples/analysis -what cost $(ARGS)
+
 .PHONY: notebooks
 notebooks: ## execute the notebooks without a browser and keep their outputs; needs Jupyter
 	internal/tools/scripts/notebooks
@@ -82,7 +90,7 @@ lint: ## the linter alone
 
 .PHONY: results
 results: ## compute the tables of README.md and docs/results.md from the rows in docs/runs and from the code
-	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md
+	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md
 
 .PHONY: onnxruntime
 onnxruntime: ## fetch ONNX Runtime from npm into ~/.local/lib/onnxruntime

@@ -31,11 +31,7 @@ func BenchmarkStep(b *testing.B) {
 		b.Fatal(err)
 	}
 	c.ImageRows, c.ImageCols, c.Classes = *benchSize, *benchSize, 100
-	set := &data.Set{Name: "noise", Pixels: make([]uint8, 101*32*32*3), Labels: make([]int32, 101), Height: 32,
-		Width: 32, Channels: 3, Classes: make([]string, 100)}
-	for i := range set.Pixels {
-		set.Pixels[i] = uint8(i * 7919 >> 3)
-	}
+	set := Noise(101, 32, 32, 100)
 	var steps []*trainer
 	names := strings.Split(*benchNames, ",")
 	for _, position := range names {

@@ -18,7 +18,7 @@ import (
 var files = strings.Fields(`
 	groups network optimizer recipe settings recipes_pretrained recipes
 	model pixels evaluate predict encoding export source saved pretrained look
-	group_table steps finetune trainer record resume do page`)
+	group_table steps finetune trainer record resume do page timing`)
 
 // Names are resolved without types: those of functions, types, constants and variables by the parser, those of
 // unexported methods where no other type of the package, nor a field, has the same.

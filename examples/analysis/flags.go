@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/wepe-go/wepe/finetune/figures"
@@ -24,6 +25,10 @@ type options struct {
 	figures []figures.Figure
 	out     string
 	seed    uint64
+
+	costs    bool // of encodings, in place of looking at models
+	cost     figures.Cost
+	memoryOf string
 }
 
 func parse(args []string) (o options, err error) {
@@ -37,9 +42,14 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.masks, "masks", "", "directory with a picture of the object, white on black, for each of -images, of the "+
 		"same name but for its ending")
 	flags.IntVar(&o.count, "n", 1000, "images at most")
-	what := flags.String("what", "all", "all, or some of "+figures.Names())
+	what := flags.String("what", "all", "all, or some of "+figures.Names()+"; or cost: of encodings, without models")
 	flags.StringVar(&o.out, "out", "runs/analysis", "directory for rows and the page")
 	flags.Uint64Var(&o.seed, "seed", 0, "of noise, pairs, occlusion and shuffles, the same for all models")
+	variants := flags.String("variant", "Ti/16", "of -what cost: sizes of models, as Ti/16,B/16,L/16")
+	sides := flags.String("sizes", "224", "of -what cost: sides of square pictures, as 224,384")
+	flags.StringVar(&o.cost.DType, "dtype", "float32", "of -what cost: float32 or bfloat16")
+	flags.IntVar(&o.cost.Rounds, "rounds", 100, "of -what cost: of every encoding")
+	flags.StringVar(&o.memoryOf, "memory-of", "", "of -what cost: print the memory of one encoding")
 	if err := program.Parse(flags, "looks at models side by side.", args); err != nil {
 		return o, err
 	}
@@ -48,6 +58,20 @@ func parse(args []string) (o options, err error) {
 	}
 	if o.masks != "" && o.images == "" {
 		return o, errors.New("-masks needs -images: generated shapes know theirs")
+	}
+	if o.costs = *what == "cost"; o.costs {
+		o.cost.Arms, o.cost.Variants, o.cost.Seed = figures.CostArms, study.Split(*variants), o.seed
+		for _, side := range study.Split(*sides) {
+			n, err := strconv.Atoi(side)
+			if err != nil || n < 1 {
+				return o, fmt.Errorf("-sizes: %q is no side of a picture in pixels", side)
+			}
+			o.cost.Sides = append(o.cost.Sides, n)
+		}
+		if len(o.cost.Variants) == 0 || len(o.cost.Sides) == 0 || o.cost.Rounds < 1 {
+			return o, errors.New("-what cost wants a -variant, -sizes and -rounds of 1 or more")
+		}
+		return o, nil
 	}
 	if o.figures, err = figures.Choose(study.Split(*what)); err != nil {
 		return o, fmt.Errorf("-what: %w", err)

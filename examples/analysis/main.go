@@ -24,7 +24,7 @@ import (
 func main() { program.Main("analysis", parse, options.saves, run) }
 
 // saves says whether there is something to save when a signal comes: a training.
-func (o options) saves() bool { return len(o.models) == 0 }
+func (o options) saves() bool { return len(o.models) == 0 && !o.costs }
 
 // run looks at the models, and at what encodings cost.
 func run(ctx context.Context, o options) error {
@@ -33,6 +33,12 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer backend.Finalize()
+	if o.cost.Backend = backend; o.memoryOf != "" {
+		return o.printMemory()
+	}
+	if o.costs {
+		return o.measureCost(ctx)
+	}
 	if o.models, err = o.find(ctx, backend); err != nil {
 		return err
 	}

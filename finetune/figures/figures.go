@@ -15,6 +15,7 @@ package figures
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,7 @@ type Look struct {
 	// Mask returns which pixels of an image of Images are the object; nil for none, as where no one knows.
 
 	Shown int    // 4: pictures on the page
+	Pairs int    // 8000: that the probe learns from; a quarter as many are measured
 	Seed  uint64 // of noise, pairs, occlusion and shuffles
 	Log   func(line string)
 
@@ -101,9 +103,7 @@ func (l *Look) Run(ctx context.Context) (*Found, error) {
 	if l.Images == nil || l.Images.Len() == 0 {
 		return nil, errors.New("figures: no images to look at models with")
 	}
-	if l.Shown == 0 {
-		l.Shown = 4
-	}
+	l.Shown, l.Pairs = cmp.Or(l.Shown, 4), cmp.Or(l.Pairs, 8000)
 	l.reference = map[string][]float64{}
 	var columns []string
 	for _, m := range l.Models {

@@ -102,11 +102,8 @@ func decay(s *subject) error {
 	return nil
 }
 
-// Of the relative-position probe.
-const (
-	probePairs = 8000 // trained on; a quarter as many measured
-	probeBytes = 64 << 20
-)
+// probeBytes bounds the patches that the probe is shown.
+const probeBytes = 64 << 20
 
 func probe(s *subject) error {
 	_, _, vectors, err := s.vectors()
@@ -148,11 +145,11 @@ func probe(s *subject) error {
 		if with == 0 && !s.first {
 			continue // what patches alone say of places, once
 		}
-		inputs, offsets, err := drawn(probePairs, held, images-held, float64(with))
+		inputs, offsets, err := drawn(s.Pairs, held, images-held, float64(with))
 		if err != nil {
 			return NotHere(err.Error())
 		}
-		heldInputs, heldOffsets, err := drawn(probePairs/4, 0, held, float64(with))
+		heldInputs, heldOffsets, err := drawn(max(1, s.Pairs/4), 0, held, float64(with))
 		if err != nil {
 			return err
 		}

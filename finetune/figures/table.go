@@ -9,9 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/wepe-go/wepe/finetune/report"
 )
@@ -125,29 +123,4 @@ func Read(path string) (rows []Row, err error) {
 		rows = append(rows, r)
 	}
 	return rows, lines.Err()
-}
-
-// Region is the content, for report.Render, of the regions
-//
-//	<!-- figure: NAME decay -->
-//
-// the table of a figure from the rows in NAME.jsonl of a directory.
-func Region(directory string) func(words []string) (text string, known bool, err error) {
-	return func(words []string) (string, bool, error) {
-		if len(words) == 0 || words[0] != "figure:" {
-			return "", false, nil
-		}
-		if len(words) != 3 {
-			return "", true, fmt.Errorf("figures: %q, want the name of a file and of a figure", strings.Join(words, " "))
-		}
-		rows, err := Read(filepath.Join(directory, words[1]+".jsonl"))
-		if err != nil {
-			return "", true, err
-		}
-		table := Table(rows, words[2])
-		if len(table.Rows) == 0 {
-			return "", true, fmt.Errorf("figures: %s.jsonl has no rows of figure %q", words[1], words[2])
-		}
-		return table.Markdown(), true, nil
-	}
 }

@@ -10,9 +10,13 @@
 //	table: NAME by=dataset,encoding baseline=learned split=validation
 //
 // for a table of the runs in NAME.jsonl of the records' directory; the settings after the name are fields of a
-// report.Spec and may be left out.
+// report.Spec and may be left out, or
 //
-//	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md
+//	figure: NAME decay
+//
+// for the table of a figure from the rows that examples/analysis left in NAME.jsonl.
+//
+//	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md
 package main
 
 import (
@@ -23,6 +27,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/wepe-go/wepe/finetune/figures"
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
@@ -56,7 +61,7 @@ func fill(path, records string) error {
 }
 
 var (
-	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?) *-->\n`)
+	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?) *-->\n`)
 	end   = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -91,6 +96,12 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		return parametersTable()
 	case len(words) == 1:
 		return table, fmt.Errorf("a table without a name")
+	case words[0] == "figure:" && len(words) == 3:
+		rows, err := figures.Read(filepath.Join(records, words[1]+".jsonl"))
+		if table = figures.Table(rows, words[2]); err == nil && len(table.Rows) == 0 {
+			err = fmt.Errorf("no rows of figure %q", words[2])
+		}
+		return table, err
 	}
 	var spec report.Spec
 	for _, word := range words[2:] {

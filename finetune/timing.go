@@ -1,0 +1,63 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import "github.com/wepe-go/wepe/finetune/data"
+
+// Timing is a training of which single steps are made, to measure what they take. Each call returns when its result is
+// on the host, so that an accelerator has done its work.
+type Timing struct {
+	t     *trainer
+	batch pixels // what Forward is asked
+}
+
+// NewTiming prepares a run without a directory; Forward takes the recipe's EvalBatchSize of its training images.
+func NewTiming(run Run) (*Timing, error) {
+	run, err := run.prepared()
+	if err != nil {
+		return nil, err
+	}
+	t, err := run.begin()
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]int, run.Recipe.EvalBatchSize)
+	for i := range rows {
+		rows[i] = i % run.Train.Len()
+	}
+	return &Timing{t, t.model.upload(run.Train.Subset(rows))}, nil
+}
+
+// Step makes one optimizer step.
+func (t *Timing) Step() error {
+	if err := t.t.update(); err != nil {
+		return err
+	}
+	return t.t.drain()
+}
+
+// Forward computes the logits of one batch.
+func (t *Timing) Forward() error {
+	_, err := t.t.model.logits(t.batch)
+	return err
+}
+
+// Parameters is the number of trained numbers, once a step was made.
+func (t *Timing) Parameters() int { return t.t.model.parameters() }
+
+// Close frees what the training holds.
+func (t *Timing) Close() {
+	t.batch.finalize()
+	t.t.close()
+	t.t.model.Finalize()
+}
+
+// Noise is a set of pictures that hold nothing, for measuring time.
+func Noise(images, height, width, classes int) *data.Set {
+	set := &data.Set{Name: "noise", Pixels: make([]uint8, images*height*width*3), Labels: make([]int32, images),
+		Height: height, Width: width, Channels: 3, Classes: make([]string, classes)}
+	for i := range set.Pixels {
+		set.Pixels[i] = uint8(i * 7919 >> 3)
+	}
+	return set
+}
