@@ -17,7 +17,7 @@ import (
 // The package read from bottom to top: a file refers to nothing that a file after it declares.
 var files = strings.Fields(`
 	groups network optimizer recipe settings recipes_pretrained recipes
-	model pixels evaluate predict encoding export source saved pretrained look
+	model pixels evaluate predict encoding export source saved pretrained look embed
 	group_table steps finetune trainer record resume do page timing`)
 
 // Names are resolved without types: those of functions, types, constants and variables by the parser, those of

@@ -38,15 +38,15 @@ type seen struct {
 	images  int
 }
 
-// answer is how much of each token the pooled vector holds: all of the class token, or equal parts.
+// answer is whose row of the attention the answer is read from: the class token's, or equal parts of all patches'.
 func (s *subject) answer() []float64 {
 	from := make([]float64, s.grid.Tokens())
-	if s.model.Recipe.Model.Pool == vit.PoolClass {
+	if s.model.Recipe.Model.Pool != vit.PoolMean {
 		from[0] = 1
 		return from
 	}
-	for i := range from {
-		from[i] = 1 / float64(len(from))
+	for i := s.grid.Prefix; i < len(from); i++ {
+		from[i] = 1 / float64(s.grid.Patches())
 	}
 	return from
 }
