@@ -69,15 +69,9 @@ func (r Recipe) set(path []string, value json.RawMessage) (Recipe, error) {
 	case errors.As(err, &wrong):
 		return r, fmt.Errorf("a %s, want %s", wrong.Value, wrong.Type)
 	case err != nil: // an unknown field
-		var parent any = r
-		switch {
-		case len(path) == 1:
-		case path[0] == "model":
-			parent = r.Model
-		case path[0] == "optimizer":
-			parent = r.Optimizer
-		case path[0] == "augment":
-			parent = r.Augment
+		parent, ok := map[string]any{"model": r.Model, "optimizer": r.Optimizer, "augment": r.Augment}[path[0]]
+		if !ok || len(path) == 1 {
+			parent = r
 		}
 		return r, fmt.Errorf("no such field, want one of %s", strings.Join(fieldNames(parent), ", "))
 	}

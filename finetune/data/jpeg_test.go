@@ -8,9 +8,6 @@ import (
 	"testing"
 )
 
-// withLibjpeg tells that this build decodes by libjpeg-turbo.
-var withLibjpeg bool
-
 // A scan that is there again and again costs little in the file, and a pass over the picture each time.
 func TestScansOfAJPEGAreLimited(t *testing.T) {
 	raw := goldenFiles(t)["progressive.jpg"]
