@@ -57,47 +57,39 @@ func parameters(name string) string {
 	return kind + ".param."
 }
 
-// torchNames maps our variables to torch's; Linear weights are transposed.
-func torchNames(mlp bool) map[string]string {
-	names := map[string]string{"wepe/prefix": "cls_pos_embedding"}
-	add := func(scope string, dense, norm int) {
-		names[scope+"/dense/weights"] = fmt.Sprintf("projection.%d.weight", dense)
-		names[scope+"/dense/biases"] = fmt.Sprintf("projection.%d.bias", dense)
-		names[scope+"/layer_normalization/gain"] = fmt.Sprintf("projection.%d.weight", norm)
-		names[scope+"/layer_normalization/offset"] = fmt.Sprintf("projection.%d.bias", norm)
+// place puts the tensors of the authors' module below a prefix at the paths of ours: its parameters, or gradients.
+func place(f *gomlxtest.Torch, prefix string, mlp bool) {
+	class := f.Get(prefix + "cls_pos_embedding") // [1, 1, width]
+	f.Set("prefix", class.Data, class.Shape[1:]...)
+	layer := func(path string, dense, norm int) {
+		f.Layer(path+"/dense", fmt.Sprintf("%sprojection.%d", prefix, dense))
+		f.Norm(path+"/layer_normalization", fmt.Sprintf("%sprojection.%d", prefix, norm))
 	}
 	if mlp {
-		add("wepe/projection/hidden", 0, 1)
-		add("wepe/projection/output", 4, 5)
+		layer("projection/hidden", 0, 1)
+		layer("projection/output", 4, 5)
 	} else {
-		add("wepe/projection", 0, 1)
+		layer("projection", 0, 1)
 	}
-	return names
 }
 
-// releaseStore returns a store that holds the parameters of a case, and the settings of its module.
-func releaseStore(t *testing.T, data map[string]fixtures.Tensor, meta releaseMeta, name string) (*model.Store,
-	func(*model.Scope) *Config) {
+// releaseStore returns a store that holds the parameters of a case, the settings of its module, and a store of the
+// gradients that it should have.
+func releaseStore(t *testing.T, meta releaseMeta, name string) (*model.Store, func(*model.Scope) *Config, *model.Store) {
 	t.Helper()
 	c, params := meta.Cases[name], parameters(name)
-	_, mlp := data[params+"projection.5.weight"]
-	store := model.NewStore()
-	create := func(path string, value *tensors.Tensor) {
-		if _, err := store.CreateVariable("/"+path, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	create("wepe/omega3_raw", tensors.FromScalar(float32(c.Omega3Raw)))
-	create("wepe/alpha_scale_raw", tensors.FromScalar(float32(c.AlphaScaleRaw)))
-	create("wepe/beta_pos", tensors.FromScalar(float32(c.BetaPos)))
-	for ours, theirs := range torchNames(mlp) {
-		values := transposed(data[params+theirs], theirs)
-		create(ours, tensors.FromFlatDataAndDimensions(values.Float32(), values.Shape...))
-	}
-	return store, func(s *model.Scope) *Config {
+	f, gradients := gomlxtest.LoadTorch(t, releaseSet, "tensors.safetensors", "/wepe/"),
+		gomlxtest.LoadTorch(t, releaseSet, "tensors.safetensors", "/wepe/")
+	_, mlp := f.Tensors[params+"projection.5.weight"]
+	place(f, params, mlp)
+	place(gradients, name+".grad.", mlp)
+	f.Set("omega3_raw", []float64{c.Omega3Raw})
+	f.Set("alpha_scale_raw", []float64{c.AlphaScaleRaw})
+	f.Set("beta_pos", []float64{c.BetaPos})
+	return f.Store, func(s *model.Scope) *Config {
 		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).
 			with(kv{ParamMode: Release, ParamOmega1: meta.Omega1,
-				ParamDerivative: data[params+"projection.0.weight"].Shape[1] == 4},
+				ParamDerivative: f.Get(params + "projection.0.weight").Shape[1] == 4},
 				ofSpan(meta.CoordinateScale, meta.CoordinateScale))
 		config.sum = meta.sum()
 		if mlp {
@@ -107,23 +99,7 @@ func releaseStore(t *testing.T, data map[string]fixtures.Tensor, meta releaseMet
 			config.with(kv{ParamG2: meta.G3Case.G2, ParamG3: meta.G3Case.G3})
 		}
 		return config
-	}
-}
-
-// transposed turns a Linear's [out, in] into [in, out] and the class row [1, 1, width] into [1, width].
-func transposed(x fixtures.Tensor, name string) fixtures.Tensor {
-	switch {
-	case name == "cls_pos_embedding":
-		return fixtures.Tensor{Shape: x.Shape[1:], Data: x.Data}
-	case len(x.Shape) == 1:
-		return x
-	}
-	out, in := x.Shape[0], x.Shape[1]
-	y := fixtures.Tensor{Shape: []int{in, out}, Data: make([]float64, len(x.Data))}
-	for i, v := range x.Data {
-		y.Data[i%in*out+i/in] = v
-	}
-	return y
+	}, gradients.Store
 }
 
 func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T) {
@@ -132,7 +108,7 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
 	for name, c := range meta.Cases {
 		t.Run(name, func(t *testing.T) {
-			store, config := releaseStore(t, data, meta, name)
+			store, config, gradients := releaseStore(t, meta, name)
 			upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
 			outputs := make(map[string]int)
 			var e *Encoder
@@ -203,13 +179,12 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 				t.Errorf("d/d log_alpha_scale = %g, want %g: terms of %g in all", scale, wantScale, got("terms")[0])
 			}
 			gomlxtest.Near(t, "d/d pos_scale", got("wepe/beta_pos"), data[name+".grad.pos_scale"].Data, 2e-5)
-			_, mlp := data[parameters(name)+"projection.5.weight"]
-			if want := len(torchNames(mlp)) + 3; store.NumVariables() != want { // and three scalars
+			if want := gradients.NumVariables() + 3; store.NumVariables() != want { // and three scalars
 				t.Errorf("%d variables, want %d", store.NumVariables(), want)
 			}
-			for ours, theirs := range torchNames(mlp) {
-				want := transposed(data[name+".grad."+theirs], theirs)
-				gomlxtest.Near(t, "d/d "+theirs, got(ours), want.Data, 2e-5)
+			for v := range gradients.IterVariables() {
+				path := strings.TrimPrefix(v.Path(), "/")
+				gomlxtest.Near(t, "d/d "+path, got(path), gomlxtest.Values(t, v.MustValue()), 2e-5)
 			}
 
 			scalars, err := e.Scalars()

@@ -58,27 +58,15 @@ func (m finetuneMeta) surrogate() Surrogate {
 	return s
 }
 
-// finetuneNames maps our variables to torch's.
-var finetuneNames = map[string]string{
-	"projection/hidden/dense/weights":              "projection.0.weight",
-	"projection/hidden/dense/biases":               "projection.0.bias",
-	"projection/hidden/layer_normalization/gain":   "projection.1.weight",
-	"projection/hidden/layer_normalization/offset": "projection.1.bias",
-	"projection/middle/dense/weights":              "projection.4.weight",
-	"projection/middle/dense/biases":               "projection.4.bias",
-	"projection/middle/layer_normalization/gain":   "projection.5.weight",
-	"projection/middle/layer_normalization/offset": "projection.5.bias",
-	"projection/output/dense/weights":              "projection.8.weight",
-	"projection/output/dense/biases":               "projection.8.bias",
-	"offset":                                       "offset",
-}
-
-// ours turns a torch parameter into our layout: Linear weights [out, in] into [in, out], the offset into a vector.
-func ours(x fixtures.Tensor, name string) fixtures.Tensor {
-	if name == "offset" {
-		return fixtures.Tensor{Shape: []int{len(x.Data)}, Data: x.Data}
+// placeSurrogate puts the tensors of the authors' module below a prefix at the paths of ours.
+func placeSurrogate(f *gomlxtest.Torch, prefix string) {
+	for path, layer := range map[string]int{"hidden": 0, "middle": 4, "output": 8} {
+		f.Layer("projection/"+path+"/dense", fmt.Sprintf("%sprojection.%d", prefix, layer))
+		if layer < 8 {
+			f.Norm("projection/"+path+"/layer_normalization", fmt.Sprintf("%sprojection.%d", prefix, layer+1))
+		}
 	}
-	return transposed(x, name)
+	f.Vector("offset", prefix+"offset")
 }
 
 // modulation of ours: the release's constant factor inside tanh(Im p) is part of it.
@@ -88,25 +76,26 @@ func (m finetuneMeta) modulation(values []float64) []float64 {
 	return out
 }
 
-func finetuneStore(t *testing.T, data map[string]fixtures.Tensor, meta finetuneMeta, c finetuneCase) *model.Store {
+// finetuneStores hold the parameters of a case, and the gradients that they should have.
+func finetuneStores(t *testing.T, meta finetuneMeta, name string) (store, gradients *model.Store) {
 	t.Helper()
-	store := model.NewStore()
-	create := func(path string, values []float64, dims ...int) {
-		value := tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: values}.Float32(), dims...)
-		if _, err := store.CreateVariable("/surrogate/"+path, value); err != nil {
-			t.Fatal(err)
-		}
+	c := meta.Cases[name]
+	f, g := gomlxtest.LoadTorch(t, finetuneSet, "tensors.safetensors", "/surrogate/"),
+		gomlxtest.LoadTorch(t, finetuneSet, "tensors.safetensors", "/surrogate/")
+	f.Set("omega3_raw", []float64{c.Omega3Raw})
+	f.Set("beta_raw", []float64{c.BetaRaw})
+	f.Set("gamma_raw", []float64{c.GammaRaw})
+	f.Set("scale", []float64{c.Scale})
+	f.Set("modulation", meta.modulation(c.Modulation), len(c.Modulation))
+	placeSurrogate(f, "param.")
+	for path, of := range map[string]string{
+		"omega3_raw": "alpha_learn", "beta_raw": "beta_learn", "gamma_raw": "gamma_learn", "scale": "scale_factor",
+		"modulation": "freq_modulation",
+	} {
+		g.Vector(path, name+".grad."+of)
 	}
-	create("omega3_raw", []float64{c.Omega3Raw})
-	create("beta_raw", []float64{c.BetaRaw})
-	create("gamma_raw", []float64{c.GammaRaw})
-	create("scale", []float64{c.Scale})
-	create("modulation", meta.modulation(c.Modulation), len(c.Modulation))
-	for path, name := range finetuneNames {
-		x := ours(data["param."+name], name)
-		create(path, x.Data, x.Shape...)
-	}
-	return store
+	placeSurrogate(g, name+".grad.")
+	return f.Store, g.Store
 }
 
 // rowMajor undoes the release's order: its entry k is column k/rows, row k%rows.
@@ -125,7 +114,7 @@ func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 	data := fixtures.Tensors(t, finetuneSet, "tensors.safetensors")
 	for name, c := range meta.Cases {
 		upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
-		store := finetuneStore(t, data, meta, c)
+		store, gradients := finetuneStores(t, meta, name)
 		var paths []string
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
 			g := in[0].Graph()
@@ -148,17 +137,13 @@ func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 			}
 			gomlxtest.Near(t, name+" "+of, got[i], rowMajor(data[name+"."+of].Data, c.Rows, c.Cols), tol)
 		}
-		gradient := func(path string) []float64 { return got[5+slices.Index(paths, path)] }
-		grad := func(name string, of string) []float64 { return ours(data[name+".grad."+of], of).Data }
-		for path, of := range map[string]string{
-			"omega3_raw": "alpha_learn", "beta_raw": "beta_learn", "gamma_raw": "gamma_learn", "scale": "scale_factor",
-		} {
-			gomlxtest.Near(t, name+" d/d "+of, gradient(path), data[name+".grad."+of].Data, 1e-4)
-		}
-		gomlxtest.Near(t, name+" d/d freq_modulation", meta.modulation(gradient("modulation")),
-			data[name+".grad.freq_modulation"].Data, 1e-4)
-		for path, of := range finetuneNames {
-			gomlxtest.Near(t, name+" d/d "+of, gradient(path), grad(name, of), 1e-4)
+		for v := range gradients.IterVariables() {
+			path := strings.TrimPrefix(v.Path(), "/surrogate/")
+			gradient := got[5+slices.Index(paths, path)]
+			if path == "modulation" {
+				gradient = meta.modulation(gradient)
+			}
+			gomlxtest.Near(t, name+" d/d "+path, gradient, gomlxtest.Values(t, v.MustValue()), 1e-4)
 		}
 
 		e := NewSurrogate(store.RootScope(), c.Rows, c.Cols, meta.Width).of(meta.surrogate()).Done()
@@ -197,8 +182,8 @@ func TestHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 		want = append(want, mirrored(tokens)...)
 	}
 	found := false
-	for name, c := range meta.Cases { // README: the scalars of the last case
-		store := finetuneStore(t, data, meta, c)
+	for name := range meta.Cases { // README: the scalars of the last case
+		store, _ := finetuneStores(t, meta, name)
 		rows := tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: mirrored(learned.Data)}.Float32(), prefix+n*n, width)
 		pretrained, err := store.CreateVariable("/pretrained", rows)
 		if err != nil {

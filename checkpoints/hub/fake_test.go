@@ -199,9 +199,10 @@ func put(t *testing.T, file string, content []byte) {
 // offline downloads with the network forbidden.
 func offline(t *testing.T, address string) (*Snapshot, error) {
 	t.Helper()
-	defer func(before string) { os.Setenv("HF_HUB_OFFLINE", before) }(os.Getenv("HF_HUB_OFFLINE"))
-	os.Setenv("HF_HUB_OFFLINE", "1")
-	return Download(t.Context(), address, nil)
+	t.Setenv("HF_HUB_OFFLINE", "1")
+	s, err := Download(t.Context(), address, nil)
+	t.Setenv("HF_HUB_OFFLINE", "0")
+	return s, err
 }
 
 // get downloads what has to succeed.
