@@ -192,7 +192,7 @@ func TestPublishedRecipesHaveTheNumbersOfTheirSources(t *testing.T) {
 			"model.dropout=0.08;model.drop_path=0.15;model.position=wepe;augment.pad=4;augment.flip_prob=0.5;" +
 			"augment.cutout=16;augment.mix_prob=0.7;augment.cutmix_alpha=0;augment.mixup_alpha=0.3;late_from=15;" +
 			"late_mixup_alpha=0.6", parameters: 8_234_265},
-		// run_code_cifar.sh of the DHVT's authors, and defaults of its main.py; the sizes are dhvt.Variant's Ti/4.
+		// run_code_cifar.sh of the DHVT's authors, and defaults of its main.py; the sizes are those of Ti/4.
 		{recipe: "dhvt-300", settings: adamW + imagePixels + "architecture=dhvt;model.patch_size=4;model.width=192;" +
 			"model.depth=12;model.heads=4;model.mlp_dim=768;model.drop_path=0.1;epochs=300;batch_size=512;warmup_epochs=5;" +
 			"learning_rate=1e-3;optimizer.weight_decay=0.05;optimizer.decay_all=false;optimizer.clip_norm=0;smoothing=0.1;" +

@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
 // (14.24), with the second derivatives by differences of the exact function; and that the bound is not an idle one.
@@ -91,21 +90,5 @@ func TestFeatures_on_the_sphere_out_of_a_table_are_those_of_the_host_but_for_its
 				t.Error(err)
 			}
 		})
-	}
-}
-
-func TestDilated_is_the_sphere_of_the_multiple(t *testing.T) {
-	for _, w := range []complex128{0.3 + 0.4i, -7 + 2i, 1e-9i} {
-		for _, factor := range []float64{0.2, 1, 30} {
-			stereographic := func(w complex128) [3]float64 {
-				m := real(w)*real(w) + imag(w)*imag(w)
-				return [3]float64{2 * real(w) / (m + 1), 2 * imag(w) / (m + 1), (m - 1) / (m + 1)}
-			}
-			got, want := weierstrass.Dilated(stereographic(w), factor), stereographic(complex(factor, 0)*w)
-			gomlxtest.Near(t, "S", got[:], want[:], 1e-14)
-		}
-	}
-	if got := weierstrass.Dilated([3]float64{0, 0, 1}, 1e-6); got != [3]float64{0, 0, 1} {
-		t.Errorf("∞ goes to %v", got)
 	}
 }

@@ -15,6 +15,10 @@ import (
 // Config says what a model is: the sizes of a ViT, and one rate of dropout more. It is saved with every checkpoint; a
 // zero field means its default.
 //
+// The models of the original, https://github.com/ArieSeirack/DHVT, are Ti of width 192 and S of 384, both of depth 12:
+// with patches of 2 or 4 and 4 or 8 heads for CIFAR-100 at 32×32 pixels, with patches of 16 and 3 or 6 heads for
+// ImageNet at 224×224 (4 heads in Ti for DomainNet).
+//
 // PatchSize is 2, 4 or 16, Heads is the number of head tokens too, and Position one of Positions(), default "none".
 // Dropout acts on the attention branch. Init is vit.InitTimm (default), as the original: dense weights and tokens from
 // N(0, 0.02²), convolutions uniformly in ±1/√fan-in, PyTorch's default; or vit.InitRelease: Xavier-uniform
@@ -27,48 +31,13 @@ type Config struct {
 	TokenDropout float64 `json:"token_dropout,omitempty"` // on the tokens that enter block 0; only the WePE release has it
 }
 
-// notFolded takes vit.Config's Fold and Table from Config: Go promotes no method that two embedded types have. They
-// would return a ViT, and its table.
+// notFolded takes vit.Config's Fold, Table and FLOPs from Config: Go promotes no method that two embedded types have.
+// They are of a ViT of these sizes.
 type notFolded struct{} //nolint:unused // embedded
 
 func (notFolded) Fold()  {} //nolint:unused // never called
 func (notFolded) Table() {} //nolint:unused // never called
-
-// variants are the models that the original's code registers for CIFAR-100 (patch sizes 2 and 4, 32×32 pixels) and for
-// ImageNet (patch size 16), https://github.com/ArieSeirack/DHVT. Its DomainNet models are the latter, Ti with 4 heads.
-var variants = []struct {
-	name                              string
-	image, patch, width, heads, class int
-}{
-	{"Ti/2", 32, 2, 192, 4, 100},
-	{"Ti/4", 32, 4, 192, 4, 100},
-	{"Ti/16", 224, 16, 192, 3, 1000},
-	{"S/2", 32, 2, 384, 8, 100},
-	{"S/4", 32, 4, 384, 8, 100},
-	{"S/16", 224, 16, 384, 6, 1000},
-}
-
-// Variant returns the configuration of a published model, "Ti" or "S" with the patch size after a slash, as in "Ti/4".
-func Variant(name string) (Config, error) {
-	for _, v := range variants {
-		if v.name == name {
-			return Config{Config: vit.Config{
-				ImageRows: v.image, ImageCols: v.image, PatchSize: v.patch,
-				Width: v.width, Depth: 12, Heads: v.heads, Classes: v.class,
-			}}.WithDefaults(), nil
-		}
-	}
-	return Config{}, fmt.Errorf("dhvt: unknown model %q: want one of %s", name, strings.Join(Variants(), ", "))
-}
-
-// Variants lists the names that Variant knows.
-func Variants() []string {
-	names := make([]string, len(variants))
-	for i, v := range variants {
-		names[i] = v.name
-	}
-	return names
-}
+func (notFolded) FLOPs() {} //nolint:unused // never called
 
 // Positions lists the names that Config.Position accepts: none as in the original, and the encoding of this library.
 // Others reach a model through TraceWith if they are added to the tokens; rotary ones and biases act inside attention,
@@ -148,22 +117,4 @@ func (c Config) Parameters() int {
 		dense(c.Width, c.Width/4) + dense(c.Width/4, c.Width)
 	return total + c.Encoding().Parameters(c.Config) + c.Depth*(norm+attention+norm+daff) + norm + dense(c.Width,
 		c.Classes)
-}
-
-// FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of the
-// matrix products and convolutions, which are nearly all of the work.
-func (c Config) FLOPs() float64 {
-	c = c.WithDefaults()
-	var total float64
-	in, cells := c.Channels, float64(c.ImageRows*c.ImageCols)
-	for _, out := range c.convWidths() {
-		cells /= 4
-		total += cells * float64(9*in*out)
-		in = out
-	}
-	patches, width, mlp := float64(c.Rows()*c.Cols()), float64(c.Width), float64(c.MLPDim)
-	tokens := float64(c.Tokens() + c.Heads)
-	attention := 4*tokens*width*width + 2*tokens*tokens*width + width*width
-	daff := patches*(2*width*mlp+9*mlp) + width*width/2
-	return 2 * (total + float64(c.Depth)*(attention+daff) + width*float64(c.Classes))
 }

@@ -16,8 +16,8 @@
 // token. The original has no position encoding, since the padding of its convolutions tells positions apart; the WePE
 // release adds the Weierstrass encoding to it, Config.Position "wepe".
 //
-//	config, err := dhvt.Variant("Ti/4")
-//	config.Position = "wepe"
+//	config, err := dhvt.FromViT(vit.Config{ImageRows: 32, ImageCols: 32, PatchSize: 4, Width: 192, Depth: 12, Heads: 4,
+//		Classes: 100, Position: "wepe"})
 //	...
 //	logits := config.Logits(scope, images) // in a model function of GoMLX
 //

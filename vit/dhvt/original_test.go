@@ -89,24 +89,6 @@ func stages(trace *Trace) map[string]*Node {
 	return s
 }
 
-func TestVariantsAreTheModelsThatTheOriginalRegisters(t *testing.T) {
-	// vision_transformer.py of the original at commit a86fedab, "DHVT model variants": dhvt_tiny_cifar_patch2 and so on.
-	for name, want := range map[string]struct{ image, patch, width, heads int }{
-		"Ti/2": {32, 2, 192, 4}, "Ti/4": {32, 4, 192, 4}, "Ti/16": {224, 16, 192, 3},
-		"S/2": {32, 2, 384, 8}, "S/4": {32, 4, 384, 8}, "S/16": {224, 16, 384, 6},
-	} {
-		c := gomlxtest.Must(Variant(name))(t)
-		if c.ImageRows != want.image || c.ImageCols != want.image || c.PatchSize != want.patch ||
-			c.Width != want.width || c.Heads != want.heads || c.Depth != 12 || c.MLPDim != 4*want.width ||
-			c.Epsilon != 1e-6 || c.Position != "none" {
-			t.Errorf("%s is %+v, want %+v, 12 blocks, MLP ratio 4, epsilon 1e-6, no positions", name, c, want)
-		}
-	}
-	if got := len(Variants()); got != 6 {
-		t.Errorf("%d variants, want 6", got)
-	}
-}
-
 func TestEveryStageEqualsTheOriginal(t *testing.T) {
 	meta, f, c := original(t)
 	want := load(t, originalSet, "tensors.safetensors")

@@ -177,6 +177,11 @@ func projects(t *testing.T, s sphereCase) {
 		if d := distance(prime, stereographic(pp/complex(s.normal.scalePrime, 0))); !(d < 1e-12) {
 			t.Errorf("S(w′) at %v is off by %.2g", z, d)
 		}
+		for _, factor := range []float64{0.2, 1, 30} {
+			if d := distance(weierstrass.Dilated(point, factor), stereographic(complex(factor, 0)*plane(point))); !(d < 1e-12) {
+				t.Errorf("S(%g w) at %v is off by %.2g", factor, z, d)
+			}
+		}
 	}
 }
 
@@ -241,8 +246,12 @@ func averages(t *testing.T, s sphereCase) {
 func smoothAtPoles(t *testing.T, s sphereCase) {
 	north := [3]float64{0, 0, 1}
 	for _, pole := range []complex128{0, 2 * s.omega1, -2*s.omega1 + 4*s.omega3} {
-		if point, prime := s.at(pole); !(distance(point, north) < 1e-13 && distance(prime, north) < 1e-13) {
+		point, prime := s.at(pole)
+		if !(distance(point, north) < 1e-13 && distance(prime, north) < 1e-13) {
 			t.Errorf("at the pole %v: %v, %v", pole, point, prime)
+		}
+		if got := weierstrass.Dilated(north, 1e-6); got != north {
+			t.Errorf("∞ times 1e-6 is %v", got)
 		}
 	}
 	for _, direction := range []complex128{1, 1i, -0.6 + 0.8i} {
