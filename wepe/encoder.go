@@ -52,33 +52,17 @@ func (e *Encoder) Name() string {
 	return fmt.Sprintf("WePE(%s, %s, %s, %d×%d+%d)", form, c.evaluation, c.projection, c.rows, c.cols, c.prefix)
 }
 
-// Coordinates returns the points z of the patches, [rows·cols], mathematics.md (6.1) and (6.2):
+// patches returns the points of the patches in periods, o_u + α_u·u and o_v + α_v·v: mathematics.md (6.1) and (6.2),
 //
 //	u = (col+½)/cols,  v = (row+½)/rows,  z = (o_u + α_u·u)·2ω1 + (o_v + α_v·v)·2ω3,  ω3 = Re ω3 + iω3′
 //
 // with the offsets o_u and o_v, 0 unless set.
-func (e *Encoder) Coordinates(g *Graph) ComplexNode {
-	x, y := e.config.patches()
-	return e.points(g, x, y)
-}
-
-// patches returns the patches' points in periods.
 func (c Config) patches() (x, y []float64) {
 	for k := range c.rows * c.cols {
 		u, v := c.centre(k)
 		x, y = append(x, c.offsetU+c.alphaU*u), append(y, c.offsetV+c.alphaV*v)
 	}
 	return x, y
-}
-
-// Values returns ℘ and ℘′ of the patches, each [rows·cols], before compression; with several scales or harmonics
-// [views·rows·cols], one view after the other.
-func (e *Encoder) Values(g *Graph) (p, pPrime ComplexNode) {
-	if e.config.evaluation == EvaluateTable && e.config.compression == CompressTanh {
-		return e.lookUpPatches(g)
-	}
-	x, y := e.config.patches()
-	return e.values(g, x, y)
 }
 
 // Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without

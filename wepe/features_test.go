@@ -165,7 +165,8 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 					config.with(c.host.settings())
 				}
 				e = config.with(c.settings).Done()
-				z := e.Coordinates(g)
+				x, y := e.config.patches()
+				z := e.points(g, x, y)
 				return []*Node{e.Features(g), z.Re, z.Im}
 			}), float32(0))
 			want := c.host.features(t)

@@ -113,9 +113,13 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 				}
 				e := c.Done()
 				features := []*Node{e.Features(g)}
-				if e.config.compression == CompressTanh {
-					p, pPrime := e.Values(g)
-					features = append(features, parts(p, pPrime)...)
+				switch c := e.config; {
+				case c.compression == CompressSphere:
+				case c.evaluation == EvaluateTable:
+					features = append(features, parts(e.lookUpPatches(g))...)
+				default:
+					x, y := c.patches()
+					features = append(features, parts(e.values(g, x, y))...)
 				}
 				x := ConvertDType(BroadcastToDims(in[0], 1, rows*cols+1, 2), dtype)
 				out := withGradients(s, ConvertDType(e.PreEncode(x, nil, 1), dtypes.Float32))

@@ -115,8 +115,9 @@ func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 			exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, r *Node) []*Node {
 				e = config(s).Done()
 				g := r.Graph()
-				z := e.Coordinates(g)
-				p, pPrime := e.Values(g)
+				u, v := e.config.patches()
+				z := e.points(g, u, v)
+				p, pPrime := e.values(g, u, v)
 				encodings := e.Encode(g)
 				loss := ReduceAllSum(Mul(encodings, r))
 				var nodes []*Node

@@ -172,17 +172,6 @@ func (e *SurrogateEncoder) centres() (u, v []float64) {
 	return u, v
 }
 
-// Coordinates returns the points z of the patches, [rows·cols].
-func (e *SurrogateEncoder) Coordinates(g *Graph) ComplexNode {
-	return e.field(g).coordinates(e.centres())
-}
-
-// Values returns p and p′ of the patches, each [rows·cols], before compression.
-func (e *SurrogateEncoder) Values(g *Graph) (p, pPrime ComplexNode) {
-	f := e.field(g)
-	return f.values(f.coordinates(e.centres()))
-}
-
 // Features returns the compressed channels, [rows·cols, channels].
 func (e *SurrogateEncoder) Features(g *Graph) *Node { return e.field(g).features(e.centres()) }
 

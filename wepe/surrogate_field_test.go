@@ -194,7 +194,8 @@ func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 			store := model.NewStore()
 			exec, err := model.NewExec(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) []*Node {
 				e := NewSurrogate(scope, grid[0], grid[1], 6).of(s).Done()
-				p, pPrime := e.Values(x.Graph())
+				f := e.field(x.Graph())
+				p, pPrime := f.values(f.coordinates(e.centres()))
 				out := e.PreEncode(x, nil, 1)
 				loss := ReduceAllSum(Mul(out, ramp(x.Graph(), out.Shape().Dimensions...)))
 				return append([]*Node{p.Re, p.Im, pPrime.Re, pPrime.Im, out},

@@ -120,9 +120,11 @@ func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 			g := in[0].Graph()
 			e := NewSurrogate(scope, c.Rows, c.Cols, meta.Width).of(meta.surrogate()).Done()
 			pair := func(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
-			p, pPrime := e.Values(g)
+			f := e.field(g)
+			z := f.coordinates(e.centres())
+			p, pPrime := f.values(z)
 			encodings := e.Encode(g)
-			out := []*Node{pair(e.Coordinates(g)), pair(p), pair(pPrime), e.Features(g), encodings}
+			out := []*Node{pair(z), pair(p), pair(pPrime), e.Features(g), encodings}
 			var values []*Node
 			for v := range scope.IterVariables() {
 				paths, values = append(paths, strings.TrimPrefix(v.Path(), "/surrogate/")), append(values, v.NodeValue(g))
