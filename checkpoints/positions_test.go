@@ -21,126 +21,121 @@ import (
 var ownEncodings = append(vit.PositionNames(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere",
 	"fope+wepe-bias")
 
-func TestEveryModelOfOursComesBackUnfolded(t *testing.T) {
+func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
 	for _, position := range ownEncodings {
 		c := ownViT(position)
 		c.PatchNorm, c.Pool = true, vit.PoolMean
 		store := stirred(t, c, nil)
-		images := Noise(c, 2, 5)
-		want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
+		dir := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
+		t.Run(position+" comes back", func(t *testing.T) { comesBack(t, store, c, dir) })
+		t.Run(position+" without all of its variables", func(t *testing.T) { refusesLessThanAll(t, dir) })
+		t.Run(position+" with the variables of others", func(t *testing.T) { refusesStrays(t, store, c, dir) })
+		if !c.Encoding().Folds() {
+			// Beside a table, what acts in the attention has no more place in another's format than alone.
+			t.Run(position+" in an ordinary ViT", func(t *testing.T) { hasNoPlaceElsewhere(t, position) })
+		}
+	}
+}
+
+func comesBack(t *testing.T, store *model.Store, c vit.Config, dir string) {
+	images := Noise(c, 2, 5)
+	want, err := forward(gomlxtest.Backend(), store, "/vit", c, images)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := imported(t, dir, ImportOptions{})
+	if m.Config != c {
+		t.Errorf("%+v", m.Config)
+	}
+	n := 0
+	for v := range store.IterVariables() {
+		path, ok := below(v, "/vit")
+		if !ok {
+			continue
+		}
+		n++
+		if got := m.Variables[path]; got == nil || !bytes.Equal(bytesOf(t, got), bytesOf(t, v.MustValue())) {
+			t.Errorf("variable %s differs", path)
+		}
+	}
+	if n != len(m.Variables) {
+		t.Errorf("%d variables, want %d", len(m.Variables), n)
+	}
+	got, err := m.Logits(gomlxtest.Backend(), images)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, logits %v, want %v", err, got, want)
+	}
+}
+
+func refusesLessThanAll(t *testing.T, dir string) {
+	whole := imported(t, dir, ImportOptions{})
+	for path := range whole.Variables {
+		if !strings.HasPrefix(path, positionsPath) {
+			continue
+		}
+		m := imported(t, dir, ImportOptions{})
+		delete(m.Variables, path)
+		err := m.Load(model.NewStore().Scope("/vit"))
+		named := strings.TrimSuffix(path, "/values") // a table is missed as a whole
+		if err == nil || !strings.Contains(err.Error(), named) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("without %s: %v", path, err)
+		}
+	}
+	if err := whole.Load(model.NewStore().Scope("/vit")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A variable that no encoding of the model has is refused by name, on its way in and on its way out.
+func refusesStrays(t *testing.T, store *model.Store, c vit.Config, dir string) {
+	file := filepath.Join(dir, foreignWeights)
+	raw := readFile(t, file)
+	stray := map[string]bool{"position/x": true, "position/wepe2/beta_pos": true}
+	for _, other := range vit.Positions() { // what others have and this one has not
+		if other.Kind() == vit.KindNone || c.Encoding().Shared(vit.Encoding{other}) != nil {
+			continue
+		}
+		for _, own := range other.Variables {
+			if strings.HasSuffix(own, "/") {
+				own += "x"
+			}
+			if !c.Encoding().Owns(own) {
+				stray["position/"+own] = true
+			}
+		}
+	}
+	for name := range stray {
+		all, err := readAll(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := imported(t, exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
-		if m.Config != c {
-			t.Errorf("%s: %+v", position, m.Config)
+		all[name] = tensors.FromScalar(float32(1))
+		writeWeights(t, file, all)
+		_, err = Import(dir, ImportOptions{})
+		if mismatch := onlyMismatch(t, err); !slices.Equal(mismatch.Unexpected, []string{name + " []"}) ||
+			mismatch.Missing != nil || mismatch.Mismatched != nil {
+			t.Errorf("%v, want %s unexpected", err, name)
 		}
-		n := 0
-		for v := range store.IterVariables() {
-			path, ok := below(v, "/vit")
-			if !ok {
-				continue
-			}
-			n++
-			if got := m.Variables[path]; got == nil || !bytes.Equal(bytesOf(t, got), bytesOf(t, v.MustValue())) {
-				t.Errorf("%s: variable %s differs", position, path)
-			}
-		}
-		if n != len(m.Variables) {
-			t.Errorf("%s: %d variables, want %d", position, len(m.Variables), n)
-		}
-		got, err := m.Logits(gomlxtest.Backend(), images)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, logits %v, want %v", position, err, got, want)
-		}
+	}
+	if _, err := store.CreateVariable("/vit/position/x", tensors.FromScalar(float32(1))); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded})
+	if mismatch := onlyMismatch(t, err); len(mismatch.Unexpected) != 1 {
+		t.Errorf("exported with %v", mismatch)
 	}
 }
 
-// A variable that no encoding of the model has is refused by name, on its way out and on its way in.
-func TestAVariableOfNoEncodingIsRefused(t *testing.T) {
-	for _, position := range ownEncodings {
-		c := ownViT(position)
-		store := stirred(t, c, nil)
-		dir := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
-		file := filepath.Join(dir, foreignWeights)
-		raw := readFile(t, file)
-		stray := map[string]bool{"position/x": true, "position/wepe2/beta_pos": true}
-		for _, other := range vit.Positions() { // what others have and this one has not
-			if other.Kind() == vit.KindNone || c.Encoding().Shared(vit.Encoding{other}) != nil {
-				continue
-			}
-			for _, own := range other.Variables {
-				if strings.HasSuffix(own, "/") {
-					own += "x"
-				}
-				if !c.Encoding().Owns(own) {
-					stray["position/"+own] = true
-				}
-			}
+func hasNoPlaceElsewhere(t *testing.T, position string) {
+	c := ownViT(position)
+	for _, format := range []string{FormatHF, FormatTimm, FormatJAX} {
+		if namingFor(format, c).family == familyDINOv3 {
+			continue // its code has the rotations
 		}
-		for name := range stray {
-			all, err := readAll(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all[name] = tensors.FromScalar(float32(1))
-			writeWeights(t, file, all)
-			_, err = Import(dir, ImportOptions{})
-			if mismatch := onlyMismatch(t, err); !slices.Equal(mismatch.Unexpected, []string{name + " []"}) ||
-				mismatch.Missing != nil || mismatch.Mismatched != nil {
-				t.Errorf("%s: %v, want %s unexpected", position, err, name)
-			}
-		}
-		if _, err := store.CreateVariable("/vit/position/x", tensors.FromScalar(float32(1))); err != nil {
-			t.Fatal(err)
-		}
-		_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: FormatUnfolded})
-		if mismatch := onlyMismatch(t, err); len(mismatch.Unexpected) != 1 {
-			t.Errorf("%s: exported with %v", position, mismatch)
-		}
-	}
-}
-
-// Beside a table, what acts in the attention has no more place in another's format than alone.
-func TestEncodingsInTheAttentionGoToNoOrdinaryViT(t *testing.T) {
-	for _, position := range ownEncodings {
-		c := ownViT(position)
-		if c.Encoding().Folds() {
-			continue
-		}
-		scope := stirred(t, c, nil).Scope("/vit")
-		for _, format := range []string{FormatHF, FormatTimm, FormatJAX} {
-			if namingFor(format, c).family == familyDINOv3 {
-				continue // its code has the rotations
-			}
-			_, err := Export(filepath.Join(t.TempDir(), "x"), gomlxtest.Backend(), scope, c, ExportOptions{Format: format})
-			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("position %q acts in the attention", position)) {
-				t.Errorf("%s to %s: %v", position, format, err)
-			}
-		}
-	}
-}
-
-func TestAnEncodingWithoutAllOfItsVariablesIsRefused(t *testing.T) {
-	for _, position := range ownEncodings {
-		c := ownViT(position)
-		store := stirred(t, c, nil)
-		dir := exportedFrom(t, store, c, ExportOptions{Format: FormatUnfolded})
-		whole := imported(t, dir, ImportOptions{})
-		for path := range whole.Variables {
-			if !strings.HasPrefix(path, positionsPath) {
-				continue
-			}
-			m := imported(t, dir, ImportOptions{})
-			delete(m.Variables, path)
-			err := m.Load(model.NewStore().Scope("/vit"))
-			named := strings.TrimSuffix(path, "/values") // a table is missed as a whole
-			if err == nil || !strings.Contains(err.Error(), named) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%s without %s: %v", position, path, err)
-			}
-		}
-		if err := whole.Load(model.NewStore().Scope("/vit")); err != nil {
-			t.Errorf("%s: %v", position, err)
+		_, err := Export(filepath.Join(t.TempDir(), "x"), gomlxtest.Backend(), model.NewStore().Scope("/vit"), c,
+			ExportOptions{Format: format})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("position %q acts in the attention", position)) {
+			t.Errorf("to %s: %v", format, err)
 		}
 	}
 }
