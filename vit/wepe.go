@@ -27,7 +27,7 @@ func newWePESphere(scope *model.Scope, c Config) Additive {
 // wepeSphereParameters counts as wepeParameters, with 6 features.
 func wepeSphereParameters(c Config) int { return wepeParameters(c) + 2*c.Width }
 
-// newWePETable is newWePE with the look-up table of wepe.Table in place of ℘ itself, unless ParamEvaluation says
+// newWePETable is newWePE with a look-up table in place of ℘ itself, unless ParamEvaluation says
 // otherwise. The table is stored beside the variables and ω3′ is not trained.
 func newWePETable(scope *model.Scope, c Config) Additive {
 	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.PlacedPrefix()).

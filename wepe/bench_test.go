@@ -15,7 +15,7 @@ import (
 )
 
 // squareTable is the key of the default encoder's table.
-var squareTable = TableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
+var squareTable = tableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
 	SpanU: DefaultSpan, SpanV: DefaultSpan, Resolution: DefaultTableResolution, Kind: Deflated}
 
 // sink keeps results alive.

@@ -22,7 +22,7 @@
 // In mode [Paper], the default, ω3′ is half the height of the lattice's cell, so that the lattice deforms while the
 // model trains. Mode [Release] is the released code of the authors, where the lattice stays square; see
 // docs/deviations.md for what else differs. [P] evaluates ℘ and ℘′ exactly, by a few rows of the lattice; [LatticeSum]
-// is the truncated double sum of the paper, and [Table] its look-up table for lattices that no longer train.
+// is the truncated double sum of the paper, and [EvaluateTable] its look-up table for lattices that no longer train.
 //
 // Beyond the paper, and off unless asked for: [RelativeBias] is the same encoding on the differences of patches, for
 // attention scores; [ParamScales] several lattices at once; [POblique] and [ParamOmega3Re] lattices that lean; and
@@ -66,7 +66,7 @@
 // all in wepe_sphere in place of wepe where the features lie on the sphere, so that a model opens only as what it was
 // saved as; with a look-up table ([EvaluateTable], [Encoder.BuildTable]), neither trainable,
 //
-//	wepe/table/key                                       [7], float64     what the table was built from, see TableKey
+//	wepe/table/key                                       [7], float64     mode, ω1, ω3′, α_u, α_v, nodes a side, kind
 //	wepe/table/values                                    [resolution, resolution, 4]
 //
 // and in place of the projection's two lines for the projection [MLP]:

@@ -11,7 +11,7 @@ import (
 // [resolution, resolution, 4], at positions x, y in periods from the nearest lattice point, in [-½, ½]. The points are
 // known while the graph is built, so that the principal parts are float64, of which float32 would lose digits where
 // they dominate.
-func lookUp(values *Node, key TableKey, x, y []float64) (p, pPrime ComplexNode) {
+func lookUp(values *Node, key tableKey, x, y []float64) (p, pPrime ComplexNode) {
 	g, dtype := values.Graph(), values.DType()
 	tx, ty := make([]float64, len(x)), make([]float64, len(y))
 	poles := make([][]float64, 4)

@@ -57,7 +57,7 @@ func TestTable_in_release_mode_is_the_exact_form_and_a_raw_one_is_that_of_the_ho
 	gomlxtest.Near(t, "release", features(release, ofTable(Deflated, 256)), features(release,
 		kv{ParamEvaluation: EvaluateExact}),
 		1e-6)
-	table := mustTable(t, TableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
+	table := mustTable(t, tableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
 		SpanU: DefaultSpan, SpanV: DefaultSpan, Resolution: 33, Kind: Raw})
 	var want []float64
 	for k := range 5 * 7 {

@@ -202,7 +202,7 @@ const (
 const (
 	EvaluateExact = "exact" // function P
 	EvaluateSum   = "sum"   // LatticeSum
-	EvaluateTable = "table" // Table, with ω3′ held fixed
+	EvaluateTable = "table" // a look-up table, with ω3′ held fixed
 )
 
 // Values of ParamStart, mathematics.md (9.3) and (9.4).

@@ -17,7 +17,7 @@ import (
 const TableSphere TableKind = "sphere"
 
 // channels is how many numbers a node has.
-func (k TableKey) channels() int {
+func (k tableKey) channels() int {
 	if k.Kind == TableSphere {
 		return 6
 	}
@@ -25,7 +25,7 @@ func (k TableKey) channels() int {
 }
 
 // sphere returns S(w) and S(w′) at points in periods, side by side.
-func (k TableKey) sphere() (func(x, y float64) []float64, error) {
+func (k tableKey) sphere() (func(x, y float64) []float64, error) {
 	if err := k.validate(); err != nil {
 		return nil, err
 	}
@@ -40,8 +40,8 @@ func (k TableKey) sphere() (func(x, y float64) []float64, error) {
 	}, nil
 }
 
-// roundError is Error of a table of kind TableSphere.
-func (k TableKey) roundError(alphaScale float64) (worst float64, err error) {
+// roundError is errorOf of a table of kind TableSphere.
+func (k tableKey) roundError(alphaScale float64) (worst float64, err error) {
 	at, err := k.sphere()
 	if err != nil {
 		return 0, err

@@ -17,9 +17,9 @@ import (
 func TestTable_of_the_sphere_errs_by_its_law(t *testing.T) {
 	for _, omega3p := range []float64{2.6, 3.7, 1.4} {
 		for _, resolution := range []int{33, 129, 512} {
-			key := TableKey{Mode: Paper, Omega1: 2.6, Omega3p: omega3p, SpanU: 1, SpanV: 1, Resolution: resolution,
+			key := tableKey{Mode: Paper, Omega1: 2.6, Omega3p: omega3p, SpanU: 1, SpanV: 1, Resolution: resolution,
 				Kind: TableSphere}
-			table, err := NewTable(key)
+			table, err := newTable(key)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestTable_of_the_sphere_errs_by_its_law(t *testing.T) {
 			if !(worst <= 1.1*bound) || worst < bound/4 {
 				t.Errorf("ω3′ = %g, %d nodes a side: off by %.2g, the law says %.2g", omega3p, resolution, worst, bound)
 			}
-			if measured, err := key.Error(1); err != nil || !(measured <= 1.1*bound) || measured < worst/2 {
+			if measured, err := key.errorOf(1); err != nil || !(measured <= 1.1*bound) || measured < worst/2 {
 				t.Errorf("ω3′ = %g, %d nodes a side: Error says %.2g, %v, found %.2g", omega3p, resolution, measured, err, worst)
 			}
 			t.Logf("ω3′ = %g, %d nodes a side: %.2g, law %.2g", omega3p, resolution, worst, bound)

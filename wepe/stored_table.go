@@ -19,20 +19,20 @@ import (
 // its nodes, and the key they were computed from. Neither is trainable.
 const (
 	scopeTable      = "table"
-	nameTableKey    = "key"    // float64 [7], see TableKey.encode
+	nameTableKey    = "key"    // float64 [7], see tableKey.encode
 	nameTableValues = "values" // [resolution, resolution, 4], on the sphere 6
 )
 
 // encode writes the key as numbers, in the order of the fields.
-func (k TableKey) encode() []float64 {
+func (k tableKey) encode() []float64 {
 	mode := float64(slices.Index(tableModes, k.Mode))
 	return []float64{mode, k.Omega1, k.Omega3p, k.SpanU, k.SpanV, float64(k.Resolution),
 		float64(slices.Index(tableKinds, k.Kind))}
 }
 
 // decodeTableKey reverses encode.
-func decodeTableKey(x []float64) TableKey {
-	k := TableKey{Omega1: x[1], Omega3p: x[2], SpanU: x[3], SpanV: x[4], Resolution: int(x[5])}
+func decodeTableKey(x []float64) tableKey {
+	k := tableKey{Omega1: x[1], Omega3p: x[2], SpanU: x[3], SpanV: x[4], Resolution: int(x[5])}
 	if i := x[0]; i == 0 || i == 1 {
 		k.Mode = tableModes[int(i)]
 	}
@@ -50,7 +50,7 @@ var (
 
 // same says whether two keys belong to one table. The last digits are left out because softplus may round differently
 // on another machine; one step of a float32 ω3′ is 10⁵ times more than that.
-func (k TableKey) same(other TableKey) bool {
+func (k tableKey) same(other tableKey) bool {
 	a, b := k.encode(), other.encode()
 	for i := range a {
 		if !(math.Abs(a[i]-b[i]) <= 1e-12*math.Abs(b[i])) {
@@ -60,18 +60,18 @@ func (k TableKey) same(other TableKey) bool {
 	return true
 }
 
-// TableKey returns the key of the table that belongs to the present values of the encoder, trained or loaded, and to
+// tableKey returns the key of the table that belongs to the present values of the encoder, trained or loaded, and to
 // its settings.
-func (e *Encoder) TableKey() (TableKey, error) {
+func (e *Encoder) tableKey() (tableKey, error) {
 	c := e.config
 	if c.oblique() || c.views() > 1 && c.compression == CompressTanh {
-		return TableKey{}, fmt.Errorf("wepe: no table for %s: one holds a single rectangular lattice", e.Name())
+		return tableKey{}, fmt.Errorf("wepe: no table for %s: one holds a single rectangular lattice", e.Name())
 	}
 	values, err := e.Scalars()
 	if err != nil {
-		return TableKey{}, err
+		return tableKey{}, err
 	}
-	key := TableKey{Mode: c.mode, Omega1: c.omega1, Omega3p: values["omega3"], SpanU: c.alphaU, SpanV: c.alphaV,
+	key := tableKey{Mode: c.mode, Omega1: c.omega1, Omega3p: values["omega3"], SpanU: c.alphaU, SpanV: c.alphaV,
 		Resolution: c.tableResolution, Kind: c.tableKind}
 	if c.compression == CompressSphere {
 		key.SpanU, key.SpanV, key.Kind = 1, 1, TableSphere
@@ -79,9 +79,9 @@ func (e *Encoder) TableKey() (TableKey, error) {
 	return key, nil
 }
 
-// fittedKey is TableKey with the nodes that ParamTableError asks for, and the error of a feature that remains.
-func (e *Encoder) fittedKey() (key TableKey, worst float64, err error) {
-	if key, err = e.TableKey(); err != nil {
+// fittedKey is tableKey with the nodes that ParamTableError asks for, and the error of a feature that remains.
+func (e *Encoder) fittedKey() (key tableKey, worst float64, err error) {
+	if key, err = e.tableKey(); err != nil {
 		return key, 0, err
 	}
 	values, err := e.Scalars()
@@ -103,7 +103,7 @@ func (e *Encoder) BuildTable() error {
 		return err
 	}
 	klog.V(1).Infof("%s: a table of %d nodes a side, features off by %.2g at most", e.Name(), key.Resolution, worst)
-	table, err := NewTable(key)
+	table, err := newTable(key)
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (e *Encoder) BuildTable() error {
 
 // checkTable returns the key of the stored table, or an error that says why it is not the one of the encoder's present
 // values.
-func (e *Encoder) checkTable() (key TableKey, err error) {
-	want, err := e.TableKey()
+func (e *Encoder) checkTable() (key tableKey, err error) {
+	want, err := e.tableKey()
 	if err != nil {
 		return key, err
 	}

@@ -27,8 +27,8 @@ const (
 // maxTableResolution bounds a table to 268 MB in float32, on the sphere to 403 MB.
 const maxTableResolution = 4096
 
-// TableKey is everything that the nodes of a look-up table depend on.
-type TableKey struct {
+// tableKey is everything that the nodes of a look-up table depend on.
+type tableKey struct {
 	Mode            Mode    // what Omega3p means, see Mode
 	Omega1, Omega3p float64 // the half-period ω1, and ω3′
 	SpanU, SpanV    float64 // α_u and α_v
@@ -37,7 +37,7 @@ type TableKey struct {
 }
 
 // validate returns an error that names the field of a key that no table can have.
-func (k TableKey) validate() error {
+func (k tableKey) validate() error {
 	low, high := k.Mode.omega3Bounds()
 	if err := setting.Check([]setting.Row{
 		setting.Choice("mode", &k.Mode, "what ω3′ means", Paper, Release),
@@ -54,7 +54,7 @@ func (k TableKey) validate() error {
 }
 
 // halfPeriods are those of the lattice that ℘ belongs to.
-func (k TableKey) halfPeriods() (a, b float64) {
+func (k tableKey) halfPeriods() (a, b float64) {
 	if k.Mode == Release {
 		return k.Omega1, k.Omega1
 	}
@@ -62,20 +62,20 @@ func (k TableKey) halfPeriods() (a, b float64) {
 }
 
 // periods returns how many periods of the lattice u and v cover from 0 to 1.
-func (k TableKey) periods() (u, v float64) {
+func (k tableKey) periods() (u, v float64) {
 	_, b := k.halfPeriods()
 	return k.SpanU, k.SpanV * k.Omega3p / b
 }
 
 // extents returns how much of a period the table covers in each direction: beyond one period everything repeats.
-func (k TableKey) extents() (u, v float64) {
+func (k tableKey) extents() (u, v float64) {
 	u, v = k.periods()
 	return min(u, 1), min(v, 1)
 }
 
 // poles returns the lattice points, in periods, whose principal parts the nodes lack, (7.2): those corners of the cell
 // that are the nearest lattice point of some part of the table.
-func (k TableKey) poles() (poles [][2]int) {
+func (k tableKey) poles() (poles [][2]int) {
 	if k.Kind == Raw {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (k TableKey) poles() (poles [][2]int) {
 
 // principalParts sums the principal parts that the nodes lack, at distances in periods from the two ends of the cell in
 // either direction.
-func (k TableKey) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
+func (k tableKey) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
 	a, b := k.halfPeriods()
 	radius := poleRadius * 2 / math.Pi * min(a, b)
 	for _, pole := range k.poles() {
@@ -102,10 +102,10 @@ func (k TableKey) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
 	return p, pPrime
 }
 
-// Table is a look-up table of ℘ and ℘′ over the rectangle that a patch grid spans, or over one cell of the lattice
-// where it spans more, mathematics.md section 7. Build it with NewTable.
-type Table struct {
-	Key TableKey
+// lookUpTable is a look-up table of ℘ and ℘′ over the rectangle that a patch grid spans, or over one cell of the lattice
+// where it spans more, mathematics.md section 7. Build it with newTable.
+type lookUpTable struct {
+	Key tableKey
 
 	// Values are Re ℘, Im ℘, Re ℘′, Im ℘′ at the nodes, less what Key.Kind says: [resolution, resolution, 4], v slowest
 	// as in a patch grid, the first and last node on the borders of the rectangle. Of kind TableSphere there are 6, see
@@ -114,7 +114,7 @@ type Table struct {
 }
 
 // functions returns what gives the nodes of a table, and ℘ and ℘′ themselves, at points in periods.
-func (k TableKey) functions() (node, exact func(x, y float64) (p, pPrime complex128), err error) {
+func (k tableKey) functions() (node, exact func(x, y float64) (p, pPrime complex128), err error) {
 	if err := k.validate(); err != nil {
 		return nil, nil, err
 	}
@@ -131,13 +131,13 @@ func (k TableKey) functions() (node, exact func(x, y float64) (p, pPrime complex
 	return rawNode(exact), exact, nil
 }
 
-// NewTable evaluates ℘ and ℘′ at every node in float64.
-func NewTable(key TableKey) (*Table, error) {
+// newTable evaluates ℘ and ℘′ at every node in float64.
+func newTable(key tableKey) (*lookUpTable, error) {
 	node, err := key.node()
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Key: key, Values: make([]float64, 0, key.Resolution*key.Resolution*key.channels())}
+	t := &lookUpTable{Key: key, Values: make([]float64, 0, key.Resolution*key.Resolution*key.channels())}
 	u, v := key.extents()
 	last := float64(key.Resolution - 1)
 	for row := range key.Resolution {
@@ -149,7 +149,7 @@ func NewTable(key TableKey) (*Table, error) {
 }
 
 // node returns what gives the numbers of a node at a point in periods.
-func (k TableKey) node() (func(x, y float64) []float64, error) {
+func (k tableKey) node() (func(x, y float64) []float64, error) {
 	if k.Kind == TableSphere {
 		return k.sphere()
 	}
@@ -163,10 +163,10 @@ func (k TableKey) node() (func(x, y float64) []float64, error) {
 	}, nil
 }
 
-// Error returns how far features tanh(alphaScale·f) out of the table of this key are from the exact ones: the largest
+// errorOf returns how far features tanh(alphaScale·f) out of the table of this key are from the exact ones: the largest
 // difference in the middle between neighbouring nodes, where (7.4) is largest, over up to 48 × 48 cells that include
 // the border.
-func (k TableKey) Error(alphaScale float64) (worst float64, err error) {
+func (k tableKey) errorOf(alphaScale float64) (worst float64, err error) {
 	if k.Kind == TableSphere {
 		return k.roundError(alphaScale)
 	}
@@ -190,7 +190,7 @@ func (k TableKey) Error(alphaScale float64) (worst float64, err error) {
 }
 
 // worst returns the largest of what off gives for the middle x, y between two neighbouring nodes, its ends, in periods.
-func (k TableKey) worst(off func(x, y float64, ends [2][2]float64) float64) (worst float64) {
+func (k tableKey) worst(off func(x, y float64, ends [2][2]float64) float64) (worst float64) {
 	u, v := k.extents()
 	last := k.Resolution - 1
 	between := func(col, row, right, down int) {
@@ -214,9 +214,9 @@ func (k TableKey) worst(off func(x, y float64, ends [2][2]float64) float64) (wor
 
 // fit returns the key of a table with as many nodes as its features need to err by the tolerance at most, no fewer than
 // k has, and what that error is. A raw table has the nodes that it was given.
-func (k TableKey) fit(alphaScale, tolerance float64) (fitted TableKey, worst float64, err error) {
+func (k tableKey) fit(alphaScale, tolerance float64) (fitted tableKey, worst float64, err error) {
 	for {
-		if worst, err = k.Error(alphaScale); err != nil || worst <= tolerance || k.Kind == Raw {
+		if worst, err = k.errorOf(alphaScale); err != nil || worst <= tolerance || k.Kind == Raw {
 			return k, worst, err
 		}
 		if k.Resolution == maxTableResolution {
@@ -242,7 +242,7 @@ func rawNode(exact func(x, y float64) (p, pPrime complex128)) func(x, y float64)
 }
 
 // deflatedNode evaluates nodes of a deflated table at points in periods, (7.2).
-func deflatedNode(lattice weierstrass.Lattice, key TableKey) func(x, y float64) (p, pPrime complex128) {
+func deflatedNode(lattice weierstrass.Lattice, key tableKey) func(x, y float64) (p, pPrime complex128) {
 	regular := newRegularPart(lattice)
 	return func(x, y float64) (p, pPrime complex128) {
 		nearest := [2]float64{math.Ceil(x - 0.5), math.Ceil(y - 0.5)} // one of key.poles()

@@ -28,7 +28,7 @@ type tableErrors struct {
 }
 
 // at interpolates the nodes of a table bilinearly at column x and row y, counted in nodes: (7.1).
-func (t *Table) at(x, y float64) []float64 {
+func (t *lookUpTable) at(x, y float64) []float64 {
 	last, channels := t.Key.Resolution-1, t.Key.channels()
 	col, row := min(int(x), last-1), min(int(y), last-1)
 	s, u := x-float64(col), y-float64(row)
@@ -41,7 +41,7 @@ func (t *Table) at(x, y float64) []float64 {
 }
 
 // p looks up ℘ and ℘′ at u, v in [0, 1], (7.1) and (7.3), as the graph's lookUp does.
-func (t *Table) p(u, v float64) (p, pPrime complex128) {
+func (t *lookUpTable) p(u, v float64) (p, pPrime complex128) {
 	perU, perV := t.Key.periods()
 	tx, dx := cellOffsets(u*perU - math.Floor(u*perU+0.5))
 	ty, dy := cellOffsets(v*perV - math.Floor(v*perV+0.5))
@@ -53,7 +53,7 @@ func (t *Table) p(u, v float64) (p, pPrime complex128) {
 }
 
 // errorsOf compares a table with the exact functions at the given points.
-func errorsOf(t *testing.T, table *Table, alphaScale float64, u, v []float64) (e tableErrors) {
+func errorsOf(t *testing.T, table *lookUpTable, alphaScale float64, u, v []float64) (e tableErrors) {
 	t.Helper()
 	a, b := table.Key.halfPeriods()
 	lattice, err := weierstrass.NewLattice(a, b)
@@ -92,24 +92,24 @@ func randomPoints(n int, margin float64) (u, v []float64) {
 	return u, v
 }
 
-func mustTable(t testing.TB, key TableKey) *Table {
+func mustTable(t testing.TB, key tableKey) *lookUpTable {
 	t.Helper()
-	table, err := NewTable(key)
+	table, err := newTable(key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return table
 }
 
-// tableAround is NewTable, for spans of a period or less, with no more nodes than the queries u, v may touch: all of a
+// tableAround is newTable, for spans of a period or less, with no more nodes than the queries u, v may touch: all of a
 // million take a second.
-func tableAround(t testing.TB, key TableKey, u, v []float64) *Table {
+func tableAround(t testing.TB, key tableKey, u, v []float64) *lookUpTable {
 	t.Helper()
 	node, _, err := key.functions()
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := &Table{Key: key, Values: make([]float64, key.Resolution*key.Resolution*4)}
+	table := &lookUpTable{Key: key, Values: make([]float64, key.Resolution*key.Resolution*4)}
 	last := float64(key.Resolution - 1)
 	extU, extV := key.extents()
 	done := make(map[[2]int]bool)
@@ -154,7 +154,7 @@ func TestTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 		}
 	}
 	fixtures.JSON(t, "weierstrass", "lut.json", &file)
-	tables := make(map[TableKey]*Table)
+	tables := make(map[tableKey]*lookUpTable)
 	queried := make(map[string]tableErrors)
 	compared := 0
 	for _, row := range file.Rows {
@@ -174,7 +174,7 @@ func TestTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 		if !ok {
 			t.Fatalf("no half-periods for lattice %q in invariants.json", row.Lattice)
 		}
-		key := TableKey{Mode: Paper, Omega1: half[0], Omega3p: half[1], SpanU: row.Alpha, SpanV: row.Alpha,
+		key := tableKey{Mode: Paper, Omega1: half[0], Omega3p: half[1], SpanU: row.Alpha, SpanV: row.Alpha,
 			Resolution: row.R, Kind: kind}
 		name := fmt.Sprintf("%s, α %g, R %d, %s, query %s", row.Lattice, row.Alpha, row.R, kind, row.Query)
 		size, err := strconv.Atoi(row.Query)
@@ -244,9 +244,9 @@ func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(
 	}{
 		{weierstrass.OmegaSquare, 256, 8e-8}, {0.755, 420, 1.6e-5}, {0.3, 2600, 6.5e-4}, {0.05, 0, 0.5},
 	} {
-		key := TableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: c.omega3, SpanU: DefaultSpan,
+		key := tableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: c.omega3, SpanU: DefaultSpan,
 			SpanV: DefaultSpan, Resolution: 256, Kind: Deflated}
-		said, err := key.Error(DefaultAlphaScale)
+		said, err := key.errorOf(DefaultAlphaScale)
 		measured := errorsOf(t, tableAround(t, key, u, v), DefaultAlphaScale, u, v).FMax
 		if err != nil || said > 2*c.at256 || said < c.at256/2 || measured > 1.05*said || measured < 0.5*said {
 			t.Errorf("ω3′ = %g: 256 nodes err by %.3g at random points and say %.3g, %v, want about %.2g", c.omega3, measured,
@@ -267,7 +267,7 @@ func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(
 }
 
 func TestTable_is_exact_at_its_nodes_for_every_span_and_mode(t *testing.T) {
-	for _, key := range []TableKey{
+	for _, key := range []tableKey{
 		{Mode: Paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.7},
 		{Mode: Paper, Omega1: 0.7, Omega3p: 2.3, SpanU: 1.2, SpanV: 0.3}, // one cell serves a longer span
 		{Mode: Release, Omega1: 2.6, Omega3p: 7.9, SpanU: 0.4, SpanV: 0.3},
@@ -301,27 +301,27 @@ func TestTable_is_exact_at_its_nodes_for_every_span_and_mode(t *testing.T) {
 }
 
 func TestTable_of_bad_parameters_is_an_error_that_names_them(t *testing.T) {
-	good := TableKey{Mode: Paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.4, Resolution: 5, Kind: Deflated}
+	good := tableKey{Mode: Paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.4, Resolution: 5, Kind: Deflated}
 	for _, c := range []struct {
-		change func(*TableKey)
+		change func(*tableKey)
 		want   string
 	}{
-		{func(k *TableKey) { k.Mode = "" }, `mode = ""`},
-		{func(k *TableKey) { k.Kind = "tanh" }, `wepe_table = "tanh"`},
-		{func(k *TableKey) { k.Resolution = 1 }, "wepe_table_resolution = 1"},
-		{func(k *TableKey) { k.Resolution = 5000 }, "wepe_table_resolution = 5000"},
-		{func(k *TableKey) { k.Omega1 = -2 }, "ω1 = -2"},
-		{func(k *TableKey) { k.Omega1 = math.Inf(1) }, "ω1 = +Inf"},
-		{func(k *TableKey) { k.Omega3p = 0 }, "ω3′ = 0"},
-		{func(k *TableKey) { k.Omega3p = math.NaN() }, "ω3′ = NaN"},
-		{func(k *TableKey) { k.Mode, k.Omega3p = Release, 9 }, "ω3′ = 9"},
-		{func(k *TableKey) { k.SpanU = 0 }, "α_u = 0"},
-		{func(k *TableKey) { k.SpanV = math.NaN() }, "α_v = NaN"},
+		{func(k *tableKey) { k.Mode = "" }, `mode = ""`},
+		{func(k *tableKey) { k.Kind = "tanh" }, `wepe_table = "tanh"`},
+		{func(k *tableKey) { k.Resolution = 1 }, "wepe_table_resolution = 1"},
+		{func(k *tableKey) { k.Resolution = 5000 }, "wepe_table_resolution = 5000"},
+		{func(k *tableKey) { k.Omega1 = -2 }, "ω1 = -2"},
+		{func(k *tableKey) { k.Omega1 = math.Inf(1) }, "ω1 = +Inf"},
+		{func(k *tableKey) { k.Omega3p = 0 }, "ω3′ = 0"},
+		{func(k *tableKey) { k.Omega3p = math.NaN() }, "ω3′ = NaN"},
+		{func(k *tableKey) { k.Mode, k.Omega3p = Release, 9 }, "ω3′ = 9"},
+		{func(k *tableKey) { k.SpanU = 0 }, "α_u = 0"},
+		{func(k *tableKey) { k.SpanV = math.NaN() }, "α_v = NaN"},
 	} {
 		key := good
 		c.change(&key)
-		if _, err := NewTable(key); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("NewTable(%+v): error %v, want one with %q", key, err, c.want)
+		if _, err := newTable(key); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("newTable(%+v): error %v, want one with %q", key, err, c.want)
 		}
 	}
 }
