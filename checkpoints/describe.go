@@ -37,7 +37,7 @@ func (d described) labels() ([]string, error) {
 	return labelsIn(d.json, d.config.Classes)
 }
 
-// nameOf returns what the format calls our variable of that path in block 0, in a model with an MLP as described so far.
+// nameOf returns what the format calls our variable of that path in block 0, where the MLP is as described so far.
 func (d described) nameOf(path string) string {
 	return d.name(table[slices.IndexFunc(table, func(r row) bool {
 		return r.path == path && (!strings.HasPrefix(path, blockPath+"mlp/") || r.has(d.config))

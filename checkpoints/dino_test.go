@@ -380,9 +380,11 @@ func TestAnUnknownOptionIsRefusedByName(t *testing.T) {
 	}
 	model := dinoLike()["deit3"]
 	dir := exportedFrom(t, stirred(t, model, nil), model, ExportOptions{Format: FormatTimm})
-	raw := strings.Replace(string(readFile(t, dir+"/"+foreignConfig)), `"model_args": {`, `"model_args": { "qk_norms": 1,`, 1)
-	putFile(t, dir+"/"+foreignConfig, []byte(raw))
-	if _, err := Import(dir, ImportOptions{}); err == nil || !strings.Contains(err.Error(), "model_args: qk_norms = 1 is an") {
+	config := string(readFile(t, dir+"/"+foreignConfig))
+	config = strings.Replace(config, `"model_args": {`, `"model_args": { "qk_norms": 1,`, 1)
+	putFile(t, dir+"/"+foreignConfig, []byte(config))
+	_, err := Import(dir, ImportOptions{})
+	if err == nil || !strings.Contains(err.Error(), "model_args: qk_norms = 1 is an") {
 		t.Errorf("timm: %v", err)
 	}
 }

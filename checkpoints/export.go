@@ -55,8 +55,8 @@ type ExportOptions struct {
 //
 // For hf, timm and jax the position encoding is folded into a table on the way ([vit.Config.Fold]), so that the file is
 // an ordinary ViT; encodings that act in the attention have no such table and are refused, but that of DINOv3, as is
-// whatever else the format has no place for. ONNX takes every model; it needs the build tag onnx, and its file is kept only if its logits
-// on random images are those of the backend.
+// whatever else the format has no place for. ONNX takes every model; it needs the build tag onnx, and its file is kept
+// only if its logits on random images are those of the backend.
 //
 // The directory must not exist, or be empty. It gets its name when all in it is written and synced: on an error there
 // is nothing. The report says what was done, a line each.

@@ -183,8 +183,8 @@ func always(vit.Config) bool     { return true }
 func swiGLU(c vit.Config) bool   { return c.SwiGLU }
 func plainMLP(c vit.Config) bool { return !c.SwiGLU }
 
-// extraLayers are what a foreign model may have beside its tokens and its head and ours has not: the pooler of ViTModel,
-// which no classifier uses, the token that stands for hidden patches in the training of DINO, and the tanh layer that
+// extraLayers are what a foreign model may have beside its tokens and its head, and ours has not: the pooler of
+// ViTModel, which no classifier uses, the token that stands for hidden patches in the training of DINO, and the tanh layer that
 // in-21k models are trained with. They are never loaded.
 var extraLayers = map[string][]string{
 	FormatHF:   {"pooler.dense.weight", "pooler.dense.bias", "embeddings.mask_token"},
@@ -220,8 +220,8 @@ type named struct {
 	asIs    bool // a variable of the encoding of an unfolded model: its type and bits stay
 }
 
-// variables lists the variables of a model, those of one foreign tensor next to each other. Of a position encoding only the
-// table of learned positions is among them; others know their variables themselves.
+// variables lists the variables of a model, those of one foreign tensor next to each other. Of a position encoding only
+// the table of learned positions is among them; others know their variables themselves.
 func (n naming) variables(c vit.Config) (all []named) {
 	for _, r := range table {
 		if !r.has(c) {

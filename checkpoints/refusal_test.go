@@ -80,7 +80,8 @@ func hfConfig(changes ...string) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-var allNamings = []naming{{format: FormatHF, base: "vit."}, {format: FormatHF}, {format: FormatTimm}, {format: FormatJAX}}
+var allNamings = []naming{{format: FormatHF, base: "vit."}, {format: FormatHF}, {format: FormatTimm},
+	{format: FormatJAX}}
 
 // smallViT has sizes that no two of are equal where a swap could hide, and more than ten blocks.
 var smallViT = vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 14, Depth: 11, Heads: 7,
@@ -373,6 +374,15 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	for _, format := range fileFormats {
 		dirs = append(dirs, exported(t, m, ExportOptions{Format: format, Preprocess: &normalised}))
 	}
+	giant, three := dinoLike()["dinov2 giant"], dinoLike()["dinov3"]
+	giant.Pool = vit.PoolClassMean
+	for _, options := range []struct {
+		config vit.Config
+		format string
+	}{{giant, FormatHF}, {three, FormatHF}, {three, FormatTimm}} {
+		dirs = append(dirs, exportedFrom(t, stirred(t, options.config, nil), options.config,
+			ExportOptions{Format: options.format}))
+	}
 	files := map[string][]byte{}
 	var weights, texts []string
 	for _, dir := range dirs {
@@ -390,7 +400,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 			}
 		}
 	}
-	if len(weights) != len(dirs) || len(texts) != 9 { // 6 config.json, 3 preprocessors
+	if len(weights) != len(dirs) || len(texts) != 12 { // 9 config.json, 3 preprocessors
 		t.Fatalf("%d files of weights, %d of text", len(weights), len(texts))
 	}
 	rng := rand.New(rand.NewPCG(9, 9))

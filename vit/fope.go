@@ -14,40 +14,43 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Hyperparameters of fope.
+// Hyperparameters of fope, beside ParamRopeTheta; what each means stands in its row of settings.
 const (
-	// ParamFoPELength is the number of patches that a fope model was trained on, >= 7: frequencies with less than one
-	// period over it are taken out. Default 0, the model's own, and 7 where it has fewer.
-	ParamFoPELength = "fope_length"
-
-	// ParamFoPEDim is the number of channels that fope's frequencies are spaced for, where it is more than those of a
-	// head: more and denser frequencies to mix. Even. Default 0.
-	ParamFoPEDim = "fope_dim"
-
-	// ParamFoPEIgnoreZero says whether the frequencies taken out are dropped, and at most half of a head's pairs of
-	// channels get a mixture of the others; false keeps them as zeros, and mixes for every pair. Default true.
-	ParamFoPEIgnoreZero = "fope_ignore_zero"
-
-	// ParamFoPESeparateBasis says whether sines and cosines have coefficients of their own. Default true.
+	ParamFoPELength        = "fope_length"
+	ParamFoPEDim           = "fope_dim"
+	ParamFoPEIgnoreZero    = "fope_ignore_zero"
 	ParamFoPESeparateBasis = "fope_separate_basis"
-
-	// ParamFoPESeparateHead says whether every head has coefficients of its own. Default true.
-	ParamFoPESeparateHead = "fope_separate_head"
-
-	// ParamFoPEGain is the size of the random part of fope's coefficients, the gain of a Xavier-normal draw, >= 0.
-	// Default 0.3, that of the authors' smallest model; 0.4 and 0.6 are those of their larger ones.
-	ParamFoPEGain = "fope_gain"
-
-	// ParamFoPELearn says whether fope's coefficients are trained. Default false.
-	ParamFoPELearn = "fope_learn"
+	ParamFoPESeparateHead  = "fope_separate_head"
+	ParamFoPEGain          = "fope_gain"
+	ParamFoPELearn         = "fope_learn"
 )
 
-var fopeParams = []string{
-	ParamRopeTheta, ParamFoPELength, ParamFoPEDim, ParamFoPEIgnoreZero, ParamFoPESeparateBasis, ParamFoPESeparateHead,
-	ParamFoPEGain, ParamFoPELearn,
+// fopeSettings are the encoding's settings.
+type fopeSettings struct {
+	length, dim                                      int
+	theta, gain                                      float64
+	ignoreZero, separateBasis, separateHead, learned bool
+}
+
+func (f *fopeSettings) settings() []setting.Row {
+	return []setting.Row{
+		thetaSetting(&f.theta),
+		setting.Number(ParamFoPELength, &f.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
+			"with less than one period over them are taken out; 0 for the model's own, and 7 where it has fewer"),
+		setting.Number(ParamFoPEDim, &f.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
+			"more than those of a head: more and denser ones to mix"),
+		setting.Switch(ParamFoPEIgnoreZero, &f.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
+			"half of a head's pairs get a mixture of the others, or kept as zeros, and every pair gets one"),
+		setting.Switch(ParamFoPESeparateBasis, &f.separateBasis, "whether sines and cosines have their own coefficients"),
+		setting.Switch(ParamFoPESeparateHead, &f.separateHead, "whether every head has its own coefficients"),
+		setting.Number(ParamFoPEGain, &f.gain, 0, math.MaxFloat32, "the size of the random part of the coefficients, the "+
+			"gain of a Xavier-normal draw: 0.3 in the authors' smallest model, 0.4 and 0.6 in larger ones"),
+		setting.Switch(ParamFoPELearn, &f.learned, "whether the coefficients are trained"),
+	}
 }
 
 // fopeShortest is the first length in which the highest frequency, 1, has a period.
@@ -59,18 +62,15 @@ const fopeShortest = 7
 // changes lengths. Another grid continues the numbers of the patches.
 func newFoPE(scope *model.Scope, c Config) Rotary {
 	scope = scope.In("fope")
-	f, mixed := fopeFrequencies(scope, c)
+	o := fopeSettings{theta: 10000, gain: 0.3, ignoreZero: true, separateBasis: true, separateHead: true}
+	readSettings(scope, o.settings())
+	o.length = cmp.Or(o.length, max(fopeShortest, c.Rows()*c.Cols()))
+	f, mixed := o.frequencies(c)
 	// Sets of coefficients of a block, and the sum of the fans that torch's xavier_normal_ sees: one axis more where every
 	// head has a set.
 	heads, fans := 1, len(f)+mixed
-	if model.GetParamOr(scope, ParamFoPESeparateHead, true) {
+	if o.separateHead {
 		heads, fans = c.Heads, (len(f)+c.Heads)*mixed
-	}
-	separate := model.GetParamOr(scope, ParamFoPESeparateBasis, true)
-	learn := model.GetParamOr(scope, ParamFoPELearn, false)
-	gain := model.GetParamOr(scope, ParamFoPEGain, 0.3)
-	if !(gain >= 0) || math.IsInf(gain, 1) {
-		exceptions.Panicf("vit: %s is %g, want >= 0", ParamFoPEGain, gain)
 	}
 
 	tokens, rest := c.Tokens(), c.headDim()/2-mixed
@@ -97,13 +97,13 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 	for block := range c.Depth {
 		coefficients := func(name string) *model.Variable {
 			start := weight.AtOnce(func(r *rand.Rand) []float64 {
-				return fopeCoefficients(r, heads, len(f), mixed, gain*math.Sqrt(2/float64(fans)))
+				return fopeCoefficients(r, heads, len(f), mixed, o.gain*math.Sqrt(2/float64(fans)))
 			})
-			return weight.Float32(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(learn)
+			return weight.Float32(scope.At("block_%02d", block), name, start, heads, len(f), mixed).SetTrainable(o.learned)
 		}
 		ofCos[block] = coefficients("cos_coefficients")
 		ofSin[block] = ofCos[block]
-		if separate {
+		if o.separateBasis {
 			ofSin[block] = coefficients("sin_coefficients")
 		}
 	}
@@ -128,32 +128,29 @@ func fopeTrainedGrid(c Config) map[string]any {
 	return map[string]any{ParamFoPELength: max(fopeShortest, c.Rows()*c.Cols())}
 }
 
-// fopeFrequencies returns the frequencies that are mixed, in radians per patch, and how many pairs of a head get a
-// mixture. Frequencies θ^(-2i/D), D the larger of headDim and ParamFoPEDim, that have less than one period in the
-// length of the training are taken out.
-func fopeFrequencies(scope *model.Scope, c Config) (f []float64, mixed int) {
-	length := cmp.Or(model.GetParamOr(scope, ParamFoPELength, 0), max(fopeShortest, c.Rows()*c.Cols()))
-	dim := model.GetParamOr(scope, ParamFoPEDim, 0)
-	ignoreZero := model.GetParamOr(scope, ParamFoPEIgnoreZero, true)
+// frequencies returns those that are mixed, in radians per patch, and how many pairs of a head get a mixture.
+// Frequencies θ^(-2i/D), D the larger of headDim and ParamFoPEDim, that have less than one period in the length of the
+// training are taken out.
+func (o *fopeSettings) frequencies(c Config) (f []float64, mixed int) {
 	switch {
-	case length < fopeShortest:
-		exceptions.Panicf("vit: %s is %d, want >= %d: below, no frequency has a period", ParamFoPELength, length,
+	case o.length < fopeShortest:
+		exceptions.Panicf("vit: %s = %d, want %d or more: below, no frequency has a period", ParamFoPELength, o.length,
 			fopeShortest)
-	case dim < 0 || dim%2 != 0 || dim > 1<<16:
-		exceptions.Panicf("vit: %s is %d, want an even number from 0 to 65536", ParamFoPEDim, dim)
-	case ignoreZero && c.headDim() < 4:
+	case o.dim%2 != 0:
+		exceptions.Panicf("vit: %s = %d, want an even number", ParamFoPEDim, o.dim)
+	case o.ignoreZero && c.headDim() < 4:
 		exceptions.Panicf("vit: position fope mixes half of a head's pairs of channels: want heads of 4 or more channels, "+
 			"not %d", c.headDim())
 	}
-	for _, frequency := range frequencies(ropeTheta(scope, 10000), max(c.headDim(), dim)/2) {
+	for _, frequency := range frequencies(o.theta, max(c.headDim(), o.dim)/2) {
 		switch {
-		case frequency >= 2*math.Pi/float64(length):
+		case frequency >= 2*math.Pi/float64(o.length):
 			f = append(f, frequency)
-		case !ignoreZero:
+		case !o.ignoreZero:
 			f = append(f, 0)
 		}
 	}
-	if ignoreZero {
+	if o.ignoreZero {
 		return f, min(len(f), c.headDim()/4)
 	}
 	return f, c.headDim() / 2

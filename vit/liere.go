@@ -16,34 +16,40 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Hyperparameters of liere.
+// Hyperparameters of liere; what each means stands in its row of settings.
 const (
-	// ParamLiereBlock is the number of channels that a rotation of liere turns together, >= 2, a divisor of the channels
-	// of a head: 8 and 64, a whole head, are the paper's. Default 8, or the largest divisor below it, or the whole head.
-	ParamLiereBlock = "liere_block"
-
-	// ParamLiereShared says whether all heads of a layer share liere's generators. Default false.
-	ParamLiereShared = "liere_shared"
-
-	// ParamLiereFirstLayer says whether every layer uses the rotations of layer 0, as the released model of LieRE does.
-	// Default false: each layer has its own.
-	ParamLiereFirstLayer = "liere_first_layer"
-
-	// ParamLiereTrainedRows and ParamLiereTrainedCols are the rows and columns of patches that a liere model was trained
-	// on, >= 1: they are the unit of its coordinates. Default 0, the model's own.
+	ParamLiereBlock       = "liere_block"
+	ParamLiereShared      = "liere_shared"
+	ParamLiereFirstLayer  = "liere_first_layer"
 	ParamLiereTrainedRows = "liere_trained_rows"
 	ParamLiereTrainedCols = "liere_trained_cols"
-
-	// ParamLiereAxes is the original's input_dimensionality, here only so that 3 is refused: images have two axes.
-	// Default 2.
-	ParamLiereAxes = "liere_axes"
+	ParamLiereAxes        = "liere_axes"
 )
 
-var liereParams = []string{
-	ParamLiereBlock, ParamLiereShared, ParamLiereFirstLayer, ParamLiereTrainedRows, ParamLiereTrainedCols, ParamLiereAxes,
+// liereSettings are the encoding's settings.
+type liereSettings struct {
+	block, rows, cols, axes int
+	shared, firstLayer      bool
+}
+
+func (l *liereSettings) settings() []setting.Row {
+	return []setting.Row{
+		setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "the channels that a rotation turns together, a divisor of "+
+			"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"),
+		setting.Switch(ParamLiereShared, &l.shared, "whether all heads of a layer share the generators"),
+		setting.Switch(ParamLiereFirstLayer, &l.firstLayer, "whether every layer uses the rotations of layer 0, as the "+
+			"released model does"),
+		setting.Number(ParamLiereTrainedRows, &l.rows, 0, maxSide, "the rows of patches in training, the unit of "+
+			"coordinates; 0 for the model's own"),
+		setting.Number(ParamLiereTrainedCols, &l.cols, 0, maxSide, "the columns of patches in training; 0 for the model's "+
+			"own"),
+		setting.Number(ParamLiereAxes, &l.axes, liereAxes, liereAxes, "patches of an image have a row and a column, and no "+
+			"third coordinate"),
+	}
 }
 
 // liere turns queries and keys by learned rotations of many channels at once (LieRE,
@@ -80,22 +86,14 @@ const liereAxes = 2
 // newLieRE reads the hyperparameters ParamLiere….
 func newLieRE(scope *model.Scope, c Config) Rotary {
 	headDim := c.headDim()
-	l := &liere{
-		c:         c,
-		block:     model.GetParamOr(scope, ParamLiereBlock, liereBlock(headDim)),
-		shared:    model.GetParamOr(scope, ParamLiereShared, false),
-		rotations: map[int]*Node{},
-	}
-	if l.block < 2 || headDim%l.block != 0 {
-		exceptions.Panicf("vit: %s = %d, want 2 or more that divides the %d channels of a head", ParamLiereBlock, l.block,
+	o := liereSettings{block: liereBlock(headDim), axes: liereAxes}
+	readSettings(scope, o.settings())
+	if headDim%o.block != 0 {
+		exceptions.Panicf("vit: %s = %d, want a number that divides the %d channels of a head", ParamLiereBlock, o.block,
 			headDim)
 	}
-	if axes := model.GetParamOr(scope, ParamLiereAxes, liereAxes); axes != liereAxes {
-		exceptions.Panicf("vit: %s = %d, want 2: patches of an image have a row and a column, and no third coordinate",
-			ParamLiereAxes, axes)
-	}
-	y := liereCoordinates(scope, ParamLiereTrainedRows, c.Rows())
-	x := liereCoordinates(scope, ParamLiereTrainedCols, c.Cols())
+	l := &liere{c: c, block: o.block, shared: o.shared, rotations: map[int]*Node{}}
+	y, x := liereCoordinates(o.rows, c.Rows()), liereCoordinates(o.cols, c.Cols())
 	l.coordinates = make([]float32, 2*c.Prefix()) // zero: exp(0) turns nothing
 	for k := range c.Rows() * c.Cols() {
 		l.coordinates = append(l.coordinates, float32(y[k/c.Cols()]), float32(x[k%c.Cols()]))
@@ -103,7 +101,7 @@ func newLieRE(scope *model.Scope, c Config) Rotary {
 	l.farthest = y[len(y)-1] + x[len(x)-1]
 
 	layers := c.Depth
-	if model.GetParamOr(scope, ParamLiereFirstLayer, false) {
+	if o.firstLayer {
 		layers = 1
 	}
 	blocks := headDim / l.block
@@ -127,13 +125,8 @@ func liereBlock(headDim int) int {
 	return headDim
 }
 
-// liereCoordinates returns the coordinates of n places along an axis, where the hyperparameter says how many there were
-// in training.
-func liereCoordinates(scope *model.Scope, param string, n int) []float64 {
-	trained := model.GetParamOr(scope, param, 0)
-	if trained < 0 {
-		exceptions.Panicf("vit: %s = %d, want the number of patches along that side in training, or 0", param, trained)
-	}
+// liereCoordinates returns the coordinates of n places along an axis that had so many in training, 0 for n.
+func liereCoordinates(trained, n int) []float64 {
 	places := make([]float64, n)
 	for i := 1; i < n; i++ {
 		places[i] = float64(n) / float64(cmp.Or(trained, n)) * float64(i) / float64(n-1)

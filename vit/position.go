@@ -149,11 +149,11 @@ var positions = []Position{
 	},
 	{
 		Name: "fope", Doc: "rope1d with mixtures of frequencies", Source: "https://arxiv.org/abs/2412.17739",
-		HeadDim: 2, Variables: []string{"fope/"}, Params: fopeParams, TrainedGrid: fopeTrainedGrid, Rotary: newFoPE,
+		HeadDim: 2, Variables: []string{"fope/"}, Params: setting.Names(new(fopeSettings).settings()), TrainedGrid: fopeTrainedGrid, Rotary: newFoPE,
 	},
 	{
 		Name: "liere", Doc: "learned rotations of 8 channels at once", Source: "https://arxiv.org/abs/2406.10322",
-		Parameters: liereParameters, Variables: []string{"liere/"}, Params: liereParams, TrainedGrid: liereTrainedGrid,
+		Parameters: liereParameters, Variables: []string{"liere/"}, Params: setting.Names(new(liereSettings).settings()), TrainedGrid: liereTrainedGrid,
 		Rotary: newLieRE,
 	},
 	{

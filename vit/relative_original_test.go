@@ -175,7 +175,8 @@ func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 		qkv := f.Get(from + "0.to_qkv.weight")
 		for i, part := range []string{"query", "key", "value"} {
 			n := m.Width * m.Width
-			f.Set(to+"attention/"+part+"/weights", gomlxtest.Reversed(qkv.Data[i*n:(i+1)*n], m.Width, 1, m.Width), m.Width, m.Width)
+			weights := gomlxtest.Reversed(qkv.Data[i*n:(i+1)*n], m.Width, 1, m.Width)
+			f.Set(to+"attention/"+part+"/weights", weights, m.Width, m.Width)
 		}
 		f.Layer(to+"attention/output", from+"0.to_out")
 		f.Layer(to+"mlp/hidden", from+"1.net.0")
@@ -188,8 +189,8 @@ func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 		if !ok {
 			continue
 		}
-		c := Config{ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth,
-			Heads: m.Heads, MLPDim: m.Mult * m.Width, Classes: 1, Pool: PoolMean, Position: "alibi2d", QKVBias: QKVBiasNone,
+		c := Config{ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: m.Patch, Width: m.Width,
+			Depth: m.Depth, Heads: m.Heads, MLPDim: m.Mult * m.Width, Classes: 1, Pool: PoolMean, Position: "alibi2d", QKVBias: QKVBiasNone,
 			Epsilon: m.Epsilon}.WithDefaults()
 		weight, trains := want[p+"grad_in.final"]
 		if !trains {
@@ -290,7 +291,8 @@ func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
 				return Add(MatMul(x, value(name+"/weights")), InsertAxes(value(name+"/biases"), 0))
 			}
 			logits := dense("fc2", Tanh(dense("fc1", tr.Pooled)))
-			nodes := []*Node{MulScalar(c.Encoders(s.Shared("vit")).Relative.AttentionBias(g, 0), 1), tr.Patches, tr.Encoded, logits}
+			bias := c.Encoders(s.Shared("vit")).Relative.AttentionBias(g, 0)
+			nodes := []*Node{MulScalar(bias, 1), tr.Patches, tr.Encoded, logits}
 			for i, b := range tr.Blocks {
 				nodes = append(nodes, b.Attention, b.Output)
 				names = append(names[:4+2*i], fmt.Sprintf("block_%d.attn_out", i), fmt.Sprintf("block_%d_output", i))

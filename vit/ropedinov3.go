@@ -44,7 +44,7 @@ type dinoRope struct {
 func (r *dinoRope) settings() []setting.Row {
 	const huge = math.MaxFloat32
 	return []setting.Row{
-		setting.Number(ParamRopeTheta, &r.theta, math.Nextafter(1, 2), huge, "the base θ of the frequencies"),
+		thetaSetting(&r.theta),
 		setting.Number(ParamDINORopeShortest, &r.shortest, 0, huge, "the period of the first frequency; 0 for that by θ"),
 		setting.Number(ParamDINORopeLongest, &r.longest, 0, huge, "the period of the last frequency; 0 for that by θ"),
 		setting.Choice(ParamDINORopeNormalize, &r.normalize, "the side that goes from -1 to 1", "separate", "max", "min"),

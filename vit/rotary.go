@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
@@ -137,13 +138,15 @@ func (c Config) place(k int) (x, y float64) {
 // headDim is the number of channels of a head.
 func (c Config) headDim() int { return c.Width / c.Heads }
 
-// ropeTheta reads θ, the base of the frequencies.
+// thetaSetting is the row of θ.
+func thetaSetting(theta *float64) setting.Row {
+	return setting.Number(ParamRopeTheta, theta, math.Nextafter(1, 2), math.MaxFloat32, "the base θ of the frequencies")
+}
+
+// ropeTheta reads θ for an encoding without other settings.
 func ropeTheta(scope *model.Scope, otherwise float64) float64 {
-	theta := model.GetParamOr(scope, ParamRopeTheta, otherwise)
-	if !(theta > 1) || math.IsInf(theta, 1) {
-		exceptions.Panicf("vit: %s is %g, want > 1", ParamRopeTheta, theta)
-	}
-	return theta
+	readSettings(scope, []setting.Row{thetaSetting(&otherwise)})
+	return otherwise
 }
 
 // frequencies returns θ^(-j/n), j = 0 … n-1, in radians per patch.

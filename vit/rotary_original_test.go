@@ -276,7 +276,8 @@ func TestEveryVariantEqualsFoPE(t *testing.T) {
 				ParamRopeTheta: v.Theta, ParamFoPELength: v.Length, ParamFoPEDim: v.Dim, ParamFoPEIgnoreZero: v.IgnoreZero,
 				ParamFoPESeparateBasis: v.SeparateBasis, ParamFoPESeparateHead: v.SeparateHead, ParamFoPEGain: v.Gain,
 			})
-			used, mixed := fopeFrequencies(store.RootScope(), c)
+			o := fopeSettings{theta: v.Theta, length: v.Length, dim: v.Dim, ignoreZero: v.IgnoreZero}
+			used, mixed := o.frequencies(c)
 			if len(used) != v.In || mixed != v.Out {
 				t.Errorf("%s: %d frequencies for %d pairs, want %d for %d", name, len(used), mixed, v.In, v.Out)
 			}
