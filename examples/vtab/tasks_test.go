@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/datatest"
 )
 
 // The classes as JieShibo/PETL-ViT (026e4f1, FacT/vtab.py) lists them, and the lengths of the test lists that the tests
@@ -95,6 +97,20 @@ func TestTasksAreChosenByNameGroupAndAlias(t *testing.T) {
 		}
 		if got := strings.Join(names, ","); got != c.want {
 			t.Errorf("%s chooses %s, want %s", c.list, got, c.want)
+		}
+	}
+}
+
+func TestATaskIsFoundUnderEachOfItsNames(t *testing.T) {
+	for _, name := range []string{"oxford_iiit_pet", "oxford_pet", "pets"} {
+		dir := datatest.Tree(t, map[string][]byte{name + "/readme": nil})
+		folder := filepath.Join(dir, name)
+		o, err := parse([]string{"-plan", "-tasks", "oxford_iiit_pet", "-data", dir})
+		if err == nil {
+			err = o.find() // the folder is there, its lists are not
+		}
+		if err == nil || !strings.Contains(err.Error(), folder) {
+			t.Errorf("%s: %v, want an error about %s", name, err, folder)
 		}
 	}
 }
