@@ -196,7 +196,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		{`position/(wepe|wepe_sphere|surrogate)/projection/.*/(weights|biases|gain|offset)`, GroupPosition, false, 2},
 		{`position/surrogate/(omega3_raw|beta_raw|scale|offset)`, GroupPosition, false, 2},
 		{`position/wepe_bias/(omega3_raw|alpha_scale_raw|weights|biases|own)`, GroupPosition, false, 2},
-		{`position/(grid2d/(table|prefix)|rope_mixed/block_00/frequencies|liere/block_00/generators)`, GroupPosition, false, 2},
+		{`position/(grid2d/(table|prefix)|(rope_mixed|liere)/block_00/(frequencies|generators))`, GroupPosition, false, 2},
 		{`position/factorized/(rows|cols)`, GroupPosition, false, 2},
 	}
 	used := make([]bool, len(of))

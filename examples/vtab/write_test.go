@@ -59,23 +59,25 @@ func TestPicturesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
 	}
 	check := func(name, origin string, train, val, held *data.Set, n int) {
 		folder := filepath.Join(dir, name)
-		learn, both := rowsOf(t, folder, train800, train), rowsOf(t, folder, test, held)
-		if len(learn) != 31 || len(both) != n || !slices.IsSorted(both) {
-			t.Errorf("%s: training rows %v, test rows %v of %d", name, learn, both, n)
+		learn, tested := rowsOf(t, folder, train800, train), rowsOf(t, folder, test, held)
+		if len(learn) != 31 || len(tested) != n || !slices.IsSorted(tested) || len(rowsOf(t, folder, val200, val)) != 13 {
+			t.Errorf("%s: training rows %v, test rows %v of %d", name, learn, tested, n)
 		}
-		rowsOf(t, folder, val200, val)
-		first, err := os.ReadFile(filepath.Join(folder, train800+".txt"))
-		second, err2 := os.ReadFile(filepath.Join(folder, val200+".txt"))
-		all, err3 := os.ReadFile(filepath.Join(folder, train1000+".txt"))
-		if err != nil || err2 != nil || err3 != nil || string(all) != string(first)+string(second) ||
-			strings.Count(string(second), "\n") != 13 {
-			t.Errorf("%s: the list of all has %d bytes, the two %d and %d", name, len(all), len(first), len(second))
+		read := func(file string) string {
+			content, err := os.ReadFile(filepath.Join(folder, file))
+			if err != nil {
+				t.Error(err)
+			}
+			return string(content)
+		}
+		if read(train1000+".txt") != read(train800+".txt")+read(val200+".txt") {
+			t.Errorf("%s: the list of all is not that of the two", name)
 		}
 		if train == val {
 			rowsOf(t, folder, train1000, train) // none twice
 		}
-		if text, err := os.ReadFile(filepath.Join(folder, originFile)); err != nil || !strings.Contains(string(text), origin) {
-			t.Errorf("%s: origin %q, %v", name, text, err)
+		if text := read(originFile); !strings.Contains(text, origin) {
+			t.Errorf("%s: origin %q", name, text)
 		}
 	}
 	check("cifar", "own split of CIFAR-100", train, train, held, 23)
