@@ -197,6 +197,9 @@ func TestDINOsComeBackBitForBit(t *testing.T) {
 	for _, set := range dinoSets {
 		m := dino(t, set, fixtures.Tensors(t, set, "tensors.safetensors")["images_nhwc"])
 		want := fixtures.Tensors(t, set, "model.safetensors")
+		if licence := strings.Contains(strings.Join(m.Report, "\n"), "DINOv3 License"); licence != rotaryOnly(m.Config) {
+			t.Errorf("%s: the report names DINOv3's licence: %v", set, licence)
+		}
 		if rotaryOnly(m.Config) { // no head in the file
 			m.Variables[headPath+"weights"] = tensors.FromFlatDataAndDimensions(make([]float32, m.Config.Width*3),
 				m.Config.Width, 3)
@@ -386,5 +389,19 @@ func TestAnUnknownOptionIsRefusedByName(t *testing.T) {
 	_, err := Import(dir, ImportOptions{})
 	if err == nil || !strings.Contains(err.Error(), "model_args: qk_norms = 1 is an") {
 		t.Errorf("timm: %v", err)
+	}
+}
+
+func TestInspectSaysWhichOptionsAModelHas(t *testing.T) {
+	for set, want := range map[string]string{
+		"dinov2_tiny":            "options    layer_scale\n",
+		"dinov2_reg_tiny":        "options    layer_scale, registers, swiglu\n",
+		"dinov3_vit_tiny":        "options    layer_scale, qkv_bias=qv, registers\n",
+		"dinov3_vit_tiny_swiglu": "options    layer_scale, qkv_bias=qv, registers, swiglu\n",
+	} {
+		info, err := Inspect(fixtures.Dir(t, set))
+		if err != nil || !strings.Contains(info.String(), want) || len(info.Notes) > 0 {
+			t.Errorf("%s: %v, %s, want %q", set, err, info, want)
+		}
 	}
 }

@@ -45,13 +45,11 @@ var places = map[naming]string{
 	{format: FormatJAX}:                        "class mean",
 }
 
-// checkFamily refuses what the models of the format have no place for.
-func (e *export) checkFamily() error {
-	c := e.config
-	var options []string
+// optionsOf names the options that a model has and a plain ViT has not.
+func optionsOf(c vit.Config) (options []string) {
 	for option, has := range map[string]bool{
 		"patch_norm": c.PatchNorm, "registers": c.Registers > 0, "layer_scale": c.LayerScale > 0, "swiglu": c.SwiGLU,
-		"patch_positions":       c.PatchPositions && e.naming.family != familyDINOv3, // where nothing is added
+		"patch_positions":       c.PatchPositions && c.Encoding()[0].Kind() == vit.KindAdded, // else nothing is added
 		"qkv_bias=" + c.QKVBias: c.QKVBias != vit.QKVBiasAll,
 	} {
 		if has {
@@ -59,9 +57,15 @@ func (e *export) checkFamily() error {
 		}
 	}
 	slices.Sort(options)
+	return options
+}
+
+// checkFamily refuses what the models of the format have no place for.
+func (e *export) checkFamily() error {
+	c := e.config
 	which := strings.TrimSpace(e.Format + " " + e.naming.family)
 	has := strings.Fields(places[naming{format: e.naming.format, family: e.naming.family}])
-	for _, option := range options {
+	for _, option := range optionsOf(c) {
 		if !slices.Contains(has, option) {
 			return errors.Errorf("models of %s have no %s: choose onnx or unfolded", which, option)
 		}

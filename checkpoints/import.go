@@ -82,6 +82,10 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	}
 	m.Report = append(m.Report, fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s",
 		what, m.Config.Width, m.Config.Depth, m.Config.Heads, m.Config.PatchSize, found.grid(), found.headsFrom))
+	if found.family == familyDINOv3 {
+		m.Report = append(m.Report, "licence: DINOv3's weights come under the DINOv3 License, copies included: "+
+			"ai.meta.com/resources/models-and-libraries/dinov3-license")
+	}
 	omitHead, err := m.chooseHead(w, found, options)
 	if err != nil {
 		return nil, err

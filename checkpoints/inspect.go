@@ -109,6 +109,9 @@ func (i *Info) String() string {
 			grid = fmt.Sprintf("a grid of %s for images of %dx%d", Grid{c.Rows(), c.Cols()}, c.ImageRows, c.ImageCols)
 		}
 		line("positions", "%s, %d prefix tokens, %s", c.Position, c.Prefix(), grid)
+		if options := optionsOf(c); len(options) > 0 {
+			line("options", "%s", strings.Join(options, ", "))
+		}
 		for _, name := range slices.Sorted(maps.Keys(i.Params)) {
 			line("", "%s = %v", name, i.Params[name])
 		}

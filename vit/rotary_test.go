@@ -134,6 +134,26 @@ func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
 	}
 }
 
+func TestRegistersDoNotTurnAndLeaveThePlacesOfOthers(t *testing.T) {
+	for _, p := range positions {
+		if p.Rotary == nil {
+			continue
+		}
+		c := turning(p.Name)
+		still := gomlxtest.Values(t, alike(c, 1, 1))
+		want, _ := turned(t, gomlxtest.Seeded(t, 5), c)
+		c.Registers = 2
+		got, _ := turned(t, gomlxtest.Seeded(t, 5), c)
+		for register := range c.Registers {
+			if at := (1 + register) * c.Width; !slices.Equal(got[at:at+c.Width], still) {
+				t.Errorf("%s: register %d turns", p.Name, register)
+			}
+		}
+		others := append(slices.Clone(got[:c.Width]), got[(1+c.Registers)*c.Width:]...)
+		gomlxtest.NearAbs(t, p.Name, others, want, 0)
+	}
+}
+
 // What a model of 5×3 patches learned of a place holds on a grid of 10×6, by the rule of each original.
 func TestPlacesOnAnotherGridTurnAsOnTheOneTrainedOn(t *testing.T) {
 	for position, trained := range map[string]func(row, col int) (int, bool){ // number of the patch with the same turn
