@@ -93,7 +93,8 @@ func (b *RelativeBias) Offsets(g *Graph) *Node {
 	var x, y, apart []float64
 	for _, offset := range additive.Offsets(c.rows, c.cols) {
 		// z is linear in (6.1), (6.2), so an offset is a point like any other.
-		x, y = append(x, c.alphaU*float64(offset.Cols)/float64(c.cols)), append(y, c.alphaV*float64(offset.Rows)/float64(c.rows))
+		x = append(x, c.alphaU*float64(offset.Cols)/float64(c.cols))
+		y = append(y, c.alphaV*float64(offset.Rows)/float64(c.rows))
 		apart = append(apart, 1)
 	}
 	linear := func() *Node {

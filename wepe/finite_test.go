@@ -87,7 +87,8 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 		}
 		if mode == Paper && rows*cols <= 1600 {
 			forms["sphere"] = kv{ParamCompression: "sphere", ParamOffsetU: 2*r.Float64() - 1, ParamHarmonics: 1 + r.IntN(3)}
-			forms["sphere bias"] = kv{ParamCompression: "sphere", ParamOmega3Re: 5 * r.NormFloat64(), ParamLearnOblique: i%2 == 0}
+			forms["sphere bias"] = kv{ParamCompression: "sphere", ParamOmega3Re: 5 * r.NormFloat64(),
+				ParamLearnOblique: i%2 == 0}
 		}
 		for name, form := range forms {
 			bias := strings.Contains(name, "bias")

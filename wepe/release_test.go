@@ -75,14 +75,15 @@ func place(f *gomlxtest.Torch, prefix string, mlp bool) {
 
 // releaseStore returns a store that holds the parameters of a case, the settings of its module, and a store of the
 // gradients that it should have.
-func releaseStore(t *testing.T, meta releaseMeta, name string) (*model.Store, func(*model.Scope) *Config, *model.Store) {
+func releaseStore(t *testing.T, meta releaseMeta, name string) (store *model.Store,
+	config func(*model.Scope) *Config, gradients *model.Store) {
 	t.Helper()
 	c, params := meta.Cases[name], parameters(name)
-	f, gradients := gomlxtest.LoadTorch(t, releaseSet, "tensors.safetensors", "/wepe/"),
+	f, g := gomlxtest.LoadTorch(t, releaseSet, "tensors.safetensors", "/wepe/"),
 		gomlxtest.LoadTorch(t, releaseSet, "tensors.safetensors", "/wepe/")
 	_, mlp := f.Tensors[params+"projection.5.weight"]
 	place(f, params, mlp)
-	place(gradients, name+".grad.", mlp)
+	place(g, name+".grad.", mlp)
 	f.Set("omega3_raw", []float64{c.Omega3Raw})
 	f.Set("alpha_scale_raw", []float64{c.AlphaScaleRaw})
 	f.Set("beta_pos", []float64{c.BetaPos})
@@ -99,7 +100,7 @@ func releaseStore(t *testing.T, meta releaseMeta, name string) (*model.Store, fu
 			config.with(kv{ParamG2: meta.G3Case.G2, ParamG3: meta.G3Case.G3})
 		}
 		return config
-	}, gradients.Store
+	}, g.Store
 }
 
 func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T) {

@@ -81,7 +81,8 @@ func (r *remote) bring(ctx context.Context, to cache, commit string, files []rem
 			return fmt.Errorf("%s: the hub gives no hash to verify it by (but %.80q)", f.Name, f.hash())
 		}
 		if f.Size < 0 || f.Size > *left {
-			return fmt.Errorf("%s: its %d bytes make the model larger than %d, the most that is fetched", f.Name, f.Size, maxBytes)
+			return fmt.Errorf("%s: its %d bytes make the model larger than %d, the most that is fetched", f.Name, f.Size,
+				maxBytes)
 		}
 		*left -= f.Size
 		if f.Size > maxJSON && filepath.Ext(f.Name) == ".json" {

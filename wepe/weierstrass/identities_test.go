@@ -67,8 +67,8 @@ func testIdentities(t *testing.T, l weierstrass.Lattice, z, other complex128) {
 	// The addition formula, (5.1) to (5.4), but for what the differences of its chord lose.
 	p2, pp2 := l.Eval(other)
 	slope := (pp - pp2) / (p - p2)
-	sum, sumPrime := slope*slope/4-p-p2, complex128(0)
-	sumPrime = -(slope*(sum-p) + pp)
+	sum := slope*slope/4 - p - p2
+	sumPrime := -(slope*(sum-p) + pp)
 	q, qp = l.Eval(z + other)
 	loss := (cmplx.Abs(pp)+cmplx.Abs(pp2)+sizePrime)/cmplx.Abs(pp-pp2) + (a+cmplx.Abs(p2)+size)/cmplx.Abs(p-p2)
 	loss *= 1 + cmplx.Abs(slope*slope)/cmplx.Abs(q)
