@@ -46,9 +46,9 @@ func run(ctx context.Context, o options) error {
 	if look.Images, look.Mask, err = o.load(ctx, backend); err != nil {
 		return err
 	}
-	found, err := look.Run(ctx)
-	if err != nil {
-		return err
+	found, failed := look.Run(ctx)
+	if found == nil {
+		return failed
 	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
@@ -64,5 +64,5 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	fmt.Printf("\nrows: %s\npage: %s\n", rows, page)
-	return nil
+	return failed
 }

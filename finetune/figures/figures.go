@@ -95,7 +95,8 @@ type NotHere string
 // Error says why.
 func (n NotHere) Error() string { return string(n) }
 
-// Run asks every model every question. What a model cannot answer is a note; an error is what should not happen.
+// Run asks every model every question. What a model cannot answer is a note. An error is what should not happen: where
+// it happened in some figures, the others are found all the same.
 func (l *Look) Run(ctx context.Context) (*Found, error) {
 	if len(l.Models) == 0 || len(l.Figures) == 0 {
 		return nil, errors.New("figures: nothing to look at: want a model and a figure")
@@ -117,6 +118,7 @@ func (l *Look) Run(ctx context.Context) (*Found, error) {
 		sections[i].columns = make([][]report.Figure, len(columns))
 	}
 	seen := map[string]bool{}
+	var failed []error
 	for _, m := range l.Models {
 		s, err := l.open(m)
 		if err != nil {
@@ -130,15 +132,16 @@ func (l *Look) Run(ctx context.Context) (*Found, error) {
 			}
 			l.log(fmt.Sprintf("%s: %s", m.Name, f.Name))
 			s.figure, s.section = f, &sections[i]
-			var notHere NotHere
-			if err = f.do(s); errors.As(err, &notHere) {
+			if err := f.do(s); err != nil {
+				note := err.Error()
+				var notHere NotHere
+				if !errors.As(err, &notHere) {
+					failed = append(failed, fmt.Errorf("%s of %s: %w", f.Name, m.Path, err))
+					note = "failed: " + note
+				}
 				s.rows = append(s.rows, Row{Figure: f.Name, Model: m.Name, Seed: s.model.Seed(), Images: l.Images.Name,
-					Value: report.Number(undefined), Note: string(notHere)})
-			} else if err != nil {
-				err = fmt.Errorf("%s of %s: %w", f.Name, m.Path, err)
-				break
+					Value: report.Number(undefined), Note: note})
 			}
-			err = nil
 		}
 		s.model.Finalize()
 		if err != nil {
@@ -155,7 +158,7 @@ func (l *Look) Run(ctx context.Context) (*Found, error) {
 	}
 	found.Page.Title = "What models know of places"
 	found.Page.Lines = []string{fmt.Sprintf("%d images of %s", l.Images.Len(), l.Images.Name)}
-	return found, nil
+	return found, errors.Join(failed...)
 }
 
 func (l *Look) log(line string) {

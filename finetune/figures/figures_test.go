@@ -207,6 +207,26 @@ func TestFiguresAreChosenByNameAndGroup(t *testing.T) {
 	}
 }
 
+func TestAFigureThatFailsCostsNoOtherFigure(t *testing.T) {
+	broken := Figure{Name: "broken", do: func(*subject) error { return errors.New("the disk is full") }}
+	decay, err := Choose([]string{"decay"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := Look{Backend: gomlxtest.Backend(), Models: []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}},
+		Figures: append([]Figure{broken}, decay...), Images: pictures(2)}
+	found, err := look.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "broken of") || found == nil {
+		t.Fatalf("%v, found %v", err, found)
+	}
+	if rows := rowsOf(found.Rows, "broken", "a"); len(rows) != 1 || rows[0].Note != "failed: the disk is full" {
+		t.Errorf("%+v", rows)
+	}
+	if len(rowsOf(found.Rows, "decay", "a")) < 4 {
+		t.Error("the other figure is lost")
+	}
+}
+
 func TestOneImageAndASinglePatchAreNoCrash(t *testing.T) {
 	dir := trained(t, "learned", 1, func(r *finetune.Recipe) {
 		r.Model.PatchSize, r.Augment.Size = 4, [2]int{4, 4}

@@ -193,12 +193,12 @@ func sensitivity(s *subject) error {
 		for _, arm := range named.Arms {
 			changed, err := s.model.With(arm.Settings)
 			if err != nil {
-				continue // a setting of another form of the encoding
+				continue
 			}
 			features, _, _, err := changed.Encoding()
 			changed.Finalize()
 			if err != nil {
-				return err
+				continue // a setting of another form of the encoding, refused when its graph is built
 			}
 			d, err := analysis.DecayOf(features, s.grid, analysis.DecayBins)
 			if err != nil {
@@ -209,6 +209,9 @@ func sensitivity(s *subject) error {
 				mean += math.Abs(f) / float64(len(features))
 			}
 			decays, moduli = append(decays, -d.Pairs), append(moduli, mean)
+		}
+		if len(moduli) == 0 {
+			continue
 		}
 		s.measured("variation of the correlation of distance and 1 − cosine", named.About, analysis.Variation(decays))
 		s.measured("variation of the mean modulus of the features", named.About, analysis.Variation(moduli))
