@@ -398,6 +398,7 @@ func masks(s *subject) error {
 const (
 	strongest = 5
 	errorBins = 20
+	fewImages = 10 // of a bin that says nothing
 )
 
 func separation(s *subject) error {
@@ -429,15 +430,16 @@ func separation(s *subject) error {
 	line := report.Line{}
 	var rates, centres []float64
 	for _, b := range bins {
-		line.X = append(line.X, (b.Low+b.High)/2)
-		line.Y = append(line.Y, b.Rate)
-		line.Low, line.High = append(line.Low, b.Rate-b.Deviation), append(line.High, b.Rate+b.Deviation)
 		at := fmt.Sprintf("%.2f to %.2f patches", b.Low, b.High)
 		s.detail("error rate", at, b.Rate)
 		s.detail("images", at, float64(b.Images))
-		if b.Images >= 10 {
+		if b.Images < fewImages {
+			b.Rate = undefined
+		} else {
 			rates, centres = append(rates, b.Rate), append(centres, (b.Low+b.High)/2)
 		}
+		line.X, line.Y = append(line.X, (b.Low+b.High)/2), append(line.Y, b.Rate)
+		line.Low, line.High = append(line.Low, b.Rate-b.Deviation), append(line.High, b.Rate+b.Deviation)
 	}
 	errors := make([]float64, len(wrong))
 	for i, w := range wrong {
