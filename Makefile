@@ -1,7 +1,6 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-# With this experiment of Go 1.26 the pure-Go backend is faster on models from ViT-Ti on, and slower on tiny ones:
-# docs/backends.md.
+# With this experiment of Go 1.26 the pure-Go backend is faster: docs/backends.md.
 export GOEXPERIMENT := simd
 
 # The AVX kernels of compute v0.1.2 leave the upper halves of registers dirty; math.Exp, which mixes old and new
@@ -17,8 +16,6 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 .PHONY: run
-run: export GOEXPERIMENT :=
-run: export GODEBUG :=
 run: ## the main job on the embedded data set, offline; ARGS="-seeds 3 ..." adds flags
 	go run ./examples/cifar100 $(ARGS)
 
