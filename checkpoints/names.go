@@ -35,8 +35,9 @@ var columns = []naming{
 	{format: FormatTimm}, {format: FormatTimm, family: familyDINOv3}, {format: FormatJAX},
 }
 
-// names are what the columns call one thing; empty where their models have it not. Those of Hugging Face stand below
-// "vit." and the like in models with a classifier, the head's excepted.
+// names are what the columns call one thing, Hugging Face's ViT, DINOv2 and DINOv3, timm's ViT and DINOv3, and JAX;
+// empty where their models have it not. Those of Hugging Face stand below "vit." and the like in models with a
+// classifier, the head's excepted.
 type names [6]string
 
 // row is one variable of vit and its names; the unfolded format's is the path. In path %02d is the block, in the others
@@ -96,7 +97,8 @@ var modules = []struct {
 var table = func() []row {
 	inBlock := names{"encoder.layer.%d.", "encoder.layer.%d.", "layer.%d.", "blocks.%d.", "blocks.%d.",
 		"Transformer/encoderblock_%d/"}
-	vector1 := func(c vit.Config) []int { return []int{c.Width} }
+	ending := func(torch, jax string) names { return names{torch, torch, torch, torch, torch, jax} }
+	perChannel := func(c vit.Config) []int { return []int{c.Width} }
 	scaled := func(c vit.Config) bool { return c.LayerScale > 0 }
 	all := []row{
 		{classPath, tokens, func(c vit.Config) []int { return []int{c.Prefix() - c.Registers, c.Width} },
@@ -109,9 +111,9 @@ var table = func() []row {
 			func(c vit.Config) bool { return c.Encoding().Owns(strings.TrimPrefix(positionPath, positionsPath)) },
 			names{"embeddings.position_embeddings", "embeddings.position_embeddings", "", "pos_embed", "",
 				"Transformer/posembed_input/pos_embedding"}},
-		{scale1Path, vector, vector1, scaled, inBlock.with(names{"", "layer_scale1.lambda1", "layer_scale1.lambda1",
+		{scale1Path, vector, perChannel, scaled, inBlock.with(names{"", "layer_scale1.lambda1", "layer_scale1.lambda1",
 			"ls1.gamma", "gamma_1"})},
-		{scale2Path, vector, vector1, scaled, inBlock.with(names{"", "layer_scale2.lambda1", "layer_scale2.lambda1",
+		{scale2Path, vector, perChannel, scaled, inBlock.with(names{"", "layer_scale2.lambda1", "layer_scale2.lambda1",
 			"ls2.gamma", "gamma_2"})},
 	}
 	for _, m := range modules {
@@ -120,15 +122,11 @@ var table = func() []row {
 		}
 		out := func(c vit.Config) []int { return []int{m.out(c)} }
 		if m.in == nil {
-			all = append(all,
-				row{m.path + "gain", vector, out, m.has, m.names.with(names{".weight", ".weight", ".weight", ".weight", ".weight",
-					"/scale"})},
-				row{m.path + "offset", vector, out, m.has, m.names.with(names{".bias", ".bias", ".bias", ".bias", ".bias",
-					"/bias"})})
+			all = append(all, row{m.path + "gain", vector, out, m.has, m.names.with(ending(".weight", "/scale"))},
+				row{m.path + "offset", vector, out, m.has, m.names.with(ending(".bias", "/bias"))})
 			continue
 		}
-		biases, layout := m.names.with(names{".bias", ".bias", ".bias", ".bias", ".bias", "/bias"}), vector
-		biased := func(c vit.Config) bool { return m.has(c) }
+		biases, layout, biased := m.names.with(ending(".bias", "/bias")), vector, m.has
 		if m.layout == intoHeads {
 			layout = headsVector
 			biased = func(c vit.Config) bool {
@@ -139,7 +137,7 @@ var table = func() []row {
 		}
 		all = append(all,
 			row{m.path + "weights", m.layout, func(c vit.Config) []int { return []int{m.in(c), m.out(c)} }, m.has,
-				m.names.with(names{".weight", ".weight", ".weight", ".weight", ".weight", "/kernel"})},
+				m.names.with(ending(".weight", "/kernel"))},
 			row{m.path + "biases", layout, out, biased, biases})
 	}
 	return all
