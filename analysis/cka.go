@@ -26,7 +26,8 @@ func UnbiasedCKA(x, y []float64, n int) float64 {
 	return cka(unbiased(gram(x, n), n), unbiased(gram(y, n), n))
 }
 
-// GaussianCKA is CKA of K_ij = exp(−d²/2σ²) with σ² = factor² · median of all n² squared distances d², for x and y each.
+// GaussianCKA is CKA of K_ij = exp(−d²/2σ²) with σ² = factor² · median of all n² squared distances d², for x and y
+// each.
 func GaussianCKA(x, y []float64, n int, factor float64) float64 {
 	kernel := func(points []float64) []float64 {
 		k := squaredDistances(points, n)

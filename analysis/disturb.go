@@ -73,8 +73,8 @@ func eachPatch(set *data.Set, patch int, seed uint64,
 }
 
 // Geometry is a movement of a picture about its centre. Angles are in degrees, a positive Rotation turns the picture
-// counter-clockwise, a positive Shear moves its lower half to the left; Shift is in parts of the sides, to the right and
-// downwards.
+// counter-clockwise, a positive Shear moves its lower half to the left; Shift is in parts of the sides, to the right
+// and downwards.
 type Geometry struct {
 	Rotation, Shear float64
 	Scale           float64 // 1 changes nothing, more enlarges

@@ -121,7 +121,8 @@ func TestErrorBinsKeepEveryImageAndSayHowSureTheyAre(t *testing.T) {
 		bins[1].Rate != 0.5 || bins[1].Deviation != 0.25 {
 		t.Errorf("rates %+v", bins)
 	}
-	if same := ErrorBySeparation([]float64{3, 3}, []bool{true, false}, 5, 0, 1); same[0].Images != 2 || same[0].Rate != 0.5 {
+	if same := ErrorBySeparation([]float64{3, 3}, []bool{true, false}, 5, 0,
+		1); same[0].Images != 2 || same[0].Rate != 0.5 {
 		t.Errorf("one separation for all: %+v", same)
 	}
 	if none := ErrorBySeparation([]float64{math.NaN()}, []bool{true}, 5, 0, 1); none != nil {

@@ -38,8 +38,8 @@ func (g Grid) Offset(p Pair) [2]float64 {
 	return [2]float64{float64(p.To%g.Cols - p.From%g.Cols), float64(p.To/g.Cols - p.From/g.Cols)}
 }
 
-// DrawPairs draws pairs of different patches of so many images, each distance as often as any other. The release draws both
-// patches uniformly, which makes short and very long distances rare.
+// DrawPairs draws pairs of different patches of so many images, each distance as often as any other. The release draws
+// both patches uniformly, which makes short and very long distances rare.
 func (r Rings) DrawPairs(n, images int, seed uint64) ([]Pair, error) {
 	if len(r.Distances) < 2 || images < 1 {
 		return nil, fmt.Errorf("analysis: a grid of %d×%d patches and %d images have no pairs", r.Rows, r.Cols, images)

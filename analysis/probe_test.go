@@ -69,7 +69,8 @@ func TestTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gomlxtest.NearAbs(t, "initial predictions", slices.Concat(said...), file["probe.initial_predictions_out"].Data, tolerance)
+	gomlxtest.NearAbs(t, "initial predictions", slices.Concat(said...), file["probe.initial_predictions_out"].Data,
+		tolerance)
 	var losses []float64
 	for epoch := range c.Epochs {
 		loss, err := probe.step(epoch, x, y)

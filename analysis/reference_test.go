@@ -229,7 +229,8 @@ func TestTSNETakesTheStepsOfScikitLearn(t *testing.T) {
 
 	start := r.tensors["in.tsne.init"].Data
 	gradient := make([]float64, len(start))
-	r.near(t, "tsne.init_kl_out", []float64{tsneStep(given, start, gradient, make([]float64, len(given)), true)}, "tsne_kl_abs")
+	r.near(t, "tsne.init_kl_out", []float64{tsneStep(given, start, gradient, make([]float64, len(given)), true)},
+		"tsne_kl_abs")
 	r.near(t, "tsne.init_gradient_out", gradient, "tsne_positions_abs_steps_to_50_given_p")
 	optimise := func(p []float64, steps int) ([]float64, []float64) {
 		y := append([]float64(nil), start...)
@@ -340,7 +341,8 @@ func TestDecayAndRolloutAreThoseOfTheReleasedScripts(t *testing.T) {
 	fixtures.JSON(t, "official_analysis", "meta.json", &meta)
 	tensors := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")
 	for name, want := range map[string]decay{"pure": meta.Pure, "noisy": meta.Noisy} {
-		got, err := DecayOf(tensors["decay."+name+".embeddings"].Data, Grid{Rows: meta.Grid[0], Cols: meta.Grid[1]}, DecayBins)
+		got, err := DecayOf(tensors["decay."+name+".embeddings"].Data, Grid{Rows: meta.Grid[0], Cols: meta.Grid[1]},
+			DecayBins)
 		if err != nil {
 			t.Fatal(err)
 		}

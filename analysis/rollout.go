@@ -21,9 +21,9 @@ type Rollout struct {
 	Discard float64 // share of all weights of a layer, the smallest, set to 0; never that of the first token to itself
 }
 
-// Row returns from·rollout [tokens] of one image: from [tokens] says how much of each token of the last layer the answer
-// holds, 1 for the class token or equal parts where tokens are averaged. layers are the weights [heads, tokens, tokens]
-// of each layer, the first first.
+// Row returns from·rollout [tokens] of one image: from [tokens] says how much of each token of the last layer the
+// answer holds, 1 for the class token or equal parts where tokens are averaged. layers are the weights [heads, tokens,
+// tokens] of each layer, the first first.
 func (r Rollout) Row(layers [][]float32, heads int, from []float64) ([]float64, error) {
 	tokens := len(from)
 	row := slices.Clone(from)

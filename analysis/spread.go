@@ -8,8 +8,8 @@ import (
 )
 
 // Spread is how the attention of one head of one layer falls on one image. Distances are between patches, in patches.
-// What is said of places counts patch queries and patch keys only, each row divided by its sum first; a query that gives
-// patches no weight at all does not count. NaN where nothing counts.
+// What is said of places counts patch queries and patch keys only, each row divided by its sum first; a query that
+// gives patches no weight at all does not count. NaN where nothing counts.
 type Spread struct {
 	Distance   float64   // mean over queries of Σ A·d (Raghu et al., https://arxiv.org/abs/2108.08810)
 	RMS        float64   // mean over queries of √Σ A·d²

@@ -67,8 +67,8 @@ func MinMax(values []float64) []float64 {
 	return out
 }
 
-// Variation is the coefficient of variation, the deviation (with n) over the mean: how the paper reports what the choice
-// of a hyperparameter changes. NaN for no values.
+// Variation is the coefficient of variation, the deviation (with n) over the mean: how the paper reports what the
+// choice of a hyperparameter changes. NaN for no values.
 func Variation(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

@@ -182,8 +182,8 @@ func swiGLU(c vit.Config) bool   { return c.SwiGLU }
 func plainMLP(c vit.Config) bool { return !c.SwiGLU }
 
 // extraLayers are what a foreign model may have beside its tokens and its head, and ours has not: the pooler of
-// ViTModel, which no classifier uses, the token that stands for hidden patches in the training of DINO, and the tanh layer that
-// in-21k models are trained with. They are never loaded.
+// ViTModel, which no classifier uses, the token that stands for hidden patches in the training of DINO, and the tanh
+// layer that in-21k models are trained with. They are never loaded.
 var extraLayers = map[string][]string{
 	FormatHF:   {"pooler.dense.weight", "pooler.dense.bias", "embeddings.mask_token"},
 	FormatTimm: {"pre_logits.fc.weight", "pre_logits.fc.bias"},

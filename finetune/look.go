@@ -17,7 +17,8 @@ import (
 )
 
 // OpenAny is Open for whatever checkpoints.Import understands too: files and directories of Hugging Face's, timm's and
-// Google's. A model without a head gets one of a single class, which answers nothing; classes without names are numbers.
+// Google's. A model without a head gets one of a single class, which answers nothing; classes without names are
+// numbers.
 func OpenAny(backend compute.Backend, path string) (*Model, error) {
 	if own, _, err := checkpoints.Find(path); err != nil || own != nil {
 		if err != nil {
@@ -57,9 +58,9 @@ func (m *Model) With(settings string) (*Model, error) {
 func (m *Model) Seed() int64 { return m.seed }
 
 // Look runs the model on a set, so many images at a time, and shows what happens inside: see is called with the number
-// of the first image and the values, flat float32 [images, …], of the nodes that choose picks from the trace, the logits
-// [images, classes] after them. Nothing is kept between calls. Attention is computed with its weights in memory, not by
-// the fused operation of backends that have one: slower and, in 16-bit types, rounded elsewhere.
+// of the first image and the values, flat float32 [images, …], of the nodes that choose picks from the trace, the
+// logits [images, classes] after them. Nothing is kept between calls. Attention is computed with its weights in
+// memory, not by the fused operation of backends that have one: slower and, in 16-bit types, rounded elsewhere.
 func (m *Model) Look(set *data.Set, images int, choose func(*vit.Trace) []*Node,
 	see func(first int, values [][]float32) error) error {
 	if err := m.Recipe.plainViT("shows what happens inside"); err != nil {

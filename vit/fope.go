@@ -36,20 +36,20 @@ type fopeSettings struct {
 	ignoreZero, separateBasis, separateHead, learned bool
 }
 
-func (f *fopeSettings) settings() []setting.Row {
+func (o *fopeSettings) settings() []setting.Row {
 	return []setting.Row{
-		thetaSetting(&f.theta),
-		setting.Number(ParamFoPELength, &f.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
+		thetaSetting(&o.theta),
+		setting.Number(ParamFoPELength, &o.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
 			"with less than one period over them are taken out; 0 for the model's own, and 7 where it has fewer"),
-		setting.Number(ParamFoPEDim, &f.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
+		setting.Number(ParamFoPEDim, &o.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
 			"more than those of a head: more and denser ones to mix"),
-		setting.Switch(ParamFoPEIgnoreZero, &f.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
+		setting.Switch(ParamFoPEIgnoreZero, &o.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
 			"half of a head's pairs get a mixture of the others, or kept as zeros, and every pair gets one"),
-		setting.Switch(ParamFoPESeparateBasis, &f.separateBasis, "whether sines and cosines have their own coefficients"),
-		setting.Switch(ParamFoPESeparateHead, &f.separateHead, "whether every head has its own coefficients"),
-		setting.Number(ParamFoPEGain, &f.gain, 0, math.MaxFloat32, "the size of the random part of the coefficients, the "+
+		setting.Switch(ParamFoPESeparateBasis, &o.separateBasis, "whether sines and cosines have their own coefficients"),
+		setting.Switch(ParamFoPESeparateHead, &o.separateHead, "whether every head has its own coefficients"),
+		setting.Number(ParamFoPEGain, &o.gain, 0, math.MaxFloat32, "the size of the random part of the coefficients, the "+
 			"gain of a Xavier-normal draw: 0.3 in the authors' smallest model, 0.4 and 0.6 in larger ones"),
-		setting.Switch(ParamFoPELearn, &f.learned, "whether the coefficients are trained"),
+		setting.Switch(ParamFoPELearn, &o.learned, "whether the coefficients are trained"),
 	}
 }
 

@@ -38,7 +38,8 @@ func TestHybrid_with_a_gate_fixed_at_1_is_the_blended_encoding_bit_for_bit(t *te
 		values, err := model.CallOnceN(gomlxtest.Backend(), store, func(_ *model.Scope, g *Graph) []*Node {
 			scope := store.Scope("/vit/position")
 			learned := scope.GetVariable(learnedName).NodeValue(g)
-			return []*Node{c.Encoders(store.Scope("/vit")).Additive.Encode(g), blended.build(scope).Encode(g), MulScalar(learned, 1)}
+			return []*Node{c.Encoders(store.Scope("/vit")).Additive.Encode(g), blended.build(scope).Encode(g),
+				MulScalar(learned, 1)}
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -149,12 +149,14 @@ var positions = []Position{
 	},
 	{
 		Name: "fope", Doc: "rope1d with mixtures of frequencies", Source: "https://arxiv.org/abs/2412.17739",
-		HeadDim: 2, Variables: []string{"fope/"}, Params: setting.Names(new(fopeSettings).settings()), TrainedGrid: fopeTrainedGrid, Rotary: newFoPE,
+		HeadDim: 2, Variables: []string{"fope/"}, Params: setting.Names(new(fopeSettings).settings()),
+		TrainedGrid: fopeTrainedGrid, Rotary: newFoPE,
 	},
 	{
 		Name: "liere", Doc: "learned rotations of 8 channels at once", Source: "https://arxiv.org/abs/2406.10322",
-		Parameters: liereParameters, Variables: []string{"liere/"}, Params: setting.Names(new(liereSettings).settings()), TrainedGrid: liereTrainedGrid,
-		Rotary: newLieRE,
+		Parameters: liereParameters, Variables: []string{"liere/"}, Params: setting.Names(new(liereSettings).settings()),
+		TrainedGrid: liereTrainedGrid,
+		Rotary:      newLieRE,
 	},
 	{
 		Name: "wepe", Doc: "℘ and ℘′ of the patch's place, projected",

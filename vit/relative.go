@@ -10,8 +10,8 @@ import (
 )
 
 // fixedBias is a bias without variables: a number for every head and offset of the key's patch from the query's, and,
-// where toKey says so, one that is the key's alone. Pairs with a prefix token get 0. A graph holds the table of offsets,
-// not that of all pairs, which is as large as the scores.
+// where toKey says so, one that is the key's alone. Pairs with a prefix token get 0. A graph holds the table of
+// offsets, not that of all pairs, which is as large as the scores.
 type fixedBias struct {
 	name     string
 	c        Config

@@ -190,7 +190,8 @@ func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 			continue
 		}
 		c := Config{ImageRows: images.Shape[1], ImageCols: images.Shape[2], PatchSize: m.Patch, Width: m.Width,
-			Depth: m.Depth, Heads: m.Heads, MLPDim: m.Mult * m.Width, Classes: 1, Pool: PoolMean, Position: "alibi2d", QKVBias: QKVBiasNone,
+			Depth: m.Depth, Heads: m.Heads, MLPDim: m.Mult * m.Width, Classes: 1, Pool: PoolMean, Position: "alibi2d",
+			QKVBias: QKVBiasNone,
 			Epsilon: m.Epsilon}.WithDefaults()
 		weight, trains := want[p+"grad_in.final"]
 		if !trains {

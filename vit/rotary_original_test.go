@@ -492,8 +492,8 @@ func TestEveryGridEqualsDINOv3(t *testing.T) {
 	}
 }
 
-// What moves in training is drawn from the run's random stream: the same for equal seeds, the same in all blocks, within
-// the settings, and nothing in evaluation.
+// What moves in training is drawn from the run's random stream: the same for equal seeds, the same in all blocks,
+// within the settings, and nothing in evaluation.
 func TestDINOv3PlacesMoveInTrainingAlone(t *testing.T) {
 	c := turning("rope-dinov3")
 	angles := func(training bool, seed int64, params map[string]any) [][]float64 {
@@ -517,7 +517,8 @@ func TestDINOv3PlacesMoveInTrainingAlone(t *testing.T) {
 	} {
 		first := angles(true, 3, params)
 		if slices.Equal(first[0], want) || !slices.Equal(first[0], first[1]) {
-			t.Errorf("%s: moved %v, alike in both blocks %v", name, !slices.Equal(first[0], want), slices.Equal(first[0], first[1]))
+			t.Errorf("%s: moved %v, alike in both blocks %v", name, !slices.Equal(first[0], want), slices.Equal(first[0],
+				first[1]))
 		}
 		if !slices.Equal(angles(true, 3, params)[0], first[0]) || slices.Equal(angles(true, 4, params)[0], first[0]) {
 			t.Errorf("%s: the seed does not decide what is drawn", name)

@@ -101,7 +101,8 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 	return t
 }
 
-// withPositions adds a position encoding, if there is one, to the tokens [batch, prefix+N, width] that have a row in it.
+// withPositions adds a position encoding, if there is one, to the tokens [batch, prefix+N, width] that have a row in
+// it.
 func (c Config) withPositions(x *Node, encoding Additive) *Node {
 	switch {
 	case encoding == nil:

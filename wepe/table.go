@@ -102,8 +102,8 @@ func (k tableKey) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
 	return p, pPrime
 }
 
-// lookUpTable has ℘ and ℘′ at the nodes of the rectangle that a patch grid spans, or of one cell of the lattice where it
-// spans more, mathematics.md section 7. Build it with newTable.
+// lookUpTable has ℘ and ℘′ at the nodes of the rectangle that a patch grid spans, or of one cell of the lattice where
+// it spans more, mathematics.md section 7. Build it with newTable.
 type lookUpTable struct {
 	Key tableKey
 

@@ -50,8 +50,8 @@ func (o options) inFreshProcess(ctx context.Context, variant string, side int, a
 	return strconv.ParseFloat(strings.TrimSpace(string(answer)), 64)
 }
 
-// printMemory makes an inference and two steps with one encoding and prints the most bytes that the process held: on the
-// GPU where nvidia-smi knows of it, else in all.
+// printMemory makes an inference and two steps with one encoding and prints the most bytes that the process held: on
+// the GPU where nvidia-smi knows of it, else in all.
 func (o options) printMemory() error {
 	for _, arm := range o.cost.Arms {
 		if arm.Label != o.memoryOf {

@@ -33,14 +33,17 @@ type options struct {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("analysis", flag.ContinueOnError)
-	models := flags.String("model", "", "models, separated by commas: directories of runs, files or directories of Hugging "+
-		"Face's, timm's or Google's, or hf://owner/name; as NAME=PATH to name a column, of which there may be several "+
-		"(seeds); default learned and wepe, trained on generated shapes in runs/shapes")
+	models := flags.String("model", "",
+		"models, separated by commas: directories of runs, files or directories of Hugging "+
+			"Face's, timm's or Google's, or hf://owner/name; as NAME=PATH to name a column, of which there may be several "+
+			"(seeds); default learned and wepe, trained on generated shapes in runs/shapes")
 	flags.BoolVar(&o.start, "start", false, "a column more for each model, as it was before training")
-	flags.StringVar(&o.images, "images", "", "directory or archive of CIFAR-100's binary version, or a directory of pictures, "+
-		"in a folder for each class or without classes; default generated shapes")
-	flags.StringVar(&o.masks, "masks", "", "directory with a picture of the object, white on black, for each of -images, of the "+
-		"same name but for its ending")
+	flags.StringVar(&o.images, "images", "",
+		"directory or archive of CIFAR-100's binary version, or a directory of pictures, "+
+			"in a folder for each class or without classes; default generated shapes")
+	flags.StringVar(&o.masks, "masks", "",
+		"directory with a picture of the object, white on black, for each of -images, of the "+
+			"same name but for its ending")
 	flags.IntVar(&o.count, "n", 1000, "images at most")
 	what := flags.String("what", "all", "all, or some of "+figures.Names()+"; or cost: of encodings, without models")
 	flags.StringVar(&o.out, "out", "runs/analysis", "directory for rows and the page")

@@ -38,7 +38,8 @@ func (o options) find(ctx context.Context, backend compute.Backend) (found []fig
 		if err != nil {
 			return nil, err
 		}
-		s := study.Study{Dir: filepath.Join("runs", "shapes"), Arms: study.Each("learned", "wepe"), Seeds: 1, Backend: backend,
+		s := study.Study{Dir: filepath.Join("runs", "shapes"), Arms: study.Each("learned", "wepe"), Seeds: 1,
+			Backend:  backend,
 			Tasks:    []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
 			Progress: program.Progress, Log: func(who, line string) { program.Line(who + ": " + line) }}
 		if err := s.Run(ctx); err != nil {

@@ -4,7 +4,7 @@
 // they stand and what they cost. It leaves rows, tables and one page of pictures.
 //
 //	go run ./examples/analysis                                            two small models, trained first, minutes
-//	go run ./examples/analysis -model A,B -images DIR                     runs, exports, models of others, on your pictures
+//	go run ./examples/analysis -model A,B -images DIR  runs, exports, models of others, on your pictures
 //	go run ./examples/analysis -model runs/cifar100-small/wepe-seed0,hf://google/vit-base-patch16-224 -what attention
 //	go run ./examples/analysis -model x=A,x=B,y=C -start                  seeds in one column; and before training
 //	go run ./examples/analysis -what cost -variant Ti/16,B/16 -sizes 224  parameters, speed and memory of encodings

@@ -83,12 +83,14 @@ func TestWhatCannotBeLookedAtIsOneLine(t *testing.T) {
 
 func TestPicturesWithoutClassesShowTheAttentionOfAModelOfOthers(t *testing.T) {
 	out := t.TempDir()
-	done := looks.Run(t, "-model", "mine="+demo(t), "-images", folder(t, "a.png"), "-what", "entropy,rollout,shuffle,similarity",
+	done := looks.Run(t, "-model", "mine="+demo(t), "-images", folder(t, "a.png"), "-what",
+		"entropy,rollout,shuffle,similarity",
 		"-out", out)
 	if done.Code != 0 {
 		t.Fatal(done.Stderr)
 	}
-	for _, want := range []string{"layer 6", "mine", "it knows 100 classes, the images are of 1", "How alike are positions?"} {
+	for _, want := range []string{"layer 6", "mine", "it knows 100 classes, the images are of 1",
+		"How alike are positions?"} {
 		if !strings.Contains(done.Stdout, want) {
 			t.Errorf("no %q in\n%s", want, done.Stdout)
 		}
@@ -97,7 +99,8 @@ func TestPicturesWithoutClassesShowTheAttentionOfAModelOfOthers(t *testing.T) {
 	if err != nil || len(rows) < 10 {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
-	if page, err := os.ReadFile(filepath.Join(out, "analysis.html")); err != nil || !strings.Contains(string(page), "data:image/png") {
+	if page, err := os.ReadFile(filepath.Join(out, "analysis.html")); err != nil || !strings.Contains(string(page),
+		"data:image/png") {
 		t.Errorf("no page with pictures: %v", err)
 	}
 }

@@ -216,7 +216,8 @@ func distance(s *subject) error {
 		for r, d := range rings.Distances {
 			s.detail("weight by distance", fmt.Sprintf("layer %d at %.3g", l+1, d), mean[r])
 		}
-		s.measured("correlation of weight and distance", fmt.Sprintf("layer %d", l+1), analysis.Pearson(rings.Distances, mean))
+		s.measured("correlation of weight and distance", fmt.Sprintf("layer %d", l+1), analysis.Pearson(rings.Distances,
+			mean))
 		s.line(fmt.Sprintf("weight of a pair of patches, layer %d", l+1), "distance (patches)", "mean weight",
 			report.Line{X: rings.Distances, Y: mean})
 	}
@@ -253,8 +254,9 @@ func maps(s *subject) error {
 	}
 	first := analysis.Pearson(distancesFrom(g, queries[0]), flat(panels[0][0].Values))
 	s.measured("correlation of weight and distance, from the centre", "layer 1, first image", first)
-	return s.show("where patches look", "Mean over heads, for the first image; the query is outlined, each map as red as its "+
-		"largest weight.", func(w io.Writer) error { return report.HeatMaps(w, panels) })
+	return s.show("where patches look",
+		"Mean over heads, for the first image; the query is outlined, each map as red as its "+
+			"largest weight.", func(w io.Writer) error { return report.HeatMaps(w, panels) })
 }
 
 func distancesFrom(g analysis.Grid, query int) []float64 {
@@ -278,10 +280,11 @@ func rollout(s *subject) error {
 	}
 	s.measured("contrast of the map, deviation/mean", "", meanOf(spreads))
 	shown := min(s.Shown, len(v.rollout))
-	return s.show("what the answer looks at", "From left to right: the picture, the weights of the last layer, and rollout "+
-		"through all layers; each as red as its largest.", func(w io.Writer) error {
-		return overlays(w, s.Images, s.grid, v.class[:shown], v.rollout[:shown])
-	})
+	return s.show("what the answer looks at",
+		"From left to right: the picture, the weights of the last layer, and rollout "+
+			"through all layers; each as red as its largest.", func(w io.Writer) error {
+			return overlays(w, s.Images, s.grid, v.class[:shown], v.rollout[:shown])
+		})
 }
 
 // tsnePoints bounds the patches that are embedded.
@@ -326,7 +329,8 @@ func tsne(s *subject) error {
 	for i := range n {
 		x[i], y[i] = embedded[2*i], embedded[2*i+1]
 	}
-	return s.show("patch features of the last block by t-SNE", fmt.Sprintf("%d patches, coloured by row and by column.", n),
+	return s.show("patch features of the last block by t-SNE", fmt.Sprintf("%d patches, coloured by row and by column.",
+		n),
 		func(w io.Writer) error {
 			return report.Clouds(w, []report.Cloud{{Title: "by row", X: x, Y: y, Value: rows},
 				{Title: "by column", X: x, Y: y, Value: cols}})
@@ -449,7 +453,8 @@ func separation(s *subject) error {
 	}
 	s.measured("mean separation, patches", "", meanOf(separations))
 	s.measured("correlation of separation and error, images", "", analysis.Pearson(separations, errors))
-	s.measured("correlation of separation and error rate, bins of 10 images and more", "", analysis.Pearson(centres, rates))
+	s.measured("correlation of separation and error rate, bins of 10 images and more", "", analysis.Pearson(centres,
+		rates))
 	s.line("wrong answers by how far apart the 5 strongest patches are", "mean distance (patches)", "error rate", line)
 	return nil
 }

@@ -39,8 +39,8 @@ type Cost struct {
 	Log    func(line string)
 }
 
-// CostArms are the encodings that the paper's table of costs is about, and those that compete with them. "folded" is not
-// among them: once wepe is folded it is learned.
+// CostArms are the encodings that the paper's table of costs is about, and those that compete with them. "folded" is
+// not among them: once wepe is folded it is learned.
 var CostArms = slices.Concat(study.Each("learned", "none", "wepe"), []study.Arm{
 	{Position: "wepe", Label: "wepe, sum", Settings: "wepe_evaluation=sum"},
 }, study.Each("wepe-lut", "wepe-sphere", "hybrid", "rope-axial", "rope-mixed", "wepe-bias"))
@@ -61,7 +61,8 @@ func (c Cost) NewTiming(variant string, side int, arm study.Arm) (*finetune.Timi
 	if err != nil {
 		return nil, config, err
 	}
-	t, err := finetune.NewTiming(finetune.Run{Backend: c.Backend, Recipe: recipe, Train: finetune.Noise(step, 32, 32, 100)})
+	t, err := finetune.NewTiming(finetune.Run{Backend: c.Backend, Recipe: recipe, Train: finetune.Noise(step, 32, 32,
+		100)})
 	return t, config, err
 }
 

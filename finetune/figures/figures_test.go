@@ -134,7 +134,8 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 			t.Errorf("%s: %g %% at its size, %g %% as measured elsewhere", m.Name, a, b)
 		}
 	}
-	if like := value(t, found.Rows, "likeness", "none", "unbiased linear CKA with the first model", "layer 2"); like < 0.999 {
+	if like := value(t, found.Rows, "likeness", "none", "unbiased linear CKA with the first model",
+		"layer 2"); like < 0.999 {
 		t.Errorf("a model is like itself by %g", like)
 	}
 

@@ -14,25 +14,28 @@ import (
 var Figures = []Figure{
 	{
 		Name: "similarity", Group: Positions, Title: "How alike are positions?", do: similarity,
-		About: "Cosine similarity of the vectors that are added to patches, and their principal axes: 1 is all of the variance.",
+		About: "Cosine similarity of the vectors that are added to patches, and their principal axes: 1 is all of the " +
+			"variance.",
 		Claim: "WePE's first two axes lay the grid out as a smooth surface, a learned table's do not.",
 	},
 	{
 		Name: "decay", Group: Positions, Title: "Does likeness decay with distance?", do: decay,
-		About: "Over all pairs of patches: distance in percent of the largest, cosine similarity mapped to 6 … 20, in 79 bins. " +
-			"The paper's number is that of the means of bins, of encoding plus noise: averaging leaves little but the trend.",
-		Claim: "ρ = −0.966, from 16.5 to 13.8 (16.4 %), 87.5 % of the bins fall, of an untrained model and one draw of noise.",
+		About: "Over all pairs of patches: distance in percent of the largest, cosine similarity mapped to 6 … 20, in 79 " +
+			"bins. The paper's number is that of the means of bins, of encoding plus noise: averaging leaves little but the " +
+			"trend.",
+		Claim: "ρ = −0.966, from 16.5 to 13.8 (16.4 %), 87.5 % of the bins fall, of an untrained model and one draw of " +
+			"noise.",
 	},
 	{
 		Name: "probe", Group: Positions, Title: "Can two vectors tell how far their patches are apart?", do: probe,
-		About: "An MLP of 128 and 64 learns (columns, rows) between two patches from content and position of both, with 8,000 " +
-			"pairs balanced over distance; errors of 2,000 pairs of other images, the two coordinates added.",
+		About: "An MLP of 128 and 64 learns (columns, rows) between two patches from content and position of both, with " +
+			"8,000 pairs balanced over distance; errors of 2,000 pairs of other images, the two coordinates added.",
 		Claim: "MSE 0.90, MAE 0.90, RMSE 0.95 against 6.69, 2.83, 2.59 of a learned table, measured on the training pairs.",
 	},
 	{
 		Name: "sensitivity", Group: Positions, Title: "What do hyperparameters change?", do: sensitivity,
-		About: "Deviation over mean, across the values of each study, of what the features say of distance and of their size; " +
-			"encodings as drawn, on the grid of the model.",
+		About: "Deviation over mean, across the values of each study, of what the features say of distance and of their " +
+			"size; encodings as drawn, on the grid of the model.",
 		Claim: "0 for κ and C_large, whose guard no patch ever reaches; α and α_scale change more.",
 	},
 	{
@@ -42,14 +45,14 @@ var Figures = []Figure{
 	},
 	{
 		Name: "rollout", Group: Attention, Title: "What does the answer look at?", do: rollout,
-		About: "The class token's row (the mean of all rows where there is no class token), of the last layer and rolled out " +
-			"through all layers (mean over heads, nothing discarded).",
+		About: "The class token's row (the mean of all rows where there is no class token), of the last layer and rolled " +
+			"out through all layers (mean over heads, nothing discarded).",
 		Claim: "WePE's maps follow objects.",
 	},
 	{
 		Name: "distance", Group: Attention, Title: "How far does attention reach?", do: distance,
-		About: "Mean distance of a query to what it attends to, patches alone, rows divided by their sums; multiply by the patch " +
-			"size for pixels.",
+		About: "Mean distance of a query to what it attends to, patches alone, rows divided by their sums; multiply by " +
+			"the patch size for pixels.",
 	},
 	{
 		Name: "entropy", Group: Attention, Title: "How spread is attention?",
@@ -65,26 +68,26 @@ var Figures = []Figure{
 	},
 	{
 		Name: "tsne", Group: Attention, Title: "Do features know their place?", do: tsne,
-		About: "Patch features of the last block by exact t-SNE; silhouette by quarter of the picture (1 is apart, 0 is mixed), and " +
-			"R² of row and column from the 5 nearest features, which needs no picture.",
+		About: "Patch features of the last block by exact t-SNE; silhouette by quarter of the picture (1 is apart, 0 is " +
+			"mixed), and R² of row and column from the 5 nearest features, which needs no picture.",
 		Claim: "WePE's features group by place.",
 	},
 	{
 		Name: "likeness", Group: Attention, Title: "How alike are the features of two models?", do: likeness,
-		About: "Unbiased linear CKA of the patch features, mean over patches, of the same layer on the same images: 1 is equal up to " +
-			"rotation and scale.",
+		About: "Unbiased linear CKA of the patch features, mean over patches, of the same layer on the same images: 1 is " +
+			"equal up to rotation and scale.",
 	},
 	{
 		Name: "masks", Group: Attention, Title: "Does rollout find the object?", do: masks,
-		About: "Rollout enlarged to pixels, against the pixels of the object; a threshold at half of the range depends on the " +
-			"brightest pixel, those at quantiles do not.",
-		Claim: "COCO, IoU at half of the range 0.2408 ± 0.1835 against 0.2213 ± 0.1652, p = 0.0197; correlation 0.0734 against " +
-			"0.0255, p = 0.23.",
+		About: "Rollout enlarged to pixels, against the pixels of the object; a threshold at half of the range depends on " +
+			"the brightest pixel, those at quantiles do not.",
+		Claim: "COCO, IoU at half of the range 0.2408 ± 0.1835 against 0.2213 ± 0.1652, p = 0.0197; correlation 0.0734 " +
+			"against 0.0255, p = 0.23.",
 	},
 	{
 		Name: "separation", Group: Attention, Title: "Are answers wrong where attention is scattered?", do: separation,
-		About: "Error rate by the mean distance between the 5 patches that the answer attends to most in the last layer; bands are " +
-			"one binomial deviation.",
+		About: "Error rate by the mean distance between the 5 patches that the answer attends to most in the last layer; " +
+			"bands are one binomial deviation.",
 		Claim: "98.8 % of the images between 2 and 10 patches, with error rates of 0.31 to 0.38.",
 	},
 	{
@@ -94,7 +97,8 @@ var Figures = []Figure{
 	},
 	{
 		Name: "geometry", Group: Robustness, Title: "What if pictures are moved?", do: geometry,
-		About: "Test accuracy of pictures turned counter-clockwise, scaled, shifted and sheared, bilinear, the mean colour outside.",
+		About: "Test accuracy of pictures turned counter-clockwise, scaled, shifted and sheared, bilinear, the mean " +
+			"colour outside.",
 		Claim: "WePE loses less than a learned table, whose model was trained to 25 %.",
 	},
 	{

@@ -47,7 +47,8 @@ func similarity(s *subject) error {
 		s.measured("variance that principal axes explain", fmt.Sprintf("first %d", c+1), sum)
 	}
 	field := analysis.Field{Rows: s.grid.Rows, Cols: s.grid.Cols, Features: features, Names: names, Vectors: vectors}
-	if err := s.show("features and likeness", "Cosine similarity to the centre patch, outlined; features where it has them.",
+	if err := s.show("features and likeness",
+		"Cosine similarity to the centre patch, outlined; features where it has them.",
 		field.Draw); err != nil || len(p.Scores) < 2 {
 		return err
 	}
@@ -117,7 +118,8 @@ func probe(s *subject) error {
 		return NotHere("it takes two images: one to learn from, one to be measured on")
 	}
 	var content []float32 // [images, patches, width]
-	err = s.model.Look(firstOf(s.Images, images), s.batch(images), func(t *vit.Trace) []*Node { return []*Node{t.Patches} },
+	err = s.model.Look(firstOf(s.Images, images), s.batch(images),
+		func(t *vit.Trace) []*Node { return []*Node{t.Patches} },
 		func(_ int, values [][]float32) error {
 			content = append(content, values[0]...)
 			return nil

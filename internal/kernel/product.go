@@ -18,8 +18,8 @@ var products sync.Map
 
 // For y = a·b autodiff contracts the last axes of dy and b, the first ones of a and dy. ONNX Runtime has no other name
 // for such products than Einsum, two to three times as slow as the product itself, and the pure-Go backend computes
-// them with a horizontal sum for every number. Written with a transpose, they are dy·bᵀ and aᵀ·dy: products of the plain
-// kind, with which ONNX Runtime fuses the transpose.
+// them with a horizontal sum for every number. Written with a transpose, they are dy·bᵀ and aᵀ·dy: products of the
+// plain kind, with which ONNX Runtime fuses the transpose.
 func init() {
 	plain := VJPRegistration[NodeTypeDotGeneral]
 	VJPRegistration[NodeTypeDotGeneral] = func(y *Node, dys []*Node, of shapes.Shape) []*Node {
