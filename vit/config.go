@@ -45,13 +45,11 @@ type Config struct {
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
 
-	Registers int `json:"registers,omitempty"` // learned tokens behind the class token, without positions
-	// what is added goes to patches alone, not to the class token
-	PatchPositions bool `json:"patch_positions,omitempty"`
-	// of a learned factor per channel and branch, at first; 0: none
-	LayerScale float64 `json:"layer_scale,omitempty"`
-	SwiGLU     bool    `json:"swiglu,omitempty"`   // the MLP is output(silu(gate(x))·hidden(x)), GELU without
-	QKVBias    string  `json:"qkv_bias,omitempty"` // QKVBiasAll (default), QKVBiasNoKey or QKVBiasNone
+	Registers      int     `json:"registers,omitempty"`       // learned tokens behind the class token, without positions
+	PatchPositions bool    `json:"patch_positions,omitempty"` // positions are added to patches, not to the class token
+	LayerScale     float64 `json:"layer_scale,omitempty"`     // a branch's learned factors at first; 0 for no factors
+	SwiGLU         bool    `json:"swiglu,omitempty"`          // the MLP is output(silu(gate(x))·hidden(x)), GELU without
+	QKVBias        string  `json:"qkv_bias,omitempty"`        // QKVBiasAll (default), QKVBiasNoKey or QKVBiasNone
 
 	Dropout          float64 `json:"dropout,omitempty"`           // on the tokens that enter block 0 and twice in each MLP
 	AttentionDropout float64 `json:"attention_dropout,omitempty"` // on the attention weights
@@ -128,8 +126,8 @@ func (c Config) Validate() error {
 		limit int
 	}{
 		{"image_rows", c.ImageRows, 16384}, {"image_cols", c.ImageCols, 16384}, {"channels", c.Channels, 1024},
-		{"patch_size", c.PatchSize, 16384}, {"registers + 1", c.Registers + 1, 1025}, {"width", c.Width, 65536}, {"depth",
-			c.Depth, 1000},
+		{"patch_size", c.PatchSize, 16384}, {"registers + 1", c.Registers + 1, 1025}, {"width", c.Width, 65536},
+		{"depth", c.Depth, 1000},
 		{"heads", c.Heads, 65536}, {"mlp_dim", c.MLPDim, 1 << 20}, {"classes", c.Classes, 1_000_000},
 	} {
 		if f.value < 1 || f.value > f.limit {
