@@ -37,6 +37,7 @@ var columns = map[string]func(Result) string{
 	"dataset":  func(r Result) string { return r.Dataset },
 	"fraction": func(r Result) string { return strconv.FormatFloat(r.Fraction, 'g', -1, 64) },
 	"encoding": func(r Result) string { return r.Encoding },
+	"size":     func(r Result) string { return r.ImageSize },
 }
 
 // Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n, the mean and

@@ -104,6 +104,7 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		return table, err
 	}
 	var spec report.Spec
+	across := ""
 	for _, word := range words[2:] {
 		switch key, value, _ := strings.Cut(word, "="); key {
 		case "by":
@@ -112,15 +113,21 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 			spec.Baseline = value
 		case "split":
 			spec.Split = value
+		case "across":
+			across = value
 		default:
-			return table, fmt.Errorf("unknown setting %q, want by=, baseline= or split=", word)
+			return table, fmt.Errorf("unknown setting %q, want by=, baseline=, split= or across=", word)
 		}
 	}
 	rows, err := report.ReadFiles(filepath.Join(records, words[1]+".jsonl"))
 	if err != nil {
 		return table, err
 	}
-	table, err = report.Tabulate(rows.Results, spec)
+	if across != "" {
+		table, err = report.Across(rows.Results, across)
+	} else {
+		table, err = report.Tabulate(rows.Results, spec)
+	}
 	for _, skipped := range rows.Skipped {
 		table.Notes = append(table.Notes, strings.TrimPrefix(skipped, records+string(filepath.Separator)))
 	}
