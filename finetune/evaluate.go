@@ -33,27 +33,33 @@ func (m *Model) evaluate(p pixels) (report.Metrics, error) {
 	return measure(logits, p.set.Labels), nil
 }
 
-// measure compares logits [images, classes] with labels. An answer is among the first k if fewer than k of the other
-// logits are as large as its own: who cannot tell two classes apart is not right about either, or a head that starts at
-// zero would be right about all. NaN is never right, and as large as any number where another class has it.
+// Rank is how many of the other logits are as large as the label's own, 0 for a right answer: who cannot tell two classes
+// apart is not right about either, or a head that starts at zero would be right about all. NaN is never right, and as
+// large as any number where another class has it.
+func Rank(logits []float32, label int32) (before int) {
+	own := logits[label]
+	if math.IsNaN(float64(own)) {
+		return len(logits)
+	}
+	for class, v := range logits {
+		if class != int(label) && !(v < own) {
+			before++
+		}
+	}
+	return before
+}
+
+// measure compares logits [images, classes] with labels: an answer is among the first k where its Rank is below k.
 func measure(logits [][]float32, labels []int32) report.Metrics {
 	var loss float64
 	var top1, top5 int
 	for i, row := range logits {
-		own, before := row[labels[i]], -1 // itself
-		for _, v := range row {
-			if !(v < own) {
-				before++
-			}
-		}
-		loss += logSumExp(row) - float64(own)
-		if math.IsNaN(float64(own)) {
-			continue
-		}
-		if before < 1 {
+		loss += logSumExp(row) - float64(row[labels[i]])
+		rank := Rank(row, labels[i])
+		if rank < 1 {
 			top1++
 		}
-		if before < 5 {
+		if rank < min(5, len(row)) { // never right is not among the first five of three either
 			top5++
 		}
 	}

@@ -73,12 +73,12 @@ func (o options) load(ctx context.Context, backend compute.Backend) (set *data.S
 		if _, set, err = shapes(); err != nil {
 			return nil, nil, err
 		}
-		set = first(set, o.count)
+		set = set.First(o.count)
 		return set, bright(set), nil // white on black
 	}
 	_, set, err = data.CIFAR100(o.images)
 	if err == nil {
-		return first(set, o.count), nil, nil
+		return set.First(o.count), nil, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
@@ -151,14 +151,6 @@ func pictures(dir string) (*data.Files, error) {
 		return nil, fmt.Errorf("-images: no pictures in %s: %w", dir, err)
 	}
 	return files, nil
-}
-
-func first(set *data.Set, n int) *data.Set {
-	rows := make([]int, min(n, set.Len()))
-	for i := range rows {
-		rows[i] = i
-	}
-	return set.Subset(rows)
 }
 
 // bright are the pixels of an image whose first channel is above half.

@@ -82,6 +82,15 @@ func (s *Set) Subset(rows []int) *Set {
 	return &out
 }
 
+// First returns a copy of the first n images, of all where there are fewer.
+func (s *Set) First(n int) *Set {
+	rows := make([]int, min(n, s.Len()))
+	for i := range rows {
+		rows[i] = i
+	}
+	return s.Subset(rows)
+}
+
 // Fraction returns round(f·n) images, at least 1, chosen uniformly without replacement as a function of the seed, in
 // the set's order. As in the authors' subset study the choice is not balanced by class. A larger fraction of the same
 // seed contains every smaller one.

@@ -3,17 +3,17 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/analysis"
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -62,9 +62,13 @@ func (s *subject) attended() (*seen, error) {
 	if s.seen != nil {
 		return s.seen, nil
 	}
+	if err := s.attends(); err != nil {
+		return nil, err
+	}
 	c := s.model.Recipe.Model
 	tokens, n, rings := c.Tokens(), s.grid.Patches(), s.grid.Rings()
-	v := &seen{images: min(s.Images.Len(), 256, max(1, weightWork/(c.Depth*c.Heads*tokens*tokens)))}
+	size := c.Heads * tokens * tokens // weights of a layer
+	v := &seen{images: min(s.Images.Len(), 256, max(1, weightWork/(c.Depth*size)))}
 	for range c.Depth {
 		v.spreads = append(v.spreads, make([][]analysis.Spread, c.Heads))
 		weights := make([][]float64, c.Heads)
@@ -82,12 +86,11 @@ func (s *subject) attended() (*seen, error) {
 		}
 		return append(nodes, SliceAxis(t.Blocks[c.Depth-1].Output, 1, AxisRange(c.Prefix())))
 	}
-	err := s.model.Look(firstOf(s.Images, v.images), s.batch(v.images), choose, func(first int, values [][]float32) error {
-		batch := len(values[0]) / (c.Heads * tokens * tokens)
-		for k := range batch {
+	err := s.model.Look(s.Images.First(v.images), s.batch(v.images), choose, func(first int, values [][]float32) error {
+		for k := range len(values[0]) / size {
 			layers := make([][]float32, c.Depth)
 			for l := range layers {
-				layers[l] = slices.Collect(slices.Chunk(values[2*l], c.Heads*tokens*tokens))[k]
+				layers[l] = values[2*l][k*size : (k+1)*size]
 				for h, head := range slices.Collect(slices.Chunk(layers[l], tokens*tokens)) {
 					spread, err := rings.Spread(head, rangeShare)
 					if err != nil {
@@ -122,7 +125,7 @@ func (s *subject) attended() (*seen, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, notViT(err)
+		return nil, err
 	}
 	s.seen = v
 	return v, nil
@@ -143,20 +146,12 @@ func (s *subject) answered(weights []float32, from []float64) []float64 {
 	return out
 }
 
-// notViT says of a model without attention to show why.
-func notViT(err error) error {
-	if strings.Contains(err.Error(), "only a ViT") {
+// attends says why the model has no attention over a grid of patches, if it has none.
+func (s *subject) attends() error {
+	if s.model.Recipe.Architecture != "" {
 		return NotHere("its attention has tokens of its own for heads, which no grid of patches shows")
 	}
-	return err
-}
-
-func firstOf(set *data.Set, n int) *data.Set {
-	rows := make([]int, min(n, set.Len()))
-	for i := range rows {
-		rows[i] = i
-	}
-	return set.Subset(rows)
+	return nil
 }
 
 // spread tells one number of attention layer by layer.
@@ -406,7 +401,7 @@ const (
 )
 
 func separation(s *subject) error {
-	if err := s.answers(); err != nil {
+	if err := cmp.Or(s.answers(), s.attends()); err != nil {
 		return err
 	}
 	c := s.model.Recipe.Model
@@ -415,20 +410,19 @@ func separation(s *subject) error {
 	var separations []float64
 	var wrong []bool
 	images := min(s.Images.Len(), max(1, weightWork/size))
-	err := s.model.Look(firstOf(s.Images, images), s.batch(images),
+	err := s.model.Look(s.Images.First(images), s.batch(images),
 		func(t *vit.Trace) []*Node { return []*Node{t.Blocks[c.Depth-1].Weights} },
 		func(first int, values [][]float32) error {
 			logits := slices.Collect(slices.Chunk(values[1], c.Classes))
 			for k, weights := range slices.Collect(slices.Chunk(values[0], size)) {
 				patches := analysis.Strongest(s.answered(weights, from), strongest)
 				separations = append(separations, s.grid.Separation(patches))
-				own := logits[k][s.Images.Labels[first+k]]
-				wrong = append(wrong, !(own == slices.Max(logits[k])))
+				wrong = append(wrong, finetune.Rank(logits[k], s.Images.Labels[first+k]) > 0)
 			}
 			return nil
 		})
 	if err != nil {
-		return notViT(err)
+		return err
 	}
 	bins := analysis.ErrorBySeparation(separations, wrong, errorBins, 0.005, 0.995)
 	line := report.Line{}

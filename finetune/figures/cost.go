@@ -66,8 +66,7 @@ func (c Cost) NewTiming(variant string, side int, arm study.Arm) (*finetune.Timi
 	return t, config, err
 }
 
-// Run measures all sizes and returns rows of figure "cost", one column for each arm, Seed the number of the round's
-// order.
+// Run measures all sizes and returns rows of figure "cost", one column for each arm.
 func (c Cost) Run(ctx context.Context) (rows []Row, err error) {
 	for _, variant := range c.Variants {
 		for _, side := range c.Sides {

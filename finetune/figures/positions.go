@@ -107,6 +107,9 @@ func decay(s *subject) error {
 const probeBytes = 64 << 20
 
 func probe(s *subject) error {
+	if err := s.attends(); err != nil {
+		return err
+	}
 	_, _, vectors, err := s.vectors()
 	if err != nil {
 		return err
@@ -118,14 +121,14 @@ func probe(s *subject) error {
 		return NotHere("it takes two images: one to learn from, one to be measured on")
 	}
 	var content []float32 // [images, patches, width]
-	err = s.model.Look(firstOf(s.Images, images), s.batch(images),
+	err = s.model.Look(s.Images.First(images), s.batch(images),
 		func(t *vit.Trace) []*Node { return []*Node{t.Patches} },
 		func(_ int, values [][]float32) error {
 			content = append(content, values[0]...)
 			return nil
 		})
 	if err != nil {
-		return notViT(err)
+		return err
 	}
 	rings := s.grid.Rings()
 	held := max(1, images/4)

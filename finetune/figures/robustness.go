@@ -79,7 +79,7 @@ func (s *subject) withstand(ways []disturbed) error {
 		accuracy := 100 * float64(m.Top1)
 		s.measured("top-1 accuracy, %", way.name, accuracy)
 		s.measured("kept of it, %", way.name, 100*accuracy/whole)
-		pictures = append(pictures, firstOf(set, s.Shown))
+		pictures = append(pictures, set.First(s.Shown))
 	}
 	return s.show("what it was shown", "As they are, then disturbed in the order of the table.", func(w io.Writer) error {
 		return contactSheet(w, pictures, s.Shown)
