@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
@@ -240,5 +241,30 @@ func TestOneImageAndASinglePatchAreNoCrash(t *testing.T) {
 	}
 	if err := found.Page.HTML(io.Discard); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAModelWhoseClassesTieIsWrongAboutAllImages(t *testing.T) {
+	dir := trained(t, "learned", 1, func(r *finetune.Recipe) { r.ZeroHead, r.Freeze = true, finetune.GroupHead })
+	chosen, err := Choose([]string{"separation"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := Look{Backend: gomlxtest.Backend(), Models: []Model{{Name: "tie", Path: dir}}, Figures: chosen,
+		Images: pictures(23)}
+	found, err := look.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bins := 0
+	for _, r := range found.Rows {
+		if r.Measure == "error rate" && !math.IsNaN(float64(r.Value)) {
+			if bins++; r.Value != 1 {
+				t.Errorf("error rate %g at %s, want 1", float64(r.Value), r.At)
+			}
+		}
+	}
+	if bins == 0 {
+		t.Error("no error rates")
 	}
 }
