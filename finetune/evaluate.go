@@ -34,8 +34,8 @@ func (m *Model) evaluate(p pixels) (report.Metrics, error) {
 }
 
 // Rank is how many of the other logits are as large as the label's own, 0 for a right answer: who cannot tell two
-// classes apart is not right about either, or a head that starts at zero would be right about all. NaN is never right, and as
-// large as any number where another class has it.
+// classes apart is not right about either, or a head that starts at zero would be right about all. NaN is never
+// right, and as large as any number where another class has it.
 func Rank(logits []float32, label int32) (before int) {
 	own := logits[label]
 	if math.IsNaN(float64(own)) {
