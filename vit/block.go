@@ -31,8 +31,29 @@ type BlockTrace struct {
 	Output            *Node // the tokens after the block
 }
 
-// block is a pre-norm encoder block: x += attention(norm(x)), then x += mlp(norm(x)), each branch times its LayerScale.
-func (c Config) block(scope *model.Scope, x *Node, encoders Encoders, index int, attentionWeights bool) BlockTrace {
+// Around is what a network puts around the attention of a block; nil where there is nothing.
+type Around struct {
+	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: which tokens see which
+	Turn   func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim]
+	Bias   func(q *Node) *Node             // of queries before their turn, float32 [batch′ or 1, heads, tokens′, tokens′]
+	After  func(y *Node) *Node             // back from what Before did
+}
+
+// around is what the encoding of the model puts around block i.
+func (e Encoders) around(i int) (a Around) {
+	if e.Rotary != nil {
+		a.Turn = func(q, k *Node) (*Node, *Node) { return e.Rotary.Block(i).EncodeQK(q, k, nil, 1) }
+	}
+	if e.Relative != nil {
+		a.Bias = func(q *Node) *Node { return InsertAxes(e.Relative.AttentionBias(q.Graph(), i), 0) }
+	}
+	return a
+}
+
+// Block is a pre-norm encoder block on x [batch, tokens, width], the index-th of c.Depth: x += attention(norm(x)), then
+// x += mlp(norm(x)), each branch times its LayerScale. It is the block of this package's model and of others that
+// differ around the attention; c has its defaults.
+func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, attentionWeights bool) BlockTrace {
 	var t BlockTrace
 	init := c.initScheme()
 	branch := func(scale string, y *Node) *Node {
@@ -50,22 +71,29 @@ func (c Config) block(scope *model.Scope, x *Node, encoders Encoders, index int,
 	}
 
 	t.Norm1 = weight.LayerNorm(scope.In("norm1"), x, c.Epsilon)
-	attn := scope.In("attention")
-	t.Query = c.heads(weight.Dense(attn.In("query"), t.Norm1, c.Width, init.query, bias(c.QKVBias != QKVBiasNone)))
-	t.Key = c.heads(weight.Dense(attn.In("key"), t.Norm1, c.Width, init.query, bias(c.QKVBias == QKVBiasAll)))
-	t.Value = c.heads(weight.Dense(attn.In("value"), t.Norm1, c.Width, init.query, bias(c.QKVBias != QKVBiasNone)))
-	q, k := t.Query, t.Key
-	if encoders.Rotary != nil {
-		q, k = encoders.Rotary.Block(index).EncodeQK(q, k, nil, 1)
+	seen := t.Norm1
+	if around.Before != nil {
+		seen = around.Before(seen)
 	}
-	var relative *Node // [heads, tokens, tokens]
-	if encoders.Relative != nil {
-		relative = encoders.Relative.AttentionBias(x.Graph(), index)
+	attn := scope.In("attention")
+	t.Query = c.heads(weight.Dense(attn.In("query"), seen, c.Width, init.query, bias(c.QKVBias != QKVBiasNone)))
+	t.Key = c.heads(weight.Dense(attn.In("key"), seen, c.Width, init.query, bias(c.QKVBias == QKVBiasAll)))
+	t.Value = c.heads(weight.Dense(attn.In("value"), seen, c.Width, init.query, bias(c.QKVBias != QKVBiasNone)))
+	var relative *Node
+	if around.Bias != nil {
+		relative = around.Bias(t.Query)
+	}
+	q, k := t.Query, t.Key
+	if around.Turn != nil {
+		q, k = around.Turn(q, k)
 	}
 	mixed, weights := c.attend(scope, q, k, t.Value, relative, attentionWeights)
 	t.Weights = weights
-	mixed = Reshape(mixed, x.Shape().Dimensions...) // [batch, tokens, width]
+	mixed = Reshape(mixed, seen.Shape().Dimensions...)
 	t.Attention = weight.Dense(attn.In("output"), mixed, c.Width, init.dense, weight.Constant(0))
+	if around.After != nil {
+		t.Attention = around.After(t.Attention)
+	}
 	x = Add(x, branch("scale1", t.Attention))
 
 	t.Norm2 = weight.LayerNorm(scope.In("norm2"), x, c.Epsilon)
@@ -90,7 +118,7 @@ func (c Config) heads(x *Node) *Node {
 }
 
 // attend is softmax(q·kᵀ/√headDim + bias)·v over q, k, v [batch, tokens, heads, headDim] with bias float32
-// [heads, tokens, tokens] or nil, the softmax in float32.
+// [batch or 1, heads, tokens, tokens] or nil, the softmax in float32.
 func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool) (out, weights *Node) {
 	g := q.Graph()
 	dropping := c.AttentionDropout > 0 && scope.IsTraining(g)
@@ -106,7 +134,7 @@ func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool
 	scores = ConvertDType(scores, dtypes.Float32)
 	scale := 1 / math.Sqrt(float64(c.Width/c.Heads))
 	if bias != nil {
-		scores, scale = Add(MulScalar(scores, scale), InsertAxes(bias, 0)), 1
+		scores, scale = Add(MulScalar(scores, scale), bias), 1
 	}
 	weights = kernel.ScaledSoftmax(scores, scale) // [batch, heads, query, key]
 	dropped := weights

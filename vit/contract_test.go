@@ -294,6 +294,7 @@ func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 		{"liere", ParamLiereTrainedCols, -2, "= -2, want"},
 		{"grid2d", ParamGrid2DRows, -1, "= -1, want"},
 		{"grid2d", ParamGrid2DCols, 1 << 20, "= 1048576, want"},
+		{"grid2d", ParamGrid2DKernel, "nearest", `= "nearest", want "bilinear" or "bicubic"`},
 		{"factorized", ParamFactorizedRows, -1, "= -1, want"},
 		{"factorized", ParamFactorizedCols, 1 << 20, "= 1048576, want"},
 		{"rope-dinov3", ParamRopeTheta, 1.0, "= 1, want"},

@@ -10,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
@@ -49,8 +50,8 @@ func newFactorized(scope *model.Scope, c Config) Additive {
 		toCols = toRows
 	}
 	return &table{name: "factorized", rows: func(g *Graph) *Node {
-		y := InsertAxes(bilinearRows(ofRow.NodeValue(g), toRows, c.Rows()), 1) // [Rows, 1, width]
-		x := InsertAxes(bilinearRows(ofCol.NodeValue(g), toCols, c.Cols()), 0) // [1, Cols, width]
+		y := InsertAxes(additive.Resample(ofRow.NodeValue(g), additive.Linear, toRows, c.Rows()), 1) // [Rows, 1, width]
+		x := InsertAxes(additive.Resample(ofCol.NodeValue(g), additive.Linear, toCols, c.Cols()), 0) // [1, Cols, width]
 		sum := Reshape(Add(y, x), c.Rows()*c.Cols(), c.Width)
 		if c.PlacedPrefix() == 0 {
 			return sum

@@ -4,12 +4,11 @@ package vit
 
 import (
 	"cmp"
-	"math"
-	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
@@ -20,19 +19,26 @@ const (
 	// trained on, >= 1. Default 0, the model's own.
 	ParamGrid2DRows = "grid2d_rows"
 	ParamGrid2DCols = "grid2d_cols"
+
+	// ParamGrid2DKernel is what the table is resampled with, "bilinear" (default) or "bicubic" (ViTDet).
+	ParamGrid2DKernel = "grid2d_kernel"
 )
 
 // newGrid2D is a learned table that knows its grid, [rows, cols, width], and a vector for each prefix token, all
 // N(0, 0.02²) at the start: the "2-D grid" that the WePE paper compares with, whose released code has as many
 // parameters as a learned table. On the grid it was trained on it is "learned" by another name. On another one the
-// graph resamples the table, with torch's bilinear kernel (half-pixel centres, clamped at the border), so that the same
-// parameters serve and train at every resolution: ParamGrid2DRows and ParamGrid2DCols say what the table's own grid is.
+// graph resamples the table, with torch's bilinear or bicubic kernel (half-pixel centres, clamped at the border, no
+// antialias), so that the same parameters serve and train at every resolution: ParamGrid2DRows and ParamGrid2DCols say
+// what the table's own grid is.
 func newGrid2D(scope *model.Scope, c Config) Additive {
 	var rows, cols int
+	kernel := "bilinear"
 	readSettings(scope, []setting.Row{
 		setting.Number(ParamGrid2DRows, &rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
 		setting.Number(ParamGrid2DCols, &cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
+		setting.Choice(ParamGrid2DKernel, &kernel, "what the table is resampled with", "bilinear", "bicubic"),
 	})
+	along := map[string]func(distance float64) float64{"bilinear": additive.Linear, "bicubic": additive.Cubic}[kernel]
 	rows, cols = cmp.Or(rows, c.Rows()), cmp.Or(cols, c.Cols())
 	scope = scope.At("grid2d")
 	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)
@@ -41,9 +47,9 @@ func newGrid2D(scope *model.Scope, c Config) Additive {
 		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.PlacedPrefix(), c.Width)
 	}
 	return &table{name: "grid2d", rows: func(g *Graph) *Node {
-		x := bilinearRows(patches.NodeValue(g), c.Rows(), c.Rows())           // [Rows, cols, width]
-		x = bilinearRows(TransposeAllAxes(x, 1, 0, 2), c.Cols(), c.Cols())    // [Cols, Rows, width]
-		x = Reshape(TransposeAllAxes(x, 1, 0, 2), c.Rows()*c.Cols(), c.Width) // row by row
+		x := additive.Resample(patches.NodeValue(g), along, c.Rows(), c.Rows())        // [Rows, cols, width]
+		x = additive.Resample(TransposeAllAxes(x, 1, 0, 2), along, c.Cols(), c.Cols()) // [Cols, Rows, width]
+		x = Reshape(TransposeAllAxes(x, 1, 0, 2), c.Rows()*c.Cols(), c.Width)          // row by row
 		if prefix == nil {
 			return x
 		}
@@ -60,24 +66,3 @@ func grid2dTrainedGrid(c Config) map[string]any {
 
 // maxSide bounds the patches along a side that a table may have been trained on.
 const maxSide = 1 << 14
-
-// bilinearRows resamples the first axis of x [n, …] to m places and keeps the first of them, [keep, …], by a product
-// with constant weights: it has a gradient on every backend, which Interpolate has not.
-func bilinearRows(x *Node, m, keep int) *Node {
-	d := slices.Clone(x.Shape().Dimensions)
-	n := d[0]
-	if n == m && m == keep {
-		return x
-	}
-	weights := make([]float32, keep*n)
-	for i := range keep {
-		centre := (float64(i)+0.5)*float64(n)/float64(m) - 0.5
-		before := math.Floor(centre)
-		for k, w := range []float64{before + 1 - centre, centre - before} {
-			place := min(max(int(before)+k, 0), n-1)
-			weights[i*n+place] += float32(w)
-		}
-	}
-	d[0] = keep
-	return Reshape(MatMul(Reshape(Const(x.Graph(), weights), keep, n), Reshape(x, n, -1)), d...)
-}

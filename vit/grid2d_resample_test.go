@@ -14,39 +14,43 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Resample's bilinear kernel is held to torch's by the tests of package checkpoints.
+// Resample's kernels are held to torch's by the tests of package checkpoints.
 func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 	const rows, cols, width = 7, 4, 6
-	for _, grid := range []checkpoints.Grid{
-		{Rows: 5, Cols: 11}, {Rows: 14, Cols: 3}, {Rows: 7, Cols: 4}, {Rows: 1, Cols: 1},
+	for kernel, kind := range map[string]string{
+		"bilinear": checkpoints.ResampleBilinear, "bicubic": checkpoints.ResampleHF,
 	} {
-		c := vit.Config{
-			ImageRows: grid.Rows, ImageCols: grid.Cols, PatchSize: 1, Width: width, Depth: 1, Heads: 2, Classes: 3,
-			Position: "grid2d",
-		}
-		old := make([]float32, (1+rows*cols)*width) // class token first
-		for i := range old {
-			old[i] = float32(math.Sin(float64(i * i)))
-		}
-		store := model.NewStore()
-		store.SetParams(map[string]any{vit.ParamGrid2DRows: rows, vit.ParamGrid2DCols: cols})
-		for path, x := range map[string]*tensors.Tensor{
-			"/vit/position/grid2d/prefix": tensors.FromFlatDataAndDimensions(old[:width], 1, width),
-			"/vit/position/grid2d/table":  tensors.FromFlatDataAndDimensions(old[width:], rows, cols, width),
+		for _, grid := range []checkpoints.Grid{
+			{Rows: 5, Cols: 11}, {Rows: 14, Cols: 3}, {Rows: 7, Cols: 4}, {Rows: 1, Cols: 1},
 		} {
-			if _, err := store.CreateVariable(path, x); err != nil {
+			c := vit.Config{
+				ImageRows: grid.Rows, ImageCols: grid.Cols, PatchSize: 1, Width: width, Depth: 1, Heads: 2, Classes: 3,
+				Position: "grid2d",
+			}
+			old := make([]float32, (1+rows*cols)*width) // class token first
+			for i := range old {
+				old[i] = float32(math.Sin(float64(i * i)))
+			}
+			store := model.NewStore()
+			store.SetParams(map[string]any{vit.ParamGrid2DRows: rows, vit.ParamGrid2DCols: cols,
+				vit.ParamGrid2DKernel: kernel})
+			for path, x := range map[string]*tensors.Tensor{
+				"/vit/position/grid2d/prefix": tensors.FromFlatDataAndDimensions(old[:width], 1, width),
+				"/vit/position/grid2d/table":  tensors.FromFlatDataAndDimensions(old[width:], rows, cols, width),
+			} {
+				if _, err := store.CreateVariable(path, x); err != nil {
+					t.Fatal(err)
+				}
+			}
+			table := gomlxtest.Must(c.Table(gomlxtest.Backend(), store.Scope("/vit")))(t)
+			want, _, err := checkpoints.Resample(old, width, 1, checkpoints.Grid{Rows: rows, Cols: cols}, grid, kind)
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		table := gomlxtest.Must(c.Table(gomlxtest.Backend(), store.Scope("/vit")))(t)
-		want, _, err := checkpoints.Resample(old, width, 1, checkpoints.Grid{Rows: rows, Cols: cols}, grid,
-			checkpoints.ResampleBilinear)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, got := range gomlxtest.Values(t, table) {
-			if math.Abs(got-float64(want[i])) > 1e-6 {
-				t.Fatalf("%s: element %d is %g, want %g", grid, i, got, want[i])
+			for i, got := range gomlxtest.Values(t, table) {
+				if math.Abs(got-float64(want[i])) > 1e-6 {
+					t.Fatalf("%s, %s: element %d is %g, want %g", kernel, grid, i, got, want[i])
+				}
 			}
 		}
 	}

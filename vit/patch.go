@@ -12,10 +12,10 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// patches cuts images [batch, ImageRows, ImageCols, Channels] into squares and projects each to a token
+// Patches cuts images [batch, ImageRows, ImageCols, Channels] into squares and projects each to a token
 // [batch, Rows·Cols, width]. It is the strided convolution of the paper written as a reshape and one matrix product:
-// the weights are [patch·patch·channels, width], pixels row by row and channels last.
-func (c Config) patches(scope *model.Scope, images *Node) *Node {
+// the weights are [patch·patch·channels, width], pixels row by row and channels last. c has its defaults.
+func (c Config) Patches(scope *model.Scope, images *Node) *Node {
 	batch := images.Shape().Dimensions[0]
 	if images.Rank() != 4 || !slices.Equal(images.Shape().Dimensions[1:], []int{c.ImageRows, c.ImageCols, c.Channels}) {
 		exceptions.Panicf("vit: images are %s, the model wants [batch, %d, %d, %d]",

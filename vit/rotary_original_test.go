@@ -150,7 +150,7 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 				got = run(t, scaled.Store, func(s *model.Scope, in []*Node) []*Node {
 					scope := s.In("vit")
 					encoders := c.Encoders(scope)
-					block := c.block(scope.At("block_%02d", meta.Block), in[1], encoders, meta.Block, false)
+					block := c.Block(scope.At("block_%02d", meta.Block), in[1], encoders.around(meta.Block), meta.Block, false)
 					trace := c.Trace(scope, in[0], false)
 					nodes := []*Node{block.Output, trace.Logits}
 					for _, b := range trace.Blocks {

@@ -66,7 +66,7 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 	init := c.initScheme()
 	t := &Trace{Blocks: make([]BlockTrace, c.Depth)}
 
-	x := c.patches(scope.In("patch"), images) // [batch, N, width]
+	x := c.Patches(scope.In("patch"), images) // [batch, N, width]
 	t.Patches = x
 	var prefix []*Node
 	token := func(name string, n int) {
@@ -85,7 +85,7 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 	t.Tokens = x
 	x = layers.DropoutStatic(scope, x, c.Dropout)
 	for i := range c.Depth {
-		t.Blocks[i] = c.block(scope.In("block_%02d", i), x, encoders, i, attentionWeights)
+		t.Blocks[i] = c.Block(scope.In("block_%02d", i), x, encoders.around(i), i, attentionWeights)
 		x = t.Blocks[i].Output
 	}
 	t.Encoded = weight.LayerNorm(scope.In("norm"), ConvertDType(x, dtypes.Float32), c.Epsilon)

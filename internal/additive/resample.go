@@ -1,0 +1,44 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package additive
+
+import (
+	"math"
+	"slices"
+
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// Linear and Cubic weigh an old place by its distance from a new one, in old places: the hat, and the kernel of Keys
+// (1981) with the parameter -0.75.
+func Linear(distance float64) float64 { return max(0, 1-math.Abs(distance)) }
+
+func Cubic(distance float64) float64 {
+	switch x := math.Abs(distance); {
+	case x < 1:
+		return (1.25*x-2.25)*x*x + 1
+	case x < 2:
+		return ((-0.75*x+3.75)*x-6)*x + 3
+	}
+	return 0
+}
+
+// Resample resamples the first axis of x [n, …] to m places and keeps the first of them, [keep, …], by a product
+// with constant weights: it has a gradient on every backend, which Interpolate has not.
+func Resample(x *Node, kernel func(distance float64) float64, m, keep int) *Node {
+	d := slices.Clone(x.Shape().Dimensions)
+	n := d[0]
+	if n == m && m == keep {
+		return x
+	}
+	weights := make([]float32, keep*n)
+	for i := range keep {
+		centre := (float64(i)+0.5)*float64(n)/float64(m) - 0.5
+		for k := math.Floor(centre) - 1; k < centre+2; k++ {
+			place := min(max(int(k), 0), n-1)
+			weights[i*n+place] += float32(kernel(centre - k))
+		}
+	}
+	d[0] = keep
+	return Reshape(MatMul(Reshape(Const(x.Graph(), weights), keep, n), Reshape(x, n, -1)), d...)
+}
