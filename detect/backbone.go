@@ -1,0 +1,230 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/kernel"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// Backbone is the plain ViT of ViTDet: the blocks of package vit without class token and final norm, most of which
+// attend within windows. Its variables have the paths of a vit.Config's, so that pretrained ones fit.
+//
+// ImageRows and ImageCols are the pixels it is trained on; a graph takes any size that divides into patches. There a
+// learned table is resampled, as vit.Config.TrainedGrid has it, and so are the relative positions. Position "grid2d",
+// the default, with the bicubic kernel is ViTDet's own absolute table.
+type Backbone struct {
+	vit.Config
+
+	Window   int   `json:"window"`             // patches along the side of a window; default 14
+	Global   []int `json:"global"`             // blocks that attend to the whole picture; default four, evenly, the last one too
+	Residual []int `json:"residual,omitempty"` // blocks with a convolutional bottleneck behind them; default none
+	Relative bool  `json:"relative,omitempty"` // decomposed relative positions in every block, ViTDet has them
+
+	PositionRows int `json:"position_rows,omitempty"` // patches of the grid that the encoding was pretrained on;
+	PositionCols int `json:"position_cols,omitempty"` // default those of ImageRows and ImageCols
+}
+
+// WithDefaults returns b with every zero field that has a default filled in.
+func (b Backbone) WithDefaults() Backbone {
+	b.Position = cmp.Or(b.Position, "grid2d")
+	b.Pool, b.Registers = vit.PoolMean, 0 // no token but patches
+	b.Config = b.Config.WithDefaults()
+	b.Window = cmp.Or(b.Window, 14)
+	if b.Global == nil {
+		for i := 1; i <= 4; i++ {
+			if last := i*b.Depth/4 - 1; last >= 0 && !slices.Contains(b.Global, last) {
+				b.Global = append(b.Global, last)
+			}
+		}
+	}
+	if b.PatchSize > 0 {
+		b.PositionRows, b.PositionCols = cmp.Or(b.PositionRows, b.Rows()), cmp.Or(b.PositionCols, b.Cols())
+	}
+	return b
+}
+
+// Validate says what is wrong with b, in one line that names the field.
+func (b Backbone) Validate() error {
+	b = b.WithDefaults()
+	if err := b.Config.Validate(); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name   string
+		value  int
+		lowest int
+	}{{"window", b.Window, 1}, {"position_rows", b.PositionRows, 1}, {"position_cols", b.PositionCols, 1}} {
+		if f.value < f.lowest || f.value > 1<<14 {
+			return fmt.Errorf("detect: %s is %d, want %d to %d", f.name, f.value, f.lowest, 1<<14)
+		}
+	}
+	for _, list := range []struct {
+		name   string
+		blocks []int
+	}{{"global", b.Global}, {"residual", b.Residual}} {
+		for _, i := range list.blocks {
+			if i < 0 || i >= b.Depth {
+				return fmt.Errorf("detect: %s names block %d, the backbone has 0 to %d", list.name, i, b.Depth-1)
+			}
+		}
+	}
+	return nil
+}
+
+// BackboneTrace holds the intermediate values of one forward pass, [batch, rows·cols, width] unless said.
+type BackboneTrace struct {
+	Patches *Node            // after the patch projection
+	Tokens  *Node            // with positions
+	Blocks  []vit.BlockTrace // queries, keys and values of window blocks are [batch·windows, side², heads, headDim]
+	Output  *Node            // [batch, rows, cols, width] after the last block, without a norm
+}
+
+// at is the backbone for images of another size.
+func (b Backbone) at(rows, cols int) Backbone {
+	b.ImageRows, b.ImageCols = rows, cols
+	return b
+}
+
+// Trace builds the backbone in scope on normalised images [batch, rows, cols, channels] and returns its intermediate
+// values. b has its defaults.
+func (b Backbone) Trace(scope *model.Scope, images *Node, attentionWeights bool) *BackboneTrace {
+	d := images.Shape().Dimensions
+	if len(d) != 4 || d[1]%b.PatchSize != 0 || d[2]%b.PatchSize != 0 {
+		exceptions.Panicf("detect: images are %s, want [batch, rows, cols, channels] that divide into patches of %d×%d",
+			images.Shape(), b.PatchSize, b.PatchSize)
+	}
+	trained := b
+	b = b.at(d[1], d[2])
+	t := &BackboneTrace{Blocks: make([]vit.BlockTrace, b.Depth)}
+	x := b.Patches(scope.In("patch"), images) // [batch, N, width]
+	t.Patches = x
+	encoders := b.encoders(scope)
+	if encoders.Additive != nil {
+		x = encoders.Additive.PreEncode(x, nil, 1)
+	}
+	t.Tokens = x
+	for i := range b.Depth {
+		block := scope.In("block_%02d", i)
+		t.Blocks[i] = b.Block(block, x, b.around(block, trained, encoders, i), i, attentionWeights)
+		x = t.Blocks[i].Output
+		if slices.Contains(b.Residual, i) {
+			x = b.bottleneck(block.In("residual"), x)
+		}
+	}
+	t.Output = Reshape(x, d[0], b.Rows(), b.Cols(), b.Width)
+	return t
+}
+
+// windows are those of a window block.
+func (b Backbone) windows() windows { return windows{b.Rows(), b.Cols(), b.Window} }
+
+// encoders are those of the position encoding for the whole picture: a patch has the same place in all blocks, be they
+// of windows or not. So what an encoding learned of a distance serves both, the variables of one block do too, and an
+// encoding that measures places by the side of the grid, as rope-dinov3 and wepe-bias, keeps its unit; the ones that
+// know differences of places alone would be the same if they counted from the corner of the window.
+//
+// Where windows reach beyond the picture, one more token in front, as a register, stands for what has no place.
+func (b Backbone) encoders(scope *model.Scope) vit.Encoders {
+	known := func(name string) bool { _, ok := scope.GetParam(name); return ok }
+	grid := b.Config
+	grid.ImageRows, grid.ImageCols = b.PositionRows*b.PatchSize, b.PositionCols*b.PatchSize
+	params := grid.TrainedGrid()
+	params[vit.ParamGrid2DKernel] = "bicubic"
+	for name, value := range params {
+		if !known(name) {
+			scope.SetParam(name, value)
+		}
+	}
+	c := b.Config
+	c.Registers = b.unplaced()
+	return c.Encoders(scope)
+}
+
+// unplaced is the number of tokens without a place that the encoders know.
+func (b Backbone) unplaced() int {
+	if b.windows().padded() && len(b.Global) < b.Depth {
+		return 1
+	}
+	return 0
+}
+
+// around is what surrounds the attention of block i.
+func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Encoders, i int) (a vit.Around) {
+	global := slices.Contains(b.Global, i)
+	rows, cols, tableRows, tableCols := b.Rows(), b.Cols(), trained.Rows(), trained.Cols()
+	w, tokens := b.windows(), [][]int64{nil}
+	if global {
+		for token := range rows * cols {
+			tokens[0] = append(tokens[0], int64(token+b.unplaced()))
+		}
+	} else {
+		a.Before, a.After = w.cut, w.join
+		rows, cols, tableRows, tableCols = w.side, w.side, w.side, w.side
+		tokens = w.tokens(b.unplaced())
+	}
+	if encoders.Rotary != nil {
+		a.Turn = func(q, k *Node) (*Node, *Node) {
+			d := q.Shape().Dimensions
+			places := Const(q.Graph(), slices.Concat(tokens...))
+			side := func(x *Node) *Node { return Reshape(x, -1, len(tokens)*d[1], d[2], d[3]) } // windows of an image in a row
+			q, k = encoders.Rotary.Block(i).EncodeQK(side(q), side(k), places, 1)
+			return Reshape(q, d...), Reshape(k, d...)
+		}
+	}
+	var relative relativePositions
+	if b.Relative {
+		relative = newRelativePositions(block.At("attention").At("relative"), rows, cols, tableRows, tableCols,
+			b.Width/b.Heads)
+	}
+	if encoders.Relative != nil || b.Relative {
+		a.Bias = func(q *Node) (bias *Node) { // [batch′ or 1, heads, tokens, tokens]
+			if b.Relative {
+				bias = relative.scores(q)
+			}
+			if encoders.Relative != nil {
+				pairs := pairsOf(encoders.Relative.AttentionBias(q.Graph(), i), tokens) // [windows, heads, tokens, tokens]
+				d := slices.Clone(pairs.Shape().Dimensions)
+				if images := q.Shape().Dim(0) / d[0]; d[0] > 1 {
+					pairs = Reshape(BroadcastPrefix(pairs, images), append([]int{-1}, d[1:]...)...)
+				}
+				if bias == nil {
+					return pairs
+				}
+				bias = Add(bias, pairs)
+			}
+			return bias
+		}
+	}
+	return a
+}
+
+// pairsOf picks from scores of all tokens [heads, all, all] those of the pairs within each of some sets of tokens:
+// [sets, heads, n, n].
+func pairsOf(scores *Node, sets [][]int64) *Node {
+	heads, all := scores.Shape().Dim(0), scores.Shape().Dim(1)
+	if n := len(sets[0]); len(sets) == 1 { // the last n tokens
+		return InsertAxes(kernel.Crop(kernel.Crop(scores, 1, all-n, all), 2, all-n, all), 0)
+	}
+	var pairs []int64
+	for _, tokens := range sets {
+		for _, query := range tokens {
+			for _, key := range tokens {
+				pairs = append(pairs, query*int64(all)+key)
+			}
+		}
+	}
+	n := len(sets[0])
+	table := Reshape(TransposeAllAxes(scores, 1, 2, 0), all*all, heads)
+	x := additive.Rows(table, Const(scores.Graph(), pairs)) // [sets·n·n, heads]
+	return TransposeAllAxes(Reshape(x, len(sets), n, n, heads), 0, 3, 1, 2)
+}

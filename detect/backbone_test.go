@@ -1,0 +1,136 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// small is a backbone of two blocks in which nothing attends globally, on rows × cols patches of 2×2 pixels.
+func small(position string, rows, cols, window int) Backbone {
+	return Backbone{Config: vit.Config{
+		ImageRows: 2 * rows, ImageCols: 2 * cols, PatchSize: 2, Channels: 1, Width: 40, Depth: 2, Heads: 5, MLPDim: 24,
+		Classes: 1, Position: position,
+	}, Window: window, Global: []int{}}.WithDefaults()
+}
+
+// output runs a backbone with weights that a seed draws, large enough for attention to be far from uniform.
+func output(t *testing.T, b Backbone, images *tensors.Tensor) []float64 {
+	t.Helper()
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	store := gomlxtest.Seeded(t, 5)
+	build := func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{b.Trace(s.At(backboneScope), in[0], false).Output}
+	}
+	gomlxtest.RunModel(t, store, build, images)
+	for v := range store.IterVariables() {
+		v.MustValue().MustMutableFlatData(func(flat any) {
+			if x, ok := flat.([]float32); ok && strings.Contains(v.Path(), "/attention/") {
+				for i := range x {
+					x[i] *= 10
+				}
+			}
+		})
+	}
+	return gomlxtest.RunModel(t, store, build, images)[0]
+}
+
+func TestAWindowOverTheWholePictureIsGlobalAttentionInEveryEncoding(t *testing.T) {
+	images := gomlxtest.Noise(3, 8, 8, 1)
+	for _, position := range append(vit.PositionNames(), "grid2d+rope-axial") {
+		windowed, global := small(position, 4, 4, 4), small(position, 4, 4, 4)
+		global.Global = []int{0, 1}
+		for _, relative := range []bool{false, true} {
+			windowed.Relative, global.Relative = relative, relative
+			gomlxtest.Near(t, position, output(t, windowed, images), output(t, global, images), 1e-5)
+		}
+	}
+}
+
+// These know differences of places in patches alone, so a window is a picture of its own, wherever it lies.
+func TestAWindowSeesNothingOutside(t *testing.T) {
+	const rows, cols, side = 6, 9, 3
+	whole := gomlxtest.Noise(1, 2*rows, 2*cols, 1)
+	pixels := gomlxtest.Values(t, whole)
+	for _, position := range []string{"none", "rope-axial", "rope-mixed", "alibi2d", "lookhere"} {
+		got := output(t, small(position, rows, cols, side), whole)
+		for top := 0; top < rows; top += side {
+			for left := 0; left < cols; left += side {
+				var crop []float32
+				var want []float64
+				for row := range 2 * side {
+					for col := range 2 * side {
+						crop = append(crop, float32(pixels[(2*top+row)*2*cols+2*left+col]))
+					}
+				}
+				for row := range side {
+					at := ((top+row)*cols + left) * 40
+					want = append(want, got[at:at+side*40]...)
+				}
+				alone := tensors.FromFlatDataAndDimensions(crop, 1, 2*side, 2*side, 1)
+				gomlxtest.Near(t, position, output(t, small(position, side, side, side), alone), want, 1e-5)
+			}
+		}
+	}
+}
+
+// On a grid of 5×7 in windows of 3 every encoding has to say what a token without a place gets.
+func TestEveryEncodingTakesWindowsBeyondThePictureAndOtherSizes(t *testing.T) {
+	for _, p := range vit.Positions() {
+		b := small(p.Name, 5, 7, 3)
+		b.Global, b.Relative = []int{1}, true
+		for _, size := range [][2]int{{5, 7}, {6, 4}} {
+			if slices.Contains([]string{"learned", "hybrid"}, p.Name) && size != [2]int{5, 7} {
+				continue // their tables have one grid
+			}
+			values := output(t, b, gomlxtest.Noise(2, 2*size[0], 2*size[1], 1))
+			for _, x := range values {
+				if !(x > -1e6 && x < 1e6) {
+					t.Fatalf("%s: %g among the outputs", p.Name, x)
+				}
+			}
+		}
+	}
+}
+
+func TestABackboneThatCannotBeIsRefusedByName(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Backbone)
+		want   string
+	}{
+		{func(b *Backbone) { b.Window = -3 }, "window is -3"},
+		{func(b *Backbone) { b.Global = []int{2} }, "global names block 2, the backbone has 0 to 1"},
+		{func(b *Backbone) { b.Residual = []int{-1} }, "residual names block -1"},
+		{func(b *Backbone) { b.PositionRows = -5 }, "position_rows is -5"},
+		{func(b *Backbone) { b.Width = 41 }, "width 41"},
+	} {
+		b := small("none", 4, 4, 3)
+		c.change(&b)
+		if err := b.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+}
+
+func TestTheGlobalBlocksOfViTDet(t *testing.T) {
+	for name, want := range map[string][]int{"B/16": {2, 5, 8, 11}, "L/16": {5, 11, 17, 23}, "H/16": {7, 15, 23, 31}} {
+		c, err := vit.Variant(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (Backbone{Config: c}).WithDefaults().Global; !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}

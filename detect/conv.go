@@ -1,0 +1,61 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"math"
+
+	"github.com/gomlx/gomlx/ml/layers/activation"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/kernel"
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// normEpsilon is that of the LayerNorms over channels in pyramid and heads.
+const normEpsilon = 1e-6
+
+// torchConv is PyTorch's default start of a convolution that sums fanIn numbers.
+func torchConv(fanIn int) weight.Fill { return weight.Uniform(1 / math.Sqrt(float64(fanIn))) }
+
+// msra is He's start for ReLU by what a convolution gives out, c2_msra_fill of detectron2.
+func msra(fanOut int) weight.Fill { return weight.Normal(math.Sqrt(2 / float64(fanOut))) }
+
+// conv3x3 is a 3×3 convolution with zeros around the map, [batch, rows, cols, in] -> [batch, rows, cols, out]; without
+// biases where they are nil.
+func conv3x3(scope *model.Scope, x *Node, out int, weights, biases weight.Fill) *Node {
+	g, in := x.Graph(), x.Shape().Dim(-1)
+	w := Reshape(weight.Float32(scope, "weights", weights, 3, 3, in, out).NodeValue(g), 9*in, out)
+	var b *Node
+	if biases != nil {
+		b = weight.Float32(scope, "biases", biases, out).NodeValue(g)
+	}
+	return kernel.Dense(kernel.Neighbours(x), w, b)
+}
+
+// double is a transposed 2×2 convolution of stride 2: [batch, rows, cols, in] -> [batch, 2·rows, 2·cols, out].
+func double(scope *model.Scope, x *Node, out int, weights weight.Fill) *Node {
+	g, d := x.Graph(), x.Shape().Dimensions
+	w := weight.Float32(scope, "weights", weights, d[3], 2, 2, out).NodeValue(g)
+	b := weight.Float32(scope, "biases", weight.Constant(0), out).NodeValue(g)
+	y := kernel.Dense(x, Reshape(w, d[3], 4*out), nil) // [batch, rows, cols, 2·2·out]
+	y = Reshape(y, d[0], d[1], d[2], 2, 2, out)        //
+	y = TransposeAllAxes(y, 0, 1, 3, 2, 4, 5)          // [batch, rows, 2, cols, 2, out]
+	y = Reshape(y, d[0], 2*d[1], 2*d[2], out)          //
+	return Add(y, ExpandLeftToRank(b, y.Rank()))
+}
+
+// norm normalises the channels of each cell.
+func norm(scope *model.Scope, x *Node) *Node { return weight.LayerNorm(scope, x, normEpsilon) }
+
+// convStack is n times conv3x3, norm and ReLU, as box and mask heads begin.
+func convStack(scope *model.Scope, x *Node, widths []int) *Node {
+	for i, out := range widths {
+		conv := scope.In("conv_%d", i)
+		x = norm(conv.In("norm"), conv3x3(conv, x, out, msra(9*out), nil))
+		x = activation.Relu(x)
+	}
+	return x
+}

@@ -1,0 +1,155 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// foreign maps the tensors of detectron2 into a store, below /detector.
+type foreign struct{ *gomlxtest.Torch }
+
+const foreignScope = "/detector/"
+
+// load reads the tensors of a file whose names begin with prefix, under the rest of their names.
+func load(t testing.TB, set, file, prefix string) *foreign {
+	f := &foreign{gomlxtest.LoadTorch(t, set, file, foreignScope)}
+	own := map[string]fixtures.Tensor{}
+	for name, x := range f.Tensors {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			own[rest] = x
+		}
+	}
+	f.Tensors = own
+	return f
+}
+
+// conv puts a convolution [out, in, k, k] at path as [k, k, in, out], its bias or its norm too, where it has them.
+func (f *foreign) conv(path, name string) {
+	w := f.Get(name + ".weight")
+	out, in, k := w.Shape[0], w.Shape[1], w.Shape[2]
+	data := gomlxtest.Reversed(w.Data, out, in, k*k)
+	if k == 1 {
+		f.Set(path+"/weights", data, in, out)
+	} else {
+		f.Set(path+"/weights", data, k, k, in, out)
+	}
+	f.biasAndNorm(path, name)
+}
+
+func (f *foreign) biasAndNorm(path, name string) {
+	if _, ok := f.Tensors[name+".bias"]; ok {
+		f.Vector(path+"/biases", name+".bias")
+	}
+	if _, ok := f.Tensors[name+".norm.weight"]; ok {
+		f.Norm(path+"/norm", name+".norm")
+	}
+}
+
+// doubling puts a transposed convolution [in, out, 2, 2] at path as [in, 2, 2, out].
+func (f *foreign) doubling(path, name string) {
+	w := f.Get(name + ".weight")
+	in, out := w.Shape[0], w.Shape[1]
+	var data []float64
+	for i := range in {
+		data = append(data, gomlxtest.Reversed(w.Data[i*out*4:(i+1)*out*4], out, 1, 4)...)
+	}
+	f.Set(path+"/weights", data, in, 2, 2, out)
+	f.biasAndNorm(path, name)
+}
+
+// channelsLast is a tensor [batch, channels, rows, cols] as [batch, rows, cols, channels].
+func channelsLast(x fixtures.Tensor) fixtures.Tensor {
+	n, c, h, w := x.Shape[0], x.Shape[1], x.Shape[2], x.Shape[3]
+	out := fixtures.Tensor{Shape: []int{n, h, w, c}}
+	for i := range n {
+		out.Data = append(out.Data, gomlxtest.Reversed(x.Data[i*c*h*w:(i+1)*c*h*w], c, 1, h*w)...)
+	}
+	return out
+}
+
+func inputOf(x fixtures.Tensor) *tensors.Tensor { return gomlxtest.Input(x) }
+
+// gradients are those of loss by the variables of a store, named by path below the scope.
+func gradients(store *model.Store, loss *Node) (paths []string, nodes []*Node) {
+	var by []*Node
+	for v := range store.IterVariables() {
+		if path, ok := strings.CutPrefix(v.Path(), foreignScope); ok && v.InUseByGraph(loss.Graph()) {
+			paths, by = append(paths, path), append(by, v.NodeValue(loss.Graph()))
+		}
+	}
+	return paths, Gradient(loss, by...)
+}
+
+// checkGradients compares gradients with the variables of wanted, which holds gradients at their places: all of them,
+// and nothing else, within tolerance of the greatest entry plus a floor.
+func checkGradients(t *testing.T, got map[string][]float64, wanted *model.Store, tolerance, floor float64) {
+	t.Helper()
+	for v := range wanted.IterVariables() {
+		path := strings.TrimPrefix(v.Path(), foreignScope)
+		nearFloor(t, "gradient of "+path, got[path], gomlxtest.Values(t, v.MustValue()), tolerance, floor)
+		delete(got, path)
+	}
+	for path := range got {
+		t.Errorf("the fixture has no gradient of %s", path)
+	}
+}
+
+// nearFloor fails the test unless got and want agree within tolerance times the greatest entry, plus a floor.
+func nearFloor(t *testing.T, name string, got, want []float64, tolerance, floor float64) {
+	t.Helper()
+	largest := 0.0
+	for _, x := range want {
+		largest = max(largest, math.Abs(x))
+	}
+	gomlxtest.NearAbs(t, name, got, want, tolerance*largest+floor)
+}
+
+// named pairs the outputs of a graph with names.
+type named struct {
+	names []string
+	nodes []*Node
+}
+
+func (n *named) add(name string, x *Node) {
+	n.names, n.nodes = append(n.names, name), append(n.nodes, x)
+}
+
+// addf is add for a formatted name.
+func (n *named) addf(x *Node, format string, args ...any) { n.add(fmt.Sprintf(format, args...), x) }
+
+// runNamed runs a graph with the variables of a store and returns its outputs by name; the graph makes none itself.
+func runNamed(t *testing.T, store *model.Store, build func(scope *model.Scope, in []*Node, out *named),
+	inputs ...any) map[string][]float64 {
+	t.Helper()
+	before := 0
+	for range store.IterVariables() {
+		before++
+	}
+	var out named
+	values := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+		out = named{}
+		build(s.In("detector"), in, &out)
+		return out.nodes
+	}, inputs...)
+	for v := range store.IterVariables() {
+		if before--; before < 0 && strings.HasPrefix(v.Path(), foreignScope) {
+			t.Errorf("the fixture has no values of variable %s", v.Path())
+		}
+	}
+	by := map[string][]float64{}
+	for i, name := range out.names {
+		by[name] = values[i]
+	}
+	return by
+}

@@ -1,0 +1,57 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// relativePositions are the decomposed ones of MViTv2 (https://arxiv.org/abs/2112.01526), which ViTDet has in every
+// block: the score of a key gets
+//
+//	q·R[row of q - row of k] + q·C[column of q - column of k]
+//
+// with tables R and C of one vector for each offset, zero at the start. The query is not divided by √headDim here.
+type relativePositions struct {
+	rows, cols           int // of the tokens that see each other
+	rowTable, colTable   *model.Variable
+	rowOffset, colOffset int // rows of the tables that R and C are resampled to
+}
+
+// newRelativePositions has tables for a grid of tableRows × tableCols.
+func newRelativePositions(scope *model.Scope, rows, cols, tableRows, tableCols, headDim int) relativePositions {
+	table := func(name string, n int) *model.Variable {
+		return weight.Float32(scope, name, weight.Constant(0), 2*n-1, headDim)
+	}
+	return relativePositions{rows: rows, cols: cols, rowTable: table("rows", tableRows), colTable: table("cols", tableCols)}
+}
+
+// scores are those of queries [batch, rows·cols, heads, headDim], float32 [batch, heads, rows·cols, rows·cols].
+func (r relativePositions) scores(q *Node) *Node {
+	g, d := q.Graph(), q.Shape().Dimensions
+	q = Reshape(ConvertDType(q, r.rowTable.DType()), d[0], r.rows, r.cols, d[2], d[3])
+	ofRow := Einsum("brchd,rkd->bhrck", q, relativeVectors(r.rowTable.NodeValue(g), r.rows, r.rows))
+	ofCol := Einsum("brchd,ckd->bhrck", q, relativeVectors(r.colTable.NodeValue(g), r.cols, r.cols))
+	sum := Add(InsertAxes(ofRow, -1), InsertAxes(ofCol, -2)) // [batch, heads, rows, cols, rows, cols]
+	return Reshape(sum, d[0], d[2], d[1], d[1])
+}
+
+// relativeVectors picks the vector of each key's offset from each query along one side from a table [length, headDim]:
+// [queries, keys, headDim]. Row 0 is the key farthest behind. Where there are more queries than keys, or less, the side
+// of fewer is spread over the other; a table of another length than this takes is resampled linearly.
+func relativeVectors(table *Node, queries, keys int) *Node {
+	most := 2*max(queries, keys) - 1
+	table = additive.Resample(table, additive.Linear, most, most)
+	index := make([]int64, 0, queries*keys)
+	spreadQ, spreadK := max(float64(keys)/float64(queries), 1), max(float64(queries)/float64(keys), 1)
+	for q := range queries {
+		for k := range keys {
+			index = append(index, int64(float64(q)*spreadQ-float64(k)*spreadK+float64(keys-1)*spreadK))
+		}
+	}
+	return Reshape(additive.Rows(table, Const(table.Graph(), index)), queries, keys, -1)
+}
