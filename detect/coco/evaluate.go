@@ -1,0 +1,241 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package coco
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Evaluation is how good detections are, T IoU thresholds × R recall thresholds × K categories × A area ranges × M
+// numbers of detections. Where no object counts all values are -1.
+type Evaluation struct {
+	Params     Params     // with COCO's values for zero fields
+	Categories []Category // [K] by ID; with AnyCategory a single one of ID -1
+
+	// Precision is the greatest precision at that recall or a larger one, right/(right + wrong + 2.2e-16), 0 where the
+	// recall is never reached; Scores the score at which it is.
+	Precision, Scores []float64 // [T, R, K, A, M]
+	Recall            []float64 // [T, K, A, M] the largest
+}
+
+// cell is what is known of a category and area range after all images.
+type cell struct {
+	objects int // that count
+	found   []outcome
+}
+
+// outcome is how a detection ended: a bit for each IoU threshold.
+type outcome struct {
+	score            float64
+	matched, ignored uint64
+	rank             int // in its image, from 0
+}
+
+// Evaluate holds results to a dataset. With nil results nothing was detected. Masks are decoded image by image, so that
+// memory does not grow with their number.
+func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
+	p, err := p.filled()
+	if err != nil {
+		return nil, err
+	}
+	x, err := d.index()
+	if err != nil {
+		return nil, err
+	}
+	if results == nil {
+		results = &Results{}
+	}
+	found := map[int64][]int{} // results of each image
+	for i, t := range results.Detections {
+		found[t.ImageID] = append(found[t.ImageID], i)
+	}
+	e := &Evaluation{Params: p, Categories: x.categories}
+	if p.AnyCategory {
+		e.Categories = []Category{{ID: -1, Name: "any"}}
+	}
+	images := make([]int64, 0, len(x.images))
+	for id := range x.images {
+		images = append(images, id)
+	}
+	slices.Sort(images)
+	cells := make([]cell, len(e.Categories)*len(p.Areas))
+	for _, id := range images {
+		objects, err := e.objects(d, x, id)
+		if err != nil {
+			return nil, err
+		}
+		detections, err := e.detections(results, x, id, found[id])
+		if err != nil {
+			return nil, err
+		}
+		for k, category := range e.Categories {
+			if len(objects[k])+len(detections[k]) == 0 {
+				continue
+			}
+			iou := overlaps(detections[k], objects[k], p.Masks)
+			for a, area := range p.Areas {
+				m := match(detections[k], objects[k], iou, p.IoU, area)
+				cells[k*len(p.Areas)+a].add(m)
+				if p.Each != nil {
+					m.ImageID, m.CategoryID = id, category.ID
+					p.Each(m)
+				}
+			}
+		}
+	}
+	e.accumulate(cells)
+	return e, nil
+}
+
+// grouped returns lists [categories] of what an image has in each; with AnyCategory one list of all, by category.
+func grouped[T any](e *Evaluation, lists [][]T) [][]T {
+	if e.Params.AnyCategory {
+		return [][]T{slices.Concat(lists...)}
+	}
+	return lists
+}
+
+// objects returns those of an image by category.
+func (e *Evaluation) objects(d *Dataset, x *index, image int64) ([][]object, error) {
+	out := make([][]object, len(x.categories))
+	for _, a := range x.objects[image] {
+		class, known := x.classes[a.CategoryID]
+		if !known {
+			continue
+		}
+		needed := noArea | noCrowd
+		if !e.Params.Masks {
+			needed |= noBox
+		}
+		if lacks := a.missing & needed; lacks != 0 {
+			name := map[fields]string{noBox: "bbox", noArea: "area", noCrowd: "iscrowd"}[lacks&-lacks]
+			return nil, fmt.Errorf("coco: %s: annotation %d of image %d has no %s, which evaluation needs", d.Name, a.ID, image,
+				name)
+		}
+		o := object{id: a.ID, area: a.Area, crowd: a.Crowd, box: a.Box}
+		if e.Params.Masks {
+			var err error
+			if o.mask, err = d.Mask(*x.images[image], a); err != nil {
+				return nil, err
+			}
+			o.box = o.mask.Box()
+		}
+		out[class] = append(out[class], o)
+	}
+	return grouped(e, out), nil
+}
+
+// detections returns those of an image by category, the best ones first and only those that can count.
+func (e *Evaluation) detections(results *Results, x *index, image int64, rows []int) ([][]detected, error) {
+	all := make([][]detected, len(x.categories))
+	for _, i := range rows {
+		t := &results.Detections[i]
+		if class, known := x.classes[t.CategoryID]; known {
+			all[class] = append(all[class], detected{id: int64(i + 1), area: results.areas[i], score: t.Score, box: *t.Box})
+		}
+	}
+	all = grouped(e, all)
+	size := x.images[image]
+	for k := range all {
+		all[k] = best(all[k], e.Params.MaxDetections[len(e.Params.MaxDetections)-1])
+		for j := range all[k] {
+			f := &all[k][j]
+			if !e.Params.Masks {
+				continue
+			}
+			var err error
+			if f.mask, err = results.Detections[f.id-1].Segmentation.Mask(size.Height, size.Width); err != nil {
+				return nil, fmt.Errorf("coco: %s: detection %d of image %d: %w", results.Name, f.id, image, err)
+			}
+			f.box = f.mask.Box()
+		}
+	}
+	return all, nil
+}
+
+// add counts the matches of one image.
+func (c *cell) add(m Match) {
+	for _, ignored := range m.IgnoredObjects {
+		if !ignored {
+			c.objects++
+		}
+	}
+	for i, score := range m.Scores {
+		o := outcome{score: score, rank: i}
+		for t := range m.Matched {
+			if m.Matched[t][i] != 0 {
+				o.matched |= 1 << t
+			}
+			if m.Ignored[t][i] {
+				o.ignored |= 1 << t
+			}
+		}
+		c.found = append(c.found, o)
+	}
+}
+
+// accumulate computes precision and recall. Source: accumulate of pycocotools.
+func (e *Evaluation) accumulate(cells []cell) {
+	p := e.Params
+	T, R, K, A, M := len(p.IoU), len(p.Recall), len(e.Categories), len(p.Areas), len(p.MaxDetections)
+	e.Precision, e.Scores = make([]float64, T*R*K*A*M), make([]float64, T*R*K*A*M)
+	e.Recall = make([]float64, T*K*A*M)
+	for _, values := range [][]float64{e.Precision, e.Scores, e.Recall} {
+		for i := range values {
+			values[i] = -1
+		}
+	}
+	for i, c := range cells {
+		if c.objects == 0 {
+			continue
+		}
+		// Ties are broken by image, then by place in it, which is how they were added.
+		slices.SortStableFunc(c.found, func(a, b outcome) int { return cmp.Compare(b.score, a.score) })
+		for m, most := range p.MaxDetections {
+			for t := range T {
+				precision, recall, scores := c.curve(t, most)
+				e.Recall[(t*K*A+i)*M+m] = 0
+				if n := len(recall); n > 0 {
+					e.Recall[(t*K*A+i)*M+m] = recall[n-1]
+				}
+				for r, threshold := range p.Recall {
+					at, _ := slices.BinarySearch(recall, threshold) // the first that is not less
+					to := ((t*R+r)*K*A+i)*M + m
+					e.Precision[to], e.Scores[to] = 0, 0
+					if at < len(recall) {
+						e.Precision[to], e.Scores[to] = precision[at], scores[at]
+					}
+				}
+			}
+		}
+	}
+}
+
+// curve returns precision, made to fall, and recall after each detection that is not ignored or is: as many values as
+// there are detections of a rank below most, at IoU threshold t.
+func (c *cell) curve(t, most int) (precision, recall, scores []float64) {
+	right, wrong := 0.0, 0.0
+	epsilon := math.Nextafter(1, 2) - 1
+	for _, o := range c.found {
+		if o.rank >= most {
+			continue
+		}
+		if o.ignored>>t&1 == 0 {
+			if o.matched>>t&1 == 1 {
+				right++
+			} else {
+				wrong++
+			}
+		}
+		precision = append(precision, right/(wrong+right+epsilon))
+		recall = append(recall, right/float64(c.objects))
+		scores = append(scores, o.score)
+	}
+	for i := len(precision) - 1; i > 0; i-- {
+		precision[i-1] = max(precision[i-1], precision[i])
+	}
+	return precision, recall, scores
+}

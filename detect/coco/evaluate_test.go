@@ -1,0 +1,151 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package coco
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// Two objects of 3×3 and 3×2 pixels in a picture of 11×13: one is found exactly, and with a larger score something
+// that is not there is found. So of both, one is found, at precision 1/2: at the 51 recalls up to 1/2 of 101 the
+// precision is 1/2 at every IoU, and all are small.
+func TestTheTwelveLines(t *testing.T) {
+	d := &Dataset{Name: "two", Images: []Image{{1, "", 11, 13}}, Categories: []Category{{ID: 5, Name: "a"}},
+		Annotations: []Annotation{{ID: 1, ImageID: 1, CategoryID: 5, Area: 9, Box: Box{2, 2, 3, 3}},
+			{ID: 2, ImageID: 1, CategoryID: 5, Area: 6, Box: Box{7, 6, 3, 2}}}}
+	found, err := d.Results([]Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 3, 3}, Score: 0.5},
+		{ImageID: 1, CategoryID: 5, Box: &Box{8, 0, 4, 4}, Score: 0.75}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Evaluate(d, found, Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ap := 51 * 0.5 / 101
+	for i, want := range [12]float64{ap, ap, ap, ap, -1, -1, 0, 0.5, 0.5, 0.5, -1, -1} {
+		if got := e.Stats()[i]; math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s %g, want %g", StatNames[i], got, want)
+		}
+	}
+	// The lines are those of cocoapi's results/val2014_fake_eval_res.txt with these numbers.
+	want := ` Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = 0.252
+ Average Precision  (AP) @[ IoU=0.50      | area=   all | maxDets=100 ] = 0.252
+ Average Precision  (AP) @[ IoU=0.75      | area=   all | maxDets=100 ] = 0.252
+ Average Precision  (AP) @[ IoU=0.50:0.95 | area= small | maxDets=100 ] = 0.252
+ Average Precision  (AP) @[ IoU=0.50:0.95 | area=medium | maxDets=100 ] = -1.000
+ Average Precision  (AP) @[ IoU=0.50:0.95 | area= large | maxDets=100 ] = -1.000
+ Average Recall     (AR) @[ IoU=0.50:0.95 | area=   all | maxDets=  1 ] = 0.000
+ Average Recall     (AR) @[ IoU=0.50:0.95 | area=   all | maxDets= 10 ] = 0.500
+ Average Recall     (AR) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = 0.500
+ Average Recall     (AR) @[ IoU=0.50:0.95 | area= small | maxDets=100 ] = 0.500
+ Average Recall     (AR) @[ IoU=0.50:0.95 | area=medium | maxDets=100 ] = -1.000
+ Average Recall     (AR) @[ IoU=0.50:0.95 | area= large | maxDets=100 ] = -1.000
+`
+	if got := e.Summary(); got != want {
+		t.Errorf("summary\n%swant\n%s", got, want)
+	}
+	none, err := Evaluate(d, nil, Params{})
+	if err != nil || none.Stats() != [12]float64{0, 0, 0, 0, -1, -1, 0, 0, 0, 0, -1, -1} {
+		t.Errorf("nothing detected: %v, %v", none.Stats(), err)
+	}
+}
+
+// pycocotools takes the ID of the matched object as the sign that there is one.
+func TestAnObjectOfIDZeroIsNeverFound(t *testing.T) {
+	for id, want := range map[int64]float64{0: 0, 7: 1} {
+		d := &Dataset{Images: []Image{{ID: 1}}, Categories: []Category{{ID: 5}},
+			Annotations: []Annotation{{ID: id, ImageID: 1, CategoryID: 5, Area: 9, Box: Box{2, 2, 3, 3}}}}
+		found, err := d.Results([]Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 3, 3}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Evaluate(d, found, Params{})
+		if err != nil || math.Abs(e.Stats()[0]-want) > 1e-12 {
+			t.Errorf("id %d: AP %g (%v), want %g", id, e.Stats()[0], err, want)
+		}
+	}
+}
+
+func TestWhatEvaluationNeedsIsAskedForByName(t *testing.T) {
+	for missing, want := range map[fields]string{noBox: "no bbox", noArea: "no area", noCrowd: "no iscrowd"} {
+		d := &Dataset{Name: "d.json", Images: []Image{{1, "", 5, 7}}, Categories: []Category{{ID: 5}},
+			Annotations: []Annotation{{ID: 3, ImageID: 1, CategoryID: 5, missing: missing,
+				Segmentation: Segmentation{Polygons: [][]float64{{1, 1, 3, 3}}}}}}
+		_, err := Evaluate(d, nil, Params{})
+		if err == nil || !strings.Contains(err.Error(), "d.json: annotation 3 of image 1 has "+want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if _, err = Evaluate(d, nil, Params{Masks: true}); (err == nil) != (missing == noBox) {
+			t.Errorf("masks need area and iscrowd, but no box: %v", err)
+		}
+		d.Annotations[0].CategoryID = 6 // does not count
+		if _, err := Evaluate(d, nil, Params{}); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, p := range []Params{{IoU: make([]float64, 65)}, {IoU: []float64{}}, {MaxDetections: []int{0}},
+		{Recall: []float64{0.5, 0.2}}, {Recall: []float64{math.NaN()}}, {Areas: []AreaRange{}}} {
+		if _, err := Evaluate(&Dataset{}, nil, p); err == nil {
+			t.Errorf("%+v is taken", p)
+		}
+	}
+}
+
+// val2017 has 5,000 images of 640×480 and 36,781 objects; a detector returns 100 for each image.
+func BenchmarkEvaluateLikeVal2017(b *testing.B) {
+	const images, perImage, detections, categories = 5000, 7, 100, 80
+	r := rand.New(rand.NewPCG(1, 2))
+	outline := func() (xy []float64, box Box) {
+		cx, cy, radius := r.Float64()*640, r.Float64()*480, 5+r.Float64()*r.Float64()*150
+		left, top, right, bottom := 640.0, 480.0, 0.0, 0.0
+		for k := range 24 {
+			sin, cos := math.Sincos(2 * math.Pi * float64(k) / 24)
+			x, y := min(max(cx+radius*(0.6+0.4*r.Float64())*cos, 0), 640), min(max(cy+radius*(0.6+0.4*r.Float64())*sin, 0), 480)
+			xy = append(xy, x, y)
+			left, right, top, bottom = min(left, x), max(right, x), min(top, y), max(bottom, y)
+		}
+		return xy, FromCorners([4]float64{left, top, right, bottom})
+	}
+	d := &Dataset{}
+	for k := range categories {
+		d.Categories = append(d.Categories, Category{ID: int64(k + 1)})
+	}
+	var found []Detection
+	for i := range images {
+		d.Images = append(d.Images, Image{ID: int64(i), Height: 480, Width: 640})
+		for range detections {
+			xy, box := outline()
+			mask, err := FromPolygon(xy, 480, 640)
+			if err != nil {
+				b.Fatal(err)
+			}
+			category := int64(r.IntN(categories) + 1)
+			found = append(found, Detection{ImageID: int64(i), CategoryID: category, Box: &box,
+				Segmentation: mask.Segmentation(), Score: r.Float64()})
+			if len(d.Annotations) < (i+1)*perImage {
+				d.Annotations = append(d.Annotations, Annotation{ID: int64(len(d.Annotations) + 1), ImageID: int64(i),
+					CategoryID: category, Area: float64(mask.Area()), Box: box, Segmentation: Segmentation{Polygons: [][]float64{xy}}})
+			}
+		}
+	}
+	results, err := d.Results(found)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, masks := range map[string]bool{"boxes": false, "masks": true} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				e, err := Evaluate(d, results, Params{Masks: masks})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(e.Stats()[8], "AR100")
+			}
+		})
+	}
+}

@@ -1,0 +1,251 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package coco
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// small is a file with one image of 7×5 pixels and what files have beside what is read.
+const small = `{"info":{"year":2017,"a":[1,{"b":2}]},"licenses":[],
+"annotations":[
+ {"id":3,"image_id":9.0,"category_id":2,"segmentation":[[1,1,4,1,4,4,1,4]],"area":9,"bbox":[1,1,3,3],"iscrowd":0},
+ {"id":4,"image_id":9,"category_id":1,"segmentation":{"size":[5,7],"counts":[0,5,30]},"area":5,"bbox":[0,0,1,5],"iscrowd":1},
+ {"id":5,"image_id":9,"category_id":1,"segmentation":{"size":[5,7],"counts":"52l0"},"area":2,"bbox":[1,0,1,2],"iscrowd":false},
+ {"id":6,"image_id":8,"category_id":7,"segmentation":[[1,2]],"ignore":1}],
+"images":[{"id":9,"file_name":"a.png","height":5,"width":7,"coco_url":"http://"},{"id":2}],
+"categories":[{"id":2,"name":"heart"},{"id":1,"name":"square","supercategory":"shape","keypoints":[]}]}`
+
+func decoded(t *testing.T, text string) *Dataset {
+	t.Helper()
+	d, err := Decode(strings.NewReader(text), "small.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestWhatAFileSaysIsReadAndWrittenAgain(t *testing.T) {
+	d := decoded(t, small)
+	if len(d.Images) != 2 || d.Images[0] != (Image{9, "a.png", 5, 7}) || d.SortedCategories()[0].Name != "square" {
+		t.Errorf("images %v, categories %v", d.Images, d.Categories)
+	}
+	if a := d.Annotations[1]; a.ID != 4 || a.ImageID != 9 || !a.Crowd || a.Area != 5 || a.Box != (Box{0, 0, 1, 5}) {
+		t.Errorf("annotation %+v", a)
+	}
+	if a := d.Annotations[3]; a.missing != noArea|noBox|noCrowd {
+		t.Errorf("annotation %+v misses %b", a, a.missing)
+	}
+	for i, want := range []string{".......\n.###...\n.###...\n.###...\n.......", "#......\n#......\n#......\n#......\n#......",
+		".#.....\n.#.....\n.......\n.......\n......."} {
+		mask, err := d.Mask(d.Images[0], &d.Annotations[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := drawn(mask.Decode(), 7); got != want {
+			t.Errorf("annotation %d is\n%s\nwant\n%s", i, got, want)
+		}
+	}
+	d.Annotations = d.Annotations[:3]
+	var out bytes.Buffer
+	if err := d.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if again := decoded(t, out.String()); !reflect.DeepEqual(again, d) {
+		t.Errorf("written and read again\n%+v\nwant\n%+v", again, d)
+	}
+}
+
+func drawn(mask []bool, width int) string {
+	var out strings.Builder
+	for i, inside := range mask {
+		if i > 0 && i%width == 0 {
+			out.WriteByte('\n')
+		}
+		out.WriteByte(".#"[map[bool]int{true: 1}[inside]])
+	}
+	return out.String()
+}
+
+func TestTheUnionOfObjectsIsReadAtPixelCentres(t *testing.T) {
+	d := decoded(t, small)
+	objects, err := d.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// At twice the size each pixel is four; at 2×3, the rows 1 and 3 and the columns 1, 3 and 5 of 5×7 are read.
+	for size, want := range map[[2]int]string{
+		{5, 7}: "##.....\n####...\n####...\n####...\n#......",
+		{2, 3}: "##.\n##.",
+		{10, 14}: "####..........\n####..........\n########......\n########......\n########......\n" +
+			"########......\n########......\n########......\n##............\n##............",
+	} {
+		union, err := d.Union(d.Images[0], objects[9], size[0], size[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := drawn(union, size[1]); got != want {
+			t.Errorf("at %v\n%s\nwant\n%s", size, got, want)
+		}
+	}
+	if _, err := d.Union(d.Images[1], nil, 2, 2); err == nil || !strings.Contains(err.Error(), "image 2") {
+		t.Errorf("an image without a size: %v", err)
+	}
+	none, err := d.Union(Image{ID: 5, Height: 3, Width: 2}, nil, 1, 2)
+	if err != nil || none[0] || none[1] {
+		t.Errorf("an image without objects: %v, %v", none, err)
+	}
+}
+
+func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
+	const image, category = `{"id":1,"height":5,"width":7}`, `{"id":1,"name":"a"}`
+	with := func(annotations string) string {
+		return `{"images":[` + image + `],"categories":[` + category + `],"annotations":[` + annotations + `]}`
+	}
+	for _, c := range []struct{ text, want string }{
+		{``, "cut"}, {`[]`, "[ where { should be"}, {`7`, "where {"}, {`{"annotations":[]}`, "no images"},
+		{`{"images":{}}`, "list of images: { where ["}, {`{"images":[` + image, "cut"}, {`{"images":[]} {}`, "after the end"},
+		{`{"images":[` + image + `,` + image + `]}`, "two images have id 1"}, {`{"images":[{"height":5}]}`, "image number 1: no id"},
+		{`{"images":[{"id":"a"}]}`, `"a", want an integer`}, {`{"images":[{"id":1.5}]}`, "1.5, want an integer"},
+		{`{"images":[7]}`, "image number 1"}, {`{"images":[],"categories":[{"name":"a"}]}`, "category number 1: no id"},
+		{`{"images":[],"categories":[` + category + `,` + category + `]}`, "two categories have id 1"},
+		{with(`{"id":1,"image_id":1}`), "annotation number 1: no category_id"},
+		{with(`{"id":1,"category_id":1}`), "no image_id"}, {with(`{"image_id":1,"category_id":1}`), "no id"},
+		{with(`{"id":1,"image_id":1,"category_id":1},{"id":1,"image_id":1,"category_id":1}`), "two annotations have id 1"},
+		{with(`{"id":8,"image_id":1,"category_id":1,"bbox":[1,2,3]}`), "id 8: bbox of 3 numbers"},
+		{with(`{"id":8,"image_id":1,"category_id":1,"iscrowd":"yes"}`), "id 8: iscrowd is yes"},
+		{with(`{"id":8,"image_id":1,"category_id":1,"area":"7"}`), "annotation number 1"},
+		{with(`{"id":8,"image_id":1,"category_id":1,"area":NaN}`), "annotation number 1"},
+		{with(`{"id":8,"image_id":1,"category_id":1},`), "invalid"},
+	} {
+		_, err := Decode(strings.NewReader(c.text), "small.json")
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "coco: small.json: ") {
+			t.Errorf("%s: %v, want %q", c.text, err, c.want)
+		}
+	}
+	if _, err := Read(t.TempDir() + "/none.json"); err == nil || !strings.Contains(err.Error(), "none.json") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What cocoapi fails on is an error of masks alone, at the annotation; pycocotools' frPyObjects lists what it takes.
+func TestBrokenMasksAreRefusedWhereMasksAreAskedFor(t *testing.T) {
+	for _, c := range []struct{ segmentation, want string }{
+		{`[[1,1,4,1,4,4]]`, ""}, {`[[1,1,4,1,4]]`, ""}, {`[[1,1,3,3]]`, ""}, {`[[1,1,4,1,4,4],[1,1]]`, ""},
+		{`{"size":[5,7],"counts":""}`, ""}, {`{"size":[5,7],"counts":[]}`, ""}, {`{"size":[5,7],"counts":[1,2]}`, ""},
+		{`[]`, "no segmentation"}, {`null`, "no segmentation"}, {`[[]]`, "polygon of 0 numbers"}, {`[[1,2]]`, "of 2 numbers"},
+		{`[1,1,4,1,4,4]`, "no list of polygons"}, {`[[1,1,"4"]]`, "no list of polygons"}, {`"a"`, "neither"}, {`7`, "neither"},
+		{`[[1,1,3,3],[1,1,4,1,4,4]]`, "part of 6 numbers after a box"}, {`[[1,1,1e9,1,4,4]]`, "coordinate 1e+09"},
+		{`{"counts":[1]}`, "neither"}, {`{"size":[5,7]}`, "neither"}, {`{"size":[5,0],"counts":[1]}`, "neither"},
+		{`{"size":[5,7],"counts":null}`, "neither"}, {`{"size":[5,7],"counts":[-1]}`, "neither"},
+		{`{"size":[65536,65536],"counts":[1]}`, "neither"}, {`{"size":[5,7],"counts":[30,6]}`, "36 pixels in a mask of 5×7"},
+		{`{"size":[5,7],"counts":"52"}`, ""}, {`{"size":[5,7],"counts":"52~"}`, "'~' at 2"},
+		{`{"size":[5,7],"counts":"5 "}`, "' ' at 1"}, {`{"size":[5,7],"counts":"5R"}`, "ends within"},
+		{`{"size":[5,7],"counts":"PPPPPPPP0"}`, "more than 7"}, {`{"size":[5,7],"counts":"N"}`, "run of -2"},
+		{`{"size":[5,7],"counts":"T1"}`, "36 pixels"},
+	} {
+		d := decoded(t, `{"images":[{"id":1,"height":5,"width":7}],"categories":[{"id":1}],"annotations":[
+			{"id":8,"image_id":1,"category_id":1,"bbox":[0,0,1,1],"area":1,"iscrowd":0,"segmentation":`+c.segmentation+`}]}`)
+		found := &Results{Detections: []Detection{{ImageID: 1, CategoryID: 1, Box: &Box{0, 0, 1, 1}}}, areas: []float64{1},
+			Name: "found.json"}
+		found.Detections[0].Segmentation = d.Annotations[0].Segmentation
+		if e, err := Evaluate(d, found, Params{}); err != nil || e.Stats()[0] < 0.99 {
+			t.Errorf("%s: boxes do not care, but %v", c.segmentation, err)
+		}
+		_, err := Evaluate(d, found, Params{Masks: true})
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "small.json: annotation 8 of image 1")) {
+			t.Errorf("%s: %v, want %q", c.segmentation, err, c.want)
+		}
+	}
+	d := decoded(t, `{"images":[{"id":1}],"annotations":[{"id":8,"image_id":1,"category_id":1,"segmentation":[[1,1,4,1,4,4]]}]}`)
+	if _, err := d.Mask(d.Images[0], &d.Annotations[0]); err == nil || !strings.Contains(err.Error(), "height 0") {
+		t.Errorf("a polygon in an image without a size: %v", err)
+	}
+}
+
+func FuzzInstances(f *testing.F) {
+	f.Add([]byte(small))
+	f.Add([]byte(`{"images":[{"id":1,"height":3,"width":2}],"annotations":[{"id":1,"image_id":1,"category_id":1,` +
+		`"segmentation":[[0,0,1,1,2,9,-5,1e6]],"iscrowd":true,"area":1e300,"bbox":[]}]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		d, err := Decode(bytes.NewReader(raw), "fuzz.json")
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "coco: fuzz.json: ") {
+				t.Errorf("error %q", err)
+			}
+			return
+		}
+		sound := d.Annotations[:0:0]
+		for _, a := range d.Annotations {
+			for _, image := range d.Images {
+				if a.ImageID != image.ID || image.Height > 1000 || image.Width > 1000 || a.Segmentation.Size[0] > 1000 ||
+					a.Segmentation.Size[1] > 1000 {
+					continue
+				}
+				if mask, err := d.Mask(image, &a); err == nil && mask.check() != nil {
+					t.Errorf("mask %+v: %v", mask, mask.check())
+				}
+			}
+			if a.missing == 0 && a.Segmentation.broken == "" {
+				sound = append(sound, a)
+			}
+		}
+		d.Annotations = sound
+		var out bytes.Buffer
+		if err := d.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		var second bytes.Buffer
+		again, err := Decode(&out, "fuzz.json")
+		if err == nil {
+			err = again.Write(&second)
+		}
+		if err != nil || len(again.Annotations) != len(sound) || len(again.Images) != len(d.Images) {
+			t.Errorf("written and read again: %v", err)
+		}
+	})
+}
+
+func FuzzUnpack(f *testing.F) {
+	f.Add("52l0", 5, 7)
+	f.Add("0130N020O0O13OM040L010O1:OH100N0", 7, 9) // fixture coco_eval, mask "random"
+	f.Add("PPPPPP0", 9, 9)
+	f.Fuzz(func(t *testing.T, packed string, height, width int) {
+		r, err := Unpack(packed, height, width)
+		if err != nil {
+			return
+		}
+		if err := r.check(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Unpack(r.Pack(), height, width)
+		if err != nil || !reflect.DeepEqual(again, r) {
+			t.Errorf("%v, packed and read again %v (%v)", r, again, err)
+		}
+		if height*width > 1<<20 {
+			return
+		}
+		inside := 0
+		for _, in := range r.Decode() {
+			if in {
+				inside++
+			}
+		}
+		canonical := Encode(r.Decode(), height, width)
+		if inside != r.Area() || canonical.Area() != inside {
+			t.Errorf("%d pixels inside, area %d, encoded again %d", inside, r.Area(), canonical.Area())
+		}
+		short := RLE{height, width, slices.Clip(r.Counts[:len(r.Counts)/2*2])} // ends inside
+		if i, err := Intersection(short, r); err != nil || i.Area() != inside || MaskIoU(short, r, false) < 0 {
+			t.Errorf("%v of %v (%v), want area %d", i, r, err, inside)
+		}
+		if union, err := Union(canonical, canonical); err != nil || !reflect.DeepEqual(union.Counts, canonical.Counts) {
+			t.Errorf("united with itself %v (%v), want %v", union, err, canonical)
+		}
+	})
+}

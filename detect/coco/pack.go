@@ -1,0 +1,75 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package coco
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// The string of a mask has a number for each run: the run's length, from the fourth on less the length of the run two
+// before it. Of each number, five bits at a time, the lowest first, become the character 48 + bits, plus 32 if more
+// follow; the highest of the last five bits is the sign. Source: rleToString and rleFrString of maskApi.c.
+const (
+	packBits  = 5
+	packMore  = 1 << packBits
+	packSign  = packMore / 2
+	packFirst = '0'
+	packMost  = 7 // characters that 33 bits take
+)
+
+// Pack returns the counts as COCO's string.
+func (r RLE) Pack() string {
+	out := make([]byte, 0, 2*len(r.Counts))
+	for i, c := range r.Counts {
+		x := int64(c)
+		if i > 2 {
+			x -= int64(r.Counts[i-2])
+		}
+		for more := true; more; {
+			bits := byte(x & (packMore - 1))
+			x >>= packBits
+			if more = x != 0; bits&packSign != 0 {
+				more = x != -1
+			}
+			if more {
+				bits |= packMore
+			}
+			out = append(out, packFirst+bits)
+		}
+	}
+	return string(out)
+}
+
+// Unpack reads COCO's string of a mask of the given size.
+func Unpack(packed string, height, width int) (RLE, error) {
+	r := RLE{Height: height, Width: width}
+	for at := 0; at < len(packed); {
+		x, shift := int64(0), 0
+		for more := true; more; at++ {
+			if at == len(packed) {
+				return RLE{}, errors.New("the string of a mask ends within a number")
+			}
+			bits := packed[at] - packFirst
+			if bits >= 2*packMore {
+				return RLE{}, fmt.Errorf("%q at %d in the string of a mask, want characters from '0' to 'o'", packed[at], at)
+			}
+			x |= int64(bits&(packMore-1)) << shift
+			shift += packBits
+			if more = bits&packMore != 0; !more && bits&packSign != 0 {
+				x |= -1 << shift
+			} else if more && shift == packMost*packBits {
+				return RLE{}, fmt.Errorf("more than %d characters of one number in the string of a mask", packMost)
+			}
+		}
+		if n := len(r.Counts); n > 2 {
+			x += int64(r.Counts[n-2])
+		}
+		if x < 0 || x > math.MaxInt32 {
+			return RLE{}, fmt.Errorf("a run of %d pixels in the string of a mask", x)
+		}
+		r.Counts = append(r.Counts, uint32(x))
+	}
+	return r, r.check()
+}

@@ -1,0 +1,376 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package coco
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+)
+
+// Everything here is held to cocoapi (8c9bcc3) as it is: fixture coco_eval, whose README says how it was run.
+const set = "coco_eval"
+
+// meta are parameters and tolerances of the fixture.
+type meta struct {
+	Config struct {
+		IoU    []float64    `json:"iou_thresholds"`
+		Max    []int        `json:"max_dets"`
+		Ranges [][2]float64 `json:"area_ranges"`
+		Labels []string     `json:"area_labels"`
+	} `json:"config"`
+	Tolerance struct {
+		Stats     float64 `json:"stats_abs"`
+		Category  float64 `json:"per_category_abs"`
+		Recall    float64 `json:"recall_abs"`
+		Precision float64 `json:"precision_float32_abs"`
+		IoU       float64 `json:"iou_abs"`
+	} `json:"tolerance"`
+}
+
+func readMeta(t *testing.T) (m meta) {
+	fixtures.JSON(t, set, "meta.json", &m)
+	return m
+}
+
+func TestRunLengthsAreThoseOfCocoapi(t *testing.T) {
+	var cases struct {
+		Masks []struct {
+			Name   string
+			H, W   int
+			Rows   []string
+			Counts []uint32
+			String string
+			Area   int
+			Box    Box `json:"bbox"`
+		}
+		Merge []struct {
+			Inputs    []string
+			Intersect int
+			String    string
+			Area      int
+		}
+		IoU struct {
+			DT, GT []string
+			Crowd  []int       `json:"iscrowd"`
+			IoU    [][]float64 `json:"iou_dt_by_gt"`
+		} `json:"iou_rle"`
+		BoxIoU struct {
+			DT, GT []Box
+			Crowd  []int       `json:"iscrowd"`
+			IoU    [][]float64 `json:"iou_dt_by_gt"`
+		} `json:"iou_box"`
+		Polygons []struct {
+			Name     string
+			H, W     int
+			Polygons [][]float64
+			Parts    []string
+			Merged   string
+			Area     int
+			Box      Box `json:"bbox"`
+			Rows     []string
+		}
+		Boxes []struct {
+			H, W   int
+			Box    Box `json:"bbox"`
+			String string
+			Area   int
+		} `json:"boxes_to_rle"`
+		Uncompressed []struct {
+			Name   string
+			Size   [2]int
+			Counts []uint32
+			String string
+			Area   int
+			Box    Box `json:"bbox"`
+		}
+	}
+	fixtures.JSON(t, set, "rle_cases.json", &cases)
+	tolerance := readMeta(t).Tolerance.IoU
+	rows := func(mask []bool, width int) (out []string) {
+		for row := range slices.Chunk(mask, width) {
+			var line strings.Builder
+			for _, inside := range row {
+				line.WriteByte("01"[map[bool]int{true: 1}[inside]])
+			}
+			out = append(out, line.String())
+		}
+		return out
+	}
+	holds := func(t *testing.T, r RLE, err error, packed string, area int, box *Box) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Pack(); got != packed {
+			t.Errorf("string %q, want %q", got, packed)
+		}
+		again, err := Unpack(packed, r.Height, r.Width)
+		if err != nil || !slices.Equal(again.Counts, r.Counts) {
+			t.Errorf("string read as %v (%v), want %v", again.Counts, err, r.Counts)
+		}
+		if r.Area() != area {
+			t.Errorf("area %d, want %d", r.Area(), area)
+		}
+		if box != nil && r.Box() != *box {
+			t.Errorf("box %v, want %v", r.Box(), *box)
+		}
+	}
+	named := map[string]RLE{}
+	for _, c := range cases.Masks {
+		t.Run("mask/"+c.Name, func(t *testing.T) {
+			var mask []bool
+			for _, row := range c.Rows {
+				for _, pixel := range row {
+					mask = append(mask, pixel == '1')
+				}
+			}
+			r := Encode(mask, c.H, c.W)
+			named[c.Name] = r
+			holds(t, r, nil, c.String, c.Area, &c.Box)
+			if !slices.Equal(r.Counts, c.Counts) {
+				t.Errorf("counts %v, want %v", r.Counts, c.Counts)
+			}
+			if !slices.Equal(r.Decode(), mask) {
+				t.Error("decoded otherwise")
+			}
+		})
+	}
+	for i, c := range cases.Merge {
+		t.Run(fmt.Sprintf("merge/%d", i), func(t *testing.T) {
+			var masks []RLE
+			for _, name := range c.Inputs {
+				masks = append(masks, named[name])
+			}
+			r, err := Union(masks...)
+			if c.Intersect == 1 {
+				r, err = Intersection(masks...)
+			}
+			holds(t, r, err, c.String, c.Area, nil)
+		})
+	}
+	for i, row := range cases.IoU.IoU {
+		for j, want := range row {
+			if got := MaskIoU(named[cases.IoU.DT[i]], named[cases.IoU.GT[j]], cases.IoU.Crowd[j] == 1); !near(got, want,
+				tolerance) {
+				t.Errorf("IoU of %s and %s: %g, want %g", cases.IoU.DT[i], cases.IoU.GT[j], got, want)
+			}
+		}
+	}
+	for i, row := range cases.BoxIoU.IoU {
+		for j, want := range row {
+			if got := BoxIoU(cases.BoxIoU.DT[i], cases.BoxIoU.GT[j], cases.BoxIoU.Crowd[j] == 1); !near(got, want, tolerance) {
+				t.Errorf("IoU of boxes %d and %d: %g, want %g", i, j, got, want)
+			}
+		}
+	}
+	for _, c := range cases.Polygons {
+		t.Run("polygon/"+c.Name, func(t *testing.T) {
+			for i, xy := range c.Polygons {
+				r, err := FromPolygon(xy, c.H, c.W)
+				if err != nil || r.Pack() != c.Parts[i] {
+					t.Errorf("part %d: %q (%v), want %q", i, r.Pack(), err, c.Parts[i])
+				}
+			}
+			s := Segmentation{Polygons: c.Polygons}
+			r, err := s.Mask(c.H, c.W)
+			holds(t, r, err, c.Merged, c.Area, &c.Box)
+			if c.Rows != nil && !slices.Equal(rows(r.Decode(), c.W), c.Rows) {
+				t.Errorf("mask\n%s\nwant\n%s", strings.Join(rows(r.Decode(), c.W), "\n"), strings.Join(c.Rows, "\n"))
+			}
+		})
+	}
+	for i, c := range cases.Boxes {
+		t.Run(fmt.Sprintf("box/%d", i), func(t *testing.T) {
+			r, err := FromBox(c.Box, c.H, c.W)
+			holds(t, r, err, c.String, c.Area, nil)
+		})
+	}
+	for _, c := range cases.Uncompressed {
+		t.Run("uncompressed/"+c.Name, func(t *testing.T) {
+			s := Segmentation{Size: c.Size, Counts: c.Counts}
+			r, err := s.Mask(0, 0)
+			holds(t, r, err, c.String, c.Area, &c.Box)
+		})
+	}
+}
+
+func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
+
+// expected are the numbers of one run.
+type expected struct {
+	Stats      []float64            `json:"stats"`
+	Categories []map[string]float64 `json:"per_category"`
+	Matches    []struct {
+		ImageID    int64   `json:"image_id"`
+		CategoryID int64   `json:"category_id"`
+		DT         []int64 `json:"dt"` // at most the first 30
+		DT50       []int64 `json:"dt_match_50"`
+		DT75       []int64 `json:"dt_match_75"`
+		Ignore50   []int64 `json:"dt_ignore_50"`
+		GT         []int64 `json:"gt"`
+		GT50       []int64 `json:"gt_match_50"`
+		GTIgnore   []int64 `json:"gt_ignore"`
+	} `json:"matches_area_all"`
+}
+
+func TestTheEvaluationIsThatOfCocoapi(t *testing.T) {
+	dir, m := fixtures.Dir(t, set), readMeta(t)
+	var file struct {
+		Order []string            `json:"order_of_stats"`
+		Runs  map[string]expected `json:"runs"`
+	}
+	fixtures.JSON(t, set, "expected.json", &file)
+	tensors := fixtures.Tensors(t, set, "tensors.safetensors")
+	if !slices.Equal(file.Order, StatNames[:]) {
+		t.Fatalf("numbers %v, want %v", StatNames, file.Order)
+	}
+	truth, err := Read(filepath.Join(dir, "instances.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) *Results {
+		r, err := truth.ReadResults(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	boxes, masks := read("detections_bbox.json"), read("detections_segm.json")
+	var grown []Detection // the box of the mask, 4 pixels larger on each side
+	for _, d := range masks.Detections {
+		b := *d.Box
+		d.Box = &Box{b[0] - 4, b[1] - 4, b[2] + 8, b[3] + 8}
+		grown = append(grown, d)
+	}
+	both, err := truth.Results(grown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		results *Results
+		params  Params
+	}{
+		"bbox": {boxes, Params{}}, "segm": {masks, Params{Masks: true}}, "segm_with_bbox": {both, Params{Masks: true}},
+		"bbox_no_categories": {boxes, Params{AnyCategory: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want, known := file.Runs[name]
+			if !known {
+				t.Skip("the fixture has no such run")
+			}
+			p := c.params
+			p.IoU, p.MaxDetections = m.Config.IoU, m.Config.Max
+			for i, r := range m.Config.Ranges {
+				p.Areas = append(p.Areas, AreaRange{m.Config.Labels[i], r[0], r[1]})
+			}
+			seen := map[[2]int64]Match{}
+			p.Each = func(m Match) {
+				if m.Area == p.Areas[0] {
+					seen[[2]int64{m.ImageID, m.CategoryID}] = m
+				}
+			}
+			e, err := Evaluate(truth, c.results, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same := func(what string, got, want, tolerance float64) {
+				t.Helper()
+				if !near(got, want, tolerance) {
+					t.Errorf("%s is %.12g, want %.12g", what, got, want)
+				}
+			}
+			for i, got := range e.Stats() {
+				same(StatNames[i], got, want.Stats[i], m.Tolerance.Stats)
+			}
+			for k, numbers := range want.Categories {
+				if id := int64(numbers["category_id"]); e.Categories[k].ID != id {
+					t.Errorf("category %d has id %d, want %d", k, e.Categories[k].ID, id)
+				}
+				for i, got := range e.CategoryStats(k) {
+					if number, known := numbers[StatNames[i]]; known {
+						same(fmt.Sprintf("%s of category %d", StatNames[i], e.Categories[k].ID), got, number, m.Tolerance.Category)
+					}
+				}
+			}
+			sameArrays(t, e, tensors, name, m)
+			at := func(iou float64) int { return slices.Index(p.IoU, iou) }
+			for _, w := range want.Matches {
+				got, where := seen[[2]int64{w.ImageID, w.CategoryID}], fmt.Sprintf("image %d, category %d", w.ImageID, w.CategoryID)
+				if got.Matched == nil {
+					t.Errorf("%s: no matches", where)
+					continue
+				}
+				ignored := func(flags []bool) (out []int64) {
+					for _, f := range flags {
+						out = append(out, map[bool]int64{true: 1}[f])
+					}
+					return out
+				}
+				for _, list := range []struct {
+					name      string
+					got, want []int64
+				}{
+					{"detections", got.Detections, w.DT}, {"matched at 0.5", got.Matched[at(0.5)], w.DT50},
+					{"matched at 0.75", got.Matched[at(0.75)], w.DT75}, {"ignored", ignored(got.Ignored[at(0.5)]), w.Ignore50},
+					{"objects", got.Objects, w.GT}, {"found at 0.5", got.Found[at(0.5)], w.GT50},
+					{"ignored objects", ignored(got.IgnoredObjects), w.GTIgnore},
+				} {
+					if len(list.got) < len(list.want) || !slices.Equal(list.got[:len(list.want)], list.want) {
+						t.Errorf("%s: %s %v, want %v", where, list.name, list.got, list.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// sameArrays compares the arrays behind the numbers, where the fixture has them.
+func sameArrays(t *testing.T, e *Evaluation, tensors map[string]fixtures.Tensor, run string, m meta) {
+	p := e.Params
+	R, K, A, M := len(p.Recall), len(e.Categories), len(p.Areas), len(p.MaxDetections)
+	dense := func(t, r, k, a int) int { return (((t*R+r)*K+k)*A+a)*M + M - 1 } // with the most detections
+	compare := func(name string, tolerance float64, value func(i []int) float64) {
+		want, known := tensors[run+"."+name]
+		if !known {
+			return
+		}
+		wrong := 0
+		for n, v := range want.Data {
+			i := make([]int, len(want.Shape))
+			for axis, rest := len(i)-1, n; axis >= 0; axis-- {
+				i[axis], rest = rest%want.Shape[axis], rest/want.Shape[axis]
+			}
+			if got := value(i); !near(got, v, tolerance) {
+				if wrong++; wrong < 4 {
+					t.Errorf("%s at %v is %.9g, want %.9g", name, i, got, v)
+				}
+			}
+		}
+	}
+	compare("precision", m.Tolerance.Precision, func(i []int) float64 { return e.Precision[dense(i[0], i[1], i[2], 0)] })
+	compare("scores", m.Tolerance.Precision, func(i []int) float64 { return e.Scores[dense(i[0], i[1], i[2], 0)] })
+	compare("recall", m.Tolerance.Recall, func(i []int) float64 { return e.Recall[((i[0]*K+i[1])*A+i[2])*M+i[3]] })
+	compare("precision_by_area", m.Tolerance.Precision, func(i []int) float64 {
+		return e.Precision[dense(slices.Index(p.IoU, []float64{0.5, 0.75}[i[0]]), i[1], i[2], i[3])]
+	})
+	compare("ap", m.Tolerance.Stats, func(i []int) float64 { return e.AveragePrecision(i[0], i[1], p.Areas[i[2]].Name) })
+}
+
+func TestThresholdsAreThoseOfNumpy(t *testing.T) {
+	tensors := fixtures.Tensors(t, set, "tensors.safetensors")
+	p, err := Params{}.filled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string][]float64{"iou_thresholds": p.IoU, "recall_thresholds": p.Recall} {
+		if want := tensors[name].Data; !slices.Equal(got, want) {
+			t.Errorf("%s %v, want %v", name, got, want)
+		}
+	}
+}

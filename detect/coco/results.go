@@ -1,0 +1,150 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package coco
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+// Detection is one result: what a detector found in an image.
+type Detection struct {
+	ImageID      int64        `json:"image_id"`
+	CategoryID   int64        `json:"category_id"`
+	Box          *Box         `json:"bbox,omitempty"`
+	Segmentation Segmentation `json:"segmentation,omitzero"`
+	Score        float64      `json:"score"` // any order, largest best
+}
+
+// Results are detections, each with box, mask and area, ready to be held to a dataset. The ID of a detection is its
+// place, from 1.
+type Results struct {
+	Name       string // of the file, for errors
+	Detections []Detection
+	areas      []float64
+}
+
+// Results completes detections by the rule of loadRes in pycocotools, which the first of them decides. If it has a box,
+// all must have one; the area of each is that of its box, and without a segmentation its mask is its box. Else all must
+// have run lengths as a string; the area is that of the mask, and without a box the box is that of the mask.
+// (So the sizes S, M and L of masks change with a box beside them.) No detections, or those of an unknown image, are an
+// error. To evaluate a detector that finds nothing, give Evaluate no Results.
+func (d *Dataset) Results(detections []Detection) (*Results, error) {
+	return d.results(&Results{Name: "results", Detections: append([]Detection(nil), detections...)})
+}
+
+// results completes r in place.
+func (d *Dataset) results(r *Results) (*Results, error) {
+	x, err := d.index()
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Detections) == 0 {
+		return nil, fmt.Errorf("coco: %s: no detections at all", r.Name)
+	}
+	boxes := r.Detections[0].Box != nil
+	r.areas = make([]float64, len(r.Detections))
+	for i := range r.Detections {
+		t := &r.Detections[i]
+		if x.images[t.ImageID] == nil {
+			return nil, fmt.Errorf("coco: %s: detection %d is of image %d, which %s does not have", r.Name, i+1, t.ImageID,
+				d.Name)
+		}
+		switch {
+		case math.IsNaN(t.Score):
+			return nil, fmt.Errorf("coco: %s: the score of detection %d is not a number", r.Name, i+1)
+		case boxes && t.Box == nil:
+			return nil, fmt.Errorf("coco: %s: detection %d has no bbox, but the first has", r.Name, i+1)
+		case boxes:
+			r.areas[i] = t.Box.Area()
+			if t.Segmentation.none() {
+				t.Segmentation.Polygons = [][]float64{t.Box.polygon()}
+			}
+		case t.Segmentation.none():
+			return nil, fmt.Errorf("coco: %s: detection %d has no segmentation, and the first no bbox", r.Name, i+1)
+		case !t.Segmentation.runs() || t.Segmentation.Counts != nil:
+			return nil, fmt.Errorf("coco: %s: detection %d: without a bbox the segmentation must be run lengths as a string",
+				r.Name, i+1)
+		default:
+			mask, err := t.Segmentation.Mask(0, 0)
+			if err != nil {
+				return nil, fmt.Errorf("coco: %s: detection %d: %w", r.Name, i+1, err)
+			}
+			r.areas[i] = float64(mask.Area())
+			if t.Box == nil {
+				box := mask.Box()
+				t.Box = &box
+			}
+		}
+	}
+	return r, nil
+}
+
+// none tells that there is no segmentation, not even a broken one.
+func (s *Segmentation) none() bool { return !s.runs() && s.Polygons == nil && s.broken == "" }
+
+// ReadResults reads a file of results: an array of detections.
+func (d *Dataset) ReadResults(path string) (*Results, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("coco: %w", err)
+	}
+	defer file.Close()
+	return d.DecodeResults(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
+}
+
+// DecodeResults reads the JSON of results. Errors call it name.
+func (d *Dataset) DecodeResults(from io.Reader, name string) (*Results, error) {
+	decoder := json.NewDecoder(from)
+	detections, err := list(decoder, "detection", readDetection)
+	if err == nil {
+		if _, end := decoder.Token(); !errors.Is(end, io.EOF) {
+			err = errors.New("text after the end")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("coco: %s: %w", name, err)
+	}
+	return d.results(&Results{Name: name, Detections: detections})
+}
+
+func readDetection(raw struct {
+	ImageID      *whole          `json:"image_id"`
+	CategoryID   *whole          `json:"category_id"`
+	Box          []float64       `json:"bbox"`
+	Segmentation Segmentation    `json:"segmentation"`
+	Score        *float64        `json:"score"`
+	Caption      json.RawMessage `json:"caption"`
+}) (t Detection, err error) {
+	switch {
+	case raw.Caption != nil:
+		return t, errors.New("a caption, which is not evaluated here")
+	case raw.ImageID == nil:
+		return t, errors.New("no image_id")
+	case raw.CategoryID == nil:
+		return t, errors.New("no category_id")
+	case raw.Score == nil:
+		return t, errors.New("no score")
+	case len(raw.Box) != 0 && len(raw.Box) != 4:
+		return t, fmt.Errorf("bbox of %d numbers, want x, y, width and height", len(raw.Box))
+	case len(raw.Box) == 4:
+		t.Box = (*Box)(raw.Box)
+	}
+	t.ImageID, t.CategoryID, t.Score = int64(*raw.ImageID), int64(*raw.CategoryID), *raw.Score
+	t.Segmentation = raw.Segmentation
+	return t, nil
+}
+
+// WriteResults writes detections as COCO's results, one a line.
+func WriteResults(w io.Writer, detections []Detection) error {
+	out := bufio.NewWriter(w)
+	err := writeList(out, detections)
+	out.WriteByte('\n')
+	return errors.Join(err, out.Flush())
+}

@@ -1,0 +1,114 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package coco
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// loadRes of pycocotools: what the first result has decides.
+func TestTheFirstResultDecidesWhatCounts(t *testing.T) {
+	const mask = `"segmentation":{"size":[5,7],"counts":"52l0"}` // rows 0 and 1 of column 1
+	for _, c := range []struct {
+		name, text string
+		boxes      []Box
+		areas      []float64
+	}{
+		{"boxes", `[{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1}]`, []Box{{1, 1, 3, 2}}, []float64{6}},
+		{"masks", `[{"image_id":9,"category_id":2,` + mask + `,"score":1}]`, []Box{{1, 0, 1, 2}}, []float64{2}},
+		{"an empty box is none", `[{"image_id":9,"category_id":2,"bbox":[],` + mask + `,"score":1}]`, []Box{{1, 0, 1, 2}},
+			[]float64{2}},
+		{"a box beside the first mask", `[{"image_id":9,"category_id":2,"bbox":[0,0,4,4],` + mask + `,"score":1}]`,
+			[]Box{{0, 0, 4, 4}}, []float64{16}},
+		{"a box beside the second mask", `[{"image_id":9,"category_id":2,` + mask + `,"score":1},
+			{"image_id":9,"category_id":77,"bbox":[0,0,4,4],` + mask + `,"score":1}]`,
+			[]Box{{1, 0, 1, 2}, {0, 0, 4, 4}}, []float64{2, 2}},
+	} {
+		r, err := decoded(t, small).DecodeResults(strings.NewReader(c.text), "found.json")
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var boxes []Box
+		for _, d := range r.Detections {
+			boxes = append(boxes, *d.Box)
+		}
+		if !slices.Equal(boxes, c.boxes) || !slices.Equal(r.areas, c.areas) {
+			t.Errorf("%s: boxes %v, areas %v, want %v, %v", c.name, boxes, r.areas, c.boxes, c.areas)
+		}
+		var out bytes.Buffer
+		if err := WriteResults(&out, r.Detections); err != nil {
+			t.Fatal(err)
+		}
+		again, err := decoded(t, small).DecodeResults(&out, "found.json")
+		if err != nil || !reflect.DeepEqual(again.Detections, r.Detections) {
+			t.Errorf("%s: written and read again %+v (%v)", c.name, again, err)
+		}
+	}
+	r, err := decoded(t, small).Results([]Detection{{ImageID: 9, Box: &Box{1, 1, 3, 3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := r.Detections[0].Segmentation.Mask(5, 7)
+	if want := ".......\n.###...\n.###...\n.###...\n......."; err != nil || drawn(box.Decode(), 7) != want {
+		t.Errorf("the mask of a box is\n%s, %v, want\n%s", drawn(box.Decode(), 7), err, want)
+	}
+}
+
+func TestResultsThatCannotBeEvaluatedAreRefused(t *testing.T) {
+	const box = `{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1}`
+	for _, c := range []struct{ text, want string }{
+		{`[]`, "no detections at all"}, {`{}`, "{ where ["}, {``, "cut"}, {`[` + box, "cut"}, {`[` + box + `] 7`, "after the end"},
+		{`[{"image_id":1,"category_id":2,"bbox":[1,1,3,2],"score":1}]`, "detection 1 is of image 1"},
+		{`[` + box + `,{"image_id":9,"category_id":2,"score":1}]`, "detection 2 has no bbox"},
+		{`[{"image_id":9,"category_id":2,"score":1}]`, "detection 1 has no segmentation, and the first no bbox"},
+		{`[{"image_id":9,"category_id":2,"segmentation":[[1,1,4,1,4,4]],"score":1}]`, "detection 1: without a bbox"},
+		{`[{"image_id":9,"category_id":2,"segmentation":{"size":[5,7],"counts":[5,2]},"score":1}]`, "without a bbox"},
+		{`[{"image_id":9,"category_id":2,"segmentation":{"size":[5,7],"counts":"R"},"score":1}]`, "detection 1: the string"},
+		{`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2]}]`, "detection number 1: no score"},
+		{`[{"image_id":9,"bbox":[1,1,3,2],"score":1}]`, "no category_id"}, {`[{"category_id":2,"score":1}]`, "no image_id"},
+		{`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2,9],"score":1}]`, "bbox of 5 numbers"},
+		{`[{"image_id":9,"caption":"a heart"}]`, "a caption"}, {`[{"image_id":9,"category_id":2,"score":NaN}]`, "number 1"},
+	} {
+		_, err := decoded(t, small).DecodeResults(strings.NewReader(c.text), "found.json")
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "coco: found.json: ") {
+			t.Errorf("%s: %v, want %q", c.text, err, c.want)
+		}
+	}
+}
+
+func FuzzResults(f *testing.F) {
+	f.Add([]byte(`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1}]`))
+	f.Add([]byte(`[{"image_id":9,"category_id":2,"segmentation":{"size":[5,7],"counts":"52l0"},"score":0.5}]`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		d, err := Decode(strings.NewReader(small), "small.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Annotations = d.Annotations[:3]
+		r, err := d.DecodeResults(bytes.NewReader(raw), "found.json")
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %q", err)
+			}
+			return
+		}
+		for _, masks := range []bool{false, true} {
+			e, err := Evaluate(d, r, Params{Masks: masks})
+			if err != nil && !masks {
+				t.Error(err)
+			}
+			if err == nil {
+				for i, v := range e.Stats() {
+					if !(v >= 0 && v <= 1 || v == -1) {
+						t.Errorf("%s is %g", StatNames[i], v)
+					}
+				}
+			}
+		}
+	})
+}

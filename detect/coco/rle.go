@@ -1,0 +1,215 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package coco
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// RLE is a mask as run lengths down the columns, from the left column to the right: Counts[0] pixels outside,
+// Counts[1] inside, Counts[2] outside, and so on. Runs may be of length 0, and what the counts do not reach is outside.
+type RLE struct {
+	Height, Width int
+	Counts        []uint32
+}
+
+// checkSize refuses pictures whose pixels 31 bits cannot count.
+func checkSize(height, width int) error {
+	if height < 1 || width < 1 || int64(height) > math.MaxInt32/int64(width) {
+		return fmt.Errorf("height %d and width %d of a mask, want 1 and more, and less than 2^31 pixels", height, width)
+	}
+	return nil
+}
+
+// check refuses run lengths beyond the mask. (cocoapi writes past its memory there.)
+func (r RLE) check() error {
+	if err := checkSize(r.Height, r.Width); err != nil {
+		return err
+	}
+	total := uint64(0)
+	for _, c := range r.Counts {
+		total += uint64(c)
+	}
+	if pixels := uint64(r.Height) * uint64(r.Width); total > pixels {
+		return fmt.Errorf("run lengths of %d pixels in a mask of %d×%d = %d", total, r.Height, r.Width, pixels)
+	}
+	return nil
+}
+
+// Encode returns the run lengths of a mask [height, width], row-major; its length must be height·width.
+func Encode(mask []bool, height, width int) RLE {
+	r := RLE{Height: height, Width: width}
+	inside, run := false, uint32(0)
+	for x := range width {
+		for y := range height {
+			if mask[y*width+x] != inside {
+				r.Counts = append(r.Counts, run)
+				inside, run = !inside, 0
+			}
+			run++
+		}
+	}
+	r.Counts = append(r.Counts, run)
+	return r
+}
+
+// Decode returns the mask [Height, Width], row-major.
+func (r RLE) Decode() []bool {
+	mask := make([]bool, r.Height*r.Width)
+	at := 0
+	for i, c := range r.Counts {
+		if i%2 == 1 {
+			x, y := at/r.Height, at%r.Height
+			for range c {
+				mask[y*r.Width+x] = true
+				if y++; y == r.Height {
+					x, y = x+1, 0
+				}
+			}
+		}
+		at += int(c)
+	}
+	return mask
+}
+
+// Area is how many pixels are inside.
+func (r RLE) Area() int {
+	area := 0
+	for i := 1; i < len(r.Counts); i += 2 {
+		area += int(r.Counts[i])
+	}
+	return area
+}
+
+// Box is the smallest box around the pixels inside, all zero if there are none; runs of length 0 can make it larger.
+// Source: rleToBbox of maskApi.c, unsigned 32-bit arithmetic included.
+func (r RLE) Box() Box {
+	runs := len(r.Counts) / 2 * 2
+	if runs == 0 {
+		return Box{}
+	}
+	h, w := uint32(r.Height), uint32(r.Width)
+	left, top, right, bottom := w, h, uint32(0), uint32(0)
+	var end, first uint32 // pixels so far, and the column where the run inside began
+	for i, c := range r.Counts[:runs] {
+		end += c
+		pixel := end - uint32(i%2) // the first inside, then the last
+		y := pixel % h
+		x := (pixel - y) / h
+		if i%2 == 0 {
+			first = x
+		} else if first < x { // a run over the border of two columns reaches the bottom of one and the top of the other
+			top, bottom = 0, h-1
+		}
+		left, right, top, bottom = min(left, x), max(right, x), min(top, y), max(bottom, y)
+	}
+	return Box{float64(left), float64(top), float64(right - left + 1), float64(bottom - top + 1)}
+}
+
+// Union is what is inside of any of the masks, which must be of one size.
+func Union(masks ...RLE) (RLE, error) { return merge(masks, false) }
+
+// Intersection is what is inside of all of the masks, which must be of one size.
+func Intersection(masks ...RLE) (RLE, error) { return merge(masks, true) }
+
+// merge is rleMerge of maskApi.c, except that masks of different sizes are an error and that it ends where counts do not
+// reach the last pixel.
+func merge(masks []RLE, intersect bool) (RLE, error) {
+	if len(masks) == 0 {
+		return RLE{}, errors.New("coco: no masks to merge")
+	}
+	out := masks[0]
+	for _, m := range masks[1:] {
+		if m.Height != out.Height || m.Width != out.Width {
+			return RLE{}, fmt.Errorf("coco: masks of %d×%d and %d×%d pixels to merge", out.Height, out.Width, m.Height, m.Width)
+		}
+		var counts []uint32
+		run, inside := uint32(0), false
+		for a, b, more := newRuns(out.Counts), newRuns(m.Counts), true; more; {
+			run += step(&a, &b)
+			more = !a.done() || !b.done()
+			before := inside
+			if inside = a.inside || b.inside; intersect {
+				inside = a.inside && b.inside
+			}
+			if inside != before || !more {
+				counts, run = append(counts, run), 0
+			}
+		}
+		out.Counts = counts
+	}
+	return out, nil
+}
+
+// runs walks over run lengths.
+type runs struct {
+	rest   []uint32
+	left   uint32 // of the current run
+	inside bool
+}
+
+func newRuns(counts []uint32) runs {
+	if len(counts) == 0 {
+		return runs{}
+	}
+	return runs{rest: counts[1:], left: counts[0]}
+}
+
+// done tells that nothing but outside follows.
+func (r *runs) done() bool { return r.left == 0 && len(r.rest) == 0 }
+
+// step goes on by the shorter of the current runs, which it returns.
+func step(a, b *runs) uint32 {
+	n := min(a.left, b.left)
+	if a.done() || b.done() {
+		n = max(a.left, b.left)
+	}
+	for _, r := range []*runs{a, b} {
+		if r.done() {
+			continue
+		}
+		if r.left -= n; r.done() {
+			r.inside = false
+		} else if r.left == 0 {
+			r.left, r.rest, r.inside = r.rest[0], r.rest[1:], !r.inside
+		}
+	}
+	return n
+}
+
+// MaskIoU is the intersection over the union of the areas of two masks, over the area of the detection alone where the
+// object is a crowd; -1 for masks of different sizes whose boxes overlap. Source: rleIou of maskApi.c.
+func MaskIoU(detection, object RLE, crowd bool) float64 {
+	if BoxIoU(detection.Box(), object.Box(), crowd) <= 0 {
+		return 0
+	}
+	return maskIoU(detection, object, crowd)
+}
+
+// maskIoU is MaskIoU where the boxes overlap.
+func maskIoU(detection, object RLE, crowd bool) float64 {
+	if detection.Height != object.Height || detection.Width != object.Width {
+		return -1
+	}
+	both, either := 0, 0
+	for a, b, more := newRuns(detection.Counts), newRuns(object.Counts), true; more; {
+		inA, inB := a.inside, b.inside
+		n := int(step(&a, &b))
+		if inA || inB {
+			either += n
+		}
+		if inA && inB {
+			both += n
+		}
+		more = !a.done() || !b.done()
+	}
+	if both == 0 {
+		return 0
+	}
+	if crowd {
+		either = detection.Area()
+	}
+	return float64(both) / float64(either)
+}

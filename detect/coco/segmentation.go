@@ -1,0 +1,118 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package coco
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Segmentation is a mask as files have it: polygons, run lengths as numbers (crowds), or run lengths as a string.
+// The zero value is none.
+type Segmentation struct {
+	Polygons [][]float64 // parts of one object, each x0, y0, x1, y1, …; the object is their union
+
+	Size   [2]int   // height and width of run lengths
+	Counts []uint32 // as numbers
+	Packed string   // or, where Counts is nil, as a string: see RLE.Pack
+
+	broken string // what a file has instead
+}
+
+// Segmentation returns the mask as files have it, packed.
+func (r RLE) Segmentation() Segmentation {
+	return Segmentation{Size: [2]int{r.Height, r.Width}, Packed: r.Pack()}
+}
+
+// runs tells run lengths from polygons.
+func (s *Segmentation) runs() bool { return s.Size != [2]int{} }
+
+// Mask returns the run lengths: of polygons in a picture of the given size, else as they are, whose size is their own.
+//
+// The rules for polygons are those of annToRLE and frPyObjects of pycocotools: parts are united; a first part of four
+// numbers makes all parts boxes x, y, width, height; a first part of fewer is an error.
+func (s *Segmentation) Mask(height, width int) (RLE, error) {
+	switch {
+	case s.broken != "":
+		return RLE{}, errors.New("segmentation is " + s.broken)
+	case s.runs() && s.Counts == nil:
+		return Unpack(s.Packed, s.Size[0], s.Size[1])
+	case s.runs():
+		r := RLE{Height: s.Size[0], Width: s.Size[1], Counts: s.Counts}
+		return r, r.check()
+	case len(s.Polygons) == 0:
+		return RLE{}, errors.New("no segmentation")
+	}
+	boxes := len(s.Polygons[0]) == 4
+	if len(s.Polygons[0]) < 4 {
+		return RLE{}, fmt.Errorf("a polygon of %d numbers, want 6 and more", len(s.Polygons[0]))
+	}
+	parts := make([]RLE, len(s.Polygons))
+	for i, xy := range s.Polygons {
+		if boxes {
+			if len(xy) != 4 {
+				return RLE{}, fmt.Errorf("a part of %d numbers after a box of 4", len(xy))
+			}
+			xy = Box(xy).polygon()
+		}
+		var err error
+		if parts[i], err = FromPolygon(xy, height, width); err != nil {
+			return RLE{}, err
+		}
+	}
+	return Union(parts...)
+}
+
+// MarshalJSON writes polygons as lists, run lengths as an object with size and counts.
+func (s Segmentation) MarshalJSON() ([]byte, error) {
+	if !s.runs() {
+		return json.Marshal(s.Polygons)
+	}
+	written := struct {
+		Size   [2]int `json:"size"`
+		Counts any    `json:"counts"`
+	}{s.Size, s.Packed}
+	if s.Counts != nil {
+		written.Counts = s.Counts
+	}
+	return json.Marshal(written)
+}
+
+// UnmarshalJSON never fails on JSON: what is no mask is remembered and refused by Mask, since evaluating boxes does not
+// look at it.
+func (s *Segmentation) UnmarshalJSON(raw []byte) error {
+	*s = Segmentation{}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	if raw[0] == '[' {
+		if json.Unmarshal(raw, &s.Polygons) != nil {
+			*s = Segmentation{broken: "no list of polygons, each a list of numbers"}
+		}
+		return nil
+	}
+	var read struct {
+		Size   []int           `json:"size"`
+		Counts json.RawMessage `json:"counts"`
+	}
+	err := json.Unmarshal(raw, &read)
+	if err == nil && (len(read.Size) != 2 || checkSize(read.Size[0], read.Size[1]) != nil || len(read.Counts) == 0) {
+		err = errors.New("no size or no counts")
+	}
+	if err == nil {
+		s.Size = [2]int(read.Size)
+		if read.Counts[0] == '"' {
+			err = json.Unmarshal(read.Counts, &s.Packed)
+		} else {
+			s.Counts = []uint32{}
+			err = json.Unmarshal(read.Counts, &s.Counts)
+		}
+	}
+	if err != nil || s.Counts == nil && read.Counts[0] != '"' {
+		*s = Segmentation{broken: "neither polygons nor run lengths with size and counts"}
+	}
+	return nil
+}
