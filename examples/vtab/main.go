@@ -20,7 +20,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/data/vtab"
 	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
@@ -31,20 +31,17 @@ func main() { program.Main("vtab", parse, options.saves, run) }
 // saves says whether there is something to save when a signal comes.
 func (o options) saves() bool { return !o.plan && o.write == "" && len(o.merge) == 0 }
 
+// run finds the pictures, trains what is not trained yet, and compares.
 func run(ctx context.Context, o options) error {
 	s := &o.study
 	switch {
 	case o.write != "":
-		sizes := [3]int{trainImages, valImages, trainImages + valImages}
-		if o.write != shapesOrigin {
-			sizes[2] = 73_728 // a tenth of dSprites
-		}
-		return write(ctx, o.data, o.write, sizes)
+		return vtab.Write(ctx, o.data, o.write, program.Line)
 	case len(o.merge) > 0:
 		if err := study.Merge(s.Dir, o.merge); err != nil {
 			return fmt.Errorf("-merge: %w", err)
 		}
-		return o.report()
+		return compare(s)
 	}
 	if o.data != "" {
 		if err := o.find(); err != nil {
@@ -52,18 +49,14 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	if o.plan {
-		done, err := s.Results()
-		if err != nil {
-			return err
-		}
-		table, err := s.Listing(done)
+		table, err := s.Listing()
 		fmt.Print(table.Text())
 		return err
 	}
-	if err := o.fetch(ctx); err != nil {
+	var err error
+	if s.From, err = program.Fetch(ctx, s.From); err != nil {
 		return err
 	}
-	var err error
 	if s.Backend, err = program.OpenBackend(); err != nil {
 		return err
 	}
@@ -71,36 +64,37 @@ func run(ctx context.Context, o options) error {
 	if err := s.Run(ctx); err != nil {
 		return err
 	}
-	return o.report()
+	return compare(s)
 }
 
-// fetch brings the pretrained checkpoint here, if it is on the hub, and opens it: before anything is trained it is
-// known to be readable, and to be the one that recorded trainings started from.
-func (o *options) fetch(ctx context.Context) (err error) {
-	s := &o.study
-	if s.From, err = program.Fetch(ctx, s.From); err != nil {
-		return err
-	}
-	source, err := finetune.OpenSource(s.From, s.Import, o.tasks[0].classNames())
+// find gives the tasks their pictures; those that have none on this machine are left out.
+func (o *options) find() error {
+	lists, err := vtab.Open(o.data, o.tasks, o.partial, program.Line)
 	if err != nil {
 		return err
 	}
-	s.SHA256 = source.SHA256
+	if len(lists) == 0 && !o.plan {
+		return fmt.Errorf("no task has data in %s: want folders like %s, see docs/vtab.md", o.data,
+			filepath.Join(o.data, o.tasks[0].Name))
+	}
+	for i := range o.study.Tasks {
+		t := &o.study.Tasks[i]
+		if of := lists[t.Name]; of != nil {
+			t.Origin = of.Origin
+			t.FromFiles(of.Train, of.Test, program.Line)
+		}
+	}
 	return nil
 }
 
-// report prints the table of all that is done, by this machine and others, and leaves it as a file.
-func (o options) report() error {
-	done, err := o.study.Results()
-	if err != nil {
-		return err
-	}
-	table, err := o.table(done)
+// compare prints the table of all that is done, by this machine and others, and leaves it as a file.
+func compare(s *study.Study) error {
+	table, err := s.Table()
 	if err != nil {
 		return err
 	}
 	fmt.Printf("\n%s\n", table.Text())
-	path := filepath.Join(o.study.Dir, "table.md")
+	path := filepath.Join(s.Dir, "table.md")
 	if err := report.Picture(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, table.Markdown())
 		return err

@@ -24,6 +24,7 @@ import (
 
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/data/vtab"
 	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/program/programtest"
@@ -33,7 +34,7 @@ import (
 // TestMain is also the program under test.
 func TestMain(m *testing.M) { programtest.Main(m, main, func() { _ = os.RemoveAll(scratch()) }) }
 
-var vtab = programtest.Program{Name: "vtab", Env: []string{"HF_HUB_OFFLINE=1"}}
+var command = programtest.Program{Name: "vtab", Env: []string{"HF_HUB_OFFLINE=1"}}
 
 // scratch holds what the tests share.
 var scratch = sync.OnceValue(func() string {
@@ -47,7 +48,7 @@ var scratch = sync.OnceValue(func() string {
 // made is a directory with two tasks of generated shapes, and a tiny model pretrained on others.
 var made = sync.OnceValues(func() (paths [2]string, err error) {
 	paths = [2]string{filepath.Join(scratch(), "data"), filepath.Join(scratch(), "pretrained")}
-	if err := writeShapes(paths[0], [3]int{31, 13, 29}, 24); err != nil {
+	if err := vtab.WriteShapes(paths[0], [3]int{31, 13, 29}, 24, func(string) {}); err != nil {
 		return paths, err
 	}
 	train, _, err := data.Shapes(data.TaskWhere, 20, 1, 16, 3)
@@ -127,9 +128,39 @@ func numbers(t *testing.T, dir string) string {
 	return strings.Join(lines, "")
 }
 
+func TestFlagsGiveEveryTaskItsRecipe(t *testing.T) {
+	t.Setenv("JOB_COMPLETION_INDEX", "2")
+	t.Setenv("JOB_COMPLETIONS", "5")
+	for _, c := range []struct {
+		args, shard string
+		recipes     []string // of the tasks; one where it is that of all 19
+	}{
+		{"-data d -from f", "2/5", []string{"dosovitskiy-vtab"}},
+		{"-plan -shard 1/3", "1/3", []string{"dosovitskiy-vtab"}},
+		{"-recipe release -plan", "2/5", []string{"release-svhn", "release-resisc45", "release-dmlab"}},
+	} {
+		o, err := parse(append(strings.Fields(c.args), "-set", "model.drop_path=0.125"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.recipes) == 1 {
+			c.recipes = slices.Repeat(c.recipes, 19)
+		}
+		for i, task := range o.study.Tasks {
+			r := task.Recipe
+			if r.Name != c.recipes[i] || r.Model.DropPath != 0.125 || r.ValidationPart != -1 || task.Name != o.tasks[i].Name {
+				t.Errorf("%s: task %d, %s, has %+v, want %s", c.args, i, task.Name, r, c.recipes[i])
+			}
+		}
+		if len(o.tasks) != len(c.recipes) || o.study.Shard.String() != c.shard {
+			t.Errorf("%s: %d tasks, shard %v", c.args, len(o.tasks), o.study.Shard)
+		}
+	}
+}
+
 func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
 	whole, first, second, joined := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
-	one := vtab.Run(t, arguments(t, whole)...)
+	one := command.Run(t, arguments(t, whole)...)
 	want := tableIn(t, one)
 	// learned: 2 trainings that count; hybrid: 2·2 to choose from and 2 that count.
 	if trainings(one) != 8 {
@@ -141,25 +172,29 @@ func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
 			t.Errorf("the table lacks %q:\n%s", cell, want)
 		}
 	}
+	if !regexp.MustCompile(`^task +test images +learned +hybrid `).MatchString(want) { // as -position has them
+		t.Errorf("columns: %.80s", want)
+	}
 	markdown, err := os.ReadFile(filepath.Join(whole, "table.md"))
 	if err != nil || !strings.Contains(string(markdown), "| dsprites_ori |") {
 		t.Errorf("table.md: %s, %v", markdown, err)
 	}
 
 	// Two machines without a common disk: what waits for the other's settings is left, with a status of its own.
-	a, b := vtab.Run(t, arguments(t, first, "-shard", "0/2")...), vtab.Run(t, arguments(t, second, "-shard", "1/2")...)
+	shard := func(runs, part string) programtest.Ended { return command.Run(t, arguments(t, runs, "-shard", part)...) }
+	a, b := shard(first, "0/2"), shard(second, "1/2")
 	tableIn(t, a) // of learned: its trainings are 0 and 2 of those that count
 	b.Complaint(t, "shard 1", 75, "2 of them", "same command")
 	merging := append([]string{"-merge", first + "," + second}, arguments(t, joined)...)
-	if e := vtab.Run(t, merging...); trainings(e) != 0 || !strings.Contains(tableIn(t, e), "mean of 0 of 19 tasks") {
+	if e := command.Run(t, merging...); trainings(e) != 0 || !strings.Contains(tableIn(t, e), "mean of 0 of 19 tasks") {
 		t.Errorf("merged: %s", e.Stdout)
 	}
 	// Then on one disk.
-	c, d := vtab.Run(t, arguments(t, joined, "-shard", "0/2")...), vtab.Run(t, arguments(t, joined, "-shard", "1/2")...)
+	c, d := shard(joined, "0/2"), shard(joined, "1/2")
 	if got := [4]int{trainings(a), trainings(b), trainings(c), trainings(d)}; got != [4]int{4, 2, 0, 2} {
 		t.Errorf("trainings %v, want 2 searches each, 2 of learned and after the merge 2 of hybrid: %s", got, d.Stderr)
 	}
-	e := vtab.Run(t, merging...)
+	e := command.Run(t, merging...)
 	if backend := os.Getenv(compute.ConfigEnvVar); backend != "" && !strings.HasPrefix(backend, "go") {
 		t.Skipf("backend %s does not promise the same bits twice", backend)
 	}
@@ -175,7 +210,7 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 	runs := t.TempDir()
 	study := func(more ...string) programtest.Ended {
 		args := arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")
-		return vtab.Run(t, append(args, more...)...)
+		return command.Run(t, append(args, more...)...)
 	}
 	first := study()
 	want := tableIn(t, first)
@@ -201,7 +236,7 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 	}
 	t.Run("of other images it is refused", func(t *testing.T) {
 		other := t.TempDir()
-		if err := writeShapes(other, [3]int{31, 13, 29}, 20); err != nil {
+		if err := vtab.WriteShapes(other, [3]int{31, 13, 29}, 20, func(string) {}); err != nil {
 			t.Fatal(err)
 		}
 		study("-seeds", "2", "-data", other).Complaint(t, "other images", 1, runs, "other images", "another directory")
@@ -237,9 +272,9 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 
 func TestThePlanWritesNothing(t *testing.T) {
 	runs := filepath.Join(t.TempDir(), "runs")
-	command := vtab.Command(t, append([]string{"-plan", "-seeds", "2", "-completions", "3"}, arguments(t, runs)...)...)
-	command.Env = append(command.Env, "JOB_COMPLETION_INDEX=1") // as a pod of an indexed job has it
-	e := vtab.Finish(t, command)
+	process := command.Command(t, append([]string{"-plan", "-seeds", "2", "-completions", "3"}, arguments(t, runs)...)...)
+	process.Env = append(process.Env, "JOB_COMPLETION_INDEX=1") // as a pod of an indexed job has it
+	e := command.Finish(t, process)
 	lines := strings.Split(strings.TrimSpace(e.Stdout), "\n")
 	// 2 tasks × 2 settings × 2 seeds of hybrid, then 2 tasks × 2 positions × 2 seeds; a header of two lines, a note.
 	if e.Code != 0 || len(lines) != 8+8+3 || !strings.Contains(lines[len(lines)-1], "8 trainings on train800, 8 on") ||
@@ -247,7 +282,7 @@ func TestThePlanWritesNothing(t *testing.T) {
 		t.Fatalf("status %d, %d lines: %s%s", e.Code, len(lines), e.Stdout, e.Stderr)
 	}
 	for i, line := range lines[2:10] {
-		if fields := strings.Fields(line); fields[0] != train800 || fields[2] != "hybrid" ||
+		if fields := strings.Fields(line); fields[0] != "train800" || fields[2] != "hybrid" ||
 			fields[5] != fmt.Sprintf("%d/3", i%3) {
 			t.Errorf("search %d: %s", i, line)
 		}
@@ -259,7 +294,7 @@ func TestThePlanWritesNothing(t *testing.T) {
 
 func TestTasksWithoutDataAreLeftOutWithALine(t *testing.T) {
 	runs := t.TempDir()
-	e := vtab.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc,svhn,cifar", "-position", "learned")...)
+	e := command.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc,svhn,cifar", "-position", "learned")...)
 	table := tableIn(t, e)
 	for _, want := range []string{"svhn: no data", "ufldl.stanford.edu", "cifar: no data", "cs.toronto.edu"} {
 		if !strings.Contains(e.Stderr, want) {
@@ -270,8 +305,8 @@ func TestTasksWithoutDataAreLeftOutWithALine(t *testing.T) {
 		!strings.Contains(table, "svhn is in no mean (learned: 1 of 1 to do)") {
 		t.Errorf("%d trainings, table %s", trainings(e), table)
 	}
-	vtab.Run(t, arguments(t, runs, "-tasks", "svhn")...).Complaint(t, "none", 1, "no task has data")
-	idle := vtab.Run(t, arguments(t, filepath.Join(t.TempDir(), "runs"), "-sweep", "", "-tasks", "dsprites_loc",
+	command.Run(t, arguments(t, runs, "-tasks", "svhn")...).Complaint(t, "none", 1, "no task has data")
+	idle := command.Run(t, arguments(t, filepath.Join(t.TempDir(), "runs"), "-sweep", "", "-tasks", "dsprites_loc",
 		"-position", "learned", "-shard", "1/2")...)
 	if table := tableIn(t, idle); trainings(idle) != 0 || !strings.Contains(table, "nothing is measured here yet") {
 		t.Errorf("a shard without work: %s%s", table, idle.Stderr)
@@ -306,7 +341,7 @@ func TestBadInputIsOneLineAndLeavesNothing(t *testing.T) {
 		{"merge", []string{"-merge", filepath.Join(paths[0], "dsprites_loc")}, 1, []string{"-merge", "dsprites_loc"}},
 	} {
 		runs := filepath.Join(t.TempDir(), "runs")
-		e := vtab.Run(t, append(arguments(t, runs), c.args...)...)
+		e := command.Run(t, append(arguments(t, runs), c.args...)...)
 		e.Complaint(t, c.name, c.code, c.wants...)
 		if left := files(t, runs); len(left) > 0 {
 			t.Errorf("%s: left %q", c.name, left)
@@ -320,9 +355,9 @@ func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
 		return arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-position", "hybrid", "-set",
 			fmt.Sprintf("steps=%d;warmup_steps=1;eval_steps=1;batch_size=10;augment.size=[24,24]", steps))
 	}
-	e := vtab.Interrupted(t, syscall.SIGTERM, args(100_000)...)
+	e := command.Interrupted(t, syscall.SIGTERM, args(100_000)...)
 	e.Complaint(t, "interrupted", 143, "dsprites_loc hybrid seed 0", "interrupted at step", "same command")
-	again := vtab.Interrupted(t, syscall.SIGINT, args(100_000)...)
+	again := command.Interrupted(t, syscall.SIGINT, args(100_000)...)
 	again.Complaint(t, "interrupted again", 130, "interrupted at step")
 	if !strings.Contains(again.Stderr, "resuming at step ") {
 		t.Errorf("begins anew: %s", again.Stderr)
@@ -334,7 +369,7 @@ func TestASettingThatDivergesIsRecordedAndTheStudyGoesOn(t *testing.T) {
 	// The second setting makes pixels beyond float32's range.
 	args := arguments(t, runs, "-tasks", "dsprites_loc", "-position", "learned", "-sweep",
 		"augment.std=[1e-40,1e-40,1e-40],[1,1,1]")
-	tableIn(t, vtab.Run(t, args...))
+	tableIn(t, command.Run(t, args...))
 	done := results(t, runs)
 	if len(done) != 3 {
 		t.Fatalf("%d rows, want 2 of the choice and 1 that counts", len(done))
@@ -348,7 +383,7 @@ func TestASettingThatDivergesIsRecordedAndTheStudyGoesOn(t *testing.T) {
 			t.Errorf("std %g: failed %q", recipe.Augment.Std, row.Failed)
 		}
 	}
-	plan := vtab.Run(t, append(args, "-plan")...)
+	plan := command.Run(t, append(args, "-plan")...)
 	if strings.Count(plan.Stdout, "failed") != 1 || strings.Count(plan.Stdout, "done") != 2 {
 		t.Errorf("the plan: %s", plan.Stdout)
 	}

@@ -22,7 +22,7 @@ type Results map[string]report.Result
 
 // Results reads the record of a study: what is done, by this machine and others. It is nil where there is none.
 func (s *Study) Results() (Results, error) {
-	if s.Tasks[0].Measure == nil {
+	if !s.Tasks[0].recorded() {
 		return nil, nil
 	}
 	done, notes, err := readRecords(s.Dir)
@@ -138,15 +138,6 @@ func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// OriginOf returns the Task.Origin that a row of a record was made with.
-func OriginOf(row report.Result) string {
-	var o origin
-	if json.Unmarshal(row.Settings, &o) != nil { // a row that says less
-		return ""
-	}
-	return o.Origin
-}
-
 // agree refuses rows of this study that started from different checkpoints, or from different images of one task; it
 // compares digests, since paths differ between machines and one path may stand for two files. If starting has an ID,
 // it is about to be trained on now.
@@ -157,7 +148,7 @@ func (s *Study) agree(done Results, starting Unit, now origin) error {
 	}
 	// What the rows have to share: the pictures of a task's part at one size.
 	images := func(u Unit) string { return fmt.Sprint(u.Task.Name, u.Part(), u.Fraction, u.Recipe.Augment.Size) }
-	sum, known := s.SHA256, map[string]string{}
+	sum, known := s.sha256, map[string]string{}
 	if starting.ID != "" {
 		known[images(starting)] = now.Data
 	}

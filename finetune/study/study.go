@@ -23,8 +23,9 @@
 // # Records
 //
 // A task whose result finetune.Run cannot measure by itself, as when the test pictures do not fit into memory, has a
-// Measure. The rows of such a study are in results*.jsonl in Dir, one file for each shard; they are all that Merge
-// needs to join the work of machines without a common disk, and the models behind them are removed.
+// Measure: Task.FromFiles gives it one. The rows of such a study are in results*.jsonl in Dir, one file for each shard;
+// they are all that Merge needs to join the work of machines without a common disk, and the models behind them are
+// removed.
 //
 // # Studies by name
 //
@@ -32,6 +33,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,16 +61,18 @@ type Study struct {
 	Shard     Shard  // the part that Run does; the zero value is the whole
 	Keep      bool   // the models of trainings that count, where there is a record
 
-	Baseline  string    // label of the arm that Table compares the others with; default learned, or the last
-	Published Published // what others print
-	Elsewhere [][2]int  // other sizes that the trained models are measured at
+	Baseline  string           // label of the arm that Table compares the others with; default learned, or the last
+	Published Published        // what others print
+	Elsewhere [][2]int         // other sizes that the trained models are measured at
+	Benchmark report.Benchmark // that the tasks are some of, where there is a record
 
 	Backend  compute.Backend
 	From     string                    // pretrained model that all start from, as finetune.Run's; "" for from scratch
 	Import   checkpoints.ImportOptions // what its files leave open
-	SHA256   string                    // of its weights, where there is a record: rows of others are refused
 	Progress func(title string) func(finetune.Progress)
 	Log      func(who, line string)
+
+	sha256 string // of From's weights, once Run has opened it for a record: rows of others are refused
 }
 
 // Task is what the trainings of a study learn.
@@ -79,12 +83,16 @@ type Task struct {
 	// has none: the trainings are left to others.
 	Images func(ctx context.Context, u Unit) (train, test *data.Set, err error)
 
-	// Measure is for tasks whose result the run does not measure by itself: on validation images for a unit that chooses
-	// a setting, on test images for one that counts.
+	// Parts are for tasks whose result the run does not measure by itself: names of the training images that settings are
+	// chosen with, and of all. Measure does it: on validation images for a unit that chooses a setting, on test images for
+	// one that counts.
+	Parts   [2]string
 	Measure func(ctx context.Context, u Unit, m *finetune.Model) (report.Metrics, error)
-	Parts   [2]string // names of the images that settings are chosen with, and of all
-	Origin  string    // of the pictures, for the record, where it is not the usual one
+	Origin  string // of the pictures, for the record, where it is not the usual one
 }
+
+// recorded says whether the study of a task has a record.
+func (t Task) recorded() bool { return t.Parts != [2]string{} }
 
 // Sets gives a training its part of images that are in memory.
 func Sets(train, test *data.Set) func(context.Context, Unit) (*data.Set, *data.Set, error) {
@@ -109,6 +117,15 @@ func (Waiting) ExitCode() int { return 75 }
 // Run trains what is this shard's and not done yet. Rows of other shards in the same directory are read again before
 // each training.
 func (s *Study) Run(ctx context.Context) error {
+	if s.Tasks[0].recorded() && s.From != "" { // before anything is trained it is known to be readable
+		open := s.Import
+		open.Classes = 1 // whatever its head
+		from, err := checkpoints.Import(s.From, open)
+		if err != nil {
+			return err
+		}
+		s.sha256 = from.SHA256
+	}
 	for visited := map[string]bool{}; ; {
 		done, err := s.Results()
 		if err != nil {
@@ -142,7 +159,7 @@ func (s *Study) next(done Results, visited map[string]bool) (next *Unit, waits i
 	for _, u := range units {
 		_, finished := done[u.ID]
 		switch {
-		case u.Shard != s.Shard.Index, u.Task.Images == nil, visited[u.ID], finished && u.Task.Measure != nil, u.Failed:
+		case u.Shard != s.Shard.Index, u.Task.Images == nil, visited[u.ID], finished && u.Task.recorded(), u.Failed:
 		case u.Waits > 0:
 			waits++
 		default:
@@ -168,8 +185,8 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	if s.Log != nil {
 		run.Log = func(line string) { s.Log(u.String(), line) }
 	}
-	if u.Task.Measure != nil {
-		return s.recorded(ctx, u, run, done)
+	if u.Task.recorded() {
+		return s.record(ctx, u, run, done)
 	}
 	model, row, err := run.Do(ctx)
 	if err != nil {
@@ -188,10 +205,10 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	return s.elsewhere(u, row, test)
 }
 
-// recorded trains and measures a unit of a study that has a record.
-func (s *Study) recorded(ctx context.Context, u Unit, run finetune.Run, done Results) error {
+// record trains and measures a unit of a study that has a record.
+func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done Results) error {
 	o := origin{Data: run.Train.Fingerprint(), Origin: u.Task.Origin}
-	o.From.SHA256 = s.SHA256
+	o.From.SHA256 = s.sha256
 	if err := s.agree(done, u, o); err != nil {
 		return err
 	}
@@ -226,4 +243,31 @@ func (s *Study) recorded(ctx context.Context, u Unit, run finetune.Run, done Res
 	}
 	// A model with its momentum takes gigabytes; the row has what the study needs of it.
 	return errors.Join(os.RemoveAll(filepath.Join(run.Dir, "last")), os.RemoveAll(filepath.Join(run.Dir, "best")))
+}
+
+// Validate refuses settings that no training could have, before the first one begins. The network may be that of a
+// checkpoint that is not open yet: what it decides is made up.
+func (s *Study) Validate() error {
+	units, err := s.Units(nil)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{} // of two tasks with one recipe the first is enough
+	for _, u := range units {
+		r, key := u.Recipe, u.Recipe.Name+u.Label+u.Setting
+		if seen[key] || u.Waits > 0 {
+			continue
+		}
+		seen[key] = true
+		m := &r.Model
+		m.ImageRows, m.ImageCols, m.Classes = r.Augment.Size[0], r.Augment.Size[1], 2
+		if m.PatchSize == 0 {
+			m.PatchSize, m.ImageRows, m.ImageCols = 1, 5, 7
+		}
+		m.Width, m.Depth, m.Heads = cmp.Or(m.Width, 64*max(1, m.Heads)), cmp.Or(m.Depth, 1), cmp.Or(m.Heads, 1)
+		if err := r.WithDefaults().Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

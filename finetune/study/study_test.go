@@ -205,7 +205,12 @@ func TestASettingThatDivergesIsNotChosen(t *testing.T) {
 	if last := finals[11]; !last.Failed || last.Waits != 0 || last.ID != "" {
 		t.Errorf("of settings that all diverged %v", last)
 	}
-	table, err := s.Listing(done)
+	for _, row := range done {
+		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table, err := s.Listing()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +221,22 @@ func TestASettingThatDivergesIsNotChosen(t *testing.T) {
 	// Of 24 searches 4 failed, 2 encodings of kitti have no setting for 3 seeds each, 6 of dtd are left to do.
 	if states["failed"] != 4 || states["done"] != 20 || states["no setting"] != 6 || states["to do"] != 6 {
 		t.Errorf("states %v", states)
+	}
+
+	for _, f := range finals[:6] { // dtd
+		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), report.Result{ID: f.ID, ImageSize: "24x40",
+			Steps: 17, Settings: []byte(`{"model":{"width":12},"batch_size":5}`),
+			Test: report.Metrics{Top1: 0.5, Images: 7}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Benchmark = report.Benchmark{Tasks: []report.Task{{Name: "dtd", Images: 7}, {Name: "kitti", Images: 7}}}
+	table, err = s.Table()
+	notes := strings.Join(table.Notes, "\n")
+	if err != nil || !strings.Contains(notes, "over the 1 of 2 tasks") ||
+		!strings.Contains(notes, "kitti is in no mean (learned: 3 of 3 diverged, hybrid: 3 of 3 diverged)") ||
+		!strings.Contains(notes, "width 12, depth 0, patches of 0 at 24x40 px, 17 steps of 5") {
+		t.Errorf("table %s, %v", table.Text(), err)
 	}
 }
 

@@ -5,11 +5,13 @@ package study
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/wepe-go/wepe/analysis"
@@ -18,12 +20,12 @@ import (
 )
 
 // Listing has a line for every training of a study with a record: its setting, its shard, and whether it is done.
-func (s *Study) Listing(done Results) (report.Table, error) {
+func (s *Study) Listing() (report.Table, error) {
 	table := report.Table{
 		Header:  []string{"training", "task", "position", "seed", "setting", "shard", "state"},
 		Numeric: []bool{false, false, false, true, false, true, false},
 	}
-	units, err := s.Units(done)
+	units, done, err := s.recorded()
 	if err != nil {
 		return table, err
 	}
@@ -54,9 +56,12 @@ func (s *Study) Listing(done Results) (report.Table, error) {
 	return table, nil
 }
 
-// Table compares the arms of a study without a record by their results on the test images, with a note of how many
-// trainings are missing.
+// Table compares the arms by their results on the test images and says which are missing: task by task with the means
+// of a Benchmark where there is a record, else size by size and fraction by fraction.
 func (s *Study) Table() (report.Table, error) {
+	if s.Tasks[0].recorded() {
+		return s.benchmark()
+	}
 	units, found, err := s.found()
 	if err != nil {
 		return report.Table{}, err
@@ -87,6 +92,46 @@ func (s *Study) Table() (report.Table, error) {
 		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d trainings are not done yet", missing, len(units)))
 	}
 	return table, err
+}
+
+// benchmark is the table of a study with a record.
+func (s *Study) benchmark() (report.Table, error) {
+	units, done, err := s.recorded()
+	if err != nil {
+		return report.Table{}, err
+	}
+	var rows []report.Result
+	var tasks, arms []string
+	note := "nothing is measured here yet"
+	for _, u := range units {
+		if u.Search {
+			continue
+		}
+		row, ok := done[u.ID]
+		row.Dataset, row.Encoding = u.Task.Name, u.named(" %s", " on %g")
+		if !slices.Contains(tasks, row.Dataset) {
+			tasks = append(tasks, row.Dataset)
+		}
+		if !slices.Contains(arms, row.Encoding) {
+			arms = append(arms, row.Encoding)
+		}
+		switch {
+		case u.Failed:
+			row.Failed = "every setting diverged"
+		case !ok:
+			continue
+		}
+		rows = append(rows, row)
+		var r finetune.Recipe
+		if row.Failed == "" && json.Unmarshal(row.Settings, &r) == nil {
+			note = fmt.Sprintf("measured here: width %d, depth %d, patches of %d at %s px, %d steps of %d; compare "+
+				"positions with each other, and with the published columns only as far as these agree", r.Model.Width,
+				r.Model.Depth, r.Model.PatchSize, row.ImageSize, row.Steps, r.BatchSize)
+		}
+	}
+	table := s.Benchmark.Table(rows, tasks, arms, s.Seeds)
+	table.Notes = append(table.Notes, note)
+	return table, nil
 }
 
 // baseline is the label of the arm that the others are compared with, "" where there are none.
@@ -144,6 +189,14 @@ func (s *Study) Curves() (pictures []string, err error) {
 	}
 	err = leave("resolution", func(w io.Writer) error { return s.drawElsewhere(w, other) })
 	return pictures, err
+}
+
+// recorded lists the units of a study with a record, with what is done.
+func (s *Study) recorded() (units []Unit, done Results, err error) {
+	if done, err = s.Results(); err == nil {
+		units, err = s.Units(done)
+	}
+	return units, done, err
 }
 
 // found lists the units of a study without a record, with what they left in their directories.

@@ -49,11 +49,14 @@ type Unit struct {
 }
 
 // Part names the images that a unit is trained on.
-func (u Unit) Part() string {
+func (u Unit) Part() string { return ofPair(u, u.Task.Parts) }
+
+// ofPair is the first of a pair for a unit that chooses a setting, the second for one that counts.
+func ofPair[T any](u Unit, pair [2]T) T {
 	if u.Search {
-		return u.Task.Parts[0]
+		return pair[0]
 	}
-	return u.Task.Parts[1]
+	return pair[1]
 }
 
 // String is the unit's title in every line about it.
@@ -100,7 +103,7 @@ func (s *Study) resolve(u *Unit) (err error) {
 		u.Recipe.Name += " " + sizeName(u.Size) // sizes are different trainings
 	}
 	name := fmt.Sprintf("%s-seed%d", u.fileName(), u.Seed)
-	if u.Task.Measure == nil {
+	if !u.Task.recorded() {
 		u.Dir = filepath.Join(s.Dir, u.Task.Name, name)
 		u.ID = u.Dir
 		return nil

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package main
+package vtab
 
 import (
 	"os"
@@ -12,8 +12,9 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/datatest"
-	"github.com/wepe-go/wepe/internal/program/programtest"
 )
+
+func ignore(string) {}
 
 // rowsOf reads a list that was written, at the size its pictures have, and returns which of some pictures with their
 // labels it has: none of another set, and none twice.
@@ -53,7 +54,7 @@ func TestPicturesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
 	npz, asTheyAre := datatest.NPZ(t, datatest.DSprites(170)), preprocess.Settings{Crop: [2]int{64, 64}}
 	sizes, dir := [3]int{31, 13, 17}, t.TempDir()
 	for _, from := range []string{cifar, npz} {
-		if err := write(t.Context(), dir, from, sizes); err != nil {
+		if err := write(t.Context(), dir, from, sizes, ignore); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,13 +94,11 @@ func TestPicturesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
 }
 
 func TestATaskThatCannotBeWrittenLeavesNothing(t *testing.T) {
-	original, dir := datatest.Tree(t, datatest.CIFAR100(43, 5)), t.TempDir()
-	if err := write(t.Context(), dir, original, [3]int{31, 13, 0}); err == nil {
+	original, dir := datatest.Tree(t, datatest.CIFAR100(43, 5)), datatest.Tree(t, map[string][]byte{"blocked": nil})
+	if err := write(t.Context(), dir, original, [3]int{31, 13, 0}, ignore); err == nil {
 		t.Error("44 of 43 pictures were written")
 	}
-	blocked := filepath.Join(dir, "blocked")
-	programtest.Write(t, blocked, nil)
-	if err := write(t.Context(), blocked, shapesOrigin, [3]int{3, 2, 2}); err == nil {
+	if err := WriteShapes(filepath.Join(dir, "blocked"), [3]int{3, 2, 2}, 24, ignore); err == nil {
 		t.Error("wrote below a file")
 	}
 	entries, err := os.ReadDir(dir)

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package main
+package vtab
 
 import (
 	"bytes"
@@ -15,28 +15,40 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/internal/program"
 )
 
-// originFile is a file in a task's folder that says, in one line, where its pictures come from if that is not a copy of
-// VTAB-1k. Rows and tables repeat it.
-const originFile = "ORIGIN"
+// Shapes stands for generated shapes in place of a data set's own files.
+const Shapes = "shapes"
 
-// shapesOrigin is the origin of generated shapes, and the value of -write that asks for them.
-const shapesOrigin = "shapes"
+// Write writes tasks into dir in the VTAB-1k layout and tells log of each: of generated shapes, to try every command on
+// a machine without a network, or from a data set's own files, dSprites' npz or the binary version of CIFAR-100. The
+// pictures of the latter are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's
+// follows the order of TensorFlow Datasets, and its copies hold jpegs.
+func Write(ctx context.Context, dir, from string, log func(line string)) error {
+	if from == Shapes {
+		return WriteShapes(dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, log)
+	}
+	return write(ctx, dir, from, [3]int{trainImages, valImages, 73_728}, log) // a tenth of dSprites
+}
 
-// write writes tasks into dir in the VTAB-1k layout: of generated shapes, to try every command on a machine without a
-// network, or from a data set's own files, dSprites' npz or the binary version of CIFAR-100. The pictures of the latter
-// are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of
-// TensorFlow Datasets, and its copies hold jpegs. sizes are those of training, validation and test; CIFAR-100 has a
-// test set of its own.
-func write(ctx context.Context, dir, from string, sizes [3]int) error {
-	switch {
-	case from == shapesOrigin:
-		return writeShapes(dir, sizes, 64)
-	case strings.HasSuffix(from, ".npz"):
+// WriteShapes writes the two dSprites tasks with shapes of side×side pixels that are generated, so many for training,
+// validation and test.
+func WriteShapes(dir string, sizes [3]int, side int, log func(line string)) error {
+	return writeSprites(dir, "generated shapes, no VTAB data", log, func(q data.Task) (sets [3]*data.Set, err error) {
+		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
+		if err != nil {
+			return sets, err
+		}
+		learn, val, err := both.Split(sizes[1], 0)
+		return [3]*data.Set{learn, val, held}, err
+	})
+}
+
+// write writes what can be made of a data set's own files. CIFAR-100 has a test set of its own size.
+func write(ctx context.Context, dir, from string, sizes [3]int, log func(string)) error {
+	if strings.HasSuffix(from, ".npz") {
 		asTheyAre := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{64, 64}}
-		return writeSprites(dir, "own split of dSprites' npz, lossless", func(q data.Task) ([3]*data.Set, error) {
+		return writeSprites(dir, "own split of dSprites' npz, lossless", log, func(q data.Task) ([3]*data.Set, error) {
 			return data.DSprites(ctx, from, q, sizes, 0, asTheyAre)
 		})
 	}
@@ -52,23 +64,12 @@ func write(ctx context.Context, dir, from string, sizes [3]int) error {
 	if err != nil {
 		return err
 	}
-	return writeTask(dir, "cifar", "own split of CIFAR-100's binary version, lossless", [3]*data.Set{learn, val, held})
-}
-
-// writeShapes writes the two dSprites tasks with shapes of size×size pixels that are generated.
-func writeShapes(dir string, sizes [3]int, size int) error {
-	return writeSprites(dir, "generated shapes, no VTAB data", func(q data.Task) (sets [3]*data.Set, err error) {
-		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], size, 0)
-		if err != nil {
-			return sets, err
-		}
-		learn, val, err := both.Split(sizes[1], 0)
-		return [3]*data.Set{learn, val, held}, err
-	})
+	const origin = "own split of CIFAR-100's binary version, lossless"
+	return writeTask(dir, "cifar", origin, [3]*data.Set{learn, val, held}, log)
 }
 
 // writeSprites writes the two dSprites tasks, each with its own question about the pictures.
-func writeSprites(dir, origin string, read func(data.Task) ([3]*data.Set, error)) error {
+func writeSprites(dir, origin string, log func(string), read func(data.Task) ([3]*data.Set, error)) error {
 	for name, question := range map[string]data.Task{
 		"dsprites_loc": data.TaskLocation, "dsprites_ori": data.TaskOrientation,
 	} {
@@ -76,7 +77,7 @@ func writeSprites(dir, origin string, read func(data.Task) ([3]*data.Set, error)
 		if err != nil {
 			return err
 		}
-		if err := writeTask(dir, name, origin, sets); err != nil {
+		if err := writeTask(dir, name, origin, sets, log); err != nil {
 			return err
 		}
 	}
@@ -85,7 +86,7 @@ func writeSprites(dir, origin string, read func(data.Task) ([3]*data.Set, error)
 
 // writeTask writes sets for training, validation and test as one task. Its folder appears when it is whole, and one
 // that is there is left alone.
-func writeTask(dir, name, origin string, sets [3]*data.Set) (err error) {
+func writeTask(dir, name, origin string, sets [3]*data.Set, log func(string)) (err error) {
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is there already: choose another -data, or remove it", folder)
@@ -116,7 +117,7 @@ func writeTask(dir, name, origin string, sets [3]*data.Set) (err error) {
 	if err := os.Chmod(partial, 0o755); err != nil { // MkdirTemp keeps others out
 		return err
 	}
-	program.Line(fmt.Sprintf("wrote %s: %s", folder, origin))
+	log(fmt.Sprintf("wrote %s: %s", folder, origin))
 	return os.Rename(partial, folder)
 }
 

@@ -1,0 +1,111 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The numbers are worked out by hand: ± SE of 90 % of 400 images is √(0.9·0.1/400) = 1.5 points.
+func TestABenchmarkHasTheMeansOfTheTasksThatAllHaveFinished(t *testing.T) {
+	b := Benchmark{
+		Name: "Five",
+		Tasks: []Task{{"cats", "animals", 400}, {"dogs", "animals", 400}, {"owls", "animals", 400}, {"roads", "maps", 400},
+			{"rivers", "maps", 400}},
+		Published: []Column{{"theirs", map[string]float64{
+			"cats": 80, "dogs": 70, "owls": 72, "roads": 60, "maps": 66.5, // without the cell of rivers
+		}}},
+		Conditions: "theirs are others",
+	}
+	const failed = -1
+	for _, c := range []struct {
+		name string
+		runs map[string][2][]float64 // top-1 by task, of learned and of wepe
+		want string
+	}{
+		{"everything", map[string][2][]float64{
+			"cats": {{0.9, 0.9}, {0.91, 0.93}}, "dogs": {{0.9, 0.9}, {0.91, 0.93}}, "owls": {{0.9, 0.9}, {0.91, 0.93}},
+			"roads": {{0.5, 0.5}, {0.51, 0.53}}, "rivers": {{0.5, 0.5}, {0.51, 0.53}},
+		}, `
+task|test images|learned|wepe|± SE|theirs
+cats|400|90.00 (90.00 … 90.00)|92.00 (91.00 … 93.00)|1.50|80.00
+dogs|400|90.00 (90.00 … 90.00)|92.00 (91.00 … 93.00)|1.50|70.00
+owls|400|90.00 (90.00 … 90.00)|92.00 (91.00 … 93.00)|1.50|72.00
+animals, 3 of 3||90.00|92.00||74.00
+roads|400|50.00 (50.00 … 50.00)|52.00 (51.00 … 53.00)|2.50|60.00
+rivers|400|50.00 (50.00 … 50.00)|52.00 (51.00 … 53.00)|2.50|–
+maps, 2 of 2||50.00|52.00||66.50
+mean of 5 of 5 tasks||74.00|76.00||71.00
+mean of the 2 groups||70.00|72.00||70.25
+top-1 in percent on the whole test list, 2 seeds; means are over the 5 of 5 tasks that all positions have finished
+theirs are others
+`},
+		{"a part", map[string][2][]float64{
+			"cats": {{0.9, 0.9}, {0.91, 0.93}}, "owls": {{0.5}, {0.25, 0.25}},
+			"roads": {{failed, failed}, {0.1, failed}}, "rivers": {{0.5, 0.5}, {0.3, 0.5}},
+		}, `
+task|test images|learned|wepe|± SE|theirs
+cats|400|90.00 (90.00 … 90.00)|92.00 (91.00 … 93.00)|1.50|80.00
+owls|400|50.00|25.00 (25.00 … 25.00)|2.50|72.00
+animals, 1 of 3||90.00|92.00||80.00
+roads|400|failed|10.00|1.50|60.00
+rivers|400|50.00 (50.00 … 50.00)|40.00 (30.00 … 50.00)|2.50|–
+maps, 1 of 2||50.00|40.00||–
+mean of 2 of 5 tasks||70.00|66.00||–
+mean of the 2 groups||70.00|66.00||–
+top-1 in percent on the whole test list, 2 seeds; means are over the 2 of 5 tasks that all positions have finished
+owls is in no mean (learned: 1 of 2 to do)
+roads is in no mean (learned: 2 of 2 diverged, wepe: 1 of 2 diverged)
+theirs are others
+`},
+		{"nothing", map[string][2][]float64{"dogs": {}}, `
+task|test images|learned|wepe|± SE|theirs
+dogs|–|–|–|–|70.00
+animals, 0 of 3||–|–||–
+mean of 0 of 5 tasks||–|–||–
+mean of the 2 groups||–|–||–
+top-1 in percent on the whole test list, 2 seeds; means are over the 0 of 5 tasks that all positions have finished
+dogs is in no mean (learned: 2 of 2 to do, wepe: 2 of 2 to do)
+theirs are others
+`},
+	} {
+		var runs []Result
+		var tasks []string
+		for task, tops := range c.runs {
+			tasks = append(tasks, task)
+			for i, encoding := range []string{"learned", "wepe"} {
+				for _, top1 := range tops[i] {
+					r := Result{Job: Job{Dataset: task, Encoding: encoding}, Test: Metrics{Top1: Number(top1), Images: 400}}
+					if top1 == failed {
+						r.Failed = "diverged"
+					}
+					runs = append(runs, r)
+				}
+			}
+		}
+		table := b.Table(runs, tasks, []string{"learned", "wepe"}, 2)
+		got := "\n"
+		for _, row := range slices.Concat([][]string{table.Header}, table.Rows) {
+			got += strings.Join(row, "|") + "\n"
+			if len(row) != len(table.Numeric) {
+				t.Errorf("%s: row %q has %d of %d cells", c.name, row, len(row), len(table.Numeric))
+			}
+		}
+		if got += strings.Join(table.Notes, "\n") + "\n"; got != c.want {
+			t.Errorf("%s: got%swant%s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestATaskOfOtherImagesIsNoted(t *testing.T) {
+	b := Benchmark{Name: "One", Tasks: []Task{{"cats", "animals", 400}}}
+	run := Result{Job: Job{Dataset: "cats", Encoding: "wepe"}, Settings: []byte(`{"origin":"own split"}`),
+		Test: Metrics{Images: 29}}
+	notes := fmt.Sprintf("%q", b.Table([]Result{run}, []string{"cats"}, []string{"wepe"}, 1).Notes)
+	if want := `"cats: own split" "cats: measured on 29 pictures, One has 400"`; !strings.Contains(notes, want) {
+		t.Errorf("notes %s, want %s", notes, want)
+	}
+}
