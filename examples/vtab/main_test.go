@@ -181,7 +181,9 @@ func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
 	}
 
 	// Two machines without a common disk: what waits for the other's settings is left, with a status of its own.
-	shard := func(runs, part string) programtest.Ended { return command.Run(t, arguments(t, runs, "-shard", part)...) }
+	shard := func(runs, part string) programtest.Ended {
+		return command.Run(t, arguments(t, runs, "-shard", part)...)
+	}
 	a, b := shard(first, "0/2"), shard(second, "1/2")
 	tableIn(t, a) // of learned: its trainings are 0 and 2 of those that count
 	b.Complaint(t, "shard 1", 75, "2 of them", "same command")
