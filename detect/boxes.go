@@ -1,0 +1,72 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Box is left, top, right and bottom in pixels, x to the right and y downwards from the outer corner of the first pixel.
+// It is float32 throughout, as in graphs: what is decided by comparing overlaps is decided alike on both sides.
+type Box [4]float32
+
+// Area is width times height.
+func (b Box) Area() float32 { return (b[2] - b[0]) * (b[3] - b[1]) }
+
+// Empty says whether it has no width or no height.
+func (b Box) Empty() bool { return !(b[2]-b[0] > 0) || !(b[3]-b[1] > 0) }
+
+// Clip moves its sides into a picture of that many pixels.
+func (b Box) Clip(rows, cols int) Box {
+	for i := range b {
+		side := cols
+		if i%2 == 1 {
+			side = rows
+		}
+		b[i] = min(max(b[i], 0), float32(side))
+	}
+	return b
+}
+
+// IoU is the intersection of two boxes over their union, 0 where they at most touch.
+func IoU(a, b Box) float32 {
+	width, height := min(a[2], b[2])-max(a[0], b[0]), min(a[3], b[3])-max(a[1], b[1])
+	if !(width > 0) || !(height > 0) {
+		return 0
+	}
+	both := width * height
+	return both / (a.Area() + b.Area() - both)
+}
+
+// byScore returns the indices of scores from the highest to the lowest, equal ones in their order.
+func byScore(scores []float32) []int {
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
+	return order
+}
+
+// NMS is greedy non-maximum suppression: from the highest score down it keeps each box that overlaps no kept one of the
+// same group by an IoU above overlap, at most limit of them, and returns their indices in this order. Without groups,
+// nil, all are of one.
+func NMS(boxes []Box, scores []float32, groups []int, overlap float32, limit int) []int {
+	var keep []int
+	of := map[int][]Box{} // kept ones by group
+	for _, i := range byScore(scores) {
+		if len(keep) == limit {
+			break
+		}
+		group := 0
+		if groups != nil {
+			group = groups[i]
+		}
+		if !slices.ContainsFunc(of[group], func(kept Box) bool { return IoU(kept, boxes[i]) > overlap }) {
+			keep = append(keep, i)
+			of[group] = append(of[group], boxes[i])
+		}
+	}
+	return keep
+}

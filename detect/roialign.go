@@ -1,0 +1,80 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/internal/kernel"
+)
+
+// roiAlign reads boxes out of a map, each as rows × cols bins (He et al., https://arxiv.org/abs/1703.06870, with the
+// half pixel that detectron2 calls aligned): a bin is the mean of samples × samples points, each bilinear between four
+// cells. A point more than a cell outside the centres of the border cells is 0; one that is nearer has their value.
+//
+// A bilinear weight is a product of one along the rows and one along the columns, and so is the mean of a bin: with
+// matrices Y [rows, map rows] and X [cols, map cols] of each box, its bins are Y·map·Xᵀ. All shapes are static, and the
+// gradient by the map is two products as well.
+type roiAlign struct {
+	rows, cols int
+	stride     float64 // pixels of a cell of the map
+	samples    int     // along each axis of a bin; 0: as many as cells of the map along it, rounded up
+	most       int     // where samples is 0, the greatest number of them
+}
+
+// atMost is the greatest number of samples along a bin of boxes that are not longer than n cells of the map.
+func atMost(n float64, bins int) int { return max(1, int(math.Ceil(n/float64(bins)))) }
+
+// bins returns [batch·n, rows, cols, channels] for boxes [batch, n, 4], in pixels, on maps [batch, ·, ·, channels].
+// Those whose weight [batch, n] is 0 get zeros; nil for all.
+func (r roiAlign) bins(maps, boxes, weight *Node) *Node {
+	d, n := maps.Shape().Dimensions, boxes.Shape().Dim(1)
+	left, top, right, bottom := sides(StopGradient(boxes))
+	down := r.weights(top, bottom, r.rows, d[1])   // [batch, n, rows, map rows]
+	across := r.weights(left, right, r.cols, d[2]) // [batch, n, cols, map cols]
+	if weight != nil {
+		down = Mul(down, InsertAxes(weight, -1, -1))
+	}
+	down = Reshape(down, d[0], n*r.rows, d[1])
+	across = Reshape(across, d[0]*n, r.cols, d[2])
+	lines := kernel.Mix("byr,brx->byx", down, Reshape(maps, d[0], d[1], d[2]*d[3])) // [batch, n·rows, map cols·channels]
+	lines = Reshape(lines, d[0]*n, r.rows, d[2], d[3])
+	return kernel.Mix("nxl,nylc->nyxc", across, lines)
+}
+
+// weights are those of the cells of an axis, length long, in each bin between begin and end [batch, n, 1]:
+// [batch, n, bins, length].
+func (r roiAlign) weights(begin, end *Node, bins, length int) *Node {
+	g := begin.Graph()
+	axis := func(n, rank, at int) *Node { // 0, 1, … along one of rank axes
+		dims := make([]int, rank)
+		for i := range dims {
+			dims[i] = 1
+		}
+		dims[at] = n
+		return Iota(g, shapes.Make(dtypes.Float32, dims...), at)
+	}
+	scale := 1 / r.stride
+	start := AddScalar(MulScalar(begin, scale), -0.5)
+	bin := DivScalar(Sub(AddScalar(MulScalar(end, scale), -0.5), start), float64(bins)) // [batch, n, 1]
+	most := r.samples
+	samples := AddScalar(ZerosLike(bin), float64(most))
+	if r.samples == 0 {
+		most, samples = r.most, MinScalar(MaxScalar(Ceil(bin), 0), float64(r.most))
+	}
+	// points [batch, n, bins, most] lie at the middles of so many parts of a bin
+	each := Div(InsertAxes(bin, -1), MaxScalar(InsertAxes(samples, -1), 1)) // [batch, n, 1, 1]
+	points := InsertAxes(Add(start, Mul(axis(bins, 3, 2), bin)), -1)
+	points = Add(points, Mul(AddScalar(axis(most, 4, 3), 0.5), each))
+	inside := LogicalAnd(GreaterOrEqual(points, Scalar(g, dtypes.Float32, -1)),
+		LessOrEqual(points, Scalar(g, dtypes.Float32, length)))
+	inside = LogicalAnd(inside, LessThan(axis(most, 4, 3), InsertAxes(samples, -1)))
+	points = InsertAxes(MinScalar(MaxScalar(points, 0), float64(length-1)), -1) // [batch, n, bins, most, 1]
+	hat := MaxScalar(AddScalar(Neg(Abs(Sub(points, axis(length, 5, 4)))), 1), 0)
+	hat = Mul(hat, InsertAxes(ConvertDType(inside, dtypes.Float32), -1))
+	return StopGradient(Div(ReduceSum(hat, 3), MaxScalar(InsertAxes(samples, -1), 1)))
+}
