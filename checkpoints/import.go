@@ -41,6 +41,7 @@ type Imported struct {
 	Resample   string                     // the kind by which its own code brings positions to other grids
 	Labels     []string                   // class names of the head, if it is kept and the files have them
 	Preprocess *preprocess.Settings       // how pictures become its input, at the size of Config; nil if nothing says
+	Pixels     [2]int                     // height and width that its files bring pictures to; 0 where they do not say
 	Mean, Std  []float64                  // of the pixels 0…1 it was trained on, per channel; nil where no file says
 	SHA256     string                     // of the file of weights, or of all its shards by name, one after the other
 	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a head if it is new
@@ -289,6 +290,9 @@ func (m *Imported) pixels(w *weights, found described) error {
 			return err
 		}
 		if settings, err = preprocess.Parse(raw); err == nil {
+			if rows, cols, err := settings.OutputSize(); err == nil {
+				m.Pixels = [2]int{rows, cols}
+			}
 			settings, err = settings.For(m.Config.ImageRows, m.Config.ImageCols)
 		}
 		if err != nil {

@@ -3,11 +3,17 @@
 package finetune
 
 import (
+	"fmt"
 	"image"
+	"maps"
+	"math/bits"
+	"runtime"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
@@ -15,9 +21,22 @@ import (
 
 // Features are what a model sees in one picture, after its last norm.
 type Features struct {
-	Class   []float32 // [Width] the class token; nil for a model without one
-	Mean    []float32 // [Width] the mean of the patches
-	Patches []float32 // [Rows, Cols, Width] the patches, row by row
+	Class      []float32 // [Width] the class token; nil for a model without one
+	Mean       []float32 // [Width] the mean of the patches
+	Patches    []float32 // [Rows, Cols, Width] the patches, row by row
+	Rows, Cols int
+}
+
+// Unread are the pictures without features, by their index, and why. Those beside them have theirs.
+type Unread map[int]error
+
+// Error tells of the first.
+func (u Unread) Error() string {
+	first := u[slices.Min(slices.Collect(maps.Keys(u)))].Error()
+	if len(u) > 1 {
+		return fmt.Sprintf("%s; %d more pictures have no features", first, len(u)-1)
+	}
+	return first
 }
 
 // Embed returns the features of picture files. From the files of a pretrained model to vectors:
@@ -26,57 +45,95 @@ type Features struct {
 //	features, err := model.Embed("cat.jpg", "dog.png")
 //	fmt.Println(features[0].Class)
 //
-// Pictures are brought to the model's size and normalised as its files say, see Predict.
+// Pictures are brought to the model's size and normalised as its files say, see Predict. They are read on all cores and
+// seen in batches of the recipe's EvalBatchSize. An error of type [Unread] names those that are missing or damaged; the
+// others come with it.
 func (m *Model) Embed(files ...string) ([]Features, error) {
-	return m.embed(len(files), func(i int) (*data.Picture, error) { return m.read(files[i]) })
+	return m.EmbedEach(len(files), func(i int) (*data.Picture, error) { return decode(files[i]) })
 }
 
 // EmbedImages is Embed for decoded pictures, whose transparency is dropped.
 func (m *Model) EmbedImages(images ...image.Image) ([]Features, error) {
-	return m.embed(len(images), func(i int) (*data.Picture, error) { return m.drawn(images[i]) })
+	return m.EmbedEach(len(images), func(i int) (*data.Picture, error) { return data.FromImage(images[i]), nil })
 }
 
-// embed reads n pictures, a batch of the model's size after the other.
-func (m *Model) embed(n int, read func(i int) (*data.Picture, error)) (all []Features, err error) {
+// EmbedEach is Embed for n pictures from anywhere. They are read a batch at a time, several at once.
+func (m *Model) EmbedEach(n int, read func(i int) (*data.Picture, error)) ([]Features, error) {
 	if err := m.Recipe.plainViT("gives features"); err != nil {
 		return nil, err
 	}
 	if m.features == nil {
+		var err error
 		if m.features, err = featuresProgram(m); err != nil {
 			return nil, err
 		}
 	}
-	var batch []*data.Picture // of one size
-	flush := func() error {
-		p := m.upload(m.setOf("pictures", batch...))
-		defer p.finalize()
-		batch = nil
-		return m.batches(p, m.features, m.Recipe.EvalBatchSize, func(_, n int, outputs []*tensors.Tensor) error {
-			flat, err := tensors.CopyFlatData[float32](outputs[0])
-			for i := range n {
-				size := len(flat) / outputs[0].Shape().Dim(0)
-				all = append(all, featuresOf(m.Recipe.Model, flat[i*size:(i+1)*size]))
+	all, unread := make([]Features, n), Unread{}
+	for begin := 0; begin < n; begin += m.Recipe.EvalBatchSize {
+		pictures, failed := m.readEach(begin, min(n, begin+m.Recipe.EvalBatchSize), read)
+		var batch []*data.Picture
+		var rows []int
+		for i, picture := range pictures {
+			if failed[i] != nil {
+				unread[begin+i] = failed[i]
+				continue
 			}
-			return err
-		})
-	}
-	for i := range n {
-		picture, err := read(i)
-		if err != nil {
+			batch, rows = append(batch, picture), append(rows, begin+i)
+		}
+		if err := m.embed(batch, func(i int, f Features) { all[rows[i]] = f }); err != nil {
 			return nil, err
 		}
-		if len(batch) > 0 && (len(batch) == m.Recipe.EvalBatchSize || batch[0].Height != picture.Height ||
-			batch[0].Width != picture.Width) {
-			if err := flush(); err != nil {
-				return nil, err
+	}
+	if len(unread) > 0 {
+		return all, unread
+	}
+	return all, nil
+}
+
+// readEach reads pictures from…to−1 on all cores and brings them to the model's size.
+func (m *Model) readEach(from, to int, read func(i int) (*data.Picture, error)) ([]*data.Picture, []error) {
+	pictures, failed := make([]*data.Picture, to-from), make([]error, to-from)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for k := range pictures {
+		group.Go(func() error {
+			picture, err := read(from + k)
+			if err == nil {
+				if picture, err = m.Fit(picture); err != nil {
+					err = fmt.Errorf("finetune: picture %d: %w", from+k, err)
+				}
 			}
+			pictures[k], failed[k] = picture, err
+			return nil
+		})
+	}
+	_ = group.Wait() // failures are each picture's own
+	return pictures, failed
+}
+
+// embed sees a batch of pictures of one size. It is filled up to a power of two, so that few programs serve batches of
+// any length: GoMLX keeps 32 and then refuses.
+func (m *Model) embed(batch []*data.Picture, see func(i int, f Features)) error {
+	n := len(batch)
+	if n == 0 {
+		return nil
+	}
+	for full := min(m.Recipe.EvalBatchSize, 1<<bits.Len(uint(n-1))); len(batch) < full; {
+		batch = append(batch, batch[0])
+	}
+	p := m.upload(m.setOf("pictures", batch...))
+	defer p.finalize()
+	return m.batches(p, m.features, len(batch), func(_, _ int, outputs []*tensors.Tensor) error {
+		flat, err := tensors.CopyFlatData[float32](outputs[0])
+		if err != nil {
+			return err
 		}
-		batch = append(batch, picture)
-	}
-	if len(batch) > 0 {
-		err = flush()
-	}
-	return all, err
+		size := len(flat) / len(batch)
+		for i := range n {
+			see(i, featuresOf(m.Recipe.Model, slices.Clone(flat[i*size:(i+1)*size])))
+		}
+		return nil
+	})
 }
 
 // featuresProgram is the forward pass to the last norm. Inputs: pixels, plan. Output: tokens [batch, tokens, width].
@@ -92,7 +149,7 @@ func featuresProgram(m *Model) (*model.Exec, error) {
 // featuresOf takes the tokens [prefix+Rows·Cols, width] of a picture apart.
 func featuresOf(c vit.Config, tokens []float32) Features {
 	c = c.WithDefaults()
-	f := Features{Mean: make([]float32, c.Width), Patches: tokens[c.Prefix()*c.Width:]}
+	f := Features{Mean: make([]float32, c.Width), Patches: tokens[c.Prefix()*c.Width:], Rows: c.Rows(), Cols: c.Cols()}
 	if c.Prefix() > c.Registers {
 		f.Class = tokens[:c.Width]
 	}

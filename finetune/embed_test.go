@@ -3,9 +3,12 @@
 package finetune
 
 import (
+	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +19,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -100,4 +104,120 @@ func TestAModelWithoutAClassTokenHasFeaturesOfPatchesAlone(t *testing.T) {
 	if _, err := m.Embed("no such file"); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("%v", err)
 	}
+}
+
+// written is a file of a picture of so many pixels, of a colour of its own.
+func written(t *testing.T, dir, name string, height, width int) (file string) {
+	t.Helper()
+	img := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for i := range img.Pix {
+		img.Pix[i] = uint8(i*height + width)
+	}
+	file = filepath.Join(dir, name)
+	f := gomlxtest.Must(os.Create(file))(t)
+	defer f.Close()
+	if err := png.Encode(f, img); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestPicturesThatCannotBeReadAreNamedAndTheOthersHaveFeatures(t *testing.T) {
+	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1)}).model
+	dir := t.TempDir()
+	cut := filepath.Join(dir, "cut.png")
+	whole := gomlxtest.Must(os.ReadFile(written(t, dir, "a.png", 7, 5)))(t)
+	if err := os.WriteFile(cut, whole[:len(whole)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	files := []string{cut, filepath.Join(dir, "a.png"), dir, filepath.Join(dir, "none.png"), written(t, dir, "b.png", 3, 11),
+		filepath.Join(dir, "a.png")}
+	got, err := m.Embed(files...)
+	unread := Unread{}
+	if !errors.As(err, &unread) || !slices.Equal(slices.Sorted(maps.Keys(unread)), []int{0, 2, 3}) {
+		t.Fatalf("unread %v", err)
+	}
+	for i, want := range map[int]string{0: "cut.png: ", 2: "no regular file", 3: "none.png"} {
+		if !strings.Contains(unread[i].Error(), want) || got[i].Mean != nil {
+			t.Errorf("%s: %v, %v", files[i], unread[i], got[i].Mean)
+		}
+	}
+	if !strings.Contains(err.Error(), "cut.png") || !strings.Contains(err.Error(), "; 2 more pictures") {
+		t.Errorf("%v", err)
+	}
+	for i, alone := range []int{1, 4, 5} {
+		want := gomlxtest.Must(m.Embed(files[alone]))(t)[0]
+		gomlxtest.NearAbs(t, files[alone], got[alone].Mean, wide(want.Mean), 1e-6)
+		if i > 0 && slices.Equal(got[alone].Mean, got[[]int{1, 4, 5}[i-1]].Mean) {
+			t.Errorf("%s and the picture before it have the same features", files[alone])
+		}
+	}
+	if _, err := m.EmbedImages(image.NewGray(image.Rect(0, 0, 0, 3))); err == nil || !strings.Contains(err.Error(),
+		"without pixels") {
+		t.Errorf("a picture without pixels: %v", err)
+	}
+	if none := gomlxtest.Must(m.Embed())(t); len(none) != 0 {
+		t.Errorf("%d features of no pictures", len(none))
+	}
+}
+
+func wide(values []float32) (out []float64) {
+	for _, v := range values {
+		out = append(out, float64(v))
+	}
+	return out
+}
+
+// GoMLX keeps 32 programs and refuses another, see SetMaxCache of graph.Exec.
+func TestPicturesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
+	recipe := tiny()
+	recipe.EvalBatchSize = 64
+	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)}).model
+	picture := image.NewGray(image.Rect(0, 0, 5, 3))
+	want := wide(gomlxtest.Must(m.EmbedImages(picture))(t)[0].Class)
+	for n := 2; n <= 37; n++ {
+		got := gomlxtest.Must(m.EmbedImages(slices.Repeat([]image.Image{picture}, n)...))(t)
+		if len(got) != n {
+			t.Fatalf("%d features of %d pictures", len(got), n)
+		}
+		gomlxtest.NearAbs(t, "the last", got[n-1].Class, want, 1e-6)
+	}
+	m.Preprocess = preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{4, 4}} // and no crop
+	for n := range 37 {
+		gomlxtest.Must(m.EmbedImages(image.NewGray(image.Rect(0, 0, 5+n, 5))))(t)
+	}
+}
+
+// The published DINOv2 has positions for 518×518 pixels and files that crop to 224×224: those of a rectangle, in
+// transformers, are the fixture's.
+func TestAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
+	const set = "dinov2_tiny"
+	from := fixtures.Dir(t, set)
+	all := fixtures.Tensors(t, set, "tensors.safetensors")
+	images, want := all["rect.images_nhwc"], all["rect.final_norm_output"]
+	dir := t.TempDir()
+	for _, name := range []string{"config.json", "model.safetensors"} {
+		content := gomlxtest.Must(os.ReadFile(filepath.Join(from, name)))(t)
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crop := fmt.Sprintf(`{"image_processor_type": "BitImageProcessor", "do_resize": true, "size": {"shortest_edge": 23},
+		"resample": 3, "do_center_crop": true, "crop_size": {"height": %d, "width": %d}, "do_rescale": true,
+		"do_normalize": true, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}`, images.Shape[1], images.Shape[2])
+	if err := os.WriteFile(filepath.Join(dir, "preprocessor_config.json"), []byte(crop), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := gomlxtest.Must(OpenAny(gomlxtest.Backend(), dir))(t)
+	defer m.Finalize()
+	f := gomlxtest.Must(m.EmbedImages(image.NewGray(image.Rect(0, 0, 31, 29))))(t)[0]
+	c := m.Recipe.Model
+	if got := []int{f.Rows, f.Cols}; !slices.Equal(got, []int{images.Shape[1] / c.PatchSize, images.Shape[2] / c.PatchSize}) {
+		t.Errorf("%d patches", got)
+	}
+	got := gomlxtest.RunModel(t, m.store, func(s *model.Scope, in []*Node) []*Node {
+		trace := c.Trace(s.Store().Scope("/"+modelScope), in[0], false)
+		return []*Node{trace.Encoded, trace.Logits}
+	}, gomlxtest.Input(images))[0]
+	gomlxtest.NearAbs(t, "tokens of a rectangle", got, want.Data, 5e-5) // the fixture's tolerance
 }

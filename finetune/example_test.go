@@ -5,6 +5,7 @@ package finetune_test
 import (
 	"context"
 	"fmt"
+	"image"
 	"log"
 
 	"github.com/wepe-go/wepe/finetune"
@@ -26,4 +27,31 @@ func ExampleRun() {
 	}
 	defer trained.Finalize()
 	fmt.Println(row.Test.Top1)
+}
+
+// From the files of a pretrained model to the vectors of pictures; for files of pictures it is Embed.
+func ExampleModel_EmbedImages() {
+	backend, picture := gomlxtest.Backend(), image.NewRGBA(image.Rect(0, 0, 37, 29))
+	model, err := finetune.OpenAny(backend, "../examples/cifar100/demo/vit")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Finalize()
+	features, err := model.EmbedImages(picture)
+	if err != nil {
+		log.Fatal(err)
+	}
+	f := features[0]
+	fmt.Println(len(f.Class), len(f.Mean), f.Rows, f.Cols, len(f.Patches))
+	// Output: 96 96 6 6 3456
+}
+
+//nolint:ineffassign,wastedassign // the README shows it without its checks
+func ExampleModel_Embed() {
+	model, err := finetune.OpenAny(gomlxtest.Backend(), "dinov2-small") // a directory of Hugging Face's
+	features, err := model.Embed("cat.jpg", "dog.png")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(features[0].Class)
 }

@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"image"
 	"math"
@@ -23,7 +24,7 @@ type Class struct {
 // Predict names what is in an image file, the most likely first; data.Decode lists the formats. The picture is resized
 // to the model's size, whatever its shape, unless Preprocess says otherwise; the recipe normalises it.
 func (m *Model) Predict(file string, top int) ([]Class, error) {
-	picture, err := m.read(file)
+	picture, err := decode(file)
 	if err != nil {
 		return nil, err
 	}
@@ -32,15 +33,15 @@ func (m *Model) Predict(file string, top int) ([]Class, error) {
 
 // PredictImage is Predict for a decoded picture, whose transparency is dropped.
 func (m *Model) PredictImage(img image.Image, top int) ([]Class, error) {
-	picture, err := m.drawn(img)
-	if err != nil {
-		return nil, err
-	}
-	return m.classify("picture", picture, top)
+	return m.classify("picture", data.FromImage(img), top)
 }
 
-// classify names what is in a picture of the model's size.
+// classify names what is in a picture.
 func (m *Model) classify(name string, picture *data.Picture, top int) ([]Class, error) {
+	picture, err := m.Fit(picture)
+	if err != nil {
+		return nil, fmt.Errorf("finetune: %s: %w", name, err)
+	}
 	logits, err := m.logitsOf(m.setOf(name, picture))
 	if err != nil {
 		return nil, err
@@ -57,42 +58,45 @@ func (m *Model) classify(name string, picture *data.Picture, top int) ([]Class, 
 	return classes[:min(top, len(classes))], nil
 }
 
-// read brings one picture file to the model's size.
-func (m *Model) read(file string) (*data.Picture, error) {
+// decode reads a picture file.
+func decode(file string) (*data.Picture, error) {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("finetune: %w", err)
+	case !info.Mode().IsRegular(): // opening a pipe would wait for its other end
+		return nil, fmt.Errorf("finetune: %s is no regular file", file)
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("finetune: %w", err)
 	}
 	defer f.Close()
 	picture, err := data.Decode(f)
-	if err == nil {
-		picture, err = m.fit(picture)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("finetune: %s: %w", file, err)
 	}
 	return picture, nil
 }
 
-// drawn brings a decoded picture to the model's size.
-func (m *Model) drawn(img image.Image) (*data.Picture, error) {
-	picture, err := m.fit(data.FromImage(img))
-	if err != nil {
-		return nil, fmt.Errorf("finetune: %w", err)
-	}
-	return picture, nil
-}
-
-// fit brings a picture to the model's size.
-func (m *Model) fit(picture *data.Picture) (*data.Picture, error) {
+// Fit brings a picture to the size that the model sees, as Preprocess says. Where that leaves a size of each picture's
+// own, it is resized to the model's.
+func (m *Model) Fit(picture *data.Picture) (*data.Picture, error) {
 	c, settings := m.Recipe.Model, m.Preprocess
 	if c.Channels != 3 {
 		return nil, fmt.Errorf("the model takes %d channels, pictures give 3", c.Channels)
 	}
+	if picture.Height < 1 || picture.Width < 1 {
+		return nil, errors.New("a picture without pixels")
+	}
 	if settings == (preprocess.Settings{}) {
 		settings = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{c.ImageRows, c.ImageCols}}
 	}
-	return picture.Preprocess(settings)
+	picture, err := picture.Preprocess(settings)
+	if _, _, varies := settings.OutputSize(); err == nil && varies != nil {
+		picture = picture.Resize(c.ImageRows, c.ImageCols, settings.Kernel())
+	}
+	return picture, err
 }
 
 // setOf is a set of pictures of one size.

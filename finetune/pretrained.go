@@ -49,7 +49,8 @@ func OpenSource(path string, open checkpoints.ImportOptions, classes []string) (
 
 // OpenAt is Open, or OpenAny, for images of another size, height and width in pixels, or with {} of its own: the same
 // weights without training, where the position encoding goes to the new grid by its own rule, as in a run that starts
-// from the path.
+// from the path. Its own is the size that its files bring pictures to: DINOv2 has positions for 518×518 pixels, and
+// transformers resamples them to the 224×224 that pictures are cropped to.
 func OpenAt(backend compute.Backend, path string, size [2]int) (*Model, error) {
 	begun, settings, err := originOf(path)
 	if err != nil {
@@ -95,13 +96,22 @@ func originOf(path string) (s state, settings preprocess.Settings, err error) {
 		s, err = stateOf(own)
 		return s, settings, err
 	}
-	imported, err := checkpoints.Import(path, checkpoints.ImportOptions{})
+	var open checkpoints.ImportOptions
+	imported, err := checkpoints.Import(path, open)
 	if err != nil {
-		headless, again := checkpoints.Import(path, checkpoints.ImportOptions{Classes: 1})
+		open.Classes = 1
+		headless, again := checkpoints.Import(path, open)
 		if again != nil {
 			return s, settings, fmt.Errorf("finetune: no checkpoint of a run in %s, nor another: %w", path, err)
 		}
 		imported = headless
+	}
+	if c, to := imported.Config, imported.Pixels; to != [2]int{} && to != [2]int{c.ImageRows, c.ImageCols} &&
+		to[0]%c.PatchSize+to[1]%c.PatchSize == 0 {
+		open.ImageRows, open.ImageCols = to[0], to[1]
+		if imported, err = checkpoints.Import(path, open); err != nil {
+			return s, settings, err
+		}
 	}
 	s.Recipe = Recipe{Name: filepath.Base(path), Model: imported.Config, Params: imported.Params, Epochs: 1, BatchSize: 32,
 		LearningRate: 1e-3}.WithDefaults() // never trained with

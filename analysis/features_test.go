@@ -1,0 +1,197 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// scikit is testdata/features.json, see the README there.
+type scikit struct {
+	Points, Queries [][]float64
+	Labels          []int
+	Classes, K      int
+	Temperature     float64
+	Cosines, Votes  [][]float64
+	Index, Others   [][]int
+	Fits            []struct {
+		L2            float64
+		Weights       [][]float64 // [width][classes]
+		Biases        []float64
+		Probabilities [][]float64 // [queries][classes]
+	}
+}
+
+func readScikit(t *testing.T) (s scikit) {
+	t.Helper()
+	if err := json.Unmarshal(gomlxtest.Must(os.ReadFile("testdata/features.json"))(t), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func narrow(rows [][]float64) (flat []float32) {
+	for _, v := range slices.Concat(rows...) {
+		flat = append(flat, float32(v))
+	}
+	return flat
+}
+
+func indices(all [][]Neighbour) (out [][]int) {
+	for _, near := range all {
+		var row []int
+		for _, n := range near {
+			row = append(row, n.Index)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func TestNearestAndTheirVotesAreThoseOfScikitLearn(t *testing.T) {
+	s := readScikit(t)
+	width := len(s.Points[0])
+	found := gomlxtest.Must(Nearest(narrow(s.Queries), narrow(s.Points), width, s.K))(t)
+	if got := indices(found); fmt.Sprint(got) != fmt.Sprint(s.Index) {
+		t.Errorf("nearest %v, want %v", got, s.Index)
+	}
+	others := gomlxtest.Must(Nearest(nil, narrow(s.Points), width, s.K))(t)
+	if got := indices(others); fmt.Sprint(got) != fmt.Sprint(s.Others) {
+		t.Errorf("nearest others %v, want %v", got, s.Others)
+	}
+	votes := Votes(found, s.Labels, s.Classes, s.Temperature)
+	for i, near := range found {
+		var cosines []float32
+		for _, n := range near {
+			cosines = append(cosines, n.Cosine)
+		}
+		gomlxtest.NearAbs(t, "cosines", cosines, s.Cosines[i], 1e-6)
+		want := slices.Clone(s.Votes[i])
+		floats.Scale(math.Exp(-s.Cosines[i][0]/s.Temperature), want)
+		gomlxtest.NearAbs(t, "votes", votes[i], want, 1e-5)
+	}
+}
+
+func TestNearestOfFewAndOfEqualPoints(t *testing.T) {
+	zero := []float32{0, 0, 0}
+	for _, c := range []struct {
+		name            string
+		queries, points []float32
+		width, k        int
+		want            string // of indices; empty for an error
+	}{
+		{"more neighbours than points", []float32{1, 2, 3}, []float32{1, 0, 0, 1, 2, 3}, 3, 7, "[[1 0]]"},
+		{"more neighbours than others", nil, []float32{1, 0, 5, 1, 2, 1}, 2, 7, "[[1 2] [0 2] [1 0]]"},
+		{"equal points, the first first", []float32{3, 1}, slices.Repeat([]float32{2, 5}, 5), 2, 3, "[[0 1 2]]"},
+		{"a query of zero", zero, []float32{1, 2, 3, 3, 2, 1}, 3, 2, "[[0 1]]"},
+		{"a point of zero between two", []float32{1, 1, 1}, slices.Concat([]float32{-1, -1, -1}, zero, []float32{0, 0, 1}), 3, 3,
+			"[[2 1 0]]"},
+		{"one point and no other", nil, []float32{1, 2, 3}, 3, 2, "[[]]"},
+		{"no points", []float32{1, 2}, nil, 2, 1, ""},
+		{"no neighbours", nil, []float32{1, 2}, 2, 0, ""},
+		{"a point cut short", nil, []float32{1, 2, 3}, 2, 1, ""},
+	} {
+		found, err := Nearest(c.queries, c.points, c.width, c.k)
+		if got := fmt.Sprint(indices(found)); (err != nil) != (c.want == "") || err == nil && got != c.want {
+			t.Errorf("%s: %s, %v, want %s", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestNearestOfManyAreFoundBlockByBlock(t *testing.T) {
+	const width, points, queries = 3, 1 << 14, 263 // 256 queries to a block
+	draw := rand.New(rand.NewPCG(5, 7))
+	values := make([]float32, width*(points+queries))
+	for i := range values {
+		values[i] = float32(draw.NormFloat64())
+	}
+	known, asked := values[:width*points], values[width*points:]
+	found := gomlxtest.Must(Nearest(asked, known, width, 2))(t)
+	if len(found) != queries {
+		t.Fatalf("%d answers, want %d", len(found), queries)
+	}
+	for _, i := range []int{0, 255, 256, 262} {
+		best, at := -2.0, 0
+		q := asked[i*width : (i+1)*width]
+		for j := range points {
+			p := known[j*width : (j+1)*width]
+			var dot, qq, pp float64
+			for k := range width {
+				dot, qq, pp = dot+float64(q[k]*p[k]), qq+float64(q[k]*q[k]), pp+float64(p[k]*p[k])
+			}
+			if cosine := dot / math.Sqrt(qq*pp); cosine > best+1e-7 {
+				best, at = cosine, j
+			}
+		}
+		if math.Abs(float64(found[i][0].Cosine)-best) > 1e-6 {
+			t.Errorf("query %d: %v, want point %d with %g", i, found[i][0], at, best)
+		}
+	}
+}
+
+func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
+	s := readScikit(t)
+	points := slices.Concat(s.Points...)
+	var from *LogisticFit
+	for _, want := range s.Fits {
+		for _, start := range []*LogisticFit{nil, from} { // both ways lead to the one minimum
+			fit := gomlxtest.Must(LogisticRegression{L2: want.L2, Tolerance: 1e-9}.Fit(points, s.Labels, s.Classes, start))(t)
+			if fit.Gradient > 1e-9 {
+				t.Errorf("L2 %g: a gradient of %g", want.L2, fit.Gradient)
+			}
+			gomlxtest.NearAbs(t, "weights", fit.Weights, slices.Concat(want.Weights...), 1e-6)
+			mean := floats.Sum(want.Biases) / float64(s.Classes) // which the loss does not see
+			floats.AddConst(-mean, want.Biases)
+			floats.AddConst(-floats.Sum(fit.Biases)/float64(s.Classes), fit.Biases)
+			gomlxtest.NearAbs(t, "biases", fit.Biases, want.Biases, 1e-6)
+			for i, logits := range fit.Scores(slices.Concat(s.Queries...)) {
+				odds := make([]float64, s.Classes)
+				for c, v := range logits {
+					odds[c] = math.Exp(float64(v))
+				}
+				floats.Scale(1/floats.Sum(odds), odds)
+				gomlxtest.NearAbs(t, "probabilities", odds, want.Probabilities[i], 1e-6)
+			}
+			from = fit
+		}
+	}
+}
+
+func TestLogisticRegressionOfConstantPointsTellsHowOftenClassesAre(t *testing.T) {
+	labels := []int{2, 0, 2, 2, 1, 2, 0}
+	fit := gomlxtest.Must(LogisticRegression{L2: 0.1, Tolerance: 1e-9}.Fit(make([]float64, 3*len(labels)), labels, 5, nil))(t)
+	var odds []float64
+	for _, v := range fit.Scores(make([]float64, 3))[0] {
+		odds = append(odds, math.Exp(float64(v)))
+	}
+	floats.Scale(1/floats.Sum(odds), odds)
+	// The likeliest probabilities are the shares; those of classes that never come are none, which takes an infinite bias.
+	gomlxtest.NearAbs(t, "shares", odds, []float64{2. / 7, 1. / 7, 4. / 7, 0, 0}, 1e-6)
+	for name, fail := range map[string]func() (*LogisticFit, error){
+		"one class": func() (*LogisticFit, error) {
+			return LogisticRegression{}.Fit(make([]float64, 3), make([]int, 3), 1, nil)
+		},
+		"no points":    func() (*LogisticFit, error) { return LogisticRegression{}.Fit(nil, nil, 2, nil) },
+		"a wild label": func() (*LogisticFit, error) { return LogisticRegression{}.Fit(make([]float64, 2), []int{0, 2}, 2, nil) },
+		"not a number": func() (*LogisticFit, error) {
+			return LogisticRegression{}.Fit([]float64{0, math.NaN()}, []int{0, 1}, 2, nil)
+		},
+		"another start": func() (*LogisticFit, error) {
+			return LogisticRegression{}.Fit(make([]float64, 4), []int{0, 1}, 2, &LogisticFit{Width: 3, Classes: 2})
+		},
+	} {
+		if fit, err := fail(); err == nil {
+			t.Errorf("%s: %v", name, fit)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Neighbour is a point near another, and the cosine of the angle between them.
+type Neighbour struct {
+	Index  int
+	Cosine float32
+}
+
+// nearestBlock is how many cosines are in memory at a time.
+const nearestBlock = 1 << 22
+
+// Nearest finds, of each query [m, width], the k points [n, width] with the largest cosine x·y/|x||y|, or all where
+// there are fewer, the nearest first, of equals the first. The cosine with zero is 0. Without queries each point is
+// asked for its nearest others.
+func Nearest(queries, points []float32, width, k int) ([][]Neighbour, error) {
+	if width < 1 || k < 1 || len(points)%width+len(queries)%width != 0 {
+		return nil, fmt.Errorf("analysis: the %d nearest of %d values of width %d, asked by %d", k, len(points), width,
+			len(queries))
+	}
+	known := unit(points, width)
+	others := queries == nil
+	asked := known
+	if !others {
+		asked = unit(queries, width)
+	}
+	if known.Rows == 0 {
+		return nil, fmt.Errorf("analysis: the nearest of no points")
+	}
+	found := make([][]Neighbour, 0, asked.Rows)
+	for begin := 0; begin < asked.Rows; begin += max(1, nearestBlock/known.Rows) {
+		block := asked
+		block.Rows = min(asked.Rows-begin, max(1, nearestBlock/known.Rows))
+		block.Data = asked.Data[begin*width:]
+		cosines := blas32.General{Rows: block.Rows, Cols: known.Rows, Stride: known.Rows,
+			Data: make([]float32, block.Rows*known.Rows)}
+		blas32.Gemm(blas.NoTrans, blas.Trans, 1, block, known, 0, cosines)
+		for i := range block.Rows {
+			self := -1
+			if others {
+				self = begin + i
+			}
+			found = append(found, largest(cosines.Data[i*known.Rows:(i+1)*known.Rows], k, self))
+		}
+	}
+	return found, nil
+}
+
+// unit is points [n, width] at length 1, those of zero as they are.
+func unit(points []float32, width int) blas32.General {
+	m := blas32.General{Rows: len(points) / width, Cols: width, Stride: width, Data: slices.Clone(points)}
+	for i := range m.Rows {
+		row, sum := m.Data[i*width:(i+1)*width], 0.0
+		for _, v := range row {
+			sum += float64(v) * float64(v)
+		}
+		if sum > 0 {
+			for j, v := range row {
+				row[j] = float32(float64(v) / math.Sqrt(sum))
+			}
+		}
+	}
+	return m
+}
+
+// largest are the k largest cosines, but for one point's.
+func largest(cosines []float32, k, except int) []Neighbour {
+	k = min(k, len(cosines))
+	top := make([]Neighbour, 0, k+1)
+	for i, c := range cosines {
+		if i == except || len(top) == k && c <= top[k-1].Cosine {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(top, c, func(n Neighbour, c float32) int {
+			if n.Cosine == c { // behind its equals
+				return -1
+			}
+			return cmp.Compare(c, n.Cosine)
+		})
+		top = slices.Insert(top, at, Neighbour{i, c})
+		top = top[:min(k, len(top))]
+	}
+	return top
+}
+
+// Votes says what class each point is of by its neighbours: scores [points][classes],
+//
+//	score(c) = Σ exp((cosine − largest)/temperature) over the neighbours of class c,
+//
+// which for each point is in proportion to DINO's Σ exp(cosine/temperature) and does not overflow (Caron et al. 2021,
+// https://arxiv.org/abs/2104.14294, and eval_knn.py of its release: 20 neighbours, temperature 0.07; the weights are
+// those of Wu et al. 2018).
+func Votes(neighbours [][]Neighbour, labels []int, classes int, temperature float64) [][]float32 {
+	scores := make([][]float32, len(neighbours))
+	for i, near := range neighbours {
+		scores[i] = make([]float32, classes)
+		for _, n := range near {
+			scores[i][labels[n.Index]] += float32(math.Exp(float64(n.Cosine-near[0].Cosine) / temperature))
+		}
+	}
+	return scores
+}

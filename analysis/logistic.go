@@ -1,0 +1,131 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/optimize"
+)
+
+// LogisticRegression fits multinomial logistic regression: weights W [width, classes] and biases b [classes] that minimise
+//
+//	1/n Σᵢ −log softmax(xᵢW + b)[labelᵢ] + L2/2 ‖W‖²
+//
+// by L-BFGS, from zero. It is scikit-learn's LogisticRegression(C = 1/(n·L2)): biases are not drawn to zero. Zero fields
+// mean the defaults beside them, but L2 is what it says.
+type LogisticRegression struct {
+	L2        float64
+	Tolerance float64 // 1e-5: of the largest component of the gradient, where to stop
+	Steps     int     // 1000 at most, as in CLIP's linear probes (Radford et al. 2021, A.3)
+}
+
+// LogisticFit is what came of it.
+type LogisticFit struct {
+	Width, Classes int
+	Weights        []float64 // [width, classes]
+	Biases         []float64 // [classes]
+	Loss           float64   // with its share of L2
+	Gradient       float64   // its largest component, above Tolerance where Steps were not enough
+	Steps          int
+}
+
+// Fit fits points [n, width]. It starts from another fit of the same sizes, or from zero with nil.
+func (l LogisticRegression) Fit(points []float64, labels []int, classes int, from *LogisticFit) (*LogisticFit, error) {
+	n := len(labels)
+	if n == 0 || classes < 2 || len(points) == 0 || len(points)%n != 0 {
+		return nil, fmt.Errorf("analysis: logistic regression of %d points with %d values in %d classes", n, len(points),
+			classes)
+	}
+	if bad := slices.IndexFunc(labels, func(c int) bool { return c < 0 || c >= classes }); bad >= 0 {
+		return nil, fmt.Errorf("analysis: point %d is of class %d, want 0 to %d", bad, labels[bad], classes-1)
+	}
+	if math.IsNaN(floats.Sum(points)) || math.IsInf(floats.Sum(points), 0) || !(l.L2 >= 0) {
+		return nil, fmt.Errorf("analysis: logistic regression of points that are not finite, or with L2 = %g", l.L2)
+	}
+	width := len(points) / n
+	o := &logisticLoss{x: mat.NewDense(n, width, points), labels: labels, classes: classes, l2: l.L2,
+		odds: mat.NewDense(n, classes, nil), gradient: make([]float64, (width+1)*classes)}
+	start := make([]float64, (width+1)*classes)
+	if from != nil {
+		if from.Width != width || from.Classes != classes {
+			return nil, fmt.Errorf("analysis: a start of %d×%d weights, want %d×%d", from.Width, from.Classes, width, classes)
+		}
+		copy(start, slices.Concat(from.Weights, from.Biases))
+	}
+	settings := &optimize.Settings{GradientThreshold: cmp.Or(l.Tolerance, 1e-5),
+		MajorIterations: cmp.Or(l.Steps, 1000), Converger: optimize.NeverTerminate{}}
+	problem := optimize.Problem{
+		Func: func(at []float64) float64 { return o.at(at) },
+		Grad: func(gradient, at []float64) { o.at(at); copy(gradient, o.gradient) },
+	}
+	// A line search ends in an error where the loss does not fall any further in float64: Gradient says how far it came.
+	result, err := optimize.Minimize(problem, start, settings, &optimize.LBFGS{Linesearcher: &optimize.MoreThuente{}})
+	if result == nil {
+		return nil, fmt.Errorf("analysis: logistic regression: %w", err)
+	}
+	at := result.X
+	return &LogisticFit{Width: width, Classes: classes, Weights: at[:width*classes], Biases: at[width*classes:],
+		Loss: o.at(at), Gradient: floats.Norm(o.gradient, math.Inf(1)), Steps: result.MajorIterations}, nil
+}
+
+// logisticLoss is the function to minimise, of weights followed by biases.
+type logisticLoss struct {
+	x       *mat.Dense // [n, width]
+	labels  []int
+	classes int
+	l2      float64
+
+	asked    []float64 // where value and gradient were computed: both are asked for one after the other
+	value    float64
+	gradient []float64
+	odds     *mat.Dense // [n, classes]
+}
+
+func (o *logisticLoss) at(parameters []float64) float64 {
+	if slices.Equal(parameters, o.asked) {
+		return o.value
+	}
+	o.asked = append(o.asked[:0], parameters...)
+	n, width := o.x.Dims()
+	split := width * o.classes
+	weights, biases := parameters[:split], parameters[split:]
+	o.odds.Mul(o.x, mat.NewDense(width, o.classes, weights))
+	byBias := o.gradient[split:]
+	clear(byBias)
+	loss := 0.0
+	for i, label := range o.labels {
+		row := o.odds.RawRowView(i) // logits, then (softmax − one-hot)/n
+		floats.Add(row, biases)
+		all := floats.LogSumExp(row)
+		loss += (all - row[label]) / float64(n)
+		for c, logit := range row {
+			row[c] = math.Exp(logit-all) / float64(n)
+		}
+		row[label] -= 1 / float64(n)
+		floats.Add(byBias, row)
+	}
+	mat.NewDense(width, o.classes, o.gradient[:split]).Mul(o.x.T(), o.odds)
+	floats.AddScaled(o.gradient[:split], o.l2, weights)
+	o.value = loss + o.l2/2*floats.Dot(weights, weights)
+	return o.value
+}
+
+// Scores are the logits [n][classes] of points [n, width].
+func (f *LogisticFit) Scores(points []float64) [][]float32 {
+	n := len(points) / f.Width
+	var product mat.Dense
+	product.Mul(mat.NewDense(n, f.Width, points), mat.NewDense(f.Width, f.Classes, f.Weights))
+	scores := make([][]float32, n)
+	for i := range scores {
+		for c, v := range product.RawRowView(i) {
+			scores[i] = append(scores[i], float32(v+f.Biases[c]))
+		}
+	}
+	return scores
+}
