@@ -160,12 +160,13 @@ var positions = []Position{
 	},
 	{
 		Name: "wepe", Doc: "℘ and ℘′ of the patch's place, projected",
-		Parameters: wepeParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(), Additive: newWePE,
+		Parameters: wepeParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
+		TrainedGrid: wepeTrainedGrid, Additive: newWePE,
 	},
 	{
 		Name: "wepe-sphere", Doc: "wepe with ℘ and ℘′ as points of the Riemann sphere",
 		Parameters: wepeSphereParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
-		Additive: newWePESphere,
+		TrainedGrid: wepeTrainedGrid, Additive: newWePESphere,
 	},
 	{
 		Name: "wepe-lut", Doc: "wepe by a look-up table, its lattice fixed",

@@ -58,3 +58,8 @@ func (b *sharedBias) AttentionBias(g *Graph, _ int) *Node {
 
 // wepeBiasParameters counts the default form: ω3′, α_scale, and for each head 4 weights, a bias and its own place.
 func wepeBiasParameters(c Config) int { return 2 + 6*c.Heads }
+
+// wepeTrainedGrid is for coarser grids: finer ones need nothing.
+func wepeTrainedGrid(c Config) map[string]any {
+	return map[string]any{wepe.ParamRows: c.Rows(), wepe.ParamCols: c.Cols()}
+}

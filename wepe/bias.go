@@ -53,6 +53,7 @@ func (c *Config) Bias(heads int) *RelativeBias {
 		exceptions.Panicf("wepe: %s = %q: a table spans patches, not their differences; a bias takes %q or %q",
 			ParamEvaluation, EvaluateTable, EvaluateExact, EvaluateSum)
 	}
+	resolved.shift = 0 // differences do not see it
 	scope, dtype := c.scope.In("%s", resolved.formScope(scopeBias)), c.dtype
 	b := &RelativeBias{
 		lattice: newLattice(resolved, scope),

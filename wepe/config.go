@@ -31,6 +31,9 @@ type Config struct {
 	scaleRatio          float64
 	alphaU, alphaV      float64
 	offsetU, offsetV    float64
+	shift               float64 // in patches
+	trainedRows         int     // 0: the grid's own
+	trainedCols         int
 	compression         Compression
 	alphaScale, betaPos float64
 	learnLattice        bool
@@ -121,6 +124,10 @@ func (c Config) resolve() Config {
 	}
 	if c.compression == CompressSphere && c.tableKind == Raw {
 		refuse("%s = %q with %s = %q, whose tables hold nothing else", ParamTable, Raw, ParamCompression, c.compression)
+	}
+	if c.shift > 0 && c.evaluation != EvaluateExact {
+		refuse("%s = %g with evaluation %q: only %q knows places off the grid", ParamShift, c.shift, c.evaluation,
+			EvaluateExact)
 	}
 	if c.compression == CompressTanh && c.evaluation == EvaluateTable {
 		for _, setting := range []struct {

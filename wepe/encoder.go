@@ -108,9 +108,12 @@ func (e *Encoder) FeatureNames() (names []string) {
 }
 
 // Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32
-// [prefix + rows·cols, width]. A model folds into an ordinary learned-position ViT by storing this table.
+// [prefix + rows·cols, width]. On a grid coarser than that of the training (ParamRows, ParamCols) a patch gets the mean
+// over the patches of the training that it covers, mathematics.md (6.11). A model folds into an ordinary learned-position ViT by storing this table.
 func (e *Encoder) Encode(g *Graph) *Node {
-	rows := e.projection.apply(e.Features(g)) // [rows·cols, width]
+	down, across := e.config.covered()
+	rows := e.projection.apply(e.denser(down, across).Features(g)) // [rows·down·cols·across, width]
+	rows = e.config.means(rows, down, across)                      // [rows·cols, width]
 	if e.prefix != nil {
 		rows = Concatenate([]*Node{e.prefix.NodeValue(g), rows}, 0)
 	}

@@ -100,7 +100,11 @@ func (l *lattice) values(g *Graph, x, y []float64) (p, pPrime ComplexNode) {
 
 // viewed returns z of points given in periods, [views·len(x)], and ω1.
 func (l *lattice) viewed(g *Graph, x, y []float64) (z ComplexNode, omega1 *Node) {
-	return l.points(g, l.reduced(l.scaled(x)), l.reduced(l.scaled(y))), Scalar(g, l.config.dtype, l.config.omega1)
+	z = l.points(g, l.reduced(l.scaled(x)), l.reduced(l.scaled(y)))
+	if l.config.shift > 0 && l.config.scope.IsTraining(g) {
+		z = l.moved(g, z, len(x))
+	}
+	return z, Scalar(g, l.config.dtype, l.config.omega1)
 }
 
 // features returns the compressed ℘ and ℘′ at points given in periods, [len(x), numFeatures].

@@ -34,6 +34,9 @@ const (
 	ParamAlphaV          = "wepe_alpha_v"           //
 	ParamOffsetU         = "wepe_offset_u"          // the place of the grid's corner in the cell, default 0
 	ParamOffsetV         = "wepe_offset_v"          //
+	ParamShift           = "wepe_shift"             // of the grid in each training step, in patches, default 0; beyond the paper
+	ParamRows            = "wepe_rows"              // the grid of the training, for a coarser one; default 0, this grid
+	ParamCols            = "wepe_cols"              //
 	ParamCompression     = "wepe_compression"       // Compression: "tanh" (default) or "sphere", beyond the paper
 	ParamAlphaScale      = "wepe_alpha_scale"       // α_scale at first, default DefaultAlphaScale, 1 on the sphere
 	ParamLearnAlphaScale = "wepe_learn_alpha_scale" // α_scale is trained, default true; false is an ablation
@@ -92,6 +95,9 @@ func (c *Config) settings() []setting.Row {
 		setting.Number(ParamAlphaV, &c.alphaV, MinSpan, MaxSpan, "the part of the period 2ω3 that the rows span"),
 		setting.Number(ParamOffsetU, &c.offsetU, -1, 1, "the left edge of the grid in periods 2ω1; α_u·u is added to it"),
 		setting.Number(ParamOffsetV, &c.offsetV, -1, 1, "the upper edge of the grid in periods 2ω3; α_v·v is added to it"),
+		setting.Number(ParamShift, &c.shift, 0, 1, "how far the grid moves in a training step at most, in patches, at random"),
+		setting.Number(ParamRows, &c.trainedRows, 0, maxSide, "the rows of patches in training; 0 for the grid's own"),
+		setting.Number(ParamCols, &c.trainedCols, 0, maxSide, "the columns of patches in training; 0 for the grid's own"),
 		setting.Choice(ParamCompression, &c.compression, "what makes features of ℘ and ℘′", CompressTanh, CompressSphere),
 		setting.Number(ParamAlphaScale, &c.alphaScale, 1e-6, 1e6,
 			"α_scale at first, a factor on the values before they are compressed"),
@@ -158,6 +164,8 @@ const (
 	DefaultTableError = 1e-5
 
 	MinSpan, MaxSpan = 1e-4, 100 // of ParamAlphaU and ParamAlphaV
+
+	maxSide = 16384 // of a grid
 
 	// MinOmega3 and MaxOmega3 bound ω1 and, in Paper mode, ω3′, where the paper has no bounds: far beyond what training
 	// reaches (0.7 to 2.7), near enough that nothing overflows in float32.

@@ -89,9 +89,13 @@ var All = []Named{
 	},
 	{
 		Name: "resolution", About: "-position's encodings trained at one size and measured at others",
-		Elsewhere: [][2]float64{
-			{0.5, 0.5}, {0.75, 0.75}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}, {1, 2}, {2, 1}, {0.5, 2}, {2, 0.5},
-		},
+		Elsewhere: otherSizes,
+	},
+	{
+		Name: "shift", About: "the grid of wepe-sphere moved at random in training, measured at other sizes",
+		Baseline: "wepe-sphere", Elsewhere: otherSizes,
+		Arms: slices.Concat(Each("wepe-sphere"), Grid("wepe-sphere", "shift = %g", "wepe_shift=%g",
+			[]float64{0.125, 0.25, 0.375, 0.5})),
 	},
 	{
 		Name: "sphere", About: "what each choice in wepe-sphere is worth, beside the encodings that it competes with",
@@ -152,6 +156,11 @@ var All = []Named{
 		Arms: Grid("wepe", "C_large = %g", "wepe_evaluation=sum;wepe_c_large=%g",
 			[]float64{50, 200, 500, 2000, 5000, 100_000}),
 	},
+}
+
+// otherSizes are multiples of the sides of the recipe's pictures.
+var otherSizes = [][2]float64{
+	{0.5, 0.5}, {0.75, 0.75}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}, {1, 2}, {2, 1}, {0.5, 2}, {2, 0.5},
 }
 
 // fromScratch are the encodings that do not want a pretrained model.

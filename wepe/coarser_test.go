@@ -1,0 +1,118 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// coarse is a table that takes no time to make: what is compared is out of the same one.
+var coarse = kv{ParamEvaluation: EvaluateTable, ParamTableResolution: 16, ParamTableError: 1.0}
+
+// forms are the encodings that know other grids, for one store each.
+var forms = map[string][]kv{
+	"tanh":   {},
+	"sphere": {{ParamCompression: CompressSphere, ParamAlphaU: 0.9, ParamAlphaV: 0.8}},
+	"mlp":    {{ParamCompression: CompressSphere, ParamProjection: MLP}},
+	"table":  {coarse},
+	"lut":    {{ParamCompression: CompressSphere}, coarse},
+}
+
+func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testing.T) {
+	const width, prefix = 6, 2
+	encoded := func(store *model.Store, rows, cols int, settings ...kv) []float64 {
+		return run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			return []*Node{New(s, rows, cols, width).WithPrefix(prefix).with(settings...).Done().Encode(g)}
+		}), float32(0))[0]
+	}
+	for name, form := range forms {
+		for _, c := range []struct{ trained, opened, denser [2]int }{
+			{[2]int{6, 10}, [2]int{3, 5}, [2]int{6, 10}}, // a patch is two by two
+			{[2]int{7, 5}, [2]int{3, 5}, [2]int{9, 5}},   // 7/3 is more than 2
+			{[2]int{7, 5}, [2]int{1, 7}, [2]int{7, 7}},   // coarser one way, finer the other
+			{[2]int{3, 5}, [2]int{7, 11}, [2]int{7, 11}}, // finer: nothing to average
+			{[2]int{0, 0}, [2]int{3, 2}, [2]int{3, 2}},   // as trained
+		} {
+			store := model.NewStore()
+			dense := encoded(store, c.denser[0], c.denser[1], form...)
+			rows, cols := c.opened[0], c.opened[1]
+			down, across := c.denser[0]/rows, c.denser[1]/cols
+			want := append([]float64(nil), dense[:prefix*width]...)
+			for k := range rows * cols {
+				for i := range width {
+					var sum float64
+					for n := range down * across {
+						row, col := k/cols*down+n/across, k%cols*across+n%across
+						sum += dense[(prefix+row*c.denser[1]+col)*width+i]
+					}
+					want = append(want, sum/float64(down*across))
+				}
+			}
+			trained := kv{ParamRows: c.trained[0], ParamCols: c.trained[1]}
+			got := encoded(store, rows, cols, append(append([]kv(nil), form...), trained)...)
+			gomlxtest.Near(t, fmt.Sprintf("%s, %v opened at %v", name, c.trained, c.opened), got, want, 2e-6)
+		}
+	}
+}
+
+// A shift is a translation of the whole grid: of no patch against another, by at most so many patches, drawn anew each
+// time, and of nothing outside training.
+func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
+	const rows, cols, shift, omega3, harmonics, draws = 3, 5, 0.3, 2.1, 2, 7
+	store := model.NewStore()
+	places := func(training bool) (re, im []float64) {
+		out := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			e := New(s, rows, cols, 4).OnSphere().with(kv{ParamShift: shift, ParamOmega3: omega3, ParamAlphaV: 0.7,
+				ParamHarmonics: harmonics}).Done()
+			s.Store().SetTraining(g, training)
+			x, y := e.config.patches()
+			z, _ := e.viewed(g, x, y)
+			return []*Node{z.Re, z.Im}
+		}), float32(0))
+		return out[0], out[1]
+	}
+	re, im := places(false)
+	seen := map[float64]bool{}
+	for range draws {
+		movedRe, movedIm := places(true)
+		dx, dy := movedRe[0]-re[0], movedIm[0]-im[0]
+		seen[dx], seen[dy] = true, true
+		patchX, patchY := 2*weierstrass.OmegaSquare/cols, 0.7*2*omega3/rows
+		if math.Abs(dx) > shift*patchX || math.Abs(dy) > shift*patchY {
+			t.Errorf("moved by %g × %g patches, want at most %g", dx/patchX, dy/patchY, shift)
+		}
+		for k := range re {
+			n := float64(1 + k/(rows*cols)) // 2z moves twice as far
+			if x, y := movedRe[k]-re[k]-n*dx, movedIm[k]-im[k]-n*dy; math.Abs(x) > 2e-6 || math.Abs(y) > 2e-6 {
+				t.Fatalf("point %d of %d moved by %g, %g more than the first", k, len(re), x, y)
+			}
+		}
+	}
+	if len(seen) != 2*draws {
+		t.Errorf("%d different steps in %d draws of two", len(seen), draws)
+	}
+	again, _ := places(false)
+	gomlxtest.Near(t, "not training", again, re, 0)
+}
+
+func TestShift_and_the_grid_of_the_training_are_refused_by_name(t *testing.T) {
+	for want, settings := range map[string]kv{
+		ParamShift + " = 1.5": {ParamShift: 1.5},
+		ParamShift + " = NaN": {ParamShift: math.NaN()},
+		ParamRows:             {ParamRows: -1},
+		ParamCols:             {ParamCols: 1 << 20},
+		ParamShift + ` = 0.5 with evaluation "sum"`: {ParamShift: 0.5, ParamEvaluation: EvaluateSum},
+		ParamShift + ` = 1 with evaluation "table"`: {ParamShift: 1.0, ParamEvaluation: EvaluateTable},
+	} {
+		_, err := built(model.NewStore(), settings)
+		refused(t, fmt.Sprint(settings), err, want)
+	}
+}
