@@ -8,8 +8,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Boxes of graphs are float32 [..., 4] as Box. They come from the host or are cut off from the gradient: nothing here
-// has one but the boxes' deltas, which losses compare whole.
+// Boxes of graphs are float32 [..., 4] as Box. They come from the host or are cut off from the gradient, which nothing
+// here needs: losses compare the numbers that move boxes, whole.
 
 // scaleClamp bounds the growth of a box that is decoded: a head that has learned nothing must not overflow.
 var scaleClamp = math.Log(1000.0 / 16)

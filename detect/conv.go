@@ -23,6 +23,9 @@ func torchConv(fanIn int) weight.Fill { return weight.Uniform(1 / math.Sqrt(floa
 // msra is He's start for ReLU by what a convolution gives out, c2_msra_fill of detectron2.
 func msra(fanOut int) weight.Fill { return weight.Normal(math.Sqrt(2 / float64(fanOut))) }
 
+// xavier is Glorot's start of a layer that sums fanIn numbers as Caffe2 has it, c2_xavier_fill.
+func xavier(fanIn int) weight.Fill { return weight.Uniform(math.Sqrt(3 / float64(fanIn))) }
+
 // conv3x3 is a 3×3 convolution with zeros around the map, [batch, rows, cols, in] -> [batch, rows, cols, out]; without
 // biases where they are nil.
 func conv3x3(scope *model.Scope, x *Node, out int, weights, biases weight.Fill) *Node {

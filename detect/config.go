@@ -1,0 +1,231 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// Config says what a detector is. It is saved with every checkpoint; a zero field means the default named beside it,
+// which is that of ViTDet with Mask R-CNN. Backbone.Classes is the number of classes of objects.
+type Config struct {
+	Backbone Backbone `json:"backbone"`
+	Channels int      `json:"channels"` // of the maps of the pyramid, default 256
+	RPN      RPN      `json:"rpn"`
+	ROI      ROI      `json:"roi"`
+
+	Mean [3]float64 `json:"mean"` // of the pixels 0…1 per channel, taken off before they are divided by Std;
+	Std  [3]float64 `json:"std"`  // both default to ImageNet's
+}
+
+// Counts are numbers of boxes in training and in use.
+type Counts struct {
+	Train int `json:"train"`
+	Test  int `json:"test"`
+}
+
+// RPN is the region proposal network (Ren et al., https://arxiv.org/abs/1506.01497): a small head on every map of the
+// pyramid that says of each anchor whether it is an object and how to move it there.
+type RPN struct {
+	Convs  int       `json:"convs"`  // 3×3 convolutions of the head, default 2
+	Sizes  []float64 `json:"sizes"`  // pixels, the root of the area of a level's anchors; default 8 cells of its map
+	Ratios []float64 `json:"ratios"` // height over width, default ½, 1, 2
+
+	Low      float64 `json:"low"`      // IoU below which an anchor is background, default 0.3
+	High     float64 `json:"high"`     // IoU from which it is an object, default 0.7
+	Samples  int     `json:"samples"`  // anchors of a picture in the loss, default 256
+	Positive float64 `json:"positive"` // objects among them at most, default ½
+
+	Before  Counts  `json:"before"`  // boxes of a level that go into suppression, default 2000 and 1000
+	After   Counts  `json:"after"`   // proposals of a picture, default 1000
+	Overlap float64 `json:"overlap"` // IoU above which a box is suppressed, default 0.7
+}
+
+// ROI is what looks at the proposals: heads for classes and boxes, in several stages for Cascade R-CNN, and for masks.
+type ROI struct {
+	Samples  int     `json:"samples"`  // proposals of a picture in the losses, default 512
+	Positive float64 `json:"positive"` // objects among them at most, default ¼
+	Stages   []Stage `json:"stages"`   // default the first of CascadeStages
+
+	Size     int   `json:"size"`      // a box is read as Size² cells, default 7
+	Convs    []int `json:"convs"`     // channels of the 3×3 convolutions of the box head, default 4 of 256
+	Dense    []int `json:"dense"`     // units of its layers behind them, default 1024
+	MaskSize int   `json:"mask_size"` // the same for masks: default 14, of which a mask has twice as many,
+	Masks    []int `json:"masks"`     // and default 4 of 256
+	NoMasks  bool  `json:"no_masks,omitempty"`
+
+	CanonicalSize  float64 `json:"canonical_size"`  // pixels, default 224: a box of this size is read from the map
+	CanonicalLevel int     `json:"canonical_level"` // of this level, default 4, which is that of stride 16
+
+	Score   float64 `json:"score"`   // a detection's is greater, default 0.05
+	Overlap float64 `json:"overlap"` // IoU above which one of the same class is suppressed, default ½
+	Top     int     `json:"top"`     // detections of a picture at most, default 100
+}
+
+// Stage is one classifier and one correction of boxes. With several stages each takes the boxes of the one before, and
+// corrects them by one box for all classes instead of one for each (Cai & Vasconcelos, https://arxiv.org/abs/1712.00726).
+type Stage struct {
+	IoU     float64    `json:"iou"`     // from which a proposal is an object
+	Weights [4]float64 `json:"weights"` // of dx, dy, dw, dh
+}
+
+// CascadeStages returns the three of Cascade R-CNN. Mask R-CNN has the first alone.
+func CascadeStages() []Stage {
+	return []Stage{{0.5, [4]float64{10, 10, 5, 5}}, {0.6, [4]float64{20, 20, 10, 10}}, {0.7, [4]float64{30, 30, 15, 15}}}
+}
+
+// agnostic says whether one box serves all classes.
+func (r ROI) agnostic() bool { return len(r.Stages) > 1 }
+
+// WithDefaults returns c with every zero field that has a default filled in.
+func (c Config) WithDefaults() Config {
+	c.Backbone = c.Backbone.WithDefaults()
+	c.Channels = cmp.Or(c.Channels, 256)
+	if c.Std == [3]float64{} {
+		c.Mean, c.Std = [3]float64{0.485, 0.456, 0.406}, [3]float64{0.229, 0.224, 0.225}
+	}
+	counts := func(x, otherwise Counts) Counts {
+		return Counts{cmp.Or(x.Train, otherwise.Train), cmp.Or(x.Test, otherwise.Test)}
+	}
+	r := &c.RPN
+	r.Convs = cmp.Or(r.Convs, 2)
+	if r.Sizes == nil {
+		for _, stride := range c.strides() {
+			r.Sizes = append(r.Sizes, 8*stride)
+		}
+	}
+	if r.Ratios == nil {
+		r.Ratios = []float64{0.5, 1, 2}
+	}
+	r.Low, r.High = cmp.Or(r.Low, 0.3), cmp.Or(r.High, 0.7)
+	r.Samples, r.Positive = cmp.Or(r.Samples, 256), cmp.Or(r.Positive, 0.5)
+	r.Before, r.After = counts(r.Before, Counts{2000, 1000}), counts(r.After, Counts{1000, 1000})
+	r.Overlap = cmp.Or(r.Overlap, 0.7)
+
+	i := &c.ROI
+	i.Samples, i.Positive = cmp.Or(i.Samples, 512), cmp.Or(i.Positive, 0.25)
+	if i.Stages == nil {
+		i.Stages = CascadeStages()[:1]
+	}
+	i.Size, i.MaskSize = cmp.Or(i.Size, 7), cmp.Or(i.MaskSize, 14)
+	four := slices.Repeat([]int{256}, 4)
+	if i.Convs == nil {
+		i.Convs = four
+	}
+	if i.Dense == nil {
+		i.Dense = []int{1024}
+	}
+	if i.Masks == nil {
+		i.Masks = four
+	}
+	i.CanonicalSize, i.CanonicalLevel = cmp.Or(i.CanonicalSize, 224), cmp.Or(i.CanonicalLevel, 4)
+	i.Score, i.Overlap, i.Top = cmp.Or(i.Score, 0.05), cmp.Or(i.Overlap, 0.5), cmp.Or(i.Top, 100)
+	return c
+}
+
+// pyramidLevels is the number of maps of pyramid, pooledLevels that of those which boxes are read from.
+const (
+	pyramidLevels = 5
+	pooledLevels  = 4
+)
+
+// strides are the pixels of a cell of each map of the pyramid.
+func (c Config) strides() []float64 {
+	strides := make([]float64, pyramidLevels)
+	for i := range strides {
+		strides[i] = float64(c.Backbone.PatchSize) / 4 * float64(int(1)<<i)
+	}
+	return strides
+}
+
+// Validate says what is wrong with c, in one line that names the field.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	if err := c.Backbone.Validate(); err != nil {
+		return err
+	}
+	r, i := c.RPN, c.ROI
+	for _, f := range []struct {
+		name    string
+		value   int
+		highest int
+	}{
+		{"channels", c.Channels, 1 << 16}, {"rpn.convs", r.Convs, 100}, {"rpn.samples", r.Samples, 1 << 20},
+		{"rpn.before.train", r.Before.Train, 1 << 24}, {"rpn.before.test", r.Before.Test, 1 << 24},
+		{"rpn.after.train", r.After.Train, 1 << 20}, {"rpn.after.test", r.After.Test, 1 << 20},
+		{"roi.samples", i.Samples, 1 << 20}, {"roi.size", i.Size, 1000}, {"roi.mask_size", i.MaskSize, 1000},
+		{"roi.canonical_level", i.CanonicalLevel, 100}, {"roi.top", i.Top, 1 << 20},
+	} {
+		if f.value < 1 || f.value > f.highest {
+			return fmt.Errorf("detect: %s is %d, want 1 to %d", f.name, f.value, f.highest)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{
+		{"rpn.low", r.Low}, {"rpn.high", r.High}, {"rpn.positive", r.Positive}, {"rpn.overlap", r.Overlap},
+		{"roi.positive", i.Positive}, {"roi.score", i.Score}, {"roi.overlap", i.Overlap},
+	} {
+		if !(f.value > 0 && f.value <= 1) {
+			return fmt.Errorf("detect: %s is %g, want it above 0 and at most 1", f.name, f.value)
+		}
+	}
+	positive := func(values ...float64) bool {
+		return !slices.ContainsFunc(values, func(x float64) bool { return !(x > 0 && x < 1e9) })
+	}
+	widths := func(values ...int) bool {
+		return !slices.ContainsFunc(values, func(n int) bool { return n < 1 || n > 1<<20 })
+	}
+	switch {
+	case c.Backbone.Channels != 3:
+		return fmt.Errorf("detect: backbone.channels is %d, pictures give 3", c.Backbone.Channels)
+	case c.Backbone.PatchSize%4 != 0:
+		return fmt.Errorf("detect: backbone.patch_size is %d, want a multiple of 4: the finest map has four cells along a "+
+			"patch", c.Backbone.PatchSize)
+	case c.Backbone.Width%4 != 0:
+		return fmt.Errorf("detect: backbone.width is %d, the pyramid wants a multiple of 4", c.Backbone.Width)
+	case c.Backbone.DType != "float32":
+		return fmt.Errorf("detect: backbone.dtype is %q, detectors are float32", c.Backbone.DType)
+	case !(r.Low <= r.High):
+		return fmt.Errorf("detect: rpn.low is %g, above rpn.high, %g", r.Low, r.High)
+	case len(r.Sizes) != pyramidLevels || !positive(r.Sizes...):
+		return fmt.Errorf("detect: rpn.sizes are %v, want %d, one for each map, above 0", r.Sizes, pyramidLevels)
+	case len(r.Ratios) == 0 || !positive(r.Ratios...):
+		return fmt.Errorf("detect: rpn.ratios are %v, want some above 0", r.Ratios)
+	case !positive(i.CanonicalSize) || !positive(c.Std[:]...):
+		return fmt.Errorf("detect: roi.canonical_size is %g, std %v, want them above 0", i.CanonicalSize, c.Std)
+	case !widths(i.Convs...) || !widths(i.Dense...) || !widths(i.Masks...) || len(i.Masks) == 0:
+		return fmt.Errorf("detect: roi.convs are %v, dense %v, masks %v: want numbers of channels and units", i.Convs,
+			i.Dense, i.Masks)
+	case len(i.Stages) == 0:
+		return fmt.Errorf("detect: roi.stages are none")
+	}
+	for k, s := range i.Stages {
+		if !(s.IoU > 0 && s.IoU <= 1) || !positive(s.Weights[:]...) {
+			return fmt.Errorf("detect: stage %d has iou %g and weights %v, want them above 0", k, s.IoU, s.Weights)
+		}
+	}
+	return nil
+}
+
+// ViTDet returns the detector of that paper on a ViT of a size as "B/16", for pictures of 1024² pixels and so many
+// classes, with Mask R-CNN or Cascade Mask R-CNN.
+func ViTDet(variant string, classes int, cascade bool) (Config, error) {
+	v, err := vit.Variant(variant)
+	if err != nil {
+		return Config{}, err
+	}
+	v.ImageRows, v.ImageCols, v.Classes, v.Position = 1024, 1024, classes, ""
+	c := Config{Backbone: Backbone{Config: v, Relative: true}}
+	side := 224 / v.PatchSize // of MAE's pictures
+	c.Backbone.PositionRows, c.Backbone.PositionCols = side, side
+	if cascade {
+		c.ROI.Stages = CascadeStages()
+	}
+	return c.WithDefaults(), c.Validate()
+}

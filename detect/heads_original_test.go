@@ -1,0 +1,634 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// The heads equal those of detectron2: fixture "mask_rcnn". Feature maps are given; from there on everything is ours.
+const headsSet = "mask_rcnn"
+
+type headsMeta struct {
+	Config struct {
+		Canvas   [2]int   `json:"padded_h_w"`
+		Sizes    [][2]int `json:"image_sizes_h_w"`
+		Levels   []string
+		Strides  []float64
+		Channels int
+		Classes  int `json:"num_classes"`
+		RPN      struct {
+			Convs    []int       `json:"head_conv_dims"`
+			Sizes    [][]float64 `json:"anchor_sizes"`
+			Ratios   []float64   `json:"aspect_ratios"`
+			Matcher  matcherMeta
+			Samples  int     `json:"batch_size_per_image"`
+			Positive float64 `json:"positive_fraction"`
+			Before   Counts  `json:"pre_nms_topk"`
+			After    Counts  `json:"post_nms_topk"`
+			Overlap  float64 `json:"nms_thresh"`
+		}
+		ROI struct {
+			Samples  int     `json:"batch_size_per_image"`
+			Positive float64 `json:"positive_fraction"`
+			Pooler   struct {
+				CanonicalSize float64 `json:"canonical_box_size"`
+				Canonical     int     `json:"canonical_level"`
+				Box           int     `json:"box_output"`
+				Mask          int     `json:"mask_output"`
+			}
+		}
+		BoxHead struct {
+			Convs []int `json:"conv_dims"`
+			Dense []int `json:"fc_dims"`
+		} `json:"box_head"`
+		Predictor struct {
+			Std struct {
+				Weights [4]float64 `json:"box_weights"`
+			}
+			Cas struct {
+				Weights [][4]float64 `json:"box_weights"`
+				IoU     []float64    `json:"matcher_thresholds"`
+			}
+			Score   float64 `json:"test_score_thresh"`
+			Overlap float64 `json:"test_nms_thresh"`
+			Top     int     `json:"test_topk_per_image"`
+		} `json:"box_predictor"`
+		MaskHead struct {
+			Convs  []int `json:"conv_dims"` // the last one is the transposed one's
+			Output int
+		} `json:"mask_head"`
+	}
+	Polygons []struct {
+		Instances []Polygons
+	} `json:"gt_polygons"`
+	Post      [2]int `json:"post_h_w"`
+	Tolerance struct {
+		Chain    float64 `json:"abs"`
+		Module   float64 `json:"abs_single_module_fed_stored_inputs"`
+		Boxes    float64 `json:"boxes_abs_pixels"`
+		Loss     float64 `json:"loss_abs"`
+		Pasted   int     `json:"pasted_mask_pixels_that_may_differ"`
+		Gradient float64 `json:"gradient_relative_to_max_abs_of_tensor"`
+		Floor    float64 `json:"gradient_abs_floor"`
+	}
+}
+
+// heads is the fixture.
+type heads struct {
+	*testing.T
+	headsMeta
+	want map[string]fixtures.Tensor
+}
+
+func headsFixture(t *testing.T) heads {
+	h := heads{T: t, want: fixtures.Tensors(t, headsSet, "tensors.safetensors")}
+	fixtures.JSON(t, headsSet, "meta.json", &h.headsMeta)
+	return h
+}
+
+// config is that of the fixture's model "std" or "cas".
+func (h heads) config(kind string) Config {
+	m := h.headsMeta.Config
+	c := Config{Channels: m.Channels}
+	c.Backbone.Config = vit.Config{Classes: m.Classes}
+	c.RPN = RPN{Convs: len(m.RPN.Convs), Ratios: m.RPN.Ratios, Low: float64(m.RPN.Matcher.matcher().low),
+		High: float64(m.RPN.Matcher.matcher().high), Samples: m.RPN.Samples, Positive: m.RPN.Positive,
+		Before: m.RPN.Before, After: m.RPN.After, Overlap: m.RPN.Overlap}
+	for _, sizes := range m.RPN.Sizes {
+		c.RPN.Sizes = append(c.RPN.Sizes, sizes...)
+	}
+	c.ROI = ROI{Samples: m.ROI.Samples, Positive: m.ROI.Positive, Size: m.ROI.Pooler.Box, MaskSize: m.ROI.Pooler.Mask,
+		Convs: m.BoxHead.Convs, Dense: m.BoxHead.Dense, Masks: m.MaskHead.Convs[:len(m.MaskHead.Convs)-1],
+		CanonicalSize: m.ROI.Pooler.CanonicalSize, CanonicalLevel: m.ROI.Pooler.Canonical, Score: m.Predictor.Score,
+		Overlap: m.Predictor.Overlap, Top: m.Predictor.Top}
+	c.ROI.Stages = []Stage{{m.Predictor.Cas.IoU[0], m.Predictor.Std.Weights}}
+	if kind == "cas" {
+		c.ROI.Stages = nil
+		for i, iou := range m.Predictor.Cas.IoU {
+			c.ROI.Stages = append(c.ROI.Stages, Stage{iou, m.Predictor.Cas.Weights[i]})
+		}
+	}
+	return c
+}
+
+// maps are the feature maps, as inputs of a graph.
+func (h heads) maps() (maps []any) {
+	for _, level := range h.headsMeta.Config.Levels {
+		maps = append(maps, inputOf(channelsLast(h.want["features."+level])))
+	}
+	return maps
+}
+
+// anchors are those of all levels.
+func (h heads) anchors() ([]Box, []int) {
+	var sizes [][2]int
+	for _, level := range h.headsMeta.Config.Levels {
+		d := h.want["features."+level].Shape
+		sizes = append(sizes, [2]int{d[2], d[3]})
+	}
+	return h.config("std").RPN.anchors(sizes, h.headsMeta.Config.Strides)
+}
+
+func (h heads) batch() int { return len(h.headsMeta.Config.Sizes) }
+
+// truths are the objects, with polygons for "std" and bitmaps for "cas".
+func (h heads) truths(kind string) []Truth {
+	var truths []Truth
+	for i, size := range h.headsMeta.Config.Sizes {
+		p := fmt.Sprintf("gt.%d.", i)
+		truth := Truth{Rows: size[0], Cols: size[1], Boxes: boxesOf(h.want[p+"boxes"]), Classes: ints(h.want[p+"classes"])}
+		if err := truth.check(h.headsMeta.Config.Canvas[0], h.headsMeta.Config.Canvas[1],
+			h.headsMeta.Config.Classes); err != nil {
+			h.Fatal(err)
+		}
+		for k := range truth.Boxes {
+			if kind == "std" {
+				truth.Masks = append(truth.Masks, h.headsMeta.Polygons[i].Instances[k])
+				continue
+			}
+			b := Bitmap{Rows: size[0], Cols: size[1]}
+			n := b.Rows * b.Cols
+			for _, x := range h.want[p+"bitmasks"].Data[k*n : (k+1)*n] {
+				b.Pixels = append(b.Pixels, x == 1)
+			}
+			truth.Masks = append(truth.Masks, b)
+		}
+		truths = append(truths, truth)
+	}
+	return truths
+}
+
+// given draws what the fixture drew.
+func (h heads) given(image int) draw {
+	lists := []string{"rpn.given.%d.pos", "rpn.given.%d.neg", "roi.given.%d.fg", "roi.given.%d.bg"}
+	return func(from []int, n int) []int {
+		list := ints(h.want[fmt.Sprintf(lists[0], image)])
+		lists = lists[1:]
+		if len(list) != n {
+			h.Errorf("image %d: %d are drawn, want %d", image, n, len(list))
+		}
+		for _, i := range list {
+			if !slices.Contains(from, i) {
+				h.Errorf("image %d: %d is not among those to draw from", image, i)
+			}
+		}
+		return list
+	}
+}
+
+// proposals are the fixture's, of "train" or "test".
+func (h heads) proposals(mode string) (of [][]Box) {
+	for i := range h.batch() {
+		of = append(of, boxesOf(h.want[fmt.Sprintf("rpn.%s_proposals.%d.boxes", mode, i)]))
+	}
+	return of
+}
+
+// inputs are those of a step, without images.
+func (h heads) inputs(kind string) Inputs[*tensors.Tensor] {
+	anchors, _ := h.anchors()
+	in, err := h.config(kind).targets(h.truths(kind), anchors, h.proposals("train"), h.given)
+	if err != nil {
+		h.Fatal(err)
+	}
+	in.Images = tensors.FromScalar(float32(0))
+	return in
+}
+
+// run runs a graph on the feature maps and the inputs of a step.
+func (h heads) run(f *foreign, kind string, build func(scope *model.Scope, maps []*Node, in Inputs[*Node], out *named),
+) map[string][]float64 {
+	inputs := h.maps()
+	n := len(inputs)
+	for _, x := range h.inputs(kind).List() {
+		inputs = append(inputs, x)
+	}
+	return runNamed(h.T, f.Store, func(scope *model.Scope, in []*Node, out *named) {
+		build(scope, in[:n], InputsOf(in[n:]), out)
+	}, inputs...)
+}
+
+// near compares with a tensor of the fixture.
+func (h heads) near(got map[string][]float64, name string, tolerance float64) {
+	h.Helper()
+	gomlxtest.NearAbs(h.T, name, got[name], h.want[name].Data, tolerance)
+}
+
+// gradients adds those of loss by the maps and by all variables to the outputs of a graph; checkGradients compares.
+func (h heads) gradients(scope *model.Scope, maps []*Node, loss *Node, out *named) {
+	for i, x := range Gradient(loss, maps...) {
+		out.addf(x, "gradient features.%s", h.headsMeta.Config.Levels[i])
+	}
+	paths, nodes := gradients(scope.Store(), loss)
+	for i, path := range paths {
+		out.add("gradient "+path, nodes[i])
+	}
+}
+
+func (h heads) checkGradients(got map[string][]float64, prefix string, mapped func(*foreign)) {
+	h.Helper()
+	of := map[string][]float64{}
+	for name, x := range got {
+		if path, ok := strings.CutPrefix(name, "gradient "); ok && !strings.HasPrefix(path, "features.") {
+			of[path] = x
+		}
+	}
+	for _, level := range h.headsMeta.Config.Levels {
+		nearFloor(h.T, prefix+" features."+level, got["gradient features."+level],
+			channelsLast(h.want[prefix+".grad.features."+level]).Data, h.Tolerance.Gradient, h.Tolerance.Floor)
+	}
+	wanted := load(h.T, headsSet, "tensors.safetensors", prefix+".grad.")
+	mapped(wanted)
+	checkGradients(h.T, of, wanted.Store, h.Tolerance.Gradient, h.Tolerance.Floor)
+}
+
+func (f *foreign) rpn(c RPN) {
+	for i := range c.Convs {
+		f.conv(fmt.Sprintf("rpn/conv_%d", i), fmt.Sprintf("rpn_head.conv.conv%d", i))
+	}
+	f.conv("rpn/objects", "rpn_head.objectness_logits")
+	f.conv("rpn/deltas", "rpn_head.anchor_deltas")
+}
+
+// roi maps box and mask heads; those of the cascade are numbered.
+func (f *foreign) roi(c Config) {
+	for stage := range c.ROI.Stages {
+		from, predictor, to := "box_head.", "box_predictor.", fmt.Sprintf("roi/stage_%d/", stage)
+		if c.ROI.agnostic() {
+			from, predictor = fmt.Sprintf("%s%d.", from, stage), fmt.Sprintf("%s%d.", predictor, stage)
+		}
+		channels := c.Channels
+		for i, n := range c.ROI.Convs {
+			f.conv(fmt.Sprintf("%sconv_%d", to, i), fmt.Sprintf("%sconv%d", from, i+1))
+			channels = n
+		}
+		for i, units := range c.ROI.Dense {
+			name, path := fmt.Sprintf("%sfc%d", from, i+1), fmt.Sprintf("%sdense_%d", to, i)
+			w := f.Get(name + ".weight") // [units, channels·size²], channels outermost
+			if i > 0 {
+				channels = w.Shape[1]
+			}
+			f.Set(path+"/weights", gomlxtest.Reversed(w.Data, units, channels, w.Shape[1]/channels), w.Shape[1], units)
+			f.Vector(path+"/biases", name+".bias")
+		}
+		f.Layer(to+"classes", predictor+"cls_score")
+		f.Layer(to+"deltas", predictor+"bbox_pred")
+	}
+	for i := range c.ROI.Masks {
+		f.conv(fmt.Sprintf("roi/mask/conv_%d", i), fmt.Sprintf("mask_head.mask_fcn%d", i+1))
+	}
+	f.doubling("roi/mask/double", "mask_head.deconv")
+	f.conv("roi/mask/classes", "mask_head.predictor")
+}
+
+func TestTheRegionProposalNetworkEqualsDetectron2(t *testing.T) {
+	h := headsFixture(t)
+	c := h.config("std").RPN
+	anchors, ends := h.anchors()
+	f := load(t, headsSet, "model.safetensors", "rpn.")
+	f.rpn(c)
+	f.AllUsed("")
+	got := h.run(f, "std", func(scope *model.Scope, maps []*Node, in Inputs[*Node], out *named) {
+		logits, by := c.head(scope.In("rpn"), maps)
+		of := constant(logits.Graph(), anchors)
+		out.add("logits", logits)
+		out.add("deltas", by)
+		out.add("decoded", propose(by, of))
+		class, box := c.losses(logits, by, of, in)
+		out.add("rpn.loss_rpn_cls", class)
+		out.add("rpn.loss_rpn_loc", box)
+		h.gradients(scope, maps, Add(class, box), out)
+	})
+	h.near(got, "rpn.loss_rpn_cls", h.Tolerance.Loss)
+	h.near(got, "rpn.loss_rpn_loc", h.Tolerance.Loss)
+	h.checkGradients(got, "rpn", func(f *foreign) { f.rpn(c) })
+
+	begin := 0
+	for i, level := range h.headsMeta.Config.Levels {
+		gomlxtest.NearAbs(t, "anchors", boxesFlat(anchors[begin:ends[i]]), h.want["rpn.anchors."+level].Data, 1e-4)
+		for image := range h.batch() {
+			for _, x := range []struct {
+				got, want string
+				each      int
+				tolerance float64
+			}{
+				{"logits", "rpn.head_logits.", 1, h.Tolerance.Module}, {"deltas", "rpn.head_deltas.", 4, h.Tolerance.Module},
+				{"decoded", "rpn.decoded.", 4, h.Tolerance.Boxes},
+			} {
+				want := h.want[x.want+level]
+				if x.got != "decoded" {
+					want = channelsLast(want)
+				}
+				n := len(want.Data) / h.batch()
+				at := (image*len(anchors) + begin) * x.each
+				gomlxtest.NearAbs(t, x.want+level, got[x.got][at:at+n], want.Data[image*n:(image+1)*n], x.tolerance)
+			}
+		}
+		begin = ends[i]
+	}
+
+	for image, size := range h.headsMeta.Config.Sizes {
+		n := len(anchors)
+		logits, boxes := make([]float32, n), make([]Box, n)
+		for i := range n {
+			logits[i] = float32(got["logits"][image*n+i])
+			for k := range 4 {
+				boxes[i][k] = float32(got["decoded"][(image*n+i)*4+k])
+			}
+		}
+		for mode, counts := range map[string][2]int{
+			"train": {c.Before.Train, c.After.Train}, "test": {c.Before.Test, c.After.Test},
+		} {
+			proposals, scores := c.proposals(logits, boxes, ends, size[0], size[1], counts[0], counts[1])
+			p := fmt.Sprintf("rpn.%s_proposals.%d.", mode, image)
+			gomlxtest.NearAbs(t, p, boxesFlat(proposals), h.want[p+"boxes"].Data, h.Tolerance.Boxes)
+			gomlxtest.NearAbs(t, p, scores, h.want[p+"logits"].Data, h.Tolerance.Module)
+		}
+		_, labels := c.match(h.truths("std")[image], anchors)
+		if want := ints(h.want["rpn.match_labels"])[image*n : (image+1)*n]; !slices.Equal(labels, want) {
+			t.Errorf("image %d: anchors are labelled differently", image)
+		}
+	}
+}
+
+func boxesFlat(boxes []Box) (flat []float32) {
+	for _, b := range boxes {
+		flat = append(flat, b[:]...)
+	}
+	return flat
+}
+
+func TestSampledProposalsAndMaskTargetsEqualDetectron2(t *testing.T) {
+	h := headsFixture(t)
+	for kind, name := range map[string]string{"std": "mask_targets.polygon", "cas": "mask_targets.bitmask"} {
+		c, in := h.config(kind), h.inputs(kind)
+		boxes, classes := gomlxtest.Values(t, in.Boxes), gomlxtest.Values(t, in.Classes)
+		targets, masks := gomlxtest.Values(t, in.Targets), gomlxtest.Values(t, in.Masks)
+		n, most := c.ROI.Samples, in.Masks.Shape().Dim(1)
+		area := 4 * c.ROI.MaskSize * c.ROI.MaskSize
+		var known []float64
+		for image := range h.batch() {
+			p := fmt.Sprintf("sampled.%d.", image)
+			all := slices.Concat(h.proposals("train")[image], h.truths(kind)[image].Boxes)
+			of, labels := c.ROI.match(h.truths(kind)[image], all)
+			for i, want := range h.want[fmt.Sprintf("roi.match_classes.%d", image)].Data {
+				class := c.Backbone.Classes
+				if labels[i] == matchObject {
+					class = h.truths(kind)[image].Classes[of[i]]
+				}
+				if class != int(want) {
+					t.Errorf("image %d: proposal %d has class %d, want %g", image, i, class, want)
+				}
+			}
+			rows := len(h.want[p+"gt_classes"].Data)
+			gomlxtest.NearAbs(t, p+"boxes", boxes[image*n*4:(image*n+rows)*4], h.want[p+"boxes"].Data, h.Tolerance.Boxes)
+			gomlxtest.NearAbs(t, p+"gt_classes", classes[image*n:image*n+rows], h.want[p+"gt_classes"].Data, 0)
+			if x, ok := h.want[p+"gt_boxes"]; ok {
+				gomlxtest.NearAbs(t, p+"gt_boxes", targets[image*n*4:(image*n+rows)*4], x.Data, 1e-4)
+			}
+			objects := len(h.want[fmt.Sprintf("roi.given.%d.fg", image)].Data)
+			known = append(known, masks[image*most*area:(image*most+objects)*area]...)
+			for i, x := range masks[(image*most+objects)*area : (image+1)*most*area] {
+				if x != -1 {
+					t.Fatalf("image %d has a mask %g at %d behind the last object", image, x, i)
+				}
+			}
+		}
+		gomlxtest.NearAbs(t, name, known, h.want[name].Data, 0)
+	}
+}
+
+func TestTheHeadsEqualDetectron2InTraining(t *testing.T) {
+	h := headsFixture(t)
+	for _, kind := range []string{"std", "cas"} {
+		c := h.config(kind)
+		f := load(t, headsSet, "model.safetensors", kind+".")
+		f.roi(c)
+		f.AllUsed("")
+		stage := func(i int, name string) string {
+			if kind == "std" {
+				return "std." + name
+			}
+			return fmt.Sprintf("cas.stage%d.%s", i, name)
+		}
+		loss := func(i int, name string) string {
+			if kind == "std" {
+				return "std.loss_" + name
+			}
+			return fmt.Sprintf("cas.loss_%s_stage%d", name, i)
+		}
+		got := h.run(f, kind, func(scope *model.Scope, maps []*Node, in Inputs[*Node], out *named) {
+			roi := scope.In("roi")
+			r := regions{c.ROI, c.Backbone.Classes, maps, h.headsMeta.Config.Strides}
+			all := r.judge(roi, in.Boxes, in.Sizes)
+			class, box := r.losses(all, in)
+			n := in.Masks.Shape().Dim(1)
+			objects := SliceAxis(in.Boxes, 1, AxisRange(0, n))
+			masks := r.masks(roi.In("mask"), objects)
+			mask := r.maskLoss(masks, in)
+
+			out.add("box_pooled", r.pool(in.Boxes, c.ROI.Size))
+			out.add("mask_pooled", r.pool(objects, c.ROI.MaskSize))
+			out.add(kind+".mask_logits", masks)
+			out.add(kind+".loss_mask", mask)
+			total := mask
+			labels, targets := in.Classes, in.Targets
+			for i, j := range all {
+				out.add(stage(i, "box_features"), j.Features)
+				out.add(stage(i, "cls_logits"), j.Logits)
+				out.add(stage(i, "box_deltas"), j.Deltas)
+				out.add(loss(i, "cls"), class[i])
+				out.add(loss(i, "box_reg"), box[i])
+				if i > 0 {
+					labels, targets = r.matched(j.Boxes, in, c.ROI.Stages[i].IoU)
+				}
+				out.addf(j.Boxes, "boxes %d", i)
+				out.addf(labels, "labels %d", i)
+				out.addf(targets, "targets %d", i)
+				total = Add(total, Add(class[i], box[i]))
+			}
+			h.gradients(scope, maps, total, out)
+		})
+		for i := range c.ROI.Stages {
+			for _, name := range []string{"box_features", "cls_logits", "box_deltas"} {
+				h.near(got, stage(i, name), h.Tolerance.Chain)
+			}
+			h.near(got, loss(i, "cls"), h.Tolerance.Loss)
+			h.near(got, loss(i, "box_reg"), h.Tolerance.Loss)
+			n := c.ROI.Samples
+			for image := range h.batch() {
+				p := fmt.Sprintf("cas.stage%d.%d.", i, image)
+				if want, ok := h.want[p+"gt_classes"]; ok {
+					rows := len(want.Data)
+					part := func(name string, each int) []float64 {
+						return got[fmt.Sprintf("%s %d", name, i)][image*n*each : (image*n+rows)*each]
+					}
+					gomlxtest.NearAbs(t, p+"boxes", part("boxes", 4), h.want[p+"boxes"].Data, h.Tolerance.Boxes)
+					gomlxtest.NearAbs(t, p+"gt_classes", part("labels", 1), want.Data, 0)
+					gomlxtest.NearAbs(t, p+"gt_boxes", part("targets", 4), h.want[p+"gt_boxes"].Data, h.Tolerance.Boxes)
+				}
+			}
+		}
+		h.near(got, kind+".loss_mask", h.Tolerance.Loss)
+		h.nearPooled(got, "box_pooled", func(int) int { return c.ROI.Samples }, c.ROI.Samples)
+		most := int(float64(c.ROI.Samples) * c.ROI.Positive)
+		objects := func(image int) int { return len(h.want[fmt.Sprintf("roi.given.%d.fg", image)].Data) }
+		h.nearPooled(got, "mask_pooled", objects, most)
+		h.nearPooled(got, kind+".mask_logits", objects, most)
+		h.checkGradients(got, kind, func(f *foreign) { f.roi(c) })
+	}
+}
+
+// nearPooled compares maps [boxes, ·, ·, channels], of which each picture has counts in its part of so many places.
+func (h heads) nearPooled(got map[string][]float64, name string, counts func(image int) int, places int) {
+	h.Helper()
+	want := channelsLast(h.want[name])
+	each := len(want.Data) / want.Shape[0]
+	var values []float64
+	for image := range h.batch() {
+		values = append(values, got[name][image*places*each:(image*places+counts(image))*each]...)
+	}
+	gomlxtest.NearAbs(h.T, name, values, want.Data, h.Tolerance.Chain)
+}
+
+// The loss by the other kind of targets; gradients are not given.
+func TestTheMaskLossByBitmapsEqualsDetectron2(t *testing.T) {
+	h := headsFixture(t)
+	c := h.config("std")
+	f := load(t, headsSet, "model.safetensors", "std.")
+	f.roi(c)
+	got := h.run(f, "cas", func(scope *model.Scope, maps []*Node, in Inputs[*Node], out *named) {
+		r := regions{c.ROI, c.Backbone.Classes, maps, h.headsMeta.Config.Strides}
+		objects := SliceAxis(in.Boxes, 1, AxisRange(0, in.Masks.Shape().Dim(1)))
+		masks := r.masks(scope.In("roi").In("mask"), objects)
+		out.add("std.loss_mask_with_bitmask_targets", r.maskLoss(masks, in))
+	})
+	h.near(got, "std.loss_mask_with_bitmask_targets", h.Tolerance.Loss)
+}
+
+func TestDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
+	h := headsFixture(t)
+	proposals := h.proposals("test")
+	n := len(proposals[0]) // of every picture in the fixture
+	var sizes []float32
+	for _, size := range h.headsMeta.Config.Sizes {
+		sizes = append(sizes, float32(size[0]), float32(size[1]))
+	}
+	for _, kind := range []string{"std", "cas"} {
+		c := h.config(kind)
+		f := load(t, headsSet, "model.safetensors", kind+".")
+		f.roi(c)
+		inputs := append(h.maps(), boxTensor(slices.Concat(proposals...), h.batch(), n),
+			tensors.FromFlatDataAndDimensions(sizes, h.batch(), 2))
+		each := regions{ROI: c.ROI, classes: c.Backbone.Classes, strides: h.headsMeta.Config.Strides}
+		got := runNamed(t, f.Store, func(scope *model.Scope, in []*Node, out *named) {
+			r := each
+			r.maps = in[:len(in)-2]
+			all := r.judge(scope.In("roi"), in[len(in)-2], in[len(in)-1])
+			for i, j := range all {
+				p := "std.test."
+				if kind == "cas" {
+					p = fmt.Sprintf("cas.test.stage%d.", i)
+				}
+				out.add(p+"cls_logits", j.Logits)
+				out.add(p+"box_deltas", j.Deltas)
+			}
+			scores, boxes := r.results(all, in[len(in)-1])
+			out.add("scores", scores)
+			out.add("boxes", boxes)
+		}, inputs...)
+		for name := range got {
+			if strings.HasPrefix(name, kind) {
+				h.near(got, name, h.Tolerance.Chain)
+			}
+		}
+		for image, size := range h.headsMeta.Config.Sizes {
+			part := func(name string) []float32 {
+				k := len(got[name]) / h.batch()
+				return fixtures.Tensor{Data: got[name][image*k : (image+1)*k]}.Float32()
+			}
+			flat := part("boxes")
+			boxes := make([]Box, len(flat)/4)
+			for i := range boxes {
+				boxes[i] = Box(flat[4*i : 4*i+4])
+			}
+			found := c.ROI.detections(part("scores"), boxes, c.Backbone.Classes)
+			h.checkDetections(c, f, kind, image, size, found)
+		}
+	}
+}
+
+// checkDetections compares those of one picture, their masks, and what is made of them in a picture of another size.
+func (h heads) checkDetections(c Config, f *foreign, kind string, image int, size [2]int, found []Detection) {
+	h.Helper()
+	p := fmt.Sprintf("%s.test.%d.", kind, image)
+	var boxes []Box
+	var scores []float32
+	var classes []int64
+	for _, d := range found {
+		boxes, scores, classes = append(boxes, d.Box), append(scores, d.Score), append(classes, int64(d.Class))
+	}
+	gomlxtest.NearAbs(h.T, p+"boxes", boxesFlat(boxes), h.want[p+"boxes"].Data, h.Tolerance.Boxes)
+	gomlxtest.NearAbs(h.T, p+"scores", scores, h.want[p+"scores"].Data, h.Tolerance.Chain)
+	if want := h.want[p+"classes"].Data; !slices.EqualFunc(classes, want,
+		func(a int64, b float64) bool { return float64(a) == b }) {
+		h.Fatalf("%s: classes %v, want %v", p, classes, want)
+	}
+	inputs := h.maps()
+	repeated := slices.Repeat(boxes, h.batch()) // the graph is for all pictures
+	inputs = append(inputs, boxTensor(repeated, h.batch(), len(boxes)),
+		tensors.FromFlatDataAndDimensions(slices.Repeat(classes, h.batch()), h.batch(), len(classes)))
+	got := runNamed(h.T, f.Store, func(scope *model.Scope, in []*Node, out *named) {
+		r := regions{c.ROI, c.Backbone.Classes, in[:len(in)-2], h.headsMeta.Config.Strides}
+		masks := r.masks(scope.In("roi").In("mask"), in[len(in)-2])
+		out.add("masks", Sigmoid(r.ofClass(masks, in[len(in)-1])))
+	}, inputs...)["masks"]
+	k := len(got) / h.batch()
+	got = got[image*k : (image+1)*k]
+	gomlxtest.NearAbs(h.T, p+"masks", got, h.want[p+"masks"].Data, h.Tolerance.Chain)
+
+	post, ok := h.want[p+"post_boxes"]
+	if !ok {
+		return
+	}
+	rows, cols := h.Post[0], h.Post[1]
+	final, keep := scaled(found, float64(rows)/float64(size[0]), float64(cols)/float64(size[1]), rows, cols)
+	var finalBoxes []Box
+	for _, d := range final {
+		finalBoxes = append(finalBoxes, d.Box)
+	}
+	gomlxtest.NearAbs(h.T, p+"post_boxes", boxesFlat(finalBoxes), post.Data, h.Tolerance.Boxes)
+	side := 2 * c.ROI.MaskSize
+	probabilities := fixtures.Tensor{Data: got}.Float32()
+	differing := 0
+	for i, d := range final {
+		if d.Class != int(h.want[p+"post_classes"].Data[i]) {
+			h.Errorf("%s: detection %d has class %d", p, i, d.Class)
+		}
+		mask := paste(probabilities[keep[i]*side*side:(keep[i]+1)*side*side], side, d.Box, rows, cols)
+		for pixel, in := range mask.Pixels {
+			if in != (h.want[p+"post_masks"].Data[i*rows*cols+pixel] == 1) {
+				differing++
+			}
+		}
+	}
+	if differing > h.Tolerance.Pasted {
+		h.Errorf("%s: %d pixels of the pasted masks differ, want at most %d", p, differing, h.Tolerance.Pasted)
+	}
+	if math.Abs(float64(len(final)-len(h.want[p+"post_classes"].Data))) > 0 {
+		h.Errorf("%s: %d detections are left", p, len(final))
+	}
+}

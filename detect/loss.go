@@ -1,0 +1,74 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"fmt"
+
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// Inputs are what a step of training takes: tensors on the host, nodes in its graph. Numbers are float32, indices and
+// classes int64; samples that a picture is short of are labelled -1 and count nowhere.
+type Inputs[T any] struct {
+	Images T // [batch, rows, cols, 3] normalised, zero beyond each picture
+	Sizes  T // [batch, 2] rows and cols of each picture, in pixels
+
+	Anchors      T // [batch, RPN.Samples] indices of sampled anchors
+	AnchorLabels T // [batch, RPN.Samples] float32: 1 for an object, 0 for background
+	AnchorBoxes  T // [batch, RPN.Samples, 4] the objects' boxes
+
+	Boxes   T // [batch, ROI.Samples, 4] sampled proposals, objects first
+	Classes T // [batch, ROI.Samples] theirs, the number of classes for background
+	Targets T // [batch, ROI.Samples, 4] the objects' boxes
+	Masks   T // [batch, objects among ROI.Samples at most, mask, mask] 0 or 1 in the boxes, -1 where none is known
+
+	Objects       T // [batch, n, 4] all objects' boxes: later stages match anew
+	ObjectClasses T // [batch, n]
+}
+
+// List returns all inputs, in the order in which InputsOf takes them.
+func (in Inputs[T]) List() []T {
+	return []T{in.Images, in.Sizes, in.Anchors, in.AnchorLabels, in.AnchorBoxes, in.Boxes, in.Classes, in.Targets,
+		in.Masks, in.Objects, in.ObjectClasses}
+}
+
+// InputsOf is the inverse of Inputs.List.
+func InputsOf[T any](x []T) Inputs[T] {
+	return Inputs[T]{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10]}
+}
+
+// Losses are those of one step, scalars. Their sum is what ViTDet trains by.
+type Losses struct {
+	RPNClass, RPNBox *Node
+	Class, Box       []*Node // of each stage
+	Mask             *Node   // nil without masks
+}
+
+// All returns the names and values of all losses.
+func (l Losses) All() (names []string, values []*Node) {
+	add := func(name string, x *Node) { names, values = append(names, name), append(values, x) }
+	add("rpn_class", l.RPNClass)
+	add("rpn_box", l.RPNBox)
+	for i := range l.Class {
+		add(fmt.Sprintf("class_%d", i), l.Class[i])
+		add(fmt.Sprintf("box_%d", i), l.Box[i])
+	}
+	if l.Mask != nil {
+		add("mask", l.Mask)
+	}
+	return names, values
+}
+
+// Total is the sum of all losses.
+func (l Losses) Total() *Node {
+	_, values := l.All()
+	total := values[0]
+	for _, x := range values[1:] {
+		total = Add(total, x)
+	}
+	return total
+}
+
+// share is the sum of x over a number of samples, a scalar; 0 of none.
+func share(x, number *Node) *Node { return Div(ReduceAllSum(x), MaxScalar(number, 1)) }

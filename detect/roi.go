@@ -1,0 +1,154 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/activation"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// regions is the second half of a detector at work: the maps of its pyramid and the heads that read boxes out of them.
+type regions struct {
+	ROI
+	classes int
+	maps    []*Node // [batch, ·, ·, channels], the finest first
+	strides []float64
+}
+
+// pool reads boxes [batch, n, 4] as size² cells: [batch·n, size, size, channels].
+func (r regions) pool(boxes *Node, size int) *Node {
+	l := levels{r.CanonicalSize, r.CanonicalLevel, levelNumber(r.strides[0]), levelNumber(r.strides[len(r.maps)-1])}
+	return l.pool(r.maps, r.strides, boxes, size, 0)
+}
+
+// judged is what one stage says of boxes.
+type judged struct {
+	Boxes    *Node // [batch, n, 4] what it was given
+	Features *Node // [batch·n, units]
+	Logits   *Node // [batch, n, classes+1], the last one for background
+	Deltas   *Node // [batch, n, classes, 4], or [batch, n, 1, 4] with several stages
+}
+
+// judge has the stages look at proposals [batch, n, 4], each but the first at the boxes of the one before, clipped to
+// their pictures and cut off from the gradient.
+//
+// With several stages each one's part of the gradient by the maps is divided by their number, as losses add up.
+func (r regions) judge(scope *model.Scope, proposals, sizes *Node) []judged {
+	all := make([]judged, len(r.Stages))
+	boxes := proposals
+	for i := range all {
+		if i > 0 {
+			boxes = StopGradient(clip(r.corrected(all[i-1], i-1), sizes)) // [batch, n, 4]
+		}
+		x := r.pool(boxes, r.Size)
+		if n := float64(len(all)); n > 1 {
+			x = IdentityWithCustomGradient(x, func(_, dx *Node) *Node { return DivScalar(dx, n) })
+		}
+		all[i] = r.stage(scope.In("stage_%d", i), x)
+		all[i].Boxes = boxes
+		batch, n := boxes.Shape().Dim(0), boxes.Shape().Dim(1)
+		all[i].Logits = Reshape(all[i].Logits, batch, n, r.classes+1)
+		all[i].Deltas = Reshape(all[i].Deltas, batch, n, -1, 4)
+	}
+	return all
+}
+
+// stage is one box head on x [boxes, size, size, channels]: convolutions, dense layers, and a linear layer each for
+// classes and boxes.
+func (r regions) stage(scope *model.Scope, x *Node) (j judged) {
+	zero := weight.Constant(0)
+	x = convStack(scope, x, r.Convs)
+	x = Reshape(x, x.Shape().Dim(0), -1)
+	for i, units := range r.Dense {
+		in := x.Shape().Dim(-1)
+		x = activation.Relu(weight.Dense(scope.In("dense_%d", i), x, units, xavier(in), zero))
+	}
+	boxes := r.classes
+	if r.agnostic() {
+		boxes = 1
+	}
+	j.Features = x
+	j.Logits = weight.Dense(scope.In("classes"), x, r.classes+1, weight.Normal(0.01), zero)
+	j.Deltas = weight.Dense(scope.In("deltas"), x, 4*boxes, weight.Normal(0.001), zero)
+	return j
+}
+
+// corrected are the boxes of a stage where all classes have one: [batch, n, 4].
+func (r regions) corrected(j judged, stage int) *Node {
+	by := Reshape(j.Deltas, j.Boxes.Shape().Dimensions...)
+	return deltas(r.Stages[stage].Weights).decode(by, j.Boxes, scaleClamp)
+}
+
+// results are the probabilities of classes, [batch, n, classes+1], the mean of all stages', and the boxes of the last
+// one, [batch, n, classes or 1, 4], clipped to their pictures.
+func (r regions) results(all []judged, sizes *Node) (scores, boxes *Node) {
+	for _, j := range all {
+		s := Softmax(j.Logits, -1)
+		if scores == nil {
+			scores = s
+		} else {
+			scores = Add(scores, s)
+		}
+	}
+	last := all[len(all)-1]
+	boxes = deltas(r.Stages[len(all)-1].Weights).decode(last.Deltas, InsertAxes(last.Boxes, 2), scaleClamp)
+	d := boxes.Shape().Dimensions
+	boxes = Reshape(clip(Reshape(boxes, d[0], -1, 4), sizes), d...)
+	return DivScalar(scores, float64(len(all))), boxes
+}
+
+// losses of the stages on sampled proposals: cross-entropy of the classes, the mean over all of them; and the absolute
+// errors of what moves the ones that are objects, over the number of all of them.
+//
+// Later stages match their boxes with the objects anew, by their own IoU, and sample no more; boxes that were clipped
+// to nothing do not count from there on.
+func (r regions) losses(all []judged, in Inputs[*Node]) (class, box []*Node) {
+	labels, targets := in.Classes, in.Targets
+	g := labels.Graph()
+	counts := func(mask *Node) *Node { return ConvertDType(mask, dtypes.Float32) }
+	background := Scalar(g, dtypes.Int64, r.classes)
+	sampled := counts(GreaterOrEqual(labels, ScalarZero(g, dtypes.Int64))) // [batch, n]
+	for i, j := range all {
+		if i > 0 {
+			sampled = Mul(sampled, nonEmpty(j.Boxes))
+			labels, targets = r.matched(j.Boxes, in, r.Stages[i].IoU)
+		}
+		number := ReduceAllSum(sampled)
+		oneHot := OneHot(labels, r.classes+1, dtypes.Float32) // [batch, n, classes+1]
+		likelihood := ReduceSum(Mul(LogSoftmax(j.Logits, -1), oneHot), -1)
+		class = append(class, share(Neg(Mul(likelihood, sampled)), number))
+
+		object := Mul(sampled, counts(LessThan(labels, background))) // [batch, n]
+		by := j.Deltas                                               // [batch, n, 1, 4]
+		if !r.agnostic() {
+			by = Mul(by, InsertAxes(OneHot(labels, r.classes, dtypes.Float32), -1)) // of the class
+		}
+		by = ReduceSum(by, 2) // [batch, n, 4]
+		// Boxes that are no object get one that has a logarithm.
+		is := BroadcastToShape(InsertAxes(GreaterThan(object, ZerosLike(object)), -1), targets.Shape())
+		unit := BroadcastToShape(Const(g, [][][]float32{{{0, 0, 1, 1}}}), targets.Shape())
+		want := deltas(r.Stages[i].Weights).encode(Where(is, j.Boxes, unit), Where(is, targets, unit))
+		errors := Mul(Abs(Sub(by, want)), InsertAxes(object, -1))
+		box = append(box, share(errors, number))
+	}
+	return class, box
+}
+
+// matched gives boxes [batch, n, 4] the class and the box of the object that each overlaps best, background if by less
+// than iou.
+func (r regions) matched(boxes *Node, in Inputs[*Node], iou float64) (labels, targets *Node) {
+	g := boxes.Graph()
+	known := InsertAxes(GreaterOrEqual(in.ObjectClasses, ScalarZero(g, dtypes.Int64)), 1) // [batch, 1, objects]
+	quality := pairwiseIoU(boxes, in.Objects)                                             // [batch, n, objects]
+	quality = Where(BroadcastToShape(known, quality.Shape()), quality, Neg(OnesLike(quality)))
+	best := OneHot(ArgMax(quality, -1, dtypes.Int64), quality.Shape().Dim(-1), dtypes.Float32) // [batch, n, objects]
+	targets = Einsum("bno,bof->bnf", best, in.Objects)
+	class := Einsum("bno,bo->bn", best, ConvertDType(in.ObjectClasses, dtypes.Float32))
+	near := GreaterOrEqual(ReduceMax(quality, -1), Scalar(g, dtypes.Float32, iou))
+	class = Where(near, class, AddScalar(ZerosLike(class), float64(r.classes)))
+	return ConvertDType(class, dtypes.Int64), targets
+}

@@ -1,0 +1,146 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/wepe-go/wepe/detect/coco"
+)
+
+// Truth is what a picture shows: rows × cols pixels at the top left of its canvas, and the objects in it. Masks are one
+// for each object, nil where it has none; no masks at all are fine.
+type Truth struct {
+	Rows, Cols int
+	Boxes      []Box
+	Classes    []int
+	Masks      []Mask
+}
+
+// Mask is the shape of an object.
+type Mask interface {
+	// Target is the mask of what a box shows of it, side × side cells row by row, 0 or 1.
+	Target(box Box, side int) ([]float32, error)
+}
+
+// Polygons are the parts of an object, each x0, y0, x1, y1, … in pixels.
+type Polygons [][]float64
+
+// Target implements Mask by the rule of COCO: the parts are moved into the box, scaled to the cells and filled.
+func (p Polygons) Target(box Box, side int) ([]float32, error) {
+	left, top := float64(box[0]), float64(box[1])
+	across := float64(side) / max(float64(box[2])-left, 0.1)
+	down := float64(side) / max(float64(box[3])-top, 0.1)
+	var parts []coco.RLE
+	for _, polygon := range p {
+		moved := make([]float64, len(polygon))
+		for i, x := range polygon {
+			if i%2 == 0 {
+				moved[i] = (x - left) * across
+			} else {
+				moved[i] = (x - top) * down
+			}
+		}
+		part, err := coco.FromPolygon(moved, side, side)
+		if err != nil {
+			return nil, fmt.Errorf("detect: %w", err)
+		}
+		parts = append(parts, part)
+	}
+	whole, err := coco.Union(parts...)
+	if err != nil {
+		return nil, fmt.Errorf("detect: %w", err)
+	}
+	return ones(whole.Decode()), nil
+}
+
+// Bitmap is a mask of the pixels of a picture, row by row.
+type Bitmap struct {
+	Rows, Cols int
+	Pixels     []bool
+}
+
+// Target implements Mask by ROIAlign: a cell is 1 where the mean over its samples is at least ½.
+func (b Bitmap) Target(box Box, side int) ([]float32, error) {
+	if len(b.Pixels) != b.Rows*b.Cols {
+		return nil, fmt.Errorf("detect: a mask of %d×%d pixels has %d", b.Rows, b.Cols, len(b.Pixels))
+	}
+	down := binWeights(box[1], box[3], side, b.Rows)
+	across := binWeights(box[0], box[2], side, b.Cols)
+	inside := make([]bool, side*side)
+	line := make([]float32, b.Cols)
+	for i := range side {
+		clear(line)
+		for row, w := range down[i] {
+			for col := range line {
+				if w != 0 && b.Pixels[row*b.Cols+col] {
+					line[col] += w
+				}
+			}
+		}
+		for j := range side {
+			sum := float32(0)
+			for col, w := range across[j] {
+				sum += w * line[col]
+			}
+			inside[i*side+j] = sum >= 0.5
+		}
+	}
+	return ones(inside), nil
+}
+
+// binWeights are roiAlign.weights on the host, for a map of stride 1 with samples by size: [bins][length].
+func binWeights(begin, end float32, bins, length int) [][]float32 {
+	start := begin - 0.5
+	bin := (end - 0.5 - start) / float32(bins)
+	samples := int(max(math.Ceil(float64(bin)), 0))
+	weights := make([][]float32, bins)
+	for i := range weights {
+		weights[i] = make([]float32, length)
+		for k := range samples {
+			x := start + float32(i)*bin + (float32(k)+0.5)*(bin/float32(samples))
+			if x < -1 || x > float32(length) {
+				continue
+			}
+			x = min(max(x, 0), float32(length-1))
+			cell := int(x)
+			part := x - float32(cell)
+			weights[i][cell] += (1 - part) / float32(samples)
+			if cell+1 < length {
+				weights[i][cell+1] += part / float32(samples)
+			}
+		}
+	}
+	return weights
+}
+
+func ones(inside []bool) []float32 {
+	out := make([]float32, len(inside))
+	for i, in := range inside {
+		if in {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
+// check says what is wrong with a truth for pictures in a canvas and so many classes.
+func (t Truth) check(canvasRows, canvasCols, classes int) error {
+	if t.Rows < 1 || t.Cols < 1 || t.Rows > canvasRows || t.Cols > canvasCols {
+		return fmt.Errorf("detect: a picture of %d×%d pixels, want 1×1 to the canvas, %d×%d", t.Rows, t.Cols, canvasRows,
+			canvasCols)
+	}
+	if len(t.Classes) != len(t.Boxes) || t.Masks != nil && len(t.Masks) != len(t.Boxes) {
+		return fmt.Errorf("detect: %d boxes have %d classes and %d masks", len(t.Boxes), len(t.Classes), len(t.Masks))
+	}
+	for i, box := range t.Boxes {
+		if t.Classes[i] < 0 || t.Classes[i] >= classes {
+			return fmt.Errorf("detect: object %d has class %d, want 0 to %d", i, t.Classes[i], classes-1)
+		}
+		if box.Empty() || !finite(box[0]) || !finite(box[1]) || !finite(box[2]) || !finite(box[3]) {
+			return fmt.Errorf("detect: object %d has the box %v, want one with a width and a height", i, box)
+		}
+	}
+	return nil
+}
