@@ -65,10 +65,11 @@ func parse(args []string) (o options, err error) {
 	case o.data == "" && trains:
 		return o, errors.New("-data is missing: the directory with a folder per task, see docs/vtab.md")
 	}
-	if o.tasks, err = vtab.Choose(study.Split(*tasks)); err != nil {
+	asked, err := vtab.Choose(study.Split(*tasks))
+	if err != nil {
 		return o, fmt.Errorf("-tasks: %w", err)
 	}
-	if err := o.chooseRecipes(common); err != nil {
+	if err := o.chooseRecipes(asked, common); err != nil {
 		return o, err
 	}
 	if err := common.Arms(defaultPositions); err != nil {
@@ -88,33 +89,30 @@ func parse(args []string) (o options, err error) {
 }
 
 // chooseRecipes gives every task its recipe; tasks that the release has no script for are left out of it.
-func (o *options) chooseRecipes(common *program.Study) error {
-	asked, name := len(o.tasks), cmp.Or(common.Recipe, defaultRecipe)
-	if name == released {
-		o.tasks = slices.DeleteFunc(o.tasks, func(t vtab.Task) bool {
-			return !slices.Contains(finetune.Names(), released+"-"+t.Name)
-		})
-	}
-	if len(o.tasks) == 0 {
-		return errors.New("-recipe release: the release has scripts for svhn, resisc45 and dmlab only")
-	}
-	if left := asked - len(o.tasks); left > 0 {
-		program.Line(fmt.Sprintf("recipe release: %d tasks that it has no script for are left out", left))
-	}
-	for _, t := range o.tasks {
-		own := name
+func (o *options) chooseRecipes(asked []vtab.Task, common *program.Study) error {
+	for _, t := range asked {
+		name := cmp.Or(common.Recipe, defaultRecipe)
 		if name == released {
-			own += "-" + t.Name
+			if name += "-" + t.Name; !slices.Contains(finetune.Names(), name) {
+				continue
+			}
 		}
-		recipe, err := common.NamedRecipe(own)
+		recipe, err := common.NamedRecipe(name)
 		if err != nil {
 			return err
 		}
 		if recipe.Augment.Size == [2]int{} {
-			return fmt.Errorf("recipe %s does not say how large pictures are: -set \"augment.size=[224,224]\"", own)
+			return fmt.Errorf("recipe %s does not say how large pictures are: -set \"augment.size=[224,224]\"", name)
 		}
 		recipe.ValidationPart = -1 // what is held out is a list of its own
+		o.tasks = append(o.tasks, t)
 		o.study.Tasks = append(o.study.Tasks, study.Task{Name: t.Name, Recipe: recipe, Parts: vtab.Parts})
+	}
+	if o.tasks == nil {
+		return errors.New("-recipe release: the release has scripts for svhn, resisc45 and dmlab only")
+	}
+	if left := len(asked) - len(o.tasks); left > 0 {
+		program.Line(fmt.Sprintf("recipe release: %d tasks that it has no script for are left out", left))
 	}
 	return nil
 }

@@ -60,25 +60,21 @@ type cell struct {
 	origin         string // of the pictures, where the runs' settings have one
 }
 
-// cells are those of all tasks and encodings.
-func cells(runs []Result) map[[2]string]cell {
-	all := map[[2]string]cell{}
-	for _, group := range groups(runs, []string{"dataset", "encoding"}) {
-		var c cell
-		var top1 []float64
-		var settings struct{ Origin string }
-		for _, r := range group {
-			if r.Failed != "" {
-				c.failed++
-				continue
-			}
+func cellOf(runs []Result, task, encoding string) (c cell) {
+	var top1 []float64
+	for _, r := range runs {
+		switch {
+		case r.Dataset != task || r.Encoding != encoding:
+		case r.Failed != "":
+			c.failed++
+		default:
+			var settings struct{ Origin string }
 			_ = json.Unmarshal(r.Settings, &settings) // a row may say less
 			top1, c.images, c.origin = append(top1, 100*float64(r.Test.Top1)), r.Test.Images, settings.Origin
 		}
-		c.summary = summarise(top1)
-		all[[2]string{group[0].Dataset, group[0].Encoding}] = c
 	}
-	return all
+	c.summary = summarise(top1)
+	return c
 }
 
 // text shows the mean and, over several seeds, the range.
@@ -94,22 +90,16 @@ func (c cell) text() string {
 
 // Table makes a line for each of the tasks, the mean and the range over seeds of every encoding beside the published
 // columns, below each group a line with its mean, and last the means over tasks and over groups. The Dataset of a run
-// is its task.
+// is its task. ± SE is the binomial standard error, in points, of the first result of a line: a difference of one seed
+// below two of these is noise.
 //
 // Means are over the tasks that every encoding has finished with every seed, and say how many these are: means over
 // different tasks cannot be compared. Notes say what is missing, and what was measured on other images.
 func (b Benchmark) Table(runs []Result, tasks, encodings []string, seeds int) Table {
-	found := cells(runs)
 	table := Table{Header: slices.Concat([]string{"task", "test images"}, encodings, []string{"± SE"})}
 	var columns []Column
 	for _, name := range encodings {
-		c := Column{name, map[string]float64{}}
-		for at, cell := range found {
-			if at[1] == name {
-				c.Top1[at[0]] = cell.mean
-			}
-		}
-		columns = append(columns, c)
+		columns = append(columns, Column{name, map[string]float64{}})
 	}
 	for _, c := range b.Published {
 		table.Header, columns = append(table.Header, c.Name), append(columns, c)
@@ -136,15 +126,16 @@ func (b Benchmark) Table(runs []Result, tasks, encodings []string, seeds int) Ta
 			if !slices.Contains(tasks, t.Name) {
 				continue
 			}
-			var of []cell
-			for _, name := range encodings {
-				of = append(of, found[[2]string{t.Name, name}])
+			var cells []cell
+			for i, name := range encodings {
+				cells = append(cells, cellOf(runs, t.Name, name))
+				columns[i].Top1[t.Name] = cells[i].mean
 			}
-			if !slices.ContainsFunc(of, func(c cell) bool { return c.n < seeds }) {
+			line, missing, notes := b.line(t, cells, encodings, seeds)
+			if missing == nil {
 				done = append(done, t)
 			}
-			table.Rows = append(table.Rows, b.line(t, of))
-			table.Notes = append(table.Notes, b.notes(t, of, encodings, seeds)...)
+			table.Rows, table.Notes = append(table.Rows, line), append(table.Notes, notes...)
 		}
 		whole[group[0].Group] = len(done) == len(group)
 		if len(table.Rows) > above {
@@ -172,36 +163,25 @@ func (b Benchmark) groups() (groups [][]Task) {
 	return groups
 }
 
-// line is the row of a task. SE is the binomial standard error, in points, of the first result in it: a difference of
-// one seed below two of these is noise.
-func (b Benchmark) line(t Task, of []cell) []string {
-	line, images, deviation := []string{t.Name, "–"}, 0, math.NaN()
-	for _, c := range of {
+// line is the row of a task, with what keeps it from counting and notes about it.
+func (b Benchmark) line(t Task, cells []cell, encodings []string, seeds int) (line, missing, notes []string) {
+	line = []string{t.Name, "–"}
+	images, origin, deviation := t.Images, "", math.NaN()
+	for i, c := range cells {
 		line = append(line, c.text())
-		if images == 0 && c.n > 0 {
-			p := c.mean / 100
-			images, deviation = c.images, 100*math.Sqrt(p*(1-p)/float64(c.images))
-			line[1] = strconv.Itoa(images)
+		if c.failed > 0 {
+			missing = append(missing, fmt.Sprintf("%s: %d of %d diverged", encodings[i], c.failed, seeds))
+		} else if c.n < seeds {
+			missing = append(missing, fmt.Sprintf("%s: %d of %d to do", encodings[i], seeds-c.n, seeds))
 		}
+		if p := c.mean / 100; c.n > 0 && math.IsNaN(deviation) {
+			line[1], deviation = strconv.Itoa(c.images), 100*math.Sqrt(p*(1-p)/float64(c.images))
+		}
+		images, origin = min(images, cmp.Or(c.images, images)), cmp.Or(origin, c.origin)
 	}
 	line = append(line, decimals(deviation))
 	for _, c := range b.Published {
 		line = append(line, decimals(c.at(t.Name)))
-	}
-	return line
-}
-
-// notes say why a task is in no mean, and what keeps its numbers from being compared.
-func (b Benchmark) notes(t Task, of []cell, encodings []string, seeds int) (notes []string) {
-	var missing []string
-	images, origin := t.Images, ""
-	for i, c := range of {
-		if waits := seeds - c.n; c.failed > 0 {
-			missing = append(missing, fmt.Sprintf("%s: %d of %d diverged", encodings[i], c.failed, seeds))
-		} else if waits > 0 {
-			missing = append(missing, fmt.Sprintf("%s: %d of %d to do", encodings[i], waits, seeds))
-		}
-		images, origin = min(images, cmp.Or(c.images, images)), cmp.Or(origin, c.origin)
 	}
 	if missing != nil {
 		notes = append(notes, fmt.Sprintf("%s is in no mean (%s)", t.Name, strings.Join(missing, ", ")))
@@ -212,7 +192,7 @@ func (b Benchmark) notes(t Task, of []cell, encodings []string, seeds int) (note
 	if images != t.Images {
 		notes = append(notes, fmt.Sprintf("%s: measured on %d pictures, %s has %d", t.Name, images, b.Name, t.Images))
 	}
-	return notes
+	return line, missing, notes
 }
 
 // decimals shows a number with two of them, a dash for NaN.

@@ -108,11 +108,7 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 			line = append(line, delta.format("%+.2f"), delta.formatRange("%+.2f"), strconv.Itoa(delta.n))
 		}
 		if published {
-			theirs := "–"
-			if top1, ok := spec.Published[group[0].Encoding]; ok {
-				theirs = strconv.FormatFloat(top1, 'f', 2, 64)
-			}
-			line = append(line, theirs)
+			line = append(line, decimals(Column{Top1: spec.Published}.at(group[0].Encoding)))
 		}
 		table.Rows = append(table.Rows, append(line, wall.format("%.1f")))
 	}

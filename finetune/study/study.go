@@ -252,13 +252,11 @@ func (s *Study) Validate() error {
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{} // of two tasks with one recipe the first is enough
 	for _, u := range units {
-		r, key := u.Recipe, u.Recipe.Name+u.Label+u.Setting
-		if seen[key] || u.Waits > 0 {
+		if u.Waits > 0 {
 			continue
 		}
-		seen[key] = true
+		r := u.Recipe
 		m := &r.Model
 		m.ImageRows, m.ImageCols, m.Classes = r.Augment.Size[0], r.Augment.Size[1], 2
 		if m.PatchSize == 0 {
