@@ -78,6 +78,12 @@ func arguments(t *testing.T, runs string, more ...string) []string {
 		"-sweep", "wepe_gate=0.1,0.5"}, more...)
 }
 
+// studied is that study done.
+func studied(t *testing.T, runs string, more ...string) programtest.Ended {
+	t.Helper()
+	return command.Run(t, arguments(t, runs, more...)...)
+}
+
 // trainings counts those that a run of the program ended.
 func trainings(e programtest.Ended) int {
 	return len(regexp.MustCompile(`step 3/3 `).FindAllString(e.Stderr, -1))
@@ -160,7 +166,7 @@ func TestFlagsGiveEveryTaskItsRecipe(t *testing.T) {
 
 func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
 	whole, first, second, joined := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
-	one := command.Run(t, arguments(t, whole)...)
+	one := studied(t, whole)
 	want := tableIn(t, one)
 	// learned: 2 trainings that count; hybrid: 2·2 to choose from and 2 that count.
 	if trainings(one) != 8 {
@@ -181,22 +187,19 @@ func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
 	}
 
 	// Two machines without a common disk: what waits for the other's settings is left, with a status of its own.
-	shard := func(runs, part string) programtest.Ended {
-		return command.Run(t, arguments(t, runs, "-shard", part)...)
-	}
-	a, b := shard(first, "0/2"), shard(second, "1/2")
+	a, b := studied(t, first, "-shard", "0/2"), studied(t, second, "-shard", "1/2")
 	tableIn(t, a) // of learned: its trainings are 0 and 2 of those that count
 	b.Complaint(t, "shard 1", 75, "2 of them", "same command")
-	merging := append([]string{"-merge", first + "," + second}, arguments(t, joined)...)
-	if e := command.Run(t, merging...); trainings(e) != 0 || !strings.Contains(tableIn(t, e), "mean of 0 of 19 tasks") {
+	merge := []string{"-merge", first + "," + second}
+	if e := studied(t, joined, merge...); trainings(e) != 0 || !strings.Contains(tableIn(t, e), "mean of 0 of 19 tasks") {
 		t.Errorf("merged: %s", e.Stdout)
 	}
 	// Then on one disk.
-	c, d := shard(joined, "0/2"), shard(joined, "1/2")
+	c, d := studied(t, joined, "-shard", "0/2"), studied(t, joined, "-shard", "1/2")
 	if got := [4]int{trainings(a), trainings(b), trainings(c), trainings(d)}; got != [4]int{4, 2, 0, 2} {
 		t.Errorf("trainings %v, want 2 searches each, 2 of learned and after the merge 2 of hybrid: %s", got, d.Stderr)
 	}
-	e := command.Run(t, merging...)
+	e := studied(t, joined, merge...)
 	if backend := os.Getenv(compute.ConfigEnvVar); backend != "" && !strings.HasPrefix(backend, "go") {
 		t.Skipf("backend %s does not promise the same bits twice", backend)
 	}
@@ -211,8 +214,7 @@ func TestTwoShardsComeToTheBitsOfOneMachine(t *testing.T) {
 func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 	runs := t.TempDir()
 	study := func(more ...string) programtest.Ended {
-		args := arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc", "-keep")
-		return command.Run(t, append(args, more...)...)
+		return studied(t, runs, append([]string{"-sweep", "", "-tasks", "dsprites_loc", "-keep"}, more...)...)
 	}
 	first := study()
 	want := tableIn(t, first)
@@ -274,7 +276,7 @@ func TestAStudyThatIsDoneIsNotRepeated(t *testing.T) {
 
 func TestThePlanWritesNothing(t *testing.T) {
 	runs := filepath.Join(t.TempDir(), "runs")
-	process := command.Command(t, append([]string{"-plan", "-seeds", "2", "-completions", "3"}, arguments(t, runs)...)...)
+	process := command.Command(t, arguments(t, runs, "-plan", "-seeds", "2", "-completions", "3")...)
 	process.Env = append(process.Env, "JOB_COMPLETION_INDEX=1") // as a pod of an indexed job has it
 	e := command.Finish(t, process)
 	lines := strings.Split(strings.TrimSpace(e.Stdout), "\n")
@@ -296,7 +298,7 @@ func TestThePlanWritesNothing(t *testing.T) {
 
 func TestTasksWithoutDataAreLeftOutWithALine(t *testing.T) {
 	runs := t.TempDir()
-	e := command.Run(t, arguments(t, runs, "-sweep", "", "-tasks", "dsprites_loc,svhn,cifar", "-position", "learned")...)
+	e := studied(t, runs, "-sweep", "", "-tasks", "dsprites_loc,svhn,cifar", "-position", "learned")
 	table := tableIn(t, e)
 	for _, want := range []string{"svhn: no data", "ufldl.stanford.edu", "cifar: no data", "cs.toronto.edu"} {
 		if !strings.Contains(e.Stderr, want) {
@@ -307,9 +309,9 @@ func TestTasksWithoutDataAreLeftOutWithALine(t *testing.T) {
 		!strings.Contains(table, "svhn is in no mean (learned: 1 of 1 to do)") {
 		t.Errorf("%d trainings, table %s", trainings(e), table)
 	}
-	command.Run(t, arguments(t, runs, "-tasks", "svhn")...).Complaint(t, "none", 1, "no task has data")
-	idle := command.Run(t, arguments(t, filepath.Join(t.TempDir(), "runs"), "-sweep", "", "-tasks", "dsprites_loc",
-		"-position", "learned", "-shard", "1/2")...)
+	studied(t, runs, "-tasks", "svhn").Complaint(t, "none", 1, "no task has data")
+	idle := studied(t, filepath.Join(t.TempDir(), "runs"), "-sweep", "", "-tasks", "dsprites_loc", "-position", "learned",
+		"-shard", "1/2")
 	if table := tableIn(t, idle); trainings(idle) != 0 || !strings.Contains(table, "nothing is measured here yet") {
 		t.Errorf("a shard without work: %s%s", table, idle.Stderr)
 	}
@@ -343,8 +345,7 @@ func TestBadInputIsOneLineAndLeavesNothing(t *testing.T) {
 		{"merge", []string{"-merge", filepath.Join(paths[0], "dsprites_loc")}, 1, []string{"-merge", "dsprites_loc"}},
 	} {
 		runs := filepath.Join(t.TempDir(), "runs")
-		e := command.Run(t, append(arguments(t, runs), c.args...)...)
-		e.Complaint(t, c.name, c.code, c.wants...)
+		studied(t, runs, c.args...).Complaint(t, c.name, c.code, c.wants...)
 		if left := files(t, runs); len(left) > 0 {
 			t.Errorf("%s: left %q", c.name, left)
 		}
@@ -369,9 +370,8 @@ func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
 func TestASettingThatDivergesIsRecordedAndTheStudyGoesOn(t *testing.T) {
 	runs := t.TempDir()
 	// The second setting makes pixels beyond float32's range.
-	args := arguments(t, runs, "-tasks", "dsprites_loc", "-position", "learned", "-sweep",
-		"augment.std=[1e-40,1e-40,1e-40],[1,1,1]")
-	tableIn(t, command.Run(t, args...))
+	args := []string{"-tasks", "dsprites_loc", "-position", "learned", "-sweep", "augment.std=[1e-40,1e-40,1e-40],[1,1,1]"}
+	tableIn(t, studied(t, runs, args...))
 	done := results(t, runs)
 	if len(done) != 3 {
 		t.Fatalf("%d rows, want 2 of the choice and 1 that counts", len(done))
@@ -385,7 +385,7 @@ func TestASettingThatDivergesIsRecordedAndTheStudyGoesOn(t *testing.T) {
 			t.Errorf("std %g: failed %q", recipe.Augment.Std, row.Failed)
 		}
 	}
-	plan := command.Run(t, append(args, "-plan")...)
+	plan := studied(t, runs, append(args, "-plan")...)
 	if strings.Count(plan.Stdout, "failed") != 1 || strings.Count(plan.Stdout, "done") != 2 {
 		t.Errorf("the plan: %s", plan.Stdout)
 	}

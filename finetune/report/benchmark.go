@@ -56,17 +56,20 @@ func (c Column) mean(tasks []Task, whole map[string]bool) float64 {
 // cell is what the runs of one task with one encoding came to, in percent.
 type cell struct {
 	summary
+	encoding       string
 	images, failed int
 	origin         string // of the pictures, where the runs' settings have one
 }
 
-func cellOf(runs []Result, task, encoding string) (c cell) {
+func cellOf(runs []Result, task, encoding string) cell {
+	c := cell{encoding: encoding}
 	var top1 []float64
 	for _, r := range runs {
 		switch {
 		case r.Dataset != task || r.Encoding != encoding:
 		case r.Failed != "":
 			c.failed++
+		case r.Test.Images == 0: // to be done
 		default:
 			var settings struct{ Origin string }
 			_ = json.Unmarshal(r.Settings, &settings) // a row may say less
@@ -88,22 +91,24 @@ func (c cell) text() string {
 	return fmt.Sprintf("%s (%s)", c.format("%.2f"), c.formatRange("%.2f"))
 }
 
-// Table makes a line for each of the tasks, the mean and the range over seeds of every encoding beside the published
-// columns, below each group a line with its mean, and last the means over tasks and over groups. The Dataset of a run
-// is its task. ± SE is the binomial standard error, in points, of the first result of a line: a difference of one seed
-// below two of these is noise.
+// Table makes a line for each task that has runs, the mean and the range over seeds of every encoding beside the
+// published columns, below each group a line with its mean, and last the means over tasks and over groups. The Dataset
+// of a run is its task; one without test images is still to be done. ± SE is the binomial standard error, in points, of
+// the first result of a line: a difference of one seed below two of these is noise.
 //
 // Means are over the tasks that every encoding has finished with every seed, and say how many these are: means over
 // different tasks cannot be compared. Notes say what is missing, and what was measured on other images.
-func (b Benchmark) Table(runs []Result, tasks, encodings []string, seeds int) Table {
-	table := Table{Header: slices.Concat([]string{"task", "test images"}, encodings, []string{"± SE"})}
-	var columns []Column
-	for _, name := range encodings {
-		columns = append(columns, Column{name, map[string]float64{}})
+func (b Benchmark) Table(runs []Result, seeds int) Table {
+	table, columns := Table{Header: []string{"task", "test images"}}, []Column(nil)
+	for _, of := range groups(runs, []string{"encoding"}) {
+		columns = append(columns, Column{of[0].Encoding, map[string]float64{}})
 	}
-	for _, c := range b.Published {
-		table.Header, columns = append(table.Header, c.Name), append(columns, c)
+	measured := len(columns)
+	columns = append(columns, b.Published...)
+	for _, c := range columns {
+		table.Header = append(table.Header, c.Name)
 	}
+	table.Header = slices.Insert(table.Header, 2+measured, "± SE")
 	table.Numeric = append([]bool{false}, slices.Repeat([]bool{true}, len(table.Header)-1)...)
 
 	whole := map[string]bool{}
@@ -116,22 +121,22 @@ func (b Benchmark) Table(runs []Result, tasks, encodings []string, seeds int) Ta
 			}
 			line = append(line, decimals(sum/float64(len(lists))))
 		}
-		table.Rows = append(table.Rows, slices.Insert(line, 2+len(encodings), ""))
+		table.Rows = append(table.Rows, slices.Insert(line, 2+measured, ""))
 	}
 	var finished [][]Task
 	for _, group := range b.groups() {
 		var done []Task
 		above := len(table.Rows)
 		for _, t := range group {
-			if !slices.Contains(tasks, t.Name) {
+			if !slices.ContainsFunc(runs, func(r Result) bool { return r.Dataset == t.Name }) {
 				continue
 			}
 			var cells []cell
-			for i, name := range encodings {
-				cells = append(cells, cellOf(runs, t.Name, name))
-				columns[i].Top1[t.Name] = cells[i].mean
+			for i, c := range columns[:measured] {
+				cells = append(cells, cellOf(runs, t.Name, c.Name))
+				c.Top1[t.Name] = cells[i].mean
 			}
-			line, missing, notes := b.line(t, cells, encodings, seeds)
+			line, missing, notes := b.line(t, cells, seeds)
 			if missing == nil {
 				done = append(done, t)
 			}
@@ -164,15 +169,15 @@ func (b Benchmark) groups() (groups [][]Task) {
 }
 
 // line is the row of a task, with what keeps it from counting and notes about it.
-func (b Benchmark) line(t Task, cells []cell, encodings []string, seeds int) (line, missing, notes []string) {
+func (b Benchmark) line(t Task, cells []cell, seeds int) (line, missing, notes []string) {
 	line = []string{t.Name, "–"}
 	images, origin, deviation := t.Images, "", math.NaN()
-	for i, c := range cells {
+	for _, c := range cells {
 		line = append(line, c.text())
 		if c.failed > 0 {
-			missing = append(missing, fmt.Sprintf("%s: %d of %d diverged", encodings[i], c.failed, seeds))
+			missing = append(missing, fmt.Sprintf("%s: %d of %d diverged", c.encoding, c.failed, seeds))
 		} else if c.n < seeds {
-			missing = append(missing, fmt.Sprintf("%s: %d of %d to do", encodings[i], seeds-c.n, seeds))
+			missing = append(missing, fmt.Sprintf("%s: %d of %d to do", c.encoding, seeds-c.n, seeds))
 		}
 		if p := c.mean / 100; c.n > 0 && math.IsNaN(deviation) {
 			line[1], deviation = strconv.Itoa(c.images), 100*math.Sqrt(p*(1-p)/float64(c.images))

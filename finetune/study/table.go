@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/wepe-go/wepe/analysis"
@@ -101,7 +100,6 @@ func (s *Study) benchmark() (report.Table, error) {
 		return report.Table{}, err
 	}
 	var rows []report.Result
-	var tasks, arms []string
 	note := "nothing is measured here yet"
 	for _, u := range units {
 		if u.Search {
@@ -109,27 +107,18 @@ func (s *Study) benchmark() (report.Table, error) {
 		}
 		row, ok := done[u.ID]
 		row.Dataset, row.Encoding = u.Task.Name, u.named(" %s", " on %g")
-		if !slices.Contains(tasks, row.Dataset) {
-			tasks = append(tasks, row.Dataset)
-		}
-		if !slices.Contains(arms, row.Encoding) {
-			arms = append(arms, row.Encoding)
-		}
-		switch {
-		case u.Failed:
+		if u.Failed {
 			row.Failed = "every setting diverged"
-		case !ok:
-			continue
 		}
 		rows = append(rows, row)
 		var r finetune.Recipe
-		if row.Failed == "" && json.Unmarshal(row.Settings, &r) == nil {
+		if ok && row.Failed == "" && json.Unmarshal(row.Settings, &r) == nil {
 			note = fmt.Sprintf("measured here: width %d, depth %d, patches of %d at %s px, %d steps of %d; compare "+
 				"positions with each other, and with the published columns only as far as these agree", r.Model.Width,
 				r.Model.Depth, r.Model.PatchSize, row.ImageSize, row.Steps, r.BatchSize)
 		}
 	}
-	table := s.Benchmark.Table(rows, tasks, arms, s.Seeds)
+	table := s.Benchmark.Table(rows, s.Seeds)
 	table.Notes = append(table.Notes, note)
 	return table, nil
 }
