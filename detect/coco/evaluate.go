@@ -62,6 +62,7 @@ func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
 	}
 	slices.Sort(images)
 	cells := make([]cell, len(e.Categories)*len(p.Areas))
+	var m matcher
 	for _, id := range images {
 		objects, err := e.objects(d, x, id)
 		if err != nil {
@@ -77,11 +78,12 @@ func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
 			}
 			iou := overlaps(detections[k], objects[k], p.Masks)
 			for a, area := range p.Areas {
-				m := match(detections[k], objects[k], iou, p.IoU, area)
-				cells[k*len(p.Areas)+a].add(m)
+				m.match(detections[k], objects[k], iou, p.IoU, area)
+				cells[k*len(p.Areas)+a].add(&m, detections[k])
 				if p.Each != nil {
-					m.ImageID, m.CategoryID = id, category.ID
-					p.Each(m)
+					match := m.result(detections[k], objects[k], len(p.IoU))
+					match.ImageID, match.CategoryID, match.Area = id, category.ID, area
+					p.Each(match)
 				}
 			}
 		}
@@ -157,19 +159,19 @@ func (e *Evaluation) detections(results *Results, x *index, image int64, rows []
 }
 
 // add counts the matches of one image.
-func (c *cell) add(m Match) {
-	for _, ignored := range m.IgnoredObjects {
-		if !ignored {
+func (c *cell) add(m *matcher, found []detected) {
+	for _, skipped := range m.skipped {
+		if !skipped {
 			c.objects++
 		}
 	}
-	for i, score := range m.Scores {
-		o := outcome{score: score, rank: i}
-		for t := range m.Matched {
-			if m.Matched[t][i] != 0 {
+	for i, f := range found {
+		o := outcome{score: f.score, rank: i}
+		for at, t := i, 0; at < len(m.matched); at, t = at+len(found), t+1 {
+			if m.matched[at] != 0 {
 				o.matched |= 1 << t
 			}
-			if m.Ignored[t][i] {
+			if m.ignored[at] {
 				o.ignored |= 1 << t
 			}
 		}
@@ -188,7 +190,9 @@ func (e *Evaluation) accumulate(cells []cell) {
 			values[i] = -1
 		}
 	}
-	for i, c := range cells {
+	var line curve
+	for i := range cells {
+		c := &cells[i]
 		if c.objects == 0 {
 			continue
 		}
@@ -196,17 +200,17 @@ func (e *Evaluation) accumulate(cells []cell) {
 		slices.SortStableFunc(c.found, func(a, b outcome) int { return cmp.Compare(b.score, a.score) })
 		for m, most := range p.MaxDetections {
 			for t := range T {
-				precision, recall, scores := c.curve(t, most)
+				line.draw(c, t, most)
 				e.Recall[(t*K*A+i)*M+m] = 0
-				if n := len(recall); n > 0 {
-					e.Recall[(t*K*A+i)*M+m] = recall[n-1]
+				if n := len(line.recall); n > 0 {
+					e.Recall[(t*K*A+i)*M+m] = line.recall[n-1]
 				}
 				for r, threshold := range p.Recall {
-					at, _ := slices.BinarySearch(recall, threshold) // the first that is not less
+					at, _ := slices.BinarySearch(line.recall, threshold) // the first that is not less
 					to := ((t*R+r)*K*A+i)*M + m
 					e.Precision[to], e.Scores[to] = 0, 0
-					if at < len(recall) {
-						e.Precision[to], e.Scores[to] = precision[at], scores[at]
+					if at < len(line.recall) {
+						e.Precision[to], e.Scores[to] = line.precision[at], line.scores[at]
 					}
 				}
 			}
@@ -214,12 +218,17 @@ func (e *Evaluation) accumulate(cells []cell) {
 	}
 }
 
-// curve returns precision, made to fall, and recall after each detection that is not ignored or is: as many values as
-// there are detections of a rank below most, at IoU threshold t.
-func (c *cell) curve(t, most int) (precision, recall, scores []float64) {
+// curve is precision, made to fall, recall and score after each detection, ignored ones included; its memory serves the
+// next.
+type curve struct{ precision, recall, scores []float64 }
+
+// draw computes the curve of the detections of a rank below most at IoU threshold t.
+func (l *curve) draw(c *cell, t, most int) {
+	l.precision, l.recall, l.scores = l.precision[:0], l.recall[:0], l.scores[:0]
 	right, wrong := 0.0, 0.0
 	epsilon := math.Nextafter(1, 2) - 1
-	for _, o := range c.found {
+	for i := range c.found {
+		o := &c.found[i]
 		if o.rank >= most {
 			continue
 		}
@@ -230,12 +239,11 @@ func (c *cell) curve(t, most int) (precision, recall, scores []float64) {
 				wrong++
 			}
 		}
-		precision = append(precision, right/(wrong+right+epsilon))
-		recall = append(recall, right/float64(c.objects))
-		scores = append(scores, o.score)
+		l.precision = append(l.precision, right/(wrong+right+epsilon))
+		l.recall = append(l.recall, right/float64(c.objects))
+		l.scores = append(l.scores, o.score)
 	}
-	for i := len(precision) - 1; i > 0; i-- {
-		precision[i-1] = max(precision[i-1], precision[i])
+	for i := len(l.precision) - 1; i > 0; i-- {
+		l.precision[i-1] = max(l.precision[i-1], l.precision[i])
 	}
-	return precision, recall, scores
 }

@@ -114,21 +114,32 @@ func BenchmarkEvaluateLikeVal2017(b *testing.B) {
 	for k := range categories {
 		d.Categories = append(d.Categories, Category{ID: int64(k + 1)})
 	}
+	type shape struct {
+		xy   []float64
+		box  Box
+		mask RLE
+	}
+	var shapes []shape
+	for range 2000 {
+		xy, box := outline()
+		mask, err := FromPolygon(xy, 480, 640)
+		if err != nil {
+			b.Fatal(err)
+		}
+		shapes = append(shapes, shape{xy, box, mask})
+	}
 	var found []Detection
 	for i := range images {
 		d.Images = append(d.Images, Image{ID: int64(i), Height: 480, Width: 640})
 		for range detections {
-			xy, box := outline()
-			mask, err := FromPolygon(xy, 480, 640)
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := shapes[r.IntN(len(shapes))]
 			category := int64(r.IntN(categories) + 1)
-			found = append(found, Detection{ImageID: int64(i), CategoryID: category, Box: &box,
-				Segmentation: mask.Segmentation(), Score: r.Float64()})
+			found = append(found, Detection{ImageID: int64(i), CategoryID: category, Box: &s.box,
+				Segmentation: s.mask.Segmentation(), Score: r.Float64()})
 			if len(d.Annotations) < (i+1)*perImage {
 				d.Annotations = append(d.Annotations, Annotation{ID: int64(len(d.Annotations) + 1), ImageID: int64(i),
-					CategoryID: category, Area: float64(mask.Area()), Box: box, Segmentation: Segmentation{Polygons: [][]float64{xy}}})
+					CategoryID: category, Area: float64(s.mask.Area()), Box: s.box,
+					Segmentation: Segmentation{Polygons: [][]float64{s.xy}}})
 			}
 		}
 	}

@@ -38,9 +38,8 @@ type detected struct {
 	mask        RLE
 }
 
-// best returns detections by falling score, ties in their order, at most n.
+// best sorts detections by falling score, ties in their order, and returns at most n.
 func best(found []detected, n int) []detected {
-	found = slices.Clone(found)
 	slices.SortStableFunc(found, func(a, b detected) int { return cmp.Compare(b.score, a.score) })
 	return found[:min(n, len(found))]
 }
@@ -60,34 +59,42 @@ func overlaps(found []detected, objects []object, masks bool) [][]float64 {
 	return out
 }
 
+// matcher is the matches of one image, category and area range; its memory serves the next.
+type matcher struct {
+	order   []int   // of objects: those that count first
+	skipped []bool  // [objects] in that order, those that do not count
+	matched []int64 // [thresholds·detections] IDs of objects
+	ignored []bool  // [thresholds·detections]
+	taken   []int64 // [thresholds·objects] IDs of detections, objects in that order
+}
+
 // match gives each detection, best first, the object of greatest IoU that is at least the threshold and not taken: of
 // equal IoU the last, and one that counts before one that does not. A crowd is never taken. A detection without an
 // object is ignored if its own area is out of the range. Source: evaluateImg of pycocotools.
-func match(found []detected, objects []object, iou [][]float64, thresholds []float64, area AreaRange) Match {
+func (m *matcher) match(found []detected, objects []object, iou [][]float64, thresholds []float64, area AreaRange) {
 	outside := func(a float64) bool { return a < area.Low || a > area.High }
-	m := Match{Area: area, Objects: make([]int64, 0, len(objects)), IgnoredObjects: make([]bool, 0, len(objects))}
-	order := make([]int, 0, len(objects)) // those that count first
-	for _, ignored := range []bool{false, true} {
+	m.order, m.skipped = m.order[:0], m.skipped[:0]
+	for _, skipped := range []bool{false, true} {
 		for j, o := range objects {
-			if (o.crowd || outside(o.area)) == ignored {
-				order = append(order, j)
-				m.Objects, m.IgnoredObjects = append(m.Objects, o.id), append(m.IgnoredObjects, ignored)
+			if (o.crowd || outside(o.area)) == skipped {
+				m.order, m.skipped = append(m.order, j), append(m.skipped, skipped)
 			}
 		}
 	}
-	for _, f := range found {
-		m.Detections, m.Scores = append(m.Detections, f.id), append(m.Scores, f.score)
-	}
-	for _, threshold := range thresholds {
-		matched, ignored, taken := make([]int64, len(found)), make([]bool, len(found)), make([]int64, len(objects))
+	m.matched = zeros(m.matched, len(thresholds)*len(found))
+	m.ignored = zeros(m.ignored, len(thresholds)*len(found))
+	m.taken = zeros(m.taken, len(thresholds)*len(objects))
+	for t, threshold := range thresholds {
+		matched, ignored := m.matched[t*len(found):][:len(found)], m.ignored[t*len(found):][:len(found)]
+		taken := m.taken[t*len(objects):][:len(objects)]
 		for i, f := range found {
 			const none = -1
 			chosen, most := none, min(threshold, 1-1e-10)
-			for k, j := range order {
+			for k, j := range m.order {
 				if taken[k] > 0 && !objects[j].crowd {
 					continue
 				}
-				if chosen != none && !m.IgnoredObjects[chosen] && m.IgnoredObjects[k] {
+				if chosen != none && !m.skipped[chosen] && m.skipped[k] {
 					break
 				}
 				if iou[i][j] >= most {
@@ -95,11 +102,33 @@ func match(found []detected, objects []object, iou [][]float64, thresholds []flo
 				}
 			}
 			if chosen != none {
-				matched[i], taken[chosen], ignored[i] = m.Objects[chosen], f.id, m.IgnoredObjects[chosen]
+				matched[i], taken[chosen], ignored[i] = objects[m.order[chosen]].id, f.id, m.skipped[chosen]
 			}
 			ignored[i] = ignored[i] || matched[i] == 0 && outside(f.area)
 		}
-		m.Matched, m.Ignored, m.Found = append(m.Matched, matched), append(m.Ignored, ignored), append(m.Found, taken)
 	}
-	return m
+}
+
+// zeros returns n of them in memory that is there, if it is large enough.
+func zeros[T any](memory []T, n int) []T {
+	memory = slices.Grow(memory[:0], n)[:n]
+	clear(memory)
+	return memory
+}
+
+// result returns the matches in memory of their own.
+func (m *matcher) result(found []detected, objects []object, thresholds int) Match {
+	out := Match{IgnoredObjects: slices.Clone(m.skipped)}
+	for _, f := range found {
+		out.Detections, out.Scores = append(out.Detections, f.id), append(out.Scores, f.score)
+	}
+	for _, j := range m.order {
+		out.Objects = append(out.Objects, objects[j].id)
+	}
+	for t := range thresholds {
+		out.Matched = append(out.Matched, slices.Clone(m.matched[t*len(found):][:len(found)]))
+		out.Ignored = append(out.Ignored, slices.Clone(m.ignored[t*len(found):][:len(found)]))
+		out.Found = append(out.Found, slices.Clone(m.taken[t*len(objects):][:len(objects)]))
+	}
+	return out
 }
