@@ -53,6 +53,9 @@ const (
 	noCrowd
 )
 
+// HasBox tells whether there is one: a file may leave it out.
+func (a *Annotation) HasBox() bool { return a.missing&noBox == 0 }
+
 // SortedCategories returns the categories by ID: classes 0, 1, … of a model.
 func (d *Dataset) SortedCategories() []Category {
 	return slices.SortedFunc(slices.Values(d.Categories), func(a, b Category) int { return cmp.Compare(a.ID, b.ID) })

@@ -63,10 +63,10 @@ func (d *Dataset) results(r *Results) (*Results, error) {
 			return nil, fmt.Errorf("coco: %s: detection %d has no bbox, but the first has", r.Name, i+1)
 		case boxes:
 			r.areas[i] = t.Box.Area()
-			if t.Segmentation.none() {
+			if t.Segmentation.Empty() {
 				t.Segmentation.Polygons = [][]float64{t.Box.polygon()}
 			}
-		case t.Segmentation.none():
+		case t.Segmentation.Empty():
 			return nil, fmt.Errorf("coco: %s: detection %d has no segmentation, and the first no bbox", r.Name, i+1)
 		case !t.Segmentation.runs() || t.Segmentation.Counts != nil:
 			return nil, fmt.Errorf("coco: %s: detection %d: without a bbox the segmentation must be run lengths as a string",
@@ -85,9 +85,6 @@ func (d *Dataset) results(r *Results) (*Results, error) {
 	}
 	return r, nil
 }
-
-// none tells that there is no segmentation, not even a broken one.
-func (s *Segmentation) none() bool { return !s.runs() && s.Polygons == nil && s.broken == "" }
 
 // ReadResults reads a file of results: an array of detections.
 func (d *Dataset) ReadResults(path string) (*Results, error) {

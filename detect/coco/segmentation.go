@@ -21,6 +21,9 @@ type Segmentation struct {
 	broken string // what a file has instead
 }
 
+// Empty tells that there is no segmentation, not even a broken one.
+func (s *Segmentation) Empty() bool { return !s.runs() && len(s.Polygons) == 0 && s.broken == "" }
+
 // Segmentation returns the mask as files have it, packed.
 func (r RLE) Segmentation() Segmentation {
 	return Segmentation{Size: [2]int{r.Height, r.Width}, Packed: r.Pack()}

@@ -31,6 +31,15 @@ func drawRows(stream uint64, seed int64, n, k int) (rows, others []int) {
 	return order[:k], order[k:]
 }
 
+// Draw returns the generator of one purpose outside this package, known by its name, as a pure function of all four.
+func Draw(purpose string, seed int64, epoch, index int) *rand.Rand {
+	h := uint64(1)
+	for _, c := range []byte(purpose) {
+		h = finalise(h ^ uint64(c)<<32)
+	}
+	return draw(h, seed, epoch, index)
+}
+
 // draw returns the generator of one purpose, epoch and index. Neighbouring arguments give unrelated streams: each is
 // folded in by SplitMix64's finaliser (Steele, Lea and Flood 2014), a bijection that flips half of the bits.
 func draw(stream uint64, seed int64, epoch, index int) *rand.Rand {

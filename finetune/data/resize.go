@@ -165,20 +165,23 @@ func (p *Picture) resizeColumns(taps []tap) *Picture {
 	return out
 }
 
-// nearest picks pixels. Places are added up step by step, as Pillow does, since that decides ties.
-func (p *Picture) nearest(height, width int) *Picture {
-	places := func(in, out int) []int {
-		places, step := make([]int, out), float64(in)/float64(out)
-		at := step * 0.5
-		for i := range places {
-			places[i] = min(in-1, int(at))
-			at += step
-		}
-		return places
+// NearestLines returns which of in lines each of out lines shows where the nearest is taken. Places are added up step by
+// step, as Pillow does, since that decides ties.
+func NearestLines(in, out int) []int {
+	lines, step := make([]int, out), float64(in)/float64(out)
+	at := step * 0.5
+	for i := range lines {
+		lines[i] = min(in-1, int(at))
+		at += step
 	}
+	return lines
+}
+
+// nearest picks pixels.
+func (p *Picture) nearest(height, width int) *Picture {
 	out := &Picture{Height: height, Width: width, Pixels: make([]uint8, 0, 3*height*width)}
-	columns := places(p.Width, width)
-	for _, y := range places(p.Height, height) {
+	columns := NearestLines(p.Width, width)
+	for _, y := range NearestLines(p.Height, height) {
 		for _, x := range columns {
 			at := 3 * (y*p.Width + x)
 			out.Pixels = append(out.Pixels, p.Pixels[at:at+3]...)

@@ -114,10 +114,6 @@ func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Se
 	return build("train", combinations[:train]), build("test", combinations[train:train+test]), nil
 }
 
-// spriteRadius bounds every shape: no point is farther than this from its centre, in sides of the image. The centres
-// keep 1/4 + 1/128 from the border, so nothing is ever cut.
-const spriteRadius = 0.25
-
 // render draws a sprite on size×size pixels, 0…255: the covered share of each pixel, from 4×4 samples.
 //
 // The image is the unit square, rows downwards. Centres lie at 1/4 + (k+½)/64: one pixel of dSprites apart. Scale k is
@@ -132,10 +128,10 @@ func (s sprite) render(size int) []uint8 {
 		angle     = 2 * math.Pi * float64(s.orientation) / spriteOrientations
 		sin, cos  = math.Sincos(angle)
 		step      = 1 / float64(samples*size)
-		firstRow  = int(math.Floor((row - spriteRadius) * float64(size)))
-		firstCol  = int(math.Floor((column - spriteRadius) * float64(size)))
-		endRow    = int(math.Ceil((row + spriteRadius) * float64(size)))
-		endColumn = int(math.Ceil((column + spriteRadius) * float64(size)))
+		firstRow  = int(math.Floor((row - OutlineRadius) * float64(size)))
+		firstCol  = int(math.Floor((column - OutlineRadius) * float64(size)))
+		endRow    = int(math.Ceil((row + OutlineRadius) * float64(size)))
+		endColumn = int(math.Ceil((column + OutlineRadius) * float64(size)))
 	)
 	out := make([]uint8, size*size)
 	for i := firstRow; i < endRow; i++ {
@@ -145,7 +141,7 @@ func (s sprite) render(size int) []uint8 {
 				// Sums of binary fractions where size is a power of two: shifts by whole pixels change no bit.
 				dy := (float64(samples*i+k/samples)+0.5)*step - row
 				dx := (float64(samples*j+k%samples)+0.5)*step - column
-				if s.covers(factor*(cos*dx+sin*dy), factor*(cos*dy-sin*dx)) {
+				if Outline(s.shape).Covers(factor*(cos*dx+sin*dy), factor*(cos*dy-sin*dx)) {
 					covered++
 				}
 			}
@@ -155,15 +151,29 @@ func (s sprite) render(size int) []uint8 {
 	return out
 }
 
-// covers reports whether a point, in the upright shape's own coordinates at scale 1, belongs to it.
-func (s sprite) covers(x, y float64) bool {
-	switch s.shape {
-	case 0: // square of side 0.32: half its diagonal is 0.226
+// Outline is a kind of shape.
+type Outline int
+
+// The kinds, of about the same area at the same scale: 0.102, 0.101 and 0.132.
+const (
+	OutlineSquare  Outline = iota // of side 0.32: half its diagonal is 0.226
+	OutlineEllipse                // of half axes 0.23 and 0.14
+	OutlineHeart                  // (x²+y²−1)³ ≤ x²y³, y upwards, times 0.19; within 1.2 of a centre moved up by 0.1
+)
+
+// OutlineRadius bounds every shape at scale 1: no point is farther than this from its centre, in sides of the image.
+// The centres of Shapes keep 1/4 + 1/128 from the border, so nothing is ever cut.
+const OutlineRadius = 0.25
+
+// Covers reports whether a point, in the upright shape's own coordinates at scale 1, y downwards, belongs to it.
+func (o Outline) Covers(x, y float64) bool {
+	switch o {
+	case OutlineSquare:
 		return math.Abs(x) <= 0.16 && math.Abs(y) <= 0.16
-	case 1: // ellipse of half axes 0.23 and 0.14
+	case OutlineEllipse:
 		x, y = x/0.23, y/0.14
 		return x*x+y*y <= 1
-	default: // heart (x²+y²−1)³ ≤ x²y³, y upwards, within 1.2 of a centre moved up by 0.1
+	default:
 		x, y = x/0.19, -y/0.19+0.1
 		r := x*x + y*y - 1
 		return r*r*r <= x*x*y*y*y

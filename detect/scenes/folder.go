@@ -1,0 +1,185 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package scenes
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+// Folder is pictures in a directory with annotations as COCO has them.
+type Folder struct {
+	Dir     string
+	Dataset *coco.Dataset
+
+	images  []coco.Image // by ID
+	objects map[int64][]*coco.Annotation
+	classes map[int64]int
+}
+
+// Open reads an instances file and looks whether its pictures lie in a directory, below which nothing is read that the
+// file names. Missing pictures are an error that lists them; so is an object of an unknown category.
+func Open(dir, instances string) (*Folder, error) {
+	d, err := coco.Read(instances)
+	if err != nil {
+		return nil, err
+	}
+	f := &Folder{Dir: dir, Dataset: d, classes: map[int64]int{}, images: slices.SortedFunc(slices.Values(d.Images),
+		func(a, b coco.Image) int { return cmp.Compare(a.ID, b.ID) })}
+	if f.objects, err = d.Objects(); err != nil {
+		return nil, err
+	}
+	for class, c := range d.SortedCategories() {
+		f.classes[c.ID] = class
+	}
+	for _, a := range d.Annotations {
+		if _, known := f.classes[a.CategoryID]; !known {
+			return nil, fmt.Errorf("scenes: %s: annotation %d is of category %d, which the file does not list", d.Name, a.ID,
+				a.CategoryID)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("scenes: %w", err)
+	}
+	defer root.Close()
+	var missing []string
+	for _, image := range f.images {
+		if _, err := root.Stat(filepath.FromSlash(image.FileName)); err != nil {
+			missing = append(missing, fmt.Sprintf("%q of image %d", image.FileName, image.ID))
+		}
+	}
+	if len(missing) > 0 {
+		const shown = 10
+		list := strings.Join(missing[:min(shown, len(missing))], ", ")
+		return nil, fmt.Errorf("scenes: %d of %d pictures of %s are not in %s: %s", len(missing), len(f.images), d.Name, dir,
+			list)
+	}
+	return f, nil
+}
+
+// Training returns the folder without images that have nothing to learn: no object, or crowds alone.
+func (f *Folder) Training() *Folder {
+	out := *f
+	out.images = slices.DeleteFunc(slices.Clone(f.images), func(image coco.Image) bool {
+		return !slices.ContainsFunc(f.objects[image.ID], func(a *coco.Annotation) bool { return !a.Crowd })
+	})
+	return &out
+}
+
+// Len is how many scenes there are.
+func (f *Folder) Len() int { return len(f.images) }
+
+// Categories are those of the file by ID: the classes of objects.
+func (f *Folder) Categories() []coco.Category { return f.Dataset.SortedCategories() }
+
+// At reads a scene, images by ID. As in detectron2 parts of polygons with fewer than six numbers, or an odd one, are
+// left out, and with them objects that have no other; an object without a segmentation has no mask. The picture must
+// have the size that the file gives it.
+func (f *Folder) At(index int) (*Scene, error) {
+	if index < 0 || index >= len(f.images) {
+		return nil, fmt.Errorf("scenes: number %d of %d", index, len(f.images))
+	}
+	image := f.images[index]
+	file, err := os.OpenInRoot(f.Dir, filepath.FromSlash(image.FileName))
+	if err != nil {
+		return nil, fmt.Errorf("scenes: image %d: %w", image.ID, err)
+	}
+	defer file.Close()
+	picture, err := data.Decode(file)
+	if err != nil {
+		return nil, fmt.Errorf("scenes: %s: %w", file.Name(), err)
+	}
+	if image.Height == 0 && image.Width == 0 {
+		image.Height, image.Width = picture.Height, picture.Width
+	}
+	if image.Height != picture.Height || image.Width != picture.Width {
+		return nil, fmt.Errorf("scenes: %s is of %d×%d pixels, image %d of %s of %d×%d", file.Name(), picture.Height,
+			picture.Width, image.ID, f.Dataset.Name, image.Height, image.Width)
+	}
+	s := &Scene{ImageID: image.ID, Picture: picture, Rows: picture.Height, Cols: picture.Width}
+	for _, a := range f.objects[image.ID] {
+		o, kept, err := f.object(image, a)
+		if err != nil {
+			return nil, err
+		}
+		if kept {
+			s.Objects = append(s.Objects, o)
+		}
+	}
+	return s, nil
+}
+
+// object returns what an annotation says, unless nothing is left of it.
+func (f *Folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bool, err error) {
+	o = Object{Class: f.classes[a.CategoryID], Box: a.Box, Crowd: a.Crowd}
+	sound := *a
+	if len(a.Segmentation.Polygons) > 0 {
+		for _, part := range a.Segmentation.Polygons {
+			if len(part)%2 == 0 && len(part) >= 6 {
+				o.Polygons = append(o.Polygons, part)
+			}
+		}
+		if sound.Segmentation.Polygons = o.Polygons; len(o.Polygons) == 0 {
+			return o, false, nil
+		}
+	}
+	if !sound.Segmentation.Empty() {
+		if o.Mask, err = f.Dataset.Mask(image, &sound); err != nil {
+			return o, false, err
+		}
+		if o.Mask.Height != image.Height || o.Mask.Width != image.Width {
+			return o, false, fmt.Errorf("scenes: %s: annotation %d has a mask of %d×%d pixels, its image has %d×%d",
+				f.Dataset.Name, a.ID, o.Mask.Height, o.Mask.Width, image.Height, image.Width)
+		}
+	}
+	if !a.HasBox() {
+		if !o.hasMask() {
+			return o, false, fmt.Errorf("scenes: %s: annotation %d has neither bbox nor segmentation", f.Dataset.Name, a.ID)
+		}
+		o.Box = o.Mask.Box()
+	}
+	return o, true, nil
+}
+
+// Write makes a directory with generated scenes as png in images, and instances.json, as COCO has them.
+func Write(dir string, g Generated) error {
+	if err := g.Validate(); err != nil {
+		return err
+	}
+	pictures := filepath.Join(dir, "images")
+	if err := os.MkdirAll(pictures, 0o755); err != nil {
+		return fmt.Errorf("scenes: %w", err)
+	}
+	d := g.empty()
+	for i := range g.Count {
+		s, err := g.At(i)
+		if err != nil {
+			return err
+		}
+		g.annotate(d, s)
+		var file bytes.Buffer
+		err = png.Encode(&file, rgba(s.Picture))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(pictures, d.Images[i].FileName), file.Bytes(), 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("scenes: %w", err)
+		}
+	}
+	file, err := os.Create(filepath.Join(dir, "instances.json"))
+	if err != nil {
+		return fmt.Errorf("scenes: %w", err)
+	}
+	return errors.Join(d.Write(file), file.Close())
+}

@@ -1,0 +1,125 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package scenes
+
+import (
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/detect/coco"
+)
+
+func TestScenesAreWrittenAndRead(t *testing.T) {
+	g, dir := Generated{Count: 5, Height: 37, Width: 59, Seed: 4}, t.TempDir()
+	if err := Write(dir, g); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(filepath.Join(dir, "images"), filepath.Join(dir, "instances.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Len() != g.Len() || !reflect.DeepEqual(f.Categories(), g.Categories()) {
+		t.Errorf("%d scenes of %v", f.Len(), f.Categories())
+	}
+	for i := range g.Count {
+		s, err := f.At(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := at(t, g, i); !reflect.DeepEqual(s, want) {
+			t.Errorf("scene %d is %+v, want %+v", i, s.Objects, want.Objects)
+		}
+	}
+}
+
+// folder writes a picture of 5×7 pixels and an instances file about it.
+func folder(t *testing.T, images, annotations string) (dir, instances string) {
+	t.Helper()
+	dir = t.TempDir()
+	file, err := os.Create(filepath.Join(dir, "a.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := png.Encode(file, image.NewGray(image.Rect(0, 0, 7, 5))); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	instances = filepath.Join(t.TempDir(), "instances.json")
+	text := fmt.Sprintf(`{"images":[%s],"categories":[{"id":4,"name":"b"},{"id":2,"name":"a"}],"annotations":[%s]}`, images,
+		annotations)
+	if err := os.WriteFile(instances, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir, instances
+}
+
+const picture = `{"id":1,"file_name":"a.png","height":5,"width":7}`
+
+// The rules are detectron2's: load_coco_json, filter_images_with_only_crowd_annotations.
+func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
+	dir, instances := folder(t, picture+`,{"id":3,"file_name":"a.png","height":5,"width":7},{"id":2,"file_name":"a.png"}`, `
+		{"id":1,"image_id":1,"category_id":4,"bbox":[1,1,3,3],"segmentation":[[1,1,4,1,4,4,1,4],[0,0,1],[1,2,3,4,5,6,7]]},
+		{"id":2,"image_id":1,"category_id":2,"bbox":[1,1,3,3],"segmentation":[[1,1,4,1]]},
+		{"id":3,"image_id":1,"category_id":2,"bbox":[1,1,2,3]},
+		{"id":4,"image_id":1,"category_id":2,"segmentation":{"size":[5,7],"counts":"52l0"},"iscrowd":1},
+		{"id":5,"image_id":3,"category_id":2,"bbox":[1,1,2,3],"iscrowd":1}`)
+	f, err := Open(dir, instances)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Len() != 3 || f.Training().Len() != 1 {
+		t.Errorf("%d scenes, %d to train on, want 3 and 1", f.Len(), f.Training().Len())
+	}
+	s, err := f.At(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	square, err := coco.FromPolygon([]float64{1, 1, 4, 1, 4, 4, 1, 4}, 5, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Object{
+		{Class: 1, Box: coco.Box{1, 1, 3, 3}, Mask: square, Polygons: [][]float64{{1, 1, 4, 1, 4, 4, 1, 4}}},
+		{Class: 0, Box: coco.Box{1, 1, 2, 3}},
+		{Class: 0, Box: coco.Box{1, 0, 1, 2}, Mask: coco.RLE{Height: 5, Width: 7, Counts: []uint32{5, 2, 28}}, Crowd: true},
+	}
+	if !reflect.DeepEqual(s.Objects, want) {
+		t.Errorf("objects %+v, want %+v", s.Objects, want)
+	}
+	if s, err := f.At(1); err != nil || s.ImageID != 2 || s.Rows != 5 || s.Cols != 7 || len(s.Objects) != 0 {
+		t.Errorf("the image without a size and objects is %+v, %v", s, err)
+	}
+	if s := (Jitter{Height: 5, Width: 7, Low: 1, High: 1}).Apply(s, 1, 2, 3); len(s.Objects) != 2 {
+		t.Errorf("the crowd is trained on: %+v", s.Objects)
+	}
+}
+
+func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
+	object := `{"id":9,"image_id":1,"category_id":2,"bbox":[1,1,2,3],"segmentation":%s}`
+	for _, c := range []struct{ images, annotations, want string }{
+		{`{"id":1,"file_name":"b.png"},{"id":2,"file_name":"c.png"},{"id":3,"file_name":"a.png"}`, "", "2 of 3 pictures"},
+		{`{"id":1,"file_name":"../a.png"}`, "", "../a.png"}, {`{"id":1}`, "", "image 1"},
+		{picture, `{"id":9,"image_id":1,"category_id":7}`, "annotation 9 is of category 7"},
+		{`{"id":1,"file_name":"a.png","height":7,"width":5}`, "", "5×7 pixels, image 1"},
+		{picture, `{"id":9,"image_id":1,"category_id":2}`, "annotation 9 has neither"},
+		{picture, fmt.Sprintf(object, `{"size":[5,7],"counts":"T1"}`), "annotation 9 of image 1"},
+		{picture, fmt.Sprintf(object, `{"size":[7,5],"counts":"52l0"}`), "annotation 9 has a mask of 7×5"},
+		{picture, fmt.Sprintf(object, `7`), "annotation 9 of image 1: segmentation is neither"},
+	} {
+		f, err := Open(folder(t, c.images, c.annotations))
+		if err == nil {
+			_, err = f.At(0)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, want %q", c.images, c.annotations, err, c.want)
+		}
+	}
+}

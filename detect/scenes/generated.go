@@ -1,0 +1,261 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package scenes
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+// Generated are scenes of shapes that lie over each other: 1 to 6 squares, ellipses and hearts, turned by any angle, of
+// sizes over two octaves, log-uniform, each of a colour of its own. A scene is a function of (Seed, Height, Width,
+// index).
+//
+// A shape of scale f spans about f/2 of the shorter side, f from 0.3 to 1.2, and lies within the picture. At least a
+// third of each is visible: what would hide more is placed again, and after ten times left out. The mask of an object is
+// what is seen of it: the pixels of which it is seen in half or more, of two halves the upper.
+type Generated struct {
+	Count, Height, Width int
+	Seed                 int64
+}
+
+const (
+	mostShapes = 6
+	leastScale = 0.3
+	scaleRange = 4.0 // two octaves
+	visible    = 3   // of so many parts, one is
+	placements = 10
+	samples    = 4 // along each axis of a pixel
+)
+
+// categories are the kinds of shapes, whose number is their class.
+var categories = []coco.Category{
+	data.OutlineSquare:  {ID: 1, Name: "square", Supercategory: "shape"},
+	data.OutlineEllipse: {ID: 2, Name: "ellipse", Supercategory: "shape"},
+	data.OutlineHeart:   {ID: 3, Name: "heart", Supercategory: "shape"},
+}
+
+// Categories are the kinds of shapes by ID.
+func (g Generated) Categories() []coco.Category { return append([]coco.Category(nil), categories...) }
+
+// Len is how many scenes there are.
+func (g Generated) Len() int { return g.Count }
+
+// Validate refuses pictures that are too small for shapes, or too large.
+func (g Generated) Validate() error {
+	if g.Count < 1 || min(g.Height, g.Width) < 32 || max(g.Height, g.Width) > 4096 {
+		return fmt.Errorf("scenes: %d pictures of %d×%d pixels, want 1 and more, 32 to 4096 a side", g.Count, g.Height, g.Width)
+	}
+	return nil
+}
+
+// Sizes are ranges of areas that part the two octaves in three: COCO's 32² and 96² are made for larger pictures. The
+// names are COCO's, so that the twelve numbers are.
+func (g Generated) Sizes() []coco.AreaRange {
+	const mean = 0.11 // area of a shape of scale 1
+	side := float64(min(g.Height, g.Width))
+	low := mean * math.Pow(leastScale*math.Pow(scaleRange, 1.0/3)*side, 2)
+	high := mean * math.Pow(leastScale*math.Pow(scaleRange, 2.0/3)*side, 2)
+	all := coco.Areas()[0]
+	return []coco.AreaRange{all, {Name: "small", High: low}, {Name: "medium", Low: low, High: high},
+		{Name: "large", Low: high, High: all.High}}
+}
+
+// shape is one of a scene.
+type shape struct {
+	kind     data.Outline
+	row, col float64 // of the centre
+	scale    float64 // pixels for each unit of the outline
+	sin, cos float64
+}
+
+// place draws a shape.
+func (g Generated) place(r *rand.Rand) shape {
+	s := shape{kind: data.Outline(r.IntN(len(categories)))}
+	s.scale = leastScale * math.Pow(scaleRange, r.Float64()) * float64(min(g.Height, g.Width))
+	radius := data.OutlineRadius * s.scale
+	s.row = radius + r.Float64()*(float64(g.Height)-2*radius)
+	s.col = radius + r.Float64()*(float64(g.Width)-2*radius)
+	s.sin, s.cos = math.Sincos(2 * math.Pi * r.Float64())
+	return s
+}
+
+// covered returns which of the samples [samples·height, samples·width] a shape covers.
+func (g Generated) covered(s shape) (at []int) {
+	radius := data.OutlineRadius * s.scale
+	first := func(centre float64) int { return max(0, int((centre-radius)*samples)) }
+	end := func(centre float64, n int) int { return min(samples*n, int((centre+radius)*samples)+1) }
+	for i := first(s.row); i < end(s.row, g.Height); i++ {
+		for j := first(s.col); j < end(s.col, g.Width); j++ {
+			dy, dx := ((float64(i)+0.5)/samples-s.row)/s.scale, ((float64(j)+0.5)/samples-s.col)/s.scale
+			if s.kind.Covers(s.cos*dx+s.sin*dy, s.cos*dy-s.sin*dx) {
+				at = append(at, i*samples*g.Width+j)
+			}
+		}
+	}
+	return at
+}
+
+const background = -1
+
+// arrange places the shapes of a scene and returns which of them, or the background, is seen at each sample.
+func (g Generated) arrange(r *rand.Rand) (shapes []shape, seen []int8) {
+	seen = make([]int8, samples*samples*g.Height*g.Width)
+	for i := range seen {
+		seen[i] = background
+	}
+	var whole, left []int // samples of each shape, and of them those that are seen
+	for range 1 + r.IntN(mostShapes) {
+		for range placements {
+			s := g.place(r)
+			at := g.covered(s)
+			hidden := make([]int, len(shapes))
+			for _, k := range at {
+				if seen[k] != background {
+					hidden[seen[k]]++
+				}
+			}
+			fits := true
+			for k := range shapes {
+				fits = fits && (hidden[k] == 0 || visible*(left[k]-hidden[k]) >= whole[k])
+			}
+			if !fits {
+				continue
+			}
+			for k := range hidden {
+				left[k] -= hidden[k]
+			}
+			for _, k := range at {
+				seen[k] = int8(len(shapes))
+			}
+			shapes, whole, left = append(shapes, s), append(whole, len(at)), append(left, len(at))
+			break
+		}
+	}
+	return shapes, seen
+}
+
+// At returns a scene.
+func (g Generated) At(index int) (*Scene, error) {
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	if index < 0 || index >= g.Count {
+		return nil, fmt.Errorf("scenes: number %d of %d", index, g.Count)
+	}
+	r := data.Draw("scene", g.Seed, 0, index)
+	shapes, seen := g.arrange(r)
+	paint := newPaint(r, len(shapes))
+	s := &Scene{ImageID: int64(index + 1), Rows: g.Height, Cols: g.Width,
+		Picture: &data.Picture{Height: g.Height, Width: g.Width, Pixels: make([]uint8, 0, 3*g.Height*g.Width)}}
+	masks := make([][]bool, len(shapes))
+	for k := range masks {
+		masks[k] = make([]bool, g.Height*g.Width)
+	}
+	for i := range g.Height {
+		for j := range g.Width {
+			ground := paint.ground((float64(i)+0.5)/float64(g.Height), (float64(j)+0.5)/float64(g.Width))
+			var sum [3]float64
+			var share [mostShapes]int
+			for k := range samples * samples {
+				owner := seen[(samples*i+k/samples)*samples*g.Width+samples*j+k%samples]
+				colour := ground
+				if owner != background {
+					colour = paint.shapes[owner]
+					share[owner]++
+				}
+				for c := range sum {
+					sum[c] += colour[c] / (samples * samples)
+				}
+			}
+			for _, v := range sum {
+				s.Picture.Pixels = append(s.Picture.Pixels, uint8(255*v+0.5))
+			}
+			for k := len(shapes) - 1; k >= 0; k-- {
+				if 2*share[k] >= samples*samples {
+					masks[k][i*g.Width+j] = true
+					break
+				}
+			}
+		}
+	}
+	for k, mask := range masks {
+		o := Object{Class: int(shapes[k].kind), Mask: coco.Encode(mask, g.Height, g.Width)}
+		if o.Box = o.Mask.Box(); o.Mask.Area() > 0 {
+			s.Objects = append(s.Objects, o)
+		}
+	}
+	return s, nil
+}
+
+// paint is the colours of a scene: red, green and blue, 0 to 1.
+type paint struct {
+	shapes [][3]float64
+	from   [3]float64 // of the background, along a direction
+	to     [3]float64
+	down   float64
+}
+
+// newPaint draws them: bright shapes whose hues keep apart, on a dark ground that fades from one colour to another.
+func newPaint(r *rand.Rand, n int) paint {
+	var p paint
+	first := r.Float64()
+	for k := range n {
+		hue := first + (float64(k)+0.5*r.Float64())/float64(n)
+		p.shapes = append(p.shapes, hsv(hue, 0.6+0.4*r.Float64(), 0.6+0.4*r.Float64()))
+	}
+	p.from = hsv(r.Float64(), 0.4*r.Float64(), 0.4*r.Float64())
+	p.to = hsv(r.Float64(), 0.4*r.Float64(), 0.4*r.Float64())
+	p.down = r.Float64()
+	return p
+}
+
+// ground is the background at a place, row and column from 0 to 1.
+func (p paint) ground(row, col float64) (c [3]float64) {
+	part := p.down*row + (1-p.down)*col
+	for k := range c {
+		c[k] = (1-part)*p.from[k] + part*p.to[k]
+	}
+	return c
+}
+
+// hsv is red, green and blue of a hue (its whole part does not matter), saturation and value.
+func hsv(hue, saturation, value float64) (c [3]float64) {
+	for k := range c {
+		_, place := math.Modf(hue + float64(k)/3)
+		ramp := min(max(math.Abs(6*place-3)-1, 0), 1) // 1 within a sixth of a turn of the channel's own hue, 0 beyond a third
+		c[k] = value * (1 - saturation*(1-ramp))
+	}
+	return c
+}
+
+// Dataset returns the annotations of all scenes, with masks as run lengths: what instances.json says.
+func (g Generated) Dataset() (*coco.Dataset, error) {
+	d := g.empty()
+	for i := range g.Count {
+		s, err := g.At(i)
+		if err != nil {
+			return nil, err
+		}
+		g.annotate(d, s)
+	}
+	return d, nil
+}
+
+func (g Generated) empty() *coco.Dataset {
+	return &coco.Dataset{Name: fmt.Sprintf("shapes-%d", g.Seed), Categories: g.Categories()}
+}
+
+// annotate adds what a scene shows.
+func (g Generated) annotate(d *coco.Dataset, s *Scene) {
+	d.Images = append(d.Images, coco.Image{ID: s.ImageID, FileName: fmt.Sprintf("%012d.png", s.ImageID), Height: g.Height,
+		Width: g.Width})
+	for _, o := range s.Objects {
+		d.Annotations = append(d.Annotations, coco.Annotation{ID: int64(len(d.Annotations) + 1), ImageID: s.ImageID,
+			CategoryID: categories[o.Class].ID, Segmentation: o.Mask.Segmentation(), Area: float64(o.Mask.Area()), Box: o.Box})
+	}
+}

@@ -1,0 +1,193 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package scenes
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+func at(t *testing.T, g Generated, index int) *Scene {
+	t.Helper()
+	s, err := g.At(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAScene(t *testing.T) {
+	g := Generated{Count: 40, Height: 53, Width: 71, Seed: 5}
+	if !reflect.DeepEqual(at(t, g, 7), at(t, g, 7)) {
+		t.Error("a scene is not the same twice")
+	}
+	more := g
+	more.Count = 9000
+	if !reflect.DeepEqual(at(t, g, 7), at(t, more, 7)) {
+		t.Error("a scene depends on how many there are")
+	}
+	seed := g
+	seed.Seed++
+	if slices.Equal(at(t, g, 7).Picture.Pixels, at(t, seed, 7).Picture.Pixels) ||
+		slices.Equal(at(t, g, 7).Picture.Pixels, at(t, g, 8).Picture.Pixels) {
+		t.Error("scenes of other seeds or indices are the same")
+	}
+	for _, bad := range []Generated{{}, {Count: 1, Height: 31, Width: 64}, {Count: 1, Height: 64, Width: 5000}} {
+		if _, err := bad.At(0); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+	if _, err := g.At(40); err == nil {
+		t.Error("number 40 of 40 is there")
+	}
+}
+
+// A pixel that lies wholly within a shape has just its colour, which no other has. So the pixels of the most frequent
+// colour of a mask are all within that mask, and those of other colours at its rim, whose length the box bounds.
+func TestMasksAreWhatIsSeen(t *testing.T) {
+	kinds, numbers := map[int]int{}, map[int]int{}
+	for _, size := range [][2]int{{53, 71}, {97, 41}, {64, 128}} {
+		g := Generated{Count: 40, Height: size[0], Width: size[1], Seed: 3}
+		for i := range g.Count {
+			s := at(t, g, i)
+			numbers[len(s.Objects)]++
+			owner := make([]int, size[0]*size[1])
+			colours := map[[3]uint8]int{}
+			for k, o := range s.Objects {
+				kinds[o.Class]++
+				count := map[[3]uint8]int{}
+				mask := o.Mask.Decode()
+				left, top, right, bottom := size[1], size[0], 0, 0
+				for p, inside := range mask {
+					if !inside {
+						continue
+					}
+					if owner[p] != 0 {
+						t.Fatalf("scene %d of %v: pixel %d has two owners", i, size, p)
+					}
+					owner[p] = k + 1
+					count[[3]uint8(s.Picture.Pixels[3*p:])]++
+					x, y := p%size[1], p/size[1]
+					left, right, top, bottom = min(left, x), max(right, x+1), min(top, y), max(bottom, y+1)
+				}
+				if want := (coco.Box{float64(left), float64(top), float64(right - left), float64(bottom - top)}); o.Box != want {
+					t.Errorf("scene %d of %v: box %v, want %v", i, size, o.Box, want)
+				}
+				most := 0
+				var colour [3]uint8
+				for c, n := range count {
+					if n > most {
+						most, colour = n, c
+					}
+				}
+				if rim := o.Mask.Area() - most; float64(rim) > 3*(o.Box[2]+o.Box[3]) {
+					t.Errorf("scene %d of %v: %d pixels of object %d are of other colours", i, size, rim, k)
+				}
+				if most > 1 {
+					colours[colour] = k + 1
+				}
+			}
+			for p, k := range owner {
+				if want := colours[[3]uint8(s.Picture.Pixels[3*p:])]; want != 0 && k != want {
+					t.Errorf("scene %d of %v: pixel %d has the colour of object %d, the mask of %d", i, size, p, want, k)
+				}
+			}
+		}
+	}
+	if len(kinds) != 3 || numbers[0] > 0 || numbers[1] == 0 || numbers[mostShapes] == 0 || numbers[mostShapes+1] > 0 {
+		t.Errorf("objects of classes %v, scenes with so many objects %v", kinds, numbers)
+	}
+}
+
+// Areas at scale 1: squares 0.32², ellipses π·0.23·0.14, hearts 0.19²·3.662 (finetune/data).
+func TestSizesSpanTwoOctavesEvenly(t *testing.T) {
+	g := Generated{Count: 300, Height: 120, Width: 90, Seed: 2}
+	var logs []float64
+	for i := range g.Count {
+		s := at(t, g, i)
+		if len(s.Objects) > 1 {
+			continue
+		}
+		o := s.Objects[0]
+		whole := []float64{0.32 * 0.32, math.Pi * 0.23 * 0.14, 0.19 * 0.19 * 3.662}[o.Class]
+		scale := math.Sqrt(float64(o.Mask.Area())/whole) / 90
+		if scale < 0.97*0.3 || scale > 1.03*1.2 {
+			t.Errorf("scene %d: class %d of scale %g", i, o.Class, scale)
+		}
+		logs = append(logs, math.Log2(scale/0.3)) // uniform from 0 to 2
+	}
+	slices.Sort(logs)
+	for k, quantile := range []float64{0.25, 0.5, 0.75} {
+		if got := logs[int(quantile*float64(len(logs)))]; len(logs) < 30 || math.Abs(got-2*quantile) > 0.3 {
+			t.Errorf("quartile %d of %d sizes lies at %.2f octaves, want %.2f", k+1, len(logs), got, 2*quantile)
+		}
+	}
+	sizes := g.Sizes()
+	if low := 0.11 * math.Pow(0.3*math.Exp2(2.0/3)*90, 2); math.Abs(sizes[1].High-low) > 1e-9 ||
+		math.Abs(sizes[3].Low/sizes[1].High-math.Exp2(4.0/3)) > 1e-9 || sizes[2].Low != sizes[1].High ||
+		sizes[2].High != sizes[3].Low || sizes[0] != coco.Areas()[0] {
+		t.Errorf("sizes %+v", sizes)
+	}
+}
+
+func TestAThirdOfEveryShapeIsVisible(t *testing.T) {
+	g := Generated{Count: 100, Height: 64, Width: 64, Seed: 1}
+	hidden := 0
+	for i := range g.Count {
+		shapes, seen := g.arrange(data.Draw("scene", g.Seed, 0, i))
+		left := make([]int, len(shapes))
+		for _, k := range seen {
+			if k != background {
+				left[k]++
+			}
+		}
+		for k, s := range shapes {
+			whole := len(g.covered(s))
+			if 3*left[k] < whole {
+				t.Errorf("scene %d: of shape %d %d samples of %d are seen", i, k, left[k], whole)
+			}
+			if left[k] < whole {
+				hidden++
+			}
+		}
+	}
+	if hidden < 20 {
+		t.Errorf("%d shapes lie under others", hidden)
+	}
+}
+
+func TestWhatIsSaidOfScenesIsAllThatIsThere(t *testing.T) {
+	g := Generated{Count: 11, Height: 64, Width: 96, Seed: 9}
+	d, err := g.Dataset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []coco.Detection
+	for i := range g.Count {
+		s := at(t, g, i)
+		for _, o := range s.Objects {
+			found = append(found, coco.Detection{ImageID: s.ImageID, CategoryID: g.Categories()[o.Class].ID, Score: 0.5,
+				Segmentation: o.Mask.Segmentation()})
+		}
+	}
+	results, err := d.Results(found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, masks := range []bool{false, true} {
+		e, err := coco.Evaluate(d, results, coco.Params{Masks: masks, Areas: g.Sizes()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range e.Stats() {
+			if i != 6 && math.Abs(v-1) > 1e-9 { // one detection an image is not all
+				t.Errorf("%s is %g", coco.StatNames[i], v)
+			}
+		}
+	}
+}

@@ -1,0 +1,221 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package scenes
+
+import (
+	"math"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+// Jitter is large-scale jitter (Ghiasi et al. 2021), as detectron2's ViTDet recipes have it: flip; resize so that the
+// picture just fits into Height × Width times a scale, uniform from Low to High; cut Height × Width out of it, if it is
+// larger, at a random place, the same share of the room along both axes; pad to the right and below, if it is smaller.
+// COCO's recipes have 1024, 1024, 0.1, 2, 0.5.
+//
+// Low = High = 1 with Flip 0 is what evaluation does: the whole picture at the largest size that fits.
+//
+// Source: RandomFlip, ResizeScale and FixedSizeCrop of detectron2 at 02b5c4e; pictures are resized as Pillow does.
+type Jitter struct {
+	Height, Width int
+	Low, High     float64
+	Flip          float64  // probability
+	Fill          [3]uint8 // of the padding. ViTDet pads after normalisation, with 0: set what lies beyond Rows and Cols to it
+}
+
+// COCO is the jitter of ViTDet's recipes.
+func COCO() Jitter { return Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5} }
+
+// view says where a picture goes: flipped if so, resized to rows × cols, seen from top, left on.
+type view struct {
+	flip                  bool
+	rows, cols, top, left int
+}
+
+// view returns that of a picture for a scale and a place from 0 to 1.
+func (j Jitter) view(height, width int, flip bool, scale, place float64) view {
+	fit := min(float64(j.Height)*scale/float64(height), float64(j.Width)*scale/float64(width))
+	v := view{flip: flip, rows: max(1, int(math.RoundToEven(float64(height)*fit))),
+		cols: max(1, int(math.RoundToEven(float64(width)*fit)))}
+	v.top = int(math.RoundToEven(float64(max(0, v.rows-j.Height)) * place))
+	v.left = int(math.RoundToEven(float64(max(0, v.cols-j.Width)) * place))
+	return v
+}
+
+// Apply returns the scene as it is seen in an epoch: a function of (seed, epoch, index). Its picture is Height × Width,
+// its Rows and Cols say how much of that is not padding. Crowds are left out, and so is what is not seen any more.
+//
+// Boxes are computed again from what is seen of polygons, to fractions of a pixel, or of masks. (detectron2:
+// recompute_boxes.) Masks of polygons are drawn again by COCO's rule at the new size, others resized to the nearest pixel.
+func (j Jitter) Apply(s *Scene, seed int64, epoch, index int) *Scene {
+	r := data.Draw("jitter", seed, epoch, index)
+	flip := r.Float64() < j.Flip
+	scale := j.Low + r.Float64()*(j.High-j.Low)
+	return j.apply(s, j.view(s.Rows, s.Cols, flip, scale, r.Float64()))
+}
+
+func (j Jitter) apply(s *Scene, v view) *Scene {
+	out := &Scene{ImageID: s.ImageID, Rows: min(v.rows-v.top, j.Height), Cols: min(v.cols-v.left, j.Width)}
+	out.Picture = j.picture(s, v, out.Rows, out.Cols)
+	for _, o := range s.Objects {
+		if o.Crowd {
+			continue
+		}
+		if o = j.object(o, s, v, out.Rows, out.Cols); o.Box[2] > leastSide && o.Box[3] > leastSide {
+			out.Objects = append(out.Objects, o)
+		}
+	}
+	return out
+}
+
+// leastSide is that of a box which counts as not empty, as in detectron2.
+const leastSide = 1e-5
+
+// picture returns the picture in a view, of which rows × cols are seen.
+func (j Jitter) picture(s *Scene, v view, rows, cols int) *data.Picture {
+	seen := &data.Picture{Height: s.Rows, Width: s.Cols, Pixels: make([]uint8, 0, 3*s.Rows*s.Cols)}
+	for y := range s.Rows {
+		for x := range s.Cols {
+			if v.flip {
+				x = s.Cols - 1 - x
+			}
+			at := 3 * (y*s.Picture.Width + x)
+			seen.Pixels = append(seen.Pixels, s.Picture.Pixels[at:at+3]...)
+		}
+	}
+	seen = seen.Resize(v.rows, v.cols, preprocess.Bilinear)
+	out := &data.Picture{Height: j.Height, Width: j.Width, Pixels: make([]uint8, 0, 3*j.Height*j.Width)}
+	for y := range j.Height {
+		filled := 0
+		if y < rows {
+			at := 3 * ((y+v.top)*v.cols + v.left)
+			out.Pixels = append(out.Pixels, seen.Pixels[at:at+3*cols]...)
+			filled = cols
+		}
+		for range j.Width - filled {
+			out.Pixels = append(out.Pixels, j.Fill[:]...)
+		}
+	}
+	return out
+}
+
+// object returns an object in a view; its box is empty if nothing is seen.
+func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
+	down, across := float64(v.rows)/float64(s.Rows), float64(v.cols)/float64(s.Cols)
+	point := func(x, y float64) (float64, float64) {
+		if v.flip {
+			x = float64(s.Cols) - x
+		}
+		return x*across - float64(v.left), y*down - float64(v.top)
+	}
+	switch {
+	case o.Polygons != nil:
+		parts := make([][]float64, len(o.Polygons))
+		for i, part := range o.Polygons {
+			parts[i] = make([]float64, len(part))
+			for k := 0; k+1 < len(part); k += 2 {
+				parts[i][k], parts[i][k+1] = point(part[k], part[k+1])
+			}
+		}
+		o.Polygons, o.Box = parts, seenBox(parts, float64(rows), float64(cols))
+		o.Mask = coco.RLE{}
+		segmentation := coco.Segmentation{Polygons: parts}
+		if mask, err := segmentation.Mask(j.Height, j.Width); err == nil { // else far beyond the picture: nothing is seen
+			o.Mask = cut(mask, rows, cols)
+		}
+	case o.hasMask():
+		o.Mask = j.mask(o.Mask, s, v, rows, cols)
+		o.Box = o.Mask.Box()
+	default:
+		c := o.Box.Corners()
+		x0, y0 := point(c[0], c[1])
+		x1, y1 := point(c[2], c[3])
+		limit := func(a, b float64, most int) (float64, float64) {
+			return min(max(min(a, b), 0), float64(most)), min(max(max(a, b), 0), float64(most))
+		}
+		x0, x1 = limit(x0, x1, cols)
+		y0, y1 = limit(y0, y1, rows)
+		o.Box = coco.FromCorners([4]float64{x0, y0, x1, y1})
+	}
+	return o
+}
+
+// mask returns a mask in a view, at the nearest pixels.
+func (j Jitter) mask(mask coco.RLE, s *Scene, v view, rows, cols int) coco.RLE {
+	own, out := mask.Decode(), make([]bool, j.Height*j.Width)
+	lines, columns := data.NearestLines(s.Rows, v.rows)[v.top:], data.NearestLines(s.Cols, v.cols)[v.left:]
+	for y := range rows {
+		for x := range cols {
+			from := columns[x]
+			if v.flip {
+				from = s.Cols - 1 - from
+			}
+			out[y*j.Width+x] = own[lines[y]*mask.Width+from]
+		}
+	}
+	return coco.Encode(out, j.Height, j.Width)
+}
+
+// cut returns a mask without what lies beyond rows and cols.
+func cut(mask coco.RLE, rows, cols int) coco.RLE {
+	if rows == mask.Height && cols == mask.Width {
+		return mask
+	}
+	out := mask.Decode()
+	for i := range out {
+		out[i] = out[i] && i/mask.Width < rows && i%mask.Width < cols
+	}
+	return coco.Encode(out, mask.Height, mask.Width)
+}
+
+// seenBox is the smallest box around what polygons cover of a picture of rows × cols. The corners of what is seen of one
+// are its own corners within the picture, the points where its edges cross the border, and the corners of the picture
+// that it covers.
+func seenBox(parts [][]float64, rows, cols float64) coco.Box {
+	left, top, right, bottom := cols, rows, 0.0, 0.0
+	add := func(x, y float64) {
+		left, right, top, bottom = min(left, x), max(right, x), min(top, y), max(bottom, y)
+	}
+	for _, part := range parts {
+		n := len(part) / 2
+		var covers [4]bool // corners of the picture
+		corners := [4][2]float64{{0, 0}, {cols, 0}, {0, rows}, {cols, rows}}
+		for i := range n {
+			x0, y0 := part[2*i], part[2*i+1]
+			x1, y1 := part[2*((i+1)%n)], part[2*((i+1)%n)+1]
+			if x0 >= 0 && x0 <= cols && y0 >= 0 && y0 <= rows {
+				add(x0, y0)
+			}
+			for _, x := range [2]float64{0, cols} {
+				if (x0 < x) != (x1 < x) {
+					if y := y0 + (x-x0)/(x1-x0)*(y1-y0); y >= 0 && y <= rows {
+						add(x, y)
+					}
+				}
+			}
+			for _, y := range [2]float64{0, rows} {
+				if (y0 < y) != (y1 < y) {
+					if x := x0 + (y-y0)/(y1-y0)*(x1-x0); x >= 0 && x <= cols {
+						add(x, y)
+					}
+				}
+			}
+			for k, c := range corners { // even-odd: edges that a ray to the right crosses
+				if (y0 > c[1]) != (y1 > c[1]) && c[0] < x0+(c[1]-y0)/(y1-y0)*(x1-x0) {
+					covers[k] = !covers[k]
+				}
+			}
+		}
+		for k, c := range corners {
+			if covers[k] {
+				add(c[0], c[1])
+			}
+		}
+	}
+	if right <= left || bottom <= top {
+		return coco.Box{}
+	}
+	return coco.FromCorners([4]float64{left, top, right, bottom})
+}

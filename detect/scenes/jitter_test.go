@@ -1,0 +1,193 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package scenes
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+// By hand from ResizeScale and FixedSizeCrop: fit = scale·min(H/h, W/w), sides round(h·fit), half to even; the offset
+// is the room times one number for both axes, rounded alike.
+func TestAViewIsThatOfDetectron2(t *testing.T) {
+	for _, c := range []struct {
+		jitter        Jitter
+		height, width int
+		scale, place  float64
+		want          view
+	}{
+		{COCO(), 480, 640, 1, 0.3, view{rows: 768, cols: 1024}},                                      // fit 1.6
+		{COCO(), 480, 640, 2, 0.25, view{rows: 1536, cols: 2048, top: 128, left: 256}},               // 3.2; room 512, 1024
+		{COCO(), 480, 640, 0.1, 0.9, view{rows: 77, cols: 102}},                                      // 76.8, 102.4
+		{COCO(), 640, 427, 1.5, 0.5, view{rows: 1536, cols: 1025, top: 256, left: 0}},                // 2.4: 1024.8; room 512, 1: ½ to 0
+		{Jitter{Height: 5, Width: 5}, 5, 10, 1, 0, view{rows: 2, cols: 5}},                           // 2.5 to 2
+		{Jitter{Height: 5, Width: 5}, 7, 10, 1, 0, view{rows: 4, cols: 5}},                           // 3.5 to 4
+		{Jitter{Height: 30, Width: 20}, 10, 10, 3, 0.4, view{rows: 60, cols: 60, top: 12, left: 16}}, // room 30, 40
+		{Jitter{Height: 8, Width: 8}, 1, 100, 0.1, 0, view{rows: 1, cols: 1}},
+	} {
+		if got := c.jitter.view(c.height, c.width, false, c.scale, c.place); got != c.want {
+			t.Errorf("%d×%d by %g at %g in %d×%d: %+v, want %+v", c.height, c.width, c.scale, c.place, c.jitter.Height,
+				c.jitter.Width, got, c.want)
+		}
+	}
+}
+
+func TestJitterIsAFunctionOfSeedEpochAndIndex(t *testing.T) {
+	s := at(t, Generated{Count: 3, Height: 40, Width: 53, Seed: 1}, 2)
+	j := Jitter{Height: 47, Width: 61, Low: 0.1, High: 2, Flip: 0.5}
+	before := *s
+	first := j.Apply(s, 5, 6, 7)
+	if !reflect.DeepEqual(first, j.Apply(s, 5, 6, 7)) || !reflect.DeepEqual(*s, before) {
+		t.Error("the same call gives something else")
+	}
+	for _, other := range []*Scene{j.Apply(s, 4, 6, 7), j.Apply(s, 5, 5, 7), j.Apply(s, 5, 6, 6)} {
+		if slices.Equal(first.Picture.Pixels, other.Picture.Pixels) {
+			t.Error("another call gives the same")
+		}
+	}
+	var logs [4]int // scales in quarters of the range
+	for epoch := range 400 {
+		rows := 0
+		if got := j.Apply(s, 1, epoch, 0); got.Picture.Height != 47 || got.Picture.Width != 61 {
+			t.Fatalf("a picture of %d×%d", got.Picture.Height, got.Picture.Width)
+		} else if rows = got.Rows; rows < 47 { // 47/40 is the larger ratio: 61/53·scale is that of the picture
+			scale := float64(rows) / (40 * 61.0 / 53)
+			logs[min(3, max(0, int((scale-0.1)/1.9*4)))]++
+		} else {
+			logs[3]++
+		}
+	}
+	if logs[0] < 60 || logs[0] > 140 || logs[1] < 60 || logs[1] > 140 {
+		t.Errorf("of 400 scales %v lie in the quarters of 0.1 to 2, where the upper two are not told apart", logs)
+	}
+}
+
+// A picture at its own size, flipped or not, padded.
+func TestPicturesMoveWithTheirObjects(t *testing.T) {
+	s := at(t, Generated{Count: 30, Height: 40, Width: 53, Seed: 1}, 7)
+	j := Jitter{Height: 43, Width: 61, Fill: [3]uint8{9, 8, 7}}
+	for _, flip := range []bool{false, true} {
+		got := j.apply(s, view{flip: flip, rows: 40, cols: 53})
+		if got.Rows != 40 || got.Cols != 53 || len(got.Objects) != len(s.Objects) {
+			t.Fatalf("%d×%d with %d objects", got.Rows, got.Cols, len(got.Objects))
+		}
+		source := func(x int) int {
+			if flip {
+				return 52 - x
+			}
+			return x
+		}
+		for y := range 43 {
+			for x := range 61 {
+				want, inside := j.Fill, y < 40 && x < 53
+				if inside {
+					want = [3]uint8(s.Picture.Pixels[3*(y*53+source(x)):])
+				}
+				if p := [3]uint8(got.Picture.Pixels[3*(y*61+x):]); p != want {
+					t.Fatalf("flip %v: pixel %d, %d is %v, want %v", flip, y, x, p, want)
+				}
+				for k, o := range got.Objects {
+					if o.Mask.Decode()[y*61+x] != (inside && s.Objects[k].Mask.Decode()[y*53+source(x)]) {
+						t.Fatalf("flip %v: object %d at %d, %d", flip, k, y, x)
+					}
+				}
+			}
+		}
+		for k, o := range got.Objects {
+			if o.Box != o.Mask.Box() || o.Class != s.Objects[k].Class {
+				t.Errorf("object %d: %+v", k, o)
+			}
+		}
+	}
+	v := view{rows: 80, cols: 106, top: 21, left: 33}
+	whole := s.Picture.Resize(80, 106, preprocess.Bilinear) // as Pillow has it
+	got := j.apply(s, v)
+	for y := range 43 {
+		at := 3 * ((y+21)*106 + 33)
+		if !slices.Equal(got.Picture.Pixels[3*y*61:3*(y+1)*61], whole.Pixels[at:at+3*61]) {
+			t.Fatalf("row %d of the enlarged picture is another", y)
+		}
+	}
+}
+
+// The same object as polygon, as mask and as box alone: polygons move exactly.
+func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
+	const height, width = 60, 90
+	polygon := []float64{12, 10, 66, 10, 66, 40, 12, 40}
+	mask, err := coco.FromPolygon(polygon, height, width)
+	if err != nil {
+		t.Fatal(err)
+	}
+	box := coco.Box{12, 10, 54, 30}
+	s := &Scene{Rows: height, Cols: width, Picture: &data.Picture{Height: height, Width: width,
+		Pixels: make([]uint8, 3*height*width)},
+		Objects: []Object{{Box: box, Mask: mask, Polygons: [][]float64{polygon}}, {Box: box, Mask: mask}, {Box: box}}}
+	j := Jitter{Height: 80, Width: 100}
+	for _, c := range []struct {
+		view view
+		want coco.Box
+	}{
+		{view{rows: 60, cols: 90}, box},
+		{view{rows: 60, cols: 90, flip: true}, coco.Box{24, 10, 54, 30}},        // 90−66
+		{view{rows: 90, cols: 135, top: 7, left: 20}, coco.Box{0, 8, 79, 45}},   // by 1.5: 18…99, 15…60; the left is cut
+		{view{rows: 120, cols: 180, top: 30, left: 40}, coco.Box{0, 0, 92, 50}}, // by 2: 24…132, 20…80
+		{view{rows: 30, cols: 45, flip: true}, coco.Box{12, 5, 27, 15}},
+		{view{rows: 240, cols: 360, top: 0, left: 260}, coco.Box{0, 40, 4, 40}}, // by 4: 48…264, 40…160; 80 rows
+	} {
+		got := j.apply(s, c.view)
+		if len(got.Objects) != 3 {
+			t.Errorf("%+v: %d objects", c.view, len(got.Objects))
+			continue
+		}
+		for k, o := range got.Objects {
+			for i := range o.Box {
+				if math.Abs(o.Box[i]-c.want[i]) > 1e-9 {
+					t.Errorf("%+v: object %d has the box %v, want %v", c.view, k, o.Box, c.want)
+					break
+				}
+			}
+			if k < 2 && o.Mask.Area() != int(c.want[2]*c.want[3]) {
+				t.Errorf("%+v: object %d has %d pixels, want %g", c.view, k, o.Mask.Area(), c.want.Area())
+			}
+		}
+	}
+	if got := j.apply(s, view{rows: 240, cols: 360, top: 165, left: 0}); len(got.Objects) != 0 {
+		t.Errorf("objects above what is seen are kept: %+v", got.Objects)
+	}
+}
+
+func TestTheBoxOfWhatIsSeenOfPolygons(t *testing.T) {
+	shift := func(xy []float64, dx, dy float64) (out []float64) {
+		for i := 0; i < len(xy); i += 2 {
+			out = append(out, xy[i]+dx, xy[i+1]+dy)
+		}
+		return out
+	}
+	triangle := []float64{0, 0, 2, 0, 0, 2}
+	for _, c := range []struct {
+		name       string
+		parts      [][]float64
+		rows, cols float64
+		want       coco.Box
+	}{
+		// detectron2's dataset_mapper.py: of this triangle, cut by (1, 0) to (2, 2), (1, 0) to (2, 1) is left.
+		{"detectron2's triangle", [][]float64{shift(triangle, -1, 0)}, 2, 1, coco.Box{0, 0, 1, 1}},
+		{"inside", [][]float64{shift(triangle, 3, 4)}, 9, 9, coco.Box{3, 4, 2, 2}},
+		{"two parts", [][]float64{shift(triangle, 3, 4), {7, 1, 8, 1, 8, 2}}, 9, 9, coco.Box{3, 1, 5, 5}},
+		{"around everything", [][]float64{{-5, -5, 20, -5, 20, 20, -5, 20}}, 9, 7, coco.Box{0, 0, 7, 9}},
+		{"outside", [][]float64{shift(triangle, 20, 20)}, 9, 9, coco.Box{}},
+		{"outside, though its box is not", [][]float64{{8, -8, 20, -8, 20, 8}}, 9, 9, coco.Box{}},
+		{"touching", [][]float64{{9, 2, 12, 2, 12, 5, 9, 5}}, 9, 9, coco.Box{}},
+		{"around a corner", [][]float64{{6, -2, 12, -2, 12, 6, 10, 6, 10, 1, 6, 1}}, 9, 9, coco.Box{6, 0, 3, 1}},
+	} {
+		if got := seenBox(c.parts, c.rows, c.cols); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
