@@ -12,36 +12,24 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 )
 
-// addTarget adds the flags of how a model is written.
-func addTarget(flags *flag.FlagSet, o *checkpoints.ExportOptions) {
-	flags.StringVar(&o.DType, "dtype", "float32", "type of the numbers on disk: float32, float16 or bfloat16")
-	flags.Float64Var(&o.Epsilon, "epsilon", 0, "epsilon of the norms; timm and jax know 1e-6 alone; default the model's")
-	flags.IntVar(&o.Batch, "batch", 1, "images per call of an ONNX file")
-}
-
-// convert writes a model in another format.
-func convert(flags *flag.FlagSet, out io.Writer) func([]string) error {
-	var from source
-	var o checkpoints.ExportOptions
-	from.add(flags)
-	addTarget(flags, &o)
-	flags.StringVar(&o.Format, "to", "", "format to write: hf, timm, jax, unfolded or onnx")
-	return func(args []string) error {
-		if o.Format == "" {
-			return fmt.Errorf("-to says which format: hf, timm, jax, unfolded or onnx: %w", errUsage)
+// writes is a command that writes a model in a format, "to" without -to, as it is or folded: a model of ours as an
+// ordinary ViT.
+func writes(to string, folded bool) subcommand {
+	return func(flags *flag.FlagSet, out io.Writer) func([]string) error {
+		var from source
+		var o checkpoints.ExportOptions
+		from.add(flags)
+		flags.StringVar(&o.Format, "to", to, "format to write: hf, timm, jax, unfolded or onnx")
+		flags.StringVar(&o.DType, "dtype", "float32", "type of the numbers on disk: float32, float16 or bfloat16")
+		flags.Float64Var(&o.Epsilon, "epsilon", 0, "epsilon of the norms; timm and jax know 1e-6 alone; default the model's")
+		flags.IntVar(&o.Batch, "batch", 1, "images per call of an ONNX file")
+		return func(args []string) error {
+			if o.Format == "" {
+				return fmt.Errorf("-to says which format: hf, timm, jax, unfolded or onnx: %w", errUsage)
+			}
+			return from.export(args, o, folded, out)
 		}
-		return from.export(args, o, false, out)
 	}
-}
-
-// fold writes a model of ours as an ordinary ViT, in any format.
-func fold(flags *flag.FlagSet, out io.Writer) func([]string) error {
-	var from source
-	var o checkpoints.ExportOptions
-	from.add(flags)
-	addTarget(flags, &o)
-	flags.StringVar(&o.Format, "to", checkpoints.FormatHF, "format to write: hf, timm, jax, unfolded or onnx")
-	return func(args []string) error { return from.export(args, o, true, out) }
 }
 
 // export reads one model and writes it.

@@ -55,11 +55,14 @@ a command that makes no sense.
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// commands are what the first argument names. Each adds its flags and returns what is to be done when they are parsed.
-var commands = map[string]func(*flag.FlagSet, io.Writer) func(args []string) error{
+// subcommand adds its flags and returns what is to be done when they are parsed.
+type subcommand func(flags *flag.FlagSet, out io.Writer) func(args []string) error
+
+// commands are what the first argument names.
+var commands = map[string]subcommand{
 	"inspect": inspect,
-	"convert": convert,
-	"fold":    fold,
+	"convert": writes("", false),
+	"fold":    writes(checkpoints.FormatHF, true),
 	"verify":  verify,
 }
 

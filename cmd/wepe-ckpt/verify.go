@@ -104,9 +104,7 @@ func (s source) whole(path string, out io.Writer) error {
 		_, err = fmt.Fprintf(out, "%s: whole, step %d, %d tensors\n", path, info.Step, len(info.Tensors))
 		return err
 	}
-	o := s.options
-	o.Grid = checkpoints.Grid(s.fromGrid)
-	m, err := checkpoints.Import(path, o)
+	m, err := s.read(path)
 	if err != nil {
 		return err
 	}

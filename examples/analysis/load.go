@@ -87,11 +87,7 @@ func (o options) load(ctx context.Context, backend compute.Backend) (set *data.S
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := make([]int, min(o.count, files.Len()))
-	for i := range rows {
-		rows[i] = i
-	}
-	files = files.Subset(rows)
+	files = files.Slice(0, min(o.count, files.Len()))
 	settings, err := o.settings(backend)
 	if err != nil {
 		return nil, nil, err

@@ -41,6 +41,13 @@ func (f *Files) Subset(rows []int) *Files {
 	return out
 }
 
+// Slice returns rows from to to-1, not a copy.
+func (f *Files) Slice(from, to int) *Files {
+	out := *f
+	out.Paths, out.Labels = f.Paths[from:to], f.Labels[from:to]
+	return &out
+}
+
 func (f *Files) add(path string, label int32) {
 	f.Paths, f.Labels = append(f.Paths, path), append(f.Labels, label)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune"
@@ -38,13 +37,10 @@ func (t *Task) FromFiles(train, test [2]*data.Files, log func(line string)) {
 	}
 	t.Measure = func(ctx context.Context, u Unit, m *finetune.Model) (all report.Metrics, err error) {
 		files, batch := ofPair(u, test), m.Recipe.EvalBatchSize
-		rows := make([]int, files.Len())
-		for i := range rows {
-			rows[i] = i
-		}
+		some := max(1, 1024/batch) * batch // whole batches: one program for all but the last
 		var loss, top1, top5 float64
-		for chunk := range slices.Chunk(rows, max(1, 1024/batch)*batch) { // whole batches: one program for all but the last
-			set, err := load(ctx, files.Subset(chunk), u)
+		for from := 0; from < files.Len(); from += some {
+			set, err := load(ctx, files.Slice(from, min(from+some, files.Len())), u)
 			if err != nil {
 				return all, err
 			}
