@@ -30,9 +30,7 @@ func (s *Study) Results() (Results, error) {
 		return nil, err
 	}
 	for _, note := range notes {
-		if s.Log != nil {
-			s.Log("record", note)
-		}
+		s.log("record", note)
 	}
 	return done, s.agree(done, Unit{}, origin{})
 }

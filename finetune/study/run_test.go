@@ -98,6 +98,25 @@ func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 	}
 }
 
+func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
+	s := small(t) // has no Log
+	s.Tasks[0].Parts = [2]string{"some", "all"}
+	s.Tasks[0].Recipe.Augment.Std = [3]float64{1e-40, 1e-40, 1e-40} // pixels beyond float32's range
+	s.Seeds = 1
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.Results()
+	if err != nil || len(done) != 2 {
+		t.Fatalf("%d rows, %v, want 2", len(done), err)
+	}
+	for id, row := range done {
+		if !strings.Contains(row.Failed, "diverged") {
+			t.Errorf("%s: failed %q", id, row.Failed)
+		}
+	}
+}
+
 func TestAStudySaysWhatIsMissingAndAnInterruptedOneWhatToDo(t *testing.T) {
 	s := small(t)
 	s.Shard = Shard{Index: 1, Of: 3}

@@ -177,13 +177,10 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	}
 	run := finetune.Run{
 		Backend: s.Backend, Recipe: u.Recipe, Seed: int64(u.Seed), Train: train, Test: test, Fraction: u.Fraction,
-		Label: u.Label, From: s.From, Import: s.Import, Dir: u.Dir,
+		Label: u.Label, From: s.From, Import: s.Import, Dir: u.Dir, Log: func(line string) { s.log(u.String(), line) },
 	}
 	if s.Progress != nil {
 		run.Progress = s.Progress(u.String())
-	}
-	if s.Log != nil {
-		run.Log = func(line string) { s.Log(u.String(), line) }
 	}
 	if u.Task.recorded() {
 		return s.record(ctx, u, run, done)
@@ -203,6 +200,12 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 		}
 	}
 	return s.elsewhere(u, row, test)
+}
+
+func (s *Study) log(who, line string) {
+	if s.Log != nil {
+		s.Log(who, line)
+	}
 }
 
 // record trains and measures a unit of a study that has a record.
@@ -259,8 +262,9 @@ func (s *Study) Validate() error {
 		r := u.Recipe
 		m := &r.Model
 		m.ImageRows, m.ImageCols, m.Classes = r.Augment.Size[0], r.Augment.Size[1], 2
-		if m.PatchSize == 0 {
-			m.PatchSize, m.ImageRows, m.ImageCols = 1, 5, 7
+		if m.PatchSize == 0 || m.ImageRows == 0 {
+			m.PatchSize = cmp.Or(m.PatchSize, 1)
+			m.ImageRows, m.ImageCols = 5*m.PatchSize, 7*m.PatchSize
 		}
 		m.Width, m.Depth, m.Heads = cmp.Or(m.Width, 64*max(1, m.Heads)), cmp.Or(m.Depth, 1), cmp.Or(m.Heads, 1)
 		if err := r.WithDefaults().Validate(); err != nil {

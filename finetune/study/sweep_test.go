@@ -4,6 +4,7 @@ package study
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,6 +31,19 @@ func TestASweepIsEveryCombinationThatAnEncodingReads(t *testing.T) {
 	}
 	if got := settingsFor("learned", nil); !slices.Equal(got, []string{""}) {
 		t.Errorf("without a sweep %q, want the recipe as it is", got)
+	}
+	s := planned(t) // of pictures of no size, and of a checkpoint whose patches are not known
+	s.Tasks[1].Recipe.Model.PatchSize = 0
+	for sweep, want := range map[string]string{
+		"learning_rate=0.1,0.2": "", "learning_rate=0.1,-1": "learning_rate is -1", "wepe_gate=0.1,2": "wepe_gate",
+	} {
+		if s.Sweep, err = ParseSweep(sweep); err != nil {
+			t.Fatal(err)
+		}
+		err := s.Validate()
+		if ok := want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want); !ok {
+			t.Errorf("%s: %v, want %q", sweep, err, want)
+		}
 	}
 	for _, text := range []string{"learning_rate", "=1", "a=", "a=1,1", "a=1;a=2", "a=1;b"} {
 		if axes, err := ParseSweep(text); err == nil {
