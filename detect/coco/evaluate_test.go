@@ -95,6 +95,23 @@ func TestWhatEvaluationNeedsIsAskedForByName(t *testing.T) {
 	}
 }
 
+// numpy 1.24.2: np.mean([i*i % 17 / 10 for i in range(n)]); adding up from the left gives others from 13 on.
+func TestMeansAreThoseOfNumpyToTheLastBit(t *testing.T) {
+	for n, want := range map[int]float64{5: 0.6, 13: 0.8153846153846155, 127: 0.7929133858267717, 128: 0.7968750000000001,
+		129: 0.8007751937984497, 300: 0.8026666666666668, 1010: 0.7984158415841585} {
+		values := make([]float64, 0, 2*n)
+		for i := range n {
+			values = append(values, float64(i*i%17)/10, -1)
+		}
+		if got := mean(values); got != want {
+			t.Errorf("the mean of %d is %v, want %v", n, got, want)
+		}
+	}
+	if got := mean([]float64{-1, -1}); got != -1 {
+		t.Errorf("the mean of nothing is %v", got)
+	}
+}
+
 // val2017 has 5,000 images of 640×480 and 36,781 objects; a detector returns 100 for each image.
 func BenchmarkEvaluateLikeVal2017(b *testing.B) {
 	const images, perImage, detections, categories = 5000, 7, 100, 80

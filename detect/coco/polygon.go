@@ -9,7 +9,7 @@ import (
 )
 
 // maxCoordinate bounds how far outlines are walked, in pixels.
-const maxCoordinate = 1 << 20
+const maxCoordinate = 1 << 18
 
 // FromPolygon returns the mask of one polygon x0, y0, x1, y1, … (a last number without a partner is dropped).
 //

@@ -15,23 +15,37 @@ var StatNames = [12]string{"AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR
 // All stands for all categories, or all IoU thresholds.
 const All = -1
 
-// mean is over what is not -1, -1 if nothing is left.
-type mean struct {
-	sum float64
-	n   int
-}
-
-func (m *mean) add(v float64) {
-	if v > -1 {
-		m.sum, m.n = m.sum+v, m.n+1
-	}
-}
-
-func (m *mean) value() float64 {
-	if m.n == 0 {
+// mean is over what is not -1, -1 if nothing is left, added up as numpy does: a mean on the border of two printed digits
+// falls to the same side.
+func mean(values []float64) float64 {
+	values = slices.DeleteFunc(values, func(v float64) bool { return v <= -1 })
+	if len(values) == 0 {
 		return -1
 	}
-	return m.sum / float64(m.n)
+	return pairwise(values) / float64(len(values))
+}
+
+// pairwise is numpy's sum: of up to 128 numbers in eight lanes, of more in halves.
+func pairwise(v []float64) (sum float64) {
+	const lanes, block = 8, 128
+	if len(v) > block {
+		half := len(v) / 2
+		half -= half % lanes
+		return pairwise(v[:half]) + pairwise(v[half:])
+	}
+	if len(v) >= lanes {
+		var r [lanes]float64
+		for ; len(v) >= lanes; v = v[lanes:] {
+			for k := range r {
+				r[k] += v[k]
+			}
+		}
+		sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
+	}
+	for _, x := range v {
+		sum += x
+	}
+	return sum
 }
 
 // AveragePrecision is the mean of Precision over recall and, where they are All, over IoU thresholds and categories
@@ -39,38 +53,48 @@ func (m *mean) value() float64 {
 func (e *Evaluation) AveragePrecision(iou, category int, area string) float64 {
 	p := e.Params
 	R, K, A, M := len(p.Recall), len(e.Categories), len(p.Areas), len(p.MaxDetections)
-	var out mean
-	e.each(iou, category, area, func(t, k, a int) {
+	var values []float64
+	thresholds, classes, a := e.places(iou, category, area)
+	for _, t := range thresholds {
 		for r := range R {
-			out.add(e.Precision[(((t*R+r)*K+k)*A+a)*M+M-1])
+			for _, k := range classes {
+				values = append(values, e.Precision[(((t*R+r)*K+k)*A+a)*M+M-1])
+			}
 		}
-	})
-	return out.value()
+	}
+	return mean(values)
 }
 
 // AverageRecall is the mean of Recall in the same way, with the given place in Params.MaxDetections.
 func (e *Evaluation) AverageRecall(iou, category int, area string, detections int) float64 {
 	p := e.Params
 	K, A, M := len(e.Categories), len(p.Areas), len(p.MaxDetections)
-	var out mean
-	e.each(iou, category, area, func(t, k, a int) {
-		if detections < M {
-			out.add(e.Recall[((t*K+k)*A+a)*M+detections])
-		}
-	})
-	return out.value()
-}
-
-// each visits the chosen places.
-func (e *Evaluation) each(iou, category int, area string, visit func(t, k, a int)) {
-	a := slices.IndexFunc(e.Params.Areas, func(r AreaRange) bool { return r.Name == area })
-	for t := range e.Params.IoU {
-		for k := range e.Categories {
-			if a >= 0 && (iou == All || iou == t) && (category == All || category == k) {
-				visit(t, k, a)
+	var values []float64
+	thresholds, classes, a := e.places(iou, category, area)
+	for _, t := range thresholds {
+		for _, k := range classes {
+			if detections < M {
+				values = append(values, e.Recall[((t*K+k)*A+a)*M+detections])
 			}
 		}
 	}
+	return mean(values)
+}
+
+// places are those of IoU thresholds and categories, and that of the area range; none if there is no such range.
+func (e *Evaluation) places(iou, category int, area string) (thresholds, categories []int, a int) {
+	a = slices.IndexFunc(e.Params.Areas, func(r AreaRange) bool { return r.Name == area })
+	for t := range e.Params.IoU {
+		if a >= 0 && (iou == All || iou == t) {
+			thresholds = append(thresholds, t)
+		}
+	}
+	for k := range e.Categories {
+		if category == All || category == k {
+			categories = append(categories, k)
+		}
+	}
+	return thresholds, categories, a
 }
 
 // threshold is the place of an IoU threshold, one that there is not if it is none of them.
