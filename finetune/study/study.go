@@ -226,10 +226,7 @@ func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done Resul
 		return err
 	default:
 		defer model.Finalize()
-		measured := &row.Test
-		if u.Search {
-			measured = &row.Validation
-		}
+		measured := ofPair(u, [2]*report.Metrics{&row.Validation, &row.Test})
 		if *measured, err = u.Task.Measure(ctx, u, model); err != nil {
 			return err
 		}

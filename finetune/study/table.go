@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/wepe-go/wepe/analysis"
@@ -125,16 +126,14 @@ func (s *Study) benchmark() (report.Table, error) {
 
 // baseline is the label of the arm that the others are compared with, "" where there are none.
 func (s *Study) baseline() string {
-	label := ""
-	if len(s.Arms) > 1 {
-		label = s.Arms[len(s.Arms)-1].Label
+	if len(s.Arms) < 2 {
+		return ""
 	}
-	for _, arm := range s.Arms {
-		if len(s.Arms) > 1 && arm.Label == cmp.Or(s.Baseline, "learned") {
-			return arm.Label
-		}
+	label := cmp.Or(s.Baseline, "learned")
+	if slices.ContainsFunc(s.Arms, func(a Arm) bool { return a.Label == label }) {
+		return label
 	}
-	return label
+	return s.Arms[len(s.Arms)-1].Label
 }
 
 // Curves draws loss and accuracy, and what the encodings learned, of the runs that share a size and a fraction, and
