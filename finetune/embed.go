@@ -3,12 +3,16 @@
 package finetune
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"image"
 	"maps"
 	"math/bits"
 	"runtime"
 	"slices"
+	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -134,6 +138,33 @@ func (m *Model) embed(batch []*data.Picture, see func(i int, f Features)) error 
 		}
 		return nil
 	})
+}
+
+// Fingerprint is the SHA-256, in hexadecimal, of what features depend on: the weights but for the head, the network,
+// and what is done to pictures.
+func (m *Model) Fingerprint() (string, error) {
+	h := sha256.New()
+	a := m.Recipe.Augment
+	if err := json.NewEncoder(h).Encode([]any{m.Recipe.Model, m.Recipe.Params, m.Preprocess, a.Mean, a.Std}); err != nil {
+		return "", err
+	}
+	weights := map[string]*model.Variable{}
+	for v := range m.variables() {
+		if path := below(v.Path()); !strings.HasPrefix(path, headPath) {
+			weights[path] = v
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(weights)) {
+		value, err := weights[path].Value()
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %s\n", path, value.Shape())
+		if err := value.ConstBytes(func(raw []byte) { h.Write(raw) }); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // featuresProgram is the forward pass to the last norm. Inputs: pixels, plan. Output: tokens [batch, tokens, width].

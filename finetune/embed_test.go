@@ -130,8 +130,8 @@ func TestPicturesThatCannotBeReadAreNamedAndTheOthersHaveFeatures(t *testing.T) 
 	if err := os.WriteFile(cut, whole[:len(whole)/2], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	files := []string{cut, filepath.Join(dir, "a.png"), dir, filepath.Join(dir, "none.png"), written(t, dir, "b.png", 3, 11),
-		filepath.Join(dir, "a.png")}
+	a, b := filepath.Join(dir, "a.png"), written(t, dir, "b.png", 3, 11)
+	files := []string{cut, a, dir, filepath.Join(dir, "none.png"), b, a}
 	got, err := m.Embed(files...)
 	unread := Unread{}
 	if !errors.As(err, &unread) || !slices.Equal(slices.Sorted(maps.Keys(unread)), []int{0, 2, 3}) {
@@ -212,12 +212,54 @@ func TestAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
 	defer m.Finalize()
 	f := gomlxtest.Must(m.EmbedImages(image.NewGray(image.Rect(0, 0, 31, 29))))(t)[0]
 	c := m.Recipe.Model
-	if got := []int{f.Rows, f.Cols}; !slices.Equal(got, []int{images.Shape[1] / c.PatchSize, images.Shape[2] / c.PatchSize}) {
-		t.Errorf("%d patches", got)
+	if f.Rows != images.Shape[1]/c.PatchSize || f.Cols != images.Shape[2]/c.PatchSize {
+		t.Errorf("%d×%d patches", f.Rows, f.Cols)
 	}
 	got := gomlxtest.RunModel(t, m.store, func(s *model.Scope, in []*Node) []*Node {
 		trace := c.Trace(s.Store().Scope("/"+modelScope), in[0], false)
 		return []*Node{trace.Encoded, trace.Logits}
 	}, gomlxtest.Input(images))[0]
 	gomlxtest.NearAbs(t, "tokens of a rectangle", got, want.Data, 5e-5) // the fixture's tolerance
+}
+
+func TestAFingerprintIsThatOfWhatFeaturesDependOn(t *testing.T) {
+	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1), Dir: t.TempDir()}
+	done(t, run)
+	of := func(change func(*Model)) string {
+		m := gomlxtest.Must(OpenAny(run.Backend, run.Dir))(t)
+		defer m.Finalize()
+		if change != nil {
+			change(m)
+		}
+		return gomlxtest.Must(m.Fingerprint())(t)
+	}
+	own := of(nil)
+	set := func(head bool) func(*Model) { // a bit of a weight
+		return func(m *Model) {
+			for v := range m.variables() {
+				if strings.HasPrefix(below(v.Path()), headPath) != head {
+					continue
+				}
+				if err := v.MustValue().MutableBytes(func(raw []byte) { raw[2] ^= 1 }); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+		}
+	}
+	used := func(m *Model) { gomlxtest.Must(m.EmbedImages(image.NewGray(image.Rect(0, 0, 5, 3))))(t) }
+	for name, c := range map[string]struct {
+		change func(*Model)
+		same   bool
+	}{
+		"the same again": {nil, true}, "after use": {used, true}, "another head": {set(true), true},
+		"another weight": {set(false), false},
+		"another resize": {func(m *Model) { m.Preprocess.Size[0]++ }, false},
+		"another mean":   {func(m *Model) { m.Recipe.Augment.Mean[1]++ }, false},
+		"another size":   {func(m *Model) { m.Recipe.Model.ImageRows++ }, false},
+	} {
+		if got := of(c.change); (got == own) != c.same {
+			t.Errorf("%s: %s, of itself %s", name, got, own)
+		}
+	}
 }

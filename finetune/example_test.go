@@ -8,6 +8,8 @@ import (
 	"image"
 	"log"
 
+	"github.com/gomlx/compute"
+
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -48,7 +50,8 @@ func ExampleModel_EmbedImages() {
 
 //nolint:ineffassign,wastedassign // the README shows it without its checks
 func ExampleModel_Embed() {
-	model, err := finetune.OpenAny(gomlxtest.Backend(), "dinov2-small") // a directory of Hugging Face's
+	backend, err := compute.New()
+	model, err := finetune.OpenAny(backend, "dinov2-small") // a directory of Hugging Face's
 	features, err := model.Embed("cat.jpg", "dog.png")
 	if err != nil {
 		log.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -132,21 +131,10 @@ func pictures(dir string) (*data.Files, error) {
 	if err == nil {
 		return train, nil
 	}
-	entries, readErr := os.ReadDir(dir)
-	if readErr != nil {
-		return nil, readErr
+	if files, err := data.Pictures(dir); err == nil {
+		return files, nil
 	}
-	files := &data.Files{Name: filepath.Base(dir), Dir: dir, Classes: []string{"unknown"}}
-	for _, entry := range entries {
-		if extension := strings.ToLower(filepath.Ext(entry.Name())); !entry.IsDir() &&
-			strings.Contains(".jpg.jpeg.png.gif.webp.bmp", extension) && len(extension) > 3 {
-			files.Paths, files.Labels = append(files.Paths, entry.Name()), append(files.Labels, 0)
-		}
-	}
-	if files.Len() == 0 {
-		return nil, fmt.Errorf("-images: no pictures in %s: %w", dir, err)
-	}
-	return files, nil
+	return nil, fmt.Errorf("-images: no pictures in %s: %w", dir, err)
 }
 
 // bright are the pixels of an image whose first channel is above half.

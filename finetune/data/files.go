@@ -101,6 +101,24 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line s
 	return set, f.leaveOut(set, damaged, log)
 }
 
+// Read decodes one file.
+func (f *Files) Read(row int) (*Picture, error) {
+	root, err := os.OpenRoot(f.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	defer root.Close()
+	raw, err := readPicture(root, f.Paths[row])
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	picture, err := decode(raw, maxPixels)
+	if err != nil {
+		return nil, fmt.Errorf("data: %s: %w", f.Paths[row], err)
+	}
+	return picture, nil
+}
+
 // readPicture reads a file that is no larger than pictures are.
 func readPicture(root *os.Root, path string) ([]byte, error) {
 	info, err := root.Stat(path)

@@ -399,3 +399,36 @@ func FuzzList(f *testing.F) {
 		}
 	})
 }
+
+func TestPicturesFindsThemInAnyFolders(t *testing.T) {
+	dir := datatest.Tree(t, map[string][]byte{
+		"b/2.png": plain(2, 3, 5), "b/deep/1.png": plain(3, 3, 5), "a/9.PNG": plain(4, 3, 5), "top.png": plain(5, 3, 5),
+		"a/notes.txt": nil, ".hidden/1.png": plain(6, 3, 5), "empty/notes.txt": nil, "z.gif": []byte("damaged"),
+	})
+	f, err := Pictures(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i, path := range f.Paths {
+		got = append(got, path+"="+f.Classes[f.Labels[i]])
+	}
+	if want := "top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b"; strings.Join(got, " ") != want {
+		t.Errorf("%s, want %s", strings.Join(got, " "), want)
+	}
+	picture, err := f.Read(4)
+	if err != nil || picture.Height != 3 || picture.Width != 5 || picture.Pixels[0] != 3 {
+		t.Errorf("%+v, %v", picture, err)
+	}
+	if img := picture.Image(); img.Bounds() != image.Rect(0, 0, 5, 3) || img.RGBAAt(4, 2) != (color.RGBA{3, 0, 77, 255}) {
+		t.Errorf("%v with %v", img.Bounds(), img.RGBAAt(4, 2))
+	}
+	if _, err := f.Read(1); err == nil || !strings.Contains(err.Error(), "z.gif") {
+		t.Errorf("a damaged picture: %v", err)
+	}
+	for _, nothing := range []string{t.TempDir(), filepath.Join(dir, "none")} {
+		if _, err := Pictures(nothing); err == nil || !strings.Contains(err.Error(), nothing) {
+			t.Errorf("%v", err)
+		}
+	}
+}

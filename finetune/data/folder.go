@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path"
@@ -112,7 +113,27 @@ func classFolders(dir string, classes []string) (*Files, error) {
 	return f, nil
 }
 
-// scan returns the folders of a directory, sorted, and the pictures below each.
+// Pictures finds all pictures in a directory, whatever its folders, sorted by path. The class of a picture is the folder
+// on top of it; of those beside the folders it is "".
+func Pictures(dir string) (*Files, error) {
+	_, pictures, err := scan(dir)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	f := &Files{Name: filepath.Base(dir), Dir: dir}
+	for label, folder := range slices.Sorted(maps.Keys(pictures)) {
+		f.Classes = append(f.Classes, folder)
+		for _, path := range pictures[folder] {
+			f.add(path, int32(label))
+		}
+	}
+	if f.Len() == 0 {
+		return nil, fmt.Errorf("data: no pictures in %s (%s)", dir, strings.Join(pictureExtensions, ", "))
+	}
+	return f, nil
+}
+
+// scan returns the folders of a directory, sorted, and the pictures below each, those beside them as of folder "".
 func scan(dir string) (folders []string, pictures map[string][]string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -143,7 +164,10 @@ func scan(dir string) (folders []string, pictures map[string][]string, err error
 				return fmt.Errorf("%s is a link out of %s: put the picture itself there", where, dir)
 			}
 		}
-		if below && !entry.IsDir() && slices.Contains(pictureExtensions, strings.ToLower(path.Ext(file))) {
+		if !below {
+			folder = ""
+		}
+		if !entry.IsDir() && slices.Contains(pictureExtensions, strings.ToLower(path.Ext(file))) {
 			pictures[folder] = append(pictures[folder], file)
 		}
 		return nil

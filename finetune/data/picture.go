@@ -30,6 +30,12 @@ type Picture struct {
 	Pixels        []uint8 // [Height, Width, 3], row-major
 }
 
+// Image returns the picture in the form of the standard library: a copy.
+func (p *Picture) Image() *image.RGBA {
+	s := Set{Pixels: p.Pixels, Height: p.Height, Width: p.Width, Channels: 3, Labels: make([]int32, 1)}
+	return s.Picture(0)
+}
+
 // Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most 89,478,485 pixels and
 // gives what Pillow's exif_transpose and convert("RGB") give: turned as its EXIF orientation says, palettes looked up,
 // transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits, CMYK converted.

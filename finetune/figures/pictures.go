@@ -3,41 +3,16 @@
 package figures
 
 import (
-	"fmt"
 	"image"
 	"image/color"
-	"image/png"
 	"io"
 
 	"golang.org/x/image/draw"
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/report"
 )
-
-// Sizes of the pictures of a sheet, in pixels.
-const (
-	tileSide = 112
-	tileGap  = 6
-)
-
-// sheet puts pictures in rows, each as high as a tile.
-func sheet(w io.Writer, rows [][]image.Image) error {
-	if len(rows) == 0 || len(rows[0]) == 0 {
-		return fmt.Errorf("figures: a sheet without pictures")
-	}
-	b := rows[0][0].Bounds()
-	width := max(1, tileSide*b.Dx()/b.Dy())
-	out := image.NewRGBA(image.Rect(0, 0, len(rows[0])*(width+tileGap)-tileGap, len(rows)*(tileSide+tileGap)-tileGap))
-	draw.Draw(out, out.Bounds(), image.White, image.Point{}, draw.Src)
-	for y, row := range rows {
-		for x, picture := range row {
-			at := image.Rect(0, 0, width, tileSide).Add(image.Pt(x*(width+tileGap), y*(tileSide+tileGap)))
-			draw.NearestNeighbor.Scale(out, at, picture, picture.Bounds(), draw.Src, nil)
-		}
-	}
-	return png.Encode(w, out)
-}
 
 // contactSheet shows the first images of each set, a set in a row.
 func contactSheet(w io.Writer, sets []*data.Set, n int) error {
@@ -49,7 +24,7 @@ func contactSheet(w io.Writer, sets []*data.Set, n int) error {
 		}
 		rows = append(rows, row)
 	}
-	return sheet(w, rows)
+	return report.Sheet(w, rows)
 }
 
 // overlays shows pictures, each beside itself under maps of its patches.
@@ -63,12 +38,12 @@ func overlays(w io.Writer, set *data.Set, g analysis.Grid, maps ...[][]float64) 
 		}
 		rows = append(rows, row)
 	}
-	return sheet(w, rows)
+	return report.Sheet(w, rows)
 }
 
 func large(picture image.Image) *image.RGBA {
 	b := picture.Bounds()
-	out := image.NewRGBA(image.Rect(0, 0, max(1, tileSide*b.Dx()/b.Dy()), tileSide))
+	out := image.NewRGBA(image.Rect(0, 0, max(1, report.TileSide*b.Dx()/b.Dy()), report.TileSide))
 	draw.NearestNeighbor.Scale(out, out.Bounds(), picture, b, draw.Src, nil)
 	return out
 }

@@ -19,11 +19,12 @@ type Comparison struct {
 
 // Section is one question. What it has none of is left out.
 type Section struct {
-	Title   string
-	Text    []string
-	Table   Table
-	Shared  []Figure   // of all models at once
-	Columns [][]Figure // of each model
+	Title    string
+	Text     []string
+	Table    Table
+	Pictures []Figure   // small ones, many in a row
+	Shared   []Figure   // of all models at once
+	Columns  [][]Figure // of each model
 }
 
 //go:embed comparison.html

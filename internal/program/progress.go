@@ -40,6 +40,37 @@ func Progress(title string) func(finetune.Progress) {
 	}
 }
 
+// countEvery is the time between lines of Count where there is no terminal.
+const countEvery = 10 * time.Second
+
+// Count returns a function that shows on stderr how many images are done, with speed and remaining time: a line that
+// changes on a terminal, a line now and then elsewhere. What its first call counts was done before.
+func Count(title string) func(done, all int) {
+	var begun, shown time.Time
+	before, terminal := 0, isatty.IsTerminal(os.Stderr.Fd())
+	return func(done, all int) {
+		now := time.Now()
+		if begun.IsZero() {
+			begun, before = now, done
+		}
+		if done < all && done > before && !terminal && now.Sub(shown) < countEvery {
+			return
+		}
+		text := fmt.Sprintf("%s  %d of %d images", title, done, all)
+		if done > before {
+			each := now.Sub(begun) / time.Duration(done-before)
+			left := each * time.Duration(all-done)
+			text += fmt.Sprintf("  %.0f images/s  %s left", 1/each.Seconds(), left.Round(time.Second))
+			shown = now
+		}
+		if terminal && done < all {
+			fmt.Fprint(os.Stderr, "\r\x1b[K"+text)
+		} else {
+			Line(text)
+		}
+	}
+}
+
 // Line prints a line on stderr, in place of a bar that is on the terminal.
 func Line(text string) {
 	if isatty.IsTerminal(os.Stderr.Fd()) {

@@ -1,0 +1,190 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package features keeps what a pretrained model sees in pictures, one vector for each, and does with it what people do
+// with features: neighbours, a linear probe, the colours of patches, the nearest pictures as a page.
+//
+//	list, err := features.Folder("photos")
+//	job := features.Job{Model: model, List: list, Dir: "runs/photos"}
+//	table, err := job.Run(ctx) // killed? the same call goes on where it stopped
+//	answer, err := table.KNN(20, 0.07)
+//
+// # What is in the directory
+//
+//	features.npy     float32 [n, width], for numpy.load
+//	pictures.jsonl   a line for each row: {"file": "cat/1.jpg", "class": "cat"}, and "features" where Job.JSON says so,
+//	                 in place of features.npy
+//	features.json    what they were made of, and at the end how many there are and which pictures could not be read
+package features
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/wepe-go/wepe/internal/numpy"
+)
+
+// Names of the files.
+const (
+	valuesFile = "features.npy"
+	rowsFile   = "pictures.jsonl"
+	stateFile  = "features.json"
+)
+
+// Parts of a list that comes with a split.
+const (
+	Train = "train"
+	Test  = "test"
+)
+
+// Picture is whose features a row has.
+type Picture struct {
+	File  string `json:"file"`
+	Class string `json:"class,omitempty"`
+	Part  string `json:"part,omitempty"` // Train, Test, or none where there is no split
+}
+
+// Table is features with their pictures.
+type Table struct {
+	Name     string
+	Pictures []Picture // [n]
+	Width    int
+	Values   []float32 // [n, Width]
+}
+
+// Len is the number of pictures.
+func (t *Table) Len() int { return len(t.Pictures) }
+
+// Vector is row i: a view, not a copy.
+func (t *Table) Vector(i int) []float32 { return t.Values[i*t.Width : (i+1)*t.Width] }
+
+// rows are the vectors of some pictures, one after the other.
+func (t *Table) rows(which []int) []float32 {
+	out := make([]float32, 0, len(which)*t.Width)
+	for _, i := range which {
+		out = append(out, t.Vector(i)...)
+	}
+	return out
+}
+
+// line is one of pictures.jsonl.
+type line struct {
+	Picture
+	Features []float32 `json:"features,omitempty"`
+}
+
+// state is features.json: what they are made of, without Rows before the end.
+type state struct {
+	Model  string   `json:"model"` // fingerprint of the weights
+	Of     string   `json:"of"`
+	Width  int      `json:"width"`
+	JSON   bool     `json:"json,omitempty"`
+	Batch  int      `json:"batch"`    // what a resumed job begins with: pictures seen together give the same bits
+	List   string   `json:"list"`     // SHA-256 of the names of all pictures, in order
+	All    int      `json:"pictures"` // in the list
+	Rows   int      `json:"rows,omitempty"`
+	Unread []string `json:"unread,omitempty"` // pictures without a row
+}
+
+func readState(dir string) (s state, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if err == nil {
+		err = json.Unmarshal(raw, &s)
+	}
+	if err != nil {
+		err = fmt.Errorf("features: %s: %w", filepath.Join(dir, stateFile), err)
+	}
+	return s, err
+}
+
+// Read reads what a finished Job left in a directory.
+func Read(dir string) (*Table, error) {
+	s, err := readState(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("features: none in %s: write them first", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.Rows == 0 {
+		return nil, fmt.Errorf("features: those in %s are not finished: the command that began them goes on", dir)
+	}
+	t := &Table{Name: filepath.Base(dir), Width: s.Width}
+	if err := readLines(filepath.Join(dir, rowsFile), func(l line, _ int64) error {
+		t.Pictures, t.Values = append(t.Pictures, l.Picture), append(t.Values, l.Features...)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if !s.JSON {
+		if err := t.readValues(filepath.Join(dir, valuesFile)); err != nil {
+			return nil, err
+		}
+	}
+	if t.Len() != s.Rows || len(t.Values) != s.Rows*s.Width {
+		return nil, fmt.Errorf("features: %s has %d pictures and %d numbers, want %d and %d: write it again", dir, t.Len(),
+			len(t.Values), s.Rows, s.Rows*s.Width)
+	}
+	return t, nil
+}
+
+func (t *Table) readValues(path string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("features: %s: %w", path, err)
+		}
+	}()
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	a, err := numpy.Open(bufio.NewReader(file), info.Size())
+	if err != nil {
+		return err
+	}
+	if a.Type != "<f4" || len(a.Shape) != 2 || a.Shape[1] != t.Width {
+		return fmt.Errorf("type %s, shape %v, want <f4 [n, %d]", a.Type, a.Shape, t.Width)
+	}
+	t.Values = make([]float32, a.Shape[0]*t.Width)
+	return binary.Read(a, binary.LittleEndian, t.Values)
+}
+
+// readLines calls see with each whole line of pictures.jsonl and where it ends. What follows the last newline was cut
+// off when a process ended, and is not looked at.
+func readLines(path string, see func(l line, end int64) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("features: %w", err)
+	}
+	defer file.Close()
+	reader, end := bufio.NewReader(file), int64(0)
+	for n := 1; ; n++ {
+		raw, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var l line
+		if err == nil {
+			end += int64(len(raw))
+			err = json.Unmarshal(bytes.TrimSpace(raw), &l)
+		}
+		if err == nil {
+			err = see(l, end)
+		}
+		if err != nil {
+			return fmt.Errorf("features: %s:%d: %w", path, n, err)
+		}
+	}
+}
