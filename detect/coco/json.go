@@ -226,17 +226,17 @@ func (a Annotation) MarshalJSON() ([]byte, error) {
 // Write writes an instances file, an element a line.
 func (d *Dataset) Write(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	out.WriteString(`{"images":`)
+	fmt.Fprint(out, `{"images":`)
 	err := writeList(out, d.Images)
-	out.WriteString(`,"categories":`)
+	fmt.Fprint(out, `,"categories":`)
 	err = errors.Join(err, writeList(out, d.Categories))
-	out.WriteString(`,"annotations":`)
+	fmt.Fprint(out, `,"annotations":`)
 	err = errors.Join(err, writeList(out, d.Annotations))
-	out.WriteString("}\n")
+	fmt.Fprintln(out, "}")
 	return errors.Join(err, out.Flush())
 }
 
-// writeList writes an array, an element a line.
+// writeList writes an array, an element a line. Flush tells what could not be written.
 func writeList[T any](out *bufio.Writer, elements []T) error {
 	before := "[\n"
 	for i, element := range elements {
@@ -244,13 +244,12 @@ func writeList[T any](out *bufio.Writer, elements []T) error {
 		if err != nil {
 			return fmt.Errorf("coco: element %d to write: %w", i+1, err)
 		}
-		out.WriteString(before)
-		out.Write(line)
+		fmt.Fprintf(out, "%s%s", before, line)
 		before = ",\n"
 	}
 	if len(elements) == 0 {
-		out.WriteByte('[')
+		fmt.Fprint(out, "[")
 	}
-	_, err := out.WriteString("]")
-	return err
+	fmt.Fprint(out, "]")
+	return nil
 }

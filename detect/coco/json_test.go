@@ -14,8 +14,10 @@ import (
 const small = `{"info":{"year":2017,"a":[1,{"b":2}]},"licenses":[],
 "annotations":[
  {"id":3,"image_id":9.0,"category_id":2,"segmentation":[[1,1,4,1,4,4,1,4]],"area":9,"bbox":[1,1,3,3],"iscrowd":0},
- {"id":4,"image_id":9,"category_id":1,"segmentation":{"size":[5,7],"counts":[0,5,30]},"area":5,"bbox":[0,0,1,5],"iscrowd":1},
- {"id":5,"image_id":9,"category_id":1,"segmentation":{"size":[5,7],"counts":"52l0"},"area":2,"bbox":[1,0,1,2],"iscrowd":false},
+ {"id":4,"image_id":9,"category_id":1,"segmentation":{"size":[5,7],"counts":[0,5,30]},"area":5,"iscrowd":1,
+  "bbox":[0,0,1,5]},
+ {"id":5,"image_id":9,"category_id":1,"segmentation":{"size":[5,7],"counts":"52l0"},"area":2,"iscrowd":false,
+  "bbox":[1,0,1,2]},
  {"id":6,"image_id":8,"category_id":7,"segmentation":[[1,2]],"ignore":1}],
 "images":[{"id":9,"file_name":"a.png","height":5,"width":7,"coco_url":"http://"},{"id":2}],
 "categories":[{"id":2,"name":"heart"},{"id":1,"name":"square","supercategory":"shape","keypoints":[]}]}`
@@ -40,8 +42,8 @@ func TestWhatAFileSaysIsReadAndWrittenAgain(t *testing.T) {
 	if a := d.Annotations[3]; a.missing != noArea|noBox|noCrowd {
 		t.Errorf("annotation %+v misses %b", a, a.missing)
 	}
-	for i, want := range []string{".......\n.###...\n.###...\n.###...\n.......", "#......\n#......\n#......\n#......\n#......",
-		".#.....\n.#.....\n.......\n.......\n......."} {
+	for i, want := range []string{".......\n.###...\n.###...\n.###...\n.......",
+		"#......\n#......\n#......\n#......\n#......", ".#.....\n.#.....\n.......\n.......\n......."} {
 		mask, err := d.Mask(d.Images[0], &d.Annotations[i])
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +111,8 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{``, "cut"}, {`[]`, "[ where { should be"}, {`7`, "where {"}, {`{"annotations":[]}`, "no images"},
 		{`{"images":{}}`, "list of images: { where ["}, {`{"images":[` + image, "cut"}, {`{"images":[]} {}`, "after the end"},
-		{`{"images":[` + image + `,` + image + `]}`, "two images have id 1"}, {`{"images":[{"height":5}]}`, "image number 1: no id"},
+		{`{"images":[` + image + `,` + image + `]}`, "two images have id 1"},
+		{`{"images":[{"height":5}]}`, "image number 1: no id"},
 		{`{"images":[{"id":"a"}]}`, `"a", want an integer`}, {`{"images":[{"id":1.5}]}`, "1.5, want an integer"},
 		{`{"images":[7]}`, "image number 1"}, {`{"images":[],"categories":[{"name":"a"}]}`, "category number 1: no id"},
 		{`{"images":[],"categories":[` + category + `,` + category + `]}`, "two categories have id 1"},
@@ -138,7 +141,8 @@ func TestBrokenMasksAreRefusedWhereMasksAreAskedFor(t *testing.T) {
 		{`[[1,1,4,1,4,4]]`, ""}, {`[[1,1,4,1,4]]`, ""}, {`[[1,1,3,3]]`, ""}, {`[[1,1,4,1,4,4],[1,1]]`, ""},
 		{`{"size":[5,7],"counts":""}`, ""}, {`{"size":[5,7],"counts":[]}`, ""}, {`{"size":[5,7],"counts":[1,2]}`, ""},
 		{`[]`, "no segmentation"}, {`null`, "no segmentation"}, {`[[]]`, "polygon of 0 numbers"}, {`[[1,2]]`, "of 2 numbers"},
-		{`[1,1,4,1,4,4]`, "no list of polygons"}, {`[[1,1,"4"]]`, "no list of polygons"}, {`"a"`, "neither"}, {`7`, "neither"},
+		{`[1,1,4,1,4,4]`, "no list of polygons"}, {`[[1,1,"4"]]`, "no list of polygons"},
+		{`"a"`, "neither"}, {`7`, "neither"},
 		{`[[1,1,3,3],[1,1,4,1,4,4]]`, "part of 6 numbers after a box"}, {`[[1,1,1e9,1,4,4]]`, "coordinate 1e+09"},
 		{`{"counts":[1]}`, "neither"}, {`{"size":[5,7]}`, "neither"}, {`{"size":[5,0],"counts":[1]}`, "neither"},
 		{`{"size":[5,7],"counts":null}`, "neither"}, {`{"size":[5,7],"counts":[-1]}`, "neither"},
@@ -162,7 +166,8 @@ func TestBrokenMasksAreRefusedWhereMasksAreAskedFor(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.segmentation, err, c.want)
 		}
 	}
-	d := decoded(t, `{"images":[{"id":1}],"annotations":[{"id":8,"image_id":1,"category_id":1,"segmentation":[[1,1,4,1,4,4]]}]}`)
+	d := decoded(t, `{"images":[{"id":1}],"annotations":[
+		{"id":8,"image_id":1,"category_id":1,"segmentation":[[1,1,4,1,4,4]]}]}`)
 	if _, err := d.Mask(d.Images[0], &d.Annotations[0]); err == nil || !strings.Contains(err.Error(), "height 0") {
 		t.Errorf("a polygon in an image without a size: %v", err)
 	}

@@ -64,7 +64,7 @@ func (p Params) filled() (Params, error) {
 	p.MaxDetections = slices.Clone(p.MaxDetections)
 	slices.Sort(p.MaxDetections)
 	if len(p.IoU) == 0 || len(p.IoU) > 64 || len(p.Areas) == 0 || len(p.Recall) == 0 || len(p.MaxDetections) == 0 {
-		return p, errors.New("coco: want 1 to 64 IoU thresholds, and recall thresholds, area ranges and numbers of detections")
+		return p, errors.New("coco: want 1 to 64 IoU thresholds, recall thresholds, area ranges and numbers of detections")
 	}
 	if p.MaxDetections[0] < 1 || !slices.IsSorted(p.Recall) {
 		return p, fmt.Errorf("coco: numbers of detections from %d, want 1 and more; recall thresholds want to rise",

@@ -142,6 +142,6 @@ func readDetection(raw struct {
 func WriteResults(w io.Writer, detections []Detection) error {
 	out := bufio.NewWriter(w)
 	err := writeList(out, detections)
-	out.WriteByte('\n')
+	fmt.Fprintln(out)
 	return errors.Join(err, out.Flush())
 }

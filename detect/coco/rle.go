@@ -114,8 +114,8 @@ func Union(masks ...RLE) (RLE, error) { return merge(masks, false) }
 // Intersection is what is inside of all of the masks, which must be of one size.
 func Intersection(masks ...RLE) (RLE, error) { return merge(masks, true) }
 
-// merge is rleMerge of maskApi.c, except that masks of different sizes are an error and that it ends where counts do not
-// reach the last pixel.
+// merge is rleMerge of maskApi.c, except that masks of different sizes are an error and that it comes to an end where
+// counts do not reach the last pixel.
 func merge(masks []RLE, intersect bool) (RLE, error) {
 	if len(masks) == 0 {
 		return RLE{}, errors.New("coco: no masks to merge")

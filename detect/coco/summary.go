@@ -15,8 +15,8 @@ var StatNames = [12]string{"AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR
 // All stands for all categories, or all IoU thresholds.
 const All = -1
 
-// mean is over what is not -1, -1 if nothing is left, added up as numpy does: a mean on the border of two printed digits
-// falls to the same side.
+// mean is over what is not -1, -1 if nothing is left, added up as numpy does: a mean on the border between two printed
+// digits falls to the same side.
 func mean(values []float64) float64 {
 	values = slices.DeleteFunc(values, func(v float64) bool { return v <= -1 })
 	if len(values) == 0 {

@@ -53,8 +53,8 @@ func folder(t *testing.T, images, annotations string) (dir, instances string) {
 		t.Fatal(err)
 	}
 	instances = filepath.Join(t.TempDir(), "instances.json")
-	text := fmt.Sprintf(`{"images":[%s],"categories":[{"id":4,"name":"b"},{"id":2,"name":"a"}],"annotations":[%s]}`, images,
-		annotations)
+	text := fmt.Sprintf(`{"images":[%s],"categories":[{"id":4,"name":"b"},{"id":2,"name":"a"}],"annotations":[%s]}`,
+		images, annotations)
 	if err := os.WriteFile(instances, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,8 @@ const picture = `{"id":1,"file_name":"a.png","height":5,"width":7}`
 
 // The rules are detectron2's: load_coco_json, filter_images_with_only_crowd_annotations.
 func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
-	dir, instances := folder(t, picture+`,{"id":3,"file_name":"a.png","height":5,"width":7},{"id":2,"file_name":"a.png"}`, `
+	others := `,{"id":3,"file_name":"a.png","height":5,"width":7},{"id":2,"file_name":"a.png"}`
+	dir, instances := folder(t, picture+others, `
 		{"id":1,"image_id":1,"category_id":4,"bbox":[1,1,3,3],"segmentation":[[1,1,4,1,4,4,1,4],[0,0,1],[1,2,3,4,5,6,7]]},
 		{"id":2,"image_id":1,"category_id":2,"bbox":[1,1,3,3],"segmentation":[[1,1,4,1]]},
 		{"id":3,"image_id":1,"category_id":2,"bbox":[1,1,2,3]},

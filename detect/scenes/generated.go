@@ -16,8 +16,8 @@ import (
 // index).
 //
 // A shape of scale f spans about f/2 of the shorter side, f from 0.3 to 1.2, and lies within the picture. At least a
-// third of each is visible: what would hide more is placed again, and after ten times left out. The mask of an object is
-// what is seen of it: the pixels of which it is seen in half or more, of two halves the upper.
+// third of each is visible: what would hide more is placed again, and after ten times left out. The mask of an object
+// is what is seen of it: the pixels of which it is seen in half or more, of two halves the upper.
 type Generated struct {
 	Count, Height, Width int
 	Seed                 int64
@@ -48,7 +48,8 @@ func (g Generated) Len() int { return g.Count }
 // Validate refuses pictures that are too small for shapes, or too large.
 func (g Generated) Validate() error {
 	if g.Count < 1 || min(g.Height, g.Width) < 32 || max(g.Height, g.Width) > 4096 {
-		return fmt.Errorf("scenes: %d pictures of %d×%d pixels, want 1 and more, 32 to 4096 a side", g.Count, g.Height, g.Width)
+		return fmt.Errorf("scenes: %d pictures of %d×%d pixels, want 1 and more, 32 to 4096 a side", g.Count, g.Height,
+			g.Width)
 	}
 	return nil
 }

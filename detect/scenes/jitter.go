@@ -22,7 +22,7 @@ type Jitter struct {
 	Height, Width int
 	Low, High     float64
 	Flip          float64  // probability
-	Fill          [3]uint8 // of the padding. ViTDet pads after normalisation, with 0: set what lies beyond Rows and Cols to it
+	Fill          [3]uint8 // of the padding; ViTDet's is 0 after normalisation: set what is beyond Rows, Cols to that
 }
 
 // COCO is the jitter of ViTDet's recipes.
@@ -48,7 +48,8 @@ func (j Jitter) view(height, width int, flip bool, scale, place float64) view {
 // its Rows and Cols say how much of that is not padding. Crowds are left out, and so is what is not seen any more.
 //
 // Boxes are computed again from what is seen of polygons, to fractions of a pixel, or of masks. (detectron2:
-// recompute_boxes.) Masks of polygons are drawn again by COCO's rule at the new size, others resized to the nearest pixel.
+// recompute_boxes.) Masks of polygons are drawn again by COCO's rule at the new size, others resized to the nearest
+// pixel.
 func (j Jitter) Apply(s *Scene, seed int64, epoch, index int) *Scene {
 	r := data.Draw("jitter", seed, epoch, index)
 	flip := r.Float64() < j.Flip
@@ -170,9 +171,9 @@ func cut(mask coco.RLE, rows, cols int) coco.RLE {
 	return coco.Encode(out, mask.Height, mask.Width)
 }
 
-// seenBox is the smallest box around what polygons cover of a picture of rows × cols. The corners of what is seen of one
-// are its own corners within the picture, the points where its edges cross the border, and the corners of the picture
-// that it covers.
+// seenBox is the smallest box around what polygons cover of a picture of rows × cols. The corners of what is seen of
+// one are its own corners within the picture, the points where its edges cross the border, and the corners of the
+// picture that it covers.
 func seenBox(parts [][]float64, rows, cols float64) coco.Box {
 	left, top, right, bottom := cols, rows, 0.0, 0.0
 	add := func(x, y float64) {

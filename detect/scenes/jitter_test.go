@@ -25,7 +25,7 @@ func TestAViewIsThatOfDetectron2(t *testing.T) {
 		{COCO(), 480, 640, 1, 0.3, view{rows: 768, cols: 1024}},                                      // fit 1.6
 		{COCO(), 480, 640, 2, 0.25, view{rows: 1536, cols: 2048, top: 128, left: 256}},               // 3.2; room 512, 1024
 		{COCO(), 480, 640, 0.1, 0.9, view{rows: 77, cols: 102}},                                      // 76.8, 102.4
-		{COCO(), 640, 427, 1.5, 0.5, view{rows: 1536, cols: 1025, top: 256, left: 0}},                // 2.4: 1024.8; room 512, 1: ½ to 0
+		{COCO(), 640, 427, 1.5, 0.5, view{rows: 1536, cols: 1025, top: 256, left: 0}},                // 2.4: 1024.8; ½ to 0
 		{Jitter{Height: 5, Width: 5}, 5, 10, 1, 0, view{rows: 2, cols: 5}},                           // 2.5 to 2
 		{Jitter{Height: 5, Width: 5}, 7, 10, 1, 0, view{rows: 4, cols: 5}},                           // 3.5 to 4
 		{Jitter{Height: 30, Width: 20}, 10, 10, 3, 0.4, view{rows: 60, cols: 60, top: 12, left: 16}}, // room 30, 40
@@ -51,20 +51,18 @@ func TestJitterIsAFunctionOfSeedEpochAndIndex(t *testing.T) {
 			t.Error("another call gives the same")
 		}
 	}
-	var logs [4]int // scales in quarters of the range
+	var quarters [4]int // of the range of scales
 	for epoch := range 400 {
-		rows := 0
-		if got := j.Apply(s, 1, epoch, 0); got.Picture.Height != 47 || got.Picture.Width != 61 {
+		got := j.Apply(s, 1, epoch, 0)
+		if got.Picture.Height != 47 || got.Picture.Width != 61 {
 			t.Fatalf("a picture of %d×%d", got.Picture.Height, got.Picture.Width)
-		} else if rows = got.Rows; rows < 47 { // 47/40 is the larger ratio: 61/53·scale is that of the picture
-			scale := float64(rows) / (40 * 61.0 / 53)
-			logs[min(3, max(0, int((scale-0.1)/1.9*4)))]++
-		} else {
-			logs[3]++
 		}
+		scale := float64(got.Rows) / (40 * 61.0 / 53) // the lesser ratio; of more than 47 rows no more are seen
+		quarters[min(3, max(0, int((scale-0.1)/1.9*4)))]++
 	}
-	if logs[0] < 60 || logs[0] > 140 || logs[1] < 60 || logs[1] > 140 {
-		t.Errorf("of 400 scales %v lie in the quarters of 0.1 to 2, where the upper two are not told apart", logs)
+	if quarters[0] < 60 || quarters[0] > 140 || quarters[1]+quarters[2]+quarters[3] != 400-quarters[0] ||
+		quarters[1] < 220 {
+		t.Errorf("of 400 scales %v lie in the quarters of 0.1 to 2; all from 1.02 on look like that", quarters)
 	}
 }
 

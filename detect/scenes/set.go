@@ -10,8 +10,8 @@ import (
 )
 
 // Set returns the scenes as labelled pictures for a classifier, and which pixels of each are an object's: [Height,
-// Width], row-major, all objects together. The label is the kind of the object of which most is seen, the first of equal
-// ones; so whoever answers has to look at objects, and attention can be held to the masks.
+// Width], row-major, all objects together. The label is the kind of the object of which most is seen, the first of
+// equal ones; so whoever answers has to look at objects, and attention can be held to the masks.
 func (g Generated) Set() (set *data.Set, mask func(i int) []bool, err error) {
 	if err := g.Validate(); err != nil {
 		return nil, nil, err

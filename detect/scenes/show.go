@@ -22,8 +22,8 @@ const shownSide = 480
 var hues = []color.RGBA{{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 158, 115, 255}, {240, 228, 66, 255},
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {204, 121, 167, 255}}
 
-// Show draws objects over a picture: masks filled, boxes, names of categories by class, and scores where they are not 0.
-// Small pictures are enlarged.
+// Show draws objects over a picture: masks filled, boxes, names of categories by class, and scores where they are not
+// 0. Small pictures are enlarged.
 func Show(picture image.Image, objects []Object, categories []coco.Category) *image.RGBA {
 	b := picture.Bounds()
 	factor := max(1, shownSide/max(b.Dx(), b.Dy(), 1))

@@ -165,8 +165,8 @@ func (p *Picture) resizeColumns(taps []tap) *Picture {
 	return out
 }
 
-// NearestLines returns which of in lines each of out lines shows where the nearest is taken. Places are added up step by
-// step, as Pillow does, since that decides ties.
+// NearestLines returns which of in lines each of out lines shows where the nearest is taken. Places are added up step
+// by step, as Pillow does, since that decides ties.
 func NearestLines(in, out int) []int {
 	lines, step := make([]int, out), float64(in)/float64(out)
 	at := step * 0.5
