@@ -12,8 +12,8 @@ import (
 )
 
 // Encoding returns what the position encoding of the model holds for each patch, row by row: the vectors that it adds
-// [Rows·Cols, width], and for wepe the features they are made of [Rows·Cols, len(names)]; nil where there is no such
-// thing.
+// [Rows·Cols, width], and for wepe, its sphere and hybrid the features they are made of [Rows·Cols, len(names)]; nil
+// where there is no such thing.
 func (m *Model) Encoding() (features []float64, names []string, vectors []float64, err error) {
 	exec, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, g *Graph) []*Node {
 		encoder := m.Recipe.Model.Encoders(scope.In(modelScope)).Additive
@@ -22,7 +22,7 @@ func (m *Model) Encoding() (features []float64, names []string, vectors []float6
 		}
 		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
 		outputs := []*Node{MulScalar(encoder.Encode(g), 1)}
-		if e, ok := encoder.(*wepe.Encoder); ok {
+		if e, ok := encoder.(wepe.Encoding); ok {
 			outputs, names = append(outputs, e.Features(g)), e.FeatureNames()
 		}
 		return outputs

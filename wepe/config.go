@@ -8,7 +8,6 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
@@ -92,9 +91,16 @@ func (c *Config) compress(compression Compression) {
 // WithEvaluation sets the default of ParamEvaluation.
 func (c *Config) WithEvaluation(evaluation string) *Config { c.evaluation = evaluation; return c }
 
-// resolve fills in what depends on the mode and panics, naming the value, on anything that makes no sense.
+// Refused is why an encoder cannot be: a setting that makes no sense, alone or with the others. Done panics with it, and
+// what builds the graph returns it, so that who tries many settings can tell it from a failure.
+type Refused string
+
+// Error says why.
+func (r Refused) Error() string { return string(r) }
+
+// resolve fills in what depends on the mode and refuses, naming the value, anything that makes no sense.
 func (c Config) resolve() Config {
-	refuse := func(format string, args ...any) { exceptions.Panicf("wepe: "+format, args...) }
+	refuse := func(format string, args ...any) { panic(Refused(fmt.Sprintf("wepe: "+format, args...))) }
 	c.grid.validate()
 	if err := setting.Check(c.settings()); err != nil {
 		refuse("%v", err)

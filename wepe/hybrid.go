@@ -25,6 +25,10 @@ type Encoding interface {
 	// Encode returns the vectors that PreEncode adds, float32 [prefix + rows·cols, width].
 	Encode(g *Graph) *Node
 
+	// Features returns what the vectors of the patches are made of, [rows·cols, features], and FeatureNames what each is.
+	Features(g *Graph) *Node
+	FeatureNames() []string
+
 	// Scalars returns the values that a training log should follow.
 	Scalars() (map[string]float64, error)
 
@@ -121,6 +125,12 @@ type Hybrid struct {
 func (h *Hybrid) Name() string { return fmt.Sprintf("Hybrid(%s+%d)", h.encoding.Name(), h.prefix) }
 
 func (h *Hybrid) layout() grid { return h.grid }
+
+// Features returns those of the encoding that is blended in.
+func (h *Hybrid) Features(g *Graph) *Node { return h.encoding.Features(g) }
+
+// FeatureNames says what each column of Features is.
+func (h *Hybrid) FeatureNames() []string { return h.encoding.FeatureNames() }
 
 // Lambda returns λ, a scalar in [0, 1].
 func (h *Hybrid) Lambda(g *Graph) *Node {

@@ -60,7 +60,7 @@ func (c *SurrogateConfig) Done() *SurrogateEncoder {
 	c.grid.validate()
 	s, err := c.resolve()
 	if err != nil {
-		panic(err)
+		panic(Refused(err.Error()))
 	}
 	if c.width%2 != 0 {
 		exceptions.Panicf("wepe: the surrogate's projection halves the width, which is odd: %d", c.width)
@@ -174,6 +174,14 @@ func (e *SurrogateEncoder) centres() (u, v []float64) {
 
 // Features returns the compressed channels, [rows·cols, channels].
 func (e *SurrogateEncoder) Features(g *Graph) *Node { return e.field(g).features(e.centres()) }
+
+// FeatureNames says what each column of Features is, of p and p′ for ℘ and ℘′, u and v across and down the picture.
+func (e *SurrogateEncoder) FeatureNames() []string {
+	if e.surrogate.Channels == 6 {
+		return []string{"Re p(z)", "Im p(z)", "|(u, v)|", "Re p′(z)", "Im p′(z)", "|Re p′(z)|"}
+	}
+	return []string{"Re p(z)", "Im p(z)", "Re p′(z)", "Im p′(z)"}
+}
 
 // hiddenRows returns h₂, [rows·cols, width].
 func (e *SurrogateEncoder) hiddenRows(g *Graph) *Node {
