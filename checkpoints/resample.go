@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -41,6 +42,21 @@ type Grid struct{ Rows, Cols int }
 
 // String returns rows, "x" and columns, as in 14x24.
 func (g Grid) String() string { return fmt.Sprintf("%dx%d", g.Rows, g.Cols) }
+
+// Set reads rows and columns, as String writes them, or the side of a square: a *Grid is a flag.
+func (g *Grid) Set(text string) error {
+	rows, cols, both := strings.Cut(text, "x")
+	if !both {
+		cols = rows
+	}
+	var err, colsErr error
+	g.Rows, err = strconv.Atoi(rows)
+	g.Cols, colsErr = strconv.Atoi(cols)
+	if err != nil || colsErr != nil || min(g.Rows, g.Cols) < 1 {
+		return errors.New("want one number, or rows and columns as in 224x384")
+	}
+	return nil
+}
 
 // Resample brings a table of position embeddings, [prefix+from.Rows·from.Cols, width], to another grid of patches, in
 // float64. The prefix rows (class token) are kept as they are. The report is one line, as in

@@ -20,13 +20,20 @@ import (
 // Google's. A model without a head gets one of a single class, which answers nothing; classes without names are
 // numbers.
 func OpenAny(backend compute.Backend, path string) (*Model, error) {
-	if own, _, err := checkpoints.Find(path); err != nil || own != nil {
-		if err != nil {
-			return nil, err
-		}
+	return OpenWith(backend, path, checkpoints.ImportOptions{})
+}
+
+// OpenWith is OpenAny with what the files of timm and Google leave open: Grid, AssumeSquare, Heads. Runs leave nothing
+// open.
+func OpenWith(backend compute.Backend, path string, open checkpoints.ImportOptions) (*Model, error) {
+	own, _, err := checkpoints.Find(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case own != nil && open.ImageRows == 0 && open.ImageCols == 0:
 		return Open(backend, path)
 	}
-	return OpenAt(backend, path, [2]int{})
+	return openAs(backend, path, open)
 }
 
 // OpenStart is a run's model as it was before the first step: drawn again, from the run's seed.

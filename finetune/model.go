@@ -24,6 +24,7 @@ type Model struct {
 	// Preprocess is what Predict does with pictures, but for normalisation; zero is a bilinear resize to the model's
 	// size.
 	Preprocess preprocess.Settings
+	Report     []string // what became of the files of a model of others, as of their normalisation, a line each
 
 	seed     int64
 	backend  compute.Backend

@@ -52,14 +52,20 @@ func OpenSource(path string, open checkpoints.ImportOptions, classes []string) (
 // from the path. Its own is the size that its files bring pictures to: DINOv2 has positions for 518×518 pixels, and
 // transformers resamples them to the 224×224 that pictures are cropped to.
 func OpenAt(backend compute.Backend, path string, size [2]int) (*Model, error) {
-	begun, settings, err := originOf(path)
+	return openAs(backend, path, checkpoints.ImportOptions{ImageRows: size[0], ImageCols: size[1]})
+}
+
+func openAs(backend compute.Backend, path string, open checkpoints.ImportOptions) (*Model, error) {
+	size := [2]int{open.ImageRows, open.ImageCols}
+	open.ImageRows, open.ImageCols = 0, 0 // resampled in load
+	begun, settings, err := originOf(path, open)
 	if err != nil {
 		return nil, err
 	}
 	if err := begun.Recipe.plainViT("can be opened at another size"); err != nil {
 		return nil, err
 	}
-	source, err := OpenSource(path, checkpoints.ImportOptions{}, begun.Classes)
+	source, err := OpenSource(path, open, begun.Classes)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +85,7 @@ func OpenAt(backend compute.Backend, path string, size [2]int) (*Model, error) {
 		return nil, err
 	}
 	m.Preprocess = settings
-	_, err = source.load(m)
+	m.Report, err = source.load(m)
 	headless := source.variables[headPath+"weights"] == nil
 	m.check = func() error {
 		return source.complete(m, func(path string) bool { return headless && strings.HasPrefix(path, headPath) })
@@ -88,7 +94,7 @@ func OpenAt(backend compute.Backend, path string, size [2]int) (*Model, error) {
 }
 
 // originOf is what a model at a path was trained with: a run's recipe, or what a foreign checkpoint says.
-func originOf(path string) (s state, settings preprocess.Settings, err error) {
+func originOf(path string, open checkpoints.ImportOptions) (s state, settings preprocess.Settings, err error) {
 	if own, _, err := checkpoints.Find(path); err != nil || own != nil {
 		if err != nil {
 			return s, settings, err
@@ -96,7 +102,7 @@ func originOf(path string) (s state, settings preprocess.Settings, err error) {
 		s, err = stateOf(own)
 		return s, settings, err
 	}
-	var open checkpoints.ImportOptions
+	open.Classes = 0
 	imported, err := checkpoints.Import(path, open)
 	if err != nil {
 		open.Classes = 1

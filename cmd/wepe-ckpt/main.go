@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -122,30 +121,6 @@ func printLines[T any](out io.Writer, values ...T) error {
 func want(args []string, names ...string) error {
 	if len(args) != len(names) {
 		return fmt.Errorf("%d arguments, want %s after the flags: %w", len(args), strings.Join(names, " "), errUsage)
-	}
-	return nil
-}
-
-// sides is a flag of rows and columns, "384" or "224x384".
-type sides checkpoints.Grid
-
-func (s *sides) String() string {
-	if *s == (sides{}) {
-		return ""
-	}
-	return checkpoints.Grid(*s).String()
-}
-
-func (s *sides) Set(text string) error {
-	rows, cols, both := strings.Cut(text, "x")
-	if !both {
-		cols = rows
-	}
-	var err, colsErr error
-	s.Rows, err = strconv.Atoi(rows)
-	s.Cols, colsErr = strconv.Atoi(cols)
-	if err != nil || colsErr != nil || min(s.Rows, s.Cols) < 1 {
-		return errors.New("want one number, or rows and columns as in 224x384")
 	}
 	return nil
 }

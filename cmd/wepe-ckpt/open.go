@@ -21,7 +21,7 @@ import (
 
 // source are the flags of how a model is read.
 type source struct {
-	imageSize, grid, fromGrid sides
+	imageSize, grid, fromGrid checkpoints.Grid
 	options                   checkpoints.ImportOptions
 }
 
@@ -62,10 +62,10 @@ func (s source) read(path string) (*checkpoints.Imported, error) {
 		return nil, err
 	}
 	o := s.options
-	o.Grid = checkpoints.Grid(s.fromGrid)
+	o.Grid = s.fromGrid
 	size := s.imageSize
-	if s.grid != (sides{}) {
-		if size != (sides{}) {
+	if s.grid != (checkpoints.Grid{}) {
+		if size != (checkpoints.Grid{}) {
 			return nil, fmt.Errorf("-image-size and -grid say the same: give one: %w", errUsage)
 		}
 		info, err := checkpoints.Inspect(path)
@@ -76,7 +76,7 @@ func (s source) read(path string) (*checkpoints.Imported, error) {
 		if max(s.grid.Rows, s.grid.Cols) > math.MaxInt32 {
 			return nil, fmt.Errorf("-grid %s: %w", s.grid.String(), errUsage)
 		}
-		size = sides{s.grid.Rows * patch, s.grid.Cols * patch}
+		size = checkpoints.Grid{Rows: s.grid.Rows * patch, Cols: s.grid.Cols * patch}
 	}
 	o.ImageRows, o.ImageCols = size.Rows, size.Cols
 	m, err := checkpoints.Import(path, o)
