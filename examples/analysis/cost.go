@@ -40,7 +40,8 @@ func (o options) inFreshProcess(ctx context.Context, variant string, side int, a
 		return 0, err
 	}
 	child := exec.CommandContext(ctx, self, "-what", "cost", "-variant", variant, "-sizes", strconv.Itoa(side), "-dtype",
-		o.cost.DType, "-memory-of", arm.Label)
+		o.cost.DType, "-batch", strconv.Itoa(o.cost.Forward), "-step-batch", strconv.Itoa(o.cost.Step), "-memory-of",
+		arm.Label)
 	var complaint strings.Builder
 	child.Stderr = &complaint
 	answer, err := child.Output()

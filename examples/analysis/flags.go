@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/figures"
 	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
@@ -18,6 +19,7 @@ import (
 // options are what the flags say.
 type options struct {
 	models  []figures.Model
+	open    checkpoints.ImportOptions // what the files of models leave open
 	start   bool
 	images  string
 	masks   string
@@ -37,13 +39,18 @@ func parse(args []string) (o options, err error) {
 		"models, separated by commas: directories of runs, files or directories of Hugging "+
 			"Face's, timm's or Google's, or hf://owner/name; as NAME=PATH to name a column, of which there may be several "+
 			"(seeds); default learned and wepe, trained on generated shapes in runs/shapes")
+	flags.Var(&o.open.Grid, "from-grid", "where the files of a model do not say: patches of its table of positions, as 14 "+
+		"or 14x24")
+	flags.BoolVar(&o.open.AssumeSquare, "assume-square", false, "where the files of a model do not say: that grid is "+
+		"square")
+	flags.IntVar(&o.open.Heads, "heads", 0, "where the files of a model do not say: attention heads")
 	flags.BoolVar(&o.start, "start", false, "a column more for each model, as it was before training")
 	flags.StringVar(&o.images, "images", "",
 		"directory or archive of CIFAR-100's binary version, or a directory of pictures, "+
 			"in a folder for each class or without classes; default generated shapes")
 	flags.StringVar(&o.masks, "masks", "",
 		"directory with a picture of the object, white on black, for each of -images, of the "+
-			"same name but for its ending")
+			"same name but for its ending; or COCO's instances_….json of -images")
 	flags.IntVar(&o.count, "n", 1000, "images at most")
 	what := flags.String("what", "all", "all, or some of "+figures.Names()+"; or cost: of encodings, without models")
 	flags.StringVar(&o.out, "out", "runs/analysis", "directory for rows and the page")
@@ -52,6 +59,8 @@ func parse(args []string) (o options, err error) {
 	sides := flags.String("sizes", "224", "of -what cost: sides of square pictures, as 224,384")
 	flags.StringVar(&o.cost.DType, "dtype", "float32", "of -what cost: float32 or bfloat16")
 	flags.IntVar(&o.cost.Rounds, "rounds", 100, "of -what cost: of every encoding")
+	flags.IntVar(&o.cost.Forward, "batch", 32, "of -what cost: images of an inference")
+	flags.IntVar(&o.cost.Step, "step-batch", 16, "of -what cost: images of a training step")
 	flags.StringVar(&o.memoryOf, "memory-of", "", "of -what cost: print the memory of one encoding")
 	if err := program.Parse(flags, "looks at models side by side.", args); err != nil {
 		return o, err
@@ -71,8 +80,8 @@ func parse(args []string) (o options, err error) {
 			}
 			o.cost.Sides = append(o.cost.Sides, n)
 		}
-		if len(o.cost.Variants) == 0 || len(o.cost.Sides) == 0 || o.cost.Rounds < 1 {
-			return o, errors.New("-what cost wants a -variant, -sizes and -rounds of 1 or more")
+		if len(o.cost.Variants) == 0 || len(o.cost.Sides) == 0 || min(o.cost.Rounds, o.cost.Forward, o.cost.Step) < 1 {
+			return o, errors.New("-what cost wants a -variant, -sizes, and -rounds, -batch and -step-batch of 1 or more")
 		}
 		return o, nil
 	}

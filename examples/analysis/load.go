@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/gomlx/compute"
 
@@ -56,6 +55,7 @@ func (o options) find(ctx context.Context, backend compute.Backend) (found []fig
 		if m.Path, err = program.Fetch(ctx, m.Path); err != nil {
 			return nil, err
 		}
+		m.Import = o.open
 		found = append(found, m)
 	}
 	if o.start {
@@ -97,20 +97,17 @@ func (o options) load(ctx context.Context, backend compute.Backend) (set *data.S
 	if set.Len() != files.Len() {
 		return nil, nil, errors.New("-masks: a picture of -images is damaged, so that masks would be of others: take it out")
 	}
-	objects := &data.Files{Name: "masks", Dir: o.masks, Labels: files.Labels, Classes: files.Classes}
-	for _, path := range files.Paths {
-		objects.Paths = append(objects.Paths, strings.TrimSuffix(path, filepath.Ext(path))+".png")
+	if filepath.Ext(o.masks) == ".json" {
+		mask, err = annotated(o.masks, files, settings)
+	} else {
+		mask, err = drawn(ctx, o.masks, files, settings)
 	}
-	masks, err := objects.Load(ctx, settings, program.Line)
-	if err != nil {
-		return nil, nil, err
-	}
-	return set, bright(masks), nil
+	return set, mask, err
 }
 
 // settings bring pictures to the size of the first model.
 func (o options) settings(backend compute.Backend) (preprocess.Settings, error) {
-	m, err := finetune.OpenAny(backend, o.models[0].Path)
+	m, err := finetune.OpenWith(backend, o.models[0].Path, o.open)
 	if err != nil {
 		return preprocess.Settings{}, err
 	}
@@ -135,15 +132,4 @@ func pictures(dir string) (*data.Files, error) {
 		return files, nil
 	}
 	return nil, fmt.Errorf("-images: no pictures in %s: %w", dir, err)
-}
-
-// bright are the pixels of an image whose first channel is above half.
-func bright(set *data.Set) func(int) []bool {
-	return func(i int) []bool {
-		var mask []bool
-		for k := 0; k < len(set.Image(i)); k += set.Channels {
-			mask = append(mask, set.Image(i)[k] > 127)
-		}
-		return mask
-	}
 }

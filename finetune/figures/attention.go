@@ -78,6 +78,8 @@ func (s *subject) attended() (*seen, error) {
 		v.weights = append(v.weights, weights)
 	}
 	v.pooled = make([][]float64, c.Depth)
+	s.log(fmt.Sprintf("%s: attention with its weights, %.1f MiB an image, in place of the fused operation", s.Name,
+		float64(4*c.Depth*size)/(1<<20)))
 	from := s.answer()
 	choose := func(t *vit.Trace) (nodes []*Node) {
 		for _, block := range t.Blocks {
@@ -162,23 +164,30 @@ func spread(measure, axis string, value func(analysis.Spread) float64) func(*sub
 			return err
 		}
 		x, y := make([]float64, len(v.spreads)), make([]float64, len(v.spreads))
-		for l, heads := range v.spreads {
+		heads := report.Cloud{Title: measure}
+		for l, layer := range v.spreads {
 			var all []float64
-			for h, images := range heads {
+			for h, images := range layer {
 				var head []float64
 				for _, image := range images {
 					if number := value(image); !math.IsNaN(number) {
 						head = append(head, number)
 					}
 				}
-				s.detail(measure, fmt.Sprintf("layer %d head %d", l+1, h+1), meanOf(head))
-				all = append(all, head...)
+				mean := meanOf(head)
+				s.detail(measure, fmt.Sprintf("layer %d head %d", l+1, h+1), mean)
+				if all = append(all, head...); !math.IsNaN(mean) {
+					heads.X, heads.Y = append(heads.X, float64(l+1)), append(heads.Y, mean)
+				}
 			}
 			x[l], y[l] = float64(l+1), meanOf(all)
 			s.measured(measure, fmt.Sprintf("layer %d", l+1), y[l])
 		}
 		s.line(measure, "layer", axis, report.Line{X: x, Y: y})
-		return nil
+		heads.Value = heads.Y
+		return s.show("each head", "A point for every head, by layer.", func(w io.Writer) error {
+			return report.Clouds(w, []report.Cloud{heads})
+		})
 	}
 }
 
@@ -340,17 +349,15 @@ func likeness(s *subject) error {
 	if v.images < 8 {
 		return NotHere("fewer than 8 images")
 	}
-	for l, features := range v.pooled {
-		name := fmt.Sprintf("layer %d", l+1)
-		first, known := s.reference["cka "+name]
-		if !known {
-			s.reference["cka "+name], first = features, features
-		}
-		if len(first)%v.images != 0 || len(s.reference["cka images"]) > 0 && int(s.reference["cka images"][0]) != v.images {
-			return NotHere("seen with other images than the first model")
-		}
-		s.reference["cka images"] = []float64{float64(v.images)}
-		s.measured("unbiased linear CKA with the first model", name, analysis.UnbiasedCKA(first, features, v.images))
+	if s.reference.features == nil {
+		s.reference.images, s.reference.features = v.images, v.pooled
+	}
+	if first := s.reference.images; first != v.images {
+		return NotHere(fmt.Sprintf("seen with %d images, the first model with %d", v.images, first))
+	}
+	for l, first := range s.reference.features[:min(len(v.pooled), len(s.reference.features))] {
+		s.measured("unbiased linear CKA with the first model", fmt.Sprintf("layer %d", l+1),
+			analysis.UnbiasedCKA(first, v.pooled[l], v.images))
 	}
 	return nil
 }
@@ -371,6 +378,9 @@ func masks(s *subject) error {
 		"point-biserial correlation"}
 	for i, row := range v.rollout[:min(maskImages, len(v.rollout))] {
 		mask := s.Mask(i)
+		if mask == nil {
+			continue
+		}
 		values := analysis.MinMax(analysis.Enlarge(row, s.grid.Rows, s.grid.Cols, s.Images.Height, s.Images.Width))
 		correlation, _ := analysis.PointBiserial(mask, values)
 		for k, number := range []float64{analysis.IoU(mask, values, 0.5),
@@ -379,16 +389,20 @@ func masks(s *subject) error {
 			measures[names[k]] = append(measures[names[k]], number)
 		}
 	}
+	if len(measures) == 0 {
+		return NotHere("none of these images has an object")
+	}
 	for _, name := range names {
 		values := measures[name]
 		s.measured(name, "mean", meanOf(values))
 		s.measured(name, "deviation", stat.StdDev(values, nil))
-		if other := s.reference["mask "+name]; len(other) == len(values) {
-			_, p := analysis.PairedT(values, other)
+		if first := s.reference.masks[name]; len(first) == len(values) {
+			_, p := analysis.PairedT(values, first)
 			s.measured(name, "p of the paired difference to the first model", p)
-		} else {
-			s.reference["mask "+name] = values
 		}
+	}
+	if s.reference.masks == nil {
+		s.reference.masks = measures
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/finetune/report"
@@ -51,6 +52,8 @@ type Model struct {
 	Name  string // of its column
 	Path  string // whatever finetune.OpenAny opens
 	Start bool   // as it was before training, of a run from scratch
+
+	Import checkpoints.ImportOptions // what its files leave open: Grid, AssumeSquare, Heads
 }
 
 // Look is what is looked at. Zero numbers mean the defaults beside them.
@@ -60,14 +63,22 @@ type Look struct {
 	Figures []Figure
 	Images  *data.Set // labels that are not the model's classes leave out what asks for answers
 	Mask    func(image int) []bool
-	// Mask returns which pixels of an image of Images are the object; nil for none, as where no one knows.
+	// Mask returns which pixels of an image of Images are the object, nil of one that shows none; itself nil where no one
+	// knows.
 
 	Shown int    // 4: pictures on the page
 	Pairs int    // 8000: that the probe learns from; a quarter as many are measured
 	Seed  uint64 // of noise, pairs, occlusion and shuffles
 	Log   func(line string)
 
-	reference map[string][]float64 // of the first model, by measure: what others are paired with
+	reference reference
+}
+
+// reference is what the first model that could be asked has shown: others are paired with it.
+type reference struct {
+	images   int
+	features [][]float64          // [layer][images·width] patch features of each block, mean over patches
+	masks    map[string][]float64 // [image] by measure
 }
 
 // Row is one number.
@@ -81,6 +92,7 @@ type Row struct {
 	Detail  bool          `json:"detail,omitempty"` // left out of tables
 	Value   report.Number `json:"value"`            // null where it is undefined
 	Note    string        `json:"note,omitempty"`   // why there is no value, in a row without measure
+	Commit  string        `json:"commit,omitempty"` // of the program that measured, see Write
 }
 
 // Found is what came of it.
@@ -96,7 +108,7 @@ type NotHere string
 func (n NotHere) Error() string { return string(n) }
 
 // Run asks every model every question. What a model cannot answer is a note. An error is what should not happen: where
-// it happened in some figures, the others are found all the same.
+// it happened with some figures or models, the others are found all the same.
 func (l *Look) Run(ctx context.Context) (*Found, error) {
 	if len(l.Models) == 0 || len(l.Figures) == 0 {
 		return nil, errors.New("figures: nothing to look at: want a model and a figure")
@@ -105,7 +117,7 @@ func (l *Look) Run(ctx context.Context) (*Found, error) {
 		return nil, errors.New("figures: no images to look at models with")
 	}
 	l.Shown, l.Pairs = cmp.Or(l.Shown, 4), cmp.Or(l.Pairs, 8000)
-	l.reference = map[string][]float64{}
+	l.reference = reference{}
 	var columns []string
 	for _, m := range l.Models {
 		if !slices.Contains(columns, m.Name) {
@@ -122,7 +134,8 @@ func (l *Look) Run(ctx context.Context) (*Found, error) {
 	for _, m := range l.Models {
 		s, err := l.open(m)
 		if err != nil {
-			return nil, err
+			failed = append(failed, err)
+			continue
 		}
 		s.first, s.column = !seen[m.Name], slices.Index(columns, m.Name)
 		seen[m.Name] = true
@@ -149,6 +162,9 @@ func (l *Look) Run(ctx context.Context) (*Found, error) {
 		}
 		found.Rows = append(found.Rows, s.rows...)
 	}
+	if len(found.Rows) == 0 {
+		return nil, errors.Join(failed...)
+	}
 	for i, f := range l.Figures {
 		part, err := sections[i].finish(f, found.Rows)
 		if err != nil {
@@ -168,13 +184,18 @@ func (l *Look) log(line string) {
 }
 
 func (l *Look) open(m Model) (*subject, error) {
-	open := finetune.OpenAny
+	var opened *finetune.Model
+	var err error
 	if m.Start {
-		open = finetune.OpenStart
+		opened, err = finetune.OpenStart(l.Backend, m.Path)
+	} else {
+		opened, err = finetune.OpenWith(l.Backend, m.Path, m.Import)
 	}
-	opened, err := open(l.Backend, m.Path)
 	if err != nil {
 		return nil, err
+	}
+	for _, line := range opened.Report {
+		l.log(m.Name + ": " + line)
 	}
 	c := opened.Recipe.Model
 	return &subject{Look: l, Model: m, model: opened,

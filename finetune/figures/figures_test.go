@@ -172,6 +172,9 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 	if err != nil || len(read) != len(found.Rows) {
 		t.Fatalf("%d rows of %d are read, %v", len(read), len(found.Rows), err)
 	}
+	if read[0].Commit != report.Commit() || read[0].Commit == "" {
+		t.Errorf("rows of commit %q, want %q", read[0].Commit, report.Commit())
+	}
 }
 
 func TestATableHasMeansRangesAndWhatIsUndefined(t *testing.T) {

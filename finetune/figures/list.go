@@ -35,7 +35,7 @@ var Figures = []Figure{
 	{
 		Name: "sensitivity", Group: Positions, Title: "What do hyperparameters change?", do: sensitivity,
 		About: "Deviation over mean, across the values of each study, of what the features say of distance and of their " +
-			"size; encodings as drawn, on the grid of the model.",
+			"size; encodings as drawn, on the grid of the model. Of the surrogate in hybrid it is the grid of β and γ.",
 		Claim: "0 for κ and C_large, whose guard no patch ever reaches; α and α_scale change more.",
 	},
 	{

@@ -3,18 +3,21 @@
 package figures
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/wepe"
 )
 
 // vectors are what the encoding adds to each patch, [patches, width], or why there is no such thing.
@@ -181,7 +184,7 @@ func probe(s *subject) error {
 }
 
 // sweeps are the studies whose settings the features are measured under.
-var sweeps = []string{"span", "alpha-scale", "kappa", "c-large"}
+var sweeps = []string{"span", "alpha-scale", "kappa", "c-large", "beta-gamma"}
 
 func sensitivity(s *subject) error {
 	if features, _, _, err := s.vectors(); err != nil {
@@ -194,32 +197,90 @@ func sensitivity(s *subject) error {
 		if err != nil {
 			return err
 		}
-		var decays, moduli []float64
-		for _, arm := range named.Arms {
-			changed, err := s.model.With(arm.Settings)
-			if err != nil {
-				continue
-			}
-			features, _, _, err := changed.Encoding()
-			changed.Finalize()
-			if err != nil {
-				continue // a setting of another form of the encoding, refused when its graph is built
-			}
-			d, err := analysis.DecayOf(features, s.grid, analysis.DecayBins)
-			if err != nil {
-				return err
-			}
-			mean := 0.0
-			for _, f := range features {
-				mean += math.Abs(f) / float64(len(features))
-			}
-			decays, moduli = append(decays, -d.Pairs), append(moduli, mean)
+		if err := s.sweep(named); err != nil {
+			return err
 		}
-		if len(moduli) == 0 {
-			continue
-		}
-		s.measured("variation of the correlation of distance and 1 − cosine", named.About, analysis.Variation(decays))
-		s.measured("variation of the mean modulus of the features", named.About, analysis.Variation(moduli))
 	}
 	return nil
+}
+
+// Of features, in sensitivity.
+const (
+	featureDecay   = "correlation of distance and 1 − cosine"
+	featureModulus = "mean modulus of the features"
+)
+
+// sweep measures the features under the settings of a study, but for those that are of another encoding, of ℘ or of the
+// surrogate, or that this one refuses.
+func (s *subject) sweep(named study.Named) error {
+	of := "wepe"
+	if r := s.model.Recipe; strings.HasPrefix(r.Model.Position, "hybrid") &&
+		(r.Params[vit.ParamBlend] == nil || r.Params[vit.ParamBlend] == vit.BlendSurrogate) {
+		of = "hybrid"
+	}
+	var labels []string
+	var decays, moduli []float64
+	for _, arm := range named.Arms {
+		if arm.Position != of {
+			continue
+		}
+		features, err := s.featuresWith(arm.Settings)
+		var refused wepe.Refused
+		if errors.As(err, &refused) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		d, err := analysis.DecayOf(features, s.grid, analysis.DecayBins)
+		if err != nil {
+			return err
+		}
+		modulus := floats.Norm(features, 1) / float64(len(features))
+		s.detail(featureDecay, arm.Label, -d.Pairs)
+		s.detail(featureModulus, arm.Label, modulus)
+		labels, decays, moduli = append(labels, arm.Label), append(decays, -d.Pairs), append(moduli, modulus)
+	}
+	if len(labels) == 0 {
+		return nil
+	}
+	s.measured("variation of the "+featureDecay, named.About, analysis.Variation(decays))
+	s.measured("variation of the "+featureModulus, named.About, analysis.Variation(moduli))
+	if of != "hybrid" {
+		return nil
+	}
+	return s.show(named.About, "Across: "+featureDecay+"; "+featureModulus+"; in percent.", func(w io.Writer) error {
+		return report.HeatMaps(w, [][]report.HeatMap{{
+			gridOf(featureDecay, labels, decays), gridOf(featureModulus, labels, moduli),
+		}})
+	})
+}
+
+// featuresWith are those of the encoding as drawn, under other settings.
+func (s *subject) featuresWith(settings string) ([]float64, error) {
+	changed, err := s.model.With(settings)
+	if err != nil {
+		return nil, err
+	}
+	defer changed.Finalize()
+	features, _, _, err := changed.Encoding()
+	return features, err
+}
+
+// gridOf lays out values of two settings, "β = 0.1, γ = 0.2 fixed".
+func gridOf(title string, labels []string, values []float64) report.HeatMap {
+	h := report.HeatMap{Title: title, Numbers: true, Positive: floats.Min(values) >= 0,
+		Limit: max(floats.Max(values), -floats.Min(values))}
+	for i, label := range labels {
+		row, col, _ := strings.Cut(label, ", ")
+		if !slices.Contains(h.Rows, row) {
+			h.Rows, h.Values = append(h.Rows, row), append(h.Values, nil)
+		}
+		if !slices.Contains(h.Cols, col) {
+			h.Cols = append(h.Cols, col)
+		}
+		at := slices.Index(h.Rows, row)
+		h.Values[at] = append(h.Values[at], values[i])
+	}
+	return h
 }

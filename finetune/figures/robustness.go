@@ -100,7 +100,9 @@ func resolution(s *subject) error {
 	}
 	line := report.Line{}
 	for k, size := range sizes {
-		at, err := finetune.OpenAt(s.Backend, s.Path, size)
+		open := s.Import
+		open.ImageRows, open.ImageCols = size[0], size[1]
+		at, err := finetune.OpenWith(s.Backend, s.Path, open)
 		if err != nil {
 			return NotHere(err.Error())
 		}

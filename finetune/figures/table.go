@@ -94,11 +94,13 @@ func number(v float64) string {
 	return fmt.Sprintf("%.2g", v)
 }
 
-// Write writes rows as JSON, a line each.
+// Write writes rows as JSON, a line each, with the commit of the program.
 func Write(path string, rows []Row) error {
+	commit := report.Commit()
 	return report.Picture(path, func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		for _, r := range rows {
+			r.Commit = commit
 			if err := encoder.Encode(r); err != nil {
 				return err
 			}
