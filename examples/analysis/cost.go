@@ -58,7 +58,7 @@ func (o options) printMemory() error {
 		if arm.Label != o.memoryOf {
 			continue
 		}
-		t, _, err := o.cost.NewTiming(o.cost.Variants[0], o.cost.Sides[0], arm)
+		t, err := o.cost.NewTiming(o.cost.Variants[0], o.cost.Sides[0], arm)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,10 +56,13 @@ func parse(args []string) (o options, err error) {
 	what := flags.String("what", "all", "all, or some of "+figures.Names()+"; or cost: of encodings, without models")
 	flags.StringVar(&o.out, "out", "runs/analysis", "directory for rows and the page")
 	flags.Uint64Var(&o.seed, "seed", 0, "of noise, pairs, occlusion and shuffles, the same for all models")
+	encodings := flags.String("encodings", "", "of -what cost: some of "+labels(figures.CostArms)+", the first the one that "+
+		"others are compared with; default all")
 	variants := flags.String("variant", "Ti/16", "of -what cost: sizes of models, as Ti/16,B/16,L/16")
 	sides := flags.String("sizes", "224", "of -what cost: sides of square pictures, as 224,384")
 	flags.StringVar(&o.cost.DType, "dtype", "float32", "of -what cost: float32 or bfloat16")
-	flags.IntVar(&o.cost.Rounds, "rounds", 100, "of -what cost: of every encoding")
+	flags.IntVar(&o.cost.Rounds, "rounds", 100, "of -what cost: of every encoding; 0 for parameters and "+
+		"FLOPs alone, without a model")
 	flags.IntVar(&o.cost.Forward, "batch", 32, "of -what cost: images of an inference")
 	flags.IntVar(&o.cost.Step, "step-batch", 16, "of -what cost: images of a training step")
 	flags.StringVar(&o.memoryOf, "memory-of", "", "of -what cost: print the memory of one encoding")
@@ -72,7 +76,10 @@ func parse(args []string) (o options, err error) {
 		return o, errors.New("-masks needs -images: generated shapes know theirs")
 	}
 	if o.costs = *what == "cost"; o.costs {
-		o.cost.Arms, o.cost.Variants, o.cost.Seed = figures.CostArms, study.Split(*variants), o.seed
+		o.cost.Variants, o.cost.Seed = study.Split(*variants), o.seed
+		if o.cost.Arms, err = armsOf(study.Split(*encodings)); err != nil {
+			return o, fmt.Errorf("-encodings: %w", err)
+		}
 		for _, side := range study.Split(*sides) {
 			n, err := strconv.Atoi(side)
 			if err != nil || n < 1 {
@@ -80,8 +87,11 @@ func parse(args []string) (o options, err error) {
 			}
 			o.cost.Sides = append(o.cost.Sides, n)
 		}
-		if len(o.cost.Variants) == 0 || len(o.cost.Sides) == 0 || min(o.cost.Rounds, o.cost.Forward, o.cost.Step) < 1 {
-			return o, errors.New("-what cost wants a -variant, -sizes, and -rounds, -batch and -step-batch of 1 or more")
+		if len(o.cost.Variants) == 0 || len(o.cost.Sides) == 0 || o.cost.Rounds < 0 || min(o.cost.Forward, o.cost.Step) < 1 {
+			return o, errors.New("-what cost wants a -variant, -sizes, -rounds of 0 or more, -batch and -step-batch of 1 or more")
+		}
+		if o.cost.Rounds == 0 {
+			o.cost.Rounds = -1
 		}
 		return o, nil
 	}
@@ -107,4 +117,27 @@ func named(model string) figures.Model {
 	}
 	name, _, _ := strings.Cut(filepath.Base(model), "-seed")
 	return figures.Model{Name: name, Path: model}
+}
+
+// armsOf returns the encodings of labels, all for none.
+func armsOf(names []string) (arms []study.Arm, err error) {
+	if len(names) == 0 {
+		return figures.CostArms, nil
+	}
+	for _, name := range names {
+		at := slices.IndexFunc(figures.CostArms, func(a study.Arm) bool { return a.Label == name })
+		if at < 0 {
+			return nil, fmt.Errorf("unknown encoding %q: want some of %s", name, labels(figures.CostArms))
+		}
+		arms = append(arms, figures.CostArms[at])
+	}
+	return arms, nil
+}
+
+func labels(arms []study.Arm) string {
+	names := make([]string, len(arms))
+	for i, a := range arms {
+		names[i] = a.Label
+	}
+	return strings.Join(names, ", ")
 }

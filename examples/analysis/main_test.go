@@ -66,8 +66,10 @@ func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
 		"-n 0":                  {"-n is 0"},
 		"-masks x":              {"-masks needs -images"},
 		"-what cost -sizes big": {"-sizes", `"big"`},
-		"-what cost -rounds 0":  {"-rounds"},
-		"-from-grid 14x":        {"-from-grid", "14x", "rows and columns"},
+		"-what cost -rounds -1": {"-rounds"},
+
+		"-what cost -encodings learned,mine": {"-encodings", `"mine"`, "wepe-sphere"},
+		"-from-grid 14x":                     {"-from-grid", "14x", "rows and columns"},
 	} {
 		looks.Run(t, strings.Fields(args)...).Complaint(t, args, 2, wants...)
 	}
@@ -219,4 +221,29 @@ func TestMasksOfCOCOFollowTheirPictures(t *testing.T) {
 	}
 	write(`{"images": [`)
 	looks.Run(t, args...).Complaint(t, "a broken file", 1, "instances.json")
+}
+
+// ViT-B/16 with 1000 classes has 86,567,656 parameters and 35.1 GFLOPs at 224 (torchvision's table, 17.56 multiply-adds);
+// with 100 classes it has 900·769 fewer. WePE's own count is the release's, 8·width+3.
+func TestParametersAndFLOPsAreCountedWithoutAModel(t *testing.T) {
+	out := t.TempDir()
+	done := looks.Run(t, "-what", "cost", "-variant", "B/16", "-sizes", "224", "-rounds", "0", "-encodings", "learned,wepe",
+		"-out", out)
+	if done.Code != 0 {
+		t.Fatal(done.Stderr)
+	}
+	rows, err := figures.Read(filepath.Join(out, "cost.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const learned = 86_567_656 - 900*769
+	want := []float64{learned, 35.1, learned - 197*768 + 8*768 + 3, 35.1}
+	if len(rows) != len(want) {
+		t.Fatalf("%d numbers, want %d", len(rows), len(want))
+	}
+	for i, r := range rows {
+		if got := float64(r.Value); math.Abs(got-want[i]) > 2e-3*want[i]*float64(i%2) {
+			t.Errorf("%s, %s: %g, want %g", r.Model, r.Measure, got, want[i])
+		}
+	}
 }

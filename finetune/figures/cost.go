@@ -30,7 +30,7 @@ type Cost struct {
 	DType    string // of the recipe's model; "" for float32
 	Forward  int    // 32: images of an inference
 	Step     int    // 16: images of a training step
-	Rounds   int    // 100
+	Rounds   int    // 100; below 0 none: parameters and FLOPs alone, without a model
 	Seed     uint64
 
 	// Memory returns the bytes that a fresh process at most holds for an encoding, inference and training step; nil leaves
@@ -42,28 +42,32 @@ type Cost struct {
 // CostArms are the encodings that the paper's table of costs is about, and those that compete with them. "folded" is
 // not among them: once wepe is folded it is learned.
 var CostArms = slices.Concat(study.Each("learned", "none", "wepe"), []study.Arm{
-	{Position: "wepe", Label: "wepe, sum", Settings: "wepe_evaluation=sum"},
+	{Position: "wepe", Label: "wepe sum", Settings: "wepe_evaluation=sum"},
 }, study.Each("wepe-lut", "wepe-sphere", "hybrid", "rope-axial", "rope-mixed", "wepe-bias"))
 
-// NewTiming prepares a model of a size.
-func (c Cost) NewTiming(variant string, side int, arm study.Arm) (*finetune.Timing, vit.Config, error) {
+// config is a model of a size.
+func (c Cost) config(variant string, side int, arm study.Arm) (vit.Config, error) {
 	config, err := vit.Variant(variant)
-	if err != nil {
-		return nil, config, err
-	}
-	step := cmp.Or(c.Step, 16)
 	config.ImageRows, config.ImageCols, config.Classes, config.Position = side, side, 100, arm.Position
 	config.DType = cmp.Or(c.DType, "float32")
+	return config, err
+}
+
+// NewTiming prepares a model of a size.
+func (c Cost) NewTiming(variant string, side int, arm study.Arm) (*finetune.Timing, error) {
+	config, err := c.config(variant, side, arm)
+	if err != nil {
+		return nil, err
+	}
+	step := cmp.Or(c.Step, 16)
 	recipe, err := finetune.Recipe{Name: "cost", Model: config, Epochs: 1_000_000, BatchSize: step, LearningRate: 1e-5,
 		EvalBatchSize: cmp.Or(c.Forward, 32), ValidationPart: -1, EvalEpochs: 1_000_000,
 		Augment:   data.Augment{Size: [2]int{side, side}},
 		Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}.Set(arm.Settings)
 	if err != nil {
-		return nil, config, err
+		return nil, err
 	}
-	t, err := finetune.NewTiming(finetune.Run{Backend: c.Backend, Recipe: recipe, Train: finetune.Noise(step, 32, 32,
-		100)})
-	return t, config, err
+	return finetune.NewTiming(finetune.Run{Backend: c.Backend, Recipe: recipe, Train: finetune.Noise(step, 32, 32, 100)})
 }
 
 // Run measures all sizes and returns rows of figure "cost", one column for each arm.
@@ -86,9 +90,20 @@ func (c Cost) size(ctx context.Context, variant string, side int) (rows []Row, e
 		rows = append(rows, Row{Figure: "cost", Model: arm.Label, Images: "noise", Measure: measure, At: at,
 			Value: report.Number(value)})
 	}
-	timings, configs := make([]*finetune.Timing, len(c.Arms)), make([]vit.Config, len(c.Arms))
+	for _, arm := range c.Arms {
+		config, err := c.config(variant, side, arm)
+		if err != nil {
+			return nil, err
+		}
+		add(arm, "parameters", float64(config.Parameters()))
+		add(arm, "inference, GFLOPs an image", config.FLOPs()/1e9)
+	}
+	if c.Rounds < 0 {
+		return rows, nil
+	}
+	timings := make([]*finetune.Timing, len(c.Arms))
 	for i, arm := range c.Arms {
-		if timings[i], configs[i], err = c.NewTiming(variant, side, arm); err != nil {
+		if timings[i], err = c.NewTiming(variant, side, arm); err != nil {
 			return nil, fmt.Errorf("%s: %w", arm.Label, err)
 		}
 		defer timings[i].Close()
@@ -125,8 +140,6 @@ func (c Cost) size(ctx context.Context, variant string, side int) (rows []Row, e
 		return median(quotients)
 	}
 	for i, arm := range c.Arms {
-		add(arm, "parameters", float64(timings[i].Parameters()))
-		add(arm, "inference, GFLOPs an image", configs[i].FLOPs()/1e9)
 		add(arm, "inference, images/s", float64(cmp.Or(c.Forward, 32))/median(forward[i]))
 		add(arm, "inference, time × "+c.Arms[0].Label, ratio(forward, i))
 		add(arm, "training, images/s", float64(cmp.Or(c.Step, 16))/median(step[i]))
