@@ -26,7 +26,7 @@ type Backbone struct {
 	vit.Config
 
 	Window   int   `json:"window"`             // patches along the side of a window; default 14
-	Global   []int `json:"global"`             // blocks that attend to the whole picture; default four, evenly, the last one too
+	Global   []int `json:"global"`             // blocks that see the whole picture; default four, evenly
 	Residual []int `json:"residual,omitempty"` // blocks with a convolutional bottleneck behind them; default none
 	Relative bool  `json:"relative,omitempty"` // decomposed relative positions in every block, ViTDet has them
 

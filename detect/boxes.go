@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Box is left, top, right and bottom in pixels, x to the right and y downwards from the outer corner of the first pixel.
-// It is float32 throughout, as in graphs: what is decided by comparing overlaps is decided alike on both sides.
+// Box is left, top, right and bottom in pixels, to the right and downwards from the outer corner of the first pixel. It
+// is float32 throughout, as in graphs: what is decided by comparing overlaps is decided alike on both sides.
 type Box [4]float32
 
 // Area is width times height.

@@ -66,8 +66,9 @@ type ROI struct {
 	Top     int     `json:"top"`     // detections of a picture at most, default 100
 }
 
-// Stage is one classifier and one correction of boxes. With several stages each takes the boxes of the one before, and
-// corrects them by one box for all classes instead of one for each (Cai & Vasconcelos, https://arxiv.org/abs/1712.00726).
+// Stage is one classifier and one correction of boxes. With several stages (Cai & Vasconcelos,
+// https://arxiv.org/abs/1712.00726) each takes the boxes of the one before, and corrects them by one box for all
+// classes instead of one for each.
 type Stage struct {
 	IoU     float64    `json:"iou"`     // from which a proposal is an object
 	Weights [4]float64 `json:"weights"` // of dx, dy, dw, dh

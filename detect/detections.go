@@ -38,8 +38,8 @@ func (r ROI) detections(scores []float32, boxes []Box, classes int) []Detection 
 	return all
 }
 
-// scaled are detections of a picture at another size: boxes by factors down and across, clipped to rows × cols. keep are
-// the indices of those that are not empty then.
+// scaled are detections of a picture at another size: boxes by factors down and across, clipped to rows × cols. keep
+// are the indices of those that are not empty then.
 func scaled(all []Detection, down, across float64, rows, cols int) (out []Detection, keep []int) {
 	for i, d := range all {
 		for k := range d.Box {

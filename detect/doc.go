@@ -1,8 +1,54 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package detect finds objects: ViTDet (https://arxiv.org/abs/2203.16527), a plain ViT with a simple feature pyramid,
-// under the heads of Mask R-CNN (https://arxiv.org/abs/1703.06870).
+// Package detect finds objects, their boxes and their masks: ViTDet (Li et al., https://arxiv.org/abs/2203.16527), a
+// plain ViT of package vit under the heads of Mask R-CNN (https://arxiv.org/abs/1703.06870) or Cascade Mask R-CNN
+// (https://arxiv.org/abs/1712.00726), with any position encoding.
+//
+//	pictures uint8 [batch, rows, cols, 3], each at the top left of a canvas
+//	  -> ViT, most blocks within windows      [batch, rows/p, cols/p, width]        Backbone
+//	  -> simple feature pyramid, five maps    [batch, ·, ·, channels]               pyramid
+//	  -> proposals                            boxes [batch, n, 4]                   RPN
+//	  -> class and box of each proposal       [batch, n, classes+1], [batch, n, 4]  ROI
+//	  -> mask of each detection               [detections, side, side]
+//
+// In use:
+//
+//	config, err := detect.ViTDet("B/16", 80, false)
+//	d, err := detect.New(backend, store.Scope("/detector"), config)
+//	found, err := d.Detect(pictures...) // of each picture its detections, the best first
+//
+// A step of training is two programs, as not all backends can sort: the network as it is proposes boxes, the host
+// samples what the losses are to see, and a graph that has no other shapes than the batch computes the losses of that:
+//
+//	in, err := d.Inputs(pixels, truths, step)
+//	loss := config.Losses(scope, detect.InputsOf(nodes)).Total() // nodes in the order of in.List()
+//
+// Everything is that of detectron2 (github.com/facebookresearch/detectron2 at 02b5c4e), to whose values, losses and
+// gradients the tests hold it, but for these: ROIAlign takes at most as many samples as a map has cells along a bin;
+// suppression across classes compares classes, where detectron2 moves each class's boxes apart; and proposals of a step
+// are those of the network without dropped paths.
+//
+// Boxes are left, top, right and bottom in pixels, from the outer corner of the first pixel. The variables below a
+// detector's scope, with d the width, c the channels, k the classes:
+//
+//	backbone/patch, backbone/position, backbone/block_00, …     as in package vit
+//	backbone/block_00/attention/relative  rows, cols            [2·side-1, headDim] each
+//	backbone/block_00/residual/conv_0, conv_1, conv_2           as below, with a norm
+//	pyramid/quadruple, double, same, half:
+//	  up_0, up_1                          weights, biases       [in, 2, 2, out], [out]
+//	  up_norm                             gain, offset          [d/2]
+//	  lateral, output                     weights               [in, c], [3, 3, c, c]
+//	  lateral/norm, output/norm           gain, offset          [c]
+//	rpn/conv_0, …                         weights, biases       [3, 3, c, c], [c]
+//	rpn/objects, deltas                   weights, biases       [c, anchors], [c, 4·anchors]
+//	roi/stage_0, …:
+//	  conv_0, …                           weights, norm         [3, 3, in, out], [out]
+//	  dense_0, …                          weights, biases       [in, out], [out]
+//	  classes, deltas                     weights, biases       [units, k+1], [units, 4·k], or [units, 4] in a cascade
+//	roi/mask:
+//	  conv_0, …                           weights, norm         [3, 3, in, out], [out]
+//	  double                              weights, biases       [in, 2, 2, out], [out]
+//	  classes                             weights, biases       [in, k], [k]
+//
+// All computation is float32, on the go, xla and onnx backends.
 package detect
-
-// Scopes of a detector's variables.
-const backboneScope = "backbone"

@@ -56,7 +56,8 @@ func TestWhatIsNoSampleCountsInNoLoss(t *testing.T) {
 			boxTensor(slices.Repeat(objects, batch), batch, len(objects)),
 			tensors.FromFlatDataAndDimensions(slices.Repeat([]int64{1, 0, 2, -1}, batch), batch, len(objects)),
 			boxTensor(of, batch, n), boxTensor(after, batch, n),
-			tensors.FromFlatDataAndDimensions(logits, batch, n, classes+1), tensors.FromFlatDataAndDimensions(by, batch, n, 1, 4))
+			tensors.FromFlatDataAndDimensions(logits, batch, n, classes+1),
+			tensors.FromFlatDataAndDimensions(by, batch, n, 1, 4))
 		var all []float64
 		for _, x := range out {
 			all = append(all, x...)

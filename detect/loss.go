@@ -45,26 +45,36 @@ type Losses struct {
 	Mask             *Node   // nil without masks
 }
 
-// All returns the names and values of all losses.
-func (l Losses) All() (names []string, values []*Node) {
-	add := func(name string, x *Node) { names, values = append(names, name), append(values, x) }
-	add("rpn_class", l.RPNClass)
-	add("rpn_box", l.RPNBox)
+// All returns all losses, in the order of Config.LossNames.
+func (l Losses) All() []*Node {
+	all := []*Node{l.RPNClass, l.RPNBox}
 	for i := range l.Class {
-		add(fmt.Sprintf("class_%d", i), l.Class[i])
-		add(fmt.Sprintf("box_%d", i), l.Box[i])
+		all = append(all, l.Class[i], l.Box[i])
 	}
 	if l.Mask != nil {
-		add("mask", l.Mask)
+		all = append(all, l.Mask)
 	}
-	return names, values
+	return all
+}
+
+// LossNames are the names of the losses: rpn_class, rpn_box, class_0, box_0, … of each stage, and mask.
+func (c Config) LossNames() []string {
+	c = c.WithDefaults()
+	names := []string{"rpn_class", "rpn_box"}
+	for i := range c.ROI.Stages {
+		names = append(names, fmt.Sprintf("class_%d", i), fmt.Sprintf("box_%d", i))
+	}
+	if !c.ROI.NoMasks {
+		names = append(names, "mask")
+	}
+	return names
 }
 
 // Total is the sum of all losses.
 func (l Losses) Total() *Node {
-	_, values := l.All()
-	total := values[0]
-	for _, x := range values[1:] {
+	all := l.All()
+	total := all[0]
+	for _, x := range all[1:] {
 		total = Add(total, x)
 	}
 	return total

@@ -26,8 +26,8 @@ func (r regions) ofClass(masks, classes *Node) *Node {
 	return ReduceSum(Mul(masks, oneHot), -1)
 }
 
-// maskLoss is the cross-entropy of masks [batch·n, side, side, classes] for the first n of the sampled proposals, of the
-// class that each has: the mean over the pixels of those that are objects and have a mask.
+// maskLoss is the cross-entropy of masks [batch·n, side, side, classes] for the first n of the sampled proposals, of
+// the class that each has: the mean over the pixels of those that are objects and have a mask.
 func (r regions) maskLoss(masks *Node, in Inputs[*Node]) *Node {
 	g, d := masks.Graph(), in.Masks.Shape().Dimensions // [batch, n, side, side]
 	classes := SliceAxis(in.Classes, 1, AxisRange(0, d[1]))

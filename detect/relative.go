@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -17,9 +18,8 @@ import (
 //
 // with tables R and C of one vector for each offset, zero at the start. The query is not divided by √headDim here.
 type relativePositions struct {
-	rows, cols           int // of the tokens that see each other
-	rowTable, colTable   *model.Variable
-	rowOffset, colOffset int // rows of the tables that R and C are resampled to
+	rows, cols         int // of the tokens that see each other
+	rowTable, colTable *model.Variable
 }
 
 // newRelativePositions has tables for a grid of tableRows × tableCols.
@@ -27,17 +27,25 @@ func newRelativePositions(scope *model.Scope, rows, cols, tableRows, tableCols, 
 	table := func(name string, n int) *model.Variable {
 		return weight.Float32(scope, name, weight.Constant(0), 2*n-1, headDim)
 	}
-	return relativePositions{rows: rows, cols: cols, rowTable: table("rows", tableRows), colTable: table("cols", tableCols)}
+	return relativePositions{rows, cols, table("rows", tableRows), table("cols", tableCols)}
 }
 
 // scores are those of queries [batch, rows·cols, heads, headDim], float32 [batch, heads, rows·cols, rows·cols].
 func (r relativePositions) scores(q *Node) *Node {
 	g, d := q.Graph(), q.Shape().Dimensions
 	q = Reshape(ConvertDType(q, r.rowTable.DType()), d[0], r.rows, r.cols, d[2], d[3])
-	ofRow := Einsum("brchd,rkd->bhrck", q, relativeVectors(r.rowTable.NodeValue(g), r.rows, r.rows))
-	ofCol := Einsum("brchd,ckd->bhrck", q, relativeVectors(r.colTable.NodeValue(g), r.cols, r.cols))
-	sum := Add(InsertAxes(ofRow, -1), InsertAxes(ofCol, -2)) // [batch, heads, rows, cols, rows, cols]
-	return Reshape(sum, d[0], d[2], d[1], d[1])
+	// All queries of a row, or of a column, take the same vectors: one product each.
+	along := func(q *Node, table *model.Variable, n int) *Node { // [n, batch, heads, ·, headDim] -> [n, batch, heads, ·, n]
+		dims := q.Shape().Dimensions
+		vectors := relativeVectors(table.NodeValue(g), n, n) // [query, key, headDim]
+		scores := kernel.Product(Reshape(q, n, -1, d[3]), Transpose(vectors, 1, 2))
+		return Reshape(scores, n, dims[1], dims[2], dims[3], n)
+	}
+	ofRow := along(TransposeAllAxes(q, 1, 0, 3, 2, 4), r.rowTable, r.rows) // [rows, batch, heads, cols, rows]
+	ofCol := along(TransposeAllAxes(q, 2, 0, 3, 1, 4), r.colTable, r.cols) // [cols, batch, heads, rows, cols]
+	ofRow = InsertAxes(TransposeAllAxes(ofRow, 1, 2, 0, 3, 4), -1)         // [batch, heads, rows, cols, rows, 1]
+	ofCol = InsertAxes(TransposeAllAxes(ofCol, 1, 2, 3, 0, 4), -2)         // [batch, heads, rows, cols, 1, cols]
+	return Reshape(Add(ofRow, ofCol), d[0], d[2], d[1], d[1])
 }
 
 // relativeVectors picks the vector of each key's offset from each query along one side from a table [length, headDim]:

@@ -131,7 +131,7 @@ func (r regions) losses(all []judged, in Inputs[*Node]) (class, box []*Node) {
 		// Boxes that are no object get one that has a logarithm.
 		is := BroadcastToShape(InsertAxes(GreaterThan(object, ZerosLike(object)), -1), targets.Shape())
 		unit := BroadcastToShape(Const(g, [][][]float32{{{0, 0, 1, 1}}}), targets.Shape())
-		want := deltas(r.Stages[i].Weights).encode(Where(is, j.Boxes, unit), Where(is, targets, unit))
+		want := StopGradient(deltas(r.Stages[i].Weights).encode(Where(is, j.Boxes, unit), Where(is, targets, unit)))
 		errors := Mul(Abs(Sub(by, want)), InsertAxes(object, -1))
 		box = append(box, share(errors, number))
 	}

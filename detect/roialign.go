@@ -40,10 +40,10 @@ func (r roiAlign) bins(maps, boxes, weight *Node) *Node {
 		down = Mul(down, InsertAxes(weight, -1, -1))
 	}
 	down = Reshape(down, d[0], n*r.rows, d[1])
-	across = Reshape(across, d[0]*n, r.cols, d[2])
-	lines := kernel.Mix("byr,brx->byx", down, Reshape(maps, d[0], d[1], d[2]*d[3])) // [batch, n·rows, map cols·channels]
+	lines := kernel.Mix(down, Reshape(maps, d[0], d[1], d[2]*d[3])) // [batch, n·rows, map cols·channels]
 	lines = Reshape(lines, d[0]*n, r.rows, d[2], d[3])
-	return kernel.Mix("nxl,nylc->nyxc", across, lines)
+	across = BroadcastToDims(Reshape(across, d[0]*n, 1, r.cols, d[2]), d[0]*n, r.rows, r.cols, d[2])
+	return kernel.Mix(across, lines)
 }
 
 // weights are those of the cells of an axis, length long, in each bin between begin and end [batch, n, 1]:

@@ -91,8 +91,8 @@ func (c Config) targets(truths []Truth, anchors []Box, proposals [][]Box, picks 
 	return in, nil
 }
 
-// sample matches all anchors with the objects of a picture and draws those of its loss. of says which object each anchor
-// overlaps best.
+// sample matches all anchors with the objects of a picture and draws those of its loss. of says which object each
+// anchor overlaps best.
 func (r RPN) sample(truth Truth, anchors []Box, pick draw) (of, objects, background []int) {
 	of, labels := r.match(truth, anchors)
 	objects, background = sampled(labels, r.Samples, r.Positive, pick)

@@ -2,17 +2,11 @@
 
 package kernel
 
-import (
-	"strings"
+import . "github.com/gomlx/gomlx/core/graph"
 
-	. "github.com/gomlx/gomlx/core/graph"
-)
-
-// Mix is an Einsum "weights,x->y" whose weights have no gradient: their product with dy, which autodiff would build and
-// ONNX Runtime run though nobody reads it, is not there.
-func Mix(equation string, weights, x *Node) *Node {
-	inputs, y, _ := strings.Cut(equation, "->")
-	of, from, _ := strings.Cut(inputs, ",")
-	return withGradient(x, func(x *Node) *Node { return Einsum(equation, weights, x) },
-		func(_, dy *Node) *Node { return Einsum(of+","+y+"->"+from, weights, dy) })
+// Mix is the product of weights [..., n, k] and x [..., k, m] of equal leading axes in which the weights have no
+// gradient: theirs, which autodiff would build and ONNX Runtime run though nobody reads it, is not there.
+func Mix(weights, x *Node) *Node {
+	return withGradient(x, func(x *Node) *Node { return MatMul(weights, x) },
+		func(_, dy *Node) *Node { return MatMul(Transpose(weights, -1, -2), dy) })
 }

@@ -44,21 +44,21 @@ func ZeroPad(x *Node, axis, before, after int) *Node {
 func Neighbours(x *Node) *Node {
 	d := x.Shape().Dimensions
 	rows, cols, channels := d[1], d[2], d[3]
-	shifted := func(padded *Node, k int) *Node { // what lies k/3-1 rows below and k%3-1 columns to the right
-		return SliceAxis(SliceAxis(padded, 1, AxisRange(k/3, k/3+rows)), 2, AxisRange(k%3, k%3+cols))
+	shifted := func(padded *Node, k int, channels SliceAxisSpec) *Node { // k/3-1 rows below and k%3-1 columns to the right
+		return Slice(padded, AxisRange(), AxisRange(k/3, k/3+rows), AxisRange(k%3, k%3+cols), channels)
 	}
 	around := func(x *Node) *Node { return ZeroPad(ZeroPad(x, 1, 1, 1), 2, 1, 1) }
 	return withGradient(x, func(x *Node) *Node {
 		padded, nine := around(x), make([]*Node, 9)
 		for k := range nine {
-			nine[k] = shifted(padded, k)
+			nine[k] = shifted(padded, k, AxisRange())
 		}
 		return Concatenate(nine, -1)
 	}, func(_, dy *Node) *Node {
 		padded := around(dy)
 		var dx *Node
 		for k := range 9 { // back the way it came
-			one := SliceAxis(shifted(padded, 8-k), 3, AxisRange(k*channels, (k+1)*channels))
+			one := shifted(padded, 8-k, AxisRange(k*channels, (k+1)*channels))
 			if dx == nil {
 				dx = one
 			} else {

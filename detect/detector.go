@@ -1,0 +1,328 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"fmt"
+	"image"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Scopes of a detector's variables below its own.
+const (
+	backboneScope = "backbone"
+	pyramidScope  = "pyramid"
+	rpnScope      = "rpn"
+	roiScope      = "roi"
+	maskScope     = "mask" // in roiScope
+)
+
+// Detector is a Config with its variables, on a backend. It is not for several goroutines at once.
+//
+// Not all backends can sort, so it is three programs with the host between them: one that looks at pictures and
+// proposes boxes, one that judges proposals, and one that draws masks.
+type Detector struct {
+	Config     Config
+	Rows, Cols int // pixels of the canvas that pictures are fitted into; at first those that it is trained on
+
+	scope              *model.Scope
+	look, judge, shape *model.Exec
+	loss               *model.Exec
+}
+
+// New returns the detector of a configuration whose variables are in scope, or are drawn there when they are first
+// asked for.
+func New(backend compute.Backend, scope *model.Scope, config Config) (*Detector, error) {
+	config = config.WithDefaults()
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	d := &Detector{Config: config, Rows: config.Backbone.ImageRows, Cols: config.Backbone.ImageCols, scope: scope}
+	for _, program := range []struct {
+		exec  **model.Exec
+		graph func(c Config, scope *model.Scope, in []*Node) []*Node
+	}{{&d.look, lookGraph}, {&d.judge, judgeGraph}, {&d.shape, shapeGraph}, {&d.loss, lossGraph}} {
+		var err error
+		*program.exec, err = model.NewExec(backend, scope.Store(), func(root *model.Scope, in []*Node) []*Node {
+			root.Store().SetTraining(in[0].Graph(), false)
+			return program.graph(config, root.Store().Scope(scope.Scope()), in)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// Finalize frees what the detector holds on the backend but its variables. It cannot be used any more.
+func (d *Detector) Finalize() {
+	for _, exec := range []*model.Exec{d.look, d.judge, d.shape, d.loss} {
+		exec.Finalize()
+	}
+}
+
+// maps are those of the pyramid for pixels [batch, rows, cols, 3] of pictures of sizes [batch, 2].
+func (c Config) maps(scope *model.Scope, pixels, sizes *Node) []*Node {
+	trace := c.Backbone.Trace(scope.In(backboneScope), c.normalised(pixels, sizes), false)
+	return pyramid(scope.In(pyramidScope), trace.Output, c.Channels)
+}
+
+// anchors are those of a canvas, and their number up to each map.
+func (c Config) anchors(rows, cols int) (all []Box, ends []int) {
+	rows, cols = rows/c.Backbone.PatchSize, cols/c.Backbone.PatchSize
+	last := [2]int{rows / 2, cols / 2}
+	return c.RPN.anchors([][2]int{{4 * rows, 4 * cols}, {2 * rows, 2 * cols}, {rows, cols}, last,
+		{(last[0] + 1) / 2, (last[1] + 1) / 2}}, c.strides())
+}
+
+// regions are the heads on the maps that boxes are read from.
+func (c Config) regions(maps []*Node) regions {
+	return regions{c.ROI, c.Backbone.Classes, maps[:pooledLevels], c.strides()}
+}
+
+// Losses builds the detector in scope and returns its losses. Everything the gradient flows through is in this graph:
+// it is what a trainer differentiates. Detector.Inputs makes what it takes.
+func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) (l Losses) {
+	c = c.WithDefaults()
+	if err := c.Validate(); err != nil {
+		panic(err)
+	}
+	maps := c.maps(scope, in.Images, in.Sizes)
+	logits, by := c.RPN.head(scope.In(rpnScope), maps)
+	d := in.Images.Shape().Dimensions
+	anchors, _ := c.anchors(d[1], d[2])
+	l.RPNClass, l.RPNBox = c.RPN.losses(logits, by, constant(logits.Graph(), anchors), in)
+
+	r, roi := c.regions(maps), scope.In(roiScope)
+	l.Class, l.Box = r.losses(r.judge(roi, in.Boxes, in.Sizes), in)
+	if !c.ROI.NoMasks {
+		objects := SliceAxis(in.Boxes, 1, AxisRange(0, in.Masks.Shape().Dim(1))) // they come first
+		l.Mask = r.maskLoss(r.masks(roi.In(maskScope), objects), in)
+	}
+	return l
+}
+
+// lookGraph takes pixels and sizes; it returns the logits of all anchors, the boxes they are moved to and the maps.
+func lookGraph(c Config, scope *model.Scope, in []*Node) []*Node {
+	maps := c.maps(scope, in[0], in[1])
+	logits, by := c.RPN.head(scope.In(rpnScope), maps)
+	d := in[0].Shape().Dimensions
+	anchors, _ := c.anchors(d[1], d[2])
+	return append([]*Node{logits, propose(by, constant(logits.Graph(), anchors))}, maps[:pooledLevels]...)
+}
+
+// judgeGraph takes proposals, sizes and maps; it returns the probabilities and boxes of regions.results.
+func judgeGraph(c Config, scope *model.Scope, in []*Node) []*Node {
+	r := c.regions(in[2:])
+	scores, boxes := r.results(r.judge(scope.In(roiScope), in[0], in[1]), in[1])
+	return []*Node{scores, boxes}
+}
+
+// shapeGraph takes boxes, classes and maps; it returns the probabilities of masks, [batch·n, side, side].
+func shapeGraph(c Config, scope *model.Scope, in []*Node) []*Node {
+	r := c.regions(in[2:])
+	return []*Node{Sigmoid(r.ofClass(r.masks(scope.In(roiScope).In(maskScope), in[0]), in[1]))}
+}
+
+// lossGraph takes Inputs and returns the losses.
+func lossGraph(c Config, scope *model.Scope, in []*Node) []*Node {
+	return c.Losses(scope, InputsOf(in)).All()
+}
+
+// seen is what the first program found in a batch of pictures.
+type seen struct {
+	sizes     [][2]int
+	proposals [][]Box
+	maps      []*tensors.Tensor
+}
+
+// finalize frees the maps.
+func (s seen) finalize() {
+	for _, x := range s.maps {
+		x.FinalizeAll()
+	}
+}
+
+// see runs the first program on pixels uint8 [batch, rows, cols, 3].
+func (d *Detector) see(pixels *tensors.Tensor, sizes [][2]int, before, after int) (s seen, err error) {
+	out, err := d.look.Call(pixels, sizeTensor(sizes))
+	if err != nil {
+		return s, fmt.Errorf("detect: %w", err)
+	}
+	s = seen{sizes: sizes, maps: out[2:]}
+	logits, err := tensors.CopyFlatData[float32](out[0])
+	if err != nil {
+		return s, err
+	}
+	boxes, err := boxesIn(out[1])
+	if err != nil {
+		return s, err
+	}
+	_, ends := d.Config.anchors(pixels.Shape().Dim(1), pixels.Shape().Dim(2))
+	n := ends[len(ends)-1]
+	for i, size := range sizes {
+		kept, _ := d.Config.RPN.proposals(logits[i*n:(i+1)*n], boxes[i*n:(i+1)*n], ends, size[0], size[1], before, after)
+		s.proposals = append(s.proposals, kept)
+	}
+	return s, nil
+}
+
+// boxesIn are the boxes of a tensor [..., 4].
+func boxesIn(x *tensors.Tensor) ([]Box, error) {
+	flat, err := tensors.CopyFlatData[float32](x)
+	boxes := make([]Box, len(flat)/4)
+	for i := range boxes {
+		boxes[i] = Box(flat[4*i:])
+	}
+	return boxes, err
+}
+
+// Inputs are those of a step of training: pixels uint8 [batch, rows, cols, 3], each picture at the top left, and what
+// they show. The network as it is proposes boxes, without dropped paths, and a seed draws which of them and which
+// anchors the losses are to see: one for each step.
+func (d *Detector) Inputs(pixels *tensors.Tensor, truths []Truth, seed int64) (in Inputs[*tensors.Tensor], err error) {
+	dims := pixels.Shape().Dimensions
+	if len(dims) != 4 || dims[0] != len(truths) || dims[3] != 3 {
+		return in, fmt.Errorf("detect: pixels are %s for %d truths, want uint8 [%[2]d, rows, cols, 3]", pixels.Shape(),
+			len(truths))
+	}
+	sizes := make([][2]int, len(truths))
+	for i, truth := range truths {
+		if err := truth.check(dims[1], dims[2], d.Config.Backbone.Classes); err != nil {
+			return in, fmt.Errorf("picture %d of the batch: %w", i, err)
+		}
+		sizes[i] = [2]int{truth.Rows, truth.Cols}
+	}
+	s, err := d.see(pixels, sizes, d.Config.RPN.Before.Train, d.Config.RPN.After.Train)
+	defer s.finalize()
+	if err != nil {
+		return in, err
+	}
+	anchors, _ := d.Config.anchors(dims[1], dims[2])
+	in, err = d.Config.targets(truths, anchors, s.proposals, func(picture int) draw {
+		return permuted(rand.New(rand.NewPCG(uint64(seed), uint64(picture))))
+	})
+	in.Images = pixels
+	return in, err
+}
+
+// Loss computes the losses of a step without training, by their names in Config.LossNames.
+func (d *Detector) Loss(in Inputs[*tensors.Tensor]) (map[string]float64, error) {
+	out, err := d.loss.Call(anys(in.List())...)
+	if err != nil {
+		return nil, fmt.Errorf("detect: %w", err)
+	}
+	losses := map[string]float64{}
+	for i, name := range d.Config.LossNames() {
+		losses[name] = float64(tensors.ToScalar[float32](out[i]))
+	}
+	return losses, nil
+}
+
+// Detect finds the objects in pictures, of each the best first. A picture is fitted into the canvas, keeping its shape;
+// boxes and masks are in its own pixels.
+func (d *Detector) Detect(pictures ...image.Image) ([][]Detection, error) {
+	if len(pictures) == 0 {
+		return nil, nil
+	}
+	c := d.Config
+	pixels, sizes, err := canvas(pictures, d.Rows, d.Cols)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.see(pixels, sizes, c.RPN.Before.Test, c.RPN.After.Test)
+	defer s.finalize()
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.judgeAll(s)
+	if err != nil {
+		return nil, err
+	}
+	masks, err := d.shapes(s, found)
+	if err != nil {
+		return nil, err
+	}
+	side := 2 * c.ROI.MaskSize
+	for i, size := range sizes {
+		rows, cols := pictures[i].Bounds().Dy(), pictures[i].Bounds().Dx()
+		all, keep := scaled(found[i], float64(rows)/float64(size[0]), float64(cols)/float64(size[1]), rows, cols)
+		for k := range all {
+			if masks != nil {
+				all[k].Mask = paste(masks[i][keep[k]*side*side:(keep[k]+1)*side*side], side, all[k].Box, rows, cols)
+			}
+		}
+		found[i] = all
+	}
+	return found, nil
+}
+
+// judgeAll runs the second program: detections in the pixels of the canvas, without masks.
+func (d *Detector) judgeAll(s seen) (found [][]Detection, err error) {
+	c := d.Config
+	n := c.RPN.After.Test
+	padded := make([]Box, 0, len(s.proposals)*n)
+	for _, boxes := range s.proposals {
+		padded = append(append(padded, boxes...), make([]Box, n-len(boxes))...)
+	}
+	inputs := []any{boxTensor(padded, len(s.proposals), n), sizeTensor(s.sizes)}
+	out, err := d.judge.Call(append(inputs, anys(s.maps)...)...)
+	if err != nil {
+		return nil, fmt.Errorf("detect: %w", err)
+	}
+	scores, err := tensors.CopyFlatData[float32](out[0])
+	if err != nil {
+		return nil, err
+	}
+	boxes, err := boxesIn(out[1])
+	if err != nil {
+		return nil, err
+	}
+	perScore, perBox := len(scores)/len(padded), len(boxes)/len(padded)
+	for i, own := range s.proposals {
+		first, last := i*n, i*n+len(own)
+		found = append(found, c.ROI.detections(scores[first*perScore:last*perScore], boxes[first*perBox:last*perBox],
+			c.Backbone.Classes))
+	}
+	return found, nil
+}
+
+// shapes runs the third program: for each picture the probabilities of its detections' masks, one after the other.
+func (d *Detector) shapes(s seen, found [][]Detection) (masks [][]float32, err error) {
+	most := 0
+	for _, all := range found {
+		for most < len(all) { // numbers of boxes are rounded up so that graphs are few
+			most = max(1, 2*most)
+		}
+	}
+	if most == 0 || d.Config.ROI.NoMasks {
+		return nil, nil
+	}
+	boxes, classes := make([]Box, len(found)*most), make([]int64, len(found)*most)
+	for i, all := range found {
+		for k, one := range all {
+			boxes[i*most+k], classes[i*most+k] = one.Box, int64(one.Class)
+		}
+	}
+	inputs := []any{boxTensor(boxes, len(found), most), tensors.FromFlatDataAndDimensions(classes, len(found), most)}
+	out, err := d.shape.Call(append(inputs, anys(s.maps)...)...)
+	if err != nil {
+		return nil, fmt.Errorf("detect: %w", err)
+	}
+	flat, err := tensors.CopyFlatData[float32](out[0])
+	return slices.Collect(slices.Chunk(flat, max(1, len(flat)/len(found)))), err
+}
+
+func anys[T any](list []T) []any {
+	out := make([]any, len(list))
+	for i, x := range list {
+		out[i] = x
+	}
+	return out
+}

@@ -1,0 +1,340 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"image"
+	"image/color"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train/optimizer"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// tiny is a detector that trains in a test: pictures of 24×40 pixels, 3×5 patches in windows of 3.
+func tiny(position string, stages []Stage) Config {
+	return Config{
+		Backbone: Backbone{Config: vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4,
+			MLPDim: 48, Classes: 2, Position: position}, Window: 3, Global: []int{1}, Relative: true},
+		Channels: 16,
+		RPN: RPN{Convs: 1, Sizes: []float64{7, 11, 17, 25, 35}, Samples: 48, Before: Counts{64, 32},
+			After: Counts{48, 24}},
+		ROI: ROI{Samples: 24, Positive: 0.5, Stages: stages, Size: 5, Convs: []int{16}, Dense: []int{32}, MaskSize: 5,
+			Masks: []int{16, 16}, CanonicalSize: 28, Top: 7},
+	}.WithDefaults()
+}
+
+// scene is a picture with a red box, class 0, and a blue disc, class 1, on grey, and its truth.
+func scene(rows, cols int, box image.Rectangle, centre image.Point, radius int) (image.Image, Truth) {
+	img := image.NewNRGBA(image.Rect(0, 0, cols, rows))
+	masks := [2]Bitmap{{rows, cols, make([]bool, rows*cols)}, {rows, cols, make([]bool, rows*cols)}}
+	for y := range rows {
+		for x := range cols {
+			c := color.NRGBA{90, 90, 90, 255}
+			if dx, dy := x-centre.X, y-centre.Y; dx*dx+dy*dy < radius*radius {
+				c, masks[1].Pixels[y*cols+x] = color.NRGBA{20, 30, 230, 255}, true
+			}
+			if (image.Point{x, y}).In(box) {
+				c, masks[0].Pixels[y*cols+x] = color.NRGBA{220, 30, 20, 255}, true
+				masks[1].Pixels[y*cols+x] = false
+			}
+			img.SetNRGBA(x, y, c)
+		}
+	}
+	return img, Truth{Rows: rows, Cols: cols, Classes: []int{0, 1}, Masks: []Mask{masks[0], masks[1]}, Boxes: []Box{
+		{float32(box.Min.X), float32(box.Min.Y), float32(box.Max.X), float32(box.Max.Y)},
+		{float32(centre.X - radius + 1), float32(centre.Y - radius + 1), float32(centre.X + radius),
+			float32(centre.Y + radius)},
+	}}
+}
+
+func scenes() (pictures []image.Image, truths []Truth) {
+	for _, s := range []struct {
+		box    image.Rectangle
+		centre image.Point
+		radius int
+	}{
+		{image.Rect(3, 4, 15, 14), image.Pt(29, 14), 7}, {image.Rect(20, 8, 35, 21), image.Pt(9, 9), 6},
+	} {
+		picture, truth := scene(24, 40, s.box, s.centre, s.radius)
+		pictures, truths = append(pictures, picture), append(truths, truth)
+	}
+	return pictures, truths
+}
+
+// trained makes steps of Adam on pictures and returns the losses of the first and the last one.
+func trained(t *testing.T, d *Detector, pictures []image.Image, truths []Truth, steps int) (first, last float64) {
+	t.Helper()
+	store := d.scope.Store()
+	adam := optimizer.Adam().LearningRate(4e-3).Done()
+	step, err := model.NewExec(gomlxtest.Backend(), store, func(root *model.Scope, in []*Node) *Node {
+		g := in[0].Graph()
+		store.SetTraining(g, true)
+		loss := d.Config.Losses(root.Store().Scope(d.scope.Scope()), InputsOf(in)).Total()
+		adam.UpdateGraph(root, g, loss)
+		return loss
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer step.Finalize()
+	pixels, _, err := canvas(pictures, d.Rows, d.Cols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range steps {
+		in := gomlxtest.Must(d.Inputs(pixels, truths, int64(i)))(t)
+		last = gomlxtest.Values(t, gomlxtest.Must(step.Call(anys(in.List())...))(t)[0])[0]
+		if i == 0 {
+			first = last
+		}
+	}
+	return first, last
+}
+
+func newDetector(t *testing.T, c Config) *Detector {
+	t.Helper()
+	d := gomlxtest.Must(New(gomlxtest.Backend(), gomlxtest.Seeded(t, 3).Scope("/detector"), c))(t)
+	t.Cleanup(d.Finalize)
+	return d
+}
+
+func TestADetectorLearnsBoxesClassesAndMasks(t *testing.T) {
+	d := newDetector(t, tiny("", nil))
+	pictures, truths := scenes()
+	first, last := trained(t, d, pictures, truths, 90)
+	if !(last < first/2) {
+		t.Errorf("the loss goes from %g to %g", first, last)
+	}
+	for i, found := range gomlxtest.Must(d.Detect(pictures...))(t) {
+		for class, truth := range truths[i].Boxes {
+			best := slices.IndexFunc(found, func(one Detection) bool { return one.Class == class })
+			if best < 0 {
+				t.Errorf("picture %d: class %d is not found", i, class)
+				continue
+			}
+			if one := found[best]; one.Score < 0.5 || IoU(one.Box, truth) < 0.5 {
+				t.Errorf("picture %d: class %d is found at %v with %g, it is at %v", i, class, one.Box, one.Score, truth)
+			}
+			if iou := maskIoU(*found[best].Mask, truths[i].Masks[class].(Bitmap)); iou < 0.5 {
+				t.Errorf("picture %d: the mask of class %d has an IoU of %g", i, class, iou)
+			}
+		}
+	}
+}
+
+func maskIoU(a, b Bitmap) float64 {
+	both, either := 0.0, 0.0
+	for i := range a.Pixels {
+		if a.Pixels[i] && b.Pixels[i] {
+			both++
+		}
+		if a.Pixels[i] || b.Pixels[i] {
+			either++
+		}
+	}
+	return both / either
+}
+
+// Nothing of a picture depends on the others of its batch, on what is beyond it in the canvas, or on graphs of other
+// sizes.
+func TestABatchOfPicturesIsThePicturesOneByOne(t *testing.T) {
+	for _, stages := range [][]Stage{CascadeStages()[:1], CascadeStages()} {
+		c := tiny("grid2d", stages)
+		c.ROI.Score = 0.3 // so that heads that learned nothing find something
+		batchIsOneByOne(t, newDetector(t, c))
+	}
+}
+
+func batchIsOneByOne(t *testing.T, d *Detector) {
+	wide, _ := scene(20, 77, image.Rect(10, 3, 40, 18), image.Pt(60, 10), 9)
+	high, _ := scene(61, 33, image.Rect(3, 20, 30, 40), image.Pt(20, 50), 8)
+	both := gomlxtest.Must(d.Detect(wide, high))(t)
+	for i, picture := range []image.Image{wide, high} {
+		alone := gomlxtest.Must(d.Detect(picture))(t)[0]
+		if len(alone) == 0 || len(alone) > d.Config.ROI.Top || len(alone) != len(both[i]) {
+			t.Fatalf("picture %d: %d detections alone, %d in a batch", i, len(alone), len(both[i]))
+		}
+		size := picture.Bounds().Size()
+		for k, one := range alone {
+			if one.Box.Clip(size.Y, size.X) != one.Box || one.Mask.Rows != size.Y || one.Mask.Cols != size.X {
+				t.Errorf("picture %d: box %v and mask of %d×%d pixels in a picture of %v", i, one.Box, one.Mask.Rows,
+					one.Mask.Cols, size)
+			}
+			in := both[i][k]
+			gomlxtest.NearAbs(t, "box", in.Box[:], []float64{float64(one.Box[0]), float64(one.Box[1]), float64(one.Box[2]),
+				float64(one.Box[3])}, 1e-3)
+			if in.Class != one.Class || !slices.Equal(in.Mask.Pixels, one.Mask.Pixels) {
+				t.Errorf("picture %d: detection %d is another one in a batch", i, k)
+			}
+		}
+	}
+	d.Rows, d.Cols = 40, 40 // another canvas
+	if _, err := d.Detect(wide); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLossesHaveNamesAndAreThoseOfTraining(t *testing.T) {
+	c := tiny("none", CascadeStages())
+	d := newDetector(t, c)
+	pictures, truths := scenes()
+	truths[1] = Truth{Rows: 24, Cols: 40} // nothing
+	pixels, _, err := canvas(pictures, d.Rows, d.Cols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := gomlxtest.Must(d.Inputs(pixels, truths, 7))(t)
+	again := gomlxtest.Must(d.Inputs(pixels, truths, 7))(t)
+	for i, x := range in.List() {
+		if !x.Equal(again.List()[i]) {
+			t.Errorf("input %d is drawn differently by the same seed", i)
+		}
+	}
+	losses := gomlxtest.Must(d.Loss(in))(t)
+	want := []string{"rpn_class", "rpn_box", "class_0", "box_0", "class_1", "box_1", "class_2", "box_2", "mask"}
+	if got := slices.Sorted(maps.Keys(losses)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("losses are %v, want %v", got, want)
+	}
+	sum := 0.0
+	for _, x := range losses {
+		sum += x
+	}
+	total := gomlxtest.RunModel(t, d.scope.Store(), func(root *model.Scope, nodes []*Node) []*Node {
+		root.Store().SetTraining(nodes[0].Graph(), true)
+		return []*Node{c.Losses(root.Store().Scope("/detector"), InputsOf(nodes)).Total()}
+	}, anys(in.List())...)
+	gomlxtest.NearAbs(t, "total", []float64{sum}, total[0], 1e-5)
+
+	if _, err := d.Inputs(pixels, truths[:1], 1); err == nil || !strings.Contains(err.Error(), "for 1 truths") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := d.Detect(image.NewGray(image.Rect(3, 3, 3, 9))); err == nil ||
+		!strings.Contains(err.Error(), "picture 0 has no pixels") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A ViT without a class token computes the same as a backbone without windows that took over its variables.
+func TestTheBackboneTakesOverTheWeightsOfAViT(t *testing.T) {
+	for _, position := range []string{"learned", "learned+rope-mixed", "wepe", "factorized+alibi2d"} {
+		v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
+			Pool: vit.PoolMean, Position: position}.WithDefaults()
+		store := gomlxtest.Seeded(t, 11)
+		images := gomlxtest.Noise(2, 24, 40, 3)
+		want := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			trace := v.Trace(s.In("vit"), in[0], false)
+			return []*Node{trace.Blocks[1].Output, trace.Logits}
+		}, images)[0]
+		c := tiny("", nil)
+		c.Backbone = FromViT(v, 24, 40)
+		c.Backbone.Global = []int{0, 1}
+		d := newDetector(t, c)
+		if err := d.LoadBackbone(v, nil, below(t, store, "/vit/")); err != nil {
+			t.Fatal(err)
+		}
+		got := gomlxtest.RunModel(t, d.scope.Store(), func(s *model.Scope, in []*Node) []*Node {
+			return []*Node{d.Config.Backbone.Trace(s.At("detector").At(backboneScope), in[0], false).Output}
+		}, images)[0]
+		gomlxtest.Near(t, position, got, want, 1e-6)
+	}
+}
+
+func below(t *testing.T, store *model.Store, scope string) map[string]*tensors.Tensor {
+	variables := map[string]*tensors.Tensor{}
+	for v := range store.IterVariables() {
+		if path, ok := strings.CutPrefix(v.Path(), scope); ok {
+			variables[path] = gomlxtest.Must(v.MustValue().LocalClone())(t)
+		}
+	}
+	return variables
+}
+
+func TestAViTThatDoesNotFitIsRefused(t *testing.T) {
+	v := vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4, MLPDim: 48, Classes: 3,
+		Position: "learned"}.WithDefaults() // with a class token
+	store := gomlxtest.Seeded(t, 11)
+	gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{v.Logits(s.In("vit"), in[0])}
+	}, gomlxtest.Noise(1, 24, 40, 3))
+	variables := below(t, store, "/vit/")
+	fitting := tiny("", nil)
+	fitting.Backbone = FromViT(v, 32, 48)
+	for _, c := range []struct {
+		config func(*Config)
+		from   func(*vit.Config)
+		drop   string
+		want   string
+	}{
+		{func(c *Config) { c.Backbone.MLPDim = 50 }, nil, "", "mlp_dim 48, the backbone 50"},
+		{func(c *Config) { c.Backbone.PositionRows = 4 }, nil, "", "positions are of 3×5 patches, the backbone's of 4×5"},
+		{nil, nil, "block_01/attention/query/weights", "lack block_01/attention/query/weights"},
+		{nil, func(v *vit.Config) { v.ImageCols = 48 }, "", "a table of positions of 512 numbers"},
+	} {
+		config, from, own := fitting, v, maps.Clone(variables)
+		if c.config != nil {
+			c.config(&config)
+		}
+		if c.from != nil {
+			c.from(&from)
+		}
+		delete(own, c.drop)
+		err := newDetector(t, config).LoadBackbone(from, nil, own)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+	d := newDetector(t, fitting)
+	if err := d.LoadBackbone(v, nil, variables); err != nil {
+		t.Fatal(err)
+	}
+	table := d.scope.Store().GetVariable("/detector/backbone/position/grid2d/table").MustValue()
+	gomlxtest.NearAbs(t, "table", tensors.MustCopyFlatData[float32](table),
+		gomlxtest.Values(t, variables["position/embedding"])[v.Width:], 0)
+	if err := d.LoadBackbone(v, nil, variables); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("loading twice: error %v", err)
+	}
+	picture, _ := scene(32, 48, image.Rect(1, 1, 9, 9), image.Pt(30, 9), 5)
+	if _, err := d.Detect(picture); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAConfigurationThatCannotBeIsRefusedByName(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(c *Config) { c.Channels = -1 }, "channels is -1"},
+		{func(c *Config) { c.Backbone.Channels = 1 }, "backbone.channels is 1, pictures give 3"},
+		{func(c *Config) { c.Backbone.ImageRows, c.Backbone.ImageCols, c.Backbone.PatchSize = 36, 48, 6 }, "patch_size is 6"},
+		{func(c *Config) { c.RPN.Low = 0.8 }, "rpn.low is 0.8, above rpn.high, 0.7"},
+		{func(c *Config) { c.RPN.Overlap = 2 }, "rpn.overlap is 2"},
+		{func(c *Config) { c.RPN.Sizes = []float64{32} }, "rpn.sizes are [32], want 5"},
+		{func(c *Config) { c.RPN.Ratios = []float64{-1} }, "rpn.ratios are [-1]"},
+		{func(c *Config) { c.ROI.Dense = []int{0} }, "dense [0]"},
+		{func(c *Config) { c.ROI.Stages = []Stage{{}} }, "stage 0 has iou 0"},
+		{func(c *Config) { c.ROI.Samples = -2 }, "roi.samples is -2"},
+		{func(c *Config) { c.Std[1] = -1 }, "std [0.229 -1 0.225]"},
+	} {
+		config := tiny("none", nil)
+		c.change(&config)
+		if _, err := New(gomlxtest.Backend(), model.NewStore().RootScope(), config); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+	for _, variant := range []string{"B/16", "L/16"} {
+		if _, err := ViTDet(variant, 80, true); err != nil {
+			t.Error(err)
+		}
+	}
+}

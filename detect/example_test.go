@@ -1,0 +1,42 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect_test
+
+import (
+	"fmt"
+	"image"
+	"log"
+
+	"github.com/gomlx/compute"
+	_ "github.com/gomlx/compute/gobackend"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/detect"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// A detector of three classes with weights that are drawn, so that it is sure of nothing.
+func Example() {
+	backend, err := compute.NewWithConfig("go:ops_sequential")
+	if err != nil {
+		log.Fatal(err)
+	}
+	config := detect.Config{
+		Backbone: detect.Backbone{Config: vit.Config{ImageRows: 32, ImageCols: 32, PatchSize: 8, Width: 16, Depth: 2,
+			Heads: 2, Classes: 3, Position: "wepe"}, Window: 2, Global: []int{1}},
+		Channels: 8,
+		RPN:      detect.RPN{After: detect.Counts{Train: 20, Test: 10}},
+		ROI:      detect.ROI{Size: 3, Convs: []int{8}, Dense: []int{16}, MaskSize: 4, Masks: []int{8}, Score: 0.9},
+	}
+	d, err := detect.New(backend, model.NewStore().Scope("/detector"), config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Finalize()
+	found, err := d.Detect(image.NewRGBA(image.Rect(0, 0, 50, 40)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(found), "picture,", len(found[0]), "detections")
+	// Output: 1 picture, 0 detections
+}

@@ -1,0 +1,66 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"fmt"
+	"image"
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+// normalised are pixels uint8 [batch, rows, cols, 3] as float32, less the mean and over the deviation; what lies beyond
+// the pictures of sizes [batch, 2] is zero.
+func (c Config) normalised(pixels, sizes *Node) *Node {
+	g, d := pixels.Graph(), pixels.Shape().Dimensions
+	var mean, scale [3]float32
+	for i := range mean {
+		mean[i], scale[i] = float32(255*c.Mean[i]), float32(1/(255*c.Std[i]))
+	}
+	perChannel := func(x [3]float32) *Node { return Reshape(Const(g, x[:]), 1, 1, 1, 3) }
+	x := Mul(Sub(ConvertDType(pixels, dtypes.Float32), perChannel(mean)), perChannel(scale))
+	within := func(axis int) *Node { // 1 in the picture along rows or columns
+		places := Iota(g, shapes.Make(dtypes.Float32, 1, d[1+axis]), 1)
+		dims := []int{d[0], 1, 1, 1}
+		dims[1+axis] = d[1+axis]
+		return Reshape(ConvertDType(LessThan(places, SliceAxis(sizes, 1, AxisRange(axis, axis+1))), dtypes.Float32), dims...)
+	}
+	return Mul(x, Mul(within(0), within(1)))
+}
+
+// canvas fits pictures into rows × cols pixels each, as large as they go without changing their shape, at the top left:
+// uint8 [batch, rows, cols, 3] and their sizes there.
+func canvas(pictures []image.Image, rows, cols int) (pixels *tensors.Tensor, sizes [][2]int, err error) {
+	flat := make([]uint8, len(pictures)*rows*cols*3)
+	for i, img := range pictures {
+		if img == nil || img.Bounds().Empty() {
+			return nil, nil, fmt.Errorf("detect: picture %d has no pixels", i)
+		}
+		p := data.FromImage(img)
+		scale := min(float64(rows)/float64(p.Height), float64(cols)/float64(p.Width))
+		fit := func(side, most int) int { return min(most, max(1, int(math.Round(float64(side)*scale)))) }
+		size := [2]int{fit(p.Height, rows), fit(p.Width, cols)}
+		p = p.Resize(size[0], size[1], preprocess.Bilinear)
+		for row := range size[0] {
+			copy(flat[(i*rows+row)*cols*3:], p.Pixels[row*size[1]*3:(row+1)*size[1]*3])
+		}
+		sizes = append(sizes, size)
+	}
+	return tensors.FromFlatDataAndDimensions(flat, len(pictures), rows, cols, 3), sizes, nil
+}
+
+// sizeTensor is sizes as float32 [batch, 2].
+func sizeTensor(sizes [][2]int) *tensors.Tensor {
+	var flat []float32
+	for _, size := range sizes {
+		flat = append(flat, float32(size[0]), float32(size[1]))
+	}
+	return tensors.FromFlatDataAndDimensions(flat, len(sizes), 2)
+}

@@ -1,0 +1,114 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// FromViT is the backbone of a ViT's sizes for pictures of rows × cols pixels. A learned table of positions becomes
+// "grid2d", which resamples itself; every other encoding stays.
+func FromViT(v vit.Config, rows, cols int) Backbone {
+	v = v.WithDefaults()
+	b := Backbone{Config: v, PositionRows: v.Rows(), PositionCols: v.Cols()}
+	b.ImageRows, b.ImageCols = rows, cols
+	encoding := v.Encoding()
+	if encoding[0].Name == learned {
+		encoding[0].Name = grid2d
+	}
+	b.Position = encoding.String()
+	return b.WithDefaults()
+}
+
+// The two names of a table of positions: by token, and by row and column.
+const (
+	learned      = "learned"
+	learnedTable = "position/embedding"
+	grid2d       = "grid2d"
+	grid2dTable  = "position/grid2d/table"
+)
+
+// LoadBackbone takes over the variables of a trained ViT, by their paths below its scope, and the hyperparameters of
+// its encoding, before the detector is used: the Config, Params and Variables of a checkpoints.Imported at the size
+// that it was trained on. What the backbone lacks is left out: class token, registers, final norm and head, and the
+// positions where it has another encoding.
+func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variables map[string]*tensors.Tensor) error {
+	from = from.WithDefaults()
+	b := d.Config.Backbone
+	for _, f := range []struct {
+		name        string
+		have, wants any
+	}{
+		{"width", from.Width, b.Width}, {"depth", from.Depth, b.Depth}, {"heads", from.Heads, b.Heads},
+		{"mlp_dim", from.MLPDim, b.MLPDim}, {"patch_size", from.PatchSize, b.PatchSize},
+		{"channels", from.Channels, b.Channels}, {"epsilon", from.Epsilon, b.Epsilon}, {"swiglu", from.SwiGLU, b.SwiGLU},
+		{"qkv_bias", from.QKVBias, b.QKVBias}, {"patch_norm", from.PatchNorm, b.PatchNorm},
+		{"layer_scale", from.LayerScale > 0, b.LayerScale > 0},
+	} {
+		if f.have != f.wants {
+			return fmt.Errorf("detect: the ViT has %s %v, the backbone %v: FromViT gives one that fits", f.name, f.have,
+				f.wants)
+		}
+	}
+	ours := map[string]*tensors.Tensor{}
+	for path, x := range variables {
+		variable, positional := strings.CutPrefix(path, "position/")
+		switch {
+		case strings.HasPrefix(path, "patch/") || strings.HasPrefix(path, "block_"):
+			ours[path] = x
+		case path == learnedTable && b.Encoding()[0].Name == grid2d:
+			table, err := byRowAndColumn(x, from)
+			if err != nil {
+				return err
+			}
+			if grid := [2]int{from.Rows(), from.Cols()}; grid != [2]int{b.PositionRows, b.PositionCols} {
+				return fmt.Errorf("detect: the ViT's positions are of %d×%d patches, the backbone's of %d×%d: set "+
+					"position_rows and position_cols", grid[0], grid[1], b.PositionRows, b.PositionCols)
+			}
+			ours[grid2dTable] = table
+		case positional && b.Encoding().Inherits(from.Encoding(), variable) && !strings.HasSuffix(path, "/prefix"):
+			ours[path] = x
+		}
+	}
+	for i := range b.Depth {
+		if name := fmt.Sprintf("block_%02d/attention/query/weights", i); ours[name] == nil {
+			return fmt.Errorf("detect: the ViT's variables lack %s", name)
+		}
+	}
+	store, scope := d.scope.Store(), d.scope.At(backboneScope)
+	var paths []string
+	for path := range ours {
+		if full := model.JoinPath(scope.Scope(), path); store.GetVariable(full) != nil {
+			return fmt.Errorf("detect: the store has a variable %q already: load before the detector is used", full)
+		}
+		paths = append(paths, path)
+	}
+	scope.SetParams(params)
+	slices.Sort(paths)
+	for _, path := range paths {
+		if _, err := store.CreateVariable(model.JoinPath(scope.Scope(), path), ours[path]); err != nil {
+			return fmt.Errorf("detect: variable %q: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// byRowAndColumn turns a table of one row for each token into [rows, cols, width], without the class token's.
+func byRowAndColumn(table *tensors.Tensor, c vit.Config) (*tensors.Tensor, error) {
+	flat, err := tensors.CopyFlatData[float32](table)
+	if err != nil {
+		return nil, fmt.Errorf("detect: table of positions: %w", err)
+	}
+	if len(flat) != c.Places()*c.Width {
+		return nil, fmt.Errorf("detect: a table of positions of %d numbers, the ViT's has %d rows of %d", len(flat),
+			c.Places(), c.Width)
+	}
+	return tensors.FromFlatDataAndDimensions(flat[c.PlacedPrefix()*c.Width:], c.Rows(), c.Cols(), c.Width), nil
+}
