@@ -135,9 +135,10 @@ func TestSizesSpanTwoOctavesEvenly(t *testing.T) {
 	}
 }
 
-func TestAThirdOfEveryShapeIsVisible(t *testing.T) {
+// A mask of the pixels of which half is seen neither grows nor shrinks what is seen, over many shapes.
+func TestAThirdOfEveryShapeIsVisibleAndItsMaskAsLarge(t *testing.T) {
 	g := Generated{Count: 100, Height: 64, Width: 64, Seed: 1}
-	hidden := 0
+	hidden, growth, rim := 0, 0.0, 0.0
 	for i := range g.Count {
 		shapes, seen := g.arrange(data.Draw("scene", g.Seed, 0, i))
 		left := make([]int, len(shapes))
@@ -154,7 +155,13 @@ func TestAThirdOfEveryShapeIsVisible(t *testing.T) {
 			if left[k] < whole {
 				hidden++
 			}
+			o := at(t, g, i).Objects[k]
+			growth += float64(o.Mask.Area()) - float64(left[k])/(samples*samples)
+			rim += 2 * (o.Box[2] + o.Box[3])
 		}
+	}
+	if math.Abs(growth) > 0.03*rim {
+		t.Errorf("masks are %g pixels larger than what is seen, around rims of %g", growth, rim)
 	}
 	if hidden < 20 {
 		t.Errorf("%d shapes lie under others", hidden)
