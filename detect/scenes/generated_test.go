@@ -141,6 +141,7 @@ func TestAThirdOfEveryShapeIsVisibleAndItsMaskAsLarge(t *testing.T) {
 	hidden, growth, rim := 0, 0.0, 0.0
 	for i := range g.Count {
 		shapes, seen := g.arrange(data.Draw("scene", g.Seed, 0, i))
+		objects := at(t, g, i).Objects
 		left := make([]int, len(shapes))
 		for _, k := range seen {
 			if k != background {
@@ -155,7 +156,7 @@ func TestAThirdOfEveryShapeIsVisibleAndItsMaskAsLarge(t *testing.T) {
 			if left[k] < whole {
 				hidden++
 			}
-			o := at(t, g, i).Objects[k]
+			o := objects[k]
 			growth += float64(o.Mask.Area()) - float64(left[k])/(samples*samples)
 			rim += 2 * (o.Box[2] + o.Box[3])
 		}

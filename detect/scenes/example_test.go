@@ -1,0 +1,41 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package scenes_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/detect/scenes"
+)
+
+// A detector that sees every mask, evaluated as COCO does, with ranges of sizes that suit small pictures.
+func Example() {
+	test := scenes.Generated{Count: 20, Height: 64, Width: 96, Seed: 1}
+	truth, err := test.Dataset()
+	if err != nil {
+		log.Fatal(err)
+	}
+	var found []coco.Detection
+	for i := range test.Len() {
+		scene, err := test.At(i)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, o := range scene.Objects {
+			found = append(found, coco.Detection{ImageID: scene.ImageID, CategoryID: test.Categories()[o.Class].ID,
+				Segmentation: o.Mask.Segmentation(), Score: 0.9})
+		}
+	}
+	results, err := truth.Results(found)
+	if err != nil {
+		log.Fatal(err)
+	}
+	evaluation, err := coco.Evaluate(truth, results, coco.Params{Masks: true, Areas: test.Sizes()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("mask AP %.3f\n", evaluation.Stats()[0])
+	// Output: mask AP 1.000
+}
