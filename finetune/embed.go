@@ -45,7 +45,7 @@ func (u Unread) Error() string {
 
 // Embed returns the features of picture files. From the files of a pretrained model to vectors:
 //
-//	model, err := finetune.OpenAny(backend, "dinov2-small") // a directory of Hugging Face's
+//	model, err := finetune.OpenAny(backend, "hf://facebook/dinov2-small") // or a directory, or a file
 //	features, err := model.Embed("cat.jpg", "dog.png")
 //	fmt.Println(features[0].Class)
 //

@@ -51,7 +51,7 @@ func ExampleModel_EmbedImages() {
 //nolint:ineffassign,wastedassign // the README shows it without its checks
 func ExampleModel_Embed() {
 	backend, err := compute.New()
-	model, err := finetune.OpenAny(backend, "dinov2-small") // a directory of Hugging Face's
+	model, err := finetune.OpenAny(backend, "hf://facebook/dinov2-small") // or a directory, or a file
 	features, err := model.Embed("cat.jpg", "dog.png")
 	if err != nil {
 		log.Fatal(err)

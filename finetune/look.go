@@ -3,7 +3,9 @@
 package finetune
 
 import (
+	"context"
 	"fmt"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -12,13 +14,14 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/hub"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
 )
 
 // OpenAny is Open for whatever checkpoints.Import understands too: files and directories of Hugging Face's, timm's and
-// Google's. A model without a head gets one of a single class, which answers nothing; classes without names are
-// numbers.
+// Google's, and hf://owner/name[@revision], which hub.Download fetches into the cache that it has. A model without a
+// head gets one of a single class, which answers nothing; classes without names are numbers.
 func OpenAny(backend compute.Backend, path string) (*Model, error) {
 	return OpenWith(backend, path, checkpoints.ImportOptions{})
 }
@@ -26,6 +29,13 @@ func OpenAny(backend compute.Backend, path string) (*Model, error) {
 // OpenWith is OpenAny with what the files of timm and Google leave open: Grid, AssumeSquare, Heads. Runs leave nothing
 // open.
 func OpenWith(backend compute.Backend, path string, open checkpoints.ImportOptions) (*Model, error) {
+	if strings.HasPrefix(path, hub.Scheme) {
+		snapshot, err := hub.Download(context.Background(), path, nil) // its waits have limits of their own
+		if err != nil {
+			return nil, fmt.Errorf("finetune: %w", err)
+		}
+		path = snapshot.Dir
+	}
 	own, _, err := checkpoints.Find(path)
 	switch {
 	case err != nil:

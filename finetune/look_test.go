@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -54,6 +55,25 @@ func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
 	}
 	_, err := OpenAny(run.Backend, filepath.Join(t.TempDir(), "nothing"))
 	refused(t, "a path of nothing", err, "nothing")
+}
+
+func TestAModelOfTheHubIsOpenedByItsAddress(t *testing.T) {
+	home := t.TempDir()
+	cached := filepath.Join(home, "hub", "models--me--demo")
+	commit := strings.Repeat("0123abcd", 5)
+	if err := os.CopyFS(filepath.Join(cached, "snapshots", commit), os.DirFS("../examples/cifar100/demo/vit")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HF_HOME", home)
+	t.Setenv("HF_HUB_CACHE", filepath.Join(home, "hub"))
+	t.Setenv("HF_HUB_OFFLINE", "1")
+	m := gomlxtest.Must(OpenAny(gomlxtest.Backend(), "hf://me/demo@"+commit))(t)
+	defer m.Finalize()
+	if m.Recipe.Model.Width != 96 || len(m.Classes) != 100 {
+		t.Errorf("width %d, %d classes", m.Recipe.Model.Width, len(m.Classes))
+	}
+	_, err := OpenAny(gomlxtest.Backend(), "hf://me/other")
+	refused(t, "a model that is not in the cache", err, "me/other")
 }
 
 func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
