@@ -4,6 +4,7 @@ package coco
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -47,6 +48,9 @@ func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
 	}
 	if results == nil {
 		results = &Results{}
+	}
+	if len(results.areas) != len(results.Detections) {
+		return nil, errors.New("coco: results without areas: make them by Dataset.Results")
 	}
 	found := map[int64][]int{} // results of each image
 	for i, t := range results.Detections {

@@ -87,6 +87,9 @@ func TestWhatEvaluationNeedsIsAskedForByName(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if _, err := Evaluate(&Dataset{}, &Results{Detections: make([]Detection, 1)}, Params{}); err == nil {
+		t.Error("results that nobody completed are taken")
+	}
 	for _, p := range []Params{{IoU: make([]float64, 65)}, {IoU: []float64{}}, {MaxDetections: []int{0}},
 		{Recall: []float64{0.5, 0.2}}, {Recall: []float64{math.NaN()}}, {Areas: []AreaRange{}}} {
 		if _, err := Evaluate(&Dataset{}, nil, p); err == nil {

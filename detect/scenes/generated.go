@@ -19,8 +19,10 @@ import (
 // third of each is visible: what would hide more is placed again, and after ten times left out. The mask of an object
 // is what is seen of it: the pixels of which it is seen in half or more, of two halves the upper.
 type Generated struct {
-	Count, Height, Width int
-	Seed                 int64
+	Count  int   `json:"count"`
+	Height int   `json:"height"`
+	Width  int   `json:"width"`
+	Seed   int64 `json:"seed,omitzero"`
 }
 
 const (

@@ -3,6 +3,7 @@
 package scenes
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -19,14 +20,31 @@ import (
 //
 // Source: RandomFlip, ResizeScale and FixedSizeCrop of detectron2 at 02b5c4e; pictures are resized as Pillow does.
 type Jitter struct {
-	Height, Width int
-	Low, High     float64
-	Flip          float64  // probability
-	Fill          [3]uint8 // of the padding; ViTDet's is 0 after normalisation: set what is beyond Rows, Cols to that
+	Height int      `json:"height"`
+	Width  int      `json:"width"`
+	Low    float64  `json:"low"`
+	High   float64  `json:"high"`
+	Flip   float64  `json:"flip,omitzero"` // probability
+	Fill   [3]uint8 `json:"fill,omitzero"` // of the padding; ViTDet's is 0 after normalisation, where Rows and Cols end
 }
 
 // COCO is the jitter of ViTDet's recipes.
 func COCO() Jitter { return Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5} }
+
+// Validate refuses what leaves nothing of a picture.
+func (j Jitter) Validate() error {
+	const most = 16 // times the size
+	switch {
+	case min(j.Height, j.Width) < 1 || max(j.Height, j.Width) > preprocess.MaxSide:
+		return fmt.Errorf("scenes: jitter: %d×%d pixels, want 1 to %d a side", j.Height, j.Width, preprocess.MaxSide)
+	case !(j.Low > 0 && j.Low <= j.High && j.High <= most):
+		return fmt.Errorf("scenes: jitter: scales from %g to %g, want more than 0, the lower first, at most %d", j.Low,
+			j.High, most)
+	case !(j.Flip >= 0 && j.Flip <= 1):
+		return fmt.Errorf("scenes: jitter: flipped with probability %g, want 0 to 1", j.Flip)
+	}
+	return nil
+}
 
 // view says where a picture goes: flipped if so, resized to rows × cols, seen from top, left on.
 type view struct {
