@@ -358,6 +358,9 @@ func TestTheBottleneckEqualsDetectron2(t *testing.T) {
 func TestLearningRatesDecayByLayerAsInDetectron2(t *testing.T) {
 	meta, b, _ := vitdet(t)
 	b.Depth = meta.Decay.Layers
+	if got := b.LearningRateFactor("backbone/position/wepe/alpha_scale", meta.Decay.Rate); got != 1 {
+		t.Errorf("an encoding that pretraining has not seen: factor %g, want 1", got)
+	}
 	for theirs, want := range meta.Decay.Factor {
 		ours := strings.NewReplacer("backbone.net.pos_embed", "backbone.position.grid2d.table", "backbone.net.patch_embed",
 			"backbone.patch", "backbone.net.blocks.", "backbone.block_0", "backbone.simfp_", "pyramid.").Replace(theirs)

@@ -143,10 +143,23 @@ func (c Config) strides() []float64 {
 	return strides
 }
 
+// checkCanvas says what is wrong with rows × cols pixels that pictures are fitted into.
+func (c Config) checkCanvas(rows, cols int) error {
+	p := c.Backbone.PatchSize
+	if rows%p != 0 || cols%p != 0 || min(rows, cols) < 2*p {
+		return fmt.Errorf("detect: a canvas of %d×%d pixels: want at least two patches of %d along each side, and whole ones",
+			rows, cols, p)
+	}
+	return nil
+}
+
 // Validate says what is wrong with c, in one line that names the field.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	if err := c.Backbone.Validate(); err != nil {
+		return err
+	}
+	if err := c.checkCanvas(c.Backbone.ImageRows, c.Backbone.ImageCols); err != nil {
 		return err
 	}
 	r, i := c.RPN, c.ROI

@@ -5,7 +5,6 @@ package detect
 import (
 	"fmt"
 	"image"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -86,28 +85,6 @@ func (c Config) regions(maps []*Node) regions {
 	return regions{c.ROI, c.Backbone.Classes, maps[:pooledLevels], c.strides()}
 }
 
-// Losses builds the detector in scope and returns its losses. Everything the gradient flows through is in this graph:
-// it is what a trainer differentiates. Detector.Inputs makes what it takes.
-func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) (l Losses) {
-	c = c.WithDefaults()
-	if err := c.Validate(); err != nil {
-		panic(err)
-	}
-	maps := c.maps(scope, in.Images, in.Sizes)
-	logits, by := c.RPN.head(scope.In(rpnScope), maps)
-	d := in.Images.Shape().Dimensions
-	anchors, _ := c.anchors(d[1], d[2])
-	l.RPNClass, l.RPNBox = c.RPN.losses(logits, by, constant(logits.Graph(), anchors), in)
-
-	r, roi := c.regions(maps), scope.In(roiScope)
-	l.Class, l.Box = r.losses(r.judge(roi, in.Boxes, in.Sizes), in)
-	if !c.ROI.NoMasks {
-		objects := SliceAxis(in.Boxes, 1, AxisRange(0, in.Masks.Shape().Dim(1))) // they come first
-		l.Mask = r.maskLoss(r.masks(roi.In(maskScope), objects), in)
-	}
-	return l
-}
-
 // lookGraph takes pixels and sizes; it returns the logits of all anchors, the boxes they are moved to and the maps.
 func lookGraph(c Config, scope *model.Scope, in []*Node) []*Node {
 	maps := c.maps(scope, in[0], in[1])
@@ -130,11 +107,6 @@ func shapeGraph(c Config, scope *model.Scope, in []*Node) []*Node {
 	return []*Node{Sigmoid(r.ofClass(r.masks(scope.In(roiScope).In(maskScope), in[0]), in[1]))}
 }
 
-// lossGraph takes Inputs and returns the losses.
-func lossGraph(c Config, scope *model.Scope, in []*Node) []*Node {
-	return c.Losses(scope, InputsOf(in)).All()
-}
-
 // seen is what the first program found in a batch of pictures.
 type seen struct {
 	sizes     [][2]int
@@ -145,7 +117,7 @@ type seen struct {
 // finalize frees the maps.
 func (s seen) finalize() {
 	for _, x := range s.maps {
-		x.FinalizeAll()
+		_ = x.FinalizeAll() // what could not be freed is the garbage collector's
 	}
 }
 
@@ -183,48 +155,6 @@ func boxesIn(x *tensors.Tensor) ([]Box, error) {
 	return boxes, err
 }
 
-// Inputs are those of a step of training: pixels uint8 [batch, rows, cols, 3], each picture at the top left, and what
-// they show. The network as it is proposes boxes, without dropped paths, and a seed draws which of them and which
-// anchors the losses are to see: one for each step.
-func (d *Detector) Inputs(pixels *tensors.Tensor, truths []Truth, seed int64) (in Inputs[*tensors.Tensor], err error) {
-	dims := pixels.Shape().Dimensions
-	if len(dims) != 4 || dims[0] != len(truths) || dims[3] != 3 {
-		return in, fmt.Errorf("detect: pixels are %s for %d truths, want uint8 [%[2]d, rows, cols, 3]", pixels.Shape(),
-			len(truths))
-	}
-	sizes := make([][2]int, len(truths))
-	for i, truth := range truths {
-		if err := truth.check(dims[1], dims[2], d.Config.Backbone.Classes); err != nil {
-			return in, fmt.Errorf("picture %d of the batch: %w", i, err)
-		}
-		sizes[i] = [2]int{truth.Rows, truth.Cols}
-	}
-	s, err := d.see(pixels, sizes, d.Config.RPN.Before.Train, d.Config.RPN.After.Train)
-	defer s.finalize()
-	if err != nil {
-		return in, err
-	}
-	anchors, _ := d.Config.anchors(dims[1], dims[2])
-	in, err = d.Config.targets(truths, anchors, s.proposals, func(picture int) draw {
-		return permuted(rand.New(rand.NewPCG(uint64(seed), uint64(picture))))
-	})
-	in.Images = pixels
-	return in, err
-}
-
-// Loss computes the losses of a step without training, by their names in Config.LossNames.
-func (d *Detector) Loss(in Inputs[*tensors.Tensor]) (map[string]float64, error) {
-	out, err := d.loss.Call(anys(in.List())...)
-	if err != nil {
-		return nil, fmt.Errorf("detect: %w", err)
-	}
-	losses := map[string]float64{}
-	for i, name := range d.Config.LossNames() {
-		losses[name] = float64(tensors.ToScalar[float32](out[i]))
-	}
-	return losses, nil
-}
-
 // Detect finds the objects in pictures, of each the best first. A picture is fitted into the canvas, keeping its shape;
 // boxes and masks are in its own pixels.
 func (d *Detector) Detect(pictures ...image.Image) ([][]Detection, error) {
@@ -232,6 +162,9 @@ func (d *Detector) Detect(pictures ...image.Image) ([][]Detection, error) {
 		return nil, nil
 	}
 	c := d.Config
+	if err := c.checkCanvas(d.Rows, d.Cols); err != nil {
+		return nil, err
+	}
 	pixels, sizes, err := canvas(pictures, d.Rows, d.Cols)
 	if err != nil {
 		return nil, err
@@ -266,7 +199,8 @@ func (d *Detector) Detect(pictures ...image.Image) ([][]Detection, error) {
 // judgeAll runs the second program: detections in the pixels of the canvas, without masks.
 func (d *Detector) judgeAll(s seen) (found [][]Detection, err error) {
 	c := d.Config
-	n := c.RPN.After.Test
+	anchors, _ := c.anchors(d.Rows, d.Cols)
+	n := min(c.RPN.After.Test, len(anchors))
 	padded := make([]Box, 0, len(s.proposals)*n)
 	for _, boxes := range s.proposals {
 		padded = append(append(padded, boxes...), make([]Box, n-len(boxes))...)

@@ -3,9 +3,11 @@
 package detect
 
 import (
+	"encoding/json"
 	"image"
 	"image/color"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -181,6 +183,12 @@ func batchIsOneByOne(t *testing.T, d *Detector) {
 	if _, err := d.Detect(wide); err != nil {
 		t.Error(err)
 	}
+	for _, size := range [][2]int{{40, 44}, {8, 40}} {
+		d.Rows, d.Cols = size[0], size[1]
+		if _, err := d.Detect(wide); err == nil || !strings.Contains(err.Error(), "want at least two patches of 8") {
+			t.Errorf("error %v", err)
+		}
+	}
 }
 
 func TestLossesHaveNamesAndAreThoseOfTraining(t *testing.T) {
@@ -333,8 +341,17 @@ func TestAConfigurationThatCannotBeIsRefusedByName(t *testing.T) {
 		}
 	}
 	for _, variant := range []string{"B/16", "L/16"} {
-		if _, err := ViTDet(variant, 80, true); err != nil {
+		c, err := ViTDet(variant, 80, true)
+		if err != nil {
 			t.Error(err)
+		}
+		raw, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Config
+		if err := json.Unmarshal(raw, &again); err != nil || !reflect.DeepEqual(c, again) {
+			t.Errorf("%s is read back as another one: %v, %s", variant, err, raw)
 		}
 	}
 }

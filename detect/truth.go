@@ -73,8 +73,11 @@ func (b Bitmap) Target(box Box, side int) ([]float32, error) {
 	for i := range side {
 		clear(line)
 		for row, w := range down[i] {
-			for col := range line {
-				if w != 0 && b.Pixels[row*b.Cols+col] {
+			if w == 0 {
+				continue
+			}
+			for col, in := range b.Pixels[row*b.Cols : (row+1)*b.Cols] {
+				if in {
 					line[col] += w
 				}
 			}

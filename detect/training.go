@@ -1,0 +1,84 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Losses builds the detector in scope and returns its losses. Everything the gradient flows through is in this graph:
+// it is what a trainer differentiates. Detector.Inputs makes what it takes.
+func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) (l Losses) {
+	c = c.WithDefaults()
+	if err := c.Validate(); err != nil {
+		panic(err)
+	}
+	maps := c.maps(scope, in.Images, in.Sizes)
+	logits, by := c.RPN.head(scope.In(rpnScope), maps)
+	d := in.Images.Shape().Dimensions
+	anchors, _ := c.anchors(d[1], d[2])
+	l.RPNClass, l.RPNBox = c.RPN.losses(logits, by, constant(logits.Graph(), anchors), in)
+
+	r, roi := c.regions(maps), scope.In(roiScope)
+	l.Class, l.Box = r.losses(r.judge(roi, in.Boxes, in.Sizes), in)
+	if !c.ROI.NoMasks {
+		objects := SliceAxis(in.Boxes, 1, AxisRange(0, in.Masks.Shape().Dim(1))) // they come first
+		l.Mask = r.maskLoss(r.masks(roi.In(maskScope), objects), in)
+	}
+	return l
+}
+
+// lossGraph takes Inputs and returns the losses.
+func lossGraph(c Config, scope *model.Scope, in []*Node) []*Node {
+	return c.Losses(scope, InputsOf(in)).All()
+}
+
+// Inputs are those of a step of training: pixels uint8 [batch, rows, cols, 3], each picture at the top left, and what
+// they show. The network as it is proposes boxes, without dropped paths, and a seed draws which of them and which
+// anchors the losses are to see: one for each step.
+func (d *Detector) Inputs(pixels *tensors.Tensor, truths []Truth, seed int64) (in Inputs[*tensors.Tensor], err error) {
+	dims := pixels.Shape().Dimensions
+	if len(dims) != 4 || dims[0] != len(truths) || dims[3] != 3 {
+		return in, fmt.Errorf("detect: pixels are %s for %d truths, want uint8 [%[2]d, rows, cols, 3]", pixels.Shape(),
+			len(truths))
+	}
+	if err := d.Config.checkCanvas(dims[1], dims[2]); err != nil {
+		return in, err
+	}
+	sizes := make([][2]int, len(truths))
+	for i, truth := range truths {
+		if err := truth.check(dims[1], dims[2], d.Config.Backbone.Classes); err != nil {
+			return in, fmt.Errorf("picture %d of the batch: %w", i, err)
+		}
+		sizes[i] = [2]int{truth.Rows, truth.Cols}
+	}
+	s, err := d.see(pixels, sizes, d.Config.RPN.Before.Train, d.Config.RPN.After.Train)
+	defer s.finalize()
+	if err != nil {
+		return in, err
+	}
+	anchors, _ := d.Config.anchors(dims[1], dims[2])
+	in, err = d.Config.targets(truths, anchors, s.proposals, func(picture int) draw {
+		return permuted(rand.New(rand.NewPCG(uint64(seed), uint64(picture))))
+	})
+	in.Images = pixels
+	return in, err
+}
+
+// Loss computes the losses of a step without training, by their names in Config.LossNames.
+func (d *Detector) Loss(in Inputs[*tensors.Tensor]) (map[string]float64, error) {
+	out, err := d.loss.Call(anys(in.List())...)
+	if err != nil {
+		return nil, fmt.Errorf("detect: %w", err)
+	}
+	losses := map[string]float64{}
+	for i, name := range d.Config.LossNames() {
+		losses[name] = float64(tensors.ToScalar[float32](out[i]))
+	}
+	return losses, nil
+}
