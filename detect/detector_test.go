@@ -76,7 +76,7 @@ func scenes() (pictures []image.Image, truths []Truth) {
 func trained(t *testing.T, d *Detector, pictures []image.Image, truths []Truth, steps int) (first, last float64) {
 	t.Helper()
 	store := d.scope.Store()
-	adam := optimizer.Adam().LearningRate(4e-3).Done()
+	adam := optimizer.Adam().LearningRate(3e-3).Done()
 	step, err := model.NewExec(gomlxtest.Backend(), store, func(root *model.Scope, in []*Node) *Node {
 		g := in[0].Graph()
 		store.SetTraining(g, true)
@@ -112,7 +112,7 @@ func newDetector(t *testing.T, c Config) *Detector {
 func TestADetectorLearnsBoxesClassesAndMasks(t *testing.T) {
 	d := newDetector(t, tiny("", nil))
 	pictures, truths := scenes()
-	first, last := trained(t, d, pictures, truths, 90)
+	first, last := trained(t, d, pictures, truths, 100)
 	if !(last < first/2) {
 		t.Errorf("the loss goes from %g to %g", first, last)
 	}
