@@ -17,6 +17,13 @@
 //	d, err := detect.New(backend, store.Scope("/detector"), config)
 //	found, err := d.Detect(pictures...) // of each picture its detections, the best first
 //
+// With a pretrained backbone, of Hugging Face, timm, Google or a training here, resampled in the graph:
+//
+//	m, err := checkpoints.Import(path, checkpoints.ImportOptions{Classes: 1})
+//	config.Backbone = detect.FromViT(m.Config, 1024, 1024)
+//	d, err := detect.New(backend, store.Scope("/detector"), config)
+//	err = d.LoadBackbone(m.Config, m.Params, m.Variables)
+//
 // A step of training is two programs, as not all backends can sort: the network as it is proposes boxes, the host
 // samples what the losses are to see, and a graph that has no other shapes than the batch computes the losses of that:
 //

@@ -11,7 +11,7 @@ import (
 // Inputs are what a step of training takes: tensors on the host, nodes in its graph. Numbers are float32, indices and
 // classes int64; samples that a picture is short of are labelled -1 and count nowhere.
 type Inputs[T any] struct {
-	Images T // [batch, rows, cols, 3] normalised, zero beyond each picture
+	Images T // uint8 [batch, rows, cols, 3], each picture at the top left
 	Sizes  T // [batch, 2] rows and cols of each picture, in pixels
 
 	Anchors      T // [batch, RPN.Samples] indices of sampled anchors
