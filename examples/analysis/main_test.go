@@ -247,3 +247,26 @@ func TestParametersAndFLOPsAreCountedWithoutAModel(t *testing.T) {
 		}
 	}
 }
+
+// Without -images: shapes are white on black, and the class is the quarter that the centre is in.
+func TestMasksOfGeneratedShapesLieWhereTheirClassesSay(t *testing.T) {
+	set, mask, err := options{count: 40}.load(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, label := range set.Labels {
+		var rows, cols, n float64
+		for p, object := range mask(i) {
+			if object {
+				rows, cols, n = rows+float64(p/set.Width), cols+float64(p%set.Width), n+1
+			}
+		}
+		if n < 4 || n > 0.3*float64(set.Width*set.Height) {
+			t.Fatalf("image %d: a shape of %g pixels", i, n)
+		}
+		below, right := rows/n-float64(set.Height-1)/2, cols/n-float64(set.Width-1)/2
+		if math.Abs(below) > 2 && (below > 0) != (label >= 2) || math.Abs(right) > 2 && (right > 0) != (label%2 == 1) {
+			t.Errorf("image %d of class %d: the shape is %g rows below and %g columns right of the middle", i, label, below, right)
+		}
+	}
+}
