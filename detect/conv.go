@@ -5,9 +5,8 @@ package detect
 import (
 	"math"
 
-	"github.com/gomlx/gomlx/ml/layers/activation"
-
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/kernel"
@@ -44,9 +43,9 @@ func double(scope *model.Scope, x *Node, out int, weights weight.Fill) *Node {
 	w := weight.Float32(scope, "weights", weights, d[3], 2, 2, out).NodeValue(g)
 	b := weight.Float32(scope, "biases", weight.Constant(0), out).NodeValue(g)
 	y := kernel.Dense(x, Reshape(w, d[3], 4*out), nil) // [batch, rows, cols, 2·2·out]
-	y = Reshape(y, d[0], d[1], d[2], 2, 2, out)        //
-	y = TransposeAllAxes(y, 0, 1, 3, 2, 4, 5)          // [batch, rows, 2, cols, 2, out]
-	y = Reshape(y, d[0], 2*d[1], 2*d[2], out)          //
+	y = Reshape(y, d[0], d[1], d[2], 2, 2, out)
+	y = TransposeAllAxes(y, 0, 1, 3, 2, 4, 5) // [batch, rows, 2, cols, 2, out]
+	y = Reshape(y, d[0], 2*d[1], 2*d[2], out)
 	return Add(y, ExpandLeftToRank(b, y.Rank()))
 }
 

@@ -21,6 +21,7 @@
 //
 //	m, err := checkpoints.Import(path, checkpoints.ImportOptions{Classes: 1})
 //	config.Backbone = detect.FromViT(m.Config, 1024, 1024)
+//	config.Backbone.Classes, config.Backbone.Relative = 80, true
 //	d, err := detect.New(backend, store.Scope("/detector"), config)
 //	err = d.LoadBackbone(m.Config, m.Params, m.Variables)
 //
