@@ -91,8 +91,8 @@ func (c *Config) compress(compression Compression) {
 // WithEvaluation sets the default of ParamEvaluation.
 func (c *Config) WithEvaluation(evaluation string) *Config { c.evaluation = evaluation; return c }
 
-// Refused is why an encoder cannot be: a setting that makes no sense, alone or with the others. Done panics with it, and
-// what builds the graph returns it, so that who tries many settings can tell it from a failure.
+// Refused is why an encoder cannot be: a setting that makes no sense, alone or with the others. Done panics with it,
+// and what builds the graph returns it, so that who tries many settings can tell it from a failure.
 type Refused string
 
 // Error says why.

@@ -40,8 +40,8 @@ func parse(args []string) (o options, err error) {
 		"models, separated by commas: directories of runs, files or directories of Hugging "+
 			"Face's, timm's or Google's, or hf://owner/name; as NAME=PATH to name a column, of which there may be several "+
 			"(seeds); default learned and wepe, trained on generated shapes in runs/shapes")
-	flags.Var(&o.open.Grid, "from-grid", "where the files of a model do not say: patches of its table of positions, as 14 "+
-		"or 14x24")
+	flags.Var(&o.open.Grid, "from-grid", "where the files of a model do not say: patches of its table of positions, as "+
+		"14 or 14x24")
 	flags.BoolVar(&o.open.AssumeSquare, "assume-square", false, "where the files of a model do not say: that grid is "+
 		"square")
 	flags.IntVar(&o.open.Heads, "heads", 0, "where the files of a model do not say: attention heads")
@@ -56,8 +56,8 @@ func parse(args []string) (o options, err error) {
 	what := flags.String("what", "all", "all, or some of "+figures.Names()+"; or cost: of encodings, without models")
 	flags.StringVar(&o.out, "out", "runs/analysis", "directory for rows and the page")
 	flags.Uint64Var(&o.seed, "seed", 0, "of noise, pairs, occlusion and shuffles, the same for all models")
-	encodings := flags.String("encodings", "", "of -what cost: some of "+labels(figures.CostArms)+", the first the one that "+
-		"others are compared with; default all")
+	encodings := flags.String("encodings", "", "of -what cost: some of "+labels(figures.CostArms)+", the first the one "+
+		"that others are compared with; default all")
 	variants := flags.String("variant", "Ti/16", "of -what cost: sizes of models, as Ti/16,B/16,L/16")
 	sides := flags.String("sizes", "224", "of -what cost: sides of square pictures, as 224,384")
 	flags.StringVar(&o.cost.DType, "dtype", "float32", "of -what cost: float32 or bfloat16")
@@ -88,7 +88,7 @@ func parse(args []string) (o options, err error) {
 			o.cost.Sides = append(o.cost.Sides, n)
 		}
 		if len(o.cost.Variants) == 0 || len(o.cost.Sides) == 0 || o.cost.Rounds < 0 || min(o.cost.Forward, o.cost.Step) < 1 {
-			return o, errors.New("-what cost wants a -variant, -sizes, -rounds of 0 or more, -batch and -step-batch of 1 or more")
+			return o, errors.New("-what cost wants -variant, -sizes, -rounds of 0 or more, -batch and -step-batch of 1 or more")
 		}
 		if o.cost.Rounds == 0 {
 			o.cost.Rounds = -1

@@ -26,7 +26,8 @@ import (
 // TestMain is also the program under test.
 func TestMain(m *testing.M) { programtest.Main(m, main) }
 
-var looks = programtest.Program{Name: "analysis", Said: regexp.MustCompile(`^(backend:|\S+: \w+$|\S+, \d+: round|(hf|timm|jax): )`)}
+var looks = programtest.Program{Name: "analysis",
+	Said: regexp.MustCompile(`^(backend:|\S+: \w+$|\S+, \d+: round|(hf|timm|jax): )`)}
 
 // The model of make finetune-demo: a ViT in Hugging Face's form.
 func demo(t *testing.T) string {
@@ -223,12 +224,12 @@ func TestMasksOfCOCOFollowTheirPictures(t *testing.T) {
 	looks.Run(t, args...).Complaint(t, "a broken file", 1, "instances.json")
 }
 
-// ViT-B/16 with 1000 classes has 86,567,656 parameters and 35.1 GFLOPs at 224 (torchvision's table, 17.56 multiply-adds);
-// with 100 classes it has 900·769 fewer. WePE's own count is the release's, 8·width+3.
+// ViT-B/16 with 1000 classes has 86,567,656 parameters and 35.1 GFLOPs at 224 (torchvision's table, 17.56 G
+// multiply-adds); with 100 classes it has 900·769 fewer. WePE's own count is the release's, 8·width+3.
 func TestParametersAndFLOPsAreCountedWithoutAModel(t *testing.T) {
 	out := t.TempDir()
-	done := looks.Run(t, "-what", "cost", "-variant", "B/16", "-sizes", "224", "-rounds", "0", "-encodings", "learned,wepe",
-		"-out", out)
+	done := looks.Run(t, "-what", "cost", "-variant", "B/16", "-sizes", "224", "-rounds", "0", "-encodings",
+		"learned,wepe", "-out", out)
 	if done.Code != 0 {
 		t.Fatal(done.Stderr)
 	}
@@ -266,7 +267,8 @@ func TestMasksOfGeneratedShapesLieWhereTheirClassesSay(t *testing.T) {
 		}
 		below, right := rows/n-float64(set.Height-1)/2, cols/n-float64(set.Width-1)/2
 		if math.Abs(below) > 2 && (below > 0) != (label >= 2) || math.Abs(right) > 2 && (right > 0) != (label%2 == 1) {
-			t.Errorf("image %d of class %d: the shape is %g rows below and %g columns right of the middle", i, label, below, right)
+			t.Errorf("image %d of class %d: the shape is %g rows below and %g columns right of the middle", i, label, below,
+				right)
 		}
 	}
 }

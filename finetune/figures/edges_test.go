@@ -79,10 +79,12 @@ func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T
 	}
 }
 
+func meanOfPatches(r *finetune.Recipe) { r.Model.Pool = vit.PoolMean }
+
 func TestPrefixTokensAreNoPlaces(t *testing.T) {
 	for name, m := range map[string]Model{
 		"class token":                {Path: trained(t, "learned", 1, nil)},
-		"no class token":             {Path: trained(t, "learned", 1, func(r *finetune.Recipe) { r.Model.Pool = vit.PoolMean })},
+		"no class token":             {Path: trained(t, "learned", 1, meanOfPatches)},
 		"registers, DINOv2":          {Path: fixtures.Dir(t, "dinov2_reg_tiny")},
 		"registers and rows, DINOv3": {Path: fixtures.Dir(t, "dinov3_vit_tiny")},
 	} {
