@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,7 +29,7 @@ const (
 //	w ← w - η·s·m
 //
 // without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). What is zero,
-// Recipe.WithDefaults fills in.
+// WithDefaults fills in.
 //
 // GoMLX's optimizers lack what these recipes are made of: its Adam decays every variable alike at one rate for all, its
 // SGD has no momentum and divides the rate by the root of the step, and both clip single values but no norm.
@@ -49,7 +50,19 @@ type Optimizer struct {
 	LayerDecay float64 `json:"layer_decay,omitempty"`
 }
 
-func (o Optimizer) validate() error {
+// WithDefaults returns o with its zero fields filled in: kind "adamw", beta1 0.9, beta2 0.999, epsilon 1e-8; of kind
+// "sgd" momentum 0.9.
+func (o Optimizer) WithDefaults() Optimizer {
+	o.Kind = cmp.Or(o.Kind, AdamW)
+	if o.Kind == SGD {
+		o.Momentum = cmp.Or(o.Momentum, 0.9)
+	}
+	o.Beta1, o.Beta2, o.Epsilon = cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8)
+	return o
+}
+
+// Validate reports the first field out of its range, by its JSON name.
+func (o Optimizer) Validate() error {
 	for _, f := range []struct {
 		name     string
 		value    float64

@@ -36,7 +36,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 	if err != nil {
 		return err
 	}
-	settings, err := m.Recipe.settings()
+	settings, err := settingsOf(m.Recipe)
 	if err != nil {
 		return err
 	}

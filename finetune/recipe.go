@@ -64,7 +64,7 @@ type Recipe struct {
 //	eval_epochs       1, or eval_steps a tenth of steps
 //	eval_batch_size   batch_size
 //	validation_part   0.1
-//	optimizer         kind "adamw", beta1 0.9, beta2 0.999, epsilon 1e-8; of kind "sgd" momentum 0.9
+//	optimizer         Optimizer.WithDefaults
 func (r Recipe) WithDefaults() Recipe {
 	r.Accumulate = cmp.Or(r.Accumulate, 1)
 	if r.Steps > 0 {
@@ -74,12 +74,7 @@ func (r Recipe) WithDefaults() Recipe {
 	}
 	r.EvalBatchSize = cmp.Or(r.EvalBatchSize, r.BatchSize)
 	r.ValidationPart = cmp.Or(r.ValidationPart, 0.1)
-	o := &r.Optimizer
-	o.Kind = cmp.Or(o.Kind, AdamW)
-	if o.Kind == SGD {
-		o.Momentum = cmp.Or(o.Momentum, 0.9)
-	}
-	o.Beta1, o.Beta2, o.Epsilon = cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8)
+	r.Optimizer = r.Optimizer.WithDefaults()
 	r.Model = r.Model.WithDefaults()
 	return r
 }
@@ -143,7 +138,7 @@ func (r Recipe) Validate() error {
 			return fmt.Errorf("finetune: %s is %g, want %s", f.name, f.value, f.want)
 		}
 	}
-	if err := r.Optimizer.validate(); err != nil {
+	if err := r.Optimizer.Validate(); err != nil {
 		return err
 	}
 	if _, err := frozenGroups(r.Freeze); err != nil {
@@ -222,14 +217,14 @@ func (r Recipe) schedule(perPass int) (total, warmup, interval int) {
 	return r.Epochs * perPass, int(math.Round(r.WarmupEpochs * float64(perPass))), r.EvalEpochs * perPass
 }
 
-// learningRate is linear warm-up followed by one half cosine down to zero, per optimizer step s of total:
+// LearningRate is linear warm-up followed by one half cosine down to zero, per optimizer step s of total:
 //
 //	peak · s/warmup                                        s < warmup
 //	peak · ½(1 + cos(π (s-warmup)/(total-warmup)))         otherwise
 //
 // The first step of a warm-up therefore has rate 0, as in the WePE release's scripts. GoMLX's cosineschedule starts
 // over when its period ends and counts its steps in a variable; here the rate is an input of the step's program.
-func learningRate(peak float64, s, warmup, total int) float64 {
+func LearningRate(peak float64, s, warmup, total int) float64 {
 	if s < warmup {
 		return peak * float64(s) / float64(warmup)
 	}

@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/report"
@@ -92,24 +90,12 @@ func (t *trainer) start() error {
 
 // sameRun says what differs between the run of a checkpoint and the one that is asked for.
 func sameRun(old, now state) error {
-	a, err := old.Recipe.settings()
-	if err != nil {
-		return err
-	}
-	b, err := now.Recipe.settings()
-	if err != nil {
-		return err
-	}
 	if was, is := old.From.sum(), now.From.sum(); was != is {
 		return fmt.Errorf("it started from weights of SHA-256 %.12s, this one from %.12s", cmp.Or(was, "none"),
 			cmp.Or(is, "none"))
 	}
-	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.Sort(names)
-	for _, name := range names {
-		if a[name] != b[name] {
-			return fmt.Errorf("its %s is %s, this one's %s", name, cmp.Or(a[name], "unset"), cmp.Or(b[name], "unset"))
-		}
+	if err := Differ(old.Recipe, now.Recipe); err != nil {
+		return err
 	}
 	switch {
 	case old.Seed != now.Seed:

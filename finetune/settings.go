@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,11 +19,20 @@ import (
 // Set changes fields from settings in GoMLX's form, "epochs=3;optimizer.weight_decay=0.1;wepe_alpha_scale=0.2": the
 // JSON names of Recipe, joined by dots, or a hyperparameter of the encoding. Values are JSON; a bare word is a string.
 func (r Recipe) Set(settings string) (Recipe, error) {
+	r.Params = maps.Clone(r.Params) // decoding adds to maps in place
+	r.Optimizer.LearningRates = maps.Clone(r.Optimizer.LearningRates)
+	err := Set(&r, settings)
+	return r, err
+}
+
+// Set is Recipe.Set for any recipe: recipe points to a struct with the JSON field "params" for hyperparameters. Maps and
+// slices in it are changed in place.
+func Set(recipe any, settings string) error {
 	for _, setting := range strings.FieldsFunc(settings, func(c rune) bool { return c == ';' }) {
 		key, value, ok := strings.Cut(setting, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		if !ok || key == "" {
-			return r, fmt.Errorf("finetune: setting %q is not of the form key=value", setting)
+			return fmt.Errorf("finetune: setting %q is not of the form key=value", setting)
 		}
 		if isHyperparameter(key) {
 			key = "params." + key
@@ -30,16 +40,15 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 		if value == "null" || !json.Valid([]byte(value)) { // decoding null would change nothing
 			quoted, err := json.Marshal(value)
 			if err != nil {
-				return r, err
+				return err
 			}
 			value = string(quoted)
 		}
-		var err error
-		if r, err = r.set(strings.Split(key, "."), json.RawMessage(value)); err != nil {
-			return r, fmt.Errorf("finetune: setting %q: %w", strings.TrimSpace(setting), err)
+		if err := set(recipe, strings.Split(key, "."), json.RawMessage(value)); err != nil {
+			return fmt.Errorf("finetune: setting %q: %w", strings.TrimSpace(setting), err)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // isHyperparameter says whether a name begins as one of an encoding: a wrong one is answered with those there are.
@@ -50,46 +59,82 @@ func isHyperparameter(name string) bool {
 	})
 }
 
-// set returns r with one field replaced: decoding {"a": {"b": value}} leaves all other fields of a struct alone.
-func (r Recipe) set(path []string, value json.RawMessage) (Recipe, error) {
-	r.Params = maps.Clone(r.Params) // decoding adds to maps in place
-	r.Optimizer.LearningRates = maps.Clone(r.Optimizer.LearningRates)
+// set replaces one field of a recipe: decoding {"a": {"b": value}} leaves all other fields of a struct alone.
+func set(recipe any, path []string, value json.RawMessage) error {
 	for _, name := range slices.Backward(path) {
 		encoded, err := json.Marshal(map[string]json.RawMessage{name: value})
 		if err != nil {
-			return r, err
+			return err
 		}
 		value = encoded
 	}
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&r)
+	err := decoder.Decode(recipe)
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
-		return r, fmt.Errorf("a %s, want %s", wrong.Value, wrong.Type)
+		return fmt.Errorf("a %s, want %s", wrong.Value, wrong.Type)
 	case err != nil: // an unknown field
-		parent, ok := map[string]any{"model": r.Model, "optimizer": r.Optimizer, "augment": r.Augment}[path[0]]
-		if !ok || len(path) == 1 {
-			parent = r
-		}
-		return r, fmt.Errorf("no such field, want one of %s", strings.Join(fieldNames(parent), ", "))
+		return fmt.Errorf("no such field, want one of %s", strings.Join(fieldNames(parent(recipe, path)), ", "))
 	}
-	return r, nil
+	return nil
 }
 
-// fieldNames lists the JSON names of a struct's fields.
-func fieldNames(of any) (names []string) {
-	for field := range reflect.TypeOf(of).Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		names = append(names, name)
+// parent is the type of the innermost struct on the way to a field.
+func parent(recipe any, path []string) reflect.Type {
+	of := reflect.TypeOf(recipe).Elem()
+	for _, name := range path[:len(path)-1] {
+		for field := range of.Fields() {
+			if field.Type.Kind() == reflect.Struct && jsonName(field) == name {
+				of = field.Type
+				break
+			}
+		}
+	}
+	return of
+}
+
+// fieldNames lists the JSON names of a struct's fields, those of embedded ones among them.
+func fieldNames(of reflect.Type) (names []string) {
+	for field := range of.Fields() {
+		if field.Anonymous {
+			names = append(names, fieldNames(field.Type)...)
+			continue
+		}
+		names = append(names, jsonName(field))
 	}
 	return names
 }
 
-// settings returns every field that is set as JSON, by its name for Set.
-func (r Recipe) settings() (map[string]string, error) {
-	encoded, err := json.Marshal(r)
+func jsonName(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return name
+}
+
+// Differ says which setting differs between the recipe of an earlier run and that of this one, nil if none does.
+func Differ(earlier, now any) error {
+	was, err := settingsOf(earlier)
+	if err != nil {
+		return err
+	}
+	is, err := settingsOf(now)
+	if err != nil {
+		return err
+	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(was)), maps.Keys(is))
+	slices.Sort(names)
+	for _, name := range names {
+		if was[name] != is[name] {
+			return fmt.Errorf("its %s is %s, this one's %s", name, cmp.Or(was[name], "unset"), cmp.Or(is[name], "unset"))
+		}
+	}
+	return nil
+}
+
+// settingsOf returns every field of a recipe that is set as JSON, by its name for Set.
+func settingsOf(recipe any) (map[string]string, error) {
+	encoded, err := json.Marshal(recipe)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,10 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 		targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing) // [batch, classes]
 		l := ReduceAllMean(loss.CategoricalCrossEntropyLogits([]*Node{targets}, []*Node{logits}))
 
-		vars := r.trainable(scope, g)
+		vars := Trainable(scope, g, r.trains)
+		if len(vars) == 0 {
+			exceptions.Panicf("finetune: freeze is %q: nothing is left to train", r.Freeze)
+		}
 		weights := make([]*Node, len(vars))
 		for i, v := range vars {
 			weights[i] = v.NodeValue(g)
@@ -69,17 +72,14 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 	})
 }
 
-// trainable returns the variables that the loss reaches and the recipe does not freeze, by path. The order of the store
-// is that of creation, another one after a resume, and the gradient norm is a sum whose last bit depends on the order.
-func (r Recipe) trainable(scope *model.Scope, g *Graph) []*model.Variable {
-	var vars []*model.Variable
+// Trainable returns the variables that a graph has used so far and that are to be trained, by path. The order of the
+// store is that of creation, another one after a resume, and the gradient norm is a sum whose last bit depends on the
+// order.
+func Trainable(scope *model.Scope, g *Graph, trains func(variable string) bool) (vars []*model.Variable) {
 	for v := range scope.Store().IterVariables() {
-		if v.Trainable && v.InUseByGraph(g) && r.trains(v.Path()) {
+		if v.Trainable && v.InUseByGraph(g) && trains(v.Path()) {
 			vars = append(vars, v)
 		}
-	}
-	if len(vars) == 0 {
-		exceptions.Panicf("finetune: freeze is %q: nothing is left to train", r.Freeze)
 	}
 	slices.SortFunc(vars, func(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) })
 	return vars
@@ -105,9 +105,9 @@ const (
 	numScalars
 )
 
-// scalars are the numbers of step t (from 0) that the graph takes as input [3]: the learning rate and the two bias
+// Scalars are the numbers of step t (from 0) that Update takes [3]: the learning rate and the two bias
 // corrections. Computed here in float64, so that the graph holds no counters and every step runs the same program.
-func (o Optimizer) scalars(learningRate float64, t int) []float32 {
+func (o Optimizer) Scalars(learningRate float64, t int) []float32 {
 	return []float32{
 		float32(learningRate),
 		float32(1 / (1 - math.Pow(o.Beta1, float64(t+1)))),
@@ -121,10 +121,15 @@ func companion(scope *model.Scope, root string, v *model.Variable) *model.Variab
 		VariableWithShape(v.Name(), v.Shape()).SetTrainable(false)
 }
 
-// update builds one optimizer step on vars, of a model of the given depth, and returns the global gradient norm before
-// clipping.
-func (o Optimizer) update(scope *model.Scope, depth int, vars []*model.Variable, grads []*Node, scalars *Node,
-) (norm *Node) {
+// update is Update for a classifier of the given depth.
+func (o Optimizer) update(scope *model.Scope, depth int, vars []*model.Variable, grads []*Node, scalars *Node) *Node {
+	return o.Update(scope, vars, grads, scalars, func(variable string) float64 { return o.factor(variable, depth) })
+}
+
+// Update builds one optimizer step on vars and returns the global gradient norm before clipping. Input are the scalars
+// of the step; factor is what the learning rate of a variable is multiplied with, by its path.
+func (o Optimizer) Update(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node,
+	factor func(variable string) float64) (norm *Node) {
 	g := scalars.Graph()
 	number := func(i int64) *Node { return Reshape(Gather(scalars, Const(g, []int64{i}))) } // scalar
 	rate, fix1, fix2 := number(scalarRate), number(scalarFirst), number(scalarSecond)
@@ -159,8 +164,8 @@ func (o Optimizer) update(scope *model.Scope, depth int, vars []*model.Variable,
 			step = Add(step, MulScalar(w, o.WeightDecay))
 		}
 		lr := rate
-		if factor := o.factor(v.Path(), depth); factor != 1 {
-			lr = MulScalar(rate, factor)
+		if f := factor(v.Path()); f != 1 {
+			lr = MulScalar(rate, f)
 		}
 		v.SetNodeValue(Sub(w, Mul(step, lr)))
 	}

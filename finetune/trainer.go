@@ -121,7 +121,7 @@ func (t *trainer) update() error {
 func (t *trainer) scalars() []float32 {
 	r := t.Recipe
 	out := make([]float32, numScalars)
-	copy(out, r.Optimizer.scalars(learningRate(r.LearningRate, t.step, t.warmup, t.steps), t.step))
+	copy(out, r.Optimizer.Scalars(LearningRate(r.LearningRate, t.step, t.warmup, t.steps), t.step))
 	// A young average would be ruled by its start: it looks back as far as there is a past, up to 1/(1-decay) steps.
 	out[scalarEMA] = float32(min(r.EMA, float64(1+t.step)/float64(10+t.step)))
 	return out

@@ -81,6 +81,14 @@ type Eval struct {
 	LearningRate    Number            `json:"learning_rate"`
 	ImagesPerSecond Number            `json:"images_per_second"` // as in Result, so far
 	Scalars         map[string]Number `json:"scalars,omitempty"` // what the encoding learned: omega3, alpha_scale, …
+	Found
+}
+
+// Found is how well a detector finds objects: COCO's numbers by their names (AP, AP50, … ARl), fractions of 1, and -1
+// where no object counts. Empty for a classifier, Masks for a detector that has none.
+type Found struct {
+	Boxes map[string]Number `json:"boxes,omitempty"`
+	Masks map[string]Number `json:"masks,omitempty"`
 }
 
 // Result is the row of one finished (or failed) run.
@@ -100,7 +108,8 @@ type Result struct {
 	Validation      Metrics           `json:"validation,omitzero"`
 	Test            Metrics           `json:"test,omitzero"`
 	Scalars         map[string]Number `json:"scalars,omitempty"`
-	Failed          string            `json:"failed,omitempty"` // why the run has no result; such rows stay
-	Command         string            `json:"command"`
-	Settings        json.RawMessage   `json:"settings,omitempty"` // the resolved recipe, every hyperparameter
+	Found
+	Failed   string          `json:"failed,omitempty"` // why the run has no result; such rows stay
+	Command  string          `json:"command"`
+	Settings json.RawMessage `json:"settings,omitempty"` // the resolved recipe, every hyperparameter
 }

@@ -84,6 +84,12 @@ func progressLine(title string, p finetune.Progress) string {
 	if p.Eval.Images > 0 {
 		validation = fmt.Sprintf("validation top-1 %.1f %%  ", 100*float64(p.Eval.Top1))
 	}
+	if boxes := p.Eval.Boxes; boxes != nil {
+		validation = fmt.Sprintf("validation AP of boxes %.1f  ", 100*float64(boxes["AP"]))
+		if masks := p.Eval.Masks; masks != nil {
+			validation += fmt.Sprintf("of masks %.1f  ", 100*float64(masks["AP"]))
+		}
+	}
 	return fmt.Sprintf("%s  step %d/%d  loss %.3f  %s%.0f images/s  %s left", title, p.Step, p.Steps,
 		float64(p.Eval.TrainLoss), validation, p.ImagesPerSecond, p.Left.Round(time.Second))
 }
