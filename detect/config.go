@@ -134,7 +134,7 @@ const (
 	pooledLevels  = 4
 )
 
-// strides are the pixels of a cell of each map of the pyramid.
+// strides are the pixels of a cell of each map of the pyramid, the finest a quarter of a patch.
 func (c Config) strides() []float64 {
 	strides := make([]float64, pyramidLevels)
 	for i := range strides {
@@ -198,9 +198,6 @@ func (c Config) Validate() error {
 	switch {
 	case c.Backbone.Channels != 3:
 		return fmt.Errorf("detect: backbone.channels is %d, pictures give 3", c.Backbone.Channels)
-	case c.Backbone.PatchSize%4 != 0:
-		return fmt.Errorf("detect: backbone.patch_size is %d, want a multiple of 4: the finest map has four cells along a "+
-			"patch", c.Backbone.PatchSize)
 	case c.Backbone.Width%4 != 0:
 		return fmt.Errorf("detect: backbone.width is %d, the pyramid wants a multiple of 4", c.Backbone.Width)
 	case c.Backbone.DType != "float32":

@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/color"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -191,6 +192,24 @@ func batchIsOneByOne(t *testing.T, d *Detector) {
 	}
 }
 
+// As those of DINOv2, of 14 pixels: cells of the finest map are 3.5 wide.
+func TestAPatchNeedNotDivideByFour(t *testing.T) {
+	c := tiny("rope-axial", nil)
+	c.Backbone.PatchSize, c.Backbone.ImageRows, c.Backbone.ImageCols = 14, 42, 70
+	c.ROI.Score = 0.3
+	picture, _ := scene(42, 70, image.Rect(9, 9, 30, 30), image.Pt(50, 20), 12)
+	if found := gomlxtest.Must(newDetector(t, c).Detect(picture))(t); len(found[0]) == 0 {
+		t.Error("nothing is found")
+	}
+	anchors, ends := c.anchors(42, 70) // 3×5 patches
+	if want := []int{12 * 20 * 3, 6*10*3 + 720, 3*5*3 + 900, 1*2*3 + 945, 1*1*3 + 951}; !slices.Equal(ends, want) {
+		t.Errorf("anchors end at %v, want %v", ends, want)
+	}
+	if x := anchors[3][0] + anchors[3][2]; math.Abs(float64(x)-2*3.5) > 1e-5 {
+		t.Errorf("the second place is centred at %g, want 3.5", x/2)
+	}
+}
+
 func TestLossesHaveNamesAndAreThoseOfTraining(t *testing.T) {
 	c := tiny("none", CascadeStages())
 	d := newDetector(t, c)
@@ -323,7 +342,7 @@ func TestAConfigurationThatCannotBeIsRefusedByName(t *testing.T) {
 	}{
 		{func(c *Config) { c.Channels = -1 }, "channels is -1"},
 		{func(c *Config) { c.Backbone.Channels = 1 }, "backbone.channels is 1, pictures give 3"},
-		{func(c *Config) { c.Backbone.ImageRows, c.Backbone.ImageCols, c.Backbone.PatchSize = 36, 48, 6 }, "patch_size is 6"},
+		{func(c *Config) { c.Backbone.ImageRows = 8 }, "a canvas of 8×40 pixels: want at least two patches of 8"},
 		{func(c *Config) { c.RPN.Low = 0.8 }, "rpn.low is 0.8, above rpn.high, 0.7"},
 		{func(c *Config) { c.RPN.Overlap = 2 }, "rpn.overlap is 2"},
 		{func(c *Config) { c.RPN.Sizes = []float64{32} }, "rpn.sizes are [32], want 5"},
