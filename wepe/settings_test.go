@@ -54,7 +54,7 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 		ParamEvaluation: "sum", ParamSumCut: 5, ParamKappa: 60.0, ParamCLarge: 2000.0, ParamTermClip: 70.0,
 		ParamFinalClip: 90.0, ParamTable: "raw", ParamTableResolution: 33, ParamTableError: 0.5,
 		ParamSurrogate: "svhn", ParamSurrogateBeta: 0.3, ParamSurrogateGamma: 0.4, ParamGate: 0.5, ParamLearnGate: false,
-		ParamStart: StartFitted,
+		ParamStart: StartFitted, ParamRows: 6, ParamCols: 10, ParamShift: 0.5,
 	}
 	if names := Params(); len(names) != len(changed) {
 		t.Errorf("%d settings, want the %d of this test", len(names), len(changed))
