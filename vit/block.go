@@ -35,7 +35,7 @@ type BlockTrace struct {
 type Around struct {
 	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: which tokens see which
 	Turn   func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim]
-	Bias   func(q *Node) *Node             // of queries before their turn, float32 [batch′ or 1, heads, tokens′, tokens′]
+	Bias   func(q *Node) *Node             // of queries before their turn, float32 [batch′ or 1, heads or 1, tokens′ or 1, tokens′]
 	After  func(y *Node) *Node             // back from what Before did
 }
 
@@ -118,7 +118,7 @@ func (c Config) heads(x *Node) *Node {
 }
 
 // attend is softmax(q·kᵀ/√headDim + bias)·v over q, k, v [batch, tokens, heads, headDim] with bias float32
-// [batch or 1, heads, tokens, tokens] or nil, the softmax in float32.
+// [batch or 1, heads or 1, tokens or 1, tokens] or nil, the softmax in float32.
 func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool) (out, weights *Node) {
 	g := q.Graph()
 	dropping := c.AttentionDropout > 0 && scope.IsTraining(g)

@@ -3,6 +3,8 @@
 package vit
 
 import (
+	"math"
+
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -14,7 +16,57 @@ import (
 // its own way (checkpoints.Resample knows them, and the import of a checkpoint applies the one of its origin).
 func newLearned(scope *model.Scope, c Config) Additive {
 	v := learnedRows(scope, c)
-	return &table{name: "learned", rows: func(g *Graph) *Node { return v.NodeValue(g) }}
+	return &learnedTable{table{name: "learned", rows: func(g *Graph) *Node { return v.NodeValue(g) }}, c}
+}
+
+type learnedTable struct {
+	table
+	c Config
+}
+
+// EncodeOn implements onGrids: the rows of the patches are resampled as SigLIP 2 does, torch's bilinear kernel with
+// antialias, by one product with constant weights.
+func (l *learnedTable) EncodeOn(g *Graph, grids [][2]int) *Node {
+	c := l.c
+	first := c.PlacedPrefix() // rows that are kept
+	var weights []float32     // [first + Σ rows·cols, Places]
+	line := func() []float32 {
+		weights = append(weights, make([]float32, c.Places())...)
+		return weights[len(weights)-c.Places():]
+	}
+	for i := range first {
+		line()[i] = 1
+	}
+	for _, sides := range grids {
+		down, across := hats(c.Rows(), sides[0]), hats(c.Cols(), sides[1])
+		for _, ofRows := range down {
+			for _, ofCols := range across {
+				for k, out := 0, line()[first:]; k < len(out); k++ {
+					out[k] = float32(ofRows[k/c.Cols()] * ofCols[k%c.Cols()])
+				}
+			}
+		}
+	}
+	return MatMul(Reshape(Const(g, weights), -1, c.Places()), l.Encode(g))
+}
+
+// hats returns the weights of n places for each of m along an axis: 1-|x| around the centre of the new place, x in
+// old places or, where there are more of these, in new ones; they sum to 1.
+func hats(n, m int) [][]float64 {
+	ratio := float64(n) / float64(m)
+	weights := make([][]float64, m)
+	for i := range weights {
+		total := 0.0
+		for place := range n {
+			x := (float64(place) + 0.5 - (float64(i)+0.5)*ratio) / max(1, ratio)
+			weights[i] = append(weights[i], max(0, 1-math.Abs(x)))
+			total += weights[i][place]
+		}
+		for place := range n {
+			weights[i][place] /= total
+		}
+	}
+	return weights
 }
 
 const learnedName = "embedding" // of the learned rows, in the scope of the positions

@@ -72,6 +72,7 @@ type liere struct {
 	farthest    float64           // the largest y + x
 	triangles   []*model.Variable // [g(g-1)/2, 2, blocks or heads·blocks] of each layer, or one for all
 
+	others    []Rotary      // whose places come after these, see join
 	rotations map[int]*Node // by layer, of the graph that was built last
 }
 
@@ -149,6 +150,13 @@ func (l *liere) Name() string {
 	return fmt.Sprintf("liere(block=%d, shared=%t, first_layer=%t)", l.block, l.shared, len(l.triangles) < l.c.Depth)
 }
 
+// join implements joinable.
+func (l *liere) join(others []Rotary) Rotary {
+	joined := *l
+	joined.others, joined.rotations = others, map[int]*Node{}
+	return &joined
+}
+
 // Block implements Rotary.
 func (l *liere) Block(i int) pos.QKEncoder { return liereEncoder{l, i} }
 
@@ -199,7 +207,8 @@ func (l *liere) turn(x, r *Node) *Node {
 	return ConvertDType(Reshape(y, d...), x.DType())
 }
 
-// layerRotations returns R of a layer for all tokens, [tokens, heads, blocks, g, g], without heads where they share it.
+// layerRotations returns R of a layer for all tokens, [tokens, heads, blocks, g, g], without heads where they share it,
+// and then for those of the others.
 // It is built once per graph.
 func (l *liere) layerRotations(g *Graph, layer int) *Node {
 	layer %= len(l.triangles)
@@ -214,7 +223,11 @@ func (l *liere) layerRotations(g *Graph, layer int) *Node {
 	a := Reshape(l.generators(g, layer), liereAxes, -1)
 	coordinates := Reshape(Const(g, l.coordinates), tokens, liereAxes)
 	x := Reshape(MatMul(coordinates, a), -1, l.block, l.block)
-	l.rotations[layer] = Reshape(expSkew(x, l.bound()), dims...)
+	all := []*Node{Reshape(expSkew(x, l.bound()), dims...)}
+	for _, other := range l.others {
+		all = append(all, other.(*liere).layerRotations(g, layer))
+	}
+	l.rotations[layer] = Concatenate(all, 0)
 	return l.rotations[layer]
 }
 

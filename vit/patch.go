@@ -16,6 +16,11 @@ import (
 // [batch, Rows·Cols, width]. It is the strided convolution of the paper written as a reshape and one matrix product:
 // the weights are [patch·patch·channels, width], pixels row by row and channels last. c has its defaults.
 func (c Config) Patches(scope *model.Scope, images *Node) *Node {
+	return c.project(scope, c.cut(images))
+}
+
+// cut returns the pixels of the squares, [batch, Rows·Cols, patch·patch·channels].
+func (c Config) cut(images *Node) *Node {
 	batch := images.Shape().Dimensions[0]
 	if images.Rank() != 4 || !slices.Equal(images.Shape().Dimensions[1:], []int{c.ImageRows, c.ImageCols, c.Channels}) {
 		exceptions.Panicf("vit: images are %s, the model wants [batch, %d, %d, %d]",
@@ -24,9 +29,13 @@ func (c Config) Patches(scope *model.Scope, images *Node) *Node {
 	p := c.PatchSize
 	x := ConvertDType(images, c.dtype())
 	x = Reshape(x, batch, c.Rows(), p, c.Cols(), p, c.Channels)
-	x = TransposeAllAxes(x, 0, 1, 3, 2, 4, 5)                                     // [batch, rows, cols, p, p, channels]
-	x = Reshape(x, batch, c.Rows()*c.Cols(), p*p*c.Channels)                      // [batch, N, p·p·channels]
-	x = weight.Dense(scope, x, c.Width, c.initScheme().patch, weight.Constant(0)) // [batch, N, width]
+	x = TransposeAllAxes(x, 0, 1, 3, 2, 4, 5) // [batch, rows, cols, p, p, channels]
+	return Reshape(x, batch, c.Rows()*c.Cols(), p*p*c.Channels)
+}
+
+// project makes tokens [batch, N, width] of the pixels of patches.
+func (c Config) project(scope *model.Scope, pixels *Node) *Node {
+	x := weight.Dense(scope, pixels, c.Width, c.initScheme().patch, weight.Constant(0))
 	if c.PatchNorm {
 		x = weight.LayerNorm(scope.In("norm"), x, c.Epsilon)
 	}

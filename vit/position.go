@@ -352,16 +352,18 @@ func (c Config) Encoders(scope *model.Scope) Encoders {
 	return c.WithDefaults().encoders(scope.At(positionScope))
 }
 
-func (c Config) encoders(scope *model.Scope) (e Encoders) {
-	for _, p := range c.Encoding() {
+func (c Config) encoders(scope *model.Scope) Encoders { return c.Encoding().encoders(scope, c) }
+
+func (e Encoding) encoders(scope *model.Scope, c Config) (out Encoders) {
+	for _, p := range e {
 		switch p.Kind() {
 		case KindAdded:
-			e.Additive = p.Additive(scope, c)
+			out.Additive = p.Additive(scope, c)
 		case KindRotary:
-			e.Rotary = p.Rotary(scope, c)
+			out.Rotary = p.Rotary(scope, c)
 		case KindBias:
-			e.Relative = p.Relative(scope, c)
+			out.Relative = p.Relative(scope, c)
 		}
 	}
-	return e
+	return out
 }

@@ -59,6 +59,21 @@ func newRotation(name string, c Config, split bool, pairs pairsFunc) *rotation {
 	return &rotation{name: name, pairs: pairs, split: split, swap: tensors.FromFlatDataAndDimensions(swap, span, span)}
 }
 
+// join implements joinable.
+func (r *rotation) join(others []Rotary) Rotary {
+	joined := *r
+	joined.pairs = func(g *Graph, block int) (*Node, *Node) {
+		cos, sin := r.pairs(g, block)
+		allCos, allSin := []*Node{cos}, []*Node{sin}
+		for _, other := range others {
+			cos, sin := other.(*rotation).pairs(g, block)
+			allCos, allSin = append(allCos, cos), append(allSin, sin)
+		}
+		return Concatenate(allCos, 0), Concatenate(allSin, 0)
+	}
+	return &joined
+}
+
 // Name implements pos.Encoder.
 func (r *rotation) Name() string { return r.name }
 

@@ -19,6 +19,8 @@
 //	...
 //	logits := config.Logits(scope, images) // in a model function of GoMLX
 //
+// Pictures of different aspects keep theirs as a batch of another kind, see Pictures.
+//
 // Weights are float32 variables. With DType "bfloat16" the tokens and the matrix products of the blocks are bfloat16;
 // normalisation, softmax, the computation of the positions, pooling and the head stay in float32.
 //
@@ -28,12 +30,10 @@ package vit
 
 import (
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -58,21 +58,35 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 // Trace builds the model in scope and returns its intermediate values. Attention weights are kept on request: it costs
 // the fused attention of backends that have one.
 func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *Trace {
+	c = c.valid()
+	return c.trace(scope, c.cut(images), func(scope *model.Scope) places {
+		return oneGrid{c, c.encoders(scope)}
+	}, attentionWeights)
+}
+
+// valid returns c with its defaults, and panics where Validate refuses it.
+func (c Config) valid() Config {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
 		panic(err)
 	}
-	g := images.Graph()
+	return c
+}
+
+// trace is the network on the pixels of patches, [batch, N, PatchSize·PatchSize·Channels]. at builds their positions in
+// the scope it is given.
+func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) places, attentionWeights bool) *Trace {
+	g := pixels.Graph()
 	init := c.initScheme()
 	t := &Trace{Blocks: make([]BlockTrace, c.Depth)}
 
-	x := c.Patches(scope.In("patch"), images) // [batch, N, width]
+	x := c.project(scope.In("patch"), pixels) // [batch, N, width]
 	t.Patches = x
 	var prefix []*Node
 	token := func(name string, n int) {
 		if n > 0 {
 			rows := weight.Float32(scope, name, init.class, n, c.Width).NodeValue(g) // [n, width]
-			prefix = append(prefix, BroadcastPrefix(ConvertDType(rows, x.DType()), images.Shape().Dimensions[0]))
+			prefix = append(prefix, BroadcastPrefix(ConvertDType(rows, x.DType()), pixels.Shape().Dim(0)))
 		}
 	}
 	token("class", c.classTokens())
@@ -80,62 +94,16 @@ func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *
 	if len(prefix) > 0 {
 		x = Concatenate(append(prefix, x), 1) // [batch, prefix+N, width]
 	}
-	encoders := c.encoders(scope.In(positionScope))
-	x = c.withPositions(x, encoders.Additive)
+	positions := at(scope.In(positionScope))
+	x = positions.add(x)
 	t.Tokens = x
 	x = layers.DropoutStatic(scope, x, c.Dropout)
 	for i := range c.Depth {
-		t.Blocks[i] = c.Block(scope.In("block_%02d", i), x, encoders.around(i), i, attentionWeights)
+		t.Blocks[i] = c.Block(scope.In("block_%02d", i), x, positions.around(i), i, attentionWeights)
 		x = t.Blocks[i].Output
 	}
 	t.Encoded = weight.LayerNorm(scope.In("norm"), ConvertDType(x, dtypes.Float32), c.Epsilon)
-
-	// Pooling is one product with a constant vector: it trains on every backend, where Slice does not.
-	if c.Pool == PoolClassMean {
-		both := Reshape(Const(g, c.poolWeights()), 2, c.Tokens())
-		t.Pooled = Reshape(Einsum("btd,pt->bpd", t.Encoded, both), -1, c.PooledWidth()) // [batch, 2·width]
-	} else {
-		t.Pooled = Einsum("btd,t->bd", t.Encoded, Const(g, c.poolWeights())) // [batch, width]
-	}
+	t.Pooled = positions.pool(t.Encoded)                                                          // [batch, PooledWidth]
 	t.Logits = weight.Dense(scope.In("head"), t.Pooled, c.Classes, init.head, weight.Constant(0)) // [batch, classes]
 	return t
-}
-
-// withPositions adds a position encoding, if there is one, to the tokens [batch, prefix+N, width] that have a row in
-// it.
-func (c Config) withPositions(x *Node, encoding Additive) *Node {
-	switch {
-	case encoding == nil:
-		return x
-	case c.Places() == c.Tokens():
-		return encoding.PreEncode(x, nil, 1)
-	}
-	g := x.Graph()
-	rows := Concatenate([]*Node{encoding.Encode(g), Zeros(g, shapes.Make(dtypes.Float32, 1, c.Width))}, 0)
-	places := make([]int64, c.Tokens()) // in rows, of which the last, zero, is for tokens without a place
-	for token := range places {
-		switch {
-		case token >= c.Prefix():
-			places[token] = int64(token - c.Prefix() + c.PlacedPrefix())
-		case token >= c.PlacedPrefix():
-			places[token] = int64(c.Places())
-		}
-	}
-	return additive.PreEncode(additive.Rows(rows, Const(g, places)), x, nil, 1)
-}
-
-// poolWeights returns what each token contributes to the pooled vector, [prefix+Rows·Cols], twice for PoolClassMean.
-func (c Config) poolWeights() []float32 {
-	class, mean := make([]float32, c.Tokens()), make([]float32, c.Tokens())
-	class[0] = 1
-	for i := c.Prefix(); i < c.Tokens(); i++ {
-		mean[i] = 1 / float32(c.Rows()*c.Cols())
-	}
-	switch c.Pool {
-	case PoolClass:
-		return class
-	case PoolMean:
-		return mean
-	}
-	return append(class, mean...)
 }

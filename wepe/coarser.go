@@ -5,44 +5,72 @@ package wepe
 import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// covered returns how many patches, down and across, each patch stands for: on a grid coarser than that of the training
-// ⌈trained rows/rows⌉ and ⌈trained cols/cols⌉, on any other 1 and 1.
-func (c Config) covered() (down, across int) {
-	return max(1, (c.trainedRows+c.rows-1)/c.rows), max(1, (c.trainedCols+c.cols-1)/c.cols)
+// covered returns how many patches, down and across, each patch of a grid stands for: on one coarser than that of the
+// training ⌈trained rows/rows⌉ and ⌈trained cols/cols⌉, on any other 1 and 1.
+func (c Config) covered(grid [2]int) (down, across int) {
+	return max(1, (c.trainedRows+grid[0]-1)/grid[0]), max(1, (c.trainedCols+grid[1]-1)/grid[1])
 }
 
-// denser is the encoder of a grid with so many patches, down and across, in the place of each.
-func (e *Encoder) denser(down, across int) *Encoder {
+// denser is the encoder of grids with so many patches as they cover in the place of each.
+func (e *Encoder) denser(grids [][2]int) *Encoder {
 	denser := *e
-	denser.config.rows *= down
-	denser.config.cols *= across
+	denser.config.grids = nil
+	for _, grid := range grids {
+		down, across := e.config.covered(grid)
+		denser.config.grids = append(denser.config.grids, [2]int{grid[0] * down, grid[1] * across})
+	}
 	return &denser
 }
 
-// means returns of the rows of the denser grid, [rows·down·cols·across, width], the mean of those in each patch,
-// [rows·cols, width], mathematics.md (6.11).
-func (c Config) means(rows *Node, down, across int) *Node {
-	if down == 1 && across == 1 {
+// means returns of the rows of the denser grids, [Σ rows·down·cols·across, width], the mean of those in each patch,
+// [Σ rows·cols, width], mathematics.md (6.11).
+func (c Config) means(rows *Node, grids [][2]int) *Node {
+	most, patches := 1, 0
+	for _, grid := range grids {
+		down, across := c.covered(grid)
+		most, patches = max(most, down*across), patches+grid[0]*grid[1]
+	}
+	if most == 1 {
 		return rows
 	}
-	rows = Reshape(rows, c.rows, down, c.cols, across, c.width)
-	return Reshape(ReduceMean(rows, 1, 3), c.rows*c.cols, c.width)
+	at, weights := make([]int64, 0, patches*most), make([]float64, 0, patches*most) // a patch of fewer has weights 0
+	start := 0
+	for _, grid := range grids {
+		down, across := c.covered(grid)
+		for k := range grid[0] * grid[1] {
+			row, col := k/grid[1]*down, k%grid[1]*across
+			for i := range most {
+				if i < down*across {
+					at = append(at, int64(start+(row+i/across)*grid[1]*across+col+i%across))
+					weights = append(weights, 1/float64(down*across))
+				} else {
+					at, weights = append(at, 0), append(weights, 0)
+				}
+			}
+		}
+		start += grid[0] * down * grid[1] * across
+	}
+	g := rows.Graph()
+	covered := additive.Rows(rows, Reshape(Const(g, at), patches, most)) // [Σ rows·cols, most, width]
+	return ReduceSum(Mul(covered, Reshape(ConstAsDType(g, rows.DType(), weights), patches, most, 1)), 1)
 }
 
-// moved returns z of n points, [views·n], all moved by one random step of up to ±shift patches along each axis:
+// moved returns z of the patches, [views·patches], all moved by one random step of up to ±shift patches along each axis:
 // mathematics.md (6.12). With span 1 that is a translation of the torus, which leaves the grid a grid.
-func (l *lattice) moved(g *Graph, z ComplexNode, n int) ComplexNode {
+func (l *lattice) moved(g *Graph, z ComplexNode) ComplexNode {
 	c := l.config
-	patch := func(span float64, patches int) []float64 { // its side in periods, once for each point
-		side := make([]float64, n)
-		for i := range side {
-			side[i] = c.shift * span / float64(patches)
+	var right, down []float64 // the sides of a patch in periods, once for each
+	for _, grid := range c.several() {
+		for range grid[0] * grid[1] {
+			right = append(right, c.shift*c.alphaU/float64(grid[1]))
+			down = append(down, c.shift*c.alphaV/float64(grid[0]))
 		}
-		return l.scaled(side)
 	}
-	right, down := patch(c.alphaU, c.cols), patch(c.alphaV, c.rows)
+	right, down = l.scaled(right), l.scaled(down)
 	none := make([]float64, len(right))
 	step := func() *Node { // in ±1
 		return AddScalar(MulScalar(c.scope.RandomUniform(g, shapes.Make(c.dtype)), 2), -1)

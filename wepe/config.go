@@ -18,6 +18,7 @@ import (
 type Config struct {
 	scope *model.Scope
 	grid
+	grids               [][2]int // rows and columns of the grids of EncodeOn; nil: the one above
 	mode                Mode
 	projection          Projection
 	dropout             float64

@@ -58,11 +58,31 @@ func (e *Encoder) Name() string {
 //
 // with the offsets o_u and o_v, 0 unless set.
 func (c Config) patches() (x, y []float64) {
-	for k := range c.rows * c.cols {
-		u, v := c.centre(k)
-		x, y = append(x, c.offsetU+c.alphaU*u), append(y, c.offsetV+c.alphaV*v)
+	u, v := c.centres()
+	for k := range u {
+		x, y = append(x, c.offsetU+c.alphaU*u[k]), append(y, c.offsetV+c.alphaV*v[k])
 	}
 	return x, y
+}
+
+// several are the grids of the patches, the encoder's own or those of EncodeOn.
+func (c Config) several() [][2]int {
+	if c.grids == nil {
+		return [][2]int{{c.rows, c.cols}}
+	}
+	return c.grids
+}
+
+// centres returns the centres of all patches, see grid.centre.
+func (c Config) centres() (u, v []float64) {
+	for _, sides := range c.several() {
+		on := grid{rows: sides[0], cols: sides[1]}
+		for k := range on.rows * on.cols {
+			x, y := on.centre(k)
+			u, v = append(u, x), append(v, y)
+		}
+	}
+	return u, v
 }
 
 // Features returns tanh(α_scale·f) for f = Re ℘, Im ℘, Re ℘′, Im ℘′: [rows·cols, 4], or [rows·cols, 2] without
@@ -109,11 +129,15 @@ func (e *Encoder) FeatureNames() (names []string) {
 
 // Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32
 // [prefix + rows·cols, width]. On a grid coarser than that of the training (ParamRows, ParamCols) a patch gets the mean
-// over the patches of the training that it covers, mathematics.md (6.11). A model folds into an ordinary learned-position ViT by storing this table.
-func (e *Encoder) Encode(g *Graph) *Node {
-	down, across := e.config.covered()
-	rows := e.projection.apply(e.denser(down, across).Features(g)) // [rows·down·cols·across, width]
-	rows = e.config.means(rows, down, across)                      // [rows·cols, width]
+// over the patches of the training that it covers, mathematics.md (6.11). A model folds into an ordinary
+// learned-position ViT by storing this table.
+func (e *Encoder) Encode(g *Graph) *Node { return e.EncodeOn(g, e.config.several()) }
+
+// EncodeOn is Encode on other grids, rows and columns of patches: the rows of the prefix, then those of the patches of
+// one grid after the other, [prefix + Σ rows·cols, width]. ℘ is evaluated at all of them at once.
+func (e *Encoder) EncodeOn(g *Graph, grids [][2]int) *Node {
+	rows := e.projection.apply(e.denser(grids).Features(g))
+	rows = e.config.means(rows, grids) // [Σ rows·cols, width]
 	if e.prefix != nil {
 		rows = Concatenate([]*Node{e.prefix.NodeValue(g), rows}, 0)
 	}

@@ -102,7 +102,7 @@ func (l *lattice) values(g *Graph, x, y []float64) (p, pPrime ComplexNode) {
 func (l *lattice) viewed(g *Graph, x, y []float64) (z ComplexNode, omega1 *Node) {
 	z = l.points(g, l.reduced(l.scaled(x)), l.reduced(l.scaled(y)))
 	if l.config.shift > 0 && l.config.scope.IsTraining(g) {
-		z = l.moved(g, z, len(x))
+		z = l.moved(g, z)
 	}
 	return z, Scalar(g, l.config.dtype, l.config.omega1)
 }

@@ -187,8 +187,9 @@ func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
 	}
 	perU, perV := key.periods()
 	var x, y []float64
-	for k := range e.config.rows * e.config.cols {
-		u, v := e.config.centre(k)
+	centresU, centresV := e.config.centres()
+	for k, u := range centresU {
+		v := centresV[k]
 		x, y = append(x, u*perU-math.Round(u*perU)), append(y, v*perV-math.Round(v*perV))
 	}
 	nodes := e.scope.At(scopeTable).GetVariable(nameTableValues).NodeValue(g) // [resolution, resolution, 4]

@@ -1,0 +1,260 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/additive"
+)
+
+// Pictures is a batch of pictures that keep their aspect: each has a grid of its own, of N patches or fewer, and what is
+// left of N tokens is padding. This is the NaFlex of SigLIP 2 (https://arxiv.org/abs/2502.14786) and of timm, after NaViT
+// (https://arxiv.org/abs/2307.06304) without its packing.
+//
+// One graph serves all grids: what depends on the grid, be it added, turned or a bias, is built for each of Grids and
+// picked by Grid. Attention does not see padding, pooling does not count it, and it has no gradient.
+type Pictures struct {
+	Strips *Node    // [batch, N·PatchSize, PatchSize, Channels]: patches below one another, row by row; then padding
+	Grids  [][2]int // rows and columns that a picture may have, rows·cols <= N
+	Grid   *Node    // int64 [batch]: which of Grids each has
+}
+
+// PicturesLogits is Logits for pictures that keep their aspect. The variables are those of a model of images of
+// ImageRows × ImageCols, and pictures of that grid have the logits that Logits gives them. On any other grid every
+// encoding follows its own rule, as in Config.TrainedGrid; "learned" resamples its table as SigLIP 2 does, bilinearly
+// with antialias. N need not be Rows·Cols.
+func (c Config) PicturesLogits(scope *model.Scope, p Pictures) *Node {
+	return c.PicturesTrace(scope, p, false).Logits
+}
+
+// PicturesTrace is Trace for pictures that keep their aspect, with N in place of Rows·Cols.
+func (c Config) PicturesTrace(scope *model.Scope, p Pictures, attentionWeights bool) *Trace {
+	c = c.valid()
+	if err := c.Encoding().ValidatePictures(); err != nil {
+		panic(err)
+	}
+	d := p.Strips.Shape().Dimensions
+	if len(d) != 4 || d[1] == 0 || d[1]%c.PatchSize != 0 || d[2] != c.PatchSize || d[3] != c.Channels {
+		exceptions.Panicf("vit: strips are %s, the model wants [batch, N·%d, %d, %d]", p.Strips.Shape(), c.PatchSize,
+			c.PatchSize, c.Channels)
+	}
+	n := d[1] / c.PatchSize
+	if len(p.Grids) == 0 {
+		exceptions.Panicf("vit: pictures without grids")
+	}
+	for _, grid := range p.Grids {
+		if min(grid[0], grid[1]) < 1 || grid[0]*grid[1] > n {
+			exceptions.Panicf("vit: a grid of %d×%d patches in strips of %d", grid[0], grid[1], n)
+		}
+	}
+	pixels := Reshape(ConvertDType(p.Strips, c.dtype()), d[0], n, -1) // [batch, N, p·p·channels]
+	return c.trace(scope, pixels, func(scope *model.Scope) places {
+		return c.manyGrids(scope, p.Grids, p.Grid, c.Prefix()+n)
+	}, attentionWeights)
+}
+
+// ValidatePictures says which encoding cannot serve several grids in one graph.
+func (e Encoding) ValidatePictures() error {
+	for _, p := range e {
+		if p.Pretrained {
+			return fmt.Errorf("vit: position %s blends into a table of one grid: pictures of several want another encoding",
+				p.Name)
+		}
+	}
+	return nil
+}
+
+// manyGrids are the places of Pictures. Whatever the encoders hold for each grid stands in one table, grid after grid,
+// from which every picture takes what is its own.
+type manyGrids struct {
+	c      Config
+	grids  []Config // the model on each grid
+	grid   *Node    // int64 [batch]: which of them a picture has
+	tokens int      // of a picture, with padding
+
+	rows   *Node   // [places of all grids + 1, width] of what is added, the last zero; nil for none
+	placed *Node   // int64 [batch, tokens], in rows
+	rotary Rotary  // of all grids; nil for none
+	turned *Node   // int64 [batch, tokens], among its places
+	scores []*Node // of each block, [pairs of tokens of all grids + 1, heads], the last zero; nil for none
+	pairs  *Node   // int64 [batch, tokens·tokens], in scores
+
+	hidden  *Node // [batch, 1, 1, tokens]: 0, and paddingScore for padding
+	weights *Node // [batch, 1 or 2, tokens] of the pooling
+}
+
+// paddingScore is added to the scores of padding: their softmax is 0 exactly.
+const paddingScore = -1e9
+
+// onGrids is an additive encoding that computes its rows on several grids at once, those of the prefix first.
+type onGrids interface {
+	EncodeOn(g *Graph, grids [][2]int) *Node
+}
+
+// joinable is a rotary encoding whose places others of its kind can follow.
+type joinable interface{ join(others []Rotary) Rotary }
+
+// manyGrids builds the encoders of every grid on the variables of the model's own.
+func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens int) *manyGrids {
+	g := grid.Graph()
+	for name, value := range c.TrainedGrid() {
+		if model.GetParamOr(scope, name, 0) == 0 {
+			scope.SetParam(name, value)
+		}
+	}
+	encoding, own := c.Encoding(), c.encoders(scope) // own creates the variables
+	atOnce, ok := own.Additive.(onGrids)
+	if ok {
+		encoding = encoding[1:]
+	}
+	m := &manyGrids{c: c, grid: grid, tokens: tokens}
+	var encoders []Encoders
+	for _, sides := range grids {
+		on := c
+		on.ImageRows, on.ImageCols = sides[0]*c.PatchSize, sides[1]*c.PatchSize
+		m.grids, encoders = append(m.grids, on), append(encoders, encoding.encoders(scope.ResetVisited(), on))
+	}
+	switch {
+	case ok:
+		m.addRows([]*Node{atOnce.EncodeOn(g, grids)}, c.PlacedPrefix())
+	case own.Additive != nil:
+		m.addEach(encoders)
+	}
+	if own.Rotary != nil {
+		m.turnEach(encoders)
+	}
+	if own.Relative != nil {
+		m.scoreEach(g, encoders)
+	}
+	var hidden, weights []float32
+	for _, on := range m.grids {
+		hidden = append(hidden, make([]float32, on.Tokens())...)
+		hidden = append(hidden, slices.Repeat([]float32{paddingScore}, tokens-on.Tokens())...)
+		weights = append(weights, c.poolWeights(on.Rows()*on.Cols(), tokens)...)
+	}
+	m.hidden = InsertAxes(m.own(Const(g, hidden)), 1, 1)
+	m.weights = Reshape(m.own(Const(g, weights)), grid.Shape().Dim(0), -1, tokens)
+	return m
+}
+
+// own picks the pictures' own of equally many numbers for every grid: [batch, numbers].
+func (m *manyGrids) own(ofGrids *Node) *Node {
+	return additive.Rows(Reshape(ofGrids, len(m.grids), -1), m.grid)
+}
+
+// indices picks the pictures' own of indices of tokens, [batch, tokens].
+func (m *manyGrids) indices(at func(on Config, i, token int) int) *Node {
+	var all []int64
+	for i, on := range m.grids {
+		for token := range m.tokens {
+			all = append(all, int64(at(on, i, token)))
+		}
+	}
+	return m.own(Const(m.grid.Graph(), all))
+}
+
+// starts says where each grid begins in a table that has first rows, and so many more for each; and where it ends.
+func (m *manyGrids) starts(first int, rows func(on Config) int) (start []int, end int) {
+	for _, on := range m.grids {
+		start, first = append(start, first), first+rows(on)
+	}
+	return start, first
+}
+
+// addEach takes the rows of every grid's own encoder, each with those of the prefix.
+func (m *manyGrids) addEach(encoders []Encoders) {
+	var rows []*Node
+	for _, e := range encoders {
+		rows = append(rows, e.Additive.Encode(m.grid.Graph()))
+	}
+	m.addRows(rows, 0)
+}
+
+// addRows takes rows of which so many, in front, are those of the prefix for all grids.
+func (m *manyGrids) addRows(rows []*Node, shared int) {
+	c := m.c
+	start, end := m.starts(shared, func(on Config) int { return on.Places() - shared })
+	m.rows = Concatenate(append(rows, Zeros(m.grid.Graph(), shapes.Make(dtypes.Float32, 1, c.Width))), 0)
+	m.placed = m.indices(func(on Config, i, token int) int {
+		switch {
+		case token < shared:
+			return token
+		case token < c.PlacedPrefix():
+			return start[i] + token
+		case token < c.Prefix() || token >= on.Tokens(): // without a place, or padding
+			return end
+		}
+		return start[i] - shared + token - c.Prefix() + c.PlacedPrefix()
+	})
+}
+
+func (m *manyGrids) add(x *Node) *Node {
+	if m.rows == nil {
+		return x
+	}
+	return additive.PreEncode(m.rows, x, m.placed, 1)
+}
+
+// turnEach takes the turns of every grid's own encoder.
+func (m *manyGrids) turnEach(encoders []Encoders) {
+	var others []Rotary
+	for _, e := range encoders[1:] {
+		others = append(others, e.Rotary)
+	}
+	m.rotary = encoders[0].Rotary.(joinable).join(others)
+	start, _ := m.starts(0, Config.Tokens)
+	m.turned = m.indices(func(on Config, i, token int) int {
+		return start[i] + token%on.Tokens() // it does not matter where padding turns to
+	})
+}
+
+// scoreEach takes the biases of every grid's own encoder.
+func (m *manyGrids) scoreEach(g *Graph, encoders []Encoders) {
+	for block := range m.c.Depth {
+		var parts []*Node
+		for _, e := range encoders {
+			bias := e.Relative.AttentionBias(g, block) // [heads, tokens, tokens] of this grid
+			parts = append(parts, Transpose(Reshape(bias, m.c.Heads, -1), 0, 1))
+		}
+		none := Zeros(g, shapes.Make(dtypes.Float32, 1, m.c.Heads))
+		m.scores = append(m.scores, Concatenate(append(parts, none), 0))
+	}
+	start, end := m.starts(0, func(on Config) int { return on.Tokens() * on.Tokens() })
+	var all []int64
+	for i, on := range m.grids {
+		for pair := range m.tokens * m.tokens {
+			at, query, key := end, pair/m.tokens, pair%m.tokens
+			if max(query, key) < on.Tokens() {
+				at = start[i] + query*on.Tokens() + key
+			}
+			all = append(all, int64(at))
+		}
+	}
+	m.pairs = m.own(Const(g, all))
+}
+
+func (m *manyGrids) around(block int) Around {
+	a := Around{Bias: func(*Node) *Node { return m.hidden }}
+	if m.rotary != nil {
+		a.Turn = func(q, k *Node) (*Node, *Node) { return m.rotary.Block(block).EncodeQK(q, k, m.turned, 1) }
+	}
+	if m.scores != nil {
+		a.Bias = func(*Node) *Node {
+			bias := TransposeAllAxes(additive.Rows(m.scores[block], m.pairs), 0, 2, 1) // [batch, heads, tokens·tokens]
+			return Add(Reshape(bias, -1, m.c.Heads, m.tokens, m.tokens), m.hidden)
+		}
+	}
+	return a
+}
+
+func (m *manyGrids) pool(x *Node) *Node {
+	return Reshape(Einsum("btd,bpt->bpd", x, m.weights), -1, m.c.PooledWidth())
+}

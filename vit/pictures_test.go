@@ -1,0 +1,245 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// onManyGrids are the encodings that serve pictures of several grids, and one that acts in three places.
+func onManyGrids() (names []string) {
+	for _, p := range Positions() {
+		if !p.Pretrained {
+			names = append(names, p.Name)
+		}
+	}
+	return append(names, "learned+rope-mixed+alibi2d")
+}
+
+// strips cuts images [1, rows·p, cols·p, channels] into patches below one another, and fills up with padding of value
+// fill to n patches. It is written pixel by pixel, apart from Config.cut.
+func strips(image []float32, rows, cols, p, channels, n int, fill float32) []float32 {
+	out := slices.Repeat([]float32{fill}, n*p*p*channels)
+	for y := range rows * p {
+		for x := range cols * p * channels {
+			patch, pixel := y/p*cols+x/(p*channels), y%p*p*channels+x%(p*channels)
+			out[patch*p*p*channels+pixel] = image[y*cols*p*channels+x]
+		}
+	}
+	return out
+}
+
+// sized is a model on another grid: what OpenAt makes of it.
+func sized(c Config, rows, cols int) Config {
+	c.ImageRows, c.ImageCols = rows*c.PatchSize, cols*c.PatchSize
+	return c
+}
+
+// picture is an image of a grid, the same numbers at every call.
+func picture(c Config, rows, cols int) []float32 {
+	return tensors.MustCopyFlatData[float32](gomlxtest.Noise(1, rows*c.PatchSize, cols*c.PatchSize, c.Channels))
+}
+
+// onOther returns a store with the weights of a model on the grid of c for one on another: the table resampled by a
+// naive sum, and the grid of the training told to encodings that ask for it.
+func onOther(t *testing.T, store *model.Store, c Config, rows, cols int) *model.Store {
+	t.Helper()
+	out, err := part(store, func(string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range c.TrainedGrid() {
+		out.SetParam("/"+name, value)
+	}
+	const path = "/vit/position/embedding"
+	table := store.GetVariable(path)
+	if table == nil {
+		return out
+	}
+	old, prefix := gomlxtest.Values(t, table.MustValue()), c.PlacedPrefix()
+	hat := func(n, m, i, k int) float64 { // of the old place k for the new place i
+		scale := float64(n) / float64(m)
+		return max(0, 1-math.Abs(float64(k)+0.5-(float64(i)+0.5)*scale)/max(1, scale))
+	}
+	var values []float32
+	for _, v := range old[:prefix*c.Width] {
+		values = append(values, float32(v))
+	}
+	for row := range rows {
+		for col := range cols {
+			for d := range c.Width {
+				sum, total := 0.0, 0.0
+				for k := range c.Rows() * c.Cols() {
+					w := hat(c.Rows(), rows, row, k/c.Cols()) * hat(c.Cols(), cols, col, k%c.Cols())
+					sum, total = sum+w*old[(prefix+k)*c.Width+d], total+w
+				}
+				values = append(values, float32(sum/total))
+			}
+		}
+	}
+	if err := out.DeleteVariable(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.CreateVariable(path, tensors.FromFlatDataAndDimensions(values, prefix+rows*cols, c.Width)); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// stirred moves every variable away from where it starts, so that zeros and ones hide nothing.
+func stirred(t *testing.T, store *model.Store) *model.Store {
+	t.Helper()
+	for v := range store.IterVariables() {
+		if !v.Trainable || strings.HasPrefix(v.Path(), "/vit/position/wepe") {
+			continue
+		}
+		shape := v.Shape()
+		flat := gomlxtest.Values(t, v.MustValue())
+		moved := make([]float32, len(flat))
+		for i, x := range flat {
+			moved[i] = float32(x + 0.05*math.Sin(float64(7*i)+float64(len(v.Path()))))
+		}
+		if err := v.SetValue(tensors.FromFlatDataAndDimensions(moved, shape.Dimensions...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store
+}
+
+var testGrids = [][2]int{{5, 3}, {2, 7}, {7, 2}, {3, 5}, {1, 1}}
+
+// picturesLogits runs the pictures of some of testGrids, in strips of 17 patches.
+func picturesLogits(t *testing.T, store *model.Store, c Config, fill float32, which ...int) [][]float64 {
+	t.Helper()
+	const n = 17
+	var flat []float32
+	var numbers []int64
+	for _, i := range which {
+		rows, cols := testGrids[i][0], testGrids[i][1]
+		flat = append(flat, strips(picture(c, rows, cols), rows, cols, c.PatchSize, c.Channels, n, fill)...)
+		numbers = append(numbers, int64(i))
+	}
+	logits := gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
+		return []*Node{c.PicturesLogits(scope.In("vit"), Pictures{Strips: in[0], Grids: testGrids, Grid: in[1]})}
+	}, tensors.FromFlatDataAndDimensions(flat, len(which), n*c.PatchSize, c.PatchSize, c.Channels), numbers)[0]
+	return slices.Collect(slices.Chunk(logits, c.Classes))
+}
+
+func TestPicturesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
+	for _, position := range onManyGrids() {
+		for _, pool := range []string{PoolClass, PoolMean, PoolClassMean} {
+			c := small(position, pool) // 5×3 patches
+			if pool == PoolClassMean {
+				c.Registers, c.PatchPositions = 2, true
+			}
+			store := gomlxtest.Seeded(t, 3)
+			logitsOf(t, store, c, noise(c, 1))
+			stirred(t, store)
+			which := []int{0, 2, 1, 3, 0, 4}
+			got := picturesLogits(t, store, c, 0.7, which...)
+			for k, i := range which {
+				on := sized(c, testGrids[i][0], testGrids[i][1])
+				image := tensors.FromFlatDataAndDimensions(picture(c, on.Rows(), on.Cols()), 1, on.ImageRows, on.ImageCols,
+					on.Channels)
+				want := logitsOf(t, onOther(t, store, c, on.Rows(), on.Cols()), on, image)
+				gomlxtest.Near(t, strings.Join([]string{position, pool, on.gridName()}, " "), got[k], want, 1e-5)
+			}
+		}
+	}
+}
+
+func (c Config) gridName() string {
+	return string(rune('0'+c.Rows())) + "x" + string(rune('0'+c.Cols()))
+}
+
+func TestPaddingHasNoPartInLogits(t *testing.T) {
+	c := small("learned+rope-mixed+alibi2d", PoolClassMean)
+	store := gomlxtest.Seeded(t, 3)
+	logitsOf(t, store, c, noise(c, 1))
+	stirred(t, store)
+	zero, loud := picturesLogits(t, store, c, 0, 1, 4), picturesLogits(t, store, c, 1e4, 1, 4)
+	for k := range zero {
+		if !slices.Equal(zero[k], loud[k]) {
+			t.Errorf("picture %d: %v with padding of zeros, %v of 1e4", k, zero[k], loud[k])
+		}
+	}
+}
+
+// gradients returns those of the sum of squares of logits, by variable.
+func gradients(t *testing.T, store *model.Store, logits func(*model.Scope, []*Node) *Node, inputs ...any) (
+	of map[string][]float64) {
+	t.Helper()
+	of = map[string][]float64{}
+	var paths []string
+	values := gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
+		loss := ReduceAllSum(Square(logits(scope.In("vit"), in)))
+		vars := map[string]*Node{}
+		for v := range scope.Store().IterVariables() {
+			if v.Trainable && v.InUseByGraph(loss.Graph()) {
+				vars[v.Path()] = v.NodeValue(loss.Graph())
+			}
+		}
+		paths = slices.Sorted(maps.Keys(vars))
+		var nodes []*Node
+		for _, path := range paths {
+			nodes = append(nodes, vars[path])
+		}
+		return Gradient(loss, nodes...)
+	}, inputs...)
+	for i, path := range paths {
+		of[path] = values[i]
+	}
+	return of
+}
+
+func TestAMaskedStepHasTheGradientOfTheUnpaddedPicture(t *testing.T) {
+	const n = 17
+	for _, position := range []string{"learned", "sincos2d", "factorized", "rope-axial", "rope-mixed", "liere", "wepe",
+		"wepe-sphere", "wepe-bias", "alibi2d"} {
+		c := small(position, PoolClassMean)
+		store := gomlxtest.Seeded(t, 3)
+		logitsOf(t, store, c, noise(c, 1))
+		stirred(t, store)
+		which := 1
+		if position == "learned" {
+			which = 0 // elsewhere it has other variables, see onOther
+		}
+		rows, cols := testGrids[which][0], testGrids[which][1]
+		flat := strips(picture(c, rows, cols), rows, cols, c.PatchSize, c.Channels, n, 0.7)
+		got := gradients(t, store, func(scope *model.Scope, in []*Node) *Node {
+			return c.PicturesLogits(scope, Pictures{Strips: in[0], Grids: testGrids, Grid: in[1]})
+		}, tensors.FromFlatDataAndDimensions(flat, 1, n*c.PatchSize, c.PatchSize, c.Channels), []int64{int64(which)})
+		on := sized(c, rows, cols)
+		want := gradients(t, onOther(t, store, c, rows, cols), func(scope *model.Scope, in []*Node) *Node {
+			return on.Logits(scope, in[0])
+		}, tensors.FromFlatDataAndDimensions(picture(c, rows, cols), 1, on.ImageRows, on.ImageCols, c.Channels))
+		if len(got) != len(want) {
+			t.Errorf("%s: gradients of %d variables, want %d", position, len(got), len(want))
+		}
+		for path, g := range want {
+			if slices.Max(g)-slices.Min(g) > 1e-8 { // the bias of the key cancels in the softmax: rounding alone
+				gomlxtest.Near(t, position+" "+path, got[path], g, 2e-5)
+			}
+		}
+	}
+}
+
+func TestAnEncodingOfOneGridIsRefusedForPictures(t *testing.T) {
+	encoding, err := EncodingNamed("hybrid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := encoding.ValidatePictures(); err == nil || !strings.Contains(err.Error(), "position hybrid") {
+		t.Errorf("hybrid: %v", err)
+	}
+}
