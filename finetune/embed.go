@@ -66,6 +66,9 @@ func (m *Model) EmbedEach(n int, read func(i int) (*data.Picture, error)) ([]Fea
 	if err := m.Recipe.plainViT("gives features"); err != nil {
 		return nil, err
 	}
+	if err := m.Recipe.oneSize("Embed"); err != nil {
+		return nil, err
+	}
 	if m.features == nil {
 		var err error
 		if m.features, err = featuresProgram(m); err != nil {

@@ -28,6 +28,7 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 // preprocess is what evaluation does to pictures, see evalAugment; nil where they are no pictures.
 func (m *Model) preprocess() *preprocess.Settings {
 	a := m.evalAugment()
+	a.Size = [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}
 	if m.Recipe.Model.Channels != len(a.Mean) {
 		return nil
 	}

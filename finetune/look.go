@@ -83,6 +83,9 @@ func (m *Model) Look(set *data.Set, images int, choose func(*vit.Trace) []*Node,
 	if err := m.Recipe.plainViT("shows what happens inside"); err != nil {
 		return err
 	}
+	if err := m.Recipe.oneSize("a look inside"); err != nil {
+		return err
+	}
 	augment := m.evalAugment()
 	program, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
 		scope.Store().SetTraining(inputs[0].Graph(), false)

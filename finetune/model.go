@@ -59,12 +59,16 @@ func evalProgram(m *Model) (*model.Exec, error) {
 	augment := m.evalAugment()
 	return model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
 		scope.Store().SetTraining(inputs[0].Graph(), false)
-		return []*Node{m.build(scope, augment.Images(inputs[0], inputs[1:1+data.PlanLen]))}
+		return []*Node{m.build(scope, augment, inputs[0], inputs[1:1+data.PlanLen])}
 	})
 }
 
-// build builds the network on normalised images and returns its logits [batch, classes].
-func (m *Model) build(scope *model.Scope, images *Node) *Node {
+// build builds the network on the images of a plan and returns its logits [batch, classes].
+func (m *Model) build(scope *model.Scope, augment data.Augment, pixels *Node, plan []*Node) *Node {
+	images := augment.Images(pixels, plan)
+	if m.Recipe.Aspect == AspectKeep {
+		return m.Recipe.Model.PicturesLogits(scope.In(modelScope), ofStrips(images, plan))
+	}
 	n, err := networkOf(m.Recipe.Architecture, m.Recipe.Model)
 	if err != nil {
 		panic(err)
@@ -75,7 +79,9 @@ func (m *Model) build(scope *model.Scope, images *Node) *Node {
 // evalAugment brings images of any size to the model's.
 func (m *Model) evalAugment() data.Augment {
 	a := m.Recipe.Augment.Eval()
-	a.Size = [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}
+	if a.Size = [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}; m.Recipe.Aspect == AspectKeep {
+		a.Size = [2]int{} // strips stay as they are
+	}
 	return a
 }
 

@@ -73,8 +73,12 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 }
 
 func describe(set *data.Set) string {
-	return fmt.Sprintf("%s, %d images of %d×%d pixels, %d channels, %d classes", set.Name, set.Len(), set.Height,
-		set.Width, set.Channels, len(set.Classes))
+	sizes := fmt.Sprintf("%d×%d pixels", set.Height, set.Width)
+	if set.Grids != nil {
+		sizes = fmt.Sprintf("up to %d patches of %d×%d pixels", set.Height/set.Width, set.Width, set.Width)
+	}
+	return fmt.Sprintf("%s, %d images of %s, %d channels, %d classes", set.Name, set.Len(), sizes, set.Channels,
+		len(set.Classes))
 }
 
 // showMistakes adds what the model does wrong on a set.
@@ -100,11 +104,12 @@ func showMistakes(page *report.Page, m *Model, set *data.Set) error {
 // picture is an image of a set, no larger than a page has use for.
 func picture(set *data.Set, i int) image.Image {
 	whole := set.Picture(i)
-	longer := max(set.Width, set.Height)
+	width, height := whole.Bounds().Dx(), whole.Bounds().Dy()
+	longer := max(width, height)
 	if longer <= pagePixels {
 		return whole
 	}
-	small := image.NewRGBA(image.Rect(0, 0, max(1, set.Width*pagePixels/longer), max(1, set.Height*pagePixels/longer)))
+	small := image.NewRGBA(image.Rect(0, 0, max(1, width*pagePixels/longer), max(1, height*pagePixels/longer)))
 	draw.CatmullRom.Scale(small, small.Bounds(), whole, whole.Bounds(), draw.Src, nil)
 	return small
 }

@@ -22,7 +22,7 @@ type Class struct {
 }
 
 // Predict names what is in an image file, the most likely first; data.Decode lists the formats. The picture is resized
-// to the model's size, whatever its shape, unless Preprocess says otherwise; the recipe normalises it.
+// to the model's size, whatever its shape, unless Preprocess or Recipe.Aspect says otherwise; the recipe normalises it.
 func (m *Model) Predict(file string, top int) ([]Class, error) {
 	picture, err := decode(file)
 	if err != nil {
@@ -89,8 +89,16 @@ func (m *Model) Fit(picture *data.Picture) (*data.Picture, error) {
 	if picture.Height < 1 || picture.Width < 1 {
 		return nil, errors.New("a picture without pixels")
 	}
-	if settings == (preprocess.Settings{}) {
-		settings = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{c.ImageRows, c.ImageCols}}
+	size := [2]int{c.ImageRows, c.ImageCols}
+	switch {
+	case settings != preprocess.Settings{}:
+	case m.Recipe.Aspect != "":
+		var err error
+		if settings, err = m.Recipe.Pictures(size); err != nil {
+			return nil, err
+		}
+	default:
+		settings = preprocess.Settings{Fit: preprocess.FitExact, Size: size}
 	}
 	picture, err := picture.Preprocess(settings)
 	if _, _, varies := settings.OutputSize(); err == nil && varies != nil {
@@ -105,6 +113,9 @@ func (m *Model) setOf(name string, pictures ...*data.Picture) *data.Set {
 		Width: pictures[0].Width, Channels: 3, Classes: m.Classes}
 	for _, p := range pictures {
 		set.Pixels = append(set.Pixels, p.Pixels...)
+		if p.Grid != [2]int{} {
+			set.Grids = append(set.Grids, p.Grid)
+		}
 	}
 	return set
 }

@@ -71,8 +71,8 @@ func openAs(backend compute.Backend, path string, open checkpoints.ImportOptions
 	}
 	r := begun.Recipe
 	if r.ZeroHead = false; size != [2]int{} {
-		r.Augment.Size, r.Model.ImageRows, r.Model.ImageCols = size, size[0], size[1]
-		settings = preprocess.Settings{} // of the size it came with
+		r.Augment.Size, r.Model.ImageRows, r.Model.ImageCols = size, size[0], size[1] // of AspectKeep the most patches
+		settings = preprocess.Settings{}                                              // of the size it came with
 	}
 	if r, err = r.adopt(source); err != nil {
 		return nil, err

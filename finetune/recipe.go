@@ -43,6 +43,9 @@ type Recipe struct {
 	EMA          float64   `json:"ema"`              // decay of the averages that are evaluated and kept, 0 for none
 
 	Augment data.Augment `json:"augment"`
+	// Aspect says how pictures of other aspects were brought to the size of the images, or kept theirs: one of Aspects, or
+	// "" where all are images of one size. See Pictures.
+	Aspect string `json:"aspect,omitempty"`
 	// From epoch LateFrom on, mixup draws λ with LateMixupAlpha instead (the release's two stages); 0 for never.
 	LateFrom       int     `json:"late_from,omitempty"`
 	LateMixupAlpha float64 `json:"late_mixup_alpha,omitempty"`
@@ -81,7 +84,10 @@ func (r Recipe) WithDefaults() Recipe {
 
 // fit fills in what the data decides, image size and classes, and refuses what contradicts it.
 func (r Recipe) fit(set *data.Set) (Recipe, error) {
-	rows, cols := r.Augment.OutputSize(set.Height, set.Width)
+	r, rows, cols, err := r.sized(set)
+	if err != nil {
+		return r, err
+	}
 	m := &r.Model
 	for _, err := range []error{
 		agree("image_rows", &m.ImageRows, rows), agree("image_cols", &m.ImageCols, cols),
@@ -148,6 +154,9 @@ func (r Recipe) Validate() error {
 		return fmt.Errorf("finetune: unknown resample %q: want one of %s", r.Resample, strings.Join(kinds, ", "))
 	}
 	if err := r.Augment.Validate(); err != nil {
+		return err
+	}
+	if err := r.validateAspect(); err != nil {
 		return err
 	}
 	net, err := networkOf(r.Architecture, r.Model)

@@ -30,7 +30,7 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 		g := inputs[0].Graph()
 		scope.Store().SetTraining(g, true)
 		pixels, plan, scalars := inputs[0], inputs[1:1+data.PlanLen], inputs[1+data.PlanLen]
-		logits := m.build(scope, r.Augment.Images(pixels, plan))       // [batch, classes]
+		logits := m.build(scope, r.Augment, pixels, plan)              // [batch, classes]
 		targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing) // [batch, classes]
 		l := ReduceAllMean(loss.CategoricalCrossEntropyLogits([]*Node{targets}, []*Node{logits}))
 

@@ -29,6 +29,7 @@ type Settings struct {
 	Fit      Fit      `json:"fit,omitempty"`
 	Size     [2]int   `json:"size,omitzero"`      // rows and columns of Fit
 	Resample Resample `json:"resample,omitempty"` // the kernel; empty means Bilinear
+	Patch    int      `json:"patch,omitempty"`    // side of the patches of FitPatches, in pixels
 
 	// Crop is the rows and columns of a window around the centre, taken after the resize; zero takes none. What lies
 	// beyond the picture has the colour Fill.
@@ -59,6 +60,9 @@ const (
 	FitCover Fit = "cover"
 	// FitContain keeps the ratio and lies within Size, rounded to whole pixels: timm's "border".
 	FitContain Fit = "contain"
+	// FitPatches keeps the ratio up to whole patches, as many of them as Size has, see Grid. Pictures become strips: their
+	// patches below one another, row by row, and then black up to that number.
+	FitPatches Fit = "patches"
 )
 
 // Resample is the kernel of a resize, widened where a picture shrinks.
@@ -85,12 +89,16 @@ func (s Settings) Validate() error {
 		if s.Size != [2]int{} {
 			return fmt.Errorf("preprocess: size %v without fit", s.Size)
 		}
-	case FitExact, FitShortest, FitCover, FitContain:
+	case FitExact, FitShortest, FitCover, FitContain, FitPatches:
 		if !side(s.Size) {
 			return fmt.Errorf("preprocess: size %v, want two sides of 1 to %d", s.Size, MaxSide)
 		}
 	default:
-		return fmt.Errorf("preprocess: fit %q, want exact, shortest, cover, contain or none", s.Fit)
+		return fmt.Errorf("preprocess: fit %q, want exact, shortest, cover, contain, patches or none", s.Fit)
+	}
+	if s.Fit == FitPatches && (s.Patch < 1 || s.Size[0]%s.Patch != 0 || s.Size[1]%s.Patch != 0 || s.Crop != [2]int{}) {
+		return fmt.Errorf("preprocess: patches of %d pixels for %v, crop %v: want whole patches, and no crop", s.Patch,
+			s.Size, s.Crop)
 	}
 	if s.Fit == FitShortest && s.Size[0] != s.Size[1] {
 		return fmt.Errorf("preprocess: size %v, want one number twice for the shortest side", s.Size)
@@ -139,6 +147,10 @@ func (s Settings) For(rows, cols int) (Settings, error) {
 	if s.Fit == FitNone && s.Crop == [2]int{} {
 		return s, nil // the pictures have the size
 	}
+	if s.Fit == FitPatches {
+		s.Size = [2]int{rows, cols}
+		return s, s.Validate()
+	}
 	oldRows, oldCols, err := s.OutputSize()
 	if err != nil || oldRows == rows && oldCols == cols {
 		return s, err
@@ -163,9 +175,14 @@ func (s Settings) OutputSize() (height, width int, err error) {
 		return s.Crop[0], s.Crop[1], nil
 	case s.Fit == FitExact:
 		return s.Size[0], s.Size[1], nil
+	case s.Fit == FitPatches:
+		return s.patches() * s.Patch, s.Patch, nil
 	}
 	return 0, 0, fmt.Errorf("preprocess: without a crop or fit %q pictures differ in size", FitExact)
 }
+
+// patches is how many FitPatches allows.
+func (s Settings) patches() int { return s.Size[0] / s.Patch * (s.Size[1] / s.Patch) }
 
 // Resized returns the size that a picture of the given one has after the resize.
 func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
@@ -179,6 +196,9 @@ func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
 	case FitShortest:
 		short := min(height, width)
 		return max(1, s.Size[0]*height/short), max(1, s.Size[0]*width/short)
+	case FitPatches:
+		grid := Grid(height, width, s.patches())
+		return s.Patch * grid[0], s.Patch * grid[1]
 	case FitCover:
 		ratio = min(rows, cols)
 	}

@@ -56,13 +56,16 @@ func parse(args []string) (o options, err error) {
 		"class; a fifth of them is tested on, unless they are in folders train and val")
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
 	flags.StringVar((*string)(&o.task), "task", string(data.TaskWhere), fmt.Sprintf("what to ask about generated shapes: "+
-		"%s, %s or %s", data.TaskWhere, data.TaskLocation, data.TaskOrientation))
+		"%s, %s, %s or %s", data.TaskWhere, data.TaskLocation, data.TaskOrientation, data.TaskShape))
 	name := flags.String("study", "", "a comparison by name in place of -position: "+study.Names())
 	arms := flags.String("arms", "", "with -study: only the arms whose label matches this regular expression")
 	flags.Func("fraction", "parts of the training images to use, as 0.2,0.4,0.6,0.9; default 1",
 		program.Into(&s.Fractions, study.ParseFractions))
 	flags.Func("sizes", "sizes of the pictures that the model sees, height x width, as 24x24,32x48; default the recipe's",
 		program.Into(&s.Sizes, study.ParseSizes))
+	flags.Func("aspect", "what becomes of -folder's pictures of other aspects than the model's: crop, the default, squash, "+
+		"or keep, which gives each a grid of its own; several, as crop,keep, are compared. Generated shapes come in pictures "+
+		"of 1:4 to 4:1 with it", program.Into(&s.Aspects, study.ParseAspects))
 	flags.BoolVar(&o.table, "table", false, "print the table of what is done, and train nothing")
 	flags.BoolVar(&o.eval, "eval", false, "measure the best checkpoints of trained models on the test images")
 	predict := flags.String("predict", "", "image files, separated by commas, to classify with a trained model")
@@ -91,6 +94,8 @@ func parse(args []string) (o options, err error) {
 		return o, errors.New("-data and -folder exclude each other")
 	case o.download && o.data == "":
 		return o, errors.New("-download needs -data, the directory to fetch into")
+	case s.Aspects != nil && o.data != "":
+		return o, errors.New("-aspect is for pictures of several sizes, CIFAR-100 has one: leave it out, or use -folder")
 	case o.top < 1:
 		return o, fmt.Errorf("-top is %d, want 1 or more", o.top)
 	}
@@ -118,6 +123,12 @@ func (o *options) compare(name, arms string, common *program.Study) (err error) 
 		}
 		published = o.named.Published
 	}
+	if o.named.Aspects != nil {
+		if s.Aspects != nil || o.data != "" {
+			return fmt.Errorf("-study %s compares aspects: leave -aspect and -data out", name)
+		}
+		s.Aspects = o.named.Aspects
+	}
 	switch {
 	case o.recipe.Architecture == finetune.DHVT:
 		positions, published = dhvtPositions, study.DHVT
@@ -130,6 +141,8 @@ func (o *options) compare(name, arms string, common *program.Study) (err error) 
 		s.Published = published
 	}
 	switch {
+	case s.Aspects != nil && (o.named.Sides != nil || o.named.Elsewhere != nil):
+		return fmt.Errorf("-study %s chooses the sizes of square pictures: leave -aspect out", name)
 	case o.named.Sides != nil && s.Sizes != nil:
 		return fmt.Errorf("-study %s chooses the sizes: leave -sizes out", name)
 	case o.named.Arms == nil && arms != "":

@@ -9,18 +9,81 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
 )
 
-// load returns the images that the flags name.
-func load(ctx context.Context, o options) (train, test *data.Set, err error) {
+// sets are the images that the flags name: one set for trainings at all sizes, which the graph makes of it; where
+// pictures have several aspects, one for each aspect and size.
+type sets struct {
+	o    options
+	read map[key][2]*data.Set
+}
+
+type key struct {
+	aspect string
+	size   [2]int
+}
+
+func newSets(o options) *sets { return &sets{o, map[key][2]*data.Set{}} }
+
+// first returns those of the first training.
+func (s *sets) first(ctx context.Context) (train, test *data.Set, err error) {
+	recipe := s.o.recipe
+	if a := s.o.study.Aspects; len(a) > 0 {
+		recipe.Aspect = a[0]
+	}
+	if sizes := s.o.study.Sizes; len(sizes) > 0 {
+		recipe.Augment.Size = sizes[0]
+	}
+	return s.with(ctx, recipe)
+}
+
+// of returns those of a training.
+func (s *sets) of(ctx context.Context, u study.Unit) (train, test *data.Set, err error) {
+	if train, test, err = s.with(ctx, u.Recipe); err != nil {
+		return nil, nil, err
+	}
+	return study.Sets(train, test)(ctx, u)
+}
+
+// with returns those of a recipe.
+func (s *sets) with(ctx context.Context, r finetune.Recipe) (train, test *data.Set, err error) {
+	var k key
+	if r.Aspect != "" {
+		k = key{r.Aspect, r.Augment.Size}
+	}
+	if known, ok := s.read[k]; ok {
+		return known[0], known[1], nil
+	}
+	if train, test, err = load(ctx, s.o, r); err == nil {
+		s.read[k] = [2]*data.Set{train, test}
+	}
+	return train, test, err
+}
+
+// shapeSide is the side of the generated shapes, in pixels.
+const shapeSide = 32
+
+// load reads the images for a recipe.
+func load(ctx context.Context, o options, r finetune.Recipe) (train, test *data.Set, err error) {
 	switch {
 	case o.folder != "":
-		return pictures(ctx, o)
+		return pictures(ctx, o, r)
+	case o.data == "" && r.Aspect != "": // drawn larger, as pictures are
+		size := r.Augment.Size
+		if size == [2]int{} {
+			size = [2]int{shapeSide, shapeSide}
+		}
+		settings, err := r.Pictures(size)
+		if err != nil {
+			return nil, nil, err
+		}
+		return data.ShapesOfAspects(o.task, 3000, 1000, 2*shapeSide, 0, settings)
 	case o.data == "": // takes a second and no disk
-		return data.Shapes(o.task, 3000, 1000, 32, 0)
+		return data.Shapes(o.task, 3000, 1000, shapeSide, 0)
 	}
 	train, test, err = data.CIFAR100(o.data)
 	if errors.Is(err, fs.ErrNotExist) && o.download {
@@ -36,12 +99,15 @@ func load(ctx context.Context, o options) (train, test *data.Set, err error) {
 // heldOut is the share of -folder's pictures that is tested on, where they come without a split of their own.
 const heldOut = 0.2
 
-// pictures reads class folders. The middle of each picture is kept, at the size that the model sees; where several
-// sizes are asked for at the largest of each side, from which the graph makes the others.
-func pictures(ctx context.Context, o options) (train, test *data.Set, err error) {
-	size := o.recipe.Augment.Size
-	for _, s := range o.study.Sizes {
-		size = [2]int{max(size[0], s[0]), max(size[1], s[1])}
+// pictures reads class folders. The middle of each picture is kept, unless the recipe's aspect says otherwise, at the
+// size that the model sees; where several sizes are asked for, and no aspects, at the largest of each side, from which
+// the graph makes the others.
+func pictures(ctx context.Context, o options, r finetune.Recipe) (train, test *data.Set, err error) {
+	size := r.Augment.Size
+	if r.Aspect == "" {
+		for _, s := range o.study.Sizes {
+			size = [2]int{max(size[0], s[0]), max(size[1], s[1])}
+		}
 	}
 	if size == [2]int{} {
 		return nil, nil, fmt.Errorf("-folder: recipe %s names no size: add -sizes, as -sizes 224x224", o.recipe.Name)
@@ -54,7 +120,10 @@ func pictures(ctx context.Context, o options) (train, test *data.Set, err error)
 		return nil, nil, fmt.Errorf("-folder: %s has one folder alone, %s: want one for each class, or train and val with "+
 			"those", o.folder, trainFiles.Classes[0])
 	}
-	settings := preprocess.Settings{Fit: preprocess.FitCover, Size: size, Resample: preprocess.Bicubic, Crop: size}
+	settings, err := r.Pictures(size)
+	if err != nil {
+		return nil, nil, err
+	}
 	if train, err = trainFiles.Load(ctx, settings, program.Line); err != nil {
 		return nil, nil, err
 	}

@@ -8,6 +8,7 @@
 //	go run ./examples/cifar100 -from MODEL -data DIR                     fine-tune: learned, wepe and hybrid positions
 //	go run ./examples/cifar100 -from MODEL -folder DIR                   on your own pictures, a folder for each class
 //	go run ./examples/cifar100 -data DIR -study ablation -seeds 3        what each part of WePE is worth
+//	go run ./examples/cifar100 -study flexible -task shape -seeds 3      pictures that keep their aspect, or lose it
 //	go run ./examples/cifar100 -eval -position wepe                      measure a trained model again
 //	go run ./examples/cifar100 -predict a.png,b.jpg -position wepe       name what is in pictures
 //	go run ./examples/cifar100 -export OUT -position wepe                take a model home, in Hugging Face's form
@@ -23,7 +24,6 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
 )
@@ -43,11 +43,12 @@ func run(ctx context.Context, o options) (err error) {
 	if len(o.predict) > 0 || o.export != "" {
 		return o.use()
 	}
-	train, test, err := load(ctx, o)
+	images := newSets(o)
+	train, test, err := images.first(ctx)
 	if err != nil {
 		return err
 	}
-	s.Tasks[0].Images = study.Sets(train, test)
+	s.Tasks[0].Images = images.of
 	if o.named.Sides != nil {
 		if s.Sizes, err = study.SizesOf(o.named.Sides, o.recipe, train); err != nil {
 			return err
@@ -57,7 +58,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	if o.eval {
-		return evaluate(s, test)
+		return evaluate(ctx, s)
 	}
 	if !o.table {
 		if s.From, err = program.Fetch(ctx, s.From); err != nil {
@@ -85,12 +86,16 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 // evaluate measures the trained models on the test images.
-func evaluate(s *study.Study, test *data.Set) error {
+func evaluate(ctx context.Context, s *study.Study) error {
 	units, err := s.Units(nil)
 	if err != nil {
 		return err
 	}
 	for _, u := range units {
+		_, test, err := u.Task.Images(ctx, u)
+		if err != nil {
+			return err
+		}
 		model, err := finetune.Open(s.Backend, u.Dir)
 		if err != nil {
 			return err

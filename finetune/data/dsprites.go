@@ -117,7 +117,7 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed 
 			return err
 		}
 		part := of[row] - 1
-		copy(sets[part].Image(filled[part]), picture.Pixels)
+		sets[part].put(filled[part], picture)
 		sets[part].Labels[filled[part]] = task.label(s)
 		filled[part]++
 	}

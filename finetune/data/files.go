@@ -90,7 +90,7 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line s
 			picture, err = picture.Preprocess(p)
 		}
 		if damaged[i] = err; err == nil {
-			copy(set.Image(i), picture.Pixels)
+			set.put(i, picture)
 		}
 		return nil
 	})
@@ -148,6 +148,9 @@ func (f *Files) leaveOut(set *Set, damaged []error, log func(string)) error {
 		if kept < i {
 			copy(set.Image(kept), set.Image(i))
 			set.Labels[kept] = set.Labels[i]
+			if set.Grids != nil {
+				set.Grids[kept] = set.Grids[i]
+			}
 		}
 		kept++
 	}
@@ -164,6 +167,9 @@ func (f *Files) leaveOut(set *Set, damaged []error, log func(string)) error {
 			len(damaged), list)
 	}
 	set.Pixels, set.Labels = set.Pixels[:kept*len(set.Pixels)/len(damaged)], set.Labels[:kept]
+	if set.Grids != nil {
+		set.Grids = set.Grids[:kept]
+	}
 	if log != nil {
 		for _, line := range lines {
 			log("skipped " + line)
@@ -190,8 +196,20 @@ func newSet(name string, n int, classes []string, p preprocess.Settings) (*Set, 
 		return nil, fmt.Errorf("data: %s: %d pictures of %d×%d pixels take %d GiB, more than %d: load them in parts "+
 			"(Subset) or smaller", name, n, width, height, int64(n)*size>>30, maxSetBytes>>30)
 	}
-	return &Set{Name: name, Height: height, Width: width, Channels: 3, Classes: classes,
-		Pixels: make([]uint8, int64(n)*size), Labels: make([]int32, n)}, nil
+	set := &Set{Name: name, Height: height, Width: width, Channels: 3, Classes: classes,
+		Pixels: make([]uint8, int64(n)*size), Labels: make([]int32, n)}
+	if p.Fit == preprocess.FitPatches {
+		set.Grids = make([][2]int, n)
+	}
+	return set, nil
+}
+
+// put makes a picture row i of a set from newSet.
+func (s *Set) put(i int, picture *Picture) {
+	copy(s.Image(i), picture.Pixels)
+	if s.Grids != nil {
+		s.Grids[i] = picture.Grid
+	}
 }
 
 // parallel calls do for 0…n-1 on all cores, until one call fails or the context ends.

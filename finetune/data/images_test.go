@@ -282,6 +282,7 @@ func TestSoftLabelsBlendPartnersAndSmooth(t *testing.T) {
 	plan := &Plan{
 		Indices: []int64{0, 1, 2}, Labels: []int32{4, 0, 4}, Windows: make([][8]float32, 3),
 		Cutout: make([][4]float32, 3), Partners: []int64{1, 2, 0}, Mix: [6]float32{0, 0, 0, 0, 1, 0.75},
+		Grids: make([]int64, 3),
 	}
 	got := gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
 		return []*graph.Node{SoftLabels(in[1:], 5, 0.1)}

@@ -28,6 +28,7 @@ const (
 type Picture struct {
 	Height, Width int
 	Pixels        []uint8 // [Height, Width, 3], row-major
+	Grid          [2]int  // of a strip of patches, preprocess.FitPatches: its rows and columns; else zero
 }
 
 // Image returns the picture in the form of the standard library: a copy.

@@ -56,7 +56,7 @@ func (c goldenCase) want(t testing.TB) *Picture {
 	if err != nil || len(pixels) != 3*c.Height*c.Width {
 		t.Fatalf("%s: %d bytes of pixels, %v", c.File, len(pixels), err)
 	}
-	return &Picture{c.Height, c.Width, pixels}
+	return &Picture{Height: c.Height, Width: c.Width, Pixels: pixels}
 }
 
 // differences counts samples by how far two pictures are apart there.

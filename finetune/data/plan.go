@@ -18,6 +18,7 @@ const (
 	PlanCutout          // float32 [batch, 4]: box set to zero
 	PlanPartners        // int64 [batch]: position in the batch of the image mixed in
 	PlanMix             // float32 [1, 6]: box where it is mixed in, what is kept there, λ of the labels
+	PlanGrids           // int64 [batch]: which of preprocess.Grids a picture has; 0 in sets of one size
 	PlanLen             // how many there are
 )
 
@@ -30,6 +31,7 @@ type Plan struct {
 	Cutout   [][4]float32
 	Partners []int64
 	Mix      [6]float32
+	Grids    []int64
 }
 
 // window is the part of an image that is shown: whole pixels, possibly beyond the border (which reads as black).
@@ -44,7 +46,7 @@ func (a Augment) Plan(set *Set, seed int64, epoch, batch int, rows []int) *Plan 
 	outHeight, outWidth := a.OutputSize(set.Height, set.Width)
 	p := &Plan{
 		Indices: make([]int64, len(rows)), Labels: make([]int32, len(rows)),
-		Windows: make([][8]float32, len(rows)), Cutout: make([][4]float32, len(rows)),
+		Windows: make([][8]float32, len(rows)), Cutout: make([][4]float32, len(rows)), Grids: set.gridNumbers(rows),
 	}
 	for k, row := range rows {
 		r := draw(streamSample, seed, epoch, row)
@@ -154,5 +156,6 @@ func (p *Plan) Tensors() []*tensors.Tensor {
 		PlanCutout:   tensors.FromFlatDataAndDimensions(cutout, n, 4),
 		PlanPartners: tensors.FromFlatDataAndDimensions(p.Partners, n),
 		PlanMix:      tensors.FromFlatDataAndDimensions(p.Mix[:], 1, 6),
+		PlanGrids:    tensors.FromFlatDataAndDimensions(p.Grids, n),
 	}
 }

@@ -33,13 +33,16 @@ func FromImage(img image.Image) *Picture {
 	return p
 }
 
-// Preprocess returns the picture resized and cropped as settings say.
+// Preprocess returns the picture resized and cropped, or cut into patches, as settings say.
 func (p *Picture) Preprocess(s preprocess.Settings) (*Picture, error) {
 	height, width := s.Resized(p.Height, p.Width)
 	if int64(height)*int64(width) > maxPixels {
 		return nil, fmt.Errorf("%d×%d pixels become %d×%d, want at most %d", p.Width, p.Height, width, height, maxPixels)
 	}
 	p = p.Resize(height, width, s.Kernel())
+	if s.Fit == preprocess.FitPatches {
+		return p.strip(s)
+	}
 	if s.Crop == [2]int{} {
 		return p, nil
 	}

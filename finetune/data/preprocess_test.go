@@ -29,7 +29,7 @@ func TestOutputSizeIsKnownOnlyWhereItIsFixed(t *testing.T) {
 			t.Errorf("%+v: %d×%d, %v", c.p, height, width, err)
 		}
 		if err == nil {
-			got, err := (&Picture{2, 11, make([]uint8, 66)}).Preprocess(c.p)
+			got, err := (&Picture{Height: 2, Width: 11, Pixels: make([]uint8, 66)}).Preprocess(c.p)
 			if err != nil || got.Height != height || got.Width != width || len(got.Pixels) != 3*height*width {
 				t.Errorf("%+v: %+v, %v", c.p, got, err)
 			}
@@ -39,7 +39,7 @@ func TestOutputSizeIsKnownOnlyWhereItIsFixed(t *testing.T) {
 
 func TestAResizeBeyondTheLimitIsRefused(t *testing.T) {
 	p := preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{300, 300}, Crop: [2]int{3, 3}}
-	_, err := (&Picture{1, 1000, make([]uint8, 3000)}).Preprocess(p)
+	_, err := (&Picture{Height: 1, Width: 1000, Pixels: make([]uint8, 3000)}).Preprocess(p)
 	if err == nil || !strings.Contains(err.Error(), "300000×300") {
 		t.Errorf("a ribbon of 1000×1 is resized to 300000×300: %v", err)
 	}

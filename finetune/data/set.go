@@ -13,13 +13,18 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// Set is a labelled image set of one image size, held as bytes.
+// Set is a labelled image set of one image size, held as bytes; or of pictures of several sizes, each cut into a strip of
+// equally many patches.
 type Set struct {
 	Name                    string
 	Pixels                  []uint8 // [n, Height, Width, Channels], row-major, 0..255
 	Labels                  []int32 // [n], each an index into Classes
 	Height, Width, Channels int     // Channels is 1 (grey) or 3 (red, green, blue)
 	Classes                 []string
+
+	// Grids are the rows and columns of patches of each picture [n] where the pictures are strips, see
+	// preprocess.FitPatches: Width is then the side of a patch, and Height that of all patches below one another.
+	Grids [][2]int
 }
 
 // Len returns the number of images.
@@ -31,11 +36,11 @@ func (s *Set) Image(i int) []uint8 {
 	return s.Pixels[i*size : (i+1)*size : (i+1)*size]
 }
 
-// Picture returns row i as a picture, grey ones with equal channels: a copy.
+// Picture returns row i as a picture, grey ones with equal channels, strips put together: a copy.
 func (s *Set) Picture(i int) *image.RGBA {
-	out := image.NewRGBA(image.Rect(0, 0, s.Width, s.Height))
-	pixels := s.Image(i)
-	for p := range s.Width * s.Height {
+	pixels, height, width := s.whole(i)
+	out := image.NewRGBA(image.Rect(0, 0, width, height))
+	for p := range width * height {
 		for k := range 3 {
 			out.Pix[4*p+k] = pixels[p*s.Channels+min(k, s.Channels-1)]
 		}
@@ -62,7 +67,7 @@ func (s *Set) Validate() error {
 			return fmt.Errorf("data: %s: image %d has label %d, want 0 to %d", s.Name, i, label, len(s.Classes)-1)
 		}
 	}
-	return nil
+	return s.validateGrids()
 }
 
 // Tensor returns the pixels as a new uint8 tensor [n, Height, Width, Channels], to be moved to the device once.
@@ -78,6 +83,12 @@ func (s *Set) Subset(rows []int) *Set {
 	for _, row := range rows {
 		out.Pixels = append(out.Pixels, s.Image(row)...)
 		out.Labels = append(out.Labels, s.Labels[row])
+	}
+	if s.Grids != nil {
+		out.Grids = make([][2]int, len(rows))
+		for k, row := range rows {
+			out.Grids[k] = s.Grids[row]
+		}
 	}
 	return &out
 }
@@ -118,12 +129,15 @@ func (s *Set) Split(held int, seed int64) (train, validation *Set, err error) {
 	return s.Subset(others), s.Subset(rows), nil
 }
 
-// Fingerprint returns the SHA-256, in hexadecimal, of everything training depends on: shape, class names, labels and
-// pixels, in order; not the name. A resumed run compares it.
+// Fingerprint returns the SHA-256, in hexadecimal, of everything training depends on: shape, class names, labels,
+// pixels and grids, in order; not the name. A resumed run compares it.
 func (s *Set) Fingerprint() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %d %d %d %q\n", s.Len(), s.Height, s.Width, s.Channels, s.Classes)
 	binary.Write(h, binary.LittleEndian, s.Labels) //nolint:errcheck // a hash never fails
 	h.Write(s.Pixels)
+	if s.Grids != nil {
+		fmt.Fprintf(h, "%v", s.Grids)
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -5,6 +5,8 @@ package data
 import (
 	"fmt"
 	"math"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 // The factors of dSprites (Matthey, Higgins, Hassabis and Lerchner 2017): every combination is one picture.
@@ -31,6 +33,8 @@ const (
 	// without positions cannot do better than chance, 25 %. In TaskLocation a class is 1/32 of the side, less than a
 	// patch: how the outline falls within a patch gives part of the answer away.
 	TaskWhere Task = "where"
+	// TaskShape asks for the shape: square, ellipse or heart, 3 classes.
+	TaskShape Task = "shape"
 )
 
 // sprite is one combination of factors.
@@ -53,6 +57,8 @@ func (t Task) label(s sprite) int32 {
 		return int32(s.column / 2)
 	case TaskOrientation:
 		return int32(s.orientation * 2 / 5)
+	case TaskShape:
+		return int32(s.shape)
 	default:
 		return int32(s.row/16*2 + s.column/16)
 	}
@@ -60,8 +66,11 @@ func (t Task) label(s sprite) int32 {
 
 // classes returns the names of the classes, or nil for an unknown task.
 func (t Task) classes() []string {
-	if t == TaskWhere {
+	switch t {
+	case TaskWhere:
 		return []string{"top left", "top right", "bottom left", "bottom right"}
+	case TaskShape:
+		return []string{"square", "ellipse", "heart"}
 	}
 	names := make([]string, 16)
 	for k := range names {
@@ -84,11 +93,31 @@ func (t Task) classes() []string {
 // white on black with grey outlines, the grey repeated in 3 channels as VTAB does; see render. No file is read. As in
 // dSprites a square turned by a quarter, or an ellipse by a half, is one picture under two combinations.
 func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Set, err error) {
+	return renderedShapes(task, train, test, size, seed, preprocess.Settings{Crop: [2]int{size, size}}, func(int) (int, int) {
+		return size, size
+	})
+}
+
+// ShapesOfAspects is Shapes in pictures of several aspects, their height over their width log-uniform from 1/4 to 4 and
+// their area that of size×size pixels, which settings bring to one size or cut into patches. Lengths are in units of the
+// shorter side, so that no shape is cut off or out of shape; centres lie at parts of each side.
+func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.Settings) (
+	trainSet, testSet *Set, err error) {
+	return renderedShapes(task, train, test, size, seed, p, func(k int) (int, int) {
+		root := math.Exp2(2*draw(streamShapes, seed, 1, k).Float64() - 1) // of the aspect
+		side := func(x float64) int { return int(math.Round(x)) }
+		return side(float64(size) * root), side(float64(size) / root)
+	})
+}
+
+// renderedShapes makes the sets of Shapes, of pictures whose sides may depend on the combination of factors.
+func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.Settings,
+	sides func(k int) (height, width int)) (trainSet, testSet *Set, err error) {
 	classes := task.classes()
 	switch {
 	case classes == nil:
-		return nil, nil, fmt.Errorf("data: shapes: unknown task %q, want %q, %q or %q",
-			task, TaskLocation, TaskOrientation, TaskWhere)
+		return nil, nil, fmt.Errorf("data: shapes: unknown task %q, want %q, %q, %q or %q",
+			task, TaskLocation, TaskOrientation, TaskWhere, TaskShape)
 	case train < 1 || test < 1 || train > spriteCount || test > spriteCount-train:
 		return nil, nil, fmt.Errorf("data: shapes: %d training and %d test images, want 1 or more and at most %d together",
 			train, test, spriteCount)
@@ -96,34 +125,43 @@ func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Se
 		return nil, nil, fmt.Errorf("data: shapes: size %d, want 8 to 1024 pixels", size)
 	}
 	combinations := draw(streamShapes, seed, 0, 0).Perm(spriteCount)
-	build := func(part string, combinations []int) *Set {
-		s := &Set{
-			Name: fmt.Sprintf("shapes-%s-%s", task, part), Height: size, Width: size, Channels: 3, Classes: classes,
-			Pixels: make([]uint8, 0, len(combinations)*size*size*3),
-			Labels: make([]int32, 0, len(combinations)),
+	build := func(part string, combinations []int) (*Set, error) {
+		s, err := newSet(fmt.Sprintf("shapes-%s-%s", task, part), len(combinations), classes, p)
+		if err != nil {
+			return nil, err
 		}
-		for _, k := range combinations {
+		for i, k := range combinations {
 			sprite := spriteAt(k)
-			s.Labels = append(s.Labels, task.label(sprite))
-			for _, v := range sprite.render(size) {
-				s.Pixels = append(s.Pixels, v, v, v)
+			s.Labels[i] = task.label(sprite)
+			height, width := sides(k)
+			picture := &Picture{Height: height, Width: width}
+			for _, v := range sprite.render(height, width) {
+				picture.Pixels = append(picture.Pixels, v, v, v)
 			}
+			if picture, err = picture.Preprocess(p); err != nil {
+				return nil, err
+			}
+			s.put(i, picture)
 		}
-		return s
+		return s, nil
 	}
-	return build("train", combinations[:train]), build("test", combinations[train:train+test]), nil
+	if trainSet, err = build("train", combinations[:train]); err == nil {
+		testSet, err = build("test", combinations[train:train+test])
+	}
+	return trainSet, testSet, err
 }
 
-// render draws a sprite on size×size pixels, 0…255: the covered share of each pixel, from 4×4 samples.
+// render draws a sprite on height×width pixels, 0…255: the covered share of each pixel, from 4×4 samples.
 //
-// The image is the unit square, rows downwards. Centres lie at 1/4 + (k+½)/64: one pixel of dSprites apart. Scale k is
-// 0.5 + 0.1·k. Orientation k turns by 2πk/40, clockwise; dSprites takes 2πk/39, which makes its first and last
-// orientation one picture under two labels.
-func (s sprite) render(size int) []uint8 {
+// The shorter side of the image is 1, rows go downwards. Centres lie at 1/4 + (k+½)/64 of a side: one pixel of dSprites
+// apart. Scale k is 0.5 + 0.1·k. Orientation k turns by 2πk/40, clockwise; dSprites takes 2πk/39, which makes its first
+// and last orientation one picture under two labels.
+func (s sprite) render(height, width int) []uint8 {
 	const samples = 4
 	var (
-		row       = 0.25 + (float64(s.row)+0.5)/64
-		column    = 0.25 + (float64(s.column)+0.5)/64
+		size      = min(height, width)
+		row       = (0.25 + (float64(s.row)+0.5)/64) * float64(height) / float64(size)
+		column    = (0.25 + (float64(s.column)+0.5)/64) * float64(width) / float64(size)
 		factor    = 1 / (0.5 + 0.1*float64(s.scale))
 		angle     = 2 * math.Pi * float64(s.orientation) / spriteOrientations
 		sin, cos  = math.Sincos(angle)
@@ -133,7 +171,7 @@ func (s sprite) render(size int) []uint8 {
 		endRow    = int(math.Ceil((row + OutlineRadius) * float64(size)))
 		endColumn = int(math.Ceil((column + OutlineRadius) * float64(size)))
 	)
-	out := make([]uint8, size*size)
+	out := make([]uint8, height*width)
 	for i := firstRow; i < endRow; i++ {
 		for j := firstCol; j < endColumn; j++ {
 			covered := 0
@@ -145,7 +183,7 @@ func (s sprite) render(size int) []uint8 {
 					covered++
 				}
 			}
-			out[i*size+j] = uint8((255*covered + samples*samples/2) / (samples * samples))
+			out[i*width+j] = uint8((255*covered + samples*samples/2) / (samples * samples))
 		}
 	}
 	return out
@@ -161,7 +199,8 @@ const (
 	OutlineHeart                  // (x²+y²−1)³ ≤ x²y³, y upwards, times 0.19; within 1.2 of a centre moved up by 0.1
 )
 
-// OutlineRadius bounds every shape at scale 1: no point is farther than this from its centre, in sides of the image.
+// OutlineRadius bounds every shape at scale 1: no point is farther than this from its centre, in shorter sides of the
+// image.
 // The centres of Shapes keep 1/4 + 1/128 from the border, so nothing is ever cut.
 const OutlineRadius = 0.25
 

@@ -18,7 +18,7 @@ func TestSpritesHaveTheStatedAreaCentreAndDirection(t *testing.T) {
 		var area, row, column float64
 		moment := func(of func(dy, dx float64) float64) float64 {
 			sum := 0.0
-			for i, v := range s.render(size) {
+			for i, v := range s.render(size, size) {
 				sum += float64(v) / 255 * of((float64(i/size)+0.5)/size-row, (float64(i%size)+0.5)/size-column)
 			}
 			return sum
@@ -54,7 +54,7 @@ func TestSpritesHaveTheStatedAreaCentreAndDirection(t *testing.T) {
 func TestTheUprightHeartStandsOnItsTip(t *testing.T) {
 	const size = 64
 	at := sprite{shape: 2, scale: 5, row: 16, column: 16}
-	upright := at.render(size)
+	upright := at.render(size, size)
 	widths := []int{} // of the lines with any white
 	for line := range slices.Chunk(upright, size) {
 		white := 0
@@ -69,7 +69,7 @@ func TestTheUprightHeartStandsOnItsTip(t *testing.T) {
 		t.Errorf("widths by line %v: want a tip below and lobes above", widths)
 	}
 	at.orientation = 20 // half a turn: the picture read backwards, around the centre at 32.5
-	for i, v := range at.render(size) {
+	for i, v := range at.render(size, size) {
 		y, x := 64-i/size, 64-i%size
 		want := uint8(0)
 		if y < size && x < size {
@@ -84,7 +84,7 @@ func TestTheUprightHeartStandsOnItsTip(t *testing.T) {
 func TestNoSpriteIsCutByTheBorder(t *testing.T) {
 	sum := func(s sprite, row, column int) (total int) {
 		s.row, s.column = row, column
-		for _, v := range s.render(32) {
+		for _, v := range s.render(32, 32) {
 			total += int(v)
 		}
 		return total
@@ -117,7 +117,8 @@ func patches(image []uint8, size, side int) [][]byte {
 
 func TestWhereIsInvisibleToABagOfPatches(t *testing.T) {
 	equal := func(a, b sprite, size, side int) bool {
-		return slices.EqualFunc(patches(a.render(size), size, side), patches(b.render(size), size, side), bytes.Equal)
+		return slices.EqualFunc(patches(a.render(size, size), size, side),
+			patches(b.render(size, size), size, side), bytes.Equal)
 	}
 	for _, c := range []struct{ size, side int }{{32, 8}, {32, 4}, {64, 16}, {64, 8}} {
 		for k := 0; k < spriteCount; k += 10007 {

@@ -22,6 +22,7 @@ type Named struct {
 	Baseline    string       // label of the arm that the others are compared with; "" for learned
 	Sides       [][2]float64 // heights and widths to train at, as multiples of the recipe's side
 	Elsewhere   [][2]float64 // and to measure the trained models at, without training
+	Aspects     []string     // what becomes of pictures of several aspects
 	Published   Published    // on CIFAR-100
 }
 
@@ -96,6 +97,11 @@ var All = []Named{
 		Baseline: "wepe-sphere", Elsewhere: otherSizes,
 		Arms: slices.Concat(Each("wepe-sphere"), Grid("wepe-sphere", "shift = %g", "wepe_shift=%g",
 			[]float64{0.125, 0.25, 0.375, 0.5})),
+	},
+	{
+		Name: "flexible", About: "-position's encodings on pictures of several aspects: cropped, squashed, or each on a grid " +
+			"of its own",
+		Aspects: finetune.Aspects(),
 	},
 	{
 		Name: "sphere", About: "what each choice in wepe-sphere is worth, beside the encodings that it competes with",

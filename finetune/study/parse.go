@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -33,6 +34,17 @@ func ParseSizes(list string) ([][2]int, error) {
 			return size, fmt.Errorf("%q is no %s", text, want)
 		}
 		return size, nil
+	})
+}
+
+// ParseAspects reads what becomes of pictures of other aspects, "crop,keep".
+func ParseAspects(list string) ([]string, error) {
+	want := "aspect: want some of " + strings.Join(finetune.Aspects(), ",")
+	return parse(list, want, func(name string) (string, error) {
+		if !slices.Contains(finetune.Aspects(), name) {
+			return "", fmt.Errorf("%q is no %s", name, want)
+		}
+		return name, nil
 	})
 }
 

@@ -117,6 +117,38 @@ func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
 	}
 }
 
+func TestAspectsOfAStudyAreTrainingsOfTheirOwn(t *testing.T) {
+	s := small(t)
+	s.Aspects = finetune.Aspects()
+	s.Seeds = 1
+	s.Tasks[0].Images = func(ctx context.Context, u Unit) (train, test *data.Set, err error) {
+		settings, err := u.Recipe.Pictures([2]int{16, 16})
+		if err != nil {
+			return nil, nil, err
+		}
+		return data.ShapesOfAspects(data.TaskWhere, 31, 17, 32, 0, settings)
+	}
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table, err := s.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range table.Rows {
+		got = append(got, strings.Join(row[:3], "|")) // recipe, encoding, n
+	}
+	want := []string{"small crop|learned|1", "small crop|wepe|1", "small squash|learned|1", "small squash|wepe|1",
+		"small keep|learned|1", "small keep|wepe|1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+	if _, err := os.Stat(filepath.Join(s.Dir, "wepe-keep-seed0")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAStudySaysWhatIsMissingAndAnInterruptedOneWhatToDo(t *testing.T) {
 	s := small(t)
 	s.Shard = Shard{Index: 1, Of: 3}

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package study compares position encodings by training: encodings × sizes × fractions × seeds × tasks, every
+// Package study compares position encodings by training: encodings × sizes × aspects × fractions × seeds × tasks, every
 // combination a training of its own, on the same images in the same order as the others of its seed.
 //
 //	s := study.Study{
@@ -54,6 +54,7 @@ type Study struct {
 	Tasks     []Task // what is learned, at least one
 	Arms      []Arm  // what is compared, at least one
 	Sizes     [][2]int
+	Aspects   []string  // what becomes of pictures of other aspects, see finetune.Recipe; none: as the recipe says
 	Fractions []float64 // of the training images, in (0, 1]
 	Seeds     int
 	FirstSeed int    // fresh ones for the last word on what earlier ones chose

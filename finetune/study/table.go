@@ -80,7 +80,7 @@ func (s *Study) Table() (report.Table, error) {
 	}
 	rows = append(rows, other...)
 	spec := report.Spec{Published: s.Published.Top1, Conditions: s.Published.Conditions, Baseline: s.baseline()}
-	if len(s.Sizes) > 1 || len(s.Elsewhere) > 0 {
+	if len(s.Sizes) > 1 || len(s.Aspects) > 1 || len(s.Elsewhere) > 0 {
 		spec.GroupBy = append(spec.GroupBy, "recipe")
 	}
 	if len(s.Fractions) > 1 {

@@ -35,6 +35,7 @@ type Unit struct {
 	Arm
 	Setting  string // of the sweep, for finetune.Recipe.Set
 	Size     [2]int // pixels of the pictures that the model sees, height and width; zero for the recipe's
+	Aspect   string // what becomes of those of other aspects; "" for what the recipe says
 	Fraction float64
 	Seed     int
 	Search   bool // trained to choose a setting; else its result counts
@@ -68,11 +69,14 @@ func (u Unit) String() string {
 	return strings.TrimSpace(title + " " + u.Setting)
 }
 
-// named is the label with what tells the sizes and fractions of a study apart.
+// named is the label with what tells the sizes, aspects and fractions of a study apart.
 func (u Unit) named(size, fraction string) string {
 	name := u.Label
 	if u.Size != [2]int{} {
 		name += fmt.Sprintf(size, sizeName(u.Size))
+	}
+	if u.Aspect != "" {
+		name += fmt.Sprintf(size, u.Aspect)
 	}
 	if u.Fraction < 1 {
 		name += fmt.Sprintf(fraction, u.Fraction)
@@ -101,6 +105,10 @@ func (s *Study) resolve(u *Unit) (err error) {
 	if u.Size != [2]int{} {
 		u.Recipe.Augment.Size = u.Size
 		u.Recipe.Name += " " + sizeName(u.Size) // sizes are different trainings
+	}
+	if u.Aspect != "" {
+		u.Recipe.Aspect = u.Aspect
+		u.Recipe.Name += " " + u.Aspect
 	}
 	name := fmt.Sprintf("%s-seed%d", u.fileName(), u.Seed)
 	if !u.Task.recorded() {
@@ -171,9 +179,12 @@ func (s *Study) Units(done Results) (units []Unit, err error) {
 
 // combinations lists the trainings that count, without what resolve fills in.
 func (s *Study) combinations() (units []Unit) {
-	sizes, fractions := s.Sizes, s.Fractions
+	sizes, aspects, fractions := s.Sizes, s.Aspects, s.Fractions
 	if len(sizes) == 0 {
 		sizes = make([][2]int, 1)
+	}
+	if len(aspects) == 0 {
+		aspects = []string{""}
 	}
 	if len(fractions) == 0 {
 		fractions = []float64{1}
@@ -182,8 +193,11 @@ func (s *Study) combinations() (units []Unit) {
 		for _, seed := range s.seeds() {
 			for _, fraction := range fractions {
 				for _, size := range sizes {
-					for _, arm := range s.Arms {
-						units = append(units, Unit{Task: task, Arm: arm, Size: size, Fraction: fraction, Seed: seed})
+					for _, aspect := range aspects {
+						for _, arm := range s.Arms {
+							units = append(units, Unit{Task: task, Arm: arm, Size: size, Aspect: aspect, Fraction: fraction,
+								Seed: seed})
+						}
 					}
 				}
 			}

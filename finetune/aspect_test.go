@@ -1,0 +1,117 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// keeping is tiny for pictures that keep their aspect, on a grid of 4×3 patches.
+func keeping(t *testing.T, settings string) Recipe {
+	t.Helper()
+	r := tiny()
+	r.Model.PatchSize, r.Augment.Size, r.Aspect, r.Epochs = 4, [2]int{16, 12}, AspectKeep, 2
+	return gomlxtest.Must(r.Set(settings))(t)
+}
+
+// ofAspects are shapes in pictures of several aspects as a recipe wants them.
+func ofAspects(t *testing.T, r Recipe) (train, test *data.Set) {
+	t.Helper()
+	train, test, err := data.ShapesOfAspects(data.TaskShape, 31, 17, 16, 2,
+		gomlxtest.Must(r.Pictures([2]int{16, 12}))(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return train, test
+}
+
+func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
+	for _, position := range []string{"learned", "wepe-sphere", "rope-axial+alibi2d"} {
+		recipe := keeping(t, "model.position="+position)
+		train, test := ofAspects(t, recipe)
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: train, Test: test, Dir: t.TempDir()}
+		m, row := done(t, run)
+		if err := errors.Join(run.Page(m, row), train.Validate()); err != nil {
+			t.Error(err)
+		}
+		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
+		logits := gomlxtest.Must(opened.logitsOf(test))(t)
+		for i := range 5 {
+			answers := gomlxtest.Must(opened.PredictImage(test.Picture(i), 3))(t) // of whole patches: it stays as it is
+			total := logSumExp(logits[i])
+			for _, a := range answers {
+				want := math.Exp(float64(logits[i][slices.Index(test.Classes, a.Name)]) - total)
+				if math.Abs(a.Probability-want) > 1e-6 {
+					t.Errorf("%s, picture %d of %v patches: %g, want %g", position, i, test.Grids[i], a.Probability, want)
+				}
+			}
+		}
+	}
+}
+
+func TestTrainingOnSquaresThatKeepTheirAspectIsTrainingOnImages(t *testing.T) {
+	images, _, err := data.Shapes(data.TaskWhere, 31, 17, 16, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{16, 16}, Patch: 4}
+	strips := &data.Set{Name: "strips", Labels: images.Labels, Height: 64, Width: 4, Channels: 3, Classes: images.Classes}
+	for i := range images.Len() {
+		strip := gomlxtest.Must(data.FromImage(images.Picture(i)).Preprocess(keep))(t)
+		strips.Pixels, strips.Grids = append(strips.Pixels, strip.Pixels...), append(strips.Grids, strip.Grid)
+	}
+	weights := map[string]map[string][]float64{}
+	for aspect, set := range map[string]*data.Set{"": images, AspectKeep: strips} {
+		r := keeping(t, "model.position=wepe+rope-mixed;augment.size=[16,16]")
+		r.Aspect = aspect
+		m, _ := done(t, Run{Backend: gomlxtest.Backend(), Recipe: r, Train: set})
+		weights[aspect] = m.weights(t, "")
+	}
+	for path, want := range weights[""] {
+		gomlxtest.Near(t, path, weights[AspectKeep][path], want, 2e-3) // after ten steps of Adam, which divides small by small
+	}
+}
+
+func TestWhatDoesNotGoWithKeepingTheAspectIsRefused(t *testing.T) {
+	good := keeping(t, "")
+	strips, _ := ofAspects(t, good)
+	images, _, err := data.Shapes(data.TaskWhere, 31, 17, 16, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, c := range map[string]struct {
+		settings string
+		set      *data.Set
+	}{
+		`unknown aspect "kept": want one of crop, squash, keep`: {"aspect=kept", images},
+		"no augmentation but mean and std":                      {"augment.flip_prob=0.5", strips},
+		"position hybrid blends into a table of one grid":       {"model.position=hybrid", strips},
+		"wants pictures in patches of 4 pixels":                 {"", images},
+		"wants pictures in patches of 2 pixels":                 {"model.patch_size=2", strips},
+		"are cut into patches: that is for aspect keep":         {"aspect=squash", strips},
+		"have up to 12 patches of 4 pixels":                     {"augment.size=[16,16]", strips},
+	} {
+		_, err := Run{Backend: gomlxtest.Backend(), Recipe: keeping(t, c.settings), Train: c.set}.prepared()
+		refused(t, c.settings, err, words)
+	}
+	_, err = Recipe{Name: "big", Aspect: AspectKeep}.Pictures([2]int{16, 12})
+	refused(t, "no patch size", err, "set model.patch_size")
+	dhvt := good
+	dhvt.Architecture = DHVT
+	refused(t, "dhvt", dhvt.validateAspect(), "only a ViT takes pictures of aspect keep")
+
+	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good.WithDefaults(), strips.Classes, 0))(t)
+	_, err = m.EmbedImages(strips.Picture(0))
+	refused(t, "Embed", err, "Embed is for models of images of one size")
+	refused(t, "Look", m.Look(strips, 1, func(*vit.Trace) []*graph.Node { return nil }, nil), "a look inside is for models")
+}

@@ -1,0 +1,118 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+)
+
+var toStrips = preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{20, 16}, Patch: 4} // 5×4 patches
+
+// gradual is a picture whose pixels tell their place.
+func gradual(height, width int) *Picture {
+	p := &Picture{Height: height, Width: width}
+	for y := range height {
+		for x := range width {
+			p.Pixels = append(p.Pixels, uint8(y), uint8(x), uint8(y*7+x*3))
+		}
+	}
+	return p
+}
+
+func TestAPictureOfWholePatchesIsCutIntoThemAndPutTogetherAgain(t *testing.T) {
+	for _, grid := range [][2]int{{5, 4}, {4, 5}, {2, 7}, {3, 6}, {8, 2}} {
+		picture := gradual(4*grid[0], 4*grid[1])
+		strip, err := picture.Preprocess(toStrips)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strip.Grid != grid || strip.Height != 80 || strip.Width != 4 || len(strip.Pixels) != 3*80*4 {
+			t.Fatalf("%v: grid %v, %d×%d", grid, strip.Grid, strip.Height, strip.Width)
+		}
+		for k := range grid[0] * grid[1] {
+			for y := range 4 {
+				for x := range 4 {
+					want := picture.Pixels[3*((k/grid[1]*4+y)*picture.Width+k%grid[1]*4+x):][:3]
+					if got := strip.Pixels[3*((4*k+y)*4+x):][:3]; !slices.Equal(got, want) {
+						t.Fatalf("%v: patch %d, pixel %d, %d: %v, want %v", grid, k, y, x, got, want)
+					}
+				}
+			}
+		}
+		if padding := strip.Pixels[3*16*grid[0]*grid[1]:]; slices.ContainsFunc(padding, func(v uint8) bool { return v != 0 }) {
+			t.Errorf("%v: padding is not black", grid)
+		}
+		set := &Set{Pixels: strip.Pixels, Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{grid}}
+		again := FromImage(set.Picture(0))
+		if again.Height != picture.Height || again.Width != picture.Width || !slices.Equal(again.Pixels, picture.Pixels) {
+			t.Errorf("%v: the picture of the set is another one", grid)
+		}
+	}
+}
+
+func TestAPictureIsResizedToTheGridOfItsRatio(t *testing.T) {
+	picture := gradual(31, 93)
+	strip, err := picture.Preprocess(toStrips)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := picture.Resize(8, 24, preprocess.Bilinear) // 1:3 in 20 patches: 2×6, and a row and a column more are 21
+	set := &Set{Pixels: strip.Pixels, Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{strip.Grid}}
+	if got := FromImage(set.Picture(0)); got.Height != 8 || !slices.Equal(got.Pixels, want.Pixels) {
+		t.Errorf("%d×%d", got.Height, got.Width)
+	}
+}
+
+func TestGridsStayWithTheirPictures(t *testing.T) {
+	train, test, err := ShapesOfAspects(TaskShape, 53, 31, 24, 3, toStrips)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []*Set{train, test} {
+		if err := set.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := []int{17, 3, 3, 50}
+	some := train.Subset(rows)
+	numbers := Augment{}.Plan(train, 0, 0, 0, rows).Grids
+	known := preprocess.Grids(20)
+	for k, row := range rows {
+		if some.Grids[k] != train.Grids[row] || known[numbers[k]] != train.Grids[row] {
+			t.Errorf("row %d: grid %v, number %d, want %v", row, some.Grids[k], numbers[k], train.Grids[row])
+		}
+	}
+	other := train.Subset(rows)
+	other.Grids[1] = [2]int{4, 4}
+	if other.Fingerprint() == some.Fingerprint() {
+		t.Error("the fingerprint does not depend on grids")
+	}
+	other.Grids[1] = [2]int{1, 2}
+	if err := other.Validate(); err == nil || !strings.Contains(err.Error(), "picture 1 has a grid of 1×2") {
+		t.Errorf("a grid that no picture has: %v", err)
+	}
+}
+
+func TestShapesOfAspectsAreNotStretched(t *testing.T) {
+	for k := 0; k < spriteCount; k += 30011 {
+		for _, sides := range [][2]int{{32, 128}, {128, 32}, {40, 101}} {
+			s := spriteAt(k)
+			short := min(sides[0], sides[1])
+			area := 0.0
+			for _, v := range s.render(sides[0], sides[1]) {
+				area += float64(v) / 255
+			}
+			want := 0.0
+			for _, v := range s.render(short, short) {
+				want += float64(v) / 255
+			}
+			if d := area - want; d > 0.03*want || d < -0.03*want {
+				t.Errorf("%+v covers %.1f of %v pixels, want %.1f", s, area, sides, want)
+			}
+		}
+	}
+}
