@@ -116,6 +116,7 @@ func (m *Model) setOf(name string, pictures ...*data.Picture) *data.Set {
 		if p.Grid != [2]int{} {
 			set.Grids = append(set.Grids, p.Grid)
 		}
+		set.Float = append(set.Float, p.Float...)
 	}
 	return set
 }

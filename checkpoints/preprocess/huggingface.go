@@ -24,6 +24,9 @@ var (
 	hfShortest = []string{"Bit", "CLIP"}
 )
 
+// hfFloat is the processor that rescales before it resizes, and so resizes numbers; the others resize bytes.
+const hfFloat = "DINOv3ViTImageProcessor"
+
 func (c config) huggingFace() (s Settings, err error) {
 	for key, value := range c.Object {
 		known := slices.Contains(hfRead, key) || slices.Contains(hfIgnored, key)
@@ -52,7 +55,12 @@ func (c config) huggingFace() (s Settings, err error) {
 		}
 		s.Crop = [2]int(sides)
 	}
-	return s, c.setPixels(&s, false)
+	if err := c.setPixels(&s, false); err != nil {
+		return s, err
+	}
+	processor, err := c.Text("image_processor_type")
+	s.Float = resize && strings.HasPrefix(processor, hfFloat)
+	return s, err
 }
 
 // hfResize reads size and resample.
@@ -96,7 +104,7 @@ func (c config) hfResize(s *Settings) error {
 }
 
 // HuggingFace writes s in Hugging Face's form, which Parse and transformers read: ViTImageProcessor, or
-// BitImageProcessor where there is a crop or a shortest side. Fits of timm for which Hugging Face has no word are an
+// BitImageProcessor where there is a crop or a shortest side, DINOv3's for Float. Fits of timm for which Hugging Face has no word are an
 // error; RoundCrop is lost, which may move a crop by one pixel.
 func (s Settings) HuggingFace() ([]byte, error) {
 	if err := s.Validate(); err != nil {
@@ -106,6 +114,9 @@ func (s Settings) HuggingFace() ([]byte, error) {
 	processor := "ViTImageProcessor"
 	if crops || s.Fit == FitShortest {
 		processor = "BitImageProcessor"
+	}
+	if s.Float {
+		processor = hfFloat + "Fast"
 	}
 	hf := map[string]any{
 		"image_processor_type": processor, "do_convert_rgb": true,
@@ -125,7 +136,7 @@ func (s Settings) HuggingFace() ([]byte, error) {
 	if s.Fit != FitNone {
 		hf["resample"] = slices.Index(resamples, s.Kernel())
 	}
-	if processor == "BitImageProcessor" {
+	if processor != "ViTImageProcessor" {
 		hf["do_center_crop"] = crops
 	}
 	if crops {

@@ -23,13 +23,14 @@ const MaxSide = 16384
 // Settings bring a picture to a model's size on the host: resize, then crop. What is left, Normalisation, is for the
 // graph. The zero value changes nothing.
 //
-// They are what Hugging Face's image processors and timm's evaluation transform do with Pillow, to the bit; see Parse
-// for how their files map to these.
+// They are what Hugging Face's image processors and timm's evaluation transform do with Pillow, to the bit, or with Float
+// what torchvision does with numbers; see Parse for how their files map to these.
 type Settings struct {
 	Fit      Fit      `json:"fit,omitempty"`
 	Size     [2]int   `json:"size,omitzero"`      // rows and columns of Fit
 	Resample Resample `json:"resample,omitempty"` // the kernel; empty means Bilinear
 	Patch    int      `json:"patch,omitempty"`    // side of the patches of FitPatches, in pixels
+	Float    bool     `json:"float,omitempty"`    // the resize is not rounded to 8 bits, as in DINOv3's processor
 
 	// Crop is the rows and columns of a window around the centre, taken after the resize; zero takes none. What lies
 	// beyond the picture has the colour Fill.
@@ -95,6 +96,9 @@ func (s Settings) Validate() error {
 		}
 	default:
 		return fmt.Errorf("preprocess: fit %q, want exact, shortest, cover, contain, patches or none", s.Fit)
+	}
+	if s.Float && (s.Fit == FitPatches || s.Resample == Nearest) {
+		return fmt.Errorf("preprocess: float with fit %q, resample %q: want another of either", s.Fit, s.Resample)
 	}
 	if s.Fit == FitPatches && (s.Patch < 1 || s.Size[0]%s.Patch != 0 || s.Size[1]%s.Patch != 0 || s.Crop != [2]int{}) {
 		return fmt.Errorf("preprocess: patches of %d pixels for %v, crop %v: want whole patches, and no crop", s.Patch,

@@ -11,8 +11,8 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Images builds the batch described by a plan: pixels is uint8 [n, height, width, channels], plan the nodes of
-// Plan.Tensors; the result is float32 [batch, outHeight, outWidth, channels], cut off from gradients.
+// Images builds the batch described by a plan: pixels is uint8 or float32, 0…255, [n, height, width, channels], plan
+// the nodes of Plan.Tensors; the result is float32 [batch, outHeight, outWidth, channels], cut off from gradients.
 //
 // Crop, padding, flip and resize are one linear map along each axis: with R and C from the plan's windows,
 //
@@ -22,8 +22,8 @@ import (
 // the image count in the sum but have no pixels: that is the black padding. For shifts by whole pixels R is exactly a
 // selection of rows, and since the products are taken on 0…255 this is exact in bfloat16 and TF32 too.
 func (a Augment) Images(pixels *Node, plan []*Node) *Node {
-	if pixels.Rank() != 4 || pixels.DType() != dtypes.Uint8 || len(plan) != PlanLen {
-		exceptions.Panicf("data.Images: pixels %s and %d plan nodes, want uint8 [n, height, width, channels] and %d",
+	if pixels.Rank() != 4 || pixels.DType() != dtypes.Uint8 && pixels.DType() != dtypes.Float32 || len(plan) != PlanLen {
+		exceptions.Panicf("data.Images: pixels %s and %d plan nodes, want 0 to 255 [n, height, width, channels] and %d",
 			pixels.Shape(), len(plan), PlanLen)
 	}
 	height, width, channels := pixels.Shape().Dim(1), pixels.Shape().Dim(2), pixels.Shape().Dim(3)

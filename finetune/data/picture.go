@@ -27,8 +27,9 @@ const (
 // Picture is a decoded picture: 8 bits each of red, green and blue.
 type Picture struct {
 	Height, Width int
-	Pixels        []uint8 // [Height, Width, 3], row-major
-	Grid          [2]int  // of a strip of patches, preprocess.FitPatches: its rows and columns; else zero
+	Pixels        []uint8   // [Height, Width, 3], row-major
+	Float         []float32 // Pixels before they were rounded, where settings say so; else nil
+	Grid          [2]int    // of a strip of patches, preprocess.FitPatches: its rows and columns; else zero
 }
 
 // Image returns the picture in the form of the standard library: a copy.

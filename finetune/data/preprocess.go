@@ -39,22 +39,35 @@ func (p *Picture) Preprocess(s preprocess.Settings) (*Picture, error) {
 	if int64(height)*int64(width) > maxPixels {
 		return nil, fmt.Errorf("%d×%d pixels become %d×%d, want at most %d", p.Width, p.Height, width, height, maxPixels)
 	}
-	p = p.Resize(height, width, s.Kernel())
+	if s.Float {
+		p = p.resizeFloat(height, width, s.Kernel())
+	} else {
+		p = p.Resize(height, width, s.Kernel())
+	}
 	if s.Fit == preprocess.FitPatches {
 		return p.strip(s)
 	}
 	if s.Crop == [2]int{} {
 		return p, nil
 	}
-	out := &Picture{Height: s.Crop[0], Width: s.Crop[1], Pixels: make([]uint8, 3*s.Crop[0]*s.Crop[1])}
-	for i := range out.Pixels {
-		out.Pixels[i] = s.Fill[i%3]
-	}
-	top, left := s.CropStart(p.Height, p.Width)
-	from, to := max(0, left), min(p.Width, left+out.Width) // columns of the picture that are seen
-	for y := max(0, top); y < min(p.Height, top+out.Height); y++ {
-		row := p.Pixels[3*y*p.Width:]
-		copy(out.Pixels[3*((y-top)*out.Width+from-left):], row[3*from:3*to])
+	out := &Picture{Height: s.Crop[0], Width: s.Crop[1], Pixels: windowed(p, p.Pixels, s)}
+	if p.Float != nil {
+		out.Float = windowed(p, p.Float, s)
 	}
 	return out, nil
+}
+
+// windowed returns the window of settings in the pixels of a picture.
+func windowed[T uint8 | float32](p *Picture, pixels []T, s preprocess.Settings) []T {
+	height, width := s.Crop[0], s.Crop[1]
+	out := make([]T, 3*height*width)
+	for i := range out {
+		out[i] = T(s.Fill[i%3])
+	}
+	top, left := s.CropStart(p.Height, p.Width)
+	from, to := max(0, left), min(p.Width, left+width) // columns of the picture that are seen
+	for y := max(0, top); y < min(p.Height, top+height); y++ {
+		copy(out[3*((y-top)*width+from-left):], pixels[3*(y*p.Width+from):3*(y*p.Width+to)])
+	}
+	return out
 }

@@ -6,10 +6,14 @@ import (
 	"bytes"
 	"image"
 	"image/jpeg"
+	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestOutputSizeIsKnownOnlyWhereItIsFixed(t *testing.T) {
@@ -73,4 +77,32 @@ func BenchmarkPreprocess(b *testing.B) {
 			}
 		}
 	})
+}
+
+// DINOv3's processor, of which the fixtures have a picture before and after.
+func TestAResizeOfNumbersIsTorchvisions(t *testing.T) {
+	for _, set := range []string{"dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"} {
+		settings, err := preprocess.Read(filepath.Join(fixtures.Dir(t, set), "preprocessor_config.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := fixtures.Tensors(t, set, "tensors.safetensors")
+		raw, want := all["preprocess.image_u8"], all["preprocess.pixel_values_nhwc_out"]
+		picture := &Picture{Height: raw.Shape[0], Width: raw.Shape[1]}
+		for _, v := range raw.Data {
+			picture.Pixels = append(picture.Pixels, uint8(v))
+		}
+		if picture, err = picture.Preprocess(settings); err != nil {
+			t.Fatal(err)
+		}
+		mean, std := settings.Normalisation()
+		var got []float64
+		for i, v := range picture.Float {
+			got = append(got, (float64(v)/255-mean[i%3])/std[i%3])
+			if d := math.Abs(float64(v) - float64(picture.Pixels[i])); d > 0.5 {
+				t.Fatalf("%s: pixel %d is %g, and %d rounded", set, i, v, picture.Pixels[i])
+			}
+		}
+		gomlxtest.NearAbs(t, set, got, want.Data, 1e-5)
+	}
 }

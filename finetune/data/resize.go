@@ -79,15 +79,27 @@ type tap struct {
 	weights []int32
 }
 
-// tapsOf computes the weights of an axis.
+// tapsOf rounds the weights of an axis.
 func tapsOf(r preprocess.Resample, in, out int) []tap {
+	taps := make([]tap, out)
+	eachWeights(r, in, out, func(i, first int, weights []float64) {
+		taps[i] = tap{first, make([]int32, len(weights))}
+		for j, w := range weights {
+			taps[i].weights[j] = int32(math.Copysign(0.5, w) + float64(w*(1<<weightBits)))
+		}
+	})
+	return taps
+}
+
+// eachWeights computes the weights of an axis, for each output pixel those of the input pixels from first on. They are
+// its caller's during the call.
+func eachWeights(r preprocess.Resample, in, out int, do func(i, first int, weights []float64)) {
 	k, support := kernel(r)
 	scale := float64(in) / float64(out)
 	widening := max(1, scale)
 	support *= widening
-	taps := make([]tap, out)
 	raw := make([]float64, 0, 2*int(math.Ceil(support))+1)
-	for i := range taps {
+	for i := range out {
 		centre := float64((float64(i) + 0.5) * scale)
 		first, end := max(0, int(centre-support+0.5)), min(in, int(centre+support+0.5))
 		raw = raw[:0]
@@ -96,15 +108,40 @@ func tapsOf(r preprocess.Resample, in, out int) []tap {
 			w := k((float64(j) - centre + 0.5) * (1 / widening))
 			raw, sum = append(raw, w), sum+w
 		}
-		taps[i] = tap{first, make([]int32, len(raw))}
-		for j, w := range raw {
+		for j := range raw {
 			if sum != 0 {
-				w /= sum
+				raw[j] /= sum
 			}
-			taps[i].weights[j] = int32(math.Copysign(0.5, w) + float64(w*(1<<weightBits)))
 		}
+		do(i, first, raw)
 	}
-	return taps
+}
+
+// resizeFloat is Resize without rounding, as torchvision does it with antialias: in Float, and rounded in Pixels.
+func (p *Picture) resizeFloat(height, width int, r preprocess.Resample) *Picture {
+	lines := make([]float64, 3*p.Height*width) // resized along the rows
+	eachWeights(r, p.Width, width, func(x, first int, weights []float64) {
+		for y := range p.Height {
+			for j, w := range weights {
+				for c := range 3 {
+					lines[3*(y*width+x)+c] += w * float64(p.Pixels[3*(y*p.Width+first+j)+c])
+				}
+			}
+		}
+	})
+	out := &Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width),
+		Float: make([]float32, 3*height*width)}
+	eachWeights(r, p.Height, height, func(y, first int, weights []float64) {
+		for i := range 3 * width {
+			sum := 0.0
+			for j, w := range weights {
+				sum += w * lines[3*(first+j)*width+i]
+			}
+			out.Float[3*y*width+i] = float32(sum)
+			out.Pixels[3*y*width+i] = uint8(math.Round(min(max(sum, 0), 255)))
+		}
+	})
+	return out
 }
 
 // Resize returns the picture with other sides. An axis that keeps its length is not touched.

@@ -22,6 +22,9 @@ type Set struct {
 	Height, Width, Channels int     // Channels is 1 (grey) or 3 (red, green, blue)
 	Classes                 []string
 
+	// Float is what Pixels were before they were rounded, where that is known; nil else. Models see it in their place.
+	Float []float32
+
 	// Grids are the rows and columns of patches of each picture [n] where the pictures are strips, see
 	// preprocess.FitPatches: Width is then the side of a patch, and Height that of all patches below one another.
 	Grids [][2]int
@@ -61,6 +64,8 @@ func (s *Set) Validate() error {
 	case len(s.Pixels) != len(s.Labels)*s.Height*s.Width*s.Channels:
 		return fmt.Errorf("data: %s: %d bytes of pixels, want %d for [%d, %d, %d, %d]", s.Name, len(s.Pixels),
 			len(s.Labels)*s.Height*s.Width*s.Channels, len(s.Labels), s.Height, s.Width, s.Channels)
+	case s.Float != nil && len(s.Float) != len(s.Pixels):
+		return fmt.Errorf("data: %s: %d pixels as numbers, %d as bytes", s.Name, len(s.Float), len(s.Pixels))
 	}
 	for i, label := range s.Labels {
 		if label < 0 || int(label) >= len(s.Classes) {
@@ -70,8 +75,12 @@ func (s *Set) Validate() error {
 	return s.validateGrids()
 }
 
-// Tensor returns the pixels as a new uint8 tensor [n, Height, Width, Channels], to be moved to the device once.
+// Tensor returns the pixels as a new uint8 tensor [n, Height, Width, Channels], or float32 where there is Float, to be
+// moved to the device once.
 func (s *Set) Tensor() *tensors.Tensor {
+	if s.Float != nil {
+		return tensors.FromFlatDataAndDimensions(s.Float, s.Len(), s.Height, s.Width, s.Channels)
+	}
 	return tensors.FromFlatDataAndDimensions(s.Pixels, s.Len(), s.Height, s.Width, s.Channels)
 }
 
@@ -83,6 +92,13 @@ func (s *Set) Subset(rows []int) *Set {
 	for _, row := range rows {
 		out.Pixels = append(out.Pixels, s.Image(row)...)
 		out.Labels = append(out.Labels, s.Labels[row])
+	}
+	if s.Float != nil {
+		size := s.Height * s.Width * s.Channels
+		out.Float = make([]float32, 0, len(rows)*size)
+		for _, row := range rows {
+			out.Float = append(out.Float, s.Float[row*size:(row+1)*size]...)
+		}
 	}
 	if s.Grids != nil {
 		out.Grids = make([][2]int, len(rows))
