@@ -200,8 +200,7 @@ const (
 )
 
 // OutlineRadius bounds every shape at scale 1: no point is farther than this from its centre, in shorter sides of the
-// image.
-// The centres of Shapes keep 1/4 + 1/128 from the border, so nothing is ever cut.
+// image. The centres of Shapes keep 1/4 + 1/128 of a side from the border, so nothing is ever cut.
 const OutlineRadius = 0.25
 
 // Covers reports whether a point, in the upright shape's own coordinates at scale 1, y downwards, belongs to it.
