@@ -141,6 +141,14 @@ var All = []Named{
 			gates("hybrid over the sphere", "wepe_blend=sphere;wepe_start=drawn;", 0.12, 0.5, 1)),
 	},
 	{
+		Name: "frozen", About: "a gate over ℘ before a frozen backbone, trained at one size and measured at others",
+		Pretrained: true,
+		Arms: frozen(slices.Concat(Each("learned"),
+			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5),
+			gates("hybrid over the sphere", "wepe_blend=sphere;wepe_start=drawn;", 0.12, 0.5))),
+		Elsewhere: [][2]float64{{0.5, 0.5}, {2.0 / 3, 2.0 / 3}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}},
+	},
+	{
 		Name: "beta-gamma", About: "β and γ of the surrogate, fixed, γ_k = γ/k²", Pretrained: true,
 		Arms: slices.Concat(Each("learned"), Grid("hybrid", "β = %g, γ = %g fixed",
 			"wepe_surrogate=sweep;wepe_surrogate_beta=%g;wepe_surrogate_gamma=%g", sweptBeta, sweptBeta)),
@@ -199,6 +207,14 @@ func gates(label, settings string, lambdas ...float64) (arms []Arm) {
 			arm.Label, arm.Settings = arm.Label+" fixed", arm.Settings+";wepe_learn_gate=false"
 		}
 		arms = append(arms, arm)
+	}
+	return arms
+}
+
+// frozen trains arms without the backbone and its table: head, gate and encoding.
+func frozen(arms []Arm) []Arm {
+	for i := range arms {
+		arms[i].Settings = strings.TrimPrefix(arms[i].Settings+";freeze="+finetune.FreezeBackbone, ";")
 	}
 	return arms
 }

@@ -129,6 +129,11 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 			"wepe_blend": "exact"},
 		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
 	})
+	armsAre(t, "frozen", map[string]map[string]any{
+		"learned":                        {},
+		"hybrid over ℘ λ = 0.12":         {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
+		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
+	})
 	if wepe.DefaultStart != wepe.StartDrawn {
 		t.Errorf("the arms without a start begin %s", wepe.DefaultStart)
 	}
