@@ -106,9 +106,9 @@ func TestWhatDoesNotGoWithKeepingTheAspectIsRefused(t *testing.T) {
 	}
 	_, err = Recipe{Name: "big", Aspect: AspectKeep}.Pictures([2]int{16, 12})
 	refused(t, "no patch size", err, "set model.patch_size")
-	dhvt := good
+	dhvt := good.WithDefaults()
 	dhvt.Architecture = DHVT
-	refused(t, "dhvt", dhvt.validateAspect(), "only a ViT takes pictures of aspect keep")
+	refused(t, "dhvt", dhvt.Validate(), "only a ViT takes pictures of aspect keep")
 
 	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good.WithDefaults(), strips.Classes, 0))(t)
 	_, err = m.EmbedImages(strips.Picture(0))

@@ -16,7 +16,7 @@ import (
 
 // The package read from bottom to top: a file refers to nothing that a file after it declares.
 var files = strings.Fields(`
-	groups network optimizer recipe settings recipes_pretrained recipes
+	groups network optimizer aspect recipe settings recipes_pretrained recipes
 	model pixels evaluate predict encoding export source saved pretrained look embed
 	group_table steps finetune trainer record resume do page timing`)
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -84,9 +85,12 @@ func (r Recipe) WithDefaults() Recipe {
 
 // fit fills in what the data decides, image size and classes, and refuses what contradicts it.
 func (r Recipe) fit(set *data.Set) (Recipe, error) {
-	r, rows, cols, err := r.sized(set)
+	rows, cols, err := sidesOf(set, r.Aspect, r.Augment, r.Model)
 	if err != nil {
 		return r, err
+	}
+	if r.Aspect == AspectKeep {
+		r.Augment.Size = [2]int{} // strips stay as they are
 	}
 	m := &r.Model
 	for _, err := range []error{
@@ -156,14 +160,19 @@ func (r Recipe) Validate() error {
 	if err := r.Augment.Validate(); err != nil {
 		return err
 	}
-	if err := r.validateAspect(); err != nil {
-		return err
+	if r.Aspect == AspectKeep {
+		if err := r.plainViT("takes pictures of aspect " + r.Aspect); err != nil {
+			return err
+		}
 	}
 	net, err := networkOf(r.Architecture, r.Model)
 	if err != nil {
 		return err
 	}
 	if err := net.Validate(); err != nil {
+		return err
+	}
+	if err := validateAspect(r.Aspect, r.Augment, r.Model); err != nil {
 		return err
 	}
 	return r.validateParams()
@@ -193,6 +202,32 @@ func (r Recipe) plainViT(what string) error {
 		return fmt.Errorf("finetune: recipe %s has architecture %s: only a ViT %s", r.Name, r.Architecture, what)
 	}
 	return nil
+}
+
+// oneSize refuses what is not there for a model of pictures of several grids.
+func (r Recipe) oneSize(what string) error {
+	if r.Aspect == AspectKeep {
+		return fmt.Errorf("finetune: recipe %s keeps the aspect of its pictures: %s is for models of images of one size",
+			r.Name, what)
+	}
+	return nil
+}
+
+// Pictures says how pictures of any aspect become what the recipe trains on, at a size in pixels.
+func (r Recipe) Pictures(size [2]int) (preprocess.Settings, error) {
+	s := preprocess.Settings{Resample: preprocess.Bicubic, Size: size}
+	switch r.Aspect {
+	case AspectSquash:
+		s.Fit = preprocess.FitExact
+	case AspectKeep:
+		if s.Fit, s.Patch = preprocess.FitPatches, r.Model.PatchSize; s.Patch == 0 {
+			return s, fmt.Errorf("finetune: aspect %s: recipe %s leaves the patch size to the model: set model.patch_size",
+				r.Aspect, r.Name)
+		}
+	default:
+		s.Fit, s.Crop = preprocess.FitCover, size
+	}
+	return s, s.Validate()
 }
 
 // trains says whether a variable is to be trained.
