@@ -17,14 +17,15 @@ import (
 
 // options are what the flags say.
 type options struct {
-	data, checkpoint string
-	recipe           detection.Recipe
-	positions        []string
-	seeds            int
-	sizes            [][2]int
-	train, test      int // generated scenes
-	predict          []string
-	score            float64
+	data, from  string
+	checkpoint  string
+	recipe      detection.Recipe
+	positions   []string
+	seeds       int
+	sizes       [][2]int
+	train, test int // generated scenes
+	predict     []string
+	score       float64
 }
 
 // parse reads the flags and refuses what makes no sense, in one line.
@@ -37,6 +38,8 @@ func parse(args []string) (o options, err error) {
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed; 3 or more for a result")
 	flags.StringVar(&o.data, "data", "", "directory as COCO has it, annotations/instances_{train,val}2017.json beside "+
 		"train2017 and val2017; default generated scenes")
+	flags.StringVar(&o.from, "from", "", "pretrained ViT for the backbone: a directory of a run, a file or directory of "+
+		"Hugging Face's, timm's or Google's, or hf://owner/name[@revision]")
 	flags.IntVar(&o.train, "train", 8000, "generated scenes to train on")
 	flags.IntVar(&o.test, "test", 200, "generated scenes to test on, of each size")
 	flags.Func("sizes", "sizes of the test pictures, height x width, as 96x96,64x160; default the training's",

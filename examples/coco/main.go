@@ -7,7 +7,7 @@
 //	go run ./examples/coco -position none,learned,wepe -seeds 3    encodings compared
 //	go run ./examples/coco -sizes 96x96,64x160                     tested at other sizes than trained
 //	go run ./examples/coco -predict a.png,b.jpg                    what a trained detector finds in your pictures
-//	go run ./examples/coco -recipe vitdet-b -data COCO             the published recipes, an accelerator's work
+//	go run ./examples/coco -recipe vitdet-b -data COCO -from MAE   the published recipes, an accelerator's work
 //
 // The same command goes on where an interrupted one stopped. docs/detection.md says what each does.
 package main
@@ -51,6 +51,9 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	train.Backend = backend
+	if train.From, err = program.Fetch(ctx, o.from); err != nil {
+		return err
+	}
 	var rows []report.Result
 	for _, position := range o.positions {
 		for seed := range int64(o.seeds) {

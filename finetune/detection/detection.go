@@ -31,6 +31,7 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
@@ -75,10 +76,15 @@ type Run struct {
 	Tests   []Test // each measured once, after the last step
 	Label   string // of the encoding in rows; default the name of the position
 
+	From   string                    // a pretrained ViT for the backbone, as checkpoints.Import reads; empty for from scratch
+	Import checkpoints.ImportOptions // what its files leave open
+
 	Dir       string                  // where the run leaves its files; empty for nowhere
 	SaveEvery time.Duration           // between checkpoints beside those at evaluations, default 5 minutes
 	Progress  func(finetune.Progress) // called after every step, nil for silence
 	Log       func(string)            // one line for people, nil for silence
+
+	source *checkpoints.Imported // what From is
 }
 
 // size names a size of pictures, as rows do.

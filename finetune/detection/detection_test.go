@@ -258,6 +258,30 @@ func TestTheTruthItselfHasAnAveragePrecisionOfOne(t *testing.T) {
 	}
 }
 
+// The pretrained model of make finetune-demo, whose variables the backbone has, at another size.
+func TestARunStartsFromThePretrainedWeightsOfAViT(t *testing.T) {
+	run := tinyRun(t)
+	run.From = "../../examples/cifar100/demo/vit"
+	source := gomlxtest.Must(checkpoints.Import(run.From, run.Import))(t)
+	run.Recipe.Detector.Backbone = detect.FromViT(source.Config, 32, 48)
+	run = gomlxtest.Must(run.prepared())(t)
+	trainer := gomlxtest.Must(run.begin())(t)
+	defer trainer.model.Finalize()
+	for _, path := range []string{"patch/weights", "block_03/attention/query/weights", "block_05/attention/value/weights"} {
+		v := trainer.model.store.GetVariable(detectorScope + "/backbone/" + path)
+		if v == nil || source.Variables[path] == nil || !v.MustValue().Equal(source.Variables[path]) {
+			t.Errorf("%s is not that of the ViT", path)
+		}
+	}
+	if got := run.Recipe.Detector.Mean[0]; len(source.Mean) == 3 && got != source.Mean[0] {
+		t.Errorf("the mean of pixels is %g, the ViT's %g", got, source.Mean[0])
+	}
+	run = tinyRun(t)
+	run.From = "../../examples/cifar100/demo/vit"
+	_, _, err := run.Do(t.Context())
+	refused(t, err, "the ViT has width 96, the backbone 16")
+}
+
 func TestACrowdIsNotLearned(t *testing.T) {
 	s := &scenes.Scene{Rows: 20, Cols: 30, Objects: []scenes.Object{
 		{Class: 1, Box: coco.Box{3, 4, 5, 6}, Crowd: true},

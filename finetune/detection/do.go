@@ -89,7 +89,17 @@ func (run Run) prepared() (Run, error) {
 			return run, fmt.Errorf("detection: test %d has %d categories, the scenes to train on %d", i, got, classes)
 		}
 	}
-	run.Recipe.Detector.Backbone.Classes = classes
+	c := &run.Recipe.Detector
+	c.Backbone.Classes = classes
+	if run.From != "" {
+		var err error
+		if run.source, err = checkpoints.Import(run.From, run.Import); err != nil {
+			return run, err
+		}
+		if s := run.source; c.Std == [3]float64{} && len(s.Mean) == 3 && len(s.Std) == 3 {
+			c.Mean, c.Std = [3]float64(s.Mean), [3]float64(s.Std)
+		}
+	}
 	run.Recipe = run.Recipe.WithDefaults()
 	run.Label = cmp.Or(run.Label, run.Recipe.Detector.Backbone.Position)
 	return run, run.Recipe.Validate()
@@ -113,6 +123,9 @@ func (run Run) begin() (t *trainer, err error) {
 		state: state{Recipe: r, Categories: run.Train.Categories(), Seed: run.Seed, Dataset: run.Dataset,
 			Scenes: run.Train.Len()},
 	}
+	if run.source != nil {
+		t.state.From = run.source.SHA256
+	}
 	if t.model, err = newModel(run.Backend, r, t.state.Categories, run.Seed); err != nil {
 		return nil, err
 	}
@@ -122,17 +135,28 @@ func (run Run) begin() (t *trainer, err error) {
 	return t, t.resume()
 }
 
-// resume takes over the newest whole checkpoint of the run directory, if there is one.
+// start gives the backbone what it starts with besides drawn weights.
+func (t *trainer) start() error {
+	if t.source == nil {
+		return nil
+	}
+	return t.model.LoadBackbone(t.source.Config, t.source.Params, t.source.Variables)
+}
+
+// resume takes over the newest whole checkpoint of the run directory. Without one, the run starts.
 func (t *trainer) resume() error {
 	if t.Dir == "" {
-		return nil
+		return t.start()
 	}
 	checkpoint, skipped, err := checkpoints.Latest(filepath.Join(t.Dir, checkpoints.LastDir))
 	for _, s := range skipped {
 		t.Log(s.String())
 	}
-	if err != nil || checkpoint == nil {
+	if err != nil {
 		return err
+	}
+	if checkpoint == nil {
+		return t.start()
 	}
 	s, err := stateOf(checkpoint)
 	if err != nil {

@@ -3,6 +3,7 @@
 package detection
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -87,6 +88,7 @@ type state struct {
 	Recipe     Recipe          `json:"recipe"`
 	Categories []coco.Category `json:"categories"`
 	Seed       int64           `json:"seed"`
+	From       string          `json:"from,omitempty"` // SHA-256 of the pretrained backbone
 	Dataset    string          `json:"dataset"`
 	Scenes     int             `json:"scenes"` // to train on
 	LossSum    float64         `json:"loss_sum"`
@@ -122,6 +124,9 @@ func (s state) sameRun(now state) error {
 	switch {
 	case s.Seed != now.Seed:
 		return fmt.Errorf("its seed is %d, this one's %d", s.Seed, now.Seed)
+	case s.From != now.From:
+		return fmt.Errorf("it started from weights of SHA-256 %.12s, this one from %.12s", cmp.Or(s.From, "none"),
+			cmp.Or(now.From, "none"))
 	case s.Dataset != now.Dataset || s.Scenes != now.Scenes:
 		return fmt.Errorf("it trains on %d scenes of %q, this one on %d of %q", s.Scenes, s.Dataset, now.Scenes,
 			now.Dataset)

@@ -58,8 +58,9 @@ func (t *trainer) test(ctx context.Context) (rows []report.Result, err error) {
 	for _, test := range t.Tests {
 		settings, err := json.Marshal(struct {
 			Recipe
-			TestScenes int `json:"test_scenes"`
-		}{t.Recipe, test.Set.Len()})
+			From       string `json:"from,omitempty"`
+			TestScenes int    `json:"test_scenes"`
+		}{t.Recipe, t.state.From, test.Set.Len()})
 		if err != nil {
 			return rows, err
 		}
