@@ -43,8 +43,8 @@ func validateAspect(aspect string, a data.Augment, c vit.Config) error {
 }
 
 // sidesOf returns the size of a model's images for a set, of its pictures as they are or as the augmentation resizes
-// them. The grid of a model that keeps the aspect of its pictures is that of its size, or a square; the pictures, of any
-// grid of so many patches, come as strips.
+// them. The grid of a model that keeps the aspect of its pictures is that of its size, or a square; the pictures, of
+// any grid of so many patches, come as strips.
 func sidesOf(set *data.Set, aspect string, a data.Augment, c vit.Config) (rows, cols int, err error) {
 	switch {
 	case aspect != AspectKeep && set.Grids != nil:
@@ -54,8 +54,8 @@ func sidesOf(set *data.Set, aspect string, a data.Augment, c vit.Config) (rows, 
 		rows, cols = a.OutputSize(set.Height, set.Width)
 		return rows, cols, nil
 	case set.Grids == nil || set.Width != c.PatchSize:
-		return 0, 0, fmt.Errorf("finetune: aspect %s wants pictures in patches of %d pixels, see Recipe.Pictures; those of %s "+
-			"are not", aspect, c.PatchSize, set.Name)
+		return 0, 0, fmt.Errorf("finetune: aspect %s wants pictures in patches of %d pixels, see Recipe.Pictures; those of "+
+			"%s are not", aspect, c.PatchSize, set.Name)
 	}
 	if rows, cols = a.OutputSize(c.ImageRows, c.ImageCols); rows == 0 && cols == 0 {
 		rows = set.Width * int(math.Round(math.Sqrt(float64(set.Height/set.Width))))

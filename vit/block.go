@@ -35,7 +35,7 @@ type BlockTrace struct {
 type Around struct {
 	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: which tokens see which
 	Turn   func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim]
-	Bias   func(q *Node) *Node             // of queries before their turn, float32 [batch′ or 1, heads or 1, tokens′ or 1, tokens′]
+	Bias   func(q *Node) *Node             // of queries before their turn, float32 [batch′, heads, tokens′, tokens′] or 1s
 	After  func(y *Node) *Node             // back from what Before did
 }
 

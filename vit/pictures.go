@@ -15,9 +15,9 @@ import (
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// Pictures is a batch of pictures that keep their aspect: each has a grid of its own, of N patches or fewer, and what is
-// left of N tokens is padding. This is the NaFlex of SigLIP 2 (https://arxiv.org/abs/2502.14786) and of timm, after NaViT
-// (https://arxiv.org/abs/2307.06304) without its packing.
+// Pictures is a batch of pictures that keep their aspect: each has a grid of its own, of N patches or fewer, and what
+// is left of N tokens is padding. This is the NaFlex of SigLIP 2 (https://arxiv.org/abs/2502.14786) and of timm, after
+// NaViT (https://arxiv.org/abs/2307.06304) without its packing.
 //
 // One graph serves all grids: what depends on the grid, be it added, turned or a bias, is built for each of Grids and
 // picked by Grid. Attention does not see padding, pooling does not count it, and it has no gradient.

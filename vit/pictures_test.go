@@ -90,7 +90,8 @@ func onOther(t *testing.T, store *model.Store, c Config, rows, cols int) *model.
 	if err := out.DeleteVariable(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := out.CreateVariable(path, tensors.FromFlatDataAndDimensions(values, prefix+rows*cols, c.Width)); err != nil {
+	resampled := tensors.FromFlatDataAndDimensions(values, prefix+rows*cols, c.Width)
+	if _, err := out.CreateVariable(path, resampled); err != nil {
 		t.Fatal(err)
 	}
 	return out

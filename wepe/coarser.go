@@ -59,8 +59,8 @@ func (c Config) means(rows *Node, grids [][2]int) *Node {
 	return ReduceSum(Mul(covered, Reshape(ConstAsDType(g, rows.DType(), weights), patches, most, 1)), 1)
 }
 
-// moved returns z of the patches, [views·patches], all moved by one random step of up to ±shift patches along each axis:
-// mathematics.md (6.12). With span 1 that is a translation of the torus, which leaves the grid a grid.
+// moved returns z of the patches, [views·patches], all moved by one random step of up to ±shift patches along each
+// axis: mathematics.md (6.12). With span 1 that is a translation of the torus, which leaves the grid a grid.
 func (l *lattice) moved(g *Graph, z ComplexNode) ComplexNode {
 	c := l.config
 	var right, down []float64 // the sides of a patch in periods, once for each

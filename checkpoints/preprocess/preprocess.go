@@ -23,8 +23,8 @@ const MaxSide = 16384
 // Settings bring a picture to a model's size on the host: resize, then crop. What is left, Normalisation, is for the
 // graph. The zero value changes nothing.
 //
-// They are what Hugging Face's image processors and timm's evaluation transform do with Pillow, to the bit, or with Float
-// what torchvision does with numbers; see Parse for how their files map to these.
+// They are what Hugging Face's image processors and timm's evaluation transform do with Pillow, to the bit, or with
+// Float what torchvision does with numbers; see Parse for how their files map to these.
 type Settings struct {
 	Fit      Fit      `json:"fit,omitempty"`
 	Size     [2]int   `json:"size,omitzero"`      // rows and columns of Fit

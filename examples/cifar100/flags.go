@@ -63,9 +63,9 @@ func parse(args []string) (o options, err error) {
 		program.Into(&s.Fractions, study.ParseFractions))
 	flags.Func("sizes", "sizes of the pictures that the model sees, height x width, as 24x24,32x48; default the recipe's",
 		program.Into(&s.Sizes, study.ParseSizes))
-	flags.Func("aspect", "what becomes of -folder's pictures of other aspects than the model's: crop, the default, squash, "+
-		"or keep, which gives each a grid of its own; several, as crop,keep, are compared. Generated shapes come in pictures "+
-		"of 1:4 to 4:1 with it", program.Into(&s.Aspects, study.ParseAspects))
+	flags.Func("aspect", "what becomes of -folder's pictures of other aspects than the model's: crop, the default, "+
+		"squash, or keep, which gives each a grid of its own; several, as crop,keep, are compared. Generated shapes come in "+
+		"pictures of 1:4 to 4:1 with it", program.Into(&s.Aspects, study.ParseAspects))
 	flags.BoolVar(&o.table, "table", false, "print the table of what is done, and train nothing")
 	flags.BoolVar(&o.eval, "eval", false, "measure the best checkpoints of trained models on the test images")
 	predict := flags.String("predict", "", "image files, separated by commas, to classify with a trained model")

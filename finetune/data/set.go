@@ -13,8 +13,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// Set is a labelled image set of one image size, held as bytes; or of pictures of several sizes, each cut into a strip of
-// equally many patches.
+// Set is a labelled image set of one image size, held as bytes; or of pictures of several sizes, each cut into a strip
+// of equally many patches.
 type Set struct {
 	Name                    string
 	Pixels                  []uint8 // [n, Height, Width, Channels], row-major, 0..255

@@ -93,14 +93,13 @@ func (t Task) classes() []string {
 // white on black with grey outlines, the grey repeated in 3 channels as VTAB does; see render. No file is read. As in
 // dSprites a square turned by a quarter, or an ellipse by a half, is one picture under two combinations.
 func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Set, err error) {
-	return renderedShapes(task, train, test, size, seed, preprocess.Settings{Crop: [2]int{size, size}}, func(int) (int, int) {
-		return size, size
-	})
+	asTheyAre := preprocess.Settings{Crop: [2]int{size, size}}
+	return renderedShapes(task, train, test, size, seed, asTheyAre, func(int) (int, int) { return size, size })
 }
 
 // ShapesOfAspects is Shapes in pictures of several aspects, their height over their width log-uniform from 1/4 to 4 and
-// their area that of size×size pixels, which settings bring to one size or cut into patches. Lengths are in units of the
-// shorter side, so that no shape is cut off or out of shape; centres lie at parts of each side.
+// their area that of size×size pixels, which settings bring to one size or cut into patches. Lengths are in units of
+// the shorter side, so that no shape is cut off or out of shape; centres lie at parts of each side.
 func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.Settings) (
 	trainSet, testSet *Set, err error) {
 	return renderedShapes(task, train, test, size, seed, p, func(k int) (int, int) {

@@ -23,8 +23,8 @@ func (p *Picture) strip(s preprocess.Settings) (*Picture, error) {
 	return out, nil
 }
 
-// patchLines yields where each line of each patch begins in a strip of patches of so many pixels and channels, and where
-// in the picture of a grid of them.
+// patchLines yields where each line of each patch begins in a strip of patches of so many pixels and channels, and
+// where in the picture of a grid of them.
 func patchLines(grid [2]int, patch, channels int) func(yield func(inStrip, inPicture int) bool) {
 	line := patch * channels
 	return func(yield func(int, int) bool) {

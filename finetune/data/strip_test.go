@@ -43,7 +43,8 @@ func TestAPictureOfWholePatchesIsCutIntoThemAndPutTogetherAgain(t *testing.T) {
 				}
 			}
 		}
-		if padding := strip.Pixels[3*16*grid[0]*grid[1]:]; slices.ContainsFunc(padding, func(v uint8) bool { return v != 0 }) {
+		padding := strip.Pixels[3*16*grid[0]*grid[1]:]
+		if slices.ContainsFunc(padding, func(v uint8) bool { return v != 0 }) {
 			t.Errorf("%v: padding is not black", grid)
 		}
 		set := &Set{Pixels: strip.Pixels, Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{grid}}

@@ -99,8 +99,8 @@ var All = []Named{
 			[]float64{0.125, 0.25, 0.375, 0.5})),
 	},
 	{
-		Name: "flexible", About: "-position's encodings on pictures of several aspects: cropped, squashed, or each on a grid " +
-			"of its own",
+		Name: "flexible", About: "-position's encodings on pictures of several aspects: cropped, squashed, or each on a " +
+			"grid of its own",
 		Aspects: finetune.Aspects(),
 	},
 	{
