@@ -32,9 +32,10 @@ type options struct {
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("coco", flag.ContinueOnError)
 	name := flags.String("recipe", "scenes", "one of "+strings.Join(detection.Names(), ", "))
-	settings := flags.String("set", "", `changes to the recipe, as "steps=300;detector.backbone.width=96;wepe_mode=release"`)
-	positions := flags.String("position", "", "encodings, of "+strings.Join(vit.PositionNames(), ",")+", or A+B of two that "+
-		"act in different places; default the recipe's")
+	settings := flags.String("set", "",
+		`changes to the recipe, as "steps=300;detector.backbone.width=96;wepe_mode=release"`)
+	positions := flags.String("position", "", "encodings, of "+strings.Join(vit.PositionNames(), ",")+", or A+B of "+
+		"two that act in different places; default the recipe's")
 	flags.IntVar(&o.seeds, "seeds", 1, "trainings of each encoding, paired by seed; 3 or more for a result")
 	flags.StringVar(&o.data, "data", "", "directory as COCO has it, annotations/instances_{train,val}2017.json beside "+
 		"train2017 and val2017; default generated scenes")

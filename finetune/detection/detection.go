@@ -76,7 +76,7 @@ type Run struct {
 	Tests   []Test // each measured once, after the last step
 	Label   string // of the encoding in rows; default the name of the position
 
-	From   string                    // a pretrained ViT for the backbone, as checkpoints.Import reads; empty for from scratch
+	From   string                    // a pretrained ViT for the backbone, see checkpoints.Import; empty for from scratch
 	Import checkpoints.ImportOptions // what its files leave open
 
 	Dir       string                  // where the run leaves its files; empty for nowhere

@@ -146,7 +146,8 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		}
 	})
 	t.Run("it is tested at another size without training again", func(t *testing.T) {
-		run.Tests = append(run.Tests, gomlxtest.Must(Generated(scenes.Generated{Count: 3, Height: 56, Width: 40, Seed: 2}))(t))
+		upright := scenes.Generated{Count: 3, Height: 56, Width: 40, Seed: 2}
+		run.Tests = append(run.Tests, gomlxtest.Must(Generated(upright))(t))
 		run.Progress = func(p finetune.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
 		m, rows, err := run.Do(t.Context())
 		if err != nil {
@@ -267,7 +268,7 @@ func TestARunStartsFromThePretrainedWeightsOfAViT(t *testing.T) {
 	run = gomlxtest.Must(run.prepared())(t)
 	trainer := gomlxtest.Must(run.begin())(t)
 	defer trainer.model.Finalize()
-	for _, path := range []string{"patch/weights", "block_03/attention/query/weights", "block_05/attention/value/weights"} {
+	for _, path := range []string{"patch/weights", "patch/biases", "block_03/attention/query/weights"} {
 		v := trainer.model.store.GetVariable(detectorScope + "/backbone/" + path)
 		if v == nil || source.Variables[path] == nil || !v.MustValue().Equal(source.Variables[path]) {
 			t.Errorf("%s is not that of the ViT", path)
