@@ -94,7 +94,8 @@ func TestNearestOfFewAndOfEqualPoints(t *testing.T) {
 		{"more neighbours than others", nil, []float32{1, 0, 5, 1, 2, 1}, 2, 7, "[[1 2] [0 2] [1 0]]"},
 		{"equal points, the first first", []float32{3, 1}, slices.Repeat([]float32{2, 5}, 5), 2, 3, "[[0 1 2]]"},
 		{"a query of zero", zero, []float32{1, 2, 3, 3, 2, 1}, 3, 2, "[[0 1]]"},
-		{"a point of zero between two", []float32{1, 1, 1}, slices.Concat([]float32{-1, -1, -1}, zero, []float32{0, 0, 1}), 3, 3,
+		{"a point of zero between two", []float32{1, 1, 1},
+			slices.Concat([]float32{-1, -1, -1}, zero, []float32{0, 0, 1}), 3, 3,
 			"[[2 1 0]]"},
 		{"one point and no other", nil, []float32{1, 2, 3}, 3, 2, "[[]]"},
 		{"no points", []float32{1, 2}, nil, 2, 1, ""},
@@ -169,7 +170,8 @@ func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
 
 func TestLogisticRegressionOfConstantPointsTellsHowOftenClassesAre(t *testing.T) {
 	labels := []int{2, 0, 2, 2, 1, 2, 0}
-	fit := gomlxtest.Must(LogisticRegression{L2: 0.1, Tolerance: 1e-9}.Fit(make([]float64, 3*len(labels)), labels, 5, nil))(t)
+	flat := make([]float64, 3*len(labels))
+	fit := gomlxtest.Must(LogisticRegression{L2: 0.1, Tolerance: 1e-9}.Fit(flat, labels, 5, nil))(t)
 	var odds []float64
 	for _, v := range fit.Scores(make([]float64, 3))[0] {
 		odds = append(odds, math.Exp(float64(v)))
@@ -181,8 +183,10 @@ func TestLogisticRegressionOfConstantPointsTellsHowOftenClassesAre(t *testing.T)
 		"one class": func() (*LogisticFit, error) {
 			return LogisticRegression{}.Fit(make([]float64, 3), make([]int, 3), 1, nil)
 		},
-		"no points":    func() (*LogisticFit, error) { return LogisticRegression{}.Fit(nil, nil, 2, nil) },
-		"a wild label": func() (*LogisticFit, error) { return LogisticRegression{}.Fit(make([]float64, 2), []int{0, 2}, 2, nil) },
+		"no points": func() (*LogisticFit, error) { return LogisticRegression{}.Fit(nil, nil, 2, nil) },
+		"a wild label": func() (*LogisticFit, error) {
+			return LogisticRegression{}.Fit(make([]float64, 2), []int{0, 2}, 2, nil)
+		},
 		"not a number": func() (*LogisticFit, error) {
 			return LogisticRegression{}.Fit([]float64{0, math.NaN()}, []int{0, 1}, 2, nil)
 		},

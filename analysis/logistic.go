@@ -13,12 +13,13 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// LogisticRegression fits multinomial logistic regression: weights W [width, classes] and biases b [classes] that minimise
+// LogisticRegression fits multinomial logistic regression: weights W [width, classes] and biases b [classes] that
+// minimise
 //
 //	1/n Σᵢ −log softmax(xᵢW + b)[labelᵢ] + L2/2 ‖W‖²
 //
-// by L-BFGS, from zero. It is scikit-learn's LogisticRegression(C = 1/(n·L2)): biases are not drawn to zero. Zero fields
-// mean the defaults beside them, but L2 is what it says.
+// by L-BFGS, from zero. It is scikit-learn's LogisticRegression(C = 1/(n·L2)): biases are not drawn to zero. Zero
+// fields mean the defaults beside them, but L2 is what it says.
 type LogisticRegression struct {
 	L2        float64
 	Tolerance float64 // 1e-5: of the largest component of the gradient, where to stop

@@ -20,7 +20,8 @@ func BenchmarkDetector(b *testing.B) {
 		Backbone: Backbone{Config: vit.Config{ImageRows: 96, ImageCols: 96, PatchSize: 8, Width: 96, Depth: 4, Heads: 4,
 			Classes: 5}, Window: 6, Global: []int{1, 3}},
 		Channels: 48,
-		RPN:      RPN{Convs: 1, Sizes: []float64{8, 14, 24, 40, 64}, Samples: 128, Before: Counts{256, 128}, After: Counts{128, 64}},
+		RPN: RPN{Convs: 1, Sizes: []float64{8, 14, 24, 40, 64}, Samples: 128, Before: Counts{256, 128},
+			After: Counts{128, 64}},
 		ROI: ROI{Samples: 48, Convs: []int{48}, Dense: []int{128}, MaskSize: 7, Masks: []int{48, 48},
 			CanonicalSize: 64, Top: 20},
 	}.WithDefaults()

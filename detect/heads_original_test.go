@@ -512,8 +512,8 @@ func TestTheHeadsEqualDetectron2InTraining(t *testing.T) {
 	}
 }
 
-// nearRows compares some rows of each picture's part of got, one part after the other and all of a length, with a tensor
-// of these rows of all pictures.
+// nearRows compares some rows of each picture's part of got, one part after the other and all of a length, with a
+// tensor of these rows of all pictures.
 func (h heads) nearRows(name string, got []float64, rows [][]int) {
 	h.Helper()
 	want := h.want[name]

@@ -35,7 +35,8 @@ func (r relativePositions) scores(q *Node) *Node {
 	g, d := q.Graph(), q.Shape().Dimensions
 	q = Reshape(ConvertDType(q, r.rowTable.DType()), d[0], r.rows, r.cols, d[2], d[3])
 	// All queries of a row, or of a column, take the same vectors: one product each.
-	along := func(q *Node, table *model.Variable, n int) *Node { // [n, batch, heads, ·, headDim] -> [n, batch, heads, ·, n]
+	// [n, batch, heads, ·, headDim] -> [n, batch, heads, ·, n]
+	along := func(q *Node, table *model.Variable, n int) *Node {
 		dims := q.Shape().Dimensions
 		vectors := relativeVectors(table.NodeValue(g), n, n) // [query, key, headDim]
 		scores := kernel.Product(Reshape(q, n, -1, d[3]), Transpose(vectors, 1, 2))

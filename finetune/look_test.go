@@ -61,7 +61,8 @@ func TestAModelOfTheHubIsOpenedByItsAddress(t *testing.T) {
 	home := t.TempDir()
 	cached := filepath.Join(home, "hub", "models--me--demo")
 	commit := strings.Repeat("0123abcd", 5)
-	if err := os.CopyFS(filepath.Join(cached, "snapshots", commit), os.DirFS("../examples/cifar100/demo/vit")); err != nil {
+	demo := os.DirFS("../examples/cifar100/demo/vit")
+	if err := os.CopyFS(filepath.Join(cached, "snapshots", commit), demo); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("HF_HOME", home)

@@ -25,8 +25,8 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 	return r, err
 }
 
-// Set is Recipe.Set for any recipe: recipe points to a struct with the JSON field "params" for hyperparameters. Maps and
-// slices in it are changed in place.
+// Set is Recipe.Set for any recipe: recipe points to a struct with the JSON field "params" for hyperparameters. Maps
+// and slices in it are changed in place.
 func Set(recipe any, settings string) error {
 	for _, setting := range strings.FieldsFunc(settings, func(c rune) bool { return c == ';' }) {
 		key, value, ok := strings.Cut(setting, "=")

@@ -27,9 +27,9 @@ const (
 	ParamFactorizedAspect = "factorized_aspect"
 )
 
-// newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as timm's NaFlexViT has it: a vector
-// for each row and one for each column of the grid, both N(0, 0.02²) at the start; a patch gets their sum, and prefix
-// tokens nothing.
+// newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as timm's NaFlexViT has it: a
+// vector for each row and one for each column of the grid, both N(0, 0.02²) at the start; a patch gets their sum, and
+// prefix tokens nothing.
 //
 // On another grid the tables are resampled along their length, as grid2d's: linearly between half-pixel centres,
 // clamped at the ends, without antialias.

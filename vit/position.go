@@ -110,7 +110,8 @@ var positions = []Position{
 	},
 	{
 		Name: "grid2d", Doc: "a learned table that resamples itself to another grid",
-		Parameters: grid2dParameters, Variables: []string{"grid2d/"}, Params: []string{ParamGrid2DRows, ParamGrid2DCols, ParamGrid2DKernel},
+		Parameters: grid2dParameters, Variables: []string{"grid2d/"},
+		Params:      []string{ParamGrid2DRows, ParamGrid2DCols, ParamGrid2DKernel},
 		TrainedGrid: grid2dTrainedGrid, Additive: newGrid2D,
 	},
 	{

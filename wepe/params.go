@@ -34,7 +34,7 @@ const (
 	ParamAlphaV          = "wepe_alpha_v"           //
 	ParamOffsetU         = "wepe_offset_u"          // the place of the grid's corner in the cell, default 0
 	ParamOffsetV         = "wepe_offset_v"          //
-	ParamShift           = "wepe_shift"             // of the grid in each training step, in patches, default 0; beyond the paper
+	ParamShift           = "wepe_shift"             // of the grid in training, in patches, default 0; beyond the paper
 	ParamRows            = "wepe_rows"              // the grid of the training, for a coarser one; default 0, this grid
 	ParamCols            = "wepe_cols"              //
 	ParamCompression     = "wepe_compression"       // Compression: "tanh" (default) or "sphere", beyond the paper
@@ -95,7 +95,8 @@ func (c *Config) settings() []setting.Row {
 		setting.Number(ParamAlphaV, &c.alphaV, MinSpan, MaxSpan, "the part of the period 2ω3 that the rows span"),
 		setting.Number(ParamOffsetU, &c.offsetU, -1, 1, "the left edge of the grid in periods 2ω1; α_u·u is added to it"),
 		setting.Number(ParamOffsetV, &c.offsetV, -1, 1, "the upper edge of the grid in periods 2ω3; α_v·v is added to it"),
-		setting.Number(ParamShift, &c.shift, 0, 1, "how far the grid moves in a training step at most, in patches, at random"),
+		setting.Number(ParamShift, &c.shift, 0, 1,
+			"how far the grid moves in a training step at most, in patches, at random"),
 		setting.Number(ParamRows, &c.trainedRows, 0, maxSide, "the rows of patches in training; 0 for the grid's own"),
 		setting.Number(ParamCols, &c.trainedCols, 0, maxSide, "the columns of patches in training; 0 for the grid's own"),
 		setting.Choice(ParamCompression, &c.compression, "what makes features of ℘ and ℘′", CompressTanh, CompressSphere),

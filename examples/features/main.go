@@ -130,7 +130,8 @@ func (o options) open(ctx context.Context, backend compute.Backend) (*finetune.M
 
 // load lists the pictures that the flags name.
 func (o options) load() (*features.List, error) {
-	train, test, err := &data.Set{}, &data.Set{}, error(nil)
+	var train, test *data.Set
+	var err error
 	switch {
 	case o.list != "":
 		files, err := data.Lists(o.images, o.list, nil)

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) { programtest.Main(m, main) }
 
 // Nothing is at the hub's address, and nothing in its cache.
 var embeds = programtest.Program{Name: "features",
-	Env: []string{"HF_ENDPOINT=http://127.0.0.1:9", "HF_HOME=/nonexistent"}, Said: regexp.MustCompile(`^(backend:|interrupt: saving|skipped |\S+  \d+ of)`)}
+	Env:  []string{"HF_ENDPOINT=http://127.0.0.1:9", "HF_HOME=/nonexistent"},
+	Said: regexp.MustCompile(`^(backend:|interrupt: saving|skipped |\S+  \d+ of)`)}
 
 // The model of make finetune-demo: a ViT in Hugging Face's form.
 func demo(t *testing.T) string {

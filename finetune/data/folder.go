@@ -113,8 +113,8 @@ func classFolders(dir string, classes []string) (*Files, error) {
 	return f, nil
 }
 
-// Pictures finds all pictures in a directory, whatever its folders, sorted by path. The class of a picture is the folder
-// on top of it; of those beside the folders it is "".
+// Pictures finds all pictures in a directory, whatever its folders, sorted by path. The class of a picture is the
+// folder on top of it; of those beside the folders it is "".
 func Pictures(dir string) (*Files, error) {
 	_, pictures, err := scan(dir)
 	if err != nil {

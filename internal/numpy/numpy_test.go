@@ -41,7 +41,8 @@ func TestAHeaderIsOfOneLengthAndSaysTheShape(t *testing.T) {
 	for _, shape := range [][2]int{{0, 7}, {3, 5}, {1 << 47, 123456}} {
 		header := Header(shape[0], shape[1])
 		want := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", shape[0], shape[1])
-		if len(header) != HeaderSize || strings.TrimRight(string(header[10:]), " \n") != want || header[HeaderSize-1] != '\n' ||
+		said := strings.TrimRight(string(header[10:]), " \n")
+		if len(header) != HeaderSize || said != want || header[HeaderSize-1] != '\n' ||
 			string(header[:10]) != "\x93NUMPY\x01\x00\x76\x00" {
 			t.Errorf("%v: %q", shape, header)
 		}
@@ -51,8 +52,8 @@ func TestAHeaderIsOfOneLengthAndSaysTheShape(t *testing.T) {
 	if err != nil || a.Type != "<f4" || !slices.Equal(a.Shape, []int{3, 5}) {
 		t.Errorf("%+v, %v", a, err)
 	}
-	for name, broken := range map[string]string{"cut": file[:len(file)-1], "too long": file + "x", "header alone": file[:90],
-		"empty": "", "other magic": "x" + file[1:]} {
+	for name, broken := range map[string]string{"cut": file[:len(file)-1], "too long": file + "x",
+		"header alone": file[:90], "empty": "", "other magic": "x" + file[1:]} {
 		if a, err := Open(strings.NewReader(broken), int64(len(broken))); err == nil {
 			t.Errorf("%s: %+v", name, a)
 		}
