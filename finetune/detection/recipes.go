@@ -16,7 +16,7 @@ import (
 var recipes = []func() Recipe{
 	// Generated scenes of 96×96 pixels, 12×12 patches. Objects have a side of about 14 to 58 pixels, and so have the
 	// anchors. A step takes 1.15 s of processor time with ONNX Runtime, so that 900 are about ten minutes of two cores;
-	// half of them come to is in docs/detection.md.
+	// what half of them come to is in docs/detection.md.
 	//
 	//	go run -tags=onnx ./examples/coco
 	func() Recipe {
