@@ -33,6 +33,10 @@ type Cost struct {
 	Rounds   int    // 100; below 0 none: parameters and FLOPs alone, without a model
 	Seed     uint64
 
+	// Processor returns the seconds of processor time that this process has used, which are then what is measured; nil
+	// measures seconds that pass. On a CPU that does other work they say more, on an accelerator nothing.
+	Processor func() float64
+
 	// Memory returns the bytes that a fresh process at most holds for an encoding, inference and training step; nil leaves
 	// memory out.
 	Memory func(ctx context.Context, variant string, side int, arm study.Arm) (float64, error)
@@ -110,6 +114,11 @@ func (c Cost) size(ctx context.Context, variant string, side int) (rows []Row, e
 	}
 	forward, step := make([][]float64, len(c.Arms)), make([][]float64, len(c.Arms))
 	draw := rand.New(rand.NewPCG(c.Seed, uint64(side)))
+	clock, second := c.Processor, "processor second"
+	if clock == nil {
+		started := time.Now()
+		clock, second = func() float64 { return time.Since(started).Seconds() }, "s"
+	}
 	rounds := cmp.Or(c.Rounds, 100)
 	for round := -2; round < rounds; round++ { // the first two compile
 		for _, i := range draw.Perm(len(timings)) {
@@ -117,13 +126,13 @@ func (c Cost) size(ctx context.Context, variant string, side int) (rows []Row, e
 				return nil, err
 			}
 			for k, call := range []func() error{timings[i].Forward, timings[i].Step} {
-				began := time.Now()
+				began := clock()
 				if err := call(); err != nil {
 					return nil, fmt.Errorf("%s: %w", c.Arms[i].Label, err)
 				}
 				took := &[][][]float64{forward, step}[k][i]
 				if round >= 0 {
-					*took = append(*took, time.Since(began).Seconds())
+					*took = append(*took, clock()-began)
 				}
 			}
 		}
@@ -140,9 +149,9 @@ func (c Cost) size(ctx context.Context, variant string, side int) (rows []Row, e
 		return median(quotients)
 	}
 	for i, arm := range c.Arms {
-		add(arm, "inference, images/s", float64(cmp.Or(c.Forward, 32))/median(forward[i]))
+		add(arm, "inference, images/"+second, float64(cmp.Or(c.Forward, 32))/median(forward[i]))
 		add(arm, "inference, time × "+c.Arms[0].Label, ratio(forward, i))
-		add(arm, "training, images/s", float64(cmp.Or(c.Step, 16))/median(step[i]))
+		add(arm, "training, images/"+second, float64(cmp.Or(c.Step, 16))/median(step[i]))
 		add(arm, "training, time × "+c.Arms[0].Label, ratio(step, i))
 	}
 	if c.Memory == nil {
