@@ -12,7 +12,7 @@ import (
 // pixels is a data set as input of a program.
 type pixels struct {
 	set      *data.Set
-	resident *tensors.Tensor // the whole set, nil where only the rows of a batch are passed
+	resident *tensors.Tensor // the whole set, nil where only the pictures of a batch are passed
 }
 
 // upload brings a set to the device, once. ONNX Runtime copies its inputs at every call, so there the rows of each
@@ -27,7 +27,11 @@ func (m *Model) upload(set *data.Set) pixels {
 // call runs a program on one plan. The pixels stay, the rest is freed.
 func (p pixels) call(program *model.Exec, plan *data.Plan, scalars []float32) ([]*tensors.Tensor, error) {
 	source := p.resident
-	if source == nil {
+	switch {
+	case plan.Shown != nil:
+		source = plan.Shown.Tensor()
+		defer func() { _ = source.FinalizeAll() }()
+	case source == nil:
 		rows := make([]int, len(plan.Indices))
 		for k, row := range plan.Indices {
 			rows[k], plan.Indices[k] = int(row), int64(k)

@@ -10,7 +10,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
@@ -69,7 +68,9 @@ func (t *trainer) equip() (err error) {
 			return err
 		}
 	}
-	t.images = t.model.upload(t.images.set)
+	if !t.Recipe.Augment.OnHost() { // which passes the pictures of a batch
+		t.images = t.model.upload(t.images.set)
+	}
 	if t.held.set != nil {
 		t.held = t.model.upload(t.held.set)
 	}
@@ -81,7 +82,7 @@ func (t *trainer) update() error {
 	r := t.Recipe
 	epoch, batch := t.step/t.perPass, t.step%t.perPass
 	if batch == 0 || t.order == nil {
-		t.order = data.Order(t.Seed, epoch, t.images.set.Len())
+		t.order = r.Augment.Order(t.Seed, epoch, t.images.set.Len())
 	}
 	part := r.BatchSize / r.Accumulate
 	scalars := t.scalars()

@@ -5,6 +5,7 @@ package data
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
@@ -12,7 +13,8 @@ import (
 // Augment says how images of a set become input of a model. The zero value changes nothing: pixels scaled to 0…1.
 //
 // The steps, in this order (that of the authors' CIFAR-100 script): random crop of the zero-padded image, or random
-// resized crop; flip; resize to Size; normalisation; cutout; mixup or cutmix.
+// resized crop; flips; resize to Size; rotation, policy, colour jitter, grey and erasing, which are done on the host and
+// so take the crop and the resize there (see OnHost); normalisation; cutout; mixup or cutmix.
 //
 // The shape of the graph depends on which steps are on, not on their strengths: a graph built with mixing on also
 // serves plans drawn by a copy of the struct with other strengths, or with the step off.
@@ -30,6 +32,28 @@ type Augment struct {
 	CropRatio [2]float64 `json:"crop_ratio,omitzero"`
 	// FlipProb is the probability of exchanging left and right.
 	FlipProb float64 `json:"flip_prob,omitzero"`
+	// FlipUpProb is that of exchanging top and bottom.
+	FlipUpProb float64 `json:"flip_up_prob,omitzero"`
+	// Resample is the kernel of the resize, on the host; "" is bilinear, wherever.
+	Resample preprocess.Resample `json:"resample,omitzero"`
+	// Rotate turns by up to so many degrees to either side, the nearest pixel, black corners: torchvision's
+	// RandomRotation.
+	Rotate float64 `json:"rotate,omitzero"`
+	// Policy chooses operations at random: one of rand-m9-mstd0.5-inc1 and its kind (timm), randaug(2,10) (big_vision),
+	// RandAugment(2,9) (torchvision), 3-augment (DeiT-III).
+	Policy string `json:"policy,omitzero"`
+	// Jitter is by how much brightness, contrast, saturation (parts of them) and hue (of its circle) vary, to either side:
+	// torchvision's ColorJitter.
+	Jitter [4]float64 `json:"jitter,omitzero"`
+	// GreyProb is the probability of taking colours away.
+	GreyProb float64 `json:"grey_prob,omitzero"`
+	// EraseProb is the probability that a box is erased, which has a share of the area in EraseScale, zero for 1/50 to 1/3;
+	// EraseNoise fills it with noise, timm's mode "pixel", instead of the mean.
+	EraseProb  float64    `json:"erase_prob,omitzero"`
+	EraseScale [2]float64 `json:"erase_scale,omitzero"`
+	EraseNoise bool       `json:"erase_noise,omitzero"`
+	// Repeats is how often an epoch shows each of its images, which are as many times fewer; 0 is 1. See Order.
+	Repeats int `json:"repeats,omitzero"`
 	// Cutout is the side, in output pixels, of one square set to 0 after normalisation; its centre is uniform over the
 	// output, so that it may be cut by the border (DeVries and Taylor 2017).
 	Cutout int `json:"cutout,omitzero"`
@@ -68,7 +92,12 @@ func (a Augment) Validate() error {
 		{"pad", float64(a.Pad), 0, preprocess.MaxSide},
 		{"crop_scale", a.CropScale[0], 0, a.CropScale[1]}, {"crop_scale", a.CropScale[1], 0, 1},
 		{"crop_ratio", a.CropRatio[0], 0, a.CropRatio[1]}, {"crop_ratio", a.CropRatio[1], 0, 100},
-		{"flip_prob", a.FlipProb, 0, 1},
+		{"flip_prob", a.FlipProb, 0, 1}, {"flip_up_prob", a.FlipUpProb, 0, 1},
+		{"rotate", a.Rotate, 0, 180}, {"grey_prob", a.GreyProb, 0, 1}, {"erase_prob", a.EraseProb, 0, 1},
+		{"erase_scale", a.EraseScale[0], 0, a.EraseScale[1]}, {"erase_scale", a.EraseScale[1], 0, 1},
+		{"jitter of brightness", a.Jitter[0], 0, 10}, {"jitter of contrast", a.Jitter[1], 0, 10},
+		{"jitter of saturation", a.Jitter[2], 0, 10}, {"jitter of hue", a.Jitter[3], 0, 0.5},
+		{"repeats", float64(a.Repeats), 0, 100},
 		{"cutout", float64(a.Cutout), 0, preprocess.MaxSide},
 		{"mixup_alpha", a.MixupAlpha, 0, 1000}, {"cutmix_alpha", a.CutmixAlpha, 0, 1000},
 		{"mix_prob", a.MixProb, 0, 1}, {"switch_prob", a.SwitchProb, 0, 1},
@@ -86,6 +115,15 @@ func (a Augment) Validate() error {
 	if a.crops() && a.Pad > 0 {
 		return fmt.Errorf("data: augment: pad %d and crop_scale %v are two kinds of crop: choose one",
 			a.Pad, a.CropScale)
+	}
+	if !slices.Contains([]preprocess.Resample{"", preprocess.Bilinear, preprocess.Bicubic, preprocess.Lanczos,
+		preprocess.Box, preprocess.Hamming, preprocess.Nearest}, a.Resample) {
+		return fmt.Errorf("data: augment: unknown resample %q: want bilinear, bicubic or another of Pillow's", a.Resample)
+	}
+	if a.Policy != "" {
+		if _, err := parsePolicy(a.Policy, [3]uint8{}); err != nil {
+			return fmt.Errorf("data: augment: policy %q: %w", a.Policy, err)
+		}
 	}
 	for c := range a.Std {
 		if !(a.Std[c] >= 0) || math.IsInf(a.Std[c], 0) || math.IsNaN(a.Mean[c]) || math.IsInf(a.Mean[c], 0) {

@@ -11,8 +11,9 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Images builds the batch described by a plan: pixels is uint8 or float32, 0…255, [n, height, width, channels], plan
-// the nodes of Plan.Tensors; the result is float32 [batch, outHeight, outWidth, channels], cut off from gradients.
+// Images builds the batch described by a plan: pixels is uint8 or float32, 0…255, [n, height, width, channels], those of
+// the set or of Plan.Shown, plan the nodes of Plan.Tensors; the result is float32 [batch, outHeight, outWidth, channels],
+// cut off from gradients.
 //
 // Crop, padding, flip and resize are one linear map along each axis: with R and C from the plan's windows,
 //
@@ -26,12 +27,15 @@ func (a Augment) Images(pixels *Node, plan []*Node) *Node {
 		exceptions.Panicf("data.Images: pixels %s and %d plan nodes, want 0 to 255 [n, height, width, channels] and %d",
 			pixels.Shape(), len(plan), PlanLen)
 	}
+	if a.OnHost() {
+		a = a.AfterHost()
+	}
 	height, width, channels := pixels.Shape().Dim(1), pixels.Shape().Dim(2), pixels.Shape().Dim(3)
 	outHeight, outWidth := a.OutputSize(height, width)
 
 	x := Gather(pixels, InsertAxes(plan[PlanIndices], -1)) // [batch, height, width, channels]
 	x = ConvertDType(x, dtypes.Float32)
-	if a.Pad > 0 || a.crops() || outHeight != height || outWidth != width {
+	if a.Pad > 0 || a.crops() || a.FlipUpProb > 0 || outHeight != height || outWidth != width {
 		x = warp(x, plan[PlanWindows], outHeight, outWidth, a.Pad)
 	} else if a.FlipProb > 0 {
 		x = columns(x, plan[PlanWindows], width, 0)

@@ -32,29 +32,43 @@ type Plan struct {
 	Partners []int64
 	Mix      [6]float32
 	Grids    []int64
+	// Shown are the pictures of the batch where the host shows them (Augment.OnHost): to be passed in place of those of
+	// the set, whole. Nil else.
+	Shown *Set
 }
 
 // window is the part of an image that is shown: whole pixels, possibly beyond the border (which reads as black).
 type window struct {
 	top, left, height, width int
-	flip                     bool
+	flip, flipUp             bool
 }
 
-// Plan draws the plan of one batch: the given rows of the set, as a function of (seed, epoch, row) for each image and
-// of (seed, epoch, batch) for the mixing.
-func (a Augment) Plan(set *Set, seed int64, epoch, batch int, rows []int) *Plan {
+// Plan draws the plan of one batch: the given rows of the set (or indices, see Order), as a function of (seed, epoch,
+// index) for each image and of (seed, epoch, batch) for the mixing.
+func (a Augment) Plan(set *Set, seed int64, epoch, batch int, indices []int) *Plan {
 	outHeight, outWidth := a.OutputSize(set.Height, set.Width)
+	rows := make([]int, len(indices))
+	for k, index := range indices {
+		rows[k] = index % set.Len()
+	}
 	p := &Plan{
 		Indices: make([]int64, len(rows)), Labels: make([]int32, len(rows)),
 		Windows: make([][8]float32, len(rows)), Cutout: make([][4]float32, len(rows)), Grids: set.gridNumbers(rows),
 	}
 	for k, row := range rows {
-		r := draw(streamSample, seed, epoch, row)
+		r := draw(streamSample, seed, epoch, indices[k])
 		w := a.window(r, set.Height, set.Width)
 		p.Indices[k], p.Labels[k] = int64(row), set.Labels[row]
 		p.Windows[k] = w.lines(outHeight, outWidth)
 		if a.Cutout > 0 {
 			p.Cutout[k] = box(r.IntN(outHeight), r.IntN(outWidth), a.Cutout, a.Cutout, outHeight, outWidth)
+		}
+	}
+	if a.OnHost() {
+		p.Shown = a.show(set, seed, epoch, indices)
+		for k := range rows {
+			p.Indices[k] = int64(k)
+			p.Windows[k] = window{height: outHeight, width: outWidth}.lines(outHeight, outWidth)
 		}
 	}
 	a.mix(p, draw(streamMix, seed, epoch, batch), outHeight, outWidth)
@@ -71,6 +85,9 @@ func (a Augment) window(r *rand.Rand, height, width int) window {
 		w = a.resizedCrop(r, height, width)
 	}
 	w.flip = r.Float64() < a.FlipProb
+	if a.FlipUpProb > 0 {
+		w.flipUp = r.Float64() < a.FlipUpProb
+	}
 	return w
 }
 
@@ -105,7 +122,7 @@ func (w window) lines(outHeight, outWidth int) (out [8]float32) {
 		}
 		return [4]float32{float32(scale), float32(offset + float64(start)), float32(start), float32(start + length)}
 	}
-	rows, columns := axis(w.top, w.height, outHeight, false), axis(w.left, w.width, outWidth, w.flip)
+	rows, columns := axis(w.top, w.height, outHeight, w.flipUp), axis(w.left, w.width, outWidth, w.flip)
 	copy(out[:4], rows[:])
 	copy(out[4:], columns[:])
 	return out

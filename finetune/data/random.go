@@ -16,6 +16,7 @@ const (
 	streamFraction
 	streamSplit
 	streamShapes
+	streamChange
 )
 
 // Order returns the permutation of 0…n-1 in which an epoch visits a set of n images.

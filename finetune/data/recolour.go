@@ -1,0 +1,233 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import "math"
+
+// What Pillow does to the colours of a picture, bit for bit (ImageOps, ImageEnhance, and Convert.c, Blend.c, Filter.c
+// of src/libImaging in Pillow 9.4). Each writes on the picture that it is given.
+
+// lookup replaces the values of channel c by what a table has for them.
+func (p *Picture) lookup(c int, table *[256]uint8) {
+	for i := c; i < len(p.Pixels); i += 3 {
+		p.Pixels[i] = table[p.Pixels[i]]
+	}
+}
+
+// point replaces every value by a function of it.
+func (p *Picture) point(value func(v int) int) {
+	var table [256]uint8
+	for v := range table {
+		table[v] = clip8(value(v))
+	}
+	for i, v := range p.Pixels {
+		p.Pixels[i] = table[v]
+	}
+}
+
+// histogram counts the values of channel c.
+func (p *Picture) histogram(c int) (counts [256]int) {
+	for i := c; i < len(p.Pixels); i += 3 {
+		counts[p.Pixels[i]]++
+	}
+	return counts
+}
+
+// autocontrast stretches the values of each channel to 0…255.
+func (p *Picture) autocontrast() {
+	for c := range 3 {
+		counts := p.histogram(c)
+		low, high := 0, 255
+		for low < 255 && counts[low] == 0 {
+			low++
+		}
+		for high > 0 && counts[high] == 0 {
+			high--
+		}
+		if high <= low {
+			continue
+		}
+		scale := 255 / float64(high-low)
+		offset := float64(-low) * scale
+		var table [256]uint8
+		for v := range table {
+			table[v] = clip8(int(float64(float64(v)*scale) + offset))
+		}
+		p.lookup(c, &table)
+	}
+}
+
+// equalize makes all values of each channel equally frequent, as far as whole values can be.
+func (p *Picture) equalize() {
+	for c := range 3 {
+		counts := p.histogram(c)
+		total, kinds, last := 0, 0, 0
+		for _, n := range counts {
+			if n > 0 {
+				total, kinds, last = total+n, kinds+1, n
+			}
+		}
+		step := (total - last) / 255
+		if kinds < 2 || step == 0 {
+			continue
+		}
+		var table [256]uint8
+		sum := step / 2
+		for v, n := range counts {
+			table[v] = clip8(sum / step)
+			sum += n
+		}
+		p.lookup(c, &table)
+	}
+}
+
+func (p *Picture) invert() { p.point(func(v int) int { return 255 - v }) }
+
+// posterize keeps the highest bits of each value.
+func (p *Picture) posterize(bits int) {
+	mask := ^(1<<max(0, 8-bits) - 1)
+	p.point(func(v int) int { return v & mask })
+}
+
+// solarize inverts the values from a threshold on.
+func (p *Picture) solarize(threshold float64) {
+	p.point(func(v int) int {
+		if float64(v) < threshold {
+			return v
+		}
+		return 255 - v
+	})
+}
+
+// solarizeAdd adds to the values below 128 (timm's, and that of the first RandAugment).
+func (p *Picture) solarizeAdd(amount int) {
+	p.point(func(v int) int {
+		if v < 128 {
+			return v + amount
+		}
+		return v
+	})
+}
+
+// luma is the grey of a colour: ITU-R 601 in Pillow's 16-bit fixed point.
+func luma(rgb []uint8) uint8 {
+	return uint8((19595*uint32(rgb[0]) + 38470*uint32(rgb[1]) + 7471*uint32(rgb[2]) + 0x8000) >> 16)
+}
+
+// grey gives every pixel the grey of its colour.
+func (p *Picture) grey() { p.color(0) }
+
+// color is the strength of colours: 0 is grey, 1 the picture, more is beyond it.
+func (p *Picture) color(factor float64) {
+	p.blend(factor, func(at []uint8) [3]uint8 {
+		v := luma(at)
+		return [3]uint8{v, v, v}
+	})
+}
+
+// brightness blends with black.
+func (p *Picture) brightness(factor float64) {
+	p.blend(factor, func([]uint8) [3]uint8 { return [3]uint8{} })
+}
+
+// contrast blends with the mean grey of the picture.
+func (p *Picture) contrast(factor float64) {
+	sum := 0
+	for i := 0; i < len(p.Pixels); i += 3 {
+		sum += int(luma(p.Pixels[i:]))
+	}
+	mean := uint8(float64(sum)/float64(p.Height*p.Width) + 0.5)
+	p.blend(factor, func([]uint8) [3]uint8 { return [3]uint8{mean, mean, mean} })
+}
+
+// sharpness blends with the picture smoothed by 1 1 1, 1 5 1, 1 1 1 over 13, whose border is that of the picture.
+func (p *Picture) sharpness(factor float64) {
+	source, line := append([]uint8(nil), p.Pixels...), 3*p.Width
+	at := 0
+	p.blend(factor, func(rgb []uint8) (smooth [3]uint8) {
+		y, x := at/p.Width, at%p.Width
+		i := 3 * at
+		at++
+		if y == 0 || x == 0 || y == p.Height-1 || x == p.Width-1 {
+			return [3]uint8(rgb)
+		}
+		for c := range 3 {
+			sum := 4 * int(source[i+c])
+			for _, row := range [3]int{i + c - line, i + c, i + c + line} {
+				sum += int(source[row-3]) + int(source[row]) + int(source[row+3])
+			}
+			smooth[c] = uint8((2*sum + 13) / 26) // rounded; 13 is odd, so there are no halves
+		}
+		return smooth
+	})
+}
+
+// blend moves each pixel from another colour, at 0, to itself, at 1, and beyond. It goes line by line.
+func (p *Picture) blend(factor float64, from func(rgb []uint8) [3]uint8) {
+	if factor == 1 {
+		return
+	}
+	alpha := float32(factor)
+	for i := 0; i+2 < len(p.Pixels); i += 3 {
+		at := p.Pixels[i : i+3 : i+3]
+		other := from(at)
+		for c, v := range other {
+			// Pillow truncates where the result lies between the two, and where it is clipped.
+			at[c] = clip8(int(float32(v) + float32(alpha*float32(int(at[c])-int(v)))))
+		}
+	}
+}
+
+// hue turns the colours: shift is added to the hue, of which 256 steps are the circle, in Pillow's 8-bit HSV.
+func (p *Picture) hue(shift uint8) {
+	for i := 0; i+2 < len(p.Pixels); i += 3 {
+		at := p.Pixels[i : i+3 : i+3]
+		h, s, v := hsv(at[0], at[1], at[2])
+		at[0], at[1], at[2] = fromHSV(h+shift, s, v)
+	}
+}
+
+func hsv(r, g, b uint8) (h, s, v uint8) {
+	v = max(r, g, b)
+	least := min(r, g, b)
+	if v == least {
+		return 0, 0, v
+	}
+	span := float32(v) - float32(least)
+	red, green, blue := float32(v-r)/span, float32(v-g)/span, float32(v-b)/span
+	var angle float32
+	switch v {
+	case r:
+		angle = blue - green
+	case g:
+		angle = float32(2 + float64(red) - float64(blue))
+	default:
+		angle = float32(4 + float64(green) - float64(red))
+	}
+	angle = float32(math.Mod(float64(angle)/6+1, 1))
+	return clip8(int(float64(angle) * 255)), clip8(int(float64(span/float32(v)) * 255)), v
+}
+
+func fromHSV(h, s, v uint8) (r, g, b uint8) {
+	if s == 0 {
+		return v, v, v
+	}
+	sixth := int(float64(h) * 6 / 255)
+	rest, strength := float32(float64(h)*6/255-float64(sixth)), float32(float64(s)/255)
+	level := func(share float64) uint8 { return clip8(int(math.Round(float64(v) * (1 - share)))) }
+	p, q := level(float64(strength)), level(float64(strength*rest)) // Pillow's second product is of single precision
+	t := level(float64(float64(strength) * (1 - float64(rest))))
+	switch sixth % 6 {
+	case 0:
+		return v, t, p
+	case 1:
+		return q, v, p
+	case 2:
+		return p, v, t
+	case 3:
+		return p, q, v
+	case 4:
+		return t, p, v
+	}
+	return v, p, q
+}

@@ -1,0 +1,146 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"math"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+)
+
+// OnHost says whether pictures are cropped, resized and changed on the host, where Pillow's operations are, rather than
+// in the graph: so it is where a asks for any of these operations.
+func (a Augment) OnHost() bool {
+	a.FlipUpProb, a.Repeats = 0, 0 // these the graph has, or nobody needs
+	return a != a.inGraph()
+}
+
+// inGraph is the part of a that the graph can do.
+func (a Augment) inGraph() Augment {
+	a.Resample, a.Policy, a.Rotate, a.Jitter, a.GreyProb = "", "", 0, [4]float64{}, 0
+	a.EraseProb, a.EraseScale, a.EraseNoise = 0, [2]float64{}, false
+	return a
+}
+
+// AfterHost is what is left of a for pictures that Picture has shown.
+func (a Augment) AfterHost() Augment {
+	return Augment{Size: a.Size, Cutout: a.Cutout, MixupAlpha: a.MixupAlpha, CutmixAlpha: a.CutmixAlpha,
+		MixProb: a.MixProb, SwitchProb: a.SwitchProb, Mean: a.Mean, Std: a.Std}
+}
+
+// Picture is what a shows of a picture, up to what AfterHost leaves: a function of (seed, epoch, index) and the picture
+// alone, to be called from any number of goroutines. Index is the row of the picture, or what Order has for it. The
+// steps are, in this order, those of Augment.
+func (a Augment) Picture(p *Picture, seed int64, epoch, index int) *Picture {
+	w := a.window(draw(streamSample, seed, epoch, index), p.Height, p.Width)
+	height, width := a.OutputSize(p.Height, p.Width)
+	shown := p.windowed(w).Resize(height, width, cmp.Or(a.Resample, preprocess.Bilinear))
+	shown.flip(w)
+	return a.change(shown, seed, epoch, index)
+}
+
+// change makes what does not depend on the part that is shown, on a picture of its own.
+func (a Augment) change(p *Picture, seed int64, epoch, index int) *Picture {
+	r := draw(streamChange, seed, epoch, index)
+	if a.Rotate > 0 {
+		p = operations["Rotate"](p, (2*r.Float64()-1)*a.Rotate, surroundings{kernel: preprocess.Nearest})
+	}
+	if a.Policy != "" {
+		chosen, err := parsePolicy(a.Policy, a.fill())
+		if err != nil {
+			panic(err) // Validate refuses it
+		}
+		p = chosen.apply(p, r)
+	}
+	if a.Jitter != [4]float64{} {
+		p = p.jitter(a.Jitter, r)
+	}
+	if a.GreyProb > 0 && r.Float64() < a.GreyProb {
+		p.grey()
+	}
+	if a.EraseProb > 0 && r.Float64() < a.EraseProb {
+		scale, std := a.EraseScale, a.Std
+		if scale == [2]float64{} {
+			scale = [2]float64{0.02, 1.0 / 3}
+		}
+		for c := range std {
+			std[c] = cmp.Or(std[c], 1)
+		}
+		p.erase(scale, a.EraseNoise, a.Mean, std, r)
+	}
+	return p
+}
+
+// fill is the mean colour, or grey where there is none.
+func (a Augment) fill() [3]uint8 {
+	if a.Mean == [3]float64{} {
+		return [3]uint8{128, 128, 128}
+	}
+	var fill [3]uint8
+	for c, v := range a.Mean {
+		fill[c] = clip8(int(math.Round(255 * v)))
+	}
+	return fill
+}
+
+// windowed copies a window, black beyond the border.
+func (p *Picture) windowed(w window) *Picture {
+	out := &Picture{Height: w.height, Width: w.width, Pixels: make([]uint8, 3*w.height*w.width)}
+	left, right := max(0, w.left), min(p.Width, w.left+w.width)
+	for y := max(0, w.top); y < min(p.Height, w.top+w.height) && left < right; y++ {
+		copy(out.Pixels[3*((y-w.top)*w.width+left-w.left):], p.Pixels[3*(y*p.Width+left):3*(y*p.Width+right)])
+	}
+	return out
+}
+
+// flip exchanges left and right, top and bottom, as the window says.
+func (p *Picture) flip(w window) {
+	line := 3 * p.Width
+	if w.flip {
+		for y := range p.Height {
+			row := p.Pixels[y*line:][:line]
+			for x := range p.Width / 2 {
+				l, r := [3]uint8(row[3*x:]), [3]uint8(row[line-3*x-3:])
+				copy(row[3*x:], r[:])
+				copy(row[line-3*x-3:], l[:])
+			}
+		}
+	}
+	if w.flipUp {
+		for y := range p.Height / 2 {
+			upper, lower := p.Pixels[y*line:][:line], p.Pixels[(p.Height-1-y)*line:][:line]
+			kept := bytes.Clone(upper)
+			copy(upper, lower)
+			copy(lower, kept)
+		}
+	}
+}
+
+// show makes the pictures of a batch, on all cores. Grey pictures are changed as colours with three equal channels.
+func (a Augment) show(set *Set, seed int64, epoch int, indices []int) *Set {
+	height, width := a.OutputSize(set.Height, set.Width)
+	out := &Set{Name: set.Name, Height: height, Width: width, Channels: set.Channels, Classes: set.Classes,
+		Pixels: make([]uint8, len(indices)*height*width*set.Channels), Labels: make([]int32, len(indices))}
+	// The only error is that of the context.
+	_ = parallel(context.Background(), len(indices), func(_ context.Context, k int) error {
+		row := indices[k] % set.Len()
+		out.Labels[k] = set.Labels[row]
+		picture := &Picture{Height: set.Height, Width: set.Width, Pixels: set.Image(row)}
+		if set.Channels == 1 {
+			picture.Pixels = make([]uint8, 0, 3*set.Height*set.Width)
+			for _, v := range set.Image(row) {
+				picture.Pixels = append(picture.Pixels, v, v, v)
+			}
+		}
+		shown := a.Picture(picture, seed, epoch, indices[k]).Pixels
+		image := out.Image(k)
+		for i := range image {
+			image[i] = shown[i*3/set.Channels]
+		}
+		return nil
+	})
+	return out
+}

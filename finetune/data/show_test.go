@@ -1,0 +1,229 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// changing is everything that the host does.
+var changing = Augment{
+	Size: [2]int{19, 23}, CropScale: [2]float64{0.3, 1}, FlipProb: 0.5, FlipUpProb: 0.5, Rotate: 20,
+	Policy: "rand-m9-mstd0.5-inc1", Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.3, EraseProb: 0.5, EraseNoise: true,
+	Mean: [3]float64{0.5, 0.4, 0.3}, Std: [3]float64{0.2, 0.3, 0.4},
+}
+
+// The graph is held to naive resampling in images_test.go; the host rounds after rows and after columns.
+func TestTheHostCropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
+	set, rows := noise(13, 17, 11, 3), shuffled(13)[:7]
+	for _, a := range []Augment{
+		{FlipProb: 0.5}, {FlipUpProb: 0.5}, {FlipProb: 1, FlipUpProb: 1}, {Pad: 3, FlipProb: 0.5, FlipUpProb: 0.5},
+		{Size: [2]int{31, 29}, Pad: 3, FlipProb: 0.5},
+		{Size: [2]int{7, 23}, CropScale: [2]float64{0.2, 1}, FlipProb: 0.5, FlipUpProb: 0.5},
+	} {
+		rounding := 0.0
+		if a.Size != [2]int{} {
+			rounding = 1.01 / 255
+		}
+		inGraph := images(t, a, set, a.Plan(set, 3, 1, 0, rows))
+		a.Resample = preprocess.Bilinear
+		plan := a.Plan(set, 3, 1, 0, rows)
+		if plan.Shown == nil {
+			t.Fatalf("%+v is not for the host", a)
+		}
+		if a.Pad > 0 && a.Size != [2]int{} { // black that is resampled with the picture is rounded with it
+			rounding *= 2
+		}
+		gomlxtest.Near(t, fmt.Sprintf("%+v", a), images(t, a, plan.Shown, plan), inGraph, rounding)
+	}
+}
+
+func TestWhatTheHostShowsDependsOnlyOnSeedEpochAndIndex(t *testing.T) {
+	set := noise(31, 17, 11, 3)
+	indices := shuffled(31)
+	for k := range indices {
+		indices[k] += k % 3 * 31
+	}
+	whole := changing.Plan(set, 9, 4, 0, indices).Shown
+	for _, size := range []int{1, 7, 11} {
+		for start := 0; start+size <= len(indices); start += size {
+			batch := slices.Clone(indices[start : start+size])
+			slices.Reverse(batch)
+			part := changing.Plan(set, 9, 4, 100+start, batch).Shown
+			for k, index := range batch {
+				at := slices.Index(indices, index)
+				alone := changing.Picture(&Picture{Height: 17, Width: 11, Pixels: set.Image(index % 31)}, 9, 4, index)
+				if !bytes.Equal(part.Image(k), whole.Image(at)) || !bytes.Equal(part.Image(k), alone.Pixels) ||
+					part.Labels[k] != set.Labels[index%31] {
+					t.Fatalf("index %d in a batch of %d differs from the same in a batch of 31, or alone", index, size)
+				}
+			}
+		}
+	}
+	for name, other := range map[string]*Set{
+		"seed": changing.Plan(set, 10, 4, 0, indices).Shown, "epoch": changing.Plan(set, 9, 5, 0, indices).Shown,
+	} {
+		for k := range indices {
+			if bytes.Equal(other.Image(k), whole.Image(k)) {
+				t.Errorf("another %s shows image %d as before", name, k)
+			}
+		}
+	}
+	before := noise(31, 17, 11, 3)
+	if !bytes.Equal(before.Pixels, set.Pixels) {
+		t.Error("the pictures of the set were written on")
+	}
+}
+
+func TestGreyPicturesStayGreyOnTheHost(t *testing.T) {
+	set := noise(5, 17, 11, 1)
+	a := changing
+	a.EraseProb, a.Mean = 0, [3]float64{0.5, 0.5, 0.5}
+	shown := a.Plan(set, 1, 0, 0, []int{4, 2}).Shown
+	if len(shown.Pixels) != 2*19*23 || shown.Channels != 1 {
+		t.Fatalf("%d bytes of %d channels, want 874 of 1", len(shown.Pixels), shown.Channels)
+	}
+	colour := &Picture{Height: 17, Width: 11}
+	for _, v := range set.Image(2) {
+		colour.Pixels = append(colour.Pixels, v, v, v)
+	}
+	for i, v := range a.Picture(colour, 1, 0, 2).Pixels {
+		if v != shown.Image(1)[i/3] {
+			t.Fatalf("sample %d is %d, one channel shows %d", i, v, shown.Image(1)[i/3])
+		}
+	}
+}
+
+func TestAnErasedBoxHasTheAreaAndTheContentThatAreAskedFor(t *testing.T) {
+	const height, width, pictures = 97, 89, 400
+	mean, std := [3]float64{0.5, 0.4, 0.6}, [3]float64{0.1, 0.12, 0.08} // four deviations stay within bytes
+	for _, noise := range []bool{false, true} {
+		a := Augment{EraseProb: 0.25, EraseScale: [2]float64{0.05, 0.2}, EraseNoise: noise, Mean: mean, Std: std}
+		erased, area, tall := 0, 0.0, 0
+		var sum, squares [3]float64
+		n := 0.0
+		for k := range pictures {
+			p := a.Picture(&Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}, 2, 0, k)
+			top, left, bottom, right := height, width, 0, 0
+			for i := range height * width {
+				if at := p.Pixels[3*i:]; at[0]|at[1]|at[2] != 0 {
+					top, left = min(top, i/width), min(left, i%width)
+					bottom, right = max(bottom, i/width+1), max(right, i%width+1)
+				}
+			}
+			if bottom == 0 {
+				continue
+			}
+			erased++
+			part := float64((bottom-top)*(right-left)) / (height * width)
+			if ratio := float64(bottom-top) / float64(right-left); ratio > 1 {
+				tall++
+			} else if ratio < 0.27 {
+				t.Fatalf("a box of ratio %g, want 0.3 or more", ratio)
+			}
+			if part < 0.045 || part > 0.21 {
+				t.Fatalf("%g of the area is erased, want 0.05 to 0.2", part)
+			}
+			area += part
+			for y := top; y < bottom; y++ {
+				for x := left; x < right; x++ {
+					for c := range 3 {
+						v := float64(p.Pixels[3*(y*width+x)+c]) / 255
+						sum[c], squares[c] = sum[c]+v, squares[c]+v*v
+					}
+					n++
+				}
+			}
+		}
+		// 100 ± 9 of 400; a mean area of 0.125; half of them tall.
+		if e := float64(erased); e < 60 || e > 140 || math.Abs(area/e-0.125) > 0.02 || math.Abs(float64(tall)/e-0.5) > 0.25 {
+			t.Errorf("%d of %d erased, %g of the area in the mean, %d of them tall", erased, pictures, area/e, tall)
+		}
+		for c := range 3 {
+			m := sum[c] / n
+			deviation := math.Sqrt(squares[c]/n - m*m)
+			want := 0.0
+			if noise {
+				want = std[c]
+			}
+			if math.Abs(m-mean[c]) > 0.003 || math.Abs(deviation-want) > 0.003 {
+				t.Errorf("noise %t, channel %d: %.4f ± %.4f, want %.4f ± %.4f", noise, c, m, deviation, mean[c], want)
+			}
+		}
+	}
+}
+
+// A strength of s varies a factor uniformly from 1−s to 1+s: of brightness, which multiplies; so the value 100 of a
+// picture of one colour does. Contrast and saturation leave it as it is.
+func TestJitterVariesAsTorchvisionSays(t *testing.T) {
+	p := func() *Picture { return &Picture{Height: 1, Width: 1, Pixels: []uint8{100, 100, 100}} }
+	sum, least, greatest := 0.0, 255.0, 0.0
+	const n = 2000
+	for k := range n {
+		v := float64(Augment{Jitter: [4]float64{0.4, 0.7, 0.7, 0}}.Picture(p(), 1, 0, k).Pixels[1])
+		sum, least, greatest = sum+v, min(least, v), max(greatest, v)
+	}
+	if mean := sum / n; math.Abs(mean-99.5) > 2 || least > 61 || least < 60 || greatest < 139 || greatest > 140 {
+		t.Errorf("100 becomes %g to %g, %g in the mean, want 60 to 140 and 99.5", least, greatest, mean)
+	}
+	// Hue: red turned by at most a tenth of the circle towards yellow or magenta keeps its value and saturation.
+	seen := map[string]bool{}
+	for k := range 200 {
+		c := Augment{Jitter: [4]float64{3: 0.1}}.Picture(
+			&Picture{Height: 1, Width: 1, Pixels: []uint8{200, 0, 0}}, 1, 0, k).Pixels
+		if c[0] != 200 || min(c[1], c[2]) != 0 || max(c[1], c[2]) > 200*6/10+3 {
+			t.Fatalf("red becomes %v", c)
+		}
+		seen[fmt.Sprint(c[1] > 60, c[2] > 60)] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("red turns to %v, want to both sides", seen)
+	}
+}
+
+// Of 7 images shown three times each an epoch shows two three times and one once, each time differently.
+func TestRepeatedImagesFollowOneAnotherWithDrawsOfTheirOwn(t *testing.T) {
+	a := Augment{Repeats: 3, CropScale: [2]float64{0.2, 0.9}}
+	once, order := Order(4, 2, 7), a.Order(4, 2, 7)
+	want := []int{once[0], once[0] + 7, once[0] + 14, once[1], once[1] + 7, once[1] + 14, once[2]}
+	if !slices.Equal(order, want) {
+		t.Fatalf("the order is %v, want %v", order, want)
+	}
+	if plain := (Augment{}).Order(4, 2, 7); !slices.Equal(plain, once) {
+		t.Errorf("without repetitions the order is %v, want %v", plain, once)
+	}
+	plan := a.Plan(noise(7, 17, 11, 3), 4, 2, 0, order[:3])
+	if plan.Windows[0] == plan.Windows[1] || plan.Windows[1] == plan.Windows[2] {
+		t.Errorf("repetitions show the same window %v", plan.Windows[:3])
+	}
+	for k, index := range plan.Indices {
+		if index != int64(once[0]) {
+			t.Errorf("repetition %d is row %d, want %d", k, index, once[0])
+		}
+	}
+}
+
+func TestStrengthsThatMakeNoSenseAreRefusedByName(t *testing.T) {
+	for want, a := range map[string]Augment{
+		"flip_up_prob 2": {FlipUpProb: 2}, "rotate -1": {Rotate: -1}, "grey_prob 1.5": {GreyProb: 1.5},
+		"erase_prob": {EraseProb: math.NaN()}, "erase_scale 0.4": {EraseScale: [2]float64{0.4, 0.3}},
+		"jitter of hue 0.6": {Jitter: [4]float64{3: 0.6}}, "jitter of contrast": {Jitter: [4]float64{1: -1}},
+		"repeats -1": {Repeats: -1}, `unknown resample "cubic"`: {Resample: "cubic"},
+		`policy "rand-m9-q3": "q3" in it`: {Policy: "rand-m9-q3"}, `policy "augmix": want one as rand`: {Policy: "augmix"},
+	} {
+		if err := a.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", a, err, want)
+		}
+	}
+	if err := changing.Validate(); err != nil {
+		t.Error(err)
+	}
+}
