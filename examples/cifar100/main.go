@@ -54,9 +54,7 @@ func run(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
-	if s.Elsewhere, err = study.SizesOf(o.named.Elsewhere, o.recipe, train); err != nil {
-		return err
-	}
+	s.Elsewhere = o.named.Elsewhere
 	if o.eval {
 		return evaluate(ctx, s)
 	}

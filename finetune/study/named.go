@@ -21,7 +21,7 @@ type Named struct {
 	Arms        []Arm        // none: those that one likes to compare
 	Baseline    string       // label of the arm that the others are compared with; "" for learned
 	Sides       [][2]float64 // heights and widths to train at, as multiples of the recipe's side
-	Elsewhere   [][2]float64 // and to measure the trained models at, without training
+	Elsewhere   [][2]float64 // of Study
 	Aspects     []string     // what becomes of pictures of several aspects
 	Published   Published    // on CIFAR-100
 }
@@ -172,7 +172,7 @@ var All = []Named{
 	},
 }
 
-// otherSizes are multiples of the sides of the recipe's pictures.
+// otherSizes are the grids of the resolution study.
 var otherSizes = [][2]float64{
 	{0.5, 0.5}, {0.75, 0.75}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}, {1, 2}, {2, 1}, {0.5, 2}, {2, 0.5},
 }

@@ -40,7 +40,7 @@ func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.Elsewhere = [][2]int{{16, 16}, {24, 24}, {8, 32}} // opens what is trained
+	s.Elsewhere = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens what is trained
 	for range 2 {
 		if err := s.Run(t.Context()); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ type Study struct {
 
 	Baseline  string           // label of the arm that Table compares the others with; default learned, or the last
 	Published Published        // what others print
-	Elsewhere [][2]int         // other sizes that the trained models are measured at
+	Elsewhere [][2]float64     // heights and widths to measure trained models at, as multiples of the side trained at
 	Benchmark report.Benchmark // that the tasks are some of: what Table needs where there is a record
 
 	Backend  compute.Backend
