@@ -32,16 +32,17 @@ var (
 	webpChroma = chroma{rowShift: 1, colShift: 1, smooth: true, bias: [2][2]int{{8, 8}, {8, 8}}}
 )
 
-// row computes one line of pixels of a plane: (9·near + 3·beside + 3·above or below + diagonal + bias)/16.
-func (c chroma) row(out, plane []uint8, stride, y int) {
+// row computes pixels of a line of a plane, from a column on: (9·near + 3·beside + 3·above or below + diagonal + bias)/16.
+func (c chroma) row(out, plane []uint8, stride, y, column int) {
 	near, next := c.samples(y, c.rowShift, c.rows)
 	a, b := plane[near*stride:], plane[next*stride:]
 	for j := range c.sums {
 		c.sums[j] = 3*int(a[j]) + int(b[j])
 	}
-	for x := range out {
+	for i := range out {
+		x := column + i
 		near, beside := c.samples(x, c.colShift, c.cols)
-		out[x] = uint8((3*c.sums[near] + c.sums[beside] + c.bias[y&1][x&1]) >> 4)
+		out[i] = uint8((3*c.sums[near] + c.sums[beside] + c.bias[y&1][x&1]) >> 4)
 	}
 }
 
@@ -55,25 +56,25 @@ func (c chroma) samples(pixel, shift, n int) (near, next int) {
 	return near, min(max(0, near+2*(pixel&1)-1), n-1)
 }
 
-// jpeg converts a decoded jpeg.
-func (p *Picture) jpeg(m *image.YCbCr) {
+// jpeg converts the part of a decoded jpeg from a line and a column on.
+func (p *Picture) jpeg(m *image.YCbCr, line, column int) {
 	c := jpegChroma[m.SubsampleRatio]
-	if c.colShift == 1 && p.Width <= 4 { // libjpeg does not interpolate two columns of samples
+	if c.colShift == 1 && m.Rect.Dx() <= 4 { // libjpeg does not interpolate two columns of samples
 		c.smooth = false
 	}
-	p.convert(m, c, jpegRGB)
+	p.convert(m, line, column, c, jpegRGB)
 }
 
-func (p *Picture) convert(m *image.YCbCr, c chroma, rgb func(y, cb, cr int) (r, g, b int)) {
-	c.rows = (p.Height + 1<<c.rowShift - 1) >> c.rowShift
-	c.cols = (p.Width + 1<<c.colShift - 1) >> c.colShift
+func (p *Picture) convert(m *image.YCbCr, line, column int, c chroma, rgb func(y, cb, cr int) (r, g, b int)) {
+	c.rows = (m.Rect.Dy() + 1<<c.rowShift - 1) >> c.rowShift
+	c.cols = (m.Rect.Dx() + 1<<c.colShift - 1) >> c.colShift
 	c.sums = make([]int, c.cols)
 	cb, cr := make([]uint8, p.Width), make([]uint8, p.Width)
 	out := p.Pixels
-	for y := range p.Height {
-		c.row(cb, m.Cb, m.CStride, y)
-		c.row(cr, m.Cr, m.CStride, y)
-		for x, luma := range m.Y[y*m.YStride:][:p.Width] {
+	for y := line; y < line+p.Height; y++ {
+		c.row(cb, m.Cb, m.CStride, y, column)
+		c.row(cr, m.Cr, m.CStride, y, column)
+		for x, luma := range m.Y[y*m.YStride+column:][:p.Width] {
 			r, g, b := rgb(int(luma), int(cb[x]), int(cr[x]))
 			out[0], out[1], out[2] = clip8(r), clip8(g), clip8(b)
 			out = out[3:]

@@ -25,12 +25,17 @@ const (
 // ten.
 const maxScans = 100
 
-// decodeJPEG decodes a jpeg that is whole.
-func decodeJPEG(r io.Reader) (image.Image, error) {
-	raw, err := io.ReadAll(r)
-	if err != nil {
+// jpegPart decodes a part of a jpeg of the given sides, as it lies, at 1/scale of its size: 1, or one of jpegScales. The
+// part is in pixels of the result.
+func jpegPart(raw []byte, height, width, scale int, part image.Rectangle) (*Picture, error) {
+	if err := wholeJPEG(raw); err != nil {
 		return nil, err
 	}
+	return decodeJPEGPart(raw, height, width, scale, part)
+}
+
+// wholeJPEG refuses a jpeg that is cut, or that asks for too much work.
+func wholeJPEG(raw []byte) error {
 	scans, last := 0, byte(0)
 	for marker := range jpegSegments(raw) {
 		if last = marker; marker == markerScan {
@@ -39,11 +44,11 @@ func decodeJPEG(r io.Reader) (image.Image, error) {
 	}
 	switch {
 	case last != markerEnd:
-		return nil, io.ErrUnexpectedEOF
+		return io.ErrUnexpectedEOF
 	case scans > maxScans:
-		return nil, fmt.Errorf("%d scans over the picture, want at most %d", scans, maxScans)
+		return fmt.Errorf("%d scans over the picture, want at most %d", scans, maxScans)
 	}
-	return decodeWholeJPEG(raw)
+	return nil
 }
 
 // jpegSegments walks over the markers of a jpeg and their contents, to its end or to where it is cut. The data behind a

@@ -5,56 +5,117 @@
 package data
 
 /*
-#cgo pkg-config: libturbojpeg
-#include <turbojpeg.h>
+#cgo pkg-config: libjpeg
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <jpeglib.h>
+#include <jerror.h>
+
+typedef struct {
+	struct jpeg_error_mgr base;
+	jmp_buf back;
+	char *text;
+} failure;
+
+static void stop(j_common_ptr c) {
+	failure *f = (failure *)c->err;
+	c->err->format_message(c, f->text);
+	longjmp(f->back, 1);
+}
+
+// Warnings are of data that decoders guess at; but every decoder skips bytes between markers.
+static void note(j_common_ptr c, int level) {
+	if (level < 0 && c->err->msg_code != JWRN_EXTRANEOUS_DATA) stop(c);
+}
+
+// decode writes the part of so many columns and lines from left and top on, at 1/scale, to out: 3 bytes a pixel, or 4 of
+// inks. It returns how many, or 0 and why not.
+static int decode(const unsigned char *raw, unsigned long size, int height, int width, int scale, int left, int top,
+		int columns, int lines, unsigned char *out, char *text) {
+	struct jpeg_decompress_struct c;
+	failure f;
+	unsigned char *volatile line = NULL;
+	f.text = text;
+	c.err = jpeg_std_error(&f.base);
+	f.base.error_exit = stop;
+	f.base.emit_message = note;
+	if (setjmp(f.back)) {
+		jpeg_destroy_decompress(&c);
+		free(line);
+		return 0;
+	}
+	jpeg_create_decompress(&c);
+	jpeg_mem_src(&c, raw, size);
+	jpeg_read_header(&c, TRUE);
+	if (c.image_height != height || c.image_width != width) {
+		snprintf(text, JMSG_LENGTH_MAX, "%dx%d pixels to one decoder, %ux%u to another", width, height, c.image_width,
+			c.image_height);
+		jpeg_destroy_decompress(&c);
+		return 0;
+	}
+	c.out_color_space = c.num_components == 4 ? JCS_CMYK : JCS_RGB;
+	c.scale_denom = scale;
+	jpeg_start_decompress(&c);
+	// Chroma at the border of what is decoded is not interpolated: so a little more is, on both sides.
+	JDIMENSION from = left < 4 ? 0 : left - 4, length = left + columns + 4 - from;
+	if (length > c.output_width - from) length = c.output_width - from;
+	if (length < c.output_width) jpeg_crop_scanline(&c, &from, &length);
+	line = malloc((size_t)length * c.output_components);
+	if (line == NULL) {
+		strcpy(text, "no memory");
+		jpeg_destroy_decompress(&c);
+		return 0;
+	}
+	if (top > 0) jpeg_skip_scanlines(&c, top);
+	size_t pixel = c.output_components;
+	for (int y = 0; y < lines; y++) {
+		unsigned char *row = line;
+		jpeg_read_scanlines(&c, &row, 1);
+		memcpy(out + y * pixel * columns, row + pixel * (left - from), pixel * columns);
+	}
+	if (c.output_scanline == c.output_height) jpeg_finish_decompress(&c);
+	jpeg_destroy_decompress(&c);
+	free(line);
+	return pixel;
+}
 */
 import "C"
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"image"
-	"image/jpeg"
-	"strings"
+	"unsafe"
 )
 
 // libjpeg says which decoder reads jpegs, for the tests that compare their bits.
 const libjpeg = true
 
-// decodeWholeJPEG is that of libjpeg-turbo, through its TurboJPEG interface (Debian: libturbojpeg0-dev): Pillow's own
-// decoder, so that pictures are Pillow's in every bit, in a fifth of the time.
-func decodeWholeJPEG(raw []byte) (image.Image, error) {
-	decoder := C.tjInitDecompress()
-	if decoder == nil {
-		return nil, errors.New("libjpeg-turbo cannot start")
+// jpegScales are the parts of its size that a jpeg can be decoded at, the smallest first: libjpeg's inverse cosine
+// transforms of 1, 2, 4 and 8 samples a side.
+var jpegScales = []int{8, 4, 2, 1}
+
+// decodeJPEGPart decodes by libjpeg-turbo (Debian: libjpeg62-turbo-dev), Pillow's own decoder, so that pictures are
+// Pillow's in every bit. What lies beside the part is not transformed, what lies below it is not read.
+func decodeJPEGPart(raw []byte, height, width, scale int, part image.Rectangle) (*Picture, error) {
+	p := &Picture{Height: part.Dy(), Width: part.Dx()}
+	pixels := make([]uint8, 4*p.Height*p.Width)
+	var text [C.JMSG_LENGTH_MAX]C.char
+	samples := C.decode((*C.uchar)(&raw[0]), C.ulong(len(raw)), C.int(height), C.int(width), C.int(scale),
+		C.int(part.Min.X), C.int(part.Min.Y), C.int(p.Width), C.int(p.Height), (*C.uchar)(unsafe.Pointer(&pixels[0])),
+		&text[0])
+	switch samples {
+	case 0:
+		return nil, errors.New(C.GoString(&text[0]))
+	case 3:
+		p.Pixels = pixels[:3*p.Height*p.Width]
+		return p, nil
 	}
-	defer C.tjDestroy(decoder)
-	file, size := (*C.uchar)(&raw[0]), C.ulong(len(raw))
-	var width, height, subsampling, space C.int
-	if C.tjDecompressHeader3(decoder, file, size, &width, &height, &subsampling, &space) != 0 {
-		return jpeg.Decode(bytes.NewReader(raw)) // rare ratios of luma to chroma have no name in TurboJPEG
+	for i, v := range pixels { // inks are stored inverted, as Adobe began it
+		pixels[i] = 255 - v
 	}
-	info, err := jpeg.DecodeConfig(bytes.NewReader(raw)) // what the limits were held to
-	if err != nil || info.Width != int(width) || info.Height != int(height) {
-		return nil, fmt.Errorf("%d×%d pixels to one decoder, %d×%d to another", width, height, info.Width, info.Height)
-	}
-	img, format := image.NewRGBA(image.Rect(0, 0, info.Width, info.Height)), C.int(C.TJPF_RGBA)
-	inks := space == C.TJCS_CMYK || space == C.TJCS_YCCK // four bytes a pixel as well
-	if inks {
-		format = C.TJPF_CMYK
-	}
-	if C.tjDecompress2(decoder, file, size, (*C.uchar)(&img.Pix[0]), width, 0, height, format, 0) != 0 {
-		message := C.GoString(C.tjGetErrorStr2(decoder))
-		if C.tjGetErrorCode(decoder) != C.TJERR_WARNING || !strings.Contains(message, "extraneous bytes") {
-			return nil, errors.New(message)
-		} // every decoder skips bytes between markers
-	}
-	if !inks {
-		return img, nil
-	}
-	for i, v := range img.Pix { // stored inverted, as Adobe began it
-		img.Pix[i] = 255 - v
-	}
-	return &image.CMYK{Pix: img.Pix, Stride: img.Stride, Rect: img.Rect}, nil
+	p.Pixels = make([]uint8, 3*p.Height*p.Width)
+	p.cmyk(&image.CMYK{Pix: pixels, Stride: 4 * p.Width})
+	return p, nil
 }

@@ -20,6 +20,7 @@ type augmentGoldens struct {
 	Pixels        string
 	Cases         []struct {
 		Operation     string
+		File          string
 		Amount        float64
 		Kernel        preprocess.Resample
 		Fill          [3]uint8
@@ -59,11 +60,14 @@ func TestEveryOperationIsPillowsToTheBit(t *testing.T) {
 			seen[c.Operation] = true
 			want := goldenCase{File: where, Height: picture.Height, Width: picture.Width, Pixels: c.Pixels}
 			var got *Picture
-			if c.Operation == "Crop" {
+			w := window{left: c.Box[0], top: c.Box[1], width: c.Box[2] - c.Box[0], height: c.Box[3] - c.Box[1]}
+			switch c.Operation {
+			case "Draft":
+				continue // see crop_test.go
+			case "Crop":
 				want.Height, want.Width = c.Height, c.Width
-				w := window{left: c.Box[0], top: c.Box[1], width: c.Box[2] - c.Box[0], height: c.Box[3] - c.Box[1]}
 				got = picture.windowed(w).Resize(c.Height, c.Width, c.Kernel)
-			} else {
+			default:
 				got = operations[c.Operation](picture.clone(), c.Amount, surroundings{kernel: c.Kernel, fill: c.Fill})
 			}
 			if counts, greatest := differences(got, want.want(t)); greatest > 0 || len(got.Pixels) != 3*want.Height*want.Width {

@@ -65,12 +65,12 @@ func readBounded(r io.Reader) ([]byte, error) {
 type format struct {
 	name, magic string
 	size        func(io.Reader) (image.Config, error)
-	decode      func(io.Reader) (image.Image, error)
-	exif        func([]byte) []byte // the TIFF structure that holds the orientation; nil where formats have none
+	decode      func(io.Reader) (image.Image, error) // nil for jpegs, see jpegPart
+	exif        func([]byte) []byte                  // the TIFF structure that holds the orientation; nil where formats have none
 }
 
 var formats = []format{
-	{"jpeg", "\xff\xd8", jpeg.DecodeConfig, decodeJPEG, jpegEXIF},
+	{"jpeg", "\xff\xd8", jpeg.DecodeConfig, nil, jpegEXIF},
 	{"png", "\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode, pngEXIF},
 	{"gif", "GIF8?a", gif.DecodeConfig, gif.Decode, nil},
 	{"webp", "RIFF????WEBPVP8", webp.DecodeConfig, webp.Decode, webpEXIF},
@@ -122,22 +122,35 @@ func identify(raw []byte, limit int64) (f format, height, width int, err error) 
 // picture decodes a file that was identified.
 func (f format) picture(raw []byte, height, width int) (p *Picture, err error) {
 	defer recoverDamage(&err)
+	if p, err = f.lying(raw, height, width); err != nil {
+		return nil, asDamage(err)
+	}
+	return p.turned(f.orientation(raw)), nil
+}
+
+// lying decodes a file without regard to its orientation.
+func (f format) lying(raw []byte, height, width int) (*Picture, error) {
+	if f.decode == nil {
+		return jpegPart(raw, height, width, 1, image.Rect(0, 0, width, height))
+	}
 	fill := uint8(0)
 	if f.name == "gif" {
 		raw, fill = opaqueGIF(raw)
 	}
 	img, err := f.decode(bytes.NewReader(raw))
 	if err != nil {
-		return nil, asDamage(err)
-	}
-	p = &Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
-	if err := p.draw(img, f.name, fill); err != nil {
 		return nil, err
 	}
-	if f.exif != nil {
-		p = p.turned(orientation(f.exif(raw)))
+	p := &Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
+	return p, p.draw(img, fill)
+}
+
+// orientation is how the picture of a file is to be turned.
+func (f format) orientation(raw []byte) int {
+	if f.exif == nil {
+		return uprightPicture
 	}
-	return p, nil
+	return orientation(f.exif(raw))
 }
 
 // recoverDamage turns a decoder's panic on a damaged file into an error.
@@ -157,7 +170,7 @@ func asDamage(err error) error {
 
 // draw fills p with the colours of an image as the decoder of its kind returns it, without regard to alpha. fill is the
 // index of the colour around an image that is smaller than p: a frame of a gif.
-func (p *Picture) draw(img image.Image, kind string, fill uint8) error {
+func (p *Picture) draw(img image.Image, fill uint8) error {
 	bounds := img.Bounds()
 	if !bounds.In(image.Rect(0, 0, p.Width, p.Height)) {
 		return fmt.Errorf("a frame %v in %d×%d pixels", bounds, p.Width, p.Height)
@@ -175,14 +188,10 @@ func (p *Picture) draw(img image.Image, kind string, fill uint8) error {
 		p.samples(m.Pix, m.Stride, 8, [3]int{0, 2, 4})
 	case *image.NRGBA64:
 		p.samples(m.Pix, m.Stride, 8, [3]int{0, 2, 4})
-	case *image.YCbCr:
-		if kind == "webp" {
-			p.convert(m, webpChroma, webpRGB)
-		} else {
-			p.jpeg(m)
-		}
-	case *image.NYCbCrA: // of webp alone
-		p.convert(&m.YCbCr, webpChroma, webpRGB)
+	case *image.YCbCr: // of webp; those of jpegs do not come here
+		p.convert(m, 0, 0, webpChroma, webpRGB)
+	case *image.NYCbCrA:
+		p.convert(&m.YCbCr, 0, 0, webpChroma, webpRGB)
 	case *image.CMYK:
 		p.cmyk(m)
 	case *image.Paletted:

@@ -79,10 +79,13 @@ type tap struct {
 	weights []int32
 }
 
+// part is what is shown of an axis, in pixels: from there on, so long.
+type part struct{ from, length float64 }
+
 // tapsOf rounds the weights of an axis.
-func tapsOf(r preprocess.Resample, in, out int) []tap {
+func tapsOf(r preprocess.Resample, in int, of part, out int) []tap {
 	taps := make([]tap, out)
-	eachWeights(r, in, out, func(i, first int, weights []float64) {
+	eachWeights(r, in, of, out, func(i, first int, weights []float64) {
 		taps[i] = tap{first, make([]int32, len(weights))}
 		for j, w := range weights {
 			taps[i].weights[j] = int32(math.Copysign(0.5, w) + float64(w*(1<<weightBits)))
@@ -91,16 +94,16 @@ func tapsOf(r preprocess.Resample, in, out int) []tap {
 	return taps
 }
 
-// eachWeights computes the weights of an axis, for each output pixel those of the input pixels from first on. They are
-// its caller's during the call.
-func eachWeights(r preprocess.Resample, in, out int, do func(i, first int, weights []float64)) {
+// eachWeights computes the weights of an axis, for each output pixel those of the input pixels from first on, beyond the
+// part that is shown too. They are its caller's during the call.
+func eachWeights(r preprocess.Resample, in int, of part, out int, do func(i, first int, weights []float64)) {
 	k, support := kernel(r)
-	scale := float64(in) / float64(out)
+	scale := of.length / float64(out)
 	widening := max(1, scale)
 	support *= widening
 	raw := make([]float64, 0, 2*int(math.Ceil(support))+1)
 	for i := range out {
-		centre := float64((float64(i) + 0.5) * scale)
+		centre := of.from + float64((float64(i)+0.5)*scale)
 		first, end := max(0, int(centre-support+0.5)), min(in, int(centre+support+0.5))
 		raw = raw[:0]
 		var sum float64
@@ -120,7 +123,7 @@ func eachWeights(r preprocess.Resample, in, out int, do func(i, first int, weigh
 // resizeFloat is Resize without rounding, as torchvision does it with antialias: in Float, and rounded in Pixels.
 func (p *Picture) resizeFloat(height, width int, r preprocess.Resample) *Picture {
 	lines := make([]float64, 3*p.Height*width) // resized along the rows
-	eachWeights(r, p.Width, width, func(x, first int, weights []float64) {
+	eachWeights(r, p.Width, part{0, float64(p.Width)}, width, func(x, first int, weights []float64) {
 		for y := range p.Height {
 			for j, w := range weights {
 				for c := range 3 {
@@ -131,7 +134,7 @@ func (p *Picture) resizeFloat(height, width int, r preprocess.Resample) *Picture
 	})
 	out := &Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width),
 		Float: make([]float32, 3*height*width)}
-	eachWeights(r, p.Height, height, func(y, first int, weights []float64) {
+	eachWeights(r, p.Height, part{0, float64(p.Height)}, height, func(y, first int, weights []float64) {
 		for i := range 3 * width {
 			sum := 0.0
 			for j, w := range weights {
@@ -149,11 +152,17 @@ func (p *Picture) Resize(height, width int, r preprocess.Resample) *Picture {
 	if r == preprocess.Nearest {
 		return p.nearest(height, width)
 	}
-	if width != p.Width {
-		p = p.resizeRows(tapsOf(r, p.Width, width))
+	return p.resizePart(part{0, float64(p.Height)}, part{0, float64(p.Width)}, height, width, r)
+}
+
+// resizePart resizes a part of the picture, which need not begin and end with a pixel: Pillow's resize with a box. Not
+// for Nearest.
+func (p *Picture) resizePart(rows, columns part, height, width int, r preprocess.Resample) *Picture {
+	if whole := (part{0, float64(p.Width)}); width != p.Width || columns != whole {
+		p = p.resizeRows(tapsOf(r, p.Width, columns, width))
 	}
-	if height != p.Height {
-		p = p.resizeColumns(tapsOf(r, p.Height, height))
+	if whole := (part{0, float64(p.Height)}); height != p.Height || rows != whole {
+		p = p.resizeColumns(tapsOf(r, p.Height, rows, height))
 	}
 	return p
 }

@@ -8,11 +8,13 @@
 
 DIR gets cases.json: {width, height, pixels, cases}, each case of {operation, amount, kernel, fill, box, width, height,
 pixels}; pixels are RGB bytes, compressed by zlib, in base64. Names and amounts are those of the table of operations in
-finetune/data/operations.go; "Crop" is a crop to box, then a resize. Needs Pillow (Debian: python3-pil, 9.4.0).
+finetune/data/operations.go; "Crop" is a crop to box, then a resize; "Draft" decodes one of the jpegs, made
+too, at 1/amount of its size, crops what the box touches, and resizes the box. Needs Pillow (Debian: python3-pil, 9.4.0).
 """
 
 import base64
 import json
+import math
 import os
 import random
 import sys
@@ -77,6 +79,10 @@ AMOUNTS = {
     "Rotate": [27, -30, 90, 180], "ShearX": [0.27, -0.3], "ShearY": [-0.27, 0.3],
     "TranslateX": [7.695, -3], "TranslateY": [-5.265, 2.5],
 }
+JPEGS = {"420.jpg": {"subsampling": 2}, "422.jpg": {"subsampling": 1}, "444.jpg": {"subsampling": 0},
+         "progressive.jpg": {"subsampling": 2, "progressive": True}, "grey.jpg": {}}
+DRAFTS = [(1, (17, 9, 50, 40), (17, 19)), (2, (3, 5, 58, 49), (23, 19)), (4, (5, 2, 57, 51), (13, 11)),
+          (8, (1, 9, 60, 53), (7, 5))]  # 61×53 pixels
 MOVING = ("Rotate", "ShearX", "ShearY", "TranslateX", "TranslateY")
 BOXES = [((2, 3, 13, 10), (7, 11)), ((0, 0, 19, 13), (23, 17)), ((5, 1, 19, 12), (5, 3))]
 
@@ -101,6 +107,7 @@ def random_amount(rng, name):
 
 def main():
     directory, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    os.makedirs(directory, exist_ok=True)
     rng = random.Random(int(sys.argv[3]) if count else 20261122)
     image = picture(rng, 199 if count else 19, 131 if count else 13)
     fill = (124, 116, 104)
@@ -115,6 +122,18 @@ def main():
         cases.append({"operation": "Crop", "kernel": kernel, "box": box, "width": size[0], "height": size[1],
                       "pixels": pack(out)})
 
+    def draft(name, scale, box, size, kernel):
+        jpeg = Image.open(os.path.join(directory, name))
+        width, height = jpeg.size
+        jpeg.draft("RGB", (width // scale, height // scale))
+        assert jpeg.size == (math.ceil(width / scale), math.ceil(height / scale)), (name, jpeg.size)
+        left, top = box[0] // scale, box[1] // scale
+        part = jpeg.convert("RGB").crop((left, top, math.ceil(box[2] / scale), math.ceil(box[3] / scale)))
+        out = part.resize(size, KERNELS[kernel], box=(box[0] / scale - left, box[1] / scale - top, box[2] / scale - left,
+                                                      box[3] / scale - top))
+        cases.append({"operation": "Draft", "file": name, "amount": scale, "kernel": kernel, "box": box, "width": size[0],
+                      "height": size[1], "pixels": pack(out)})
+
     if count:
         for _ in range(count):
             name = rng.choice(list(OPERATIONS))
@@ -127,7 +146,12 @@ def main():
         for box, size in BOXES:
             for kernel in ("bilinear", "bicubic"):
                 crop(box, size, kernel)
-    os.makedirs(directory, exist_ok=True)
+        for name, options in JPEGS.items():
+            large = picture(rng, 61, 53)
+            large = large.convert("L") if name == "grey.jpg" else large
+            large.save(os.path.join(directory, name), quality=80, **options)
+            for k, case in enumerate(DRAFTS):
+                draft(name, *case, ("bilinear", "bicubic")[k % 2])
     with open(os.path.join(directory, "cases.json"), "w") as file:
         head = {"width": image.width, "height": image.height, "pixels": pack(image)}
         lines = ",\n".join(json.dumps(c) for c in cases)

@@ -1,0 +1,127 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+)
+
+const augmentDir = "testdata/augment"
+
+// cropOf decodes a window of a file.
+func cropOf(t testing.TB, raw []byte, choose func(height, width int) window, height, width int,
+	kernel preprocess.Resample) *Picture {
+	t.Helper()
+	f, h, w, err := identify(raw, maxPixels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.cropped(raw, h, w, choose, height, width, kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Pillow's draft, crop and resize of a box are the source of the expected values. The decoder of the standard library
+// has no smaller transforms: what it makes of the larger windows is another picture, and of the others off by rounding.
+func TestAWindowMuchLargerThanItsCropIsDecodedSmallerAsPillowDoes(t *testing.T) {
+	g, _ := readAugmentGoldens(t, augmentDir)
+	drafts := 0
+	for _, c := range g.Cases {
+		if c.Operation != "Draft" {
+			continue
+		}
+		drafts++
+		raw, err := os.ReadFile(filepath.Join(augmentDir, c.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := window{left: c.Box[0], top: c.Box[1], width: c.Box[2] - c.Box[0], height: c.Box[3] - c.Box[1]}
+		got := cropOf(t, raw, func(int, int) window { return w }, c.Height, c.Width, c.Kernel)
+		want := goldenCase{File: c.File, Height: c.Height, Width: c.Width, Pixels: c.Pixels}.want(t)
+		counts, greatest := differences(got, want)
+		if greatest > 0 && libjpeg || c.Amount == 1 && greatest > 3 {
+			t.Errorf("%s at 1/%g: off by up to %d; by difference %v", c.File, c.Amount, greatest, counts[:greatest+1])
+		}
+	}
+	if drafts != 20 {
+		t.Errorf("%d cases, want 20", drafts)
+	}
+}
+
+// Whatever is left out of decoding, what is shown has the bits of the whole picture: at every corner, through any
+// subsampling, turned or not, and beyond the border.
+func TestADecodedWindowHasTheBitsOfTheWholePicture(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	var paths []string
+	for _, dir := range []string{augmentDir, goldenDir} {
+		found, err := filepath.Glob(filepath.Join(dir, "*.*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		if slices.Contains([]string{".md", ".json"}, filepath.Ext(path)) || !libjpeg && name == "restart_progressive.jpg" {
+			continue
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := decode(raw, maxPixels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range 40 {
+			w := window{height: 1 + r.IntN(whole.Height), width: 1 + r.IntN(whole.Width)}
+			w.top, w.left = r.IntN(whole.Height-w.height+1), r.IntN(whole.Width-w.width+1)
+			if k%10 == 9 {
+				w.top, w.left = w.top-2, w.left+1
+			}
+			height, width := w.height, w.width // so that nothing is resized, or decoded smaller
+			if k%2 == 1 {
+				height, width = w.height/2+1, w.width+3
+			}
+			var sides [2]int
+			got := cropOf(t, raw, func(height, width int) window {
+				sides = [2]int{height, width}
+				return w
+			}, height, width, preprocess.Bicubic)
+			want := whole.windowed(w).Resize(height, width, preprocess.Bicubic)
+			if _, greatest := differences(got, want); greatest > 0 || sides != [2]int{whole.Height, whole.Width} {
+				t.Fatalf("%s, %+v of %v: off by up to %d", path, w, sides, greatest)
+			}
+		}
+	}
+}
+
+func TestADamagedFileIsRefusedByItsWindowToo(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(augmentDir, "420.jpg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, h, w, err := identify(raw, maxPixels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damaged := range map[string][]byte{
+		"cut":              raw[:len(raw)/2],
+		"without its end":  raw[:len(raw)-2],
+		"header of others": append(slices.Clone(raw[:180]), make([]byte, len(raw)-180)...),
+	} {
+		p, err := f.cropped(damaged, h, w, func(int, int) window { return window{height: 9, width: 9} }, 5, 5,
+			preprocess.Bilinear)
+		if err == nil {
+			t.Errorf("%s: %d×%d pixels, want an error", name, p.Width, p.Height)
+		}
+	}
+}
