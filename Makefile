@@ -58,7 +58,7 @@ test-long: ## all tests again, on ONNX Runtime and with the race detector
 	go test -p 1 -count 1 -timeout 60m -race ./...
 
 .PHONY: test-libjpeg
-test-libjpeg: ## the tests of pictures with the decoder of libjpeg-turbo (libturbojpeg0-dev)
+test-libjpeg: ## the tests of pictures with the decoder of libjpeg-turbo (libjpeg62-turbo-dev)
 	go test -count 1 -tags=libjpeg ./finetune/data
 
 .PHONY: bench

@@ -48,8 +48,8 @@ func jpegWindow(raw []byte, height, width int, w window, outHeight, outWidth int
 	if err != nil {
 		return nil, err
 	}
-	shown := func(from, length int) part {
-		return part{float64(from%scale) / float64(scale), float64(length) / float64(scale)}
+	taps := func(from, length, in, out int) []tap {
+		return tapsOf(kernel, in, part{float64(from%scale) / float64(scale), float64(length) / float64(scale)}, out)
 	}
-	return p.resizePart(shown(w.top, w.height), shown(w.left, w.width), outHeight, outWidth, kernel), nil
+	return p.resample(taps(w.top, w.height, p.Height, outHeight), taps(w.left, w.width, p.Width, outWidth)), nil
 }

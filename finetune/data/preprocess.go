@@ -39,9 +39,14 @@ func (p *Picture) Preprocess(s preprocess.Settings) (*Picture, error) {
 	if int64(height)*int64(width) > maxPixels {
 		return nil, fmt.Errorf("%d×%d pixels become %d×%d, want at most %d", p.Width, p.Height, width, height, maxPixels)
 	}
-	if s.Float {
+	switch top, left := s.CropStart(height, width); {
+	case s.Float:
 		p = p.resizeFloat(height, width, s.Kernel())
-	} else {
+	case s.Fit != preprocess.FitPatches && s.Crop != [2]int{} && s.Kernel() != preprocess.Nearest &&
+		(window{top: top, left: left, height: s.Crop[0], width: s.Crop[1]}).within(height, width): // only what is seen
+		return p.resample(tapsOf(s.Kernel(), p.Height, part{0, float64(p.Height)}, height)[top:top+s.Crop[0]],
+			tapsOf(s.Kernel(), p.Width, part{0, float64(p.Width)}, width)[left:left+s.Crop[1]]), nil
+	default:
 		p = p.Resize(height, width, s.Kernel())
 	}
 	if s.Fit == preprocess.FitPatches {

@@ -147,24 +147,45 @@ func (p *Picture) resizeFloat(height, width int, r preprocess.Resample) *Picture
 	return out
 }
 
-// Resize returns the picture with other sides. An axis that keeps its length is not touched.
+// Resize returns the picture with other sides; the picture itself where they are the same.
 func (p *Picture) Resize(height, width int, r preprocess.Resample) *Picture {
 	if r == preprocess.Nearest {
 		return p.nearest(height, width)
 	}
-	return p.resizePart(part{0, float64(p.Height)}, part{0, float64(p.Width)}, height, width, r)
+	return p.resample(tapsOf(r, p.Height, part{0, float64(p.Height)}, height),
+		tapsOf(r, p.Width, part{0, float64(p.Width)}, width))
 }
 
-// resizePart resizes a part of the picture, which need not begin and end with a pixel: Pillow's resize with a box. Not
-// for Nearest.
-func (p *Picture) resizePart(rows, columns part, height, width int, r preprocess.Resample) *Picture {
-	if whole := (part{0, float64(p.Width)}); width != p.Width || columns != whole {
-		p = p.resizeRows(tapsOf(r, p.Width, columns, width))
+// resample makes each output pixel of its taps along both axes, reading no other lines.
+func (p *Picture) resample(rows, columns []tap) *Picture {
+	last := rows[len(rows)-1]
+	first, end := rows[0].first, last.first+len(last.weights)
+	p = &Picture{Height: end - first, Width: p.Width, Pixels: p.Pixels[3*first*p.Width : 3*end*p.Width]}
+	if !identity(columns, 0, p.Width) {
+		p = p.resizeRows(columns)
 	}
-	if whole := (part{0, float64(p.Height)}); height != p.Height || rows != whole {
-		p = p.resizeColumns(tapsOf(r, p.Height, rows, height))
+	if !identity(rows, first, p.Height) {
+		p = p.resizeColumns(rows, first)
 	}
 	return p
+}
+
+// identity says whether taps are the n input pixels from the first on as they are, which is where sides stay.
+func identity(taps []tap, first, n int) bool {
+	if len(taps) != n {
+		return false
+	}
+	for i, t := range taps {
+		if at := first + i - t.first; at < 0 || at >= len(t.weights) || t.weights[at] != 1<<weightBits {
+			return false
+		}
+		for j, w := range t.weights {
+			if w != 0 && t.first+j != first+i {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // resizeRows changes the length of rows.
@@ -189,8 +210,8 @@ func (p *Picture) resizeRows(taps []tap) *Picture {
 	return out
 }
 
-// resizeColumns changes the number of rows.
-func (p *Picture) resizeColumns(taps []tap) *Picture {
+// resizeColumns changes the number of rows; the first line of p is that of this number to the taps.
+func (p *Picture) resizeColumns(taps []tap, first int) *Picture {
 	length := 3 * p.Width
 	out := &Picture{Height: len(taps), Width: p.Width, Pixels: make([]uint8, length*len(taps))}
 	sums := make([]int32, length)
@@ -199,7 +220,7 @@ func (p *Picture) resizeColumns(taps []tap) *Picture {
 			sums[i] = 1 << (weightBits - 1)
 		}
 		for j, w := range t.weights {
-			for i, v := range p.Pixels[(t.first+j)*length:][:length] {
+			for i, v := range p.Pixels[(t.first-first+j)*length:][:length] {
 				sums[i] += w * int32(v)
 			}
 		}
