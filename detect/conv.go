@@ -29,12 +29,12 @@ func xavier(fanIn int) weight.Fill { return weight.Uniform(math.Sqrt(3 / float64
 // biases where they are nil.
 func conv3x3(scope *model.Scope, x *Node, out int, weights, biases weight.Fill) *Node {
 	g, in := x.Graph(), x.Shape().Dim(-1)
-	w := Reshape(weight.Float32(scope, "weights", weights, 3, 3, in, out).NodeValue(g), 9*in, out)
+	w := weight.Float32(scope, "weights", weights, 3, 3, in, out).NodeValue(g)
 	var b *Node
 	if biases != nil {
 		b = weight.Float32(scope, "biases", biases, out).NodeValue(g)
 	}
-	return kernel.Dense(kernel.Neighbours(x), w, b)
+	return kernel.Conv3x3(x, w, b)
 }
 
 // double is a transposed 2×2 convolution of stride 2: [batch, rows, cols, in] -> [batch, 2·rows, 2·cols, out].

@@ -141,3 +141,20 @@ func TestATruthThatCannotBeIsRefusedByName(t *testing.T) {
 		}
 	}
 }
+
+// A program is compiled for each shape of its inputs: pictures of few objects have one, whatever their number.
+func TestTheNumberOfObjectsChangesNoShapeWhileTheyAreFew(t *testing.T) {
+	c := Config{RPN: RPN{Samples: 5}, ROI: ROI{Samples: 7, MaskSize: 3}}.WithDefaults()
+	c.Backbone.Classes = 2
+	anchors := []Box{{0, 0, 11, 13}, {5, 5, 23, 17}}
+	for objects, want := range map[int]int{0: 8, 1: 8, 3: 8, 8: 8, 9: 16} {
+		truth := Truth{Rows: 29, Cols: 31, Boxes: slices.Repeat(anchors[:1], objects), Classes: make([]int, objects)}
+		in := gomlxtest.Must(c.targets([]Truth{truth}, anchors, make([][]Box, 1), func(int) draw {
+			return permuted(rand.New(rand.NewPCG(1, 2)))
+		}))(t)
+		if got := in.Objects.Shape().Dim(1); got != want || in.ObjectClasses.Shape().Dim(1) != want {
+			t.Errorf("%d objects are filled up to %d, their classes to %d, want %d", objects, got,
+				in.ObjectClasses.Shape().Dim(1), want)
+		}
+	}
+}

@@ -20,19 +20,18 @@ import (
 // the pictures of sizes [batch, 2] is zero.
 func (c Config) normalised(pixels, sizes *Node) *Node {
 	g, d := pixels.Graph(), pixels.Shape().Dimensions
-	var mean, scale [3]float32
+	mean, scale := make([]float32, 3*d[2]), make([]float32, 3*d[2]) // of all numbers of a row: three are a slow last axis
 	for i := range mean {
-		mean[i], scale[i] = float32(255*c.Mean[i]), float32(1/(255*c.Std[i]))
+		mean[i], scale[i] = float32(255*c.Mean[i%3]), float32(1/(255*c.Std[i%3]))
 	}
-	perChannel := func(x [3]float32) *Node { return Reshape(Const(g, x[:]), 1, 1, 1, 3) }
-	x := Mul(Sub(ConvertDType(pixels, dtypes.Float32), perChannel(mean)), perChannel(scale))
-	within := func(axis int) *Node { // 1 in the picture along rows or columns
-		places := Iota(g, shapes.Make(dtypes.Float32, 1, d[1+axis]), 1)
-		dims := []int{d[0], 1, 1, 1}
-		dims[1+axis] = d[1+axis]
-		return Reshape(ConvertDType(LessThan(places, SliceAxis(sizes, 1, AxisRange(axis, axis+1))), dtypes.Float32), dims...)
+	x := ConvertDType(Reshape(pixels, d[0], d[1], -1), dtypes.Float32) // [batch, rows, cols·3]
+	x = Mul(Sub(x, Const(g, [][][]float32{{mean}})), Const(g, [][][]float32{{scale}}))
+	within := func(axis int, each float64) *Node { // 1 in the picture along rows or columns, of so many numbers each
+		places := Iota(g, shapes.Make(dtypes.Float32, 1, x.Shape().Dim(1+axis)), 1)
+		inside := LessThan(places, MulScalar(SliceAxis(sizes, 1, AxisRange(axis, axis+1)), each))
+		return InsertAxes(ConvertDType(inside, dtypes.Float32), 2-axis) // [batch, rows, 1] or [batch, 1, cols·3]
 	}
-	return Mul(x, Mul(within(0), within(1)))
+	return Reshape(Mul(x, Mul(within(0, 1), within(1, 3))), d...)
 }
 
 // canvas fits pictures into rows × cols pixels each, as large as they go without changing their shape, at the top left:

@@ -3,6 +3,8 @@
 package detect
 
 import (
+	"math"
+
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/activation"
@@ -19,10 +21,13 @@ type regions struct {
 	strides []float64
 }
 
-// pool reads boxes [batch, n, 4] as size² cells: [batch·n, size, size, channels].
+// pool reads boxes [batch, n, 4] as size² cells: [batch·n, size, size, channels]. Maps that are for greater boxes than
+// the canvas are left alone.
 func (r regions) pool(boxes *Node, size int) *Node {
 	l := levels{r.CanonicalSize, r.CanonicalLevel, levelNumber(r.strides[0]), levelNumber(r.strides[len(r.maps)-1])}
-	return l.pool(r.maps, r.strides, boxes, size, 0)
+	d, stride := r.maps[0].Shape().Dimensions, r.strides[0]
+	l.last = l.of(float32(math.Sqrt(float64(d[1]*d[2])) * stride / r.CanonicalSize))
+	return l.pool(r.maps[:l.last-l.first+1], r.strides, boxes, size, 0)
 }
 
 // judged is what one stage says of boxes.

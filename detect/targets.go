@@ -8,6 +8,10 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
+// fewObjects is what pictures with fewer objects are filled up to. Each number of objects beyond it, rounded up, is a
+// program of its own, and compiling takes as long as some steps.
+const fewObjects = 8
+
 // targets are the Inputs of a step but its images: what of each picture's anchors and proposals is sampled, and what
 // the losses want of it. Sampling draws by picks, one after the other: objects and background of the anchors, then of
 // the proposals, picture by picture.
@@ -15,7 +19,7 @@ func (c Config) targets(truths []Truth, anchors []Box, proposals [][]Box, picks 
 ) (in Inputs[*tensors.Tensor], err error) {
 	batch, rpn, roi, classes := len(truths), c.RPN, c.ROI, c.Backbone.Classes
 	side, masked := 2*roi.MaskSize, max(1, int(float64(roi.Samples)*roi.Positive))
-	most := 1 // objects of a picture, rounded up so that graphs are few
+	most := fewObjects // objects of a picture, rounded up so that graphs are few
 	for _, truth := range truths {
 		for most < len(truth.Boxes) {
 			most *= 2

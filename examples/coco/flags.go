@@ -43,7 +43,7 @@ func parse(args []string) (o options, err error) {
 		"Hugging Face's, timm's or Google's, or hf://owner/name[@revision]")
 	flags.IntVar(&o.train, "train", 8000, "generated scenes to train on")
 	flags.IntVar(&o.test, "test", 200, "generated scenes to test on, of each size")
-	flags.Func("sizes", "sizes of the test pictures, height x width, as 96x96,64x160; default the training's",
+	flags.Func("sizes", "sizes of the test pictures, height x width, as 96x96,60x156; default the training's",
 		program.Into(&o.sizes, study.ParseSizes))
 	flags.StringVar(&o.checkpoint, "checkpoint", "runs/coco", "directory for checkpoints, rows, results and pages")
 	predict := flags.String("predict", "", "picture files, separated by commas: find what is in them, and train nothing")

@@ -5,7 +5,7 @@
 //
 //	go run ./examples/coco                                         boxes and masks of shapes, in minutes
 //	go run ./examples/coco -position none,learned,wepe -seeds 3    encodings compared
-//	go run ./examples/coco -sizes 96x96,64x160                     tested at other sizes than trained
+//	go run ./examples/coco -sizes 96x96,60x156                     tested at other sizes than trained
 //	go run ./examples/coco -predict a.png,b.jpg                    what a trained detector finds in your pictures
 //	go run ./examples/coco -recipe vitdet-b -data COCO -from MAE   the published recipes, an accelerator's work
 //

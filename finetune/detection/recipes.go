@@ -14,21 +14,20 @@ import (
 
 // recipes are the named trainings.
 var recipes = []func() Recipe{
-	// Generated scenes of 96×96 pixels, 12×12 patches. Objects have a side of about 14 to 58 pixels, and so have the
-	// anchors. A step takes 1.15 s of processor time with ONNX Runtime, so that 900 are about ten minutes of two cores;
-	// what half of them come to is in docs/detection.md.
+	// Generated scenes of 96×96 pixels, 8×8 patches. Objects have a side of about 14 to 58 pixels, and so have the
+	// anchors. A step takes 0.6 s of processor time with ONNX Runtime, most of it for the finest map, of 32×32 cells.
 	//
 	//	go run -tags=onnx ./examples/coco
 	func() Recipe {
 		return Recipe{
 			Name: "scenes",
 			Detector: detect.Config{
-				Backbone: detect.Backbone{Config: vit.Config{ImageRows: 96, ImageCols: 96, PatchSize: 8, Width: 64, Depth: 4,
+				Backbone: detect.Backbone{Config: vit.Config{ImageRows: 96, ImageCols: 96, PatchSize: 12, Width: 64, Depth: 4,
 					Heads: 4, Position: "wepe"}, Window: 4, Global: []int{1, 3}},
 				Channels: 32,
 				RPN: detect.RPN{Convs: 1, Sizes: []float64{14, 24, 40, 58, 80}, Samples: 128,
 					Before: detect.Counts{Train: 200, Test: 200}, After: detect.Counts{Train: 100, Test: 50}},
-				ROI: detect.ROI{Samples: 48, Convs: []int{32}, Dense: []int{128}, MaskSize: 7, Masks: []int{32, 32}, Top: 20},
+				ROI: detect.ROI{Samples: 32, Convs: []int{32}, Dense: []int{128}, MaskSize: 7, Masks: []int{32, 32}, Top: 20},
 			},
 			Steps: 900, BatchSize: 8, LearningRate: 1e-3, WarmupSteps: 100,
 			Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1},

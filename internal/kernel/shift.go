@@ -38,33 +38,56 @@ func ZeroPad(x *Node, axis, before, after int) *Node {
 	return Concatenate(parts, axis)
 }
 
-// Neighbours puts the 3×3 cells around each cell of a map side by side, zero outside of it: [batch, rows, cols,
-// channels] -> [batch, rows, cols, 9·channels], the nine row by row. A convolution is its product with weights
-// [3, 3, channels, out] in one matrix: so its speed is that of products, on every backend.
-func Neighbours(x *Node) *Node {
-	d := x.Shape().Dimensions
-	rows, cols, channels := d[1], d[2], d[3]
-	shifted := func(padded *Node, k int, channels SliceAxisSpec) *Node { // k/3-1 rows below and k%3-1 columns to the right
-		return Slice(padded, AxisRange(), AxisRange(k/3, k/3+rows), AxisRange(k%3, k%3+cols), channels)
+// Conv3x3 is the 3×3 convolution with zeros around the map, [batch, rows, cols, in] -> [batch, rows, cols, out] with
+// weights [3, 3, in, out] and biases [out] or nil.
+//
+// The three rows around each cell lie side by side, one product takes them to what each of three columns gets of them,
+// and these parts are added where they belong. So the speed is that of products on every backend, and half as much is
+// moved about as where all nine cells lie side by side. The gradient is made of the same three steps.
+func Conv3x3(x, weights, biases *Node) *Node {
+	d, in, out := x.Shape().Dimensions, weights.Shape().Dim(2), weights.Shape().Dim(3)
+	weights = Reshape(TransposeAllAxes(weights, 0, 2, 1, 3), 3*in, 3*out)
+	y := Product(Reshape(spread(x, 1, 1), -1, 3*in), weights) // [batch·rows·cols, 3·out]
+	y = merge(Reshape(y, d[0], d[1], d[2], 3*out), 2, -1)
+	if biases == nil {
+		return y
 	}
-	around := func(x *Node) *Node { return ZeroPad(ZeroPad(x, 1, 1, 1), 2, 1, 1) }
-	return withGradient(x, func(x *Node) *Node {
-		padded, nine := around(x), make([]*Node, 9)
-		for k := range nine {
-			nine[k] = shifted(padded, k, AxisRange())
+	return Reshape(Add(Reshape(y, -1, out), InsertAxes(biases, 0)), d[0], d[1], d[2], out)
+}
+
+// spread puts three copies of x side by side in the last axis, moved along another one so that at place i lie those of
+// i-way, i and i+way, 0 outside of x. Its gradient is merge.
+func spread(x *Node, axis, way int) *Node {
+	return withGradient(x, func(x *Node) *Node { return spreadOut(x, axis, way) },
+		func(_, dy *Node) *Node { return mergeBack(dy, axis, way) })
+}
+
+// merge is the transpose of spread: the sum of what each of three parts has for a place. Its gradient is spread.
+func merge(x *Node, axis, way int) *Node {
+	return withGradient(x, func(x *Node) *Node { return mergeBack(x, axis, way) },
+		func(_, dy *Node) *Node { return spreadOut(dy, axis, way) })
+}
+
+func spreadOut(x *Node, axis, way int) *Node {
+	n, padded := x.Shape().Dim(axis), ZeroPad(x, axis, 1, 1)
+	part := func(k int) *Node { return SliceAxis(padded, axis, AxisRange(1+k, 1+k+n)) }
+	return Concatenate([]*Node{part(-way), x, part(way)}, -1)
+}
+
+func mergeBack(x *Node, axis, way int) *Node {
+	n, width := x.Shape().Dim(axis), x.Shape().Dim(-1)/3
+	part := func(k, begin, end int) *Node {
+		ranges := make([]SliceAxisSpec, x.Rank())
+		for i := range ranges {
+			ranges[i] = AxisRange()
 		}
-		return Concatenate(nine, -1)
-	}, func(_, dy *Node) *Node {
-		padded := around(dy)
-		var dx *Node
-		for k := range 9 { // back the way it came
-			one := shifted(padded, 8-k, AxisRange(k*channels, (k+1)*channels))
-			if dx == nil {
-				dx = one
-			} else {
-				dx = Add(dx, one)
-			}
-		}
-		return dx
-	})
+		ranges[axis], ranges[x.Rank()-1] = AxisRange(begin, end), AxisRange(k*width, (k+1)*width)
+		return Slice(x, ranges...)
+	}
+	y := part(1, 0, n)
+	if n == 1 {
+		return y
+	}
+	ofNext, ofPrevious := ZeroPad(part(1-way, 1, n), axis, 0, 1), ZeroPad(part(1+way, 0, n-1), axis, 1, 0)
+	return Add(Add(y, ofNext), ofPrevious)
 }

@@ -24,7 +24,7 @@ func TestCropsAndConvolutionsAreThoseOfGoMLX(t *testing.T) {
 		{"last", func(x, _ *graph.Node) *graph.Node { return Crop(x, 1, 3, 5) },
 			func(x, _ *graph.Node) *graph.Node { return graph.SliceAxis(x, 1, graph.AxisRange(3, 5)) }},
 		{"convolution", func(x, weights *graph.Node) *graph.Node {
-			return Dense(Neighbours(x), graph.Reshape(weights, 27, 4), nil)
+			return Conv3x3(x, weights, nil)
 		}, func(x, weights *graph.Node) *graph.Node { return graph.Convolve(x, weights).PadSame().Done() }},
 	} {
 		run := func(f func(x, weights *graph.Node) *graph.Node) [][]float64 {
