@@ -61,6 +61,11 @@ test-long: ## all tests again, on ONNX Runtime and with the race detector
 test-libjpeg: ## the tests of pictures with the decoder of libjpeg-turbo (libjpeg62-turbo-dev)
 	go test -count 1 -tags=libjpeg ./finetune/data
 
+.PHONY: test-mpi
+test-mpi: ## one training by several processes, under mpirun (openmpi-bin, libopenmpi-dev)
+	CC=mpicc go test -count 1 -timeout 30m -tags=mpi ./internal/mpi
+	CC=mpicc go test -count 1 -timeout 30m -tags=mpi -run 'Mpirun|DeathOfAProcess' ./examples/cifar100
+
 .PHONY: bench
 bench: ## all benchmarks
 	go test -p 1 -timeout 60m -run '^$$' -bench . -benchmem ./...

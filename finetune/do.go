@@ -20,10 +20,10 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 	if run, err = run.prepared(); err != nil {
 		return nil, row, err
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && run.Group.Size() == 1 { // others would wait
 		return nil, row, fmt.Errorf("%w before it began", ErrInterrupted)
 	}
-	if run.Dir != "" {
+	if run.writes() {
 		unlock, lockErr := checkpoints.Lock(run.Dir)
 		if lockErr != nil {
 			return nil, row, lockErr
@@ -39,33 +39,51 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 			t.model.Finalize()
 		}
 	}()
-	if row, done := t.recorded(); done {
+	t.model.group = t.Group
+	defer func() { t.model.group = nil }()
+	row, done := t.recorded()
+	if err := t.agree(done); err != nil {
+		return nil, row, err
+	}
+	if done {
 		return t.model, row, t.model.swapAverage() // as finish does; nothing happens without averages
 	}
 	if err := t.before(); err != nil {
 		return nil, row, err
 	}
 	for t.step < t.steps {
-		if ctx.Err() != nil {
+		stop, err := t.anyone(ctx.Err() != nil)
+		if err != nil {
+			return nil, row, err
+		}
+		if stop {
 			if err := t.saveProgress(); err != nil {
 				return nil, row, fmt.Errorf("interrupted at step %d of %d and not saved: %w", t.step, t.steps, err)
 			}
-			return nil, row, fmt.Errorf("%w at step %d of %d", ErrInterrupted, t.step, t.steps)
+			return nil, row, errors.Join(fmt.Errorf("%w at step %d of %d", ErrInterrupted, t.step, t.steps), t.wait())
 		}
 		if err := t.advance(); err != nil {
 			return nil, row, err
 		}
 	}
-	row, err = t.finish()
-	return t.model, row, err
+	if row, err = t.finish(); err != nil {
+		return nil, row, err
+	}
+	return t.model, row, t.wait()
 }
 
 // prepared fills in defaults and refuses what cannot be trained, before anything is on disk.
 func (run Run) prepared() (Run, error) {
 	run.SaveEvery = cmp.Or(run.SaveEvery, 5*time.Minute)
 	run.Fraction = cmp.Or(run.Fraction, 1)
-	if run.Log == nil {
+	if run.Group == nil {
+		run.Group = alone{}
+	}
+	if run.Log == nil || run.Group.Rank() > 0 {
 		run.Log = func(string) {}
+	}
+	if run.Group.Rank() > 0 {
+		run.Progress = nil
 	}
 	for _, set := range []*data.Set{run.Train, run.Test} {
 		if set == nil {
@@ -91,6 +109,9 @@ func (run Run) prepared() (Run, error) {
 		}
 	} else if recipe.Model.Width == 0 {
 		return run, fmt.Errorf("finetune: recipe %s has no model of its own: name a pretrained one", recipe.Name)
+	}
+	if recipe, err = recipe.share(run.Group); err != nil {
+		return run, err
 	}
 	run.Recipe, err = recipe.fit(run.Train)
 	run.Label = cmp.Or(run.Label, run.Recipe.Model.Position)

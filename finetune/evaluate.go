@@ -98,18 +98,25 @@ func (m *Model) logitsOf(set *data.Set) ([][]float32, error) {
 	return logits, err
 }
 
-// logits computes [images, classes] for the images of a set on the device, batch by batch.
+// logits computes [images, classes] for the images of a set on the device, batch by batch. Of a group each process
+// computes some of the batches, and all get all.
 func (m *Model) logits(p pixels) ([][]float32, error) {
-	out := make([][]float32, 0, p.set.Len())
-	err := m.batches(p, m.eval, m.Recipe.EvalBatchSize, func(_, n int, outputs []*tensors.Tensor) error {
+	classes := m.Recipe.Model.Classes
+	flat := make([]float32, p.set.Len()*classes)
+	err := m.batches(p, m.eval, m.Recipe.EvalBatchSize, func(first, n int, outputs []*tensors.Tensor) error {
 		values, ok := outputs[0].Value().([][]float32)
 		if !ok {
 			return fmt.Errorf("finetune: logits are %s, want float32 [batch, classes]", outputs[0].Shape())
 		}
-		out = append(out, values[:n]...)
+		for i, row := range values[:n] {
+			copy(flat[(first+i)*classes:], row)
+		}
 		return nil
 	})
-	return out, err
+	if err == nil && m.group != nil {
+		err = m.group.Sum(flat)
+	}
+	return slices.Collect(slices.Chunk(flat, classes)), err
 }
 
 // batches runs a program on all images, so many at a time, and calls see with the number of the first and how many of
@@ -119,6 +126,9 @@ func (m *Model) batches(p pixels, program *model.Exec, size int,
 	images := p.set.Len()
 	rows := make([]int, min(size, images))
 	for begin := 0; begin < images; begin += len(rows) {
+		if m.group != nil && begin/len(rows)%m.group.Size() != m.group.Rank() {
+			continue
+		}
 		for k := range rows {
 			if rows[k] = begin + k; rows[k] >= images {
 				rows[k] = begin

@@ -22,10 +22,16 @@
 //
 // # Resume
 //
-// The order of the data and every augmentation are pure functions of (seed, epoch, index), dropout's generator and the
-// optimizer's moments are variables, and a checkpoint holds all of them. A run that was stopped goes on with the same
+// The order of the data and every augmentation are pure functions of (seed, epoch, index), and so is dropout's generator
+// where a batch is computed in parts; else it is a variable, as the optimizer's moments are, and a checkpoint holds all
+// of them. A run that was stopped goes on with the same
 // command and ends with the same bits as one that never stopped (on the go backend; other backends do not promise
 // bit-equal arithmetic).
+//
+// # Several processes
+//
+// With a Group, each process of an MPI job computes some of the parts of every batch. What is trained depends on the
+// parts, Recipe.Accumulate, not on who computes them: see docs/scale.md.
 //
 // # What a run leaves in its directory
 //
@@ -41,7 +47,8 @@
 //
 //	recipe    recipe.go, changed by settings.go, named in recipes.go; its optimizer, groups, source
 //	model     model.go, asked in evaluate.go, predict.go, encoding.go, export.go; opened again in saved.go, pretrained.go
-//	training  steps.go is the graph of a step, trainer.go makes steps, record.go and resume.go keep them
+//	training  steps.go is the graph of a step, trainer.go makes steps, group.go shares them among processes, record.go and
+//	          resume.go keep them
 //	run       do.go, and page.go about it
 package finetune
 
@@ -79,6 +86,7 @@ type Run struct {
 	From   string                    // a pretrained model, see Source: a run directory or a file; empty for from scratch
 	Import checkpoints.ImportOptions // what the files of From leave open: Grid, AssumeSquare, Heads
 
+	Group     Group          // the processes that share the run, nil for this one alone
 	Dir       string         // where the run leaves its files; empty for nowhere
 	SaveEvery time.Duration  // between checkpoints beside those at evaluations, default 5 minutes
 	Progress  func(Progress) // called after every step, nil for silence

@@ -31,6 +31,7 @@ type Model struct {
 	store    *model.Store
 	eval     *model.Exec
 	features *model.Exec  // of Embed, nil before it is called
+	group    Group        // that shares evaluations while it trains the model, or nil
 	check    func() error // of the weights, until confirm has seen the model ask for them
 
 	answered struct { // the last set that logitsOf was asked for

@@ -65,7 +65,7 @@ func (t *trainer) look() (row report.Eval, err error) {
 
 // record adds a row to the run's record.
 func (t *trainer) record(row report.Row) error {
-	if t.Dir == "" {
+	if !t.writes() {
 		return nil
 	}
 	return report.Append(filepath.Join(t.Dir, RowsFile), row)
@@ -123,7 +123,7 @@ func (t *trainer) finish() (row report.Result, err error) {
 
 // draw leaves the curves of the run as a picture.
 func (t *trainer) draw() error {
-	if t.Dir == "" {
+	if !t.writes() {
 		return nil
 	}
 	rows, err := report.ReadFiles(filepath.Join(t.Dir, RowsFile))
@@ -146,7 +146,7 @@ func (t *trainer) saveProgress() error {
 
 // save writes a checkpoint of the state between two steps.
 func (t *trainer) save(kind string) error {
-	if t.Dir == "" {
+	if !t.writes() {
 		return nil
 	}
 	if err := t.drain(); err != nil {

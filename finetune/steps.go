@@ -58,18 +58,39 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 		if !apply {
 			return []*Node{l}
 		}
-		norm := r.Optimizer.update(scope, r.Model.Depth, vars, grads, scalars)
-		if r.EMA > 0 {
-			// GoMLX keeps no moving averages while training; it can take the mean of whole checkpoints.
-			decay := Reshape(Gather(scalars, Const(g, []int64{scalarEMA}))) // scalar
-			for _, v := range moved(scope, g) {
-				average := companion(scope, averageRoot, v)
-				old := average.NodeValue(g)
-				average.SetNodeValue(Add(Mul(old, decay), Mul(v.NodeValue(g), OneMinus(decay))))
-			}
-		}
-		return []*Node{l, norm}
+		return []*Node{l, r.step(scope, vars, grads, scalars)}
 	})
+}
+
+// sumsProgram compiles an optimizer step on the accumulators, for a group that has summed them. Input: scalars. Output:
+// the gradient norm before clipping.
+func sumsProgram(m *Model) (*model.Exec, error) {
+	return model.NewExec(m.backend, m.store, func(scope *model.Scope, scalars *Node) *Node {
+		var vars []*model.Variable
+		var grads []*Node
+		for _, sum := range accumulators(scope.Store()) {
+			vars = append(vars, accumulatedOf(scope.Store(), sum))
+			grads = append(grads, sum.NodeValue(scalars))
+			sum.SetNodeValue(ZerosLike(sum.NodeValue(scalars)))
+		}
+		return m.Recipe.step(scope, vars, grads, scalars)
+	})
+}
+
+// step builds the optimizer step and the averages after it, and returns the gradient norm before clipping.
+func (r Recipe) step(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node) (norm *Node) {
+	g := scalars.Graph()
+	norm = r.Optimizer.update(scope, r.Model.Depth, vars, grads, scalars)
+	if r.EMA > 0 {
+		// GoMLX keeps no moving averages while training; it can take the mean of whole checkpoints.
+		decay := Reshape(Gather(scalars, Const(g, []int64{scalarEMA}))) // scalar
+		for _, v := range moved(scope, g) {
+			average := companion(scope, averageRoot, v)
+			old := average.NodeValue(g)
+			average.SetNodeValue(Add(Mul(old, decay), Mul(v.NodeValue(g), OneMinus(decay))))
+		}
+	}
+	return norm
 }
 
 // Trainable returns the variables that a graph has used so far and that are to be trained, by path. The order of the

@@ -17,9 +17,9 @@ import (
 type trainer struct {
 	Run
 	model          *Model
-	collect, apply *model.Exec
-	images, held   pixels // trained on, and held out; the latter may be none
-	order          []int  // of the images in this epoch
+	collect, apply *model.Exec // in a group apply is of what it has summed
+	images, held   pixels      // trained on, and held out; the latter may be none
+	order          []int       // of the images in this epoch
 	job            report.Job
 	perPass        int // whole batches of an epoch
 	steps          int // in all
@@ -27,6 +27,7 @@ type trainer struct {
 	interval       int // steps between evaluations
 	step           int
 	state          state
+	sent           []float32         // gradients and losses of a group, kept for the next step
 	pending        []*tensors.Tensor // losses not read back yet, so that an accelerator need not wait for them
 	lastLoss       float64
 	started        time.Time
@@ -60,7 +61,12 @@ func newTrainer(run Run) (*trainer, error) {
 
 // equip makes the programs and brings the images to the device.
 func (t *trainer) equip() (err error) {
-	if t.apply, err = trainProgram(t.model, true); err != nil {
+	if t.inGroup() {
+		t.apply, err = sumsProgram(t.model)
+	} else {
+		t.apply, err = trainProgram(t.model, true)
+	}
+	if err != nil {
 		return err
 	}
 	if t.Recipe.Accumulate > 1 {
@@ -86,22 +92,39 @@ func (t *trainer) update() error {
 	}
 	part := r.BatchSize / r.Accumulate
 	scalars := t.scalars()
-	for i := range r.Accumulate {
+	var losses []*tensors.Tensor
+	first, end := t.parts()
+	for i := first; i < end; i++ {
+		if err := t.stream(i); err != nil {
+			return err
+		}
 		at := batch*r.BatchSize + i*part
 		plan := r.augmentation(epoch).Plan(t.images.set, t.Seed, epoch, batch*r.Accumulate+i, t.order[at:at+part])
 		program := t.apply
-		if i < r.Accumulate-1 {
+		if t.inGroup() || i < r.Accumulate-1 {
 			program = t.collect
 		}
 		outputs, err := t.images.call(program, plan, scalars)
 		if err != nil {
 			return fmt.Errorf("finetune: step %d: %w", t.step, err)
 		}
-		t.pending = append(t.pending, outputs[0])
+		losses = append(losses, outputs[0])
 		for _, o := range outputs[1:] {
 			_ = o.FinalizeAll()
 		}
 	}
+	if t.inGroup() {
+		var err error
+		if losses, err = t.exchange(first, losses); err != nil {
+			return err
+		}
+		norm, err := t.apply.Call1(scalars)
+		if err != nil {
+			return fmt.Errorf("finetune: step %d: %w", t.step, err)
+		}
+		_ = norm.FinalizeAll()
+	}
+	t.pending = append(t.pending, losses...)
 	if err := t.model.confirm(); err != nil {
 		return err
 	}
@@ -115,7 +138,7 @@ func (t *trainer) update() error {
 		}
 	}
 	t.step++
-	return nil
+	return t.stream(0) // what is saved does not say which parts this process computed
 }
 
 // scalars are the numbers of the current step that the programs take as input.

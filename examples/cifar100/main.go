@@ -19,7 +19,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -62,9 +61,11 @@ func run(ctx context.Context, o options) (err error) {
 		if s.From, err = program.Fetch(ctx, s.From); err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "recipe %s: %d training and %d test images of %s, results in %s\n", o.recipe.Name,
-			train.Len(), test.Len(), train.Name, s.Dir)
-		if err := s.Run(ctx); err != nil {
+		if !s.Follows() {
+			program.Line(fmt.Sprintf("recipe %s: %d training and %d test images of %s, results in %s", o.recipe.Name,
+				train.Len(), test.Len(), train.Name, s.Dir))
+		}
+		if err := s.Run(ctx); err != nil || s.Follows() {
 			return err
 		}
 	}

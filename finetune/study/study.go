@@ -68,6 +68,7 @@ type Study struct {
 	Benchmark report.Benchmark // that the tasks are some of: what Table needs where there is a record
 
 	Backend  compute.Backend
+	Group    finetune.Group            // the processes that share each training, nil for this one alone; without a record
 	From     string                    // pretrained model that all start from, as finetune.Run's; "" for from scratch
 	Import   checkpoints.ImportOptions // what its files leave open
 	Progress func(title string) func(finetune.Progress)
@@ -118,6 +119,9 @@ func (Waiting) ExitCode() int { return 75 }
 // Run trains what is this shard's and not done yet. Rows of other shards in the same directory are read again before
 // each training.
 func (s *Study) Run(ctx context.Context) error {
+	if s.Tasks[0].recorded() && s.Group != nil {
+		return errors.New("study: processes share a single training, not one of a study with a record: use shards")
+	}
 	if s.Tasks[0].recorded() && s.From != "" { // before anything is trained it is known to be readable
 		open := s.Import
 		open.Classes = 1 // whatever its head
@@ -178,7 +182,7 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	}
 	run := finetune.Run{
 		Backend: s.Backend, Recipe: u.Recipe, Seed: int64(u.Seed), Train: train, Test: test, Fraction: u.Fraction,
-		Label: u.Label, From: s.From, Import: s.Import, Dir: u.Dir, Log: func(line string) { s.log(u.String(), line) },
+		Label: u.Label, From: s.From, Import: s.Import, Group: s.Group, Dir: u.Dir, Log: func(line string) { s.log(u.String(), line) },
 	}
 	if s.Progress != nil {
 		run.Progress = s.Progress(u.String())
@@ -191,6 +195,9 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 		return err
 	}
 	defer model.Finalize()
+	if s.Follows() {
+		return nil
+	}
 	if _, err := os.Stat(filepath.Join(run.Dir, finetune.PageFile)); err != nil { // not done before
 		field, err := drawField(model, run.Dir)
 		if err != nil {
@@ -202,6 +209,9 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	}
 	return s.elsewhere(u, row, test)
 }
+
+// Follows says whether another process of the group writes what there is to see.
+func (s *Study) Follows() bool { return s.Group != nil && s.Group.Rank() > 0 }
 
 func (s *Study) log(who, line string) {
 	if s.Log != nil {

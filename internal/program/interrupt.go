@@ -25,7 +25,11 @@ func interruptible() context.Context {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		first := (<-signals).(syscall.Signal)
-		fmt.Fprintf(os.Stderr, "%v: saving, then ending; once more ends at once\n", first)
+		what := "saving, then ending"
+		if world != nil {
+			what = "all processes save and end after this step, if all of them still run"
+		}
+		fmt.Fprintf(os.Stderr, "%v: %s; once more ends at once\n", first, what)
 		cancel(stopped{first})
 		os.Exit(128 + int((<-signals).(syscall.Signal)))
 	}()

@@ -38,10 +38,12 @@ func Main[Options any](name string, parse func(args []string) (Options, error), 
 	if saves(o) {
 		ctx = interruptible()
 	}
+	code := 0
 	if err := run(ctx, o); err != nil {
-		complain(name, err)
-		os.Exit(status(ctx, err))
+		complain(who(name), err)
+		code = status(ctx, err)
 	}
+	leave(code)
 }
 
 // Parse reads flags, which are all that a command takes. Errors are one line; -help prints what the command is about

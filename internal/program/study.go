@@ -20,7 +20,7 @@ type Study struct {
 	Checkpoint, Recipe, Settings, Positions string
 
 	study       *study.Study
-	shard       string
+	shard, mpi  string
 	completions int
 }
 
@@ -43,6 +43,8 @@ func StudyFlags(flags *flag.FlagSet, s *study.Study, checkpoint, recipe, positio
 		"Kubernetes")
 	flags.IntVar(&f.completions, "completions", 0, "pods of the indexed job of Kubernetes that this is one of; default "+
 		"JOB_COMPLETIONS")
+	flags.StringVar(&f.mpi, "mpi", "", "the processes of mpirun or srun share each training, and sum gradients by "+
+		"allreduce, or ordered as one process would; needs -tags=mpi, docs/scale.md")
 	return f
 }
 
@@ -66,6 +68,12 @@ func (f *Study) Finish() (err error) {
 	}
 	if f.study.Shard, err = study.ParseShard(f.shard, os.LookupEnv, f.completions); err != nil {
 		return fmt.Errorf("-shard, -completions: %w", err)
+	}
+	if f.mpi != "" {
+		if err := join(f.mpi); err != nil {
+			return fmt.Errorf("-mpi: %w", err)
+		}
+		f.study.Group = world
 	}
 	f.study.Progress, f.study.Log = Progress, func(who, line string) { Line(who + ": " + line) }
 	return nil

@@ -1,0 +1,223 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// table is where members of a group in one process meet: the last to come adds up, in the order of ranks.
+type table struct {
+	sync.Mutex
+	all   sync.Cond
+	given [][]float32
+	count int
+	round int
+}
+
+type member struct {
+	rank int
+	*table
+}
+
+func (m member) Rank() int { return m.rank }
+func (m member) Size() int { return len(m.given) }
+func (m member) Sum(values []float32) error {
+	m.Lock()
+	defer m.Unlock()
+	m.given[m.rank] = values
+	if m.count++; m.count < len(m.given) {
+		for round := m.round; round == m.round; {
+			m.all.Wait()
+		}
+		return nil
+	}
+	sum := slices.Clone(m.given[0])
+	for _, other := range m.given[1:] {
+		if len(other) != len(sum) {
+			panic(fmt.Sprintf("members give %d and %d values", len(sum), len(other)))
+		}
+		for i, v := range other {
+			sum[i] += v
+		}
+	}
+	for _, values := range m.given {
+		copy(values, sum)
+	}
+	m.count = 0
+	m.round++
+	m.all.Broadcast()
+	return nil
+}
+
+// together runs what each of n processes does at once, and returns their errors by rank.
+func together(n int, do func(Group) error) []error {
+	t := &table{given: make([][]float32, n)}
+	t.all.L = t
+	errs := make([]error, n)
+	var wait sync.WaitGroup
+	for rank := range n {
+		wait.Go(func() { errs[rank] = do(member{rank, t}) })
+	}
+	wait.Wait()
+	return errs
+}
+
+// Three epochs of everything that is random or remembers: the processes of a group leave the checkpoint and the rows of
+// one that computes the same parts by itself, to the bit.
+func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
+	onTheSameBits(t)
+	for _, n := range []int{2, 3} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: pictures(31, 1), Test: pictures(11, 2),
+				Dir: t.TempDir()}
+			run.Recipe.Accumulate = n
+			want, wantRows := finished(t, run)
+			run.Dir = t.TempDir()
+			run.Recipe.Accumulate = 0 // as many as there are
+			errs := together(n, func(g Group) error {
+				run := run
+				run.Group = g
+				m, _, err := run.Do(t.Context())
+				if err == nil {
+					m.Finalize()
+				}
+				return err
+			})
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			run.Recipe.Accumulate = n
+			got, rows := finished(t, run) // that it is done, one process reads from what the group left
+			if !bytes.Equal(got, want) {
+				t.Error("the variables differ")
+			}
+			if !reflect.DeepEqual(rows, wantRows) {
+				t.Errorf("rows %+v, want %+v", rows, wantRows)
+			}
+		})
+	}
+}
+
+func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessGoesOn(t *testing.T) {
+	onTheSameBits(t)
+	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: pictures(31, 1), Dir: t.TempDir()}
+	run.Recipe.Accumulate = 3
+	want, _ := finished(t, run)
+	run.Dir = t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	errs := together(3, func(g Group) error {
+		run, ctx := run, ctx
+		if run.Group = g; g.Rank() != 0 {
+			ctx = t.Context() // the signal comes to the first alone
+		}
+		run.Progress = func(p Progress) { // the first's
+			if p.Step == 7 {
+				cancel()
+			}
+		}
+		_, _, err := run.Do(ctx)
+		return err
+	})
+	for rank, err := range errs {
+		if !errors.Is(err, ErrInterrupted) || err.Error() != "interrupted at step 7 of 12" {
+			t.Errorf("process %d: %v", rank, err)
+		}
+	}
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir))
+	if err != nil || last.Step != 7 {
+		t.Fatalf("%v, %v, want a checkpoint of step 7", last, err)
+	}
+	if got, _ := finished(t, run); !bytes.Equal(got, want) {
+		t.Error("one process that goes on with a group's run ends with other variables")
+	}
+}
+
+func TestAGroupRefusesWhatItCannotShare(t *testing.T) {
+	dhvt := tiny()
+	dhvt.Architecture = DHVT
+	for _, c := range []struct {
+		name   string
+		n      int
+		change func(run *Run, rank int)
+		words  []string
+	}{
+		{"parts", 2, func(run *Run, _ int) { run.Recipe.Accumulate = 3 }, []string{"2 processes", "3 parts", "multiple of 2"}},
+		{"batch", 5, func(*Run, int) {}, []string{"accumulate is 5", "divisor of batch_size"}},
+		{"batch normalisation", 2, func(run *Run, _ int) { run.Recipe = dhvt }, []string{"running statistics"}},
+		{"seeds", 3, func(run *Run, rank int) { run.Seed = int64(rank / 2) }, []string{"process 2 has another run"}},
+		{"pictures", 3, func(run *Run, rank int) { run.Train = pictures(31, uint64(min(rank, 1))) },
+			[]string{"process 1 has another run"}},
+	} {
+		for rank, err := range together(c.n, func(g Group) error {
+			run := tinyRun(t, "", 31)
+			c.change(&run, g.Rank())
+			run.Group = g
+			_, _, err := run.Do(t.Context())
+			return err
+		}) {
+			refused(t, fmt.Sprintf("%s, process %d", c.name, rank), err, c.words...)
+		}
+	}
+}
+
+func TestProcessesMustSeeOneDirectory(t *testing.T) {
+	begun := tinyRun(t, "accumulate=2", 31)
+	begun.Dir = t.TempDir()
+	stopped(t, begun, 5)
+	for rank, err := range together(2, func(g Group) error {
+		run := begun
+		if run.Group = g; g.Rank() == 1 {
+			run.Dir = t.TempDir()
+		}
+		_, _, err := run.Do(t.Context())
+		return err
+	}) {
+		refused(t, fmt.Sprint("process ", rank), err, "process 1 begins at step 0, process 0 at step 5")
+	}
+}
+
+// The draws of a part are those of its step and number, whoever makes them.
+func TestEveryPartOfEveryStepHasItsOwnDropout(t *testing.T) {
+	run := tinyRun(t, "accumulate=3", 31)
+	draws := func(step, part int) []float64 {
+		trainer := begun(t, run)
+		trainer.step = step
+		if err := trainer.stream(part); err != nil {
+			t.Fatal(err)
+		}
+		return gomlxtest.RunModel(t, trainer.model.store, func(scope *model.Scope, in []*graph.Node) []*graph.Node {
+			return []*graph.Node{scope.RandomUniform(in[0].Graph(), shapes.Make(dtypes.Float32, 7))}
+		}, float32(0))[0]
+	}
+	seen := map[float64]string{}
+	for _, at := range [][2]int{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {0, 2}} {
+		got := draws(at[0], at[1])
+		if !slices.Equal(got, draws(at[0], at[1])) {
+			t.Errorf("step %d, part %d: two processes draw differently", at[0], at[1])
+		}
+		for _, v := range got {
+			if other, twice := seen[v]; twice {
+				t.Errorf("step %d, part %d draws %g, as %s does", at[0], at[1], v, other)
+			}
+			seen[v] = fmt.Sprint(at)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package mpi joins the processes that mpirun, srun or an MPI operator started, by the few calls of MPI that training
+// needs. It is built with the tag mpi and the compiler of an MPI, for which Open MPI was tried:
+//
+//	CC=mpicc go build -tags=mpi ./examples/cifar100
+//
+// Without the tag, Start is an error that says so. World implements finetune.Group.
+package mpi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Ways to sum. Addition of floating-point numbers depends on its order.
+const (
+	// Allreduce is MPI_Allreduce: as fast as the MPI knows the network, in an order that is its own. Of two processes the
+	// sum is that of Ordered, as a+b is b+a.
+	Allreduce = "allreduce"
+	// Ordered adds in the order of the ranks, ((a₀+a₁)+a₂)+…, as one process would that computes one part after the
+	// other. Each process adds up one stretch of the numbers: MPI_Alltoall, additions, MPI_Allgather. What is sent is
+	// what the best MPI_Allreduce sends, 2(n-1)/n of the numbers by each.
+	Ordered = "ordered"
+)
+
+var ways = []string{Allreduce, Ordered}
+
+// Validate refuses what is no way to sum.
+func Validate(way string) error {
+	if !slices.Contains(ways, way) {
+		return fmt.Errorf("%q is no way to sum: want %s", way, strings.Join(ways, " or "))
+	}
+	return nil
+}
