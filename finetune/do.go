@@ -52,7 +52,7 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 		return nil, row, err
 	}
 	for t.step < t.steps {
-		stop, err := t.anyone(ctx.Err() != nil)
+		stop, err := anyone(t.Group, ctx.Err() != nil)
 		if err != nil {
 			return nil, row, err
 		}
@@ -60,7 +60,8 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 			if err := t.saveProgress(); err != nil {
 				return nil, row, fmt.Errorf("interrupted at step %d of %d and not saved: %w", t.step, t.steps, err)
 			}
-			return nil, row, errors.Join(fmt.Errorf("%w at step %d of %d", ErrInterrupted, t.step, t.steps), t.wait())
+			_, err := anyone(t.Group, false) // who ends at once would end the others while they write
+			return nil, row, errors.Join(fmt.Errorf("%w at step %d of %d", ErrInterrupted, t.step, t.steps), err)
 		}
 		if err := t.advance(); err != nil {
 			return nil, row, err
@@ -69,7 +70,8 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 	if row, err = t.finish(); err != nil {
 		return nil, row, err
 	}
-	return t.model, row, t.wait()
+	_, err = anyone(t.Group, false)
+	return t.model, row, err
 }
 
 // prepared fills in defaults and refuses what cannot be trained, before anything is on disk.

@@ -124,7 +124,7 @@ func (m *Model) logits(p pixels) ([][]float32, error) {
 func (m *Model) batches(p pixels, program *model.Exec, size int,
 	see func(first, n int, outputs []*tensors.Tensor) error) error {
 	images := p.set.Len()
-	rows := make([]int, min(size, images))
+	rows := make([]int, m.devices.fill(min(size, images)))
 	for begin := 0; begin < images; begin += len(rows) {
 		if m.group != nil && begin/len(rows)%m.group.Size() != m.group.Rank() {
 			continue

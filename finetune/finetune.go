@@ -22,9 +22,9 @@
 //
 // # Resume
 //
-// The order of the data and every augmentation are pure functions of (seed, epoch, index), and so is dropout's generator
-// where a batch is computed in parts; else it is a variable, as the optimizer's moments are, and a checkpoint holds all
-// of them. A run that was stopped goes on with the same
+// The order of the data and every augmentation are pure functions of (seed, epoch, index). Dropout's generator is one of
+// (seed, step, part) where a batch is computed in parts; else it is a variable, as the optimizer's moments are, and a
+// checkpoint holds all of them. A run that was stopped goes on with the same
 // command and ends with the same bits as one that never stopped (on the go backend; other backends do not promise
 // bit-equal arithmetic).
 //
@@ -46,9 +46,10 @@
 // Each layer knows those above it in this list, never the other way round:
 //
 //	recipe    recipe.go, changed by settings.go, named in recipes.go; its optimizer, groups, source
+//	machines  group.go and devices.go share the work among processes and devices
 //	model     model.go, asked in evaluate.go, predict.go, encoding.go, export.go; opened again in saved.go, pretrained.go
-//	training  steps.go is the graph of a step, trainer.go makes steps, group.go shares them among processes, record.go and
-//	          resume.go keep them
+//	training  steps.go is the graph of a step, exchange.go what processes tell each other in it, trainer.go makes steps,
+//	          record.go and resume.go keep them
 //	run       do.go, and page.go about it
 package finetune
 
@@ -75,6 +76,7 @@ var ErrDiverged = errors.New("training diverged")
 // Run is one training of one recipe on one data set with one seed.
 type Run struct {
 	Backend compute.Backend
+	Devices int // of the backend that share each batch, 0 for all; of a processor, which XLA divides at will, for one
 	Recipe  Recipe
 	Seed    int64
 
@@ -94,6 +96,9 @@ type Run struct {
 
 	source *Source // what From is
 }
+
+// writes says whether this process is the one that leaves files.
+func (run Run) writes() bool { return run.Dir != "" && run.Group.Rank() == 0 }
 
 // Progress is how far a run has come.
 type Progress struct {

@@ -28,6 +28,7 @@ type Model struct {
 
 	seed     int64
 	backend  compute.Backend
+	devices  devices
 	store    *model.Store
 	eval     *model.Exec
 	features *model.Exec  // of Embed, nil before it is called
@@ -53,6 +54,23 @@ func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int
 	var err error
 	m.eval, err = evalProgram(m)
 	return m, err
+}
+
+// spread says which devices train the model, before its first program is compiled.
+func (m *Model) spread(d devices) error {
+	m.devices = d
+	d.spread(m.eval)
+	// GoMLX v0.28.2 looks for where a variable is in its store, and the state of the generator knows none.
+	return m.store.GetVariable("/" + model.RNGStateVariableName).SetShardingSpec(d.everywhere)
+}
+
+// program makes a program of the model that its devices share.
+func (m *Model) program(build func(scope *model.Scope, inputs []*Node) []*Node) (*model.Exec, error) {
+	program, err := model.NewExec(m.backend, m.store, build)
+	if err == nil {
+		m.devices.spread(program)
+	}
+	return program, err
 }
 
 // evalProgram is the forward pass. Inputs: pixels, plan. Output: logits [batch, classes].

@@ -12,16 +12,20 @@ import (
 // pixels is a data set as input of a program.
 type pixels struct {
 	set      *data.Set
-	resident *tensors.Tensor // the whole set, nil where only the pictures of a batch are passed
+	resident []*tensors.Tensor // the whole set, for each device; nil where only the pictures of a batch are passed
+	devices  devices
 }
 
 // upload brings a set to the device, once. ONNX Runtime copies its inputs at every call, so there the rows of each
 // batch are picked on the host, which is the device.
 func (m *Model) upload(set *data.Set) pixels {
-	if m.backend.Name() == "onnxruntime" {
-		return pixels{set: set}
+	p := pixels{set: set, devices: m.devices}
+	if m.backend.Name() != "onnxruntime" {
+		for range m.devices.count() {
+			p.resident = append(p.resident, set.Tensor())
+		}
 	}
-	return pixels{set: set, resident: set.Tensor()}
+	return p
 }
 
 // call runs a program on one plan. The pixels stay, the rest is freed.
@@ -29,30 +33,26 @@ func (p pixels) call(program *model.Exec, plan *data.Plan, scalars []float32) ([
 	source := p.resident
 	switch {
 	case plan.Shown != nil:
-		source = plan.Shown.Tensor()
-		defer func() { _ = source.FinalizeAll() }()
+		source = []*tensors.Tensor{plan.Shown.Tensor()}
+		defer func() { _ = source[0].FinalizeAll() }()
 	case source == nil:
 		rows := make([]int, len(plan.Indices))
 		for k, row := range plan.Indices {
 			rows[k], plan.Indices[k] = int(row), int64(k)
 		}
-		source = p.set.Subset(rows).Tensor()
-		defer func() { _ = source.FinalizeAll() }()
+		source = []*tensors.Tensor{p.set.Subset(rows).Tensor()}
+		defer func() { _ = source[0].FinalizeAll() }()
 	}
-	inputs := []any{source}
-	for _, t := range plan.Tensors() {
-		inputs = append(inputs, t)
-		defer func() { _ = t.FinalizeAll() }()
-	}
+	inputs := plan.Tensors()
 	if scalars != nil {
-		inputs = append(inputs, scalars)
+		inputs = append(inputs, tensors.FromValue(scalars))
 	}
-	return program.Call(inputs...)
+	return p.devices.call(program, source, inputs...)
 }
 
 // finalize frees what is on the device.
 func (p pixels) finalize() {
-	if p.resident != nil {
-		_ = p.resident.FinalizeAll()
+	for _, t := range p.resident {
+		_ = t.FinalizeAll()
 	}
 }

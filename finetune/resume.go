@@ -4,9 +4,13 @@ package finetune
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/report"
@@ -68,6 +72,42 @@ func (t *trainer) resume() error {
 	}
 	t.state, t.step, t.startStep = s, int(checkpoint.Step), int(checkpoint.Step)
 	t.Log(fmt.Sprintf("resuming at step %d of %d", t.step, t.steps))
+	return nil
+}
+
+// agree sees that all processes are about to make the same steps: their gradients would be of different weights
+// otherwise.
+func (t *trainer) agree(done bool) error {
+	if t.Group.Size() == 1 {
+		return nil
+	}
+	text, err := json.Marshal(t.state)
+	if err != nil {
+		return err
+	}
+	said := []float32{float32(t.step / 4096), float32(t.step % 4096), 0} // exact as float32
+	if done {
+		said[2] = 1
+	}
+	sum := sha256.Sum256(text)
+	for i := 0; i < 16; i += 2 {
+		said = append(said, float32(binary.BigEndian.Uint16(sum[i:])))
+	}
+	all, err := gather(t.Group, said...)
+	if err != nil {
+		return err
+	}
+	for rank, other := range all {
+		switch {
+		case !slices.Equal(other[:3], all[0][:3]):
+			step := func(said []float32) int { return int(said[0])*4096 + int(said[1]) }
+			return fmt.Errorf("finetune: process %d begins at step %d, process 0 at step %d: all must see the same run "+
+				"directory", rank, step(other), step(all[0]))
+		case !slices.Equal(other, all[0]):
+			return fmt.Errorf("finetune: process %d has another run than process 0: all want the same flags, pictures and "+
+				"pretrained model", rank)
+		}
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -26,7 +27,7 @@ import (
 // norm before clipping.
 func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 	r := m.Recipe
-	return model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
+	return m.program(func(scope *model.Scope, inputs []*Node) []*Node {
 		g := inputs[0].Graph()
 		scope.Store().SetTraining(g, true)
 		pixels, plan, scalars := inputs[0], inputs[1:1+data.PlanLen], inputs[1+data.PlanLen]
@@ -65,7 +66,8 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 // sumsProgram compiles an optimizer step on the accumulators, for a group that has summed them. Input: scalars. Output:
 // the gradient norm before clipping.
 func sumsProgram(m *Model) (*model.Exec, error) {
-	return model.NewExec(m.backend, m.store, func(scope *model.Scope, scalars *Node) *Node {
+	return m.program(func(scope *model.Scope, inputs []*Node) []*Node {
+		scalars := inputs[0]
 		var vars []*model.Variable
 		var grads []*Node
 		for _, sum := range accumulators(scope.Store()) {
@@ -73,8 +75,24 @@ func sumsProgram(m *Model) (*model.Exec, error) {
 			grads = append(grads, sum.NodeValue(scalars))
 			sum.SetNodeValue(ZerosLike(sum.NodeValue(scalars)))
 		}
-		return m.Recipe.step(scope, vars, grads, scalars)
+		return []*Node{m.Recipe.step(scope, vars, grads, scalars)}
 	})
+}
+
+// accumulators returns the sums of gradients, by path.
+func accumulators(store *model.Store) (sums []*model.Variable) {
+	for v := range store.IterVariables() {
+		if temporary(v.Path()) {
+			sums = append(sums, v)
+		}
+	}
+	slices.SortFunc(sums, func(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) })
+	return sums
+}
+
+// accumulatedOf returns the variable that a sum of gradients belongs to.
+func accumulatedOf(store *model.Store, sum *model.Variable) *model.Variable {
+	return store.GetVariable(strings.TrimPrefix(sum.Path(), accumulatorRoot))
 }
 
 // step builds the optimizer step and the averages after it, and returns the gradient norm before clipping.

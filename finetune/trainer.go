@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
@@ -27,7 +28,7 @@ type trainer struct {
 	interval       int // steps between evaluations
 	step           int
 	state          state
-	sent           []float32         // gradients and losses of a group, kept for the next step
+	exchange       exchange          // with the other processes of a group
 	pending        []*tensors.Tensor // losses not read back yet, so that an accelerator need not wait for them
 	lastLoss       float64
 	started        time.Time
@@ -39,6 +40,13 @@ type trainer struct {
 func newTrainer(run Run) (*trainer, error) {
 	r := run.Recipe
 	images, held, err := r.split(run.Train)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := newDevices(run.Backend, run.Devices)
+	if err == nil {
+		err = devices.divide(r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +62,18 @@ func newTrainer(run Run) (*trainer, error) {
 		state: state{Recipe: r, Classes: images.Classes, Seed: run.Seed, Data: images.Fingerprint(), Best: -1,
 			From: run.source},
 	}
+	t.exchange = exchange{Group: run.Group, parts: r.Accumulate}
 	t.steps, t.warmup, t.interval = r.schedule(t.perPass)
-	t.model, err = newModel(run.Backend, r, images.Classes, run.Seed)
-	return t, err
+	if t.model, err = newModel(run.Backend, r, images.Classes, run.Seed); err != nil {
+		return t, err
+	}
+	t.images.devices = devices // also where no image is uploaded
+	return t, t.model.spread(devices)
 }
 
 // equip makes the programs and brings the images to the device.
 func (t *trainer) equip() (err error) {
-	if t.inGroup() {
+	if t.Group.Size() > 1 {
 		t.apply, err = sumsProgram(t.model)
 	} else {
 		t.apply, err = trainProgram(t.model, true)
@@ -93,7 +105,7 @@ func (t *trainer) update() error {
 	part := r.BatchSize / r.Accumulate
 	scalars := t.scalars()
 	var losses []*tensors.Tensor
-	first, end := t.parts()
+	first, end := t.exchange.own()
 	for i := first; i < end; i++ {
 		if err := t.stream(i); err != nil {
 			return err
@@ -101,7 +113,7 @@ func (t *trainer) update() error {
 		at := batch*r.BatchSize + i*part
 		plan := r.augmentation(epoch).Plan(t.images.set, t.Seed, epoch, batch*r.Accumulate+i, t.order[at:at+part])
 		program := t.apply
-		if t.inGroup() || i < r.Accumulate-1 {
+		if t.Group.Size() > 1 || i < r.Accumulate-1 {
 			program = t.collect
 		}
 		outputs, err := t.images.call(program, plan, scalars)
@@ -113,16 +125,16 @@ func (t *trainer) update() error {
 			_ = o.FinalizeAll()
 		}
 	}
-	if t.inGroup() {
+	if t.Group.Size() > 1 {
 		var err error
-		if losses, err = t.exchange(first, losses); err != nil {
+		if losses, err = t.exchange.sum(t.model.store, losses); err != nil {
 			return err
 		}
-		norm, err := t.apply.Call1(scalars)
+		outputs, err := t.model.devices.call(t.apply, []*tensors.Tensor{tensors.FromValue(scalars)})
 		if err != nil {
 			return fmt.Errorf("finetune: step %d: %w", t.step, err)
 		}
-		_ = norm.FinalizeAll()
+		_ = outputs[0].FinalizeAll()
 	}
 	t.pending = append(t.pending, losses...)
 	if err := t.model.confirm(); err != nil {
@@ -139,6 +151,15 @@ func (t *trainer) update() error {
 	}
 	t.step++
 	return t.stream(0) // what is saved does not say which parts this process computed
+}
+
+// stream gives dropout and drop path their generator for a part of the step to come, a function of seed, step and part:
+// whoever computes the part draws the same. A batch in one part goes on with the generator of the step before.
+func (t *trainer) stream(part int) error {
+	if t.Recipe.Accumulate == 1 {
+		return nil
+	}
+	return t.model.store.SetRNGStateFromSeed(int64(data.Draw("dropout", t.Seed, t.step, part).Uint64()))
 }
 
 // scalars are the numbers of the current step that the programs take as input.

@@ -71,7 +71,8 @@ func (c Cost) NewTiming(variant string, side int, arm study.Arm) (*finetune.Timi
 	if err != nil {
 		return nil, err
 	}
-	return finetune.NewTiming(finetune.Run{Backend: c.Backend, Recipe: recipe, Train: finetune.Noise(step, 32, 32, 100)})
+	return finetune.NewTiming(finetune.Run{Backend: c.Backend, Devices: 1, Recipe: recipe,
+		Train: finetune.Noise(step, 32, 32, 100)})
 }
 
 // Run measures all sizes and returns rows of figure "cost", one column for each arm.

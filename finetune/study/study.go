@@ -68,6 +68,7 @@ type Study struct {
 	Benchmark report.Benchmark // that the tasks are some of: what Table needs where there is a record
 
 	Backend  compute.Backend
+	Devices  int                       // of the backend that share each batch, 0 for all
 	Group    finetune.Group            // the processes that share each training, nil for this one alone; without a record
 	From     string                    // pretrained model that all start from, as finetune.Run's; "" for from scratch
 	Import   checkpoints.ImportOptions // what its files leave open
@@ -182,7 +183,7 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	}
 	run := finetune.Run{
 		Backend: s.Backend, Recipe: u.Recipe, Seed: int64(u.Seed), Train: train, Test: test, Fraction: u.Fraction,
-		Label: u.Label, From: s.From, Import: s.Import, Group: s.Group, Dir: u.Dir, Log: func(line string) { s.log(u.String(), line) },
+		Label: u.Label, From: s.From, Import: s.Import, Devices: s.Devices, Group: s.Group, Dir: u.Dir, Log: func(line string) { s.log(u.String(), line) },
 	}
 	if s.Progress != nil {
 		run.Progress = s.Progress(u.String())

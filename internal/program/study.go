@@ -43,6 +43,7 @@ func StudyFlags(flags *flag.FlagSet, s *study.Study, checkpoint, recipe, positio
 		"Kubernetes")
 	flags.IntVar(&f.completions, "completions", 0, "pods of the indexed job of Kubernetes that this is one of; default "+
 		"JOB_COMPLETIONS")
+	flags.IntVar(&s.Devices, "devices", 0, "devices of the backend, as GPUs, that share each batch; default all")
 	flags.StringVar(&f.mpi, "mpi", "", "the processes of mpirun or srun share each training, and sum gradients by "+
 		"allreduce, or ordered as one process would; needs -tags=mpi, docs/scale.md")
 	return f
@@ -65,6 +66,9 @@ func (f *Study) Finish() (err error) {
 	}
 	if f.study.FirstSeed < 0 {
 		return fmt.Errorf("-first-seed is %d, want 0 or more", f.study.FirstSeed)
+	}
+	if f.study.Devices < 0 {
+		return fmt.Errorf("-devices is %d, want 1 or more, or 0 for all", f.study.Devices)
 	}
 	if f.study.Shard, err = study.ParseShard(f.shard, os.LookupEnv, f.completions); err != nil {
 		return fmt.Errorf("-shard, -completions: %w", err)

@@ -1,0 +1,138 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/distributed"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/core/tensors/dtensor"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+// devices is how programs are spread over the devices of a backend: data parallel by GoMLX's AutoSharding. The plan of
+// a batch is divided by its images, weights and pixels are everywhere; the graph is that of one device, so that means,
+// partners of mixup and batch normalisation are of the whole batch, and the compiler adds what the devices tell each
+// other. The zero value is one device.
+type devices struct {
+	everywhere, divided *distributed.ShardingSpec
+}
+
+// newDevices takes the first n devices, 0 for all.
+func newDevices(backend compute.Backend, n int) (d devices, err error) {
+	exist := backend.NumDevices()
+	switch {
+	case n < 0:
+		return d, fmt.Errorf("finetune: devices are %d, want 1 or more, or 0 for all", n)
+	case n > exist:
+		return d, fmt.Errorf("finetune: devices are %d: backend %s has %d", n, backend.Name(), exist)
+	case n == 0:
+		n = exist
+		// XLA divides a processor into as many devices as one likes; they are no faster than one.
+		if exist > 1 && strings.Contains(strings.ToLower(backend.DeviceDescription(0)), "cpu") {
+			n = 1
+		}
+	}
+	if n == 1 {
+		return d, nil
+	}
+	mesh, err := distributed.NewDeviceMesh([]int{n}, []string{"data"})
+	if err != nil {
+		return d, err
+	}
+	d.everywhere = distributed.NewReplicatedShardingSpec(mesh)
+	d.divided, err = distributed.NewShardingSpec(mesh, distributed.AxisSpec{"data"})
+	return d, err
+}
+
+// count is how many devices there are.
+func (d devices) count() int {
+	if d.everywhere == nil {
+		return 1
+	}
+	return d.everywhere.Mesh.NumDevices()
+}
+
+// divide refuses parts of a batch that the devices cannot share equally.
+func (d devices) divide(r Recipe) error {
+	if part := r.BatchSize / r.Accumulate; part%d.count() != 0 {
+		return fmt.Errorf("finetune: %d devices cannot share %d images equally (batch_size %d in %d parts): want fewer "+
+			"devices, or other batches", d.count(), part, r.BatchSize, r.Accumulate)
+	}
+	return nil
+}
+
+// fill is the next number of images that the devices can share equally.
+func (d devices) fill(images int) int { return (images + d.count() - 1) / d.count() * d.count() }
+
+// specs says where the inputs of a program are: pixels, plan, scalars.
+func (d devices) specs() []*distributed.ShardingSpec {
+	specs := slices.Repeat([]*distributed.ShardingSpec{d.divided}, 1+data.PlanLen+1)
+	for _, everywhere := range []int{0, 1 + data.PlanMix, 1 + data.PlanLen} {
+		specs[everywhere] = d.everywhere
+	}
+	return specs
+}
+
+// spread spreads a program over the devices, before it is compiled. What it returns is everywhere.
+func (d devices) spread(program *model.Exec) {
+	if d.count() > 1 {
+		program.AutoSharding(d.everywhere.Mesh).WithInputShardingSpecs(d.specs()...).WithOutputShardingSpecs(d.everywhere)
+	}
+}
+
+// call runs a program, on one device where it was not spread. The pixels stay, a tensor for each device or one for all;
+// the others are on the host, and are freed.
+func (d devices) call(program *model.Exec, pixels []*tensors.Tensor, others ...*tensors.Tensor) (
+	outputs []*tensors.Tensor, err error) {
+	var freed []*tensors.Tensor
+	defer func() {
+		for _, t := range freed {
+			_ = t.FinalizeAll()
+		}
+	}()
+	freed = append(freed, others...)
+	if program.NumDevices() == 1 {
+		inputs := []any{pixels[0]}
+		for _, t := range others {
+			inputs = append(inputs, t)
+		}
+		return program.Call(inputs...)
+	}
+	shard := func(i int, t *tensors.Tensor) (any, error) {
+		shards, err := dtensor.ShardTensor(d.specs()[i], t)
+		if err != nil {
+			return nil, err
+		}
+		freed = append(freed, shards.Shards()...)
+		return shards, nil
+	}
+	inputs := make([]any, 1+len(others))
+	if len(pixels) > 1 {
+		inputs[0], err = dtensor.NewTensor(d.everywhere, pixels)
+	} else {
+		inputs[0], err = shard(0, pixels[0])
+	}
+	for i, t := range others {
+		if err == nil {
+			inputs[1+i], err = shard(1+i, t)
+		}
+	}
+	if err == nil {
+		outputs, err = program.Call(inputs...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	each := len(outputs) / d.count()
+	for _, t := range outputs[each:] {
+		_ = t.FinalizeAll()
+	}
+	return outputs[:each], nil
+}

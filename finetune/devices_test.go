@@ -1,0 +1,321 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/shapes"
+
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// several is a backend of n devices, which keeps what it is asked for. It computes as AutoSharding means it: the program
+// on the whole inputs, whose divided parts it puts together, on the go backend.
+type several struct {
+	compute.Backend
+	n        int
+	kind     string
+	programs []*asked
+}
+
+// asked is what a program asks for.
+type asked struct {
+	meshes  []compute.Mesh
+	names   []string // of the parameters
+	specs   []*compute.ShardingSpec
+	outputs []*compute.ShardingSpec
+	given   []shapes.Shape // to the second device, at the last call
+}
+
+func (b *several) NumDevices() int                            { return b.n }
+func (b *several) DeviceDescription(compute.DeviceNum) string { return b.kind }
+func (b *several) HasSharedBuffers() bool                     { return false }
+func (b *several) Builder(name string) compute.Builder {
+	program := &asked{}
+	b.programs = append(b.programs, program)
+	return &builder{Builder: b.Backend.Builder(name), backend: b, asked: program}
+}
+
+func (b *several) BufferFromFlatData(device compute.DeviceNum, flat any, shape shapes.Shape) (compute.Buffer, error) {
+	inner, err := b.Backend.BufferFromFlatData(0, flat, shape)
+	return buffer{inner, b, device}, err
+}
+
+// buffer is a buffer of one of several devices.
+type buffer struct {
+	compute.Buffer
+	backend *several
+	device  compute.DeviceNum
+}
+
+func (b buffer) Backend() compute.Backend              { return b.backend }
+func (b buffer) DeviceNum() (compute.DeviceNum, error) { return b.device, nil }
+func (b buffer) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error) {
+	shape, flat, err := b.content()
+	if err != nil {
+		return nil, err
+	}
+	return b.backend.BufferFromFlatData(device, flat, shape)
+}
+
+func (b buffer) content() (shape shapes.Shape, flat any, err error) {
+	if shape, err = b.Shape(); err == nil {
+		flat, err = b.Data()
+	}
+	return shape, flat, err
+}
+
+type builder struct {
+	compute.Builder
+	backend *several
+	main    *function
+	*asked
+}
+
+func (b *builder) DistributedAutoSharding(meshes ...compute.Mesh) error {
+	b.meshes = meshes
+	return nil
+}
+
+func (b *builder) Main() compute.Function {
+	if b.main == nil {
+		b.main = &function{b.Builder.Main(), b.asked}
+	}
+	return b.main
+}
+
+func (b *builder) Compile() (compute.Executable, error) {
+	inner, err := b.Builder.Compile()
+	return &executable{inner, b.backend, b.asked}, err
+}
+
+type function struct {
+	compute.Function
+	*asked
+}
+
+func (f *function) Parameter(name string, shape shapes.Shape, spec *compute.ShardingSpec) (compute.Value, error) {
+	f.names, f.specs = append(f.names, name), append(f.specs, spec)
+	return f.Function.Parameter(name, shape, nil)
+}
+
+func (f *function) Return(outputs []compute.Value, specs []*compute.ShardingSpec) error {
+	f.asked.outputs = specs
+	return f.Function.Return(outputs, nil)
+}
+
+type executable struct {
+	compute.Executable
+	backend *several
+	*asked
+}
+
+// Execute puts inputs together, sees that copies are equal, and hands outputs to every device.
+func (e *executable) Execute(inputs []compute.Buffer, _ []bool, _ compute.DeviceNum) ([]compute.Buffer, error) {
+	devices := 1
+	if e.meshes != nil {
+		devices = e.meshes[0].AxesSizes[0]
+	}
+	params := len(e.names)
+	if len(inputs) != devices*params {
+		return nil, fmt.Errorf("%d inputs for %d parameters on %d devices", len(inputs), params, devices)
+	}
+	whole := make([]compute.Buffer, params)
+	e.given = nil
+	for i := range params {
+		var shape shapes.Shape
+		var flats []reflect.Value
+		for d := range devices {
+			b := inputs[d*params+i].(buffer)
+			if b.device != compute.DeviceNum(d) {
+				return nil, fmt.Errorf("%s of device %d is on device %d", e.names[i], d, b.device)
+			}
+			s, flat, err := b.content()
+			if err != nil {
+				return nil, err
+			}
+			if shape = s; d == 1 {
+				e.given = append(e.given, s)
+			}
+			flats = append(flats, reflect.ValueOf(flat))
+		}
+		all := flats[0]
+		if divides(e.specs[i]) {
+			shape = shape.Clone()
+			shape.Dimensions[0] *= devices
+			all = reflect.AppendSlice(reflect.MakeSlice(all.Type(), 0, shape.Size()), flats[0])
+		}
+		for d, flat := range flats[1:] {
+			if divides(e.specs[i]) {
+				all = reflect.AppendSlice(all, flat)
+			} else if !reflect.DeepEqual(flat.Interface(), all.Interface()) {
+				return nil, fmt.Errorf("%s of device %d is not that of device 0", e.names[i], d+1)
+			}
+		}
+		var err error
+		if whole[i], err = e.backend.Backend.BufferFromFlatData(0, all.Interface(), shape); err != nil {
+			return nil, err
+		}
+	}
+	results, err := e.Executable.Execute(whole, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	var outputs []compute.Buffer
+	for d := range devices {
+		for _, r := range results {
+			copied, err := buffer{r, e.backend, 0}.CopyToDevice(compute.DeviceNum(d))
+			if err != nil {
+				return nil, err
+			}
+			outputs = append(outputs, copied)
+		}
+	}
+	return outputs, nil
+}
+
+// divides says whether a specification divides the first axis, and nothing else.
+func divides(spec *compute.ShardingSpec) bool {
+	return spec != nil && len(spec.Axes) == 1 && slices.Equal(spec.Axes[0], []string{"data"})
+}
+
+func onGo(t *testing.T) {
+	t.Helper()
+	if name := gomlxtest.Backend().Name(); name != "Go Backend" {
+		t.Skipf("several devices are made of the go backend, not of %s", name)
+	}
+}
+
+func TestAStepIsAskedOfAllDevicesWithTheBatchDividedAndTheRestEverywhere(t *testing.T) {
+	onGo(t)
+	backend := &several{Backend: gomlxtest.Backend(), n: 3, kind: "accelerator"}
+	run := tinyRun(t, "accumulate=2;eval_batch_size=9", 31)
+	run.Backend = backend
+	trainer := begun(t, run)
+	advanced(t, trainer, 1)
+	steps := 0
+	for _, program := range backend.programs {
+		if !slices.Contains(program.names, fmt.Sprint("arg", 1+data.PlanLen)) {
+			continue // not a training program, which alone has scalars
+		}
+		steps++
+		if len(program.meshes) != 1 || !slices.Equal(program.meshes[0].AxesSizes, []int{3}) ||
+			!slices.Equal(program.meshes[0].AxesNames, []string{"data"}) {
+			t.Errorf("meshes %+v, want one of 3 devices", program.meshes)
+		}
+		variables := 0
+		for i, name := range program.names {
+			var plan int
+			_, err := fmt.Sscanf(name, "arg%d", &plan)
+			divided := err == nil && plan >= 1 && plan <= data.PlanLen && plan != 1+data.PlanMix
+			if got := divides(program.specs[i]); got != divided {
+				t.Errorf("%s is divided: %v, want %v", name, got, divided)
+			}
+			if divided && program.given[i].Dimensions[0] != 1 { // 6 images in 2 parts on 3 devices
+				t.Errorf("a device gets %s of %s, want one image", program.given[i], name)
+			}
+			if strings.HasPrefix(name, "var:") || err != nil {
+				variables++
+			}
+		}
+		if variables < 20 {
+			t.Errorf("only %d weights and moments in %q", variables, program.names)
+		}
+		for i, spec := range program.outputs {
+			if spec == nil || divides(spec) {
+				t.Errorf("output %d of %d is %+v, want it everywhere", i, len(program.outputs), spec)
+			}
+		}
+	}
+	if steps != 2 {
+		t.Errorf("%d training programs, want one that collects gradients and one that applies them", steps)
+	}
+}
+
+// All that is random or remembers, on one device and on three: the program is the same, so are its numbers.
+func TestSeveralDevicesTrainTheWeightsOfOne(t *testing.T) {
+	onGo(t)
+	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: pictures(31, 1), Test: pictures(11, 2),
+		Dir: t.TempDir()}
+	run.Recipe.EvalBatchSize = 6
+	want, wantRows := finished(t, run)
+	run.Backend, run.Dir = &several{Backend: gomlxtest.Backend(), n: 3, kind: "accelerator"}, t.TempDir()
+	stopped(t, run, 5) // on a device more than goes on
+	run.Backend, run.Devices = &several{Backend: gomlxtest.Backend(), n: 4, kind: "accelerator"}, 3
+	got, rows := finished(t, run)
+	if !bytes.Equal(got, want) {
+		t.Error("the variables differ")
+	}
+	if !reflect.DeepEqual(rows, wantRows) {
+		t.Errorf("rows %+v, want %+v", rows, wantRows)
+	}
+
+	run.Dir = t.TempDir() // two processes of three devices each
+	if err := errors.Join(together(2, func(g Group) error {
+		run := run
+		run.Backend, run.Group = &several{Backend: gomlxtest.Backend(), n: 3, kind: "accelerator"}, g
+		_, _, err := run.Do(t.Context())
+		return err
+	})...); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := finished(t, run); !bytes.Equal(got, want) {
+		t.Error("the variables of two processes with three devices each differ")
+	}
+}
+
+func TestDevicesOfABackend(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		exist, n  int
+		kind      string
+		want      int
+		complains []string
+	}{
+		{name: "one is one", exist: 1, want: 1},
+		{name: "all by default", exist: 5, want: 5, kind: "NVIDIA"},
+		{name: "some", exist: 5, n: 3, want: 3, kind: "NVIDIA"},
+		{name: "a processor is one", exist: 4, want: 1, kind: "TFRT_CPU_0"},
+		{name: "or what is asked for", exist: 4, n: 4, want: 4, kind: "TFRT_CPU_0"},
+		{name: "more than exist", exist: 3, n: 4, complains: []string{"devices are 4", "has 3"}},
+		{name: "none", exist: 3, n: -1, complains: []string{"devices are -1"}},
+	} {
+		d, err := newDevices(&several{Backend: gomlxtest.Backend(), n: c.exist, kind: c.kind}, c.n)
+		refused(t, c.name, err, c.complains...)
+		if c.complains == nil && (err != nil || d.count() != c.want) {
+			t.Errorf("%s: %d devices, %v, want %d", c.name, d.count(), err, c.want)
+		}
+	}
+	run := tinyRun(t, "accumulate=2", 31)
+	run.Backend = &several{Backend: gomlxtest.Backend(), n: 2, kind: "NVIDIA"}
+	_, _, err := run.Do(t.Context())
+	refused(t, "indivisible", err, "2 devices", "3 images", "batch_size 6 in 2 parts")
+}
+
+// Where the backend has several devices, as XLA: the same weights to rounding, which a few steps amplify little.
+func TestOneAndAllDevicesOfThisBackendTrainAlike(t *testing.T) {
+	n := gomlxtest.Backend().NumDevices()
+	if n < 2 {
+		t.Skip("this backend has one device")
+	}
+	var trained []map[string][]float64
+	for _, devices := range []int{1, n} {
+		run := tinyRun(t, fmt.Sprintf("batch_size=%d;eval_batch_size=%d;epochs=2", 4*n, 4*n), 13*n)
+		run.Devices = devices
+		m, _ := done(t, run)
+		trained = append(trained, m.weights(t, ""))
+		m.Finalize()
+	}
+	for name, want := range trained[0] {
+		gomlxtest.Near(t, name, trained[1][name], want, 1e-3)
+	}
+}
