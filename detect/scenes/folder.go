@@ -152,15 +152,9 @@ func (f *Folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bo
 	return o, true, nil
 }
 
-// Write makes a directory with generated scenes as png in images, and instances.json, as COCO has them.
-func Write(dir string, g Generated) error {
-	if err := g.Validate(); err != nil {
-		return err
-	}
-	pictures := filepath.Join(dir, "images")
-	if err := os.MkdirAll(pictures, 0o755); err != nil {
-		return fmt.Errorf("scenes: %w", err)
-	}
+// Write makes a directory with generated scenes as png, and an instances file about them, as COCO has them: Open reads
+// both. Scenes of a single shape lie in a folder for each kind.
+func Write(dir, instances string, g Generated) error {
 	d := g.empty()
 	for i := range g.Count {
 		s, err := g.At(i)
@@ -169,15 +163,20 @@ func Write(dir string, g Generated) error {
 		}
 		g.annotate(d, s)
 		var file bytes.Buffer
-		err = png.Encode(&file, rgba(s.Picture))
+		path := filepath.Join(dir, filepath.FromSlash(d.Images[i].FileName))
+		err = errors.Join(png.Encode(&file, rgba(s.Picture)), os.MkdirAll(filepath.Dir(path), 0o755))
 		if err == nil {
-			err = os.WriteFile(filepath.Join(pictures, d.Images[i].FileName), file.Bytes(), 0o644)
+			err = os.WriteFile(path, file.Bytes(), 0o644)
 		}
 		if err != nil {
 			return fmt.Errorf("scenes: %w", err)
 		}
 	}
-	file, err := os.Create(filepath.Join(dir, "instances.json"))
+	err := os.MkdirAll(filepath.Dir(instances), 0o755)
+	if err != nil {
+		return fmt.Errorf("scenes: %w", err)
+	}
+	file, err := os.Create(instances)
 	if err != nil {
 		return fmt.Errorf("scenes: %w", err)
 	}

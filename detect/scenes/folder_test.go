@@ -16,24 +16,35 @@ import (
 )
 
 func TestScenesAreWrittenAndRead(t *testing.T) {
-	g, dir := Generated{Count: 5, Height: 37, Width: 59, Seed: 4}, t.TempDir()
-	if err := Write(dir, g); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Open(filepath.Join(dir, "images"), filepath.Join(dir, "instances.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.Len() != g.Len() || !reflect.DeepEqual(f.Categories(), g.Categories()) {
-		t.Errorf("%d scenes of %v", f.Len(), f.Categories())
-	}
-	for i := range g.Count {
-		s, err := f.At(i)
+	for _, most := range []int{0, 1} {
+		g, dir := Generated{Count: 5, Height: 37, Width: 59, Seed: 4, Most: most}, t.TempDir()
+		instances := filepath.Join(dir, "annotations", "instances.json")
+		if err := Write(filepath.Join(dir, "images"), instances, g); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(filepath.Join(dir, "images"), instances)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := at(t, g, i); !reflect.DeepEqual(s, want) {
-			t.Errorf("scene %d is %+v, want %+v", i, s.Objects, want.Objects)
+		if f.Len() != g.Len() || !reflect.DeepEqual(f.Categories(), g.Categories()) {
+			t.Errorf("%d scenes of %v", f.Len(), f.Categories())
+		}
+		for i := range g.Count {
+			s, err := f.At(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := at(t, g, i)
+			if !reflect.DeepEqual(s, want) {
+				t.Errorf("scene %d is %+v, want %+v", i, s.Objects, want.Objects)
+			}
+			if most != 1 {
+				continue
+			}
+			kind := g.Categories()[want.Objects[0].Class].Name
+			if name := f.Dataset.Images[i].FileName; len(want.Objects) != 1 || filepath.Dir(name) != kind {
+				t.Errorf("scene %d shows %d objects, the first a %s, and is %s", i, len(want.Objects), kind, name)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package scenes
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -23,6 +24,7 @@ type Generated struct {
 	Height int   `json:"height"`
 	Width  int   `json:"width"`
 	Seed   int64 `json:"seed,omitzero"`
+	Most   int   `json:"most,omitzero"` // shapes of a scene, 1 to 6; 0 for 6
 }
 
 const (
@@ -52,6 +54,9 @@ func (g Generated) Validate() error {
 	if g.Count < 1 || min(g.Height, g.Width) < 32 || max(g.Height, g.Width) > 4096 {
 		return fmt.Errorf("scenes: %d pictures of %d×%d pixels, want 1 and more, 32 to 4096 a side", g.Count, g.Height,
 			g.Width)
+	}
+	if g.Most < 0 || g.Most > mostShapes {
+		return fmt.Errorf("scenes: %d shapes of a scene at most, want 1 to %d", g.Most, mostShapes)
 	}
 	return nil
 }
@@ -112,7 +117,7 @@ func (g Generated) arrange(r *rand.Rand) (shapes []shape, seen []int8) {
 		seen[i] = background
 	}
 	var whole, left []int // samples of each shape, and of them those that are seen
-	for range 1 + r.IntN(mostShapes) {
+	for range 1 + r.IntN(cmp.Or(g.Most, mostShapes)) {
 		for range placements {
 			s := g.place(r)
 			at := g.covered(s)
@@ -253,10 +258,19 @@ func (g Generated) empty() *coco.Dataset {
 	return &coco.Dataset{Name: fmt.Sprintf("shapes-%d", g.Seed), Categories: g.Categories()}
 }
 
+// fileName is that of a scene's picture, where scenes have a single shape in a folder of its kind: such pictures are
+// class folders for a classifier, too.
+func (g Generated) fileName(s *Scene) string {
+	name := fmt.Sprintf("%012d.png", s.ImageID)
+	if g.Most == 1 && len(s.Objects) == 1 {
+		return categories[s.Objects[0].Class].Name + "/" + name
+	}
+	return name
+}
+
 // annotate adds what a scene shows.
 func (g Generated) annotate(d *coco.Dataset, s *Scene) {
-	d.Images = append(d.Images, coco.Image{ID: s.ImageID, FileName: fmt.Sprintf("%012d.png", s.ImageID), Height: g.Height,
-		Width: g.Width})
+	d.Images = append(d.Images, coco.Image{ID: s.ImageID, FileName: g.fileName(s), Height: g.Height, Width: g.Width})
 	for _, o := range s.Objects {
 		d.Annotations = append(d.Annotations, coco.Annotation{ID: int64(len(d.Annotations) + 1), ImageID: s.ImageID,
 			CategoryID: categories[o.Class].ID, Segmentation: o.Mask.Segmentation(), Area: float64(o.Mask.Area()), Box: o.Box})

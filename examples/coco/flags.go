@@ -24,6 +24,8 @@ type options struct {
 	seeds       int
 	sizes       [][2]int
 	train, test int // generated scenes
+	shapes      int // in each of them at most
+	write       string
 	predict     []string
 	score       float64
 }
@@ -43,6 +45,9 @@ func parse(args []string) (o options, err error) {
 		"Hugging Face's, timm's or Google's, or hf://owner/name[@revision]")
 	flags.IntVar(&o.train, "train", 8000, "generated scenes to train on")
 	flags.IntVar(&o.test, "test", 200, "generated scenes to test on, of each size")
+	flags.IntVar(&o.shapes, "shapes", 6, "objects of a generated scene at most")
+	flags.StringVar(&o.write, "write", "", "directory to write the generated scenes to, as -data reads them, in place of "+
+		"training; of -shapes 1 the pictures are in a folder for each class, too")
 	flags.Func("sizes", "sizes of the test pictures, height x width, as 96x96,60x156; default the training's",
 		program.Into(&o.sizes, study.ParseSizes))
 	flags.StringVar(&o.checkpoint, "checkpoint", "runs/coco", "directory for checkpoints, rows, results and pages")
@@ -71,6 +76,10 @@ func parse(args []string) (o options, err error) {
 	switch {
 	case *predict != "" && len(o.predict) == 0:
 		return o, errors.New("-predict names no file: want some, as a.png,b.jpg")
+	case o.shapes < 1 || o.shapes > 6:
+		return o, fmt.Errorf("-shapes is %d, want 1 to 6", o.shapes)
+	case o.write != "" && (o.data != "" || len(o.predict) > 0):
+		return o, errors.New("-write writes generated scenes: want no -data and no -predict beside it")
 	case o.seeds < 1 || o.train < 1 || o.test < 1:
 		return o, fmt.Errorf("-seeds is %d, -train %d, -test %d: want 1 or more", o.seeds, o.train, o.test)
 	case !(o.score >= 0 && o.score <= 1):

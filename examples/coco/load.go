@@ -3,11 +3,51 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune/detection"
 )
+
+// Seeds of generated scenes.
+const forTraining, forTests, forHeld = 1, 2, 3
+
+func (o options) generated(count int, seed int64, size [2]int) scenes.Generated {
+	g := scenes.Generated{Count: count, Height: size[0], Width: size[1], Seed: seed}
+	if o.shapes != 6 {
+		g.Most = o.shapes
+	}
+	return g
+}
+
+// size is that of the detector's pictures.
+func (o options) size() [2]int {
+	b := o.recipe.Detector.Backbone
+	return [2]int{b.ImageRows, b.ImageCols}
+}
+
+// The parts of COCO.
+const trainPart, testPart = "train2017", "val2017"
+
+// part is where a part's pictures and annotations are below a directory.
+func part(dir, name string) (pictures, instances string) {
+	return filepath.Join(dir, name), filepath.Join(dir, "annotations", "instances_"+name+".json")
+}
+
+// writeScenes writes the scenes to train on and those to test on, as folder reads them.
+func (o options) writeScenes() error {
+	for name, g := range map[string]scenes.Generated{
+		trainPart: o.generated(o.train, forTraining, o.size()), testPart: o.generated(o.test, forTests, o.size()),
+	} {
+		pictures, instances := part(o.write, name)
+		if err := scenes.Write(pictures, instances, g); err != nil {
+			return err
+		}
+		fmt.Printf("%d pictures in %s, their objects in %s\n", g.Count, pictures, instances)
+	}
+	return nil
+}
 
 // load finds or generates the scenes. No test scene is among those trained on, nor a held-out one among either:
 // generated ones are of other seeds.
@@ -16,18 +56,16 @@ func (o options) load() (run detection.Run, err error) {
 	if o.data != "" {
 		return o.folder(run)
 	}
-	b := o.recipe.Detector.Backbone
-	generate := func(count int, seed int64, size [2]int) scenes.Generated {
-		return scenes.Generated{Count: count, Height: size[0], Width: size[1], Seed: seed}
-	}
-	const forTraining, forTests, forHeld = 1, 2, 3 // seeds
-	own := [2]int{b.ImageRows, b.ImageCols}
-	train := generate(o.train, forTraining, own)
+	own := o.size()
+	train := o.generated(o.train, forTraining, own)
 	if err := train.Validate(); err != nil {
 		return run, err
 	}
 	run.Dataset, run.Train = "scenes", train
-	held, err := detection.Generated(generate(min(50, o.test), forHeld, own))
+	if o.shapes != 6 {
+		run.Dataset = fmt.Sprintf("scenes-%d", o.shapes)
+	}
+	held, err := detection.Generated(o.generated(min(50, o.test), forHeld, own))
 	if err != nil {
 		return run, err
 	}
@@ -37,7 +75,7 @@ func (o options) load() (run detection.Run, err error) {
 		sizes = [][2]int{own}
 	}
 	for _, size := range sizes {
-		test, err := detection.Generated(generate(o.test, forTests, size))
+		test, err := detection.Generated(o.generated(o.test, forTests, size))
 		if err != nil {
 			return run, err
 		}
@@ -49,14 +87,11 @@ func (o options) load() (run detection.Run, err error) {
 // folder reads COCO's training and validation pictures. Nothing is measured during the training, which has no pictures
 // to spare.
 func (o options) folder(run detection.Run) (detection.Run, error) {
-	open := func(part string) (*scenes.Folder, error) {
-		return scenes.Open(filepath.Join(o.data, part), filepath.Join(o.data, "annotations", "instances_"+part+".json"))
-	}
-	train, err := open("train2017")
+	train, err := scenes.Open(part(o.data, trainPart))
 	if err != nil {
 		return run, err
 	}
-	test, err := open("val2017")
+	test, err := scenes.Open(part(o.data, testPart))
 	if err != nil {
 		return run, err
 	}

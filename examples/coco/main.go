@@ -7,6 +7,7 @@
 //	go run ./examples/coco -position none,learned,wepe -seeds 3    encodings compared
 //	go run ./examples/coco -sizes 96x96,60x156                     tested at other sizes than trained
 //	go run ./examples/coco -predict a.png,b.jpg                    what a trained detector finds in your pictures
+//	go run ./examples/coco -write DIR                              the generated scenes as files, for -data DIR
 //	go run ./examples/coco -recipe vitdet-b -data COCO -from MAE   the published recipes, an accelerator's work
 //
 // The same command goes on where an interrupted one stopped. docs/detection.md says what each does.
@@ -34,10 +35,13 @@ import (
 func main() { program.Main("coco", parse, options.saves, run) }
 
 // saves says whether there is something to save when a signal comes.
-func (o options) saves() bool { return len(o.predict) == 0 }
+func (o options) saves() bool { return len(o.predict) == 0 && o.write == "" }
 
 // run trains what is not trained yet, measures and shows it.
 func run(ctx context.Context, o options) error {
+	if o.write != "" {
+		return o.writeScenes()
+	}
 	backend, err := program.OpenBackend()
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/internal/program/programtest"
 )
@@ -29,6 +30,8 @@ func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
 		"-seeds 0":          "-seeds is 0",
 		"-score 2":          "-score is 2",
 		"-predict ,":        "-predict names no file",
+		"-shapes 7":         "-shapes is 7",
+		"-write a -data b":  "-write writes generated scenes",
 		"-set steps=many":   "-set: ",
 		"-sizes 96":         "HEIGHTxWIDTH",
 		"-set detector.backbone.position=wepe-sphere": "-position names the encodings",
@@ -57,6 +60,9 @@ func TestATrainedDetectorIsTestedAtOtherSizesAndFindsThingsInFiles(t *testing.T)
 		}
 	}
 	files := programtest.Tree(t, filepath.Join(dir, "scenes", "rope-axial-seed0"))
+	if !strings.Contains(files["report.html"], "course of the training") {
+		t.Error("the page shows no curves")
+	}
 	for _, want := range []string{"rows.jsonl", "report.html", "results-32x48.json", "results-56x40.json"} {
 		if files[want] == "" {
 			t.Errorf("there is no %s", want)
@@ -83,4 +89,48 @@ func TestATrainedDetectorIsTestedAtOtherSizesAndFindsThingsInFiles(t *testing.T)
 	}
 	trains.Run(t, "-checkpoint", dir, "-predict", path).Complaint(t, "coco", 1, "no checkpoint in")
 	trains.Run(t, "-checkpoint", dir, "-position", "rope-axial", "-predict", path+"x").Complaint(t, "coco", 1, "a.pngx")
+}
+
+func TestADirectoryAsCOCOHasItIsTrainedOnAndMeasured(t *testing.T) {
+	data, dir := filepath.Join(t.TempDir(), "shapes"), t.TempDir()
+	ended := trains.Run(t, "-write", data, "-set", tiny, "-train", "5", "-test", "3")
+	if ended.Code != 0 {
+		t.Fatalf("status %d: %s", ended.Code, ended.Stderr)
+	}
+	ended = trains.Run(t, "-data", data, "-checkpoint", dir, "-set", tiny, "-sizes", "32x48,48x32")
+	if ended.Code != 0 {
+		t.Fatalf("status %d: %s", ended.Code, ended.Stderr)
+	}
+	instances := filepath.Join(data, "annotations", "instances_val2017.json")
+	truth, err := coco.Read(instances)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := filepath.Join(dir, "scenes", "wepe-seed0")
+	for _, size := range []string{"32x48", "48x32"} {
+		path := filepath.Join(run, "results-"+size+".json")
+		if raw, err := os.ReadFile(path); err == nil && string(bytes.TrimSpace(raw)) == "[]" {
+			continue // nothing was found, which cocoapi refuses
+		}
+		if _, err := truth.ReadResults(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if rows := programtest.Tree(t, run)["rows.jsonl"]; !strings.Contains(rows, `"dataset":"instances_train2017`) {
+		t.Errorf("rows are %s", rows)
+	}
+
+	for file, want := range map[string]string{
+		"val2017/000000000002.png":             "1 of 3 pictures",
+		"annotations/instances_train2017.json": "instances_train2017.json",
+	} {
+		path := filepath.Join(data, filepath.FromSlash(file))
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		trains.Run(t, "-data", data, "-checkpoint", t.TempDir(), "-set", tiny).Complaint(t, "coco", 1, want)
+		if err := os.Rename(path+".away", path); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -20,7 +20,8 @@
 // # What a run leaves in its directory
 //
 //	rows.jsonl        one row per evaluation, one for each size that the trained detector was tested at
-//	last/             the newest checkpoint, all that a resume needs
+//	last/             the newest checkpoint, all that a resume needs and what the tests measured
+//	best/             the one of the highest average precision of boxes in the held-out scenes, which Open prefers
 //	results-HxW.json  what was found in the test pictures, in COCO's form
 //	report.html       numbers and pictures, where Page was called
 package detection

@@ -132,8 +132,23 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		t.Errorf("rows are %+v, those of the unbroken run %+v", gotRows, wantRows)
 	}
 
-	t.Run("opened elsewhere it finds the same", func(t *testing.T) {
-		opened := gomlxtest.Must(Open(gomlxtest.Backend(), whole))(t)
+	t.Run("the best checkpoint is that of the highest precision", func(t *testing.T) {
+		best := wantRows.Evals[0]
+		for _, row := range wantRows.Evals[1:] {
+			if row.Boxes["AP"] > best.Boxes["AP"] {
+				best = row
+			}
+		}
+		found, _, err := checkpoints.Find(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(filepath.Dir(found.Path)) != checkpoints.BestDir || int(found.Step) != best.Step {
+			t.Errorf("opened is %s of step %d, want the best, of step %d", found.Path, found.Step, best.Step)
+		}
+	})
+	t.Run("opened elsewhere its last checkpoint finds the same", func(t *testing.T) {
+		opened := gomlxtest.Must(Open(gomlxtest.Backend(), filepath.Join(whole, checkpoints.LastDir)))(t)
 		defer opened.Finalize()
 		scene := gomlxtest.Must(generated(1, 9).At(0))(t)
 		want := gomlxtest.Must(m.Detect(scene.Picture.Image()))(t)

@@ -121,7 +121,7 @@ func (run Run) begin() (t *trainer, err error) {
 		job: report.Job{Recipe: r.Name, Dataset: run.Dataset, Fraction: 1, Encoding: run.Label,
 			Seed: run.Seed},
 		state: state{Recipe: r, Categories: run.Train.Categories(), Seed: run.Seed, Dataset: run.Dataset,
-			Scenes: run.Train.Len()},
+			Scenes: run.Train.Len(), Best: -1},
 	}
 	if run.source != nil {
 		t.state.From = run.source.SHA256
@@ -199,7 +199,7 @@ func (t *trainer) advance() error {
 		}
 		progress.Eval = &row
 	} else if time.Since(t.saved) >= t.SaveEvery {
-		if err := t.save(); err != nil {
+		if err := t.save(checkpoints.LastDir); err != nil {
 			return err
 		}
 	}
@@ -224,17 +224,17 @@ func (t *trainer) saveProgress() error {
 	if t.step == t.startStep {
 		return nil
 	}
-	return t.save()
+	return t.save(checkpoints.LastDir)
 }
 
-// save writes a checkpoint of the state between two steps.
-func (t *trainer) save() error {
+// save writes a checkpoint of the state between two steps into a directory of the run's.
+func (t *trainer) save(dir string) error {
 	if t.Dir == "" {
 		return nil
 	}
 	s := t.state
 	s.Seconds += time.Since(t.started).Seconds()
-	_, err := checkpoints.Saver{Dir: filepath.Join(t.Dir, checkpoints.LastDir), Keep: 1}.Save(t.model.store,
+	_, err := checkpoints.Saver{Dir: filepath.Join(t.Dir, dir), Keep: 1}.Save(t.model.store,
 		int64(t.step), s)
 	t.saved = time.Now()
 	return err

@@ -63,7 +63,8 @@ func (m *Model) parameters() (n int) {
 
 func ofDetector(variable string) bool { return strings.HasPrefix(variable, detectorScope+"/") }
 
-// Open loads the trained detector of a run's directory, to be used by its Detect.
+// Open loads the trained detector of a run's directory, to be used by its Detect: its best checkpoint if it has one,
+// else its last.
 func Open(backend compute.Backend, dir string) (*Model, error) {
 	checkpoint, _, err := checkpoints.Find(dir)
 	if err != nil {
@@ -91,6 +92,7 @@ type state struct {
 	From       string          `json:"from,omitempty"` // SHA-256 of the pretrained backbone
 	Dataset    string          `json:"dataset"`
 	Scenes     int             `json:"scenes"` // to train on
+	Best       float64         `json:"best"`   // AP of boxes in the held-out scenes, of the best checkpoint so far
 	LossSum    float64         `json:"loss_sum"`
 	LossSteps  int             `json:"loss_steps"` // steps since the evaluation before
 	Seconds    float64         `json:"seconds"`    // spent training and evaluating so far

@@ -64,7 +64,12 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 	if err != nil {
 		return err
 	}
-	page.Sections = append(page.Sections, report.Section{Title: "Training", Table: curve(recorded.Evals)})
+	var curves bytes.Buffer
+	if err := report.Precision(&curves, recorded.Evals); err != nil {
+		return err
+	}
+	page.Sections = append(page.Sections, report.Section{Title: "Training", Table: curve(recorded.Evals),
+		Shared: []report.Figure{{Title: "course of the training", PNG: curves.Bytes()}}})
 	return report.Picture(filepath.Join(run.Dir, finetune.PageFile), page.HTML)
 }
 

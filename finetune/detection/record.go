@@ -10,12 +10,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
-// evaluate measures the scenes that are held out, records that and saves.
+// evaluate measures the scenes that are held out, records that and saves, the best so far apart.
 func (t *trainer) evaluate() (row report.Eval, err error) {
 	row = report.Eval{
 		Job: t.job, Step: t.step, Epoch: report.Number(float64(t.step) / float64(t.perPass)), Split: report.Validation,
@@ -34,7 +35,13 @@ func (t *trainer) evaluate() (row report.Eval, err error) {
 	if err := t.record(row); err != nil {
 		return row, err
 	}
-	return row, t.save()
+	if ap := float64(row.Boxes["AP"]); t.Held != nil && ap > t.state.Best {
+		t.state.Best = ap
+		if err := t.save(checkpoints.BestDir); err != nil {
+			return row, err
+		}
+	}
+	return row, t.save(checkpoints.LastDir)
 }
 
 // record adds a row to the run's record.

@@ -69,6 +69,29 @@ func Accuracy(w io.Writer, title, label string, evals []Eval) error {
 	return drawPlots(w, curvesWidth/2, curvesHeight, [][]*plot.Plot{{p}})
 }
 
+// Precision draws the training loss of detectors over their steps, and beside it the average precision of boxes and of
+// masks on the validation rows, as a PNG.
+func Precision(w io.Writer, evals []Eval) error {
+	loss, precision := newPlot("training loss", "loss"), newPlot("average precision on held-out pictures", "AP (%)")
+	precision.Legend.Top = false // curves rise
+	percent := func(numbers map[string]Number) float64 {
+		ap, known := numbers["AP"]
+		if !known {
+			return math.NaN() // is not drawn
+		}
+		return 100 * float64(ap)
+	}
+	for i, c := range collect(evals, Validation) {
+		boxes, masks := c, c
+		boxes.name, masks.name = c.name+", boxes", c.name+", masks"
+		first, second := palette[2*i%len(palette)], palette[(2*i+1)%len(palette)]
+		drawSeries(loss, c, first, "%.3f", func(e Eval) float64 { return float64(e.TrainLoss) })
+		drawSeries(precision, boxes, first, "%.1f", func(e Eval) float64 { return percent(e.Boxes) })
+		drawSeries(precision, masks, second, "%.1f", func(e Eval) float64 { return percent(e.Masks) })
+	}
+	return drawPlots(w, curvesWidth, curvesHeight, [][]*plot.Plot{{loss, precision}})
+}
+
 // drawnSplit is the split whose rows are drawn: validation if there is any.
 func drawnSplit(evals []Eval) string {
 	if slices.ContainsFunc(evals, func(e Eval) bool { return e.Split == Validation }) {
