@@ -13,6 +13,7 @@ import (
 // Kinds of optimizer.
 const (
 	AdamW = "adamw"
+	LAMB  = "lamb"
 	SGD   = "sgd"
 )
 
@@ -23,7 +24,9 @@ const (
 //	v ← β2·v + (1-β2)·g²
 //	w ← w - η·s·( m/(1-β1^t) / (√(v/(1-β2^t)) + ε) + d·w )
 //
-// where s and d are the learning-rate factor and the weight decay of the variable, and SGD is
+// where s and d are the learning-rate factor and the weight decay of the variable. LAMB (You et al. 2019,
+// https://arxiv.org/abs/1904.00962) multiplies the step of each variable that decays, all behind η·s, by ‖w‖ over the
+// norm of that step, where neither is 0. SGD is
 //
 //	m ← μ·m + g
 //	w ← w - η·s·m
@@ -34,9 +37,9 @@ const (
 // GoMLX's optimizers lack what these recipes are made of: its Adam decays every variable alike at one rate for all, its
 // SGD has no momentum and divides the rate by the root of the step, and both clip single values but no norm.
 type Optimizer struct {
-	Kind        string  `json:"kind"`               // AdamW or SGD
+	Kind        string  `json:"kind"`               // AdamW, LAMB or SGD
 	Momentum    float64 `json:"momentum,omitempty"` // μ of SGD
-	Beta1       float64 `json:"beta1"`              // β1 of AdamW
+	Beta1       float64 `json:"beta1"`              // β1 of AdamW and LAMB
 	Beta2       float64 `json:"beta2"`              // β2
 	Epsilon     float64 `json:"epsilon"`            // ε
 	WeightDecay float64 `json:"weight_decay"`       // d of all "weights", 0 for the other variables
@@ -77,12 +80,12 @@ func (o Optimizer) Validate() error {
 		}
 	}
 	switch {
-	case o.Kind != AdamW && o.Kind != SGD:
-		return fmt.Errorf("finetune: optimizer.kind is %q, want %q or %q", o.Kind, AdamW, SGD)
+	case o.Kind != AdamW && o.Kind != LAMB && o.Kind != SGD:
+		return fmt.Errorf("finetune: optimizer.kind is %q, want %q, %q or %q", o.Kind, AdamW, LAMB, SGD)
 	case o.Kind == SGD && (o.WeightDecay != 0 || o.DecayAll):
 		return fmt.Errorf("finetune: optimizer.weight_decay is %g: sgd has none here, want 0", o.WeightDecay)
-	case o.Kind == AdamW && o.Momentum != 0:
-		return fmt.Errorf("finetune: optimizer.momentum is %g: adamw has beta1 and beta2, want 0", o.Momentum)
+	case o.Kind != SGD && o.Momentum != 0:
+		return fmt.Errorf("finetune: optimizer.momentum is %g: %s has beta1 and beta2, want 0", o.Momentum, o.Kind)
 	}
 	for group, scale := range o.LearningRates {
 		if !slices.Contains(groups, group) {

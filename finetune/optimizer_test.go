@@ -23,6 +23,7 @@ import (
 type adamW struct {
 	w, m, v         []float64
 	lr, decay       float64 // factors of the variable's group
+	lamb            bool
 	b1, b2, epsilon float64
 }
 
@@ -35,12 +36,22 @@ func (a *adamW) sgd(grad []float64, rate, mu float64) {
 }
 
 func (a *adamW) step(grad []float64, rate float64, t int) {
+	step := make([]float64, len(grad))
+	var weights, length float64
 	for i, g := range grad {
 		a.m[i] = a.b1*a.m[i] + (1-a.b1)*g
 		a.v[i] = a.b2*a.v[i] + (1-a.b2)*g*g
 		first := a.m[i] / (1 - math.Pow(a.b1, float64(t)))
 		second := a.v[i] / (1 - math.Pow(a.b2, float64(t)))
-		a.w[i] -= rate * a.lr * (first/(math.Sqrt(second)+a.epsilon) + a.decay*a.w[i])
+		step[i] = first/(math.Sqrt(second)+a.epsilon) + a.decay*a.w[i]
+		weights, length = weights+a.w[i]*a.w[i], length+step[i]*step[i]
+	}
+	trust := 1.0
+	if a.lamb && a.decay > 0 && weights > 0 && length > 0 { // as NVIDIA's apex, the FusedLAMB of DeiT-III
+		trust = math.Sqrt(weights / length)
+	}
+	for i := range step {
+		a.w[i] -= rate * a.lr * trust * step[i]
 	}
 }
 
@@ -75,6 +86,8 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 		"clip inactive": {WeightDecay: 0.1, ClipNorm: 1e4},
 		"layers":        {WeightDecay: 0.3, LayerDecay: 0.7},
 		"layer groups":  {WeightDecay: 0.1, LayerDecay: 0.7, LearningRates: factors, ClipNorm: 0.7},
+		"lamb":          {Kind: LAMB, WeightDecay: 0.3, LearningRates: factors, ClipNorm: 0.7},
+		"lamb of all":   {Kind: LAMB, WeightDecay: 0.01, DecayAll: true},
 		"sgd":           {Kind: SGD, ClipNorm: 0.7},
 		"sgd by layers": {Kind: SGD, Momentum: 0.6, LayerDecay: 0.7, LearningRates: factors},
 		"other betas":   {Beta1: 0.5, Beta2: 0.7, Epsilon: 0.01, LearningRates: map[string]float64{GroupHead: 0}},
@@ -85,7 +98,8 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 			var host []*adamW
 			for _, v := range variables {
 				flat := make([]float32, v.size)
-				h := &adamW{m: make([]float64, v.size), v: make([]float64, v.size), lr: 1, b1: 0.9, b2: 0.999, epsilon: 1e-8}
+				h := &adamW{m: make([]float64, v.size), v: make([]float64, v.size), lr: 1, b1: 0.9, b2: 0.999, epsilon: 1e-8,
+					lamb: o.Kind == LAMB}
 				for i := range flat {
 					flat[i] = float32(r.NormFloat64())
 					h.w = append(h.w, float64(flat[i]))

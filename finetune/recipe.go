@@ -41,6 +41,7 @@ type Recipe struct {
 	Optimizer    Optimizer `json:"optimizer"`
 	Freeze       string    `json:"freeze,omitempty"` // groups that do not train, as "backbone,position,gate"
 	Smoothing    float64   `json:"smoothing"`        // label smoothing
+	Loss         string    `json:"loss,omitempty"`   // "" for the cross-entropy, or LossBCE
 	EMA          float64   `json:"ema"`              // decay of the averages that are evaluated and kept, 0 for none
 
 	Augment data.Augment `json:"augment"`
@@ -147,6 +148,10 @@ func (r Recipe) Validate() error {
 		if !f.ok {
 			return fmt.Errorf("finetune: %s is %g, want %s", f.name, f.value, f.want)
 		}
+	}
+	if r.Loss != "" && (r.Loss != LossBCE || r.Smoothing > 0) {
+		return fmt.Errorf("finetune: loss is %q with a smoothing of %g: want %q with none, or no loss for the cross-entropy",
+			r.Loss, r.Smoothing, LossBCE)
 	}
 	if err := r.Optimizer.Validate(); err != nil {
 		return err

@@ -197,23 +197,56 @@ func TestPublishedRecipesHaveTheNumbersOfTheirSources(t *testing.T) {
 			"model.depth=12;model.heads=4;model.mlp_dim=768;model.drop_path=0.1;epochs=300;batch_size=512;warmup_epochs=5;" +
 			"learning_rate=1e-3;optimizer.weight_decay=0.05;optimizer.decay_all=false;optimizer.clip_norm=0;smoothing=0.1;" +
 			"augment.mixup_alpha=0.8;augment.cutmix_alpha=1;augment.mix_prob=0;augment.switch_prob=0;augment.pad=4;" +
-			"augment.flip_prob=0.5"},
+			"augment.flip_prob=0.5;augment.policy=rand-m9-mstd0.5-inc1;augment.erase_prob=0.25;augment.erase_noise=true;" +
+			"augment.repeats=3;augment.jitter=[0,0,0,0]"},
+		// big_vision's configs/vit_s16_i1k.py at 2f3f493; a weight decay of 1e-4 beside the rate of 1e-3.
+		{recipe: "bigvision-s16-90", settings: adamW + "model.patch_size=16;model.width=384;model.depth=12;model.heads=6;" +
+			"model.pool=mean;model.init=jax;model.drop_path=0;epochs=90;batch_size=1024;learning_rate=1e-3;" +
+			"optimizer.weight_decay=0.1;optimizer.decay_all=false;optimizer.clip_norm=1;smoothing=0;augment.size=[224,224];" +
+			"augment.crop_scale=[0.05,1];augment.flip_prob=0.5;augment.policy=randaug(2,10);augment.mixup_alpha=0.2;" +
+			"augment.cutmix_alpha=0;augment.mean=[0.5,0.5,0.5];augment.std=[0.5,0.5,0.5];validation_part=0.01"},
+		// deit/README.md of rope-vit at 6268ea9, with the defaults of DeiT's main.py at 4da6691.
+		{recipe: "deit3-s16-400", settings: imagePixels + "optimizer.kind=lamb;optimizer.weight_decay=0.03;" +
+			"optimizer.epsilon=1e-8;optimizer.clip_norm=1;loss=bce;smoothing=0;epochs=400;batch_size=2048;learning_rate=4e-3;" +
+			"warmup_epochs=5;augment.policy=3-augment;augment.jitter=[0.3,0.3,0.3,0];augment.repeats=3;" +
+			"augment.erase_prob=0;augment.mixup_alpha=0.8;augment.cutmix_alpha=1;augment.resample=bicubic;" +
+			"augment.crop_scale=[0.08,1];augment.size=[224,224];model.layer_scale=1e-4;model.patch_positions=true;" +
+			"model.drop_path=0;model.dropout=0;ema=0"},
+		{recipe: "deit3-b16-400", settings: "learning_rate=3e-3;augment.size=[192,192];model.drop_path=0.1;" +
+			"model.width=768;model.heads=12;optimizer.kind=lamb;epochs=400"},
+		{recipe: "deit3-l16-400", settings: "learning_rate=3e-3;augment.size=[192,192];model.drop_path=0.4;" +
+			"model.width=1024;model.depth=24;model.heads=16;batch_size=2048"},
+		{recipe: "deit3-finetune", settings: imagePixels + adamW + "epochs=20;batch_size=512;learning_rate=1e-5;" +
+			"optimizer.weight_decay=0.1;smoothing=0.1;model.drop_path=0.2;augment.size=[224,224];augment.repeats=0;" +
+			"augment.policy=rand-m9-mstd0.5-inc1;augment.erase_prob=0;augment.mixup_alpha=0.8;augment.cutmix_alpha=1"},
+		// Table 9 of https://arxiv.org/abs/2012.12877, with the epochs of the paper.
+		{recipe: "paper-imagenet-200", settings: imagePixels + adamW + "epochs=200;batch_size=1024;learning_rate=1e-3;" +
+			"warmup_epochs=5;optimizer.weight_decay=0.05;smoothing=0.1;model.drop_path=0.1;augment.repeats=3;" +
+			"augment.policy=rand-m9-mstd0.5-inc1;augment.erase_prob=0.25;augment.erase_noise=true;augment.mixup_alpha=0.8;" +
+			"augment.cutmix_alpha=1;augment.crop_scale=[0.08,1];augment.size=[224,224];optimizer.clip_norm=0"},
 		// Table 4 and B.1.1 of https://arxiv.org/abs/2010.11929, and the code beside it.
 		{recipe: "dosovitskiy-vtab", settings: dosovitskiy + "steps=2500;learning_rate=0.01"},
 		{recipe: "dosovitskiy-cifar100", settings: dosovitskiy + "steps=10000;learning_rate=0.03"},
 		// The scripts of fine-tuning at commit 3c27aecdfd06 of the released code.
 		{recipe: "release-cifar100-pretrained", settings: releaseFine + cifarPixels + "epochs=35;batch_size=20;" +
-			"warmup_epochs=8;optimizer.weight_decay=0.05;smoothing=0.1;wepe_gate=1;augment.size=[224,224]",
+			"warmup_epochs=8;optimizer.weight_decay=0.05;smoothing=0.1;wepe_gate=1;augment.size=[224,224];augment.rotate=15;" +
+			"augment.jitter=[0.4,0.4,0.4,0.1];augment.grey_prob=0.1;augment.erase_prob=0.25;augment.erase_scale=[0.02,0.33]",
 			rates: [4]float64{4e-5, 6.4e-4, 8e-4, 8e-4}},
 		{recipe: "paper-cifar100-384", settings: releaseFine + cifarPixels + "epochs=35;batch_size=20;" +
 			"warmup_epochs=8;optimizer.weight_decay=0.05;smoothing=0.1;augment.size=[384,384]",
 			rates: [4]float64{4e-5, 6.4e-4, 8e-4, 8e-4}, gate: 0.5},
 		{recipe: "release-svhn", settings: releaseLarge + "epochs=100;batch_size=16;warmup_epochs=10;" +
-			"optimizer.weight_decay=0.02;smoothing=0.1", rates: [4]float64{2e-5, 2e-4, 3e-4, 3e-4}, gate: 0.5},
+			"optimizer.weight_decay=0.02;smoothing=0.1;" +
+			"augment.rotate=15;augment.jitter=[0.4,0.4,0.4,0.15];" +
+			"augment.erase_prob=0.3;augment.erase_scale=[0.02,0.3]", rates: [4]float64{2e-5, 2e-4, 3e-4, 3e-4}, gate: 0.5},
 		{recipe: "release-dmlab", settings: releaseLarge + "epochs=120;batch_size=12;warmup_epochs=15;" +
-			"optimizer.weight_decay=0.025;smoothing=0.15", rates: [4]float64{1.2e-5, 1.8e-4, 3e-4, 3e-4}, gate: 0.6},
+			"optimizer.weight_decay=0.025;smoothing=0.15;" +
+			"augment.rotate=8;augment.jitter=[0.3,0.3,0.2,0.1];" +
+			"augment.erase_prob=0.2;augment.erase_scale=[0.02,0.2]", rates: [4]float64{1.2e-5, 1.8e-4, 3e-4, 3e-4}, gate: 0.6},
 		{recipe: "release-resisc45", settings: releaseLarge + "epochs=120;batch_size=12;warmup_epochs=15;" +
-			"optimizer.weight_decay=0.08;smoothing=0.15", rates: [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, gate: 0.6},
+			"optimizer.weight_decay=0.08;smoothing=0.15;" +
+			"augment.rotate=30;augment.flip_up_prob=0.3;augment.jitter=[0.3,0.3,0.3,0.1];" +
+			"augment.erase_prob=0.4;augment.erase_scale=[0.02,0.25]", rates: [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, gate: 0.6},
 	} {
 		r := gomlxtest.Must(Named(c.recipe))(t)
 		if r.Model.Width > 0 {

@@ -12,7 +12,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
-	"github.com/gomlx/gomlx/ml/train/loss"
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/finetune/data"
@@ -33,7 +32,7 @@ func trainProgram(m *Model, apply bool) (*model.Exec, error) {
 		pixels, plan, scalars := inputs[0], inputs[1:1+data.PlanLen], inputs[1+data.PlanLen]
 		logits := m.build(scope, r.Augment, pixels, plan)              // [batch, classes]
 		targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing) // [batch, classes]
-		l := ReduceAllMean(loss.CategoricalCrossEntropyLogits([]*Node{targets}, []*Node{logits}))
+		l := r.loss(targets, logits)
 
 		vars := Trainable(scope, g, r.trains)
 		if len(vars) == 0 {
@@ -199,14 +198,26 @@ func (o Optimizer) Update(scope *model.Scope, vars []*model.Variable, grads []*N
 			first.SetNodeValue(m)
 			second.SetNodeValue(s)
 		}
+		lr := rate
 		if _, decays := groupOf(v.Path()); (decays || o.DecayAll) && o.WeightDecay > 0 {
 			step = Add(step, MulScalar(w, o.WeightDecay))
+			if o.Kind == LAMB {
+				lr = Mul(rate, trust(w, step))
+			}
 		}
-		lr := rate
 		if f := factor(v.Path()); f != 1 {
-			lr = MulScalar(rate, f)
+			lr = MulScalar(lr, f)
 		}
 		v.SetNodeValue(Sub(w, Mul(step, lr)))
 	}
 	return norm
+}
+
+// trust is ‖w‖/‖step‖, 1 where one of them is 0.
+func trust(w, step *Node) *Node {
+	norm := func(x *Node) *Node { return Sqrt(ReduceAllSum(Square(x))) }
+	a, b := norm(w), norm(step)
+	one := OnesLike(a)
+	known := GreaterThan(Mul(a, b), ZerosLike(a))
+	return Where(known, Div(a, Where(known, b, one)), one)
 }
