@@ -31,6 +31,7 @@ type options struct {
 	predict      []string
 	top          int
 	export       string
+	show         string
 	format       string
 }
 
@@ -71,13 +72,16 @@ func parse(args []string) (o options, err error) {
 	predict := flags.String("predict", "", "image files, separated by commas, to classify with a trained model")
 	flags.IntVar(&o.top, "top", 5, "classes to name for each image of -predict")
 	flags.StringVar(&o.export, "export", "", "directory to write a trained model to, for other software")
+	flags.StringVar(&o.show, "show-augmentation", "", "file to draw into, as PNG, what the recipe does to eight training "+
+		"images; nothing is trained")
 	flags.StringVar(&o.format, "format", checkpoints.FormatHF, "of -export: hf, timm, jax, onnx or unfolded")
 	if err := program.Parse(flags, "trains vision transformers with different position encodings and compares them.",
 		args); err != nil {
 		return o, err
 	}
 	flags.Visit(func(f *flag.Flag) { // as where a shell's variable is not set: not another job in its place
-		if f.Value.String() == "" && slices.Contains([]string{"from", "folder", "study", "predict", "export"}, f.Name) {
+		if f.Value.String() == "" && slices.Contains([]string{"from", "folder", "study", "predict", "export",
+			"show-augmentation"}, f.Name) {
 			err = fmt.Errorf("-%s is given, but empty", f.Name)
 		}
 	})

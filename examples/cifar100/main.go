@@ -11,6 +11,7 @@
 //	go run ./examples/cifar100 -study flexible -task shape -seeds 3      pictures that keep their aspect, or lose it
 //	go run ./examples/cifar100 -eval -position wepe                      measure a trained model again
 //	go run ./examples/cifar100 -predict a.png,b.jpg -position wepe       name what is in pictures
+//	go run ./examples/cifar100 -show-augmentation a.png                  see what a recipe does to pictures
 //	go run ./examples/cifar100 -export OUT -position wepe                take a model home, in Hugging Face's form
 //
 // The same command goes on where an interrupted one stopped.
@@ -19,10 +20,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
 )
@@ -30,7 +33,9 @@ import (
 func main() { program.Main("cifar100", parse, options.saves, run) }
 
 // saves says whether there is something to save when a signal comes.
-func (o options) saves() bool { return !o.eval && len(o.predict) == 0 && o.export == "" }
+func (o options) saves() bool {
+	return !o.eval && len(o.predict) == 0 && o.export == "" && o.show == ""
+}
 
 // run loads images, trains what is not trained yet, and compares.
 func run(ctx context.Context, o options) (err error) {
@@ -46,6 +51,11 @@ func run(ctx context.Context, o options) (err error) {
 	train, test, err := images.first(ctx)
 	if err != nil {
 		return err
+	}
+	if o.show != "" {
+		return report.Picture(o.show, func(w io.Writer) error {
+			return o.recipe.ShowAugmentation(w, s.Backend, train, int64(s.FirstSeed))
+		})
 	}
 	s.Tasks[0].Images = images.of
 	if o.named.Sides != nil {
