@@ -15,6 +15,7 @@ require (
 	golang.org/x/sync v0.24.0
 	gonum.org/v1/gonum v0.16.0
 	gonum.org/v1/plot v0.15.2
+	gopkg.in/yaml.v3 v3.0.1
 	k8s.io/klog/v2 v2.140.0
 )
 

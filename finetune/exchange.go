@@ -3,8 +3,6 @@
 package finetune
 
 import (
-	"slices"
-
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -49,7 +47,7 @@ func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor) ([]*tensors
 	rest := e.sent
 	for _, v := range sums {
 		n := v.Shape().Size()
-		value := tensors.FromFlatDataAndDimensions(slices.Clone(rest[:n]), v.Shape().Dimensions...)
+		value := tensors.FromFlatDataAndDimensions(rest[:n], v.Shape().Dimensions...)
 		if err := v.SetValue(value); err != nil {
 			return nil, err
 		}
