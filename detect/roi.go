@@ -24,11 +24,21 @@ type regions struct {
 // pool reads boxes [batch, n, 4] as size² cells: [batch·n, size, size, channels]. Maps that are for greater boxes than
 // the canvas are left alone.
 func (r regions) pool(boxes *Node, size int) *Node {
-	l := levels{r.CanonicalSize, r.CanonicalLevel, levelNumber(r.strides[0]), levelNumber(r.strides[len(r.maps)-1])}
-	d, stride := r.maps[0].Shape().Dimensions, r.strides[0]
-	l.last = l.of(float32(math.Sqrt(float64(d[1]*d[2])) * stride / r.CanonicalSize))
+	d := r.maps[0].Shape().Dimensions
+	l := r.levels(r.strides[:len(r.maps)], math.Sqrt(float64(d[1]*d[2]))*r.strides[0])
 	return l.pool(r.maps[:l.last-l.first+1], r.strides, boxes, size, 0)
 }
+
+// levels are those of maps by their strides that boxes of at most a size in pixels, the root of their area, are read
+// from.
+func (r ROI) levels(strides []float64, size float64) levels {
+	l := levels{r.CanonicalSize, r.CanonicalLevel, levelNumber(strides[0]), levelNumber(strides[len(strides)-1])}
+	l.last = l.of(float32(size / r.CanonicalSize))
+	return l
+}
+
+// masked is the number of sampled proposals of a picture that masks are learned of: those that may be objects.
+func (r ROI) masked() int { return max(1, int(float64(r.Samples)*r.Positive)) }
 
 // judged is what one stage says of boxes.
 type judged struct {

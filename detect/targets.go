@@ -18,7 +18,7 @@ const fewObjects = 8
 func (c Config) targets(truths []Truth, anchors []Box, proposals [][]Box, picks func(picture int) draw,
 ) (in Inputs[*tensors.Tensor], err error) {
 	batch, rpn, roi, classes := len(truths), c.RPN, c.ROI, c.Backbone.Classes
-	side, masked := 2*roi.MaskSize, max(1, int(float64(roi.Samples)*roi.Positive))
+	side, masked := 2*roi.MaskSize, roi.masked()
 	most := fewObjects // objects of a picture, rounded up so that graphs are few
 	for _, truth := range truths {
 		for most < len(truth.Boxes) {
