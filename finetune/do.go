@@ -51,19 +51,21 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 	if err := t.before(); err != nil {
 		return nil, row, err
 	}
+	if err := t.owed(); err != nil {
+		return nil, row, err
+	}
 	for t.step < t.steps {
-		stop, err := anyone(t.Group, ctx.Err() != nil)
+		unread := t.fetch()
+		stop, err := anyone(t.Group, ctx.Err() != nil || unread != nil)
 		if err != nil {
 			return nil, row, err
 		}
 		if stop {
-			if err := t.saveProgress(); err != nil {
-				return nil, row, fmt.Errorf("interrupted at step %d of %d and not saved: %w", t.step, t.steps, err)
-			}
-			_, err := anyone(t.Group, false) // who ends at once would end the others while they write
-			return nil, row, errors.Join(fmt.Errorf("%w at step %d of %d", ErrInterrupted, t.step, t.steps), err)
+			return nil, row, t.stop(cmp.Or(unread, ErrInterrupted))
 		}
-		if err := t.advance(); err != nil {
+		if err := t.advance(); errors.As(err, new(*data.PictureError)) { // of those held out
+			return nil, row, t.stop(err)
+		} else if err != nil {
 			return nil, row, err
 		}
 	}
@@ -72,6 +74,18 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 	}
 	_, err = anyone(t.Group, false)
 	return t.model, row, err
+}
+
+// stop saves what was done and says why the run ends: with the same call it goes on from there.
+func (t *trainer) stop(cause error) error {
+	if err := t.saveProgress(); err != nil {
+		return fmt.Errorf("interrupted at step %d of %d and not saved: %w", t.step, t.steps, err)
+	}
+	if !errors.Is(cause, ErrInterrupted) {
+		cause = fmt.Errorf("%w; saved", cause)
+	}
+	_, err := anyone(t.Group, false) // who ends at once would end the others while they write
+	return errors.Join(fmt.Errorf("%w at step %d of %d", cause, t.step, t.steps), err)
 }
 
 // prepared fills in defaults and refuses what cannot be trained, before anything is on disk.

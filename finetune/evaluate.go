@@ -3,11 +3,9 @@
 package finetune
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
+	"iter"
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -18,128 +16,125 @@ import (
 
 // Evaluate measures the model on a set: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
 func (m *Model) Evaluate(set *data.Set) (report.Metrics, error) {
-	logits, err := m.logitsOf(set)
+	e, err := m.examine(set)
 	if err != nil {
 		return report.Metrics{}, err
 	}
-	return measure(logits, set.Labels), nil
+	return e.metrics(), nil
 }
 
 func (m *Model) evaluate(p pixels) (report.Metrics, error) {
-	logits, err := m.logits(p)
+	e, err := m.examination(p)
 	if err != nil {
 		return report.Metrics{}, err
 	}
-	return measure(logits, p.set.Labels), nil
+	return e.metrics(), nil
 }
 
-// Rank is how many of the other logits are as large as the label's own, 0 for a right answer: who cannot tell two
-// classes apart is not right about either, or a head that starts at zero would be right about all. NaN is never
-// right, and as large as any number where another class has it.
-func Rank(logits []float32, label int32) (before int) {
-	own := logits[label]
-	if math.IsNaN(float64(own)) {
-		return len(logits)
+// examine examines a set, or returns what it found last where that was the same set: the page of a run comes right after
+// its result.
+func (m *Model) examine(set *data.Set) (*examination, error) {
+	if m.examined.set == set {
+		return m.examined.result, nil
 	}
-	for class, v := range logits {
-		if class != int(label) && !(v < own) {
-			before++
-		}
-	}
-	return before
-}
-
-// measure compares logits [images, classes] with labels: an answer is among the first k where its Rank is below k.
-func measure(logits [][]float32, labels []int32) report.Metrics {
-	var loss float64
-	var top1, top5 int
-	for i, row := range logits {
-		loss += logSumExp(row) - float64(row[labels[i]])
-		rank := Rank(row, labels[i])
-		if rank < 1 {
-			top1++
-		}
-		if rank < min(5, len(row)) { // never right is not among the first five of three either
-			top5++
-		}
-	}
-	n := float64(len(logits))
-	return report.Metrics{
-		Loss: report.Number(loss / n), Top1: report.Number(float64(top1) / n), Top5: report.Number(float64(top5) / n),
-		Images: len(logits),
-	}
-}
-
-// logSumExp is log Σ exp(v), by which logits become log-probabilities.
-func logSumExp(logits []float32) float64 {
-	peak, sum := float64(slices.Max(logits)), 0.0
-	for _, v := range logits {
-		sum += math.Exp(float64(v) - peak)
-	}
-	return peak + math.Log(sum)
-}
-
-// logitsOf computes [images, classes] for a set, or returns what it computed last where that was the same set: the page
-// of a run comes right after its result.
-func (m *Model) logitsOf(set *data.Set) ([][]float32, error) {
-	if m.answered.set == set {
-		return m.answered.logits, nil
-	}
-	if len(set.Classes) != m.Recipe.Model.Classes {
-		return nil, fmt.Errorf("finetune: data set %s has %d classes, the model %d", set.Name, len(set.Classes),
-			m.Recipe.Model.Classes)
+	if err := m.knows(set); err != nil {
+		return nil, err
 	}
 	p := m.upload(set)
 	defer p.finalize()
-	logits, err := m.logits(p)
+	e, err := m.examination(p)
 	if err == nil {
-		m.answered.set, m.answered.logits = set, logits
+		m.examined.set, m.examined.result = set, e
 	}
-	return logits, err
+	return e, err
 }
 
-// logits computes [images, classes] for the images of a set on the device, batch by batch. Of a group each process
-// computes some of the batches, and all get all.
-func (m *Model) logits(p pixels) ([][]float32, error) {
-	classes := m.Recipe.Model.Classes
-	flat := make([]float32, p.set.Len()*classes)
-	err := m.batches(p, m.eval, m.Recipe.EvalBatchSize, func(first, n int, outputs []*tensors.Tensor) error {
+// examination examines the images of a set on the device, batch by batch. Of a group each process takes some of the
+// batches, and all get all.
+func (m *Model) examination(p pixels) (*examination, error) {
+	e := &examination{classes: m.Recipe.Model.Classes, verdicts: make([]verdict, p.set.Len())}
+	err := m.eachLogits(p, func(row int, logits []float32) {
+		if e.verdicts[row] = leftOut; !p.set.Left(row) {
+			e.verdicts[row] = judge(logits, p.set.Labels[row])
+		}
+	})
+	if m.group == nil || m.group.Size() == 1 {
+		return e, err
+	}
+	switch failed, groupErr := anyone(m.group, err != nil); {
+	case groupErr != nil:
+		return nil, groupErr
+	case failed && err == nil:
+		return nil, &data.PictureError{Where: p.set.Name, Err: errors.New("another process could not go on")}
+	case failed:
+		return nil, err
+	}
+	return e, e.share(m.group)
+}
+
+// knows refuses a set of other classes.
+func (m *Model) knows(set *data.Set) error {
+	if len(set.Classes) != m.Recipe.Model.Classes {
+		return fmt.Errorf("finetune: data set %s has %d classes, the model %d", set.Name, len(set.Classes),
+			m.Recipe.Model.Classes)
+	}
+	return nil
+}
+
+// logitsOf computes [images, classes] for a set that is small, in one process.
+func (m *Model) logitsOf(set *data.Set) (logits [][]float32, err error) {
+	if err := m.knows(set); err != nil {
+		return nil, err
+	}
+	p := m.upload(set)
+	defer p.finalize()
+	return logits, m.eachLogits(p, func(_ int, l []float32) { logits = append(logits, l) })
+}
+
+// eachLogits computes the logits [classes] of the images of a set on the device, and calls see with each.
+func (m *Model) eachLogits(p pixels, see func(row int, logits []float32)) error {
+	return m.batches(p, m.eval, m.Recipe.EvalBatchSize, func(first, n int, outputs []*tensors.Tensor) error {
 		values, ok := outputs[0].Value().([][]float32)
 		if !ok {
 			return fmt.Errorf("finetune: logits are %s, want float32 [batch, classes]", outputs[0].Shape())
 		}
-		for i, row := range values[:n] {
-			copy(flat[(first+i)*classes:], row)
+		for k, logits := range values[:n] {
+			see(first+k, logits)
 		}
 		return nil
 	})
-	if err == nil && m.group != nil {
-		err = m.group.Sum(flat)
-	}
-	return slices.Collect(slices.Chunk(flat, classes)), err
 }
 
 // batches runs a program on all images, so many at a time, and calls see with the number of the first and how many of
 // the batch count: the last batch is filled up, so that one program serves all.
 func (m *Model) batches(p pixels, program *model.Exec, size int,
 	see func(first, n int, outputs []*tensors.Tensor) error) error {
-	images := p.set.Len()
-	rows := make([]int, m.devices.fill(min(size, images)))
-	for begin := 0; begin < images; begin += len(rows) {
-		if m.group != nil && begin/len(rows)%m.group.Size() != m.group.Rank() {
-			continue
+	images, augment := p.set.Len(), m.evalAugment()
+	size = m.devices.fill(min(size, images))
+	own := m.ownBatches(images, size)
+	var feed *data.Feed
+	if p.set.Streamed() {
+		var err error
+		if feed, err = p.set.Feed(augment, 0, size, own); err != nil {
+			return err
 		}
-		for k := range rows {
-			if rows[k] = begin + k; rows[k] >= images {
-				rows[k] = begin
+		defer feed.Close()
+	}
+	for _, rows := range own {
+		var read []uint8
+		if feed != nil {
+			batch, err := feed.Next()
+			if err != nil {
+				return fmt.Errorf("finetune: %w", err)
 			}
+			read = batch.Pixels
 		}
-		outputs, err := p.call(program, m.evalAugment().Plan(p.set, 0, 0, 0, rows), nil)
+		outputs, err := p.call(program, augment.Plan(p.set, 0, 0, 0, rows), read, nil)
 		if err != nil {
 			return err
 		}
 		if err = m.confirm(); err == nil {
-			err = see(begin, min(len(rows), images-begin), outputs)
+			err = see(rows[0], min(size, images-rows[0]), outputs)
 		}
 		for _, o := range outputs {
 			err = errors.Join(err, o.FinalizeAll())
@@ -151,69 +146,38 @@ func (m *Model) batches(p pixels, program *model.Exec, size int,
 	return nil
 }
 
-// answer is what a model says of an image, and how sure it is.
-type answer struct {
-	class       int
-	probability float64
+// ownBatches yields the rows of all images in order, so many at a time, as of epoch 0; of a group those batches that are
+// this process's. The last is filled up.
+func (m *Model) ownBatches(images, size int) iter.Seq2[int, []int] {
+	return func(yield func(int, []int) bool) {
+		rows := make([]int, size)
+		for begin := 0; begin < images; begin += size {
+			if m.group != nil && begin/size%m.group.Size() != m.group.Rank() {
+				continue
+			}
+			for k := range rows {
+				if rows[k] = begin + k; rows[k] >= images {
+					rows[k] = begin
+				}
+			}
+			if !yield(0, rows) {
+				return
+			}
+		}
+	}
 }
 
 func (m *Model) answers(set *data.Set) ([]answer, error) {
-	logits, err := m.logitsOf(set)
+	e, err := m.examine(set)
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]answer, len(logits))
-	for i, row := range logits {
-		if answers[i], err = answerOf(row, int(set.Labels[i])); err != nil {
-			return nil, fmt.Errorf("finetune: image %d of %s: %w", i, set.Name, err)
+	answers := make([]answer, len(e.verdicts))
+	for i, v := range e.verdicts {
+		if v.class == noAnswer {
+			return nil, fmt.Errorf("finetune: image %d of %s: its logits are not finite: the model diverged", i, set.Name)
 		}
+		answers[i] = v.answer
 	}
 	return answers, nil
-}
-
-// answerOf finds the largest of an image's logits [classes] and its part of their softmax. Of several that are equally
-// large it is the first that is not the label's, so that a model that cannot tell is not right, as in measure.
-func answerOf(logits []float32, label int) (answer, error) {
-	if err := finite(logits); err != nil {
-		return answer{}, err
-	}
-	best, class := slices.Max(logits), label
-	for c, v := range logits {
-		if v == best && c != label {
-			class = c
-			break
-		}
-	}
-	return answer{class, math.Exp(float64(best) - logSumExp(logits))}, nil
-}
-
-// finite refuses logits of a model that diverged.
-func finite(logits []float32) error {
-	for class, v := range logits {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return fmt.Errorf("logit %d is %v: the model diverged", class, v)
-		}
-	}
-	return nil
-}
-
-func confusion(set *data.Set, answers []answer) report.Confusion {
-	c := report.NewConfusion(set.Classes)
-	for i, a := range answers {
-		c.Counts[set.Labels[i]][a.class]++
-	}
-	return c
-}
-
-// mistakes returns the images with wrong answers, the surest first.
-func mistakes(set *data.Set, answers []answer) (images []int) {
-	for i, a := range answers {
-		if a.class != int(set.Labels[i]) {
-			images = append(images, i)
-		}
-	}
-	slices.SortStableFunc(images, func(i, j int) int {
-		return cmp.Compare(answers[j].probability, answers[i].probability)
-	})
-	return images
 }

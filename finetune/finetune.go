@@ -47,9 +47,10 @@
 //
 //	recipe    recipe.go, changed by settings.go, named in recipes.go; its optimizer, groups, source
 //	machines  group.go and devices.go share the work among processes and devices
-//	model     model.go, asked in evaluate.go, predict.go, encoding.go, export.go; opened again in saved.go, pretrained.go
-//	training  steps.go is the graph of a step, exchange.go what processes tell each other in it, trainer.go makes steps,
-//	          record.go and resume.go keep them
+//	model     model.go, asked in evaluate.go (answers.go says how right it is), predict.go, encoding.go, export.go; opened
+//	          again in saved.go, pretrained.go
+//	training  steps.go is the graph of a step, order.go says of which images, exchange.go what processes tell each other
+//	          in it, trainer.go makes steps, record.go and resume.go keep them
 //	run       do.go, and page.go about it
 package finetune
 

@@ -35,9 +35,9 @@ type Model struct {
 	group    Group        // that shares evaluations while it trains the model, or nil
 	check    func() error // of the weights, until confirm has seen the model ask for them
 
-	answered struct { // the last set that logitsOf was asked for
+	examined struct { // the last set that examine was asked for
 		set    *data.Set
-		logits [][]float32
+		result *examination
 	}
 }
 
@@ -199,7 +199,7 @@ func (m *Model) startAverage() error {
 // swapAverage exchanges the weights with their moving average; a second call undoes it. Without averages nothing
 // happens.
 func (m *Model) swapAverage() error {
-	m.answered.set = nil
+	m.examined.set = nil
 	for v, average := range m.averages() {
 		weights, err := v.Value()
 		if err != nil {

@@ -121,7 +121,8 @@ func TestATieIsNoRightAnswer(t *testing.T) {
 		{[]float32{-inf, -inf, 0, 0, 0, 0, 0}, 0, 0, 0},
 		{[]float32{0, -inf, -inf, -inf, -inf, -inf, -inf}, 0, 1, 1},
 	} {
-		got := measure([][]float32{c.logits}, []int32{int32(c.label)})
+		e := examination{len(c.logits), []verdict{judge(c.logits, int32(c.label))}}
+		got := e.metrics()
 		if got.Top1 != c.top1 || got.Top5 != c.top5 {
 			t.Errorf("%v, label %d: top-1 %g, top-5 %g, want %g and %g", c.logits, c.label, got.Top1, got.Top5, c.top1,
 				c.top5)

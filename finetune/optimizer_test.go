@@ -290,7 +290,7 @@ func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
 				t.Errorf("%s: rate %g at step %d, want %g", name, got, step, want)
 			}
 			advanced(t, trainer, 1)
-			batch := slices.Clone(trainer.order[:6])
+			batch := slices.Clone(trainer.order.rows[:6])
 			slices.Sort(batch)
 			batches[fmt.Sprint(batch)] = true
 		}

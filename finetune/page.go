@@ -90,9 +90,16 @@ func showMistakes(page *report.Page, m *Model, set *data.Set) error {
 	c := confusion(set, answers)
 	page.Confusion = &c
 	wrong := mistakes(set, answers)
-	for _, i := range wrong[:min(pageMistakes, len(wrong))] {
+	if wrong = wrong[:min(pageMistakes, len(wrong))]; len(wrong) == 0 {
+		return nil
+	}
+	shown, err := set.Held(wrong)
+	if err != nil {
+		return err
+	}
+	for k, i := range wrong {
 		var content bytes.Buffer
-		if err := png.Encode(&content, picture(set, i)); err != nil {
+		if err := png.Encode(&content, picture(shown, k)); err != nil {
 			return err
 		}
 		page.Mistakes = append(page.Mistakes, report.Mistake{Picture: content.Bytes(),

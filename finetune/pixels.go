@@ -17,10 +17,10 @@ type pixels struct {
 }
 
 // upload brings a set to the device, once. ONNX Runtime copies its inputs at every call, so there the rows of each
-// batch are picked on the host, which is the device.
+// batch are picked on the host, which is the device. Those of a stream are read batch by batch.
 func (m *Model) upload(set *data.Set) pixels {
 	p := pixels{set: set, devices: m.devices}
-	if m.backend.Name() != "onnxruntime" {
+	if m.backend.Name() != "onnxruntime" && !set.Streamed() {
 		for range m.devices.count() {
 			p.resident = append(p.resident, set.Tensor())
 		}
@@ -28,8 +28,8 @@ func (m *Model) upload(set *data.Set) pixels {
 	return p
 }
 
-// call runs a program on one plan. The pixels stay, the rest is freed.
-func (p pixels) call(program *model.Exec, plan *data.Plan, scalars []float32) ([]*tensors.Tensor, error) {
+// call runs a program on one plan. The pixels stay, the rest is freed. Of a stream, read are those of the plan's rows.
+func (p pixels) call(program *model.Exec, plan *data.Plan, read []uint8, scalars []float32) ([]*tensors.Tensor, error) {
 	source := p.resident
 	switch {
 	case plan.Shown != nil:
@@ -40,7 +40,12 @@ func (p pixels) call(program *model.Exec, plan *data.Plan, scalars []float32) ([
 		for k, row := range plan.Indices {
 			rows[k], plan.Indices[k] = int(row), int64(k)
 		}
-		source = []*tensors.Tensor{p.set.Subset(rows).Tensor()}
+		if p.set.Streamed() {
+			source = []*tensors.Tensor{
+				tensors.FromFlatDataAndDimensions(read, len(rows), p.set.Height, p.set.Width, p.set.Channels)}
+		} else {
+			source = []*tensors.Tensor{p.set.Subset(rows).Tensor()}
+		}
 		defer func() { _ = source[0].FinalizeAll() }()
 	}
 	inputs := plan.Tensors()

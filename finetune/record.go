@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/finetune/report"
 )
 
@@ -44,6 +45,15 @@ func (t *trainer) evaluate() (report.Eval, error) {
 		}
 	}
 	return row, t.save(lastDir)
+}
+
+// owed makes the evaluation that a run stopped in: one that was made leaves no losses.
+func (t *trainer) owed() error {
+	if t.step == 0 || t.state.LossSteps == 0 || t.step%t.interval != 0 && t.step != t.steps {
+		return nil
+	}
+	_, err := t.evaluate()
+	return err
 }
 
 // look is the row of an evaluation. Its training loss is NaN before the first step.
@@ -114,6 +124,11 @@ func (t *trainer) finish() (row report.Result, err error) {
 			return row, err
 		}
 	}
+	for _, set := range []*data.Set{t.images.set, t.held.set, t.Test} {
+		if set != nil {
+			row.Damaged += len(set.Damaged())
+		}
+	}
 	row.Stamp(time.Now())
 	if err := t.record(row); err != nil {
 		return row, err
@@ -153,6 +168,7 @@ func (t *trainer) save(kind string) error {
 		return err
 	}
 	s := t.state
+	s.Damaged = t.images.set.Damaged()
 	s.Seconds += time.Since(t.started).Seconds()
 	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Keep: 1, Omit: temporary}
 	_, err := saver.Save(t.model.store, int64(t.step), s)

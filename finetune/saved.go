@@ -28,6 +28,8 @@ type state struct {
 	LossSteps int      `json:"loss_steps"` // steps since the evaluation before
 	Seconds   float64  `json:"seconds"`    // spent training and evaluating so far
 
+	Damaged []int `json:"damaged,omitempty"` // training images of a stream that were left out
+
 	// The optimizer steps that were timed, and their time: all but the first after a start or resume, which compiles.
 	TimedSteps   int     `json:"timed_steps"`
 	TimedSeconds float64 `json:"timed_seconds"`

@@ -23,14 +23,14 @@ import (
 
 // trainProgram compiles one part of an optimizer step: with apply false it adds the gradients to the accumulators, with
 // apply true it also updates the weights. Inputs: pixels, plan, scalars. Outputs: the loss, and with apply the gradient
-// norm before clipping.
-func trainProgram(m *Model, apply bool) (*model.Exec, error) {
+// norm before clipping. The graph augments the pixels, which may come cropped.
+func trainProgram(m *Model, augment data.Augment, apply bool) (*model.Exec, error) {
 	r := m.Recipe
 	return m.program(func(scope *model.Scope, inputs []*Node) []*Node {
 		g := inputs[0].Graph()
 		scope.Store().SetTraining(g, true)
 		pixels, plan, scalars := inputs[0], inputs[1:1+data.PlanLen], inputs[1+data.PlanLen]
-		logits := m.build(scope, r.Augment, pixels, plan)              // [batch, classes]
+		logits := m.build(scope, augment, pixels, plan)                // [batch, classes]
 		targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing) // [batch, classes]
 		l := r.loss(targets, logits)
 

@@ -38,7 +38,7 @@ func (t *Timing) Step() error {
 
 // Forward computes the logits of one batch.
 func (t *Timing) Forward() error {
-	_, err := t.t.model.logits(t.batch)
+	_, err := t.t.model.examination(t.batch)
 	return err
 }
 

@@ -20,7 +20,9 @@ type trainer struct {
 	model          *Model
 	collect, apply *model.Exec // in a group apply is of what it has summed
 	images, held   pixels      // trained on, and held out; the latter may be none
-	order          []int       // of the images in this epoch
+	order          order
+	feed           *data.Feed  // of images that are streamed, nil else
+	read           *data.Batch // what it read for the step to come, nil before
 	job            report.Job
 	perPass        int // whole batches of an epoch
 	steps          int // in all
@@ -64,6 +66,10 @@ func newTrainer(run Run) (*trainer, error) {
 	}
 	t.exchange = exchange{Group: run.Group, parts: r.Accumulate}
 	t.steps, t.warmup, t.interval = r.schedule(t.perPass)
+	first, end := t.exchange.own()
+	part := r.BatchSize / r.Accumulate
+	t.order = order{augment: r.Augment, seed: run.Seed, images: images.Len(), batch: r.BatchSize, from: first * part,
+		to: end * part}
 	if t.model, err = newModel(run.Backend, r, images.Classes, run.Seed); err != nil {
 		return t, err
 	}
@@ -73,16 +79,25 @@ func newTrainer(run Run) (*trainer, error) {
 
 // equip makes the programs and brings the images to the device.
 func (t *trainer) equip() (err error) {
+	augment := t.images.set.InGraph(t.Recipe.Augment)
 	if t.Group.Size() > 1 {
 		t.apply, err = sumsProgram(t.model)
 	} else {
-		t.apply, err = trainProgram(t.model, true)
+		t.apply, err = trainProgram(t.model, augment, true)
 	}
 	if err != nil {
 		return err
 	}
 	if t.Recipe.Accumulate > 1 {
-		if t.collect, err = trainProgram(t.model, false); err != nil {
+		if t.collect, err = trainProgram(t.model, augment, false); err != nil {
+			return err
+		}
+	}
+	if t.images.set.Streamed() {
+		t.images.set.LeaveOut(t.state.Damaged...)
+		t.feed, err = t.images.set.Feed(t.Recipe.Augment, t.Seed, t.Recipe.BatchSize/t.Recipe.Accumulate,
+			t.order.between(t.step, t.steps))
+		if err != nil {
 			return err
 		}
 	}
@@ -98,25 +113,32 @@ func (t *trainer) equip() (err error) {
 // update makes one optimizer step.
 func (t *trainer) update() error {
 	r := t.Recipe
-	epoch, batch := t.step/t.perPass, t.step%t.perPass
-	if batch == 0 || t.order == nil {
-		t.order = r.Augment.Order(t.Seed, epoch, t.images.set.Len())
+	if err := t.fetch(); err != nil {
+		return err
 	}
-	part := r.BatchSize / r.Accumulate
-	scalars := t.scalars()
+	epoch, indices := t.order.of(t.step)
+	if t.read != nil {
+		indices = t.read.Indices // with others in place of damaged pictures
+	}
+	size := r.BatchSize / r.Accumulate // of a part
+	augment, scalars := t.images.set.InGraph(r.augmentation(epoch)), t.scalars()
 	var losses []*tensors.Tensor
 	first, end := t.exchange.own()
 	for i := first; i < end; i++ {
 		if err := t.stream(i); err != nil {
 			return err
 		}
-		at := batch*r.BatchSize + i*part
-		plan := r.augmentation(epoch).Plan(t.images.set, t.Seed, epoch, batch*r.Accumulate+i, t.order[at:at+part])
+		from, to := (i-first)*size, (i-first+1)*size
+		plan := augment.Plan(t.images.set, t.Seed, epoch, t.step%t.perPass*r.Accumulate+i, indices[from:to])
 		program := t.apply
 		if t.Group.Size() > 1 || i < r.Accumulate-1 {
 			program = t.collect
 		}
-		outputs, err := t.images.call(program, plan, scalars)
+		var read []uint8
+		if t.read != nil {
+			read = t.read.Part(t.images.set, from, to)
+		}
+		outputs, err := t.images.call(program, plan, read, scalars)
 		if err != nil {
 			return fmt.Errorf("finetune: step %d: %w", t.step, err)
 		}
@@ -136,6 +158,7 @@ func (t *trainer) update() error {
 		}
 		_ = outputs[0].FinalizeAll()
 	}
+	t.read = nil
 	t.pending = append(t.pending, losses...)
 	if err := t.model.confirm(); err != nil {
 		return err
@@ -160,6 +183,17 @@ func (t *trainer) stream(part int) error {
 		return nil
 	}
 	return t.model.store.SetRNGStateFromSeed(int64(data.Draw("dropout", t.Seed, t.step, part).Uint64()))
+}
+
+// fetch reads the pictures of the current step that this process computes, where they are streamed: all before any
+// program runs, so that one that cannot be read leaves the state between two steps.
+func (t *trainer) fetch() (err error) {
+	if t.feed != nil && t.read == nil {
+		if t.read, err = t.feed.Next(); err != nil {
+			return fmt.Errorf("finetune: %w", err)
+		}
+	}
+	return nil
 }
 
 // scalars are the numbers of the current step that the programs take as input.
@@ -199,6 +233,9 @@ func (t *trainer) imagesPerSecond() float64 {
 
 // close frees what the run holds on the device; the model stays.
 func (t *trainer) close() {
+	if t.feed != nil {
+		t.feed.Close()
+	}
 	t.images.finalize()
 	t.held.finalize()
 	t.apply.Finalize()

@@ -20,32 +20,74 @@ import (
 // maxSetBytes bounds the pixels of a set that is read from files.
 const maxSetBytes = 32 << 30
 
-// Files are labelled picture files that have not been read yet: what Folder and Lists find.
+// Files are labelled picture files that have not been read yet: what Folder, Lists and Tar find.
 type Files struct {
 	Name    string
 	Dir     string   // nothing outside it is read, be it by .. or by a link
-	Paths   []string // [n], relative to Dir, with slashes
+	Paths   []string // [n], relative to Dir, with slashes; nil for the parts of a Container
 	Labels  []int32  // [n], each an index into Classes
 	Classes []string
+
+	In      Container // the larger files that these are parts of; nil for files of their own
+	numbers []int32   // [n], of the parts; nil for 0, 1, 2, …
+}
+
+// Container holds picture files as parts of larger files, as in tar shards. Its methods may be called at the same time.
+type Container interface {
+	Read(part int) (content []byte, err error)
+	Where(part int) string // how errors name a part
+	Fingerprint() string   // tells containers apart, without reading all of them
 }
 
 // Len returns the number of files.
-func (f *Files) Len() int { return len(f.Paths) }
+func (f *Files) Len() int {
+	if f.In != nil {
+		return len(f.Labels)
+	}
+	return len(f.Paths)
+}
 
 // Subset returns the given rows, in the order given.
 func (f *Files) Subset(rows []int) *Files {
-	out := &Files{Name: f.Name, Dir: f.Dir, Classes: f.Classes}
-	for _, row := range rows {
-		out.add(f.Paths[row], f.Labels[row])
+	out := &Files{Name: f.Name, Dir: f.Dir, Classes: f.Classes, In: f.In, Labels: make([]int32, len(rows))}
+	for k, row := range rows {
+		if out.Labels[k] = f.Labels[row]; f.In != nil {
+			out.numbers = append(out.numbers, f.number(row))
+		} else {
+			out.Paths = append(out.Paths, f.Paths[row])
+		}
 	}
 	return out
 }
 
 // Slice returns rows from to to-1, not a copy.
 func (f *Files) Slice(from, to int) *Files {
+	if f.In != nil {
+		rows := make([]int, 0, to-from)
+		for row := from; row < to; row++ {
+			rows = append(rows, row)
+		}
+		return f.Subset(rows)
+	}
 	out := *f
 	out.Paths, out.Labels = f.Paths[from:to], f.Labels[from:to]
 	return &out
+}
+
+// number is which part of its container a row is.
+func (f *Files) number(row int) int32 {
+	if f.numbers == nil {
+		return int32(row)
+	}
+	return f.numbers[row]
+}
+
+// where names a row in errors.
+func (f *Files) where(row int) string {
+	if f.In != nil {
+		return f.In.Where(int(f.number(row)))
+	}
+	return f.Paths[row]
 }
 
 func (f *Files) add(path string, label int32) {
@@ -60,15 +102,15 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line s
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(f.Dir)
+	contents, err := f.open()
 	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
+		return nil, err
 	}
-	defer root.Close()
+	defer contents.close()
 	damaged := make([]error, f.Len())
 	memory := semaphore.NewWeighted(maxPixels) // bounds how many pixels are decoded at the same time
 	err = parallel(ctx, f.Len(), func(ctx context.Context, i int) error {
-		raw, err := readPicture(root, f.Paths[i])
+		raw, err := contents.read(i)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			damaged[i] = errors.New("no such file")
@@ -103,20 +145,51 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line s
 
 // Read decodes one file.
 func (f *Files) Read(row int) (*Picture, error) {
-	root, err := os.OpenRoot(f.Dir)
+	contents, err := f.open()
 	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
+		return nil, err
 	}
-	defer root.Close()
-	raw, err := readPicture(root, f.Paths[row])
+	defer contents.close()
+	raw, err := contents.read(row)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
 	picture, err := decode(raw, maxPixels)
 	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w", f.Paths[row], err)
+		return nil, fmt.Errorf("data: %s: %w", f.where(row), err)
 	}
 	return picture, nil
+}
+
+// contents are files opened for reading, by several goroutines at a time.
+type contents struct {
+	files *Files
+	root  *os.Root // nil where there is a container
+}
+
+func (f *Files) open() (*contents, error) {
+	if f.In != nil {
+		return &contents{files: f}, nil
+	}
+	root, err := os.OpenRoot(f.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	return &contents{f, root}, nil
+}
+
+// read returns the bytes of a file.
+func (c *contents) read(row int) ([]byte, error) {
+	if c.root == nil {
+		return c.files.In.Read(int(c.files.number(row)))
+	}
+	return readPicture(c.root, c.files.Paths[row])
+}
+
+func (c *contents) close() {
+	if c.root != nil {
+		c.root.Close()
+	}
 }
 
 // readPicture reads a file that is no larger than pictures are.
@@ -142,7 +215,7 @@ func (f *Files) leaveOut(set *Set, damaged []error, log func(string)) error {
 	kept := 0
 	for i, err := range damaged {
 		if err != nil {
-			lines = append(lines, fmt.Sprintf("%s: %v", f.Paths[i], err))
+			lines = append(lines, fmt.Sprintf("%s: %v", f.where(i), err))
 			continue
 		}
 		if kept < i {
@@ -181,6 +254,25 @@ func (f *Files) leaveOut(set *Set, damaged []error, log func(string)) error {
 
 // newSet returns a set with room for n pictures as p leaves them.
 func newSet(name string, n int, classes []string, p preprocess.Settings) (*Set, error) {
+	set, err := emptySet(name, n, classes, p)
+	if err != nil {
+		return nil, err
+	}
+	height, width := set.Height, set.Width
+	size := int64(3 * height * width)
+	if int64(n) > maxSetBytes/size {
+		return nil, fmt.Errorf("data: %s: %d pictures of %d×%d pixels take %d GiB, more than %d: read them as "+
+			"they are needed (Stream), or smaller", name, n, width, height, int64(n)*size>>30, maxSetBytes>>30)
+	}
+	set.Pixels, set.Labels = make([]uint8, int64(n)*size), make([]int32, n)
+	if p.Fit == preprocess.FitPatches {
+		set.Grids = make([][2]int, n)
+	}
+	return set, nil
+}
+
+// emptySet returns a set for n pictures as p leaves them, without any.
+func emptySet(name string, n int, classes []string, p preprocess.Settings) (*Set, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -191,17 +283,7 @@ func newSet(name string, n int, classes []string, p preprocess.Settings) (*Set, 
 	if n < 1 {
 		return nil, fmt.Errorf("data: %s: no pictures", name)
 	}
-	size := int64(3 * height * width)
-	if int64(n) > maxSetBytes/size {
-		return nil, fmt.Errorf("data: %s: %d pictures of %d×%d pixels take %d GiB, more than %d: load them in parts "+
-			"(Subset) or smaller", name, n, width, height, int64(n)*size>>30, maxSetBytes>>30)
-	}
-	set := &Set{Name: name, Height: height, Width: width, Channels: 3, Classes: classes,
-		Pixels: make([]uint8, int64(n)*size), Labels: make([]int32, n)}
-	if p.Fit == preprocess.FitPatches {
-		set.Grids = make([][2]int, n)
-	}
-	return set, nil
+	return &Set{Name: name, Height: height, Width: width, Channels: 3, Classes: classes}, nil
 }
 
 // put makes a picture row i of a set from newSet.

@@ -14,7 +14,8 @@ import (
 )
 
 // Set is a labelled image set of one image size, held as bytes; or of pictures of several sizes, each cut into a strip
-// of equally many patches.
+// of equally many patches. The pictures of a set that Files.Stream made are not held but read for each batch: Pixels
+// are nil, see Feed.
 type Set struct {
 	Name                    string
 	Pixels                  []uint8 // [n, Height, Width, Channels], row-major, 0..255
@@ -28,6 +29,8 @@ type Set struct {
 	// Grids are the rows and columns of patches of each picture [n] where the pictures are strips, see
 	// preprocess.FitPatches: Width is then the side of a patch, and Height that of all patches below one another.
 	Grids [][2]int
+
+	stream *stream // where the pictures are read from, nil where they are held
 }
 
 // Len returns the number of images.
@@ -61,7 +64,7 @@ func (s *Set) Validate() error {
 			s.Name, s.Height, s.Width, s.Channels)
 	case len(s.Labels) == 0:
 		return fmt.Errorf("data: %s: the set is empty", s.Name)
-	case len(s.Pixels) != len(s.Labels)*s.Height*s.Width*s.Channels:
+	case s.stream == nil && len(s.Pixels) != len(s.Labels)*s.Height*s.Width*s.Channels:
 		return fmt.Errorf("data: %s: %d bytes of pixels, want %d for [%d, %d, %d, %d]", s.Name, len(s.Pixels),
 			len(s.Labels)*s.Height*s.Width*s.Channels, len(s.Labels), s.Height, s.Width, s.Channels)
 	case s.Float != nil && len(s.Float) != len(s.Pixels):
@@ -87,6 +90,11 @@ func (s *Set) Tensor() *tensors.Tensor {
 // Subset returns a copy of the given rows, in the order given.
 func (s *Set) Subset(rows []int) *Set {
 	out := *s
+	if s.stream != nil {
+		out.stream = s.stream.subset(rows)
+		out.Labels = out.stream.files.Labels
+		return &out
+	}
 	out.Pixels = make([]uint8, 0, len(rows)*s.Height*s.Width*s.Channels)
 	out.Labels = make([]int32, 0, len(rows))
 	for _, row := range rows {
@@ -146,12 +154,16 @@ func (s *Set) Split(held int, seed int64) (train, validation *Set, err error) {
 }
 
 // Fingerprint returns the SHA-256, in hexadecimal, of everything training depends on: shape, class names, labels,
-// pixels and grids, in order; not the name. A resumed run compares it.
+// pixels and grids, in order; not the name. Of pictures that are not held it takes the names of their files, or what
+// their container says of itself. A resumed run compares it.
 func (s *Set) Fingerprint() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %d %d %d %q\n", s.Len(), s.Height, s.Width, s.Channels, s.Classes)
 	binary.Write(h, binary.LittleEndian, s.Labels) //nolint:errcheck // a hash never fails
 	h.Write(s.Pixels)
+	if s.stream != nil {
+		s.stream.fingerprint(h)
+	}
 	if s.Grids != nil {
 		fmt.Fprintf(h, "%v", s.Grids)
 	}

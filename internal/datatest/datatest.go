@@ -4,12 +4,15 @@
 package datatest
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"image"
 	"image/png"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,6 +32,22 @@ func Tree(t testing.TB, files map[string][]byte) (dir string) {
 		}
 	}
 	return dir
+}
+
+// Tar is a tar file of members, each a name and its content, in order.
+func Tar(members ...[2]string) []byte {
+	var file bytes.Buffer
+	w := tar.NewWriter(&file)
+	for _, m := range members {
+		err := w.WriteHeader(&tar.Header{Name: m[0], Mode: 0o644, Size: int64(len(m[1]))})
+		if _, failed := io.WriteString(w, m[1]); err != nil || failed != nil {
+			panic(cmp.Or(err, failed))
+		}
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return file.Bytes()
 }
 
 // PNG is the file of a picture.

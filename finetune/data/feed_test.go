@@ -1,0 +1,364 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"io"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/datatest"
+)
+
+// ramp is the file of a picture whose red is the column, green the row and blue the number.
+func ramp(number, height, width int) []byte {
+	img := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for i := range height * width {
+		img.Set(i%width, i/width, color.NRGBA{uint8(i % width), uint8(i / width), uint8(number), 255})
+	}
+	return datatest.PNG(img)
+}
+
+// sources are the same 131 pictures of many sizes in class folders and in two tar shards, in the same order.
+func sources(t *testing.T) map[string]*Files {
+	t.Helper()
+	files := map[string][]byte{"shards/classnames.txt": []byte("cat\ndog\neel\n")}
+	var members [2][][2]string
+	for i := range 131 {
+		label := i / 50
+		content := ramp(i, 23+i%7, 29+i%11)
+		files[fmt.Sprintf("folders/%s/%03d.png", []string{"cat", "dog", "eel"}[label], i)] = content
+		members[i/70] = append(members[i/70], [2]string{fmt.Sprintf("%03d.cls", i), fmt.Sprint(label)},
+			[2]string{fmt.Sprintf("%03d.PNG", i), string(content)}, [2]string{fmt.Sprintf("%03d.json", i), "{}"})
+	}
+	for k, m := range members {
+		files[fmt.Sprintf("shards/pets-train-%d.tar", k)] = datatest.Tar(m...)
+	}
+	dir := datatest.Tree(t, files)
+	folder, _, err := Folder(filepath.Join(dir, "folders"), nil, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shards, held, err := Shards(filepath.Join(dir, "shards"), ".tar")
+	if err != nil || len(shards) != 2 || held != nil {
+		t.Fatal(shards, held, err)
+	}
+	tarred, err := Tar(filepath.Join(dir, "shards"), shards, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*Files{"folders": folder, "tar": tarred}
+}
+
+var to7x5 = preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{7, 5}, Crop: [2]int{7, 5},
+	Resample: preprocess.Bicubic}
+
+// streamed is a set of files that fails the test where it cannot be.
+func streamed(t *testing.T, f *Files, how Streaming) *Set {
+	t.Helper()
+	set, err := f.Stream(to7x5, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// epochs yields batches of 13 rows of two epochs.
+func epochs(n int, seed int64) iter.Seq2[int, []int] {
+	return func(yield func(int, []int) bool) {
+		for epoch := range 2 {
+			for rows := range slices.Chunk(Order(seed, epoch, n), 13) {
+				if len(rows) == 13 && !yield(epoch, rows) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// fed are the rows and pixels of all batches.
+func fed(t *testing.T, set *Set, a Augment, seed int64, batches iter.Seq2[int, []int]) (rows []int, pixels []byte) {
+	t.Helper()
+	feed, err := set.Feed(a, seed, 30, batches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	for {
+		b, err := feed.Next()
+		if errors.Is(err, io.EOF) {
+			return rows, pixels
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, pixels = append(rows, b.Indices...), append(pixels, b.Pixels...)
+	}
+}
+
+func TestOrderAndPixelsAreThoseOfAnyNumberOfWorkersAndAnyContainer(t *testing.T) {
+	changed := changing
+	changed.CropScale = [2]float64{}
+	for name, a := range map[string]Augment{"cropped": {CropScale: [2]float64{0.1, 1}}, "cropped and changed": changing,
+		"changed": changed, "whole": {}} {
+		var wantRows []int
+		var want []byte
+		for container, f := range sources(t) {
+			for _, workers := range []int{1, 2, 8} {
+				rows, pixels := fed(t, streamed(t, f, Streaming{Workers: workers}), a, 3, epochs(f.Len(), 3))
+				if want == nil {
+					wantRows, want = rows, pixels
+				}
+				if len(rows) != 2*130 || !slices.Equal(rows, wantRows) || !bytes.Equal(pixels, want) {
+					t.Errorf("%s: %s by %d workers: other rows or pixels", name, container, workers)
+				}
+			}
+			if _, other := fed(t, streamed(t, f, Streaming{}), a, 4, epochs(f.Len(), 3)); bytes.Equal(other, want) !=
+				(name == "whole") {
+				t.Errorf("%s: the seed decides pixels: %v", name, !bytes.Equal(other, want))
+			}
+		}
+	}
+}
+
+func TestPicturesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
+	for container, f := range sources(t) {
+		want, err := f.Load(t.Context(), to7x5, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := []int{130, 0, 77, 5}
+		set := streamed(t, f, Streaming{})
+		part := set.Subset(rows)
+		_, got := fed(t, part, Augment{FlipProb: 0.5}, 1, func(yield func(int, []int) bool) { yield(0, []int{0, 1, 2, 3}) })
+		held, err := set.Held(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pixels := range [][]byte{got, held.Pixels} {
+			if !bytes.Equal(pixels, want.Subset(rows).Pixels) {
+				t.Errorf("%s: other pixels than Load's", container)
+			}
+		}
+		if !slices.Equal(part.Labels, want.Subset(rows).Labels) || !slices.Equal(held.Labels, part.Labels) ||
+			!slices.Equal(part.Classes, []string{"cat", "dog", "eel"}) {
+			t.Errorf("%s: labels %v and %v of %v", container, part.Labels, held.Labels, part.Classes)
+		}
+		if part.Fingerprint() == set.Fingerprint() || part.Fingerprint() != set.Subset(rows).Fingerprint() {
+			t.Errorf("%s: a fingerprint that does not tell parts apart", container)
+		}
+	}
+}
+
+// A picture that is a ramp shows where its crop was: the mean of a row is the centre of the window.
+func TestACropIsTheWindowThatWasDrawn(t *testing.T) {
+	f := sources(t)["tar"]
+	a := Augment{CropScale: [2]float64{0.1, 0.5}}
+	rows, pixels := fed(t, streamed(t, f, Streaming{}), a, 5, epochs(f.Len(), 5))
+	seen := map[window]bool{}
+	for k, row := range rows {
+		height, width := 23+row%7, 29+row%11
+		w := a.window(draw(streamSample, 5, k/130, row), height, width)
+		seen[w] = true
+		if area := float64(w.height * w.width); area > 0.55*float64(height*width) {
+			t.Errorf("a window of %d×%d of %d×%d", w.height, w.width, height, width)
+		}
+		var mean [3]float64
+		for i, v := range pixels[k*105 : (k+1)*105] {
+			mean[i%3] += float64(v) / 35
+		}
+		want := [3]float64{float64(w.left) + float64(w.width-1)/2, float64(w.top) + float64(w.height-1)/2, float64(row)}
+		for c := range 3 {
+			if math.Abs(mean[c]-want[c]) > 0.75 { // rounding, and the kernel cut off at the border
+				t.Fatalf("picture %d: channel %d is %g in the mean, want %g of %+v", row, c, mean[c], want[c], w)
+			}
+		}
+	}
+	if len(seen) < 200 {
+		t.Errorf("only %d windows of 260 differ", len(seen))
+	}
+}
+
+// counted counts how often a part is read.
+type counted struct {
+	Container
+	mutex sync.Mutex
+	reads map[int]int
+}
+
+func (c *counted) Read(part int) ([]byte, error) {
+	c.mutex.Lock()
+	c.reads[part]++
+	c.mutex.Unlock()
+	return c.Container.Read(part)
+}
+
+func TestAFeedReadsWhatIsAskedForAndLittleAhead(t *testing.T) {
+	f := sources(t)["tar"]
+	c := &counted{Container: f.In, reads: map[int]int{}}
+	f.In = c
+	set := streamed(t, f, Streaming{Workers: 3})
+	feed, err := set.Feed(Augment{}, 0, 13, func(yield func(int, []int) bool) {
+		for first := 26; first < 130; first += 13 { // as after a resume
+			rows := make([]int, 13)
+			for k := range rows {
+				rows[k] = first + k
+			}
+			if !yield(0, rows) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := feed.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	feed.Close()
+	if len(c.reads) < 26 || len(c.reads) > 26+ahead*13+13 {
+		t.Errorf("%d pictures were read for two batches of 13", len(c.reads))
+	}
+	for part, n := range c.reads {
+		if n != 1 || part < 26 {
+			t.Errorf("picture %d was read %d times", part, n)
+		}
+	}
+}
+
+// spoiled are class folders of 300 pictures, of which some are cut.
+func spoiled(t *testing.T, cut ...int) *Files {
+	t.Helper()
+	files := map[string][]byte{}
+	for i := range 300 {
+		files[fmt.Sprintf("%d/%03d.png", i/150, i)] = ramp(i, 9, 11)
+	}
+	for _, i := range cut {
+		name := fmt.Sprintf("%d/%03d.png", i/150, i)
+		files[name] = files[name][:len(files[name])/2]
+	}
+	f, _, err := Folder(datatest.Tree(t, files), nil, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func all(n, size int) iter.Seq2[int, []int] {
+	return func(yield func(int, []int) bool) {
+		for first := 0; first < n; first += size {
+			rows := make([]int, size)
+			for k := range rows {
+				rows[k] = first + k
+			}
+			if !yield(0, rows) {
+				return
+			}
+		}
+	}
+}
+
+func TestADamagedPictureIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
+	f := spoiled(t, 31, 209, 299)
+	feed, err := streamed(t, f, Streaming{}).Feed(Augment{}, 0, 30, all(300, 30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	_, first := feed.Next()
+	_, err = feed.Next()
+	var picture *PictureError
+	if first != nil || !errors.As(err, &picture) || !picture.Damaged || !strings.Contains(err.Error(), "0/031.png") ||
+		strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v, then %v, want the second batch to name 0/031.png", first, err)
+	}
+
+	var lines []string
+	set := streamed(t, f, Streaming{Skip: true, Log: func(line string) { lines = append(lines, line) }})
+	for range 2 {
+		rows, pixels := fed(t, set, Augment{}, 0, all(300, 30))
+		for k, row := range rows {
+			want := k
+			switch k {
+			case 31:
+				want = 32 // the next of the batch
+			case 209, 299:
+				want = k - 29 // the last of a batch: its first
+			}
+			if row != want || pixels[k*105+2] != uint8(want) {
+				t.Errorf("place %d shows row %d, blue %d, want %d", k, row, pixels[k*105+2], want)
+			}
+		}
+	}
+	if !slices.Equal(set.Damaged(), []int{31, 209, 299}) || !set.Left(209) || set.Left(210) || len(lines) != 3 ||
+		!strings.HasPrefix(lines[1], "skipped 1/209.png: ") {
+		t.Errorf("left out %v, said %q", set.Damaged(), lines)
+	}
+	if part := set.Subset([]int{5, 299, 31}); !slices.Equal(part.Damaged(), []int{1, 2}) {
+		t.Errorf("of a part %v is left out", part.Damaged())
+	}
+
+	feed, err = streamed(t, spoiled(t, 1, 2, 3, 4), Streaming{Skip: true}).Feed(Augment{}, 0, 30, all(300, 30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Close()
+	if _, err := feed.Next(); err == nil || !strings.Contains(err.Error(), "4 of 300 pictures are damaged") ||
+		!strings.Contains(err.Error(), "0/00") {
+		t.Errorf("more than one in a hundred: %v", err)
+	}
+}
+
+func TestWhatCannotBeReadIsAnErrorEvenWhereDamageIsSkipped(t *testing.T) {
+	for container, f := range sources(t) {
+		set := streamed(t, f, Streaming{Skip: true})
+		vanishes := filepath.Join(f.Dir, "pets-train-1.tar")
+		if container == "folders" {
+			vanishes = filepath.Join(f.Dir, "dog", "070.png")
+		}
+		if err := os.Remove(vanishes); err != nil {
+			t.Fatal(err)
+		}
+		feed, err := set.Feed(Augment{}, 0, 10, all(130, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range 8 {
+			_, err := feed.Next()
+			var picture *PictureError
+			if errors.As(err, &picture) != (k == 7) || k == 7 && (picture.Damaged || !errors.Is(err, os.ErrNotExist) ||
+				!strings.Contains(err.Error(), filepath.Base(vanishes)) || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("%s: batch %d: %v", container, k, err)
+			}
+		}
+		feed.Close()
+	}
+}
+
+func TestAStreamRefusesWhatItCannotShow(t *testing.T) {
+	f := spoiled(t)
+	patches := preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{6, 6}, Patch: 3}
+	if _, err := f.Stream(patches, Streaming{}); err == nil || !strings.Contains(err.Error(), "load them") {
+		t.Error(err)
+	}
+	if _, err := f.Subset(nil).Stream(to7x5, Streaming{}); err == nil || !strings.Contains(err.Error(), "no pictures") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,132 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// ClassNamesFile may stand beside shards that do not name their classes: a name a line.
+const ClassNamesFile = "classnames.txt"
+
+// Shards finds the files of a data set whose pictures are kept in few large files that end in extension (".tar"), in the
+// directory or in its folders data, train, val, valid, validation and test: those to train on, and those held out. A
+// word of a file's path says which it is: train, or the first that there is of val, valid, validation and test; without
+// such words all are there to train on. Files are sorted by path.
+func Shards(dir, extension string) (train, heldOut []string, err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, nil, fmt.Errorf("data: %w", err)
+	}
+	parts := map[string][]string{}
+	for _, folder := range append([]string{".", "data", trainFolder}, heldFolders...) {
+		entries, err := os.ReadDir(filepath.Join(dir, folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && folder == "." {
+			return nil, nil, fmt.Errorf("data: %w", err)
+		}
+		for _, entry := range entries {
+			if name := entry.Name(); !hidden(name) && !entry.IsDir() && filepath.Ext(name) == extension {
+				part := partOf(filepath.Join(folder, name))
+				parts[part] = append(parts[part], filepath.Join(dir, folder, name))
+			}
+		}
+	}
+	for _, paths := range parts {
+		slices.Sort(paths)
+	}
+	if len(parts[trainFolder]) == 0 {
+		return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(parts))...))), nil, nil
+	}
+	for _, part := range heldFolders {
+		if heldOut = parts[part]; heldOut != nil {
+			break
+		}
+	}
+	return parts[trainFolder], heldOut, nil
+}
+
+// partOf returns the word of a path that says which part of a data set it is of, "" without one.
+func partOf(file string) string {
+	words := strings.FieldsFunc(file, func(c rune) bool { return !unicode.IsLetter(c) })
+	for _, part := range append([]string{trainFolder}, heldFolders...) {
+		if slices.Contains(words, part) {
+			return part
+		}
+	}
+	return ""
+}
+
+// HoldOut splits files of one part as Folder splits class folders: the share held of each class is held out, as a
+// function of the seed.
+func (f *Files) HoldOut(held float64, seed int64) (train, heldOut *Files, err error) {
+	if !(held > 0 && held < 1) {
+		return nil, nil, fmt.Errorf("data: %s: share %g held out, want more than 0 and less than 1", f.Dir, held)
+	}
+	if train, heldOut, err = f.holdOut(held, seed); err != nil {
+		return nil, nil, fmt.Errorf("data: %w", err)
+	}
+	return train, heldOut, nil
+}
+
+// NameClasses gives files with labels of numbers their class names: those given, or those of ClassNamesFile in the
+// directory, or the numbers up to the largest.
+func (f *Files) NameClasses(classes []string) error {
+	if classes == nil {
+		text, err := os.ReadFile(filepath.Join(f.Dir, ClassNamesFile))
+		switch {
+		case err == nil:
+			classes = strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")), "\n")
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("data: %w", err)
+		}
+	}
+	if classes == nil && f.Len() > 0 {
+		for label := range slices.Max(f.Labels) + 1 {
+			classes = append(classes, strconv.Itoa(int(label)))
+		}
+	}
+	for row, label := range f.Labels {
+		if label < 0 || int(label) >= len(classes) {
+			return fmt.Errorf("data: %s: label %d, want 0 to %d", f.where(row), label, len(classes)-1)
+		}
+	}
+	f.Classes = classes
+	return nil
+}
+
+// FingerprintShards tells sets of shards apart by their names and sizes.
+func FingerprintShards(shards []string) (string, error) {
+	h := sha256.New()
+	for _, shard := range shards {
+		info, err := os.Stat(shard)
+		if err != nil {
+			return "", fmt.Errorf("data: %w", err)
+		}
+		fmt.Fprintf(h, "%q %d\n", filepath.Base(shard), info.Size())
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// parseLabel reads a label as text.
+func parseLabel(r io.Reader) (int32, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, 64))
+	if err != nil {
+		return 0, err
+	}
+	label, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil || label < 0 || label >= maxLabels {
+		return 0, fmt.Errorf("label %.20q, want 0 to %d", raw, maxLabels-1)
+	}
+	return int32(label), nil
+}

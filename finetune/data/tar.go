@@ -1,0 +1,199 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// shards are pictures in tar files. A picture is where its header begins: whoever reads it lets archive/tar read from
+// there, so that names and sizes need not be kept.
+type shards struct {
+	paths       []string
+	pictures    []member
+	fingerprint string
+}
+
+// member is where a tar file has a picture: its shard, and the block of 512 bytes at which its header begins.
+type member struct{ shard, block uint32 }
+
+const tarBlock = 512
+
+// Tar finds pictures in tar shards in the form of WebDataset: members of one name up to the first dot of its last part
+// belong together, and stand together; 0017.jpg is a picture (any of the endings that Folder takes) and 0017.cls its
+// label, a number from 0 on as text; others, as 0017.json, are not read. Pictures come as they stand in the shards. Names
+// of classes are as NameClasses says.
+//
+// The shards are read through once, from header to header, and nothing but an index of 12 bytes a picture is kept; dir
+// is what the set is named after.
+func Tar(dir string, paths []string, classes []string) (*Files, error) {
+	s := &shards{paths: paths}
+	f := &Files{Name: filepath.Base(dir), Dir: dir, In: s}
+	for i, shard := range paths {
+		if err := s.index(f, uint32(i)); err != nil {
+			return nil, fmt.Errorf("data: %s: %w", shard, err)
+		}
+	}
+	if f.Len() == 0 {
+		return nil, fmt.Errorf("data: %s: no pictures in %d tar files", dir, len(paths))
+	}
+	var err error
+	if s.fingerprint, err = FingerprintShards(paths); err != nil {
+		return nil, err
+	}
+	return f, f.NameClasses(classes)
+}
+
+// index adds the pictures of a shard.
+func (s *shards) index(f *Files, shard uint32) error {
+	file, err := os.Open(s.paths[shard])
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var key string // of the sample that is read
+	var picture *member
+	label := int32(-1)
+	end := func() error { // of a sample
+		switch {
+		case picture == nil && label < 0:
+		case picture == nil:
+			return fmt.Errorf("%s has a label and no picture (%s)", key, strings.Join(pictureExtensions, ", "))
+		case label < 0:
+			return fmt.Errorf("%s has a picture and no label: want %s.cls beside it", key, key)
+		default:
+			s.pictures, f.Labels = append(s.pictures, *picture), append(f.Labels, label)
+		}
+		picture, label = nil, -1
+		return nil
+	}
+	err = eachMember(file, func(at int64, header *tar.Header, content io.Reader) (err error) {
+		name := path.Clean(header.Name)
+		base := path.Base(name)
+		if header.Typeflag != tar.TypeReg || hidden(base) {
+			return nil
+		}
+		stem, extension, _ := strings.Cut(base, ".")
+		if sample := path.Join(path.Dir(name), stem); sample != key {
+			if err := end(); err != nil {
+				return err
+			}
+			key = sample
+		}
+		extension = "." + strings.ToLower(extension)
+		switch known := slices.Contains(pictureExtensions, extension); {
+		case extension == ".cls":
+			if label, err = parseLabel(content); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		case known && picture != nil:
+			return fmt.Errorf("%s has two pictures", key)
+		case known && header.Size > maxPictureBytes:
+			return fmt.Errorf("%s: %d bytes, want at most %d", name, header.Size, maxPictureBytes)
+		case known:
+			picture = &member{shard, uint32(at / tarBlock)}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return end()
+}
+
+// eachMember calls do for the members of a tar file, each with where its header begins.
+func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.Reader) error) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size()/tarBlock > math.MaxUint32 {
+		return fmt.Errorf("%d bytes, want a regular file of less than 2 TiB", info.Size())
+	}
+	section := io.NewSectionReader(file, 0, info.Size())
+	reader := tar.NewReader(section)
+	for at := int64(0); ; {
+		header, err := reader.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return asDamage(err)
+		case slices.ContainsFunc(slices.Collect(maps.Keys(header.PAXRecords)), func(record string) bool {
+			return strings.HasPrefix(record, "GNU.sparse.")
+		}) || header.Typeflag == tar.TypeGNUSparse:
+			return fmt.Errorf("%s is a sparse file: pack it anew", header.Name)
+		}
+		size := header.Size
+		if slices.Contains(withoutContent, header.Typeflag) {
+			size = 0
+		}
+		begins, err := section.Seek(0, io.SeekCurrent) // of the content: nothing is read ahead
+		if err != nil {
+			return err
+		}
+		if size > info.Size()-begins {
+			return fmt.Errorf("%s: the file is cut", header.Name)
+		}
+		if err := do(at, header, reader); err != nil {
+			return err
+		}
+		at = begins + (size+tarBlock-1)/tarBlock*tarBlock
+	}
+}
+
+// withoutContent are the kinds of members that have none, whatever their headers say.
+var withoutContent = []byte{tar.TypeLink, tar.TypeSymlink, tar.TypeChar, tar.TypeBlock, tar.TypeDir, tar.TypeFifo}
+
+// open returns the header and the content of a picture.
+func (s *shards) open(part int) (file *os.File, header *tar.Header, content io.Reader, err error) {
+	m := s.pictures[part]
+	if file, err = os.Open(s.paths[m.shard]); err != nil {
+		return nil, nil, nil, err
+	}
+	from := int64(m.block) * tarBlock
+	reader := tar.NewReader(io.NewSectionReader(file, from, math.MaxInt64-from))
+	if header, err = reader.Next(); err != nil {
+		file.Close()
+		return nil, nil, nil, asDamage(err)
+	}
+	return file, header, reader, nil
+}
+
+// Read returns the bytes of a picture.
+func (s *shards) Read(part int) ([]byte, error) {
+	file, _, content, err := s.open(part)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	raw, err := readBounded(content)
+	if err != nil {
+		return nil, asDamage(err)
+	}
+	return raw, nil
+}
+
+// Where names a picture: the shard, and its name there.
+func (s *shards) Where(part int) string {
+	m := s.pictures[part]
+	file, header, _, err := s.open(part)
+	if err != nil { // the shard is gone
+		return fmt.Sprintf("%s, at byte %d", s.paths[m.shard], int64(m.block)*tarBlock)
+	}
+	file.Close()
+	return fmt.Sprintf("%s: %s", s.paths[m.shard], header.Name)
+}
+
+// Fingerprint tells sets of shards apart.
+func (s *shards) Fingerprint() string { return s.fingerprint }

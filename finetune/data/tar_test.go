@@ -1,0 +1,138 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/datatest"
+)
+
+func TestTarFindsSamplesWhateverStandsBetweenThem(t *testing.T) {
+	long := strings.Repeat("folder/", 40) // a name that needs a header of its own
+	var global bytes.Buffer
+	w := tar.NewWriter(&global)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "global",
+		PAXRecords: map[string]string{"comment": strings.Repeat("x", 700)}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "a/", Mode: 0o755}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	content := [][]byte{plain(7, 2, 3), plain(8, 2, 3), plain(9, 2, 3)}
+	dir := datatest.Tree(t, map[string][]byte{
+		"one.tar": append(global.Bytes(), datatest.Tar(
+			[2]string{"./a/0.cls", "2\n"}, [2]string{"./a/0.jpg", string(content[0])}, [2]string{"a/0.txt", "words"},
+			[2]string{"a/._0.jpg", "resource fork"}, [2]string{".hidden.jpg", "x"},
+			[2]string{long + "1.seg.jpg", "no picture of a sample"}, [2]string{long + "1.jpg", string(content[1])},
+			[2]string{long + "1.cls", "0"})...),
+		"two.tar":   datatest.Tar([2]string{"b.webp", string(content[2])}, [2]string{"b.cls", " 1 "}),
+		"empty.tar": datatest.Tar(),
+	})
+	paths := []string{filepath.Join(dir, "one.tar"), filepath.Join(dir, "empty.tar"), filepath.Join(dir, "two.tar")}
+	f, err := Tar(dir, paths, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(f.Labels, []int32{2, 0, 1}) || !slices.Equal(f.Classes, []string{"0", "1", "2"}) {
+		t.Errorf("labels %v of %q", f.Labels, f.Classes)
+	}
+	for i, want := range content {
+		if got, err := f.In.Read(i); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("picture %d: %v", i, err)
+		}
+	}
+	if got, want := f.In.Where(1), paths[0]+": "+long+"1.jpg"; got != want {
+		t.Errorf("picture 1 is %s, want %s", got, want)
+	}
+	if f, err = Tar(dir, paths, []string{"x", "y", "z"}); err != nil || f.Classes[2] != "z" {
+		t.Error(f, err)
+	}
+}
+
+func TestTarRefusesInOneLine(t *testing.T) {
+	picture := string(plain(1, 2, 3))
+	whole := datatest.Tar([2]string{"0.jpg", picture}, [2]string{"0.cls", "0"})
+	large := bytes.Clone(whole)
+	copy(large[124:], "77777777777\x00") // the size of 0.jpg: 8 GiB less a byte
+	copy(large[148:], "        ")
+	sum := 0
+	for _, b := range large[:512] {
+		sum += int(b)
+	}
+	copy(large[148:], []byte{'0' + byte(sum>>12&7), '0' + byte(sum>>9&7), '0' + byte(sum>>6&7), '0' + byte(sum>>3&7),
+		'0' + byte(sum&7), 0})
+	for name, c := range map[string]struct {
+		content []byte
+		want    string
+	}{
+		"no label":       {datatest.Tar([2]string{"0.jpg", picture}), "0 has a picture and no label: want 0.cls"},
+		"no picture":     {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label and no picture"},
+		"a wrong label":  {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", picture}), `d/0.cls: label "cat"`},
+		"a large label":  {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", picture}), "0 to 999999"},
+		"two pictures":   {datatest.Tar([2]string{"0.jpg", picture}, [2]string{"0.png", picture}), "0 has two pictures"},
+		"nothing":        {datatest.Tar([2]string{"readme", "x"}), "no pictures in 1 tar files"},
+		"no tar":         {bytes.Repeat([]byte("hello"), 300), "invalid tar header"},
+		"cut in a file":  {whole[:530], "0.jpg: the file is cut"},
+		"cut in headers": {whole[:1300], "the file is cut"},
+		"a huge size":    {large, "the file is cut"},
+	} {
+		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
+		_, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||
+			!strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	dir := datatest.Tree(t, map[string][]byte{"a.tar": whole, ClassNamesFile: []byte("only\n")})
+	if f, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil); err != nil || f.Classes[0] != "only" {
+		t.Error(f, err)
+	}
+	// What is cut after it was indexed is an error of the picture.
+	f, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "a.tar"), 530); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.In.Read(0); err == nil || !strings.Contains(err.Error(), "cut") {
+		t.Error(err)
+	}
+}
+
+func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
+	for name, c := range map[string]struct{ files, train, held string }{
+		"names of the hub": {"data/train-00000-of-2.tar data/train-00001-of-2.tar data/validation-0.tar data/test-0.tar",
+			"data/train-00000-of-2.tar data/train-00001-of-2.tar", "data/validation-0.tar"},
+		"folders":       {"train/0.tar train/1.tar val/0.tar x.txt .git/train.tar train/deep/train.tar", "train/0.tar train/1.tar", "val/0.tar"},
+		"WebDataset":    {"imagenet1k-train-0000.tar imagenet1k-validation-00.tar", "imagenet1k-train-0000.tar", "imagenet1k-validation-00.tar"},
+		"no such words": {"b.tar trainset.tar a.tar", "a.tar b.tar trainset.tar", ""},
+		"train alone":   {"train-0.tar other.tar", "train-0.tar", ""},
+	} {
+		files := map[string][]byte{}
+		for _, file := range strings.Fields(c.files) {
+			files[file] = nil
+		}
+		dir := datatest.Tree(t, files)
+		relative := func(paths []string) string {
+			for i := range paths {
+				paths[i], _ = filepath.Rel(dir, paths[i])
+			}
+			return strings.Join(paths, " ")
+		}
+		train, held, err := Shards(dir, ".tar")
+		if got := relative(train); err != nil || got != c.train || relative(held) != c.held {
+			t.Errorf("%s: %s and %s, %v", name, got, relative(held), err)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// tarred are the pictures of a set as a file each, in two tar shards.
+func tarred(t *testing.T, set *data.Set) *data.Files {
+	t.Helper()
+	var shards [2][][2]string
+	for i := range set.Len() {
+		img := image.NewNRGBA(image.Rect(0, 0, set.Width, set.Height))
+		for k := range set.Width * set.Height {
+			p := set.Image(i)[3*k:]
+			img.Set(k%set.Width, k/set.Width, color.NRGBA{p[0], p[1], p[2], 255})
+		}
+		shard := &shards[2*i/set.Len()]
+		*shard = append(*shard, [2]string{fmt.Sprintf("%03d.png", i), string(datatest.PNG(img))},
+			[2]string{fmt.Sprintf("%03d.cls", i), fmt.Sprint(set.Labels[i])})
+	}
+	dir := datatest.Tree(t, map[string][]byte{"0.tar": datatest.Tar(shards[0]...), "1.tar": datatest.Tar(shards[1]...)})
+	return gomlxtest.Must(data.Tar(dir, []string{filepath.Join(dir, "0.tar"), filepath.Join(dir, "1.tar")}, set.Classes))(t)
+}
+
+func streamOf(t *testing.T, f *data.Files, how data.Streaming) *data.Set {
+	t.Helper()
+	set := gomlxtest.Must(f.Stream(preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{4, 6}}, how))(t)
+	set.Name = "pictures"
+	return set
+}
+
+func TestARunFromAStreamIsThatFromMemory(t *testing.T) {
+	onTheSameBits(t)
+	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: pictures(47, 1), Test: pictures(9, 2),
+		Dir: t.TempDir()}
+	want, wantRows := finished(t, run)
+	for _, workers := range []int{1, 3} {
+		run.Dir = t.TempDir()
+		run.Train = streamOf(t, tarred(t, pictures(47, 1)), data.Streaming{Workers: workers})
+		run.Test = streamOf(t, tarred(t, pictures(9, 2)), data.Streaming{Workers: workers})
+		got, rows := finished(t, run)
+		if !bytes.Equal(got, want) || !reflect.DeepEqual(rows, wantRows) {
+			t.Errorf("%d workers: other weights or rows than from memory", workers)
+		}
+	}
+	m, row := done(t, run) // again
+	if err := run.Page(m, row); err != nil {
+		t.Error(err)
+	}
+}
+
+// read counts the parts of a container that are read.
+type read struct {
+	data.Container
+	mutex sync.Mutex
+	parts map[int]int
+}
+
+func (r *read) Read(part int) ([]byte, error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.parts[part]++
+	return r.Container.Read(part)
+}
+
+// cropping is everything with random crops of larger pictures.
+func cropping(t *testing.T) Recipe {
+	return gomlxtest.Must(everything().Set("augment.pad=0;augment.crop_scale=[0.3,1];validation_part=-1"))(t)
+}
+
+func TestAStreamGoesOnAmidAnEpochWithoutReadingWhatItHasSeen(t *testing.T) {
+	onTheSameBits(t)
+	f := tarred(t, pictures(47, 1))
+	run := Run{Backend: gomlxtest.Backend(), Recipe: cropping(t), Seed: 5, Train: streamOf(t, f, data.Streaming{}),
+		Dir: t.TempDir()}
+	want, rows := finished(t, run)
+
+	run.Dir = t.TempDir()
+	stopped(t, run, 3) // of 7 in an epoch
+	stopped(t, run, 12)
+	counter := &read{Container: f.In, parts: map[int]int{}}
+	f.In = counter
+	got, gotRows := finished(t, run)
+	if !bytes.Equal(got, want) || !reflect.DeepEqual(gotRows, rows) {
+		t.Error("other weights or rows than of the unbroken run")
+	}
+	wanted := map[int]int{} // steps 12 and 13 of the second epoch, and the third
+	for _, rows := range [][]int{data.Order(5, 1, 47)[5*6 : 7*6], data.Order(5, 2, 47)[:42]} {
+		for _, row := range rows {
+			wanted[row]++
+		}
+	}
+	if !reflect.DeepEqual(counter.parts, wanted) {
+		t.Errorf("%d pictures were read, want the %d that were left", len(counter.parts), len(wanted))
+	}
+}
+
+func TestAShardThatVanishesStopsARunWithEverythingSaved(t *testing.T) {
+	onTheSameBits(t)
+	for name, validation := range map[string]string{"training": "-1", "validation": "0.1"} {
+		f := tarred(t, pictures(47, 1))
+		recipe := gomlxtest.Must(cropping(t).Set("accumulate=3;validation_part=" + validation))(t)
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: streamOf(t, f, data.Streaming{}),
+			Dir: t.TempDir()}
+		want, rows := finished(t, run)
+
+		run.Dir = t.TempDir()
+		shard := filepath.Join(f.Dir, "1.tar")
+		run.Progress = func(p Progress) {
+			if name == "training" && p.Step == 4 || name == "validation" && p.Step == 6 {
+				if err := os.Rename(shard, shard+".away"); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		_, _, err := run.Do(t.Context())
+		refused(t, name, err, "1.tar", "cannot be read", "saved")
+		at := begun(t, run).step
+		if name == "training" && (at < 4 || at > 6) || name == "validation" && (at < 6 || at > 7) {
+			t.Errorf("%s: saved at step %d: %v", name, at, err)
+		}
+		run.Progress = nil
+		if err := os.Rename(shard+".away", shard); err != nil {
+			t.Fatal(err)
+		}
+		got, gotRows := finished(t, run)
+		if !bytes.Equal(got, want) || !reflect.DeepEqual(gotRows, rows) {
+			t.Errorf("%s: with the shard back, the run ends with other weights or rows than the unbroken one", name)
+		}
+	}
+}
+
+func TestDamagedPicturesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *testing.T) {
+	f := tarred(t, pictures(330, 1))
+	f.In = &broken{f.In, []int{17, 205}}
+	run := tinyRun(t, "epochs=1;validation_part=0.5", 0)
+	run.Train = streamOf(t, f, data.Streaming{})
+	_, _, err := run.Do(t.Context())
+	refused(t, "damage", err, "is damaged", ".tar: ", ".png")
+
+	var lines []string
+	run.Dir = t.TempDir()
+	run.Train = streamOf(t, f, data.Streaming{Skip: true, Log: func(line string) { lines = append(lines, line) }})
+	test := streamOf(t, f, data.Streaming{Skip: true})
+	run.Test = test
+	stopped(t, run, 20)
+	m, row := done(t, run)
+	if row.Damaged != 4 || row.Test.Images != 328 || row.Validation.Images < 163 || row.Validation.Images > 165 {
+		t.Errorf("%d are left out, of 330 test pictures %d count, of 165 held out %d", row.Damaged, row.Test.Images,
+			row.Validation.Images)
+	}
+	slices.Sort(lines)
+	if lines = slices.Compact(lines); len(lines) != 2 || !strings.Contains(lines[0], "017.png") {
+		t.Errorf("said %q", lines)
+	}
+	answers := gomlxtest.Must(m.answers(test))(t)
+	for i, a := range answers {
+		if (a.class < 0) != (i == 17 || i == 205) {
+			t.Errorf("picture %d is class %d", i, a.class)
+		}
+	}
+	if err := run.Page(m, row); err != nil {
+		t.Error(err)
+	}
+}
+
+// broken is a container with parts that are no pictures.
+type broken struct {
+	data.Container
+	parts []int
+}
+
+func (b *broken) Read(part int) ([]byte, error) {
+	if slices.Contains(b.parts, part) {
+		return []byte("no picture"), nil
+	}
+	return b.Container.Read(part)
+}
