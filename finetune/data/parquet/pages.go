@@ -1,0 +1,243 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package parquet
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	pq "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+const (
+	maxHeader = 1 << 20 // bytes of a page's header
+	maxPage   = 1 << 29 // bytes of a page
+	maxValues = 1 << 24 // of a page
+)
+
+// findPages lists the pages of a column chunk of a row group by their headers, and gives them to the chunk as if the file had an index
+// of them: then seeking a row reads its page alone. What the headers say is compared with the file before anything is
+// read by it.
+func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int64) error {
+	column := &chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()]
+	meta := column.MetaData
+	at := meta.DataPageOffset
+	if dictionary := meta.DictionaryPageOffset; dictionary > 0 {
+		at = dictionary
+	}
+	end := at + meta.TotalCompressedSize
+	if at < 4 || meta.DataPageOffset < at || end < meta.DataPageOffset || end > size {
+		return errors.New("its pages are not within the file")
+	}
+	var index format.OffsetIndex
+	for row := int64(0); at < end && row < meta.NumValues; {
+		header, length, err := pageHeader(file, at, end)
+		if err != nil {
+			return err
+		}
+		next := at + length + int64(header.CompressedPageSize)
+		if header.CompressedPageSize < 0 || next > end || header.UncompressedPageSize < 0 ||
+			max(header.CompressedPageSize, header.UncompressedPageSize) > maxPage {
+			return fmt.Errorf("a page of %d and %d bytes at byte %d: the file is cut, or damaged",
+				header.CompressedPageSize, header.UncompressedPageSize, at)
+		}
+		values := int32(-1)
+		switch header.Type {
+		case format.DataPage:
+			values = header.DataPageHeader.V.NumValues
+		case format.DataPageV2:
+			values = header.DataPageHeaderV2.V.NumValues
+		}
+		if values > maxValues {
+			return fmt.Errorf("a page of %d values at byte %d, want at most %d", values, at, maxValues)
+		}
+		if values > 0 {
+			index.PageLocations = append(index.PageLocations, format.PageLocation{Offset: at,
+				CompressedPageSize: int32(next - at), FirstRowIndex: row})
+			row += int64(values)
+		}
+		at = next
+	}
+	encoded, err := thrift.Marshal(new(thrift.CompactProtocol), index)
+	if err != nil {
+		return err
+	}
+	column.OffsetIndexOffset, column.OffsetIndexLength = 1, int32(len(encoded)) // 0 is for none
+	_, err = chunk.OffsetIndexFrom(bytes.NewReader(append([]byte{0}, encoded...)))
+	return err
+}
+
+// pageHeader reads the header of a page, and its length.
+func pageHeader(file io.ReaderAt, at, end int64) (header format.PageHeader, length int64, err error) {
+	for room := int64(256); ; room *= 8 { // nearly all are shorter
+		raw := make([]byte, min(room, end-at))
+		if _, err := file.ReadAt(raw, at); err != nil {
+			return header, 0, cut(err)
+		}
+		n, err := structLength(raw)
+		switch {
+		case err == nil:
+			return header, int64(n), thrift.Unmarshal(new(thrift.CompactProtocol), raw[:n], &header)
+		case !errors.Is(err, errShort) || room > end-at || room > maxHeader:
+			return header, 0, fmt.Errorf("no header of a page at byte %d: %w", at, err)
+		}
+	}
+}
+
+// checkFooter returns the size of a Parquet file whose footer can be read without asking for more memory than it has
+// bytes.
+func checkFooter(file *os.File) (size int64, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	const magic, tail = "PAR1", 8
+	size = info.Size()
+	raw := make([]byte, tail)
+	if !info.Mode().IsRegular() || size < int64(len(magic)+tail) {
+		return 0, errors.New("no Parquet file")
+	}
+	if _, err := file.ReadAt(raw, size-tail); err != nil {
+		return 0, err
+	}
+	length := int64(binary.LittleEndian.Uint32(raw))
+	if string(raw[4:]) != magic || length > size-tail-int64(len(magic)) {
+		return 0, errors.New("no Parquet file, or one that is cut")
+	}
+	raw = make([]byte, length)
+	if _, err := file.ReadAt(raw, size-tail-length); err != nil {
+		return 0, err
+	}
+	if _, err := structLength(raw); err != nil {
+		return 0, fmt.Errorf("a damaged footer: %w", err)
+	}
+	return size, nil
+}
+
+var (
+	errShort = errors.New("it is cut")
+	errWrong = errors.New("no structure of Thrift")
+)
+
+// structLength returns the length of the structure that raw begins with, in Thrift's compact protocol. The library that
+// decodes it believes lengths, and allocates what they say; here no list and no text is longer than the bytes there are.
+// Source: thrift/doc/specs/thrift-compact-protocol.md.
+func structLength(raw []byte) (length int, err error) {
+	w := &walk{raw: raw}
+	if err := w.structure(0); err != nil {
+		return 0, err
+	}
+	return len(raw) - len(w.raw), nil
+}
+
+// walk is what is left of a message.
+type walk struct{ raw []byte }
+
+const maxNesting = 32
+
+// structure passes over fields, each a byte of type and difference of number, until the byte 0.
+func (w *walk) structure(nesting int) error {
+	if nesting > maxNesting {
+		return errWrong
+	}
+	for {
+		head, err := w.skip(1)
+		if err != nil || head[0] == 0 {
+			return err
+		}
+		if head[0]>>4 == 0 { // the number follows
+			if _, err := w.number(); err != nil {
+				return err
+			}
+		}
+		if kind := head[0] & 15; kind > 2 { // 1 and 2 are true and false
+			if err := w.value(kind, nesting); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// value passes over a value of a kind; those of lists have one of true and false, too.
+func (w *walk) value(kind byte, nesting int) error {
+	var err error
+	switch kind {
+	case 1, 2, 3: // a byte
+		_, err = w.skip(1)
+	case 4, 5, 6: // whole numbers
+		_, err = w.number()
+	case 7: // float64
+		_, err = w.skip(8)
+	case 8: // text
+		var n uint64
+		if n, err = w.number(); err == nil {
+			_, err = w.skip(n)
+		}
+	case 9, 10: // list, set
+		var head []byte
+		if head, err = w.skip(1); err != nil {
+			return err
+		}
+		n := uint64(head[0] >> 4)
+		if n == 15 {
+			if n, err = w.number(); err != nil {
+				return err
+			}
+		}
+		if n > uint64(len(w.raw)) { // each takes a byte at least
+			return errShort
+		}
+		for range n {
+			if err := w.value(head[0]&15, nesting); err != nil {
+				return err
+			}
+		}
+	case 12:
+		err = w.structure(nesting + 1)
+	default: // maps, which Parquet has none of
+		err = errWrong
+	}
+	return err
+}
+
+func (w *walk) skip(n uint64) ([]byte, error) {
+	if n > uint64(len(w.raw)) {
+		return nil, errShort
+	}
+	passed := w.raw[:n]
+	w.raw = w.raw[n:]
+	return passed, nil
+}
+
+func (w *walk) number() (uint64, error) {
+	v, n := binary.Uvarint(w.raw)
+	switch {
+	case n == 0:
+		return 0, errShort
+	case n < 0:
+		return 0, errWrong
+	}
+	w.raw = w.raw[n:]
+	return v, nil
+}
+
+// recovered turns a panic of the library on a damaged file into an error.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("damaged: %v", r)
+	}
+}
+
+// cut says that a file is cut where a reader says unexpected EOF.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the file is cut")
+	}
+	return err
+}

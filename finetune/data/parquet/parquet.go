@@ -1,0 +1,248 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package parquet finds labelled pictures in Parquet files as the Hugging Face hub keeps data sets of pictures, such as
+// imagenet-1k: a column image with the leaf bytes, the file of a picture, and a column label of whole numbers from 0 on.
+//
+//	train, held, err := data.Shards(dir, parquet.Extension)
+//	files, err := parquet.Files(dir, train, nil)
+//	set, err := files.Stream(settings, data.Streaming{})
+//
+// # Random access
+//
+// A picture is read by its place in the order of an epoch, which is no order of the files. The pages of a row group,
+// which the hub's files do not list, are found by their headers when it is first read from; from then on a picture costs
+// one page, about a megabyte, a tenth of which is the picture. Decoding a picture takes several times as long. What is
+// kept is a label and a hundredth of a page's place for each picture, and what the files say of their row groups.
+package parquet
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"sync"
+
+	pq "github.com/parquet-go/parquet-go"
+
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+// Extension is the ending of the files' names.
+const Extension = ".parquet"
+
+// The columns that are read.
+const (
+	imageColumn, bytesLeaf = "image", "bytes"
+	labelColumn            = "label"
+)
+
+// shards are the pictures of Parquet files.
+type shards struct {
+	paths       []string
+	groups      []*group
+	fingerprint string
+}
+
+// group is a row group.
+type group struct {
+	shard   int
+	ordinal int                 // which of its file it is
+	row     int                 // of the file, its first
+	part    int                 // of the set, its first
+	chunk   *pq.FileColumnChunk // of the pictures
+	found   sync.Once           // its pages
+	err     error
+}
+
+// Files finds the pictures of Parquet files, in their order. The names of classes are those given, or what the hub's
+// metadata in the first file says, or as data.Files.NameClasses has them. dir is what the set is named after.
+func Files(dir string, paths []string, classes []string) (*data.Files, error) {
+	s := &shards{paths: paths}
+	f := &data.Files{Name: filepath.Base(dir), Dir: dir, In: s}
+	for shard, path := range paths {
+		names, err := s.index(f, shard)
+		if err != nil {
+			return nil, fmt.Errorf("data: %s: %w", path, err)
+		}
+		if shard == 0 && classes == nil {
+			classes = names
+		}
+	}
+	if f.Len() == 0 {
+		return nil, fmt.Errorf("data: %s: no pictures in %d Parquet files", dir, len(paths))
+	}
+	var err error
+	if s.fingerprint, err = data.FingerprintShards(paths); err != nil {
+		return nil, err
+	}
+	return f, f.NameClasses(classes)
+}
+
+// index adds the pictures of a file, and returns the names of classes that it knows.
+func (s *shards) index(f *data.Files, shard int) (classes []string, err error) {
+	defer recovered(&err)
+	file, err := os.Open(s.paths[shard])
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	size, err := checkFooter(file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pq.OpenFile(file, size, pq.SkipPageIndex(true), pq.SkipBloomFilters(true))
+	if err != nil {
+		return nil, err
+	}
+	image, label := leaf(p.Root(), imageColumn, bytesLeaf), leaf(p.Root(), labelColumn)
+	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
+		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
+		return nil, fmt.Errorf("want a column %s with %s, and %s of whole numbers, as the hub's sets of pictures have them",
+			imageColumn, bytesLeaf, labelColumn)
+	}
+	row := 0
+	for i, rows := range p.RowGroups() {
+		meta := &p.Metadata().RowGroups[i]
+		if meta.Ordinal = int16(i); int(meta.Ordinal) != i { // some writers leave it out
+			return nil, fmt.Errorf("%d row groups, want at most 32768", len(p.RowGroups()))
+		}
+		chunks := rows.ColumnChunks()
+		if len(chunks) <= max(image.Index(), label.Index()) {
+			return nil, fmt.Errorf("row group %d lacks columns", i)
+		}
+		before := f.Len()
+		if err := addLabels(f, chunks[label.Index()].(*pq.FileColumnChunk), i, file, row); err != nil {
+			return nil, err
+		}
+		if f.Len()-before != int(rows.NumRows()) {
+			return nil, fmt.Errorf("row group %d has %d labels for %d rows", i, f.Len()-before, rows.NumRows())
+		}
+		s.groups = append(s.groups, &group{shard: shard, ordinal: i, row: row, part: before,
+			chunk: chunks[image.Index()].(*pq.FileColumnChunk)})
+		row += int(rows.NumRows())
+	}
+	return hubClasses(p), nil
+}
+
+// leaf returns the column of a path that has no repeated part, nil if there is none.
+func leaf(column *pq.Column, path ...string) *pq.Column {
+	for _, name := range path {
+		if column = column.Column(name); column == nil || column.Repeated() {
+			return nil
+		}
+	}
+	if !column.Leaf() {
+		return nil
+	}
+	return column
+}
+
+// addLabels reads the labels of a row group, whose first row is the given one of the file.
+func addLabels(f *data.Files, chunk *pq.FileColumnChunk, group int, file *os.File, row int) error {
+	if err := findPages(chunk, group, file, chunk.File().Size()); err != nil {
+		return fmt.Errorf("%s: %w", labelColumn, err)
+	}
+	pages := chunk.PagesFrom(file)
+	defer pages.Close()
+	for {
+		page, err := pages.ReadPage()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return cut(err)
+		}
+		for values, more := page.Values(), true; more; {
+			var some [256]pq.Value
+			n, err := values.ReadValues(some[:])
+			if more = err == nil; !more && !errors.Is(err, io.EOF) {
+				return cut(err)
+			}
+			for _, v := range some[:n] {
+				if v.IsNull() {
+					return fmt.Errorf("row %d has no label", row)
+				}
+				label := v.Int64()
+				if v.Kind() == pq.Int32 {
+					label = int64(v.Int32())
+				}
+				if label < 0 || int64(int32(label)) != label {
+					return fmt.Errorf("row %d: label %d, want 0 or more", row, label)
+				}
+				f.Labels = append(f.Labels, int32(label))
+				row++
+			}
+		}
+		pq.Release(page)
+	}
+}
+
+// hubClasses are the names that the hub's library writes into its files, nil where they are none.
+func hubClasses(p *pq.File) []string {
+	text, _ := p.Lookup("huggingface")
+	var about struct {
+		Info struct {
+			Features map[string]struct {
+				Names []string `json:"names"`
+			} `json:"features"`
+		} `json:"info"`
+	}
+	if json.Unmarshal([]byte(text), &about) != nil {
+		return nil
+	}
+	return about.Info.Features[labelColumn].Names
+}
+
+// Read returns the bytes of a picture, none where there are none.
+func (s *shards) Read(part int) (content []byte, err error) {
+	defer recovered(&err)
+	g := s.group(part)
+	file, err := os.Open(s.paths[g.shard])
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	g.found.Do(func() {
+		defer recovered(&g.err)
+		g.err = findPages(g.chunk, g.ordinal, file, g.chunk.File().Size())
+	})
+	if g.err != nil {
+		return nil, g.err
+	}
+	pages := g.chunk.PagesFrom(file)
+	defer pages.Close()
+	if err := pages.SeekToRow(int64(part - g.part)); err != nil {
+		return nil, err
+	}
+	page, err := pages.ReadPage()
+	if err != nil {
+		return nil, cut(err)
+	}
+	defer pq.Release(page)
+	var value [1]pq.Value
+	if n, err := page.Values().ReadValues(value[:]); n == 0 {
+		return nil, fmt.Errorf("a page without its values: %w", err)
+	}
+	if value[0].IsNull() {
+		return nil, nil
+	}
+	return bytes.Clone(value[0].ByteArray()), nil
+}
+
+// group finds the row group of a picture.
+func (s *shards) group(part int) *group {
+	return s.groups[sort.Search(len(s.groups), func(i int) bool { return s.groups[i].part > part })-1]
+}
+
+// Where names a picture: the file, and its row there, from 0.
+func (s *shards) Where(part int) string {
+	g := s.group(part)
+	return fmt.Sprintf("%s: row %d", s.paths[g.shard], g.row+part-g.part)
+}
+
+// Fingerprint tells sets of files apart.
+func (s *shards) Fingerprint() string { return s.fingerprint }
