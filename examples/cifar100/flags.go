@@ -22,6 +22,7 @@ import (
 // options are what the flags say.
 type options struct {
 	data, folder string
+	streaming    program.Streaming // of folder
 	download     bool
 	task         data.Task // of the generated shapes
 	recipe       finetune.Recipe
@@ -54,7 +55,9 @@ func parse(args []string) (o options, err error) {
 		defaultPositions+", with -from "+fromPositions+", with a recipe of DHVT "+dhvtPositions)
 	flags.StringVar(&o.data, "data", "", "directory or archive of CIFAR-100's binary version; empty for generated shapes")
 	flags.StringVar(&o.folder, "folder", "", "your own pictures in place of -data: a directory with a folder for each "+
-		"class; a fifth of them is tested on, unless they are in folders train and val")
+		"class, or with tar shards of WebDataset's form, or Parquet files of the hub's; a fifth of them is tested on, unless "+
+		"they are in folders train and val, or have that in their names")
+	o.streaming.Flags(flags)
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
 	flags.StringVar((*string)(&o.task), "task", string(data.TaskWhere), fmt.Sprintf("what to ask about generated shapes: "+
 		"%s, %s, %s or %s", data.TaskWhere, data.TaskLocation, data.TaskOrientation, data.TaskShape))
@@ -96,6 +99,8 @@ func parse(args []string) (o options, err error) {
 		return o, errors.New("-predict names no file: want some, as a.png,b.jpg")
 	case o.folder != "" && o.data != "":
 		return o, errors.New("-data and -folder exclude each other")
+	case o.streaming.On && o.folder == "":
+		return o, errors.New("-stream is for the pictures of -folder")
 	case o.download && o.data == "":
 		return o, errors.New("-download needs -data, the directory to fetch into")
 	case s.Aspects != nil && o.data != "":
@@ -113,6 +118,9 @@ func parse(args []string) (o options, err error) {
 	}
 	s.Tasks, s.Dir = []study.Task{{Recipe: o.recipe}}, filepath.Join(common.Checkpoint, recipe)
 	if err := o.compare(*name, *arms, common); err != nil {
+		return o, err
+	}
+	if err := o.streaming.Finish(); err != nil {
 		return o, err
 	}
 	return o, common.Finish()

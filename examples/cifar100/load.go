@@ -16,10 +16,11 @@ import (
 )
 
 // sets are the images that the flags name: one set for trainings at all sizes, which the graph makes of it; where
-// pictures have several aspects, one for each aspect and size.
+// pictures have several aspects, or are streamed, one for each aspect and size.
 type sets struct {
-	o    options
-	read map[key][2]*data.Set
+	o     options
+	files [2]*data.Files // of -folder: to train on and to be tested on, once they were found
+	read  map[key][2]*data.Set
 }
 
 type key struct {
@@ -27,7 +28,7 @@ type key struct {
 	size   [2]int
 }
 
-func newSets(o options) *sets { return &sets{o, map[key][2]*data.Set{}} }
+func newSets(o options) *sets { return &sets{o: o, read: map[key][2]*data.Set{}} }
 
 // first returns those of the first training.
 func (s *sets) first(ctx context.Context) (train, test *data.Set, err error) {
@@ -52,13 +53,13 @@ func (s *sets) of(ctx context.Context, u study.Unit) (train, test *data.Set, err
 // with returns those of a recipe.
 func (s *sets) with(ctx context.Context, r finetune.Recipe) (train, test *data.Set, err error) {
 	var k key
-	if r.Aspect != "" {
+	if r.Aspect != "" || s.o.streaming.On {
 		k = key{r.Aspect, r.Augment.Size}
 	}
 	if known, ok := s.read[k]; ok {
 		return known[0], known[1], nil
 	}
-	if train, test, err = load(ctx, s.o, r); err == nil {
+	if train, test, err = s.load(ctx, r); err == nil {
 		s.read[k] = [2]*data.Set{train, test}
 	}
 	return train, test, err
@@ -68,10 +69,11 @@ func (s *sets) with(ctx context.Context, r finetune.Recipe) (train, test *data.S
 const shapeSide = 32
 
 // load reads the images for a recipe.
-func load(ctx context.Context, o options, r finetune.Recipe) (train, test *data.Set, err error) {
+func (s *sets) load(ctx context.Context, r finetune.Recipe) (train, test *data.Set, err error) {
+	o := s.o
 	switch {
 	case o.folder != "":
-		return pictures(ctx, o, r)
+		return s.pictures(ctx, r)
 	case o.data == "" && r.Aspect != "": // drawn larger, as pictures are
 		size := r.Augment.Size
 		if size == [2]int{} {
@@ -99,12 +101,12 @@ func load(ctx context.Context, o options, r finetune.Recipe) (train, test *data.
 // heldOut is the share of -folder's pictures that is tested on, where they come without a split of their own.
 const heldOut = 0.2
 
-// pictures reads class folders. The middle of each picture is kept, unless the recipe's aspect says otherwise, at the
+// pictures finds the pictures of -folder, and reads them if they are not streamed. The middle of each picture is kept, unless the recipe's aspect says otherwise, at the
 // size that the model sees; where several sizes are asked for, and no aspects, at the largest of each side, from which
-// the graph makes the others.
-func pictures(ctx context.Context, o options, r finetune.Recipe) (train, test *data.Set, err error) {
-	size := r.Augment.Size
-	if r.Aspect == "" {
+// the graph makes the others. What is streamed comes in each size by itself.
+func (s *sets) pictures(ctx context.Context, r finetune.Recipe) (train, test *data.Set, err error) {
+	o, size := s.o, r.Augment.Size
+	if r.Aspect == "" && !o.streaming.On {
 		for _, s := range o.study.Sizes {
 			size = [2]int{max(size[0], s[0]), max(size[1], s[1])}
 		}
@@ -112,21 +114,42 @@ func pictures(ctx context.Context, o options, r finetune.Recipe) (train, test *d
 	if size == [2]int{} {
 		return nil, nil, fmt.Errorf("-folder: recipe %s names no size: add -sizes, as -sizes 224x224", o.recipe.Name)
 	}
-	trainFiles, testFiles, err := data.Folder(o.folder, nil, heldOut, 0)
-	if err != nil {
+	if err := s.find(); err != nil {
 		return nil, nil, err
-	}
-	if len(trainFiles.Classes) == 1 { // the folder train without a val, for one
-		return nil, nil, fmt.Errorf("-folder: %s has one folder alone, %s: want one for each class, or train and val with "+
-			"those", o.folder, trainFiles.Classes[0])
 	}
 	settings, err := r.Pictures(size)
 	if err != nil {
 		return nil, nil, err
 	}
-	if train, err = trainFiles.Load(ctx, settings, program.Line); err != nil {
-		return nil, nil, err
+	var read [2]*data.Set
+	for i, files := range s.files {
+		if o.streaming.On {
+			read[i], err = files.Stream(settings, o.streaming.Streaming)
+		} else {
+			read[i], err = files.Load(ctx, settings, program.Line)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
 	}
-	test, err = testFiles.Load(ctx, settings, program.Line)
-	return train, test, err
+	return read[0], read[1], nil
+}
+
+// find finds the pictures of -folder, once.
+func (s *sets) find() error {
+	if s.files[0] != nil {
+		return nil
+	}
+	train, test, what, err := program.Pictures(s.o.folder, heldOut)
+	if err != nil {
+		return err
+	}
+	if len(train.Classes) == 1 { // the folder train without a val, for one
+		return fmt.Errorf("-folder: %s has one class alone, %s: want a folder for each, or train and val with those",
+			s.o.folder, train.Classes[0])
+	}
+	s.files = [2]*data.Files{train, test}
+	program.Line(fmt.Sprintf("%s: %s, %d and %d pictures of %d classes, %v", s.o.folder, what, train.Len(), test.Len(),
+		len(train.Classes), &s.o.streaming))
+	return nil
 }

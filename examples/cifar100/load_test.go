@@ -65,7 +65,7 @@ func TestAFolderOfPicturesIsLearned(t *testing.T) {
 		t.Fatal(err)
 	}
 	cifar100.Run(t, "-folder", lone, "-sizes", "16x16", "-checkpoint", runs).Complaint(t, "train without val", 1, lone,
-		"one folder alone, train")
+		"one class alone, train")
 	cifar100.Run(t, "-folder", dir, "-data", dir).Complaint(t, "two sources", 2, "-data", "-folder")
 	if err := os.Mkdir(filepath.Join(dir, "green"), 0o755); err != nil {
 		t.Fatal(err)

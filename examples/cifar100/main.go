@@ -7,6 +7,7 @@
 //	go run ./examples/cifar100 -data DIR -position wepe,learned -seeds 3 CIFAR-100
 //	go run ./examples/cifar100 -from MODEL -data DIR                     fine-tune: learned, wepe and hybrid positions
 //	go run ./examples/cifar100 -from MODEL -folder DIR                   on your own pictures, a folder for each class
+//	go run ./examples/cifar100 -stream -folder DIR                       more of them than fit into memory
 //	go run ./examples/cifar100 -data DIR -study ablation -seeds 3        what each part of WePE is worth
 //	go run ./examples/cifar100 -study flexible -task shape -seeds 3      pictures that keep their aspect, or lose it
 //	go run ./examples/cifar100 -eval -position wepe                      measure a trained model again
