@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -51,6 +52,10 @@ func newTrainer(run Run) (*trainer, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if r.Model.Recompute && run.Backend.Name() == "onnxruntime" {
+		return nil, errors.New("finetune: model.recompute is set, but ONNX Runtime knows no barrier to compute behind: use " +
+			"accumulate to save memory, or another backend")
 	}
 	if images.Len() < r.BatchSize {
 		return nil, fmt.Errorf("finetune: %d training images are fewer than one batch of %d: lower batch_size",

@@ -57,6 +57,11 @@ type Config struct {
 
 	Init  string `json:"init"`  // one of InitTimm (default), InitJAX, InitRelease
 	DType string `json:"dtype"` // compute type: "float32" (default) or "bfloat16"; weights stay float32
+
+	// Recompute computes each block a second time for its gradient instead of keeping what is in it: the memory of a
+	// training is then that of one block and of the tokens between blocks, for a third more work. Values are the same, up
+	// to the rounding of gradients. Not with ONNX Runtime.
+	Recompute bool `json:"recompute,omitempty"`
 }
 
 // maxParameters bounds what a configuration, possibly from a stranger's checkpoint, makes the graph builder allocate:

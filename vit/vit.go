@@ -98,9 +98,16 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 	x = positions.add(x)
 	t.Tokens = x
 	x = layers.DropoutStatic(scope, x, c.Dropout)
+	recompute := c.Recompute && scope.IsTraining(g)
 	for i := range c.Depth {
+		if recompute {
+			x = x.Checkpoint()
+		}
 		t.Blocks[i] = c.Block(scope.In("block_%02d", i), x, positions.around(i), i, attentionWeights)
 		x = t.Blocks[i].Output
+	}
+	if recompute {
+		x = x.StopCheckpoint()
 	}
 	t.Encoded = weight.LayerNorm(scope.In("norm"), ConvertDType(x, dtypes.Float32), c.Epsilon)
 	t.Pooled = positions.pool(t.Encoded)                                                          // [batch, PooledWidth]

@@ -12,22 +12,35 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/activation"
 )
 
-// withGradient is forward(x) with a gradient of its own: backward takes dy, of the shape of the value, and returns dx.
+// withGradient is forward(x) with a gradient of its own: backward takes dy, of the shape of the value, and returns dx; y is
+// the value, if it is asked for.
 //
 // It is the route by which GoMLX differentiates its fused operations: the gradient of the value is handed, whatever its
 // shape, to the node that stands for it, here x itself with a custom gradient. What autodiff would have built is never
-// built, which matters: ONNX Runtime runs nodes that nobody reads.
-func withGradient(x *Node, forward func(x *Node) *Node, backward func(x, dy *Node) *Node) *Node {
-	x = IdentityWithCustomGradient(x, backward)
+// built, which matters: ONNX Runtime runs nodes that nobody reads. Between checkpoints of a graph (Node.Checkpoint) the
+// gradient is told another x, computed again: then the value is too, so that nothing of the first is kept for it.
+func withGradient(x *Node, forward func(x *Node) *Node, backward func(x *Node, y func() *Node, dy *Node) *Node) *Node {
+	var first, value *Node
+	first = IdentityWithCustomGradient(x, func(x, dy *Node) *Node {
+		return backward(x, func() *Node {
+			if x != first {
+				return forward(x)
+			}
+			return value
+		}, dy)
+	})
 	y, _ := InternalFusedOpCallerMulti(
-		func() []*Node { return []*Node{forward(x)} },
-		func() []*Node { return []*Node{x} }, true)
+		func() []*Node {
+			value = forward(first)
+			return []*Node{value}
+		},
+		func() []*Node { return []*Node{first} }, true)
 	return y[0]
 }
 
 // Gelu is x·Φ(x), Φ the normal distribution function. Its derivative is Φ(x) + x·φ(x), φ = Φ′.
 func Gelu(x *Node) *Node {
-	return withGradient(x, activation.Gelu, func(x, dy *Node) *Node {
+	return withGradient(x, activation.Gelu, func(x *Node, _ func() *Node, dy *Node) *Node {
 		cdf := MulScalar(AddScalar(Erf(DivScalar(x, math.Sqrt2)), 1), 0.5) // as in the value: backends compute it once
 		density := MulScalar(Exp(MulScalar(Square(x), -0.5)), 1/math.Sqrt(2*math.Pi))
 		return Mul(dy, Add(cdf, Mul(x, density)))
@@ -36,11 +49,9 @@ func Gelu(x *Node) *Node {
 
 // ScaledSoftmax is the softmax of scale·x over the last axis, y. Its gradient is scale·y·(dy - Σ dy·y).
 func ScaledSoftmax(x *Node, scale float64) *Node {
-	var y *Node
-	return withGradient(x, func(x *Node) *Node {
-		y = Softmax(MulScalar(x, scale), -1)
-		return y
-	}, func(_, dy *Node) *Node {
+	return withGradient(x, func(x *Node) *Node { return Softmax(MulScalar(x, scale), -1) }, func(_ *Node, value func() *Node,
+		dy *Node) *Node {
+		y := value()
 		mean := ReduceAndKeep(Mul(dy, y), ReduceSum, -1)
 		return Mul(Sub(dy, mean), MulScalar(y, scale))
 	})
@@ -54,14 +65,14 @@ func Normalize(x *Node, epsilon float64) *Node {
 		centered = Sub(x, mean(x))
 		return centered, Inverse(Sqrt(AddScalar(mean(Square(centered)), epsilon)))
 	}
-	var y *Node
 	return withGradient(x, func(x *Node) *Node {
-		y, _ = InternalFusedOpCaller(
+		y, _ := InternalFusedOpCaller(
 			func() *Node { return BackendFusedLayerNorm(x, []int{-1}, epsilon, nil, nil) },
 			func() *Node { return Mul(parts(x)) }, false)
 		return y
-	}, func(x, dy *Node) *Node {
+	}, func(x *Node, value func() *Node, dy *Node) *Node {
 		_, scale := parts(x)
+		y := value()
 		return Mul(Sub(Sub(dy, mean(dy)), Mul(y, mean(Mul(dy, y)))), scale)
 	})
 }

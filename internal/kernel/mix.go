@@ -8,5 +8,5 @@ import . "github.com/gomlx/gomlx/core/graph"
 // gradient: theirs, which autodiff would build and ONNX Runtime run though nobody reads it, is not there.
 func Mix(weights, x *Node) *Node {
 	return withGradient(x, func(x *Node) *Node { return MatMul(weights, x) },
-		func(_, dy *Node) *Node { return MatMul(Transpose(weights, -1, -2), dy) })
+		func(_ *Node, _ func() *Node, dy *Node) *Node { return MatMul(Transpose(weights, -1, -2), dy) })
 }

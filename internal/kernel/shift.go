@@ -18,7 +18,7 @@ func Crop(x *Node, axis, begin, end int) *Node {
 	}
 	return withGradient(x,
 		func(x *Node) *Node { return SliceAxis(x, axis, AxisRange(begin, end)) },
-		func(_, dy *Node) *Node { return ZeroPad(dy, axis, begin, n-end) })
+		func(_ *Node, _ func() *Node, dy *Node) *Node { return ZeroPad(dy, axis, begin, n-end) })
 }
 
 // ZeroPad puts zeros in front of x and behind it on one axis.
@@ -59,13 +59,13 @@ func Conv3x3(x, weights, biases *Node) *Node {
 // i-way, i and i+way, 0 outside of x. Its gradient is merge.
 func spread(x *Node, axis, way int) *Node {
 	return withGradient(x, func(x *Node) *Node { return spreadOut(x, axis, way) },
-		func(_, dy *Node) *Node { return mergeBack(dy, axis, way) })
+		func(_ *Node, _ func() *Node, dy *Node) *Node { return mergeBack(dy, axis, way) })
 }
 
 // merge is the transpose of spread: the sum of what each of three parts has for a place. Its gradient is spread.
 func merge(x *Node, axis, way int) *Node {
 	return withGradient(x, func(x *Node) *Node { return mergeBack(x, axis, way) },
-		func(_, dy *Node) *Node { return spreadOut(dy, axis, way) })
+		func(_ *Node, _ func() *Node, dy *Node) *Node { return spreadOut(dy, axis, way) })
 }
 
 func spreadOut(x *Node, axis, way int) *Node {

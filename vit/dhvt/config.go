@@ -69,6 +69,8 @@ func (c Config) Validate() error {
 	case c.AttentionDropout != 0:
 		return fmt.Errorf("dhvt: attention_dropout is %g, but this model has dropout behind the attention only: "+
 			"leave it out", c.AttentionDropout)
+	case c.Recompute:
+		return errors.New("dhvt: recompute is set, but this model keeps what its gradients need: leave it out")
 	case c.DType != "float32":
 		return fmt.Errorf("dhvt: dtype is %q, but this model computes in float32: leave dtype out", c.DType)
 	case !slices.Contains([]int{2, 4, 16}, c.PatchSize):

@@ -1,0 +1,63 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"slices"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// What the gradient reads of the forward pass is what memory has to keep: with Recompute it is nothing within a block
+// but the tokens that enter it.
+func TestRecomputeKeepsTheTokensBetweenBlocksAlone(t *testing.T) {
+	if gomlxtest.Backend().Name() == "onnxruntime" {
+		t.Skip("ONNX Runtime has no barrier to compute behind")
+	}
+	for _, position := range []string{"wepe", "learned", "rope-mixed", "rope1d", "liere", "wepe-bias", "alibi2d", "hybrid"} {
+		var grads [2][][]float64
+		var kept [2]int // numbers
+		for k, recompute := range []bool{false, true} {
+			c := small(position, PoolClass)
+			c.LayerScale, c.Depth, c.Recompute = 0.5, 3, recompute
+			grads[k] = gomlxtest.RunModel(t, gomlxtest.Seeded(t, 3), func(scope *model.Scope, in []*Node) []*Node {
+				g := in[0].Graph()
+				scope.Store().SetTraining(g, true)
+				trace := c.Trace(scope, in[0], false)
+				loss := ReduceAllSum(Square(trace.Logits))
+				var weights []*Node
+				for v := range scope.Store().IterVariables() {
+					if v.Trainable && v.InUseByGraph(g) {
+						weights = append(weights, v.NodeValue(g))
+					}
+				}
+				out := Gradient(loss, append(weights, in[0])...)
+				first, last := trace.Tokens.Id(), trace.Encoded.Id()
+				of := map[NodeId]bool{in[0].Id(): true} // the images: these nodes grow with the batch
+				seen := map[NodeId]bool{}
+				for _, node := range g.Nodes() {
+					for _, input := range node.Inputs() {
+						of[node.Id()] = of[node.Id()] || of[input.Id()]
+						if at := input.Id(); node.Id() > loss.Id() && at > first && at < last && of[at] && !seen[at] {
+							seen[at] = true
+							kept[k] += input.Shape().Size()
+						}
+					}
+				}
+				return out
+			}, gomlxtest.Noise(2, small(position, PoolClass).ImageRows, small(position, PoolClass).ImageCols, 3))
+		}
+		gomlxtest.Near(t, position+": gradient", slices.Concat(grads[1]...), slices.Concat(grads[0]...), 1e-6)
+		config := small(position, PoolClass)
+		tokens := 2 * config.Tokens() * config.Width
+		// The tokens that enter three blocks, and those that leave the last, twice: before and behind their barrier.
+		if limit := 8 * tokens; kept[1] > limit || kept[0] < 4*limit {
+			t.Errorf("%s: the gradient keeps %d numbers, %d without recomputing, want at most %d of many more", position,
+				kept[1], kept[0], limit)
+		}
+	}
+}
