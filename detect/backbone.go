@@ -19,9 +19,10 @@ import (
 // Backbone is the plain ViT of ViTDet: the blocks of package vit without class token and final norm, most of which
 // attend within windows. Its variables have the paths of a vit.Config's, so that pretrained ones fit.
 //
-// ImageRows and ImageCols are the pixels it is trained on; a graph takes any size that divides into patches. There a
-// learned table is resampled, as vit.Config.TrainedGrid has it, and so are the relative positions. Position "grid2d",
-// the default, with the bicubic kernel is ViTDet's own absolute table.
+// ImageRows and ImageCols are the pixels it is trained on; a graph takes any size that divides into patches. There
+// tables are resampled, as vit.Config.TrainedGrid has it, and so are the relative positions. Position "grid2d", the
+// default, with the bicubic kernel is ViTDet's own absolute table; "learned", which without a class token is the same
+// table for one size alone, is another name for it.
 type Backbone struct {
 	vit.Config
 
@@ -36,7 +37,7 @@ type Backbone struct {
 
 // WithDefaults returns b with every zero field that has a default filled in.
 func (b Backbone) WithDefaults() Backbone {
-	b.Position = cmp.Or(b.Position, "grid2d")
+	b.Position = resampled(cmp.Or(b.Position, grid2d))
 	b.Pool, b.Registers = vit.PoolMean, 0 // no token but patches
 	b.Config = b.Config.WithDefaults()
 	b.Window = cmp.Or(b.Window, 14)

@@ -19,12 +19,19 @@ func FromViT(v vit.Config, rows, cols int) Backbone {
 	v = v.WithDefaults()
 	b := Backbone{Config: v, PositionRows: v.Rows(), PositionCols: v.Cols()}
 	b.ImageRows, b.ImageCols = rows, cols
-	encoding := v.Encoding()
-	if encoding[0].Name == learned {
-		encoding[0].Name = grid2d
-	}
-	b.Position = encoding.String()
 	return b.WithDefaults()
+}
+
+// resampled is an encoding that goes to every size.
+func resampled(position string) string {
+	first, rest, found := strings.Cut(position, "+")
+	if first != learned {
+		return position
+	}
+	if found {
+		return grid2d + "+" + rest
+	}
+	return grid2d
 }
 
 // The two names of a table of positions: by token, and by row and column.
