@@ -24,19 +24,25 @@ type devices struct {
 	everywhere, divided *distributed.ShardingSpec
 }
 
-// newDevices takes the first n devices, 0 for all.
-func newDevices(backend compute.Backend, n int) (d devices, err error) {
-	exist := backend.NumDevices()
+// newDevices takes the first n devices for a recipe, or where n is 0 all that can share its batches equally.
+func newDevices(backend compute.Backend, n int, r Recipe) (d devices, err error) {
+	exist, part := backend.NumDevices(), r.BatchSize/r.Accumulate
 	switch {
 	case n < 0:
 		return d, fmt.Errorf("finetune: devices are %d, want 1 or more, or 0 for all", n)
 	case n > exist:
 		return d, fmt.Errorf("finetune: devices are %d: backend %s has %d", n, backend.Name(), exist)
+	case n > 0 && part%n != 0:
+		return d, fmt.Errorf("finetune: %d devices cannot share %d images equally (batch_size %d in %d parts): want fewer "+
+			"devices, or other batches", n, part, r.BatchSize, r.Accumulate)
 	case n == 0:
 		n = exist
 		// XLA divides a processor into as many devices as one likes; they are no faster than one.
 		if exist > 1 && strings.Contains(strings.ToLower(backend.DeviceDescription(0)), "cpu") {
 			n = 1
+		}
+		for part%n != 0 {
+			n--
 		}
 	}
 	if n == 1 {
@@ -57,15 +63,6 @@ func (d devices) count() int {
 		return 1
 	}
 	return d.everywhere.Mesh.NumDevices()
-}
-
-// divide refuses parts of a batch that the devices cannot share equally.
-func (d devices) divide(r Recipe) error {
-	if part := r.BatchSize / r.Accumulate; part%d.count() != 0 {
-		return fmt.Errorf("finetune: %d devices cannot share %d images equally (batch_size %d in %d parts): want fewer "+
-			"devices, or other batches", d.count(), part, r.BatchSize, r.Accumulate)
-	}
-	return nil
 }
 
 // fill is the next number of images that the devices can share equally.

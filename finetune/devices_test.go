@@ -277,28 +277,29 @@ func TestDevicesOfABackend(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		exist, n  int
+		batch     int // in two parts
 		kind      string
 		want      int
 		complains []string
 	}{
-		{name: "one is one", exist: 1, want: 1},
-		{name: "all by default", exist: 5, want: 5, kind: "NVIDIA"},
-		{name: "some", exist: 5, n: 3, want: 3, kind: "NVIDIA"},
-		{name: "a processor is one", exist: 4, want: 1, kind: "TFRT_CPU_0"},
-		{name: "or what is asked for", exist: 4, n: 4, want: 4, kind: "TFRT_CPU_0"},
-		{name: "more than exist", exist: 3, n: 4, complains: []string{"devices are 4", "has 3"}},
-		{name: "none", exist: 3, n: -1, complains: []string{"devices are -1"}},
+		{name: "one is one", exist: 1, batch: 2, want: 1},
+		{name: "all by default", exist: 5, batch: 20, want: 5, kind: "NVIDIA"},
+		{name: "or as many as share a batch", exist: 8, batch: 20, want: 5, kind: "NVIDIA"},
+		{name: "some", exist: 5, n: 3, batch: 6, want: 3, kind: "NVIDIA"},
+		{name: "a processor is one", exist: 4, batch: 8, want: 1, kind: "TFRT_CPU_0"},
+		{name: "or what is asked for", exist: 4, n: 4, batch: 8, want: 4, kind: "TFRT_CPU_0"},
+		{name: "indivisible", exist: 3, n: 2, batch: 6,
+			complains: []string{"2 devices", "3 images", "batch_size 6 in 2 parts"}},
+		{name: "more than exist", exist: 3, n: 4, batch: 8, complains: []string{"devices are 4", "has 3"}},
+		{name: "none", exist: 3, n: -1, batch: 6, complains: []string{"devices are -1"}},
 	} {
-		d, err := newDevices(&several{Backend: gomlxtest.Backend(), n: c.exist, kind: c.kind}, c.n)
+		d, err := newDevices(&several{Backend: gomlxtest.Backend(), n: c.exist, kind: c.kind}, c.n,
+			Recipe{BatchSize: c.batch, Accumulate: 2})
 		refused(t, c.name, err, c.complains...)
 		if c.complains == nil && (err != nil || d.count() != c.want) {
 			t.Errorf("%s: %d devices, %v, want %d", c.name, d.count(), err, c.want)
 		}
 	}
-	run := tinyRun(t, "accumulate=2", 31)
-	run.Backend = &several{Backend: gomlxtest.Backend(), n: 2, kind: "NVIDIA"}
-	_, _, err := run.Do(t.Context())
-	refused(t, "indivisible", err, "2 devices", "3 images", "batch_size 6 in 2 parts")
 }
 
 // Where the backend has several devices, as XLA: the same weights to rounding, which a few steps amplify little.

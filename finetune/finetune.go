@@ -77,7 +77,7 @@ var ErrDiverged = errors.New("training diverged")
 // Run is one training of one recipe on one data set with one seed.
 type Run struct {
 	Backend compute.Backend
-	Devices int // of the backend that share each batch, 0 for all; of a processor, which XLA divides at will, for one
+	Devices int // of the backend that share each batch; 0 for all that can share it equally, of a processor one
 	Recipe  Recipe
 	Seed    int64
 

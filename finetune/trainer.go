@@ -46,16 +46,16 @@ func newTrainer(run Run) (*trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, err := newDevices(run.Backend, run.Devices)
-	if err == nil {
-		err = devices.divide(r)
-	}
+	devices, err := newDevices(run.Backend, run.Devices, r)
 	if err != nil {
 		return nil, err
 	}
 	if r.Model.Recompute && run.Backend.Name() == "onnxruntime" {
 		return nil, errors.New("finetune: model.recompute is set, but ONNX Runtime knows no barrier to compute behind: use " +
 			"accumulate to save memory, or another backend")
+	}
+	if exist := run.Backend.NumDevices(); exist > 1 {
+		run.Log(fmt.Sprintf("%d of %d devices share each batch", devices.count(), exist))
 	}
 	if images.Len() < r.BatchSize {
 		return nil, fmt.Errorf("finetune: %d training images are fewer than one batch of %d: lower batch_size",

@@ -54,6 +54,8 @@ func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
 		{"-from=", []string{"-from", "empty"}},
 		{"-predict=", []string{"-predict", "empty"}},
 		{"-predict ,", []string{"-predict names no file"}},
+		{"-devices -1", []string{"-devices is -1"}},
+		{"-mpi sum", []string{"-mpi", `"sum"`, "allreduce or ordered"}},
 		{"-completions -1", []string{"-completions", "-1"}},
 		{"-eval -predict a.png", []string{"-eval", "-predict"}},
 		{"-study why", []string{"-study", `"why"`, "ablation"}},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/program/programtest"
 )
@@ -132,5 +133,17 @@ func TestTheDeathOfAProcessEndsTheRunAndAnotherGoesOn(t *testing.T) {
 				t.Errorf("status %d, step %d: the run that goes on ends with other weights: %s", e.Code, at, e.Stderr)
 			}
 		})
+	}
+}
+
+// The directory is in use: the process that writes cannot begin, and the other would wait for it.
+func TestAProcessThatFailsAloneUnderMpirunEndsTheOthers(t *testing.T) {
+	args, run := shared(t, cifar(t), 2)
+	unlock := gomlxtest.Must(checkpoints.Lock(run))(t)
+	defer func() { _ = unlock() }()
+	e := cifar100.Finish(t, programtest.Mpirun(t, 2, cifar100.Command(t, append(args, "-mpi", "allreduce")...)))
+	if e.Code != 1 || !strings.Contains(e.Stderr, "cifar100: process 0 of 2: ") ||
+		!strings.Contains(e.Stderr, "in use by another process") {
+		t.Errorf("status %d: %s", e.Code, e.Stderr)
 	}
 }

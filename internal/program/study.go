@@ -43,7 +43,8 @@ func StudyFlags(flags *flag.FlagSet, s *study.Study, checkpoint, recipe, positio
 		"Kubernetes")
 	flags.IntVar(&f.completions, "completions", 0, "pods of the indexed job of Kubernetes that this is one of; default "+
 		"JOB_COMPLETIONS")
-	flags.IntVar(&s.Devices, "devices", 0, "devices of the backend, as GPUs, that share each batch; default all")
+	flags.IntVar(&s.Devices, "devices", 0, "devices of the backend, as GPUs, that share each batch; default all, "+
+		"or as many as can share it equally")
 	flags.StringVar(&f.mpi, "mpi", "", "the processes of mpirun or srun share each training, and sum gradients by "+
 		"allreduce, or ordered as one process would; needs -tags=mpi, docs/scale.md")
 	return f
