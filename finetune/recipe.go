@@ -63,6 +63,12 @@ type Recipe struct {
 	ZeroHead bool   `json:"zero_head,omitempty"` // a new head that starts at zero, from scratch too
 }
 
+// LossBCE is the Recipe.Loss of DeiT-III: every class is a question of its own, answered yes for the classes that a
+// picture has a part of, however small mixing made it. The mean is that over pictures and classes of
+//
+//	−t·log σ(x) − (1−t)·log(1−σ(x)),   t = 1 where the target is above 0
+const LossBCE = "bce"
+
 // WithDefaults returns r with its zero fields filled in, and those of its model by vit.Config.WithDefaults:
 //
 //	accumulate        1
