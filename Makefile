@@ -92,7 +92,8 @@ lint: ## the linter alone
 
 .PHONY: results
 results: ## compute the tables of README.md and docs/results.md from the rows in docs/runs and from the code
-	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md
+	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md \
+		docs/detection.md
 
 .PHONY: onnxruntime
 onnxruntime: ## fetch ONNX Runtime from npm into ~/.local/lib/onnxruntime

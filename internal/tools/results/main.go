@@ -14,9 +14,14 @@
 //
 //	figure: NAME decay
 //
-// for the table of a figure from the rows that examples/analysis left in NAME.jsonl.
+// for the table of a figure from the rows that examples/analysis left in NAME.jsonl, or
 //
-//	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md
+//	detection: NAME
+//
+// for that of the detectors whose rows examples/coco left there.
+//
+//	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md \
+//		docs/detection.md
 package main
 
 import (
@@ -27,6 +32,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/wepe-go/wepe/finetune/detection"
 	"github.com/wepe-go/wepe/finetune/figures"
 	"github.com/wepe-go/wepe/finetune/report"
 )
@@ -61,7 +67,7 @@ func fill(path, records string) error {
 }
 
 var (
-	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?) *-->\n`)
+	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?) *-->\n`)
 	end   = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -123,9 +129,12 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	if err != nil {
 		return table, err
 	}
-	if across != "" {
+	switch {
+	case words[0] == "detection:":
+		table = detection.Table(rows.Results)
+	case across != "":
 		table, err = report.Across(rows.Results, across)
-	} else {
+	default:
 		table, err = report.Tabulate(rows.Results, spec)
 	}
 	for _, skipped := range rows.Skipped {
