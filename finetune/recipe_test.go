@@ -246,7 +246,8 @@ func TestPublishedRecipesHaveTheNumbersOfTheirSources(t *testing.T) {
 		{recipe: "release-resisc45", settings: releaseLarge + "epochs=120;batch_size=12;warmup_epochs=15;" +
 			"optimizer.weight_decay=0.08;smoothing=0.15;" +
 			"augment.rotate=30;augment.flip_up_prob=0.3;augment.jitter=[0.3,0.3,0.3,0.1];" +
-			"augment.erase_prob=0.4;augment.erase_scale=[0.02,0.25]", rates: [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, gate: 0.6},
+			"augment.erase_prob=0.4;augment.erase_scale=[0.02,0.25]",
+			rates: [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, gate: 0.6},
 	} {
 		r := gomlxtest.Must(Named(c.recipe))(t)
 		if r.Model.Width > 0 {

@@ -153,8 +153,8 @@ var hybrids = []Recipe{
 	},
 	// DHVT-T as its authors train it on CIFAR-100 at 32×32 (https://github.com/ArieSeirack/DHVT, run_code_cifar.sh and the
 	// defaults of main.py at commit a86fedab), without positions; -position wepe adds them. There with rates from 1e-6 and
-	// to 1e-5 where these are 0. Its colour jitter does nothing: timm leaves it out where there is RandAugment. It averages
-	// weights with a decay of 0.99996 too, but measures the others, as this does. Unmeasured by us.
+	// to 1e-5 where these are 0. Its colour jitter does nothing: timm leaves it out where there is RandAugment. It
+	// averages weights with a decay of 0.99996 too, but measures the others, as this does. Unmeasured by us.
 	//
 	//	go run ./examples/cifar100 -recipe dhvt-300 -position none -data DIR               (3.5e16 FLOPs)
 	{

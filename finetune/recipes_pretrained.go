@@ -115,7 +115,8 @@ var fromPretrained = []Recipe{
 		r.Params["wepe_surrogate"] = "svhn"
 		r.Epochs, r.BatchSize, r.WarmupEpochs, r.Smoothing, r.Optimizer.WeightDecay = 100, 16, 10, 0.1, 0.02
 		r.Augment.Pad, r.Augment.FlipProb, r.Augment.Rotate = 3, 0.5, 15
-		r.Augment.Jitter, r.Augment.EraseProb, r.Augment.EraseScale = [4]float64{0.4, 0.4, 0.4, 0.15}, 0.3, [2]float64{0.02, 0.3}
+		r.Augment.Jitter = [4]float64{0.4, 0.4, 0.4, 0.15}
+		r.Augment.EraseProb, r.Augment.EraseScale = 0.3, [2]float64{0.02, 0.3}
 	}),
 	//	go run ./examples/vtab -recipe release-dmlab -tasks dmlab -position hybrid -from CHECKPOINT -data DIR
 	//
@@ -166,7 +167,8 @@ func releaseCIFAR100(name string, change func(*Recipe)) Recipe {
 			LearningRates: map[string]float64{GroupPosition: 16, GroupGate: 20, GroupHead: 20}},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, CropScale: [2]float64{0.8, 1}, CropRatio: [2]float64{0.9, 1.1}, FlipProb: 0.5,
-			Rotate: 15, Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.1, EraseProb: 0.25, EraseScale: [2]float64{0.02, 0.33},
+			Rotate: 15, Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.1,
+			EraseProb: 0.25, EraseScale: [2]float64{0.02, 0.33},
 			MixupAlpha: 0.2, CutmixAlpha: 1, MixProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
 		},
 		Resample: "bilinear",

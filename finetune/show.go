@@ -33,8 +33,15 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, set *data
 	if err := r.Augment.Validate(); err != nil {
 		return err
 	}
-	set = set.First(shownImages)
-	n := set.Len()
+	rows := make([]int, min(shownImages, set.Len()))
+	for k := range rows {
+		rows[k] = k
+	}
+	set, err := set.Held(rows)
+	if err != nil {
+		return err
+	}
+	n := len(rows)
 	height, width := r.Augment.OutputSize(set.Height, set.Width)
 	times := max(1, (shownSide+min(height, width)-1)/min(height, width))
 	cell := image.Pt(width*times+shownGap, height*times+shownGap)
@@ -45,9 +52,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, set *data
 		draw.NearestNeighbor.Scale(page, image.Rectangle{corner, corner.Add(image.Pt(width*times, height*times))}, picture,
 			picture.Bounds(), draw.Src, nil)
 	}
-	rows := make([]int, n)
 	for k := range rows {
-		rows[k] = k
 		place(0, k, set.Picture(k))
 	}
 	program, err := NewExec(backend, func(inputs []*Node) []*Node {

@@ -32,7 +32,9 @@ var (
 	webpChroma = chroma{rowShift: 1, colShift: 1, smooth: true, bias: [2][2]int{{8, 8}, {8, 8}}}
 )
 
-// row computes pixels of a line of a plane, from a column on: (9·near + 3·beside + 3·above or below + diagonal + bias)/16.
+// row computes pixels of a line of a plane, from a column on:
+//
+//	(9·near + 3·beside + 3·above or below + diagonal + bias)/16
 func (c chroma) row(out, plane []uint8, stride, y, column int) {
 	near, next := c.samples(y, c.rowShift, c.rows)
 	a, b := plane[near*stride:], plane[next*stride:]

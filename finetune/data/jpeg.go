@@ -25,8 +25,8 @@ const (
 // ten.
 const maxScans = 100
 
-// jpegPart decodes a part of a jpeg of the given sides, as it lies, at 1/scale of its size: 1, or one of jpegScales. The
-// part is in pixels of the result.
+// jpegPart decodes a part of a jpeg of the given sides, as it lies, at 1/scale of its size, one of jpegScales. The part
+// is in pixels of the result.
 func jpegPart(raw []byte, height, width, scale int, part image.Rectangle) (*Picture, error) {
 	if err := wholeJPEG(raw); err != nil {
 		return nil, err

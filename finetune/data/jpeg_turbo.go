@@ -30,8 +30,8 @@ static void note(j_common_ptr c, int level) {
 	if (level < 0 && c->err->msg_code != JWRN_EXTRANEOUS_DATA) stop(c);
 }
 
-// decode writes the part of so many columns and lines from left and top on, at 1/scale, to out: 3 bytes a pixel, or 4 of
-// inks. It returns how many, or 0 and why not.
+// decode writes the part of so many columns and lines from left and top on, at 1/scale, to out: 3 bytes a pixel, or 4
+// of inks. It returns how many, or 0 and why not.
 static int decode(const unsigned char *raw, unsigned long size, int height, int width, int scale, int left, int top,
 		int columns, int lines, unsigned char *out, char *text) {
 	struct jpeg_decompress_struct c;

@@ -83,7 +83,8 @@ func TestEveryOperationIsPillowsToTheBit(t *testing.T) {
 }
 
 // Expected are the formulas of timm/data/auto_augment.py (066e490), big_vision/pp/autoaugment.py (538b8a8) and
-// torchvision's autoaugment.py (0.14) by hand, for a picture of 19×13 pixels; a second amount is that of the other sign.
+// torchvision's autoaugment.py (0.14) by hand, for a picture of 19×13 pixels; a second amount is that of the other
+// sign.
 func TestAmountsOfPoliciesAreThoseOfTheirSources(t *testing.T) {
 	for name, want := range map[string]map[string][]float64{
 		"rand-m9-mstd0.5-inc1": {
@@ -154,8 +155,8 @@ func TestPoliciesAreReadAsTheirSourcesWriteThem(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.name, p, err)
 		}
 	}
-	for _, name := range []string{"", "rand", "rand-x3", "rand-m11", "rand-m", "randaug(2)", "randaug(101,9)", "randaug(2,31)",
-		"RandAugment(2,-1)", "autoaugment"} {
+	for _, name := range []string{"", "rand", "rand-x3", "rand-m11", "rand-m", "randaug(2)", "randaug(101,9)",
+		"randaug(2,31)", "RandAugment(2,-1)", "autoaugment"} {
 		if _, err := parsePolicy(name, fill); err == nil {
 			t.Errorf("%q is taken", name)
 		}

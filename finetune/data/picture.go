@@ -66,7 +66,7 @@ type format struct {
 	name, magic string
 	size        func(io.Reader) (image.Config, error)
 	decode      func(io.Reader) (image.Image, error) // nil for jpegs, see jpegPart
-	exif        func([]byte) []byte                  // the TIFF structure that holds the orientation; nil where formats have none
+	exif        func([]byte) []byte                  // the TIFF structure that holds the orientation; may be nil
 }
 
 var formats = []format{

@@ -94,8 +94,8 @@ func tapsOf(r preprocess.Resample, in int, of part, out int) []tap {
 	return taps
 }
 
-// eachWeights computes the weights of an axis, for each output pixel those of the input pixels from first on, beyond the
-// part that is shown too. They are its caller's during the call.
+// eachWeights computes the weights of an axis, for each output pixel those of the input pixels from first on, beyond
+// the part that is shown too. They are its caller's during the call.
 func eachWeights(r preprocess.Resample, in int, of part, out int, do func(i, first int, weights []float64)) {
 	k, support := kernel(r)
 	scale := of.length / float64(out)

@@ -12,8 +12,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/activation"
 )
 
-// withGradient is forward(x) with a gradient of its own: backward takes dy, of the shape of the value, and returns dx; y is
-// the value, if it is asked for.
+// withGradient is forward(x) with a gradient of its own: backward takes dy, of the shape of the value, and returns dx; y
+// is the value, if it is asked for.
 //
 // It is the route by which GoMLX differentiates its fused operations: the gradient of the value is handed, whatever its
 // shape, to the node that stands for it, here x itself with a custom gradient. What autodiff would have built is never
@@ -49,8 +49,8 @@ func Gelu(x *Node) *Node {
 
 // ScaledSoftmax is the softmax of scale·x over the last axis, y. Its gradient is scale·y·(dy - Σ dy·y).
 func ScaledSoftmax(x *Node, scale float64) *Node {
-	return withGradient(x, func(x *Node) *Node { return Softmax(MulScalar(x, scale), -1) }, func(_ *Node, value func() *Node,
-		dy *Node) *Node {
+	forward := func(x *Node) *Node { return Softmax(MulScalar(x, scale), -1) }
+	return withGradient(x, forward, func(_ *Node, value func() *Node, dy *Node) *Node {
 		y := value()
 		mean := ReduceAndKeep(Mul(dy, y), ReduceSum, -1)
 		return Mul(Sub(dy, mean), MulScalar(y, scale))
