@@ -66,6 +66,10 @@ test-mpi: ## one training by several processes, under mpirun (openmpi-bin, libop
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi ./internal/mpi
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi -run 'Mpirun|DeathOfAProcess' ./examples/cifar100
 
+.PHONY: scale-check
+scale-check: ## stream sets of 2,000 and 20,000 pictures from three containers: memory, order, weights, a kill; ten minutes
+	$(if $(shell command -v mpicc),CC=mpicc go run -tags=mpi,go run) ./internal/tools/scalecheck $(ARGS)
+
 .PHONY: bench
 bench: ## all benchmarks
 	go test -p 1 -timeout 60m -run '^$$' -bench . -benchmem ./...
