@@ -18,8 +18,8 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// The products of the graph itself, with the sizes that they say, are the source of the expected number. FLOPs leaves out
-// those by which later stages pick an object's class and box.
+// The products of the graph itself, with the sizes that they say, are the source of the expected number. FLOPs leaves
+// out those by which later stages pick an object's class and box.
 func TestFLOPsAreThoseOfTheProductsInTheGraph(t *testing.T) {
 	c := Config{
 		Backbone: Backbone{Config: vit.Config{ImageRows: 40, ImageCols: 56, PatchSize: 8, Width: 12, Depth: 3, Heads: 3,

@@ -18,8 +18,8 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// several is a backend of n devices, which keeps what it is asked for. It computes as AutoSharding means it: the program
-// on the whole inputs, whose divided parts it puts together, on the go backend.
+// several is a backend of n devices, which keeps what it is asked for. It computes as AutoSharding means it: the
+// program on the whole inputs, whose divided parts it puts together, on the go backend.
 type several struct {
 	compute.Backend
 	n        int

@@ -31,8 +31,8 @@ func (m *Model) evaluate(p pixels) (report.Metrics, error) {
 	return e.metrics(), nil
 }
 
-// examine examines a set, or returns what it found last where that was the same set: the page of a run comes right after
-// its result.
+// examine examines a set, or returns what it found last where that was the same set: the page of a run comes right
+// after its result.
 func (m *Model) examine(set *data.Set) (*examination, error) {
 	if m.examined.set == set {
 		return m.examined.result, nil
@@ -146,8 +146,8 @@ func (m *Model) batches(p pixels, program *model.Exec, size int,
 	return nil
 }
 
-// ownBatches yields the rows of all images in order, so many at a time, as of epoch 0; of a group those batches that are
-// this process's. The last is filled up.
+// ownBatches yields the rows of all images in order, so many at a time, as of epoch 0; of a group those batches that
+// are this process's. The last is filled up.
 func (m *Model) ownBatches(images, size int) iter.Seq2[int, []int] {
 	return func(yield func(int, []int) bool) {
 		rows := make([]int, size)

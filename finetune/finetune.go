@@ -22,11 +22,10 @@
 //
 // # Resume
 //
-// The order of the data and every augmentation are pure functions of (seed, epoch, index). Dropout's generator is one of
-// (seed, step, part) where a batch is computed in parts; else it is a variable, as the optimizer's moments are, and a
-// checkpoint holds all of them. A run that was stopped goes on with the same
-// command and ends with the same bits as one that never stopped (on the go backend; other backends do not promise
-// bit-equal arithmetic).
+// The order of the data and every augmentation are pure functions of (seed, epoch, index). Dropout's generator is one
+// of (seed, step, part) where a batch is computed in parts; else it is a variable, as the optimizer's moments are,
+// and a checkpoint holds all of them. A run that was stopped goes on with the same command and ends with the same
+// bits as one that never stopped (on the go backend; other backends do not promise bit-equal arithmetic).
 //
 // # Several processes
 //
@@ -47,8 +46,8 @@
 //
 //	recipe    recipe.go, changed by settings.go, named in recipes.go; its optimizer, groups, source
 //	machines  group.go and devices.go share the work among processes and devices
-//	model     model.go, asked in evaluate.go (answers.go says how right it is), predict.go, encoding.go, export.go; opened
-//	          again in saved.go, pretrained.go
+//	model     model.go, asked in evaluate.go (answers.go says how right it is), predict.go, encoding.go, export.go;
+//	          opened again in saved.go, pretrained.go
 //	training  steps.go is the graph of a step, order.go says of which images, exchange.go what processes tell each other
 //	          in it, trainer.go makes steps, record.go and resume.go keep them
 //	run       do.go, and page.go about it

@@ -9,8 +9,8 @@ import (
 
 // onImageNet are the recipes of ImageNet-1k, 1,281,167 training pictures of 1,000 classes, from scratch: work for
 // accelerators, and for the cores that feed them (docs/augmentation.md). They train in bfloat16. None of them was run
-// by us. What differs from a source is said; for all of them: rates rise from 0 and fall to 0, where timm's rise from 1e-6
-// and fall to 1e-5.
+// by us. What differs from a source is said; for all of them: rates rise from 0 and fall to 0, where timm's rise from
+// 1e-6 and fall to 1e-5.
 var onImageNet = []Recipe{
 	// The paper's run: 200 epochs, 70.10 % top-1 with WePE. Nothing else of its settings is published, and the release has
 	// none of it. The size is taken to be Ti/16, as of everything that the paper trains from scratch, and the rest is what

@@ -36,7 +36,8 @@ func tarred(t *testing.T, set *data.Set) *data.Files {
 			[2]string{fmt.Sprintf("%03d.cls", i), fmt.Sprint(set.Labels[i])})
 	}
 	dir := datatest.Tree(t, map[string][]byte{"0.tar": datatest.Tar(shards[0]...), "1.tar": datatest.Tar(shards[1]...)})
-	return gomlxtest.Must(data.Tar(dir, []string{filepath.Join(dir, "0.tar"), filepath.Join(dir, "1.tar")}, set.Classes))(t)
+	both := []string{filepath.Join(dir, "0.tar"), filepath.Join(dir, "1.tar")}
+	return gomlxtest.Must(data.Tar(dir, both, set.Classes))(t)
 }
 
 func streamOf(t *testing.T, f *data.Files, how data.Streaming) *data.Set {

@@ -63,7 +63,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.cost.DType, "dtype", "float32", "of -what cost: float32 or bfloat16")
 	flags.IntVar(&o.cost.Rounds, "rounds", 100, "of -what cost: of every encoding; 0 for parameters and "+
 		"FLOPs alone, without a model")
-	flags.BoolFunc("processor-time", "of -what cost: measure processor time, on a CPU that does other work", func(string) error {
+	flags.BoolFunc("processor-time", "of -what cost: measure processor time, on a busy CPU", func(string) error {
 		o.cost.Processor = processorTime
 		return nil
 	})

@@ -101,9 +101,10 @@ func (s *sets) load(ctx context.Context, r finetune.Recipe) (train, test *data.S
 // heldOut is the share of -folder's pictures that is tested on, where they come without a split of their own.
 const heldOut = 0.2
 
-// pictures finds the pictures of -folder, and reads them if they are not streamed. The middle of each picture is kept, unless the recipe's aspect says otherwise, at the
-// size that the model sees; where several sizes are asked for, and no aspects, at the largest of each side, from which
-// the graph makes the others. What is streamed comes in each size by itself.
+// pictures finds the pictures of -folder, and reads them if they are not streamed. The middle of each picture is
+// kept, unless the recipe's aspect says otherwise, at the size that the model sees; where several sizes are asked
+// for, and no aspects, at the largest of each side, from which the graph makes the others. What is streamed comes in
+// each size by itself.
 func (s *sets) pictures(ctx context.Context, r finetune.Recipe) (train, test *data.Set, err error) {
 	o, size := s.o, r.Augment.Size
 	if r.Aspect == "" && !o.streaming.On {

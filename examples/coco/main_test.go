@@ -42,7 +42,8 @@ func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
 
 // tiny makes the detector small enough to train in a test, on pictures of 32×48 pixels.
 const tiny = "steps=2;warmup_steps=1;batch_size=2;detector.backbone.image_rows=32;detector.backbone.image_cols=48;" +
-	"detector.backbone.patch_size=8;detector.backbone.width=16;detector.backbone.depth=2;detector.backbone.global=[1];detector.backbone.heads=2;" +
+	"detector.backbone.patch_size=8;detector.backbone.width=16;detector.backbone.depth=2;" +
+	"detector.backbone.global=[1];detector.backbone.heads=2;" +
 	"detector.channels=8;detector.roi.dense=[16];detector.roi.convs=[8];detector.roi.masks=[8];detector.roi.top=3;" +
 	"detector.roi.score=0.01"
 

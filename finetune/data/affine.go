@@ -99,8 +99,8 @@ func (p *Picture) nearestAffine(out *Picture, m affine) {
 	}
 }
 
-// interpolate weighs the pixels around each place. Beyond the border columns repeat, and so do rows: the first one where
-// there is none above, and one computed before where there is none below.
+// interpolate weighs the pixels around each place. Beyond the border columns repeat, and so do rows: the first one
+// where there is none above, and one computed before where there is none below.
 func (p *Picture) interpolate(out *Picture, m affine, kernel preprocess.Resample) {
 	taps := 2
 	if kernel == preprocess.Bicubic {

@@ -13,8 +13,8 @@ import (
 // Augment says how images of a set become input of a model. The zero value changes nothing: pixels scaled to 0…1.
 //
 // The steps, in this order (that of the authors' CIFAR-100 script): random crop of the zero-padded image, or random
-// resized crop; flips; resize to Size; rotation, policy, colour jitter, grey and erasing, which are done on the host and
-// so take the crop and the resize there (see OnHost); normalisation; cutout; mixup or cutmix.
+// resized crop; flips; resize to Size; rotation, policy, colour jitter, grey and erasing, which are done on the host
+// and so take the crop and the resize there (see OnHost); normalisation; cutout; mixup or cutmix.
 //
 // The shape of the graph depends on which steps are on, not on their strengths: a graph built with mixing on also
 // serves plans drawn by a copy of the struct with other strengths, or with the step off.
@@ -47,8 +47,8 @@ type Augment struct {
 	Jitter [4]float64 `json:"jitter,omitzero"`
 	// GreyProb is the probability of taking colours away.
 	GreyProb float64 `json:"grey_prob,omitzero"`
-	// EraseProb is the probability that a box is erased, which has a share of the area in EraseScale, zero for 1/50 to 1/3;
-	// EraseNoise fills it with noise, timm's mode "pixel", instead of the mean.
+	// EraseProb is the probability that a box is erased, which has a share of the area in EraseScale, zero for 1/50 to
+	// 1/3; EraseNoise fills it with noise, timm's mode "pixel", instead of the mean.
 	EraseProb  float64    `json:"erase_prob,omitzero"`
 	EraseScale [2]float64 `json:"erase_scale,omitzero"`
 	EraseNoise bool       `json:"erase_noise,omitzero"`

@@ -10,8 +10,8 @@ import (
 
 // cropped decodes the window of an identified file that choose says, for the sides of the picture as it is turned, and
 // resizes it: what windowed and Resize make of the whole picture, but decoding jpegs no further than they are shown,
-// and with -tags libjpeg no larger. There a window that has at least twice, four or eight times the size that is asked for
-// is decoded at a half, a quarter or an eighth, as Pillow's draft does it.
+// and with -tags libjpeg no larger. There a window that has at least twice, four or eight times the size that is
+// asked for is decoded at a half, a quarter or an eighth, as Pillow's draft does it.
 func (f format) cropped(raw []byte, height, width int, choose func(height, width int) window, outHeight, outWidth int,
 	kernel preprocess.Resample) (p *Picture, err error) {
 	defer recoverDamage(&err)

@@ -11,9 +11,9 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Images builds the batch described by a plan: pixels is uint8 or float32, 0…255, [n, height, width, channels], those of
-// the set or of Plan.Shown, plan the nodes of Plan.Tensors; the result is float32 [batch, outHeight, outWidth, channels],
-// cut off from gradients.
+// Images builds the batch described by a plan: pixels is uint8 or float32, 0…255, [n, height, width, channels], those
+// of the set or of Plan.Shown, plan the nodes of Plan.Tensors; the result is float32 [batch, outHeight, outWidth,
+// channels], cut off from gradients.
 //
 // Crop, padding, flip and resize are one linear map along each axis: with R and C from the plan's windows,
 //

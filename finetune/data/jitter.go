@@ -4,17 +4,17 @@ package data
 
 import "math/rand/v2"
 
-// jitter is torchvision's ColorJitter: brightness, contrast and saturation times a factor of max(0, 1−s) to 1+s, the hue
-// turned by up to ±s of the circle, in random order.
+// jitter is torchvision's ColorJitter: brightness, contrast and saturation times a factor of max(0, 1−s) to 1+s, the
+// hue turned by up to ±s of the circle, in random order.
 func (p *Picture) jitter(strength [4]float64, r *rand.Rand) *Picture {
 	for _, k := range r.Perm(4) {
 		s := strength[k]
 		if s == 0 {
 			continue
 		}
-		amount, least := (2*r.Float64()-1)*s, -s
+		amount := (2*r.Float64() - 1) * s
 		if k < 3 {
-			least = max(0, 1-s)
+			least := max(0, 1-s)
 			amount = least + r.Float64()*(1+s-least)
 		}
 		name := [4]string{"Brightness", "Contrast", "Color", "Hue"}[k]

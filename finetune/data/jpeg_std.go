@@ -18,8 +18,8 @@ const libjpeg = false
 var jpegScales = []int{1}
 
 // decodeJPEGPart decodes by the standard library, which decodes all of a picture. Its planes are those of libjpeg but
-// for the rounding in the inverse cosine transform, a level in 3 % of the samples; what makes RGB of them is libjpeg's way,
-// see chroma.go, and is made of the part alone.
+// for the rounding in the inverse cosine transform, a level in 3 % of the samples; what makes RGB of them is
+// libjpeg's way, see chroma.go, and is made of the part alone.
 func decodeJPEGPart(raw []byte, height, width, _ int, part image.Rectangle) (*Picture, error) {
 	img, err := jpeg.Decode(bytes.NewReader(raw))
 	if err != nil { // some kinds it does not know, such as restart markers in a progressive jpeg

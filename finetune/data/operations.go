@@ -33,8 +33,8 @@ var operations = map[string]operation{
 	"Brightness":   recolour((*Picture).brightness),                                            // factor
 	"Sharpness":    recolour((*Picture).sharpness),                                             // factor
 	"Hue":          recolour(func(p *Picture, turn float64) { p.hue(uint8(int(turn * 255))) }), // part of the circle
-	"GaussianBlur": recolour((*Picture).blur),                                                  // standard deviation, pixels
-	"Cutout":       cutout,                                                                     // half the side of a square of the filling colour, whose centre is anywhere
+	"GaussianBlur": recolour((*Picture).blur),                                                  // deviation, pixels
+	"Cutout":       cutout,                                                                     // half of a side
 	"Rotate":       move(func(p *Picture, degrees float64) affine { return rotation(p.Height, p.Width, degrees) }),
 	"ShearX":       move(func(_ *Picture, factor float64) affine { return shearX(factor) }),
 	"ShearY":       move(func(_ *Picture, factor float64) affine { return shearY(factor) }),

@@ -35,8 +35,8 @@ type policy struct {
 	scale                          float64 // the magnitude at which operations have their full strength
 }
 
-// choice is one operation of a policy. Its amount is a function of the level, magnitude/scale, of a sign that is 1 or −1
-// with equal probability, and of the sides of the picture.
+// choice is one operation of a policy. Its amount is a function of the level, magnitude/scale, of a sign that is 1 or
+// −1 with equal probability, and of the sides of the picture.
 type choice struct {
 	name   string
 	amount func(l level) float64

@@ -21,10 +21,10 @@ import (
 // ClassNamesFile may stand beside shards that do not name their classes: a name a line.
 const ClassNamesFile = "classnames.txt"
 
-// Shards finds the files of a data set whose pictures are kept in few large files that end in extension (".tar"), in the
-// directory or in its folders data, train, val, valid, validation and test: those to train on, and those held out. A
-// word of a file's path says which it is: train, or the first that there is of val, valid, validation and test; without
-// such words all are there to train on. Files are sorted by path.
+// Shards finds the files of a data set whose pictures are kept in few large files that end in extension (".tar"), in
+// the directory or in its folders data, train, val, valid, validation and test: those to train on, and those held
+// out. A word of a file's path says which it is: train, or the first that there is of val, valid, validation and
+// test; without such words all are there to train on. Files are sorted by path.
 func Shards(dir, extension string) (train, heldOut []string, err error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, nil, fmt.Errorf("data: %w", err)

@@ -17,7 +17,8 @@ import (
 // changing is everything that the host does.
 var changing = Augment{
 	Size: [2]int{19, 23}, CropScale: [2]float64{0.3, 1}, FlipProb: 0.5, FlipUpProb: 0.5, Rotate: 20,
-	Policy: "rand-m9-mstd0.5-inc1", Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.3, EraseProb: 0.5, EraseNoise: true,
+	Policy: "rand-m9-mstd0.5-inc1", Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.3,
+	EraseProb: 0.5, EraseNoise: true,
 	Mean: [3]float64{0.5, 0.4, 0.3}, Std: [3]float64{0.2, 0.3, 0.4},
 }
 

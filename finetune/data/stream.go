@@ -33,8 +33,8 @@ type stream struct {
 // Stream returns the files as a set that holds none of their pictures: each is read, decoded and brought to its size
 // when a batch needs it, see Feed. What is kept is an index, less than a hundred bytes a picture.
 //
-// A random crop is taken of the whole picture and resized as the augmentation resamples (Augment.Picture); pictures that
-// are not cropped at random are just those of Load.
+// A random crop is taken of the whole picture and resized as the augmentation resamples (Augment.Picture); pictures
+// that are not cropped at random are just those of Load.
 func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Set, error) {
 	set, err := emptySet(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
@@ -133,7 +133,8 @@ func (e *PictureError) Unwrap() error { return e.Err }
 
 // picture reads a row and brings it to the size of the set, as the augmentation shows the index in an epoch where that
 // is done on the host. Only a crop is taken of the whole picture.
-func (s *stream) picture(ctx context.Context, from *contents, memory *semaphore.Weighted, row int, a Augment, seed int64,
+func (s *stream) picture(ctx context.Context, from *contents, memory *semaphore.Weighted, row int, a Augment,
+	seed int64,
 	epoch, index int) (*Picture, error) {
 	raw, err := from.read(row)
 	if err != nil {

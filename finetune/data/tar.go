@@ -31,8 +31,8 @@ const tarBlock = 512
 
 // Tar finds pictures in tar shards in the form of WebDataset: members of one name up to the first dot of its last part
 // belong together, and stand together; 0017.jpg is a picture (any of the endings that Folder takes) and 0017.cls its
-// label, a number from 0 on as text; others, as 0017.json, are not read. Pictures come as they stand in the shards. Names
-// of classes are as NameClasses says.
+// label, a number from 0 on as text; others, as 0017.json, are not read. Pictures come as they stand in the shards.
+// Names of classes are as NameClasses says.
 //
 // The shards are read through once, from header to header, and nothing but an index of 12 bytes a picture is kept; dir
 // is what the set is named after.

@@ -114,8 +114,10 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 	for name, c := range map[string]struct{ files, train, held string }{
 		"names of the hub": {"data/train-00000-of-2.tar data/train-00001-of-2.tar data/validation-0.tar data/test-0.tar",
 			"data/train-00000-of-2.tar data/train-00001-of-2.tar", "data/validation-0.tar"},
-		"folders":       {"train/0.tar train/1.tar val/0.tar x.txt .git/train.tar train/deep/train.tar", "train/0.tar train/1.tar", "val/0.tar"},
-		"WebDataset":    {"imagenet1k-train-0000.tar imagenet1k-validation-00.tar", "imagenet1k-train-0000.tar", "imagenet1k-validation-00.tar"},
+		"folders": {"train/0.tar train/1.tar val/0.tar x.txt .git/train.tar train/deep/train.tar",
+			"train/0.tar train/1.tar", "val/0.tar"},
+		"WebDataset": {"imagenet1k-train-0000.tar imagenet1k-validation-00.tar",
+			"imagenet1k-train-0000.tar", "imagenet1k-validation-00.tar"},
 		"no such words": {"b.tar trainset.tar a.tar", "a.tar b.tar trainset.tar", ""},
 		"train alone":   {"train-0.tar other.tar", "train-0.tar", ""},
 	} {

@@ -183,7 +183,8 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	}
 	run := finetune.Run{
 		Backend: s.Backend, Recipe: u.Recipe, Seed: int64(u.Seed), Train: train, Test: test, Fraction: u.Fraction,
-		Label: u.Label, From: s.From, Import: s.Import, Devices: s.Devices, Group: s.Group, Dir: u.Dir, Log: func(line string) { s.log(u.String(), line) },
+		Label: u.Label, From: s.From, Import: s.Import, Devices: s.Devices, Group: s.Group, Dir: u.Dir,
+		Log: func(line string) { s.log(u.String(), line) },
 	}
 	if s.Progress != nil {
 		run.Progress = s.Progress(u.String())

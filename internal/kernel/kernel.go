@@ -12,8 +12,8 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/activation"
 )
 
-// withGradient is forward(x) with a gradient of its own: backward takes dy, of the shape of the value, and returns dx; y
-// is the value, if it is asked for.
+// withGradient is forward(x) with a gradient of its own: backward takes dy, of the shape of the value, and returns
+// dx; y is the value, if it is asked for.
 //
 // It is the route by which GoMLX differentiates its fused operations: the gradient of the value is handed, whatever its
 // shape, to the node that stands for it, here x itself with a custom gradient. What autodiff would have built is never

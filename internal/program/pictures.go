@@ -23,10 +23,12 @@ type Streaming struct {
 
 // Flags adds them.
 func (s *Streaming) Flags(flags *flag.FlagSet) {
-	flags.BoolVar(&s.On, "stream", false, "read the pictures of each batch from disk, ahead of its use, rather than all into "+
+	flags.BoolVar(&s.On, "stream", false, "read the pictures of each batch from disk, ahead of its use, rather than "+
+		"all into "+
 		"memory; what a set may take is then no more than its index")
 	flags.IntVar(&s.Workers, "workers", 0, "with -stream: pictures that are decoded at the same time; default one a core")
-	flags.StringVar(&s.damaged, "damaged", "", "with -stream: what a damaged picture is, an error, the default, or to skip, "+
+	flags.StringVar(&s.damaged, "damaged", "", "with -stream: what a damaged picture is, an error, the default, or "+
+		"to skip, "+
 		"which counts it, up to one in a hundred")
 }
 
@@ -52,9 +54,9 @@ func (s *Streaming) String() string {
 	return fmt.Sprintf("read for each batch by %d workers", cmp.Or(s.Workers, runtime.GOMAXPROCS(0)))
 }
 
-// Pictures finds the labelled pictures of a directory: in Parquet files of the hub's form, or tar shards of WebDataset's,
-// where it has some, else in class folders. Those held out are the directory's own, or the given share of each class.
-// It also says which it found.
+// Pictures finds the labelled pictures of a directory: in Parquet files of the hub's form, or tar shards of
+// WebDataset's, where it has some, else in class folders. Those held out are the directory's own, or the given share
+// of each class. It also says which it found.
 func Pictures(dir string, held float64) (train, heldOut *data.Files, what string, err error) {
 	for _, kind := range []struct {
 		extension, name string

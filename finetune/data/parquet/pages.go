@@ -21,9 +21,9 @@ const (
 	maxValues = 1 << 24 // of a page
 )
 
-// findPages lists the pages of a column chunk of a row group by their headers, and gives them to the chunk as if the file had an index
-// of them: then seeking a row reads its page alone. What the headers say is compared with the file before anything is
-// read by it.
+// findPages lists the pages of a column chunk of a row group by their headers, and gives them to the chunk as if the
+// file had an index of them: then seeking a row reads its page alone. What the headers say is compared with the file
+// before anything is read by it.
 func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int64) error {
 	column := &chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()]
 	meta := column.MetaData
@@ -126,8 +126,8 @@ var (
 )
 
 // structLength returns the length of the structure that raw begins with, in Thrift's compact protocol. The library that
-// decodes it believes lengths, and allocates what they say; here no list and no text is longer than the bytes there are.
-// Source: thrift/doc/specs/thrift-compact-protocol.md.
+// decodes it believes lengths, and allocates what they say; here no list and no text is longer than the bytes there
+// are. Source: thrift/doc/specs/thrift-compact-protocol.md.
 func structLength(raw []byte) (length int, err error) {
 	w := &walk{raw: raw}
 	if err := w.structure(0); err != nil {

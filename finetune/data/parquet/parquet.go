@@ -1,7 +1,8 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 // Package parquet finds labelled pictures in Parquet files as the Hugging Face hub keeps data sets of pictures, such as
-// imagenet-1k: a column image with the leaf bytes, the file of a picture, and a column label of whole numbers from 0 on.
+// imagenet-1k: a column image with the leaf bytes, the file of a picture, and a column label of whole numbers from 0
+// on.
 //
 //	train, held, err := data.Shards(dir, parquet.Extension)
 //	files, err := parquet.Files(dir, train, nil)
@@ -10,9 +11,10 @@
 // # Random access
 //
 // A picture is read by its place in the order of an epoch, which is no order of the files. The pages of a row group,
-// which the hub's files do not list, are found by their headers when it is first read from; from then on a picture costs
-// one page, about a megabyte, a tenth of which is the picture. Decoding a picture takes several times as long. What is
-// kept is a label and a hundredth of a page's place for each picture, and what the files say of their row groups.
+// which the hub's files do not list, are found by their headers when it is first read from; from then on a picture
+// costs one page, about a megabyte, a tenth of which is the picture. Decoding a picture takes several times as long.
+// What is kept is a label and a hundredth of a page's place for each picture, and what the files say of their row
+// groups.
 package parquet
 
 import (

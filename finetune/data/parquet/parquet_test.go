@@ -77,7 +77,8 @@ func rowsOf(contents [][]byte) []row {
 	return rows
 }
 
-const hub = `{"info": {"features": {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}}}}`
+const hub = `{"info": {"features": {"image": {"_type": "Image"}, ` +
+	`"label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}}}}`
 
 func TestEveryPictureIsReadByItsNumber(t *testing.T) {
 	dir, want := t.TempDir(), contents(731)
@@ -283,7 +284,8 @@ func TestDamageIsAnErrorOrAPictureLikeOthers(t *testing.T) {
 
 // The lengths are those of the library's own encoding.
 func TestStructLengthIsThatOfTheLibrary(t *testing.T) {
-	index := format.OffsetIndex{PageLocations: make([]format.PageLocation, 37), UnencodedByteArrayDataBytes: []int64{1, -1}}
+	index := format.OffsetIndex{PageLocations: make([]format.PageLocation, 37),
+		UnencodedByteArrayDataBytes: []int64{1, -1}}
 	for _, v := range []any{index, format.PageHeader{Type: format.DataPage, CRC: 77}, format.SchemaElement{Name: "name"},
 		format.ColumnIndex{NullPages: []bool{true, false}, MinValues: [][]byte{{1}, {}}, MaxValues: [][]byte{{1}, {2}}}} {
 		raw, err := thrift.Marshal(new(thrift.CompactProtocol), v)

@@ -20,8 +20,8 @@
 //
 // for that of the detectors whose rows examples/coco left there.
 //
-//	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md \
-//		docs/detection.md
+//	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md \
+//		docs/analyses.md docs/detection.md
 package main
 
 import (

@@ -152,7 +152,8 @@ func hub() string {
 	for class := range classes {
 		names = append(names, fmt.Sprintf("%q", fmt.Sprintf("class%d", class)))
 	}
-	return fmt.Sprintf(`{"info": {"features": {"image": {"_type": "Image"}, "label": {"names": [%s], "_type": "ClassLabel"}}}}`,
+	return fmt.Sprintf(`{"info": {"features": {"image": {"_type": "Image"}, `+
+		`"label": {"names": [%s], "_type": "ClassLabel"}}}}`,
 		strings.Join(names, ", "))
 }
 

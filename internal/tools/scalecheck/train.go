@@ -33,8 +33,8 @@ type trained struct {
 	Damaged         int
 }
 
-// train trains a tiny model from a stream, some steps of 32 pictures, and prints a trained as a line of JSON. With every
-// step it says so on stderr, and it saves that often.
+// train trains a tiny model from a stream, some steps of 32 pictures, and prints a trained as a line of JSON. With
+// every step it says so on stderr, and it saves that often.
 func train(ctx context.Context, o options) error {
 	set, runs, workers, steps := o.train, o.runs, o.workers[0], o.steps
 	var group finetune.Group
