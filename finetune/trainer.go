@@ -121,9 +121,11 @@ func (t *trainer) update() error {
 	if err := t.fetch(); err != nil {
 		return err
 	}
-	epoch, indices := t.order.of(t.step)
+	epoch, indices := t.step/t.perPass, []int(nil)
 	if t.read != nil {
 		indices = t.read.Indices // with others in place of damaged pictures
+	} else {
+		_, indices = t.order.of(t.step)
 	}
 	size := r.BatchSize / r.Accumulate // of a part
 	augment, scalars := t.images.set.InGraph(r.augmentation(epoch)), t.scalars()

@@ -94,6 +94,11 @@ func classFolders(dir string, classes []string) (*Files, error) {
 		classes = folders
 	}
 	f := &Files{Name: filepath.Base(dir), Dir: dir, Classes: classes}
+	total := 0
+	for _, paths := range pictures {
+		total += len(paths)
+	}
+	f.Paths, f.Labels = make([]string, 0, total), make([]int32, 0, total) // of a large set no more than there is
 	known := map[string]bool{}
 	for label, class := range classes {
 		known[class] = true

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/finetune/data/parquet"
@@ -58,6 +59,8 @@ func (s *Streaming) String() string {
 // WebDataset's, where it has some, else in class folders. Those held out are the directory's own, or the given share
 // of each class. It also says which it found.
 func Pictures(dir string, held float64) (train, heldOut *data.Files, what string, err error) {
+	debug.SetGCPercent(30)     // what is read for a batch is short-lived: collecting it more often costs little
+	defer debug.FreeOSMemory() // an index is a small part of what it is made from
 	for _, kind := range []struct {
 		extension, name string
 		open            func(dir string, paths, classes []string) (*data.Files, error)

@@ -29,6 +29,7 @@ import (
 	"sync"
 
 	pq "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/wepe-go/wepe/finetune/data"
 )
@@ -46,6 +47,7 @@ const (
 type shards struct {
 	paths       []string
 	groups      []*group
+	schema      *pq.Schema // of the first file
 	fingerprint string
 }
 
@@ -96,10 +98,15 @@ func (s *shards) index(f *data.Files, shard int) (classes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := pq.OpenFile(file, size, pq.SkipPageIndex(true), pq.SkipBloomFilters(true))
+	options := []pq.FileOption{pq.SkipPageIndex(true), pq.SkipBloomFilters(true)}
+	if s.schema != nil { // which nothing here asks, but takes tens of kilobytes for each file
+		options = append(options, pq.FileSchema(s.schema))
+	}
+	p, err := pq.OpenFile(file, size, options...)
 	if err != nil {
 		return nil, err
 	}
+	s.schema = p.Schema()
 	image, label := leaf(p.Root(), imageColumn, bytesLeaf), leaf(p.Root(), labelColumn)
 	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
 		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
@@ -111,6 +118,11 @@ func (s *shards) index(f *data.Files, shard int) (classes []string, err error) {
 		meta := &p.Metadata().RowGroups[i]
 		if meta.Ordinal = int16(i); int(meta.Ordinal) != i { // some writers leave it out
 			return nil, fmt.Errorf("%d row groups, want at most 32768", len(p.RowGroups()))
+		}
+		for c := range meta.Columns { // of pictures these are pictures, and stay as long as the file is known
+			about := &meta.Columns[c].MetaData
+			about.Statistics, about.EncodingStats, about.KeyValueMetadata = format.Statistics{}, nil, nil
+			about.PathInSchema = nil
 		}
 		chunks := rows.ColumnChunks()
 		if len(chunks) <= max(image.Index(), label.Index()) {
