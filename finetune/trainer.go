@@ -121,7 +121,8 @@ func (t *trainer) update() error {
 	if err := t.fetch(); err != nil {
 		return err
 	}
-	epoch, indices := t.step/t.perPass, []int(nil)
+	epoch := t.step / t.perPass
+	var indices []int
 	if t.read != nil {
 		indices = t.read.Indices // with others in place of damaged pictures
 	} else {
