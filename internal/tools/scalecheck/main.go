@@ -53,7 +53,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.dir, "dir", "", "directory for the sets, which stay there; default a temporary one")
 	pictures := flags.String("pictures", "2000,20000", "sizes of the sets, from the smallest to the largest")
 	workers := flags.String("workers", "1,4", "numbers of workers")
-	flags.IntVar(&o.steps, "steps", 40, "optimizer steps of 32 pictures")
+	flags.IntVar(&o.steps, "steps", 100, "optimizer steps of 32 pictures")
 	flags.IntVar(&o.generate, "generate", 0, "only generate a set of so many pictures in -dir")
 	flags.StringVar(&o.train, "train", "", "train on a set, as the child processes do")
 	flags.StringVar(&o.runs, "runs", "", "with -train: directory of the run")
@@ -135,24 +135,20 @@ func (o options) check() error {
 					wrong = append(wrong, fmt.Sprintf("%s: %.1f MB, the smallest set %.1f", what, got.MemoryMB, memory[key]))
 				}
 			}
-			if i == 0 { // killed halfway, and let go on
-				got, err := o.child(filepath.Join(dir, container), o.workers[len(o.workers)-1], o.steps/2, 1)
+			for _, way := range []struct {
+				what                 string
+				workers, kill, ranks int
+			}{{"killed", o.workers[len(o.workers)-1], o.steps / 2, 1}, {"2 ranks", 1, 0, 2}} {
+				if way.ranks > 1 && (i > 0 || !withMPI()) {
+					continue
+				}
+				got, err := o.child(filepath.Join(dir, container), way.workers, way.kill, way.ranks)
 				if err != nil {
 					return err
 				}
-				fmt.Printf("%9d  %-9s  %7s  %10s  %10s  %10s  %.12s\n", n, container, "killed", "", "", "", got.Weights)
+				fmt.Printf("%9d  %-9s  %7s  %10s  %10s  %10s  %.12s\n", n, container, way.what, "", "", "", got.Weights)
 				if got.Weights != first.Weights {
-					wrong = append(wrong, fmt.Sprintf("%d pictures in %s: other weights after a kill", n, container))
-				}
-				if !withMPI() {
-					continue
-				}
-				if got, err = o.child(filepath.Join(dir, container), 1, 0, 2); err != nil {
-					return err
-				}
-				fmt.Printf("%9d  %-9s  %7s  %10s  %10s  %10s  %.12s\n", n, container, "2 ranks", "", "", "", got.Weights)
-				if got.Weights != first.Weights {
-					wrong = append(wrong, fmt.Sprintf("%d pictures in %s: other weights by two processes", n, container))
+					wrong = append(wrong, fmt.Sprintf("%d pictures in %s, %s: other weights", n, container, way.what))
 				}
 			}
 		}

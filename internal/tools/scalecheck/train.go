@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,7 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +26,7 @@ import (
 type trained struct {
 	Pixels          string  // SHA-256 of the indices and pixels of the first batches
 	Weights         string  // SHA-256 of the last checkpoint's variables
-	MemoryMB        float64 // resident after the last step
+	MemoryMB        float64 // resident, the median over the second half of the steps
 	ImagesPerSecond float64
 	Read            float64 // pictures a second that are read and decoded, without training
 	Damaged         int
@@ -74,8 +73,14 @@ func train(ctx context.Context, o options) error {
 	if out.Pixels, out.Read, err = firstBatches(sets[0], recipe.Augment, min(steps, 20)); err != nil {
 		return err
 	}
+	var memory []float64
 	run := finetune.Run{Group: group, Backend: backend, Recipe: recipe, Seed: 3, Train: sets[0], Test: sets[1], Dir: runs,
-		SaveEvery: time.Millisecond, Progress: func(p finetune.Progress) { fmt.Fprintln(os.Stderr, "step", p.Step) }}
+		SaveEvery: time.Millisecond, Progress: func(p finetune.Progress) {
+			fmt.Fprintln(os.Stderr, "step", p.Step)
+			if p.Step > steps/2 {
+				memory = append(memory, resident())
+			}
+		}}
 	m, row, err := run.Do(ctx)
 	if err != nil {
 		return err
@@ -84,9 +89,8 @@ func train(ctx context.Context, o options) error {
 	if group != nil && group.Rank() > 0 {
 		return nil
 	}
-	if out.MemoryMB, err = resident(); err != nil {
-		return err
-	}
+	slices.Sort(memory)
+	out.MemoryMB = memory[len(memory)/2]
 	last, _, err := checkpoints.Latest(filepath.Join(runs, checkpoints.LastDir))
 	if err != nil {
 		return err
@@ -125,13 +129,10 @@ func firstBatches(set *data.Set, a data.Augment, n int) (digest string, perSecon
 	return hex.EncodeToString(h.Sum(nil)), float64(n*size) / time.Since(began).Seconds(), nil
 }
 
-// resident is the memory of this process, as Linux counts it.
-func resident() (mb float64, err error) {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	_, after, _ := bytes.Cut(status, []byte("VmRSS:"))
-	kb, err := strconv.Atoi(strings.Fields(string(after))[0])
-	return float64(kb) / 1024, err
+// resident is the memory of this process in MB, as Linux counts it; elsewhere 0.
+func resident() (mb float64) {
+	status, _ := os.ReadFile("/proc/self/status")
+	_, after, _ := strings.Cut(string(status), "VmRSS:")
+	_, _ = fmt.Sscan(after, &mb) // in kB
+	return mb / 1024
 }
