@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute"
+
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -183,6 +185,11 @@ func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
 	}
 }
 
+// onnxRuntime is a backend by that name.
+type onnxRuntime struct{ compute.Backend }
+
+func (onnxRuntime) Name() string { return "onnxruntime" }
+
 func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 	const inSteps = "epochs=0;warmup_epochs=0;steps=10;"
 	for settings, want := range map[string]string{
@@ -243,6 +250,9 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"epsilon is NaN":           func(r *Run) { r.Recipe.Optimizer.Epsilon = math.NaN() },
 		"clip_norm is +Inf":        func(r *Run) { r.Recipe.Optimizer.ClipNorm = math.Inf(1) },
 		"recipe tiny has no model": func(r *Run) { r.Recipe.Model = vit.Config{} },
+		"model.recompute is set, but ONNX Runtime knows no barrier": func(r *Run) {
+			r.Recipe.Model.Recompute, r.Backend = true, onnxRuntime{r.Backend}
+		},
 	} {
 		run := tinyRun(t, "", 30)
 		change(&run)

@@ -19,8 +19,8 @@ import (
 // drawn are the objects of pictures in a directory of pictures, white on black, of the same names but for the ending.
 func drawn(ctx context.Context, dir string, files *data.Files, settings preprocess.Settings) (func(int) []bool, error) {
 	objects := &data.Files{Name: "masks", Dir: dir, Labels: files.Labels, Classes: files.Classes}
-	for _, path := range files.Paths {
-		objects.Paths = append(objects.Paths, strings.TrimSuffix(path, filepath.Ext(path))+".png")
+	for _, path := range files.Paths.All() {
+		objects.Paths.Add(strings.TrimSuffix(path, filepath.Ext(path)) + ".png")
 	}
 	masks, err := objects.Load(ctx, settings, program.Line)
 	if err != nil {
@@ -49,7 +49,7 @@ func annotated(path string, files *data.Files, settings preprocess.Settings) (fu
 	}
 	settings.Resample = preprocess.Nearest
 	masks := make([][]bool, files.Len())
-	for k, picture := range files.Paths {
+	for k, picture := range files.Paths.All() {
 		i, known := images[filepath.Base(picture)]
 		if !known {
 			return nil, fmt.Errorf("-masks: %s says nothing of the picture %s", path, picture)

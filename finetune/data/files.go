@@ -23,9 +23,9 @@ const maxSetBytes = 32 << 30
 // Files are labelled picture files that have not been read yet: what Folder, Lists and Tar find.
 type Files struct {
 	Name    string
-	Dir     string   // nothing outside it is read, be it by .. or by a link
-	Paths   []string // [n], relative to Dir, with slashes; nil for the parts of a Container
-	Labels  []int32  // [n], each an index into Classes
+	Dir     string  // nothing outside it is read, be it by .. or by a link
+	Paths   Names   // [n], relative to Dir, with slashes; none for the parts of a Container
+	Labels  []int32 // [n], each an index into Classes
 	Classes []string
 
 	In      Container // the larger files that these are parts of; nil for files of their own
@@ -40,12 +40,7 @@ type Container interface {
 }
 
 // Len returns the number of files.
-func (f *Files) Len() int {
-	if f.In != nil {
-		return len(f.Labels)
-	}
-	return len(f.Paths)
-}
+func (f *Files) Len() int { return len(f.Labels) }
 
 // Subset returns the given rows, in the order given.
 func (f *Files) Subset(rows []int) *Files {
@@ -54,24 +49,19 @@ func (f *Files) Subset(rows []int) *Files {
 		if out.Labels[k] = f.Labels[row]; f.In != nil {
 			out.numbers = append(out.numbers, f.number(row))
 		} else {
-			out.Paths = append(out.Paths, f.Paths[row])
+			out.Paths.Add(f.Paths.At(row))
 		}
 	}
 	return out
 }
 
-// Slice returns rows from to to-1, not a copy.
+// Slice returns rows from to to-1.
 func (f *Files) Slice(from, to int) *Files {
-	if f.In != nil {
-		rows := make([]int, 0, to-from)
-		for row := from; row < to; row++ {
-			rows = append(rows, row)
-		}
-		return f.Subset(rows)
+	rows := make([]int, 0, to-from)
+	for row := from; row < to; row++ {
+		rows = append(rows, row)
 	}
-	out := *f
-	out.Paths, out.Labels = f.Paths[from:to], f.Labels[from:to]
-	return &out
+	return f.Subset(rows)
 }
 
 // number is which part of its container a row is.
@@ -87,11 +77,12 @@ func (f *Files) where(row int) string {
 	if f.In != nil {
 		return f.In.Where(int(f.number(row)))
 	}
-	return f.Paths[row]
+	return f.Paths.At(row)
 }
 
 func (f *Files) add(path string, label int32) {
-	f.Paths, f.Labels = append(f.Paths, path), append(f.Labels, label)
+	f.Paths.Add(path)
+	f.Labels = append(f.Labels, label)
 }
 
 // Load decodes the files on all cores and returns them as a set of pictures of one size. A picture that is missing or
@@ -183,7 +174,7 @@ func (c *contents) read(row int) ([]byte, error) {
 	if c.root == nil {
 		return c.files.In.Read(int(c.files.number(row)))
 	}
-	return readPicture(c.root, c.files.Paths[row])
+	return readPicture(c.root, c.files.Paths.At(row))
 }
 
 func (c *contents) close() {

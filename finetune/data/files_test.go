@@ -49,6 +49,14 @@ func numbersOf(s *Set) (numbers []int) {
 
 var toTiny = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{3, 2}}
 
+// listed are the paths of files.
+func listed(f *Files) (paths []string) {
+	for _, path := range f.Paths.All() {
+		paths = append(paths, path)
+	}
+	return paths
+}
+
 func TestFolderListsClassesAndPicturesInOrder(t *testing.T) {
 	dir := named(t, "dog/b.png", "dog/a.PNG", "cat/x/9.webp", "cat/10.jpeg", "cat/2.JPG", "zebra/.hidden.png",
 		"zebra/1.gif",
@@ -58,7 +66,7 @@ func TestFolderListsClassesAndPicturesInOrder(t *testing.T) {
 		t.Fatal(held, err)
 	}
 	wantPaths := []string{"cat/10.jpeg", "cat/2.JPG", "cat/x/9.webp", "dog/a.PNG", "dog/b.png", "dog/c.bmp", "zebra/1.gif"}
-	if !slices.Equal(train.Paths, wantPaths) || !slices.Equal(train.Labels, []int32{0, 0, 0, 1, 1, 1, 2}) ||
+	if !slices.Equal(listed(train), wantPaths) || !slices.Equal(train.Labels, []int32{0, 0, 0, 1, 1, 1, 2}) ||
 		!slices.Equal(train.Classes, []string{"cat", "dog", "zebra"}) {
 		t.Errorf("%+v", train)
 	}
@@ -66,7 +74,7 @@ func TestFolderListsClassesAndPicturesInOrder(t *testing.T) {
 		t.Skip(err)
 	}
 	train, _, err = Folder(dir, []string{"zebra", "horse", "cat", "dog"}, 0, 1)
-	if err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) || train.Paths[1] != "zebra/2.png" {
+	if err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) || train.Paths.At(1) != "zebra/2.png" {
 		t.Errorf("with names and a link: %+v, %v", train, err)
 	}
 	set, err := train.Load(t.Context(), toTiny, nil) // the pictures' numbers in the list above
@@ -83,7 +91,7 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if train.Len() != 4 || !slices.Equal(heldOut.Paths, []string{"dog/5.png", "eel/6.png"}) ||
+		if train.Len() != 4 || !slices.Equal(listed(heldOut), []string{"dog/5.png", "eel/6.png"}) ||
 			!slices.Equal(heldOut.Labels, []int32{1, 2}) || !slices.Equal(heldOut.Classes, train.Classes) {
 			t.Errorf("%s: %+v, %+v", held, train, heldOut)
 		}
@@ -113,7 +121,7 @@ func TestFolderHoldsOutAShareOfEachClassBySeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		again, heldAgain, err := Folder(dir, nil, 0.3, seed)
-		if err != nil || !slices.Equal(again.Paths, train.Paths) || !slices.Equal(heldAgain.Paths, held.Paths) {
+		if err != nil || !slices.Equal(listed(again), listed(train)) || !slices.Equal(listed(heldAgain), listed(held)) {
 			t.Errorf("seed %d gives two splits", seed)
 		}
 		counts := [3]int{}
@@ -123,12 +131,12 @@ func TestFolderHoldsOutAShareOfEachClassBySeed(t *testing.T) {
 		if counts != [3]int{0, 2, 6} { // 0.3 of 1, of 7 and of 20, rounded
 			t.Errorf("seed %d holds out %v", seed, counts)
 		}
-		both := slices.Sorted(slices.Values(append(slices.Clone(train.Paths), held.Paths...)))
-		if !slices.Equal(both, slices.Sorted(slices.Values(paths))) || !slices.IsSorted(train.Paths) ||
-			!slices.IsSorted(held.Paths) {
+		both := slices.Sorted(slices.Values(append(listed(train), listed(held)...)))
+		if !slices.Equal(both, slices.Sorted(slices.Values(paths))) || !slices.IsSorted(listed(train)) ||
+			!slices.IsSorted(listed(held)) {
 			t.Errorf("seed %d: parts are not a sorted partition", seed)
 		}
-		seen[strings.Join(held.Paths, " ")] = true
+		seen[strings.Join(listed(held), " ")] = true
 	}
 	if len(seen) < 4 {
 		t.Errorf("5 seeds give %d splits", len(seen))
@@ -202,7 +210,7 @@ func TestListsReadsTheVTABLayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(got.Paths, []string{"images/train800/000000.jpg", "images/train800/000001.jpg"}) ||
+	if !slices.Equal(listed(got), []string{"images/train800/000000.jpg", "images/train800/000001.jpg"}) ||
 		!slices.Equal(got.Labels, []int32{3, 0}) || !slices.Equal(got.Classes, []string{"0", "1", "2", "3"}) ||
 		got.Name != filepath.Base(dir)+"-train800" {
 		t.Errorf("%+v", got)
@@ -213,7 +221,7 @@ func TestListsReadsTheVTABLayout(t *testing.T) {
 	}
 	classes := []string{"x", "y"}
 	got, err = Lists(dir, "test.txt", classes)
-	if err != nil || got.Paths[0] != "images/test/000000.jpg" || !slices.Equal(got.Classes, classes) {
+	if err != nil || got.Paths.At(0) != "images/test/000000.jpg" || !slices.Equal(got.Classes, classes) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -349,7 +357,7 @@ func TestLoadRefuses(t *testing.T) {
 	list := func(n int, path string) *Files {
 		f := &Files{Name: "list", Dir: dir, Labels: make([]int32, n), Classes: []string{"a"}}
 		for range n {
-			f.Paths = append(f.Paths, path)
+			f.Paths.Add(path)
 		}
 		return f
 	}
@@ -387,14 +395,14 @@ func FuzzList(f *testing.F) {
 			return
 		}
 		var again strings.Builder
-		for i, path := range got.Paths {
+		for i, path := range got.Paths.All() {
 			if !filepath.IsLocal(filepath.FromSlash(path)) || got.Labels[i] < 0 || classes > 0 && int(got.Labels[i]) >= classes {
 				t.Errorf("%q %d of %d", path, got.Labels[i], classes)
 			}
 			fmt.Fprintln(&again, path, got.Labels[i])
 		}
 		if second, err := parseList(strings.NewReader(again.String()), classes); err != nil ||
-			!slices.Equal(second.Paths, got.Paths) || !slices.Equal(second.Labels, got.Labels) {
+			!slices.Equal(listed(second), listed(got)) || !slices.Equal(second.Labels, got.Labels) {
 			t.Errorf("%q is read back as %+v, %v", again.String(), second, err)
 		}
 	})
@@ -410,7 +418,7 @@ func TestPicturesFindsThemInAnyFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for i, path := range f.Paths {
+	for i, path := range f.Paths.All() {
 		got = append(got, path+"="+f.Classes[f.Labels[i]])
 	}
 	if want := "top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b"; strings.Join(got, " ") != want {

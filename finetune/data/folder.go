@@ -94,19 +94,22 @@ func classFolders(dir string, classes []string) (*Files, error) {
 		classes = folders
 	}
 	f := &Files{Name: filepath.Base(dir), Dir: dir, Classes: classes}
-	total := 0
+	letters, total := 0, 0
 	for _, paths := range pictures {
-		total += len(paths)
+		letters, total = letters+len(paths.text), total+paths.Len()
 	}
-	f.Paths, f.Labels = make([]string, 0, total), make([]int32, 0, total) // of a large set no more than there is
+	f.Paths, f.Labels = Names{make([]byte, 0, letters), make([]uint32, 0, total)}, make([]int32, 0, total)
 	known := map[string]bool{}
 	for label, class := range classes {
 		known[class] = true
-		if slices.Contains(folders, class) && len(pictures[class]) == 0 { // a part need not have every class
+		if slices.Contains(folders, class) && pictures[class] == nil { // a part need not have every class
 			return nil, fmt.Errorf("%s: class folder %s has no pictures (%s)", dir, class,
 				strings.Join(pictureExtensions, ", "))
 		}
-		for _, path := range pictures[class] {
+		if pictures[class] == nil {
+			continue
+		}
+		for _, path := range pictures[class].All() {
 			f.add(path, int32(label))
 		}
 	}
@@ -128,7 +131,7 @@ func Pictures(dir string) (*Files, error) {
 	f := &Files{Name: filepath.Base(dir), Dir: dir}
 	for label, folder := range slices.Sorted(maps.Keys(pictures)) {
 		f.Classes = append(f.Classes, folder)
-		for _, path := range pictures[folder] {
+		for _, path := range pictures[folder].All() {
 			f.add(path, int32(label))
 		}
 	}
@@ -139,13 +142,14 @@ func Pictures(dir string) (*Files, error) {
 }
 
 // scan returns the folders of a directory, sorted, and the pictures below each, those beside them as of folder "".
-func scan(dir string) (folders []string, pictures map[string][]string, err error) {
+func scan(dir string) (folders []string, pictures map[string]*Names, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer root.Close()
-	pictures = map[string][]string{}
+	pictures = map[string]*Names{}
+	letters := 0
 	err = fs.WalkDir(root.FS(), ".", func(file string, entry fs.DirEntry, err error) error {
 		folder, _, below := strings.Cut(file, "/")
 		switch {
@@ -173,7 +177,13 @@ func scan(dir string) (folders []string, pictures map[string][]string, err error
 			folder = ""
 		}
 		if !entry.IsDir() && slices.Contains(pictureExtensions, strings.ToLower(path.Ext(file))) {
-			pictures[folder] = append(pictures[folder], file)
+			if letters += len(file); letters > maxNames {
+				return fmt.Errorf("%s: the names of its pictures take more than 4 GiB: pack them into tar shards", dir)
+			}
+			if pictures[folder] == nil {
+				pictures[folder] = &Names{}
+			}
+			pictures[folder].Add(file)
 		}
 		return nil
 	})

@@ -108,7 +108,7 @@ func (s *stream) fingerprint(h io.Writer) {
 		fmt.Fprintf(h, "%s %v\n", s.files.In.Fingerprint(), s.files.numbers)
 		return
 	}
-	for _, path := range s.files.Paths {
+	for _, path := range s.files.Paths.All() {
 		fmt.Fprintf(h, "%q\n", path)
 	}
 }

@@ -40,7 +40,7 @@ func Folder(dir string) (*List, error) {
 
 // AddFiles adds picture files as a part, or with "" as no part.
 func (l *List) AddFiles(part string, f *data.Files) {
-	for i, file := range f.Paths {
+	for i, file := range f.Paths.All() {
 		if part != "" {
 			file = path.Join(filepath.Base(f.Dir), file)
 		}
