@@ -3,7 +3,7 @@
 # With this experiment of Go 1.26 the pure-Go backend is faster: docs/backends.md.
 export GOEXPERIMENT := simd
 
-# The AVX kernels of compute v0.1.2 leave the upper halves of registers dirty; math.Exp, which mixes old and new
+# The AVX kernels of compute v0.1.3 leave the upper halves of registers dirty; math.Exp, which mixes old and new
 # instructions when there is FMA, then runs tens of times slower.
 export GODEBUG := cpu.fma=off
 

@@ -10,7 +10,7 @@ import (
 	"github.com/pkg/errors"
 )
 
-// float16Bits rounds to the nearest IEEE 754 binary16, ties to even. (float16.FromFloat32 of compute v0.1.2 makes
+// float16Bits rounds to the nearest IEEE 754 binary16, ties to even. (float16.FromFloat32 of compute v0.1.3 makes
 // every subnormal zero, and so loses the small weights of a model.)
 func float16Bits(x float32) uint16 {
 	bits := math.Float32bits(x)
@@ -30,7 +30,7 @@ func float16Bits(x float32) uint16 {
 	return sign | uint16((bits+0xfff+bits>>13&1)>>13)
 }
 
-// bfloat16Bits rounds to the nearest bfloat16, ties to even. (That of compute v0.1.2 turns some NaN into infinity.)
+// bfloat16Bits rounds to the nearest bfloat16, ties to even. (That of compute v0.1.3 turns some NaN into infinity.)
 func bfloat16Bits(x float32) uint16 {
 	bits := math.Float32bits(x)
 	if x != x {

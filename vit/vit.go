@@ -38,7 +38,7 @@ import (
 )
 
 // Trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
-// Nodes nobody asks for cost nothing, but let Logits always be among the outputs: the go backend of compute v0.1.2
+// Nodes nobody asks for cost nothing, but let Logits always be among the outputs: the go backend of compute v0.1.3
 // panics on variables that come after the last output.
 type Trace struct {
 	Patches *Node        // [batch, Rows·Cols, width] after the patch projection and, if configured, its LayerNorm

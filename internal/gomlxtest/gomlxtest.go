@@ -20,7 +20,7 @@ import (
 )
 
 // Backend returns the backend of the tests: the one named by GOMLX_BACKEND if it is set, else pure Go, one graph
-// node at a time (the parallel scheduler of compute v0.1.2 can deadlock on models of this size).
+// node at a time (the parallel scheduler of compute v0.1.3 can deadlock on models of this size).
 var Backend = sync.OnceValue(func() compute.Backend {
 	name := os.Getenv(compute.ConfigEnvVar)
 	if name == "" {

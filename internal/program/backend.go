@@ -30,7 +30,7 @@ import (
 // Nothing is downloaded unless GOMLX_BACKEND=xla… asks for a plugin that is not installed, and then only if the
 // network answers within seconds: a machine without one never waits. The tag noxla leaves XLA out of the program.
 //
-// Bare "go" means "go:ops_sequential": the parallel scheduler of compute v0.1.2 can deadlock on models of the size of
+// Bare "go" means "go:ops_sequential": the parallel scheduler of compute v0.1.3 can deadlock on models of the size of
 // a ViT and is no faster. It is used if asked for by name, "go:ops_parallel".
 func OpenBackend() (compute.Backend, error) {
 	return machine{
