@@ -64,7 +64,7 @@ func parse(args []string) (o options, err error) {
 	flags.IntVar(&o.cost.Rounds, "rounds", 100, "of -what cost: of every encoding; 0 for parameters and "+
 		"FLOPs alone, without a model")
 	flags.BoolFunc("processor-time", "of -what cost: measure processor time, on a busy CPU", func(string) error {
-		o.cost.Processor = processorTime
+		o.cost.Processor = program.ProcessorTime
 		return nil
 	})
 	flags.IntVar(&o.cost.Forward, "batch", 32, "of -what cost: images of an inference")

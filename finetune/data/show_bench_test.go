@@ -8,20 +8,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
-
-// processorTime is that of this process in nanoseconds: times go wrong where other work runs.
-func processorTime(b *testing.B) int64 {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return usage.Utime.Nano() + usage.Stime.Nano()
-}
 
 // BenchmarkDecode reads the files of WEPE_JPEGS, see internal/tools/py/decode_speed.py.
 func BenchmarkDecode(b *testing.B) {
@@ -48,7 +39,7 @@ func BenchmarkDecode(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			start := processorTime(b)
+			start := gomlxtest.ProcessorTime(b)
 			for k := range b.N {
 				raw, err := os.ReadFile(paths[k%len(paths)])
 				if err != nil {
@@ -58,7 +49,7 @@ func BenchmarkDecode(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(processorTime(b)-start)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(gomlxtest.ProcessorTime(b)-start)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }
@@ -88,11 +79,11 @@ func BenchmarkPicture(b *testing.B) {
 		{"erasing with noise", with(func(a *Augment) { a.EraseProb, a.EraseNoise = 0.25, true })},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			start := processorTime(b)
+			start := gomlxtest.ProcessorTime(b)
 			for k := range b.N {
 				c.a.Picture(p, 1, 0, k)
 			}
-			b.ReportMetric(float64(processorTime(b)-start)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(gomlxtest.ProcessorTime(b)-start)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }

@@ -2,12 +2,12 @@
 
 //go:build unix
 
-package main
+package program
 
 import "syscall"
 
-// processorTime returns the seconds that all threads of this process have used.
-func processorTime() float64 {
+// ProcessorTime returns the seconds that all threads of this process have used; nil where the system does not say.
+var ProcessorTime = func() float64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		panic(err) // of its arguments, which are right

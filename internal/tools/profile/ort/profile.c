@@ -1,0 +1,44 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// A library that stands between a program and ONNX Runtime, and has every session write a profile: its Go binding has
+// no such option. WEPE_ORT names the library, WEPE_ORT_PROFILE the beginning of the files, PREFIX-N_TIME.json.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "onnxruntime_c_api.h"
+
+static const OrtApiBase* real;
+static OrtApiBase base;
+static OrtApi api;
+static OrtStatusPtr(ORT_API_CALL* create)(OrtSessionOptions** out);
+
+static OrtStatusPtr ORT_API_CALL create_profiled(OrtSessionOptions** out) {
+  static int number;
+  char prefix[4096];
+  OrtStatusPtr status = create(out);
+  if (status != NULL) return status;
+  snprintf(prefix, sizeof prefix, "%s-%d", getenv("WEPE_ORT_PROFILE"), number++);
+  return api.EnableProfiling(*out, prefix);
+}
+
+static const OrtApi* ORT_API_CALL get_api(uint32_t version) {
+  const OrtApi* theirs = real->GetApi(version);
+  if (theirs == NULL) return NULL;
+  api = *theirs;
+  create = api.CreateSessionOptions;
+  api.CreateSessionOptions = create_profiled;
+  return &api;
+}
+
+const OrtApiBase* OrtGetApiBase(void) {
+  void* library = dlopen(getenv("WEPE_ORT"), RTLD_LAZY | RTLD_LOCAL);
+  if (library == NULL) {
+    fprintf(stderr, "%s\n", dlerror());
+    exit(1);
+  }
+  const OrtApiBase* (*get_base)(void) = (const OrtApiBase* (*)(void))dlsym(library, "OrtGetApiBase");
+  real = get_base();
+  base = *real;
+  base.GetApi = get_api;
+  return &base;
+}
