@@ -35,10 +35,10 @@ import (
 //	k² csc² a = 1/z² + k² (1/3 + a²/15 + 2a⁴/189 + …),
 //
 // so that the pole, which does not depend on the lattice, stays out of ∂/∂ω3′, where the unsplit terms would cancel. At
-// the pole itself see poleRadius.
+// the pole itself see poleRadius. Gradients are written out in cell.go.
 //
 // Error, in units of the law (3.12) of which 64 are allowed, over its 432 reference points in float32 and float64: 3
-// for ℘ and ℘′, 6 for their derivatives by z, 12 for those by ω3′ with z fixed or tied to the lattice.
+// for ℘ and ℘′, 6 for their derivatives by z, 19 for those by ω3′ with z fixed or tied to the lattice.
 const (
 	// seriesRadius is |a| below which the central row is split. The Laurent series converges for |a| < π.
 	seriesRadius = 0.75
@@ -55,8 +55,6 @@ const (
 // z may have any shape; omega1 and omega3p (ω3′, the modulus of the imaginary half-period) are positive scalars of z's
 // dtype. The results have z's shape and are finite everywhere, poles included.
 func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
-	dtype := z.Re.DType()
-	pairs := rowPairs(dtype)
 	turned := LessThan(omega3p, omega1)
 	// Where, not Min and Max: on the square lattice both sides tie, and the two gradients must take the same side.
 	rowHalf := Where(turned, omega3p, omega1)
@@ -67,21 +65,10 @@ func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 	half := Where(LessThan(z.Im, ZerosLike(one)), Neg(one), one) // not Sign: the real axis belongs to a half-plane
 	z = z.times(half)                                            // Im z >= 0; ℘ is even, ℘′ odd (1.5)
 
-	k := MulScalar(Inverse(rowHalf), math.Pi/2)
-	k2 := Square(k)
-	k3 := Mul(k2, k)
-	a := z.times(k)                      // |Re a| <= π/2, 0 <= Im a <= gap/2
-	gap := MulScalar(Mul(k, gapHalf), 2) // >= π
-	pole := principalPart(z, a, StopGradient(k))
-	csc2, csc2cot := sumRows(a, gap, nil, pole.near, pairs)
-
-	csc2.Re = Add(csc2.Re, constant(gap, pairs))
-	p = csc2.add(pole.smooth).times(k2).add(pole.p)
-	pPrime = csc2cot.scale(-2).add(pole.smoothPrime).times(k3).add(pole.pPrime).times(half)
-
-	p = p.times(Where(turned, Scalar(k.Graph(), dtype, -1.0), Scalar(k.Graph(), dtype, 1.0)))
-	pPrime = where(turned, ComplexNode{Neg(pPrime.Im), pPrime.Re}, pPrime)
-	return p, pPrime
+	p, pPrime = inCell(z, rowHalf, gapHalf)
+	p = p.times(Where(turned, Neg(OnesLike(omega1)), OnesLike(omega1)))
+	pPrime = pPrime.times(half)
+	return p, where(turned, pPrime.timesI(), pPrime)
 }
 
 // rowPairs is the number of rows summed on either side of the central one: the truncation error is
@@ -105,9 +92,14 @@ func nearest(x, half *Node) *Node {
 	return Sub(x, Mul(n, period))
 }
 
-// sumRows returns the sums over n = -pairs … pairs of csc² a_n and csc² a_n cot a_n, each of a's shape, without the
-// central row where near holds. a is in the upper half-plane, and a_n = a - n(shift + i·gap), where shift is nil for 0.
-func sumRows(a ComplexNode, gap, shift, near *Node, pairs int) (csc2, csc2cot ComplexNode) {
+// rowTerms are those of the rows of a lattice, n = -pairs … pairs, [..., rows], in factors that cost the least:
+//
+//	csc² a_n = -4·csc2,   csc² a_n cot a_n = 4i·csc2cot
+type rowTerms struct{ csc2, csc2cot ComplexNode }
+
+// newRows evaluates the rows, without the central one where near holds. a is in the upper half-plane, and
+// a_n = a - n(shift + i·gap), where shift is nil for 0.
+func newRows(a ComplexNode, gap, shift, near *Node, pairs int) rowTerms {
 	g, dtype := gap.Graph(), gap.DType()
 	var count, sign, central []float64 // |n|, the sign of Im a_n, and 1 for n = 0
 	for n := -pairs; n <= pairs; n++ {
@@ -135,11 +127,15 @@ func sumRows(a ComplexNode, gap, shift, near *Node, pairs int) (csc2, csc2cot Co
 	}
 	q := ComplexNode{Mul(r, Cos(twice)), Mul(r, Mul(signs, Sin(twice)))}
 	d := ComplexNode{OneMinus(q.Re), Neg(q.Im)}
-	inv := d.inverse(d.norm2())                                                 // 1/(1-q)
-	term := q.mul(inv.square())                                                 // -csc² a_n/4
+	inv := d.inverse(d.norm2()) // 1/(1-q)
+	csc2 := q.mul(inv.square())
 	t := ComplexNode{AddScalar(MulScalar(inv.Re, 2), -1), MulScalar(inv.Im, 2)} // (1+q)/(1-q)
-	sum := term.mul(t).times(signs).sumLast()                                   // -i/4·Σ csc² a_n cot a_n
-	return term.sumLast().scale(-4), ComplexNode{MulScalar(sum.Im, -4), MulScalar(sum.Re, 4)}
+	return rowTerms{csc2, csc2.mul(t).times(signs)}
+}
+
+// sums returns Σ csc² a_n and Σ csc² a_n cot a_n.
+func (r rowTerms) sums() (csc2, csc2cot ComplexNode) {
+	return r.csc2.sumLast().scale(-4), r.csc2cot.sumLast().timesI().scale(4)
 }
 
 // constant returns the part of the bracket that does not depend on z, 2 Σ csch² h_n - 1/3, h_n = n·gap.

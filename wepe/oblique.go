@@ -29,7 +29,7 @@ func POblique(z ComplexNode, omega1 *Node, omega3 ComplexNode) (p, pPrime Comple
 	gap, shift := MulScalar(tau.Im, math.Pi), MulScalar(tau.Re, math.Pi)
 	pairs := rowPairs(z.Re.DType()) + 1 // rows may be √3/2 as close as those of a rectangle
 	pole := principalPart(z, arg, StopGradient(Sqrt(k.norm2())))
-	csc2, csc2cot := sumRows(arg, gap, shift, pole.near, pairs)
+	csc2, csc2cot := newRows(arg, gap, shift, pole.near, pairs).sums()
 	rest := obliqueConstant(gap, shift, pairs)
 	csc2 = ComplexNode{Add(csc2.Re, rest.Re), Add(csc2.Im, rest.Im)}
 

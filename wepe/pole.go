@@ -16,6 +16,7 @@ type principal struct {
 	near                *Node       // |a| < seriesRadius
 	p, pPrime           ComplexNode // 1/z², -2/z³
 	smooth, smoothPrime ComplexNode // s(a), s′(a)
+	a2                  ComplexNode // a²
 }
 
 // principalPart splits off the pole at a = k z. The scale is k as a constant: the pole does not know the lattice, and
@@ -31,17 +32,33 @@ func principalPart(z, a ComplexNode, scale *Node) principal {
 	for j := range derivative {
 		derivative[j] = float64(j+1) * s[j+1]
 	}
-	third := MulScalar(OnesLike(a.Re), s[0])
 	a2 := a.square()
-	smooth := polynomial(s[1:], a2).mul(a2)
-	smooth.Re = Add(smooth.Re, Where(near, third, ZerosLike(third)))
 	return principal{
 		near:        near,
 		p:           p,
 		pPrime:      pPrime,
-		smooth:      smooth,
+		smooth:      evenSeries(s, a2, near),
 		smoothPrime: polynomial(derivative, a2).mul(a).scale(2),
+		a2:          a2,
 	}
+}
+
+// smoothSecond returns s″(a).
+func (p principal) smoothSecond() ComplexNode {
+	s := cscSeries(p.a2.Re.DType())
+	second := make([]float64, len(s)-1)
+	for j := range second {
+		second[j] = float64((2*j+2)*(2*j+1)) * s[j+1]
+	}
+	return evenSeries(second, p.a2, p.near)
+}
+
+// evenSeries is Σ c_j a^{2j}, zero where near does not hold; there a is 0.
+func evenSeries(c []float64, a2 ComplexNode, near *Node) ComplexNode {
+	first := MulScalar(OnesLike(a2.Re), c[0])
+	sum := polynomial(c[1:], a2).mul(a2)
+	sum.Re = Add(sum.Re, Where(near, first, ZerosLike(first)))
+	return sum
 }
 
 // poleTerms returns 1/z² and -2/z³ for z = w/scale, both 0 at w = 0.

@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -44,5 +45,33 @@ func TestValuesAndGradientsAreThoseOfThePlainFunctions(t *testing.T) {
 			gomlxtest.Near(t, c.name+" value "+dtype.String(), got[0], want[0], tolerance)
 			gomlxtest.Near(t, c.name+" gradient "+dtype.String(), got[1], want[1], tolerance)
 		}
+	}
+}
+
+// Autodiff of the plain functions is the source of the expected values. One of the values nobody reads.
+func TestSeveralHandsTheGradientOfEachValueToAllInputs(t *testing.T) {
+	plain := func(x, y *graph.Node) []*graph.Node {
+		return []*graph.Node{graph.Mul(x, y), graph.ReduceAllSum(graph.Sin(x)), graph.Exp(y)}
+	}
+	several := func(x, y *graph.Node) []*graph.Node {
+		return Several([]*graph.Node{x, y}, 3, func() []*graph.Node { return plain(x, y) },
+			func(i int, dy *graph.Node) []*graph.Node {
+				if i == 0 {
+					return []*graph.Node{graph.Mul(dy, y), graph.ReduceAllSum(graph.Mul(dy, x))}
+				}
+				return []*graph.Node{graph.Mul(dy, graph.Cos(x)), graph.ZerosLike(y)}
+			})
+	}
+	run := func(f func(x, y *graph.Node) []*graph.Node) [][]float64 {
+		return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+			x, y := graph.Sin(in[0]), graph.ReduceAllSum(graph.Sin(in[1])) // [5, 7], scalar
+			values := f(x, y)[:2]
+			loss := graph.ReduceAllSum(graph.Mul(graph.Square(values[0]), values[1]))
+			return append(graph.Gradient(loss, in...), values...)
+		}, gomlxtest.Noise(5, 7), gomlxtest.Noise(3))
+	}
+	want := run(plain)
+	for i, got := range run(several) {
+		gomlxtest.Near(t, fmt.Sprint("output ", i), got, want[i], 1e-6)
 	}
 }
