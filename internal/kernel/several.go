@@ -15,7 +15,7 @@ func Several(inputs []*Node, values int, forward func() []*Node, backward func(i
 		}
 		return Concatenate(vectors, 0)
 	}
-	all := flat(inputs) // autodiff takes a gradient of it apart again
+	all := flat(inputs)             // autodiff takes a gradient of it apart again
 	stands := make([]*Node, values) // for the values, as in withGradient
 	for i := range stands {
 		stands[i] = IdentityWithCustomGradient(all, func(_, dy *Node) *Node { return flat(backward(i, dy)) })

@@ -113,7 +113,7 @@ func (o options) measure(works []work) (string, error) {
 		clocks = append(clocks, program.ProcessorTime)
 		title = append(title, "processor s", "GFLOP/s", "share")
 	}
-	took := make([][][]float64, len(works)) // [work][clock][round]
+	took := make([][][]float64, len(works))      // [work][clock][round]
 	for round := -2; round < o.rounds; round++ { // the first two compile
 		for i, w := range works {
 			took[i] = append(took[i], make([][]float64, len(clocks))...)[:len(clocks)]
@@ -141,7 +141,8 @@ func (o options) measure(works []work) (string, error) {
 		for c := range clocks {
 			_, floor := rate(0, c)
 			seconds, gflops := rate(i, c)
-			row = append(row, fmt.Sprintf("%.3f", seconds), fmt.Sprintf("%.1f", gflops), fmt.Sprintf("%.1f %%", 100*gflops/floor))
+			row = append(row, fmt.Sprintf("%.3f", seconds), fmt.Sprintf("%.1f", gflops),
+				fmt.Sprintf("%.1f %%", 100*gflops/floor))
 		}
 		table.Rows = append(table.Rows, row)
 	}
