@@ -14,6 +14,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 // faultyFiles passes operations on to the file system until the one numbered failAt, which goes wrong in its way.
@@ -285,6 +287,7 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}
+			campaign.Did(t, operations, fmt.Sprintf("operations of a save that went wrong by %v", mode))
 			if operations < 17 { // mkdir, four or more for each of three files, two syncs around the rename, a second write
 				t.Errorf("only %d operations were counted", operations)
 			}
@@ -297,12 +300,14 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 
 func TestAPowerCutAtAnyTimeLeavesAWholeCheckpoint(t *testing.T) {
 	stores := twoStores(t)
-	const schedules = 500
-	counting := newFaultyFiles(0, 0)
+	parent, counting := t.TempDir(), newFaultyFiles(0, 0)
 	save(t, Saver{Dir: t.TempDir(), files: counting}, stores[1], 1, nil)
-	for seed := range uint64(schedules) {
-		rng := rand.New(rand.NewPCG(seed, 4))
-		dir := t.TempDir()
+	for seed := range campaign.Times(t, 250, 10_000, "schedules of lost writes") {
+		rng := campaign.Rand(uint64(seed))
+		dir := filepath.Join(parent, "run")
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
 		first := newFaultyFiles(0, 0)
 		save(t, Saver{Dir: dir, files: first}, stores[1], 1, nil)
 		if len(first.pending)+len(first.names)+len(first.moved) > 0 {

@@ -4,6 +4,8 @@ package checkpoints
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -24,7 +27,7 @@ func FuzzJSON(f *testing.F) {
 		f.Fatal(err)
 	}
 	const model = `{"image_rows":6,"image_cols":10,"patch_size":2,"width":14,"depth":2,"heads":7,"classes":13}`
-	for _, seed := range []string{
+	seeds := []string{
 		string(manifest), string(manifest[:len(manifest)/2]), `{"manifest":null,"sha256":""}`,
 		`{"manifest":{},"sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"}`,
 
@@ -49,16 +52,44 @@ func FuzzJSON(f *testing.F) {
 		`{"metadata":{"total_size":8},"weight_map":{"w":"model-00001-of-00002.safetensors"}}`,
 		`{"weight_map":{"w":"../x.safetensors"}}`, `{"weight_map":{"w":"x/y.safetensors","v":"C:x.safetensors"}}`,
 		`{"weight_map":{"w":"a\u0000.safetensors"}}`,
-	} {
-		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
+	campaign.Fuzz(f, seeds, func(t *testing.T, text string) {
+		raw := []byte(text)
 		fuzzManifest(t, raw)
 		fuzzStore(t, raw)
 		fuzzIndex(t, raw)
 		if config, err := strictjson.ParseObject(raw); err == nil {
 			fuzzConfig(t, config)
 			fuzzUnfolded(t, config)
+		}
+	})
+}
+
+// FuzzManifest is of what is inside of the hash, which mutations hardly ever pass.
+func FuzzManifest(f *testing.F) {
+	body, err := json.Marshal(manifest{Format: formatName, Version: formatVersion, Step: 7, Meta: []byte(`{"a":[1,"<&>"]}`),
+		Files: []fileRecord{{variablesName, 1, "00"}, {storeName, 2, "ff"}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	seeds := [][]byte{body, bytes.Replace(body, []byte(storeName), []byte("../x"), 1), []byte("null"), []byte("{}")}
+	campaign.Fuzz(f, seeds, func(t *testing.T, body []byte) {
+		var compact bytes.Buffer
+		if json.Compact(&compact, body) != nil {
+			return
+		}
+		sum := sha256.Sum256(compact.Bytes())
+		raw := fmt.Appendf(nil, `{"manifest":%s,"sha256":"%x"}`, body, sum)
+		fuzzManifest(t, raw)
+		if m, err := unseal("MANIFEST.json", raw); err == nil && (m.Step < 0 || len(m.Files) != 2 ||
+			m.Files[0].Name != variablesName || m.Files[1].Name != storeName) {
+			t.Errorf("accepted %+v", m)
+		}
+		if at := bytes.IndexByte(raw, '1'); at >= 0 && raw[at-1] != '"' { // another number under the same hash
+			raw[at] = '2'
+			if m, err := unseal("MANIFEST.json", raw); err == nil {
+				t.Errorf("accepted with a changed digit: %+v", m)
+			}
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,6 +16,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 func TestADirectoryThatDoesNotExistHoldsNoCheckpoint(t *testing.T) {
@@ -148,11 +149,6 @@ func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
 	sameVariables(t, store, before, nil)
 }
 
-// mutations is how often the tests of mutated files change one:
-//
-//	go test -timeout 0 ./checkpoints -run Mutat -args -mutations 200000
-var mutations = flag.Int("mutations", 2000, "changes to files in each test of mutated files")
-
 // TestNoMutationIsSilentlyAccepted changes checkpoints at random places: whatever loads must hold the saved bits.
 func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 	dir := t.TempDir()
@@ -164,11 +160,12 @@ func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 		raw := readFile(t, filepath.Join(path, name))
 		original[name] = raw
 	}
-	rng := rand.New(rand.NewPCG(7, 7))
-	accepted := 0
-	for i := range *mutations {
+	rng := campaign.Rand(7)
+	tried, accepted := 0, 0
+	for i := range campaign.Times(t, 1000, 70_000, "mutated checkpoints of our own") {
+		tried++
 		name := names[rng.IntN(len(names))]
-		raw := mutate(rng, original[name], original[names[rng.IntN(len(names))]])
+		raw := campaign.Mutate(rng, original[name], original[names[rng.IntN(len(names))]])
 		putFile(t, filepath.Join(path, name), raw)
 		c, skipped := latest(t, dir)
 		if c == nil {
@@ -188,43 +185,15 @@ func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 		}
 		putFile(t, filepath.Join(path, name), original[name])
 	}
-	if accepted > *mutations/20 {
-		t.Errorf("%d of %d mutations were accepted", accepted, *mutations)
+	if accepted > tried/20 {
+		t.Errorf("%d of %d mutations were accepted", accepted, tried)
 	}
-}
-
-// mutate returns raw with a few bits flipped, cut, extended, spliced with another file, or with a digit changed.
-func mutate(rng *rand.Rand, raw, other []byte) []byte {
-	raw = bytes.Clone(raw)
-	switch rng.IntN(6) {
-	case 0:
-		raw[rng.IntN(len(raw))] ^= 1 << rng.IntN(8)
-	case 1:
-		for range 1 + rng.IntN(10) {
-			raw[rng.IntN(len(raw))] = byte(rng.Uint32())
-		}
-	case 2:
-		raw = raw[:rng.IntN(len(raw))]
-	case 3:
-		raw = append(raw, other[:rng.IntN(len(other))]...)
-	case 4:
-		at := rng.IntN(len(raw))
-		raw = append(raw[:at:at], other[rng.IntN(len(other)):]...)
-	case 5:
-		for range 1000 {
-			if at := rng.IntN(len(raw)); raw[at] >= '0' && raw[at] <= '9' {
-				raw[at] = '0' + byte(rng.IntN(10))
-				break
-			}
-		}
-	}
-	return raw
 }
 
 // TestAMutatedHeaderNeverChangesAnotherTensor edits the JSON header itself and mends its length, which a file without
 // a hash has no other guard against: tensors that the edit does not name keep their bits or the file is refused.
 func TestAMutatedHeaderNeverChangesAnotherTensor(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 5))
+	rng := campaign.Rand(5)
 	want := map[string]*tensors.Tensor{}
 	for i, name := range []string{"/a", "/b", "/c", "/d", "/e"} {
 		want[name] = randomTensor(rng, dtypes.Float32, 2+i, 3)
@@ -235,8 +204,8 @@ func TestAMutatedHeaderNeverChangesAnotherTensor(t *testing.T) {
 	}
 	length := binary.LittleEndian.Uint64(raw)
 	header, data := raw[8:8+length], raw[8+length:]
-	for i := range 2000 {
-		edited := mutate(rng, header, header)
+	for i := range campaign.Times(t, 1000, 30_000, "mutated headers of safetensors") {
+		edited := campaign.Mutate(rng, header, header)
 		got, err := readAll(rawFile(string(edited), data))
 		if err != nil {
 			continue

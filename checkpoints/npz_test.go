@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/numpy"
 )
 
@@ -270,20 +271,21 @@ func TestEveryHostileNPZIsRefusedInLittleMemory(t *testing.T) {
 
 // FuzzNPZ: any bytes are refused with a FormatError or give as many numbers as the shapes say, in little memory.
 func FuzzNPZ(f *testing.F) {
+	var seeds [][]byte
 	for _, attack := range hostileNPZ(f) {
 		if len(attack.raw) < 2000 {
-			f.Add(attack.raw)
+			seeds = append(seeds, attack.raw)
 		}
 	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		before := totalAlloc()
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
+		before := allocated()
 		_, err := readNPZ(t, raw)
 		var format *FormatError
 		if err != nil && !errors.As(err, &format) {
 			t.Errorf("%T: %v", err, err)
 		}
 		// A deflated member may give a thousand times its bytes, and appending five times that.
-		if used := totalAlloc() - before; used > uint64(6*numpy.MaxRatio*len(raw)+16<<20) {
+		if used := allocated() - before; used > uint64(6*numpy.MaxRatio*len(raw)+16<<20) {
 			t.Errorf("%d bytes allocated for %d", used, len(raw))
 		}
 	})

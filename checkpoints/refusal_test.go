@@ -22,6 +22,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -403,12 +404,13 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	if len(weights) != len(dirs) || len(texts) != 12 { // 9 config.json, 3 preprocessors
 		t.Fatalf("%d files of weights, %d of text", len(weights), len(texts))
 	}
-	rng := rand.New(rand.NewPCG(9, 9))
-	accepted := 0
-	for i := range *mutations {
+	rng := campaign.Rand(9)
+	tried, accepted := 0, 0
+	for i := range campaign.Times(t, 2000, 100_000, "mutated models in safetensors, npz and JSON") {
+		tried++
 		among := [][]string{weights, texts}[i%2]
 		target := among[rng.IntN(len(among))]
-		raw := mutate(rng, files[target], files[among[rng.IntN(len(among))]])
+		raw := campaign.Mutate(rng, files[target], files[among[rng.IntN(len(among))]])
 		putFile(t, target, raw)
 		size := 0
 		for file, raw := range files {
@@ -442,8 +444,8 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 		putFile(t, target, files[target])
 	}
 	// Flipped bits of numbers in safetensors pass, since it has no checksum, and changes to text that nothing here reads.
-	if accepted == 0 || accepted > *mutations/2 {
-		t.Errorf("%d of %d mutations were accepted", accepted, *mutations)
+	if accepted == 0 || accepted > tried/2 {
+		t.Errorf("%d of %d mutations were accepted", accepted, tried)
 	}
 }
 

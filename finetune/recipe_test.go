@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/dhvt"
@@ -296,4 +297,28 @@ func parametersOf(t *testing.T, r Recipe) int {
 	d, half := r.Model.Width, r.Model.Width/2
 	linear, mlp := 4*d+d+2*d, 4*half+half+2*half+half*d+d+2*d // Parameters counts the linear projection
 	return net.Parameters() - linear + mlp
+}
+
+// FuzzSet: settings are refused in one line, or make a recipe that its file keeps and that they do not change again.
+func FuzzSet(f *testing.F) {
+	seeds := []string{"epochs=7;epochs=8", "model.width=64;model.drop_path=0.3", "augment.size=[24,36];name=mine",
+		"optimizer.learning_rates.position=0.5", `optimizer={"clip_norm":2,"beta1":0}`, "wepe_mode=release;rope_theta=20",
+		"params.wepe_learn_lattice=false", "batch_size=null", "model.width.x=1", "a=b=c;;", "model.width=1e400"}
+	campaign.Fuzz(f, seeds, func(t *testing.T, settings string) {
+		start := everything()
+		start.Params = map[string]any{"wepe_mode": "paper"}
+		got, err := start.Set(settings)
+		if !reflect.DeepEqual(start.Params, map[string]any{"wepe_mode": "paper"}) {
+			t.Errorf("the recipe it starts from has %v", start.Params)
+		}
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "finetune: ") {
+				t.Errorf("%q", err)
+			}
+			return
+		}
+		if again, err := got.Set(settings); err != nil || !reflect.DeepEqual(again, got) {
+			t.Errorf("set twice: %+v, %v, want %+v", again, err, got)
+		}
+	})
 }

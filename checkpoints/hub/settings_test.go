@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 func TestParseModel(t *testing.T) {
@@ -101,10 +103,8 @@ func TestTheEnvironmentIsReadAsOtherToolsDo(t *testing.T) {
 
 // Whatever names a model, its places in the cache are in the cache, and no other model's.
 func FuzzParseModel(f *testing.F) {
-	for _, seed := range []string{"hf://a/b@refs/pr/1", "a/b", "a--b", "../a@..", "a/b@x/../../..", "a/b@x/./y", "a-/b"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, address string) {
+	seeds := []string{"hf://a/b@refs/pr/1", "a/b", "a--b", "../a@..", "a/b@x/../../..", "a/b@x/./y", "a-/b"}
+	campaign.Fuzz(f, seeds, func(t *testing.T, address string) {
 		m, err := parseModel(address)
 		if err != nil {
 			return

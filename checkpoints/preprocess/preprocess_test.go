@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/fixtures"
 )
 
@@ -231,10 +232,11 @@ func TestSettingsForAnotherSizeTakeAsMuchOfThePicture(t *testing.T) {
 
 // FuzzParse: what is accepted is valid, and comes back from Hugging Face's form unchanged.
 func FuzzParse(f *testing.F) {
+	var seeds [][]byte
 	for _, c := range published {
-		f.Add([]byte(c.config))
+		seeds = append(seeds, []byte(c.config))
 	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		p, err := Parse(raw)
 		if err != nil {
 			return

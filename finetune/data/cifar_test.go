@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 )
 
@@ -237,11 +238,8 @@ func TestAnArchiveOfZerosIsRefusedAfterABoundedRead(t *testing.T) {
 // FuzzCIFAR100Records holds the reader to its contract on any bytes: an error, or exactly the records that are there.
 func FuzzCIFAR100Records(f *testing.F) {
 	record := datatest.CIFAR100(2, 1)["train.bin"]
-	f.Add(record)
-	f.Add(record[:cifarRecord])
-	f.Add(record[:cifarRecord+1])
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, raw []byte) {
+	seeds := [][]byte{record, record[:cifarRecord], record[:cifarRecord+1], {}}
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		set, err := cifarReadRecords("fuzz", bytes.NewReader(raw))
 		if err != nil {
 			return
@@ -257,13 +255,20 @@ func FuzzCIFAR100Records(f *testing.F) {
 // checksum mutations would hardly ever pass.
 func FuzzCIFAR100Archive(f *testing.F) {
 	files := datatest.CIFAR100(2, 1)
-	f.Add(tarred(f, files, allNames...))
-	f.Add(tarred(f, files, "train.bin"))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, raw []byte) {
+	seeds := [][]byte{tarred(f, files, allNames...), tarred(f, files, "train.bin"), {}}
+	var file bytes.Buffer
+	zipped := gzip.NewWriter(&file)
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
+		file.Reset()
+		zipped.Reset(&file)
+		if _, err := zipped.Write(raw); err != nil {
+			t.Fatal(err)
+		}
+		if err := zipped.Close(); err != nil {
+			t.Fatal(err)
+		}
 		parts := cifarParts{sets: map[string]*Set{}}
-		train, test, err := parts.join("fuzz",
-			parts.readArchive("fuzz", bytes.NewReader(compressed(raw, gzip.NoCompression))))
+		train, test, err := parts.join("fuzz", parts.readArchive("fuzz", &file))
 		if err != nil {
 			return
 		}

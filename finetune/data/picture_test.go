@@ -7,10 +7,14 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"image"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 // goldenFiles returns the pictures beside cases.json, by name.
@@ -134,11 +138,13 @@ func TestDamagedEXIFDoesNotLoseThePicture(t *testing.T) {
 
 // FuzzDecode: whatever the bytes, an error or a picture within the limit, and an orientation that there is.
 func FuzzDecode(f *testing.F) {
-	for _, raw := range goldenFiles(f) {
-		f.Add(raw)
+	files := goldenFiles(f)
+	var seeds [][]byte
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		seeds = append(seeds, files[name])
 	}
 	const limit = 1 << 14
-	f.Fuzz(func(t *testing.T, raw []byte) {
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		p, err := decode(raw, limit)
 		if err == nil && (p.Height*p.Width > limit || len(p.Pixels) != 3*p.Height*p.Width) {
 			t.Errorf("%d×%d pixels in %d bytes", p.Width, p.Height, len(p.Pixels))
@@ -151,5 +157,35 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("orientation %d", v)
 			}
 		}
+	})
+}
+
+// FuzzEXIF: an orientation other than upright stands in the bytes as an entry says it: tag, type, count and value.
+func FuzzEXIF(f *testing.F) {
+	var seeds [][]byte
+	for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
+		tiff := map[binary.AppendByteOrder]string{binary.LittleEndian: "II", binary.BigEndian: "MM"}[order]
+		raw := order.AppendUint32(order.AppendUint16([]byte(tiff), 42), 8)
+		raw = order.AppendUint16(raw, 2)
+		for _, tag := range []uint16{0x0100, tagOrientation} {
+			raw = order.AppendUint32(order.AppendUint16(order.AppendUint16(raw, tag), typeShort), 1)
+			raw = order.AppendUint16(order.AppendUint16(raw, 6), 0)
+		}
+		seeds = append(seeds, order.AppendUint32(raw, 0))
+	}
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
+		v := orientation(raw)
+		if v == uprightPicture {
+			return
+		}
+		for i := range raw { // some entry says so
+			for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
+				if entry := raw[i:]; len(entry) >= 12 && order.Uint16(entry) == 0x0112 && order.Uint16(entry[2:]) == 3 &&
+					int(order.Uint16(entry[8:])) == v && v > 1 && v <= 8 {
+					return
+				}
+			}
+		}
+		t.Errorf("orientation %d of no entry", v)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 )
 
@@ -137,4 +138,29 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 			t.Errorf("%s: %s and %s, %v", name, got, relative(held), err)
 		}
 	}
+}
+
+// FuzzTar: a shard is refused in one line, or its pictures are parts of it, each with a label.
+func FuzzTar(f *testing.F) {
+	seeds := [][]byte{datatest.Tar([2]string{"0.cls", "2\n"}, [2]string{"0.jpg", "a picture"}, [2]string{"1.png", "another"},
+		[2]string{"1.cls", "0"}), datatest.Tar([2]string{"../0.jpg", "x"}, [2]string{"../0.cls", "1"}), datatest.Tar()}
+	shard := filepath.Join(f.TempDir(), "0.tar")
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
+		if err := os.WriteFile(shard, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		files, err := Tar(filepath.Dir(shard), []string{shard}, nil)
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q", err)
+			}
+			return
+		}
+		for i, label := range files.Labels {
+			content, err := files.In.Read(i)
+			if label < 0 || err == nil && !bytes.Contains(raw, content) {
+				t.Errorf("picture %d of class %d: %q", i, label, content)
+			}
+		}
+	})
 }

@@ -3,22 +3,27 @@
 package numpy
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 // The tests of whole archives, good and hostile, are those of the readers: package checkpoints and finetune/data.
 
 // FuzzHeader: what is accepted is what NumPy would write for it, up to white space, quotes and order.
 func FuzzHeader(f *testing.F) {
-	f.Add("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n")
-	f.Add(`{"shape":(),"descr":"|V2","fortran_order":False}`)
-	f.Add("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }")
-	f.Add("{'descr': '<f4', 'fortran_order': True, 'shape': (281474976710657, 01), }")
-	f.Add("{'descr': '<f2', 'fortran_order': False, 'shape': (2), }")
-	f.Fuzz(func(t *testing.T, text string) {
+	seeds := []string{"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n",
+		`{"shape":(),"descr":"|V2","fortran_order":False}`,
+		"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }",
+		"{'descr': '<f4', 'fortran_order': True, 'shape': (281474976710657, 01), }",
+		"{'descr': '<f2', 'fortran_order': False, 'shape': (2), }"}
+	campaign.Fuzz(f, seeds, func(t *testing.T, text string) {
 		kind, dims, err := parseHeader(text)
 		if err != nil {
 			return
@@ -32,6 +37,26 @@ func FuzzHeader(f *testing.F) {
 			if !strings.Contains(plain, part) {
 				t.Errorf("%q was read as %s%v", text, kind, dims)
 			}
+		}
+	})
+}
+
+// FuzzNPY: an accepted file holds as many numbers as its shape says, to its last byte.
+func FuzzNPY(f *testing.F) {
+	whole := append(Header(3, 5), make([]byte, 60)...)
+	second := slices.Concat(whole[:6], []byte{2, 0, 0x76, 0, 0, 0}, whole[10:])
+	campaign.Fuzz(f, [][]byte{whole, second, whole[:70]}, func(t *testing.T, raw []byte) {
+		a, err := Open(bytes.NewReader(raw), int64(len(raw)))
+		if err != nil {
+			return
+		}
+		numbers, err := io.ReadAll(a)
+		size, _ := strconv.Atoi(strings.TrimLeft(a.Type, "<|fiuVbc"))
+		for _, dim := range a.Shape {
+			size *= dim
+		}
+		if err != nil || len(numbers) != size || !bytes.HasSuffix(raw, numbers) {
+			t.Errorf("%d bytes of numbers for %s%v, %v", len(numbers), a.Type, a.Shape, err)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 // row is a row as the hub's files have them.
@@ -280,6 +282,45 @@ func TestDamageIsAnErrorOrAPictureLikeOthers(t *testing.T) {
 	if opened == 0 || opened == 300 {
 		t.Errorf("%d of 300 files were opened: nothing was tried", opened)
 	}
+}
+
+// FuzzFiles: a file is refused in one line, or its pictures are read or refused; memory stays in proportion to the file.
+func FuzzFiles(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "a.parquet")
+	var seeds [][]byte
+	for _, options := range [][]pq.WriterOption{{pq.DataPageVersion(2)}, {pq.Compression(&pq.Zstd)}} {
+		write(f, path, rowsOf([][]byte{{1, 2, 3}, []byte("a picture"), {}}), options...)
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		seeds = append(seeds, raw)
+	}
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
+		if err := os.WriteFile(path, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		before := allocated()
+		files, err := Files(filepath.Dir(path), []string{path}, nil)
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q", err)
+		}
+		for part := 0; err == nil && part < min(files.Len(), 9); part++ {
+			if _, err := files.In.Read(part); err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q", err)
+			}
+		}
+		if used := allocated() - before; used > uint64(3*len(raw)+16<<20) {
+			t.Errorf("%d bytes allocated for %d", used, len(raw))
+		}
+	})
+}
+
+// allocated is what was ever allocated, an upper bound of what is held at once.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 // The lengths are those of the library's own encoding.
