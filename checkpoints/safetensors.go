@@ -94,7 +94,7 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 		return nil, errors.Wrapf(err, "checkpoints: reading %s", file)
 	}
 	text = bytes.TrimRight(text, " ")
-	if text[0] != '{' || text[len(text)-1] != '}' {
+	if len(text) == 0 || text[0] != '{' || text[len(text)-1] != '}' {
 		return refuse("", "the header does not begin with { and end with }")
 	}
 	entries, tensor, err := parseEntries(text)

@@ -146,6 +146,7 @@ var attacks = []struct {
 	{"header bomb", []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, "header of"},
 	{"header of 2^64-1", []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, "header of"},
 	{"header longer than the file", append([]byte{10, 0, 0, 0, 0, 0, 0, 0}, "{}       "...), "header of 10"},
+	{"spaces alone", rawFile("   ", nil), "begin with {"},
 	{"leading space", rawFile(` {}`, nil), "begin with {"},
 	{"array", rawFile(`[]`, nil), "begin with {"},
 	{"text after", rawFile(`{}{}`, nil), "after the value"},

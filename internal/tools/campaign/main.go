@@ -11,7 +11,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -155,7 +154,7 @@ var (
 	logged = regexp.MustCompile(campaign.Logged + `(\d+) (.+)`)
 	execs  = regexp.MustCompile(`execs: (\d+) `)
 	passed = regexp.MustCompile(`(?m)^\s*--- PASS: `)
-	broken = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(FAIL\s.*)$|^(panic: .*)$|^(WARNING: DATA RACE)$`)
+	broken = regexp.MustCompile(`(?m)^--- FAIL: (\S+)|^(panic: .*)$|^(WARNING: DATA RACE)$`)
 	unsaid = regexp.MustCompile(`(?m)^\s*--- SKIP: (\S+)`)
 )
 
@@ -178,7 +177,7 @@ func collect(row *campaign.Row, said []byte, err error) {
 		row.Defects = append(row.Defects, string(bytes.TrimSpace(slices.Concat(found[1:]...))))
 	}
 	if err != nil && len(row.Defects) == 0 {
-		row.Defects = append(row.Defects, cmp.Or(lastLine(said), err.Error()))
+		row.Defects = append(row.Defects, fmt.Sprintf("%v: %s", err, lastLine(said)))
 	}
 }
 
