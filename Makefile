@@ -77,6 +77,10 @@ test-mpi: ## one training by several processes, under mpirun (openmpi-bin, libop
 scale-check: ## stream sets of 2,000 and 20,000 pictures from three containers: memory, order, weights, a kill; ten minutes
 	$(if $(shell command -v mpicc),CC=mpicc go run -tags=mpi,go run) ./internal/tools/scalecheck $(ARGS)
 
+.PHONY: campaign
+campaign: ## the goals of docs/reliability.md as often as they promise, hours; ARGS=-short minutes, ARGS="-only R5,R7"
+	go run ./internal/tools/campaign $(ARGS)
+
 .PHONY: bench
 bench: ## all benchmarks
 	go test -p 1 -timeout 60m -run '^$$' -bench . -benchmem ./...
@@ -104,7 +108,7 @@ lint: ## the linter alone
 .PHONY: results
 results: ## compute the tables of README.md and docs/results.md from the rows in docs/runs and from the code
 	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md \
-		docs/detection.md
+		docs/detection.md docs/reliability.md
 
 .PHONY: onnxruntime
 onnxruntime: ## fetch ONNX Runtime from npm into ~/.local/lib/onnxruntime

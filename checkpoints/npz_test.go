@@ -255,6 +255,7 @@ func pseudorandom(n int) []byte {
 }
 
 func TestEveryHostileNPZIsRefusedInLittleMemory(t *testing.T) {
+	campaign.Did(t, len(hostileNPZ(t)), "attacks by an .npz")
 	for _, attack := range hostileNPZ(t) {
 		before := totalAlloc()
 		_, err := readNPZ(t, attack.raw)

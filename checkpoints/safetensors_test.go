@@ -250,6 +250,7 @@ func TestEveryAttackIsRefusedSoonAndInLittleMemory(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	campaign.Did(t, len(attacks), "attacks by a safetensors file")
 	for _, attack := range attacks {
 		err := measured(attack.name, attack.raw)
 		var format *FormatError

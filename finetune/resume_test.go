@@ -4,10 +4,13 @@ package finetune
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"math/rand/v2"
 	"reflect"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -78,4 +81,26 @@ func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
 	if _, _, err := run.Do(t.Context()); err != nil {
 		t.Errorf("the same run does not go on: %v", err)
 	}
+}
+
+func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
+	rng := campaign.Rand(11)
+	campaign.Leaks(t, 5, 1000, "trainings begun, cancelled and closed", func(int) {
+		run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1), Test: pictures(9, 2),
+			Dir: t.TempDir()}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stop := rng.IntN(18) // of 15 steps
+		run.Progress = func(p Progress) {
+			if p.Step == stop {
+				cancel()
+			}
+		}
+		m, _, err := run.Do(ctx)
+		if err == nil {
+			m.Finalize()
+		} else if !errors.Is(err, ErrInterrupted) {
+			t.Fatal(err)
+		}
+	})
 }

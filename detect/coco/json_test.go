@@ -4,10 +4,14 @@ package coco
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 // small is a file with one image of 7×5 pixels and what files have beside what is read.
@@ -125,6 +129,7 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 		{with(`{"id":8,"image_id":1,"category_id":1,"area":NaN}`), "annotation number 1"},
 		{with(`{"id":8,"image_id":1,"category_id":1},`), "invalid"},
 	} {
+		campaign.Did(t, 1, "attacks by annotations")
 		_, err := Decode(strings.NewReader(c.text), "small.json")
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "coco: small.json: ") {
 			t.Errorf("%s: %v, want %q", c.text, err, c.want)
@@ -173,12 +178,22 @@ func TestBrokenMasksAreRefusedWhereMasksAreAskedFor(t *testing.T) {
 	}
 }
 
+// allocated is what was ever allocated, an upper bound of what is held at once.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
 func FuzzInstances(f *testing.F) {
-	f.Add([]byte(small))
-	f.Add([]byte(`{"images":[{"id":1,"height":3,"width":2}],"annotations":[{"id":1,"image_id":1,"category_id":1,` +
-		`"segmentation":[[0,0,1,1,2,9,-5,1e6]],"iscrowd":true,"area":1e300,"bbox":[]}]}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
+	seeds := [][]byte{[]byte(small), []byte(`{"images":[{"id":1,"height":3,"width":2}],"annotations":[{"id":1,"image_id":1,"category_id":1,` +
+		`"segmentation":[[0,0,1,1,2,9,-5,1e6]],"iscrowd":true,"area":1e300,"bbox":[]}]}`)}
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
+		before := allocated()
 		d, err := Decode(bytes.NewReader(raw), "fuzz.json")
+		if used := allocated() - before; used > uint64(3*len(raw)+16<<20) {
+			t.Errorf("%d bytes allocated for %d", used, len(raw))
+		}
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "coco: fuzz.json: ") {
 				t.Errorf("error %q", err)
@@ -217,10 +232,13 @@ func FuzzInstances(f *testing.F) {
 }
 
 func FuzzUnpack(f *testing.F) {
-	f.Add("52l0", 5, 7)
-	f.Add("0130N020O0O13OM040L010O1:OH100N0", 7, 9) // fixture coco_eval, mask "random"
-	f.Add("PPPPPP0", 9, 9)
-	f.Fuzz(func(t *testing.T, packed string, height, width int) {
+	seeds := []string{"5 7 52l0", "7 9 0130N020O0O13OM040L010O1:OH100N0", "9 9 PPPPPP0"} // the second: fixture coco_eval
+	campaign.Fuzz(f, seeds, func(t *testing.T, text string) {
+		var height, width int
+		var packed string
+		if _, err := fmt.Sscan(text, &height, &width, &packed); err != nil {
+			return
+		}
 		r, err := Unpack(packed, height, width)
 		if err != nil {
 			return

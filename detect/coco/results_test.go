@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 // loadRes of pycocotools: what the first result has decides.
@@ -83,9 +85,9 @@ func TestResultsThatCannotBeEvaluatedAreRefused(t *testing.T) {
 }
 
 func FuzzResults(f *testing.F) {
-	f.Add([]byte(`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1}]`))
-	f.Add([]byte(`[{"image_id":9,"category_id":2,"segmentation":{"size":[5,7],"counts":"52l0"},"score":0.5}]`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
+	seeds := [][]byte{[]byte(`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1}]`),
+		[]byte(`[{"image_id":9,"category_id":2,"segmentation":{"size":[5,7],"counts":"52l0"},"score":0.5}]`)}
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		d, err := Decode(strings.NewReader(small), "small.json")
 		if err != nil {
 			t.Fatal(err)

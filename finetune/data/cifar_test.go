@@ -199,6 +199,7 @@ func TestCIFAR100RefusesDamageInOneLineNamingFileAndRecord(t *testing.T) {
 		"archive_crc":    {archive(flipped), []string{cifarArchive, "damaged"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			campaign.Did(t, 1, "attacks by CIFAR-100")
 			_, _, err := CIFAR100(datatest.Tree(t, c.files))
 			if err == nil {
 				t.Fatal("accepted")

@@ -58,6 +58,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		"signature alone": {[]byte("\x89PNG\r\n\x1a\n"), "cut"},
 		"marker alone":    {[]byte("\xff\xd8"), "cut"},
 	} {
+		campaign.Did(t, 1, "attacks by a picture")
 		p, err := Decode(bytes.NewReader(c.file))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, %v, want an error with %q", name, p, err, c.want)

@@ -5,6 +5,7 @@ package data
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,6 +73,18 @@ func TestTarRefusesInOneLine(t *testing.T) {
 	}
 	copy(large[148:], []byte{'0' + byte(sum>>12&7), '0' + byte(sum>>9&7), '0' + byte(sum>>6&7), '0' + byte(sum>>3&7),
 		'0' + byte(sum&7), 0})
+	linked := func(kind byte) []byte { // a picture that would be another file of the machine
+		raw := datatest.Tar([2]string{"0.jpg", ""})
+		raw[156] = kind
+		copy(raw[157:], "/etc/hostname")
+		copy(raw[148:], "        ")
+		sum := 0
+		for _, b := range raw[:512] {
+			sum += int(b)
+		}
+		copy(raw[148:], fmt.Sprintf("%06o\x00", sum))
+		return raw
+	}
 	for name, c := range map[string]struct {
 		content []byte
 		want    string
@@ -86,7 +99,11 @@ func TestTarRefusesInOneLine(t *testing.T) {
 		"cut in a file":  {whole[:530], "0.jpg: the file is cut"},
 		"cut in headers": {whole[:1300], "the file is cut"},
 		"a huge size":    {large, "the file is cut"},
+		"a symlink":      {linked(tar.TypeSymlink), "no pictures in 1"},
+		"a hard link":    {linked(tar.TypeLink), "no pictures in 1"},
+		"a device":       {linked(tar.TypeBlock), "no pictures in 1"},
 	} {
+		campaign.Did(t, 1, "attacks by a tar file")
 		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
 		_, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||

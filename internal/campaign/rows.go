@@ -12,6 +12,7 @@ import (
 // Row is what came of one part of a goal, a line of JSON in docs/runs/campaign.jsonl.
 type Row struct {
 	Goal    string         `json:"goal"` // R1 to R14
+	Promise string         `json:"promise"`
 	Part    string         `json:"part"`
 	Date    string         `json:"date"`
 	Commit  string         `json:"commit"`

@@ -225,6 +225,7 @@ func TestWhatIsNoSetOfPicturesIsRefusedInOneLine(t *testing.T) {
 				[]byte("PAR1"))
 		}), "a damaged footer: it is cut"},
 	} {
+		campaign.Did(t, 1, "attacks by a Parquet file")
 		c.write()
 		_, err := Files(dir, []string{path}, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||

@@ -70,7 +70,7 @@ func run() (failed bool, err error) {
 				continue
 			}
 			row := p.do()
-			row.Goal, row.Commit, row.Whole, row.Seed = g.name, commit, !*short, *seed
+			row.Goal, row.Promise, row.Commit, row.Whole, row.Seed = g.name, g.promise, commit, !*short, *seed
 			fmt.Printf("%-4s %-50s %6d s  %v %s %v\n", g.name, row.Part, row.Seconds, row.Counts, row.Note, row.Defects)
 			failed = failed || len(row.Defects) > 0
 			if !*short {

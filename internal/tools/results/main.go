@@ -18,10 +18,14 @@
 //
 //	detection: NAME
 //
-// for that of the detectors whose rows examples/coco left there.
+// for that of the detectors whose rows examples/coco left there, or
+//
+//	campaign: NAME
+//
+// for what a campaign of tests has left there.
 //
 //	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md \
-//		docs/analyses.md docs/detection.md
+//		docs/analyses.md docs/detection.md docs/reliability.md
 package main
 
 import (
@@ -67,7 +71,7 @@ func fill(path, records string) error {
 }
 
 var (
-	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?) *-->\n`)
+	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?|campaign:.*?) *-->\n`)
 	end   = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -102,6 +106,8 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		return parametersTable()
 	case len(words) == 1:
 		return table, fmt.Errorf("a table without a name")
+	case words[0] == "campaign:":
+		return campaignTable(filepath.Join(records, words[1]+".jsonl"))
 	case words[0] == "figure:" && len(words) == 3:
 		rows, err := figures.Read(filepath.Join(records, words[1]+".jsonl"))
 		if table = figures.Table(rows, words[2]); err == nil && len(table.Rows) == 0 {

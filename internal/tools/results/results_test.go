@@ -16,7 +16,7 @@ import (
 func TestEveryTableOfTheDocumentsIsWhatRowsAndCodeSay(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	for _, file := range []string{"README.md", "docs/results.md", "docs/encodings.md", "docs/sphere.md",
-		"docs/analyses.md", "docs/detection.md"} {
+		"docs/analyses.md", "docs/detection.md", "docs/reliability.md"} {
 		raw, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,120 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// randomViT is a model of any small sizes with finite weights of all magnitudes that a type has.
+func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
+	t.Helper()
+	heads, patch := 1+rng.IntN(4), 1+rng.IntN(4)
+	c := vit.Config{ImageRows: patch * (1 + rng.IntN(5)), ImageCols: patch * (1 + rng.IntN(5)), PatchSize: patch,
+		Heads: heads, Width: heads * (1 + rng.IntN(5)), MLPDim: 1 + rng.IntN(23), Depth: 1 + rng.IntN(3),
+		Classes: 2 + rng.IntN(11), Epsilon: 1e-6, Position: "learned",
+		Pool: []string{vit.PoolClass, vit.PoolMean}[rng.IntN(2)]}.WithDefaults()
+	m := &Imported{Config: c, Variables: map[string]*tensors.Tensor{}}
+	for _, v := range (naming{format: FormatUnfolded}).variables(c) {
+		shape := v.shape(c)
+		size := 1
+		for _, dim := range shape {
+			size *= dim
+		}
+		raw := make([]byte, size*dtype.Size())
+		for i := range raw {
+			raw[i] = byte(rng.Uint32())
+			if i%dtype.Size() == dtype.Size()-1 {
+				raw[i] &^= 4 // a bit of the exponent: all ones are no number
+			}
+		}
+		m.Variables[v.path] = tensors.FromFlatDataAndDimensions(appendFloats(nil, raw, dtype), shape...)
+	}
+	return m
+}
+
+func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
+	rng, root := campaign.Rand(31), t.TempDir()
+	types := map[string]dtypes.DType{"float32": dtypes.Float32, "float16": dtypes.Float16, "bfloat16": dtypes.BFloat16}
+	for i := range campaign.Times(t, 10, 10_000, "random models through all formats that are read") {
+		name := []string{"float32", "float16", "bfloat16"}[i%3]
+		want := randomViT(t, rng, types[name])
+		m := want
+		for _, k := range rng.Perm(len(fileFormats)) { // each from the file of the one before
+			format := fileFormats[k]
+			if format == FormatHF && want.Config.Pool == vit.PoolMean { // which has no place for it
+				continue
+			}
+			dir := filepath.Join(root, format)
+			if _, err := Export(dir, nil, loaded(t, m), m.Config, ExportOptions{Format: format, DType: name}); err != nil {
+				t.Fatalf("model %d, %+v to %s: %v", i, m.Config, format, err)
+			}
+			m = imported(t, dir, ImportOptions{})
+			if same(t, format, m, want); m.Config != want.Config || t.Failed() {
+				t.Fatalf("model %d in %s of %s: %+v, want %+v", i, format, name, m.Config, want.Config)
+			}
+		}
+		store, back := loaded(t, m).Store(), model.NewStore()
+		save(t, Saver{Dir: filepath.Join(root, "run")}, store, int64(i), nil)
+		c, _ := latest(t, filepath.Join(root, "run"))
+		if err := c.Load(back, nil); err != nil {
+			t.Fatal(err)
+		}
+		if sameVariables(t, back, store, nil); t.Failed() {
+			t.Fatalf("model %d, %+v as a checkpoint", i, want.Config)
+		}
+		for _, dir := range append(fileFormats, "run") {
+			if err := os.RemoveAll(filepath.Join(root, dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestNothingLeaksFromWhatIsOpenedRefusedAndClosed(t *testing.T) {
+	dir, store := t.TempDir(), newStore(t, 1)
+	save(t, Saver{Dir: dir}, store, 1, nil)
+	damaged := save(t, Saver{Dir: dir}, store, 2, nil)
+	rewrite(t, filepath.Join(damaged, variablesName), func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
+	var files []string
+	for _, n := range []naming{hf, timm, jax} {
+		file := put(t, n, made(n, smallViT), hfConfig())
+		cut := put(t, n, made(n, smallViT), hfConfig())
+		rewrite(t, cut, func(raw []byte) []byte { return raw[:len(raw)-7] })
+		files = append(files, file, cut)
+	}
+	campaign.Leaks(t, 20, 1000, "times locked, opened, loaded, refused and closed", func(int) {
+		unlock, err := Lock(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, skipped := latest(t, dir)
+		if err := c.Load(model.NewStore(), nil); err != nil || len(skipped) != 1 {
+			t.Fatal(err, skipped)
+		}
+		refused := 0
+		for _, file := range files {
+			_, err := Import(file, ImportOptions{Grid: smallGrid, Heads: 7})
+			_, also := Inspect(file)
+			if err != nil && also != nil {
+				refused++
+			}
+		}
+		if refused != 3 {
+			t.Errorf("%d files are refused, want the three that are cut", refused)
+		}
+		if err := unlock(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

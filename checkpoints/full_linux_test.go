@@ -1,0 +1,60 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/campaign"
+)
+
+// A disk of one mebibyte, with every number of free pages that a checkpoint does not fit into.
+func TestAFullDiskKeepsTheOlderCheckpointAndItsSpace(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("no small disk can be mounted: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	free := func() (bytes int) {
+		var s syscall.Statfs_t
+		if err := syscall.Statfs(disk, &s); err != nil {
+			t.Fatal(err)
+		}
+		return int(s.Bfree) * int(s.Bsize)
+	}
+	stores, dir, page := twoStores(t), filepath.Join(disk, "run"), os.Getpagesize()
+	save(t, Saver{Dir: dir}, stores[1], 1, nil)
+	pages := 0
+	for ; ; pages++ {
+		filler := filepath.Join(disk, "filler")
+		if err := os.RemoveAll(filler); err != nil {
+			t.Fatal(err)
+		}
+		putFile(t, filler, make([]byte, free()-pages*page))
+		if free() != pages*page {
+			t.Fatalf("%d bytes are free, want %d pages", free(), pages)
+		}
+		_, err := Saver{Dir: dir, Keep: 1}.Save(stores[2], 2, nil)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%d pages: %v", pages, err)
+		}
+		if afterFault(t, dir, "", err, stores); free() != pages*page {
+			t.Errorf("%d pages: %d bytes are free after the failure", pages, free())
+		}
+	}
+	campaign.Did(t, pages, "full disks")
+	if c, skipped := latest(t, dir); c.Step != 2 || len(skipped) > 0 || pages < 17 {
+		t.Errorf("with %d pages step %d is saved, skipped %v", pages, c.Step, skipped)
+	}
+}

@@ -1,0 +1,141 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"compress/gzip"
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/datatest"
+)
+
+// allocated is what was ever allocated, an upper bound of what is held at once.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// readers are those of data sets that strangers made, each with the files of a sound one.
+var readers = map[string]struct {
+	files func(t *testing.T) map[string][]byte
+	read  func(dir string) error
+}{
+	"CIFAR-100": {
+		func(*testing.T) map[string][]byte { return datatest.CIFAR100(200, 50) },
+		func(dir string) error { _, _, err := CIFAR100(dir); return err },
+	},
+	"CIFAR-100's archive": {
+		func(t *testing.T) map[string][]byte {
+			raw := tarred(t, datatest.CIFAR100(200, 50), allNames...)
+			return map[string][]byte{cifarArchive: compressed(raw, gzip.BestSpeed)}
+		},
+		func(dir string) error { _, _, err := CIFAR100(dir); return err },
+	},
+	"lists": {
+		func(*testing.T) map[string][]byte {
+			return map[string][]byte{"train.txt": []byte(strings.Repeat("a/b.jpg 0\n", 20_000)),
+				"test.txt": []byte("a/b.jpg 0\n")}
+		},
+		func(dir string) error {
+			file, err := os.Open(filepath.Join(dir, "train.txt"))
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			_, err = parseList(file, 0)
+			return err
+		},
+	},
+	"dSprites": {
+		func(t *testing.T) map[string][]byte {
+			raw, err := os.ReadFile(datatest.NPZ(t, datatest.DSprites(64)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return map[string][]byte{"sprites.npz": raw}
+		},
+		func(dir string) error {
+			_, err := DSprites(context.Background(), filepath.Join(dir, "sprites.npz"), TaskLocation, [3]int{31, 5, 5}, 5,
+				wholeSprite)
+			return err
+		},
+	},
+	"tar": {
+		func(*testing.T) map[string][]byte {
+			var members [][2]string
+			for i := range 300 {
+				name := strings.Repeat("x", i)
+				members = append(members, [2]string{name + ".jpg", strings.Repeat("picture", 100)}, [2]string{name + ".cls", "3"})
+			}
+			return map[string][]byte{"0.tar": datatest.Tar(members...)}
+		},
+		func(dir string) error { _, err := Tar(dir, []string{filepath.Join(dir, "0.tar")}, nil); return err },
+	},
+}
+
+// A sound set, and mutated ones. Pictures are bounded by their pixels instead: TestDecodeRefusesDamage.
+func TestEveryReaderOfSetsKeepsToTheMemoryOfItsFiles(t *testing.T) {
+	rng := campaign.Rand(3)
+	for _, name := range slices.Sorted(maps.Keys(readers)) {
+		r := readers[name]
+		files := r.files(t)
+		names := slices.Sorted(maps.Keys(files))
+		dir := datatest.Tree(t, files)
+		for i := range campaign.Times(t, 20, 2000, "sets of "+name) {
+			target := names[rng.IntN(len(names))]
+			raw := files[target]
+			if i > 0 {
+				raw = campaign.Mutate(rng, raw, raw)
+			}
+			size := len(raw)
+			for _, other := range names {
+				if other != target {
+					size += len(files[other])
+				}
+			}
+			path := filepath.Join(dir, target)
+			if err := os.WriteFile(path, raw, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			before, start := allocated(), time.Now()
+			err := r.read(dir)
+			if used := allocated() - before; used > uint64(3*size+16<<20) || time.Since(start) > 20*time.Second {
+				t.Errorf("%s, %d: %d bytes allocated for %d, in %v", name, i, used, size, time.Since(start))
+			}
+			if i == 0 && err != nil || err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s, %d: %v", name, i, err)
+			}
+			if err := os.WriteFile(path, files[target], 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestNothingLeaksFromFeedsThatAreClosedAnywhere(t *testing.T) {
+	for _, container := range []string{"folders", "tar"} {
+		f, rng := sources(t)[container], campaign.Rand(11)
+		campaign.Leaks(t, 20, 1000, "feeds opened, read from and closed", func(int) {
+			feed, err := streamed(t, f, Streaming{Workers: 1 + rng.IntN(8)}).Feed(Augment{}, 3, 13, epochs(f.Len(), 3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer feed.Close()
+			for range rng.IntN(6) {
+				if _, err := feed.Next(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}

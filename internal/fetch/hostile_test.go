@@ -1,0 +1,208 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package fetch
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wepe-go/wepe/internal/campaign"
+)
+
+// hostile are answers that a server should not give, in place of the file.
+func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
+	status := func(code int, headers ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; i < len(headers); i += 2 {
+				w.Header().Set(headers[i], headers[i+1])
+			}
+			w.WriteHeader(code)
+		}
+	}
+	send := func(code int, content []byte, headers ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			status(code, headers...)(w, r)
+			_, _ = w.Write(content)
+		}
+	}
+	size, percent := len(s.content), len(s.content)*rng.IntN(100)/100
+	length := fmt.Sprint(size)
+	var zeros bytes.Buffer
+	bomb := gzip.NewWriter(&zeros)
+	_, _ = bomb.Write(make([]byte, 10<<20))
+	_ = bomb.Close()
+	answers := []http.HandlerFunc{
+		func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		func(w http.ResponseWriter, r *http.Request) { // cut anywhere
+			w.Header().Set("Content-Length", length)
+			_, _ = w.Write(s.content[:percent])
+			panic(http.ErrAbortHandler)
+		},
+		func(w http.ResponseWriter, r *http.Request) { // single bytes, too slow
+			for ; r.Context().Err() == nil; time.Sleep(time.Millisecond) {
+				_, _ = w.Write(s.content[:1])
+			}
+		},
+		send(http.StatusOK, s.content[:percent]),                             // an end that looks like one
+		send(http.StatusOK, s.content, "Content-Length", fmt.Sprint(size+7)), // more is announced than comes
+		send(http.StatusOK, bytes.Repeat([]byte("old"), size/3)),             // another file
+		send(http.StatusOK, append(slices.Clone(s.content), 7)),              // and more
+		send(http.StatusOK, zeros.Bytes(), "Content-Encoding", "gzip"),       // a bomb, unless left packed
+		send(http.StatusPartialContent, s.content, "Content-Range", "bytes 0-1/2"),
+		send(http.StatusPartialContent, s.content[percent:], "Content-Range", fmt.Sprintf("bytes %d-%d/%d", percent, size-1,
+			size)),
+		send(http.StatusPartialContent, s.content[:9], "Content-Range", "bytes 99999999999999999999-1/1"),
+		status(http.StatusOK, "Content-Length", "4611686018427387904"),
+		status(http.StatusFound, "Location", other.URL+"/file.bin"),
+		status(http.StatusTemporaryRedirect, "Location", other.URL+"/wrong"),
+		status(http.StatusFound, "Location", "http://nowhere.invalid/x"),
+		status(http.StatusFound, "Location", "/file.bin"),
+		status(http.StatusFound, "Location", "file:///etc/hostname"),
+		status(http.StatusFound),
+		status(http.StatusTooManyRequests, "Retry-After", "0"),
+		status(http.StatusTooManyRequests, "Retry-After", "86400"),
+	}
+	for _, code := range []int{204, 206, 304, 401, 403, 404, 408, 410, 416, 418, 500, 502, 503, 504} {
+		answers = append(answers, status(code))
+	}
+	return answers
+}
+
+// Up to four hostile answers, or nothing else, and then a server as it should be: the file is whole or absent, the next
+// call to a sound server brings it, and the token stays where it belongs.
+func TestWhateverAServerAnswersTheFileIsWholeOrAbsent(t *testing.T) {
+	rng, arrived, refused := campaign.Rand(8), 0, 0
+	s, other := newServer(t, 40_009), newServer(t, 40_009) // of equal content
+	origin, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetch := func(idle time.Duration, path string) error {
+		client := NewClient(origin, "secret")
+		defer client.Close()
+		client.Idle, client.Pause = idle, time.Millisecond
+		return client.Fetch(t.Context(), s.file(), path, nil)
+	}
+	other.before = func(w http.ResponseWriter, r *http.Request) {
+		if token := r.Header.Get("Authorization"); token != "" {
+			t.Errorf("another host was sent %q", token)
+		}
+		if r.URL.Path == "/wrong" {
+			_, _ = w.Write([]byte("wrong"))
+		}
+	}
+	dir := t.TempDir()
+	for i := range campaign.Times(t, 60, 2000, "scenarios of a hostile server") {
+		answers := hostile(s, other, rng)
+		plan, always := rng.Perm(len(answers))[:1+rng.IntN(4)], rng.IntN(4) == 0
+		asked := 0
+		s.before = func(w http.ResponseWriter, r *http.Request) {
+			if k := asked; k < len(plan) || always {
+				asked++
+				answers[plan[k%len(plan)]](w, r)
+			}
+		}
+		path := filepath.Join(dir, fmt.Sprint(i))
+		err := fetch(60*time.Millisecond, path)
+		got, _ := os.ReadFile(path)
+		switch {
+		case err == nil && !bytes.Equal(got, s.content), err != nil && got != nil:
+			t.Fatalf("scenario %d, answers %v: %d bytes arrived, %v", i, plan, len(got), err)
+		case err == nil:
+			arrived++
+		case strings.Contains(err.Error(), "\n"):
+			t.Errorf("scenario %d, answers %v: %q", i, plan, err)
+		default:
+			refused++
+		}
+		s.seen() // waits for the server
+		s.before = nil
+		if err := fetch(20*time.Second, path); err != nil {
+			t.Fatalf("scenario %d, answers %v: then from a sound server: %v", i, plan, err)
+		}
+		for _, left := range []string{path, path + ".lock"} {
+			if err := os.Remove(left); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+	}
+	if arrived == 0 || refused == 0 {
+		t.Errorf("%d files arrived, %d were refused: one of the two was not tried", arrived, refused)
+	}
+}
+
+func TestACutAtEveryPercentIsMended(t *testing.T) {
+	for i := range campaign.Times(t, 9, 99, "cuts at one percent and another") {
+		s := newServer(t, 20_011)
+		s.cut = len(s.content) * (1 + i*11%99) / 100
+		client, path := hurried(t), newPath(t)
+		if err := client.Fetch(t.Context(), s.file(), path, nil); err != nil {
+			t.Fatalf("cut after %d bytes: %v", s.cut, err)
+		}
+		if _, sent := s.seen(); sent != len(s.content) {
+			t.Errorf("cut after %d bytes: %d of %d were sent", s.cut, sent, len(s.content))
+		}
+	}
+}
+
+func TestTwoProcessesShareOneTransfer(t *testing.T) {
+	const variable = "WEPE_TEST_FETCH" // of another process: address, hash and path
+	if words := strings.Fields(os.Getenv(variable)); len(words) == 3 {
+		err := hurried(t).Fetch(t.Context(), File{URL: words[0], Hash: words[1], Limit: 1 << 22}, words[2], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for range campaign.Times(t, 1, 100, "files fetched by two processes") {
+		s, path := newServer(t, 300_007), newPath(t)
+		f := s.file()
+		var both []*exec.Cmd
+		for range 2 {
+			command := exec.Command(os.Args[0], "-test.run", "^TestTwoProcessesShareOneTransfer$")
+			command.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", variable, f.URL, f.Hash, path))
+			command.Stderr = os.Stderr
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			both = append(both, command)
+		}
+		for _, command := range both {
+			if err := command.Wait(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		arrives(t, s, f, path, "")
+	}
+}
+
+func TestNothingLeaksFromDownloadsThatEndAnywhere(t *testing.T) {
+	s, dir, rng := newServer(t, 300_007), t.TempDir(), campaign.Rand(11)
+	f := s.file()
+	campaign.Leaks(t, 20, 1000, "downloads begun, cancelled and closed", func(int) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		client, stop := NewClient(nil, ""), rng.Int64N(400_000)
+		defer client.Close()
+		path := filepath.Join(dir, "file.bin")
+		_ = client.Fetch(ctx, f, path, func(done, _ int64) {
+			if done > stop {
+				cancel()
+			}
+		})
+		_ = os.Remove(path)
+		_ = os.Remove(path + ".incomplete")
+	})
+}
