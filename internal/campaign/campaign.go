@@ -10,6 +10,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -77,10 +78,11 @@ func Fuzz[T ~string | ~[]byte](f *testing.F, seeds []T, property func(t *testing
 		return
 	}
 	rng := Rand(uint64(len(seeds)))
+	corpus, _ := os.ReadDir(filepath.Join("testdata", "fuzz", f.Name())) // what the Go tool adds to them
+	of := len(seeds) + len(corpus)
 	f.Fuzz(func(t *testing.T, raw T) {
 		try(t, raw, property)
-		share, whole := max(1, shortMutations/len(seeds)), max(1, wholeMutations/len(seeds)+1)
-		for range Times(t, share, whole, "executions") {
+		for range Times(t, shortMutations/of+1, wholeMutations/of+1, "executions") {
 			try(t, T(Mutate(rng, []byte(raw), []byte(seeds[rng.IntN(len(seeds))]))), property)
 		}
 	})
