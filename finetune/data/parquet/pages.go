@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	pq "github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -19,32 +20,69 @@ const (
 	maxHeader = 1 << 20 // bytes of a page's header
 	maxPage   = 1 << 29 // bytes of a page
 	maxValues = 1 << 24 // of a page
+
+	magic = "PAR1"
 )
 
-// findPages lists the pages of a column chunk of a row group by their headers, and gives them to the chunk as if the
-// file had an index of them: then seeking a row reads its page alone. What the headers say is compared with the file
-// before anything is read by it.
-func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int64) error {
-	column := &chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()]
-	meta := column.MetaData
+// footerOf is the footer of a file that has one row group of another's alone, without what nobody asks: statistics of
+// pictures are pictures.
+func footerOf(meta *format.FileMetaData, group int) ([]byte, error) {
+	alone := meta.RowGroups[group]
+	alone.Ordinal, alone.Columns = 0, slices.Clone(alone.Columns)
+	for c := range alone.Columns {
+		m := &alone.Columns[c].MetaData
+		*m = format.ColumnMetaData{Type: m.Type, Encoding: m.Encoding, PathInSchema: m.PathInSchema, Codec: m.Codec,
+			NumValues: m.NumValues, TotalUncompressedSize: m.TotalUncompressedSize,
+			TotalCompressedSize: m.TotalCompressedSize, DataPageOffset: m.DataPageOffset,
+			DictionaryPageOffset: m.DictionaryPageOffset}
+	}
+	footer, err := thrift.Marshal(new(thrift.CompactProtocol), format.FileMetaData{Version: meta.Version,
+		Schema: meta.Schema, NumRows: alone.NumRows, RowGroups: []format.RowGroup{alone}})
+	return append(binary.LittleEndian.AppendUint32(footer, uint32(len(footer))), magic...), err
+}
+
+// withFooter is a file with other bytes behind it.
+type withFooter struct {
+	file   io.ReaderAt
+	size   int64
+	footer []byte
+}
+
+// ReadAt implements io.ReaderAt.
+func (f withFooter) ReadAt(p []byte, at int64) (n int, err error) {
+	if at < f.size {
+		if n, err = f.file.ReadAt(p[:min(int64(len(p)), f.size-at)], at); err != nil || n == len(p) {
+			return n, err
+		}
+	}
+	if n += copy(p[n:], f.footer[min(int64(len(f.footer)), at+int64(n)-f.size):]); n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// findPages lists the pages of a column chunk of a row group by their headers, as the index that a file may have of
+// them, from byte 1 on. What the headers say is compared with the file before anything is read by it.
+func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int64) (pages []byte, err error) {
+	meta := chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()].MetaData
 	at := meta.DataPageOffset
 	if dictionary := meta.DictionaryPageOffset; dictionary > 0 {
 		at = dictionary
 	}
 	end := at + meta.TotalCompressedSize
 	if at < 4 || meta.DataPageOffset < at || end < meta.DataPageOffset || end > size {
-		return errors.New("its pages are not within the file")
+		return nil, errors.New("its pages are not within the file")
 	}
 	var index format.OffsetIndex
 	for row := int64(0); at < end && row < meta.NumValues; {
 		header, length, err := pageHeader(file, at, end)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		next := at + length + int64(header.CompressedPageSize)
 		if header.CompressedPageSize < 0 || next > end || header.UncompressedPageSize < 0 ||
 			max(header.CompressedPageSize, header.UncompressedPageSize) > maxPage {
-			return fmt.Errorf("a page of %d and %d bytes at byte %d: the file is cut, or damaged",
+			return nil, fmt.Errorf("a page of %d and %d bytes at byte %d: the file is cut, or damaged",
 				header.CompressedPageSize, header.UncompressedPageSize, at)
 		}
 		values := int32(-1)
@@ -55,7 +93,7 @@ func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int6
 			values = header.DataPageHeaderV2.V.NumValues
 		}
 		if values > maxValues {
-			return fmt.Errorf("a page of %d values at byte %d, want at most %d", values, at, maxValues)
+			return nil, fmt.Errorf("a page of %d values at byte %d, want at most %d", values, at, maxValues)
 		}
 		if values > 0 {
 			index.PageLocations = append(index.PageLocations, format.PageLocation{Offset: at,
@@ -65,11 +103,14 @@ func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int6
 		at = next
 	}
 	encoded, err := thrift.Marshal(new(thrift.CompactProtocol), index)
-	if err != nil {
-		return err
-	}
-	column.OffsetIndexOffset, column.OffsetIndexLength = 1, int32(len(encoded)) // 0 is for none
-	_, err = chunk.OffsetIndexFrom(bytes.NewReader(append([]byte{0}, encoded...)))
+	return append([]byte{0}, encoded...), err // 0 is where no index can be
+}
+
+// usePages gives what findPages found to a chunk: then seeking a row reads its page alone.
+func usePages(chunk *pq.FileColumnChunk, group int, pages []byte) error {
+	column := &chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()]
+	column.OffsetIndexOffset, column.OffsetIndexLength = 1, int32(len(pages)-1)
+	_, err := chunk.OffsetIndexFrom(bytes.NewReader(pages))
 	return err
 }
 
@@ -97,7 +138,7 @@ func checkFooter(file *os.File) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	const magic, tail = "PAR1", 8
+	const tail = 8
 	size = info.Size()
 	raw := make([]byte, tail)
 	if !info.Mode().IsRegular() || size < int64(len(magic)+tail) {

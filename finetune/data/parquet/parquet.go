@@ -13,8 +13,7 @@
 // A picture is read by its place in the order of an epoch, which is no order of the files. The pages of a row group,
 // which the hub's files do not list, are found by their headers when it is first read from; from then on a picture
 // costs one page, about a megabyte, a tenth of which is the picture. Decoding a picture takes several times as long.
-// What is kept is a label and a hundredth of a page's place for each picture, and what the files say of their row
-// groups.
+// What is kept is a label and a tenth of a page's place for each picture, and a footer for each row group.
 package parquet
 
 import (
@@ -29,7 +28,6 @@ import (
 	"sync"
 
 	pq "github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/wepe-go/wepe/finetune/data"
 )
@@ -46,20 +44,23 @@ const (
 // shards are the pictures of Parquet files.
 type shards struct {
 	paths       []string
+	sizes       []int64 // of the files
 	groups      []*group
 	schema      *pq.Schema // of the first file
+	column      int        // which are the pictures
 	fingerprint string
 }
 
-// group is a row group.
+// group is a row group. A file that is open takes kilobytes for each of its groups: what is kept is a footer, as if the
+// file had no other.
 type group struct {
-	shard   int
-	ordinal int                 // which of its file it is
-	row     int                 // of the file, its first
-	part    int                 // of the set, its first
-	chunk   *pq.FileColumnChunk // of the pictures
-	found   sync.Once           // its pages
-	err     error
+	shard  int
+	row    int    // of the file, its first
+	part   int    // of the set, its first
+	footer []byte // with its length and the magic bytes
+	found  sync.Once
+	pages  []byte // the index of its pages, once they are found
+	err    error
 }
 
 // Files finds the pictures of Parquet files, in their order. The names of classes are those given, or what the hub's
@@ -98,31 +99,25 @@ func (s *shards) index(f *data.Files, shard int) (classes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []pq.FileOption{pq.SkipPageIndex(true), pq.SkipBloomFilters(true)}
-	if s.schema != nil { // which nothing here asks, but takes tens of kilobytes for each file
-		options = append(options, pq.FileSchema(s.schema))
-	}
-	p, err := pq.OpenFile(file, size, options...)
+	p, err := s.open(file, size)
 	if err != nil {
 		return nil, err
 	}
-	s.schema = p.Schema()
 	image, label := leaf(p.Root(), imageColumn, bytesLeaf), leaf(p.Root(), labelColumn)
 	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
 		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
 		return nil, fmt.Errorf("want a column %s with %s, and %s of whole numbers, as the hub's sets of pictures have them",
 			imageColumn, bytesLeaf, labelColumn)
 	}
+	if shard > 0 && s.column != image.Index() {
+		return nil, fmt.Errorf("its columns are not those of %s", s.paths[0])
+	}
+	s.column = image.Index()
 	row := 0
 	for i, rows := range p.RowGroups() {
 		meta := &p.Metadata().RowGroups[i]
 		if meta.Ordinal = int16(i); int(meta.Ordinal) != i { // some writers leave it out
 			return nil, fmt.Errorf("%d row groups, want at most 32768", len(p.RowGroups()))
-		}
-		for c := range meta.Columns { // of pictures these are pictures, and stay as long as the file is known
-			about := &meta.Columns[c].MetaData
-			about.Statistics, about.EncodingStats, about.KeyValueMetadata = format.Statistics{}, nil, nil
-			about.PathInSchema = nil
 		}
 		chunks := rows.ColumnChunks()
 		if len(chunks) <= max(image.Index(), label.Index()) {
@@ -132,13 +127,17 @@ func (s *shards) index(f *data.Files, shard int) (classes []string, err error) {
 		if err := addLabels(f, chunks[label.Index()].(*pq.FileColumnChunk), i, file, row); err != nil {
 			return nil, err
 		}
+		footer, err := footerOf(p.Metadata(), i)
+		if err != nil {
+			return nil, err
+		}
 		if f.Len()-before != int(rows.NumRows()) {
 			return nil, fmt.Errorf("row group %d has %d labels for %d rows", i, f.Len()-before, rows.NumRows())
 		}
-		s.groups = append(s.groups, &group{shard: shard, ordinal: i, row: row, part: before,
-			chunk: chunks[image.Index()].(*pq.FileColumnChunk)})
+		s.groups = append(s.groups, &group{shard: shard, row: row, part: before, footer: footer})
 		row += int(rows.NumRows())
 	}
+	s.sizes = append(s.sizes, size)
 	return hubClasses(p), nil
 }
 
@@ -155,9 +154,26 @@ func leaf(column *pq.Column, path ...string) *pq.Column {
 	return column
 }
 
+// open reads the footer of a file.
+func (s *shards) open(file io.ReaderAt, size int64) (*pq.File, error) {
+	options := []pq.FileOption{pq.SkipPageIndex(true), pq.SkipBloomFilters(true)}
+	if s.schema != nil { // which nothing here asks, but takes tens of kilobytes and most of the time
+		options = append(options, pq.FileSchema(s.schema))
+	}
+	p, err := pq.OpenFile(file, size, options...)
+	if err == nil {
+		s.schema = p.Schema()
+	}
+	return p, err
+}
+
 // addLabels reads the labels of a row group, whose first row is the given one of the file.
 func addLabels(f *data.Files, chunk *pq.FileColumnChunk, group int, file *os.File, row int) error {
-	if err := findPages(chunk, group, file, chunk.File().Size()); err != nil {
+	found, err := findPages(chunk, group, file, chunk.File().Size())
+	if err == nil {
+		err = usePages(chunk, group, found)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", labelColumn, err)
 	}
 	pages := chunk.PagesFrom(file)
@@ -220,14 +236,10 @@ func (s *shards) Read(part int) (content []byte, err error) {
 		return nil, err
 	}
 	defer file.Close()
-	g.found.Do(func() {
-		defer recovered(&g.err)
-		g.err = findPages(g.chunk, g.ordinal, file, g.chunk.File().Size())
-	})
-	if g.err != nil {
-		return nil, g.err
+	pages, err := s.pages(g, file)
+	if err != nil {
+		return nil, err
 	}
-	pages := g.chunk.PagesFrom(file)
 	defer pages.Close()
 	if err := pages.SeekToRow(int64(part - g.part)); err != nil {
 		return nil, err
@@ -245,6 +257,27 @@ func (s *shards) Read(part int) (content []byte, err error) {
 		return nil, nil
 	}
 	return bytes.Clone(value[0].ByteArray()), nil
+}
+
+// pages opens the pictures of a row group.
+func (s *shards) pages(g *group, file io.ReaderAt) (pq.Pages, error) {
+	size := s.sizes[g.shard]
+	p, err := s.open(withFooter{file, size, g.footer}, size+int64(len(g.footer)))
+	if err != nil {
+		return nil, err
+	}
+	chunk := p.RowGroups()[0].ColumnChunks()[s.column].(*pq.FileColumnChunk)
+	g.found.Do(func() {
+		defer recovered(&g.err)
+		g.pages, g.err = findPages(chunk, 0, file, size)
+	})
+	if g.err != nil {
+		return nil, g.err
+	}
+	if err := usePages(chunk, 0, g.pages); err != nil {
+		return nil, err
+	}
+	return chunk.PagesFrom(file), nil
 }
 
 // group finds the row group of a picture.

@@ -140,14 +140,17 @@ func TestAPictureCostsItsPageWhereTheFileListsNone(t *testing.T) {
 	if _, err := f.In.Read(99); err != nil { // finds the pages
 		t.Fatal(err)
 	}
-	g := f.In.(*shards).groups[0]
+	s := f.In.(*shards)
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	c := &counter{File: file}
-	pages := g.chunk.PagesFrom(c)
+	pages, err := s.pages(s.groups[0], c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := pages.SeekToRow(97); err != nil {
 		t.Fatal(err)
 	}
