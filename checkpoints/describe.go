@@ -62,6 +62,9 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 	if _, ours := w.tensors[patchPath+"weights"]; ours && !w.packed {
 		if err == nil {
 			d, err = describeUnfolded(config)
+			if depth, n := d.config.Depth, len(w.tensors); err == nil && depth > n { // whose names would be made first
+				err = errors.Errorf("model: depth %d, beside %d tensors", depth, n)
+			}
 			err = w.badConfig(err)
 		}
 		return d, err

@@ -275,6 +275,18 @@ func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 	if _, err := Import(file, ImportOptions{Grid: smallGrid, Heads: 7}); err == nil {
 		t.Error("a model of width 2^40 was accepted")
 	}
+	// A thousand blocks in a config.json beside the weights of one: their names alone take 40 MB.
+	c := ownViT("wepe")
+	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: FormatUnfolded})
+	rewrite(t, filepath.Join(dir, foreignConfig), func(raw []byte) []byte {
+		return bytes.Replace(raw, fmt.Appendf(nil, `"depth": %d`, c.Depth), []byte(`"depth": 1000`), 1)
+	})
+	before := allocated()
+	_, err := Import(dir, ImportOptions{})
+	var format *FormatError
+	if used := allocated() - before; !errors.As(err, &format) || !strings.Contains(err.Error(), "depth 1000") || used > 2<<20 {
+		t.Errorf("%v, %d bytes allocated", err, used)
+	}
 }
 
 func TestAnIndexHasToAgreeWithItsShards(t *testing.T) {
