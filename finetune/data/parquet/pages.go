@@ -19,7 +19,12 @@ import (
 const (
 	maxHeader = 1 << 20 // bytes of a page's header
 	maxPage   = 1 << 29 // bytes of a page
-	maxValues = 1 << 24 // of a page
+	maxValues = 1 << 22 // of a page
+
+	// The library allocates what a header says a page unpacks to. Files of pictures do not shrink, and labels are few:
+	// a larger page than this one that unpacks to so many times its bytes is a lie.
+	maxUnproved = 4 << 20
+	maxRatio    = 16
 
 	magic = "PAR1"
 )
@@ -84,6 +89,10 @@ func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int6
 			max(header.CompressedPageSize, header.UncompressedPageSize) > maxPage {
 			return nil, fmt.Errorf("a page of %d and %d bytes at byte %d: the file is cut, or damaged",
 				header.CompressedPageSize, header.UncompressedPageSize, at)
+		}
+		if wants := header.UncompressedPageSize; wants > maxUnproved && wants/maxRatio > header.CompressedPageSize {
+			return nil, fmt.Errorf("a page of %d bytes that unpack to %d at byte %d: more than %d times as many",
+				header.CompressedPageSize, wants, at, maxRatio)
 		}
 		values := int32(-1)
 		switch header.Type {

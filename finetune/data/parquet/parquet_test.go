@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	pq "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
@@ -318,6 +319,80 @@ func FuzzFiles(f *testing.F) {
 			t.Errorf("%d bytes allocated for %d", used, len(raw))
 		}
 	})
+}
+
+// A page's header may say what it likes of what is behind it: nothing is allocated by it that the file does not hold.
+func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	for name, lie := range map[string]func(*format.PageHeader){
+		"half a gigabyte":   func(h *format.PageHeader) { h.UncompressedPageSize = 1<<29 - 1 },
+		"negative":          func(h *format.PageHeader) { h.UncompressedPageSize = -1 },
+		"a hundred mebi":    func(h *format.PageHeader) { h.UncompressedPageSize = 100 << 20 },
+		"16 million values": func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 1<<24 - 1 },
+		"no values":         func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 0 },
+		"2 billion values":  func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 1<<31 - 1 },
+	} {
+		for column := range 3 { // bytes and path of a picture, and its label
+			for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Gzip, &pq.Uncompressed} {
+				campaign.Did(t, 1, "attacks by a page's header")
+				write(t, path, rowsOf(contents(3)), pq.Compression(codec))
+				raw := withPage(t, path, column, lie)
+				if err := os.WriteFile(path, raw, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				before := allocated()
+				files, err := Files(filepath.Dir(path), []string{path}, nil)
+				for part := 0; err == nil && part < files.Len(); part++ {
+					_, err = files.In.Read(part)
+				}
+				if used := allocated() - before; used > uint64(3*len(raw)+16<<20) {
+					t.Errorf("%s in column %d, %s: %d bytes allocated for %d, %v", name, column, codec, used, len(raw), err)
+				}
+				if err != nil && strings.Contains(err.Error(), "\n") {
+					t.Errorf("%s: %q", name, err)
+				}
+			}
+		}
+	}
+}
+
+// withPage is a file whose column has another header of its first page, and a footer that fits.
+func withPage(t *testing.T, path string, column int, change func(*format.PageHeader)) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := pq.OpenFile(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, protocol := file.Metadata(), new(thrift.CompactProtocol)
+	about := &meta.RowGroups[0].Columns[column].MetaData
+	at := about.DataPageOffset
+	header, length, err := pageHeader(bytes.NewReader(raw), at, int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&header)
+	page, err := thrift.Marshal(protocol, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := int64(len(page)) - length
+	about.TotalCompressedSize += more
+	for i := range meta.RowGroups[0].Columns {
+		if c := &meta.RowGroups[0].Columns[i].MetaData; c.DataPageOffset > at {
+			c.DataPageOffset += more
+		}
+	}
+	footer, err := thrift.Marshal(protocol, *meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := len(raw) - 8 - int(binary.LittleEndian.Uint32(raw[len(raw)-8:]))
+	return slices.Concat(raw[:at], page, raw[at+length:end], footer,
+		binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte("PAR1"))
 }
 
 // allocated is what was ever allocated, an upper bound of what is held at once.
