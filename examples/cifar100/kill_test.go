@@ -98,8 +98,8 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 			if err := command.Start(); err != nil {
 				t.Fatal(err)
 			}
-			// Anywhere from the start of the process to half of a whole run after it.
-			timer := time.AfterFunc(time.Duration(r.Int64N(int64(unbroken)/2)), func() { _ = command.Process.Kill() })
+			// Anywhere from the start of the process to where an unbroken run ends.
+			timer := time.AfterFunc(time.Duration(r.Int64N(int64(unbroken))), func() { _ = command.Process.Kill() })
 			err := command.Wait()
 			timer.Stop()
 			if killed = err != nil; !killed {

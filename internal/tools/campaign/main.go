@@ -50,10 +50,6 @@ func main() {
 }
 
 func run() (failed bool, err error) {
-	rows, err := campaign.Read(*out)
-	if err != nil {
-		return false, err
-	}
 	if err := os.MkdirAll(*logs, 0o755); err != nil {
 		return false, err
 	}
@@ -63,6 +59,10 @@ func run() (failed bool, err error) {
 			if *only != "" && !slices.Contains(strings.Split(*only, ","), g.name) &&
 				!slices.Contains(strings.Split(*only, ","), p.String()) {
 				continue
+			}
+			rows, err := campaign.Read(*out)
+			if err != nil {
+				return failed, err
 			}
 			if slices.ContainsFunc(rows, func(r campaign.Row) bool {
 				return r.Goal == g.name && r.Part == p.String() && r.Commit == commit && r.Whole && r.Seed == *seed
