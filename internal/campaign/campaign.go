@@ -20,9 +20,11 @@ import (
 
 // The environment of a campaign.
 const (
-	Variable     = "WEPE_CAMPAIGN"      // "1": whole, else short
-	SeedVariable = "WEPE_CAMPAIGN_SEED" // added to the seeds of the tests, 0 if unset
-	Logged       = "campaign: "         // begins what Did logs
+	Variable     = "WEPE_CAMPAIGN"       // "1": whole, else short
+	SeedVariable = "WEPE_CAMPAIGN_SEED"  // added to the seeds of the tests, 0 if unset
+	Limit        = "WEPE_CAMPAIGN_LIMIT" // a duration, after which a test may end short of what is promised
+	Logged       = "campaign: "          // begins what Did logs
+	Stopped      = Logged + "stopped"    // logged where it did
 )
 
 // Whole says whether tests are to do all that is promised.
@@ -42,14 +44,28 @@ func Did(t testing.TB, n int, what string) {
 
 // Times counts from 0 to short, or in a campaign to whole, and logs how far a test came.
 func Times(t testing.TB, short, whole int, what string) iter.Seq[int] {
+	return times(t, short, whole, what, 1)
+}
+
+// began is when the tests of this process did.
+var began = time.Now()
+
+// times is Times until a share of the limit has passed.
+func times(t testing.TB, short, whole int, what string, share float64) iter.Seq[int] {
 	n := short
 	if Whole() {
 		n = whole
 	}
+	limit, err := time.ParseDuration(os.Getenv(Limit))
+	limit = time.Duration(share * float64(limit))
 	return func(yield func(int) bool) {
 		done := 0
 		defer func() { Did(t, done, what) }()
 		for i := range n {
+			if err == nil && time.Since(began) > limit {
+				t.Log(Stopped)
+				return
+			}
 			if !yield(i) {
 				return
 			}
@@ -79,10 +95,11 @@ func Fuzz[T ~string | ~[]byte](f *testing.F, seeds []T, property func(t *testing
 	}
 	rng := Rand(uint64(len(seeds)))
 	corpus, _ := os.ReadDir(filepath.Join("testdata", "fuzz", f.Name())) // what the Go tool adds to them
-	of := len(seeds) + len(corpus)
+	of, at := len(seeds)+len(corpus), 0
 	f.Fuzz(func(t *testing.T, raw T) {
 		try(t, raw, property)
-		for range Times(t, shortMutations/of+1, wholeMutations/of+1, "executions") {
+		at++
+		for range times(t, shortMutations/of+1, wholeMutations/of+1, "executions", float64(at)/float64(of)) {
 			try(t, T(Mutate(rng, []byte(raw), []byte(seeds[rng.IntN(len(seeds))]))), property)
 		}
 	})

@@ -34,6 +34,7 @@ var (
 	logs   = flag.String("logs", "runs/campaign", "directory of what the tests print")
 	seed   = flag.Uint64("seed", 0, "another one makes other mutations, schedules and models")
 	search = flag.Duration("search", time.Minute, "how long the Go tool searches inputs for each fuzz target; 0 not at all")
+	limit  = flag.Duration("limit", 0, "for each part, which then ends short of what is promised; 0 for none")
 	vulndb = flag.String("vulndb", "https://vuln.go.dev", "database of vulnerabilities")
 )
 
@@ -70,7 +71,7 @@ func run() (failed bool, err error) {
 				continue
 			}
 			row := p.do()
-			row.Goal, row.Promise, row.Commit, row.Whole, row.Seed = g.name, g.promise, commit, !*short, *seed
+			row.Goal, row.Promise, row.Commit, row.Seed = g.name, g.promise, commit, *seed
 			fmt.Printf("%-4s %-50s %6d s  %v %s %v\n", g.name, row.Part, row.Seconds, row.Counts, row.Note, row.Defects)
 			failed = failed || len(row.Defects) > 0
 			if !*short {
@@ -96,7 +97,7 @@ func (p part) String() string {
 // do runs a part.
 func (p part) do() campaign.Row {
 	start := time.Now()
-	row := campaign.Row{Part: p.String(), Date: start.UTC().Format(time.RFC3339), Counts: map[string]int{},
+	row := campaign.Row{Part: p.String(), Whole: !*short, Date: start.UTC().Format(time.RFC3339), Counts: map[string]int{},
 		Defects: []string{}}
 	switch {
 	case p.tool != nil:
@@ -105,11 +106,13 @@ func (p part) do() campaign.Row {
 			args[i] = strings.ReplaceAll(args[i], "$VULNDB", *vulndb)
 		}
 		said, err := p.command(args...)
-		if err != nil {
-			row.Note = "not done: " + lastLine(said)
-			if bytes.Contains(said, []byte("Your code is affected")) {
-				row.Note, row.Defects = "", append(row.Defects, lastLine(said))
-			}
+		affected := regexp.MustCompile(`affected by \d+ vulnerabilit.*`).FindString(string(said))
+		row.Note = affected + database()
+		switch {
+		case affected == "":
+			row.Note, row.Whole = "not done: "+lastLine(said), false
+		case err != nil:
+			row.Defects = append(row.Defects, affected)
 		}
 	default:
 		args := []string{"test", "-count", "1", "-timeout", "0", "-v", "-run", p.tests}
@@ -129,6 +132,16 @@ func (p part) do() campaign.Row {
 	return row
 }
 
+// database says of when a copy of the database of vulnerabilities is.
+func database() string {
+	dir, isCopy := strings.CutPrefix(*vulndb, "file://")
+	if !isCopy {
+		return ""
+	}
+	raw, _ := os.ReadFile(filepath.Join(dir, "index", "db.json"))
+	return ", by a copy of the database: " + string(bytes.TrimSpace(raw))
+}
+
 // command runs the Go tool in the environment of a campaign, and keeps what it prints.
 func (p part) command(args ...string) ([]byte, error) {
 	command := exec.Command("go", args...)
@@ -137,6 +150,9 @@ func (p part) command(args ...string) ([]byte, error) {
 		size = "0"
 	}
 	command.Env = append(os.Environ(), campaign.Variable+"="+size, fmt.Sprintf("%s=%d", campaign.SeedVariable, *seed))
+	if *limit > 0 {
+		command.Env = append(command.Env, campaign.Limit+"="+limit.String())
+	}
 	name := regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(p.String(), "-")
 	file, err := os.OpenFile(filepath.Join(*logs, name+".log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -170,6 +186,7 @@ func collect(row *campaign.Row, said []byte, err error) {
 	} else {
 		row.Counts["tests"] += len(passed.FindAll(said, -1))
 	}
+	row.Whole = row.Whole && !bytes.Contains(said, []byte(campaign.Stopped))
 	for _, found := range unsaid.FindAllSubmatch(said, -1) {
 		row.Note = strings.TrimPrefix(row.Note+", skipped "+string(found[1]), ", ")
 	}
