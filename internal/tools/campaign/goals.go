@@ -13,7 +13,7 @@ type goal struct {
 
 // part is one call of the Go tool.
 type part struct {
-	packages string // as the Go tool takes them, from the root
+	packages string // as the Go tool takes them, from the root, without ./
 	tests    string // a pattern; of a target of fuzzing its name
 	race     bool
 	tool     []string // another command in place of tests, and its arguments
@@ -52,7 +52,9 @@ var goals = []goal{
 		{packages: "finetune", tests: "TestAnInterruptedRun|TestAccumulation|TestARunFromAStream|TestResuming"},
 		{packages: "finetune/data", tests: "TestOrderAndPixels"}}},
 	{"R10", "no race; two processes: one run directory has one owner, one cache serves both", []part{
-		{packages: "./...", tests: ".", race: true},
+		{packages: "internal/... checkpoints/...", tests: ".", race: true},
+		{packages: "finetune/...", tests: ".", race: true}, {packages: "examples/... cmd/...", tests: ".", race: true},
+		{packages: "wepe/... vit/... analysis/... detect/...", tests: ".", race: true},
 		{packages: "checkpoints", tests: "TestARunDirectory"}, {packages: "internal/fetch", tests: "TestTwoProcesses"}}},
 	{"R11", "1,000 times opened, cancelled and closed: no goroutine and no file is left", []part{
 		{packages: "checkpoints", tests: "Leak"}, {packages: "internal/fetch", tests: "Leak"},

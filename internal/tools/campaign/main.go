@@ -119,12 +119,15 @@ func (p part) do() campaign.Row {
 		if p.race {
 			args = append(args, "-p", "1", "-race")
 		}
-		packages := "./" + strings.TrimPrefix(p.packages, "./")
-		said, err := p.command(append(args, packages)...)
+		var packages []string
+		for name := range strings.FieldsSeq(p.packages) {
+			packages = append(packages, "./"+name)
+		}
+		said, err := p.command(append(args, packages...)...)
 		collect(&row, said, err)
 		if name, isTarget := strings.CutPrefix(p.tests, "^Fuzz"); isTarget && *search > 0 && len(row.Defects) == 0 {
 			said, err := p.command("test", "-run", "^$", "-fuzz", "^Fuzz"+name, "-fuzztime", search.String(),
-				"-fuzzminimizetime", "1x", "-parallel", "1", packages)
+				"-fuzzminimizetime", "1x", "-parallel", "1", packages[0])
 			collect(&row, said, err)
 		}
 	}
