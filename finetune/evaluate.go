@@ -121,15 +121,15 @@ func (m *Model) batches(p pixels, program *model.Exec, size int,
 		defer feed.Close()
 	}
 	for _, rows := range own {
-		var read []uint8
+		var shown *data.Set
 		if feed != nil {
 			batch, err := feed.Next()
 			if err != nil {
 				return fmt.Errorf("finetune: %w", err)
 			}
-			read = batch.Pixels
+			shown = &batch.Set
 		}
-		outputs, err := p.call(program, augment.Plan(p.set, 0, 0, 0, rows), read, nil)
+		outputs, err := p.call(program, augment.Plan(p.set, 0, 0, 0, rows), shown, nil)
 		if err != nil {
 			return err
 		}

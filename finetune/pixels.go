@@ -28,24 +28,19 @@ func (m *Model) upload(set *data.Set) pixels {
 	return p
 }
 
-// call runs a program on one plan. The pixels stay, the rest is freed. Of a stream, read are those of the plan's rows.
-func (p pixels) call(program *model.Exec, plan *data.Plan, read []uint8, scalars []float32) ([]*tensors.Tensor, error) {
+// call runs a program on one plan. The pixels stay, the rest is freed. Shown are the pictures of the plan's rows where
+// they come from a feed, nil else.
+func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Set, scalars []float32) ([]*tensors.Tensor, error) {
 	source := p.resident
-	switch {
-	case plan.Shown != nil:
-		source = []*tensors.Tensor{plan.Shown.Tensor()}
-		defer func() { _ = source[0].FinalizeAll() }()
-	case source == nil:
+	if source == nil {
 		rows := make([]int, len(plan.Indices))
 		for k, row := range plan.Indices {
 			rows[k], plan.Indices[k] = int(row), int64(k)
 		}
-		if p.set.Streamed() {
-			source = []*tensors.Tensor{
-				tensors.FromFlatDataAndDimensions(read, len(rows), p.set.Height, p.set.Width, p.set.Channels)}
-		} else {
-			source = []*tensors.Tensor{p.set.Subset(rows).Tensor()}
+		if shown == nil {
+			shown = p.set.Subset(rows)
 		}
+		source = []*tensors.Tensor{shown.Tensor()}
 		defer func() { _ = source[0].FinalizeAll() }()
 	}
 	inputs := plan.Tensors()

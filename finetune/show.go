@@ -56,15 +56,21 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, set *data
 		place(0, k, set.Picture(k))
 	}
 	program, err := NewExec(backend, func(inputs []*Node) []*Node {
-		return []*Node{r.Augment.Images(inputs[0], inputs[1:])}
+		return []*Node{set.InGraph(r.Augment).Images(inputs[0], inputs[1:])}
 	})
 	if err != nil {
 		return err
 	}
 	defer program.Finalize()
 	for epoch := range shownTimes {
-		plan := r.augmentation(epoch).Plan(set, seed, epoch, 0, rows)
-		inputs := []any{cmp.Or(plan.Shown, set).Tensor()}
+		pictures := set
+		if set.Fed(r.Augment) {
+			if pictures, err = set.Shown(r.Augment, seed, epoch, rows); err != nil {
+				return err
+			}
+		}
+		inputs := []any{pictures.Tensor()}
+		plan := set.InGraph(r.augmentation(epoch)).Plan(set, seed, epoch, 0, rows)
 		for _, t := range plan.Tensors() {
 			inputs = append(inputs, t)
 		}

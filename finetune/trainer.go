@@ -98,7 +98,7 @@ func (t *trainer) equip() (err error) {
 			return err
 		}
 	}
-	if t.images.set.Streamed() {
+	if t.images.set.Fed(t.Recipe.Augment) {
 		t.images.set.LeaveOut(t.state.Damaged...)
 		t.feed, err = t.images.set.Feed(t.Recipe.Augment, t.Seed, t.Recipe.BatchSize/t.Recipe.Accumulate,
 			t.order.between(t.step, t.steps))
@@ -106,7 +106,7 @@ func (t *trainer) equip() (err error) {
 			return err
 		}
 	}
-	if !t.Recipe.Augment.OnHost() { // which passes the pictures of a batch
+	if t.feed == nil {
 		t.images = t.model.upload(t.images.set)
 	}
 	if t.held.set != nil {
@@ -142,11 +142,11 @@ func (t *trainer) update() error {
 		if t.Group.Size() > 1 || i < r.Accumulate-1 {
 			program = t.collect
 		}
-		var read []uint8
+		var shown *data.Set
 		if t.read != nil {
-			read = t.read.Part(t.images.set, from, to)
+			shown = t.read.Part(from, to)
 		}
-		outputs, err := t.images.call(program, plan, read, scalars)
+		outputs, err := t.images.call(program, plan, shown, scalars)
 		if err != nil {
 			return fmt.Errorf("finetune: step %d: %w", t.step, err)
 		}
@@ -193,7 +193,7 @@ func (t *trainer) stream(part int) error {
 	return t.model.store.SetRNGStateFromSeed(int64(data.Draw("dropout", t.Seed, t.step, part).Uint64()))
 }
 
-// fetch reads the pictures of the current step that this process computes, where they are streamed: all before any
+// fetch reads the pictures of the current step that this process computes, where they come from a feed: all before any
 // program runs, so that one that cannot be read leaves the state between two steps.
 func (t *trainer) fetch() (err error) {
 	if t.feed != nil && t.read == nil {

@@ -19,7 +19,7 @@ import (
 // ahead is how many batches are read before they are asked for.
 const ahead = 2
 
-// Feed reads the batches of a streamed set ahead of their use. However many workers there are, batches come in order
+// Feed shows the batches of a set ahead of their use: of a stream, and where the host does it. However many workers there are, batches come in order
 // with the same pixels, and there are never more than three of them in memory. One goroutine may use it.
 type Feed struct {
 	set     *Set
@@ -31,10 +31,10 @@ type Feed struct {
 	running sync.WaitGroup
 }
 
-// Batch is the pictures of some indices, see Augment.Order, for the plan of the same indices.
+// Batch is the pictures of some indices as they are shown, see Augment.Order, for the plan of the same indices.
 type Batch struct {
-	Indices []int   // as asked for, but that a damaged one is replaced by the next of the batch that is not
-	Pixels  []uint8 // [indices, height, width, 3]
+	Set
+	Indices []int // as asked for, but that a damaged one is replaced by the next of the batch that is not
 
 	epoch   int
 	errs    []error
@@ -51,11 +51,19 @@ type task struct {
 // (seed, epoch, index); InGraph says what of the augmentation is left for the graph. A damaged picture is replaced by
 // another of the same part of so many of a batch. Close ends it.
 func (s *Set) Feed(a Augment, seed int64, part int, batches iter.Seq2[int, []int]) (*Feed, error) {
-	from, err := s.stream.files.open()
-	if err != nil {
-		return nil, err
+	shown := *s
+	shown.stream, shown.Float, shown.Pixels, shown.Labels = nil, nil, nil, nil
+	var from *contents
+	workers := 0
+	if s.stream == nil {
+		shown.Height, shown.Width = a.OutputSize(s.Height, s.Width)
+	} else {
+		var err error
+		if from, err = s.stream.files.open(); err != nil {
+			return nil, err
+		}
+		a.Size, workers = [2]int{s.Height, s.Width}, s.stream.Workers
 	}
-	a.Size = [2]int{s.Height, s.Width}
 	ctx, stop := context.WithCancel(context.Background())
 	f := &Feed{set: s, part: part, ready: make(chan *Batch, ahead), free: make(chan []uint8, ahead+1), stop: stop}
 	tasks := make(chan task)
@@ -63,14 +71,15 @@ func (s *Set) Feed(a Augment, seed int64, part int, batches iter.Seq2[int, []int
 		defer close(f.ready)
 		defer close(tasks)
 		for epoch, indices := range batches {
-			b := &Batch{Indices: slices.Clone(indices), epoch: epoch, errs: make([]error, len(indices))}
+			b := &Batch{Set: shown, Indices: slices.Clone(indices), epoch: epoch, errs: make([]error, len(indices))}
+			b.Labels = make([]int32, len(indices))
 			b.pending.Add(len(indices))
 			select {
 			case f.ready <- b:
 			case <-ctx.Done():
 				return
 			}
-			b.Pixels = f.room(len(indices)) // once there is a place for the batch
+			b.Pixels = f.room(len(indices) * shown.Height * shown.Width * shown.Channels) // once there is a place for it
 			for k := range indices {
 				select {
 				case tasks <- task{b, k}:
@@ -81,9 +90,9 @@ func (s *Set) Feed(a Augment, seed int64, part int, batches iter.Seq2[int, []int
 		}
 	})
 	memory := semaphore.NewWeighted(maxPixels) // bounds how many pixels are decoded at the same time
-	var workers sync.WaitGroup
-	for range cmp.Or(s.stream.Workers, runtime.GOMAXPROCS(0)) {
-		workers.Go(func() {
+	var working sync.WaitGroup
+	for range cmp.Or(workers, runtime.GOMAXPROCS(0)) {
+		working.Go(func() {
 			for t := range tasks {
 				t.batch.errs[t.k] = s.show(ctx, from, memory, a, seed, t)
 				t.batch.pending.Done()
@@ -91,26 +100,45 @@ func (s *Set) Feed(a Augment, seed int64, part int, batches iter.Seq2[int, []int
 		})
 	}
 	f.running.Go(func() {
-		workers.Wait()
-		from.close()
+		working.Wait()
+		if from != nil {
+			from.close()
+		}
 	})
 	return f, nil
 }
 
-// show reads a picture into its place.
+// show puts a picture into its place.
 func (s *Set) show(ctx context.Context, from *contents, memory *semaphore.Weighted, a Augment, seed int64,
-	t task) error {
-	index := t.batch.Indices[t.k]
-	picture, err := s.stream.picture(ctx, from, memory, index%s.Len(), a, seed, t.batch.epoch, index)
-	if err == nil {
-		copy(t.batch.Part(s, t.k, t.k+1), picture.Pixels)
+	t task) (err error) {
+	var picture *Picture
+	index, row := t.batch.Indices[t.k], t.batch.Indices[t.k]%s.Len()
+	if s.stream == nil {
+		picture = a.Picture(s.coloured(row), seed, t.batch.epoch, index)
+	} else if picture, err = s.stream.picture(ctx, from, memory, row, a, seed, t.batch.epoch, index); err != nil {
+		return err
 	}
-	return err
+	t.batch.Labels[t.k] = s.Labels[row]
+	for i, image := 0, t.batch.Image(t.k); i < len(image); i++ {
+		image[i] = picture.Pixels[i*3/s.Channels]
+	}
+	return nil
 }
 
-// room returns pixels for so many pictures.
-func (f *Feed) room(pictures int) []uint8 {
-	size := pictures * 3 * f.set.Height * f.set.Width
+// coloured is a row as a picture, a grey one with three equal channels.
+func (s *Set) coloured(row int) *Picture {
+	picture := &Picture{Height: s.Height, Width: s.Width, Pixels: s.Image(row)}
+	if s.Channels == 1 {
+		picture.Pixels = make([]uint8, 0, 3*s.Height*s.Width)
+		for _, v := range s.Image(row) {
+			picture.Pixels = append(picture.Pixels, v, v, v)
+		}
+	}
+	return picture
+}
+
+// room returns so many pixels.
+func (f *Feed) room(size int) []uint8 {
 	select {
 	case pixels := <-f.free:
 		if cap(pixels) >= size {
@@ -176,16 +204,31 @@ func (f *Feed) mend(b *Batch) error {
 				return fmt.Errorf("data: %s: all %d pictures of a batch, or of a part of it, are damaged: %w", s.Name, n, b.errs[k])
 			}
 		}
-		copy(b.Part(s, k, k+1), b.Part(s, whole, whole+1))
-		b.Indices[k] = b.Indices[whole]
+		copy(b.Image(k), b.Image(whole))
+		b.Indices[k], b.Labels[k] = b.Indices[whole], b.Labels[whole]
 	}
 	return nil
 }
 
-// Part is the pixels of places from to to-1 of the batch, of a set.
-func (b *Batch) Part(s *Set, from, to int) []uint8 {
-	size := 3 * s.Height * s.Width
-	return b.Pixels[from*size : to*size]
+// Part is places from to to-1 of the batch: a view, not a copy.
+func (b *Batch) Part(from, to int) *Set {
+	part, size := b.Set, b.Height*b.Width*b.Channels
+	part.Pixels, part.Labels = b.Pixels[from*size:to*size], b.Labels[from:to]
+	return &part
+}
+
+// Shown is what an augmentation that is for the host (Fed) shows of some indices in an epoch.
+func (s *Set) Shown(a Augment, seed int64, epoch int, indices []int) (*Set, error) {
+	feed, err := s.Feed(a, seed, len(indices), func(yield func(int, []int) bool) { yield(epoch, indices) })
+	if err != nil {
+		return nil, err
+	}
+	defer feed.Close()
+	batch, err := feed.Next()
+	if err != nil {
+		return nil, err
+	}
+	return &batch.Set, nil
 }
 
 // Close ends the reading, and returns once nothing is read any more.

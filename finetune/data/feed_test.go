@@ -20,6 +20,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // ramp is the file of a picture whose red is the column, green the row and blue the number.
@@ -126,6 +127,14 @@ func TestOrderAndPixelsAreThoseOfAnyNumberOfWorkersAndAnyContainer(t *testing.T)
 				}
 				if len(rows) != 2*130 || !slices.Equal(rows, wantRows) || !bytes.Equal(pixels, want) {
 					t.Errorf("%s: %s by %d workers: other rows or pixels", name, container, workers)
+				}
+			}
+			if name == "changed" { // as from memory
+				a := a
+				a.Size = to7x5.Crop
+				rows, pixels := fed(t, gomlxtest.Must(f.Load(t.Context(), to7x5, nil))(t), a, 3, epochs(f.Len(), 3))
+				if !slices.Equal(rows, wantRows) || !bytes.Equal(pixels, want) {
+					t.Errorf("%s from memory: other rows or pixels", container)
 				}
 			}
 			if _, other := fed(t, streamed(t, f, Streaming{}), a, 4, epochs(f.Len(), 3)); bytes.Equal(other, want) !=

@@ -12,7 +12,7 @@ import (
 )
 
 // Images builds the batch described by a plan: pixels is uint8 or float32, 0…255, [n, height, width, channels], those
-// of the set or of Plan.Shown, plan the nodes of Plan.Tensors; the result is float32 [batch, outHeight, outWidth,
+// of the set, plan the nodes of Plan.Tensors; the result is float32 [batch, outHeight, outWidth,
 // channels], cut off from gradients.
 //
 // Crop, padding, flip and resize are one linear map along each axis: with R and C from the plan's windows,
@@ -26,9 +26,6 @@ func (a Augment) Images(pixels *Node, plan []*Node) *Node {
 	if pixels.Rank() != 4 || pixels.DType() != dtypes.Uint8 && pixels.DType() != dtypes.Float32 || len(plan) != PlanLen {
 		exceptions.Panicf("data.Images: pixels %s and %d plan nodes, want 0 to 255 [n, height, width, channels] and %d",
 			pixels.Shape(), len(plan), PlanLen)
-	}
-	if a.OnHost() {
-		a = a.AfterHost()
 	}
 	height, width, channels := pixels.Shape().Dim(1), pixels.Shape().Dim(2), pixels.Shape().Dim(3)
 	outHeight, outWidth := a.OutputSize(height, width)

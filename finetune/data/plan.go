@@ -32,9 +32,6 @@ type Plan struct {
 	Partners []int64
 	Mix      [6]float32
 	Grids    []int64
-	// Shown are the pictures of the batch where the host shows them (Augment.OnHost): to be passed in place of those of
-	// the set, whole. Nil else.
-	Shown *Set
 }
 
 // window is the part of an image that is shown: whole pixels, possibly beyond the border (which reads as black).
@@ -62,13 +59,6 @@ func (a Augment) Plan(set *Set, seed int64, epoch, batch int, indices []int) *Pl
 		p.Windows[k] = w.lines(outHeight, outWidth)
 		if a.Cutout > 0 {
 			p.Cutout[k] = box(r.IntN(outHeight), r.IntN(outWidth), a.Cutout, a.Cutout, outHeight, outWidth)
-		}
-	}
-	if a.OnHost() {
-		p.Shown = a.show(set, seed, epoch, indices)
-		for k := range rows {
-			p.Indices[k] = int64(k)
-			p.Windows[k] = window{height: outHeight, width: outWidth}.lines(outHeight, outWidth)
 		}
 	}
 	a.mix(p, draw(streamMix, seed, epoch, batch), outHeight, outWidth)

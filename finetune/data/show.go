@@ -5,7 +5,6 @@ package data
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"math"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -117,30 +116,4 @@ func (p *Picture) flip(w window) {
 			copy(lower, kept)
 		}
 	}
-}
-
-// show makes the pictures of a batch, on all cores. Grey pictures are changed as colours with three equal channels.
-func (a Augment) show(set *Set, seed int64, epoch int, indices []int) *Set {
-	height, width := a.OutputSize(set.Height, set.Width)
-	out := &Set{Name: set.Name, Height: height, Width: width, Channels: set.Channels, Classes: set.Classes,
-		Pixels: make([]uint8, len(indices)*height*width*set.Channels), Labels: make([]int32, len(indices))}
-	// The only error is that of the context.
-	_ = parallel(context.Background(), len(indices), func(_ context.Context, k int) error {
-		row := indices[k] % set.Len()
-		out.Labels[k] = set.Labels[row]
-		picture := &Picture{Height: set.Height, Width: set.Width, Pixels: set.Image(row)}
-		if set.Channels == 1 {
-			picture.Pixels = make([]uint8, 0, 3*set.Height*set.Width)
-			for _, v := range set.Image(row) {
-				picture.Pixels = append(picture.Pixels, v, v, v)
-			}
-		}
-		shown := a.Picture(picture, seed, epoch, indices[k]).Pixels
-		image := out.Image(k)
-		for i := range image {
-			image[i] = shown[i*3/set.Channels]
-		}
-		return nil
-	})
-	return out
 }

@@ -52,9 +52,12 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Set, error) {
 // Streamed says whether the pictures are read for each batch, see Feed, and not held.
 func (s *Set) Streamed() bool { return s.stream != nil }
 
+// Fed says whether the pictures of a batch come from a Feed: those of a stream, and what the host changes.
+func (s *Set) Fed(a Augment) bool { return s.stream != nil || a.OnHost() }
+
 // InGraph returns what is left of an augmentation for the graph: the pictures of a stream come cropped.
 func (s *Set) InGraph(a Augment) Augment {
-	if s.stream != nil && (a.crops() || a.OnHost()) {
+	if a.OnHost() || s.stream != nil && a.crops() {
 		return a.AfterHost()
 	}
 	return a
