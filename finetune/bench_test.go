@@ -3,12 +3,26 @@
 package finetune
 
 import (
+	"bytes"
+	"errors"
 	"flag"
+	"image"
+	"image/jpeg"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -93,4 +107,100 @@ func BenchmarkStep(b *testing.B) {
 	b.ReportMetric(1e3*base, names[0]+"-ms")
 	b.ReportMetric(float64(*benchBatch)/base, "images/s")
 	b.ReportMetric(3*c.FLOPs()*float64(*benchBatch)/base/1e9, "GFLOP/s")
+}
+
+// BenchmarkEvaluate is what comes of the speed of inference: one batch of the bare network, whose input is there,
+// an evaluation of a set in memory, one of JPEGs of 320×240 that are read from a folder, and a prediction for as many
+// files. They alternate, and are compared by medians of an image's time on the clock and by processor time.
+func BenchmarkEvaluate(b *testing.B) {
+	c, err := vit.Variant(*benchModel)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.ImageRows, c.ImageCols, c.Classes = *benchSize, *benchSize, 2
+	recipe := Recipe{Model: c, Epochs: 1, BatchSize: 1, LearningRate: 1e-5, ValidationPart: -1, EvalBatchSize: *benchBatch,
+		Augment: data.Augment{Size: [2]int{*benchSize, *benchSize}}}
+	const batches = 3
+	images := batches * *benchBatch
+	memory := Noise(images, *benchSize, *benchSize, 2)
+	run := gomlxtest.Must(Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: memory}.prepared())(b)
+	t := gomlxtest.Must(run.begin())(b)
+	defer t.close()
+
+	dir, files := b.TempDir(), []string{}
+	for i := range images {
+		img := image.NewNRGBA(image.Rect(0, 0, 320, 240))
+		for k := range img.Pix {
+			img.Pix[k] = uint8((k*k>>7 + i*k>>5) & 255)
+		}
+		var content bytes.Buffer
+		if err := jpeg.Encode(&content, img, nil); err != nil {
+			b.Fatal(err)
+		}
+		files = append(files, filepath.Join(dir, strconv.Itoa(i%2), strconv.Itoa(i)+".jpg"))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(files[i]), 0o755),
+			os.WriteFile(files[i], content.Bytes(), 0o644)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	folder, _, err := data.Folder(dir, nil, 0, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	streamed := gomlxtest.Must(folder.Stream(preprocess.Settings{Fit: preprocess.FitExact,
+		Size: [2]int{*benchSize, *benchSize}}, data.Streaming{}))(b)
+
+	bare := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), t.model.store,
+		func(scope *model.Scope, in []*graph.Node) []*graph.Node {
+			return []*graph.Node{t.Recipe.Model.Logits(scope.Store().Scope("/"+modelScope), in[0])}
+		}))(b)
+	input := tensors.FromShape(shapes.Make(dtypes.Float32, *benchBatch, *benchSize, *benchSize, 3))
+	evaluate := func(set *data.Set) func() error {
+		return func() error {
+			t.model.examined.set = nil
+			_, err := t.model.Evaluate(set)
+			return err
+		}
+	}
+	ways := []struct {
+		name   string
+		images int
+		call   func() error
+	}{
+		{"bare", *benchBatch, func() error {
+			outputs, err := bare.Call(input)
+			if err != nil {
+				return err
+			}
+			return outputs[0].FinalizeAll()
+		}},
+		{"memory", images, evaluate(memory)},
+		{"folder", images, evaluate(streamed)},
+		{"predict", images, func() error { _, err := t.model.PredictFiles(files, 1); return err }},
+	}
+	clock, processor := make([][]float64, len(ways)), make([][]float64, len(ways))
+	measure := func(keep bool) {
+		for i, way := range ways {
+			start, used := time.Now(), gomlxtest.ProcessorTime(b)
+			if err := way.call(); err != nil {
+				b.Fatal(way.name, err)
+			}
+			if keep {
+				clock[i] = append(clock[i], time.Since(start).Seconds()/float64(way.images))
+				processor[i] = append(processor[i], float64(gomlxtest.ProcessorTime(b)-used)/1e9/float64(way.images))
+			}
+		}
+	}
+	measure(false) // compiles
+	b.ResetTimer()
+	for range b.N {
+		measure(true)
+	}
+	b.StopTimer()
+	median := func(values []float64) float64 { return slices.Sorted(slices.Values(values))[len(values)/2] }
+	for i, way := range ways {
+		b.ReportMetric(1/median(clock[i]), way.name+"-images/s")
+		b.ReportMetric(median(clock[i])/median(clock[0]), way.name+"-time")
+		b.ReportMetric(median(processor[i])/median(processor[0]), way.name+"-processor-time")
+	}
 }

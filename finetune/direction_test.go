@@ -17,7 +17,7 @@ import (
 // The package read from bottom to top: a file refers to nothing that a file after it declares.
 var files = strings.Fields(`
 	groups network optimizer aspect recipe settings recipes_pretrained recipes_imagenet recipes group devices
-	loss answers model pixels evaluate predict encoding export source saved pretrained look embed
+	loss answers model pixels evaluate reading predict encoding export source saved pretrained look embed
 	group_table steps exchange order finetune trainer record resume do page timing show`)
 
 // Names are resolved without types: those of functions, types, constants and variables by the parser, those of

@@ -9,15 +9,11 @@ import (
 	"fmt"
 	"image"
 	"maps"
-	"math/bits"
-	"runtime"
 	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/vit"
@@ -31,116 +27,58 @@ type Features struct {
 	Rows, Cols int
 }
 
-// Unread are the pictures without features, by their index, and why. Those beside them have theirs.
-type Unread map[int]error
-
-// Error tells of the first.
-func (u Unread) Error() string {
-	first := u[slices.Min(slices.Collect(maps.Keys(u)))].Error()
-	if len(u) > 1 {
-		return fmt.Sprintf("%s; %d more pictures have no features", first, len(u)-1)
-	}
-	return first
-}
-
 // Embed returns the features of picture files. From the files of a pretrained model to vectors:
 //
 //	model, err := finetune.OpenAny(backend, "hf://facebook/dinov2-small") // or a directory, or a file
 //	features, err := model.Embed("cat.jpg", "dog.png")
 //	fmt.Println(features[0].Class)
 //
-// Pictures are brought to the model's size and normalised as its files say, see Predict. They are read on all cores and
-// seen in batches of the recipe's EvalBatchSize. An error of type [Unread] names those that are missing or damaged; the
+// Pictures are brought to the model's size and normalised as its files say, see Predict. They are read on all cores
+// while the network sees those before them, in batches of the recipe's EvalBatchSize. An error of type [Unread] names those that are missing or damaged; the
 // others come with it.
-func (m *Model) Embed(files ...string) ([]Features, error) {
-	return m.EmbedEach(len(files), func(i int) (*data.Picture, error) { return decode(files[i]) })
-}
+func (m *Model) Embed(files ...string) ([]Features, error) { return m.embed(ofFiles(files)) }
 
 // EmbedImages is Embed for decoded pictures, whose transparency is dropped.
 func (m *Model) EmbedImages(images ...image.Image) ([]Features, error) {
-	return m.EmbedEach(len(images), func(i int) (*data.Picture, error) { return data.FromImage(images[i]), nil })
+	return m.embed(ofImages(images))
 }
 
-// EmbedEach is Embed for n pictures from anywhere. They are read a batch at a time, several at once.
-func (m *Model) EmbedEach(n int, read func(i int) (*data.Picture, error)) ([]Features, error) {
-	if err := m.Recipe.plainViT("gives features"); err != nil {
+// EmbedEach is Embed for n pictures from anywhere, in no more memory than a batch takes: see is called with the features
+// of each, in order, or with why it has none, while the next are read. Its error ends the work.
+func (m *Model) EmbedEach(n int, read func(i int) (*data.Picture, error),
+	see func(i int, f Features, unread error) error) error {
+	if err := m.prepareFeatures(); err != nil {
+		return err
+	}
+	return m.each(readable{n, read, numbered}, m.features, func(i int, tokens []float32, unread error) error {
+		if unread != nil {
+			return see(i, Features{}, unread)
+		}
+		return see(i, featuresOf(m.Recipe.Model, tokens), nil)
+	})
+}
+
+func (m *Model) embed(p readable) ([]Features, error) {
+	if err := m.prepareFeatures(); err != nil {
 		return nil, err
+	}
+	return collect(m, p, m.features, func(_ int, tokens []float32) (Features, error) {
+		return featuresOf(m.Recipe.Model, tokens), nil
+	})
+}
+
+// prepareFeatures makes the program of features.
+func (m *Model) prepareFeatures() (err error) {
+	if err := m.Recipe.plainViT("gives features"); err != nil {
+		return err
 	}
 	if err := m.Recipe.oneSize("Embed"); err != nil {
-		return nil, err
+		return err
 	}
 	if m.features == nil {
-		var err error
-		if m.features, err = featuresProgram(m); err != nil {
-			return nil, err
-		}
+		m.features, err = featuresProgram(m)
 	}
-	all, unread := make([]Features, n), Unread{}
-	for begin := 0; begin < n; begin += m.Recipe.EvalBatchSize {
-		pictures, failed := m.readEach(begin, min(n, begin+m.Recipe.EvalBatchSize), read)
-		var batch []*data.Picture
-		var rows []int
-		for i, picture := range pictures {
-			if failed[i] != nil {
-				unread[begin+i] = failed[i]
-				continue
-			}
-			batch, rows = append(batch, picture), append(rows, begin+i)
-		}
-		if err := m.embed(batch, func(i int, f Features) { all[rows[i]] = f }); err != nil {
-			return nil, err
-		}
-	}
-	if len(unread) > 0 {
-		return all, unread
-	}
-	return all, nil
-}
-
-// readEach reads pictures from…to−1 on all cores and brings them to the model's size.
-func (m *Model) readEach(from, to int, read func(i int) (*data.Picture, error)) ([]*data.Picture, []error) {
-	pictures, failed := make([]*data.Picture, to-from), make([]error, to-from)
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for k := range pictures {
-		group.Go(func() error {
-			picture, err := read(from + k)
-			if err == nil {
-				if picture, err = m.Fit(picture); err != nil {
-					err = fmt.Errorf("finetune: picture %d: %w", from+k, err)
-				}
-			}
-			pictures[k], failed[k] = picture, err
-			return nil
-		})
-	}
-	_ = group.Wait() // failures are each picture's own
-	return pictures, failed
-}
-
-// embed sees a batch of pictures of one size. It is filled up to a power of two, so that few programs serve batches of
-// any length: GoMLX keeps 32 and then refuses.
-func (m *Model) embed(batch []*data.Picture, see func(i int, f Features)) error {
-	n := len(batch)
-	if n == 0 {
-		return nil
-	}
-	for full := min(m.Recipe.EvalBatchSize, 1<<bits.Len(uint(n-1))); len(batch) < full; {
-		batch = append(batch, batch[0])
-	}
-	p := m.upload(m.setOf("pictures", batch...))
-	defer p.finalize()
-	return m.batches(p, m.features, len(batch), func(_, _ int, outputs []*tensors.Tensor) error {
-		flat, err := tensors.CopyFlatData[float32](outputs[0])
-		if err != nil {
-			return err
-		}
-		size := len(flat) / len(batch)
-		for i := range n {
-			see(i, featuresOf(m.Recipe.Model, slices.Clone(flat[i*size:(i+1)*size])))
-		}
-		return nil
-	})
+	return err
 }
 
 // Fingerprint is the SHA-256, in hexadecimal, of what features depend on: the weights but for the head, the network,

@@ -81,16 +81,6 @@ func (m *Model) knows(set *data.Set) error {
 	return nil
 }
 
-// logitsOf computes [images, classes] for a set that is small, in one process.
-func (m *Model) logitsOf(set *data.Set) (logits [][]float32, err error) {
-	if err := m.knows(set); err != nil {
-		return nil, err
-	}
-	p := m.upload(set)
-	defer p.finalize()
-	return logits, m.eachLogits(p, func(_ int, l []float32) { logits = append(logits, l) })
-}
-
 // eachLogits computes the logits [classes] of the images of a set on the device, and calls see with each.
 func (m *Model) eachLogits(p pixels, see func(row int, logits []float32)) error {
 	return m.batches(p, m.eval, m.Recipe.EvalBatchSize, func(first, n int, outputs []*tensors.Tensor) error {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"image"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -24,59 +23,53 @@ type Class struct {
 // Predict names what is in an image file, the most likely first; data.Decode lists the formats. The picture is resized
 // to the model's size, whatever its shape, unless Preprocess or Recipe.Aspect says otherwise; the recipe normalises it.
 func (m *Model) Predict(file string, top int) ([]Class, error) {
-	picture, err := decode(file)
-	if err != nil {
-		return nil, err
-	}
-	return m.classify(file, picture, top)
+	return one(m.predict(ofFiles([]string{file}), top))
+}
+
+// PredictFiles is Predict for many files, in their order. They are read on all cores while the network sees those
+// before them, in batches of the recipe's EvalBatchSize. An error of type [Unread] names those that are missing or
+// damaged; the classes of the others come with it.
+func (m *Model) PredictFiles(files []string, top int) ([][]Class, error) {
+	return m.predict(ofFiles(files), top)
 }
 
 // PredictImage is Predict for a decoded picture, whose transparency is dropped.
 func (m *Model) PredictImage(img image.Image, top int) ([]Class, error) {
-	return m.classify("picture", data.FromImage(img), top)
+	return one(m.predict(ofImages([]image.Image{img}), top))
 }
 
-// classify names what is in a picture.
-func (m *Model) classify(name string, picture *data.Picture, top int) ([]Class, error) {
-	picture, err := m.Fit(picture)
-	if err != nil {
-		return nil, fmt.Errorf("finetune: %s: %w", name, err)
+// one is the prediction of a single picture.
+func one(classes [][]Class, err error) ([]Class, error) {
+	if unread := (Unread{}); errors.As(err, &unread) {
+		return nil, unread[0]
 	}
-	logits, err := m.logitsOf(m.setOf(name, picture))
 	if err != nil {
 		return nil, err
 	}
-	if err := finite(logits[0]); err != nil {
-		return nil, fmt.Errorf("finetune: %s: %w", name, err)
+	return classes[0], nil
+}
+
+func (m *Model) predict(p readable, top int) ([][]Class, error) {
+	if err := m.knows(&data.Set{Name: "of the classes' names", Classes: m.Classes}); err != nil {
+		return nil, err
 	}
-	total := logSumExp(logits[0])
-	classes := make([]Class, len(logits[0]))
-	for i, v := range logits[0] {
+	return collect(m, p, m.eval, func(i int, logits []float32) ([]Class, error) {
+		if err := finite(logits); err != nil {
+			return nil, fmt.Errorf("finetune: %s: %w", p.name(i), err)
+		}
+		return m.likeliest(logits, top), nil
+	})
+}
+
+// likeliest returns the classes of the largest logits.
+func (m *Model) likeliest(logits []float32, top int) []Class {
+	total := logSumExp(logits)
+	classes := make([]Class, len(logits))
+	for i, v := range logits {
 		classes[i] = Class{Name: m.Classes[i], Probability: math.Exp(float64(v) - total)}
 	}
 	slices.SortStableFunc(classes, func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) })
-	return classes[:min(top, len(classes))], nil
-}
-
-// decode reads a picture file.
-func decode(file string) (*data.Picture, error) {
-	info, err := os.Stat(file)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("finetune: %w", err)
-	case !info.Mode().IsRegular(): // opening a pipe would wait for its other end
-		return nil, fmt.Errorf("finetune: %s is no regular file", file)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("finetune: %w", err)
-	}
-	defer f.Close()
-	picture, err := data.Decode(f)
-	if err != nil {
-		return nil, fmt.Errorf("finetune: %s: %w", file, err)
-	}
-	return picture, nil
+	return classes[:min(top, len(classes))]
 }
 
 // Fit brings a picture to the size that the model sees, as Preprocess says. Where that leaves a size of each picture's
@@ -105,18 +98,4 @@ func (m *Model) Fit(picture *data.Picture) (*data.Picture, error) {
 		picture = picture.Resize(c.ImageRows, c.ImageCols, settings.Kernel())
 	}
 	return picture, err
-}
-
-// setOf is a set of pictures of one size.
-func (m *Model) setOf(name string, pictures ...*data.Picture) *data.Set {
-	set := &data.Set{Name: name, Labels: make([]int32, len(pictures)), Height: pictures[0].Height,
-		Width: pictures[0].Width, Channels: 3, Classes: m.Classes}
-	for _, p := range pictures {
-		set.Pixels = append(set.Pixels, p.Pixels...)
-		if p.Grid != [2]int{} {
-			set.Grids = append(set.Grids, p.Grid)
-		}
-		set.Float = append(set.Float, p.Float...)
-	}
-	return set
 }

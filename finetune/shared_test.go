@@ -36,6 +36,13 @@ func pictures(n int, seed uint64) *data.Set {
 	return s
 }
 
+// logitsOf computes [images, classes] for a set.
+func (m *Model) logitsOf(set *data.Set) (logits [][]float32, err error) {
+	p := m.upload(set)
+	defer p.finalize()
+	return logits, m.eachLogits(p, func(_ int, l []float32) { logits = append(logits, l) })
+}
+
 // tiny is a recipe for pictures that trains in milliseconds.
 func tiny() Recipe {
 	return Recipe{

@@ -138,15 +138,15 @@ func (o options) use() error {
 		}
 		return err
 	}
-	for _, file := range o.predict {
-		classes, err := model.Predict(file, o.top)
-		if err != nil {
-			return err
+	answers, err := model.PredictFiles(o.predict, o.top)
+	for i, classes := range answers {
+		if classes == nil { // see the error
+			continue
 		}
-		fmt.Println(file)
+		fmt.Println(o.predict[i])
 		for _, c := range classes {
 			fmt.Printf("  %5.1f %%  %s\n", 100*c.Probability, c.Name)
 		}
 	}
-	return nil
+	return err
 }

@@ -3,7 +3,6 @@
 package features
 
 import (
-	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -33,25 +32,23 @@ type Coloured struct {
 // In front is, since an axis has no sign, the side that the margin of the pictures has less of.
 func Colours(m *finetune.Model, l *List, rows []int, foreground bool) ([]Coloured, error) {
 	pictures := make([]*data.Picture, len(rows))
-	all, err := m.EmbedEach(len(rows), func(i int) (p *data.Picture, err error) {
+	read := func(i int) (p *data.Picture, err error) {
 		p, err = l.Read(rows[i])
 		pictures[i] = p
 		return p, err
-	})
-	unread := finetune.Unread{}
-	if err != nil && !errors.As(err, &unread) {
-		return nil, err
 	}
 	var out []Coloured
 	var points []float64
 	var margin []bool
-	for i, f := range all {
-		if unread[i] != nil {
-			continue
+	missing := finetune.Unread{}
+	err := m.EmbedEach(len(rows), read, func(i int, f finetune.Features, unread error) error {
+		if unread != nil {
+			missing[i] = unread
+			return nil
 		}
 		seen, err := m.Fit(pictures[i])
 		if err != nil {
-			return nil, err
+			return err
 		}
 		out = append(out, Coloured{l.Pictures[rows[i]], seen.Image(), image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))})
 		for _, v := range f.Patches {
@@ -61,6 +58,13 @@ func Colours(m *finetune.Model, l *List, rows []int, foreground bool) ([]Coloure
 			row, col := p/f.Cols, p%f.Cols
 			margin = append(margin, row == 0 || col == 0 || row == f.Rows-1 || col == f.Cols-1)
 		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(missing) > 0:
+		err = missing
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("features: none of the pictures of %s can be read: %w", l.Name, err)

@@ -127,35 +127,34 @@ func (j Job) write(ctx context.Context, s *state) error {
 			j.Progress(done, s.All)
 		}
 	}
-	for progress(next); next < s.All; progress(next) {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		end := min(s.All, next+s.Batch)
-		all, err := j.Model.EmbedEach(end-next, func(i int) (*data.Picture, error) { return j.List.Read(next + i) })
-		unread := finetune.Unread{}
-		if err != nil && !errors.As(err, &unread) {
-			return err
-		}
-		var rows []line
-		for i, f := range all {
-			picture := j.List.Pictures[next+i]
-			if err := unread[i]; err != nil {
-				if j.Log != nil {
-					j.Log(fmt.Sprintf("skipped %s: %v", picture.File, err))
+	progress(next)
+	first := next
+	var rows []line // of a batch, which are written together
+	err = j.Model.EmbedEach(s.All-first, func(i int) (*data.Picture, error) { return j.List.Read(first + i) },
+		func(i int, f finetune.Features, unread error) error {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			picture := j.List.Pictures[first+i]
+			if unread == nil {
+				vector := map[string][]float32{OfClass: f.Class, OfMean: f.Mean, OfBoth: slices.Concat(f.Class, f.Mean)}[j.Of]
+				if at := slices.IndexFunc(vector, func(v float32) bool { return v-v != 0 }); at >= 0 {
+					return fmt.Errorf("features: number %d of %s is %v: the model diverged", at, picture.File, vector[at])
 				}
-				continue
+				rows = append(rows, line{picture, slices.Clone(vector)}) // not what the vector is part of
+			} else if j.Log != nil {
+				j.Log(fmt.Sprintf("skipped %s: %v", picture.File, unread))
 			}
-			vector := map[string][]float32{OfClass: f.Class, OfMean: f.Mean, OfBoth: slices.Concat(f.Class, f.Mean)}[j.Of]
-			if at := slices.IndexFunc(vector, func(v float32) bool { return v-v != 0 }); at >= 0 {
-				return fmt.Errorf("features: number %d of %s is %v: the model diverged", at, picture.File, vector[at])
+			if next = first + i + 1; (i+1)%s.Batch != 0 && next < s.All {
+				return nil
 			}
-			rows = append(rows, line{picture, vector})
-		}
-		if err := out.add(rows); err != nil {
+			err := out.add(rows)
+			rows = rows[:0]
+			progress(next)
 			return err
-		}
-		next = end
+		})
+	if err != nil {
+		return err
 	}
 	if out.rows == 0 {
 		return fmt.Errorf("features: none of the %d pictures of %s can be read", s.All, j.List.Name)

@@ -1,0 +1,202 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"fmt"
+	"image"
+	"maps"
+	"math/bits"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/wepe-go/wepe/finetune/data"
+)
+
+// Unread are the pictures that cannot be read, by their index, and why. The others have their features or classes.
+type Unread map[int]error
+
+// Error tells of the first.
+func (u Unread) Error() string {
+	first := u[slices.Min(slices.Collect(maps.Keys(u)))].Error()
+	if len(u) > 1 {
+		return fmt.Sprintf("%s; %d more pictures cannot be read", first, len(u)-1)
+	}
+	return first
+}
+
+// readable are pictures that are to be read.
+type readable struct {
+	n    int
+	read func(i int) (*data.Picture, error)
+	name func(i int) string
+}
+
+func ofFiles(files []string) readable {
+	return readable{len(files), func(i int) (*data.Picture, error) { return decode(files[i]) },
+		func(i int) string { return files[i] }}
+}
+
+func ofImages(images []image.Image) readable {
+	return readable{len(images), func(i int) (*data.Picture, error) { return data.FromImage(images[i]), nil }, numbered}
+}
+
+func numbered(i int) string { return fmt.Sprintf("picture %d", i) }
+
+// batch is pictures first, first+1, …, each of the model's size or nil, and why.
+type batch struct {
+	first    int
+	pictures []*data.Picture
+	failed   []error
+}
+
+// each runs a program on pictures and calls see with its first output for each, in order, or with why it cannot be read.
+// A batch is read on all cores while the one before it is computed.
+func (m *Model) each(p readable, program *model.Exec, see func(i int, output []float32, unread error) error) error {
+	ready, stop := make(chan batch), make(chan struct{})
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer close(stop)
+	reading.Go(func() {
+		defer close(ready)
+		for first := 0; first < p.n; first += m.Recipe.EvalBatchSize {
+			select {
+			case ready <- m.readBatch(p, first):
+			case <-stop:
+				return
+			}
+		}
+	})
+	for b := range ready {
+		outputs, err := m.outputs(b.whole(), program)
+		if err != nil {
+			return err
+		}
+		for k, failed := range b.failed {
+			var output []float32
+			if failed == nil {
+				output, outputs = outputs[0], outputs[1:]
+			}
+			if err := see(b.first+k, output, failed); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// whole returns the pictures that could be read.
+func (b batch) whole() (pictures []*data.Picture) {
+	for k, picture := range b.pictures {
+		if b.failed[k] == nil {
+			pictures = append(pictures, picture)
+		}
+	}
+	return pictures
+}
+
+// collect returns what a function makes of the first output of a program for each picture, and an error of type Unread
+// if some cannot be read.
+func collect[T any](m *Model, p readable, program *model.Exec, of func(i int, output []float32) (T, error)) ([]T, error) {
+	all, unread := make([]T, p.n), Unread{}
+	err := m.each(p, program, func(i int, output []float32, failed error) (err error) {
+		if failed != nil {
+			unread[i] = failed
+			return nil
+		}
+		all[i], err = of(i, output)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(unread) > 0:
+		return all, unread
+	}
+	return all, nil
+}
+
+// readBatch reads the pictures from first on, as many as are computed at a time, and brings them to the model's size.
+func (m *Model) readBatch(p readable, first int) batch {
+	n := min(p.n-first, m.Recipe.EvalBatchSize)
+	b := batch{first, make([]*data.Picture, n), make([]error, n)}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for k := range n {
+		group.Go(func() error {
+			picture, err := p.read(first + k)
+			if err == nil {
+				if picture, err = m.Fit(picture); err != nil {
+					err = fmt.Errorf("finetune: %s: %w", p.name(first+k), err)
+				}
+			}
+			b.pictures[k], b.failed[k] = picture, err
+			return nil
+		})
+	}
+	_ = group.Wait() // failures are each picture's own
+	return b
+}
+
+// outputs runs a program on a batch of pictures of the model's size and returns its first output for each. The batch is
+// filled up to a power of two, so that few programs serve batches of any length: GoMLX keeps 32 and then refuses.
+func (m *Model) outputs(batch []*data.Picture, program *model.Exec) (rows [][]float32, err error) {
+	n := len(batch)
+	if n == 0 {
+		return nil, nil
+	}
+	for full := min(m.Recipe.EvalBatchSize, 1<<bits.Len(uint(n-1))); len(batch) < full; {
+		batch = append(batch, batch[0])
+	}
+	p := m.upload(m.setOf("pictures", batch...))
+	defer p.finalize()
+	return rows, m.batches(p, program, len(batch), func(_, _ int, outputs []*tensors.Tensor) error {
+		flat, err := tensors.CopyFlatData[float32](outputs[0])
+		if err != nil {
+			return err
+		}
+		rows = slices.Collect(slices.Chunk(flat, len(flat)/len(batch)))[:n]
+		return nil
+	})
+}
+
+// decode reads a picture file.
+func decode(file string) (*data.Picture, error) {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("finetune: %w", err)
+	case !info.Mode().IsRegular(): // opening a pipe would wait for its other end
+		return nil, fmt.Errorf("finetune: %s is no regular file", file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("finetune: %w", err)
+	}
+	defer f.Close()
+	picture, err := data.Decode(f)
+	if err != nil {
+		return nil, fmt.Errorf("finetune: %s: %w", file, err)
+	}
+	return picture, nil
+}
+
+// setOf is a set of pictures of one size.
+func (m *Model) setOf(name string, pictures ...*data.Picture) *data.Set {
+	set := &data.Set{Name: name, Labels: make([]int32, len(pictures)), Height: pictures[0].Height,
+		Width: pictures[0].Width, Channels: 3, Classes: m.Classes}
+	for _, p := range pictures {
+		set.Pixels = append(set.Pixels, p.Pixels...)
+		if p.Grid != [2]int{} {
+			set.Grids = append(set.Grids, p.Grid)
+		}
+		set.Float = append(set.Float, p.Float...)
+	}
+	return set
+}

@@ -1,0 +1,92 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// Each file by itself is the source of the expected classes.
+func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
+	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1)}).model // of batches of 4
+	dir := t.TempDir()
+	var files []string
+	for i, name := range strings.Fields("a.png b.png c.png missing.png d.png e.png cut.png f.png g.png h.png k.png") {
+		if file := filepath.Join(dir, name); name == "missing.png" {
+			files = append(files, file)
+		} else {
+			files = append(files, written(t, dir, name, 3+i, 11-i/2))
+		}
+	}
+	content := gomlxtest.Must(os.ReadFile(files[6]))(t)
+	if err := os.WriteFile(files[6], content[:len(content)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	answers, err := m.PredictFiles(files, 3)
+	unread := Unread{}
+	if !errors.As(err, &unread) || !slices.Equal(slices.Sorted(maps.Keys(unread)), []int{3, 6}) {
+		t.Fatalf("%v", err)
+	}
+	if !strings.Contains(err.Error(), files[3]) || !strings.Contains(err.Error(), "1 more") {
+		t.Errorf("%v", err)
+	}
+	for i, got := range answers {
+		want, err := m.Predict(files[i], 3)
+		if unread[i] != nil {
+			if got != nil || err == nil || err.Error() != unread[i].Error() {
+				t.Errorf("%s: %v, alone %v", files[i], unread[i], err)
+			}
+			continue
+		}
+		if err != nil || len(got) != 3 {
+			t.Fatalf("%s: %v, alone %v, %v", files[i], got, want, err)
+		}
+		for k := range want {
+			if got[k].Name != want[k].Name {
+				t.Errorf("%s: %v, alone %v", files[i], got, want)
+			}
+			gomlxtest.NearAbs(t, files[i], []float32{float32(got[k].Probability)}, []float64{want[k].Probability}, 1e-6)
+		}
+	}
+}
+
+func TestABatchIsReadWhileTheOneBeforeItIsComputed(t *testing.T) {
+	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1)}).model // of batches of 4
+	set, second := pictures(7, 2), make(chan int, 7)
+	read := func(i int) (*data.Picture, error) {
+		if i >= 4 {
+			second <- i
+		}
+		return &data.Picture{Height: 4, Width: 6, Pixels: set.Subset([]int{i}).Pixels}, nil
+	}
+	seen := 0
+	err := m.each(readable{7, read, numbered}, m.eval, func(i int, _ []float32, _ error) error {
+		if i == 0 {
+			select {
+			case <-second:
+			case <-time.After(time.Minute):
+				t.Error("the second batch waits for the first one")
+			}
+		}
+		seen++
+		return nil
+	})
+	if err != nil || seen != 7 {
+		t.Errorf("%d of 7 seen, %v", seen, err)
+	}
+	stop := errors.New("enough")
+	err = m.each(readable{7, read, numbered}, m.eval, func(int, []float32, error) error { return stop })
+	if !errors.Is(err, stop) {
+		t.Errorf("%v", err)
+	}
+}
