@@ -10,7 +10,7 @@
 //	table: NAME by=dataset,encoding baseline=learned split=validation
 //
 // for a table of the runs in NAME.jsonl of the records' directory; the settings after the name are fields of a
-// report.Spec and may be left out, or
+// report.Spec and may be left out, as may only=wepe,learned, the encodings that are shown, or
 //
 //	figure: NAME decay
 //
@@ -34,6 +34,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/wepe-go/wepe/finetune/detection"
@@ -117,6 +118,7 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	}
 	var spec report.Spec
 	across := ""
+	var only []string
 	for _, word := range words[2:] {
 		switch key, value, _ := strings.Cut(word, "="); key {
 		case "by":
@@ -127,13 +129,20 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 			spec.Split = value
 		case "across":
 			across = value
+		case "only":
+			only = strings.Split(value, ",")
 		default:
-			return table, fmt.Errorf("unknown setting %q, want by=, baseline=, split= or across=", word)
+			return table, fmt.Errorf("unknown setting %q, want by=, baseline=, split=, across= or only=", word)
 		}
 	}
 	rows, err := report.ReadFiles(filepath.Join(records, words[1]+".jsonl"))
 	if err != nil {
 		return table, err
+	}
+	if only != nil {
+		rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool {
+			return !slices.Contains(only, r.Encoding)
+		})
 	}
 	switch {
 	case words[0] == "detection:":
