@@ -3,16 +3,20 @@
 package checkpoints
 
 import (
+	"bytes"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -78,6 +82,72 @@ func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// onnxOf writes a model for ONNX Runtime and returns the file.
+func onnxOf(t *testing.T, dir string, m *Imported) string {
+	t.Helper()
+	if _, err := runONNX("", nil); errors.Is(err, errNoONNX) {
+		t.Skip("needs -tags=onnx")
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Export(dir, gomlxtest.Backend(), loaded(t, m), m.Config, ExportOptions{Format: FormatONNX}); err != nil {
+		t.Fatalf("%+v: %v", m.Config, err)
+	}
+	return filepath.Join(dir, "model.onnx")
+}
+
+// calm are weights that can be computed with.
+func calm(m *Imported) *Imported {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for path, x := range m.Variables {
+		flat := make([]float32, x.Size())
+		for i := range flat {
+			flat[i] = rng.Float32() - 0.5
+		}
+		m.Variables[path] = tensors.FromFlatDataAndDimensions(flat, x.Shape().Dimensions...)
+	}
+	return m
+}
+
+// ONNX is written and never read: the numbers of each variable stand in the file, bit for bit and in our order.
+func TestRandomModelsHaveTheirBitsInONNXFiles(t *testing.T) {
+	rng, dir := campaign.Rand(32), filepath.Join(t.TempDir(), "model")
+	for i := range campaign.Times(t, 3, 300, "random models in ONNX files") {
+		m := calm(randomViT(t, rng, dtypes.Float32))
+		raw := readFile(t, onnxOf(t, dir, m))
+		for path, x := range m.Variables {
+			if x.Size() > 1 && !bytes.Contains(raw, bytesOf(t, x)) {
+				t.Errorf("model %d, %+v: %s is not in the file", i, m.Config, path)
+			}
+		}
+	}
+}
+
+// A mutated file is refused by ONNX Runtime, or has logits: many a number may change, as the format has no checksum.
+func TestMutatedONNXFilesAreRefusedOrRun(t *testing.T) {
+	rng := campaign.Rand(33)
+	m := calm(randomViT(t, rng, dtypes.Float32))
+	file := onnxOf(t, filepath.Join(t.TempDir(), "model"), m)
+	whole, images, ran, refused := readFile(t, file), Noise(m.Config, 1, 1), 0, 0
+	for i := range campaign.Times(t, 50, 20_000, "mutated ONNX files") {
+		putFile(t, file, campaign.Mutate(rng, whole, whole))
+		start := time.Now()
+		logits, err := ONNXLogits(file, m.Config, images)
+		switch took := time.Since(start); {
+		case took > 20*time.Second:
+			t.Errorf("mutation %d took %v", i, took)
+		case err != nil:
+			refused++
+		case len(logits) > 0:
+			ran++
+		}
+	}
+	if ran == 0 || refused == 0 {
+		t.Errorf("%d mutated files ran, %d were refused", ran, refused)
 	}
 }
 

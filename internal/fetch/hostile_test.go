@@ -15,11 +15,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/wepe-go/wepe/internal/campaign"
 )
+
+// bomb is a small body that unpacks to ten mebibytes.
+var bomb = sync.OnceValue(func() []byte {
+	var zeros bytes.Buffer
+	packed := gzip.NewWriter(&zeros)
+	_, _ = packed.Write(make([]byte, 10<<20))
+	_ = packed.Close()
+	return zeros.Bytes()
+})
 
 // hostile are answers that a server should not give, in place of the file.
 func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
@@ -39,10 +49,6 @@ func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
 	}
 	size, percent := len(s.content), len(s.content)*rng.IntN(100)/100
 	length := fmt.Sprint(size)
-	var zeros bytes.Buffer
-	bomb := gzip.NewWriter(&zeros)
-	_, _ = bomb.Write(make([]byte, 10<<20))
-	_ = bomb.Close()
 	answers := []http.HandlerFunc{
 		func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		func(w http.ResponseWriter, r *http.Request) { // cut anywhere
@@ -59,7 +65,7 @@ func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
 		send(http.StatusOK, s.content, "Content-Length", fmt.Sprint(size+7)), // more is announced than comes
 		send(http.StatusOK, bytes.Repeat([]byte("old"), size/3)),             // another file
 		send(http.StatusOK, append(slices.Clone(s.content), 7)),              // and more
-		send(http.StatusOK, zeros.Bytes(), "Content-Encoding", "gzip"),       // a bomb, unless left packed
+		send(http.StatusOK, bomb(), "Content-Encoding", "gzip"),              // a bomb, unless left packed
 		send(http.StatusPartialContent, s.content, "Content-Range", "bytes 0-1/2"),
 		send(http.StatusPartialContent, s.content[percent:], "Content-Range", fmt.Sprintf("bytes %d-%d/%d", percent, size-1,
 			size)),

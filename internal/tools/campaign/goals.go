@@ -16,6 +16,7 @@ type part struct {
 	packages string // as the Go tool takes them, from the root, without ./
 	tests    string // a pattern; of a target of fuzzing its name
 	race     bool
+	tags     string
 	tool     []string // another command in place of tests, and its arguments
 }
 
@@ -29,12 +30,12 @@ var goals = []goal{
 		"finetune/data/parquet", "FuzzFiles", "finetune", "FuzzSet",
 		"detect/coco", "FuzzInstances FuzzResults FuzzUnpack")},
 	{"R2", "200,000 mutated checkpoints: no panic, no hang, no changed tensor under a hash", []part{
-		{packages: "checkpoints", tests: "TestNoMutation|TestMutatedCheckpoints|TestAMutatedHeader"}}},
+		{packages: "checkpoints", tests: "TestNoMutation|TestMutatedCheckpoints|TestAMutatedHeader"},
+		{packages: "checkpoints", tests: "TestMutatedONNX", tags: "onnx"}}},
 	{"R3", "a file of N bytes takes at most 3·N + 16 MiB to read; a header's lie less than 1 MiB", []part{
 		{packages: "checkpoints", tests: "TestEveryAttack|TestEveryHostile|TestMutatedCheckpoints"},
 		{packages: "finetune/data", tests: "TestEveryReader"},
-		{packages: "finetune/data/parquet", tests: "TestALie"},
-		{packages: "detect/coco", tests: "FuzzInstances"}}},
+		{packages: "finetune/data/parquet", tests: "TestALie"}}}, // and within the fuzz targets of R1
 	{"R4", "60 attacks that are known: each is refused, by a typed error, soon and in little memory", []part{
 		{packages: "checkpoints", tests: "TestEveryAttack|TestEveryHostile|TestHostile|TestAnIndexHas"},
 		{packages: "finetune/data", tests: "Refuse|TestAnArchiveOfZeros|TestScans|TestListsNames"},
@@ -60,7 +61,8 @@ var goals = []goal{
 		{packages: "checkpoints", tests: "Leak"}, {packages: "internal/fetch", tests: "Leak"},
 		{packages: "finetune/data", tests: "Leak"}, {packages: "finetune", tests: "Leak"}}},
 	{"R12", "10,000 random models: bit-equal through every format", []part{
-		{packages: "checkpoints", tests: "TestRandomModels"}}},
+		{packages: "checkpoints", tests: "TestRandomModelsCome"},
+		{packages: "checkpoints", tests: "TestRandomModelsHave", tags: "onnx"}}},
 	{"R13", "no reachable vulnerability, permissive licences only", []part{
 		{packages: "internal/tools/house", tests: "Licence"},
 		{tool: []string{"run", "golang.org/x/vuln/cmd/govulncheck@v1.8.0", "-db", "$VULNDB", "./..."}}}},

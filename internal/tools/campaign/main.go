@@ -115,7 +115,7 @@ func (p part) do() campaign.Row {
 			row.Defects = append(row.Defects, affected)
 		}
 	default:
-		args := []string{"test", "-count", "1", "-timeout", "0", "-v", "-run", p.tests}
+		args := []string{"test", "-tags", p.tags, "-count", "1", "-timeout", "0", "-v", "-run", p.tests}
 		if p.race {
 			args = append(args, "-p", "1", "-race")
 		}
