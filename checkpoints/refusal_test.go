@@ -284,7 +284,8 @@ func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 	before := allocated()
 	_, err := Import(dir, ImportOptions{})
 	var format *FormatError
-	if used := allocated() - before; !errors.As(err, &format) || !strings.Contains(err.Error(), "depth 1000") || used > 2<<20 {
+	used := allocated() - before
+	if !errors.As(err, &format) || !strings.Contains(err.Error(), "depth 1000") || used > 2<<20 {
 		t.Errorf("%v, %d bytes allocated", err, used)
 	}
 }

@@ -186,7 +186,8 @@ func allocated() uint64 {
 }
 
 func FuzzInstances(f *testing.F) {
-	seeds := [][]byte{[]byte(small), []byte(`{"images":[{"id":1,"height":3,"width":2}],"annotations":[{"id":1,"image_id":1,"category_id":1,` +
+	seeds := [][]byte{[]byte(small), []byte(`{"images":[{"id":1,"height":3,"width":2}],` +
+		`"annotations":[{"id":1,"image_id":1,"category_id":1,` +
 		`"segmentation":[[0,0,1,1,2,9,-5,1e6]],"iscrowd":true,"area":1e300,"bbox":[]}]}`)}
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		before := allocated()

@@ -83,8 +83,8 @@ const (
 // slow is longer than any reader may take for a mutated file, on a busy machine.
 const slow = 20 * time.Second
 
-// Fuzz is f.Add and f.Fuzz of a target with one argument. Where the Go tool is not asked to search (-fuzz), the property
-// is held against random mutations of the seeds: without the counters of a search that is many times faster.
+// Fuzz is f.Add and f.Fuzz of a target with one argument. Where the Go tool is not asked to search (-fuzz), the
+// property is held against random mutations of the seeds: without the counters of a search that is many times faster.
 func Fuzz[T ~string | ~[]byte](f *testing.F, seeds []T, property func(t *testing.T, raw T)) {
 	for _, seed := range seeds {
 		f.Add(seed)

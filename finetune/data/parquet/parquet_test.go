@@ -289,7 +289,8 @@ func TestDamageIsAnErrorOrAPictureLikeOthers(t *testing.T) {
 	}
 }
 
-// FuzzFiles: a file is refused in one line, or its pictures are read or refused; memory stays in proportion to the file.
+// FuzzFiles: a file is refused in one line, or its pictures are read or refused; memory stays in proportion to the
+// file.
 func FuzzFiles(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "a.parquet")
 	var seeds [][]byte

@@ -33,7 +33,7 @@ var (
 	out    = flag.String("out", "docs/runs/campaign.jsonl", "file of the rows")
 	logs   = flag.String("logs", "runs/campaign", "directory of what the tests print")
 	seed   = flag.Uint64("seed", 0, "another one makes other mutations, schedules and models")
-	search = flag.Duration("search", time.Minute, "how long the Go tool searches inputs for each fuzz target; 0 not at all")
+	search = flag.Duration("search", time.Minute, "how long the Go tool searches inputs for a fuzz target; 0 not at all")
 	limit  = flag.Duration("limit", 0, "for each part, which then ends short of what is promised; 0 for none")
 	vulndb = flag.String("vulndb", "https://vuln.go.dev", "database of vulnerabilities")
 )
