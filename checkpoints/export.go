@@ -125,20 +125,30 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 	return e, nil
 }
 
+var typesOnDisk = map[string]dtypes.DType{
+	"float32": dtypes.Float32, "float16": dtypes.Float16, "bfloat16": dtypes.BFloat16,
+}
+
+// Validate refuses what no model can be written as.
+func (o ExportOptions) Validate() error {
+	known := []string{FormatHF, FormatTimm, FormatJAX, FormatUnfolded, FormatONNX}
+	format, dtype := cmp.Or(o.Format, FormatHF), cmp.Or(o.DType, "float32")
+	if !slices.Contains(known, format) {
+		return errors.Errorf("unknown format %q: want one of %s", format, strings.Join(known, ", "))
+	}
+	if t, ok := typesOnDisk[dtype]; !ok || (format == FormatONNX && t != dtypes.Float32) {
+		return errors.Errorf("type %q on disk: want float32, float16 or bfloat16; for onnx float32", dtype)
+	}
+	return nil
+}
+
 // check refuses options out of their ranges, and models that the format has no place for.
 func (e *export) check() error {
 	c := &e.config
-	known := []string{FormatHF, FormatTimm, FormatJAX, FormatUnfolded, FormatONNX}
-	if !slices.Contains(known, e.Format) {
-		return errors.Errorf("unknown format %q: want one of %s", e.Format, strings.Join(known, ", "))
+	if err := e.Validate(); err != nil {
+		return err
 	}
-	types := map[string]dtypes.DType{
-		"float32": dtypes.Float32, "float16": dtypes.Float16, "bfloat16": dtypes.BFloat16,
-	}
-	var ok bool
-	if e.dtype, ok = types[e.DType]; !ok || (e.Format == FormatONNX && e.dtype != dtypes.Float32) {
-		return errors.Errorf("type %q on disk: want float32, float16 or bfloat16; for onnx float32", e.DType)
-	}
+	e.dtype = typesOnDisk[e.DType]
 	if len(e.Labels) != 0 && len(e.Labels) != c.Classes {
 		return errors.Errorf("%d labels for %d classes", len(e.Labels), c.Classes)
 	}

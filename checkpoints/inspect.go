@@ -40,7 +40,20 @@ type TensorInfo struct {
 // Inspect says what lies at a path: whatever [Import] reads, a checkpoint of a training run, or the newest of a
 // directory of checkpoints. It reads headers, and of a checkpoint, whose sums it verifies, all; it never reads tensors.
 func Inspect(path string) (*Info, error) {
-	if filepath.Ext(path) == ".onnx" || fileExists(filepath.Join(path, "model.onnx")) {
+	graph := path
+	if inside := filepath.Join(path, "model.onnx"); fileExists(inside) {
+		graph = inside
+	}
+	if filepath.Ext(graph) == ".onnx" {
+		file, _, err := openRegular(graph)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		var first [1]byte // of protobuf, as all writers have it: field 1, the version
+		if _, err := file.ReadAt(first[:], 0); err != nil || first[0] != 8 {
+			return nil, &FormatError{File: graph, Reason: "no ONNX file, or a damaged one"}
+		}
 		note := "a graph with its weights inside, for ONNX Runtime"
 		return &Info{Path: path, Format: FormatONNX, Notes: []string{note}}, nil
 	}

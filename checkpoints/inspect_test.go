@@ -110,7 +110,7 @@ func TestInspectSpeaksOfEveryExport(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if err := os.Rename(filepath.Join(dir, foreignWeights), filepath.Join(dir, "model.onnx")); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "model.onnx"), []byte{8, 9}, 0o644); err != nil { // IR version 9
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "model.onnx")} {

@@ -46,6 +46,9 @@ func npyError(err error, file string) error {
 	if errors.As(err, &of) {
 		return asFormatError(of.Err, file, of.Member)
 	}
+	if errors.Is(err, zip.ErrFormat) {
+		err = errors.Errorf("no .npz file, or one that is cut: fetch it again (%v)", err)
+	}
 	if err != nil {
 		return asFormatError(err, file, "")
 	}

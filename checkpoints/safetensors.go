@@ -87,7 +87,7 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
 	if length < 2 || length > maxHeader || length > uint64(size-8) {
-		return refuse("", "a header of %d bytes in a file of %d", length, size)
+		return refuse("", "%s (a header of %d bytes in a file of %d)", notSafetensors(prefix), length, size)
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -107,7 +107,7 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 	at, dataSize := uint64(0), uint64(size)-8-length
 	for _, e := range entries {
 		if e.begin > e.end || e.end > dataSize {
-			return refuse(e.name, "bytes %d to %d of %d", e.begin, e.end, dataSize)
+			return refuse(e.name, "bytes %d to %d of %d: is the file cut? fetch it again", e.begin, e.end, dataSize)
 		}
 		if want, ok := e.byteSize(); !ok || want != e.end-e.begin {
 			return refuse(e.name, "%d bytes for %s%v", e.end-e.begin, e.dtype, e.dims)
@@ -121,6 +121,19 @@ func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry,
 		return refuse("", "%d bytes of data, its tensors hold %d", dataSize, at)
 	}
 	return entries, nil
+}
+
+// notSafetensors says what begins with other bytes than a header's length.
+func notSafetensors(prefix [8]byte) string {
+	switch {
+	case string(prefix[:]) == "version ":
+		return "a pointer of git-lfs in place of the weights: git lfs pull fetches them"
+	case prefix[0] == '<':
+		return "a page of the web in place of the weights: fetch the file itself"
+	case prefix[0] == 0x80: // the first operation of every version since 2
+		return "a pickle, which is never read: save as safetensors"
+	}
+	return "no safetensors file, or a damaged one"
 }
 
 // parseEntries reads {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …, "__metadata__": {…}}, on

@@ -27,6 +27,9 @@ func writes(to string, folded bool) subcommand {
 			if o.Format == "" {
 				return fmt.Errorf("-to says which format: hf, timm, jax, unfolded or onnx: %w", errUsage)
 			}
+			if err := o.Validate(); err != nil {
+				return fmt.Errorf("%v: %w", err, errUsage)
+			}
 			return from.export(args, o, folded, out)
 		}
 	}
@@ -37,15 +40,15 @@ func (s source) export(args []string, o checkpoints.ExportOptions, folded bool, 
 	if err := want(args, "FROM", "TO"); err != nil {
 		return err
 	}
+	m, err := s.read(args[0])
+	if err != nil {
+		return err
+	}
 	backend, err := openBackend()
 	if err != nil {
 		return err
 	}
 	defer backend.Finalize()
-	m, err := s.read(args[0])
-	if err != nil {
-		return err
-	}
 	o.Labels, o.Preprocess = m.Labels, m.Preprocess
 	store, c := model.NewStore(), m.Config
 	if err := m.Load(store.Scope("/vit")); err != nil {

@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
-	_ "github.com/gomlx/compute/gobackend" // registers "go"
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/program"
 )
 
 const usage = `wepe-ckpt looks into files of Vision Transformers, converts, folds and compares them.
@@ -127,9 +127,8 @@ func want(args []string, names ...string) error {
 
 // openBackend opens what GOMLX_BACKEND names, else pure Go: conversions are small, and it is always there.
 func openBackend() (compute.Backend, error) {
-	name := os.Getenv(compute.ConfigEnvVar)
-	if name == "" {
-		name = "go:ops_sequential"
+	if os.Getenv(compute.ConfigEnvVar) == "" {
+		return compute.NewWithConfig("go:ops_sequential")
 	}
-	return compute.NewWithConfig(name)
+	return program.OpenBackend()
 }

@@ -279,45 +279,6 @@ func TestVerifyFindsDamageAndDifferences(t *testing.T) {
 	fails(t, 1, "store.json", "verify", found[0])
 }
 
-func TestCommandsThatMakeNoSenseAreRefusedInOneLine(t *testing.T) {
-	dir := t.TempDir()
-	for _, c := range []struct {
-		status int
-		want   string
-		args   []string
-	}{
-		{2, `unknown command "frobnicate"`, []string{"frobnicate"}},
-		{2, "-to says which format", []string{"convert", "a", "b"}},
-		{2, "1 arguments, want FROM TO", []string{"convert", "-to", "hf", "a"}},
-		{2, "0 arguments, want PATH", []string{"inspect"}},
-		{2, "3 arguments, want A B", []string{"verify", "a", "b", "c"}},
-		{2, "not defined: -x", []string{"inspect", "-x", "a"}},
-		{2, "want one number, or rows and columns", []string{"convert", "-to", "hf", "-grid", "3x", "a", "b"}},
-		{2, "want one number, or rows and columns", []string{"convert", "-to", "hf", "-image-size", "0", "a", "b"}},
-		{2, "-images 0", []string{"verify", "-images", "0", "a", "b"}},
-		{1, "no such file", []string{"inspect", filepath.Join(dir, "absent")}},
-		{1, "no such file", []string{"convert", "-to", "hf", filepath.Join(dir, "absent"), filepath.Join(dir, "x")}},
-		{1, "holds no model.safetensors", []string{"verify", dir}},
-	} {
-		fails(t, c.status, c.want, c.args...)
-	}
-	if names := namesIn(dir); len(names) > 0 {
-		t.Errorf("left %q", names)
-	}
-	hf := fixtures.Dir(t, "hf_vit")
-	fails(t, 1, `unknown format "gguf"`, "convert", "-to", "gguf", hf, filepath.Join(dir, "x"))
-	fails(t, 1, "have epsilon 1e-6", "convert", "-to", "timm", hf, filepath.Join(dir, "x"))
-	fails(t, 1, "does not divide", "convert", "-to", "hf", "-image-size", "31", hf, filepath.Join(dir, "x"))
-	fails(t, 2, "say the same", "convert", "-to", "hf", "-image-size", "32", "-grid", "4", hf, filepath.Join(dir, "x"))
-	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("mine"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	fails(t, 1, "holds mine already", "convert", "-to", "hf", hf, dir)
-	if names := namesIn(dir); !slices.Equal(names, []string{"mine"}) {
-		t.Errorf("left %q", names)
-	}
-}
-
 func TestHelpSpeaksOfEveryCommand(t *testing.T) {
 	for _, args := range [][]string{nil, {"help"}, {"-h"}} {
 		out := works(t, args...)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -62,6 +63,9 @@ func (s source) read(path string) (*checkpoints.Imported, error) {
 		return nil, err
 	}
 	o := s.options
+	if kinds := checkpoints.Resamplings(); o.Resample != "" && !slices.Contains(kinds, o.Resample) {
+		return nil, fmt.Errorf("-resample %q: want one of %s: %w", o.Resample, strings.Join(kinds, ", "), errUsage)
+	}
 	o.Grid = s.fromGrid
 	size := s.imageSize
 	if s.grid != (checkpoints.Grid{}) {

@@ -59,37 +59,6 @@ func folder(t *testing.T, pictures ...string) string {
 	return dir
 }
 
-func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
-	for args, wants := range map[string][]string{
-		"-what nosuch":          {"-what", `"nosuch"`, "positions (similarity"},
-		"-what ,":               {"-what names no figure"},
-		"-model ,":              {"-model is given, but empty"},
-		"-n 0":                  {"-n is 0"},
-		"-masks x":              {"-masks needs -images"},
-		"-what cost -sizes big": {"-sizes", `"big"`},
-		"-what cost -rounds -1": {"-rounds"},
-
-		"-what cost -encodings learned,mine": {"-encodings", `"mine"`, "wepe-sphere"},
-		"-from-grid 14x":                     {"-from-grid", "14x", "rows and columns"},
-	} {
-		looks.Run(t, strings.Fields(args)...).Complaint(t, args, 2, wants...)
-	}
-}
-
-func TestWhatCannotBeLookedAtIsOneLine(t *testing.T) {
-	empty := t.TempDir()
-	for _, c := range []struct {
-		args  []string
-		wants []string
-	}{
-		{[]string{"-model", filepath.Join(empty, "nothing")}, []string{"nothing"}},
-		{[]string{"-model", demo(t), "-images", empty}, []string{"no pictures in", empty}},
-		{[]string{"-model", demo(t), "-images", filepath.Join(empty, "none")}, []string{"none"}},
-	} {
-		looks.Run(t, append(c.args, "-what", "entropy")...).Complaint(t, strings.Join(c.args, " "), 1, c.wants...)
-	}
-}
-
 func TestPicturesWithoutClassesShowTheAttentionOfAModelOfOthers(t *testing.T) {
 	out := t.TempDir()
 	done := looks.Run(t, "-model", "mine="+demo(t), "-images", folder(t, "a.png"), "-what",

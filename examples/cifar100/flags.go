@@ -60,8 +60,9 @@ func parse(args []string) (o options, err error) {
 		"they are in folders train and val, or have that in their names")
 	o.streaming.Flags(flags)
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
-	flags.StringVar((*string)(&o.task), "task", string(data.TaskWhere), fmt.Sprintf("what to ask about generated shapes: "+
-		"%s, %s, %s or %s", data.TaskWhere, data.TaskLocation, data.TaskOrientation, data.TaskShape))
+	tasks := []data.Task{data.TaskWhere, data.TaskLocation, data.TaskOrientation, data.TaskShape}
+	flags.StringVar((*string)(&o.task), "task", string(tasks[0]), fmt.Sprintf("what to ask about generated shapes: one of "+
+		"%q", tasks))
 	name := flags.String("study", "", "a comparison by name in place of -position: "+study.Names())
 	arms := flags.String("arms", "", "with -study: only the arms whose label matches this regular expression")
 	flags.Func("fraction", "parts of the training images to use, as 0.2,0.4,0.6,0.9; default 1",
@@ -106,6 +107,8 @@ func parse(args []string) (o options, err error) {
 		return o, errors.New("-download needs -data, the directory to fetch into")
 	case s.Aspects != nil && o.data != "":
 		return o, errors.New("-aspect is for pictures of several sizes, CIFAR-100 has one: leave it out, or use -folder")
+	case !slices.Contains(tasks, o.task):
+		return o, fmt.Errorf("-task %q: want one of %q", o.task, tasks)
 	case o.top < 1:
 		return o, fmt.Errorf("-top is %d, want 1 or more", o.top)
 	}
@@ -124,7 +127,13 @@ func parse(args []string) (o options, err error) {
 	if err := o.streaming.Finish(); err != nil {
 		return o, err
 	}
-	return o, common.Finish()
+	if err := common.Finish(); err != nil {
+		return o, err
+	}
+	if err := (checkpoints.ExportOptions{Format: o.format}).Validate(); err != nil {
+		return o, fmt.Errorf("-format: %w", err)
+	}
+	return o, s.Validate()
 }
 
 // compare says which arms there are: those of a study by name, or encodings as they are.

@@ -38,45 +38,6 @@ func cifar(t *testing.T) string { return datatest.Tree(t, datatest.CIFAR100(67, 
 const tiny = "epochs=1;warmup_epochs=0;batch_size=17;eval_batch_size=23;model.patch_size=8;model.width=8;" +
 	"model.heads=2;model.depth=1"
 
-func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
-	for _, c := range []struct {
-		args  string
-		wants []string
-	}{
-		{"-nosuch", []string{"-nosuch", "-help"}},
-		{"-seeds many", []string{"-seeds", "many", "-help"}},
-		{"-seeds 0", []string{"-seeds is 0", "1 or more"}},
-		{"-fraction 1.5", []string{"-fraction", `"1.5"`, "<= 1"}},
-		{"-top 0", []string{"-top is 0"}},
-		{"runs", []string{`"runs"`}},
-		{"-position wepe,rope", []string{"-position", `"rope"`, "none, learned,"}},
-		{"-download", []string{"-download", "-data"}},
-		{"-stream", []string{"-stream", "-folder"}},
-		{"-folder a -workers 2", []string{"-workers", "-stream"}},
-		{"-folder a -stream -workers -2", []string{"-workers is -2"}},
-		{"-folder a -stream -damaged mend", []string{"-damaged", `"mend"`, "skip"}},
-		{"-from=", []string{"-from", "empty"}},
-		{"-predict=", []string{"-predict", "empty"}},
-		{"-predict ,", []string{"-predict names no file"}},
-		{"-devices -1", []string{"-devices is -1"}},
-		{"-mpi sum", []string{"-mpi", `"sum"`, "allreduce or ordered"}},
-		{"-completions -1", []string{"-completions", "-1"}},
-		{"-eval -predict a.png", []string{"-eval", "-predict"}},
-		{"-study why", []string{"-study", `"why"`, "ablation"}},
-		{"-study gate", []string{"-study gate", "-from"}},
-		{"-study ablation -position wepe", []string{"-position"}},
-		{"-study ablation -arms none|gate -arms rope", []string{"-arms", `"rope"`, "wepe, lattice fixed"}},
-		{"-study ablation -arms (", []string{"-arms", "missing closing )"}},
-		{"-study aspect -arms wepe", []string{"-arms", "-position"}},
-		{"-study aspect -sizes 24x24", []string{"-sizes"}},
-		{"-recipe imagenet", []string{`"imagenet"`, "shapes, cifar100-small"}},
-		{"-set epochs", []string{`"epochs"`, "key=value"}},
-		{"-set model.position=none", []string{"model.position", "-position"}},
-	} {
-		cifar100.Run(t, strings.Fields(c.args)...).Complaint(t, c.args, 2, c.wants...)
-	}
-}
-
 func TestHelpListsTheFlagsOnStdout(t *testing.T) {
 	e := cifar100.Run(t, "-help")
 	if e.Code != 0 || e.Stderr != "" {
@@ -87,34 +48,6 @@ func TestHelpListsTheFlagsOnStdout(t *testing.T) {
 		if !strings.Contains(e.Stdout, want) {
 			t.Errorf("no %s in:\n%s", want, e.Stdout)
 		}
-	}
-}
-
-func TestWhatCannotBeTrainedIsOneLineAndLeavesNothing(t *testing.T) {
-	whole := cifar(t)
-	cut := cifar(t)
-	if err := os.Truncate(filepath.Join(cut, "train.bin"), 5*3074+100); err != nil {
-		t.Fatal(err)
-	}
-	blocked := filepath.Join(whole, "test.bin") // a file where the runs' directory should be
-	for _, c := range []struct {
-		name  string
-		args  []string
-		wants []string
-	}{
-		{"no data", []string{"-data", filepath.Join(whole, "nowhere")}, []string{"nowhere", "train.bin"}},
-		{"cut data", []string{"-data", cut}, []string{filepath.Join(cut, "train.bin"), "record 5", "100 of 3074"}},
-		{"batch", []string{"-data", whole, "-set", "batch_size=100"}, []string{"60 training images", "batch_size"}},
-		{"hyperparameter", []string{"-data", whole, "-set", tiny + ";wepe_modus=paper"},
-			[]string{"wepe_modus", "wepe_mode"}},
-		{"directory", []string{"-data", whole, "-set", tiny, "-checkpoint", blocked}, []string{blocked}},
-		{"nothing to measure", []string{"-data", whole, "-eval"}, []string{"no checkpoint", "wepe-seed0"}},
-		{"nothing to predict with", []string{"-data", whole, "-predict", "a.png"}, []string{"no checkpoint"}},
-	} {
-		runs := t.TempDir()
-		args := append([]string{"-position", "wepe", "-checkpoint", runs}, c.args...)
-		cifar100.Run(t, args...).Complaint(t, c.name, 1, c.wants...)
-		same(t, nil, programtest.Tree(t, runs))
 	}
 }
 
@@ -253,18 +186,6 @@ func TestFineTuningTakesTheModelOfARunToAnotherSize(t *testing.T) {
 			!strings.Contains(e.Stderr, "hybrid seed 0: head: a new one for 16 classes in place of the checkpoint's for 100") {
 			t.Errorf("status %d: %s", e.Code, e.Stderr)
 		}
-	})
-	t.Run("what cannot be is one line", func(t *testing.T) {
-		other := t.TempDir()
-		for name, c := range map[string]struct{ args, wants []string }{
-			"no model":        {[]string{"-from", filepath.Join(runs, "nowhere")}, []string{"nowhere", "no such file"}},
-			"no model at all": {[]string{"-recipe", "demo-cifar100"}, []string{"demo-cifar100", "pretrained"}},
-			"task":            {[]string{"-from", from, "-data", "", "-task", "why"}, []string{`"why"`, "location"}},
-		} {
-			args := append([]string{"-data", dataset, "-checkpoint", other, "-position", "learned"}, c.args...)
-			cifar100.Run(t, args...).Complaint(t, name, 1, c.wants...)
-		}
-		same(t, nil, programtest.Tree(t, other))
 	})
 	t.Run("a finished run needs the model no more", func(t *testing.T) {
 		if err := os.RemoveAll(from); err != nil {

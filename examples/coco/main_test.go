@@ -23,23 +23,6 @@ func TestMain(m *testing.M) { programtest.Main(m, main) }
 
 var trains = programtest.Program{Name: "coco", Said: regexp.MustCompile(`^(backend:|interrupt: saving|\S+ seed \d)`)}
 
-func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
-	for args, want := range map[string]string{
-		"-recipe vitdet-xl": "want one of scenes, vitdet-b",
-		"-position wep":     `-position: `,
-		"-seeds 0":          "-seeds is 0",
-		"-score 2":          "-score is 2",
-		"-predict ,":        "-predict names no file",
-		"-shapes 7":         "-shapes is 7",
-		"-write a -data b":  "-write writes generated scenes",
-		"-set steps=many":   "-set: ",
-		"-sizes 96":         "HEIGHTxWIDTH",
-		"-set detector.backbone.position=wepe-sphere": "-position names the encodings",
-	} {
-		trains.Run(t, strings.Fields(args)...).Complaint(t, "coco", 2, want)
-	}
-}
-
 // tiny makes the detector small enough to train in a test, on pictures of 32×48 pixels.
 const tiny = "steps=2;warmup_steps=1;batch_size=2;detector.backbone.image_rows=32;detector.backbone.image_cols=48;" +
 	"detector.backbone.patch_size=8;detector.backbone.width=16;detector.backbone.depth=2;" +

@@ -81,6 +81,8 @@ func parse(args []string) (o options, err error) {
 		return o, errors.New("-model names no model, as hf://facebook/dinov2-small")
 	case *format != "npy" && *format != "jsonl":
 		return o, fmt.Errorf("-format %q: want npy or jsonl", *format)
+	case !slices.Contains([]string{"", features.OfClass, features.OfMean, features.OfBoth}, o.job.Of):
+		return o, fmt.Errorf("-of %q: want %s, %s or %s", o.job.Of, features.OfClass, features.OfMean, features.OfBoth)
 	case o.list != "" && o.images == "":
 		return o, errors.New("-list needs -images, the directory that it lies in")
 	case o.k < 1 || o.queries < 1 || o.count < 0 || !(o.temperature > 0):

@@ -57,45 +57,6 @@ func folder(t *testing.T, each int) string {
 	return datatest.Tree(t, files)
 }
 
-func TestAWrongCommandIsOneLineAndStatus2(t *testing.T) {
-	for args, wants := range map[string][]string{
-		"":                               {"-model"},
-		"-model x -do nosuch":            {`"nosuch"`, "knn,probe"},
-		"-model x -format csv":           {`"csv"`},
-		"-model x -k 0":                  {"-k is 0"},
-		"-model x -shown -1":             {"-shown -1"},
-		"-model x -temperature NaN":      {"-temperature NaN"},
-		"-model x -list train.txt":       {"-list needs -images"},
-		"-model x -images DIR leftovers": {"leftovers"},
-	} {
-		embeds.Run(t, strings.Fields(args)...).Complaint(t, args, 2, wants...)
-	}
-}
-
-func TestWhatCannotBeDoneIsOneLine(t *testing.T) {
-	empty, two := t.TempDir(), folder(t, 1)
-	programtest.Write(t, filepath.Join(two, "a", "list.txt"), []byte("000.png zero\n"))
-	for _, c := range []struct {
-		args  []string
-		wants []string
-	}{
-		{[]string{"-model", filepath.Join(empty, "nothing"), "-images", two}, []string{"nothing"}},
-		{[]string{"-model", demo(t), "-images", empty}, []string{"no pictures in " + empty}},
-		{[]string{"-model", demo(t), "-images", filepath.Join(empty, "none")}, []string{"none"}},
-		{[]string{"-model", demo(t), "-images", filepath.Join(two, "a"), "-list", "list.txt"}, []string{"line 1", `"zero"`}},
-		{[]string{"-model", demo(t), "-images", filepath.Join(two, "a"), "-do", "knn"}, []string{"has no class"}},
-		{[]string{"-model", demo(t), "-images", two, "-do", "probe"}, []string{"too few pictures"}},
-		{[]string{"-model", demo(t), "-images", two, "-of", "patches"}, []string{`"patches"`}},
-		{[]string{"-model", "hf://facebook/dinov2-small", "-images", two}, []string{"facebook/dinov2-small", "127.0.0.1:9"}},
-	} {
-		begin := time.Now()
-		embeds.Run(t, append(c.args, "-out", t.TempDir())...).Complaint(t, strings.Join(c.args, " "), 1, c.wants...)
-		if took := time.Since(begin); strings.HasPrefix(c.args[1], "hf://") && took > time.Minute {
-			t.Errorf("%s: an answer after %v", c.args[1], took)
-		}
-	}
-}
-
 func TestEverythingThatIsDoneWithTheFeaturesOfAFolder(t *testing.T) {
 	out, images := t.TempDir(), folder(t, 7)
 	programtest.Write(t, filepath.Join(images, "b", "damaged.png"), []byte("damaged"))

@@ -303,41 +303,6 @@ func TestTasksWithoutDataAreLeftOutWithALine(t *testing.T) {
 	}
 }
 
-func TestBadInputIsOneLineAndLeavesNothing(t *testing.T) {
-	paths, err := made()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cut := filepath.Join(t.TempDir(), "model.safetensors")
-	programtest.Write(t, cut, []byte("\x00\x01"))
-	for _, c := range []struct {
-		name  string
-		args  []string
-		code  int
-		wants []string
-	}{
-		{"task", []string{"-tasks", "mnist"}, 2, []string{"mnist", "caltech101", "natural"}},
-		{"no task", []string{"-tasks", ","}, 2, []string{"-tasks"}},
-		{"recipe", []string{"-recipe", "huge"}, 2, []string{"huge", "dosovitskiy-vtab"}},
-		{"a field of the sweep", []string{"-sweep", "rate=1,2"}, 2, []string{"rate", "learning_rate"}},
-		{"a value of the sweep", []string{"-sweep", "learning_rate=0.1,-1"}, 2, []string{"learning_rate is -1"}},
-		{"no checkpoint", []string{"-from", ""}, 2, []string{"-from"}},
-		{"no data", []string{"-data", ""}, 2, []string{"-data"}},
-		{"no release", []string{"-recipe", "release"}, 2, []string{"release", "svhn"}},
-		{"written before", []string{"-write", "shapes"}, 1, []string{paths[0], "there already"}},
-		{"nothing to write", []string{"-write", cut}, 1, []string{cut}},
-		{"checkpoint", []string{"-from", cut}, 1, []string{cut}},
-		{"lengths", []string{"-allow-partial=false"}, 1, []string{"train800.txt", "31", "800"}},
-		{"merge", []string{"-merge", filepath.Join(paths[0], "dsprites_loc")}, 1, []string{"-merge", "dsprites_loc"}},
-	} {
-		runs := filepath.Join(t.TempDir(), "runs")
-		studied(t, runs, c.args...).Complaint(t, c.name, c.code, c.wants...)
-		if left := files(t, runs); len(left) > 0 {
-			t.Errorf("%s: left %q", c.name, left)
-		}
-	}
-}
-
 func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
 	runs := t.TempDir()
 	args := func(steps int) []string {

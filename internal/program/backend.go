@@ -88,6 +88,11 @@ func (m machine) explicit(config string) (compute.Backend, error) {
 			options = strings.Trim("ops_sequential,"+options, ",")
 		}
 		config = "go:" + options
+	case "onnx", "onnxruntime": // which would fetch whatever is the newest
+		if m.onnxLibrary() == "" {
+			return nil, fmt.Errorf("%s: the library of ONNX Runtime is not installed, and not where "+
+				"ONNXRUNTIME_SHARED_LIBRARY_PATH says: make onnxruntime fetches it", asked)
+		}
 	case "xla", "stablehlo", "hlo", "shlo":
 		if err := m.findPlugin(options); err != nil {
 			return nil, fmt.Errorf("%s: %w", asked, err)

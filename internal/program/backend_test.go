@@ -45,7 +45,7 @@ func newMachine(opens ...string) *made {
 		plugins:      func() []string { return nil },
 		allowInstall: func(allow bool) { m.install = allow },
 		online:       func() error { return errors.New("no such host") },
-		onnxLibrary:  func() string { return "" },
+		onnxLibrary:  func() string { return "/lib/onnx.so" },
 		simd:         true,
 		out:          &m.said,
 	}
@@ -171,7 +171,12 @@ func TestAnExplicitChoiceIsObeyedOrSaysWhatThereIs(t *testing.T) {
 			t.Errorf("%s, broken: %v, tried %q", c.config, err, m.tried)
 		}
 	}
-	m := newMachine()
+	m := newMachine("onnx:cpu")
+	m.env[compute.ConfigEnvVar], m.onnxLibrary = "onnx:cpu", func() string { return "" }
+	if _, err := m.choose(); err == nil || !strings.Contains(err.Error(), "make onnxruntime") || len(m.tried) > 0 {
+		t.Errorf("no library of ONNX Runtime: %v, tried %q", err, m.tried)
+	}
+	m = newMachine()
 	m.plugins, m.env[compute.ConfigEnvVar] = func() []string { return []string{"panics"} }, "xla:panics"
 	if b, err := m.choose(); b != nil || err == nil || !strings.Contains(err.Error(), "nil handle") {
 		t.Errorf("a plugin that panics: %v, %v", b, err)
