@@ -90,10 +90,6 @@ func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int6
 			return nil, fmt.Errorf("a page of %d and %d bytes at byte %d: the file is cut, or damaged",
 				header.CompressedPageSize, header.UncompressedPageSize, at)
 		}
-		if wants := header.UncompressedPageSize; wants > maxUnproved && wants/maxRatio > header.CompressedPageSize {
-			return nil, fmt.Errorf("a page of %d bytes that unpack to %d at byte %d: more than %d times as many",
-				header.CompressedPageSize, wants, at, maxRatio)
-		}
 		values := int32(-1)
 		switch header.Type {
 		case format.DataPage:

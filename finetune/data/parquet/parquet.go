@@ -173,6 +173,9 @@ func addLabels(f *data.Files, chunk *pq.FileColumnChunk, group int, file *os.Fil
 	if err == nil {
 		err = usePages(chunk, group, found)
 	}
+	if err == nil {
+		err = prove(chunk, group, file, -1)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", labelColumn, err)
 	}
@@ -236,7 +239,7 @@ func (s *shards) Read(part int) (content []byte, err error) {
 		return nil, err
 	}
 	defer file.Close()
-	pages, err := s.pages(g, file)
+	pages, err := s.pages(g, file, part-g.part)
 	if err != nil {
 		return nil, err
 	}
@@ -259,8 +262,8 @@ func (s *shards) Read(part int) (content []byte, err error) {
 	return bytes.Clone(value[0].ByteArray()), nil
 }
 
-// pages opens the pictures of a row group.
-func (s *shards) pages(g *group, file io.ReaderAt) (pq.Pages, error) {
+// pages opens the pictures of a row group, of which one row is to be read.
+func (s *shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
 	size := s.sizes[g.shard]
 	p, err := s.open(withFooter{file, size, g.footer}, size+int64(len(g.footer)))
 	if err != nil {
@@ -275,6 +278,9 @@ func (s *shards) pages(g *group, file io.ReaderAt) (pq.Pages, error) {
 		return nil, g.err
 	}
 	if err := usePages(chunk, 0, g.pages); err != nil {
+		return nil, err
+	}
+	if err := prove(chunk, 0, file, int64(row)); err != nil {
 		return nil, err
 	}
 	return chunk.PagesFrom(file), nil
