@@ -72,7 +72,8 @@ func FuzzManifest(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	seeds := [][]byte{body, bytes.Replace(body, []byte(storeName), []byte("../x"), 1), []byte("null"), []byte("{}")}
+	seeds := [][]byte{body, bytes.Replace(body, []byte(storeName), []byte("../x"), 1), []byte("null"), []byte("{}"),
+		bytes.Replace(body, []byte(`,"meta":{"a":[1,"\u003c\u0026\u003e"]}`), nil, 1)}
 	campaign.Fuzz(f, seeds, func(t *testing.T, body []byte) {
 		var compact bytes.Buffer
 		if json.Compact(&compact, body) != nil {

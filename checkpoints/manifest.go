@@ -93,6 +93,9 @@ func unseal(file string, raw []byte) (m manifest, err error) {
 	if m.Step < 0 {
 		return refuse("step %d", m.Step)
 	}
+	if m.Meta == nil {
+		return refuse("meta is missing")
+	}
 	// Exactly these names: nothing in a manifest can point outside its directory.
 	if len(m.Files) != 2 || m.Files[0].Name != variablesName || m.Files[1].Name != storeName {
 		return refuse("its files are not %s and %s", variablesName, storeName)
