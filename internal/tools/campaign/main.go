@@ -117,7 +117,7 @@ func (p part) do() campaign.Row {
 	default:
 		args := []string{"test", "-tags", p.tags, "-count", "1", "-timeout", "0", "-v", "-run", p.tests}
 		if p.race {
-			args = append(args, "-p", "1", "-race")
+			args = append(args, "-p", "1", "-race", "-gcflags=all=-d=checkptr=0") // as make test-long does
 		}
 		var packages []string
 		for name := range strings.FieldsSeq(p.packages) {
