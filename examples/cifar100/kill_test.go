@@ -92,7 +92,7 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		}
 	}
 	r := campaign.Rand(23)
-	for range campaign.Times(t, 8, 1000, "kills") {
+	for range campaign.Times(t, 5, 1000, "kills") {
 		for killed := false; !killed; {
 			command := cifar100.Command(t, args(runs)...)
 			if err := command.Start(); err != nil {
