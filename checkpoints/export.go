@@ -136,6 +136,9 @@ func (o ExportOptions) Validate() error {
 	if !slices.Contains(known, format) {
 		return errors.Errorf("unknown format %q: want one of %s", format, strings.Join(known, ", "))
 	}
+	if !(o.Epsilon >= 0 && o.Epsilon < 1) {
+		return errors.Errorf("epsilon is %g, want 0 < epsilon < 1, or 0 for the model's", o.Epsilon)
+	}
 	if t, ok := typesOnDisk[dtype]; !ok || (format == FormatONNX && t != dtypes.Float32) {
 		return errors.Errorf("type %q on disk: want float32, float16 or bfloat16; for onnx float32", dtype)
 	}

@@ -129,13 +129,13 @@ func (r Recipe) Validate() error {
 		ok    bool
 		want  string
 	}{
-		{"steps", float64(r.Steps), r.Steps >= 0 && r.Steps <= 1e9, ">= 0"},
+		{"steps", float64(r.Steps), r.Steps >= 0 && r.Steps <= 1e9, "0 to 1e9"},
 		{"epochs", float64(r.Epochs), stepped && r.Epochs == 0 || !stepped && r.Epochs >= 1 && r.Epochs <= 1e6,
-			">= 1, or 0 where steps is set"},
-		{"batch_size", float64(r.BatchSize), r.BatchSize >= 1 && r.BatchSize <= 1e6, ">= 1"},
+			"1 to 1e6, or 0 where steps is set"},
+		{"batch_size", float64(r.BatchSize), r.BatchSize >= 1 && r.BatchSize <= 1e6, "1 to 1e6"},
 		{"accumulate", float64(r.Accumulate), r.Accumulate >= 1 && r.BatchSize%max(1, r.Accumulate) == 0,
 			"a divisor of batch_size"},
-		{"learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "> 0"},
+		{"learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "0 < learning_rate < 1000"},
 		{"warmup_epochs", r.WarmupEpochs, r.WarmupEpochs >= 0 && r.WarmupEpochs <= float64(r.Epochs),
 			"0 to epochs (warmup_steps where steps is set)"},
 		{"warmup_steps", float64(r.WarmupSteps), r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
@@ -148,7 +148,7 @@ func (r Recipe) Validate() error {
 			">= 1, or 0 where steps is set"},
 		{"eval_steps", float64(r.EvalSteps), stepped && r.EvalSteps >= 1 || !stepped && r.EvalSteps == 0,
 			">= 1, or 0 where epochs is set"},
-		{"eval_batch_size", float64(r.EvalBatchSize), r.EvalBatchSize >= 1 && r.EvalBatchSize <= 1e6, ">= 1"},
+		{"eval_batch_size", float64(r.EvalBatchSize), r.EvalBatchSize >= 1 && r.EvalBatchSize <= 1e6, "1 to 1e6"},
 		{"validation_part", r.ValidationPart, r.ValidationPart < 1, "< 1"},
 	} {
 		if !f.ok {

@@ -202,10 +202,10 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"validation_part=0.999":     "cannot hold out",
 		"late_from=1":               "late_mixup_alpha",
 		"smoothing=1":               "want 0 <= smoothing < 1",
-		"learning_rate=-1":          "learning_rate is -1, want > 0",
+		"learning_rate=-1":          "learning_rate is -1, want 0 < learning_rate < 1000",
 		"warmup_epochs=4":           "warmup_epochs is 4",
 		"epochs=0":                  "epochs is 0",
-		"steps=10":                  "epochs is 3, want >= 1, or 0 where steps is set",
+		"steps=10":                  "epochs is 3, want 1 to 1e6, or 0 where steps is set",
 		"epochs=0;steps=10":         "warmup_epochs is 1", // tiny's
 		"epochs=0;steps=-1":         "steps is -1",
 		"warmup_steps=5":            "warmup_steps is 5",

@@ -17,8 +17,8 @@ import (
 )
 
 // Set changes fields from settings in GoMLX's form, "epochs=3;optimizer.weight_decay=0.1;wepe_alpha_scale=0.2": the
-// JSON names of Recipe, joined by dots, or a hyperparameter of the encoding. Values are JSON; a bare word is a string. Of
-// a field that is set twice the last value counts, so that settings can be added to others.
+// JSON names of Recipe, joined by dots, or a hyperparameter of the encoding. Values are JSON; a bare word is a string.
+// Of a field that is set twice the last value counts, so that settings can be added to others.
 func (r Recipe) Set(settings string) (Recipe, error) {
 	r.Params = maps.Clone(r.Params) // decoding adds to maps in place
 	r.Optimizer.LearningRates = maps.Clone(r.Optimizer.LearningRates)

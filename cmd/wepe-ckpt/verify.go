@@ -26,6 +26,9 @@ func verify(flags *flag.FlagSet, out io.Writer) func([]string) error {
 		if *images < 1 || *images > 1024 {
 			return fmt.Errorf("-images %d, want 1 to 1024: %w", *images, errUsage)
 		}
+		if !(*tolerance >= 0) {
+			return fmt.Errorf("-tolerance %g, want 0 or more: %w", *tolerance, errUsage)
+		}
 		if len(args) == 1 && *onnx == "" {
 			return s.whole(args[0], out)
 		}

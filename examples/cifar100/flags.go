@@ -61,8 +61,8 @@ func parse(args []string) (o options, err error) {
 	o.streaming.Flags(flags)
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
 	tasks := []data.Task{data.TaskWhere, data.TaskLocation, data.TaskOrientation, data.TaskShape}
-	flags.StringVar((*string)(&o.task), "task", string(tasks[0]), fmt.Sprintf("what to ask about generated shapes: one of "+
-		"%q", tasks))
+	flags.StringVar((*string)(&o.task), "task", string(tasks[0]),
+		fmt.Sprintf("what to ask about generated shapes: one of %q", tasks))
 	name := flags.String("study", "", "a comparison by name in place of -position: "+study.Names())
 	arms := flags.String("arms", "", "with -study: only the arms whose label matches this regular expression")
 	flags.Func("fraction", "parts of the training images to use, as 0.2,0.4,0.6,0.9; default 1",

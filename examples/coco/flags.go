@@ -80,8 +80,10 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("-shapes is %d, want 1 to 6", o.shapes)
 	case o.write != "" && (o.data != "" || len(o.predict) > 0):
 		return o, errors.New("-write writes generated scenes: want no -data and no -predict beside it")
-	case o.seeds < 1 || o.train < 1 || o.test < 1:
-		return o, fmt.Errorf("-seeds is %d, -train %d, -test %d: want 1 or more", o.seeds, o.train, o.test)
+	case o.seeds < 1 || o.seeds > 1000:
+		return o, fmt.Errorf("-seeds is %d, want 1 to 1000", o.seeds)
+	case min(o.train, o.test) < 1 || max(o.train, o.test) > 1e6:
+		return o, fmt.Errorf("-train is %d, -test %d: want 1 to 1e6", o.train, o.test)
 	case !(o.score >= 0 && o.score <= 1):
 		return o, fmt.Errorf("-score is %g, want 0 to 1", o.score)
 	}

@@ -13,6 +13,9 @@ import (
 // Picture writes what draw draws to the file at path, whose directory is created when absent. The file is whole or, on
 // an error, as it was before.
 func Picture(path string, draw func(io.Writer) error) (err error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("report: %s is a directory, want the name of a file", path)
+	}
 	var content bytes.Buffer
 	if err := draw(&content); err != nil {
 		return err

@@ -62,11 +62,11 @@ func (f *Study) Arms(byDefault string) error {
 
 // Finish reads the rest into the study, once the flags are parsed.
 func (f *Study) Finish() (err error) {
-	if f.study.Seeds < 1 {
-		return fmt.Errorf("-seeds is %d, want 1 or more", f.study.Seeds)
+	if f.study.Seeds < 1 || f.study.Seeds > 1000 {
+		return fmt.Errorf("-seeds is %d, want 1 to 1000", f.study.Seeds)
 	}
-	if f.study.FirstSeed < 0 {
-		return fmt.Errorf("-first-seed is %d, want 0 or more", f.study.FirstSeed)
+	if f.study.FirstSeed < 0 || f.study.FirstSeed > 1e9 {
+		return fmt.Errorf("-first-seed is %d, want 0 to 1e9", f.study.FirstSeed)
 	}
 	if f.study.Devices < 0 {
 		return fmt.Errorf("-devices is %d, want 1 or more, or 0 for all", f.study.Devices)

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"fmt"
 	"image"
+	"image/jpeg"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -45,7 +46,8 @@ func workplace(t *testing.T) *place {
 	}
 	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/models/open/vit/") {
-			fmt.Fprintf(w, `{"sha": "%040d", "siblings": [{"rfilename": "model.safetensors", "size": 9, "blobId": "%040d"}]}`, 1, 2)
+			fmt.Fprintf(w, `{"sha": "%040d", "siblings": [{"rfilename": "model.safetensors", "size": 9, "blobId": "%040d"}]}`,
+				1, 2)
 			return
 		}
 		http.Error(w, "Invalid credentials", http.StatusUnauthorized)
@@ -113,13 +115,18 @@ func (p *place) files(t *testing.T, demo string) {
 	config := gomlxtest.Must(os.ReadFile(filepath.Join(demo, "vit", "config.json")))(t)
 	archive := gomlxtest.Must(os.ReadFile(filepath.Join(demo, "cifar-100-binary.tar.gz")))(t)
 	picture := datatest.PNG(image.NewGray(image.Rect(0, 0, 31, 29)))
+	var jpg bytes.Buffer
+	if err := jpeg.Encode(&jpg, image.NewGray(image.Rect(0, 0, 131, 129)), nil); err != nil {
+		t.Fatal(err)
+	}
 	html, pdf := []byte("<!DOCTYPE html><html><body>Sign in</body></html>\n"), []byte("%PDF-1.7\n%\xe2\xe3\n1 0 obj\n")
-	pointer := []byte("version https://git-lfs.github.com/spec/v1\noid sha256:" + fmt.Sprintf("%064d", 7) + "\nsize 346284714\n")
+	pointer := fmt.Appendf(nil, "version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 346284714\n", 7)
 	files := map[string][]byte{
 		"notes.txt":             []byte("buy milk\n"),
 		"stopped.tar.gz":        archive[:100_000],
 		"cat.png":               picture,
 		"cut.png":               picture[:len(picture)/2],
+		"cut.jpg":               jpg.Bytes()[:jpg.Len()/2],
 		"scan.png":              pdf,
 		"page.jpg":              html,
 		"zero.jpg":              nil,
