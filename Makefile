@@ -51,6 +51,10 @@ efficiency: ## what encodings cost, as ratios to learned; ARGS="-variant Ti/16,B
 profile: ## how near a training step comes to its products alone, and where the rest goes; ARGS="-variant B/16 -batch 4 ..."
 	internal/tools/scripts/profile $(ARGS)
 
+.PHONY: against-torch
+against-torch: ## this library and PyTorch in turns on one processor, and a picture to its label; ARGS="-variants B/16 ..."
+	internal/tools/scripts/against-torch $(ARGS)
+
 .PHONY: notebooks
 notebooks: ## execute the notebooks without a browser and keep their outputs; needs Jupyter
 	internal/tools/scripts/notebooks

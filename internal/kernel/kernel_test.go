@@ -48,6 +48,18 @@ func TestValuesAndGradientsAreThoseOfThePlainFunctions(t *testing.T) {
 	}
 }
 
+// Φ(0) = ½; far below 0 the value underflows, far above Φ is 1.
+func TestTheGradientOfGeluIsRightAtZeroAndFarAway(t *testing.T) {
+	got := gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+		return graph.Gradient(graph.ReduceAllSum(Gelu(in[0])), in[0])
+	}, []float32{0, -40, 40, 1e-30, -1e-30, -1e-44})
+	gomlxtest.NearAbs(t, "gradient", []float32{float32(got[0][0]), float32(got[0][1]), float32(got[0][2]),
+		float32(got[0][3]), float32(got[0][4])}, []float64{0.5, 0, 1, 0.5, 0.5}, 1e-6)
+	if last := got[0][5]; last < 0.2 || last > 1 { // of a number of three bits
+		t.Errorf("%g next to 0", last)
+	}
+}
+
 // Autodiff of the plain functions is the source of the expected values. One of the values nobody reads.
 func TestSeveralHandsTheGradientOfEachValueToAllInputs(t *testing.T) {
 	plain := func(x, y *graph.Node) []*graph.Node {

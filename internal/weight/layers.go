@@ -30,8 +30,7 @@ func LayerNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
 	gain := Float32(scope, "gain", Constant(1), width).NodeValue(g)     // [width]
 	offset := Float32(scope, "offset", Constant(0), width).NodeValue(g) // [width]
 	y := kernel.Normalize(ConvertDType(x, dtypes.Float32), epsilon)
-	y = Add(Mul(y, ExpandLeftToRank(gain, y.Rank())), ExpandLeftToRank(offset, y.Rank()))
-	return ConvertDType(y, x.DType())
+	return ConvertDType(kernel.Affine(y, gain, offset), x.DType())
 }
 
 // DropBranch drops whole residual branches, each image along the batch axis on its own (stochastic depth), and rescales
