@@ -4,6 +4,7 @@ package data
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -105,15 +106,18 @@ func taps(windows *Node, start, outLength, length, pad int) *Node {
 	return Div(inImage, ReduceAndKeep(all, ReduceSum, 2))
 }
 
-// normalise returns (x/255 − Mean)/Std per channel.
+// normalise returns (x/255 − Mean)/Std per channel. A whole row of pixels is one axis: ONNX Runtime takes ten times as
+// long where the axis along which numbers differ has three.
 func (a Augment) normalise(x *Node, channels int) *Node {
 	scale, shift := make([]float32, channels), make([]float32, channels)
 	for c := range channels {
 		std := cmp.Or(a.Std[c], 1)
 		scale[c], shift[c] = float32(1/(255*std)), float32(-a.Mean[c]/std)
 	}
-	perChannel := func(v []float32) *Node { return Reshape(Const(x.Graph(), v), 1, 1, 1, channels) }
-	return Add(Mul(x, perChannel(scale)), perChannel(shift))
+	d := x.Shape().Dimensions
+	row := func(v []float32) *Node { return Reshape(Const(x.Graph(), slices.Repeat(v, d[2])), 1, 1, -1) }
+	y := Reshape(x, d[0], d[1], -1) // [batch, height, width·channels]
+	return Reshape(Add(Mul(y, row(scale)), row(shift)), d...)
 }
 
 // boxMask is 1 inside each box (fields top, left, bottom, right) and 0 outside: [batch, height, width, 1].

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/layers/activation"
 )
 
 // withGradient is forward(x) with a gradient of its own: backward takes dy, of the shape of the value, and returns
@@ -41,19 +40,28 @@ func withGradient(x *Node, forward func(x *Node) *Node, backward func(x *Node, y
 
 // Gelu is x·Φ(x), Φ the normal distribution function. Its derivative is Φ(x) + x·φ(x), φ = Φ′.
 func Gelu(x *Node) *Node {
-	return withGradient(x, activation.Gelu, func(x *Node, value func() *Node, dy *Node) *Node {
+	return withGradient(x, func(x *Node) *Node {
+		y, _ := InternalFusedOpCaller(func() *Node { return BackendFusedGelu(x, true) },
+			func() *Node { return MulScalar(Mul(x, twiceCDF(x)), 0.5) }, false)
+		return y
+	}, func(x *Node, value func() *Node, dy *Node) *Node {
 		density := MulScalar(Exp(MulScalar(Square(x), -0.5)), 1/math.Sqrt(2*math.Pi))
 		return Mul(dy, Add(normalCDF(x, value()), Mul(x, density)))
 	})
 }
 
-// normalCDF is Φ(x), given x·Φ(x). A backend without an operation of its own for that has computed Φ as it is written
-// here, and does so once. Others hide it, and a quotient is cheaper than another erf.
+// normalCDF is Φ(x), given x·Φ(x). A backend without an operation of its own for that has computed it on the way and
+// does so once. Others hide it, and a quotient is cheaper than another erf.
 func normalCDF(x, gelu *Node) *Node {
 	if !x.Graph().Backend().Capabilities().Operations[compute.OpTypeFusedGelu] {
-		return MulScalar(AddScalar(Erf(DivScalar(x, math.Sqrt2)), 1), 0.5)
+		return MulScalar(twiceCDF(x), 0.5)
 	}
 	return Where(Equal(x, ZerosLike(x)), MulScalar(OnesLike(x), 0.5), Div(gelu, x))
+}
+
+// twiceCDF is 2Φ(x). In a forward pass ONNX Runtime knows GELU by this quotient, sum and order of factors.
+func twiceCDF(x *Node) *Node {
+	return AddScalar(Erf(Div(x, Scalar(x.Graph(), x.DType(), math.Sqrt2))), 1)
 }
 
 // ScaledSoftmax is the softmax of scale·x over the last axis, y. Its gradient is scale·y·(dy - Σ dy·y).
