@@ -57,11 +57,29 @@ func Parse(flags *flag.FlagSet, about string, args []string) error {
 		flags.PrintDefaults()
 		return err
 	case err != nil:
-		return fmt.Errorf("%w (%s -help lists the flags)", err, flags.Name())
+		return fmt.Errorf("%w (%s%s -help lists the flags)", err, meant(flags, err), flags.Name())
 	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q: every option starts with -", flags.Arg(0))
 	}
 	return nil
+}
+
+// meant asks whether a flag that is not defined is one that is, misspelt: but for two letters next to each other.
+func meant(flags *flag.FlagSet, err error) (question string) {
+	_, said, undefined := strings.Cut(err.Error(), "not defined: -")
+	flags.VisitAll(func(f *flag.Flag) {
+		begin, end := 0, 0
+		for begin < min(len(said), len(f.Name)) && said[begin] == f.Name[begin] {
+			begin++
+		}
+		for end < min(len(said), len(f.Name))-begin && said[len(said)-1-end] == f.Name[len(f.Name)-1-end] {
+			end++
+		}
+		if undefined && question == "" && begin+end > 2 && max(len(said), len(f.Name))-begin-end <= 2 {
+			question = "did you mean -" + f.Name + "? "
+		}
+	})
+	return question
 }
 
 // Into is what a flag does whose text is read into a value.

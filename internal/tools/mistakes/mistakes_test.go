@@ -34,7 +34,7 @@ type mistake struct {
 	status int
 	wants  string // what the last line on stderr must hold, divided by |; of status 0 that on stdout
 	left   string // what is there that was not before; with … at its end all of that directory
-	user   bool   // by one who may write nothing there
+	user   bool   // by one who may write nothing there: only where root runs the test
 	long   bool   // takes seconds: only where WEPE_CAMPAIGN=1 is set
 }
 
@@ -79,7 +79,7 @@ func (p *place) run(t *testing.T, m mistake) (row string) {
 	defer cancel()
 	command := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", m.line)
 	command.Dir, command.Env, command.WaitDelay = p.dir, p.env, time.Second
-	if m.user && os.Getuid() == 0 {
+	if m.user {
 		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
 	var stdout, stderr strings.Builder
@@ -164,7 +164,7 @@ func TestEveryMistakeIsOneLineThatSaysWhatToDoAndLeavesNothingHalfWritten(t *tes
 		for _, m := range group.of {
 			what, _, _ := strings.Cut(m.line, " # ")
 			row := known[code(what)]
-			if !m.long || os.Getenv("WEPE_CAMPAIGN") == "1" {
+			if (!m.long || os.Getenv("WEPE_CAMPAIGN") == "1") && (!m.user || os.Getuid() == 0) {
 				row = p.run(t, m)
 			}
 			if row == "" {
