@@ -237,7 +237,7 @@ var mistakes = []struct {
 		{line: "GOMLX_BACKEND=xla:cpu GOMLX_NO_AUTO_INSTALL=1 cifar100 -data cifar", status: 1, wants: `"cpu"|GOMLX_NO_AUTO_INSTALL`},
 		{line: "GOMLX_BACKEND=xla:cpu HTTPS_PROXY=http://127.0.0.1:9 cifar100 -data cifar # no network", status: 1, wants: `"cpu"|downloaded`},
 		{line: "GOMLX_BACKEND=xla:/nowhere/plugin.so cifar100 -data cifar", status: 1, wants: "/nowhere/plugin.so"},
-		{line: "GOMLX_BACKEND=Go wepe-ckpt convert -to hf vit out", status: 1, wants: `"Go"|go`},
+		{line: "GOMLX_BACKEND=Go wepe-ckpt convert -to hf vit out", status: 1, wants: `GOMLX_BACKEND=Go|no backend "Go"|go`},
 		{line: "cifar100 -data cifar -checkpoint new -devices 2", status: 1, wants: "devices are 2|has 1",
 			left: "new/…"},
 		{line: "cifar100 -data cifar -mpi ordered # built without it", status: 2, wants: "-mpi|-tags=mpi"},

@@ -55,7 +55,7 @@ func workplace(t *testing.T) *place {
 	p := &place{dir: filepath.Join(top, "work"), hub: refuses.URL}
 	sources(t)
 	bin, home := filepath.Join(top, "bin"), filepath.Join(p.dir, "home")
-	build := exec.Command("go", "build", "-o", bin+"/", "./cmd/wepe-ckpt", "./examples/...")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin+"/", "./cmd/wepe-ckpt", "./examples/...")
 	build.Dir = "../../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -120,6 +120,7 @@ func (p *place) files(t *testing.T, demo string) {
 	}
 	html, pdf := []byte("<!DOCTYPE html><html><body>Sign in</body></html>\n"), []byte("%PDF-1.7\n%\xe2\xe3\n1 0 obj\n")
 	pointer := fmt.Appendf(nil, "version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 346284714\n", 7)
+	pickle := datatest.NPZ(t, map[string][]byte{"archive/data.pkl": []byte("\x80\x02}q\x00.")})
 	files := map[string][]byte{
 		"notes.txt":             []byte("buy milk\n"),
 		"stopped.tar.gz":        archive[:100_000],
@@ -132,7 +133,7 @@ func (p *place) files(t *testing.T, demo string) {
 		"cut.safetensors":       weights[:len(weights)/2],
 		"page.safetensors":      html,
 		"lfs.safetensors":       pointer,
-		"weights.pt":            gomlxtest.Must(os.ReadFile(datatest.NPZ(t, map[string][]byte{"archive/data.pkl": []byte("\x80\x02}q\x00.")})))(t),
+		"weights.pt":            gomlxtest.Must(os.ReadFile(pickle))(t),
 		"model.onnx":            pdf,
 		"cut.npz":               []byte("PK\x03\x04\x14\x00\x00\x00"),
 		"bin/config.json":       config,
