@@ -28,7 +28,7 @@ func writes(to string, folded bool) subcommand {
 				return fmt.Errorf("-to says which format: hf, timm, jax, unfolded or onnx: %w", errUsage)
 			}
 			if err := o.Validate(); err != nil {
-				return fmt.Errorf("%v: %w", err, errUsage)
+				return fmt.Errorf("%w: %w", err, errUsage)
 			}
 			return from.export(args, o, folded, out)
 		}
