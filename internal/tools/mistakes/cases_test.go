@@ -11,7 +11,7 @@ var mistakes = []struct {
 }{
 	{"Flags", []mistake{
 		{line: "cifar100 -nosuch", status: 2, wants: "-nosuch|-help"},
-		{line: "cifar100 -positon wepe # misspelt", status: 2, wants: "-positon|did you mean -position?|-help"},
+		{line: "cifar100 -positionn wepe # misspelt", status: 2, wants: "-positionn|did you mean -position?|-help"},
 		{line: "cifar100 -resume # there is none: the same command goes on", status: 2, wants: "-resume|-help"},
 		{line: "cifar100 -seeds many", status: 2, wants: "-seeds|many|-help"},
 		{line: `cifar100 -seeds "" # an empty variable of the shell`, status: 2, wants: "-seeds|-help"},
