@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Read reads an instances file.
@@ -134,7 +135,7 @@ func (n *whole) UnmarshalJSON(raw []byte) error {
 	}
 	var x float64
 	if json.Unmarshal(raw, &x) != nil || x != float64(int64(x)) || x > 1<<53 || x < -1<<53 {
-		return fmt.Errorf("%.40s, want an integer", raw)
+		return fmt.Errorf("%.40s, want an integer", strings.Join(strings.Fields(string(raw)), " ")) // in one line
 	}
 	*n = whole(x)
 	return nil
@@ -205,7 +206,7 @@ func readAnnotation(raw struct {
 	case float64:
 		a.Crowd = crowd != 0
 	default:
-		return a, fmt.Errorf("id %d: iscrowd is %v, want 0 or 1", a.ID, crowd)
+		return a, fmt.Errorf("id %d: iscrowd is %#v, want 0 or 1", a.ID, crowd)
 	}
 	return a, nil
 }
