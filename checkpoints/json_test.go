@@ -67,8 +67,8 @@ func FuzzJSON(f *testing.F) {
 
 // FuzzManifest is of what is inside of the hash, which mutations hardly ever pass.
 func FuzzManifest(f *testing.F) {
-	body, err := json.Marshal(manifest{Format: formatName, Version: formatVersion, Step: 7, Meta: []byte(`{"a":[1,"<&>"]}`),
-		Files: []fileRecord{{variablesName, 1, "00"}, {storeName, 2, "ff"}}})
+	body, err := json.Marshal(manifest{Format: formatName, Version: formatVersion, Step: 7,
+		Meta: []byte(`{"a":[1,"<&>"]}`), Files: []fileRecord{{variablesName, 1, "00"}, {storeName, 2, "ff"}}})
 	if err != nil {
 		f.Fatal(err)
 	}
