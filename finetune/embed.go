@@ -34,8 +34,8 @@ type Features struct {
 //	fmt.Println(features[0].Class)
 //
 // Pictures are brought to the model's size and normalised as its files say, see Predict. They are read on all cores
-// while the network sees those before them, in batches of the recipe's EvalBatchSize. An error of type [Unread] names those that are missing or damaged; the
-// others come with it.
+// while the network sees those before them, in batches of the recipe's EvalBatchSize. An error of type [Unread] names
+// those that are missing or damaged; the others come with it.
 func (m *Model) Embed(files ...string) ([]Features, error) { return m.embed(ofFiles(files)) }
 
 // EmbedImages is Embed for decoded pictures, whose transparency is dropped.
@@ -43,8 +43,8 @@ func (m *Model) EmbedImages(images ...image.Image) ([]Features, error) {
 	return m.embed(ofImages(images))
 }
 
-// EmbedEach is Embed for n pictures from anywhere, in no more memory than a batch takes: see is called with the features
-// of each, in order, or with why it has none, while the next are read. Its error ends the work.
+// EmbedEach is Embed for n pictures from anywhere, in no more memory than a batch takes: see is called with the
+// features of each, in order, or with why it has none, while the next are read. Its error ends the work.
 func (m *Model) EmbedEach(n int, read func(i int) (*data.Picture, error),
 	see func(i int, f Features, unread error) error) error {
 	if err := m.prepareFeatures(); err != nil {

@@ -30,7 +30,8 @@ func (m *Model) upload(set *data.Set) pixels {
 
 // call runs a program on one plan. The pixels stay, the rest is freed. Shown are the pictures of the plan's rows where
 // they come from a feed, nil else.
-func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Set, scalars []float32) ([]*tensors.Tensor, error) {
+func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Set, scalars []float32) ([]*tensors.Tensor,
+	error) {
 	source := p.resident
 	if source == nil {
 		rows := make([]int, len(plan.Indices))

@@ -56,8 +56,8 @@ type batch struct {
 	failed   []error
 }
 
-// each runs a program on pictures and calls see with its first output for each, in order, or with why it cannot be read.
-// A batch is read on all cores while the one before it is computed.
+// each runs a program on pictures and calls see with its first output for each, in order, or with why it cannot be
+// read. A batch is read on all cores while the one before it is computed.
 func (m *Model) each(p readable, program *model.Exec, see func(i int, output []float32, unread error) error) error {
 	ready, stop := make(chan batch), make(chan struct{})
 	var reading sync.WaitGroup
@@ -103,14 +103,15 @@ func (b batch) whole() (pictures []*data.Picture) {
 
 // collect returns what a function makes of the first output of a program for each picture, and an error of type Unread
 // if some cannot be read.
-func collect[T any](m *Model, p readable, program *model.Exec, of func(i int, output []float32) (T, error)) ([]T, error) {
+func collect[T any](m *Model, p readable, program *model.Exec,
+	of func(i int, output []float32) (T, error)) ([]T, error) {
 	all, unread := make([]T, p.n), Unread{}
 	err := m.each(p, program, func(i int, output []float32, failed error) (err error) {
-		if failed != nil {
+		if failed == nil {
+			all[i], err = of(i, output)
+		} else {
 			unread[i] = failed
-			return nil
 		}
-		all[i], err = of(i, output)
 		return err
 	})
 	switch {

@@ -13,8 +13,8 @@ import (
 // 1e-6 and fall to 1e-5.
 var onImageNet = []Recipe{
 	// The paper's run: 200 epochs, 70.10 % top-1 with WePE as it is cited; its table was not at hand. Nothing else of its
-	// settings is published, and the release has none of it. The size is taken to be Ti/16, as of everything that the paper trains from scratch, and the rest is what
-	// DeiT trains Ti/16 with (https://arxiv.org/abs/2012.12877, table 9; defaults of main.py of
+	// settings is published, and the release has none of it. The size is taken to be Ti/16, as of everything that the
+	// paper trains from scratch, and the rest is what DeiT trains Ti/16 with (https://arxiv.org/abs/2012.12877, table 9; defaults of main.py of
 	// github.com/facebookresearch/deit at 4da6691), to 72.2 % in 300 epochs with a learned table.
 	//
 	//	go run ./examples/cifar100 -recipe paper-imagenet-200 -position wepe,learned -folder DIR   (1.9e18 FLOPs each)

@@ -19,8 +19,9 @@ import (
 // ahead is how many batches are read before they are asked for.
 const ahead = 2
 
-// Feed shows the batches of a set ahead of their use: of a stream, and where the host does it. However many workers there are, batches come in order
-// with the same pixels, and there are never more than three of them in memory. One goroutine may use it.
+// Feed shows the batches of a set ahead of their use: of a stream, and where the host does it. However many workers
+// there are, batches come in order with the same pixels, and there are never more than three of them in memory. One
+// goroutine may use it.
 type Feed struct {
 	set     *Set
 	part    int          // pictures

@@ -160,7 +160,8 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 // FuzzTar: a shard is refused in one line, or its pictures are parts of it, each with a label.
 func FuzzTar(f *testing.F) {
 	seeds := [][]byte{datatest.Tar([2]string{"0.cls", "2\n"}, [2]string{"0.jpg", "a picture"},
-		[2]string{"1.png", "another"}, [2]string{"1.cls", "0"}), datatest.Tar([2]string{"../0.jpg", "x"}, [2]string{"../0.cls", "1"}), datatest.Tar()}
+		[2]string{"1.png", "another"}, [2]string{"1.cls", "0"}),
+		datatest.Tar([2]string{"../0.jpg", "x"}, [2]string{"../0.cls", "1"}), datatest.Tar()}
 	shard := filepath.Join(f.TempDir(), "0.tar")
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		if err := os.WriteFile(shard, raw, 0o644); err != nil {

@@ -41,13 +41,14 @@ func Colours(m *finetune.Model, l *List, rows []int, foreground bool) ([]Coloure
 	var points []float64
 	var margin []bool
 	missing := finetune.Unread{}
-	err := m.EmbedEach(len(rows), read, func(i int, f finetune.Features, unread error) error {
-		if unread != nil {
+	err := m.EmbedEach(len(rows), read, func(i int, f finetune.Features, unread error) (err error) {
+		var seen *data.Picture
+		if unread == nil {
+			seen, err = m.Fit(pictures[i])
+		} else {
 			missing[i] = unread
-			return nil
 		}
-		seen, err := m.Fit(pictures[i])
-		if err != nil {
+		if seen == nil {
 			return err
 		}
 		out = append(out, Coloured{l.Pictures[rows[i]], seen.Image(), image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))})

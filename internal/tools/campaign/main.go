@@ -95,7 +95,8 @@ func commit() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("git rev-parse HEAD: %w", err)
 	}
-	changed, err := exec.Command("git", "status", "--porcelain", "--", ".", ":!docs/runs", ":!docs/reliability.md").Output()
+	changed, err := exec.Command("git", "status", "--porcelain", "--", ".", ":!docs/runs",
+		":!docs/reliability.md").Output()
 	if err != nil {
 		return "", fmt.Errorf("git status: %w", err)
 	}
