@@ -103,6 +103,7 @@ func (s *shards) index(f *data.Files, shard int) (classes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.schema = p.Schema()
 	image, label := leaf(p.Root(), imageColumn, bytesLeaf), leaf(p.Root(), labelColumn)
 	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
 		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
@@ -160,11 +161,7 @@ func (s *shards) open(file io.ReaderAt, size int64) (*pq.File, error) {
 	if s.schema != nil { // which nothing here asks, but takes tens of kilobytes and most of the time
 		options = append(options, pq.FileSchema(s.schema))
 	}
-	p, err := pq.OpenFile(file, size, options...)
-	if err == nil {
-		s.schema = p.Schema()
-	}
-	return p, err
+	return pq.OpenFile(file, size, options...)
 }
 
 // addLabels reads the labels of a row group, whose first row is the given one of the file.
