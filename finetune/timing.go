@@ -42,9 +42,6 @@ func (t *Timing) Forward() error {
 	return err
 }
 
-// Parameters is the number of trained numbers, once a step was made.
-func (t *Timing) Parameters() int { return t.t.model.parameters() }
-
 // Close frees what the training holds.
 func (t *Timing) Close() {
 	t.batch.finalize()
