@@ -100,11 +100,14 @@ func (e *export) checkFamily() error {
 // dinoRope returns the settings of the rotations, and refuses those that others do not have.
 func (e *export) dinoRope() (theta float64, training map[string]any, err error) {
 	scope := e.store.Scope(e.scope)
-	for name, byDefault := range map[string]any{
-		vit.ParamDINORopeShortest: 0.0, vit.ParamDINORopeLongest: 0.0, vit.ParamDINORopeNormalize: "separate",
+	for _, p := range []struct {
+		name      string
+		byDefault any
+	}{
+		{vit.ParamDINORopeShortest, 0.0}, {vit.ParamDINORopeLongest, 0.0}, {vit.ParamDINORopeNormalize, "separate"},
 	} {
-		if value, set := scope.GetParam(name); set && value != byDefault {
-			return 0, nil, errors.Errorf("%s has no place for %s = %v: choose onnx or unfolded", e.Format, name, value)
+		if value, set := scope.GetParam(p.name); set && value != p.byDefault {
+			return 0, nil, errors.Errorf("%s has no place for %s = %v: choose onnx or unfolded", e.Format, p.name, value)
 		}
 	}
 	training = map[string]any{}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -214,9 +215,9 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 		}
 		m.Variables[v.path] = value
 	}
-	for name, t := range w.tensors {
+	for _, name := range slices.Sorted(maps.Keys(w.tensors)) {
 		if !used[name] {
-			if err := t.skim(name); err != nil {
+			if err := w.tensors[name].skim(name); err != nil {
 				return err
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -146,7 +147,7 @@ func parseEntries(text []byte) (entries []tensorEntry, tensor string, err error)
 	if len(header) > maxTensors+1 {
 		return nil, "", errors.Errorf("%d tensors, at most %d are read", len(header), maxTensors)
 	}
-	for name := range header {
+	for _, name := range slices.Sorted(maps.Keys(header)) {
 		fields, err := header.Object(name)
 		if name == "__metadata__" {
 			if err == nil && (fields == nil || len(fields) > maxMetadata) {

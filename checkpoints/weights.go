@@ -183,14 +183,15 @@ func (w *weights) addShards(index string) error {
 			return err
 		}
 	}
-	for name, t := range w.tensors {
-		if shards[name] != filepath.Base(t.file) {
+	for _, name := range slices.Sorted(maps.Keys(w.tensors)) {
+		if t := w.tensors[name]; shards[name] != filepath.Base(t.file) {
 			return &FormatError{File: t.file, Tensor: name, Reason: "not where the index says"}
 		}
 		delete(shards, name)
 	}
-	for name, shard := range shards {
-		return &FormatError{File: index, Tensor: name, Reason: fmt.Sprintf("it is not in %s", shard)}
+	if len(shards) > 0 {
+		name := slices.Min(slices.Collect(maps.Keys(shards)))
+		return &FormatError{File: index, Tensor: name, Reason: fmt.Sprintf("it is not in %s", shards[name])}
 	}
 	return nil
 }
@@ -232,8 +233,8 @@ func parseIndex(file string, raw []byte) (map[string]string, error) {
 	if err != nil {
 		return refuse("", "%v", err)
 	}
-	for tensor, name := range shards {
-		if name != filepath.Base(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) ||
+	for _, tensor := range slices.Sorted(maps.Keys(shards)) {
+		if name := shards[tensor]; name != filepath.Base(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) ||
 			filepath.Ext(name) != ".safetensors" {
 			return refuse(tensor, "file %q is no .safetensors file beside the index", name)
 		}

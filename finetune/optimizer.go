@@ -5,6 +5,7 @@ package finetune
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -87,12 +88,12 @@ func (o Optimizer) Validate() error {
 	case o.Kind != SGD && o.Momentum != 0:
 		return fmt.Errorf("finetune: optimizer.momentum is %g: %s has beta1 and beta2, want 0", o.Momentum, o.Kind)
 	}
-	for group, scale := range o.LearningRates {
+	for _, group := range slices.Sorted(maps.Keys(o.LearningRates)) {
 		if !slices.Contains(groups, group) {
 			return fmt.Errorf("finetune: learning_rates names the unknown group %q: want one of %s", group,
 				strings.Join(groups, ", "))
 		}
-		if !(scale >= 0) || math.IsInf(scale, 0) {
+		if scale := o.LearningRates[group]; !(scale >= 0) || math.IsInf(scale, 0) {
 			return fmt.Errorf("finetune: learning_rates[%q] is %g, want a number >= 0", group, scale)
 		}
 	}

@@ -5,6 +5,7 @@ package finetune
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -191,7 +192,7 @@ func (r Recipe) Validate() error {
 
 // validateParams refuses hyperparameters that nothing reads, and values that the encoding does not take.
 func (r Recipe) validateParams() error {
-	for name := range r.Params {
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		if !slices.Contains(vit.Params(), name) {
 			return fmt.Errorf("finetune: unknown hyperparameter %s: want one of %s", name,
 				strings.Join(vit.Params(), ", "))

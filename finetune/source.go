@@ -65,13 +65,14 @@ func (r Recipe) adopt(s *Source) (Recipe, error) {
 	r.Params = maps.Clone(r.Params)
 	params := c.TrainedGrid() // the run's images may be of another size
 	maps.Copy(params, s.Params)
-	for name, value := range params {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !slices.Contains(kept.Params(), name) {
 			continue
 		}
 		if r.Params == nil {
 			r.Params = map[string]any{}
 		}
+		value := params[name]
 		if mine, set := r.Params[name]; set && fmt.Sprint(mine) != fmt.Sprint(value) {
 			return r, fmt.Errorf("finetune: %s is %v, but %v in checkpoint %s, whose position %s is kept", name, mine, value,
 				s.Path, kept)

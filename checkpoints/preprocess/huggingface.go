@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -28,9 +29,10 @@ var (
 const hfFloat = "DINOv3ViTImageProcessor"
 
 func (c config) huggingFace() (s Settings, err error) {
-	for key, value := range c.Object {
+	for _, key := range slices.Sorted(maps.Keys(c.Object)) {
+		value := string(c.Object[key])
 		known := slices.Contains(hfRead, key) || slices.Contains(hfIgnored, key)
-		if off := string(value) == "null" || string(value) == "false"; !known && !off {
+		if off := value == "null" || value == "false"; !known && !off {
 			return s, fmt.Errorf("%s is not known and is %.60s: what it does to pictures is not done here", key, value)
 		}
 	}

@@ -37,14 +37,17 @@ func part(dir, name string) (pictures, instances string) {
 
 // writeScenes writes the scenes to train on and those to test on, as folder reads them.
 func (o options) writeScenes() error {
-	for name, g := range map[string]scenes.Generated{
-		trainPart: o.generated(o.train, forTraining, o.size()), testPart: o.generated(o.test, forTests, o.size()),
+	for _, written := range []struct {
+		name string
+		scenes.Generated
+	}{
+		{trainPart, o.generated(o.train, forTraining, o.size())}, {testPart, o.generated(o.test, forTests, o.size())},
 	} {
-		pictures, instances := part(o.write, name)
-		if err := scenes.Write(pictures, instances, g); err != nil {
+		pictures, instances := part(o.write, written.name)
+		if err := scenes.Write(pictures, instances, written.Generated); err != nil {
 			return err
 		}
-		fmt.Printf("%d pictures in %s, their objects in %s\n", g.Count, pictures, instances)
+		fmt.Printf("%d pictures in %s, their objects in %s\n", written.Count, pictures, instances)
 	}
 	return nil
 }

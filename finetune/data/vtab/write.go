@@ -70,14 +70,15 @@ func write(ctx context.Context, dir, from string, sizes [3]int, log func(string)
 
 // writeSprites writes the two dSprites tasks, each with its own question about the pictures.
 func writeSprites(dir, origin string, log func(string), read func(data.Task) ([3]*data.Set, error)) error {
-	for name, question := range map[string]data.Task{
-		"dsprites_loc": data.TaskLocation, "dsprites_ori": data.TaskOrientation,
-	} {
-		sets, err := read(question)
+	for _, task := range []struct {
+		name     string
+		question data.Task
+	}{{"dsprites_loc", data.TaskLocation}, {"dsprites_ori", data.TaskOrientation}} {
+		sets, err := read(task.question)
 		if err != nil {
 			return err
 		}
-		if err := writeTask(dir, name, origin, sets, log); err != nil {
+		if err := writeTask(dir, task.name, origin, sets, log); err != nil {
 			return err
 		}
 	}
