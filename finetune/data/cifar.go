@@ -177,7 +177,7 @@ func cifarReadNames(where string, r io.Reader) ([]string, error) {
 // cifarReadRecords reads records to the end of r.
 func cifarReadRecords(where string, r io.Reader) (*Set, error) {
 	s := &Set{Height: cifarSide, Width: cifarSide, Channels: 3}
-	in := bufio.NewReaderSize(r, 1<<18)
+	in := bufio.NewReaderSize(r, 1<<16)
 	record := make([]byte, cifarRecord)
 	for n := 0; ; n++ {
 		read, err := io.ReadFull(in, record)
