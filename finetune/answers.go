@@ -128,7 +128,7 @@ type answer struct {
 }
 
 // answerOf finds the largest of an image's logits [classes] and its part of their softmax. Of several that are equally
-// large it is the first that is not the label's, so that a model that cannot tell is not right, as in measure.
+// large it is the first that is not the label's, so that a model that cannot tell is not right, as by Rank.
 func answerOf(logits []float32, label int) (answer, error) {
 	if err := finite(logits); err != nil {
 		return answer{}, err

@@ -56,8 +56,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.data, "data", "", "directory or archive of CIFAR-100's binary version; empty for generated shapes")
 	flags.StringVar(&o.folder, "folder", "", "your own pictures in place of -data: a directory with a folder for each "+
 		"class, or with tar shards of WebDataset's form, or Parquet files of the hub's; a fifth of them is tested on, "+
-		"unless "+
-		"they are in folders train and val, or have that in their names")
+		"unless they are in folders train and val, or have that in their names")
 	o.streaming.Flags(flags)
 	flags.BoolVar(&o.download, "download", false, "fetch CIFAR-100 into -data if it is not there")
 	tasks := []data.Task{data.TaskWhere, data.TaskLocation, data.TaskOrientation, data.TaskShape}

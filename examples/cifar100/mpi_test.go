@@ -30,11 +30,11 @@ func shared(t *testing.T, dataset string, parts int) (args []string, run string)
 		t.Skipf("backend %s does not promise the same bits twice", backend)
 	}
 	runs := t.TempDir()
-	return []string{"-data", dataset, "-checkpoint", runs, "-position", "wepe", "-set",
-			fmt.Sprintf("accumulate=%d;", parts) +
-				"epochs=12;warmup_epochs=2;batch_size=12;ema=0.9;eval_batch_size=5;model.patch_size=8;model.width=8;model.heads=2;" +
-				"model.depth=2;model.dropout=0.1;model.drop_path=0.1;augment.mixup_alpha=0.4"}, filepath.Join(runs, "cifar100-small",
-			"wepe-seed0")
+	settings := fmt.Sprintf("accumulate=%d;", parts) +
+		"epochs=12;warmup_epochs=2;batch_size=12;ema=0.9;eval_batch_size=5;model.patch_size=8;model.width=8;" +
+		"model.heads=2;model.depth=2;model.dropout=0.1;model.drop_path=0.1;augment.mixup_alpha=0.4"
+	return []string{"-data", dataset, "-checkpoint", runs, "-position", "wepe", "-set", settings},
+		filepath.Join(runs, "cifar100-small", "wepe-seed0")
 }
 
 // By MPI_Allreduce the order in which three are added is the MPI's own, and not that of the ranks for all lengths.

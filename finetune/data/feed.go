@@ -120,8 +120,13 @@ func (s *Set) show(ctx context.Context, from *contents, memory *semaphore.Weight
 		return err
 	}
 	t.batch.Labels[t.k] = s.Labels[row]
-	for i, image := 0, t.batch.Image(t.k); i < len(image); i++ {
-		image[i] = picture.Pixels[i*3/s.Channels]
+	image := t.batch.Image(t.k)
+	if s.Channels == 3 {
+		copy(image, picture.Pixels)
+		return nil
+	}
+	for i := range image {
+		image[i] = picture.Pixels[3*i]
 	}
 	return nil
 }

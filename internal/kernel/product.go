@@ -41,9 +41,9 @@ func write(y *Node, gradient func(y, dy *Node) []*Node) *Node {
 // Product is a·b over a [..., n, k] and b [..., k, m] of equal leading axes.
 //
 // For y = a·b autodiff contracts the last axes of dy and b, the first ones of a and dy. ONNX Runtime has no other name
-// for such products than Einsum, two to three times as slow as the product itself, and the pure-Go backend computes
-// them with a horizontal sum for every number. Written with a transpose, they are dy·bᵀ and aᵀ·dy: products of the
-// plain kind, with which ONNX Runtime fuses the transpose. The pure-Go backend moves numbers for it, so the smaller
+// for such products than Einsum, twice as slow at the sizes of attention (docs/upstream.md), and the pure-Go backend
+// computes them with a horizontal sum for every number. Written with a transpose, they are dy·bᵀ and aᵀ·dy: products of
+// the plain kind, with which ONNX Runtime fuses the transpose. The pure-Go backend moves numbers for it, so the smaller
 // tensors are transposed.
 func Product(a, b *Node) *Node {
 	return write(MatMul(a, b), func(y, dy *Node) []*Node {

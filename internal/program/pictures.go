@@ -25,12 +25,10 @@ type Streaming struct {
 // Flags adds them.
 func (s *Streaming) Flags(flags *flag.FlagSet) {
 	flags.BoolVar(&s.On, "stream", false, "read the pictures of each batch from disk, ahead of its use, rather than "+
-		"all into "+
-		"memory; what a set may take is then no more than its index")
+		"all into memory; what a set may take is then no more than its index")
 	flags.IntVar(&s.Workers, "workers", 0, "with -stream: pictures that are decoded at the same time; default one a core")
 	flags.StringVar(&s.damaged, "damaged", "", "with -stream: what a damaged picture is, an error, the default, or "+
-		"to skip, "+
-		"which counts it, up to one in a hundred")
+		"to skip, which counts it, up to one in a hundred")
 }
 
 // Finish refuses what makes no sense, once the flags are parsed.
