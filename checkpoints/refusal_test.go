@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -281,10 +280,11 @@ func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 	rewrite(t, filepath.Join(dir, foreignConfig), func(raw []byte) []byte {
 		return bytes.Replace(raw, fmt.Appendf(nil, `"depth": %d`, c.Depth), []byte(`"depth": 1000`), 1)
 	})
-	before := allocated()
-	_, err := Import(dir, ImportOptions{})
+	used, err := campaign.Attack(t, "a config.json", func() error {
+		_, err := Import(dir, ImportOptions{})
+		return err
+	})
 	var format *FormatError
-	used := allocated() - before
 	if !errors.As(err, &format) || !strings.Contains(err.Error(), "depth 1000") || used > 2<<20 {
 		t.Errorf("%v, %d bytes allocated", err, used)
 	}
@@ -431,9 +431,9 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 				size += len(raw)
 			}
 		}
-		before, start := allocated(), time.Now()
-		m, err := Import(filepath.Dir(target), ImportOptions{})
-		took, used := time.Since(start), allocated()-before
+		var m *Imported
+		var err error
+		used, took := campaign.Cost(func() { m, err = Import(filepath.Dir(target), ImportOptions{}) })
 		if used > uint64(3*(len(raw)+size)+16<<20) {
 			t.Errorf("mutation %d of %s: %d bytes allocated for %d", i, target, used, len(raw)+size)
 		}
@@ -460,12 +460,4 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	if accepted == 0 || accepted > tried/2 {
 		t.Errorf("%d of %d mutations were accepted", accepted, tried)
 	}
-}
-
-// allocated is totalAlloc but for what small objects took last; it does not stop the program, which takes milliseconds
-// on a busy machine.
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -130,8 +129,10 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 		{with(`{"id":8,"image_id":1,"category_id":1,"area":NaN}`), "annotation number 1"},
 		{with(`{"id":8,"image_id":1,"category_id":1},`), "invalid"},
 	} {
-		campaign.Did(t, 1, "attacks by annotations")
-		_, err := Decode(strings.NewReader(c.text), "small.json")
+		_, err := campaign.Attack(t, "annotations", func() error {
+			_, err := Decode(strings.NewReader(c.text), "small.json")
+			return err
+		})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||
 			!strings.HasPrefix(err.Error(), "coco: small.json: ") {
 			t.Errorf("%s: %v, want %q", c.text, err, c.want)
@@ -180,21 +181,15 @@ func TestBrokenMasksAreRefusedWhereMasksAreAskedFor(t *testing.T) {
 	}
 }
 
-// allocated is what was ever allocated, an upper bound of what is held at once.
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
-}
-
 func FuzzInstances(f *testing.F) {
 	seeds := [][]byte{[]byte(small), []byte(`{"images":[{"id":1,"height":3,"width":2}],` +
 		`"annotations":[{"id":1,"image_id":1,"category_id":1,` +
 		`"segmentation":[[0,0,1,1,2,9,-5,1e6]],"iscrowd":true,"area":1e300,"bbox":[]}]}`)}
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
-		before := allocated()
-		d, err := Decode(bytes.NewReader(raw), "fuzz.json")
-		if used := allocated() - before; used > uint64(3*len(raw)+16<<20) {
+		var d *Dataset
+		var err error
+		used, _ := campaign.Cost(func() { d, err = Decode(bytes.NewReader(raw), "fuzz.json") })
+		if used > uint64(3*len(raw)+16<<20) {
 			t.Errorf("%d bytes allocated for %d", used, len(raw))
 		}
 		if err != nil {

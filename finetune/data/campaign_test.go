@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -17,13 +16,6 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 )
-
-// allocated is what was ever allocated, an upper bound of what is held at once.
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
-}
 
 // readers are those of data sets that strangers made, each with the files of a sound one.
 var readers = map[string]struct {
@@ -107,10 +99,10 @@ func TestEveryReaderOfSetsKeepsToTheMemoryOfItsFiles(t *testing.T) {
 			if err := os.WriteFile(path, raw, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			before, start := allocated(), time.Now()
-			err := r.read(dir)
-			if used := allocated() - before; used > uint64(3*size+16<<20) || time.Since(start) > 20*time.Second {
-				t.Errorf("%s, %d: %d bytes allocated for %d, in %v", name, i, used, size, time.Since(start))
+			var err error
+			used, took := campaign.Cost(func() { err = r.read(dir) })
+			if used > uint64(3*size+16<<20) || took > 20*time.Second {
+				t.Errorf("%s, %d: %d bytes allocated for %d, in %v", name, i, used, size, took)
 			}
 			if i == 0 && err != nil || err != nil && strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s, %d: %v", name, i, err)

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -229,9 +228,11 @@ func TestWhatIsNoSetOfPicturesIsRefusedInOneLine(t *testing.T) {
 				[]byte("PAR1"))
 		}), "a damaged footer: it is cut"},
 	} {
-		campaign.Did(t, 1, "attacks by a Parquet file")
 		c.write()
-		_, err := Files(dir, []string{path}, nil)
+		_, err := campaign.Attack(t, "a Parquet file", func() error {
+			_, err := Files(dir, []string{path}, nil)
+			return err
+		})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||
 			!strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -306,17 +307,18 @@ func FuzzFiles(f *testing.F) {
 		if err := os.WriteFile(path, raw, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		before := allocated()
-		files, err := Files(filepath.Dir(path), []string{path}, nil)
-		if err != nil && strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q", err)
-		}
-		for part := 0; err == nil && part < min(files.Len(), 9); part++ {
-			if _, err := files.In.Read(part); err != nil && strings.Contains(err.Error(), "\n") {
+		used, _ := campaign.Cost(func() {
+			files, err := Files(filepath.Dir(path), []string{path}, nil)
+			if err != nil && strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q", err)
 			}
-		}
-		if used := allocated() - before; used > uint64(3*len(raw)+16<<20) {
+			for part := 0; err == nil && part < min(files.Len(), 9); part++ {
+				if _, err := files.In.Read(part); err != nil && strings.Contains(err.Error(), "\n") {
+					t.Errorf("%q", err)
+				}
+			}
+		})
+		if used > uint64(3*len(raw)+16<<20) {
 			t.Errorf("%d bytes allocated for %d", used, len(raw))
 		}
 	})
@@ -335,18 +337,19 @@ func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
 	} {
 		for column := range 3 { // bytes and path of a picture, and its label
 			for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Gzip, &pq.Uncompressed} {
-				campaign.Did(t, 1, "attacks by a page's header")
 				write(t, path, rowsOf(contents(3)), pq.Compression(codec))
 				raw := withPage(t, path, column, lie)
 				if err := os.WriteFile(path, raw, 0o644); err != nil {
 					t.Fatal(err)
 				}
-				before := allocated()
-				files, err := Files(filepath.Dir(path), []string{path}, nil)
-				for part := 0; err == nil && part < files.Len(); part++ {
-					_, err = files.In.Read(part)
-				}
-				if used := allocated() - before; used > uint64(3*len(raw)+16<<20) {
+				used, err := campaign.Attack(t, "a page's header", func() error {
+					files, err := Files(filepath.Dir(path), []string{path}, nil)
+					for part := 0; err == nil && part < files.Len(); part++ {
+						_, err = files.In.Read(part)
+					}
+					return err
+				})
+				if used > uint64(3*len(raw)+16<<20) {
 					t.Errorf("%s in column %d, %s: %d bytes allocated for %d, %v", name, column, codec, used, len(raw), err)
 				}
 				if err != nil && strings.Contains(err.Error(), "\n") {
@@ -373,19 +376,19 @@ func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
 		lying := slices.Concat([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, damaged) // the length of snappy
 		for name, body := range map[string][]byte{"bomb": bomb, "damaged": damaged, "lying": lying, "empty": {}} {
 			for column := 0; column < 3; column += 2 { // pictures, labels
-				campaign.Did(t, 1, "attacks by what a page holds")
 				write(t, path, rowsOf(contents(3)), pq.Compression(codec))
 				raw := withPage(t, path, column, withBody(len(body)), body...)
 				if err := os.WriteFile(path, raw, 0o644); err != nil {
 					t.Fatal(err)
 				}
-				before := allocated()
-				files, err := Files(filepath.Dir(path), []string{path}, nil)
-				if err == nil {
-					_, err = files.In.Read(0)
-				}
-				if used := allocated() - before; err == nil || used > uint64(3*len(raw)+16<<20) ||
-					strings.Contains(err.Error(), "\n") {
+				used, err := campaign.Attack(t, "what a page holds", func() error {
+					files, err := Files(filepath.Dir(path), []string{path}, nil)
+					if err == nil {
+						_, err = files.In.Read(0)
+					}
+					return err
+				})
+				if err == nil || used > uint64(3*len(raw)+16<<20) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%s in column %d, %s: %d bytes allocated for %d, %v", name, column, codec, used, len(raw), err)
 				}
 			}
@@ -441,13 +444,6 @@ func withPage(t *testing.T, path string, column int, change func(*format.PageHea
 	end := len(raw) - 8 - int(binary.LittleEndian.Uint32(raw[len(raw)-8:]))
 	return slices.Concat(raw[:at], page, raw[at+length:end], footer,
 		binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte("PAR1"))
-}
-
-// allocated is what was ever allocated, an upper bound of what is held at once.
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
 }
 
 // The lengths are those of the library's own encoding.

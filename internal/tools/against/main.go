@@ -3,9 +3,7 @@
 // Command against compares this library with PyTorch on the same machine: make against-torch. Two processes take turns
 // call by call, so that a slow spell meets both, and the figure to read is the median of the ratios of neighbours. The
 // other side is internal/tools/py/vit_speed.py, a ViT of timm's structure in plain torch with a learned table. Which
-// processors both may use is said by taskset, as in
-//
-//	taskset -c 0 go run -tags=onnx ./internal/tools/against -variants Ti/16,S/16 -batches 1,8,32
+// processors both may use is said by taskset, to which ONNX Runtime keeps with the library of internal/tools/ort.
 //
 // With -start it measures instead what begins before the first step: a fresh process, its graph and compilation.
 package main

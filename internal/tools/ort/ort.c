@@ -1,8 +1,12 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// A library that stands between a program and ONNX Runtime, and has every session write a profile: its Go binding has
-// no such option. WEPE_ORT names the library, WEPE_ORT_PROFILE the beginning of the files, PREFIX-N_TIME.json.
+// A library that stands between a program and ONNX Runtime, WEPE_ORT, and sets what its Go binding has no options for.
+// Every session gets a thread for each processor that the program may run on, as torch does: ONNX Runtime by itself takes
+// one for each of the machine and binds them there, whatever taskset says, and on a busy one the others wait. With
+// WEPE_ORT_PROFILE, the beginning of the files PREFIX-N_TIME.json, every session writes a profile.
+#define _GNU_SOURCE
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "onnxruntime_c_api.h"
@@ -12,11 +16,14 @@ static OrtApiBase base;
 static OrtApi api;
 static OrtStatusPtr(ORT_API_CALL* create)(OrtSessionOptions** out);
 
-static OrtStatusPtr ORT_API_CALL create_profiled(OrtSessionOptions** out) {
+static OrtStatusPtr ORT_API_CALL create_set(OrtSessionOptions** out) {
   static int number;
   char prefix[4096];
+  cpu_set_t mine;
   OrtStatusPtr status = create(out);
-  if (status != NULL) return status;
+  if (status == NULL && sched_getaffinity(0, sizeof mine, &mine) == 0)
+    status = api.SetIntraOpNumThreads(*out, CPU_COUNT(&mine));
+  if (status != NULL || getenv("WEPE_ORT_PROFILE") == NULL) return status;
   snprintf(prefix, sizeof prefix, "%s-%d", getenv("WEPE_ORT_PROFILE"), number++);
   return api.EnableProfiling(*out, prefix);
 }
@@ -26,7 +33,7 @@ static const OrtApi* ORT_API_CALL get_api(uint32_t version) {
   if (theirs == NULL) return NULL;
   api = *theirs;
   create = api.CreateSessionOptions;
-  api.CreateSessionOptions = create_profiled;
+  api.CreateSessionOptions = create_set;
   return &api;
 }
 
