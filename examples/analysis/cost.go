@@ -24,12 +24,12 @@ func (o options) measureCost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%s, %s\n\n%s", o.cost.Backend, o.cost.DType, figures.Table(rows, "cost").Text())
+	program.Printf("\n%s, %s\n\n%s", o.cost.Backend, o.cost.DType, figures.Table(rows, "cost").Text())
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
 	path := filepath.Join(o.out, "cost.jsonl")
-	fmt.Printf("\nrows: %s\n", path)
+	program.Printf("\nrows: %s\n", path)
 	return figures.Write(path, rows)
 }
 
@@ -69,7 +69,7 @@ func (o options) printMemory() error {
 			}
 		}
 		bytes, err := peak()
-		fmt.Printf("%.0f\n", bytes)
+		program.Printf("%.0f\n", bytes)
 		return err
 	}
 	return fmt.Errorf("-memory-of: no encoding %q", o.memoryOf)

@@ -12,7 +12,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -54,7 +53,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	for _, f := range o.figures {
-		fmt.Printf("\n%s\n\n%s", f.Title, figures.Table(found.Rows, f.Name).Text())
+		program.Printf("\n%s\n\n%s", f.Title, figures.Table(found.Rows, f.Name).Text())
 	}
 	rows, page := filepath.Join(o.out, "rows.jsonl"), filepath.Join(o.out, "analysis.html")
 	if err := figures.Write(rows, found.Rows); err != nil {
@@ -63,6 +62,6 @@ func run(ctx context.Context, o options) error {
 	if err := report.Picture(page, found.Page.HTML); err != nil {
 		return err
 	}
-	fmt.Printf("\nrows: %s\npage: %s\n", rows, page)
+	program.Printf("\nrows: %s\npage: %s\n", rows, page)
 	return failed
 }

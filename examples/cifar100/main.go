@@ -84,14 +84,14 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Name, o.recipe.Name, 100/float64(len(train.Classes)),
+	program.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Name, o.recipe.Name, 100/float64(len(train.Classes)),
 		table.Text())
 	pictures, err := s.Curves()
 	for _, picture := range pictures {
-		fmt.Println("curves:   ", picture)
+		program.Printf("curves:    %s\n", picture)
 	}
-	fmt.Println("encodings:", filepath.Join(s.Dir, "*", "field.png"))
-	fmt.Println("pages:    ", filepath.Join(s.Dir, "*", finetune.PageFile))
+	program.Printf("encodings: %s\n", filepath.Join(s.Dir, "*", "field.png"))
+	program.Printf("pages:     %s\n", filepath.Join(s.Dir, "*", finetune.PageFile))
 	return err
 }
 
@@ -115,7 +115,7 @@ func evaluate(ctx context.Context, s *study.Study) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%-17s  loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of %d images\n", u, float64(m.Loss),
+		program.Printf("%-17s  loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of %d images\n", u, float64(m.Loss),
 			100*float64(m.Top1), 100*float64(m.Top5), m.Images)
 	}
 	return nil
@@ -143,9 +143,9 @@ func (o options) use() error {
 		if classes == nil { // see the error
 			continue
 		}
-		fmt.Println(o.predict[i])
+		program.Printf("%s\n", o.predict[i])
 		for _, c := range classes {
-			fmt.Printf("  %5.1f %%  %s\n", 100*c.Probability, c.Name)
+			program.Printf("  %5.1f %%  %s\n", 100*c.Probability, c.Name)
 		}
 	}
 	return err

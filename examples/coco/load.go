@@ -8,6 +8,7 @@ import (
 
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune/detection"
+	"github.com/wepe-go/wepe/internal/program"
 )
 
 // Seeds of generated scenes.
@@ -47,7 +48,7 @@ func (o options) writeScenes() error {
 		if err := scenes.Write(pictures, instances, written.Generated); err != nil {
 			return err
 		}
-		fmt.Printf("%d pictures in %s, their objects in %s\n", written.Count, pictures, instances)
+		program.Printf("%d pictures in %s, their objects in %s\n", written.Count, pictures, instances)
 	}
 	return nil
 }

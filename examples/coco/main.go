@@ -73,8 +73,8 @@ func run(ctx context.Context, o options) error {
 			rows = append(rows, own...)
 		}
 	}
-	fmt.Printf("\n%s, recipe %s, percent\n\n%s\n", train.Dataset, o.recipe.Name, detection.Table(rows).Text())
-	fmt.Println("pages:", filepath.Join(o.root(), "*", finetune.PageFile))
+	program.Printf("\n%s, recipe %s, percent\n\n%s\n", train.Dataset, o.recipe.Name, detection.Table(rows).Text())
+	program.Printf("pages: %s\n", filepath.Join(o.root(), "*", finetune.PageFile))
 	return nil
 }
 
@@ -105,10 +105,10 @@ func (o options) find(backend compute.Backend) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		fmt.Println(file)
+		program.Printf("%s\n", file)
 		for _, d := range found[0] {
 			if float64(d.Score) >= o.score {
-				fmt.Printf("  %.2f  %-12s  box %.1f %.1f %.1f %.1f\n", d.Score, model.Categories[d.Class].Name, d.Box[0], d.Box[1],
+				program.Printf("  %.2f  %-12s  box %.1f %.1f %.1f %.1f\n", d.Score, model.Categories[d.Class].Name, d.Box[0], d.Box[1],
 					d.Box[2], d.Box[3])
 			}
 		}
@@ -118,7 +118,7 @@ func (o options) find(backend compute.Backend) error {
 		if err := report.Picture(path, func(w io.Writer) error { return png.Encode(w, shown) }); err != nil {
 			return err
 		}
-		fmt.Println(" ", path)
+		program.Printf("  %s\n", path)
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d pictures of %s, width %d: %s\n", table.Len(), o.job.List.Name, table.Width, o.job.Dir)
+	program.Printf("%d pictures of %s, width %d: %s\n", table.Len(), o.job.List.Name, table.Width, o.job.Dir)
 	for _, thing := range o.do {
 		if err := o.doing(thing, table); err != nil {
 			return err
@@ -166,7 +166,7 @@ func (o options) doing(thing string, table *features.Table) error {
 	case "knn":
 		answer, err := table.KNN(o.k, o.temperature)
 		if err == nil {
-			fmt.Printf("knn, k %d, temperature %g: %s\n", o.k, o.temperature, answer.Text())
+			program.Printf("knn, k %d, temperature %g: %s\n", o.k, o.temperature, answer.Text())
 		}
 		return err
 	case "probe":
@@ -175,7 +175,7 @@ func (o options) doing(thing string, table *features.Table) error {
 				100*t.Top1, t.Steps, t.Gradient))
 		})
 		if err == nil {
-			fmt.Printf("linear probe: %s\n", answer.Text())
+			program.Printf("linear probe: %s\n", answer.Text())
 		}
 		return err
 	case "nearest":
@@ -184,7 +184,7 @@ func (o options) doing(thing string, table *features.Table) error {
 			return err
 		}
 		path := filepath.Join(o.job.Dir, "nearest.html")
-		fmt.Println("nearest pictures:", path)
+		program.Printf("nearest pictures: %s\n", path)
 		return report.Picture(path, page.HTML)
 	default:
 		return o.colours()
@@ -216,6 +216,6 @@ func (o options) colours() error {
 		sheet = append(sheet, images)
 	}
 	path := filepath.Join(o.job.Dir, "colours.png")
-	fmt.Println("patches in colours:", path)
+	program.Printf("patches in colours: %s\n", path)
 	return report.Picture(path, func(w io.Writer) error { return report.Sheet(w, sheet) })
 }

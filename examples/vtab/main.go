@@ -50,7 +50,7 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.plan {
 		table, err := s.Listing()
-		fmt.Print(table.Text())
+		program.Printf("%s", table.Text())
 		return err
 	}
 	var err error
@@ -93,7 +93,7 @@ func compare(s *study.Study) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%s\n", table.Text())
+	program.Printf("\n%s\n", table.Text())
 	path := filepath.Join(s.Dir, "table.md")
 	if err := report.Picture(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, table.Markdown())
@@ -101,6 +101,6 @@ func compare(s *study.Study) error {
 	}); err != nil {
 		return err
 	}
-	fmt.Println("as Markdown:", path)
+	program.Printf("as Markdown: %s\n", path)
 	return nil
 }

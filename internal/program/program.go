@@ -39,11 +39,25 @@ func Main[Options any](name string, parse func(args []string) (Options, error), 
 		ctx = interruptible()
 	}
 	code := 0
-	if err := run(ctx, o); err != nil {
+	err = run(ctx, o)
+	if err == nil {
+		err = unwritten
+	}
+	if err != nil {
 		complain(who(name), err)
 		code = status(ctx, err)
 	}
 	leave(code)
+}
+
+// unwritten is why something could not be printed.
+var unwritten error
+
+// Printf prints to standard output what a command was asked for. If that cannot be written, Main says so in the end.
+func Printf(format string, args ...any) {
+	if _, err := fmt.Printf(format, args...); err != nil && unwritten == nil {
+		unwritten = err
+	}
 }
 
 // Parse reads flags, which are all that a command takes. Errors are one line; -help prints what the command is about

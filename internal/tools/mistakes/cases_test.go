@@ -212,6 +212,7 @@ var mistakes = []struct {
 		{line: "wepe-ckpt convert -to hf vit out # no permission", user: true, status: 1, wants: "out|permission denied"},
 		{line: "features -model vit -images pictures -out new # no permission", user: true, status: 1, wants: "new|permission denied"},
 		{line: "wepe-ckpt inspect vit >/dev/full # the disk is full", status: 1, wants: "no space left"},
+		{line: "vtab -from vit -plan >/dev/full # the disk is full", status: 1, wants: "no space left"},
 		{line: "timeout --preserve-status -s INT 9 cifar100 -checkpoint new -set epochs=999 # Ctrl-C", long: true, status: 130,
 			wants: "interrupted at step|saved|same command", left: "new/…"},
 		{line: "cifar100 -checkpoint new -set batch_size=1000 & sleep 5; kill -INT $!; sleep 0.1; kill -INT $!; wait $! # Ctrl-C twice: the second interrupt ends it",
