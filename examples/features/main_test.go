@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"image"
@@ -111,19 +112,33 @@ func TestKilledCommandsEndWithTheBytesOfAnUnbrokenOne(t *testing.T) {
 	}
 	unbroken := time.Since(begin)
 	r, kills, resumes := rand.New(rand.NewPCG(23, 0)), 0, 0
+	written := func() int {
+		rows, _ := os.ReadFile(filepath.Join(out, "pictures.jsonl")) // none yet
+		return bytes.Count(rows, []byte("\n"))
+	}
 	for kills < 7 {
 		command := embeds.Command(t, args(out)...)
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		timer := time.AfterFunc(time.Duration(r.Int64N(int64(unbroken)*2/3)), func() { _ = command.Process.Kill() })
-		err := command.Wait()
-		timer.Stop()
+		done := make(chan error, 1)
+		go func() { done <- command.Wait() }()
+		kill := time.After(time.Duration(r.Int64N(int64(unbroken) * 2 / 3)))
+		for before := written(); kills%2 == 1 && written() == before && len(done) == 0; { // this one had something to lose
+			time.Sleep(time.Millisecond)
+		}
+		var err error
+		select {
+		case <-kill:
+			_ = command.Process.Kill()
+			err = <-done
+		case err = <-done:
+		}
 		if err == nil {
 			break // it came to its end
 		}
 		kills++
-		if rows := strings.Count(programtest.Tree(t, out)["pictures.jsonl"], "\n"); rows > 0 && rows < 120 {
+		if rows := written(); rows > 0 && rows < 120 {
 			resumes++
 		}
 	}
