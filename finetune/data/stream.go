@@ -137,8 +137,7 @@ func (e *PictureError) Unwrap() error { return e.Err }
 // picture reads a row and brings it to the size of the set, as the augmentation shows the index in an epoch where that
 // is done on the host. Only a crop is taken of the whole picture.
 func (s *stream) picture(ctx context.Context, from *contents, memory *semaphore.Weighted, row int, a Augment,
-	seed int64,
-	epoch, index int) (*Picture, error) {
+	seed int64, epoch, index int) (*Picture, error) {
 	raw, err := from.read(row)
 	if err != nil {
 		return nil, &PictureError{s.files.where(row), err, false}
