@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // several is a backend of n devices, which keeps what it is asked for. It computes as AutoSharding means it: the
@@ -318,5 +319,38 @@ func TestOneAndAllDevicesOfThisBackendTrainAlike(t *testing.T) {
 	}
 	for name, want := range trained[0] {
 		gomlxtest.Near(t, name, trained[1][name], want, 1e-3)
+	}
+}
+
+// named is a backend by its name and device alone.
+type named struct {
+	compute.Backend
+	name, device string
+}
+
+func (b named) Name() string                               { return b.name }
+func (b named) DeviceDescription(compute.DeviceNum) string { return b.device }
+
+func TestBatchesOfAnEvaluationFitIntoTheCachesOfAProcessor(t *testing.T) {
+	onProcessor := named{name: "onnxruntime", device: "CPU (ONNX Runtime Default Device)"}
+	for _, c := range []struct {
+		variant    string
+		side, want int
+		backend    compute.Backend
+	}{
+		{"Ti/16", 224, 8, onProcessor}, {"S/16", 224, 4, onProcessor}, {"L/16", 384, 1, onProcessor},
+		{"Ti/16", 32, 100, onProcessor}, // 5·768·100 numbers are few
+		{"S/16", 224, 100, named{name: "onnxruntime", device: "CUDA GPU (ONNX Runtime Default Device)"}},
+		{"S/16", 224, 100, named{name: "xla", device: "NVIDIA H200"}}, {"S/16", 224, 100, named{name: "Go Backend"}},
+	} {
+		config, err := vit.Variant(c.variant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.ImageRows, config.ImageCols = c.side, c.side
+		m := &Model{Recipe: Recipe{Model: config, EvalBatchSize: 100}.WithDefaults(), backend: c.backend}
+		if got := m.evalBatch(); got != c.want {
+			t.Errorf("%s at %d on %+v: %d at a time, want %d", c.variant, c.side, c.backend, got, c.want)
+		}
 	}
 }
