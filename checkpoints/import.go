@@ -313,15 +313,13 @@ func (m *Imported) Load(scope *model.Scope) error {
 	if store.Loader() != nil {
 		return errLoader
 	}
-	var paths []string
-	for path := range m.Variables {
+	paths := slices.Sorted(maps.Keys(m.Variables))
+	for _, path := range paths {
 		if full := model.JoinPath(scope.Scope(), path); store.GetVariable(full) != nil {
 			return errors.Errorf("checkpoints: the store has a variable %q already: load before the model is built", full)
 		}
-		paths = append(paths, path)
 	}
 	scope.SetParams(m.Params)
-	slices.Sort(paths)
 	for _, path := range paths {
 		if _, err := store.CreateVariable(model.JoinPath(scope.Scope(), path), m.Variables[path]); err != nil {
 			return errors.WithMessagef(err, "checkpoints: variable %q", path)

@@ -153,7 +153,7 @@ func parseEntries(text []byte) (entries []tensorEntry, tensor string, err error)
 			if err == nil && (fields == nil || len(fields) > maxMetadata) {
 				err = header.Refuse(name, "an object of at most %d strings", maxMetadata)
 			}
-			for key := range fields {
+			for _, key := range slices.Sorted(maps.Keys(fields)) {
 				var text *string
 				if err == nil && (json.Unmarshal(fields[key], &text) != nil || text == nil) {
 					err = fields.Refuse(key, "a string")

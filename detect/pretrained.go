@@ -4,6 +4,7 @@ package detect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -90,15 +91,13 @@ func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variable
 		}
 	}
 	store, scope := d.scope.Store(), d.scope.At(backboneScope)
-	var paths []string
-	for path := range ours {
+	paths := slices.Sorted(maps.Keys(ours))
+	for _, path := range paths {
 		if full := model.JoinPath(scope.Scope(), path); store.GetVariable(full) != nil {
 			return fmt.Errorf("detect: the store has a variable %q already: load before the detector is used", full)
 		}
-		paths = append(paths, path)
 	}
 	scope.SetParams(params)
-	slices.Sort(paths)
 	for _, path := range paths {
 		if _, err := store.CreateVariable(model.JoinPath(scope.Scope(), path), ours[path]); err != nil {
 			return fmt.Errorf("detect: variable %q: %w", path, err)
