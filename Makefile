@@ -45,7 +45,7 @@ analysis: ## look at two small models, trained first, side by side; ARGS="-model
 
 .PHONY: efficiency
 efficiency: ## what encodings cost, as ratios to learned; ARGS="-variant Ti/16,B/16,L/16 -sizes 224,384 ..." on an accelerator
-	go run -tags=onnx ./examples/analysis -what cost $(ARGS)
+	internal/tools/scripts/efficiency $(ARGS)
 
 .PHONY: profile
 profile: ## how near a training step comes to its products alone, and where the rest goes; ARGS="-variant B/16 -batch 4 ..."
