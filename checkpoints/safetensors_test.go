@@ -232,8 +232,8 @@ func withOffsets(offsets string) []byte {
 	return rawFile(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[`+offsets+`]}}`, make([]byte, 8))
 }
 
-// Soon and in little memory: a bound on what is ever allocated, in proportion to the header. Headers of several megabytes
-// are parsed before they are refused, which takes as long as it takes.
+// Soon and in little memory: a bound on what is ever allocated, in proportion to the header. Headers of several
+// megabytes are parsed before they are refused, which takes as long as it takes.
 func TestEveryAttackIsRefusedSoonAndInLittleMemory(t *testing.T) {
 	little := func(what string, raw []byte, used uint64) {
 		if limit := uint64(100*len(raw) + 1<<16); used > limit { // 75 without the race detector

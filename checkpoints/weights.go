@@ -234,7 +234,8 @@ func parseIndex(file string, raw []byte) (map[string]string, error) {
 		return refuse("", "%v", err)
 	}
 	for _, tensor := range slices.Sorted(maps.Keys(shards)) {
-		if name := shards[tensor]; name != filepath.Base(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) ||
+		name := shards[tensor]
+		if name != filepath.Base(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) ||
 			filepath.Ext(name) != ".safetensors" {
 			return refuse(tensor, "file %q is no .safetensors file beside the index", name)
 		}

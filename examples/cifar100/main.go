@@ -84,8 +84,8 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	program.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Name, o.recipe.Name, 100/float64(len(train.Classes)),
-		table.Text())
+	program.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Name, o.recipe.Name,
+		100/float64(len(train.Classes)), table.Text())
 	pictures, err := s.Curves()
 	for _, picture := range pictures {
 		program.Printf("curves:    %s\n", picture)

@@ -108,8 +108,8 @@ func (o options) find(backend compute.Backend) error {
 		program.Printf("%s\n", file)
 		for _, d := range found[0] {
 			if float64(d.Score) >= o.score {
-				program.Printf("  %.2f  %-12s  box %.1f %.1f %.1f %.1f\n", d.Score, model.Categories[d.Class].Name, d.Box[0], d.Box[1],
-					d.Box[2], d.Box[3])
+				program.Printf("  %.2f  %-12s  box %.1f %.1f %.1f %.1f\n", d.Score, model.Categories[d.Class].Name,
+					d.Box[0], d.Box[1], d.Box[2], d.Box[3])
 			}
 		}
 		shown := scenes.Show(picture.Image(), detection.Shown(found[0], o.score), model.Categories)
