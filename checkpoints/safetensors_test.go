@@ -277,7 +277,6 @@ func manyTensors(dims string, n int) []byte {
 	return rawFile("{"+b.String()[1:]+"}", nil)
 }
 
-// totalAlloc is what was ever allocated: an upper bound of what was held at once.
 // FuzzSafetensors holds the reader to two properties on any bytes: no panic, and what it accepted, in memory bounded by
 // the length, survives being written and read again.
 func FuzzSafetensors(f *testing.F) {

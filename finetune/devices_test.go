@@ -349,7 +349,7 @@ func TestBatchesOfAnEvaluationFitIntoTheCachesOfAProcessor(t *testing.T) {
 		}
 		config.ImageRows, config.ImageCols = c.side, c.side
 		m := &Model{Recipe: Recipe{Model: config, EvalBatchSize: 100}.WithDefaults(), backend: c.backend}
-		if got := m.evalBatch(); got != c.want {
+		if got := m.EvalBatch(); got != c.want {
 			t.Errorf("%s at %d on %+v: %d at a time, want %d", c.variant, c.side, c.backend, got, c.want)
 		}
 	}

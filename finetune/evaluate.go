@@ -85,7 +85,7 @@ func (m *Model) knows(set *data.Set) error {
 
 // eachLogits computes the logits [classes] of the images of a set on the device, and calls see with each.
 func (m *Model) eachLogits(p pixels, see func(row int, logits []float32)) error {
-	return m.batches(p, m.eval, m.evalBatch(), func(first, n int, outputs []*tensors.Tensor) error {
+	return m.batches(p, m.eval, m.EvalBatch(), func(first, n int, outputs []*tensors.Tensor) error {
 		values, ok := outputs[0].Value().([][]float32)
 		if !ok {
 			return fmt.Errorf("finetune: logits are %s, want float32 [batch, classes]", outputs[0].Shape())
@@ -97,10 +97,10 @@ func (m *Model) eachLogits(p pixels, see func(row int, logits []float32)) error 
 	})
 }
 
-// evalBatch is how many images are evaluated at a time: as many as the recipe says, but on ONNX Runtime's processor no
+// EvalBatch is how many images are evaluated at a time: as many as the recipe says, but on ONNX Runtime's processor no
 // more than a power of two whose widest activations, batch·tokens·mlp_dim numbers, stay in its caches. In batches of
 // 100 a ViT-Ti/16 takes 1.46 times as long an image as in those of 8 (docs/performance.md).
-func (m *Model) evalBatch() int {
+func (m *Model) EvalBatch() int {
 	const cached = 1 << 21
 	if m.backend.Name() != "onnxruntime" || !strings.Contains(m.backend.DeviceDescription(0), "CPU") {
 		return m.Recipe.EvalBatchSize

@@ -27,7 +27,7 @@ func (m *Model) Predict(file string, top int) ([]Class, error) {
 }
 
 // PredictFiles is Predict for many files, in their order. They are read on all cores while the network sees those
-// before them, in batches of the recipe's EvalBatchSize. An error of type [Unread] names those that are missing or
+// before them, in batches of EvalBatch. An error of type [Unread] names those that are missing or
 // damaged; the classes of the others come with it.
 func (m *Model) PredictFiles(files []string, top int) ([][]Class, error) {
 	return m.predict(ofFiles(files), top)

@@ -65,7 +65,7 @@ func (m *Model) each(p readable, program *model.Exec, see func(i int, output []f
 	defer close(stop)
 	reading.Go(func() {
 		defer close(ready)
-		for first := 0; first < p.n; first += m.evalBatch() {
+		for first := 0; first < p.n; first += m.EvalBatch() {
 			select {
 			case ready <- m.readBatch(p, first):
 			case <-stop:
@@ -125,7 +125,7 @@ func collect[T any](m *Model, p readable, program *model.Exec,
 
 // readBatch reads the pictures from first on, as many as are computed at a time, and brings them to the model's size.
 func (m *Model) readBatch(p readable, first int) batch {
-	n := min(p.n-first, m.evalBatch())
+	n := min(p.n-first, m.EvalBatch())
 	b := batch{first, make([]*data.Picture, n), make([]error, n)}
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -152,7 +152,7 @@ func (m *Model) outputs(batch []*data.Picture, program *model.Exec) (rows [][]fl
 	if n == 0 {
 		return nil, nil
 	}
-	for full := min(m.evalBatch(), 1<<bits.Len(uint(n-1))); len(batch) < full; {
+	for full := min(m.EvalBatch(), 1<<bits.Len(uint(n-1))); len(batch) < full; {
 		batch = append(batch, batch[0])
 	}
 	p := m.upload(m.setOf("pictures", batch...))

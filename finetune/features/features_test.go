@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/datatest"
@@ -29,6 +30,27 @@ func demo(t *testing.T, batch int) *finetune.Model {
 	m.Recipe.EvalBatchSize = batch
 	t.Cleanup(m.Finalize)
 	return m
+}
+
+// processor computes as another backend does, and calls itself ONNX Runtime's.
+type processor struct{ compute.Backend }
+
+func (processor) Name() string                               { return "onnxruntime" }
+func (processor) DeviceDescription(compute.DeviceNum) string { return "CPU" }
+
+// A resumed job begins with a picture that begins a batch: of those that are computed, not of the recipe's.
+func TestAJobRemembersHowManyPicturesAreComputedAtATime(t *testing.T) {
+	m := gomlxtest.Must(finetune.OpenAny(processor{gomlxtest.Backend()}, "../../examples/cifar100/demo/vit"))(t)
+	defer m.Finalize()
+	m.Recipe.EvalBatchSize = 1_000_000
+	s, err := (&Job{Model: m, List: gomlxtest.Must(Folder(folder(t)))(t)}).begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := m.Recipe.Model
+	if at := s.Batch * c.Tokens() * c.MLPDim; at > 1<<21 || 2*at <= 1<<21 {
+		t.Errorf("%d pictures of %d tokens and %d hidden units", s.Batch, c.Tokens(), c.MLPDim)
+	}
 }
 
 // drawn is a picture of noise.

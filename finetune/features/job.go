@@ -99,7 +99,7 @@ func (j *Job) begin() (s state, err error) {
 	if j.List.Len() == 0 {
 		return s, fmt.Errorf("features: no pictures in %s", j.List.Name)
 	}
-	s = state{Of: j.Of, Width: c.Width, JSON: j.JSON, Batch: j.Model.Recipe.EvalBatchSize, List: j.List.fingerprint(),
+	s = state{Of: j.Of, Width: c.Width, JSON: j.JSON, Batch: j.Model.EvalBatch(), List: j.List.fingerprint(),
 		All: j.List.Len()}
 	if j.Of == OfBoth {
 		s.Width *= 2

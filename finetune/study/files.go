@@ -36,7 +36,7 @@ func (t *Task) FromFiles(train, test [2]*data.Files, log func(line string)) {
 		return Sets(last, nil)(ctx, u)
 	}
 	t.Measure = func(ctx context.Context, u Unit, m *finetune.Model) (all report.Metrics, err error) {
-		files, batch := ofPair(u, test), m.Recipe.EvalBatchSize
+		files, batch := ofPair(u, test), m.EvalBatch()
 		some := max(1, 1024/batch) * batch // whole batches: one program for all but the last
 		var loss, top1, top5 float64
 		for from := 0; from < files.Len(); from += some {

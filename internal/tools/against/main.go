@@ -105,7 +105,7 @@ func run(_ context.Context, o options) error {
 			}
 		}
 	}
-	fmt.Print("\n", table.Text())
+	program.Printf("\n%s", table.Text())
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (o options) starts() error {
 			program.Line(strings.Join(row, "  "))
 		}
 	}
-	fmt.Print("\n", table.Text())
+	program.Printf("\n%s", table.Text())
 	return nil
 }
 

@@ -88,12 +88,12 @@ func run(_ context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s at %d, %s, batch %d, medians of %d\n\n%s\n", o.variant, o.side, o.position, o.batch, o.rounds, rates)
+	program.Printf("%s at %d, %s, batch %d, medians of %d\n\n%s\n", o.variant, o.side, o.position, o.batch, o.rounds, rates)
 	kinds, err := o.kinds(backend, timing)
 	if err != nil {
 		return err
 	}
-	fmt.Println(kinds)
+	program.Printf("%s\n", kinds)
 	return nil
 }
 
