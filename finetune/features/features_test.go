@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/datatest"

@@ -88,7 +88,8 @@ func run(_ context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	program.Printf("%s at %d, %s, batch %d, medians of %d\n\n%s\n", o.variant, o.side, o.position, o.batch, o.rounds, rates)
+	program.Printf("%s at %d, %s, batch %d, medians of %d\n\n%s\n", o.variant, o.side, o.position, o.batch, o.rounds,
+		rates)
 	kinds, err := o.kinds(backend, timing)
 	if err != nil {
 		return err
