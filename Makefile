@@ -45,19 +45,19 @@ analysis: ## look at two small models, trained first, side by side; ARGS="-model
 
 .PHONY: efficiency
 efficiency: ## what encodings cost, as ratios to learned; ARGS="-variant Ti/16,B/16,L/16 -sizes 224,384 ..." on an accelerator
-	internal/tools/scripts/efficiency $(ARGS)
+	tools/scripts/efficiency $(ARGS)
 
 .PHONY: profile
 profile: ## how near a training step comes to its products alone, and where the rest goes; ARGS="-variant B/16 -batch 4 ..."
-	internal/tools/scripts/profile $(ARGS)
+	tools/scripts/profile $(ARGS)
 
 .PHONY: against-torch
 against-torch: ## this library and PyTorch in turns on one processor, and a picture to its label; ARGS="-variants B/16 ..."
-	internal/tools/scripts/against-torch $(ARGS)
+	tools/scripts/against-torch $(ARGS)
 
 .PHONY: notebooks
 notebooks: ## execute the notebooks without a browser and keep their outputs; needs Jupyter
-	internal/tools/scripts/notebooks
+	tools/scripts/notebooks
 
 .PHONY: test
 test: ## all tests: short, offline, pure-Go backend
@@ -70,20 +70,12 @@ test-long: ## all tests again, on ONNX Runtime and with the race detector
 
 .PHONY: test-libjpeg
 test-libjpeg: ## the tests of pictures with the decoder of libjpeg-turbo (libjpeg62-turbo-dev)
-	go test -count 1 -tags=libjpeg ./finetune/data
+	go test -count 1 -tags=libjpeg ./data
 
 .PHONY: test-mpi
 test-mpi: ## one training by several processes, under mpirun (openmpi-bin, libopenmpi-dev)
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi ./internal/mpi
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi -run 'Mpirun|DeathOfAProcess' ./examples/cifar100
-
-.PHONY: scale-check
-scale-check: ## stream sets of 2,000 and 20,000 pictures from three containers: memory, order, weights, a kill; ten minutes
-	$(if $(shell command -v mpicc),CC=mpicc go run -tags=mpi,go run) ./internal/tools/scalecheck $(ARGS)
-
-.PHONY: campaign
-campaign: ## the goals of docs/reliability.md as often as they promise, hours; ARGS=-short minutes, ARGS="-only R5,R7"
-	go run ./internal/tools/campaign $(ARGS)
 
 .PHONY: bench
 bench: ## all benchmarks
@@ -91,7 +83,7 @@ bench: ## all benchmarks
 
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (1m)
-	internal/tools/scripts/fuzz $(FUZZTIME)
+	tools/scripts/fuzz $(FUZZTIME)
 
 .PHONY: check
 check: fmt vet lint ## gofmt, go vet and the linter
@@ -111,17 +103,13 @@ lint: ## the linter alone
 
 .PHONY: results
 results: ## compute the tables of README.md and docs/results.md from the rows in docs/runs and from the code
-	go run ./internal/tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md \
-		docs/detection.md docs/reliability.md
+	go run ./tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md \
+		docs/detection.md
 
 .PHONY: onnxruntime
 onnxruntime: ## fetch ONNX Runtime from npm into ~/.local/lib/onnxruntime
-	internal/tools/scripts/onnxruntime
-
-.PHONY: verify-export
-verify-export: ## logits of exported models in plain torch (python3-torch) and in ONNX Runtime for Node
-	internal/tools/scripts/verify-export
+	tools/scripts/onnxruntime
 
 .PHONY: gpu-check
 gpu-check: ## build gpu-check/, a bundle for a CUDA machine without a Go toolchain
-	internal/tools/scripts/gpu-check
+	tools/scripts/gpu-check

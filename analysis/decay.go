@@ -5,6 +5,7 @@ package analysis
 import (
 	"math"
 
+	"github.com/wepe-go/wepe/report"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -30,7 +31,7 @@ type Decay struct {
 // Averaging within bins first leaves little but the trend: Bins is always much nearer to ±1 than Pairs.
 func DecayOf(vectors []float64, g Grid, bins int) (Decay, error) {
 	n := g.Patches()
-	similarity, err := Similarities(vectors, n)
+	similarity, err := report.Similarities(vectors, n)
 	if err != nil {
 		return Decay{}, err
 	}

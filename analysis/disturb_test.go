@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/image/draw"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/fixtures"
 )
 

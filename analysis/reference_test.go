@@ -9,11 +9,12 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
 )
 
-// reference is the fixture attention_analysis: inputs, and what vit-explain, attention_flow, probing-vits, the CKA of
+// attentionFixture is the fixture attention_analysis: inputs, and what vit-explain, attention_flow, probing-vits, the CKA of
 // google-research, SciPy and scikit-learn make of them.
-type reference struct {
+type attentionFixture struct {
 	tensors map[string]fixtures.Tensor
 	Config  struct {
 		Layers, Images, Heads int
@@ -34,13 +35,13 @@ type reference struct {
 	Tolerance map[string]float64
 }
 
-func readReference(t *testing.T) (r reference) {
+func readReference(t *testing.T) (r attentionFixture) {
 	fixtures.JSON(t, "attention_analysis", "meta.json", &r)
 	r.tensors = fixtures.Tensors(t, "attention_analysis", "tensors.safetensors")
 	return r
 }
 
-func (r reference) near(t *testing.T, name string, got []float64, tolerance string) {
+func (r attentionFixture) near(t *testing.T, name string, got []float64, tolerance string) {
 	t.Helper()
 	if len(r.tensors[name].Data) == 0 || r.Tolerance[tolerance] == 0 {
 		t.Errorf("the fixture has no %s, or no tolerance %s", name, tolerance)
@@ -48,10 +49,10 @@ func (r reference) near(t *testing.T, name string, got []float64, tolerance stri
 	gomlxtest.NearAbs(t, name, got, r.tensors[name].Data, r.Tolerance[tolerance])
 }
 
-func (r reference) grid() Grid { return Grid{r.Config.Grid[0], r.Config.Grid[1], r.Config.Prefix} }
+func (r attentionFixture) grid() Grid { return Grid{r.Config.Grid[0], r.Config.Grid[1], r.Config.Prefix} }
 
 // weights are those of one head, or of all heads, of a layer and image.
-func (r reference) weights(layer, image, head int) []float32 {
+func (r attentionFixture) weights(layer, image, head int) []float32 {
 	c := r.Config
 	in, size := r.tensors["in.attention"].Float32(), r.grid().Tokens()*r.grid().Tokens()
 	at := (layer*c.Images + image) * c.Heads * size
@@ -61,7 +62,7 @@ func (r reference) weights(layer, image, head int) []float32 {
 	return in[at+head*size : at+(head+1)*size]
 }
 
-func (r reference) layers(image int) (layers [][]float32) {
+func (r attentionFixture) layers(image int) (layers [][]float32) {
 	for l := range r.Config.Layers {
 		layers = append(layers, r.weights(l, image, -1))
 	}
@@ -213,7 +214,7 @@ func TestPrincipalAxesAndCosinesAreThoseOfScikitLearn(t *testing.T) {
 	r.near(t, "pca.scores_out", scores, "pca_abs_up_to_sign")
 	r.near(t, "pca.explained_variance_out", p.Variance, "pca_abs_up_to_sign")
 	r.near(t, "pca.explained_variance_ratio_out", p.Share, "pca_abs_up_to_sign")
-	cosines, err := Similarities(points.Data, n)
+	cosines, err := report.Similarities(points.Data, n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/report"
 )
 
 // Rank is how many of the other logits are as large as the label's own, 0 for a right answer: who cannot tell two

@@ -13,7 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors/dtensor"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 )
 
 // devices is how programs are spread over the devices of a backend: data parallel by GoMLX's AutoSharding. The plan of

@@ -14,7 +14,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )

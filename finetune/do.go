@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/report"
 )
 
 // Do trains, or goes on training from the run directory's last checkpoint, and returns the model with its final weights

@@ -12,8 +12,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/report"
 )
 
 // Evaluate measures the model on a set: mean cross-entropy without smoothing, top-1 and top-5 accuracy.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 

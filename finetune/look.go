@@ -15,7 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/hub"
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/vit"
 )
 

@@ -23,10 +23,10 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
 

@@ -5,7 +5,7 @@ package finetune
 import (
 	"iter"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 )
 
 // order says which images each step takes: a function of the seed, the number of images and the batch size.

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/image/draw"
 
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/report"
 )
 
 // PageFile is the page about a run, in its directory.

@@ -17,9 +17,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
 )
 
 func TestPageOfARun(t *testing.T) {

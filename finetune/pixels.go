@@ -6,7 +6,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 )
 
 // pixels is a data set as input of a program.

@@ -16,7 +16,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 )
 
 // Unread are the pictures that cannot be read, by their index, and why. The others have their features or classes.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 

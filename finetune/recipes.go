@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/vit"
 )
 

@@ -3,7 +3,7 @@
 package finetune
 
 import (
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/vit"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/report"
 )
 
 // before records what a pretrained model can do before its first step. A run killed since records it again, which

@@ -13,7 +13,7 @@ import (
 	"slices"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/report"
 )
 
 // findSource opens what the run starts from, nil if it starts from scratch. A run that has begun knows its source: the

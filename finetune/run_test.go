@@ -16,8 +16,8 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
 

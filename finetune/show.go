@@ -14,7 +14,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"golang.org/x/image/draw"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"image/png"
 	"testing"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 

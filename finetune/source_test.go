@@ -16,10 +16,10 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/gomlx/gomlx/support/exceptions"
 
-	"github.com/wepe-go/wepe/finetune/data"
+	"github.com/wepe-go/wepe/data"
 )
 
 // The programs of a run. Each is compiled once: whatever changes from step to step (rows of the data set, windows,

@@ -2,7 +2,7 @@
 
 package finetune
 
-import "github.com/wepe-go/wepe/finetune/data"
+import "github.com/wepe-go/wepe/data"
 
 // Timing is a training of which single steps are made, to measure what they take. Each call returns when its result is
 // on the host, so that an accelerator has done its work.

@@ -11,8 +11,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/report"
 )
 
 // trainer is a run under way: what a step needs and changes.

@@ -2,7 +2,7 @@
 
 // Package preprocess says how a picture of any size becomes the pixels that a model was trained with: resize, crop,
 // normalisation. It reads and writes these settings as Hugging Face's preprocessor_config.json and timm's config.json
-// have them, and computes sizes and places; package finetune/data applies them to pictures.
+// have them, and computes sizes and places; package data applies them to pictures.
 //
 //	settings, err := preprocess.Read("vit/preprocessor_config.json")
 //	picture, err := data.Image(file, settings)

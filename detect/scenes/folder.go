@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
-	"github.com/wepe-go/wepe/finetune/data"
 )
 
 // Folder is pictures in a directory with annotations as COCO has them.

@@ -8,8 +8,8 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
-	"github.com/wepe-go/wepe/finetune/data"
 )
 
 // Generated are scenes of shapes that lie over each other: 1 to 6 squares, ellipses and hearts, turned by any angle, of

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
-	"github.com/wepe-go/wepe/finetune/data"
 )
 
 func at(t *testing.T, g Generated, index int) *Scene {
@@ -104,7 +104,7 @@ func TestMasksAreWhatIsSeen(t *testing.T) {
 	}
 }
 
-// Areas at scale 1: squares 0.32², ellipses π·0.23·0.14, hearts 0.19²·3.662 (finetune/data).
+// Areas at scale 1: squares 0.32², ellipses π·0.23·0.14, hearts 0.19²·3.662 (data).
 func TestSizesSpanTwoOctavesEvenly(t *testing.T) {
 	g := Generated{Count: 300, Height: 120, Width: 90, Seed: 2}
 	var logs []float64

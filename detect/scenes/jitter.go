@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/detect/coco"
-	"github.com/wepe-go/wepe/finetune/data"
 )
 
 // Jitter is large-scale jitter (Ghiasi et al. 2021), as detectron2's ViTDet recipes have it: flip; resize so that the

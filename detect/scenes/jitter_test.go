@@ -8,9 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/detect/coco"
-	"github.com/wepe-go/wepe/finetune/data"
 )
 
 // By hand from ResizeScale and FixedSizeCrop: fit = scale·min(H/h, W/w), sides round(h·fit), half to even; the offset

@@ -16,8 +16,8 @@ package scenes
 import (
 	"image"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
-	"github.com/wepe-go/wepe/finetune/data"
 )
 
 // Scene is a picture with objects.

@@ -5,8 +5,8 @@ package scenes
 import (
 	"fmt"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
-	"github.com/wepe-go/wepe/finetune/data"
 )
 
 // Set returns the scenes as labelled pictures for a classifier, and which pixels of each are an object's: [Height,

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wepe-go/wepe/finetune/figures"
-	"github.com/wepe-go/wepe/finetune/study"
+	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/study"
 )
 
 // measureCost prints and writes what encodings cost.
@@ -24,13 +24,13 @@ func (o options) measureCost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	program.Printf("\n%s, %s\n\n%s", o.cost.Backend, o.cost.DType, figures.Table(rows, "cost").Text())
+	program.Printf("\n%s, %s\n\n%s", o.cost.Backend, o.cost.DType, analysis.Table(rows, "cost").Text())
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
 	path := filepath.Join(o.out, "cost.jsonl")
 	program.Printf("\nrows: %s\n", path)
-	return figures.Write(path, rows)
+	return analysis.Write(path, rows)
 }
 
 // inFreshProcess measures memory: what one model left behind does not count for the next.

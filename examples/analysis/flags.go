@@ -11,26 +11,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune/figures"
-	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/study"
 )
 
 // options are what the flags say.
 type options struct {
-	models  []figures.Model
+	models  []analysis.Model
 	open    checkpoints.ImportOptions // what the files of models leave open
 	start   bool
 	images  string
 	masks   string
 	count   int
-	figures []figures.Figure
+	figures []analysis.Figure
 	out     string
 	seed    uint64
 
 	costs    bool // of encodings, in place of looking at models
-	cost     figures.Cost
+	cost     analysis.Cost
 	memoryOf string
 }
 
@@ -53,10 +53,10 @@ func parse(args []string) (o options, err error) {
 		"directory with a picture of the object, white on black, for each of -images, of the "+
 			"same name but for its ending; or COCO's instances_….json of -images")
 	flags.IntVar(&o.count, "n", 1000, "images at most")
-	what := flags.String("what", "all", "all, or some of "+figures.Names()+"; or cost: of encodings, without models")
+	what := flags.String("what", "all", "all, or some of "+analysis.Names()+"; or cost: of encodings, without models")
 	flags.StringVar(&o.out, "out", "runs/analysis", "directory for rows and the page")
 	flags.Uint64Var(&o.seed, "seed", 0, "of noise, pairs, occlusion and shuffles, the same for all models")
-	encodings := flags.String("encodings", "", "of -what cost: some of "+labels(figures.CostArms)+", the first the one "+
+	encodings := flags.String("encodings", "", "of -what cost: some of "+labels(analysis.CostArms)+", the first the one "+
 		"that others are compared with; default all")
 	variants := flags.String("variant", "Ti/16", "of -what cost: sizes of models, as Ti/16,B/16,L/16")
 	sides := flags.String("sizes", "224", "of -what cost: sides of square pictures, as 224,384")
@@ -99,7 +99,7 @@ func parse(args []string) (o options, err error) {
 		}
 		return o, nil
 	}
-	if o.figures, err = figures.Choose(study.Split(*what)); err != nil {
+	if o.figures, err = analysis.Choose(study.Split(*what)); err != nil {
 		return o, fmt.Errorf("-what: %w", err)
 	}
 	if len(o.figures) == 0 {
@@ -115,25 +115,25 @@ func parse(args []string) (o options, err error) {
 }
 
 // named reads NAME=PATH, or names a path: seeds of one encoding share a column.
-func named(model string) figures.Model {
+func named(model string) analysis.Model {
 	if name, path, ok := strings.Cut(model, "="); ok && !strings.Contains(name, "/") && name != "" && path != "" {
-		return figures.Model{Name: name, Path: path}
+		return analysis.Model{Name: name, Path: path}
 	}
 	name, _, _ := strings.Cut(filepath.Base(model), "-seed")
-	return figures.Model{Name: name, Path: model}
+	return analysis.Model{Name: name, Path: model}
 }
 
 // armsOf returns the encodings of labels, all for none.
 func armsOf(names []string) (arms []study.Arm, err error) {
 	if len(names) == 0 {
-		return figures.CostArms, nil
+		return analysis.CostArms, nil
 	}
 	for _, name := range names {
-		at := slices.IndexFunc(figures.CostArms, func(a study.Arm) bool { return a.Label == name })
+		at := slices.IndexFunc(analysis.CostArms, func(a study.Arm) bool { return a.Label == name })
 		if at < 0 {
-			return nil, fmt.Errorf("unknown encoding %q: want some of %s", name, labels(figures.CostArms))
+			return nil, fmt.Errorf("unknown encoding %q: want some of %s", name, labels(analysis.CostArms))
 		}
-		arms = append(arms, figures.CostArms[at])
+		arms = append(arms, analysis.CostArms[at])
 	}
 	return arms, nil
 }

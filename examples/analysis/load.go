@@ -11,12 +11,12 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/figures"
-	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/study"
 )
 
 // shapes are those of examples/cifar100 without -data: 3,000 to train on, others to look at.
@@ -25,7 +25,7 @@ func shapes() (train, test *data.Set, err error) {
 }
 
 // find returns the models with their paths on disk; without -model it trains two.
-func (o options) find(ctx context.Context, backend compute.Backend) (found []figures.Model, err error) {
+func (o options) find(ctx context.Context, backend compute.Backend) (found []analysis.Model, err error) {
 	models := o.models
 	if len(models) == 0 {
 		recipe, err := finetune.Named("shapes")
@@ -48,7 +48,7 @@ func (o options) find(ctx context.Context, backend compute.Backend) (found []fig
 			return nil, err
 		}
 		for _, u := range units {
-			models = append(models, figures.Model{Name: u.Label, Path: u.Dir})
+			models = append(models, analysis.Model{Name: u.Label, Path: u.Dir})
 		}
 	}
 	for _, m := range models {
@@ -60,7 +60,7 @@ func (o options) find(ctx context.Context, backend compute.Backend) (found []fig
 	}
 	if o.start {
 		for _, m := range found {
-			found = append(found, figures.Model{Name: m.Name + " at start", Path: m.Path, Start: true})
+			found = append(found, analysis.Model{Name: m.Name + " at start", Path: m.Path, Start: true})
 		}
 	}
 	return found, nil

@@ -15,9 +15,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/wepe-go/wepe/finetune/figures"
-	"github.com/wepe-go/wepe/finetune/report"
+	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/report"
 )
 
 func main() { program.Main("analysis", parse, options.saves, run) }
@@ -41,7 +41,7 @@ func run(ctx context.Context, o options) error {
 	if o.models, err = o.find(ctx, backend); err != nil {
 		return err
 	}
-	look := figures.Look{Backend: backend, Models: o.models, Figures: o.figures, Seed: o.seed, Log: program.Line}
+	look := analysis.Look{Backend: backend, Models: o.models, Figures: o.figures, Seed: o.seed, Log: program.Line}
 	if look.Images, look.Mask, err = o.load(ctx, backend); err != nil {
 		return err
 	}
@@ -53,10 +53,10 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	for _, f := range o.figures {
-		program.Printf("\n%s\n\n%s", f.Title, figures.Table(found.Rows, f.Name).Text())
+		program.Printf("\n%s\n\n%s", f.Title, analysis.Table(found.Rows, f.Name).Text())
 	}
 	rows, page := filepath.Join(o.out, "rows.jsonl"), filepath.Join(o.out, "analysis.html")
-	if err := figures.Write(rows, found.Rows); err != nil {
+	if err := analysis.Write(rows, found.Rows); err != nil {
 		return err
 	}
 	if err := report.Picture(page, found.Page.HTML); err != nil {

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/figures"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/program/programtest"
 )
@@ -73,7 +73,7 @@ func TestPicturesWithoutClassesShowTheAttentionOfAModelOfOthers(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, done.Stdout)
 		}
 	}
-	rows, err := figures.Read(filepath.Join(out, "rows.jsonl"))
+	rows, err := analysis.Read(filepath.Join(out, "rows.jsonl"))
 	if err != nil || len(rows) < 10 {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
@@ -123,7 +123,7 @@ func TestTheSameWeightsOfThreeLookTheSame(t *testing.T) {
 	}
 	done := looks.Run(t, append(args, models+",gone="+filepath.Join(dir, "nothing"))...)
 	done.Complaint(t, "one model of four is not there", 1, "nothing")
-	rows, err := figures.Read(filepath.Join(out, "rows.jsonl"))
+	rows, err := analysis.Read(filepath.Join(out, "rows.jsonl"))
 	if err != nil {
 		t.Fatal(err, done.Stderr)
 	}
@@ -202,7 +202,7 @@ func TestParametersAndFLOPsAreCountedWithoutAModel(t *testing.T) {
 	if done.Code != 0 {
 		t.Fatal(done.Stderr)
 	}
-	rows, err := figures.Read(filepath.Join(out, "cost.jsonl"))
+	rows, err := analysis.Read(filepath.Join(out, "cost.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

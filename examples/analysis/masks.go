@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/detect/coco"
-	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/program"
 )
 

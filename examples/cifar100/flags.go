@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit/dhvt"
 )
 

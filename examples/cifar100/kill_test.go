@@ -15,8 +15,8 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/report"
 )
 
 // lastVariables returns the bytes of the newest checkpoint of a run, and its step.

@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/study"
 )
 
 // sets are the images that the flags name: one set for trainings at all sizes, which the graph makes of it; where

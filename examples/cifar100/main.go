@@ -26,9 +26,9 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/report"
-	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/study"
 )
 
 func main() { program.Main("cifar100", parse, options.saves, run) }

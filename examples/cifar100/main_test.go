@@ -20,9 +20,9 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/program/programtest"
+	"github.com/wepe-go/wepe/report"
 )
 
 // TestMain is also the program under test.

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/wepe-go/wepe/finetune/detection"
-	"github.com/wepe-go/wepe/finetune/study"
+	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
 )
 

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/wepe-go/wepe/detect/scenes"
-	"github.com/wepe-go/wepe/finetune/detection"
+	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/internal/program"
 )
 

@@ -24,12 +24,12 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/scenes"
+	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/detection"
-	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/report"
 )
 
 func main() { program.Main("coco", parse, options.saves, run) }

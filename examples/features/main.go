@@ -24,12 +24,12 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/analysis/features"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/features"
-	"github.com/wepe-go/wepe/finetune/report"
-	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/study"
 )
 
 func main() {

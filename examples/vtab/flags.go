@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data/vtab"
-	"github.com/wepe-go/wepe/finetune/study"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/study"
 )
 
 // options are what the flags say.
@@ -53,7 +53,7 @@ func parse(args []string) (o options, err error) {
 		"encodings.", args); err != nil {
 		return o, err
 	}
-	o.merge, s.Dir, s.Benchmark = study.Split(*merge), common.Checkpoint, vtab.Benchmark()
+	o.merge, s.Dir, s.Benchmark = study.Split(*merge), common.Checkpoint, study.VTAB()
 	trains := !o.plan && len(o.merge) == 0
 	switch {
 	case o.data == "" && o.write != "":

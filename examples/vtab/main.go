@@ -20,10 +20,10 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/wepe-go/wepe/finetune/data/vtab"
-	"github.com/wepe-go/wepe/finetune/report"
-	"github.com/wepe-go/wepe/finetune/study"
+	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/study"
 )
 
 func main() { program.Main("vtab", parse, options.saves, run) }

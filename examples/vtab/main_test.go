@@ -22,12 +22,12 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/data/vtab"
-	"github.com/wepe-go/wepe/finetune/report"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/program/programtest"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
 

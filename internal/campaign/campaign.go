@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 // Package campaign scales tests. What an ordinary run of the tests does some hundred times, a campaign does as often as
-// docs/reliability.md promises: internal/tools/campaign sets the environment and collects what the tests log.
+// docs/reliability.md promises: tools/campaign sets the environment and collects what the tests log.
 package campaign
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 )
 
-// The tests of whole archives, good and hostile, are those of the readers: package checkpoints and finetune/data.
+// The tests of whole archives, good and hostile, are those of the readers: package checkpoints and data.
 
 // FuzzHeader: what is accepted is what NumPy would write for it, up to white space, quotes and order.
 func FuzzHeader(f *testing.F) {

@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/wepe-go/wepe/finetune/data"
-	"github.com/wepe-go/wepe/finetune/data/parquet"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/data/parquet"
 )
 
 // Streaming are the flags of a program that reads pictures for each batch.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/study"
+	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
 )
 

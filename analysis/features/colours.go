@@ -1,0 +1,138 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package features
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+)
+
+// Coloured is a picture as a model sees it, and its patches in colours.
+type Coloured struct {
+	Picture Picture
+	Seen    *image.RGBA // at the model's size
+	Patches *image.RGBA // a pixel for each patch
+}
+
+// Colours shows the patches of some pictures of a list, by number, in the colours of their three first principal axes,
+// over all of these pictures jointly and each stretched to the range of colours (Oquab et al. 2023,
+// https://arxiv.org/abs/2304.07193, figure 1). Pictures that cannot be read are left out and named in the error of type
+// finetune.Unread.
+//
+// With foreground the first axis divides patches at zero, and three axes of those in front are shown, the others black.
+// In front is, since an axis has no sign, the side that the margin of the pictures has less of.
+func Colours(m *finetune.Model, l *List, rows []int, foreground bool) ([]Coloured, error) {
+	pictures := make([]*data.Picture, len(rows))
+	read := func(i int) (p *data.Picture, err error) {
+		p, err = l.Read(rows[i])
+		pictures[i] = p
+		return p, err
+	}
+	var out []Coloured
+	var points []float64
+	var margin []bool
+	missing := finetune.Unread{}
+	err := m.EmbedEach(len(rows), read, func(i int, f finetune.Features, unread error) (err error) {
+		var seen *data.Picture
+		if unread == nil {
+			seen, err = m.Fit(pictures[i])
+		} else {
+			missing[i] = unread
+		}
+		if seen == nil {
+			return err
+		}
+		out = append(out, Coloured{l.Pictures[rows[i]], seen.Image(), image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))})
+		for _, v := range f.Patches {
+			points = append(points, float64(v))
+		}
+		for p := range f.Rows * f.Cols {
+			row, col := p/f.Cols, p%f.Cols
+			margin = append(margin, row == 0 || col == 0 || row == f.Rows-1 || col == f.Cols-1)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(missing) > 0:
+		err = missing
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("features: none of the pictures of %s can be read: %w", l.Name, err)
+	}
+	shown, colours, pcaErr := colour(points, margin, foreground)
+	if pcaErr != nil {
+		return nil, pcaErr
+	}
+	perPicture := len(margin) / len(out)
+	for k, p := range shown {
+		at := out[p/perPicture].Patches
+		cols := at.Bounds().Dx()
+		at.SetRGBA(p%perPicture%cols, p%perPicture/cols, colours[k])
+	}
+	for _, c := range out { // what is not in front
+		for i := 3; i < len(c.Patches.Pix); i += 4 {
+			c.Patches.Pix[i] = 255
+		}
+	}
+	return out, err
+}
+
+// colour gives colours to points [n, width], or to those in front: their numbers and colours.
+func colour(points []float64, margin []bool, foreground bool) (shown []int, colours []color.RGBA, err error) {
+	n := len(margin)
+	width := len(points) / n
+	for i := range n {
+		shown = append(shown, i)
+	}
+	axes, err := analysis.PCA(points, n, 3)
+	if err != nil {
+		return nil, nil, err
+	}
+	first := axes.Scores[0]
+	var outside, inside []float64
+	for i, v := range first {
+		if margin[i] {
+			outside = append(outside, v)
+		} else {
+			inside = append(inside, v)
+		}
+	}
+	if inside != nil && stat.Mean(outside, nil) > stat.Mean(inside, nil) {
+		floats.Scale(-1, first)
+	}
+	if foreground {
+		shown = slices.DeleteFunc(shown, func(i int) bool { return !(first[i] > 0) })
+		if len(shown) < 2 {
+			return nil, nil, fmt.Errorf("features: %d of %d patches are in front: show them without the foreground alone",
+				len(shown), n)
+		}
+		var front []float64
+		for _, i := range shown {
+			front = append(front, points[i*width:(i+1)*width]...)
+		}
+		if axes, err = analysis.PCA(front, len(shown), 3); err != nil {
+			return nil, nil, err
+		}
+	}
+	colours = make([]color.RGBA, len(shown))
+	for k := range colours {
+		colours[k].A = 255
+	}
+	for c, scores := range axes.Scores { // fewer than three where points have fewer numbers
+		for k, v := range analysis.MinMax(scores) {
+			*[]*uint8{&colours[k].R, &colours[k].G, &colours[k].B}[c] = uint8(255*v + 0.5)
+		}
+	}
+	return shown, colours, nil
+}

@@ -1,0 +1,474 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package features
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// demo is the model of make finetune-demo: width 96, 6×6 patches, a class token.
+func demo(t *testing.T, batch int) *finetune.Model {
+	t.Helper()
+	m := gomlxtest.Must(finetune.OpenAny(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
+	m.Recipe.EvalBatchSize = batch
+	t.Cleanup(m.Finalize)
+	return m
+}
+
+// processor computes as another backend does, and calls itself ONNX Runtime's.
+type processor struct{ compute.Backend }
+
+func (processor) Name() string                               { return "onnxruntime" }
+func (processor) DeviceDescription(compute.DeviceNum) string { return "CPU" }
+
+// A resumed job begins with a picture that begins a batch: of those that are computed, not of the recipe's.
+func TestAJobRemembersHowManyPicturesAreComputedAtATime(t *testing.T) {
+	m := gomlxtest.Must(finetune.OpenAny(processor{gomlxtest.Backend()}, "../../examples/cifar100/demo/vit"))(t)
+	defer m.Finalize()
+	m.Recipe.EvalBatchSize = 1_000_000
+	s, err := (&Job{Model: m, List: gomlxtest.Must(Folder(folder(t)))(t)}).begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := m.Recipe.Model
+	if at := s.Batch * c.Tokens() * c.MLPDim; at > 1<<21 || 2*at <= 1<<21 {
+		t.Errorf("%d pictures of %d tokens and %d hidden units", s.Batch, c.Tokens(), c.MLPDim)
+	}
+}
+
+// drawn is a picture of noise.
+func drawn(seed uint64, height, width int) image.Image {
+	img, r := image.NewNRGBA(image.Rect(0, 0, width, height)), rand.New(rand.NewPCG(seed, 3))
+	for i := range img.Pix {
+		if img.Pix[i] = uint8(r.IntN(256)); i%4 == 3 {
+			img.Pix[i] = 255
+		}
+	}
+	return img
+}
+
+// folder has pictures in two classes and beside them, one of them damaged and one cut: seven can be read.
+func folder(t *testing.T) string {
+	t.Helper()
+	files := map[string][]byte{"notes.txt": []byte("no picture"), "cat/b.png": []byte("no picture either"),
+		"dog/cut.png": datatest.PNG(drawn(9, 11, 13))[:200]}
+	for i, name := range strings.Fields("cat/a.png cat/c.png cat/more/d.png dog/e.png dog/f.png dog/z.PNG top.png") {
+		files[name] = datatest.PNG(drawn(uint64(i), 7+2*i, 23-i))
+	}
+	return datatest.Tree(t, files)
+}
+
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, name := range []string{valuesFile, rowsFile, stateFile} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		out[name] = string(content)
+	}
+	return out
+}
+
+func TestTheFeaturesOfAFolderAreThoseThatEmbedGives(t *testing.T) {
+	dir, m := folder(t), demo(t, 4)
+	l := gomlxtest.Must(Folder(dir))(t)
+	for of, width := range map[string]int{"": 96, OfMean: 96, OfBoth: 192} {
+		for _, inLines := range []bool{false, true} {
+			var said []string
+			job := Job{Model: m, List: l, Of: of, JSON: inLines, Dir: t.TempDir()}
+			job.Log = func(line string) { said = append(said, line) }
+			table := gomlxtest.Must(job.Run(t.Context()))(t)
+			if table.Len() != 7 || table.Width != width {
+				t.Fatalf("%d rows of width %d, want 7 of %d", table.Len(), table.Width, width)
+			}
+			for i, p := range table.Pictures {
+				f := gomlxtest.Must(m.Embed(filepath.Join(dir, p.File)))(t)[0]
+				want := map[string][]float32{"": f.Class, OfMean: f.Mean, OfBoth: slices.Concat(f.Class, f.Mean)}[of]
+				var wide []float64
+				for _, v := range want {
+					wide = append(wide, float64(v))
+				}
+				gomlxtest.NearAbs(t, p.File, table.Vector(i), wide, 1e-5)
+			}
+			if got := fmt.Sprint(table.Pictures); got != "[{top.png  } {cat/a.png cat } {cat/c.png cat } {cat/more/d.png cat } "+
+				"{dog/e.png dog } {dog/f.png dog } {dog/z.PNG dog }]" {
+				t.Errorf("pictures %s", got)
+			}
+			if all := strings.Join(said, "\n"); !strings.Contains(all, "skipped cat/b.png: ") ||
+				!strings.Contains(all, "skipped dog/cut.png: ") || !strings.Contains(all, "skipped 2 of 9 pictures") {
+				t.Errorf("said %s", all)
+			}
+			if s := gomlxtest.Must(readState(job.Dir))(t); fmt.Sprint(s.Unread) != "[cat/b.png dog/cut.png]" || s.Rows != 7 {
+				t.Errorf("state %+v", s)
+			}
+			said = nil
+			gomlxtest.Must(job.Run(t.Context()))(t) // does nothing
+			if all := strings.Join(said, "\n"); !strings.HasSuffix(all, ": cat/b.png, dog/cut.png") || len(said) != 1 {
+				t.Errorf("the second time: %s", said)
+			}
+		}
+	}
+}
+
+// A kill may leave any number of whole rows, a piece of one more of each file, and numbers whose lines are missing.
+func TestWhatWasStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
+	dir, m := folder(t), demo(t, 3)
+	l := gomlxtest.Must(Folder(dir))(t)
+	for _, inLines := range []bool{false, true} {
+		whole := Job{Model: m, List: l, JSON: inLines, Dir: t.TempDir()}
+		gomlxtest.Must(whole.Run(t.Context()))(t)
+		want := files(t, whole.Dir)
+		begun := whole
+		begun.Dir = t.TempDir()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := errors.New("stopped")
+		begun.Progress = func(int, int) { cancel(stop) }
+		if _, err := begun.Run(ctx); !errors.Is(err, stop) {
+			t.Fatalf("%v, want %v", err, stop)
+		}
+		begun.Progress = nil
+		state := files(t, begun.Dir)[stateFile]
+		if _, err := Read(begun.Dir); err == nil || !strings.Contains(err.Error(), "not finished") {
+			t.Errorf("unfinished features are read: %v", err)
+		}
+		lines := strings.SplitAfter(want[rowsFile], "\n")
+		for _, c := range []struct{ rows, lineBytes, values, valueBytes int }{
+			{0, 0, 0, 0}, {0, 5, 0, 0}, {1, 0, 1, 0}, {2, 9, 3, 0}, {3, 0, 3, 7}, {5, 20, 5, 3}, {4, 1, 6, 100}, {7, 0, 7, 0},
+			{5, 0, 2, 11}, {6, 0, 6, 0},
+		} {
+			again := whole
+			again.Dir = t.TempDir()
+			piece := lines[c.rows][:min(c.lineBytes, len(lines[c.rows]))]
+			written := map[string]string{stateFile: state, rowsFile: strings.Join(lines[:c.rows], "") + piece}
+			if values := want[valuesFile]; values != "" {
+				written[valuesFile] = values[:min(len(values), 128+4*96*c.values+c.valueBytes)]
+			}
+			for name, content := range written {
+				if err := os.WriteFile(filepath.Join(again.Dir, name), []byte(content), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first := -1
+			again.Progress = func(done, _ int) {
+				if first < 0 {
+					first = done
+				}
+			}
+			gomlxtest.Must(again.Run(t.Context()))(t)
+			if first%3 != 0 { // other backends may round otherwise in batches of others
+				t.Errorf("stopped at %+v: goes on within a batch, after %d pictures", c, first)
+			}
+			for name, content := range files(t, again.Dir) {
+				if content != want[name] {
+					t.Errorf("stopped at %+v, in lines %t: %s differs", c, inLines, name)
+				}
+			}
+		}
+	}
+}
+
+func TestFeaturesOfSomethingElseAreNotContinued(t *testing.T) {
+	dir, m := folder(t), demo(t, 4)
+	l := gomlxtest.Must(Folder(dir))(t)
+	job := Job{Model: m, List: l, Dir: t.TempDir()}
+	gomlxtest.Must(job.Run(t.Context()))(t)
+	want := files(t, job.Dir)
+	other := gomlxtest.Must(m.With("model.depth=2"))(t)
+	defer other.Finalize()
+	gomlxtest.Must(other.EmbedImages(drawn(1, 5, 5)))(t) // draws its weights
+	for name, change := range map[string]func(*Job){
+		"another model": func(j *Job) { j.Model = other },
+		"another list":  func(j *Job) { j.List = l.Thin(5) },
+		"another kind":  func(j *Job) { j.Of = OfMean },
+		"another form":  func(j *Job) { j.JSON = true },
+	} {
+		changed := job
+		change(&changed)
+		if _, err := changed.Run(t.Context()); err == nil || !strings.Contains(err.Error(), job.Dir) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, content := range files(t, job.Dir) {
+		if content != want[name] {
+			t.Errorf("%s has changed", name)
+		}
+	}
+}
+
+func TestWhatHasNoFeaturesIsOneLine(t *testing.T) {
+	m := demo(t, 4)
+	empty := t.TempDir()
+	if _, err := Folder(empty); err == nil || !strings.Contains(err.Error(), "no pictures in "+empty) {
+		t.Errorf("an empty folder: %v", err)
+	}
+	damaged := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": []byte("a"), "b.png": nil})))(t)
+	for name, c := range map[string]struct {
+		job  Job
+		want string
+	}{
+		"all damaged":     {Job{Model: m, List: damaged}, "none of the 2 pictures"},
+		"nothing listed":  {Job{Model: m, List: &List{Name: "nothing"}}, "no pictures in nothing"},
+		"an unknown kind": {Job{Model: m, List: damaged, Of: "patches"}, `"patches"`},
+	} {
+		c.job.Dir = t.TempDir()
+		if _, err := c.job.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Read(empty); err == nil || !strings.Contains(err.Error(), "none in") {
+		t.Errorf("nothing there: %v", err)
+	}
+}
+
+// table is features in a plane: class c at the angle of a third of a turn times c, with some noise.
+func table(n, classes int, noise float64, parts bool) *Table {
+	t, r := &Table{Name: "made", Width: 2}, rand.New(rand.NewPCG(7, 11))
+	for i := range n {
+		c := i % classes
+		p := Picture{File: fmt.Sprintf("%02d.png", i), Class: string(rune('a' + c))}
+		if p.Part = ""; parts {
+			p.Part = []string{Train, Train, Test}[i/classes%3]
+		}
+		angle := 2*math.Pi*float64(c)/float64(classes) + noise*r.NormFloat64()
+		length := 1 + r.Float64()
+		t.Pictures = append(t.Pictures, p)
+		t.Values = append(t.Values, float32(length*math.Cos(angle)), float32(length*math.Sin(angle)))
+	}
+	return t
+}
+
+func TestClassesThatLieApartAreTold(t *testing.T) {
+	for _, parts := range []bool{false, true} {
+		made := table(53, 5, 0.05, parts)
+		known, asked := 53, 53
+		if parts {
+			known, asked = 38, 15 // of five pictures each ten are asked, and the last three are known
+		}
+		for _, k := range []int{1, 6, 1000} { // more neighbours than a class has, and than there are
+			a := gomlxtest.Must(made.KNN(k, 0.07))(t)
+			if a.Top1 < 1-1e-9 || a.Known != known || a.Asked != asked || a.Classes != 5 {
+				t.Errorf("k = %d: %+v", k, a)
+			}
+		}
+		a, tried, err := made.Probe(Probe{}, nil)
+		if err != nil || a.Top1 < 1-1e-9 || len(tried) != 6 || a.Known+a.Asked != 53 {
+			t.Errorf("probe: %+v, %+v, %v", a, tried, err)
+		}
+		for _, try := range tried {
+			if try.Gradient > 1e-4 {
+				t.Errorf("L2 %g ended with a gradient of %g after %d steps", try.L2, try.Gradient, try.Steps)
+			}
+		}
+	}
+}
+
+func TestConstantFeaturesTellNothingAndFail(t *testing.T) {
+	same := table(31, 3, 0, false)
+	for i := range same.Values {
+		same.Values[i] = 2.5
+	}
+	// The probe is right about the most frequent class, which is not ahead of the others by much.
+	if a := gomlxtest.Must(same.KNN(20, 0.07))(t); a.Top1 > 0.5 {
+		t.Errorf("neighbours: %+v", a)
+	}
+	if a, _, err := same.Probe(Probe{}, nil); err != nil || a.Top1 > 0.5 {
+		t.Errorf("probe: %+v, %v", a, err)
+	}
+	alone := table(7, 7, 0, false) // a class for each picture: the nearest is always of another
+	if a := gomlxtest.Must(alone.KNN(20, 0.07))(t); a.Top1 != 0 {
+		t.Errorf("classes of one: %+v", a)
+	}
+	if _, _, err := alone.Probe(Probe{}, nil); err == nil || !strings.Contains(err.Error(), "too few pictures") {
+		t.Errorf("a probe of classes of one: %v", err)
+	}
+	one, unnamed, untested := table(5, 1, 0, false), table(5, 5, 0, false), table(2, 2, 0, true)
+	unnamed.Pictures[3].Class = ""
+	for name, c := range map[string]struct {
+		table *Table
+		want  string
+	}{
+		"one class":               {one, "of one class"},
+		"a picture without class": {unnamed, "03.png"},
+		"no test":                 {untested, "0 to ask"},
+	} {
+		_, err := c.table.KNN(20, 0.07)
+		_, _, again := c.table.Probe(Probe{}, nil)
+		for _, err := range []error{err, again} {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for name, err := range map[string]error{
+		"no neighbours":  second(alone.KNN(0, 0.07)),
+		"no temperature": second(alone.KNN(5, 0)),
+		"wild L2":        third(same.Probe(Probe{L2: []float64{-1}}, nil)),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func second(_ Answer, err error) error         { return err }
+func third(_ Answer, _ []Tried, e error) error { return e }
+
+func TestThePageShowsPicturesBesideTheirNearest(t *testing.T) {
+	l := gomlxtest.Must(Folder(folder(t)))(t)
+	made := &Table{Name: "made", Width: 2, Pictures: []Picture{}}
+	for i, p := range l.Pictures {
+		if p.File != "cat/b.png" && p.File != "dog/cut.png" {
+			made.Pictures = append(made.Pictures, p)
+			made.Values = append(made.Values, float32(math.Cos(float64(i))), float32(math.Sin(float64(i))))
+		}
+	}
+	page := gomlxtest.Must(made.Nearest(l, 3, 100))(t)
+	if len(page.Sections) != 3 || len(page.Sections[0].Pictures) != 7 {
+		t.Fatalf("%d sections", len(page.Sections))
+	}
+	var out bytes.Buffer
+	if err := page.HTML(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"top.png", "asked for its nearest", "cosine 0.540", "data:image/png"} { // cos 1
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	one := &Table{Width: 2, Values: []float32{1, 2}, Pictures: l.Pictures[:1]}
+	if _, err := one.Nearest(l, 3, 2); err == nil || !strings.Contains(err.Error(), "nearest of 1") {
+		t.Errorf("one picture: %v", err)
+	}
+	made.Pictures[0].File = "elsewhere.png"
+	if _, err := made.Nearest(l, 1, 1); err == nil || !strings.Contains(err.Error(), "elsewhere.png is not in") {
+		t.Errorf("another list: %v", err)
+	}
+}
+
+func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
+	// Two pictures of 3×5 patches. The middle stands out along one number; three more numbers vary there by themselves.
+	const width = 7
+	var points []float64
+	var margin []bool
+	for i := range 30 {
+		p := make([]float64, width)
+		row, col := i%15/5, i%5
+		margin = append(margin, row == 0 || row == 2 || col == 0 || col == 4)
+		if !margin[i] {
+			p[2] = -50
+			p[0], p[5], p[6] = 10*float64(col-2), float64(i/15), 0.1*float64(i%7)
+		}
+		points = append(points, p...)
+	}
+	shown, colours, err := colour(points, margin, true)
+	if err != nil || fmt.Sprint(shown) != "[6 7 8 21 22 23]" {
+		t.Fatalf("in front are %v, %v", shown, err)
+	}
+	// The first axis in front is the column: the ends have the ends of red, the middle the middle.
+	reds := []int{int(colours[0].R), int(colours[1].R), int(colours[2].R)}
+	if slices.Min(reds[:]) > 2 || slices.Max(reds[:]) < 253 || reds[1] < 120 || reds[1] > 135 || reds[1] == reds[0] {
+		t.Errorf("red %v", reds)
+	}
+	if d := int(colours[0].G) - int(colours[3].G); d*d < 200*200 {
+		t.Errorf("the second axis is the picture: green %d and %d", colours[0].G, colours[3].G)
+	}
+	all, _, err := colour(points, margin, false)
+	if err != nil || len(all) != 30 {
+		t.Errorf("%d patches, %v", len(all), err)
+	}
+	if _, same, err := colour(make([]float64, 30*width), margin, false); err != nil || same[4].R != 0 {
+		t.Errorf("constant patches: %v, %v", same, err)
+	}
+	_, _, err = colour(make([]float64, 30*width), margin, true)
+	if err == nil || !strings.Contains(err.Error(), "0 of 30") {
+		t.Errorf("nothing in front: %v", err)
+	}
+}
+
+func TestColoursOfPicturesThatAModelSees(t *testing.T) {
+	m, l := demo(t, 4), gomlxtest.Must(Folder(folder(t)))(t)
+	rows := make([]int, l.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	coloured, err := Colours(m, l, rows, false)
+	unread := finetune.Unread{}
+	if !errors.As(err, &unread) || len(unread) != 2 || len(coloured) != 7 {
+		t.Fatalf("%d pictures, %v", len(coloured), err)
+	}
+	var low, high [3]uint8
+	low = [3]uint8{255, 255, 255}
+	for _, c := range coloured {
+		if b := c.Patches.Bounds(); b.Dx() != 6 || b.Dy() != 6 || c.Seen.Bounds().Dx() != 24 {
+			t.Errorf("%v patches of %v pixels", b, c.Seen.Bounds())
+		}
+		for i, v := range c.Patches.Pix {
+			if k := i % 4; k < 3 {
+				low[k], high[k] = min(low[k], v), max(high[k], v)
+			}
+		}
+	}
+	if low != [3]uint8{} || high != [3]uint8{255, 255, 255} {
+		t.Errorf("colours from %v to %v, want the whole range over all pictures", low, high)
+	}
+	damaged := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": []byte("a")})))(t)
+	_, err = Colours(m, damaged, []int{0}, false)
+	if err == nil || !strings.Contains(err.Error(), "none of the pictures") {
+		t.Errorf("all damaged: %v", err)
+	}
+}
+
+func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
+	png := datatest.PNG(drawn(1, 3, 5))
+	dir := datatest.Tree(t, map[string][]byte{"train/x/1.png": png, "train/y/2.png": png, "train/y/3.png": png,
+		"val/y/1.png": png})
+	l := gomlxtest.Must(Folder(dir))(t)
+	if got := fmt.Sprint(l.Pictures); got != "[{train/x/1.png x train} {train/y/2.png y train} {train/y/3.png y train} "+
+		"{val/y/1.png y test}]" {
+		t.Error(got)
+	}
+	train, test, err := data.Shapes(data.TaskWhere, 23, 11, 16, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &List{Name: "shapes"}
+	s.AddSet(Train, train)
+	s.AddSet(Test, test)
+	thin := s.Thin(5)
+	var numbers []string
+	for _, p := range thin.Pictures {
+		numbers = append(numbers, p.Part+p.File[len(p.File)-2:])
+	}
+	if got := fmt.Sprint(numbers); got != "[train00 train04 train09 train13 train18 test00 test02 test04 test06 test08]" {
+		t.Error(got)
+	}
+	picture := gomlxtest.Must(thin.Read(6))(t)
+	if !slices.Equal(picture.Pixels[:3], slices.Repeat(test.Image(2)[:1], 3)) || picture.Height != 16 {
+		t.Errorf("a picture of %d rows begins with %v", picture.Height, picture.Pixels[:3])
+	}
+	for n, want := range map[int]int{11: 22, 23: 34, 1000: 34, 1: 2} {
+		if got := s.Thin(n).Len(); got != want {
+			t.Errorf("at most %d of each part are %d, want %d", n, got, want)
+		}
+	}
+}

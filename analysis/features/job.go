@@ -1,0 +1,326 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package features
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/numpy"
+	"github.com/wepe-go/wepe/report"
+)
+
+// What a vector is.
+const (
+	OfClass = "class"      // the class token
+	OfMean  = "mean"       // the mean of the patches
+	OfBoth  = "class+mean" // one after the other, as DINO's linear probes take them
+)
+
+// Job writes the features of a list.
+type Job struct {
+	Model *finetune.Model
+	List  *List
+	Of    string // OfClass, OfMean or OfBoth; default OfClass, OfMean for a model without a class token
+	JSON  bool   // the numbers go into the lines of pictures.jsonl
+	Dir   string // where to, created when absent
+
+	Progress func(done, all int) // pictures, called at the start and after every batch; nil for silence
+	Log      func(line string)   // a line for each picture that cannot be read; nil for silence
+}
+
+// Run writes what is not written yet. A process that was stopped, by the context or by a kill, goes on with the batch
+// it was in, and the files end with the same bytes as without the stop (on the go backend; others do not promise equal
+// bits twice). What was begun with another model or list is refused. The pictures themselves are not compared: one that
+// changed under its name keeps its features.
+func (j Job) Run(ctx context.Context) (*Table, error) {
+	s, err := j.begin()
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := checkpoints.Lock(j.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unlock() }()
+	switch have, err := readState(j.Dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := s.write(j.Dir); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, err
+	default:
+		done, unread := have.Rows > 0, have.Unread
+		if have.Rows, have.Unread = 0, nil; fmt.Sprint(have) != fmt.Sprint(s) {
+			return nil, fmt.Errorf("features: those in %s are of another model, list or kind (%s of %d pictures): remove them "+
+				"or write elsewhere", j.Dir, have.Of, have.All)
+		}
+		if done {
+			j.tell(unread)
+			return Read(j.Dir)
+		}
+	}
+	if err := j.write(ctx, &s); err != nil {
+		return nil, err
+	}
+	return Read(j.Dir)
+}
+
+// begin says what is to be made.
+func (j *Job) begin() (s state, err error) {
+	c := j.Model.Recipe.Model.WithDefaults()
+	hasClass := c.Prefix() > c.Registers
+	if j.Of == "" {
+		if j.Of = OfMean; hasClass {
+			j.Of = OfClass
+		}
+	}
+	if !slices.Contains([]string{OfClass, OfMean, OfBoth}, j.Of) {
+		return s, fmt.Errorf("features: of %q, want %s, %s or %s", j.Of, OfClass, OfMean, OfBoth)
+	}
+	if !hasClass && j.Of != OfMean {
+		return s, fmt.Errorf("features: the model has no class token: want %s", OfMean)
+	}
+	if j.List.Len() == 0 {
+		return s, fmt.Errorf("features: no pictures in %s", j.List.Name)
+	}
+	s = state{Of: j.Of, Width: c.Width, JSON: j.JSON, Batch: j.Model.EvalBatch(), List: j.List.fingerprint(),
+		All: j.List.Len()}
+	if j.Of == OfBoth {
+		s.Width *= 2
+	}
+	s.Model, err = j.Model.Fingerprint()
+	return s, err
+}
+
+func (s state) write(dir string) error {
+	return report.Picture(filepath.Join(dir, stateFile), func(w io.Writer) error {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(s)
+	})
+}
+
+func (j Job) write(ctx context.Context, s *state) error {
+	out, next, err := j.resume(*s)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	progress := func(done int) {
+		if j.Progress != nil {
+			j.Progress(done, s.All)
+		}
+	}
+	progress(next)
+	first := next
+	var rows []line // of a batch, which are written together
+	err = j.Model.EmbedEach(s.All-first, func(i int) (*data.Picture, error) { return j.List.Read(first + i) },
+		func(i int, f finetune.Features, unread error) error {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			picture := j.List.Pictures[first+i]
+			if unread == nil {
+				vector := map[string][]float32{OfClass: f.Class, OfMean: f.Mean, OfBoth: slices.Concat(f.Class, f.Mean)}[j.Of]
+				if at := slices.IndexFunc(vector, func(v float32) bool { return v-v != 0 }); at >= 0 {
+					return fmt.Errorf("features: number %d of %s is %v: the model diverged", at, picture.File, vector[at])
+				}
+				rows = append(rows, line{picture, slices.Clone(vector)}) // not what the vector is part of
+			} else if j.Log != nil {
+				j.Log(fmt.Sprintf("skipped %s: %v", picture.File, unread))
+			}
+			if next = first + i + 1; (i+1)%s.Batch != 0 && next < s.All {
+				return nil
+			}
+			err := out.add(rows)
+			rows = rows[:0]
+			progress(next)
+			return err
+		})
+	if err != nil {
+		return err
+	}
+	if out.rows == 0 {
+		return fmt.Errorf("features: none of the %d pictures of %s can be read", s.All, j.List.Name)
+	}
+	if s.Rows = out.rows; s.Rows < s.All {
+		if s.Unread, err = j.unread(); err != nil {
+			return err
+		}
+		j.tell(s.Unread)
+	}
+	if err := out.finish(); err != nil {
+		return err
+	}
+	return s.write(j.Dir)
+}
+
+// tell names the first pictures without a row.
+func (j Job) tell(unread []string) {
+	const shown = 10
+	if n := len(unread); n > 0 && j.Log != nil {
+		text := strings.Join(unread[:min(n, shown)], ", ")
+		if n > shown {
+			text += fmt.Sprintf(" and %d more, see %s", n-shown, filepath.Join(j.Dir, stateFile))
+		}
+		j.Log(fmt.Sprintf("skipped %d of %d pictures of %s: %s", n, j.List.Len(), j.List.Name, text))
+	}
+}
+
+// unread are the pictures of the list without a row.
+func (j Job) unread() (files []string, err error) {
+	at := 0
+	err = readLines(filepath.Join(j.Dir, rowsFile), func(l line, _ int64) error {
+		for ; j.List.Pictures[at] != l.Picture; at++ {
+			files = append(files, j.List.Pictures[at].File)
+		}
+		at++
+		return nil
+	})
+	for _, p := range j.List.Pictures[at:] {
+		files = append(files, p.File)
+	}
+	return files, err
+}
+
+// output is files that grow by batches.
+type output struct {
+	lines, values *os.File // values is nil where the numbers go into lines
+	width, rows   int
+}
+
+// resume opens the files and cuts off what a stopped process wrote of the batch it was in. next is the first picture
+// to see.
+func (j Job) resume(s state) (o *output, next int, err error) {
+	o = &output{width: s.Width}
+	defer func() {
+		if err != nil {
+			o.close()
+		}
+	}()
+	open := func(name string) (*os.File, error) {
+		return os.OpenFile(filepath.Join(j.Dir, name), os.O_RDWR|os.O_CREATE, 0o644)
+	}
+	if o.lines, err = open(rowsFile); err != nil {
+		return nil, 0, err
+	}
+	whole := math.MaxInt // rows whose numbers are there
+	if !s.JSON {
+		if o.values, err = open(valuesFile); err != nil {
+			return nil, 0, err
+		}
+		info, err := o.values.Stat()
+		if err != nil {
+			return nil, 0, err
+		}
+		whole = max(0, int(info.Size()-numpy.HeaderSize)/(4*s.Width))
+	}
+	var places []int // in the list, of each row
+	var ends []int64 // of its line
+	at := 0
+	err = readLines(o.lines.Name(), func(l line, end int64) error {
+		for ; at < s.All && j.List.Pictures[at] != l.Picture; at++ {
+		}
+		if at == s.All {
+			return fmt.Errorf("%s is not in the list, or not there: remove %s", l.File, j.Dir)
+		}
+		if len(places) < whole {
+			places, ends = append(places, at), append(ends, end)
+		}
+		at++
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(places) > 0 {
+		next = (places[len(places)-1] + 1) / s.Batch * s.Batch
+		if places[len(places)-1] == s.All-1 {
+			next = s.All
+		}
+	}
+	o.rows, _ = slices.BinarySearch(places, next)
+	length := int64(0)
+	if o.rows > 0 {
+		length = ends[o.rows-1]
+	}
+	if err := cut(o.lines, length); err != nil || o.values == nil {
+		return o, next, err
+	}
+	if _, err := o.values.WriteAt(numpy.Header(0, o.width), 0); err != nil {
+		return nil, 0, err
+	}
+	return o, next, cut(o.values, numpy.HeaderSize+4*int64(o.rows)*int64(o.width))
+}
+
+// cut shortens a file, to whose end is written next.
+func cut(file *os.File, length int64) error {
+	if err := file.Truncate(length); err != nil {
+		return err
+	}
+	_, err := file.Seek(length, io.SeekStart)
+	return err
+}
+
+// add writes rows: the numbers first, then the lines that make them count.
+func (o *output) add(rows []line) error {
+	var values, lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	for _, l := range rows {
+		if o.values != nil {
+			_ = binary.Write(&values, binary.LittleEndian, l.Features) // a buffer never fails
+			l.Features = nil
+		}
+		if err := encoder.Encode(l); err != nil {
+			return err
+		}
+	}
+	if o.values != nil {
+		if _, err := o.values.Write(values.Bytes()); err != nil {
+			return err
+		}
+		if err := o.values.Sync(); err != nil {
+			return err
+		}
+	}
+	o.rows += len(rows)
+	_, err := o.lines.Write(lines.Bytes())
+	return err
+}
+
+// finish writes how many rows there are.
+func (o *output) finish() error {
+	if o.values != nil {
+		if _, err := o.values.WriteAt(numpy.Header(o.rows, o.width), 0); err != nil {
+			return err
+		}
+		if err := o.values.Sync(); err != nil {
+			return err
+		}
+	}
+	return o.lines.Sync()
+}
+
+func (o *output) close() {
+	for _, file := range []*os.File{o.lines, o.values} {
+		if file != nil {
+			_ = file.Close() // what counts is synced
+		}
+	}
+}

@@ -1,0 +1,100 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package features
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"path/filepath"
+
+	"github.com/wepe-go/wepe/data"
+)
+
+// List is pictures that have not been read yet.
+type List struct {
+	Name     string
+	Pictures []Picture
+	read     []func() (*data.Picture, error) // of each picture
+}
+
+// Folder lists the pictures of a directory. Where it holds nothing but train and val (or valid, validation, test), each
+// with class folders, these are the parts Train and Test. Otherwise there is one part, and the class of a picture is
+// the folder on top of it.
+func Folder(dir string) (*List, error) {
+	l := &List{Name: filepath.Base(dir)}
+	train, held, err := data.Folder(dir, nil, 0, 0)
+	if err == nil && held != nil {
+		l.AddFiles(Train, train)
+		l.AddFiles(Test, held)
+		return l, nil
+	}
+	all, err := data.Pictures(dir)
+	if err != nil {
+		return nil, err
+	}
+	l.AddFiles("", all)
+	return l, nil
+}
+
+// AddFiles adds picture files as a part, or with "" as no part.
+func (l *List) AddFiles(part string, f *data.Files) {
+	for i, file := range f.Paths.All() {
+		if part != "" {
+			file = path.Join(filepath.Base(f.Dir), file)
+		}
+		l.Pictures = append(l.Pictures, Picture{File: file, Class: f.Classes[f.Labels[i]], Part: part})
+		l.read = append(l.read, func() (*data.Picture, error) { return f.Read(i) })
+	}
+}
+
+// AddSet adds the pictures of a set, which are named by their numbers.
+func (l *List) AddSet(part string, s *data.Set) {
+	for i := range s.Len() {
+		l.Pictures = append(l.Pictures, Picture{File: fmt.Sprintf("%s/%05d", s.Name, i), Class: s.Classes[s.Labels[i]],
+			Part: part})
+		l.read = append(l.read, func() (*data.Picture, error) { return data.FromImage(s.Picture(i)), nil })
+	}
+}
+
+// Len is the number of pictures.
+func (l *List) Len() int { return len(l.Pictures) }
+
+// Read decodes a picture.
+func (l *List) Read(i int) (*data.Picture, error) { return l.read[i]() }
+
+// Thin returns at most n pictures of each part, spread evenly.
+func (l *List) Thin(n int) *List {
+	rows := map[string][]int{}
+	for i, p := range l.Pictures {
+		rows[p.Part] = append(rows[p.Part], i)
+	}
+	out, seen := &List{Name: l.Name}, map[string]int{}
+	for i, p := range l.Pictures {
+		all := len(rows[p.Part])
+		if k := seen[p.Part]; k < n && (all <= n || i == rows[p.Part][k*all/n]) {
+			seen[p.Part]++
+			out.Pictures, out.read = append(out.Pictures, p), append(out.read, l.read[i])
+		}
+	}
+	return out
+}
+
+// byFile returns where pictures are in the list.
+func (l *List) byFile() map[string]int {
+	at := make(map[string]int, l.Len())
+	for i := l.Len() - 1; i >= 0; i-- {
+		at[l.Pictures[i].File] = i
+	}
+	return at
+}
+
+// fingerprint is the SHA-256 of what the list names.
+func (l *List) fingerprint() string {
+	h := sha256.New()
+	for _, p := range l.Pictures {
+		fmt.Fprintf(h, "%q %q %q\n", p.File, p.Class, p.Part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,88 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package features
+
+import (
+	"bytes"
+	"fmt"
+	"image/png"
+	"slices"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/report"
+)
+
+// thumbnailSide is the longer side of the pictures of the page, in pixels, unless they are smaller.
+const thumbnailSide = 160
+
+// Nearest is a page of some pictures, spread evenly over the table, each beside the k others of all that are nearest to
+// it by cosine. The list is the one the table was made of.
+func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err error) {
+	if t.Len() < 2 || queries < 1 || k < 1 {
+		return page, fmt.Errorf("features: %d pictures beside the %d nearest of %d, want two or more", queries, k, t.Len())
+	}
+	page.Title = "Nearest pictures of " + t.Name
+	page.Lines = []string{fmt.Sprintf("%d pictures, features of width %d, by the cosine of the angle between them",
+		t.Len(), t.Width)}
+	asked := make([]int, min(queries, t.Len()))
+	for q := range asked {
+		asked[q] = q * t.Len() / len(asked)
+	}
+	near, err := analysis.Nearest(t.rows(asked), t.Values, t.Width, k+1)
+	if err != nil {
+		return page, err
+	}
+	at := l.byFile()
+	show := func(row int, caption string) (report.Figure, error) {
+		p := t.Pictures[row]
+		i, ok := at[p.File]
+		if !ok {
+			return report.Figure{}, fmt.Errorf("features: %s is not in %s", p.File, l.Name)
+		}
+		picture, err := l.Read(i)
+		if err != nil {
+			return report.Figure{}, err
+		}
+		if p.Class != "" {
+			caption = p.Class + ", " + caption
+		}
+		content, err := thumbnail(picture)
+		return report.Figure{Title: p.File, Caption: caption, PNG: content}, err
+	}
+	for q, row := range asked {
+		own := t.Pictures[row]
+		figure, err := show(row, "asked for its nearest")
+		if err != nil {
+			return page, err
+		}
+		section := report.Section{Title: own.File, Pictures: []report.Figure{figure}}
+		others := slices.DeleteFunc(near[q], func(n analysis.Neighbour) bool { return n.Index == row })
+		others = others[:min(k, len(others))] // all of them are, where k copies of the picture come before it
+		same := 0
+		for _, n := range others {
+			if figure, err = show(n.Index, fmt.Sprintf("cosine %.3f", n.Cosine)); err != nil {
+				return page, err
+			}
+			if section.Pictures = append(section.Pictures, figure); t.Pictures[n.Index].Class == own.Class {
+				same++
+			}
+		}
+		if own.Class != "" {
+			section.Text = []string{fmt.Sprintf("%d of the %d nearest are of its class.", same, len(others))}
+		}
+		page.Sections = append(page.Sections, section)
+	}
+	return page, nil
+}
+
+// thumbnail is a picture as a small PNG.
+func thumbnail(p *data.Picture) ([]byte, error) {
+	if side := max(p.Height, p.Width); side > thumbnailSide {
+		p = p.Resize(max(1, p.Height*thumbnailSide/side), max(1, p.Width*thumbnailSide/side), preprocess.Bicubic)
+	}
+	var content bytes.Buffer
+	err := png.Encode(&content, p.Image())
+	return content.Bytes(), err
+}

@@ -1,0 +1,301 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/study"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// asked returns the rows of some figures.
+func asked(t *testing.T, what string, images *data.Set, models ...Model) []Row {
+	t.Helper()
+	chosen, err := Choose(strings.Split(what, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := Look{Backend: gomlxtest.Backend(), Models: models, Figures: chosen, Images: images}
+	found, err := look.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Rows
+}
+
+// evenDistance is the mean distance of all ordered pairs of patches, one with itself among them.
+func evenDistance(rows, cols int) float64 {
+	sum, n := 0.0, rows*cols
+	for i := range n {
+		for j := range n {
+			sum += math.Hypot(float64(i/cols-j/cols), float64(i%cols-j%cols))
+		}
+	}
+	return sum / float64(n*n)
+}
+
+// Pictures of one colour, seen without positions: all patches are the same token.
+func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T) {
+	images := pictures(7)
+	for i := range images.Pixels {
+		images.Pixels[i] = 90
+	}
+	path := trained(t, "none", 1, nil)
+	rows := asked(t, "entropy,distance,maps,rollout", images, Model{Name: "none", Path: path})
+	for _, layer := range []string{"layer 1", "layer 2"} {
+		gomlxtest.NearAbs(t, layer, []float64{
+			value(t, rows, "entropy", "none", "entropy, nats", layer),
+			value(t, rows, "distance", "none", "attention distance, patches", layer),
+		}, []float64{math.Log(15), evenDistance(3, 5)}, 1e-5)
+		if r := value(t, rows, "distance", "none", "correlation of weight and distance", layer); !math.IsNaN(r) {
+			t.Errorf("%s: weights that are all equal correlate with distance by %g", layer, r)
+		}
+	}
+	if contrast := value(t, rows, "rollout", "none", "contrast of the map, deviation/mean", ""); contrast > 1e-5 {
+		t.Errorf("the map of equal patches has the contrast %g", contrast)
+	}
+	lines := 0
+	for _, line := range Table(rows, "distance").Rows {
+		if line[0] == "correlation of weight and distance" {
+			if lines++; line[2] != "undefined" {
+				t.Errorf("%q in the table, want undefined", line)
+			}
+		}
+	}
+	if lines != 2 {
+		t.Errorf("%d lines of correlations", lines)
+	}
+}
+
+func meanOfPatches(r *finetune.Recipe) { r.Model.Pool = vit.PoolMean }
+
+func TestPrefixTokensAreNoPlaces(t *testing.T) {
+	for name, m := range map[string]Model{
+		"class token":                {Path: trained(t, "learned", 1, nil)},
+		"no class token":             {Path: trained(t, "learned", 1, meanOfPatches)},
+		"registers, DINOv2":          {Path: fixtures.Dir(t, "dinov2_reg_tiny")},
+		"registers and rows, DINOv3": {Path: fixtures.Dir(t, "dinov3_vit_tiny")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.Name = "m"
+			images := pictures(3)
+			rows := asked(t, "entropy,distance,rollout", images, m)
+			model := gomlxtest.Must(finetune.OpenWith(gomlxtest.Backend(), m.Path, m.Import))(t)
+			defer model.Finalize()
+			c := model.Recipe.Model
+			tokens, prefix := c.Tokens(), c.Tokens()-c.Rows()*c.Cols()
+			for l := range c.Depth {
+				entropy, distance, count := 0.0, 0.0, 0.0
+				err := model.Look(images, 3, func(t *vit.Trace) []*Node { return []*Node{t.Blocks[l].Weights} },
+					func(_ int, values [][]float32) error {
+						for at := 0; at < len(values[0]); at += tokens { // a row of an image and a head
+							query := at/tokens%tokens - prefix
+							if query < 0 {
+								continue
+							}
+							row, sum := values[0][at+prefix:at+tokens], 0.0
+							for _, w := range row {
+								sum += float64(w)
+							}
+							for key, w := range row {
+								p := float64(w) / sum
+								entropy -= p * math.Log(p)
+								distance += p * math.Hypot(float64(query/c.Cols()-key/c.Cols()), float64(query%c.Cols()-key%c.Cols()))
+							}
+							count++
+						}
+						return nil
+					})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := float64(3 * c.Heads * c.Rows() * c.Cols()); count != want {
+					t.Fatalf("%g queries, want %g", count, want)
+				}
+				at := fmt.Sprintf("layer %d", l+1)
+				gomlxtest.NearAbs(t, at, []float64{value(t, rows, "entropy", "m", "entropy, nats", at),
+					value(t, rows, "distance", "m", "attention distance, patches", at)},
+					[]float64{entropy / count, distance / count}, 1e-5)
+			}
+		})
+	}
+}
+
+func TestASinglePatchOfOneImageHasNoSpread(t *testing.T) {
+	path := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Augment.Size = [2]int{4, 4} })
+	rows := asked(t, "all", pictures(1), Model{Name: "one", Path: path})
+	for figure, measure := range map[string]string{"entropy": "entropy, nats", "range": "effective range, patches",
+		"distance": "attention distance, patches"} {
+		if got := value(t, rows, figure, "one", measure, "layer 2"); got != 0 {
+			t.Errorf("%s of one patch: %g", figure, got)
+		}
+	}
+	for _, figure := range []string{"similarity", "probe", "tsne", "likeness"} {
+		if r := rowsOf(rows, figure, "one"); len(r) != 1 || r[0].Note == "" {
+			t.Errorf("%s of one patch: %+v, want a reason", figure, r)
+		}
+	}
+	if r := value(t, rows, "distance", "one", "correlation of weight and distance", "layer 1"); !math.IsNaN(r) {
+		t.Errorf("a correlation over one distance is %g", r)
+	}
+}
+
+func TestADHVTIsMeasuredByItsAnswers(t *testing.T) {
+	path := trained(t, "none", 1, func(r *finetune.Recipe) { r.Architecture = finetune.DHVT })
+	images := pictures(23)
+	rows := asked(t, "entropy,maps,occlusion", images, Model{Name: "dhvt", Path: path})
+	model := gomlxtest.Must(finetune.OpenAny(gomlxtest.Backend(), path))(t)
+	defer model.Finalize()
+	want := gomlxtest.Must(model.Evaluate(images))(t)
+	if got := value(t, rows, "occlusion", "dhvt", "top-1 accuracy, %", "as they are"); math.Abs(
+		got-100*float64(want.Top1)) > 1e-9 {
+		t.Errorf("%g %%, want %g", got, 100*float64(want.Top1))
+	}
+	for _, figure := range []string{"entropy", "maps"} {
+		if r := rowsOf(rows, figure, "dhvt"); len(r) != 1 || !strings.Contains(r[0].Note, "tokens of its own") {
+			t.Errorf("%s: %+v, want why not", figure, r)
+		}
+	}
+}
+
+// A second model of three layers beside a first of one: the others have nothing to be alike to.
+func TestOnlyLayersThatTheFirstModelHasAreComparedWithIt(t *testing.T) {
+	depth := func(n int) func(*finetune.Recipe) { return func(r *finetune.Recipe) { r.Model.Depth = n } }
+	rows := asked(t, "likeness", pictures(23), Model{Name: "flat", Path: trained(t, "learned", 1, depth(1))},
+		Model{Name: "deep", Path: trained(t, "learned", 1, depth(3))})
+	if got := rowsOf(rows, "likeness", "deep"); len(got) != 1 || got[0].At != "layer 1" || got[0].Value > 0.9999 {
+		t.Errorf("%+v, want layer 1 alone, and unlike", got)
+	}
+	if got := value(t, rows, "likeness", "flat", "unbiased linear CKA with the first model",
+		"layer 1"); math.Abs(got-1) > 1e-6 {
+		t.Errorf("a model is like itself by %g", got)
+	}
+}
+
+// The paper's tables, recomputed in float64 on 14×14 patches, and its coefficients of variation.
+func TestSensitivityIsThatOfThePaperTables(t *testing.T) {
+	type row struct {
+		Alpha   float64
+		Scale   float64 `json:"alpha_scale"`
+		Rho     float64
+		Modulus float64 `json:"mean_abs_f"`
+	}
+	var file struct {
+		Rows, Cols int
+		H, W       int
+		Span       []row `json:"table_C_alpha"`
+		Scale      []row `json:"table_D_alpha_scale"`
+		CV         map[string]map[string]struct {
+			Population float64 `json:"cv_population_std"`
+		} `json:"table_CV"`
+	}
+	fixtures.JSON(t, "weierstrass", "paper_tables.json", &file)
+	path := trained(t, "wepe", 1, func(r *finetune.Recipe) {
+		r.Model.Depth, r.Augment.Size = 1, [2]int{4 * file.H, 4 * file.W}
+	})
+	rows := asked(t, "sensitivity", pictures(2), Model{Name: "wepe", Path: path})
+	got := func(measure, at string) float64 { return value(t, rows, "sensitivity", "wepe", measure, at) }
+	for label, of := range map[string][]row{"wepe α = %g": file.Span, "wepe α_scale = %g": file.Scale} {
+		for _, r := range of {
+			at := fmt.Sprintf(label, max(r.Alpha, r.Scale))
+			gomlxtest.NearAbs(t, at, []float64{got(featureDecay, at), got(featureModulus, at)},
+				[]float64{r.Rho, r.Modulus}, 2e-4)
+		}
+	}
+	for table, name := range map[string]string{"A": "kappa", "B": "c-large", "C": "span", "D": "alpha-scale"} {
+		named := gomlxtest.Must(study.ByName(name))(t)
+		gomlxtest.NearAbs(t, name, []float64{got("variation of the "+featureDecay, named.About),
+			got("variation of the "+featureModulus, named.About)},
+			[]float64{file.CV[table]["rho"].Population, file.CV[table]["mean_abs_f"].Population}, 1e-3)
+	}
+}
+
+func TestASweepLeavesOutOnlyWhatTheEncodingRefuses(t *testing.T) {
+	sphere := Model{Name: "sphere", Path: trained(t, "wepe-sphere", 1, nil)}
+	about := map[string]bool{}
+	for _, r := range asked(t, "sensitivity", pictures(2), sphere) {
+		about[r.At] = true
+	}
+	for name, want := range map[string]bool{"span": true, "alpha-scale": true, "kappa": false, "c-large": false,
+		"beta-gamma": false} {
+		if named := gomlxtest.Must(study.ByName(name))(t); about[named.About] != want {
+			t.Errorf("%s of the sphere, which has neither a sum nor a surrogate: measured is %v", name, !want)
+		}
+	}
+	look := &Look{Backend: gomlxtest.Backend(), Images: pictures(2)}
+	s, err := look.open(sphere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.model.Finalize()
+	s.section = &section{}
+	for _, wrong := range []string{"nosuch.field=1", "wepe_alpha_u=many"} {
+		if err := s.sweep(study.Named{Arms: []study.Arm{{Position: "wepe", Label: "x", Settings: wrong}}}); err == nil {
+			t.Errorf("%s is taken for something that an encoding refuses", wrong)
+		}
+	}
+}
+
+func TestOfAHybridItIsTheGridOfBetaAndGamma(t *testing.T) {
+	rows := asked(t, "sensitivity", pictures(2), Model{Name: "hybrid", Path: trained(t, "hybrid", 1, nil)})
+	named := gomlxtest.Must(study.ByName("beta-gamma"))(t)
+	mean, square, cells := 0.0, 0.0, 0.0
+	for _, r := range rowsOf(rows, "sensitivity", "hybrid") {
+		switch {
+		case r.Detail && r.Measure == featureModulus:
+			mean, square, cells = mean+float64(r.Value), square+float64(r.Value*r.Value), cells+1
+		case !r.Detail && r.At != named.About:
+			t.Errorf("%q of a surrogate", r.At)
+		}
+	}
+	if cells != 25 {
+		t.Fatalf("%g cells, want 5×5", cells)
+	}
+	mean /= cells
+	want := math.Sqrt(square/cells-mean*mean) / mean
+	if got := value(t, rows, "sensitivity", "hybrid", "variation of the "+featureModulus,
+		named.About); math.Abs(got-want) > 1e-6 || want < 0.01 {
+		t.Errorf("variation %g, want %g", got, want)
+	}
+	exact := trained(t, "hybrid", 1, func(r *finetune.Recipe) {
+		r.Params = map[string]any{vit.ParamBlend: vit.BlendExact, "wepe_start": "drawn"}
+	})
+	spans := gomlxtest.Must(study.ByName("span"))(t)
+	if got := value(t, asked(t, "sensitivity", pictures(2), Model{Name: "exact", Path: exact}), "sensitivity", "exact",
+		"variation of the "+featureModulus, spans.About); !(got > 0.1) {
+		t.Errorf("the span of a hybrid over ℘ changes its features by %g", got)
+	}
+}
+
+func TestWhatFilesLeaveOpenIsSaidWithTheModel(t *testing.T) {
+	timm := Model{Name: "timm", Path: filepath.Join(fixtures.Dir(t, "timm_vit"), "model.safetensors")}
+	var meta struct {
+		Config struct {
+			Heads int `json:"num_heads"`
+		}
+	}
+	fixtures.JSON(t, "timm_vit", "meta.json", &meta)
+	look := &Look{Backend: gomlxtest.Backend(), Images: pictures(2)}
+	if _, err := look.open(timm); err == nil || !strings.Contains(err.Error(), "does not say") {
+		t.Errorf("a grid and heads that no file says: %v", err)
+	}
+	timm.Import = checkpoints.ImportOptions{AssumeSquare: true, Heads: meta.Config.Heads}
+	for _, figure := range []string{"resolution", "entropy"} {
+		if rows := rowsOf(asked(t, figure, pictures(2), timm), figure, "timm"); len(rows) == 0 ||
+			figure == "entropy" && rows[0].Measure == "" {
+			t.Errorf("%s: %+v", figure, rows)
+		}
+	}
+}

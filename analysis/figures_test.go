@@ -1,0 +1,273 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// pictures is a set of 12×20 pixels in 3 classes; a class is a colour that shows through noise.
+func pictures(n int) *data.Set {
+	r := rand.New(rand.NewPCG(5, 0))
+	s := &data.Set{Name: "pictures", Height: 12, Width: 20, Channels: 3, Classes: strings.Fields("a b c")}
+	for range n {
+		label := r.IntN(3)
+		s.Labels = append(s.Labels, int32(label))
+		for k := range 12 * 20 * 3 {
+			s.Pixels = append(s.Pixels, uint8(r.IntN(200)+55*(label>>(k%3)&1)))
+		}
+	}
+	return s
+}
+
+// trained makes a run of a model on a grid of 3×5 and returns its directory.
+func trained(t *testing.T, position string, seed int64, change func(*finetune.Recipe)) string {
+	t.Helper()
+	recipe := finetune.Recipe{Name: "tiny", Model: vit.Config{PatchSize: 4, Width: 12, Depth: 2, Heads: 3, MLPDim: 20,
+		Position: position}, Epochs: 1, BatchSize: 10, LearningRate: 0.01, EvalBatchSize: 7}
+	if change != nil {
+		change(&recipe)
+	}
+	run := finetune.Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: seed, Train: pictures(40), Dir: t.TempDir()}
+	m, _, err := run.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Finalize()
+	return run.Dir
+}
+
+func rowsOf(rows []Row, figure, model string) (of []Row) {
+	for _, r := range rows {
+		if r.Figure == figure && r.Model == model {
+			of = append(of, r)
+		}
+	}
+	return of
+}
+
+func value(t *testing.T, rows []Row, figure, model, measure, at string) float64 {
+	t.Helper()
+	for _, r := range rowsOf(rows, figure, model) {
+		if r.Measure == measure && r.At == at {
+			return float64(r.Value)
+		}
+	}
+	t.Fatalf("no %s %s of %s in %s", measure, at, model, figure)
+	return 0
+}
+
+func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
+	models := []Model{
+		{Name: "none", Path: trained(t, "none", 1, func(r *finetune.Recipe) { r.Model.Pool = vit.PoolMean })},
+		{Name: "learned", Path: trained(t, "learned", 1, nil)},
+		{Name: "learned", Path: trained(t, "learned", 2, nil)},
+		{Name: "wepe", Path: trained(t, "wepe", 1, nil)},
+		{Name: "rope-axial", Path: trained(t, "rope-axial", 1, nil)},
+		{Name: "dhvt", Path: trained(t, "none", 1, func(r *finetune.Recipe) { r.Architecture = finetune.DHVT })},
+	}
+	models = append(models, Model{Name: "wepe at start", Path: models[3].Path, Start: true})
+	images := pictures(23)
+	look := Look{Backend: gomlxtest.Backend(), Models: models, Figures: Figures, Images: images, Pairs: 200, Seed: 3,
+		Mask: func(i int) []bool {
+			mask := make([]bool, 12*20)
+			for k := range 60 + i {
+				mask[k] = true
+			}
+			return mask
+		}}
+	found, err := look.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range Figures {
+		if f.Title == "" || f.About == "" {
+			t.Errorf("%s lacks a title or what it is about", f.Name)
+		}
+		for _, m := range models {
+			rows := rowsOf(found.Rows, f.Name, m.Name)
+			if len(rows) == 0 {
+				t.Errorf("%s says nothing of %s", f.Name, m.Name)
+			}
+			for _, r := range rows {
+				if (r.Measure == "") == (r.Note == "") {
+					t.Errorf("%s of %s: a row with measure %q and note %q", f.Name, m.Name, r.Measure, r.Note)
+				}
+			}
+		}
+		for _, line := range Table(found.Rows, f.Name).Rows {
+			if len(line) > 0 && (strings.Contains(strings.Join(line, " "), "NaN") || strings.Contains(line[0], "Inf")) {
+				t.Errorf("%s: %q", f.Name, line)
+			}
+		}
+	}
+	for figure, model := range map[string]string{"similarity": "rope-axial", "decay": "none", "masks": "dhvt",
+		"sensitivity": "none", "occlusion": "wepe at start"} {
+		if rows := rowsOf(found.Rows, figure, model); len(rows) != 1 || rows[0].Note == "" {
+			t.Errorf("%s of %s: %+v, want a reason", figure, model, rows)
+		}
+	}
+	// A bag of patches has no places to lose, and the size of the training is no other.
+	const top1 = "top-1 accuracy, %"
+	if a, b := value(t, found.Rows, "shuffle", "none", top1, "as they are"),
+		value(t, found.Rows, "shuffle", "none", top1, "patches shuffled"); a != b {
+		t.Errorf("without positions %g %% of whole pictures and %g %% of shuffled ones", a, b)
+	}
+	for _, m := range models[:5] {
+		if a, b := value(t, found.Rows, "occlusion", m.Name, top1, "as they are"),
+			value(t, found.Rows, "resolution", m.Name, top1, "1 × 1 of the side"); a != b {
+			t.Errorf("%s: %g %% at its size, %g %% as measured elsewhere", m.Name, a, b)
+		}
+	}
+	if like := value(t, found.Rows, "likeness", "none", "unbiased linear CKA with the first model",
+		"layer 2"); like < 0.999 {
+		t.Errorf("a model is like itself by %g", like)
+	}
+
+	var page bytes.Buffer
+	if err := found.Page.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	text := page.String()
+	for decoder := xml.NewDecoder(strings.NewReader(text)); ; {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	text = regexp.MustCompile("base64,[^\"]*").ReplaceAllString(text, "")
+	for _, never := range []string{"<script", "src=\"http", "NaN"} {
+		if strings.Contains(text, never) {
+			t.Errorf("the page has %q", never)
+		}
+	}
+	for _, want := range []string{"rope-axial: principal axes", "learned: what it was shown", "dhvt: its attention"} {
+		if present := strings.Contains(text, want); present != (want[0] != 'r') {
+			t.Errorf("%q on the page: %v", want, present)
+		}
+	}
+
+	path := filepath.Join(t.TempDir(), "rows.jsonl")
+	if err := Write(path, found.Rows); err != nil {
+		t.Fatal(err)
+	}
+	read, err := Read(path)
+	if err != nil || len(read) != len(found.Rows) {
+		t.Fatalf("%d rows of %d are read, %v", len(read), len(found.Rows), err)
+	}
+	if read[0].Commit != report.Commit() || read[0].Commit == "" {
+		t.Errorf("rows of commit %q, want %q", read[0].Commit, report.Commit())
+	}
+}
+
+func TestATableHasMeansRangesAndWhatIsUndefined(t *testing.T) {
+	undefinedRow := Row{Figure: "decay", Model: "a", Measure: "ρ", Value: report.Number(undefined)}
+	rows := []Row{
+		{Figure: "decay", Model: "a", Measure: "n", Value: 2}, {Figure: "decay", Model: "a", Measure: "n", Value: 4},
+		{Figure: "decay", Model: "b", Measure: "n", Value: 0.5}, undefinedRow, undefinedRow,
+		{Figure: "decay", Model: "a", Measure: "hidden", Value: 1, Detail: true}, {Figure: "other", Model: "c", Measure: "n"},
+		{Figure: "decay", Model: "c", Value: report.Number(undefined), Note: "why"},
+	}
+	table := Table(rows, "decay")
+	want := [][]string{{"n", "", "3.00 (2.00 … 4.00)", "0.500"}, {"ρ", "", "undefined", "–"}}
+	if !slices.EqualFunc(table.Rows, want, slices.Equal[[]string]) || !slices.Equal(table.Notes, []string{"c: why"}) {
+		t.Errorf("%q, notes %q", table.Rows, table.Notes)
+	}
+}
+
+func TestFiguresAreChosenByNameAndGroup(t *testing.T) {
+	chosen, err := Choose([]string{"robustness", "decay"})
+	if err != nil || len(chosen) != 5 || chosen[0].Name != "decay" {
+		t.Errorf("%d figures, %v", len(chosen), err)
+	}
+	if all, _ := Choose([]string{"all"}); len(all) != len(Figures) {
+		t.Errorf("all are %d of %d", len(all), len(Figures))
+	}
+	if _, err := Choose([]string{"decy"}); err == nil || !strings.Contains(err.Error(), `unknown figure "decy"`) {
+		t.Errorf("a figure that does not exist: %v", err)
+	}
+	for want, look := range map[string]Look{
+		"nothing to look at": {}, "no images": {Models: []Model{{}}, Figures: Figures},
+	} {
+		if _, err := look.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestAFigureThatFailsCostsNoOtherFigure(t *testing.T) {
+	broken := Figure{Name: "broken", do: func(*subject) error { return errors.New("the disk is full") }}
+	decay, err := Choose([]string{"decay"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := Look{Backend: gomlxtest.Backend(), Models: []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}},
+		Figures: append([]Figure{broken}, decay...), Images: pictures(2)}
+	found, err := look.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "broken of") || found == nil {
+		t.Fatalf("%v, found %v", err, found)
+	}
+	if rows := rowsOf(found.Rows, "broken", "a"); len(rows) != 1 || rows[0].Note != "failed: the disk is full" {
+		t.Errorf("%+v", rows)
+	}
+	if len(rowsOf(found.Rows, "decay", "a")) < 4 {
+		t.Error("the other figure is lost")
+	}
+}
+
+func TestOneImageAndASinglePatchAreNoCrash(t *testing.T) {
+	dir := trained(t, "learned", 1, func(r *finetune.Recipe) {
+		r.Model.PatchSize, r.Augment.Size = 4, [2]int{4, 4}
+	})
+	look := Look{Backend: gomlxtest.Backend(), Models: []Model{{Name: "one", Path: dir}}, Figures: Figures,
+		Images: pictures(1), Pairs: 20}
+	found, err := look.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := found.Page.HTML(io.Discard); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAModelWhoseClassesTieIsWrongAboutAllImages(t *testing.T) {
+	dir := trained(t, "learned", 1, func(r *finetune.Recipe) { r.ZeroHead, r.Freeze = true, finetune.GroupHead })
+	chosen, err := Choose([]string{"separation"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := Look{Backend: gomlxtest.Backend(), Models: []Model{{Name: "tie", Path: dir}}, Figures: chosen,
+		Images: pictures(23)}
+	found, err := look.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bins := 0
+	for _, r := range found.Rows {
+		if r.Measure == "error rate" && !math.IsNaN(float64(r.Value)) {
+			if bins++; r.Value != 1 {
+				t.Errorf("error rate %g at %s, want 1", float64(r.Value), r.At)
+			}
+		}
+	}
+	if bins == 0 {
+		t.Error("no error rates")
+	}
+}

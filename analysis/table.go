@@ -1,0 +1,128 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/wepe-go/wepe/report"
+)
+
+var undefined = math.NaN()
+
+// Table compares the models in one figure: a line for each measure, a column for each name, with the mean and, over
+// several seeds, the range. A correlation of constants is "undefined", what a model was not asked "–".
+func Table(rows []Row, figure string) report.Table {
+	type key struct{ measure, at string }
+	var keys []key
+	var names, notes []string
+	values := map[key]map[string][]float64{}
+	for _, r := range rows {
+		if r.Figure != figure || r.Detail {
+			continue
+		}
+		if r.Measure == "" {
+			if note := r.Model + ": " + r.Note; !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+			continue
+		}
+		if !slices.Contains(names, r.Model) {
+			names = append(names, r.Model)
+		}
+		k := key{r.Measure, r.At}
+		if values[k] == nil {
+			keys = append(keys, k)
+			values[k] = map[string][]float64{}
+		}
+		values[k][r.Model] = append(values[k][r.Model], float64(r.Value))
+	}
+	table := report.Table{Header: append([]string{"", ""}, names...), Notes: notes}
+	table.Numeric = append([]bool{false, false}, slices.Repeat([]bool{true}, len(names))...)
+	for _, k := range keys {
+		line := []string{k.measure, k.at}
+		for _, name := range names {
+			line = append(line, cell(values[k][name]))
+		}
+		table.Rows = append(table.Rows, line)
+	}
+	return table
+}
+
+// cell is a mean, and the range where there are several values.
+func cell(values []float64) string {
+	mean, low, high, n := 0.0, math.Inf(1), math.Inf(-1), 0
+	for _, v := range values {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			mean, low, high, n = mean+v, min(low, v), max(high, v), n+1
+		}
+	}
+	switch {
+	case len(values) == 0:
+		return "–"
+	case n == 0:
+		return "undefined"
+	case len(values) == 1:
+		return number(mean)
+	}
+	text := fmt.Sprintf("%s (%s … %s)", number(mean/float64(n)), number(low), number(high))
+	if n < len(values) {
+		text += fmt.Sprintf(", %d undefined", len(values)-n)
+	}
+	return text
+}
+
+func number(v float64) string {
+	switch size := math.Abs(v); {
+	case v == 0:
+		return "0"
+	case size >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case size >= 10:
+		return fmt.Sprintf("%.1f", v)
+	case size >= 1:
+		return fmt.Sprintf("%.2f", v)
+	case size >= 0.01:
+		return fmt.Sprintf("%.3f", v)
+	}
+	return fmt.Sprintf("%.2g", v)
+}
+
+// Write writes rows as JSON, a line each, with the commit of the program.
+func Write(path string, rows []Row) error {
+	commit := report.Commit()
+	return report.Picture(path, func(w io.Writer) error {
+		encoder := json.NewEncoder(w)
+		for _, r := range rows {
+			r.Commit = commit
+			if err := encoder.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Read reads what Write wrote.
+func Read(path string) (rows []Row, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		var r Row
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		rows = append(rows, r)
+	}
+	return rows, lines.Err()
+}

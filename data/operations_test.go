@@ -1,0 +1,199 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+)
+
+// augmentGoldens are what Pillow 9.4 made of one picture: tools/py/augment_goldens.py.
+type augmentGoldens struct {
+	Width, Height int
+	Pixels        string
+	Cases         []struct {
+		Operation     string
+		File          string
+		Amount        float64
+		Kernel        preprocess.Resample
+		Fill          [3]uint8
+		Box           [4]int // left, top, right, bottom
+		Width, Height int
+		Pixels        string
+	}
+}
+
+func readAugmentGoldens(t testing.TB, dir string) (g augmentGoldens, picture *Picture) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "cases.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &g); err != nil {
+		t.Fatal(err)
+	}
+	return g, goldenCase{File: "the picture", Height: g.Height, Width: g.Width, Pixels: g.Pixels}.want(t)
+}
+
+func (p *Picture) clone() *Picture {
+	return &Picture{Height: p.Height, Width: p.Width, Pixels: bytes.Clone(p.Pixels)}
+}
+
+// WEPE_AUGMENT may name a directory with more cases.
+func TestEveryOperationIsPillowsToTheBit(t *testing.T) {
+	dirs := []string{"testdata/augment"}
+	if dir := os.Getenv("WEPE_AUGMENT"); dir != "" {
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range dirs {
+		g, picture := readAugmentGoldens(t, dir)
+		seen := map[string]bool{}
+		for _, c := range g.Cases {
+			where := fmt.Sprintf("%s: %s %g %s", dir, c.Operation, c.Amount, c.Kernel)
+			seen[c.Operation] = true
+			want := goldenCase{File: where, Height: picture.Height, Width: picture.Width, Pixels: c.Pixels}
+			var got *Picture
+			w := window{left: c.Box[0], top: c.Box[1], width: c.Box[2] - c.Box[0], height: c.Box[3] - c.Box[1]}
+			switch c.Operation {
+			case "Draft":
+				continue // see crop_test.go
+			case "Crop":
+				want.Height, want.Width = c.Height, c.Width
+				got = picture.windowed(w).Resize(c.Height, c.Width, c.Kernel)
+			default:
+				got = operations[c.Operation](picture.clone(), c.Amount, surroundings{kernel: c.Kernel, fill: c.Fill})
+			}
+			if counts, greatest := differences(got, want.want(t)); greatest > 0 || len(got.Pixels) != 3*want.Height*want.Width {
+				t.Errorf("%s: off by up to %d; by difference %v", where, greatest, counts[:greatest+1])
+			}
+		}
+		for name := range operations {
+			if !seen[name] && name != "Cutout" && dir == dirs[0] {
+				t.Errorf("%s has no case of %s", dir, name)
+			}
+		}
+	}
+}
+
+// Expected are the formulas of timm/data/auto_augment.py (066e490), big_vision/pp/autoaugment.py (538b8a8) and
+// torchvision's autoaugment.py (0.14) by hand, for a picture of 19×13 pixels; a second amount is that of the other
+// sign.
+func TestAmountsOfPoliciesAreThoseOfTheirSources(t *testing.T) {
+	for name, want := range map[string]map[string][]float64{
+		"rand-m9-mstd0.5-inc1": {
+			"AutoContrast": {0}, "Equalize": {0}, "Invert": {0}, "Rotate": {27, -27}, "Posterize": {1}, "Solarize": {26},
+			"SolarizeAdd": {99}, "Color": {1.81, 0.19}, "Contrast": {1.81, 0.19}, "Brightness": {1.81, 0.19},
+			"Sharpness": {1.81, 0.19}, "ShearX": {0.27, -0.27}, "ShearY": {0.27, -0.27},
+			"TranslateX": {7.695, -7.695}, "TranslateY": {5.265, -5.265},
+		},
+		"rand-m10": {
+			"AutoContrast": {0}, "Equalize": {0}, "Invert": {0}, "Rotate": {30, -30}, "Posterize": {4}, "Solarize": {256},
+			"SolarizeAdd": {110}, "Color": {1.9}, "Contrast": {1.9}, "Brightness": {1.9}, "Sharpness": {1.9},
+			"ShearX": {0.3, -0.3}, "ShearY": {0.3, -0.3}, "TranslateX": {8.55, -8.55}, "TranslateY": {5.85, -5.85},
+		},
+		"randaug(2,10)": {
+			"AutoContrast": {0}, "Equalize": {0}, "Invert": {0}, "Rotate": {30, -30}, "Posterize": {4}, "Solarize": {256},
+			"SolarizeAdd": {110}, "Color": {1.9}, "Contrast": {1.9}, "Brightness": {1.9}, "Sharpness": {1.9},
+			"ShearX": {0.3, -0.3}, "ShearY": {0.3, -0.3}, "TranslateX": {100, -100}, "TranslateY": {100, -100},
+			"Cutout": {40},
+		},
+		"RandAugment(2,9)": {
+			"Identity": nil, "ShearX": {0.09, -0.09}, "ShearY": {0.09, -0.09}, "TranslateX": {2, -2}, "TranslateY": {1, -1},
+			"Rotate": {9, -9}, "Brightness": {1.27, 0.73}, "Color": {1.27, 0.73}, "Contrast": {1.27, 0.73},
+			"Sharpness": {1.27, 0.73}, "Posterize": {7}, "Solarize": {178.5}, "AutoContrast": {0}, "Equalize": {0},
+		},
+	} {
+		p, err := parsePolicy(name, [3]uint8{1, 2, 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.choices) != len(want) {
+			t.Errorf("%s has %d operations, want %d", name, len(p.choices), len(want))
+		}
+		for _, c := range p.choices {
+			amounts, known := want[c.name]
+			if !known || (c.amount == nil) != (amounts == nil) {
+				t.Errorf("%s: %s, want none", name, c.name)
+				continue
+			}
+			for k, amount := range append(amounts, amounts...)[:min(2, 2*len(amounts))] {
+				l := level{strength: p.magnitude / p.scale, sign: float64(1 - 2*k), height: 13, width: 19}
+				if got := c.amount(l); got < amount-1e-9 || got > amount+1e-9 {
+					t.Errorf("%s: %s with sign %g is %g, want %g", name, c.name, l.sign, got, amount)
+				}
+			}
+		}
+	}
+}
+
+func TestPoliciesAreReadAsTheirSourcesWriteThem(t *testing.T) {
+	fill, grey := [3]uint8{1, 2, 3}, [3]uint8{128, 128, 128}
+	for _, c := range []struct {
+		name                           string
+		layers                         int
+		prob                           float64
+		magnitude, deviation, greatest float64
+		around                         surroundings
+	}{
+		{"rand-m9-mstd0.5-inc1", 2, 0.5, 9, 0.5, 10, surroundings{kernel: preprocess.Bicubic, fill: fill}},
+		{"rand-n3-m7", 3, 0.5, 7, 0, 10, surroundings{kernel: preprocess.Bicubic, fill: fill}},
+		{"rand-m15-mmax20", 2, 0.5, 15, 0, 20, surroundings{kernel: preprocess.Bicubic, fill: fill}},
+		{"randaug(3,15)", 3, 1, 15, 0, 30, surroundings{kernel: preprocess.Nearest, fill: grey}},
+		{"RandAugment(2, 9)", 2, 1, 9, 0, 30, surroundings{kernel: preprocess.Nearest}},
+		{"3-augment", 1, 1, 0, 0, 1, surroundings{}},
+	} {
+		p, err := parsePolicy(c.name, fill)
+		if err != nil || p.layers != c.layers || p.prob != c.prob || p.magnitude != c.magnitude ||
+			p.deviation != c.deviation || p.greatest != c.greatest || p.around != c.around {
+			t.Errorf("%s: %+v, %v", c.name, p, err)
+		}
+	}
+	for _, name := range []string{"", "rand", "rand-x3", "rand-m11", "rand-m", "randaug(2)", "randaug(101,9)",
+		"randaug(2,31)", "RandAugment(2,-1)", "autoaugment"} {
+		if _, err := parsePolicy(name, fill); err == nil {
+			t.Errorf("%q is taken", name)
+		}
+	}
+}
+
+func TestEachOperationIsChosenAsOftenAsAnother(t *testing.T) {
+	p, err := parsePolicy("rand-m9-mstd0.5-inc1", [3]uint8{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := map[string]int{}
+	var magnitudes []float64
+	p.choices = slices.Clone(p.choices)
+	for i, c := range p.choices {
+		p.choices[i].amount = func(l level) float64 {
+			drawn[c.name]++
+			magnitudes = append(magnitudes, l.strength*10)
+			return c.amount(l)
+		}
+	}
+	const pictures = 3000
+	for k := range pictures {
+		p.apply(&Picture{Height: 2, Width: 3, Pixels: make([]uint8, 18)}, draw(streamChange, 5, 0, k))
+	}
+	// Two draws of fifteen with probability ½: 200 each; five standard deviations are 70. A magnitude is the normal
+	// 9 ± ½, cut at 10: its mean is 9 − ½·(φ(2) − 2·(1−Φ(2))) = 8.9958.
+	for name, n := range drawn {
+		if n < 130 || n > 270 {
+			t.Errorf("%s was made %d times in %d pictures, want about 200", name, n, pictures)
+		}
+	}
+	sum := 0.0
+	for _, m := range magnitudes {
+		sum += m
+	}
+	if mean := sum / float64(len(magnitudes)); len(drawn) != 15 || mean < 8.9958-0.05 || mean > 8.9958+0.05 {
+		t.Errorf("%d operations with a mean magnitude of %g, want 15 with 8.9958", len(drawn), mean)
+	}
+}

@@ -1,0 +1,298 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package parquet finds labelled pictures in Parquet files as the Hugging Face hub keeps data sets of pictures, such as
+// imagenet-1k: a column image with the leaf bytes, the file of a picture, and a column label of whole numbers from 0
+// on.
+//
+//	train, held, err := data.Shards(dir, parquet.Extension)
+//	files, err := parquet.Files(dir, train, nil)
+//	set, err := files.Stream(settings, data.Streaming{})
+//
+// # Random access
+//
+// A picture is read by its place in the order of an epoch, which is no order of the files. The pages of a row group,
+// which the hub's files do not list, are found by their headers when it is first read from; from then on a picture
+// costs one page, about a megabyte, a tenth of which is the picture. Decoding a picture takes several times as long.
+// What is kept is a label and a tenth of a page's place for each picture, and a footer for each row group.
+package parquet
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"sync"
+
+	pq "github.com/parquet-go/parquet-go"
+
+	"github.com/wepe-go/wepe/data"
+)
+
+// Extension is the ending of the files' names.
+const Extension = ".parquet"
+
+// The columns that are read.
+const (
+	imageColumn, bytesLeaf = "image", "bytes"
+	labelColumn            = "label"
+)
+
+// shards are the pictures of Parquet files.
+type shards struct {
+	paths       []string
+	sizes       []int64 // of the files
+	groups      []*group
+	schema      *pq.Schema // of the first file
+	column      int        // which are the pictures
+	fingerprint string
+}
+
+// group is a row group. A file that is open takes kilobytes for each of its groups: what is kept is a footer, as if the
+// file had no other.
+type group struct {
+	shard  int
+	row    int    // of the file, its first
+	part   int    // of the set, its first
+	footer []byte // with its length and the magic bytes
+	found  sync.Once
+	pages  []byte // the index of its pages, once they are found
+	err    error
+}
+
+// Files finds the pictures of Parquet files, in their order. The names of classes are those given, or what the hub's
+// metadata in the first file says, or as data.Files.NameClasses has them. dir is what the set is named after.
+func Files(dir string, paths []string, classes []string) (*data.Files, error) {
+	s := &shards{paths: paths}
+	f := &data.Files{Name: filepath.Base(dir), Dir: dir, In: s}
+	for shard, path := range paths {
+		names, err := s.index(f, shard)
+		if err != nil {
+			return nil, fmt.Errorf("data: %s: %w", path, err)
+		}
+		if shard == 0 && classes == nil {
+			classes = names
+		}
+	}
+	if f.Len() == 0 {
+		return nil, fmt.Errorf("data: %s: no pictures in %d Parquet files", dir, len(paths))
+	}
+	var err error
+	if s.fingerprint, err = data.FingerprintShards(paths); err != nil {
+		return nil, err
+	}
+	return f, f.NameClasses(classes)
+}
+
+// index adds the pictures of a file, and returns the names of classes that it knows.
+func (s *shards) index(f *data.Files, shard int) (classes []string, err error) {
+	defer recovered(&err)
+	file, err := os.Open(s.paths[shard])
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	size, err := checkFooter(file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.open(file, size)
+	if err != nil {
+		return nil, err
+	}
+	s.schema = p.Schema()
+	image, label := leaf(p.Root(), imageColumn, bytesLeaf), leaf(p.Root(), labelColumn)
+	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
+		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
+		return nil, fmt.Errorf("want a column %s with %s, and %s of whole numbers, as the hub's sets of pictures have them",
+			imageColumn, bytesLeaf, labelColumn)
+	}
+	if shard > 0 && s.column != image.Index() {
+		return nil, fmt.Errorf("its columns are not those of %s", s.paths[0])
+	}
+	s.column = image.Index()
+	row := 0
+	for i, rows := range p.RowGroups() {
+		meta := &p.Metadata().RowGroups[i]
+		if meta.Ordinal = int16(i); int(meta.Ordinal) != i { // some writers leave it out
+			return nil, fmt.Errorf("%d row groups, want at most 32768", len(p.RowGroups()))
+		}
+		chunks := rows.ColumnChunks()
+		if len(chunks) <= max(image.Index(), label.Index()) {
+			return nil, fmt.Errorf("row group %d lacks columns", i)
+		}
+		before := f.Len()
+		if err := addLabels(f, chunks[label.Index()].(*pq.FileColumnChunk), i, file, row); err != nil {
+			return nil, err
+		}
+		footer, err := footerOf(p.Metadata(), i)
+		if err != nil {
+			return nil, err
+		}
+		if f.Len()-before != int(rows.NumRows()) {
+			return nil, fmt.Errorf("row group %d has %d labels for %d rows", i, f.Len()-before, rows.NumRows())
+		}
+		s.groups = append(s.groups, &group{shard: shard, row: row, part: before, footer: footer})
+		row += int(rows.NumRows())
+	}
+	s.sizes = append(s.sizes, size)
+	return hubClasses(p), nil
+}
+
+// leaf returns the column of a path that has no repeated part, nil if there is none.
+func leaf(column *pq.Column, path ...string) *pq.Column {
+	for _, name := range path {
+		if column = column.Column(name); column == nil || column.Repeated() {
+			return nil
+		}
+	}
+	if !column.Leaf() {
+		return nil
+	}
+	return column
+}
+
+// open reads the footer of a file.
+func (s *shards) open(file io.ReaderAt, size int64) (*pq.File, error) {
+	options := []pq.FileOption{pq.SkipPageIndex(true), pq.SkipBloomFilters(true)}
+	if s.schema != nil { // which nothing here asks, but takes tens of kilobytes and most of the time
+		options = append(options, pq.FileSchema(s.schema))
+	}
+	return pq.OpenFile(file, size, options...)
+}
+
+// addLabels reads the labels of a row group, whose first row is the given one of the file.
+func addLabels(f *data.Files, chunk *pq.FileColumnChunk, group int, file *os.File, row int) error {
+	found, err := findPages(chunk, group, file, chunk.File().Size())
+	if err == nil {
+		err = usePages(chunk, group, found)
+	}
+	if err == nil {
+		err = prove(chunk, group, file, -1)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", labelColumn, err)
+	}
+	pages := chunk.PagesFrom(file)
+	defer pages.Close()
+	for {
+		page, err := pages.ReadPage()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return cut(err)
+		}
+		for values, more := page.Values(), true; more; {
+			var some [256]pq.Value
+			n, err := values.ReadValues(some[:])
+			if more = err == nil; !more && !errors.Is(err, io.EOF) {
+				return cut(err)
+			}
+			for _, v := range some[:n] {
+				if v.IsNull() {
+					return fmt.Errorf("row %d has no label", row)
+				}
+				label := v.Int64()
+				if v.Kind() == pq.Int32 {
+					label = int64(v.Int32())
+				}
+				if label < 0 || int64(int32(label)) != label {
+					return fmt.Errorf("row %d: label %d, want 0 or more", row, label)
+				}
+				f.Labels = append(f.Labels, int32(label))
+				row++
+			}
+		}
+		pq.Release(page)
+	}
+}
+
+// hubClasses are the names that the hub's library writes into its files, nil where they are none.
+func hubClasses(p *pq.File) []string {
+	text, _ := p.Lookup("huggingface")
+	var about struct {
+		Info struct {
+			Features map[string]struct {
+				Names []string `json:"names"`
+			} `json:"features"`
+		} `json:"info"`
+	}
+	if json.Unmarshal([]byte(text), &about) != nil {
+		return nil
+	}
+	return about.Info.Features[labelColumn].Names
+}
+
+// Read returns the bytes of a picture, none where there are none.
+func (s *shards) Read(part int) (content []byte, err error) {
+	defer recovered(&err)
+	g := s.group(part)
+	file, err := os.Open(s.paths[g.shard])
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	pages, err := s.pages(g, file, part-g.part)
+	if err != nil {
+		return nil, err
+	}
+	defer pages.Close()
+	if err := pages.SeekToRow(int64(part - g.part)); err != nil {
+		return nil, err
+	}
+	page, err := pages.ReadPage()
+	if err != nil {
+		return nil, cut(err)
+	}
+	defer pq.Release(page)
+	var value [1]pq.Value
+	if n, err := page.Values().ReadValues(value[:]); n == 0 {
+		return nil, fmt.Errorf("a page without its values: %w", err)
+	}
+	if value[0].IsNull() {
+		return nil, nil
+	}
+	return bytes.Clone(value[0].ByteArray()), nil
+}
+
+// pages opens the pictures of a row group, of which one row is to be read.
+func (s *shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
+	size := s.sizes[g.shard]
+	p, err := s.open(withFooter{file, size, g.footer}, size+int64(len(g.footer)))
+	if err != nil {
+		return nil, err
+	}
+	chunk := p.RowGroups()[0].ColumnChunks()[s.column].(*pq.FileColumnChunk)
+	g.found.Do(func() {
+		defer recovered(&g.err)
+		g.pages, g.err = findPages(chunk, 0, file, size)
+	})
+	if g.err != nil {
+		return nil, g.err
+	}
+	if err := usePages(chunk, 0, g.pages); err != nil {
+		return nil, err
+	}
+	if err := prove(chunk, 0, file, int64(row)); err != nil {
+		return nil, err
+	}
+	return chunk.PagesFrom(file), nil
+}
+
+// group finds the row group of a picture.
+func (s *shards) group(part int) *group {
+	return s.groups[sort.Search(len(s.groups), func(i int) bool { return s.groups[i].part > part })-1]
+}
+
+// Where names a picture: the file, and its row there, from 0.
+func (s *shards) Where(part int) string {
+	g := s.group(part)
+	return fmt.Sprintf("%s: row %d", s.paths[g.shard], g.row+part-g.part)
+}
+
+// Fingerprint tells sets of files apart.
+func (s *shards) Fingerprint() string { return s.fingerprint }

@@ -1,0 +1,470 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package parquet
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	pq "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/campaign"
+)
+
+// row is a row as the hub's files have them.
+type row struct {
+	Image *picture `parquet:"image,optional"`
+	Label *int64   `parquet:"label,optional"`
+}
+
+type picture struct {
+	Bytes []byte  `parquet:"bytes,optional"`
+	Path  *string `parquet:"path,optional"`
+}
+
+// contents are n files' bytes of many lengths, that do not compress.
+func contents(n int) [][]byte {
+	r := rand.New(rand.NewPCG(11, 0))
+	out := make([][]byte, n)
+	for i := range out {
+		out[i] = make([]byte, 3000+r.IntN(5000))
+		for k := range out[i] {
+			out[i][k] = byte(r.Uint32())
+		}
+	}
+	return out
+}
+
+// write writes a Parquet file with row groups of 100 rows, of pages of some 20 pictures.
+func write[T any](t testing.TB, path string, rows []T, options ...pq.WriterOption) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options = append([]pq.WriterOption{pq.MaxRowsPerRowGroup(100), pq.PageBufferSize(100_000), pq.Compression(&pq.Snappy),
+		pq.DataPageVersion(1)}, options...)
+	w := pq.NewGenericWriter[T](file, options...)
+	for _, r := range rows { // one by one, as pages end between calls
+		if _, err := w.Write([]T{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rowsOf(contents [][]byte) []row {
+	rows := make([]row, len(contents))
+	for i, content := range contents {
+		label, path := int64(i%3), fmt.Sprint(i, ".jpg")
+		rows[i] = row{&picture{content, &path}, &label}
+	}
+	return rows
+}
+
+const hub = `{"info": {"features": {"image": {"_type": "Image"}, ` +
+	`"label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}}}}`
+
+func TestEveryPictureIsReadByItsNumber(t *testing.T) {
+	dir, want := t.TempDir(), contents(731)
+	paths := []string{filepath.Join(dir, "train-0.parquet"), filepath.Join(dir, "train-1.parquet")}
+	write(t, paths[0], rowsOf(want)[:333], pq.KeyValueMetadata("huggingface", hub))
+	write(t, paths[1], rowsOf(want)[333:], pq.DataPageVersion(2), pq.Compression(&pq.Zstd))
+	f, err := Files(dir, paths, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Len() != len(want) || !slices.Equal(f.Classes, []string{"cat", "dog", "eel"}) || f.Labels[335] != 335%3 ||
+		f.Name != filepath.Base(dir) {
+		t.Fatalf("%d pictures of %q", f.Len(), f.Classes)
+	}
+	var group sync.WaitGroup
+	for worker := range 4 {
+		group.Go(func() {
+			for _, i := range rand.New(rand.NewPCG(uint64(worker), 1)).Perm(len(want)) {
+				if got, err := f.In.Read(i); err != nil || !bytes.Equal(got, want[i]) {
+					t.Errorf("picture %d: %d bytes, %v", i, len(got), err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := f.In.Where(333 + 105); got != paths[1]+": row 105" {
+		t.Error(got)
+	}
+	again, err := Files(dir, paths, []string{"a", "b", "c", "d"})
+	if err != nil || again.In.Fingerprint() != f.In.Fingerprint() || len(again.Classes) != 4 {
+		t.Error(err)
+	}
+	if other, err := Files(dir, paths[:1], nil); err != nil || other.In.Fingerprint() == f.In.Fingerprint() {
+		t.Error("a fingerprint that does not tell files apart", err)
+	}
+}
+
+// counter counts the bytes that are read.
+type counter struct {
+	*os.File
+	read int64
+}
+
+func (c *counter) ReadAt(p []byte, at int64) (int, error) {
+	c.read += int64(len(p))
+	return c.File.ReadAt(p, at)
+}
+
+func TestAPictureCostsItsPageWhereTheFileListsNone(t *testing.T) {
+	dir, want := t.TempDir(), contents(100)
+	path := filepath.Join(dir, "a.parquet")
+	write(t, path, rowsOf(want))
+	f, err := Files(dir, []string{path}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.In.Read(99); err != nil { // finds the pages
+		t.Fatal(err)
+	}
+	s := f.In.(*shards)
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c := &counter{File: file}
+	pages, err := s.pages(s.groups[0], c, 97)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pages.SeekToRow(97); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pages.ReadPage(); err != nil {
+		t.Fatal(err)
+	}
+	if c.read < 3000 || c.read > 180_000 { // of 550,000
+		t.Errorf("%d bytes were read for a picture in a page of about 100,000", c.read)
+	}
+}
+
+func TestWhatIsNoSetOfPicturesIsRefusedInOneLine(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.parquet")
+	rows := rowsOf(contents(250))
+	null, negative, large := slices.Clone(rows), slices.Clone(rows), slices.Clone(rows)
+	minus, huge := int64(-1), int64(1)<<40
+	null[101].Label, negative[7].Label, large[3].Label = nil, &minus, &huge
+	raw := func(change func(whole []byte) []byte) func() {
+		return func() {
+			write(t, path, rows)
+			whole, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, change(whole), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		write func()
+		want  string
+	}{
+		"no picture": {func() {
+			write(t, path, []struct {
+				Label int64 `parquet:"label"`
+			}{{1}})
+		}, "want a column image with bytes"},
+		"a picture as text": {func() {
+			write(t, path, []struct {
+				Image string `parquet:"image"`
+				Label int64  `parquet:"label"`
+			}{{"x", 1}})
+		}, "want a column image with bytes"},
+		"labels as text": {func() {
+			write(t, path, []struct {
+				Image picture `parquet:"image"`
+				Label string  `parquet:"label"`
+			}{{picture{}, "cat"}})
+		}, "label of whole numbers"},
+		"several pictures": {func() {
+			write(t, path, []struct {
+				Image []picture `parquet:"image"`
+				Label int64     `parquet:"label"`
+			}{{[]picture{{}}, 1}})
+		}, "want a column image with bytes"},
+		"no label":         {func() { write(t, path, null) }, "row 101 has no label"},
+		"a negative label": {func() { write(t, path, negative) }, "row 7: label -1"},
+		"a huge label":     {func() { write(t, path, large) }, "row 3: label 1099511627776"},
+		"too few names": {func() {
+			write(t, path, rows, pq.KeyValueMetadata("huggingface",
+				strings.Replace(hub, `, "eel"`, "", 1)))
+		}, "row 2: label 2, want 0 to 1"},
+		"empty":      {func() { write(t, path, rows[:0]) }, "no pictures in 1 Parquet files"},
+		"cut":        {raw(func(whole []byte) []byte { return whole[:len(whole)/2] }), "or one that is cut"},
+		"nothing":    {raw(func([]byte) []byte { return nil }), "no Parquet file"},
+		"other file": {raw(func([]byte) []byte { return bytes.Repeat([]byte("PAR1"), 99) }), "or one that is cut"},
+		"a cut middle": {raw(func(whole []byte) []byte {
+			return slices.Concat(whole[:1000], whole[len(whole)-len(whole)/10:])
+		}), ""},
+		"a list longer than the file": {raw(func(whole []byte) []byte {
+			footer := []byte{0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 7, 0} // version, 2^31-1 elements of a schema
+			return slices.Concat(whole[:1000], footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))),
+				[]byte("PAR1"))
+		}), "a damaged footer: it is cut"},
+	} {
+		c.write()
+		_, err := campaign.Attack(t, "a Parquet file", func() error {
+			_, err := Files(dir, []string{path}, nil)
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||
+			!strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if _, err := Files(dir, []string{filepath.Join(dir, "absent.parquet")}, nil); err == nil {
+		t.Error("an absent file is read")
+	}
+}
+
+// However few bytes are wrong, there is an error or a picture, but no panic and no gigabytes.
+func TestDamageIsAnErrorOrAPictureLikeOthers(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.parquet")
+	write(t, path, rowsOf(contents(120)))
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Files(dir, []string{path}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.In.Read(80); err == nil || !strings.Contains(err.Error(), "cut") {
+		t.Errorf("of a file that was cut since: %v", err)
+	}
+	r := rand.New(rand.NewPCG(5, 0))
+	opened := 0
+	for range 300 {
+		spoiled := bytes.Clone(whole)
+		for range 1 + r.IntN(3) { // in the footer, or in the headers of the first pages
+			at := len(spoiled) - 1 - r.IntN(1500)
+			if r.IntN(3) == 0 {
+				at = 4 + r.IntN(60)
+			}
+			spoiled[at] = byte(r.Uint32())
+		}
+		if err := os.WriteFile(path, spoiled, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Files(dir, []string{path}, nil)
+		if err != nil {
+			continue
+		}
+		opened++
+		for _, part := range []int{0, f.Len() / 2, f.Len() - 1} {
+			_, _ = f.In.Read(part)
+		}
+	}
+	if opened == 0 || opened == 300 {
+		t.Errorf("%d of 300 files were opened: nothing was tried", opened)
+	}
+}
+
+// FuzzFiles: a file is refused in one line, or its pictures are read or refused; memory stays in proportion to the
+// file.
+func FuzzFiles(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "a.parquet")
+	var seeds [][]byte
+	for _, options := range [][]pq.WriterOption{{pq.DataPageVersion(2)}, {pq.Compression(&pq.Zstd)}} {
+		write(f, path, rowsOf([][]byte{{1, 2, 3}, []byte("a picture"), {}}), options...)
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		seeds = append(seeds, raw)
+	}
+	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
+		if err := os.WriteFile(path, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		used, _ := campaign.Cost(func() {
+			files, err := Files(filepath.Dir(path), []string{path}, nil)
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q", err)
+			}
+			for part := 0; err == nil && part < min(files.Len(), 9); part++ {
+				if _, err := files.In.Read(part); err != nil && strings.Contains(err.Error(), "\n") {
+					t.Errorf("%q", err)
+				}
+			}
+		})
+		if used > uint64(3*len(raw)+16<<20) {
+			t.Errorf("%d bytes allocated for %d", used, len(raw))
+		}
+	})
+}
+
+// A page's header may say what it likes of what is behind it: nothing is allocated by it that the file does not hold.
+func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	for name, lie := range map[string]func(*format.PageHeader){
+		"half a gigabyte":   func(h *format.PageHeader) { h.UncompressedPageSize = 1<<29 - 1 },
+		"negative":          func(h *format.PageHeader) { h.UncompressedPageSize = -1 },
+		"a hundred mebi":    func(h *format.PageHeader) { h.UncompressedPageSize = 100 << 20 },
+		"16 million values": func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 1<<24 - 1 },
+		"no values":         func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 0 },
+		"2 billion values":  func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 1<<31 - 1 },
+	} {
+		for column := range 3 { // bytes and path of a picture, and its label
+			for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Gzip, &pq.Uncompressed} {
+				write(t, path, rowsOf(contents(3)), pq.Compression(codec))
+				raw := withPage(t, path, column, lie)
+				if err := os.WriteFile(path, raw, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				used, err := campaign.Attack(t, "a page's header", func() error {
+					files, err := Files(filepath.Dir(path), []string{path}, nil)
+					for part := 0; err == nil && part < files.Len(); part++ {
+						_, err = files.In.Read(part)
+					}
+					return err
+				})
+				if used > uint64(3*len(raw)+16<<20) {
+					t.Errorf("%s in column %d, %s: %d bytes allocated for %d, %v", name, column, codec, used, len(raw), err)
+				}
+				if err != nil && strings.Contains(err.Error(), "\n") {
+					t.Errorf("%s: %q", name, err)
+				}
+			}
+		}
+	}
+}
+
+// What a page holds may be more than its header says, and one wrong byte can say so: of all codecs.
+func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Gzip, &pq.Brotli, &pq.Lz4Raw} {
+		bomb, err := codec.Encode(nil, make([]byte, 64<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged, err := codec.Encode(nil, []byte("some bytes of a picture, or what else has to be kept"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged[len(damaged)/2] ^= 0xff
+		lying := slices.Concat([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, damaged) // the length of snappy
+		for name, body := range map[string][]byte{"bomb": bomb, "damaged": damaged, "lying": lying, "empty": {}} {
+			for column := 0; column < 3; column += 2 { // pictures, labels
+				write(t, path, rowsOf(contents(3)), pq.Compression(codec))
+				raw := withPage(t, path, column, withBody(len(body)), body...)
+				if err := os.WriteFile(path, raw, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				used, err := campaign.Attack(t, "what a page holds", func() error {
+					files, err := Files(filepath.Dir(path), []string{path}, nil)
+					if err == nil {
+						_, err = files.In.Read(0)
+					}
+					return err
+				})
+				if err == nil || used > uint64(3*len(raw)+16<<20) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%s in column %d, %s: %d bytes allocated for %d, %v", name, column, codec, used, len(raw), err)
+				}
+			}
+		}
+	}
+}
+
+// withBody makes a header one of so many bytes, without a checksum.
+func withBody(size int) func(*format.PageHeader) {
+	return func(h *format.PageHeader) { h.CompressedPageSize, h.CRC = int32(size), 0 }
+}
+
+// withPage is a file whose column has another header of its first page, other bytes behind it if there are any, and a
+// footer that fits.
+func withPage(t *testing.T, path string, column int, change func(*format.PageHeader), body ...byte) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := pq.OpenFile(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, protocol := file.Metadata(), new(thrift.CompactProtocol)
+	about := &meta.RowGroups[0].Columns[column].MetaData
+	at := about.DataPageOffset
+	header, length, err := pageHeader(bytes.NewReader(raw), at, int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := raw[at+length : at+length+int64(header.CompressedPageSize)]
+	length += int64(len(old))
+	if change(&header); int(header.CompressedPageSize) == len(old) {
+		body = old
+	}
+	page, err := thrift.Marshal(protocol, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page = append(page, body...)
+	more := int64(len(page)) - length
+	about.TotalCompressedSize += more
+	for i := range meta.RowGroups[0].Columns {
+		if c := &meta.RowGroups[0].Columns[i].MetaData; c.DataPageOffset > at {
+			c.DataPageOffset += more
+		}
+	}
+	footer, err := thrift.Marshal(protocol, *meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := len(raw) - 8 - int(binary.LittleEndian.Uint32(raw[len(raw)-8:]))
+	return slices.Concat(raw[:at], page, raw[at+length:end], footer,
+		binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte("PAR1"))
+}
+
+// The lengths are those of the library's own encoding.
+func TestStructLengthIsThatOfTheLibrary(t *testing.T) {
+	index := format.OffsetIndex{PageLocations: make([]format.PageLocation, 37),
+		UnencodedByteArrayDataBytes: []int64{1, -1}}
+	for _, v := range []any{index, format.PageHeader{Type: format.DataPage, CRC: 77}, format.SchemaElement{Name: "name"},
+		format.ColumnIndex{NullPages: []bool{true, false}, MinValues: [][]byte{{1}, {}}, MaxValues: [][]byte{{1}, {2}}}} {
+		raw, err := thrift.Marshal(new(thrift.CompactProtocol), v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := structLength(append(raw, 1, 2, 3)); err != nil || n != len(raw) {
+			t.Errorf("%T: %d of %d bytes, %v", v, n, len(raw), err)
+		}
+		for n := range raw {
+			if _, err := structLength(raw[:n]); err == nil {
+				t.Errorf("%T: %d of %d bytes are whole", v, n, len(raw))
+			}
+		}
+	}
+}
+
+var _ data.Container = (*shards)(nil)

@@ -1,0 +1,133 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+)
+
+const goldenDir = "testdata/pillow"
+
+// goldenCase is one line of a cases.json, made by tools/py/pillow_goldens.py.
+type goldenCase struct {
+	File          string
+	Config        json.RawMessage // of Hugging Face's or timm's form
+	Height, Width int
+	Pixels        string // base64 of zlib
+}
+
+func goldenCases(t testing.TB, dir string) (cases []goldenCase) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "cases.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &cases); err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) == 0 {
+		t.Fatalf("%s has no cases", dir)
+	}
+	return cases
+}
+
+func (c goldenCase) want(t testing.TB) *Picture {
+	t.Helper()
+	packed, err := base64.StdEncoding.DecodeString(c.Pixels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unzipped, err := zlib.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pixels, err := io.ReadAll(unzipped)
+	if err != nil || len(pixels) != 3*c.Height*c.Width {
+		t.Fatalf("%s: %d bytes of pixels, %v", c.File, len(pixels), err)
+	}
+	return &Picture{Height: c.Height, Width: c.Width, Pixels: pixels}
+}
+
+// differences counts samples by how far two pictures are apart there.
+func differences(a, b *Picture) (counts [256]int, greatest int) {
+	for i, v := range a.Pixels {
+		d := max(int(v)-int(b.Pixels[i]), int(b.Pixels[i])-int(v))
+		counts[d]++
+		greatest = max(greatest, d)
+	}
+	return counts, greatest
+}
+
+// Decoding and resizing are held to real Pillow; WEPE_PILLOW may name a directory with more cases. All is exact but for
+// jpegs that the standard library decodes: its inverse cosine transform rounds otherwise.
+func TestPicturesAreThoseOfPillow(t *testing.T) {
+	dirs := []string{goldenDir}
+	if dir := os.Getenv("WEPE_PILLOW"); dir != "" {
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range dirs {
+		total := map[string]*[256]int{}
+		for i, c := range goldenCases(t, dir) {
+			s, err := preprocess.Parse(c.Config)
+			if err != nil {
+				t.Fatalf("%s, case %d: %v", dir, i, err)
+			}
+			file, err := os.ReadFile(filepath.Join(dir, c.File))
+			if err != nil {
+				t.Fatal(err)
+			}
+			where := fmt.Sprintf("%s, case %d, %s, %s", dir, i, c.File, c.Config)
+			got, err := Image(bytes.NewReader(file), s)
+			if !libjpeg && c.File == "restart_progressive.jpg" { // the one that the standard library does not decode
+				if err == nil || !strings.Contains(err.Error(), "-tags libjpeg") {
+					t.Errorf("%s: %v", where, err)
+				}
+				continue
+			}
+			want := c.want(t)
+			switch {
+			case err != nil:
+				t.Errorf("%s: %v", where, err)
+				continue
+			case got.Height != want.Height || got.Width != want.Width:
+				t.Errorf("%s: %d×%d pixels, want %d×%d", where, got.Width, got.Height, want.Width, want.Height)
+				continue
+			}
+			kind, allowed := strings.TrimPrefix(filepath.Ext(c.File), "."), 0
+			if kind == "jpg" && !libjpeg {
+				allowed = 6 // where a resize sharpens
+			}
+			counts, greatest := differences(got, want)
+			if greatest > allowed {
+				t.Errorf("%s: off by up to %d; by difference %v", where, greatest, counts[:greatest+1])
+			}
+			if total[kind] == nil {
+				total[kind] = new([256]int)
+			}
+			for d, n := range counts {
+				total[kind][d] += n
+			}
+		}
+		for kind, counts := range total {
+			samples, sum := 0, 0
+			for d, n := range counts {
+				samples, sum = samples+n, sum+d*n
+			}
+			t.Logf("%s: %s: %d samples; by difference %v", dir, kind, samples, counts[:6])
+			if mean := float64(sum) / float64(samples); mean > 0.05 {
+				t.Errorf("%s: %s: off by %.3f in the mean, want at most 0.05", dir, kind, mean)
+			}
+		}
+	}
+}

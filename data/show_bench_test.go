@@ -1,0 +1,89 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package data
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// BenchmarkDecode reads the files of WEPE_JPEGS, see tools/py/decode_speed.py.
+func BenchmarkDecode(b *testing.B) {
+	paths, err := filepath.Glob(filepath.Join(os.Getenv("WEPE_JPEGS"), "*.jpg"))
+	if err != nil || len(paths) == 0 {
+		b.Skip("WEPE_JPEGS names no directory with jpegs")
+	}
+	train := Augment{CropScale: [2]float64{0.08, 1}}
+	shorter := preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{256, 256}, Crop: [2]int{224, 224}}
+	for name, work := range map[string]func(raw []byte, k int) error{
+		"whole": func(raw []byte, _ int) error {
+			_, err := decode(raw, maxPixels)
+			return err
+		},
+		"train": func(raw []byte, k int) error {
+			cropOf(b, raw, func(height, width int) window {
+				return train.window(draw(streamSample, 5, 0, k), height, width)
+			}, 224, 224, preprocess.Bilinear)
+			return nil
+		},
+		"eval": func(raw []byte, _ int) error {
+			_, err := Image(bytes.NewReader(raw), shorter)
+			return err
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			start := gomlxtest.ProcessorTime(b)
+			for k := range b.N {
+				raw, err := os.ReadFile(paths[k%len(paths)])
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := work(raw, k); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(gomlxtest.ProcessorTime(b)-start)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
+// What a recipe costs on the host: one picture of 500×375 pixels, decoded before, to 224×224.
+func BenchmarkPicture(b *testing.B) {
+	set := noise(1, 375, 500, 3)
+	p := &Picture{Height: 375, Width: 500, Pixels: set.Pixels}
+	crop := Augment{Size: [2]int{224, 224}, CropScale: [2]float64{0.08, 1}, FlipProb: 0.5, Resample: "bilinear"}
+	with := func(change func(*Augment)) Augment {
+		a := crop
+		change(&a)
+		return a
+	}
+	for _, c := range []struct {
+		name string
+		a    Augment
+	}{
+		{"crop and flip", crop},
+		{"bicubic", with(func(a *Augment) { a.Resample = "bicubic" })},
+		{"rand-m9-mstd0.5-inc1", with(func(a *Augment) { a.Policy = "rand-m9-mstd0.5-inc1" })},
+		{"randaug(2,10)", with(func(a *Augment) { a.Policy = "randaug(2,10)" })},
+		{"3-augment, jitter", with(func(a *Augment) {
+			a.Policy, a.Jitter = "3-augment", [4]float64{0.3, 0.3, 0.3, 0}
+		})},
+		{"jitter of hue too", with(func(a *Augment) { a.Jitter = [4]float64{0.4, 0.4, 0.4, 0.1} })},
+		{"erasing with noise", with(func(a *Augment) { a.EraseProb, a.EraseNoise = 0.25, true })},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			start := gomlxtest.ProcessorTime(b)
+			for k := range b.N {
+				c.a.Picture(p, 1, 0, k)
+			}
+			b.ReportMetric(float64(gomlxtest.ProcessorTime(b)-start)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}

@@ -1,0 +1,107 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vtab
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/wepe-go/wepe/data"
+)
+
+// The parts of a task: files with a list, and how long it is. That of the test list is the task's own.
+const (
+	train800    = "train800"
+	val200      = "val200"
+	train1000   = "train800val200"
+	test        = "test"
+	trainImages = 800
+	valImages   = 200
+)
+
+// Parts names the lists to train on: to choose settings, and for the result.
+var Parts = [2]string{train800, train1000}
+
+// originFile is a file in a task's folder that says, in one line, where its pictures come from if that is not a copy of
+// VTAB-1k. Rows and tables repeat it.
+const originFile = "ORIGIN"
+
+// Lists are the pictures of a task, of which none is read yet. Of each pair the first is there to choose settings.
+type Lists struct {
+	Train  [2]*data.Files // train800, train800val200
+	Test   [2]*data.Files // val200, test
+	Origin string         // "" for a copy of VTAB-1k
+}
+
+// Open reads the lists of the tasks that have a folder in dir, of their name or an alias, and tells log which have
+// none. So what is wrong with a list is known before hours of training on another one. Lists of other lengths than
+// VTAB-1k's are errors, or if partial is true a line.
+func Open(dir string, tasks []Task, partial bool, log func(line string)) (map[string]*Lists, error) {
+	found := map[string]*Lists{}
+	for _, t := range tasks {
+		folder := filepath.Join(dir, t.Name)
+		for _, name := range t.Aliases {
+			if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+				folder = filepath.Join(dir, name)
+			}
+		}
+		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+			log(fmt.Sprintf("%s: no data in %s, left out; its pictures come from %s", t.Name, filepath.Join(dir, t.Name),
+				t.Source))
+			continue
+		}
+		lists, err := t.open(folder, partial, func(line string) { log(t.Name + ": " + line) })
+		if err != nil {
+			return nil, err
+		}
+		found[t.Name] = lists
+	}
+	return found, nil
+}
+
+// open reads the lists of a task, and what originFile says.
+func (t Task) open(folder string, partial bool, log func(string)) (*Lists, error) {
+	classes := make([]string, t.Classes) // the layout has no names of them
+	for i := range classes {
+		classes[i] = strconv.Itoa(i)
+	}
+	lists, other := &Lists{}, []string(nil)
+	for _, part := range []struct {
+		name   string
+		length int
+		to     **data.Files
+	}{
+		{train800, trainImages, &lists.Train[0]}, {val200, valImages, &lists.Test[0]},
+		{train1000, trainImages + valImages, &lists.Train[1]}, {test, t.Test, &lists.Test[1]},
+	} {
+		files, err := data.Lists(folder, part.name+".txt", classes)
+		if err != nil {
+			return nil, err
+		}
+		if files.Len() != part.length {
+			if !partial {
+				return nil, fmt.Errorf("%s has %d pictures, VTAB-1k has %d: fetch it again, or take it as it is with "+
+					"-allow-partial", filepath.Join(folder, part.name+".txt"), files.Len(), part.length)
+			}
+			other = append(other, fmt.Sprintf("%d of %d in %s", files.Len(), part.length, part.name))
+		}
+		files.Name = t.Name + "-" + part.name // whatever the folder is called here
+		*part.to = files
+	}
+	if other != nil {
+		log("no VTAB-1k, pictures are " + strings.Join(other, ", "))
+	}
+	text, err := os.ReadFile(filepath.Join(folder, originFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if lists.Origin, _, _ = strings.Cut(string(text), "\n"); lists.Origin != "" {
+		log(fmt.Sprintf("%.200s", lists.Origin))
+	}
+	return lists, nil
+}

@@ -1,0 +1,91 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vtab
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/datatest"
+)
+
+// The classes as JieShibo/PETL-ViT (026e4f1, FacT/vtab.py) lists them, and the lengths of the test lists that the tests
+// of google-research/task_adaptation (d7630d3) assert: other sources than the table's, in another order.
+var publishedSizes = map[string][2]int{
+	"cifar": {100, 10_000}, "caltech101": {102, 6_084}, "dtd": {47, 1_880}, "oxford_flowers102": {102, 6_149},
+	"oxford_iiit_pet": {37, 3_669}, "svhn": {10, 26_032}, "sun397": {397, 21_750}, "patch_camelyon": {2, 32_768},
+	"eurosat": {10, 5_400}, "resisc45": {45, 6_300}, "diabetic_retinopathy": {5, 42_670}, "clevr_count": {8, 15_000},
+	"clevr_dist": {6, 15_000}, "dmlab": {6, 22_735}, "kitti": {4, 711}, "dsprites_loc": {16, 73_728},
+	"dsprites_ori": {16, 73_728}, "smallnorb_azi": {18, 12_150}, "smallnorb_ele": {9, 12_150},
+}
+
+func TestTheTableOfTasksHasTheSizesOfVTAB(t *testing.T) {
+	if len(Tasks) != 19 || len(publishedSizes) != 19 {
+		t.Fatalf("%d tasks, published %d, want 19", len(Tasks), len(publishedSizes))
+	}
+	counts := map[string]int{}
+	names := map[string]bool{}
+	for _, task := range Tasks {
+		counts[task.Group]++
+		if got := [2]int{task.Classes, task.Test}; got != publishedSizes[task.Name] {
+			t.Errorf("%s: classes and test images %v, want %v", task.Name, got, publishedSizes[task.Name])
+		}
+		for _, name := range append([]string{task.Name}, task.Aliases...) {
+			if names[name] || slices.Contains(Groups, name) || name == "all" {
+				t.Errorf("%s: the name %s means two things", task.Name, name)
+			}
+			names[name] = true
+		}
+		if task.Source == "" {
+			t.Errorf("%s: no source of its pictures", task.Name)
+		}
+	}
+	for i, want := range []int{7, 4, 8} {
+		if counts[Groups[i]] != want {
+			t.Errorf("%d %s tasks, want %d", counts[Groups[i]], Groups[i], want)
+		}
+	}
+}
+
+func TestTasksAreChosenByNameGroupAndAlias(t *testing.T) {
+	var everything []string
+	for _, task := range Tasks {
+		everything = append(everything, task.Name)
+	}
+	for _, c := range []struct{ list, want string }{
+		{"specialized", "patch_camelyon,eurosat,resisc45,diabetic_retinopathy"},
+		{"dmlab,cifar100", "cifar,dmlab"}, // the order of the table
+		{"pets,oxford_iiit_pet,pets", "oxford_iiit_pet"},
+		{"structured,kitti,dtd", "dtd,clevr_count,clevr_dist,dmlab,dsprites_loc,dsprites_ori,kitti," +
+			"smallnorb_azi,smallnorb_ele"},
+		{"all", strings.Join(everything, ",")},
+	} {
+		chosen, err := Choose(strings.Split(c.list, ","))
+		if err != nil {
+			t.Errorf("%s: %v", c.list, err)
+		}
+		var names []string
+		for _, task := range chosen {
+			names = append(names, task.Name)
+		}
+		if got := strings.Join(names, ","); got != c.want {
+			t.Errorf("%s chooses %s, want %s", c.list, got, c.want)
+		}
+	}
+}
+
+func TestATaskIsFoundUnderEachOfItsNames(t *testing.T) {
+	tasks, err := Choose([]string{"oxford_iiit_pet"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"oxford_iiit_pet", "oxford_pet", "pets"} {
+		dir := datatest.Tree(t, map[string][]byte{name + "/readme": nil})
+		_, err := Open(dir, tasks, true, func(line string) { t.Error(line) }) // the folder is there, its lists are not
+		if folder := filepath.Join(dir, name); err == nil || !strings.Contains(err.Error(), folder) {
+			t.Errorf("%s: %v, want an error about %s", name, err, folder)
+		}
+	}
+}

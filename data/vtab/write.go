@@ -1,0 +1,143 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vtab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image/png"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+)
+
+// Shapes stands for generated shapes in place of a data set's own files.
+const Shapes = "shapes"
+
+// Write writes tasks into dir in the VTAB-1k layout and tells log of each: of generated shapes, to try every command on
+// a machine without a network, or from a data set's own files, dSprites' npz or the binary version of CIFAR-100. The
+// pictures of the latter are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's
+// follows the order of TensorFlow Datasets, and its copies hold jpegs.
+func Write(ctx context.Context, dir, from string, log func(line string)) error {
+	if from == Shapes {
+		return WriteShapes(dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, log)
+	}
+	return write(ctx, dir, from, [3]int{trainImages, valImages, 73_728}, log) // a tenth of dSprites
+}
+
+// WriteShapes writes the two dSprites tasks with shapes of side×side pixels that are generated, so many for training,
+// validation and test.
+func WriteShapes(dir string, sizes [3]int, side int, log func(line string)) error {
+	return writeSprites(dir, "generated shapes, no VTAB data", log, func(q data.Task) (sets [3]*data.Set, err error) {
+		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
+		if err != nil {
+			return sets, err
+		}
+		learn, val, err := both.Split(sizes[1], 0)
+		return [3]*data.Set{learn, val, held}, err
+	})
+}
+
+// write writes what can be made of a data set's own files. CIFAR-100 has a test set of its own size.
+func write(ctx context.Context, dir, from string, sizes [3]int, log func(string)) error {
+	if strings.HasSuffix(from, ".npz") {
+		asTheyAre := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{64, 64}}
+		return writeSprites(dir, "own split of dSprites' npz, lossless", log, func(q data.Task) ([3]*data.Set, error) {
+			return data.DSprites(ctx, from, q, sizes, 0, asTheyAre)
+		})
+	}
+	train, held, err := data.CIFAR100(from)
+	if err != nil {
+		return err
+	}
+	_, some, err := train.Split(sizes[0]+sizes[1], 0)
+	if err != nil {
+		return err
+	}
+	learn, val, err := some.Split(sizes[1], 0)
+	if err != nil {
+		return err
+	}
+	const origin = "own split of CIFAR-100's binary version, lossless"
+	return writeTask(dir, "cifar", origin, [3]*data.Set{learn, val, held}, log)
+}
+
+// writeSprites writes the two dSprites tasks, each with its own question about the pictures.
+func writeSprites(dir, origin string, log func(string), read func(data.Task) ([3]*data.Set, error)) error {
+	for _, task := range []struct {
+		name     string
+		question data.Task
+	}{{"dsprites_loc", data.TaskLocation}, {"dsprites_ori", data.TaskOrientation}} {
+		sets, err := read(task.question)
+		if err != nil {
+			return err
+		}
+		if err := writeTask(dir, task.name, origin, sets, log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeTask writes sets for training, validation and test as one task. Its folder appears when it is whole, and one
+// that is there is left alone.
+func writeTask(dir, name, origin string, sets [3]*data.Set, log func(string)) (err error) {
+	folder := filepath.Join(dir, name)
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is there already: choose another -data, or remove it", folder)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	partial, err := os.MkdirTemp(dir, "."+name+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(partial) // nothing is left of that name after the rename
+	var lines [3]string
+	for i, part := range []string{train800, val200, test} {
+		if lines[i], err = writePictures(partial, part, sets[i]); err != nil {
+			return err
+		}
+	}
+	for file, content := range map[string]string{
+		originFile: origin + "\n", train800 + ".txt": lines[0], val200 + ".txt": lines[1],
+		train1000 + ".txt": lines[0] + lines[1], // the pictures need not be there twice
+		test + ".txt":      lines[2],
+	} {
+		if err := os.WriteFile(filepath.Join(partial, file), []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(partial, 0o755); err != nil { // MkdirTemp keeps others out
+		return err
+	}
+	log(fmt.Sprintf("wrote %s: %s", folder, origin))
+	return os.Rename(partial, folder)
+}
+
+// writePictures writes a set as png files and returns the lines of its list.
+func writePictures(folder, part string, set *data.Set) (list string, err error) {
+	if err := os.MkdirAll(filepath.Join(folder, "images", part), 0o755); err != nil {
+		return "", err
+	}
+	var lines strings.Builder
+	for i, label := range set.Labels {
+		path := fmt.Sprintf("images/%s/%06d.png", part, i)
+		fmt.Fprintf(&lines, "%s %d\n", path, label)
+		var file bytes.Buffer
+		if err := png.Encode(&file, set.Picture(i)); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(folder, path), file.Bytes(), 0o644); err != nil {
+			return "", err
+		}
+	}
+	return lines.String(), nil
+}

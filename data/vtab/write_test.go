@@ -1,0 +1,108 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vtab
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/datatest"
+)
+
+func ignore(string) {}
+
+// rowsOf reads a list that was written, at the size its pictures have, and returns which of some pictures with their
+// labels it has: none of another set, and none twice.
+func rowsOf(t *testing.T, folder, list string, of *data.Set) (rows []int) {
+	t.Helper()
+	files, err := data.Lists(folder, list+".txt", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := files.Load(t.Context(), preprocess.Settings{Fit: preprocess.FitExact,
+		Size: [2]int{of.Height, of.Width}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, label := range set.Labels {
+		row := 0
+		for ; row < of.Len(); row++ {
+			if of.Labels[row] == label && string(of.Image(row)) == string(set.Image(i)) && !slices.Contains(rows, row) {
+				break
+			}
+		}
+		if row == of.Len() {
+			t.Fatalf("picture %d of %s is not the original, is there twice, or has another label", i, list)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Which pictures and labels CIFAR100 and DSprites read is held by their own tests.
+func TestPicturesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
+	cifar := datatest.Tree(t, datatest.CIFAR100(67, 23))
+	train, held, err := data.CIFAR100(cifar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	npz, asTheyAre := datatest.NPZ(t, datatest.DSprites(170)), preprocess.Settings{Crop: [2]int{64, 64}}
+	sizes, dir := [3]int{31, 13, 17}, t.TempDir()
+	for _, from := range []string{cifar, npz} {
+		if err := write(t.Context(), dir, from, sizes, ignore); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(name, origin string, train, val, held *data.Set, n int) {
+		folder := filepath.Join(dir, name)
+		learn, tested := rowsOf(t, folder, train800, train), rowsOf(t, folder, test, held)
+		if len(learn) != 31 || len(tested) != n || !slices.IsSorted(tested) || len(rowsOf(t, folder, val200, val)) != 13 {
+			t.Errorf("%s: training rows %v, test rows %v of %d", name, learn, tested, n)
+		}
+		read := func(file string) string {
+			content, err := os.ReadFile(filepath.Join(folder, file))
+			if err != nil {
+				t.Error(err)
+			}
+			return string(content)
+		}
+		if read(train1000+".txt") != read(train800+".txt")+read(val200+".txt") {
+			t.Errorf("%s: the list of all is not that of the two", name)
+		}
+		if train == val {
+			rowsOf(t, folder, train1000, train) // none twice
+		}
+		if text := read(originFile); !strings.Contains(text, origin) {
+			t.Errorf("%s: origin %q", name, text)
+		}
+	}
+	check("cifar", "own split of CIFAR-100", train, train, held, 23)
+	for name, question := range map[string]data.Task{
+		"dsprites_loc": data.TaskLocation, "dsprites_ori": data.TaskOrientation,
+	} {
+		sets, err := data.DSprites(t.Context(), npz, question, sizes, 0, asTheyAre)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(name, "own split of dSprites", sets[0], sets[1], sets[2], 17)
+	}
+}
+
+func TestATaskThatCannotBeWrittenLeavesNothing(t *testing.T) {
+	original, dir := datatest.Tree(t, datatest.CIFAR100(43, 5)), datatest.Tree(t, map[string][]byte{"blocked": nil})
+	if err := write(t.Context(), dir, original, [3]int{31, 13, 0}, ignore); err == nil {
+		t.Error("44 of 43 pictures were written")
+	}
+	if err := WriteShapes(filepath.Join(dir, "blocked"), [3]int{3, 2, 2}, 24, ignore); err == nil {
+		t.Error("wrote below a file")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "blocked" {
+		t.Errorf("left %v, %v", entries, err)
+	}
+}

@@ -1,0 +1,313 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package train
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/detect"
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/detect/scenes"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// tiny trains in a test: pictures of 32×48 pixels, 4×6 patches in windows of 3, with paths that are dropped.
+func tiny() Recipe {
+	return Recipe{
+		Name: "tiny",
+		Detector: detect.Config{
+			Backbone: detect.Backbone{Config: vit.Config{ImageRows: 32, ImageCols: 48, PatchSize: 8, Width: 16, Depth: 2,
+				Heads: 2, MLPDim: 24, DropPath: 0.2, Position: "wepe"}, Window: 3, Global: []int{1}},
+			Channels: 8,
+			RPN: detect.RPN{Convs: 1, Sizes: []float64{7, 11, 17, 25, 35}, Samples: 32,
+				Before: detect.Counts{Train: 40, Test: 30}, After: detect.Counts{Train: 20, Test: 10}},
+			ROI: detect.ROI{Samples: 12, Size: 3, Convs: []int{8}, Dense: []int{16}, MaskSize: 3, Masks: []int{8},
+				Score: 0.01, Top: 5},
+		},
+		Steps: 5, BatchSize: 2, LearningRate: 3e-3, WarmupSteps: 1, EvalSteps: 3,
+		Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1, LayerDecay: 0.7},
+		Jitter:    scenes.Jitter{Low: 0.7, High: 1.5, Flip: 0.5},
+	}
+}
+
+func generated(count int, seed int64) scenes.Generated {
+	return scenes.Generated{Count: count, Height: 32, Width: 48, Seed: seed}
+}
+
+func tinyRun(t *testing.T) Run {
+	t.Helper()
+	test := gomlxtest.Must(Generated(generated(3, 2)))(t)
+	return Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Seed: 5, Dataset: "scenes", Train: generated(7, 1),
+		Held: &test, Tests: []Test{test}}
+}
+
+func TestAFewStepsReduceTheLoss(t *testing.T) {
+	run := tinyRun(t)
+	run.Held, run.Tests = nil, nil
+	run.Recipe.Steps, run.Recipe.EvalSteps, run.Recipe.LearningRate = 20, 20, 1e-2
+	run.Recipe.Detector.Backbone.DropPath, run.Recipe.Jitter = 0, scenes.Jitter{}
+	run.Train = generated(2, 1) // one batch
+	var losses []float64
+	run.Progress = func(p finetune.Progress) { losses = append(losses, p.Loss) }
+	m, _, err := run.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Finalize()
+	if first, last := losses[0], losses[len(losses)-1]; !(last < 0.9*first) { // what nothing is learned for stays at 1
+		t.Errorf("the loss goes from %g to %g in %d steps", first, last, len(losses))
+	}
+}
+
+// stopped begins or goes on with a run and interrupts it after a step.
+func stopped(t *testing.T, run Run, step int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	run.Progress = func(p finetune.Progress) {
+		if p.Step == step {
+			cancel()
+		}
+	}
+	if _, _, err := run.Do(ctx); !errors.Is(err, finetune.ErrInterrupted) {
+		t.Fatalf("stopped after step %d: %v", step, err)
+	}
+}
+
+// finished runs to the end and returns the bytes of the last checkpoint and the rows without what measures time.
+func finished(t *testing.T, run Run) (m *Model, variables []byte, rows report.Rows) {
+	t.Helper()
+	m, _, err := run.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Finalize)
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables = gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
+	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, finetune.RowsFile)))(t)
+	for i := range rows.Evals {
+		rows.Evals[i].ImagesPerSecond = 0
+	}
+	for i := range rows.Results {
+		r := &rows.Results[i]
+		r.ImagesPerSecond, r.WallSeconds, r.Date = 0, 0, ""
+	}
+	return m, variables, rows
+}
+
+func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
+	if name := gomlxtest.Backend().Name(); name != "Go Backend" {
+		t.Skipf("backend %s does not promise the same bits twice", name)
+	}
+	run := tinyRun(t)
+	run.Dir = t.TempDir()
+	m, want, wantRows := finished(t, run)
+	if len(wantRows.Evals) != 2 || len(wantRows.Results) != 1 || len(wantRows.Results[0].Masks) != 12 {
+		t.Fatalf("rows are %+v", wantRows)
+	}
+	whole := run.Dir
+	run.Dir = t.TempDir()
+	stopped(t, run, 1) // in an epoch of three steps
+	stopped(t, run, 4) // in the next one, after an evaluation
+	_, got, gotRows := finished(t, run)
+	if !bytes.Equal(got, want) {
+		t.Error("the variables differ from those of the unbroken run")
+	}
+	if !reflect.DeepEqual(gotRows, wantRows) {
+		t.Errorf("rows are %+v, those of the unbroken run %+v", gotRows, wantRows)
+	}
+
+	t.Run("the best checkpoint is that of the highest precision", func(t *testing.T) {
+		best := wantRows.Evals[0]
+		for _, row := range wantRows.Evals[1:] {
+			if row.Boxes["AP"] > best.Boxes["AP"] {
+				best = row
+			}
+		}
+		found, _, err := checkpoints.Find(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(filepath.Dir(found.Path)) != checkpoints.BestDir || int(found.Step) != best.Step {
+			t.Errorf("opened is %s of step %d, want the best, of step %d", found.Path, found.Step, best.Step)
+		}
+	})
+	t.Run("opened elsewhere its last checkpoint finds the same", func(t *testing.T) {
+		opened := gomlxtest.Must(Open(gomlxtest.Backend(), filepath.Join(whole, checkpoints.LastDir)))(t)
+		defer opened.Finalize()
+		scene := gomlxtest.Must(generated(1, 9).At(0))(t)
+		want := gomlxtest.Must(m.Detect(scene.Picture.Image()))(t)
+		got := gomlxtest.Must(opened.Detect(scene.Picture.Image()))(t)
+		if len(want[0]) == 0 || !reflect.DeepEqual(got, want) {
+			t.Errorf("%d objects are found, %d by the model that was trained", len(got[0]), len(want[0]))
+		}
+		if opened.Categories[2].Name != "heart" {
+			t.Errorf("categories are %v", opened.Categories)
+		}
+	})
+	t.Run("it is tested at another size without training again", func(t *testing.T) {
+		upright := scenes.Generated{Count: 3, Height: 56, Width: 40, Seed: 2}
+		run.Tests = append(run.Tests, gomlxtest.Must(Generated(upright))(t))
+		run.Progress = func(p finetune.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
+		m, rows, err := run.Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Finalize()
+		if len(rows) != 2 || rows[0].Recipe != "tiny" || rows[1].Recipe != "tiny at 56x40" || rows[1].ImageSize != "56x40" {
+			t.Errorf("rows are %+v", rows)
+		}
+		results := filepath.Join(run.Dir, "results-56x40.json")
+		if _, err := run.Tests[1].Truth.ReadResults(results); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("another run is refused", func(t *testing.T) {
+		for want, change := range map[string]func(*Run){
+			"its optimizer.layer_decay is 0.7, this one's 0.8": func(r *Run) { r.Recipe.Optimizer.LayerDecay = 0.8 },
+			"its detector.channels is 8, this one's 16":        func(r *Run) { r.Recipe.Detector.Channels = 16 },
+			"its seed is 5, this one's 6":                      func(r *Run) { r.Seed = 6 },
+			"it trains on 7 scenes":                            func(r *Run) { r.Train = generated(8, 1) },
+		} {
+			other := run
+			change(&other)
+			_, _, err := other.Do(t.Context())
+			refused(t, err, want)
+		}
+	})
+}
+
+func refused(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("want one line with %q, got %v", want, err)
+	}
+}
+
+func TestABadRecipeIsRefusedByName(t *testing.T) {
+	for settings, want := range map[string]string{
+		"steps=0":                             "steps is 0",
+		"batch_size=9":                        "one batch of 9",
+		"learning_rate=0":                     "learning_rate is 0",
+		"warmup_steps=6":                      "warmup_steps is 6",
+		"drops=[4,2]":                         "drops are [4 2]",
+		"jitter.height=40":                    "jitter.height is 40",
+		"jitter.low=2":                        "scales from 2 to 1.5",
+		"optimizer.weight_decay=-1":           "weight_decay is -1",
+		`optimizer.learning_rates={"head":3}`: "optimizer.learning_rates",
+		"detector.roi.samples=-1":             "roi.samples is -1",
+		"detector.backbone.patch_size=6":      "patches of 6×6",
+		"wepe_mode=round":                     "wepe_mode",
+		"detector.backbone.wideness=3":        "want one of",
+		"eval_steps=often":                    "a string, want int",
+	} {
+		run := tinyRun(t)
+		var err error
+		if run.Recipe, err = run.Recipe.Set(settings); err == nil {
+			_, _, err = run.Do(t.Context())
+		}
+		refused(t, err, want)
+	}
+	_, err := Named("vitdet-xl")
+	refused(t, err, "want one of scenes, vitdet-b")
+	_, err = Open(gomlxtest.Backend(), t.TempDir())
+	refused(t, err, "no checkpoint in")
+	for _, name := range Names() {
+		recipe := gomlxtest.Must(Named(name))(t)
+		recipe.Detector.Backbone.Classes = 7
+		if err := recipe.WithDefaults().Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The schedule of detectron2's ViTDet configuration: 250 steps of warm-up, milestones at 163889 and 177546.
+func TestTheLearningRateOfViTDetDropsTwice(t *testing.T) {
+	r := gomlxtest.Must(Named("vitdet-b"))(t)
+	for step, want := range map[int]float64{0: 0, 125: 5e-5, 250: 1e-4, 163_888: 1e-4, 163_889: 1e-5, 177_546: 1e-6} {
+		if got := r.rate(step); math.Abs(got-want) > 1e-18 {
+			t.Errorf("step %d: %g, want %g", step, got, want)
+		}
+	}
+}
+
+// Who finds what is there, neither more nor less, has all numbers of 1 but for the recall of a single detection.
+func TestTheTruthItselfHasAnAveragePrecisionOfOne(t *testing.T) {
+	test := gomlxtest.Must(Generated(generated(7, 3)))(t)
+	m := &Model{Recipe: tiny(), Categories: test.Set.Categories()}
+	var found []coco.Detection
+	for i := range test.Set.Len() {
+		scene := gomlxtest.Must(test.Set.At(i))(t)
+		truth := truthOf(scene)
+		for k, box := range truth.Boxes {
+			mask := truth.Masks[k].(detect.Bitmap)
+			found = append(found, m.result(scene.ImageID, detect.Detection{Box: box, Class: truth.Classes[k], Score: 0.9,
+				Mask: &mask}))
+		}
+	}
+	numbers := gomlxtest.Must(m.compare(test, found))(t).Numbers()
+	for _, of := range []map[string]report.Number{numbers.Boxes, numbers.Masks} {
+		for _, name := range []string{"AP", "AP50", "AP75", "APs", "APm", "APl", "AR100"} {
+			if got := float64(of[name]); math.Abs(got-1) > 1e-12 {
+				t.Errorf("%s is %g, want 1", name, got)
+			}
+		}
+	}
+	nothing := gomlxtest.Must(m.compare(test, nil))(t).Numbers()
+	if nothing.Boxes["AP"] != 0 || nothing.Masks["AP"] != 0 {
+		t.Errorf("who finds nothing has AP %v", nothing)
+	}
+}
+
+// The pretrained model of make finetune-demo, whose variables the backbone has, at another size.
+func TestARunStartsFromThePretrainedWeightsOfAViT(t *testing.T) {
+	run := tinyRun(t)
+	run.From = "../../examples/cifar100/demo/vit"
+	source := gomlxtest.Must(checkpoints.Import(run.From, run.Import))(t)
+	run.Recipe.Detector.Backbone = detect.FromViT(source.Config, 32, 48)
+	run = gomlxtest.Must(run.prepared())(t)
+	trainer := gomlxtest.Must(run.begin())(t)
+	defer trainer.model.Finalize()
+	for _, path := range []string{"patch/weights", "patch/biases", "block_03/attention/query/weights"} {
+		v := trainer.model.store.GetVariable(detectorScope + "/backbone/" + path)
+		if v == nil || source.Variables[path] == nil || !v.MustValue().Equal(source.Variables[path]) {
+			t.Errorf("%s is not that of the ViT", path)
+		}
+	}
+	if got := run.Recipe.Detector.Mean[0]; len(source.Mean) == 3 && got != source.Mean[0] {
+		t.Errorf("the mean of pixels is %g, the ViT's %g", got, source.Mean[0])
+	}
+	run = tinyRun(t)
+	run.From = "../../examples/cifar100/demo/vit"
+	_, _, err := run.Do(t.Context())
+	refused(t, err, "the ViT has width 96, the backbone 16")
+}
+
+func TestACrowdIsNotLearned(t *testing.T) {
+	s := &scenes.Scene{Rows: 20, Cols: 30, Objects: []scenes.Object{
+		{Class: 1, Box: coco.Box{3, 4, 5, 6}, Crowd: true},
+		{Class: 2, Box: coco.Box{2, 3, 7, 11}, Polygons: [][]float64{{2, 3, 9, 3, 9, 14}}},
+		{Class: 0, Box: coco.Box{1, 1, 0, 5}}, // nothing of it
+	}}
+	got := truthOf(s)
+	want := detect.Truth{Rows: 20, Cols: 30, Boxes: []detect.Box{{2, 3, 9, 14}}, Classes: []int{2},
+		Masks: []detect.Mask{detect.Polygons{{2, 3, 9, 3, 9, 14}}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,137 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package train
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/detect"
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/finetune"
+)
+
+// Model is a trained detector, or one under training, and what the classes of its detections are.
+type Model struct {
+	*detect.Detector
+	Recipe     Recipe
+	Categories []coco.Category // by class
+
+	backend compute.Backend
+	store   *model.Store
+}
+
+// detectorScope is where the variables of the detector are in the store. Paths are a file format.
+const detectorScope = "/detector"
+
+// newModel returns a model whose weights are drawn when its first program is compiled.
+func newModel(backend compute.Backend, recipe Recipe, categories []coco.Category, seed int64) (*Model, error) {
+	m := &Model{Recipe: recipe, Categories: categories, backend: backend, store: model.NewStore()}
+	for name, value := range recipe.Params {
+		m.store.SetParam("/"+name, value)
+	}
+	m.store.SetParam("/"+model.ParamInitialSeed, seed)
+	if err := m.store.SetRNGStateFromSeed(seed); err != nil {
+		return nil, err
+	}
+	var err error
+	m.Detector, err = detect.New(backend, m.store.Scope(detectorScope), recipe.Detector)
+	return m, err
+}
+
+// Finalize frees what the model holds on the backend. It cannot be used any more.
+func (m *Model) Finalize() {
+	m.Detector.Finalize()
+	m.store.Finalize()
+}
+
+// parameters is the number of trained numbers, once the detector has been built.
+func (m *Model) parameters() (n int) {
+	for v := range m.store.IterVariables() {
+		if ofDetector(v.Path()) && v.Trainable {
+			n += v.Shape().Size()
+		}
+	}
+	return n
+}
+
+func ofDetector(variable string) bool { return strings.HasPrefix(variable, detectorScope+"/") }
+
+// Open loads the trained detector of a run's directory, to be used by its Detect: its best checkpoint if it has one,
+// else its last.
+func Open(backend compute.Backend, dir string) (*Model, error) {
+	checkpoint, _, err := checkpoints.Find(dir)
+	if err != nil {
+		return nil, err
+	}
+	if checkpoint == nil {
+		return nil, fmt.Errorf("detection: no checkpoint in %s: train with this directory first", dir)
+	}
+	s, err := stateOf(checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newModel(backend, s.Recipe, s.Categories, s.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return m, checkpoint.Load(m.store, func(variable string) bool { return !ofDetector(variable) })
+}
+
+// state is what a checkpoint says beside the variables.
+type state struct {
+	Recipe     Recipe          `json:"recipe"`
+	Categories []coco.Category `json:"categories"`
+	Seed       int64           `json:"seed"`
+	From       string          `json:"from,omitempty"` // SHA-256 of the pretrained backbone
+	Dataset    string          `json:"dataset"`
+	Scenes     int             `json:"scenes"` // to train on
+	Best       float64         `json:"best"`   // AP of boxes in the held-out scenes, of the best checkpoint so far
+	LossSum    float64         `json:"loss_sum"`
+	LossSteps  int             `json:"loss_steps"` // steps since the evaluation before
+	Seconds    float64         `json:"seconds"`    // spent training and evaluating so far
+
+	// The steps that were timed, and their time: all but the first after a start or resume, which compiles.
+	TimedSteps   int     `json:"timed_steps"`
+	TimedSeconds float64 `json:"timed_seconds"`
+}
+
+// stateOf reads what this package wrote into a checkpoint.
+func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
+	if err := json.Unmarshal(c.Meta, &s); err != nil {
+		return s, fmt.Errorf("detection: %s: %w", c.Path, err)
+	}
+	s.Recipe = s.Recipe.WithDefaults()
+	if err := s.Recipe.Validate(); err != nil {
+		return s, fmt.Errorf("detection: %s: is it the run of a detector? %w", c.Path, err)
+	}
+	if len(s.Categories) != s.Recipe.Detector.Backbone.Classes {
+		return s, fmt.Errorf("detection: %s: %d categories for %d classes", c.Path, len(s.Categories),
+			s.Recipe.Detector.Backbone.Classes)
+	}
+	return s, nil
+}
+
+// sameRun says what differs between the run of a checkpoint and the one that is asked for.
+func (s state) sameRun(now state) error {
+	if err := finetune.Differ(s.Recipe, now.Recipe); err != nil {
+		return err
+	}
+	switch {
+	case s.Seed != now.Seed:
+		return fmt.Errorf("its seed is %d, this one's %d", s.Seed, now.Seed)
+	case s.From != now.From:
+		return fmt.Errorf("it started from weights of SHA-256 %.12s, this one from %.12s", cmp.Or(s.From, "none"),
+			cmp.Or(now.From, "none"))
+	case s.Dataset != now.Dataset || s.Scenes != now.Scenes:
+		return fmt.Errorf("it trains on %d scenes of %q, this one on %d of %q", s.Scenes, s.Dataset, now.Scenes,
+			now.Dataset)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package train
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/detect"
+	"github.com/wepe-go/wepe/detect/scenes"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// Recipe says everything about the training of a detector but the data, the seed and the machine. It is saved with
+// every checkpoint and every row. WithDefaults fills in what is left at zero.
+type Recipe struct {
+	Name string `json:"name"`
+
+	Detector detect.Config  `json:"detector"`         // its number of classes is taken from the data
+	Params   map[string]any `json:"params,omitempty"` // hyperparameters of the encoding: vit.Params
+
+	Steps        int     `json:"steps"`
+	BatchSize    int     `json:"batch_size"`
+	LearningRate float64 `json:"learning_rate"` // at the end of warm-up
+	WarmupSteps  int     `json:"warmup_steps"`  // linear from 0; then one half cosine to 0 at the last step, or
+	// Drops are steps from each of which on the learning rate is a tenth of what it was before, in place of the cosine.
+	Drops []int `json:"drops,omitempty"`
+	// Optimizer is finetune's. Its layer decay is ViTDet's, see detect.Backbone.LearningRateFactor.
+	Optimizer finetune.Optimizer `json:"optimizer"`
+
+	Jitter    scenes.Jitter `json:"jitter"`     // to the size of the detector's pictures
+	EvalSteps int           `json:"eval_steps"` // between evaluations
+}
+
+// WithDefaults returns r with its zero fields filled in: those of the detector and the optimizer by their WithDefaults,
+// a jitter of the detector's size that leaves pictures as large as they are, and a tenth of the steps between
+// evaluations.
+func (r Recipe) WithDefaults() Recipe {
+	r.Detector = r.Detector.WithDefaults()
+	r.Optimizer = r.Optimizer.WithDefaults()
+	j, b := &r.Jitter, r.Detector.Backbone
+	j.Height, j.Width = cmp.Or(j.Height, b.ImageRows), cmp.Or(j.Width, b.ImageCols)
+	if j.Low == 0 && j.High == 0 {
+		j.Low, j.High = 1, 1
+	}
+	r.EvalSteps = cmp.Or(r.EvalSteps, max(1, r.Steps/10))
+	return r
+}
+
+// Validate reports the first field out of its range, by its JSON name.
+func (r Recipe) Validate() error {
+	b, j := r.Detector.Backbone, r.Jitter
+	for _, f := range []struct {
+		name  string
+		value float64
+		ok    bool
+		want  string
+	}{
+		{"steps", float64(r.Steps), r.Steps >= 1 && r.Steps <= 1e9, ">= 1"},
+		{"batch_size", float64(r.BatchSize), r.BatchSize >= 1 && r.BatchSize <= 1e6, ">= 1"},
+		{"learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "> 0"},
+		{"warmup_steps", float64(r.WarmupSteps), r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps, "0 to steps"},
+		{"eval_steps", float64(r.EvalSteps), r.EvalSteps >= 1, ">= 1"},
+		{"jitter.height", float64(j.Height), j.Height == b.ImageRows, "the rows of the detector's pictures"},
+		{"jitter.width", float64(j.Width), j.Width == b.ImageCols, "the columns of the detector's pictures"},
+	} {
+		if !f.ok {
+			return fmt.Errorf("detection: %s is %g, want %s", f.name, f.value, f.want)
+		}
+	}
+	if !slices.IsSorted(r.Drops) || len(r.Drops) > 0 && r.Drops[0] < r.WarmupSteps {
+		return fmt.Errorf("detection: drops are %v, want steps after warm-up in rising order", r.Drops)
+	}
+	if err := j.Validate(); err != nil {
+		return err
+	}
+	if err := r.Optimizer.Validate(); err != nil {
+		return err
+	}
+	if len(r.Optimizer.LearningRates) > 0 {
+		return errors.New("detection: optimizer.learning_rates is set: detectors have no groups, want none")
+	}
+	if err := r.Detector.Validate(); err != nil {
+		return err
+	}
+	return r.validateParams()
+}
+
+// validateParams refuses hyperparameters that nothing reads, and values that the encoding does not take.
+func (r Recipe) validateParams() error {
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		if !slices.Contains(vit.Params(), name) {
+			return fmt.Errorf("detection: unknown hyperparameter %s: want one of %s", name, strings.Join(vit.Params(), ", "))
+		}
+	}
+	return exceptions.TryCatch[error](func() {
+		store := model.NewStore()
+		store.RootScope().SetParams(r.Params)
+		r.Detector.Backbone.Encoders(store.RootScope())
+	})
+}
+
+// Set changes fields from settings as finetune.Recipe.Set does, "steps=300;detector.backbone.width=96".
+func (r Recipe) Set(settings string) (Recipe, error) {
+	r.Params, r.Drops = maps.Clone(r.Params), slices.Clone(r.Drops)
+	err := finetune.Set(&r, settings)
+	return r, err
+}
+
+// rate is the learning rate of a step.
+func (r Recipe) rate(step int) float64 {
+	if len(r.Drops) == 0 || step < r.WarmupSteps {
+		return finetune.LearningRate(r.LearningRate, step, r.WarmupSteps, r.Steps)
+	}
+	rate := r.LearningRate
+	for _, drop := range r.Drops {
+		if step >= drop {
+			rate /= 10
+		}
+	}
+	return rate
+}

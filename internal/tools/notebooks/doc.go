@@ -1,8 +1,0 @@
-// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-
-// Package notebooks pins the tools and the imports of the notebooks; see internal/tools/scripts/notebooks.
-package notebooks
-
-import (
-	_ "github.com/janpfeifer/gonb/gonbui" // pictures inside a notebook
-)

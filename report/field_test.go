@@ -1,0 +1,109 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"math"
+	"strings"
+	"testing"
+)
+
+func drawn(t *testing.T, f Field) image.Image {
+	t.Helper()
+	var out bytes.Buffer
+	if err := f.Draw(&out); err != nil {
+		t.Fatal(err)
+	}
+	picture, err := png.Decode(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return picture
+}
+
+func TestRowZeroIsAtTheTopAndTheSignIsInTheColour(t *testing.T) {
+	f := Field{Title: "signs", Rows: 3, Cols: 5, Limit: 2, Features: make([]float64, 3*5)}
+	set := func(row, col int, value float64) { f.Features[row*f.Cols+col] = value }
+	set(0, 1, 2)
+	set(2, 4, -2)
+	set(1, 3, 100) // beyond the limit
+	set(1, 0, math.NaN())
+	picture := drawn(t, f)
+	// The ends of the map as Moreland (2009) gives them, and the grey of what is not finite: where they are tells rows
+	// and columns.
+	red, blue, grey := [3]uint32{180, 4, 38}, [3]uint32{59, 76, 192}, [3]uint32{128, 128, 128}
+	centre := func(clr [3]uint32, left, top float64) (x, y float64) { // of what is right of and below a point
+		n := 0.0
+		for py := int(top); py < picture.Bounds().Dy(); py++ {
+			for px := int(left); px < picture.Bounds().Dx(); px++ {
+				r, g, b, _ := picture.At(px, py).RGBA()
+				off := 0.0
+				for k, v := range []uint32{r >> 8, g >> 8, b >> 8} {
+					off = max(off, math.Abs(float64(v)-float64(clr[k])))
+				}
+				if off <= 3 {
+					x, y, n = x+float64(px), y+float64(py), n+1
+				}
+			}
+		}
+		return x / n, y / n
+	}
+	greyX, greyY := centre(grey, 0, 0)
+	blueX, blueY := centre(blue, 0, 0)
+	cellX, cellY := (blueX-greyX)/4, blueY-greyY // from row 1, column 0 to row 2, column 4
+	if !(cellX > 10 && cellY > 10) {
+		t.Fatalf("grey at %g, %g, blue at %g, %g", greyX, greyY, blueX, blueY)
+	}
+	for _, c := range []struct{ left, top, col, row float64 }{{0, 0, 2, 0.5}, {greyX + 2*cellX, 0, 3, 1}} {
+		x, y := centre(red, c.left, c.top) // both red cells, then the right one alone
+		if math.Abs((x-greyX)/cellX-c.col) > 0.1 || math.Abs((y-greyY)/cellY+1-c.row) > 0.1 {
+			t.Errorf("red at row %g, column %g, want %g, %g", (y-greyY)/cellY+1, (x-greyX)/cellX, c.row, c.col)
+		}
+	}
+}
+
+func TestAFieldOfAnyAspectCanBeDrawnWithOneOrBothOfItsParts(t *testing.T) {
+	for _, grid := range [][2]int{{1, 1}, {1, 16}, {13, 2}, {7, 11}} {
+		positions := grid[0] * grid[1]
+		features, vectors := make([]float64, positions*4), make([]float64, positions*3)
+		both := drawn(t, Field{Rows: grid[0], Cols: grid[1], Features: features, Vectors: vectors}).Bounds()
+		one := drawn(t, Field{Rows: grid[0], Cols: grid[1], Features: features}).Bounds()
+		if both.Dy() < 2*one.Dy()-1 || both.Dx() != one.Dx() { // four panels a row
+			t.Errorf("grid %v: %v with the similarity, %v without", grid, both, one)
+		}
+	}
+}
+
+func TestSimilarityIsTheCosineToTheChosenPosition(t *testing.T) {
+	vectors := []float64{3, 4, -3, -4, 4, -3, 6, 8, 0, 0, 1, 0, math.NaN(), 1}
+	got, err := Similarity(vectors, 7, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{1, -1, 0, 1, 0, 0.6, math.NaN()} {
+		if math.Abs(got[i]-want) > 1e-15 || math.IsNaN(got[i]) != math.IsNaN(want) {
+			t.Errorf("position %d: %g, want %g", i, got[i], want)
+		}
+	}
+}
+
+func TestSizesThatDoNotFitAreErrorsWithTheNumbers(t *testing.T) {
+	for want, f := range map[string]Field{
+		"0 rows":             {Cols: 3, Features: []float64{}},
+		"7 feature values":   {Rows: 1, Cols: 2, Features: make([]float64, 7)},
+		"and 3 names":        {Rows: 1, Cols: 2, Features: make([]float64, 8), Names: []string{"a", "b", "c"}},
+		"5 vector values":    {Rows: 1, Cols: 2, Vectors: make([]float64, 5)},
+		"neither features":   {Rows: 1, Cols: 2},
+		"0 vector values fo": {Rows: 1, Cols: 2, Vectors: []float64{}},
+	} {
+		if err := f.Draw(&bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+	if _, err := Similarity([]float64{1, 2}, 2, 2); err == nil {
+		t.Error("a position outside the grid: no error")
+	}
+}

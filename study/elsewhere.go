@@ -1,0 +1,103 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package study
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+)
+
+// ElsewhereFile holds, in a training's directory, what its model comes to at other sizes.
+const ElsewhereFile = "elsewhere.jsonl"
+
+// elsewhere measures a trained model at the sizes of Elsewhere that are not measured yet: the same weights on another
+// grid, without training; how an encoding extends to it is the encoding's own rule.
+func (s *Study) elsewhere(u Unit, row report.Result, test *data.Set) error {
+	if len(s.Elsewhere) == 0 {
+		return nil
+	}
+	path := filepath.Join(u.Dir, ElsewhereFile)
+	rows, err := report.ReadFiles(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var trained finetune.Recipe // with the patches that a pretrained model brought
+	if err := json.Unmarshal(row.Settings, &trained); err != nil {
+		return fmt.Errorf("%s: the recipe in its row: %w", u.Dir, err)
+	}
+	sizes, err := SizesOf(s.Elsewhere, trained, test)
+	if err != nil {
+		return err
+	}
+	for _, size := range sizes {
+		row.ImageSize = sizeName(size)
+		row.Recipe = u.Recipe.Name + " at " + row.ImageSize
+		if slices.ContainsFunc(rows.Results, func(r report.Result) bool { return r.Job == row.Job }) {
+			continue
+		}
+		began := time.Now()
+		model, err := finetune.OpenAt(s.Backend, u.Dir, size)
+		if err != nil {
+			return fmt.Errorf("at %s: %w", row.ImageSize, err)
+		}
+		row.Test, err = model.Evaluate(test)
+		model.Finalize()
+		if err != nil {
+			return fmt.Errorf("at %s: %w", row.ImageSize, err)
+		}
+		row.Validation, row.Scalars, row.WallSeconds = report.Metrics{}, nil, report.Number(time.Since(began).Seconds())
+		row.Stamp(time.Now())
+		if err := report.Append(path, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drawElsewhere draws the accuracy at the square ones of these sizes.
+func (s *Study) drawElsewhere(w io.Writer, rows []report.Result) error {
+	var evals []report.Eval
+	for _, r := range rows {
+		if size, err := ParseSizes(r.ImageSize); err == nil && size[0][0] == size[0][1] {
+			r.Recipe = strings.TrimSuffix(r.Recipe, " at "+r.ImageSize)
+			evals = append(evals, report.Eval{Job: r.Job, Step: size[0][0], Split: report.Test, Metrics: r.Test})
+		}
+	}
+	return report.Accuracy(w, "trained at one size, measured at others", "side of the pictures (pixels)", evals)
+}
+
+// measuredElsewhere lists the rows of elsewhere of all units, size by size.
+func (s *Study) measuredElsewhere(units []Unit) (rows []report.Result, err error) {
+	if len(s.Elsewhere) == 0 {
+		return nil, nil
+	}
+	var sizes []string // in the order of Elsewhere
+	bySize := map[string][]report.Result{}
+	for _, u := range units {
+		read, err := report.ReadFiles(filepath.Join(u.Dir, ElsewhereFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, r := range read.Results {
+			if bySize[r.ImageSize] == nil {
+				sizes = append(sizes, r.ImageSize)
+			}
+			bySize[r.ImageSize] = append(bySize[r.ImageSize], r)
+		}
+	}
+	for _, size := range sizes {
+		rows = append(rows, bySize[size]...)
+	}
+	return rows, nil
+}

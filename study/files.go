@@ -1,0 +1,61 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package study
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+)
+
+// FromFiles gives a task pictures in files, squashed to the size that its recipe names, to train on and to be measured
+// on, some at a time: all of a long test list would not fit into memory. Of each pair the first is there to choose
+// settings, the second for what counts. log is told which pictures cannot be read.
+func (t *Task) FromFiles(train, test [2]*data.Files, log func(line string)) {
+	load := func(ctx context.Context, files *data.Files, u Unit) (*data.Set, error) {
+		set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: u.Recipe.Augment.Size},
+			func(line string) { log(files.Name + ": " + line) })
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w while reading %s", finetune.ErrInterrupted, files.Name)
+		}
+		return set, err
+	}
+	var last *data.Set // what was read last: the trainings of a task come in a row
+	t.Images = func(ctx context.Context, u Unit) (_, _ *data.Set, err error) {
+		files := ofPair(u, train)
+		if last == nil || last.Name != files.Name || u.Recipe.Augment.Size != [2]int{last.Height, last.Width} {
+			if last, err = load(ctx, files, u); err != nil {
+				return nil, nil, err
+			}
+		}
+		return Sets(last, nil)(ctx, u)
+	}
+	t.Measure = func(ctx context.Context, u Unit, m *finetune.Model) (all report.Metrics, err error) {
+		files, batch := ofPair(u, test), m.EvalBatch()
+		some := max(1, 1024/batch) * batch // whole batches: one program for all but the last
+		var loss, top1, top5 float64
+		for from := 0; from < files.Len(); from += some {
+			set, err := load(ctx, files.Slice(from, min(from+some, files.Len())), u)
+			if err != nil {
+				return all, err
+			}
+			part, err := m.Evaluate(set)
+			if err != nil {
+				return all, err
+			}
+			n := float64(part.Images)
+			loss += float64(part.Loss) * n
+			top1 += math.Round(float64(part.Top1) * n) // pictures
+			top5 += math.Round(float64(part.Top5) * n)
+			all.Images += part.Images
+		}
+		n := float64(all.Images)
+		all.Loss, all.Top1, all.Top5 = report.Number(loss/n), report.Number(top1/n), report.Number(top5/n)
+		return all, nil
+	}
+}

@@ -1,0 +1,288 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package study
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// Named is a comparison by name.
+type Named struct {
+	Name, About string
+	Pretrained  bool         // makes sense from a pretrained model only
+	Arms        []Arm        // none: those that one likes to compare
+	Baseline    string       // label of the arm that the others are compared with; "" for learned
+	Sides       [][2]float64 // heights and widths to train at, as multiples of the recipe's side
+	Elsewhere   [][2]float64 // of Study
+	Aspects     []string     // what becomes of pictures of several aspects
+	Published   Published    // on CIFAR-100
+}
+
+// Published are results that others print.
+type Published struct {
+	Top1       map[string]float64 // percent, by label of the arm
+	Conditions string             // of what they are, and what is known to differ
+}
+
+// FromScratch are the encodings on CIFAR-100 that the paper prints.
+var FromScratch = Published{
+	Top1: map[string]float64{
+		"learned": 56.46, "rope1d": 57.29, "fope": 57.70, "sinusoidal1d": 51.99, "wepe": 63.78,
+	},
+	Conditions: "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed (APE, RoPE, FoPE, SPE, WePE; " +
+		"which form of RoPE it does not say, rope1d is RoFormer's)",
+}
+
+// DHVT are the DHVTs on CIFAR-100 that the paper prints.
+var DHVT = Published{
+	Top1: map[string]float64{"none": 74.78, "wepe": 76.53},
+	Conditions: "the paper: DHVT-T, and a DHVT with WePE that is wider in the released script, 300 epochs at 224×224, " +
+		"best test epoch of one seed",
+}
+
+// FineTuned is what the paper prints of fine-tuning on CIFAR-100.
+var FineTuned = Published{
+	Top1:       map[string]float64{"hybrid λ = 1 fixed": 93.28},
+	Conditions: "the paper: ViT-B/16, the surrogate in place of the pretrained table, without a gate",
+}
+
+// All are the comparisons by name. What the paper's text leaves open in them is said in Published.Conditions.
+var All = []Named{
+	{
+		Name: "encodings", About: "every encoding that trains from scratch", Published: FromScratch,
+		Arms: fromScratch(),
+	},
+	{
+		Name: "ablation", About: "what each part of WePE is worth", Baseline: "wepe",
+		Arms: []Arm{
+			{"wepe", "wepe", ""},
+			{"wepe", "wepe without ℘′", "wepe_derivative=false"},
+			{"wepe", "wepe, lattice fixed", "wepe_learn_lattice=false"},
+			{"wepe", "wepe, α_scale fixed", "wepe_learn_alpha_scale=false"},
+			{"wepe", "wepe, α_scale and lattice fixed", "wepe_learn_alpha_scale=false;wepe_learn_lattice=false"},
+			{"wepe", "wepe, β_pos = 1 fixed", "wepe_learn_beta_pos=false;wepe_beta_pos=1"},
+			{"wepe", "wepe, g2 = 1, g3 = 0.1", "wepe_g2=1;wepe_g3=0.1"}, // not lemniscatic, and rectangular
+			{"wepe", "wepe, g2 = 1, g3 = 0.1, equal area", "wepe_g2=1;wepe_g3=0.1;wepe_area=1"},
+			{"wepe", "wepe, g2 = 0.8, g3 = 0.2", "wepe_g2=0.8;wepe_g3=0.2"}, // rhombic: what the released script names
+			{"wepe", "wepe, MLP projection", "wepe_projection=mlp"},
+			{"none", "none", ""},
+		},
+		Published: Published{
+			Top1: map[string]float64{
+				"wepe": 63.78, "wepe, g2 = 1, g3 = 0.1": 63.20, "wepe, α_scale and lattice fixed": 62.88,
+			},
+			Conditions: "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed; its other lattice is " +
+				"lemniscatic all the same (docs/deviations.md); its 63.08 and 62.60 are of rows not assigned here",
+		},
+	},
+	{
+		Name:  "aspect",
+		About: "-position's encodings on the paper's pictures of 1:1, 2:1, 1:2, 1:3 and 4:1, width to height",
+		Sides: [][2]float64{{1, 1}, {1, 2}, {2, 1}, {3, 1}, {0.5, 2}},
+	},
+	{
+		Name: "resolution", About: "-position's encodings trained at one size and measured at others",
+		Elsewhere: otherSizes,
+	},
+	{
+		Name: "shift", About: "the grid of wepe-sphere moved at random in training, measured at other sizes",
+		Baseline: "wepe-sphere", Elsewhere: otherSizes,
+		Arms: slices.Concat(Each("wepe-sphere"), Grid("wepe-sphere", "shift = %g", "wepe_shift=%g",
+			[]float64{0.125, 0.25, 0.375, 0.5})),
+	},
+	{
+		Name: "flexible", About: "-position's encodings on pictures of several aspects: cropped, squashed, or each on a " +
+			"grid of its own",
+		Aspects: finetune.Aspects(),
+	},
+	{
+		Name: "sphere", About: "what each choice in wepe-sphere is worth, beside the encodings that it competes with",
+		Baseline: "wepe-sphere",
+		Arms: slices.Concat(
+			Each("wepe-sphere", "none", "learned", "sincos2d", "rope-axial", "rope-mixed", "liere",
+				"wepe-sphere+rope-axial", "wepe-sphere+rope-mixed"),
+			[]Arm{
+				{"wepe", "wepe", ""},
+				{"wepe", "wepe, α = 1, α_scale = 1", "wepe_alpha_u=1;wepe_alpha_v=1;wepe_alpha_scale=1"},
+				{"wepe-sphere", "sphere without ℘′", "wepe_derivative=false"},
+				{"wepe-sphere", "sphere, MLP projection", "wepe_projection=mlp"},
+				{"wepe-sphere", "sphere, lattice fixed", "wepe_learn_lattice=false"},
+				{"wepe-sphere", "sphere, hexagonal", "wepe_omega3_re=0.927;wepe_omega3=1.6057"},
+				{"wepe-sphere", "sphere, pole at the centre", "wepe_offset_u=0.5;wepe_offset_v=0.5"},
+				{"wepe-sphere", "sphere, α = 0.9, centred",
+					"wepe_alpha_u=0.9;wepe_alpha_v=0.9;wepe_offset_u=0.05;wepe_offset_v=0.05"},
+				{"wepe-sphere", "sphere, decayed like matrices", "optimizer.decay_all=true"},
+			},
+			Grid("wepe-sphere", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", []float64{0.25, 0.45, 0.7, 0.9}),
+			Grid("wepe-sphere", "α_scale = %g", "wepe_alpha_scale=%g", []float64{0.5, 2}),
+			Grid("wepe-sphere", "n ≤ %g", "wepe_harmonics=%g", []float64{2, 3, 4}),
+			Grid("wepe-sphere", "%g scales", "wepe_scales=%g", []float64{2}),
+			Grid("wepe-sphere", "β_pos = %g", "wepe_beta_pos=%g", []float64{0.2, 0.4, 1.6}),
+			Grid("wepe-sphere", "rate × %g", "optimizer.learning_rates.position=%g", []float64{0.2, 5}),
+		),
+	},
+	{
+		Name: "gate", About: "where the gate λ and the encoding that it blends should start, against the pretrained table " +
+			"kept and replaced",
+		Pretrained: true, Published: FineTuned,
+		Arms: slices.Concat(Each("learned", "wepe", "wepe-sphere"),
+			gates("hybrid", "", 0.02, 0.12, 0.5, 1), // as drawn, wepe.DefaultStart
+			gates("hybrid centred", "wepe_start=centred;", 0.12, 0.5, 1),
+			gates("hybrid fitted", "wepe_start=fitted;", 0.12, 0.5, 1),
+			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5, 1),
+			gates("hybrid over the sphere", "wepe_blend=sphere;wepe_start=drawn;", 0.12, 0.5, 1)),
+	},
+	{
+		Name: "frozen", About: "a gate over ℘ before a frozen backbone, trained at one size and measured at others",
+		Pretrained: true,
+		Arms: frozen(slices.Concat(Each("learned"),
+			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5),
+			gates("hybrid over the sphere", "wepe_blend=sphere;wepe_start=drawn;", 0.12, 0.5))),
+		Elsewhere: [][2]float64{{0.5, 0.5}, {2.0 / 3, 2.0 / 3}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}},
+	},
+	{
+		Name: "beta-gamma", About: "β and γ of the surrogate, fixed, γ_k = γ/k²", Pretrained: true,
+		Arms: slices.Concat(Each("learned"), Grid("hybrid", "β = %g, γ = %g fixed",
+			"wepe_surrogate=sweep;wepe_surrogate_beta=%g;wepe_surrogate_gamma=%g", sweptBeta, sweptBeta)),
+	},
+	{
+		Name: "span", About: "α: the part of the periods that the patches span", Baseline: "wepe α = 0.4",
+		Arms: Grid("wepe", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}),
+	},
+	{
+		Name: "alpha-scale", About: "α_scale where training starts", Baseline: "wepe α_scale = 0.15",
+		Arms: Grid("wepe", "α_scale = %g", "wepe_alpha_scale=%g", []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}),
+	},
+	{
+		Name: "kappa", About: "κ: how near to a pole the sum looks away", Baseline: "wepe κ = 15",
+		Arms: Grid("wepe", "κ = %g", "wepe_evaluation=sum;wepe_kappa=%g", []float64{1, 5, 15, 30, 60, 120}),
+	},
+	{
+		Name: "c-large", About: "C_large: what the sum answers at a pole", Baseline: "wepe C_large = 500",
+		Arms: Grid("wepe", "C_large = %g", "wepe_evaluation=sum;wepe_c_large=%g",
+			[]float64{50, 200, 500, 2000, 5000, 100_000}),
+	},
+}
+
+// otherSizes are the grids of the resolution study.
+var otherSizes = [][2]float64{
+	{0.5, 0.5}, {0.75, 0.75}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}, {1, 2}, {2, 1}, {0.5, 2}, {2, 0.5},
+}
+
+// fromScratch are the encodings that do not want a pretrained model.
+func fromScratch() (arms []Arm) {
+	for _, p := range vit.Positions() {
+		if !p.Pretrained {
+			arms = append(arms, Each(p.Name)...)
+		}
+	}
+	return arms
+}
+
+// sweptBeta are the values of β and of γ in the paper's study.
+var sweptBeta = []float64{0.01, 0.05, 0.1, 0.2, 0.5}
+
+// Names lists the studies with what they are about.
+func Names() string {
+	var list []string
+	for _, s := range All {
+		list = append(list, s.Name+" ("+s.About+")")
+	}
+	return strings.Join(list, ", ")
+}
+
+// gates makes an arm of "hybrid" for every initial λ. At 1, which has no gradient, λ is fixed: the encoding alone.
+func gates(label, settings string, lambdas ...float64) (arms []Arm) {
+	for _, lambda := range lambdas {
+		arm := Arm{"hybrid", fmt.Sprintf("%s λ = %g", label, lambda), fmt.Sprintf("%swepe_gate=%g", settings, lambda)}
+		if lambda == 1 {
+			arm.Label, arm.Settings = arm.Label+" fixed", arm.Settings+";wepe_learn_gate=false"
+		}
+		arms = append(arms, arm)
+	}
+	return arms
+}
+
+// frozen trains arms without the backbone and its table: head, gate and encoding.
+func frozen(arms []Arm) []Arm {
+	for i := range arms {
+		arms[i].Settings = strings.TrimPrefix(arms[i].Settings+";freeze="+finetune.FreezeBackbone, ";")
+	}
+	return arms
+}
+
+// ByName returns the study of that name.
+func ByName(name string) (Named, error) {
+	var known []string
+	for _, s := range All {
+		if s.Name == name {
+			return s, nil
+		}
+		known = append(known, s.Name)
+	}
+	return Named{}, fmt.Errorf("unknown study %q: want one of %s", name, strings.Join(known, ", "))
+}
+
+// Matching returns the arms whose label matches a regular expression; all for "".
+func Matching(arms []Arm, expression string) (kept []Arm, err error) {
+	matches, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, err
+	}
+	var labels []string
+	for _, a := range arms {
+		labels = append(labels, a.Label)
+		if matches.MatchString(a.Label) {
+			kept = append(kept, a)
+		}
+	}
+	if kept == nil {
+		return nil, fmt.Errorf("%q matches none of the arms %s", expression, strings.Join(labels, "; "))
+	}
+	return kept, nil
+}
+
+// Grid makes an arm of one encoding for every combination of values. label and settings are formats of as many numbers.
+func Grid(position, label, settings string, values ...[]float64) (arms []Arm) {
+	combinations := [][]any{nil}
+	for _, axis := range values {
+		var longer [][]any
+		for _, c := range combinations {
+			for _, v := range axis {
+				longer = append(longer, append(slices.Clone(c), v))
+			}
+		}
+		combinations = longer
+	}
+	for _, c := range combinations {
+		arms = append(arms, Arm{position, position + " " + fmt.Sprintf(label, c...), fmt.Sprintf(settings, c...)})
+	}
+	return arms
+}
+
+// SizesOf returns sizes of pictures from multiples of the side that a recipe gives the images of a set (of the square
+// of equal area), in whole patches.
+func SizesOf(multiples [][2]float64, r finetune.Recipe, set *data.Set) (sizes [][2]int, err error) {
+	patch := float64(r.Model.PatchSize)
+	if len(multiples) > 0 && patch < 1 {
+		return nil, fmt.Errorf("recipe %s leaves the patch size to the model: set model.patch_size", r.Name)
+	}
+	height, width := r.Augment.OutputSize(set.Height, set.Width)
+	side := math.Sqrt(float64(height * width))
+	for _, m := range multiples {
+		var size [2]int
+		for i := range size {
+			size[i] = r.Model.PatchSize * int(max(1, math.Round(m[i]*side/patch)))
+		}
+		sizes = append(sizes, size)
+	}
+	return sizes, nil
+}

@@ -1,0 +1,229 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package study
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// shapes are images of 32×32 pixels, and a recipe that sees 24×24 of them in patches of 4.
+func shapes(t *testing.T) (finetune.Recipe, *data.Set) {
+	t.Helper()
+	set, _, err := data.Shapes(data.TaskWhere, 7, 5, 32, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe, err := finetune.Named("cifar100-small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recipe, set
+}
+
+func TestEveryUnitOfEveryStudyHasARecipeAndADirectoryOfItsOwn(t *testing.T) {
+	recipe, set := shapes(t)
+	for _, n := range All {
+		s := Study{Dir: t.TempDir(), Tasks: []Task{{Recipe: recipe}}, Arms: n.Arms, Seeds: 3,
+			Fractions: []float64{0.2, 0.7}}
+		if s.Arms == nil {
+			s.Arms = Each("none", "learned")
+		}
+		var err error
+		if s.Sizes, err = SizesOf(n.Sides, recipe, set); err != nil {
+			t.Fatal(err)
+		}
+		_, finals := units(t, &s, nil)
+		if want := 3 * 2 * max(1, len(n.Sides)) * len(s.Arms); len(finals) != want {
+			t.Errorf("%s: %d units, want %d", n.Name, len(finals), want)
+		}
+		dirs := map[string]Unit{}
+		for _, u := range finals {
+			r := u.Recipe
+			r.Model.ImageRows, r.Model.ImageCols = r.Augment.OutputSize(32, 32)
+			r.Model.Classes = 100
+			if err := r.WithDefaults().Validate(); err != nil {
+				t.Errorf("%s: %v: %v", n.Name, u, err)
+			}
+			if other, taken := dirs[u.Dir]; taken || strings.ContainsAny(filepath.Base(u.Dir), " ,=/") {
+				t.Errorf("%s: %v lives in %s, like %v", n.Name, u, u.Dir, other)
+			}
+			dirs[u.Dir] = u
+		}
+		for label := range n.Published.Top1 {
+			if !slices.ContainsFunc(s.Arms, func(a Arm) bool { return a.Label == label }) && n.Arms != nil {
+				t.Errorf("%s: a published number of %q, which is no arm", n.Name, label)
+			}
+		}
+		if n.Baseline != "" && !slices.ContainsFunc(s.Arms, func(a Arm) bool { return a.Label == n.Baseline }) {
+			t.Errorf("%s: no arm %q to compare with", n.Name, n.Baseline)
+		}
+	}
+}
+
+// armsAre checks that a study has arms with these labels, that they change these hyperparameters of a model, and that
+// their encoding is the first word of the label. It returns how many arms the study has.
+func armsAre(t *testing.T, study string, want map[string]map[string]any) (arms int) {
+	t.Helper()
+	recipe, _ := shapes(t)
+	n, err := ByName(study)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, arm := range n.Arms {
+		params, asked := want[arm.Label]
+		if !asked {
+			continue
+		}
+		seen++
+		r, err := recipe.Set(arm.Settings)
+		if err != nil || !maps.Equal(r.Params, params) {
+			t.Errorf("%s: %s trains with %v, %v, want %v", study, arm.Label, r.Params, err, params)
+		}
+		if position := strings.Fields(strings.ReplaceAll(arm.Label, ",", " "))[0]; arm.Position != position {
+			t.Errorf("%s: %s is an arm of %s", study, arm.Label, arm.Position)
+		}
+	}
+	if seen != len(want) {
+		t.Errorf("%s has %d of the arms %v", study, seen, slices.Sorted(maps.Keys(want)))
+	}
+	return len(n.Arms)
+}
+
+// What the rows of the paper's tables change in a model, written down apart from the studies' own settings, with fixed
+// standing for what is not trained.
+func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
+	if arms := armsAre(t, "ablation", map[string]map[string]any{
+		"wepe":                            nil,
+		"wepe without ℘′":                 {"wepe_derivative": false},
+		"wepe, lattice fixed":             {"wepe_learn_lattice": false},
+		"wepe, α_scale fixed":             {"wepe_learn_alpha_scale": false},
+		"wepe, α_scale and lattice fixed": {"wepe_learn_lattice": false, "wepe_learn_alpha_scale": false},
+		"wepe, β_pos = 1 fixed":           {"wepe_learn_beta_pos": false, "wepe_beta_pos": 1.0},
+		"wepe, g2 = 1, g3 = 0.1":          {"wepe_g2": 1.0, "wepe_g3": 0.1},
+		"wepe, MLP projection":            {"wepe_projection": "mlp"},
+		// Ours: at the area of the default cell, and the invariants of the released script.
+		"wepe, g2 = 1, g3 = 0.1, equal area": {"wepe_g2": 1.0, "wepe_g3": 0.1, "wepe_area": 1.0},
+		"wepe, g2 = 0.8, g3 = 0.2":           {"wepe_g2": 0.8, "wepe_g3": 0.2},
+		"none":                               nil,
+	}); arms != 11 {
+		t.Errorf("the ablation has %d arms, want no other than these 11", arms)
+	}
+	armsAre(t, "gate", map[string]map[string]any{
+		"learned": nil, "wepe": nil, "wepe-sphere": nil,
+		// Started as drawn, by default: the directories of before the other starts go on.
+		"hybrid λ = 0.02":        {"wepe_gate": 0.02},
+		"hybrid λ = 1 fixed":     {"wepe_gate": 1.0, "wepe_learn_gate": false},
+		"hybrid fitted λ = 0.5":  {"wepe_gate": 0.5, "wepe_start": "fitted"},
+		"hybrid over ℘ λ = 0.12": {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
+		"hybrid over ℘ λ = 1 fixed": {"wepe_gate": 1.0, "wepe_learn_gate": false, "wepe_start": "drawn",
+			"wepe_blend": "exact"},
+		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
+	})
+	armsAre(t, "frozen", map[string]map[string]any{
+		"learned":                        {},
+		"hybrid over ℘ λ = 0.12":         {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
+		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
+	})
+	if wepe.DefaultStart != wepe.StartDrawn {
+		t.Errorf("the arms without a start begin %s", wepe.DefaultStart)
+	}
+}
+
+func TestTheArmsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
+	n, err := ByName("ablation")
+	if err != nil {
+		t.Fatal(err)
+	}
+	arms, err := Matching(n.Arms, "^none$|fixed$")
+	var labels []string
+	for _, a := range arms {
+		labels = append(labels, a.Label)
+	}
+	want := []string{"wepe, lattice fixed", "wepe, α_scale fixed", "wepe, α_scale and lattice fixed",
+		"wepe, β_pos = 1 fixed", "none"}
+	if err != nil || !slices.Equal(labels, want) {
+		t.Errorf("got %q, error %v, want %q", labels, err, want)
+	}
+	if all, err := Matching(n.Arms, ""); err != nil || len(all) != len(n.Arms) {
+		t.Errorf("without an expression %d arms, error %v, want all %d", len(all), err, len(n.Arms))
+	}
+}
+
+// The values of the paper's tables of sensitivity, from paper_tables.json of the reference data, and of its study of β
+// and γ.
+func TestTheSweepsHaveThePapersValues(t *testing.T) {
+	for _, c := range []struct {
+		study, symbol string
+		keys          []string // hyperparameters that have the value
+		values        []float64
+		fixed         map[string]any
+	}{
+		{"span", "α", []string{"wepe_alpha_u", "wepe_alpha_v"}, []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}, nil},
+		{"alpha-scale", "α_scale", []string{"wepe_alpha_scale"}, []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}, nil},
+		{"kappa", "κ", []string{"wepe_kappa"}, []float64{1, 5, 15, 30, 60, 120}, map[string]any{"wepe_evaluation": "sum"}},
+		{"c-large", "C_large", []string{"wepe_c_large"}, []float64{50, 200, 500, 2000, 5000, 1e5},
+			map[string]any{"wepe_evaluation": "sum"}},
+	} {
+		want := map[string]map[string]any{}
+		for _, v := range c.values {
+			params := map[string]any{}
+			maps.Copy(params, c.fixed)
+			for _, key := range c.keys {
+				params[key] = v
+			}
+			want[fmt.Sprintf("wepe %s = %g", c.symbol, v)] = params
+		}
+		if arms := armsAre(t, c.study, want); arms != len(c.values) {
+			t.Errorf("%s: %d arms, want %d", c.study, arms, len(c.values))
+		}
+	}
+	want := map[string]map[string]any{"learned": nil}
+	grid := []float64{0.01, 0.05, 0.1, 0.2, 0.5}
+	for _, beta := range grid {
+		for _, gamma := range grid {
+			want[fmt.Sprintf("hybrid β = %g, γ = %g fixed", beta, gamma)] = map[string]any{
+				"wepe_surrogate": "sweep", "wepe_surrogate_beta": beta, "wepe_surrogate_gamma": gamma}
+		}
+	}
+	if arms := armsAre(t, "beta-gamma", want); arms != 1+25 {
+		t.Errorf("beta-gamma: %d arms, want 26", arms)
+	}
+}
+
+// The paper's pictures, height × width, at its side of 224: 2:1, 1:2, 1:3 and 4:1 are 224×448, 448×224, 672×224 and
+// 112×448.
+func TestTheAspectsAreThoseOfThePaper(t *testing.T) {
+	recipe, set := shapes(t)
+	n, err := ByName("aspect")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ side, patch int }{{224, 16}, {24, 4}, {32, 8}} {
+		recipe.Augment.Size, recipe.Model.PatchSize = [2]int{c.side, c.side}, c.patch
+		got, err := SizesOf(n.Sides, recipe, set)
+		s := c.side
+		want := [][2]int{{s, s}, {s, 2 * s}, {2 * s, s}, {3 * s, s}, {s / 2, 2 * s}}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("side %d: %v, %v, want %v", s, got, err, want)
+		}
+	}
+	recipe.Augment.Size, recipe.Model.PatchSize = [2]int{36, 36}, 8 // half of 36 is 2.25 patches
+	if got, err := SizesOf([][2]float64{{0.5, 2}, {0.01, 1}}, recipe, set); err != nil ||
+		!slices.Equal(got, [][2]int{{16, 72}, {8, 40}}) {
+		t.Errorf("sizes in patches of 8: %v, %v", got, err)
+	}
+	recipe.Model.PatchSize = 0
+	if _, err := SizesOf(n.Sides, recipe, set); err == nil || !strings.Contains(err.Error(), "patch_size") {
+		t.Errorf("without a patch size: %v", err)
+	}
+}

@@ -1,0 +1,182 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package study
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+)
+
+// Results are the rows of units that are done, by Unit.ID. In a record a row's validation metrics are those that chose
+// a setting, its test metrics those that count; each has one of the two.
+type Results map[string]report.Result
+
+// Results reads the record of a study: what is done, by this machine and others. It is nil where there is none.
+func (s *Study) Results() (Results, error) {
+	if !s.Tasks[0].recorded() {
+		return nil, nil
+	}
+	done, notes, err := readRecords(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range notes {
+		s.log("record", note)
+	}
+	return done, s.agree(done, Unit{}, origin{})
+}
+
+// recordOf is the name of the file that a shard's rows go to. Shards on a common disk each have their own: appending to
+// one file from several machines is not atomic on every network file system.
+func recordOf(s Shard) string {
+	if s.of() == 1 {
+		return "results.jsonl"
+	}
+	return fmt.Sprintf("results-%d-of-%d.jsonl", s.Index, s.Of)
+}
+
+// records matches what recordOf returns.
+const records = "results*.jsonl"
+
+// readRecords reads every record of the given directories. Of two rows of one unit the one that was finished first
+// counts, whatever the order of the directories.
+func readRecords(dirs ...string) (done Results, notes []string, err error) {
+	var paths []string
+	for _, dir := range dirs {
+		names, err := fs.Glob(os.DirFS(dir), records)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		for _, name := range names {
+			paths = append(paths, filepath.Join(dir, name))
+		}
+	}
+	rows, err := report.ReadFiles(paths...)
+	if err != nil {
+		return nil, nil, err
+	}
+	done = Results{}
+	for _, row := range rows.Results {
+		if old, ok := done[row.ID]; row.ID != "" && (!ok || row.Date < old.Date) {
+			done[row.ID] = row
+		}
+	}
+	return done, rows.Skipped, nil
+}
+
+// Merge appends to the record in dir what the other directories have finished and it has not, in an order that does not
+// depend on theirs.
+func Merge(dir string, others []string) error {
+	own, _, err := readRecords(dir)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		if theirs, _, err := readRecords(other); err != nil {
+			return err
+		} else if len(theirs) == 0 {
+			return fmt.Errorf("%s holds no rows: want the directory of a study on another machine", other)
+		}
+	}
+	theirs, _, err := readRecords(others...)
+	if err != nil {
+		return err
+	}
+	var rows []report.Result
+	for id, row := range theirs {
+		if _, ok := own[id]; !ok {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, func(a, b report.Result) int {
+		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.ID, b.ID))
+	})
+	for _, row := range rows {
+		if err := report.Append(filepath.Join(dir, recordOf(Shard{})), row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// origin is what a training started from, in the settings of its row beside the recipe.
+type origin struct {
+	From struct {
+		SHA256 string `json:"sha256"`
+	} `json:"from"`
+	Data   string `json:"data"`             // fingerprint of the training images
+	Origin string `json:"origin,omitempty"` // Task.Origin
+}
+
+// addTo returns settings with what they do not say of the images. Of the checkpoint's path only the last element stays:
+// records are published, and the directories of one machine help nobody else.
+func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
+	fields := map[string]any{}
+	if err := json.Unmarshal(settings, &fields); err != nil {
+		return nil, err
+	}
+	if from, ok := fields["from"].(map[string]any); ok {
+		if path, ok := from["path"].(string); ok {
+			from["path"] = filepath.Base(path)
+		}
+	}
+	fields["data"] = o.Data
+	if o.Origin != "" {
+		fields["origin"] = o.Origin
+	}
+	return json.Marshal(fields)
+}
+
+// agree refuses rows of this study that started from different checkpoints, or from different images of one task; it
+// compares digests, since paths differ between machines and one path may stand for two files. If starting has an ID,
+// it is about to be trained on now.
+func (s *Study) agree(done Results, starting Unit, now origin) error {
+	units, err := s.Units(done)
+	if err != nil {
+		return err
+	}
+	// What the rows have to share: the pictures of a task's part at one size.
+	images := func(u Unit) string { return fmt.Sprint(u.Task.Name, u.Part(), u.Fraction, u.Recipe.Augment.Size) }
+	sum, known := s.sha256, map[string]string{}
+	if starting.ID != "" {
+		known[images(starting)] = now.Data
+	}
+	for _, u := range units {
+		row, ok := done[u.ID]
+		var was origin
+		if !ok || json.Unmarshal(row.Settings, &was) != nil {
+			continue
+		}
+		if sum = cmp.Or(sum, was.From.SHA256); was.From.SHA256 != "" && was.From.SHA256 != sum {
+			return fmt.Errorf("%s: %s started from a checkpoint with SHA-256 %.12s…, not %.12s…: use another directory",
+				s.Dir, u, was.From.SHA256, sum)
+		}
+		if other := cmp.Or(known[images(u)], was.Data); was.Data != other {
+			return fmt.Errorf("%s: %s was trained on other images, fingerprint %.12s…, not %.12s…: use another directory",
+				s.Dir, u, was.Data, other)
+		}
+		known[images(u)] = cmp.Or(known[images(u)], was.Data)
+	}
+	return nil
+}
+
+// diverged is the row of a training without a result.
+func diverged(run finetune.Run, why error) (row report.Result, err error) {
+	row = report.Result{
+		Job: report.Job{Recipe: run.Recipe.Name, Dataset: run.Train.Name, Fraction: run.Fraction, Encoding: run.Label,
+			Seed: run.Seed},
+		Backend: run.Backend.String(), Failed: why.Error(),
+	}
+	row.Stamp(time.Now())
+	row.Settings, err = json.Marshal(run.Recipe)
+	return row, err
+}

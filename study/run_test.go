@@ -1,0 +1,176 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package study
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// small is a study of two encodings and two seeds that trains in a moment, on grids of 2×2.
+func small(t *testing.T) *Study {
+	t.Helper()
+	train, test, err := data.Shapes(data.TaskWhere, 31, 17, 16, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Study{
+		Dir: t.TempDir(), Arms: Each("learned", "wepe"), Seeds: 2, Backend: gomlxtest.Backend(),
+		Tasks: []Task{{Images: Sets(train, test), Recipe: finetune.Recipe{
+			Name: "small", Model: vit.Config{PatchSize: 8, Width: 8, Depth: 1, Heads: 2},
+			Epochs: 1, BatchSize: 10, LearningRate: 1e-3,
+		}}},
+	}
+}
+
+func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
+	s := small(t)
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.Elsewhere = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens what is trained
+	for range 2 {
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	units, _, err := s.found()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range units {
+		trained, err := report.ReadFiles(filepath.Join(u.Dir, finetune.RowsFile))
+		if err != nil || len(trained.Results) != 1 {
+			t.Fatalf("%v: %d rows, %v", u, len(trained.Results), err)
+		}
+		rows, err := report.ReadFiles(filepath.Join(u.Dir, ElsewhereFile))
+		if err != nil || len(rows.Results) != 3 {
+			t.Fatalf("%v: %d rows of other sizes, %v, want each once", u, len(rows.Results), err)
+		}
+		for i, want := range []string{"16x16", "24x24", "8x32"} {
+			r := rows.Results[i]
+			if r.ImageSize != want || r.Recipe != "small at "+want || r.Encoding != u.Label || r.Seed != int64(u.Seed) ||
+				r.Test.Images != 17 {
+				t.Errorf("%v: row %+v, want one at %s", u, r.Job, want)
+			}
+		}
+	}
+	table, err := s.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range table.Rows {
+		got = append(got, strings.Join(row[:3], "|")) // recipe, encoding, n
+	}
+	want := strings.Fields("small|learned|2 small|wepe|2 small@16x16|learned|2 small@16x16|wepe|2 " +
+		"small@24x24|learned|2 small@24x24|wepe|2 small@8x32|learned|2 small@8x32|wepe|2")
+	for i := range want {
+		want[i] = strings.Replace(want[i], "@", " at ", 1)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+	pictures, err := s.Curves()
+	wantPictures := []string{"curves.png", "scalars.png", "resolution.png"}
+	for i, name := range wantPictures {
+		wantPictures[i] = filepath.Join(s.Dir, name)
+	}
+	if err != nil || !slices.Equal(pictures, wantPictures) {
+		t.Errorf("pictures %q, %v, want %q", pictures, err, wantPictures)
+	}
+	for _, path := range pictures {
+		if info, err := os.Stat(path); err != nil || info.Size() < 1000 {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
+	s := small(t) // has no Log
+	s.Tasks[0].Parts = [2]string{"some", "all"}
+	s.Tasks[0].Recipe.Augment.Std = [3]float64{1e-40, 1e-40, 1e-40} // pixels beyond float32's range
+	s.Seeds = 1
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.Results()
+	if err != nil || len(done) != 2 {
+		t.Fatalf("%d rows, %v, want 2", len(done), err)
+	}
+	for id, row := range done {
+		if !strings.Contains(row.Failed, "diverged") {
+			t.Errorf("%s: failed %q", id, row.Failed)
+		}
+	}
+}
+
+func TestAspectsOfAStudyAreTrainingsOfTheirOwn(t *testing.T) {
+	s := small(t)
+	s.Aspects = finetune.Aspects()
+	s.Seeds = 1
+	s.Tasks[0].Images = func(ctx context.Context, u Unit) (train, test *data.Set, err error) {
+		settings, err := u.Recipe.Pictures([2]int{16, 16})
+		if err != nil {
+			return nil, nil, err
+		}
+		return data.ShapesOfAspects(data.TaskWhere, 31, 17, 32, 0, settings)
+	}
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table, err := s.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range table.Rows {
+		got = append(got, strings.Join(row[:3], "|")) // recipe, encoding, n
+	}
+	want := []string{"small crop|learned|1", "small crop|wepe|1", "small squash|learned|1", "small squash|wepe|1",
+		"small keep|learned|1", "small keep|wepe|1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+	if _, err := os.Stat(filepath.Join(s.Dir, "wepe-keep-seed0")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAStudySaysWhatIsMissingAndAnInterruptedOneWhatToDo(t *testing.T) {
+	s := small(t)
+	s.Shard = Shard{Index: 1, Of: 3}
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table, err := s.Table()
+	if err != nil || len(table.Rows) != 1 || table.Rows[0][0] != "wepe" || // unit 1 of 4
+		!slices.Contains(table.Notes, "3 of 4 trainings are not done yet") {
+		t.Errorf("table %s, %v", table.Text(), err)
+	}
+	s.Shard = Shard{}
+	for _, a := range s.Arms {
+		dir := filepath.Join(s.Dir, a.Label+"-seed1")
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there: %v", dir, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Run(ctx); !errors.Is(err, finetune.ErrInterrupted) || !strings.Contains(err.Error(), "learned seed 0: ") ||
+		!strings.Contains(err.Error(), "same command goes on") {
+		t.Errorf("interrupted: %v", err)
+	}
+}

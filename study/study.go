@@ -1,0 +1,285 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package study compares position encodings by training: encodings × sizes × aspects × fractions × seeds × tasks, every
+// combination a training of its own, on the same images in the same order as the others of its seed.
+//
+//	s := study.Study{
+//		Dir: "runs/shapes", Arms: study.Each("learned", "wepe"), Seeds: 3, Backend: backend,
+//		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
+//	}
+//	err := s.Run(ctx)                  // interrupted? the same call goes on where it stopped
+//	table, err := s.Table()            // of all that is done, by this machine and others
+//	pictures, err := s.Curves()
+//
+// Every training has a directory of its own below Dir, with all that finetune.Run leaves there. A Shard of the study is
+// what one of several machines does; on a common disk they share Dir, and each sees what the others have finished.
+//
+// # Settings chosen on validation images
+//
+// With a Sweep, each task and arm is first trained with every combination of its settings on a part of the training
+// images, measured on others that are held out, and then trained with the best on all of them. The trainings that
+// choose come first; where shards choose together, a training whose setting is open waits.
+//
+// # Records
+//
+// A task whose result finetune.Run cannot measure by itself, as when the test pictures do not fit into memory, has a
+// Measure: Task.FromFiles gives it one. The rows of such a study are in results*.jsonl in Dir, one file for each shard;
+// they are all that Merge needs to join the work of machines without a common disk, and the models behind them are
+// removed.
+//
+// # Studies by name
+//
+// All lists the comparisons of the paper, and ours, as data: a new one is a row.
+package study
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+)
+
+// Study is a comparison. The zero values of Sizes and Fractions are one size, the recipe's, and all images.
+type Study struct {
+	Dir       string // where its trainings and its record live
+	Tasks     []Task // what is learned, at least one
+	Arms      []Arm  // what is compared, at least one
+	Sizes     [][2]int
+	Aspects   []string  // what becomes of pictures of other aspects, see finetune.Recipe; none: as the recipe says
+	Fractions []float64 // of the training images, in (0, 1]
+	Seeds     int
+	FirstSeed int    // fresh ones for the last word on what earlier ones chose
+	Sweep     []Axis // settings to choose from for each task and arm; tasks need a Measure
+	Shard     Shard  // the part that Run does; the zero value is the whole
+	Keep      bool   // the models of trainings that count, where there is a record
+
+	Baseline  string           // label of the arm that Table compares the others with; default learned, or the last
+	Published Published        // what others print
+	Elsewhere [][2]float64     // heights and widths to measure trained models at, as multiples of the side trained at
+	Benchmark report.Benchmark // that the tasks are some of: what Table needs where there is a record
+
+	Backend  compute.Backend
+	Devices  int                       // of the backend that share each batch, 0 for all
+	Group    finetune.Group            // the processes that share each training, nil for this one alone; without a record
+	From     string                    // pretrained model that all start from, as finetune.Run's; "" for from scratch
+	Import   checkpoints.ImportOptions // what its files leave open
+	Progress func(title string) func(finetune.Progress)
+	Log      func(who, line string)
+
+	sha256 string // of From's weights, once Run has opened it for a record: rows of others are refused
+}
+
+// Task is what the trainings of a study learn.
+type Task struct {
+	Name   string // "" for the only one
+	Recipe finetune.Recipe
+	// Images reads the pictures of a training, and the test images if the run is to measure itself. nil where this machine
+	// has none: the trainings are left to others.
+	Images func(ctx context.Context, u Unit) (train, test *data.Set, err error)
+
+	// Parts are for tasks whose result the run does not measure by itself: names of the training images that settings are
+	// chosen with, and of all. Measure does it: on validation images for a unit that chooses a setting, on test images for
+	// one that counts.
+	Parts   [2]string
+	Measure func(ctx context.Context, u Unit, m *finetune.Model) (report.Metrics, error)
+	Origin  string // of the pictures, for the record, where it is not the usual one
+}
+
+// recorded says whether the study of a task has a record.
+func (t Task) recorded() bool { return t.Parts != [2]string{} }
+
+// Sets gives a training its part of images that are in memory.
+func Sets(train, test *data.Set) func(context.Context, Unit) (*data.Set, *data.Set, error) {
+	return func(_ context.Context, u Unit) (*data.Set, *data.Set, error) {
+		part, err := train.Fraction(u.Fraction, 42)
+		return part, test, err
+	}
+}
+
+// Waiting is how many trainings have to wait for settings that other shards measure: nothing failed.
+type Waiting int
+
+// Error implements error.
+func (w Waiting) Error() string {
+	return fmt.Sprintf("trainings wait for settings that other shards still measure (%d of them): once they have, the "+
+		"same command goes on", int(w))
+}
+
+// ExitCode is sysexits' "try again".
+func (Waiting) ExitCode() int { return 75 }
+
+// Run trains what is this shard's and not done yet. Rows of other shards in the same directory are read again before
+// each training.
+func (s *Study) Run(ctx context.Context) error {
+	if s.Tasks[0].recorded() && s.Group != nil {
+		return errors.New("study: processes share a single training, not one of a study with a record: use shards")
+	}
+	if s.Tasks[0].recorded() && s.From != "" { // before anything is trained it is known to be readable
+		open := s.Import
+		open.Classes = 1 // whatever its head
+		from, err := checkpoints.Import(s.From, open)
+		if err != nil {
+			return err
+		}
+		s.sha256 = from.SHA256
+	}
+	for visited := map[string]bool{}; ; {
+		done, err := s.Results()
+		if err != nil {
+			return err
+		}
+		next, waits, err := s.next(done, visited)
+		switch {
+		case err != nil:
+			return err
+		case next == nil && waits > 0:
+			return Waiting(waits)
+		case next == nil:
+			return nil
+		}
+		visited[next.ID] = true
+		if err := s.train(ctx, *next, done); errors.Is(err, finetune.ErrInterrupted) {
+			return fmt.Errorf("%s: %w: all is saved, the same command goes on from there", next, err)
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", next, err)
+		}
+	}
+}
+
+// next returns the first training of this shard that can be done now, nil if there is none, and then how many wait for
+// other shards. Without a record every training is visited once: its directory says whether it is done.
+func (s *Study) next(done Results, visited map[string]bool) (next *Unit, waits int, err error) {
+	units, err := s.Units(done)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, u := range units {
+		_, finished := done[u.ID]
+		switch {
+		case u.Shard != s.Shard.Index, u.Task.Images == nil, visited[u.ID], finished && u.Task.recorded(), u.Failed:
+		case u.Waits > 0:
+			waits++
+		default:
+			return &u, 0, nil
+		}
+	}
+	return nil, waits, nil
+}
+
+// train is one training, with what it leaves.
+func (s *Study) train(ctx context.Context, u Unit, done Results) error {
+	train, test, err := u.Task.Images(ctx, u)
+	if err != nil {
+		return err
+	}
+	run := finetune.Run{
+		Backend: s.Backend, Recipe: u.Recipe, Seed: int64(u.Seed), Train: train, Test: test, Fraction: u.Fraction,
+		Label: u.Label, From: s.From, Import: s.Import, Devices: s.Devices, Group: s.Group, Dir: u.Dir,
+		Log: func(line string) { s.log(u.String(), line) },
+	}
+	if s.Progress != nil {
+		run.Progress = s.Progress(u.String())
+	}
+	if u.Task.recorded() {
+		return s.record(ctx, u, run, done)
+	}
+	model, row, err := run.Do(ctx)
+	if err != nil {
+		return err
+	}
+	defer model.Finalize()
+	if s.Follows() {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(run.Dir, finetune.PageFile)); err != nil { // not done before
+		field, err := drawField(model, run.Dir)
+		if err != nil {
+			return err
+		}
+		if err := run.Page(model, row, field...); err != nil {
+			return err
+		}
+	}
+	return s.elsewhere(u, row, test)
+}
+
+// Follows says whether another process of the group writes what there is to see.
+func (s *Study) Follows() bool { return s.Group != nil && s.Group.Rank() > 0 }
+
+func (s *Study) log(who, line string) {
+	if s.Log != nil {
+		s.Log(who, line)
+	}
+}
+
+// record trains and measures a unit of a study that has a record.
+func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done Results) error {
+	o := origin{Data: run.Train.Fingerprint(), Origin: u.Task.Origin}
+	o.From.SHA256 = s.sha256
+	if err := s.agree(done, u, o); err != nil {
+		return err
+	}
+	model, row, err := run.Do(ctx)
+	switch {
+	case errors.Is(err, finetune.ErrDiverged): // a result like others: the setting is not for this task
+		run.Log(err.Error())
+		if row, err = diverged(run, err); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		defer model.Finalize()
+		measured := ofPair(u, [2]*report.Metrics{&row.Validation, &row.Test})
+		if *measured, err = u.Task.Measure(ctx, u, model); err != nil {
+			return err
+		}
+	}
+	row.ID = u.ID
+	if row.Settings, err = o.addTo(row.Settings); err != nil {
+		return err
+	}
+	if err := report.Append(filepath.Join(s.Dir, recordOf(s.Shard)), row); err != nil {
+		return err
+	}
+	if s.Keep && !u.Search {
+		return nil
+	}
+	// A model with its momentum takes gigabytes; the row has what the study needs of it.
+	return errors.Join(os.RemoveAll(filepath.Join(run.Dir, "last")), os.RemoveAll(filepath.Join(run.Dir, "best")))
+}
+
+// Validate refuses settings that no training could have, before the first one begins. The network may be that of a
+// checkpoint that is not open yet: what it decides is made up.
+func (s *Study) Validate() error {
+	units, err := s.Units(nil)
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		if u.Waits > 0 {
+			continue
+		}
+		r := u.Recipe
+		m := &r.Model
+		m.ImageRows, m.ImageCols, m.Classes = r.Augment.Size[0], r.Augment.Size[1], 2
+		if m.PatchSize == 0 || m.ImageRows == 0 {
+			m.PatchSize = cmp.Or(m.PatchSize, 1)
+			m.ImageRows, m.ImageCols = 5*m.PatchSize, 7*m.PatchSize
+		}
+		m.Width, m.Depth, m.Heads = cmp.Or(m.Width, 64*max(1, m.Heads)), cmp.Or(m.Depth, 1), cmp.Or(m.Heads, 1)
+		if err := r.WithDefaults().Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

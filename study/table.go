@@ -1,0 +1,221 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package study
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+)
+
+// Listing has a line for every training of a study with a record: its setting, its shard, and whether it is done.
+func (s *Study) Listing() (report.Table, error) {
+	table := report.Table{
+		Header:  []string{"training", "task", "position", "seed", "setting", "shard", "state"},
+		Numeric: []bool{false, false, false, true, false, true, false},
+	}
+	units, done, err := s.recorded()
+	if err != nil {
+		return table, err
+	}
+	parts := map[string]int{}
+	for _, u := range units {
+		row, ok := done[u.ID]
+		state, setting := "to do", u.Setting
+		switch {
+		case ok && row.Failed != "":
+			state = "failed"
+		case ok:
+			state = "done"
+		case u.Failed:
+			state, setting = "no setting", "all diverged"
+		case u.Task.Images == nil:
+			state = "no data"
+		}
+		if u.Waits > 0 {
+			setting = "to be chosen"
+		}
+		parts[u.Part()]++
+		table.Rows = append(table.Rows, []string{u.Part(), u.Task.Name, u.named(" %s", " on %g"), strconv.Itoa(u.Seed),
+			setting, Shard{u.Shard, s.Shard.of()}.String(), state})
+	}
+	of := s.Tasks[0].Parts
+	table.Notes = []string{fmt.Sprintf("%d trainings on %s, %d on %s; this is shard %s", parts[of[0]], of[0],
+		parts[of[1]], of[1], s.Shard)}
+	return table, nil
+}
+
+// Table compares the arms by their results on the test images and says which are missing: task by task with the means
+// of a Benchmark where there is a record, else size by size and fraction by fraction.
+func (s *Study) Table() (report.Table, error) {
+	if s.Tasks[0].recorded() {
+		return s.benchmark()
+	}
+	units, found, err := s.found()
+	if err != nil {
+		return report.Table{}, err
+	}
+	var rows []report.Result
+	missing := 0
+	for i := range units {
+		rows = append(rows, found[i].Results...)
+		if len(found[i].Results) == 0 {
+			missing++
+		}
+	}
+	other, err := s.measuredElsewhere(units)
+	if err != nil {
+		return report.Table{}, err
+	}
+	rows = append(rows, other...)
+	spec := report.Spec{Published: s.Published.Top1, Conditions: s.Published.Conditions, Baseline: s.baseline()}
+	if len(s.Sizes) > 1 || len(s.Aspects) > 1 || len(s.Elsewhere) > 0 {
+		spec.GroupBy = append(spec.GroupBy, "recipe")
+	}
+	if len(s.Fractions) > 1 {
+		spec.GroupBy = append(spec.GroupBy, "fraction")
+	}
+	spec.GroupBy = append(spec.GroupBy, "encoding")
+	table, err := report.Tabulate(rows, spec)
+	if missing > 0 {
+		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d trainings are not done yet", missing, len(units)))
+	}
+	return table, err
+}
+
+// benchmark is the table of a study with a record.
+func (s *Study) benchmark() (report.Table, error) {
+	units, done, err := s.recorded()
+	if err != nil {
+		return report.Table{}, err
+	}
+	var rows []report.Result
+	note := "nothing is measured here yet"
+	for _, u := range units {
+		if u.Search {
+			continue
+		}
+		row, ok := done[u.ID]
+		row.Dataset, row.Encoding = u.Task.Name, u.named(" %s", " on %g")
+		if u.Failed {
+			row.Failed = "every setting diverged"
+		}
+		rows = append(rows, row)
+		var r finetune.Recipe
+		if ok && row.Failed == "" && json.Unmarshal(row.Settings, &r) == nil {
+			note = fmt.Sprintf("measured here: width %d, depth %d, patches of %d at %s px, %d steps of %d; compare "+
+				"positions with each other, and with the published columns only as far as these agree", r.Model.Width,
+				r.Model.Depth, r.Model.PatchSize, row.ImageSize, row.Steps, r.BatchSize)
+		}
+	}
+	table := s.Benchmark.Table(rows, s.Seeds)
+	table.Notes = append(table.Notes, note)
+	return table, nil
+}
+
+// baseline is the label of the arm that the others are compared with, "" where there are none.
+func (s *Study) baseline() string {
+	if len(s.Arms) < 2 {
+		return ""
+	}
+	label := cmp.Or(s.Baseline, "learned")
+	if slices.ContainsFunc(s.Arms, func(a Arm) bool { return a.Label == label }) {
+		return label
+	}
+	return s.Arms[len(s.Arms)-1].Label
+}
+
+// Curves draws loss and accuracy, and what the encodings learned, of the runs that share a size and a fraction, and
+// returns the paths of the pictures.
+func (s *Study) Curves() (pictures []string, err error) {
+	units, found, err := s.found()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	evals := map[string][]report.Eval{}
+	for i, u := range units {
+		u.Label = ""
+		if name := filepath.Join(u.Task.Name, u.fileName()); len(found[i].Evals) > 0 {
+			if evals[name] == nil {
+				names = append(names, name)
+			}
+			evals[name] = append(evals[name], found[i].Evals...)
+		}
+	}
+	leave := func(name string, draw func(io.Writer) error) error {
+		path := filepath.Join(s.Dir, name+".png")
+		pictures = append(pictures, path)
+		return report.Picture(path, draw)
+	}
+	for _, name := range names {
+		dir, suffix := filepath.Split(name)
+		err := leave(dir+"curves"+suffix, func(w io.Writer) error {
+			return report.Curves(w, evals[name][0].Recipe, evals[name])
+		})
+		if err == nil && report.HasScalars(evals[name]) {
+			err = leave(dir+"scalars"+suffix, func(w io.Writer) error { return report.Scalars(w, evals[name]) })
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	other, err := s.measuredElsewhere(units)
+	if err != nil || len(other) == 0 {
+		return pictures, err
+	}
+	err = leave("resolution", func(w io.Writer) error { return s.drawElsewhere(w, other) })
+	return pictures, err
+}
+
+// recorded lists the units of a study with a record, with what is done.
+func (s *Study) recorded() (units []Unit, done Results, err error) {
+	if done, err = s.Results(); err == nil {
+		units, err = s.Units(done)
+	}
+	return units, done, err
+}
+
+// found lists the units of a study without a record, with what they left in their directories.
+func (s *Study) found() (units []Unit, rows []report.Rows, err error) {
+	if units, err = s.Units(nil); err != nil {
+		return nil, nil, err
+	}
+	rows = make([]report.Rows, len(units))
+	for i, u := range units {
+		rows[i], err = report.ReadFiles(filepath.Join(u.Dir, finetune.RowsFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err
+		}
+	}
+	return units, rows, nil
+}
+
+// drawField writes field.png, the encoding of a trained model over the patch grid, and returns it for the page.
+func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
+	features, names, vectors, err := model.Encoding()
+	if err != nil || vectors == nil {
+		return nil, err
+	}
+	c := model.Recipe.Model
+	field := report.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Names: names,
+		Vectors: vectors}
+	var picture bytes.Buffer
+	if err := field.Draw(&picture); err != nil {
+		return nil, err
+	}
+	figure := report.Figure{Title: "What the encoding knows of each patch", PNG: picture.Bytes(),
+		Caption: "Its features over the patch grid, where it has them, and how alike the vector of each position is to " +
+			"that of the centre patch."}
+	return []report.Figure{figure}, report.Picture(filepath.Join(dir, "field.png"), field.Draw)
+}

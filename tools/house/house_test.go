@@ -1,0 +1,125 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package house holds the repository to what its documents say of it.
+package house
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	root   = "../.."
+	module = "github.com/wepe-go/wepe/"
+)
+
+// testsOnly are packages that tests alone import.
+var testsOnly = []string{"internal/gomlxtest", "internal/fixtures", "internal/datatest", "internal/program"}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// goFiles calls visit with every Go file below the root, by its path from there.
+func goFiles(t *testing.T, visit func(path string)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := entry.Name(); entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata") {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") {
+			relative, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			visit(filepath.ToSlash(relative))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestImportsRunDown holds every package to the table of floors in CONTRIBUTING.md: a package imports only packages of
+// its own top folder and of folders further down the table.
+func TestImportsRunDown(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "CONTRIBUTING.md"), "<!-- floors -->")
+	table, _, _ = strings.Cut(table, "<!-- end -->")
+	var floors []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+)/` ").FindAllStringSubmatch(table, -1) {
+		floors = append(floors, row[1])
+	}
+	top := func(path string) string {
+		name, _, _ := strings.Cut(path, "/")
+		return name
+	}
+	files := 0
+	goFiles(t, func(path string) {
+		from := top(path)
+		floor := slices.Index(floors, from)
+		if floor < 0 {
+			t.Errorf("%s is in no folder of CONTRIBUTING.md", path)
+		}
+		if strings.HasSuffix(path, "_test.go") || slices.Contains(testsOnly, filepath.Dir(path)) {
+			return
+		}
+		files++
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range file.Imports {
+			to, ours := strings.CutPrefix(strings.Trim(imported.Path.Value, `"`), module)
+			if ours && slices.Index(floors, top(to)) < floor {
+				t.Errorf("%s imports %s, which is above it", path, to)
+			}
+		}
+	})
+	if files < 100 || len(floors) != 13 {
+		t.Errorf("checked %d files and %d folders, want at least 100 and 13", files, len(floors))
+	}
+}
+
+// What README.md shows is taken from examples that are compiled.
+func TestTheCodeOfTheReadmeStandsInExamples(t *testing.T) {
+	var examples strings.Builder
+	goFiles(t, func(path string) {
+		if strings.HasSuffix(path, "example_test.go") {
+			examples.WriteString(flush(read(t, path)))
+		}
+	})
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
+	if len(blocks) < 3 {
+		t.Errorf("%d blocks of code, want the three ways to use the library", len(blocks))
+	}
+	for _, block := range blocks {
+		if !strings.Contains(examples.String(), flush(block[1])) {
+			t.Errorf("no example has\n%s", block[1])
+		}
+	}
+}
+
+// flush is a text whose lines all begin at the left.
+func flush(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString(strings.TrimSpace(line) + "\n")
+	}
+	return out.String()
+}

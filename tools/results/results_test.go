@@ -1,0 +1,95 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/report"
+)
+
+// A number that was changed by hand, or by a change of the code without the documents, shows here; and so does a table
+// of accuracies outside the markers, which no row stands behind.
+func TestEveryTableOfTheDocumentsIsWhatRowsAndCodeSay(t *testing.T) {
+	root := filepath.Join("..", "..")
+	for _, file := range []string{"README.md", "docs/results.md", "docs/encodings.md", "docs/sphere.md",
+		"docs/analyses.md", "docs/detection.md", "docs/reliability.md"} {
+		raw, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := filled(string(raw), filepath.Join(root, "docs", "runs"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != string(raw) {
+			t.Errorf("%s: run make results", file)
+		}
+		inside := false
+		for number, line := range strings.Split(want, "\n") {
+			if strings.HasPrefix(line, "<!-- ") {
+				inside = line != "<!-- end -->"
+			}
+			if strings.HasPrefix(line, "|") && strings.Contains(line, "top-1") && !inside {
+				t.Errorf("%s:%d: a table of accuracies that no row stands behind", file, number+1)
+			}
+		}
+	}
+}
+
+func TestOnlyWhatIsBetweenTheMarkersIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	for seed, top1 := range []report.Number{0.25, 0.75} {
+		if err := report.Append(filepath.Join(dir, "study.jsonl"), report.Result{
+			Job:  report.Job{Encoding: "wepe", Fraction: 1, Seed: int64(seed)},
+			Test: report.Metrics{Loss: 2 - top1, Top1: top1, Top5: 1, Images: 3}, WallSeconds: 90,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const marker = "# Results\n<!-- table: study by=encoding baseline=none -->\n"
+	const after = "<!-- end -->\ntext <!-- end -->\n<!-- other -->\nx\n"
+	const want = marker + `
+| encoding | n | test top-1 % | range | top-5 % | loss | top-1 − none | range | pairs | minutes |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| wepe | 2 | 50.00 | 25.00 … 75.00 | 100.00 | 1.500 | – | – | 0 | 1.5 |
+
+` + after
+	for _, before := range []string{marker + "old\n" + after, want} {
+		if got, err := filled(before, dir); err != nil || got != want {
+			t.Errorf("got\n%s\n%v, want\n%s", got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"<!-- table: study -->\n":                                      "has no",
+		"<!-- table: study -->\n<!-- table: study -->\n<!-- end -->\n": "has no",
+		"<!-- table: study by=encoding baseline= -->\nx\n<!-- end-->":  "has no",
+		"<!-- table: study colour=red -->\n<!-- end -->\n":             `"colour=red", want by=`,
+		"<!-- table: absent -->\n<!-- end -->\n":                       "absent.jsonl",
+		"<!-- table: -->\n<!-- end -->\n":                              "without a name",
+		"<!-- table: study by=encoding,seed -->\n<!-- end -->\n":       `no column "seed"`,
+	} {
+		if _, err := filled(text, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+func TestParametersEqualThePublishedOnes(t *testing.T) {
+	for _, q := range publications {
+		count, err := parameters(q.model, q.position, q.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (count + q.more) / q.unit * q.unit; got != q.count {
+			t.Errorf("%s %v at %s: %d and %d more, %s has %d", q.position, q.params, q.model, count, q.more,
+				q.source, q.count)
+		}
+		if (q.more != 0) != (q.why != "") {
+			t.Errorf("%s, %s: %d more because %q", q.position, q.source, q.more, q.why)
+		}
+	}
+}
