@@ -13,8 +13,8 @@ import (
 	"golang.org/x/image/draw"
 	"golang.org/x/image/math/f64"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
 )
 
 // The disturbances below are functions of the seed and the number of the image alone, so that every model is shown the

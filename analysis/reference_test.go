@@ -49,7 +49,9 @@ func (r attentionFixture) near(t *testing.T, name string, got []float64, toleran
 	gomlxtest.NearAbs(t, name, got, r.tensors[name].Data, r.Tolerance[tolerance])
 }
 
-func (r attentionFixture) grid() Grid { return Grid{r.Config.Grid[0], r.Config.Grid[1], r.Config.Prefix} }
+func (r attentionFixture) grid() Grid {
+	return Grid{r.Config.Grid[0], r.Config.Grid[1], r.Config.Prefix}
+}
 
 // weights are those of one head, or of all heads, of a layer and image.
 func (r attentionFixture) weights(layer, image, head int) []float32 {

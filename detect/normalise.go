@@ -12,8 +12,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
 )
 
 // normalised are pixels uint8 [batch, rows, cols, 3] as float32, less the mean and over the deviation; what lies beyond

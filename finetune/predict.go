@@ -10,8 +10,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
 )
 
 // Class is one answer of Predict.

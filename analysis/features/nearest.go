@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/wepe-go/wepe/analysis"
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/report"
 )
 

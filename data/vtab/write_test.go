@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/datatest"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/analysis"
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/program"
 	"github.com/wepe-go/wepe/study"

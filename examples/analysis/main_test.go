@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/analysis"
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/program/programtest"
 )
