@@ -3,70 +3,74 @@
 package kernel
 
 import (
-	"runtime"
-	"sync"
-	"weak"
+	"slices"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// written has the nodes made here whose gradients are written out, a func(y, dy *Node) []*Node each, as weak pointers:
-// what autodiff tells of a node does not say which axes a product contracts.
-var written sync.Map
-
-func init() {
-	for _, kind := range []NodeType{NodeTypeDotGeneral, NodeTypeAdd, NodeTypeMul} {
-		plain := VJPRegistration[kind]
-		VJPRegistration[kind] = func(y *Node, dys []*Node, of shapes.Shape) []*Node {
-			if gradient, found := written.Load(weak.Make(y)); found {
-				return gradient.(func(y, dy *Node) []*Node)(y, dys[0])
-			}
-			return plain(y, dys, of)
+// replaceGradients is forward(inputs), where backward(i, dy) replaces the gradient that autodiff finds for input i; a
+// nil entry of backward keeps autodiff's.
+//
+// Three identities do it, so nothing outside these nodes changes: one on the value sees dy first, one on each input
+// then drops what autodiff brings and returns its own. What is dropped is not computed, because no output depends on
+// it, except on ONNX Runtime, which computes every node: there all gradients stay autodiff's. So do those of 16-bit
+// types, which autodiff accumulates in float32, and those of a computation repeated between checkpoints
+// (Node.Checkpoint), where autodiff passes other nodes than these.
+func replaceGradients(inputs []*Node, forward func(inputs []*Node) *Node, backward ...func(dy *Node) *Node) *Node {
+	if inputs[0].DType().IsHalfPrecision() || inputs[0].Graph().Backend().Name() == "onnxruntime" {
+		return forward(inputs)
+	}
+	var value, dy *Node // dy stays nil between checkpoints
+	watched := slices.Clone(inputs)
+	for i, x := range inputs {
+		if backward[i] == nil {
+			continue
 		}
+		watched[i] = IdentityWithCustomGradient(x, func(_, dx *Node) *Node {
+			if dy == nil {
+				return dx
+			}
+			return backward[i](dy)
+		})
 	}
-}
-
-// write writes out the gradient of a node, a function that refers to no node itself.
-func write(y *Node, gradient func(y, dy *Node) []*Node) *Node {
-	if !y.DType().IsHalfPrecision() { // whose gradient is accumulated in float32
-		key := weak.Make(y)
-		written.Store(key, gradient)
-		runtime.AddCleanup(y, func(key weak.Pointer[Node]) { written.Delete(key) }, key)
-	}
-	return y
+	value = IdentityWithCustomGradient(forward(watched), func(y, v *Node) *Node {
+		if dy = nil; y == value {
+			dy = v
+		}
+		return v
+	})
+	return value
 }
 
 // Product is a·b over a [..., n, k] and b [..., k, m] of equal leading axes.
 //
-// For y = a·b autodiff contracts the last axes of dy and b, the first ones of a and dy. ONNX Runtime has no other name
-// for such products than Einsum, twice as slow at the sizes of attention (docs/upstream.md), and the pure-Go backend
-// computes them with a horizontal sum for every number. Written with a transpose, they are dy·bᵀ and aᵀ·dy: products of
-// the plain kind, with which ONNX Runtime fuses the transpose. The pure-Go backend moves numbers for it, so the smaller
-// tensors are transposed.
+// For y = a·b autodiff contracts the last axes of dy and b and the next-to-last axes of a and dy. The pure-Go backend
+// computes such products with a horizontal sum for every value, and ONNX Runtime calls them Einsum, slower than MatMul
+// (docs/upstream.md). The gradients written here are dy·bᵀ and aᵀ·dy with explicit transposes; the smaller tensors are
+// transposed, because the pure-Go backend copies them.
 func Product(a, b *Node) *Node {
-	return write(MatMul(a, b), func(y, dy *Node) []*Node {
-		a, b := y.Inputs()[0], y.Inputs()[1]
-		ofA := Product(dy, Transpose(b, -1, -2))
-		if a.Shape().Size() > dy.Shape().Size()+b.Shape().Size() {
-			return []*Node{ofA, Transpose(Product(Transpose(dy, -1, -2), a), -1, -2)}
-		}
-		return []*Node{ofA, Product(Transpose(a, -1, -2), dy)}
-	})
+	return replaceGradients([]*Node{a, b}, func(in []*Node) *Node { return MatMul(in[0], in[1]) },
+		func(dy *Node) *Node { return Product(dy, Transpose(b, -1, -2)) },
+		func(dy *Node) *Node {
+			if a.Shape().Size() > dy.Shape().Size()+b.Shape().Size() {
+				return Transpose(Product(Transpose(dy, -1, -2), a), -1, -2)
+			}
+			return Product(Transpose(a, -1, -2), dy)
+		})
 }
 
-// addRow is x [n, m] + row [m], and mulRow x·row. The sum over n in their gradients is a product with ones: on the
-// pure-Go backend it takes a seventh of the time.
+// addRow is x [n, m] + row [m], and mulRow is x·row. Autodiff sums over n in their gradients; here that sum is a product
+// with ones, which takes a seventh of the time on the pure-Go backend.
 func addRow(x, row *Node) *Node {
-	return write(Add(x, InsertAxes(row, 0)), func(_, dy *Node) []*Node { return []*Node{dy, sumRows(dy)} })
+	return replaceGradients([]*Node{x, InsertAxes(row, 0)}, func(in []*Node) *Node { return Add(in[0], in[1]) },
+		nil, sumRows)
 }
 
 func mulRow(x, row *Node) *Node {
-	return write(Mul(x, InsertAxes(row, 0)), func(y, dy *Node) []*Node {
-		x, row := y.Inputs()[0], y.Inputs()[1]
-		return []*Node{Mul(dy, row), sumRows(Mul(dy, x))}
-	})
+	return replaceGradients([]*Node{x, InsertAxes(row, 0)}, func(in []*Node) *Node { return Mul(in[0], in[1]) },
+		nil, func(dy *Node) *Node { return sumRows(Mul(dy, x)) })
 }
 
 // sumRows takes [n, m] to [1, m].
