@@ -17,9 +17,9 @@ import (
 
 	_ "github.com/wepe-go/wepe/analysis"
 	_ "github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
 	_ "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 	_ "github.com/wepe-go/wepe/vit/dhvt"
