@@ -308,13 +308,13 @@ func TestDamagedPicturesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *
 		err    string
 	}{
 		{211, map[int][]byte{7: []byte("no picture"), 208: nil}, []string{
-			"skipped 0007.png: not a jpeg, png, gif, webp or bmp picture", "skipped 0208.png: no such file",
+			"skipped 0007.png: not a JPEG, PNG, GIF, WebP or BMP image", "skipped 0208.png: no such file",
 			"2 of 211 pictures of numbered skipped"}, ""},
 		{200, map[int][]byte{3: nil, 20: []byte("x")}, []string{
-			"skipped 0003.png: no such file", "skipped 0020.png: not a jpeg, png, gif, webp or bmp picture",
+			"skipped 0003.png: no such file", "skipped 0020.png: not a JPEG, PNG, GIF, WebP or BMP image",
 			"2 of 200 pictures of numbered skipped"}, ""},
 		{199, map[int][]byte{3: nil, 20: []byte("x")}, nil, "2 of 199 pictures cannot be read, more than 1 %: " +
-			"0003.png: no such file; 0020.png: not a jpeg, png, gif, webp or bmp picture"},
+			"0003.png: no such file; 0020.png: not a JPEG, PNG, GIF, WebP or BMP image"},
 		{199, many, nil, "30 of 199 pictures cannot be read, more than 1 %: 0000.png: no such file; 0001.png: " +
 			"no such file; 0002.png: no such file; 0003.png: no such file; 0004.png: no such file; 0005.png: no such " +
 			"file; 0006.png: no such file; 0007.png: no such file; 0008.png: no such file; 0009.png: no such file; " +

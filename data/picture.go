@@ -44,22 +44,32 @@ func (p *Picture) Image() *image.RGBA {
 //
 // All but jpegs agree with Pillow in every bit; jpegs do if built with -tags libjpeg, else one sample in forty is a
 // level or so off, see testdata/pillow/README.md. Pillow before 10.3 clips 16-bit grey to 255 instead.
-func Decode(r io.Reader) (*Picture, error) {
+func Decode(r io.Reader) (*Picture, error) { return DecodeLimited(r, maxPixels) }
+
+// DecodeLimited is Decode for files of at most a number of pixels. Errors wrap [ErrFormat] and [ErrPixels] where they
+// are the reason; any other says how the file is damaged.
+func DecodeLimited(r io.Reader, pixels int64) (*Picture, error) {
 	raw, err := readBounded(r)
 	if err != nil {
 		return nil, err
 	}
-	return decode(raw, maxPixels)
+	return decode(raw, min(pixels, maxPixels))
 }
 
-// readBounded reads a file that is no larger than pictures are.
+// readBounded reads a file of at most maxPictureBytes.
 func readBounded(r io.Reader) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxPictureBytes+1))
 	if len(raw) > maxPictureBytes {
-		return nil, fmt.Errorf("a picture of more than %d bytes", maxPictureBytes)
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrPixels, maxPictureBytes)
 	}
 	return raw, err
 }
+
+// Why an image file is not decoded, though it may not be damaged.
+var (
+	ErrFormat = errors.New("not a JPEG, PNG, GIF, WebP or BMP image")
+	ErrPixels = errors.New("image is too large")
+)
 
 // format is one kind of picture file, known by how it begins; a ? stands for any byte.
 type format struct {
@@ -111,12 +121,12 @@ func identify(raw []byte, limit int64) (f format, height, width int, err error) 
 		}
 		height, width := info.Height, info.Width
 		if min(height, width) < 1 || max(height, width) > maxPictureSide || int64(height)*int64(width) > limit {
-			return f, 0, 0, fmt.Errorf("%d×%d pixels, want 1 to %d a side and at most %d in all", width, height,
+			return f, 0, 0, fmt.Errorf("%w: %d×%d pixels, use 1 to %d a side and at most %d in all", ErrPixels, width, height,
 				maxPictureSide, limit)
 		}
 		return f, height, width, nil
 	}
-	return f, 0, 0, errors.New("not a jpeg, png, gif, webp or bmp picture")
+	return f, 0, 0, ErrFormat
 }
 
 // picture decodes a file that was identified.

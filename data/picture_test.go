@@ -49,8 +49,8 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"empty":           {nil, "not a jpeg, png, gif, webp or bmp"},
-		"text":            {[]byte("no picture\n"), "not a jpeg, png, gif, webp or bmp"},
+		"empty":           {nil, "not a JPEG, PNG, GIF, WebP or BMP"},
+		"text":            {[]byte("no picture\n"), "not a JPEG, PNG, GIF, WebP or BMP"},
 		"a gigapixel png": {huge, "65535×65535 pixels"},
 		"a wide png":      {wide, "70000×1 pixels"},
 		"a gigapixel gif": {bomb, "65535×65535 pixels"},

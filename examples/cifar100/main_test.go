@@ -124,7 +124,7 @@ func TestAStudyIsRecordedOnceMeasuredAndUsed(t *testing.T) {
 			}
 		}
 		programtest.Write(t, picture, []byte("hello"))
-		cifar100.Run(t, append(predict, picture)...).Complaint(t, "no image", 1, picture, "not a jpeg")
+		cifar100.Run(t, append(predict, picture)...).Complaint(t, "no image", 1, picture, "not a JPEG")
 	})
 
 	t.Run("a run of another recipe is refused and left as it is", func(t *testing.T) {
