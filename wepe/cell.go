@@ -5,104 +5,183 @@ package wepe
 import (
 	"math"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/wepe-go/wepe/internal/kernel"
 )
 
-// cell is ℘ and ℘′ in the upper half of the cell around 0 of a lattice with rows along the real axis, and what their
-// gradients are made of.
+// cell is ℘ and ℘′ among the rows of a lattice, and what their gradients are made of.
 type cell struct {
-	z                ComplexNode
-	rowHalf, gapHalf *Node // A, B
-	k, gap           *Node // π/(2A), 2kB
-	rows             rowTerms
-	pole             principal
-	p, pPrime        ComplexNode // less pole.p, pole.pPrime
-	slopes           []slope     // of ℘ and ℘′, once they are asked for
+	cellPoint
+	rows          rowTerms
+	csc2, csc2cot ComplexNode // of the central row
+	rest, restCot ComplexNode // c(τ) + Σ csc² a_n and Σ csc² a_n cot a_n of the others
+	p, pPrime     ComplexNode
+	slopes        []slope // of ℘ and ℘′, once they are asked for
 }
 
-// slope holds the derivatives of ℘ or ℘′.
-type slope struct{ byZ, byRowHalf, byGapHalf ComplexNode }
+// slope holds the derivatives of ℘ or ℘′, which are analytic in z, a and b.
+type slope struct{ byZ, byA, byB ComplexNode }
 
-// inCell returns ℘ and ℘′ at |Re z| <= rowHalf, 0 <= Im z <= gapHalf, by (2.2) and (2.3). Their gradients are written
-// out: autodiff makes three times as many operations of them, each too small to be worth its start.
-func inCell(z ComplexNode, rowHalf, gapHalf *Node) (p, pPrime ComplexNode) {
-	c := cell{z: z, rowHalf: rowHalf, gapHalf: gapHalf}
-	values := kernel.Several([]*Node{z.Re, z.Im, rowHalf, gapHalf}, 4, func() []*Node {
+// inLattice returns ℘ and ℘′. Their gradients are written out: autodiff makes three times as many operations of them,
+// and loses the digits of those by a and b, where the pole drops out.
+func inLattice(z ComplexNode, l basis) (p, pPrime ComplexNode) {
+	c := cell{cellPoint: l.at(z)}
+	values := kernel.Several([]*Node{c.z.Re, c.z.Im, l.a.Re, l.a.Im, l.b.Re, l.b.Im}, 4, func() []*Node {
 		c.evaluate()
-		p, pPrime := c.p.add(c.pole.p), c.pPrime.add(c.pole.pPrime)
-		return []*Node{p.Re, p.Im, pPrime.Re, pPrime.Im}
+		return []*Node{c.p.Re, c.p.Im, c.pPrime.Re, c.pPrime.Im}
 	}, c.gradient)
 	return ComplexNode{values[0], values[1]}, ComplexNode{values[2], values[3]}
 }
 
 func (c *cell) evaluate() {
-	pairs := rowPairs(c.z.Re.DType())
-	c.k = MulScalar(Inverse(c.rowHalf), math.Pi/2)
-	a := c.z.times(c.k)                       // |Re a| <= π/2, 0 <= Im a <= gap/2
-	c.gap = MulScalar(Mul(c.k, c.gapHalf), 2) // >= π
-	c.pole = principalPart(c.z, a, c.k)
-	c.rows = newRows(a, c.gap, nil, c.pole.near, pairs)
+	k2 := c.k.square()
+	radius2 := MaxScalar(MulScalar(StopGradient(c.k.norm2()), steepestPole*steepestPole), poleRadius*poleRadius)
+	var twice ComplexNode
+	c.csc2, c.csc2cot, twice = central(c.a, radius2)
+	c.rows = newRows(twice, c.a.Im, c.gap, c.shift, c.rowPairs())
 	csc2, csc2cot := c.rows.sums()
-	csc2.Re = Add(csc2.Re, constant(c.gap, pairs))
-	k2 := Square(c.k)
-	c.p = csc2.add(c.pole.smooth).times(k2)
-	c.pPrime = csc2cot.scale(-2).add(c.pole.smoothPrime).times(Mul(k2, c.k))
+	c.rest, c.restCot = csc2.add(c.constant()), csc2cot
+	c.p = c.csc2.add(c.rest).mul(k2)
+	c.pPrime = c.csc2cot.add(c.restCot).mul(k2.mul(c.k)).scale(-2)
 }
 
-// gradient takes that of value i, in the order of inCell, to those of z, rowHalf and gapHalf, by (3.1).
-func (c *cell) gradient(i int, dy *Node) []*Node {
+// gradient takes that of value i, in the order of inLattice, to those of z, a and b, by (3.1).
+func (c *cell) gradient(i int, dy *Node) (out []*Node) {
 	if c.slopes == nil {
 		c.slopes = c.differentiate()
 	}
 	s := c.slopes[i/2]
-	if i%2 == 0 { // of a real part
-		return []*Node{Mul(dy, s.byZ.Re), Neg(Mul(dy, s.byZ.Im)), ReduceAllSum(Mul(dy, s.byRowHalf.Re)),
-			ReduceAllSum(Mul(dy, s.byGapHalf.Re))}
+	for j, by := range []ComplexNode{s.byZ, s.byA, s.byB} {
+		re, im := by.Re, Neg(by.Im) // of a real part
+		if i%2 == 1 {
+			re, im = by.Im, by.Re
+		}
+		re, im = Mul(dy, re), Mul(dy, im)
+		if j > 0 {
+			re, im = ReduceAllSum(re), ReduceAllSum(im)
+		}
+		out = append(out, re, im)
 	}
-	return []*Node{Mul(dy, s.byZ.Im), Mul(dy, s.byZ.Re), ReduceAllSum(Mul(dy, s.byRowHalf.Im)),
-		ReduceAllSum(Mul(dy, s.byGapHalf.Im))}
+	return out
 }
 
-// differentiate returns the derivatives of ℘ and ℘′: by z, by B after (3.2) and (3.3), and by A from the other two,
-// because ℘ and ℘′ are homogeneous of degrees -2 and -3, (3.13). The pole drops out of both sums there, so that none of
-// its digits is lost.
+// differentiate returns the derivatives of ℘ and ℘′: by z, by b after (3.2) and (3.3), in which the central row and its
+// pole have no part, and by a from the other two, because ℘ and ℘′ are homogeneous of degrees -2 and -3, (3.13). There
+// the pole drops out, see homogeneous.
 func (c *cell) differentiate() []slope {
-	g, dtype := c.gap.Graph(), c.gap.DType()
-	pairs := rowPairs(dtype)
-	n := make([]float64, 2*pairs+1)
-	for i := range n {
-		n[i] = float64(i - pairs)
-	}
-	index := alongLast(ConstAsDType(g, dtype, n), c.z.Re.Rank()+1)
-	k3 := Mul(Square(c.k), c.k)
-	k4 := Square(Square(c.k))
+	pairs := c.rowPairs()
+	index := alongLast(ConstAsDType(c.gap.Graph(), c.gap.DType(), rowIndices(pairs)), c.z.Re.Rank()+1)
+	k2 := c.k.square()
+	k3, k4 := k2.mul(c.k), k2.square()
 
-	// csc² a (2 - 3 csc² a) is -8 of these, and (csc² a)″ is 16.
+	// csc² a (2 - 3 csc² a) is -8 of these, and (csc² a)″ is 16; of the central row it is 6 csc⁴ - 4 csc².
 	bent := c.rows.csc2.add(c.rows.csc2.square().scale(6))
-	second := bent.sumLast().scale(16).add(c.pole.smoothSecond()).times(k4) // ℘″ less 6/z⁴
+	restSecond := bent.sumLast().scale(16)
+	centralSecond := c.csc2.square().scale(6).sub(c.csc2.scale(4))
 
-	pByGap := c.rows.csc2cot.times(index).sumLast().scale(-16)
-	pByGap.Re = Sub(pByGap.Re, constantSlope(c.gap, pairs))
-	pByGap = pByGap.times(k3)
-	primeByGap := bent.times(index).sumLast().timesI().times(MulScalar(k4, -32))
+	pByB := c.rows.csc2cot.times(index).sumLast().add(c.constantSlope()).timesI().mul(k3).scale(16)
+	primeByB := bent.times(index).sumLast().mul(k4).scale(-32)
 
-	byRow := func(degree float64, f, byZ, byGap ComplexNode) ComplexNode {
-		sum := f.scale(degree).sub(c.z.mul(byZ)).sub(byGap.times(c.gapHalf))
-		return sum.times(Inverse(c.rowHalf))
-	}
+	once, thrice := c.homogeneous(centralSecond)
+	pByA := c.rest.sub(c.a.mul(c.restCot)).add(once).mul(k2).scale(-2)
+	primeByA := c.restCot.scale(6).sub(c.a.mul(restSecond)).add(thrice).mul(k3)
+	over := c.k.scale(2 / math.Pi) // 1/a
 	return []slope{
-		{c.pPrime.add(c.pole.pPrime), byRow(-2, c.p, c.pPrime, pByGap), pByGap},
-		{second.add(c.pole.p.square().scale(6)), byRow(-3, c.pPrime, second, primeByGap), primeByGap},
+		{c.pPrime, pByA.sub(c.b.mul(pByB)).mul(over), pByB},
+		{restSecond.add(centralSecond).mul(k4), primeByA.sub(c.b.mul(primeByB)).mul(over), primeByB},
 	}
 }
 
-// constantSlope is 8 Σ n csch² h_n coth h_n, h_n = n·gap: what constant contributes to (3.2).
-func constantSlope(gap *Node, pairs int) *Node {
-	n := multiples(gap.Graph(), gap.DType(), 1, pairs)
-	q := Exp(MulScalar(Mul(n, gap), -2)) // [pairs]
-	one := OneMinus(q)
-	term := Div(Mul(q, AddScalar(q, 1)), Mul(Square(one), one)) // csch² coth/4
-	return MulScalar(ReduceAllSum(Mul(n, term)), 32)
+// seriesRadius is |a| below which homogeneous sums series. The Laurent series converges for |a| < π.
+const seriesRadius = 0.75
+
+// homogeneous returns csc² a - a csc² a cot a and 6 csc² a cot a - a (csc² a)″ of the central row. Next to a pole at mπ the
+// principal parts cancel in them but for those times mπ. There they are series in a - mπ, of csc² a = 1/a² + Σ c_j a^{2j},
+//
+//	Σ (1+j) c_j a^{2j},   -Σ 2j(2j+2) c_j a^{2j-1}.
+//
+// Where the series end both forms hold.
+func (c *cell) homogeneous(second ComplexNode) (once, thrice ComplexNode) {
+	multiple := MulScalar(Floor(AddScalar(MulScalar(c.a.Re, 1/math.Pi), 0.5)), math.Pi)
+	a := ComplexNode{Sub(c.a.Re, multiple), c.a.Im}
+	near := LessThan(a.norm2(), MulScalar(OnesLike(c.gap), seriesRadius*seriesRadius))
+
+	s := cscSeries(a.Re.DType())
+	first, last := make([]float64, len(s)), make([]float64, len(s)-1)
+	for j := range s {
+		first[j] = float64(1+j) * s[j]
+		if j > 0 {
+			last[j-1] = -float64(2*j*(2*j+2)) * s[j]
+		}
+	}
+	a2 := a.square()
+	once = where(near, polynomial(first, a2).sub(c.csc2cot.times(multiple)), c.csc2.sub(c.a.mul(c.csc2cot)))
+	thrice = where(near, polynomial(last, a2).mul(a).sub(second.times(multiple)),
+		c.csc2cot.scale(6).sub(c.a.mul(second)))
+	return once, thrice
+}
+
+// step returns the terms of the rows at 0, q = exp(2inπτ), n = 1 … pairs: csc²(nπτ) = -4·csc2 and csc²(nπτ)cot(nπτ) =
+// 4i·csc2cot, [pairs].
+func (c *cell) step() rowTerms {
+	twice := multiples(c.gap.Graph(), c.gap.DType(), 2, c.rowPairs())
+	q := ComplexNode{Exp(Neg(Mul(twice, c.gap))), nil}
+	q.Im = ZerosLike(q.Re)
+	if c.shift != nil {
+		angle := Mul(twice, c.shift)
+		q = ComplexNode{Mul(q.Re, Cos(angle)), Mul(q.Re, Sin(angle))}
+	}
+	csc2, t := eulerTerms(q)
+	return rowTerms{csc2, csc2.mul(t)}
+}
+
+// constant is c(τ) = -1/3 - 2 Σ csc²(nπτ), a scalar.
+func (c *cell) constant() ComplexNode {
+	sum := c.step().csc2.sumLast().scale(8)
+	return ComplexNode{AddScalar(sum.Re, -1.0/3), sum.Im}
+}
+
+// constantSlope is 2 Σ n csc²(nπτ) cot(nπτ)/(4i): what constant contributes to (3.2).
+func (c *cell) constantSlope() ComplexNode {
+	n := multiples(c.gap.Graph(), c.gap.DType(), 2, c.rowPairs())
+	return c.step().csc2cot.times(n).sumLast()
+}
+
+// cscSeries returns c_j of csc² a - 1/a² = Σ c_j a^{2j}, j = 0, 1, …: enough for |a| < seriesRadius.
+//
+// csc² a - 1/3 is the Weierstrass function of the degenerate lattice with g2 = 4/3, g3 = 8/27.
+func cscSeries(dtype dtypes.DType) []float64 {
+	terms := 7 // the eighth is 4e-9 of csc² a
+	if dtype == dtypes.Float64 {
+		terms = 15 // the sixteenth is 5e-19
+	}
+	return append([]float64{1.0 / 3}, laurentSeries(4.0/3, 8.0/27, terms-1)...)
+}
+
+// laurentSeries returns c_n of ℘(z) = 1/z² + Σ c_n z^{2n-2}, n = 2, 3, …, by the recurrence DLMF 23.9.4.
+func laurentSeries(g2, g3 float64, terms int) []float64 {
+	c := make([]float64, terms+2) // 0 and 1 stay 0
+	c[2], c[3] = g2/20, g3/28
+	for n := 4; n < len(c); n++ {
+		for m := 2; m <= n-2; m++ {
+			c[n] += c[m] * c[n-m]
+		}
+		c[n] *= 3 / float64((2*n+1)*(n-3))
+	}
+	return c[2:]
+}
+
+// polynomial evaluates Σ c_j w^j with real coefficients at a complex point by division through w² - 2Re(w)w + |w|²,
+// which needs half the products of Horner's rule (Knuth, The Art of Computer Programming 2, 4.6.4).
+func polynomial(c []float64, w ComplexNode) ComplexNode {
+	r, s := MulScalar(w.Re, 2), w.norm2()
+	last := len(c) - 1
+	b2 := MulScalar(OnesLike(r), c[last])
+	b1 := AddScalar(MulScalar(r, c[last]), c[last-1])
+	for j := last - 2; j >= 1; j-- {
+		b1, b2 = AddScalar(Sub(Mul(r, b1), Mul(s, b2)), c[j]), b1
+	}
+	return ComplexNode{AddScalar(Sub(Mul(w.Re, b1), Mul(s, b2)), c[0]), Mul(w.Im, b1)}
 }

@@ -176,3 +176,9 @@ func evaluate(t *testing.T, exec *Exec, dtype dtypes.DType, inputs []float64) []
 	}
 	return values
 }
+
+// nearest reduces x by multiples of the period 2·half.
+func nearest(x, half *Node) *Node {
+	period := MulScalar(half, 2)
+	return Sub(x, Mul(Floor(AddScalar(Div(x, period), 0.5)), period))
+}

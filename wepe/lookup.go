@@ -3,8 +3,9 @@
 package wepe
 
 import (
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/internal/additive"
 )
 
 // lookUp is the graph's form of Table.P, mathematics.md (7.1) and (7.3): ℘ and ℘′ from the nodes of a table,
@@ -24,33 +25,38 @@ func lookUp(values *Node, key tableKey, x, y []float64) (p, pPrime ComplexNode) 
 			poles[j] = append(poles[j], f)
 		}
 	}
-	constant := func(x []float64) *Node { return ConstAsDType(g, dtype, x) }
 	u, v := key.extents()
 	last := float64(key.Resolution - 1)
-	f := bilinear(values, MulScalar(constant(tx), last/u), MulScalar(constant(ty), last/v)) // [len(x), 4]
-	part := func(i int) *Node { return Add(channel(f, i), constant(poles[i])) }
+	for i := range x {
+		tx[i], ty[i] = tx[i]*last/u, ty[i]*last/v
+	}
+	f := bilinear(values, tx, ty) // [len(x), 4]
+	part := func(i int) *Node { return Add(channel(f, i), ConstAsDType(g, dtype, poles[i])) }
 	return ComplexNode{part(0), part(1)}, ComplexNode{part(2), part(3)}
 }
 
-// bilinear interpolates a table [rows, cols, channels] at column x and row y, both [...] and counted in nodes, up to
-// its borders: [..., channels], mathematics.md (7.1).
-func bilinear(table, x, y *Node) *Node {
-	left, s := nodeBefore(x, table.Shape().Dim(1))
-	top, t := nodeBefore(y, table.Shape().Dim(0))
-	at := func(row, col *Node) *Node { // int64: the type whose gather has a gradient on every backend
-		return Gather(table, ConvertDType(Stack([]*Node{row, col}, -1), dtypes.Int64))
+// bilinear interpolates a table [rows, cols, channels] at columns x and rows y, counted in nodes, up to its borders:
+// [len(x), channels], mathematics.md (7.1). Which nodes and how much of each is decided here, not in the graph.
+func bilinear(table *Node, x, y []float64) *Node {
+	g, rows, cols := table.Graph(), table.Shape().Dim(0), table.Shape().Dim(1)
+	nodes, weights := make([]int64, 0, 4*len(x)), make([]float64, 0, 4*len(x))
+	for i := range x {
+		left, s := nodeBefore(x[i], cols)
+		top, t := nodeBefore(y[i], rows)
+		for corner, weight := range []float64{(1 - s) * (1 - t), s * (1 - t), (1 - s) * t, s * t} {
+			nodes = append(nodes, int64((top+corner/2)*cols+left+corner%2))
+			weights = append(weights, weight)
+		}
 	}
-	right, bottom := AddScalar(left, 1), AddScalar(top, 1)
-	lerp := func(a, b, s *Node) *Node { return Add(a, Mul(Sub(b, a), InsertAxes(s, -1))) }
-	return lerp(lerp(at(top, left), at(top, right), s), lerp(at(bottom, left), at(bottom, right), s), t)
+	corners := additive.Rows(Reshape(table, rows*cols, -1), Reshape(Const(g, nodes), len(x), 4)) // [len(x), 4, channels]
+	return ReduceSum(Mul(corners, Reshape(ConstAsDType(g, table.DType(), weights), len(x), 4, 1)), 1)
 }
 
-// nodeBefore clips x to [0, n-1] and returns the index of the node in front of it and the distance from there. The
-// index is a constant to the gradient.
-func nodeBefore(x *Node, n int) (index, distance *Node) {
-	x = ClipScalar(x, 0, float64(n-1))
-	index = StopGradient(MinScalar(Floor(x), float64(n-2)))
-	return index, Sub(x, index)
+// nodeBefore returns the node in front of x, of n at 0, 1, …, and how far x is from there, in [0, 1].
+func nodeBefore(x float64, n int) (index int, distance float64) {
+	x = min(max(x, 0), float64(n-1))
+	index = min(int(x), n-2)
+	return index, x - float64(index)
 }
 
 // channel picks one element of the last axis, by a product with zeros and a one: a slice has no gradient in ONNX.

@@ -3,8 +3,6 @@
 package wepe
 
 import (
-	"math"
-
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
@@ -20,91 +18,78 @@ import (
 // Method: (14.15), quotients N/D of theta functions without a common zero; no ℘, and no pole to take care of. Error: 8
 // roundings, each as if of an input or of the result; in a cell t times as long as wide S changes as fast as exp(πt/2).
 func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Node) {
-	turned := LessThan(omega3p, omega1) // rows along the shorter period, as in P
-	rowHalf, gapHalf := Where(turned, omega3p, omega1), Where(turned, omega1, omega3p)
-	z = where(turned, ComplexNode{z.Im, Neg(z.Re)}, z)
-	z = ComplexNode{nearest(z.Re, rowHalf), nearest(z.Im, gapHalf)}
-	k := MulScalar(Inverse(rowHalf), math.Pi/2)
-	v, half := upperHalf(z.times(k))
-	t := thetaSeries(v, MulScalar(Mul(k, gapHalf), 2), nil)
-
-	top := t.t3.square().times(t.numerator)
-	top = where(turned, top.scale(-1), top)
-	topPrime := t.t2.mul(t.t3).mul(t.t4).times(t.numerator)
-	topPrime = where(turned, topPrime.scale(-1), topPrime.timesI()).scale(root4of3).times(half)
-	t1Squared := t.t1.square()
-	return onSphere(top.times(alphaScale), t.denominator.mul(t1Squared)),
-		onSphere(topPrime.times(alphaScale), t.denominator.mul(t1Squared).mul(t.t1))
+	at := rectangle(omega1, omega3p).at(z)
+	uk, t := at.k.unit(), at.thetas()
+	top := t.t3.square().times(Mul(t.numerator, uk.square().Re)) // k² is real
+	turn := uk.square().mul(uk).timesI().scale(-root4of3)
+	topPrime := turn.mul(t.t2.mul(t.t3).mul(t.t4)).times(t.numerator)
+	bottom := t.denominator.mul(t.t1.square())
+	return onSphere(top.times(alphaScale), bottom), onSphere(topPrime.times(alphaScale), bottom.mul(t.t1))
 }
 
 // SphereOblique is Sphere for the lattice {2mω1 + 2nω3} with complex ω3, Im ω3 > 0, where the incentre of the triangle
 // of the roots takes the place of e2: (14.2) and (14.14).
 func SphereOblique(z ComplexNode, omega1 *Node, omega3 ComplexNode, alphaScale *Node) (point, prime *Node) {
-	z, k, tau := reducedByBasis(z, omega1, omega3)
-	v, half := upperHalf(z.mul(k))
-	gap, shift := MulScalar(tau.Im, math.Pi), MulScalar(tau.Re, math.Pi)
-	t, zero := thetaSeries(v, gap, shift), thetaConstants(gap, shift)
+	at := reducedBasis(omega1, omega3).at(z)
+	t, zero := at.thetas(), at.thetaConstants()
 
 	// With squares: t2 = θ2² at 0 and so on, its direction u2, and |θ2|⁴.
 	t2, t3, t4 := zero.t2.square(), zero.t3.square(), zero.t4.square()
 	size2, size3, size4 := t2.norm2(), t3.norm2(), t4.norm2()
 	u2 := t2.unit()
-	far := Mul(Sqrt(size2), Exp(MulScalar(gap, -0.5))) // |θ2|², of which thetaConstants leaves q^¼ out
-	rotated := ComplexNode{Cos(MulScalar(shift, 0.5)), Sin(MulScalar(shift, 0.5))}
+	far := Mul(Sqrt(size2), Exp(MulScalar(at.gap, -0.5))) // |θ2|², of which thetaConstants leaves q^¼ out
+	rotated := ComplexNode{Cos(MulScalar(at.shift, 0.5)), Sin(MulScalar(at.shift, 0.5))}
 	u2 = u2.mul(rotated)
 	total := Add(Add(Square(far), size3), size4)
-	uk := k.unit()
+	uk := at.k.unit()
 	uk2 := uk.square()
-	lean := u2.square().times(size4).sub(t4.square()).times(Div(far, total))
+	lean := u2.square().times(size4).sub(t4.square()).times(Div(far, total)).mul(uk2)
 	pole := Sqrt(MulScalar(Div(Mul(size3, size4), total), 2))
 
-	t1Squared := t.denominator.mul(t.t1.square())
-	top := lean.mul(t1Squared).add(u2.mul(t4).mul(t.t3.square()).times(t.numerator)).mul(uk2)
-	turn := uk2.mul(uk).mul(u2).mul(t3.mul(t4).unit()).timesI().scale(root4of3)
-	topPrime := turn.mul(t.t2.mul(t.t3).mul(t.t4)).times(Mul(t.numerator, half))
-	return onSphere(top.times(alphaScale), t1Squared.times(pole)),
-		onSphere(topPrime.times(alphaScale), t1Squared.mul(t.t1))
+	bottom := t.denominator.mul(t.t1.square())
+	top := lean.mul(bottom).add(u2.mul(t4).mul(uk2).mul(t.t3.square().times(t.numerator)))
+	turn := uk2.mul(uk).mul(u2).mul(t3.mul(t4).unit()).timesI().scale(-root4of3)
+	topPrime := turn.mul(t.t2.mul(t.t3).mul(t.t4)).times(t.numerator)
+	return onSphere(top.times(alphaScale), bottom.times(pole)), onSphere(topPrime.times(alphaScale), bottom.mul(t.t1))
 }
 
 // root4of3 is 3^¼, (14.3).
 const root4of3 = 1.31607401295249246
 
-// upperHalf returns v or -v, the one in the closed upper half-plane, and 1 or -1: w is even, w′ odd.
-func upperHalf(v ComplexNode) (ComplexNode, *Node) {
-	one := OnesLike(v.Im)
-	half := Where(LessThan(v.Im, ZerosLike(one)), Neg(one), one)
-	return v.times(half), half
-}
-
-// thetas are the series (14.16) at v, and with the factors below N/D is θ3(v)²/θ1(v)² for N = numerator·t3² and
-// D = denominator·t1², (14.17). None of them exceeds the number of its terms.
+// thetas are the theta functions at v as (14.16) has them, t1 and t2 less the factors ∓i q^¼ and e^{iv}·m, where m =
+// exp(2 max(0, Im v)) keeps every term next to 1 at most. Then θ3(v)²/θ1(v)² is N/D with N = numerator·t3² and D =
+// denominator·t1², and with one t1 more below that is -i θ2(v)θ3(v)θ4(v)/θ1(v)³ for N = numerator·t2·t3·t4, (14.17).
+//
+// m is a constant to the gradient: it drops out of N/D. So nothing here depends on the sign of Im v, which rounding
+// decides on a line through the poles, nor on periods in Re v.
 type thetas struct {
 	t1, t2, t3, t4 ComplexNode
 	numerator      *Node       // 1/max(1, |X|)
-	denominator    ComplexNode // X/max(1, |X|)
+	denominator    ComplexNode // -X/max(1, |X|), |X| = exp(2|Im v| - gap/2)
 }
 
-// thetaTerms is where the series end on each side: for a reduced basis the next terms are below |q|¹² = 7e-15, |q|²⁰.
+// thetaTerms is where the series end on each side: for a reduced basis the next terms are below |q|¹² = 2e-14, |q|²⁰.
 func thetaTerms(dtype dtypes.DType) int {
-	if rowPairs(dtype) == 3 { // float32
-		return 3
+	if dtype == dtypes.Float64 {
+		return 4
 	}
-	return 4
+	return 3
 }
 
-// thetaSeries evaluates them for 0 <= Im v <= gap/2, τ = (shift + i·gap)/π; shift is nil for 0.
-func thetaSeries(v ComplexNode, gap, shift *Node) thetas {
-	last := thetaTerms(gap.DType())
+// thetas evaluates them at kz.
+func (c cellPoint) thetas() thetas {
+	double := c.a.scale(2)
+	up := StopGradient(MaxScalar(double.Im, 0)) // log m
+	last := thetaTerms(c.gap.DType())
 	var t thetas
-	t.t1, t.t2 = thetaSums(v, gap, shift, 1-last, last, func(n int) int { return n * (n - 1) })
-	t.t4, t.t3 = thetaSums(v, gap, shift, -last, last, func(n int) int { return n * n })
+	t.t1, t.t2 = c.thetaSums(double, up, -last, last-1, func(n int) int { return n * (n + 1) })
+	t.t4, t.t3 = c.thetaSums(double, ZerosLike(up), -last, last, func(n int) int { return n * n })
 
-	// |X| = exp(level). The common divisor is a constant to the gradient: S does not depend on it.
-	level := Sub(MulScalar(v.Im, 2), MulScalar(gap, 0.5))
+	level := Sub(Sub(MulScalar(up, 2), double.Im), MulScalar(c.gap, 0.5)) // log |X|
 	larger := StopGradient(Abs(level))
-	angle := MulScalar(v.Re, -2)
-	if shift != nil {
-		angle = Add(angle, MulScalar(shift, 0.5))
+	angle := double.Re
+	if c.shift != nil {
+		angle = Add(angle, MulScalar(c.shift, 0.5))
 	}
 	size := Neg(Exp(MulScalar(Sub(level, larger), 0.5)))
 	t.numerator = Exp(MulScalar(Add(level, larger), -0.5))
@@ -112,33 +97,35 @@ func thetaSeries(v ComplexNode, gap, shift *Node) thetas {
 	return t
 }
 
-// thetaSums returns Σ (-1)ⁿ q^{e(n)} Q^n and Σ q^{e(n)} Q^n over n = first … last, q = exp(iπτ), Q = exp(2iv).
-func thetaSums(v ComplexNode, gap, shift *Node, first, last int, e func(n int) int) (alternating, plain ComplexNode) {
-	g, dtype := gap.Graph(), gap.DType()
+// thetaSums returns Σ (-1)ⁿ q^{e(n)} Q^n and Σ q^{e(n)} Q^n over n = first … last, q = exp(iπτ), Q = exp(i·double), all
+// divided by exp(fall).
+func (c cellPoint) thetaSums(double ComplexNode, fall *Node, first, last int, e func(n int) int) (alternating,
+	plain ComplexNode) {
 	var quadratic, linear, sign []float64
 	for n := first; n <= last; n++ {
-		quadratic, linear = append(quadratic, float64(e(n))), append(linear, float64(2*n))
+		quadratic, linear = append(quadratic, float64(e(n))), append(linear, float64(n))
 		sign = append(sign, float64(1-2*(n&1)))
 	}
-	row := func(x *Node) *Node { return alongLast(x, v.Re.Rank()+1) } // [terms] to [..., terms]
-	constant := func(x []float64) *Node { return ConstAsDType(g, dtype, x) }
+	row := func(x *Node) *Node { return alongLast(x, fall.Rank()+1) } // [terms] to [..., terms]
+	constant := func(x []float64) *Node { return ConstAsDType(c.gap.Graph(), c.gap.DType(), x) }
 
-	decay := Add(row(Mul(constant(quadratic), gap)), Mul(row(constant(linear)), InsertAxes(v.Im, -1)))
-	angle := Mul(row(constant(linear)), InsertAxes(v.Re, -1))
-	if shift != nil {
-		angle = Add(angle, row(Mul(constant(quadratic), shift)))
+	double = double.expand().times(row(constant(linear))) // [..., terms]
+	decay := Add(Add(row(Mul(constant(quadratic), c.gap)), double.Im), InsertAxes(fall, -1))
+	angle := double.Re
+	if c.shift != nil {
+		angle = Add(angle, row(Mul(constant(quadratic), c.shift)))
 	}
-	r := Exp(Neg(decay))                                        // at most 1
-	term := ComplexNode{Mul(r, Cos(angle)), Mul(r, Sin(angle))} // [..., terms]
+	r := Exp(Neg(decay)) // hardly above 1
+	term := ComplexNode{Mul(r, Cos(angle)), Mul(r, Sin(angle))}
 	return term.times(row(constant(sign))).sumLast(), term.sumLast()
 }
 
 // thetaConstants returns θ2/q^¼, θ3 and θ4 at 0, scalars.
-func thetaConstants(gap, shift *Node) (t thetas) {
-	origin := ComplexNode{ZerosLike(gap), ZerosLike(gap)}
-	last := thetaTerms(gap.DType())
-	_, t.t2 = thetaSums(origin, gap, shift, 1-last, last, func(n int) int { return n * (n - 1) })
-	t.t4, t.t3 = thetaSums(origin, gap, shift, -last, last, func(n int) int { return n * n })
+func (c cellPoint) thetaConstants() (t thetas) {
+	zero := ZerosLike(c.gap)
+	origin, last := ComplexNode{zero, zero}, thetaTerms(zero.DType())
+	_, t.t2 = c.thetaSums(origin, zero, -last, last-1, func(n int) int { return n * (n + 1) })
+	t.t4, t.t3 = c.thetaSums(origin, zero, -last, last, func(n int) int { return n * n })
 	return t
 }
 

@@ -71,12 +71,12 @@ func (e *Encoder) lookUpSphere(g *Graph) *Node {
 	}
 	nodes := e.scope.At(scopeTable).GetVariable(nameTableValues).NodeValue(g) // [resolution, resolution, 6]
 	x, y := e.config.patches()
-	place := func(periods []float64) *Node {
+	place := func(periods []float64) []float64 {
 		periods = e.scaled(periods)
 		for i, x := range periods {
 			periods[i] = (x - math.Floor(x)) * float64(key.Resolution-1)
 		}
-		return ConstAsDType(g, e.config.dtype, periods)
+		return periods
 	}
 	f := bilinear(nodes, place(x), place(y)) // [views·n, 6]
 

@@ -1,0 +1,259 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package wepe
+
+import (
+	"math"
+	"math/cmplx"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// symmetric are ω1, Re ω3, Im ω3 of lattices with lines of symmetry on which a choice between the two sides of a line
+// is a matter of rounding: rectangles, squares (one given by other periods, one turned by 45°), rhombs, hexagons, and
+// lattices whose shortest periods are far from the given ones.
+var symmetric = [][3]float64{
+	{2.6220575542921196, 0, 2.6220575542921196}, {2.6, 0, 1.7}, {1.3, 0, 3.1}, {2.9, 0, 1.1}, {1, 0, 2.7},
+	{2.6, 2.6, 2.6}, {2.6, 1.3, 1.3}, {1.5299540370571929, 0.76497701852859645, 1.3249790627140868},
+	{1.7, -0.85, 1.4722431864335459}, {2.6, 1.3, 1.1}, {2.6, 1.3, 2.25}, {2.6, -0.7, 2.5}, {2, 0.9, 0.7}, {1, 0.3, 2.4},
+	{1.5, 4.1, 0.9},
+}
+
+// linesOfSymmetry are points on the lines through poles and half-periods along four periods.
+func linesOfSymmetry(lattice [3]float64) (z []complex128) {
+	omega1, omega3 := complex(lattice[0], 0), complex(lattice[1], lattice[2])
+	for _, start := range []complex128{0, omega1, omega3, omega1 + omega3} {
+		for _, along := range []complex128{omega1, omega3, omega1 + omega3, omega1 - omega3} {
+			for step := -24; step <= 24; step++ {
+				z = append(z, start+along*complex(float64(step)/12, 0))
+			}
+		}
+	}
+	return z
+}
+
+// patchesUpTo are the centres of the patches of all grids up to n×n with span 1, each once.
+func patchesUpTo(n int, lattice [3]float64) (z []complex128) {
+	var centres []float64
+	for cells := 1; cells <= n; cells++ {
+		for k := range cells {
+			centres = append(centres, float64(2*k+1)/float64(2*cells))
+		}
+	}
+	slices.Sort(centres)
+	centres = slices.Compact(centres)
+	for _, v := range centres {
+		for _, u := range centres {
+			z = append(z, complex(2*u*lattice[0], 0)+complex(2*v, 0)*complex(lattice[1], lattice[2]))
+		}
+	}
+	return z
+}
+
+// withWeights returns the parts of f at many points and the gradients of the weighted sum of each, the weights being
+// the last input.
+func (f function) withWeights(in []*Node) []*Node {
+	inputs, weights := in[:6], in[6]
+	out := f.build(inputs)
+	unused := ReduceAllSum(MulScalar(Stack(inputs[2:], 0), 0)) // a function need not depend on all
+	for _, part := range slices.Clone(out) {
+		out = append(out, Gradient(Add(unused, ReduceAllSum(Mul(part, weights))), inputs...)...)
+	}
+	return out
+}
+
+// A program with a gradient for every part is the form in which XLA computes one intermediate result several times,
+// each time rounded differently: whatever is decided by the rounding must not show.
+func TestFunctions_are_the_hosts_on_all_patches_and_lines_of_symmetry(t *testing.T) {
+	for _, f := range functions {
+		for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float64} {
+			if dtype == dtypes.Float64 && !float64Runs(t) {
+				continue
+			}
+			t.Run(f.name+" "+dtype.String(), func(t *testing.T) {
+				exec, err := NewExec(gomlxtest.Backend(), f.withWeights)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer exec.Finalize()
+				for _, lattice := range symmetric {
+					if !f.rectangular || lattice[1] == 0 {
+						checkSymmetric(t, f, exec, dtype, lattice)
+					}
+				}
+			})
+		}
+	}
+}
+
+// checkSymmetric compares values everywhere, gradients by z on the lines of symmetry, and the gradients of the sum over
+// these by ω1 and ω3 with finite differences of the host.
+func checkSymmetric(t *testing.T, f function, exec *Exec, dtype dtypes.DType, lattice [3]float64) {
+	t.Helper()
+	epsilon, slopeTolerance := 0x1p-53, 1e-6
+	round := func(x float64) float64 { return x }
+	if dtype == dtypes.Float32 {
+		epsilon, slopeTolerance = 0x1p-24, 1e-4
+		round = func(x float64) float64 { return float64(float32(x)) }
+	}
+	const alphaScale = 1.25
+	for i, x := range lattice {
+		lattice[i] = round(x)
+	}
+	host := hostOblique(t, lattice[0], lattice[1], lattice[2])
+	size := cmplx.Abs(complex(lattice[0], 0)) + cmplx.Abs(complex(lattice[1], lattice[2]))
+	at := func(z complex128) []float64 {
+		return []float64{real(z), imag(z), lattice[0], lattice[1], lattice[2], alphaScale}
+	}
+	var points [][]float64
+	var weights []float64
+	lines := linesOfSymmetry(lattice)
+	for i, z := range append(lines, patchesUpTo(16, lattice)...) {
+		z = complex(round(real(z)), round(imag(z)))
+		distance := cmplx.Abs(host.Reduce(z)) / size
+		if !f.sphere && distance < 1e-4 {
+			continue // a pole
+		}
+		points = append(points, at(z))
+		weight := 0.0
+		if i < len(lines) && (f.sphere || distance > 0.1) {
+			weight = 1
+		}
+		weights = append(weights, weight)
+	}
+	got := callAt(t, exec, dtype, points, weights)
+
+	wrong, parts := 0, len(f.host(t, points[0]))
+	fail := func(format string, args ...any) {
+		if wrong++; wrong <= 3 {
+			t.Errorf(format, args...)
+		}
+	}
+	slopes, speed := make([][][6]float64, len(points)), 1.0
+	for i, point := range points {
+		if weights[i] != 0 {
+			slopes[i] = f.hostSlopes(t, point)
+			speed = max(speed, steepest(slopes[i]))
+		}
+	}
+	sums := make([][6]float64, 2*parts) // of each part, by each input; and of the absolute values
+	for i, point := range points {
+		want := f.host(t, point)
+		scales, speeds := f.scales(t, point, want), [2]float64{speed, speed}
+		if !f.sphere { // by ℘″ = 6℘² - g2/2
+			speeds = [2]float64{math.Hypot(want[2], want[3]), 6 * scales[0] * scales[0]}
+		}
+		for part, w := range want {
+			half := 2 * part / parts
+			move := speeds[half] * (cmplx.Abs(complex(point[0], point[1])) + size)
+			if d := math.Abs(got[part][i] - w); !(d <= 8*epsilon*(scales[half]+move)) {
+				fail("lattice %v, z = %v: part %d is %g, want %g", lattice, point[:2], part, got[part][i], w)
+			}
+			if slopes[i] == nil {
+				continue
+			}
+			for input := range 2 {
+				by, want := got[parts+6*part+input][i], slopes[i][part][input]
+				if d := math.Abs(by - want); !(d <= slopeTolerance*(1+speeds[half])) {
+					fail("lattice %v, z = %v: ∂%d/∂%d is %g, want %g", lattice, point[:2], part, input, by, want)
+				}
+			}
+			for input, s := range slopes[i][part] {
+				sums[part][input] += s
+				sums[parts+part][input] += math.Abs(s)
+			}
+		}
+	}
+	for part := range parts {
+		for input := 2; input < 5; input++ {
+			by := got[parts+6*part+input][0]
+			if input == 3 && f.rectangular {
+				continue
+			}
+			if d := math.Abs(by - sums[part][input]); !(d <= slopeTolerance*(1+sums[parts+part][input])+64*epsilon*speed*speed*size) {
+				fail("lattice %v: ∂%d/∂%d of the sum is %g, want %g", lattice, part, input, by, sums[part][input])
+			}
+		}
+	}
+	if wrong > 3 {
+		t.Errorf("lattice %v: %d wrong numbers in all of %d points", lattice, wrong, len(points))
+	}
+}
+
+// steepest is the largest of the slopes at z, per unit of the lattice.
+func steepest(slopes [][6]float64) (worst float64) {
+	for _, s := range slopes {
+		worst = max(worst, math.Abs(s[0]), math.Abs(s[1]))
+	}
+	return worst
+}
+
+// hostSlopes are the derivatives of each part by each input, central differences of fourth order of the host.
+func (f function) hostSlopes(t *testing.T, point []float64) [][6]float64 {
+	slopes := make([][6]float64, len(f.host(t, point)))
+	step := 1e-3
+	if f.sphere { // it changes faster in long cells, but never is large
+		step = 2e-5
+	}
+	for input := range 5 {
+		if input == 3 && f.rectangular {
+			continue
+		}
+		at := func(steps float64) []float64 {
+			moved := slices.Clone(point)
+			moved[input] += steps * step
+			return f.host(t, moved)
+		}
+		far, up, down, farDown := at(2), at(1), at(-1), at(-2)
+		for part := range slopes {
+			slopes[part][input] = (8*(up[part]-down[part]) - (far[part] - farDown[part])) / (12 * step)
+		}
+	}
+	return slopes
+}
+
+// callAt runs a program on the points, which differ in z alone.
+func callAt(t *testing.T, exec *Exec, dtype dtypes.DType, points [][]float64, weights []float64) [][]float64 {
+	t.Helper()
+	x, y := make([]float64, len(points)), make([]float64, len(points))
+	for i, point := range points {
+		x[i], y[i] = point[0], point[1]
+	}
+	args := []any{x, y}
+	for _, v := range points[0][2:] {
+		args = append(args, v)
+	}
+	args = append(args, weights)
+	if dtype == dtypes.Float32 {
+		for i, arg := range args {
+			switch v := arg.(type) {
+			case float64:
+				args[i] = float32(v)
+			case []float64:
+				args[i] = rounded32(v)
+			}
+		}
+	}
+	outputs, err := exec.Call(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([][]float64, len(outputs))
+	for i, output := range outputs {
+		values[i] = gomlxtest.Values(t, output)
+	}
+	return values
+}
+
+func rounded32(x []float64) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i] = float32(v)
+	}
+	return out
+}
