@@ -46,7 +46,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 	c.ImageRows, c.ImageCols, c.Classes = *benchSize, *benchSize, 100
 	set := Noise(101, 32, 32, 100)
-	var steps []*trainer
+	var steps []*classification
 	names := strings.Split(*benchNames, ",")
 	for _, position := range names {
 		recipe := Recipe{Model: c, Epochs: 1000, BatchSize: *benchBatch, LearningRate: 1e-5, ValidationPart: -1,

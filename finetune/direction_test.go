@@ -18,7 +18,7 @@ import (
 var files = strings.Fields(`
 	groups network optimizer aspect recipe settings recipes_pretrained recipes_imagenet recipes group devices
 	loss answers model pixels evaluate reading predict encoding export source saved pretrained look embed
-	group_table steps exchange order finetune trainer record resume do page timing show`)
+	group_table exchange finetune task steps trainer record resume train order classification do page timing show`)
 
 // Names are resolved without types: those of functions, types, constants and variables by the parser, those of
 // unexported methods where no other type of the package, nor a field, has the same.

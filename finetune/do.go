@@ -5,9 +5,8 @@ package finetune
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"time"
+	"path/filepath"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -20,77 +19,20 @@ func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) 
 	if run, err = run.prepared(); err != nil {
 		return nil, row, err
 	}
-	if ctx.Err() != nil && run.Group.Size() == 1 { // others would wait
-		return nil, row, fmt.Errorf("%w before it began", ErrInterrupted)
-	}
-	if run.writes() {
-		unlock, lockErr := checkpoints.Lock(run.Dir)
-		if lockErr != nil {
-			return nil, row, lockErr
-		}
-		defer func() { err = errors.Join(err, unlock()) }()
-	}
-	t, err := run.begin()
+	c, err := newClassification(run)
 	if err != nil {
 		return nil, row, err
 	}
-	defer func() {
-		if t.close(); err != nil {
-			t.model.Finalize()
-		}
-	}()
-	t.model.group = t.Group
-	defer func() { t.model.group = nil }()
-	row, done := t.recorded()
-	if err := t.agree(done); err != nil {
+	defer c.close()
+	if err := c.Trainer.Train(ctx); err != nil {
+		c.model.Finalize()
 		return nil, row, err
 	}
-	if done {
-		return t.model, row, t.model.swapAverage() // as finish does; nothing happens without averages
-	}
-	if err := t.before(); err != nil {
-		return nil, row, err
-	}
-	if err := t.owed(); err != nil {
-		return nil, row, err
-	}
-	for t.step < t.steps {
-		unread := t.fetch()
-		stop, err := anyone(t.Group, ctx.Err() != nil || unread != nil)
-		if err != nil {
-			return nil, row, err
-		}
-		if stop {
-			return nil, row, t.stop(cmp.Or(unread, ErrInterrupted))
-		}
-		if err := t.advance(); errors.As(err, new(*data.PictureError)) { // of those held out
-			return nil, row, t.stop(err)
-		} else if err != nil {
-			return nil, row, err
-		}
-	}
-	if row, err = t.finish(); err != nil {
-		return nil, row, err
-	}
-	_, err = anyone(t.Group, false)
-	return t.model, row, err
-}
-
-// stop saves what was done and says why the run ends: with the same call it goes on from there.
-func (t *trainer) stop(cause error) error {
-	if err := t.saveProgress(); err != nil {
-		return fmt.Errorf("interrupted at step %d of %d and not saved: %w", t.step, t.steps, err)
-	}
-	if !errors.Is(cause, ErrInterrupted) {
-		cause = fmt.Errorf("%w; saved", cause)
-	}
-	_, err := anyone(t.Group, false) // who ends at once would end the others while they write
-	return errors.Join(fmt.Errorf("%w at step %d of %d", cause, t.step, t.steps), err)
+	return c.model, c.row, nil
 }
 
 // prepared fills in defaults and refuses what cannot be trained, before anything is on disk.
 func (run Run) prepared() (Run, error) {
-	run.SaveEvery = cmp.Or(run.SaveEvery, 5*time.Minute)
 	run.Fraction = cmp.Or(run.Fraction, 1)
 	if run.Group == nil {
 		run.Group = alone{}
@@ -134,50 +76,31 @@ func (run Run) prepared() (Run, error) {
 	return run, err
 }
 
-// begin prepares data, model and programs, and resumes if there is something to resume.
-func (run Run) begin() (*trainer, error) {
-	t, err := newTrainer(run)
-	if err != nil {
-		return nil, err
+// findSource opens what the run starts from, nil if it starts from scratch. A run that has begun knows its source: the
+// file may be gone since, but not be another one.
+func (run Run) findSource() (*Source, error) {
+	if run.From == "" {
+		return nil, nil
 	}
-	if err := t.resume(); err != nil {
-		return nil, err
+	source, err := OpenSource(run.From, run.Import, run.Train.Classes) // nil with an error
+	if begun := run.begunFrom(); begun != nil && (source == nil || source.SHA256 == begun.SHA256) {
+		return begun, nil
 	}
-	return t, t.equip()
+	return source, err
 }
 
-// advance makes one optimizer step, and what is due after it.
-func (t *trainer) advance() error {
-	began := time.Now()
-	if err := t.update(); err != nil {
-		return err
+// begunFrom returns the source that the run directory's last checkpoint tells of, nil without one.
+func (run Run) begunFrom() *Source {
+	if run.Dir == "" {
+		return nil
 	}
-	evaluate := t.step%t.interval == 0 || t.step == t.steps
-	if len(t.pending) >= 10*t.Recipe.Accumulate || evaluate {
-		if err := t.drain(); err != nil {
-			return err
-		}
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir))
+	if err != nil || last == nil {
+		return nil // resume says what is wrong
 	}
-	if t.step > t.startStep+1 {
-		t.state.TimedSteps++
-		t.state.TimedSeconds += time.Since(began).Seconds()
+	begun, err := stateOf(last)
+	if err != nil {
+		return nil
 	}
-	progress := Progress{Step: t.step, Steps: t.steps, Loss: t.lastLoss, ImagesPerSecond: t.imagesPerSecond()}
-	if evaluate {
-		row, err := t.evaluate()
-		if err != nil {
-			return err
-		}
-		progress.Eval = &row
-	} else if time.Since(t.saved) >= t.SaveEvery {
-		if err := t.save(lastDir); err != nil {
-			return err
-		}
-	}
-	if t.Progress != nil {
-		done, spent := t.step-t.startStep, time.Since(t.started)
-		progress.Left = spent / time.Duration(done) * time.Duration(t.steps-t.step)
-		t.Progress(progress)
-	}
-	return nil
+	return begun.From
 }

@@ -3,6 +3,9 @@
 package finetune
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -20,9 +23,9 @@ func (e *exchange) own() (first, end int) {
 	return e.Rank() * each, (e.Rank() + 1) * each
 }
 
-// sum adds up over the processes what each has accumulated, and returns the losses of all parts of the batch. What is
-// sent are the trained numbers and those losses, once.
-func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor) ([]*tensors.Tensor, error) {
+// sum adds up over the processes what each has accumulated, and returns the losses [n] of all parts of the batch. What
+// is sent are the gradients and those losses, once.
+func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor, n int) ([]*tensors.Tensor, error) {
 	sums := accumulators(store)
 	e.sent = e.sent[:0]
 	for _, v := range sums {
@@ -34,11 +37,15 @@ func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor) ([]*tensors
 			return nil, err
 		}
 	}
-	e.sent = append(e.sent, make([]float32, e.parts)...)
 	first, _ := e.own()
-	own := e.sent[len(e.sent)-e.parts+first:]
+	own := len(e.sent) + first*n
+	e.sent = append(e.sent, make([]float32, e.parts*n)...)
 	for i, l := range losses {
-		own[i] = tensors.ToScalar[float32](l)
+		values, err := tensors.CopyFlatData[float32](l)
+		if err != nil {
+			return nil, err
+		}
+		copy(e.sent[own+i*n:], values)
 		_ = l.FinalizeAll()
 	}
 	if err := e.Sum(e.sent); err != nil {
@@ -46,16 +53,27 @@ func (e *exchange) sum(store *model.Store, losses []*tensors.Tensor) ([]*tensors
 	}
 	rest := e.sent
 	for _, v := range sums {
-		n := v.Shape().Size()
-		value := tensors.FromFlatDataAndDimensions(rest[:n], v.Shape().Dimensions...)
+		size := v.Shape().Size()
+		value := tensors.FromFlatDataAndDimensions(rest[:size], v.Shape().Dimensions...)
 		if err := v.SetValue(value); err != nil {
 			return nil, err
 		}
-		rest = rest[n:]
+		rest = rest[size:]
 	}
 	all := make([]*tensors.Tensor, e.parts)
-	for i, l := range rest {
-		all[i] = tensors.FromScalar(l)
+	for i := range all {
+		all[i] = tensors.FromFlatDataAndDimensions(rest[i*n:(i+1)*n], n)
 	}
 	return all, nil
+}
+
+// accumulators returns the sums of gradients, by path.
+func accumulators(store *model.Store) (sums []*model.Variable) {
+	for v := range store.IterVariables() {
+		if temporary(v.Path()) {
+			sums = append(sums, v)
+		}
+	}
+	slices.SortFunc(sums, func(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) })
+	return sums
 }

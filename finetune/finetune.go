@@ -48,9 +48,10 @@
 //	machines  group.go and devices.go share the work among processes and devices
 //	model     model.go, asked in evaluate.go (answers.go says how right it is), predict.go, encoding.go, export.go;
 //	          opened again in saved.go, pretrained.go
-//	training  steps.go is the graph of a step, order.go says of which images, exchange.go what processes tell each other
-//	          in it, trainer.go makes steps, record.go and resume.go keep them
-//	run       do.go, and page.go about it
+//	training  task.go is what a training is about, steps.go the graph of a step, exchange.go what processes send each
+//	          other in it; trainer.go makes a step, record.go and resume.go keep it, train.go makes all of them
+//	run       classification.go is the task of images with a class, order.go says which in which step; do.go runs it,
+//	          and page.go is about it
 package finetune
 
 import (
@@ -96,9 +97,6 @@ type Run struct {
 
 	source *Source // what From is
 }
-
-// writes says whether this process is the one that leaves files.
-func (run Run) writes() bool { return run.Dir != "" && run.Group.Rank() == 0 }
 
 // Progress is how far a run has come.
 type Progress struct {

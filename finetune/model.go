@@ -43,17 +43,23 @@ type Model struct {
 
 // newModel returns a model without weights: they are drawn when its first program is compiled.
 func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int64) (*Model, error) {
-	m := &Model{Recipe: recipe, Classes: classes, seed: seed, backend: backend, store: model.NewStore()}
-	for name, value := range recipe.Params {
-		m.store.SetParam("/"+name, value)
-	}
-	m.store.SetParam("/"+model.ParamInitialSeed, seed)
-	if err := m.store.SetRNGStateFromSeed(seed); err != nil {
+	store, err := NewStore(recipe.Params, seed)
+	if err != nil {
 		return nil, err
 	}
-	var err error
+	m := &Model{Recipe: recipe, Classes: classes, seed: seed, backend: backend, store: store}
 	m.eval, err = evalProgram(m)
 	return m, err
+}
+
+// NewStore returns the store of a model whose variables are not drawn yet: it holds the hyperparameters and the seed.
+func NewStore(params map[string]any, seed int64) (*model.Store, error) {
+	store := model.NewStore()
+	for name, value := range params {
+		store.SetParam("/"+name, value)
+	}
+	store.SetParam("/"+model.ParamInitialSeed, seed)
+	return store, store.SetRNGStateFromSeed(seed)
 }
 
 // spread says which devices train the model, before its first program is compiled.
@@ -62,15 +68,6 @@ func (m *Model) spread(d devices) error {
 	d.spread(m.eval)
 	// GoMLX v0.28.2 looks for where a variable is in its store, and the state of the generator knows none.
 	return m.store.GetVariable("/" + model.RNGStateVariableName).SetShardingSpec(d.everywhere)
-}
-
-// program makes a program of the model that its devices share.
-func (m *Model) program(build func(scope *model.Scope, inputs []*Node) []*Node) (*model.Exec, error) {
-	program, err := model.NewExec(m.backend, m.store, build)
-	if err == nil {
-		m.devices.spread(program)
-	}
-	return program, err
 }
 
 // evalProgram is the forward pass. Inputs: pixels, plan. Output: logits [batch, classes].
@@ -146,17 +143,6 @@ func (m *Model) variables() iter.Seq[*model.Variable] {
 	}
 }
 
-// parameters is the number of trained numbers, once the model has been built.
-func (m *Model) parameters() int {
-	n := 0
-	for v := range m.variables() {
-		if v.Trainable {
-			n += v.Shape().Size()
-		}
-	}
-	return n
-}
-
 // Finalize frees what the model holds on the backend, at once and not when the garbage collector comes by: weights and
 // programs of a study of many models do not fit together. The model cannot be used any more.
 func (m *Model) Finalize() {
@@ -167,11 +153,11 @@ func (m *Model) Finalize() {
 	m.store.Finalize()
 }
 
-// averages yields the variables of the network that have a moving average, and that: those that are trained.
-func (m *Model) averages() iter.Seq2[*model.Variable, *model.Variable] {
+// averages yields the variables that have a moving average, and that: those of the network that are trained.
+func averages(store *model.Store) iter.Seq2[*model.Variable, *model.Variable] {
 	return func(yield func(v, average *model.Variable) bool) {
-		for v := range m.variables() {
-			if average := m.store.GetVariable(averageRoot + v.Path()); average != nil && !yield(v, average) {
+		for v := range store.IterVariables() {
+			if average := store.GetVariable(averageRoot + v.Path()); average != nil && !yield(v, average) {
 				return
 			}
 		}
@@ -179,8 +165,8 @@ func (m *Model) averages() iter.Seq2[*model.Variable, *model.Variable] {
 }
 
 // startAverage copies the weights into their averages.
-func (m *Model) startAverage() error {
-	for v, average := range m.averages() {
+func startAverage(store *model.Store) error {
+	for v, average := range averages(store) {
 		weights, err := v.Value()
 		if err != nil {
 			return err
@@ -200,7 +186,7 @@ func (m *Model) startAverage() error {
 // happens.
 func (m *Model) swapAverage() error {
 	m.examined.set = nil
-	for v, average := range m.averages() {
+	for v, average := range averages(m.store) {
 		weights, err := v.Value()
 		if err != nil {
 			return err

@@ -129,7 +129,8 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 				for _, v := range variables {
 					vars = append(vars, s.Store().GetVariable(v.path))
 				}
-				return []*Node{o.update(s, 2, vars, in[1:], in[0])}
+				factor := func(variable string) float64 { return o.factor(variable, 2) }
+				return []*Node{o.update(s, vars, in[1:], in[0], factor)}
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -137,7 +138,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 			defer exec.Finalize()
 			for step := range 6 {
 				rate := []float64{0, 0.01, 0.1, 0.05, 0.02, 0.01}[step]
-				inputs := []any{o.Scalars(rate, step)}
+				inputs := []any{o.scalars(rate, step)}
 				var grads [][]float64
 				var sum float64
 				for _, v := range variables {
@@ -279,7 +280,7 @@ func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
 	} {
 		trainer := begun(t, tinyRun(t, c.settings+";learning_rate=0.2;validation_part=-1", c.images))
 		batches, evaluated := map[string]bool{}, []int(nil)
-		trainer.Progress = func(p Progress) {
+		trainer.Training.Progress = func(p Progress) {
 			if p.Eval != nil {
 				evaluated = append(evaluated, p.Step)
 			}
@@ -294,8 +295,8 @@ func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
 			slices.Sort(batch)
 			batches[fmt.Sprint(batch)] = true
 		}
-		if trainer.step != trainer.steps || !slices.Equal(evaluated, c.evaluated) {
-			t.Errorf("%s: %d steps of %d, evaluated after %v", name, trainer.step, trainer.steps, evaluated)
+		if trainer.step != trainer.Steps || !slices.Equal(evaluated, c.evaluated) {
+			t.Errorf("%s: %d steps of %d, evaluated after %v", name, trainer.step, trainer.Steps, evaluated)
 		}
 		if name == "steps" && len(batches) < 5 {
 			t.Errorf("%d different batches in 10 epochs of one", len(batches))

@@ -48,13 +48,13 @@ func TestAccumulationEqualsOneStepOnTheWholeBatch(t *testing.T) {
 func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
 	trainer := begun(t, tinyRun(t, "eval_epochs=2", 30)) // rows after epochs 2 and 3 of 3, of 4 steps each
 	var rows []*report.Eval
-	trainer.Progress = func(p Progress) {
+	trainer.Training.Progress = func(p Progress) {
 		if p.Eval != nil {
 			rows = append(rows, p.Eval)
 		}
 	}
 	var losses []float64
-	for trainer.step < trainer.steps {
+	for trainer.step < trainer.Steps {
 		if err := errors.Join(trainer.advance(), trainer.drain()); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
 	trainer := begun(t, run)
 	var steps []int64
 	var validated, tested []float64
-	trainer.Progress = func(p Progress) {
+	trainer.Training.Progress = func(p Progress) {
 		if p.Eval == nil {
 			return
 		}
@@ -170,7 +170,7 @@ func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
 		steps = append(steps, int64(p.Step))
 		validated, tested = append(validated, float64(p.Eval.Top1)), append(tested, float64(on.Top1))
 	}
-	advanced(t, trainer, trainer.steps)
+	advanced(t, trainer, trainer.Steps)
 	want := steps[slices.Index(validated, slices.Max(validated))]
 	if other := steps[slices.Index(tested, slices.Max(tested))]; len(steps) != 6 || other == want {
 		t.Fatalf("validation %v and test %v agree at steps %v: nothing to choose", validated, tested, steps)
@@ -235,7 +235,7 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"optimizer.kind=sgd;optimizer.weight_decay=0;optimizer.momentum=1": "momentum is 1",
 
 		"freeze=body":                        `"body": want some of backbone, weights, vectors, table, position, gate, head`,
-		"freeze=backbone,position,gate,head": "nothing is left to train",
+		"freeze=backbone,position,gate,head": "no variable is left to train",
 	} {
 		_, _, err := tinyRun(t, settings, 30).Do(t.Context())
 		refused(t, settings, err, want)
@@ -267,7 +267,7 @@ func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 	advanced(t, trainer, 1)
 	diverge(t, trainer.model)
 	var err error
-	for trainer.step < trainer.steps && err == nil {
+	for trainer.step < trainer.Steps && err == nil {
 		err = trainer.advance()
 	}
 	if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), "learning_rate") ||

@@ -16,23 +16,35 @@ const (
 	bestDir = checkpoints.BestDir
 )
 
-// state is what a checkpoint says beside the variables.
+// state is what a checkpoint stores besides the variables.
 type state struct {
-	Recipe    Recipe   `json:"recipe"`
-	Classes   []string `json:"classes"`
-	Seed      int64    `json:"seed"`
-	From      *Source  `json:"from,omitempty"` // nil for a run from scratch
-	Data      string   `json:"data"`           // fingerprint of the training images
-	Best      float64  `json:"best"`           // validation accuracy of the best checkpoint so far
-	LossSum   float64  `json:"loss_sum"`
-	LossSteps int      `json:"loss_steps"` // steps since the evaluation before
-	Seconds   float64  `json:"seconds"`    // spent training and evaluating so far
+	Recipe  Recipe   `json:"recipe"`
+	Classes []string `json:"classes"`
+	Seed    int64    `json:"seed"`
+	From    *Source  `json:"from,omitempty"`    // nil for a run from scratch
+	Data    string   `json:"data"`              // fingerprint of the training images
+	Damaged []int    `json:"damaged,omitempty"` // training images of a stream that were left out
+	Course
+}
 
-	Damaged []int `json:"damaged,omitempty"` // training images of a stream that were left out
+// Course is the progress of a training, as a checkpoint stores it.
+type Course struct {
+	Best      float64 `json:"best"` // score of the best checkpoint so far
+	LossSum   float64 `json:"loss_sum"`
+	LossSteps int     `json:"loss_steps"` // micro-batches since the last evaluation
+	Seconds   float64 `json:"seconds"`    // spent training and evaluating so far
 
 	// The optimizer steps that were timed, and their time: all but the first after a start or resume, which compiles.
 	TimedSteps   int     `json:"timed_steps"`
 	TimedSeconds float64 `json:"timed_seconds"`
+}
+
+// imagesPerSecond is the speed of the timed steps, 0 before the first of them.
+func (c Course) imagesPerSecond(batchSize int) float64 {
+	if c.TimedSteps == 0 {
+		return 0
+	}
+	return float64(c.TimedSteps*batchSize) / c.TimedSeconds
 }
 
 // Open loads the trained model of a run directory: its best checkpoint if it has one, else its last.

@@ -72,7 +72,7 @@ func everything() Recipe {
 	return r
 }
 
-func begun(t *testing.T, run Run) *trainer {
+func begun(t *testing.T, run Run) *classification {
 	t.Helper()
 	run = gomlxtest.Must(run.prepared())(t)
 	trainer := gomlxtest.Must(run.begin())(t)
@@ -81,7 +81,7 @@ func begun(t *testing.T, run Run) *trainer {
 }
 
 // advanced makes steps.
-func advanced(t *testing.T, trainer *trainer, steps int) {
+func advanced(t *testing.T, trainer *classification, steps int) {
 	t.Helper()
 	for range steps {
 		if err := trainer.advance(); err != nil {

@@ -66,7 +66,7 @@ func resampled(t *testing.T, table []float64, c vit.Config, kind string) (out []
 }
 
 // started returns the model of a run of fine with some settings before its first step, and what it said.
-func started(t *testing.T, settings string, run Run) (*trainer, string) {
+func started(t *testing.T, settings string, run Run) (*classification, string) {
 	t.Helper()
 	var said strings.Builder
 	run.Recipe = gomlxtest.Must(fine().Set(settings))(t)
@@ -456,7 +456,7 @@ func TestAShutGateIsTheLearnedRunBitForBit(t *testing.T) {
 			for _, position := range []string{"learned", "hybrid"} {
 				trainer, _ := started(t, "steps=6;warmup_steps=2;learning_rate=0.03;smoothing=0.1;model.position="+position+
 					";"+settings, Run{From: from, Seed: 7})
-				advanced(t, trainer, trainer.steps)
+				advanced(t, trainer, trainer.Steps)
 				all := map[string][]byte{}
 				for v := range trainer.model.store.IterVariables() {
 					all[v.Path()] = rawBytes(t, v.MustValue())

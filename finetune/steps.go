@@ -13,59 +13,72 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/gomlx/gomlx/support/exceptions"
-
-	"github.com/wepe-go/wepe/data"
 )
 
 // The programs of a run. Each is compiled once: whatever changes from step to step (rows of the data set, windows,
 // learning rate) is input. GoMLX's train.Trainer is not used: it adds metric variables under random names, which would
 // end in checkpoints, and takes its batches apart into inputs and labels, where here one plan serves both.
 
-// trainProgram compiles one part of an optimizer step: with apply false it adds the gradients to the accumulators, with
-// apply true it also updates the weights. Inputs: pixels, plan, scalars. Outputs: the loss, and with apply the gradient
-// norm before clipping. The graph augments the pixels, which may come cropped.
-func trainProgram(m *Model, augment data.Augment, apply bool) (*model.Exec, error) {
-	r := m.Recipe
-	return m.program(func(scope *model.Scope, inputs []*Node) []*Node {
-		g := inputs[0].Graph()
-		scope.Store().SetTraining(g, true)
-		pixels, plan, scalars := inputs[0], inputs[1:1+data.PlanLen], inputs[1+data.PlanLen]
-		logits := m.build(scope, augment, pixels, plan)                // [batch, classes]
-		targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing) // [batch, classes]
-		l := r.loss(targets, logits)
+// program makes a program that the devices share.
+func (t *Trainer) program(build func(scope *model.Scope, inputs []*Node) []*Node) (*model.Exec, error) {
+	program, err := model.NewExec(t.Backend, t.Store, build)
+	if err == nil {
+		t.devices.spread(program)
+	}
+	return program, err
+}
 
-		vars := Trainable(scope, g, r.trains)
+// stepProgram compiles one micro-batch of an optimizer step: with apply false it adds the gradients to the
+// accumulators, with apply true it also updates the weights. Inputs: those of Task.Losses, scalars. Outputs: the losses
+// [n], and with apply the gradient norm before clipping.
+func (t *Trainer) stepProgram(apply bool) (*model.Exec, error) {
+	return t.program(func(scope *model.Scope, inputs []*Node) []*Node {
+		g, last := inputs[0].Graph(), len(inputs)-1
+		scope.Store().SetTraining(g, true)
+		losses := t.Task.Losses(scope, inputs[:last])
+		total := losses[0]
+		for _, l := range losses[1:] {
+			total = Add(total, l)
+		}
+		vars := t.trainable(scope, g)
 		if len(vars) == 0 {
-			exceptions.Panicf("finetune: freeze is %q: nothing is left to train", r.Freeze)
+			exceptions.Panicf("finetune: no variable is left to train: freeze fewer groups")
 		}
 		weights := make([]*Node, len(vars))
 		for i, v := range vars {
 			weights[i] = v.NodeValue(g)
 		}
-		grads := Gradient(l, weights...)
-		if r.Accumulate > 1 {
-			for i, v := range vars {
-				sum := companion(scope, accumulatorRoot, v)
-				total := Add(sum.NodeValue(g), MulScalar(grads[i], 1/float64(r.Accumulate)))
-				if apply {
-					sum.SetNodeValue(ZerosLike(total))
-				} else {
-					sum.SetNodeValue(total)
-				}
-				grads[i] = total
-			}
+		grads := Gradient(total, weights...)
+		if t.Accumulate > 1 {
+			t.accumulate(scope, vars, grads, apply)
 		}
-		if !apply {
-			return []*Node{l}
+		outputs := []*Node{Stack(losses, 0)} // [n]
+		if apply {
+			outputs = append(outputs, t.optimize(scope, vars, grads, inputs[last]))
 		}
-		return []*Node{l, r.step(scope, vars, grads, scalars)}
+		return outputs
 	})
+}
+
+// accumulate adds gradients to their sums over the micro-batches, and replaces them by these sums. The last micro-batch
+// clears the sums for the next step.
+func (t *Trainer) accumulate(scope *model.Scope, vars []*model.Variable, grads []*Node, last bool) {
+	for i, v := range vars {
+		sum := companion(scope, accumulatorRoot, v)
+		total := Add(sum.NodeValue(grads[i]), MulScalar(grads[i], 1/float64(t.Accumulate)))
+		if last {
+			sum.SetNodeValue(ZerosLike(total))
+		} else {
+			sum.SetNodeValue(total)
+		}
+		grads[i] = total
+	}
 }
 
 // sumsProgram compiles an optimizer step on the accumulators, for a group that has summed them. Input: scalars. Output:
 // the gradient norm before clipping.
-func sumsProgram(m *Model) (*model.Exec, error) {
-	return m.program(func(scope *model.Scope, inputs []*Node) []*Node {
+func (t *Trainer) sumsProgram() (*model.Exec, error) {
+	return t.program(func(scope *model.Scope, inputs []*Node) []*Node {
 		scalars := inputs[0]
 		var vars []*model.Variable
 		var grads []*Node
@@ -74,19 +87,8 @@ func sumsProgram(m *Model) (*model.Exec, error) {
 			grads = append(grads, sum.NodeValue(scalars))
 			sum.SetNodeValue(ZerosLike(sum.NodeValue(scalars)))
 		}
-		return []*Node{m.Recipe.step(scope, vars, grads, scalars)}
+		return []*Node{t.optimize(scope, vars, grads, scalars)}
 	})
-}
-
-// accumulators returns the sums of gradients, by path.
-func accumulators(store *model.Store) (sums []*model.Variable) {
-	for v := range store.IterVariables() {
-		if temporary(v.Path()) {
-			sums = append(sums, v)
-		}
-	}
-	slices.SortFunc(sums, func(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) })
-	return sums
 }
 
 // accumulatedOf returns the variable that a sum of gradients belongs to.
@@ -94,14 +96,14 @@ func accumulatedOf(store *model.Store, sum *model.Variable) *model.Variable {
 	return store.GetVariable(strings.TrimPrefix(sum.Path(), accumulatorRoot))
 }
 
-// step builds the optimizer step and the averages after it, and returns the gradient norm before clipping.
-func (r Recipe) step(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node) (norm *Node) {
+// optimize builds the optimizer step and the averages after it, and returns the gradient norm before clipping.
+func (t *Trainer) optimize(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node) (norm *Node) {
 	g := scalars.Graph()
-	norm = r.Optimizer.update(scope, r.Model.Depth, vars, grads, scalars)
-	if r.EMA > 0 {
+	norm = t.Optimizer.update(scope, vars, grads, scalars, t.Factor)
+	if t.EMA > 0 {
 		// GoMLX keeps no moving averages while training; it can take the mean of whole checkpoints.
 		decay := Reshape(Gather(scalars, Const(g, []int64{scalarEMA}))) // scalar
-		for _, v := range moved(scope, g) {
+		for _, v := range t.moved(scope, g) {
 			average := companion(scope, averageRoot, v)
 			old := average.NodeValue(g)
 			average.SetNodeValue(Add(Mul(old, decay), Mul(v.NodeValue(g), OneMinus(decay))))
@@ -110,12 +112,12 @@ func (r Recipe) step(scope *model.Scope, vars []*model.Variable, grads []*Node, 
 	return norm
 }
 
-// Trainable returns the variables that a graph has used so far and that are to be trained, by path. The order of the
+// trainable returns the variables that a graph has used so far and that are to be trained, by path. The order of the
 // store is that of creation, another one after a resume, and the gradient norm is a sum whose last bit depends on the
 // order.
-func Trainable(scope *model.Scope, g *Graph, trains func(variable string) bool) (vars []*model.Variable) {
+func (t *Trainer) trainable(scope *model.Scope, g *Graph) (vars []*model.Variable) {
 	for v := range scope.Store().IterVariables() {
-		if v.Trainable && v.InUseByGraph(g) && trains(v.Path()) {
+		if v.Trainable && v.InUseByGraph(g) && t.Trains(v.Path()) {
 			vars = append(vars, v)
 		}
 	}
@@ -123,15 +125,28 @@ func Trainable(scope *model.Scope, g *Graph, trains func(variable string) bool) 
 	return vars
 }
 
-// moved returns the variables of the model that a step changes: what was trained, and the running statistics of batch
-// normalisations, which belong to the weights they were gathered with and are averaged like them.
-func moved(scope *model.Scope, g *Graph) (vars []*model.Variable) {
+// moved returns the variables of the network that a step changes: what was trained, and the running statistics of batch
+// normalizations, which belong to the weights they were gathered with and are averaged like them.
+func (t *Trainer) moved(scope *model.Scope, g *Graph) (vars []*model.Variable) {
 	for v := range scope.Store().IterVariables() {
-		if inNetwork(v.Path()) && v.ChangedInGraph(g) {
+		if t.inNetwork(v.Path()) && v.ChangedInGraph(g) {
 			vars = append(vars, v)
 		}
 	}
 	return vars
+}
+
+// inNetwork says whether a variable is one of the network.
+func (t *Trainer) inNetwork(variable string) bool { return strings.HasPrefix(variable, t.Network+"/") }
+
+// Parameters is the number of trainable parameters, once a program has used them.
+func (t *Trainer) Parameters() (n int) {
+	for v := range t.Store.IterVariables() {
+		if t.inNetwork(v.Path()) && v.Trainable {
+			n += v.Shape().Size()
+		}
+	}
+	return n
 }
 
 // Inputs of the training programs after the pixels and the plan.
@@ -143,9 +158,9 @@ const (
 	numScalars
 )
 
-// Scalars are the numbers of step t (from 0) that Update takes [3]: the learning rate and the two bias
+// scalars are the numbers of step t (from 0) that update takes [3]: the learning rate and the two bias
 // corrections. Computed here in float64, so that the graph holds no counters and every step runs the same program.
-func (o Optimizer) Scalars(learningRate float64, t int) []float32 {
+func (o Optimizer) scalars(learningRate float64, t int) []float32 {
 	return []float32{
 		float32(learningRate),
 		float32(1 / (1 - math.Pow(o.Beta1, float64(t+1)))),
@@ -159,14 +174,9 @@ func companion(scope *model.Scope, root string, v *model.Variable) *model.Variab
 		VariableWithShape(v.Name(), v.Shape()).SetTrainable(false)
 }
 
-// update is Update for a classifier of the given depth.
-func (o Optimizer) update(scope *model.Scope, depth int, vars []*model.Variable, grads []*Node, scalars *Node) *Node {
-	return o.Update(scope, vars, grads, scalars, func(variable string) float64 { return o.factor(variable, depth) })
-}
-
-// Update builds one optimizer step on vars and returns the global gradient norm before clipping. Input are the scalars
+// update builds one optimizer step on vars and returns the global gradient norm before clipping. Input are the scalars
 // of the step; factor is what the learning rate of a variable is multiplied with, by its path.
-func (o Optimizer) Update(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node,
+func (o Optimizer) update(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node,
 	factor func(variable string) float64) (norm *Node) {
 	g := scalars.Graph()
 	number := func(i int64) *Node { return Reshape(Gather(scalars, Const(g, []int64{i}))) } // scalar

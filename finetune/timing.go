@@ -7,7 +7,7 @@ import "github.com/wepe-go/wepe/data"
 // Timing is a training of which single steps are made, to measure what they take. Each call returns when its result is
 // on the host, so that an accelerator has done its work.
 type Timing struct {
-	t     *trainer
+	c     *classification
 	batch pixels // what Forward is asked
 }
 
@@ -17,7 +17,7 @@ func NewTiming(run Run) (*Timing, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := run.begin()
+	c, err := run.begin()
 	if err != nil {
 		return nil, err
 	}
@@ -25,28 +25,28 @@ func NewTiming(run Run) (*Timing, error) {
 	for i := range rows {
 		rows[i] = i % run.Train.Len()
 	}
-	return &Timing{t, t.model.upload(run.Train.Subset(rows))}, nil
+	return &Timing{c, c.model.upload(run.Train.Subset(rows))}, nil
 }
 
 // Step makes one optimizer step.
 func (t *Timing) Step() error {
-	if err := t.t.update(); err != nil {
+	if err := t.c.update(); err != nil {
 		return err
 	}
-	return t.t.drain()
+	return t.c.drain()
 }
 
 // Forward computes the logits of one batch.
 func (t *Timing) Forward() error {
-	_, err := t.t.model.examination(t.batch)
+	_, err := t.c.model.examination(t.batch)
 	return err
 }
 
 // Close frees what the training holds.
 func (t *Timing) Close() {
 	t.batch.finalize()
-	t.t.close()
-	t.t.model.Finalize()
+	t.c.close()
+	t.c.model.Finalize()
 }
 
 // Noise is a set of pictures that hold nothing, for measuring time.

@@ -11,17 +11,15 @@
 //
 // Elsewhere, Open takes such a run's directory and gives the same model.
 //
-// A step is two programs of the detector with the host between them, as package detect has it. Recipes, records,
-// optimizer, interruption and resume are those of package finetune: what a step sees is a function of (seed, step), and
-// a run that was stopped ends with the bits of one that never stopped. The trainer itself is another one than
-// finetune's, which is built around pixels that stay on the device and a single program. It keeps no averages of
-// weights: the recipes of detectors have none.
+// The steps, checkpoints, resume and record are those of package finetune, whose Trainer trains the Task that is here:
+// the losses, what they are computed on, and the metrics. What a step sees is a function of (seed, step), and a run that
+// was interrupted ends with the bits of one that never was.
 //
 // # What a run leaves in its directory
 //
 //	rows.jsonl        one row per evaluation, one for each size that the trained detector was tested at
 //	last/             the newest checkpoint, all that a resume needs and what the tests measured
-//	best/             the one of the highest average precision of boxes in the held-out scenes, which Open prefers
+//	best/             the one of the highest average precision of boxes in the validation scenes, which Open prefers
 //	results-HxW.json  what was found in the test pictures, in COCO's form
 //	report.html       numbers and pictures, where Page was called
 package train
@@ -38,8 +36,8 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Set is pictures with objects: scenes.Generated, *scenes.Folder. At is called by several goroutines at once.
-type Set interface {
+// Scenes are images with objects: scenes.Generated, *scenes.Folder. At is called by several goroutines at once.
+type Scenes interface {
 	Len() int
 	At(index int) (*scenes.Scene, error)
 	Categories() []coco.Category
@@ -47,23 +45,23 @@ type Set interface {
 
 // Test is scenes that a detector is measured on.
 type Test struct {
-	Set   Set
-	Truth *coco.Dataset    // of the same images
-	Areas []coco.AreaRange // what counts as small, medium and large; nil for COCO's
+	Scenes      Scenes
+	Annotations *coco.Dataset    // of the same images
+	Areas       []coco.AreaRange // what counts as small, medium and large; nil for COCO's
 
-	// Rows and Cols are the pixels of the canvas that pictures are fitted into, a multiple of the patches; 0 for those
-	// that the detector is trained on.
+	// Rows and Cols are the pixels of the canvas that images are fitted into, a multiple of the patches; 0 for those that
+	// the detector is trained on.
 	Rows, Cols int
 }
 
 // Generated are generated scenes as a test, seen at their own size.
 func Generated(g scenes.Generated) (Test, error) {
-	truth, err := g.Dataset()
-	return Test{Set: g, Truth: truth, Areas: g.Sizes(), Rows: g.Height, Cols: g.Width}, err
+	annotations, err := g.Dataset()
+	return Test{Scenes: g, Annotations: annotations, Areas: g.Sizes(), Rows: g.Height, Cols: g.Width}, err
 }
 
 // Folder is a folder as a test, at the size of the training.
-func Folder(f *scenes.Folder) Test { return Test{Set: f, Truth: f.Dataset} }
+func Folder(f *scenes.Folder) Test { return Test{Scenes: f, Annotations: f.Dataset} }
 
 // Run is one training of one recipe on one data set with one seed.
 type Run struct {
@@ -72,10 +70,11 @@ type Run struct {
 	Seed    int64
 
 	Dataset string // its name, for the record
-	Train   Set
-	Held    *Test  // measured every Recipe.EvalSteps; nil for none
-	Tests   []Test // each measured once, after the last step
-	Label   string // of the encoding in rows; default the name of the position
+	Train   Scenes
+	// Validation is measured every Recipe.EvalSteps, and chooses the best checkpoint; nil for none.
+	Validation *Test
+	Tests      []Test // each measured once, after the last step
+	Label      string // of the encoding in rows; default the name of the position
 
 	From   string                    // a pretrained ViT for the backbone, see checkpoints.Import; empty for from scratch
 	Import checkpoints.ImportOptions // what its files leave open

@@ -50,13 +50,13 @@ func tinyRun(t *testing.T) Run {
 	t.Helper()
 	test := gomlxtest.Must(Generated(generated(3, 2)))(t)
 	return Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Seed: 5, Dataset: "scenes", Train: generated(7, 1),
-		Held: &test, Tests: []Test{test}}
+		Validation: &test, Tests: []Test{test}}
 }
 
 func TestAFewStepsReduceTheLoss(t *testing.T) {
 	run := tinyRun(t)
-	run.Held, run.Tests = nil, nil
-	run.Recipe.Steps, run.Recipe.EvalSteps, run.Recipe.LearningRate = 20, 20, 1e-2
+	run.Validation, run.Tests = nil, nil
+	run.Recipe.Steps, run.Recipe.EvalSteps, run.Recipe.LearningRate = 20, 1, 1e-2 // an evaluation reads the loss back
 	run.Recipe.Detector.Backbone.DropPath, run.Recipe.Jitter = 0, scenes.Jitter{}
 	run.Train = generated(2, 1) // one batch
 	var losses []float64
@@ -173,7 +173,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 			t.Errorf("rows are %+v", rows)
 		}
 		results := filepath.Join(run.Dir, "results-56x40.json")
-		if _, err := run.Tests[1].Truth.ReadResults(results); err != nil {
+		if _, err := run.Tests[1].Annotations.ReadResults(results); err != nil {
 			t.Error(err)
 		}
 	})
@@ -249,10 +249,10 @@ func TestTheLearningRateOfViTDetDropsTwice(t *testing.T) {
 // Who finds what is there, neither more nor less, has all numbers of 1 but for the recall of a single detection.
 func TestTheTruthItselfHasAnAveragePrecisionOfOne(t *testing.T) {
 	test := gomlxtest.Must(Generated(generated(7, 3)))(t)
-	m := &Model{Recipe: tiny(), Categories: test.Set.Categories()}
+	m := &Model{Recipe: tiny(), Categories: test.Scenes.Categories()}
 	var found []coco.Detection
-	for i := range test.Set.Len() {
-		scene := gomlxtest.Must(test.Set.At(i))(t)
+	for i := range test.Scenes.Len() {
+		scene := gomlxtest.Must(test.Scenes.At(i))(t)
 		truth := truthOf(scene)
 		for k, box := range truth.Boxes {
 			mask := truth.Masks[k].(detect.Bitmap)
@@ -281,10 +281,13 @@ func TestARunStartsFromThePretrainedWeightsOfAViT(t *testing.T) {
 	source := gomlxtest.Must(checkpoints.Import(run.From, run.Import))(t)
 	run.Recipe.Detector.Backbone = detect.FromViT(source.Config, 32, 48)
 	run = gomlxtest.Must(run.prepared())(t)
-	trainer := gomlxtest.Must(run.begin())(t)
-	defer trainer.model.Finalize()
+	d := gomlxtest.Must(newDetection(run))(t)
+	defer d.model.Finalize()
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
 	for _, path := range []string{"patch/weights", "patch/biases", "block_03/attention/query/weights"} {
-		v := trainer.model.store.GetVariable(detectorScope + "/backbone/" + path)
+		v := d.model.store.GetVariable(detectorScope + "/backbone/" + path)
 		if v == nil || source.Variables[path] == nil || !v.MustValue().Equal(source.Variables[path]) {
 			t.Errorf("%s is not that of the ViT", path)
 		}

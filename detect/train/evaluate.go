@@ -50,11 +50,11 @@ func (m *Model) at(test Test, pictures ...image.Image) ([][]detect.Detection, er
 // Evaluate finds the objects of all scenes of a test and compares them with what is there, as COCO does.
 func (m *Model) Evaluate(test Test) (Measured, error) {
 	var all []coco.Detection
-	batch := min(m.Recipe.BatchSize, test.Set.Len())
-	for first := 0; first < test.Set.Len(); first += batch {
+	batch := min(m.Recipe.BatchSize, test.Scenes.Len())
+	for first := 0; first < test.Scenes.Len(); first += batch {
 		pictures, ids := make([]image.Image, batch), make([]int64, batch)
 		for i := range batch {
-			scene, err := test.Set.At(min(first+i, test.Set.Len()-1)) // filled up, so that one program serves all
+			scene, err := test.Scenes.At(min(first+i, test.Scenes.Len()-1)) // filled up, so that one program serves all
 			if err != nil {
 				return Measured{}, err
 			}
@@ -64,7 +64,7 @@ func (m *Model) Evaluate(test Test) (Measured, error) {
 		if err != nil {
 			return Measured{}, err
 		}
-		for i := range min(batch, test.Set.Len()-first) {
+		for i := range min(batch, test.Scenes.Len()-first) {
 			for _, d := range found[i] {
 				all = append(all, m.result(ids[i], d))
 			}
@@ -94,11 +94,11 @@ func (m *Model) compare(test Test, all []coco.Detection) (out Measured, err erro
 	evaluate := func(all []coco.Detection, masks bool) (*coco.Evaluation, error) {
 		var results *coco.Results // nil where nothing was found
 		if len(all) > 0 {
-			if results, err = test.Truth.Results(all); err != nil {
+			if results, err = test.Annotations.Results(all); err != nil {
 				return nil, err
 			}
 		}
-		return coco.Evaluate(test.Truth, results, coco.Params{Masks: masks, Areas: test.Areas})
+		return coco.Evaluate(test.Annotations, results, coco.Params{Masks: masks, Areas: test.Areas})
 	}
 	boxes := make([]coco.Detection, len(all))
 	masks := make([]coco.Detection, len(all))

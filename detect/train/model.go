@@ -23,8 +23,7 @@ type Model struct {
 	Recipe     Recipe
 	Categories []coco.Category // by class
 
-	backend compute.Backend
-	store   *model.Store
+	store *model.Store
 }
 
 // detectorScope is where the variables of the detector are in the store. Paths are a file format.
@@ -32,16 +31,12 @@ const detectorScope = "/detector"
 
 // newModel returns a model whose weights are drawn when its first program is compiled.
 func newModel(backend compute.Backend, recipe Recipe, categories []coco.Category, seed int64) (*Model, error) {
-	m := &Model{Recipe: recipe, Categories: categories, backend: backend, store: model.NewStore()}
-	for name, value := range recipe.Params {
-		m.store.SetParam("/"+name, value)
-	}
-	m.store.SetParam("/"+model.ParamInitialSeed, seed)
-	if err := m.store.SetRNGStateFromSeed(seed); err != nil {
+	store, err := finetune.NewStore(recipe.Params, seed)
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	m.Detector, err = detect.New(backend, m.store.Scope(detectorScope), recipe.Detector)
+	m := &Model{Recipe: recipe, Categories: categories, store: store}
+	m.Detector, err = detect.New(backend, store.Scope(detectorScope), recipe.Detector)
 	return m, err
 }
 
@@ -49,16 +44,6 @@ func newModel(backend compute.Backend, recipe Recipe, categories []coco.Category
 func (m *Model) Finalize() {
 	m.Detector.Finalize()
 	m.store.Finalize()
-}
-
-// parameters is the number of trained numbers, once the detector has been built.
-func (m *Model) parameters() (n int) {
-	for v := range m.store.IterVariables() {
-		if ofDetector(v.Path()) && v.Trainable {
-			n += v.Shape().Size()
-		}
-	}
-	return n
 }
 
 func ofDetector(variable string) bool { return strings.HasPrefix(variable, detectorScope+"/") }
@@ -84,7 +69,7 @@ func Open(backend compute.Backend, dir string) (*Model, error) {
 	return m, checkpoint.Load(m.store, func(variable string) bool { return !ofDetector(variable) })
 }
 
-// state is what a checkpoint says beside the variables.
+// state is what a checkpoint stores besides the variables.
 type state struct {
 	Recipe     Recipe          `json:"recipe"`
 	Categories []coco.Category `json:"categories"`
@@ -92,14 +77,7 @@ type state struct {
 	From       string          `json:"from,omitempty"` // SHA-256 of the pretrained backbone
 	Dataset    string          `json:"dataset"`
 	Scenes     int             `json:"scenes"` // to train on
-	Best       float64         `json:"best"`   // AP of boxes in the held-out scenes, of the best checkpoint so far
-	LossSum    float64         `json:"loss_sum"`
-	LossSteps  int             `json:"loss_steps"` // steps since the evaluation before
-	Seconds    float64         `json:"seconds"`    // spent training and evaluating so far
-
-	// The steps that were timed, and their time: all but the first after a start or resume, which compiles.
-	TimedSteps   int     `json:"timed_steps"`
-	TimedSeconds float64 `json:"timed_seconds"`
+	finetune.Course
 }
 
 // stateOf reads what this package wrote into a checkpoint.

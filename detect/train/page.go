@@ -51,7 +51,7 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 	for i, test := range run.Tests {
 		section := report.Section{Title: "Scenes of " + rows[i].ImageSize + " pixels", Text: []string{fmt.Sprintf(
 			"Left what there is, right what was found with a score of %g and more.", pageScore)}}
-		for k := range min(pageScenes, test.Set.Len()) {
+		for k := range min(pageScenes, test.Scenes.Len()) {
 			content, err := m.beside(test, k)
 			if err != nil {
 				return err
@@ -75,7 +75,7 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 
 // beside draws a scene of a test with what there is, and beside it with what is found.
 func (m *Model) beside(test Test, index int) ([]byte, error) {
-	scene, err := test.Set.At(index)
+	scene, err := test.Scenes.At(index)
 	if err != nil {
 		return nil, err
 	}

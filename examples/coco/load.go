@@ -12,7 +12,7 @@ import (
 )
 
 // Seeds of generated scenes.
-const forTraining, forTests, forHeld = 1, 2, 3
+const forTraining, forTests, forValidation = 1, 2, 3
 
 func (o options) generated(count int, seed int64, size [2]int) scenes.Generated {
 	g := scenes.Generated{Count: count, Height: size[0], Width: size[1], Seed: seed}
@@ -69,11 +69,11 @@ func (o options) load() (run detection.Run, err error) {
 	if o.shapes != 6 {
 		run.Dataset = fmt.Sprintf("scenes-%d", o.shapes)
 	}
-	held, err := detection.Generated(o.generated(min(50, o.test), forHeld, own))
+	validation, err := detection.Generated(o.generated(min(50, o.test), forValidation, own))
 	if err != nil {
 		return run, err
 	}
-	run.Held = &held
+	run.Validation = &validation
 	sizes := o.sizes
 	if sizes == nil {
 		sizes = [][2]int{own}

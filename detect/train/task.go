@@ -1,0 +1,214 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package train
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/detect"
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+)
+
+// detection is the finetune.Task of a Run.
+type detection struct {
+	Run
+	trainer *finetune.Trainer
+	model   *Model
+	state   state
+	confirm func() error // whether a checkpoint had all variables of the detector, after the first step
+	order   []int        // of the scenes in the epoch of the step in hand
+	batch   batch        // of that step
+	rows    []report.Result
+}
+
+// newDetection returns the task of a prepared run before its first step.
+func newDetection(run Run) (*detection, error) {
+	r := run.Recipe
+	d := &detection{Run: run, confirm: func() error { return nil }, batch: batch{step: -1},
+		state: state{Recipe: r, Categories: run.Train.Categories(), Seed: run.Seed, Dataset: run.Dataset,
+			Scenes: run.Train.Len()}}
+	if run.source != nil {
+		d.state.From = run.source.SHA256
+	}
+	var err error
+	if d.model, err = newModel(run.Backend, r, d.state.Categories, run.Seed); err != nil {
+		return nil, err
+	}
+	d.trainer = finetune.NewTrainer(finetune.Training{
+		Task: d, Backend: run.Backend, Store: d.model.store, Network: detectorScope, LossNames: r.Detector.LossNames(),
+		Job:       report.Job{Recipe: r.Name, Dataset: run.Dataset, Fraction: 1, Encoding: run.Label, Seed: run.Seed},
+		Optimizer: r.Optimizer, Rate: r.rate, Factor: r.factor, Trains: ofDetector,
+		BatchSize: r.BatchSize, Accumulate: 1, PerPass: run.Train.Len() / r.BatchSize, Steps: r.Steps, Interval: r.EvalSteps,
+		Dir: run.Dir, SaveEvery: run.SaveEvery, Progress: run.Progress, Log: run.Log,
+	})
+	return d, nil
+}
+
+// Losses are the second half of a step: those of what the host has sampled, in the order of Config.LossNames. Inputs
+// are detect.Inputs in the order of List.
+func (d *detection) Losses(scope *model.Scope, inputs []*Node) []*Node {
+	return d.Recipe.Detector.Losses(scope.Store().Scope(detectorScope), detect.InputsOf(inputs)).All()
+}
+
+// factor is what the learning rate of a variable is multiplied with.
+func (r Recipe) factor(variable string) float64 {
+	if r.Optimizer.LayerDecay == 0 {
+		return 1
+	}
+	return r.Detector.Backbone.LearningRateFactor(strings.TrimPrefix(variable, detectorScope+"/"), r.Optimizer.LayerDecay)
+}
+
+// Start loads the pretrained backbone, if there is one.
+func (d *detection) Start() error {
+	if d.source == nil {
+		return nil
+	}
+	return d.model.LoadBackbone(d.source.Config, d.source.Params, d.source.Variables)
+}
+
+// Load implements finetune.Task.
+func (d *detection) Load(checkpoint *checkpoints.Checkpoint) (finetune.Course, error) {
+	s, err := stateOf(checkpoint)
+	if err != nil {
+		return finetune.Course{}, err
+	}
+	if err := s.sameRun(d.state); err != nil {
+		return finetune.Course{}, fmt.Errorf("detection: %s is of another run: %w: use another directory", checkpoint.Path,
+			err)
+	}
+	d.state = s
+	d.confirm = func() error { return checkpoint.Check(d.model.store, nil) }
+	return s.Course, checkpoint.Load(d.model.store, nil)
+}
+
+// State implements finetune.Task.
+func (d *detection) State(course finetune.Course) any {
+	s := d.state
+	s.Course = course
+	return s
+}
+
+// Begin implements finetune.Task: scenes are read when a step asks for them.
+func (d *detection) Begin(int) error { return nil }
+
+// Call implements finetune.Task. The detector as it is proposes boxes, the host samples what the losses are of, and the
+// program computes these.
+func (d *detection) Call(program *model.Exec, step, _ int, scalars []float32) ([]*tensors.Tensor, error) {
+	inputs, err := d.inputs(step)
+	if err != nil {
+		return nil, err
+	}
+	var all []any
+	for _, x := range inputs.List() {
+		all = append(all, x)
+	}
+	outputs, err := program.Call(append(all, scalars)...)
+	if err != nil {
+		return nil, err
+	}
+	confirm := d.confirm
+	d.confirm = func() error { return nil }
+	return outputs, confirm()
+}
+
+// inputs are those of a step, whose scenes have been fetched: a function of the weights, the seed and the step.
+func (d *detection) inputs(step int) (detect.Inputs[*tensors.Tensor], error) {
+	return d.model.Inputs(d.batch.pixels, d.batch.annotations, d.Seed<<32+int64(step))
+}
+
+// Evaluate implements finetune.Task: the score is the average precision of boxes.
+func (d *detection) Evaluate(row *report.Eval) (score float64, measured bool, err error) {
+	if d.Validation == nil {
+		return 0, false, nil
+	}
+	found, err := d.model.Evaluate(*d.Validation)
+	if err != nil {
+		return 0, true, err
+	}
+	row.Found = found.Numbers()
+	return float64(row.Boxes["AP"]), true, nil
+}
+
+// Finish measures the tests that are not measured yet.
+func (d *detection) Finish(ctx context.Context) error {
+	var known report.Rows
+	if d.Dir != "" {
+		var err error
+		if known, err = report.ReadFiles(filepath.Join(d.Dir, finetune.RowsFile)); err != nil {
+			return err
+		}
+	}
+	for _, test := range d.Tests {
+		row, err := d.result(test)
+		if err != nil {
+			return err
+		}
+		if before := measured(known.Results, row); before != nil {
+			d.rows = append(d.rows, *before)
+			continue
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w before it was tested at %s", finetune.ErrInterrupted, row.ImageSize)
+		}
+		if row, err = d.test(test, row); err != nil {
+			return err
+		}
+		d.rows = append(d.rows, row)
+	}
+	return nil
+}
+
+// result is the row of a test before it is measured. One at another size than that of the training has the size in the
+// name of its recipe.
+func (d *detection) result(test Test) (report.Result, error) {
+	row, err := d.trainer.Result(struct {
+		Recipe
+		From       string `json:"from,omitempty"`
+		TestScenes int    `json:"test_scenes"`
+	}{d.Recipe, d.state.From, test.Scenes.Len()})
+	row.ImageSize = size(test.canvas(d.Recipe.Detector))
+	if b := d.Recipe.Detector.Backbone; row.ImageSize != size(b.ImageRows, b.ImageCols) {
+		row.Recipe += " at " + row.ImageSize
+	}
+	return row, err
+}
+
+// measured is the row of an earlier test that row asks for.
+func measured(known []report.Result, row report.Result) *report.Result {
+	for i, r := range known {
+		if r.Job == row.Job && r.Steps == row.Steps && string(r.Settings) == string(row.Settings) && r.Boxes != nil {
+			return &known[i]
+		}
+	}
+	return nil
+}
+
+// test measures a test and records it, with what was found in COCO's form.
+func (d *detection) test(test Test, row report.Result) (report.Result, error) {
+	found, err := d.model.Evaluate(test)
+	if err != nil {
+		return row, err
+	}
+	row.Found, row.Parameters = found.Numbers(), d.trainer.Parameters()
+	if d.Dir != "" {
+		path := filepath.Join(d.Dir, "results-"+row.ImageSize+".json")
+		write := func(w io.Writer) error { return coco.WriteResults(w, found.Detections) }
+		if err := report.Picture(path, write); err != nil {
+			return row, err
+		}
+	}
+	row.Stamp(time.Now())
+	return row, d.trainer.Record(row)
+}

@@ -1,0 +1,342 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/report"
+)
+
+// classification is the Task of a Run: images with a class each.
+type classification struct {
+	Run
+	*Trainer
+	model        *Model
+	images, held pixels // the training and the validation split; the latter may be none
+	order        order
+	feed         *data.Feed  // of images that are streamed, nil otherwise
+	read         *data.Batch // what it read for the step in hand
+	rows         []int       // images of the step in hand
+	fetched      int         // that step, -1 before the first
+	state        state
+	row          report.Result
+}
+
+// newClassification returns the task of a prepared run before its first step, its model without weights.
+func newClassification(run Run) (*classification, error) {
+	r := run.Recipe
+	images, held, err := r.split(run.Train)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := newDevices(run.Backend, run.Devices, r)
+	if err != nil {
+		return nil, err
+	}
+	if r.Model.Recompute && run.Backend.Name() == "onnxruntime" {
+		return nil, errors.New("finetune: model.recompute is set, but ONNX Runtime knows no barrier to compute behind: use " +
+			"accumulate to save memory, or another backend")
+	}
+	if exist := run.Backend.NumDevices(); exist > 1 {
+		run.Log(fmt.Sprintf("%d of %d devices share each batch", devices.count(), exist))
+	}
+	if images.Len() < r.BatchSize {
+		return nil, fmt.Errorf("finetune: %d training images are fewer than one batch of %d: lower batch_size",
+			images.Len(), r.BatchSize)
+	}
+	m, err := newModel(run.Backend, r, images.Classes, run.Seed)
+	if err != nil {
+		return nil, err
+	}
+	c := &classification{Run: run, model: m, images: pixels{set: images, devices: devices}, held: pixels{set: held},
+		fetched: -1, state: state{Recipe: r, Classes: images.Classes, Seed: run.Seed, Data: images.Fingerprint(),
+			From: run.source}}
+	perPass := images.Len() / r.BatchSize
+	steps, warmup, interval := r.schedule(perPass)
+	c.Trainer = NewTrainer(Training{
+		Task: c, Backend: run.Backend, Store: m.store, Network: "/" + modelScope, LossNames: []string{""},
+		Job: report.Job{Recipe: r.Name, Dataset: run.Train.Name, Fraction: run.Fraction, Encoding: run.Label,
+			Seed: run.Seed},
+		Optimizer: r.Optimizer, Trains: r.trains, EMA: r.EMA,
+		Rate:      func(step int) float64 { return LearningRate(r.LearningRate, step, warmup, steps) },
+		Factor:    func(variable string) float64 { return r.Optimizer.factor(variable, r.Model.Depth) },
+		BatchSize: r.BatchSize, Accumulate: r.Accumulate, PerPass: perPass, Steps: steps, Interval: interval,
+		Group: run.Group, Dir: run.Dir, SaveEvery: run.SaveEvery, Progress: run.Progress, Log: run.Log,
+	})
+	c.Trainer.devices = devices
+	first, end := c.exchange.own()
+	size := r.BatchSize / r.Accumulate
+	c.order = order{augment: r.Augment, seed: run.Seed, images: images.Len(), batch: r.BatchSize, from: first * size,
+		to: end * size}
+	return c, m.spread(devices)
+}
+
+// begin returns the task of a prepared run before the step that it goes on with.
+func (run Run) begin() (*classification, error) {
+	c, err := newClassification(run)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.Trainer.begin()
+}
+
+// Losses is the loss of a plan's images: inputs are pixels and the plan. The graph augments the pixels, which may come
+// cropped.
+func (c *classification) Losses(scope *model.Scope, inputs []*Node) []*Node {
+	r, plan := c.Recipe, inputs[1:]
+	logits := c.model.build(scope, c.images.set.InGraph(r.Augment), inputs[0], plan) // [batch, classes]
+	targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing)                   // [batch, classes]
+	return []*Node{r.loss(targets, logits)}
+}
+
+// Start loads the source, and zeroes the head where the recipe wants that.
+func (c *classification) Start() error {
+	if c.source != nil {
+		lines, err := c.source.load(c.model)
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			c.Log(line)
+		}
+	}
+	if c.Recipe.ZeroHead {
+		return c.model.zeroHead()
+	}
+	return nil
+}
+
+// Load implements Task.
+func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (Course, error) {
+	s, err := stateOf(checkpoint)
+	if err != nil {
+		return Course{}, err
+	}
+	if err := sameRun(s, c.state); err != nil {
+		return Course{}, fmt.Errorf("finetune: %s is of another run: %w: use another directory", checkpoint.Path, err)
+	}
+	c.state = s
+	return s.Course, c.model.load(checkpoint)
+}
+
+// sameRun says what differs between the run of a checkpoint and the one that is asked for.
+func sameRun(old, now state) error {
+	if was, is := old.From.sum(), now.From.sum(); was != is {
+		return fmt.Errorf("it started from weights of SHA-256 %.12s, this one from %.12s", cmp.Or(was, "none"),
+			cmp.Or(is, "none"))
+	}
+	if err := Differ(old.Recipe, now.Recipe); err != nil {
+		return err
+	}
+	switch {
+	case old.Seed != now.Seed:
+		return fmt.Errorf("its seed is %d, this one's %d", old.Seed, now.Seed)
+	case old.Data != now.Data:
+		return errors.New("its training images differ")
+	}
+	return nil
+}
+
+// State implements Task.
+func (c *classification) State(course Course) any {
+	s := c.state
+	s.Course, s.Damaged = course, c.images.set.Damaged()
+	return s
+}
+
+// Begin uploads the images, or opens their stream, and records what a pretrained model can do before its first step. A
+// run that was killed since records it again, which readers count once.
+func (c *classification) Begin(step int) (err error) {
+	augment := c.Recipe.Augment
+	if c.images.set.Fed(augment) {
+		c.images.set.LeaveOut(c.state.Damaged...)
+		c.feed, err = c.images.set.Feed(augment, c.Seed, c.Recipe.BatchSize/c.Recipe.Accumulate,
+			c.order.between(step, c.Steps))
+		if err != nil {
+			return err
+		}
+	}
+	if c.feed == nil {
+		c.images = c.model.upload(c.images.set)
+	}
+	if c.held.set != nil {
+		c.held = c.model.upload(c.held.set)
+	}
+	c.model.group = c.Run.Group
+	if step > 0 || c.source == nil || c.held.set == nil || c.Run.Dir == "" {
+		return nil
+	}
+	row, _, _, err := c.measure()
+	if err != nil {
+		return err
+	}
+	return c.Record(row)
+}
+
+// Fetch implements Task: where the images come from a feed, it reads those of a step that this process computes.
+func (c *classification) Fetch(step int) (err error) {
+	switch {
+	case step == c.fetched:
+		return nil
+	case c.feed == nil:
+		_, c.rows = c.order.of(step)
+	default:
+		if c.read, err = c.feed.Next(); err != nil {
+			return fmt.Errorf("finetune: %w", err)
+		}
+		c.rows = c.read.Indices // with others in place of damaged images
+	}
+	c.fetched = step
+	return nil
+}
+
+// Call implements Task.
+func (c *classification) Call(program *model.Exec, step, part int, scalars []float32) ([]*tensors.Tensor, error) {
+	r, epoch := c.Recipe, step/c.PerPass
+	size := r.BatchSize / r.Accumulate
+	first, _ := c.exchange.own()
+	from, to := (part-first)*size, (part-first+1)*size
+	augment := c.images.set.InGraph(r.augmentation(epoch))
+	plan := augment.Plan(c.images.set, c.Seed, epoch, step%c.PerPass*r.Accumulate+part, c.rows[from:to])
+	var shown *data.Set
+	if c.read != nil {
+		shown = c.read.Part(from, to)
+	}
+	outputs, err := c.images.call(program, plan, shown, scalars)
+	if err != nil {
+		return nil, err
+	}
+	if step == 0 && part == 0 && (c.source != nil || r.Freeze != "") {
+		c.Log(fmt.Sprintf("training %s", c.model.groupsLine()))
+	}
+	return outputs, c.model.confirm()
+}
+
+// Evaluate implements Task: the score is the accuracy.
+func (c *classification) Evaluate(row *report.Eval) (score float64, measured bool, err error) {
+	if measured = c.held.set != nil; measured {
+		if row.Metrics, err = c.averaged(c.held); err != nil {
+			return 0, measured, err
+		}
+	}
+	row.Scalars, err = c.model.scalars() // after the first program, which draws what they are read from
+	return float64(row.Top1), measured, err
+}
+
+// averaged evaluates the averaged weights if there are any, else the weights.
+func (c *classification) averaged(p pixels) (report.Metrics, error) {
+	if err := c.model.swapAverage(); err != nil {
+		return report.Metrics{}, err
+	}
+	metrics, err := c.model.evaluate(p)
+	return metrics, errors.Join(err, c.model.swapAverage())
+}
+
+// Finish measures the test images and records the run, unless it is recorded.
+func (c *classification) Finish(context.Context) (err error) {
+	recorded, err := c.recorded()
+	if err != nil {
+		return err
+	}
+	if recorded {
+		return c.model.swapAverage() // as below; nothing happens without averages
+	}
+	r := c.Recipe
+	row, err := c.Result(struct {
+		Recipe
+		From *Source `json:"from,omitempty"`
+	}{r, c.source})
+	if err != nil {
+		return err
+	}
+	row.ImageSize = fmt.Sprintf("%dx%d", r.Model.ImageRows, r.Model.ImageCols)
+	if row.Scalars, err = c.model.scalars(); err != nil {
+		return err
+	}
+	if err := c.model.swapAverage(); err != nil {
+		return err
+	}
+	if c.held.set != nil {
+		if row.Validation, err = c.model.evaluate(c.held); err != nil {
+			return err
+		}
+	}
+	if c.Test != nil {
+		if row.Test, err = c.model.Evaluate(c.Test); err != nil {
+			return err
+		}
+	}
+	for _, set := range []*data.Set{c.images.set, c.held.set, c.Test} {
+		if set != nil {
+			row.Damaged += len(set.Damaged())
+		}
+	}
+	row.Stamp(time.Now())
+	if err := c.Record(row); err != nil {
+		return err
+	}
+	c.row = row
+	return c.draw()
+}
+
+// recorded finds the row of a run that had ended before. All processes of a group must find it, or none.
+func (c *classification) recorded() (bool, error) {
+	if c.startStep < c.Steps {
+		return false, nil
+	}
+	found := float32(0)
+	if rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile)); err == nil { // else it is written again
+		for _, r := range rows.Results {
+			if r.Job == c.Job && r.Steps == c.Steps && r.Failed == "" {
+				c.row, found = r, 1
+			}
+		}
+	}
+	all, err := gather(c.Run.Group, found)
+	for rank, other := range all {
+		if err == nil && other[0] != all[0][0] {
+			err = fmt.Errorf("finetune: only one of process %d and process 0 finds the finished run: all must see the same "+
+				"run directory", rank)
+		}
+	}
+	return found > 0, err
+}
+
+// draw leaves the curves of the run as an image.
+func (c *classification) draw() error {
+	if !c.writes() {
+		return nil
+	}
+	rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile))
+	if err != nil {
+		return err
+	}
+	title := fmt.Sprintf("%s on %s, seed %d", c.Job.Recipe, c.Job.Dataset, c.Seed)
+	return report.Picture(filepath.Join(c.Run.Dir, "curves.png"), func(w io.Writer) error {
+		return report.Curves(w, title, rows.Evals)
+	})
+}
+
+// close frees what the run holds on the device; the model stays.
+func (c *classification) close() {
+	if c.feed != nil {
+		c.feed.Close()
+	}
+	c.images.finalize()
+	c.held.finalize()
+	c.model.group = nil
+	c.Close()
+}

@@ -1,0 +1,96 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"time"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/report"
+)
+
+// Task is what a Trainer trains: classification here, detection in package detect/train.
+type Task interface {
+	// Losses builds the losses of one micro-batch from the inputs that Call passes: scalars, whose sum is minimized.
+	Losses(scope *model.Scope, inputs []*Node) []*Node
+	// Start initializes a new training. Variables that it does not create are drawn when a program first uses them.
+	Start() error
+	// Load restores a checkpoint and returns its progress. It returns an error if the checkpoint is of another run.
+	Load(checkpoint *checkpoints.Checkpoint) (Course, error)
+	// State is what a checkpoint stores besides the variables: a struct for JSON that embeds course.
+	State(course Course) any
+	// Begin prepares the data for the steps from one on.
+	Begin(step int) error
+	// Fetch reads the images of a step, before any of its programs runs: after an error the training stops between two
+	// steps. It is called at least once for each step.
+	Fetch(step int) error
+	// Call runs a program on one micro-batch of a step. The last input of the program is scalars.
+	Call(program *model.Exec, step, part int, scalars []float32) ([]*tensors.Tensor, error)
+	// Evaluate measures the validation split into row. The checkpoint of the highest score is kept as the best;
+	// measured is false without a validation split.
+	Evaluate(row *report.Eval) (score float64, measured bool, err error)
+	// Finish measures and records the result, after the last step.
+	Finish(ctx context.Context) error
+}
+
+// Training is a Task and what a Trainer has to know about it: all but State is constant over a run.
+type Training struct {
+	Task      Task
+	Backend   compute.Backend
+	Store     *model.Store
+	Network   string     // scope of the network's variables in Store
+	Job       report.Job // of the rows
+	LossNames []string   // of Task.Losses, for errors
+
+	Optimizer  Optimizer
+	Rate       func(step int) float64        // learning rate
+	Factor     func(variable string) float64 // of the learning rate of a variable, by its path
+	Trains     func(variable string) bool    // whether a variable is trained
+	EMA        float64                       // decay of the averages of the weights, 0 for none
+	BatchSize  int                           // images of an optimizer step
+	Accumulate int                           // micro-batches of an optimizer step
+	PerPass    int                           // optimizer steps of an epoch
+	Steps      int                           // optimizer steps in all
+	Interval   int                           // optimizer steps between evaluations
+	Group      Group                         // processes that share the run, nil for this one alone
+	Dir        string                        // where the files of the run go, empty for nowhere
+	SaveEvery  time.Duration                 // between checkpoints besides those of evaluations
+	Progress   func(Progress)                // called after every step, nil for none
+	Log        func(string)                  // one line for people
+}
+
+// Trainer makes the optimizer steps of a Task, evaluates between them, and saves and resumes them.
+type Trainer struct {
+	Training
+	devices        devices
+	collect, apply *model.Exec // in a group apply takes the sums of all processes
+	step           int
+	startStep      int
+	course         Course
+	exchange       exchange          // with the other processes of a group
+	pending        []*tensors.Tensor // losses not read back yet, so that an accelerator need not wait for them
+	lastLoss       float64
+	started        time.Time
+	saved          time.Time
+}
+
+// NewTrainer returns the trainer of a task before its first step. Close frees its programs.
+func NewTrainer(t Training) *Trainer {
+	if t.Group == nil {
+		t.Group = alone{}
+	}
+	if t.Log == nil {
+		t.Log = func(string) {}
+	}
+	t.SaveEvery = cmp.Or(t.SaveEvery, 5*time.Minute)
+	return &Trainer{Training: t, exchange: exchange{Group: t.Group, parts: t.Accumulate}, course: Course{Best: -1},
+		lastLoss: math.NaN(), started: time.Now(), saved: time.Now()}
+}
