@@ -20,6 +20,7 @@ help: ## list the targets
 
 .PHONY: run
 run: ## the main job on the embedded data set, offline; ARGS="-seeds 3 ..." adds flags
+	@tools/scripts/xla --quick >/dev/null
 	go run ./examples/cifar100 $(ARGS)
 
 .PHONY: cifar100
@@ -95,7 +96,8 @@ fmt:
 .PHONY: vet
 vet:
 	go vet ./...
-	go vet -tags=onnx,xla ./...
+	go vet -tags=onnx ./...
+	CGO_ENABLED=0 go build ./...
 
 .PHONY: lint
 lint: ## the linter alone
@@ -105,6 +107,10 @@ lint: ## the linter alone
 results: ## compute the tables of README.md and docs/results.md from the rows in docs/runs and from the code
 	go run ./tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md \
 		docs/detection.md
+
+.PHONY: xla
+xla: ## install XLA for CPUs (the pinned PJRT plugin) into ~/.local/lib/go-xla
+	@tools/scripts/xla
 
 .PHONY: onnxruntime
 onnxruntime: ## fetch ONNX Runtime from npm into ~/.local/lib/onnxruntime

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -50,7 +51,7 @@ func ExampleModel_EmbedImages() {
 
 //nolint:ineffassign,wastedassign // the README shows it without its checks
 func ExampleModel_Embed() {
-	backend, err := compute.New()
+	backend, err := backend.Open()
 	model, err := finetune.OpenAny(backend, "hf://facebook/dinov2-small") // or a directory, or a file
 	features, err := model.Embed("cat.jpg", "dog.png")
 	if err != nil {

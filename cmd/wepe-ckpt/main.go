@@ -16,7 +16,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/finetune/backend"
 )
 
 const usage = `wepe-ckpt looks into files of Vision Transformers, converts, folds and compares them.
@@ -130,5 +130,5 @@ func openBackend() (compute.Backend, error) {
 	if os.Getenv(compute.ConfigEnvVar) == "" {
 		return compute.NewWithConfig("go:ops_sequential")
 	}
-	return program.OpenBackend()
+	return backend.Open()
 }

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 
 	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/program"
 	"github.com/wepe-go/wepe/report"
 )
@@ -27,7 +28,7 @@ func (o options) saves() bool { return len(o.models) == 0 && !o.costs }
 
 // run looks at the models, and at what encodings cost.
 func run(ctx context.Context, o options) error {
-	backend, err := program.OpenBackend()
+	backend, err := backend.Open()
 	if err != nil {
 		return err
 	}

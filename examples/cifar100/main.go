@@ -26,6 +26,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/program"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
@@ -41,7 +42,7 @@ func (o options) saves() bool {
 // run loads images, trains what is not trained yet, and compares.
 func run(ctx context.Context, o options) (err error) {
 	s := &o.study
-	if s.Backend, err = program.OpenBackend(); err != nil {
+	if s.Backend, err = backend.Open(backend.Devices(s.Devices)); err != nil {
 		return err
 	}
 	defer s.Backend.Finalize()

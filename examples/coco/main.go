@@ -28,6 +28,7 @@ import (
 	"github.com/wepe-go/wepe/detect/scenes"
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/program"
 	"github.com/wepe-go/wepe/report"
 )
@@ -42,7 +43,7 @@ func run(ctx context.Context, o options) error {
 	if o.write != "" {
 		return o.writeScenes()
 	}
-	backend, err := program.OpenBackend()
+	backend, err := backend.Open()
 	if err != nil {
 		return err
 	}

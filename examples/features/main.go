@@ -27,6 +27,7 @@ import (
 	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/program"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
@@ -99,7 +100,7 @@ func run(ctx context.Context, o options) (err error) {
 	if o.count > 0 {
 		o.job.List = o.job.List.Thin(o.count)
 	}
-	backend, err := program.OpenBackend()
+	backend, err := backend.Open()
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 
 	"github.com/wepe-go/wepe/data/vtab"
+	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/program"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
@@ -57,7 +58,7 @@ func run(ctx context.Context, o options) error {
 	if s.From, err = program.Fetch(ctx, s.From); err != nil {
 		return err
 	}
-	if s.Backend, err = program.OpenBackend(); err != nil {
+	if s.Backend, err = backend.Open(backend.Devices(s.Devices)); err != nil {
 		return err
 	}
 	defer s.Backend.Finalize()

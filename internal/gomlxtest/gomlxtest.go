@@ -2,35 +2,34 @@
 
 // Package gomlxtest holds what graph tests share: the backend they run on and how they compare.
 //
-// GoMLX's own helpers try to install XLA first and end the process offline; here the pure-Go backend is opened
-// directly, so tests need nothing but the Go toolchain.
+// GoMLX's own helpers try to install XLA first and end the process offline; here nothing is downloaded, so tests need
+// nothing but the Go toolchain.
 package gomlxtest
 
 import (
+	"cmp"
+	"io"
 	"math"
 	"os"
 	"sync"
 	"testing"
 
 	"github.com/gomlx/compute"
-	_ "github.com/gomlx/compute/gobackend" // registers "go"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/backend"
 )
 
-// Backend returns the backend of the tests: the one named by GOMLX_BACKEND if it is set, else pure Go, one graph
-// node at a time (the parallel scheduler of compute v0.1.3 can deadlock on models of this size).
+// Backend returns the backend of the tests: the one named by GOMLX_BACKEND if it is set, else pure Go.
 var Backend = sync.OnceValue(func() compute.Backend {
-	name := os.Getenv(compute.ConfigEnvVar)
-	if name == "" {
-		name = "go:ops_sequential"
-	}
-	backend, err := compute.NewWithConfig(name)
+	name := cmp.Or(os.Getenv(compute.ConfigEnvVar), "go:ops_sequential")
+	b, err := backend.Open(backend.Config(name), backend.Log(io.Discard))
 	if err != nil {
 		panic(err)
 	}
-	return backend
+	return b
 })
 
 // Run builds and runs one graph on the test backend and returns its outputs widened to float64.

@@ -23,8 +23,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomlx/compute"
+
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/program"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
@@ -109,7 +112,7 @@ func run(_ context.Context, o options) error {
 	return nil
 }
 
-var open = sync.OnceValues(program.OpenBackend)
+var open = sync.OnceValues(func() (compute.Backend, error) { return backend.Open() })
 
 func (o options) timing(variant string, batch int) (*finetune.Timing, error) {
 	backend, err := open()

@@ -23,6 +23,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/program"
 	"github.com/wepe-go/wepe/report"
@@ -55,7 +56,7 @@ func parse(args []string) (o options, err error) {
 }
 
 func run(_ context.Context, o options) error {
-	backend, err := program.OpenBackend()
+	backend, err := backend.Open()
 	if err != nil {
 		return err
 	}

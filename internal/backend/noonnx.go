@@ -2,6 +2,6 @@
 
 //go:build !(linux && amd64 && onnx)
 
-package program
+package backend
 
 func onnxLibrary() string { return "" }

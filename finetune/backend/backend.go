@@ -1,0 +1,41 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package backend opens the GoMLX backend that models, trainings and analyses of this library run on.
+//
+// Prefer it to [compute.New], which downloads XLA plugins, fails or waits without a network, and leaves fusions of
+// XLA's CPU plugin on that compute wrong sums (docs/backends.md).
+package backend
+
+import (
+	"io"
+
+	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/internal/backend"
+)
+
+// Open opens a backend and prints one line that names it and says why it was chosen.
+//
+// An explicit configuration, from [Config] or else from the variable GOMLX_BACKEND, is opened or is an error. Without
+// one Open takes the first of these that opens:
+//
+//   - xla:cuda: a CUDA PJRT plugin is installed and there is an NVIDIA device
+//   - xla:cpu: a CPU PJRT plugin is installed (`make xla` installs one)
+//   - onnx:cpu: the program is built with -tags=onnx, and ONNX Runtime is installed (`make onnxruntime`)
+//   - go:ops_sequential: always available
+//
+// Open never uses the network. A configuration is a backend's name and its options, as "xla:cpu,devices=2" or
+// "xla:cuda,tf32=false". Programs built with -tags=noxla or without cgo have no XLA.
+func Open(options ...Option) (compute.Backend, error) { return backend.Open(options...) }
+
+// Option changes what [Open] opens.
+type Option = backend.Option
+
+// Config overrides GOMLX_BACKEND; the empty string does not.
+func Config(config string) Option { return backend.Config(config) }
+
+// Devices asks XLA for n devices on a CPU, default 1. Accelerators always offer all of theirs.
+func Devices(n int) Option { return backend.Devices(n) }
+
+// Log sets where the line about the chosen backend is written, default [os.Stderr].
+func Log(w io.Writer) Option { return backend.Log(w) }

@@ -1,0 +1,23 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package backend_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/finetune/backend"
+)
+
+func ExampleOpen() {
+	b, err := backend.Open() // or backend.Open(backend.Config("xla:cpu"), backend.Devices(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer b.Finalize()
+	sum := graph.MustExecOnce(b, func(x *graph.Node) *graph.Node { return graph.ReduceAllSum(x) }, []float32{1, 2, 3})
+	fmt.Println(sum.Value())
+	// Output: 6
+}

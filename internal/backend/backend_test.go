@@ -1,0 +1,251 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/gobackend"
+)
+
+// made is a machine on which the given configurations open, with a record of what was tried.
+type made struct {
+	machine
+	env     map[string]string
+	tried   []string
+	devices int // asked of XLA
+	printed bytes.Buffer
+}
+
+func newMachine(opens ...string) *made {
+	m := &made{env: map[string]string{"GODEBUG": "cpu.fma=off"}}
+	open := func(config string) (compute.Backend, error) {
+		m.tried = append(m.tried, config)
+		if config == "xla:panics" {
+			panic(errors.New("nil handle"))
+		}
+		if !slices.Contains(opens, config) {
+			return nil, errors.New("broken " + config)
+		}
+		return gobackend.New("")
+	}
+	m.machine = machine{
+		lookup: func(name string) (string, bool) { value, ok := m.env[name]; return value, ok },
+		names:  []string{"xla", "go", "hlo", "onnx"},
+		open:   open,
+		openXLA: func(p plugin, options string, devices int) (compute.Backend, string, error) {
+			m.devices = devices
+			b, err := open(strings.TrimRight("xla:"+p.name+","+options, ","))
+			return b, "; guarded", err
+		},
+		plugins:     func() []plugin { return nil },
+		onnxLibrary: func() string { return "/lib/onnx.so" },
+		simd:        true,
+		out:         &m.printed,
+	}
+	return m
+}
+
+// named are plugins of these names in /lib.
+func named(names ...string) func() []plugin {
+	return func() (plugins []plugin) {
+		for _, name := range names {
+			plugins = append(plugins, plugin{name, "/lib/" + name + ".so"})
+		}
+		return plugins
+	}
+}
+
+func TestTheBestThatOpensIsTaken(t *testing.T) {
+	all := []string{"xla:cuda", "xla:cpu_v1", "onnx:cpu", "go:ops_sequential"}
+	for _, c := range []struct {
+		name    string
+		opens   []string
+		plugins []string
+		library string
+		want    string
+		prints  string
+	}{
+		{"cuda before cpu", all, []string{"cpu_v1", "cuda"}, "/lib/onnx.so", "xla:cuda",
+			"backend: xla:cuda (/lib/cuda.so; guarded)"},
+		{"cpu by its versioned name", all, []string{"tpu", "cpu_v1"}, "/lib/onnx.so", "xla:cpu_v1",
+			"xla:cpu_v1 (/lib/cpu_v1.so"},
+		{"cpu without a version first", append(all, "xla:cpu"), []string{"cpu_v1", "cpu"}, "", "xla:cpu", "xla:cpu ("},
+		{"onnx if there is no plugin", all, nil, "/lib/onnx.so", "onnx:cpu", "backend: onnx:cpu (/lib/onnx.so)"},
+		{"go if there is nothing", all, nil, "", "go:ops_sequential",
+			"(pure Go, simd; `make xla` installs XLA"},
+		{"the next if one is broken", all[1:], []string{"cuda", "cpu_v1"}, "", "xla:cpu_v1", "xla:cuda does not open"},
+		{"go if all are broken", all[3:], []string{"cuda", "cpu_v1"}, "/lib/onnx.so", "go:ops_sequential", "broken onnx"},
+		{"unknown plugins are left alone", all, []string{"tpu"}, "", "go:ops_sequential", "backend: go:ops_sequential"},
+	} {
+		m := newMachine(c.opens...)
+		m.machine.plugins = named(c.plugins...)
+		m.onnxLibrary = func() string { return c.library }
+		b, err := m.choose()
+		if err != nil || b == nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := m.tried[len(m.tried)-1]; got != c.want || !strings.Contains(m.printed.String(), c.prints) {
+			t.Errorf("%s: %s, printed %q, want %s, %q", c.name, got, m.printed.String(), c.want, c.prints)
+		}
+		if strings.HasPrefix(c.want, "xla") && m.devices != 1 {
+			t.Errorf("%s: %d devices, want 1", c.name, m.devices)
+		}
+	}
+}
+
+func TestTheLineNamesWhatWouldSpeedUpGo(t *testing.T) {
+	m := newMachine("go:ops_sequential")
+	if runtime.GOARCH == "amd64" {
+		delete(m.env, "GODEBUG")
+		if got := m.slow(); !strings.Contains(got, "GODEBUG=cpu.fma=off") {
+			t.Errorf("with FMA: %q", got)
+		}
+		m.simd = false
+		if got := m.slow(); !strings.Contains(got, "GOEXPERIMENT=simd") {
+			t.Errorf("without simd: %q", got)
+		}
+	}
+}
+
+func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
+	const known = "go, hlo, onnx, xla"
+	for _, c := range []struct {
+		config, opens string // what is asked for and what is opened
+		devices       int    // of XLA
+		err           string // where nothing is opened
+	}{
+		{config: "go", opens: "go:ops_sequential"},
+		{config: "go:", opens: "go:ops_sequential"},
+		{config: "go:parallelism=3", opens: "go:ops_sequential,parallelism=3"},
+		{config: "go:ops_parallel", opens: "go:ops_parallel"},
+		{config: "onnx:cpu,log=1", opens: "onnx:cpu,log=1"},
+
+		{config: "xla", opens: "xla:cpu_v1", devices: 1},
+		{config: "xla:cpu", opens: "xla:cpu_v1", devices: 1},
+		{config: "hlo:cpu", opens: "xla:cpu_v1", devices: 1},
+		{config: "xla:cpu,devices=4", opens: "xla:cpu_v1", devices: 4},
+		{config: "xla:cpu,noshared_buffers,devices=3", opens: "xla:cpu_v1,noshared_buffers", devices: 3},
+		{config: "xla:/opt/plugin.so,tf32=false", opens: "xla:/opt/plugin.so,tf32=false", devices: 1},
+		{config: "xla:tpu", opens: "xla:tpu", devices: 1},
+		{config: "xla:cuda,tf32=false", err: `no PJRT plugin "cuda" is installed: docs/backends.md`},
+		{config: "xla:cpu_v2", err: "`make xla` installs"},
+		{config: "xla:cpu,devices=0", err: "1 or more"}, {config: "xla:cpu,devices=two", err: "devices=two"},
+
+		{config: "cuda", err: known}, {config: "simplego:x", err: known}, {config: "Go", err: known},
+		{config: ":", err: known}, {config: "onnxruntime:cpu", err: known},
+		{config: "stablehlo:cpu", err: "-tags=noxla"}, // this machine has it by other names
+		{config: "onnxruntime:", err: "-tags=onnx"},
+	} {
+		choose := func(opens string) (*made, error) {
+			m := newMachine(opens)
+			m.config, m.asked = c.config, "GOMLX_BACKEND="+c.config
+			m.machine.plugins = named("tpu", "cpu_v1")
+			_, err := m.choose()
+			return m, err
+		}
+		m, err := choose(c.opens)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v, want %q", c.config, err, c.err)
+		}
+		if m.devices != c.devices {
+			t.Errorf("%s: %d devices, want %d", c.config, m.devices, c.devices)
+		}
+		if c.opens == "" {
+			if len(m.tried) > 0 {
+				t.Errorf("%s: tried %q", c.config, m.tried)
+			}
+			continue
+		}
+		if !slices.Equal(m.tried, []string{c.opens}) || !strings.Contains(m.printed.String(), "GOMLX_BACKEND="+c.config) {
+			t.Errorf("%s: tried %q, printed %q", c.config, m.tried, m.printed.String())
+		}
+		m, err = choose("something else")
+		if err == nil || !strings.Contains(err.Error(), "GOMLX_BACKEND="+c.config) ||
+			!strings.Contains(err.Error(), "broken "+c.opens) || len(m.tried) != 1 {
+			t.Errorf("%s, broken: %v, tried %q", c.config, err, m.tried)
+		}
+	}
+	m := newMachine("onnx:cpu")
+	m.config, m.onnxLibrary = "onnx:cpu", func() string { return "" }
+	if _, err := m.choose(); err == nil || !strings.Contains(err.Error(), "make onnxruntime") || len(m.tried) > 0 {
+		t.Errorf("no ONNX Runtime: %v, tried %q", err, m.tried)
+	}
+	m = newMachine()
+	m.machine.plugins, m.config = named("panics"), "xla:panics"
+	if b, err := m.choose(); b != nil || err == nil || !strings.Contains(err.Error(), "nil handle") {
+		t.Errorf("a plugin that panics: %v, %v", b, err)
+	}
+}
+
+// TestOpenOnThisMachine runs Open in processes of their own, where nothing is replaced.
+func TestOpenOnThisMachine(t *testing.T) {
+	home := t.TempDir() // neither plugins nor ONNX Runtime in it
+	broken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(broken, "pjrt_c_api_cpu_plugin.so"), []byte("no library"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		env  []string
+		want string
+	}{
+		{"nothing installed", nil, "backend: go:ops_sequential (pure Go"},
+		{"broken plugin", []string{"PJRT_PLUGIN_LIBRARY_PATH=" + broken}, "backend: go:ops_sequential (pure Go"},
+		{"unknown option", []string{"GOMLX_BACKEND=go:quickly"}, "error: GOMLX_BACKEND=go:quickly: unknown"},
+		{"xla that is not installed", []string{"GOMLX_BACKEND=xla"}, "error: GOMLX_BACKEND=xla: "},
+	} {
+		env := append([]string{"HOME=" + home, "PJRT_PLUGIN_LIBRARY_PATH=" + home}, c.env...)
+		lines := strings.Split(strings.TrimSpace(inProcess(t, "open", env...)), "\n")
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, c.want) || len(lines) > 2 {
+			t.Errorf("%s: printed %q, want %q", c.name, lines, c.want)
+		}
+	}
+}
+
+// inProcess runs one of the tasks of TestMain in a process whose environment has only these of GoMLX's and XLA's
+// variables, and returns what it prints.
+func inProcess(t *testing.T, task string, env ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, os.Args[0])
+	command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "GOMLX_") || strings.HasPrefix(v, "ONNXRUNTIME_") || strings.HasPrefix(v, "XLA_FLAGS=")
+	}), append(env, "WEPE_TEST_TASK="+task)...)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s, %q: %v\n%s", task, env, err, output)
+	}
+	return string(output)
+}
+
+func TestMain(m *testing.M) {
+	task := os.Getenv("WEPE_TEST_TASK")
+	if task == "" {
+		os.Exit(m.Run())
+	}
+	open := func() (compute.Backend, error) { return Open() }
+	if task == "unguarded" { // a program that opens GoMLX's backend itself
+		open = func() (compute.Backend, error) { return compute.NewWithConfig("xla:cpu") }
+	}
+	b, err := open()
+	if err == nil && task != "open" {
+		err = Check(b)
+	}
+	if err != nil {
+		os.Stderr.WriteString("error: " + err.Error() + "\n")
+	}
+}

@@ -1,0 +1,61 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"bytes"
+	"io"
+	"strings"
+)
+
+// The CPU plugins of 2026 fuse reductions into YNNPACK kernels, which read zeros in place of an iota: sums over an axis
+// of x − iota come out wrong, without an error (docs/upstream.md, [Check]). Element-wise fusions, off by default, have
+// the same defect. Both kinds, and fusions around products, stay off; single products and convolutions do not matter.
+const (
+	fusionFlag = "xla_cpu_experimental_ynn_fusion_type"
+	noFusions  = "--" + fusionFlag + "=-LIBRARY_FUSION_TYPE_REDUCE,-LIBRARY_FUSION_TYPE_ELTWISE,-LIBRARY_FUSION_TYPE_DOT"
+)
+
+// withoutFusions adds noFusions to the user's XLA_FLAGS, or removes it again for a plugin that does not know the flag:
+// XLA ends the process at an unknown one. XLA reads flags from left to right, so the last one wins.
+//
+// XLA takes a value that does not begin with a dash for the name of a file of flags, whose content is used instead.
+func withoutFusions(user string, known bool, read func(path string) ([]byte, error)) (flags, note string) {
+	flags = strings.TrimSpace(strings.ReplaceAll(user, noFusions, ""))
+	if !known {
+		return flags, ""
+	}
+	if flags != "" && !strings.HasPrefix(flags, "-") {
+		content, err := read(flags)
+		if err != nil {
+			content = nil // XLA ignores such a file, too
+		}
+		flags = strings.TrimSpace(string(content))
+	}
+	note = "; YNNPACK fusions off"
+	if strings.Contains(flags, fusionFlag) {
+		note += ", whatever XLA_FLAGS says: they compute wrong sums"
+	}
+	return strings.TrimSpace(flags + " " + noFusions), note
+}
+
+// contains searches a stream for a text.
+func contains(r io.Reader, text string) (bool, error) {
+	buffer := make([]byte, 1<<20)
+	kept := 0 // bytes of the last read, in which the text may begin
+	for {
+		n, err := io.ReadFull(r, buffer[kept:])
+		n += kept
+		if bytes.Contains(buffer[:n], []byte(text)) {
+			return true, nil
+		}
+		switch err {
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
+			return false, nil
+		default:
+			return false, err
+		}
+		kept = copy(buffer, buffer[n-len(text)+1:n])
+	}
+}

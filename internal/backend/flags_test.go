@@ -1,0 +1,58 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestFusionsAreOffAndTheUsersFlagsStay(t *testing.T) {
+	read := func(path string) ([]byte, error) {
+		if path == "flags.txt" {
+			return []byte("--xla_dump_to=d\n"), nil
+		}
+		return nil, errors.New("no such file")
+	}
+	for _, c := range []struct {
+		user    string
+		unknown bool // the plugin does not have the flag
+		want    string
+		note    string
+	}{
+		{"", false, noFusions, "; YNNPACK fusions off"},
+		{"--a=1 --b", false, "--a=1 --b " + noFusions, "; YNNPACK fusions off"},
+		{"--a=1 " + noFusions, false, "--a=1 " + noFusions, "; YNNPACK fusions off"}, // as for a second backend
+		{"--xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_REDUCE", false,
+			"--xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_REDUCE " + noFusions, "whatever XLA_FLAGS says"},
+		{"flags.txt", false, "--xla_dump_to=d " + noFusions, "; YNNPACK fusions off"},
+		{"missing.txt", false, noFusions, "; YNNPACK fusions off"},
+		{"--a=1", true, "--a=1", ""},
+		{noFusions + " --a=1", true, "--a=1", ""},
+		{"flags.txt", true, "flags.txt", ""},
+	} {
+		got, note := withoutFusions(c.user, !c.unknown, read)
+		if got != c.want || !strings.Contains(note, c.note) || (note == "") != (c.note == "") {
+			t.Errorf("%q: %q, %q, want %q, %q", c.user, got, note, c.want, c.note)
+		}
+	}
+}
+
+func TestContainsFindsTextAcrossReads(t *testing.T) {
+	const text = "flag"
+	for before := 1<<20 - 5; before < 1<<20+3; before++ {
+		stream := strings.Repeat("f", before) + text + "!"
+		if found, err := contains(iotest.HalfReader(strings.NewReader(stream)), text); !found || err != nil {
+			t.Errorf("after %d bytes: %t, %v", before, found, err)
+		}
+		if found, err := contains(strings.NewReader(stream[:before+3]), text); found || err != nil {
+			t.Errorf("cut after %d bytes: %t, %v", before+3, found, err)
+		}
+	}
+	failed := errors.New("disk")
+	if _, err := contains(iotest.ErrReader(failed), text); !errors.Is(err, failed) {
+		t.Errorf("error %v, want %v", err, failed)
+	}
+}

@@ -1,0 +1,79 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && ((linux && (amd64 || arm64)) || (darwin && arm64) || (windows && amd64)) && !noxla
+
+package backend
+
+import (
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/go-xla/compute/xla" // registers "xla"
+	"github.com/gomlx/go-xla/pjrt"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"k8s.io/klog/v2"
+)
+
+// xlaPlugins returns the PJRT plugins of this machine, none if inspecting one of them fails.
+func xlaPlugins() (plugins []plugin) {
+	defer quiet()() // a library that is no plugin does not concern the user
+	_ = exceptions.TryCatch[error](func() {
+		for name, path := range pjrt.AvailablePlugins() {
+			plugins = append(plugins, plugin{name, path})
+		}
+	})
+	return plugins
+}
+
+// openXLA opens a plugin with options of go-xla, as "tf32=false,preallocate". The note is for the line of Open.
+func openXLA(p plugin, options string, devices int) (b compute.Backend, note string, err error) {
+	xla.EnableAutoInstall(false)
+	client := pjrt.NamedValuesMap{}
+	if onCPU(p) {
+		client["cpu_device_count"] = int64(devices)
+		if note, err = guard(p.path); err != nil {
+			return nil, "", err
+		}
+	}
+	x, err := xla.NewWithOptions(strings.Trim(p.name+","+options, ","), client)
+	if err != nil {
+		return nil, "", err // not x, which would be a non-nil interface
+	}
+	return x, note, nil
+}
+
+// onCPU guesses from its name whether a plugin computes on the CPU, as go-xla does.
+func onCPU(p plugin) bool { return strings.Contains(strings.ToLower(filepath.Base(p.name)), "cpu") }
+
+// guard sets XLA_FLAGS for a plugin that is not loaded yet. [os.Setenv] reaches it through cgo.
+func guard(path string) (note string, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	known, err := contains(file, fusionFlag)
+	if err != nil {
+		return "", err
+	}
+	flags, note := withoutFusions(os.Getenv("XLA_FLAGS"), known, os.ReadFile)
+	return note, os.Setenv("XLA_FLAGS", flags)
+}
+
+// quiet keeps the log of upstream packages off stderr until the function it returns is called.
+func quiet() (restore func()) {
+	state := klog.CaptureState()
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for _, f := range [][2]string{{"logtostderr", "false"}, {"alsologtostderr", "false"}, {"stderrthreshold", "FATAL"}} {
+		if err := flags.Set(f[0], f[1]); err != nil {
+			panic(err) // a flag that klog no longer has
+		}
+	}
+	klog.SetOutput(io.Discard)
+	return state.Restore
+}

@@ -1,7 +1,0 @@
-// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-
-//go:build linux && amd64 && onnx
-
-package gomlxtest
-
-import _ "github.com/gomlx/compute-onnx" // registers "onnx"
