@@ -8,8 +8,6 @@ import (
 	"image"
 	"log"
 
-	"github.com/gomlx/compute"
-
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/backend"
