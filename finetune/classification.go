@@ -38,7 +38,7 @@ type classification struct {
 // newClassification returns the task of a prepared run before its first step, its model without weights.
 func newClassification(run Run) (*classification, error) {
 	r := run.Recipe
-	images, held, err := r.split(run.Train)
+	images, held, err := run.split()
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,8 @@ func newClassification(run Run) (*classification, error) {
 		Rate:      func(step int) float64 { return LearningRate(r.LearningRate, step, warmup, steps) },
 		Factor:    func(variable string) float64 { return r.Optimizer.factor(variable, r.Model.Depth) },
 		BatchSize: r.BatchSize, Accumulate: r.Accumulate, PerPass: perPass, Steps: steps, Interval: interval,
-		Group: run.Group, Dir: run.Dir, SaveEvery: run.SaveEvery, Progress: run.Progress, Log: run.Log,
+		Group: run.Group, Dir: run.Dir, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps, Patience: r.Patience,
+		Progress: run.Progress, Log: run.Log,
 	})
 	c.Trainer.devices = devices
 	first, end := c.exchange.own()
@@ -82,6 +83,14 @@ func newClassification(run Run) (*classification, error) {
 	c.order = order{augment: r.Augment, seed: run.Seed, images: images.Len(), batch: r.BatchSize, from: first * size,
 		to: end * size}
 	return c, m.spread(devices)
+}
+
+// split returns the training and the validation images of a run.
+func (run Run) split() (training, validation *data.Set, err error) {
+	if run.Validation != nil {
+		return run.Train, run.Validation, nil
+	}
+	return run.Recipe.Split(run.Train)
 }
 
 // begin returns the task of a prepared run before the step that it goes on with.
@@ -124,6 +133,9 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (Course, error
 	s, err := stateOf(checkpoint)
 	if err != nil {
 		return Course{}, err
+	}
+	if now := c.Recipe; c.Extend && s.Recipe.Epochs <= now.Epochs && s.Recipe.Steps <= now.Steps {
+		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience
 	}
 	if err := sameRun(s, c.state); err != nil {
 		return Course{}, fmt.Errorf("finetune: %s is of another run: %w: use another directory", checkpoint.Path, err)
@@ -252,7 +264,8 @@ func (c *classification) Finish(context.Context) (err error) {
 		return err
 	}
 	if recorded {
-		return c.model.swapAverage() // as below; nothing happens without averages
+		_, err := c.choose()
+		return err
 	}
 	r := c.Recipe
 	row, err := c.Result(struct {
@@ -266,8 +279,13 @@ func (c *classification) Finish(context.Context) (err error) {
 	if row.Scalars, err = c.model.scalars(); err != nil {
 		return err
 	}
-	if err := c.model.swapAverage(); err != nil {
+	if row.Weights, err = c.choose(); err != nil {
 		return err
+	}
+	if row.Weights.Step != c.step {
+		if row.Scalars, err = c.model.scalars(); err != nil {
+			return err
+		}
 	}
 	if c.held.set != nil {
 		if row.Validation, err = c.model.evaluate(c.held); err != nil {
@@ -292,15 +310,50 @@ func (c *classification) Finish(context.Context) (err error) {
 	return c.draw()
 }
 
+// choose brings the model to the weights that the run ends with, their averages where it has some.
+func (c *classification) choose() (report.Weights, error) {
+	last := report.Weights{Name: lastDir, Step: c.step}
+	if c.Weights == lastDir || c.Run.Dir == "" || c.held.set == nil {
+		return last, c.model.swapAverage()
+	}
+	if c.course.BestStep == c.step {
+		return report.Weights{Name: bestDir, Step: c.step}, c.model.swapAverage()
+	}
+	checkpoint, _, err := checkpoints.Latest(filepath.Join(c.Run.Dir, bestDir))
+	if err == nil && checkpoint == nil {
+		err = fmt.Errorf("finetune: no checkpoint in %s: choose the last weights", filepath.Join(c.Run.Dir, bestDir))
+	}
+	if err != nil {
+		return last, err
+	}
+	best, err := newModel(c.Run.Backend, c.Recipe, c.model.Classes, c.Seed)
+	if err == nil {
+		err = best.spread(c.devices)
+	}
+	if err == nil {
+		err = best.load(checkpoint)
+	}
+	if err == nil {
+		err = best.swapAverage()
+	}
+	if err != nil {
+		return last, err
+	}
+	best.group = c.Run.Group
+	c.model.Finalize()
+	c.model = best
+	return report.Weights{Name: bestDir, Step: int(checkpoint.Step)}, nil
+}
+
 // recorded finds the row of a run that had ended before. All processes of a group must find it, or none.
 func (c *classification) recorded() (bool, error) {
-	if c.startStep < c.Steps {
+	if c.startStep < c.step || !c.ended() {
 		return false, nil
 	}
 	found := float32(0)
 	if rows, err := report.ReadFiles(filepath.Join(c.Run.Dir, RowsFile)); err == nil { // else it is written again
 		for _, r := range rows.Results {
-			if r.Job == c.Job && r.Steps == c.Steps && r.Failed == "" {
+			if r.Job == c.Job && r.Steps == c.step && r.Failed == "" {
 				c.row, found = r, 1
 			}
 		}

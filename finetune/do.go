@@ -43,7 +43,7 @@ func (run Run) prepared() (Run, error) {
 	if run.Group.Rank() > 0 {
 		run.Progress = nil
 	}
-	for _, set := range []*data.Set{run.Train, run.Test} {
+	for _, set := range []*data.Set{run.Train, run.Validation, run.Test} {
 		if set == nil {
 			continue
 		}

@@ -65,8 +65,11 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// RowsFile is the record in a run's directory.
-const RowsFile = "rows.jsonl"
+// Files in a run's directory: its record, and the evaluations of that as CSV.
+const (
+	RowsFile = "rows.jsonl"
+	LogFile  = "log.csv"
+)
 
 // ErrInterrupted says that the context ended; what was done is saved, and the same run goes on from there.
 var ErrInterrupted = errors.New("interrupted")
@@ -81,10 +84,14 @@ type Run struct {
 	Recipe  Recipe
 	Seed    int64
 
-	Train    *data.Set // the recipe's ValidationPart of it is held out
-	Test     *data.Set // measured once, after the last step; nil for none
-	Fraction float64   // of the data set that Train is, for the record; 0 means 1
-	Label    string    // of the encoding in rows, to tell variants of one apart; default the name of the position
+	Train      *data.Set
+	Validation *data.Set // chooses the best weights; nil holds the recipe's ValidationPart of Train out
+	Test       *data.Set // measured once, after the last step; nil for none
+	// Weights are those that the run ends with, measures and returns: checkpoints.BestDir, those of the best validation
+	// accuracy, the default, or LastDir. Without validation images or Dir they are the last.
+	Weights  string
+	Fraction float64 // of the data set that Train is, for the record; 0 means 1
+	Label    string  // of the encoding in rows, to tell variants of one apart; default the name of the position
 
 	From   string                    // a pretrained model, see Source: a run directory or a file; empty for from scratch
 	Import checkpoints.ImportOptions // what the files of From leave open: Grid, AssumeSquare, Heads
@@ -92,6 +99,8 @@ type Run struct {
 	Group     Group          // the processes that share the run, nil for this one alone
 	Dir       string         // where the run leaves its files; empty for nowhere
 	SaveEvery time.Duration  // between checkpoints beside those at evaluations, default 5 minutes
+	SaveSteps int            // the same in optimizer steps, 0 for no limit
+	Extend    bool           // a checkpoint of fewer epochs or steps goes on with those of Recipe
 	Progress  func(Progress) // called after every step, nil for silence
 	Log       func(string)   // one line for people, nil for silence
 

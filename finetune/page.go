@@ -43,7 +43,8 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 	for name, value := range settings {
 		settings[name] = strings.Trim(value, `"`)
 	}
-	_, validation, err := m.Recipe.split(run.Train)
+	run.Recipe = m.Recipe // with the defaults filled in
+	_, validation, err := run.split()
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 		page.Start = "fine-tuned from " + filepath.Base(run.From)
 	}
 	if validation != nil {
-		page.Data = append(page.Data, fmt.Sprintf("validation: %d of them, held out", validation.Len()))
+		page.Data = append(page.Data, fmt.Sprintf("validation: %d images", validation.Len()))
 	}
 	set := validation
 	page.Split = report.Validation

@@ -34,7 +34,7 @@ func TestPageOfARun(t *testing.T) {
 	text := string(gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, PageFile)))(t))
 	for _, want := range []string{
 		"tiny on pictures", "from scratch", "training: pictures, 40 images of 4×6 pixels, 3 channels, 7 classes",
-		"validation: 4 of them, held out", "test: pictures-test, 29 images of 4×6 pixels", "7 classes: chance is 14.3 %",
+		"validation: 4 images", "test: pictures-test, 29 images of 4×6 pixels", "7 classes: chance is 14.3 %",
 		fmt.Sprintf("<b>%.2f</b> %%", 100*row.Test.Top1), fmt.Sprintf("<b>%.2f</b> %%", 100*row.Validation.Top1),
 		"learned scalars", "Mistakes on the test images", "A figure", "Of nothing.",
 		"<code>learning_rate</code><code>0.01</code>", "<code>model.position</code><code>wepe</code>",
@@ -98,7 +98,7 @@ func TestPictureOfALargeGreyImageIsSmaller(t *testing.T) {
 func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	first, second := tinyRun(t, "model.position=learned", 60), tinyRun(t, "model.position=hybrid", 50)
 	first.Dir, second.Dir = t.TempDir(), t.TempDir()
-	second.From = first.Dir
+	second.From, second.Weights = first.Dir, lastDir
 	done(t, first)
 	m, row := done(t, second)
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(second.Dir, RowsFile)))(t)

@@ -56,6 +56,7 @@ type Recipe struct {
 	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations
 	EvalSteps      int     `json:"eval_steps,omitempty"` // the same where Steps is set
 	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step at most, see Model.EvalBatch
+	Patience       int     `json:"patience,omitempty"`   // evaluations without a better one that end a run early, 0 for never
 	ValidationPart float64 `json:"validation_part"`      // of the training images held out, below 0 for none
 
 	// Of a run that starts from a pretrained model (Run.From), which gives the Model's sizes where they are zero here, and
@@ -151,6 +152,7 @@ func (r Recipe) Validate() error {
 			">= 1, or 0 where epochs is set"},
 		{"eval_batch_size", float64(r.EvalBatchSize), r.EvalBatchSize >= 1 && r.EvalBatchSize <= 1e6, "1 to 1e6"},
 		{"validation_part", r.ValidationPart, r.ValidationPart < 1, "< 1"},
+		{"patience", float64(r.Patience), r.Patience >= 0, ">= 0"},
 	} {
 		if !f.ok {
 			return fmt.Errorf("finetune: %s is %g, want %s", f.name, f.value, f.want)
@@ -258,9 +260,9 @@ func (r Recipe) augmentation(epoch int) data.Augment {
 	return a
 }
 
-// split holds out the recipe's ValidationPart of a set; validation is nil where that is nothing. The split is the same
-// for every seed: seeds are repetitions of one experiment.
-func (r Recipe) split(set *data.Set) (training, validation *data.Set, err error) {
+// Split holds out the recipe's ValidationPart of a dataset; validation is nil where that is nothing. The split is the
+// same for every seed: seeds are repetitions of one experiment.
+func (r Recipe) Split(set *data.Set) (training, validation *data.Set, err error) {
 	return set.Split(int(math.Round(max(0, r.ValidationPart)*float64(set.Len()))), 0)
 }
 

@@ -4,6 +4,8 @@ package finetune
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"path/filepath"
 	"time"
 
@@ -18,11 +20,11 @@ func (t *Trainer) evaluate() (report.Eval, error) {
 		return row, err
 	}
 	t.course.LossSum, t.course.LossSteps = 0, 0
-	if err := t.Record(row); err != nil {
+	if err := errors.Join(t.Record(row), t.writeLog()); err != nil {
 		return row, err
 	}
 	if measured && score > t.course.Best {
-		t.course.Best = score
+		t.course.Best, t.course.BestStep = score, t.step
 		if err := t.save(bestDir); err != nil {
 			return row, err
 		}
@@ -55,8 +57,8 @@ func (t *Trainer) measure() (row report.Eval, score float64, measured bool, err 
 func (t *Trainer) Result(settings any) (report.Result, error) {
 	encoded, err := json.Marshal(settings)
 	return report.Result{
-		Job: t.Job, Backend: t.Backend.String(), Parameters: t.Parameters(), Steps: t.Steps,
-		Epochs:          report.Number(float64(t.Steps) / float64(t.PerPass)),
+		Job: t.Job, Backend: t.Backend.String(), Parameters: t.Parameters(), Steps: t.step,
+		Epochs:          report.Number(float64(t.step) / float64(t.PerPass)),
 		WallSeconds:     report.Number(t.course.Seconds + time.Since(t.started).Seconds()),
 		ImagesPerSecond: report.Number(t.course.imagesPerSecond(t.BatchSize)), Settings: encoded,
 	}, err
@@ -71,6 +73,18 @@ func (t *Trainer) Record(row report.Row) error {
 		return nil
 	}
 	return report.Append(filepath.Join(t.Dir, RowsFile), row)
+}
+
+// writeLog writes the evaluations so far as CSV.
+func (t *Trainer) writeLog() error {
+	if !t.writes() {
+		return nil
+	}
+	rows, err := report.ReadFiles(filepath.Join(t.Dir, RowsFile))
+	if err != nil {
+		return err
+	}
+	return report.Picture(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return report.CSV(w, rows.Evals) })
 }
 
 // saveProgress saves what was done since the start or resume, if anything was.

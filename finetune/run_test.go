@@ -124,7 +124,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 
 func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
 	run, test := tinyRun(t, "ema=0.5;epochs=2", 40), pictures(11, 2)
-	run.Test, run.Dir = test, t.TempDir()
+	run.Test, run.Dir, run.Weights = test, t.TempDir(), lastDir
 	model, row := done(t, run)
 	if got, err := model.Evaluate(test); err != nil || got != row.Test {
 		t.Errorf("the model of Do evaluates to %v, %v, its row says %v", got, err, row.Test)

@@ -30,6 +30,7 @@ type state struct {
 // Course is the progress of a training, as a checkpoint stores it.
 type Course struct {
 	Best      float64 `json:"best"` // score of the best checkpoint so far
+	BestStep  int     `json:"best_step,omitempty"`
 	LossSum   float64 `json:"loss_sum"`
 	LossSteps int     `json:"loss_steps"` // micro-batches since the last evaluation
 	Seconds   float64 `json:"seconds"`    // spent training and evaluating so far

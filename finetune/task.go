@@ -63,6 +63,8 @@ type Training struct {
 	Group      Group                         // processes that share the run, nil for this one alone
 	Dir        string                        // where the files of the run go, empty for nowhere
 	SaveEvery  time.Duration                 // between checkpoints besides those of evaluations
+	SaveSteps  int                           // the same in optimizer steps, 0 for no limit
+	Patience   int                           // evaluations without a better one that end the run, 0 for never
 	Progress   func(Progress)                // called after every step, nil for none
 	Log        func(string)                  // one line for people
 }

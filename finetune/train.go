@@ -32,7 +32,7 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 	if err := t.evaluatePending(); err != nil {
 		return err
 	}
-	for t.step < t.Steps {
+	for !t.ended() {
 		unread := t.Task.Fetch(t.step)
 		stop, err := anyone(t.Group, ctx.Err() != nil || unread != nil)
 		if err != nil {
@@ -112,7 +112,7 @@ func (t *Trainer) advance() error {
 			return err
 		}
 		progress.Eval = &row
-	} else if time.Since(t.saved) >= t.SaveEvery {
+	} else if time.Since(t.saved) >= t.SaveEvery || t.SaveSteps > 0 && t.step%t.SaveSteps == 0 {
 		if err := t.save(lastDir); err != nil {
 			return err
 		}

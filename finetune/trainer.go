@@ -101,6 +101,12 @@ func (t *Trainer) drain() error {
 	return nil
 }
 
+// ended returns whether the last step is made: all of them are, or the best of the last Patience evaluations is older.
+func (t *Trainer) ended() bool {
+	patience := t.Patience * t.Interval
+	return t.step >= t.Steps || patience > 0 && t.course.Best >= 0 && t.step-t.course.BestStep >= patience
+}
+
 // Close frees the programs; the variables stay.
 func (t *Trainer) Close() {
 	for _, program := range []*model.Exec{t.apply, t.collect} {

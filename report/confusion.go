@@ -148,3 +148,45 @@ func percent(fraction Number, digits int) string {
 	}
 	return strconv.FormatFloat(100*float64(fraction), 'f', digits, 64)
 }
+
+// ClassScore is how well a classifier finds the images of one class.
+type ClassScore struct {
+	Class     string `json:"class"`
+	Images    int    `json:"images"`    // of the class
+	Precision Number `json:"precision"` // share of the predictions of the class that are right; NaN without any
+	Recall    Number `json:"recall"`    // share of the class's images that are predicted; NaN without any
+	F1        Number `json:"f1"`        // 2·right / (images + predictions), NaN without either
+}
+
+// Scores returns a score per class, in their order.
+func (c Confusion) Scores() []ClassScore {
+	scores := make([]ClassScore, len(c.Classes))
+	for class, name := range c.Classes {
+		images, predicted, right := c.of(class), 0, c.Counts[class][class]
+		for _, row := range c.Counts {
+			predicted += row[class]
+		}
+		scores[class] = ClassScore{Class: name, Images: images, Precision: ratio(right, predicted),
+			Recall: ratio(right, images), F1: ratio(2*right, images+predicted)}
+	}
+	return scores
+}
+
+// MacroF1 is the mean F1 of the classes that have images.
+func (c Confusion) MacroF1() Number {
+	sum, n := 0.0, 0
+	for _, s := range c.Scores() {
+		if s.Images > 0 {
+			sum += float64(s.F1)
+			n++
+		}
+	}
+	return Number(sum / float64(n))
+}
+
+func ratio(part, whole int) Number {
+	if whole == 0 {
+		return Number(math.NaN())
+	}
+	return Number(float64(part) / float64(whole))
+}

@@ -22,6 +22,7 @@ package report
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 )
 
@@ -61,6 +62,15 @@ type Job struct {
 	Encoding string  `json:"encoding"` // position encoding, by the name that selects it
 	Seed     int64   `json:"seed"`
 }
+
+// Weights are those of a run at a step: "best" on the validation split, or "last".
+type Weights struct {
+	Name string `json:"name"`
+	Step int    `json:"step"`
+}
+
+// String is as in "best, step 120".
+func (w Weights) String() string { return fmt.Sprintf("%s, step %d", w.Name, w.Step) }
 
 // Metrics are the results on one split.
 type Metrics struct {
@@ -105,6 +115,7 @@ type Result struct {
 	Epochs          Number            `json:"epochs"`
 	WallSeconds     Number            `json:"wall_seconds"`
 	ImagesPerSecond Number            `json:"images_per_second"` // of optimizer steps, without compilation and evaluation
+	Weights         Weights           `json:"weights,omitzero"`  // that were measured; rows before November 2026: the last
 	Validation      Metrics           `json:"validation,omitzero"`
 	Test            Metrics           `json:"test,omitzero"`
 	Scalars         map[string]Number `json:"scalars,omitempty"`

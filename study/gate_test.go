@@ -39,7 +39,7 @@ func startOf(t *testing.T, r report.Result) (s start, ok bool) {
 // The rule of docs/results.md: of the starts that were measured in every setting (task and size), those whose mean
 // validation accuracy is nowhere more than a point below that of "learned"; of these the one with the largest mean.
 func TestTheDefaultStartIsTheOneThatTheValidationImagesChoose(t *testing.T) {
-	rows, err := report.ReadFiles("../../docs/runs/gate-shapes.jsonl", "../../docs/runs/gate-cifar100.jsonl")
+	rows, err := report.ReadFiles("../docs/runs/gate-shapes.jsonl", "../docs/runs/gate-cifar100.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

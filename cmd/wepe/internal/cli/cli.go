@@ -1,0 +1,158 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package cli is what the subcommands of wepe share at the terminal: exit codes, one-line errors, flags of one name,
+// output and progress.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/suggest"
+)
+
+// usageError is an error of the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Usage marks an error of the command line: exit code 2.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+// Usagef is Usage for a text.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// Group returns a command that only has subcommands, and suggests one for a misspelt word.
+func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, SilenceErrors: true, SilenceUsage: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			var names []string
+			for _, sub := range c.Commands() {
+				names = append(names, sub.Name())
+			}
+			switch {
+			case len(args) > 0:
+				return Usage(suggest.Unknown("command", args[0], names))
+			case c.HasParent():
+				return Usagef("want one of %s", strings.Join(names, ", "))
+			}
+			return c.Help()
+		}}
+	c.AddCommand(subcommands...)
+	return c
+}
+
+// Main runs the command tree and ends the process. An error is one line on standard error; the exit code is
+//
+//	0        done
+//	1        failed, or the ExitCode of an error that has one
+//	2        wrong usage
+//	128 + n  signal n interrupted the work, which was saved
+func Main(root *cobra.Command) {
+	code := Run(root, os.Args[1:])
+	leave(code)
+}
+
+// Run executes the command tree and returns the exit code.
+func Run(root *cobra.Command, args []string) int {
+	root.SetArgs(args)
+	root.SetFlagErrorFunc(flagError)
+	started := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	var c *cobra.Command
+	var err error
+	if panicked := exceptions.TryCatch[error](func() { c, err = root.ExecuteC() }); panicked != nil {
+		err = panicked // graph code refuses by a panic
+	}
+	if err == nil {
+		return 0
+	}
+	name := root.Name()
+	if c != nil {
+		name = c.CommandPath()
+	}
+	Line(who(name) + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
+	var own interface{ ExitCode() int }
+	var stopped stopped
+	switch ctx := root.Context(); {
+	case !started || errors.As(err, new(usageError)):
+		return 2
+	case errors.Is(err, finetune.ErrInterrupted), errors.Is(err, context.Canceled), errors.As(err, &stopped):
+		return max(1, signalStatus(ctx))
+	case errors.As(err, &own):
+		return own.ExitCode()
+	}
+	return 1
+}
+
+// flagError suggests a flag for a misspelt one.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return Usage(err)
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	word := "--" + unknown.GetSpecifiedName()
+	if name := suggest.Name(word, names); name != "" {
+		return Usagef("unknown flag %s: did you mean %s?", word, name)
+	}
+	return Usagef("unknown flag %s: %s --help lists the flags", word, c.CommandPath())
+}
+
+// One returns an error unless a word is one of the names.
+func One(flag, word string, names []string) error {
+	for _, name := range names {
+		if name == word {
+			return nil
+		}
+	}
+	return Usage(suggest.Unknown(flag, word, names))
+}
+
+// JSON prints one object.
+func JSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// Printer prints a command's results and remembers the first error.
+type Printer struct {
+	w   io.Writer
+	err error
+}
+
+// Output is the printer of a command.
+func Output(c *cobra.Command) *Printer { return &Printer{w: c.OutOrStdout()} }
+
+// Printf prints.
+func (p *Printer) Printf(format string, args ...any) {
+	if _, err := fmt.Fprintf(p.w, format, args...); err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
+// Field prints a named line, as in "model     ViT-S/16".
+func (p *Printer) Field(name, format string, args ...any) {
+	p.Printf("%-9s "+format+"\n", append([]any{name}, args...)...)
+}
+
+// Err is the first error.
+func (p *Printer) Err() error { return p.err }

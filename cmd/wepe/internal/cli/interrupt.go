@@ -1,0 +1,49 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// stopped is the cause of a context that a signal cancelled.
+type stopped struct{ syscall.Signal }
+
+// Error names the signal.
+func (s stopped) Error() string { return "stopped by signal: " + s.String() }
+
+// Interruptible returns a context that the first SIGINT or SIGTERM cancels, for commands that save their state; the
+// second signal ends the process. Commands without it end at the first.
+func Interruptible(c *cobra.Command) context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	c.Root().SetContext(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		first := (<-signals).(syscall.Signal)
+		what := "saving, then stopping"
+		if world != nil {
+			what = "all processes save and stop after this step"
+		}
+		fmt.Fprintf(os.Stderr, "%v: %s; a second signal stops at once\n", first, what)
+		cancel(stopped{first})
+		os.Exit(128 + int((<-signals).(syscall.Signal)))
+	}()
+	return ctx
+}
+
+// signalStatus is the exit code for the signal that cancelled a context, as shells have it, or 0.
+func signalStatus(ctx context.Context) int {
+	var s stopped
+	if ctx == nil || !errors.As(context.Cause(ctx), &s) {
+		return 0
+	}
+	return 128 + int(s.Signal)
+}

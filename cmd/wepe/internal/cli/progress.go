@@ -1,0 +1,113 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/wepe-go/wepe/finetune"
+)
+
+const (
+	onTerminal  = 100 * time.Millisecond // between updates of the line on a terminal
+	elsewhere   = 10 * time.Second       // between lines elsewhere
+	clearedLine = "\r\x1b[K"             // to the first column, and clear to the end
+)
+
+// once is what Once has printed.
+var once sync.Map
+
+func isTerminal() bool { return isatty.IsTerminal(os.Stderr.Fd()) }
+
+// Line prints a line on standard error, in place of a progress line that is there.
+func Line(text string) {
+	if isTerminal() {
+		text = clearedLine + text
+	}
+	fmt.Fprintln(os.Stderr, text)
+}
+
+// Once is Line for a text that was not printed before: the origin of a model is the same for hundreds of trainings.
+func Once(text string) {
+	if _, printed := once.LoadOrStore(text, true); !printed {
+		Line(text)
+	}
+}
+
+// Field prints a named line on standard error.
+func Field(name, format string, args ...any) {
+	Line(fmt.Sprintf("%-9s "+format, append([]any{name}, args...)...))
+}
+
+// renewing is one line that renews itself on a terminal, and a line now and then elsewhere.
+type renewing struct{ shown time.Time }
+
+// show prints a line if it is time for one, or if it is the last.
+func (r *renewing) show(last bool, text func() string) {
+	now, every, terminal := time.Now(), elsewhere, isTerminal()
+	if terminal {
+		every = onTerminal
+	}
+	if !last && now.Sub(r.shown) < every {
+		return
+	}
+	r.shown = now
+	if terminal && !last {
+		fmt.Fprint(os.Stderr, clearedLine+text())
+	} else {
+		Line(text())
+	}
+}
+
+// Progress returns a function for finetune.Run.Progress: speed and remaining time, and a line for each evaluation.
+func Progress(title string) func(finetune.Progress) {
+	line := renewing{shown: time.Now()}
+	return func(p finetune.Progress) {
+		line.show(p.Eval != nil, func() string { return progressLine(title, p) })
+	}
+}
+
+func progressLine(title string, p finetune.Progress) string {
+	loss, validation := p.Loss, ""
+	if p.Eval != nil {
+		loss = float64(p.Eval.TrainLoss)
+		if p.Eval.Images > 0 {
+			validation = fmt.Sprintf("validation top-1 %.1f %%  ", 100*float64(p.Eval.Top1))
+		}
+		if boxes := p.Eval.Boxes; boxes != nil {
+			validation = fmt.Sprintf("validation box AP %.1f  ", 100*float64(boxes["AP"]))
+		}
+		if masks := p.Eval.Masks; masks != nil {
+			validation += fmt.Sprintf("mask AP %.1f  ", 100*float64(masks["AP"]))
+		}
+	}
+	return fmt.Sprintf("%s  step %d/%d  loss %.3f  %s%.0f images/s  %s left", title, p.Step, p.Steps, loss, validation,
+		p.ImagesPerSecond, p.Left.Round(time.Second))
+}
+
+// Count returns a function that shows how many images are done, with speed and remaining time. What its first call
+// counts was done before.
+func Count(title string) func(done, all int) {
+	var begun time.Time
+	var line renewing
+	before := 0
+	return func(done, all int) {
+		if begun.IsZero() {
+			begun, before, line.shown = time.Now(), done, time.Now()
+		}
+		line.show(done == all, func() string {
+			text := fmt.Sprintf("%s  %d of %d images", title, done, all)
+			if done > before {
+				each := time.Since(begun) / time.Duration(done-before)
+				text += fmt.Sprintf("  %.0f images/s  %s left", 1/each.Seconds(),
+					(each * time.Duration(all-done)).Round(time.Second))
+			}
+			return text
+		})
+	}
+}

@@ -1,0 +1,135 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
+)
+
+// overfits is a run whose best evaluation is not its last: seven images of noise teach nothing, at a high rate.
+func overfits(t *testing.T, settings string) Run {
+	run := tinyRun(t, "epochs=9;learning_rate=0.3;warmup_epochs=0;optimizer.clip_norm=0;"+settings, 18)
+	run.Validation, run.Test = pictures(23, 5), pictures(29, 6)
+	run.Dir = t.TempDir()
+	return run
+}
+
+func bestOf(t *testing.T, run Run) (best report.Eval, all []report.Eval) {
+	all = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, RowsFile)))(t).Evals
+	best = all[0]
+	for _, e := range all {
+		if e.Top1 > best.Top1 {
+			best = e
+		}
+	}
+	return best, all
+}
+
+func TestARunMeasuresTheWeightsThatOpenLoads(t *testing.T) {
+	for _, settings := range []string{"", "ema=0.4"} {
+		run := overfits(t, settings)
+		m, row, err := run.Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		best, all := bestOf(t, run)
+		if best.Step == all[len(all)-1].Step {
+			t.Fatal("the best evaluation is the last: nothing to tell apart")
+		}
+		if want := (report.Weights{Name: "best", Step: best.Step}); row.Weights != want || row.Validation != best.Metrics {
+			t.Errorf("%q: weights %v with %v, want %v with %v", settings, row.Weights, row.Validation, want, best.Metrics)
+		}
+		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
+		for name, model := range map[string]*Model{"returned": m, "opened": opened} {
+			if got := gomlxtest.Must(model.Evaluate(run.Test))(t); got != row.Test {
+				t.Errorf("%q: the %s model has %v, the row %v", settings, name, got, row.Test)
+			}
+		}
+		again, recorded, err := run.Do(t.Context()) // done before
+		if err != nil || recorded.Weights != row.Weights {
+			t.Errorf("weights %v, %v", recorded.Weights, err)
+		} else if got := gomlxtest.Must(again.Evaluate(run.Test))(t); got != row.Test {
+			t.Errorf("done before: %v, want %v", got, row.Test)
+		}
+	}
+}
+
+func TestTheLastWeightsAreMeasuredWhereTheyAreAskedForOrNothingChooses(t *testing.T) {
+	asked, nothing := overfits(t, ""), overfits(t, "validation_part=-1")
+	asked.Weights, nothing.Validation = "last", nil
+	for _, run := range []Run{asked, nothing} {
+		_, row, err := run.Do(t.Context())
+		if want := (report.Weights{Name: "last", Step: 27}); err != nil || row.Weights != want {
+			t.Errorf("weights %v, %v, want %v", row.Weights, err, want)
+		}
+	}
+}
+
+func TestPatienceEndsARunAndAResumeDoesNotGoOn(t *testing.T) {
+	run := overfits(t, "patience=2;epochs=60")
+	for range 2 {
+		_, row, err := run.Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		best, all := bestOf(t, run)
+		if want := best.Step + 2*3; row.Steps != want || all[len(all)-1].Step != want {
+			t.Errorf("ended at step %d, evaluated until %d, want %d: two epochs after the best", row.Steps,
+				all[len(all)-1].Step, want)
+		}
+	}
+}
+
+func TestAFinishedRunIsExtended(t *testing.T) {
+	run := tinyRun(t, "epochs=2", 18)
+	run.Dir = t.TempDir()
+	if _, _, err := run.Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	longer := run
+	longer.Recipe.Epochs = 5
+	if _, _, err := longer.Do(t.Context()); err == nil {
+		t.Error("a run of other epochs goes on without Extend")
+	}
+	longer.Extend = true
+	_, row, err := longer.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, all := bestOf(t, run)
+	perEpoch := all[0].Step
+	if row.Steps != 5*perEpoch || len(all) != 5 {
+		t.Errorf("%d steps, %d evaluations, want %d and 5", row.Steps, len(all), 5*perEpoch)
+	}
+	longer.Recipe.Epochs = 3
+	if _, _, err := longer.Do(t.Context()); err == nil {
+		t.Error("a run of 5 epochs is extended to 3")
+	}
+}
+
+func TestTheLogIsTheRowsAsCSV(t *testing.T) {
+	run := tinyRun(t, "", 30)
+	run.Dir = t.TempDir()
+	if _, _, err := run.Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	file := gomlxtest.Must(os.Open(filepath.Join(run.Dir, LogFile)))(t)
+	defer file.Close()
+	lines := gomlxtest.Must(csv.NewReader(file).ReadAll())(t)
+	_, all := bestOf(t, run)
+	if len(lines) != 1+len(all) || lines[0][0] != "step" {
+		t.Fatalf("%d lines for %d evaluations: %v", len(lines), len(all), lines)
+	}
+	for i, e := range all {
+		want := gomlxtest.Must(e.Loss.MarshalJSON())(t)
+		if lines[1+i][3] != string(want) {
+			t.Errorf("line %d: validation loss %s, want %s", i, lines[1+i][3], want)
+		}
+	}
+}

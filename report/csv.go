@@ -1,0 +1,31 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"encoding/csv"
+	"io"
+	"math"
+	"strconv"
+)
+
+// CSV writes evaluations as a table with a header. A value that is not finite is left empty.
+func CSV(w io.Writer, evals []Eval) error {
+	out := csv.NewWriter(w)
+	rows := [][]string{{"step", "epoch", "train_loss", "validation_loss", "validation_top1", "validation_top5",
+		"validation_images", "learning_rate", "images_per_second"}}
+	for _, e := range evals {
+		row := []string{strconv.Itoa(e.Step)}
+		for i, value := range []Number{e.Epoch, e.TrainLoss, e.Loss, e.Top1, e.Top5, Number(e.Images), e.LearningRate,
+			e.ImagesPerSecond} {
+			v := float64(value)
+			if math.IsNaN(v) || math.IsInf(v, 0) || e.Images == 0 && i >= 2 && i <= 4 {
+				row = append(row, "")
+				continue
+			}
+			row = append(row, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+		rows = append(rows, row)
+	}
+	return out.WriteAll(rows)
+}
