@@ -75,14 +75,19 @@ func vitdet(t testing.TB) (meta vitdetMeta, b Backbone, want map[string]fixtures
 	return meta, b, fixtures.Tensors(t, vitdetSet, "tensors.safetensors")
 }
 
+// branch is the prefix of the variables of a level's branch, the finest first: "simfp_2." for level "p2".
+func (m vitdetMeta) branch(level int) string {
+	return "simfp_" + strings.TrimPrefix(m.Config.OutLevels.Levels[level], "p") + "."
+}
+
 // backbone maps detectron2's ViT and its pyramid.
-func (f *foreign) backbone(b Backbone, classRow bool) {
+func (f *foreign) backbone(b Backbone, meta vitdetMeta) {
 	w := f.Get("net.patch_embed.proj.weight")
 	p := b.PatchSize * b.PatchSize
 	f.Set("backbone/patch/weights", gomlxtest.Reversed(w.Data, b.Width, b.Channels, p), p*b.Channels, b.Width)
 	f.Vector("backbone/patch/biases", "net.patch_embed.proj.bias")
 	places := f.Get("net.pos_embed").Data
-	if classRow {
+	if meta.Config.ClassRow {
 		places = places[b.Width:]
 	}
 	f.Set("backbone/position/grid2d/table", places, b.PositionRows, b.PositionCols, b.Width)
@@ -106,16 +111,20 @@ func (f *foreign) backbone(b Backbone, classRow bool) {
 			f.bottleneck(to+"residual", from+"residual.")
 		}
 	}
-	f.doubling("pyramid/quadruple/up_0", "simfp_0.0")
-	f.Norm("pyramid/quadruple/up_norm", "simfp_0.1")
-	f.doubling("pyramid/quadruple/up_1", "simfp_0.3")
-	f.doubling("pyramid/double/up_0", "simfp_1.0")
-	for level, first := range map[string]string{
-		"quadruple": "simfp_0.4", "double": "simfp_1.1", "same": "simfp_2.0", "half": "simfp_3.1",
-	} {
-		number := first[len(first)-1] - '0'
-		f.conv("pyramid/"+level+"/lateral", first)
-		f.conv("pyramid/"+level+"/output", fmt.Sprintf("%s%d", first[:len(first)-1], number+1))
+	for i, level := range []struct {
+		name    string
+		lateral int // its number within the branch
+	}{{"quadruple", 4}, {"double", 1}, {"same", 0}, {"half", 1}} {
+		from, to := meta.branch(i), "pyramid/"+level.name
+		f.conv(to+"/lateral", fmt.Sprint(from, level.lateral))
+		f.conv(to+"/output", fmt.Sprint(from, level.lateral+1))
+		if level.name == "quadruple" || level.name == "double" {
+			f.doubling(to+"/up_0", from+"0")
+		}
+		if level.name == "quadruple" {
+			f.Norm(to+"/up_norm", from+"1")
+			f.doubling(to+"/up_1", from+"3")
+		}
 	}
 }
 
@@ -130,7 +139,7 @@ func (f *foreign) bottleneck(path, name string) {
 func TestEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 	meta, b, want := vitdet(t)
 	f := load(t, vitdetSet, "model.safetensors", "")
-	f.backbone(b, meta.Config.ClassRow)
+	f.backbone(b, meta)
 	f.AllUsed("", "resblock.")
 	images := channelsLast(want["images_nchw"])
 	size := b.at(images.Shape[1], images.Shape[2])
@@ -175,7 +184,7 @@ func TestEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 			add("logits_rows", Add(products, r.scores(block.Query)))
 		}
 		out.add("last_feat", trace.Output)
-		out.add("simfp_3.0", halve(trace.Output))
+		out.add(meta.branch(3)+"0", halve(trace.Output))
 		var loss *Node
 		for i, level := range pyramid(scope.In("pyramid"), trace.Output, meta.Config.OutLevels.Channels) {
 			out.add("pyramid."+meta.Config.OutLevels.Levels[i], level)
@@ -224,7 +233,7 @@ func TestEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 	nearFloor(t, "gradient of the images", got["grad.images_nchw"], channelsLast(want["grad.images_nchw"]).Data,
 		meta.Tolerance.Gradient, meta.Tolerance.Floor)
 	wanted := load(t, vitdetSet, "tensors.safetensors", "grad.")
-	wanted.backbone(b, meta.Config.ClassRow)
+	wanted.backbone(b, meta)
 	of := map[string][]float64{}
 	for _, path := range paths {
 		of[path] = got[path]
@@ -272,12 +281,12 @@ func TestTheBackboneTakesOtherSizesAndScalesAsDetectron2(t *testing.T) {
 	} {
 		f := load(t, vitdetSet, "model.safetensors", "")
 		for _, name := range []string{"net.pos_embed", "net.patch_embed.proj.weight", "net.patch_embed.proj.bias",
-			"simfp_2.0.weight"} {
+			meta.branch(2) + "0.weight"} {
 			for i := range f.Tensors[name].Data {
 				f.Tensors[name].Data[i] *= run.scale
 			}
 		}
-		f.backbone(b, meta.Config.ClassRow)
+		f.backbone(b, meta)
 		images := channelsLast(want[run.images])
 		if run.first > 0 {
 			images.Data = images.Data[:run.first*len(images.Data)/images.Shape[0]]
@@ -363,7 +372,7 @@ func TestLearningRatesDecayByLayerAsInDetectron2(t *testing.T) {
 	}
 	for theirs, want := range meta.Decay.Factor {
 		ours := strings.NewReplacer("backbone.net.pos_embed", "backbone.position.grid2d.table", "backbone.net.patch_embed",
-			"backbone.patch", "backbone.net.blocks.", "backbone.block_0", "backbone.simfp_", "pyramid.").Replace(theirs)
+			"backbone.patch", "backbone.net.blocks.", "backbone.block_", "backbone.simfp_", "pyramid.").Replace(theirs)
 		if got := b.LearningRateFactor(strings.ReplaceAll(ours, ".", "/"), meta.Decay.Rate); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: factor %g, want %g", theirs, got, want)
 		}

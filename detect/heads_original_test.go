@@ -158,9 +158,10 @@ func (h heads) truths(kind string) []Truth {
 				truth.Masks = append(truth.Masks, h.headsMeta.Polygons[i].Instances[k])
 				continue
 			}
-			b := Bitmap{Rows: size[0], Cols: size[1]}
+			masks := h.want[p+"bitmasks"] // [objects, rows, cols]
+			b := Bitmap{Rows: masks.Shape[1], Cols: masks.Shape[2]}
 			n := b.Rows * b.Cols
-			for _, x := range h.want[p+"bitmasks"].Data[k*n : (k+1)*n] {
+			for _, x := range masks.Data[k*n : (k+1)*n] {
 				b.Pixels = append(b.Pixels, x == 1)
 			}
 			truth.Masks = append(truth.Masks, b)

@@ -76,7 +76,7 @@ func Precision(w io.Writer, evals []Eval) error {
 	precision.Legend.Top = false // curves rise
 	percent := func(numbers map[string]Number) float64 {
 		ap, known := numbers["AP"]
-		if !known {
+		if !known || ap < 0 { // COCO's -1: nothing counted
 			return math.NaN() // is not drawn
 		}
 		return 100 * float64(ap)

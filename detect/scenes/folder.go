@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"image/png"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,6 +76,31 @@ func (f *Folder) Training() *Folder {
 		return !slices.ContainsFunc(f.objects[image.ID], func(a *coco.Annotation) bool { return !a.Crowd })
 	})
 	return &out
+}
+
+// Split divides the images into training and validation, which takes a part of them, rounded, always the same ones.
+func (f *Folder) Split(part float64) (training, validation *Folder) {
+	n := int(math.Round(part * float64(len(f.images))))
+	chosen := map[int64]bool{}
+	for _, i := range data.Order(0, 0, len(f.images))[:n] {
+		chosen[f.images[i].ID] = true
+	}
+	only := func(validation bool) *Folder {
+		out, d := *f, *f.Dataset
+		out.Dataset, out.images, d.Images, d.Annotations = &d, nil, nil, nil
+		for _, image := range f.images {
+			if chosen[image.ID] == validation {
+				out.images, d.Images = append(out.images, image), append(d.Images, image)
+			}
+		}
+		for _, a := range f.Dataset.Annotations {
+			if chosen[a.ImageID] == validation {
+				d.Annotations = append(d.Annotations, a)
+			}
+		}
+		return &out
+	}
+	return only(false), only(true)
 }
 
 // Len is how many scenes there are.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestScenesAreWrittenAndRead(t *testing.T) {
@@ -133,5 +134,37 @@ func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, want %q", c.images, c.annotations, err, c.want)
 		}
+	}
+}
+
+func TestAFolderIsSplitIntoTwoWithoutAnImageInBoth(t *testing.T) {
+	dir := t.TempDir()
+	instances := filepath.Join(dir, "instances.json")
+	if err := Write(dir, instances, Generated{Count: 11, Height: 32, Width: 37}); err != nil {
+		t.Fatal(err)
+	}
+	folder := gomlxtest.Must(Open(dir, instances))(t)
+	training, validation := folder.Split(0.3)
+	if training.Len() != 8 || validation.Len() != 3 {
+		t.Fatalf("%d training and %d validation images of 11, want 8 and 3", training.Len(), validation.Len())
+	}
+	in, objects := map[int64]int{}, 0
+	for _, part := range []*Folder{training, validation} {
+		if len(part.Dataset.Images) != part.Len() {
+			t.Errorf("annotations of %d images for %d", len(part.Dataset.Images), part.Len())
+		}
+		for i := range part.Len() {
+			scene := gomlxtest.Must(part.At(i))(t)
+			in[scene.ImageID]++
+			objects += len(scene.Objects)
+			for _, a := range part.Dataset.Annotations {
+				if a.ImageID == scene.ImageID {
+					objects--
+				}
+			}
+		}
+	}
+	if len(in) != 11 || objects != 0 {
+		t.Errorf("%d images in the two parts, want 11; %d objects more than annotations", len(in), objects)
 	}
 }

@@ -6,12 +6,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/detect"
@@ -312,5 +316,165 @@ func TestACrowdIsNotLearned(t *testing.T) {
 		Masks: []detect.Mask{detect.Polygons{{2, 3, 9, 3, 9, 14}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A run that an earlier version (fb574f5) was interrupted in goes on with that version's losses and metrics: the rows
+// are those of its unbroken run, on the go backend to the bit.
+func TestARunOfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
+	run := tinyRun(t)
+	run.Recipe.Name = "small"
+	d := &run.Recipe.Detector
+	d.Backbone.Width, d.Backbone.Depth, d.Backbone.MLPDim, d.Backbone.Global = 8, 1, 8, []int{0}
+	d.Channels, d.ROI.Convs, d.ROI.Dense, d.ROI.Masks, d.ROI.MaskSize = 4, []int{4}, []int{8}, []int{4}, 2
+	run.Dir = t.TempDir()
+	if err := os.CopyFS(run.Dir, os.DirFS("testdata/interrupted")); err != nil {
+		t.Fatal(err)
+	}
+	_, _, got := finished(t, run)
+	want := gomlxtest.Must(report.ReadFiles("testdata/interrupted/expected.jsonl"))(t)
+	if len(got.Evals) != len(want.Evals) || len(got.Results) != 1 {
+		t.Fatalf("%d evaluations and %d results are recorded", len(got.Evals), len(got.Results))
+	}
+	near := func(what string, got, want report.Number) {
+		t.Helper()
+		if !(math.Abs(float64(got-want)) <= 1e-4) {
+			t.Errorf("%s is %g, want %g", what, got, want)
+		}
+	}
+	for i, row := range want.Evals {
+		near(fmt.Sprintf("training loss up to step %d", row.Step), got.Evals[i].TrainLoss, row.TrainLoss)
+	}
+	for name, ap := range want.Results[0].Masks {
+		near("mask "+name, got.Results[0].Masks[name], ap)
+	}
+}
+
+// Whatever the batch size, every image is measured once: the last batch may be short.
+func TestTheBatchSizeDoesNotChangeWhatIsFound(t *testing.T) {
+	test := gomlxtest.Must(Generated(generated(3, 2)))(t)
+	recipe := tiny()
+	recipe.Detector.Backbone.Classes = len(test.Scenes.Categories())
+	m := gomlxtest.Must(newModel(gomlxtest.Backend(), recipe.WithDefaults(), test.Scenes.Categories(), 3))(t)
+	defer m.Finalize()
+	var want []coco.Detection
+	for _, size := range []int{1, 2, 3, 5} {
+		m.Recipe.BatchSize = size
+		got := gomlxtest.Must(m.Evaluate(test))(t).Detections
+		if size == 1 {
+			want = got
+			images := map[int64]bool{}
+			for _, d := range want {
+				images[d.ImageID] = true
+			}
+			if len(images) != test.Scenes.Len() {
+				t.Fatalf("something is found in %d images, want all %d", len(images), test.Scenes.Len())
+			}
+			continue
+		}
+		if len(got) != len(want) {
+			t.Fatalf("batches of %d: %d detections, want %d", size, len(got), len(want))
+		}
+		for i, d := range got {
+			if w := want[i]; d.ImageID != w.ImageID || d.CategoryID != w.CategoryID || math.Abs(d.Score-w.Score) > 1e-5 {
+				t.Errorf("batches of %d: detection %d is %+v, want %+v", size, i, d, w)
+			}
+		}
+	}
+}
+
+// A wrong mask with a large box and a small area counts among the small masks, as cocoapi has it where results have no
+// boxes: of two detections one is right, so the precision is 1/2 wherever there is recall.
+func TestTheSizeOfAMaskIsItsOwnAndNotThatOfItsBox(t *testing.T) {
+	const rows, cols = 60, 70
+	filled := func(inside func(row, col int) bool) *detect.Bitmap {
+		b := &detect.Bitmap{Rows: rows, Cols: cols, Pixels: make([]bool, rows*cols)}
+		for i := range b.Pixels {
+			b.Pixels[i] = inside(i/cols, i%cols)
+		}
+		return b
+	}
+	square := filled(func(row, col int) bool { return row < 10 && col < 10 })
+	diagonal := filled(func(row, col int) bool { return row == col && row >= 12 }) // 48 pixels in a box of 48×48
+	mask := coco.Encode(square.Pixels, rows, cols)
+	categories := []coco.Category{{ID: 4, Name: "square"}}
+	test := Test{Annotations: &coco.Dataset{Categories: categories, Images: []coco.Image{{ID: 9, Height: rows, Width: cols}},
+		Annotations: []coco.Annotation{{ID: 1, ImageID: 9, CategoryID: 4, Segmentation: mask.Segmentation(), Area: 100,
+			Box: mask.Box()}}}}
+	m := &Model{Categories: categories}
+	found := []coco.Detection{
+		m.result(9, detect.Detection{Box: detect.Box{12, 12, 60, 60}, Score: 0.9, Mask: diagonal}),
+		m.result(9, detect.Detection{Box: detect.Box{0, 0, 10, 10}, Score: 0.5, Mask: square}),
+	}
+	numbers := gomlxtest.Must(m.compare(test, found))(t).Numbers()
+	if got := float64(numbers.Masks["APs"]); math.Abs(got-0.5) > 1e-9 {
+		t.Errorf("AP of small masks is %g, want 1/2", got)
+	}
+	if got := float64(numbers.Boxes["APs"]); math.Abs(got-1) > 1e-9 { // the wrong box is a medium one
+		t.Errorf("AP of small boxes is %g, want 1", got)
+	}
+}
+
+func TestWhatAStepSamplesDependsOnItsNumberAndOnTheSeed(t *testing.T) {
+	anchors := func(seed int64, step int) []float64 {
+		run := tinyRun(t)
+		run.Seed = seed
+		d := gomlxtest.Must(newDetection(gomlxtest.Must(run.prepared())(t)))(t)
+		defer d.model.Finalize()
+		scene := gomlxtest.Must(run.Train.At(0))(t)
+		d.batch.pixels = tensors.FromFlatDataAndDimensions(scene.Picture.Pixels, 1, scene.Rows, scene.Cols, 3)
+		d.batch.annotations = []detect.Truth{truthOf(scene)}
+		return gomlxtest.Values(t, gomlxtest.Must(d.inputs(step))(t).Anchors)
+	}
+	first := anchors(5, 1)
+	if !slices.Equal(first, anchors(5, 1)) {
+		t.Error("the same step of the same seed samples other anchors")
+	}
+	for name, other := range map[string][]float64{"step": anchors(5, 2), "seed": anchors(6, 1)} {
+		if slices.Equal(first, other) {
+			t.Errorf("another %s samples the same anchors", name)
+		}
+	}
+}
+
+func TestNumbersThatNothingCountsForAreLeftOutOfTables(t *testing.T) {
+	row := func(seed int64, small report.Number) (r report.Result) {
+		r.Recipe, r.Encoding, r.ImageSize, r.Seed = "tiny", "wepe", "32x48", seed
+		r.Boxes = map[string]report.Number{"AP": 0.25, "AP50": 0, "APs": small, "APl": -1}
+		return r
+	}
+	table := Table([]report.Result{row(0, -1), row(1, 0.5)})
+	got := map[string]string{}
+	for i, name := range table.Header {
+		got[name] = table.Rows[0][i]
+	}
+	for name, want := range map[string]string{"n": "2", "box AP": "25.0", "box AP50": "0.0", "box APs": "50.0",
+		"box APl": "–", "mask AP": "–"} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if row := curve([]report.Eval{{Step: 3}}).Rows[0]; row[2] != "–" || row[3] != "–" {
+		t.Errorf("an evaluation without validation is the row %q", row)
+	}
+}
+
+func TestAPartOfAFolderIsMeasuredWhileTheRestIsTrainedOn(t *testing.T) {
+	dir := t.TempDir()
+	instances := filepath.Join(dir, "instances.json")
+	if err := scenes.Write(dir, instances, generated(7, 1)); err != nil {
+		t.Fatal(err)
+	}
+	run := tinyRun(t)
+	run.Validation, run.Tests, run.Dir = nil, nil, t.TempDir()
+	run.Train = gomlxtest.Must(scenes.Open(dir, instances))(t)
+	run.Recipe.ValidationPart, run.Recipe.Steps, run.Recipe.EvalSteps = 0.4, 2, 1
+	_, _, rows := finished(t, run)
+	if len(rows.Evals) != 2 || len(rows.Evals[0].Boxes) != 12 || len(rows.Evals[0].Masks) != 12 {
+		t.Errorf("evaluations are %+v", rows.Evals)
+	}
+	best, _, err := checkpoints.Find(run.Dir)
+	if err != nil || filepath.Base(filepath.Dir(best.Path)) != checkpoints.BestDir {
+		t.Errorf("opened is %v (%v), want the best checkpoint", best, err)
 	}
 }

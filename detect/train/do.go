@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -31,6 +32,11 @@ func (run Run) Do(ctx context.Context) (m *Model, rows []report.Result, err erro
 
 // prepared fills in defaults and refuses what cannot be trained, before anything is on disk.
 func (run Run) prepared() (Run, error) {
+	if folder, ok := run.Train.(*scenes.Folder); ok && run.Validation == nil && run.Recipe.ValidationPart > 0 {
+		training, validation := folder.Split(run.Recipe.ValidationPart)
+		test := Folder(validation)
+		run.Train, run.Validation = training, &test
+	}
 	if run.Train == nil || run.Train.Len() < max(1, run.Recipe.BatchSize) {
 		return run, fmt.Errorf("detection: fewer scenes to train on than one batch of %d: lower batch_size",
 			run.Recipe.BatchSize)

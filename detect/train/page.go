@@ -97,7 +97,7 @@ func (m *Model) beside(test Test, index int) ([]byte, error) {
 // shownStats are the numbers of tables.
 var shownStats = []string{"AP", "AP50", "AP75", "APs", "APm", "APl"}
 
-// Table makes a line for each recipe, encoding and size in the order in which they first appear: the mean of box and
+// Table has a row for each recipe, encoding and image size in the order in which they first appear: the means of box and
 // mask AP over seeds, n of them, in percent.
 func Table(rows []report.Result) report.Table {
 	table := report.Table{Header: []string{"encoding", "size", "n"}, Numeric: []bool{false, false, true}}
@@ -107,41 +107,47 @@ func Table(rows []report.Result) report.Table {
 		}
 	}
 	type line struct{ recipe, encoding, size string }
-	of := func(r report.Result) line { return line{r.Recipe, r.Encoding, r.ImageSize} }
 	var lines []line
+	boxes, masks := map[line][]map[string]report.Number{}, map[line][]map[string]report.Number{}
 	for _, r := range rows {
-		if !slices.Contains(lines, of(r)) {
-			lines = append(lines, of(r))
+		l := line{r.Recipe, r.Encoding, r.ImageSize}
+		if boxes[l] == nil {
+			lines = append(lines, l)
 		}
+		boxes[l], masks[l] = append(boxes[l], r.Boxes), append(masks[l], r.Masks)
 	}
 	for _, l := range lines {
-		sums, n := make([]float64, 2*len(shownStats)), 0
-		for _, r := range rows {
-			if of(r) != l {
-				continue
+		cells := []string{l.encoding, l.size, strconv.Itoa(len(boxes[l]))}
+		for _, of := range [][]map[string]report.Number{boxes[l], masks[l]} {
+			for _, name := range shownStats {
+				cells = append(cells, percent(name, of...))
 			}
-			n++
-			for i, numbers := range []map[string]report.Number{r.Boxes, r.Masks} {
-				for k, name := range shownStats {
-					sums[i*len(shownStats)+k] += float64(numbers[name])
-				}
-			}
-		}
-		cells := []string{l.encoding, l.size, strconv.Itoa(n)}
-		for _, sum := range sums {
-			cells = append(cells, fmt.Sprintf("%.1f", 100*sum/float64(n)))
 		}
 		table.Rows = append(table.Rows, cells)
 	}
 	return table
 }
 
-// curve are the evaluations of a run.
+// percent is the mean of a number over runs in percent, "–" where no object of its size or category counts: COCO's -1.
+func percent(name string, of ...map[string]report.Number) string {
+	sum, n := 0.0, 0
+	for _, numbers := range of {
+		if value, known := numbers[name]; known && value >= 0 {
+			sum, n = sum+float64(value), n+1
+		}
+	}
+	if n == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f", 100*sum/float64(n))
+}
+
+// curve is the table of the evaluations of a run.
 func curve(evals []report.Eval) report.Table {
 	table := report.Table{Header: []string{"step", "loss", "box AP", "mask AP"}, Numeric: []bool{true, true, true, true}}
 	for _, e := range evals {
 		table.Rows = append(table.Rows, []string{strconv.Itoa(e.Step), fmt.Sprintf("%.3f", float64(e.TrainLoss)),
-			fmt.Sprintf("%.1f", 100*float64(e.Boxes["AP"])), fmt.Sprintf("%.1f", 100*float64(e.Masks["AP"]))})
+			percent("AP", e.Boxes), percent("AP", e.Masks)})
 	}
 	return table
 }

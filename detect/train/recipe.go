@@ -38,6 +38,9 @@ type Recipe struct {
 
 	Jitter    scenes.Jitter `json:"jitter"`     // to the size of the detector's pictures
 	EvalSteps int           `json:"eval_steps"` // between evaluations
+	// ValidationPart is the part of a folder's training images that is held out for validation, where a Run names no
+	// Validation; 0 for none.
+	ValidationPart float64 `json:"validation_part,omitempty"`
 }
 
 // WithDefaults returns r with its zero fields filled in: those of the detector and the optimizer by their WithDefaults,
@@ -69,6 +72,7 @@ func (r Recipe) Validate() error {
 		{"learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "> 0"},
 		{"warmup_steps", float64(r.WarmupSteps), r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps, "0 to steps"},
 		{"eval_steps", float64(r.EvalSteps), r.EvalSteps >= 1, ">= 1"},
+		{"validation_part", r.ValidationPart, r.ValidationPart >= 0 && r.ValidationPart < 1, "0 <= validation_part < 1"},
 		{"jitter.height", float64(j.Height), j.Height == b.ImageRows, "the rows of the detector's pictures"},
 		{"jitter.width", float64(j.Width), j.Width == b.ImageCols, "the columns of the detector's pictures"},
 	} {
