@@ -1,0 +1,198 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/wepe-go/wepe/data"
+)
+
+// failure is an error with its HTTP status.
+type failure struct {
+	Status  int    `json:"status"`
+	Message string `json:"message"`
+}
+
+func (f failure) Error() string { return f.Message }
+
+// write answers with a value or an error, as JSON, and returns the status.
+func write(w http.ResponseWriter, value any, err error) int {
+	code := http.StatusOK
+	if err != nil {
+		f := failure{http.StatusInternalServerError, err.Error()}
+		errors.As(err, &f)
+		value, code = map[string]failure{"error": f}, f.Status
+	}
+	body, err := json.Marshal(value)
+	if err != nil { // a NaN
+		code = http.StatusInternalServerError
+		body, _ = json.Marshal(map[string]failure{"error": {code, err.Error()}})
+	}
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	if code == http.StatusRequestTimeout || code == http.StatusRequestEntityTooLarge {
+		w.Header().Set("Connection", "close") // what is left of the body is not read
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(body, '\n')) // the client is gone
+	return code
+}
+
+// answer is the common part of what POST requests return.
+type answer struct {
+	Model        string  `json:"model"`
+	Weights      string  `json:"weights"`
+	Step         int     `json:"step"`
+	Milliseconds float64 `json:"milliseconds"` // from the request's first byte to its answer
+	Images       any     `json:"images"`       // one for each image, in the order of the request
+}
+
+type label struct {
+	Label       string  `json:"label"`
+	Probability float64 `json:"probability"`
+}
+
+type prediction struct {
+	Name       string      `json:"name"`
+	Labels     []label     `json:"labels"` // the most probable first
+	Neighbours []Neighbour `json:"neighbours,omitempty"`
+}
+
+type features struct {
+	Name  string    `json:"name"`
+	Class []float32 `json:"class,omitempty"` // [width]
+	Mean  []float32 `json:"mean"`            // [width]
+}
+
+type attention struct {
+	Name    string    `json:"name"`
+	Rows    int       `json:"rows"`
+	Cols    int       `json:"cols"`
+	Weights []float32 `json:"weights"` // [rows, cols], they sum to at most 1
+}
+
+func milliseconds(begin time.Time) float64 {
+	return math.Round(float64(time.Since(begin).Microseconds())) / 1000
+}
+
+// uploaded reads the images of a request and answers them.
+func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
+	entries func(ctx context.Context, images []named) (any, error)) (any, error) {
+	begin := time.Now()
+	if err := s.batcher.enter(); err != nil {
+		return nil, err
+	}
+	defer s.batcher.leave()
+	u := &upload{s: s}
+	defer u.release()
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(begin.Add(s.options.Timeout)) // a test's recorder has none
+	if err := u.read(r); err != nil {
+		return nil, err
+	}
+	_ = control.SetReadDeadline(time.Time{}) // which would end the request's context later
+	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
+	defer cancel()
+	images, err := entries(ctx, u.images)
+	if err != nil {
+		return nil, err
+	}
+	return answer{s.card.Name, s.card.Weights, s.card.Step, milliseconds(begin), images}, nil
+}
+
+// each computes the images of a request and makes an entry of each.
+func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, Output) T) (any, error) {
+	return s.uploaded(w, r, func(ctx context.Context, images []named) (any, error) {
+		fitted := make([]*data.Picture, len(images))
+		for i, image := range images {
+			fitted[i] = image.image
+		}
+		outputs, err := s.batcher.run(ctx, fitted)
+		if err != nil {
+			return nil, err
+		}
+		entries := make([]T, len(images))
+		for i, output := range outputs {
+			entries[i] = entry(images[i], output)
+		}
+		return entries, nil
+	})
+}
+
+// top is the query parameter, 5 without one.
+func (s *Server) top(r *http.Request) (int, error) {
+	classes := len(s.card.Labels)
+	text := r.URL.Query().Get("top")
+	if text == "" {
+		return min(5, classes), nil
+	}
+	top, err := strconv.Atoi(text)
+	if err != nil || top < 1 {
+		return 0, failure{http.StatusBadRequest, fmt.Sprintf("top=%.20s: use a number from 1 to %d", text, classes)}
+	}
+	return min(top, classes), nil
+}
+
+func (s *Server) predict(w http.ResponseWriter, r *http.Request) (any, error) {
+	top, err := s.top(r)
+	if err != nil {
+		return nil, err
+	}
+	return each(s, w, r, func(n named, o Output) prediction {
+		p := prediction{Name: n.name, Labels: likeliest(s.card, o.Logits, top)}
+		if s.options.Neighbours != nil {
+			if p.Neighbours = s.options.Neighbours(o.Class, 5); o.Class == nil {
+				p.Neighbours = s.options.Neighbours(o.Mean, 5)
+			}
+		}
+		return p
+	})
+}
+
+func (s *Server) embed(w http.ResponseWriter, r *http.Request) (any, error) {
+	return each(s, w, r, func(n named, o Output) features { return features{n.name, o.Class, o.Mean} })
+}
+
+func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) {
+	return s.uploaded(w, r, func(_ context.Context, images []named) (any, error) {
+		if len(images) != 1 {
+			return nil, failure{http.StatusBadRequest, fmt.Sprintf("%d images: send one", len(images))}
+		}
+		weights, err := s.model.Attention(images[0].image)
+		if err != nil {
+			return nil, failure{http.StatusNotFound, err.Error()}
+		}
+		return []attention{{images[0].name, s.card.Grid[0], s.card.Grid[1], weights}}, nil
+	})
+}
+
+// likeliest returns the labels of the largest logits: softmax, or the logistic function where labels are independent.
+func likeliest(card Card, logits []float32, top int) []label {
+	largest := float64(slices.Max(logits))
+	total := 0.0
+	for _, v := range logits {
+		total += math.Exp(float64(v) - largest)
+	}
+	labels := make([]label, len(logits))
+	for i, v := range logits {
+		labels[i] = label{card.Labels[i], math.Exp(float64(v)-largest) / total}
+		if card.Sigmoid {
+			labels[i].Probability = 1 / (1 + math.Exp(-float64(v)))
+		}
+	}
+	slices.SortStableFunc(labels, func(a, b label) int { return cmp.Compare(b.Probability, a.Probability) })
+	return labels[:top]
+}

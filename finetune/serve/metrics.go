@@ -1,0 +1,55 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics of a server, in a registry of its own: several servers can live in one process.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+func newMetrics(b *batcher) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wepe_requests_total",
+			Help: "Requests by route and status."}, []string{"route", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "wepe_request_seconds",
+			Help: "Time of requests by route.", Buckets: prometheus.ExponentialBuckets(.001, 2, 15)}, []string{"route"}),
+	}
+	images := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "wepe_batch_images",
+		Help: "Images of requests in a computed batch.", Buckets: prometheus.ExponentialBuckets(1, 2, 8)})
+	padding := prometheus.NewCounter(prometheus.CounterOpts{Name: "wepe_batch_padding_images_total",
+		Help: "Images computed only to fill a compiled batch size."})
+	compute := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "wepe_batch_seconds",
+		Help: "Time to compute a batch.", Buckets: prometheus.ExponentialBuckets(.001, 2, 15)})
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wepe_queue_images",
+		Help: "Images that wait for a batch."}, func() float64 { return float64(len(b.queue)) })
+	b.observe = func(n, size int, seconds float64) {
+		images.Observe(float64(n))
+		padding.Add(float64(size - n))
+		compute.Observe(seconds)
+	}
+	m.registry.MustRegister(m.requests, m.seconds, images, padding, compute, waiting, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) request(route string, code int, took time.Duration) {
+	m.requests.WithLabelValues(route, strconv.Itoa(code)).Inc()
+	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

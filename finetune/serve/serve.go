@@ -1,0 +1,295 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package serve answers HTTP requests with the predictions and features of a model.
+//
+//	model, err := finetune.Open(backend, "runs/scratch-pets")
+//	handler, err := serve.Handler(ctx, model, serve.Options{})
+//	http.ListenAndServe("127.0.0.1:8080", handler)
+//
+// Routes:
+//
+//	POST /v1/predict    image bytes, or multipart/form-data with several images; ?top=K: labels and probabilities
+//	POST /v1/embed      the same body: features of the class token and of the mean-pooled patch tokens
+//	POST /v1/attention  one image: attention of the last block over the patches
+//	GET  /v1/model      architecture, weights, labels, preprocessing, similarity of positions
+//	GET  /healthz       200 while the process runs
+//	GET  /readyz        200 once the programs are compiled and until the server closes, else 503
+//	GET  /metrics       Prometheus
+//	GET  /openapi.json  a description of all this, OpenAPI 3.0
+//	GET  /              a page: drop an image, see label, probabilities and attention
+//
+// Images of concurrent requests are computed together, see Options.Batch and Options.Window. An image has the same
+// answer alone and in a batch, up to rounding (1e-5 of a probability).
+//
+// Every error is JSON, {"error": {"status": 413, "message": "…"}}:
+//
+//	400  a malformed request              413  too many bytes, pixels or parts
+//	401  no or another bearer token       415  not an image in a format that is read
+//	408  the body did not arrive in time  422  a damaged image
+//	429  too much work in flight          503  not ready, closing, or no answer in time
+//
+// Memory beyond the model's own is bounded by Options.Memory.
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/wepe-go/wepe/data"
+)
+
+// Model is the part of a model that a server uses; [finetune.Model.Inference] makes one. Run and Attention are called
+// by several goroutines at once, up to Workers.
+type Model interface {
+	// Fit resizes and crops an image to the model's input size.
+	Fit(image *data.Picture) (*data.Picture, error)
+	// Compile makes the programs of a batch size, and of attention for size 1, before the first request needs them.
+	Compile(batch int) error
+	// Run computes a compiled batch size of fitted images.
+	Run(images []*data.Picture) ([]Output, error)
+	// Attention is the attention of the last block from the class token, or from the mean of all queries in a model
+	// without one, to each patch, averaged over heads: [rows, cols].
+	Attention(image *data.Picture) ([]float32, error)
+	// Workers is the number of batches that are worth computing at the same time on the model's backend.
+	Workers() int
+	// Card describes the model.
+	Card() Card
+}
+
+// Output is what the model computes for one image.
+type Output struct {
+	Logits []float32 // [classes]
+	Class  []float32 // [width] the class token after the last norm; nil in a model without one
+	Mean   []float32 // [width] mean of the patch tokens after the last norm
+}
+
+// Card describes a model in answers and on the page.
+type Card struct {
+	Name          string   `json:"name"`           // path or address as it was given
+	Architecture  string   `json:"architecture"`   // as "ViT-S/16"
+	Position      string   `json:"position"`       // name of the position encoding
+	Weights       string   `json:"weights"`        // "best" or "last" of a run, or the file
+	Step          int      `json:"step"`           // of the weights in their training; 0 if unknown
+	Parameters    int      `json:"parameters"`     // trainable parameters
+	Size          [2]int   `json:"size"`           // rows and columns of the input, in pixels
+	Grid          [2]int   `json:"grid"`           // rows and columns of patches
+	Labels        []string `json:"labels"`         // by class
+	Preprocessing string   `json:"preprocessing"`  // one line
+	Sigmoid       bool     `json:"sigmoid"`        // probabilities of independent labels, not of one of many
+	Similarity    [][]int  `json:"similarity"`     // of positions: 1000·cosine, [patches][patches]; nil without one
+	Backend       string   `json:"backend"`        // what computes
+	MaxBatch      int      `json:"max_batch_size"` // set by the server
+}
+
+// Neighbour is a training image that resembles the one in a request.
+type Neighbour struct {
+	Name       string  `json:"name"`
+	Label      string  `json:"label"`
+	Similarity float64 `json:"similarity"` // cosine
+}
+
+// Options of a server. The zero value of a field takes the default in parentheses.
+type Options struct {
+	Batch  int           // most images computed together (8)
+	Window time.Duration // how long the first image of a batch waits for others (2 ms)
+
+	Bytes   int64         // most bytes of a request's body (20 MiB)
+	Pixels  int64         // most pixels of an image (25 million)
+	Parts   int           // most images of a request (32)
+	Images  int           // most images in flight, of all requests (256)
+	Timeout time.Duration // to receive a body, and again to compute its answer (20 s)
+
+	Token      string                                      // of "Authorization: Bearer …" for /v1 and /metrics; empty asks for none
+	Neighbours func(features []float32, k int) []Neighbour // of the training images; may be nil
+	Log        *slog.Logger                                // one line a request at debug level, failures at error level (discards)
+}
+
+func (o Options) withDefaults() Options {
+	set := func(field *int64, value int64) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	ints := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	ints(&o.Batch, 8)
+	ints(&o.Parts, 32)
+	ints(&o.Images, 256)
+	set(&o.Bytes, 20<<20)
+	set(&o.Pixels, 25_000_000)
+	set((*int64)(&o.Window), int64(2*time.Millisecond))
+	set((*int64)(&o.Timeout), int64(20*time.Second))
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// bodies is how many bodies of the greatest size may be in memory at once.
+const bodies = 8
+
+// decoders is how many images are decoded at the same time.
+func decoders() int { return runtime.GOMAXPROCS(0) }
+
+// bytesOfPixel is what decoding holds for a pixel at most: an RGBA image of 16 bits, its 8-bit copy, and one to turn it.
+const bytesOfPixel = 16
+
+// Memory is the bound, in bytes, of what requests hold at once: bodies, images that are being decoded, and fitted images
+// that wait, of the given number of input pixels. The heap may reach twice as much before the garbage collector runs.
+func (o Options) Memory(inputPixels int) int64 {
+	o = o.withDefaults()
+	return bodies*o.Bytes + int64(decoders())*o.Pixels*bytesOfPixel + int64(o.Images)*int64(inputPixels)*3
+}
+
+// Validate reports the first field out of its range.
+func (o Options) Validate() error {
+	for _, field := range []struct {
+		name  string
+		value int64
+	}{{"Batch", int64(o.Batch)}, {"Window", int64(o.Window)}, {"Bytes", o.Bytes}, {"Pixels", o.Pixels},
+		{"Parts", int64(o.Parts)}, {"Images", int64(o.Images)}, {"Timeout", int64(o.Timeout)}} {
+		if field.value < 0 {
+			return fmt.Errorf("serve: %s is %d: use 0 for the default, or more", field.name, field.value)
+		}
+	}
+	if o.Batch > 1024 {
+		return fmt.Errorf("serve: Batch is %d: use at most 1024", o.Batch)
+	}
+	return nil
+}
+
+// Server is an [http.Handler].
+type Server struct {
+	model   Model
+	card    Card
+	options Options
+	batcher *batcher
+	mux     *http.ServeMux
+	metrics *metrics
+
+	bytes    *semaphore.Weighted // of bodies in memory
+	images   *semaphore.Weighted // in flight
+	decoding *semaphore.Weighted // at the same time
+}
+
+// Handler returns a server of a model. It compiles the model's programs in the background, the smallest batch first;
+// /readyz answers 200 when that one is there. The server ends when the context does: what is in flight is finished,
+// and later requests get 503. [Server.Wait] waits for that.
+func Handler(ctx context.Context, model Model, options Options) (*Server, error) {
+	if err := options.Validate(); err != nil {
+		return nil, err
+	}
+	o := options.withDefaults()
+	s := &Server{
+		model: model, card: model.Card(), options: o, mux: http.NewServeMux(),
+		bytes:    semaphore.NewWeighted(bodies * o.Bytes),
+		images:   semaphore.NewWeighted(int64(o.Images)),
+		decoding: semaphore.NewWeighted(int64(decoders())),
+	}
+	s.card.MaxBatch = o.Batch
+	s.batcher = newBatcher(ctx, model, o)
+	s.metrics = newMetrics(s.batcher)
+	s.batcher.start(o.Batch)
+	s.route("POST /v1/predict", true, s.predict)
+	s.route("POST /v1/embed", true, s.embed)
+	s.route("POST /v1/attention", true, s.attention)
+	s.route("GET /v1/model", true, func(http.ResponseWriter, *http.Request) (any, error) { return s.card, nil })
+	s.route("GET /healthz", false, func(http.ResponseWriter, *http.Request) (any, error) { return status{"ok"}, nil })
+	s.route("GET /readyz", false, s.ready)
+	s.mux.Handle("GET /metrics", s.authorized(s.metrics.handler()))
+	s.mux.HandleFunc("GET /openapi.json", static("application/json", openAPI))
+	s.mux.HandleFunc("GET /{$}", static("text/html; charset=utf-8", page))
+	s.route("/", false, func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		return nil, failure{http.StatusNotFound, r.Method + " " + r.URL.Path + " is not served: see /openapi.json"}
+	})
+	return s, nil
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// Wait returns once the context of Handler has ended and every batch that was begun is computed. The error is that of a
+// program that could not be compiled, which ends the server too.
+func (s *Server) Wait() error { return s.batcher.wait() }
+
+// Ready is closed when the first program is compiled, or none will be.
+func (s *Server) Ready() <-chan struct{} { return s.batcher.compiled }
+
+type status struct {
+	Status string `json:"status"`
+}
+
+func (s *Server) ready(http.ResponseWriter, *http.Request) (any, error) {
+	if err := s.batcher.open(); err != nil {
+		return nil, err
+	}
+	return status{"ready"}, nil
+}
+
+// route serves a pattern with a function that returns what is written as JSON.
+func (s *Server) route(pattern string, authorized bool, answer func(http.ResponseWriter, *http.Request) (any, error)) {
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		value, err := answer(w, r)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.options.Timeout))
+		code := write(w, value, err)
+		s.metrics.request(pattern, code, time.Since(begin))
+		level := slog.LevelDebug
+		if code == http.StatusInternalServerError {
+			level = slog.LevelError
+		}
+		s.options.Log.Log(r.Context(), level, "request", "route", pattern, "status", code,
+			"milliseconds", milliseconds(begin), "error", err)
+	})
+	if authorized {
+		h = s.authorized(h)
+	}
+	s.mux.Handle(pattern, h)
+}
+
+// authorized lets requests with the token through.
+func (s *Server) authorized(h http.Handler) http.Handler {
+	if s.options.Token == "" {
+		return h
+	}
+	want := sha256.Sum256([]byte("Bearer " + s.options.Token)) // of equal length, for a comparison in constant time
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			write(w, nil, failure{http.StatusUnauthorized, "send the server's token as Authorization: Bearer …"})
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+//go:embed page.html
+var page []byte
+
+func static(kind string, content []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Content-Security-Policy",
+			"default-src 'none'; img-src 'self' blob: data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(content) // the client is gone
+	}
+}
+
+var errClosed = errors.New("the server is closing")

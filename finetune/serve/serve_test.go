@@ -1,0 +1,432 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+	"math"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/campaign"
+)
+
+// fake is a model whose logits are the mean red, green and blue of an image. Its programs take as long as gate says.
+type fake struct {
+	gate     chan struct{} // each Run takes one; nil: no wait
+	compile  func(batch int) error
+	mu       sync.Mutex
+	batches  []int
+	computed atomic.Int64
+}
+
+func (f *fake) Fit(image *data.Picture) (*data.Picture, error) { return image, nil }
+
+func (f *fake) Compile(batch int) error {
+	if f.compile != nil {
+		return f.compile(batch)
+	}
+	return nil
+}
+
+func (f *fake) Run(images []*data.Picture) ([]Output, error) {
+	if f.gate != nil {
+		<-f.gate
+	}
+	f.mu.Lock()
+	f.batches = append(f.batches, len(images))
+	f.mu.Unlock()
+	outputs := make([]Output, len(images))
+	for i, image := range images {
+		if image.Height == 13 {
+			return nil, errors.New("no images of 13 rows")
+		}
+		mean := make([]float32, 3)
+		for k, v := range image.Pixels {
+			mean[k%3] += float32(v) / float32(len(image.Pixels)/3)
+		}
+		outputs[i] = Output{Logits: mean, Mean: mean}
+		f.computed.Add(1)
+	}
+	return outputs, nil
+}
+
+func (f *fake) Attention(*data.Picture) ([]float32, error) {
+	return []float32{.25, .5, .125, .0625, .0625, 0}, nil
+}
+func (f *fake) Workers() int { return 1 }
+
+func (f *fake) Card() Card {
+	return Card{Name: "fake", Weights: "best", Step: 17, Size: [2]int{5, 7}, Grid: [2]int{2, 3},
+		Labels: []string{"red", "green", "blue"}}
+}
+
+// start serves a model until the test ends.
+func start(t *testing.T, model Model, o Options) (*Server, string, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := Handler(ctx, model, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(s)
+	t.Cleanup(func() { cancel(); server.Close() })
+	<-s.Ready()
+	return s, server.URL, cancel
+}
+
+// pixels is a PNG file of one colour.
+func pixels(t testing.TB, rows, cols int, c color.Color) []byte {
+	t.Helper()
+	img := image.NewRGBA(image.Rect(0, 0, cols, rows))
+	for i := range rows * cols {
+		img.Set(i%cols, i/cols, c)
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, img); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+var red, blue = color.RGBA{5, 2, 1, 255}, color.RGBA{1, 2, 6, 255}
+
+// post returns the status and the decoded JSON of an answer.
+func post(t testing.TB, url, kind string, body io.Reader) (int, map[string]any) {
+	t.Helper()
+	response, err := http.Post(url, kind, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if got := response.Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("%s: content type %q", url, got)
+	}
+	var value map[string]any
+	if err := json.NewDecoder(response.Body).Decode(&value); err != nil {
+		t.Fatalf("%s: status %d: %v", url, response.StatusCode, err)
+	}
+	return response.StatusCode, value
+}
+
+// form is a multipart body with a file for each image.
+func form(t testing.TB, images ...[]byte) (kind string, body *bytes.Buffer) {
+	t.Helper()
+	body = &bytes.Buffer{}
+	w := multipart.NewWriter(body)
+	for i, raw := range images {
+		part, err := w.CreateFormFile("image", fmt.Sprintf("%d.png", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = part.Write(raw)
+	}
+	_ = w.Close()
+	return w.FormDataContentType(), body
+}
+
+func images(t testing.TB, answer map[string]any) (entries []map[string]any) {
+	t.Helper()
+	list, ok := answer["images"].([]any)
+	if !ok {
+		t.Fatalf("no images in %v", answer)
+	}
+	for _, entry := range list {
+		entries = append(entries, entry.(map[string]any))
+	}
+	return entries
+}
+
+func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{})
+	code, got := post(t, url+"/v1/predict?top=2", "image/png", bytes.NewReader(pixels(t, 3, 5, red)))
+	if code != 200 || got["model"] != "fake" || got["weights"] != "best" || got["step"] != 17.0 {
+		t.Fatalf("status %d, %v", code, got)
+	}
+	labels := images(t, got)[0]["labels"].([]any)
+	first := labels[0].(map[string]any)
+	// softmax of 5, 2, 1
+	want := math.Exp(5) / (math.Exp(5) + math.Exp(2) + math.Exp(1))
+	if len(labels) != 2 || first["label"] != "red" || math.Abs(first["probability"].(float64)-want) > 1e-12 {
+		t.Errorf("labels %v, want red with %g", labels, want)
+	}
+	kind, body := form(t, pixels(t, 3, 5, red), pixels(t, 5, 3, blue), pixels(t, 2, 2, red))
+	code, got = post(t, url+"/v1/predict", kind, body)
+	if code != 200 || len(images(t, got)) != 3 {
+		t.Fatalf("status %d, %v", code, got)
+	}
+	for i, want := range []string{"red", "blue", "red"} {
+		entry := images(t, got)[i]
+		if label := entry["labels"].([]any)[0].(map[string]any)["label"]; label != want || entry["name"] != fmt.Sprintf("%d.png", i) {
+			t.Errorf("image %d: %v, want %s", i, entry, want)
+		}
+	}
+	code, got = post(t, url+"/v1/embed", "", bytes.NewReader(pixels(t, 3, 5, blue)))
+	if mean := images(t, got)[0]["mean"].([]any); code != 200 || math.Abs(mean[2].(float64)-6) > 1e-5 || mean[0] != 1.0 {
+		t.Errorf("features %v, want the mean colour", mean)
+	}
+	code, got = post(t, url+"/v1/attention", "", bytes.NewReader(pixels(t, 3, 5, blue)))
+	if entry := images(t, got)[0]; code != 200 || entry["rows"] != 2.0 || entry["cols"] != 3.0 || len(entry["weights"].([]any)) != 6 {
+		t.Errorf("attention %v", entry)
+	}
+}
+
+func TestImagesOfConcurrentRequestsAreComputedTogether(t *testing.T) {
+	model := &fake{gate: make(chan struct{}, 100)}
+	_, url, _ := start(t, model, Options{Batch: 8, Window: 200 * time.Millisecond})
+	var done sync.WaitGroup
+	for i := range 5 {
+		done.Go(func() {
+			c := red
+			if i%2 == 1 {
+				c = blue
+			}
+			_, got := post(t, url+"/v1/predict?top=1", "", bytes.NewReader(pixels(t, 3, 5, c)))
+			label := images(t, got)[0]["labels"].([]any)[0].(map[string]any)["label"]
+			if want := []string{"red", "blue"}[i%2]; label != want {
+				t.Errorf("request %d: %v, want %s", i, label, want)
+			}
+		})
+	}
+	for range 5 {
+		model.gate <- struct{}{}
+	}
+	done.Wait()
+	if len(model.batches) != 1 || model.batches[0] != 8 { // 5 images in the smallest compiled size that holds them
+		t.Errorf("batches %v, want one of 8", model.batches)
+	}
+}
+
+func TestEachFailureHasItsStatus(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{Bytes: 50_000, Pixels: 1000, Parts: 3})
+	small := pixels(t, 3, 5, red)
+	kind, four := form(t, small, small, small, small)
+	_, none := form(t)
+	for name, c := range map[string]struct {
+		path, kind string
+		body       io.Reader
+		want       int
+		message    string
+	}{
+		"too many bytes":            {"/v1/predict", "", bytes.NewReader(make([]byte, 50_001)), 413, "50000 bytes"},
+		"too many bytes, no length": {"/v1/predict", "", io.MultiReader(bytes.NewReader(make([]byte, 50_001))), 413, "50000 bytes"},
+		"too many pixels":           {"/v1/predict", "", bytes.NewReader(pixels(t, 32, 32, red)), 413, "32×32 pixels"},
+		"too many parts":            {"/v1/predict", kind, four, 413, "more than 3 images"},
+		"no part":                   {"/v1/predict", kind, none, 400, "malformed"},
+		"no boundary":               {"/v1/predict", "multipart/form-data", strings.NewReader("x"), 400, "boundary"},
+		"a part cut":                {"/v1/predict", kind, strings.NewReader("--x"), 400, "malformed"},
+		"not an image":              {"/v1/predict", "image/png", strings.NewReader("GIF"), 415, "JPEG"},
+		"empty":                     {"/v1/embed", "image/png", strings.NewReader(""), 415, "JPEG"},
+		"a malformed type":          {"/v1/predict", "image/png; q", bytes.NewReader(small), 415, "Content-Type"},
+		"damaged":                   {"/v1/predict", "", bytes.NewReader(small[:len(small)-20]), 422, "body"},
+		"top":                       {"/v1/predict?top=0", "", bytes.NewReader(small), 400, "from 1 to 3"},
+		"top of words":              {"/v1/predict?top=all", "", bytes.NewReader(small), 400, "from 1 to 3"},
+		"unknown path":              {"/v2/predict", "", bytes.NewReader(small), 404, "/v2/predict"},
+		"the program fails":         {"/v1/predict", "", bytes.NewReader(pixels(t, 13, 5, red)), 500, "13 rows"},
+	} {
+		code, got := post(t, url+c.path, c.kind, c.body)
+		failure, _ := got["error"].(map[string]any)
+		if message, _ := failure["message"].(string); code != c.want || failure["status"] != float64(c.want) ||
+			!strings.Contains(message, c.message) {
+			t.Errorf("%s: status %d, %v; want %d and %q", name, code, got, c.want, c.message)
+		}
+	}
+	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(small)); code != 200 {
+		t.Errorf("after the failures: status %d, %v", code, got)
+	}
+}
+
+// TestMillionsOfPixelsInFewBytes sends a PNG header that promises more than the limit: it is refused before decoding.
+func TestHugeDimensionsAreRefusedFromTheHeader(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{})
+	raw := pixels(t, 1, 1, red)
+	copy(raw[16:], []byte{0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff}) // IHDR's width and height
+	begin := time.Now()
+	used, _ := campaign.Cost(func() {
+		code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw))
+		if code != 413 && code != 422 { // or the header's checksum first
+			t.Errorf("status %d, %v", code, got)
+		}
+	})
+	if took := time.Since(begin); took > 10*time.Second || used > 64<<20 {
+		t.Errorf("%v, %d bytes", took, used)
+	}
+}
+
+func TestAMutatedImageNeverEndsTheServer(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{Pixels: 100_000})
+	rng := campaign.Rand(77)
+	seeds := [][]byte{pixels(t, 11, 13, red), pixels(t, 5, 3, blue), []byte("\xff\xd8\xff\xe0\x00\x10JFIF\x00"),
+		[]byte("RIFF\x24\x00\x00\x00WEBPVP8 "), []byte("GIF89a\x02\x00\x02\x00\x80\x00\x00"), []byte("BM\x46\x00\x00\x00")}
+	statuses := map[int]int{}
+	for i := range campaign.Times(t, 10_000, 100_000, "mutated images over HTTP") {
+		raw := campaign.Mutate(rng, seeds[i%len(seeds)], seeds[rng.IntN(len(seeds))])
+		code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw))
+		statuses[code]++
+		if code != 200 && code != 413 && code != 415 && code != 422 {
+			t.Fatalf("%q: status %d, %v", raw, code, got)
+		}
+	}
+	if len(statuses) != 4 {
+		t.Errorf("statuses %v, want all of 200, 413, 415, 422", statuses)
+	}
+	if code, _ := post(t, url+"/v1/predict", "", bytes.NewReader(seeds[0])); code != 200 {
+		t.Errorf("afterwards: status %d", code)
+	}
+}
+
+func TestASlowBodyGets408AndALongQueue429(t *testing.T) {
+	model := &fake{gate: make(chan struct{}, 100)}
+	s, url, _ := start(t, model, Options{Timeout: 300 * time.Millisecond, Images: 2, Batch: 1})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nslow")
+	answer, err := io.ReadAll(conn)
+	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) || !bytes.Contains(answer, []byte("did not arrive")) {
+		t.Errorf("a slow body: %v, %q", err, answer)
+	}
+	kind, three := form(t, pixels(t, 3, 5, red), pixels(t, 3, 5, red), pixels(t, 3, 5, red))
+	if code, got := post(t, url+"/v1/predict", kind, three); code != 429 {
+		t.Errorf("three images where two may be in flight: status %d, %v", code, got)
+	}
+	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 503 { // the gate is shut
+		t.Errorf("no answer in time: status %d, %v", code, got)
+	}
+	close(model.gate)
+	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 200 {
+		t.Errorf("afterwards: status %d, %v", code, got)
+	}
+	if !s.images.TryAcquire(2) || !s.bytes.TryAcquire(bodies*s.options.Bytes) {
+		t.Error("the failures kept some of the limits")
+	}
+}
+
+func TestClosingFinishesWhatIsInFlight(t *testing.T) {
+	model := &fake{gate: make(chan struct{}, 100)}
+	s, url, cancel := start(t, model, Options{})
+	finished := make(chan int)
+	go func() {
+		code, _ := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red)))
+		finished <- code
+	}()
+	for len(s.batcher.queue) > 0 || !inFlight(s) {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 503 {
+		t.Errorf("a request after the end: status %d, %v", code, got)
+	}
+	model.gate <- struct{}{}
+	if code := <-finished; code != 200 {
+		t.Errorf("the request in flight: status %d", code)
+	}
+	if err := s.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// inFlight reports whether an image of a request is in flight.
+func inFlight(s *Server) bool {
+	if s.images.TryAcquire(int64(s.options.Images)) {
+		s.images.Release(int64(s.options.Images))
+		return false
+	}
+	return true
+}
+
+func TestAServerIsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
+	gate := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s, err := Handler(ctx, &fake{compile: func(int) error { <-gate; return nil }}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string) int {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		return w.Code
+	}
+	if get("/healthz") != 200 || get("/readyz") != 503 {
+		t.Error("before the first program: want 200 of healthz, 503 of readyz")
+	}
+	close(gate)
+	<-s.Ready()
+	if get("/readyz") != 200 {
+		t.Error("after it: want 200 of readyz")
+	}
+	s, err = Handler(ctx, &fake{compile: func(int) error { return errors.New("too large") }}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(); err == nil || err.Error() != "too large" {
+		t.Errorf("a program that does not compile: %v", err)
+	}
+}
+
+func TestATokenIsAskedForWhereItProtects(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{Token: "secret"})
+	for path, protected := range map[string]bool{"/v1/model": true, "/metrics": true, "/healthz": false, "/readyz": false,
+		"/": false, "/openapi.json": false} {
+		for token, want := range map[string]bool{"": false, "Bearer wrong": false, "Bearer secret": true} {
+			request, _ := http.NewRequest("GET", url+path, nil)
+			request.Header.Set("Authorization", token)
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if code := response.StatusCode; (code == 200) != (want || !protected) || code != 200 && code != 401 {
+				t.Errorf("%s with %q: status %d", path, token, code)
+			}
+		}
+	}
+}
+
+func TestMetricsCountRequestsAndBatches(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{})
+	for range 3 {
+		post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red)))
+	}
+	post(t, url+"/v1/predict", "", strings.NewReader("no"))
+	response, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	for _, line := range []string{`wepe_requests_total{route="POST /v1/predict",status="200"} 3`,
+		`wepe_requests_total{route="POST /v1/predict",status="415"} 1`, "wepe_batch_images_count 3", "wepe_queue_images 0"} {
+		if !bytes.Contains(text, []byte(line+"\n")) {
+			t.Errorf("metrics lack %s", line)
+		}
+	}
+}
+
+func TestOptionsBelowZeroAreRefused(t *testing.T) {
+	for name, o := range map[string]Options{"Batch": {Batch: -1}, "Window": {Window: -1}, "Timeout": {Timeout: -5},
+		"at most 1024": {Batch: 5000}} {
+		if _, err := Handler(context.Background(), &fake{}, o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%+v: %v, want an error about %s", o, err, name)
+		}
+	}
+}
