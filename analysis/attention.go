@@ -12,6 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -87,7 +88,7 @@ func (s *subject) attended() (*seen, error) {
 		}
 		return append(nodes, SliceAxis(t.Blocks[c.Depth-1].Output, 1, AxisRange(c.Prefix())))
 	}
-	err := s.model.Look(s.Images.First(v.images), s.batch(v.images), choose, func(first int, values [][]float32) error {
+	err := s.model.Look(data.First(s.Images, v.images), s.batch(v.images), choose, func(first int, values [][]float32) error {
 		for k := range len(values[0]) / size {
 			layers := make([][]float32, c.Depth)
 			for l := range layers {
@@ -423,7 +424,7 @@ func separation(s *subject) error {
 	var separations []float64
 	var wrong []bool
 	images := min(s.Images.Len(), max(1, weightWork/size))
-	err := s.model.Look(s.Images.First(images), s.batch(images),
+	err := s.model.Look(data.First(s.Images, images), s.batch(images),
 		func(t *vit.Trace) []*Node { return []*Node{t.Blocks[c.Depth-1].Weights} },
 		func(first int, values [][]float32) error {
 			logits := slices.Collect(slices.Chunk(values[1], c.Classes))

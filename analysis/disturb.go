@@ -22,7 +22,7 @@ import (
 
 // Occluded replaces round(share·N) of the N patches of each image, chosen at random, by the mean colour. The released
 // script draws black rectangles that overlap instead, and so hides less than it says.
-func Occluded(set *data.Set, patch int, share float64, seed uint64) (*data.Set, error) {
+func Occluded(set *data.Memory, patch int, share float64, seed uint64) (*data.Memory, error) {
 	if !(share >= 0 && share <= 1) {
 		return nil, fmt.Errorf("analysis: a share of %g to occlude, want 0 to 1", share)
 	}
@@ -40,7 +40,7 @@ func Occluded(set *data.Set, patch int, share float64, seed uint64) (*data.Set, 
 }
 
 // Shuffled lets the patches of each image change places at random: what a model still knows, it knows without places.
-func Shuffled(set *data.Set, patch int, seed uint64) (*data.Set, error) {
+func Shuffled(set *data.Memory, patch int, seed uint64) (*data.Memory, error) {
 	return eachPatch(set, patch, seed, func(order []int, from, to func(patch, y int) []uint8) {
 		for p, source := range order {
 			for y := range patch {
@@ -52,8 +52,8 @@ func Shuffled(set *data.Set, patch int, seed uint64) (*data.Set, error) {
 
 // eachPatch calls change for every image with its patches in random order, and the rows of pixels of a patch in the old
 // image and in the new one, which begins as a copy.
-func eachPatch(set *data.Set, patch int, seed uint64,
-	change func(order []int, from, to func(patch, y int) []uint8)) (*data.Set, error) {
+func eachPatch(set *data.Memory, patch int, seed uint64,
+	change func(order []int, from, to func(patch, y int) []uint8)) (*data.Memory, error) {
 	if patch < 1 || set.Height%patch != 0 || set.Width%patch != 0 {
 		return nil, fmt.Errorf("analysis: images of %d×%d do not divide into patches of %d", set.Height, set.Width, patch)
 	}
@@ -67,7 +67,7 @@ func eachPatch(set *data.Set, patch int, seed uint64,
 			}
 		}
 		order := rand.New(rand.NewPCG(seed, uint64(i))).Perm(set.Height / patch * cols)
-		change(order, row(set.Image(i)), row(out.Image(i)))
+		change(order, row(set.Row(i)), row(out.Row(i)))
 	}
 	return out, nil
 }
@@ -92,9 +92,9 @@ func (m Geometry) matrix(width, height int) f64.Aff3 {
 }
 
 // Moved moves every picture with bilinear interpolation.
-func Moved(set *data.Set, m Geometry) (*data.Set, error) { return moved(set, m, draw.BiLinear) }
+func Moved(set *data.Memory, m Geometry) (*data.Memory, error) { return moved(set, m, draw.BiLinear) }
 
-func moved(set *data.Set, m Geometry, kernel draw.Transformer) (*data.Set, error) {
+func moved(set *data.Memory, m Geometry, kernel draw.Transformer) (*data.Memory, error) {
 	if !(m.Scale > 0) {
 		return nil, fmt.Errorf("analysis: scale %g, want more than 0", m.Scale)
 	}
@@ -105,8 +105,8 @@ func moved(set *data.Set, m Geometry, kernel draw.Transformer) (*data.Set, error
 	for i := range set.Len() {
 		canvas := image.NewRGBA(whole)
 		draw.Draw(canvas, whole, fill, image.Point{}, draw.Src)
-		kernel.Transform(canvas, m.matrix(set.Width, set.Height), set.Picture(i), whole, draw.Src, nil)
-		pixels := out.Image(i)
+		kernel.Transform(canvas, m.matrix(set.Width, set.Height), set.RGBA(i), whole, draw.Src, nil)
+		pixels := out.Row(i)
 		for p := range set.Width * set.Height {
 			copy(pixels[p*set.Channels:(p+1)*set.Channels], canvas.Pix[4*p:])
 		}
@@ -114,16 +114,16 @@ func moved(set *data.Set, m Geometry, kernel draw.Transformer) (*data.Set, error
 	return out, nil
 }
 
-// Sized brings every picture to another size, as data.Picture.Resize with its bilinear kernel.
-func Sized(set *data.Set, height, width int) *data.Set {
+// Sized brings every picture to another size, as data.Image.Resize with its bilinear kernel.
+func Sized(set *data.Memory, height, width int) *data.Memory {
 	if set.Height == height && set.Width == width {
 		return set
 	}
 	out := *set
 	out.Height, out.Width, out.Pixels = height, width, nil
 	for i := range set.Len() {
-		p := &data.Picture{Height: set.Height, Width: set.Width, Pixels: make([]uint8, 0, 3*set.Height*set.Width)}
-		for pixel := range slices.Chunk(set.Picture(i).Pix, 4) {
+		p := &data.Image{Height: set.Height, Width: set.Width, Pixels: make([]uint8, 0, 3*set.Height*set.Width)}
+		for pixel := range slices.Chunk(set.RGBA(i).Pix, 4) {
 			p.Pixels = append(p.Pixels, pixel[:3]...)
 		}
 		for pixel := range slices.Chunk(p.Resize(height, width, preprocess.Bilinear).Pixels, 3) {
@@ -133,16 +133,16 @@ func Sized(set *data.Set, height, width int) *data.Set {
 	return &out
 }
 
-func copyOf(set *data.Set) *data.Set {
+func copyOf(set *data.Memory) *data.Memory {
 	rows := make([]int, set.Len())
 	for i := range rows {
 		rows[i] = i
 	}
-	return set.Subset(rows)
+	return data.Rows(set, rows)
 }
 
 // meanColour is that of all pixels, per channel.
-func meanColour(set *data.Set) []uint8 {
+func meanColour(set *data.Memory) []uint8 {
 	sums := make([]uint64, set.Channels)
 	for i, v := range set.Pixels {
 		sums[i%set.Channels] += uint64(v)

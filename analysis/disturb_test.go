@@ -15,9 +15,8 @@ import (
 )
 
 // numbered is a set of 4×6 pixels in which no two are alike.
-func numbered(images, channels int) *data.Set {
-	s := &data.Set{Name: "numbers", Height: 4, Width: 6, Channels: channels, Classes: []string{"one"},
-		Labels: make([]int32, images)}
+func numbered(images, channels int) *data.Memory {
+	s := &data.Memory{Info: data.Info{Name: "numbers", Height: 4, Width: 6, Channels: channels, Classes: []string{"one"}, Labels: make([]int32, images)}}
 	for i := range images * 4 * 6 * channels {
 		s.Pixels = append(s.Pixels, uint8(i))
 	}
@@ -31,7 +30,7 @@ func TestMovementsAreThoseOfTorchvision(t *testing.T) {
 	tensors := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")
 	in := tensors["geometry.image_u8"]
 	height, width := in.Shape[0], in.Shape[1]
-	set := &data.Set{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2), Classes: []string{"one"}}
+	set := &data.Memory{Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2), Classes: []string{"one"}}}
 	for _, v := range in.Data {
 		set.Pixels = append(set.Pixels, uint8(v))
 	}
@@ -53,7 +52,7 @@ func TestMovementsAreThoseOfTorchvision(t *testing.T) {
 		equal, pixels := 0, height*width
 		for p := range pixels {
 			same := true
-			inside := got.Image(0)[3*p : 3*p+3]
+			inside := got.Row(0)[3*p : 3*p+3]
 			for k := range 3 {
 				v := inside[k]
 				if slices.Equal(inside, fill) {
@@ -93,10 +92,10 @@ func TestShuffledPatchesAreTheSamePatchesElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		patches := func(s *data.Set, i int) (all []string) {
+		patches := func(s *data.Memory, i int) (all []string) {
 			for row := 0; row < s.Height; row += 2 {
 				for col := 0; col < s.Width; col += 2 {
-					at := func(y int) []byte { return s.Image(i)[((row+y)*s.Width+col)*channels:][:2*channels] }
+					at := func(y int) []byte { return s.Row(i)[((row+y)*s.Width+col)*channels:][:2*channels] }
 					all = append(all, string(at(0))+string(at(1)))
 				}
 			}
@@ -131,7 +130,7 @@ func TestOcclusionHidesTheShareThatItSays(t *testing.T) {
 		for i := range set.Len() {
 			hidden := 0
 			for p := range set.Height * set.Width {
-				if pixel := got.Image(i)[3*p : 3*p+3]; !bytes.Equal(pixel, set.Image(i)[3*p:3*p+3]) {
+				if pixel := got.Row(i)[3*p : 3*p+3]; !bytes.Equal(pixel, set.Row(i)[3*p:3*p+3]) {
 					if hidden++; !bytes.Equal(pixel, mean) {
 						t.Errorf("a pixel becomes %v, want the mean %v", pixel, mean)
 					}
@@ -155,8 +154,8 @@ func TestASetOfAnotherSizeKeepsColoursAndChannels(t *testing.T) {
 			set.Pixels[i] = uint8(50 * (i%channels + 1))
 		}
 		got := Sized(set, 7, 5)
-		if got.Height != 7 || got.Width != 5 || got.Validate() != nil {
-			t.Fatalf("%d×%d, %v", got.Height, got.Width, got.Validate())
+		if got.Height != 7 || got.Width != 5 || got.Check(t.Context(), true) != nil {
+			t.Fatalf("%d×%d, %v", got.Height, got.Width, got.Check(t.Context(), true))
 		}
 		for i, v := range got.Pixels {
 			if v != uint8(50*(i%channels+1)) {

@@ -60,7 +60,7 @@ type Look struct {
 	Backend compute.Backend
 	Models  []Model
 	Figures []Figure
-	Images  *data.Set // labels that are not the model's classes leave out what asks for answers
+	Images  *data.Memory // labels that are not the model's classes leave out what asks for answers
 	Mask    func(image int) []bool
 	// Mask returns which pixels of an image of Images are the object, nil of one that shows none; itself nil where no one
 	// knows.

@@ -21,7 +21,7 @@ import (
 )
 
 // asked returns the rows of some figures.
-func asked(t *testing.T, what string, images *data.Set, models ...Model) []Row {
+func asked(t *testing.T, what string, images *data.Memory, models ...Model) []Row {
 	t.Helper()
 	chosen, err := Choose(strings.Split(what, ","))
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 )
 
 // contactSheet shows the first images of each set, a set in a row.
-func contactSheet(w io.Writer, sets []*data.Set, n int) error {
+func contactSheet(w io.Writer, sets []*data.Memory, n int) error {
 	var rows [][]image.Image
 	for _, set := range sets {
 		var row []image.Image
 		for i := range min(n, set.Len(), sets[0].Len()) {
-			row = append(row, set.Picture(i))
+			row = append(row, set.RGBA(i))
 		}
 		rows = append(rows, row)
 	}
@@ -27,10 +27,10 @@ func contactSheet(w io.Writer, sets []*data.Set, n int) error {
 }
 
 // overlays shows pictures, each beside itself under maps of its patches.
-func overlays(w io.Writer, set *data.Set, g Grid, maps ...[][]float64) error {
+func overlays(w io.Writer, set *data.Memory, g Grid, maps ...[][]float64) error {
 	var rows [][]image.Image
 	for i := range maps[0] {
-		picture := large(set.Picture(i))
+		picture := large(set.RGBA(i))
 		row := []image.Image{picture}
 		for _, m := range maps {
 			row = append(row, tinted(picture, g, m[i]))

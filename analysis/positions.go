@@ -13,6 +13,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
@@ -123,7 +124,7 @@ func probe(s *subject) error {
 		return NotHere("it takes two images: one to learn from, one to be measured on")
 	}
 	var content []float32 // [images, patches, width]
-	err = s.model.Look(s.Images.First(images), s.batch(images),
+	err = s.model.Look(data.First(s.Images, images), s.batch(images),
 		func(t *vit.Trace) []*Node { return []*Node{t.Patches} },
 		func(_ int, values [][]float32) error {
 			content = append(content, values[0]...)

@@ -15,14 +15,14 @@ import (
 // disturbed is a way to make images harder.
 type disturbed struct {
 	name string
-	set  func(s *subject, sized *data.Set) (*data.Set, error)
+	set  func(s *subject, sized *data.Memory) (*data.Memory, error)
 }
 
 func occlusion(s *subject) error {
 	var ways []disturbed
 	for _, share := range []float64{0.1, 0.2, 0.3} {
 		ways = append(ways, disturbed{fmt.Sprintf("%.0f %% hidden", 100*share),
-			func(s *subject, sized *data.Set) (*data.Set, error) {
+			func(s *subject, sized *data.Memory) (*data.Memory, error) {
 				return Occluded(sized, s.model.Recipe.Model.PatchSize, share, s.Look.Seed)
 			}})
 	}
@@ -32,7 +32,7 @@ func occlusion(s *subject) error {
 func geometry(s *subject) error {
 	var ways []disturbed
 	add := func(name string, m Geometry) {
-		ways = append(ways, disturbed{name, func(_ *subject, sized *data.Set) (*data.Set, error) {
+		ways = append(ways, disturbed{name, func(_ *subject, sized *data.Memory) (*data.Memory, error) {
 			return Moved(sized, m)
 		}})
 	}
@@ -47,7 +47,7 @@ func geometry(s *subject) error {
 }
 
 func shuffle(s *subject) error {
-	return s.withstand([]disturbed{{"patches shuffled", func(s *subject, sized *data.Set) (*data.Set, error) {
+	return s.withstand([]disturbed{{"patches shuffled", func(s *subject, sized *data.Memory) (*data.Memory, error) {
 		return Shuffled(sized, s.model.Recipe.Model.PatchSize, s.Look.Seed)
 	}}})
 }
@@ -65,7 +65,7 @@ func (s *subject) withstand(ways []disturbed) error {
 	}
 	whole := 100 * float64(untouched.Top1)
 	s.measured("top-1 accuracy, %", "as they are", whole)
-	pictures := []*data.Set{sized}
+	pictures := []*data.Memory{sized}
 	for _, way := range ways {
 		set, err := way.set(s, sized)
 		if err != nil {
@@ -78,7 +78,7 @@ func (s *subject) withstand(ways []disturbed) error {
 		accuracy := 100 * float64(m.Top1)
 		s.measured("top-1 accuracy, %", way.name, accuracy)
 		s.measured("kept of it, %", way.name, 100*accuracy/whole)
-		pictures = append(pictures, set.First(s.Shown))
+		pictures = append(pictures, data.First(set, s.Shown))
 	}
 	return s.show("what it was shown", "As they are, then disturbed in the order of the table.", func(w io.Writer) error {
 		return contactSheet(w, pictures, s.Shown)
@@ -93,7 +93,7 @@ func resolution(s *subject) error {
 	if err != nil {
 		return err
 	}
-	sizes, err := study.SizesOf(named.Elsewhere, s.model.Recipe, s.Images)
+	sizes, err := study.SizesOf(named.Elsewhere, s.model.Recipe, s.Images.Describe())
 	if err != nil {
 		return err
 	}

@@ -42,10 +42,10 @@ func shearY(factor float64) affine { return affine{a: 1, d: factor, e: 1} }
 
 func translation(x, y float64) affine { return affine{a: 1, c: x, e: 1, f: y} }
 
-// transform returns the picture seen through m as Pillow's transform does it, bit for bit (Geometry.c of Pillow 9.4):
+// transform returns the image seen through m as Pillow's transform does it, bit for bit (Geometry.c of Pillow 9.4):
 // the nearest pixel, or interpolated by the bilinear or bicubic kernel without widening it.
-func (p *Picture) transform(m affine, kernel preprocess.Resample, fill [3]uint8) *Picture {
-	out := &Picture{Height: p.Height, Width: p.Width, Pixels: bytes.Repeat(fill[:], p.Height*p.Width)}
+func (p *Image) transform(m affine, kernel preprocess.Resample, fill [3]uint8) *Image {
+	out := &Image{Height: p.Height, Width: p.Width, Pixels: bytes.Repeat(fill[:], p.Height*p.Width)}
 	switch {
 	case kernel == preprocess.Bilinear || kernel == preprocess.Bicubic:
 		p.interpolate(out, m, kernel)
@@ -58,7 +58,7 @@ func (p *Picture) transform(m affine, kernel preprocess.Resample, fill [3]uint8)
 }
 
 // translate is the nearest pixel where rows stay rows: Pillow goes along the axes in floating point.
-func (p *Picture) translate(out *Picture, m affine) {
+func (p *Image) translate(out *Image, m affine) {
 	places := func(at, step float64, out, in int) []int {
 		places := make([]int, out)
 		for i := range places {
@@ -80,7 +80,7 @@ func (p *Picture) translate(out *Picture, m affine) {
 }
 
 // nearestAffine is the nearest pixel in general: Pillow goes in steps of 1/65,536 of a pixel.
-func (p *Picture) nearestAffine(out *Picture, m affine) {
+func (p *Image) nearestAffine(out *Image, m affine) {
 	fixed := func(v float64) int { return int(math.Floor(float64(v*65536) + 0.5)) }
 	a, b, d, e := fixed(m.a), fixed(m.b), fixed(m.d), fixed(m.e)
 	x0 := fixed(m.c + float64(m.a*0.5) + float64(m.b*0.5))
@@ -101,7 +101,7 @@ func (p *Picture) nearestAffine(out *Picture, m affine) {
 
 // interpolate weighs the pixels around each place. Beyond the border columns repeat, and so do rows: the first one
 // where there is none above, and one computed before where there is none below.
-func (p *Picture) interpolate(out *Picture, m affine, kernel preprocess.Resample) {
+func (p *Image) interpolate(out *Image, m affine, kernel preprocess.Resample) {
 	taps := 2
 	if kernel == preprocess.Bicubic {
 		taps = 4

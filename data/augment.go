@@ -14,7 +14,7 @@ import (
 //
 // The steps, in this order (that of the authors' CIFAR-100 script): random crop of the zero-padded image, or random
 // resized crop; flips; resize to Size; rotation, policy, colour jitter, grey and erasing, which are done on the host
-// and so take the crop and the resize there (see OnHost); normalisation; cutout; mixup or cutmix.
+// and so take the crop and the resize there (see onHost); normalisation; cutout; mixup or cutmix.
 //
 // The shape of the graph depends on which steps are on, not on their strengths: a graph built with mixing on also
 // serves plans drawn by a copy of the struct with other strengths, or with the step off.

@@ -6,7 +6,7 @@ import "math"
 
 // blur is Pillow's GaussianBlur, bit for bit (BoxBlur.c of Pillow 9.4): three means over a window of fractional length
 // along each axis, whose variances add up to that of the Gaussian (Gwosdek et al. 2011).
-func (p *Picture) blur(sigma float64) {
+func (p *Image) blur(sigma float64) {
 	const passes = 3
 	variance := float32(sigma) * float32(sigma) / passes
 	length := float32(math.Sqrt(float64(12*float64(variance)) + 1))

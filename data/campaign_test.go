@@ -44,7 +44,7 @@ var readers = map[string]struct {
 				return err
 			}
 			defer file.Close()
-			_, err = parseList(file, 0)
+			_, _, err = parseList(file, 0)
 			return err
 		},
 	},
@@ -67,7 +67,7 @@ var readers = map[string]struct {
 			var members [][2]string
 			for i := range 300 {
 				name := strings.Repeat("x", i)
-				members = append(members, [2]string{name + ".jpg", strings.Repeat("picture", 100)}, [2]string{name + ".cls", "3"})
+				members = append(members, [2]string{name + ".jpg", strings.Repeat("image", 100)}, [2]string{name + ".cls", "3"})
 			}
 			return map[string][]byte{"0.tar": datatest.Tar(members...)}
 		},
@@ -75,7 +75,7 @@ var readers = map[string]struct {
 	},
 }
 
-// A sound set, and mutated ones. Pictures are bounded by their pixels instead: TestDecodeRefusesDamage.
+// A sound set, and mutated ones. Images are bounded by their pixels instead: TestDecodeRefusesDamage.
 func TestEveryReaderOfSetsKeepsToTheMemoryOfItsFiles(t *testing.T) {
 	rng := campaign.Rand(3)
 	for _, name := range slices.Sorted(maps.Keys(readers)) {
@@ -118,10 +118,7 @@ func TestNothingLeaksFromFeedsThatAreClosedAnywhere(t *testing.T) {
 	for _, container := range []string{"folders", "tar"} {
 		f, rng := sources(t)[container], campaign.Rand(11)
 		campaign.Leaks(t, 20, 1000, "feeds opened, read from and closed", func(int) {
-			feed, err := streamed(t, f, Streaming{Workers: 1 + rng.IntN(8)}).Feed(Augment{}, 3, 13, epochs(f.Len(), 3))
-			if err != nil {
-				t.Fatal(err)
-			}
+			feed := newLoader(streamed(t, f, Streaming{Workers: 1 + rng.IntN(8)}), Augment{}, 3, 13, epochs(f.Len(), 3))
 			defer feed.Close()
 			for range rng.IntN(6) {
 				if _, err := feed.Next(); err != nil {

@@ -12,7 +12,7 @@ import "image"
 
 // chroma is how the samples of a subsampled plane are spread over pixels.
 type chroma struct {
-	rows, cols         int       // samples within the picture
+	rows, cols         int       // samples within the image
 	rowShift, colShift int       // log2 of the pixels to a sample along each axis
 	smooth             bool      // false repeats the nearest sample
 	bias               [2][2]int // added before division by 16, by parity of the pixel's row and column
@@ -59,7 +59,7 @@ func (c chroma) samples(pixel, shift, n int) (near, next int) {
 }
 
 // jpeg converts the part of a decoded jpeg from a line and a column on.
-func (p *Picture) jpeg(m *image.YCbCr, line, column int) {
+func (p *Image) jpeg(m *image.YCbCr, line, column int) {
 	c := jpegChroma[m.SubsampleRatio]
 	if c.colShift == 1 && m.Rect.Dx() <= 4 { // libjpeg does not interpolate two columns of samples
 		c.smooth = false
@@ -67,7 +67,7 @@ func (p *Picture) jpeg(m *image.YCbCr, line, column int) {
 	p.convert(m, line, column, c, jpegRGB)
 }
 
-func (p *Picture) convert(m *image.YCbCr, line, column int, c chroma, rgb func(y, cb, cr int) (r, g, b int)) {
+func (p *Image) convert(m *image.YCbCr, line, column int, c chroma, rgb func(y, cb, cr int) (r, g, b int)) {
 	c.rows = (m.Rect.Dy() + 1<<c.rowShift - 1) >> c.rowShift
 	c.cols = (m.Rect.Dx() + 1<<c.colShift - 1) >> c.colShift
 	c.sums = make([]int, c.cols)

@@ -45,7 +45,7 @@ var (
 // cifar-100-binary.tar.gz; dir may also be that archive. Any whole number of records is accepted, and fewer names where
 // no label is beyond them: a subset. The archive is read as a stream and not unpacked. When nothing is there the error
 // is fs.ErrNotExist.
-func CIFAR100(dir string) (train, test *Set, err error) {
+func CIFAR100(dir string) (train, test *Memory, err error) {
 	train, test, err = cifarFrom(dir)
 	if err != nil {
 		err = fmt.Errorf("data: CIFAR-100: %w", err)
@@ -53,8 +53,8 @@ func CIFAR100(dir string) (train, test *Set, err error) {
 	return train, test, err
 }
 
-func cifarFrom(dir string) (train, test *Set, err error) {
-	parts := cifarParts{sets: map[string]*Set{}}
+func cifarFrom(dir string) (train, test *Memory, err error) {
+	parts := cifarParts{sets: map[string]*Memory{}}
 	for _, d := range []string{dir, filepath.Join(dir, cifarDir)} {
 		if _, err := os.Stat(filepath.Join(d, cifarTrain)); err == nil {
 			return parts.join(d, parts.readDir(d))
@@ -77,7 +77,7 @@ func cifarFrom(dir string) (train, test *Set, err error) {
 // cifarParts are the files that were read, from wherever they come.
 type cifarParts struct {
 	names []string
-	sets  map[string]*Set // by the name of the file
+	sets  map[string]*Memory // by the name of the file
 }
 
 func (p *cifarParts) readDir(dir string) error {
@@ -143,7 +143,7 @@ func (p *cifarParts) read(name, where string, r io.Reader) (err error) {
 }
 
 // join makes the two sets of the parts, unless reading them failed.
-func (p *cifarParts) join(where string, err error) (train, test *Set, _ error) {
+func (p *cifarParts) join(where string, err error) (train, test *Memory, _ error) {
 	if err != nil {
 		return nil, nil, err
 	}
@@ -151,7 +151,7 @@ func (p *cifarParts) join(where string, err error) (train, test *Set, _ error) {
 	if p.names == nil || train == nil || test == nil {
 		return nil, nil, fmt.Errorf("%s lacks %s, %s or %s", where, cifarTrain, cifarTest, cifarNames)
 	}
-	for _, set := range []*Set{train, test} {
+	for _, set := range []*Memory{train, test} {
 		if label := slices.Max(set.Labels); int(label) >= len(p.names) {
 			return nil, nil, fmt.Errorf("%s has label %d, but %s %d names", where, label, cifarNames, len(p.names))
 		}
@@ -175,8 +175,8 @@ func cifarReadNames(where string, r io.Reader) ([]string, error) {
 }
 
 // cifarReadRecords reads records to the end of r.
-func cifarReadRecords(where string, r io.Reader) (*Set, error) {
-	s := &Set{Height: cifarSide, Width: cifarSide, Channels: 3}
+func cifarReadRecords(where string, r io.Reader) (*Memory, error) {
+	s := &Memory{Info: Info{Height: cifarSide, Width: cifarSide, Channels: 3}}
 	in := bufio.NewReaderSize(r, 1<<16)
 	record := make([]byte, cifarRecord)
 	for n := 0; ; n++ {

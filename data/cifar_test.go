@@ -94,7 +94,7 @@ func TestCIFAR100ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(train.Validate(), test.Validate()); err != nil {
+		if err := errors.Join(train.Check(t.Context(), true), test.Check(t.Context(), true)); err != nil {
 			t.Fatal(err)
 		}
 		if train.Len() != 5 || test.Len() != 3 || train.Classes[42] != "class_42" {
@@ -104,7 +104,7 @@ func TestCIFAR100ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) {
 			if train.Labels[k] != int32(7*k) {
 				t.Errorf("%s: record %d has label %d, want %d", dir, k, train.Labels[k], 7*k)
 			}
-			for i, v := range train.Image(k) { // interleaved against planes
+			for i, v := range train.Row(k) { // interleaved against planes
 				if want := files[cifarTrain][k*cifarRecord+2+i%3*1024+i/3]; v != want {
 					t.Fatalf("%s: record %d, byte %d is %d, want %d", dir, k, i, v, want)
 				}
@@ -127,8 +127,8 @@ func TestCIFAR100SampleIsBalancedAndHasTheStatedStatistics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []*Set{train, test} {
-		if err := set.Validate(); err != nil {
+	for _, set := range []*Memory{train, test} {
+		if err := set.Check(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 		counts := make([]int, 100)
@@ -249,7 +249,7 @@ func FuzzCIFAR100Records(f *testing.F) {
 			return
 		}
 		set.Classes = make([]string, 100)
-		if err := set.Validate(); err != nil || set.Len()*cifarRecord != len(raw) {
+		if err := set.Check(t.Context(), true); err != nil || set.Len()*cifarRecord != len(raw) {
 			t.Fatalf("%d bytes became %d images: %v", len(raw), set.Len(), err)
 		}
 	})
@@ -274,12 +274,12 @@ func FuzzCIFAR100Archive(f *testing.F) {
 		if err := zipped.Close(); err != nil {
 			t.Fatal(err)
 		}
-		parts := cifarParts{sets: map[string]*Set{}}
+		parts := cifarParts{sets: map[string]*Memory{}}
 		train, test, err := parts.join("fuzz", parts.readArchive("fuzz", &file))
 		if err != nil {
 			return
 		}
-		if err := errors.Join(train.Validate(), test.Validate()); err != nil {
+		if err := errors.Join(train.Check(t.Context(), true), test.Check(t.Context(), true)); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -8,20 +8,20 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// cropped decodes the window of an identified file that choose says, for the sides of the picture as it is turned, and
-// resizes it: what windowed and Resize make of the whole picture, but decoding jpegs no further than they are shown,
+// cropped decodes the window of an identified file that choose says, for the sides of the image as it is turned, and
+// resizes it: what windowed and Resize make of the whole image, but decoding jpegs no further than they are shown,
 // and with -tags libjpeg no larger. There a window that has at least twice, four or eight times the size that is
 // asked for is decoded at a half, a quarter or an eighth, as Pillow's draft does it.
 func (f format) cropped(raw []byte, height, width int, choose func(height, width int) window, outHeight, outWidth int,
-	kernel preprocess.Resample) (p *Picture, err error) {
+	kernel preprocess.Resample) (p *Image, err error) {
 	defer recoverDamage(&err)
-	if f.decode == nil && f.orientation(raw) == uprightPicture && kernel != preprocess.Nearest {
+	if f.decode == nil && f.orientation(raw) == upright && kernel != preprocess.Nearest {
 		if w := choose(height, width); w.within(height, width) {
 			p, err = jpegWindow(raw, height, width, w, outHeight, outWidth, kernel)
 			return p, asDamage(err)
 		}
 	}
-	if p, err = f.picture(raw, height, width); err != nil {
+	if p, err = f.image(raw, height, width); err != nil {
 		return nil, err
 	}
 	return p.windowed(choose(p.Height, p.Width)).Resize(outHeight, outWidth, kernel), nil
@@ -33,7 +33,7 @@ func (w window) within(height, width int) bool {
 
 // jpegWindow decodes the pixels that a window touches, at the smallest size that is large enough, and resizes the
 // window, which need not begin with one of them.
-func jpegWindow(raw []byte, height, width int, w window, outHeight, outWidth int, kernel preprocess.Resample) (*Picture,
+func jpegWindow(raw []byte, height, width int, w window, outHeight, outWidth int, kernel preprocess.Resample) (*Image,
 	error) {
 	scale := 1
 	for _, s := range jpegScales {

@@ -16,7 +16,7 @@ const augmentDir = "testdata/augment"
 
 // cropOf decodes a window of a file.
 func cropOf(t testing.TB, raw []byte, choose func(height, width int) window, height, width int,
-	kernel preprocess.Resample) *Picture {
+	kernel preprocess.Resample) *Image {
 	t.Helper()
 	f, h, w, err := identify(raw, maxPixels)
 	if err != nil {
@@ -30,7 +30,7 @@ func cropOf(t testing.TB, raw []byte, choose func(height, width int) window, hei
 }
 
 // Pillow's draft, crop and resize of a box are the source of the expected values. The decoder of the standard library
-// has no smaller transforms: what it makes of the larger windows is another picture, and of the others off by rounding.
+// has no smaller transforms: what it makes of the larger windows is another image, and of the others off by rounding.
 func TestAWindowMuchLargerThanItsCropIsDecodedSmallerAsPillowDoes(t *testing.T) {
 	g, _ := readAugmentGoldens(t, augmentDir)
 	drafts := 0
@@ -56,9 +56,9 @@ func TestAWindowMuchLargerThanItsCropIsDecodedSmallerAsPillowDoes(t *testing.T) 
 	}
 }
 
-// Whatever is left out of decoding, what is shown has the bits of the whole picture: at every corner, through any
+// Whatever is left out of decoding, what is shown has the bits of the whole image: at every corner, through any
 // subsampling, turned or not, and beyond the border.
-func TestADecodedWindowHasTheBitsOfTheWholePicture(t *testing.T) {
+func TestADecodedWindowHasTheBitsOfTheWholeImage(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	var paths []string
 	for _, dir := range []string{augmentDir, goldenDir} {

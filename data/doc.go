@@ -20,10 +20,10 @@
 //	images := augment.Images(pixels, plan)             // [batch, 224, 224, 3]
 //	targets := data.SoftLabels(plan, classes, 0.1)     // [batch, classes]
 //
-// # Pictures in files
+// # Images in files
 //
-// Image brings pictures of any size to one size on the host, as Pillow does, by the settings that pretrained models
-// come with (package preprocess). Folder and Lists find labelled pictures, Files.Load makes a Set of them:
+// Image brings images of any size to one size on the host, as Pillow does, by the settings that pretrained models
+// come with (package preprocess). Folder and Lists find labelled images, Files.Load makes a Set of them:
 //
 //	settings, err := preprocess.Read("vit/preprocessor_config.json")
 //	train, held, err := data.Folder("flowers", nil, 0.15, seed)
@@ -35,7 +35,7 @@
 //
 // Every draw is a pure function: the order of (seed, epoch), what happens to one image of (seed, epoch, row of the
 // set), mixing of (seed, epoch, batch number). No generator state exists, so a run resumed at any batch, or split over
-// any number of workers, sees the same pictures. (GoMLX's dataset.InMemory keeps a set on the device too, but draws
+// any number of workers, sees the same images. (GoMLX's dataset.InMemory keeps a set on the device too, but draws
 // from a generator whose state would have to be saved, and knows neither augmentation nor files.)
 //
 // # Conventions

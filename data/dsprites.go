@@ -17,8 +17,8 @@ import (
 )
 
 // dSprites: Matthey, Higgins, Hassabis and Lerchner (2017), one file of NumPy arrays
-// (dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz). Its 737,280 pictures are 3 GB once unpacked, so the arrays are
-// streamed and only the pictures asked for are kept.
+// (dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz). Its 737,280 images are 3 GB once unpacked, so the arrays are
+// streamed and only the images asked for are kept.
 const (
 	spriteSide    = 64
 	spriteBytes   = spriteSide * spriteSide
@@ -26,15 +26,15 @@ const (
 	maxSprites    = 10_000_000
 )
 
-// DSprites reads pictures for a task from the data set's own npz file: sizes[0] for training, sizes[1] for validation,
-// sizes[2] for testing; of size 0 the set is nil. As in VTAB the parts are 80, 10 and 10 % of all pictures, which are
+// DSprites reads images for a task from the data set's own npz file: sizes[0] for training, sizes[1] for validation,
+// sizes[2] for testing; of size 0 the set is nil. As in VTAB the parts are 80, 10 and 10 % of all images, which are
 // shuffled before, here as a function of the seed, and the first of a part are taken: {800, 200, 73728} is VTAB-1k's
-// amount. Which pictures these are is our own choice, since VTAB's depends on the order in which TensorFlow Datasets
+// amount. Which images these are is our own choice, since VTAB's depends on the order in which TensorFlow Datasets
 // happened to write them; and VTAB-1k folders hold jpegs, these are the lossless originals, black and white as RGB.
 //
 // Errors name the file; nothing but the arrays imgs and latents_classes is read, never the pickle beside them.
 func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64,
-	p preprocess.Settings) (sets [3]*Set, err error) {
+	p preprocess.Settings) (sets [3]*Memory, err error) {
 	if task.classes() == nil {
 		return sets, fmt.Errorf("data: unknown task %q: take %s or %s", task, TaskLocation, TaskOrientation)
 	}
@@ -44,14 +44,14 @@ func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed in
 	}
 	defer f.Close()
 	if err := readSprites(ctx, f, task, sizes, seed, p, &sets); err != nil {
-		return [3]*Set{}, fmt.Errorf("data: dSprites: %s: %w", file, err)
+		return [3]*Memory{}, fmt.Errorf("data: dSprites: %s: %w", file, err)
 	}
 	return sets, nil
 }
 
 // readSprites fills the sets with the chosen rows of both arrays, in the file's order.
 func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed int64, p preprocess.Settings,
-	sets *[3]*Set) error {
+	sets *[3]*Memory) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -65,13 +65,13 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed 
 		return err
 	}
 	defer factors.Close()
-	images, pictures, err := openArray(members, "imgs", "|u1", []int{spriteSide, spriteSide})
+	images, count, err := openArray(members, "imgs", "|u1", []int{spriteSide, spriteSide})
 	if err != nil {
 		return err
 	}
 	defer images.Close()
-	if pictures != n {
-		return fmt.Errorf("%d pictures, but factors of %d", pictures, n)
+	if count != n {
+		return fmt.Errorf("%d images, but factors of %d", count, n)
 	}
 	of, err := choose(n, sizes, seed)
 	if err != nil {
@@ -81,7 +81,7 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed 
 		if sizes[part] == 0 {
 			continue
 		}
-		sets[part], err = newSet("dsprites-"+string(task)+"-"+name, sizes[part], task.classes(), p)
+		sets[part], err = newMemory("dsprites-"+string(task)+"-"+name, sizes[part], task.classes(), p)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed 
 			return fmt.Errorf("latents_classes, row %d: %w", row, asDamage(err))
 		}
 		if _, err := io.ReadFull(inImages, pixels); err != nil {
-			return fmt.Errorf("imgs, picture %d: %w", row, asDamage(err))
+			return fmt.Errorf("imgs, image %d: %w", row, asDamage(err))
 		}
 		if of[row] == 0 {
 			continue
@@ -106,18 +106,18 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed 
 		if err != nil {
 			return fmt.Errorf("latents_classes, row %d: %w", row, err)
 		}
-		picture := &Picture{Height: spriteSide, Width: spriteSide, Pixels: make([]uint8, 0, 3*spriteBytes)}
+		img := &Image{Height: spriteSide, Width: spriteSide, Pixels: make([]uint8, 0, 3*spriteBytes)}
 		for _, v := range pixels {
 			if v > 1 {
-				return fmt.Errorf("imgs, picture %d: a pixel is %d, want 0 or 1", row, v)
+				return fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
 			}
-			picture.Pixels = append(picture.Pixels, -v, -v, -v) // 0 or 255
+			img.Pixels = append(img.Pixels, -v, -v, -v) // 0 or 255
 		}
-		if picture, err = picture.Preprocess(p); err != nil {
+		if img, err = img.Preprocess(p); err != nil {
 			return err
 		}
 		part := of[row] - 1
-		sets[part].put(filled[part], picture)
+		sets[part].put(filled[part], img)
 		sets[part].Labels[filled[part]] = task.label(s)
 		filled[part]++
 	}
@@ -140,7 +140,7 @@ func choose(n int, sizes [3]int, seed int64) (of []uint8, err error) {
 	for part, name := range []string{"training", "validation", "test"} {
 		rows := order[bounds[part]:bounds[part+1]]
 		if sizes[part] < 0 || sizes[part] > len(rows) {
-			return nil, fmt.Errorf("asked for %d of %d %s pictures", sizes[part], len(rows), name)
+			return nil, fmt.Errorf("asked for %d of %d %s images", sizes[part], len(rows), name)
 		}
 		for _, row := range rows[:sizes[part]] {
 			of[row] = uint8(part + 1)
@@ -149,7 +149,7 @@ func choose(n int, sizes [3]int, seed int64) (of []uint8, err error) {
 	return of, nil
 }
 
-// spriteOf reads the factors of one picture.
+// spriteOf reads the factors of one image.
 func spriteOf(values []byte) (s sprite, err error) {
 	for k, f := range []struct {
 		name string

@@ -31,25 +31,25 @@ func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 		}
 		seen := map[int]bool{}
 		for part, set := range sets {
-			if err := set.Validate(); err != nil || set.Len() != sizes[part] || len(set.Classes) != 16 {
-				t.Fatalf("part %d: %d pictures, %v", part, set.Len(), err)
+			if err := set.Check(t.Context(), true); err != nil || set.Len() != sizes[part] || len(set.Classes) != 16 {
+				t.Fatalf("part %d: %d images, %v", part, set.Len(), err)
 			}
 			last := -1
 			for i := range set.Len() {
 				k := 0
 				for bit := range 64 {
-					k |= int(set.Image(i)[3*bit]&1) << bit
+					k |= int(set.Row(i)[3*bit]&1) << bit
 				}
 				if seen[k] || k <= last || k >= n {
-					t.Fatalf("part %d, picture %d is number %d: twice, or not in order", part, i, k)
+					t.Fatalf("part %d, image %d is number %d: twice, or not in order", part, i, k)
 				}
 				seen[k], last = true, k
 				want := make([]uint8, 3*64*64) // black but for the number
 				for j := range 3 * 64 {
 					want[j] = uint8(255 * (k >> (j / 3) & 1))
 				}
-				if !bytes.Equal(set.Image(i), want) || int(set.Labels[i]) != label(datatest.SpriteFactors(k)) {
-					t.Fatalf("%s, picture %d: label %d, row %v", task, k, set.Labels[i], set.Image(i)[:3*64])
+				if !bytes.Equal(set.Row(i), want) || int(set.Labels[i]) != label(datatest.SpriteFactors(k)) {
+					t.Fatalf("%s, image %d: label %d, row %v", task, k, set.Labels[i], set.Row(i)[:3*64])
 				}
 			}
 		}
@@ -125,9 +125,9 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 		"bytes for type <f8":                           with("imgs.npy", datatest.NPY("<f8", "100, 64, 64", all)),
 		"409600 bytes for type |u1, shape [100 64 32]": with("imgs.npy", datatest.NPY("|u1", "100, 64, 32", all)),
 		"409601 bytes for type |u1, shape [100 64 64]": with("imgs.npy", append(datatest.NPY("|u1", "100, 64, 64", all), 1)),
-		"99 pictures, but factors of 100":              with("imgs.npy", datatest.NPY("|u1", "99, 64, 64", all[:99*64*64])),
+		"99 images, but factors of 100":                with("imgs.npy", datatest.NPY("|u1", "99, 64, 64", all[:99*64*64])),
 		"|u1, 1 to 10000000 rows of [64 64]":           with("imgs.npy", datatest.NPY("|u1", "100, 32, 128", all)),
-		"picture 99: a pixel is 3":                     with("imgs.npy", changed(images, -1, 3)),
+		"image 99: a pixel is 3":                       with("imgs.npy", changed(images, -1, 3)),
 		"row 99: x is 32":                              with("latents_classes.npy", changed(factors, -16, 32)),
 		"row 99: orientation":                          with("latents_classes.npy", changed(factors, -17, 0xff)),
 	} {

@@ -8,10 +8,10 @@ import (
 )
 
 // erase is random erasing (Zhong et al. 2017, https://arxiv.org/abs/1708.04896): a box of an area uniform in scale
-// and a height/width log-uniform between 3/10 and 10/3, ten tries at one that fits, anywhere in the picture.
+// and a height/width log-uniform between 3/10 and 10/3, ten tries at one that fits, anywhere in the image.
 // Torchvision and timm erase after normalisation: a normalised 0 is the mean here, and timm's normal noise is mean +
 // std·noise, both rounded to bytes, the noise clipped where bytes end.
-func (p *Picture) erase(scale [2]float64, noise bool, mean, std [3]float64, r *rand.Rand) {
+func (p *Image) erase(scale [2]float64, noise bool, mean, std [3]float64, r *rand.Rand) {
 	for range 10 {
 		area := float64(p.Height*p.Width) * (scale[0] + r.Float64()*(scale[1]-scale[0]))
 		ratio := math.Exp((2*r.Float64() - 1) * math.Log(10.0/3))

@@ -7,14 +7,14 @@ import (
 	"encoding/binary"
 )
 
-// Cameras store a picture as the sensor saw it and say in the EXIF tag Orientation how to turn it. Only that tag is
-// read. Damaged EXIF data is no reason to lose a picture: whatever does not fit means "upright".
+// Cameras store an image as the sensor saw it and say in the EXIF tag Orientation how to turn it. Only that tag is
+// read. Damaged EXIF data is no reason to lose an image: whatever does not fit means "upright".
 
 const (
 	exifPrefix      = "Exif\x00\x00"
 	tagOrientation  = 0x0112
 	typeShort       = 3
-	uprightPicture  = 1
+	upright         = 1
 	lastOrientation = 8
 )
 
@@ -24,15 +24,15 @@ func orientation(tiff []byte) int {
 	var order binary.ByteOrder = binary.LittleEndian
 	switch {
 	case len(tiff) < 8:
-		return uprightPicture
+		return upright
 	case bytes.HasPrefix(tiff, []byte("MM\x00\x2a")):
 		order = binary.BigEndian
 	case !bytes.HasPrefix(tiff, []byte("II\x2a\x00")):
-		return uprightPicture
+		return upright
 	}
 	begin := int64(order.Uint32(tiff[4:]))
 	if begin+2 > int64(len(tiff)) {
-		return uprightPicture
+		return upright
 	}
 	entries := tiff[begin+2:]
 	for range order.Uint16(tiff[begin:]) {
@@ -40,13 +40,13 @@ func orientation(tiff []byte) int {
 			break
 		}
 		if order.Uint16(entries) == tagOrientation && order.Uint16(entries[2:]) == typeShort {
-			if v := int(order.Uint16(entries[8:])); v >= uprightPicture && v <= lastOrientation {
+			if v := int(order.Uint16(entries[8:])); v >= upright && v <= lastOrientation {
 				return v
 			}
 		}
 		entries = entries[12:]
 	}
-	return uprightPicture
+	return upright
 }
 
 // jpegEXIF returns what follows the prefix in the first APP1 segment that has it, before the pixels.
@@ -93,10 +93,10 @@ func webpEXIF(raw []byte) []byte {
 	return nil
 }
 
-// turned returns the picture as an orientation says it is to be seen. Each of the eight is a walk over the pixels from
+// turned returns the image as an orientation says it is to be seen. Each of the eight is a walk over the pixels from
 // one corner: down and to the right in the result are steps in the source.
-func (p *Picture) turned(orientation int) *Picture {
-	if orientation == uprightPicture {
+func (p *Image) turned(orientation int) *Image {
+	if orientation == upright {
 		return p
 	}
 	h, w := p.Height, p.Width
@@ -109,7 +109,7 @@ func (p *Picture) turned(orientation int) *Picture {
 		7: {h*w - 1, -1, -w},    // half a turn, then rows and columns exchanged
 		8: {w - 1, -1, w},       // a quarter turn counter-clockwise
 	}[orientation]
-	out := &Picture{Height: h, Width: w, Pixels: make([]uint8, 0, len(p.Pixels))}
+	out := &Image{Height: h, Width: w, Pixels: make([]uint8, 0, len(p.Pixels))}
 	if orientation >= 5 {
 		out.Height, out.Width = w, h
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -17,26 +18,36 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// maxSetBytes bounds the pixels of a set that is read from files.
-const maxSetBytes = 32 << 30
-
-// Files are labelled picture files that have not been read yet: what Folder, Lists and Tar find.
+// Files are labelled image files that have not been read yet: what Folder, Lists and Tar find.
 type Files struct {
 	Name    string
 	Dir     string  // nothing outside it is read, be it by .. or by a link
-	Paths   Names   // [n], relative to Dir, with slashes; none for the parts of a Container
 	Labels  []int32 // [n], each an index into Classes
 	Classes []string
+	In      Container
 
-	In      Container // the larger files that these are parts of; nil for files of their own
-	numbers []int32   // [n], of the parts; nil for 0, 1, 2, …
+	parts []int32 // [n], of the container; nil for 0, 1, 2, …
 }
 
-// Container holds picture files as parts of larger files, as in tar shards. Its methods may be called at the same time.
+// Container holds image files: a directory, tar shards, or Parquet files. Its methods may be called at the same time.
 type Container interface {
-	Read(part int) (content []byte, err error)
-	Where(part int) string // how errors name a part
-	Fingerprint() string   // tells containers apart, without reading all of them
+	Open(part int) (io.ReadCloser, error)
+	Where(part int) string // the name of a part in errors
+	// Fingerprint writes what distinguishes the given parts, nil for all, without reading them.
+	Fingerprint(h io.Writer, parts []int32)
+}
+
+// NewFiles returns labelled files by their paths in a directory, with slashes.
+func NewFiles(name, dir string, paths []string, labels []int32, classes []string) (*Files, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	in := &directory{root: root}
+	for _, path := range paths {
+		in.names.add(path)
+	}
+	return &Files{Name: name, Dir: dir, Labels: labels, Classes: classes, In: in}, nil
 }
 
 // Len returns the number of files.
@@ -44,15 +55,12 @@ func (f *Files) Len() int { return len(f.Labels) }
 
 // Subset returns the given rows, in the order given.
 func (f *Files) Subset(rows []int) *Files {
-	out := &Files{Name: f.Name, Dir: f.Dir, Classes: f.Classes, In: f.In, Labels: make([]int32, len(rows))}
+	out := *f
+	out.Labels, out.parts = picked(f.Labels, rows, 1), make([]int32, len(rows))
 	for k, row := range rows {
-		if out.Labels[k] = f.Labels[row]; f.In != nil {
-			out.numbers = append(out.numbers, f.number(row))
-		} else {
-			out.Paths.Add(f.Paths.At(row))
-		}
+		out.parts[k] = int32(f.part(row))
 	}
-	return out
+	return &out
 }
 
 // Slice returns rows from to to-1.
@@ -64,44 +72,91 @@ func (f *Files) Slice(from, to int) *Files {
 	return f.Subset(rows)
 }
 
-// number is which part of its container a row is.
-func (f *Files) number(row int) int32 {
-	if f.numbers == nil {
-		return int32(row)
+// part is which part of its container a row is.
+func (f *Files) part(row int) int {
+	if f.parts == nil {
+		return row
 	}
-	return f.numbers[row]
+	return int(f.parts[row])
 }
 
-// where names a row in errors.
-func (f *Files) where(row int) string {
-	if f.In != nil {
-		return f.In.Where(int(f.number(row)))
-	}
-	return f.Paths.At(row)
-}
+// Where returns the name of a row: its path in Dir, or what its container says.
+func (f *Files) Where(row int) string { return f.In.Where(f.part(row)) }
 
-func (f *Files) add(path string, label int32) {
-	f.Paths.Add(path)
-	f.Labels = append(f.Labels, label)
-}
-
-// Load decodes the files on all cores and returns them as a set of pictures of one size. A picture that is missing or
-// damaged is left out; more than one in a hundred are an error that lists them. log, which may be nil, is called with a
-// line for each picture that is left out and one with their number.
-func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line string)) (*Set, error) {
-	set, err := newSet(f.Name, f.Len(), f.Classes, p)
+// head returns the first bytes of a file, at most so many.
+func (f *Files) head(row, most int) ([]byte, error) {
+	file, err := f.In.Open(f.part(row))
 	if err != nil {
 		return nil, err
 	}
-	contents, err := f.open()
+	defer file.Close()
+	raw, err := io.ReadAll(io.LimitReader(file, int64(most)))
+	if err != nil {
+		return nil, asDamage(err)
+	}
+	return raw, nil
+}
+
+// read returns the bytes of a file.
+func (f *Files) read(row int) ([]byte, error) {
+	file, err := f.In.Open(f.part(row))
 	if err != nil {
 		return nil, err
 	}
-	defer contents.close()
+	defer file.Close()
+	raw, err := readBounded(file)
+	if err != nil {
+		return nil, asDamage(err)
+	}
+	return raw, nil
+}
+
+// directory is a Container of files of their own. Its root is open as long as it is in use.
+type directory struct {
+	root  *os.Root
+	names names
+}
+
+// Open implements Container.
+func (d *directory) Open(part int) (io.ReadCloser, error) {
+	path := d.names.at(part)
+	info, err := d.root.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	return d.root.Open(path)
+}
+
+// Where implements Container.
+func (d *directory) Where(part int) string { return d.names.at(part) }
+
+// Fingerprint implements Container.
+func (d *directory) Fingerprint(h io.Writer, parts []int32) {
+	if parts == nil {
+		for part := range d.names.len() {
+			fmt.Fprintf(h, "%q\n", d.names.at(part))
+		}
+	}
+	for _, part := range parts {
+		fmt.Fprintf(h, "%q\n", d.names.at(int(part)))
+	}
+}
+
+// Load decodes the files on all cores and returns them as images of one size in memory. An image that is missing or
+// damaged is left out; more than 1 % are an error that lists them. log, which may be nil, is called with a line for each
+// image that is left out and one with their number.
+func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line string)) (*Memory, error) {
+	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
+	if err != nil {
+		return nil, err
+	}
 	damaged := make([]error, f.Len())
 	memory := semaphore.NewWeighted(maxPixels) // bounds how many pixels are decoded at the same time
 	err = parallel(ctx, f.Len(), func(ctx context.Context, i int) error {
-		raw, err := contents.read(i)
+		raw, err := f.read(i)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			damaged[i] = errors.New("no such file")
@@ -109,180 +164,84 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line s
 		case err != nil:
 			return fmt.Errorf("data: %s: %w", f.Name, err)
 		}
-		var picture *Picture
 		kind, height, width, err := identify(raw, maxPixels)
-		if err == nil {
-			pixels := int64(height) * int64(width)
-			if memory.Acquire(ctx, pixels) != nil {
-				return context.Cause(ctx)
-			}
-			defer memory.Release(pixels)
-			picture, err = kind.picture(raw, height, width)
+		if damaged[i] = err; err != nil {
+			return nil
 		}
+		pixels := int64(height) * int64(width)
+		if memory.Acquire(ctx, pixels) != nil {
+			return context.Cause(ctx)
+		}
+		defer memory.Release(pixels)
+		img, err := kind.image(raw, height, width)
 		if err == nil {
-			picture, err = picture.Preprocess(p)
+			img, err = img.Preprocess(p)
 		}
 		if damaged[i] = err; err == nil {
-			set.put(i, picture)
+			m.put(i, img)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	copy(set.Labels, f.Labels)
-	return set, f.leaveOut(set, damaged, log)
+	copy(m.Labels, f.Labels)
+	return f.whole(m, damaged, log)
 }
 
 // Read decodes one file.
-func (f *Files) Read(row int) (*Picture, error) {
-	contents, err := f.open()
-	if err != nil {
-		return nil, err
-	}
-	defer contents.close()
-	raw, err := contents.read(row)
+func (f *Files) Read(row int) (*Image, error) {
+	raw, err := f.read(row)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	picture, err := decode(raw, maxPixels)
+	img, err := decode(raw, maxPixels)
 	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w", f.where(row), err)
+		return nil, fmt.Errorf("data: %s: %w", f.Where(row), err)
 	}
-	return picture, nil
+	return img, nil
 }
 
-// contents are files opened for reading, by several goroutines at a time.
-type contents struct {
-	files *Files
-	root  *os.Root // nil where there is a container
-}
-
-func (f *Files) open() (*contents, error) {
-	if f.In != nil {
-		return &contents{files: f}, nil
-	}
-	root, err := os.OpenRoot(f.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
-	}
-	return &contents{f, root}, nil
-}
-
-// read returns the bytes of a file.
-func (c *contents) read(row int) ([]byte, error) {
-	if c.root == nil {
-		return c.files.In.Read(int(c.files.number(row)))
-	}
-	return readPicture(c.root, c.files.Paths.At(row))
-}
-
-func (c *contents) close() {
-	if c.root != nil {
-		c.root.Close()
-	}
-}
-
-// readPicture reads a file that is no larger than pictures are.
-func readPicture(root *os.Root, path string) ([]byte, error) {
-	info, err := root.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
-		return nil, fmt.Errorf("%s is no regular file", path)
-	}
-	file, err := root.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return readBounded(file)
-}
-
-// leaveOut removes the pictures that could not be read from the set.
-func (f *Files) leaveOut(set *Set, damaged []error, log func(string)) error {
+// whole returns m without the images that could not be read.
+func (f *Files) whole(m *Memory, damaged []error, log func(string)) (*Memory, error) {
 	var lines []string
-	kept := 0
+	var rows []int
 	for i, err := range damaged {
-		if err != nil {
-			lines = append(lines, fmt.Sprintf("%s: %v", f.where(i), err))
-			continue
+		if err == nil {
+			rows = append(rows, i)
+		} else {
+			lines = append(lines, fmt.Sprintf("%s: %v", f.Where(i), err))
 		}
-		if kept < i {
-			copy(set.Image(kept), set.Image(i))
-			set.Labels[kept] = set.Labels[i]
-			if set.Grids != nil {
-				set.Grids[kept] = set.Grids[i]
-			}
-		}
-		kept++
 	}
 	if len(lines) == 0 {
-		return nil
+		return m, nil
 	}
 	if len(lines)*100 > len(damaged) {
-		const shown = 10
-		list := strings.Join(lines[:min(shown, len(lines))], "; ")
-		if more := len(lines) - shown; more > 0 {
-			list += fmt.Sprintf("; and %d more", more)
-		}
-		return fmt.Errorf("data: %s: %d of %d pictures cannot be read, more than 1 %%: %s", f.Name, len(lines),
-			len(damaged), list)
+		return nil, fmt.Errorf("data: %s: %d of %d images cannot be read, more than 1 %%: %s", f.Name, len(lines),
+			len(damaged), shortened(lines))
 	}
-	set.Pixels, set.Labels = set.Pixels[:kept*len(set.Pixels)/len(damaged)], set.Labels[:kept]
-	if set.Grids != nil {
-		set.Grids = set.Grids[:kept]
+	for kept, i := range rows { // in place: a copy would take as much again
+		copy(m.Row(kept), m.Row(i))
 	}
+	m.Pixels = m.Pixels[:len(rows)*len(m.Pixels)/len(damaged)]
+	m.Labels, m.Grids = picked(m.Labels, rows, 1), picked(m.Grids, rows, 1)
 	if log != nil {
 		for _, line := range lines {
 			log("skipped " + line)
 		}
-		log(fmt.Sprintf("%d of %d pictures of %s skipped", len(lines), len(damaged), f.Name))
+		log(fmt.Sprintf("%d of %d images of %s skipped", len(lines), len(damaged), f.Name))
 	}
-	return nil
+	return m, nil
 }
 
-// newSet returns a set with room for n pictures as p leaves them.
-func newSet(name string, n int, classes []string, p preprocess.Settings) (*Set, error) {
-	set, err := emptySet(name, n, classes, p)
-	if err != nil {
-		return nil, err
+// shortened joins the first ten lines.
+func shortened(lines []string) string {
+	const shown = 10
+	list := strings.Join(lines[:min(shown, len(lines))], "; ")
+	if more := len(lines) - shown; more > 0 {
+		list += fmt.Sprintf("; and %d more", more)
 	}
-	height, width := set.Height, set.Width
-	size := int64(3 * height * width)
-	if int64(n) > maxSetBytes/size {
-		return nil, fmt.Errorf("data: %s: %d pictures of %d×%d pixels take %d GiB, more than %d: read them as "+
-			"they are needed (Stream), or smaller", name, n, width, height, int64(n)*size>>30, maxSetBytes>>30)
-	}
-	set.Pixels, set.Labels = make([]uint8, int64(n)*size), make([]int32, n)
-	if p.Fit == preprocess.FitPatches {
-		set.Grids = make([][2]int, n)
-	}
-	return set, nil
-}
-
-// emptySet returns a set for n pictures as p leaves them, without any.
-func emptySet(name string, n int, classes []string, p preprocess.Settings) (*Set, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	height, width, err := p.OutputSize()
-	if err != nil {
-		return nil, err
-	}
-	if n < 1 {
-		return nil, fmt.Errorf("data: %s: no pictures", name)
-	}
-	return &Set{Name: name, Height: height, Width: width, Channels: 3, Classes: classes}, nil
-}
-
-// put makes a picture row i of a set from newSet.
-func (s *Set) put(i int, picture *Picture) {
-	copy(s.Image(i), picture.Pixels)
-	if s.Grids != nil {
-		s.Grids[i] = picture.Grid
-	}
+	return list
 }
 
 // parallel calls do for 0…n-1 on all cores, until one call fails or the context ends.

@@ -19,9 +19,10 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// plain is the file of a picture of one colour, the given number in red and green.
+// plain is the file of an image of one colour, the given number in red and green.
 func plain(number, height, width int) []byte {
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	for i := range height * width {
@@ -30,7 +31,7 @@ func plain(number, height, width int) []byte {
 	return datatest.PNG(img)
 }
 
-// named is a tree of one small picture for each path.
+// named is a tree of one small image for each path.
 func named(t testing.TB, paths ...string) string {
 	t.Helper()
 	files := map[string][]byte{}
@@ -40,10 +41,10 @@ func named(t testing.TB, paths ...string) string {
 	return datatest.Tree(t, files)
 }
 
-// numbersOf returns the numbers of plain pictures.
-func numbersOf(s *Set) (numbers []int) {
+// numbersOf returns the numbers of plain images.
+func numbersOf(s *Memory) (numbers []int) {
 	for i := range s.Len() {
-		numbers = append(numbers, int(s.Image(i)[0])+int(s.Image(i)[1])<<8)
+		numbers = append(numbers, int(s.Row(i)[0])+int(s.Row(i)[1])<<8)
 	}
 	return numbers
 }
@@ -52,13 +53,13 @@ var toTiny = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{3, 2}}
 
 // listed are the paths of files.
 func listed(f *Files) (paths []string) {
-	for _, path := range f.Paths.All() {
-		paths = append(paths, path)
+	for i := range f.Len() {
+		paths = append(paths, f.Where(i))
 	}
 	return paths
 }
 
-func TestFolderListsClassesAndPicturesInOrder(t *testing.T) {
+func TestFolderListsClassesAndImagesInOrder(t *testing.T) {
 	dir := named(t, "dog/b.png", "dog/a.PNG", "cat/x/9.webp", "cat/10.jpeg", "cat/2.JPG", "zebra/.hidden.png",
 		"zebra/1.gif",
 		".git/cat.png", "cat/.thumbnails/2.png", "cat/notes.txt", "readme.png", "dog/c.bmp", "dog/d.tif")
@@ -75,10 +76,10 @@ func TestFolderListsClassesAndPicturesInOrder(t *testing.T) {
 		t.Skip(err)
 	}
 	train, _, err = Folder(dir, []string{"zebra", "horse", "cat", "dog"}, 0, 1)
-	if err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) || train.Paths.At(1) != "zebra/2.png" {
+	if err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) || train.Where(1) != "zebra/2.png" {
 		t.Errorf("with names and a link: %+v, %v", train, err)
 	}
-	set, err := train.Load(t.Context(), toTiny, nil) // the pictures' numbers in the list above
+	set, err := train.Load(t.Context(), toTiny, nil) // the images' numbers in the list above
 	if err != nil || !slices.Equal(numbersOf(set), []int{6, 4, 3, 4, 2, 1, 0, 11}) {
 		t.Errorf("%v, %v", numbersOf(set), err)
 	}
@@ -164,12 +165,12 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 		want   []string
 	}{
 		"no classes":       {paths: []string{"1.png"}, want: []string{"has no class folders"}},
-		"an empty class":   {paths: []string{"a/1.png", "b/1.txt"}, want: []string{"class folder b has no pictures"}},
+		"an empty class":   {paths: []string{"a/1.png", "b/1.txt"}, want: []string{"class folder b has no images"}},
 		"an unknown class": {paths: []string{"a/1.png", "b/1.png"}, class: []string{"a"}, want: []string{"folder b is none"}},
 		"unknown in val": {paths: []string{"train/a/1.png", "val/a/1.png", "val/b/1.png"},
 			want: []string{"val: folder b is none"}},
 		"empty in val":    {paths: []string{"train/a/1.png", "val/a/1.txt"}, want: []string{"val: class folder a has no"}},
-		"nothing to hold": {paths: []string{"a/1.png", "b/1.png"}, held: 0.3, want: []string{"no picture at all"}},
+		"nothing to hold": {paths: []string{"a/1.png", "b/1.png"}, held: 0.3, want: []string{"no image at all"}},
 		"all held":        {paths: []string{"a/1.png"}, held: 1, want: []string{"share 1 held out"}},
 		"a link to a folder": {paths: []string{"a/1.png"}, change: link(filepath.Join(outside, "folder"), "b"),
 			want: []string{"b is a link to a folder"}},
@@ -217,12 +218,12 @@ func TestListsReadsTheVTABLayout(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	set, err := got.Load(t.Context(), toTiny, nil)
-	if err != nil || set.Validate() != nil || !slices.Equal(numbersOf(set), []int{10, 11}) {
+	if err != nil || set.Check(t.Context(), true) != nil || !slices.Equal(numbersOf(set), []int{10, 11}) {
 		t.Errorf("%+v, %v", set, err)
 	}
 	classes := []string{"x", "y"}
 	got, err = Lists(dir, "test.txt", classes)
-	if err != nil || got.Paths.At(0) != "images/test/000000.jpg" || !slices.Equal(got.Classes, classes) {
+	if err != nil || got.Where(0) != "images/test/000000.jpg" || !slices.Equal(got.Classes, classes) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -259,14 +260,15 @@ func TestListsNamesTheLineItRefuses(t *testing.T) {
 	}
 }
 
-// numberedFiles is a directory of n pictures; number k is damaged where damage has a content for it, nil for none.
+// numberedFiles is a directory of n images; number k is damaged where damage has a content for it, nil for none.
 func numberedFiles(t testing.TB, n int, damage map[int][]byte) *Files {
 	t.Helper()
 	files := map[string][]byte{}
-	f := &Files{Name: "numbered", Classes: []string{"even", "odd"}}
+	var paths []string
+	var labels []int32
 	for k := range n {
 		path := fmt.Sprintf("%04d.png", k)
-		f.add(path, int32(k%2))
+		paths, labels = append(paths, path), append(labels, int32(k%2))
 		files[path] = plain(k, 2+k%3, 1+k%5)
 		if raw, damaged := damage[k]; damaged {
 			files[path] = raw
@@ -275,8 +277,7 @@ func numberedFiles(t testing.TB, n int, damage map[int][]byte) *Files {
 			delete(files, path)
 		}
 	}
-	f.Dir = datatest.Tree(t, files)
-	return f
+	return gomlxtest.Must(NewFiles("numbered", datatest.Tree(t, files), paths, labels, []string{"even", "odd"}))(t)
 }
 
 func TestLoadKeepsTheOrderOnAnyNumberOfCores(t *testing.T) {
@@ -285,18 +286,18 @@ func TestLoadKeepsTheOrderOnAnyNumberOfCores(t *testing.T) {
 		before := runtime.GOMAXPROCS(cores)
 		set, err := files.Load(t.Context(), toTiny, nil)
 		runtime.GOMAXPROCS(before)
-		if err != nil || set.Validate() != nil || set.Len() != 83 || set.Height != 3 || set.Width != 2 {
+		if err != nil || set.Check(t.Context(), true) != nil || set.Len() != 83 || set.Height != 3 || set.Width != 2 {
 			t.Fatalf("%+v, %v", set, err)
 		}
 		for k := range 83 {
-			if !bytes.Equal(set.Image(k), bytes.Repeat([]byte{byte(k), 0, 77}, 6)) || set.Labels[k] != int32(k%2) {
-				t.Fatalf("%d cores, picture %d: %v, label %d", cores, k, set.Image(k), set.Labels[k])
+			if !bytes.Equal(set.Row(k), bytes.Repeat([]byte{byte(k), 0, 77}, 6)) || set.Labels[k] != int32(k%2) {
+				t.Fatalf("%d cores, image %d: %v, label %d", cores, k, set.Row(k), set.Labels[k])
 			}
 		}
 	}
 }
 
-func TestDamagedPicturesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *testing.T) {
+func TestDamagedImagesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *testing.T) {
 	many := map[int][]byte{}
 	for k := range 30 {
 		many[k] = nil
@@ -307,15 +308,15 @@ func TestDamagedPicturesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *
 		log    []string
 		err    string
 	}{
-		{211, map[int][]byte{7: []byte("no picture"), 208: nil}, []string{
+		{211, map[int][]byte{7: []byte("no image"), 208: nil}, []string{
 			"skipped 0007.png: not a JPEG, PNG, GIF, WebP or BMP image", "skipped 0208.png: no such file",
-			"2 of 211 pictures of numbered skipped"}, ""},
+			"2 of 211 images of numbered skipped"}, ""},
 		{200, map[int][]byte{3: nil, 20: []byte("x")}, []string{
 			"skipped 0003.png: no such file", "skipped 0020.png: not a JPEG, PNG, GIF, WebP or BMP image",
-			"2 of 200 pictures of numbered skipped"}, ""},
-		{199, map[int][]byte{3: nil, 20: []byte("x")}, nil, "2 of 199 pictures cannot be read, more than 1 %: " +
+			"2 of 200 images of numbered skipped"}, ""},
+		{199, map[int][]byte{3: nil, 20: []byte("x")}, nil, "2 of 199 images cannot be read, more than 1 %: " +
 			"0003.png: no such file; 0020.png: not a JPEG, PNG, GIF, WebP or BMP image"},
-		{199, many, nil, "30 of 199 pictures cannot be read, more than 1 %: 0000.png: no such file; 0001.png: " +
+		{199, many, nil, "30 of 199 images cannot be read, more than 1 %: 0000.png: no such file; 0001.png: " +
 			"no such file; 0002.png: no such file; 0003.png: no such file; 0004.png: no such file; 0005.png: no such " +
 			"file; 0006.png: no such file; 0007.png: no such file; 0008.png: no such file; 0009.png: no such file; " +
 			"and 20 more"},
@@ -335,12 +336,12 @@ func TestDamagedPicturesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *
 				want = append(want, k)
 			}
 		}
-		if err != nil || set.Validate() != nil || !slices.Equal(numbersOf(set), want) || !slices.Equal(log, c.log) {
+		if err != nil || set.Check(t.Context(), true) != nil || !slices.Equal(numbersOf(set), want) || !slices.Equal(log, c.log) {
 			t.Fatalf("%v, log %q, %v", numbersOf(set), log, err)
 		}
 		for i, k := range want {
 			if set.Labels[i] != int32(k%2) {
-				t.Errorf("picture %d has label %d", k, set.Labels[i])
+				t.Errorf("image %d has label %d", k, set.Labels[i])
 			}
 		}
 	}
@@ -356,22 +357,18 @@ func TestLoadRefuses(t *testing.T) {
 		t.Skip(err)
 	}
 	list := func(n int, path string) *Files {
-		f := &Files{Name: "list", Dir: dir, Labels: make([]int32, n), Classes: []string{"a"}}
-		for range n {
-			f.Paths.Add(path)
-		}
-		return f
+		return gomlxtest.Must(NewFiles("list", dir, slices.Repeat([]string{path}, n), make([]int32, n), []string{"a"}))(t)
 	}
 	for want, c := range map[string]struct {
 		files *Files
 		p     preprocess.Settings
 	}{
 		"differ in size": {files, preprocess.Settings{}},
-		"no pictures":    {list(0, ""), toTiny},
+		"no images":      {list(0, ""), toTiny},
 		// 43·3·2^28 bytes are 32.25 GiB.
-		"43 pictures of 16384×16384 pixels take 32 GiB": {list(43, ""), preprocess.Settings{Crop: [2]int{16384, 16384}}},
-		"folder.png is no regular":                      {list(2, "folder.png"), toTiny},
-		"out.png":                                       {list(2, "out.png"), toTiny}, // a link out of the directory
+		"43 images of 16384×16384 pixels take 32 GiB": {list(43, ""), preprocess.Settings{Crop: [2]int{16384, 16384}}},
+		"folder.png is no regular":                    {list(2, "folder.png"), toTiny},
+		"out.png":                                     {list(2, "out.png"), toTiny}, // a link out of the directory
 	} {
 		if set, err := c.files.Load(t.Context(), c.p, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v, %v, want an error with %q", set, err, want)
@@ -389,52 +386,53 @@ func FuzzList(f *testing.F) {
 	seeds := []string{"images/train800/000000.jpg 3\nimages/train800/000001.jpg 0\n", "../x.png 0\n", "a b c\n"}
 	campaign.Fuzz(f, seeds, func(t *testing.T, content string) {
 		classes := len(content) % 7 // 0: any number
-		got, err := parseList(strings.NewReader(content), classes)
+		paths, labels, err := parseList(strings.NewReader(content), classes)
 		if err != nil {
 			return
 		}
 		var again strings.Builder
-		for i, path := range got.Paths.All() {
-			if !filepath.IsLocal(filepath.FromSlash(path)) || got.Labels[i] < 0 || classes > 0 && int(got.Labels[i]) >= classes {
-				t.Errorf("%q %d of %d", path, got.Labels[i], classes)
+		for i, label := range labels {
+			path := paths.at(i)
+			if !filepath.IsLocal(filepath.FromSlash(path)) || label < 0 || classes > 0 && int(label) >= classes {
+				t.Errorf("%q %d of %d", path, label, classes)
 			}
-			fmt.Fprintln(&again, path, got.Labels[i])
+			fmt.Fprintln(&again, path, label)
 		}
-		if second, err := parseList(strings.NewReader(again.String()), classes); err != nil ||
-			!slices.Equal(listed(second), listed(got)) || !slices.Equal(second.Labels, got.Labels) {
-			t.Errorf("%q is read back as %+v, %v", again.String(), second, err)
+		secondPaths, second, err := parseList(strings.NewReader(again.String()), classes)
+		if err != nil || !bytes.Equal(secondPaths.text, paths.text) || !slices.Equal(second, labels) {
+			t.Errorf("%q is read back as %q %v, %v", again.String(), secondPaths.text, second, err)
 		}
 	})
 }
 
-func TestPicturesFindsThemInAnyFolders(t *testing.T) {
+func TestImagesFindsThemInAnyFolders(t *testing.T) {
 	dir := datatest.Tree(t, map[string][]byte{
 		"b/2.png": plain(2, 3, 5), "b/deep/1.png": plain(3, 3, 5), "a/9.PNG": plain(4, 3, 5), "top.png": plain(5, 3, 5),
 		"a/notes.txt": nil, ".hidden/1.png": plain(6, 3, 5), "empty/notes.txt": nil, "z.gif": []byte("damaged"),
 	})
-	f, err := Pictures(dir)
+	f, err := ImageFiles(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for i, path := range f.Paths.All() {
-		got = append(got, path+"="+f.Classes[f.Labels[i]])
+	for i := range f.Len() {
+		got = append(got, f.Where(i)+"="+f.Classes[f.Labels[i]])
 	}
 	if want := "top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b"; strings.Join(got, " ") != want {
 		t.Errorf("%s, want %s", strings.Join(got, " "), want)
 	}
-	picture, err := f.Read(4)
-	if err != nil || picture.Height != 3 || picture.Width != 5 || picture.Pixels[0] != 3 {
-		t.Errorf("%+v, %v", picture, err)
+	img, err := f.Read(4)
+	if err != nil || img.Height != 3 || img.Width != 5 || img.Pixels[0] != 3 {
+		t.Errorf("%+v, %v", img, err)
 	}
-	if img := picture.Image(); img.Bounds() != image.Rect(0, 0, 5, 3) || img.RGBAAt(4, 2) != (color.RGBA{3, 0, 77, 255}) {
+	if img := img.RGBA(); img.Bounds() != image.Rect(0, 0, 5, 3) || img.RGBAAt(4, 2) != (color.RGBA{3, 0, 77, 255}) {
 		t.Errorf("%v with %v", img.Bounds(), img.RGBAAt(4, 2))
 	}
 	if _, err := f.Read(1); err == nil || !strings.Contains(err.Error(), "z.gif") {
-		t.Errorf("a damaged picture: %v", err)
+		t.Errorf("a damaged image: %v", err)
 	}
 	for _, nothing := range []string{t.TempDir(), filepath.Join(dir, "none")} {
-		if _, err := Pictures(nothing); err == nil || !strings.Contains(err.Error(), nothing) {
+		if _, err := ImageFiles(nothing); err == nil || !strings.Contains(err.Error(), nothing) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -16,21 +16,21 @@ import (
 )
 
 // pictureExtensions are the endings of files that Folder takes, in any case.
-var pictureExtensions = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp"}
+var imageExtensions = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp"}
 
 // The folders of a data set that comes with its own split, in the order they are looked for.
 const trainFolder = "train"
 
 var heldFolders = []string{"val", "valid", "validation", "test"}
 
-// Folder finds pictures in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
+// Folder finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
 // sorted, are the classes, unless classes gives others or another order. Where dir holds nothing but the folders train
 // and val (or valid, validation, test), each with class folders, these are the two parts. Otherwise the share held of
 // each class, rounded and less than all of it, is held out as a function of the seed; with held == 0 the second part is
 // nil.
 //
-// Pictures come class by class, sorted by path. Names that begin with a dot are ignored and so are files with other
-// endings than jpg, jpeg, png, gif, webp and bmp; links to pictures within dir are followed, all others are errors.
+// Images come class by class, sorted by path. Names that begin with a dot are ignored and so are files with other
+// endings than jpg, jpeg, png, gif, webp and bmp; links to images within dir are followed, all others are errors.
 func Folder(dir string, classes []string, held float64, seed int64) (train, heldOut *Files, err error) {
 	defer func() {
 		if err != nil {
@@ -81,74 +81,74 @@ func ownSplit(dir string) (held string, err error) {
 
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
-// classFolders lists the pictures of all class folders of a directory.
+// classFolders lists the images of all class folders of a directory.
 func classFolders(dir string, classes []string) (*Files, error) {
-	folders, pictures, err := scan(dir)
+	root, folders, images, err := scan(dir)
 	if err != nil {
 		return nil, err
 	}
 	if len(folders) == 0 {
-		return nil, fmt.Errorf("%s has no class folders: put the pictures of each class in a folder of its name", dir)
+		return nil, fmt.Errorf("%s has no class folders: put the images of each class in a folder of its name", dir)
 	}
 	if classes == nil {
 		classes = folders
 	}
 	f := &Files{Name: filepath.Base(dir), Dir: dir, Classes: classes}
-	letters, total := 0, 0
-	for _, paths := range pictures {
-		letters, total = letters+len(paths.text), total+paths.Len()
-	}
-	f.Paths, f.Labels = Names{make([]byte, 0, letters), make([]uint32, 0, total)}, make([]int32, 0, total)
+	in := &directory{root: root}
 	known := map[string]bool{}
 	for label, class := range classes {
 		known[class] = true
-		if slices.Contains(folders, class) && pictures[class] == nil { // a part need not have every class
-			return nil, fmt.Errorf("%s: class folder %s has no pictures (%s)", dir, class,
-				strings.Join(pictureExtensions, ", "))
+		if slices.Contains(folders, class) && images[class] == nil { // a part need not have every class
+			return nil, fmt.Errorf("%s: class folder %s has no images (%s)", dir, class,
+				strings.Join(imageExtensions, ", "))
 		}
-		if pictures[class] == nil {
+		if images[class] == nil {
 			continue
 		}
-		for _, path := range pictures[class].All() {
-			f.add(path, int32(label))
-		}
+		f.add(in, images[class], label)
 	}
 	for _, name := range folders {
 		if !known[name] {
 			return nil, fmt.Errorf("%s: folder %s is none of the %d classes", dir, name, len(classes))
 		}
 	}
+	f.In = in
 	return f, nil
 }
 
-// Pictures finds all pictures in a directory, whatever its folders, sorted by path. The class of a picture is the
+// add adds the files of a class.
+func (f *Files) add(in *directory, paths *names, label int) {
+	for i := range paths.len() {
+		in.names.add(paths.at(i))
+		f.Labels = append(f.Labels, int32(label))
+	}
+}
+
+// Images finds all images in a directory, whatever its folders, sorted by path. The class of an image is the
 // folder on top of it; of those beside the folders it is "".
-func Pictures(dir string) (*Files, error) {
-	_, pictures, err := scan(dir)
+func ImageFiles(dir string) (*Files, error) {
+	root, _, images, err := scan(dir)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	f := &Files{Name: filepath.Base(dir), Dir: dir}
-	for label, folder := range slices.Sorted(maps.Keys(pictures)) {
+	f, in := &Files{Name: filepath.Base(dir), Dir: dir}, &directory{root: root}
+	for label, folder := range slices.Sorted(maps.Keys(images)) {
 		f.Classes = append(f.Classes, folder)
-		for _, path := range pictures[folder].All() {
-			f.add(path, int32(label))
-		}
+		f.add(in, images[folder], label)
 	}
 	if f.Len() == 0 {
-		return nil, fmt.Errorf("data: no pictures in %s (%s)", dir, strings.Join(pictureExtensions, ", "))
+		return nil, fmt.Errorf("data: no images in %s (%s)", dir, strings.Join(imageExtensions, ", "))
 	}
+	f.In = in
 	return f, nil
 }
 
-// scan returns the folders of a directory, sorted, and the pictures below each, those beside them as of folder "".
-func scan(dir string) (folders []string, pictures map[string]*Names, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, nil, err
+// scan opens a directory and returns the folders of a directory, sorted, and the images below each, those beside them as of folder "".
+func scan(dir string) (root *os.Root, folders []string, images map[string]*names, err error) {
+	if root, err = os.OpenRoot(dir); err != nil {
+		return nil, nil, nil, err
 	}
-	defer root.Close()
-	pictures = map[string]*Names{}
+	images = map[string]*names{}
 	letters := 0
 	err = fs.WalkDir(root.FS(), ".", func(file string, entry fs.DirEntry, err error) error {
 		folder, _, below := strings.Cut(file, "/")
@@ -168,26 +168,26 @@ func scan(dir string) (folders []string, pictures map[string]*Names, err error) 
 			if err == nil && info.IsDir() {
 				return fmt.Errorf("%s is a link to a folder, which is not followed: put the folder itself there", where)
 			}
-			// A dangling link is a damaged picture.
+			// A dangling link is a damaged image.
 			if _, err := root.Stat(file); below && err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s is a link out of %s: put the picture itself there", where, dir)
+				return fmt.Errorf("%s is a link out of %s: put the image itself there", where, dir)
 			}
 		}
 		if !below {
 			folder = ""
 		}
-		if !entry.IsDir() && slices.Contains(pictureExtensions, strings.ToLower(path.Ext(file))) {
+		if !entry.IsDir() && slices.Contains(imageExtensions, strings.ToLower(path.Ext(file))) {
 			if letters += len(file); letters > maxNames {
-				return fmt.Errorf("%s: the names of its pictures take more than 4 GiB: pack them into tar shards", dir)
+				return fmt.Errorf("%s: the names of its images take more than 4 GiB: pack them into tar shards", dir)
 			}
-			if pictures[folder] == nil {
-				pictures[folder] = &Names{}
+			if images[folder] == nil {
+				images[folder] = &names{}
 			}
-			pictures[folder].Add(file)
+			images[folder].add(file)
 		}
 		return nil
 	})
-	return folders, pictures, err
+	return root, folders, images, err
 }
 
 // holdOut splits the files by class.
@@ -208,7 +208,7 @@ func (f *Files) holdOut(share float64, seed int64) (train, heldOut *Files, err e
 		}
 	}
 	if len(held) == 0 {
-		return nil, nil, fmt.Errorf("%s: a share of %g of each class is no picture at all: hold out more", f.Dir, share)
+		return nil, nil, fmt.Errorf("%s: a share of %g of each class is no image at all: hold out more", f.Dir, share)
 	}
 	slices.Sort(trained)
 	slices.Sort(held)

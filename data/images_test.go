@@ -16,22 +16,22 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// picture is a float image [height, width, channels] of the host oracles below, which are as slow and obvious as
+// image is a float image [height, width, channels] of the host oracles below, which are as slow and obvious as
 // possible and share nothing with the graph.
-type picture struct {
+type img struct {
 	height, width, channels int
 	at                      []float64
 }
 
-func newPicture(height, width, channels int) picture {
-	return picture{height, width, channels, make([]float64, height*width*channels)}
+func newImage(height, width, channels int) img {
+	return img{height, width, channels, make([]float64, height*width*channels)}
 }
 
-func (p picture) index(i, j, c int) int { return (i*p.width+j)*p.channels + c }
+func (p img) index(i, j, c int) int { return (i*p.width+j)*p.channels + c }
 
-// each fills a new picture pixel by pixel.
-func each(height, width, channels int, value func(i, j, c int) float64) picture {
-	out := newPicture(height, width, channels)
+// each fills a new image pixel by pixel.
+func each(height, width, channels int, value func(i, j, c int) float64) img {
+	out := newImage(height, width, channels)
 	for i := range height {
 		for j := range width {
 			for c := range channels {
@@ -43,7 +43,7 @@ func each(height, width, channels int, value func(i, j, c int) float64) picture 
 }
 
 // cropped reads a window of one image of the set, black outside, then exchanges left and right if asked.
-func cropped(set *Set, row int, w window) picture {
+func cropped(set *Memory, row int, w window) img {
 	return each(w.height, w.width, set.Channels, func(i, j, c int) float64 {
 		if w.flip {
 			j = w.width - 1 - j
@@ -52,13 +52,13 @@ func cropped(set *Set, row int, w window) picture {
 		if i < 0 || j < 0 || i >= set.Height || j >= set.Width {
 			return 0
 		}
-		return float64(set.Image(row)[(i*set.Width+j)*set.Channels+c])
+		return float64(set.Row(row)[(i*set.Width+j)*set.Channels+c])
 	})
 }
 
 // pillow is Pillow's BILINEAR resize without its rounding: triangle of the scale's half width around
 // (i+½)·scale, taps from its own integer bounds, weights divided by their sum (Resample.c, precompute_coeffs).
-func pillow(p picture, height, width int) picture {
+func pillow(p img, height, width int) img {
 	weights := func(i, length, outLength int) (from int, w []float64) {
 		scale := float64(length) / float64(outLength)
 		support := max(scale, 1)
@@ -89,9 +89,9 @@ func pillow(p picture, height, width int) picture {
 }
 
 // noise is a set of random pixels; tests give it unequal prime sides.
-func noise(n, height, width, channels int) *Set {
+func noise(n, height, width, channels int) *Memory {
 	r := rand.New(rand.NewPCG(7, 11))
-	s := &Set{Name: "noise", Height: height, Width: width, Channels: channels, Classes: []string{"a", "b", "c"}}
+	s := &Memory{Info: Info{Name: "noise", Height: height, Width: width, Channels: channels, Classes: []string{"a", "b", "c"}}}
 	for i := range n {
 		s.Labels = append(s.Labels, int32(i%3))
 	}
@@ -126,7 +126,7 @@ func inputs(pixels *tensors.Tensor, plan *Plan) []any {
 }
 
 // images runs the graph of one plan.
-func images(t testing.TB, a Augment, set *Set, plan *Plan) []float64 {
+func images(t testing.TB, a Augment, set *Memory, plan *Plan) []float64 {
 	if err := a.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestNormalisationIsThatOfTheSettings(t *testing.T) {
 		a.Mean, a.Std = p.Normalisation()
 		var want []float64
 		for _, row := range rows {
-			for i, v := range set.Image(row) {
+			for i, v := range set.Row(row) {
 				want = append(want, (float64(v)*cmp.Or(p.Rescale, 1.0/255)-p.Mean[i%3])/cmp.Or(p.Std[i%3], 1))
 			}
 		}

@@ -6,7 +6,7 @@ import "math/rand/v2"
 
 // jitter is torchvision's ColorJitter: brightness, contrast and saturation times a factor of max(0, 1−s) to 1+s, the
 // hue turned by up to ±s of the circle, in random order.
-func (p *Picture) jitter(strength [4]float64, r *rand.Rand) *Picture {
+func (p *Image) jitter(strength [4]float64, r *rand.Rand) *Image {
 	for _, k := range r.Perm(4) {
 		s := strength[k]
 		if s == 0 {

@@ -27,7 +27,7 @@ const maxScans = 100
 
 // jpegPart decodes a part of a jpeg of the given sides, as it lies, at 1/scale of its size, one of jpegScales. The part
 // is in pixels of the result.
-func jpegPart(raw []byte, height, width, scale int, part image.Rectangle) (*Picture, error) {
+func jpegPart(raw []byte, height, width, scale int, part image.Rectangle) (*Image, error) {
 	if err := wholeJPEG(raw); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func wholeJPEG(raw []byte) error {
 	case last != markerEnd:
 		return io.ErrUnexpectedEOF
 	case scans > maxScans:
-		return fmt.Errorf("%d scans over the picture, want at most %d", scans, maxScans)
+		return fmt.Errorf("%d scans over the image, want at most %d", scans, maxScans)
 	}
 	return nil
 }

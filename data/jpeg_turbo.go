@@ -96,10 +96,10 @@ const libjpeg = true
 // transforms of 1, 2, 4 and 8 samples a side.
 var jpegScales = []int{8, 4, 2, 1}
 
-// decodeJPEGPart decodes by libjpeg-turbo (Debian: libjpeg62-turbo-dev), Pillow's own decoder, so that pictures are
+// decodeJPEGPart decodes by libjpeg-turbo (Debian: libjpeg62-turbo-dev), Pillow's own decoder, so that images are
 // Pillow's in every bit. What lies beside the part is not transformed, what lies below it is not read.
-func decodeJPEGPart(raw []byte, height, width, scale int, part image.Rectangle) (*Picture, error) {
-	p := &Picture{Height: part.Dy(), Width: part.Dx()}
+func decodeJPEGPart(raw []byte, height, width, scale int, part image.Rectangle) (*Image, error) {
+	p := &Image{Height: part.Dy(), Width: part.Dx()}
 	pixels := make([]uint8, 4*p.Height*p.Width)
 	var text [C.JMSG_LENGTH_MAX]C.char
 	samples := C.decode((*C.uchar)(&raw[0]), C.ulong(len(raw)), C.int(height), C.int(width), C.int(scale),

@@ -18,7 +18,7 @@ const (
 	maxLabels    = 1_000_000
 )
 
-// Lists reads a list of pictures in a directory: VTAB-1k's train800.txt, val200.txt, train800val200.txt and test.txt.
+// Lists reads a list of images in a directory: VTAB-1k's train800.txt, val200.txt, train800val200.txt and test.txt.
 // Each line is a path relative to the directory and a label counted from 0, with white space between:
 //
 //	images/train800/000017.jpg 3
@@ -30,62 +30,56 @@ func Lists(dir, list string, classes []string) (*Files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	defer root.Close()
 	file, err := root.Open(list)
 	if err != nil {
 		return nil, fmt.Errorf("data: %s: %w", dir, err)
 	}
 	defer file.Close()
-	f, err := parseList(file, len(classes))
+	paths, labels, err := parseList(file, len(classes))
 	if err != nil {
 		return nil, fmt.Errorf("data: %s: %w", filepath.Join(dir, list), err)
 	}
-	name := strings.TrimSuffix(filepath.Base(list), filepath.Ext(list))
-	f.Name, f.Dir, f.Classes = filepath.Base(dir)+"-"+name, dir, classes
 	if classes == nil {
-		for _, label := range f.Labels {
-			for int(label) >= len(f.Classes) {
-				f.Classes = append(f.Classes, strconv.Itoa(len(f.Classes)))
-			}
-		}
+		classes = numberedClasses(labels)
 	}
-	return f, nil
+	name := filepath.Base(dir) + "-" + strings.TrimSuffix(filepath.Base(list), filepath.Ext(list))
+	return &Files{Name: name, Dir: dir, Labels: labels, Classes: classes, In: &directory{root, paths}}, nil
 }
 
 // parseList reads the lines; classes == 0 stands for any number.
-func parseList(r io.Reader, classes int) (*Files, error) {
+func parseList(r io.Reader, classes int) (paths names, labels []int32, err error) {
 	limit := maxLabels
 	if classes > 0 {
 		limit = classes
 	}
-	f := &Files{}
 	limited := &io.LimitedReader{R: r, N: maxListBytes}
 	lines := bufio.NewScanner(limited)
 	for n := 1; lines.Scan(); n++ {
 		fields := strings.Fields(lines.Text())
 		if len(fields) != 2 {
-			return nil, fmt.Errorf("line %d: %d fields in %.60q, want a path without spaces and a label", n, len(fields),
+			return paths, nil, fmt.Errorf("line %d: %d fields in %.60q, want a path without spaces and a label", n, len(fields),
 				lines.Text())
 		}
 		label, err := strconv.Atoi(fields[1])
 		if err != nil || label < 0 || label >= limit {
-			return nil, fmt.Errorf("line %d: label %.20q, want 0 to %d", n, fields[1], limit-1)
+			return paths, nil, fmt.Errorf("line %d: label %.20q, want 0 to %d", n, fields[1], limit-1)
 		}
 		path := filepath.FromSlash(fields[0])
 		if !filepath.IsLocal(path) {
-			return nil, fmt.Errorf("line %d: path %.60q leaves the directory", n, fields[0])
+			return paths, nil, fmt.Errorf("line %d: path %.60q leaves the directory", n, fields[0])
 		}
-		f.add(filepath.ToSlash(filepath.Clean(path)), int32(label))
+		paths.add(filepath.ToSlash(filepath.Clean(path)))
+		labels = append(labels, int32(label))
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("line %d: longer than %d bytes", f.Len()+1, bufio.MaxScanTokenSize)
+		return paths, nil, fmt.Errorf("line %d: longer than %d bytes", len(labels)+1, bufio.MaxScanTokenSize)
 	case err != nil:
-		return nil, err
+		return paths, nil, err
 	case limited.N == 0:
-		return nil, fmt.Errorf("more than %d bytes", maxListBytes-1)
-	case f.Len() == 0:
-		return nil, errors.New("the list is empty")
+		return paths, nil, fmt.Errorf("more than %d bytes", maxListBytes-1)
+	case len(labels) == 0:
+		return paths, nil, errors.New("the list is empty")
 	}
-	return f, nil
+	return paths, labels, nil
 }

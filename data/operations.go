@@ -8,8 +8,8 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// operation changes a picture, which is its to write on, by an amount in the unit of its row below.
-type operation func(p *Picture, amount float64, around surroundings) *Picture
+// operation changes an image, which is its to write on, by an amount in the unit of its row below.
+type operation func(p *Image, amount float64, around surroundings) *Image
 
 // surroundings is how operations that move pixels read between them, and what they find outside.
 type surroundings struct {
@@ -21,43 +21,43 @@ type surroundings struct {
 // operations are those that policies are made of, by the names that timm and big_vision give them. Values are Pillow's
 // to the bit.
 var operations = map[string]operation{
-	"AutoContrast": recolour(func(p *Picture, _ float64) { p.autocontrast() }),
-	"Equalize":     recolour(func(p *Picture, _ float64) { p.equalize() }),
-	"Invert":       recolour(func(p *Picture, _ float64) { p.invert() }),
-	"Grey":         recolour(func(p *Picture, _ float64) { p.grey() }),
-	"Posterize":    recolour(func(p *Picture, bits float64) { p.posterize(int(bits)) }),
-	"Solarize":     recolour((*Picture).solarize),                                              // from this value on
-	"SolarizeAdd":  recolour(func(p *Picture, added float64) { p.solarizeAdd(int(added)) }),    // to values below 128
-	"Color":        recolour((*Picture).color),                                                 // factor, 1 for no change
-	"Contrast":     recolour((*Picture).contrast),                                              // factor
-	"Brightness":   recolour((*Picture).brightness),                                            // factor
-	"Sharpness":    recolour((*Picture).sharpness),                                             // factor
-	"Hue":          recolour(func(p *Picture, turn float64) { p.hue(uint8(int(turn * 255))) }), // part of the circle
-	"GaussianBlur": recolour((*Picture).blur),                                                  // deviation, pixels
-	"Cutout":       cutout,                                                                     // half of a side
-	"Rotate":       move(func(p *Picture, degrees float64) affine { return rotation(p.Height, p.Width, degrees) }),
-	"ShearX":       move(func(_ *Picture, factor float64) affine { return shearX(factor) }),
-	"ShearY":       move(func(_ *Picture, factor float64) affine { return shearY(factor) }),
-	"TranslateX":   move(func(_ *Picture, pixels float64) affine { return translation(pixels, 0) }),
-	"TranslateY":   move(func(_ *Picture, pixels float64) affine { return translation(0, pixels) }),
+	"AutoContrast": recolour(func(p *Image, _ float64) { p.autocontrast() }),
+	"Equalize":     recolour(func(p *Image, _ float64) { p.equalize() }),
+	"Invert":       recolour(func(p *Image, _ float64) { p.invert() }),
+	"Grey":         recolour(func(p *Image, _ float64) { p.grey() }),
+	"Posterize":    recolour(func(p *Image, bits float64) { p.posterize(int(bits)) }),
+	"Solarize":     recolour((*Image).solarize),                                              // from this value on
+	"SolarizeAdd":  recolour(func(p *Image, added float64) { p.solarizeAdd(int(added)) }),    // to values below 128
+	"Color":        recolour((*Image).color),                                                 // factor, 1 for no change
+	"Contrast":     recolour((*Image).contrast),                                              // factor
+	"Brightness":   recolour((*Image).brightness),                                            // factor
+	"Sharpness":    recolour((*Image).sharpness),                                             // factor
+	"Hue":          recolour(func(p *Image, turn float64) { p.hue(uint8(int(turn * 255))) }), // part of the circle
+	"GaussianBlur": recolour((*Image).blur),                                                  // deviation, pixels
+	"Cutout":       cutout,                                                                   // half of a side
+	"Rotate":       move(func(p *Image, degrees float64) affine { return rotation(p.Height, p.Width, degrees) }),
+	"ShearX":       move(func(_ *Image, factor float64) affine { return shearX(factor) }),
+	"ShearY":       move(func(_ *Image, factor float64) affine { return shearY(factor) }),
+	"TranslateX":   move(func(_ *Image, pixels float64) affine { return translation(pixels, 0) }),
+	"TranslateY":   move(func(_ *Image, pixels float64) affine { return translation(0, pixels) }),
 }
 
 // recolour is an operation that leaves pixels where they are.
-func recolour(change func(p *Picture, amount float64)) operation {
-	return func(p *Picture, amount float64, _ surroundings) *Picture {
+func recolour(change func(p *Image, amount float64)) operation {
+	return func(p *Image, amount float64, _ surroundings) *Image {
 		change(p, amount)
 		return p
 	}
 }
 
 // move is an operation that moves them.
-func move(to func(p *Picture, amount float64) affine) operation {
-	return func(p *Picture, amount float64, around surroundings) *Picture {
+func move(to func(p *Image, amount float64) affine) operation {
+	return func(p *Image, amount float64, around surroundings) *Image {
 		return p.transform(to(p, amount), around.kernel, around.fill)
 	}
 }
 
-func cutout(p *Picture, half float64, around surroundings) *Picture {
+func cutout(p *Image, half float64, around surroundings) *Image {
 	side := 2 * int(half)
 	p.fillBox(box(around.r.IntN(p.Height), around.r.IntN(p.Width), side, side, p.Height, p.Width),
 		func() [3]uint8 { return around.fill })
@@ -65,7 +65,7 @@ func cutout(p *Picture, half float64, around surroundings) *Picture {
 }
 
 // fillBox gives the pixels of a box a colour each.
-func (p *Picture) fillBox(box [4]float32, colour func() [3]uint8) {
+func (p *Image) fillBox(box [4]float32, colour func() [3]uint8) {
 	for y := int(box[0]); y < int(box[2]); y++ {
 		for x := int(box[1]); x < int(box[3]); x++ {
 			c := colour()

@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// augmentGoldens are what Pillow 9.4 made of one picture: tools/py/augment_goldens.py.
+// augmentGoldens are what Pillow 9.4 made of one image: tools/py/augment_goldens.py.
 type augmentGoldens struct {
 	Width, Height int
 	Pixels        string
@@ -30,7 +30,7 @@ type augmentGoldens struct {
 	}
 }
 
-func readAugmentGoldens(t testing.TB, dir string) (g augmentGoldens, picture *Picture) {
+func readAugmentGoldens(t testing.TB, dir string) (g augmentGoldens, img *Image) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "cases.json"))
 	if err != nil {
@@ -39,11 +39,11 @@ func readAugmentGoldens(t testing.TB, dir string) (g augmentGoldens, picture *Pi
 	if err := json.Unmarshal(raw, &g); err != nil {
 		t.Fatal(err)
 	}
-	return g, goldenCase{File: "the picture", Height: g.Height, Width: g.Width, Pixels: g.Pixels}.want(t)
+	return g, goldenCase{File: "the image", Height: g.Height, Width: g.Width, Pixels: g.Pixels}.want(t)
 }
 
-func (p *Picture) clone() *Picture {
-	return &Picture{Height: p.Height, Width: p.Width, Pixels: bytes.Clone(p.Pixels)}
+func (p *Image) clone() *Image {
+	return &Image{Height: p.Height, Width: p.Width, Pixels: bytes.Clone(p.Pixels)}
 }
 
 // WEPE_AUGMENT may name a directory with more cases.
@@ -53,22 +53,22 @@ func TestEveryOperationIsPillowsToTheBit(t *testing.T) {
 		dirs = append(dirs, dir)
 	}
 	for _, dir := range dirs {
-		g, picture := readAugmentGoldens(t, dir)
+		g, img := readAugmentGoldens(t, dir)
 		seen := map[string]bool{}
 		for _, c := range g.Cases {
 			where := fmt.Sprintf("%s: %s %g %s", dir, c.Operation, c.Amount, c.Kernel)
 			seen[c.Operation] = true
-			want := goldenCase{File: where, Height: picture.Height, Width: picture.Width, Pixels: c.Pixels}
-			var got *Picture
+			want := goldenCase{File: where, Height: img.Height, Width: img.Width, Pixels: c.Pixels}
+			var got *Image
 			w := window{left: c.Box[0], top: c.Box[1], width: c.Box[2] - c.Box[0], height: c.Box[3] - c.Box[1]}
 			switch c.Operation {
 			case "Draft":
 				continue // see crop_test.go
 			case "Crop":
 				want.Height, want.Width = c.Height, c.Width
-				got = picture.windowed(w).Resize(c.Height, c.Width, c.Kernel)
+				got = img.windowed(w).Resize(c.Height, c.Width, c.Kernel)
 			default:
-				got = operations[c.Operation](picture.clone(), c.Amount, surroundings{kernel: c.Kernel, fill: c.Fill})
+				got = operations[c.Operation](img.clone(), c.Amount, surroundings{kernel: c.Kernel, fill: c.Fill})
 			}
 			if counts, greatest := differences(got, want.want(t)); greatest > 0 || len(got.Pixels) != 3*want.Height*want.Width {
 				t.Errorf("%s: off by up to %d; by difference %v", where, greatest, counts[:greatest+1])
@@ -83,7 +83,7 @@ func TestEveryOperationIsPillowsToTheBit(t *testing.T) {
 }
 
 // Expected are the formulas of timm/data/auto_augment.py (066e490), big_vision/pp/autoaugment.py (538b8a8) and
-// torchvision's autoaugment.py (0.14) by hand, for a picture of 19×13 pixels; a second amount is that of the other
+// torchvision's autoaugment.py (0.14) by hand, for an image of 19×13 pixels; a second amount is that of the other
 // sign.
 func TestAmountsOfPoliciesAreThoseOfTheirSources(t *testing.T) {
 	for name, want := range map[string]map[string][]float64{
@@ -178,15 +178,15 @@ func TestEachOperationIsChosenAsOftenAsAnother(t *testing.T) {
 			return c.amount(l)
 		}
 	}
-	const pictures = 3000
-	for k := range pictures {
-		p.apply(&Picture{Height: 2, Width: 3, Pixels: make([]uint8, 18)}, draw(streamChange, 5, 0, k))
+	const images = 3000
+	for k := range images {
+		p.apply(&Image{Height: 2, Width: 3, Pixels: make([]uint8, 18)}, draw(streamChange, 5, 0, k))
 	}
 	// Two draws of fifteen with probability ½: 200 each; five standard deviations are 70. A magnitude is the normal
 	// 9 ± ½, cut at 10: its mean is 9 − ½·(φ(2) − 2·(1−Φ(2))) = 8.9958.
 	for name, n := range drawn {
 		if n < 130 || n > 270 {
-			t.Errorf("%s was made %d times in %d pictures, want about 200", name, n, pictures)
+			t.Errorf("%s was made %d times in %d images, want about 200", name, n, images)
 		}
 	}
 	sum := 0.0

@@ -18,7 +18,7 @@ const (
 	PlanCutout          // float32 [batch, 4]: box set to zero
 	PlanPartners        // int64 [batch]: position in the batch of the image mixed in
 	PlanMix             // float32 [1, 6]: box where it is mixed in, what is kept there, λ of the labels
-	PlanGrids           // int64 [batch]: which of preprocess.Grids a picture has; 0 in sets of one size
+	PlanGrids           // int64 [batch]: which of preprocess.Grids an image has; 0 in sets of one size
 	PlanLen             // how many there are
 )
 
@@ -40,22 +40,23 @@ type window struct {
 	flip, flipUp             bool
 }
 
-// Plan draws the plan of one batch: the given rows of the set (or indices, see Order), as a function of (seed, epoch,
+// Plan draws the plan of one batch: the given rows of a source (or indices, see Order), as a function of (seed, epoch,
 // index) for each image and of (seed, epoch, batch) for the mixing.
-func (a Augment) Plan(set *Set, seed int64, epoch, batch int, indices []int) *Plan {
-	outHeight, outWidth := a.OutputSize(set.Height, set.Width)
+func (a Augment) Plan(s Source, seed int64, epoch, batch int, indices []int) *Plan {
+	info := s.Describe()
+	outHeight, outWidth := a.OutputSize(info.Height, info.Width)
 	rows := make([]int, len(indices))
 	for k, index := range indices {
-		rows[k] = index % set.Len()
+		rows[k] = index % info.Len()
 	}
 	p := &Plan{
 		Indices: make([]int64, len(rows)), Labels: make([]int32, len(rows)),
-		Windows: make([][8]float32, len(rows)), Cutout: make([][4]float32, len(rows)), Grids: set.gridNumbers(rows),
+		Windows: make([][8]float32, len(rows)), Cutout: make([][4]float32, len(rows)), Grids: info.gridNumbers(rows),
 	}
 	for k, row := range rows {
 		r := draw(streamSample, seed, epoch, indices[k])
-		w := a.window(r, set.Height, set.Width)
-		p.Indices[k], p.Labels[k] = int64(row), set.Labels[row]
+		w := a.window(r, info.Height, info.Width)
+		p.Indices[k], p.Labels[k] = int64(row), info.Labels[row]
 		p.Windows[k] = w.lines(outHeight, outWidth)
 		if a.Cutout > 0 {
 			p.Cutout[k] = box(r.IntN(outHeight), r.IntN(outWidth), a.Cutout, a.Cutout, outHeight, outWidth)

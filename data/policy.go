@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// A policy chooses operations for a picture at random, in the notation of where it comes from:
+// A policy chooses operations for an image at random, in the notation of where it comes from:
 //
 //	rand-m9-mstd0.5-inc1   timm: magnitude 9 ± 0.5 of 10, each of 2 operations with probability ½; -n3 for 3 of them,
 //	                       -mmax10 for another greatest magnitude; inc1 makes all of them grow with the magnitude
@@ -36,7 +36,7 @@ type policy struct {
 }
 
 // choice is one operation of a policy. Its amount is a function of the level, magnitude/scale, of a sign that is 1 or
-// −1 with equal probability, and of the sides of the picture.
+// −1 with equal probability, and of the sides of the image.
 type choice struct {
 	name   string
 	amount func(l level) float64
@@ -126,10 +126,10 @@ var (
 	timmPart        = regexp.MustCompile(`^(mstd|mmax|inc|m|n)(\d+(?:\.\d+)?)$`)
 )
 
-// maxLayers bounds the operations on one picture.
+// maxLayers bounds the operations on one image.
 const maxLayers = 100
 
-// parsePolicy reads the name of a policy. fill is the colour that timm's has outside the picture; the others have
+// parsePolicy reads the name of a policy. fill is the colour that timm's has outside the image; the others have
 // their own.
 func parsePolicy(name string, fill [3]uint8) (p policy, err error) {
 	number := func(text string) float64 {
@@ -176,8 +176,8 @@ func parsePolicy(name string, fill [3]uint8) (p policy, err error) {
 	return p, nil
 }
 
-// apply changes a picture, which is its to write on.
-func (p policy) apply(picture *Picture, r *rand.Rand) *Picture {
+// apply changes an image, which is its to write on.
+func (p policy) apply(img *Image, r *rand.Rand) *Image {
 	around := p.around
 	around.r = r
 	for range p.layers {
@@ -189,11 +189,11 @@ func (p policy) apply(picture *Picture, r *rand.Rand) *Picture {
 		if p.deviation > 0 {
 			magnitude = min(max(0, magnitude+p.deviation*r.NormFloat64()), p.greatest)
 		}
-		amount := c.amount(level{strength: magnitude / p.scale, sign: sign(r), height: picture.Height,
-			width: picture.Width, r: r})
-		picture = operations[c.name](picture, amount, around)
+		amount := c.amount(level{strength: magnitude / p.scale, sign: sign(r), height: img.Height,
+			width: img.Width, r: r})
+		img = operations[c.name](img, amount, around)
 	}
-	return picture
+	return img
 }
 
 // sign is 1 or −1.

@@ -6,24 +6,14 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"io"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Image decodes a picture file and brings it to a model's size.
-func Image(r io.Reader, s preprocess.Settings) (*Picture, error) {
-	picture, err := Decode(r)
-	if err != nil {
-		return nil, err
-	}
-	return picture.Preprocess(s)
-}
-
-// FromImage returns the colours of a decoded picture, 8 bits each and without regard to transparency, as Decode does.
-func FromImage(img image.Image) *Picture {
+// FromImage returns the colours of a decoded image, 8 bits each and without regard to transparency, as Decode does.
+func FromImage(img image.Image) *Image {
 	bounds := img.Bounds()
-	p := &Picture{Height: bounds.Dy(), Width: bounds.Dx(), Pixels: make([]uint8, 0, 3*bounds.Dy()*bounds.Dx())}
+	p := &Image{Height: bounds.Dy(), Width: bounds.Dx(), Pixels: make([]uint8, 0, 3*bounds.Dy()*bounds.Dx())}
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
 		for x := bounds.Min.X; x < bounds.Max.X; x++ {
 			c := color.NRGBAModel.Convert(img.At(x, y)).(color.NRGBA)
@@ -33,8 +23,8 @@ func FromImage(img image.Image) *Picture {
 	return p
 }
 
-// Preprocess returns the picture resized and cropped, or cut into patches, as settings say.
-func (p *Picture) Preprocess(s preprocess.Settings) (*Picture, error) {
+// Preprocess returns the image resized and cropped, or cut into patches, as settings say.
+func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	height, width := s.Resized(p.Height, p.Width)
 	if int64(height)*int64(width) > maxPixels {
 		return nil, fmt.Errorf("%d×%d pixels become %d×%d, want at most %d", p.Width, p.Height, width, height, maxPixels)
@@ -55,22 +45,22 @@ func (p *Picture) Preprocess(s preprocess.Settings) (*Picture, error) {
 	if s.Crop == [2]int{} {
 		return p, nil
 	}
-	out := &Picture{Height: s.Crop[0], Width: s.Crop[1], Pixels: windowed(p, p.Pixels, s)}
+	out := &Image{Height: s.Crop[0], Width: s.Crop[1], Pixels: windowed(p, p.Pixels, s)}
 	if p.Float != nil {
 		out.Float = windowed(p, p.Float, s)
 	}
 	return out, nil
 }
 
-// windowed returns the window of settings in the pixels of a picture.
-func windowed[T uint8 | float32](p *Picture, pixels []T, s preprocess.Settings) []T {
+// windowed returns the window of settings in the pixels of an image.
+func windowed[T uint8 | float32](p *Image, pixels []T, s preprocess.Settings) []T {
 	height, width := s.Crop[0], s.Crop[1]
 	out := make([]T, 3*height*width)
 	for i := range out {
 		out[i] = T(s.Fill[i%3])
 	}
 	top, left := s.CropStart(p.Height, p.Width)
-	from, to := max(0, left), min(p.Width, left+width) // columns of the picture that are seen
+	from, to := max(0, left), min(p.Width, left+width) // columns of the image that are seen
 	for y := max(0, top); y < min(p.Height, top+height); y++ {
 		copy(out[3*((y-top)*width+from-left):], pixels[3*(y*p.Width+from):3*(y*p.Width+to)])
 	}

@@ -4,18 +4,18 @@ package data
 
 import "math"
 
-// What Pillow does to the colours of a picture, bit for bit (ImageOps, ImageEnhance, and Convert.c, Blend.c, Filter.c
-// of src/libImaging in Pillow 9.4). Each writes on the picture that it is given.
+// What Pillow does to the colours of an image, bit for bit (ImageOps, ImageEnhance, and Convert.c, Blend.c, Filter.c
+// of src/libImaging in Pillow 9.4). Each writes on the image that it is given.
 
 // lookup replaces the values of channel c by what a table has for them.
-func (p *Picture) lookup(c int, table *[256]uint8) {
+func (p *Image) lookup(c int, table *[256]uint8) {
 	for i := c; i < len(p.Pixels); i += 3 {
 		p.Pixels[i] = table[p.Pixels[i]]
 	}
 }
 
 // point replaces every value by a function of it.
-func (p *Picture) point(value func(v int) int) {
+func (p *Image) point(value func(v int) int) {
 	var table [256]uint8
 	for v := range table {
 		table[v] = clip8(value(v))
@@ -26,7 +26,7 @@ func (p *Picture) point(value func(v int) int) {
 }
 
 // histogram counts the values of channel c.
-func (p *Picture) histogram(c int) (counts [256]int) {
+func (p *Image) histogram(c int) (counts [256]int) {
 	for i := c; i < len(p.Pixels); i += 3 {
 		counts[p.Pixels[i]]++
 	}
@@ -34,7 +34,7 @@ func (p *Picture) histogram(c int) (counts [256]int) {
 }
 
 // autocontrast stretches the values of each channel to 0…255.
-func (p *Picture) autocontrast() {
+func (p *Image) autocontrast() {
 	for c := range 3 {
 		counts := p.histogram(c)
 		low, high := 0, 255
@@ -58,7 +58,7 @@ func (p *Picture) autocontrast() {
 }
 
 // equalize makes all values of each channel equally frequent, as far as whole values can be.
-func (p *Picture) equalize() {
+func (p *Image) equalize() {
 	for c := range 3 {
 		counts := p.histogram(c)
 		total, kinds, last := 0, 0, 0
@@ -81,16 +81,16 @@ func (p *Picture) equalize() {
 	}
 }
 
-func (p *Picture) invert() { p.point(func(v int) int { return 255 - v }) }
+func (p *Image) invert() { p.point(func(v int) int { return 255 - v }) }
 
 // posterize keeps the highest bits of each value.
-func (p *Picture) posterize(bits int) {
+func (p *Image) posterize(bits int) {
 	mask := ^(1<<max(0, 8-bits) - 1)
 	p.point(func(v int) int { return v & mask })
 }
 
 // solarize inverts the values from a threshold on.
-func (p *Picture) solarize(threshold float64) {
+func (p *Image) solarize(threshold float64) {
 	p.point(func(v int) int {
 		if float64(v) < threshold {
 			return v
@@ -100,7 +100,7 @@ func (p *Picture) solarize(threshold float64) {
 }
 
 // solarizeAdd adds to the values below 128 (timm's, and that of the first RandAugment).
-func (p *Picture) solarizeAdd(amount int) {
+func (p *Image) solarizeAdd(amount int) {
 	p.point(func(v int) int {
 		if v < 128 {
 			return v + amount
@@ -115,10 +115,10 @@ func luma(rgb []uint8) uint8 {
 }
 
 // grey gives every pixel the grey of its colour.
-func (p *Picture) grey() { p.color(0) }
+func (p *Image) grey() { p.color(0) }
 
-// color is the strength of colours: 0 is grey, 1 the picture, more is beyond it.
-func (p *Picture) color(factor float64) {
+// color is the strength of colours: 0 is grey, 1 the image, more is beyond it.
+func (p *Image) color(factor float64) {
 	p.blend(factor, func(at []uint8) [3]uint8 {
 		v := luma(at)
 		return [3]uint8{v, v, v}
@@ -126,12 +126,12 @@ func (p *Picture) color(factor float64) {
 }
 
 // brightness blends with black.
-func (p *Picture) brightness(factor float64) {
+func (p *Image) brightness(factor float64) {
 	p.blend(factor, func([]uint8) [3]uint8 { return [3]uint8{} })
 }
 
-// contrast blends with the mean grey of the picture.
-func (p *Picture) contrast(factor float64) {
+// contrast blends with the mean grey of the image.
+func (p *Image) contrast(factor float64) {
 	sum := 0
 	for i := 0; i < len(p.Pixels); i += 3 {
 		sum += int(luma(p.Pixels[i:]))
@@ -140,8 +140,8 @@ func (p *Picture) contrast(factor float64) {
 	p.blend(factor, func([]uint8) [3]uint8 { return [3]uint8{mean, mean, mean} })
 }
 
-// sharpness blends with the picture smoothed by 1 1 1, 1 5 1, 1 1 1 over 13, whose border is that of the picture.
-func (p *Picture) sharpness(factor float64) {
+// sharpness blends with the image smoothed by 1 1 1, 1 5 1, 1 1 1 over 13, whose border is that of the image.
+func (p *Image) sharpness(factor float64) {
 	source, line := append([]uint8(nil), p.Pixels...), 3*p.Width
 	at := 0
 	p.blend(factor, func(rgb []uint8) (smooth [3]uint8) {
@@ -163,7 +163,7 @@ func (p *Picture) sharpness(factor float64) {
 }
 
 // blend moves each pixel from another colour, at 0, to itself, at 1, and beyond. It goes line by line.
-func (p *Picture) blend(factor float64, from func(rgb []uint8) [3]uint8) {
+func (p *Image) blend(factor float64, from func(rgb []uint8) [3]uint8) {
 	if factor == 1 {
 		return
 	}
@@ -179,7 +179,7 @@ func (p *Picture) blend(factor float64, from func(rgb []uint8) [3]uint8) {
 }
 
 // hue turns the colours: shift is added to the hue, of which 256 steps are the circle, in Pillow's 8-bit HSV.
-func (p *Picture) hue(shift uint8) {
+func (p *Image) hue(shift uint8) {
 	for i := 0; i+2 < len(p.Pixels); i += 3 {
 		at := p.Pixels[i : i+3 : i+3]
 		h, s, v := hsv(at[0], at[1], at[2])

@@ -8,13 +8,13 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Resizing as Pillow does it, bit for bit; models are sensitive to how their training pictures were shrunk. Along each
+// Resizing as Pillow does it, bit for bit; models are sensitive to how their training images were shrunk. Along each
 // axis, output pixel i has its centre at c = (i + ½)·s in the input, s = input/output, and is the mean of the input
 // pixels j around it weighted by
 //
 //	w(j) = k((j + ½ − c)/f) / Σ,   f = max(1, s),
 //
-// k being the kernel with its support, widened by f where the picture shrinks (this is what antialiasing
+// k being the kernel with its support, widened by f where the image shrinks (this is what antialiasing
 // is), and cut off at the border. Weights are rounded to 22 bits; rows are done first, rounded to 8 bits, then columns.
 // golang.org/x/image/draw rounds otherwise (CatmullRom is up to 18 levels off at edges) and has no Lanczos.
 // Source: src/libImaging/Resample.c of Pillow 9.4 for the arithmetic, Keys (1981) for bicubic with a = −½.
@@ -121,7 +121,7 @@ func eachWeights(r preprocess.Resample, in int, of part, out int, do func(i, fir
 }
 
 // resizeFloat is Resize without rounding, as torchvision does it with antialias: in Float, and rounded in Pixels.
-func (p *Picture) resizeFloat(height, width int, r preprocess.Resample) *Picture {
+func (p *Image) resizeFloat(height, width int, r preprocess.Resample) *Image {
 	lines := make([]float64, 3*p.Height*width) // resized along the rows
 	eachWeights(r, p.Width, part{0, float64(p.Width)}, width, func(x, first int, weights []float64) {
 		for y := range p.Height {
@@ -132,7 +132,7 @@ func (p *Picture) resizeFloat(height, width int, r preprocess.Resample) *Picture
 			}
 		}
 	})
-	out := &Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width),
+	out := &Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width),
 		Float: make([]float32, 3*height*width)}
 	eachWeights(r, p.Height, part{0, float64(p.Height)}, height, func(y, first int, weights []float64) {
 		for i := range 3 * width {
@@ -147,8 +147,8 @@ func (p *Picture) resizeFloat(height, width int, r preprocess.Resample) *Picture
 	return out
 }
 
-// Resize returns the picture with other sides; the picture itself where they are the same.
-func (p *Picture) Resize(height, width int, r preprocess.Resample) *Picture {
+// Resize returns the image with other sides; the image itself where they are the same.
+func (p *Image) Resize(height, width int, r preprocess.Resample) *Image {
 	if r == preprocess.Nearest {
 		return p.nearest(height, width)
 	}
@@ -157,10 +157,10 @@ func (p *Picture) Resize(height, width int, r preprocess.Resample) *Picture {
 }
 
 // resample makes each output pixel of its taps along both axes, reading no other lines.
-func (p *Picture) resample(rows, columns []tap) *Picture {
+func (p *Image) resample(rows, columns []tap) *Image {
 	last := rows[len(rows)-1]
 	first, end := rows[0].first, last.first+len(last.weights)
-	p = &Picture{Height: end - first, Width: p.Width, Pixels: p.Pixels[3*first*p.Width : 3*end*p.Width]}
+	p = &Image{Height: end - first, Width: p.Width, Pixels: p.Pixels[3*first*p.Width : 3*end*p.Width]}
 	if !identity(columns, 0, p.Width) {
 		p = p.resizeRows(columns)
 	}
@@ -189,8 +189,8 @@ func identity(taps []tap, first, n int) bool {
 }
 
 // resizeRows changes the length of rows.
-func (p *Picture) resizeRows(taps []tap) *Picture {
-	out := &Picture{Height: p.Height, Width: len(taps), Pixels: make([]uint8, 3*p.Height*len(taps))}
+func (p *Image) resizeRows(taps []tap) *Image {
+	out := &Image{Height: p.Height, Width: len(taps), Pixels: make([]uint8, 3*p.Height*len(taps))}
 	to := out.Pixels
 	for y := range p.Height {
 		row := p.Pixels[3*y*p.Width:][:3*p.Width]
@@ -211,9 +211,9 @@ func (p *Picture) resizeRows(taps []tap) *Picture {
 }
 
 // resizeColumns changes the number of rows; the first line of p is that of this number to the taps.
-func (p *Picture) resizeColumns(taps []tap, first int) *Picture {
+func (p *Image) resizeColumns(taps []tap, first int) *Image {
 	length := 3 * p.Width
-	out := &Picture{Height: len(taps), Width: p.Width, Pixels: make([]uint8, length*len(taps))}
+	out := &Image{Height: len(taps), Width: p.Width, Pixels: make([]uint8, length*len(taps))}
 	sums := make([]int32, length)
 	for y, t := range taps {
 		for i := range sums {
@@ -245,8 +245,8 @@ func NearestLines(in, out int) []int {
 }
 
 // nearest picks pixels.
-func (p *Picture) nearest(height, width int) *Picture {
-	out := &Picture{Height: height, Width: width, Pixels: make([]uint8, 0, 3*height*width)}
+func (p *Image) nearest(height, width int) *Image {
+	out := &Image{Height: height, Width: width, Pixels: make([]uint8, 0, 3*height*width)}
 	columns := NearestLines(p.Width, width)
 	for _, y := range NearestLines(p.Height, height) {
 		for _, x := range columns {

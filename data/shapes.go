@@ -9,7 +9,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// The factors of dSprites (Matthey, Higgins, Hassabis and Lerchner 2017): every combination is one picture.
+// The factors of dSprites (Matthey, Higgins, Hassabis and Lerchner 2017): every combination is one image.
 const (
 	spriteShapes       = 3 // square, ellipse, heart
 	spriteScales       = 6 // 0.5 to 1
@@ -29,7 +29,7 @@ const (
 	// TaskWhere asks for the quarter of the field that the centre is in: 2×2 cells of 16×16 places, 4 classes.
 	//
 	// One class is a quarter of the image's side away from the next. If the patch side divides that (8 pixels of 32,
-	// 16 of 64), two pictures that differ by a class consist of the very same patches in other places, so a model
+	// 16 of 64), two images that differ by a class consist of the very same patches in other places, so a model
 	// without positions cannot do better than chance, 25 %. In TaskLocation a class is 1/32 of the side, less than a
 	// patch: how the outline falls within a patch gives part of the answer away.
 	TaskWhere Task = "where"
@@ -89,19 +89,19 @@ func (t Task) classes() []string {
 }
 
 // Shapes renders a training and a test set of different factor combinations, chosen uniformly as a function of the
-// seed, in pictures of size×size pixels (dSprites has 64; 32 is enough to learn from and four times faster). They are
+// seed, in images of size×size pixels (dSprites has 64; 32 is enough to learn from and four times faster). They are
 // white on black with grey outlines, the grey repeated in 3 channels as VTAB does; see render. No file is read. As in
-// dSprites a square turned by a quarter, or an ellipse by a half, is one picture under two combinations.
-func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Set, err error) {
+// dSprites a square turned by a quarter, or an ellipse by a half, is one image under two combinations.
+func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Memory, err error) {
 	asTheyAre := preprocess.Settings{Crop: [2]int{size, size}}
 	return renderedShapes(task, train, test, size, seed, asTheyAre, func(int) (int, int) { return size, size })
 }
 
-// ShapesOfAspects is Shapes in pictures of several aspects, their height over their width log-uniform from 1/4 to 4 and
+// ShapesOfAspects is Shapes in images of several aspects, their height over their width log-uniform from 1/4 to 4 and
 // their area that of size×size pixels, which settings bring to one size or cut into patches. Lengths are in units of
 // the shorter side, so that no shape is cut off or out of shape; centres lie at parts of each side.
 func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.Settings) (
-	trainSet, testSet *Set, err error) {
+	trainSet, testSet *Memory, err error) {
 	return renderedShapes(task, train, test, size, seed, p, func(k int) (int, int) {
 		root := math.Exp2(2*draw(streamShapes, seed, 1, k).Float64() - 1) // of the aspect
 		side := func(x float64) int { return int(math.Round(x)) }
@@ -109,9 +109,9 @@ func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.
 	})
 }
 
-// renderedShapes makes the sets of Shapes, of pictures whose sides may depend on the combination of factors.
+// renderedShapes makes the sets of Shapes, of images whose sides may depend on the combination of factors.
 func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.Settings,
-	sides func(k int) (height, width int)) (trainSet, testSet *Set, err error) {
+	sides func(k int) (height, width int)) (trainSet, testSet *Memory, err error) {
 	classes := task.classes()
 	switch {
 	case classes == nil:
@@ -124,8 +124,8 @@ func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.S
 		return nil, nil, fmt.Errorf("data: shapes: size %d, want 8 to 1024 pixels", size)
 	}
 	combinations := draw(streamShapes, seed, 0, 0).Perm(spriteCount)
-	build := func(part string, combinations []int) (*Set, error) {
-		s, err := newSet(fmt.Sprintf("shapes-%s-%s", task, part), len(combinations), classes, p)
+	build := func(part string, combinations []int) (*Memory, error) {
+		s, err := newMemory(fmt.Sprintf("shapes-%s-%s", task, part), len(combinations), classes, p)
 		if err != nil {
 			return nil, err
 		}
@@ -133,14 +133,14 @@ func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.S
 			sprite := spriteAt(k)
 			s.Labels[i] = task.label(sprite)
 			height, width := sides(k)
-			picture := &Picture{Height: height, Width: width}
+			img := &Image{Height: height, Width: width}
 			for _, v := range sprite.render(height, width) {
-				picture.Pixels = append(picture.Pixels, v, v, v)
+				img.Pixels = append(img.Pixels, v, v, v)
 			}
-			if picture, err = picture.Preprocess(p); err != nil {
+			if img, err = img.Preprocess(p); err != nil {
 				return nil, err
 			}
-			s.put(i, picture)
+			s.put(i, img)
 		}
 		return s, nil
 	}
@@ -154,7 +154,7 @@ func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.S
 //
 // The shorter side of the image is 1, rows go downwards. Centres lie at 1/4 + (k+½)/64 of a side: one pixel of dSprites
 // apart. Scale k is 0.5 + 0.1·k. Orientation k turns by 2πk/40, clockwise; dSprites takes 2πk/39, which makes its first
-// and last orientation one picture under two labels.
+// and last orientation one image under two labels.
 func (s sprite) render(height, width int) []uint8 {
 	const samples = 4
 	var (

@@ -68,7 +68,7 @@ func TestTheUprightHeartStandsOnItsTip(t *testing.T) {
 	if widths[len(widths)-1] > 3 || widths[4] < 12 {
 		t.Errorf("widths by line %v: want a tip below and lobes above", widths)
 	}
-	at.orientation = 20 // half a turn: the picture read backwards, around the centre at 32.5
+	at.orientation = 20 // half a turn: the image read backwards, around the centre at 32.5
 	for i, v := range at.render(size, size) {
 		y, x := 64-i/size, 64-i%size
 		want := uint8(0)
@@ -99,7 +99,7 @@ func TestNoSpriteIsCutByTheBorder(t *testing.T) {
 	}
 }
 
-// patches cuts the picture into squares and sorts them: what a model without positions sees.
+// patches cuts the image into squares and sorts them: what a model without positions sees.
 func patches(image []uint8, size, side int) [][]byte {
 	var out [][]byte
 	for i := 0; i < size; i += side {
@@ -148,7 +148,7 @@ func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(train.Validate(), test.Validate()); err != nil {
+	if err := errors.Join(train.Check(t.Context(), true), test.Check(t.Context(), true)); err != nil {
 		t.Fatal(err)
 	}
 	if train.Len() != 307 || test.Len() != 101 || train.Height != 32 || len(train.Classes) != 16 {
@@ -160,14 +160,14 @@ func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
 	if again.Fingerprint() != train.Fingerprint() || other.Fingerprint() == train.Fingerprint() {
 		t.Error("the set is not a function of the seed alone")
 	}
-	pictures := map[string]bool{} // for this seed no two coincide by the square's or the ellipse's symmetry either
-	for _, set := range []*Set{train, test} {
+	images := map[string]bool{} // for this seed no two coincide by the square's or the ellipse's symmetry either
+	for _, set := range []*Memory{train, test} {
 		for i := range set.Len() {
-			pictures[string(set.Image(i))] = true
+			images[string(set.Row(i))] = true
 		}
 	}
-	if len(pictures) != 307+101 {
-		t.Errorf("%d different pictures, want 408", len(pictures))
+	if len(images) != 307+101 {
+		t.Errorf("%d different images, want 408", len(images))
 	}
 	for name, call := range map[string]func() error{
 		"task": func() error { _, _, err := Shapes("colour", 5, 5, 32, 1); return err },
@@ -180,7 +180,7 @@ func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
 	}
 }
 
-// BenchmarkShapes renders the embedded default: 4,000 + 1,000 pictures of 32×32.
+// BenchmarkShapes renders the embedded default: 4,000 + 1,000 images of 32×32.
 func BenchmarkShapes(b *testing.B) {
 	for b.Loop() {
 		if _, _, err := Shapes(TaskWhere, 4000, 1000, 32, 1); err != nil {

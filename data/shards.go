@@ -21,7 +21,7 @@ import (
 // ClassNamesFile may stand beside shards that do not name their classes: a name a line.
 const ClassNamesFile = "classnames.txt"
 
-// Shards finds the files of a data set whose pictures are kept in few large files that end in extension (".tar"), in
+// Shards finds the files of a data set whose images are kept in few large files that end in extension (".tar"), in
 // the directory or in its folders data, train, val, valid, validation and test: those to train on, and those held
 // out. A word of a file's path says which it is: train, or the first that there is of val, valid, validation and
 // test; without such words all are there to train on. Files are sorted by path.
@@ -91,18 +91,24 @@ func (f *Files) NameClasses(classes []string) error {
 			return fmt.Errorf("data: %w", err)
 		}
 	}
-	if classes == nil && f.Len() > 0 {
-		for label := range slices.Max(f.Labels) + 1 {
-			classes = append(classes, strconv.Itoa(int(label)))
-		}
+	if classes == nil {
+		classes = numberedClasses(f.Labels)
 	}
 	for row, label := range f.Labels {
 		if label < 0 || int(label) >= len(classes) {
-			return fmt.Errorf("data: %s: label %d, want 0 to %d", f.where(row), label, len(classes)-1)
+			return fmt.Errorf("data: %s: label %d, want 0 to %d", f.Where(row), label, len(classes)-1)
 		}
 	}
 	f.Classes = classes
 	return nil
+}
+
+// numberedClasses names classes by their numbers, up to the largest label.
+func numberedClasses(labels []int32) (classes []string) {
+	for label := range slices.Max(append(labels[:len(labels):len(labels)], -1)) + 1 {
+		classes = append(classes, strconv.Itoa(int(label)))
+	}
+	return classes
 }
 
 // FingerprintShards tells sets of shards apart by their names and sizes.

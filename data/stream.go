@@ -5,176 +5,236 @@ package data
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Streaming says how the pictures of a set are read that is not held in memory.
+// Streaming is how a Stream reads its images.
 type Streaming struct {
-	Workers int               // pictures that are decoded at the same time; 0 for one a core
-	Skip    bool              // leaves damaged pictures out, up to one in a hundred; else the first is an error
-	Log     func(line string) // told once of each picture that is left out; may be nil
+	Workers int               // images that a Loader reads at the same time; 0 for one per core
+	Skip    bool              // leaves damaged images out, up to 1 %; else the first is an error
+	Log     func(line string) // called once for each image that is left out; may be nil
 }
 
-// stream is where the pictures of a set come from.
-type stream struct {
-	Streaming
+// Stream is a Source that reads each image when a batch needs it. It holds an index of less than a hundred bytes an
+// image.
+//
+// A random crop is taken of the whole image and resized as the augmentation resamples (Augment.Apply); images that are
+// not cropped at random are those of Files.Load.
+type Stream struct {
+	Info
+	how      Streaming
 	files    *Files
 	settings preprocess.Settings
-	damaged  map[int]bool // rows that were met and left out
+	damaged  map[int]bool        // rows that are left out
+	memory   *semaphore.Weighted // bounds how many pixels are decoded at the same time
+	checked  bool
 }
 
-// Stream returns the files as a set that holds none of their pictures: each is read, decoded and brought to its size
-// when a batch needs it, see Feed. What is kept is an index, less than a hundred bytes a picture.
-//
-// A random crop is taken of the whole picture and resized as the augmentation resamples (Augment.Picture); pictures
-// that are not cropped at random are just those of Load.
-func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Set, error) {
-	set, err := emptySet(f.Name, f.Len(), f.Classes, p)
+// Stream returns the files as a Source that holds none of their pixels.
+func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Stream, error) {
+	info, err := newInfo(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err
 	}
 	if p.Fit == preprocess.FitPatches || p.Float {
-		return nil, fmt.Errorf("data: %s: pictures in patches, and pixels that are not rounded, are not streamed: load them",
+		return nil, fmt.Errorf("data: %s: images in patches, and pixels that are not rounded, cannot be streamed: load them",
 			f.Name)
 	}
-	set.Labels = f.Labels
-	set.stream = &stream{how, f, p, map[int]bool{}}
-	return set, nil
+	info.Labels, info.Workers = f.Labels, how.Workers
+	return &Stream{Info: info, how: how, files: f, settings: p, damaged: map[int]bool{},
+		memory: semaphore.NewWeighted(maxPixels)}, nil
 }
 
-// Streamed says whether the pictures are read for each batch, see Feed, and not held.
-func (s *Set) Streamed() bool { return s.stream != nil }
-
-// Fed says whether the pictures of a batch come from a Feed: those of a stream, and what the host changes.
-func (s *Set) Fed(a Augment) bool { return s.stream != nil || a.OnHost() }
-
-// InGraph returns what is left of an augmentation for the graph: the pictures of a stream come cropped.
-func (s *Set) InGraph(a Augment) Augment {
-	if a.OnHost() || s.stream != nil && a.crops() {
-		return a.AfterHost()
-	}
-	return a
-}
-
-// Held returns the given rows as a set in memory, uncropped: those of a stream are read.
-func (s *Set) Held(rows []int) (*Set, error) {
-	if s.stream == nil {
-		return s.Subset(rows), nil
-	}
-	set, err := s.stream.files.Subset(rows).Load(context.Background(), s.stream.settings, nil)
-	if err == nil {
-		set.Name = s.Name
-	}
-	return set, err
-}
-
-// Damaged lists the rows of a stream that were met and left out so far. A run that goes on tells it those that it had
-// met before.
-func (s *Set) Damaged() []int {
-	if s.stream == nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(s.stream.damaged))
-}
-
-// LeaveOut adds rows to Damaged.
-func (s *Set) LeaveOut(rows ...int) {
-	for _, row := range rows {
-		s.stream.damaged[row] = true
-	}
-}
-
-// Left says whether a row was left out.
-func (s *Set) Left(row int) bool { return s.stream != nil && s.stream.damaged[row] }
-
-func (s *stream) subset(rows []int) *stream {
-	out := &stream{s.Streaming, s.files.Subset(rows), s.settings, map[int]bool{}}
+// Subset implements Source.
+func (s *Stream) Subset(rows []int) Source {
+	out := *s
+	out.files, out.damaged = s.files.Subset(rows), map[int]bool{}
+	out.Labels = out.files.Labels
 	for k, row := range rows {
 		if s.damaged[row] {
 			out.damaged[k] = true
 		}
 	}
-	return out
+	return &out
 }
 
-// fingerprint adds what decides the pixels, as far as it is known without reading them.
-func (s *stream) fingerprint(h io.Writer) {
+// Load implements Source.
+func (s *Stream) Load(ctx context.Context, rows []int) (*Memory, error) {
+	m, err := s.files.Subset(rows).Load(ctx, s.settings, nil)
+	if err == nil {
+		m.Name = s.Name
+	}
+	return m, err
+}
+
+// Divide implements Source: random crops are taken as an image is decoded, and what follows a crop stays on the host.
+func (s *Stream) Divide(a Augment) (host, graph Augment) {
+	if host, graph = (Augment{}), a; a.onHost() || a.crops() {
+		host, graph = a, a.afterHost()
+	}
+	host.Size = [2]int{s.Height, s.Width}
+	return host, graph
+}
+
+// Damaged implements Source.
+func (s *Stream) Damaged() []int { return slices.Sorted(maps.Keys(s.damaged)) }
+
+// LeaveOut implements Source. One goroutine may call it.
+func (s *Stream) LeaveOut(row int, cause error) error {
+	var damage *ImageError
+	switch {
+	case s.damaged[row] || cause == nil:
+		s.damaged[row] = true
+		return nil
+	case !s.how.Skip || !errors.As(cause, &damage) || !damage.Damaged:
+		return cause
+	}
+	s.damaged[row] = true
+	if s.how.Log != nil {
+		s.how.Log(fmt.Sprintf("skipped %s: %v", damage.Where, damage.Err))
+	}
+	if all := len(s.damaged); all*100 > s.Len() {
+		return fmt.Errorf("data: %s: %d of %d images are damaged, more than 1 %%, one of them: %w", s.Name, all, s.Len(),
+			cause)
+	}
+	return nil
+}
+
+// Fingerprint implements Source: of the preprocessing and of the names of files, or of the container, since the pixels
+// are not read.
+func (s *Stream) Fingerprint() string {
+	h := sha256.New()
+	s.hash(h)
 	fmt.Fprintf(h, "streamed %+v\n", s.settings)
-	if s.files.In != nil {
-		fmt.Fprintf(h, "%s %v\n", s.files.In.Fingerprint(), s.files.numbers)
-		return
-	}
-	for _, path := range s.files.Paths.All() {
-		fmt.Fprintf(h, "%q\n", path)
-	}
+	s.files.In.Fingerprint(h, s.files.parts)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
-// PictureError is a picture of a stream that cannot be shown.
-type PictureError struct {
+// ImageError is an image of a Stream that cannot be shown.
+type ImageError struct {
 	Where   string
 	Err     error
-	Damaged bool // it was read but is no picture; else it could not be read
+	Damaged bool // it was read but cannot be decoded; else it could not be read
 }
 
 // Error implements error.
-func (e *PictureError) Error() string {
+func (e *ImageError) Error() string {
 	if e.Damaged {
-		return fmt.Sprintf("data: %s is damaged: %v: mend or remove it, or leave out what is damaged", e.Where, e.Err)
+		return fmt.Sprintf("data: %s is damaged: %v: repair or remove it, or skip damaged images", e.Where, e.Err)
 	}
 	return fmt.Sprintf("data: %s cannot be read: %v", e.Where, e.Err)
 }
 
 // Unwrap returns what happened.
-func (e *PictureError) Unwrap() error { return e.Err }
+func (e *ImageError) Unwrap() error { return e.Err }
 
-// picture reads a row and brings it to the size of the set, as the augmentation shows the index in an epoch where that
-// is done on the host. Only a crop is taken of the whole picture.
-func (s *stream) picture(ctx context.Context, from *contents, memory *semaphore.Weighted, row int, a Augment,
-	seed int64, epoch, index int) (*Picture, error) {
-	raw, err := from.read(row)
+// Image implements Source.
+func (s *Stream) Image(ctx context.Context, row int, v View) (*Image, error) {
+	raw, err := s.files.read(row)
 	if err != nil {
-		return nil, &PictureError{s.files.where(row), err, false}
+		return nil, &ImageError{s.files.Where(row), err, false}
 	}
-	damaged := func(err error) error { return &PictureError{s.files.where(row), err, true} }
 	kind, height, width, err := identify(raw, maxPixels)
 	if err != nil {
-		return nil, damaged(err)
+		return nil, &ImageError{s.files.Where(row), err, true}
 	}
 	pixels := int64(height) * int64(width)
-	if err := memory.Acquire(ctx, pixels); err != nil {
+	if err := s.memory.Acquire(ctx, pixels); err != nil {
 		return nil, err
 	}
-	defer memory.Release(pixels)
-	if a.crops() { // as Picture does it, without decoding more than is shown
+	defer s.memory.Release(pixels)
+	img, err := s.decode(raw, kind, height, width, v)
+	if err != nil {
+		return nil, &ImageError{s.files.Where(row), err, true}
+	}
+	return img, nil
+}
+
+// decode decodes an identified file as a view shows it. A crop is taken as Augment.Apply does, without decoding more
+// than is shown.
+func (s *Stream) decode(raw []byte, kind format, height, width int, v View) (*Image, error) {
+	if v.crops() {
 		var w window
 		choose := func(height, width int) window {
-			w = a.window(draw(streamSample, seed, epoch, index), height, width)
+			w = v.window(draw(streamSample, v.Seed, v.Epoch, v.Index), height, width)
 			return w
 		}
-		shown, err := kind.cropped(raw, height, width, choose, a.Size[0], a.Size[1],
-			cmp.Or(a.Resample, preprocess.Bilinear))
+		shown, err := kind.cropped(raw, height, width, choose, v.Size[0], v.Size[1],
+			cmp.Or(v.Resample, preprocess.Bilinear))
 		if err != nil {
-			return nil, damaged(err)
+			return nil, err
 		}
 		shown.flip(w)
-		return a.change(shown, seed, epoch, index), nil
+		return v.change(shown, v.Seed, v.Epoch, v.Index), nil
 	}
-	picture, err := kind.picture(raw, height, width)
+	img, err := kind.image(raw, height, width)
 	if err == nil {
-		picture, err = picture.Preprocess(s.settings)
+		img, err = img.Preprocess(s.settings)
 	}
+	if err == nil && v.onHost() {
+		img = v.Apply(img, v.Seed, v.Epoch, v.Index)
+	}
+	return img, err
+}
+
+// Check implements Source. Damaged images are left out if the stream skips them. Headers are read once per stream.
+func (s *Stream) Check(ctx context.Context, full bool) error {
+	if s.checked && !full {
+		return nil
+	}
+	failed := make([]error, s.Len())
+	err := parallel(ctx, s.Len(), func(ctx context.Context, row int) error {
+		switch {
+		case s.damaged[row]:
+		case full:
+			_, failed[row] = s.Image(ctx, row, View{})
+		default:
+			failed[row] = s.checkHeader(row)
+		}
+		return ctx.Err()
+	})
 	if err != nil {
-		return nil, damaged(err)
+		return err
 	}
-	if a.OnHost() {
-		picture = a.Picture(picture, seed, epoch, index)
+	var lines []string
+	for row, err := range failed {
+		if err != nil {
+			err = s.LeaveOut(row, err)
+		}
+		if err != nil {
+			lines = append(lines, strings.TrimPrefix(err.Error(), "data: "))
+		}
 	}
-	return picture, nil
+	if len(lines) > 0 {
+		return fmt.Errorf("data: %s: %d of %d images cannot be used: %s", s.Name, len(lines), s.Len(), shortened(lines))
+	}
+	s.checked = true
+	return nil
+}
+
+// checkHeader reads as much of a file as its header takes: 4 KiB, or more behind long metadata.
+func (s *Stream) checkHeader(row int) error {
+	for _, most := range []int{4 << 10, 64 << 10, maxFileBytes} {
+		raw, err := s.files.head(row, most)
+		if err != nil {
+			return &ImageError{s.files.Where(row), err, false}
+		}
+		if _, _, _, err = identify(raw, maxPixels); err == nil {
+			return nil
+		}
+		if len(raw) < most {
+			return &ImageError{s.files.Where(row), err, true}
+		}
+	}
+	return &ImageError{s.files.Where(row), fmt.Errorf("more than %d bytes", maxFileBytes), true}
 }

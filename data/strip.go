@@ -9,13 +9,13 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// strip cuts a picture of whole patches into a strip of them, see preprocess.FitPatches.
-func (p *Picture) strip(s preprocess.Settings) (*Picture, error) {
+// strip cuts an image of whole patches into a strip of them, see preprocess.FitPatches.
+func (p *Image) strip(s preprocess.Settings) (*Image, error) {
 	height, width, err := s.OutputSize()
 	if err != nil {
 		return nil, err
 	}
-	out := &Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width),
+	out := &Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width),
 		Grid: [2]int{p.Height / s.Patch, p.Width / s.Patch}}
 	for at, line := range patchLines(out.Grid, s.Patch, 3) {
 		copy(out.Pixels[at:], p.Pixels[line:line+3*s.Patch])
@@ -24,8 +24,8 @@ func (p *Picture) strip(s preprocess.Settings) (*Picture, error) {
 }
 
 // patchLines yields where each line of each patch begins in a strip of patches of so many pixels and channels, and
-// where in the picture of a grid of them.
-func patchLines(grid [2]int, patch, channels int) func(yield func(inStrip, inPicture int) bool) {
+// where in the image of a grid of them.
+func patchLines(grid [2]int, patch, channels int) func(yield func(inStrip, inImage int) bool) {
 	line := patch * channels
 	return func(yield func(int, int) bool) {
 		for k := range grid[0] * grid[1] {
@@ -39,48 +39,48 @@ func patchLines(grid [2]int, patch, channels int) func(yield func(inStrip, inPic
 	}
 }
 
-// patches is how many patches a strip of the set has room for.
-func (s *Set) patches() int { return s.Height / s.Width }
+// patches is how many patches a strip has room for.
+func (i *Info) patches() int { return i.Height / i.Width }
 
 // whole returns row i put together again, and its sides.
-func (s *Set) whole(i int) (pixels []uint8, height, width int) {
-	if s.Grids == nil {
-		return s.Image(i), s.Height, s.Width
+func (m *Memory) whole(i int) (pixels []uint8, height, width int) {
+	if m.Grids == nil {
+		return m.Row(i), m.Height, m.Width
 	}
-	grid, strip := s.Grids[i], s.Image(i)
-	pixels = make([]uint8, grid[0]*grid[1]*s.Width*s.Width*s.Channels)
-	for at, line := range patchLines(grid, s.Width, s.Channels) {
-		copy(pixels[line:line+s.Width*s.Channels], strip[at:])
+	grid, strip := m.Grids[i], m.Row(i)
+	pixels = make([]uint8, grid[0]*grid[1]*m.Width*m.Width*m.Channels)
+	for at, line := range patchLines(grid, m.Width, m.Channels) {
+		copy(pixels[line:line+m.Width*m.Channels], strip[at:])
 	}
-	return pixels, grid[0] * s.Width, grid[1] * s.Width
+	return pixels, grid[0] * m.Width, grid[1] * m.Width
 }
 
-// validateGrids reports the first picture whose grid does not fit.
-func (s *Set) validateGrids() error {
-	if s.Grids == nil {
+// checkGrids reports the first image whose grid does not fit.
+func (m *Memory) checkGrids() error {
+	if m.Grids == nil {
 		return nil
 	}
-	if s.Height%s.Width != 0 || len(s.Grids) != s.Len() {
-		return fmt.Errorf("data: %s: %d grids for %d strips of %d×%d pixels, want one each, and whole patches", s.Name,
-			len(s.Grids), s.Len(), s.Height, s.Width)
+	if m.Height%m.Width != 0 || len(m.Grids) != m.Len() {
+		return fmt.Errorf("data: %s: %d grids for %d strips of %d×%d pixels, want one each, and whole patches", m.Name,
+			len(m.Grids), m.Len(), m.Height, m.Width)
 	}
-	known := preprocess.Grids(s.patches())
-	for i, grid := range s.Grids {
+	known := preprocess.Grids(m.patches())
+	for i, grid := range m.Grids {
 		if !slices.Contains(known, grid) {
-			return fmt.Errorf("data: %s: picture %d has a grid of %d×%d patches, want one of %v", s.Name, i, grid[0], grid[1],
+			return fmt.Errorf("data: %s: image %d has a grid of %d×%d patches, want one of %v", m.Name, i, grid[0], grid[1],
 				known)
 		}
 	}
 	return nil
 }
 
-// gridNumbers returns which of preprocess.Grids the pictures of some rows have; zeros for a set of one size.
-func (s *Set) gridNumbers(rows []int) []int64 {
+// gridNumbers returns which of preprocess.Grids the images of some rows have; zeros for images of one size.
+func (i *Info) gridNumbers(rows []int) []int64 {
 	numbers := make([]int64, len(rows))
-	if s.Grids != nil {
-		known := preprocess.Grids(s.patches())
+	if i.Grids != nil {
+		known := preprocess.Grids(i.patches())
 		for k, row := range rows {
-			numbers[k] = int64(slices.Index(known, s.Grids[row]))
+			numbers[k] = int64(slices.Index(known, i.Grids[row]))
 		}
 	}
 	return numbers

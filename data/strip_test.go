@@ -12,9 +12,9 @@ import (
 
 var toStrips = preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{20, 16}, Patch: 4} // 5×4 patches
 
-// gradual is a picture whose pixels tell their place.
-func gradual(height, width int) *Picture {
-	p := &Picture{Height: height, Width: width}
+// gradual is an image whose pixels tell their place.
+func gradual(height, width int) *Image {
+	p := &Image{Height: height, Width: width}
 	for y := range height {
 		for x := range width {
 			p.Pixels = append(p.Pixels, uint8(y), uint8(x), uint8(y*7+x*3))
@@ -23,10 +23,10 @@ func gradual(height, width int) *Picture {
 	return p
 }
 
-func TestAPictureOfWholePatchesIsCutIntoThemAndPutTogetherAgain(t *testing.T) {
+func TestAImageOfWholePatchesIsCutIntoThemAndPutTogetherAgain(t *testing.T) {
 	for _, grid := range [][2]int{{5, 4}, {4, 5}, {2, 7}, {3, 6}, {8, 2}} {
-		picture := gradual(4*grid[0], 4*grid[1])
-		strip, err := picture.Preprocess(toStrips)
+		img := gradual(4*grid[0], 4*grid[1])
+		strip, err := img.Preprocess(toStrips)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestAPictureOfWholePatchesIsCutIntoThemAndPutTogetherAgain(t *testing.T) {
 		for k := range grid[0] * grid[1] {
 			for y := range 4 {
 				for x := range 4 {
-					want := picture.Pixels[3*((k/grid[1]*4+y)*picture.Width+k%grid[1]*4+x):][:3]
+					want := img.Pixels[3*((k/grid[1]*4+y)*img.Width+k%grid[1]*4+x):][:3]
 					if got := strip.Pixels[3*((4*k+y)*4+x):][:3]; !slices.Equal(got, want) {
 						t.Fatalf("%v: patch %d, pixel %d, %d: %v, want %v", grid, k, y, x, got, want)
 					}
@@ -47,39 +47,39 @@ func TestAPictureOfWholePatchesIsCutIntoThemAndPutTogetherAgain(t *testing.T) {
 		if slices.ContainsFunc(padding, func(v uint8) bool { return v != 0 }) {
 			t.Errorf("%v: padding is not black", grid)
 		}
-		set := &Set{Pixels: strip.Pixels, Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{grid}}
-		again := FromImage(set.Picture(0))
-		if again.Height != picture.Height || again.Width != picture.Width || !slices.Equal(again.Pixels, picture.Pixels) {
-			t.Errorf("%v: the picture of the set is another one", grid)
+		set := &Memory{Info: Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{grid}}, Pixels: strip.Pixels}
+		again := FromImage(set.RGBA(0))
+		if again.Height != img.Height || again.Width != img.Width || !slices.Equal(again.Pixels, img.Pixels) {
+			t.Errorf("%v: the image of the set is another one", grid)
 		}
 	}
 }
 
-func TestAPictureIsResizedToTheGridOfItsRatio(t *testing.T) {
-	picture := gradual(31, 93)
-	strip, err := picture.Preprocess(toStrips)
+func TestAImageIsResizedToTheGridOfItsRatio(t *testing.T) {
+	img := gradual(31, 93)
+	strip, err := img.Preprocess(toStrips)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := picture.Resize(8, 24, preprocess.Bilinear) // 1:3 in 20 patches: 2×6, and a row and a column more are 21
-	set := &Set{Pixels: strip.Pixels, Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{strip.Grid}}
-	if got := FromImage(set.Picture(0)); got.Height != 8 || !slices.Equal(got.Pixels, want.Pixels) {
+	want := img.Resize(8, 24, preprocess.Bilinear) // 1:3 in 20 patches: 2×6, and a row and a column more are 21
+	set := &Memory{Info: Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{strip.Grid}}, Pixels: strip.Pixels}
+	if got := FromImage(set.RGBA(0)); got.Height != 8 || !slices.Equal(got.Pixels, want.Pixels) {
 		t.Errorf("%d×%d", got.Height, got.Width)
 	}
 }
 
-func TestGridsStayWithTheirPictures(t *testing.T) {
+func TestGridsStayWithTheirImages(t *testing.T) {
 	train, test, err := ShapesOfAspects(TaskShape, 53, 31, 24, 3, toStrips)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, set := range []*Set{train, test} {
-		if err := set.Validate(); err != nil {
+	for _, set := range []*Memory{train, test} {
+		if err := set.Check(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rows := []int{17, 3, 3, 50}
-	some := train.Subset(rows)
+	some := Rows(train, rows)
 	numbers := Augment{}.Plan(train, 0, 0, 0, rows).Grids
 	known := preprocess.Grids(20)
 	for k, row := range rows {
@@ -87,14 +87,14 @@ func TestGridsStayWithTheirPictures(t *testing.T) {
 			t.Errorf("row %d: grid %v, number %d, want %v", row, some.Grids[k], numbers[k], train.Grids[row])
 		}
 	}
-	other := train.Subset(rows)
+	other := Rows(train, rows)
 	other.Grids[1] = [2]int{4, 4}
 	if other.Fingerprint() == some.Fingerprint() {
 		t.Error("the fingerprint does not depend on grids")
 	}
 	other.Grids[1] = [2]int{1, 2}
-	if err := other.Validate(); err == nil || !strings.Contains(err.Error(), "picture 1 has a grid of 1×2") {
-		t.Errorf("a grid that no picture has: %v", err)
+	if err := other.Check(t.Context(), true); err == nil || !strings.Contains(err.Error(), "image 1 has a grid of 1×2") {
+		t.Errorf("a grid that no image has: %v", err)
 	}
 }
 

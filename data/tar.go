@@ -16,36 +16,36 @@ import (
 	"strings"
 )
 
-// shards are pictures in tar files. A picture is where its header begins: whoever reads it lets archive/tar read from
+// shards are images in tar files. An image is where its header begins: whoever reads it lets archive/tar read from
 // there, so that names and sizes need not be kept.
 type shards struct {
-	paths       []string
-	pictures    []member
+	files       []*os.File // open as long as they are in use
+	images      []member
 	fingerprint string
 }
 
-// member is where a tar file has a picture: its shard, and the block of 512 bytes at which its header begins.
+// member is where a tar file has an image: its shard, and the block of 512 bytes at which its header begins.
 type member struct{ shard, block uint32 }
 
 const tarBlock = 512
 
-// Tar finds pictures in tar shards in the form of WebDataset: members of one name up to the first dot of its last part
-// belong together, and stand together; 0017.jpg is a picture (any of the endings that Folder takes) and 0017.cls its
-// label, a number from 0 on as text; others, as 0017.json, are not read. Pictures come as they stand in the shards.
+// Tar finds images in tar shards in the form of WebDataset: members of one name up to the first dot of its last part
+// belong together, and stand together; 0017.jpg is an image (any of the endings that Folder takes) and 0017.cls its
+// label, a number from 0 on as text; others, as 0017.json, are not read. Images come as they stand in the shards.
 // Names of classes are as NameClasses says.
 //
-// The shards are read through once, from header to header, and nothing but an index of 12 bytes a picture is kept; dir
+// The shards are read through once, from header to header, and nothing but an index of 12 bytes an image is kept; dir
 // is what the set is named after.
 func Tar(dir string, paths []string, classes []string) (*Files, error) {
-	s := &shards{paths: paths}
+	s := &shards{}
 	f := &Files{Name: filepath.Base(dir), Dir: dir, In: s}
-	for i, shard := range paths {
-		if err := s.index(f, uint32(i)); err != nil {
+	for _, shard := range paths {
+		if err := s.index(f, shard); err != nil {
 			return nil, fmt.Errorf("data: %s: %w", shard, err)
 		}
 	}
 	if f.Len() == 0 {
-		return nil, fmt.Errorf("data: %s: no pictures in %d tar files", dir, len(paths))
+		return nil, fmt.Errorf("data: %s: no images in %d tar files", dir, len(paths))
 	}
 	var err error
 	if s.fingerprint, err = FingerprintShards(paths); err != nil {
@@ -54,27 +54,28 @@ func Tar(dir string, paths []string, classes []string) (*Files, error) {
 	return f, f.NameClasses(classes)
 }
 
-// index adds the pictures of a shard.
-func (s *shards) index(f *Files, shard uint32) error {
-	file, err := os.Open(s.paths[shard])
+// index adds the images of a shard.
+func (s *shards) index(f *Files, shardPath string) error {
+	file, err := os.Open(shardPath)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	s.files = append(s.files, file)
+	shard := uint32(len(s.files) - 1)
 	var key string // of the sample that is read
-	var picture *member
+	var img *member
 	label := int32(-1)
 	end := func() error { // of a sample
 		switch {
-		case picture == nil && label < 0:
-		case picture == nil:
-			return fmt.Errorf("%s has a label and no picture (%s)", key, strings.Join(pictureExtensions, ", "))
+		case img == nil && label < 0:
+		case img == nil:
+			return fmt.Errorf("%s has a label and no image (%s)", key, strings.Join(imageExtensions, ", "))
 		case label < 0:
-			return fmt.Errorf("%s has a picture and no label: want %s.cls beside it", key, key)
+			return fmt.Errorf("%s has an image and no label: want %s.cls beside it", key, key)
 		default:
-			s.pictures, f.Labels = append(s.pictures, *picture), append(f.Labels, label)
+			s.images, f.Labels = append(s.images, *img), append(f.Labels, label)
 		}
-		picture, label = nil, -1
+		img, label = nil, -1
 		return nil
 	}
 	err = eachMember(file, func(at int64, header *tar.Header, content io.Reader) (err error) {
@@ -91,17 +92,17 @@ func (s *shards) index(f *Files, shard uint32) error {
 			key = sample
 		}
 		extension = "." + strings.ToLower(extension)
-		switch known := slices.Contains(pictureExtensions, extension); {
+		switch known := slices.Contains(imageExtensions, extension); {
 		case extension == ".cls":
 			if label, err = parseLabel(content); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-		case known && picture != nil:
-			return fmt.Errorf("%s has two pictures", key)
-		case known && header.Size > maxPictureBytes:
-			return fmt.Errorf("%s: %d bytes, want at most %d", name, header.Size, maxPictureBytes)
+		case known && img != nil:
+			return fmt.Errorf("%s has two images", key)
+		case known && header.Size > maxFileBytes:
+			return fmt.Errorf("%s: %d bytes, want at most %d", name, header.Size, maxFileBytes)
 		case known:
-			picture = &member{shard, uint32(at / tarBlock)}
+			img = &member{shard, uint32(at / tarBlock)}
 		}
 		return nil
 	})
@@ -155,45 +156,34 @@ func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.
 // withoutContent are the kinds of members that have none, whatever their headers say.
 var withoutContent = []byte{tar.TypeLink, tar.TypeSymlink, tar.TypeChar, tar.TypeBlock, tar.TypeDir, tar.TypeFifo}
 
-// open returns the header and the content of a picture.
-func (s *shards) open(part int) (file *os.File, header *tar.Header, content io.Reader, err error) {
-	m := s.pictures[part]
-	if file, err = os.Open(s.paths[m.shard]); err != nil {
-		return nil, nil, nil, err
-	}
+// header returns the header and the content of an image.
+func (s *shards) header(part int) (header *tar.Header, content io.Reader, err error) {
+	m := s.images[part]
 	from := int64(m.block) * tarBlock
-	reader := tar.NewReader(io.NewSectionReader(file, from, math.MaxInt64-from))
+	reader := tar.NewReader(io.NewSectionReader(s.files[m.shard], from, math.MaxInt64-from))
 	if header, err = reader.Next(); err != nil {
-		file.Close()
-		return nil, nil, nil, asDamage(err)
+		return nil, nil, asDamage(err)
 	}
-	return file, header, reader, nil
+	return header, reader, nil
 }
 
-// Read returns the bytes of a picture.
-func (s *shards) Read(part int) ([]byte, error) {
-	file, _, content, err := s.open(part)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	raw, err := readBounded(content)
-	if err != nil {
-		return nil, asDamage(err)
-	}
-	return raw, nil
+// Open implements Container.
+func (s *shards) Open(part int) (io.ReadCloser, error) {
+	_, content, err := s.header(part)
+	return io.NopCloser(content), err
 }
 
-// Where names a picture: the shard, and its name there.
+// Where implements Container: the shard, and the name of the image in it.
 func (s *shards) Where(part int) string {
-	m := s.pictures[part]
-	file, header, _, err := s.open(part)
-	if err != nil { // the shard is gone
-		return fmt.Sprintf("%s, at byte %d", s.paths[m.shard], int64(m.block)*tarBlock)
+	m := s.images[part]
+	header, _, err := s.header(part)
+	if err != nil { // the shard has changed
+		return fmt.Sprintf("%s, at byte %d", s.files[m.shard].Name(), int64(m.block)*tarBlock)
 	}
-	file.Close()
-	return fmt.Sprintf("%s: %s", s.paths[m.shard], header.Name)
+	return fmt.Sprintf("%s: %s", s.files[m.shard].Name(), header.Name)
 }
 
-// Fingerprint tells sets of shards apart.
-func (s *shards) Fingerprint() string { return s.fingerprint }
+// Fingerprint implements Container.
+func (s *shards) Fingerprint(h io.Writer, parts []int32) {
+	fmt.Fprintf(h, "%s %v\n", s.fingerprint, parts)
+}

@@ -35,7 +35,7 @@ func TestTarFindsSamplesWhateverStandsBetweenThem(t *testing.T) {
 		"one.tar": append(global.Bytes(), datatest.Tar(
 			[2]string{"./a/0.cls", "2\n"}, [2]string{"./a/0.jpg", string(content[0])}, [2]string{"a/0.txt", "words"},
 			[2]string{"a/._0.jpg", "resource fork"}, [2]string{".hidden.jpg", "x"},
-			[2]string{long + "1.seg.jpg", "no picture of a sample"}, [2]string{long + "1.jpg", string(content[1])},
+			[2]string{long + "1.seg.jpg", "no image of a sample"}, [2]string{long + "1.jpg", string(content[1])},
 			[2]string{long + "1.cls", "0"})...),
 		"two.tar":   datatest.Tar([2]string{"b.webp", string(content[2])}, [2]string{"b.cls", " 1 "}),
 		"empty.tar": datatest.Tar(),
@@ -49,12 +49,12 @@ func TestTarFindsSamplesWhateverStandsBetweenThem(t *testing.T) {
 		t.Errorf("labels %v of %q", f.Labels, f.Classes)
 	}
 	for i, want := range content {
-		if got, err := f.In.Read(i); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("picture %d: %v", i, err)
+		if got, err := f.read(i); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("image %d: %v", i, err)
 		}
 	}
 	if got, want := f.In.Where(1), paths[0]+": "+long+"1.jpg"; got != want {
-		t.Errorf("picture 1 is %s, want %s", got, want)
+		t.Errorf("image 1 is %s, want %s", got, want)
 	}
 	if f, err = Tar(dir, paths, []string{"x", "y", "z"}); err != nil || f.Classes[2] != "z" {
 		t.Error(f, err)
@@ -62,8 +62,8 @@ func TestTarFindsSamplesWhateverStandsBetweenThem(t *testing.T) {
 }
 
 func TestTarRefusesInOneLine(t *testing.T) {
-	picture := string(plain(1, 2, 3))
-	whole := datatest.Tar([2]string{"0.jpg", picture}, [2]string{"0.cls", "0"})
+	img := string(plain(1, 2, 3))
+	whole := datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.cls", "0"})
 	large := bytes.Clone(whole)
 	copy(large[124:], "77777777777\x00") // the size of 0.jpg: 8 GiB less a byte
 	copy(large[148:], "        ")
@@ -73,7 +73,7 @@ func TestTarRefusesInOneLine(t *testing.T) {
 	}
 	copy(large[148:], []byte{'0' + byte(sum>>12&7), '0' + byte(sum>>9&7), '0' + byte(sum>>6&7), '0' + byte(sum>>3&7),
 		'0' + byte(sum&7), 0})
-	linked := func(kind byte) []byte { // a picture that would be another file of the machine
+	linked := func(kind byte) []byte { // an image that would be another file of the machine
 		raw := datatest.Tar([2]string{"0.jpg", ""})
 		raw[156] = kind
 		copy(raw[157:], "/etc/hostname")
@@ -89,19 +89,19 @@ func TestTarRefusesInOneLine(t *testing.T) {
 		content []byte
 		want    string
 	}{
-		"no label":       {datatest.Tar([2]string{"0.jpg", picture}), "0 has a picture and no label: want 0.cls"},
-		"no picture":     {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label and no picture"},
-		"a wrong label":  {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", picture}), `d/0.cls: label "cat"`},
-		"a large label":  {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", picture}), "0 to 999999"},
-		"two pictures":   {datatest.Tar([2]string{"0.jpg", picture}, [2]string{"0.png", picture}), "0 has two pictures"},
-		"nothing":        {datatest.Tar([2]string{"readme", "x"}), "no pictures in 1 tar files"},
+		"no label":       {datatest.Tar([2]string{"0.jpg", img}), "0 has an image and no label: want 0.cls"},
+		"no image":       {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has a label and no image"},
+		"a wrong label":  {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", img}), `d/0.cls: label "cat"`},
+		"a large label":  {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", img}), "0 to 999999"},
+		"two images":     {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.png", img}), "0 has two images"},
+		"nothing":        {datatest.Tar([2]string{"readme", "x"}), "no images in 1 tar files"},
 		"no tar":         {bytes.Repeat([]byte("hello"), 300), "invalid tar header"},
 		"cut in a file":  {whole[:530], "0.jpg: the file is cut"},
 		"cut in headers": {whole[:1300], "the file is cut"},
 		"a huge size":    {large, "the file is cut"},
-		"a symlink":      {linked(tar.TypeSymlink), "no pictures in 1"},
-		"a hard link":    {linked(tar.TypeLink), "no pictures in 1"},
-		"a device":       {linked(tar.TypeBlock), "no pictures in 1"},
+		"a symlink":      {linked(tar.TypeSymlink), "no images in 1"},
+		"a hard link":    {linked(tar.TypeLink), "no images in 1"},
+		"a device":       {linked(tar.TypeBlock), "no images in 1"},
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
 		_, err := campaign.Attack(t, "a tar file", func() error {
@@ -117,7 +117,7 @@ func TestTarRefusesInOneLine(t *testing.T) {
 	if f, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil); err != nil || f.Classes[0] != "only" {
 		t.Error(f, err)
 	}
-	// What is cut after it was indexed is an error of the picture.
+	// What is cut after it was indexed is an error of the image.
 	f, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestTarRefusesInOneLine(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "a.tar"), 530); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.In.Read(0); err == nil || !strings.Contains(err.Error(), "cut") {
+	if _, err := f.read(0); err == nil || !strings.Contains(err.Error(), "cut") {
 		t.Error(err)
 	}
 }
@@ -159,9 +159,9 @@ func TestShardsAreSplitByTheWordsOfTheirPaths(t *testing.T) {
 	}
 }
 
-// FuzzTar: a shard is refused in one line, or its pictures are parts of it, each with a label.
+// FuzzTar: a shard is refused in one line, or its images are parts of it, each with a label.
 func FuzzTar(f *testing.F) {
-	seeds := [][]byte{datatest.Tar([2]string{"0.cls", "2\n"}, [2]string{"0.jpg", "a picture"},
+	seeds := [][]byte{datatest.Tar([2]string{"0.cls", "2\n"}, [2]string{"0.jpg", "an image"},
 		[2]string{"1.png", "another"}, [2]string{"1.cls", "0"}),
 		datatest.Tar([2]string{"../0.jpg", "x"}, [2]string{"../0.cls", "1"}), datatest.Tar()}
 	shard := filepath.Join(f.TempDir(), "0.tar")
@@ -177,9 +177,9 @@ func FuzzTar(f *testing.F) {
 			return
 		}
 		for i, label := range files.Labels {
-			content, err := files.In.Read(i)
+			content, err := files.read(i)
 			if label < 0 || err == nil && !bytes.Contains(raw, content) {
-				t.Errorf("picture %d of class %d: %q", i, label, content)
+				t.Errorf("image %d of class %d: %q", i, label, content)
 			}
 		}
 	})

@@ -153,7 +153,7 @@ func finite(logits []float32) error {
 	return nil
 }
 
-func confusion(set *data.Set, answers []answer) report.Confusion {
+func confusion(set *data.Info, answers []answer) report.Confusion {
 	c := report.NewConfusion(set.Classes)
 	for i, a := range answers {
 		if a.class >= 0 {
@@ -164,7 +164,7 @@ func confusion(set *data.Set, answers []answer) report.Confusion {
 }
 
 // mistakes returns the images with wrong answers, the surest first.
-func mistakes(set *data.Set, answers []answer) (images []int) {
+func mistakes(set *data.Info, answers []answer) (images []int) {
 	for i, a := range answers {
 		if a.class >= 0 && a.class != int(set.Labels[i]) {
 			images = append(images, i)

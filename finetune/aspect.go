@@ -45,7 +45,7 @@ func validateAspect(aspect string, a data.Augment, c vit.Config) error {
 // sidesOf returns the size of a model's images for a set, of its pictures as they are or as the augmentation resizes
 // them. The grid of a model that keeps the aspect of its pictures is that of its size, or a square; the pictures, of
 // any grid of so many patches, come as strips.
-func sidesOf(set *data.Set, aspect string, a data.Augment, c vit.Config) (rows, cols int, err error) {
+func sidesOf(set *data.Info, aspect string, a data.Augment, c vit.Config) (rows, cols int, err error) {
 	switch {
 	case aspect != AspectKeep && set.Grids != nil:
 		return 0, 0, fmt.Errorf("finetune: the pictures of %s are cut into patches: that is for aspect %s, not %q", set.Name,

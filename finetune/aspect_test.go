@@ -25,7 +25,7 @@ func keeping(t *testing.T, settings string) Recipe {
 }
 
 // ofAspects are shapes in pictures of several aspects as a recipe wants them.
-func ofAspects(t *testing.T, r Recipe) (train, test *data.Set) {
+func ofAspects(t *testing.T, r Recipe) (train, test *data.Memory) {
 	t.Helper()
 	train, test, err := data.ShapesOfAspects(data.TaskShape, 31, 17, 16, 2,
 		gomlxtest.Must(r.Pictures([2]int{16, 12}))(t))
@@ -41,13 +41,13 @@ func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
 		train, test := ofAspects(t, recipe)
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: train, Test: test, Dir: t.TempDir()}
 		m, row := done(t, run)
-		if err := errors.Join(run.Page(m, row), train.Validate()); err != nil {
+		if err := errors.Join(run.Page(m, row), train.Check(t.Context(), true)); err != nil {
 			t.Error(err)
 		}
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 		logits := gomlxtest.Must(opened.logitsOf(test))(t)
 		for i := range 5 {
-			answers := gomlxtest.Must(opened.PredictImage(test.Picture(i), 3))(t) // of whole patches: it stays as it is
+			answers := gomlxtest.Must(opened.PredictImage(test.RGBA(i), 3))(t) // of whole patches: it stays as it is
 			total := logSumExp(logits[i])
 			for _, a := range answers {
 				want := math.Exp(float64(logits[i][slices.Index(test.Classes, a.Name)]) - total)
@@ -65,13 +65,13 @@ func TestTrainingOnSquaresThatKeepTheirAspectIsTrainingOnImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep := preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{16, 16}, Patch: 4}
-	strips := &data.Set{Name: "strips", Labels: images.Labels, Height: 64, Width: 4, Channels: 3, Classes: images.Classes}
+	strips := &data.Memory{Info: data.Info{Name: "strips", Labels: images.Labels, Height: 64, Width: 4, Channels: 3, Classes: images.Classes}}
 	for i := range images.Len() {
-		strip := gomlxtest.Must(data.FromImage(images.Picture(i)).Preprocess(keep))(t)
+		strip := gomlxtest.Must(data.FromImage(images.RGBA(i)).Preprocess(keep))(t)
 		strips.Pixels, strips.Grids = append(strips.Pixels, strip.Pixels...), append(strips.Grids, strip.Grid)
 	}
 	weights := map[string]map[string][]float64{}
-	for aspect, set := range map[string]*data.Set{"": images, AspectKeep: strips} {
+	for aspect, set := range map[string]*data.Memory{"": images, AspectKeep: strips} {
 		r := keeping(t, "model.position=wepe+rope-mixed;augment.size=[16,16]")
 		r.Aspect = aspect
 		m, _ := done(t, Run{Backend: gomlxtest.Backend(), Recipe: r, Train: set})
@@ -91,7 +91,7 @@ func TestWhatDoesNotGoWithKeepingTheAspectIsRefused(t *testing.T) {
 	}
 	for words, c := range map[string]struct {
 		settings string
-		set      *data.Set
+		set      *data.Memory
 	}{
 		`unknown aspect "kept": want one of crop, squash, keep`: {"aspect=kept", images},
 		"no augmentation but mean and std":                      {"augment.flip_prob=0.5", strips},
@@ -111,7 +111,7 @@ func TestWhatDoesNotGoWithKeepingTheAspectIsRefused(t *testing.T) {
 	refused(t, "dhvt", dhvt.Validate(), "only a ViT takes pictures of aspect keep")
 
 	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good.WithDefaults(), strips.Classes, 0))(t)
-	_, err = m.EmbedImages(strips.Picture(0))
+	_, err = m.EmbedImages(strips.RGBA(0))
 	refused(t, "Embed", err, "Embed is for models of images of one size")
 	err = m.Look(strips, 1, func(*vit.Trace) []*graph.Node { return nil }, nil)
 	refused(t, "Look", err, "a look inside is for models")

@@ -155,7 +155,7 @@ func BenchmarkEvaluate(b *testing.B) {
 			return []*graph.Node{t.Recipe.Model.Logits(scope.Store().Scope("/"+modelScope), in[0])}
 		}))(b)
 	input := tensors.FromShape(shapes.Make(dtypes.Float32, *benchBatch, *benchSize, *benchSize, 3))
-	evaluate := func(set *data.Set) func() error {
+	evaluate := func(set data.Source) func() error {
 		return func() error {
 			t.model.examined.set = nil
 			_, err := t.model.Evaluate(set)

@@ -27,10 +27,10 @@ type classification struct {
 	model        *Model
 	images, held pixels // the training and the validation split; the latter may be none
 	order        order
-	feed         *data.Feed  // of images that are streamed, nil otherwise
-	read         *data.Batch // what it read for the step in hand
-	rows         []int       // images of the step in hand
-	fetched      int         // that step, -1 before the first
+	loader       *data.Loader // of images that are streamed, nil otherwise
+	read         *data.Batch  // what it read for the step in hand
+	rows         []int        // images of the step in hand
+	fetched      int          // that step, -1 before the first
 	state        state
 	row          report.Result
 }
@@ -57,18 +57,18 @@ func newClassification(run Run) (*classification, error) {
 		return nil, fmt.Errorf("finetune: %d training images are fewer than one batch of %d: lower batch_size",
 			images.Len(), r.BatchSize)
 	}
-	m, err := newModel(run.Backend, r, images.Classes, run.Seed)
+	m, err := newModel(run.Backend, r, images.Describe().Classes, run.Seed)
 	if err != nil {
 		return nil, err
 	}
 	c := &classification{Run: run, model: m, images: pixels{set: images, devices: devices}, held: pixels{set: held},
-		fetched: -1, state: state{Recipe: r, Classes: images.Classes, Seed: run.Seed, Data: images.Fingerprint(),
+		fetched: -1, state: state{Recipe: r, Classes: images.Describe().Classes, Seed: run.Seed, Data: images.Fingerprint(),
 			From: run.source}}
 	perPass := images.Len() / r.BatchSize
 	steps, warmup, interval := r.schedule(perPass)
 	c.Trainer = NewTrainer(Training{
 		Task: c, Backend: run.Backend, Store: m.store, Network: "/" + modelScope, LossNames: []string{""},
-		Job: report.Job{Recipe: r.Name, Dataset: run.Train.Name, Fraction: run.Fraction, Encoding: run.Label,
+		Job: report.Job{Recipe: r.Name, Dataset: run.Train.Describe().Name, Fraction: run.Fraction, Encoding: run.Label,
 			Seed: run.Seed},
 		Optimizer: r.Optimizer, Trains: r.trains, EMA: r.EMA,
 		Rate:      func(step int) float64 { return LearningRate(r.LearningRate, step, warmup, steps) },
@@ -86,7 +86,7 @@ func newClassification(run Run) (*classification, error) {
 }
 
 // split returns the training and the validation images of a run.
-func (run Run) split() (training, validation *data.Set, err error) {
+func (run Run) split() (training, validation data.Source, err error) {
 	if run.Validation != nil {
 		return run.Train, run.Validation, nil
 	}
@@ -106,8 +106,9 @@ func (run Run) begin() (*classification, error) {
 // cropped.
 func (c *classification) Losses(scope *model.Scope, inputs []*Node) []*Node {
 	r, plan := c.Recipe, inputs[1:]
-	logits := c.model.build(scope, c.images.set.InGraph(r.Augment), inputs[0], plan) // [batch, classes]
-	targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing)                   // [batch, classes]
+	_, augment := c.images.set.Divide(r.Augment)
+	logits := c.model.build(scope, augment, inputs[0], plan)       // [batch, classes]
+	targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing) // [batch, classes]
 	return []*Node{r.loss(targets, logits)}
 }
 
@@ -173,15 +174,13 @@ func (c *classification) State(course Course) any {
 // run that was killed since records it again, which readers count once.
 func (c *classification) Begin(step int) (err error) {
 	augment := c.Recipe.Augment
-	if c.images.set.Fed(augment) {
-		c.images.set.LeaveOut(c.state.Damaged...)
-		c.feed, err = c.images.set.Feed(augment, c.Seed, c.Recipe.BatchSize/c.Recipe.Accumulate,
-			c.order.between(step, c.Steps))
-		if err != nil {
-			return err
+	if host, _ := c.images.set.Divide(augment); host != (data.Augment{}) {
+		for _, row := range c.state.Damaged {
+			_ = c.images.set.LeaveOut(row, nil)
 		}
-	}
-	if c.feed == nil {
+		c.loader = data.NewLoader(c.images.set, host, c.Seed, c.Recipe.BatchSize/c.Recipe.Accumulate,
+			c.order.between(step, c.Steps))
+	} else {
 		c.images = c.model.upload(c.images.set)
 	}
 	if c.held.set != nil {
@@ -203,10 +202,10 @@ func (c *classification) Fetch(step int) (err error) {
 	switch {
 	case step == c.fetched:
 		return nil
-	case c.feed == nil:
+	case c.loader == nil:
 		_, c.rows = c.order.of(step)
 	default:
-		if c.read, err = c.feed.Next(); err != nil {
+		if c.read, err = c.loader.Next(); err != nil {
 			return fmt.Errorf("finetune: %w", err)
 		}
 		c.rows = c.read.Indices // with others in place of damaged images
@@ -221,9 +220,9 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 	size := r.BatchSize / r.Accumulate
 	first, _ := c.exchange.own()
 	from, to := (part-first)*size, (part-first+1)*size
-	augment := c.images.set.InGraph(r.augmentation(epoch))
+	_, augment := c.images.set.Divide(r.augmentation(epoch))
 	plan := augment.Plan(c.images.set, c.Seed, epoch, step%c.PerPass*r.Accumulate+part, c.rows[from:to])
-	var shown *data.Set
+	var shown *data.Memory
 	if c.read != nil {
 		shown = c.read.Part(from, to)
 	}
@@ -297,7 +296,7 @@ func (c *classification) Finish(context.Context) (err error) {
 			return err
 		}
 	}
-	for _, set := range []*data.Set{c.images.set, c.held.set, c.Test} {
+	for _, set := range []data.Source{c.images.set, c.held.set, c.Test} {
 		if set != nil {
 			row.Damaged += len(set.Damaged())
 		}
@@ -385,8 +384,8 @@ func (c *classification) draw() error {
 
 // close frees what the run holds on the device; the model stays.
 func (c *classification) close() {
-	if c.feed != nil {
-		c.feed.Close()
+	if c.loader != nil {
+		c.loader.Close()
 	}
 	c.images.finalize()
 	c.held.finalize()

@@ -38,24 +38,24 @@ func TestAnswerIsTheLargestLogitAndItsPartOfTheSoftmax(t *testing.T) {
 }
 
 func TestConfusionAndMistakesOfHandMadeAnswers(t *testing.T) {
-	set := &data.Set{Classes: []string{"a", "b", "c"}, Labels: []int32{0, 2, 1, 2, 0, 2, 2}}
+	set := &data.Memory{Info: data.Info{Classes: []string{"a", "b", "c"}, Labels: []int32{0, 2, 1, 2, 0, 2, 2}}}
 	answers := []answer{{0, 0.9}, {1, 0.6}, {1, 0.5}, {0, 0.7}, {2, 0.6}, {2, 0.99}, {1, 0.8}}
-	got := confusion(set, answers)
+	got := confusion(&set.Info, answers)
 	if want := [][]int{{1, 0, 1}, {0, 1, 0}, {1, 2, 1}}; !reflect.DeepEqual(got.Counts, want) ||
 		!reflect.DeepEqual(got.Classes, set.Classes) {
 		t.Errorf("got %+v, want %v", got, want)
 	}
-	if got, want := mistakes(set, answers), []int{6, 3, 1, 4}; !reflect.DeepEqual(got, want) {
+	if got, want := mistakes(&set.Info, answers), []int{6, 3, 1, 4}; !reflect.DeepEqual(got, want) {
 		t.Errorf("mistakes %v, want %v: the surest first, then in the set's order", got, want)
 	}
 }
 
 func TestTheAnswersOfAModelAgreeWithEvaluate(t *testing.T) {
 	set := pictures(31, 2)
-	m := gomlxtest.Must(newModel(gomlxtest.Backend(), gomlxtest.Must(tiny().fit(set))(t), set.Classes, 3))(t)
+	m := gomlxtest.Must(newModel(gomlxtest.Backend(), gomlxtest.Must(tiny().fit(set.Describe()))(t), set.Classes, 3))(t)
 	answers := gomlxtest.Must(m.answers(set))(t)
 	metrics := gomlxtest.Must(m.Evaluate(set))(t)
-	if right := set.Len() - len(mistakes(set, answers)); float64(right)/float64(set.Len()) != float64(metrics.Top1) {
+	if right := set.Len() - len(mistakes(&set.Info, answers)); float64(right)/float64(set.Len()) != float64(metrics.Top1) {
 		t.Errorf("%d right answers of %d, Evaluate says %v", right, set.Len(), metrics.Top1)
 	}
 }

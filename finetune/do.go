@@ -43,11 +43,11 @@ func (run Run) prepared() (Run, error) {
 	if run.Group.Rank() > 0 {
 		run.Progress = nil
 	}
-	for _, set := range []*data.Set{run.Train, run.Validation, run.Test} {
+	for _, set := range []data.Source{run.Train, run.Validation, run.Test} {
 		if set == nil {
 			continue
 		}
-		if err := set.Validate(); err != nil {
+		if err := set.Check(context.Background(), false); err != nil {
 			return run, err
 		}
 	}
@@ -71,7 +71,7 @@ func (run Run) prepared() (Run, error) {
 	if recipe, err = recipe.share(run.Group); err != nil {
 		return run, err
 	}
-	run.Recipe, err = recipe.fit(run.Train)
+	run.Recipe, err = recipe.fit(run.Train.Describe())
 	run.Label = cmp.Or(run.Label, run.Recipe.Model.Position)
 	return run, err
 }
@@ -82,7 +82,7 @@ func (run Run) findSource() (*Source, error) {
 	if run.From == "" {
 		return nil, nil
 	}
-	source, err := OpenSource(run.From, run.Import, run.Train.Classes) // nil with an error
+	source, err := OpenSource(run.From, run.Import, run.Train.Describe().Classes) // nil with an error
 	if begun := run.begunFrom(); begun != nil && (source == nil || source.SHA256 == begun.SHA256) {
 		return begun, nil
 	}

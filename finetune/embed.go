@@ -45,7 +45,7 @@ func (m *Model) EmbedImages(images ...image.Image) ([]Features, error) {
 
 // EmbedEach is Embed for n pictures from anywhere, in no more memory than a batch takes: see is called with the
 // features of each, in order, or with why it has none, while the next are read. Its error ends the work.
-func (m *Model) EmbedEach(n int, read func(i int) (*data.Picture, error),
+func (m *Model) EmbedEach(n int, read func(i int) (*data.Image, error),
 	see func(i int, f Features, unread error) error) error {
 	if err := m.prepareFeatures(); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 )
 
 // Evaluate measures the model on a set: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
-func (m *Model) Evaluate(set *data.Set) (report.Metrics, error) {
+func (m *Model) Evaluate(set data.Source) (report.Metrics, error) {
 	e, err := m.examine(set)
 	if err != nil {
 		return report.Metrics{}, err
@@ -35,11 +35,11 @@ func (m *Model) evaluate(p pixels) (report.Metrics, error) {
 
 // examine examines a set, or returns what it found last where that was the same set: the page of a run comes right
 // after its result.
-func (m *Model) examine(set *data.Set) (*examination, error) {
+func (m *Model) examine(set data.Source) (*examination, error) {
 	if m.examined.set == set {
 		return m.examined.result, nil
 	}
-	if err := m.knows(set); err != nil {
+	if err := m.knows(set.Describe()); err != nil {
 		return nil, err
 	}
 	p := m.upload(set)
@@ -55,11 +55,15 @@ func (m *Model) examine(set *data.Set) (*examination, error) {
 // batches, and all get all.
 func (m *Model) examination(p pixels) (*examination, error) {
 	e := &examination{classes: m.Recipe.Model.Classes, verdicts: make([]verdict, p.set.Len())}
+	labels := p.set.Describe().Labels
 	err := m.eachLogits(p, func(row int, logits []float32) {
-		if e.verdicts[row] = leftOut; !p.set.Left(row) {
-			e.verdicts[row] = judge(logits, p.set.Labels[row])
-		}
+		e.verdicts[row] = judge(logits, labels[row])
 	})
+	for _, row := range p.set.Damaged() {
+		if e.verdicts[row] != (verdict{}) { // which is another process's
+			e.verdicts[row] = leftOut
+		}
+	}
 	if m.group == nil || m.group.Size() == 1 {
 		return e, err
 	}
@@ -67,7 +71,7 @@ func (m *Model) examination(p pixels) (*examination, error) {
 	case groupErr != nil:
 		return nil, groupErr
 	case failed && err == nil:
-		return nil, &data.PictureError{Where: p.set.Name, Err: errors.New("another process could not go on")}
+		return nil, &data.ImageError{Where: p.set.Describe().Name, Err: errors.New("another process could not go on")}
 	case failed:
 		return nil, err
 	}
@@ -75,7 +79,7 @@ func (m *Model) examination(p pixels) (*examination, error) {
 }
 
 // knows refuses a set of other classes.
-func (m *Model) knows(set *data.Set) error {
+func (m *Model) knows(set *data.Info) error {
 	if len(set.Classes) != m.Recipe.Model.Classes {
 		return fmt.Errorf("finetune: data set %s has %d classes, the model %d", set.Name, len(set.Classes),
 			m.Recipe.Model.Classes)
@@ -117,22 +121,19 @@ func (m *Model) batches(p pixels, program *model.Exec, size int,
 	images, augment := p.set.Len(), m.evalAugment()
 	size = m.devices.fill(min(size, images))
 	own := m.ownBatches(images, size)
-	var feed *data.Feed
-	if p.set.Streamed() {
-		var err error
-		if feed, err = p.set.Feed(augment, 0, size, own); err != nil {
-			return err
-		}
-		defer feed.Close()
+	var loader *data.Loader
+	if host, _ := p.set.Divide(augment); host != (data.Augment{}) {
+		loader = data.NewLoader(p.set, host, 0, size, own)
+		defer loader.Close()
 	}
 	for _, rows := range own {
-		var shown *data.Set
-		if feed != nil {
-			batch, err := feed.Next()
+		var shown *data.Memory
+		if loader != nil {
+			batch, err := loader.Next()
 			if err != nil {
 				return fmt.Errorf("finetune: %w", err)
 			}
-			shown = &batch.Set
+			shown = &batch.Memory
 		}
 		outputs, err := p.call(program, augment.Plan(p.set, 0, 0, 0, rows), shown, nil)
 		if err != nil {
@@ -172,7 +173,7 @@ func (m *Model) ownBatches(images, size int) iter.Seq2[int, []int] {
 	}
 }
 
-func (m *Model) answers(set *data.Set) ([]answer, error) {
+func (m *Model) answers(set data.Source) ([]answer, error) {
 	e, err := m.examine(set)
 	if err != nil {
 		return nil, err
@@ -180,7 +181,8 @@ func (m *Model) answers(set *data.Set) ([]answer, error) {
 	answers := make([]answer, len(e.verdicts))
 	for i, v := range e.verdicts {
 		if v.class == noAnswer {
-			return nil, fmt.Errorf("finetune: image %d of %s: its logits are not finite: the model diverged", i, set.Name)
+			return nil, fmt.Errorf("finetune: image %d of %s: its logits are not finite: the model diverged", i,
+				set.Describe().Name)
 		}
 		answers[i] = v.answer
 	}

@@ -84,9 +84,9 @@ type Run struct {
 	Recipe  Recipe
 	Seed    int64
 
-	Train      *data.Set
-	Validation *data.Set // chooses the best weights; nil holds the recipe's ValidationPart of Train out
-	Test       *data.Set // measured once, after the last step; nil for none
+	Train      data.Source
+	Validation data.Source // chooses the best weights; nil holds the recipe's ValidationPart of Train out
+	Test       data.Source // measured once, after the last step; nil for none
 	// Weights are those that the run ends with, measures and returns: checkpoints.BestDir, those of the best validation
 	// accuracy, the default, or LastDir. Without validation images or Dir they are the last.
 	Weights  string

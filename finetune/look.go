@@ -78,7 +78,7 @@ func (m *Model) Seed() int64 { return m.seed }
 // of the first image and the values, flat float32 [images, …], of the nodes that choose picks from the trace, the
 // logits [images, classes] after them. Nothing is kept between calls. Attention is computed with its weights in
 // memory, not by the fused operation of backends that have one: slower and, in 16-bit types, rounded elsewhere.
-func (m *Model) Look(set *data.Set, images int, choose func(*vit.Trace) []*Node,
+func (m *Model) Look(set data.Source, images int, choose func(*vit.Trace) []*Node,
 	see func(first int, values [][]float32) error) error {
 	if err := m.Recipe.plainViT("shows what happens inside"); err != nil {
 		return err

@@ -36,7 +36,7 @@ type Model struct {
 	check    func() error // of the weights, until confirm has seen the model ask for them
 
 	examined struct { // the last set that examine was asked for
-		set    *data.Set
+		set    data.Source
 		result *examination
 	}
 }

@@ -38,7 +38,7 @@ func trained(t *testing.T) *Model {
 }
 
 // naiveLogits normalises on the host and asks the network alone: [images][classes].
-func naiveLogits(t *testing.T, m *Model, set *data.Set) [][]float64 {
+func naiveLogits(t *testing.T, m *Model, set *data.Memory) [][]float64 {
 	t.Helper()
 	mean, std := []float64{0.5, 0.4, 0.3}, []float64{0.2, 0.3, 0.4} // of tiny
 	images := make([]float32, len(set.Pixels))
@@ -200,7 +200,7 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 	// With a frame, 2 columns before and 3 after, 3 rows above and below, it is cropped as Preprocess says; transparency
 	// is ignored.
 	framed := image.NewNRGBA(image.Rect(0, 0, 11, 10))
-	for k, pixels := 0, set.Image(0); k < len(pixels); k += 3 {
+	for k, pixels := 0, set.Row(0); k < len(pixels); k += 3 {
 		row, column := k/3/6, k/3%6
 		framed.Set(column+2, row+3, color.NRGBA{pixels[k], pixels[k+1], pixels[k+2], uint8(40 * row)})
 	}
@@ -257,7 +257,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), "no checkpoint in "+dir) {
 		t.Errorf("an empty directory: %v", err)
 	}
-	recipe := gomlxtest.Must(tiny().fit(pictures(9, 1)))(t)
+	recipe := gomlxtest.Must(tiny().fit(pictures(9, 1).Describe()))(t)
 	saver := checkpoints.Saver{Dir: filepath.Join(dir, lastDir)}
 	for want, meta := range map[string]any{
 		"1 names for 7 classes": state{Recipe: recipe, Classes: []string{"a"}},
@@ -274,10 +274,9 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 
 // where is a set of 4×4 pixels that are dark but for a lit quarter, and asks which quarter that is: a bag of patches of
 // 2×2 pixels without places holds no answer.
-func where(n int, seed uint64) *data.Set {
+func where(n int, seed uint64) *data.Memory {
 	r := rand.New(rand.NewPCG(seed, 1))
-	s := &data.Set{Name: "where", Height: 4, Width: 4, Channels: 3,
-		Classes: []string{"top left", "top right", "bottom left", "bottom right"}}
+	s := &data.Memory{Info: data.Info{Name: "where", Height: 4, Width: 4, Channels: 3, Classes: []string{"top left", "top right", "bottom left", "bottom right"}}}
 	for range n {
 		label := r.IntN(4)
 		s.Labels = append(s.Labels, int32(label))

@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image"
@@ -49,7 +50,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 		return err
 	}
 	page := report.Page{Result: row, Evals: rows.Evals, Settings: settings, Figures: figures,
-		Data: []string{"training: " + describe(run.Train)}}
+		Data: []string{"training: " + describe(run.Train.Describe())}}
 	for _, skipped := range rows.Skipped {
 		page.Notes = append(page.Notes, strings.TrimPrefix(skipped, run.Dir+string(filepath.Separator)))
 	}
@@ -62,7 +63,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 	set := validation
 	page.Split = report.Validation
 	if run.Test != nil {
-		page.Data = append(page.Data, "test: "+describe(run.Test))
+		page.Data = append(page.Data, "test: "+describe(run.Test.Describe()))
 		set, page.Split = run.Test, report.Test
 	}
 	if set != nil {
@@ -73,7 +74,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 	return report.Picture(filepath.Join(run.Dir, PageFile), func(w io.Writer) error { return report.HTML(w, page) })
 }
 
-func describe(set *data.Set) string {
+func describe(set *data.Info) string {
 	sizes := fmt.Sprintf("%d×%d pixels", set.Height, set.Width)
 	if set.Grids != nil {
 		sizes = fmt.Sprintf("up to %d patches of %d×%d pixels", set.Height/set.Width, set.Width, set.Width)
@@ -83,18 +84,19 @@ func describe(set *data.Set) string {
 }
 
 // showMistakes adds what the model does wrong on a set.
-func showMistakes(page *report.Page, m *Model, set *data.Set) error {
+func showMistakes(page *report.Page, m *Model, set data.Source) error {
 	answers, err := m.answers(set)
 	if err != nil {
 		return err
 	}
-	c := confusion(set, answers)
+	info := set.Describe()
+	c := confusion(info, answers)
 	page.Confusion = &c
-	wrong := mistakes(set, answers)
+	wrong := mistakes(info, answers)
 	if wrong = wrong[:min(pageMistakes, len(wrong))]; len(wrong) == 0 {
 		return nil
 	}
-	shown, err := set.Held(wrong)
+	shown, err := set.Load(context.Background(), wrong)
 	if err != nil {
 		return err
 	}
@@ -104,14 +106,14 @@ func showMistakes(page *report.Page, m *Model, set *data.Set) error {
 			return err
 		}
 		page.Mistakes = append(page.Mistakes, report.Mistake{Picture: content.Bytes(),
-			Class: set.Classes[set.Labels[i]], Predicted: set.Classes[answers[i].class], Probability: answers[i].probability})
+			Class: info.Classes[info.Labels[i]], Predicted: info.Classes[answers[i].class], Probability: answers[i].probability})
 	}
 	return nil
 }
 
 // picture is an image of a set, no larger than a page has use for.
-func picture(set *data.Set, i int) image.Image {
-	whole := set.Picture(i)
+func picture(set *data.Memory, i int) image.Image {
+	whole := set.RGBA(i)
 	width, height := whole.Bounds().Dx(), whole.Bounds().Dy()
 	longer := max(width, height)
 	if longer <= pagePixels {

@@ -24,8 +24,9 @@ import (
 
 func TestPageOfARun(t *testing.T) {
 	run := tinyRun(t, "epochs=1;model.position=wepe", 40)
-	run.Dir, run.Test = t.TempDir(), pictures(29, 2)
-	run.Test.Name = "pictures-test"
+	test := pictures(29, 2)
+	test.Name = "pictures-test"
+	run.Dir, run.Test = t.TempDir(), test
 	m, row := done(t, run)
 	figure := report.Figure{Title: "A figure", Caption: "Of nothing.", PNG: []byte("bytes")}
 	if err := run.Page(m, row, figure); err != nil {
@@ -48,7 +49,7 @@ func TestPageOfARun(t *testing.T) {
 	answers := gomlxtest.Must(m.answers(run.Test))(t)
 	surest := -1
 	for i, a := range answers {
-		if a.class != int(run.Test.Labels[i]) && (surest < 0 || a.probability > answers[surest].probability) {
+		if a.class != int(test.Labels[i]) && (surest < 0 || a.probability > answers[surest].probability) {
 			surest = i
 		}
 	}
@@ -61,7 +62,7 @@ func TestPageOfARun(t *testing.T) {
 	if size := picture.Bounds().Size(); size != image.Pt(6, 4) {
 		t.Fatalf("a picture of %v, want 6 by 4", size)
 	}
-	for p, at := 0, run.Test.Image(surest); p < 24; p++ {
+	for p, at := 0, test.Row(surest); p < 24; p++ {
 		want := color.NRGBA{R: at[3*p], G: at[3*p+1], B: at[3*p+2], A: 0xff}
 		if got := color.NRGBAModel.Convert(picture.At(p%6, p/6)); got != want {
 			t.Fatalf("pixel %d is %v, want %v", p, got, want)
@@ -78,7 +79,7 @@ func TestPageOfARun(t *testing.T) {
 
 // A large grey image, dark at the left and light at the right, keeps its shape and its ends.
 func TestPictureOfALargeGreyImageIsSmaller(t *testing.T) {
-	set := &data.Set{Height: 150, Width: 300, Channels: 1, Labels: []int32{0, 0}, Pixels: make([]uint8, 2*150*300)}
+	set := &data.Memory{Info: data.Info{Height: 150, Width: 300, Channels: 1, Labels: []int32{0, 0}}, Pixels: make([]uint8, 2*150*300)}
 	for i := range 150 * 300 {
 		set.Pixels[150*300+i] = uint8(40 + 170*(i%300/150))
 	}

@@ -3,6 +3,8 @@
 package finetune
 
 import (
+	"context"
+
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -11,18 +13,18 @@ import (
 
 // pixels is a data set as input of a program.
 type pixels struct {
-	set      *data.Set
+	set      data.Source
 	resident []*tensors.Tensor // the whole set, for each device; nil where only the pictures of a batch are passed
 	devices  devices
 }
 
 // upload brings a set to the device, once. ONNX Runtime copies its inputs at every call, so there the rows of each
 // batch are picked on the host, which is the device. Those of a stream are read batch by batch.
-func (m *Model) upload(set *data.Set) pixels {
+func (m *Model) upload(set data.Source) pixels {
 	p := pixels{set: set, devices: m.devices}
-	if m.backend.Name() != "onnxruntime" && !set.Streamed() {
+	if held, ok := set.(*data.Memory); ok && m.backend.Name() != "onnxruntime" {
 		for range m.devices.count() {
-			p.resident = append(p.resident, set.Tensor())
+			p.resident = append(p.resident, held.Tensor())
 		}
 	}
 	return p
@@ -30,7 +32,7 @@ func (m *Model) upload(set *data.Set) pixels {
 
 // call runs a program on one plan. The pixels stay, the rest is freed. Shown are the pictures of the plan's rows where
 // they come from a feed, nil else.
-func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Set, scalars []float32) ([]*tensors.Tensor,
+func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Memory, scalars []float32) ([]*tensors.Tensor,
 	error) {
 	source := p.resident
 	if source == nil {
@@ -39,7 +41,10 @@ func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Set, scal
 			rows[k], plan.Indices[k] = int(row), int64(k)
 		}
 		if shown == nil {
-			shown = p.set.Subset(rows)
+			var err error
+			if shown, err = p.set.Load(context.Background(), rows); err != nil {
+				return nil, err
+			}
 		}
 		source = []*tensors.Tensor{shown.Tensor()}
 		defer func() { _ = source[0].FinalizeAll() }()

@@ -50,7 +50,7 @@ func one(classes [][]Class, err error) ([]Class, error) {
 }
 
 func (m *Model) predict(p readable, top int) ([][]Class, error) {
-	if err := m.knows(&data.Set{Name: "of the classes' names", Classes: m.Classes}); err != nil {
+	if err := m.knows(&data.Info{Name: "of the classes' names", Classes: m.Classes}); err != nil {
 		return nil, err
 	}
 	return collect(m, p, m.eval, func(i int, logits []float32) ([]Class, error) {
@@ -74,7 +74,7 @@ func (m *Model) likeliest(logits []float32, top int) []Class {
 
 // Fit brings a picture to the size that the model sees, as Preprocess says. Where that leaves a size of each picture's
 // own, it is resized to the model's.
-func (m *Model) Fit(picture *data.Picture) (*data.Picture, error) {
+func (m *Model) Fit(picture *data.Image) (*data.Image, error) {
 	c, settings := m.Recipe.Model, m.Preprocess
 	if c.Channels != 3 {
 		return nil, fmt.Errorf("the model takes %d channels, pictures give 3", c.Channels)

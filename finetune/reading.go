@@ -34,17 +34,17 @@ func (u Unread) Error() string {
 // readable are pictures that are to be read.
 type readable struct {
 	n    int
-	read func(i int) (*data.Picture, error)
+	read func(i int) (*data.Image, error)
 	name func(i int) string
 }
 
 func ofFiles(files []string) readable {
-	return readable{len(files), func(i int) (*data.Picture, error) { return decode(files[i]) },
+	return readable{len(files), func(i int) (*data.Image, error) { return decode(files[i]) },
 		func(i int) string { return files[i] }}
 }
 
 func ofImages(images []image.Image) readable {
-	return readable{len(images), func(i int) (*data.Picture, error) { return data.FromImage(images[i]), nil }, numbered}
+	return readable{len(images), func(i int) (*data.Image, error) { return data.FromImage(images[i]), nil }, numbered}
 }
 
 func numbered(i int) string { return fmt.Sprintf("picture %d", i) }
@@ -52,7 +52,7 @@ func numbered(i int) string { return fmt.Sprintf("picture %d", i) }
 // batch is pictures first, first+1, …, each of the model's size or nil, and why.
 type batch struct {
 	first    int
-	pictures []*data.Picture
+	pictures []*data.Image
 	failed   []error
 }
 
@@ -92,7 +92,7 @@ func (m *Model) each(p readable, program *model.Exec, see func(i int, output []f
 }
 
 // whole returns the pictures that could be read.
-func (b batch) whole() (pictures []*data.Picture) {
+func (b batch) whole() (pictures []*data.Image) {
 	for k, picture := range b.pictures {
 		if b.failed[k] == nil {
 			pictures = append(pictures, picture)
@@ -126,7 +126,7 @@ func collect[T any](m *Model, p readable, program *model.Exec,
 // readBatch reads the pictures from first on, as many as are computed at a time, and brings them to the model's size.
 func (m *Model) readBatch(p readable, first int) batch {
 	n := min(p.n-first, m.EvalBatch())
-	b := batch{first, make([]*data.Picture, n), make([]error, n)}
+	b := batch{first, make([]*data.Image, n), make([]error, n)}
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for k := range n {
@@ -147,7 +147,7 @@ func (m *Model) readBatch(p readable, first int) batch {
 
 // outputs runs a program on a batch of pictures of the model's size and returns its first output for each. The batch is
 // filled up to a power of two, so that few programs serve batches of any length: GoMLX keeps 32 and then refuses.
-func (m *Model) outputs(batch []*data.Picture, program *model.Exec) (rows [][]float32, err error) {
+func (m *Model) outputs(batch []*data.Image, program *model.Exec) (rows [][]float32, err error) {
 	n := len(batch)
 	if n == 0 {
 		return nil, nil
@@ -168,7 +168,7 @@ func (m *Model) outputs(batch []*data.Picture, program *model.Exec) (rows [][]fl
 }
 
 // decode reads a picture file.
-func decode(file string) (*data.Picture, error) {
+func decode(file string) (*data.Image, error) {
 	info, err := os.Stat(file)
 	switch {
 	case err != nil:
@@ -189,9 +189,9 @@ func decode(file string) (*data.Picture, error) {
 }
 
 // setOf is a set of pictures of one size.
-func (m *Model) setOf(name string, pictures ...*data.Picture) *data.Set {
-	set := &data.Set{Name: name, Labels: make([]int32, len(pictures)), Height: pictures[0].Height,
-		Width: pictures[0].Width, Channels: 3, Classes: m.Classes}
+func (m *Model) setOf(name string, pictures ...*data.Image) *data.Memory {
+	set := &data.Memory{Info: data.Info{Name: name, Labels: make([]int32, len(pictures)), Height: pictures[0].Height,
+		Width: pictures[0].Width, Channels: 3, Classes: m.Classes}}
 	for _, p := range pictures {
 		set.Pixels = append(set.Pixels, p.Pixels...)
 		if p.Grid != [2]int{} {

@@ -63,11 +63,11 @@ func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 func TestABatchIsReadWhileTheOneBeforeItIsComputed(t *testing.T) {
 	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1)}).model // of batches of 4
 	set, second := pictures(7, 2), make(chan int, 7)
-	read := func(i int) (*data.Picture, error) {
+	read := func(i int) (*data.Image, error) {
 		if i >= 4 {
 			second <- i
 		}
-		return &data.Picture{Height: 4, Width: 6, Pixels: set.Subset([]int{i}).Pixels}, nil
+		return &data.Image{Height: 4, Width: 6, Pixels: data.Rows(set, []int{i}).Pixels}, nil
 	}
 	seen := 0
 	err := m.each(readable{7, read, numbered}, m.eval, func(i int, _ []float32, _ error) error {

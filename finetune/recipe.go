@@ -93,7 +93,7 @@ func (r Recipe) WithDefaults() Recipe {
 }
 
 // fit fills in what the data decides, image size and classes, and refuses what contradicts it.
-func (r Recipe) fit(set *data.Set) (Recipe, error) {
+func (r Recipe) fit(set *data.Info) (Recipe, error) {
 	rows, cols, err := sidesOf(set, r.Aspect, r.Augment, r.Model)
 	if err != nil {
 		return r, err
@@ -262,8 +262,8 @@ func (r Recipe) augmentation(epoch int) data.Augment {
 
 // Split holds out the recipe's ValidationPart of a dataset; validation is nil where that is nothing. The split is the
 // same for every seed: seeds are repetitions of one experiment.
-func (r Recipe) Split(set *data.Set) (training, validation *data.Set, err error) {
-	return set.Split(int(math.Round(max(0, r.ValidationPart)*float64(set.Len()))), 0)
+func (r Recipe) Split(set data.Source) (training, validation data.Source, err error) {
+	return data.RandomSplit(set, int(math.Round(max(0, r.ValidationPart)*float64(set.Len()))), 0)
 }
 
 // schedule returns how many optimizer steps a run has, how many of them warm up, and how many lie between evaluations,

@@ -150,7 +150,7 @@ func TestEveryRecipeFitsItsModel(t *testing.T) {
 				continue
 			}
 		}
-		if _, err := r.fit(cifar100); err != nil {
+		if _, err := r.fit(cifar100.Describe()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if unnamed := r.Augment.Mean == [3]float64{}; unnamed != (name == "shapes") {
@@ -252,7 +252,7 @@ func TestPublishedRecipesHaveTheNumbersOfTheirSources(t *testing.T) {
 	} {
 		r := gomlxtest.Must(Named(c.recipe))(t)
 		if r.Model.Width > 0 {
-			r = gomlxtest.Must(r.fit(cifar100))(t)
+			r = gomlxtest.Must(r.fit(cifar100.Describe()))(t)
 		}
 		r = r.WithDefaults()
 		want := gomlxtest.Must(r.Set(c.settings))(t)

@@ -244,8 +244,8 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"5 training images are fewer than one batch of 6: lower batch_size": func(r *Run) {
 			r.Train = pictures(6, 1) // 1 is held out
 		},
-		"the set is empty":         func(r *Run) { r.Test = pictures(0, 1) },
-		"label 7":                  func(r *Run) { r.Train.Labels[3] = 7 },
+		"pictures has no images":   func(r *Run) { r.Test = pictures(0, 1) },
+		"label 7":                  func(r *Run) { r.Train.Describe().Labels[3] = 7 },
 		"want 0 <= ema < 1":        func(r *Run) { r.Recipe.EMA = math.NaN() }, // as JSON cannot say it
 		"epsilon is NaN":           func(r *Run) { r.Recipe.Optimizer.Epsilon = math.NaN() },
 		"clip_norm is +Inf":        func(r *Run) { r.Recipe.Optimizer.ClipNorm = math.Inf(1) },

@@ -23,9 +23,9 @@ import (
 )
 
 // pictures is a set of 4×6 pixels in 7 classes; a class is a colour that shows through noise.
-func pictures(n int, seed uint64) *data.Set {
+func pictures(n int, seed uint64) *data.Memory {
 	r := rand.New(rand.NewPCG(seed, 0))
-	s := &data.Set{Name: "pictures", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e f g")}
+	s := &data.Memory{Info: data.Info{Name: "pictures", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e f g")}}
 	for range n {
 		label := r.IntN(len(s.Classes))
 		s.Labels = append(s.Labels, int32(label))
@@ -37,7 +37,7 @@ func pictures(n int, seed uint64) *data.Set {
 }
 
 // logitsOf computes [images, classes] for a set.
-func (m *Model) logitsOf(set *data.Set) (logits [][]float32, err error) {
+func (m *Model) logitsOf(set *data.Memory) (logits [][]float32, err error) {
 	p := m.upload(set)
 	defer p.finalize()
 	return logits, m.eachLogits(p, func(_ int, l []float32) { logits = append(logits, l) })
@@ -193,4 +193,4 @@ func rawBytes(t *testing.T, x *tensors.Tensor) (raw []byte) {
 	return raw
 }
 
-var cifar100 = &data.Set{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)}
+var cifar100 = &data.Memory{Info: data.Info{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)}}

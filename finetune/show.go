@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"cmp"
+	"context"
 	"image"
 	"image/color"
 	"image/png"
@@ -26,18 +27,18 @@ const (
 
 // ShowAugmentation draws what a recipe does to the first eight images of a set, as PNG: a row for each of five epochs
 // below the images as they are, each column one image, in a batch of these eight, which is what they are mixed with.
-func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, set *data.Set, seed int64) error {
+func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images data.Source, seed int64) error {
 	if err := r.oneSize("a picture of the augmentation"); err != nil {
 		return err
 	}
 	if err := r.Augment.Validate(); err != nil {
 		return err
 	}
-	rows := make([]int, min(shownImages, set.Len()))
+	rows := make([]int, min(shownImages, images.Len()))
 	for k := range rows {
 		rows[k] = k
 	}
-	set, err := set.Held(rows)
+	set, err := images.Load(context.Background(), rows)
 	if err != nil {
 		return err
 	}
@@ -53,10 +54,11 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, set *data
 			picture.Bounds(), draw.Src, nil)
 	}
 	for k := range rows {
-		place(0, k, set.Picture(k))
+		place(0, k, set.RGBA(k))
 	}
+	host, augment := images.Divide(r.Augment)
 	program, err := NewExec(backend, func(inputs []*Node) []*Node {
-		return []*Node{set.InGraph(r.Augment).Images(inputs[0], inputs[1:])}
+		return []*Node{augment.Images(inputs[0], inputs[1:])}
 	})
 	if err != nil {
 		return err
@@ -64,13 +66,14 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, set *data
 	defer program.Finalize()
 	for epoch := range shownTimes {
 		pictures := set
-		if set.Fed(r.Augment) {
-			if pictures, err = set.Shown(r.Augment, seed, epoch, rows); err != nil {
+		if host != (data.Augment{}) {
+			if pictures, err = data.LoadBatch(images, host, seed, epoch, rows); err != nil {
 				return err
 			}
 		}
 		inputs := []any{pictures.Tensor()}
-		plan := set.InGraph(r.augmentation(epoch)).Plan(set, seed, epoch, 0, rows)
+		_, augment := images.Divide(r.augmentation(epoch))
+		plan := augment.Plan(set, seed, epoch, 0, rows)
 		for _, t := range plan.Tensors() {
 			inputs = append(inputs, t)
 		}

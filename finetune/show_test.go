@@ -45,9 +45,9 @@ func TestThePictureOfAnAugmentationShowsImagesBeforeAndAfterIt(t *testing.T) {
 	flipped, changed := show("augment.flip_prob=1"), show("augment.policy=randaug(2,10);augment.flip_prob=0")
 	for k := range shownImages {
 		want := make([]uint8, 0, 6*set.Height*set.Width)
-		mirrored := data.Augment{FlipProb: 1, Resample: "bilinear"}.Picture(
-			&data.Picture{Height: set.Height, Width: set.Width, Pixels: set.Image(k)}, 0, 0, k).Pixels
-		for _, pixels := range [][]uint8{set.Image(k), mirrored} {
+		mirrored := data.Augment{FlipProb: 1, Resample: "bilinear"}.Apply(
+			&data.Image{Height: set.Height, Width: set.Width, Pixels: set.Row(k)}, 0, 0, k).Pixels
+		for _, pixels := range [][]uint8{set.Row(k), mirrored} {
 			want = want[:0]
 			for i := 0; i < len(pixels); i += 3 {
 				want = append(append(want, pixels[i:i+3]...), pixels[i:i+3]...)

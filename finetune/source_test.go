@@ -172,7 +172,7 @@ func TestTheHeadIsKeptOnlyForTheSameClasses(t *testing.T) {
 		fewer.Labels[i] %= 5
 	}
 	for name, c := range map[string]struct {
-		set  *data.Set
+		set  *data.Memory
 		zero bool
 		kept bool
 		said string

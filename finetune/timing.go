@@ -25,7 +25,7 @@ func NewTiming(run Run) (*Timing, error) {
 	for i := range rows {
 		rows[i] = i % run.Train.Len()
 	}
-	return &Timing{c, c.model.upload(run.Train.Subset(rows))}, nil
+	return &Timing{c, c.model.upload(data.Rows(run.Train, rows))}, nil
 }
 
 // Step makes one optimizer step.
@@ -50,9 +50,9 @@ func (t *Timing) Close() {
 }
 
 // Noise is a set of pictures that hold nothing, for measuring time.
-func Noise(images, height, width, classes int) *data.Set {
-	set := &data.Set{Name: "noise", Pixels: make([]uint8, images*height*width*3), Labels: make([]int32, images),
-		Height: height, Width: width, Channels: 3, Classes: make([]string, classes)}
+func Noise(images, height, width, classes int) *data.Memory {
+	set := &data.Memory{Info: data.Info{Name: "noise", Labels: make([]int32, images), Height: height, Width: width,
+		Channels: 3, Classes: make([]string, classes)}, Pixels: make([]uint8, images*height*width*3)}
 	for i := range set.Pixels {
 		set.Pixels[i] = uint8(i * 7919 >> 3)
 	}

@@ -41,7 +41,7 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 		if stop {
 			return t.stop(cmp.Or(unread, ErrInterrupted))
 		}
-		if err := t.advance(); errors.As(err, new(*data.PictureError)) { // of the validation split
+		if err := t.advance(); errors.As(err, new(*data.ImageError)) { // of the validation split
 			return t.stop(err)
 		} else if err != nil {
 			return err

@@ -23,7 +23,7 @@ const ElsewhereFile = "elsewhere.jsonl"
 
 // elsewhere measures a trained model at the sizes of Elsewhere that are not measured yet: the same weights on another
 // grid, without training; how an encoding extends to it is the encoding's own rule.
-func (s *Study) elsewhere(u Unit, row report.Result, test *data.Set) error {
+func (s *Study) elsewhere(u Unit, row report.Result, test data.Source) error {
 	if len(s.Elsewhere) == 0 {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (s *Study) elsewhere(u Unit, row report.Result, test *data.Set) error {
 	if err := json.Unmarshal(row.Settings, &trained); err != nil {
 		return fmt.Errorf("%s: the recipe in its row: %w", u.Dir, err)
 	}
-	sizes, err := SizesOf(s.Elsewhere, trained, test)
+	sizes, err := SizesOf(s.Elsewhere, trained, test.Describe())
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // on, some at a time: all of a long test list would not fit into memory. Of each pair the first is there to choose
 // settings, the second for what counts. log is told which pictures cannot be read.
 func (t *Task) FromFiles(train, test [2]*data.Files, log func(line string)) {
-	load := func(ctx context.Context, files *data.Files, u Unit) (*data.Set, error) {
+	load := func(ctx context.Context, files *data.Files, u Unit) (*data.Memory, error) {
 		set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: u.Recipe.Augment.Size},
 			func(line string) { log(files.Name + ": " + line) })
 		if ctx.Err() != nil {
@@ -25,8 +25,8 @@ func (t *Task) FromFiles(train, test [2]*data.Files, log func(line string)) {
 		}
 		return set, err
 	}
-	var last *data.Set // what was read last: the trainings of a task come in a row
-	t.Images = func(ctx context.Context, u Unit) (_, _ *data.Set, err error) {
+	var last *data.Memory // what was read last: the trainings of a task come in a row
+	t.Images = func(ctx context.Context, u Unit) (_, _ data.Source, err error) {
 		files := ofPair(u, train)
 		if last == nil || last.Name != files.Name || u.Recipe.Augment.Size != [2]int{last.Height, last.Width} {
 			if last, err = load(ctx, files, u); err != nil {

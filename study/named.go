@@ -270,7 +270,7 @@ func Grid(position, label, settings string, values ...[]float64) (arms []Arm) {
 
 // SizesOf returns sizes of pictures from multiples of the side that a recipe gives the images of a set (of the square
 // of equal area), in whole patches.
-func SizesOf(multiples [][2]float64, r finetune.Recipe, set *data.Set) (sizes [][2]int, err error) {
+func SizesOf(multiples [][2]float64, r finetune.Recipe, set *data.Info) (sizes [][2]int, err error) {
 	patch := float64(r.Model.PatchSize)
 	if len(multiples) > 0 && patch < 1 {
 		return nil, fmt.Errorf("recipe %s leaves the patch size to the model: set model.patch_size", r.Name)

@@ -16,7 +16,7 @@ import (
 )
 
 // shapes are images of 32×32 pixels, and a recipe that sees 24×24 of them in patches of 4.
-func shapes(t *testing.T) (finetune.Recipe, *data.Set) {
+func shapes(t *testing.T) (finetune.Recipe, *data.Memory) {
 	t.Helper()
 	set, _, err := data.Shapes(data.TaskWhere, 7, 5, 32, 0)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestEveryUnitOfEveryStudyHasARecipeAndADirectoryOfItsOwn(t *testing.T) {
 			s.Arms = Each("none", "learned")
 		}
 		var err error
-		if s.Sizes, err = SizesOf(n.Sides, recipe, set); err != nil {
+		if s.Sizes, err = SizesOf(n.Sides, recipe, &set.Info); err != nil {
 			t.Fatal(err)
 		}
 		_, finals := units(t, &s, nil)
@@ -210,7 +210,7 @@ func TestTheAspectsAreThoseOfThePaper(t *testing.T) {
 	}
 	for _, c := range []struct{ side, patch int }{{224, 16}, {24, 4}, {32, 8}} {
 		recipe.Augment.Size, recipe.Model.PatchSize = [2]int{c.side, c.side}, c.patch
-		got, err := SizesOf(n.Sides, recipe, set)
+		got, err := SizesOf(n.Sides, recipe, &set.Info)
 		s := c.side
 		want := [][2]int{{s, s}, {s, 2 * s}, {2 * s, s}, {3 * s, s}, {s / 2, 2 * s}}
 		if err != nil || !slices.Equal(got, want) {
@@ -218,12 +218,12 @@ func TestTheAspectsAreThoseOfThePaper(t *testing.T) {
 		}
 	}
 	recipe.Augment.Size, recipe.Model.PatchSize = [2]int{36, 36}, 8 // half of 36 is 2.25 patches
-	if got, err := SizesOf([][2]float64{{0.5, 2}, {0.01, 1}}, recipe, set); err != nil ||
+	if got, err := SizesOf([][2]float64{{0.5, 2}, {0.01, 1}}, recipe, &set.Info); err != nil ||
 		!slices.Equal(got, [][2]int{{16, 72}, {8, 40}}) {
 		t.Errorf("sizes in patches of 8: %v, %v", got, err)
 	}
 	recipe.Model.PatchSize = 0
-	if _, err := SizesOf(n.Sides, recipe, set); err == nil || !strings.Contains(err.Error(), "patch_size") {
+	if _, err := SizesOf(n.Sides, recipe, &set.Info); err == nil || !strings.Contains(err.Error(), "patch_size") {
 		t.Errorf("without a patch size: %v", err)
 	}
 }

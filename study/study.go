@@ -84,7 +84,7 @@ type Task struct {
 	Recipe finetune.Recipe
 	// Images reads the pictures of a training, and the test images if the run is to measure itself. nil where this machine
 	// has none: the trainings are left to others.
-	Images func(ctx context.Context, u Unit) (train, test *data.Set, err error)
+	Images func(ctx context.Context, u Unit) (train, test data.Source, err error)
 
 	// Parts are for tasks whose result the run does not measure by itself: names of the training images that settings are
 	// chosen with, and of all. Measure does it: on validation images for a unit that chooses a setting, on test images for
@@ -98,9 +98,9 @@ type Task struct {
 func (t Task) recorded() bool { return t.Parts != [2]string{} }
 
 // Sets gives a training its part of images that are in memory.
-func Sets(train, test *data.Set) func(context.Context, Unit) (*data.Set, *data.Set, error) {
-	return func(_ context.Context, u Unit) (*data.Set, *data.Set, error) {
-		part, err := train.Fraction(u.Fraction, 42)
+func Sets(train, test data.Source) func(context.Context, Unit) (data.Source, data.Source, error) {
+	return func(_ context.Context, u Unit) (data.Source, data.Source, error) {
+		part, err := data.Fraction(train, u.Fraction, 42)
 		return part, test, err
 	}
 }

@@ -31,8 +31,8 @@ type Coloured struct {
 // With foreground the first axis divides patches at zero, and three axes of those in front are shown, the others black.
 // In front is, since an axis has no sign, the side that the margin of the pictures has less of.
 func Colours(m *finetune.Model, l *List, rows []int, foreground bool) ([]Coloured, error) {
-	pictures := make([]*data.Picture, len(rows))
-	read := func(i int) (p *data.Picture, err error) {
+	pictures := make([]*data.Image, len(rows))
+	read := func(i int) (p *data.Image, err error) {
 		p, err = l.Read(rows[i])
 		pictures[i] = p
 		return p, err
@@ -42,7 +42,7 @@ func Colours(m *finetune.Model, l *List, rows []int, foreground bool) ([]Coloure
 	var margin []bool
 	missing := finetune.Unread{}
 	err := m.EmbedEach(len(rows), read, func(i int, f finetune.Features, unread error) (err error) {
-		var seen *data.Picture
+		var seen *data.Image
 		if unread == nil {
 			seen, err = m.Fit(pictures[i])
 		} else {
@@ -51,7 +51,7 @@ func Colours(m *finetune.Model, l *List, rows []int, foreground bool) ([]Coloure
 		if seen == nil {
 			return err
 		}
-		out = append(out, Coloured{l.Pictures[rows[i]], seen.Image(), image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))})
+		out = append(out, Coloured{l.Pictures[rows[i]], seen.RGBA(), image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))})
 		for _, v := range f.Patches {
 			points = append(points, float64(v))
 		}

@@ -463,7 +463,7 @@ func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
 		t.Error(got)
 	}
 	picture := gomlxtest.Must(thin.Read(6))(t)
-	if !slices.Equal(picture.Pixels[:3], slices.Repeat(test.Image(2)[:1], 3)) || picture.Height != 16 {
+	if !slices.Equal(picture.Pixels[:3], slices.Repeat(test.Row(2)[:1], 3)) || picture.Height != 16 {
 		t.Errorf("a picture of %d rows begins with %v", picture.Height, picture.Pixels[:3])
 	}
 	for n, want := range map[int]int{11: 22, 23: 34, 1000: 34, 1: 2} {

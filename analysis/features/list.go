@@ -16,7 +16,7 @@ import (
 type List struct {
 	Name     string
 	Pictures []Picture
-	read     []func() (*data.Picture, error) // of each picture
+	read     []func() (*data.Image, error) // of each picture
 }
 
 // Folder lists the pictures of a directory. Where it holds nothing but train and val (or valid, validation, test), each
@@ -30,7 +30,7 @@ func Folder(dir string) (*List, error) {
 		l.AddFiles(Test, held)
 		return l, nil
 	}
-	all, err := data.Pictures(dir)
+	all, err := data.ImageFiles(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -40,21 +40,22 @@ func Folder(dir string) (*List, error) {
 
 // AddFiles adds picture files as a part, or with "" as no part.
 func (l *List) AddFiles(part string, f *data.Files) {
-	for i, file := range f.Paths.All() {
+	for i := range f.Len() {
+		file := f.Where(i)
 		if part != "" {
 			file = path.Join(filepath.Base(f.Dir), file)
 		}
 		l.Pictures = append(l.Pictures, Picture{File: file, Class: f.Classes[f.Labels[i]], Part: part})
-		l.read = append(l.read, func() (*data.Picture, error) { return f.Read(i) })
+		l.read = append(l.read, func() (*data.Image, error) { return f.Read(i) })
 	}
 }
 
 // AddSet adds the pictures of a set, which are named by their numbers.
-func (l *List) AddSet(part string, s *data.Set) {
+func (l *List) AddSet(part string, s *data.Memory) {
 	for i := range s.Len() {
 		l.Pictures = append(l.Pictures, Picture{File: fmt.Sprintf("%s/%05d", s.Name, i), Class: s.Classes[s.Labels[i]],
 			Part: part})
-		l.read = append(l.read, func() (*data.Picture, error) { return data.FromImage(s.Picture(i)), nil })
+		l.read = append(l.read, func() (*data.Image, error) { return data.FromImage(s.RGBA(i)), nil })
 	}
 }
 
@@ -62,7 +63,7 @@ func (l *List) AddSet(part string, s *data.Set) {
 func (l *List) Len() int { return len(l.Pictures) }
 
 // Read decodes a picture.
-func (l *List) Read(i int) (*data.Picture, error) { return l.read[i]() }
+func (l *List) Read(i int) (*data.Image, error) { return l.read[i]() }
 
 // Thin returns at most n pictures of each part, spread evenly.
 func (l *List) Thin(n int) *List {

@@ -78,11 +78,11 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 }
 
 // thumbnail is a picture as a small PNG.
-func thumbnail(p *data.Picture) ([]byte, error) {
+func thumbnail(p *data.Image) ([]byte, error) {
 	if side := max(p.Height, p.Width); side > thumbnailSide {
 		p = p.Resize(max(1, p.Height*thumbnailSide/side), max(1, p.Width*thumbnailSide/side), preprocess.Bicubic)
 	}
 	var content bytes.Buffer
-	err := png.Encode(&content, p.Image())
+	err := png.Encode(&content, p.RGBA())
 	return content.Bytes(), err
 }

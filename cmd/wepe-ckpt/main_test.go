@@ -54,7 +54,7 @@ func fails(t testing.TB, status int, want string, args ...string) {
 func trained(t testing.TB, position string) string {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
-	set := &data.Set{Name: "noise", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e")}
+	set := &data.Memory{Info: data.Info{Name: "noise", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e")}}
 	for range 40 {
 		set.Labels = append(set.Labels, int32(r.IntN(5)))
 		for range 4 * 6 * 3 {

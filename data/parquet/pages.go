@@ -21,7 +21,7 @@ const (
 	maxPage   = 1 << 29 // bytes of a page
 	maxValues = 1 << 22 // of a page
 
-	// The library allocates what a header says a page unpacks to. Files of pictures do not shrink, and labels are few:
+	// The library allocates what a header says a page unpacks to. Files of images do not shrink, and labels are few:
 	// a larger page than this one that unpacks to so many times its bytes is a lie.
 	maxUnproved = 4 << 20
 	maxRatio    = 16
@@ -30,7 +30,7 @@ const (
 )
 
 // footerOf is the footer of a file that has one row group of another's alone, without what nobody asks: statistics of
-// pictures are pictures.
+// images are images.
 func footerOf(meta *format.FileMetaData, group int) ([]byte, error) {
 	alone := meta.RowGroups[group]
 	alone.Ordinal, alone.Columns = 0, slices.Clone(alone.Columns)

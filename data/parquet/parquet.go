@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package parquet finds labelled pictures in Parquet files as the Hugging Face hub keeps data sets of pictures, such as
-// imagenet-1k: a column image with the leaf bytes, the file of a picture, and a column label of whole numbers from 0
+// Package parquet finds labelled images in Parquet files as the Hugging Face hub keeps data sets of images, such as
+// imagenet-1k: a column image with the leaf bytes, the file of an image, and a column label of whole numbers from 0
 // on.
 //
 //	train, held, err := data.Shards(dir, parquet.Extension)
@@ -10,10 +10,10 @@
 //
 // # Random access
 //
-// A picture is read by its place in the order of an epoch, which is no order of the files. The pages of a row group,
-// which the hub's files do not list, are found by their headers when it is first read from; from then on a picture
-// costs one page, about a megabyte, a tenth of which is the picture. Decoding a picture takes several times as long.
-// What is kept is a label and a tenth of a page's place for each picture, and a footer for each row group.
+// An image is read by its place in the order of an epoch, which is no order of the files. The pages of a row group,
+// which the hub's files do not list, are found by their headers when it is first read from; from then on an image
+// costs one page, about a megabyte, a tenth of which is the image. Decoding an image takes several times as long.
+// What is kept is a label and a tenth of a page's place for each image, and a footer for each row group.
 package parquet
 
 import (
@@ -41,15 +41,17 @@ const (
 	labelColumn            = "label"
 )
 
-// shards are the pictures of Parquet files.
+// shards are the images of Parquet files.
 type shards struct {
-	paths       []string
-	sizes       []int64 // of the files
+	files       []*os.File // open as long as they are in use
+	sizes       []int64    // of the files
 	groups      []*group
 	schema      *pq.Schema // of the first file
-	column      int        // which are the pictures
+	column      int        // which are the images
 	fingerprint string
 }
+
+var _ data.Container = (*shards)(nil)
 
 // group is a row group. A file that is open takes kilobytes for each of its groups: what is kept is a footer, as if the
 // file had no other.
@@ -63,13 +65,13 @@ type group struct {
 	err    error
 }
 
-// Files finds the pictures of Parquet files, in their order. The names of classes are those given, or what the hub's
+// Files finds the images of Parquet files, in their order. The names of classes are those given, or what the hub's
 // metadata in the first file says, or as data.Files.NameClasses has them. dir is what the set is named after.
 func Files(dir string, paths []string, classes []string) (*data.Files, error) {
-	s := &shards{paths: paths}
+	s := &shards{}
 	f := &data.Files{Name: filepath.Base(dir), Dir: dir, In: s}
 	for shard, path := range paths {
-		names, err := s.index(f, shard)
+		names, err := s.index(f, path)
 		if err != nil {
 			return nil, fmt.Errorf("data: %s: %w", path, err)
 		}
@@ -78,7 +80,7 @@ func Files(dir string, paths []string, classes []string) (*data.Files, error) {
 		}
 	}
 	if f.Len() == 0 {
-		return nil, fmt.Errorf("data: %s: no pictures in %d Parquet files", dir, len(paths))
+		return nil, fmt.Errorf("data: %s: no images in %d Parquet files", dir, len(paths))
 	}
 	var err error
 	if s.fingerprint, err = data.FingerprintShards(paths); err != nil {
@@ -87,14 +89,15 @@ func Files(dir string, paths []string, classes []string) (*data.Files, error) {
 	return f, f.NameClasses(classes)
 }
 
-// index adds the pictures of a file, and returns the names of classes that it knows.
-func (s *shards) index(f *data.Files, shard int) (classes []string, err error) {
+// index adds the images of a file, and returns the names of classes that it knows.
+func (s *shards) index(f *data.Files, path string) (classes []string, err error) {
 	defer recovered(&err)
-	file, err := os.Open(s.paths[shard])
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	shard := len(s.files)
+	s.files = append(s.files, file)
 	size, err := checkFooter(file)
 	if err != nil {
 		return nil, err
@@ -107,11 +110,11 @@ func (s *shards) index(f *data.Files, shard int) (classes []string, err error) {
 	image, label := leaf(p.Root(), imageColumn, bytesLeaf), leaf(p.Root(), labelColumn)
 	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
 		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
-		return nil, fmt.Errorf("want a column %s with %s, and %s of whole numbers, as the hub's sets of pictures have them",
+		return nil, fmt.Errorf("want a column %s with %s, and %s of whole numbers, as the hub's sets of images have them",
 			imageColumn, bytesLeaf, labelColumn)
 	}
 	if shard > 0 && s.column != image.Index() {
-		return nil, fmt.Errorf("its columns are not those of %s", s.paths[0])
+		return nil, fmt.Errorf("its columns are not those of %s", s.files[0].Name())
 	}
 	s.column = image.Index()
 	row := 0
@@ -227,16 +230,17 @@ func hubClasses(p *pq.File) []string {
 	return about.Info.Features[labelColumn].Names
 }
 
-// Read returns the bytes of a picture, none where there are none.
-func (s *shards) Read(part int) (content []byte, err error) {
+// Open implements data.Container.
+func (s *shards) Open(part int) (io.ReadCloser, error) {
+	content, err := s.read(part)
+	return io.NopCloser(bytes.NewReader(content)), err
+}
+
+// read returns the bytes of an image, none where there are none.
+func (s *shards) read(part int) (content []byte, err error) {
 	defer recovered(&err)
 	g := s.group(part)
-	file, err := os.Open(s.paths[g.shard])
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	pages, err := s.pages(g, file, part-g.part)
+	pages, err := s.pages(g, s.files[g.shard], part-g.part)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +263,7 @@ func (s *shards) Read(part int) (content []byte, err error) {
 	return bytes.Clone(value[0].ByteArray()), nil
 }
 
-// pages opens the pictures of a row group, of which one row is to be read.
+// pages opens the images of a row group, of which one row is to be read.
 func (s *shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
 	size := s.sizes[g.shard]
 	p, err := s.open(withFooter{file, size, g.footer}, size+int64(len(g.footer)))
@@ -283,16 +287,18 @@ func (s *shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
 	return chunk.PagesFrom(file), nil
 }
 
-// group finds the row group of a picture.
+// group finds the row group of an image.
 func (s *shards) group(part int) *group {
 	return s.groups[sort.Search(len(s.groups), func(i int) bool { return s.groups[i].part > part })-1]
 }
 
-// Where names a picture: the file, and its row there, from 0.
+// Where implements data.Container: the file, and the row of the image in it, from 0.
 func (s *shards) Where(part int) string {
 	g := s.group(part)
-	return fmt.Sprintf("%s: row %d", s.paths[g.shard], g.row+part-g.part)
+	return fmt.Sprintf("%s: row %d", s.files[g.shard].Name(), g.row+part-g.part)
 }
 
-// Fingerprint tells sets of files apart.
-func (s *shards) Fingerprint() string { return s.fingerprint }
+// Fingerprint implements data.Container.
+func (s *shards) Fingerprint(h io.Writer, parts []int32) {
+	fmt.Fprintf(h, "%s %v\n", s.fingerprint, parts)
+}

@@ -19,17 +19,16 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/campaign"
 )
 
 // row is a row as the hub's files have them.
 type row struct {
-	Image *picture `parquet:"image,optional"`
-	Label *int64   `parquet:"label,optional"`
+	Image *img   `parquet:"image,optional"`
+	Label *int64 `parquet:"label,optional"`
 }
 
-type picture struct {
+type img struct {
 	Bytes []byte  `parquet:"bytes,optional"`
 	Path  *string `parquet:"path,optional"`
 }
@@ -47,7 +46,7 @@ func contents(n int) [][]byte {
 	return out
 }
 
-// write writes a Parquet file with row groups of 100 rows, of pages of some 20 pictures.
+// write writes a Parquet file with row groups of 100 rows, of pages of some 20 images.
 func write[T any](t testing.TB, path string, rows []T, options ...pq.WriterOption) {
 	t.Helper()
 	file, err := os.Create(path)
@@ -74,7 +73,7 @@ func rowsOf(contents [][]byte) []row {
 	rows := make([]row, len(contents))
 	for i, content := range contents {
 		label, path := int64(i%3), fmt.Sprint(i, ".jpg")
-		rows[i] = row{&picture{content, &path}, &label}
+		rows[i] = row{&img{content, &path}, &label}
 	}
 	return rows
 }
@@ -82,7 +81,7 @@ func rowsOf(contents [][]byte) []row {
 const hub = `{"info": {"features": {"image": {"_type": "Image"}, ` +
 	`"label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}}}}`
 
-func TestEveryPictureIsReadByItsNumber(t *testing.T) {
+func TestEveryImageIsReadByItsNumber(t *testing.T) {
 	dir, want := t.TempDir(), contents(731)
 	paths := []string{filepath.Join(dir, "train-0.parquet"), filepath.Join(dir, "train-1.parquet")}
 	write(t, paths[0], rowsOf(want)[:333], pq.KeyValueMetadata("huggingface", hub))
@@ -93,14 +92,14 @@ func TestEveryPictureIsReadByItsNumber(t *testing.T) {
 	}
 	if f.Len() != len(want) || !slices.Equal(f.Classes, []string{"cat", "dog", "eel"}) || f.Labels[335] != 335%3 ||
 		f.Name != filepath.Base(dir) {
-		t.Fatalf("%d pictures of %q", f.Len(), f.Classes)
+		t.Fatalf("%d images of %q", f.Len(), f.Classes)
 	}
 	var group sync.WaitGroup
 	for worker := range 4 {
 		group.Go(func() {
 			for _, i := range rand.New(rand.NewPCG(uint64(worker), 1)).Perm(len(want)) {
-				if got, err := f.In.Read(i); err != nil || !bytes.Equal(got, want[i]) {
-					t.Errorf("picture %d: %d bytes, %v", i, len(got), err)
+				if got, err := f.In.(*shards).read(i); err != nil || !bytes.Equal(got, want[i]) {
+					t.Errorf("image %d: %d bytes, %v", i, len(got), err)
 				}
 			}
 		})
@@ -110,10 +109,10 @@ func TestEveryPictureIsReadByItsNumber(t *testing.T) {
 		t.Error(got)
 	}
 	again, err := Files(dir, paths, []string{"a", "b", "c", "d"})
-	if err != nil || again.In.Fingerprint() != f.In.Fingerprint() || len(again.Classes) != 4 {
+	if err != nil || again.In.(*shards).fingerprint != f.In.(*shards).fingerprint || len(again.Classes) != 4 {
 		t.Error(err)
 	}
-	if other, err := Files(dir, paths[:1], nil); err != nil || other.In.Fingerprint() == f.In.Fingerprint() {
+	if other, err := Files(dir, paths[:1], nil); err != nil || other.In.(*shards).fingerprint == f.In.(*shards).fingerprint {
 		t.Error("a fingerprint that does not tell files apart", err)
 	}
 }
@@ -129,7 +128,7 @@ func (c *counter) ReadAt(p []byte, at int64) (int, error) {
 	return c.File.ReadAt(p, at)
 }
 
-func TestAPictureCostsItsPageWhereTheFileListsNone(t *testing.T) {
+func TestAImageCostsItsPageWhereTheFileListsNone(t *testing.T) {
 	dir, want := t.TempDir(), contents(100)
 	path := filepath.Join(dir, "a.parquet")
 	write(t, path, rowsOf(want))
@@ -137,7 +136,7 @@ func TestAPictureCostsItsPageWhereTheFileListsNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.In.Read(99); err != nil { // finds the pages
+	if _, err := f.In.(*shards).read(99); err != nil { // finds the pages
 		t.Fatal(err)
 	}
 	s := f.In.(*shards)
@@ -158,11 +157,11 @@ func TestAPictureCostsItsPageWhereTheFileListsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.read < 3000 || c.read > 180_000 { // of 550,000
-		t.Errorf("%d bytes were read for a picture in a page of about 100,000", c.read)
+		t.Errorf("%d bytes were read for an image in a page of about 100,000", c.read)
 	}
 }
 
-func TestWhatIsNoSetOfPicturesIsRefusedInOneLine(t *testing.T) {
+func TestWhatIsNoSetOfImagesIsRefusedInOneLine(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.parquet")
 	rows := rowsOf(contents(250))
@@ -185,12 +184,12 @@ func TestWhatIsNoSetOfPicturesIsRefusedInOneLine(t *testing.T) {
 		write func()
 		want  string
 	}{
-		"no picture": {func() {
+		"no image": {func() {
 			write(t, path, []struct {
 				Label int64 `parquet:"label"`
 			}{{1}})
 		}, "want a column image with bytes"},
-		"a picture as text": {func() {
+		"an image as text": {func() {
 			write(t, path, []struct {
 				Image string `parquet:"image"`
 				Label int64  `parquet:"label"`
@@ -198,15 +197,15 @@ func TestWhatIsNoSetOfPicturesIsRefusedInOneLine(t *testing.T) {
 		}, "want a column image with bytes"},
 		"labels as text": {func() {
 			write(t, path, []struct {
-				Image picture `parquet:"image"`
-				Label string  `parquet:"label"`
-			}{{picture{}, "cat"}})
+				Image img    `parquet:"image"`
+				Label string `parquet:"label"`
+			}{{img{}, "cat"}})
 		}, "label of whole numbers"},
-		"several pictures": {func() {
+		"several images": {func() {
 			write(t, path, []struct {
-				Image []picture `parquet:"image"`
-				Label int64     `parquet:"label"`
-			}{{[]picture{{}}, 1}})
+				Image []img `parquet:"image"`
+				Label int64 `parquet:"label"`
+			}{{[]img{{}}, 1}})
 		}, "want a column image with bytes"},
 		"no label":         {func() { write(t, path, null) }, "row 101 has no label"},
 		"a negative label": {func() { write(t, path, negative) }, "row 7: label -1"},
@@ -215,7 +214,7 @@ func TestWhatIsNoSetOfPicturesIsRefusedInOneLine(t *testing.T) {
 			write(t, path, rows, pq.KeyValueMetadata("huggingface",
 				strings.Replace(hub, `, "eel"`, "", 1)))
 		}, "row 2: label 2, want 0 to 1"},
-		"empty":      {func() { write(t, path, rows[:0]) }, "no pictures in 1 Parquet files"},
+		"empty":      {func() { write(t, path, rows[:0]) }, "no images in 1 Parquet files"},
 		"cut":        {raw(func(whole []byte) []byte { return whole[:len(whole)/2] }), "or one that is cut"},
 		"nothing":    {raw(func([]byte) []byte { return nil }), "no Parquet file"},
 		"other file": {raw(func([]byte) []byte { return bytes.Repeat([]byte("PAR1"), 99) }), "or one that is cut"},
@@ -243,8 +242,8 @@ func TestWhatIsNoSetOfPicturesIsRefusedInOneLine(t *testing.T) {
 	}
 }
 
-// However few bytes are wrong, there is an error or a picture, but no panic and no gigabytes.
-func TestDamageIsAnErrorOrAPictureLikeOthers(t *testing.T) {
+// However few bytes are wrong, there is an error or an image, but no panic and no gigabytes.
+func TestDamageIsAnErrorOrAImageLikeOthers(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.parquet")
 	write(t, path, rowsOf(contents(120)))
@@ -259,7 +258,7 @@ func TestDamageIsAnErrorOrAPictureLikeOthers(t *testing.T) {
 	if err := os.Truncate(path, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.In.Read(80); err == nil || !strings.Contains(err.Error(), "cut") {
+	if _, err := f.In.(*shards).read(80); err == nil || !strings.Contains(err.Error(), "cut") {
 		t.Errorf("of a file that was cut since: %v", err)
 	}
 	r := rand.New(rand.NewPCG(5, 0))
@@ -282,7 +281,7 @@ func TestDamageIsAnErrorOrAPictureLikeOthers(t *testing.T) {
 		}
 		opened++
 		for _, part := range []int{0, f.Len() / 2, f.Len() - 1} {
-			_, _ = f.In.Read(part)
+			_, _ = f.In.(*shards).read(part)
 		}
 	}
 	if opened == 0 || opened == 300 {
@@ -290,13 +289,13 @@ func TestDamageIsAnErrorOrAPictureLikeOthers(t *testing.T) {
 	}
 }
 
-// FuzzFiles: a file is refused in one line, or its pictures are read or refused; memory stays in proportion to the
+// FuzzFiles: a file is refused in one line, or its images are read or refused; memory stays in proportion to the
 // file.
 func FuzzFiles(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "a.parquet")
 	var seeds [][]byte
 	for _, options := range [][]pq.WriterOption{{pq.DataPageVersion(2)}, {pq.Compression(&pq.Zstd)}} {
-		write(f, path, rowsOf([][]byte{{1, 2, 3}, []byte("a picture"), {}}), options...)
+		write(f, path, rowsOf([][]byte{{1, 2, 3}, []byte("an image"), {}}), options...)
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)
@@ -313,7 +312,7 @@ func FuzzFiles(f *testing.F) {
 				t.Errorf("%q", err)
 			}
 			for part := 0; err == nil && part < min(files.Len(), 9); part++ {
-				if _, err := files.In.Read(part); err != nil && strings.Contains(err.Error(), "\n") {
+				if _, err := files.In.(*shards).read(part); err != nil && strings.Contains(err.Error(), "\n") {
 					t.Errorf("%q", err)
 				}
 			}
@@ -335,7 +334,7 @@ func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
 		"no values":         func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 0 },
 		"2 billion values":  func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = 1<<31 - 1 },
 	} {
-		for column := range 3 { // bytes and path of a picture, and its label
+		for column := range 3 { // bytes and path of an image, and its label
 			for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Gzip, &pq.Uncompressed} {
 				write(t, path, rowsOf(contents(3)), pq.Compression(codec))
 				raw := withPage(t, path, column, lie)
@@ -345,7 +344,7 @@ func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
 				used, err := campaign.Attack(t, "a page's header", func() error {
 					files, err := Files(filepath.Dir(path), []string{path}, nil)
 					for part := 0; err == nil && part < files.Len(); part++ {
-						_, err = files.In.Read(part)
+						_, err = files.In.(*shards).read(part)
 					}
 					return err
 				})
@@ -368,14 +367,14 @@ func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		damaged, err := codec.Encode(nil, []byte("some bytes of a picture, or what else has to be kept"))
+		damaged, err := codec.Encode(nil, []byte("some bytes of an image, or what else has to be kept"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		damaged[len(damaged)/2] ^= 0xff
 		lying := slices.Concat([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, damaged) // the length of snappy
 		for name, body := range map[string][]byte{"bomb": bomb, "damaged": damaged, "lying": lying, "empty": {}} {
-			for column := 0; column < 3; column += 2 { // pictures, labels
+			for column := 0; column < 3; column += 2 { // images, labels
 				write(t, path, rowsOf(contents(3)), pq.Compression(codec))
 				raw := withPage(t, path, column, withBody(len(body)), body...)
 				if err := os.WriteFile(path, raw, 0o644); err != nil {
@@ -384,7 +383,7 @@ func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
 				used, err := campaign.Attack(t, "what a page holds", func() error {
 					files, err := Files(filepath.Dir(path), []string{path}, nil)
 					if err == nil {
-						_, err = files.In.Read(0)
+						_, err = files.In.(*shards).read(0)
 					}
 					return err
 				})
@@ -466,5 +465,3 @@ func TestStructLengthIsThatOfTheLibrary(t *testing.T) {
 		}
 	}
 }
-
-var _ data.Container = (*shards)(nil)

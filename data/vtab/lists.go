@@ -27,11 +27,11 @@ const (
 // Parts names the lists to train on: to choose settings, and for the result.
 var Parts = [2]string{train800, train1000}
 
-// originFile is a file in a task's folder that says, in one line, where its pictures come from if that is not a copy of
+// originFile is a file in a task's folder that says, in one line, where its images come from if that is not a copy of
 // VTAB-1k. Rows and tables repeat it.
 const originFile = "ORIGIN"
 
-// Lists are the pictures of a task, of which none is read yet. Of each pair the first is there to choose settings.
+// Lists are the images of a task, of which none is read yet. Of each pair the first is there to choose settings.
 type Lists struct {
 	Train  [2]*data.Files // train800, train800val200
 	Test   [2]*data.Files // val200, test
@@ -51,7 +51,7 @@ func Open(dir string, tasks []Task, partial bool, log func(line string)) (map[st
 			}
 		}
 		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-			log(fmt.Sprintf("%s: no data in %s, left out; its pictures come from %s", t.Name, filepath.Join(dir, t.Name),
+			log(fmt.Sprintf("%s: no data in %s, left out; its images come from %s", t.Name, filepath.Join(dir, t.Name),
 				t.Source))
 			continue
 		}
@@ -85,7 +85,7 @@ func (t Task) open(folder string, partial bool, log func(string)) (*Lists, error
 		}
 		if files.Len() != part.length {
 			if !partial {
-				return nil, fmt.Errorf("%s has %d pictures, VTAB-1k has %d: fetch it again, or take it as it is with "+
+				return nil, fmt.Errorf("%s has %d images, VTAB-1k has %d: fetch it again, or take it as it is with "+
 					"-allow-partial", filepath.Join(folder, part.name+".txt"), files.Len(), part.length)
 			}
 			other = append(other, fmt.Sprintf("%d of %d in %s", files.Len(), part.length, part.name))
@@ -94,7 +94,7 @@ func (t Task) open(folder string, partial bool, log func(string)) (*Lists, error
 		*part.to = files
 	}
 	if other != nil {
-		log("no VTAB-1k, pictures are " + strings.Join(other, ", "))
+		log("no VTAB-1k, images are " + strings.Join(other, ", "))
 	}
 	text, err := os.ReadFile(filepath.Join(folder, originFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 // Package vtab knows VTAB-1k (Zhai et al. 2019, https://arxiv.org/abs/1910.04867): its 19 tasks, the lists of their
-// pictures in the layout that most copies have, and what is published of them. See docs/vtab.md.
+// images in the layout that most copies have, and what is published of them. See docs/vtab.md.
 package vtab
 
 import (
@@ -27,9 +27,9 @@ type Task struct {
 	Name    string // folder, as the script behind most VTAB-1k copies writes it (ZhangYuanhan-AI/NOAH, e9c55f3)
 	Group   string
 	Classes int
-	Test    int // pictures of the test list
+	Test    int // images of the test list
 
-	Source  string   // of the pictures; what their owners allow differs, read it there
+	Source  string   // of the images; what their owners allow differs, read it there
 	Aliases []string // folders of the same task in other repositories
 }
 
@@ -55,7 +55,7 @@ var Tasks = []Task{
 	{"eurosat", specialized, 10, 5400, "https://github.com/phelber/EuroSAT", nil},
 	// Scenes from above; the last fifth of the only split is the test list.
 	{"resisc45", specialized, 45, 6300, "NWPU-RESISC45, from its authors by hand", nil},
-	// Stage of the disease; pictures prepared as btgraham-300.
+	// Stage of the disease; images prepared as btgraham-300.
 	{"diabetic_retinopathy", specialized, 5, 42670,
 		"https://www.kaggle.com/c/diabetic-retinopathy-detection, with an account, not to be passed on", nil},
 
@@ -74,7 +74,7 @@ var Tasks = []Task{
 		"https://www.cvlibs.net/datasets/kitti (12 GB); TFDS's kitti 3.1.0 is wrong, 3.2.0 is right", nil},
 	// Azimuth; the second half of the official test set is the test list.
 	{"smallnorb_azi", structured, 18, 12150, "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small", nil},
-	// Elevation, of the same pictures.
+	// Elevation, of the same images.
 	{"smallnorb_ele", structured, 9, 12150, "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small", nil},
 }
 

@@ -39,7 +39,7 @@ func TestTheTableOfTasksHasTheSizesOfVTAB(t *testing.T) {
 			names[name] = true
 		}
 		if task.Source == "" {
-			t.Errorf("%s: no source of its pictures", task.Name)
+			t.Errorf("%s: no source of its images", task.Name)
 		}
 	}
 	for i, want := range []int{7, 4, 8} {

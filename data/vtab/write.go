@@ -22,7 +22,7 @@ const Shapes = "shapes"
 
 // Write writes tasks into dir in the VTAB-1k layout and tells log of each: of generated shapes, to try every command on
 // a machine without a network, or from a data set's own files, dSprites' npz or the binary version of CIFAR-100. The
-// pictures of the latter are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's
+// images of the latter are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's
 // follows the order of TensorFlow Datasets, and its copies hold jpegs.
 func Write(ctx context.Context, dir, from string, log func(line string)) error {
 	if from == Shapes {
@@ -34,13 +34,13 @@ func Write(ctx context.Context, dir, from string, log func(line string)) error {
 // WriteShapes writes the two dSprites tasks with shapes of side×side pixels that are generated, so many for training,
 // validation and test.
 func WriteShapes(dir string, sizes [3]int, side int, log func(line string)) error {
-	return writeSprites(dir, "generated shapes, no VTAB data", log, func(q data.Task) (sets [3]*data.Set, err error) {
+	return writeSprites(dir, "generated shapes, no VTAB data", log, func(q data.Task) (sets [3]*data.Memory, err error) {
 		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
 		if err != nil {
 			return sets, err
 		}
-		learn, val, err := both.Split(sizes[1], 0)
-		return [3]*data.Set{learn, val, held}, err
+		learn, val, err := data.RandomSplit(both, sizes[1], 0)
+		return [3]*data.Memory{learn, val, held}, err
 	})
 }
 
@@ -48,7 +48,7 @@ func WriteShapes(dir string, sizes [3]int, side int, log func(line string)) erro
 func write(ctx context.Context, dir, from string, sizes [3]int, log func(string)) error {
 	if strings.HasSuffix(from, ".npz") {
 		asTheyAre := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{64, 64}}
-		return writeSprites(dir, "own split of dSprites' npz, lossless", log, func(q data.Task) ([3]*data.Set, error) {
+		return writeSprites(dir, "own split of dSprites' npz, lossless", log, func(q data.Task) ([3]*data.Memory, error) {
 			return data.DSprites(ctx, from, q, sizes, 0, asTheyAre)
 		})
 	}
@@ -56,20 +56,20 @@ func write(ctx context.Context, dir, from string, sizes [3]int, log func(string)
 	if err != nil {
 		return err
 	}
-	_, some, err := train.Split(sizes[0]+sizes[1], 0)
+	_, some, err := data.RandomSplit(train, sizes[0]+sizes[1], 0)
 	if err != nil {
 		return err
 	}
-	learn, val, err := some.Split(sizes[1], 0)
+	learn, val, err := data.RandomSplit(some, sizes[1], 0)
 	if err != nil {
 		return err
 	}
 	const origin = "own split of CIFAR-100's binary version, lossless"
-	return writeTask(dir, "cifar", origin, [3]*data.Set{learn, val, held}, log)
+	return writeTask(dir, "cifar", origin, [3]*data.Memory{learn, val, held}, log)
 }
 
-// writeSprites writes the two dSprites tasks, each with its own question about the pictures.
-func writeSprites(dir, origin string, log func(string), read func(data.Task) ([3]*data.Set, error)) error {
+// writeSprites writes the two dSprites tasks, each with its own question about the images.
+func writeSprites(dir, origin string, log func(string), read func(data.Task) ([3]*data.Memory, error)) error {
 	for _, task := range []struct {
 		name     string
 		question data.Task
@@ -87,7 +87,7 @@ func writeSprites(dir, origin string, log func(string), read func(data.Task) ([3
 
 // writeTask writes sets for training, validation and test as one task. Its folder appears when it is whole, and one
 // that is there is left alone.
-func writeTask(dir, name, origin string, sets [3]*data.Set, log func(string)) (err error) {
+func writeTask(dir, name, origin string, sets [3]*data.Memory, log func(string)) (err error) {
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is there already: choose another -data, or remove it", folder)
@@ -102,13 +102,13 @@ func writeTask(dir, name, origin string, sets [3]*data.Set, log func(string)) (e
 	defer os.RemoveAll(partial) // nothing is left of that name after the rename
 	var lines [3]string
 	for i, part := range []string{train800, val200, test} {
-		if lines[i], err = writePictures(partial, part, sets[i]); err != nil {
+		if lines[i], err = writeImages(partial, part, sets[i]); err != nil {
 			return err
 		}
 	}
 	for file, content := range map[string]string{
 		originFile: origin + "\n", train800 + ".txt": lines[0], val200 + ".txt": lines[1],
-		train1000 + ".txt": lines[0] + lines[1], // the pictures need not be there twice
+		train1000 + ".txt": lines[0] + lines[1], // the images need not be there twice
 		test + ".txt":      lines[2],
 	} {
 		if err := os.WriteFile(filepath.Join(partial, file), []byte(content), 0o644); err != nil {
@@ -123,7 +123,7 @@ func writeTask(dir, name, origin string, sets [3]*data.Set, log func(string)) (e
 }
 
 // writePictures writes a set as png files and returns the lines of its list.
-func writePictures(folder, part string, set *data.Set) (list string, err error) {
+func writeImages(folder, part string, set *data.Memory) (list string, err error) {
 	if err := os.MkdirAll(filepath.Join(folder, "images", part), 0o755); err != nil {
 		return "", err
 	}
@@ -132,7 +132,7 @@ func writePictures(folder, part string, set *data.Set) (list string, err error) 
 		path := fmt.Sprintf("images/%s/%06d.png", part, i)
 		fmt.Fprintf(&lines, "%s %d\n", path, label)
 		var file bytes.Buffer
-		if err := png.Encode(&file, set.Picture(i)); err != nil {
+		if err := png.Encode(&file, set.RGBA(i)); err != nil {
 			return "", err
 		}
 		if err := os.WriteFile(filepath.Join(folder, path), file.Bytes(), 0o644); err != nil {

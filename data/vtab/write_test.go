@@ -16,9 +16,9 @@ import (
 
 func ignore(string) {}
 
-// rowsOf reads a list that was written, at the size its pictures have, and returns which of some pictures with their
+// rowsOf reads a list that was written, at the size its images have, and returns which of some images with their
 // labels it has: none of another set, and none twice.
-func rowsOf(t *testing.T, folder, list string, of *data.Set) (rows []int) {
+func rowsOf(t *testing.T, folder, list string, of *data.Memory) (rows []int) {
 	t.Helper()
 	files, err := data.Lists(folder, list+".txt", nil)
 	if err != nil {
@@ -32,20 +32,20 @@ func rowsOf(t *testing.T, folder, list string, of *data.Set) (rows []int) {
 	for i, label := range set.Labels {
 		row := 0
 		for ; row < of.Len(); row++ {
-			if of.Labels[row] == label && string(of.Image(row)) == string(set.Image(i)) && !slices.Contains(rows, row) {
+			if of.Labels[row] == label && string(of.Row(row)) == string(set.Row(i)) && !slices.Contains(rows, row) {
 				break
 			}
 		}
 		if row == of.Len() {
-			t.Fatalf("picture %d of %s is not the original, is there twice, or has another label", i, list)
+			t.Fatalf("image %d of %s is not the original, is there twice, or has another label", i, list)
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// Which pictures and labels CIFAR100 and DSprites read is held by their own tests.
-func TestPicturesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
+// Which images and labels CIFAR100 and DSprites read is held by their own tests.
+func TestImagesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
 	cifar := datatest.Tree(t, datatest.CIFAR100(67, 23))
 	train, held, err := data.CIFAR100(cifar)
 	if err != nil {
@@ -58,7 +58,7 @@ func TestPicturesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check := func(name, origin string, train, val, held *data.Set, n int) {
+	check := func(name, origin string, train, val, held *data.Memory, n int) {
 		folder := filepath.Join(dir, name)
 		learn, tested := rowsOf(t, folder, train800, train), rowsOf(t, folder, test, held)
 		if len(learn) != 31 || len(tested) != n || !slices.IsSorted(tested) || len(rowsOf(t, folder, val200, val)) != 13 {
@@ -96,7 +96,7 @@ func TestPicturesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
 func TestATaskThatCannotBeWrittenLeavesNothing(t *testing.T) {
 	original, dir := datatest.Tree(t, datatest.CIFAR100(43, 5)), datatest.Tree(t, map[string][]byte{"blocked": nil})
 	if err := write(t.Context(), dir, original, [3]int{31, 13, 0}, ignore); err == nil {
-		t.Error("44 of 43 pictures were written")
+		t.Error("44 of 43 images were written")
 	}
 	if err := WriteShapes(filepath.Join(dir, "blocked"), [3]int{3, 2, 2}, 24, ignore); err == nil {
 		t.Error("wrote below a file")

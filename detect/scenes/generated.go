@@ -159,7 +159,7 @@ func (g Generated) At(index int) (*Scene, error) {
 	shapes, seen := g.arrange(r)
 	paint := newPaint(r, len(shapes))
 	s := &Scene{ImageID: int64(index + 1), Rows: g.Height, Cols: g.Width,
-		Picture: &data.Picture{Height: g.Height, Width: g.Width, Pixels: make([]uint8, 0, 3*g.Height*g.Width)}}
+		Picture: &data.Image{Height: g.Height, Width: g.Width, Pixels: make([]uint8, 0, 3*g.Height*g.Width)}}
 	masks := make([][]bool, len(shapes))
 	for k := range masks {
 		masks[k] = make([]bool, g.Height*g.Width)

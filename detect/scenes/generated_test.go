@@ -206,7 +206,7 @@ func TestClassifiersGetTheKindOfTheLargestObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := set.Validate(); err != nil || set.Len() != 30 {
+	if err := set.Check(t.Context(), true); err != nil || set.Len() != 30 {
 		t.Fatalf("%d pictures, %v", set.Len(), err)
 	}
 	for i := range g.Count {
@@ -223,7 +223,7 @@ func TestClassifiersGetTheKindOfTheLargestObject(t *testing.T) {
 				t.Errorf("scene %d is labelled %d, the largest of each class have %v pixels", i, set.Labels[i], area)
 			}
 		}
-		if !slices.Equal(mask(i), union) || !slices.Equal(set.Image(i), s.Picture.Pixels) {
+		if !slices.Equal(mask(i), union) || !slices.Equal(set.Row(i), s.Picture.Pixels) {
 			t.Errorf("scene %d has another mask or picture", i)
 		}
 	}

@@ -93,8 +93,8 @@ func (j Jitter) apply(s *Scene, v view) *Scene {
 const leastSide = 1e-5
 
 // picture returns the picture in a view, of which rows × cols are seen.
-func (j Jitter) picture(s *Scene, v view, rows, cols int) *data.Picture {
-	seen := &data.Picture{Height: s.Rows, Width: s.Cols, Pixels: make([]uint8, 0, 3*s.Rows*s.Cols)}
+func (j Jitter) picture(s *Scene, v view, rows, cols int) *data.Image {
+	seen := &data.Image{Height: s.Rows, Width: s.Cols, Pixels: make([]uint8, 0, 3*s.Rows*s.Cols)}
 	for y := range s.Rows {
 		for x := range s.Cols {
 			if v.flip {
@@ -105,7 +105,7 @@ func (j Jitter) picture(s *Scene, v view, rows, cols int) *data.Picture {
 		}
 	}
 	seen = seen.Resize(v.rows, v.cols, preprocess.Bilinear)
-	out := &data.Picture{Height: j.Height, Width: j.Width, Pixels: make([]uint8, 0, 3*j.Height*j.Width)}
+	out := &data.Image{Height: j.Height, Width: j.Width, Pixels: make([]uint8, 0, 3*j.Height*j.Width)}
 	for y := range j.Height {
 		filled := 0
 		if y < rows {

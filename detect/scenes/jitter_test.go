@@ -139,7 +139,7 @@ func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	box := coco.Box{12, 10, 54, 30}
-	s := &Scene{Rows: height, Cols: width, Picture: &data.Picture{Height: height, Width: width,
+	s := &Scene{Rows: height, Cols: width, Picture: &data.Image{Height: height, Width: width,
 		Pixels: make([]uint8, 3*height*width)},
 		Objects: []Object{{Box: box, Mask: mask, Polygons: [][]float64{polygon}}, {Box: box, Mask: mask}, {Box: box}}}
 	j := Jitter{Height: 80, Width: 100}

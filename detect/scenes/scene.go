@@ -23,7 +23,7 @@ import (
 // Scene is a picture with objects.
 type Scene struct {
 	ImageID    int64
-	Picture    *data.Picture
+	Picture    *data.Image
 	Rows, Cols int // of the picture from its top left corner; what is beyond, to the right and below, is padding
 	Objects    []Object
 }
@@ -42,7 +42,7 @@ type Object struct {
 func (o *Object) hasMask() bool { return o.Mask.Height > 0 }
 
 // rgba returns a picture as an image: a copy.
-func rgba(p *data.Picture) *image.RGBA {
+func rgba(p *data.Image) *image.RGBA {
 	out := image.NewRGBA(image.Rect(0, 0, p.Width, p.Height))
 	for i := range p.Height * p.Width {
 		copy(out.Pix[4*i:], p.Pixels[3*i:3*i+3])

@@ -12,11 +12,11 @@ import (
 // Set returns the scenes as labelled pictures for a classifier, and which pixels of each are an object's: [Height,
 // Width], row-major, all objects together. The label is the kind of the object of which most is seen, the first of
 // equal ones; so whoever answers has to look at objects, and attention can be held to the masks.
-func (g Generated) Set() (set *data.Set, mask func(i int) []bool, err error) {
+func (g Generated) Set() (set *data.Memory, mask func(i int) []bool, err error) {
 	if err := g.Validate(); err != nil {
 		return nil, nil, err
 	}
-	set = &data.Set{Name: fmt.Sprintf("scenes-%d", g.Seed), Height: g.Height, Width: g.Width, Channels: 3}
+	set = &data.Memory{Info: data.Info{Name: fmt.Sprintf("scenes-%d", g.Seed), Height: g.Height, Width: g.Width, Channels: 3}}
 	for _, c := range categories {
 		set.Classes = append(set.Classes, c.Name)
 	}

@@ -155,8 +155,8 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		opened := gomlxtest.Must(Open(gomlxtest.Backend(), filepath.Join(whole, checkpoints.LastDir)))(t)
 		defer opened.Finalize()
 		scene := gomlxtest.Must(generated(1, 9).At(0))(t)
-		want := gomlxtest.Must(m.Detect(scene.Picture.Image()))(t)
-		got := gomlxtest.Must(opened.Detect(scene.Picture.Image()))(t)
+		want := gomlxtest.Must(m.Detect(scene.Picture.RGBA()))(t)
+		got := gomlxtest.Must(opened.Detect(scene.Picture.RGBA()))(t)
 		if len(want[0]) == 0 || !reflect.DeepEqual(got, want) {
 			t.Errorf("%d objects are found, %d by the model that was trained", len(got[0]), len(want[0]))
 		}

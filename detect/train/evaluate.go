@@ -58,7 +58,7 @@ func (m *Model) Evaluate(test Test) (Measured, error) {
 			if err != nil {
 				return Measured{}, err
 			}
-			pictures[i], ids[i] = scene.Picture.Image(), scene.ImageID
+			pictures[i], ids[i] = scene.Picture.RGBA(), scene.ImageID
 		}
 		found, err := m.at(test, pictures...)
 		if err != nil {

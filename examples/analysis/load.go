@@ -20,7 +20,7 @@ import (
 )
 
 // shapes are those of examples/cifar100 without -data: 3,000 to train on, others to look at.
-func shapes() (train, test *data.Set, err error) {
+func shapes() (train, test *data.Memory, err error) {
 	return data.Shapes(data.TaskWhere, 3000, 1000, 32, 0)
 }
 
@@ -67,17 +67,17 @@ func (o options) find(ctx context.Context, backend compute.Backend) (found []ana
 }
 
 // load returns the images to look with, and which of their pixels are the object, where that is known.
-func (o options) load(ctx context.Context, backend compute.Backend) (set *data.Set, mask func(int) []bool, err error) {
+func (o options) load(ctx context.Context, backend compute.Backend) (set *data.Memory, mask func(int) []bool, err error) {
 	if o.images == "" {
 		if _, set, err = shapes(); err != nil {
 			return nil, nil, err
 		}
-		set = set.First(o.count)
+		set = data.First(set, o.count)
 		return set, bright(set), nil // white on black
 	}
 	_, set, err = data.CIFAR100(o.images)
 	if err == nil {
-		return set.First(o.count), nil, nil
+		return data.First(set, o.count), nil, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
@@ -128,7 +128,7 @@ func pictures(dir string) (*data.Files, error) {
 	if err == nil {
 		return train, nil
 	}
-	if files, err := data.Pictures(dir); err == nil {
+	if files, err := data.ImageFiles(dir); err == nil {
 		return files, nil
 	}
 	return nil, fmt.Errorf("-images: no pictures in %s: %w", dir, err)

@@ -158,7 +158,10 @@ func TestMasksOfCOCOFollowTheirPictures(t *testing.T) {
 		{"id": 3, "file_name": "b.png", "height": 20, "width": 40}], "categories": [{"id": 1, "name": "thing"}],
 		"annotations": [{"id": 1, "image_id": 7, "category_id": 1, "iscrowd": 0, "area": 200, "bbox": [10, 4, 20, 10],
 		"segmentation": [[10, 4, 30, 4, 30, 14, 10, 14]]}]}`)
-	files := &data.Files{Paths: data.NamesOf("b.png", "sub/a.png"), Labels: make([]int32, 2)}
+	files, err := data.NewFiles("pictures", t.TempDir(), []string{"b.png", "sub/a.png"}, make([]int32, 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		settings                 preprocess.Settings
 		cols, top, left, bot, rt int // columns of the result, and where the object is in it

@@ -18,9 +18,13 @@ import (
 
 // drawn are the objects of pictures in a directory of pictures, white on black, of the same names but for the ending.
 func drawn(ctx context.Context, dir string, files *data.Files, settings preprocess.Settings) (func(int) []bool, error) {
-	objects := &data.Files{Name: "masks", Dir: dir, Labels: files.Labels, Classes: files.Classes}
-	for _, path := range files.Paths.All() {
-		objects.Paths.Add(strings.TrimSuffix(path, filepath.Ext(path)) + ".png")
+	paths := make([]string, files.Len())
+	for i := range paths {
+		paths[i] = strings.TrimSuffix(files.Where(i), filepath.Ext(files.Where(i))) + ".png"
+	}
+	objects, err := data.NewFiles("masks", dir, paths, files.Labels, files.Classes)
+	if err != nil {
+		return nil, err
 	}
 	masks, err := objects.Load(ctx, settings, program.Line)
 	if err != nil {
@@ -49,7 +53,8 @@ func annotated(path string, files *data.Files, settings preprocess.Settings) (fu
 	}
 	settings.Resample = preprocess.Nearest
 	masks := make([][]bool, files.Len())
-	for k, picture := range files.Paths.All() {
+	for k := range files.Len() {
+		picture := files.Where(k)
 		i, known := images[filepath.Base(picture)]
 		if !known {
 			return nil, fmt.Errorf("-masks: %s says nothing of the picture %s", path, picture)
@@ -79,11 +84,11 @@ func annotated(path string, files *data.Files, settings preprocess.Settings) (fu
 }
 
 // bright are the pixels of an image whose first channel is above half.
-func bright(set *data.Set) func(int) []bool {
+func bright(set *data.Memory) func(int) []bool {
 	return func(i int) []bool {
 		var mask []bool
-		for k := 0; k < len(set.Image(i)); k += set.Channels {
-			mask = append(mask, set.Image(i)[k] > 127)
+		for k := 0; k < len(set.Row(i)); k += set.Channels {
+			mask = append(mask, set.Row(i)[k] > 127)
 		}
 		return mask
 	}

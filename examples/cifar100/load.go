@@ -20,7 +20,7 @@ import (
 type sets struct {
 	o     options
 	files [2]*data.Files // of -folder: to train on and to be tested on, once they were found
-	read  map[key][2]*data.Set
+	read  map[key][2]data.Source
 }
 
 type key struct {
@@ -28,10 +28,10 @@ type key struct {
 	size   [2]int
 }
 
-func newSets(o options) *sets { return &sets{o: o, read: map[key][2]*data.Set{}} }
+func newSets(o options) *sets { return &sets{o: o, read: map[key][2]data.Source{}} }
 
 // first returns those of the first training.
-func (s *sets) first(ctx context.Context) (train, test *data.Set, err error) {
+func (s *sets) first(ctx context.Context) (train, test data.Source, err error) {
 	recipe := s.o.recipe
 	if a := s.o.study.Aspects; len(a) > 0 {
 		recipe.Aspect = a[0]
@@ -43,7 +43,7 @@ func (s *sets) first(ctx context.Context) (train, test *data.Set, err error) {
 }
 
 // of returns those of a training.
-func (s *sets) of(ctx context.Context, u study.Unit) (train, test *data.Set, err error) {
+func (s *sets) of(ctx context.Context, u study.Unit) (train, test data.Source, err error) {
 	if train, test, err = s.with(ctx, u.Recipe); err != nil {
 		return nil, nil, err
 	}
@@ -51,7 +51,7 @@ func (s *sets) of(ctx context.Context, u study.Unit) (train, test *data.Set, err
 }
 
 // with returns those of a recipe.
-func (s *sets) with(ctx context.Context, r finetune.Recipe) (train, test *data.Set, err error) {
+func (s *sets) with(ctx context.Context, r finetune.Recipe) (train, test data.Source, err error) {
 	var k key
 	if r.Aspect != "" || s.o.streaming.On {
 		k = key{r.Aspect, r.Augment.Size}
@@ -60,7 +60,7 @@ func (s *sets) with(ctx context.Context, r finetune.Recipe) (train, test *data.S
 		return known[0], known[1], nil
 	}
 	if train, test, err = s.load(ctx, r); err == nil {
-		s.read[k] = [2]*data.Set{train, test}
+		s.read[k] = [2]data.Source{train, test}
 	}
 	return train, test, err
 }
@@ -69,7 +69,7 @@ func (s *sets) with(ctx context.Context, r finetune.Recipe) (train, test *data.S
 const shapeSide = 32
 
 // load reads the images for a recipe.
-func (s *sets) load(ctx context.Context, r finetune.Recipe) (train, test *data.Set, err error) {
+func (s *sets) load(ctx context.Context, r finetune.Recipe) (train, test data.Source, err error) {
 	o := s.o
 	switch {
 	case o.folder != "":
@@ -105,7 +105,7 @@ const heldOut = 0.2
 // kept, unless the recipe's aspect says otherwise, at the size that the model sees; where several sizes are asked
 // for, and no aspects, at the largest of each side, from which the graph makes the others. What is streamed comes in
 // each size by itself.
-func (s *sets) pictures(ctx context.Context, r finetune.Recipe) (train, test *data.Set, err error) {
+func (s *sets) pictures(ctx context.Context, r finetune.Recipe) (train, test data.Source, err error) {
 	o, size := s.o, r.Augment.Size
 	if r.Aspect == "" && !o.streaming.On {
 		for _, s := range o.study.Sizes {
@@ -122,7 +122,7 @@ func (s *sets) pictures(ctx context.Context, r finetune.Recipe) (train, test *da
 	if err != nil {
 		return nil, nil, err
 	}
-	var read [2]*data.Set
+	var read [2]data.Source
 	for i, files := range s.files {
 		if o.streaming.On {
 			read[i], err = files.Stream(settings, o.streaming.Streaming)

@@ -61,7 +61,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	s.Tasks[0].Images = images.of
 	if o.named.Sides != nil {
-		if s.Sizes, err = study.SizesOf(o.named.Sides, o.recipe, train); err != nil {
+		if s.Sizes, err = study.SizesOf(o.named.Sides, o.recipe, train.Describe()); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		if !s.Follows() {
 			program.Line(fmt.Sprintf("recipe %s: %d training and %d test images of %s, results in %s", o.recipe.Name,
-				train.Len(), test.Len(), train.Name, s.Dir))
+				train.Len(), test.Len(), train.Describe().Name, s.Dir))
 		}
 		if err := s.Run(ctx); err != nil || s.Follows() {
 			return err
@@ -85,8 +85,8 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	program.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Name, o.recipe.Name,
-		100/float64(len(train.Classes)), table.Text())
+	program.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Describe().Name, o.recipe.Name,
+		100/float64(len(train.Describe().Classes)), table.Text())
 	pictures, err := s.Curves()
 	for _, picture := range pictures {
 		program.Printf("curves:    %s\n", picture)

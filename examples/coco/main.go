@@ -102,7 +102,7 @@ func (o options) find(backend compute.Backend) error {
 		if err != nil {
 			return err
 		}
-		found, err := model.Detect(picture.Image())
+		found, err := model.Detect(picture.RGBA())
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -113,7 +113,7 @@ func (o options) find(backend compute.Backend) error {
 					d.Box[0], d.Box[1], d.Box[2], d.Box[3])
 			}
 		}
-		shown := scenes.Show(picture.Image(), detection.Shown(found[0], o.score), model.Categories)
+		shown := scenes.Show(picture.RGBA(), detection.Shown(found[0], o.score), model.Categories)
 		name := filepath.Base(file)
 		path := filepath.Join(dir, "found", strings.TrimSuffix(name, filepath.Ext(name))+".png")
 		if err := report.Picture(path, func(w io.Writer) error { return png.Encode(w, shown) }); err != nil {
@@ -124,7 +124,7 @@ func (o options) find(backend compute.Backend) error {
 	return nil
 }
 
-func decode(file string) (*data.Picture, error) {
+func decode(file string) (*data.Image, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func TestATrainedDetectorIsTestedAtOtherSizesAndFindsThingsInFiles(t *testing.T)
 		t.Fatal(err)
 	}
 	var picture bytes.Buffer
-	if err := png.Encode(&picture, scene.Picture.Image()); err != nil {
+	if err := png.Encode(&picture, scene.Picture.RGBA()); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "a.png")

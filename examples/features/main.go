@@ -133,7 +133,7 @@ func (o options) open(ctx context.Context, backend compute.Backend) (*finetune.M
 
 // load lists the pictures that the flags name.
 func (o options) load() (*features.List, error) {
-	var train, test *data.Set
+	var train, test *data.Memory
 	var err error
 	switch {
 	case o.list != "":

@@ -116,7 +116,7 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 // each computes the images of a request and makes an entry of each.
 func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, Output) T) (any, error) {
 	return s.uploaded(w, r, func(ctx context.Context, images []named) (any, error) {
-		fitted := make([]*data.Picture, len(images))
+		fitted := make([]*data.Image, len(images))
 		for i, image := range images {
 			fitted[i] = image.image
 		}

@@ -35,7 +35,7 @@ type batcher struct {
 
 // job is one image and where its output goes.
 type job struct {
-	image  *data.Picture
+	image  *data.Image
 	output chan<- result
 	ctx    context.Context
 }
@@ -139,7 +139,7 @@ func (b *batcher) open() error {
 }
 
 // run computes fitted images, within a request, and returns their outputs in order.
-func (b *batcher) run(ctx context.Context, images []*data.Picture) ([]Output, error) {
+func (b *batcher) run(ctx context.Context, images []*data.Image) ([]Output, error) {
 	channels := make([]chan result, len(images))
 	for i, image := range images {
 		channels[i] = make(chan result, 1)
@@ -198,7 +198,7 @@ func (b *batcher) compute(jobs []job) {
 	if len(kept) == 0 {
 		return
 	}
-	images := make([]*data.Picture, 0, len(kept))
+	images := make([]*data.Image, 0, len(kept))
 	for _, j := range kept {
 		images = append(images, j.image)
 	}

@@ -21,7 +21,7 @@ import (
 // named is an image of a request, fitted to the model.
 type named struct {
 	name  string
-	image *data.Picture
+	image *data.Image
 }
 
 // upload is what a request holds of the server's limits.
@@ -122,7 +122,7 @@ func (s *Server) unread(err error) error {
 }
 
 // decode decodes an image and fits it to the model; few at a time, because a small file may hold many pixels.
-func (s *Server) decode(ctx context.Context, name string, raw []byte) (*data.Picture, error) {
+func (s *Server) decode(ctx context.Context, name string, raw []byte) (*data.Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	if s.decoding.Acquire(ctx, 1) != nil {

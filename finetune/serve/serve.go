@@ -52,14 +52,14 @@ import (
 // by several goroutines at once, up to Workers.
 type Model interface {
 	// Fit resizes and crops an image to the model's input size.
-	Fit(image *data.Picture) (*data.Picture, error)
+	Fit(image *data.Image) (*data.Image, error)
 	// Compile makes the programs of a batch size, and of attention for size 1, before the first request needs them.
 	Compile(batch int) error
 	// Run computes a compiled batch size of fitted images.
-	Run(images []*data.Picture) ([]Output, error)
+	Run(images []*data.Image) ([]Output, error)
 	// Attention is the attention of the last block from the class token, or from the mean of all queries in a model
 	// without one, to each patch, averaged over heads: [rows, cols].
-	Attention(image *data.Picture) ([]float32, error)
+	Attention(image *data.Image) ([]float32, error)
 	// Workers is the number of batches that are worth computing at the same time on the model's backend.
 	Workers() int
 	// Card describes the model.

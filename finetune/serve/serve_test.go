@@ -36,7 +36,7 @@ type fake struct {
 	computed atomic.Int64
 }
 
-func (f *fake) Fit(image *data.Picture) (*data.Picture, error) { return image, nil }
+func (f *fake) Fit(image *data.Image) (*data.Image, error) { return image, nil }
 
 func (f *fake) Compile(batch int) error {
 	if f.compile != nil {
@@ -45,7 +45,7 @@ func (f *fake) Compile(batch int) error {
 	return nil
 }
 
-func (f *fake) Run(images []*data.Picture) ([]Output, error) {
+func (f *fake) Run(images []*data.Image) ([]Output, error) {
 	if f.gate != nil {
 		<-f.gate
 	}
@@ -67,7 +67,7 @@ func (f *fake) Run(images []*data.Picture) ([]Output, error) {
 	return outputs, nil
 }
 
-func (f *fake) Attention(*data.Picture) ([]float32, error) {
+func (f *fake) Attention(*data.Image) ([]float32, error) {
 	return []float32{.25, .5, .125, .0625, .0625, 0}, nil
 }
 func (f *fake) Workers() int { return 1 }

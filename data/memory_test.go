@@ -9,8 +9,8 @@ import (
 )
 
 // numbered is a set whose every pixel and label tell their row.
-func numbered(n int) *Set {
-	s := &Set{Name: "numbered", Height: 1, Width: 2, Channels: 1, Classes: make([]string, n)}
+func numbered(n int) *Memory {
+	s := &Memory{Info: Info{Name: "numbered", Height: 1, Width: 2, Channels: 1, Classes: make([]string, n)}}
 	for i := range n {
 		s.Pixels = append(s.Pixels, uint8(i), uint8(i))
 		s.Labels = append(s.Labels, int32(i))
@@ -19,11 +19,11 @@ func numbered(n int) *Set {
 }
 
 // rowsOf returns the rows that a part was made of, from the pixels, which have to agree with the labels.
-func rowsOf(t *testing.T, s *Set) []int {
+func rowsOf(t *testing.T, s *Memory) []int {
 	var rows []int
 	for i, label := range s.Labels {
-		if !slices.Equal(s.Image(i), []uint8{uint8(label), uint8(label)}) {
-			t.Fatalf("label %d with the pixels %v", label, s.Image(i))
+		if !slices.Equal(s.Row(i), []uint8{uint8(label), uint8(label)}) {
+			t.Fatalf("label %d with the pixels %v", label, s.Row(i))
 		}
 		rows = append(rows, int(label))
 	}
@@ -37,7 +37,7 @@ func TestFractionHasTheExactCountAndLargerOnesContainSmallerOnes(t *testing.T) {
 		f    float64
 		want int
 	}{{0.001, 1}, {0.2, 20}, {0.4, 40}, {0.5, 51}, {0.6, 61}, {0.9, 91}, {1, 101}} {
-		part, err := s.Fraction(c.f, 42)
+		part, err := Fraction(s, c.f, 42)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,18 +52,18 @@ func TestFractionHasTheExactCountAndLargerOnesContainSmallerOnes(t *testing.T) {
 		}
 		smaller = rows
 	}
-	a, _ := s.Fraction(0.5, 1)
-	b, _ := s.Fraction(0.5, 2)
+	a, _ := Fraction(s, 0.5, 1)
+	b, _ := Fraction(s, 0.5, 2)
 	if slices.Equal(a.Labels, b.Labels) {
 		t.Error("two seeds choose the same images")
 	}
-	if _, err := s.Fraction(0, 1); err == nil {
+	if _, err := Fraction(s, 0, 1); err == nil {
 		t.Error("fraction 0 is accepted")
 	}
 }
 
 func TestSplitIsAPartition(t *testing.T) {
-	train, held, err := numbered(101).Split(13, 5)
+	train, held, err := RandomSplit(numbered(101), 13, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestSplitIsAPartition(t *testing.T) {
 	if train.Len() != 88 || held.Len() != 13 || !slices.Equal(all, rowsOf(t, numbered(101))) {
 		t.Errorf("%d and %d images, together %v", train.Len(), held.Len(), all)
 	}
-	if _, _, err := numbered(5).Split(5, 1); err == nil {
+	if _, _, err := RandomSplit(numbered(5), 5, 1); err == nil {
 		t.Error("holding out everything is accepted")
 	}
 }
@@ -81,12 +81,12 @@ func TestFingerprintSeesPixelsLabelsOrderShapeAndClasses(t *testing.T) {
 	if again := numbered(11).Fingerprint(); again != base {
 		t.Error("the same set has two fingerprints")
 	}
-	changes := map[string]func(*Set){
-		"a pixel": func(s *Set) { s.Pixels[5]++ },
-		"a label": func(s *Set) { s.Labels[5]++ },
-		"shape":   func(s *Set) { s.Height, s.Width = 2, 1 },
-		"a class": func(s *Set) { s.Classes[3] = "x" },
-		"order":   func(s *Set) { *s = *s.Subset([]int{1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) },
+	changes := map[string]func(*Memory){
+		"a pixel": func(s *Memory) { s.Pixels[5]++ },
+		"a label": func(s *Memory) { s.Labels[5]++ },
+		"shape":   func(s *Memory) { s.Height, s.Width = 2, 1 },
+		"a class": func(s *Memory) { s.Classes[3] = "x" },
+		"order":   func(s *Memory) { *s = *Rows(s, []int{1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) },
 	}
 	for name, change := range changes {
 		s := numbered(11)
@@ -98,18 +98,18 @@ func TestFingerprintSeesPixelsLabelsOrderShapeAndClasses(t *testing.T) {
 }
 
 func TestValidateOfASetSaysWhatDoesNotFit(t *testing.T) {
-	if err := numbered(11).Validate(); err != nil {
+	if err := numbered(11).Check(t.Context(), true); err != nil {
 		t.Error(err)
 	}
-	for want, change := range map[string]func(*Set){
-		"image 3 has label 11": func(s *Set) { s.Labels[3] = 11 },
-		"22 bytes of pixels":   func(s *Set) { s.Width = 3 },
-		"channels":             func(s *Set) { s.Channels = 2 },
-		"empty":                func(s *Set) { s.Labels, s.Pixels = nil, nil },
+	for want, change := range map[string]func(*Memory){
+		"image 3 has label 11": func(s *Memory) { s.Labels[3] = 11 },
+		"22 bytes of pixels":   func(s *Memory) { s.Width = 3 },
+		"channels":             func(s *Memory) { s.Channels = 2 },
+		"no images":            func(s *Memory) { s.Labels, s.Pixels = nil, nil },
 	} {
 		s := numbered(11)
 		change(s)
-		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.Check(t.Context(), true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want it to say %q", err, want)
 		}
 	}

@@ -36,13 +36,14 @@ func TestTheHostCropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
 		}
 		inGraph := images(t, a, set, a.Plan(set, 3, 1, 0, rows))
 		a.Resample = preprocess.Bilinear
-		if !set.Fed(a) {
+		host, inTheGraph := set.Divide(a)
+		if host != a {
 			t.Fatalf("%+v is not for the host", a)
 		}
-		onHost := gomlxtest.Must(set.Shown(a, 3, 1, rows))(t)
-		a = set.InGraph(a)
+		onHost := gomlxtest.Must(LoadBatch(set, host, 3, 1, rows))(t)
+		a = inTheGraph
 		plan := a.Plan(onHost, 3, 1, 0, []int{0, 1, 2, 3, 4, 5, 6})
-		if padded && a.Size != [2]int{} { // black that is resampled with the picture is rounded with it
+		if padded && a.Size != [2]int{} { // black that is resampled with the image is rounded with it
 			rounding *= 2
 		}
 		gomlxtest.Near(t, fmt.Sprintf("%+v", a), images(t, a, onHost, plan), inGraph, rounding)
@@ -55,67 +56,67 @@ func TestWhatTheHostShowsDependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 	for k := range indices {
 		indices[k] += k % 3 * 31
 	}
-	whole := gomlxtest.Must(set.Shown(changing, 9, 4, indices))(t)
+	whole := gomlxtest.Must(LoadBatch(set, changing, 9, 4, indices))(t)
 	for _, size := range []int{1, 7, 11} {
 		for start := 0; start+size <= len(indices); start += size {
 			batch := slices.Clone(indices[start : start+size])
 			slices.Reverse(batch)
-			part := gomlxtest.Must(set.Shown(changing, 9, 4, batch))(t)
+			part := gomlxtest.Must(LoadBatch(set, changing, 9, 4, batch))(t)
 			for k, index := range batch {
 				at := slices.Index(indices, index)
-				alone := changing.Picture(&Picture{Height: 17, Width: 11, Pixels: set.Image(index % 31)}, 9, 4, index)
-				if !bytes.Equal(part.Image(k), whole.Image(at)) || !bytes.Equal(part.Image(k), alone.Pixels) ||
+				alone := changing.Apply(&Image{Height: 17, Width: 11, Pixels: set.Row(index % 31)}, 9, 4, index)
+				if !bytes.Equal(part.Row(k), whole.Row(at)) || !bytes.Equal(part.Row(k), alone.Pixels) ||
 					part.Labels[k] != set.Labels[index%31] {
 					t.Fatalf("index %d in a batch of %d differs from the same in a batch of 31, or alone", index, size)
 				}
 			}
 		}
 	}
-	for name, other := range map[string]*Set{
-		"seed":  gomlxtest.Must(set.Shown(changing, 10, 4, indices))(t),
-		"epoch": gomlxtest.Must(set.Shown(changing, 9, 5, indices))(t),
+	for name, other := range map[string]*Memory{
+		"seed":  gomlxtest.Must(LoadBatch(set, changing, 10, 4, indices))(t),
+		"epoch": gomlxtest.Must(LoadBatch(set, changing, 9, 5, indices))(t),
 	} {
 		for k := range indices {
-			if bytes.Equal(other.Image(k), whole.Image(k)) {
+			if bytes.Equal(other.Row(k), whole.Row(k)) {
 				t.Errorf("another %s shows image %d as before", name, k)
 			}
 		}
 	}
 	before := noise(31, 17, 11, 3)
 	if !bytes.Equal(before.Pixels, set.Pixels) {
-		t.Error("the pictures of the set were written on")
+		t.Error("the images of the set were written on")
 	}
 }
 
-func TestGreyPicturesStayGreyOnTheHost(t *testing.T) {
+func TestGreyImagesStayGreyOnTheHost(t *testing.T) {
 	set := noise(5, 17, 11, 1)
 	a := changing
 	a.EraseProb, a.Mean = 0, [3]float64{0.5, 0.5, 0.5}
-	shown := gomlxtest.Must(set.Shown(a, 1, 0, []int{4, 2}))(t)
+	shown := gomlxtest.Must(LoadBatch(set, a, 1, 0, []int{4, 2}))(t)
 	if len(shown.Pixels) != 2*19*23 || shown.Channels != 1 {
 		t.Fatalf("%d bytes of %d channels, want 874 of 1", len(shown.Pixels), shown.Channels)
 	}
-	colour := &Picture{Height: 17, Width: 11}
-	for _, v := range set.Image(2) {
+	colour := &Image{Height: 17, Width: 11}
+	for _, v := range set.Row(2) {
 		colour.Pixels = append(colour.Pixels, v, v, v)
 	}
-	for i, v := range a.Picture(colour, 1, 0, 2).Pixels {
-		if v != shown.Image(1)[i/3] {
-			t.Fatalf("sample %d is %d, one channel shows %d", i, v, shown.Image(1)[i/3])
+	for i, v := range a.Apply(colour, 1, 0, 2).Pixels {
+		if v != shown.Row(1)[i/3] {
+			t.Fatalf("sample %d is %d, one channel shows %d", i, v, shown.Row(1)[i/3])
 		}
 	}
 }
 
 func TestAnErasedBoxHasTheAreaAndTheContentThatAreAskedFor(t *testing.T) {
-	const height, width, pictures = 97, 89, 400
+	const height, width, images = 97, 89, 400
 	mean, std := [3]float64{0.5, 0.4, 0.6}, [3]float64{0.1, 0.12, 0.08} // four deviations stay within bytes
 	for _, noise := range []bool{false, true} {
 		a := Augment{EraseProb: 0.25, EraseScale: [2]float64{0.05, 0.2}, EraseNoise: noise, Mean: mean, Std: std}
 		erased, area, tall := 0, 0.0, 0
 		var sum, squares [3]float64
 		n := 0.0
-		for k := range pictures {
-			p := a.Picture(&Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}, 2, 0, k)
+		for k := range images {
+			p := a.Apply(&Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}, 2, 0, k)
 			top, left, bottom, right := height, width, 0, 0
 			for i := range height * width {
 				if at := p.Pixels[3*i:]; at[0]|at[1]|at[2] != 0 {
@@ -149,7 +150,7 @@ func TestAnErasedBoxHasTheAreaAndTheContentThatAreAskedFor(t *testing.T) {
 		}
 		// 100 ± 9 of 400; a mean area of 0.125; half of them tall.
 		if e := float64(erased); e < 60 || e > 140 || math.Abs(area/e-0.125) > 0.02 || math.Abs(float64(tall)/e-0.5) > 0.25 {
-			t.Errorf("%d of %d erased, %g of the area in the mean, %d of them tall", erased, pictures, area/e, tall)
+			t.Errorf("%d of %d erased, %g of the area in the mean, %d of them tall", erased, images, area/e, tall)
 		}
 		for c := range 3 {
 			m := sum[c] / n
@@ -166,13 +167,13 @@ func TestAnErasedBoxHasTheAreaAndTheContentThatAreAskedFor(t *testing.T) {
 }
 
 // A strength of s varies a factor uniformly from 1−s to 1+s: of brightness, which multiplies; so the value 100 of a
-// picture of one colour does. Contrast and saturation leave it as it is.
+// image of one colour does. Contrast and saturation leave it as it is.
 func TestJitterVariesAsTorchvisionSays(t *testing.T) {
-	p := func() *Picture { return &Picture{Height: 1, Width: 1, Pixels: []uint8{100, 100, 100}} }
+	p := func() *Image { return &Image{Height: 1, Width: 1, Pixels: []uint8{100, 100, 100}} }
 	sum, least, greatest := 0.0, 255.0, 0.0
 	const n = 2000
 	for k := range n {
-		v := float64(Augment{Jitter: [4]float64{0.4, 0.7, 0.7, 0}}.Picture(p(), 1, 0, k).Pixels[1])
+		v := float64(Augment{Jitter: [4]float64{0.4, 0.7, 0.7, 0}}.Apply(p(), 1, 0, k).Pixels[1])
 		sum, least, greatest = sum+v, min(least, v), max(greatest, v)
 	}
 	if mean := sum / n; math.Abs(mean-99.5) > 2 || least > 61 || least < 60 || greatest < 139 || greatest > 140 {
@@ -181,8 +182,8 @@ func TestJitterVariesAsTorchvisionSays(t *testing.T) {
 	// Hue: red turned by at most a tenth of the circle towards yellow or magenta keeps its value and saturation.
 	seen := map[string]bool{}
 	for k := range 200 {
-		c := Augment{Jitter: [4]float64{3: 0.1}}.Picture(
-			&Picture{Height: 1, Width: 1, Pixels: []uint8{200, 0, 0}}, 1, 0, k).Pixels
+		c := Augment{Jitter: [4]float64{3: 0.1}}.Apply(
+			&Image{Height: 1, Width: 1, Pixels: []uint8{200, 0, 0}}, 1, 0, k).Pixels
 		if c[0] != 200 || min(c[1], c[2]) != 0 || max(c[1], c[2]) > 200*6/10+3 {
 			t.Fatalf("red becomes %v", c)
 		}

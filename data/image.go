@@ -17,25 +17,25 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// Limits of a picture file.
+// Limits of an image file.
 const (
-	maxPixels       = 89_478_485 // Pillow's warning limit, 2^28/3
-	maxPictureSide  = 65_535
-	maxPictureBytes = 256 << 20
+	maxPixels    = 89_478_485 // Pillow's warning limit, 2^28/3
+	maxImageSide = 65_535
+	maxFileBytes = 256 << 20
 )
 
-// Picture is a decoded picture: 8 bits each of red, green and blue.
-type Picture struct {
+// Image is a decoded image: 8 bits each of red, green and blue.
+type Image struct {
 	Height, Width int
 	Pixels        []uint8   // [Height, Width, 3], row-major
 	Float         []float32 // Pixels before they were rounded, where settings say so; else nil
 	Grid          [2]int    // of a strip of patches, preprocess.FitPatches: its rows and columns; else zero
 }
 
-// Image returns the picture in the form of the standard library: a copy.
-func (p *Picture) Image() *image.RGBA {
-	s := Set{Pixels: p.Pixels, Height: p.Height, Width: p.Width, Channels: 3, Labels: make([]int32, 1)}
-	return s.Picture(0)
+// Image returns the image in the form of the standard library: a copy.
+func (p *Image) RGBA() *image.RGBA {
+	m := Memory{Info: Info{Height: p.Height, Width: p.Width, Channels: 3}, Pixels: p.Pixels}
+	return m.RGBA(0)
 }
 
 // Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most 89,478,485 pixels and
@@ -44,11 +44,11 @@ func (p *Picture) Image() *image.RGBA {
 //
 // All but jpegs agree with Pillow in every bit; jpegs do if built with -tags libjpeg, else one sample in forty is a
 // level or so off, see testdata/pillow/README.md. Pillow before 10.3 clips 16-bit grey to 255 instead.
-func Decode(r io.Reader) (*Picture, error) { return DecodeLimited(r, maxPixels) }
+func Decode(r io.Reader) (*Image, error) { return DecodeLimited(r, maxPixels) }
 
 // DecodeLimited is Decode for files of at most a number of pixels. Errors wrap [ErrFormat] and [ErrPixels] where they
 // are the reason; any other says how the file is damaged.
-func DecodeLimited(r io.Reader, pixels int64) (*Picture, error) {
+func DecodeLimited(r io.Reader, pixels int64) (*Image, error) {
 	raw, err := readBounded(r)
 	if err != nil {
 		return nil, err
@@ -56,11 +56,11 @@ func DecodeLimited(r io.Reader, pixels int64) (*Picture, error) {
 	return decode(raw, min(pixels, maxPixels))
 }
 
-// readBounded reads a file of at most maxPictureBytes.
+// readBounded reads a file of at most maxFileBytes.
 func readBounded(r io.Reader) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxPictureBytes+1))
-	if len(raw) > maxPictureBytes {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrPixels, maxPictureBytes)
+	raw, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+	if len(raw) > maxFileBytes {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrPixels, maxFileBytes)
 	}
 	return raw, err
 }
@@ -71,7 +71,7 @@ var (
 	ErrPixels = errors.New("image is too large")
 )
 
-// format is one kind of picture file, known by how it begins; a ? stands for any byte.
+// format is one kind of image file, known by how it begins; a ? stands for any byte.
 type format struct {
 	name, magic string
 	size        func(io.Reader) (image.Config, error)
@@ -100,12 +100,12 @@ func (f format) begins(raw []byte) bool {
 }
 
 // decode decodes a file of at most limit pixels.
-func decode(raw []byte, limit int64) (*Picture, error) {
+func decode(raw []byte, limit int64) (*Image, error) {
 	f, height, width, err := identify(raw, limit)
 	if err != nil {
 		return nil, err
 	}
-	return f.picture(raw, height, width)
+	return f.image(raw, height, width)
 }
 
 // identify says what a file is and how large, from its first bytes: few bytes may announce gigabytes.
@@ -120,17 +120,17 @@ func identify(raw []byte, limit int64) (f format, height, width int, err error) 
 			return f, 0, 0, asDamage(err)
 		}
 		height, width := info.Height, info.Width
-		if min(height, width) < 1 || max(height, width) > maxPictureSide || int64(height)*int64(width) > limit {
+		if min(height, width) < 1 || max(height, width) > maxImageSide || int64(height)*int64(width) > limit {
 			return f, 0, 0, fmt.Errorf("%w: %d×%d pixels, use 1 to %d a side and at most %d in all", ErrPixels, width, height,
-				maxPictureSide, limit)
+				maxImageSide, limit)
 		}
 		return f, height, width, nil
 	}
 	return f, 0, 0, ErrFormat
 }
 
-// picture decodes a file that was identified.
-func (f format) picture(raw []byte, height, width int) (p *Picture, err error) {
+// image decodes a file that was identified.
+func (f format) image(raw []byte, height, width int) (p *Image, err error) {
 	defer recoverDamage(&err)
 	if p, err = f.lying(raw, height, width); err != nil {
 		return nil, asDamage(err)
@@ -139,7 +139,7 @@ func (f format) picture(raw []byte, height, width int) (p *Picture, err error) {
 }
 
 // lying decodes a file without regard to its orientation.
-func (f format) lying(raw []byte, height, width int) (*Picture, error) {
+func (f format) lying(raw []byte, height, width int) (*Image, error) {
 	if f.decode == nil {
 		return jpegPart(raw, height, width, 1, image.Rect(0, 0, width, height))
 	}
@@ -151,14 +151,14 @@ func (f format) lying(raw []byte, height, width int) (*Picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Picture{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
+	p := &Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}
 	return p, p.draw(img, fill)
 }
 
-// orientation is how the picture of a file is to be turned.
+// orientation is how the image of a file is to be turned.
 func (f format) orientation(raw []byte) int {
 	if f.exif == nil {
-		return uprightPicture
+		return upright
 	}
 	return orientation(f.exif(raw))
 }
@@ -180,7 +180,7 @@ func asDamage(err error) error {
 
 // draw fills p with the colours of an image as the decoder of its kind returns it, without regard to alpha. fill is the
 // index of the colour around an image that is smaller than p: a frame of a gif.
-func (p *Picture) draw(img image.Image, fill uint8) error {
+func (p *Image) draw(img image.Image, fill uint8) error {
 	bounds := img.Bounds()
 	if !bounds.In(image.Rect(0, 0, p.Width, p.Height)) {
 		return fmt.Errorf("a frame %v in %d×%d pixels", bounds, p.Width, p.Height)
@@ -213,7 +213,7 @@ func (p *Picture) draw(img image.Image, fill uint8) error {
 }
 
 // samples copies three samples at the given bytes of each pixel of step bytes.
-func (p *Picture) samples(pix []uint8, stride, step int, at [3]int) {
+func (p *Image) samples(pix []uint8, stride, step int, at [3]int) {
 	out := p.Pixels
 	for y := range p.Height {
 		row := pix[y*stride:]
@@ -225,7 +225,7 @@ func (p *Picture) samples(pix []uint8, stride, step int, at [3]int) {
 }
 
 // cmyk converts as Pillow does: (1−c)(1−k) in bytes, the product divided by 255 and rounded.
-func (p *Picture) cmyk(m *image.CMYK) {
+func (p *Image) cmyk(m *image.CMYK) {
 	out := p.Pixels
 	for y := range p.Height {
 		row := m.Pix[y*m.Stride:]
@@ -240,7 +240,7 @@ func (p *Picture) cmyk(m *image.CMYK) {
 	}
 }
 
-func (p *Picture) paletted(m *image.Paletted, fill uint8) {
+func (p *Image) paletted(m *image.Paletted, fill uint8) {
 	var colours [256][3]uint8
 	for i, c := range m.Palette[:min(256, len(m.Palette))] {
 		switch c := c.(type) {

@@ -23,7 +23,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// ramp is the file of a picture whose red is the column, green the row and blue the number.
+// ramp is the file of an image whose red is the column, green the row and blue the number.
 func ramp(number, height, width int) []byte {
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	for i := range height * width {
@@ -32,7 +32,7 @@ func ramp(number, height, width int) []byte {
 	return datatest.PNG(img)
 }
 
-// sources are the same 131 pictures of many sizes in class folders and in two tar shards, in the same order.
+// sources are the same 131 images of many sizes in class folders and in two tar shards, in the same order.
 func sources(t *testing.T) map[string]*Files {
 	t.Helper()
 	files := map[string][]byte{"shards/classnames.txt": []byte("cat\ndog\neel\n")}
@@ -67,13 +67,10 @@ var to7x5 = preprocess.Settings{Fit: preprocess.FitCover, Size: [2]int{7, 5}, Cr
 	Resample: preprocess.Bicubic}
 
 // streamed is a set of files that fails the test where it cannot be.
-func streamed(t *testing.T, f *Files, how Streaming) *Set {
+func streamed(t *testing.T, f *Files, how Streaming) *Stream {
 	t.Helper()
 	set, err := f.Stream(to7x5, how)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := set.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	return set
@@ -92,13 +89,16 @@ func epochs(n int, seed int64) iter.Seq2[int, []int] {
 	}
 }
 
+// newLoader is NewLoader with the part of an augmentation that the source leaves for the host.
+func newLoader(s Source, a Augment, seed int64, part int, batches iter.Seq2[int, []int]) *Loader {
+	host, _ := s.Divide(a)
+	return NewLoader(s, host, seed, part, batches)
+}
+
 // fed are the rows and pixels of all batches.
-func fed(t *testing.T, set *Set, a Augment, seed int64, batches iter.Seq2[int, []int]) (rows []int, pixels []byte) {
+func fed(t *testing.T, set Source, a Augment, seed int64, batches iter.Seq2[int, []int]) (rows []int, pixels []byte) {
 	t.Helper()
-	feed, err := set.Feed(a, seed, 30, batches)
-	if err != nil {
-		t.Fatal(err)
-	}
+	feed := newLoader(set, a, seed, 30, batches)
 	defer feed.Close()
 	for {
 		b, err := feed.Next()
@@ -145,7 +145,7 @@ func TestOrderAndPixelsAreThoseOfAnyNumberOfWorkersAndAnyContainer(t *testing.T)
 	}
 }
 
-func TestPicturesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
+func TestImagesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 	for container, f := range sources(t) {
 		want, err := f.Load(t.Context(), to7x5, nil)
 		if err != nil {
@@ -153,18 +153,18 @@ func TestPicturesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 		}
 		rows := []int{130, 0, 77, 5}
 		set := streamed(t, f, Streaming{})
-		part := set.Subset(rows)
+		part := Rows(set, rows)
 		_, got := fed(t, part, Augment{FlipProb: 0.5}, 1, func(yield func(int, []int) bool) { yield(0, []int{0, 1, 2, 3}) })
-		held, err := set.Held(rows)
+		held, err := set.Load(t.Context(), rows)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, pixels := range [][]byte{got, held.Pixels} {
-			if !bytes.Equal(pixels, want.Subset(rows).Pixels) {
+			if !bytes.Equal(pixels, Rows(want, rows).Pixels) {
 				t.Errorf("%s: other pixels than Load's", container)
 			}
 		}
-		if !slices.Equal(part.Labels, want.Subset(rows).Labels) || !slices.Equal(held.Labels, part.Labels) ||
+		if !slices.Equal(part.Labels, Rows(want, rows).Labels) || !slices.Equal(held.Labels, part.Labels) ||
 			!slices.Equal(part.Classes, []string{"cat", "dog", "eel"}) {
 			t.Errorf("%s: labels %v and %v of %v", container, part.Labels, held.Labels, part.Classes)
 		}
@@ -174,7 +174,7 @@ func TestPicturesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 	}
 }
 
-// A picture that is a ramp shows where its crop was: the mean of a row is the centre of the window.
+// An image that is a ramp shows where its crop was: the mean of a row is the centre of the window.
 func TestACropIsTheWindowThatWasDrawn(t *testing.T) {
 	f := sources(t)["tar"]
 	a := Augment{CropScale: [2]float64{0.1, 0.5}}
@@ -194,7 +194,7 @@ func TestACropIsTheWindowThatWasDrawn(t *testing.T) {
 		want := [3]float64{float64(w.left) + float64(w.width-1)/2, float64(w.top) + float64(w.height-1)/2, float64(row)}
 		for c := range 3 {
 			if math.Abs(mean[c]-want[c]) > 0.75 { // rounding, and the kernel cut off at the border
-				t.Fatalf("picture %d: channel %d is %g in the mean, want %g of %+v", row, c, mean[c], want[c], w)
+				t.Fatalf("image %d: channel %d is %g in the mean, want %g of %+v", row, c, mean[c], want[c], w)
 			}
 		}
 	}
@@ -210,11 +210,11 @@ type counted struct {
 	reads map[int]int
 }
 
-func (c *counted) Read(part int) ([]byte, error) {
+func (c *counted) Open(part int) (io.ReadCloser, error) {
 	c.mutex.Lock()
 	c.reads[part]++
 	c.mutex.Unlock()
-	return c.Container.Read(part)
+	return c.Container.Open(part)
 }
 
 func TestAFeedReadsWhatIsAskedForAndLittleAhead(t *testing.T) {
@@ -222,7 +222,7 @@ func TestAFeedReadsWhatIsAskedForAndLittleAhead(t *testing.T) {
 	c := &counted{Container: f.In, reads: map[int]int{}}
 	f.In = c
 	set := streamed(t, f, Streaming{Workers: 3})
-	feed, err := set.Feed(Augment{}, 0, 13, func(yield func(int, []int) bool) {
+	feed := newLoader(set, Augment{}, 0, 13, func(yield func(int, []int) bool) {
 		for first := 26; first < 130; first += 13 { // as after a resume
 			rows := make([]int, 13)
 			for k := range rows {
@@ -233,9 +233,6 @@ func TestAFeedReadsWhatIsAskedForAndLittleAhead(t *testing.T) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for range 2 {
 		if _, err := feed.Next(); err != nil {
 			t.Fatal(err)
@@ -243,16 +240,16 @@ func TestAFeedReadsWhatIsAskedForAndLittleAhead(t *testing.T) {
 	}
 	feed.Close()
 	if len(c.reads) < 26 || len(c.reads) > 26+ahead*13+13 {
-		t.Errorf("%d pictures were read for two batches of 13", len(c.reads))
+		t.Errorf("%d images were read for two batches of 13", len(c.reads))
 	}
 	for part, n := range c.reads {
 		if n != 1 || part < 26 {
-			t.Errorf("picture %d was read %d times", part, n)
+			t.Errorf("image %d was read %d times", part, n)
 		}
 	}
 }
 
-// spoiled are class folders of 300 pictures, of which some are cut.
+// spoiled are class folders of 300 images, of which some are cut.
 func spoiled(t *testing.T, cut ...int) *Files {
 	t.Helper()
 	files := map[string][]byte{}
@@ -284,17 +281,14 @@ func all(n, size int) iter.Seq2[int, []int] {
 	}
 }
 
-func TestADamagedPictureIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
+func TestADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 	f := spoiled(t, 31, 209, 299)
-	feed, err := streamed(t, f, Streaming{}).Feed(Augment{}, 0, 30, all(300, 30))
-	if err != nil {
-		t.Fatal(err)
-	}
+	feed := newLoader(streamed(t, f, Streaming{}), Augment{}, 0, 30, all(300, 30))
 	defer feed.Close()
 	_, first := feed.Next()
-	_, err = feed.Next()
-	var picture *PictureError
-	if first != nil || !errors.As(err, &picture) || !picture.Damaged || !strings.Contains(err.Error(), "0/031.png") ||
+	_, err := feed.Next()
+	var img *ImageError
+	if first != nil || !errors.As(err, &img) || !img.Damaged || !strings.Contains(err.Error(), "0/031.png") ||
 		strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v, then %v, want the second batch to name 0/031.png", first, err)
 	}
@@ -316,7 +310,7 @@ func TestADamagedPictureIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(set.Damaged(), []int{31, 209, 299}) || !set.Left(209) || set.Left(210) || len(lines) != 3 ||
+	if !slices.Equal(set.Damaged(), []int{31, 209, 299}) || len(lines) != 3 ||
 		!strings.HasPrefix(lines[1], "skipped 1/209.png: ") {
 		t.Errorf("left out %v, said %q", set.Damaged(), lines)
 	}
@@ -324,12 +318,9 @@ func TestADamagedPictureIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 		t.Errorf("of a part %v is left out", part.Damaged())
 	}
 
-	feed, err = streamed(t, spoiled(t, 1, 2, 3, 4), Streaming{Skip: true}).Feed(Augment{}, 0, 30, all(300, 30))
-	if err != nil {
-		t.Fatal(err)
-	}
+	feed = newLoader(streamed(t, spoiled(t, 1, 2, 3, 4), Streaming{Skip: true}), Augment{}, 0, 30, all(300, 30))
 	defer feed.Close()
-	if _, err := feed.Next(); err == nil || !strings.Contains(err.Error(), "4 of 300 pictures are damaged") ||
+	if _, err := feed.Next(); err == nil || !strings.Contains(err.Error(), "4 of 300 images are damaged") ||
 		!strings.Contains(err.Error(), "0/00") {
 		t.Errorf("more than one in a hundred: %v", err)
 	}
@@ -338,22 +329,20 @@ func TestADamagedPictureIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 func TestWhatCannotBeReadIsAnErrorEvenWhereDamageIsSkipped(t *testing.T) {
 	for container, f := range sources(t) {
 		set := streamed(t, f, Streaming{Skip: true})
-		vanishes := filepath.Join(f.Dir, "pets-train-1.tar")
+		// A shard is open as long as it is in use: it can be cut, but not vanish.
+		lost, lose := filepath.Join(f.Dir, "pets-train-1.tar"), func(path string) error { return os.Truncate(path, 0) }
 		if container == "folders" {
-			vanishes = filepath.Join(f.Dir, "dog", "070.png")
+			lost, lose = filepath.Join(f.Dir, "dog", "070.png"), os.Remove
 		}
-		if err := os.Remove(vanishes); err != nil {
+		if err := lose(lost); err != nil {
 			t.Fatal(err)
 		}
-		feed, err := set.Feed(Augment{}, 0, 10, all(130, 10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		feed := newLoader(set, Augment{}, 0, 10, all(130, 10))
 		for k := range 8 {
 			_, err := feed.Next()
-			var picture *PictureError
-			if errors.As(err, &picture) != (k == 7) || k == 7 && (picture.Damaged || !errors.Is(err, os.ErrNotExist) ||
-				!strings.Contains(err.Error(), filepath.Base(vanishes)) || strings.Contains(err.Error(), "\n")) {
+			var img *ImageError
+			if errors.As(err, &img) != (k == 7) || k == 7 && (img.Damaged || errors.Is(err, os.ErrNotExist) != (container == "folders") ||
+				!strings.Contains(err.Error(), filepath.Base(lost)) || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("%s: batch %d: %v", container, k, err)
 			}
 		}
@@ -367,7 +356,29 @@ func TestAStreamRefusesWhatItCannotShow(t *testing.T) {
 	if _, err := f.Stream(patches, Streaming{}); err == nil || !strings.Contains(err.Error(), "load them") {
 		t.Error(err)
 	}
-	if _, err := f.Subset(nil).Stream(to7x5, Streaming{}); err == nil || !strings.Contains(err.Error(), "no pictures") {
+	if _, err := f.Subset(nil).Stream(to7x5, Streaming{}); err == nil || !strings.Contains(err.Error(), "no images") {
 		t.Error(err)
+	}
+}
+
+func TestCheckFindsDamageBeforeTraining(t *testing.T) {
+	f := spoiled(t, 209) // whose header is whole
+	if err := os.WriteFile(filepath.Join(f.Dir, "0", "031.png"), []byte("no image"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, full := range []bool{false, true} {
+		err := streamed(t, f, Streaming{}).Check(t.Context(), full)
+		if err == nil || !strings.Contains(err.Error(), "0/031.png") || strings.Contains(err.Error(), "\n") ||
+			strings.Contains(err.Error(), "1/209.png") != full {
+			t.Errorf("full %v: %v", full, err)
+		}
+		set := streamed(t, f, Streaming{Skip: true})
+		want := []int{31}
+		if full {
+			want = []int{31, 209}
+		}
+		if err := set.Check(t.Context(), full); err != nil || !slices.Equal(set.Damaged(), want) {
+			t.Errorf("full %v: left out %v, want %v: %v", full, set.Damaged(), want, err)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 )
 
-// goldenFiles returns the pictures beside cases.json, by name.
+// goldenFiles returns the images beside cases.json, by name.
 func goldenFiles(t testing.TB) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -50,7 +50,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		want string
 	}{
 		"empty":           {nil, "not a JPEG, PNG, GIF, WebP or BMP"},
-		"text":            {[]byte("no picture\n"), "not a JPEG, PNG, GIF, WebP or BMP"},
+		"text":            {[]byte("no image\n"), "not a JPEG, PNG, GIF, WebP or BMP"},
 		"a gigapixel png": {huge, "65535×65535 pixels"},
 		"a wide png":      {wide, "70000×1 pixels"},
 		"a gigapixel gif": {bomb, "65535×65535 pixels"},
@@ -58,7 +58,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		"signature alone": {[]byte("\x89PNG\r\n\x1a\n"), "cut"},
 		"marker alone":    {[]byte("\xff\xd8"), "cut"},
 	} {
-		_, err := campaign.Attack(t, "a picture", func() error {
+		_, err := campaign.Attack(t, "an image", func() error {
 			_, err := Decode(bytes.NewReader(c.file))
 			return err
 		})
@@ -97,7 +97,7 @@ func TestInkIsConvertedWithOneRounding(t *testing.T) {
 	for i := range 256 * 256 {
 		copy(img.Pix[4*i:], []uint8{uint8(i), uint8(3 * i), uint8(255 - i), uint8(i >> 8)}) // black by row
 	}
-	p := &Picture{Height: 256, Width: 256, Pixels: make([]uint8, 3*256*256)}
+	p := &Image{Height: 256, Width: 256, Pixels: make([]uint8, 3*256*256)}
 	p.cmyk(img)
 	for i, got := range p.Pixels {
 		c, white := int(img.Pix[i/3*4+i%3]), 255-i/3/256
@@ -107,8 +107,8 @@ func TestInkIsConvertedWithOneRounding(t *testing.T) {
 	}
 }
 
-// Damaged EXIF data may turn a picture another way, but never lose it.
-func TestDamagedEXIFDoesNotLoseThePicture(t *testing.T) {
+// Damaged EXIF data may turn an image another way, but never lose it.
+func TestDamagedEXIFDoesNotLoseTheImage(t *testing.T) {
 	raw := goldenFiles(t)["turned6.jpg"]
 	begin := bytes.Index(raw, []byte(exifPrefix))
 	end := begin - 2 + int(binary.BigEndian.Uint16(raw[begin-2:]))
@@ -139,7 +139,7 @@ func TestDamagedEXIFDoesNotLoseThePicture(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever the bytes, an error or a picture within the limit, and an orientation that there is.
+// FuzzDecode: whatever the bytes, an error or an image within the limit, and an orientation that there is.
 func FuzzDecode(f *testing.F) {
 	files := goldenFiles(f)
 	var seeds [][]byte
@@ -156,7 +156,7 @@ func FuzzDecode(f *testing.F) {
 			if kind.exif == nil || !kind.begins(raw) {
 				continue
 			}
-			if v := orientation(kind.exif(raw)); v < uprightPicture || v > lastOrientation {
+			if v := orientation(kind.exif(raw)); v < upright || v > lastOrientation {
 				t.Errorf("orientation %d", v)
 			}
 		}
@@ -178,7 +178,7 @@ func FuzzEXIF(f *testing.F) {
 	}
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		v := orientation(raw)
-		if v == uprightPicture {
+		if v == upright {
 			return
 		}
 		for i := range raw { // some entry says so

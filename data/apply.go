@@ -10,9 +10,9 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// OnHost says whether pictures are cropped, resized and changed on the host, where Pillow's operations are, rather than
+// onHost says whether images are cropped, resized and changed on the host, where Pillow's operations are, rather than
 // in the graph: so it is where a asks for any of these operations.
-func (a Augment) OnHost() bool {
+func (a Augment) onHost() bool {
 	a.FlipUpProb, a.Repeats = 0, 0 // these the graph has, or nobody needs
 	return a != a.inGraph()
 }
@@ -24,16 +24,16 @@ func (a Augment) inGraph() Augment {
 	return a
 }
 
-// AfterHost is what is left of a for pictures that Picture has shown.
-func (a Augment) AfterHost() Augment {
+// afterHost is what is left of a for images that Image has shown.
+func (a Augment) afterHost() Augment {
 	return Augment{Size: a.Size, Cutout: a.Cutout, MixupAlpha: a.MixupAlpha, CutmixAlpha: a.CutmixAlpha,
 		MixProb: a.MixProb, SwitchProb: a.SwitchProb, Mean: a.Mean, Std: a.Std}
 }
 
-// Picture is what a shows of a picture, up to what AfterHost leaves: a function of (seed, epoch, index) and the picture
-// alone, to be called from any number of goroutines. Index is the row of the picture, or what Order has for it. The
+// Image is what a shows of an image, up to what afterHost leaves: a function of (seed, epoch, index) and the image
+// alone, to be called from any number of goroutines. Index is the row of the image, or what Order has for it. The
 // steps are, in this order, those of Augment.
-func (a Augment) Picture(p *Picture, seed int64, epoch, index int) *Picture {
+func (a Augment) Apply(p *Image, seed int64, epoch, index int) *Image {
 	w := a.window(draw(streamSample, seed, epoch, index), p.Height, p.Width)
 	height, width := a.OutputSize(p.Height, p.Width)
 	shown := p.windowed(w).Resize(height, width, cmp.Or(a.Resample, preprocess.Bilinear))
@@ -41,8 +41,8 @@ func (a Augment) Picture(p *Picture, seed int64, epoch, index int) *Picture {
 	return a.change(shown, seed, epoch, index)
 }
 
-// change makes what does not depend on the part that is shown, on a picture of its own.
-func (a Augment) change(p *Picture, seed int64, epoch, index int) *Picture {
+// change makes what does not depend on the part that is shown, on an image of its own.
+func (a Augment) change(p *Image, seed int64, epoch, index int) *Image {
 	r := draw(streamChange, seed, epoch, index)
 	if a.Rotate > 0 {
 		p = operations["Rotate"](p, (2*r.Float64()-1)*a.Rotate, surroundings{kernel: preprocess.Nearest})
@@ -86,8 +86,8 @@ func (a Augment) fill() [3]uint8 {
 }
 
 // windowed copies a window, black beyond the border.
-func (p *Picture) windowed(w window) *Picture {
-	out := &Picture{Height: w.height, Width: w.width, Pixels: make([]uint8, 3*w.height*w.width)}
+func (p *Image) windowed(w window) *Image {
+	out := &Image{Height: w.height, Width: w.width, Pixels: make([]uint8, 3*w.height*w.width)}
 	left, right := max(0, w.left), min(p.Width, w.left+w.width)
 	for y := max(0, w.top); y < min(p.Height, w.top+w.height) && left < right; y++ {
 		copy(out.Pixels[3*((y-w.top)*w.width+left-w.left):], p.Pixels[3*(y*p.Width+left):3*(y*p.Width+right)])
@@ -96,7 +96,7 @@ func (p *Picture) windowed(w window) *Picture {
 }
 
 // flip exchanges left and right, top and bottom, as the window says.
-func (p *Picture) flip(w window) {
+func (p *Image) flip(w window) {
 	line := 3 * p.Width
 	if w.flip {
 		for y := range p.Height {

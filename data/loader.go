@@ -1,0 +1,189 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// ahead is how many batches are read before they are asked for.
+const ahead = 2
+
+// Loader prefetches the batches of a source. Whatever the number of workers, batches come in order with the same
+// pixels, and there are never more than three of them in memory. One goroutine may use it.
+type Loader struct {
+	source  Source
+	part    int          // images
+	ready   chan *Batch  // in order; each is waited for
+	free    chan []uint8 // pixels of batches that were used
+	last    *Batch
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// Batch is the images of some indices as they are shown, see Augment.Order, for the plan of the same indices.
+type Batch struct {
+	Memory
+	Indices []int // as asked for, but a damaged one is replaced by the next of the batch that is not
+
+	epoch   int
+	errs    []error
+	pending sync.WaitGroup
+}
+
+// NewLoader begins to read batches, each an epoch and its indices. An image is shown by host, what Source.Divide leaves
+// for the host, as a function of (seed, epoch, index). A damaged image that the source leaves out is replaced by another
+// of the same micro-batch, part images of a batch. Close ends the reading.
+func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[int, []int]) *Loader {
+	info := *s.Describe()
+	info.Labels, info.Grids = nil, nil
+	info.Height, info.Width = host.OutputSize(info.Height, info.Width)
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &Loader{source: s, part: part, ready: make(chan *Batch, ahead), free: make(chan []uint8, ahead+1), cancel: cancel}
+	type task struct {
+		batch *Batch
+		k     int
+	}
+	tasks := make(chan task)
+	l.running.Go(func() {
+		defer close(l.ready)
+		defer close(tasks)
+		for epoch, indices := range batches {
+			b := &Batch{Memory: Memory{Info: info}, Indices: slices.Clone(indices), epoch: epoch,
+				errs: make([]error, len(indices))}
+			b.Labels = make([]int32, len(indices))
+			b.pending.Add(len(indices))
+			select {
+			case l.ready <- b:
+			case <-ctx.Done():
+				return
+			}
+			b.Pixels = l.room(len(indices) * b.Height * b.Width * b.Channels) // once there is a place for it
+			for k := range indices {
+				select {
+				case tasks <- task{b, k}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	})
+	for range cmp.Or(info.Workers, runtime.GOMAXPROCS(0)) {
+		l.running.Go(func() {
+			for t := range tasks {
+				view := View{host, seed, t.batch.epoch, t.batch.Indices[t.k]}
+				t.batch.errs[t.k] = t.batch.show(ctx, s, view, t.k)
+				t.batch.pending.Done()
+			}
+		})
+	}
+	return l
+}
+
+// show puts an image into its place.
+func (b *Batch) show(ctx context.Context, s Source, v View, k int) error {
+	row := v.Index % s.Len()
+	img, err := s.Image(ctx, row, v)
+	if err != nil {
+		return err
+	}
+	b.Labels[k] = s.Describe().Labels[row]
+	pixels := b.Row(k)
+	if b.Channels == 3 {
+		copy(pixels, img.Pixels)
+		return nil
+	}
+	for i := range pixels {
+		pixels[i] = img.Pixels[3*i]
+	}
+	return nil
+}
+
+// room returns so many pixels.
+func (l *Loader) room(size int) []uint8 {
+	select {
+	case pixels := <-l.free:
+		if cap(pixels) >= size {
+			return pixels[:size]
+		}
+	default:
+	}
+	return make([]uint8, size)
+}
+
+// Next returns the next batch, which is the caller's until the next call, or io.EOF.
+func (l *Loader) Next() (*Batch, error) {
+	if l.last != nil {
+		l.free <- l.last.Pixels // has room for all there are
+		l.last = nil
+	}
+	b, more := <-l.ready
+	if !more {
+		return nil, io.EOF
+	}
+	b.pending.Wait()
+	if err := l.replace(b); err != nil {
+		return nil, err
+	}
+	l.last = b
+	return b, nil
+}
+
+// replace shows others in place of the damaged images that the source leaves out, and returns what else went wrong.
+func (l *Loader) replace(b *Batch) error {
+	s := l.source
+	for k, err := range b.errs {
+		if err != nil {
+			err = s.LeaveOut(b.Indices[k]%s.Len(), err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for k, err := range b.errs {
+		if err == nil {
+			continue
+		}
+		first, other := k-k%l.part, k
+		n := min(l.part, len(b.errs)-first)
+		for b.errs[other] != nil {
+			if other = first + (other-first+1)%n; other == k {
+				return fmt.Errorf("data: %s: all %d images of a batch, or of a micro-batch, are damaged: %w", b.Name, n, err)
+			}
+		}
+		copy(b.Row(k), b.Row(other))
+		b.Indices[k], b.Labels[k] = b.Indices[other], b.Labels[other]
+	}
+	return nil
+}
+
+// Part is places from to to-1 of the batch: a view, not a copy.
+func (b *Batch) Part(from, to int) *Memory {
+	part, size := b.Memory, b.Height*b.Width*b.Channels
+	part.Pixels, part.Labels = b.Pixels[from*size:to*size], b.Labels[from:to]
+	return &part
+}
+
+// LoadBatch returns some indices of a source in an epoch as host shows them.
+func LoadBatch(s Source, host Augment, seed int64, epoch int, indices []int) (*Memory, error) {
+	l := NewLoader(s, host, seed, len(indices), func(yield func(int, []int) bool) { yield(epoch, indices) })
+	defer l.Close()
+	batch, err := l.Next()
+	if err != nil {
+		return nil, err
+	}
+	return &batch.Memory, nil
+}
+
+// Close ends the reading, and returns once nothing is read any more.
+func (l *Loader) Close() {
+	l.cancel()
+	l.running.Wait()
+}

@@ -1,0 +1,177 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"image"
+
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+)
+
+// maxMemoryBytes bounds the pixels of a dataset that is read from files.
+const maxMemoryBytes = 32 << 30
+
+// Memory is a Source that holds its pixels.
+type Memory struct {
+	Info
+	Pixels []uint8 // [n, Height, Width, Channels], row-major, 0…255
+
+	// Float is what Pixels were before they were rounded, where that is known; nil else. Models see it in their place.
+	Float []float32
+}
+
+// Row returns the pixels [Height, Width, Channels] of row i: a view, not a copy.
+func (m *Memory) Row(i int) []uint8 {
+	size := m.Height * m.Width * m.Channels
+	return m.Pixels[i*size : (i+1)*size : (i+1)*size]
+}
+
+// RGBA returns a copy of row i, with equal channels for grey and strips put together.
+func (m *Memory) RGBA(i int) *image.RGBA {
+	pixels, height, width := m.whole(i)
+	out := image.NewRGBA(image.Rect(0, 0, width, height))
+	for p := range width * height {
+		for k := range 3 {
+			out.Pix[4*p+k] = pixels[p*m.Channels+min(k, m.Channels-1)]
+		}
+		out.Pix[4*p+3] = 0xff
+	}
+	return out
+}
+
+// Image implements Source.
+func (m *Memory) Image(_ context.Context, row int, v View) (*Image, error) {
+	img := &Image{Height: m.Height, Width: m.Width, Pixels: m.Row(row)}
+	if m.Channels == 1 {
+		img.Pixels = make([]uint8, 0, 3*m.Height*m.Width)
+		for _, v := range m.Row(row) {
+			img.Pixels = append(img.Pixels, v, v, v)
+		}
+	}
+	return v.Apply(img, v.Seed, v.Epoch, v.Index), nil
+}
+
+// Divide implements Source: the graph does what it can.
+func (m *Memory) Divide(a Augment) (host, graph Augment) {
+	if a.onHost() {
+		return a, a.afterHost()
+	}
+	return Augment{}, a
+}
+
+// Load returns a copy of the given rows.
+func (m *Memory) Load(_ context.Context, rows []int) (*Memory, error) { return Rows(m, rows), nil }
+
+// Damaged returns nil.
+func (m *Memory) Damaged() []int { return nil }
+
+// LeaveOut returns the cause.
+func (m *Memory) LeaveOut(_ int, cause error) error { return cause }
+
+// Check reports the first thing that does not fit: no images, a shape that the pixels do not have, a label without a
+// class.
+func (m *Memory) Check(context.Context, bool) error {
+	switch {
+	case m.Height < 1 || m.Width < 1 || m.Channels != 1 && m.Channels != 3:
+		return fmt.Errorf("data: %s: image shape [%d, %d, %d], want positive sides and 1 or 3 channels",
+			m.Name, m.Height, m.Width, m.Channels)
+	case len(m.Labels) == 0:
+		return fmt.Errorf("data: %s has no images", m.Name)
+	case len(m.Pixels) != len(m.Labels)*m.Height*m.Width*m.Channels:
+		return fmt.Errorf("data: %s: %d bytes of pixels, want %d for [%d, %d, %d, %d]", m.Name, len(m.Pixels),
+			len(m.Labels)*m.Height*m.Width*m.Channels, len(m.Labels), m.Height, m.Width, m.Channels)
+	case m.Float != nil && len(m.Float) != len(m.Pixels):
+		return fmt.Errorf("data: %s: %d pixels in float32, %d in bytes", m.Name, len(m.Float), len(m.Pixels))
+	}
+	for i, label := range m.Labels {
+		if label < 0 || int(label) >= len(m.Classes) {
+			return fmt.Errorf("data: %s: image %d has label %d, want 0 to %d", m.Name, i, label, len(m.Classes)-1)
+		}
+	}
+	return m.checkGrids()
+}
+
+// Tensor returns the pixels as a new uint8 tensor [n, Height, Width, Channels], or float32 where there is Float, to be
+// moved to the device once.
+func (m *Memory) Tensor() *tensors.Tensor {
+	if m.Float != nil {
+		return tensors.FromFlatDataAndDimensions(m.Float, m.Len(), m.Height, m.Width, m.Channels)
+	}
+	return tensors.FromFlatDataAndDimensions(m.Pixels, m.Len(), m.Height, m.Width, m.Channels)
+}
+
+// Subset returns a copy of the given rows, in the order given.
+func (m *Memory) Subset(rows []int) Source {
+	size := m.Height * m.Width * m.Channels
+	out := &Memory{Info: m.Info, Pixels: picked(m.Pixels, rows, size), Float: picked(m.Float, rows, size)}
+	out.Labels, out.Grids = picked(m.Labels, rows, 1), picked(m.Grids, rows, 1)
+	return out
+}
+
+// picked returns rows of the given size, nil of nil.
+func picked[T any](values []T, rows []int, size int) []T {
+	if values == nil {
+		return nil
+	}
+	out := make([]T, 0, len(rows)*size)
+	for _, row := range rows {
+		out = append(out, values[row*size:(row+1)*size]...)
+	}
+	return out
+}
+
+// Fingerprint implements Source: of shape, class names, labels, pixels and grids, in order; not of the name.
+func (m *Memory) Fingerprint() string {
+	h := sha256.New()
+	m.hash(h)
+	h.Write(m.Pixels)
+	if m.Grids != nil {
+		fmt.Fprintf(h, "%v", m.Grids)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// newMemory returns a dataset with room for n images as p leaves them.
+func newMemory(name string, n int, classes []string, p preprocess.Settings) (*Memory, error) {
+	info, err := newInfo(name, n, classes, p)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(3 * info.Height * info.Width)
+	if int64(n) > maxMemoryBytes/size {
+		return nil, fmt.Errorf("data: %s: %d images of %d×%d pixels take %d GiB, more than %d: stream them, or take "+
+			"a smaller size", name, n, info.Width, info.Height, int64(n)*size>>30, maxMemoryBytes>>30)
+	}
+	m := &Memory{Info: info, Pixels: make([]uint8, int64(n)*size)}
+	m.Labels = make([]int32, n)
+	if p.Fit == preprocess.FitPatches {
+		m.Grids = make([][2]int, n)
+	}
+	return m, nil
+}
+
+// put makes an image row i of a dataset from newMemory.
+func (m *Memory) put(i int, img *Image) {
+	copy(m.Row(i), img.Pixels)
+	if m.Grids != nil {
+		m.Grids[i] = img.Grid
+	}
+}
+
+// newInfo describes a dataset of n images as p leaves them, without its labels.
+func newInfo(name string, n int, classes []string, p preprocess.Settings) (info Info, err error) {
+	if err := p.Validate(); err != nil {
+		return info, err
+	}
+	height, width, err := p.OutputSize()
+	if err == nil && n < 1 {
+		err = fmt.Errorf("data: %s has no images", name)
+	}
+	return Info{Name: name, Height: height, Width: width, Channels: 3, Classes: classes}, err
+}

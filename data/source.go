@@ -1,0 +1,115 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package data
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Source is a labelled dataset of images of one size. Memory holds the pixels; Stream reads them when a batch needs
+// them, from files or from shards (see Container).
+type Source interface {
+	// Describe returns the name, the classes, the labels and the image size.
+	Describe() *Info
+	Len() int
+	// Subset returns the given rows, in the order given, as a source of the same type.
+	Subset(rows []int) Source
+	// Load returns the given rows in memory, as evaluation sees them.
+	Load(ctx context.Context, rows []int) (*Memory, error)
+	// Check reports images that cannot be read: by their headers, or if full is set by decoding them.
+	Check(ctx context.Context, full bool) error
+	// Fingerprint returns the SHA-256, in hexadecimal, of what training depends on. A resumed run compares it.
+	Fingerprint() string
+
+	// Divide returns the part of an augmentation that Image does on the host, the zero value for none, and the part that
+	// is left for the graph.
+	Divide(a Augment) (host, graph Augment)
+	// Image returns one row as a view shows it. Its errors are of type *ImageError. Many goroutines may call it.
+	Image(ctx context.Context, row int, v View) (*Image, error)
+	// LeaveOut excludes a damaged row from training and metrics, and returns the cause if that is not allowed; with a nil
+	// cause it always is. Damaged returns the rows left out so far.
+	LeaveOut(row int, cause error) error
+	Damaged() []int
+}
+
+var (
+	_ Source = (*Memory)(nil)
+	_ Source = (*Stream)(nil)
+)
+
+// Info describes a dataset of n images.
+type Info struct {
+	Name                    string
+	Labels                  []int32 // [n], each an index into Classes
+	Classes                 []string
+	Height, Width, Channels int // of an image; Channels is 1 (grey) or 3 (red, green, blue)
+
+	// Grids are the rows and columns of patches of each image [n] where the images are strips, see
+	// preprocess.FitPatches: Width is then the side of a patch, and Height that of all patches below one another.
+	Grids [][2]int
+	// Workers is how many images a Loader reads at the same time; 0 for one per core.
+	Workers int
+}
+
+// Describe returns i.
+func (i *Info) Describe() *Info { return i }
+
+// Len returns the number of images.
+func (i *Info) Len() int { return len(i.Labels) }
+
+// hash writes what every fingerprint begins with.
+func (i *Info) hash(w io.Writer) {
+	fmt.Fprintf(w, "%d %d %d %d %q\n", i.Len(), i.Height, i.Width, i.Channels, i.Classes)
+	binary.Write(w, binary.LittleEndian, i.Labels) //nolint:errcheck // a hash never fails
+}
+
+// View says how an image is shown: Augment.Apply as a function of seed, epoch and index, see Augment.Order.
+type View struct {
+	Augment
+	Seed         int64
+	Epoch, Index int
+}
+
+// Rows returns the given rows of a source, in the order given.
+func Rows[S Source](s S, rows []int) S { return s.Subset(rows).(S) }
+
+// First returns the first n images, or all where there are fewer.
+func First[S Source](s S, n int) S {
+	rows := make([]int, min(n, s.Len()))
+	for i := range rows {
+		rows[i] = i
+	}
+	return Rows(s, rows)
+}
+
+// Fraction returns round(f·n) images, at least 1, chosen uniformly without replacement as a function of the seed, in
+// the order of the source. As in the authors' subset study the choice is not balanced by class. A larger fraction of
+// the same seed contains every smaller one.
+func Fraction[S Source](s S, f float64, seed int64) (part S, err error) {
+	if !(f > 0 && f <= 1) {
+		return part, fmt.Errorf("data: %s: fraction %g, want more than 0 and at most 1", s.Describe().Name, f)
+	}
+	if f == 1 {
+		return s, nil
+	}
+	rows, _ := drawRows(streamFraction, seed, s.Len(), max(1, int(math.Round(f*float64(s.Len())))))
+	return Rows(s, rows), nil
+}
+
+// RandomSplit takes the given number of images as a validation split, chosen uniformly as a function of the seed; both parts
+// keep the order of the source. Without images the validation split is nil.
+func RandomSplit[S Source](s S, images int, seed int64) (train, validation S, err error) {
+	if images < 0 || images >= s.Len() {
+		return train, validation, fmt.Errorf("data: %s: a validation split of %d images needs more than %d",
+			s.Describe().Name, images, s.Len())
+	}
+	if images == 0 {
+		return s, validation, nil
+	}
+	rows, others := drawRows(streamSplit, seed, s.Len(), images)
+	return Rows(s, others), Rows(s, rows), nil
+}
