@@ -49,7 +49,7 @@ const (
 // Model is one that is looked at.
 type Model struct {
 	Name  string // of its column
-	Path  string // whatever finetune.OpenAny opens
+	Path  string // whatever finetune.Open opens
 	Start bool   // as it was before training, of a run from scratch
 
 	Import checkpoints.ImportOptions // what its files leave open: Grid, AssumeSquare, Heads
@@ -186,14 +186,14 @@ func (l *Look) open(m Model) (*subject, error) {
 	var opened *finetune.Model
 	var err error
 	if m.Start {
-		opened, err = finetune.OpenStart(l.Backend, m.Path)
+		opened, err = finetune.Open(l.Backend, m.Path, finetune.Weights(finetune.Start))
 	} else {
-		opened, err = finetune.OpenWith(l.Backend, m.Path, m.Import)
+		opened, err = finetune.Open(l.Backend, m.Path, finetune.Files(m.Import))
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, line := range opened.Report {
+	for _, line := range opened.Opened.Notes {
 		l.log(m.Name + ": " + line)
 	}
 	c := opened.Recipe.Model

@@ -92,7 +92,7 @@ func TestPrefixTokensAreNoPlaces(t *testing.T) {
 			m.Name = "m"
 			images := pictures(3)
 			rows := asked(t, "entropy,distance,rollout", images, m)
-			model := gomlxtest.Must(finetune.OpenWith(gomlxtest.Backend(), m.Path, m.Import))(t)
+			model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), m.Path, finetune.Files(m.Import)))(t)
 			defer model.Finalize()
 			c := model.Recipe.Model
 			tokens, prefix := c.Tokens(), c.Tokens()-c.Rows()*c.Cols()
@@ -156,7 +156,7 @@ func TestADHVTIsMeasuredByItsAnswers(t *testing.T) {
 	path := trained(t, "none", 1, func(r *finetune.Recipe) { r.Architecture = finetune.DHVT })
 	images := pictures(23)
 	rows := asked(t, "entropy,maps,occlusion", images, Model{Name: "dhvt", Path: path})
-	model := gomlxtest.Must(finetune.OpenAny(gomlxtest.Backend(), path))(t)
+	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
 	defer model.Finalize()
 	want := gomlxtest.Must(model.Evaluate(images))(t)
 	if got := value(t, rows, "occlusion", "dhvt", "top-1 accuracy, %", "as they are"); math.Abs(

@@ -99,9 +99,7 @@ func resolution(s *subject) error {
 	}
 	line := report.Line{}
 	for k, size := range sizes {
-		open := s.Import
-		open.ImageRows, open.ImageCols = size[0], size[1]
-		at, err := finetune.OpenWith(s.Backend, s.Path, open)
+		at, err := finetune.Open(s.Backend, s.Path, finetune.Files(s.Import), finetune.Size(size[0], size[1]))
 		if err != nil {
 			return NotHere(err.Error())
 		}

@@ -22,12 +22,14 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// ImportOptions say what a checkpoint is to become, and what its files may leave open. The zero value is the model as
-// it is, which works for every checkpoint whose files say all.
+// ImportOptions select what a checkpoint becomes, and fill in what its files leave open. The zero value imports the
+// model as it is, which works for every checkpoint whose files are complete.
 type ImportOptions struct {
+	Weights              string // of a run: BestDir, LastDir, or empty as for Find
 	ImageRows, ImageCols int    // pixels to be; 0 keeps the checkpoint's size
 	Resample             string // how the position table gets there; default timm, hf or jax, as the checkpoint
 	Classes              int    // other than the file's: its head is left out and the model draws a new one; 0 keeps it
+	HeadOptional         bool   // with Classes 0: a model without a head gets a new one of one class
 
 	// What timm's and Google's files do not hold. A value that contradicts the checkpoint is an error.
 	Grid         Grid // patches of the position table in the file
@@ -39,21 +41,24 @@ type ImportOptions struct {
 type Imported struct {
 	Config     vit.Config                 // with Position "learned", unless the model is one of ours
 	Format     string                     // FormatHF, FormatTimm, FormatJAX, FormatUnfolded or FormatCheckpoint
+	Run        *Checkpoint                // of FormatCheckpoint
 	Resample   string                     // the kind by which its own code brings positions to other grids
 	Labels     []string                   // class names of the head, if it is kept and the files have them
-	Preprocess *preprocess.Settings       // how pictures become its input, at the size of Config; nil if nothing says
-	Pixels     [2]int                     // height and width that its files bring pictures to; 0 where they do not say
+	Preprocess *preprocess.Settings       // how images become its input, at the size of Config; nil if no file has it
+	Pixels     [2]int                     // height and width that its files resize images to; 0 where they do not say
 	Mean, Std  []float64                  // of the pixels 0…1 it was trained on, per channel; nil where no file says
 	SHA256     string                     // of the file of weights, or of all its shards by name, one after the other
 	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a head if it is new
 	Params     map[string]any             // hyperparameters of the encoding of a model of ours, by name
 	Report     []string                   // what a user should see: one line each
+
+	settings *preprocess.Settings // as the files have them
 }
 
 // Import reads a checkpoint of Hugging Face (ViTModel, ViTForImageClassification), timm (VisionTransformer), Google's
 // JAX release, what [Export] wrote, or the model of a training of ours. The path is a .safetensors or .npz file, the
 // index of a sharded checkpoint (model.safetensors.index.json), a directory that holds one of them, or a path that
-// [Find] takes; the JSON files beside the weights are read too (Hugging Face's format wants its config.json).
+// [Find] takes; the JSON files beside the weights are read too (Hugging Face's format requires its config.json).
 //
 //	m, err := checkpoints.Import("vit-base-patch16-224", checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384})
 //	err = m.Load(scope)
@@ -67,7 +72,7 @@ type Imported struct {
 // Numbers on disk are float32, float16 or bfloat16 and are widened exactly. All models compute exact GELU; Google's own
 // code evaluates its tanh approximation, as timm and Hugging Face do not.
 func Import(path string, options ImportOptions) (*Imported, error) {
-	w, err := openWeights(path)
+	w, err := openWeights(path, options.Weights)
 	if err != nil {
 		return nil, err
 	}
@@ -76,18 +81,8 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Imported{Config: found.config, Format: found.format, Params: found.params, Resample: found.resample(),
-		Variables: map[string]*tensors.Tensor{}}
-	what := m.Format
-	if recipe := found.run.Recipe.Name; recipe != "" {
-		what += " of recipe " + recipe
-	}
-	m.Report = append(m.Report, fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s",
-		what, m.Config.Width, m.Config.Depth, m.Config.Heads, m.Config.PatchSize, found.grid(), found.headsFrom))
-	if found.family == familyDINOv3 {
-		m.Report = append(m.Report, "licence: DINOv3's weights come under the DINOv3 License, copies included: "+
-			"ai.meta.com/resources/models-and-libraries/dinov3-license")
-	}
+	m := &Imported{Config: found.config, Format: found.format, Run: w.run, Params: found.params,
+		Resample: found.resample(), Variables: map[string]*tensors.Tensor{}, Report: found.lines()}
 	omitHead, err := m.chooseHead(w, found, options)
 	if err != nil {
 		return nil, err
@@ -97,12 +92,6 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 			return nil, w.badConfig(err)
 		}
 	}
-	if options.ImageRows != 0 || options.ImageCols != 0 {
-		m.Config.ImageRows, m.Config.ImageCols = options.ImageRows, options.ImageCols
-	}
-	if err := m.Config.Validate(); err != nil {
-		return nil, errors.WithMessagef(err, "checkpoints: importing %s", path)
-	}
 	wanted, err := w.match(found, omitHead)
 	if err != nil {
 		return nil, err
@@ -110,14 +99,35 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	if err := m.read(w, found, wanted); err != nil {
 		return nil, err
 	}
-	if err := m.resample(found, options.Resample); err != nil {
-		return nil, err
-	}
 	if err := m.pixels(w, found); err != nil {
 		return nil, err
 	}
+	rows, cols := m.Config.ImageRows, m.Config.ImageCols
+	if options.ImageRows != 0 || options.ImageCols != 0 {
+		rows, cols = options.ImageRows, options.ImageCols
+	}
+	line, err := m.Resize(rows, cols, options.Resample)
+	if err != nil {
+		return nil, errors.WithMessagef(err, "checkpoints: importing %s", path)
+	}
+	m.Report = append(m.Report, "positions: "+line)
 	m.SHA256, err = w.sum()
 	return m, err
+}
+
+// lines describe the model to a user.
+func (d described) lines() []string {
+	what, c := d.format, d.config
+	if recipe := d.run.Recipe.Name; recipe != "" {
+		what += " of recipe " + recipe
+	}
+	lines := []string{fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s", what, c.Width, c.Depth,
+		c.Heads, c.PatchSize, d.grid(), d.headsFrom)}
+	if d.family == familyDINOv3 {
+		lines = append(lines, "license: the weights of DINOv3 and all copies come under the DINOv3 License: "+
+			"ai.meta.com/resources/models-and-libraries/dinov3-license")
+	}
+	return lines
 }
 
 // resample is the kind that the code base of the model uses; for models of ours, that of the paper.
@@ -143,6 +153,9 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 	}
 	if has > 0 && !behindExtra && (options.Classes == 0 || options.Classes == has) {
 		return false, nil
+	}
+	if options.Classes == 0 && options.HeadOptional {
+		options.Classes = max(has, 1)
 	}
 	if options.Classes == 0 {
 		reason := "has no head"
@@ -225,34 +238,43 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 	return nil
 }
 
-// resample brings the position table to the grid of m.Config. Encodings without one are functions of the place; some
-// want to know the grid that they were trained on.
-func (m *Imported) resample(found described, kind string) error {
+// Resize brings the model to images of another size in pixels. A position table is resampled by the given kind, empty
+// for Resample; encodings without one are functions of the position, and some store the grid that they were trained on
+// in Params. The line says what was done; at the model's own size nothing is.
+func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) {
+	from, old := Grid{m.Config.Rows(), m.Config.Cols()}, m.Config
+	m.Config.ImageRows, m.Config.ImageCols = rows, cols
+	if err := m.Config.Validate(); err != nil {
+		return "", err
+	}
 	to := Grid{m.Config.Rows(), m.Config.Cols()}
-	if found.grid() != to {
-		for name, value := range found.config.TrainedGrid() {
+	if from != to {
+		for name, value := range old.TrainedGrid() {
 			if _, known := m.Params[name]; !known {
 				m.Params[name] = value
 			}
 		}
 	}
-	if m.Variables[positionPath] == nil {
-		m.Report = append(m.Report, fmt.Sprintf("positions: %s, %s -> %s", m.Config.Position, found.grid(), to))
-		return nil
+	line = fmt.Sprintf("%s, %s -> %s", m.Config.Position, from, to)
+	if m.Variables[positionPath] != nil {
+		table, err := tensors.CopyFlatData[float32](m.Variables[positionPath])
+		if err != nil {
+			return "", errors.WithMessage(err, "position table")
+		}
+		c := m.Config
+		if table, line, err = Resample(table, c.Width, c.PlacedPrefix(), from, to, cmp.Or(kind, m.Resample)); err != nil {
+			return "", err
+		}
+		m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(table, c.Places(), c.Width)
 	}
-	kind = cmp.Or(kind, m.Resample)
-	table, err := tensors.CopyFlatData[float32](m.Variables[positionPath])
-	if err != nil {
-		return errors.WithMessage(err, "checkpoints: position table")
+	if m.settings != nil {
+		settings, err := m.settings.For(rows, cols)
+		if m.Preprocess = &settings; err != nil {
+			m.Preprocess = nil
+			m.Report = append(m.Report, fmt.Sprintf("preprocessing: left out: %v", err))
+		}
 	}
-	c := m.Config
-	rows, report, err := Resample(table, c.Width, c.PlacedPrefix(), found.grid(), to, kind)
-	if err != nil {
-		return err
-	}
-	m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(rows, c.Places(), c.Width)
-	m.Report = append(m.Report, "positions: "+report)
-	return nil
+	return line, nil
 }
 
 // pixels finds out what pictures the model was trained with. Google's models take (pixel/255 - ½)/½
@@ -290,50 +312,56 @@ func (m *Imported) pixels(w *weights, found described) error {
 		if err != nil || m.Mean == nil || channels != 3 {
 			return err
 		}
-		if settings, err = preprocess.Parse(raw); err == nil {
-			if rows, cols, err := settings.OutputSize(); err == nil {
-				m.Pixels = [2]int{rows, cols}
-			}
-			settings, err = settings.For(m.Config.ImageRows, m.Config.ImageCols)
-		}
-		if err != nil {
+		if settings, err = preprocess.Parse(raw); err != nil {
 			m.Report = append(m.Report, fmt.Sprintf("preprocessing: left out: %v", err))
 			return nil
 		}
+		if rows, cols, err := settings.OutputSize(); err == nil {
+			m.Pixels = [2]int{rows, cols}
+		}
 	}
 	if channels == 3 {
-		m.Preprocess = &settings
+		m.settings = &settings
 	}
 	return nil
 }
 
 // Load creates the variables below the model's scope, where none of them may exist, and sets Params there.
 func (m *Imported) Load(scope *model.Scope) error {
-	store := scope.Store()
-	if store.Loader() != nil {
-		return errLoader
-	}
-	paths := slices.Sorted(maps.Keys(m.Variables))
-	for _, path := range paths {
-		if full := model.JoinPath(scope.Scope(), path); store.GetVariable(full) != nil {
-			return errors.Errorf("checkpoints: the store has a variable %q already: load before the model is built", full)
-		}
+	if err := CreateVariables(scope, m.Variables); err != nil {
+		return err
 	}
 	scope.SetParams(m.Params)
-	for _, path := range paths {
-		if _, err := store.CreateVariable(model.JoinPath(scope.Scope(), path), m.Variables[path]); err != nil {
-			return errors.WithMessagef(err, "checkpoints: variable %q", path)
-		}
-	}
-	// An encoding knows its variables by itself, and draws those that the file lacks.
+	// An encoding creates its own variables, and draws those that the file lacks.
 	if err := exceptions.TryCatch[error](func() { m.Config.Encoders(scope) }); err != nil {
 		return errors.WithMessage(err, "checkpoints")
 	}
 	drawn := map[string]string{}
-	for v := range store.IterVariables() {
+	for v := range scope.Store().IterVariables() {
 		if path, ok := below(v, scope.Scope()); ok && strings.HasPrefix(path, positionsPath) && m.Variables[path] == nil {
 			drawn[path] = fmt.Sprint(v.Shape().Dimensions)
 		}
 	}
 	return compare("the file", nil, drawn)
+}
+
+// CreateVariables creates variables by their paths below a scope, where none of them may exist, before a model is built
+// there.
+func CreateVariables(scope *model.Scope, values map[string]*tensors.Tensor) error {
+	store := scope.Store()
+	if store.Loader() != nil {
+		return errLoader
+	}
+	paths := slices.Sorted(maps.Keys(values))
+	for _, path := range paths {
+		if full := model.JoinPath(scope.Scope(), path); store.GetVariable(full) != nil {
+			return errors.Errorf("checkpoints: the store has a variable %q already: load before the model is built", full)
+		}
+	}
+	for _, path := range paths {
+		if _, err := store.CreateVariable(model.JoinPath(scope.Scope(), path), values[path]); err != nil {
+			return errors.WithMessagef(err, "checkpoints: variable %q", path)
+		}
+	}
+	return nil
 }

@@ -57,7 +57,7 @@ func Inspect(path string) (*Info, error) {
 		note := "a graph with its weights inside, for ONNX Runtime"
 		return &Info{Path: path, Format: FormatONNX, Notes: []string{note}}, nil
 	}
-	w, err := openWeights(path)
+	w, err := openWeights(path, "")
 	if err != nil {
 		return nil, err
 	}

@@ -104,16 +104,20 @@ func Latest(dir string) (*Checkpoint, []Skipped, error) {
 	return nil, skipped, nil
 }
 
-// Where package finetune keeps a run's checkpoints, below its directory.
+// The directories, below that of a run, where training saves its checkpoints; also the values of which for [Find].
 const (
-	BestDir = "best"
-	LastDir = "last"
+	BestDir = "best" // the weights with the highest accuracy on the validation split
+	LastDir = "last" // the newest weights
 )
 
-// Find returns the checkpoint at a path: the path itself, or the newest whole checkpoint in a directory of them, or in
-// the directory of a run, the best before the last; nil if the path is none of these. Skipped ones are as for [Latest];
-// it is an error if all are damaged.
-func Find(path string) (*Checkpoint, []Skipped, error) {
+// Find returns the checkpoint at a path, nil if there is none: the path itself, the newest whole checkpoint in a
+// directory of them, or that of a run. Of a run, which is BestDir or LastDir; empty is the best if there is one, else
+// the last. Damaged checkpoints are skipped as [Latest] does; it is an error if all are damaged, or if a run has none of
+// the kind that which names.
+func Find(path, which string) (*Checkpoint, []Skipped, error) {
+	if which != "" && which != BestDir && which != LastDir {
+		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q or %q", which, BestDir, LastDir)
+	}
 	if !isDirectory(path) {
 		return nil, nil, nil
 	}
@@ -121,8 +125,11 @@ func Find(path string) (*Checkpoint, []Skipped, error) {
 		c, err := Open(path)
 		return c, nil, err
 	}
-	for _, kept := range []string{BestDir, LastDir, ""} {
-		dir := filepath.Join(path, kept)
+	for _, kind := range kinds {
+		if kind != "" && which != "" && kind != which {
+			continue
+		}
+		dir := filepath.Join(path, kind)
 		c, skipped, err := Latest(dir)
 		if c != nil || err != nil {
 			return c, skipped, err
@@ -131,14 +138,20 @@ func Find(path string) (*Checkpoint, []Skipped, error) {
 			return nil, skipped, errors.Errorf("checkpoints: no whole checkpoint in %s: %s", dir, skipped[0])
 		}
 	}
+	if all, err := All(path); which != "" && err == nil && len(all) > 0 {
+		return nil, nil, errors.Errorf("checkpoints: %s has no %q checkpoint, only %s", path, which, all[0])
+	}
 	return nil, nil, nil
 }
+
+// kinds are where Find looks below a path, in order; "" is the path itself.
+var kinds = []string{BestDir, LastDir, ""}
 
 // All lists the directories of all checkpoints, whole or not, that Find chooses from.
 func All(path string) ([]string, error) {
 	var all []string
-	for _, kept := range []string{BestDir, LastDir, ""} {
-		whole, temporary, err := listNames(filepath.Join(path, kept))
+	for _, kind := range kinds {
+		whole, temporary, err := listNames(filepath.Join(path, kind))
 		if err != nil {
 			return nil, err
 		}

@@ -55,10 +55,10 @@ const (
 )
 
 // openWeights opens a file, the index of a sharded checkpoint, a checkpoint of a training, or a directory that holds
-// one of them.
-func openWeights(path string) (*weights, error) {
+// one of them; which is that of Find.
+func openWeights(path, which string) (*weights, error) {
 	w := &weights{path: path, tensors: map[string]storedTensor{}}
-	err := w.open()
+	err := w.open(which)
 	if err != nil {
 		w.Close()
 		return nil, err
@@ -66,13 +66,13 @@ func openWeights(path string) (*weights, error) {
 	return w, nil
 }
 
-func (w *weights) open() (err error) {
+func (w *weights) open(which string) (err error) {
 	info, err := os.Stat(w.path)
 	if err != nil {
 		return errors.Wrap(err, "checkpoints")
 	}
 	file := w.path
-	if w.run, w.skipped, err = Find(w.path); err != nil {
+	if w.run, w.skipped, err = Find(w.path, which); err != nil {
 		return err
 	}
 	if w.run != nil {

@@ -4,13 +4,11 @@ package detect
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -90,20 +88,9 @@ func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variable
 			return fmt.Errorf("detect: the ViT's variables lack %s", name)
 		}
 	}
-	store, scope := d.scope.Store(), d.scope.At(backboneScope)
-	paths := slices.Sorted(maps.Keys(ours))
-	for _, path := range paths {
-		if full := model.JoinPath(scope.Scope(), path); store.GetVariable(full) != nil {
-			return fmt.Errorf("detect: the store has a variable %q already: load before the detector is used", full)
-		}
-	}
+	scope := d.scope.At(backboneScope)
 	scope.SetParams(params)
-	for _, path := range paths {
-		if _, err := store.CreateVariable(model.JoinPath(scope.Scope(), path), ours[path]); err != nil {
-			return fmt.Errorf("detect: variable %q: %w", path, err)
-		}
-	}
-	return nil
+	return checkpoints.CreateVariables(scope, ours)
 }
 
 // byRowAndColumn turns a table of one row for each token into [rows, cols, width], without the class token's.

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -35,6 +37,10 @@ type classification struct {
 	row          report.Result
 }
 
+// smallSplit is how many validation images tell weights apart: below it the standard error of an accuracy can be more
+// than 2.5 %.
+const smallSplit = 400
+
 // newClassification returns the task of a prepared run before its first step, its model without weights.
 func newClassification(run Run) (*classification, error) {
 	r := run.Recipe
@@ -51,7 +57,11 @@ func newClassification(run Run) (*classification, error) {
 			"accumulate to save memory, or another backend")
 	}
 	if exist := run.Backend.NumDevices(); exist > 1 {
-		run.Log(fmt.Sprintf("%d of %d devices share each batch", devices.count(), exist))
+		run.Logger.Info("devices share each batch", "devices", devices.count(), "of", exist)
+	}
+	if held != nil && held.Len() < smallSplit && run.Weights != Last {
+		run.Logger.Warn("small validation split: the choice of the best weights is partly chance", "images", held.Len(),
+			"standard error of the accuracy", fmt.Sprintf("up to %.1f %%", 50/math.Sqrt(float64(held.Len()))))
 	}
 	if images.Len() < r.BatchSize {
 		return nil, fmt.Errorf("finetune: %d training images are fewer than one batch of %d: lower batch_size",
@@ -75,7 +85,7 @@ func newClassification(run Run) (*classification, error) {
 		Factor:    func(variable string) float64 { return r.Optimizer.factor(variable, r.Model.Depth) },
 		BatchSize: r.BatchSize, Accumulate: r.Accumulate, PerPass: perPass, Steps: steps, Interval: interval,
 		Group: run.Group, Dir: run.Dir, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps, Patience: r.Patience,
-		Progress: run.Progress, Log: run.Log,
+		Progress: run.Progress, Logger: run.Logger,
 	})
 	c.Trainer.devices = devices
 	first, end := c.exchange.own()
@@ -115,12 +125,14 @@ func (c *classification) Losses(scope *model.Scope, inputs []*Node) []*Node {
 // Start loads the source, and zeroes the head where the recipe wants that.
 func (c *classification) Start() error {
 	if c.source != nil {
-		lines, err := c.source.load(c.model)
+		lines, err := c.source.load(c.model, func(path string) bool {
+			return strings.HasPrefix(path, headPath) || strings.HasPrefix(path, positionPath)
+		})
 		if err != nil {
 			return err
 		}
 		for _, line := range lines {
-			c.Log(line)
+			c.Run.Logger.Info(line)
 		}
 	}
 	if c.Recipe.ZeroHead {
@@ -142,7 +154,7 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (Course, error
 		return Course{}, fmt.Errorf("finetune: %s is of another run: %w: use another directory", checkpoint.Path, err)
 	}
 	c.state = s
-	return s.Course, c.model.load(checkpoint)
+	return s.Course, c.model.load(checkpoint, temporary)
 }
 
 // sameRun says what differs between the run of a checkpoint and the one that is asked for.
@@ -231,7 +243,7 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 		return nil, err
 	}
 	if step == 0 && part == 0 && (c.source != nil || r.Freeze != "") {
-		c.Log(fmt.Sprintf("training %s", c.model.groupsLine()))
+		c.Run.Logger.Info("training " + c.model.groupsLine())
 	}
 	return outputs, c.model.confirm()
 }
@@ -309,39 +321,23 @@ func (c *classification) Finish(context.Context) (err error) {
 	return c.draw()
 }
 
-// choose brings the model to the weights that the run ends with, their averages where it has some.
+// choose brings the model to the weights that the run ends with, their averages where it has some: those of Open.
 func (c *classification) choose() (report.Weights, error) {
-	last := report.Weights{Name: lastDir, Step: c.step}
-	if c.Weights == lastDir || c.Run.Dir == "" || c.held.set == nil {
-		return last, c.model.swapAverage()
+	c.model.Opened = Opened{Path: c.Run.Dir, Format: checkpoints.FormatCheckpoint,
+		Weights: report.Weights{Name: Last, Step: c.step}}
+	if c.Weights != Last && c.Run.Dir != "" && c.held.set != nil {
+		best, _, err := checkpoints.Latest(filepath.Join(c.Run.Dir, Best))
+		if err != nil {
+			return report.Weights{}, err
+		}
+		if best != nil {
+			c.model.Opened = openedRun(best)
+			if err := c.model.load(best, ofOptimizer); err != nil {
+				return report.Weights{}, err
+			}
+		}
 	}
-	if c.course.BestStep == c.step {
-		return report.Weights{Name: bestDir, Step: c.step}, c.model.swapAverage()
-	}
-	checkpoint, _, err := checkpoints.Latest(filepath.Join(c.Run.Dir, bestDir))
-	if err == nil && checkpoint == nil {
-		err = fmt.Errorf("finetune: no checkpoint in %s: choose the last weights", filepath.Join(c.Run.Dir, bestDir))
-	}
-	if err != nil {
-		return last, err
-	}
-	best, err := newModel(c.Run.Backend, c.Recipe, c.model.Classes, c.Seed)
-	if err == nil {
-		err = best.spread(c.devices)
-	}
-	if err == nil {
-		err = best.load(checkpoint)
-	}
-	if err == nil {
-		err = best.swapAverage()
-	}
-	if err != nil {
-		return last, err
-	}
-	best.group = c.Run.Group
-	c.model.Finalize()
-	c.model = best
-	return report.Weights{Name: bestDir, Step: int(checkpoint.Step)}, nil
+	return c.model.Opened.Weights, c.model.swapAverage()
 }
 
 // recorded finds the row of a run that had ended before. All processes of a group must find it, or none.

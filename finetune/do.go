@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -13,8 +14,9 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Do trains, or goes on training from the run directory's last checkpoint, and returns the model with its final weights
-// and the run's row. On ErrInterrupted the state is saved.
+// Do trains, or goes on training from the last checkpoint in the run's directory, and returns the model and the run's
+// row, both with the weights that [Open] takes: the best on the validation split, or the last where there is no such
+// split or no directory, or Weights asks for them; the row names them. On ErrInterrupted the state is saved.
 func (run Run) Do(ctx context.Context) (m *Model, row report.Result, err error) {
 	if run, err = run.prepared(); err != nil {
 		return nil, row, err
@@ -37,8 +39,8 @@ func (run Run) prepared() (Run, error) {
 	if run.Group == nil {
 		run.Group = alone{}
 	}
-	if run.Log == nil || run.Group.Rank() > 0 {
-		run.Log = func(string) {}
+	if run.Logger == nil || run.Group.Rank() > 0 {
+		run.Logger = slog.New(slog.DiscardHandler)
 	}
 	if run.Group.Rank() > 0 {
 		run.Progress = nil
@@ -82,7 +84,7 @@ func (run Run) findSource() (*Source, error) {
 	if run.From == "" {
 		return nil, nil
 	}
-	source, err := OpenSource(run.From, run.Import, run.Train.Describe().Classes) // nil with an error
+	source, err := openSource(run.From, run.Import, run.Train.Describe().Classes) // nil with an error
 	if begun := run.begunFrom(); begun != nil && (source == nil || source.SHA256 == begun.SHA256) {
 		return begun, nil
 	}
@@ -94,7 +96,7 @@ func (run Run) begunFrom() *Source {
 	if run.Dir == "" {
 		return nil
 	}
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir))
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, Last))
 	if err != nil || last == nil {
 		return nil // resume says what is wrong
 	}

@@ -29,7 +29,7 @@ type Features struct {
 
 // Embed returns the features of picture files. From the files of a pretrained model to vectors:
 //
-//	model, err := finetune.OpenAny(backend, "hf://facebook/dinov2-small") // or a directory, or a file
+//	model, err := finetune.Open(backend, "hf://facebook/dinov2-small") // or a directory, or a file
 //	features, err := model.Embed("cat.jpg", "dog.png")
 //	fmt.Println(features[0].Class)
 //

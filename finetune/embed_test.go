@@ -67,7 +67,7 @@ func TestFeaturesOfAPictureAreThoseOfTheModelOfItsFiles(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		m := gomlxtest.Must(OpenAny(gomlxtest.Backend(), dir))(t)
+		m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
 		got := gomlxtest.Must(m.Embed(file, file, file))(t)
 		again := gomlxtest.Must(m.EmbedImages(picture))(t)
 		patches := want[c.Prefix()*c.Width:]
@@ -208,7 +208,7 @@ func TestAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "preprocessor_config.json"), []byte(crop), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	m := gomlxtest.Must(OpenAny(gomlxtest.Backend(), dir))(t)
+	m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
 	defer m.Finalize()
 	f := gomlxtest.Must(m.EmbedImages(image.NewGray(image.Rect(0, 0, 31, 29))))(t)[0]
 	c := m.Recipe.Model
@@ -226,7 +226,7 @@ func TestAFingerprintIsThatOfWhatFeaturesDependOn(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1), Dir: t.TempDir()}
 	done(t, run)
 	of := func(change func(*Model)) string {
-		m := gomlxtest.Must(OpenAny(run.Backend, run.Dir))(t)
+		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 		defer m.Finalize()
 		if change != nil {
 			change(m)

@@ -33,7 +33,7 @@ func ExampleRun() {
 // From the files of a pretrained model to the vectors of pictures; for files of pictures it is Embed.
 func ExampleModel_EmbedImages() {
 	backend, picture := gomlxtest.Backend(), image.NewRGBA(image.Rect(0, 0, 37, 29))
-	model, err := finetune.OpenAny(backend, "../examples/cifar100/demo/vit")
+	model, err := finetune.Open(backend, "../examples/cifar100/demo/vit")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func ExampleModel_EmbedImages() {
 //nolint:ineffassign,wastedassign // the README shows it without its checks
 func ExampleModel_Embed() {
 	backend, err := backend.Open()
-	model, err := finetune.OpenAny(backend, "hf://facebook/dinov2-small") // or a directory, or a file
+	model, err := finetune.Open(backend, "hf://facebook/dinov2-small") // or a directory, or a file
 	features, err := model.Embed("cat.jpg", "dog.png")
 	if err != nil {
 		log.Fatal(err)

@@ -47,7 +47,7 @@
 //	recipe    recipe.go, changed by settings.go, named in recipes.go; its optimizer, groups, source
 //	machines  group.go and devices.go share the work among processes and devices
 //	model     model.go, asked in evaluate.go (answers.go says how right it is), predict.go, encoding.go, export.go;
-//	          opened again in saved.go, pretrained.go
+//	          opened by open.go; state.go is what a checkpoint stores beside it
 //	training  task.go is what a training is about, steps.go the graph of a step, exchange.go what processes send each
 //	          other in it; trainer.go makes a step, record.go and resume.go keep it, train.go makes all of them
 //	run       classification.go is the task of images with a class, order.go says which in which step; do.go runs it,
@@ -56,6 +56,7 @@ package finetune
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/gomlx/compute"
@@ -102,7 +103,7 @@ type Run struct {
 	SaveSteps int            // the same in optimizer steps, 0 for no limit
 	Extend    bool           // a checkpoint of fewer epochs or steps goes on with those of Recipe
 	Progress  func(Progress) // called after every step, nil for silence
-	Log       func(string)   // one line for people, nil for silence
+	Logger    *slog.Logger   // what happens to files, weights and data; nil for silence
 
 	source *Source // what From is
 }

@@ -3,64 +3,14 @@
 package finetune
 
 import (
-	"context"
-	"fmt"
-	"strings"
-
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/checkpoints/hub"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/vit"
 )
-
-// OpenAny is Open for whatever checkpoints.Import understands too: files and directories of Hugging Face's, timm's and
-// Google's, and hf://owner/name[@revision], which hub.Download fetches into the cache that it has. A model without a
-// head gets one of a single class, which answers nothing; classes without names are numbers.
-func OpenAny(backend compute.Backend, path string) (*Model, error) {
-	return OpenWith(backend, path, checkpoints.ImportOptions{})
-}
-
-// OpenWith is OpenAny with what the files of timm and Google leave open: Grid, AssumeSquare, Heads. Runs leave nothing
-// open.
-func OpenWith(backend compute.Backend, path string, open checkpoints.ImportOptions) (*Model, error) {
-	if strings.HasPrefix(path, hub.Scheme) {
-		snapshot, err := hub.Download(context.Background(), path, nil) // its waits have limits of their own
-		if err != nil {
-			return nil, fmt.Errorf("finetune: %w", err)
-		}
-		path = snapshot.Dir
-	}
-	own, _, err := checkpoints.Find(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case own != nil && open.ImageRows == 0 && open.ImageCols == 0:
-		return Open(backend, path)
-	}
-	return openAs(backend, path, open)
-}
-
-// OpenStart is a run's model as it was before the first step: drawn again, from the run's seed.
-func OpenStart(backend compute.Backend, dir string) (*Model, error) {
-	_, s, err := saved(dir)
-	if err != nil {
-		return nil, err
-	}
-	if s.From != nil {
-		return nil, fmt.Errorf("finetune: %s began with the weights of %s, which are not drawn: open that", dir, s.From.Path)
-	}
-	m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
-	if err != nil || !s.Recipe.ZeroHead {
-		return m, err
-	}
-	return m, m.zeroHead()
-}
 
 // With returns a model of the same recipe with changes, as of Recipe.Set, drawn from the same seed.
 func (m *Model) With(settings string) (*Model, error) {

@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -24,7 +25,7 @@ type Model struct {
 	// Preprocess is what Predict does with pictures, but for normalisation; zero is a bilinear resize to the model's
 	// size.
 	Preprocess preprocess.Settings
-	Report     []string // what became of the files of a model of others, as of their normalisation, a line each
+	Opened     Opened // what Open opened, or the weights that a finished run chose
 
 	seed     int64
 	backend  compute.Backend
@@ -101,14 +102,39 @@ func (m *Model) evalAugment() data.Augment {
 	return a
 }
 
-// load takes over all variables of a checkpoint of the same model.
-func (m *Model) load(checkpoint *checkpoints.Checkpoint) error {
-	m.check = func() error { return checkpoint.Check(m.store, temporary) }
-	return checkpoint.Load(m.store, nil)
+// load takes over the variables of a checkpoint of the same model, without the omitted ones.
+func (m *Model) load(checkpoint *checkpoints.Checkpoint, omit func(variable string) bool) error {
+	m.examined.set = nil
+	if err := checkpoint.Load(m.store, omit); err != nil {
+		return err
+	}
+	m.expectNoMore(checkpoint.Path, func(string) bool { return false })
+	return nil
 }
 
-// confirm says, once the first program has run, whether the model asked for just the variables that its weights came
-// with: those of another version of this library could lack some, which would silently be drawn anew.
+// expectNoMore makes confirm refuse variables of the network that are created from now on, beside those that may be
+// new: weights of another version of this library could lack some, which would silently be drawn.
+func (m *Model) expectNoMore(path string, mayBeNew func(path string) bool) {
+	loaded := map[string]bool{}
+	for v := range m.variables() {
+		loaded[v.Path()] = true
+	}
+	m.check = func() error {
+		mismatch := &checkpoints.MismatchError{Path: path}
+		for v := range m.variables() {
+			if !loaded[v.Path()] && !mayBeNew(below(v.Path())) {
+				mismatch.Missing = append(mismatch.Missing, v.Path()+" "+v.Shape().String())
+			}
+		}
+		if len(mismatch.Missing) == 0 {
+			return nil
+		}
+		slices.Sort(mismatch.Missing)
+		return mismatch
+	}
+}
+
+// confirm checks, once the first program has run, what expectNoMore expects.
 func (m *Model) confirm() error {
 	if m.check == nil {
 		return nil

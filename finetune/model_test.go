@@ -235,12 +235,12 @@ func (c cropped) Bounds() image.Rectangle { return c.bounds }
 func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(41, 1), Dir: t.TempDir()}
 	model, _ := done(t, run)
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, bestDir))
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, Best))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const lost = "/vit/block_01/norm2/gain"
-	saver := checkpoints.Saver{Dir: filepath.Join(run.Dir, bestDir), Omit: func(path string) bool { return path == lost }}
+	saver := checkpoints.Saver{Dir: filepath.Join(run.Dir, Best), Omit: func(path string) bool { return path == lost }}
 	if _, err := saver.Save(model.store, last.Step+1000, last.Meta); err != nil {
 		t.Fatal(err)
 	}
@@ -254,11 +254,11 @@ func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
 
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), "no checkpoint in "+dir) {
+	if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), "no model in "+dir) {
 		t.Errorf("an empty directory: %v", err)
 	}
 	recipe := gomlxtest.Must(tiny().fit(pictures(9, 1).Describe()))(t)
-	saver := checkpoints.Saver{Dir: filepath.Join(dir, lastDir)}
+	saver := checkpoints.Saver{Dir: filepath.Join(dir, Last)}
 	for want, meta := range map[string]any{
 		"1 names for 7 classes": state{Recipe: recipe, Classes: []string{"a"}},
 		"epochs is 0":           state{},

@@ -99,7 +99,7 @@ func TestPictureOfALargeGreyImageIsSmaller(t *testing.T) {
 func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	first, second := tinyRun(t, "model.position=learned", 60), tinyRun(t, "model.position=hybrid", 50)
 	first.Dir, second.Dir = t.TempDir(), t.TempDir()
-	second.From, second.Weights = first.Dir, lastDir
+	second.From, second.Weights = first.Dir, Last
 	done(t, first)
 	m, row := done(t, second)
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(second.Dir, RowsFile)))(t)

@@ -25,11 +25,11 @@ func (t *Trainer) evaluate() (report.Eval, error) {
 	}
 	if measured && score > t.course.Best {
 		t.course.Best, t.course.BestStep = score, t.step
-		if err := t.save(bestDir); err != nil {
+		if err := t.save(Best); err != nil {
 			return row, err
 		}
 	}
-	return row, t.save(lastDir)
+	return row, t.save(Last)
 }
 
 // evaluatePending makes the evaluation that a run was interrupted in: an evaluation clears the sum of losses.
@@ -92,7 +92,7 @@ func (t *Trainer) saveProgress() error {
 	if t.step == t.startStep {
 		return nil
 	}
-	return t.save(lastDir)
+	return t.save(Last)
 }
 
 // save writes a checkpoint of the state between two steps.

@@ -18,12 +18,12 @@ func (t *Trainer) resume() error {
 	if t.Dir == "" {
 		return t.Task.Start()
 	}
-	checkpoint, skipped, err := checkpoints.Latest(filepath.Join(t.Dir, lastDir))
+	checkpoint, skipped, err := checkpoints.Latest(filepath.Join(t.Dir, Last))
 	if err != nil {
 		return err
 	}
 	for _, s := range skipped {
-		t.Log(s.String())
+		t.Logger.Warn("checkpoint skipped", "path", s.Path, "error", s.Err)
 	}
 	if checkpoint == nil {
 		return t.Task.Start()
@@ -32,7 +32,7 @@ func (t *Trainer) resume() error {
 		return err
 	}
 	t.step, t.startStep = int(checkpoint.Step), int(checkpoint.Step)
-	t.Log(fmt.Sprintf("resuming at step %d of %d", t.step, t.Steps))
+	t.Logger.Info("resuming", "step", t.step, "of", t.Steps)
 	return nil
 }
 

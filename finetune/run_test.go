@@ -124,7 +124,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 
 func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
 	run, test := tinyRun(t, "ema=0.5;epochs=2", 40), pictures(11, 2)
-	run.Test, run.Dir, run.Weights = test, t.TempDir(), lastDir
+	run.Test, run.Dir, run.Weights = test, t.TempDir(), Last
 	model, row := done(t, run)
 	if got, err := model.Evaluate(test); err != nil || got != row.Test {
 		t.Errorf("the model of Do evaluates to %v, %v, its row says %v", got, err, row.Test)
@@ -134,7 +134,7 @@ func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
 		t.Error("asked again, the finished run returns other weights")
 	}
 	// Only the last checkpoint: its averages are what Open has to use.
-	if err := os.RemoveAll(filepath.Join(run.Dir, bestDir)); err != nil {
+	if err := os.RemoveAll(filepath.Join(run.Dir, Best)); err != nil {
 		t.Fatal(err)
 	}
 	opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
@@ -175,7 +175,7 @@ func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
 	if other := steps[slices.Index(tested, slices.Max(tested))]; len(steps) != 6 || other == want {
 		t.Fatalf("validation %v and test %v agree at steps %v: nothing to choose", validated, tested, steps)
 	}
-	best, _, err := checkpoints.Latest(filepath.Join(run.Dir, bestDir))
+	best, _, err := checkpoints.Latest(filepath.Join(run.Dir, Best))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 		!strings.Contains(err.Error(), "about step 2:") {
 		t.Errorf("want an error about divergence in the second step, got %v", err)
 	}
-	if last, _, err := checkpoints.Latest(filepath.Join(run.Dir, lastDir)); err != nil || last != nil {
+	if last, _, err := checkpoints.Latest(filepath.Join(run.Dir, Last)); err != nil || last != nil {
 		t.Errorf("a diverged state is saved: %v, %v", last, err)
 	}
 }

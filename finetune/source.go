@@ -11,7 +11,9 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/wepe"
 )
 
 // Source is the pretrained model that a run starts from. The run's checkpoints and rows keep this description, so that
@@ -32,9 +34,41 @@ type Source struct {
 	Mean    [3]float64     `json:"mean"` // of its pixels, and Std: both zero where its files do not say
 	Std     [3]float64     `json:"std"`
 
-	resample  string                     // the kind that its own code base uses
-	variables map[string]*tensors.Tensor // by path below the model's scope
-	report    []string                   // one line each
+	resample string                // the kind that its own code base uses
+	imported *checkpoints.Imported // nil in a run that has begun, which needs it no more
+	report   []string              // one line each
+}
+
+// openSource imports a model for a run with the given classes.
+func openSource(path string, files checkpoints.ImportOptions, classes []string) (*Source, error) {
+	files.Classes = len(classes)
+	imported, err := checkpoints.Import(path, files)
+	if err != nil {
+		return nil, err
+	}
+	return newSource(path, imported, classes), nil
+}
+
+// newSource describes an imported model to a run with the given classes, and drops its head if it is of others.
+func newSource(path string, imported *checkpoints.Imported, classes []string) *Source {
+	s := &Source{
+		Path: path, SHA256: imported.SHA256, Model: imported.Config, Params: maps.Clone(imported.Params), Classes: imported.Labels,
+		resample: imported.Resample, imported: imported,
+	}
+	if imported.Format == checkpoints.FormatCheckpoint {
+		s.resample = checkpoints.ResampleTimm
+	}
+	if n := len(imported.Mean); n > 0 && n <= len(s.Mean) {
+		copy(s.Mean[:], imported.Mean)
+		copy(s.Std[:], imported.Std)
+	}
+	for _, line := range imported.Report {
+		if !strings.HasPrefix(line, "positions: ") { // load decides what becomes of them
+			s.report = append(s.report, line)
+		}
+	}
+	s.chooseHead(classes)
+	return s
 }
 
 // adopt fills in what the source decides, the network and its pixels, and refuses what contradicts it.
@@ -99,4 +133,76 @@ func (s *Source) sum() string {
 		return ""
 	}
 	return s.SHA256
+}
+
+// chooseHead drops a head that answers another question; where the names of its classes are not known, as many classes
+// are the same ones.
+func (s *Source) chooseHead(classes []string) {
+	unnamed := len(s.Classes) == 0 || s.Classes[0] == "LABEL_0" // transformers' name where nobody gave one
+	if s.imported.Variables[headPath+"weights"] == nil || s.Model.Classes == len(classes) &&
+		(unnamed || slices.Equal(s.Classes, classes)) {
+		return
+	}
+	delete(s.imported.Variables, headPath+"weights")
+	delete(s.imported.Variables, headPath+"biases")
+	which := ""
+	if s.Model.Classes == len(classes) {
+		which = " others"
+	}
+	s.report = append(s.report, fmt.Sprintf("head: a new one for %d classes in place of the checkpoint's for %d%s",
+		len(classes), s.Model.Classes, which))
+}
+
+// load creates the variables that the source gives to a model, which draws no other but those that may be new. The
+// report says what became of the rest, a line each.
+func (s *Source) load(m *Model, mayBeNew func(path string) bool) (report []string, err error) {
+	r := m.Recipe
+	report = append(report, fmt.Sprintf("starting from %s (SHA-256 %.12s…)", s.Path, s.SHA256))
+	report = append(report, s.report...)
+	report = append(report, fmt.Sprintf("from the checkpoint: epsilon %g, pool %s", r.Model.Epsilon, r.Model.Pool),
+		s.pixels(r))
+	how, err := s.imported.Resize(r.Model.ImageRows, r.Model.ImageCols, cmp.Or(r.Resample, s.resample))
+	if err != nil {
+		return nil, err
+	}
+	positions := fmt.Sprintf("positions: %s in place of the checkpoint's %s", r.Model.Position, s.Model.Position)
+	kept := map[string]*tensors.Tensor{}
+	for path, value := range s.imported.Variables {
+		if !s.keeps(path, r) {
+			continue
+		}
+		kept[path] = value
+		if path == tablePath {
+			positions = fmt.Sprintf("positions: %s %s", r.Model.Position, how)
+		} else if strings.HasPrefix(path, positionPath) && s.imported.Variables[tablePath] == nil {
+			positions = "positions: the checkpoint's " + s.Model.Position
+		}
+	}
+	scope := m.store.Scope("/" + modelScope)
+	if err := checkpoints.CreateVariables(scope, kept); err != nil {
+		return nil, err
+	}
+	m.expectNoMore(s.Path, mayBeNew)
+	if r.Model.Encoding().BeginsWith(s.Model.Encoding()) {
+		if hybrid, ok := r.Model.Encoders(scope).Additive.(*wepe.Hybrid); ok {
+			if err := hybrid.Start(m.backend); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return append(report, positions), nil
+}
+
+// pixels says whose normalisation of the pixels a run takes.
+func (s *Source) pixels(r Recipe) string {
+	mine, its := [2][3]float64{r.Augment.Mean, r.Augment.Std}, [2][3]float64{s.Mean, s.Std}
+	switch {
+	case its == [2][3]float64{}:
+		return fmt.Sprintf("pixels: the checkpoint does not say how they were normalised; mean %v, std %v", mine[0], mine[1])
+	case mine != its:
+		return fmt.Sprintf("pixels: the recipe's mean %v, std %v in place of the checkpoint's %v, %v", mine[0], mine[1],
+			its[0], its[1])
+	default:
+		return fmt.Sprintf("pixels: the checkpoint's mean %v, std %v", its[0], its[1])
+	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -70,7 +69,7 @@ func started(t *testing.T, settings string, run Run) (*classification, string) {
 	t.Helper()
 	var said strings.Builder
 	run.Recipe = gomlxtest.Must(fine().Set(settings))(t)
-	run.Backend, run.Log = gomlxtest.Backend(), func(line string) { said.WriteString(line + "\n") }
+	run.Backend, run.Logger = gomlxtest.Backend(), gomlxtest.Logger(&said)
 	if run.Train == nil {
 		run.Train = pictures(30, 3)
 	}
@@ -301,7 +300,7 @@ func TestRowsSayWhereTheWeightsCameFrom(t *testing.T) {
 	if err := json.Unmarshal(row.Settings, &settings); err != nil {
 		t.Fatal(err)
 	}
-	best, _, err := checkpoints.Find(from)
+	best, _, err := checkpoints.Find(from, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,58 +316,13 @@ func TestRowsSayWhereTheWeightsCameFrom(t *testing.T) {
 
 func TestOneCheckpointOfARunIsASourceToo(t *testing.T) {
 	dir, _ := pretrained(t, nil)
-	last, _, err := checkpoints.Latest(filepath.Join(dir, lastDir))
+	last, _, err := checkpoints.Latest(filepath.Join(dir, Last))
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := OpenSource(last.Path, checkpoints.ImportOptions{}, strings.Fields("a b c d e f g"))
+	source, err := openSource(last.Path, checkpoints.ImportOptions{}, strings.Fields("a b c d e f g"))
 	if err != nil || source.SHA256 != last.SHA256 || source.Path != last.Path {
 		t.Errorf("%+v, %v, want the checkpoint with SHA-256 %s", source, err, last.SHA256)
-	}
-}
-
-func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
-	set := pictures(23, 7) // 4×6 pixels
-	for _, position := range []string{"none", "learned", "grid2d", "rope-axial", "as2drope", "liere", "wepe", "wepe-bias",
-		"hybrid"} {
-		dir, model := pretrained(t, func(r *Recipe) { r.Model.Position, r.EMA = position, 0.5 })
-		open := func(size [2]int) (*Model, report.Metrics) {
-			m, err := OpenAt(gomlxtest.Backend(), dir, size)
-			if err != nil {
-				t.Fatalf("%s: %v", position, err)
-			}
-			metrics, err := m.Evaluate(set)
-			if err != nil {
-				t.Fatalf("%s: %v", position, err)
-			}
-			return m, metrics
-		}
-		want := gomlxtest.Must(model.Evaluate(set))(t)
-		if _, got := open([2]int{4, 6}); got != want {
-			t.Errorf("%s: at its own size %+v, want %+v", position, got, want)
-		}
-		m, _ := open([2]int{10, 8})
-		if rows, cols := m.Recipe.Model.Rows(), m.Recipe.Model.Cols(); rows != 5 || cols != 4 {
-			t.Errorf("%s: a grid of %d×%d, want 5×4", position, rows, cols)
-		}
-		trained, elsewhere := model.weights(t, ""), m.weights(t, "")
-		if _, ok := trained[tablePath]; ok && position != "grid2d" { // tables are resampled, timm's way
-			trained[tablePath] = resampled(t, trained[tablePath], model.Recipe.Model, checkpoints.ResampleTimm)
-		} else if position == "learned" || position == "hybrid" {
-			t.Errorf("%s has no table", position)
-		}
-		if !reflect.DeepEqual(elsewhere, trained) {
-			t.Errorf("%s: other weights at another size", position)
-		}
-	}
-	dir, _ := pretrained(t, nil)
-	for want, open := range map[string]func() (*Model, error){
-		"2×2":           func() (*Model, error) { return OpenAt(gomlxtest.Backend(), dir, [2]int{5, 8}) },
-		"no checkpoint": func() (*Model, error) { return OpenAt(gomlxtest.Backend(), t.TempDir(), [2]int{4, 6}) },
-	} {
-		if _, err := open(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
 	}
 }
 
@@ -422,7 +376,7 @@ func TestASourceThatLacksPartOfTheBackboneIsNamed(t *testing.T) {
 	from, _ := pretrained(t, nil)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: pictures(30, 3)}
 	run = gomlxtest.Must(run.prepared())(t)
-	delete(run.source.variables, "norm/gain")
+	delete(run.source.imported.Variables, "norm/gain")
 	trainer := gomlxtest.Must(run.begin())(t)
 	defer trainer.close()
 	if err := trainer.advance(); err == nil || !strings.Contains(err.Error(), "norm/gain") {

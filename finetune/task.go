@@ -5,6 +5,7 @@ package finetune
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"math"
 	"time"
 
@@ -66,7 +67,7 @@ type Training struct {
 	SaveSteps  int                           // the same in optimizer steps, 0 for no limit
 	Patience   int                           // evaluations without a better one that end the run, 0 for never
 	Progress   func(Progress)                // called after every step, nil for none
-	Log        func(string)                  // one line for people
+	Logger     *slog.Logger                  // nil for silence
 }
 
 // Trainer makes the optimizer steps of a Task, evaluates between them, and saves and resumes them.
@@ -89,8 +90,8 @@ func NewTrainer(t Training) *Trainer {
 	if t.Group == nil {
 		t.Group = alone{}
 	}
-	if t.Log == nil {
-		t.Log = func(string) {}
+	if t.Logger == nil {
+		t.Logger = slog.New(slog.DiscardHandler)
 	}
 	t.SaveEvery = cmp.Or(t.SaveEvery, 5*time.Minute)
 	return &Trainer{Training: t, exchange: exchange{Group: t.Group, parts: t.Accumulate}, course: Course{Best: -1},

@@ -113,7 +113,7 @@ func (t *Trainer) advance() error {
 		}
 		progress.Eval = &row
 	} else if time.Since(t.saved) >= t.SaveEvery || t.SaveSteps > 0 && t.step%t.SaveSteps == 0 {
-		if err := t.save(lastDir); err != nil {
+		if err := t.save(Last); err != nil {
 			return err
 		}
 	}

@@ -47,7 +47,7 @@ func (s *Study) elsewhere(u Unit, row report.Result, test data.Source) error {
 			continue
 		}
 		began := time.Now()
-		model, err := finetune.OpenAt(s.Backend, u.Dir, size)
+		model, err := finetune.Open(s.Backend, u.Dir, finetune.Size(size[0], size[1]))
 		if err != nil {
 			return fmt.Errorf("at %s: %w", row.ImageSize, err)
 		}

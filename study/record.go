@@ -30,7 +30,7 @@ func (s *Study) Results() (Results, error) {
 		return nil, err
 	}
 	for _, note := range notes {
-		s.log("record", note)
+		s.logger("record").Info(note)
 	}
 	return done, s.agree(done, Unit{}, origin{})
 }

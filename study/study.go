@@ -37,6 +37,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -73,7 +74,7 @@ type Study struct {
 	From     string                    // pretrained model that all start from, as finetune.Run's; "" for from scratch
 	Import   checkpoints.ImportOptions // what its files leave open
 	Progress func(title string) func(finetune.Progress)
-	Log      func(who, line string)
+	Logger   *slog.Logger // its attribute "run" names the training; nil for silence
 
 	sha256 string // of From's weights, once Run has opened it for a record: rows of others are refused
 }
@@ -184,7 +185,7 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	run := finetune.Run{
 		Backend: s.Backend, Recipe: u.Recipe, Seed: int64(u.Seed), Train: train, Test: test, Fraction: u.Fraction,
 		Label: u.Label, From: s.From, Import: s.Import, Devices: s.Devices, Group: s.Group, Dir: u.Dir,
-		Log: func(line string) { s.log(u.String(), line) },
+		Logger: s.logger(u.String()),
 	}
 	if s.Progress != nil {
 		run.Progress = s.Progress(u.String())
@@ -215,10 +216,12 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 // Follows says whether another process of the group writes what there is to see.
 func (s *Study) Follows() bool { return s.Group != nil && s.Group.Rank() > 0 }
 
-func (s *Study) log(who, line string) {
-	if s.Log != nil {
-		s.Log(who, line)
+// logger is for the training of that name.
+func (s *Study) logger(run string) *slog.Logger {
+	if s.Logger == nil {
+		return slog.New(slog.DiscardHandler)
 	}
+	return s.Logger.With("run", run)
 }
 
 // record trains and measures a unit of a study that has a record.
@@ -231,7 +234,7 @@ func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done Resul
 	model, row, err := run.Do(ctx)
 	switch {
 	case errors.Is(err, finetune.ErrDiverged): // a result like others: the setting is not for this task
-		run.Log(err.Error())
+		run.Logger.Warn(err.Error())
 		if row, err = diverged(run, err); err != nil {
 			return err
 		}

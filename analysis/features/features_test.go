@@ -27,7 +27,7 @@ import (
 // demo is the model of make finetune-demo: width 96, 6×6 patches, a class token.
 func demo(t *testing.T, batch int) *finetune.Model {
 	t.Helper()
-	m := gomlxtest.Must(finetune.OpenAny(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
 	m.Recipe.EvalBatchSize = batch
 	t.Cleanup(m.Finalize)
 	return m
@@ -41,7 +41,7 @@ func (processor) DeviceDescription(compute.DeviceNum) string { return "CPU" }
 
 // A resumed job begins with a picture that begins a batch: of those that are computed, not of the recipe's.
 func TestAJobRemembersHowManyPicturesAreComputedAtATime(t *testing.T) {
-	m := gomlxtest.Must(finetune.OpenAny(processor{gomlxtest.Backend()}, "../../examples/cifar100/demo/vit"))(t)
+	m := gomlxtest.Must(finetune.Open(processor{gomlxtest.Backend()}, "../../examples/cifar100/demo/vit"))(t)
 	defer m.Finalize()
 	m.Recipe.EvalBatchSize = 1_000_000
 	s, err := (&Job{Model: m, List: gomlxtest.Must(Folder(folder(t)))(t)}).begin()

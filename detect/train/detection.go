@@ -26,6 +26,7 @@ package train
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/gomlx/compute"
@@ -82,7 +83,7 @@ type Run struct {
 	Dir       string                  // where the run leaves its files; empty for nowhere
 	SaveEvery time.Duration           // between checkpoints beside those at evaluations, default 5 minutes
 	Progress  func(finetune.Progress) // called after every step, nil for silence
-	Log       func(string)            // one line for people, nil for silence
+	Logger    *slog.Logger            // nil for silence
 
 	source *checkpoints.Imported // what From is
 }

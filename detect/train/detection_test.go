@@ -143,7 +143,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 				best = row
 			}
 		}
-		found, _, err := checkpoints.Find(whole)
+		found, _, err := checkpoints.Find(whole, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func ofDetector(variable string) bool { return strings.HasPrefix(variable, detec
 // Open loads the trained detector of a run's directory, to be used by its Detect: its best checkpoint if it has one,
 // else its last.
 func Open(backend compute.Backend, dir string) (*Model, error) {
-	checkpoint, _, err := checkpoints.Find(dir)
+	checkpoint, _, err := checkpoints.Find(dir, "")
 	if err != nil {
 		return nil, err
 	}

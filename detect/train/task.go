@@ -51,7 +51,7 @@ func newDetection(run Run) (*detection, error) {
 		Job:       report.Job{Recipe: r.Name, Dataset: run.Dataset, Fraction: 1, Encoding: run.Label, Seed: run.Seed},
 		Optimizer: r.Optimizer, Rate: r.rate, Factor: r.factor, Trains: ofDetector,
 		BatchSize: r.BatchSize, Accumulate: 1, PerPass: run.Train.Len() / r.BatchSize, Steps: r.Steps, Interval: r.EvalSteps,
-		Dir: run.Dir, SaveEvery: run.SaveEvery, Progress: run.Progress, Log: run.Log,
+		Dir: run.Dir, SaveEvery: run.SaveEvery, Progress: run.Progress, Logger: run.Logger,
 	})
 	return d, nil
 }

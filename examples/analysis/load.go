@@ -39,7 +39,7 @@ func (o options) find(ctx context.Context, backend compute.Backend) (found []ana
 		s := study.Study{Dir: filepath.Join("runs", "shapes"), Arms: study.Each("learned", "wepe"), Seeds: 1,
 			Backend:  backend,
 			Tasks:    []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
-			Progress: program.Progress, Log: func(who, line string) { program.Line(who + ": " + line) }}
+			Progress: program.Progress, Logger: program.Logger()}
 		if err := s.Run(ctx); err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (o options) load(ctx context.Context, backend compute.Backend) (set *data.M
 
 // settings bring pictures to the size of the first model.
 func (o options) settings(backend compute.Backend) (preprocess.Settings, error) {
-	m, err := finetune.OpenWith(backend, o.models[0].Path, o.open)
+	m, err := finetune.Open(backend, o.models[0].Path, finetune.Files(o.open))
 	if err != nil {
 		return preprocess.Settings{}, err
 	}

@@ -240,7 +240,7 @@ func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
 	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
 		e := cifar100.Interrupted(t, c.signal, args...)
 		e.Complaint(t, c.signal.String(), c.code, "wepe seed 0", "interrupted at step", "saved", "same command")
-		if step > 0 && !strings.Contains(e.Stderr, fmt.Sprintf("resuming at step %d ", step)) {
+		if step > 0 && !strings.Contains(e.Stderr, fmt.Sprintf("resuming step=%d ", step)) {
 			t.Errorf("did not go on at step %d: %s", step, e.Stderr)
 		}
 		checkpoint, skipped, err := checkpoints.Latest(filepath.Join(runs, "cifar100-small", "wepe-seed0", "last"))

@@ -66,7 +66,7 @@ func run(ctx context.Context, o options) error {
 			one.Recipe.Detector.Backbone.Position, one.Seed = position, seed
 			one.Dir = o.dir(position, seed)
 			title := fmt.Sprintf("%s seed %d", position, seed)
-			one.Progress, one.Log = program.Progress(title), func(line string) { program.Line(title + ": " + line) }
+			one.Progress, one.Logger = program.Progress(title), program.Logger().With("run", title)
 			own, err := trainOne(ctx, one)
 			if err != nil {
 				return err

@@ -128,7 +128,7 @@ func (o options) open(ctx context.Context, backend compute.Backend) (*finetune.M
 	if err != nil {
 		return nil, err
 	}
-	return finetune.OpenAny(backend, path)
+	return finetune.Open(backend, path)
 }
 
 // load lists the pictures that the flags name.

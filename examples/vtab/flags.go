@@ -78,13 +78,6 @@ func parse(args []string) (o options, err error) {
 	if err := common.Finish(); err != nil {
 		return o, err
 	}
-	log, said := s.Log, map[string]bool{} // where a model comes from is the same for hundreds of trainings
-	s.Log = func(who, line string) {
-		if !said[line] {
-			said[line] = true
-			log(who, line)
-		}
-	}
 	return o, s.Validate()
 }
 

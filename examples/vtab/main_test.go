@@ -313,7 +313,7 @@ func TestAnInterruptSavesAndTheSameCommandGoesOn(t *testing.T) {
 	e.Complaint(t, "interrupted", 143, "dsprites_loc hybrid seed 0", "interrupted at step", "same command")
 	again := command.Interrupted(t, syscall.SIGINT, args(100_000)...)
 	again.Complaint(t, "interrupted again", 130, "interrupted at step")
-	if !strings.Contains(again.Stderr, "resuming at step ") {
+	if !strings.Contains(again.Stderr, "resuming step=") {
 		t.Errorf("begins anew: %s", again.Stderr)
 	}
 }

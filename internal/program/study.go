@@ -80,7 +80,7 @@ func (f *Study) Finish() (err error) {
 		}
 		f.study.Group = world
 	}
-	f.study.Progress, f.study.Log = Progress, func(who, line string) { Line(who + ": " + line) }
+	f.study.Progress, f.study.Logger = Progress, Logger()
 	return nil
 }
 

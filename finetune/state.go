@@ -6,14 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/gomlx/compute"
-
 	"github.com/wepe-go/wepe/checkpoints"
-)
-
-const (
-	lastDir = checkpoints.LastDir
-	bestDir = checkpoints.BestDir
 )
 
 // state is what a checkpoint stores besides the variables.
@@ -46,34 +39,6 @@ func (c Course) imagesPerSecond(batchSize int) float64 {
 		return 0
 	}
 	return float64(c.TimedSteps*batchSize) / c.TimedSeconds
-}
-
-// Open loads the trained model of a run directory: its best checkpoint if it has one, else its last.
-func Open(backend compute.Backend, dir string) (*Model, error) {
-	checkpoint, s, err := saved(dir)
-	if err != nil {
-		return nil, err
-	}
-	m, err := newModel(backend, s.Recipe, s.Classes, s.Seed)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.load(checkpoint); err != nil || s.Recipe.EMA == 0 {
-		return m, err
-	}
-	return m, m.swapAverage()
-}
-
-// saved finds what Open loads.
-func saved(dir string) (checkpoint *checkpoints.Checkpoint, s state, err error) {
-	if checkpoint, _, err = checkpoints.Find(dir); err != nil {
-		return nil, s, err
-	}
-	if checkpoint == nil {
-		return nil, s, fmt.Errorf("finetune: no checkpoint in %s: train with this directory first", dir)
-	}
-	s, err = stateOf(checkpoint)
-	return checkpoint, s, err
 }
 
 // stateOf reads what this package wrote into a checkpoint.
