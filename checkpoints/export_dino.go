@@ -49,7 +49,7 @@ var places = map[naming]string{
 func optionsOf(c vit.Config) (options []string) {
 	for option, has := range map[string]bool{
 		"patch_norm": c.PatchNorm, "registers": c.Registers > 0, "layer_scale": c.LayerScale > 0, "swiglu": c.SwiGLU,
-		"patch_positions":       c.PatchPositions && c.Encoding()[0].Kind() == vit.KindAdded, // else nothing is added
+		"patch_positions":       c.PatchPositions && c.Encoding()[0].Kind() == vit.KindAdditive, // else nothing is added
 		"qkv_bias=" + c.QKVBias: c.QKVBias != vit.QKVBiasAll,
 	} {
 		if has {

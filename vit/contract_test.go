@@ -165,7 +165,7 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 
 func TestEncodersGatherTheirRowsByIndex(t *testing.T) {
 	for _, p := range Positions() {
-		if p.Kind() != KindAdded {
+		if p.Kind() != KindAdditive {
 			continue
 		}
 		position := p.Name

@@ -80,12 +80,13 @@ type manyGrids struct {
 	grid   *Node    // int64 [batch]: which of them a picture has
 	tokens int      // of a picture, with padding
 
-	rows   *Node   // [places of all grids + 1, width] of what is added, the last zero; nil for none
-	placed *Node   // int64 [batch, tokens], in rows
-	rotary Rotary  // of all grids; nil for none
-	turned *Node   // int64 [batch, tokens], among its places
-	scores []*Node // of each block, [pairs of tokens of all grids + 1, heads], the last zero; nil for none
-	pairs  *Node   // int64 [batch, tokens·tokens], in scores
+	rows   *Node    // [places of all grids + 1, width] of what is added, the last zero; nil for none
+	placed *Node    // int64 [batch, tokens], in rows
+	rotary Rotary   // of all grids; nil for none, or for rotaries
+	turned *Node    // int64 [batch, tokens], among its places
+	each   []Rotary // one for each grid, where they cannot be joined
+	scores []*Node  // of each block, [pairs of tokens of all grids + 1, heads], the last zero; nil for none
+	pairs  *Node    // int64 [batch, tokens·tokens], in scores
 
 	hidden  *Node // [batch, 1, 1, tokens]: 0, and paddingScore for padding
 	weights *Node // [batch, 1 or 2, tokens] of the pooling
@@ -205,15 +206,38 @@ func (m *manyGrids) add(x *Node) *Node {
 
 // turnEach takes the turns of every grid's own encoder.
 func (m *manyGrids) turnEach(encoders []Encoders) {
-	var others []Rotary
-	for _, e := range encoders[1:] {
-		others = append(others, e.Rotary)
+	var all []Rotary
+	for _, e := range encoders {
+		all = append(all, e.Rotary)
 	}
-	m.rotary = encoders[0].Rotary.(joinable).join(others)
+	first, ok := all[0].(joinable)
+	if !ok {
+		m.each = all
+		return
+	}
+	m.rotary = first.join(all[1:])
 	start, _ := m.starts(0, Config.Tokens)
 	m.turned = m.indices(func(on Config, i, token int) int {
 		return start[i] + token%on.Tokens() // it does not matter where padding turns to
 	})
+}
+
+// turnOne turns queries and keys [batch, tokens, heads, headDim] by the encoder of every grid and keeps those of the
+// image's own.
+func (m *manyGrids) turnOne(block int, q, k *Node) (*Node, *Node) {
+	g := q.Graph()
+	outQ, outK := q, k
+	for i, on := range m.grids {
+		at := make([]int64, m.tokens)
+		for token := range at {
+			at[token] = int64(token % on.Tokens())
+		}
+		turnedQ, turnedK := m.each[i].Block(block).EncodeQK(q, k, Const(g, at), 1)
+		own := BroadcastToShape(Reshape(Equal(m.grid, Const(g, int64(i))), -1, 1, 1, 1),
+			shapes.Make(dtypes.Bool, q.Shape().Dimensions...))
+		outQ, outK = Where(own, turnedQ, outQ), Where(own, turnedK, outK)
+	}
+	return outQ, outK
 }
 
 // scoreEach takes the biases of every grid's own encoder.
@@ -245,6 +269,9 @@ func (m *manyGrids) around(block int) Around {
 	a := Around{Bias: func(*Node) *Node { return m.hidden }}
 	if m.rotary != nil {
 		a.Turn = func(q, k *Node) (*Node, *Node) { return m.rotary.Block(block).EncodeQK(q, k, m.turned, 1) }
+	}
+	if m.each != nil {
+		a.Turn = func(q, k *Node) (*Node, *Node) { return m.turnOne(block, q, k) }
 	}
 	if m.scores != nil {
 		a.Bias = func(*Node) *Node {

@@ -69,17 +69,17 @@ type Position struct {
 
 // Kinds of encodings: where in the model they act.
 const (
-	KindNone   = "none"
-	KindAdded  = "added"  // on the tokens, once before the first block
-	KindRotary = "rotary" // on the queries and keys of every block
-	KindBias   = "bias"   // on the attention scores of every block
+	KindNone     = "none"
+	KindAdditive = "additive"      // on the tokens, once before the first block: absolute positions
+	KindRotary   = "rotary"        // on the queries and keys of every block
+	KindBias     = "relative bias" // on the attention scores of every block
 )
 
-// Kind returns one of KindNone, KindAdded, KindRotary and KindBias.
+// Kind returns one of KindNone, KindAdditive, KindRotary and KindBias.
 func (p Position) Kind() string {
 	switch {
 	case p.Additive != nil:
-		return KindAdded
+		return KindAdditive
 	case p.Rotary != nil:
 		return KindRotary
 	case p.Relative != nil:
@@ -91,8 +91,8 @@ func (p Position) Kind() string {
 // Folds says whether a table in front of the first block can take its place, see Config.Fold.
 func (p Position) Folds() bool { return p.Additive != nil || p.Kind() == KindNone }
 
-// positions is the one table of encodings. A new one is a file of its own and a row here: nowhere else is its name
-// compared with anything.
+// positions is the one table of encodings. A new one is a file of its own and a row here, or a call of Register: nowhere
+// else is its name compared with anything.
 var positions = []Position{
 	{Name: "none", Doc: "no positions: a bag of patches"},
 	{
@@ -209,7 +209,7 @@ type Encoding []Position
 // first, then rotary, then bias, as in "learned+rope-axial".
 func EncodingNamed(name string) (Encoding, error) {
 	var e Encoding
-	order := []string{KindAdded, KindRotary, KindBias}
+	order := []string{KindAdditive, KindRotary, KindBias}
 	for _, part := range strings.Split(name, "+") {
 		row := slices.IndexFunc(positions, func(p Position) bool { return p.Name == part })
 		if row < 0 {
@@ -358,7 +358,7 @@ func (c Config) encoders(scope *model.Scope) Encoders { return c.Encoding().enco
 func (e Encoding) encoders(scope *model.Scope, c Config) (out Encoders) {
 	for _, p := range e {
 		switch p.Kind() {
-		case KindAdded:
+		case KindAdditive:
 			out.Additive = p.Additive(scope, c)
 		case KindRotary:
 			out.Rotary = p.Rotary(scope, c)

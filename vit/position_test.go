@@ -28,13 +28,13 @@ func TestPositionsAreListedByKind(t *testing.T) {
 		if p.Doc == "" || strings.ContainsAny(p.Doc, "\n|") {
 			t.Errorf("%s: Doc is %q, want a few words", p.Name, p.Doc)
 		}
-		if p.Folds() != (p.Kind() == KindNone || p.Kind() == KindAdded) || p.Folds() != (Encoding{p}).Folds() {
+		if p.Folds() != (p.Kind() == KindNone || p.Kind() == KindAdditive) || p.Folds() != (Encoding{p}).Folds() {
 			t.Errorf("%s is %s and folds %v", p.Name, p.Kind(), p.Folds())
 		}
 	}
 	for kind, want := range map[string][]string{
 		KindNone: {"none"},
-		KindAdded: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere", "wepe-lut",
+		KindAdditive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere", "wepe-lut",
 			"hybrid"},
 		KindRotary: {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
 		KindBias:   {"wepe-bias", "alibi2d", "lookhere"},
@@ -121,10 +121,10 @@ func TestEncodingsOfDifferentKindsStandTogether(t *testing.T) {
 		"":                     `unknown position encoding ""`,
 		"learned+":             `unknown position encoding ""`,
 		"wepe+rope2":           `unknown position encoding "rope2"`,
-		"wepe+learned":         "wepe is added, learned is added: want at most one of each kind, in the order added",
-		"wepe+wepe":            "wepe is added, wepe is added",
-		"rope-axial+learned":   "rope-axial is rotary, learned is added",
-		"wepe-bias+rope-axial": "wepe-bias is bias, rope-axial is rotary",
+		"wepe+learned":         "wepe is additive, learned is additive: want at most one of each kind, in the order additive",
+		"wepe+wepe":            "wepe is additive, wepe is additive",
+		"rope-axial+learned":   "rope-axial is rotary, learned is additive",
+		"wepe-bias+rope-axial": "wepe-bias is relative bias, rope-axial is rotary",
 		"none+rope-axial":      "none is none, rope-axial is rotary",
 		"rope1d+none":          "rope1d is rotary, none is none",
 	} {

@@ -1,0 +1,337 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package vittest checks position encodings against the laws that the rest of the library relies on. Those of package
+// vit are held to them, and so should be one that [vit.Register] adds:
+//
+//	func TestMyEncoding(t *testing.T) { vittest.Laws(t, "my-encoding") }
+package vittest
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// Laws checks an encoding, or several joined by "+", in models of different sizes and poolings. The backend is the one
+// that GOMLX_BACKEND names, else pure Go.
+//
+//	backbone     the other variables start as in a model without positions
+//	seed         one seed gives the same variables
+//	parameters   Position.Parameters counts what the model trains
+//	variables    Position.Variables names every variable, Position.Params every hyperparameter of TrainedGrid
+//	grid         on another grid, told of the one in training, it has the same variables
+//	gradient     every trainable variable has a finite gradient
+//	additive     Encode returns [Places, width], of which PreEncode adds the row of each token
+//	fold         folded into a table, the model keeps its logits
+//	rotary       registers leave the other tokens where they are; places are gathered by index; the type stays
+//	bias         AttentionBias returns finite [heads, tokens, tokens] in every block
+//	images       on a grid of its own among others, an image has the logits of the model on that grid
+func Laws(t *testing.T, position string) {
+	t.Helper()
+	encoding, err := vit.EncodingNamed(position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := laws{Encoding: encoding, name: position}
+	for _, law := range []struct {
+		name  string
+		check func(*testing.T)
+	}{
+		{"backbone", l.backbone}, {"parameters", l.parameters}, {"variables", l.variables}, {"grid", l.grid},
+		{"gradient", l.gradient}, {"additive", l.additive}, {"fold", l.fold}, {"rotary", l.rotary}, {"bias", l.bias},
+		{"images", l.images},
+	} {
+		t.Run(law.name, law.check)
+	}
+}
+
+type laws struct {
+	vit.Encoding
+	name string
+}
+
+// config is a small model whose sizes are all different, on 5×3 patches of 2×2 pixels, as wide as the encoding needs.
+func (l laws) config() vit.Config {
+	c := vit.Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Depth: 2, Heads: 3, MLPDim: 37, Classes: 11,
+		Position: l.name}
+	for c.Width = 60; c.Validate() != nil && c.Width < 6000; c.Width += c.Heads {
+	}
+	return c.WithDefaults()
+}
+
+// build runs a graph on the model scope of a store.
+func build(t *testing.T, store *model.Store, of func(scope *model.Scope, in []*Node) []*Node, inputs ...any) [][]float64 {
+	t.Helper()
+	return gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
+		return of(scope.In("vit"), in)
+	}, inputs...)
+}
+
+func noise(c vit.Config) *tensors.Tensor {
+	return gomlxtest.Noise(2, c.ImageRows, c.ImageCols, c.Channels)
+}
+
+func logits(t *testing.T, store *model.Store, c vit.Config) []float64 {
+	t.Helper()
+	return build(t, store, func(scope *model.Scope, in []*Node) []*Node { return []*Node{c.Logits(scope, in[0])} },
+		noise(c))[0]
+}
+
+// variables returns those of a model drawn from a seed, by path below its scope.
+func variables(t *testing.T, c vit.Config, seed int64) map[string][]float64 {
+	t.Helper()
+	store, out := gomlxtest.Seeded(t, seed), map[string][]float64{}
+	logits(t, store, c)
+	for v := range store.IterVariables() {
+		if path, ok := strings.CutPrefix(v.Path(), "/vit/"); ok {
+			out[path] = gomlxtest.Values(t, v.MustValue())
+		}
+	}
+	return out
+}
+
+// stirred is a store with the model's variables moved away from where they start, so that zeros and ones hide nothing.
+func stirred(t *testing.T, c vit.Config) *model.Store {
+	t.Helper()
+	store, at := gomlxtest.Seeded(t, 7), 0.0
+	logits(t, store, c)
+	for v := range store.IterVariables() {
+		if !v.Trainable {
+			continue
+		}
+		var flat []float32
+		for _, x := range gomlxtest.Values(t, v.MustValue()) {
+			at++
+			flat = append(flat, float32(x+0.1*math.Sin(at)))
+		}
+		if err := v.SetValue(tensors.FromFlatDataAndDimensions(flat, v.Shape().Dimensions...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store
+}
+
+func (l laws) backbone(t *testing.T) {
+	c := l.config()
+	own, same := variables(t, c, 7), variables(t, c, 7)
+	c.Position = "none"
+	want := variables(t, c, 7)
+	for path, values := range own {
+		if !slices.Equal(values, same[path]) {
+			t.Errorf("%s differs at equal seeds", path)
+		}
+		if !strings.HasPrefix(path, "position/") && !slices.Equal(values, want[path]) {
+			t.Errorf("%s differs from that of a model without positions", path)
+		}
+		delete(want, path)
+	}
+	for path := range want {
+		t.Errorf("the model lacks %s", path)
+	}
+}
+
+func (l laws) parameters(t *testing.T) {
+	for _, pool := range []string{vit.PoolClass, vit.PoolMean, vit.PoolClassMean} {
+		c := l.config()
+		if c.Pool = pool; pool == vit.PoolClassMean {
+			c.Registers, c.PatchPositions, c.LayerScale, c.SwiGLU, c.QKVBias = 3, true, 0.1, true, vit.QKVBiasNoKey
+		}
+		store, created := gomlxtest.Seeded(t, 7), 0
+		logits(t, store, c)
+		for v := range store.IterVariables() {
+			if v.Trainable {
+				created += v.Shape().Size()
+			}
+		}
+		if got := c.Parameters(); got != created {
+			t.Errorf("pool %s: Parameters() = %d, the model trains %d", pool, got, created)
+		}
+	}
+}
+
+func (l laws) variables(t *testing.T) {
+	c := l.config()
+	for path := range variables(t, c, 7) {
+		if own, ok := strings.CutPrefix(path, "position/"); ok && !l.Owns(own) {
+			t.Errorf("Position.Variables does not name %s", own)
+		}
+	}
+	for name := range c.TrainedGrid() {
+		if !slices.Contains(l.Params(), name) {
+			t.Errorf("Position.Params does not name %s", name)
+		}
+	}
+}
+
+// perPosition reports whether the encoding has the table of position "learned", which importers resample.
+func (l laws) perPosition() bool { return l.Owns("embedding") }
+
+func (l laws) grid(t *testing.T) {
+	c := l.config()
+	if l.perPosition() {
+		t.Skip("its table has a row per position")
+	}
+	store := gomlxtest.Seeded(t, 5)
+	logits(t, store, c)
+	known := store.NumVariables()
+	for name, value := range c.TrainedGrid() {
+		store.SetParam("/"+name, value)
+	}
+	c.ImageRows, c.ImageCols = 7*c.PatchSize, 11*c.PatchSize
+	logits(t, store, c) // a variable of another shape ends it
+	if store.NumVariables() != known {
+		t.Errorf("%d variables on another grid, %d before", store.NumVariables(), known)
+	}
+}
+
+func (l laws) gradient(t *testing.T) {
+	c, names := l.config(), []string{}
+	store := stirred(t, c)
+	gradients := build(t, store, func(scope *model.Scope, in []*Node) []*Node {
+		var of []*Node
+		loss := ReduceAllSum(Square(c.Logits(scope, in[0])))
+		for v := range store.IterVariables() {
+			if v.Trainable {
+				names, of = append(names, v.Path()), append(of, v.NodeValue(loss.Graph()))
+			}
+		}
+		return Gradient(loss, of...)
+	}, noise(c))
+	for i, gradient := range gradients {
+		if slices.ContainsFunc(gradient, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
+			t.Errorf("the gradient of %s is not finite", names[i])
+		}
+		if !slices.ContainsFunc(gradient, func(x float64) bool { return x != 0 }) {
+			t.Errorf("the gradient of %s is zero everywhere", names[i])
+		}
+	}
+}
+
+func (l laws) additive(t *testing.T) {
+	c := l.config()
+	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Additive == nil {
+		t.Skip("nothing is added to the tokens")
+	}
+	const batch = 2
+	indices := []int64{15, 0, 3, 3, 7}
+	zeros := tensors.FromFlatDataAndDimensions(make([]float32, batch*len(indices)*c.Width), batch, len(indices), c.Width)
+	got := build(t, stirred(t, c), func(scope *model.Scope, in []*Node) []*Node {
+		encoder := c.Encoders(scope).Additive
+		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
+		return []*Node{MulScalar(encoder.Encode(in[0].Graph()), 1), encoder.PreEncode(in[0], in[1], 1)}
+	}, zeros, indices)
+	if len(got[0]) != c.Places()*c.Width {
+		t.Fatalf("Encode returns %d numbers, want [%d, %d]", len(got[0]), c.Places(), c.Width)
+	}
+	for k := range batch * len(indices) {
+		row := int(indices[k%len(indices)]) * c.Width
+		if !slices.Equal(got[1][k*c.Width:(k+1)*c.Width], got[0][row:row+c.Width]) {
+			t.Errorf("token %d does not get row %d", k, indices[k%len(indices)])
+		}
+	}
+}
+
+func (l laws) fold(t *testing.T) {
+	c := l.config()
+	store := stirred(t, c)
+	folded, after, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
+	if !l.Folds() && l.Folded() == "" {
+		if err == nil {
+			t.Error("an encoding that acts in the attention is folded")
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	gomlxtest.Near(t, "logits", logits(t, folded, after), logits(t, store, c), 1e-6)
+}
+
+func (l laws) rotary(t *testing.T) {
+	c := l.config()
+	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Rotary == nil {
+		t.Skip("queries and keys stay as they are")
+	}
+	headDim, indices := c.Width/c.Heads, []int64{15, 0, 3, 3, 7}
+	alike := func(tokens int) *tensors.Tensor { // equal tokens with unequal channels
+		flat := make([]float32, tokens*c.Width)
+		for i := range flat {
+			flat[i] = float32(math.Sin(float64(5*(i%c.Width)+2))) + 0.3
+		}
+		return tensors.FromFlatDataAndDimensions(flat, 1, tokens, c.Heads, headDim)
+	}
+	turned := func(c vit.Config, positions []int64) (q []float64) {
+		inputs := []any{alike(c.Tokens())}
+		if positions != nil {
+			inputs = []any{alike(len(positions)), positions}
+		}
+		return build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
+			at := append(in, nil)[1]
+			block := c.Encoders(scope).Rotary.Block(1)
+			q, k := block.EncodeQK(in[0], in[0], at, 1)
+			half := ConvertDType(in[0], dtypes.BFloat16)
+			if q, k := block.EncodeQK(half, half, at, 1); q.DType() != dtypes.BFloat16 || k.DType() != dtypes.BFloat16 {
+				t.Errorf("bfloat16 comes out as %s and %s", q.DType(), k.DType())
+			}
+			return []*Node{q, k}
+		}, inputs...)[0]
+	}
+	all, some := turned(c, nil), turned(c, indices)
+	for i, index := range indices {
+		row := int(index) * c.Width
+		gomlxtest.Near(t, "places by index", some[i*c.Width:(i+1)*c.Width], all[row:row+c.Width], 1e-6)
+	}
+	c.Registers = 2
+	with, still := turned(c, nil), gomlxtest.Values(t, alike(1))
+	for register := range c.Registers {
+		if at := (1 + register) * c.Width; !slices.Equal(with[at:at+c.Width], still) {
+			t.Errorf("register %d turns", register)
+		}
+	}
+	gomlxtest.NearAbs(t, "tokens beside registers",
+		slices.Concat(with[:c.Width], with[(1+c.Registers)*c.Width:]), all, 0)
+}
+
+func (l laws) bias(t *testing.T) {
+	c := l.config()
+	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Relative == nil {
+		t.Skip("nothing is added to the scores")
+	}
+	store := stirred(t, c)
+	for block := range c.Depth {
+		bias := build(t, store, func(scope *model.Scope, in []*Node) []*Node {
+			return []*Node{c.Encoders(scope).Relative.AttentionBias(in[0].Graph(), block)}
+		}, float32(0))[0]
+		if len(bias) != c.Heads*c.Tokens()*c.Tokens() {
+			t.Errorf("block %d: %d numbers, want [%d, %d, %d]", block, len(bias), c.Heads, c.Tokens(), c.Tokens())
+		}
+		if slices.ContainsFunc(bias, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
+			t.Errorf("block %d: the bias is not finite", block)
+		}
+	}
+}
+
+func (l laws) images(t *testing.T) {
+	c := l.config()
+	if l.ValidatePictures() != nil {
+		t.Skip("it serves images of one grid")
+	}
+	store := stirred(t, c)
+	want, rows, cols := logits(t, store, c), c.Rows(), c.Cols()
+	got := build(t, store, func(scope *model.Scope, in []*Node) []*Node {
+		patches := Reshape(in[0], 2, rows, c.PatchSize, cols, c.PatchSize*c.Channels)
+		strips := Reshape(TransposeAllAxes(patches, 0, 1, 3, 2, 4), 2, -1, c.PatchSize, c.Channels)
+		return []*Node{c.PicturesLogits(scope, vit.Pictures{Strips: strips, Grids: [][2]int{{2, 7}, {rows, cols}},
+			Grid: Const(in[0].Graph(), []int64{1, 1})})}
+	}, noise(c))[0]
+	gomlxtest.Near(t, "logits", got, want, 1e-5)
+}

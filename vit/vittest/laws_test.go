@@ -1,0 +1,110 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vittest_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/layers/attention/pos"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/vittest"
+)
+
+// rings is an encoding as another module would write it: a learned vector times the distance of the patch from the
+// center of the image, in half-heights. The class token has distance 0.
+type rings struct {
+	c      vit.Config
+	vector *model.Variable // [1, width]
+}
+
+func newRings(scope *model.Scope, c vit.Config) vit.Additive {
+	return rings{c, scope.In("rings").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1, c.Width))}
+}
+
+func (r rings) Name() string { return "rings" }
+
+func (r rings) Encode(g *Graph) *Node {
+	distances := make([]float32, r.c.Places())
+	for i := range distances[r.c.PlacedPrefix():] {
+		row, col := float64(i/r.c.Cols())+0.5, float64(i%r.c.Cols())+0.5
+		distances[r.c.PlacedPrefix()+i] = float32(math.Hypot(row-float64(r.c.Rows())/2, col-float64(r.c.Cols())/2) * 2 /
+			float64(r.c.Rows()))
+	}
+	return MatMul(InsertAxes(Const(g, distances), -1), r.vector.NodeValue(g)) // [places, width]
+}
+
+func (r rings) PreEncode(x, positionIndices *Node, _ int) *Node {
+	rows := r.Encode(x.Graph())
+	if positionIndices != nil {
+		rows = Gather(rows, InsertAxes(ConvertDType(positionIndices, dtypes.Int64), -1))
+	}
+	return Add(x, ConvertDType(InsertAxes(rows, 0), x.DType()))
+}
+
+// flips is a rotary encoding of another module: it changes the sign of the queries and keys of every second patch.
+type flips struct{ c vit.Config }
+
+func (f flips) Name() string            { return "flips" }
+func (f flips) Block(int) pos.QKEncoder { return f }
+func (f flips) EncodeQK(q, k, positionIndices *Node, _ int) (*Node, *Node) {
+	signs := make([]float32, f.c.Tokens())
+	for token := range signs {
+		signs[token] = 1
+		if patch := token - f.c.Prefix(); patch > 0 && patch%2 == 1 {
+			signs[token] = -1
+		}
+	}
+	at := Const(q.Graph(), signs)
+	if positionIndices != nil {
+		at = Gather(at, InsertAxes(positionIndices, -1))
+	}
+	at = ConvertDType(Reshape(at, 1, -1, 1, 1), q.DType())
+	return Mul(q, at), Mul(k, at)
+}
+
+// far is a relative bias of another module: minus the distance in tokens, in every head.
+type far struct{ c vit.Config }
+
+func (f far) Name() string { return "far" }
+
+func (f far) AttentionBias(g *Graph, _ int) *Node {
+	at := ConvertDType(Iota(g, gomlxtest.Noise(f.c.Tokens()).Shape(), 0), dtypes.Float32)
+	apart := Neg(Abs(Sub(InsertAxes(at, 0), InsertAxes(at, 1)))) // [tokens, tokens]
+	return BroadcastPrefix(apart, f.c.Heads)
+}
+
+func init() {
+	vit.Register(vit.Position{Name: "rings", Doc: "a vector times the distance from the center",
+		Parameters: func(c vit.Config) int { return c.Width }, Variables: []string{"rings/"}, Additive: newRings})
+	vit.Register(vit.Position{Name: "flips", Doc: "signs that alternate",
+		Rotary: func(_ *model.Scope, c vit.Config) vit.Rotary { return flips{c} }})
+	vit.Register(vit.Position{Name: "far", Doc: "minus the distance in tokens",
+		Relative: func(_ *model.Scope, c vit.Config) vit.Relative { return far{c} }})
+}
+
+func TestOurEncodingsAndThoseOfOtherModulesKeepTheLaws(t *testing.T) {
+	for _, name := range append(vit.PositionNames(), "rings+flips+far", "learned+rope-axial", "hybrid+liere",
+		"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d") {
+		t.Run(name, func(t *testing.T) { vittest.Laws(t, name) })
+	}
+}
+
+// An encoding of another module is registered under a name, and is then one of ours.
+func ExampleLaws() {
+	// vit.Register(vit.Position{Name: "rings", Doc: "…", Parameters: …, Variables: []string{"rings/"}, Additive: newRings})
+	config := vit.Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Width: 12, Depth: 1, Heads: 3, Classes: 5,
+		Position: "rings+rope-axial"}
+	exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), config.Logits)
+	fmt.Println(exec.MustCall(gomlxtest.Noise(2, 10, 6, 3))[0].Shape(), config.Encoding()[0].Kind())
+
+	var _ = func(t *testing.T) { vittest.Laws(t, "rings") } // in its own tests
+	// Output: (Float32)[2, 5] additive
+}
