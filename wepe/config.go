@@ -13,8 +13,8 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// Config is an encoder in the making: start with New, end with Done. What differs from the defaults is set as
-// hyperparameters of the scope, the constants Param….
+// Config is an encoder in the making: start with New, end with Done. What differs from the defaults is set by the methods
+// With…, or by hyperparameters of the scope, the constants Param…, which FromScope takes over.
 type Config struct {
 	scope *model.Scope
 	grid
@@ -64,33 +64,12 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 
 // FromScope takes over every hyperparameter that is set in the scope or above it.
 func (c *Config) FromScope() *Config {
-	c.compress(model.GetParamOr(c.scope, ParamCompression, c.compression))
+	if compression := model.GetParamOr(c.scope, ParamCompression, c.compression); compression != c.compression {
+		c.WithCompression(compression)
+	}
 	setting.Read(c.scope, c.settings())
 	return c
 }
-
-// WithPrefix sets the number of tokens in front of the patches (class token, registers); each gets a learned vector of
-// its own. Default 0.
-func (c *Config) WithPrefix(tokens int) *Config { c.prefix = tokens; return c }
-
-// OnSphere makes CompressSphere the default of ParamCompression, and the whole cell, a span of 1, that of ParamAlphaU
-// and ParamAlphaV: the patches are then a subgroup of the torus, shifted by half a step.
-func (c *Config) OnSphere() *Config {
-	c.alphaU, c.alphaV = 1, 1
-	c.compress(CompressSphere)
-	return c
-}
-
-// compress sets the compression, and the defaults of ParamAlphaScale and ParamTableError that go with it.
-func (c *Config) compress(compression Compression) {
-	c.compression, c.alphaScale, c.tableError = compression, DefaultAlphaScale, DefaultTableError
-	if compression == CompressSphere {
-		c.alphaScale, c.tableError = 1, 1e-3 // of features as large as 1, without poles to take off
-	}
-}
-
-// WithEvaluation sets the default of ParamEvaluation.
-func (c *Config) WithEvaluation(evaluation string) *Config { c.evaluation = evaluation; return c }
 
 // Refused is why an encoder cannot be: a setting that makes no sense, alone or with the others. Done panics with it,
 // and what builds the graph returns it, so that who tries many settings can tell it from a failure.

@@ -16,7 +16,7 @@
 // learned vectors of their own, also scaled by β_pos. Everything is computed once per step, not per image: at a fixed
 // grid the encoding is one constant table, [Encoder.Encode].
 //
-//	encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).FromScope().Done()
+//	encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).WithHarmonics(2).Done()
 //	tokens = encoder.PreEncode(tokens, nil, 1) // [batch, 1+14·14, 192]
 //
 // In mode [Paper], the default, ω3′ is half the height of the lattice's cell, so that the lattice deforms while the
@@ -41,7 +41,8 @@
 //	surrogate := wepe.NewSurrogate(scope, 14, 14, 192).FromScope().Done()
 //	encoder := wepe.NewHybrid(scope, pretrained, surrogate).FromScope().Done() // pretrained [1+14·14, 192]
 //
-// What differs from the defaults is set as hyperparameters of the scope, the constants Param….
+// What differs from the defaults is set by the methods With…, or by hyperparameters of the scope, the constants Param…,
+// which FromScope takes over.
 //
 // On large grids tanh takes the patches next to the pole for one another: their features are 3e-4 apart at 24×24, 2e-9
 // at 37×37 and equal at 64×64 ([Encoder.Closest]); an encoder whose patches float32 cannot tell apart says so when it
