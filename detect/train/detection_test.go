@@ -473,7 +473,7 @@ func TestAPartOfAFolderIsMeasuredWhileTheRestIsTrainedOn(t *testing.T) {
 	if len(rows.Evals) != 2 || len(rows.Evals[0].Boxes) != 12 || len(rows.Evals[0].Masks) != 12 {
 		t.Errorf("evaluations are %+v", rows.Evals)
 	}
-	best, _, err := checkpoints.Find(run.Dir)
+	best, _, err := checkpoints.Find(run.Dir, "")
 	if err != nil || filepath.Base(filepath.Dir(best.Path)) != checkpoints.BestDir {
 		t.Errorf("opened is %v (%v), want the best checkpoint", best, err)
 	}
