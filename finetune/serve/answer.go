@@ -114,7 +114,7 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 }
 
 // each computes the images of a request and makes an entry of each.
-func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, Output) T) (any, error) {
+func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, output) T) (any, error) {
 	return s.uploaded(w, r, func(ctx context.Context, images []named) (any, error) {
 		fitted := make([]*data.Image, len(images))
 		for i, image := range images {
@@ -151,11 +151,11 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return each(s, w, r, func(n named, o Output) prediction {
-		p := prediction{Name: n.name, Labels: likeliest(s.card, o.Logits, top)}
+	return each(s, w, r, func(n named, o output) prediction {
+		p := prediction{Name: n.name, Labels: likeliest(s.card, o.logits, top)}
 		if s.options.Neighbours != nil {
-			if p.Neighbours = s.options.Neighbours(o.Class, 5); o.Class == nil {
-				p.Neighbours = s.options.Neighbours(o.Mean, 5)
+			if p.Neighbours = s.options.Neighbours(o.class, 5); o.class == nil {
+				p.Neighbours = s.options.Neighbours(o.mean, 5)
 			}
 		}
 		return p
@@ -163,7 +163,7 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 func (s *Server) embed(w http.ResponseWriter, r *http.Request) (any, error) {
-	return each(s, w, r, func(n named, o Output) features { return features{n.name, o.Class, o.Mean} })
+	return each(s, w, r, func(n named, o output) features { return features{n.name, o.class, o.mean} })
 }
 
 func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) {

@@ -16,7 +16,7 @@ import (
 // more until the window has passed or the batch is full, and computes them in the smallest compiled size that holds
 // them; what is left of that size repeats the last image.
 type batcher struct {
-	model  Model
+	model  model
 	window time.Duration
 	queue  chan job
 	done   <-chan struct{} // of the server's context
@@ -36,16 +36,16 @@ type batcher struct {
 // job is one image and where its output goes.
 type job struct {
 	image  *data.Image
-	output chan<- result
+	answer chan<- result
 	ctx    context.Context
 }
 
 type result struct {
-	Output
+	output
 	err error
 }
 
-func newBatcher(ctx context.Context, model Model, o Options) *batcher {
+func newBatcher(ctx context.Context, model model, o Options) *batcher {
 	return &batcher{model: model, window: o.Window, queue: make(chan job, o.Images), done: ctx.Done(),
 		compiled: make(chan struct{})}
 }
@@ -139,20 +139,20 @@ func (b *batcher) open() error {
 }
 
 // run computes fitted images, within a request, and returns their outputs in order.
-func (b *batcher) run(ctx context.Context, images []*data.Image) ([]Output, error) {
+func (b *batcher) run(ctx context.Context, images []*data.Image) ([]output, error) {
 	channels := make([]chan result, len(images))
 	for i, image := range images {
 		channels[i] = make(chan result, 1)
 		b.queue <- job{image, channels[i], ctx} // has room for all images in flight
 	}
-	outputs := make([]Output, len(images))
+	outputs := make([]output, len(images))
 	for i, channel := range channels {
 		select {
 		case r := <-channel:
 			if r.err != nil {
 				return nil, r.err
 			}
-			outputs[i] = r.Output
+			outputs[i] = r.output
 		case <-ctx.Done():
 			return nil, failure{http.StatusServiceUnavailable, "no answer in time"}
 		}
@@ -215,9 +215,9 @@ func (b *batcher) compute(jobs []job) {
 	b.observe(len(kept), len(images), time.Since(begin).Seconds())
 	for i, j := range kept {
 		if err != nil {
-			j.output <- result{err: err}
+			j.answer <- result{err: err}
 		} else {
-			j.output <- result{Output: outputs[i]}
+			j.answer <- result{output: outputs[i]}
 		}
 	}
 }

@@ -45,50 +45,44 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
 )
 
-// Model is the part of a model that a server uses; [finetune.Model.Inference] makes one. Run and Attention are called
-// by several goroutines at once, up to Workers.
-type Model interface {
-	// Fit resizes and crops an image to the model's input size.
-	Fit(image *data.Image) (*data.Image, error)
-	// Compile makes the programs of a batch size, and of attention for size 1, before the first request needs them.
-	Compile(batch int) error
-	// Run computes a compiled batch size of fitted images.
-	Run(images []*data.Image) ([]Output, error)
-	// Attention is the attention of the last block from the class token, or from the mean of all queries in a model
-	// without one, to each patch, averaged over heads: [rows, cols].
+// model is the part of a model that a server uses. Run and Attention are called by several goroutines at once.
+type model interface {
+	Fit(image *data.Image) (*data.Image, error) // resizes and crops to the model's input size
+	Compile(batch int) error                        // makes the program of a batch size before a request needs it
+	Run(images []*data.Image) ([]output, error)   // of a compiled batch size
 	Attention(image *data.Image) ([]float32, error)
-	// Workers is the number of batches that are worth computing at the same time on the model's backend.
-	Workers() int
-	// Card describes the model.
+	Workers() int // batches that are worth computing at the same time
 	Card() Card
 }
 
-// Output is what the model computes for one image.
-type Output struct {
-	Logits []float32 // [classes]
-	Class  []float32 // [width] the class token after the last norm; nil in a model without one
-	Mean   []float32 // [width] mean of the patch tokens after the last norm
+// output is what the model computes for one image.
+type output struct {
+	logits []float32 // [classes]
+	class  []float32 // [width] the class token after the last norm; nil in a model without one
+	mean   []float32 // [width] mean of the patch tokens after the last norm
 }
 
 // Card describes a model in answers and on the page.
 type Card struct {
-	Name          string   `json:"name"`           // path or address as it was given
-	Architecture  string   `json:"architecture"`   // as "ViT-S/16"
-	Position      string   `json:"position"`       // name of the position encoding
-	Weights       string   `json:"weights"`        // "best" or "last" of a run, or the file
-	Step          int      `json:"step"`           // of the weights in their training; 0 if unknown
-	Parameters    int      `json:"parameters"`     // trainable parameters
-	Size          [2]int   `json:"size"`           // rows and columns of the input, in pixels
-	Grid          [2]int   `json:"grid"`           // rows and columns of patches
-	Labels        []string `json:"labels"`         // by class
-	Preprocessing string   `json:"preprocessing"`  // one line
-	Sigmoid       bool     `json:"sigmoid"`        // probabilities of independent labels, not of one of many
-	Similarity    [][]int  `json:"similarity"`     // of positions: 1000·cosine, [patches][patches]; nil without one
-	Backend       string   `json:"backend"`        // what computes
-	MaxBatch      int      `json:"max_batch_size"` // set by the server
+	Name          string              `json:"name"`         // path or address as it was given
+	Architecture  string              `json:"architecture"` // as "ViT-S/16"
+	Position      string              `json:"position"`     // name of the position encoding
+	Weights       string              `json:"weights"`      // "best" or "last" of a run, or the file
+	Step          int                 `json:"step"`         // of the weights in their training; 0 if unknown
+	Parameters    int                 `json:"parameters"`   // trainable parameters
+	Size          [2]int              `json:"size"`         // rows and columns of the input, in pixels
+	Grid          [2]int              `json:"grid"`         // rows and columns of patches
+	Labels        []string            `json:"labels"`       // by class
+	Preprocessing preprocess.Settings `json:"preprocessing"`
+	Sigmoid       bool                `json:"sigmoid"`        // probabilities of independent labels, not of one of many
+	Similarity    [][]int             `json:"similarity"`     // of positions: 1000·cosine, [patches][patches]; nil without one
+	Backend       string              `json:"backend"`        // what computes
+	MaxBatch      int                 `json:"max_batch_size"` // set by the server
 }
 
 // Neighbour is a training image that resembles the one in a request.
@@ -173,7 +167,7 @@ func (o Options) Validate() error {
 
 // Server is an [http.Handler].
 type Server struct {
-	model   Model
+	model   model
 	card    Card
 	options Options
 	batcher *batcher
@@ -188,7 +182,15 @@ type Server struct {
 // Handler returns a server of a model. It compiles the model's programs in the background, the smallest batch first;
 // /readyz answers 200 when that one is there. The server ends when the context does: what is in flight is finished,
 // and later requests get 503. [Server.Wait] waits for that.
-func Handler(ctx context.Context, model Model, options Options) (*Server, error) {
+func Handler(ctx context.Context, m *finetune.Model, options Options) (*Server, error) {
+	served, err := newServed(m)
+	if err != nil {
+		return nil, err
+	}
+	return newServer(ctx, served, options)
+}
+
+func newServer(ctx context.Context, model model, options Options) (*Server, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}

@@ -45,14 +45,14 @@ func (f *fake) Compile(batch int) error {
 	return nil
 }
 
-func (f *fake) Run(images []*data.Image) ([]Output, error) {
+func (f *fake) Run(images []*data.Image) ([]output, error) {
 	if f.gate != nil {
 		<-f.gate
 	}
 	f.mu.Lock()
 	f.batches = append(f.batches, len(images))
 	f.mu.Unlock()
-	outputs := make([]Output, len(images))
+	outputs := make([]output, len(images))
 	for i, image := range images {
 		if image.Height == 13 {
 			return nil, errors.New("no images of 13 rows")
@@ -61,7 +61,7 @@ func (f *fake) Run(images []*data.Image) ([]Output, error) {
 		for k, v := range image.Pixels {
 			mean[k%3] += float32(v) / float32(len(image.Pixels)/3)
 		}
-		outputs[i] = Output{Logits: mean, Mean: mean}
+		outputs[i] = output{logits: mean, mean: mean}
 		f.computed.Add(1)
 	}
 	return outputs, nil
@@ -78,10 +78,10 @@ func (f *fake) Card() Card {
 }
 
 // start serves a model until the test ends.
-func start(t *testing.T, model Model, o Options) (*Server, string, context.CancelFunc) {
+func start(t *testing.T, model model, o Options) (*Server, string, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := Handler(ctx, model, o)
+	s, err := newServer(ctx, model, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestAServerIsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
 	gate := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s, err := Handler(ctx, &fake{compile: func(int) error { <-gate; return nil }}, Options{})
+	s, err := newServer(ctx, &fake{compile: func(int) error { <-gate; return nil }}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +374,7 @@ func TestAServerIsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
 	if get("/readyz") != 200 {
 		t.Error("after it: want 200 of readyz")
 	}
-	s, err = Handler(ctx, &fake{compile: func(int) error { return errors.New("too large") }}, Options{})
+	s, err = newServer(ctx, &fake{compile: func(int) error { return errors.New("too large") }}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +425,7 @@ func TestMetricsCountRequestsAndBatches(t *testing.T) {
 func TestOptionsBelowZeroAreRefused(t *testing.T) {
 	for name, o := range map[string]Options{"Batch": {Batch: -1}, "Window": {Window: -1}, "Timeout": {Timeout: -5},
 		"at most 1024": {Batch: 5000}} {
-		if _, err := Handler(context.Background(), &fake{}, o); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := newServer(context.Background(), &fake{}, o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%+v: %v, want an error about %s", o, err, name)
 		}
 	}

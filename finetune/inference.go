@@ -1,0 +1,140 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// Inference computes batches of images that Model.Fit has brought to the model's size. Its programs are compiled once a
+// batch size, by the first call with that many images. Methods may be called by several goroutines.
+type Inference struct {
+	m         *Model
+	program   *model.Exec // pixels, plan → logits, and tokens of a plain ViT
+	attention *model.Exec // pixels, plan → attention of the last block; nil but for a plain ViT
+	checked   sync.Once
+	unlike    error // the weights lack variables of the model
+}
+
+// Inferred is what a model computes for one image.
+type Inferred struct {
+	Logits   []float32 // [classes]
+	Features Features  // zero but for a plain ViT of one input size
+}
+
+// Inference returns the programs of a model. Finalize frees them.
+func (m *Model) Inference() (*Inference, error) {
+	in := &Inference{m: m}
+	plain := errors.Join(m.Recipe.plainViT("gives features"), m.Recipe.oneSize("Inference")) == nil
+	augment := m.evalAugment()
+	var err error
+	in.program, err = model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
+		scope.Store().SetTraining(inputs[0].Graph(), false)
+		if !plain {
+			return []*Node{m.build(scope, augment, inputs[0], inputs[1:1+data.PlanLen])}
+		}
+		images := augment.Images(inputs[0], inputs[1:1+data.PlanLen])
+		trace := m.Recipe.Model.Trace(scope.In(modelScope), images, false)
+		return []*Node{trace.Logits, trace.Encoded}
+	})
+	if err != nil || !plain {
+		return in, err
+	}
+	in.attention, err = model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) *Node {
+		scope.Store().SetTraining(inputs[0].Graph(), false)
+		images := augment.Images(inputs[0], inputs[1:1+data.PlanLen])
+		trace := m.Recipe.Model.Trace(scope.In(modelScope), images, true)
+		return lastAttention(m.Recipe.Model, trace.Blocks[len(trace.Blocks)-1].Weights)
+	})
+	return in, err
+}
+
+// lastAttention is the mean over heads of attention weights [batch, heads, queries, keys], from the class token, or from
+// the mean of the patches in a model without one, to the patches: [batch, patches].
+func lastAttention(c vit.Config, weights *Node) *Node {
+	weights = ReduceMean(ConvertDType(weights, dtypes.Float32), 1)             // [batch, queries, keys]
+	patches := Slice(weights, AxisRange(), AxisRange(), AxisRange(c.Prefix())) // [batch, queries, patches]
+	if c.Prefix() > c.Registers {
+		return Squeeze(Slice(patches, AxisRange(), AxisRange(0, 1)), 1)
+	}
+	return ReduceMean(Slice(patches, AxisRange(), AxisRange(c.Prefix())), 1)
+}
+
+// Batch computes images of the model's size, all at once.
+func (in *Inference) Batch(images []*data.Image) ([]Inferred, error) {
+	results := make([]Inferred, len(images))
+	err := in.call(in.program, images, func(outputs [][]float32) {
+		for i := range results {
+			row := func(flat []float32) []float32 { return flat[i*len(flat)/len(images) : (i+1)*len(flat)/len(images)] }
+			results[i].Logits = row(outputs[0])
+			if len(outputs) > 1 {
+				results[i].Features = featuresOf(in.m.Recipe.Model, row(outputs[1]))
+			}
+		}
+	})
+	return results, err
+}
+
+// Attention is the attention of the last block to each patch [Rows·Cols] of one image, averaged over heads: from the
+// class token, or from the mean of the patches in a model without one.
+func (in *Inference) Attention(image *data.Image) (weights []float32, err error) {
+	if in.attention == nil {
+		return nil, fmt.Errorf("finetune: a model of architecture %q has no attention map", in.m.Recipe.Architecture)
+	}
+	err = in.call(in.attention, []*data.Image{image}, func(outputs [][]float32) { weights = outputs[0] })
+	return weights, err
+}
+
+// call runs a program on images and hands over its outputs, flat.
+func (in *Inference) call(program *model.Exec, images []*data.Image, see func(outputs [][]float32)) error {
+	set := in.m.setOf("images", images...)
+	rows := make([]int, len(images))
+	for i := range rows {
+		rows[i] = i
+	}
+	p := pixels{set: set, devices: in.m.devices}
+	outputs, err := p.call(program, in.m.evalAugment().Plan(set, 0, 0, 0, rows), set, nil)
+	if err != nil {
+		return err
+	}
+	in.checked.Do(func() { in.unlike = in.m.confirm() })
+	if in.unlike != nil {
+		return in.unlike
+	}
+	flat := make([][]float32, len(outputs))
+	for k, output := range outputs {
+		if flat[k], err = tensors.CopyFlatData[float32](output); err != nil {
+			return err
+		}
+		if err := output.FinalizeAll(); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(flat[0], func(v float32) bool { return v != v }) {
+		return errors.New("finetune: the model computes numbers that are not finite")
+	}
+	see(flat)
+	return nil
+}
+
+// Backend is the name of what computes: "go", "xla" or "onnxruntime".
+func (in *Inference) Backend() string { return in.m.backend.Name() }
+
+// Finalize frees the programs.
+func (in *Inference) Finalize() {
+	in.program.Finalize()
+	if in.attention != nil {
+		in.attention.Finalize()
+	}
+}

@@ -1,0 +1,120 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+)
+
+// served is a finetune.Model in a server.
+type served struct {
+	m         *finetune.Model
+	inference *finetune.Inference
+	card      Card
+}
+
+func newServed(m *finetune.Model) (*served, error) {
+	c := m.Recipe.Model
+	switch {
+	case m.Recipe.Aspect == finetune.AspectKeep:
+		return nil, errors.New("serve: a model of images of any aspect ratio has no fixed batch: serve one with a size")
+	case c.Channels != 3:
+		return nil, fmt.Errorf("serve: the model takes %d channels, images have 3", c.Channels)
+	}
+	inference, err := m.Inference()
+	if err != nil {
+		return nil, err
+	}
+	s := &served{m: m, inference: inference}
+	if err := s.describe(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// describe fills in the card.
+func (s *served) describe() (err error) {
+	r := s.m.Recipe
+	c := r.Model.WithDefaults()
+	s.card = Card{
+		Name: s.m.Opened.Path, Weights: s.m.Opened.Weights.Name, Step: s.m.Opened.Weights.Step, Position: c.Position,
+		Architecture: fmt.Sprintf("%s, depth %d, width %d, %d heads, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
+			c.Width, c.Heads, c.PatchSize),
+		Parameters: c.Parameters(), Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
+		Labels: s.m.Classes, Preprocessing: s.m.Preprocess, Backend: s.inference.Backend(),
+	}
+	s.card.Similarity, err = positions(s.m)
+	return err
+}
+
+// positions is 1000 times the cosine between the vectors of all positions; nil for an encoding that adds none.
+func positions(m *finetune.Model) ([][]int, error) {
+	_, _, vectors, err := m.Encoding()
+	n := m.Recipe.Model.Rows() * m.Recipe.Model.Cols()
+	if err != nil || vectors == nil {
+		return nil, err
+	}
+	width := len(vectors) / n
+	dot := func(i, j int) (sum float64) {
+		for k := range width {
+			sum += vectors[i*width+k] * vectors[j*width+k]
+		}
+		return sum
+	}
+	similarity := make([][]int, n)
+	for i := range similarity {
+		similarity[i] = make([]int, n)
+		for j := range similarity[i] {
+			if length := math.Sqrt(dot(i, i) * dot(j, j)); length > 0 {
+				similarity[i][j] = int(math.Round(1000 * dot(i, j) / length))
+			}
+		}
+	}
+	return similarity, nil
+}
+
+func (s *served) Fit(image *data.Image) (*data.Image, error) { return s.m.Fit(image) }
+
+func (s *served) Compile(batch int) error {
+	c := s.m.Recipe.Model
+	blank := &data.Image{Height: c.ImageRows, Width: c.ImageCols, Pixels: make([]uint8, 3*c.ImageRows*c.ImageCols)}
+	images := make([]*data.Image, batch)
+	for i := range images {
+		images[i] = blank
+	}
+	_, err := s.inference.Batch(images)
+	return err
+}
+
+func (s *served) Run(images []*data.Image) ([]output, error) {
+	results, err := s.inference.Batch(images)
+	if err != nil {
+		return nil, err
+	}
+	outputs := make([]output, len(results))
+	for i, r := range results {
+		outputs[i] = output{r.Logits, r.Features.Class, r.Features.Mean}
+	}
+	return outputs, nil
+}
+
+func (s *served) Attention(image *data.Image) ([]float32, error) {
+	return s.inference.Attention(image)
+}
+
+// Workers is one for each processor on pure Go, whose scheduler computes a batch on one, and one elsewhere.
+func (s *served) Workers() int {
+	if s.inference.Backend() == "go" {
+		return runtime.GOMAXPROCS(0)
+	}
+	return 1
+}
+
+func (s *served) Card() Card { return s.card }

@@ -1,0 +1,100 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bytes"
+	"context"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// noise writes PNG files of random pixels, no two of one size.
+func noise(t *testing.T, n int) (files []string, raw [][]byte) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(3, 5))
+	for i := range n {
+		img := image.NewRGBA(image.Rect(0, 0, 31+i, 47-i))
+		for k := range img.Bounds().Dx() * img.Bounds().Dy() {
+			img.Set(k%img.Bounds().Dx(), k/img.Bounds().Dx(),
+				color.RGBA{uint8(rng.Uint32()), uint8(rng.Uint32()), uint8(20 * i), 255})
+		}
+		var out bytes.Buffer
+		if err := png.Encode(&out, img); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, filepath.Join(t.TempDir(), "x.png"))
+		raw = append(raw, out.Bytes())
+		if err := os.WriteFile(files[i], out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files, raw
+}
+
+// The expected probabilities are those of Model.PredictFiles, the path of wepe predict.
+func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s := gomlxtest.Must(Handler(ctx, m, Options{Batch: 4, Window: 100 * time.Millisecond}))(t)
+	server := httptest.NewServer(s)
+	defer server.Close()
+	<-s.Ready()
+	files, raw := noise(t, 5)
+	want := gomlxtest.Must(m.PredictFiles(files, len(m.Classes)))(t)
+	near := func(what string, i int, entry map[string]any) {
+		for k, label := range entry["labels"].([]any) {
+			got := label.(map[string]any)
+			if p := got["probability"].(float64); got["label"] != want[i][k].Name || math.Abs(p-want[i][k].Probability) > 1e-5 {
+				t.Errorf("%s, image %d, label %d: %v, want %+v", what, i, k, got, want[i][k])
+			}
+		}
+	}
+	for i := range raw {
+		_, got := post(t, server.URL+"/v1/predict?top=5", "image/png", bytes.NewReader(raw[i]))
+		near("alone", i, images(t, got)[0])
+	}
+	kind, body := form(t, raw...)
+	_, got := post(t, server.URL+"/v1/predict?top=5", kind, body)
+	for i, entry := range images(t, got) {
+		near("in one request", i, entry)
+	}
+	var all sync.WaitGroup
+	for i := range raw {
+		all.Go(func() {
+			_, got := post(t, server.URL+"/v1/predict?top=5", "image/png", bytes.NewReader(raw[i]))
+			near("at the same time", i, images(t, got)[0])
+		})
+	}
+	all.Wait()
+	embedded := gomlxtest.Must(m.Embed(files[1]))(t)[0]
+	_, got = post(t, server.URL+"/v1/embed", "image/png", bytes.NewReader(raw[1]))
+	for k, v := range images(t, got)[0]["class"].([]any) {
+		if math.Abs(v.(float64)-float64(embedded.Class[k])) > 1e-4*(1+math.Abs(float64(embedded.Class[k]))) {
+			t.Errorf("feature %d: %v, want %g", k, v, embedded.Class[k])
+		}
+	}
+	_, got = post(t, server.URL+"/v1/attention", "image/png", bytes.NewReader(raw[1]))
+	sum := 0.0
+	weights := images(t, got)[0]["weights"].([]any)
+	for _, v := range weights {
+		sum += v.(float64)
+	}
+	c := m.Recipe.Model
+	if len(weights) != c.Rows()*c.Cols() || !(sum > 0.1 && sum < 1) { // the class token keeps the rest
+		t.Errorf("%d weights with sum %g, want %d×%d and a sum below 1", len(weights), sum, c.Rows(), c.Cols())
+	}
+}
