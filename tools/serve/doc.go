@@ -1,0 +1,28 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Command serve checks a running `wepe serve` from outside: its page in Chromium, and its speed under load. It is a module
+// of its own, so that users of the library do not download a browser's protocol and a load generator.
+//
+//	go run . page -addr http://127.0.0.1:8080 IMAGE     drops IMAGE on the page and prints the labels that it shows
+//	go run . load -clients 1,8,64 -targets NAME=URL,… IMAGE
+//
+// load sends the same image to each target in interleaved rounds, closed loop, and prints a JSON line for each target
+// and number of clients: requests per second, p50 and p99 in milliseconds, failures.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	commands := map[string]func(args []string) error{"page": page, "load": load}
+	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "serve: use page or load")
+		os.Exit(2)
+	}
+	if err := commands[os.Args[1]](os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "serve:", err)
+		os.Exit(1)
+	}
+}
