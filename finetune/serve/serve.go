@@ -53,8 +53,8 @@ import (
 // model is the part of a model that a server uses. Run and Attention are called by several goroutines at once.
 type model interface {
 	Fit(image *data.Image) (*data.Image, error) // resizes and crops to the model's input size
-	Compile(batch int) error                        // makes the program of a batch size before a request needs it
-	Run(images []*data.Image) ([]output, error)   // of a compiled batch size
+	Compile(batch int) error                    // makes the program of a batch size before a request needs it
+	Run(images []*data.Image) ([]output, error) // of a compiled batch size
 	Attention(image *data.Image) ([]float32, error)
 	Workers() int // batches that are worth computing at the same time
 	Card() Card
