@@ -51,6 +51,8 @@ type Imported struct {
 	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a head if it is new
 	Params     map[string]any             // hyperparameters of the encoding of a model of ours, by name
 	Report     []string                   // what a user should see: one line each
+	// PreprocessError is why the files' preprocessing could not be taken over, nil where it was or there is none.
+	PreprocessError error
 
 	settings *preprocess.Settings // as the files have them
 }
@@ -285,6 +287,9 @@ func (m *Imported) pixels(w *weights, found described) error {
 	switch trained, _ := found.json.Object("pretrained_cfg"); {
 	case found.format == FormatCheckpoint:
 		a := found.run.Recipe.Augment
+		if p := found.run.Preprocess; p != (preprocess.Settings{}) {
+			settings = p
+		}
 		settings.Mean, settings.Std = a.Mean, a.Std
 		if mean, std := settings.Normalisation(); a.Mean != [3]float64{} || a.Std != [3]float64{} {
 			m.Mean, m.Std = mean[:min(channels, 3)], std[:min(channels, 3)]
@@ -314,6 +319,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 		}
 		if settings, err = preprocess.Parse(raw); err != nil {
 			m.Report = append(m.Report, fmt.Sprintf("preprocessing: left out: %v", err))
+			m.PreprocessError = fmt.Errorf("%s: %w: images would be read in another way than in training", file, err)
 			return nil
 		}
 		if rows, cols, err := settings.OutputSize(); err == nil {

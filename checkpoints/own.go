@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/pkg/errors"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -82,7 +83,8 @@ type trainedModel struct {
 			Std  [3]float64 `json:"std"`
 		} `json:"augment"`
 	} `json:"recipe"`
-	Classes []string `json:"classes"`
+	Classes    []string            `json:"classes"`
+	Preprocess preprocess.Settings `json:"preprocess"`
 }
 
 // describeRun finds the model in a checkpoint of a training and leaves in w what belongs to it: the averages of the

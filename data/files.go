@@ -224,6 +224,7 @@ func (f *Files) whole(m *Memory, damaged []error, log func(string)) (*Memory, er
 		copy(m.Row(kept), m.Row(i))
 	}
 	m.Pixels = m.Pixels[:len(rows)*len(m.Pixels)/len(damaged)]
+	m.Float = picked(m.Float, rows, len(m.Float)/len(damaged))
 	m.Labels, m.Grids = picked(m.Labels, rows, 1), picked(m.Grids, rows, 1)
 	if log != nil {
 		for _, line := range lines {

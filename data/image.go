@@ -40,10 +40,11 @@ func (p *Image) RGBA() *image.RGBA {
 
 // Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most 89,478,485 pixels and
 // gives what Pillow's exif_transpose and convert("RGB") give: turned as its EXIF orientation says, palettes looked up,
-// transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits, CMYK converted.
+// transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour, 16 bits of grey clipped
+// to 255, CMYK converted.
 //
 // All but jpegs agree with Pillow in every bit; jpegs do if built with -tags libjpeg, else one sample in forty is a
-// level or so off, see testdata/pillow/README.md. Pillow before 10.3 clips 16-bit grey to 255 instead.
+// level or so off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip it.
 func Decode(r io.Reader) (*Image, error) { return DecodeLimited(r, maxPixels) }
 
 // DecodeLimited is Decode for files of at most a number of pixels. Errors wrap [ErrFormat] and [ErrPixels] where they
@@ -189,7 +190,7 @@ func (p *Image) draw(img image.Image, fill uint8) error {
 	case *image.Gray:
 		p.samples(m.Pix, m.Stride, 1, [3]int{})
 	case *image.Gray16:
-		p.samples(m.Pix, m.Stride, 2, [3]int{})
+		p.clipped(m)
 	case *image.RGBA: // what decoders return with this type has no transparency
 		p.samples(m.Pix, m.Stride, 4, [3]int{0, 1, 2})
 	case *image.NRGBA:
@@ -219,6 +220,18 @@ func (p *Image) samples(pix []uint8, stride, step int, at [3]int) {
 		row := pix[y*stride:]
 		for x := 0; x < step*p.Width; x += step {
 			out[0], out[1], out[2] = row[x+at[0]], row[x+at[1]], row[x+at[2]]
+			out = out[3:]
+		}
+	}
+}
+
+// clipped takes 16-bit grey as Pillow 13 does: values above 255 become 255.
+func (p *Image) clipped(m *image.Gray16) {
+	out := p.Pixels
+	for y := range p.Height {
+		for x := range p.Width {
+			v := uint8(min(255, m.Gray16At(x, y).Y))
+			out[0], out[1], out[2] = v, v, v
 			out = out[3:]
 		}
 	}

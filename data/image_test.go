@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"image"
+	"image/color"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/datatest"
 )
 
 // goldenFiles returns the images beside cases.json, by name.
@@ -191,4 +193,21 @@ func FuzzEXIF(f *testing.F) {
 		}
 		t.Errorf("orientation %d of no entry", v)
 	})
+}
+
+// Expected is what Pillow 13.0.0 returns for Image.open(file).convert("RGB") of mode I;16.
+func TestGreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
+	img := image.NewGray16(image.Rect(0, 0, 8, 1))
+	for x, v := range []uint16{0, 1, 100, 255, 256, 300, 1000, 65535} {
+		img.SetGray16(x, 0, color.Gray16{Y: v})
+	}
+	got, err := decode(datatest.PNG(img), maxPixels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for x, want := range []uint8{0, 1, 100, 255, 255, 255, 255, 255} {
+		if [3]uint8(got.Pixels[3*x:]) != [3]uint8{want, want, want} {
+			t.Errorf("pixel %d is %v, want %d", x, got.Pixels[3*x:3*x+3], want)
+		}
+	}
 }

@@ -150,6 +150,9 @@ func newMemory(name string, n int, classes []string, p preprocess.Settings) (*Me
 	}
 	m := &Memory{Info: info, Pixels: make([]uint8, int64(n)*size)}
 	m.Labels = make([]int32, n)
+	if p.Float {
+		m.Float = make([]float32, len(m.Pixels))
+	}
 	if p.Fit == preprocess.FitPatches {
 		m.Grids = make([][2]int, n)
 	}
@@ -159,6 +162,9 @@ func newMemory(name string, n int, classes []string, p preprocess.Settings) (*Me
 // put makes an image row i of a dataset from newMemory.
 func (m *Memory) put(i int, img *Image) {
 	copy(m.Row(i), img.Pixels)
+	if m.Float != nil {
+		copy(m.Float[i*len(img.Float):], img.Float)
+	}
 	if m.Grids != nil {
 		m.Grids[i] = img.Grid
 	}
@@ -173,5 +179,5 @@ func newInfo(name string, n int, classes []string, p preprocess.Settings) (info 
 	if err == nil && n < 1 {
 		err = fmt.Errorf("data: %s has no images", name)
 	}
-	return Info{Name: name, Height: height, Width: width, Channels: 3, Classes: classes}, err
+	return Info{Name: name, Height: height, Width: width, Channels: 3, Classes: classes, Preprocess: p}, err
 }

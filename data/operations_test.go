@@ -197,3 +197,21 @@ func TestEachOperationIsChosenAsOftenAsAnother(t *testing.T) {
 		t.Errorf("%d operations with a mean magnitude of %g, want 15 with 8.9958", len(drawn), mean)
 	}
 }
+
+// timm/data/auto_augment.py (1.0): _solarize_add_level_to_arg is min(128, int(level/10·110)); big_vision has no cap.
+func TestSolarizeAddIsCappedByTimm(t *testing.T) {
+	for name, want := range map[string]float64{"rand-m30-mmax30": 128, "rand-m11-mmax30": 121, "randaug(2,30)": 330} {
+		p, err := parsePolicy(name, [3]uint8{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range p.choices {
+			if c.name != "SolarizeAdd" {
+				continue
+			}
+			if got := c.amount(level{strength: p.magnitude / p.scale}); got != want {
+				t.Errorf("%s: %g, want %g", name, got, want)
+			}
+		}
+	}
+}

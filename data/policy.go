@@ -72,8 +72,9 @@ func enhance(l level) float64 { return l.strength*1.8 + 0.1 }
 // away is timm's "increasing" enhance: away from 1, which changes nothing.
 func away(l level) float64 { return max(0.1, 1+l.sign*l.strength*0.9) }
 
-// timmChoices adds translations by a share of the side.
-var timmChoices = append(slices.Clip(common),
+// timmChoices caps SolarizeAdd and adds translations by a share of the side.
+var timmChoices = append(replaced(common,
+	choice{"SolarizeAdd", func(l level) float64 { return min(128, math.Trunc(l.strength*110)) }}),
 	choice{"TranslateX", func(l level) float64 { return l.sign * l.strength * 0.45 * float64(l.width) }},
 	choice{"TranslateY", func(l level) float64 { return l.sign * l.strength * 0.45 * float64(l.height) }},
 )

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 // Source is a labelled dataset of images of one size. Memory holds the pixels; Stream reads them when a batch needs
@@ -51,8 +53,19 @@ type Info struct {
 	// Grids are the rows and columns of patches of each image [n] where the images are strips, see
 	// preprocess.FitPatches: Width is then the side of a patch, and Height that of all patches below one another.
 	Grids [][2]int
+	// Preprocess is how images of any size became these; zero where they came as they are. See Preprocessing.
+	Preprocess preprocess.Settings
 	// Workers is how many images a Loader reads at the same time; 0 for one per core.
 	Workers int
+}
+
+// Preprocessing returns how an image of any size becomes one that a model trained on the dataset expects: as those of the
+// dataset did, else by a bilinear resize to their size, which leaves them as they are.
+func (i *Info) Preprocessing() preprocess.Settings {
+	if i.Preprocess.Fit != preprocess.FitNone {
+		return i.Preprocess
+	}
+	return preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{i.Height, i.Width}, Resample: preprocess.Bilinear}
 }
 
 // Describe returns i.

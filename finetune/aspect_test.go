@@ -28,7 +28,7 @@ func keeping(t *testing.T, settings string) Recipe {
 func ofAspects(t *testing.T, r Recipe) (train, test *data.Memory) {
 	t.Helper()
 	train, test, err := data.ShapesOfAspects(data.TaskShape, 31, 17, 16, 2,
-		gomlxtest.Must(r.Pictures([2]int{16, 12}))(t))
+		gomlxtest.Must(r.Preprocessing([2]int{16, 12}))(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestWhatDoesNotGoWithKeepingTheAspectIsRefused(t *testing.T) {
 		_, err := Run{Backend: gomlxtest.Backend(), Recipe: keeping(t, c.settings), Train: c.set}.prepared()
 		refused(t, c.settings, err, words)
 	}
-	_, err = Recipe{Name: "big", Aspect: AspectKeep}.Pictures([2]int{16, 12})
+	_, err = Recipe{Name: "big", Aspect: AspectKeep}.Preprocessing([2]int{16, 12})
 	refused(t, "no patch size", err, "set model.patch_size")
 	dhvt := good.WithDefaults()
 	dhvt.Architecture = DHVT

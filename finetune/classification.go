@@ -73,7 +73,8 @@ func newClassification(run Run) (*classification, error) {
 	}
 	c := &classification{Run: run, model: m, images: pixels{set: images, devices: devices}, held: pixels{set: held},
 		fetched: -1, state: state{Recipe: r, Classes: images.Describe().Classes, Seed: run.Seed, Data: images.Fingerprint(),
-			From: run.source}}
+			From: run.source, Preprocess: images.Describe().Preprocessing()}}
+	m.Preprocess = c.state.Preprocess
 	perPass := images.Len() / r.BatchSize
 	steps, warmup, interval := r.schedule(perPass)
 	c.Trainer = NewTrainer(Training{

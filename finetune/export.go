@@ -3,6 +3,8 @@
 package finetune
 
 import (
+	"fmt"
+
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
@@ -20,18 +22,38 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 		o.Labels = m.Classes
 	}
 	if o.Preprocess == nil {
-		o.Preprocess = m.preprocess()
+		var line string
+		if o.Preprocess, line = m.declared(o.Format); line != "" {
+			defer func() { report = append(report, line) }()
+		}
 	}
 	return checkpoints.Export(dir, m.backend, m.store.Scope("/"+modelScope), m.Recipe.Model, o)
 }
 
-// preprocess is what evaluation does to pictures, see evalAugment; nil where they are no pictures.
-func (m *Model) preprocess() *preprocess.Settings {
-	a := m.evalAugment()
-	a.Size = [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}
-	if m.Recipe.Model.Channels != len(a.Mean) {
-		return nil
+// declared is the preprocessing that an export declares: that of evaluation, at the model's size. Where it has none, or
+// the format has no word for it, it is nil and the line says why.
+func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
+	c, a := m.Recipe.Model, m.evalAugment()
+	if c.Channels != len(a.Mean) {
+		return nil, ""
 	}
-	return &preprocess.Settings{Fit: preprocess.FitExact, Size: a.Size, Resample: preprocess.Bilinear, Mean: a.Mean,
-		Std: a.Std}
+	p, err := m.preprocessing()
+	if _, _, varies := p.OutputSize(); varies != nil || p.Fit == preprocess.FitPatches {
+		p = preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{c.ImageRows, c.ImageCols}, Resample: p.Kernel()}
+	}
+	if err == nil {
+		p, err = p.For(c.ImageRows, c.ImageCols)
+	}
+	p.Mean, p.Std, p.Rescale = a.Mean, a.Std, 0
+	switch {
+	case err != nil:
+	case format == checkpoints.FormatTimm:
+		_, err = p.Timm()
+	default:
+		_, err = p.HuggingFace()
+	}
+	if err != nil {
+		return nil, fmt.Sprintf("preprocessing: not declared: %v", err)
+	}
+	return &p, ""
 }

@@ -22,11 +22,13 @@ import (
 type Model struct {
 	Recipe  Recipe
 	Classes []string // names, by class
-	// Preprocess is what Predict does with pictures, but for normalisation; zero is a bilinear resize to the model's
-	// size.
+	// Preprocess is how an image of any size becomes one of the evaluated images, but for the normalization, which is the
+	// recipe's: as the files of a foreign model say, or as the images of a run were read. Predict, features and exports
+	// take it; zero is Recipe.Preprocessing.
 	Preprocess preprocess.Settings
 	Opened     Opened // what Open opened, or the weights that a finished run chose
 
+	refused  error // why Preprocess is not known, nil where it is
 	seed     int64
 	backend  compute.Backend
 	devices  devices

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/hub"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -125,7 +126,7 @@ func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []che
 	if err != nil {
 		return nil, err
 	}
-	m.Opened = openedRun(run)
+	m.Opened, m.Preprocess = openedRun(run), s.Preprocess
 	for _, one := range skipped {
 		m.Opened.Notes = append(m.Opened.Notes, one.String())
 	}
@@ -152,6 +153,7 @@ func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int
 		return nil, err
 	}
 	m.Opened = Opened{Path: run.Path, Format: checkpoints.FormatCheckpoint, Weights: report.Weights{Name: Start}}
+	m.Preprocess = s.Preprocess
 	if s.Recipe.ZeroHead {
 		err = m.zeroHead()
 	}
@@ -190,13 +192,21 @@ func openImported(backend compute.Backend, path string, o openOptions) (*Model, 
 		return nil, err
 	}
 	m.Opened = Opened{Path: path, Format: imported.Format, SHA256: imported.SHA256, Notes: notes}
-	if imported.Run != nil {
+	size := [2]int{r.Model.ImageRows, r.Model.ImageCols}
+	switch {
+	case imported.Run != nil:
 		m.Opened = openedRun(imported.Run)
 		m.Opened.Notes = notes
-	} else if imported.Preprocess != nil {
+		if origin.Preprocess != (preprocess.Settings{}) {
+			m.Preprocess, err = origin.Preprocess.For(size[0], size[1])
+		}
+	case imported.Preprocess != nil:
 		m.Preprocess = *imported.Preprocess
+	default: // where no file says: the default of transformers
+		m.Preprocess = preprocess.Settings{Fit: preprocess.FitExact, Size: size, Resample: preprocess.Bilinear}
+		m.refused = imported.PreprocessError
 	}
-	return m, nil
+	return m, err
 }
 
 // originOf is what a model was trained with: the recipe of a run, or what foreign files say of it.

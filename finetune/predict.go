@@ -20,8 +20,8 @@ type Class struct {
 	Probability float64
 }
 
-// Predict names what is in an image file, the most likely first; data.Decode lists the formats. The picture is resized
-// to the model's size, whatever its shape, unless Preprocess or Recipe.Aspect says otherwise; the recipe normalises it.
+// Predict names what is in an image file, the most likely first; data.Decode lists the formats. The image is
+// brought to size as Preprocess says; the recipe normalizes it.
 func (m *Model) Predict(file string, top int) ([]Class, error) {
 	return one(m.predict(ofFiles([]string{file}), top))
 }
@@ -72,30 +72,31 @@ func (m *Model) likeliest(logits []float32, top int) []Class {
 	return classes[:min(top, len(classes))]
 }
 
-// Fit brings a picture to the size that the model sees, as Preprocess says. Where that leaves a size of each picture's
-// own, it is resized to the model's.
-func (m *Model) Fit(picture *data.Image) (*data.Image, error) {
-	c, settings := m.Recipe.Model, m.Preprocess
+// Fit brings an image to the size of those that the model was evaluated on, see Preprocess. Where the files of a foreign
+// model leave a size of each image's own, it is resized to the model's.
+func (m *Model) Fit(img *data.Image) (*data.Image, error) {
+	c := m.Recipe.Model
 	if c.Channels != 3 {
-		return nil, fmt.Errorf("the model takes %d channels, pictures give 3", c.Channels)
+		return nil, fmt.Errorf("the model takes %d channels, images have 3", c.Channels)
 	}
-	if picture.Height < 1 || picture.Width < 1 {
-		return nil, errors.New("a picture without pixels")
+	if img.Height < 1 || img.Width < 1 {
+		return nil, errors.New("an image without pixels")
 	}
-	size := [2]int{c.ImageRows, c.ImageCols}
-	switch {
-	case settings != preprocess.Settings{}:
-	case m.Recipe.Aspect != "":
-		var err error
-		if settings, err = m.Recipe.Pictures(size); err != nil {
-			return nil, err
-		}
-	default:
-		settings = preprocess.Settings{Fit: preprocess.FitExact, Size: size}
+	settings, err := m.preprocessing()
+	if err != nil {
+		return nil, err
 	}
-	picture, err := picture.Preprocess(settings)
+	img, err = img.Preprocess(settings)
 	if _, _, varies := settings.OutputSize(); err == nil && varies != nil {
-		picture = picture.Resize(c.ImageRows, c.ImageCols, settings.Kernel())
+		img = img.Resize(c.ImageRows, c.ImageCols, settings.Kernel())
 	}
-	return picture, err
+	return img, err
+}
+
+// preprocessing is Preprocess or what stands for it.
+func (m *Model) preprocessing() (preprocess.Settings, error) {
+	if m.refused != nil || m.Preprocess != (preprocess.Settings{}) {
+		return m.Preprocess, m.refused
+	}
+	return m.Recipe.Preprocessing([2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols})
 }

@@ -227,8 +227,8 @@ func (r Recipe) oneSize(what string) error {
 	return nil
 }
 
-// Pictures says how pictures of any aspect become what the recipe trains on, at a size in pixels.
-func (r Recipe) Pictures(size [2]int) (preprocess.Settings, error) {
+// Preprocessing says how images of any size and aspect become what the recipe trains on, at a size in pixels.
+func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 	s := preprocess.Settings{Resample: preprocess.Bicubic, Size: size}
 	switch r.Aspect {
 	case AspectSquash:
@@ -239,7 +239,9 @@ func (r Recipe) Pictures(size [2]int) (preprocess.Settings, error) {
 				r.Aspect, r.Name)
 		}
 	default:
-		s.Fit, s.Crop = preprocess.FitCover, size
+		if s.Fit, s.Crop = preprocess.FitCover, size; size[0] == size[1] { // as transformers and timm have it
+			s.Fit = preprocess.FitShortest
+		}
 	}
 	return s, s.Validate()
 }

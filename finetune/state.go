@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 // state is what a checkpoint stores besides the variables.
@@ -17,6 +18,8 @@ type state struct {
 	From    *Source  `json:"from,omitempty"`    // nil for a run from scratch
 	Data    string   `json:"data"`              // fingerprint of the training images
 	Damaged []int    `json:"damaged,omitempty"` // training images of a stream that were left out
+	// Preprocess is how the images came to their size; zero in runs of before it was stored.
+	Preprocess preprocess.Settings `json:"preprocess,omitzero"`
 	Course
 }
 

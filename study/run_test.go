@@ -122,7 +122,7 @@ func TestAspectsOfAStudyAreTrainingsOfTheirOwn(t *testing.T) {
 	s.Aspects = finetune.Aspects()
 	s.Seeds = 1
 	s.Tasks[0].Images = func(ctx context.Context, u Unit) (train, test data.Source, err error) {
-		settings, err := u.Recipe.Pictures([2]int{16, 16})
+		settings, err := u.Recipe.Preprocessing([2]int{16, 16})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -79,7 +79,7 @@ func (s *sets) load(ctx context.Context, r finetune.Recipe) (train, test data.So
 		if size == [2]int{} {
 			size = [2]int{shapeSide, shapeSide}
 		}
-		settings, err := r.Pictures(size)
+		settings, err := r.Preprocessing(size)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -118,7 +118,7 @@ func (s *sets) pictures(ctx context.Context, r finetune.Recipe) (train, test dat
 	if err := s.find(); err != nil {
 		return nil, nil, err
 	}
-	settings, err := r.Pictures(size)
+	settings, err := r.Preprocessing(size)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -104,12 +104,8 @@ def jpeg_kinds():
 
 def load(path):
     im = Image.open(path)
-    grey16 = im.mode.startswith("I")
     im.load()
-    im = ImageOps.exif_transpose(im)
-    if grey16:  # Pillow before 10.3 clips these to 255; since then, and here, the high byte counts
-        return Image.frombytes("L", im.size, bytes(min(v >> 8, 255) for v in im.getdata())).convert("RGB")
-    return im.convert("RGB")
+    return ImageOps.exif_transpose(im).convert("RGB")
 
 
 def hugging_face(im, c):

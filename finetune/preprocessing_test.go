@@ -1,0 +1,115 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// imageFiles are JPEG and PNG files of many sizes and aspects in class folders.
+func imageFiles(t *testing.T) *data.Files {
+	t.Helper()
+	files := map[string][]byte{}
+	for i := range 29 {
+		height, width := 17+i*7%31, 19+i*11%37
+		img := image.NewNRGBA(image.Rect(0, 0, width, height))
+		for y := range height {
+			for x := range width {
+				wave := math.Sin(float64((i+3)*x)/7) * math.Cos(float64((i+2)*y)/5)
+				img.Set(x, y, color.NRGBA{uint8(128 + 120*wave), uint8(9 * i), uint8(255 * y / height), 255})
+			}
+		}
+		name := fmt.Sprintf("%c/%02d", 'a'+i%3, i)
+		if i%2 == 0 {
+			files[name+".png"] = datatest.PNG(img)
+			continue
+		}
+		var file bytes.Buffer
+		if err := jpeg.Encode(&file, img, nil); err != nil {
+			t.Fatal(err)
+		}
+		files[name+".jpg"] = file.Bytes()
+	}
+	f, _, err := data.Folder(datatest.Tree(t, files), nil, 0, 0)
+	return gomlxtest.Must(f, err)(t)
+}
+
+// softmaxOf are the probabilities of a dataset's images.
+func softmaxOf(t *testing.T, m *Model, set *data.Memory) (all [][]float64) {
+	t.Helper()
+	for _, logits := range gomlxtest.Must(m.logitsOf(set))(t) {
+		total, p := logSumExp(logits), make([]float64, len(logits))
+		for k, v := range logits {
+			p[k] = math.Exp(float64(v) - total)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// From the file to the probability, prediction and what an export declares are the evaluation of the same model.
+func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
+	files := imageFiles(t)
+	var paths []string
+	for i := range files.Len() {
+		paths = append(paths, filepath.Join(files.Dir, files.Where(i)))
+	}
+	for name, c := range map[string]struct {
+		settings string
+		size     [2]int
+		declared bool
+	}{
+		"crop":                {"aspect=crop", [2]int{6, 6}, true},
+		"crop to no square":   {"aspect=crop", [2]int{4, 6}, false},
+		"squash":              {"aspect=squash", [2]int{4, 6}, true},
+		"resized in graphs":   {"aspect=squash;augment.size=[8,12]", [2]int{4, 6}, false},
+		"no aspect, as cli's": {"", [2]int{6, 6}, true},
+	} {
+		recipe := gomlxtest.Must(tiny().Set("epochs=1;" + c.settings))(t)
+		set := gomlxtest.Must(files.Load(t.Context(), gomlxtest.Must(recipe.Preprocessing(c.size))(t), nil))(t)
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: set, Dir: t.TempDir()}
+		trained, _ := done(t, run)
+		want := softmaxOf(t, trained, set)
+		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
+		predicted := gomlxtest.Must(m.PredictFiles(paths, 3))(t)
+		for i, classes := range predicted {
+			for _, class := range classes {
+				if k := slices.Index(m.Classes, class.Name); math.Abs(class.Probability-want[i][k]) > 1e-6 {
+					t.Fatalf("%s: %s is %q to %.5f, evaluation %.5f", name, files.Where(i), class.Name, class.Probability,
+						want[i][k])
+				}
+			}
+		}
+		dir := filepath.Join(t.TempDir(), "export")
+		report, err := m.Export(dir, checkpoints.ExportOptions{Format: checkpoints.FormatHF})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if strings.Contains(fmt.Sprint(report), "preprocessing: not declared") == (c.declared || c.settings != "aspect=crop") {
+			t.Errorf("%s: the export reports %q", name, report)
+		}
+		if !c.declared {
+			continue
+		}
+		declared := gomlxtest.Must(preprocess.Read(filepath.Join(dir, "preprocessor_config.json")))(t)
+		again := softmaxOf(t, m, gomlxtest.Must(files.Load(t.Context(), declared, nil))(t))
+		for i := range again {
+			gomlxtest.NearAbs(t, name+": what the export declares", again[i], want[i], 1e-6)
+		}
+	}
+}
