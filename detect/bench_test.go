@@ -39,7 +39,7 @@ func BenchmarkDetector(b *testing.B) {
 	}
 	step, err := model.NewExec(gomlxtest.Backend(), d.scope.Store(), func(root *model.Scope, in []*Node) []*Node {
 		root.Store().SetTraining(in[0].Graph(), true)
-		loss := c.Losses(root.Store().Scope("/detector"), InputsOf(in)).Total()
+		loss := total(c.Losses(root.Store().Scope("/detector"), InputsOf(in)))
 		gradients := root.BuildTrainableVariablesGradientsGraph(loss)
 		for i, x := range gradients {
 			gradients[i] = ReduceAllSum(x)

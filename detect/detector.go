@@ -32,7 +32,6 @@ type Detector struct {
 
 	scope              *model.Scope
 	look, judge, shape *model.Exec
-	loss               *model.Exec
 }
 
 // New returns the detector of a configuration whose variables are in scope, or are drawn there when they are first
@@ -46,7 +45,7 @@ func New(backend compute.Backend, scope *model.Scope, config Config) (*Detector,
 	for _, program := range []struct {
 		exec  **model.Exec
 		graph func(c Config, scope *model.Scope, in []*Node) []*Node
-	}{{&d.look, lookGraph}, {&d.judge, judgeGraph}, {&d.shape, shapeGraph}, {&d.loss, lossGraph}} {
+	}{{&d.look, lookGraph}, {&d.judge, judgeGraph}, {&d.shape, shapeGraph}} {
 		var err error
 		*program.exec, err = model.NewExec(backend, scope.Store(), func(root *model.Scope, in []*Node) []*Node {
 			root.Store().SetTraining(in[0].Graph(), false)
@@ -61,7 +60,7 @@ func New(backend compute.Backend, scope *model.Scope, config Config) (*Detector,
 
 // Finalize frees what the detector holds on the backend but its variables. It cannot be used any more.
 func (d *Detector) Finalize() {
-	for _, exec := range []*model.Exec{d.look, d.judge, d.shape, d.loss} {
+	for _, exec := range []*model.Exec{d.look, d.judge, d.shape} {
 		exec.Finalize()
 	}
 }

@@ -29,7 +29,7 @@
 // samples what the losses are to see, and a graph that has no other shapes than the batch computes the losses of that:
 //
 //	in, err := d.Inputs(pixels, truths, step)
-//	loss := config.Losses(scope, detect.InputsOf(nodes)).Total() // nodes in the order of in.List()
+//	losses := config.Losses(scope, detect.InputsOf(nodes)) // nodes in the order of in.List()
 //
 // Everything is that of detectron2 (github.com/facebookresearch/detectron2 at 02b5c4e), to whose values, losses and
 // gradients the tests hold it, but for these: ROIAlign takes at most as many samples as a map has cells along a bin;

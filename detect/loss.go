@@ -38,25 +38,6 @@ func InputsOf[T any](x []T) Inputs[T] {
 	return Inputs[T]{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10]}
 }
 
-// Losses are those of one step, scalars. Their sum is what ViTDet trains by.
-type Losses struct {
-	RPNClass, RPNBox *Node
-	Class, Box       []*Node // of each stage
-	Mask             *Node   // nil without masks
-}
-
-// All returns all losses, in the order of Config.LossNames.
-func (l Losses) All() []*Node {
-	all := []*Node{l.RPNClass, l.RPNBox}
-	for i := range l.Class {
-		all = append(all, l.Class[i], l.Box[i])
-	}
-	if l.Mask != nil {
-		all = append(all, l.Mask)
-	}
-	return all
-}
-
 // LossNames are the names of the losses: rpn_class, rpn_box, class_0, box_0, … of each stage, and mask.
 func (c Config) LossNames() []string {
 	c = c.WithDefaults()
@@ -68,16 +49,6 @@ func (c Config) LossNames() []string {
 		names = append(names, "mask")
 	}
 	return names
-}
-
-// Total is the sum of all losses.
-func (l Losses) Total() *Node {
-	all := l.All()
-	total := all[0]
-	for _, x := range all[1:] {
-		total = Add(total, x)
-	}
-	return total
 }
 
 // share is the sum of x over a number of samples, a scalar; 0 of none.

@@ -11,9 +11,9 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Losses builds the detector in scope and returns its losses. Everything the gradient flows through is in this graph:
-// it is what a trainer differentiates. Detector.Inputs makes what it takes.
-func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) (l Losses) {
+// Losses builds the detector in scope and returns its losses in the order of LossNames, whose sum ViTDet minimizes.
+// Everything the gradient flows through is in this graph. Detector.Inputs makes its inputs.
+func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) []*Node {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
 		panic(err)
@@ -22,20 +22,19 @@ func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) (l Losses) {
 	logits, by := c.RPN.head(scope.In(rpnScope), maps)
 	d := in.Images.Shape().Dimensions
 	anchors, _ := c.anchors(d[1], d[2])
-	l.RPNClass, l.RPNBox = c.RPN.losses(logits, by, constant(logits.Graph(), anchors), in)
+	rpnClass, rpnBox := c.RPN.losses(logits, by, constant(logits.Graph(), anchors), in)
+	losses := []*Node{rpnClass, rpnBox}
 
 	r, roi := c.regions(maps), scope.In(roiScope)
-	l.Class, l.Box = r.losses(r.judge(roi, in.Boxes, in.Sizes), in)
+	class, box := r.losses(r.judge(roi, in.Boxes, in.Sizes), in)
+	for i := range class {
+		losses = append(losses, class[i], box[i])
+	}
 	if !c.ROI.NoMasks {
 		objects := SliceAxis(in.Boxes, 1, AxisRange(0, in.Masks.Shape().Dim(1))) // they come first
-		l.Mask = r.maskLoss(r.masks(roi.In(maskScope), objects), in)
+		losses = append(losses, r.maskLoss(r.masks(roi.In(maskScope), objects), in))
 	}
-	return l
-}
-
-// lossGraph takes Inputs and returns the losses.
-func lossGraph(c Config, scope *model.Scope, in []*Node) []*Node {
-	return c.Losses(scope, InputsOf(in)).All()
+	return losses
 }
 
 // Inputs are those of a step of training: pixels uint8 [batch, rows, cols, 3], each picture at the top left, and what
@@ -68,17 +67,4 @@ func (d *Detector) Inputs(pixels *tensors.Tensor, truths []Truth, seed int64) (i
 	})
 	in.Images = pixels
 	return in, err
-}
-
-// Loss computes the losses of a step without training, by their names in Config.LossNames.
-func (d *Detector) Loss(in Inputs[*tensors.Tensor]) (map[string]float64, error) {
-	out, err := d.loss.Call(anys(in.List())...)
-	if err != nil {
-		return nil, fmt.Errorf("detect: %w", err)
-	}
-	losses := map[string]float64{}
-	for i, name := range d.Config.LossNames() {
-		losses[name] = float64(tensors.ToScalar[float32](out[i]))
-	}
-	return losses, nil
 }

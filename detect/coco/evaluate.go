@@ -76,7 +76,7 @@ func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
 		if err != nil {
 			return nil, err
 		}
-		for k, category := range e.Categories {
+		for k := range e.Categories {
 			if len(objects[k])+len(detections[k]) == 0 {
 				continue
 			}
@@ -84,11 +84,6 @@ func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
 			for a, area := range p.Areas {
 				m.match(detections[k], objects[k], iou, p.IoU, area)
 				cells[k*len(p.Areas)+a].add(&m, detections[k])
-				if p.Each != nil {
-					match := m.result(detections[k], objects[k], len(p.IoU))
-					match.ImageID, match.CategoryID, match.Area = id, category.ID, area
-					p.Each(match)
-				}
 			}
 		}
 	}

@@ -7,21 +7,6 @@ import (
 	"slices"
 )
 
-// Match is what was matched to what in one image, for one category and one area range: a row for each IoU threshold.
-type Match struct {
-	ImageID, CategoryID int64 // category -1: any
-	Area                AreaRange
-
-	Detections []int64   // IDs, best score first, at most the largest of MaxDetections
-	Scores     []float64 // theirs
-	Matched    [][]int64 // [thresholds][detections] IDs of objects, 0 for none
-	Ignored    [][]bool  // [thresholds][detections] those that count neither as right nor as wrong
-
-	Objects        []int64   // IDs, those that do not count last
-	Found          [][]int64 // [thresholds][objects] IDs of detections, the last of them in a crowd, 0 for none
-	IgnoredObjects []bool    // [objects] crowds, and those out of the area range
-}
-
 // object and detected are what is matched: the parts of annotations and detections that count.
 type object struct {
 	id    int64
@@ -114,21 +99,4 @@ func zeros[T any](memory []T, n int) []T {
 	memory = slices.Grow(memory[:0], n)[:n]
 	clear(memory)
 	return memory
-}
-
-// result returns the matches in memory of their own.
-func (m *matcher) result(found []detected, objects []object, thresholds int) Match {
-	out := Match{IgnoredObjects: slices.Clone(m.skipped)}
-	for _, f := range found {
-		out.Detections, out.Scores = append(out.Detections, f.id), append(out.Scores, f.score)
-	}
-	for _, j := range m.order {
-		out.Objects = append(out.Objects, objects[j].id)
-	}
-	for t := range thresholds {
-		out.Matched = append(out.Matched, slices.Clone(m.matched[t*len(found):][:len(found)]))
-		out.Ignored = append(out.Ignored, slices.Clone(m.ignored[t*len(found):][:len(found)]))
-		out.Found = append(out.Found, slices.Clone(m.taken[t*len(objects):][:len(objects)]))
-	}
-	return out
 }

@@ -17,10 +17,6 @@ type Params struct {
 	Recall        []float64
 	MaxDetections []int // best of an image and category that count
 	Areas         []AreaRange
-
-	// Each, if there is one, is called with the matches of each image, category and area range where there is an object
-	// or a detection: images by ID, in each the categories by ID, for each the ranges in order.
-	Each func(Match)
 }
 
 // AreaRange is a range of sizes in square pixels, both ends included.

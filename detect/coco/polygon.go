@@ -92,11 +92,6 @@ func walk(from, to [2]int, visit func([2]int)) {
 
 func abs(n int) int { return max(n, -n) }
 
-// FromBox returns the mask of a box, as that of the polygon of its corners.
-func FromBox(b Box, height, width int) (RLE, error) {
-	return FromPolygon(b.polygon(), height, width)
-}
-
 // polygon is the corners of a box.
 func (b Box) polygon() []float64 {
 	c := b.Corners()

@@ -108,22 +108,16 @@ func (r RLE) Box() Box {
 	return Box{float64(left), float64(top), float64(right - left + 1), float64(bottom - top + 1)}
 }
 
-// Union is what is inside of any of the masks, which must be of one size.
-func Union(masks ...RLE) (RLE, error) { return merge(masks, false) }
-
-// Intersection is what is inside of all of the masks, which must be of one size.
-func Intersection(masks ...RLE) (RLE, error) { return merge(masks, true) }
-
-// merge is rleMerge of maskApi.c, except that masks of different sizes are an error and that it comes to an end where
-// counts do not reach the last pixel.
-func merge(masks []RLE, intersect bool) (RLE, error) {
+// Union is what is inside of any of the masks, which must be of one size. It is rleMerge of maskApi.c, except that masks
+// of different sizes are an error and that it comes to an end where counts do not reach the last pixel.
+func Union(masks ...RLE) (RLE, error) {
 	if len(masks) == 0 {
-		return RLE{}, errors.New("coco: no masks to merge")
+		return RLE{}, errors.New("coco: no masks to unite")
 	}
 	out := masks[0]
 	for _, m := range masks[1:] {
 		if m.Height != out.Height || m.Width != out.Width {
-			return RLE{}, fmt.Errorf("coco: masks of %d×%d and %d×%d pixels to merge", out.Height, out.Width, m.Height, m.Width)
+			return RLE{}, fmt.Errorf("coco: masks of %d×%d and %d×%d pixels to unite", out.Height, out.Width, m.Height, m.Width)
 		}
 		var counts []uint32
 		run, inside := uint32(0), false
@@ -131,10 +125,7 @@ func merge(masks []RLE, intersect bool) (RLE, error) {
 			run += step(&a, &b)
 			more = !a.done() || !b.done()
 			before := inside
-			if inside = a.inside || b.inside; intersect {
-				inside = a.inside && b.inside
-			}
-			if inside != before || !more {
+			if inside = a.inside || b.inside; inside != before || !more {
 				counts, run = append(counts, run), 0
 			}
 		}
@@ -167,7 +158,8 @@ func step(a, b *runs) uint32 {
 		n = max(a.left, b.left)
 	}
 	for _, r := range []*runs{a, b} {
-		if r.done() {
+		if r.done() { // by a last run of length 0, perhaps inside
+			r.inside = false
 			continue
 		}
 		if r.left -= n; r.done() {
@@ -179,16 +171,8 @@ func step(a, b *runs) uint32 {
 	return n
 }
 
-// MaskIoU is the intersection over the union of the areas of two masks, over the area of the detection alone where the
-// object is a crowd; -1 for masks of different sizes whose boxes overlap. Source: rleIou of maskApi.c.
-func MaskIoU(detection, object RLE, crowd bool) float64 {
-	if BoxIoU(detection.Box(), object.Box(), crowd) <= 0 {
-		return 0
-	}
-	return maskIoU(detection, object, crowd)
-}
-
-// maskIoU is MaskIoU where the boxes overlap.
+// maskIoU is the intersection over the union of the areas of two masks whose boxes overlap, over the area of the
+// detection alone where the object is a crowd; -1 for masks of different sizes. Source: rleIou of maskApi.c.
 func maskIoU(detection, object RLE, crowd bool) float64 {
 	if detection.Height != object.Height || detection.Width != object.Width {
 		return -1

@@ -199,32 +199,3 @@ func TestWhatIsSaidOfScenesIsAllThatIsThere(t *testing.T) {
 		}
 	}
 }
-
-func TestClassifiersGetTheKindOfTheLargestObject(t *testing.T) {
-	g := Generated{Count: 30, Height: 37, Width: 41, Seed: 6}
-	set, mask, err := g.Set()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := set.Check(t.Context(), true); err != nil || set.Len() != 30 {
-		t.Fatalf("%d pictures, %v", set.Len(), err)
-	}
-	for i := range g.Count {
-		s, union := at(t, g, i), make([]bool, 37*41)
-		area := map[int]int{} // of the largest of each class
-		for _, o := range s.Objects {
-			for p, inside := range o.Mask.Decode() {
-				union[p] = union[p] || inside
-			}
-			area[o.Class] = max(area[o.Class], o.Mask.Area())
-		}
-		for class := range 3 {
-			if area[class] > area[int(set.Labels[i])] {
-				t.Errorf("scene %d is labelled %d, the largest of each class have %v pixels", i, set.Labels[i], area)
-			}
-		}
-		if !slices.Equal(mask(i), union) || !slices.Equal(set.Row(i), s.Picture.Pixels) {
-			t.Errorf("scene %d has another mask or picture", i)
-		}
-	}
-}

@@ -15,7 +15,7 @@ import (
 func TestObjectsAreDrawnWhereTheyAre(t *testing.T) {
 	grey := image.NewRGBA(image.Rect(0, 0, 160, 120)) // enlarged by 3 to 480
 	draw.Draw(grey, grey.Rect, image.NewUniform(color.RGBA{100, 100, 100, 255}), image.Point{}, draw.Src)
-	mask, err := coco.FromBox(coco.Box{60, 50, 20, 30}, 120, 160)
+	mask, err := coco.FromPolygon([]float64{60, 50, 60, 80, 80, 80, 80, 50}, 120, 160)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func newDetection(run Run) (*detection, error) {
 // Losses are the second half of a step: those of what the host has sampled, in the order of Config.LossNames. Inputs
 // are detect.Inputs in the order of List.
 func (d *detection) Losses(scope *model.Scope, inputs []*Node) []*Node {
-	return d.Recipe.Detector.Losses(scope.Store().Scope(detectorScope), detect.InputsOf(inputs)).All()
+	return d.Recipe.Detector.Losses(scope.Store().Scope(detectorScope), detect.InputsOf(inputs))
 }
 
 // factor is what the learning rate of a variable is multiplied with.
