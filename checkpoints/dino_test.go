@@ -31,19 +31,11 @@ type dinoMeta struct {
 	}
 }
 
-// dino imports a fixture at the size of the images; without a head it gets one of 3 classes.
+// dino imports a fixture at the size of the images; without a head it gets one of a single class.
 func dino(t testing.TB, set string, images fixtures.Tensor) *Imported {
 	t.Helper()
-	o := ImportOptions{ImageRows: images.Shape[1], ImageCols: images.Shape[2]}
-	m, err := Import(fixtures.Dir(t, set), o)
-	if err != nil && strings.Contains(err.Error(), "has no head") {
-		o.Classes = 3
-		m, err = Import(fixtures.Dir(t, set), o)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return gomlxtest.Must(Import(fixtures.Dir(t, set), ImportOptions{ImageRows: images.Shape[1],
+		ImageCols: images.Shape[2], HeadOptional: true}))(t)
 }
 
 // dinoStages are what the fixtures record, without what stands in front of their names.
@@ -201,9 +193,9 @@ func TestDINOsComeBackBitForBit(t *testing.T) {
 			t.Errorf("%s: the report names DINOv3's licence: %v", set, licence)
 		}
 		if rotaryOnly(m.Config) { // no head in the file
-			m.Variables[headPath+"weights"] = tensors.FromFlatDataAndDimensions(make([]float32, m.Config.Width*3),
-				m.Config.Width, 3)
-			m.Variables[headPath+"biases"] = tensors.FromFlatDataAndDimensions(make([]float32, 3), 3)
+			m.Variables[headPath+"weights"] = tensors.FromFlatDataAndDimensions(make([]float32, m.Config.Width),
+				m.Config.Width, 1)
+			m.Variables[headPath+"biases"] = tensors.FromFlatDataAndDimensions(make([]float32, 1), 1)
 		}
 		o := ExportOptions{Labels: m.Labels}
 		dir := exported(t, m, o)
@@ -226,7 +218,11 @@ func TestDINOsComeBackBitForBit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for key, value := range config {
-			if w, ok := theirs[key]; ok && !reflect.DeepEqual(value, w) {
+			w, ok := theirs[key]
+			if key == "mlp_ratio" { // several ratios give the same hidden units
+				value, w = hiddenUnitsOf(theirs, value.(float64)), hiddenUnitsOf(theirs, w.(float64))
+			}
+			if ok && !reflect.DeepEqual(value, w) {
 				t.Errorf("%s: %s is %v, want %v", set, key, value, w)
 			}
 		}
@@ -234,6 +230,60 @@ func TestDINOsComeBackBitForBit(t *testing.T) {
 		same(t, set+" unfolded", back, m)
 		if back.Config != m.Config {
 			t.Errorf("%s unfolded: %+v, want %+v", set, back.Config, m.Config)
+		}
+	}
+}
+
+// hiddenUnitsOf are the hidden units of Dinov2MLP, or of Dinov2SwiGLUFFN (modeling_dinov2.py of transformers).
+func hiddenUnitsOf(config map[string]any, ratio float64) int {
+	units := int(config["hidden_size"].(float64) * ratio)
+	if config["use_swiglu_ffn"] == true {
+		units = (int(float64(units)*2/3) + 7) / 8 * 8
+	}
+	return units
+}
+
+// edited is a copy of a fixture whose config.json has some fields replaced, or removed where the value is empty.
+func edited(t *testing.T, set string, fields map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	putFile(t, dir+"/"+foreignWeights, readFile(t, fixtures.Dir(t, set)+"/"+foreignWeights))
+	var config map[string]json.RawMessage
+	fixtures.JSON(t, set, foreignConfig, &config)
+	for key, value := range fields {
+		if config[key] = json.RawMessage(value); value == "" {
+			delete(config, key)
+		}
+	}
+	putFile(t, dir+"/"+foreignConfig, gomlxtest.Must(json.Marshal(config))(t))
+	return dir
+}
+
+// The defaults of transformers' Dinov2Config, DINOv3ViTConfig and ViTConfig; null is no augmentation of the positions.
+func TestFieldsThatAConfigLacksHaveTheDefaultsOfTransformers(t *testing.T) {
+	for set, epsilon := range map[string]float64{"dinov2_tiny": 1e-6, "dinov2_reg_tiny": 1e-6, "dinov3_vit_tiny": 1e-5,
+		"hf_vit": 1e-12} {
+		for value, want := range map[string]float64{"": epsilon, "0.25": 0.25} {
+			m := gomlxtest.Must(Import(edited(t, set, map[string]string{"layer_norm_eps": value}),
+				ImportOptions{HeadOptional: true}))(t)
+			if m.Config.Epsilon != want {
+				t.Errorf("%s: layer_norm_eps %q is epsilon %g, want %g", set, value, m.Config.Epsilon, want)
+			}
+		}
+	}
+	for field, param := range map[string]string{"pos_embed_shift": vit.ParamDINORopeShift,
+		"pos_embed_jitter": vit.ParamDINORopeJitter, "pos_embed_rescale": vit.ParamDINORopeRescale} {
+		byDefault := map[string]float64{"pos_embed_rescale": 2}[field] // shift and jitter: none
+		for value, want := range map[string]float64{"": byDefault, "null": 0, "1.5": 1.5} {
+			m := gomlxtest.Must(Import(edited(t, "dinov3_vit_tiny", map[string]string{field: value}),
+				ImportOptions{HeadOptional: true}))(t)
+			store := model.NewStore()
+			if err := m.Load(store.Scope("/vit")); err != nil {
+				t.Fatal(err)
+			}
+			if got := model.GetParamOr(store.Scope("/vit"), param, byDefault); got != want {
+				t.Errorf("%s %q: %s is %g, want %g", field, value, param, got, want)
+			}
 		}
 	}
 }
@@ -359,7 +409,7 @@ func TestAnUnknownOptionIsRefusedByName(t *testing.T) {
 	for _, c := range []struct{ set, key, value, want string }{
 		{"dinov2_tiny", "qk_norm", "true", "qk_norm = true is an option that this version does not know"},
 		{"dinov3_vit_tiny", "use_talking_heads", "1", "use_talking_heads = 1 is an option"},
-		{"dinov2_tiny", "mlp_ratio", "3", "mlp_ratio is 3, want what gives the"},
+		{"dinov2_tiny", "mlp_ratio", "17.5", "mlp_ratio is 17.5, want what gives the"},
 		{"dinov2_tiny", "use_swiglu_ffn", "true", "use_swiglu_ffn is true, want false"},
 		{"dinov2_reg_tiny", "num_register_tokens", "7", "num_register_tokens is 7, want"},
 		{"dinov2_reg_tiny", "model_type", `"vit"`, `model_type is "vit", want "dinov2"`},
@@ -367,16 +417,7 @@ func TestAnUnknownOptionIsRefusedByName(t *testing.T) {
 		{"dinov3_vit_tiny", "hidden_act", `"relu"`, `hidden_act is "relu", want "gelu"`},
 		{"dinov3_vit_tiny_swiglu", "rope_theta", `"x"`, `rope_theta is "x", want a number`},
 	} {
-		dir := t.TempDir()
-		putFile(t, dir+"/"+foreignWeights, readFile(t, fixtures.Dir(t, c.set)+"/"+foreignWeights))
-		var config map[string]json.RawMessage
-		fixtures.JSON(t, c.set, foreignConfig, &config)
-		config[c.key] = json.RawMessage(c.value)
-		raw, err := json.Marshal(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		putFile(t, dir+"/"+foreignConfig, raw)
+		dir := edited(t, c.set, map[string]string{c.key: c.value})
 		if _, err := Import(dir, ImportOptions{Classes: 3}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %s: %v, want %q", c.set, c.key, err, c.want)
 		}

@@ -149,6 +149,24 @@ func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
 	}
 }
 
+// An evaluation is remembered for the page of a run, but not beyond a change of the weights.
+func TestAnEvaluationIsNotRememberedAcrossAChangeOfWeights(t *testing.T) {
+	trainer := begun(t, tinyRun(t, "ema=0.9", 40))
+	advanced(t, trainer, 6)
+	set, m := pictures(61, 3), trainer.model
+	for k := range 3 {
+		p := m.upload(set)
+		want := gomlxtest.Must(m.evaluate(p))(t)
+		p.finalize()
+		if got := gomlxtest.Must(m.Evaluate(set))(t); got != want {
+			t.Errorf("after %d swaps Evaluate gives %+v, the weights %+v", k, got, want)
+		}
+		if err := m.swapAverage(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The test set asks for wrong answers, so its accuracy falls while the validation's rises.
 func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
 	run, test := tinyRun(t, "epochs=6;validation_part=0.4", 150), pictures(80, 2)

@@ -102,11 +102,11 @@ func newLookHere(scope *model.Scope, c Config) Relative {
 		return bias(layer, h, distance)
 	}
 	if slices.ContainsFunc(heads, func(block []lookHereHead) bool {
-		return slices.ContainsFunc(block, func(h lookHereHead) bool { return h.from == fromCentre })
+		return slices.ContainsFunc(block, func(h lookHereHead) bool { return h.from == fromCenter })
 	}) {
 		out.toKey = func(layer, head, patch int) float64 {
 			x, y := c.place(patch)
-			if h := heads[layer%len(heads)][head]; h.from == fromCentre {
+			if h := heads[layer%len(heads)][head]; h.from == fromCenter {
 				return bias(layer, h, math.Hypot(y-(rows-1)/2, x-(cols-1)/2))
 			}
 			return 0
@@ -132,37 +132,38 @@ const lookHereHidden = -0x1.FEp127
 // lookHereHead is what one head does: it sees patches at the offsets that all of its views allow.
 type lookHereHead struct {
 	views []string
-	from  string // where distances are measured from: fromQuery, fromCentre or fromNowhere
+	from  string // where distances are measured from: fromQuery, fromCenter or fromNowhere
 	slope float64
 }
 
 const (
 	fromQuery   = ""
-	fromCentre  = "center" // of the grid, to the key
+	fromCenter  = "center" // of the grid, to the key
 	fromNowhere = "zero"   // all are 0
 )
 
-// lookHereViews are what the four heads of a name see.
+// lookHereViews are the views of the four heads of a name: conditions that all hold, and what distances are measured
+// from if not from the query.
 var lookHereViews = []struct {
 	name  string
-	from  string
-	heads [4][]string
+	heads [4]string
 }{
-	{"halves", fromQuery, [4][]string{{"up"}, {"down"}, {"left"}, {"right"}}},
-	{"corners", fromQuery, [4][]string{{"up", "left"}, {"up", "right"}, {"down", "left"}, {"down", "right"}}},
-	{"triangles", fromQuery, [4][]string{{"upward"}, {"downward"}, {"leftward"}, {"rightward"}}},
-	{"diagonals", fromQuery, [4][]string{{"upward or rightward"}, {"upward or leftward"}, {"downward or rightward"},
-		{"downward or leftward"}}},
-	{"eighths1", fromQuery, [4][]string{{"upward", "left"}, {"downward", "left"}, {"leftward", "up"},
-		{"rightward", "up"}}},
-	{"eighths2", fromQuery, [4][]string{{"upward", "right"}, {"downward", "right"}, {"leftward", "down"},
-		{"rightward", "down"}}},
-	{"none", fromQuery, [4][]string{}},
-	{"center", fromCentre, [4][]string{}},
-	{"zero", fromNowhere, [4][]string{}},
-	{"zerohalves", fromNowhere, [4][]string{{"up"}, {"down"}, {"left"}, {"right"}}},
-	{"zerocorners", fromNowhere, [4][]string{{"up", "left"}, {"up", "right"}, {"down", "left"}, {"down", "right"}}},
-	{"zerotriangles", fromNowhere, [4][]string{{"upward"}, {"downward"}, {"leftward"}, {"rightward"}}},
+	{"halves", [4]string{"up", "down", "left", "right"}},
+	{"corners", [4]string{"up, left", "up, right", "down, left", "down, right"}},
+	{"triangles", [4]string{"upward", "downward", "leftward", "rightward"}},
+	{"diagonals", [4]string{"upward or rightward", "upward or leftward", "downward or rightward",
+		"downward or leftward"}},
+	{"eighths1", [4]string{"upward, left", "downward, left", "leftward, up", "rightward, up"}},
+	{"eighths2", [4]string{"upward, right", "downward, right", "leftward, down", "rightward, down"}},
+	{"none", [4]string{}},
+	{"none1zero3", [4]string{"", fromNowhere, fromNowhere, fromNowhere}},
+	{"none2zero2", [4]string{"", "", fromNowhere, fromNowhere}},
+	{"none3zero1", [4]string{"", "", "", fromNowhere}},
+	{"center", [4]string{fromCenter, fromCenter, fromCenter, fromCenter}},
+	{"zero", [4]string{fromNowhere, fromNowhere, fromNowhere, fromNowhere}},
+	{"zerohalves", [4]string{"zero, up", "zero, down", "zero, left", "zero, right"}},
+	{"zerocorners", [4]string{"zero, up, left", "zero, up, right", "zero, down, left", "zero, down, right"}},
+	{"zerotriangles", [4]string{"zero, upward", "zero, downward", "zero, leftward", "zero, rightward"}},
 }
 
 // LookHereViews lists the names in values of ParamLookHereViews.
@@ -206,13 +207,20 @@ func lookHereHeads(word string, n int) (heads []lookHereHead) {
 		}
 		mine = min(4*mine, n-len(heads))
 		for k := range mine {
-			v := lookHereViews[row]
 			which := k % 4
 			if n < 4 { // both axes before both ways
 				which = [4]int{0, 2, 1}[k]
 			}
-			h := lookHereHead{views: v.heads[which], from: v.from, slope: math.Exp2(-float64(1 + k/4))}
-			if v.from != fromQuery || h.views == nil { // nothing but the slope tells them apart
+			h := lookHereHead{slope: math.Exp2(-float64(1 + k/4))}
+			for word := range strings.SplitSeq(lookHereViews[row].heads[which], ", ") {
+				switch word {
+				case fromQuery, fromCenter, fromNowhere:
+					h.from = word
+				default:
+					h.views = append(h.views, word)
+				}
+			}
+			if h.from != fromQuery || h.views == nil { // nothing but the slope tells them apart
 				h.slope = math.Exp2(-2 * float64(1+k*4/max(mine, 4)))
 			}
 			heads = append(heads, h)

@@ -127,6 +127,21 @@ func TestEveryBiasEqualsLookHere(t *testing.T) {
 	}
 }
 
+// The names none1zero3, none2zero2 and none3zero1 of create_lh_layer_tensor (lookhere.py of GreenCUBIC/lookhere at
+// 889d2e65): the first heads are those of none, the others have a distance of zero.
+func TestSomeHeadsOfLookHereHaveNoDistance(t *testing.T) {
+	c := onGrid("lookhere", 3, 5, 2, 4)
+	want := biases(t, c, map[string]any{ParamLookHereViews: "none"}) // [blocks, heads, tokens, tokens]
+	ofHead := c.Tokens() * c.Tokens()
+	for plain, views := range map[int]string{1: "none1zero3", 2: "none2zero2", 3: "none3zero1"} {
+		for i, x := range biases(t, c, map[string]any{ParamLookHereViews: views}) {
+			if head := i / ofHead % c.Heads; head < plain && x != want[i] || head >= plain && x != 0 {
+				t.Fatalf("%s: head %d has %g at %d, none has %g", views, head, x, i%ofHead, want[i])
+			}
+		}
+	}
+}
+
 // Whatever the number of heads, patches see themselves and the class token sees and is seen by all.
 func TestABiasIsZeroForTheClassTokenAndFiniteForAll(t *testing.T) {
 	for _, position := range []string{"alibi2d", "lookhere"} {

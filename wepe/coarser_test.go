@@ -66,7 +66,7 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 // A shift is a translation of the whole grid: of no patch against another, by at most so many patches, drawn anew each
 // time, and of nothing outside training.
 func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
-	const rows, cols, shift, omega3, harmonics, draws = 3, 5, 0.3, 2.1, 2, 7
+	const rows, cols, shift, omega3, harmonics, draws = 3, 5, 0.3, 2.1, 2, 31
 	store := model.NewStore()
 	places := func(training bool) (re, im []float64) {
 		out := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
@@ -81,6 +81,7 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 	}
 	re, im := places(false)
 	seen := map[float64]bool{}
+	var least, most [2]float64 // in patches
 	for range draws {
 		movedRe, movedIm := places(true)
 		dx, dy := movedRe[0]-re[0], movedIm[0]-im[0]
@@ -88,6 +89,9 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 		patchX, patchY := 2*weierstrass.OmegaSquare/cols, 0.7*2*omega3/rows
 		if math.Abs(dx) > shift*patchX || math.Abs(dy) > shift*patchY {
 			t.Errorf("moved by %g × %g patches, want at most %g", dx/patchX, dy/patchY, shift)
+		}
+		for axis, moved := range [2]float64{dx / patchX, dy / patchY} {
+			least[axis], most[axis] = min(least[axis], moved), max(most[axis], moved)
 		}
 		for k := range re {
 			n := float64(1 + k/(rows*cols)) // 2z moves twice as far
@@ -98,6 +102,11 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 	}
 	if len(seen) != 2*draws {
 		t.Errorf("%d different steps in %d draws of two", len(seen), draws)
+	}
+	for axis := range least { // 31 uniform draws all lie above -0.7 of the bound with a probability of .7 %
+		if least[axis] > -0.7*shift || most[axis] < 0.7*shift {
+			t.Errorf("axis %d: moved by %g to %g patches, want most of ±%g", axis, least[axis], most[axis], shift)
+		}
 	}
 	again, _ := places(false)
 	gomlxtest.Near(t, "not training", again, re, 0)
