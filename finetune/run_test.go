@@ -217,7 +217,7 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"model.position=rope":       "unknown position",
 		"augment.pad=-1":            "pad",
 		"accumulate=4":              "accumulate is 4, want a divisor of batch_size",
-		"validation_part=0.999":     "cannot hold out",
+		"validation_part=0.999":     "a validation split of 30 images needs more",
 		"late_from=1":               "late_mixup_alpha",
 		"smoothing=1":               "want 0 <= smoothing < 1",
 		"learning_rate=-1":          "learning_rate is -1, want 0 < learning_rate < 1000",
