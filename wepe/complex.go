@@ -28,6 +28,17 @@ func (a ComplexNode) mul(b ComplexNode) ComplexNode {
 	}
 }
 
+// mulScalar is mul for a scalar b, whose imaginary part may be nil for 0; a may be such a scalar too.
+func (a ComplexNode) mulScalar(b ComplexNode) ComplexNode {
+	switch {
+	case b.Im != nil:
+		return a.mul(b)
+	case a.Im == nil:
+		return ComplexNode{Re: Mul(a.Re, b.Re)}
+	}
+	return a.times(b.Re)
+}
+
 // square is mul(a, a) without the cancellation of Re² - Im².
 func (a ComplexNode) square() ComplexNode {
 	return ComplexNode{Mul(Sub(a.Re, a.Im), Add(a.Re, a.Im)), MulScalar(Mul(a.Re, a.Im), 2)}

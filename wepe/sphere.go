@@ -3,8 +3,13 @@
 package wepe
 
 import (
+	"math"
+	"slices"
+
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/internal/kernel"
 )
 
 // Sphere returns S(α_scale·w) and S(α_scale·w′), ℘ and ℘′ of the lattice {2mω1 + 2inω3′} as points of the Riemann
@@ -19,128 +24,170 @@ import (
 // roundings, each as if of an input or of the result; in a cell t times as long as wide S changes as fast as exp(πt/2).
 func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Node) {
 	at := rectangle(omega1, omega3p).at(z)
-	uk, t := at.k.unit(), at.thetas()
-	top := t.t3.square().times(Mul(t.numerator, uk.square().Re)) // k² is real
-	turn := uk.square().mul(uk).timesI().scale(-root4of3)
-	topPrime := turn.mul(t.t2.mul(t.t3).mul(t.t4)).times(t.numerator)
-	bottom := t.denominator.mul(t.t1.square())
-	return onSphere(top.times(alphaScale), bottom), onSphere(topPrime.times(alphaScale), bottom.mul(t.t1))
+	zero := ZerosLike(omega1)
+	uk := at.k.unit()
+	k := sphereConstants{zero: ComplexNode{uk.square().Re, zero}, pole: OnesLike(zero), alphaScale: alphaScale}
+	k.lean, k.turn = ComplexNode{zero, zero}, uk.square().mul(uk).timesI().scale(-root4of3)
+	return at.onSphere(k)
 }
 
 // SphereOblique is Sphere for the lattice {2mω1 + 2nω3} with complex ω3, Im ω3 > 0, where the incentre of the triangle
 // of the roots takes the place of e2: (14.2) and (14.14).
 func SphereOblique(z ComplexNode, omega1 *Node, omega3 ComplexNode, alphaScale *Node) (point, prime *Node) {
 	at := reducedBasis(omega1, omega3).at(z)
-	t, zero := at.thetas(), at.thetaConstants()
 
 	// With squares: t2 = θ2² at 0 and so on, its direction u2, and |θ2|⁴.
-	t2, t3, t4 := zero.t2.square(), zero.t3.square(), zero.t4.square()
+	t2, t3, t4 := at.thetaConstants()
+	t2, t3, t4 = t2.square(), t3.square(), t4.square()
 	size2, size3, size4 := t2.norm2(), t3.norm2(), t4.norm2()
-	u2 := t2.unit()
+	u2 := t2.unit().mul(at.turned(0.5))
 	far := Mul(Sqrt(size2), Exp(MulScalar(at.gap, -0.5))) // |θ2|², of which thetaConstants leaves q^¼ out
-	rotated := ComplexNode{Cos(MulScalar(at.shift, 0.5)), Sin(MulScalar(at.shift, 0.5))}
-	u2 = u2.mul(rotated)
 	total := Add(Add(Square(far), size3), size4)
 	uk := at.k.unit()
 	uk2 := uk.square()
-	lean := u2.square().times(size4).sub(t4.square()).times(Div(far, total)).mul(uk2)
-	pole := Sqrt(MulScalar(Div(Mul(size3, size4), total), 2))
-
-	bottom := t.denominator.mul(t.t1.square())
-	top := lean.mul(bottom).add(u2.mul(t4).mul(uk2).mul(t.t3.square().times(t.numerator)))
-	turn := uk2.mul(uk).mul(u2).mul(t3.mul(t4).unit()).timesI().scale(-root4of3)
-	topPrime := turn.mul(t.t2.mul(t.t3).mul(t.t4)).times(t.numerator)
-	return onSphere(top.times(alphaScale), bottom.times(pole)), onSphere(topPrime.times(alphaScale), bottom.mul(t.t1))
+	return at.onSphere(sphereConstants{
+		lean:       u2.square().times(size4).sub(t4.square()).times(Div(far, total)).mul(uk2),
+		zero:       u2.mul(t4).mul(uk2),
+		pole:       Sqrt(MulScalar(Div(Mul(size3, size4), total), 2)),
+		turn:       uk2.mul(uk).mul(u2).mul(t3.mul(t4).unit()).timesI().scale(-root4of3),
+		alphaScale: alphaScale,
+	})
 }
 
 // root4of3 is 3^¼, (14.3).
 const root4of3 = 1.31607401295249246
 
-// thetas are the theta functions at v as (14.16) has them, t1 and t2 less the factors ∓i q^¼ and e^{iv}·m, where m =
-// exp(2 max(0, Im v)) keeps every term next to 1 at most. Then θ3(v)²/θ1(v)² is N/D with N = numerator·t3² and D =
-// denominator·t1², and with one t1 more below that is -i θ2(v)θ3(v)θ4(v)/θ1(v)³ for N = numerator·t2·t3·t4, (14.17).
+// sphereConstants are those of a lattice in (14.14), scalars:
 //
-// m is a constant to the gradient: it drops out of N/D. So nothing here depends on the sign of Im v, which rounding
-// decides on a line through the poles, nor on periods in Re v.
-type thetas struct {
-	t1, t2, t3, t4 ComplexNode
-	numerator      *Node       // 1/max(1, |X|)
-	denominator    ComplexNode // -X/max(1, |X|), |X| = exp(2|Im v| - gap/2)
+//	w = (lean·θ1² + zero·θ3²)/(pole·θ1²),   w′ = turn·(-i θ2θ3θ4/θ1³)
+type sphereConstants struct {
+	lean, zero, turn ComplexNode
+	pole, alphaScale *Node
 }
 
-// thetaTerms is where the series end on each side: for a reduced basis the next terms are below |q|¹² = 2e-14, |q|²⁰.
-func thetaTerms(dtype dtypes.DType) int {
-	if dtype == dtypes.Float64 {
-		return 4
-	}
-	return 3
-}
-
-// thetas evaluates them at kz.
-func (c cellPoint) thetas() thetas {
-	double := c.a.scale(2)
-	up := StopGradient(MaxScalar(double.Im, 0)) // log m
-	last := thetaTerms(c.gap.DType())
+// onSphere returns S(α_scale·w) and S(α_scale·w′), [..., 3].
+//
+// Gradients are written out, since autodiff makes a graph of which XLA computes most parts many times: thetas have
+// their own derivatives, quotient the rest.
+func (c cellPoint) onSphere(k sphereConstants) (point, prime *Node) {
+	inputs := []*Node{c.a.Re, c.a.Im, c.tau.Re, c.tau.Im, k.lean.Re, k.lean.Im, k.zero.Re, k.zero.Im, k.turn.Re, k.turn.Im,
+		k.pole, k.alphaScale}
 	var t thetas
-	t.t1, t.t2 = c.thetaSums(double, up, -last, last-1, func(n int) int { return n * (n + 1) })
-	t.t4, t.t3 = c.thetaSums(double, ZerosLike(up), -last, last, func(n int) int { return n * n })
-
-	level := Sub(Sub(MulScalar(up, 2), double.Im), MulScalar(c.gap, 0.5)) // log |X|
-	larger := StopGradient(Abs(level))
-	angle := double.Re
-	if c.shift != nil {
-		angle = Add(angle, MulScalar(c.shift, 0.5))
-	}
-	size := Neg(Exp(MulScalar(Sub(level, larger), 0.5)))
-	t.numerator = Exp(MulScalar(Add(level, larger), -0.5))
-	t.denominator = ComplexNode{Mul(size, Cos(angle)), Mul(size, Sin(angle))}
-	return t
+	var w, wPrime quotient
+	values := kernel.Several(inputs, 2, func() []*Node {
+		t = c.thetas()
+		w, wPrime = t.quotients(k)
+		return []*Node{w.onSphere(), wPrime.onSphere()}
+	}, func(i int, dy *Node) []*Node {
+		if t.t1.byV.Re == nil {
+			t.differentiate()
+		}
+		if i == 0 {
+			return t.pointGradient(k, w, dy)
+		}
+		return t.primeGradient(k, wPrime, dy)
+	})
+	return values[0], values[1]
 }
 
-// thetaSums returns Σ (-1)ⁿ q^{e(n)} Q^n and Σ q^{e(n)} Q^n over n = first … last, q = exp(iπτ), Q = exp(i·double), all
-// divided by exp(fall).
-func (c cellPoint) thetaSums(double ComplexNode, fall *Node, first, last int, e func(n int) int) (alternating,
-	plain ComplexNode) {
-	var quadratic, linear, sign []float64
-	for n := first; n <= last; n++ {
-		quadratic, linear = append(quadratic, float64(e(n))), append(linear, float64(n))
-		sign = append(sign, float64(1-2*(n&1)))
-	}
-	row := func(x *Node) *Node { return alongLast(x, fall.Rank()+1) } // [terms] to [..., terms]
-	constant := func(x []float64) *Node { return ConstAsDType(c.gap.Graph(), c.gap.DType(), x) }
+// quotient is a number n/d of the sphere.
+type quotient struct{ n, d ComplexNode }
 
-	double = double.expand().times(row(constant(linear))) // [..., terms]
-	decay := Add(Add(row(Mul(constant(quadratic), c.gap)), double.Im), InsertAxes(fall, -1))
-	angle := double.Re
-	if c.shift != nil {
-		angle = Add(angle, row(Mul(constant(quadratic), c.shift)))
-	}
-	r := Exp(Neg(decay)) // hardly above 1
-	term := ComplexNode{Mul(r, Cos(angle)), Mul(r, Sin(angle))}
-	return term.times(row(constant(sign))).sumLast(), term.sumLast()
+// quotients returns α_scale·w and α_scale·w′.
+func (t *thetas) quotients(k sphereConstants) (w, wPrime quotient) {
+	bottom := t.bottom.value.mul(t.t1.value.square())
+	top := t.t3.value.square().times(t.top)
+	w = quotient{k.lean.mul(bottom).add(k.zero.mul(top)).times(k.alphaScale), bottom.times(k.pole)}
+	product := t.t2.value.mul(t.t3.value).mul(t.t4.value)
+	return w, quotient{k.turn.times(k.alphaScale).mul(product.times(t.top)), bottom.mul(t.t1.value)}
 }
 
-// thetaConstants returns θ2/q^¼, θ3 and θ4 at 0, scalars.
-func (c cellPoint) thetaConstants() (t thetas) {
-	zero := ZerosLike(c.gap)
-	origin, last := ComplexNode{zero, zero}, thetaTerms(zero.DType())
-	_, t.t2 = c.thetaSums(origin, zero, -last, last-1, func(n int) int { return n * (n + 1) })
-	t.t4, t.t3 = c.thetaSums(origin, zero, -last, last, func(n int) int { return n * n })
-	return t
+// pointGradient takes the gradient of S(α_scale·w) to those of the inputs of cellPoint.onSphere.
+func (t *thetas) pointGradient(k sphereConstants, w quotient, dy *Node) []*Node {
+	top := t.t3.mul(t.t3).times(t.top)
+	bottom := t.bottom.mul(t.t1.mul(t.t1))
+	factor := w.pullBack(dy).times(Mul(k.alphaScale, k.pole))
+	byV, byTau := top.slopes(bottom)
+	ofD := factor.mul(bottom.value)
+	scaled := factor.mul(k.zero)
+	none := ZerosLike(k.pole)
+	return slices.Concat(pointGradients(scaled.mul(byV)), sums(scaled.mul(byTau).timesI().scale(math.Pi)),
+		sums(ofD.mul(bottom.value)), sums(ofD.mul(top.value)), []*Node{none, none,
+			Neg(Div(ReduceAllSum(ofD.mul(w.n).Re), Mul(k.alphaScale, k.pole))),
+			Div(ReduceAllSum(ofD.mul(w.n).Re), Square(k.alphaScale))})
 }
 
-// onSphere returns S(n/d), [..., 3], (14.4).
-func onSphere(n, d ComplexNode) *Node {
-	// n and d vanish together only by underflow: within 2⁻³⁰ of ω1, say, in a cell twenty times as long as wide, where
-	// the rounding of z decides which side of the sphere is seen and the slopes would leave float32.
-	lost := LessThan(Add(n.norm2(), d.norm2()), Scalar(n.Re.Graph(), n.Re.DType(), 0x1p-60))
-	n, d = where(lost, ComplexNode{OnesLike(n.Re), ZerosLike(n.Re)}, n), where(lost, zeros(d), d)
+// primeGradient is pointGradient of S(α_scale·w′).
+func (t *thetas) primeGradient(k sphereConstants, w quotient, dy *Node) []*Node {
+	top := t.t2.mul(t.t3).mul(t.t4).times(t.top)
+	bottom := t.bottom.mul(t.t1.mul(t.t1)).mul(t.t1)
+	factor := w.pullBack(dy).times(k.alphaScale)
+	byV, byTau := top.slopes(bottom)
+	scaled := factor.mul(k.turn)
+	none := ZerosLike(k.pole)
+	return slices.Concat(pointGradients(scaled.mul(byV)), sums(scaled.mul(byTau).timesI().scale(math.Pi)),
+		[]*Node{none, none, none, none}, sums(factor.mul(bottom.value).mul(top.value)), []*Node{none,
+			Div(ReduceAllSum(factor.mul(bottom.value).mul(w.n).Re), Square(k.alphaScale))})
+}
+
+// pointGradients are those of Re v and Im v, given g of Re(g·δ(iv)).
+func pointGradients(g ComplexNode) []*Node { return []*Node{Neg(g.Im), Neg(g.Re)} }
+
+// sums are the gradients of a complex scalar s, given g of Re(Σ g·δs).
+func sums(g ComplexNode) []*Node { return []*Node{ReduceAllSum(g.Re), Neg(ReduceAllSum(g.Im))} }
+
+// lost says where n and d vanish together by underflow: near ω1, say, in a long cell, where the rounding of z decides
+// which side of the sphere is seen.
+func (q quotient) lost() *Node {
+	return LessThan(Add(q.n.norm2(), q.d.norm2()), Scalar(q.n.Re.Graph(), q.n.Re.DType(), leastNorm2(q.n.Re.DType())))
+}
+
+// leastNorm2 is the least |n|² + |d|² that is told from 0: its inverse, times 2²⁰ for α_scale, must be a number, and so
+// must the square of its last digit.
+func leastNorm2(dtype dtypes.DType) float64 {
+	if dtype == dtypes.Float64 {
+		return 0x1p-800
+	}
+	return 0x1p-90
+}
+
+// onSphere returns S(n/d), [..., 3], (14.4). The three parts are sums of products with constants, and no Stack: XLA would
+// compute n and d for each part of one.
+func (q quotient) onSphere() *Node {
+	lost, one := q.lost(), OnesLike(q.n.Re)
+	n, d := where(lost, ComplexNode{one, ZerosLike(one)}, q.n), where(lost, zeros(q.d), q.d)
 	top, bottom := n.norm2(), d.norm2()
-	sum := Add(top, bottom)
-	cross := ComplexNode{Add(Mul(n.Re, d.Re), Mul(n.Im, d.Im)), Sub(Mul(n.Im, d.Re), Mul(n.Re, d.Im))}
-	return Stack([]*Node{MulScalar(Div(cross.Re, sum), 2), MulScalar(Div(cross.Im, sum), 2), Div(Sub(top, bottom), sum)},
-		-1)
+	cross := n.mul(d.conj()).scale(2)
+	inverse := Inverse(Add(top, bottom))
+	var point *Node
+	for i, part := range []*Node{cross.Re, cross.Im, Sub(top, bottom)} {
+		unit := make([]float64, 3)
+		unit[i] = 1
+		part = Mul(InsertAxes(Mul(part, inverse), -1),
+			alongLast(ConstAsDType(part.Graph(), part.DType(), unit), part.Rank()+1)) // [..., 3]
+		if point == nil {
+			point = part
+		} else {
+			point = Add(point, part)
+		}
+	}
+	return point
 }
+
+// pullBack takes a gradient dy of S(n/d), [..., 3], to κ with Re(κ(d·δn - n·δd)) the change: for γ = dy1 + i·dy2
+//
+//	κ = 2 (γ̄ d̄² - γ n̄² + 2 dy3 n̄ d̄)/(|n|² + |d|²)²
+func (q quotient) pullBack(dy *Node) ComplexNode {
+	lost := q.lost()
+	inverse := Inverse(Where(lost, OnesLike(q.n.Re), Add(q.n.norm2(), q.d.norm2())))
+	n, d := q.n.conj().times(inverse), q.d.conj().times(inverse)
+	gamma, height := ComplexNode{channel(dy, 0), channel(dy, 1)}, channel(dy, 2)
+	sum := gamma.conj().mul(d.square()).sub(gamma.mul(n.square())).add(n.mul(d).times(height).scale(2)).scale(2)
+	return where(lost, zeros(sum), sum)
+}
+
+// conj is ā.
+func (a ComplexNode) conj() ComplexNode { return ComplexNode{a.Re, Neg(a.Im)} }
 
 // unit is a/|a|, a ≠ 0.
 func (a ComplexNode) unit() ComplexNode { return a.times(Inverse(Sqrt(a.norm2()))) }
