@@ -116,6 +116,10 @@ xla: ## install XLA for CPUs (the pinned PJRT plugin) into ~/.local/lib/go-xla
 onnxruntime: ## fetch ONNX Runtime from npm into ~/.local/lib/onnxruntime
 	tools/scripts/onnxruntime
 
+.PHONY: cuda-compile-check
+cuda-compile-check: ## compile models for an H100 on a machine without a GPU; ARGS=--all every encoding, for an A100 too
+	tools/scripts/cuda-compile-check $(ARGS)
+
 .PHONY: gpu-check
 gpu-check: ## build gpu-check/, a bundle for a CUDA machine without a Go toolchain
 	tools/scripts/gpu-check

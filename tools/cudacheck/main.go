@@ -1,0 +1,222 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Command cudacheck compiles models for an NVIDIA GPU on a machine without one: `make cuda-compile-check`.
+//
+// Every encoding's inference and training step goes through GoMLX and go-xla to the CUDA PJRT plugin, which compiles it to
+// machine code (plugin.c). Nothing is run. It prints one line for each program and fails if one does not compile; -rows
+// also writes what the compiler reports as lines of JSON.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomlx/compute"
+	_ "github.com/gomlx/go-xla/compute/xla" // registers "xla"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/internal/program"
+	"github.com/wepe-go/wepe/study"
+	"github.com/wepe-go/wepe/vit"
+)
+
+type options struct {
+	plugins, gpu, variant, settings, encodings, dtypes, rows string
+	side, step, forward                                      int
+	tf32                                                     bool
+}
+
+func main() {
+	program.Main("cudacheck", parse, func(options) bool { return false }, run)
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("cudacheck", flag.ContinueOnError)
+	flags.StringVar(&o.plugins, "plugins", "", "directory of the plugins, which tools/scripts/cuda-check fills")
+	flags.StringVar(&o.gpu, "gpu", "h100_sxm", "GPU, one of tools/cudacheck/gpus")
+	flags.StringVar(&o.variant, "variant", "N/16", "model")
+	flags.IntVar(&o.side, "size", 224, "side of the images in pixels")
+	flags.StringVar(&o.settings, "set", "", "settings of the recipe, as model.depth=2")
+	flags.IntVar(&o.step, "step", 4, "images of a training step")
+	flags.IntVar(&o.forward, "forward", 4, "images of an inference")
+	flags.StringVar(&o.encodings, "encodings", "", "encodings, each with settings after a colon, separated by spaces; all if empty")
+	flags.StringVar(&o.dtypes, "dtypes", "float32,bfloat16", "data types of the model")
+	flags.BoolVar(&o.tf32, "tf32", true, "allow TF32 in products of float32")
+	flags.StringVar(&o.rows, "rows", "", "file to which rows are appended")
+	return o, program.Parse(flags, "compiles models for a GPU without one.", args)
+}
+
+func run(_ context.Context, o options) error {
+	dump, err := os.MkdirTemp("", "cudacheck")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dump)
+	compiler, err := o.open(dump)
+	if err != nil {
+		return err
+	}
+	if o.encodings == "" {
+		o.encodings = strings.Join(vit.PositionNames(), " ")
+	}
+	failed, programs := 0, 0
+	for _, dtype := range strings.Split(o.dtypes, ",") {
+		for _, encoding := range strings.Fields(o.encodings) {
+			rows, err := compiler.compile(o, encoding, dtype)
+			if err != nil {
+				return err
+			}
+			for _, row := range rows {
+				programs++
+				if row.Error != "" {
+					failed++
+				}
+				program.Printf("%s\n", row)
+			}
+			if err := appendRows(o.rows, rows); err != nil {
+				return err
+			}
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d programs do not compile for %s", failed, programs, o.gpu)
+	}
+	program.Printf("%d programs compile for %s\n", programs, o.gpu)
+	return nil
+}
+
+// row is one program and what the compiler reports of it.
+type row struct {
+	GPU         string  `json:"gpu"`
+	Model       string  `json:"model"`
+	Encoding    string  `json:"encoding"`
+	DType       string  `json:"dtype"`
+	TF32        bool    `json:"tf32"`
+	Call        string  `json:"call"`
+	Error       string  `json:"error,omitempty"`
+	CPUSeconds  float64 `json:"cpu_seconds"` // of compilation
+	Temporary   int64   `json:"temporary_bytes"`
+	Peak        int64   `json:"peak_bytes"`
+	Aliased     int64   `json:"alias_bytes"`
+	Launches    int     `json:"launches"` // kernels and library calls of one execution
+	Kernels     int     `json:"kernels"`  // different ones
+	PTXLines    int     `json:"ptx_lines"`
+	LongestName string  `json:"longest_kernel"` // of PTXLines lines
+	Registers   int     `json:"registers"`      // at most, of the encodings' and all other kernels
+	Spilled     int     `json:"spilled_bytes"`
+}
+
+func (r row) String() string {
+	at := fmt.Sprintf("%s %s %s %s %s", r.GPU, r.Model, r.Encoding, r.DType, r.Call)
+	if r.Error != "" {
+		return at + ": does not compile: " + r.Error
+	}
+	return fmt.Sprintf("%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d registers, %.1f MB "+
+		"temporary", at, r.CPUSeconds, r.Launches, r.Kernels, r.PTXLines, r.LongestName, r.Registers,
+		float64(r.Temporary)/1e6)
+}
+
+// compiler is a backend that compiles for CUDA, its log and where XLA dumps what it makes.
+type compiler struct {
+	backend       compute.Backend
+	log, dump     string
+	ptxas, target string
+}
+
+// small is the size of programs that set up a model and are run on the CPU.
+const small = 20_000
+
+func (o options) open(dump string) (*compiler, error) {
+	c := &compiler{log: filepath.Join(dump, "log.jsonl"), dump: filepath.Join(dump, "xla"),
+		ptxas: filepath.Join(o.plugins, "nvidia/cu13/bin/ptxas"), target: map[string]string{"a100_sxm_80": "sm_80",
+			"h100_sxm": "sm_90a"}[o.gpu]}
+	for name, value := range map[string]string{
+		"CUDACHECK_CPU":        filepath.Join(o.plugins, "cpu.so"),
+		"CUDACHECK_CUDA":       filepath.Join(o.plugins, "jax_plugins/xla_cuda13/xla_cuda_plugin.so"),
+		"CUDACHECK_GPU":        filepath.Join("tools/cudacheck/gpus", o.gpu+".txtpb"),
+		"CUDACHECK_LOG":        c.log,
+		"CUDACHECK_SMALL":      fmt.Sprint(small),
+		"GOPJRT_CUDA_CHECKS":   "0",
+		"TF_CPP_MIN_LOG_LEVEL": cmp.Or(os.Getenv("TF_CPP_MIN_LOG_LEVEL"), "2"),
+		// Without a GPU nothing can be timed, so products get default tiles.
+		"XLA_FLAGS": fmt.Sprintf("--xla_gpu_cuda_data_dir=%s --xla_gpu_autotune_level=0 --xla_dump_to=%s --xla_dump_hlo_as_text",
+			filepath.Join(o.plugins, "nvidia/cu13"), c.dump),
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			return nil, err
+		}
+	}
+	name := "xla:" + filepath.Join(o.plugins, "wepe_cuda_check.so")
+	if !o.tf32 {
+		name += ",tf32=false"
+	}
+	var err error
+	c.backend, err = compute.NewWithConfig(name)
+	return c, err
+}
+
+// compile compiles inference and training step of an encoding.
+func (c *compiler) compile(o options, encoding, dtype string) (rows []row, err error) {
+	position, settings, _ := strings.Cut(encoding, ":")
+	timing, err := analysis.Cost{Backend: c.backend, Step: o.step, Forward: o.forward, DType: dtype}.NewTiming(o.variant,
+		o.side, study.Arm{Position: position, Label: encoding, Settings: strings.Trim(o.settings+";"+settings, ";")})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", encoding, err)
+	}
+	for _, call := range []struct {
+		name string
+		run  func() error
+	}{{"inference", timing.Forward}, {"training step", timing.Step}} {
+		r := row{GPU: o.gpu, Model: o.variant, Encoding: encoding, DType: dtype, TF32: o.tf32, Call: call.name}
+		if err := os.RemoveAll(c.log); err != nil {
+			return nil, err
+		}
+		if err := os.RemoveAll(c.dump); err != nil {
+			return nil, err
+		}
+		failure := call.run() // which it is even where all is well: there is nothing to run
+		line, err := os.ReadFile(c.log)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s %s: not compiled at all: %w", encoding, dtype, call.name, failure)
+		}
+		lines := bytes.Split(bytes.TrimSpace(line), []byte("\n"))
+		if err := json.Unmarshal(lines[len(lines)-1], &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.log, err)
+		}
+		if r.Error == "" {
+			if err := c.inspect(&r); err != nil {
+				return nil, err
+			}
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+func appendRows(path string, rows []row) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	for _, r := range rows {
+		if err := json.NewEncoder(w).Encode(r); err != nil {
+			return err
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.Close()
+}
