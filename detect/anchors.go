@@ -19,7 +19,7 @@ func cellAnchors(sizes, ratios []float64) []Box {
 }
 
 // gridAnchors are the boxes of a cell moved to every place of a map, row by row. Their centres are stride apart, the
-// first is offset·stride from the corner of the picture on both axes: ViTDet has 0.
+// first is offset·stride from the corner of the image on both axes: ViTDet has 0.
 func gridAnchors(cell []Box, rows, cols int, stride, offset float64) []Box {
 	anchors := make([]Box, 0, rows*cols*len(cell))
 	for row := range rows {

@@ -27,7 +27,7 @@ type Backbone struct {
 	vit.Config
 
 	Window   int   `json:"window"`             // patches along the side of a window; default 14
-	Global   []int `json:"global"`             // blocks that see the whole picture; default four, evenly
+	Global   []int `json:"global"`             // blocks that see the whole image; default four, evenly
 	Residual []int `json:"residual,omitempty"` // blocks with a convolutional bottleneck behind them; default none
 	Relative bool  `json:"relative,omitempty"` // decomposed relative positions in every block, ViTDet has them
 
@@ -54,7 +54,7 @@ func (b Backbone) WithDefaults() Backbone {
 	return b
 }
 
-// Validate says what is wrong with b, in one line that names the field.
+// Validate reports what is wrong with b, in one line that names the field.
 func (b Backbone) Validate() error {
 	b = b.WithDefaults()
 	if err := b.Config.Validate(); err != nil {
@@ -129,12 +129,12 @@ func (b Backbone) Trace(scope *model.Scope, images *Node, attentionWeights bool)
 // windows are those of a window block.
 func (b Backbone) windows() windows { return windows{b.Rows(), b.Cols(), b.Window} }
 
-// encoders are those of the position encoding for the whole picture: a patch has the same place in all blocks, be they
+// encoders are those of the position encoding for the whole image: a patch has the same place in all blocks, be they
 // of windows or not. So what an encoding learned of a distance serves both, the variables of one block do too, and an
-// encoding that measures places by the side of the grid, as rope-dinov3 and wepe-bias, keeps its unit; the ones that
-// know differences of places alone would be the same if they counted from the corner of the window.
+// encoding that measures positions by the side of the grid, as rope-dinov3 and wepe-bias, keeps its unit; the ones that
+// know differences of positions alone would be the same if they counted from the corner of the window.
 //
-// Where windows reach beyond the picture, one more token in front, as a register, stands for what has no place.
+// Where windows reach beyond the image, one more token in front, as a register, stands for what has no place.
 func (b Backbone) encoders(scope *model.Scope) vit.Encoders {
 	known := func(name string) bool { _, ok := scope.GetParam(name); return ok }
 	grid := b.Config
@@ -176,9 +176,9 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Enco
 	if encoders.Rotary != nil {
 		a.Turn = func(q, k *Node) (*Node, *Node) {
 			d := q.Shape().Dimensions
-			places := Const(q.Graph(), slices.Concat(tokens...))
+			positions := Const(q.Graph(), slices.Concat(tokens...))
 			side := func(x *Node) *Node { return Reshape(x, -1, len(tokens)*d[1], d[2], d[3]) } // windows of an image in a row
-			q, k = encoders.Rotary.Block(i).EncodeQK(side(q), side(k), places, 1)
+			q, k = encoders.Rotary.Block(i).EncodeQK(side(q), side(k), positions, 1)
 			return Reshape(q, d...), Reshape(k, d...)
 		}
 	}

@@ -86,11 +86,11 @@ func (f *foreign) backbone(b Backbone, meta vitdetMeta) {
 	p := b.PatchSize * b.PatchSize
 	f.Set("backbone/patch/weights", gomlxtest.Reversed(w.Data, b.Width, b.Channels, p), p*b.Channels, b.Width)
 	f.Vector("backbone/patch/biases", "net.patch_embed.proj.bias")
-	places := f.Get("net.pos_embed").Data
+	positions := f.Get("net.pos_embed").Data
 	if meta.Config.ClassRow {
-		places = places[b.Width:]
+		positions = positions[b.Width:]
 	}
-	f.Set("backbone/position/grid2d/table", places, b.PositionRows, b.PositionCols, b.Width)
+	f.Set("backbone/position/grid2d/table", positions, b.PositionRows, b.PositionCols, b.Width)
 	for i := range b.Depth {
 		from, to := fmt.Sprintf("net.blocks.%d.", i), fmt.Sprintf("backbone/block_%02d/", i)
 		f.Norm(to+"norm1", from+"norm1")

@@ -58,7 +58,7 @@ func TestAWindowOverTheWholePictureIsGlobalAttentionInEveryEncoding(t *testing.T
 	}
 }
 
-// These know differences of places in patches alone, so a window is a picture of its own, wherever it lies.
+// These know differences of positions in patches alone, so a window is an image of its own, wherever it lies.
 func TestAWindowSeesNothingOutside(t *testing.T) {
 	const rows, cols, side = 6, 9, 3
 	whole := gomlxtest.Noise(1, 2*rows, 2*cols, 1)

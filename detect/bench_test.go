@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// The parts of a step of training on eight pictures of 96² pixels, and of detection in them, by a detector that trains
+// The parts of a step of training on eight images of 96² pixels, and of detection in them, by a detector that trains
 // on a CPU: proposals and sampling; losses and their gradients; detections with masks.
 func BenchmarkDetector(b *testing.B) {
 	c := Config{
@@ -27,13 +27,13 @@ func BenchmarkDetector(b *testing.B) {
 	}.WithDefaults()
 	d := gomlxtest.Must(New(gomlxtest.Backend(), gomlxtest.Seeded(b, 3).Scope("/detector"), c))(b)
 	defer d.Finalize()
-	var pictures []image.Image
-	var truths []Truth
+	var images []image.Image
+	var annotations []Annotations
 	for i := range 8 {
-		picture, truth := scene(96, 96, image.Rect(5+i, 9, 40+i, 50), image.Pt(70, 60+i), 13+i)
-		pictures, truths = append(pictures, picture), append(truths, truth)
+		img, truth := scene(96, 96, image.Rect(5+i, 9, 40+i, 50), image.Pt(70, 60+i), 13+i)
+		images, annotations = append(images, img), append(annotations, truth)
 	}
-	pixels, _, err := canvas(pictures, d.Rows, d.Cols)
+	pixels, _, err := canvas(images, d.Rows, d.Cols)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -50,11 +50,11 @@ func BenchmarkDetector(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer step.Finalize()
-	in := gomlxtest.Must(d.Inputs(pixels, truths, 1))(b)
+	in := gomlxtest.Must(d.Inputs(pixels, annotations, 1))(b)
 	for name, part := range map[string]func(){
-		"propose": func() { gomlxtest.Must(d.Inputs(pixels, truths, 1))(b) },
+		"propose": func() { gomlxtest.Must(d.Inputs(pixels, annotations, 1))(b) },
 		"losses":  func() { gomlxtest.Must(step.Call(anys(in.List())...))(b) },
-		"detect":  func() { gomlxtest.Must(d.Detect(pictures...))(b) },
+		"detect":  func() { gomlxtest.Must(d.Detect(images...))(b) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			part() // compiles

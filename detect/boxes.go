@@ -14,10 +14,10 @@ type Box [4]float32
 // Area is width times height.
 func (b Box) Area() float32 { return (b[2] - b[0]) * (b[3] - b[1]) }
 
-// Empty says whether it has no width or no height.
+// Empty reports whether it has no width or no height.
 func (b Box) Empty() bool { return !(b[2]-b[0] > 0) || !(b[3]-b[1] > 0) }
 
-// Clip moves its sides into a picture of that many pixels.
+// Clip moves its sides into an image of that many pixels.
 func (b Box) Clip(rows, cols int) Box {
 	for i := range b {
 		side := cols

@@ -54,7 +54,7 @@ func (w deltas) decode(by, boxes *Node, clamp float64) *Node {
 	return Concatenate([]*Node{Sub(x, width), Sub(y, height), Add(x, width), Add(y, height)}, -1)
 }
 
-// clip moves boxes [batch, n, 4] into their pictures of sizes [batch, 2], rows and cols.
+// clip moves boxes [batch, n, 4] into their images of sizes [batch, 2], rows and cols.
 func clip(boxes, sizes *Node) *Node {
 	rows, cols := SliceAxis(sizes, -1, AxisRange(0, 1)), SliceAxis(sizes, -1, AxisRange(1, 2))
 	most := InsertAxes(Concatenate([]*Node{cols, rows, cols, rows}, -1), 1) // [batch, 1, 4]

@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Config says what a detector is. It is saved with every checkpoint; a zero field means the default named beside it,
+// Config describes a detector. It is saved with every checkpoint; a zero field means the default named beside it,
 // which is that of ViTDet with Mask R-CNN. Backbone.Classes is the number of classes of objects.
 type Config struct {
 	Backbone Backbone `json:"backbone"`
@@ -29,7 +29,7 @@ type Counts struct {
 }
 
 // RPN is the region proposal network (Ren et al., https://arxiv.org/abs/1506.01497): a small head on every map of the
-// pyramid that says of each anchor whether it is an object and how to move it there.
+// pyramid that predicts for each anchor whether it is an object and how to move it there.
 type RPN struct {
 	Convs  int       `json:"convs"`  // 3×3 convolutions of the head, default 2
 	Sizes  []float64 `json:"sizes"`  // pixels, the root of the area of a level's anchors; default 8 cells of its map
@@ -37,17 +37,17 @@ type RPN struct {
 
 	Low      float64 `json:"low"`      // IoU below which an anchor is background, default 0.3
 	High     float64 `json:"high"`     // IoU from which it is an object, default 0.7
-	Samples  int     `json:"samples"`  // anchors of a picture in the loss, default 256
+	Samples  int     `json:"samples"`  // anchors of an image in the loss, default 256
 	Positive float64 `json:"positive"` // objects among them at most, default ½
 
 	Before  Counts  `json:"before"`  // boxes of a level that go into suppression, default 2000 and 1000
-	After   Counts  `json:"after"`   // proposals of a picture, default 1000
+	After   Counts  `json:"after"`   // proposals of an image, default 1000
 	Overlap float64 `json:"overlap"` // IoU above which a box is suppressed, default 0.7
 }
 
-// ROI is what looks at the proposals: heads for classes and boxes, in several stages for Cascade R-CNN, and for masks.
+// ROI is what processes the proposals: heads for classes and boxes, in several stages for Cascade R-CNN, and for masks.
 type ROI struct {
-	Samples  int     `json:"samples"`  // proposals of a picture in the losses, default 512
+	Samples  int     `json:"samples"`  // proposals of an image in the losses, default 512
 	Positive float64 `json:"positive"` // objects among them at most, default ¼
 	Stages   []Stage `json:"stages"`   // default the first of CascadeStages
 
@@ -63,7 +63,7 @@ type ROI struct {
 
 	Score   float64 `json:"score"`   // a detection's is greater, default 0.05
 	Overlap float64 `json:"overlap"` // IoU above which one of the same class is suppressed, default ½
-	Top     int     `json:"top"`     // detections of a picture at most, default 100
+	Top     int     `json:"top"`     // detections of an image at most, default 100
 }
 
 // Stage is one classifier and one correction of boxes. With several stages (Cai & Vasconcelos,
@@ -79,7 +79,7 @@ func CascadeStages() []Stage {
 	return []Stage{{0.5, [4]float64{10, 10, 5, 5}}, {0.6, [4]float64{20, 20, 10, 10}}, {0.7, [4]float64{30, 30, 15, 15}}}
 }
 
-// agnostic says whether one box serves all classes.
+// agnostic reports whether one box serves all classes.
 func (r ROI) agnostic() bool { return len(r.Stages) > 1 }
 
 // WithDefaults returns c with every zero field that has a default filled in.
@@ -143,7 +143,7 @@ func (c Config) strides() []float64 {
 	return strides
 }
 
-// checkCanvas says what is wrong with rows × cols pixels that pictures are fitted into.
+// checkCanvas reports what is wrong with rows × cols pixels that images are fitted into.
 func (c Config) checkCanvas(rows, cols int) error {
 	p := c.Backbone.PatchSize
 	if rows%p != 0 || cols%p != 0 || min(rows, cols) < 2*p {
@@ -153,7 +153,7 @@ func (c Config) checkCanvas(rows, cols int) error {
 	return nil
 }
 
-// Validate says what is wrong with c, in one line that names the field.
+// Validate reports what is wrong with c, in one line that names the field.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	if err := c.Backbone.Validate(); err != nil {
@@ -197,7 +197,7 @@ func (c Config) Validate() error {
 	}
 	switch {
 	case c.Backbone.Channels != 3:
-		return fmt.Errorf("detect: backbone.channels is %d, pictures give 3", c.Backbone.Channels)
+		return fmt.Errorf("detect: backbone.channels is %d, images give 3", c.Backbone.Channels)
 	case c.Backbone.Width%4 != 0:
 		return fmt.Errorf("detect: backbone.width is %d, the pyramid wants a multiple of 4", c.Backbone.Width)
 	case c.Backbone.DType != "float32":
@@ -224,7 +224,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// ViTDet returns the detector of that paper on a ViT of a size as "B/16", for pictures of 1024² pixels and so many
+// ViTDet returns the detector of that paper on a ViT of a size as "B/16", for images of 1024² pixels and so many
 // classes, with Mask R-CNN or Cascade Mask R-CNN.
 func ViTDet(variant string, classes int, cascade bool) (Config, error) {
 	v, err := vit.Variant(variant)
@@ -233,7 +233,7 @@ func ViTDet(variant string, classes int, cascade bool) (Config, error) {
 	}
 	v.ImageRows, v.ImageCols, v.Classes, v.Position = 1024, 1024, classes, ""
 	c := Config{Backbone: Backbone{Config: v, Relative: true}}
-	side := 224 / v.PatchSize // of MAE's pictures
+	side := 224 / v.PatchSize // of MAE's images
 	c.Backbone.PositionRows, c.Backbone.PositionCols = side, side
 	if cascade {
 		c.ROI.Stages = CascadeStages()

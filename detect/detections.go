@@ -6,10 +6,10 @@ import "math"
 
 // Detection is an object that was found.
 type Detection struct {
-	Box   Box // in pixels of the picture
+	Box   Box // in pixels of the image
 	Class int
 	Score float32 // 0 to 1
-	Mask  *Bitmap // of the whole picture; nil of detectors without masks
+	Mask  *Bitmap // of the whole image; nil of detectors without masks
 }
 
 // detections are the best of boxes [n, classes or 1] with probabilities [n, classes+1], the last one that of
@@ -38,7 +38,7 @@ func (r ROI) detections(scores []float32, boxes []Box, classes int) []Detection 
 	return all
 }
 
-// scaled are detections of a picture at another size: boxes by factors down and across, clipped to rows × cols. keep
+// scaled are detections of an image at another size: boxes by factors down and across, clipped to rows × cols. keep
 // are the indices of those that are not empty then.
 func scaled(all []Detection, down, across float64, rows, cols int) (out []Detection, keep []int) {
 	for i, d := range all {
@@ -56,7 +56,7 @@ func scaled(all []Detection, down, across float64, rows, cols int) (out []Detect
 	return out, keep
 }
 
-// paste puts a mask of probabilities, side × side cells of a box, into a picture of rows × cols pixels: a pixel belongs
+// paste puts a mask of probabilities, side × side cells of a box, into an image of rows × cols pixels: a pixel belongs
 // to the object where the probability at its middle, bilinear between the cells and 0 outside, is at least ½.
 func paste(mask []float32, side int, box Box, rows, cols int) *Bitmap {
 	b := &Bitmap{Rows: rows, Cols: cols, Pixels: make([]bool, rows*cols)}

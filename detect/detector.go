@@ -24,14 +24,14 @@ const (
 
 // Detector is a Config with its variables, on a backend. It is not for several goroutines at once.
 //
-// Not all backends can sort, so it is three programs with the host between them: one that looks at pictures and
-// proposes boxes, one that judges proposals, and one that draws masks.
+// Not all backends can sort, so it is three programs with the host between them: one that takes images and
+// proposes boxes, one that classifies proposals, and one that predicts masks.
 type Detector struct {
 	Config     Config
-	Rows, Cols int // pixels of the canvas that pictures are fitted into; at first those that it is trained on
+	Rows, Cols int // pixels of the canvas that images are fitted into; at first those that it is trained on
 
-	scope              *model.Scope
-	look, judge, shape *model.Exec
+	scope                        *model.Scope
+	proposer, classifier, masker *model.Exec
 }
 
 // New returns the detector of a configuration whose variables are in scope, or are drawn there when they are first
@@ -45,7 +45,7 @@ func New(backend compute.Backend, scope *model.Scope, config Config) (*Detector,
 	for _, program := range []struct {
 		exec  **model.Exec
 		graph func(c Config, scope *model.Scope, in []*Node) []*Node
-	}{{&d.look, lookGraph}, {&d.judge, judgeGraph}, {&d.shape, shapeGraph}} {
+	}{{&d.proposer, proposerGraph}, {&d.classifier, classifierGraph}, {&d.masker, maskerGraph}} {
 		var err error
 		*program.exec, err = model.NewExec(backend, scope.Store(), func(root *model.Scope, in []*Node) []*Node {
 			root.Store().SetTraining(in[0].Graph(), false)
@@ -60,12 +60,12 @@ func New(backend compute.Backend, scope *model.Scope, config Config) (*Detector,
 
 // Finalize frees what the detector holds on the backend but its variables. It cannot be used any more.
 func (d *Detector) Finalize() {
-	for _, exec := range []*model.Exec{d.look, d.judge, d.shape} {
+	for _, exec := range []*model.Exec{d.proposer, d.classifier, d.masker} {
 		exec.Finalize()
 	}
 }
 
-// maps are those of the pyramid for pixels [batch, rows, cols, 3] of pictures of sizes [batch, 2].
+// maps are those of the pyramid for pixels [batch, rows, cols, 3] of images of sizes [batch, 2].
 func (c Config) maps(scope *model.Scope, pixels, sizes *Node) []*Node {
 	trace := c.Backbone.Trace(scope.In(backboneScope), c.normalised(pixels, sizes), false)
 	return pyramid(scope.In(pyramidScope), trace.Output, c.Channels)
@@ -84,8 +84,8 @@ func (c Config) regions(maps []*Node) regions {
 	return regions{c.ROI, c.Backbone.Classes, maps[:pooledLevels], c.strides()}
 }
 
-// lookGraph takes pixels and sizes; it returns the logits of all anchors, the boxes they are moved to and the maps.
-func lookGraph(c Config, scope *model.Scope, in []*Node) []*Node {
+// proposerGraph takes pixels and sizes; it returns the logits of all anchors, the boxes they are moved to and the maps.
+func proposerGraph(c Config, scope *model.Scope, in []*Node) []*Node {
 	maps := c.maps(scope, in[0], in[1])
 	logits, by := c.RPN.head(scope.In(rpnScope), maps)
 	d := in[0].Shape().Dimensions
@@ -93,40 +93,40 @@ func lookGraph(c Config, scope *model.Scope, in []*Node) []*Node {
 	return append([]*Node{logits, propose(by, constant(logits.Graph(), anchors))}, maps[:pooledLevels]...)
 }
 
-// judgeGraph takes proposals, sizes and maps; it returns the probabilities and boxes of regions.results.
-func judgeGraph(c Config, scope *model.Scope, in []*Node) []*Node {
+// classifierGraph takes proposals, sizes and maps; it returns the probabilities and boxes of regions.results.
+func classifierGraph(c Config, scope *model.Scope, in []*Node) []*Node {
 	r := c.regions(in[2:])
-	scores, boxes := r.results(r.judge(scope.In(roiScope), in[0], in[1]), in[1])
+	scores, boxes := r.results(r.boxHeads(scope.In(roiScope), in[0], in[1]), in[1])
 	return []*Node{scores, boxes}
 }
 
-// shapeGraph takes boxes, classes and maps; it returns the probabilities of masks, [batch·n, side, side].
-func shapeGraph(c Config, scope *model.Scope, in []*Node) []*Node {
+// maskerGraph takes boxes, classes and maps; it returns the probabilities of masks, [batch·n, side, side].
+func maskerGraph(c Config, scope *model.Scope, in []*Node) []*Node {
 	r := c.regions(in[2:])
 	return []*Node{Sigmoid(r.ofClass(r.masks(scope.In(roiScope).In(maskScope), in[0]), in[1]))}
 }
 
-// seen is what the first program found in a batch of pictures.
-type seen struct {
+// proposed is what the first program found in a batch of images.
+type proposed struct {
 	sizes     [][2]int
 	proposals [][]Box
 	maps      []*tensors.Tensor
 }
 
 // finalize frees the maps.
-func (s seen) finalize() {
+func (s proposed) finalize() {
 	for _, x := range s.maps {
 		_ = x.FinalizeAll() // what could not be freed is the garbage collector's
 	}
 }
 
-// see runs the first program on pixels uint8 [batch, rows, cols, 3].
-func (d *Detector) see(pixels *tensors.Tensor, sizes [][2]int, before, after int) (s seen, err error) {
-	out, err := d.look.Call(pixels, sizeTensor(sizes))
+// propose runs the first program on pixels uint8 [batch, rows, cols, 3].
+func (d *Detector) propose(pixels *tensors.Tensor, sizes [][2]int, before, after int) (s proposed, err error) {
+	out, err := d.proposer.Call(pixels, sizeTensor(sizes))
 	if err != nil {
 		return s, fmt.Errorf("detect: %w", err)
 	}
-	s = seen{sizes: sizes, maps: out[2:]}
+	s = proposed{sizes: sizes, maps: out[2:]}
 	logits, err := tensors.CopyFlatData[float32](out[0])
 	if err != nil {
 		return s, err
@@ -154,36 +154,36 @@ func boxesIn(x *tensors.Tensor) ([]Box, error) {
 	return boxes, err
 }
 
-// Detect finds the objects in pictures, of each the best first. A picture is fitted into the canvas, keeping its shape;
+// Detect finds the objects in images, of each the best first. An image is fitted into the canvas, keeping its shape;
 // boxes and masks are in its own pixels.
-func (d *Detector) Detect(pictures ...image.Image) ([][]Detection, error) {
-	if len(pictures) == 0 {
+func (d *Detector) Detect(images ...image.Image) ([][]Detection, error) {
+	if len(images) == 0 {
 		return nil, nil
 	}
 	c := d.Config
 	if err := c.checkCanvas(d.Rows, d.Cols); err != nil {
 		return nil, err
 	}
-	pixels, sizes, err := canvas(pictures, d.Rows, d.Cols)
+	pixels, sizes, err := canvas(images, d.Rows, d.Cols)
 	if err != nil {
 		return nil, err
 	}
-	s, err := d.see(pixels, sizes, c.RPN.Before.Test, c.RPN.After.Test)
+	s, err := d.propose(pixels, sizes, c.RPN.Before.Test, c.RPN.After.Test)
 	defer s.finalize()
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.judgeAll(s)
+	found, err := d.classify(s)
 	if err != nil {
 		return nil, err
 	}
-	masks, err := d.shapes(s, found)
+	masks, err := d.maskProbabilities(s, found)
 	if err != nil {
 		return nil, err
 	}
 	side := 2 * c.ROI.MaskSize
 	for i, size := range sizes {
-		rows, cols := pictures[i].Bounds().Dy(), pictures[i].Bounds().Dx()
+		rows, cols := images[i].Bounds().Dy(), images[i].Bounds().Dx()
 		all, keep := scaled(found[i], float64(rows)/float64(size[0]), float64(cols)/float64(size[1]), rows, cols)
 		for k := range all {
 			if masks != nil {
@@ -195,8 +195,8 @@ func (d *Detector) Detect(pictures ...image.Image) ([][]Detection, error) {
 	return found, nil
 }
 
-// judgeAll runs the second program: detections in the pixels of the canvas, without masks.
-func (d *Detector) judgeAll(s seen) (found [][]Detection, err error) {
+// classify runs the second program: detections in the pixels of the canvas, without masks.
+func (d *Detector) classify(s proposed) (found [][]Detection, err error) {
 	c := d.Config
 	anchors, _ := c.anchors(d.Rows, d.Cols)
 	n := min(c.RPN.After.Test, len(anchors))
@@ -205,7 +205,7 @@ func (d *Detector) judgeAll(s seen) (found [][]Detection, err error) {
 		padded = append(append(padded, boxes...), make([]Box, n-len(boxes))...)
 	}
 	inputs := []any{boxTensor(padded, len(s.proposals), n), sizeTensor(s.sizes)}
-	out, err := d.judge.Call(append(inputs, anys(s.maps)...)...)
+	out, err := d.classifier.Call(append(inputs, anys(s.maps)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("detect: %w", err)
 	}
@@ -226,17 +226,16 @@ func (d *Detector) judgeAll(s seen) (found [][]Detection, err error) {
 	return found, nil
 }
 
-// shapes runs the third program: for each picture the probabilities of its detections' masks, one after the other.
-func (d *Detector) shapes(s seen, found [][]Detection) (masks [][]float32, err error) {
-	most := 0
+// maskProbabilities runs the third program: for each image the probabilities of its detections' masks, one after the other.
+func (d *Detector) maskProbabilities(s proposed, found [][]Detection) (masks [][]float32, err error) {
+	most := 0 // detections of an image
 	for _, all := range found {
-		for most < len(all) { // numbers of boxes are rounded up so that graphs are few
-			most = max(1, 2*most)
-		}
+		most = max(most, len(all))
 	}
 	if most == 0 || d.Config.ROI.NoMasks {
 		return nil, nil
 	}
+	most = filledTo(most)
 	boxes, classes := make([]Box, len(found)*most), make([]int64, len(found)*most)
 	for i, all := range found {
 		for k, one := range all {
@@ -244,7 +243,7 @@ func (d *Detector) shapes(s seen, found [][]Detection) (masks [][]float32, err e
 		}
 	}
 	inputs := []any{boxTensor(boxes, len(found), most), tensors.FromFlatDataAndDimensions(classes, len(found), most)}
-	out, err := d.shape.Call(append(inputs, anys(s.maps)...)...)
+	out, err := d.masker.Call(append(inputs, anys(s.maps)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("detect: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// tiny is a detector that trains in a test: pictures of 24×40 pixels, 3×5 patches in windows of 3.
+// tiny is a detector that trains in a test: images of 24×40 pixels, 3×5 patches in windows of 3.
 func tiny(position string, stages []Stage) Config {
 	return Config{
 		Backbone: Backbone{Config: vit.Config{ImageRows: 24, ImageCols: 40, PatchSize: 8, Width: 32, Depth: 2, Heads: 4,
@@ -35,8 +35,8 @@ func tiny(position string, stages []Stage) Config {
 	}.WithDefaults()
 }
 
-// scene is a picture with a red box, class 0, and a blue disc, class 1, on grey, and its truth.
-func scene(rows, cols int, box image.Rectangle, centre image.Point, radius int) (image.Image, Truth) {
+// scene is an image with a red box, class 0, and a blue disc, class 1, on grey, and its ground truth.
+func scene(rows, cols int, box image.Rectangle, centre image.Point, radius int) (image.Image, Annotations) {
 	img := image.NewNRGBA(image.Rect(0, 0, cols, rows))
 	masks := [2]Bitmap{{rows, cols, make([]bool, rows*cols)}, {rows, cols, make([]bool, rows*cols)}}
 	for y := range rows {
@@ -52,14 +52,14 @@ func scene(rows, cols int, box image.Rectangle, centre image.Point, radius int) 
 			img.SetNRGBA(x, y, c)
 		}
 	}
-	return img, Truth{Rows: rows, Cols: cols, Classes: []int{0, 1}, Masks: []Mask{masks[0], masks[1]}, Boxes: []Box{
+	return img, Annotations{Rows: rows, Cols: cols, Classes: []int{0, 1}, Masks: []Mask{masks[0], masks[1]}, Boxes: []Box{
 		{float32(box.Min.X), float32(box.Min.Y), float32(box.Max.X), float32(box.Max.Y)},
 		{float32(centre.X - radius + 1), float32(centre.Y - radius + 1), float32(centre.X + radius),
 			float32(centre.Y + radius)},
 	}}
 }
 
-func scenes() (pictures []image.Image, truths []Truth) {
+func scenes() (images []image.Image, annotations []Annotations) {
 	for _, s := range []struct {
 		box    image.Rectangle
 		centre image.Point
@@ -67,14 +67,15 @@ func scenes() (pictures []image.Image, truths []Truth) {
 	}{
 		{image.Rect(3, 4, 15, 14), image.Pt(29, 14), 7}, {image.Rect(20, 8, 35, 21), image.Pt(9, 9), 6},
 	} {
-		picture, truth := scene(24, 40, s.box, s.centre, s.radius)
-		pictures, truths = append(pictures, picture), append(truths, truth)
+		img, truth := scene(24, 40, s.box, s.centre, s.radius)
+		images, annotations = append(images, img), append(annotations, truth)
 	}
-	return pictures, truths
+	return images, annotations
 }
 
-// trained makes steps of Adam on pictures and returns the losses of the first and the last one.
-func trained(t *testing.T, d *Detector, pictures []image.Image, truths []Truth, steps int) (first, last float64) {
+// trained makes steps of Adam on images and returns the losses of the first and the last one.
+func trained(t *testing.T, d *Detector, images []image.Image, annotations []Annotations, steps int) (
+	first, last float64) {
 	t.Helper()
 	store := d.scope.Store()
 	adam := optimizer.Adam().LearningRate(3e-3).Done()
@@ -89,12 +90,12 @@ func trained(t *testing.T, d *Detector, pictures []image.Image, truths []Truth, 
 		t.Fatal(err)
 	}
 	defer step.Finalize()
-	pixels, _, err := canvas(pictures, d.Rows, d.Cols)
+	pixels, _, err := canvas(images, d.Rows, d.Cols)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range steps {
-		in := gomlxtest.Must(d.Inputs(pixels, truths, int64(i)))(t)
+		in := gomlxtest.Must(d.Inputs(pixels, annotations, int64(i)))(t)
 		last = gomlxtest.Values(t, gomlxtest.Must(step.Call(anys(in.List())...))(t)[0])[0]
 		if i == 0 {
 			first = last
@@ -121,23 +122,23 @@ func newDetector(t *testing.T, c Config) *Detector {
 
 func TestADetectorLearnsBoxesClassesAndMasks(t *testing.T) {
 	d := newDetector(t, tiny("", nil))
-	pictures, truths := scenes()
-	first, last := trained(t, d, pictures, truths, 100)
+	images, annotations := scenes()
+	first, last := trained(t, d, images, annotations, 100)
 	if !(last < first/2) {
 		t.Errorf("the loss goes from %g to %g", first, last)
 	}
-	for i, found := range gomlxtest.Must(d.Detect(pictures...))(t) {
-		for class, truth := range truths[i].Boxes {
+	for i, found := range gomlxtest.Must(d.Detect(images...))(t) {
+		for class, truth := range annotations[i].Boxes {
 			best := slices.IndexFunc(found, func(one Detection) bool { return one.Class == class })
 			if best < 0 {
-				t.Errorf("picture %d: class %d is not found", i, class)
+				t.Errorf("image %d: class %d is not found", i, class)
 				continue
 			}
 			if one := found[best]; one.Score < 0.5 || IoU(one.Box, truth) < 0.5 {
-				t.Errorf("picture %d: class %d is found at %v with %g, it is at %v", i, class, one.Box, one.Score, truth)
+				t.Errorf("image %d: class %d is found at %v with %g, it is at %v", i, class, one.Box, one.Score, truth)
 			}
-			if iou := maskIoU(*found[best].Mask, truths[i].Masks[class].(Bitmap)); iou < 0.5 {
-				t.Errorf("picture %d: the mask of class %d has an IoU of %g", i, class, iou)
+			if iou := maskIoU(*found[best].Mask, annotations[i].Masks[class].(Bitmap)); iou < 0.5 {
+				t.Errorf("image %d: the mask of class %d has an IoU of %g", i, class, iou)
 			}
 		}
 	}
@@ -156,7 +157,7 @@ func maskIoU(a, b Bitmap) float64 {
 	return both / either
 }
 
-// Nothing of a picture depends on the others of its batch, on what is beyond it in the canvas, or on graphs of other
+// Nothing of an image depends on the others of its batch, on what is beyond it in the canvas, or on graphs of other
 // sizes.
 func TestABatchOfPicturesIsThePicturesOneByOne(t *testing.T) {
 	for _, stages := range [][]Stage{CascadeStages()[:1], CascadeStages()} {
@@ -170,22 +171,22 @@ func batchIsOneByOne(t *testing.T, d *Detector) {
 	wide, _ := scene(20, 77, image.Rect(10, 3, 40, 18), image.Pt(60, 10), 9)
 	high, _ := scene(61, 33, image.Rect(3, 20, 30, 40), image.Pt(20, 50), 8)
 	both := gomlxtest.Must(d.Detect(wide, high))(t)
-	for i, picture := range []image.Image{wide, high} {
-		alone := gomlxtest.Must(d.Detect(picture))(t)[0]
+	for i, img := range []image.Image{wide, high} {
+		alone := gomlxtest.Must(d.Detect(img))(t)[0]
 		if len(alone) == 0 || len(alone) > d.Config.ROI.Top || len(alone) != len(both[i]) {
-			t.Fatalf("picture %d: %d detections alone, %d in a batch", i, len(alone), len(both[i]))
+			t.Fatalf("image %d: %d detections alone, %d in a batch", i, len(alone), len(both[i]))
 		}
-		size := picture.Bounds().Size()
+		size := img.Bounds().Size()
 		for k, one := range alone {
 			if one.Box.Clip(size.Y, size.X) != one.Box || one.Mask.Rows != size.Y || one.Mask.Cols != size.X {
-				t.Errorf("picture %d: box %v and mask of %d×%d pixels in a picture of %v", i, one.Box, one.Mask.Rows,
+				t.Errorf("image %d: box %v and mask of %d×%d pixels in an image of %v", i, one.Box, one.Mask.Rows,
 					one.Mask.Cols, size)
 			}
 			in := both[i][k]
 			gomlxtest.NearAbs(t, "box", in.Box[:], []float64{float64(one.Box[0]), float64(one.Box[1]), float64(one.Box[2]),
 				float64(one.Box[3])}, 1e-3)
 			if in.Class != one.Class || !slices.Equal(in.Mask.Pixels, one.Mask.Pixels) {
-				t.Errorf("picture %d: detection %d is another one in a batch", i, k)
+				t.Errorf("image %d: detection %d is another one in a batch", i, k)
 			}
 		}
 	}
@@ -206,8 +207,8 @@ func TestAPatchNeedNotDivideByFour(t *testing.T) {
 	c := tiny("rope-axial", nil)
 	c.Backbone.PatchSize, c.Backbone.ImageRows, c.Backbone.ImageCols = 14, 42, 70
 	c.ROI.Score = 0.3
-	picture, _ := scene(42, 70, image.Rect(9, 9, 30, 30), image.Pt(50, 20), 12)
-	if found := gomlxtest.Must(newDetector(t, c).Detect(picture))(t); len(found[0]) == 0 {
+	img, _ := scene(42, 70, image.Rect(9, 9, 30, 30), image.Pt(50, 20), 12)
+	if found := gomlxtest.Must(newDetector(t, c).Detect(img))(t); len(found[0]) == 0 {
 		t.Error("nothing is found")
 	}
 	anchors, ends := c.anchors(42, 70) // 3×5 patches
@@ -222,14 +223,14 @@ func TestAPatchNeedNotDivideByFour(t *testing.T) {
 func TestLossesHaveNames(t *testing.T) {
 	c := tiny("none", CascadeStages())
 	d := newDetector(t, c)
-	pictures, truths := scenes()
-	truths[1] = Truth{Rows: 24, Cols: 40} // nothing
-	pixels, _, err := canvas(pictures, d.Rows, d.Cols)
+	images, annotations := scenes()
+	annotations[1] = Annotations{Rows: 24, Cols: 40} // nothing
+	pixels, _, err := canvas(images, d.Rows, d.Cols)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := gomlxtest.Must(d.Inputs(pixels, truths, 7))(t)
-	again := gomlxtest.Must(d.Inputs(pixels, truths, 7))(t)
+	in := gomlxtest.Must(d.Inputs(pixels, annotations, 7))(t)
+	again := gomlxtest.Must(d.Inputs(pixels, annotations, 7))(t)
 	for i, x := range in.List() {
 		if !x.Equal(again.List()[i]) {
 			t.Errorf("input %d is drawn differently by the same seed", i)
@@ -247,11 +248,11 @@ func TestLossesHaveNames(t *testing.T) {
 		t.Errorf("%d losses, want one for each of %v", len(losses), c.LossNames())
 	}
 
-	if _, err := d.Inputs(pixels, truths[:1], 1); err == nil || !strings.Contains(err.Error(), "for 1 truths") {
+	if _, err := d.Inputs(pixels, annotations[:1], 1); err == nil || !strings.Contains(err.Error(), "for 1 annotations") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := d.Detect(image.NewGray(image.Rect(3, 3, 3, 9))); err == nil ||
-		!strings.Contains(err.Error(), "picture 0 has no pixels") {
+		!strings.Contains(err.Error(), "image 0 has no pixels") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -335,8 +336,8 @@ func TestAViTThatDoesNotFitIsRefused(t *testing.T) {
 	if err := d.LoadBackbone(v, nil, variables); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("loading twice: error %v", err)
 	}
-	picture, _ := scene(32, 48, image.Rect(1, 1, 9, 9), image.Pt(30, 9), 5)
-	if _, err := d.Detect(picture); err != nil {
+	img, _ := scene(32, 48, image.Rect(1, 1, 9, 9), image.Pt(30, 9), 5)
+	if _, err := d.Detect(img); err != nil {
 		t.Error(err)
 	}
 }
@@ -347,7 +348,7 @@ func TestAConfigurationThatCannotBeIsRefusedByName(t *testing.T) {
 		want   string
 	}{
 		{func(c *Config) { c.Channels = -1 }, "channels is -1"},
-		{func(c *Config) { c.Backbone.Channels = 1 }, "backbone.channels is 1, pictures give 3"},
+		{func(c *Config) { c.Backbone.Channels = 1 }, "backbone.channels is 1, images give 3"},
 		{func(c *Config) { c.Backbone.ImageRows = 8 }, "a canvas of 8×40 pixels: want at least two patches of 8"},
 		{func(c *Config) { c.RPN.Low = 0.8 }, "rpn.low is 0.8, above rpn.high, 0.7"},
 		{func(c *Config) { c.RPN.Overlap = 2 }, "rpn.overlap is 2"},

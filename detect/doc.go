@@ -4,7 +4,7 @@
 // plain ViT of package vit under the heads of Mask R-CNN (https://arxiv.org/abs/1703.06870) or Cascade Mask R-CNN
 // (https://arxiv.org/abs/1712.00726), with any position encoding.
 //
-//	pictures uint8 [batch, rows, cols, 3], each at the top left of a canvas
+//	images uint8 [batch, rows, cols, 3], each at the top left of a canvas
 //	  -> ViT, most blocks within windows      [batch, rows/p, cols/p, width]        Backbone
 //	  -> simple feature pyramid, five maps    [batch, ·, ·, channels]               pyramid
 //	  -> proposals                            boxes [batch, n, 4]                   RPN
@@ -15,7 +15,7 @@
 //
 //	config, err := detect.ViTDet("B/16", 80, false)
 //	d, err := detect.New(backend, store.Scope("/detector"), config)
-//	found, err := d.Detect(pictures...) // of each picture its detections, the best first
+//	found, err := d.Detect(images...) // of each image its detections, the best first
 //
 // With a pretrained backbone, of Hugging Face, timm, Google or a training here, resampled in the graph:
 //
@@ -28,7 +28,7 @@
 // A step of training is two programs, as not all backends can sort: the network as it is proposes boxes, the host
 // samples what the losses are to see, and a graph that has no other shapes than the batch computes the losses of that:
 //
-//	in, err := d.Inputs(pixels, truths, step)
+//	in, err := d.Inputs(pixels, annotations, step)
 //	losses := config.Losses(scope, detect.InputsOf(nodes)) // nodes in the order of in.List()
 //
 // Everything is that of detectron2 (github.com/facebookresearch/detectron2 at 02b5c4e), to whose values, losses and

@@ -38,5 +38,5 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(len(found), "picture,", len(found[0]), "detections")
-	// Output: 1 picture, 0 detections
+	// Output: 1 image, 0 detections
 }

@@ -143,12 +143,13 @@ func (h heads) anchors() ([]Box, []int) {
 
 func (h heads) batch() int { return len(h.headsMeta.Config.Sizes) }
 
-// truths are the objects, with polygons for "std" and bitmaps for "cas".
-func (h heads) truths(kind string) []Truth {
-	var truths []Truth
+// annotations are the objects, with polygons for "std" and bitmaps for "cas".
+func (h heads) annotations(kind string) []Annotations {
+	var annotations []Annotations
 	for i, size := range h.headsMeta.Config.Sizes {
 		p := fmt.Sprintf("gt.%d.", i)
-		truth := Truth{Rows: size[0], Cols: size[1], Boxes: boxesOf(h.want[p+"boxes"]), Classes: ints(h.want[p+"classes"])}
+		truth := Annotations{Rows: size[0], Cols: size[1], Boxes: boxesOf(h.want[p+"boxes"]),
+			Classes: ints(h.want[p+"classes"])}
 		if err := truth.check(h.headsMeta.Config.Canvas[0], h.headsMeta.Config.Canvas[1],
 			h.headsMeta.Config.Classes); err != nil {
 			h.Fatal(err)
@@ -166,9 +167,9 @@ func (h heads) truths(kind string) []Truth {
 			}
 			truth.Masks = append(truth.Masks, b)
 		}
-		truths = append(truths, truth)
+		annotations = append(annotations, truth)
 	}
-	return truths
+	return annotations
 }
 
 // given draws what the fixture drew.
@@ -200,7 +201,7 @@ func (h heads) proposals(mode string) (of [][]Box) {
 // inputs are those of a step, without images.
 func (h heads) inputs(kind string) Inputs[*tensors.Tensor] {
 	anchors, _ := h.anchors()
-	in, err := h.config(kind).targets(h.truths(kind), anchors, h.proposals("train"), h.given)
+	in, err := h.config(kind).targets(h.annotations(kind), anchors, h.proposals("train"), h.given)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -357,7 +358,7 @@ func TestTheRegionProposalNetworkEqualsDetectron2(t *testing.T) {
 			gomlxtest.NearAbs(t, p, boxesFlat(proposals), h.want[p+"boxes"].Data, h.Tolerance.Boxes)
 			gomlxtest.NearAbs(t, p, scores, h.want[p+"logits"].Data, h.Tolerance.Module)
 		}
-		_, labels := c.match(h.truths("std")[image], anchors)
+		_, labels := c.match(h.annotations("std")[image], anchors)
 		if want := ints(h.want["rpn.match_labels"])[image*n : (image+1)*n]; !slices.Equal(labels, want) {
 			t.Errorf("image %d: anchors are labelled differently", image)
 		}
@@ -382,12 +383,12 @@ func TestSampledProposalsAndMaskTargetsEqualDetectron2(t *testing.T) {
 		var known []float64
 		for image := range h.batch() {
 			p := fmt.Sprintf("sampled.%d.", image)
-			all := slices.Concat(h.proposals("train")[image], h.truths(kind)[image].Boxes)
-			of, labels := c.ROI.match(h.truths(kind)[image], all)
+			all := slices.Concat(h.proposals("train")[image], h.annotations(kind)[image].Boxes)
+			of, labels := c.ROI.match(h.annotations(kind)[image], all)
 			for i, want := range h.want[fmt.Sprintf("roi.match_classes.%d", image)].Data {
 				class := c.Backbone.Classes
 				if labels[i] == matchObject {
-					class = h.truths(kind)[image].Classes[of[i]]
+					class = h.annotations(kind)[image].Classes[of[i]]
 				}
 				if class != int(want) {
 					t.Errorf("image %d: proposal %d has class %d, want %g", image, i, class, want)
@@ -433,7 +434,7 @@ func TestTheHeadsEqualDetectron2InTraining(t *testing.T) {
 		got := h.run(f, kind, func(scope *model.Scope, maps []*Node, in Inputs[*Node], out *named) {
 			roi := scope.In("roi")
 			r := regions{c.ROI, c.Backbone.Classes, maps, h.headsMeta.Config.Strides}
-			all := r.judge(roi, in.Boxes, in.Sizes)
+			all := r.boxHeads(roi, in.Boxes, in.Sizes)
 			class, box := r.losses(all, in)
 			n := in.Masks.Shape().Dim(1)
 			objects := SliceAxis(in.Boxes, 1, AxisRange(0, n))
@@ -463,7 +464,7 @@ func TestTheHeadsEqualDetectron2InTraining(t *testing.T) {
 			h.gradients(scope, maps, total, out)
 		})
 		n := c.ROI.Samples
-		rows := make([][]int, h.batch()) // the samples that are there, of each picture
+		rows := make([][]int, h.batch()) // the samples that are there, of each image
 		for image := range rows {
 			for i := range h.want[fmt.Sprintf("sampled.%d.boxes", image)].Shape[0] {
 				rows[image] = append(rows[image], i)
@@ -513,8 +514,8 @@ func TestTheHeadsEqualDetectron2InTraining(t *testing.T) {
 	}
 }
 
-// nearRows compares some rows of each picture's part of got, one part after the other and all of a length, with a
-// tensor of these rows of all pictures.
+// nearRows compares some rows of each image's part of got, one part after the other and all of a length, with a
+// tensor of these rows of all images.
 func (h heads) nearRows(name string, got []float64, rows [][]int) {
 	h.Helper()
 	want := h.want[name]
@@ -569,7 +570,7 @@ func TestDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
 		got := runNamed(t, f.Store, func(scope *model.Scope, in []*Node, out *named) {
 			r := each
 			r.maps = in[:len(in)-2]
-			all := r.judge(scope.In("roi"), in[len(in)-2], in[len(in)-1])
+			all := r.boxHeads(scope.In("roi"), in[len(in)-2], in[len(in)-1])
 			for i, j := range all {
 				p := "std.test."
 				if kind == "cas" {
@@ -604,7 +605,7 @@ func TestDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
 	}
 }
 
-// checkDetections compares those of one picture, their masks, and what is made of them in a picture of another size.
+// checkDetections compares those of one image, their masks, and what is made of them in an image of another size.
 func (h heads) checkDetections(c Config, f *foreign, kind string, image int, size [2]int, found []Detection) {
 	h.Helper()
 	p := fmt.Sprintf("%s.test.%d.", kind, image)
@@ -624,7 +625,7 @@ func (h heads) checkDetections(c Config, f *foreign, kind string, image int, siz
 		return
 	}
 	inputs := h.maps()
-	repeated := slices.Repeat(boxes, h.batch()) // the graph is for all pictures
+	repeated := slices.Repeat(boxes, h.batch()) // the graph is for all images
 	inputs = append(inputs, boxTensor(repeated, h.batch(), len(boxes)),
 		tensors.FromFlatDataAndDimensions(slices.Repeat(classes, h.batch()), h.batch(), len(classes)))
 	got := runNamed(h.T, f.Store, func(scope *model.Scope, in []*Node, out *named) {

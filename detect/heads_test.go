@@ -15,7 +15,7 @@ import (
 )
 
 // Samples that are not there, and in later stages boxes that were clipped to nothing, change no loss: the losses of
-// pictures with them are those without them.
+// images with them are those without them.
 func TestWhatIsNoSampleCountsInNoLoss(t *testing.T) {
 	const classes, batch = 3, 2
 	boxes := []Box{{1, 2, 9, 12}, {4, 4, 20, 17}, {2, 8, 5, 9}, {7, 1, 8, 19}, {0, 0, 11, 13}}
@@ -49,7 +49,7 @@ func TestWhatIsNoSampleCountsInNoLoss(t *testing.T) {
 		objects := []Box{{1, 2, 10, 12}, {4, 4, 20, 18}, {0, 0, 12, 13}, {}} // the last one is none
 		out := gomlxtest.Run(t, func(in []*Node) []*Node {
 			in0 := Inputs[*Node]{Classes: in[0], Targets: in[1], Objects: in[2], ObjectClasses: in[3]}
-			stages := []judged{{Boxes: in[4], Logits: in[6], Deltas: in[7]}, {Boxes: in[5], Logits: in[6], Deltas: in[7]}}
+			stages := []stageOutput{{Boxes: in[4], Logits: in[6], Deltas: in[7]}, {Boxes: in[5], Logits: in[6], Deltas: in[7]}}
 			class, box := r.losses(stages, in0)
 			return append(class, box...)
 		}, tensors.FromFlatDataAndDimensions(label, batch, n), boxTensor(targets, batch, n),
@@ -115,19 +115,19 @@ func TestSamplingDrawsBySeedAndNeverWhatIsIgnored(t *testing.T) {
 }
 
 func TestATruthThatCannotBeIsRefusedByName(t *testing.T) {
-	good := Truth{Rows: 20, Cols: 30, Boxes: []Box{{1, 2, 3, 4}}, Classes: []int{2}}
+	good := Annotations{Rows: 20, Cols: 30, Boxes: []Box{{1, 2, 3, 4}}, Classes: []int{2}}
 	if err := good.check(20, 30, 3); err != nil {
 		t.Error(err)
 	}
 	for _, c := range []struct {
-		change func(*Truth)
+		change func(*Annotations)
 		want   string
 	}{
-		{func(x *Truth) { x.Rows = 21 }, "21×30 pixels"},
-		{func(x *Truth) { x.Classes = nil }, "1 boxes have 0 classes"},
-		{func(x *Truth) { x.Masks = []Mask{} }, "and 0 masks"},
-		{func(x *Truth) { x.Classes = []int{3} }, "class 3, want 0 to 2"},
-		{func(x *Truth) { x.Boxes = []Box{{3, 2, 3, 4}} }, "the box [3 2 3 4]"},
+		{func(x *Annotations) { x.Rows = 21 }, "21×30 pixels"},
+		{func(x *Annotations) { x.Classes = nil }, "1 boxes have 0 classes"},
+		{func(x *Annotations) { x.Masks = []Mask{} }, "and 0 masks"},
+		{func(x *Annotations) { x.Classes = []int{3} }, "class 3, want 0 to 2"},
+		{func(x *Annotations) { x.Boxes = []Box{{3, 2, 3, 4}} }, "the box [3 2 3 4]"},
 	} {
 		x := good
 		c.change(&x)
@@ -142,14 +142,14 @@ func TestATruthThatCannotBeIsRefusedByName(t *testing.T) {
 	}
 }
 
-// A program is compiled for each shape of its inputs: pictures of few objects have one, whatever their number.
+// A program is compiled for each shape of its inputs: images of few objects have one, whatever their number.
 func TestTheNumberOfObjectsChangesNoShapeWhileTheyAreFew(t *testing.T) {
 	c := Config{RPN: RPN{Samples: 5}, ROI: ROI{Samples: 7, MaskSize: 3}}.WithDefaults()
 	c.Backbone.Classes = 2
 	anchors := []Box{{0, 0, 11, 13}, {5, 5, 23, 17}}
 	for objects, want := range map[int]int{0: 8, 1: 8, 3: 8, 8: 8, 9: 16} {
-		truth := Truth{Rows: 29, Cols: 31, Boxes: slices.Repeat(anchors[:1], objects), Classes: make([]int, objects)}
-		in := gomlxtest.Must(c.targets([]Truth{truth}, anchors, make([][]Box, 1), func(int) draw {
+		truth := Annotations{Rows: 29, Cols: 31, Boxes: slices.Repeat(anchors[:1], objects), Classes: make([]int, objects)}
+		in := gomlxtest.Must(c.targets([]Annotations{truth}, anchors, make([][]Box, 1), func(int) draw {
 			return permuted(rand.New(rand.NewPCG(1, 2)))
 		}))(t)
 		if got := in.Objects.Shape().Dim(1); got != want || in.ObjectClasses.Shape().Dim(1) != want {

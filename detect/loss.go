@@ -9,10 +9,10 @@ import (
 )
 
 // Inputs are what a step of training takes: tensors on the host, nodes in its graph. Numbers are float32, indices and
-// classes int64; samples that a picture is short of are labelled -1 and count nowhere.
+// classes int64; samples that an image is short of are labelled -1 and count nowhere.
 type Inputs[T any] struct {
-	Images T // uint8 [batch, rows, cols, 3], each picture at the top left
-	Sizes  T // [batch, 2] rows and cols of each picture, in pixels
+	Images T // uint8 [batch, rows, cols, 3], each image at the top left
+	Sizes  T // [batch, 2] rows and cols of each image, in pixels
 
 	Anchors      T // [batch, RPN.Samples] indices of sampled anchors
 	AnchorLabels T // [batch, RPN.Samples] float32: 1 for an object, 0 for background

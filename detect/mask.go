@@ -11,7 +11,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// masks says for boxes [batch, n, 4] the logits of belonging to an object of each class, on a grid of each box:
+// masks predicts for boxes [batch, n, 4] the logits of belonging to an object of each class, on a grid of each box:
 // [batch·n, 2·MaskSize, 2·MaskSize, classes].
 func (r regions) masks(scope *model.Scope, boxes *Node) *Node {
 	x := convStack(scope, r.pool(boxes, r.MaskSize), r.Masks)

@@ -17,7 +17,7 @@ import (
 )
 
 // normalised are pixels uint8 [batch, rows, cols, 3] as float32, less the mean and over the deviation; what lies beyond
-// the pictures of sizes [batch, 2] is zero.
+// the images of sizes [batch, 2] is zero.
 func (c Config) normalised(pixels, sizes *Node) *Node {
 	g, d := pixels.Graph(), pixels.Shape().Dimensions
 	mean, scale := make([]float32, 3*d[2]), make([]float32, 3*d[2]) // of all numbers of a row: three are a slow last axis
@@ -26,21 +26,21 @@ func (c Config) normalised(pixels, sizes *Node) *Node {
 	}
 	x := ConvertDType(Reshape(pixels, d[0], d[1], -1), dtypes.Float32) // [batch, rows, cols·3]
 	x = Mul(Sub(x, Const(g, [][][]float32{{mean}})), Const(g, [][][]float32{{scale}}))
-	within := func(axis int, each float64) *Node { // 1 in the picture along rows or columns, of so many numbers each
-		places := Iota(g, shapes.Make(dtypes.Float32, 1, x.Shape().Dim(1+axis)), 1)
-		inside := LessThan(places, MulScalar(SliceAxis(sizes, 1, AxisRange(axis, axis+1)), each))
+	within := func(axis int, each float64) *Node { // 1 in the image along rows or columns, of so many numbers each
+		positions := Iota(g, shapes.Make(dtypes.Float32, 1, x.Shape().Dim(1+axis)), 1)
+		inside := LessThan(positions, MulScalar(SliceAxis(sizes, 1, AxisRange(axis, axis+1)), each))
 		return InsertAxes(ConvertDType(inside, dtypes.Float32), 2-axis) // [batch, rows, 1] or [batch, 1, cols·3]
 	}
 	return Reshape(Mul(x, Mul(within(0, 1), within(1, 3))), d...)
 }
 
-// canvas fits pictures into rows × cols pixels each, as large as they go without changing their shape, at the top left:
+// canvas fits images into rows × cols pixels each, as large as they go without changing their shape, at the top left:
 // uint8 [batch, rows, cols, 3] and their sizes there.
-func canvas(pictures []image.Image, rows, cols int) (pixels *tensors.Tensor, sizes [][2]int, err error) {
-	flat := make([]uint8, len(pictures)*rows*cols*3)
-	for i, img := range pictures {
+func canvas(images []image.Image, rows, cols int) (pixels *tensors.Tensor, sizes [][2]int, err error) {
+	flat := make([]uint8, len(images)*rows*cols*3)
+	for i, img := range images {
 		if img == nil || img.Bounds().Empty() {
-			return nil, nil, fmt.Errorf("detect: picture %d has no pixels", i)
+			return nil, nil, fmt.Errorf("detect: image %d has no pixels", i)
 		}
 		p := data.FromImage(img)
 		scale := min(float64(rows)/float64(p.Height), float64(cols)/float64(p.Width))
@@ -52,7 +52,7 @@ func canvas(pictures []image.Image, rows, cols int) (pixels *tensors.Tensor, siz
 		}
 		sizes = append(sizes, size)
 	}
-	return tensors.FromFlatDataAndDimensions(flat, len(pictures), rows, cols, 3), sizes, nil
+	return tensors.FromFlatDataAndDimensions(flat, len(images), rows, cols, 3), sizes, nil
 }
 
 // sizeTensor is sizes as float32 [batch, 2].

@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// FromViT is the backbone of a ViT's sizes for pictures of rows × cols pixels. A learned table of positions becomes
+// FromViT is the backbone of a ViT's sizes for images of rows × cols pixels. A learned table of positions becomes
 // "grid2d", which resamples itself; every other encoding stays. Its Classes are the ViT's: set those of the objects.
 func FromViT(v vit.Config, rows, cols int) Backbone {
 	v = v.WithDefaults()

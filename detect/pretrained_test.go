@@ -15,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// A checkpoint of Hugging Face becomes a backbone for pictures of another size: in the graph, its table of positions is
+// A checkpoint of Hugging Face becomes a backbone for images of another size: in the graph, its table of positions is
 // what its own code resamples it to, as package checkpoints does.
 func TestACheckpointBecomesABackboneForPicturesOfAnotherSize(t *testing.T) {
 	dir := fixtures.Dir(t, "hf_vit")

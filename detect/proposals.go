@@ -4,8 +4,8 @@ package detect
 
 import "math"
 
-// proposals are the best of the boxes that the RPN moved its anchors to, in one picture of rows × cols pixels: of each
-// level, whose boxes end at ends, before of the highest logits; clipped to the picture, without empty ones; of those of
+// proposals are the best of the boxes that the RPN moved its anchors to, in one image of rows × cols pixels: of each
+// level, whose boxes end at ends, before of the highest logits; clipped to the image, without empty ones; of those of
 // one level that overlap the best; and of all levels after of the highest logits, in falling order.
 //
 // It runs on the host, between two programs: not all backends can sort.

@@ -37,23 +37,23 @@ func (r ROI) levels(strides []float64, size float64) levels {
 	return l
 }
 
-// masked is the number of sampled proposals of a picture that masks are learned of: those that may be objects.
+// masked is the number of sampled proposals of an image that masks are learned of: those that may be objects.
 func (r ROI) masked() int { return max(1, int(float64(r.Samples)*r.Positive)) }
 
-// judged is what one stage says of boxes.
-type judged struct {
+// stageOutput is the output of one stage.
+type stageOutput struct {
 	Boxes    *Node // [batch, n, 4] what it was given
 	Features *Node // [batch·n, units]
 	Logits   *Node // [batch, n, classes+1], the last one for background
 	Deltas   *Node // [batch, n, classes, 4], or [batch, n, 1, 4] with several stages
 }
 
-// judge has the stages look at proposals [batch, n, 4], each but the first at the boxes of the one before, clipped to
-// their pictures and cut off from the gradient.
+// boxHeads applies the stages to proposals [batch, n, 4], each but the first to the boxes of the one before, clipped to
+// their images and cut off from the gradient.
 //
 // With several stages each one's part of the gradient by the maps is divided by their number, as losses add up.
-func (r regions) judge(scope *model.Scope, proposals, sizes *Node) []judged {
-	all := make([]judged, len(r.Stages))
+func (r regions) boxHeads(scope *model.Scope, proposals, sizes *Node) []stageOutput {
+	all := make([]stageOutput, len(r.Stages))
 	boxes := proposals
 	for i := range all {
 		if i > 0 {
@@ -74,7 +74,7 @@ func (r regions) judge(scope *model.Scope, proposals, sizes *Node) []judged {
 
 // stage is one box head on x [boxes, size, size, channels]: convolutions, dense layers, and a linear layer each for
 // classes and boxes.
-func (r regions) stage(scope *model.Scope, x *Node) (j judged) {
+func (r regions) stage(scope *model.Scope, x *Node) (j stageOutput) {
 	zero := weight.Constant(0)
 	x = convStack(scope, x, r.Convs)
 	x = Reshape(x, x.Shape().Dim(0), -1)
@@ -93,14 +93,14 @@ func (r regions) stage(scope *model.Scope, x *Node) (j judged) {
 }
 
 // corrected are the boxes of a stage where all classes have one: [batch, n, 4].
-func (r regions) corrected(j judged, stage int) *Node {
+func (r regions) corrected(j stageOutput, stage int) *Node {
 	by := Reshape(j.Deltas, j.Boxes.Shape().Dimensions...)
 	return deltas(r.Stages[stage].Weights).decode(by, j.Boxes, scaleClamp)
 }
 
 // results are the probabilities of classes, [batch, n, classes+1], the mean of all stages', and the boxes of the last
-// one, [batch, n, classes or 1, 4], clipped to their pictures.
-func (r regions) results(all []judged, sizes *Node) (scores, boxes *Node) {
+// one, [batch, n, classes or 1, 4], clipped to their images.
+func (r regions) results(all []stageOutput, sizes *Node) (scores, boxes *Node) {
 	for _, j := range all {
 		s := Softmax(j.Logits, -1)
 		if scores == nil {
@@ -121,7 +121,7 @@ func (r regions) results(all []judged, sizes *Node) (scores, boxes *Node) {
 //
 // Later stages match their boxes with the objects anew, by their own IoU, and sample no more; boxes that were clipped
 // to nothing do not count from there on.
-func (r regions) losses(all []judged, in Inputs[*Node]) (class, box []*Node) {
+func (r regions) losses(all []stageOutput, in Inputs[*Node]) (class, box []*Node) {
 	labels, targets := in.Classes, in.Targets
 	g := labels.Graph()
 	counts := func(mask *Node) *Node { return ConvertDType(mask, dtypes.Float32) }

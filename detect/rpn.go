@@ -25,7 +25,7 @@ func (r RPN) anchors(sizes [][2]int, strides []float64) (all []Box, ends []int) 
 	return all, ends
 }
 
-// head says of each anchor on maps [batch, ·, ·, channels] the logit of being an object, [batch, anchors], and the
+// head predicts for each anchor on maps [batch, ·, ·, channels] the logit of being an object, [batch, anchors], and the
 // numbers that move it there, [batch, anchors, 4]. All maps share its weights.
 func (r RPN) head(scope *model.Scope, maps []*Node) (logits, by *Node) {
 	n := len(r.Ratios)

@@ -26,7 +26,7 @@ func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) []*Node {
 	losses := []*Node{rpnClass, rpnBox}
 
 	r, roi := c.regions(maps), scope.In(roiScope)
-	class, box := r.losses(r.judge(roi, in.Boxes, in.Sizes), in)
+	class, box := r.losses(r.boxHeads(roi, in.Boxes, in.Sizes), in)
 	for i := range class {
 		losses = append(losses, class[i], box[i])
 	}
@@ -37,33 +37,34 @@ func (c Config) Losses(scope *model.Scope, in Inputs[*Node]) []*Node {
 	return losses
 }
 
-// Inputs are those of a step of training: pixels uint8 [batch, rows, cols, 3], each picture at the top left, and what
+// Inputs are those of a step of training: pixels uint8 [batch, rows, cols, 3], each image at the top left, and what
 // they show. The network as it is proposes boxes, without dropped paths, and a seed draws which of them and which
 // anchors the losses are to see: one for each step.
-func (d *Detector) Inputs(pixels *tensors.Tensor, truths []Truth, seed int64) (in Inputs[*tensors.Tensor], err error) {
+func (d *Detector) Inputs(pixels *tensors.Tensor, annotations []Annotations, seed int64) (
+	in Inputs[*tensors.Tensor], err error) {
 	dims := pixels.Shape().Dimensions
-	if len(dims) != 4 || dims[0] != len(truths) || dims[3] != 3 {
-		return in, fmt.Errorf("detect: pixels are %s for %d truths, want uint8 [%[2]d, rows, cols, 3]", pixels.Shape(),
-			len(truths))
+	if len(dims) != 4 || dims[0] != len(annotations) || dims[3] != 3 {
+		return in, fmt.Errorf("detect: pixels are %s for %d annotations, want uint8 [%[2]d, rows, cols, 3]", pixels.Shape(),
+			len(annotations))
 	}
 	if err := d.Config.checkCanvas(dims[1], dims[2]); err != nil {
 		return in, err
 	}
-	sizes := make([][2]int, len(truths))
-	for i, truth := range truths {
+	sizes := make([][2]int, len(annotations))
+	for i, truth := range annotations {
 		if err := truth.check(dims[1], dims[2], d.Config.Backbone.Classes); err != nil {
-			return in, fmt.Errorf("picture %d of the batch: %w", i, err)
+			return in, fmt.Errorf("image %d of the batch: %w", i, err)
 		}
 		sizes[i] = [2]int{truth.Rows, truth.Cols}
 	}
-	s, err := d.see(pixels, sizes, d.Config.RPN.Before.Train, d.Config.RPN.After.Train)
+	s, err := d.propose(pixels, sizes, d.Config.RPN.Before.Train, d.Config.RPN.After.Train)
 	defer s.finalize()
 	if err != nil {
 		return in, err
 	}
 	anchors, _ := d.Config.anchors(dims[1], dims[2])
-	in, err = d.Config.targets(truths, anchors, s.proposals, func(picture int) draw {
-		return permuted(rand.New(rand.NewPCG(uint64(seed), uint64(picture))))
+	in, err = d.Config.targets(annotations, anchors, s.proposals, func(img int) draw {
+		return permuted(rand.New(rand.NewPCG(uint64(seed), uint64(img))))
 	})
 	in.Images = pixels
 	return in, err

@@ -17,7 +17,7 @@ type windows struct{ rows, cols, side int }
 func (w windows) down() int   { return (w.rows + w.side - 1) / w.side }
 func (w windows) across() int { return (w.cols + w.side - 1) / w.side }
 
-// padded says whether some windows reach beyond the grid.
+// padded reports whether some windows reach beyond the grid.
 func (w windows) padded() bool { return w.rows%w.side != 0 || w.cols%w.side != 0 }
 
 // cut is [batch, rows·cols, width] -> [batch·windows, side², width], the windows of an image row by row.

@@ -3,9 +3,9 @@
 // Package coco reads and writes the annotations and results of COCO (Lin et al. 2014, cocodataset.org), holds masks as
 // run lengths, and evaluates boxes and masks.
 //
-//	truth, err := coco.Read("annotations/instances_val2017.json")
-//	results, err := truth.ReadResults("detections.json") // or truth.Results(detections)
-//	e, err := coco.Evaluate(truth, results, coco.Params{Masks: true})
+//	dataset, err := coco.Read("annotations/instances_val2017.json")
+//	results, err := dataset.ReadResults("detections.json") // or dataset.Results(detections)
+//	e, err := coco.Evaluate(dataset, results, coco.Params{Masks: true})
 //	fmt.Print(e.Summary()) // the usual twelve lines
 //
 // Every rule is that of cocoapi (github.com/cocodataset/cocoapi at 8c9bcc3: pycocotools and common/maskApi.c), whose

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Dataset is what an instances file says: pictures, categories, and objects in the pictures.
+// Dataset is what an instances file says: images, categories, and objects in the images.
 type Dataset struct {
 	Name        string // of the file, for errors
 	Images      []Image
@@ -16,7 +16,7 @@ type Dataset struct {
 	Annotations []Annotation
 }
 
-// Image is one picture.
+// Image is an entry of the list of images.
 type Image struct {
 	ID       int64  `json:"id"`
 	FileName string `json:"file_name"`
@@ -53,7 +53,7 @@ const (
 	noCrowd
 )
 
-// HasBox tells whether there is one: a file may leave it out.
+// HasBox reports whether there is one: a file may leave it out.
 func (a *Annotation) HasBox() bool { return a.missing&noBox == 0 }
 
 // SortedCategories returns the categories by ID: classes 0, 1, … of a model.
@@ -64,7 +64,7 @@ func (d *Dataset) SortedCategories() []Category {
 // index finds images and categories, and the annotations of each image in the order of the file.
 type index struct {
 	images     map[int64]*Image
-	classes    map[int64]int // places among sorted categories
+	classes    map[int64]int // positions among sorted categories
 	categories []Category    // sorted
 	objects    map[int64][]*Annotation
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Two objects of 3×3 and 3×2 pixels in a picture of 11×13: one is found exactly, and with a larger score something
+// Two objects of 3×3 and 3×2 pixels in an image of 11×13: one is found exactly, and with a larger score something
 // that is not there is found. So of both, one is found, at precision 1/2: at the 51 recalls up to 1/2 of 101 the
 // precision is 1/2 at every IoU, and all are small.
 func TestTheTwelveLines(t *testing.T) {

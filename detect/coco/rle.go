@@ -15,7 +15,7 @@ type RLE struct {
 	Counts        []uint32
 }
 
-// checkSize refuses pictures whose pixels 31 bits cannot count.
+// checkSize refuses images whose pixels 31 bits cannot count.
 func checkSize(height, width int) error {
 	if height < 1 || width < 1 || int64(height) > math.MaxInt32/int64(width) {
 		return fmt.Errorf("height %d and width %d of a mask, want 1 and more, and less than 2^31 pixels", height, width)
@@ -148,7 +148,7 @@ func newRuns(counts []uint32) runs {
 	return runs{rest: counts[1:], left: counts[0]}
 }
 
-// done tells that nothing but outside follows.
+// done reports that nothing but outside follows.
 func (r *runs) done() bool { return r.left == 0 && len(r.rest) == 0 }
 
 // step goes on by the shorter of the current runs, which it returns.

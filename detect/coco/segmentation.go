@@ -21,7 +21,7 @@ type Segmentation struct {
 	broken string // what a file has instead
 }
 
-// Empty tells that there is no segmentation, not even a broken one.
+// Empty reports that there is no segmentation, not even a broken one.
 func (s *Segmentation) Empty() bool { return !s.runs() && len(s.Polygons) == 0 && s.broken == "" }
 
 // Segmentation returns the mask as files have it, packed.
@@ -32,7 +32,7 @@ func (r RLE) Segmentation() Segmentation {
 // runs tells run lengths from polygons.
 func (s *Segmentation) runs() bool { return s.Size != [2]int{} }
 
-// Mask returns the run lengths: of polygons in a picture of the given size, else as they are, whose size is their own.
+// Mask returns the run lengths: of polygons in an image of the given size, else as they are, whose size is their own.
 //
 // The rules for polygons are those of annToRLE and frPyObjects of pycocotools: parts are united; a first part of four
 // numbers makes all parts boxes x, y, width, height; a first part of fewer is an error.

@@ -49,7 +49,7 @@ func pairwise(v []float64) (sum float64) {
 }
 
 // AveragePrecision is the mean of Precision over recall and, where they are All, over IoU thresholds and categories
-// (places in Params.IoU and Categories) with the most detections, in an area range by name; -1 if nothing counts.
+// (positions in Params.IoU and Categories) with the most detections, in an area range by name; -1 if nothing counts.
 func (e *Evaluation) AveragePrecision(iou, category int, area string) float64 {
 	p := e.Params
 	R, K, A, M := len(p.Recall), len(e.Categories), len(p.Areas), len(p.MaxDetections)
@@ -81,7 +81,7 @@ func (e *Evaluation) AverageRecall(iou, category int, area string, detections in
 	return mean(values)
 }
 
-// places are those of IoU thresholds and categories, and that of the area range; none if there is no such range.
+// positions are those of IoU thresholds and categories, and that of the area range; none if there is no such range.
 func (e *Evaluation) places(iou, category int, area string) (thresholds, categories []int, a int) {
 	a = slices.IndexFunc(e.Params.Areas, func(r AreaRange) bool { return r.Name == area })
 	for t := range e.Params.IoU {

@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
-// Folder is pictures in a directory with annotations as COCO has them.
+// Folder is images in a directory with annotations as COCO has them.
 type Folder struct {
 	Dir     string
 	Dataset *coco.Dataset
@@ -28,8 +28,8 @@ type Folder struct {
 	classes map[int64]int
 }
 
-// Open reads an instances file and looks whether its pictures lie in a directory, below which nothing is read that the
-// file names. Missing pictures are an error that lists them; so is an object of an unknown category.
+// Open reads an instances file and looks whether its images lie in a directory, below which nothing is read that the
+// file names. Missing images are an error that lists them; so is an object of an unknown category.
 func Open(dir, instances string) (*Folder, error) {
 	d, err := coco.Read(instances)
 	if err != nil {
@@ -63,7 +63,7 @@ func Open(dir, instances string) (*Folder, error) {
 	if len(missing) > 0 {
 		const shown = 10
 		list := strings.Join(missing[:min(shown, len(missing))], ", ")
-		return nil, fmt.Errorf("scenes: %d of %d pictures of %s are not in %s: %s", len(missing), len(f.images), d.Name, dir,
+		return nil, fmt.Errorf("scenes: %d of %d images of %s are not in %s: %s", len(missing), len(f.images), d.Name, dir,
 			list)
 	}
 	return f, nil
@@ -110,7 +110,7 @@ func (f *Folder) Len() int { return len(f.images) }
 func (f *Folder) Categories() []coco.Category { return f.Dataset.SortedCategories() }
 
 // At reads a scene, images by ID. As in detectron2 parts of polygons with fewer than six numbers, or an odd one, are
-// left out, and with them objects that have no other; an object without a segmentation has no mask. The picture must
+// left out, and with them objects that have no other; an object without a segmentation has no mask. The image must
 // have the size that the file gives it.
 func (f *Folder) At(index int) (*Scene, error) {
 	if index < 0 || index >= len(f.images) {
@@ -122,18 +122,18 @@ func (f *Folder) At(index int) (*Scene, error) {
 		return nil, fmt.Errorf("scenes: image %d: %w", image.ID, err)
 	}
 	defer file.Close()
-	picture, err := data.Decode(file)
+	img, err := data.Decode(file)
 	if err != nil {
 		return nil, fmt.Errorf("scenes: %s: %w", file.Name(), err)
 	}
 	if image.Height == 0 && image.Width == 0 {
-		image.Height, image.Width = picture.Height, picture.Width
+		image.Height, image.Width = img.Height, img.Width
 	}
-	if image.Height != picture.Height || image.Width != picture.Width {
-		return nil, fmt.Errorf("scenes: %s is of %d×%d pixels, image %d of %s of %d×%d", file.Name(), picture.Height,
-			picture.Width, image.ID, f.Dataset.Name, image.Height, image.Width)
+	if image.Height != img.Height || image.Width != img.Width {
+		return nil, fmt.Errorf("scenes: %s is of %d×%d pixels, image %d of %s of %d×%d", file.Name(), img.Height,
+			img.Width, image.ID, f.Dataset.Name, image.Height, image.Width)
 	}
-	s := &Scene{ImageID: image.ID, Picture: picture, Rows: picture.Height, Cols: picture.Width}
+	s := &Scene{ImageID: image.ID, Picture: img, Rows: img.Height, Cols: img.Width}
 	for _, a := range f.objects[image.ID] {
 		o, kept, err := f.object(image, a)
 		if err != nil {

@@ -50,7 +50,7 @@ func TestScenesAreWrittenAndRead(t *testing.T) {
 	}
 }
 
-// folder writes a picture of 5×7 pixels and an instances file about it.
+// folder writes an image of 5×7 pixels and an instances file about it.
 func folder(t *testing.T, images, annotations string) (dir, instances string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -73,12 +73,12 @@ func folder(t *testing.T, images, annotations string) (dir, instances string) {
 	return dir, instances
 }
 
-const picture = `{"id":1,"file_name":"a.png","height":5,"width":7}`
+const img = `{"id":1,"file_name":"a.png","height":5,"width":7}`
 
 // The rules are detectron2's: load_coco_json, filter_images_with_only_crowd_annotations.
 func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 	others := `,{"id":3,"file_name":"a.png","height":5,"width":7},{"id":2,"file_name":"a.png"}`
-	dir, instances := folder(t, picture+others, `
+	dir, instances := folder(t, img+others, `
 		{"id":1,"image_id":1,"category_id":4,"bbox":[1,1,3,3],"segmentation":[[1,1,4,1,4,4,1,4],[0,0,1],[1,2,3,4,5,6,7]]},
 		{"id":2,"image_id":1,"category_id":2,"bbox":[1,1,3,3],"segmentation":[[1,1,4,1]]},
 		{"id":3,"image_id":1,"category_id":2,"bbox":[1,1,2,3]},
@@ -118,14 +118,14 @@ func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 	object := `{"id":9,"image_id":1,"category_id":2,"bbox":[1,1,2,3],"segmentation":%s}`
 	for _, c := range []struct{ images, annotations, want string }{
-		{`{"id":1,"file_name":"b.png"},{"id":2,"file_name":"c.png"},{"id":3,"file_name":"a.png"}`, "", "2 of 3 pictures"},
+		{`{"id":1,"file_name":"b.png"},{"id":2,"file_name":"c.png"},{"id":3,"file_name":"a.png"}`, "", "2 of 3 images"},
 		{`{"id":1,"file_name":"../a.png"}`, "", "../a.png"}, {`{"id":1}`, "", "image 1"},
-		{picture, `{"id":9,"image_id":1,"category_id":7}`, "annotation 9 is of category 7"},
+		{img, `{"id":9,"image_id":1,"category_id":7}`, "annotation 9 is of category 7"},
 		{`{"id":1,"file_name":"a.png","height":7,"width":5}`, "", "5×7 pixels, image 1"},
-		{picture, `{"id":9,"image_id":1,"category_id":2}`, "annotation 9 has neither"},
-		{picture, fmt.Sprintf(object, `{"size":[5,7],"counts":"T1"}`), "annotation 9 of image 1"},
-		{picture, fmt.Sprintf(object, `{"size":[7,5],"counts":"52l0"}`), "annotation 9 has a mask of 7×5"},
-		{picture, fmt.Sprintf(object, `7`), "annotation 9 of image 1: segmentation is neither"},
+		{img, `{"id":9,"image_id":1,"category_id":2}`, "annotation 9 has neither"},
+		{img, fmt.Sprintf(object, `{"size":[5,7],"counts":"T1"}`), "annotation 9 of image 1"},
+		{img, fmt.Sprintf(object, `{"size":[7,5],"counts":"52l0"}`), "annotation 9 has a mask of 7×5"},
+		{img, fmt.Sprintf(object, `7`), "annotation 9 of image 1: segmentation is neither"},
 	} {
 		f, err := Open(folder(t, c.images, c.annotations))
 		if err == nil {

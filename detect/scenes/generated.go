@@ -16,7 +16,7 @@ import (
 // sizes over two octaves, log-uniform, each of a colour of its own. A scene is a function of (Seed, Height, Width,
 // index).
 //
-// A shape of scale f spans about f/2 of the shorter side, f from 0.3 to 1.2, and lies within the picture. At least a
+// A shape of scale f spans about f/2 of the shorter side, f from 0.3 to 1.2, and lies within the image. At least a
 // third of each is visible: what would hide more is placed again, and after ten times left out. The mask of an object
 // is what is seen of it: the pixels of which it is seen in half or more, of two halves the upper.
 type Generated struct {
@@ -49,10 +49,10 @@ func (g Generated) Categories() []coco.Category { return append([]coco.Category(
 // Len is how many scenes there are.
 func (g Generated) Len() int { return g.Count }
 
-// Validate refuses pictures that are too small for shapes, or too large.
+// Validate refuses images that are too small for shapes, or too large.
 func (g Generated) Validate() error {
 	if g.Count < 1 || min(g.Height, g.Width) < 32 || max(g.Height, g.Width) > 4096 {
-		return fmt.Errorf("scenes: %d pictures of %d×%d pixels, want 1 and more, 32 to 4096 a side", g.Count, g.Height,
+		return fmt.Errorf("scenes: %d images of %d×%d pixels, want 1 and more, 32 to 4096 a side", g.Count, g.Height,
 			g.Width)
 	}
 	if g.Most < 0 || g.Most > mostShapes {
@@ -61,7 +61,7 @@ func (g Generated) Validate() error {
 	return nil
 }
 
-// Sizes are ranges of areas that part the two octaves in three: COCO's 32² and 96² are made for larger pictures. The
+// Sizes are ranges of areas that part the two octaves in three: COCO's 32² and 96² are made for larger images. The
 // names are COCO's, so that the twelve numbers are.
 func (g Generated) Sizes() []coco.AreaRange {
 	const mean = 0.11 // area of a shape of scale 1
@@ -258,7 +258,7 @@ func (g Generated) empty() *coco.Dataset {
 	return &coco.Dataset{Name: fmt.Sprintf("shapes-%d", g.Seed), Categories: g.Categories()}
 }
 
-// fileName is that of a scene's picture, where scenes have a single shape in a folder of its kind: such pictures are
+// fileName is that of a scene's image, where scenes have a single shape in a folder of its kind: such images are
 // class folders for a classifier, too.
 func (g Generated) fileName(s *Scene) string {
 	name := fmt.Sprintf("%012d.png", s.ImageID)

@@ -12,13 +12,13 @@ import (
 )
 
 // Jitter is large-scale jitter (Ghiasi et al. 2021), as detectron2's ViTDet recipes have it: flip; resize so that the
-// picture just fits into Height × Width times a scale, uniform from Low to High; cut Height × Width out of it, if it is
+// image just fits into Height × Width times a scale, uniform from Low to High; cut Height × Width out of it, if it is
 // larger, at a random place, the same share of the room along both axes; pad to the right and below, if it is smaller.
 // COCO's recipes have 1024, 1024, 0.1, 2, 0.5.
 //
-// Low = High = 1 with Flip 0 is what evaluation does: the whole picture at the largest size that fits.
+// Low = High = 1 with Flip 0 is what evaluation does: the whole image at the largest size that fits.
 //
-// Source: RandomFlip, ResizeScale and FixedSizeCrop of detectron2 at 02b5c4e; pictures are resized as Pillow does.
+// Source: RandomFlip, ResizeScale and FixedSizeCrop of detectron2 at 02b5c4e; images are resized as Pillow does.
 type Jitter struct {
 	Height int      `json:"height"`
 	Width  int      `json:"width"`
@@ -31,7 +31,7 @@ type Jitter struct {
 // COCO is the jitter of ViTDet's recipes.
 func COCO() Jitter { return Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5} }
 
-// Validate refuses what leaves nothing of a picture.
+// Validate refuses what leaves nothing of an image.
 func (j Jitter) Validate() error {
 	const most = 16 // times the size
 	switch {
@@ -46,13 +46,13 @@ func (j Jitter) Validate() error {
 	return nil
 }
 
-// view says where a picture goes: flipped if so, resized to rows × cols, seen from top, left on.
+// view says where an image goes: flipped if so, resized to rows × cols, seen from top, left on.
 type view struct {
 	flip                  bool
 	rows, cols, top, left int
 }
 
-// view returns that of a picture for a scale and a place from 0 to 1.
+// view returns that of an image for a scale and a place from 0 to 1.
 func (j Jitter) view(height, width int, flip bool, scale, place float64) view {
 	fit := min(float64(j.Height)*scale/float64(height), float64(j.Width)*scale/float64(width))
 	v := view{flip: flip, rows: max(1, int(math.RoundToEven(float64(height)*fit))),
@@ -62,7 +62,7 @@ func (j Jitter) view(height, width int, flip bool, scale, place float64) view {
 	return v
 }
 
-// Apply returns the scene as it is seen in an epoch: a function of (seed, epoch, index). Its picture is Height × Width,
+// Apply returns the scene as it is seen in an epoch: a function of (seed, epoch, index). Its image is Height × Width,
 // its Rows and Cols say how much of that is not padding. Crowds are left out, and so is what is not seen any more.
 //
 // Boxes are computed again from what is seen of polygons, to fractions of a pixel, or of masks. (detectron2:
@@ -92,7 +92,7 @@ func (j Jitter) apply(s *Scene, v view) *Scene {
 // leastSide is that of a box which counts as not empty, as in detectron2.
 const leastSide = 1e-5
 
-// picture returns the picture in a view, of which rows × cols are seen.
+// image returns the image in a view, of which rows × cols are seen.
 func (j Jitter) picture(s *Scene, v view, rows, cols int) *data.Image {
 	seen := &data.Image{Height: s.Rows, Width: s.Cols, Pixels: make([]uint8, 0, 3*s.Rows*s.Cols)}
 	for y := range s.Rows {
@@ -141,7 +141,7 @@ func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
 		o.Polygons, o.Box = parts, seenBox(parts, float64(rows), float64(cols))
 		o.Mask = coco.RLE{}
 		segmentation := coco.Segmentation{Polygons: parts}
-		if mask, err := segmentation.Mask(j.Height, j.Width); err == nil { // else far beyond the picture: nothing is seen
+		if mask, err := segmentation.Mask(j.Height, j.Width); err == nil { // else far beyond the image: nothing is seen
 			o.Mask = cut(mask, rows, cols)
 		}
 	case o.hasMask():
@@ -189,9 +189,9 @@ func cut(mask coco.RLE, rows, cols int) coco.RLE {
 	return coco.Encode(out, mask.Height, mask.Width)
 }
 
-// seenBox is the smallest box around what polygons cover of a picture of rows × cols. The corners of what is seen of
-// one are its own corners within the picture, the points where its edges cross the border, and the corners of the
-// picture that it covers.
+// seenBox is the smallest box around what polygons cover of an image of rows × cols. The corners of what is seen of
+// one are its own corners within the image, the points where its edges cross the border, and the corners of the
+// image that it covers.
 func seenBox(parts [][]float64, rows, cols float64) coco.Box {
 	left, top, right, bottom := cols, rows, 0.0, 0.0
 	add := func(x, y float64) {
@@ -199,7 +199,7 @@ func seenBox(parts [][]float64, rows, cols float64) coco.Box {
 	}
 	for _, part := range parts {
 		n := len(part) / 2
-		var covers [4]bool // corners of the picture
+		var covers [4]bool // corners of the image
 		corners := [4][2]float64{{0, 0}, {cols, 0}, {0, rows}, {cols, rows}}
 		for i := range n {
 			x0, y0 := part[2*i], part[2*i+1]

@@ -71,7 +71,7 @@ func TestJitterIsAFunctionOfSeedEpochAndIndex(t *testing.T) {
 	for epoch := range 400 {
 		got := j.Apply(s, 1, epoch, 0)
 		if got.Picture.Height != 47 || got.Picture.Width != 61 {
-			t.Fatalf("a picture of %d×%d", got.Picture.Height, got.Picture.Width)
+			t.Fatalf("an image of %d×%d", got.Picture.Height, got.Picture.Width)
 		}
 		scale := float64(got.Rows) / (40 * 61.0 / 53) // the lesser ratio; of more than 47 rows no more are seen
 		quarters[min(3, max(0, int((scale-0.1)/1.9*4)))]++
@@ -82,7 +82,7 @@ func TestJitterIsAFunctionOfSeedEpochAndIndex(t *testing.T) {
 	}
 }
 
-// A picture at its own size, flipped or not, padded.
+// An image at its own size, flipped or not, padded.
 func TestPicturesMoveWithTheirObjects(t *testing.T) {
 	s := at(t, Generated{Count: 30, Height: 40, Width: 53, Seed: 1}, 7)
 	j := Jitter{Height: 43, Width: 61, Fill: [3]uint8{9, 8, 7}}
@@ -125,7 +125,7 @@ func TestPicturesMoveWithTheirObjects(t *testing.T) {
 	for y := range 43 {
 		at := 3 * ((y+21)*106 + 33)
 		if !slices.Equal(got.Picture.Pixels[3*y*61:3*(y+1)*61], whole.Pixels[at:at+3*61]) {
-			t.Fatalf("row %d of the enlarged picture is another", y)
+			t.Fatalf("row %d of the enlarged image is another", y)
 		}
 	}
 }

@@ -1,13 +1,13 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package scenes holds pictures with objects in them, to train and to hold detectors to: generated ones, which need no
+// Package scenes holds images with objects in them, to train and to hold detectors to: generated ones, which need no
 // download, and folders with annotations as COCO has them. It jitters them for training and draws what was found.
 //
 //	train := scenes.Generated{Count: 2000, Height: 96, Width: 96, Seed: 1}
-//	scene, err := train.At(7)                                // picture, boxes, masks
+//	scene, err := train.At(7)                                // image, boxes, masks
 //	jitter := scenes.Jitter{Height: 96, Width: 96, Low: 0.5, High: 2, Flip: 0.5}
 //	scene = jitter.Apply(scene, seed, epoch, 7)              // the same size for every scene
-//	err = scenes.Write("shapes", train)                      // pictures and instances.json, for other tools
+//	err = scenes.Write("shapes", train)                      // images and instances.json, for other tools
 //	folder, err := scenes.Open("val2017", "instances_val2017.json")
 //
 // Conventions are those of package coco: pixels, x to the right, y downwards, from the corner of the first pixel.
@@ -20,28 +20,28 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
-// Scene is a picture with objects.
+// Scene is an image with objects.
 type Scene struct {
 	ImageID    int64
 	Picture    *data.Image
-	Rows, Cols int // of the picture from its top left corner; what is beyond, to the right and below, is padding
+	Rows, Cols int // of the image from its top left corner; what is beyond, to the right and below, is padding
 	Objects    []Object
 }
 
-// Object is something in a picture, or found in one.
+// Object is something in an image, or found in one.
 type Object struct {
 	Class    int // place of its category among all, by ID
 	Box      coco.Box
-	Mask     coco.RLE    // of the picture with its padding; the zero value is none
+	Mask     coco.RLE    // of the image with its padding; the zero value is none
 	Polygons [][]float64 // of which the mask was made, if it was; not cut at the border
 	Crowd    bool        // many under one mask: not to be learned, and no mistake to find
 	Score    float64     // of what was found
 }
 
-// hasMask tells whether there is one.
+// hasMask reports whether there is one.
 func (o *Object) hasMask() bool { return o.Mask.Height > 0 }
 
-// rgba returns a picture as an image: a copy.
+// rgba returns an image as an image: a copy.
 func rgba(p *data.Image) *image.RGBA {
 	out := image.NewRGBA(image.Rect(0, 0, p.Width, p.Height))
 	for i := range p.Height * p.Width {

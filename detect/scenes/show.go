@@ -15,20 +15,20 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
-// shownSide is the longer side that small pictures are enlarged to, by a whole factor, so that names can be read.
+// shownSide is the longer side that small images are enlarged to, by a whole factor, so that names can be read.
 const shownSide = 480
 
 // hues are the colours of classes: Okabe and Ito's, which the colour-blind can tell apart, without black.
 var hues = []color.RGBA{{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 158, 115, 255}, {240, 228, 66, 255},
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {204, 121, 167, 255}}
 
-// Show draws objects over a picture: masks filled, boxes, names of categories by class, and scores where they are not
-// 0. Small pictures are enlarged.
-func Show(picture image.Image, objects []Object, categories []coco.Category) *image.RGBA {
-	b := picture.Bounds()
+// Show draws objects over an image: masks filled, boxes, names of categories by class, and scores where they are not
+// 0. Small images are enlarged.
+func Show(img image.Image, objects []Object, categories []coco.Category) *image.RGBA {
+	b := img.Bounds()
 	factor := max(1, shownSide/max(b.Dx(), b.Dy(), 1))
 	out := image.NewRGBA(image.Rect(0, 0, factor*b.Dx(), factor*b.Dy()))
-	draw.NearestNeighbor.Scale(out, out.Bounds(), picture, b, draw.Src, nil)
+	draw.NearestNeighbor.Scale(out, out.Bounds(), img, b, draw.Src, nil)
 	for _, o := range objects {
 		tint(out, o, factor)
 	}
@@ -41,7 +41,7 @@ func Show(picture image.Image, objects []Object, categories []coco.Category) *im
 	return out
 }
 
-// Image returns the picture of a scene with its objects drawn over it.
+// Image returns the image of a scene with its objects drawn over it.
 func (s *Scene) Image(categories []coco.Category) *image.RGBA {
 	return Show(rgba(s.Picture), s.Objects, categories)
 }
@@ -88,7 +88,7 @@ func frame(out *image.RGBA, o Object, factor int) {
 	}
 }
 
-// label writes name and score above the box, or within it at the upper border of the picture.
+// label writes name and score above the box, or within it at the upper border of the image.
 func label(out *image.RGBA, o Object, factor int, categories []coco.Category) {
 	text := fmt.Sprintf("class %d", o.Class)
 	if o.Class >= 0 && o.Class < len(categories) {

@@ -23,7 +23,7 @@ func TestObjectsAreDrawnWhereTheyAre(t *testing.T) {
 	o := Object{Class: 1, Box: coco.Box{50, 40, 40, 50}, Mask: mask, Score: 0.875}
 	out := Show(grey, []Object{o}, names)
 	if out.Rect != image.Rect(0, 0, 480, 360) {
-		t.Fatalf("a picture of %v", out.Rect)
+		t.Fatalf("an image of %v", out.Rect)
 	}
 	ink := hues[1]
 	mixed := func(to uint8) uint8 { return uint8(0.55*100 + 0.45*float64(to) + 0.5) }

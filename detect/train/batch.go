@@ -14,8 +14,8 @@ import (
 // batch is the scenes of a step.
 type batch struct {
 	step        int
-	pixels      *tensors.Tensor // uint8 [batch, rows, cols, 3]
-	annotations []detect.Truth  // of each image
+	pixels      *tensors.Tensor      // uint8 [batch, rows, cols, 3]
+	annotations []detect.Annotations // of each image
 }
 
 // Fetch reads the scenes of a step: a function of the seed and the step.
@@ -30,7 +30,7 @@ func (d *detection) Fetch(step int) error {
 		d.order = data.Order(d.Seed, epoch, d.Train.Len())
 	}
 	rows, cols := r.Jitter.Height, r.Jitter.Width
-	pixels, annotations := make([]uint8, r.BatchSize*rows*cols*3), make([]detect.Truth, r.BatchSize)
+	pixels, annotations := make([]uint8, r.BatchSize*rows*cols*3), make([]detect.Annotations, r.BatchSize)
 	var read errgroup.Group
 	for i, index := range d.order[first : first+r.BatchSize] {
 		read.Go(func() error {
@@ -40,7 +40,7 @@ func (d *detection) Fetch(step int) error {
 			}
 			scene = r.Jitter.Apply(scene, d.Seed, epoch, index)
 			copy(pixels[i*rows*cols*3:], scene.Picture.Pixels)
-			annotations[i] = truthOf(scene)
+			annotations[i] = annotationsOf(scene)
 			return nil
 		})
 	}
@@ -51,9 +51,9 @@ func (d *detection) Fetch(step int) error {
 	return nil
 }
 
-// truthOf is a scene without its crowds, which are not trained on.
-func truthOf(s *scenes.Scene) detect.Truth {
-	t := detect.Truth{Rows: s.Rows, Cols: s.Cols}
+// annotationsOf are a scene without its crowds, which are not trained on.
+func annotationsOf(s *scenes.Scene) detect.Annotations {
+	t := detect.Annotations{Rows: s.Rows, Cols: s.Cols}
 	for _, o := range s.Objects {
 		c := o.Box.Corners()
 		box := detect.Box{float32(c[0]), float32(c[1]), float32(c[2]), float32(c[3])}

@@ -7,7 +7,7 @@
 //	run := detection.Run{Backend: backend, Recipe: recipe, Dir: "runs/first", Dataset: "scenes",
 //		Train: scenes.Generated{Count: 4000, Height: 96, Width: 96}, Tests: []detection.Test{test}}
 //	model, rows, err := run.Do(ctx)
-//	found, err := model.Detect(picture) // boxes, classes, scores and masks
+//	found, err := model.Detect(image) // boxes, classes, scores and masks
 //
 // Elsewhere, Open takes such a run's directory and gives the same model.
 //
@@ -20,8 +20,8 @@
 //	rows.jsonl        one row per evaluation, one for each size that the trained detector was tested at
 //	last/             the newest checkpoint, all that a resume needs and what the tests measured
 //	best/             the one of the highest average precision of boxes in the validation scenes, which Open prefers
-//	results-HxW.json  what was found in the test pictures, in COCO's form
-//	report.html       numbers and pictures, where Page was called
+//	results-HxW.json  what was found in the test images, in COCO's form
+//	report.html       numbers and images, where Page was called
 package train
 
 import (
@@ -88,5 +88,5 @@ type Run struct {
 	source *checkpoints.Imported // what From is
 }
 
-// size names a size of pictures, as rows do.
+// size names a size of images, as rows do.
 func size(rows, cols int) string { return fmt.Sprintf("%dx%d", rows, cols) }

@@ -27,7 +27,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// tiny trains in a test: pictures of 32×48 pixels, 4×6 patches in windows of 3, with paths that are dropped.
+// tiny trains in a test: images of 32×48 pixels, 4×6 patches in windows of 3, with paths that are dropped.
 func tiny() Recipe {
 	return Recipe{
 		Name: "tiny",
@@ -257,7 +257,7 @@ func TestTheTruthItselfHasAnAveragePrecisionOfOne(t *testing.T) {
 	var found []coco.Detection
 	for i := range test.Scenes.Len() {
 		scene := gomlxtest.Must(test.Scenes.At(i))(t)
-		truth := truthOf(scene)
+		truth := annotationsOf(scene)
 		for k, box := range truth.Boxes {
 			mask := truth.Masks[k].(detect.Bitmap)
 			found = append(found, m.result(scene.ImageID, detect.Detection{Box: box, Class: truth.Classes[k], Score: 0.9,
@@ -311,8 +311,8 @@ func TestACrowdIsNotLearned(t *testing.T) {
 		{Class: 2, Box: coco.Box{2, 3, 7, 11}, Polygons: [][]float64{{2, 3, 9, 3, 9, 14}}},
 		{Class: 0, Box: coco.Box{1, 1, 0, 5}}, // nothing of it
 	}}
-	got := truthOf(s)
-	want := detect.Truth{Rows: 20, Cols: 30, Boxes: []detect.Box{{2, 3, 9, 14}}, Classes: []int{2},
+	got := annotationsOf(s)
+	want := detect.Annotations{Rows: 20, Cols: 30, Boxes: []detect.Box{{2, 3, 9, 14}}, Classes: []int{2},
 		Masks: []detect.Mask{detect.Polygons{{2, 3, 9, 3, 9, 14}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -423,7 +423,7 @@ func TestWhatAStepSamplesDependsOnItsNumberAndOnTheSeed(t *testing.T) {
 		defer d.model.Finalize()
 		scene := gomlxtest.Must(run.Train.At(0))(t)
 		d.batch.pixels = tensors.FromFlatDataAndDimensions(scene.Picture.Pixels, 1, scene.Rows, scene.Cols, 3)
-		d.batch.annotations = []detect.Truth{truthOf(scene)}
+		d.batch.annotations = []detect.Annotations{annotationsOf(scene)}
 		return gomlxtest.Values(t, gomlxtest.Must(d.inputs(step))(t).Anchors)
 	}
 	first := anchors(5, 1)

@@ -31,7 +31,7 @@ func (m Measured) Numbers() (found report.Found) {
 	return report.Found{Boxes: numbers(m.Boxes), Masks: numbers(m.Masks)}
 }
 
-// canvas are the rows and columns that a test's pictures are fitted into.
+// canvas are the rows and columns that a test's images are fitted into.
 func (t Test) canvas(c detect.Config) (rows, cols int) {
 	if t.Rows == 0 && t.Cols == 0 {
 		return c.Backbone.ImageRows, c.Backbone.ImageCols
@@ -39,12 +39,12 @@ func (t Test) canvas(c detect.Config) (rows, cols int) {
 	return t.Rows, t.Cols
 }
 
-// at finds the objects in pictures as a test has them seen.
-func (m *Model) at(test Test, pictures ...image.Image) ([][]detect.Detection, error) {
+// at finds the objects in images as a test has them seen.
+func (m *Model) at(test Test, images ...image.Image) ([][]detect.Detection, error) {
 	trainedRows, trainedCols := m.Rows, m.Cols
 	defer func() { m.Rows, m.Cols = trainedRows, trainedCols }()
 	m.Rows, m.Cols = test.canvas(m.Recipe.Detector)
-	return m.Detect(pictures...)
+	return m.Detect(images...)
 }
 
 // Evaluate finds the objects of all scenes of a test and compares them with what is there, as COCO does.
@@ -52,15 +52,15 @@ func (m *Model) Evaluate(test Test) (Measured, error) {
 	var all []coco.Detection
 	batch := min(m.Recipe.BatchSize, test.Scenes.Len())
 	for first := 0; first < test.Scenes.Len(); first += batch {
-		pictures, ids := make([]image.Image, batch), make([]int64, batch)
+		images, ids := make([]image.Image, batch), make([]int64, batch)
 		for i := range batch {
 			scene, err := test.Scenes.At(min(first+i, test.Scenes.Len()-1)) // filled up, so that one program serves all
 			if err != nil {
 				return Measured{}, err
 			}
-			pictures[i], ids[i] = scene.Picture.RGBA(), scene.ImageID
+			images[i], ids[i] = scene.Picture.RGBA(), scene.ImageID
 		}
-		found, err := m.at(test, pictures...)
+		found, err := m.at(test, images...)
 		if err != nil {
 			return Measured{}, err
 		}

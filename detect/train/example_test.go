@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// A detector that was trained anywhere finds objects in a picture. Without an expected output this is compiled and not
+// A detector that was trained anywhere finds objects in an image. Without an expected output this is compiled and not
 // run: it needs the directory of a run.
 //
 //nolint:ineffassign,wastedassign // without its checks
@@ -25,9 +25,9 @@ func ExampleOpen() {
 	}
 	defer detector.Finalize()
 	file, err := os.Open("picture.png")
-	picture, err := png.Decode(file)
-	found, err := detector.Detect(picture)
-	for _, d := range found[0] { // of the first picture, the best first
+	img, err := png.Decode(file)
+	found, err := detector.Detect(img)
+	for _, d := range found[0] { // of the first image, the best first
 		fmt.Println(detector.Categories[d.Class].Name, d.Score, d.Box, d.Mask.Pixels[0])
 	}
 }

@@ -96,7 +96,7 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	return s, nil
 }
 
-// sameRun says what differs between the run of a checkpoint and the one that is asked for.
+// sameRun reports what differs between the run of a checkpoint and the one that is asked for.
 func (s state) sameRun(now state) error {
 	if err := finetune.Differ(s.Recipe, now.Recipe); err != nil {
 		return err

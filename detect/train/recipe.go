@@ -36,7 +36,7 @@ type Recipe struct {
 	// Optimizer is finetune's. Its layer decay is ViTDet's, see detect.Backbone.LearningRateFactor.
 	Optimizer finetune.Optimizer `json:"optimizer"`
 
-	Jitter    scenes.Jitter `json:"jitter"`     // to the size of the detector's pictures
+	Jitter    scenes.Jitter `json:"jitter"`     // to the size of the detector's images
 	EvalSteps int           `json:"eval_steps"` // between evaluations
 	// ValidationPart is the part of a folder's training images that is held out for validation, where a Run names no
 	// Validation; 0 for none.
@@ -44,7 +44,7 @@ type Recipe struct {
 }
 
 // WithDefaults returns r with its zero fields filled in: those of the detector and the optimizer by their WithDefaults,
-// a jitter of the detector's size that leaves pictures as large as they are, and a tenth of the steps between
+// a jitter of the detector's size that leaves images as large as they are, and a tenth of the steps between
 // evaluations.
 func (r Recipe) WithDefaults() Recipe {
 	r.Detector = r.Detector.WithDefaults()
@@ -73,8 +73,8 @@ func (r Recipe) Validate() error {
 		{"warmup_steps", float64(r.WarmupSteps), r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps, "0 to steps"},
 		{"eval_steps", float64(r.EvalSteps), r.EvalSteps >= 1, ">= 1"},
 		{"validation_part", r.ValidationPart, r.ValidationPart >= 0 && r.ValidationPart < 1, "0 <= validation_part < 1"},
-		{"jitter.height", float64(j.Height), j.Height == b.ImageRows, "the rows of the detector's pictures"},
-		{"jitter.width", float64(j.Width), j.Width == b.ImageCols, "the columns of the detector's pictures"},
+		{"jitter.height", float64(j.Height), j.Height == b.ImageRows, "the rows of the detector's images"},
+		{"jitter.width", float64(j.Width), j.Width == b.ImageCols, "the columns of the detector's images"},
 	} {
 		if !f.ok {
 			return fmt.Errorf("detection: %s is %g, want %s", f.name, f.value, f.want)

@@ -36,7 +36,7 @@ var recipes = []func() Recipe{
 		}
 	},
 	// ViTDet on COCO (Li et al. 2022, https://arxiv.org/abs/2203.16527; projects/ViTDet of detectron2 at 02b5c4e), from
-	// MAE's weights: 1024² pixels, batches of 64, 100 epochs of 118,287 pictures, a tenth of the learning rate after 8/9
+	// MAE's weights: 1024² pixels, batches of 64, 100 epochs of 118,287 images, a tenth of the learning rate after 8/9
 	// and 26/27 of the steps. WePE's paper starts there and prints box and mask AP: ViT-B 51.6 and 45.9, 52.9 and 46.1
 	// with its encoding; cascade 54.0 and 46.7, 54.7 and 47.3. Here matrices alone are decayed, where detectron2 spares
 	// norms and positions only, and all is float32. Unmeasured: it is the work of many accelerators for days.

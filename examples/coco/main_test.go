@@ -105,7 +105,7 @@ func TestADirectoryAsCOCOHasItIsTrainedOnAndMeasured(t *testing.T) {
 	}
 
 	for file, want := range map[string]string{
-		"val2017/000000000002.png":             "1 of 3 pictures",
+		"val2017/000000000002.png":             "1 of 3 images",
 		"annotations/instances_train2017.json": "instances_train2017.json",
 	} {
 		path := filepath.Join(data, filepath.FromSlash(file))

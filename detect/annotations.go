@@ -9,9 +9,9 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
-// Truth is what a picture shows: rows × cols pixels at the top left of its canvas, and the objects in it. Masks are one
+// Annotations are the ground truth of an image: rows × cols pixels at the top left of its canvas, and the objects in it. Masks are one
 // for each object, nil where it has none; no masks at all are fine.
-type Truth struct {
+type Annotations struct {
 	Rows, Cols int
 	Boxes      []Box
 	Classes    []int
@@ -55,7 +55,7 @@ func (p Polygons) Target(box Box, side int) ([]float32, error) {
 	return ones(whole.Decode()), nil
 }
 
-// Bitmap is a mask of the pixels of a picture, row by row.
+// Bitmap is a mask of the pixels of an image, row by row.
 type Bitmap struct {
 	Rows, Cols int
 	Pixels     []bool
@@ -128,10 +128,10 @@ func ones(inside []bool) []float32 {
 	return out
 }
 
-// check says what is wrong with a truth for pictures in a canvas and so many classes.
-func (t Truth) check(canvasRows, canvasCols, classes int) error {
+// check reports what is wrong with a ground truth for images in a canvas and so many classes.
+func (t Annotations) check(canvasRows, canvasCols, classes int) error {
 	if t.Rows < 1 || t.Cols < 1 || t.Rows > canvasRows || t.Cols > canvasCols {
-		return fmt.Errorf("detect: a picture of %d×%d pixels, want 1×1 to the canvas, %d×%d", t.Rows, t.Cols, canvasRows,
+		return fmt.Errorf("detect: an image of %d×%d pixels, want 1×1 to the canvas, %d×%d", t.Rows, t.Cols, canvasRows,
 			canvasCols)
 	}
 	if len(t.Classes) != len(t.Boxes) || t.Masks != nil && len(t.Masks) != len(t.Boxes) {
