@@ -24,6 +24,11 @@ const dropped = `(() => {
 	document.getElementById("drop").dispatchEvent(new DragEvent("drop", {dataTransfer: transfer, bubbles: true, cancelable: true}));
 })()`
 
+// text reads the visible text of an element.
+func text(id string, value *string) chromedp.Action {
+	return chromedp.Evaluate(fmt.Sprintf("document.getElementById(%q).innerText", id), value)
+}
+
 // page opens the page of a server, drops an image, and prints the model line and the labels that appear.
 func page(args []string) error {
 	flags := flag.NewFlagSet("page", flag.ExitOnError)
@@ -45,6 +50,7 @@ func page(args []string) error {
 	defer cancel()
 	browser, cancel = context.WithTimeout(browser, 90*time.Second)
 	defer cancel()
+	often := chromedp.WithPollingInterval(50 * time.Millisecond) // the default waits for frames, which a hidden page lacks
 	var elsewhere []string
 	chromedp.ListenTarget(browser, func(event any) {
 		if sent, ok := event.(*network.EventRequestWillBeSent); ok {
@@ -60,12 +66,11 @@ func page(args []string) error {
 		network.Enable(),
 		chromedp.EmulateViewport(*width, 1400),
 		chromedp.Navigate(*addr+"/"),
-		chromedp.WaitVisible("#drop"),
-		chromedp.Poll(`document.getElementById("model").textContent.length > 1`, nil),
+		chromedp.Poll(`document.getElementById("model").textContent.length > 1`, nil, often),
 		chromedp.Evaluate(fmt.Sprintf(dropped, base64.StdEncoding.EncodeToString(raw)), nil),
-		chromedp.Poll(`document.querySelectorAll("#labels li").length > 0 || document.getElementById("error").textContent != ""`, nil),
-		chromedp.Poll(`document.getElementById("view").width > 300 || document.getElementById("error").textContent != ""`, nil),
-		chromedp.Text("#model", &model), chromedp.Text("#labels", &labels), chromedp.Text("#error", &failure),
+		chromedp.Poll(`document.querySelectorAll("#labels li").length > 0 || document.getElementById("error").textContent != ""`, nil, often),
+		chromedp.Poll(`document.getElementById("view").width > 300 || document.getElementById("error").textContent != ""`, nil, often),
+		text("model", &model), text("labels", &labels), text("error", &failure),
 		chromedp.Evaluate(`document.documentElement.scrollWidth > window.innerWidth`, &overflow),
 		chromedp.FullScreenshot(&image, 90),
 	)
