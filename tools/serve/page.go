@@ -72,7 +72,7 @@ func page(args []string) error {
 		chromedp.Poll(`document.getElementById("view").width > 300 || document.getElementById("error").textContent != ""`, nil, often),
 		text("model", &model), text("labels", &labels), text("error", &failure),
 		chromedp.Evaluate(`document.documentElement.scrollWidth > window.innerWidth`, &overflow),
-		chromedp.FullScreenshot(&image, 90),
+		chromedp.FullScreenshot(&image, 100),
 	)
 	switch {
 	case err != nil:
