@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -45,14 +46,31 @@ func (l levels) weights(boxes *Node) []*Node {
 	left, top, right, bottom := sides(boxes)
 	area := Squeeze(Mul(Sub(right, left), Sub(bottom, top)), -1) // [batch, n]
 	size := DivScalar(Sqrt(MaxScalar(area, 0)), l.canonicalSize)
-	above := OnesLike(size) // 1 where the level is at least this one
-	var weights []*Node
-	for level := l.first; level < l.last; level++ {
-		next := ConvertDType(GreaterOrEqual(size, Scalar(size.Graph(), dtypes.Float32, l.from(level+1))), dtypes.Float32)
-		weights = append(weights, Sub(above, next))
-		above = next
+	var from []float32 // sizes from which a box belongs to the second level, the third, …
+	for level := l.first + 1; level <= l.last; level++ {
+		from = append(from, l.from(level))
 	}
-	return append(weights, above)
+	g := size.Graph()
+	level := ZerosLike(size)
+	if len(from) > 0 {
+		level = count(GreaterOrEqual(InsertAxes(size, -1), InsertAxes(Const(g, from), 0, 0)))
+	}
+	var weights []*Node
+	for i := range len(from) + 1 {
+		weights = append(weights, ConvertDType(Equal(level, Scalar(g, dtypes.Float32, i)), dtypes.Float32))
+	}
+	return weights
+}
+
+// count adds up which of the last axis are true: [..., k] to [...], float32.
+//
+// It is a product. XLA copies cheap operations into every kernel that reads their results, and a comparison of rounded
+// numbers may differ between the copies: a box would be on two levels, or on none. Products are computed once.
+func count(is *Node) *Node {
+	d := is.Shape().Dimensions
+	k := d[len(d)-1]
+	rows := Reshape(ConvertDType(is, dtypes.Float32), -1, k)
+	return Reshape(MatMul(rows, Ones(is.Graph(), shapes.Make(dtypes.Float32, k, 1))), d[:len(d)-1]...)
 }
 
 // pool reads boxes [batch, n, 4] out of the maps of a pyramid, the finest first, each from that of its level:

@@ -153,17 +153,20 @@ func (r regions) losses(all []stageOutput, in Inputs[*Node]) (class, box []*Node
 	return class, box
 }
 
-// matched gives boxes [batch, n, 4] the class and the box of the object that each overlaps best, background if by less
-// than iou.
+// matched gives boxes [batch, n, 4] the class and the box of the object that each overlaps best, background and zeros if
+// by less than iou.
 func (r regions) matched(boxes *Node, in Inputs[*Node], iou float64) (labels, targets *Node) {
 	g := boxes.Graph()
 	known := InsertAxes(GreaterOrEqual(in.ObjectClasses, ScalarZero(g, dtypes.Int64)), 1) // [batch, 1, objects]
 	quality := pairwiseIoU(boxes, in.Objects)                                             // [batch, n, objects]
 	quality = Where(BroadcastToShape(known, quality.Shape()), quality, Neg(OnesLike(quality)))
 	best := OneHot(ArgMax(quality, -1, dtypes.Int64), quality.Shape().Dim(-1), dtypes.Float32) // [batch, n, objects]
-	targets = Einsum("bno,bof->bnf", best, in.Objects)
-	class := Einsum("bno,bo->bn", best, ConvertDType(in.ObjectClasses, dtypes.Float32))
-	near := GreaterOrEqual(ReduceMax(quality, -1), Scalar(g, dtypes.Float32, iou))
-	class = Where(near, class, AddScalar(ZerosLike(class), float64(r.classes)))
-	return ConvertDType(class, dtypes.Int64), targets
+	near := GreaterOrEqual(ReduceAndKeep(quality, ReduceMax, -1), Scalar(g, dtypes.Float32, iou))
+	best = Mul(best, ConvertDType(near, dtypes.Float32))
+	// One product gives both, so that rounding cannot choose the class of one object and the box of another: see count.
+	above := AddScalar(ConvertDType(in.ObjectClasses, dtypes.Float32), -float64(r.classes)) // background is 0
+	both := Einsum("bno,bof->bnf", best, Concatenate([]*Node{in.Objects, InsertAxes(above, -1)}, -1))
+	both = StopGradient(both) // [batch, n, 5]
+	class := AddScalar(Squeeze(SliceAxis(both, -1, AxisRange(4, 5)), -1), float64(r.classes))
+	return ConvertDType(class, dtypes.Int64), SliceAxis(both, -1, AxisRange(0, 4))
 }

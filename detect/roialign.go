@@ -64,7 +64,7 @@ func (r roiAlign) weights(begin, end *Node, bins, length int) *Node {
 	most := r.samples
 	samples := AddScalar(ZerosLike(bin), float64(most))
 	if r.samples == 0 {
-		most, samples = r.most, MinScalar(MaxScalar(Ceil(bin), 0), float64(r.most))
+		most, samples = r.most, InsertAxes(count(GreaterThan(bin, axis(r.most, 3, 2))), -1) // rounded up
 	}
 	// points [batch, n, bins, most] lie at the middles of so many parts of a bin
 	each := Div(InsertAxes(bin, -1), MaxScalar(InsertAxes(samples, -1), 1)) // [batch, n, 1, 1]

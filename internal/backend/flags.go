@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// The CPU plugins of 2026 fuse reductions into YNNPACK kernels, which read zeros in place of an iota: sums over an axis
-// of x − iota come out wrong, without an error (docs/upstream.md, [Check]). Element-wise fusions, off by default, have
-// the same defect. Both kinds, and fusions around products, stay off; single products and convolutions do not matter.
+// The CPU plugin of jaxlib 0.11.2 fuses reductions into YNNPACK kernels. Their iotas read beyond a shorter iota of an
+// earlier kernel, so sums over an axis of x − iota are wrong, without an error (docs/upstream.md, [Check]). Element-wise
+// fusions, off by default, have the same defect. Both kinds, and fusions around products, stay off; kernels for single
+// products and convolutions stay on, as they hold no iota.
 const (
 	fusionFlag = "xla_cpu_experimental_ynn_fusion_type"
 	noFusions  = "--" + fusionFlag + "=-LIBRARY_FUSION_TYPE_REDUCE,-LIBRARY_FUSION_TYPE_ELTWISE,-LIBRARY_FUSION_TYPE_DOT"
