@@ -153,8 +153,8 @@ func (r regions) losses(all []stageOutput, in Inputs[*Node]) (class, box []*Node
 	return class, box
 }
 
-// matched gives boxes [batch, n, 4] the class and the box of the object that each overlaps best, background and zeros if
-// by less than iou.
+// matched gives boxes [batch, n, 4] the class and the box of the object that each overlaps best, background if by less
+// than iou.
 func (r regions) matched(boxes *Node, in Inputs[*Node], iou float64) (labels, targets *Node) {
 	g := boxes.Graph()
 	known := InsertAxes(GreaterOrEqual(in.ObjectClasses, ScalarZero(g, dtypes.Int64)), 1) // [batch, 1, objects]
@@ -162,11 +162,14 @@ func (r regions) matched(boxes *Node, in Inputs[*Node], iou float64) (labels, ta
 	quality = Where(BroadcastToShape(known, quality.Shape()), quality, Neg(OnesLike(quality)))
 	best := OneHot(ArgMax(quality, -1, dtypes.Int64), quality.Shape().Dim(-1), dtypes.Float32) // [batch, n, objects]
 	near := GreaterOrEqual(ReduceAndKeep(quality, ReduceMax, -1), Scalar(g, dtypes.Float32, iou))
-	best = Mul(best, ConvertDType(near, dtypes.Float32))
 	// One product gives both, so that rounding cannot choose the class of one object and the box of another: see count.
+	which := Concatenate([]*Node{best, Mul(best, ConvertDType(near, dtypes.Float32))}, -1)  // [batch, n, 2·objects]
 	above := AddScalar(ConvertDType(in.ObjectClasses, dtypes.Float32), -float64(r.classes)) // background is 0
-	both := Einsum("bno,bof->bnf", best, Concatenate([]*Node{in.Objects, InsertAxes(above, -1)}, -1))
-	both = StopGradient(both) // [batch, n, 5]
+	above = InsertAxes(above, -1)                                                           // [batch, objects, 1]
+	of := Concatenate([]*Node{
+		Concatenate([]*Node{in.Objects, ZerosLike(above)}, -1),
+		Concatenate([]*Node{ZerosLike(in.Objects), above}, -1)}, 1) // [batch, 2·objects, 5]
+	both := StopGradient(Einsum("bno,bof->bnf", which, of)) // [batch, n, 5]
 	class := AddScalar(Squeeze(SliceAxis(both, -1, AxisRange(4, 5)), -1), float64(r.classes))
 	return ConvertDType(class, dtypes.Int64), SliceAxis(both, -1, AxisRange(0, 4))
 }
