@@ -12,6 +12,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // numbered is a set of 4×6 pixels in which no two are alike.
@@ -160,6 +161,29 @@ func TestASetOfAnotherSizeKeepsColoursAndChannels(t *testing.T) {
 		for i, v := range got.Pixels {
 			if v != uint8(50*(i%channels+1)) {
 				t.Fatalf("value %d at %d", v, i)
+			}
+		}
+	}
+}
+
+// What a movement uncovers has the mean colour of the dataset, not of one image and not black.
+func TestUncoveredPixelsHaveTheMeanColour(t *testing.T) {
+	const height, width = 6, 10
+	set := &data.Memory{Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2),
+		Classes: []string{"one"}}}
+	for i := range 2 * height * width { // the channels' means are 60, 80 and 5
+		set.Pixels = append(set.Pixels, uint8(120*(i%2)), uint8(40+80*(i/(height*width))), uint8(5))
+	}
+	for name, c := range map[string]struct {
+		m        Geometry
+		row, col int
+	}{
+		"shifted": {Geometry{Scale: 1, Shift: [2]float64{0.5, 0}}, 3, 2}, "smaller": {Geometry{Scale: 0.5}, 0, 9},
+	} {
+		got := gomlxtest.Must(Moved(set, c.m))(t)
+		for i := range 2 {
+			if pixel := [3]uint8(got.Row(i)[3*(c.row*width+c.col):]); pixel != [3]uint8{60, 80, 5} {
+				t.Errorf("%s: image %d has %v where nothing is, want the mean 60, 80, 5", name, i, pixel)
 			}
 		}
 	}

@@ -147,8 +147,8 @@ func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
 	for _, want := range s.Fits {
 		for _, start := range []*LogisticFit{nil, from} { // both ways lead to the one minimum
 			fit := gomlxtest.Must(LogisticRegression{L2: want.L2, Tolerance: 1e-9}.Fit(points, s.Labels, s.Classes, start))(t)
-			if fit.Gradient > 1e-9 {
-				t.Errorf("L2 %g: a gradient of %g", want.L2, fit.Gradient)
+			if limit := max(1e-9, gradientLimit(points, len(s.Labels), want.L2, fit)); fit.Gradient > limit {
+				t.Errorf("L2 %g: a gradient of %g, want at most %g", want.L2, fit.Gradient, limit)
 			}
 			gomlxtest.NearAbs(t, "weights", fit.Weights, slices.Concat(want.Weights...), 1e-6)
 			mean := floats.Sum(want.Biases) / float64(s.Classes) // which the loss does not see
@@ -166,6 +166,14 @@ func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
 			from = fit
 		}
 	}
+}
+
+// gradientLimit is how small a gradient g a line search reaches in float64. Along g it lowers a loss f whose gradient has
+// the Lipschitz constant Λ by at most g²/2Λ, which is lost in the rounding of f, a sum of n terms: n·2⁻⁵³·f. The Hessian
+// of the cross-entropy is at most ½ that of ½‖x‖²+½, so Λ ≤ ½·mean(‖x‖² + 1) + L2 (Böhning 1992).
+func gradientLimit(points []float64, n int, l2 float64, fit *LogisticFit) float64 {
+	lipschitz := (floats.Dot(points, points)/float64(n)+1)/2 + l2
+	return math.Sqrt(2 * lipschitz * float64(n) * 0x1p-53 * fit.Loss)
 }
 
 func TestLogisticRegressionOfConstantPointsTellsHowOftenClassesAre(t *testing.T) {
@@ -196,6 +204,17 @@ func TestLogisticRegressionOfConstantPointsTellsHowOftenClassesAre(t *testing.T)
 	} {
 		if fit, err := fail(); err == nil {
 			t.Errorf("%s: %v", name, fit)
+		}
+	}
+}
+
+// Of neighbours that are equally near the first come first, also where k cuts between them.
+func TestEqualNeighboursComeInOrder(t *testing.T) {
+	points := []float32{0, 1, 1, 0, 0, 1, 1, 0, 1, 0, 1, 0, 0, 1} // 2 and 3 and more of each axis, cosines of 0 and 1
+	for k, want := range map[int][]int{1: {1}, 2: {1, 3}, 3: {1, 3, 4}, 5: {1, 3, 4, 5, 0}, 7: {1, 3, 4, 5, 0, 2, 6}} {
+		got := gomlxtest.Must(Nearest([]float32{3, 0}, points, 2, k))(t)
+		if !slices.Equal(indices(got)[0], want) {
+			t.Errorf("the %d nearest are %v, want %v", k, indices(got)[0], want)
 		}
 	}
 }

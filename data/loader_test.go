@@ -382,3 +382,26 @@ func TestCheckFindsDamageBeforeTraining(t *testing.T) {
 		}
 	}
 }
+
+// With repeats an index is row + k·n: the row has the pixels and the label, the index has the draws.
+func TestTheRepetitionsOfAStreamedImageAreDrawnByTheirIndex(t *testing.T) {
+	f := sources(t)["folders"]
+	n, row := f.Len(), 77
+	a := Augment{CropScale: [2]float64{0.1, 0.5}}
+	indices := []int{row, row + n, row + 2*n}
+	rows, pixels := fed(t, streamed(t, f, Streaming{}), a, 3, func(yield func(int, []int) bool) { yield(4, indices) })
+	whole, err := f.Read(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Size = to7x5.Crop
+	for k, index := range rows {
+		shown := pixels[k*105 : (k+1)*105]
+		if want := a.Apply(whole, 3, 4, index).Pixels; !bytes.Equal(shown, want) {
+			t.Errorf("index %d is not the crop drawn for it", index)
+		}
+		if k > 0 && bytes.Equal(shown, pixels[:105]) {
+			t.Errorf("repetition %d shows the crop of the first", k)
+		}
+	}
+}

@@ -191,3 +191,26 @@ func TestValidateNamesTheFieldOutOfRange(t *testing.T) {
 		}
 	}
 }
+
+// torchvision's RandomResizedCrop: the area is uniform, the logarithm of the ratio too. Kolmogorov and Smirnov's
+// distance of n draws is above 2.2/√n once in 8,000 times.
+func TestAreaAndRatioOfCropsAreUniformAndLogUniform(t *testing.T) {
+	const n = 4001
+	a := Augment{CropScale: [2]float64{0.05, 0.3}, CropRatio: [2]float64{0.5, 3}} // all fit into a square
+	var areas, ratios []float64
+	for i := range n {
+		w := a.window(draw(streamSample, 3, 0, i), 3000, 3000)
+		areas = append(areas, (float64(w.height)*float64(w.width)/9e6-0.05)/0.25)
+		ratios = append(ratios, math.Log(2*float64(w.width)/float64(w.height))/math.Log(6))
+	}
+	for name, values := range map[string][]float64{"areas": areas, "ratios": ratios} {
+		slices.Sort(values)
+		distance := 0.0
+		for i, v := range values {
+			distance = max(distance, math.Abs(v-float64(i)/n), math.Abs(v-float64(i+1)/n))
+		}
+		if distance > 2.2/math.Sqrt(n) {
+			t.Errorf("%s are %.4f from uniform, want at most %.4f", name, distance, 2.2/math.Sqrt(n))
+		}
+	}
+}

@@ -472,3 +472,46 @@ func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
 		}
 	}
 }
+
+// A probe is chosen, scaled and fitted on the known pictures alone. So what it answers about one group of asked pictures
+// is the same whether or not another group, far away and mislabelled, is asked with it.
+func TestAProbeLearnsNothingFromWhatItIsAsked(t *testing.T) {
+	const width, classes = 7, 3
+	r := rand.New(rand.NewPCG(5, 3))
+	made := func(part string, n int, scale float64, shift int) (t Table) {
+		for i := range n {
+			class := i % classes
+			t.Pictures = append(t.Pictures, Picture{File: fmt.Sprint(part, shift, i), Part: part,
+				Class: string(rune('a' + (class+shift)%classes))})
+			for k := range width {
+				v := r.NormFloat64()
+				if k == class {
+					v += 1.5
+				}
+				t.Values = append(t.Values, float32(scale*v+float64(k)*(scale-1)))
+			}
+		}
+		return t
+	}
+	known, near, wild := made(Train, 83, 1, 0), made(Test, 41, 1, 0), made(Test, 59, 300, 1)
+	probe := func(parts ...Table) (Answer, []Tried) {
+		all := Table{Name: "made", Width: width}
+		for _, p := range parts {
+			all.Pictures, all.Values = append(all.Pictures, p.Pictures...), append(all.Values, p.Values...)
+		}
+		answer, tried, err := all.Probe(Probe{Seed: 1}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer, tried
+	}
+	first, tried := probe(known, near)
+	second, again := probe(known, wild)
+	both, third := probe(known, near, wild)
+	if !slices.Equal(tried, again) || !slices.Equal(tried, third) {
+		t.Errorf("what is tried depends on what is asked:\n%v\n%v\n%v", tried, again, third)
+	}
+	if right := first.Top1*41 + second.Top1*59; math.Abs(both.Top1*100-right) > 1e-6 || first.Top1 == second.Top1 {
+		t.Errorf("%g and %g of each group, but %g of 100 together", first.Top1*41, second.Top1*59, both.Top1*100)
+	}
+}
