@@ -229,24 +229,29 @@ func (c *classification) Fetch(step int) (err error) {
 
 // Call implements Task.
 func (c *classification) Call(program *model.Exec, step, part int, scalars []float32) ([]*tensors.Tensor, error) {
+	plan, shown := c.plan(step, part)
+	outputs, err := c.images.call(program, plan, shown, scalars)
+	if err != nil {
+		return nil, err
+	}
+	if step == 0 && part == 0 && (c.source != nil || c.Recipe.Freeze != "") {
+		c.Run.Logger.Info("training " + c.model.groupsLine())
+	}
+	return outputs, c.model.confirm()
+}
+
+// plan draws the augmentation of a micro-batch, a function of the seed, the epoch and its number in the epoch, and returns
+// its images where they come from the loader.
+func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.Memory) {
 	r, epoch := c.Recipe, step/c.PerPass
 	size := r.BatchSize / r.Accumulate
 	first, _ := c.exchange.own()
 	from, to := (part-first)*size, (part-first+1)*size
 	_, augment := c.images.set.Divide(r.augmentation(epoch))
-	plan := augment.Plan(c.images.set, c.Seed, epoch, step%c.PerPass*r.Accumulate+part, c.rows[from:to])
-	var shown *data.Memory
 	if c.read != nil {
 		shown = c.read.Part(from, to)
 	}
-	outputs, err := c.images.call(program, plan, shown, scalars)
-	if err != nil {
-		return nil, err
-	}
-	if step == 0 && part == 0 && (c.source != nil || r.Freeze != "") {
-		c.Run.Logger.Info("training " + c.model.groupsLine())
-	}
-	return outputs, c.model.confirm()
+	return augment.Plan(c.images.set, c.Seed, epoch, step%c.PerPass*r.Accumulate+part, c.rows[from:to]), shown
 }
 
 // Evaluate implements Task: the score is the accuracy.

@@ -113,3 +113,30 @@ func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
 		}
 	}
 }
+
+// Every micro-batch of an epoch is mixed by draws of its own, as is the same batch of another epoch and seed.
+func TestEveryMicroBatchHasAPlanOfItsOwn(t *testing.T) {
+	seen := map[float32]string{}
+	for _, seed := range []int64{1, 2} {
+		run := tinyRun(t, "accumulate=2;augment.mixup_alpha=1", 40)
+		run.Seed = seed
+		c := begun(t, run)
+		for step := range 2 * c.PerPass {
+			if err := c.Fetch(step); err != nil {
+				t.Fatal(err)
+			}
+			for part := range 2 {
+				name := fmt.Sprintf("seed %d, step %d, part %d", seed, step, part)
+				plan, _ := c.plan(step, part)
+				again, _ := c.plan(step, part)
+				if plan.Mix != again.Mix {
+					t.Errorf("%s: another plan when it is asked again", name)
+				}
+				if other, known := seen[plan.Mix[5]]; known {
+					t.Errorf("%s is mixed as %s", name, other)
+				}
+				seen[plan.Mix[5]] = name
+			}
+		}
+	}
+}
