@@ -241,6 +241,7 @@ func maps(s *subject) error {
 		var row []report.HeatMap
 		for _, q := range queries {
 			h := report.HeatMap{Title: fmt.Sprintf("layer %d, from row %d, column %d", l+1, q/g.Cols, q%g.Cols), Positive: true,
+				Down: "row (patches)", Across: "column (patches)",
 				Outlined: &[2]int{q / g.Cols, q % g.Cols}}
 			for r := range g.Rows {
 				line := make([]float64, g.Cols)

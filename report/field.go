@@ -1,10 +1,5 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package analysis looks at position encodings: one file per question, each taking plain numbers and returning
-// numbers or a picture.
-//
-// Field answers "what does the encoding know of each patch?": its features over the patch grid, and how alike the
-// vector of every position is to that of the centre patch.
 package report
 
 import (
@@ -39,15 +34,33 @@ var elliptic = []string{"Re P(z)", "Im P(z)", "Re P′(z)", "Im P′(z)"}
 // centre patch, which is outlined. Blue is negative, light grey zero, red positive; values that are not finite are
 // grey.
 func (f Field) Draw(w io.Writer) error {
+	panels, err := f.panels()
+	if err != nil {
+		return err
+	}
+	const perRow = 4
+	var rows [][]HeatMap
+	for len(panels) > perRow {
+		rows, panels = append(rows, panels[:perRow]), panels[perRow:]
+	}
+	if len(rows) > 0 {
+		panels = append(panels, make([]HeatMap, perRow-len(panels))...)
+	}
+	return HeatMaps(w, append(rows, panels))
+}
+
+// panels are the heat maps that Draw draws.
+func (f Field) panels() (panels []HeatMap, err error) {
 	positions := f.Rows * f.Cols
 	if f.Rows < 1 || f.Cols < 1 {
-		return fmt.Errorf("analysis: a field of %d rows and %d columns", f.Rows, f.Cols)
+		return nil, fmt.Errorf("report: a field of %d rows and %d columns", f.Rows, f.Cols)
 	}
 	if f.Features == nil && f.Vectors == nil {
-		return fmt.Errorf("analysis: a field with neither features nor vectors")
+		return nil, fmt.Errorf("report: a field with neither features nor vectors")
 	}
 	panel := func(title string, limit float64, value func(i int) float64) HeatMap {
-		h := HeatMap{Title: fmt.Sprintf("%s, ±%g", title, limit), Limit: limit}
+		h := HeatMap{Title: fmt.Sprintf("%s, ±%g", title, limit), Limit: limit, Down: "row (patches)",
+			Across: "column (patches)"}
 		for row := range f.Rows {
 			line := make([]float64, f.Cols)
 			for col := range line {
@@ -57,7 +70,6 @@ func (f Field) Draw(w io.Writer) error {
 		}
 		return h
 	}
-	var panels []HeatMap
 	if f.Features != nil {
 		names := f.Names
 		n := len(f.Features) / positions
@@ -68,7 +80,7 @@ func (f Field) Draw(w io.Writer) error {
 			names = append(names, fmt.Sprintf("feature %d", k+1))
 		}
 		if n == 0 || len(f.Features) != positions*len(names) {
-			return fmt.Errorf("analysis: %d feature values for a grid of %d rows and %d columns and %d names",
+			return nil, fmt.Errorf("report: %d feature values for a grid of %d rows and %d columns and %d names",
 				len(f.Features), f.Rows, f.Cols, len(names))
 		}
 		limit := f.Limit
@@ -83,22 +95,16 @@ func (f Field) Draw(w io.Writer) error {
 		row, col := f.Rows/2, f.Cols/2
 		similarity, err := Similarity(f.Vectors, positions, row*f.Cols+col)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		p := panel("cosine to the centre", 1, func(i int) float64 { return similarity[i] })
+		p := panel("cosine similarity to the centre", 1, func(i int) float64 { return similarity[i] })
 		p.Outlined = &[2]int{row, col}
 		panels = append(panels, p)
 	}
-	panels[0].Title = f.Title + ": " + panels[0].Title
-	const perRow = 4
-	var rows [][]HeatMap
-	for len(panels) > perRow {
-		rows, panels = append(rows, panels[:perRow]), panels[perRow:]
+	if f.Title != "" {
+		panels[0].Title = f.Title + ": " + panels[0].Title
 	}
-	if len(rows) > 0 {
-		panels = append(panels, make([]HeatMap, perRow-len(panels))...)
-	}
-	return HeatMaps(w, append(rows, panels))
+	return panels, nil
 }
 
 // Similarities returns the cosines between all positions, [positions, positions], as Similarity.
@@ -118,10 +124,10 @@ func Similarities(vectors []float64, positions int) ([]float64, error) {
 // [positions, width]. A zero vector, as every position of an encoder that adds nothing has, is at cosine 0 to all.
 func Similarity(vectors []float64, positions, to int) ([]float64, error) {
 	if positions < 1 || len(vectors) == 0 || len(vectors)%positions != 0 {
-		return nil, fmt.Errorf("analysis: %d vector values for %d positions", len(vectors), positions)
+		return nil, fmt.Errorf("report: %d vector values for %d positions", len(vectors), positions)
 	}
 	if to < 0 || to >= positions {
-		return nil, fmt.Errorf("analysis: no position %d among %d", to, positions)
+		return nil, fmt.Errorf("report: no position %d among %d", to, positions)
 	}
 	width := len(vectors) / positions
 	at := func(i int) []float64 { return vectors[i*width : (i+1)*width] }

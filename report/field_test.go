@@ -4,6 +4,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/png"
 	"math"
@@ -105,5 +106,32 @@ func TestSizesThatDoNotFitAreErrorsWithTheNumbers(t *testing.T) {
 	}
 	if _, err := Similarity([]float64{1, 2}, 2, 2); err == nil {
 		t.Error("a position outside the grid: no error")
+	}
+}
+
+func TestPanelsOfAFieldAreTitledAndTheirAxesNumberedEvenly(t *testing.T) {
+	f := Field{Rows: 3, Cols: 5, Vectors: make([]float64, 3*5*2)}
+	for title, want := range map[string]string{"": "cosine similarity to the centre, ±1",
+		"learned": "learned: cosine similarity to the centre, ±1"} {
+		f.Title = title
+		panels, err := f.panels()
+		if err != nil || panels[0].Title != want || panels[0].Down != "row (patches)" ||
+			panels[0].Across != "column (patches)" {
+			t.Errorf("%q: %+v, %v", title, panels, err)
+		}
+	}
+	for n, want := range map[int]string{1: "0", 4: "0 1 2 3", 8: "0 1 2 3 4 5 6 7", 14: "0 2 4 6 8 10 12", 24: "0 3 6 9 12 15 18 21"} {
+		for _, downwards := range []bool{false, true} {
+			var labels []string
+			for _, tick := range names(nil, n, downwards) {
+				labels = append(labels, tick.Label)
+				if at := int(tick.Value); downwards && tick.Label != fmt.Sprint(n-1-at) || !downwards && tick.Label != fmt.Sprint(at) {
+					t.Errorf("%d cells: %s stands at %d", n, tick.Label, at)
+				}
+			}
+			if got := strings.Join(labels, " "); got != want {
+				t.Errorf("%d cells are numbered %s, want %s", n, got, want)
+			}
+		}
 	}
 }

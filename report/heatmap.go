@@ -7,7 +7,6 @@ import (
 	"image/color"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -157,17 +156,17 @@ func (m matrix) Z(c, r int) float64 {
 	return max(m.low, min(m.high, v)) // NaN stays
 }
 
-// names are ticks at the cells of an axis.
+// mostTicks is how many cells of an axis have a number.
+const mostTicks = 8
+
+// names are ticks at the cells of an axis: all that have names, else every, every second, … from 0 on.
 func names(given []string, n int, downwards bool) plot.ConstantTicks {
 	var out plot.ConstantTicks
-	at := []int{0, n / 2, n - 1}
-	if given != nil {
-		at = at[:0]
-		for i := range n {
-			at = append(at, i)
-		}
+	step := 1
+	if given == nil {
+		step = (n + mostTicks - 1) / mostTicks
 	}
-	for _, i := range slices.Compact(at) {
+	for i := 0; i < n; i += step {
 		tick := plot.Tick{Value: float64(i), Label: strconv.Itoa(i)}
 		if given != nil {
 			tick.Label = short(given[i])
