@@ -19,30 +19,27 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 .PHONY: run
-run: ## the main job on the embedded data set, offline; ARGS="-seeds 3 ..." adds flags
+run: ## the main job on the embedded dataset, offline; ARGS="-seeds 3 ..." adds flags
 	@tools/scripts/xla --quick >/dev/null
 	go run ./examples/cifar100 $(ARGS)
 
 .PHONY: cifar100
-cifar100: ## a small ViT on CIFAR-100, on the best backend found: make cifar100 ARGS="-data DIR ..."
-	go run -tags=onnx ./examples/cifar100 -recipe cifar100-small $(ARGS)
+cifar100: ## a small ViT on CIFAR-100, five encodings: make cifar100 ARGS="--data cifar100:DIR ..."
+	go run ./cmd/wepe compare --recipe cifar100-small $(ARGS)
 
-# The pretrained model and the pictures are in the repository; examples/cifar100/demo/README.md says where from.
+# The pretrained model and the images are in the repository; examples/cifar100/demo/README.md names their origin.
 DEMO := examples/cifar100/demo
 
 .PHONY: finetune-demo
 finetune-demo: ## fine-tune a small pretrained ViT at larger sizes, learned against hybrid positions, export it; offline
-	go run -tags=onnx ./examples/cifar100 -from $(DEMO)/vit -position learned,hybrid -sizes 24x24,36x36 \
-		-checkpoint runs/demo -set "steps=50;eval_steps=10" $(ARGS)
-	go run -tags=onnx ./examples/cifar100 -from $(DEMO)/vit -position learned,hybrid -sizes 24x24,36x36 \
-		-checkpoint runs/demo -data $(DEMO) -set "steps=50;eval_steps=10" $(ARGS)
-	rm -rf runs/demo/hf
-	go run ./cmd/wepe-ckpt fold -to hf runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
-	go run ./cmd/wepe-ckpt verify runs/demo/demo-cifar100/hybrid-36x36-seed0 runs/demo/hf
+	go run ./cmd/wepe compare $(DEMO)/vit --position learned,hybrid --sizes 24x24,36x36 --recipe demo-cifar100 \
+		--data cifar100:$(DEMO) --set steps=50 --set eval_steps=10 --out runs/demo $(ARGS)
+	rm -rf runs/demo-hf
+	go run ./cmd/wepe export runs/demo/hybrid-36x36-seed0 runs/demo-hf --to hf
 
 .PHONY: analysis
-analysis: ## look at two small models, trained first, side by side; ARGS="-model A,B -images DIR ..." at yours
-	go run -tags=onnx ./examples/analysis $(ARGS)
+analysis: ## analyze two small models, trained first, side by side; ARGS="MODEL MODEL --data DIR ..." analyzes yours
+	go run ./cmd/wepe analyze $(ARGS)
 
 .PHONY: efficiency
 efficiency: ## what encodings cost, as ratios to learned; ARGS="-variant Ti/16,B/16,L/16 -sizes 224,384 ..." on an accelerator
@@ -76,7 +73,7 @@ test-libjpeg: ## the tests of pictures with the decoder of libjpeg-turbo (libjpe
 .PHONY: test-mpi
 test-mpi: ## one training by several processes, under mpirun (openmpi-bin, libopenmpi-dev)
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi ./internal/mpi
-	CC=mpicc go test -count 1 -timeout 30m -tags=mpi -run 'Mpirun|DeathOfAProcess' ./examples/cifar100
+	CC=mpicc go test -count 1 -timeout 30m -tags=mpi -run Mpirun ./cmd/wepe
 
 .PHONY: bench
 bench: ## all benchmarks

@@ -25,6 +25,16 @@ func (m *Model) Evaluate(set data.Source) (report.Metrics, error) {
 	return e.metrics(), nil
 }
 
+// Examine is Evaluate with the confusion of the classes.
+func (m *Model) Examine(set data.Source) (report.Metrics, report.Confusion, error) {
+	metrics, err := m.Evaluate(set)
+	if err != nil {
+		return metrics, report.Confusion{}, err
+	}
+	answers, err := m.answers(set)
+	return metrics, confusion(set.Describe(), answers), err
+}
+
 func (m *Model) evaluate(p pixels) (report.Metrics, error) {
 	e, err := m.examination(p)
 	if err != nil {

@@ -60,7 +60,7 @@ type Recipe struct {
 	ValidationPart float64 `json:"validation_part"`      // of the training images held out, below 0 for none
 
 	// Of a run that starts from a pretrained model (Run.From), which gives the Model's sizes where they are zero here, and
-	// the normalisation where Augment has none. Its position is "hybrid" where Model names none.
+	// the normalisation where Augment has none. Its position is the pretrained model's where Model names none.
 	Resample string `json:"resample,omitempty"`  // of pretrained positions, checkpoints.Resample; "" for the source's way
 	ZeroHead bool   `json:"zero_head,omitempty"` // a new head that starts at zero, from scratch too
 }

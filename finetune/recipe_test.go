@@ -68,7 +68,7 @@ func TestSetRefusesWhatItDoesNotUnderstandInOneLine(t *testing.T) {
 		"optimizer.decay=1":              "weight_decay", // there
 		"augment.mixup=1":                "mixup_alpha",  // there
 		"model.posision=wepe":            "position",     // there
-		"nothing.width=1":                "no such field",
+		"nothing.width=1":                "unknown setting",
 		"model.width.x=1":                "want int",
 		"epochs=three":                   "want int",
 		"epochs=3.5":                     "number 3.5",

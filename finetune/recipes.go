@@ -12,7 +12,7 @@ import (
 )
 
 // recipes are the named trainings.
-var recipes = slices.Concat(fromScratch, hybrids, onImageNet, fromPretrained)
+var recipes = slices.Concat(byDefault, fromScratch, hybrids, onImageNet, fromPretrained)
 
 // fromScratch are the recipes that begin with drawn weights.
 var fromScratch = []Recipe{
@@ -29,7 +29,7 @@ var fromScratch = []Recipe{
 	// CIFAR-100 from scratch on two CPU cores with ONNX Runtime, three to seven minutes a run: pictures reduced to 24×24,
 	// a grid of 6×6 patches. No smoothing and hardly any augmentation, because three epochs cannot overfit.
 	//
-	//	go run -tags=onnx ./examples/cifar100 -recipe cifar100-small -data DIR -seeds 3
+	//	go run -tags=onnx ./cmd/wepe compare --recipe cifar100-small --data cifar100:DIR --seeds 3
 	{
 		Name:   "cifar100-small",
 		Model:  vit.Config{PatchSize: 4, Width: 64, Depth: 4, Heads: 2},
@@ -38,24 +38,10 @@ var fromScratch = []Recipe{
 		Augment:       data.Augment{Size: [2]int{24, 24}, FlipProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std},
 		EvalBatchSize: 100,
 	},
-	// Long enough that what an encoding is worth at the end differs from its head start (docs/results.md, "Fifteen epochs"):
-	// cifar100-small with larger batches and crops, seven minutes a run on two quiet CPU cores with XLA.
-	//
-	//	go run ./examples/cifar100 -recipe cifar100-15 -data DIR -position learned,rope-mixed
-	{
-		Name:   "cifar100-15",
-		Model:  vit.Config{PatchSize: 4, Width: 64, Depth: 4, Heads: 2},
-		Epochs: 15, BatchSize: 64,
-		LearningRate: 2e-3, WarmupEpochs: 1, Optimizer: Optimizer{WeightDecay: 0.05, ClipNorm: 1},
-		Augment: data.Augment{
-			Size: [2]int{24, 24}, CropScale: [2]float64{0.5, 1}, FlipProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std,
-		},
-		EvalBatchSize: 100,
-	},
 	// The pretrained model of make finetune-demo: learned positions on a grid of 6×6, small enough that two CPU cores
 	// trained it in 72 minutes beside other work, and its weights take less than 3 MB.
 	//
-	//	go run -tags=onnx ./examples/cifar100 -recipe demo-pretrain -position learned -data DIR
+	//	go run -tags=onnx ./cmd/wepe compare --recipe demo-pretrain --position learned --data cifar100:DIR
 	{
 		Name:   "demo-pretrain",
 		Model:  vit.Config{PatchSize: 4, Width: 96, Depth: 6, Heads: 3},
@@ -70,7 +56,7 @@ var fromScratch = []Recipe{
 	// mixed precision, here bfloat16. The release reports the best test epoch of one seed, 63.78 % top-1 in the
 	// paper's text; here the test set is measured once, after the last epoch. Unmeasured by us.
 	//
-	//	go run ./examples/cifar100 -recipe release-cifar100-120 -data DIR     (an accelerator's work: 4.5e16 FLOPs)
+	//	go run ./cmd/wepe compare --recipe release-cifar100-120 --data cifar100:DIR  (an accelerator's work: 4.5e16 FLOPs)
 	releaseTi("release-cifar100-120", func(r *Recipe) {
 		r.Epochs, r.WarmupEpochs = 120, 15
 		r.Augment.MixupAlpha, r.Augment.MixProb, r.LateFrom, r.LateMixupAlpha = 0.15, 0.6, 15, 0.3
@@ -78,7 +64,7 @@ var fromScratch = []Recipe{
 	// The 60-epoch run of the release's comparison of encodings (2d_position_encoding_comparison.py at commit 3c27aecd):
 	// no mixup, no mixed precision. It reports 58.28 % top-1 for a learned table. Unmeasured by us.
 	//
-	//	go run ./examples/cifar100 -recipe release-cifar100-60 -data DIR      (half as much)
+	//	go run ./cmd/wepe compare --recipe release-cifar100-60 --data cifar100:DIR      (half as much)
 	releaseTi("release-cifar100-60", func(r *Recipe) {
 		r.Epochs, r.WarmupEpochs = 60, 10
 		r.Model.DType = "float32"
@@ -86,7 +72,8 @@ var fromScratch = []Recipe{
 	// The 200-epoch run on a part of CIFAR-100 (train_wef_cifar_subsets.py at commit 3c27aecd), where mixup's α is 0.6,
 	// 0.5, 0.4 and 0.3 for -fraction 0.2, 0.4, 0.6 and 0.9. The script keeps the best test epoch. Unmeasured.
 	//
-	//	go run ./examples/cifar100 -recipe release-cifar100-200 -data DIR -fraction 0.2 -set augment.mixup_alpha=0.6
+	//	go run ./cmd/wepe compare --recipe release-cifar100-200 --data cifar100:DIR --fractions 0.2 \
+	//	  --set augment.mixup_alpha=0.6
 	releaseTi("release-cifar100-200", func(r *Recipe) {
 		r.Epochs, r.WarmupEpochs, r.BatchSize, r.LearningRate, r.Smoothing = 200, 10, 128, 5e-4, 0.1
 		r.Optimizer.WeightDecay, r.Optimizer.ClipNorm = 0.05, 1
@@ -144,7 +131,7 @@ var hybrids = []Recipe{
 	// several GPUs, where each normalises its own part of a batch. The paper has 76.53 % top-1 with WePE and 74.78 % for
 	// the smaller DHVT-T of 192 channels, best test epochs of one seed. Unmeasured by us.
 	//
-	//	go run ./examples/cifar100 -recipe release-dhvt-300 -position none,wepe -data DIR  (two times 1.6e17 FLOPs)
+	//	go run ./cmd/wepe compare --recipe release-dhvt-300 --position none,wepe --data cifar100:DIR  (two times 1.6e17 FLOPs)
 	{
 		Name:         "release-dhvt-300",
 		Architecture: DHVT,
@@ -170,7 +157,7 @@ var hybrids = []Recipe{
 	// to 1e-5 where these are 0. Its colour jitter does nothing: timm leaves it out where there is RandAugment. It
 	// averages weights with a decay of 0.99996 too, but measures the others, as this does. Unmeasured by us.
 	//
-	//	go run ./examples/cifar100 -recipe dhvt-300 -position none -data DIR               (3.5e16 FLOPs)
+	//	go run ./cmd/wepe compare --recipe dhvt-300 --position none --data cifar100:DIR               (3.5e16 FLOPs)
 	{
 		Name:         "dhvt-300",
 		Architecture: DHVT,

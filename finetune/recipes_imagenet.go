@@ -17,7 +17,7 @@ var onImageNet = []Recipe{
 	// paper trains from scratch, and the rest is what DeiT trains Ti/16 with (https://arxiv.org/abs/2012.12877, table 9; defaults of main.py of
 	// github.com/facebookresearch/deit at 4da6691), to 72.2 % in 300 epochs with a learned table.
 	//
-	//	go run ./examples/cifar100 -recipe paper-imagenet-200 -position wepe,learned -folder DIR   (1.9e18 FLOPs each)
+	//	go run ./cmd/wepe compare --recipe paper-imagenet-200 --position wepe,learned --data DIR   (1.9e18 FLOPs each)
 	deit("paper-imagenet-200", func(r *Recipe) { r.Epochs = 200 }),
 
 	// big_vision's configs/vit_s16_i1k.py at 2f3f493 (Beyer et al. 2022, https://arxiv.org/abs/2205.01580): 76.5 % in 90
@@ -26,7 +26,7 @@ var onImageNet = []Recipe{
 	// vector through a dense layer with tanh (rep_size), which this ViT has not, the first moment is bfloat16, and
 	// operations on pictures are those of TensorFlow.
 	//
-	//	go run ./examples/cifar100 -recipe bigvision-s16-90 -position sincos2d -folder DIR          (3.2e18 FLOPs)
+	//	go run ./cmd/wepe compare --recipe bigvision-s16-90 --position sincos2d --data DIR          (3.2e18 FLOPs)
 	{
 		Name: "bigvision-s16-90",
 		Model: vit.Config{
@@ -47,13 +47,13 @@ var onImageNet = []Recipe{
 	// with mixed frequencies 80.9 %. The positions are -position learned, rope-axial and rope-mixed. Its batches are of 8
 	// GPUs, 256 pictures each, which mix alone: here the parts of a batch do.
 	//
-	//	go run ./examples/cifar100 -recipe deit3-s16-400 -position learned,rope-axial,rope-mixed,wepe -folder DIR (1.4e19)
+	//	go run ./cmd/wepe compare --recipe deit3-s16-400 --position learned,rope-axial,rope-mixed,wepe --data DIR (1.4e19)
 	deit3("deit3-s16-400", func(r *Recipe) {
 		r.Model.Width, r.Model.Heads, r.LearningRate = 384, 6, 4e-3
 	}),
 	// B/16 begins at 192×192: 400 epochs, then deit3-finetune at 224: 83.4 % with a table, 83.6 % by axes, 83.8 % mixed.
 	//
-	//	go run ./examples/cifar100 -recipe deit3-b16-400 -position rope-mixed -folder DIR
+	//	go run ./cmd/wepe compare --recipe deit3-b16-400 --position rope-mixed --data DIR
 	deit3("deit3-b16-400", func(r *Recipe) {
 		r.Model.Width, r.Model.Heads, r.LearningRate = 768, 12, 3e-3
 		r.Model.DropPath, r.Augment.Size = 0.1, [2]int{192, 192}
@@ -66,7 +66,7 @@ var onImageNet = []Recipe{
 	}),
 	// The last 20 epochs, at 224×224, from a run of deit3-b16-400.
 	//
-	//	go run ./examples/cifar100 -recipe deit3-finetune -position rope-mixed -from RUN -folder DIR
+	//	go run ./cmd/wepe compare --recipe deit3-finetune --position rope-mixed RUN --data DIR
 	deit("deit3-finetune", func(r *Recipe) {
 		r.Model = vit.Config{DropPath: 0.2, DType: "bfloat16"}
 		r.Epochs, r.BatchSize, r.LearningRate, r.Optimizer.WeightDecay = 20, 512, 1e-5, 0.1

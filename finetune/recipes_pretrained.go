@@ -14,7 +14,7 @@ var fromPretrained = []Recipe{
 	// make finetune-demo: the model of demo-pretrain, whose grid is 6×6, on a tenth of CIFAR-100 at 36×36, a grid of 9×9,
 	// where it goes on with the head it has. A minute a run on two CPU cores with ONNX Runtime.
 	//
-	//	go run -tags=onnx ./examples/cifar100 -recipe demo-cifar100 -from CHECKPOINT -data DIR -fraction 0.1
+	//	go run -tags=onnx ./cmd/wepe compare --recipe demo-cifar100 CHECKPOINT --data cifar100:DIR --fractions 0.1
 	{
 		Name:  "demo-cifar100",
 		Steps: 200, BatchSize: 32,
@@ -26,7 +26,7 @@ var fromPretrained = []Recipe{
 	// The same model on generated shapes at 48×48, a grid of 12×12: a question about places, with a new head. Nothing is
 	// cropped or flipped, since that would change the answer.
 	//
-	//	go run -tags=onnx ./examples/cifar100 -recipe demo-shapes -from CHECKPOINT
+	//	go run -tags=onnx ./cmd/wepe compare --recipe demo-shapes CHECKPOINT
 	{
 		Name:  "demo-shapes",
 		Steps: 100, BatchSize: 32,
@@ -48,7 +48,7 @@ var fromPretrained = []Recipe{
 	// 0.03 is that of their code, whose crop of 5 to 100 % of the picture and flip this has too (input_pipeline.py).
 	// Table 5: ViT-B/16 91.67 %, ViT-L/16 93.44 %. Unmeasured by us.
 	//
-	//	go run ./examples/cifar100 -recipe dosovitskiy-cifar100 -from CHECKPOINT -data DIR
+	//	go run ./cmd/wepe compare --recipe dosovitskiy-cifar100 CHECKPOINT --data cifar100:DIR
 	dosovitskiy("dosovitskiy-cifar100", 10_000, 0.03, func(r *Recipe) {
 		r.Augment.CropScale, r.Augment.FlipProb, r.ValidationPart = [2]float64{0.05, 1}, 0.5, 0.02
 	}),
@@ -57,7 +57,7 @@ var fromPretrained = []Recipe{
 	// at commit 2f170f23: base rate 5e-4 per 256 images, batch 1024, so 2e-3 for the head); there with 83.57 ± 0.08 % on
 	// ImageNet over 4 seeds. Unmeasured by us.
 	//
-	//	go run ./examples/cifar100 -recipe adamw-layer-decay -from CHECKPOINT -data DIR
+	//	go run ./cmd/wepe compare --recipe adamw-layer-decay CHECKPOINT --data cifar100:DIR
 	{
 		Name:   "adamw-layer-decay",
 		Model:  vit.Config{DropPath: 0.1, DType: "bfloat16"},
@@ -75,7 +75,7 @@ var fromPretrained = []Recipe{
 	// the last block behind the final norm. What "probe" compares is the backbone with its own positions, so ask for
 	// -position learned. Unmeasured.
 	//
-	//	go run ./examples/cifar100 -recipe linear-probe -position learned -from CHECKPOINT -data DIR
+	//	go run ./cmd/wepe compare --recipe linear-probe --position learned CHECKPOINT --data cifar100:DIR
 	{
 		Name:   "linear-probe",
 		Freeze: "backbone,position,gate",
@@ -92,7 +92,7 @@ var fromPretrained = []Recipe{
 	// seeds. The numbers are those of the released CIFAR-100 script, the gate's those of the released VTAB scripts.
 	// Unmeasured by us.
 	//
-	//	go run ./examples/cifar100 -recipe paper-cifar100-384 -position learned,hybrid -from CHECKPOINT -data DIR
+	//	go run ./cmd/wepe compare --recipe paper-cifar100-384 --position learned,hybrid CHECKPOINT --data cifar100:DIR
 	releaseCIFAR100("paper-cifar100-384", func(r *Recipe) {
 		r.Augment.Size = [2]int{384, 384}
 		r.Params = map[string]any{"wepe_gate": 0.622459} // the surrogate of the text, and a gate that learns, from σ(0.5)
@@ -101,7 +101,7 @@ var fromPretrained = []Recipe{
 	// λ = 1, fixed. The script also mixes from epoch 6 on only, restarts its cosine every 15 epochs, moves it once an
 	// epoch, has a head of two layers with dropout, and keeps the best test epoch: none of that is done here. Unmeasured.
 	//
-	//	go run ./examples/cifar100 -recipe release-cifar100-pretrained -position hybrid -from CHECKPOINT -data DIR
+	//	go run ./cmd/wepe compare --recipe release-cifar100-pretrained --position hybrid CHECKPOINT --data cifar100:DIR
 	releaseCIFAR100("release-cifar100-pretrained", nil),
 
 	// The released scripts for three tasks of VTAB-1k (vit_wef_svhn_1k.py, vit_wef_dmlab_1k.py, wef_resisc45.py at commit

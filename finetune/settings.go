@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wepe-go/wepe/internal/suggest"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -62,6 +63,7 @@ func isHyperparameter(name string) bool {
 
 // set replaces one field of a recipe: decoding {"a": {"b": value}} leaves all other fields of a struct alone.
 func set(recipe any, path []string, value json.RawMessage) error {
+	text := value
 	for _, name := range slices.Backward(path) {
 		encoded, err := json.Marshal(map[string]json.RawMessage{name: value})
 		if err != nil {
@@ -75,9 +77,9 @@ func set(recipe any, path []string, value json.RawMessage) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
-		return fmt.Errorf("a %s, want %s", wrong.Value, wrong.Type)
+		return fmt.Errorf("%s is not of type %s", text, wrong.Type)
 	case err != nil: // an unknown field
-		return fmt.Errorf("no such field, want one of %s", strings.Join(fieldNames(parent(recipe, path)), ", "))
+		return suggest.Unknown("setting", path[len(path)-1], fieldNames(parent(recipe, path)))
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (r Recipe) adopt(s *Source) (Recipe, error) {
 			return r, fmt.Errorf("%w in checkpoint %s: leave it out of the recipe", err, s.Path)
 		}
 	}
-	m.Position = cmp.Or(m.Position, "hybrid")
+	m.Position = cmp.Or(m.Position, c.Position)
 	if a := &r.Augment; a.Mean == [3]float64{} && a.Std == [3]float64{} {
 		a.Mean, a.Std = s.Mean, s.Std
 	}

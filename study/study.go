@@ -71,6 +71,7 @@ type Study struct {
 	Backend  compute.Backend
 	Devices  int                       // of the backend that share each batch, 0 for all
 	Group    finetune.Group            // the processes that share each training, nil for this one alone; without a record
+	Weights  string                    // that are measured, see finetune.Run
 	From     string                    // pretrained model that all start from, as finetune.Run's; "" for from scratch
 	Import   checkpoints.ImportOptions // what its files leave open
 	Progress func(title string) func(finetune.Progress)
@@ -185,7 +186,8 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	run := finetune.Run{
 		Backend: s.Backend, Recipe: u.Recipe, Seed: int64(u.Seed), Train: train, Test: test, Fraction: u.Fraction,
 		Label: u.Label, From: s.From, Import: s.Import, Devices: s.Devices, Group: s.Group, Dir: u.Dir,
-		Logger: s.logger(u.String()),
+		Logger:  s.logger(u.String()),
+		Weights: s.Weights,
 	}
 	if s.Progress != nil {
 		run.Progress = s.Progress(u.String())
@@ -201,16 +203,25 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	if s.Follows() {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(run.Dir, finetune.PageFile)); err != nil { // not done before
-		field, err := drawField(model, run.Dir)
-		if err != nil {
-			return err
-		}
-		if err := run.Page(model, row, field...); err != nil {
-			return err
-		}
+	if err := Leave(run, model, row); err != nil {
+		return err
 	}
 	return s.elsewhere(u, row, test)
+}
+
+// Leave writes field.png, the encoding of a trained model over the patch grid, and the page of a finished run, unless
+// the page of the same steps is there.
+func Leave(run finetune.Run, model *finetune.Model, row report.Result) error {
+	page, err := os.Stat(filepath.Join(run.Dir, finetune.PageFile))
+	if rows, missing := os.Stat(filepath.Join(run.Dir, finetune.RowsFile)); err == nil && missing == nil &&
+		!page.ModTime().Before(rows.ModTime()) {
+		return nil
+	}
+	field, err := drawField(model, run.Dir)
+	if err != nil {
+		return err
+	}
+	return run.Page(model, row, field...)
 }
 
 // Follows says whether another process of the group writes what there is to see.

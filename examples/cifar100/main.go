@@ -1,153 +1,115 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command cifar100 trains vision transformers with the position encodings of your choice, from scratch or from a
-// pretrained model, and compares them: on CIFAR-100, or without -data on generated shapes that need no download.
+// Command cifar100 compares position encodings: it trains the same small Vision Transformer once for each, on generated
+// shapes that need no download, or with -data on CIFAR-100, and prints one table. It uses the public API only; wepe
+// compare (cmd/wepe) does the same with more options.
 //
-//	go run ./examples/cifar100                                           where is the shape? five encodings, minutes
-//	go run ./examples/cifar100 -data DIR -position wepe,learned -seeds 3 CIFAR-100
-//	go run ./examples/cifar100 -from MODEL -data DIR                     fine-tune: learned, wepe and hybrid positions
-//	go run ./examples/cifar100 -from MODEL -folder DIR                   on your own pictures, a folder for each class
-//	go run ./examples/cifar100 -stream -folder DIR                       more of them than fit into memory
-//	go run ./examples/cifar100 -data DIR -study ablation -seeds 3        what each part of WePE is worth
-//	go run ./examples/cifar100 -study flexible -task shape -seeds 3      pictures that keep their aspect, or lose it
-//	go run ./examples/cifar100 -eval -position wepe                      measure a trained model again
-//	go run ./examples/cifar100 -predict a.png,b.jpg -position wepe       name what is in pictures
-//	go run ./examples/cifar100 -show-augmentation a.png                  see what a recipe does to pictures
-//	go run ./examples/cifar100 -export OUT -position wepe                take a model home, in Hugging Face's form
+//	go run ./examples/cifar100                                   where is the shape? five encodings
+//	go run ./examples/cifar100 -data DIR -seeds 3                CIFAR-100's binary version in DIR
 //
-// The same command goes on where an interrupted one stopped.
+// The same command resumes an interrupted one.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
-	"io"
-	"path/filepath"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
 
-	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/backend"
-	"github.com/wepe-go/wepe/internal/program"
-	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 )
 
-func main() { program.Main("cifar100", parse, options.saves, run) }
+var (
+	dir       = flag.String("data", "", "directory or archive of CIFAR-100's binary version; default generated shapes")
+	positions = flag.String("position", "none,learned,sincos2d,wepe,wepe-sphere", "encodings, separated by commas")
+	seeds     = flag.Int("seeds", 1, "trainings of each encoding, paired by seed; 3 or more for a result")
+	out       = flag.String("out", "", "directory of the trainings; default runs/<recipe>")
+)
 
-// saves says whether there is something to save when a signal comes.
-func (o options) saves() bool {
-	return !o.eval && len(o.predict) == 0 && o.export == "" && o.show == ""
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
 }
 
-// run loads images, trains what is not trained yet, and compares.
-func run(ctx context.Context, o options) (err error) {
-	s := &o.study
-	if s.Backend, err = backend.Open(backend.Devices(s.Devices)); err != nil {
-		return err
-	}
-	defer s.Backend.Finalize()
-	if len(o.predict) > 0 || o.export != "" {
-		return o.use()
-	}
-	images := newSets(o)
-	train, test, err := images.first(ctx)
+func run(ctx context.Context) error {
+	// 1. The backend: XLA where its plugin is installed, else pure Go. Open prints which.
+	b, err := backend.Open()
 	if err != nil {
 		return err
 	}
-	if o.show != "" {
-		return report.Picture(o.show, func(w io.Writer) error {
-			return o.recipe.ShowAugmentation(w, s.Backend, train, int64(s.FirstSeed))
-		})
+	defer b.Finalize()
+
+	// 2. The data. Each patch of a generated image says nothing about the answer, which quarter the shape is in: only a
+	// model that knows where its patches are is better than chance, 25 %.
+	name := "shapes"
+	train, test, err := data.Shapes(data.TaskWhere, 3000, 1000, 32, 0)
+	if *dir != "" {
+		name = "cifar100-small"
+		train, test, err = data.CIFAR100(*dir)
 	}
-	s.Tasks[0].Images = images.of
-	if o.named.Sides != nil {
-		if s.Sizes, err = study.SizesOf(o.named.Sides, o.recipe, train.Describe()); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	s.Elsewhere = o.named.Elsewhere
-	if o.eval {
-		return evaluate(ctx, s)
+	fmt.Printf("data: %d training and %d test images of %s, %d classes\n", train.Len(), test.Len(), train.Name,
+		len(train.Classes))
+
+	// 3. The recipe: model, optimizer, augmentation and schedule in one literal. Set changes settings by name.
+	recipe, err := finetune.Named(name)
+	if err != nil {
+		return err
 	}
-	if !o.table {
-		if s.From, err = program.Fetch(ctx, s.From); err != nil {
-			return err
-		}
-		if !s.Follows() {
-			program.Line(fmt.Sprintf("recipe %s: %d training and %d test images of %s, results in %s", o.recipe.Name,
-				train.Len(), test.Len(), train.Describe().Name, s.Dir))
-		}
-		if err := s.Run(ctx); err != nil || s.Follows() {
-			return err
-		}
+
+	// 4. The encodings to compare.
+	names, err := study.ParsePositions(*positions)
+	if err != nil {
+		return fmt.Errorf("-position: %w", err)
 	}
+	if *out == "" {
+		*out = "runs/" + name
+	}
+	s := study.Study{
+		Dir: *out, Arms: study.Each(names...), Seeds: *seeds, Backend: b,
+		Tasks:    []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
+		Progress: progress,
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+
+	// 5. Training. A training that is done is not done again; an interrupted one goes on with the same bits.
+	if err := s.Run(ctx); err != nil {
+		return err
+	}
+
+	// 6. The table: each encoding minus the learned one, paired by seed, and curves and pages on disk.
 	table, err := s.Table()
 	if err != nil {
 		return err
 	}
-	program.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Describe().Name, o.recipe.Name,
-		100/float64(len(train.Describe().Classes)), table.Text())
-	pictures, err := s.Curves()
-	for _, picture := range pictures {
-		program.Printf("curves:    %s\n", picture)
-	}
-	program.Printf("encodings: %s\n", filepath.Join(s.Dir, "*", "field.png"))
-	program.Printf("pages:     %s\n", filepath.Join(s.Dir, "*", finetune.PageFile))
+	fmt.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Name, name, 100/float64(len(train.Classes)), table.Text())
+	curves, err := s.Curves()
+	fmt.Printf("curves: %s\nreport: %s/*/%s\n", strings.Join(curves, ", "), *out, finetune.PageFile)
 	return err
 }
 
-// evaluate measures the trained models on the test images.
-func evaluate(ctx context.Context, s *study.Study) error {
-	units, err := s.Units(nil)
-	if err != nil {
-		return err
-	}
-	for _, u := range units {
-		_, test, err := u.Task.Images(ctx, u)
-		if err != nil {
-			return err
+// progress prints a line for each evaluation.
+func progress(title string) func(finetune.Progress) {
+	return func(p finetune.Progress) {
+		if p.Eval == nil {
+			return
 		}
-		model, err := finetune.Open(s.Backend, u.Dir)
-		if err != nil {
-			return err
-		}
-		m, err := model.Evaluate(test)
-		model.Finalize()
-		if err != nil {
-			return err
-		}
-		program.Printf("%-17s  loss %.4f  top-1 %.2f %%  top-5 %.2f %%  of %d images\n", u, float64(m.Loss),
-			100*float64(m.Top1), 100*float64(m.Top5), m.Images)
+		fmt.Fprintf(os.Stderr, "%s  step %d/%d  loss %.3f  validation top-1 %.1f %%  %.0f images/s  %s left\n", title, p.Step,
+			p.Steps, float64(p.Eval.TrainLoss), 100*float64(p.Eval.Top1), p.ImagesPerSecond, p.Left.Round(time.Second))
 	}
-	return nil
-}
-
-// use names what the first trained model sees in image files, or writes it for other software.
-func (o options) use() error {
-	units, err := o.study.Units(nil)
-	if err != nil {
-		return err
-	}
-	model, err := finetune.Open(o.study.Backend, units[0].Dir)
-	if err != nil {
-		return err
-	}
-	if o.export != "" {
-		lines, err := model.Export(o.export, checkpoints.ExportOptions{Format: o.format})
-		for _, line := range lines {
-			program.Line(line)
-		}
-		return err
-	}
-	answers, err := model.PredictFiles(o.predict, o.top)
-	for i, classes := range answers {
-		if classes == nil { // see the error
-			continue
-		}
-		program.Printf("%s\n", o.predict[i])
-		for _, c := range classes {
-			program.Printf("  %5.1f %%  %s\n", 100*c.Probability, c.Name)
-		}
-	}
-	return err
 }

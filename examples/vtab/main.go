@@ -1,107 +1,192 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command vtab fine-tunes a pretrained vision transformer on the 19 tasks of VTAB-1k (Zhai et al. 2019,
-// https://arxiv.org/abs/1910.04867) with the position encodings of your choice, and compares them with each other and
-// with what is published.
+// Command vtab fine-tunes a pretrained Vision Transformer on the 19 tasks of VTAB-1k (Zhai et al. 2019,
+// https://arxiv.org/abs/1910.04867) with several position encodings, and compares them with each other and with
+// published results.
 //
-//	go run ./examples/vtab -data DIR -from CHECKPOINT -seeds 3
-//	go run ./examples/vtab -data DIR -from CHECKPOINT -sweep "learning_rate=0.003,0.01,0.03" -shard 2/8
+//	go run ./examples/vtab -data DIR -from MODEL -seeds 3
+//	go run ./examples/vtab -data DIR -from MODEL -sweep "learning_rate=0.003,0.01,0.03" -shard 2/8
 //	go run ./examples/vtab -sweep … -merge dir1,dir2                       one table of all machines
-//	go run ./examples/vtab -sweep … -plan                                  what there is to do
+//	go run ./examples/vtab -data DIR -sweep … -plan                        what there is to do
 //
 // A setting is chosen on val200 after training on train800; with the chosen one the model is trained on train800val200
-// and tested once. The same command goes on where an interrupted one stopped, and does nothing twice. The layout of the
-// data, the protocol and commands for Slurm and Kubernetes are in docs/vtab.md.
+// and tested once. The same command resumes an interrupted one. docs/vtab.md has the layout of the data, the protocol,
+// and commands for Slurm and Kubernetes.
 package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
-	"io"
+	"log"
+	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
 
 	"github.com/wepe-go/wepe/data/vtab"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/backend"
-	"github.com/wepe-go/wepe/internal/program"
-	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 )
 
-func main() { program.Main("vtab", parse, options.saves, run) }
+// release stands for the recipes of the WePE release, one for each task that it has a script for.
+const release = "release"
 
-// saves says whether there is something to save when a signal comes.
-func (o options) saves() bool { return !o.plan && o.write == "" && len(o.merge) == 0 }
+var (
+	dir         = flag.String("data", "", "directory with a folder per task, see docs/vtab.md")
+	from        = flag.String("from", "", "pretrained model, whatever finetune.Open opens")
+	out         = flag.String("out", "runs/vtab", "directory of rows and models")
+	recipeName  = flag.String("recipe", "dosovitskiy-vtab", "recipe, or "+release+": the WePE release's own for each task")
+	settings    = flag.String("set", "", `changes to the recipe, as "steps=300;augment.size=[224,224]"`)
+	positions   = flag.String("position", "learned,wepe,hybrid", "encodings, separated by commas")
+	taskNames   = flag.String("tasks", "all", "all, groups or names of tasks, separated by commas")
+	sweep       = flag.String("sweep", "", `settings to choose on val200, as "learning_rate=0.01,0.03"`)
+	seeds       = flag.Int("seeds", 1, "trainings of each, paired by seed")
+	shard       = flag.String("shard", "", "i/n: part i of n; default from the variables of Slurm or Kubernetes")
+	completions = flag.Int("completions", 0, "pods of the indexed job of Kubernetes; default JOB_COMPLETIONS")
+	devices     = flag.Int("devices", 0, "devices of the backend that share each batch; default all")
+	merge       = flag.String("merge", "", "-out directories of other machines, to join their rows")
+	plan        = flag.Bool("plan", false, "list all trainings, and train nothing")
+	partial     = flag.Bool("allow-partial", false, "accept lists of other lengths than VTAB-1k's; no result then")
+	keep        = flag.Bool("keep", false, "keep the models of finished trainings")
+	write       = flag.String("write", "", "write tasks into -data and end: "+vtab.Shapes+", or what can be made of a file, "+
+		"dSprites' npz or CIFAR-100's binary version")
+)
 
-// run finds the pictures, trains what is not trained yet, and compares.
-func run(ctx context.Context, o options) error {
-	s := &o.study
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx)
+	var waiting study.Waiting
 	switch {
-	case o.write != "":
-		return vtab.Write(ctx, o.data, o.write, program.Line)
-	case len(o.merge) > 0:
-		if err := study.Merge(s.Dir, o.merge); err != nil {
+	case errors.As(err, &waiting): // for other shards: the scheduler tries again
+		log.Print(err)
+		os.Exit(waiting.ExitCode())
+	case errors.Is(err, finetune.ErrInterrupted): // as after SIGTERM
+		log.Print(err)
+		os.Exit(143)
+	case err != nil:
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	if *write != "" {
+		return vtab.Write(ctx, *dir, *write, say)
+	}
+	s, tasks, err := describe()
+	if err != nil {
+		return err
+	}
+	if *merge != "" {
+		if err := study.Merge(s.Dir, study.Split(*merge)); err != nil {
 			return fmt.Errorf("-merge: %w", err)
 		}
-		return compare(s)
+		return table(s)
 	}
-	if o.data != "" {
-		if err := o.find(); err != nil {
+	if *dir != "" {
+		lists, err := vtab.Open(*dir, tasks, *partial, say)
+		if err != nil {
 			return err
 		}
+		for i := range s.Tasks {
+			if t := &s.Tasks[i]; lists[t.Name] != nil {
+				t.Origin = lists[t.Name].Origin
+				t.FromFiles(lists[t.Name].Train, lists[t.Name].Test, say)
+			}
+		}
 	}
-	if o.plan {
-		table, err := s.Listing()
-		program.Printf("%s", table.Text())
+	if *plan {
+		listing, err := s.Listing()
+		fmt.Print(listing.Text())
 		return err
 	}
-	var err error
-	if s.From, err = program.Fetch(ctx, s.From); err != nil {
-		return err
+	if *dir == "" || *from == "" {
+		return errors.New("-data or -from is missing: the directory with a folder per task, and the pretrained model")
 	}
-	if s.Backend, err = backend.Open(backend.Devices(s.Devices)); err != nil {
+	if s.Backend, err = backend.Open(backend.Devices(*devices)); err != nil {
 		return err
 	}
 	defer s.Backend.Finalize()
 	if err := s.Run(ctx); err != nil {
 		return err
 	}
-	return compare(s)
+	return table(s)
 }
 
-// find gives the tasks their pictures; those that have none on this machine are left out.
-func (o *options) find() error {
-	lists, err := vtab.Open(o.data, o.tasks, o.partial, program.Line)
+// describe reads the flags into a study of the tasks.
+func describe() (s *study.Study, tasks []vtab.Task, err error) {
+	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Benchmark: study.VTAB(),
+		Progress: progress}
+	names, err := study.ParsePositions(*positions)
 	if err != nil {
-		return err
+		return nil, nil, fmt.Errorf("-position: %w", err)
 	}
-	if len(lists) == 0 && !o.plan {
-		return fmt.Errorf("no task has data in %s: want folders like %s, see docs/vtab.md", o.data,
-			filepath.Join(o.data, o.tasks[0].Name))
-	}
-	for i := range o.study.Tasks {
-		t := &o.study.Tasks[i]
-		if of := lists[t.Name]; of != nil {
-			t.Origin = of.Origin
-			t.FromFiles(of.Train, of.Test, program.Line)
+	s.Arms = study.Each(names...)
+	if *sweep != "" {
+		if s.Sweep, err = study.ParseSweep(*sweep); err != nil {
+			return nil, nil, fmt.Errorf("-sweep: %w", err)
 		}
 	}
-	return nil
+	if s.Shard, err = study.ParseShard(*shard, os.LookupEnv, *completions); err != nil {
+		return nil, nil, fmt.Errorf("-shard, -completions: %w", err)
+	}
+	all, err := vtab.Choose(study.Split(*taskNames))
+	if err != nil {
+		return nil, nil, fmt.Errorf("-tasks: %w", err)
+	}
+	for _, task := range all {
+		name := *recipeName
+		if name == release {
+			if name += "-" + task.Name; !slices.Contains(finetune.Names(), name) {
+				say("-recipe release: no script for " + task.Name + ", left out")
+				continue
+			}
+		}
+		recipe, err := finetune.Named(name)
+		if err == nil {
+			recipe, err = recipe.Set(*settings)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if recipe.Augment.Size == [2]int{} {
+			return nil, nil, fmt.Errorf("recipe %s has no image size: -set \"augment.size=[224,224]\"", name)
+		}
+		recipe.ValidationPart = -1 // val200 is a list of its own
+		tasks = append(tasks, task)
+		s.Tasks = append(s.Tasks, study.Task{Name: task.Name, Recipe: recipe, Parts: vtab.Parts})
+	}
+	if tasks == nil {
+		return nil, nil, errors.New("-tasks: none is left")
+	}
+	return s, tasks, s.Validate()
 }
 
-// compare prints the table of all that is done, by this machine and others, and leaves it as a file.
-func compare(s *study.Study) error {
-	table, err := s.Table()
+// table prints the table of all that is done, by this machine and others, and writes it as Markdown.
+func table(s *study.Study) error {
+	t, err := s.Table()
 	if err != nil {
 		return err
 	}
-	program.Printf("\n%s\n", table.Text())
 	path := filepath.Join(s.Dir, "table.md")
-	if err := report.Picture(path, func(w io.Writer) error {
-		_, err := io.WriteString(w, table.Markdown())
-		return err
-	}); err != nil {
-		return err
+	fmt.Printf("\n%s\nas Markdown: %s\n", t.Text(), path)
+	return os.WriteFile(path, []byte(t.Markdown()), 0o644)
+}
+
+func say(line string) { fmt.Fprintln(os.Stderr, line) }
+
+// progress prints a line for each evaluation.
+func progress(title string) func(finetune.Progress) {
+	return func(p finetune.Progress) {
+		if p.Eval != nil {
+			say(fmt.Sprintf("%s  step %d/%d  loss %.3f  %.0f images/s  %s left", title, p.Step, p.Steps,
+				float64(p.Eval.TrainLoss), p.ImagesPerSecond, p.Left.Round(time.Second)))
+		}
 	}
-	program.Printf("as Markdown: %s\n", path)
-	return nil
 }

@@ -3,7 +3,7 @@
 // Package mpi joins the processes that mpirun, srun or an MPI operator started, by the few calls of MPI that training
 // needs. It is built with the tag mpi and the compiler of an MPI, for which Open MPI was tried:
 //
-//	CC=mpicc go build -tags=mpi ./examples/cifar100
+//	CC=mpicc go build -tags=mpi ./cmd/wepe
 //
 // Without the tag, Start is an error that says so. World implements finetune.Group.
 package mpi

@@ -16,10 +16,6 @@
 //
 // for the table of a figure from the rows that examples/analysis left in NAME.jsonl, or
 //
-//	epochs: NAME
-//
-// for validation top-1 by epoch of the runs in NAME.jsonl, or
-//
 //	detection: NAME
 //
 // for that of the detectors whose rows examples/coco left there.
@@ -72,7 +68,7 @@ func fill(path, records string) error {
 }
 
 var (
-	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?|epochs:.*?) *-->\n`)
+	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?) *-->\n`)
 	end   = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -143,8 +139,6 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		})
 	}
 	switch {
-	case words[0] == "epochs:":
-		table = report.Epochs(rows)
 	case words[0] == "detection:":
 		table = train.Table(rows.Results)
 	case across != "":

@@ -64,40 +64,43 @@ func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 //	2        wrong usage
 //	128 + n  signal n interrupted the work, which was saved
 func Main(root *cobra.Command) {
-	code := Run(root, os.Args[1:])
+	code, err := Run(root, os.Args[1:])
+	if err != nil {
+		Line(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
 	leave(code)
 }
 
-// Run executes the command tree and returns the exit code.
-func Run(root *cobra.Command, args []string) int {
+// Run executes the command tree and returns the exit code, with an error that names the command.
+func Run(root *cobra.Command, args []string) (code int, err error) {
 	root.SetArgs(args)
 	root.SetFlagErrorFunc(flagError)
 	started := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	var c *cobra.Command
-	var err error
 	if panicked := exceptions.TryCatch[error](func() { c, err = root.ExecuteC() }); panicked != nil {
 		err = panicked // graph code refuses by a panic
 	}
 	if err == nil {
-		return 0
+		return 0, nil
 	}
 	name := root.Name()
 	if c != nil {
 		name = c.CommandPath()
 	}
-	Line(who(name) + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
 	var own interface{ ExitCode() int }
 	var stopped stopped
 	switch ctx := root.Context(); {
 	case !started || errors.As(err, new(usageError)):
-		return 2
+		code = 2
 	case errors.Is(err, finetune.ErrInterrupted), errors.Is(err, context.Canceled), errors.As(err, &stopped):
-		return max(1, signalStatus(ctx))
+		code = max(1, signalStatus(ctx))
 	case errors.As(err, &own):
-		return own.ExitCode()
+		code = own.ExitCode()
+	default:
+		code = 1
 	}
-	return 1
+	return code, fmt.Errorf("%s: %w", who(name), err)
 }
 
 // flagError suggests a flag for a misspelt one.

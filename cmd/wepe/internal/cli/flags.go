@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/suggest"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -50,6 +51,13 @@ func (f Flags) Size(value *[2]int) {
 func (f Flags) Position(value *string, about string) {
 	f.Command.Flags().StringVar(value, "position", "", about+" (wepe list positions)")
 	f.completion("position", vit.PositionNames()...)
+}
+
+// Aspect adds --aspect.
+func (f Flags) Aspect(value *string) {
+	f.Command.Flags().StringVar(value, "aspect", "", "images of another aspect ratio than the model's: crop (default), "+
+		"squash, or keep, a grid of its own for each")
+	f.completion("aspect", finetune.Aspects()...)
 }
 
 // Set adds --set.

@@ -68,6 +68,9 @@ func (r *renewing) show(last bool, text func() string) {
 func Progress(title string) func(finetune.Progress) {
 	line := renewing{shown: time.Now()}
 	return func(p finetune.Progress) {
+		if p.Eval == nil && p.ImagesPerSecond == 0 { // nothing is timed yet
+			return
+		}
 		line.show(p.Eval != nil, func() string { return progressLine(title, p) })
 	}
 }

@@ -1,0 +1,199 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/study"
+)
+
+// analyzing are the flags of wepe analyze.
+type analyzing struct {
+	opening
+	data, masks, what, out string
+	limit                  int
+	seed                   uint64
+	start                  bool
+	images                 dataset.Options
+	cost                   costs
+}
+
+func analyze() *cobra.Command {
+	var o analyzing
+	c := &cobra.Command{Use: "analyze [MODEL|NAME=MODEL]...", Short: "Positions, attention, robustness and cost of models",
+		Long: `Analyze models side by side: rows, tables and one page. Models of one NAME are one column, as seeds are.
+Without MODEL two small models are trained on generated shapes first. --what cost needs no model.`,
+		Example: "  wepe analyze runs/a/learned-seed0 runs/a/wepe-seed0 --data pets\n  wepe analyze --what cost --variants Ti/16"}
+	f, flags := cli.Flags{Command: c}, c.Flags()
+	f.Data(&o.data, "shapes", cli.DataForms+"; its test split, or validation split")
+	f.Out(&o.out, "directory; default runs/analysis-<dataset>")
+	flags.StringVar(&o.what, "what", "all", "all, or some separated by commas (wepe list analyses), or cost")
+	flags.StringVar(&o.masks, "masks", "", "of the objects of --data: a directory of images, white on black, of the same "+
+		"names; or COCO's instances_….json")
+	flags.IntVar(&o.limit, "limit", 1000, "images at most")
+	flags.BoolVar(&o.start, "start", false, "a column more for each model, as it was before training")
+	flags.Uint64Var(&o.seed, "seed", 0, "of noise, pairs, occlusion and shuffles")
+	o.cost.flags(flags)
+	o.images.Flags(f)
+	o.images.Unlabelled = true
+	o.opening.flags(f)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.what == "cost" {
+			return o.cost.run(c, o.backend, cmp.Or(o.out, "runs/analysis-cost"), o.seed)
+		}
+		return o.run(c, args)
+	}
+	return c
+}
+
+func (o *analyzing) run(c *cobra.Command, paths []string) error {
+	ctx := cli.Interruptible(c)
+	figures, err := analysis.Choose(study.Split(o.what))
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--what: %w", err))
+	}
+	if len(figures) == 0 || o.limit < 1 {
+		return cli.Usagef("--what names no analysis, or --limit %d is below 1", o.limit)
+	}
+	d, err := dataset.Open(ctx, o.data, o.images)
+	if err != nil {
+		return err
+	}
+	b, err := openBackend(o.backend, 0)
+	if err != nil {
+		return err
+	}
+	defer b.Finalize()
+	models, err := o.models(ctx, b, paths)
+	if err != nil {
+		return err
+	}
+	look := analysis.Look{Backend: b, Models: models, Figures: figures, Seed: o.seed, Log: cli.Line}
+	if look.Images, look.Mask, err = o.load(ctx, d, b, models[0]); err != nil {
+		return err
+	}
+	found, failed := look.Run(ctx)
+	if found == nil {
+		return failed
+	}
+	out, dir := cli.Output(c), cmp.Or(o.out, filepath.Join("runs", "analysis-"+d.Name))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, f := range figures {
+		out.Printf("\n%s\n\n%s", f.Title, analysis.Table(found.Rows, f.Name).Text())
+	}
+	rows, page := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "analysis.html")
+	if err := analysis.Write(rows, found.Rows); err != nil {
+		return err
+	}
+	if err := report.Picture(page, found.Page.HTML); err != nil {
+		return err
+	}
+	out.Printf("\n")
+	out.Field("rows", "%s", rows)
+	out.Field("page", "%s", page)
+	return cmp.Or(failed, out.Err())
+}
+
+// models returns the models with their paths on disk; without any it trains two.
+func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string) (models []analysis.Model, err error) {
+	if len(paths) == 0 {
+		if paths, err = trainTwo(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range paths {
+		m := analysis.Model{Import: o.files}
+		name, path, ok := strings.Cut(text, "=")
+		if !ok || name == "" || strings.Contains(name, "/") {
+			path = text
+			name, _, _ = strings.Cut(filepath.Base(strings.TrimSuffix(text, "/")), "-seed")
+		}
+		if m.Path, err = run.Local(ctx, path); err != nil {
+			return nil, err
+		}
+		var line string
+		if m.Path, line, err = run.Weights(m.Path, o.weights); err != nil {
+			return nil, err
+		}
+		cli.Field("model", "%s: %s %s", name, path, line)
+		m.Name = name
+		models = append(models, m)
+	}
+	if o.start {
+		for _, m := range models {
+			models = append(models, analysis.Model{Name: m.Name + " at start", Path: m.Path, Start: true})
+		}
+	}
+	return models, nil
+}
+
+// trainTwo trains two small models on the generated shapes.
+func trainTwo(ctx context.Context, b compute.Backend) (paths []string, err error) {
+	recipe, err := finetune.Named("shapes")
+	if err != nil {
+		return nil, err
+	}
+	train, test, err := data.Shapes(data.TaskWhere, 3000, 1000, 32, 0)
+	if err != nil {
+		return nil, err
+	}
+	s := study.Study{Dir: run.Dir("shapes", "shapes"), Arms: study.Each("learned", "wepe"), Seeds: 1, Backend: b,
+		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}}, Progress: cli.Progress,
+		Logger: cli.Logger()}
+	if err := s.Run(ctx); err != nil {
+		return nil, err
+	}
+	units, err := s.Units(nil)
+	for _, u := range units {
+		paths = append(paths, u.Dir)
+	}
+	return paths, err
+}
+
+// load reads the images at the size of the first model, and which of their pixels are the object, where that is known.
+func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, b compute.Backend, first analysis.Model) (
+	*data.Memory, func(int) []bool, error) {
+	m, err := finetune.Open(b, first.Path, finetune.Files(first.Import))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer m.Finalize()
+	d.Describe(m.Recipe.ValidationPart)
+	if o.masks != "" {
+		return d.Masked(ctx, o.masks, m, o.limit)
+	}
+	split, _, err := d.Split(ctx, "", m)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows := make([]int, min(o.limit, split.Len()))
+	for i := range rows {
+		rows[i] = i
+	}
+	set, err := split.Load(ctx, rows)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.Generated() {
+		return set, dataset.Bright(set), nil // white on black
+	}
+	return set, nil, nil
+}

@@ -1,0 +1,26 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/finetune/backend"
+)
+
+// fields writes the line about the backend as the field "backend".
+type fields struct{}
+
+func (fields) Write(text []byte) (int, error) {
+	line := strings.TrimSpace(string(text))
+	cli.Field("backend", "%s", strings.TrimPrefix(line, "backend: "))
+	return len(text), nil
+}
+
+// openBackend opens what --backend or GOMLX_BACKEND names, or the fastest backend that is installed.
+func openBackend(config string, devices int) (compute.Backend, error) {
+	return backend.Open(backend.Config(config), backend.Devices(devices), backend.Log(fields{}))
+}

@@ -1,0 +1,198 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/finetune/backend"
+	sumcheck "github.com/wepe-go/wepe/internal/backend"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/wepe"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// check is one line of wepe doctor.
+type check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func doctor() *cobra.Command {
+	var config string
+	var asJSON bool
+	c := &cobra.Command{Use: "doctor", Short: "Check backends, versions, speed, and the encoding's numbers on this machine",
+		Args: cobra.NoArgs}
+	f := cli.Flags{Command: c}
+	f.Backend(&config)
+	f.JSON(&asJSON)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		checks, failed := examine(config)
+		if asJSON {
+			if err := cli.JSON(c.OutOrStdout(), map[string]any{"ok": !failed, "checks": checks}); err != nil {
+				return err
+			}
+		} else if err := printChecks(cli.Output(c), checks); err != nil {
+			return err
+		}
+		if failed {
+			return fmt.Errorf("the backend that would be used fails a check")
+		}
+		return nil
+	}
+	return c
+}
+
+func printChecks(out *cli.Printer, checks []check) error {
+	for _, k := range checks {
+		mark := "ok"
+		if !k.OK {
+			mark = "--"
+		}
+		out.Printf("%-2s  %-12s %s\n", mark, k.Name, k.Detail)
+		if k.Remedy != "" {
+			out.Printf("    %-12s %s\n", "", "install: "+k.Remedy)
+		}
+	}
+	return out.Err()
+}
+
+// installed are the backends and the one command that installs each.
+var installed = []struct{ config, remedy string }{
+	{"xla:cuda", "install a CUDA PJRT plugin: docs/backends.md"},
+	{"xla:cpu", "make xla"},
+	{"onnx:cpu", "make onnxruntime, and build with -tags=onnx"},
+	{"go", ""},
+}
+
+// examine checks the machine; failed is whether the chosen backend fails.
+func examine(config string) (checks []check, failed bool) {
+	checks = append(checks, check{"version", true, fmt.Sprintf("wepe %s, %s, %s/%s, %d cores", report.Commit(),
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()), ""})
+	for _, candidate := range installed {
+		b, err := backend.Open(backend.Config(candidate.config), backend.Log(io.Discard))
+		if err != nil {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			checks = append(checks, check{candidate.config, false, first, candidate.remedy})
+			continue
+		}
+		checks = append(checks, check{candidate.config, true, "opens: " + b.Description(), ""})
+		b.Finalize()
+	}
+	var chosen strings.Builder
+	b, err := backend.Open(backend.Config(config), backend.Log(&chosen))
+	if err != nil {
+		return append(checks, check{"chosen", false, err.Error(), ""}), true
+	}
+	defer b.Finalize()
+	checks = append(checks, check{"chosen", true, strings.TrimPrefix(strings.TrimSpace(chosen.String()), "backend: "), ""})
+	for _, test := range []struct {
+		name string
+		do   func(compute.Backend) (string, error)
+	}{{"product", productRate}, {"sums", sums}, {"encoding", encodingNumbers}} {
+		var detail string
+		var err error
+		if panicked := exceptions.TryCatch[error](func() { detail, err = test.do(b) }); panicked != nil {
+			err = panicked
+		}
+		if err != nil {
+			detail, failed = err.Error(), true
+		}
+		checks = append(checks, check{test.name, err == nil, detail, ""})
+	}
+	return checks, failed
+}
+
+// productRate multiplies two matrices for a second.
+func productRate(b compute.Backend) (string, error) {
+	const n = 1024
+	x := tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{0.5}, n*n), n, n)
+	product, err := NewExec(b, func(x *Node) *Node { return ReduceAllSum(MatMul(x, x)) })
+	if err != nil {
+		return "", err
+	}
+	defer product.Finalize()
+	best := math.Inf(1)
+	for begin := time.Now(); time.Since(begin) < time.Second || math.IsInf(best, 1); {
+		began := time.Now()
+		out, err := product.Exec(x)
+		if err != nil {
+			return "", err
+		}
+		if got := float64(tensors.ToScalar[float32](out[0])); math.Abs(got/(0.25*n*n*n)-1) > 1e-5 {
+			return "", fmt.Errorf("the product of constant matrices sums to %g, want %g", got, 0.25*n*n*n)
+		}
+		best = min(best, time.Since(began).Seconds())
+	}
+	return fmt.Sprintf("%.0f GFLOP/s, float32 %d×%d", 2*n*n*n/best/1e9, n, n), nil
+}
+
+// sums runs sums that a miscompiled reduction gets wrong.
+func sums(b compute.Backend) (string, error) {
+	return "reductions match float64 sums of the host", sumcheck.Check(b)
+}
+
+// encodingNumbers compares S(w) and S(w′), the features of wepe-sphere, with the float64 reference, over a square and a
+// long cell, poles included.
+func encodingNumbers(b compute.Backend) (string, error) {
+	const n, bound = 20000, 1e-4
+	program, err := NewExec(b, func(re, im, omega1, omega3, scale *Node) []*Node {
+		point, prime := wepe.Sphere(wepe.ComplexNode{Re: re, Im: im}, omega1, omega3, scale)
+		return []*Node{point, prime}
+	})
+	if err != nil {
+		return "", err
+	}
+	defer program.Finalize()
+	worst := 0.0
+	for _, omega3 := range []float64{weierstrass.OmegaSquare, 4} {
+		lattice, err := weierstrass.NewLattice(weierstrass.OmegaSquare, omega3)
+		if err != nil {
+			return "", err
+		}
+		reference, r := lattice.Sphere(), rand.New(rand.NewPCG(1, 2))
+		re, im := make([]float32, n), make([]float32, n)
+		for i := 1; i < n; i++ { // the first point is a pole
+			re[i] = float32((2*r.Float64() - 1) * weierstrass.OmegaSquare)
+			im[i] = float32((2*r.Float64() - 1) * omega3)
+		}
+		out, err := program.Exec(re, im, float32(weierstrass.OmegaSquare), float32(omega3), float32(1))
+		if err != nil {
+			return "", err
+		}
+		for k, name := range []string{"S(℘)", "S(℘′)"} {
+			got, err := tensors.CopyFlatData[float32](out[k])
+			if err != nil {
+				return "", err
+			}
+			for i := range re {
+				point, prime := reference.At(complex(float64(re[i]), float64(im[i])))
+				for axis, want := range [][3]float64{point, prime}[k] {
+					d := math.Abs(float64(got[3*i+axis]) - want)
+					if !(d <= bound) {
+						return "", fmt.Errorf("%s at %g%+gi differs from the float64 reference by %.2g, more than %g", name, re[i],
+							im[i], d, bound)
+					}
+					worst = max(worst, d)
+				}
+			}
+		}
+	}
+	return fmt.Sprintf("wepe-sphere at %d points is within %.1g of wepe/weierstrass", 2*n, worst), nil
+}

@@ -1,0 +1,101 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+)
+
+func evaluate() *cobra.Command {
+	var o opening
+	var from, split string
+	var asJSON bool
+	var images dataset.Options
+	c := &cobra.Command{Use: "eval MODEL --data D", Short: "Measure a model: accuracy, loss, scores per class, confusion",
+		Args: cobra.ExactArgs(1), Example: "  wepe eval runs/finetune-pets --data pets --split validation"}
+	f := cli.Flags{Command: c}
+	f.Data(&from, "", cli.DataForms)
+	_ = c.MarkFlagRequired("data")
+	f.Choice(&split, "split", "default test, or validation where there is none", "", "train", report.Validation, report.Test)
+	o.flags(f)
+	images.Flags(f)
+	f.JSON(&asJSON)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		d, err := dataset.Open(c.Context(), from, images)
+		if err != nil {
+			return err
+		}
+		return o.with(c, args[0], func(m *finetune.Model) error {
+			d.Describe(m.Recipe.ValidationPart)
+			set, split, err := d.Split(c.Context(), split, m)
+			if err != nil {
+				return err
+			}
+			metrics, confusion, err := m.Examine(set)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return cli.JSON(c.OutOrStdout(), map[string]any{"model": args[0], "data": d.Name, "split": split,
+					"metrics": metrics, "macro_f1": confusion.MacroF1(), "classes": confusion.Scores(),
+					"confusion": confusion.Counts})
+			}
+			return printScores(cli.Output(c), split, metrics, confusion)
+		})
+	}
+	return c
+}
+
+// percent is a share, a dash for none.
+func percent(n report.Number) string {
+	if math.IsNaN(float64(n)) {
+		return "–"
+	}
+	return strconv.FormatFloat(100*float64(n), 'f', 1, 64)
+}
+
+const (
+	shownScores    = 20 // classes that are listed, the worst first, where there are more
+	shownConfusion = 12 // classes of which the confusion matrix is printed
+)
+
+func printScores(out *cli.Printer, split string, m report.Metrics, c report.Confusion) error {
+	out.Field(split, "top-1 %.2f %%, top-5 %.2f %%, loss %.4f, macro F1 %.2f %%, of %d images", 100*float64(m.Top1),
+		100*float64(m.Top5), float64(m.Loss), 100*float64(c.MacroF1()), m.Images)
+	table := report.Table{Header: []string{"class", "images", "precision %", "recall %", "F1 %"},
+		Numeric: []bool{false, true, true, true, true}}
+	scores := c.Scores()
+	if len(scores) > shownScores {
+		slices.SortStableFunc(scores, func(a, b report.ClassScore) int { return cmp.Compare(a.F1, b.F1) })
+		table.Notes = append(table.Notes, "the classes with the lowest F1; --json prints all")
+		scores = scores[:shownScores]
+	}
+	for _, s := range scores {
+		table.Rows = append(table.Rows, []string{s.Class, strconv.Itoa(s.Images), percent(s.Precision),
+			percent(s.Recall), percent(s.F1)})
+	}
+	out.Printf("\n%s", table.Text())
+	if len(c.Classes) > shownConfusion {
+		return out.Err()
+	}
+	matrix := report.Table{Header: append([]string{"class \\ predicted"}, c.Classes...), Numeric: []bool{false}}
+	for i, row := range c.Counts {
+		line := []string{c.Classes[i]}
+		for _, n := range row {
+			line = append(line, strconv.Itoa(n))
+		}
+		matrix.Rows, matrix.Numeric = append(matrix.Rows, line), append(matrix.Numeric, true)
+	}
+	out.Printf("\n%s", matrix.Text())
+	return out.Err()
+}

@@ -1,0 +1,172 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
+)
+
+// native is the word for this library's own format.
+const native = "native"
+
+// exporting are the flags of wepe export.
+type exporting struct {
+	opening
+	to, resample string
+	classes      int
+	fold         bool
+	options      checkpoints.ExportOptions
+}
+
+func export() *cobra.Command {
+	var o exporting
+	c := &cobra.Command{Use: "export MODEL DIR", Short: "Write a model for other software, or in another size or type",
+		Args: cobra.ExactArgs(2), Long: `Write a model for other software: hf (Hugging Face), timm, jax (Google's
+vision_transformer), onnx (needs a build with -tags=onnx) or native (this library). For hf, timm and jax the position
+encoding is folded into a table. The result is opened again and its logits are compared.`,
+		Example: "  wepe export runs/shapes-shapes out/first --to hf"}
+	f, flags := cli.Flags{Command: c}, c.Flags()
+	f.Choice(&o.to, "to", "format", "hf", "timm", "jax", "onnx", native)
+	flags.BoolVar(&o.fold, "fold", false, "make the encoding a table with --to onnx or native, too")
+	f.Choice(&o.options.DType, "dtype", "type of the numbers on disk", "float32", "float16", "bfloat16")
+	flags.Float64Var(&o.options.Epsilon, "epsilon", 0, "epsilon of the norms, 1e-6 for timm and jax; default the model's")
+	flags.IntVar(&o.options.Batch, "batch", 1, "with --to onnx: images per call")
+	flags.StringVar(&o.resample, "resample", "", "how a position table gets to another --size: "+
+		strings.Join(checkpoints.Resamplings(), ", ")+"; default that of the model's software")
+	flags.IntVar(&o.classes, "classes", 0, "another number of classes: a new head of zeros")
+	o.flags(f)
+	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) }
+	return c
+}
+
+// read reads MODEL and prints what it is.
+func (o *opening) read(c *cobra.Command, path string, options checkpoints.ImportOptions) (*checkpoints.Imported, error) {
+	local, err := run.Local(c.Context(), path)
+	if err != nil {
+		return nil, err
+	}
+	chosen, line, err := run.Weights(local, o.weights)
+	if err != nil {
+		return nil, err
+	}
+	options.Grid, options.AssumeSquare, options.Heads = o.files.Grid, o.files.AssumeSquare, o.files.Heads
+	options.ImageRows, options.ImageCols = o.size[0], o.size[1]
+	m, err := checkpoints.Import(chosen, options)
+	if err != nil {
+		return nil, err
+	}
+	cli.Field("model", "%s: %s", path, m.Report[0])
+	if line != "" {
+		cli.Field("weights", "%s", line)
+	}
+	return m, nil
+}
+
+func (o *exporting) run(c *cobra.Command, path, dir string) error {
+	o.options.Format = o.to
+	if o.to == native {
+		o.options.Format = checkpoints.FormatUnfolded
+	}
+	if err := o.options.Validate(); err != nil {
+		return cli.Usage(err)
+	}
+	if o.resample != "" {
+		if err := cli.One("--resample", o.resample, checkpoints.Resamplings()); err != nil {
+			return err
+		}
+	}
+	m, err := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes})
+	if err != nil {
+		return err
+	}
+	if c := m.Config; m.Variables["head/weights"] == nil && o.classes > 0 { // zero, as the ViT paper starts to fine-tune
+		m.Variables["head/weights"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.Width, c.Classes))
+		m.Variables["head/biases"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.Classes))
+	}
+	b, err := openBackend(o.backend, 0)
+	if err != nil {
+		return err
+	}
+	defer b.Finalize()
+	o.options.Labels, o.options.Preprocess = m.Labels, m.Preprocess
+	if p := m.Preprocess; p != nil && p.Fit == preprocess.FitCover && (o.to == "hf" || o.to == "timm") {
+		o.options.Preprocess = nil
+		m.Report = append(m.Report, "preprocessing: left out: "+o.to+" cannot crop to a rectangle; train with --aspect squash")
+	}
+	store, config := model.NewStore(), m.Config
+	if err := m.Load(store.Scope("/vit")); err != nil {
+		return err
+	}
+	for name, value := range m.Params {
+		store.SetParam("/"+name, value)
+	}
+	if o.fold && config.Position != config.Encoding().Folded() {
+		if store, config, err = config.Fold(b, store.Scope("/vit")); err != nil {
+			return err
+		}
+	}
+	lines, err := checkpoints.Export(dir, b, store.Scope("/vit"), config, o.options)
+	if err != nil {
+		return err
+	}
+	out := cli.Output(c)
+	for _, line := range append(m.Report, lines...) {
+		out.Printf("%s\n", line)
+	}
+	if o.options.Format != checkpoints.FormatONNX { // which Export itself compares
+		again, err := checkpoints.Import(dir, checkpoints.ImportOptions{Heads: config.Heads, AssumeSquare: true})
+		if err != nil {
+			return fmt.Errorf("opening the result again: %w", err)
+		}
+		line, err := compareLogits(b, m, again, tolerance(o.options.DType))
+		if err != nil {
+			return fmt.Errorf("%s and %s: %w", path, dir, err)
+		}
+		out.Field("logits", "%s", line)
+	}
+	out.Field("written", "%s", filepath.Clean(dir))
+	return out.Err()
+}
+
+// tolerance is how far logits may be apart after numbers were rounded to a type: 1e-4 for float32, more by the ratio of
+// the types' roundings, with a margin for depth.
+func tolerance(dtype string) float64 {
+	return map[string]float64{"float16": 2e-2, "bfloat16": 1e-1}[dtype] + 1e-4
+}
+
+// compareLogits compares two models on random images.
+func compareLogits(b compute.Backend, x, y *checkpoints.Imported, tolerance float64) (string, error) {
+	images := checkpoints.Noise(x.Config, 2, 1)
+	want, err := x.Logits(b, images)
+	if err != nil {
+		return "", err
+	}
+	got, err := y.Logits(b, images)
+	if err != nil {
+		return "", err
+	}
+	return judge(got, want, 2, tolerance)
+}
+
+func judge(got, want []float32, images int, tolerance float64) (string, error) {
+	d, scale := checkpoints.Difference(got, want)
+	line := fmt.Sprintf("on %d random images differ by %.3g at most, the largest is %.3g", images, d, scale)
+	if !(d <= tolerance*max(1, scale)) {
+		return "", fmt.Errorf("logits %s: more than --tolerance %g", line, tolerance)
+	}
+	return line, nil
+}

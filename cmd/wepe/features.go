@@ -1,0 +1,184 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/analysis/features"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+)
+
+// extraction are the flags of wepe features.
+type extraction struct {
+	opening
+	data, out, list, of, format     string
+	count, k, shown                 int
+	temperature                     float64
+	knn, probe, nearest, pca, front bool
+}
+
+func extract() *cobra.Command {
+	var o extraction
+	c := &cobra.Command{Use: "features MODEL --data D", Short: "Write embeddings of images, and kNN, probe, neighbours or PCA",
+		Args: cobra.ExactArgs(1), Long: `Write the features of images, one vector an image, as features.npy or JSON lines. The
+same command resumes an interrupted one; what is written is not computed again.`,
+		Example: "  wepe features hf://facebook/dinov2-small --data DIR --knn --probe"}
+	f, flags := cli.Flags{Command: c}, c.Flags()
+	f.Data(&o.data, "shapes", "shapes[:TASK], cifar100:PATH, or a directory of images, with or without a folder per class")
+	f.Out(&o.out, "directory; default runs/features-<dataset>")
+	flags.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
+	flags.IntVar(&o.count, "limit", 0, "images at most, of each split; default all")
+	f.Choice(&o.of, "of", "class token (default where there is one), mean of the patch tokens, or both", "", features.OfClass,
+		features.OfMean, features.OfBoth)
+	f.Choice(&o.format, "format", "of the vectors", "npy", "jsonl")
+	flags.BoolVar(&o.knn, "knn", false, "classify by the nearest neighbours")
+	flags.BoolVar(&o.probe, "probe", false, "fit a linear probe")
+	flags.BoolVar(&o.nearest, "nearest", false, "write a page of nearest images")
+	flags.BoolVar(&o.pca, "pca", false, "draw the first three principal components of the patches")
+	flags.IntVar(&o.k, "k", 20, "with --knn: neighbours that vote")
+	flags.Float64Var(&o.temperature, "temperature", 0.07, "with --knn: of their votes")
+	flags.IntVar(&o.shown, "shown", 16, "with --nearest and --pca: images")
+	flags.BoolVar(&o.front, "foreground", false, "with --pca: only the patches in front, by the first component")
+	o.flags(f)
+	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0]) }
+	return c
+}
+
+func (o *extraction) run(c *cobra.Command, model string) error {
+	if o.k < 1 || o.shown < 1 || o.count < 0 || !(o.temperature > 0) {
+		return cli.Usagef("--k, --shown and --temperature: want positive numbers, --limit 0 or more")
+	}
+	ctx := cli.Interruptible(c)
+	list, err := o.images()
+	if err != nil {
+		return fmt.Errorf("--data %s: %w", o.data, err)
+	}
+	if o.count > 0 {
+		list = list.Thin(o.count)
+	}
+	cli.Field("data", "%s: %d images", list.Name, list.Len())
+	return o.with(c, model, func(m *finetune.Model) error {
+		job := features.Job{Model: m, List: list, Of: o.of, JSON: o.format == "jsonl",
+			Dir: cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name)), Progress: cli.Count(list.Name), Log: cli.Line}
+		table, err := job.Run(ctx)
+		if err != nil {
+			return err
+		}
+		out := cli.Output(c)
+		out.Field("features", "%d images of %s, width %d: %s", table.Len(), list.Name, table.Width, job.Dir)
+		return errors.Join(o.classify(out, table), o.draw(out, job, table), out.Err())
+	})
+}
+
+// images lists what --data names.
+func (o *extraction) images() (*features.List, error) {
+	var train, test *data.Memory
+	kind, rest, _ := strings.Cut(o.data, ":")
+	_, missing := os.Stat(o.data)
+	var err error
+	switch {
+	case o.list != "":
+		files, err := data.Lists(o.data, o.list, nil)
+		if err != nil {
+			return nil, err
+		}
+		l := &features.List{Name: files.Name}
+		l.AddFiles("", files)
+		return l, nil
+	case kind == "shapes" && missing != nil:
+		train, test, err = data.Shapes(data.Task(cmp.Or(rest, string(data.TaskWhere))), 3000, 1000, 32, 0)
+	case kind == "cifar100" && rest != "":
+		train, test, err = data.CIFAR100(rest)
+	case missing != nil:
+		return nil, fs.ErrNotExist
+	default:
+		return features.Folder(o.data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &features.List{Name: strings.TrimSuffix(train.Name, "-train")}
+	l.AddSet(features.Train, train)
+	l.AddSet(features.Test, test)
+	return l, nil
+}
+
+// classify measures what the features tell about classes.
+func (o *extraction) classify(out *cli.Printer, table *features.Table) error {
+	if o.knn {
+		answer, err := table.KNN(o.k, o.temperature)
+		if err != nil {
+			return err
+		}
+		out.Field("knn", "k %d, temperature %g: %s", o.k, o.temperature, answer.Text())
+	}
+	if o.probe {
+		answer, _, err := table.Probe(features.Probe{}, func(t features.Tried) {
+			cli.Line(fmt.Sprintf("probe, L2 %g: top-1 %.2f %% on its validation split, %d steps, gradient %.1e", t.L2,
+				100*t.Top1, t.Steps, t.Gradient))
+		})
+		if err != nil {
+			return err
+		}
+		out.Field("probe", "%s", answer.Text())
+	}
+	return nil
+}
+
+// shownPerRow is how many images stand in a row of the image grid, each before its components.
+const shownPerRow = 4
+
+// draw writes images of what is near, and of principal components.
+func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Table) error {
+	if o.nearest {
+		page, err := table.Nearest(job.List, o.shown, 7)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(job.Dir, "nearest.html")
+		if err := report.Picture(path, page.HTML); err != nil {
+			return err
+		}
+		out.Field("nearest", "%s", path)
+	}
+	if !o.pca {
+		return nil
+	}
+	rows := make([]int, min(o.shown, job.List.Len()))
+	for i := range rows {
+		rows[i] = i * job.List.Len() / len(rows)
+	}
+	found, err := features.Colours(job.Model, job.List, rows, o.front)
+	if found == nil {
+		return err
+	}
+	if err != nil {
+		cli.Line("skipped " + err.Error())
+	}
+	var grid [][]image.Image
+	for line := range slices.Chunk(found, shownPerRow) {
+		var images []image.Image
+		for _, c := range line {
+			images = append(images, c.Seen, c.Patches)
+		}
+		grid = append(grid, images)
+	}
+	path := filepath.Join(job.Dir, "pca.png")
+	out.Field("pca", "%s", path)
+	return report.Picture(path, func(w io.Writer) error { return report.Sheet(w, grid) })
+}

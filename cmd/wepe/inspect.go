@@ -1,0 +1,51 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
+)
+
+func inspect() *cobra.Command {
+	var weights string
+	var tensors, asJSON bool
+	c := &cobra.Command{Use: "inspect MODEL", Short: "Print format, architecture, grid, encoding, head and types of a model",
+		Args: cobra.ExactArgs(1)}
+	f := cli.Flags{Command: c}
+	c.Flags().BoolVar(&tensors, "tensors", false, "list every tensor with its type and shape")
+	f.Weights(&weights)
+	f.JSON(&asJSON)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		path, err := run.Local(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		chosen, line, err := run.Weights(path, weights)
+		if err != nil {
+			return err
+		}
+		info, err := checkpoints.Inspect(chosen)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return cli.JSON(c.OutOrStdout(), info)
+		}
+		out := cli.Output(c)
+		out.Printf("%s", info)
+		if line != "" {
+			out.Printf("%-10s %s\n", "weights", line)
+		}
+		for _, t := range info.Tensors {
+			if tensors {
+				out.Printf("%s\n", t)
+			}
+		}
+		return out.Err()
+	}
+	return c
+}

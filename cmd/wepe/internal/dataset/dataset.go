@@ -1,0 +1,446 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package dataset opens what --data names.
+package dataset
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/data/parquet"
+	"github.com/wepe-go/wepe/data/vtab"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/suggest"
+	"github.com/wepe-go/wepe/report"
+)
+
+// Forms are the forms of --data, a line each, for wepe list data.
+var Forms = [][2]string{
+	{"shapes[:TASK]", "generated shapes, embedded; TASK is where, location, orientation or shape"},
+	{"cifar100:PATH", "CIFAR-100's binary version: its directory, archive, or the directory of that; --download fetches it"},
+	{"vtab:TASK:DIR", "a task of VTAB-1k: train800, val200 and the test list in DIR/TASK"},
+	{"DIR", "a folder per class; or folders train and val or test with these; or tar shards (WebDataset), or Parquet files"},
+	{"coco:DIR", "for wepe detect: annotations/instances_{train,val}2017.json beside train2017 and val2017"},
+}
+
+// ShapeTasks are the tasks of shapes.
+var ShapeTasks = []string{string(data.TaskWhere), string(data.TaskLocation), string(data.TaskOrientation),
+	string(data.TaskShape)}
+
+// Options say how images are read.
+type Options struct {
+	Download bool // of CIFAR-100
+	Stream   bool // reads the images of each batch from disk
+	Workers  int
+	Damaged  string // error or skip
+
+	Unlabelled bool // takes a directory of images without a folder per class, too
+}
+
+// Flags adds them.
+func (o *Options) Flags(f cli.Flags) {
+	flags := f.Command.Flags()
+	flags.BoolVar(&o.Download, "download", false, "fetch CIFAR-100 into the directory of --data if it is not there")
+	flags.BoolVar(&o.Stream, "stream", false, "read the images of each batch from disk instead of all into memory")
+	flags.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
+	f.Choice(&o.Damaged, "damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
+		"error", "skip")
+}
+
+// Validate returns an error of usage.
+func (o *Options) Validate() error {
+	if !o.Stream && (o.Workers != 0 || o.Damaged == "skip") {
+		return cli.Usagef("--workers and --damaged need --stream")
+	}
+	if o.Workers < 0 {
+		return cli.Usagef("--workers %d: want 1 or more", o.Workers)
+	}
+	return nil
+}
+
+// Dataset is what --data names. Images of files are read by Load.
+type Dataset struct {
+	Spec   string // absolute, for run.json
+	Name   string // for names of directories
+	Format string
+	note   string // about the validation split
+
+	options                 Options
+	fraction                float64         // of the training images in memory, 0 for all
+	memory                  [2]*data.Memory // training and test images of cifar100
+	task                    data.Task       // of shapes, else ""
+	files                   [3]*data.Files  // train, validation, test; nil for none
+	Classes                 []string
+	train, validation, test int // images; validation 0 where the recipe holds some out
+}
+
+// Splits are the images of a dataset. Validation is nil where the recipe holds some of Train out, Test where there is
+// none.
+type Splits struct{ Train, Validation, Test data.Source }
+
+const (
+	shapeSide = 32  // pixels of generated shapes
+	heldOut   = 0.2 // of the images of each class, where a directory has no split
+
+	fractionSeed = 42 // of package study
+)
+
+// Open finds the images of --data.
+func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	d := &Dataset{Spec: spec, options: o}
+	kind, rest, _ := strings.Cut(spec, ":")
+	var err error
+	switch _, notFound := os.Stat(spec); {
+	case kind == "shapes" && notFound != nil:
+		err = d.openShapes(rest)
+	case kind == "cifar100" && rest != "":
+		err = d.openCIFAR(ctx, rest)
+	case kind == "vtab" && rest != "":
+		err = d.openVTAB(rest)
+	case kind == "coco" && rest != "":
+		return nil, cli.Usagef("--data %s: boxes are for wepe detect", spec)
+	case notFound != nil:
+		return nil, fmt.Errorf("--data %s: %w%s: want %s", spec, fs.ErrNotExist, meant(kind), cli.DataForms)
+	default:
+		err = d.openDirectory(spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--data %s: %w", spec, err)
+	}
+	if o.Stream && d.files[0] == nil {
+		return nil, cli.Usagef("--stream is for images in files, --data %s is in memory", spec)
+	}
+	return d, nil
+}
+
+func meant(kind string) string {
+	if name := suggest.Name(kind, []string{"shapes", "cifar100:", "vtab:"}); name != "" {
+		return ", did you mean " + name + "?"
+	}
+	return ""
+}
+
+func (d *Dataset) openShapes(task string) error {
+	task = cmp.Or(task, ShapeTasks[0])
+	if !slices.Contains(ShapeTasks, task) {
+		return cli.Usage(suggest.Unknown("task", task, ShapeTasks))
+	}
+	d.Name, d.Format, d.task = "shapes", "generated shapes", data.Task(task)
+	if task != ShapeTasks[0] {
+		d.Name += "-" + task
+	}
+	few, _, err := data.Shapes(d.task, 8, 4, shapeSide, 0) // for the names of the classes
+	if err == nil {
+		d.Classes, d.train, d.test = few.Classes, 3000, 1000
+	}
+	return err
+}
+
+func (d *Dataset) openCIFAR(ctx context.Context, path string) error {
+	train, test, err := data.CIFAR100(path)
+	if errors.Is(err, fs.ErrNotExist) && d.options.Download {
+		count := cli.Count("CIFAR-100, MB")
+		if _, err = data.DownloadCIFAR100(ctx, path, func(done, all int64) { count(int(done>>20), int(all>>20)) }); err == nil {
+			train, test, err = data.CIFAR100(path)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	d.Name, d.Format, d.memory, d.Classes = "cifar100", "CIFAR-100's binary version", [2]*data.Memory{train, test}, train.Classes
+	d.train, d.test = train.Len(), test.Len()
+	return d.absolute("cifar100:", path)
+}
+
+func (d *Dataset) openVTAB(rest string) error {
+	name, dir, ok := strings.Cut(rest, ":")
+	if !ok {
+		return cli.Usagef("want vtab:TASK:DIR")
+	}
+	tasks, err := vtab.Choose([]string{name})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	lists, err := vtab.Open(dir, tasks[:1], false, cli.Once)
+	if err != nil {
+		return err
+	}
+	l := lists[tasks[0].Name]
+	if l == nil {
+		return fmt.Errorf("no data of task %s in %s", tasks[0].Name, dir)
+	}
+	d.Name, d.Format = "vtab-"+tasks[0].Name, "VTAB-1k lists"
+	d.setFiles(l.Train[0], l.Test[0], l.Test[1])
+	return d.absolute("vtab:"+name+":", dir)
+}
+
+// openDirectory finds class folders, tar shards or Parquet files. Of a directory without a split of its own, a fifth of
+// each class is the validation split.
+func (d *Dataset) openDirectory(dir string) error {
+	debug.SetGCPercent(30)     // what is read for a batch is short-lived: collecting it more often costs little
+	defer debug.FreeOSMemory() // an index is a small part of what it is made from
+	if err := d.absolute("", dir); err != nil {
+		return err
+	}
+	d.Name = filepath.Base(d.Spec)
+	all, held, name, err := d.find(dir)
+	if err != nil && d.options.Unlabelled {
+		if all, err = data.ImageFiles(dir); err == nil {
+			d.Format = "images without classes"
+			d.setFiles(all, nil, all)
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if len(all.Classes) == 1 {
+		return fmt.Errorf("one class alone, %s: want a folder for each class, or train and val with those", all.Classes[0])
+	}
+	switch {
+	case held == nil:
+		train, validation, err := all.HoldOut(heldOut, 0)
+		if err != nil {
+			return err
+		}
+		d.note = " (a fifth of each class)"
+		d.setFiles(train, validation, nil)
+	case name == "test":
+		d.setFiles(all, nil, held)
+	default:
+		d.setFiles(all, held, nil)
+		if test := filepath.Join(dir, "test"); isDirectory(test) {
+			files, _, err := data.Folder(test, all.Classes, 0, 0)
+			if err != nil {
+				return err
+			}
+			d.setFiles(all, held, files)
+		}
+	}
+	return nil
+}
+
+// find returns the images of a directory, and those of its own second split with its name.
+func (d *Dataset) find(dir string) (all, held *data.Files, name string, err error) {
+	for _, kind := range []struct {
+		extension, name string
+		open            func(dir string, paths, classes []string) (*data.Files, error)
+	}{{parquet.Extension, "Parquet files", parquet.Files}, {".tar", "tar shards", data.Tar}} {
+		paths, heldPaths, err := data.Shards(dir, kind.extension)
+		if err != nil {
+			return nil, nil, "", err
+		}
+		if len(paths) == 0 {
+			continue
+		}
+		d.Format = fmt.Sprintf("%d %s", len(paths)+len(heldPaths), kind.name)
+		if all, err = kind.open(dir, paths, nil); err != nil || heldPaths == nil {
+			return all, nil, "", err
+		}
+		held, err = kind.open(dir, heldPaths, all.Classes)
+		if strings.Contains(filepath.Base(heldPaths[0]), "test") {
+			name = "test"
+		}
+		return all, held, name, err
+	}
+	d.Format = "a folder per class"
+	if all, held, err = data.Folder(dir, nil, 0, 0); held != nil {
+		name = filepath.Base(held.Dir)
+	}
+	return all, held, name, err
+}
+
+func (d *Dataset) setFiles(train, validation, test *data.Files) {
+	d.files, d.Classes, d.train = [3]*data.Files{train, validation, test}, train.Classes, train.Len()
+	if validation != nil {
+		d.validation = validation.Len()
+	}
+	if test != nil {
+		d.test = test.Len()
+	}
+}
+
+func (d *Dataset) absolute(prefix, path string) error {
+	path, err := filepath.Abs(path)
+	d.Spec = prefix + path
+	return err
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// Describe prints format, classes and splits. part is the share of the training images that the recipe holds out.
+func (d *Dataset) Describe(part float64) {
+	train, validation, note := d.train, d.validation, d.note
+	if validation == 0 && part > 0 {
+		validation = int(part*float64(train) + 0.5)
+		train -= validation
+		note = fmt.Sprintf(" (%.3g %% of the training images)", 100*part)
+	}
+	text := fmt.Sprintf("%s: %s, %d classes, %s train", d.Name, d.Format, len(d.Classes), thousands(train))
+	if validation > 0 {
+		text += fmt.Sprintf(", %s validation%s", thousands(validation), note)
+	}
+	if d.test > 0 {
+		text += fmt.Sprintf(", %s test", thousands(d.test))
+	}
+	cli.Field("data", "%s", text)
+}
+
+// thousands is a number with commas.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// Load reads the images for a recipe: those of files are brought to its size as its aspect says.
+func (d *Dataset) Load(ctx context.Context, r finetune.Recipe) (s Splits, err error) {
+	if s, err = d.whole(ctx, r); err == nil && d.fraction > 0 {
+		s.Train, err = data.Fraction(s.Train, d.fraction, fractionSeed)
+	}
+	return s, err
+}
+
+func (d *Dataset) whole(ctx context.Context, r finetune.Recipe) (s Splits, err error) {
+	switch {
+	case d.memory[0] != nil:
+		return Splits{Train: d.memory[0], Test: d.memory[1]}, nil
+	case d.files[0] != nil:
+		settings, err := settingsOf(r)
+		if err != nil {
+			return s, err
+		}
+		return d.read(ctx, settings)
+	case r.Aspect != "":
+		size := r.Augment.Size
+		if size == [2]int{} {
+			size = [2]int{shapeSide, shapeSide}
+		}
+		settings, err := r.Preprocessing(size)
+		if err != nil {
+			return s, err
+		}
+		return inMemory(data.ShapesOfAspects(d.task, d.train, d.test, 2*shapeSide, 0, settings))
+	default:
+		return inMemory(data.Shapes(d.task, d.train, d.test, shapeSide, 0))
+	}
+}
+
+func inMemory(train, test *data.Memory, err error) (Splits, error) {
+	if err != nil {
+		return Splits{}, err
+	}
+	return Splits{Train: train, Test: test}, nil
+}
+
+// settingsOf is what a recipe does to the images of files.
+func settingsOf(r finetune.Recipe) (preprocess.Settings, error) {
+	size := r.Augment.Size
+	if size == [2]int{} {
+		size = [2]int{r.Model.ImageRows, r.Model.ImageCols}
+	}
+	if size == [2]int{} {
+		return preprocess.Settings{}, cli.Usagef("recipe %s has no image size: use --size, as --size 224x224", r.Name)
+	}
+	return r.Preprocessing(size)
+}
+
+func (d *Dataset) read(ctx context.Context, settings preprocess.Settings) (s Splits, err error) {
+	for i, to := range []*data.Source{&s.Train, &s.Validation, &s.Test} {
+		if d.files[i] == nil {
+			continue
+		}
+		if d.options.Stream {
+			var stream *data.Stream
+			if stream, err = d.files[i].Stream(settings, data.Streaming{Workers: d.options.Workers,
+				Skip: d.options.Damaged == "skip", Log: cli.Line}); err == nil {
+				*to = stream
+			}
+		} else {
+			var memory *data.Memory
+			if memory, err = d.files[i].Load(ctx, settings, cli.Line); err == nil {
+				*to = memory
+			}
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// Split reads one split for a model, with its preprocessing: train, validation or test; "" for test, else validation.
+func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (data.Source, string, error) {
+	var s Splits
+	var err error
+	if d.files[0] != nil && m.Preprocess != (preprocess.Settings{}) {
+		s, err = d.read(ctx, m.Preprocess)
+	} else {
+		r := m.Recipe
+		r.Augment.Size = [2]int{r.Model.ImageRows, r.Model.ImageCols}
+		s, err = d.Load(ctx, r)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if s.Validation == nil {
+		if s.Train, s.Validation, err = m.Recipe.Split(s.Train); err != nil {
+			return nil, "", err
+		}
+	}
+	if name == "" {
+		if name = report.Test; s.Test == nil {
+			name = report.Validation
+		}
+	}
+	set := map[string]data.Source{"train": s.Train, report.Validation: s.Validation, report.Test: s.Test}[name]
+	if set == nil {
+		return nil, "", fmt.Errorf("--split %s: %s has none", name, d.Name)
+	}
+	return set, name, nil
+}
+
+// Images is the number of training images.
+func (d *Dataset) Images() int { return d.train }
+
+// Generated returns whether the images are the embedded shapes.
+func (d *Dataset) Generated() bool { return d.task != "" }
+
+// Streams returns whether images are read for each batch.
+func (d *Dataset) Streams() bool { return d.options.Stream }
+
+// Fraction is the dataset with a part of its training images, for runs of wepe compare; 0 means all.
+func (d *Dataset) Fraction(part float64) *Dataset {
+	out := *d
+	out.fraction = part
+	return &out
+}
+
+// Slice has the training and test images for comparisons: without a test split the validation split is tested on, and
+// the recipe holds its own out of the training images.
+func (s Splits) Slice() (train, test data.Source) {
+	if s.Test == nil {
+		return s.Train, s.Validation
+	}
+	return s.Train, s.Test
+}

@@ -1,0 +1,132 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"path/filepath"
+	"strings"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/finetune"
+)
+
+// Masked reads the images of --data for a model, with the pixels of their objects: path is a directory of images of the
+// same names, white on black, or COCO's instances file. Directories without classes are read, too.
+func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, limit int) (*data.Memory, func(int) []bool,
+	error) {
+	files := d.files[0]
+	for _, held := range []*data.Files{d.files[1], d.files[2]} {
+		if held != nil {
+			files = held
+		}
+	}
+	if files == nil {
+		return nil, nil, cli.Usagef("--masks: %s is not a directory of images", d.Spec)
+	}
+	files = files.Slice(0, min(limit, files.Len()))
+	settings := m.Preprocess
+	if settings == (preprocess.Settings{}) {
+		var err error
+		if settings, err = m.Recipe.Preprocessing([2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}); err != nil {
+			return nil, nil, err
+		}
+	}
+	set, err := files.Load(ctx, settings, cli.Line)
+	if err != nil {
+		return nil, nil, err
+	}
+	var mask func(int) []bool
+	if filepath.Ext(path) == ".json" {
+		mask, err = annotated(path, files, settings)
+	} else {
+		mask, err = drawn(ctx, path, files, settings)
+	}
+	if err == nil && set.Len() != files.Len() {
+		err = fmt.Errorf("--masks: an image of --data is damaged, so that masks would be of others: delete it")
+	}
+	return set, mask, err
+}
+
+// drawn are the objects of images in a directory of images, white on black, of the same names but for the ending.
+func drawn(ctx context.Context, dir string, files *data.Files, settings preprocess.Settings) (func(int) []bool, error) {
+	paths := make([]string, files.Len())
+	for i := range paths {
+		paths[i] = strings.TrimSuffix(files.Where(i), filepath.Ext(files.Where(i))) + ".png"
+	}
+	objects, err := data.NewFiles("masks", dir, paths, files.Labels, files.Classes)
+	if err != nil {
+		return nil, err
+	}
+	masks, err := objects.Load(ctx, settings, cli.Line)
+	if err != nil {
+		return nil, err
+	}
+	if masks.Len() != files.Len() {
+		return nil, fmt.Errorf("--masks %s: an image is damaged, so that masks would be of others: fix it", dir)
+	}
+	return Bright(masks), nil
+}
+
+// annotated are the objects of images in COCO's instances file, all of an image together, resized and cropped as the
+// images are; an image without objects has no mask.
+func annotated(path string, files *data.Files, settings preprocess.Settings) (func(int) []bool, error) {
+	truth, err := coco.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := truth.Objects()
+	if err != nil {
+		return nil, err
+	}
+	images := map[string]coco.Image{}
+	for _, i := range truth.Images {
+		images[filepath.Base(i.FileName)] = i
+	}
+	settings.Resample = preprocess.Nearest
+	masks := make([][]bool, files.Len())
+	for k := range files.Len() {
+		file := files.Where(k)
+		i, known := images[filepath.Base(file)]
+		if !known {
+			return nil, fmt.Errorf("--masks: %s does not list the image %s", path, file)
+		}
+		if len(objects[i.ID]) == 0 {
+			continue
+		}
+		union, err := truth.Union(i, objects[i.ID], i.Height, i.Width)
+		if err != nil {
+			return nil, err
+		}
+		white := image.NewGray(image.Rect(0, 0, i.Width, i.Height))
+		for p, object := range union {
+			if object {
+				white.Pix[p] = 255
+			}
+		}
+		sized, err := data.FromImage(white).Preprocess(settings)
+		if err != nil {
+			return nil, err
+		}
+		for p := 0; p < len(sized.Pixels); p += 3 {
+			masks[k] = append(masks[k], sized.Pixels[p] > 127)
+		}
+	}
+	return func(i int) []bool { return masks[i] }, nil
+}
+
+// Bright are the pixels of an image whose first channel is above half.
+func Bright(set *data.Memory) func(int) []bool {
+	return func(i int) []bool {
+		var mask []bool
+		for k := 0; k < len(set.Row(i)); k += set.Channels {
+			mask = append(mask, set.Row(i)[k] > 127)
+		}
+		return mask
+	}
+}

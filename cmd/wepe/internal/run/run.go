@@ -1,0 +1,270 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package run keeps what a run's directory needs beside its checkpoints to be resumed, and what it must not be mixed
+// with; and it opens models.
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/hub"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+)
+
+// File is the description of a run in its directory.
+const File = "run.json"
+
+// Description is what a run was asked for.
+type Description struct {
+	Data     string          `json:"data"`            // as --data, with an absolute path
+	Dataset  string          `json:"dataset"`         // its name
+	Recipe   finetune.Recipe `json:"recipe"`          // before the data and a pretrained model complete it
+	Model    string          `json:"model,omitempty"` // that it starts from
+	Seed     int64           `json:"seed"`
+	Fraction float64         `json:"fraction,omitempty"` // of the training images
+	Label    string          `json:"label,omitempty"`    // of the encoding in rows, where it is not the position
+	Stream   bool            `json:"stream,omitempty"`
+}
+
+// Dir is the default directory of results.
+func Dir(recipe, dataset string) string { return filepath.Join("runs", recipe+"-"+dataset) }
+
+// Claim refuses a directory that holds results of another recipe or dataset, and describes this one in it.
+func Claim(dir string, d Description) error {
+	was, err := Read(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := foreignRows(dir, d); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case was.Recipe.Name != d.Recipe.Name || was.Dataset != d.Dataset || was.Data != d.Data:
+		return fmt.Errorf("%s holds results of recipe %s on %s (%s), not of recipe %s on %s (%s): use --out DIR", dir,
+			was.Recipe.Name, was.Dataset, was.Data, d.Recipe.Name, d.Dataset, d.Data)
+	}
+	return Write(dir, d)
+}
+
+// foreignRows refuses rows of another recipe or dataset, written by versions without run.json.
+func foreignRows(dir string, d Description) error {
+	paths, err := filepath.Glob(filepath.Join(dir, finetune.RowsFile))
+	if err != nil {
+		return err
+	}
+	below, err := filepath.Glob(filepath.Join(dir, "*", finetune.RowsFile))
+	if err != nil {
+		return err
+	}
+	for _, path := range append(paths, below...) {
+		rows, err := report.ReadFiles(path)
+		if err != nil || len(rows.Evals) == 0 {
+			continue
+		}
+		job := rows.Evals[0].Job
+		recipe, _, _ := strings.Cut(job.Recipe, " ")
+		if recipe != d.Recipe.Name || !strings.HasPrefix(job.Dataset, d.Dataset) {
+			return fmt.Errorf("%s holds results of recipe %s on %s, not of recipe %s on %s: use --out DIR", dir, job.Recipe,
+				job.Dataset, d.Recipe.Name, d.Dataset)
+		}
+	}
+	return nil
+}
+
+// Write writes the description of a run.
+func Write(dir string, d Description) error {
+	return report.Picture(filepath.Join(dir, File), func(w io.Writer) error { return cli.JSON(w, d) })
+}
+
+// Read reads the description in a run's directory.
+func Read(dir string) (d Description, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, File))
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, fmt.Errorf("%s: %w", filepath.Join(dir, File), err)
+	}
+	return d, nil
+}
+
+// Recover is Read for a run of a version without run.json: its newest checkpoint has all but the data.
+func Recover(dir string) (d Description, err error) {
+	c, _, err := checkpoints.Latest(filepath.Join(dir, checkpoints.LastDir))
+	if err != nil {
+		return d, err
+	}
+	if c == nil {
+		return d, fmt.Errorf("%s: no run here: neither %s nor a checkpoint", dir, File)
+	}
+	var meta struct {
+		Recipe finetune.Recipe `json:"recipe"`
+		Seed   int64           `json:"seed"`
+		From   *struct {
+			Path string `json:"path"`
+		} `json:"from"`
+	}
+	if err := json.Unmarshal(c.Meta, &meta); err != nil {
+		return d, fmt.Errorf("%s: %w", c.Path, err)
+	}
+	d.Recipe, d.Seed = meta.Recipe, meta.Seed
+	if meta.From != nil {
+		d.Model = meta.From.Path
+	}
+	if above, err := Read(filepath.Dir(filepath.Clean(dir))); err == nil { // a training of wepe compare
+		d.Data, d.Dataset, d.Stream = above.Data, above.Dataset, above.Stream
+	}
+	rows, err := report.ReadFiles(filepath.Join(dir, finetune.RowsFile))
+	if err == nil && len(rows.Evals) > 0 {
+		d.Fraction, d.Label = rows.Evals[0].Fraction, rows.Evals[0].Encoding
+	}
+	return d, nil
+}
+
+// Local returns where MODEL is on disk: a model of the Hugging Face hub in the cache, which is filled.
+func Local(ctx context.Context, path string) (string, error) {
+	if !strings.HasPrefix(path, hub.Scheme) {
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("MODEL %s: %w: want a run's directory, a model's file or directory, or hf://owner/name", path,
+				fs.ErrNotExist)
+		}
+		return path, nil
+	}
+	files := map[string]func(done, all int){}
+	snapshot, err := hub.Download(ctx, path, func(file string, done, total int64) {
+		if files[file] == nil {
+			files[file] = cli.Count(file + ", MB")
+		}
+		files[file](int(done>>20), int(total>>20))
+	})
+	if err != nil {
+		return "", err
+	}
+	line := fmt.Sprintf("%s: commit %s", path, snapshot.Commit)
+	if snapshot.Unreached != nil {
+		line += fmt.Sprintf(" from the cache, the hub is not reached: %v", snapshot.Unreached)
+	}
+	cli.Line(line)
+	return snapshot.Dir, nil
+}
+
+// Weights returns the checkpoints of MODEL that --weights chooses, with a line that names them. A model that is no run
+// has one kind of weights.
+func Weights(path, weights string) (chosen, line string, err error) {
+	for _, kind := range []string{weights, checkpoints.BestDir, checkpoints.LastDir} {
+		dir := filepath.Join(path, kind)
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			continue
+		}
+		c, _, err := checkpoints.Find(dir, "")
+		if err != nil {
+			return "", "", err
+		}
+		if c == nil {
+			continue
+		}
+		line = fmt.Sprintf("%s, step %d", kind, c.Step)
+		if kind != weights {
+			line += ", there are no " + weights + " weights"
+		}
+		return dir, line, nil
+	}
+	if weights == checkpoints.LastDir {
+		if c, _, err := checkpoints.Find(path, ""); err != nil || c == nil {
+			return "", "", cmp.Or(err, error(cli.Usagef("--weights %s: %s is no run", weights, path)))
+		}
+	}
+	if c, _, err := checkpoints.Find(path, ""); err == nil && c != nil {
+		line = fmt.Sprintf("step %d", c.Step)
+	}
+	return path, line, nil
+}
+
+// Open opens MODEL and prints what it is: architecture, size, position, weights with their step, preprocessing.
+func Open(ctx context.Context, b compute.Backend, path, weights string, size [2]int,
+	open checkpoints.ImportOptions) (*finetune.Model, error) {
+	local, err := Local(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	options := []finetune.OpenOption{finetune.Files(open)}
+	if weights == finetune.Last { // best is the default, and the last of a run without validation
+		options = append(options, finetune.Weights(weights))
+	}
+	if size != [2]int{} {
+		options = append(options, finetune.Size(size[0], size[1]))
+	}
+	m, err := finetune.Open(b, local, options...)
+	if err != nil {
+		return nil, err
+	}
+	cli.Field("model", "%s: %s, %d classes", path, Architecture(m.Recipe), len(m.Classes))
+	cli.Field("weights", "%s", m.Opened)
+	cli.Field("images", "%s", preprocessing(m))
+	for _, note := range m.Opened.Notes {
+		cli.Field("", "%s", note)
+	}
+	return m, nil
+}
+
+// Architecture is a line about the network of a recipe.
+func Architecture(r finetune.Recipe) string {
+	c, kind := r.Model, "ViT"
+	if r.Architecture != "" {
+		kind = r.Architecture
+	}
+	return fmt.Sprintf("%s of width %d, depth %d, %d heads, patches of %d at %d×%d, position %s", kind, c.Width, c.Depth,
+		c.Heads, c.PatchSize, c.ImageRows, c.ImageCols, c.Position)
+}
+
+// preprocessing is a line about what a model does to images.
+func preprocessing(m *finetune.Model) string {
+	c, s := m.Recipe.Model, m.Preprocess
+	if s == (preprocess.Settings{}) {
+		aspect := cmp.Or(m.Recipe.Aspect, "images of other sizes are resized")
+		return fmt.Sprintf("%d×%d, %s, mean %.3g, std %.3g", c.ImageRows, c.ImageCols, aspect, m.Recipe.Augment.Mean,
+			m.Recipe.Augment.Std)
+	}
+	return fmt.Sprintf("%s to %d×%d, crop %d×%d, mean %.3g, std %.3g", s.Fit, s.Size[0], s.Size[1], s.Crop[0], s.Crop[1],
+		m.Recipe.Augment.Mean, m.Recipe.Augment.Std)
+}
+
+// Named returns a recipe by name with the settings of --set.
+func Named(name string, settings []string) (finetune.Recipe, error) {
+	if !slices.Contains(finetune.Names(), name) {
+		return finetune.Recipe{}, cli.One("recipe", name, finetune.Names())
+	}
+	r, err := finetune.Named(name)
+	if err != nil {
+		return r, err
+	}
+	return Set(r, settings)
+}
+
+// Set applies the settings of --set.
+func Set(r finetune.Recipe, settings []string) (finetune.Recipe, error) {
+	changed, err := r.Set(strings.Join(settings, ";"))
+	if err == nil && changed.Model.Position != r.Model.Position {
+		err = errors.New("model.position: use --position")
+	}
+	if err != nil {
+		return r, cli.Usage(fmt.Errorf("--set %w", err))
+	}
+	return changed, nil
+}

@@ -1,0 +1,136 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
+	detection "github.com/wepe-go/wepe/detect/train"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/study"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// entry is a name with its line.
+type entry struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
+}
+
+// lists are what can be listed.
+var lists = []struct {
+	name, about string
+	entries     func() []entry
+}{
+	{"recipes", "trainings by name (--recipe)", listRecipes},
+	{"positions", "position encodings (--position)", listPositions},
+	{"models", "sizes of Vision Transformers", listModels},
+	{"data", "forms of --data", listData},
+	{"analyses", "analyses (wepe analyze --what)", listAnalyses},
+	{"studies", "comparisons by name (wepe compare --study)", listStudies},
+}
+
+func list() *cobra.Command {
+	group := cli.Group("list", "List recipes, positions, models, data, analyses or studies")
+	for _, l := range lists {
+		var asJSON bool
+		c := &cobra.Command{Use: l.name, Short: "List " + l.about, Args: cobra.NoArgs}
+		cli.Flags{Command: c}.JSON(&asJSON)
+		c.RunE = func(c *cobra.Command, _ []string) error {
+			if asJSON {
+				return cli.JSON(c.OutOrStdout(), map[string]any{l.name: l.entries()})
+			}
+			width := 0
+			for _, e := range l.entries() {
+				width = max(width, len(e.Name))
+			}
+			out := cli.Output(c)
+			for _, e := range l.entries() {
+				out.Printf("%-*s  %s\n", width, e.Name, e.About)
+			}
+			return out.Err()
+		}
+		group.AddCommand(c)
+	}
+	return group
+}
+
+func listRecipes() (all []entry) {
+	all = append(all, entry{"(none)", "without --recipe: by what is trained, see wepe train --help"})
+	for _, name := range finetune.Names() {
+		r, err := finetune.Named(name)
+		if err != nil {
+			panic(err) // of its own list
+		}
+		what := "fine-tunes a model"
+		if c := r.Model; c.Width > 0 {
+			what = fmt.Sprintf("from scratch, width %d, depth %d, patches of %d", c.Width, c.Depth, c.PatchSize)
+		}
+		length := fmt.Sprintf("%d epochs", r.Epochs)
+		if r.Steps > 0 {
+			length = fmt.Sprintf("%d steps", r.Steps)
+		}
+		size := ""
+		if s := r.Augment.Size; s[0] > 0 {
+			size = fmt.Sprintf(", %d×%d", s[0], s[1])
+		}
+		all = append(all, entry{name, fmt.Sprintf("%s%s, %s of batch %d, %s at %g", what, size, length, r.BatchSize,
+			r.WithDefaults().Optimizer.Kind, r.LearningRate)})
+	}
+	for _, name := range detection.Names() {
+		all = append(all, entry{name, "detection, for wepe detect train"})
+	}
+	return all
+}
+
+func listPositions() (all []entry) {
+	for _, name := range vit.PositionNames() {
+		found, err := vit.EncodingNamed(name)
+		if err != nil {
+			panic(err) // of its own list
+		}
+		p := found[0]
+		all = append(all, entry{name, fmt.Sprintf("%s: %s; %s", p.Kind(), p.Doc, cmp.Or(p.Source, "this library"))})
+	}
+	return append(all, entry{"A+B", "two that act in different parts of the model"})
+}
+
+func listModels() (all []entry) {
+	for _, size := range []string{"N", "M", "Ti", "S", "B", "L", "H"} {
+		c, err := vit.Variant(size + "/16")
+		if err != nil {
+			panic(err) // of its own list
+		}
+		all = append(all, entry{size + "/P", fmt.Sprintf("ViT of width %d, depth %d, %d heads, any patch size P", c.Width,
+			c.Depth, c.Heads)})
+	}
+	return append(all, entry{"MODEL", "a run, a file or directory of Hugging Face (ViT, DeiT, DINOv2, DINOv3), timm or " +
+		"Google, hf://owner/name[@revision]"})
+}
+
+func listData() (all []entry) {
+	for _, f := range dataset.Forms {
+		all = append(all, entry{f[0], f[1]})
+	}
+	return all
+}
+
+func listAnalyses() (all []entry) {
+	for _, f := range analysis.Figures {
+		all = append(all, entry{f.Name, f.Group + ": " + f.Title})
+	}
+	return append(all, entry{"cost", "parameters, FLOPs, speed and memory of encodings, without a model"})
+}
+
+func listStudies() (all []entry) {
+	for _, n := range study.All {
+		all = append(all, entry{n.Name, n.About})
+	}
+	return all
+}

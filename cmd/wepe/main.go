@@ -1,0 +1,34 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Command wepe trains, fine-tunes, measures and compares Vision Transformers, brings models in and out, and analyzes
+// them. Run wepe --help.
+//
+// Every subcommand is a file of its own; what they share is in internal/cli (terminal, flags, exit codes),
+// internal/dataset (--data) and internal/run (a run's directory, MODEL).
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+)
+
+func main() { cli.Main(command()) }
+
+// command is the tree of subcommands. serve goes here, in a file of its own.
+func command() *cobra.Command {
+	root := cli.Group("wepe", "Vision Transformers with Weierstrass elliptic positional encoding, in GoMLX",
+		train(), resume(), evaluate(), predict(), compare(), export(), inspect(), verify(), extract(), analyze(), detect(),
+		list(), doctor())
+	root.Long = root.Short + `.
+
+  wepe train                                      an example without data of your own, seconds
+  wepe train --data DIR                           train on a folder per class
+  wepe train hf://owner/name --data DIR           fine-tune a pretrained model
+  wepe predict runs/finetune-DIR cat.jpg
+
+MODEL is a run's directory, one of its checkpoints, a file or directory of Hugging Face, timm or Google, or
+hf://owner/name[@revision].`
+	root.CompletionOptions.HiddenDefaultCmd = false
+	return root
+}

@@ -1,0 +1,325 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/study"
+)
+
+// machine are the flags of how a training is computed.
+type machine struct {
+	backend string
+	devices int
+	mpi     string
+	every   string
+}
+
+func (m *machine) flags(f cli.Flags) {
+	f.Backend(&m.backend)
+	f.Command.Flags().IntVar(&m.devices, "devices", 0, "devices of the backend that share each batch; default all")
+	f.Command.Flags().StringVar(&m.mpi, "mpi", "", "the processes of mpirun or srun share the training: allreduce or "+
+		"ordered (docs/scale.md); needs a build with -tags=mpi")
+	f.Command.Flags().StringVar(&m.every, "save-every", "5m", "steps (500) or time (10m) between checkpoints besides those "+
+		"of evaluations")
+}
+
+// apply puts them into a run.
+func (m *machine) apply(r *finetune.Run) (err error) {
+	if m.devices < 0 {
+		return cli.Usagef("--devices %d: want 1 or more, or 0 for all", m.devices)
+	}
+	if steps, err := strconv.Atoi(m.every); err == nil && steps > 0 {
+		r.SaveSteps, r.SaveEvery = steps, math.MaxInt64
+	} else if r.SaveEvery, err = time.ParseDuration(m.every); err != nil || r.SaveEvery <= 0 {
+		return cli.Usagef("--save-every %q: want steps, as 500, or a time, as 10m", m.every)
+	}
+	group, err := cli.Join(m.mpi)
+	if group != nil {
+		r.Group = group
+	}
+	r.Devices = m.devices
+	return err
+}
+
+// training are the flags of wepe train.
+type training struct {
+	machine
+	data, out, recipe, position, aspect, weights string
+	size                                         [2]int
+	epochs                                       int
+	seed                                         int64
+	set                                          []string
+	images                                       dataset.Options
+	open                                         checkpoints.ImportOptions
+	augmentation                                 string
+}
+
+func train() *cobra.Command {
+	var o training
+	c := &cobra.Command{Use: "train [MODEL]", Short: "Train from scratch, or fine-tune MODEL", Args: cobra.MaximumNArgs(1),
+		Long: `Train a model from scratch, or fine-tune MODEL. The same command resumes an interrupted run.
+
+Without --recipe the recipe follows from what is trained: shapes for the generated shapes, cifar100-small for CIFAR-100,
+scratch (ViT-S/16 at 224×224) for other images, and for MODEL finetune: the model's own size, normalization and position
+encoding, 10 epochs, a learning rate by its width, layer decay. wepe list recipes prints all.`,
+		Example: `  wepe train
+  wepe train --data pets --position wepe-sphere
+  wepe train hf://google/vit-base-patch16-224 --data pets`}
+	f, flags := cli.Flags{Command: c}, c.Flags()
+	f.Data(&o.data, "shapes", cli.DataForms)
+	f.Out(&o.out, "directory of the run; default runs/<recipe>-<dataset>")
+	flags.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
+	f.Position(&o.position, "position encoding; default the model's, from scratch wepe-sphere")
+	f.Size(&o.size)
+	flags.IntVar(&o.epochs, "epochs", 0, "passes over the training images; default the recipe's")
+	f.Aspect(&o.aspect)
+	f.Set(&o.set, "recipe setting, as --set learning_rate=0.001 --set wepe_harmonics=2; repeatable")
+	flags.Int64Var(&o.seed, "seed", 0, "of weights, order and augmentation")
+	f.Weights(&o.weights)
+	o.images.Flags(f)
+	o.machine.flags(f)
+	f.Import(&o.open)
+	flags.StringVar(&o.augmentation, "show-augmentation", "", "PNG file to draw eight augmented images into; nothing is "+
+		"trained")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			args = []string{""}
+		}
+		return o.run(c, args[0])
+	}
+	return c
+}
+
+func (o *training) run(c *cobra.Command, model string) error {
+	ctx := cli.Interruptible(c)
+	d, err := dataset.Open(ctx, o.data, o.images)
+	if err != nil {
+		return err
+	}
+	if model != "" {
+		if model, err = run.Local(ctx, model); err != nil {
+			return err
+		}
+		if chosen, line, err := run.Weights(model, o.weights); err != nil {
+			return err
+		} else if line != "" {
+			cli.Field("from", "%s: %s", model, line)
+			model = chosen
+		}
+	}
+	recipe, err := o.chosen(d, model)
+	if err != nil {
+		return err
+	}
+	desc := run.Description{Data: d.Spec, Dataset: d.Name, Recipe: recipe, Model: model, Seed: o.seed,
+		Stream: o.images.Stream}
+	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.weights,
+		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name))}
+	if err := o.apply(&r); err != nil {
+		return err
+	}
+	if r.Backend, err = openBackend(o.backend, o.devices); err != nil {
+		return err
+	}
+	defer r.Backend.Finalize()
+	if o.augmentation != "" {
+		return o.show(ctx, d, r)
+	}
+	if err := run.Claim(r.Dir, desc); err != nil {
+		return err
+	}
+	return finish(ctx, c, d, r)
+}
+
+// chosen is the recipe: by name or by what is trained, with the flags that change it.
+func (o *training) chosen(d *dataset.Dataset, model string) (recipe finetune.Recipe, err error) {
+	switch {
+	case o.recipe != "":
+		recipe, err = run.Named(o.recipe, nil)
+	case model != "":
+		var info *checkpoints.Info
+		if info, err = checkpoints.Inspect(model); err != nil {
+			return recipe, err
+		}
+		m := info.Config
+		if o.open.Grid.Rows > 0 && m.ImageRows == 0 {
+			m.ImageRows, m.ImageCols = o.open.Grid.Rows*m.PatchSize, o.open.Grid.Cols*m.PatchSize
+		}
+		if m.Width == 0 || m.ImageRows == 0 && o.size[0] == 0 {
+			return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, fmt.Sprint(info.Notes))
+		}
+		recipe = finetune.FineTuning(m, d.Images())
+	case d.Generated():
+		recipe, err = run.Named("shapes", nil)
+	case d.Name == "cifar100":
+		recipe, err = run.Named("cifar100-small", nil)
+	default:
+		recipe, err = run.Named("scratch", nil)
+	}
+	if err != nil {
+		return recipe, err
+	}
+	if recipe, err = run.Set(recipe, o.set); err != nil {
+		return recipe, err
+	}
+	switch {
+	case o.position != "":
+		positions, err := parsePositions(o.position)
+		if err != nil {
+			return recipe, err
+		}
+		if len(positions) > 1 {
+			return recipe, cli.Usagef("--position %s: wepe train takes one, wepe compare several", o.position)
+		}
+		recipe.Model.Position = positions[0]
+	case model == "":
+		recipe.Model.Position = cmp.Or(recipe.Model.Position, "wepe-sphere")
+	}
+	if o.size != [2]int{} {
+		recipe.Augment.Size = o.size
+	}
+	if o.epochs < 0 {
+		return recipe, cli.Usagef("--epochs %d: want 1 or more", o.epochs)
+	}
+	if o.epochs > 0 {
+		recipe.Epochs, recipe.Steps, recipe.EvalSteps = o.epochs, 0, 0
+		recipe.WarmupEpochs, recipe.WarmupSteps = min(recipe.WarmupEpochs, float64(o.epochs)/4), 0
+	}
+	recipe.Aspect = cmp.Or(o.aspect, recipe.Aspect)
+	return recipe, nil
+}
+
+// show draws what the augmentation does.
+func (o *training) show(ctx context.Context, d *dataset.Dataset, r finetune.Run) error {
+	s, err := d.Load(ctx, r.Recipe)
+	if err != nil {
+		return err
+	}
+	return report.Picture(o.augmentation, func(w io.Writer) error {
+		return r.Recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
+	})
+}
+
+// finish trains a run to its end and prints what it left.
+func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetune.Run) error {
+	s, err := d.Load(ctx, r.Recipe)
+	if err != nil {
+		return err
+	}
+	part := r.Recipe.WithDefaults().ValidationPart
+	d.Describe(part)
+	r.Train, r.Validation, r.Test = s.Train, s.Validation, s.Test
+	r.Logger = cli.Logger()
+	r.Progress = cli.Progress("train")
+	cli.Field("recipe", "%s, seed %d, results in %s", r.Recipe.Name, r.Seed, r.Dir)
+	m, row, err := r.Do(ctx)
+	if errors.Is(err, finetune.ErrInterrupted) {
+		return fmt.Errorf("%w: saved; wepe resume %s goes on", err, r.Dir)
+	}
+	if err != nil {
+		return err
+	}
+	defer m.Finalize()
+	if r.Group != nil && r.Group.Rank() > 0 {
+		return nil
+	}
+	if err := study.Leave(r, m, row); err != nil {
+		return err
+	}
+	return printResult(c, r, m, row)
+}
+
+func printResult(c *cobra.Command, r finetune.Run, m *finetune.Model, row report.Result) error {
+	out := cli.Output(c)
+	out.Field("model", "%s, %d trainable parameters", run.Architecture(m.Recipe), row.Parameters)
+	text := "validation: none"
+	if v := row.Validation; v.Images > 0 {
+		text = fmt.Sprintf("validation top-1 %.2f %% of %d images", 100*float64(v.Top1), v.Images)
+	}
+	test := "test: none given"
+	if t := row.Test; t.Images > 0 {
+		test = fmt.Sprintf("test top-1 %.2f %%, top-5 %.2f %%, loss %.4f of %d images", 100*float64(t.Top1),
+			100*float64(t.Top5), float64(t.Loss), t.Images)
+	}
+	out.Field("weights", "%s of %d: %s; %s", row.Weights, row.Steps, text, test)
+	out.Field("log", "%s, %s", filepath.Join(r.Dir, finetune.RowsFile), filepath.Join(r.Dir, finetune.LogFile))
+	out.Field("report", "%s", filepath.Join(r.Dir, finetune.PageFile))
+	out.Field("next", "wepe predict %s IMAGE; wepe export %s DIR --to hf; wepe resume %s --epochs N", r.Dir, r.Dir, r.Dir)
+	return out.Err()
+}
+
+// resume goes on with a run.
+func resume() *cobra.Command {
+	var o machine
+	var images dataset.Options
+	var from, weights string
+	var epochs int
+	c := &cobra.Command{Use: "resume RUN", Short: "Resume a run, or extend a finished one", Args: cobra.ExactArgs(1),
+		Long: `Resume a run where it was interrupted, bit for bit on the pure-Go backend. With more --epochs a finished run is
+extended: its learning rate goes on with the cosine of that many epochs.`}
+	f := cli.Flags{Command: c}
+	f.Data(&from, "", "where the dataset is now; default as it was given")
+	c.Flags().IntVar(&epochs, "epochs", 0, "epochs in all")
+	f.Weights(&weights)
+	images.Flags(f)
+	o.flags(f)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, dir := cli.Interruptible(c), args[0]
+		desc, err := run.Read(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			desc, err = run.Recover(dir)
+		}
+		if err != nil {
+			return err
+		}
+		if desc.Data = cmp.Or(from, desc.Data); desc.Data == "" {
+			return cli.Usagef("%s was written by a version without %s: name its dataset by --data", dir, run.File)
+		}
+		images.Stream = images.Stream || desc.Stream
+		d, err := dataset.Open(ctx, desc.Data, images)
+		if err != nil {
+			return err
+		}
+		r := finetune.Run{Recipe: desc.Recipe, Seed: desc.Seed, From: desc.Model, Weights: weights, Dir: dir}
+		if epochs > 0 {
+			if r.Recipe.Steps > 0 || epochs < r.Recipe.Epochs {
+				return cli.Usagef("--epochs %d: the run has %d epochs, %d steps: want more epochs", epochs, r.Recipe.Epochs,
+					r.Recipe.Steps)
+			}
+			r.Recipe.Epochs, r.Extend = epochs, true
+		}
+		if err := o.apply(&r); err != nil {
+			return err
+		}
+		if r.Backend, err = openBackend(o.backend, o.devices); err != nil {
+			return err
+		}
+		defer r.Backend.Finalize()
+		desc.Recipe, desc.Data, desc.Dataset = r.Recipe, d.Spec, d.Name
+		if err := run.Write(dir, desc); err != nil {
+			return err
+		}
+		r.Label, r.Fraction = desc.Label, desc.Fraction
+		return finish(ctx, c, d.Fraction(desc.Fraction), r)
+	}
+	return c
+}

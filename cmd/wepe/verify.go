@@ -1,0 +1,164 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
+)
+
+// verification are the flags of wepe verify.
+type verification struct {
+	opening
+	images    int
+	seed      uint64
+	tolerance float64
+	asJSON    bool
+}
+
+func verify() *cobra.Command {
+	var o verification
+	c := &cobra.Command{Use: "verify A [B]", Short: "Check the files of a model, or compare the logits of two",
+		Args: cobra.RangeArgs(1, 2), Long: `Check the sums and the structure of all files of a model or run, or compare the
+logits of two models on the same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
+		Example: "  wepe verify runs/shapes-shapes\n  wepe verify runs/shapes-shapes out/first"}
+	f, flags := cli.Flags{Command: c}, c.Flags()
+	flags.IntVar(&o.images, "images", 2, "random images; for an ONNX file its batch")
+	flags.Uint64Var(&o.seed, "seed", 1, "of the images")
+	flags.Float64Var(&o.tolerance, "tolerance", 1e-4, "difference of logits, in units of the largest one or of 1")
+	o.flags(f)
+	f.JSON(&o.asJSON)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.images < 1 || o.images > 1024 {
+			return cli.Usagef("--images %d: want 1 to 1024", o.images)
+		}
+		if !(o.tolerance >= 0) {
+			return cli.Usagef("--tolerance %g: want 0 or more", o.tolerance)
+		}
+		if len(args) == 1 {
+			return o.files(c, args[0])
+		}
+		line, err := o.logits(c, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		return o.print(c, []string{"logits " + line})
+	}
+	return c
+}
+
+func (o *verification) print(c *cobra.Command, lines []string) error {
+	if o.asJSON {
+		return cli.JSON(c.OutOrStdout(), map[string]any{"ok": true, "checks": lines})
+	}
+	out := cli.Output(c)
+	for _, line := range lines {
+		out.Printf("%s\n", line)
+	}
+	return out.Err()
+}
+
+// logits compares two models.
+func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
+	backend, err := openBackend(o.backend, 0)
+	if err != nil {
+		return "", err
+	}
+	defer backend.Finalize()
+	first, err := o.read(c, a, checkpoints.ImportOptions{})
+	if err != nil {
+		return "", err
+	}
+	images := checkpoints.Noise(first.Config, o.images, o.seed)
+	want, err := first.Logits(backend, images)
+	if err != nil {
+		return "", err
+	}
+	var got []float32
+	if inside := filepath.Join(b, "model.onnx"); filepath.Ext(b) == ".onnx" || exists(inside) {
+		if filepath.Ext(b) != ".onnx" {
+			b = inside
+		}
+		got, err = checkpoints.ONNXLogits(b, first.Config, images)
+	} else {
+		got, err = o.second(c, backend, b, images)
+	}
+	if err != nil {
+		return "", err
+	}
+	line, err := judge(got, want, o.images, o.tolerance)
+	if err != nil {
+		return "", fmt.Errorf("%s and %s: %w", a, b, err)
+	}
+	return line, nil
+}
+
+func (o *verification) second(c *cobra.Command, backend compute.Backend, path string, images *tensors.Tensor) ([]float32,
+	error) {
+	m, err := o.read(c, path, checkpoints.ImportOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if size := images.Shape().Dimensions; !slices.Equal(size[1:],
+		[]int{m.Config.ImageRows, m.Config.ImageCols, m.Config.Channels}) {
+		return nil, fmt.Errorf("%s takes %d×%d images, the other model %d×%d: use --size %[4]dx%[5]d", path,
+			m.Config.ImageRows, m.Config.ImageCols, size[1], size[2])
+	}
+	return m.Logits(backend, images)
+}
+
+// files checks one file or directory, or all checkpoints of a run.
+func (o *verification) files(c *cobra.Command, path string) error {
+	local, err := run.Local(c.Context(), path)
+	if err != nil {
+		return err
+	}
+	var lines []string
+	if all, err := checkpoints.All(local); err == nil && len(all) > 0 {
+		damaged := 0
+		for _, checkpoint := range all {
+			line := checkpoint + ": intact"
+			if _, err := checkpoints.Open(checkpoint); err != nil {
+				damaged++
+				line = fmt.Sprintf("%s: %v", checkpoint, err)
+			}
+			lines = append(lines, line)
+		}
+		if damaged > 0 {
+			for _, line := range lines {
+				cli.Line(line)
+			}
+			return fmt.Errorf("%s: %d of %d checkpoints are damaged: delete them", path, damaged, len(all))
+		}
+		return o.print(c, lines)
+	}
+	info, err := checkpoints.Inspect(local)
+	switch {
+	case err != nil:
+		return err
+	case info.Format == checkpoints.FormatONNX:
+		return cli.Usagef("%s: an ONNX file is compared with its model: wepe verify MODEL %s", path, path)
+	case info.Format == checkpoints.FormatCheckpoint: // Inspect has hashed it
+		return o.print(c, []string{fmt.Sprintf("%s: intact, step %d, %d tensors", path, info.Step, len(info.Tensors))})
+	}
+	m, err := o.read(c, path, checkpoints.ImportOptions{})
+	if err != nil {
+		return err
+	}
+	return o.print(c, append(m.Report, "SHA-256 "+m.SHA256))
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,325 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
+)
+
+// invoke runs a command and returns what it prints on standard output.
+func invoke(t *testing.T, args ...string) (out string, code int, err error) {
+	t.Helper()
+	var buffer bytes.Buffer
+	root := command()
+	root.SetOut(&buffer)
+	root.SetErr(&buffer)
+	code, err = cli.Run(root, args)
+	return buffer.String(), code, err
+}
+
+// succeeds runs a command that has to end well.
+func succeeds(t *testing.T, args ...string) string {
+	t.Helper()
+	out, code, err := invoke(t, args...)
+	if err != nil || code != 0 {
+		t.Fatalf("wepe %s: exit code %d, %v", strings.Join(args, " "), code, err)
+	}
+	return out
+}
+
+// asJSON runs a command with --json.
+func asJSON[T any](t *testing.T, args ...string) (value T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(succeeds(t, append(args, "--json")...)), &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// copied returns a copy of a directory.
+func copied(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "run")
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func near(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tolerance) {
+		t.Errorf("%s is %.9g, want %.9g", what, got, want)
+	}
+}
+
+const oldRun = "testdata/run-701e9e7"
+
+type evaluated struct {
+	Split   string
+	Metrics report.Metrics
+	Classes []report.ClassScore
+}
+
+// The run was trained, stopped and measured by examples/cifar100 of commit 701e9e7 on pure Go; the numbers are what that
+// program printed, for the same run gone on with to its end those of its row. The tolerance is for other processors.
+func TestARunOfBeforeTheCommandHasTheSameNumbers(t *testing.T) {
+	e := asJSON[evaluated](t, "eval", oldRun, "--data", "shapes", "--backend", "go")
+	near(t, "loss", float64(e.Metrics.Loss), 0.8798, 1e-4)
+	near(t, "top-1", float64(e.Metrics.Top1), 0.4330, 1.1e-3)
+	if e.Split != report.Test || e.Metrics.Images != 1000 {
+		t.Errorf("%d images of split %s", e.Metrics.Images, e.Split)
+	}
+	p := asJSON[struct{ Predictions []prediction }](t, "predict", oldRun, "testdata/corner.png", "--backend", "go")
+	want := []class{{"bottom left", 0.490}, {"bottom right", 0.460}, {"top left", 0.028}, {"top right", 0.022}}
+	for i, c := range p.Predictions[0].Classes {
+		if c.Label != want[i].Label {
+			t.Errorf("answer %d is %s, want %s", i, c.Label, want[i].Label)
+		}
+		near(t, c.Label, c.Probability, want[i].Probability, 6e-4)
+	}
+
+	dir := copied(t, oldRun)
+	if _, code, err := invoke(t, "resume", dir, "--backend", "go"); code != 2 || !strings.Contains(err.Error(), "--data") {
+		t.Errorf("without --data: exit code %d, %v", code, err)
+	}
+	succeeds(t, "resume", dir, "--data", "shapes", "--backend", "go")
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(dir, "rows.jsonl")))(t)
+	row := rows.Results[len(rows.Results)-1]
+	near(t, "test loss", float64(row.Test.Loss), 0.535837792004401, 2e-5)
+	near(t, "validation loss", float64(row.Validation.Loss), 0.4989272219471967, 2e-5)
+	near(t, "test top-1", float64(row.Test.Top1), 0.775, 1.1e-3)
+	if want := (report.Weights{Name: "best", Step: 216}); row.Weights != want || row.Steps != 216 {
+		t.Errorf("weights %v after %d steps", row.Weights, row.Steps)
+	}
+	// It now says what it was trained on: the fraction, the label and the dataset stay.
+	succeeds(t, "resume", dir, "--epochs", "13", "--backend", "go")
+	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(dir, "rows.jsonl")))(t)
+	if last := rows.Results[len(rows.Results)-1]; last.Steps != 234 || last.Fraction != 0.2 {
+		t.Errorf("extended to %d steps on %g of the images", last.Steps, last.Fraction)
+	}
+}
+
+// images writes a folder per class of images of one colour each.
+func images(t *testing.T, name string, perClass, height, width int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	for k, class := range []string{"blue", "green", "red"} {
+		if err := os.MkdirAll(filepath.Join(dir, class), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for i := range perClass {
+			img := image.NewRGBA(image.Rect(0, 0, width, height))
+			for p := range height * width {
+				channels := [3]uint8{uint8(7 * i), uint8(11 * p), uint8(13 * i)}
+				channels[2-k] = 240
+				img.SetRGBA(p%width, p/width, color.RGBA{channels[0], channels[1], channels[2], 255})
+			}
+			f := gomlxtest.Must(os.Create(filepath.Join(dir, class, string(rune('a'+i))+".png")))(t)
+			if err := png.Encode(f, img); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
+// small are settings that train in a second.
+var small = []string{"--set", "model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8",
+	"--epochs", "2", "--backend", "go"}
+
+func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T) {
+	dir := images(t, "colours", 13, 20, 28)
+	t.Chdir(t.TempDir())
+	out := succeeds(t, append([]string{"train", "--data", dir, "--size", "16x24"}, small...)...)
+	for _, want := range []string{"weights   best, step ", "validation top-1", "test: none given", "at 16×24",
+		"position wepe-sphere", "runs/scratch-colours/report.html", "wepe predict runs/scratch-colours"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("train does not print %q:\n%s", want, out)
+		}
+	}
+	run := "runs/scratch-colours"
+	row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]
+	if row.Validation.Images != 9 || row.ImageSize != "16x24" { // a fifth of 13, rounded, of each of 3 classes
+		t.Errorf("%d validation images of %s", row.Validation.Images, row.ImageSize)
+	}
+	e := asJSON[evaluated](t, "eval", run, "--data", dir, "--backend", "go")
+	if e.Split != report.Validation || e.Metrics != row.Validation || len(e.Classes) != 3 {
+		t.Errorf("eval has %v of split %s, the training's table %v", e.Metrics, e.Split, row.Validation)
+	}
+	if text := succeeds(t, "eval", run, "--data", dir, "--backend", "go"); !strings.Contains(text, "F1 %") {
+		t.Errorf("no scores per class:\n%s", text)
+	}
+	if list := succeeds(t, "predict", run, filepath.Join(dir, "red", "a.png"), filepath.Join(dir, "blue", "b.png"), "--top",
+		"1", "--backend", "go"); strings.Count(list, "%") != 2 {
+		t.Errorf("two images, one class each:\n%s", list)
+	}
+	exported := succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go")
+	if !strings.Contains(exported, "logits    on 2 random images differ by") {
+		t.Errorf("the export is not compared:\n%s", exported)
+	}
+	succeeds(t, "verify", run, "hf", "--backend", "go")
+	succeeds(t, "verify", run)
+
+	// Fine-tuning takes the model's own size, position and normalization.
+	tuned := succeeds(t, "train", "hf", "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go")
+	for _, want := range []string{"at 16×24", "position learned", "runs/finetune-colours"} {
+		if !strings.Contains(tuned, want) {
+			t.Errorf("fine-tuning does not print %q:\n%s", want, tuned)
+		}
+	}
+	if own := succeeds(t, "train", run, "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go", "--out",
+		"own"); !strings.Contains(own, "position wepe-sphere") {
+		t.Errorf("fine-tuning a run does not keep its position:\n%s", own)
+	}
+}
+
+func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
+	first, second := images(t, "cats", 11, 16, 16), images(t, "dogs", 11, 16, 16)
+	t.Chdir(t.TempDir())
+	train := func(args ...string) (int, error) {
+		_, code, err := invoke(t, append(append([]string{"train", "--size", "16x16", "--out", "run"}, args...), small...)...)
+		return code, err
+	}
+	if _, err := train("--data", first); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{"scratch on dogs": {"--data", second},
+		"cifar100-small on cats": {"--data", first, "--recipe", "cifar100-small"}} {
+		code, err := train(args...)
+		if code != 1 || !strings.Contains(err.Error(), "scratch on cats") || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: exit code %d, %v", name, code, err)
+		}
+	}
+	for _, out := range []string{"runs/scratch-cats", "runs/scratch-dogs"} {
+		if _, _, err := invoke(t, append([]string{"train", "--size", "16x16", "--data",
+			map[string]string{"runs/scratch-cats": first, "runs/scratch-dogs": second}[out]}, small...)...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(out, "run.json")); err != nil {
+			t.Error(err)
+		}
+	}
+	old := copied(t, filepath.Join("run")) // as of a version without run.json
+	if err := os.Remove(filepath.Join(old, "run.json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, code, err := invoke(t, append([]string{"train", "--size", "16x16", "--data", second, "--out", old},
+		small...)...); code != 1 || !strings.Contains(err.Error(), "scratch on cats") {
+		t.Errorf("rows alone: exit code %d, %v", code, err)
+	}
+}
+
+func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
+	dir := images(t, "few", 3, 8, 8)
+	for line, want := range map[string]string{
+		"predct":                               `unknown command "predct": did you mean predict?`,
+		"detect trian":                         `unknown command "trian": did you mean train?`,
+		"list recipe":                          "did you mean recipes?",
+		"train --lerning-rate 3":               "unknown flag --lerning-rate",
+		"predict a b --topp 3":                 "did you mean --top?",
+		"train --recipe shape":                 "did you mean shapes?",
+		"train --position sphere":              "did you mean wepe-sphere?",
+		"train --position wepe,learned":        "wepe compare",
+		"train --set eposhs=3":                 "did you mean epochs?",
+		"train --set learning_rate=nan":        `"nan" is not of type float64`,
+		"train --set wepe_harmonic=2":          "wepe_harmonics",
+		"train --set model.position=wepe":      "use --position",
+		"train --size 32":                      "want HEIGHTxWIDTH, as 224x224",
+		"train --save-every never":             "--save-every",
+		"train --data shape":                   "did you mean shapes?",
+		"train --data nowhere":                 "nowhere: file does not exist",
+		"train --data shapes:were":             "did you mean where?",
+		"train --workers 3":                    "--stream",
+		"train --stream":                       "in memory",
+		"eval x":                               `required flag(s) "data" not set`,
+		"eval " + oldRun + " --data nowhere":   "--data nowhere",
+		"predict nowhere x.png":                "MODEL nowhere",
+		"predict " + oldRun + " x.png --top 0": "--top 0",
+		"predict " + oldRun:                    "requires at least 2 arg",
+		"export " + oldRun + " x --to tim":     "did you mean timm?",
+		"compare --study aspct":                "did you mean aspect?",
+		"compare --study gate":                 "name MODEL",
+		"compare --seeds 0":                    "--seeds 0",
+		"compare --arms x":                     "--study",
+		"detect train --recipe scene":          "did you mean scenes?",
+		"analyze --what atention":              "--what",
+		"verify " + oldRun + " x --images 0":   "--images 0",
+		"resume " + dir:                        "no run here",
+		"features " + oldRun + " --data no":    "--data no",
+	} {
+		_, code, err := invoke(t, strings.Fields(line)...)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("wepe %s: %v, want %q", line, err, want)
+		}
+		if code != 1 && code != 2 {
+			t.Errorf("wepe %s: exit code %d", line, code)
+		}
+	}
+}
+
+func TestListsHaveALineForEachName(t *testing.T) {
+	for list, want := range map[string]string{"recipes": "cifar100-small", "positions": "wepe-sphere", "models": "Ti/P",
+		"data": "cifar100:PATH", "analyses": "attention", "studies": "ablation"} {
+		if text := succeeds(t, "list", list); !strings.Contains(text, want+" ") && !strings.Contains(text, want+"\n") {
+			t.Errorf("list %s lacks %s:\n%s", list, want, text)
+		}
+		for _, e := range asJSON[map[string][]entry](t, "list", list)[list] {
+			if e.Name == "" || e.About == "" {
+				t.Errorf("list %s: %+v", list, e)
+			}
+		}
+	}
+	if text := succeeds(t, "inspect", oldRun); !strings.Contains(text, "best, step 54") {
+		t.Errorf("inspect does not name the weights:\n%s", text)
+	}
+}
+
+func TestDoctorChecksTheNumbers(t *testing.T) {
+	d := asJSON[struct {
+		OK     bool
+		Checks []check
+	}](t, "doctor", "--backend", "go")
+	found := map[string]check{}
+	for _, k := range d.Checks {
+		found[k.Name] = k
+	}
+	for _, name := range []string{"go", "chosen", "product", "sums", "encoding"} {
+		if !found[name].OK {
+			t.Errorf("%s: %+v", name, found[name])
+		}
+	}
+	if !d.OK || !strings.Contains(found["product"].Detail, "GFLOP/s") {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestCompareLeavesATableAndATrainingOfItIsResumed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := images(t, "pairs", 11, 16, 16)
+	args := []string{"compare", "--data", dir, "--recipe", "cifar100-small", "--position", "none,learned", "--seed", "3",
+		"--sizes", "16x16"}
+	table := succeeds(t, append(args, small...)...)
+	for _, want := range []string{"none", "learned", "chance is 33.3 %", "runs/cifar100-small-pairs"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table lacks %q:\n%s", want, table)
+		}
+	}
+	succeeds(t, append(append(args, small...), "--table")...)
+}
