@@ -20,15 +20,15 @@ type Annotations struct {
 
 // Mask is the shape of an object.
 type Mask interface {
-	// Target is the mask of what a box shows of it, side × side cells row by row, 0 or 1.
-	Target(box Box, side int) ([]float32, error)
+	// target is the mask of what a box shows of it, side × side cells row by row, 0 or 1.
+	target(box Box, side int) ([]float32, error)
 }
 
 // Polygons are the parts of an object, each x0, y0, x1, y1, … in pixels.
 type Polygons [][]float64
 
-// Target implements Mask by the rule of COCO: the parts are moved into the box, scaled to the cells and filled.
-func (p Polygons) Target(box Box, side int) ([]float32, error) {
+// target implements Mask by the rule of COCO: the parts are moved into the box, scaled to the cells and filled.
+func (p Polygons) target(box Box, side int) ([]float32, error) {
 	left, top := float64(box[0]), float64(box[1])
 	across := float64(side) / max(float64(box[2])-left, 0.1)
 	down := float64(side) / max(float64(box[3])-top, 0.1)
@@ -61,8 +61,8 @@ type Bitmap struct {
 	Pixels     []bool
 }
 
-// Target implements Mask by ROIAlign: a cell is 1 where the mean over its samples is at least ½.
-func (b Bitmap) Target(box Box, side int) ([]float32, error) {
+// target implements Mask by ROIAlign: a cell is 1 where the mean over its samples is at least ½.
+func (b Bitmap) target(box Box, side int) ([]float32, error) {
 	if len(b.Pixels) != b.Rows*b.Cols {
 		return nil, fmt.Errorf("detect: a mask of %d×%d pixels has %d", b.Rows, b.Cols, len(b.Pixels))
 	}

@@ -17,8 +17,8 @@ func (b Box) Area() float32 { return (b[2] - b[0]) * (b[3] - b[1]) }
 // Empty reports whether it has no width or no height.
 func (b Box) Empty() bool { return !(b[2]-b[0] > 0) || !(b[3]-b[1] > 0) }
 
-// Clip moves its sides into an image of that many pixels.
-func (b Box) Clip(rows, cols int) Box {
+// clip moves its sides into an image of that many pixels.
+func (b Box) clip(rows, cols int) Box {
 	for i := range b {
 		side := cols
 		if i%2 == 1 {
@@ -29,8 +29,8 @@ func (b Box) Clip(rows, cols int) Box {
 	return b
 }
 
-// IoU is the intersection of two boxes over their union, 0 where they at most touch.
-func IoU(a, b Box) float32 {
+// boxIoU is the intersection of two boxes over their union, 0 where they at most touch.
+func boxIoU(a, b Box) float32 {
 	width, height := min(a[2], b[2])-max(a[0], b[0]), min(a[3], b[3])-max(a[1], b[1])
 	if !(width > 0) || !(height > 0) {
 		return 0
@@ -49,10 +49,10 @@ func byScore(scores []float32) []int {
 	return order
 }
 
-// NMS is greedy non-maximum suppression: from the highest score down it keeps each box that overlaps no kept one of the
+// nms is greedy non-maximum suppression: from the highest score down it keeps each box that overlaps no kept one of the
 // same group by an IoU above overlap, at most limit of them, and returns their indices in this order. Without groups,
 // nil, all are of one.
-func NMS(boxes []Box, scores []float32, groups []int, overlap float32, limit int) []int {
+func nms(boxes []Box, scores []float32, groups []int, overlap float32, limit int) []int {
 	var keep []int
 	of := map[int][]Box{} // kept ones by group
 	for _, i := range byScore(scores) {
@@ -63,7 +63,7 @@ func NMS(boxes []Box, scores []float32, groups []int, overlap float32, limit int
 		if groups != nil {
 			group = groups[i]
 		}
-		if !slices.ContainsFunc(of[group], func(kept Box) bool { return IoU(kept, boxes[i]) > overlap }) {
+		if !slices.ContainsFunc(of[group], func(kept Box) bool { return boxIoU(kept, boxes[i]) > overlap }) {
 			keep = append(keep, i)
 			of[group] = append(of[group], boxes[i])
 		}

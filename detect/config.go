@@ -162,33 +162,10 @@ func (c Config) Validate() error {
 	if err := c.checkCanvas(c.Backbone.ImageRows, c.Backbone.ImageCols); err != nil {
 		return err
 	}
+	if err := c.validateRanges(); err != nil {
+		return err
+	}
 	r, i := c.RPN, c.ROI
-	for _, f := range []struct {
-		name    string
-		value   int
-		highest int
-	}{
-		{"channels", c.Channels, 1 << 16}, {"rpn.convs", r.Convs, 100}, {"rpn.samples", r.Samples, 1 << 20},
-		{"rpn.before.train", r.Before.Train, 1 << 24}, {"rpn.before.test", r.Before.Test, 1 << 24},
-		{"rpn.after.train", r.After.Train, 1 << 20}, {"rpn.after.test", r.After.Test, 1 << 20},
-		{"roi.samples", i.Samples, 1 << 20}, {"roi.size", i.Size, 1000}, {"roi.mask_size", i.MaskSize, 1000},
-		{"roi.canonical_level", i.CanonicalLevel, 100}, {"roi.top", i.Top, 1 << 20},
-	} {
-		if f.value < 1 || f.value > f.highest {
-			return fmt.Errorf("detect: %s is %d, want 1 to %d", f.name, f.value, f.highest)
-		}
-	}
-	for _, f := range []struct {
-		name  string
-		value float64
-	}{
-		{"rpn.low", r.Low}, {"rpn.high", r.High}, {"rpn.positive", r.Positive}, {"rpn.overlap", r.Overlap},
-		{"roi.positive", i.Positive}, {"roi.score", i.Score}, {"roi.overlap", i.Overlap},
-	} {
-		if !(f.value > 0 && f.value <= 1) {
-			return fmt.Errorf("detect: %s is %g, want it above 0 and at most 1", f.name, f.value)
-		}
-	}
 	positive := func(values ...float64) bool {
 		return !slices.ContainsFunc(values, func(x float64) bool { return !(x > 0 && x < 1e9) })
 	}
@@ -219,6 +196,38 @@ func (c Config) Validate() error {
 	for k, s := range i.Stages {
 		if !(s.IoU > 0 && s.IoU <= 1) || !positive(s.Weights[:]...) {
 			return fmt.Errorf("detect: stage %d has iou %g and weights %v, want them above 0", k, s.IoU, s.Weights)
+		}
+	}
+	return nil
+}
+
+// validateRanges returns an error that names the first number out of its range.
+func (c Config) validateRanges() error {
+	r, i := c.RPN, c.ROI
+	for _, f := range []struct {
+		name    string
+		value   int
+		highest int
+	}{
+		{"channels", c.Channels, 1 << 16}, {"rpn.convs", r.Convs, 100}, {"rpn.samples", r.Samples, 1 << 20},
+		{"rpn.before.train", r.Before.Train, 1 << 24}, {"rpn.before.test", r.Before.Test, 1 << 24},
+		{"rpn.after.train", r.After.Train, 1 << 20}, {"rpn.after.test", r.After.Test, 1 << 20},
+		{"roi.samples", i.Samples, 1 << 20}, {"roi.size", i.Size, 1000}, {"roi.mask_size", i.MaskSize, 1000},
+		{"roi.canonical_level", i.CanonicalLevel, 100}, {"roi.top", i.Top, 1 << 20},
+	} {
+		if f.value < 1 || f.value > f.highest {
+			return fmt.Errorf("detect: %s is %d, want 1 to %d", f.name, f.value, f.highest)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{
+		{"rpn.low", r.Low}, {"rpn.high", r.High}, {"rpn.positive", r.Positive}, {"rpn.overlap", r.Overlap},
+		{"roi.positive", i.Positive}, {"roi.score", i.Score}, {"roi.overlap", i.Overlap},
+	} {
+		if !(f.value > 0 && f.value <= 1) {
+			return fmt.Errorf("detect: %s is %g, want it above 0 and at most 1", f.name, f.value)
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ func (r ROI) detections(scores []float32, boxes []Box, classes int) []Detection 
 			}
 		}
 	}
-	for _, i := range NMS(of, score, class, float32(r.Overlap), r.Top) {
+	for _, i := range nms(of, score, class, float32(r.Overlap), r.Top) {
 		all = append(all, Detection{Box: of[i], Class: class[i], Score: score[i]})
 	}
 	return all
@@ -49,7 +49,7 @@ func scaled(all []Detection, down, across float64, rows, cols int) (out []Detect
 				d.Box[k] *= float32(down)
 			}
 		}
-		if d.Box = d.Box.Clip(rows, cols); !d.Box.Empty() {
+		if d.Box = d.Box.clip(rows, cols); !d.Box.Empty() {
 			out, keep = append(out, d), append(keep, i)
 		}
 	}

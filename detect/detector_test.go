@@ -134,7 +134,7 @@ func TestADetectorLearnsBoxesClassesAndMasks(t *testing.T) {
 				t.Errorf("image %d: class %d is not found", i, class)
 				continue
 			}
-			if one := found[best]; one.Score < 0.5 || IoU(one.Box, truth) < 0.5 {
+			if one := found[best]; one.Score < 0.5 || boxIoU(one.Box, truth) < 0.5 {
 				t.Errorf("image %d: class %d is found at %v with %g, it is at %v", i, class, one.Box, one.Score, truth)
 			}
 			if iou := maskIoU(*found[best].Mask, annotations[i].Masks[class].(Bitmap)); iou < 0.5 {
@@ -178,7 +178,7 @@ func batchIsOneByOne(t *testing.T, d *Detector) {
 		}
 		size := img.Bounds().Size()
 		for k, one := range alone {
-			if one.Box.Clip(size.Y, size.X) != one.Box || one.Mask.Rows != size.Y || one.Mask.Cols != size.X {
+			if one.Box.clip(size.Y, size.X) != one.Box || one.Mask.Rows != size.Y || one.Mask.Cols != size.X {
 				t.Errorf("image %d: box %v and mask of %d×%d pixels in an image of %v", i, one.Box, one.Mask.Rows,
 					one.Mask.Cols, size)
 			}

@@ -136,7 +136,7 @@ func TestATruthThatCannotBeIsRefusedByName(t *testing.T) {
 		}
 	}
 	for _, mask := range []Mask{Bitmap{Rows: 3, Cols: 5, Pixels: make([]bool, 14)}, Polygons{}} {
-		if _, err := mask.Target(Box{0, 0, 2, 2}, 7); err == nil {
+		if _, err := mask.target(Box{0, 0, 2, 2}, 7); err == nil {
 			t.Errorf("%#v has a target", mask)
 		}
 	}

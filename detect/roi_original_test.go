@@ -210,7 +210,7 @@ func TestNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
 	meta, want := roiFixture(t)
 	for name, m := range meta.NMS {
 		p := "nms." + name
-		got := NMS(boxesOf(want[p+".boxes"]), want[p+".scores"].Float32(), nil, m.Overlap, math.MaxInt)
+		got := nms(boxesOf(want[p+".boxes"]), want[p+".scores"].Float32(), nil, m.Overlap, math.MaxInt)
 		if !slices.Equal(got, ints(want[p+".keep"])) {
 			t.Errorf("%s: keeps %v, want %v", p, got, ints(want[p+".keep"]))
 		}
@@ -220,7 +220,7 @@ func TestNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
 		boxes, scores, classes := boxesOf(want[p+".boxes"]), want[p+".scores"].Float32(), ints(want[p+".classes"])
 		all := ints(want[p+".keep_per_class"])
 		for _, limit := range []int{math.MaxInt, 2} {
-			got := NMS(boxes, scores, classes, m.Overlap, limit)
+			got := nms(boxes, scores, classes, m.Overlap, limit)
 			if !slices.Equal(got, all[:min(limit, len(all))]) {
 				t.Errorf("%s: keeps %v, want the first %d of %v", p, got, limit, all)
 			}
@@ -242,7 +242,7 @@ func TestOverlapsAndClippingEqualDetectron2OnTheHostAndInGraphs(t *testing.T) {
 	rows, cols := meta.Config.Image[0], meta.Config.Image[1]
 	var clipped, kept []float32
 	for _, b := range boxesOf(want["clip.boxes"]) {
-		b = b.Clip(rows, cols)
+		b = b.clip(rows, cols)
 		clipped = append(clipped, b[:]...)
 		kept = append(kept, map[bool]float32{false: 1}[b.Empty()])
 	}

@@ -3,6 +3,8 @@
 package detect
 
 import (
+	"math"
+
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/layers/activation"
@@ -91,3 +93,63 @@ func boxTensor(boxes []Box, dims ...int) *tensors.Tensor {
 	}
 	return tensors.FromFlatDataAndDimensions(flat, append(dims, 4)...)
 }
+
+// cellAnchors are the boxes around the origin of one level: for each size, the root of their area, one of each ratio of
+// height to width.
+func cellAnchors(sizes, ratios []float64) []Box {
+	var cell []Box
+	for _, size := range sizes {
+		for _, ratio := range ratios {
+			w := math.Sqrt(size * size / ratio)
+			h := ratio * w
+			cell = append(cell, Box{float32(-w / 2), float32(-h / 2), float32(w / 2), float32(h / 2)})
+		}
+	}
+	return cell
+}
+
+// gridAnchors are the boxes of a cell moved to every place of a map, row by row. Their centres are stride apart, the
+// first is offset·stride from the corner of the image on both axes: ViTDet has 0.
+func gridAnchors(cell []Box, rows, cols int, stride, offset float64) []Box {
+	anchors := make([]Box, 0, rows*cols*len(cell))
+	for row := range rows {
+		for col := range cols {
+			x, y := float32((float64(col)+offset)*stride), float32((float64(row)+offset)*stride)
+			for _, b := range cell {
+				anchors = append(anchors, Box{b[0] + x, b[1] + y, b[2] + x, b[3] + y})
+			}
+		}
+	}
+	return anchors
+}
+
+// proposals are the best of the boxes that the RPN moved its anchors to, in one image of rows × cols pixels: of each
+// level, whose boxes end at ends, before of the highest logits; clipped to the image, without empty ones; of those of
+// one level that overlap the best; and of all levels after of the highest logits, in falling order.
+//
+// It runs on the host, between two programs: not all backends can sort.
+func (r RPN) proposals(logits []float32, boxes []Box, ends []int, rows, cols, before, after int) ([]Box, []float32) {
+	var candidates []Box
+	var scores []float32
+	var level []int
+	begin := 0
+	for l, end := range ends {
+		order := byScore(logits[begin:end])
+		for _, i := range order[:min(before, len(order))] {
+			box := boxes[begin+i].clip(rows, cols)
+			if box.Empty() || !finite(logits[begin+i]) {
+				continue
+			}
+			candidates, scores, level = append(candidates, box), append(scores, logits[begin+i]), append(level, l)
+		}
+		begin = end
+	}
+	keep := nms(candidates, scores, level, float32(r.Overlap), after)
+	kept, logit := make([]Box, len(keep)), make([]float32, len(keep))
+	for k, i := range keep {
+		kept[k], logit[k] = candidates[i], scores[i]
+	}
+	return kept, logit
+}
+
+func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }

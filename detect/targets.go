@@ -112,7 +112,7 @@ func (b *batch) addProposals(truth Annotations, proposals []Box, pick draw) erro
 		if k < len(positive) && truth.Masks != nil && !b.ROI.NoMasks {
 			if mask := truth.Masks[of[positive[k]]]; mask != nil {
 				var err error
-				if target, err = mask.Target(rows[positive[k]], b.side); err != nil {
+				if target, err = mask.target(rows[positive[k]], b.side); err != nil {
 					return err
 				}
 			}

@@ -32,9 +32,9 @@ func FromCorners(c [4]float64) Box { return Box{c[0], c[1], c[2] - c[0], c[3] - 
 // Area is width times height.
 func (b Box) Area() float64 { return b[2] * b[3] }
 
-// BoxIoU is the intersection over the union of the areas of two boxes, over the area of the detection alone where the
+// boxIoU is the intersection over the union of the areas of two boxes, over the area of the detection alone where the
 // object is a crowd; 0 for boxes that at most touch. Source: bbIou of maskApi.c.
-func BoxIoU(detection, object Box, crowd bool) float64 {
+func boxIoU(detection, object Box, crowd bool) float64 {
 	w := math.Min(detection[2]+detection[0], object[2]+object[0]) - math.Max(detection[0], object[0])
 	h := math.Min(detection[3]+detection[1], object[3]+object[1]) - math.Max(detection[1], object[1])
 	if w <= 0 || h <= 0 {

@@ -237,14 +237,14 @@ func FuzzUnpack(f *testing.F) {
 		if _, err := fmt.Sscan(text, &height, &width, &packed); err != nil {
 			return
 		}
-		r, err := Unpack(packed, height, width)
+		r, err := unpack(packed, height, width)
 		if err != nil {
 			return
 		}
 		if err := r.check(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Unpack(r.Pack(), height, width)
+		again, err := unpack(r.pack(), height, width)
 		if err != nil || !reflect.DeepEqual(again, r) {
 			t.Errorf("%v, packed and read again %v (%v)", r, again, err)
 		}

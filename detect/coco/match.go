@@ -35,7 +35,7 @@ func overlaps(found []detected, objects []object, masks bool) [][]float64 {
 	for i, f := range found {
 		out[i] = make([]float64, len(objects))
 		for j, o := range objects {
-			out[i][j] = BoxIoU(f.box, o.box, o.crowd)
+			out[i][j] = boxIoU(f.box, o.box, o.crowd)
 			if masks && out[i][j] > 0 {
 				out[i][j] = maskIoU(f.mask, o.mask, o.crowd)
 			}

@@ -19,8 +19,8 @@ const (
 	packMost  = 7 // characters that 33 bits take
 )
 
-// Pack returns the counts as COCO's string.
-func (r RLE) Pack() string {
+// pack returns the counts as COCO's string.
+func (r RLE) pack() string {
 	out := make([]byte, 0, 2*len(r.Counts))
 	for i, c := range r.Counts {
 		x := int64(c)
@@ -42,8 +42,8 @@ func (r RLE) Pack() string {
 	return string(out)
 }
 
-// Unpack reads COCO's string of a mask of the given size.
-func Unpack(packed string, height, width int) (RLE, error) {
+// unpack reads COCO's string of a mask of the given size.
+func unpack(packed string, height, width int) (RLE, error) {
 	r := RLE{Height: height, Width: width}
 	for at := 0; at < len(packed); {
 		x, shift := int64(0), 0

@@ -31,9 +31,9 @@ func Areas() []AreaRange {
 	return []AreaRange{{"all", 0, most}, {"small", 0, 32 * 32}, {"medium", 32 * 32, 96 * 96}, {"large", 96 * 96, most}}
 }
 
-// Linspace is numpy's: n numbers from start to stop. Rounding included, since it decides whether a recall of 7/10
+// linspace is numpy's: n numbers from start to stop. Rounding included, since it decides whether a recall of 7/10
 // reaches the threshold 0.7000000000000001.
-func Linspace(start, stop float64, n int) []float64 {
+func linspace(start, stop float64, n int) []float64 {
 	out := make([]float64, n)
 	step := (stop - start) / float64(n-1)
 	for i := range out {
@@ -46,10 +46,10 @@ func Linspace(start, stop float64, n int) []float64 {
 // filled returns p with COCO's values for zero fields.
 func (p Params) filled() (Params, error) {
 	if p.IoU == nil {
-		p.IoU = Linspace(0.5, 0.95, 10)
+		p.IoU = linspace(0.5, 0.95, 10)
 	}
 	if p.Recall == nil {
-		p.Recall = Linspace(0, 1, 101)
+		p.Recall = linspace(0, 1, 101)
 	}
 	if p.MaxDetections == nil {
 		p.MaxDetections = []int{1, 10, 100}

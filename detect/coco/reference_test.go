@@ -107,10 +107,10 @@ func TestRunLengthsAreThoseOfCocoapi(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.Pack(); got != packed {
+		if got := r.pack(); got != packed {
 			t.Errorf("string %q, want %q", got, packed)
 		}
-		again, err := Unpack(packed, r.Height, r.Width)
+		again, err := unpack(packed, r.Height, r.Width)
 		if err != nil || !slices.Equal(again.Counts, r.Counts) {
 			t.Errorf("string read as %v (%v), want %v", again.Counts, err, r.Counts)
 		}
@@ -165,7 +165,7 @@ func TestRunLengthsAreThoseOfCocoapi(t *testing.T) {
 	}
 	for i, row := range cases.BoxIoU.IoU {
 		for j, want := range row {
-			if got := BoxIoU(cases.BoxIoU.DT[i], cases.BoxIoU.GT[j], cases.BoxIoU.Crowd[j] == 1); !near(got, want, tolerance) {
+			if got := boxIoU(cases.BoxIoU.DT[i], cases.BoxIoU.GT[j], cases.BoxIoU.Crowd[j] == 1); !near(got, want, tolerance) {
 				t.Errorf("IoU of boxes %d and %d: %g, want %g", i, j, got, want)
 			}
 		}
@@ -174,8 +174,8 @@ func TestRunLengthsAreThoseOfCocoapi(t *testing.T) {
 		t.Run("polygon/"+c.Name, func(t *testing.T) {
 			for i, xy := range c.Polygons {
 				r, err := FromPolygon(xy, c.H, c.W)
-				if err != nil || r.Pack() != c.Parts[i] {
-					t.Errorf("part %d: %q (%v), want %q", i, r.Pack(), err, c.Parts[i])
+				if err != nil || r.pack() != c.Parts[i] {
+					t.Errorf("part %d: %q (%v), want %q", i, r.pack(), err, c.Parts[i])
 				}
 			}
 			s := Segmentation{Polygons: c.Polygons}
@@ -384,7 +384,7 @@ func sameArrays(t *testing.T, e *Evaluation, tensors map[string]fixtures.Tensor,
 	compare("precision_by_area", m.Tolerance.Precision, func(i []int) float64 {
 		return e.Precision[dense(slices.Index(p.IoU, []float64{0.5, 0.75}[i[0]]), i[1], i[2], i[3])]
 	})
-	compare("ap", m.Tolerance.Stats, func(i []int) float64 { return e.AveragePrecision(i[0], i[1], p.Areas[i[2]].Name) })
+	compare("ap", m.Tolerance.Stats, func(i []int) float64 { return e.averagePrecision(i[0], i[1], p.Areas[i[2]].Name) })
 }
 
 func TestThresholdsAreThoseOfNumpy(t *testing.T) {

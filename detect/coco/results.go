@@ -93,11 +93,11 @@ func (d *Dataset) ReadResults(path string) (*Results, error) {
 		return nil, fmt.Errorf("coco: %w", err)
 	}
 	defer file.Close()
-	return d.DecodeResults(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
+	return d.decodeResults(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
 }
 
-// DecodeResults reads the JSON of results. Errors call it name.
-func (d *Dataset) DecodeResults(from io.Reader, name string) (*Results, error) {
+// decodeResults reads the JSON of results. Errors call it name.
+func (d *Dataset) decodeResults(from io.Reader, name string) (*Results, error) {
 	decoder := json.NewDecoder(from)
 	detections, err := list(decoder, "detection", readDetection)
 	if err == nil {

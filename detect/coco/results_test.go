@@ -30,7 +30,7 @@ func TestTheFirstResultDecidesWhatCounts(t *testing.T) {
 			{"image_id":9,"category_id":77,"bbox":[0,0,4,4],` + mask + `,"score":1}]`,
 			[]Box{{1, 0, 1, 2}, {0, 0, 4, 4}}, []float64{2, 2}},
 	} {
-		r, err := decoded(t, small).DecodeResults(strings.NewReader(c.text), "found.json")
+		r, err := decoded(t, small).decodeResults(strings.NewReader(c.text), "found.json")
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -46,7 +46,7 @@ func TestTheFirstResultDecidesWhatCounts(t *testing.T) {
 		if err := WriteResults(&out, r.Detections); err != nil {
 			t.Fatal(err)
 		}
-		again, err := decoded(t, small).DecodeResults(&out, "found.json")
+		again, err := decoded(t, small).decodeResults(&out, "found.json")
 		if err != nil || !reflect.DeepEqual(again.Detections, r.Detections) {
 			t.Errorf("%s: written and read again %+v (%v)", c.name, again, err)
 		}
@@ -77,7 +77,7 @@ func TestResultsThatCannotBeEvaluatedAreRefused(t *testing.T) {
 		{`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2,9],"score":1}]`, "bbox of 5 numbers"},
 		{`[{"image_id":9,"caption":"a heart"}]`, "a caption"}, {`[{"image_id":9,"category_id":2,"score":NaN}]`, "number 1"},
 	} {
-		_, err := decoded(t, small).DecodeResults(strings.NewReader(c.text), "found.json")
+		_, err := decoded(t, small).decodeResults(strings.NewReader(c.text), "found.json")
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "coco: found.json: ") {
 			t.Errorf("%s: %v, want %q", c.text, err, c.want)
 		}
@@ -93,7 +93,7 @@ func FuzzResults(f *testing.F) {
 	}
 	d.Annotations = d.Annotations[:3]
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
-		r, err := d.DecodeResults(bytes.NewReader(raw), "found.json")
+		r, err := d.decodeResults(bytes.NewReader(raw), "found.json")
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q", err)

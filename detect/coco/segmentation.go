@@ -16,7 +16,7 @@ type Segmentation struct {
 
 	Size   [2]int   // height and width of run lengths
 	Counts []uint32 // as numbers
-	Packed string   // or, where Counts is nil, as a string: see RLE.Pack
+	Packed string   // or, where Counts is nil, as a string: as cocoapi packs them
 
 	broken string // what a file has instead
 }
@@ -26,7 +26,7 @@ func (s *Segmentation) Empty() bool { return !s.runs() && len(s.Polygons) == 0 &
 
 // Segmentation returns the mask as files have it, packed.
 func (r RLE) Segmentation() Segmentation {
-	return Segmentation{Size: [2]int{r.Height, r.Width}, Packed: r.Pack()}
+	return Segmentation{Size: [2]int{r.Height, r.Width}, Packed: r.pack()}
 }
 
 // runs tells run lengths from polygons.
@@ -41,7 +41,7 @@ func (s *Segmentation) Mask(height, width int) (RLE, error) {
 	case s.broken != "":
 		return RLE{}, errors.New("segmentation is " + s.broken)
 	case s.runs() && s.Counts == nil:
-		return Unpack(s.Packed, s.Size[0], s.Size[1])
+		return unpack(s.Packed, s.Size[0], s.Size[1])
 	case s.runs():
 		r := RLE{Height: s.Size[0], Width: s.Size[1], Counts: s.Counts}
 		return r, r.check()

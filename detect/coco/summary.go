@@ -48,9 +48,9 @@ func pairwise(v []float64) (sum float64) {
 	return sum
 }
 
-// AveragePrecision is the mean of Precision over recall and, where they are All, over IoU thresholds and categories
+// averagePrecision is the mean of Precision over recall and, where they are All, over IoU thresholds and categories
 // (positions in Params.IoU and Categories) with the most detections, in an area range by name; -1 if nothing counts.
-func (e *Evaluation) AveragePrecision(iou, category int, area string) float64 {
+func (e *Evaluation) averagePrecision(iou, category int, area string) float64 {
 	p := e.Params
 	R, K, A, M := len(p.Recall), len(e.Categories), len(p.Areas), len(p.MaxDetections)
 	var values []float64
@@ -65,8 +65,8 @@ func (e *Evaluation) AveragePrecision(iou, category int, area string) float64 {
 	return mean(values)
 }
 
-// AverageRecall is the mean of Recall in the same way, with the given place in Params.MaxDetections.
-func (e *Evaluation) AverageRecall(iou, category int, area string, detections int) float64 {
+// averageRecall is the mean of Recall in the same way, with the given place in Params.MaxDetections.
+func (e *Evaluation) averageRecall(iou, category int, area string, detections int) float64 {
 	p := e.Params
 	K, A, M := len(e.Categories), len(p.Areas), len(p.MaxDetections)
 	var values []float64
@@ -112,12 +112,12 @@ func (e *Evaluation) Stats() [12]float64 { return e.CategoryStats(All) }
 func (e *Evaluation) CategoryStats(k int) [12]float64 {
 	most := len(e.Params.MaxDetections) - 1
 	return [12]float64{
-		e.AveragePrecision(All, k, "all"),
-		e.AveragePrecision(e.threshold(0.5), k, "all"), e.AveragePrecision(e.threshold(0.75), k, "all"),
-		e.AveragePrecision(All, k, "small"), e.AveragePrecision(All, k, "medium"), e.AveragePrecision(All, k, "large"),
-		e.AverageRecall(All, k, "all", 0), e.AverageRecall(All, k, "all", 1), e.AverageRecall(All, k, "all", most),
-		e.AverageRecall(All, k, "small", most), e.AverageRecall(All, k, "medium", most),
-		e.AverageRecall(All, k, "large", most),
+		e.averagePrecision(All, k, "all"),
+		e.averagePrecision(e.threshold(0.5), k, "all"), e.averagePrecision(e.threshold(0.75), k, "all"),
+		e.averagePrecision(All, k, "small"), e.averagePrecision(All, k, "medium"), e.averagePrecision(All, k, "large"),
+		e.averageRecall(All, k, "all", 0), e.averageRecall(All, k, "all", 1), e.averageRecall(All, k, "all", most),
+		e.averageRecall(All, k, "small", most), e.averageRecall(All, k, "medium", most),
+		e.averageRecall(All, k, "large", most),
 	}
 }
 
