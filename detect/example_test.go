@@ -37,6 +37,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(found), "picture,", len(found[0]), "detections")
+	fmt.Println(len(found), "image,", len(found[0]), "detections")
 	// Output: 1 image, 0 detections
 }
