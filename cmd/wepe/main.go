@@ -15,11 +15,11 @@ import (
 
 func main() { cli.Main(command()) }
 
-// command is the tree of subcommands. serve goes here, in a file of its own.
+// command is the tree of subcommands.
 func command() *cobra.Command {
 	root := cli.Group("wepe", "Vision Transformers with Weierstrass elliptic positional encoding, in GoMLX",
 		train(), resume(), evaluate(), predict(), compare(), export(), inspect(), verify(), extract(), analyze(), detect(),
-		list(), doctor())
+		serveModel(), list(), doctor())
 	root.Long = root.Short + `.
 
   wepe train                                      an example without data of your own, seconds

@@ -1,0 +1,158 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/analysis/features"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/finetune/serve"
+)
+
+// serving are the flags of wepe serve.
+type serving struct {
+	opening
+	serve.Options
+	addr, features string
+}
+
+func serveModel() *cobra.Command {
+	var s serving
+	c := &cobra.Command{Use: "serve MODEL", Short: "Answer HTTP requests with labels, probabilities and features of images",
+		Args: cobra.ExactArgs(1), Example: `  wepe serve runs/finetune-pets
+  curl --data-binary @cat.jpg 'http://127.0.0.1:8080/v1/predict?top=3'`}
+	c.Long = c.Short + `.
+
+/ is a page on which an image is dropped, /openapi.json describes all routes. Requests hold at most
+8 x max-bytes + cores x max-pixels x 16 + max-images x (input size x 3) bytes at once, printed at the start. The first
+SIGINT or SIGTERM finishes the requests in flight.`
+	f := cli.Flags{Command: c}
+	s.flags(f)
+	flags := c.Flags()
+	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address; other machines reach it only with --token")
+	flags.StringVar(&s.Token, "token", os.Getenv("WEPE_TOKEN"), "clients send it as Authorization: Bearer TOKEN; default $WEPE_TOKEN")
+	flags.StringVar(&s.features, "features", "", "directory written by wepe features: answers name the nearest training images")
+	flags.IntVar(&s.Batch, "batch", 8, "most images computed together")
+	flags.DurationVar(&s.Window, "window", 2*time.Millisecond, "how long the first image of a batch waits for others")
+	flags.Int64Var(&s.Bytes, "max-bytes", 20<<20, "of a request")
+	flags.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "of an image")
+	flags.IntVar(&s.Parts, "max-parts", 32, "images of a request")
+	flags.IntVar(&s.Images, "max-images", 256, "images in flight, of all requests")
+	flags.DurationVar(&s.Timeout, "timeout", 20*time.Second, "to receive a request, and again to answer it")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := s.exposed(); err != nil {
+			return cli.Usage(err)
+		}
+		if err := s.Validate(); err != nil {
+			return cli.Usage(err)
+		}
+		return s.with(c, args[0], func(m *finetune.Model) error { return s.run(c.Context(), m) })
+	}
+	return c
+}
+
+// exposed refuses an address that other machines reach without a token.
+func (s *serving) exposed() error {
+	host, _, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		return fmt.Errorf("--addr %s: %w", s.addr, err)
+	}
+	if ip := net.ParseIP(host); s.Token != "" || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("--addr %s is reachable from other machines: use --token, or --addr 127.0.0.1:8080", s.addr)
+}
+
+// run serves until a signal.
+func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
+	if s.features != "" {
+		if s.Neighbours, err = neighbours(s.features, m); err != nil {
+			return err
+		}
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	listener, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	handler, err := serve.Handler(ctx, m, s.Options)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	c := m.Recipe.Model
+	cli.Field("memory", "requests hold at most %d MiB at once", s.Memory(c.ImageRows*c.ImageCols)>>20)
+	cli.Field("serving", "http://%s (compiling)", listener.Addr())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: s.Timeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case <-handler.Ready():
+		cli.Field("ready", "after %.1f s", time.Since(begin).Seconds())
+	case <-ctx.Done():
+	case err := <-failed:
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- handler.Wait() }()
+	select {
+	case err = <-ended: // a program does not compile, or the signal came and nothing was in flight
+	case <-ctx.Done():
+		cli.Line("finishing the requests in flight; a second signal stops at once")
+		stop()
+		err = <-ended
+	}
+	patience, cancel := context.WithTimeout(context.Background(), 2*s.Timeout)
+	defer cancel()
+	return errors.Join(err, server.Shutdown(patience))
+}
+
+// neighbours finds the most similar training images by the cosine of their features.
+func neighbours(dir string, m *finetune.Model) (func(query []float32, k int) []serve.Neighbour, error) {
+	table, err := features.Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	if width := m.Recipe.Model.Width; table.Width != width {
+		return nil, fmt.Errorf("--features %s: features of width %d, the model has %d: write them with wepe features MODEL --out %s",
+			dir, table.Width, width, dir)
+	}
+	dot := func(a, b []float32) (sum float64) {
+		for i, v := range a {
+			sum += float64(v) * float64(b[i])
+		}
+		return sum
+	}
+	lengths := make([]float64, table.Len())
+	for i := range lengths {
+		lengths[i] = math.Sqrt(dot(table.Vector(i), table.Vector(i)))
+	}
+	return func(query []float32, k int) []serve.Neighbour {
+		length := math.Sqrt(dot(query, query))
+		all := make([]serve.Neighbour, 0, table.Len())
+		for i, image := range table.Pictures {
+			if image.Part != features.Test && length*lengths[i] > 0 {
+				all = append(all, serve.Neighbour{Name: image.File, Label: image.Class,
+					Similarity: dot(query, table.Vector(i)) / (length * lengths[i])})
+			}
+		}
+		slices.SortStableFunc(all, func(a, b serve.Neighbour) int { return cmp.Compare(b.Similarity, a.Similarity) })
+		return all[:min(k, len(all))]
+	}, nil
+}

@@ -1,0 +1,96 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// The expected labels are those of wepe predict.
+func TestServeAnswersAsPredictUntilASignal(t *testing.T) {
+	free := gomlxtest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	addr := free.Addr().String()
+	free.Close()
+	type ended struct {
+		code int
+		err  error
+	}
+	done := make(chan ended, 1)
+	go func() {
+		_, code, err := invoke(t, "serve", oldRun, "--addr", addr, "--backend", "go", "--batch", "2")
+		done <- ended{code, err}
+	}()
+	ready := func() bool {
+		response, err := http.Get("http://" + addr + "/readyz")
+		if err != nil {
+			return false
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}
+	for deadline := time.Now().Add(2 * time.Minute); !ready(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server is not ready after two minutes")
+		}
+		select {
+		case e := <-done:
+			t.Fatalf("the server ended: exit code %d, %v", e.code, e.err)
+		default:
+		}
+	}
+	raw := gomlxtest.Must(os.ReadFile("testdata/corner.png"))(t)
+	response := gomlxtest.Must(http.Post("http://"+addr+"/v1/predict?top=4", "image/png", bytes.NewReader(raw)))(t)
+	defer response.Body.Close()
+	var got struct {
+		Weights string
+		Step    int
+		Images  []struct{ Labels []class }
+	}
+	if err := json.NewDecoder(response.Body).Decode(&got); err != nil || len(got.Images) != 1 {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	want := asJSON[struct{ Predictions []prediction }](t, "predict", oldRun, "testdata/corner.png", "--backend", "go")
+	for i, c := range want.Predictions[0].Classes {
+		if l := got.Images[0].Labels[i]; l.Label != c.Label {
+			t.Errorf("label %d is %s, want %s", i, l.Label, c.Label)
+		}
+		near(t, c.Label, got.Images[0].Labels[i].Probability, c.Probability, 1e-5)
+	}
+	if got.Weights == "" || got.Step == 0 {
+		t.Errorf("weights %q of step %d", got.Weights, got.Step)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-done; e.code != 0 || e.err != nil {
+		t.Errorf("after the signal: exit code %d, %v", e.code, e.err)
+	}
+}
+
+func TestServeIsNotExposedWithoutAToken(t *testing.T) {
+	for addr, want := range map[string]bool{"127.0.0.1:0": true, "localhost:1": true, "[::1]:1": true, "0.0.0.0:1": false,
+		":1": false, "192.0.2.1:1": false, "example.com:1": false, "8080": false} {
+		s := serving{addr: addr}
+		if err := s.exposed(); (err == nil) != want {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if s.Token = "secret"; strings.Contains(addr, ":") && s.exposed() != nil {
+			t.Errorf("%s with a token: %v", addr, s.exposed())
+		}
+	}
+	if _, code, err := invoke(t, "serve", oldRun, "--addr", ":8080"); code != 2 || !strings.Contains(err.Error(), "--token") {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+}
