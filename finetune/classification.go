@@ -171,7 +171,8 @@ func sameRun(old, now state) error {
 	case old.Seed != now.Seed:
 		return fmt.Errorf("its seed is %d, this one's %d", old.Seed, now.Seed)
 	case old.Data != now.Data:
-		return errors.New("its training images differ")
+		return errors.New("its training images differ: bring back what was added, removed or changed, or train in another " +
+			"directory with this run as the model to start from")
 	}
 	return nil
 }

@@ -70,6 +70,8 @@ import (
 const (
 	RowsFile = "rows.jsonl"
 	LogFile  = "log.csv"
+	// EventsFile has the evaluations in the form of TensorBoard.
+	EventsFile = "events.out.tfevents.wepe"
 )
 
 // ErrInterrupted says that the context ended; what was done is saved, and the same run goes on from there.

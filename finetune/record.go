@@ -3,9 +3,11 @@
 package finetune
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -75,13 +77,20 @@ func (t *Trainer) Record(row report.Row) error {
 	return report.Append(filepath.Join(t.Dir, RowsFile), row)
 }
 
-// writeLog writes the evaluations so far as CSV.
+// writeLog writes the evaluations so far as CSV and for TensorBoard, which follows a file that is written in place.
 func (t *Trainer) writeLog() error {
 	if !t.writes() {
 		return nil
 	}
 	rows, err := report.ReadFiles(filepath.Join(t.Dir, RowsFile))
 	if err != nil {
+		return err
+	}
+	var events bytes.Buffer
+	if err := report.Events(&events, rows.Evals); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(t.Dir, EventsFile), events.Bytes(), 0o644); err != nil {
 		return err
 	}
 	return report.Picture(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return report.CSV(w, rows.Evals) })
