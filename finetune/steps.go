@@ -13,6 +13,8 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/inplace"
 )
 
 // The programs of a run. Each is compiled once: whatever changes from step to step (rows of the data set, windows,
@@ -21,7 +23,11 @@ import (
 
 // program makes a program that the devices share.
 func (t *Trainer) program(build func(scope *model.Scope, inputs []*Node) []*Node) (*model.Exec, error) {
-	program, err := model.NewExec(t.Backend, t.Store, build)
+	program, err := model.NewExec(t.Backend, t.Store, func(scope *model.Scope, inputs []*Node) []*Node {
+		outputs := build(scope, inputs)
+		inplace.Update(t.Store, inputs[0].Graph())
+		return outputs
+	})
 	if err == nil {
 		t.devices.spread(program)
 	}

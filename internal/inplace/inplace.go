@@ -1,0 +1,61 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package inplace lets XLA write the new values of variables over the old ones.
+package inplace
+
+import (
+	"reflect"
+
+	"github.com/gomlx/compute/distributed"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Update tells XLA that the variables that a program changes may be overwritten. Call it last in the function given to
+// [model.NewExec], which donates the buffers of these variables but does not say in the program which output takes
+// which buffer; without that XLA keeps old and new values side by side. On other backends and in programs of several
+// devices it does nothing.
+//
+// go-xla v0.4.1 has the attribute for this in its package stablehlo and no way to it from a graph, so the node of the
+// parameter is read by reflection. If go-xla changes, nothing is donated and a test fails; results stay the same.
+func Update(store *model.Store, g *Graph) {
+	if g.Backend().Name() != "xla" || g.DistributedStrategy() != distributed.None {
+		return
+	}
+	parameters := map[string]*Node{}
+	for _, node := range g.Nodes() {
+		if node.Type() == NodeTypeParameter {
+			parameters[node.GetParameterName()] = node
+		}
+	}
+	output := int32(0) // model.Exec returns changed variables first, in this order
+	for v := range store.IterVariables() {
+		if !v.ChangedInGraph(g) {
+			continue
+		}
+		if node := parameters[v.Path()]; node != nil && node.Shape().Equal(v.NodeValue(g).Shape()) {
+			alias(node, output)
+		}
+		output++
+	}
+}
+
+// alias sets the attribute of a program's parameter that names the output that may take its memory.
+func alias(parameter *Node, output int32) {
+	const attribute = "tf.aliasing_output"
+	backendNode := reflect.ValueOf(InternalBackendOutputs(parameter)[0])
+	if backendNode.Kind() != reflect.Pointer || backendNode.Elem().Kind() != reflect.Struct {
+		return
+	}
+	value := backendNode.Elem().FieldByName("value") // a *stablehlo.Value
+	if !value.IsValid() || value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
+		return
+	}
+	field := reflect.NewAt(value.Type().Elem(), value.UnsafePointer()).Elem().FieldByName("Attributes")
+	if attributes, ok := field.Addr().Interface().(*map[string]any); ok {
+		if *attributes == nil {
+			*attributes = map[string]any{}
+		}
+		(*attributes)[attribute] = output
+	}
+}
