@@ -41,17 +41,13 @@ finetune-demo: ## fine-tune a small pretrained ViT at larger sizes, learned agai
 analysis: ## analyze two small models, trained first, side by side; ARGS="MODEL MODEL --data DIR ..." analyzes yours
 	go run ./cmd/wepe analyze $(ARGS)
 
-.PHONY: efficiency
-efficiency: ## what encodings cost, as ratios to learned; ARGS="-variant Ti/16,B/16,L/16 -sizes 224,384 ..." on an accelerator
-	tools/scripts/efficiency $(ARGS)
+.PHONY: bench
+bench: ## interleaved with timm, torch.compile and JAX; ARGS="-models S/16 -batches 8 -threads 2 -peers timm -positions learned,wepe"
+	go run ./tools/bench $(ARGS)
 
 .PHONY: profile
-profile: ## how near a training step comes to its products alone, and where the rest goes; ARGS="-variant B/16 -batch 4 ..."
-	tools/scripts/profile $(ARGS)
-
-.PHONY: against-torch
-against-torch: ## this library and PyTorch in turns on one processor, and a picture to its label; ARGS="-variants B/16 ..."
-	tools/scripts/against-torch $(ARGS)
+profile: ## where a training step goes: products, everything else, page faults; ARGS="-model S/16 -batch 8 -position wepe"
+	go run ./tools/profile $(ARGS)
 
 .PHONY: notebooks
 notebooks: ## execute the notebooks without a browser and keep their outputs; needs Jupyter
@@ -74,10 +70,6 @@ test-libjpeg: ## the tests of pictures with the decoder of libjpeg-turbo (libjpe
 test-mpi: ## one training by several processes, under mpirun (openmpi-bin, libopenmpi-dev)
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi ./internal/mpi
 	CC=mpicc go test -count 1 -timeout 30m -tags=mpi -run Mpirun ./cmd/wepe
-
-.PHONY: bench
-bench: ## all benchmarks
-	go test -p 1 -timeout 60m -run '^$$' -bench . -benchmem ./...
 
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (1m)
@@ -103,7 +95,7 @@ lint: ## the linter alone
 .PHONY: results
 results: ## compute the tables of README.md and docs/results.md from the rows in docs/runs and from the code
 	go run ./tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md \
-		docs/detection.md
+		docs/detection.md docs/performance.md
 
 .PHONY: xla
 xla: ## install XLA for CPUs (the pinned PJRT plugin) into ~/.local/lib/go-xla

@@ -1,186 +1,191 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command profile says how near training and inference come to what the products alone would take, and where the rest
-// of the time goes: `make profile`.
+// Command profile prints where the time of a call goes: make profile.
 //
-// The floor is measured in the same process, in turns with the steps: a chain of the model's largest products, those of
-// the MLP, says what multiply-adds take on this backend, and the arithmetic of a step is counted (vit.Config.FLOPs,
-// three times for training). Kinds of operations are those of ONNX Runtime's own profile, which ort/profile.c asks for,
-// or on the pure-Go backend the executors in a profile of the processor.
+// On XLA it reads the program (StableHLO, from go-xla's log), times each shape of matrix product in it alone, and
+// subtracts: what is left is everything that is not a product, and memory. The operations of XLA's own compiled program
+// come from its dump: how many fusions, library calls, copies. Page faults and system time come from the kernel.
+// On other backends it prints only the rates.
+//
+//	go run ./tools/profile -model S/16 -batch 8 -position wepe
 package main
 
 import (
-	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/backend"
-	"github.com/wepe-go/wepe/internal/kernel"
-	"github.com/wepe-go/wepe/internal/program"
 	"github.com/wepe-go/wepe/report"
-	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
 )
 
-// options are what the flags say.
+// options are the flags.
 type options struct {
-	variant, position   string
-	side, batch, rounds int
-	ort                 string
-	top                 int
+	model, position, call string
+	batch, rounds         int
 }
 
 func main() {
-	program.Main("profile", parse, func(options) bool { return false }, run)
+	backend.KeepMemory()
+	o := options{}
+	flag.StringVar(&o.model, "model", "small", "model; small has width 96, depth 6, 4×4 patches of 32×32 pixels")
+	flag.StringVar(&o.position, "position", "learned", "its position encoding")
+	flag.StringVar(&o.call, "call", "training", "training or inference")
+	flag.IntVar(&o.batch, "batch", 8, "images of a call")
+	flag.IntVar(&o.rounds, "rounds", 9, "rounds of one call and one chain of each shape of product")
+	flag.Parse()
+	if err := o.run(); err != nil {
+		fmt.Fprintln(os.Stderr, "profile:", err)
+		os.Exit(1)
+	}
 }
 
-func parse(args []string) (o options, err error) {
-	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
-	flags.StringVar(&o.variant, "variant", "Ti/16", "model")
-	flags.StringVar(&o.position, "position", "wepe", "its position encoding")
-	flags.IntVar(&o.side, "size", 224, "side of the images in pixels")
-	flags.IntVar(&o.batch, "batch", 16, "images of a step")
-	flags.IntVar(&o.rounds, "rounds", 5, "rounds of one step, one inference and one chain of products")
-	flags.IntVar(&o.top, "top", 14, "kinds of operations to print")
-	flags.StringVar(&o.ort, "ort-profile", "", "what the profiles of ONNX Runtime begin with, which `make profile` says")
-	return o, program.Parse(flags, "says where the time of a training step goes.", args)
+func (o options) run() error {
+	if o.call != "training" && o.call != "inference" {
+		return fmt.Errorf("-call %q: want training or inference", o.call)
+	}
+	dump, err := os.MkdirTemp("", "wepe-profile-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dump)
+	// XLA reads its flags when the plugin is loaded.
+	flags := os.Getenv("XLA_FLAGS") + " --xla_dump_to=" + dump + " --xla_dump_hlo_as_text"
+	if err := os.Setenv("XLA_FLAGS", flags); err != nil {
+		return err
+	}
+	b, err := backend.Open()
+	if err != nil {
+		return err
+	}
+	timing, flops, err := o.timing(b)
+	if err != nil {
+		return err
+	}
+	call := timing.Step
+	if o.call == "inference" {
+		call = timing.Forward
+	}
+	began := time.Now()
+	program, err := largestProgram(call)
+	if err != nil {
+		return err
+	}
+	first := time.Since(began).Seconds()
+	shapes, err := productsOf(b, program)
+	if err != nil {
+		return err
+	}
+	took, memory, err := o.measure(call, shapes)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s, %s, %s, batch %d, %s; medians of %d rounds\n\n", o.call, o.model, o.position, o.batch, b.Name(), o.rounds)
+	fmt.Println(o.summary(took, flops, first, memory, shapes).Text())
+	fmt.Println(productTable(took, shapes).Text())
+	return errors.Join(printOperations(dump), nil)
 }
 
-func run(_ context.Context, o options) error {
-	backend, err := backend.Open()
-	if err != nil {
-		return err
+// timing prepares the model, and counts the operations of a call.
+func (o options) timing(b compute.Backend) (*finetune.Timing, float64, error) {
+	side, config := 224, vit.Config{}
+	var err error
+	if o.model == "small" {
+		side, config = 32, vit.Config{Width: 96, Depth: 6, Heads: 3, PatchSize: 4}
+	} else if config, err = vit.Variant(o.model); err != nil {
+		return nil, 0, err
 	}
-	config, err := vit.Variant(o.variant)
-	if err != nil {
-		return err
+	config.ImageRows, config.ImageCols, config.Classes, config.Position = side, side, 100, o.position
+	timing, err := finetune.NewTiming(finetune.Run{Backend: b, Devices: 1,
+		Train: finetune.Noise(o.batch, side, side, 100),
+		Recipe: finetune.Recipe{Name: "profile", Model: config, Epochs: 1_000_000, BatchSize: o.batch, LearningRate: 1e-5,
+			EvalBatchSize: o.batch, ValidationPart: -1, EvalEpochs: 1_000_000, Augment: data.Augment{Size: [2]int{side, side}},
+			Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}})
+	flops := config.WithDefaults().FLOPs() * float64(o.batch)
+	if o.call == "training" {
+		flops *= 3
 	}
-	config.ImageRows, config.ImageCols, config.Classes, config.Position = o.side, o.side, 100, o.position
-	timing, err := analysis.Cost{Backend: backend, Step: o.batch, Forward: o.batch}.NewTiming(o.variant, o.side,
-		study.Arm{Position: o.position, Label: o.position})
-	if err != nil {
-		return err
-	}
-	config = config.WithDefaults()
-	products, err := newChain(backend, o.batch*config.Tokens(), config.Width, config.MLPDim)
-	if err != nil {
-		return err
-	}
-	square, err := newChain(backend, 1024, 1024, 1024)
-	if err != nil {
-		return err
-	}
-	flops := config.FLOPs() * float64(o.batch)
-	rates, err := o.measure([]work{
-		{"the model's largest products", products.flops, products.call},
-		{"products of 1024×1024", square.flops, square.call},
-		{"training step", 3 * flops, timing.Step},
-		{"inference", flops, timing.Forward},
-	})
-	if err != nil {
-		return err
-	}
-	program.Printf("%s at %d, %s, batch %d, medians of %d\n\n%s\n", o.variant, o.side, o.position, o.batch, o.rounds,
-		rates)
-	kinds, err := o.kinds(backend, timing)
-	if err != nil {
-		return err
-	}
-	program.Printf("%s\n", kinds)
-	return nil
+	return timing, flops, err
 }
 
-// work is something that is called again and again, and its arithmetic.
-type work struct {
-	name  string
-	flops float64
-	call  func() error
+// usage is what the kernel counts of a process.
+type usage struct{ faults, user, system float64 }
+
+func used() (usage, error) {
+	var r syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return usage{float64(r.Minflt), float64(r.Utime.Nano()) / 1e9, float64(r.Stime.Nano()) / 1e9}, err
 }
 
-// measure lets the works take turns and returns a table of their rates, the first being what the others are compared
-// with: on the clock, and by processor time, which says more where other programs run.
-func (o options) measure(works []work) (string, error) {
-	clocks := []func() float64{func() float64 { return float64(time.Now().UnixNano()) / 1e9 }}
-	title := []string{"", "GFLOP", "s", "GFLOP/s", "share"}
-	if program.ProcessorTime != nil {
-		clocks = append(clocks, program.ProcessorTime)
-		title = append(title, "processor s", "GFLOP/s", "share")
-	}
-	took := make([][][]float64, len(works))      // [work][clock][round]
-	for round := -2; round < o.rounds; round++ { // the first two compile
-		for i, w := range works {
-			took[i] = append(took[i], make([][]float64, len(clocks))...)[:len(clocks)]
-			began := now(clocks)
-			if err := w.call(); err != nil {
-				return "", fmt.Errorf("%s: %w", w.name, err)
+// measure interleaves the call with chains of all products. It returns the median seconds of the call, what the kernel
+// counted in it on average, and sets the seconds of the products.
+func (o options) measure(call func() error, shapes []*product) (took float64, mean usage, err error) {
+	var calls []float64
+	for round := -2; round < o.rounds; round++ { // the first two compile and warm up
+		before, err := used()
+		if err != nil {
+			return 0, mean, err
+		}
+		began := time.Now()
+		if err := call(); err != nil {
+			return 0, mean, err
+		}
+		seconds := time.Since(began).Seconds()
+		after, err := used()
+		if err != nil {
+			return 0, mean, err
+		}
+		if round >= 0 {
+			n := float64(o.rounds)
+			calls = append(calls, seconds)
+			mean.faults += (after.faults - before.faults) / n
+			mean.user += (after.user - before.user) / n
+			mean.system += (after.system - before.system) / n
+		}
+		for _, p := range shapes {
+			seconds, err := p.time()
+			if err != nil {
+				return 0, mean, err
 			}
-			for c, end := range now(clocks) {
-				if round >= 0 {
-					took[i][c] = append(took[i][c], end-began[c])
-				}
+			if round >= 0 {
+				p.took = append(p.took, seconds)
 			}
 		}
 	}
-	rate := func(i, c int) (seconds, gflops float64) {
-		seconds = slices.Sorted(slices.Values(took[i][c]))[o.rounds/2]
-		return seconds, works[i].flops / seconds / 1e9
-	}
-	table := report.Table{Header: title, Numeric: make([]bool, len(title))}
-	for i := range title[1:] {
-		table.Numeric[1+i] = true
-	}
-	for i, w := range works {
-		row := []string{w.name, fmt.Sprintf("%.1f", w.flops/1e9)}
-		for c := range clocks {
-			_, floor := rate(0, c)
-			seconds, gflops := rate(i, c)
-			row = append(row, fmt.Sprintf("%.3f", seconds), fmt.Sprintf("%.1f", gflops),
-				fmt.Sprintf("%.1f %%", 100*gflops/floor))
-		}
-		table.Rows = append(table.Rows, row)
-	}
-	return table.Text(), nil
+	return median(calls), mean, nil
 }
 
-func now(clocks []func() float64) (times []float64) {
-	for _, clock := range clocks {
-		times = append(times, clock())
+func median(values []float64) float64 { return slices.Sorted(slices.Values(values))[len(values)/2] }
+
+// summary is the table of the call as a whole.
+func (o options) summary(took, flops, first float64, memory usage, shapes []*product) report.Table {
+	alone, counted := 0.0, 0.0
+	for _, p := range shapes {
+		alone += p.calls * median(p.took)
+		counted += p.calls * p.flops
 	}
-	return times
-}
-
-// chain is a program of nothing but products, [n, k]·[k, m]·[m, k]·….
-type chain struct {
-	program *Exec
-	inputs  []any
-	flops   float64
-}
-
-func newChain(backend compute.Backend, n, k, m int) (*chain, error) {
-	const links = 8
-	matrix := func(rows, cols int) any { return tensors.FromShape(shapes.Make(dtypes.Float32, rows, cols)) }
-	program, err := NewExec(backend, func(x, up, down *Node) *Node {
-		for range links / 2 {
-			x = kernel.Product(kernel.Product(x, up), down)
-		}
-		return x
-	})
-	return &chain{program, []any{matrix(n, k), matrix(k, m), matrix(m, k)}, links * 2 * float64(n) * float64(k*m)}, err
-}
-
-func (c *chain) call() error {
-	outputs, err := c.program.Call(c.inputs...)
-	if err != nil {
-		return err
+	t := report.Table{Header: []string{"", "", ""}, Numeric: []bool{false, true, false}}
+	row := func(name, format string, value float64, note string) {
+		t.Rows = append(t.Rows, []string{name, fmt.Sprintf(format, value), note})
 	}
-	return outputs[0].FinalizeAll()
+	row("a call", "%.1f ms", 1000*took, fmt.Sprintf("%.1f images/s", float64(o.batch)/took))
+	row("its first call", "%.2f s", first, "with compilation")
+	row("arithmetic of the model", "%.1f GFLOP", flops/1e9, fmt.Sprintf("%.0f GFLOP/s", flops/took/1e9))
+	if alone > 0 {
+		row("products in the program", "%.1f GFLOP", counted/1e9, fmt.Sprintf("%.0f GFLOP/s alone", counted/alone/1e9))
+		row("products alone", "%.1f ms", 1000*alone, fmt.Sprintf("%.0f %% of a call", 100*alone/took))
+		row("everything else", "%.1f ms", 1000*(took-alone), fmt.Sprintf("%.0f %% of a call", 100*(1-alone/took)))
+	}
+	row("page faults", "%.0f", memory.faults, "")
+	row("CPU time", "%.1f ms", 1000*(memory.user+memory.system), fmt.Sprintf("%.1f ms of it in the kernel", 1000*memory.system))
+	return t
 }

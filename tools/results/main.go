@@ -18,7 +18,11 @@
 //
 //	detection: NAME
 //
-// for that of the detectors whose rows examples/coco left there.
+// for that of the detectors whose rows examples/coco left there, or
+//
+//	bench: NAME
+//
+// for the rows that `make bench` left there.
 //
 //	go run ./tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md \
 //		docs/analyses.md docs/detection.md
@@ -36,6 +40,7 @@ import (
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/tools/bench/rows"
 )
 
 func main() {
@@ -68,7 +73,7 @@ func fill(path, records string) error {
 }
 
 var (
-	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?) *-->\n`)
+	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?|bench:.*?) *-->\n`)
 	end   = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -103,6 +108,9 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		return parametersTable()
 	case len(words) == 1:
 		return table, fmt.Errorf("a table without a name")
+	case words[0] == "bench:":
+		measured, err := rows.Read(filepath.Join(records, words[1]+".jsonl"))
+		return rows.Table(measured), err
 	case words[0] == "figure:" && len(words) == 3:
 		rows, err := analysis.Read(filepath.Join(records, words[1]+".jsonl"))
 		if table = analysis.Table(rows, words[2]); err == nil && len(table.Rows) == 0 {

@@ -1,0 +1,48 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && !noxla
+
+package backend
+
+import (
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/gomlx/compute"
+)
+
+// memoryVariable prevents the restart with the value "0".
+const memoryVariable = "WEPE_KEEP_MEMORY"
+
+// tunables make glibc's allocator keep what is freed, in huge pages: one heap, no separate mappings, no trimming.
+// mallopt has no option for huge pages, and comes too late for the number of heaps: each thread of Go's runtime has its
+// own before main, threads of XLA share these, and a heap other than the first unmaps every large block.
+const tunables = "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:" +
+	"glibc.malloc.hugetlb=1"
+
+// KeepMemory makes XLA on a CPU reuse the memory of its temporaries. Without it every call maps and unmaps them, and
+// faults on every page: a third of the time of a small model. Call it first in main: it starts the program again in the
+// same process (execve), with the same arguments and GLIBC_TUNABLES set, because glibc reads that variable only at the
+// start. Child processes do not inherit the variable.
+//
+// Freed memory stays with the process afterwards. It does nothing if the user has set GLIBC_TUNABLES or
+// WEPE_KEEP_MEMORY=0, if GOMLX_BACKEND names another backend, without cgo and on other systems than Linux. In a test
+// or a program that has already begun its work do not call it.
+func KeepMemory() {
+	state := os.Getenv(memoryVariable)
+	if state == "kept" {
+		_, _ = os.Unsetenv(memoryVariable), os.Unsetenv("GLIBC_TUNABLES")
+		return
+	}
+	name := os.Getenv(compute.ConfigEnvVar)
+	if state == "0" || os.Getenv("GLIBC_TUNABLES") != "" || strings.HasPrefix(name, "go") || strings.HasPrefix(name, "onnx") {
+		return
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return
+	}
+	// It returns only if it fails; the program then goes on as it is.
+	_ = syscall.Exec(program, os.Args, append(os.Environ(), memoryVariable+"=kept", "GLIBC_TUNABLES="+tunables))
+}

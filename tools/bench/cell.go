@@ -1,0 +1,154 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+
+	"github.com/wepe-go/wepe/tools/bench/rows"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// cell is a measurement of all candidates.
+type cell struct {
+	call, model    string
+	batch, threads int
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("%s, %s, batch %d, %d threads", c.call, c.model, c.batch, c.threads)
+}
+
+// config is the model of a cell.
+func (c cell) config() (config vit.Config, err error) {
+	side := 224
+	if c.model == "small" {
+		side, config = 32, vit.Config{Width: 96, Depth: 6, Heads: 3, PatchSize: 4, Channels: 3}
+	} else if config, err = vit.Variant(c.model); err != nil {
+		return config, err
+	}
+	config.ImageRows, config.ImageCols, config.Classes = side, side, 100
+	return config.WithDefaults(), nil
+}
+
+// line is the request that processes answer.
+func (c cell) line(config vit.Config) string {
+	return fmt.Sprintf("%s %d %d %d %d %d %d\n", c.call, config.Width, config.Depth, config.Heads, config.PatchSize,
+		config.ImageRows, c.batch)
+}
+
+// memory estimates the bytes of one process: activations of a step dominate with large batches, weights and moments
+// with large models.
+func (c cell) memory(config vit.Config) float64 {
+	const process = 4e8
+	weights, tokens := 4*float64(config.Parameters()), float64(c.batch*config.Tokens())
+	if c.call == "inference" {
+		return process + 2*weights + 4*tokens*float64(4*config.MLPDim)
+	}
+	scores := 2 * float64(config.Heads*config.Tokens())
+	return process + 5*weights + 4*tokens*float64(config.Depth)*(10*float64(config.Width)+4*float64(config.MLPDim)+scores)
+}
+
+// candidate is a process and what it took in each round.
+type candidate struct {
+	name    string // an encoding of ours, or a peer
+	process *process
+	took    []float64
+}
+
+// measure runs one cell and returns a row for each pair that is compared.
+func (o options) measure(ctx context.Context, c cell) (measured []rows.Row, err error) {
+	config, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	n := len(o.positions) + len(o.peers)
+	if need := c.memory(config) * float64(n) / (1 << 30); need > o.memory {
+		fmt.Fprintf(os.Stderr, "%s: skipped: %d processes take about %.0f GiB, -memory is %g\n", c, n, need, o.memory)
+		return nil, nil
+	}
+	var all []*candidate
+	defer func() {
+		for _, a := range all {
+			a.process.close()
+		}
+	}()
+	for i := range n {
+		a := &candidate{}
+		if i < len(o.positions) {
+			a.name = o.positions[i]
+			a.process, err = startOurs(ctx, c.threads, a.name)
+		} else {
+			a.name = o.peers[i-len(o.positions)]
+			a.process, err = startPeer(ctx, o.python, c.threads, a.name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+		for range 3 { // the first call compiles, torch.compile's second may again
+			if _, err := a.process.call(c.line(config)); err != nil {
+				return nil, fmt.Errorf("%s: %w", a.name, err)
+			}
+		}
+	}
+	rates, err := o.rounds(c, config, all)
+	if err != nil {
+		return nil, err
+	}
+	return o.rows(c, config, all, median(rates)), nil
+}
+
+// rounds makes the calls of all rounds and returns the rates of products in them, floating-point operations a second.
+func (o options) rounds(c cell, config vit.Config, all []*candidate) (rates []float64, err error) {
+	draw := rand.New(rand.NewPCG(1, uint64(c.batch)))
+	for range o.pairs {
+		for _, i := range draw.Perm(len(all)) {
+			seconds, err := all[i].process.call(c.line(config))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", all[i].name, err)
+			}
+			all[i].took = append(all[i].took, seconds)
+		}
+		rows := c.batch * config.Tokens()
+		line := fmt.Sprintf("products %d %d %d\n", rows, config.Width, config.MLPDim)
+		seconds, err := all[0].process.call(line)
+		if err != nil {
+			return nil, fmt.Errorf("products: %w", err)
+		}
+		rates = append(rates, chainLinks*2*float64(rows)*float64(config.Width)*float64(config.MLPDim)/seconds)
+	}
+	return rates, nil
+}
+
+// rows compares the first encoding with every peer and the others with the first.
+func (o options) rows(c cell, config vit.Config, all []*candidate, rate float64) (measured []rows.Row) {
+	flops := config.FLOPs() * float64(c.batch)
+	if c.call == "training" {
+		flops *= 3
+	}
+	for i := 1; i < len(all); i++ {
+		ours, theirs := all[0], all[i]
+		if i < len(o.positions) {
+			ours, theirs = all[i], all[0]
+		}
+		ratios := make([]float64, len(ours.took))
+		for k := range ratios {
+			ratios[k] = ours.took[k] / theirs.took[k]
+		}
+		measured = append(measured, rows.Row{
+			Call: c.call, Model: c.model, Batch: c.batch, Threads: c.threads, Position: ours.name, Peer: theirs.name,
+			Ours: median(ours.took), Theirs: median(theirs.took), Ratio: median(ratios),
+			Quartiles: [2]float64{quantile(ratios, 1), quantile(ratios, 3)}, Pairs: len(ratios),
+			Share:     flops / median(ours.took) / rate,
+			FirstOurs: ours.process.first, FirstTheirs: theirs.process.first,
+			PeakOurs: ours.process.peak / (1 << 20), PeakTheirs: theirs.process.peak / (1 << 20),
+			Backend: strings.TrimSpace(os.Getenv("GOMLX_BACKEND")),
+		})
+	}
+	return measured
+}

@@ -1,0 +1,171 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Command bench compares this library with timm (eager and torch.compile) and with a plain ViT in JAX: make bench.
+//
+// Every candidate is a process of its own, started by taskset on as many processors as it may take threads. The
+// processes of a cell (call, model, batch, threads) make one call each per round, in an order that is drawn anew for
+// every round, so that a slow spell of the machine meets all. Figures are medians; ratios are medians of the ratios
+// within rounds. The encodings are compared with ours with a learned table in the same rounds.
+//
+// The share of the product rate is the arithmetic of a call (vit.Config.FLOPs, three times for training) over its time,
+// divided by the rate that a chain of the model's largest products reaches on the same backend in the same rounds.
+//
+//	go run ./tools/bench -models S/16 -batches 8 -threads 2 -peers timm,jax -positions learned,wepe
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wepe-go/wepe/finetune/backend"
+	"github.com/wepe-go/wepe/tools/bench/rows"
+)
+
+// options are the flags.
+type options struct {
+	calls, models, peers, positions []string
+	batches, threads                []int
+	pairs                           int
+	python, out                     string
+	memory                          float64 // GiB
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == serveCommand {
+		backend.KeepMemory()
+		if err := serve(os.Stdin, os.Stdout, os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	o, err := parse(os.Args[1:])
+	if err == nil {
+		err = o.run(ctx)
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	words := func(to *[]string, name, value, usage string) {
+		*to = strings.Split(value, ",")
+		flags.Func(name, usage+" (default "+value+")", func(text string) error {
+			if *to = strings.Split(text, ","); text == "" {
+				*to = nil
+			}
+			return nil
+		})
+	}
+	numbers := func(to *[]int, name string, value []int, usage string) {
+		*to = value
+		flags.Func(name, fmt.Sprintf("%s (default %v)", usage, value), func(text string) error {
+			*to = nil
+			for word := range strings.SplitSeq(text, ",") {
+				n, err := strconv.Atoi(word)
+				if err != nil || n < 1 {
+					return fmt.Errorf("%q is not a positive number", word)
+				}
+				*to = append(*to, n)
+			}
+			return nil
+		})
+	}
+	words(&o.calls, "calls", "inference,training", "what is measured")
+	words(&o.models, "models", "small,Ti/16,S/16,B/16", "models; small has width 96, depth 6, 4×4 patches of 32×32 pixels")
+	words(&o.peers, "peers", "timm,compiled,jax", "peers; empty for none")
+	words(&o.positions, "positions", "learned,wepe,wepe-sphere,rope-mixed", "encodings; peers are compared with the first")
+	numbers(&o.batches, "batches", []int{1, 8, 32}, "images of a call")
+	numbers(&o.threads, "threads", []int{1, 2}, "threads, each on a processor of its own")
+	flags.IntVar(&o.pairs, "pairs", 11, "rounds of a cell")
+	flags.Float64Var(&o.memory, "memory", 8, "GiB that the processes of a cell may take together; larger cells are skipped")
+	flags.StringVar(&o.python, "python", "", "a Python with the packages of tools/bench/peers/requirements.txt; "+
+		"default: a virtual environment, made in the user's cache directory on first use")
+	flags.StringVar(&o.out, "out", "docs/runs/bench.jsonl", "file to which rows are appended; empty for none")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 || o.pairs < 1 || len(o.positions) == 0 {
+		return o, fmt.Errorf("want flags only, -pairs of at least 1 and at least one of -positions, not %q", flags.Args())
+	}
+	return o, nil
+}
+
+// run measures all cells and prints their table.
+func (o options) run(ctx context.Context) error {
+	if len(o.peers) > 0 && o.python == "" {
+		var err error
+		if o.python, err = environment(ctx); err != nil {
+			return err
+		}
+	}
+	machine, err := describe(ctx)
+	if err != nil {
+		return err
+	}
+	var all []rows.Row
+	for _, model := range o.models {
+		for _, batch := range o.batches {
+			for _, threads := range o.threads {
+				for _, call := range o.calls {
+					c := cell{call: call, model: model, batch: batch, threads: threads}
+					measured, err := o.measure(ctx, c)
+					if err != nil {
+						return fmt.Errorf("%s: %w", c, err)
+					}
+					for i := range measured {
+						measured[i].Processor, measured[i].Commit, measured[i].Date = machine[0], machine[1],
+							time.Now().UTC().Format(time.DateOnly)
+					}
+					if err := o.write(measured); err != nil {
+						return err
+					}
+					all = append(all, measured...)
+				}
+			}
+		}
+	}
+	fmt.Print("\n", rows.Table(all).Text())
+	return nil
+}
+
+// write appends rows to the file and prints them.
+func (o options) write(measured []rows.Row) error {
+	for _, row := range measured {
+		if err := rows.Append(os.Stdout, row); err != nil {
+			return err
+		}
+	}
+	if o.out == "" {
+		return nil
+	}
+	file, err := os.OpenFile(o.out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	for _, row := range measured {
+		err = errors.Join(err, rows.Append(file, row))
+	}
+	return errors.Join(err, file.Close())
+}
+
+// median is the middle value, and quartile the value at a quarter or three quarters.
+func median(values []float64) float64 { return quantile(values, 2) }
+
+func quantile(values []float64, quarter int) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(len(sorted)*quarter/4, len(sorted)-1)]
+}

@@ -1,0 +1,139 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// process makes calls on request.
+type process struct {
+	command     *exec.Cmd
+	in          io.WriteCloser
+	out         *bufio.Reader
+	errors      bytes.Buffer
+	began       time.Time
+	first, peak float64 // seconds from its start to the end of its first call; bytes
+}
+
+// startOurs starts this library with an encoding.
+func startOurs(ctx context.Context, threads int, position string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, threads, self, serveCommand, position)
+}
+
+// startPeer starts a peer by its name.
+func startPeer(ctx context.Context, python string, threads int, peer string) (*process, error) {
+	script := map[string][]string{"timm": {"timm_vit.py"}, "compiled": {"timm_vit.py", "compiled"}, "jax": {"jax_vit.py"}}
+	words, found := script[peer]
+	if !found {
+		return nil, fmt.Errorf("-peers: %q is none of timm, compiled and jax", peer)
+	}
+	words[0] = filepath.Join("tools", "bench", "peers", words[0])
+	return start(ctx, threads, python, words...)
+}
+
+// start runs a program on the first processors.
+func start(ctx context.Context, threads int, program string, args ...string) (*process, error) {
+	processors := "0"
+	if threads > 1 {
+		processors = fmt.Sprintf("0-%d", threads-1)
+	}
+	p := &process{command: exec.CommandContext(ctx, "taskset", append([]string{"-c", processors, program}, args...)...)}
+	p.command.Stderr = &p.errors
+	out, err := p.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReader(out)
+	if p.in, err = p.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	p.began = time.Now()
+	return p, p.command.Start()
+}
+
+// call sends a request and returns the seconds that the answer states.
+func (p *process) call(line string) (seconds float64, err error) {
+	if _, err = io.WriteString(p.in, line); err == nil {
+		var answer string
+		if answer, err = p.out.ReadString('\n'); err == nil {
+			var peak float64
+			_, err = fmt.Sscan(answer, &seconds, &peak)
+			if !strings.HasPrefix(line, "products") { // which the peers do not do
+				p.peak = peak
+			}
+		}
+	}
+	if err != nil {
+		_ = p.command.Wait()
+		return 0, fmt.Errorf("%w\n%s", err, strings.TrimSpace(p.errors.String()))
+	}
+	if p.first == 0 {
+		p.first = time.Since(p.began).Seconds()
+	}
+	return seconds, nil
+}
+
+func (p *process) close() {
+	_ = p.in.Close()
+	_ = p.command.Wait()
+}
+
+// environment returns the Python of the virtual environment with the pinned peers, which it makes on first use.
+func environment(ctx context.Context) (python string, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	directory := filepath.Join(cache, "wepe", "bench")
+	python, done := filepath.Join(directory, "bin", "python"), filepath.Join(directory, "requirements.txt")
+	const requirements = "tools/bench/peers/requirements.txt"
+	want, err := os.ReadFile(requirements)
+	if err != nil {
+		return "", fmt.Errorf("%w: run in the root of the repository", err)
+	}
+	if have, err := os.ReadFile(done); err == nil && bytes.Equal(have, want) {
+		return python, nil
+	}
+	fmt.Fprintf(os.Stderr, "installing torch, timm and jax from PyPI into %s (about 6 GB, minutes)\n", directory)
+	for _, words := range [][]string{
+		{"python3", "-m", "venv", directory}, {python, "-m", "pip", "install", "--quiet", "-r", requirements},
+	} {
+		command := exec.CommandContext(ctx, words[0], words[1:]...)
+		command.Stdout, command.Stderr = os.Stderr, os.Stderr
+		if err := command.Run(); err != nil {
+			return "", fmt.Errorf("%s: %w", strings.Join(words, " "), err)
+		}
+	}
+	return python, os.WriteFile(done, want, 0o644)
+}
+
+// describe returns the processor and the commit.
+func describe(ctx context.Context) (machine [2]string, err error) {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return machine, err
+	}
+	for line := range strings.Lines(string(info)) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+			machine[0] = strings.TrimSpace(value)
+			break
+		}
+	}
+	commit, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
+	machine[1] = strings.TrimSpace(string(commit))
+	return machine, err
+}
