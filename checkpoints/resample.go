@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/cubic"
 )
 
 // Kinds of resampling, each what one code base does to the table of learned position embeddings when the grid of
@@ -123,16 +125,18 @@ type tap struct {
 var resamplers = map[string]func(n, m int) [][]tap{
 	ResampleTimm: stretchedTaps,
 	ResampleHF: func(n, m int) [][]tap {
-		return clampedTaps(n, m, 0, -1, 2, func(x float64) float64 { return cubic(x, -0.75) })
+		return clampedTaps(n, m, 0, -1, 2, torchCubic)
 	},
 	ResampleDINOv2: func(n, m int) [][]tap {
-		return clampedTaps(n, m, 0.1, -1, 2, func(x float64) float64 { return cubic(x, -0.75) })
+		return clampedTaps(n, m, 0.1, -1, 2, torchCubic)
 	},
 	ResampleBilinear: func(n, m int) [][]tap {
 		return clampedTaps(n, m, 0, 0, 1, func(x float64) float64 { return 1 - math.Abs(x) })
 	},
 	ResampleJAX: cornerTaps,
 }
+
+func torchCubic(x float64) float64 { return cubic.Kernel(x, -0.75) }
 
 // clampedTaps weigh the places first … last around floor(centre) by their distance from it. The new places are as far
 // apart as if there were offset more of them.
@@ -159,7 +163,7 @@ func stretchedTaps(n, m int) [][]tap {
 		first, end := max(int(centre-2*scale+0.5), 0), min(int(centre+2*scale+0.5), n)
 		total := 0.0
 		for place := first; place < end; place++ {
-			weight := cubic((float64(place)+0.5-centre)/scale, -0.5)
+			weight := cubic.Kernel((float64(place)+0.5-centre)/scale, -0.5)
 			total += weight
 			taps[i] = append(taps[i], tap{place, weight})
 		}
@@ -184,15 +188,4 @@ func cornerTaps(n, m int) [][]tap {
 		}
 	}
 	return taps
-}
-
-// cubic is the convolution kernel of Keys (1981) with its free parameter a, zero from distance 2 on.
-func cubic(x, a float64) float64 {
-	switch x = math.Abs(x); {
-	case x < 1:
-		return ((a+2)*x-(a+3))*x*x + 1
-	case x < 2:
-		return ((a*x-5*a)*x+8*a)*x - 4*a
-	}
-	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/cubic"
 )
 
 // Resizing as Pillow does it, bit for bit; models are sensitive to how their training images were shrunk. Along each
@@ -41,16 +42,7 @@ func kernel(r preprocess.Resample) (k func(x float64) float64, support float64) 
 			return sinc(x) * (constant + float64(cosine*math.Cos(math.Pi*x)))
 		}, 1
 	case preprocess.Bicubic:
-		const a = -0.5
-		return func(x float64) float64 {
-			switch x = math.Abs(x); {
-			case x < 1:
-				return float64(float64((float64((a+2)*x)-(a+3))*x)*x) + 1
-			case x < 2:
-				return float64((float64((float64((x-5)*x)+8)*x) - 4) * a)
-			}
-			return 0
-		}, 2
+		return func(x float64) float64 { return cubic.Kernel(x, -0.5) }, 2
 	case preprocess.Lanczos:
 		return func(x float64) float64 {
 			if x < -3 || x >= 3 {

@@ -235,6 +235,11 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 	if err != nil {
 		return nil, err
 	}
+	if step == 0 && part == 0 {
+		for _, line := range c.model.warnings() {
+			c.Run.Logger.Warn(line)
+		}
+	}
 	if step == 0 && part == 0 && (c.source != nil || c.Recipe.Freeze != "") {
 		c.Run.Logger.Info("training " + c.model.groupsLine())
 	}

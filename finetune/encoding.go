@@ -60,12 +60,19 @@ type followed interface {
 	Scalars() (map[string]float64, error)
 }
 
+// eachEncoder returns the encoders of the model. A graph of the model has built them, if not for images of several grids.
+func (m *Model) eachEncoder() []any {
+	if m.encoders == nil {
+		built := m.Recipe.Model.Encoders(m.store.Scope("/" + modelScope))
+		m.encoders = &built
+	}
+	return []any{m.encoders.Additive, m.encoders.Rotary, m.encoders.Relative}
+}
+
 // scalars returns what the encoding has learned, for the log; nil for encodings without such numbers.
 func (m *Model) scalars() (map[string]report.Number, error) {
-	scope := m.store.Scope("/" + modelScope)
-	encoders := m.Recipe.Model.Encoders(scope)
 	var out map[string]report.Number
-	for _, encoder := range []any{encoders.Additive, encoders.Rotary, encoders.Relative} {
+	for _, encoder := range m.eachEncoder() {
 		encoder, ok := encoder.(followed)
 		if !ok {
 			continue
@@ -82,4 +89,14 @@ func (m *Model) scalars() (map[string]report.Number, error) {
 		}
 	}
 	return out, nil
+}
+
+// warnings are what a user should know of the encoding before training, a line each.
+func (m *Model) warnings() (lines []string) {
+	for _, encoder := range m.eachEncoder() {
+		if e, ok := encoder.(interface{ Warning() string }); ok && e.Warning() != "" {
+			lines = append(lines, e.Warning())
+		}
+	}
+	return lines
 }

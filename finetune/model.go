@@ -16,6 +16,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // Model is a network with its weights on a backend.
@@ -34,9 +35,10 @@ type Model struct {
 	devices  devices
 	store    *model.Store
 	eval     *model.Exec
-	features *model.Exec  // of Embed, nil before it is called
-	group    Group        // that shares evaluations while it trains the model, or nil
-	check    func() error // of the weights, until confirm has seen the model ask for them
+	features *model.Exec   // of Embed, nil before it is called
+	encoders *vit.Encoders // of the positions, once a graph has built them
+	group    Group         // that shares evaluations while it trains the model, or nil
+	check    func() error  // of the weights, until confirm has seen the model ask for them
 
 	examined struct { // the last set that examine was asked for
 		set    data.Source
@@ -87,6 +89,11 @@ func (m *Model) build(scope *model.Scope, augment data.Augment, pixels *Node, pl
 	images := augment.Images(pixels, plan)
 	if m.Recipe.Aspect == AspectKeep {
 		return m.Recipe.Model.PicturesLogits(scope.In(modelScope), ofStrips(images, plan))
+	}
+	if m.Recipe.Architecture == "" {
+		trace := m.Recipe.Model.Trace(scope.In(modelScope), images, false)
+		m.encoders = &trace.Encoders
+		return trace.Logits
 	}
 	n, err := networkOf(m.Recipe.Architecture, m.Recipe.Model)
 	if err != nil {

@@ -149,6 +149,18 @@ func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
 	}
 }
 
+func TestARunWarnsOfPatchesThatItsEncodingCannotTellApart(t *testing.T) {
+	for settings, want := range map[string]bool{"wepe_alpha_scale=100000": true, "wepe_alpha_scale=0.15": false} {
+		run := tinyRun(t, "epochs=1;warmup_epochs=0.5;model.position=wepe;"+settings, 30)
+		var said strings.Builder
+		run.Logger = gomlxtest.Logger(&said)
+		done(t, run)
+		if got := strings.Count(said.String(), "too close for float32"); got > 1 || (got == 1) != want {
+			t.Errorf("%s: warned %d times: %s", settings, got, said.String())
+		}
+	}
+}
+
 // An evaluation is remembered for the page of a run, but not beyond a change of the weights.
 func TestAnEvaluationIsNotRememberedAcrossAChangeOfWeights(t *testing.T) {
 	trainer := begun(t, tinyRun(t, "ema=0.9", 40))

@@ -24,18 +24,18 @@ func TestSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
 	for _, s := range meta.Cases {
 		near := func(tensor, variant string, rows, cols int) {
 			name := fmt.Sprintf("h%dw%dd%d.%s", s.H, s.W, s.Dim, tensor)
-			gomlxtest.NearAbs(t, name, SinCos2D(variant, rows, cols, 0, s.Dim), want[name].Data, meta.Tolerance.Abs)
+			gomlxtest.NearAbs(t, name, sinCos2D(variant, rows, cols, 0, s.Dim), want[name].Data, meta.Tolerance.Abs)
 		}
-		near("mae", SinCosMAE, s.H, s.W)
-		near("big_vision", SinCosBigVision, s.H, s.W)
-		near("timm", SinCosTimm, s.H, s.W)
-		near("timm_interleave", SinCosTimmInterleave, s.H, s.W)
-		near("interleaved4", SinCosInterleaved, s.H, s.W)
-		near("timm_reverse_coord", SinCosTimm, s.W, s.H) // [w, h, dim]: the table of the transposed grid
+		near("mae", sinCosMAE, s.H, s.W)
+		near("big_vision", sinCosBigVision, s.H, s.W)
+		near("timm", sinCosTimm, s.H, s.W)
+		near("timm_interleave", sinCosTimmInterleave, s.H, s.W)
+		near("interleaved4", sinCosInterleaved, s.H, s.W)
+		near("timm_reverse_coord", sinCosTimm, s.W, s.H) // [w, h, dim]: the table of the transposed grid
 	}
 	const square = "mae_square4_cls_d16"
 	if x, ok := want[square]; ok { // README: a zero row for the class token, then 4×4
-		gomlxtest.NearAbs(t, square, SinCos2D(SinCosMAE, 4, 4, 1, 16), x.Data, meta.Tolerance.Abs)
+		gomlxtest.NearAbs(t, square, sinCos2D(sinCosMAE, 4, 4, 1, 16), x.Data, meta.Tolerance.Abs)
 	}
 }
 
@@ -50,12 +50,12 @@ func rowsOf(t *testing.T, c Config, store *model.Store) []float64 {
 
 func TestTheVariantOfSinCos2DIsAHyperparameter(t *testing.T) {
 	c := small("sincos2d", PoolClass)
-	for _, variant := range SinCos2DVariants() {
+	for _, variant := range sinCos2DVariants() {
 		store := model.NewStore()
-		store.SetParam(ParamSinCos2DVariant, variant)
-		gomlxtest.NearAbs(t, variant, SinCos2D(variant, c.Rows(), c.Cols(), c.Prefix(), c.Width), rowsOf(t, c, store), 0)
+		store.SetParam(paramSinCos2DVariant, variant)
+		gomlxtest.NearAbs(t, variant, sinCos2D(variant, c.Rows(), c.Cols(), c.Prefix(), c.Width), rowsOf(t, c, store), 0)
 	}
-	gomlxtest.NearAbs(t, "default", SinCos2D(SinCosMAE, c.Rows(), c.Cols(), c.Prefix(), c.Width),
+	gomlxtest.NearAbs(t, "default", sinCos2D(sinCosMAE, c.Rows(), c.Cols(), c.Prefix(), c.Width),
 		rowsOf(t, c, model.NewStore()), 0)
 }
 
@@ -115,8 +115,8 @@ func TestFactorizedEqualsNaFlexViT(t *testing.T) {
 			f.Set("registers", f.Get("reg_token").Data, m.Registers, m.Width)
 			f.Layer("patch", "proj") // of pixels row by row, channels last
 			f.AllUsed("")
-			f.Store.SetParams(map[string]any{ParamFactorizedRows: m.Grid[0], ParamFactorizedCols: m.Grid[1],
-				ParamFactorizedAspect: form == "aspect"})
+			f.Store.SetParams(map[string]any{paramFactorizedRows: m.Grid[0], paramFactorizedCols: m.Grid[1],
+				paramFactorizedAspect: form == "aspect"})
 			c := Config{ImageRows: grid[0] * m.Patch, ImageCols: grid[1] * m.Patch, PatchSize: m.Patch, Width: m.Width, Depth: 1,
 				Heads: 1, Classes: 1, Registers: m.Registers, PatchPositions: true, Position: "factorized"}.WithDefaults()
 			p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
@@ -146,7 +146,7 @@ func TestFactorizedEqualsNaFlexViT(t *testing.T) {
 func TestGrid2DTrainsThroughItsResampling(t *testing.T) {
 	c := small("grid2d", PoolClass) // 5×3 patches
 	store := model.NewStore()
-	store.SetParams(map[string]any{ParamGrid2DRows: 2, ParamGrid2DCols: 7})
+	store.SetParams(map[string]any{paramGrid2DRows: 2, paramGrid2DCols: 7})
 	gradient := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 		sum := ReduceAllSum(c.Encoders(s.In("vit")).Additive.Encode(in[0].Graph()))
 		return Gradient(sum, s.Store().GetVariable("/vit/position/grid2d/table").NodeValue(in[0].Graph()))

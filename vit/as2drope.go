@@ -11,12 +11,12 @@ import (
 
 // Hyperparameters of as2drope.
 const (
-	// ParamAS2DRoPEBaseRows is the number of rows of patches of the grid that an as2drope model was trained on, >= 1:
+	// paramAS2DRoPEBaseRows is the number of rows of patches of the grid that an as2drope model was trained on, >= 1:
 	// positions are scaled by it over the current rows. Default 0, the model's own rows, which is a scale of 1.
-	ParamAS2DRoPEBaseRows = "as2drope_base_rows"
+	paramAS2DRoPEBaseRows = "as2drope_base_rows"
 
-	// ParamAS2DRoPERotateClass says whether as2drope turns the class token, as the original does. Default true.
-	ParamAS2DRoPERotateClass = "as2drope_rotate_class"
+	// paramAS2DRoPERotateClass says whether as2drope turns the class token, as the original does. Default true.
+	paramAS2DRoPERotateClass = "as2drope_rotate_class"
 )
 
 // newAS2DRoPE is VisionLLaMA's auto-scaled encoding (https://arxiv.org/abs/2403.00522): with f_j = θ^(-4j/d),
@@ -24,12 +24,12 @@ const (
 // size of the one trained on, columns by the same factor as rows. The class token is turned too, as the patch in front
 // of the first: the last of row -1.
 func newAS2DRoPE(scope *model.Scope, c Config) Rotary {
-	base := model.GetParamOr(scope, ParamAS2DRoPEBaseRows, 0)
+	base := model.GetParamOr(scope, paramAS2DRoPEBaseRows, 0)
 	if base < 0 {
-		exceptions.Panicf("vit: %s is %d, want >= 1, or 0 for the model's own rows", ParamAS2DRoPEBaseRows, base)
+		exceptions.Panicf("vit: %s is %d, want >= 1, or 0 for the model's own rows", paramAS2DRoPEBaseRows, base)
 	}
 	scale := float64(cmp.Or(base, c.Rows())) / float64(c.Rows())
-	rotateClass := model.GetParamOr(scope, ParamAS2DRoPERotateClass, true)
+	rotateClass := model.GetParamOr(scope, paramAS2DRoPERotateClass, true)
 	f := frequencies(ropeTheta(scope, 10000), c.headDim()/4)
 	return newRotation("as2drope", c, false, fixedPairs(c, -c.Prefix(), func(k, i int) float64 {
 		if k < 0 {
@@ -46,4 +46,4 @@ func newAS2DRoPE(scope *model.Scope, c Config) Rotary {
 	}))
 }
 
-func as2dTrainedGrid(c Config) map[string]any { return map[string]any{ParamAS2DRoPEBaseRows: c.Rows()} }
+func as2dTrainedGrid(c Config) map[string]any { return map[string]any{paramAS2DRoPEBaseRows: c.Rows()} }

@@ -17,14 +17,14 @@ import (
 
 // Hyperparameters of factorized.
 const (
-	// ParamFactorizedRows and ParamFactorizedCols are the lengths of the tables of factorized, the grid of patches that it
+	// paramFactorizedRows and paramFactorizedCols are the lengths of the tables of factorized, the grid of patches that it
 	// was trained on, >= 1. Default 0, the model's own.
-	ParamFactorizedRows = "factorized_rows"
-	ParamFactorizedCols = "factorized_cols"
+	paramFactorizedRows = "factorized_rows"
+	paramFactorizedCols = "factorized_cols"
 
-	// ParamFactorizedAspect says whether both tables are stretched to the longer side of another grid, of which the
+	// paramFactorizedAspect says whether both tables are stretched to the longer side of another grid, of which the
 	// shorter side takes the beginning; else each is stretched to its own side. Default false.
-	ParamFactorizedAspect = "factorized_aspect"
+	paramFactorizedAspect = "factorized_aspect"
 )
 
 // newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as timm's NaFlexViT has it: a
@@ -37,9 +37,9 @@ func newFactorized(scope *model.Scope, c Config) Additive {
 	var rows, cols int
 	aspect := false
 	readSettings(scope, []setting.Row{
-		setting.Number(ParamFactorizedRows, &rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
-		setting.Number(ParamFactorizedCols, &cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
-		setting.Switch(ParamFactorizedAspect, &aspect, "whether both sides are stretched alike"),
+		setting.Number(paramFactorizedRows, &rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
+		setting.Number(paramFactorizedCols, &cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
+		setting.Switch(paramFactorizedAspect, &aspect, "whether both sides are stretched alike"),
 	})
 	scope = scope.At("factorized")
 	ofRow := weight.Float32(scope, "rows", weight.Normal(0.02), cmp.Or(rows, c.Rows()), c.Width)
@@ -64,5 +64,5 @@ func newFactorized(scope *model.Scope, c Config) Additive {
 func factorizedParameters(c Config) int { return (c.Rows() + c.Cols()) * c.Width }
 
 func factorizedTrainedGrid(c Config) map[string]any {
-	return map[string]any{ParamFactorizedRows: c.Rows(), ParamFactorizedCols: c.Cols()}
+	return map[string]any{paramFactorizedRows: c.Rows(), paramFactorizedCols: c.Cols()}
 }

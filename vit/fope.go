@@ -20,13 +20,13 @@ import (
 
 // Hyperparameters of fope, beside ParamRopeTheta; what each means stands in its row of settings.
 const (
-	ParamFoPELength        = "fope_length"
-	ParamFoPEDim           = "fope_dim"
-	ParamFoPEIgnoreZero    = "fope_ignore_zero"
-	ParamFoPESeparateBasis = "fope_separate_basis"
-	ParamFoPESeparateHead  = "fope_separate_head"
-	ParamFoPEGain          = "fope_gain"
-	ParamFoPELearn         = "fope_learn"
+	paramFoPELength        = "fope_length"
+	paramFoPEDim           = "fope_dim"
+	paramFoPEIgnoreZero    = "fope_ignore_zero"
+	paramFoPESeparateBasis = "fope_separate_basis"
+	paramFoPESeparateHead  = "fope_separate_head"
+	paramFoPEGain          = "fope_gain"
+	paramFoPELearn         = "fope_learn"
 )
 
 // fopeSettings are the encoding's settings.
@@ -39,17 +39,17 @@ type fopeSettings struct {
 func (o *fopeSettings) settings() []setting.Row {
 	return []setting.Row{
 		thetaSetting(&o.theta),
-		setting.Number(ParamFoPELength, &o.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
+		setting.Number(paramFoPELength, &o.length, 0, maxSide*maxSide, "the patches in training, 7 or more: frequencies "+
 			"with less than one period over them are taken out; 0 for the model's own, and 7 where it has fewer"),
-		setting.Number(ParamFoPEDim, &o.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
+		setting.Number(paramFoPEDim, &o.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
 			"more than those of a head: more and denser ones to mix"),
-		setting.Switch(ParamFoPEIgnoreZero, &o.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
+		setting.Switch(paramFoPEIgnoreZero, &o.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
 			"half of a head's pairs get a mixture of the others, or kept as zeros, and every pair gets one"),
-		setting.Switch(ParamFoPESeparateBasis, &o.separateBasis, "whether sines and cosines have their own coefficients"),
-		setting.Switch(ParamFoPESeparateHead, &o.separateHead, "whether every head has its own coefficients"),
-		setting.Number(ParamFoPEGain, &o.gain, 0, math.MaxFloat32, "the size of the random part of the coefficients, the "+
+		setting.Switch(paramFoPESeparateBasis, &o.separateBasis, "whether sines and cosines have their own coefficients"),
+		setting.Switch(paramFoPESeparateHead, &o.separateHead, "whether every head has its own coefficients"),
+		setting.Number(paramFoPEGain, &o.gain, 0, math.MaxFloat32, "the size of the random part of the coefficients, the "+
 			"gain of a Xavier-normal draw: 0.3 in the authors' smallest model, 0.4 and 0.6 in larger ones"),
-		setting.Switch(ParamFoPELearn, &o.learned, "whether the coefficients are trained"),
+		setting.Switch(paramFoPELearn, &o.learned, "whether the coefficients are trained"),
 	}
 }
 
@@ -125,19 +125,19 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 }
 
 func fopeTrainedGrid(c Config) map[string]any {
-	return map[string]any{ParamFoPELength: max(fopeShortest, c.Rows()*c.Cols())}
+	return map[string]any{paramFoPELength: max(fopeShortest, c.Rows()*c.Cols())}
 }
 
 // frequencies returns those that are mixed, in radians per patch, and how many pairs of a head get a mixture.
-// Frequencies θ^(-2i/D), D the larger of headDim and ParamFoPEDim, that have less than one period in the length of the
+// Frequencies θ^(-2i/D), D the larger of headDim and paramFoPEDim, that have less than one period in the length of the
 // training are taken out.
 func (o *fopeSettings) frequencies(c Config) (f []float64, mixed int) {
 	switch {
 	case o.length < fopeShortest:
-		exceptions.Panicf("vit: %s = %d, want %d or more: below, no frequency has a period", ParamFoPELength, o.length,
+		exceptions.Panicf("vit: %s = %d, want %d or more: below, no frequency has a period", paramFoPELength, o.length,
 			fopeShortest)
 	case o.dim%2 != 0:
-		exceptions.Panicf("vit: %s = %d, want an even number", ParamFoPEDim, o.dim)
+		exceptions.Panicf("vit: %s = %d, want an even number", paramFoPEDim, o.dim)
 	case o.ignoreZero && c.headDim() < 4:
 		exceptions.Panicf("vit: position fope mixes half of a head's pairs of channels: want heads of 4 or more channels, "+
 			"not %d", c.headDim())

@@ -15,10 +15,10 @@ import (
 
 // Hyperparameters of grid2d.
 const (
-	// ParamGrid2DRows and ParamGrid2DCols are the rows and columns of the table of grid2d, the grid of patches that it was
+	// paramGrid2DRows and paramGrid2DCols are the rows and columns of the table of grid2d, the grid of patches that it was
 	// trained on, >= 1. Default 0, the model's own.
-	ParamGrid2DRows = "grid2d_rows"
-	ParamGrid2DCols = "grid2d_cols"
+	paramGrid2DRows = "grid2d_rows"
+	paramGrid2DCols = "grid2d_cols"
 
 	// ParamGrid2DKernel is what the table is resampled with, "bilinear" (default) or "bicubic" (ViTDet).
 	ParamGrid2DKernel = "grid2d_kernel"
@@ -28,14 +28,14 @@ const (
 // N(0, 0.02²) at the start: the "2-D grid" that the WePE paper compares with, whose released code has as many
 // parameters as a learned table. On the grid it was trained on it is "learned" by another name. On another one the
 // graph resamples the table, with torch's bilinear or bicubic kernel (half-pixel centres, clamped at the border, no
-// antialias), so that the same parameters serve and train at every resolution: ParamGrid2DRows and ParamGrid2DCols say
+// antialias), so that the same parameters serve and train at every resolution: paramGrid2DRows and paramGrid2DCols say
 // what the table's own grid is.
 func newGrid2D(scope *model.Scope, c Config) Additive {
 	var rows, cols int
 	kernel := "bilinear"
 	readSettings(scope, []setting.Row{
-		setting.Number(ParamGrid2DRows, &rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
-		setting.Number(ParamGrid2DCols, &cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
+		setting.Number(paramGrid2DRows, &rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
+		setting.Number(paramGrid2DCols, &cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
 		setting.Choice(ParamGrid2DKernel, &kernel, "what the table is resampled with", "bilinear", "bicubic"),
 	})
 	along := map[string]func(distance float64) float64{"bilinear": additive.Linear, "bicubic": additive.Cubic}[kernel]
@@ -61,7 +61,7 @@ func newGrid2D(scope *model.Scope, c Config) Additive {
 func grid2dParameters(c Config) int { return c.Places() * c.Width }
 
 func grid2dTrainedGrid(c Config) map[string]any {
-	return map[string]any{ParamGrid2DRows: c.Rows(), ParamGrid2DCols: c.Cols()}
+	return map[string]any{paramGrid2DRows: c.Rows(), paramGrid2DCols: c.Cols()}
 }
 
 // maxSide bounds the patches along a side that a table may have been trained on.

@@ -32,7 +32,7 @@ func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 				old[i] = float32(math.Sin(float64(i * i)))
 			}
 			store := model.NewStore()
-			store.SetParams(map[string]any{vit.ParamGrid2DRows: rows, vit.ParamGrid2DCols: cols,
+			store.SetParams(map[string]any{"grid2d_rows": rows, "grid2d_cols": cols,
 				vit.ParamGrid2DKernel: kernel})
 			for path, x := range map[string]*tensors.Tensor{
 				"/vit/position/grid2d/prefix": tensors.FromFlatDataAndDimensions(old[:width], 1, width),

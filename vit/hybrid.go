@@ -10,14 +10,14 @@ import (
 )
 
 // ParamBlend is what hybrid blends into the table: BlendSurrogate (default), wepe.NewSurrogate, or the encoding of
-// position "wepe", BlendExact, or of "wepe-sphere", BlendSphere, each under its own hyperparameters.
+// position "wepe", BlendExact, or of "wepe-sphere", blendSphere, each under its own hyperparameters.
 const ParamBlend = "wepe_blend"
 
 // Values of ParamBlend.
 const (
 	BlendSurrogate = "surrogate"
 	BlendExact     = "exact"
-	BlendSphere    = "sphere"
+	blendSphere    = "sphere"
 )
 
 // newHybrid blends an encoding of the patches, ParamBlend, into learned rows, wepe.Hybrid. The rows are the
@@ -27,10 +27,10 @@ func newHybrid(scope *model.Scope, c Config) Additive {
 	rows := learnedRows(scope, c)
 	blend := BlendSurrogate
 	readSettings(scope, []setting.Row{setting.Choice(ParamBlend, &blend, "what hybrid blends", BlendSurrogate, BlendExact,
-		BlendSphere)})
+		blendSphere)})
 	if blend != BlendSurrogate {
 		exact := wepe.New(scope, c.Rows(), c.Cols(), c.Width)
-		if blend == BlendSphere {
+		if blend == blendSphere {
 			exact = exact.OnSphere()
 		}
 		return wepe.NewHybrid(scope, rows, exact.FromScope().Done()).FromScope().Done()

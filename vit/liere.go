@@ -23,11 +23,11 @@ import (
 // Hyperparameters of liere; what each means stands in its row of settings.
 const (
 	ParamLiereBlock       = "liere_block"
-	ParamLiereShared      = "liere_shared"
-	ParamLiereFirstLayer  = "liere_first_layer"
-	ParamLiereTrainedRows = "liere_trained_rows"
-	ParamLiereTrainedCols = "liere_trained_cols"
-	ParamLiereAxes        = "liere_axes"
+	paramLiereShared      = "liere_shared"
+	paramLiereFirstLayer  = "liere_first_layer"
+	paramLiereTrainedRows = "liere_trained_rows"
+	paramLiereTrainedCols = "liere_trained_cols"
+	paramLiereAxes        = "liere_axes"
 )
 
 // liereSettings are the encoding's settings.
@@ -40,14 +40,14 @@ func (l *liereSettings) settings() []setting.Row {
 	return []setting.Row{
 		setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "the channels that a rotation turns together, a divisor of "+
 			"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"),
-		setting.Switch(ParamLiereShared, &l.shared, "whether all heads of a layer share the generators"),
-		setting.Switch(ParamLiereFirstLayer, &l.firstLayer, "whether every layer uses the rotations of layer 0, as the "+
+		setting.Switch(paramLiereShared, &l.shared, "whether all heads of a layer share the generators"),
+		setting.Switch(paramLiereFirstLayer, &l.firstLayer, "whether every layer uses the rotations of layer 0, as the "+
 			"released model does"),
-		setting.Number(ParamLiereTrainedRows, &l.rows, 0, maxSide, "the rows of patches in training, the unit of "+
+		setting.Number(paramLiereTrainedRows, &l.rows, 0, maxSide, "the rows of patches in training, the unit of "+
 			"coordinates; 0 for the model's own"),
-		setting.Number(ParamLiereTrainedCols, &l.cols, 0, maxSide, "the columns of patches in training; 0 for the model's "+
+		setting.Number(paramLiereTrainedCols, &l.cols, 0, maxSide, "the columns of patches in training; 0 for the model's "+
 			"own"),
-		setting.Number(ParamLiereAxes, &l.axes, liereAxes, liereAxes, "patches of an image have a row and a column, and no "+
+		setting.Number(paramLiereAxes, &l.axes, liereAxes, liereAxes, "patches of an image have a row and a column, and no "+
 			"third coordinate"),
 	}
 }
@@ -136,7 +136,7 @@ func liereCoordinates(trained, n int) []float64 {
 }
 
 func liereTrainedGrid(c Config) map[string]any {
-	return map[string]any{ParamLiereTrainedRows: c.Rows(), ParamLiereTrainedCols: c.Cols()}
+	return map[string]any{paramLiereTrainedRows: c.Rows(), paramLiereTrainedCols: c.Cols()}
 }
 
 // liereParameters counts the default form.

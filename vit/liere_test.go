@@ -133,8 +133,8 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 			name := fmt.Sprintf("grid%dx%d", grid[0], grid[1])
 			f, c := liereModel(t, meta, raw, grid)
 			f.Store.SetParams(map[string]any{
-				ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead,
-				ParamLiereTrainedRows: meta.Grids[0][0], ParamLiereTrainedCols: meta.Grids[0][1],
+				ParamLiereBlock: variant.Block, paramLiereShared: !variant.PerHead,
+				paramLiereTrainedRows: meta.Grids[0][0], paramLiereTrainedCols: meta.Grids[0][1],
 			})
 			last := c.Depth - 1
 			rotations := held(variant.Name + "." + name + ".rotations")
@@ -181,7 +181,7 @@ func TestLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 		_, c := liereModel(t, meta, want[meta.Variants[0].Name+".generator_raw_params"], grid)
 		store := model.NewStore()
 		store.SetParams(map[string]any{
-			ParamLiereTrainedRows: meta.Grids[0][0], ParamLiereTrainedCols: meta.Grids[0][1]})
+			paramLiereTrainedRows: meta.Grids[0][0], paramLiereTrainedCols: meta.Grids[0][1]})
 		encoder := newLieRE(store.RootScope(), c).(*liere)
 		name := fmt.Sprintf("grid%dx%d.positions", grid[0], grid[1])
 		gomlxtest.NearAbs(t, name, encoder.coordinates[2*c.Prefix():], want[name].Data, 1e-6)
@@ -191,7 +191,7 @@ func TestLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 	}
 	for _, variant := range meta.Variants {
 		f, c := liereModel(t, meta, want[variant.Name+".generator_raw_params"], meta.Grids[0])
-		f.Store.SetParams(map[string]any{ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead})
+		f.Store.SetParams(map[string]any{ParamLiereBlock: variant.Block, paramLiereShared: !variant.PerHead})
 		generators := want[variant.Name+".generators"] // [axes, layers, blocks, g, g]
 		g := generators.Shape[3]
 		got := gomlxtest.RunModel(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
@@ -210,7 +210,7 @@ func TestLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	c := small("liere", PoolClass) // 5×3 patches
 	store := model.NewStore()
-	store.SetParams(map[string]any{ParamLiereTrainedRows: 2, ParamLiereTrainedCols: 7})
+	store.SetParams(map[string]any{paramLiereTrainedRows: 2, paramLiereTrainedCols: 7})
 	got := newLieRE(store.RootScope(), c).(*liere)
 	want := []float64{0, 0} // the class token
 	for k := range 15 {
@@ -238,7 +238,7 @@ func TestLieREModelEqualsTheOriginal(t *testing.T) {
 		for form, first := range map[string]bool{"as_released": true, "per_layer": false} {
 			f, c := liereModel(t, meta, want[variant.Name+".generator_raw_params"], meta.Grids[0])
 			f.Store.SetParams(map[string]any{
-				ParamLiereBlock: variant.Block, ParamLiereShared: !variant.PerHead, ParamLiereFirstLayer: first,
+				ParamLiereBlock: variant.Block, paramLiereShared: !variant.PerHead, paramLiereFirstLayer: first,
 			})
 			got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 				trace := c.Trace(s.In("vit"), in[0], false)
@@ -257,8 +257,8 @@ func TestLieREsGradientsEqualFiniteDifferences(t *testing.T) {
 	const batch, layer, step = 3, 1, 0.01
 	path := fmt.Sprintf("/vit/position/liere/block_%02d/generators", layer)
 	for name, params := range map[string]map[string]any{
-		"default": {}, "shared": {ParamLiereShared: true}, "blocks of 2": {ParamLiereBlock: 2},
-		"shared blocks of 2": {ParamLiereShared: true, ParamLiereBlock: 2},
+		"default": {}, "shared": {paramLiereShared: true}, "blocks of 2": {ParamLiereBlock: 2},
+		"shared blocks of 2": {paramLiereShared: true, ParamLiereBlock: 2},
 	} {
 		c := small("liere", PoolMean)
 		store := gomlxtest.Seeded(t, 3)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
@@ -16,27 +17,27 @@ import (
 
 // Hyperparameters of lookhere.
 const (
-	// ParamLookHereViews says which way the heads look: names of LookHereViews, joined by "-", as in "halves-none", the
+	// paramLookHereViews says which way the heads look: names of viewNames, joined by "-", as in "halves-none", the
 	// default (the paper's LH-180; LH-90 is "corners-none", LH-45 "eighths1-eighths2-none"). A name stands for four heads
 	// that look four ways; heads are handed out by fours, the first names get one four more where they do not divide, and
 	// the last is cut where there are fewer. Of less than four heads in all, which the authors do not have, two look up
 	// and left, three also down. Several such words joined by "," are those of one block after the other.
-	ParamLookHereViews = "lookhere_views"
+	paramLookHereViews = "lookhere_views"
 
-	// ParamLookHereSlope is a factor of the whole bias; default 1. The paper lowers it on larger grids.
-	ParamLookHereSlope = "lookhere_slope"
+	// paramLookHereSlope is a factor of the whole bias; default 1. The paper lowers it on larger grids.
+	paramLookHereSlope = "lookhere_slope"
 
-	// ParamLookHereFirst and ParamLookHereLast are the factors of the first and of the last block, those between lie on a
+	// paramLookHereFirst and paramLookHereLast are the factors of the first and of the last block, those between lie on a
 	// line; default 1.5 and 0.5.
-	ParamLookHereFirst = "lookhere_first"
-	ParamLookHereLast  = "lookhere_last"
+	paramLookHereFirst = "lookhere_first"
+	paramLookHereLast  = "lookhere_last"
 
-	// ParamLookHereDistance is what the bias grows with: "linear" (default), "sqrt" or "square" of the distance.
-	ParamLookHereDistance = "lookhere_distance"
+	// paramLookHereDistance is what the bias grows with: "linear" (default), "sqrt" or "square" of the distance.
+	paramLookHereDistance = "lookhere_distance"
 
-	// ParamLookHereFill is what a patch out of view gets: "hidden" (default), or the bias of distance "zero", or that of
+	// paramLookHereFill is what a patch out of view gets: "hidden" (default), or the bias of distance "zero", or that of
 	// the greatest distance of the grid, "farthest".
-	ParamLookHereFill = "lookhere_fill"
+	paramLookHereFill = "lookhere_fill"
 )
 
 // lookHere is the encoding's settings.
@@ -47,11 +48,11 @@ type lookHere struct {
 
 func (l *lookHere) settings() []setting.Row {
 	return []setting.Row{
-		setting.Number(ParamLookHereSlope, &l.slope, 0, 1000, "a factor of the whole bias"),
-		setting.Number(ParamLookHereFirst, &l.first, 0, 1000, "the factor of the first block"),
-		setting.Number(ParamLookHereLast, &l.last, 0, 1000, "the factor of the last block"),
-		setting.Choice(ParamLookHereDistance, &l.distance, "what the bias grows with", "linear", "sqrt", "square"),
-		setting.Choice(ParamLookHereFill, &l.fill, "what a patch out of view gets", "hidden", "zero", "farthest"),
+		setting.Number(paramLookHereSlope, &l.slope, 0, 1000, "a factor of the whole bias"),
+		setting.Number(paramLookHereFirst, &l.first, 0, 1000, "the factor of the first block"),
+		setting.Number(paramLookHereLast, &l.last, 0, 1000, "the factor of the last block"),
+		setting.Choice(paramLookHereDistance, &l.distance, "what the bias grows with", "linear", "sqrt", "square"),
+		setting.Choice(paramLookHereFill, &l.fill, "what a patch out of view gets", "hidden", "zero", "farthest"),
 	}
 }
 
@@ -68,11 +69,11 @@ func (l *lookHere) settings() []setting.Row {
 func newLookHere(scope *model.Scope, c Config) Relative {
 	l := lookHere{distance: "linear", fill: "hidden", slope: 1, first: 1.5, last: 0.5}
 	readSettings(scope, l.settings())
-	views := model.GetParamOr(scope, ParamLookHereViews, "halves-none")
+	views := model.GetParamOr(scope, paramLookHereViews, "halves-none")
 	words := strings.Split(views, ",")
 	if len(words) != 1 && len(words) != c.Depth {
 		exceptions.Panicf("vit: %s names the views of %d blocks, this model has %d: give one for all, or one for each",
-			ParamLookHereViews, len(words), c.Depth)
+			paramLookHereViews, len(words), c.Depth)
 	}
 	heads := make([][]lookHereHead, len(words))
 	for i, word := range words {
@@ -85,7 +86,7 @@ func newLookHere(scope *model.Scope, c Config) Relative {
 		if layer > 0 {
 			factor += float64(layer) * (l.last - l.first) / float64(c.Depth-1)
 		}
-		return -float64(bfloat16(float32(l.slope * factor * (h.slope * distance))))
+		return -float64(bfloat16.FromFloat32(float32(l.slope * factor * (h.slope * distance))).Float32())
 	}
 	out := &fixedBias{name: "lookhere(" + views + ")", c: c, layers: c.Depth}
 	out.ofOffset = func(layer, head int, o additive.Offset) float64 {
@@ -166,8 +167,8 @@ var lookHereViews = []struct {
 	{"zerotriangles", [4]string{"zero, upward", "zero, downward", "zero, leftward", "zero, rightward"}},
 }
 
-// LookHereViews lists the names in values of ParamLookHereViews.
-func LookHereViews() []string {
+// viewNames lists the names in values of paramLookHereViews.
+func viewNames() []string {
 	names := make([]string, len(lookHereViews))
 	for i, v := range lookHereViews {
 		names[i] = v.name
@@ -196,10 +197,10 @@ func (h lookHereHead) sees(key additive.Offset) bool {
 func lookHereHeads(word string, n int) (heads []lookHereHead) {
 	names, fours := strings.Split(word, "-"), (n+3)/4
 	for i, name := range names {
-		row := slices.Index(LookHereViews(), name)
+		row := slices.Index(viewNames(), name)
 		if row < 0 {
-			exceptions.Panicf("vit: %s = %q: unknown view %q: want one of %s, or several joined by -", ParamLookHereViews,
-				word, name, strings.Join(LookHereViews(), ", "))
+			exceptions.Panicf("vit: %s = %q: unknown view %q: want one of %s, or several joined by -", paramLookHereViews,
+				word, name, strings.Join(viewNames(), ", "))
 		}
 		mine := fours / len(names)
 		if i < fours%len(names) {
@@ -227,10 +228,4 @@ func lookHereHeads(word string, n int) (heads []lookHereHead) {
 		}
 	}
 	return heads
-}
-
-// bfloat16 rounds x to the nearest number of 8 bits, ties to even.
-func bfloat16(x float32) float32 {
-	bits := math.Float32bits(x)
-	return math.Float32frombits((bits + 0x7FFF + bits>>16&1) &^ 0xFFFF)
 }

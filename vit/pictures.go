@@ -32,11 +32,11 @@ type Pictures struct {
 // encoding follows its own rule, as in Config.TrainedGrid; "learned" resamples its table as SigLIP 2 does, bilinearly
 // with antialias. N need not be Rows·Cols.
 func (c Config) PicturesLogits(scope *model.Scope, p Pictures) *Node {
-	return c.PicturesTrace(scope, p, false).Logits
+	return c.picturesTrace(scope, p, false).Logits
 }
 
-// PicturesTrace is Trace for pictures that keep their aspect, with N in place of Rows·Cols.
-func (c Config) PicturesTrace(scope *model.Scope, p Pictures, attentionWeights bool) *Trace {
+// picturesTrace is Trace for pictures that keep their aspect, with N in place of Rows·Cols.
+func (c Config) picturesTrace(scope *model.Scope, p Pictures, attentionWeights bool) *Trace {
 	c = c.valid()
 	if err := c.Encoding().ValidatePictures(); err != nil {
 		panic(err)

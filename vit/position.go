@@ -106,19 +106,19 @@ var positions = []Position{
 	},
 	{
 		Name: "sincos2d", Doc: "fixed sines and cosines of row and column", Source: "https://arxiv.org/abs/2111.06377",
-		Width: 4, Params: []string{ParamSinCos2DVariant}, Additive: newSinCos2D,
+		Width: 4, Params: []string{paramSinCos2DVariant}, Additive: newSinCos2D,
 	},
 	{
 		Name: "grid2d", Doc: "a learned table that resamples itself to another grid",
 		Parameters: grid2dParameters, Variables: []string{"grid2d/"},
-		Params:      []string{ParamGrid2DRows, ParamGrid2DCols, ParamGrid2DKernel},
+		Params:      []string{paramGrid2DRows, paramGrid2DCols, ParamGrid2DKernel},
 		TrainedGrid: grid2dTrainedGrid, Additive: newGrid2D,
 	},
 	{
 		Name: "factorized", Doc: "a learned table for rows and one for columns, resampled on their own",
 		Source:     "https://arxiv.org/abs/2307.06304",
 		Parameters: factorizedParameters, Variables: []string{"factorized/"},
-		Params:      []string{ParamFactorizedRows, ParamFactorizedCols, ParamFactorizedAspect},
+		Params:      []string{paramFactorizedRows, paramFactorizedCols, paramFactorizedAspect},
 		TrainedGrid: factorizedTrainedGrid, Additive: newFactorized,
 	},
 	{
@@ -145,7 +145,7 @@ var positions = []Position{
 	{
 		Name: "as2drope", Doc: "axial, scaled to the grid of the training, class token too",
 		Source:  "https://arxiv.org/abs/2403.00522",
-		HeadDim: 4, Params: []string{ParamRopeTheta, ParamAS2DRoPEBaseRows, ParamAS2DRoPERotateClass},
+		HeadDim: 4, Params: []string{ParamRopeTheta, paramAS2DRoPEBaseRows, paramAS2DRoPERotateClass},
 		TrainedGrid: as2dTrainedGrid, Rotary: newAS2DRoPE,
 	},
 	{
@@ -191,7 +191,7 @@ var positions = []Position{
 	{
 		Name: "lookhere", Doc: "heads that each look one way, and less far block by block",
 		Source: "https://arxiv.org/abs/2405.13985",
-		Params: append(setting.Names(new(lookHere).settings()), ParamLookHereViews), Relative: newLookHere,
+		Params: append(setting.Names(new(lookHere).settings()), paramLookHereViews), Relative: newLookHere,
 	},
 }
 

@@ -79,7 +79,7 @@ func TestEveryRowSaysWhatItsEncodingHas(t *testing.T) {
 		for _, compression := range []wepe.Compression{wepe.CompressTanh, wepe.CompressSphere} {
 			variables = append(variables, built(c, map[string]any{wepe.ParamCompression: string(compression)})...)
 		}
-		variables = append(variables, built(c, map[string]any{ParamBlend: BlendSphere})...)
+		variables = append(variables, built(c, map[string]any{ParamBlend: blendSphere})...)
 		for _, own := range p.Variables {
 			if !slices.ContainsFunc(variables, Encoding{{Variables: []string{own}}}.Owns) {
 				t.Errorf("%s has no variable %s", p.Name, own)

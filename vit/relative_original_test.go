@@ -106,11 +106,11 @@ func TestEveryBiasEqualsLookHere(t *testing.T) {
 		}
 		c := onGrid("lookhere", test.Grid[0], test.Grid[1], test.Depth, test.Heads)
 		params := map[string]any{
-			ParamLookHereViews: views, ParamLookHereSlope: meta.Config.Slope, ParamLookHereFirst: meta.Config.Layers[0],
-			ParamLookHereLast: meta.Config.Layers[1], ParamLookHereFill: fills[test.Fill],
+			paramLookHereViews: views, paramLookHereSlope: meta.Config.Slope, paramLookHereFirst: meta.Config.Layers[0],
+			paramLookHereLast: meta.Config.Layers[1], paramLookHereFill: fills[test.Fill],
 		}
 		if test.Distance != "" {
-			params[ParamLookHereDistance] = test.Distance
+			params[paramLookHereDistance] = test.Distance
 		}
 		got := biases(t, c, params)
 		if test.QueryRows != nil {
@@ -131,10 +131,10 @@ func TestEveryBiasEqualsLookHere(t *testing.T) {
 // 889d2e65): the first heads are those of none, the others have a distance of zero.
 func TestSomeHeadsOfLookHereHaveNoDistance(t *testing.T) {
 	c := onGrid("lookhere", 3, 5, 2, 4)
-	want := biases(t, c, map[string]any{ParamLookHereViews: "none"}) // [blocks, heads, tokens, tokens]
+	want := biases(t, c, map[string]any{paramLookHereViews: "none"}) // [blocks, heads, tokens, tokens]
 	ofHead := c.Tokens() * c.Tokens()
 	for plain, views := range map[int]string{1: "none1zero3", 2: "none2zero2", 3: "none3zero1"} {
-		for i, x := range biases(t, c, map[string]any{ParamLookHereViews: views}) {
+		for i, x := range biases(t, c, map[string]any{paramLookHereViews: views}) {
 			if head := i / ofHead % c.Heads; head < plain && x != want[i] || head >= plain && x != 0 {
 				t.Fatalf("%s: head %d has %g at %d, none has %g", views, head, x, i%ofHead, want[i])
 			}
@@ -284,8 +284,8 @@ func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
 			Heads: m.Heads, MLPDim: int(m.Ratio * float64(m.Width)), Classes: m.Classes, Position: "lookhere",
 			Epsilon: m.Epsilon, LayerScale: 1}.WithDefaults()
 		f := load(t, "lookhere")
-		f.Store.SetParams(map[string]any{ParamLookHereViews: m.Views, ParamLookHereSlope: test.slope,
-			ParamLookHereFirst: meta.Bias.Layers[0], ParamLookHereLast: meta.Bias.Layers[1]})
+		f.Store.SetParams(map[string]any{paramLookHereViews: m.Views, paramLookHereSlope: test.slope,
+			paramLookHereFirst: meta.Bias.Layers[0], paramLookHereLast: meta.Bias.Layers[1]})
 		f.conv("patch", "patch_embed.proj")
 		f.Set("class", f.Get("cls_token").Data, 1, c.Width)
 		f.blocks(c, "", "attn.qkv.weight", "attn.qkv.bias", "attn.proj", "mlp.fc1", "mlp.fc2")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes/bfloat16"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -212,7 +213,7 @@ func TestEveryCaseEqualsVisionLLaMA(t *testing.T) {
 		c = c.WithDefaults()
 		f := load(t, "as2drope")
 		f.Store.SetParam("/"+ParamRopeTheta, m.Theta)
-		f.Store.SetParam("/"+ParamAS2DRoPEBaseRows, m.Base)
+		f.Store.SetParam("/"+paramAS2DRoPEBaseRows, m.Base)
 		for i, name := range []string{"query", "key", "value"} {
 			f.Linear("block_00/attention/"+name, "qkv.weight", "qkv.bias", i*c.Width, (i+1)*c.Width)
 		}
@@ -273,8 +274,8 @@ func TestEveryVariantEqualsFoPE(t *testing.T) {
 			f := gomlxtest.LoadTorch(t, "fope", "tensors.safetensors", "/vit/")
 			store := f.Store
 			store.SetParams(map[string]any{
-				ParamRopeTheta: v.Theta, ParamFoPELength: v.Length, ParamFoPEDim: v.Dim, ParamFoPEIgnoreZero: v.IgnoreZero,
-				ParamFoPESeparateBasis: v.SeparateBasis, ParamFoPESeparateHead: v.SeparateHead, ParamFoPEGain: v.Gain,
+				ParamRopeTheta: v.Theta, paramFoPELength: v.Length, paramFoPEDim: v.Dim, paramFoPEIgnoreZero: v.IgnoreZero,
+				paramFoPESeparateBasis: v.SeparateBasis, paramFoPESeparateHead: v.SeparateHead, paramFoPEGain: v.Gain,
 			})
 			o := fopeSettings{theta: v.Theta, length: v.Length, dim: v.Dim, ignoreZero: v.IgnoreZero}
 			used, mixed := o.frequencies(c)
@@ -323,11 +324,11 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 	}{
 		// 14·14 patches, θ = 10000: frequencies 10000^(-i/32) >= 2π/196 are those with i <= 11.
 		{14, 14, 3, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+3)*12))},
-		{14, 14, 3, 64, map[string]any{ParamFoPESeparateHead: false, ParamFoPEGain: 0.6}, 12, 12,
+		{14, 14, 3, 64, map[string]any{paramFoPESeparateHead: false, paramFoPEGain: 0.6}, 12, 12,
 			0.6 * math.Sqrt(2.0/(12+12))},
 		{14, 14, 1, 64, nil, 12, 12, 0.3 * math.Sqrt(2/float64((12+1)*12))},
 		// Spaced for 128 channels, 10000^(-i/64) with i <= 23, for at most 16 pairs: every second, while there are.
-		{14, 14, 3, 64, map[string]any{ParamFoPEDim: 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
+		{14, 14, 3, 64, map[string]any{paramFoPEDim: 128}, 24, 16, 0.3 * math.Sqrt(2/float64((24+3)*16))},
 	} {
 		c := Config{ImageRows: test.rows, ImageCols: test.cols, PatchSize: 1, Width: test.heads * test.headDim,
 			Depth: 10, Heads: test.heads, Classes: 1, Position: "fope"}.WithDefaults()
@@ -453,7 +454,7 @@ func TestEveryGridEqualsDINOv3(t *testing.T) {
 		periods := r.periods(m.HeadDim / 4)
 		if form == "bf16." {
 			for i := range periods { // as the released checkpoints hold them
-				periods[i] = float64(bfloat16(float32(periods[i])))
+				periods[i] = float64(bfloat16.FromFloat32(float32(periods[i])).Float32())
 			}
 			gomlxtest.NearAbs(t, form+"periods", periods, want[form+"periods"].Data, 0)
 		}

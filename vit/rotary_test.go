@@ -72,7 +72,7 @@ func TestThetaIsThePublishedOneByDefault(t *testing.T) {
 		c := turning(position)
 		with := func(params map[string]any) []float64 {
 			store := gomlxtest.Seeded(t, 5)
-			store.SetParam("/"+ParamFoPELength, 100) // long enough for more than one frequency
+			store.SetParam("/"+paramFoPELength, 100) // long enough for more than one frequency
 			store.SetParams(params)
 			q, _ := turned(t, store, c)
 			return q
@@ -127,30 +127,10 @@ func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
 			t.Errorf("%s: patch 1 stays as it is", position)
 		}
 		store := gomlxtest.Seeded(t, 5)
-		store.SetParam("/"+ParamAS2DRoPERotateClass, false)
+		store.SetParam("/"+paramAS2DRoPERotateClass, false)
 		if q, _ = turned(t, store, c); !slices.Equal(q[:c.Width], still) {
 			t.Errorf("%s: the class token turns though it is told not to", position)
 		}
-	}
-}
-
-func TestRegistersDoNotTurnAndLeaveThePlacesOfOthers(t *testing.T) {
-	for _, p := range positions {
-		if p.Rotary == nil {
-			continue
-		}
-		c := turning(p.Name)
-		still := gomlxtest.Values(t, alike(c, 1, 1))
-		want, _ := turned(t, gomlxtest.Seeded(t, 5), c)
-		c.Registers = 2
-		got, _ := turned(t, gomlxtest.Seeded(t, 5), c)
-		for register := range c.Registers {
-			if at := (1 + register) * c.Width; !slices.Equal(got[at:at+c.Width], still) {
-				t.Errorf("%s: register %d turns", p.Name, register)
-			}
-		}
-		others := append(slices.Clone(got[:c.Width]), got[(1+c.Registers)*c.Width:]...)
-		gomlxtest.NearAbs(t, p.Name, others, want, 0)
 	}
 }
 
@@ -185,34 +165,14 @@ func TestPlacesOnAnotherGridTurnAsOnTheOneTrainedOn(t *testing.T) {
 	}
 }
 
-func TestTrainedGridOpensTheSameVariablesOnAnotherGrid(t *testing.T) {
-	for _, position := range PositionNames() {
-		if position == "learned" || position == "hybrid" { // one row for each patch: resampled
-			continue
-		}
-		c := turning(position)
-		store := gomlxtest.Seeded(t, 5)
-		logitsOf(t, store, c, noise(c, 1))
-		known := store.NumVariables()
-		for name, value := range c.TrainedGrid() {
-			store.SetParam("/"+name, value)
-		}
-		c.ImageRows, c.ImageCols = 7*c.PatchSize, 11*c.PatchSize
-		logitsOf(t, store, c, noise(c, 1)) // a variable of another shape would end it
-		if store.NumVariables() != known {
-			t.Errorf("%s: %d variables on another grid, %d before", position, store.NumVariables(), known)
-		}
-	}
-}
-
 func TestRotaryEncodersGatherTheirPlacesByIndex(t *testing.T) {
 	type form struct {
 		position string
 		params   map[string]any
 	}
 	forms := []form{
-		{"liere", map[string]any{ParamLiereShared: true}}, {"liere", map[string]any{ParamLiereBlock: 2}},
-		{"liere", map[string]any{ParamLiereShared: true, ParamLiereBlock: 2}},
+		{"liere", map[string]any{paramLiereShared: true}}, {"liere", map[string]any{ParamLiereBlock: 2}},
+		{"liere", map[string]any{paramLiereShared: true, ParamLiereBlock: 2}},
 	}
 	for _, p := range positions {
 		if p.Rotary != nil {
@@ -280,7 +240,7 @@ func TestEveryVariableOfARotaryModelTrains(t *testing.T) {
 		c := small(p.Name, PoolClass)
 		c.Width, c.Heads = 24, 2
 		store := gomlxtest.Seeded(t, 5)
-		store.SetParam("/"+ParamFoPELearn, true)
+		store.SetParam("/"+paramFoPELearn, true)
 		logitsOf(t, store, c, noise(c, 2))
 		large(store)
 		var names []string

@@ -13,27 +13,27 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// ParamSinCos2DVariant is the order of the waves of sincos2d, one of SinCos2DVariants(). Default SinCosMAE.
-const ParamSinCos2DVariant = "sincos2d_variant"
+// paramSinCos2DVariant is the order of the waves of sincos2d, one of sinCos2DVariants(). Default sinCosMAE.
+const paramSinCos2DVariant = "sincos2d_variant"
 
-// Variants of sincos2d, values of ParamSinCos2DVariant: four waves of every frequency, in the order of one code base.
+// Variants of sincos2d, values of paramSinCos2DVariant: four waves of every frequency, in the order of one code base.
 const (
-	// SinCosMAE is that of https://arxiv.org/abs/2111.06377: [ sin x | cos x | sin y | cos y ], each over all frequencies.
+	// sinCosMAE is that of https://arxiv.org/abs/2111.06377: [ sin x | cos x | sin y | cos y ], each over all frequencies.
 	// MAE's code names the first half "emb_h", but feeds it the column.
-	SinCosMAE = "mae"
+	sinCosMAE = "mae"
 
-	// SinCosBigVision is MAE's order; the last of n frequencies is 1/10000 itself, because the exponent is j/(n-1).
-	SinCosBigVision = "big_vision"
+	// sinCosBigVision is MAE's order; the last of n frequencies is 1/10000 itself, because the exponent is j/(n-1).
+	sinCosBigVision = "big_vision"
 
-	// SinCosTimm is [ sin y | sin x | cos y | cos x ]. With timm's reverse_coord it is the table of the transposed grid,
+	// sinCosTimm is [ sin y | sin x | cos y | cos x ]. With timm's reverse_coord it is the table of the transposed grid,
 	// patches column by column.
-	SinCosTimm = "timm"
+	sinCosTimm = "timm"
 
-	// SinCosTimmInterleave is timm's interleave_sin_cos: [ sin y | cos y | sin x | cos x ].
-	SinCosTimmInterleave = "timm-interleave"
+	// sinCosTimmInterleave is timm's interleave_sin_cos: [ sin y | cos y | sin x | cos x ].
+	sinCosTimmInterleave = "timm-interleave"
 
-	// SinCosInterleaved is that of the WePE paper: sin x, cos x, sin y, cos y of one frequency after the other.
-	SinCosInterleaved = "interleaved"
+	// sinCosInterleaved is that of the WePE paper: sin x, cos x, sin y, cos y of one frequency after the other.
+	sinCosInterleaved = "interleaved"
 )
 
 // sinCosOrder says at which place of four a variant has sin x, cos x, sin y and cos y.
@@ -43,15 +43,15 @@ type sinCosOrder struct {
 }
 
 var sinCosOrders = []sinCosOrder{
-	{SinCosMAE, [4]int{0, 1, 2, 3}},
-	{SinCosBigVision, [4]int{0, 1, 2, 3}},
-	{SinCosTimm, [4]int{1, 3, 0, 2}},
-	{SinCosTimmInterleave, [4]int{2, 3, 0, 1}},
-	{SinCosInterleaved, [4]int{0, 1, 2, 3}},
+	{sinCosMAE, [4]int{0, 1, 2, 3}},
+	{sinCosBigVision, [4]int{0, 1, 2, 3}},
+	{sinCosTimm, [4]int{1, 3, 0, 2}},
+	{sinCosTimmInterleave, [4]int{2, 3, 0, 1}},
+	{sinCosInterleaved, [4]int{0, 1, 2, 3}},
 }
 
-// SinCos2DVariants lists the values of ParamSinCos2DVariant.
-func SinCos2DVariants() []string {
+// sinCos2DVariants lists the values of paramSinCos2DVariant.
+func sinCos2DVariants() []string {
 	names := make([]string, len(sinCosOrders))
 	for i, o := range sinCosOrders {
 		names[i] = o.variant
@@ -59,7 +59,7 @@ func SinCos2DVariants() []string {
 	return names
 }
 
-// SinCos2D returns the fixed two-dimensional table of a variant, float32 [prefix+rows·cols, width], prefix rows zero.
+// sinCos2D returns the fixed two-dimensional table of a variant, float32 [prefix+rows·cols, width], prefix rows zero.
 // With n = width/4 and w_j = 10000^(-j/n), j = 0 … n-1, the row of the patch at row y and column x consists of
 //
 //	sin(x·w_j), cos(x·w_j), sin(y·w_j), cos(y·w_j)
@@ -69,18 +69,18 @@ func SinCos2DVariants() []string {
 // On another grid the table is computed anew, rows and columns counted from 0, as big_vision and timm do. MAE, which
 // trains the table further when it fine-tunes, resamples it with torch's bicubic kernel: fold the model, then resample
 // its learned rows (checkpoints.Resample, kind "hf").
-func SinCos2D(variant string, rows, cols, prefix, width int) []float32 {
-	known := slices.Index(SinCos2DVariants(), variant)
+func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {
+	known := slices.Index(sinCos2DVariants(), variant)
 	switch {
 	case known < 0:
-		exceptions.Panicf("vit: %s = %q, want one of %s", ParamSinCos2DVariant, variant,
-			strings.Join(SinCos2DVariants(), ", "))
+		exceptions.Panicf("vit: %s = %q, want one of %s", paramSinCos2DVariant, variant,
+			strings.Join(sinCos2DVariants(), ", "))
 	case width%4 != 0:
 		exceptions.Panicf("vit: sincos2d needs a width that divides by 4, got %d", width)
 	}
 	n := width / 4
 	last := float64(n) // divides the exponent
-	if variant == SinCosBigVision {
+	if variant == sinCosBigVision {
 		last = max(1, last-1)
 	}
 	table := make([]float32, (prefix+rows*cols)*width)
@@ -91,7 +91,7 @@ func SinCos2D(variant string, rows, cols, prefix, width int) []float32 {
 			w := math.Pow(10000, -float64(j)/last)
 			for i, value := range [4]float64{math.Sin(x * w), math.Cos(x * w), math.Sin(y * w), math.Cos(y * w)} {
 				place := sinCosOrders[known].place[i]
-				if variant == SinCosInterleaved {
+				if variant == sinCosInterleaved {
 					out[4*j+place] = float32(value)
 				} else {
 					out[place*n+j] = float32(value)
@@ -102,10 +102,10 @@ func SinCos2D(variant string, rows, cols, prefix, width int) []float32 {
 	return table
 }
 
-// newSinCos2D is SinCos2D as a constant of the graph.
+// newSinCos2D is sinCos2D as a constant of the graph.
 func newSinCos2D(scope *model.Scope, c Config) Additive {
-	variant := model.GetParamOr(scope, ParamSinCos2DVariant, SinCosMAE)
+	variant := model.GetParamOr(scope, paramSinCos2DVariant, sinCosMAE)
 	rows := tensors.FromFlatDataAndDimensions(
-		SinCos2D(variant, c.Rows(), c.Cols(), c.PlacedPrefix(), c.Width), c.Places(), c.Width)
+		sinCos2D(variant, c.Rows(), c.Cols(), c.PlacedPrefix(), c.Width), c.Places(), c.Width)
 	return &table{name: "sincos2d(" + variant + ")", rows: func(g *Graph) *Node { return Const(g, rows) }}
 }

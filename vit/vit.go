@@ -47,6 +47,8 @@ type Trace struct {
 	Encoded *Node        // [batch, prefix+Rows·Cols, width] after the final LayerNorm, float32 like all below
 	Pooled  *Node        // [batch, PooledWidth] what the head sees
 	Logits  *Node        // [batch, classes]
+
+	Encoders Encoders // of the positions; empty for images of several grids
 }
 
 // Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalised
@@ -59,9 +61,13 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 // the fused attention of backends that have one.
 func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *Trace {
 	c = c.valid()
-	return c.trace(scope, c.cut(images), func(scope *model.Scope) places {
-		return oneGrid{c, c.encoders(scope)}
+	var encoders Encoders
+	t := c.trace(scope, c.cut(images), func(scope *model.Scope) places {
+		encoders = c.encoders(scope)
+		return oneGrid{c, encoders}
 	}, attentionWeights)
+	t.Encoders = encoders
+	return t
 }
 
 // valid returns c with its defaults, and panics where Validate refuses it.

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/gomlx/gomlx/support/exceptions"
-	"k8s.io/klog/v2"
 
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -28,18 +27,18 @@ func (e *Encoder) Closest() (distance float64, first, second int) {
 	return closest(e.config.hostFeatures())
 }
 
-// warnOfCollisions says in one line when two patches look the same.
-func (e *Encoder) warnOfCollisions() {
+// Warning names two patches that float32 cannot tell apart, in one line; empty if there are none.
+func (e *Encoder) Warning() string {
 	distance, first, second := e.Closest()
 	if distance >= tooClose {
-		return
+		return ""
 	}
 	at := func(k int) string { return fmt.Sprintf("(%d, %d)", k/e.config.cols, k%e.config.cols) }
 	remedy := "a smaller " + ParamAlphaScale
 	if e.config.compression == CompressSphere {
 		remedy = ParamDerivative + ", another " + ParamAlphaU + " or " + ParamOffsetU
 	}
-	klog.Warningf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer patches "+
+	return fmt.Sprintf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer patches "+
 		"keep them apart", e.Name(), at(first), at(second), distance, remedy)
 }
 

@@ -3,18 +3,15 @@
 package wepe
 
 import (
-	"bytes"
-	"io"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/ml/model"
-	"k8s.io/klog/v2"
 )
 
 func TestClosest_is_the_least_distance_of_all_pairs_of_the_hosts_features(t *testing.T) {
-	logged := warnings(t)
+	var all string
 	for _, c := range []struct {
 		rows, cols int
 		params     kv
@@ -27,7 +24,6 @@ func TestClosest_is_the_least_distance_of_all_pairs_of_the_hosts_features(t *tes
 		{64, 64, kv{ParamAlphaScale: 1e-3}, tooClose, 1}, // what the warning advises
 		{5, 7, kv{ParamOmega3: 1.085, ParamAlphaU: 0.3}, 0, 1},
 	} {
-		before := logged.Len()
 		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).Done()
 		got, first, second := e.Closest()
 		host := squareGrid(c.rows, c.cols)
@@ -48,25 +44,15 @@ func TestClosest_is_the_least_distance_of_all_pairs_of_the_hosts_features(t *tes
 			t.Errorf("%d×%d %v: %g between %d and %d, want %g, in [%g, %g]", c.rows, c.cols, c.params, got, first, second,
 				want, c.low, c.high)
 		}
-		line := logged.String()[before:]
+		line := e.Warning()
+		all += line
 		if said := strings.Contains(line, "too close for float32"); said != (want < tooClose) ||
-			strings.Count(line, "\n") > 1 {
+			strings.Contains(line, "\n") {
 			t.Errorf("%d×%d %v: said %q at a distance of %g", c.rows, c.cols, c.params, line, want)
 		}
 	}
 	// On the diagonal next to the pole.
-	if line := logged.String(); !strings.Contains(line, "patches (0, 0) and (1, 1) have features 2e-09 apart") {
-		t.Errorf("the warnings do not name the patches of 37×37: %s", line)
+	if !strings.Contains(all, "patches (0, 0) and (1, 1) have features 2e-09 apart") {
+		t.Errorf("the warnings do not name the patches of 37×37: %s", all)
 	}
-}
-
-// warnings collects what klog says during a test.
-func warnings(t *testing.T) *bytes.Buffer {
-	state := klog.CaptureState()
-	t.Cleanup(state.Restore)
-	var logged bytes.Buffer
-	klog.LogToStderr(false)
-	klog.SetOutputBySeverity("INFO", io.Discard)
-	klog.SetOutputBySeverity("WARNING", &logged)
-	return &logged
 }

@@ -45,8 +45,8 @@
 // which FromScope takes over.
 //
 // On large grids tanh takes the patches next to the pole for one another: their features are 3e-4 apart at 24×24, 2e-9
-// at 37×37 and equal at 64×64 ([Encoder.Closest]); an encoder whose patches float32 cannot tell apart says so when it
-// is built. A look-up table measures itself when it is built and takes the nodes it needs ([ParamTableError]).
+// at 37×37 and equal at 64×64 ([Encoder.Closest]); [Encoder.Warning] names patches that float32 cannot tell
+// apart. A look-up table measures itself when it is built and takes the nodes it needs ([ParamTableError]).
 //
 // The graphs are real arithmetic in float32 (the encoding's dtype; tokens of any float dtype come back in their own)
 // and use only operations that have a gradient on the pure-Go, XLA and ONNX backends. Nothing becomes NaN or infinite,

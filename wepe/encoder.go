@@ -38,7 +38,6 @@ func newEncoder(c Config) *Encoder {
 	if c.prefix > 0 {
 		e.prefix = weight.Variable(scope, namePrefix, c.dtype, weight.Normal(prefixStd), c.prefix, c.width)
 	}
-	e.warnOfCollisions()
 	return e
 }
 

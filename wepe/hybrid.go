@@ -132,6 +132,14 @@ func (h *Hybrid) Features(g *Graph) *Node { return h.encoding.Features(g) }
 // FeatureNames says what each column of Features is.
 func (h *Hybrid) FeatureNames() []string { return h.encoding.FeatureNames() }
 
+// Warning is that of the encoding that is blended in, if it has one.
+func (h *Hybrid) Warning() string {
+	if e, ok := h.encoding.(*Encoder); ok {
+		return e.Warning()
+	}
+	return ""
+}
+
 // Lambda returns λ, a scalar in [0, 1].
 func (h *Hybrid) Lambda(g *Graph) *Node {
 	raw := h.gate.NodeValue(g)

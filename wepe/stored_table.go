@@ -12,7 +12,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
-	"k8s.io/klog/v2"
 )
 
 // A table that an encoder looks up is stored beside its other variables, so that it travels in the model's checkpoints:
@@ -98,11 +97,10 @@ func (e *Encoder) fittedKey() (key tableKey, worst float64, err error) {
 // A deflated table takes more nodes than ParamTableResolution where its features would err by more than
 // ParamTableError, as on lattices far from square, and none is built where the most nodes are not enough.
 func (e *Encoder) BuildTable() error {
-	key, worst, err := e.fittedKey()
+	key, _, err := e.fittedKey()
 	if err != nil {
 		return err
 	}
-	klog.V(1).Infof("%s: a table of %d nodes a side, features off by %.2g at most", e.Name(), key.Resolution, worst)
 	table, err := newTable(key)
 	if err != nil {
 		return err

@@ -7,21 +7,13 @@ import (
 	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/internal/cubic"
 )
 
-// Linear and Cubic weigh an old place by its distance from a new one, in old places: the hat, and the kernel of Keys
-// (1981) with the parameter -0.75.
+// Linear and Cubic weigh an old position by its distance from a new one, in old positions: the hat, and torch's cubic.
 func Linear(distance float64) float64 { return max(0, 1-math.Abs(distance)) }
-
-func Cubic(distance float64) float64 {
-	switch x := math.Abs(distance); {
-	case x < 1:
-		return (1.25*x-2.25)*x*x + 1
-	case x < 2:
-		return ((-0.75*x+3.75)*x-6)*x + 3
-	}
-	return 0
-}
+func Cubic(distance float64) float64  { return cubic.Kernel(distance, -0.75) }
 
 // Resample resamples the first axis of x [n, …] to m places and keeps the first of them, [keep, …], by a product
 // with constant weights: it has a gradient on every backend, which Interpolate has not.
