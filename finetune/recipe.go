@@ -189,12 +189,13 @@ func (r Recipe) Validate() error {
 	if err := validateAspect(r.Aspect, r.Augment, r.Model); err != nil {
 		return err
 	}
-	return r.validateParams()
+	return ValidateParams(r.Params, r.Model)
 }
 
-// validateParams refuses hyperparameters that nothing reads, and values that the encoding does not take.
-func (r Recipe) validateParams() error {
-	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+// ValidateParams returns an error for hyperparameters that nothing reads, and for values that the encoding of a model
+// does not take.
+func ValidateParams(params map[string]any, c vit.Config) error {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !slices.Contains(vit.Params(), name) {
 			return fmt.Errorf("finetune: unknown hyperparameter %s: want one of %s", name,
 				strings.Join(vit.Params(), ", "))
@@ -203,10 +204,8 @@ func (r Recipe) validateParams() error {
 	// The encoder refuses by a panic while a graph is built: made here for nothing, its message comes early and alone.
 	return exceptions.TryCatch[error](func() {
 		store := model.NewStore()
-		for name, value := range r.Params {
-			store.SetParam("/"+name, value)
-		}
-		r.Model.Encoders(store.Scope("/"))
+		store.RootScope().SetParams(params)
+		c.Encoders(store.RootScope())
 	})
 }
 

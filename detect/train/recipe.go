@@ -8,15 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-
-	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/vit"
 )
 
 // Recipe says everything about the training of a detector but the data, the seed and the machine. It is saved with
@@ -95,21 +90,7 @@ func (r Recipe) Validate() error {
 	if err := r.Detector.Validate(); err != nil {
 		return err
 	}
-	return r.validateParams()
-}
-
-// validateParams refuses hyperparameters that nothing reads, and values that the encoding does not take.
-func (r Recipe) validateParams() error {
-	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
-		if !slices.Contains(vit.Params(), name) {
-			return fmt.Errorf("detection: unknown hyperparameter %s: want one of %s", name, strings.Join(vit.Params(), ", "))
-		}
-	}
-	return exceptions.TryCatch[error](func() {
-		store := model.NewStore()
-		store.RootScope().SetParams(r.Params)
-		r.Detector.Backbone.Encoders(store.RootScope())
-	})
+	return finetune.ValidateParams(r.Params, r.Detector.Backbone.Config)
 }
 
 // Set changes fields from settings as finetune.Recipe.Set does, "steps=300;detector.backbone.width=96".
