@@ -220,7 +220,7 @@ func distance(s *subject) error {
 		for r, d := range rings.Distances {
 			s.detail("weight by distance", fmt.Sprintf("layer %d at %.3g", l+1, d), mean[r])
 		}
-		s.measured("correlation of weight and distance", fmt.Sprintf("layer %d", l+1), Pearson(rings.Distances,
+		s.measured("correlation of weight and distance", fmt.Sprintf("layer %d", l+1), pearson(rings.Distances,
 			mean))
 		s.line(fmt.Sprintf("weight of a pair of patches, layer %d", l+1), "distance (patches)", "mean weight",
 			report.Line{X: rings.Distances, Y: mean})
@@ -257,7 +257,7 @@ func maps(s *subject) error {
 		}
 		panels = append(panels, row)
 	}
-	first := Pearson(distancesFrom(g, queries[0]), flat(panels[0][0].Values))
+	first := pearson(distancesFrom(g, queries[0]), flat(panels[0][0].Values))
 	s.measured("correlation of weight and distance, from the centre", "layer 1, first image", first)
 	return s.show("where patches look",
 		"Mean over heads, for the first image; the query is outlined, each map as red as its "+
@@ -319,16 +319,16 @@ func tsne(s *subject) error {
 	if n < 10 {
 		return NotHere(fmt.Sprintf("%d patches are too few", n))
 	}
-	silhouette, _ := Silhouette(points, quadrant)
+	apart, _ := silhouette(points, quadrant)
 	_, r2 := Neighbours(points, [][]float64{rows, cols}, 5)
-	s.measured("silhouette by quadrant, of features", "", silhouette)
+	s.measured("silhouette by quadrant, of features", "", apart)
 	s.measured("R² of row and column from 5 nearest features", "", r2)
 	embedded, divergence, err := TSNE{Seed: s.Look.Seed}.Embed(points, n)
 	if err != nil {
 		return err
 	}
-	silhouette, _ = Silhouette(embedded, quadrant)
-	s.measured("silhouette by quadrant, of t-SNE", "", silhouette)
+	apart, _ = silhouette(embedded, quadrant)
+	s.measured("silhouette by quadrant, of t-SNE", "", apart)
 	s.detail("divergence, nats", "", divergence)
 	x, y := make([]float64, n), make([]float64, n)
 	for i := range n {
@@ -358,7 +358,7 @@ func likeness(s *subject) error {
 	}
 	for l, first := range s.reference.features[:min(len(v.pooled), len(s.reference.features))] {
 		s.measured("unbiased linear CKA with the first model", fmt.Sprintf("layer %d", l+1),
-			UnbiasedCKA(first, v.pooled[l], v.images))
+			unbiasedCKA(first, v.pooled[l], v.images))
 	}
 	return nil
 }
@@ -382,11 +382,11 @@ func masks(s *subject) error {
 		if mask == nil {
 			continue
 		}
-		values := MinMax(Enlarge(row, s.grid.Rows, s.grid.Cols, s.Images.Height, s.Images.Width))
-		correlation, _ := PointBiserial(mask, values)
-		for k, number := range []float64{IoU(mask, values, 0.5),
-			IoU(mask, values, Quantile(values, 0.5)),
-			IoU(mask, values, Quantile(values, 0.9)), correlation} {
+		values := MinMax(enlarge(row, s.grid.Rows, s.grid.Cols, s.Images.Height, s.Images.Width))
+		correlation, _ := pointBiserial(mask, values)
+		for k, number := range []float64{iou(mask, values, 0.5),
+			iou(mask, values, quantile(values, 0.5)),
+			iou(mask, values, quantile(values, 0.9)), correlation} {
 			measures[names[k]] = append(measures[names[k]], number)
 		}
 	}
@@ -398,7 +398,7 @@ func masks(s *subject) error {
 		s.measured(name, "mean", meanOf(values))
 		s.measured(name, "deviation", stat.StdDev(values, nil))
 		if first := s.reference.masks[name]; len(first) == len(values) {
-			_, p := PairedT(values, first)
+			_, p := pairedT(values, first)
 			s.measured(name, "p of the paired difference to the first model", p)
 		}
 	}
@@ -439,7 +439,7 @@ func separation(s *subject) error {
 	if err != nil {
 		return err
 	}
-	bins := ErrorBySeparation(separations, wrong, errorBins, 0.005, 0.995)
+	bins := errorBySeparation(separations, wrong, errorBins, 0.005, 0.995)
 	line := report.Line{}
 	var rates, centres []float64
 	for _, b := range bins {
@@ -461,8 +461,8 @@ func separation(s *subject) error {
 		}
 	}
 	s.measured("mean separation, patches", "", meanOf(separations))
-	s.measured("correlation of separation and error, images", "", Pearson(separations, errors))
-	s.measured("correlation of separation and error rate, bins of 10 images and more", "", Pearson(centres,
+	s.measured("correlation of separation and error, images", "", pearson(separations, errors))
+	s.measured("correlation of separation and error rate, bins of 10 images and more", "", pearson(centres,
 		rates))
 	s.line("wrong answers by how far apart the 5 strongest patches are", "mean distance (patches)", "error rate", line)
 	return nil

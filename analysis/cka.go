@@ -10,28 +10,28 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// LinearCKA compares two representations of the same n examples, x [n, p] and y [n, q] (Kornblith et al.,
+// linearCKA compares two representations of the same n examples, x [n, p] and y [n, q] (Kornblith et al.,
 // https://arxiv.org/abs/1905.00414): with Gram matrices K = xxᵀ, L = yyᵀ, rows and columns centred,
 //
 //	⟨K, L⟩ / (‖K‖ ‖L‖),
 //
 // 1 where they are equal up to rotation and scale; NaN where one of them is constant.
-func LinearCKA(x, y []float64, n int) float64 {
+func linearCKA(x, y []float64, n int) float64 {
 	return cka(centred(gram(x, n), n), centred(gram(y, n), n))
 }
 
-// UnbiasedCKA is LinearCKA with the unbiased estimator of the inner products (Song et al. 2007), which does not grow
+// unbiasedCKA is linearCKA with the unbiased estimator of the inner products (Song et al. 2007), which does not grow
 // with the width where examples are few. It wants n > 3 and may be below 0.
-func UnbiasedCKA(x, y []float64, n int) float64 {
+func unbiasedCKA(x, y []float64, n int) float64 {
 	return cka(unbiased(gram(x, n), n), unbiased(gram(y, n), n))
 }
 
-// GaussianCKA is CKA of K_ij = exp(−d²/2σ²) with σ² = factor² · median of all n² squared distances d², for x and y
+// gaussianCKA is CKA of K_ij = exp(−d²/2σ²) with σ² = factor² · median of all n² squared distances d², for x and y
 // each.
-func GaussianCKA(x, y []float64, n int, factor float64) float64 {
+func gaussianCKA(x, y []float64, n int, factor float64) float64 {
 	kernel := func(points []float64) []float64 {
 		k := squaredDistances(points, n)
-		width := 2 * factor * factor * Quantile(k, 0.5)
+		width := 2 * factor * factor * quantile(k, 0.5)
 		for i, d := range k {
 			k[i] = math.Exp(-d / width)
 		}

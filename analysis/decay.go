@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// DecayBins is the number of bins of the released analysis: 80 edges make 79.
-const DecayBins = 79
+// decayBins is the number of bins of the released analysis: 80 edges make 79.
+const decayBins = 79
 
 // Decay is how the cosine similarity of two positions falls with their distance.
 type Decay struct {
@@ -26,10 +26,10 @@ type Decay struct {
 	Falling     float64 // part of the steps from bin to bin that fall, in percent
 }
 
-// DecayOf measures vectors [patches, width], over all N(N−1)/2 unordered pairs. The bins divide [0, 100) percent of the
+// decayOf measures vectors [patches, width], over all N(N−1)/2 unordered pairs. The bins divide [0, 100) percent of the
 // largest distance; as in the release (distance_curve_analysis.py at 3c27aecd) the largest distance is in none of them.
 // Averaging within bins first leaves little but the trend: Bins is always much nearer to ±1 than Pairs.
-func DecayOf(vectors []float64, g Grid, bins int) (Decay, error) {
+func decayOf(vectors []float64, g Grid, bins int) (Decay, error) {
 	n := g.Patches()
 	similarity, err := report.Similarities(vectors, n)
 	if err != nil {
@@ -47,7 +47,7 @@ func DecayOf(vectors []float64, g Grid, bins int) (Decay, error) {
 	if len(d) < 2 || constant(s) {
 		return out, nil
 	}
-	out.Pairs = Pearson(d, s)
+	out.Pairs = pearson(d, s)
 	scaled := MinMax(s)
 	sums, counts := make([]float64, bins), make([]float64, bins)
 	longest := floats.Max(d)
@@ -72,7 +72,7 @@ func DecayOf(vectors []float64, g Grid, bins int) (Decay, error) {
 	if m < 2 {
 		return out, nil
 	}
-	out.Bins = Pearson(out.Centres, out.Means)
+	out.Bins = pearson(out.Centres, out.Means)
 	out.First, out.Last, out.Falling = out.Means[0], out.Means[m-1], 100*falling/float64(m-1)
 	out.Percent = 100 * (out.First - out.Last) / out.First
 	return out, nil

@@ -20,9 +20,9 @@ import (
 // The disturbances below are functions of the seed and the number of the image alone, so that every model is shown the
 // same; what they uncover or cover has the mean colour of the set.
 
-// Occluded replaces round(share·N) of the N patches of each image, chosen at random, by the mean colour. The released
+// occluded replaces round(share·N) of the N patches of each image, chosen at random, by the mean colour. The released
 // script draws black rectangles that overlap instead, and so hides less than it says.
-func Occluded(set *data.Memory, patch int, share float64, seed uint64) (*data.Memory, error) {
+func occluded(set *data.Memory, patch int, share float64, seed uint64) (*data.Memory, error) {
 	if !(share >= 0 && share <= 1) {
 		return nil, fmt.Errorf("analysis: a share of %g to occlude, want 0 to 1", share)
 	}
@@ -72,7 +72,7 @@ func eachPatch(set *data.Memory, patch int, seed uint64,
 	return out, nil
 }
 
-// Geometry is a movement of a picture about its centre. Angles are in degrees, a positive Rotation turns the picture
+// Geometry is a movement of an image about its centre. Angles are in degrees, a positive Rotation turns the image
 // counter-clockwise, a positive Shear moves its lower half to the left; Shift is in parts of the sides, to the right
 // and downwards.
 type Geometry struct {
@@ -81,7 +81,7 @@ type Geometry struct {
 	Shift           [2]float64
 }
 
-// matrix is the map from places in the picture to those in the moved one.
+// matrix is the map from places in the image to those in the moved one.
 func (m Geometry) matrix(width, height int) f64.Aff3 {
 	sin, cos := math.Sincos(m.Rotation * math.Pi / 180)
 	tan := math.Tan(m.Shear * math.Pi / 180)
@@ -91,7 +91,7 @@ func (m Geometry) matrix(width, height int) f64.Aff3 {
 	return f64.Aff3{a, b, x - a*x - b*y + m.Shift[0]*float64(width), c, d, y - c*x - d*y + m.Shift[1]*float64(height)}
 }
 
-// Moved moves every picture with bilinear interpolation.
+// Moved moves every image with bilinear interpolation.
 func Moved(set *data.Memory, m Geometry) (*data.Memory, error) { return moved(set, m, draw.BiLinear) }
 
 func moved(set *data.Memory, m Geometry, kernel draw.Transformer) (*data.Memory, error) {
@@ -114,7 +114,7 @@ func moved(set *data.Memory, m Geometry, kernel draw.Transformer) (*data.Memory,
 	return out, nil
 }
 
-// Sized brings every picture to another size, as data.Image.Resize with its bilinear kernel.
+// Sized brings every image to another size, as data.Image.Resize with its bilinear kernel.
 func Sized(set *data.Memory, height, width int) *data.Memory {
 	if set.Height == height && set.Width == width {
 		return set

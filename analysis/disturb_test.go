@@ -123,7 +123,7 @@ func TestShuffledPatchesAreTheSamePatchesElsewhere(t *testing.T) {
 func TestOcclusionHidesTheShareThatItSays(t *testing.T) {
 	set := numbered(5, 3)
 	for share, want := range map[float64]int{0: 0, 0.1: 1, 0.3: 2, 0.5: 3, 1: 6} { // of 2×3 patches
-		got, err := Occluded(set, 2, share, 1)
+		got, err := occluded(set, 2, share, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestOcclusionHidesTheShareThatItSays(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Occluded(set, 5, 0.1, 1); err == nil || !strings.Contains(err.Error(), "patches of 5") {
+	if _, err := occluded(set, 5, 0.1, 1); err == nil || !strings.Contains(err.Error(), "patches of 5") {
 		t.Errorf("patches that do not fit: %v", err)
 	}
 }

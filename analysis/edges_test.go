@@ -10,20 +10,20 @@ import (
 
 func TestWhatIsUndefinedIsNaNAndNever0(t *testing.T) {
 	undefined := map[string]float64{
-		"a correlation of constants":                     Pearson([]float64{1, 2, 3}, []float64{0.2, 0.2, 0.2}),
-		"a correlation of one value":                     Pearson([]float64{1}, []float64{2}),
-		"a correlation of values equal but for rounding": Pearson([]float64{1, 2, 3}, []float64{0.3, 0.1 + 0.2, 0.3}),
-		"an overlap of nothing with nothing":             IoU(make([]bool, 3), make([]float64, 3), 1),
+		"a correlation of constants":                     pearson([]float64{1, 2, 3}, []float64{0.2, 0.2, 0.2}),
+		"a correlation of one value":                     pearson([]float64{1}, []float64{2}),
+		"a correlation of values equal but for rounding": pearson([]float64{1, 2, 3}, []float64{0.3, 0.1 + 0.2, 0.3}),
+		"an overlap of nothing with nothing":             iou(make([]bool, 3), make([]float64, 3), 1),
 		"the separation of one patch":                    Grid{Rows: 2, Cols: 3}.Separation([]int{4}),
-		"groups of which there is one":                   first(Silhouette([]float64{1, 2, 3}, []int{7, 7, 7})),
-		"a paired test of one pair":                      first(PairedT([]float64{1}, []float64{2})),
-		"a paired test of equal differences":             first(PairedT([]float64{1, 2, 3}, []float64{2, 3, 4})),
-		"a mask of every pixel":                          first(PointBiserial([]bool{true, true}, []float64{1, 2})),
-		"the variation of nothing":                       Variation(nil),
-		"the likeness of what is the same for all":       LinearCKA([]float64{1, 1, 1}, []float64{1, 2, 3}, 3),
+		"groups of which there is one":                   first(silhouette([]float64{1, 2, 3}, []int{7, 7, 7})),
+		"a paired test of one pair":                      first(pairedT([]float64{1}, []float64{2})),
+		"a paired test of equal differences":             first(pairedT([]float64{1, 2, 3}, []float64{2, 3, 4})),
+		"a mask of every pixel":                          first(pointBiserial([]bool{true, true}, []float64{1, 2})),
+		"the variation of nothing":                       variation(nil),
+		"the likeness of what is the same for all":       linearCKA([]float64{1, 1, 1}, []float64{1, 2, 3}, 3),
 		"the place of a neighbour on a single line":      second(Neighbours([]float64{1, 2, 3}, [][]float64{{4, 4, 4}}, 1)),
 	}
-	constant, err := DecayOf([]float64{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}, Grid{Rows: 2, Cols: 3}, DecayBins)
+	constant, err := decayOf([]float64{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}, Grid{Rows: 2, Cols: 3}, decayBins)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestSizesThatDoNotFitAreRefused(t *testing.T) {
 func TestErrorBinsKeepEveryImageAndSayHowSureTheyAre(t *testing.T) {
 	separation := []float64{-9, 0, 0.5, 1, 1.5, 2, 99, math.NaN()}
 	wrong := []bool{true, false, true, true, false, false, true, true}
-	bins := ErrorBySeparation(separation, wrong, 2, 1.0/6, 5.0/6) // quantiles at 0 and 2
+	bins := errorBySeparation(separation, wrong, 2, 1.0/6, 5.0/6) // quantiles at 0 and 2
 	if len(bins) != 2 || bins[0].Low != 0 || bins[1].High != 2 || bins[0].Images != 3 || bins[1].Images != 4 {
 		t.Fatalf("bins %+v", bins)
 	}
@@ -121,11 +121,11 @@ func TestErrorBinsKeepEveryImageAndSayHowSureTheyAre(t *testing.T) {
 		bins[1].Rate != 0.5 || bins[1].Deviation != 0.25 {
 		t.Errorf("rates %+v", bins)
 	}
-	if same := ErrorBySeparation([]float64{3, 3}, []bool{true, false}, 5, 0,
+	if same := errorBySeparation([]float64{3, 3}, []bool{true, false}, 5, 0,
 		1); same[0].Images != 2 || same[0].Rate != 0.5 {
 		t.Errorf("one separation for all: %+v", same)
 	}
-	if none := ErrorBySeparation([]float64{math.NaN()}, []bool{true}, 5, 0, 1); none != nil {
+	if none := errorBySeparation([]float64{math.NaN()}, []bool{true}, 5, 0, 1); none != nil {
 		t.Errorf("no separation: %+v", none)
 	}
 }
@@ -148,7 +148,7 @@ func TestTheSameSeedEmbedsToTheSamePlacesAndKeepsGroupsApart(t *testing.T) {
 			t.Fatal("the same seed leads to other places")
 		}
 	}
-	if separated, _ := Silhouette(y, labels); !(separated > 0.5) || math.IsNaN(kl) {
+	if separated, _ := silhouette(y, labels); !(separated > 0.5) || math.IsNaN(kl) {
 		t.Errorf("silhouette %g, divergence %g", separated, kl)
 	}
 }

@@ -66,8 +66,8 @@ var Figures = []Figure{
 	},
 	{
 		Name: "tsne", Group: Attention, Title: "Do features know their place?", do: tsne,
-		About: "Patch features of the last block by exact t-SNE; silhouette by quarter of the picture (1 is apart, 0 is " +
-			"mixed), and R² of row and column from the 5 nearest features, which needs no picture.",
+		About: "Patch features of the last block by exact t-SNE; silhouette by quarter of the image (1 is apart, 0 is " +
+			"mixed), and R² of row and column from the 5 nearest features, which needs no image.",
 		Claim: "WePE's features group by place.",
 	},
 	{
@@ -94,18 +94,18 @@ var Figures = []Figure{
 		Claim: "56.8, 45.1, 32.1 % at 10, 20, 30 % against 21.3, 15.6, 13.2 of a learned table, itself trained to 25 %.",
 	},
 	{
-		Name: "geometry", Group: Robustness, Title: "What if pictures are moved?", do: geometry,
-		About: "Test accuracy of pictures turned counter-clockwise, scaled, shifted and sheared, bilinear, the mean " +
+		Name: "geometry", Group: Robustness, Title: "What if images are moved?", do: geometry,
+		About: "Test accuracy of images turned counter-clockwise, scaled, shifted and sheared, bilinear, the mean " +
 			"colour outside.",
 		Claim: "WePE loses less than a learned table, whose model was trained to 25 %.",
 	},
 	{
-		Name: "resolution", Group: Robustness, Title: "What if pictures have another size or shape?", do: resolution,
+		Name: "resolution", Group: Robustness, Title: "What if images have another size or shape?", do: resolution,
 		About: "The same weights on other grids without training, each encoding by its own rule; height × width.",
 	},
 	{
 		Name: "shuffle", Group: Robustness, Title: "What if patches change places?", do: shuffle,
-		About: "Test accuracy where the patches of each picture are shuffled: how much a model uses places at all.",
+		About: "Test accuracy where the patches of each image are shuffled: how much a model uses places at all.",
 	},
 }
 

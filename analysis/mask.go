@@ -4,9 +4,9 @@ package analysis
 
 import "math"
 
-// IoU is the intersection over the union of a mask and the pixels whose value is at least the threshold; NaN where both
+// iou is the intersection over the union of a mask and the pixels whose value is at least the threshold; NaN where both
 // are empty.
-func IoU(mask []bool, values []float64, threshold float64) float64 {
+func iou(mask []bool, values []float64, threshold float64) float64 {
 	both, either := 0, 0
 	for i, object := range mask {
 		attended := values[i] >= threshold
@@ -20,16 +20,16 @@ func IoU(mask []bool, values []float64, threshold float64) float64 {
 	return float64(both) / float64(either)
 }
 
-// PointBiserial is Pearson's correlation of a mask, as 0 and 1, and values, and its two-sided p with n−2 degrees of
+// pointBiserial is Pearson's correlation of a mask, as 0 and 1, and values, and its two-sided p with n−2 degrees of
 // freedom; both NaN where it is undefined: all or no pixels in the mask, or constant values.
-func PointBiserial(mask []bool, values []float64) (r, p float64) {
+func pointBiserial(mask []bool, values []float64) (r, p float64) {
 	object := make([]float64, len(mask))
 	for i, m := range mask {
 		if m {
 			object[i] = 1
 		}
 	}
-	r = Pearson(object, values)
+	r = pearson(object, values)
 	degrees := float64(len(mask) - 2)
 	if math.IsNaN(r) || degrees < 1 {
 		return r, math.NaN()

@@ -10,10 +10,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Silhouette says how well points [n, width] fall into their labelled groups (Rousseeuw 1987): of each point (b−a)/max,
+// silhouette says how well points [n, width] fall into their labelled groups (Rousseeuw 1987): of each point (b−a)/max,
 // a its mean distance to the others of its group, b that to the nearest other group; 0 for a point alone in its group.
 // The mean is NaN for fewer than two groups.
-func Silhouette(points []float64, labels []int) (mean float64, each []float64) {
+func silhouette(points []float64, labels []int) (mean float64, each []float64) {
 	n := len(labels)
 	size := map[int]float64{}
 	for _, label := range labels {

@@ -50,7 +50,7 @@ func large(picture image.Image) *image.RGBA {
 // tinted is a picture, darkened, under a map in red.
 func tinted(picture *image.RGBA, g Grid, patches []float64) image.Image {
 	b := picture.Bounds()
-	heat := MinMax(Enlarge(patches, g.Rows, g.Cols, b.Dy(), b.Dx()))
+	heat := MinMax(enlarge(patches, g.Rows, g.Cols, b.Dy(), b.Dx()))
 	out := image.NewRGBA(b)
 	for i, v := range heat {
 		x, y := i%b.Dx(), i/b.Dx()

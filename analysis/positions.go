@@ -79,7 +79,7 @@ func decay(s *subject) error {
 		s.measured("decay, %", with, d.Percent)
 		s.measured("bins that fall, %", with, d.Falling)
 	}
-	alone, err := DecayOf(vectors, s.grid, DecayBins)
+	alone, err := decayOf(vectors, s.grid, decayBins)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func decay(s *subject) error {
 		for i := range noisy {
 			noisy[i] += draw.NormFloat64()
 		}
-		d, err := DecayOf(noisy, s.grid, DecayBins)
+		d, err := decayOf(noisy, s.grid, decayBins)
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func probe(s *subject) error {
 			return err
 		}
 		if with == 0 {
-			s.measured("MSE, patches²", "always the mean", ChanceErrors(offsets, heldOffsets).MSE)
+			s.measured("MSE, patches²", "always the mean", chanceErrors(offsets, heldOffsets).MSE)
 		}
 		e, err := Probe{Seed: int64(s.Look.Seed)}.Errors(s.Backend, inputs, offsets, heldInputs, heldOffsets)
 		if err != nil {
@@ -232,7 +232,7 @@ func (s *subject) sweep(named study.Named) error {
 		if err != nil {
 			return err
 		}
-		d, err := DecayOf(features, s.grid, DecayBins)
+		d, err := decayOf(features, s.grid, decayBins)
 		if err != nil {
 			return err
 		}
@@ -244,8 +244,8 @@ func (s *subject) sweep(named study.Named) error {
 	if len(labels) == 0 {
 		return nil
 	}
-	s.measured("variation of the "+featureDecay, named.About, Variation(decays))
-	s.measured("variation of the "+featureModulus, named.About, Variation(moduli))
+	s.measured("variation of the "+featureDecay, named.About, variation(decays))
+	s.measured("variation of the "+featureModulus, named.About, variation(moduli))
 	if of != "hybrid" {
 		return nil
 	}

@@ -62,10 +62,10 @@ func (r Rings) DrawPairs(n, images int, seed uint64) ([]Pair, error) {
 // Errors trains the probe on inputs [n][width] and targets [n], and returns by how much it misses those of held, the
 // Euclidean length of each error and of its parts.
 func (p Probe) Errors(backend compute.Backend, inputs [][]float32, targets [][2]float64, heldInputs [][]float32,
-	held [][2]float64) (ProbeErrors, error) {
+	held [][2]float64) (probeErrors, error) {
 	t, err := p.begin(backend)
 	if err != nil {
-		return ProbeErrors{}, err
+		return probeErrors{}, err
 	}
 	defer t.finalize()
 	order := make([]int, len(inputs))
@@ -85,48 +85,48 @@ func (p Probe) Errors(backend compute.Backend, inputs [][]float32, targets [][2]
 				x, y = append(x, inputs[i]), append(y, []float32{float32(targets[i][0]), float32(targets[i][1])})
 			}
 			if _, err := t.step(epoch, x, y); err != nil {
-				return ProbeErrors{}, err
+				return probeErrors{}, err
 			}
 		}
 	}
 	said, err := t.answers(heldInputs)
 	if err != nil {
-		return ProbeErrors{}, err
+		return probeErrors{}, err
 	}
-	var e ProbeErrors
+	var e probeErrors
 	for i, want := range held {
 		e.add(float64(said[i][0])-want[0], float64(said[i][1])-want[1])
 	}
 	return e.finished(), nil
 }
 
-// ProbeErrors are in patches. As in the release MSE and MAE add the two coordinates, and RMSE is the root of MSE.
-type ProbeErrors struct {
+// probeErrors are in patches. As in the release MSE and MAE add the two coordinates, and RMSE is the root of MSE.
+type probeErrors struct {
 	MSE, MAE, RMSE float64
 	Lengths        []float64 // of each error, ascending: the curve of cumulative errors
 }
 
-func (e *ProbeErrors) add(dx, dy float64) {
+func (e *probeErrors) add(dx, dy float64) {
 	e.MSE += dx*dx + dy*dy
 	e.MAE += math.Abs(dx) + math.Abs(dy)
 	e.Lengths = append(e.Lengths, math.Hypot(dx, dy))
 }
 
-func (e *ProbeErrors) finished() ProbeErrors {
+func (e *probeErrors) finished() probeErrors {
 	n := float64(len(e.Lengths))
 	slices.Sort(e.Lengths)
-	return ProbeErrors{MSE: e.MSE / n, MAE: e.MAE / n, RMSE: math.Sqrt(e.MSE / n), Lengths: e.Lengths}
+	return probeErrors{MSE: e.MSE / n, MAE: e.MAE / n, RMSE: math.Sqrt(e.MSE / n), Lengths: e.Lengths}
 }
 
-// ChanceErrors are those of who always answers the mean of the training targets.
-func ChanceErrors(targets, held [][2]float64) ProbeErrors {
+// chanceErrors are those of who always answers the mean of the training targets.
+func chanceErrors(targets, held [][2]float64) probeErrors {
 	var mean [2]float64
 	for _, t := range targets {
 		for c := range mean {
 			mean[c] += t[c] / float64(len(targets))
 		}
 	}
-	var e ProbeErrors
+	var e probeErrors
 	for _, want := range held {
 		e.add(mean[0]-want[0], mean[1]-want[1])
 	}

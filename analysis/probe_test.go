@@ -89,7 +89,7 @@ func TestTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 		}
 		gomlxtest.NearAbs(t, ours, got, wide, tolerance)
 	}
-	var e ProbeErrors
+	var e probeErrors
 	if said, err = probe.answers(x); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestAProbeReadsPlacesFromVectorsThatHoldThemAndNotFromNoise(t *testing.T) {
 	probe := Probe{Hidden: [2]int{16, 8}, Batch: 32, LearningRate: 1e-2, Seed: 1}
 	sees := gomlxtest.Must(probe.Errors(gomlxtest.Backend(), known, offsets, heldKnown, held))(t)
 	not := gomlxtest.Must(probe.Errors(gomlxtest.Backend(), blind, offsets, heldBlind, held))(t)
-	chance := ChanceErrors(offsets, held)
+	chance := chanceErrors(offsets, held)
 	if !(sees.MSE < 0.1*chance.MSE) || !(not.MSE > 0.7*chance.MSE) || math.Abs(not.RMSE-math.Sqrt(not.MSE)) > 1e-12 {
 		t.Errorf("MSE %g with places and %g without, chance is %g", sees.MSE, not.MSE, chance.MSE)
 	}

@@ -148,7 +148,7 @@ func TestRolloutIsThatOfItsAuthorsAndOfVitExplainMended(t *testing.T) {
 		class := all[len(all)-tokens*tokens:][g.Prefix:tokens]
 		maps = append(maps, class...)
 		up := r.Config.Upsample
-		enlarged = append(enlarged, MinMax(Enlarge(class, g.Rows, g.Cols, up*g.Rows, up*g.Cols))...)
+		enlarged = append(enlarged, MinMax(enlarge(class, g.Rows, g.Cols, up*g.Rows, up*g.Cols))...)
 	}
 	r.near(t, "rollout.abnar.all_layers", all, "rollout_abnar_abs")
 	r.near(t, "rollout.abnar.mask", maps, "rollout_abnar_abs")
@@ -181,8 +181,8 @@ func TestCKAIsThatOfItsAuthors(t *testing.T) {
 	x, y := r.tensors["in.cka.x"], r.tensors["in.cka.y"]
 	n := x.Shape[0]
 	for name, got := range map[string]float64{
-		"linear": LinearCKA(x.Data, y.Data, n), "linear_debiased": UnbiasedCKA(x.Data, y.Data, n),
-		"rbf_median0.5": GaussianCKA(x.Data, y.Data, n, 0.5), "rbf_median1": GaussianCKA(x.Data, y.Data, n, 1),
+		"linear": linearCKA(x.Data, y.Data, n), "linear_debiased": unbiasedCKA(x.Data, y.Data, n),
+		"rbf_median0.5": gaussianCKA(x.Data, y.Data, n, 0.5), "rbf_median1": gaussianCKA(x.Data, y.Data, n, 1),
 	} {
 		r.near(t, "cka."+name+".out", []float64{got}, "cka_abs")
 	}
@@ -292,10 +292,10 @@ func TestSilhouetteAndNeighboursAreThoseOfScikitLearn(t *testing.T) {
 	for i, q := range quadrant {
 		labels[i] = int(q)
 	}
-	mean, each := Silhouette(points, labels)
+	mean, each := silhouette(points, labels)
 	r.near(t, "silhouette.features_out", []float64{mean}, "statistics_abs")
 	r.near(t, "silhouette.features_samples_out", each, "statistics_abs")
-	mean, _ = Silhouette(r.tensors["tsne.n_iter1000_out"].Data, labels)
+	mean, _ = silhouette(r.tensors["tsne.n_iter1000_out"].Data, labels)
 	r.near(t, "silhouette.embedding_out", []float64{mean}, "statistics_abs")
 
 	var file struct {
@@ -331,13 +331,13 @@ func TestMasksAreMeasuredAsSciPyAndScikitLearnDo(t *testing.T) {
 			for k, v := range masks.Data[i*size : (i+1)*size] {
 				mask[k] = v == 1
 			}
-			c, p := PointBiserial(mask, values)
+			c, p := pointBiserial(mask, values)
 			correlations, ps = append(correlations, c), append(ps, p)
 			for k, q := range quantiles {
-				overlaps = append(overlaps, IoU(mask, values, Quantile(values, q)))
+				overlaps = append(overlaps, iou(mask, values, quantile(values, q)))
 				byMeasure[k] = append(byMeasure[k], overlaps[len(overlaps)-1])
 			}
-			halves = append(halves, IoU(mask, MinMax(values), 0.5))
+			halves = append(halves, iou(mask, MinMax(values), 0.5))
 		}
 		byMeasure[len(quantiles)], byMeasure[len(quantiles)+1] = halves, correlations
 		measures[method] = byMeasure
@@ -348,7 +348,7 @@ func TestMasksAreMeasuredAsSciPyAndScikitLearnDo(t *testing.T) {
 	}
 	var tests []float64
 	for k, a := range measures["a"] {
-		statistic, p := PairedT(a, measures["b"][k])
+		statistic, p := pairedT(a, measures["b"][k])
 		tests = append(tests, statistic, p)
 	}
 	r.near(t, "mask.paired_t_out", tests, "statistics_abs")
@@ -372,8 +372,8 @@ func TestDecayAndRolloutAreThoseOfTheReleasedScripts(t *testing.T) {
 	fixtures.JSON(t, "official_analysis", "meta.json", &meta)
 	tensors := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")
 	for name, want := range map[string]decay{"pure": meta.Pure, "noisy": meta.Noisy} {
-		got, err := DecayOf(tensors["decay."+name+".embeddings"].Data, Grid{Rows: meta.Grid[0], Cols: meta.Grid[1]},
-			DecayBins)
+		got, err := decayOf(tensors["decay."+name+".embeddings"].Data, Grid{Rows: meta.Grid[0], Cols: meta.Grid[1]},
+			decayBins)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -410,5 +410,5 @@ func TestVariationIsThatOfThePaperTables(t *testing.T) {
 	for _, row := range file.Rows {
 		rho = append(rho, row.Rho)
 	}
-	gomlxtest.NearAbs(t, "variation", []float64{Variation(rho)}, []float64{file.CV["C"]["rho"].Population}, 1e-9)
+	gomlxtest.NearAbs(t, "variation", []float64{variation(rho)}, []float64{file.CV["C"]["rho"].Population}, 1e-9)
 }

@@ -23,7 +23,7 @@ func occlusion(s *subject) error {
 	for _, share := range []float64{0.1, 0.2, 0.3} {
 		ways = append(ways, disturbed{fmt.Sprintf("%.0f %% hidden", 100*share),
 			func(s *subject, sized *data.Memory) (*data.Memory, error) {
-				return Occluded(sized, s.model.Recipe.Model.PatchSize, share, s.Look.Seed)
+				return occluded(sized, s.model.Recipe.Model.PatchSize, share, s.Look.Seed)
 			}})
 	}
 	return s.withstand(ways)

@@ -85,9 +85,9 @@ func (r Rollout) fused(weights []float32, heads, tokens int) ([]float64, error) 
 	return out, nil
 }
 
-// Enlarge brings a map [rows, cols] to [height, width] pixels bilinearly, pixel centres at half-integers and the border
+// enlarge brings a map [rows, cols] to [height, width] pixels bilinearly, pixel centres at half-integers and the border
 // repeated.
-func Enlarge(values []float64, rows, cols, height, width int) []float64 {
+func enlarge(values []float64, rows, cols, height, width int) []float64 {
 	axis := func(i, out, in int) (low, high int, part float64) {
 		at := min(max((float64(i)+0.5)*float64(in)/float64(out)-0.5, 0), float64(in-1))
 		low = int(math.Floor(at))

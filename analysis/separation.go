@@ -30,17 +30,17 @@ func (g Grid) Separation(patches []int) float64 {
 	return sum / pairs
 }
 
-// ErrorBin is the part of wrong answers among the images whose separation is in [Low, High).
-type ErrorBin struct {
+// errorBin is the part of wrong answers among the images whose separation is in [Low, High).
+type errorBin struct {
 	Low, High float64
 	Images    int
 	Rate      float64 // NaN without images
 	Deviation float64 // √(rate·(1−rate)/images), of a binomial rate
 }
 
-// ErrorBySeparation divides images between the percentiles low and high (in parts of 1) of their separations into equal
+// errorBySeparation divides images between the percentiles low and high (in parts of 1) of their separations into equal
 // bins; those beyond fall into the outer ones. Separations that are NaN do not count.
-func ErrorBySeparation(separation []float64, wrong []bool, bins int, low, high float64) []ErrorBin {
+func errorBySeparation(separation []float64, wrong []bool, bins int, low, high float64) []errorBin {
 	var known []float64
 	for _, s := range separation {
 		if !math.IsNaN(s) {
@@ -50,8 +50,8 @@ func ErrorBySeparation(separation []float64, wrong []bool, bins int, low, high f
 	if len(known) == 0 {
 		return nil
 	}
-	from, to := Quantile(known, low), Quantile(known, high)
-	out := make([]ErrorBin, bins)
+	from, to := quantile(known, low), quantile(known, high)
+	out := make([]errorBin, bins)
 	for k := range out {
 		out[k].Low = from + (to-from)*float64(k)/float64(bins)
 		out[k].High = from + (to-from)*float64(k+1)/float64(bins)

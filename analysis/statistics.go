@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Pearson is the correlation of x and y, NaN where it is undefined: fewer than two values, or one of them constant.
-func Pearson(x, y []float64) float64 {
+// pearson is the correlation of x and y, NaN where it is undefined: fewer than two values, or one of them constant.
+func pearson(x, y []float64) float64 {
 	if len(x) < 2 || constant(x) || constant(y) {
 		return math.NaN()
 	}
@@ -25,9 +25,9 @@ func constant(x []float64) bool {
 	return !(high-low > 1e-7*max(math.Abs(low), math.Abs(high)))
 }
 
-// PairedT is Student's t of the differences a − b, and its two-sided p with n−1 degrees of freedom. Both are NaN for
+// pairedT is Student's t of the differences a − b, and its two-sided p with n−1 degrees of freedom. Both are NaN for
 // fewer than two pairs and where all differences are equal.
-func PairedT(a, b []float64) (t, p float64) {
+func pairedT(a, b []float64) (t, p float64) {
 	d := make([]float64, len(a))
 	floats.SubTo(d, a, b)
 	n := float64(len(d))
@@ -44,8 +44,8 @@ func twoSided(t, degrees float64) float64 {
 	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: degrees}.Survival(math.Abs(t))
 }
 
-// Quantile interpolates linearly between the ordered values at q·(n−1), as NumPy does.
-func Quantile(values []float64, q float64) float64 {
+// quantile interpolates linearly between the ordered values at q·(n−1), as NumPy does.
+func quantile(values []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	at := q * float64(len(sorted)-1)
 	i := min(int(at), max(0, len(sorted)-2))
@@ -67,9 +67,9 @@ func MinMax(values []float64) []float64 {
 	return out
 }
 
-// Variation is the coefficient of variation, the deviation (with n) over the mean: how the paper reports what the
+// variation is the coefficient of variation, the deviation (with n) over the mean: how the paper reports what the
 // choice of a hyperparameter changes. NaN for no values.
-func Variation(values []float64) float64 {
+func variation(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}

@@ -31,21 +31,21 @@ func (a Augment) Images(pixels *Node, plan []*Node) *Node {
 	height, width, channels := pixels.Shape().Dim(1), pixels.Shape().Dim(2), pixels.Shape().Dim(3)
 	outHeight, outWidth := a.OutputSize(height, width)
 
-	x := Gather(pixels, InsertAxes(plan[PlanIndices], -1)) // [batch, height, width, channels]
+	x := Gather(pixels, InsertAxes(plan[planIndices], -1)) // [batch, height, width, channels]
 	x = ConvertDType(x, dtypes.Float32)
 	if a.Pad > 0 || a.crops() || a.FlipUpProb > 0 || outHeight != height || outWidth != width {
-		x = warp(x, plan[PlanWindows], outHeight, outWidth, a.Pad)
+		x = warp(x, plan[planWindows], outHeight, outWidth, a.Pad)
 	} else if a.FlipProb > 0 {
-		x = columns(x, plan[PlanWindows], width, 0)
+		x = columns(x, plan[planWindows], width, 0)
 	}
 	x = a.normalise(x, channels)
 	if a.Cutout > 0 {
-		x = Mul(x, OneMinus(boxMask(plan[PlanCutout], outHeight, outWidth)))
+		x = Mul(x, OneMinus(boxMask(plan[planCutout], outHeight, outWidth)))
 	}
 	if a.mixes() {
 		take := Mul(boxMask(plan[PlanMix], outHeight, outWidth), // [1, outHeight, outWidth, 1]
 			OneMinus(InsertAxes(field(plan[PlanMix], 4), -1, -1)))
-		partner := Gather(x, InsertAxes(plan[PlanPartners], -1)) // [batch, outHeight, outWidth, channels]
+		partner := Gather(x, InsertAxes(plan[planPartners], -1)) // [batch, outHeight, outWidth, channels]
 		x = Add(Mul(x, OneMinus(take)), Mul(partner, take))
 	}
 	return StopGradient(x)
@@ -54,8 +54,8 @@ func (a Augment) Images(pixels *Node, plan []*Node) *Node {
 // SoftLabels returns the targets [batch, classes] of a plan: λ·own + (1−λ)·partner, then label smoothing, which moves
 // the share `smoothing` to the uniform distribution.
 func SoftLabels(plan []*Node, classes int, smoothing float64) *Node {
-	own := OneHot(plan[PlanLabels], classes, dtypes.Float32)   // [batch, classes]
-	partner := Gather(own, InsertAxes(plan[PlanPartners], -1)) // [batch, classes]
+	own := OneHot(plan[planLabels], classes, dtypes.Float32)   // [batch, classes]
+	partner := Gather(own, InsertAxes(plan[planPartners], -1)) // [batch, classes]
 	lambda := field(plan[PlanMix], 5)                          // [1, 1]
 	y := Add(Mul(own, lambda), Mul(partner, OneMinus(lambda))) // [batch, classes]
 	return StopGradient(AddScalar(MulScalar(y, 1-smoothing), smoothing/float64(classes)))

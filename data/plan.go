@@ -12,11 +12,11 @@ import (
 
 // The tensors of a plan, by their place in Plan.Tensors and in the nodes given to Augment.Images.
 const (
-	PlanIndices  = iota // int64 [batch]: rows of the set
-	PlanLabels          // int32 [batch]: their labels
-	PlanWindows         // float32 [batch, 8]: scale, offset, first and end of the window, by row then by column
-	PlanCutout          // float32 [batch, 4]: box set to zero
-	PlanPartners        // int64 [batch]: position in the batch of the image mixed in
+	planIndices  = iota // int64 [batch]: rows of the set
+	planLabels          // int32 [batch]: their labels
+	planWindows         // float32 [batch, 8]: scale, offset, first and end of the window, by row then by column
+	planCutout          // float32 [batch, 4]: box set to zero
+	planPartners        // int64 [batch]: position in the batch of the image mixed in
 	PlanMix             // float32 [1, 6]: box where it is mixed in, what is kept there, λ of the labels
 	PlanGrids           // int64 [batch]: which of preprocess.Grids an image has; 0 in sets of one size
 	PlanLen             // how many there are
@@ -158,11 +158,11 @@ func (p *Plan) Tensors() []*tensors.Tensor {
 		windows, cutout = append(windows, p.Windows[k][:]...), append(cutout, p.Cutout[k][:]...)
 	}
 	return []*tensors.Tensor{
-		PlanIndices:  tensors.FromFlatDataAndDimensions(p.Indices, n),
-		PlanLabels:   tensors.FromFlatDataAndDimensions(p.Labels, n),
-		PlanWindows:  tensors.FromFlatDataAndDimensions(windows, n, 8),
-		PlanCutout:   tensors.FromFlatDataAndDimensions(cutout, n, 4),
-		PlanPartners: tensors.FromFlatDataAndDimensions(p.Partners, n),
+		planIndices:  tensors.FromFlatDataAndDimensions(p.Indices, n),
+		planLabels:   tensors.FromFlatDataAndDimensions(p.Labels, n),
+		planWindows:  tensors.FromFlatDataAndDimensions(windows, n, 8),
+		planCutout:   tensors.FromFlatDataAndDimensions(cutout, n, 4),
+		planPartners: tensors.FromFlatDataAndDimensions(p.Partners, n),
 		PlanMix:      tensors.FromFlatDataAndDimensions(p.Mix[:], 1, 6),
 		PlanGrids:    tensors.FromFlatDataAndDimensions(p.Grids, n),
 	}

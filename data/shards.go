@@ -18,8 +18,8 @@ import (
 	"unicode"
 )
 
-// ClassNamesFile may stand beside shards that do not name their classes: a name a line.
-const ClassNamesFile = "classnames.txt"
+// classNamesFile may stand beside shards that do not name their classes: a name a line.
+const classNamesFile = "classnames.txt"
 
 // Shards finds the files of a data set whose images are kept in few large files that end in extension (".tar"), in
 // the directory or in its folders data, train, val, valid, validation and test: those to train on, and those held
@@ -79,11 +79,11 @@ func (f *Files) HoldOut(held float64, seed int64) (train, heldOut *Files, err er
 	return train, heldOut, nil
 }
 
-// NameClasses gives files with labels of numbers their class names: those given, or those of ClassNamesFile in the
+// NameClasses gives files with labels of numbers their class names: those given, or those of classNamesFile in the
 // directory, or the numbers up to the largest.
 func (f *Files) NameClasses(classes []string) error {
 	if classes == nil {
-		text, err := os.ReadFile(filepath.Join(f.Dir, ClassNamesFile))
+		text, err := os.ReadFile(filepath.Join(f.Dir, classNamesFile))
 		switch {
 		case err == nil:
 			classes = strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")), "\n")

@@ -113,7 +113,7 @@ func TestTarRefusesInOneLine(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	dir := datatest.Tree(t, map[string][]byte{"a.tar": whole, ClassNamesFile: []byte("only\n")})
+	dir := datatest.Tree(t, map[string][]byte{"a.tar": whole, classNamesFile: []byte("only\n")})
 	if f, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil); err != nil || f.Classes[0] != "only" {
 		t.Error(f, err)
 	}

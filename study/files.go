@@ -13,9 +13,9 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// FromFiles gives a task pictures in files, squashed to the size that its recipe names, to train on and to be measured
+// FromFiles gives a task images in files, squashed to the size that its recipe names, to train on and to be measured
 // on, some at a time: all of a long test list would not fit into memory. Of each pair the first is there to choose
-// settings, the second for what counts. log is told which pictures cannot be read.
+// settings, the second for what counts. log is told which images cannot be read.
 func (t *Task) FromFiles(train, test [2]*data.Files, log func(line string)) {
 	load := func(ctx context.Context, files *data.Files, u Unit) (*data.Memory, error) {
 		set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: u.Recipe.Augment.Size},
@@ -50,7 +50,7 @@ func (t *Task) FromFiles(train, test [2]*data.Files, log func(line string)) {
 			}
 			n := float64(part.Images)
 			loss += float64(part.Loss) * n
-			top1 += math.Round(float64(part.Top1) * n) // pictures
+			top1 += math.Round(float64(part.Top1) * n) // images
 			top5 += math.Round(float64(part.Top5) * n)
 			all.Images += part.Images
 		}

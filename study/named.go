@@ -22,7 +22,7 @@ type Named struct {
 	Baseline    string       // label of the arm that the others are compared with; "" for learned
 	Sides       [][2]float64 // heights and widths to train at, as multiples of the recipe's side
 	Elsewhere   [][2]float64 // of Study
-	Aspects     []string     // what becomes of pictures of several aspects
+	Aspects     []string     // what becomes of images of several aspects
 	Published   Published    // on CIFAR-100
 }
 
@@ -85,7 +85,7 @@ var All = []Named{
 	},
 	{
 		Name:  "aspect",
-		About: "-position's encodings on the paper's pictures of 1:1, 2:1, 1:2, 1:3 and 4:1, width to height",
+		About: "-position's encodings on the paper's images of 1:1, 2:1, 1:2, 1:3 and 4:1, width to height",
 		Sides: [][2]float64{{1, 1}, {1, 2}, {2, 1}, {3, 1}, {0.5, 2}},
 	},
 	{
@@ -99,7 +99,7 @@ var All = []Named{
 			[]float64{0.125, 0.25, 0.375, 0.5})),
 	},
 	{
-		Name: "flexible", About: "-position's encodings on pictures of several aspects: cropped, squashed, or each on a " +
+		Name: "flexible", About: "-position's encodings on images of several aspects: cropped, squashed, or each on a " +
 			"grid of its own",
 		Aspects: finetune.Aspects(),
 	},
@@ -268,7 +268,7 @@ func Grid(position, label, settings string, values ...[]float64) (arms []Arm) {
 	return arms
 }
 
-// SizesOf returns sizes of pictures from multiples of the side that a recipe gives the images of a set (of the square
+// SizesOf returns sizes of images from multiples of the side that a recipe gives the images of a set (of the square
 // of equal area), in whole patches.
 func SizesOf(multiples [][2]float64, r finetune.Recipe, set *data.Info) (sizes [][2]int, err error) {
 	patch := float64(r.Model.PatchSize)

@@ -55,7 +55,7 @@ func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 		if err != nil || len(trained.Results) != 1 {
 			t.Fatalf("%v: %d rows, %v", u, len(trained.Results), err)
 		}
-		rows, err := report.ReadFiles(filepath.Join(u.Dir, ElsewhereFile))
+		rows, err := report.ReadFiles(filepath.Join(u.Dir, multiResolutionFile))
 		if err != nil || len(rows.Results) != 3 {
 			t.Fatalf("%v: %d rows of other sizes, %v, want each once", u, len(rows.Results), err)
 		}

@@ -206,7 +206,7 @@ func (s *Study) train(ctx context.Context, u Unit, done Results) error {
 	if err := Leave(run, model, row); err != nil {
 		return err
 	}
-	return s.elsewhere(u, row, test)
+	return s.multiResolution(u, row, test)
 }
 
 // Leave writes field.png, the encoding of a trained model over the patch grid, and the page of a finished run, unless

@@ -17,8 +17,8 @@ const (
 	structured  = "structured"
 )
 
-// Groups are the names of the groups.
-var Groups = []string{natural, specialized, structured}
+// groups are the names of the groups.
+var groups = []string{natural, specialized, structured}
 
 // Task is one of the 19, as google-research/task_adaptation (commit d7630d3) defines and its tests assert it. The
 // metric of all of them is top-1 accuracy on the whole test list; retinopathy's too, where others would take Cohen's
@@ -94,7 +94,7 @@ func Choose(words []string) (chosen []Task, err error) {
 	}
 	if len(left) > 0 || len(words) == 0 {
 		return nil, fmt.Errorf("no task %q: want all, %s or some of %s", strings.Join(left, ","),
-			strings.Join(Groups, ", "), strings.Join(names, ","))
+			strings.Join(groups, ", "), strings.Join(names, ","))
 	}
 	return chosen, nil
 }

@@ -33,7 +33,7 @@ func TestTheTableOfTasksHasTheSizesOfVTAB(t *testing.T) {
 			t.Errorf("%s: classes and test images %v, want %v", task.Name, got, publishedSizes[task.Name])
 		}
 		for _, name := range append([]string{task.Name}, task.Aliases...) {
-			if names[name] || slices.Contains(Groups, name) || name == "all" {
+			if names[name] || slices.Contains(groups, name) || name == "all" {
 				t.Errorf("%s: the name %s means two things", task.Name, name)
 			}
 			names[name] = true
@@ -43,8 +43,8 @@ func TestTheTableOfTasksHasTheSizesOfVTAB(t *testing.T) {
 		}
 	}
 	for i, want := range []int{7, 4, 8} {
-		if counts[Groups[i]] != want {
-			t.Errorf("%d %s tasks, want %d", counts[Groups[i]], Groups[i], want)
+		if counts[groups[i]] != want {
+			t.Errorf("%d %s tasks, want %d", counts[groups[i]], groups[i], want)
 		}
 	}
 }

@@ -26,14 +26,14 @@ const Shapes = "shapes"
 // follows the order of TensorFlow Datasets, and its copies hold jpegs.
 func Write(ctx context.Context, dir, from string, log func(line string)) error {
 	if from == Shapes {
-		return WriteShapes(dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, log)
+		return writeShapes(dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, log)
 	}
 	return write(ctx, dir, from, [3]int{trainImages, valImages, 73_728}, log) // a tenth of dSprites
 }
 
-// WriteShapes writes the two dSprites tasks with shapes of side×side pixels that are generated, so many for training,
+// writeShapes writes the two dSprites tasks with shapes of side×side pixels that are generated, so many for training,
 // validation and test.
-func WriteShapes(dir string, sizes [3]int, side int, log func(line string)) error {
+func writeShapes(dir string, sizes [3]int, side int, log func(line string)) error {
 	return writeSprites(dir, "generated shapes, no VTAB data", log, func(q data.Task) (sets [3]*data.Memory, err error) {
 		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
 		if err != nil {

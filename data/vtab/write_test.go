@@ -98,7 +98,7 @@ func TestATaskThatCannotBeWrittenLeavesNothing(t *testing.T) {
 	if err := write(t.Context(), dir, original, [3]int{31, 13, 0}, ignore); err == nil {
 		t.Error("44 of 43 images were written")
 	}
-	if err := WriteShapes(filepath.Join(dir, "blocked"), [3]int{3, 2, 2}, 24, ignore); err == nil {
+	if err := writeShapes(filepath.Join(dir, "blocked"), [3]int{3, 2, 2}, 24, ignore); err == nil {
 		t.Error("wrote below a file")
 	}
 	entries, err := os.ReadDir(dir)

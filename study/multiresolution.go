@@ -18,16 +18,16 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// ElsewhereFile holds, in a training's directory, what its model comes to at other sizes.
-const ElsewhereFile = "elsewhere.jsonl"
+// multiResolutionFile holds, in a training's directory, what its model comes to at other sizes.
+const multiResolutionFile = "elsewhere.jsonl"
 
 // elsewhere measures a trained model at the sizes of Elsewhere that are not measured yet: the same weights on another
 // grid, without training; how an encoding extends to it is the encoding's own rule.
-func (s *Study) elsewhere(u Unit, row report.Result, test data.Source) error {
+func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) error {
 	if len(s.Elsewhere) == 0 {
 		return nil
 	}
-	path := filepath.Join(u.Dir, ElsewhereFile)
+	path := filepath.Join(u.Dir, multiResolutionFile)
 	rows, err := report.ReadFiles(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -74,7 +74,7 @@ func (s *Study) drawElsewhere(w io.Writer, rows []report.Result) error {
 			evals = append(evals, report.Eval{Job: r.Job, Step: size[0][0], Split: report.Test, Metrics: r.Test})
 		}
 	}
-	return report.Accuracy(w, "trained at one size, measured at others", "side of the pictures (pixels)", evals)
+	return report.Accuracy(w, "trained at one size, measured at others", "side of the images (pixels)", evals)
 }
 
 // measuredElsewhere lists the rows of elsewhere of all units, size by size.
@@ -85,7 +85,7 @@ func (s *Study) measuredElsewhere(units []Unit) (rows []report.Result, err error
 	var sizes []string // in the order of Elsewhere
 	bySize := map[string][]report.Result{}
 	for _, u := range units {
-		read, err := report.ReadFiles(filepath.Join(u.Dir, ElsewhereFile))
+		read, err := report.ReadFiles(filepath.Join(u.Dir, multiResolutionFile))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
