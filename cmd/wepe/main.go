@@ -11,9 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/finetune/backend"
 )
 
-func main() { cli.Main(command()) }
+func main() {
+	backend.KeepMemory()
+	cli.Main(command())
+}
 
 // command is the tree of subcommands.
 func command() *cobra.Command {

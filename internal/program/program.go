@@ -14,8 +14,6 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/finetune"
-
-	"github.com/wepe-go/wepe/internal/backend"
 )
 
 // Main parses the arguments of a command and runs it. An error is one line on stderr, and the status of the process is
@@ -28,7 +26,6 @@ import (
 // A signal just ends what has nothing to save.
 func Main[Options any](name string, parse func(args []string) (Options, error), saves func(Options) bool,
 	run func(context.Context, Options) error) {
-	backend.KeepMemory()
 	o, err := parse(os.Args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
