@@ -8,6 +8,7 @@
 The weights are random: only the time is compared. Preprocessing is timm's evaluation transform.
 """
 import io
+import os
 import sys
 
 import timm
@@ -24,8 +25,9 @@ transform = timm.data.create_transform(**timm.data.resolve_model_data_config(mod
 if engine == "onnx":
     import onnxruntime
 
-    torch.onnx.export(model, torch.zeros(1, 3, 224, 224), "peer.onnx", input_names=["x"], output_names=["y"],
-                      dynamo=False)
+    if not os.path.exists("peer.onnx"):
+        torch.onnx.export(model, torch.zeros(1, 3, 224, 224), "peer.onnx", input_names=["x"],
+                          output_names=["y"], dynamo=False)
     session = onnxruntime.InferenceSession("peer.onnx")
 
 app = FastAPI()
