@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -117,6 +118,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 	if err := o.variants(&s, recipe, positions, d); err != nil {
 		return err
 	}
+	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
 	images := loader{d: d, sizes: s.Sizes, read: map[string]dataset.Splits{}}
 	s.Tasks = []study.Task{{Recipe: recipe, Images: images.of}}
 	if err := cmp.Or(o.finish(&s), cli.Usage(s.Validate())); err != nil {

@@ -205,7 +205,16 @@ func (o *training) chosen(d *dataset.Dataset, model string) (recipe finetune.Rec
 		recipe.WarmupEpochs, recipe.WarmupSteps = min(recipe.WarmupEpochs, float64(o.epochs)/4), 0
 	}
 	recipe.Aspect = cmp.Or(o.aspect, recipe.Aspect)
-	return recipe, nil
+	return plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep), nil
+}
+
+// plainForKeep leaves the augmentation out of a recipe for images that keep their aspect ratio, which takes none.
+func plainForKeep(r finetune.Recipe, keep bool) finetune.Recipe {
+	if plain := r.Augment.Eval(); keep && plain != r.Augment {
+		cli.Field("recipe", "aspect keep: no augmentation, which is for images of one size")
+		r.Augment = plain
+	}
+	return r
 }
 
 // show draws what the augmentation does.

@@ -17,7 +17,7 @@ var recipes = []func() Recipe{
 	// Generated scenes of 96×96 pixels, 8×8 patches. Objects have a side of about 14 to 58 pixels, and so have the
 	// anchors. A step takes 0.6 s of processor time with ONNX Runtime, most of it for the finest map, of 32×32 cells.
 	//
-	//	go run -tags=onnx ./examples/coco
+	//	wepe detect train
 	func() Recipe {
 		return Recipe{
 			Name: "scenes",
@@ -41,7 +41,7 @@ var recipes = []func() Recipe{
 	// with its encoding; cascade 54.0 and 46.7, 54.7 and 47.3. Here matrices alone are decayed, where detectron2 spares
 	// norms and positions only, and all is float32. Unmeasured: it is the work of many accelerators for days.
 	//
-	//	go run ./examples/coco -recipe vitdet-b -data COCO -from MAE
+	//	wepe detect train MAE --recipe vitdet-b --data coco:DIR
 	func() Recipe { return vitDet("vitdet-b", "B/16", 0.1, 0.7, false) },
 	func() Recipe { return vitDet("vitdet-b-cascade", "B/16", 0.1, 0.7, true) },
 	func() Recipe { return vitDet("vitdet-l", "L/16", 0.4, 0.8, false) },

@@ -14,11 +14,11 @@
 //
 //	figure: NAME decay
 //
-// for the table of a figure from the rows that examples/analysis left in NAME.jsonl, or
+// for the table of a figure from the rows that wepe analyze left in NAME.jsonl, or
 //
 //	detection: NAME
 //
-// for that of the detectors whose rows examples/coco left there, or
+// for that of the detectors whose rows wepe detect train left there, or
 //
 //	bench: NAME
 //

@@ -1,0 +1,110 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/program/programtest"
+	"github.com/wepe-go/wepe/report"
+)
+
+func TestMain(m *testing.M) { programtest.Main(m, main) }
+
+// program is wepe as a process of its own.
+var program = programtest.Program{Name: "wepe train"}
+
+// lastVariables returns the variables of the newest checkpoint of a run, and its step; nil before the first.
+func lastVariables(t *testing.T, run string) (content []byte, step int64) {
+	t.Helper()
+	checkpoint, _, err := checkpoints.Latest(filepath.Join(run, "last"))
+	if err != nil || checkpoint == nil {
+		return nil, 0
+	}
+	return gomlxtest.Must(os.ReadFile(filepath.Join(checkpoint.Path, "variables.safetensors")))(t), checkpoint.Step
+}
+
+// everything is a training with all that is random or remembers switched on, in so many parts.
+func everything(data, run string, parts int) []string {
+	return []string{"train", "--backend", "go", "--data", data, "--size", "16x24", "--out", run, "--position", "wepe", "--set",
+		fmt.Sprintf("accumulate=%d;epochs=0;steps=40;eval_steps=1;warmup_epochs=0;warmup_steps=7;batch_size=12;ema=0.9;"+
+			"eval_batch_size=5;model.patch_size=8;model.width=8;model.heads=2;model.depth=2;model.dropout=0.1;"+
+			"model.drop_path=0.1;augment.mixup_alpha=0.4;late_from=3;late_mixup_alpha=1", parts)}
+}
+
+func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
+	data, whole, run := images(t, "kill", 13, 16, 24), filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run")
+	begin := time.Now()
+	if e := program.Run(t, everything(data, whole, 2)...); e.Code != 0 {
+		t.Fatal(e.Stderr)
+	}
+	unbroken := time.Since(begin)
+	want, steps := lastVariables(t, whole)
+	wholeRows := gomlxtest.Must(report.ReadFiles(filepath.Join(whole, "rows.jsonl")))(t)
+	r, resumes := campaign.Rand(23), 0
+	for range campaign.Times(t, 4, 1000, "kills") {
+		command := program.Command(t, everything(data, run, 2)...)
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(time.Duration(r.Int64N(int64(unbroken))), func() { _ = command.Process.Kill() })
+		_ = command.Wait()
+		timer.Stop()
+		if code := command.ProcessState.ExitCode(); code > 0 {
+			t.Fatalf("failed by itself: exit code %d", code)
+		}
+		if _, step := lastVariables(t, run); step > 0 && step < steps {
+			resumes++
+		}
+	}
+	again := everything(data, run, 2)
+	if resumes > 0 { // resume takes all from the run's directory
+		again = []string{"resume", run, "--backend", "go"}
+	}
+	if e := program.Run(t, again...); e.Code != 0 {
+		t.Fatal(e.Stderr)
+	}
+	got, step := lastVariables(t, run)
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t)
+	if step != steps || string(got) != string(want) {
+		t.Errorf("after kills the run ends at step %d with other variables than the unbroken one", step)
+	}
+	if len(rows.Results) != 1 || rows.Results[0].Validation != wholeRows.Results[0].Validation {
+		t.Errorf("results %+v, want %+v", rows.Results, wholeRows.Results)
+	}
+	campaign.Did(t, resumes, "of them between the first and the last save")
+}
+
+func TestASignalSavesAndTheExitCodeNamesIt(t *testing.T) {
+	data, run := images(t, "signal", 13, 16, 24), filepath.Join(t.TempDir(), "run")
+	args := everything(data, run, 1)
+	args[len(args)-1] += ";steps=4000"
+	e := program.Interrupted(t, syscall.SIGTERM, args...)
+	e.Complaint(t, "SIGTERM", 128+15, "interrupted at step", "wepe resume "+run)
+	if _, step := lastVariables(t, run); step == 0 {
+		t.Error("nothing is saved")
+	}
+}
+
+func TestAFullDiskIsAnErrorThatNamesTheFile(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full")
+	}
+	command := program.Command(t, "list", "recipes")
+	full := gomlxtest.Must(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
+	defer full.Close()
+	var complaint strings.Builder
+	command.Stdout, command.Stderr = full, &complaint
+	if err := command.Run(); err == nil || !strings.Contains(complaint.String(), "no space left") {
+		t.Errorf("%v: %s", err, complaint.String())
+	}
+}

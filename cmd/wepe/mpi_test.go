@@ -1,0 +1,53 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build mpi
+
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/program/programtest"
+)
+
+// By MPI_Allreduce the order in which three are added is the MPI's own, and not that of the ranks for all lengths.
+func TestProcessesUnderMpirunTrainTheWeightsOfOne(t *testing.T) {
+	data := images(t, "mpi", 13, 16, 24)
+	for n, ways := range map[int][]string{2: {"allreduce", "ordered"}, 3: {"ordered"}} {
+		run := filepath.Join(t.TempDir(), "run")
+		if e := program.Run(t, everything(data, run, n)...); e.Code != 0 {
+			t.Fatal(e.Stderr)
+		}
+		want, step := lastVariables(t, run)
+		for _, way := range ways {
+			run := filepath.Join(t.TempDir(), "run")
+			e := program.Finish(t, programtest.Mpirun(t, n, program.Command(t, append(everything(data, run, n), "--mpi", way)...)))
+			if e.Code != 0 {
+				t.Fatal(e.Stderr)
+			}
+			if got, at := lastVariables(t, run); at != step || string(got) != string(want) {
+				t.Errorf("%d processes, %s: after step %d of %d the weights are not those of one", n, way, at, step)
+			}
+			if strings.Count(e.Stdout, "report ") != 1 {
+				t.Errorf("not one process alone prints the result: %s", e.Stdout)
+			}
+		}
+	}
+}
+
+// The directory is in use: the process that writes cannot begin, and the other would wait for it.
+func TestAProcessThatFailsUnderMpirunEndsTheOthers(t *testing.T) {
+	data, run := images(t, "mpi", 13, 16, 24), filepath.Join(t.TempDir(), "run")
+	unlock := gomlxtest.Must(checkpoints.Lock(run))(t)
+	defer func() { _ = unlock() }()
+	e := program.Finish(t, programtest.Mpirun(t, 2, program.Command(t, append(everything(data, run, 2), "--mpi",
+		"allreduce")...)))
+	if e.Code != 1 || !strings.Contains(e.Stderr, "wepe train: process 0 of 2: ") ||
+		!strings.Contains(e.Stderr, "in use by another process") {
+		t.Errorf("exit code %d: %s", e.Code, e.Stderr)
+	}
+}
