@@ -121,7 +121,7 @@ func TestBfloat16IsCloseToFloat32(t *testing.T) {
 		}
 		return
 	}
-	for _, position := range PositionNames() {
+	for _, position := range several() {
 		for _, pool := range []string{PoolClass, PoolMean} {
 			c := small(position, pool)
 			want, _ := forward(t, c, 4)

@@ -60,7 +60,7 @@ func TestModelsThatDifferInTheirEncodingStartFromTheSameBackbone(t *testing.T) {
 }
 
 func TestASeedDecidesEveryDrawnWeight(t *testing.T) {
-	for _, position := range PositionNames() {
+	for _, position := range several() {
 		c := small(position, PoolClass)
 		_, a := forward(t, c, 7)
 		_, same := forward(t, c, 7)

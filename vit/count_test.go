@@ -32,6 +32,14 @@ func small(position, pool string) Config {
 	}.WithDefaults()
 }
 
+// several are the positions of tests that compile many models: all of them, or on XLA one of each kind.
+func several() []string {
+	if gomlxtest.OnXLA() {
+		return []string{"learned", "wepe", "wepe-sphere", "hybrid", "rope-mixed", "alibi2d"}
+	}
+	return PositionNames()
+}
+
 // noise is a batch of images for a model, the same numbers at every call.
 func noise(c Config, batch int) *tensors.Tensor {
 	return gomlxtest.Noise(batch, c.ImageRows, c.ImageCols, c.Channels)

@@ -32,6 +32,9 @@ var Backend = sync.OnceValue(func() compute.Backend {
 	return b
 })
 
+// OnXLA reports whether tests run on XLA, which takes about a second to compile each new graph of a model.
+func OnXLA() bool { return Backend().Name() == "xla" }
+
 // Run builds and runs one graph on the test backend and returns its outputs widened to float64.
 // Each input is a Go value or tensor that GoMLX accepts.
 func Run(t testing.TB, build func(inputs []*graph.Node) []*graph.Node, inputs ...any) [][]float64 {
