@@ -47,14 +47,19 @@ func newGrid2D(scope *model.Scope, c Config) Additive {
 		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.PlacedPrefix(), c.Width)
 	}
 	return &table{name: "grid2d", rows: func(g *Graph) *Node {
-		x := additive.Resample(patches.NodeValue(g), along, c.Rows(), c.Rows())        // [Rows, cols, width]
-		x = additive.Resample(TransposeAllAxes(x, 1, 0, 2), along, c.Cols(), c.Cols()) // [Cols, Rows, width]
-		x = Reshape(TransposeAllAxes(x, 1, 0, 2), c.Rows()*c.Cols(), c.Width)          // row by row
+		x := resampled(patches.NodeValue(g), along, c)
 		if prefix == nil {
 			return x
 		}
 		return Concatenate([]*Node{prefix.NodeValue(g), x}, 0)
 	}}
+}
+
+// resampled takes a table [rows, cols, width] of any grid to that of c, [Rows·Cols, width].
+func resampled(x *Node, along func(distance float64) float64, c Config) *Node {
+	x = additive.Resample(x, along, c.Rows(), c.Rows())                            // [Rows, cols, width]
+	x = additive.Resample(TransposeAllAxes(x, 1, 0, 2), along, c.Cols(), c.Cols()) // [Cols, Rows, width]
+	return Reshape(TransposeAllAxes(x, 1, 0, 2), c.Rows()*c.Cols(), c.Width)       // row by row
 }
 
 // grid2dParameters counts the default form.

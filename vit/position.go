@@ -170,6 +170,16 @@ var positions = []Position{
 		TrainedGrid: wepeTrainedGrid, Additive: newWePESphere,
 	},
 	{
+		Name: "wepe-residual", Doc: "a learned table that begins as sphere features",
+		Parameters: wepeResidualParameters, Variables: []string{"wepe_residual/"}, Params: wepe.Params(),
+		TrainedGrid: wepeTrainedGrid, Additive: newWePEResidual,
+	},
+	{
+		Name: "wepe-attention", Doc: "sphere features added to the queries and keys of every block",
+		Parameters: wepeAttentionParameters, Variables: []string{"wepe_attention/"}, Params: wepe.Params(),
+		TrainedGrid: wepeTrainedGrid, Rotary: newWePEAttention,
+	},
+	{
 		Name: "wepe-lut", Doc: "wepe by a look-up table, its lattice fixed",
 		Parameters: wepeTableParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
 		Additive: newWePETable,

@@ -15,15 +15,15 @@ func (c Config) covered(grid [2]int) (down, across int) {
 	return max(1, (c.trainedRows+grid[0]-1)/grid[0]), max(1, (c.trainedCols+grid[1]-1)/grid[1])
 }
 
-// denser is the encoder of grids with so many patches as they cover in the place of each.
-func (e *Encoder) denser(grids [][2]int) *Encoder {
-	denser := *e
-	denser.config.grids = nil
+// denser is c for grids with so many patches as they cover in the place of each.
+func (c Config) denser(grids [][2]int) Config {
+	denser := c
+	denser.grids = nil
 	for _, grid := range grids {
-		down, across := e.config.covered(grid)
-		denser.config.grids = append(denser.config.grids, [2]int{grid[0] * down, grid[1] * across})
+		down, across := c.covered(grid)
+		denser.grids = append(denser.grids, [2]int{grid[0] * down, grid[1] * across})
 	}
-	return &denser
+	return denser
 }
 
 // means returns of the rows of the denser grids, [Σ rows·down·cols·across, width], the mean of those in each patch,

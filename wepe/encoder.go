@@ -135,7 +135,9 @@ func (e *Encoder) Encode(g *Graph) *Node { return e.EncodeOn(g, e.config.several
 // EncodeOn is Encode on other grids, rows and columns of patches: the rows of the prefix, then those of the patches of
 // one grid after the other, [prefix + Σ rows·cols, width]. ℘ is evaluated at all of them at once.
 func (e *Encoder) EncodeOn(g *Graph, grids [][2]int) *Node {
-	rows := e.projection.apply(e.denser(grids).Features(g))
+	denser := *e
+	denser.config = e.config.denser(grids)
+	rows := e.projection.apply(denser.Features(g))
 	rows = e.config.means(rows, grids) // [Σ rows·cols, width]
 	if e.prefix != nil {
 		rows = Concatenate([]*Node{e.prefix.NodeValue(g), rows}, 0)
