@@ -18,7 +18,7 @@ import (
 // together are encodings of different kinds that stand in one model.
 var together = []string{
 	"learned+rope-axial", "wepe+rope-mixed", "hybrid+liere", "grid2d+fope", "wepe+wepe-bias", "as2drope+wepe-bias",
-	"wepe-sphere+rope-mixed", "factorized+lookhere", "sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d",
+	"wepe-sphere+rope-mixed", "wepe-residual+wepe-attention", "factorized+lookhere", "sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d",
 }
 
 func TestPositionsAreListedByKind(t *testing.T) {
@@ -34,10 +34,11 @@ func TestPositionsAreListedByKind(t *testing.T) {
 	}
 	for kind, want := range map[string][]string{
 		KindNone: {"none"},
-		KindAdditive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere", "wepe-lut",
-			"hybrid"},
-		KindRotary: {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
-		KindBias:   {"wepe-bias", "alibi2d", "lookhere"},
+		KindAdditive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere",
+			"wepe-residual", "wepe-lut", "hybrid"},
+		KindRotary: {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere",
+			"wepe-attention"},
+		KindBias: {"wepe-bias", "alibi2d", "lookhere"},
 	} {
 		if got := byKind[kind]; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", kind, got, want)
