@@ -17,6 +17,11 @@ var Figures = []Figure{
 		Claim: "WePE's first two axes lay the grid out as a smooth surface, a learned table's do not.",
 	},
 	{
+		Name: "directions", Group: Positions, Title: "What functions of the place are positions?", do: directions,
+		About: "Length of the vectors that are added to patches, how many principal axes they have, and R² of a linear fit by " +
+			"features of the place: 1 is all of the variance.",
+	},
+	{
 		Name: "decay", Group: Positions, Title: "Does likeness decay with distance?", do: decay,
 		About: "Over all pairs of patches: distance in percent of the largest, cosine similarity mapped to 6 … 20, in 79 " +
 			"bins. The paper's number is that of the means of bins, of encoding plus noise: averaging leaves little but the " +

@@ -1,0 +1,134 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/wepe/weierstrass"
+)
+
+// Explained is the part of the variance of points [n, width] that is linear in features [n, m], with an intercept: the
+// R² of least squares, all coordinates together. It is 1 where n-1 features or more are independent, and NaN where all
+// points are one.
+func Explained(points, features []float64, n int) (share float64, err error) {
+	if n < 2 || len(points) == 0 || len(points)%n != 0 || len(features) == 0 || len(features)%n != 0 {
+		return 0, fmt.Errorf("analysis: %d values explained by %d at %d points, want two points or more of each", len(points),
+			len(features), n)
+	}
+	y, x := lessMeans(points, n), lessMeans(features, n)
+	total := mat.Norm(y, 2)
+	if total == 0 {
+		return math.NaN(), nil
+	}
+	var svd mat.SVD
+	if !svd.Factorize(x, mat.SVDThin) {
+		return 0, fmt.Errorf("analysis: the singular values of %d features do not converge", len(features)/n)
+	}
+	var u, along mat.Dense
+	svd.UTo(&u)
+	values, rank := svd.Values(nil), 0
+	for rank < len(values) && values[rank] > 1e-9*values[0] {
+		rank++
+	}
+	if rank == 0 {
+		return 0, nil
+	}
+	along.Mul(u.Slice(0, n, 0, rank).T(), y)
+	part := mat.Norm(&along, 2) / total
+	return part * part, nil
+}
+
+// lessMeans returns values [n, width] as a matrix, less the mean of each column.
+func lessMeans(values []float64, n int) *mat.Dense {
+	width := len(values) / n
+	x := mat.NewDense(n, width, slices.Clone(values))
+	for j := range width {
+		column := mat.Col(nil, j, x)
+		floats.AddConst(-floats.Sum(column)/float64(n), column)
+		x.SetCol(j, column)
+	}
+	return x
+}
+
+// bases are what the vectors of positions are explained by, functions of the place alone.
+func bases(g Grid) (names []string, features [][]float64) {
+	sines := make([]float64, 0, g.Patches()*64)
+	for _, x := range vit.SinCos2D(vit.SinCosMAE, g.Rows, g.Cols, 0, 64) {
+		sines = append(sines, float64(x))
+	}
+	names = []string{"sphere, whole cell: 6", "sphere, whole cell, z, 2z and 3z: 18", "sphere, half a cell: 6",
+		"sphere, half a cell, z and 2z: 12", "sincos2d of width 64", "cosines of up to two half-waves: 5"}
+	return names, [][]float64{spheres(g, 1, 1), spheres(g, 1, 3), spheres(g, 0.5, 1), spheres(g, 0.5, 2), sines,
+		halfWaves(g, 2)}
+}
+
+// spheres returns S(w) and S(w′) at z, 2z, … of the patches, [patches, 6·harmonics], on the square lattice.
+func spheres(g Grid, span float64, harmonics int) (features []float64) {
+	sphere := weierstrass.Square().Sphere()
+	for k := range g.Patches() {
+		z := complex((float64(k%g.Cols)+0.5)/float64(g.Cols), (float64(k/g.Cols)+0.5)/float64(g.Rows))
+		z *= complex(2*span*weierstrass.OmegaSquare, 0)
+		for n := range harmonics {
+			point, prime := sphere.At(z * complex(float64(n+1), 0))
+			features = append(append(features, point[:]...), prime[:]...)
+		}
+	}
+	return features
+}
+
+// halfWaves returns cos(πau)·cos(πbv), 1 <= a+b <= order, of the patches: what the discrete cosine transform of the grid
+// begins with.
+func halfWaves(g Grid, order int) (features []float64) {
+	for k := range g.Patches() {
+		u, v := (float64(k%g.Cols)+0.5)/float64(g.Cols), (float64(k/g.Cols)+0.5)/float64(g.Rows)
+		for a := range order + 1 {
+			for b := range order + 1 - a {
+				if a+b > 0 {
+					features = append(features, math.Cos(math.Pi*float64(a)*u)*math.Cos(math.Pi*float64(b)*v))
+				}
+			}
+		}
+	}
+	return features
+}
+
+// directions measures how long and how flat the vectors of positions are, and what functions of the place hold them.
+func directions(s *subject) error {
+	_, _, vectors, err := s.vectors()
+	if err != nil {
+		return err
+	}
+	n := s.grid.Patches()
+	if n < 2 {
+		return NotHere("a grid of one patch")
+	}
+	s.measured("length of a vector, root mean square", "", floats.Norm(vectors, 2)/math.Sqrt(float64(n)))
+	p, err := PCA(vectors, n, n)
+	if err != nil {
+		return err
+	}
+	for _, part := range []float64{0.9, 0.99} {
+		axes, sum := 0, 0.0
+		for axes < len(p.Share) && sum < part {
+			sum += p.Share[axes]
+			axes++
+		}
+		s.measured("principal axes that hold", fmt.Sprintf("%.0f %%", 100*part), float64(axes))
+	}
+	names, features := bases(s.grid)
+	for i, name := range names {
+		share, err := Explained(vectors, features[i], n)
+		if err != nil {
+			return err
+		}
+		s.measured("variance explained by", name, share)
+	}
+	return nil
+}
