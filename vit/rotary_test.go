@@ -265,7 +265,8 @@ func TestEveryVariableOfARotaryModelTrains(t *testing.T) {
 					break
 				}
 			}
-			if !(most > 1e-9) || math.IsInf(most, 1) {
+			unseen := p.Name == "wepe-attention" && strings.HasSuffix(names[i], "/key/biases") // adds the same to all scores
+			if !unseen && !(most > 1e-9) || math.IsInf(most, 1) {
 				t.Errorf("%s: the largest gradient of %s is %g", p.Name, names[i], most)
 			}
 			if strings.HasPrefix(names[i], "/vit/position/") {

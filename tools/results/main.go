@@ -16,6 +16,10 @@
 //
 // for the table of a figure from the rows that wepe analyze left in NAME.jsonl, or
 //
+//	epochs: NAME
+//
+// for validation top-1 by epoch of the runs in NAME.jsonl, or
+//
 //	detection: NAME
 //
 // for that of the detectors whose rows wepe detect train left there, or
@@ -73,7 +77,8 @@ func fill(path, records string) error {
 }
 
 var (
-	begin = regexp.MustCompile(`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?|bench:.*?) *-->\n`)
+	begin = regexp.MustCompile(
+		`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?|bench:.*?|epochs:.*?) *-->\n`)
 	end   = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -147,6 +152,8 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		})
 	}
 	switch {
+	case words[0] == "epochs:":
+		table = report.Epochs(rows)
 	case words[0] == "detection:":
 		table = train.Table(rows.Results)
 	case across != "":

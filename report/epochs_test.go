@@ -1,0 +1,36 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestEpochsAreMeansOverSeedsAndTheTestComesLast(t *testing.T) {
+	job := func(encoding string, seed int64) Job { return Job{Recipe: "r", Encoding: encoding, Seed: seed} }
+	at := func(encoding string, seed int64, epoch, top1 float64, split string) Eval {
+		return Eval{Job: job(encoding, seed), Epoch: Number(epoch), Split: split,
+			Metrics: Metrics{Top1: Number(top1), Images: 10}}
+	}
+	rows := Rows{
+		Evals: []Eval{
+			at("b", 3, 1, .11, Validation), at("a", 3, 2, .30, Validation), at("a", 3, 1, .2, Validation),
+			at("a", 4, 1, .9, Validation), at("a", 4, 1, .4, Validation), // evaluated again after a resume
+			at("a", 4, 2, .99, Test), // no business of the curve
+		},
+		Results: []Result{{Job: job("a", 3), Test: Metrics{Top1: .4567, Images: 10}}},
+	}
+	table := Epochs(rows)
+	if want := []string{"encoding", "n", "1", "2", "test"}; !slices.Equal(table.Header, want) {
+		t.Errorf("header %v, want %v", table.Header, want)
+	}
+	want := [][]string{{"b", "1", "11.0", "–", "–"}, {"a", "2", "30.0", "30.0", "45.67"}}
+	if !slices.EqualFunc(table.Rows, want, slices.Equal) {
+		t.Errorf("rows %q, want %q", table.Rows, want)
+	}
+	if want := []string{"b, epoch 2: 0 of 1 seeds", "b, test: 0 of 1 seeds", "a, epoch 2: 1 of 2 seeds",
+		"a, test: 1 of 2 seeds"}; !slices.Equal(table.Notes, want) {
+		t.Errorf("notes %q, want %q", table.Notes, want)
+	}
+}
