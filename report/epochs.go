@@ -10,7 +10,8 @@ import (
 
 // Epochs makes one line per encoding and one column per epoch, in the order of the epochs: the mean validation top-1 in
 // percent over the seeds that were evaluated there, and last the mean test top-1 of those that finished. Evaluations that
-// a resumed run repeated count once, as the later row has them. A cell of fewer seeds than n is named in a note.
+// a resumed run repeated count once, as the later row has them. A cell of fewer seeds than n is named in a note, one of
+// none is a dash.
 func Epochs(rows Rows) Table {
 	last := map[Job]map[Number]float64{}
 	var epochs []Number
@@ -49,7 +50,7 @@ func Epochs(rows Rows) Table {
 		add := func(name, format string, values []float64) {
 			slices.Sort(values) // jobs come in no order, and a sum depends on it
 			line = append(line, summarise(values).format(format))
-			if len(values) < seeds {
+			if n := len(values); 0 < n && n < seeds {
 				table.Notes = append(table.Notes, fmt.Sprintf("%s, %s: %d of %d seeds", encoding, name, len(values), seeds))
 			}
 		}
