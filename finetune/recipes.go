@@ -41,7 +41,7 @@ var fromScratch = []Recipe{
 	// Long enough that what an encoding is worth at the end differs from its head start (docs/results.md, "Fifteen epochs"):
 	// cifar100-small with larger batches and crops, seven minutes a run on two quiet CPU cores with XLA.
 	//
-	//	go run ./examples/cifar100 -recipe cifar100-15 -data DIR -position learned,rope-mixed
+	//	go run ./cmd/wepe compare --recipe cifar100-15 --data cifar100:DIR --position learned,rope-mixed
 	{
 		Name:   "cifar100-15",
 		Model:  vit.Config{PatchSize: 4, Width: 64, Depth: 4, Heads: 2},
