@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -59,13 +58,9 @@ func lessMeans(values []float64, n int) *mat.Dense {
 
 // bases are what the vectors of positions are explained by, functions of the place alone.
 func bases(g Grid) (names []string, features [][]float64) {
-	sines := make([]float64, 0, g.Patches()*64)
-	for _, x := range vit.SinCos2D(vit.SinCosMAE, g.Rows, g.Cols, 0, 64) {
-		sines = append(sines, float64(x))
-	}
 	names = []string{"sphere, whole cell: 6", "sphere, whole cell, z, 2z and 3z: 18", "sphere, half a cell: 6",
 		"sphere, half a cell, z and 2z: 12", "sincos2d of width 64", "cosines of up to two half-waves: 5"}
-	return names, [][]float64{spheres(g, 1, 1), spheres(g, 1, 3), spheres(g, 0.5, 1), spheres(g, 0.5, 2), sines,
+	return names, [][]float64{spheres(g, 1, 1), spheres(g, 1, 3), spheres(g, 0.5, 1), spheres(g, 0.5, 2), sines(g, 16),
 		halfWaves(g, 2)}
 }
 
@@ -78,6 +73,20 @@ func spheres(g Grid, span float64, harmonics int) (features []float64) {
 		for n := range harmonics {
 			point, prime := sphere.At(z * complex(float64(n+1), 0))
 			features = append(append(features, point[:]...), prime[:]...)
+		}
+	}
+	return features
+}
+
+// sines returns sin and cos of column and row at the frequencies 10000^(-j/n), j = 0 … n-1: sincos2d of width 4n.
+func sines(g Grid, n int) (features []float64) {
+	for k := range g.Patches() {
+		for j := range n {
+			frequency := math.Pow(10000, -float64(j)/float64(n))
+			for _, at := range []int{k % g.Cols, k / g.Cols} {
+				sin, cos := math.Sincos(float64(at) * frequency)
+				features = append(features, sin, cos)
+			}
 		}
 	}
 	return features

@@ -79,7 +79,7 @@ func fill(path, records string) error {
 var (
 	begin = regexp.MustCompile(
 		`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?|bench:.*?|epochs:.*?) *-->\n`)
-	end   = regexp.MustCompile(`(?m)^<!-- end -->$`)
+	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
 // filled is a Markdown text with all its tables computed anew.
