@@ -40,29 +40,6 @@ func (k tableKey) sphere() (func(x, y float64) []float64, error) {
 	}, nil
 }
 
-// roundError is errorOf of a table of kind TableSphere.
-func (k tableKey) roundError(alphaScale float64) (worst float64, err error) {
-	at, err := k.sphere()
-	if err != nil {
-		return 0, err
-	}
-	return k.worst(func(x, y float64, ends [2][2]float64) (worst float64) {
-		left, right, want := at(ends[0][0], ends[0][1]), at(ends[1][0], ends[1][1]), at(x, y)
-		var middle [6]float64
-		for i := range middle {
-			middle[i] = (left[i] + right[i]) / 2
-		}
-		for i := 0; i < 6; i += 3 {
-			a := weierstrass.Dilated([3]float64(middle[i:]), alphaScale)
-			b := weierstrass.Dilated([3]float64(want[i:]), alphaScale)
-			for j := range a {
-				worst = max(worst, math.Abs(a[j]-b[j]))
-			}
-		}
-		return worst
-	}), nil
-}
-
 // lookUpSphere returns the features of the patches out of the stored table.
 func (e *Encoder) lookUpSphere(g *Graph) *Node {
 	key, err := e.checkTable()

@@ -163,17 +163,36 @@ func (e *Encoder) checkTable() (key tableKey, err error) {
 	return key, nil
 }
 
+// warnOfTableError prints how far off features are where α_scale, which learns, has made them err by more than asked for.
+func (e *Encoder) warnOfTableError(key tableKey) {
+	values, err := e.Scalars()
+	if err != nil || key.Kind == Raw {
+		return
+	}
+	worst, err := key.errorOf(values["alpha_scale"])
+	if err == nil && worst > e.config.tableError {
+		klog.Warningf("%s: at α_scale = %.3g features out of the table of %d nodes a side err by %.2g, more than %s = %g: "+
+			"Encoder.BuildTable makes one that does not", e.Name(), values["alpha_scale"], key.Resolution, worst, ParamTableError,
+			e.config.tableError)
+	}
+}
+
 // openTable makes sure that the table of the encoder's present values is stored and panics when another one is.
 func (e *Encoder) openTable() {
+	var key tableKey
 	var err error
-	if e.scope.At(scopeTable).GetVariable(nameTableKey) == nil {
+	built := e.scope.At(scopeTable).GetVariable(nameTableKey) == nil
+	if built {
 		err = e.BuildTable()
 	}
 	if err == nil {
-		_, err = e.checkTable()
+		key, err = e.checkTable()
 	}
 	if err != nil {
 		exceptions.Panicf("%v", err)
+	}
+	if !built { // α_scale may have been trained since
+		e.warnOfTableError(key)
 	}
 }
 

@@ -163,55 +163,6 @@ func (k tableKey) node() (func(x, y float64) []float64, error) {
 	}, nil
 }
 
-// errorOf returns how far features tanh(alphaScale·f) out of the table of this key are from the exact ones: the largest
-// difference in the middle between neighbouring nodes, where (7.4) is largest, over up to 48 × 48 cells that include
-// the border.
-func (k tableKey) errorOf(alphaScale float64) (worst float64, err error) {
-	if k.Kind == TableSphere {
-		return k.roundError(alphaScale)
-	}
-	node, exact, err := k.functions()
-	if err != nil {
-		return 0, err
-	}
-	return k.worst(func(x, y float64, ends [2][2]float64) (worst float64) {
-		p, pPrime := k.principalParts([2]float64{x, x - 1}, [2]float64{y, y - 1})
-		for _, end := range ends {
-			q, qPrime := node(end[0], end[1])
-			p, pPrime = p+q/2, pPrime+qPrime/2
-		}
-		want, wantPrime := exact(x, y)
-		for _, f := range [][2]float64{{real(p), real(want)}, {imag(p), imag(want)},
-			{real(pPrime), real(wantPrime)}, {imag(pPrime), imag(wantPrime)}} {
-			worst = max(worst, math.Abs(math.Tanh(alphaScale*f[0])-math.Tanh(alphaScale*f[1])))
-		}
-		return worst
-	}), nil
-}
-
-// worst returns the largest of what off gives for the middle x, y between two neighbouring nodes, its ends, in periods.
-func (k tableKey) worst(off func(x, y float64, ends [2][2]float64) float64) (worst float64) {
-	u, v := k.extents()
-	last := k.Resolution - 1
-	between := func(col, row, right, down int) {
-		at := func(col, row float64) [2]float64 { return [2]float64{u * col / float64(last), v * row / float64(last)} }
-		x, y := float64(col), float64(row)
-		middle := at(x+float64(right)/2, y+float64(down)/2)
-		worst = max(worst, off(middle[0], middle[1], [2][2]float64{at(x, y), at(x+float64(right), y+float64(down))}))
-	}
-	cells := min(last, 48)
-	for i := range cells {
-		for j := range cells {
-			col, row := i*(last-1)/max(cells-1, 1), j*(last-1)/max(cells-1, 1)
-			between(col, row, 1, 0)
-			between(col, row, 0, 1)
-			between(col, row+1, 1, 0)
-			between(col+1, row, 0, 1)
-		}
-	}
-	return worst
-}
-
 // fit returns the key of a table with as many nodes as its features need to err by the tolerance at most, no fewer than
 // k has, and what that error is. A raw table has the nodes that it was given.
 func (k tableKey) fit(alphaScale, tolerance float64) (fitted tableKey, worst float64, err error) {
