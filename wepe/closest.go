@@ -27,11 +27,12 @@ func (e *Encoder) Closest() (distance float64, first, second int) {
 	return closest(e.config.hostFeatures())
 }
 
-// Warning names two patches that float32 cannot tell apart, in one line; empty if there are none.
+// Warning names two patches that float32 cannot tell apart, or the error of a table that exceeds ParamTableError, in one
+// line; empty if there is neither.
 func (e *Encoder) Warning() string {
 	distance, first, second := e.Closest()
 	if distance >= tooClose {
-		return ""
+		return e.tableWarning()
 	}
 	at := func(k int) string { return fmt.Sprintf("(%d, %d)", k/e.config.cols, k%e.config.cols) }
 	remedy := "a smaller " + ParamAlphaScale

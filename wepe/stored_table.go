@@ -163,36 +163,40 @@ func (e *Encoder) checkTable() (key tableKey, err error) {
 	return key, nil
 }
 
-// warnOfTableError prints how far off features are where α_scale, which learns, has made them err by more than asked for.
-func (e *Encoder) warnOfTableError(key tableKey) {
+// tableWarning says how far off features are where α_scale, which learns, has made those out of the stored table err by
+// more than ParamTableError; empty where it has not.
+func (e *Encoder) tableWarning() string {
+	if e.config.evaluation != EvaluateTable || e.config.tableKind == Raw {
+		return ""
+	}
+	key, err := e.checkTable()
+	if err != nil {
+		return err.Error()
+	}
 	values, err := e.Scalars()
-	if err != nil || key.Kind == Raw {
-		return
+	if err != nil {
+		return err.Error()
 	}
 	worst, err := key.errorOf(values["alpha_scale"])
-	if err == nil && worst > e.config.tableError {
-		klog.Warningf("%s: at α_scale = %.3g features out of the table of %d nodes a side err by %.2g, more than %s = %g: "+
-			"Encoder.BuildTable makes one that does not", e.Name(), values["alpha_scale"], key.Resolution, worst, ParamTableError,
-			e.config.tableError)
+	if err != nil || worst <= e.config.tableError {
+		return ""
 	}
+	return fmt.Sprintf("%s: at α_scale = %.3g features out of the table of %d nodes a side err by %.2g, more than %s = %g: "+
+		"Encoder.BuildTable makes one that does not", e.Name(), values["alpha_scale"], key.Resolution, worst, ParamTableError,
+		e.config.tableError)
 }
 
 // openTable makes sure that the table of the encoder's present values is stored and panics when another one is.
 func (e *Encoder) openTable() {
-	var key tableKey
 	var err error
-	built := e.scope.At(scopeTable).GetVariable(nameTableKey) == nil
-	if built {
+	if e.scope.At(scopeTable).GetVariable(nameTableKey) == nil {
 		err = e.BuildTable()
 	}
 	if err == nil {
-		key, err = e.checkTable()
+		_, err = e.checkTable()
 	}
 	if err != nil {
 		exceptions.Panicf("%v", err)
-	}
-	if !built { // α_scale may have been trained since
-		e.warnOfTableError(key)
 	}
 }
 
