@@ -218,7 +218,7 @@ func TestFeaturesOfSomethingElseAreNotContinued(t *testing.T) {
 func TestWhatHasNoFeaturesIsOneLine(t *testing.T) {
 	m := demo(t, 4)
 	empty := t.TempDir()
-	if _, err := Folder(empty); err == nil || !strings.Contains(err.Error(), "no pictures in "+empty) {
+	if _, err := Folder(empty); err == nil || !strings.Contains(err.Error(), "no images in "+empty) {
 		t.Errorf("an empty folder: %v", err)
 	}
 	damaged := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": []byte("a"), "b.png": nil})))(t)
