@@ -64,21 +64,21 @@ func TestSetRefusesWhatItDoesNotUnderstandInOneLine(t *testing.T) {
 	for settings, want := range map[string]string{
 		"epochs":                         `"epochs" is not of the form key=value`,
 		"=3":                             `"=3" is not of the form key=value`,
-		"epoch=3":                        "batch_size",   // what there is
+		"epoch=3":                        "did you mean epochs?",
 		"optimizer.decay=1":              "weight_decay", // there
 		"augment.mixup=1":                "mixup_alpha",  // there
 		"model.posision=wepe":            "position",     // there
 		"nothing.width=1":                "unknown setting",
-		"model.width.x=1":                "want int",
-		"epochs=three":                   "want int",
-		"epochs=3.5":                     "number 3.5",
-		"epochs=null":                    "want int",
-		"name=5":                         "want string",
-		"optimizer.decay_all=1":          "want bool",
-		"optimizer.learning_rates.head=": "want float64",
-		"model=wepe":                     "want vit.Config",
-		"augment.size=24":                "want [2]int",
-		"model.width=1e400":              "number 1e400",
+		"model.width.x=1":                "not of type int",
+		"epochs=three":                   "is not of type int",
+		"epochs=3.5":                     "3.5 is not of type int",
+		"epochs=null":                    "not of type int",
+		"name=5":                         "5 is not of type string",
+		"optimizer.decay_all=1":          "1 is not of type bool",
+		"optimizer.learning_rates.head=": "not of type float64",
+		"model=wepe":                     "not of type vit.Config",
+		"augment.size=24":                "24 is not of type [2]int",
+		"model.width=1e400":              "1e400 is not of type int",
 	} {
 		_, err := tiny().Set("batch_size=5;" + settings)
 		refused(t, settings, err, want, "finetune: ", settings)

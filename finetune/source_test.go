@@ -305,7 +305,7 @@ func TestRowsSayWhereTheWeightsCameFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	if settings.From == nil || settings.From.Path != from || settings.From.SHA256 != best.SHA256 ||
-		settings.From.Model.Position != "learned" || settings.Model.Position != "hybrid" || row.Encoding != "hybrid" {
+		settings.From.Model.Position != "learned" || settings.Model.Position != "learned" || row.Encoding != "learned" {
 		t.Errorf("the row says %s", row.Settings)
 	}
 	// 27 of 30 images train, in batches of 6: 4 steps are an epoch.
