@@ -88,44 +88,49 @@ func (s *subject) attended() (*seen, error) {
 		}
 		return append(nodes, SliceAxis(t.Blocks[c.Depth-1].Output, 1, AxisRange(c.Prefix())))
 	}
-	err := s.model.Look(data.First(s.Images, v.images), s.batch(v.images), choose, func(first int, values [][]float32) error {
-		for k := range len(values[0]) / size {
-			layers := make([][]float32, c.Depth)
-			for l := range layers {
-				layers[l] = values[2*l][k*size : (k+1)*size]
-				for h, head := range slices.Collect(slices.Chunk(layers[l], tokens*tokens)) {
-					spread, err := rings.Spread(head, rangeShare)
-					if err != nil {
-						return err
+	err := s.model.Look(
+		data.First(s.Images, v.images),
+		s.batch(v.images),
+		choose,
+		func(first int, values [][]float32) error {
+			for k := range len(values[0]) / size {
+				layers := make([][]float32, c.Depth)
+				for l := range layers {
+					layers[l] = values[2*l][k*size : (k+1)*size]
+					for h, head := range slices.Collect(slices.Chunk(layers[l], tokens*tokens)) {
+						spread, err := rings.Spread(head, rangeShare)
+						if err != nil {
+							return err
+						}
+						for r, w := range spread.ByDistance {
+							v.weights[l][h][r] += w / float64(v.images)
+						}
+						spread.Ranges, spread.ByDistance = nil, nil
+						v.spreads[l][h] = append(v.spreads[l][h], spread)
 					}
-					for r, w := range spread.ByDistance {
-						v.weights[l][h][r] += w / float64(v.images)
+					for _, f := range values[2*l+1][k*c.Width : (k+1)*c.Width] {
+						v.pooled[l] = append(v.pooled[l], float64(f))
 					}
-					spread.Ranges, spread.ByDistance = nil, nil
-					v.spreads[l][h] = append(v.spreads[l][h], spread)
 				}
-				for _, f := range values[2*l+1][k*c.Width : (k+1)*c.Width] {
-					v.pooled[l] = append(v.pooled[l], float64(f))
+				rollout, err := Rollout{}.Row(layers, c.Heads, from)
+				if err != nil {
+					return err
+				}
+				v.rollout = append(v.rollout, rollout[s.grid.Prefix:])
+				v.class = append(v.class, s.answered(layers[c.Depth-1], from))
+				if first+k == 0 {
+					for _, layer := range layers {
+						v.shown = append(v.shown, slices.Clone(layer))
+					}
+				}
+				if v.points == 0 || v.points+n <= tsnePoints {
+					v.last = append(v.last, values[2*c.Depth][k*n*c.Width:(k+1)*n*c.Width]...)
+					v.points += n
 				}
 			}
-			rollout, err := Rollout{}.Row(layers, c.Heads, from)
-			if err != nil {
-				return err
-			}
-			v.rollout = append(v.rollout, rollout[s.grid.Prefix:])
-			v.class = append(v.class, s.answered(layers[c.Depth-1], from))
-			if first+k == 0 {
-				for _, layer := range layers {
-					v.shown = append(v.shown, slices.Clone(layer))
-				}
-			}
-			if v.points == 0 || v.points+n <= tsnePoints {
-				v.last = append(v.last, values[2*c.Depth][k*n*c.Width:(k+1)*n*c.Width]...)
-				v.points += n
-			}
-		}
-		return nil
-	})
+			return nil
+		},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,9 @@ package analysis
 import (
 	"math"
 
-	"github.com/wepe-go/wepe/report"
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/wepe-go/wepe/report"
 )
 
 // decayBins is the number of bins of the released analysis: 80 edges make 79.

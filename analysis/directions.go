@@ -92,8 +92,8 @@ func sines(g Grid, n int) (features []float64) {
 	return features
 }
 
-// halfWaves returns cos(πau)·cos(πbv), 1 <= a+b <= order, of the patches: what the discrete cosine transform of the grid
-// begins with.
+// halfWaves returns cos(πau)·cos(πbv), 1 <= a+b <= order, of the patches: what the discrete cosine transform of the
+// grid begins with.
 func halfWaves(g Grid, order int) (features []float64) {
 	for k := range g.Patches() {
 		u, v := (float64(k%g.Cols)+0.5)/float64(g.Cols), (float64(k/g.Cols)+0.5)/float64(g.Rows)

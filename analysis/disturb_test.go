@@ -17,7 +17,16 @@ import (
 
 // numbered is a set of 4×6 pixels in which no two are alike.
 func numbered(images, channels int) *data.Memory {
-	s := &data.Memory{Info: data.Info{Name: "numbers", Height: 4, Width: 6, Channels: channels, Classes: []string{"one"}, Labels: make([]int32, images)}}
+	s := &data.Memory{
+		Info: data.Info{
+			Name:     "numbers",
+			Height:   4,
+			Width:    6,
+			Channels: channels,
+			Classes:  []string{"one"},
+			Labels:   make([]int32, images),
+		},
+	}
 	for i := range images * 4 * 6 * channels {
 		s.Pixels = append(s.Pixels, uint8(i))
 	}
@@ -31,7 +40,9 @@ func TestMovementsAreThoseOfTorchvision(t *testing.T) {
 	tensors := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")
 	in := tensors["geometry.image_u8"]
 	height, width := in.Shape[0], in.Shape[1]
-	set := &data.Memory{Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2), Classes: []string{"one"}}}
+	set := &data.Memory{
+		Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2), Classes: []string{"one"}},
+	}
 	for _, v := range in.Data {
 		set.Pixels = append(set.Pixels, uint8(v))
 	}

@@ -168,9 +168,9 @@ func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
 	}
 }
 
-// gradientLimit is how small a gradient g a line search reaches in float64. Along g it lowers a loss f whose gradient has
-// the Lipschitz constant Λ by at most g²/2Λ, which is lost in the rounding of f, a sum of n terms: n·2⁻⁵³·f. The Hessian
-// of the cross-entropy is at most ½ that of ½‖x‖²+½, so Λ ≤ ½·mean(‖x‖² + 1) + L2 (Böhning 1992).
+// gradientLimit is how small a gradient g a line search reaches in float64. Along g it lowers a loss f whose gradient
+// has the Lipschitz constant Λ by at most g²/2Λ, which is lost in the rounding of f, a sum of n terms: n·2⁻⁵³·f. The
+// Hessian of the cross-entropy is at most ½ that of ½‖x‖²+½, so Λ ≤ ½·mean(‖x‖² + 1) + L2 (Böhning 1992).
 func gradientLimit(points []float64, n int, l2 float64, fit *LogisticFit) float64 {
 	lipschitz := (floats.Dot(points, points)/float64(n)+1)/2 + l2
 	return math.Sqrt(2 * lipschitz * float64(n) * 0x1p-53 * fit.Loss)

@@ -25,7 +25,9 @@ import (
 // pictures is a set of 12×20 pixels in 3 classes; a class is a colour that shows through noise.
 func pictures(n int) *data.Memory {
 	r := rand.New(rand.NewPCG(5, 0))
-	s := &data.Memory{Info: data.Info{Name: "pictures", Height: 12, Width: 20, Channels: 3, Classes: strings.Fields("a b c")}}
+	s := &data.Memory{
+		Info: data.Info{Name: "pictures", Height: 12, Width: 20, Channels: 3, Classes: strings.Fields("a b c")},
+	}
 	for range n {
 		label := r.IntN(3)
 		s.Labels = append(s.Labels, int32(label))

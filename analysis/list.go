@@ -18,7 +18,8 @@ var Figures = []Figure{
 	},
 	{
 		Name: "directions", Group: Positions, Title: "What functions of the place are positions?", do: directions,
-		About: "Length of the vectors that are added to patches, how many principal axes they have, and R² of a linear fit by " +
+		About: "Length of the vectors that are added to patches, how many principal axes they have, and R² of a linear fit " +
+			"by " +
 			"features of the place: 1 is all of the variance.",
 	},
 	{

@@ -13,8 +13,8 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// attentionFixture is the fixture attention_analysis: inputs, and what vit-explain, attention_flow, probing-vits, the CKA of
-// google-research, SciPy and scikit-learn make of them.
+// attentionFixture is the fixture attention_analysis: inputs, and what vit-explain, attention_flow, probing-vits, the
+// CKA of google-research, SciPy and scikit-learn make of them.
 type attentionFixture struct {
 	tensors map[string]fixtures.Tensor
 	Config  struct {
@@ -245,7 +245,7 @@ func TestTSNETakesTheStepsOfScikitLearn(t *testing.T) {
 	compared := 0
 	for name := range r.tensors { // the numbers of steps are the reference's
 		var steps int
-		affinities, tolerance := [][]float64{given}, ""
+		affinities, tolerance := [][]float64{given}, "" //nolint:wastedassign // one of the branches below sets it
 		if end, _ := fmt.Sscanf(name, "tsne.exaggerated.step%d_out", &steps); end == 1 {
 			if tolerance = fmt.Sprintf("tsne_positions_abs_step%d_given_p", steps); r.Tolerance[tolerance] == 0 {
 				tolerance = r.toleranceNamed(t, "tsne_positions_abs_steps_to_")

@@ -30,8 +30,8 @@
 //
 // [Import] reads models, those of trainings and those of other software, whose names and layouts it knows: Hugging
 // Face, timm and Google's JAX release. [Export] writes ours in the same formats, [Inspect] says what a file is, and
-// [Resample] brings position tables to another grid. wepe export, inspect and verify do all this with files. Package hub,
-// below this one, downloads models of the Hugging Face hub; this package does not use the network.
+// [Resample] brings position tables to another grid. wepe export, inspect and verify do all this with files. Package
+// hub, below this one, downloads models of the Hugging Face hub; this package does not use the network.
 //
 // The tensors are in the safetensors format (https://github.com/huggingface/safetensors), which other tools read; it
 // is little-endian, as is every platform that GoMLX runs on. The reader trusts nothing in a file: see [FormatError].

@@ -123,8 +123,10 @@ func (d described) lines() []string {
 	if recipe := d.run.Recipe.Name; recipe != "" {
 		what += " of recipe " + recipe
 	}
-	lines := []string{fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s", what, c.Width, c.Depth,
-		c.Heads, c.PatchSize, d.grid(), d.headsFrom)}
+	lines := []string{
+		fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s", what, c.Width, c.Depth,
+			c.Heads, c.PatchSize, d.grid(), d.headsFrom),
+	}
 	if d.family == familyDINOv3 {
 		lines = append(lines, "license: the weights of DINOv3 and all copies come under the DINOv3 License: "+
 			"ai.meta.com/resources/models-and-libraries/dinov3-license")

@@ -112,8 +112,8 @@ const (
 
 // Find returns the checkpoint at a path, nil if there is none: the path itself, the newest whole checkpoint in a
 // directory of them, or that of a run. Of a run, which is BestDir or LastDir; empty is the best if there is one, else
-// the last. Damaged checkpoints are skipped as [Latest] does; it is an error if all are damaged, or if a run has none of
-// the kind that which names.
+// the last. Damaged checkpoints are skipped as [Latest] does; it is an error if all are damaged, or if a run has none
+// of the kind that which names.
 func Find(path, which string) (*Checkpoint, []Skipped, error) {
 	if which != "" && which != BestDir && which != LastDir {
 		return nil, nil, errors.Errorf("checkpoints: weights %q: want %q or %q", which, BestDir, LastDir)

@@ -30,7 +30,7 @@ func (a Augment) afterHost() Augment {
 		MixProb: a.MixProb, SwitchProb: a.SwitchProb, Mean: a.Mean, Std: a.Std}
 }
 
-// Image is what a shows of an image, up to what afterHost leaves: a function of (seed, epoch, index) and the image
+// Apply is what a shows of an image, up to what afterHost leaves: a function of (seed, epoch, index) and the image
 // alone, to be called from any number of goroutines. Index is the row of the image, or what Order has for it. The
 // steps are, in this order, those of Augment.
 func (a Augment) Apply(p *Image, seed int64, epoch, index int) *Image {

@@ -146,8 +146,8 @@ func (d *directory) Fingerprint(h io.Writer, parts []int32) {
 }
 
 // Load decodes the files on all cores and returns them as images of one size in memory. An image that is missing or
-// damaged is left out; more than 1 % are an error that lists them. log, which may be nil, is called with a line for each
-// image that is left out and one with their number.
+// damaged is left out; more than 1 % are an error that lists them. log, which may be nil, is called with a line for
+// each image that is left out and one with their number.
 func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line string)) (*Memory, error) {
 	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
 	if err != nil {

@@ -336,7 +336,8 @@ func TestDamagedImagesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *te
 				want = append(want, k)
 			}
 		}
-		if err != nil || set.Check(t.Context(), true) != nil || !slices.Equal(numbersOf(set), want) || !slices.Equal(log, c.log) {
+		if err != nil || set.Check(t.Context(), true) != nil || !slices.Equal(numbersOf(set), want) ||
+			!slices.Equal(log, c.log) {
 			t.Fatalf("%v, log %q, %v", numbersOf(set), log, err)
 		}
 		for i, k := range want {

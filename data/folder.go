@@ -124,7 +124,7 @@ func (f *Files) add(in *directory, paths *names, label int) {
 	}
 }
 
-// Images finds all images in a directory, whatever its folders, sorted by path. The class of an image is the
+// ImageFiles finds all images in a directory, whatever its folders, sorted by path. The class of an image is the
 // folder on top of it; of those beside the folders it is "".
 func ImageFiles(dir string) (*Files, error) {
 	root, _, images, err := scan(dir)
@@ -143,7 +143,8 @@ func ImageFiles(dir string) (*Files, error) {
 	return f, nil
 }
 
-// scan opens a directory and returns the folders of a directory, sorted, and the images below each, those beside them as of folder "".
+// scan opens a directory and returns the folders of a directory, sorted, and the images below each, those beside them
+// as of folder "".
 func scan(dir string) (root *os.Root, folders []string, images map[string]*names, err error) {
 	if root, err = os.OpenRoot(dir); err != nil {
 		return nil, nil, nil, err

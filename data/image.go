@@ -32,7 +32,7 @@ type Image struct {
 	Grid          [2]int    // of a strip of patches, preprocess.FitPatches: its rows and columns; else zero
 }
 
-// Image returns the image in the form of the standard library: a copy.
+// RGBA returns the image in the form of the standard library: a copy.
 func (p *Image) RGBA() *image.RGBA {
 	m := Memory{Info: Info{Height: p.Height, Width: p.Width, Channels: 3}, Pixels: p.Pixels}
 	return m.RGBA(0)
@@ -40,8 +40,8 @@ func (p *Image) RGBA() *image.RGBA {
 
 // Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most 89,478,485 pixels and
 // gives what Pillow's exif_transpose and convert("RGB") give: turned as its EXIF orientation says, palettes looked up,
-// transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour, 16 bits of grey clipped
-// to 255, CMYK converted.
+// transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour, 16 bits of
+// grey clipped to 255, CMYK converted.
 //
 // All but jpegs agree with Pillow in every bit; jpegs do if built with -tags libjpeg, else one sample in forty is a
 // level or so off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip it.

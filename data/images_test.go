@@ -91,7 +91,9 @@ func pillow(p img, height, width int) img {
 // noise is a set of random pixels; tests give it unequal prime sides.
 func noise(n, height, width, channels int) *Memory {
 	r := rand.New(rand.NewPCG(7, 11))
-	s := &Memory{Info: Info{Name: "noise", Height: height, Width: width, Channels: channels, Classes: []string{"a", "b", "c"}}}
+	s := &Memory{
+		Info: Info{Name: "noise", Height: height, Width: width, Channels: channels, Classes: []string{"a", "b", "c"}},
+	}
 	for i := range n {
 		s.Labels = append(s.Labels, int32(i%3))
 	}

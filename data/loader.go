@@ -39,8 +39,8 @@ type Batch struct {
 }
 
 // NewLoader begins to read batches, each an epoch and its indices. An image is shown by host, what Source.Divide leaves
-// for the host, as a function of (seed, epoch, index). A damaged image that the source leaves out is replaced by another
-// of the same micro-batch, part images of a batch. Close ends the reading.
+// for the host, as a function of (seed, epoch, index). A damaged image that the source leaves out is replaced by
+// another of the same micro-batch, part images of a batch. Close ends the reading.
 func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[int, []int]) *Loader {
 	info := *s.Describe()
 	info.Labels, info.Grids = nil, nil

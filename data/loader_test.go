@@ -341,8 +341,9 @@ func TestWhatCannotBeReadIsAnErrorEvenWhereDamageIsSkipped(t *testing.T) {
 		for k := range 8 {
 			_, err := feed.Next()
 			var img *ImageError
-			if errors.As(err, &img) != (k == 7) || k == 7 && (img.Damaged || errors.Is(err, os.ErrNotExist) != (container == "folders") ||
-				!strings.Contains(err.Error(), filepath.Base(lost)) || strings.Contains(err.Error(), "\n")) {
+			if errors.As(err, &img) != (k == 7) ||
+				k == 7 && (img.Damaged || errors.Is(err, os.ErrNotExist) != (container == "folders") ||
+					!strings.Contains(err.Error(), filepath.Base(lost)) || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("%s: batch %d: %v", container, k, err)
 			}
 		}

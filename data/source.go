@@ -59,8 +59,8 @@ type Info struct {
 	Workers int
 }
 
-// Preprocessing returns how an image of any size becomes one that a model trained on the dataset expects: as those of the
-// dataset did, else by a bilinear resize to their size, which leaves them as they are.
+// Preprocessing returns how an image of any size becomes one that a model trained on the dataset expects: as those of
+// the dataset did, else by a bilinear resize to their size, which leaves them as they are.
 func (i *Info) Preprocessing() preprocess.Settings {
 	if i.Preprocess.Fit != preprocess.FitNone {
 		return i.Preprocess
@@ -113,8 +113,8 @@ func Fraction[S Source](s S, f float64, seed int64) (part S, err error) {
 	return Rows(s, rows), nil
 }
 
-// RandomSplit takes the given number of images as a validation split, chosen uniformly as a function of the seed; both parts
-// keep the order of the source. Without images the validation split is nil.
+// RandomSplit takes the given number of images as a validation split, chosen uniformly as a function of the seed; both
+// parts keep the order of the source. Without images the validation split is nil.
 func RandomSplit[S Source](s S, images int, seed int64) (train, validation S, err error) {
 	if images < 0 || images >= s.Len() {
 		return train, validation, fmt.Errorf("data: %s: a validation split of %d images needs more than %d",

@@ -47,7 +47,10 @@ func TestAImageOfWholePatchesIsCutIntoThemAndPutTogetherAgain(t *testing.T) {
 		if slices.ContainsFunc(padding, func(v uint8) bool { return v != 0 }) {
 			t.Errorf("%v: padding is not black", grid)
 		}
-		set := &Memory{Info: Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{grid}}, Pixels: strip.Pixels}
+		set := &Memory{
+			Info:   Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{grid}},
+			Pixels: strip.Pixels,
+		}
 		again := FromImage(set.RGBA(0))
 		if again.Height != img.Height || again.Width != img.Width || !slices.Equal(again.Pixels, img.Pixels) {
 			t.Errorf("%v: the image of the set is another one", grid)
@@ -62,7 +65,10 @@ func TestAImageIsResizedToTheGridOfItsRatio(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := img.Resize(8, 24, preprocess.Bilinear) // 1:3 in 20 patches: 2×6, and a row and a column more are 21
-	set := &Memory{Info: Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{strip.Grid}}, Pixels: strip.Pixels}
+	set := &Memory{
+		Info:   Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{strip.Grid}},
+		Pixels: strip.Pixels,
+	}
 	if got := FromImage(set.RGBA(0)); got.Height != 8 || !slices.Equal(got.Pixels, want.Pixels) {
 		t.Errorf("%d×%d", got.Height, got.Width)
 	}

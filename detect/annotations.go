@@ -9,8 +9,8 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
-// Annotations are the ground truth of an image: rows × cols pixels at the top left of its canvas, and the objects in it. Masks are one
-// for each object, nil where it has none; no masks at all are fine.
+// Annotations are the ground truth of an image: rows × cols pixels at the top left of its canvas, and the objects in
+// it. Masks are one for each object, nil where it has none; no masks at all are fine.
 type Annotations struct {
 	Rows, Cols int
 	Boxes      []Box

@@ -226,7 +226,8 @@ func (d *Detector) classify(s proposed) (found [][]Detection, err error) {
 	return found, nil
 }
 
-// maskProbabilities runs the third program: for each image the probabilities of its detections' masks, one after the other.
+// maskProbabilities runs the third program: for each image the probabilities of its detections' masks, one after the
+// other.
 func (d *Detector) maskProbabilities(s proposed, found [][]Detection) (masks [][]float32, err error) {
 	most := 0 // detections of an image
 	for _, all := range found {

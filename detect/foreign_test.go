@@ -91,8 +91,8 @@ func gradients(store *model.Store, loss *Node) (paths []string, nodes []*Node) {
 	return paths, Gradient(loss, by...)
 }
 
-// checkGradients compares gradients with the variables of wanted, which holds gradients at their positions: all of them,
-// and nothing else, within tolerance of the greatest entry plus a floor.
+// checkGradients compares gradients with the variables of wanted, which holds gradients at their positions: all of
+// them, and nothing else, within tolerance of the greatest entry plus a floor.
 func checkGradients(t *testing.T, got map[string][]float64, wanted *model.Store, tolerance, floor float64) {
 	t.Helper()
 	for v := range wanted.IterVariables() {

@@ -21,8 +21,8 @@ func filledTo(most int) int {
 	return n
 }
 
-// targets are the Inputs of a step but its images: the sampled anchors and proposals of each image, and their targets in
-// the losses. Sampling draws by picks, one after the other: objects and background of the anchors, then of the
+// targets are the Inputs of a step but its images: the sampled anchors and proposals of each image, and their targets
+// in the losses. Sampling draws by picks, one after the other: objects and background of the anchors, then of the
 // proposals, image by image.
 func (c Config) targets(annotations []Annotations, anchors []Box, proposals [][]Box, picks func(image int) draw,
 ) (in Inputs[*tensors.Tensor], err error) {

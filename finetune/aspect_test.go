@@ -65,7 +65,9 @@ func TestTrainingOnSquaresThatKeepTheirAspectIsTrainingOnImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep := preprocess.Settings{Fit: preprocess.FitPatches, Size: [2]int{16, 16}, Patch: 4}
-	strips := &data.Memory{Info: data.Info{Name: "strips", Labels: images.Labels, Height: 64, Width: 4, Channels: 3, Classes: images.Classes}}
+	strips := &data.Memory{
+		Info: data.Info{Name: "strips", Labels: images.Labels, Height: 64, Width: 4, Channels: 3, Classes: images.Classes},
+	}
 	for i := range images.Len() {
 		strip := gomlxtest.Must(data.FromImage(images.RGBA(i)).Preprocess(keep))(t)
 		strips.Pixels, strips.Grids = append(strips.Pixels, strip.Pixels...), append(strips.Grids, strip.Grid)

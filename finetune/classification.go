@@ -246,8 +246,8 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 	return outputs, c.model.confirm()
 }
 
-// plan draws the augmentation of a micro-batch, a function of the seed, the epoch and its number in the epoch, and returns
-// its images where they come from the loader.
+// plan draws the augmentation of a micro-batch, a function of the seed, the epoch and its number in the epoch, and
+// returns its images where they come from the loader.
 func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.Memory) {
 	r, epoch := c.Recipe, step/c.PerPass
 	size := r.BatchSize / r.Accumulate

@@ -60,7 +60,8 @@ type followed interface {
 	Scalars() (map[string]float64, error)
 }
 
-// eachEncoder returns the encoders of the model. A graph of the model has built them, if not for images of several grids.
+// eachEncoder returns the encoders of the model. A graph of the model has built them, if not for images of several
+// grids.
 func (m *Model) eachEncoder() []any {
 	if m.encoders == nil {
 		built := m.Recipe.Model.Encoders(m.store.Scope("/" + modelScope))

@@ -60,8 +60,8 @@ func (m *Model) Inference() (*Inference, error) {
 	return in, err
 }
 
-// lastAttention is the mean over heads of attention weights [batch, heads, queries, keys], from the class token, or from
-// the mean of the patches in a model without one, to the patches: [batch, patches].
+// lastAttention is the mean over heads of attention weights [batch, heads, queries, keys], from the class token, or
+// from the mean of the patches in a model without one, to the patches: [batch, patches].
 func lastAttention(c vit.Config, weights *Node) *Node {
 	weights = ReduceMean(ConvertDType(weights, dtypes.Float32), 1)             // [batch, queries, keys]
 	patches := Slice(weights, AxisRange(), AxisRange(), AxisRange(c.Prefix())) // [batch, queries, patches]

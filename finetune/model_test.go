@@ -276,7 +276,15 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 // 2×2 pixels without places holds no answer.
 func where(n int, seed uint64) *data.Memory {
 	r := rand.New(rand.NewPCG(seed, 1))
-	s := &data.Memory{Info: data.Info{Name: "where", Height: 4, Width: 4, Channels: 3, Classes: []string{"top left", "top right", "bottom left", "bottom right"}}}
+	s := &data.Memory{
+		Info: data.Info{
+			Name:     "where",
+			Height:   4,
+			Width:    4,
+			Channels: 3,
+			Classes:  []string{"top left", "top right", "bottom left", "bottom right"},
+		},
+	}
 	for range n {
 		label := r.IntN(4)
 		s.Labels = append(s.Labels, int32(label))

@@ -71,7 +71,8 @@ func TestOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 
 	hf := fixtures.Dir(t, "dinov2_tiny")
 	m := gomlxtest.Must(Open(run.Backend, hf))(t)
-	if o := m.Opened; o.Path != hf || o.Format != checkpoints.FormatHF || o.Weights != (report.Weights{}) || len(o.SHA256) != 64 {
+	if o := m.Opened; o.Path != hf || o.Format != checkpoints.FormatHF || o.Weights != (report.Weights{}) ||
+		len(o.SHA256) != 64 {
 		t.Errorf("a foreign model opens as %+v", o)
 	}
 	_, err := Open(run.Backend, hf, Weights(Best))
@@ -180,7 +181,12 @@ func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
 	first := begun(t, Run{Backend: run.Backend, Recipe: run.Recipe, Seed: run.Seed, Train: run.Train})
 	want := gomlxtest.Must(first.model.logitsOf(set))(t)
 	done(t, run)
-	nearLogits(t, "start", gomlxtest.Must(gomlxtest.Must(Open(run.Backend, run.Dir, Weights(Start)))(t).logitsOf(set))(t), want)
+	nearLogits(
+		t,
+		"start",
+		gomlxtest.Must(gomlxtest.Must(Open(run.Backend, run.Dir, Weights(Start)))(t).logitsOf(set))(t),
+		want,
+	)
 
 	tuned := Run{Backend: run.Backend, Recipe: everything(), Train: run.Train, From: run.Dir, Dir: t.TempDir()}
 	done(t, tuned)

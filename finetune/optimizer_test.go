@@ -214,7 +214,12 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		{`position/(grid2d/(table|prefix)|(rope_mixed|liere)/block_00/(frequencies|generators))`, GroupPosition, false, 2},
 		{`position/factorized/(rows|cols)`, GroupPosition, false, 2},
 		{`position/wepe_(residual|attention)/wepe_field_sphere/(omega3_raw|alpha_scale_raw)`, GroupPosition, false, 2},
-		{`position/(wepe_residual/(projection|residual|prefix)|wepe_attention/block_00/(query|key))`, GroupPosition, false, 2},
+		{
+			`position/(wepe_residual/(projection|residual|prefix)|wepe_attention/block_00/(query|key))`,
+			GroupPosition,
+			false,
+			2,
+		},
 	}
 	used := make([]bool, len(of))
 	for _, name := range vit.PositionNames() {

@@ -79,7 +79,10 @@ func TestPageOfARun(t *testing.T) {
 
 // A large grey image, dark at the left and light at the right, keeps its shape and its ends.
 func TestPictureOfALargeGreyImageIsSmaller(t *testing.T) {
-	set := &data.Memory{Info: data.Info{Height: 150, Width: 300, Channels: 1, Labels: []int32{0, 0}}, Pixels: make([]uint8, 2*150*300)}
+	set := &data.Memory{
+		Info:   data.Info{Height: 150, Width: 300, Channels: 1, Labels: []int32{0, 0}},
+		Pixels: make([]uint8, 2*150*300),
+	}
 	for i := range 150 * 300 {
 		set.Pixels[150*300+i] = uint8(40 + 170*(i%300/150))
 	}

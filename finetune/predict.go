@@ -72,8 +72,8 @@ func (m *Model) likeliest(logits []float32, top int) []Class {
 	return classes[:min(top, len(classes))]
 }
 
-// Fit brings an image to the size of those that the model was evaluated on, see Preprocess. Where the files of a foreign
-// model leave a size of each image's own, it is resized to the model's.
+// Fit brings an image to the size of those that the model was evaluated on, see Preprocess. Where the files of a
+// foreign model leave a size of each image's own, it is resized to the model's.
 func (m *Model) Fit(img *data.Image) (*data.Image, error) {
 	c := m.Recipe.Model
 	if c.Channels != 3 {

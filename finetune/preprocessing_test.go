@@ -100,7 +100,10 @@ func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if strings.Contains(fmt.Sprint(report), "preprocessing: not declared") == (c.declared || c.settings != "aspect=crop") {
+		if strings.Contains(
+			fmt.Sprint(report),
+			"preprocessing: not declared",
+		) == (c.declared || c.settings != "aspect=crop") {
 			t.Errorf("%s: the export reports %q", name, report)
 		}
 		if !c.declared {

@@ -56,7 +56,7 @@ type Recipe struct {
 	EvalEpochs     int     `json:"eval_epochs"`          // epochs between evaluations
 	EvalSteps      int     `json:"eval_steps,omitempty"` // the same where Steps is set
 	EvalBatchSize  int     `json:"eval_batch_size"`      // images per evaluation step at most, see Model.EvalBatch
-	Patience       int     `json:"patience,omitempty"`   // evaluations without a better one that end a run early, 0 for never
+	Patience       int     `json:"patience,omitempty"`   // evaluations without a better one that end a run, 0: never
 	ValidationPart float64 `json:"validation_part"`      // of the training images held out, below 0 for none
 
 	// Of a run that starts from a pretrained model (Run.From), which gives the Model's sizes where they are zero here, and

@@ -38,8 +38,8 @@ var fromScratch = []Recipe{
 		Augment:       data.Augment{Size: [2]int{24, 24}, FlipProb: 0.5, Mean: data.CIFAR100Mean, Std: data.CIFAR100Std},
 		EvalBatchSize: 100,
 	},
-	// Long enough that what an encoding is worth at the end differs from its head start (docs/results.md, "Fifteen epochs"):
-	// cifar100-small with larger batches and crops, seven minutes a run on two quiet CPU cores with XLA.
+	// Long enough that what an encoding is worth at the end differs from its head start (docs/results.md, "Fifteen
+	// epochs"): cifar100-small with larger batches and crops, seven minutes a run on two quiet CPU cores with XLA.
 	//
 	//	go run ./cmd/wepe compare --recipe cifar100-15 --data cifar100:DIR --position learned,rope-mixed
 	{
@@ -145,7 +145,8 @@ var hybrids = []Recipe{
 	// several GPUs, where each normalises its own part of a batch. The paper has 76.53 % top-1 with WePE and 74.78 % for
 	// the smaller DHVT-T of 192 channels, best test epochs of one seed. Unmeasured by us.
 	//
-	//	go run ./cmd/wepe compare --recipe release-dhvt-300 --position none,wepe --data cifar100:DIR  (two times 1.6e17 FLOPs)
+	//	go run ./cmd/wepe compare --recipe release-dhvt-300 --position none,wepe --data cifar100:DIR  (two times 1.6e17
+	// FLOPs)
 	{
 		Name:         "release-dhvt-300",
 		Architecture: DHVT,

@@ -25,7 +25,9 @@ import (
 // pictures is a set of 4×6 pixels in 7 classes; a class is a colour that shows through noise.
 func pictures(n int, seed uint64) *data.Memory {
 	r := rand.New(rand.NewPCG(seed, 0))
-	s := &data.Memory{Info: data.Info{Name: "pictures", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e f g")}}
+	s := &data.Memory{
+		Info: data.Info{Name: "pictures", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e f g")},
+	}
 	for range n {
 		label := r.IntN(len(s.Classes))
 		s.Labels = append(s.Labels, int32(label))
@@ -193,4 +195,6 @@ func rawBytes(t *testing.T, x *tensors.Tensor) (raw []byte) {
 	return raw
 }
 
-var cifar100 = &data.Memory{Info: data.Info{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)}}
+var cifar100 = &data.Memory{
+	Info: data.Info{Name: "CIFAR-100", Height: 32, Width: 32, Channels: 3, Classes: make([]string, 100)},
+}

@@ -52,7 +52,8 @@ func openSource(path string, files checkpoints.ImportOptions, classes []string) 
 // newSource describes an imported model to a run with the given classes, and drops its head if it is of others.
 func newSource(path string, imported *checkpoints.Imported, classes []string) *Source {
 	s := &Source{
-		Path: path, SHA256: imported.SHA256, Model: imported.Config, Params: maps.Clone(imported.Params), Classes: imported.Labels,
+		Path: path, SHA256: imported.SHA256, Model: imported.Config, Params: maps.Clone(imported.Params),
+		Classes:  imported.Labels,
 		resample: imported.Resample, imported: imported,
 	}
 	if imported.Format == checkpoints.FormatCheckpoint {

@@ -9,9 +9,9 @@ import (
 )
 
 // Epochs makes one line per encoding and one column per epoch, in the order of the epochs: the mean validation top-1 in
-// percent over the seeds that were evaluated there, and last the mean test top-1 of those that finished. Evaluations that
-// a resumed run repeated count once, as the later row has them. A cell of fewer seeds than n is named in a note, one of
-// none is a dash.
+// percent over the seeds that were evaluated there, and last the mean test top-1 of those that finished. Evaluations
+// that a resumed run repeated count once, as the later row has them. A cell of fewer seeds than n is named in a note,
+// one of none is a dash.
 func Epochs(rows Rows) Table {
 	last := map[Job]map[Number]float64{}
 	var epochs []Number

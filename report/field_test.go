@@ -120,12 +120,14 @@ func TestPanelsOfAFieldAreTitledAndTheirAxesNumberedEvenly(t *testing.T) {
 			t.Errorf("%q: %+v, %v", title, panels, err)
 		}
 	}
-	for n, want := range map[int]string{1: "0", 4: "0 1 2 3", 8: "0 1 2 3 4 5 6 7", 14: "0 2 4 6 8 10 12", 24: "0 3 6 9 12 15 18 21"} {
+	for n, want := range map[int]string{1: "0", 4: "0 1 2 3", 8: "0 1 2 3 4 5 6 7", 14: "0 2 4 6 8 10 12",
+		24: "0 3 6 9 12 15 18 21"} {
 		for _, downwards := range []bool{false, true} {
 			var labels []string
 			for _, tick := range names(nil, n, downwards) {
 				labels = append(labels, tick.Label)
-				if at := int(tick.Value); downwards && tick.Label != fmt.Sprint(n-1-at) || !downwards && tick.Label != fmt.Sprint(at) {
+				if at := int(tick.Value); downwards && tick.Label != fmt.Sprint(n-1-at) ||
+					!downwards && tick.Label != fmt.Sprint(at) {
 					t.Errorf("%d cells: %s stands at %d", n, tick.Label, at)
 				}
 			}

@@ -91,8 +91,8 @@ func (p Position) Kind() string {
 // Folds says whether a table in front of the first block can take its place, see Config.Fold.
 func (p Position) Folds() bool { return p.Additive != nil || p.Kind() == KindNone }
 
-// positions is the one table of encodings. A new one is a file of its own and a row here, or a call of Register: nowhere
-// else is its name compared with anything.
+// positions is the one table of encodings. A new one is a file of its own and a row here, or a call of Register:
+// nowhere else is its name compared with anything.
 var positions = []Position{
 	{Name: "none", Doc: "no positions: a bag of patches"},
 	{

@@ -18,7 +18,8 @@ import (
 // together are encodings of different kinds that stand in one model.
 var together = []string{
 	"learned+rope-axial", "wepe+rope-mixed", "hybrid+liere", "grid2d+fope", "wepe+wepe-bias", "as2drope+wepe-bias",
-	"wepe-sphere+rope-mixed", "wepe-residual+wepe-attention", "factorized+lookhere", "sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d",
+	"wepe-sphere+rope-mixed", "wepe-residual+wepe-attention", "factorized+lookhere",
+	"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d",
 }
 
 func TestPositionsAreListedByKind(t *testing.T) {

@@ -43,7 +43,7 @@ func (p Position) fits() error {
 	}
 	for _, own := range p.Variables {
 		for _, q := range positions {
-			if (Encoding{q}).Owns(own) && !(p.Pretrained && own == learnedName) {
+			if (Encoding{q}).Owns(own) && (!p.Pretrained || own != learnedName) {
 				return fmt.Errorf("vit: register %s: variable %q is one of %s", p.Name, own, q.Name)
 			}
 		}

@@ -533,8 +533,8 @@ func TestDINOv3PlacesMoveInTrainingAlone(t *testing.T) {
 	}
 }
 
-// In training the coordinates are multiplied by factors that are uniform in the logarithm, between 1/x and x, and shifted
-// uniformly in ±x: DINOv3's RopePositionEmbedding. Periods are so long that no angle wraps.
+// In training the coordinates are multiplied by factors that are uniform in the logarithm, between 1/x and x, and
+// shifted uniformly in ±x: DINOv3's RopePositionEmbedding. Periods are so long that no angle wraps.
 func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 	c, n := turning("rope-dinov3"), 600
 	draws := func(params map[string]any) (y, x [][2]float64) { // coordinates of the first and the last patch
@@ -603,7 +603,12 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 		}
 		return sum
 	}
-	if r, s := correlation(down, across), correlation(upDown, leftRight); max(math.Abs(r), math.Abs(s)) > 4/math.Sqrt(float64(n)) {
+	if r, s := correlation(down, across), correlation(upDown, leftRight); max(
+		math.Abs(r),
+		math.Abs(s),
+	) > 4/math.Sqrt(
+		float64(n),
+	) {
 		t.Errorf("rows and columns are correlated: jitter %.2f, shift %.2f", r, s)
 	}
 }

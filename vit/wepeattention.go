@@ -66,8 +66,8 @@ func (w *wepeAttention) join(others []Rotary) Rotary {
 	return &joined
 }
 
-// places returns what is added in one block, of one of ofQueries and ofKeys: float32 [tokens, width], those of the other
-// grids below.
+// places returns what is added in one block, of one of ofQueries and ofKeys: float32 [tokens, width], those of the
+// other grids below.
 func (w *wepeAttention) places(g *Graph, weights *model.Variable) *Node {
 	grids := []*wepeAttention{w}
 	for _, other := range w.others {

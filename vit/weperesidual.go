@@ -15,11 +15,11 @@ import (
 
 // newWePEResidual is a learned table that begins as a function of the place, f·W + Δ: f the sphere features of a patch,
 // [rows·cols, 12], W [12, width] and Δ, a free vector for each token, all trained. W is N(0, 0.02²) at the start, the
-// spread of a learned table, and Δ is 0, but for the prefix, which has Δ alone, N(0, 0.02²). There is no LayerNorm and no
-// factor: those of wepe-sphere hold its rows at four times the length that learned ones come to.
+// spread of a learned table, and Δ is 0, but for the prefix, which has Δ alone, N(0, 0.02²). There is no LayerNorm and
+// no factor: those of wepe-sphere hold its rows at four times the length that learned ones come to.
 //
-// On another grid f is computed anew and Δ is resampled as grid2d does, bilinearly; wepe_rows and wepe_cols say what grid
-// Δ is of.
+// On another grid f is computed anew and Δ is resampled as grid2d does, bilinearly; wepe_rows and wepe_cols say what
+// grid Δ is of.
 func newWePEResidual(scope *model.Scope, c Config) Additive {
 	rows := cmp.Or(model.GetParamOr(scope, wepe.ParamRows, 0), c.Rows())
 	cols := cmp.Or(model.GetParamOr(scope, wepe.ParamCols, 0), c.Cols())

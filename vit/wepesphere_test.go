@@ -103,7 +103,17 @@ func TestWePEResidualIsHostFeaturesTimesWeightsAndAResampledResidual(t *testing.
 			}, float32(0))[0]
 		}
 		table()
-		weights, residual := valuesOf(t, store, "wepe_residual/projection", 1), valuesOf(t, store, "wepe_residual/residual", 0.7)
+		weights, residual := valuesOf(
+			t,
+			store,
+			"wepe_residual/projection",
+			1,
+		), valuesOf(
+			t,
+			store,
+			"wepe_residual/residual",
+			0.7,
+		)
 		prefix := valuesOf(t, store, "wepe_residual/prefix", 0.3)
 		want := slices.Clone(prefix)
 		for k, f := range halfCell(c.Rows(), c.Cols()) {

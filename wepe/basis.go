@@ -63,8 +63,8 @@ func reducedBasis(omega1 *Node, omega3 ComplexNode) basis {
 // rounded is an integer next to x, a constant to the gradient.
 func rounded(x *Node) *Node { return StopGradient(Floor(AddScalar(x, 0.5-offTie))) }
 
-// cellPoint is a point among the rows of a lattice, in units of 1/k, k = π/(2a): rows are along the real axis, their poles π
-// apart, neighbouring rows shift + i·gap from one another.
+// cellPoint is a point among the rows of a lattice, in units of 1/k, k = π/(2a): rows are along the real axis, their
+// poles π apart, neighbouring rows shift + i·gap from one another.
 type cellPoint struct {
 	basis
 	k, tau     ComplexNode // scalars

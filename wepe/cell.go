@@ -97,8 +97,9 @@ func (c *cell) differentiate() []slope {
 // seriesRadius is |a| below which homogeneous sums series. The Laurent series converges for |a| < π.
 const seriesRadius = 0.75
 
-// homogeneous returns csc² a - a csc² a cot a and 6 csc² a cot a - a (csc² a)″ of the central row. Next to a pole at mπ the
-// principal parts cancel in them but for those times mπ. There they are series in a - mπ, of csc² a = 1/a² + Σ c_j a^{2j},
+// homogeneous returns csc² a - a csc² a cot a and 6 csc² a cot a - a (csc² a)″ of the central row. Next to a pole at mπ
+// the principal parts cancel in them but for those times mπ. There they are series in a - mπ, of csc² a = 1/a² + Σ c_j
+// a^{2j},
 //
 //	Σ (1+j) c_j a^{2j},   -Σ 2j(2j+2) c_j a^{2j-1}.
 //

@@ -27,8 +27,8 @@ func (e *Encoder) Closest() (distance float64, first, second int) {
 	return closest(e.config.hostFeatures())
 }
 
-// Warning names two patches that float32 cannot tell apart, or the error of a table that exceeds ParamTableError, in one
-// line; empty if there is neither.
+// Warning names two patches that float32 cannot tell apart, or the error of a table that exceeds ParamTableError, in
+// one line; empty if there is neither.
 func (e *Encoder) Warning() string {
 	distance, first, second := e.Closest()
 	if distance >= tooClose {
@@ -39,8 +39,15 @@ func (e *Encoder) Warning() string {
 	if e.config.compression == CompressSphere {
 		remedy = ParamDerivative + ", another " + ParamAlphaU + " or " + ParamOffsetU
 	}
-	return fmt.Sprintf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer patches "+
-		"keep them apart", e.Name(), at(first), at(second), distance, remedy)
+	return fmt.Sprintf(
+		"%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer patches "+
+			"keep them apart",
+		e.Name(),
+		at(first),
+		at(second),
+		distance,
+		remedy,
+	)
 }
 
 // hostFeatures are the compressed features of the patches at first, one row for each, in float64.

@@ -13,8 +13,8 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// Config is an encoder in the making: start with New, end with Done. What differs from the defaults is set by the methods
-// With…, or by hyperparameters of the scope, the constants Param…, which FromScope takes over.
+// Config is an encoder in the making: start with New, end with Done. What differs from the defaults is set by the
+// methods With…, or by hyperparameters of the scope, the constants Param…, which FromScope takes over.
 type Config struct {
 	scope *model.Scope
 	grid

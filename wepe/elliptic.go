@@ -19,19 +19,19 @@ import (
 //	℘′(z) = -2 k³ Σ csc² a_n cot a_n
 //
 // Rows die off as exp(-π (2n-1) Im τ), so a constant number of them serves every lattice whose basis is reduced, see
-// basis.go. A row beside the central one is evaluated through q = exp(±2 i a_n), |q| < 1, the sign being that of Im a_n,
-// (2.10) and (2.11),
+// basis.go. A row beside the central one is evaluated through q = exp(±2 i a_n), |q| < 1, the sign being that of Im
+// a_n, (2.10) and (2.11),
 //
 //	csc² a = -4 q/(1-q)²,   cot a = ∓i (1+q)/(1-q),
 //
-// which are Euler's formulas for sin a and cos a: nothing overflows in far rows. In the central row Im a may have either
-// sign, or be 0 but for rounding, and the pole is there: (2.8) in place of that, see central. Gradients are written out
-// in cell.go.
+// which are Euler's formulas for sin a and cos a: nothing overflows in far rows. In the central row Im a may have
+// either sign, or be 0 but for rounding, and the pole is there: (2.8) in place of that, see central. Gradients are
+// written out in cell.go.
 //
 // No decision on a rounding error. XLA computes cheap intermediate results again wherever they are used, each time
-// rounded differently, so that a comparison of numbers that are equal but for rounding may hold in one place and fail in
-// another. Of the sign of Im a, which is undecided on a whole line through poles, only |Im a| and tanh(Im a) are used;
-// of Re a, which is known up to periods, functions of period π. What is compared besides is in basis.go.
+// rounded differently, so that a comparison of numbers that are equal but for rounding may hold in one place and fail
+// in another. Of the sign of Im a, which is undecided on a whole line through poles, only |Im a| and tanh(Im a) are
+// used; of Re a, which is known up to periods, functions of period π. What is compared besides is in basis.go.
 //
 // Error, in units of the law (3.12) of which 64 are allowed, over its 432 reference points in float32 and float64: at
 // most 5.6 for ℘ and ℘′ and 10.5 for their derivatives, on pure Go.
@@ -95,8 +95,8 @@ func rowIndices(pairs int) (n []float64) {
 	return n
 }
 
-// newRows evaluates the rows at 0 or around it, |Im a| not above gap/2 by more than offTie. twice is [cos 2Re a, sin 2Re
-// a]; a_n = a - n(shift + i·gap), where shift is nil for 0.
+// newRows evaluates the rows at 0 or around it, |Im a| not above gap/2 by more than offTie. twice is [cos 2Re a, sin
+// 2Re a]; a_n = a - n(shift + i·gap), where shift is nil for 0.
 func newRows(twice ComplexNode, im, gap, shift *Node, pairs int) rowTerms {
 	g, dtype := gap.Graph(), gap.DType()
 	var count, sign []float64 // |n| and the sign of Im a_n
@@ -130,10 +130,11 @@ func (r rowTerms) sums() (csc2, csc2cot ComplexNode) {
 	return r.csc2.sumLast().scale(-4), r.csc2cot.sumLast().timesI().scale(4)
 }
 
-// central returns csc² a and csc² a·cot a by (2.8), every digit of which holds next to the pole, and [cos 2Re a, sin 2Re
-// a]. With E = exp(-|Im a|), (1+E²)/2 = C, and S = C·tanh(Im a), which is E·sinh(Im a),
+// central returns csc² a and csc² a·cot a by (2.8), every digit of which holds next to the pole, and [cos 2Re a, sin
+// 2Re a]. With E = exp(-|Im a|), (1+E²)/2 = C, and S = C·tanh(Im a), which is E·sinh(Im a),
 //
-//	|E sin a|² = E² sin² Re a + S²,   csc² a = E² conj(E sin a)²/|E sin a|⁴,   cot a = (½ E² sin 2Re a - i C S)/|E sin a|²
+//	|E sin a|² = E² sin² Re a + S²,   csc² a = E² conj(E sin a)²/|E sin a|⁴,
+//	cot a = (½ E² sin 2Re a - i C S)/|E sin a|².
 func central(a ComplexNode, poleRadius2 *Node) (csc2, csc2cot, twice ComplexNode) {
 	sin2 := Square(Sin(a.Re)) // not from cos 2Re a, which has no digits left next to the pole
 	twice = ComplexNode{OneMinus(MulScalar(sin2, 2)), Sin(MulScalar(a.Re, 2))}

@@ -152,8 +152,8 @@ func leastNorm2(dtype dtypes.DType) float64 {
 	return 0x1p-90
 }
 
-// onSphere returns S(n/d), [..., 3], (14.4). The three parts are sums of products with constants, and no Stack: XLA would
-// compute n and d for each part of one.
+// onSphere returns S(n/d), [..., 3], (14.4). The three parts are sums of products with constants, and no Stack: XLA
+// would compute n and d for each part of one.
 func (q quotient) onSphere() *Node {
 	lost, one := q.lost(), OnesLike(q.n.Re)
 	n, d := where(lost, ComplexNode{one, ZerosLike(one)}, q.n), where(lost, zeros(q.d), q.d)

@@ -175,7 +175,8 @@ func checkSymmetric(t *testing.T, f function, exec *Exec, dtype dtypes.DType, la
 			if input == 3 && f.rectangular {
 				continue
 			}
-			if d := math.Abs(by - sums[part][input]); !(d <= slopeTolerance*(1+sums[parts+part][input])+64*epsilon*speed*speed*size) {
+			limit := slopeTolerance*(1+sums[parts+part][input]) + 64*epsilon*speed*speed*size
+			if d := math.Abs(by - sums[part][input]); !(d <= limit) {
 				fail("lattice %v: ∂%d/∂%d of the sum is %g, want %g", lattice, part, input, by, sums[part][input])
 			}
 		}

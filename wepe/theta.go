@@ -28,8 +28,8 @@ func (f jet) slopes(g jet) (byV, byTau ComplexNode) {
 //
 //	t1, t2 = (1/m) Σ (∓1)ⁿ q^{n(n+1)} Qⁿ,   t3, t4 = Σ (±1)ⁿ q^{n²} Qⁿ,   θ3²/θ1² = (top·t3²)/(bottom·t1²)
 //
-// and (top·t2·t3·t4)/(bottom·t1³) = -i θ2θ3θ4/θ1³, (14.17). m and top are constants to the gradient: they drop out of the
-// quotients. So nothing here depends on the sign of Im v, which rounding decides on a line through poles, nor on
+// and (top·t2·t3·t4)/(bottom·t1³) = -i θ2θ3θ4/θ1³, (14.17). m and top are constants to the gradient: they drop out of
+// the quotients. So nothing here depends on the sign of Im v, which rounding decides on a line through poles, nor on
 // periods in Re v.
 type thetas struct {
 	half, whole    terms // of t1 and t2, of t3 and t4
@@ -107,8 +107,8 @@ func (c *cellPoint) nome() nome {
 	return q
 }
 
-// thetas sums the series of qQ and q/Q, of 1/m and of 1/(Qm). They end where the next term, for a reduced basis, is below
-// half a rounding.
+// thetas sums the series of qQ and q/Q, of 1/m and of 1/(Qm). They end where the next term, for a reduced basis, is
+// below half a rounding.
 func (q nome) thetas(above, below, front, back ComplexNode) (t thetas) {
 	for _, side := range []struct {
 		power, divided ComplexNode

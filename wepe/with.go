@@ -81,14 +81,15 @@ func (c *Config) WithCompression(compression Compression) *Config {
 	return c
 }
 
-// WithAlphaScale sets the initial α_scale, a factor on the values before they are compressed, and whether it is trained.
-// Default DefaultAlphaScale, on the sphere 1; trained.
+// WithAlphaScale sets the initial α_scale, a factor on the values before they are compressed, and whether it is
+// trained. Default DefaultAlphaScale, on the sphere 1; trained.
 func (c *Config) WithAlphaScale(value float64, learn bool) *Config {
 	c.alphaScale, c.learnAlphaScale = value, learn
 	return c
 }
 
-// WithBetaPos sets the initial β_pos, the factor of all rows, and whether it is trained. Default DefaultBetaPos, trained.
+// WithBetaPos sets the initial β_pos, the factor of all rows, and whether it is trained. Default DefaultBetaPos,
+// trained.
 func (c *Config) WithBetaPos(value float64, learn bool) *Config {
 	c.betaPos, c.learnBetaPos = value, learn
 	return c
@@ -101,8 +102,8 @@ func (c *Config) WithEvaluation(evaluation string) *Config { c.evaluation = eval
 // WithLatticeSum sets the truncated sum of EvaluateSum. Default DefaultLatticeSum.
 func (c *Config) WithLatticeSum(sum LatticeSum) *Config { c.sum = sum; return c }
 
-// WithTable sets the look-up table of EvaluateTable: its kind, the nodes along a side at least, and the largest error of
-// a feature. Default Deflated, DefaultTableResolution, DefaultTableError.
+// WithTable sets the look-up table of EvaluateTable: its kind, the nodes along a side at least, and the largest error
+// of a feature. Default Deflated, DefaultTableResolution, DefaultTableError.
 func (c *Config) WithTable(kind TableKind, resolution int, maxError float64) *Config {
 	c.tableKind, c.tableResolution, c.tableError = kind, resolution, maxError
 	return c

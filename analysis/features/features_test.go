@@ -473,8 +473,8 @@ func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
 	}
 }
 
-// A probe is chosen, scaled and fitted on the known pictures alone. So what it answers about one group of asked pictures
-// is the same whether or not another group, far away and mislabelled, is asked with it.
+// A probe is chosen, scaled and fitted on the known pictures alone. So what it answers about one group of asked
+// pictures is the same whether or not another group, far away and mislabelled, is asked with it.
 func TestAProbeLearnsNothingFromWhatItIsAsked(t *testing.T) {
 	const width, classes = 7, 3
 	r := rand.New(rand.NewPCG(5, 3))

@@ -39,7 +39,8 @@ func analyze() *cobra.Command {
 	c := &cobra.Command{Use: "analyze [MODEL|NAME=MODEL]...", Short: "Positions, attention, robustness and cost of models",
 		Long: `Analyze models side by side: rows, tables and one page. Models of one NAME are one column, as seeds are.
 Without MODEL two small models are trained on generated shapes first. --what cost needs no model.`,
-		Example: "  wepe analyze runs/a/learned-seed0 runs/a/wepe-seed0 --data pets\n  wepe analyze --what cost --variants Ti/16"}
+		Example: "  wepe analyze runs/a/learned-seed0 runs/a/wepe-seed0 --data pets\n" +
+			"  wepe analyze --what cost --variants Ti/16"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	f.Data(&o.data, "shapes", cli.DataForms+"; its test split, or validation split")
 	f.Out(&o.out, "directory; default runs/analysis-<dataset>")
@@ -113,7 +114,11 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 }
 
 // models returns the models with their paths on disk; without any it trains two.
-func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string) (models []analysis.Model, err error) {
+func (o *analyzing) models(
+	ctx context.Context,
+	b compute.Backend,
+	paths []string,
+) (models []analysis.Model, err error) {
 	if len(paths) == 0 {
 		if paths, err = trainTwo(ctx, b); err != nil {
 			return nil, err

@@ -177,7 +177,10 @@ func (o *comparison) variants(s *study.Study, r finetune.Recipe, positions strin
 	}{
 		{"sizes", o.sizes, func(text string) (err error) { s.Sizes, err = study.ParseSizes(text); return err }},
 		{"aspects", o.aspects, func(text string) (err error) { s.Aspects, err = study.ParseAspects(text); return err }},
-		{"fractions", o.fractions, func(text string) (err error) { s.Fractions, err = study.ParseFractions(text); return err }},
+		{"fractions", o.fractions, func(text string) (err error) {
+			s.Fractions, err = study.ParseFractions(text)
+			return err
+		}},
 	} {
 		if list.text != "" {
 			if err := list.read(list.text); err != nil {
@@ -229,8 +232,8 @@ func (o *comparison) variants(s *study.Study, r finetune.Recipe, positions strin
 	return nil
 }
 
-// loader reads the images of trainings: one reading serves all sizes, which the graph makes of the largest of each side,
-// but with aspects, or streamed, each size is read on its own.
+// loader reads the images of trainings: one reading serves all sizes, which the graph makes of the largest of each
+// side, but with aspects, or streamed, each size is read on its own.
 type loader struct {
 	d     *dataset.Dataset
 	sizes [][2]int

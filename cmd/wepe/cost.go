@@ -60,7 +60,9 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 		o.Sides = append(o.Sides, n)
 	}
 	if len(o.Variants) == 0 || len(o.Sides) == 0 || o.Rounds < 0 || min(o.Forward, o.Cost.Step) < 1 {
-		return cli.Usagef("--what cost: want --variants, --sizes, --rounds of 0 or more, --batch and --step-batch of 1 or more")
+		return cli.Usagef(
+			"--what cost: want --variants, --sizes, --rounds of 0 or more, --batch and --step-batch of 1 or more",
+		)
 	}
 	if o.Rounds == 0 {
 		o.Rounds = -1

@@ -35,8 +35,12 @@ type objects struct {
 
 func (o *objects) flags(f cli.Flags) {
 	flags := f.Command.Flags()
-	f.Data(&o.data, "scenes", "scenes, generated; or coco:DIR, annotations/instances_{train,val}2017.json beside train2017 "+
-		"and val2017")
+	f.Data(
+		&o.data,
+		"scenes",
+		"scenes, generated; or coco:DIR, annotations/instances_{train,val}2017.json beside train2017 "+
+			"and val2017",
+	)
 	flags.StringVar(&o.sizes, "sizes", "", "sizes of the test images, as 96x96,60x156; default the training's")
 	flags.IntVar(&o.train, "train-scenes", 8000, "generated scenes to train on")
 	flags.IntVar(&o.test, "test-scenes", 200, "generated scenes to test on, of each size")

@@ -37,8 +37,11 @@ type check struct {
 func doctor() *cobra.Command {
 	var config string
 	var asJSON bool
-	c := &cobra.Command{Use: "doctor", Short: "Check backends, versions, speed, and the encoding's numbers on this machine",
-		Args: cobra.NoArgs}
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check backends, versions, speed, and the encoding's numbers on this machine",
+		Args:  cobra.NoArgs,
+	}
 	f := cli.Flags{Command: c}
 	f.Backend(&config)
 	f.JSON(&asJSON)
@@ -131,7 +134,7 @@ func productRate(b compute.Backend) (string, error) {
 	best := math.Inf(1)
 	for begin := time.Now(); time.Since(begin) < time.Second || math.IsInf(best, 1); {
 		began := time.Now()
-		out, err := product.Exec(x)
+		out, err := product.Call(x)
 		if err != nil {
 			return "", err
 		}
@@ -172,7 +175,7 @@ func encodingNumbers(b compute.Backend) (string, error) {
 			re[i] = float32((2*r.Float64() - 1) * weierstrass.OmegaSquare)
 			im[i] = float32((2*r.Float64() - 1) * omega3)
 		}
-		out, err := program.Exec(re, im, float32(weierstrass.OmegaSquare), float32(omega3), float32(1))
+		out, err := program.Call(re, im, float32(weierstrass.OmegaSquare), float32(omega3), float32(1))
 		if err != nil {
 			return "", err
 		}

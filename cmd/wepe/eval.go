@@ -26,7 +26,15 @@ func evaluate() *cobra.Command {
 	f := cli.Flags{Command: c}
 	f.Data(&from, "", cli.DataForms)
 	_ = c.MarkFlagRequired("data")
-	f.Choice(&split, "split", "default test, or validation where there is none", "", "train", report.Validation, report.Test)
+	f.Choice(
+		&split,
+		"split",
+		"default test, or validation where there is none",
+		"",
+		"train",
+		report.Validation,
+		report.Test,
+	)
 	o.flags(f)
 	images.Flags(f)
 	f.JSON(&asJSON)

@@ -54,7 +54,11 @@ encoding is folded into a table. The result is opened again and its logits are c
 }
 
 // read reads MODEL and prints what it is.
-func (o *opening) read(c *cobra.Command, path string, options checkpoints.ImportOptions) (*checkpoints.Imported, error) {
+func (o *opening) read(
+	c *cobra.Command,
+	path string,
+	options checkpoints.ImportOptions,
+) (*checkpoints.Imported, error) {
 	local, err := run.Local(c.Context(), path)
 	if err != nil {
 		return nil, err
@@ -105,7 +109,10 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	o.options.Labels, o.options.Preprocess = m.Labels, m.Preprocess
 	if p := m.Preprocess; p != nil && p.Fit == preprocess.FitCover && (o.to == "hf" || o.to == "timm") {
 		o.options.Preprocess = nil
-		m.Report = append(m.Report, "preprocessing: left out: "+o.to+" cannot crop to a rectangle; train with --aspect squash")
+		m.Report = append(
+			m.Report,
+			"preprocessing: left out: "+o.to+" cannot crop to a rectangle; train with --aspect squash",
+		)
 	}
 	store, config := model.NewStore(), m.Config
 	if err := m.Load(store.Scope("/vit")); err != nil {

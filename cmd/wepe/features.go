@@ -34,17 +34,28 @@ type extraction struct {
 
 func extract() *cobra.Command {
 	var o extraction
-	c := &cobra.Command{Use: "features MODEL --data D", Short: "Write embeddings of images, and kNN, probe, neighbours or PCA",
-		Args: cobra.ExactArgs(1), Long: `Write the features of images, one vector an image, as features.npy or JSON lines. The
+	c := &cobra.Command{
+		Use:   "features MODEL --data D",
+		Short: "Write embeddings of images, and kNN, probe, neighbours or PCA",
+		Args:  cobra.ExactArgs(1),
+		Long: `Write the features of images, one vector an image, as features.npy or JSON lines. The
 same command resumes an interrupted one; what is written is not computed again.`,
-		Example: "  wepe features hf://facebook/dinov2-small --data DIR --knn --probe"}
+		Example: "  wepe features hf://facebook/dinov2-small --data DIR --knn --probe",
+	}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	f.Data(&o.data, "shapes", "shapes[:TASK], cifar100:PATH, or a directory of images, with or without a folder per class")
 	f.Out(&o.out, "directory; default runs/features-<dataset>")
 	flags.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
 	flags.IntVar(&o.count, "limit", 0, "images at most, of each split; default all")
-	f.Choice(&o.of, "of", "class token (default where there is one), mean of the patch tokens, or both", "", features.OfClass,
-		features.OfMean, features.OfBoth)
+	f.Choice(
+		&o.of,
+		"of",
+		"class token (default where there is one), mean of the patch tokens, or both",
+		"",
+		features.OfClass,
+		features.OfMean,
+		features.OfBoth,
+	)
 	f.Choice(&o.format, "format", "of the vectors", "npy", "jsonl")
 	flags.BoolVar(&o.knn, "knn", false, "classify by the nearest neighbours")
 	flags.BoolVar(&o.probe, "probe", false, "fit a linear probe")

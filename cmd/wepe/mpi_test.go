@@ -25,7 +25,8 @@ func TestProcessesUnderMpirunTrainTheWeightsOfOne(t *testing.T) {
 		want, step := lastVariables(t, run)
 		for _, way := range ways {
 			run := filepath.Join(t.TempDir(), "run")
-			e := program.Finish(t, programtest.Mpirun(t, n, program.Command(t, append(everything(data, run, n), "--mpi", way)...)))
+			command := program.Command(t, append(everything(data, run, n), "--mpi", way)...)
+			e := program.Finish(t, programtest.Mpirun(t, n, command))
 			if e.Code != 0 {
 				t.Fatal(e.Stderr)
 			}

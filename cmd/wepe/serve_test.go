@@ -90,7 +90,8 @@ func TestServeIsNotExposedWithoutAToken(t *testing.T) {
 			t.Errorf("%s with a token: %v", addr, s.exposed())
 		}
 	}
-	if _, code, err := invoke(t, "serve", oldRun, "--addr", ":8080"); code != 2 || !strings.Contains(err.Error(), "--token") {
+	if _, code, err := invoke(t, "serve", oldRun, "--addr", ":8080"); code != 2 ||
+		!strings.Contains(err.Error(), "--token") {
 		t.Errorf("exit code %d, %v", code, err)
 	}
 }

@@ -38,8 +38,9 @@ func (m *machine) flags(f cli.Flags) {
 	f.Command.Flags().IntVar(&m.devices, "devices", 0, "devices of the backend that share each batch; default all")
 	f.Command.Flags().StringVar(&m.mpi, "mpi", "", "the processes of mpirun or srun share the training: allreduce or "+
 		"ordered (docs/scale.md); needs a build with -tags=mpi")
-	f.Command.Flags().StringVar(&m.every, "save-every", "5m", "steps (500) or time (10m) between checkpoints besides those "+
-		"of evaluations")
+	f.Command.Flags().
+		StringVar(&m.every, "save-every", "5m", "steps (500) or time (10m) between checkpoints besides those "+
+			"of evaluations")
 }
 
 // apply puts them into a run.

@@ -74,8 +74,9 @@ type evaluated struct {
 	Classes []report.ClassScore
 }
 
-// The run was trained, stopped and measured by examples/cifar100 of commit 701e9e7 on pure Go; the numbers are what that
-// program printed, for the same run gone on with to its end those of its row. The tolerance is for other processors.
+// The run was trained, stopped and measured by examples/cifar100 of commit 701e9e7 on pure Go; the numbers are what
+// that program printed, for the same run gone on with to its end those of its row. The tolerance is for other
+// processors.
 func TestARunOfBeforeTheCommandHasTheSameNumbers(t *testing.T) {
 	e := asJSON[evaluated](t, "eval", oldRun, "--data", "shapes", "--backend", "go")
 	near(t, "loss", float64(e.Metrics.Loss), 0.8798, 1e-4)
@@ -166,8 +167,12 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	if text := succeeds(t, "eval", run, "--data", dir, "--backend", "go"); !strings.Contains(text, "F1 %") {
 		t.Errorf("no scores per class:\n%s", text)
 	}
-	if list := succeeds(t, "predict", run, filepath.Join(dir, "red", "a.png"), filepath.Join(dir, "blue", "b.png"), "--top",
-		"1", "--backend", "go"); strings.Count(list, "%") != 2 {
+	if list := succeeds(t, "predict", run, filepath.Join(dir, "red", "a.png"), filepath.Join(dir, "blue", "b.png"),
+		"--top",
+		"1", "--backend", "go"); strings.Count(
+		list,
+		"%",
+	) != 2 {
 		t.Errorf("two images, one class each:\n%s", list)
 	}
 	exported := succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go")
@@ -184,8 +189,12 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 			t.Errorf("fine-tuning does not print %q:\n%s", want, tuned)
 		}
 	}
-	if own := succeeds(t, "train", run, "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go", "--out",
-		"own"); !strings.Contains(own, "position wepe-sphere") {
+	if own := succeeds(t, "train", run, "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go",
+		"--out",
+		"own"); !strings.Contains(
+		own,
+		"position wepe-sphere",
+	) {
 		t.Errorf("fine-tuning a run does not keep its position:\n%s", own)
 	}
 }

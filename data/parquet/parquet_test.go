@@ -112,7 +112,8 @@ func TestEveryImageIsReadByItsNumber(t *testing.T) {
 	if err != nil || again.In.(*shards).fingerprint != f.In.(*shards).fingerprint || len(again.Classes) != 4 {
 		t.Error(err)
 	}
-	if other, err := Files(dir, paths[:1], nil); err != nil || other.In.(*shards).fingerprint == f.In.(*shards).fingerprint {
+	if other, err := Files(dir, paths[:1], nil); err != nil ||
+		other.In.(*shards).fingerprint == f.In.(*shards).fingerprint {
 		t.Error("a fingerprint that does not tell files apart", err)
 	}
 }

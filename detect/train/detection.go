@@ -12,8 +12,8 @@
 // Elsewhere, Open takes such a run's directory and gives the same model.
 //
 // The steps, checkpoints, resume and record are those of package finetune, whose Trainer trains the Task that is here:
-// the losses, what they are computed on, and the metrics. What a step sees is a function of (seed, step), and a run that
-// was interrupted ends with the bits of one that never was.
+// the losses, what they are computed on, and the metrics. What a step sees is a function of (seed, step), and a run
+// that was interrupted ends with the bits of one that never was.
 //
 // # What a run leaves in its directory
 //

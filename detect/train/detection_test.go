@@ -398,9 +398,11 @@ func TestTheSizeOfAMaskIsItsOwnAndNotThatOfItsBox(t *testing.T) {
 	diagonal := filled(func(row, col int) bool { return row == col && row >= 12 }) // 48 pixels in a box of 48×48
 	mask := coco.Encode(square.Pixels, rows, cols)
 	categories := []coco.Category{{ID: 4, Name: "square"}}
-	test := Test{Annotations: &coco.Dataset{Categories: categories, Images: []coco.Image{{ID: 9, Height: rows, Width: cols}},
-		Annotations: []coco.Annotation{{ID: 1, ImageID: 9, CategoryID: 4, Segmentation: mask.Segmentation(), Area: 100,
-			Box: mask.Box()}}}}
+	test := Test{
+		Annotations: &coco.Dataset{Categories: categories, Images: []coco.Image{{ID: 9, Height: rows, Width: cols}},
+			Annotations: []coco.Annotation{{ID: 1, ImageID: 9, CategoryID: 4, Segmentation: mask.Segmentation(), Area: 100,
+				Box: mask.Box()}}},
+	}
 	m := &Model{Categories: categories}
 	found := []coco.Detection{
 		m.result(9, detect.Detection{Box: detect.Box{12, 12, 60, 60}, Score: 0.9, Mask: diagonal}),

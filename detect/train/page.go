@@ -97,8 +97,8 @@ func (m *Model) beside(test Test, index int) ([]byte, error) {
 // shownStats are the numbers of tables.
 var shownStats = []string{"AP", "AP50", "AP75", "APs", "APm", "APl"}
 
-// Table has a row for each recipe, encoding and image size in the order in which they first appear: the means of box and
-// mask AP over seeds, n of them, in percent.
+// Table has a row for each recipe, encoding and image size in the order in which they first appear: the means of box
+// and mask AP over seeds, n of them, in percent.
 func Table(rows []report.Result) report.Table {
 	table := report.Table{Header: []string{"encoding", "size", "n"}, Numeric: []bool{false, false, true}}
 	for _, what := range []string{"box ", "mask "} {

@@ -53,8 +53,12 @@ var (
 	plan        = flag.Bool("plan", false, "list all trainings, and train nothing")
 	partial     = flag.Bool("allow-partial", false, "accept lists of other lengths than VTAB-1k's; no result then")
 	keep        = flag.Bool("keep", false, "keep the models of finished trainings")
-	write       = flag.String("write", "", "write tasks into -data and end: "+vtab.Shapes+", or what can be made of a file, "+
-		"dSprites' npz or CIFAR-100's binary version")
+	write       = flag.String(
+		"write",
+		"",
+		"write tasks into -data and end: "+vtab.Shapes+", or what can be made of a file, "+
+			"dSprites' npz or CIFAR-100's binary version",
+	)
 )
 
 func main() {

@@ -4,6 +4,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -224,7 +225,7 @@ func (b *batcher) compute(jobs []job) {
 
 func (b *batcher) wait() error {
 	b.workers.Wait()
-	if b.failed != errClosed {
+	if !errors.Is(b.failed, errClosed) {
 		return b.failed
 	}
 	return nil

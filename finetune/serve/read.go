@@ -69,7 +69,7 @@ func (u *upload) read(r *http.Request) error {
 func (u *upload) form(ctx context.Context, parts *multipart.Reader) error {
 	for {
 		part, err := parts.NextPart()
-		if err == io.EOF && len(u.images) > 0 {
+		if errors.Is(err, io.EOF) && len(u.images) > 0 {
 			return nil
 		}
 		if err != nil {

@@ -80,7 +80,7 @@ type Card struct {
 	Labels        []string            `json:"labels"`       // by class
 	Preprocessing preprocess.Settings `json:"preprocessing"`
 	Sigmoid       bool                `json:"sigmoid"`        // probabilities of independent labels, not of one of many
-	Similarity    [][]int             `json:"similarity"`     // of positions: 1000·cosine, [patches][patches]; nil without one
+	Similarity    [][]int             `json:"similarity"`     // of positions, 1000·cosine [patches][patches]
 	Backend       string              `json:"backend"`        // what computes
 	MaxBatch      int                 `json:"max_batch_size"` // set by the server
 }
@@ -103,9 +103,9 @@ type Options struct {
 	Images  int           // most images in flight, of all requests (256)
 	Timeout time.Duration // to receive a body, and again to compute its answer (20 s)
 
-	Token      string                                      // of "Authorization: Bearer …" for /v1 and /metrics; empty asks for none
+	Token      string                                      // bearer token of /v1 and /metrics; empty asks for none
 	Neighbours func(features []float32, k int) []Neighbour // of the training images; may be nil
-	Log        *slog.Logger                                // one line a request at debug level, failures at error level (discards)
+	Log        *slog.Logger                                // a line a request at debug level (discards)
 }
 
 func (o Options) withDefaults() Options {
@@ -138,11 +138,13 @@ const bodies = 8
 // decoders is how many images are decoded at the same time.
 func decoders() int { return runtime.GOMAXPROCS(0) }
 
-// bytesOfPixel is what decoding holds for a pixel at most: an RGBA image of 16 bits, its 8-bit copy, and one to turn it.
+// bytesOfPixel is what decoding holds for a pixel at most: an RGBA image of 16 bits, its 8-bit copy, and one to turn
+// it.
 const bytesOfPixel = 16
 
-// Memory is the bound, in bytes, of what requests hold at once: bodies, images that are being decoded, and fitted images
-// that wait, of the given number of input pixels. The heap may reach twice as much before the garbage collector runs.
+// Memory is the bound, in bytes, of what requests hold at once: bodies, images that are being decoded, and fitted
+// images that wait, of the given number of input pixels. The heap may reach twice as much before the garbage collector
+// runs.
 func (o Options) Memory(inputPixels int) int64 {
 	o = o.withDefaults()
 	return bodies*o.Bytes + int64(decoders())*o.Pixels*bytesOfPixel + int64(o.Images)*int64(inputPixels)*3
@@ -288,7 +290,8 @@ func static(kind string, content []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Content-Security-Policy",
-			"default-src 'none'; img-src 'self' blob: data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'")
+			"default-src 'none'; img-src 'self' blob: data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "+
+				"connect-src 'self'")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		_, _ = w.Write(content) // the client is gone
 	}

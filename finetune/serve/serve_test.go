@@ -173,7 +173,8 @@ func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
 	}
 	for i, want := range []string{"red", "blue", "red"} {
 		entry := images(t, got)[i]
-		if label := entry["labels"].([]any)[0].(map[string]any)["label"]; label != want || entry["name"] != fmt.Sprintf("%d.png", i) {
+		if label := entry["labels"].([]any)[0].(map[string]any)["label"]; label != want ||
+			entry["name"] != fmt.Sprintf("%d.png", i) {
 			t.Errorf("image %d: %v, want %s", i, entry, want)
 		}
 	}
@@ -182,7 +183,8 @@ func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
 		t.Errorf("features %v, want the mean colour", mean)
 	}
 	code, got = post(t, url+"/v1/attention", "", bytes.NewReader(pixels(t, 3, 5, blue)))
-	if entry := images(t, got)[0]; code != 200 || entry["rows"] != 2.0 || entry["cols"] != 3.0 || len(entry["weights"].([]any)) != 6 {
+	if entry := images(t, got)[0]; code != 200 || entry["rows"] != 2.0 || entry["cols"] != 3.0 ||
+		len(entry["weights"].([]any)) != 6 {
 		t.Errorf("attention %v", entry)
 	}
 }
@@ -224,21 +226,22 @@ func TestEachFailureHasItsStatus(t *testing.T) {
 		want       int
 		message    string
 	}{
-		"too many bytes":            {"/v1/predict", "", bytes.NewReader(make([]byte, 50_001)), 413, "50000 bytes"},
-		"too many bytes, no length": {"/v1/predict", "", io.MultiReader(bytes.NewReader(make([]byte, 50_001))), 413, "50000 bytes"},
-		"too many pixels":           {"/v1/predict", "", bytes.NewReader(pixels(t, 32, 32, red)), 413, "32×32 pixels"},
-		"too many parts":            {"/v1/predict", kind, four, 413, "more than 3 images"},
-		"no part":                   {"/v1/predict", kind, none, 400, "malformed"},
-		"no boundary":               {"/v1/predict", "multipart/form-data", strings.NewReader("x"), 400, "boundary"},
-		"a part cut":                {"/v1/predict", kind, strings.NewReader("--x"), 400, "malformed"},
-		"not an image":              {"/v1/predict", "image/png", strings.NewReader("GIF"), 415, "JPEG"},
-		"empty":                     {"/v1/embed", "image/png", strings.NewReader(""), 415, "JPEG"},
-		"a malformed type":          {"/v1/predict", "image/png; q", bytes.NewReader(small), 415, "Content-Type"},
-		"damaged":                   {"/v1/predict", "", bytes.NewReader(small[:len(small)-20]), 422, "body"},
-		"top":                       {"/v1/predict?top=0", "", bytes.NewReader(small), 400, "from 1 to 3"},
-		"top of words":              {"/v1/predict?top=all", "", bytes.NewReader(small), 400, "from 1 to 3"},
-		"unknown path":              {"/v2/predict", "", bytes.NewReader(small), 404, "/v2/predict"},
-		"the program fails":         {"/v1/predict", "", bytes.NewReader(pixels(t, 13, 5, red)), 500, "13 rows"},
+		"too many bytes": {"/v1/predict", "", bytes.NewReader(make([]byte, 50_001)), 413, "50000 bytes"},
+		"too many bytes, no length": {"/v1/predict", "", io.MultiReader(bytes.NewReader(make([]byte, 50_001))), 413,
+			"50000 bytes"},
+		"too many pixels":   {"/v1/predict", "", bytes.NewReader(pixels(t, 32, 32, red)), 413, "32×32 pixels"},
+		"too many parts":    {"/v1/predict", kind, four, 413, "more than 3 images"},
+		"no part":           {"/v1/predict", kind, none, 400, "malformed"},
+		"no boundary":       {"/v1/predict", "multipart/form-data", strings.NewReader("x"), 400, "boundary"},
+		"a part cut":        {"/v1/predict", kind, strings.NewReader("--x"), 400, "malformed"},
+		"not an image":      {"/v1/predict", "image/png", strings.NewReader("GIF"), 415, "JPEG"},
+		"empty":             {"/v1/embed", "image/png", strings.NewReader(""), 415, "JPEG"},
+		"a malformed type":  {"/v1/predict", "image/png; q", bytes.NewReader(small), 415, "Content-Type"},
+		"damaged":           {"/v1/predict", "", bytes.NewReader(small[:len(small)-20]), 422, "body"},
+		"top":               {"/v1/predict?top=0", "", bytes.NewReader(small), 400, "from 1 to 3"},
+		"top of words":      {"/v1/predict?top=all", "", bytes.NewReader(small), 400, "from 1 to 3"},
+		"unknown path":      {"/v2/predict", "", bytes.NewReader(small), 404, "/v2/predict"},
+		"the program fails": {"/v1/predict", "", bytes.NewReader(pixels(t, 13, 5, red)), 500, "13 rows"},
 	} {
 		code, got := post(t, url+c.path, c.kind, c.body)
 		failure, _ := got["error"].(map[string]any)
@@ -301,14 +304,15 @@ func TestASlowBodyGets408AndALongQueue429(t *testing.T) {
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nslow")
 	answer, err := io.ReadAll(conn)
-	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) || !bytes.Contains(answer, []byte("did not arrive")) {
+	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) ||
+		!bytes.Contains(answer, []byte("did not arrive")) {
 		t.Errorf("a slow body: %v, %q", err, answer)
 	}
 	kind, three := form(t, pixels(t, 3, 5, red), pixels(t, 3, 5, red), pixels(t, 3, 5, red))
 	if code, got := post(t, url+"/v1/predict", kind, three); code != 429 {
 		t.Errorf("three images where two may be in flight: status %d, %v", code, got)
 	}
-	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 503 { // the gate is shut
+	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 503 { // no gate
 		t.Errorf("no answer in time: status %d, %v", code, got)
 	}
 	close(model.gate)

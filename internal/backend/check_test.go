@@ -53,7 +53,12 @@ func TestCheckFindsTheMiscompilation(t *testing.T) {
 	if known, err := contains(file, fusionFlag); !known {
 		t.Skipf("%s has no YNNPACK fusions: %v", path, err)
 	}
-	printed := inProcess(t, "unguarded", "GOMLX_NO_AUTO_INSTALL=1", "XLA_FLAGS=--"+fusionFlag+"=LIBRARY_FUSION_TYPE_REDUCE")
+	printed := inProcess(
+		t,
+		"unguarded",
+		"GOMLX_NO_AUTO_INSTALL=1",
+		"XLA_FLAGS=--"+fusionFlag+"=LIBRARY_FUSION_TYPE_REDUCE",
+	)
 	if !strings.Contains(printed, "computes a sum of") {
 		t.Errorf("%s computes right sums with YNNPACK fusions on (%s): is the guard of flags.go still needed?", path, printed)
 	}

@@ -36,7 +36,8 @@ func KeepMemory() {
 		return
 	}
 	name := os.Getenv(compute.ConfigEnvVar)
-	if state == "0" || os.Getenv("GLIBC_TUNABLES") != "" || strings.HasPrefix(name, "go") || strings.HasPrefix(name, "onnx") {
+	if state == "0" || os.Getenv("GLIBC_TUNABLES") != "" || strings.HasPrefix(name, "go") ||
+		strings.HasPrefix(name, "onnx") {
 		return
 	}
 	program, err := os.Executable()

@@ -61,8 +61,8 @@ func Product(a, b *Node) *Node {
 		})
 }
 
-// addRow is x [n, m] + row [m], and mulRow is x·row. Autodiff sums over n in their gradients; here that sum is a product
-// with ones, which takes a seventh of the time on the pure-Go backend.
+// addRow is x [n, m] + row [m], and mulRow is x·row. Autodiff sums over n in their gradients; here that sum is a
+// product with ones, which takes a seventh of the time on the pure-Go backend.
 func addRow(x, row *Node) *Node {
 	return replaceGradients([]*Node{x, InsertAxes(row, 0)}, func(in []*Node) *Node { return Add(in[0], in[1]) },
 		nil, sumRows)

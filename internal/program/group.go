@@ -12,14 +12,6 @@ import (
 // world is the MPI job that this process is of, nil where it is none: a process joins one, once.
 var world *mpi.World
 
-// join makes this process one of those that mpirun or srun started.
-func join(way string) (err error) {
-	if err = mpi.Validate(way); err == nil {
-		world, err = mpi.Start(way)
-	}
-	return err
-}
-
 // leave ends the process. In an MPI job all that were interrupted end together; one that failed ends the others, which
 // would wait for it.
 func leave(status int) {

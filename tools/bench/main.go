@@ -91,7 +91,12 @@ func parse(args []string) (o options, err error) {
 	numbers(&o.batches, "batches", []int{1, 8, 32}, "images of a call")
 	numbers(&o.threads, "threads", []int{1, 2}, "threads, each on a processor of its own")
 	flags.IntVar(&o.pairs, "pairs", 11, "rounds of a cell")
-	flags.Float64Var(&o.memory, "memory", 8, "GiB that the processes of a cell may take together; larger cells are skipped")
+	flags.Float64Var(
+		&o.memory,
+		"memory",
+		8,
+		"GiB that the processes of a cell may take together; larger cells are skipped",
+	)
 	flags.StringVar(&o.python, "python", "", "a Python with the packages of tools/bench/peers/requirements.txt; "+
 		"default: a virtual environment, made in the user's cache directory on first use")
 	flags.StringVar(&o.out, "out", "docs/runs/bench.jsonl", "file to which rows are appended; empty for none")

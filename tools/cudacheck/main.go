@@ -2,9 +2,9 @@
 
 // Command cudacheck compiles models for an NVIDIA GPU on a machine without one: `make cuda-compile-check`.
 //
-// Every encoding's inference and training step goes through GoMLX and go-xla to the CUDA PJRT plugin, which compiles it to
-// machine code (plugin.c). Nothing is run. It prints one line for each program and fails if one does not compile; -rows
-// also writes what the compiler reports as lines of JSON.
+// Every encoding's inference and training step goes through GoMLX and go-xla to the CUDA PJRT plugin, which compiles it
+// to machine code (plugin.c). Nothing is run. It prints one line for each program and fails if one does not compile;
+// -rows also writes what the compiler reports as lines of JSON.
 package main
 
 import (
@@ -47,7 +47,12 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.settings, "set", "", "settings of the recipe, as model.depth=2")
 	flags.IntVar(&o.step, "step", 4, "images of a training step")
 	flags.IntVar(&o.forward, "forward", 4, "images of an inference")
-	flags.StringVar(&o.encodings, "encodings", "", "encodings, each with settings after a colon, separated by spaces; all if empty")
+	flags.StringVar(
+		&o.encodings,
+		"encodings",
+		"",
+		"encodings, each with settings after a colon, separated by spaces; all if empty",
+	)
 	flags.StringVar(&o.dtypes, "dtypes", "float32,bfloat16", "data types of the model")
 	flags.BoolVar(&o.tf32, "tf32", true, "allow TF32 in products of float32")
 	flags.StringVar(&o.rows, "rows", "", "file to which rows are appended")
@@ -119,9 +124,18 @@ func (r row) String() string {
 	if r.Error != "" {
 		return at + ": does not compile: " + r.Error
 	}
-	return fmt.Sprintf("%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d registers, %.1f MB "+
-		"temporary", at, r.CPUSeconds, r.Launches, r.Kernels, r.PTXLines, r.LongestName, r.Registers,
-		float64(r.Temporary)/1e6)
+	return fmt.Sprintf(
+		"%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d registers, %.1f MB "+
+			"temporary",
+		at,
+		r.CPUSeconds,
+		r.Launches,
+		r.Kernels,
+		r.PTXLines,
+		r.LongestName,
+		r.Registers,
+		float64(r.Temporary)/1e6,
+	)
 }
 
 // compiler is a backend that compiles for CUDA, its log and where XLA dumps what it makes.
@@ -147,7 +161,8 @@ func (o options) open(dump string) (*compiler, error) {
 		"GOPJRT_CUDA_CHECKS":   "0",
 		"TF_CPP_MIN_LOG_LEVEL": cmp.Or(os.Getenv("TF_CPP_MIN_LOG_LEVEL"), "2"),
 		// Without a GPU nothing can be timed, so products get default tiles.
-		"XLA_FLAGS": fmt.Sprintf("--xla_gpu_cuda_data_dir=%s --xla_gpu_autotune_level=0 --xla_dump_to=%s --xla_dump_hlo_as_text",
+		"XLA_FLAGS": fmt.Sprintf("--xla_gpu_cuda_data_dir=%s --xla_gpu_autotune_level=0 --xla_dump_to=%s "+
+			"--xla_dump_hlo_as_text",
 			filepath.Join(o.plugins, "nvidia/cu13"), c.dump),
 	} {
 		if err := os.Setenv(name, value); err != nil {

@@ -89,7 +89,15 @@ func (o options) run() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s, %s, %s, batch %d, %s; medians of %d rounds\n\n", o.call, o.model, o.position, o.batch, b.Name(), o.rounds)
+	fmt.Printf(
+		"%s, %s, %s, batch %d, %s; medians of %d rounds\n\n",
+		o.call,
+		o.model,
+		o.position,
+		o.batch,
+		b.Name(),
+		o.rounds,
+	)
 	fmt.Println(o.summary(took, flops, first, memory, shapes).Text())
 	fmt.Println(productTable(took, shapes).Text())
 	return errors.Join(printOperations(dump), nil)
@@ -186,6 +194,11 @@ func (o options) summary(took, flops, first float64, memory usage, shapes []*pro
 		row("everything else", "%.1f ms", 1000*(took-alone), fmt.Sprintf("%.0f %% of a call", 100*(1-alone/took)))
 	}
 	row("page faults", "%.0f", memory.faults, "")
-	row("CPU time", "%.1f ms", 1000*(memory.user+memory.system), fmt.Sprintf("%.1f ms of it in the kernel", 1000*memory.system))
+	row(
+		"CPU time",
+		"%.1f ms",
+		1000*(memory.user+memory.system),
+		fmt.Sprintf("%.1f ms of it in the kernel", 1000*memory.system),
+	)
 	return t
 }

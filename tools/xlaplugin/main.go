@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command xlaplugin installs GoMLX's own build of the PJRT CPU plugin, of the version that go-xla pins, into a directory.
-// `make xla` runs it where the pinned wheel of PyPI is not to be had. GoMLX publishes no checksums.
+// Command xlaplugin installs GoMLX's own build of the PJRT CPU plugin, of the version that go-xla pins, into a
+// directory. `make xla` runs it where the pinned wheel of PyPI is not to be had. GoMLX publishes no checksums.
 package main
 
 import (

@@ -69,7 +69,12 @@ func (l laws) config() vit.Config {
 }
 
 // build runs a graph on the model scope of a store.
-func build(t *testing.T, store *model.Store, of func(scope *model.Scope, in []*Node) []*Node, inputs ...any) [][]float64 {
+func build(
+	t *testing.T,
+	store *model.Store,
+	of func(scope *model.Scope, in []*Node) []*Node,
+	inputs ...any,
+) [][]float64 {
 	t.Helper()
 	return gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
 		return of(scope.In("vit"), in)

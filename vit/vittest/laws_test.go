@@ -26,7 +26,10 @@ type rings struct {
 }
 
 func newRings(scope *model.Scope, c vit.Config) vit.Additive {
-	return rings{c, scope.In("rings").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1, c.Width))}
+	return rings{
+		c,
+		scope.In("rings").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1, c.Width)),
+	}
 }
 
 func (r rings) Name() string { return "rings" }
@@ -99,7 +102,8 @@ func TestOurEncodingsAndThoseOfOtherModulesKeepTheLaws(t *testing.T) {
 
 // An encoding of another module is registered under a name, and is then one of ours.
 func ExampleLaws() {
-	// vit.Register(vit.Position{Name: "rings", Doc: "…", Parameters: …, Variables: []string{"rings/"}, Additive: newRings})
+	// vit.Register(vit.Position{Name: "rings", Doc: "…", Parameters: …, Variables: []string{"rings/"}, Additive:
+	// newRings})
 	config := vit.Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Width: 12, Depth: 1, Heads: 3, Classes: 5,
 		Position: "rings+rope-axial"}
 	exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), config.Logits)

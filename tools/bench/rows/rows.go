@@ -94,7 +94,10 @@ func Table(rows []Row) report.Table {
 			fmt.Sprintf("%.2f … %.2f", r.Quartiles[0], r.Quartiles[1]), strconv.Itoa(r.Pairs),
 			fmt.Sprintf("%.0f %%", 100*r.Share), fmt.Sprintf("%.1f / %.1f", r.FirstOurs, r.FirstTheirs),
 			fmt.Sprintf("%.0f / %.0f", r.PeakOurs, r.PeakTheirs)})
-		if run := fmt.Sprintf("%s, %s, commit %s, %s", r.Processor, r.Backend, r.Commit, r.Date); !slices.Contains(runs, run) {
+		if run := fmt.Sprintf("%s, %s, commit %s, %s", r.Processor, r.Backend, r.Commit, r.Date); !slices.Contains(
+			runs,
+			run,
+		) {
 			runs = append(runs, run)
 		}
 	}

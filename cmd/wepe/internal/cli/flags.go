@@ -23,8 +23,8 @@ func (f Flags) Data(value *string, byDefault, about string) {
 }
 
 // DataForms lists the forms of --data.
-const DataForms = "shapes[:TASK], cifar100:DIR-or-archive, vtab:TASK:DIR, or a directory with a folder per class, tar " +
-	"shards or Parquet files"
+const DataForms = "shapes[:TASK], cifar100:DIR-or-archive, vtab:TASK:DIR, or a directory with a folder per class, " +
+	"tar shards or Parquet files"
 
 // Out adds --out.
 func (f Flags) Out(value *string, about string) { f.Command.Flags().StringVar(value, "out", "", about) }
@@ -39,7 +39,8 @@ func (f Flags) Weights(value *string) {
 
 // Backend adds --backend.
 func (f Flags) Backend(value *string) {
-	f.Command.Flags().StringVar(value, "backend", "", "as GOMLX_BACKEND, which it overrides: xla:cuda, xla:cpu, onnx:cpu, go")
+	f.Command.Flags().
+		StringVar(value, "backend", "", "as GOMLX_BACKEND, which it overrides: xla:cuda, xla:cpu, onnx:cpu, go")
 }
 
 // Size adds --size.
@@ -72,7 +73,8 @@ func (f Flags) JSON(value *bool) {
 
 // Import adds what files of timm and Google leave open.
 func (f Flags) Import(o *checkpoints.ImportOptions) {
-	f.Command.Flags().Var(grid{&o.Grid}, "grid", "patches of the position table, as 14x14, where the model's files lack it")
+	f.Command.Flags().
+		Var(grid{&o.Grid}, "grid", "patches of the position table, as 14x14, where the model's files lack it")
 	f.Command.Flags().BoolVar(&o.AssumeSquare, "assume-square", false, "that grid is square")
 	f.Command.Flags().IntVar(&o.Heads, "heads", 0, "attention heads, where the model's files lack it")
 }

@@ -29,9 +29,15 @@ import (
 // Forms are the forms of --data, a line each, for wepe list data.
 var Forms = [][2]string{
 	{"shapes[:TASK]", "generated shapes, embedded; TASK is where, location, orientation or shape"},
-	{"cifar100:PATH", "CIFAR-100's binary version: its directory, archive, or the directory of that; --download fetches it"},
+	{
+		"cifar100:PATH",
+		"CIFAR-100's binary version: its directory, archive, or the directory of that; --download fetches it",
+	},
 	{"vtab:TASK:DIR", "a task of VTAB-1k: train800, val200 and the test list in DIR/TASK"},
-	{"DIR", "a folder per class; or folders train and val or test with these; or tar shards (WebDataset), or Parquet files"},
+	{
+		"DIR",
+		"a folder per class; or folders train and val or test with these; or tar shards (WebDataset), or Parquet files",
+	},
 	{"coco:DIR", "for wepe detect: annotations/instances_{train,val}2017.json beside train2017 and val2017"},
 }
 
@@ -155,14 +161,18 @@ func (d *Dataset) openCIFAR(ctx context.Context, path string) error {
 	train, test, err := data.CIFAR100(path)
 	if errors.Is(err, fs.ErrNotExist) && d.options.Download {
 		count := cli.Count("CIFAR-100, MB")
-		if _, err = data.DownloadCIFAR100(ctx, path, func(done, all int64) { count(int(done>>20), int(all>>20)) }); err == nil {
+		megabytes := func(done, all int64) { count(int(done>>20), int(all>>20)) }
+		if _, err = data.DownloadCIFAR100(ctx, path, megabytes); err == nil {
 			train, test, err = data.CIFAR100(path)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	d.Name, d.Format, d.memory, d.Classes = "cifar100", "CIFAR-100's binary version", [2]*data.Memory{train, test}, train.Classes
+	d.Name, d.Format, d.memory, d.Classes = "cifar100", "CIFAR-100's binary version", [2]*data.Memory{
+		train,
+		test,
+	}, train.Classes
 	d.train, d.test = train.Len(), test.Len()
 	return d.absolute("cifar100:", path)
 }

@@ -187,7 +187,7 @@ func Weights(path, weights string) (chosen, line string, err error) {
 	}
 	if weights == checkpoints.LastDir {
 		if c, _, err := checkpoints.Find(path, ""); err != nil || c == nil {
-			return "", "", cmp.Or(err, error(cli.Usagef("--weights %s: %s is no run", weights, path)))
+			return "", "", cmp.Or(err, cli.Usagef("--weights %s: %s is no run", weights, path))
 		}
 	}
 	if c, _, err := checkpoints.Find(path, ""); err == nil && c != nil {
