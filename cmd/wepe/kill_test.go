@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/internal/program/programtest"
+	"github.com/wepe-go/wepe/internal/programtest"
 	"github.com/wepe-go/wepe/report"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/internal/program/programtest"
+	"github.com/wepe-go/wepe/internal/programtest"
 )
 
 // By MPI_Allreduce the order in which three are added is the MPI's own, and not that of the ranks for all lengths.

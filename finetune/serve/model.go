@@ -89,8 +89,11 @@ func (s *served) Compile(batch int) error {
 	for i := range images {
 		images[i] = blank
 	}
-	_, err := s.inference.Batch(images)
-	return err
+	if _, err := s.inference.Batch(images); err != nil || batch > 1 {
+		return err
+	}
+	_, _ = s.inference.Attention(blank) // an architecture without a map answers 404
+	return nil
 }
 
 func (s *served) Run(images []*data.Image) ([]output, error) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wepe-go/wepe/internal/program/programtest"
+	"github.com/wepe-go/wepe/internal/programtest"
 )
 
 // The processes of TestSums are this one again, each a rank.

@@ -11,7 +11,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -23,7 +22,6 @@ import (
 	_ "github.com/gomlx/go-xla/compute/xla" // registers "xla"
 
 	"github.com/wepe-go/wepe/analysis"
-	"github.com/wepe-go/wepe/internal/program"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -35,11 +33,14 @@ type options struct {
 }
 
 func main() {
-	program.Main("cudacheck", parse, func(options) bool { return false }, run)
+	if err := run(parse(os.Args[1:])); err != nil {
+		fmt.Fprintln(os.Stderr, "cudacheck:", err)
+		os.Exit(1)
+	}
 }
 
-func parse(args []string) (o options, err error) {
-	flags := flag.NewFlagSet("cudacheck", flag.ContinueOnError)
+func parse(args []string) (o options) {
+	flags := flag.NewFlagSet("cudacheck", flag.ExitOnError)
 	flags.StringVar(&o.plugins, "plugins", "", "directory of the plugins, which tools/scripts/cuda-check fills")
 	flags.StringVar(&o.gpu, "gpu", "h100_sxm", "GPU, one of tools/cudacheck/gpus")
 	flags.StringVar(&o.variant, "variant", "N/16", "model")
@@ -56,10 +57,11 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.dtypes, "dtypes", "float32,bfloat16", "data types of the model")
 	flags.BoolVar(&o.tf32, "tf32", true, "allow TF32 in products of float32")
 	flags.StringVar(&o.rows, "rows", "", "file to which rows are appended")
-	return o, program.Parse(flags, "compiles models for a GPU without one.", args)
+	_ = flags.Parse(args) // exits
+	return o
 }
 
-func run(_ context.Context, o options) error {
+func run(o options) error {
 	dump, err := os.MkdirTemp("", "cudacheck")
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func run(_ context.Context, o options) error {
 				if row.Error != "" {
 					failed++
 				}
-				program.Printf("%s\n", row)
+				fmt.Printf("%s\n", row)
 			}
 			if err := appendRows(o.rows, rows); err != nil {
 				return err
@@ -94,7 +96,7 @@ func run(_ context.Context, o options) error {
 	if failed > 0 {
 		return fmt.Errorf("%d of %d programs do not compile for %s", failed, programs, o.gpu)
 	}
-	program.Printf("%d programs compile for %s\n", programs, o.gpu)
+	fmt.Printf("%d programs compile for %s\n", programs, o.gpu)
 	return nil
 }
 

@@ -21,7 +21,7 @@ const (
 )
 
 // testsOnly are packages that tests alone import.
-var testsOnly = []string{"internal/gomlxtest", "internal/fixtures", "internal/datatest", "internal/program"}
+var testsOnly = []string{"internal/gomlxtest", "internal/fixtures", "internal/datatest"}
 
 func read(t *testing.T, path string) string {
 	t.Helper()

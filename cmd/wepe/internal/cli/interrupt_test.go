@@ -2,7 +2,7 @@
 
 //go:build unix
 
-package program
+package cli
 
 import (
 	"bufio"
@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // TestMain is also the program that the tests interrupt.
@@ -22,13 +24,13 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "saves":
-		ctx := interruptible()
+		ctx := Interruptible(&cobra.Command{})
 		fmt.Println("running")
 		<-ctx.Done()
 		fmt.Println("saved")
 		os.Exit(signalStatus(ctx))
 	case "hangs": // while saving
-		ctx := interruptible()
+		ctx := Interruptible(&cobra.Command{})
 		fmt.Println("running")
 		<-ctx.Done()
 		fmt.Println("saving")
