@@ -250,7 +250,7 @@ func TestOneImageAndASinglePatchAreNoCrash(t *testing.T) {
 }
 
 func TestAModelWhoseClassesTieIsWrongAboutAllImages(t *testing.T) {
-	dir := trained(t, "learned", 1, func(r *finetune.Recipe) { r.ZeroHead, r.Freeze = true, finetune.GroupHead })
+	dir := trained(t, "learned", 1, func(r *finetune.Recipe) { r.ZeroHead, r.Freeze = true, "head" })
 	chosen, err := Choose([]string{"separation"})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// pictureExtensions are the endings of files that Folder takes, in any case.
+// imageExtensions are the endings of files that Folder takes, in any case.
 var imageExtensions = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp"}
 
 // The folders of a data set that comes with its own split, in the order they are looked for.

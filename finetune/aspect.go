@@ -15,17 +15,17 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// What becomes of pictures of other aspects than the model's images: values of Recipe.Aspect.
+// What becomes of images of other aspects than the model's images: values of Recipe.Aspect.
 const (
-	AspectCrop   = "crop"   // the middle is kept
-	AspectSquash = "squash" // sides are stretched apart
-	// AspectKeep gives each picture a grid of its own, of as many patches as an image has or fewer (NaFlex):
+	aspectCrop   = "crop"   // the middle is kept
+	aspectSquash = "squash" // sides are stretched apart
+	// AspectKeep gives each image a grid of its own, of as many patches as an image has or fewer (NaFlex):
 	// vit.Pictures.
 	AspectKeep = "keep"
 )
 
 // Aspects lists them.
-func Aspects() []string { return []string{AspectCrop, AspectSquash, AspectKeep} }
+func Aspects() []string { return []string{aspectCrop, aspectSquash, AspectKeep} }
 
 // validateAspect refuses what does not go with an aspect.
 func validateAspect(aspect string, a data.Augment, c vit.Config) error {
@@ -42,19 +42,19 @@ func validateAspect(aspect string, a data.Augment, c vit.Config) error {
 	return c.Encoding().ValidatePictures()
 }
 
-// sidesOf returns the size of a model's images for a set, of its pictures as they are or as the augmentation resizes
-// them. The grid of a model that keeps the aspect of its pictures is that of its size, or a square; the pictures, of
+// sidesOf returns the size of a model's images for a set, of its images as they are or as the augmentation resizes
+// them. The grid of a model that keeps the aspect of its images is that of its size, or a square; the images, of
 // any grid of so many patches, come as strips.
 func sidesOf(set *data.Info, aspect string, a data.Augment, c vit.Config) (rows, cols int, err error) {
 	switch {
 	case aspect != AspectKeep && set.Grids != nil:
-		return 0, 0, fmt.Errorf("finetune: the pictures of %s are cut into patches: that is for aspect %s, not %q", set.Name,
+		return 0, 0, fmt.Errorf("finetune: the images of %s are cut into patches: that is for aspect %s, not %q", set.Name,
 			AspectKeep, aspect)
 	case aspect != AspectKeep:
 		rows, cols = a.OutputSize(set.Height, set.Width)
 		return rows, cols, nil
 	case set.Grids == nil || set.Width != c.PatchSize:
-		return 0, 0, fmt.Errorf("finetune: aspect %s wants pictures in patches of %d pixels, see Recipe.Pictures; those of "+
+		return 0, 0, fmt.Errorf("finetune: aspect %s wants images in patches of %d pixels, see Recipe.Preprocessing; those of "+
 			"%s are not", aspect, c.PatchSize, set.Name)
 	}
 	if rows, cols = a.OutputSize(c.ImageRows, c.ImageCols); rows == 0 && cols == 0 {
@@ -62,13 +62,13 @@ func sidesOf(set *data.Info, aspect string, a data.Augment, c vit.Config) (rows,
 		cols = rows
 	}
 	if rows*cols != set.Height*set.Width {
-		return 0, 0, fmt.Errorf("finetune: the pictures of %s have up to %d patches of %d pixels, the model's images are "+
+		return 0, 0, fmt.Errorf("finetune: the images of %s have up to %d patches of %d pixels, the model's images are "+
 			"%d×%d: set augment.size", set.Name, set.Height/set.Width, set.Width, rows, cols)
 	}
 	return rows, cols, nil
 }
 
-// ofStrips are the pictures of a plan.
+// ofStrips are the images of a plan.
 func ofStrips(strips *Node, plan []*Node) vit.Pictures {
 	d := strips.Shape().Dimensions // [batch, N·patch, patch, channels]
 	return vit.Pictures{Strips: strips, Grids: preprocess.Grids(d[1] / d[2]), Grid: plan[data.PlanGrids]}

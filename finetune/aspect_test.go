@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// keeping is tiny for pictures that keep their aspect, on a grid of 4×3 patches.
+// keeping is tiny for images that keep their aspect, on a grid of 4×3 patches.
 func keeping(t *testing.T, settings string) Recipe {
 	t.Helper()
 	r := tiny()
@@ -24,7 +24,7 @@ func keeping(t *testing.T, settings string) Recipe {
 	return gomlxtest.Must(r.Set(settings))(t)
 }
 
-// ofAspects are shapes in pictures of several aspects as a recipe wants them.
+// ofAspects are shapes in images of several aspects as a recipe wants them.
 func ofAspects(t *testing.T, r Recipe) (train, test *data.Memory) {
 	t.Helper()
 	train, test, err := data.ShapesOfAspects(data.TaskShape, 31, 17, 16, 2,
@@ -52,7 +52,7 @@ func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
 			for _, a := range answers {
 				want := math.Exp(float64(logits[i][slices.Index(test.Classes, a.Name)]) - total)
 				if math.Abs(a.Probability-want) > 1e-6 {
-					t.Errorf("%s, picture %d of %v patches: %g, want %g", position, i, test.Grids[i], a.Probability, want)
+					t.Errorf("%s, image %d of %v patches: %g, want %g", position, i, test.Grids[i], a.Probability, want)
 				}
 			}
 		}
@@ -98,8 +98,8 @@ func TestWhatDoesNotGoWithKeepingTheAspectIsRefused(t *testing.T) {
 		`unknown aspect "kept": want one of crop, squash, keep`: {"aspect=kept", images},
 		"no augmentation but mean and std":                      {"augment.flip_prob=0.5", strips},
 		"position hybrid blends into a table of one grid":       {"model.position=hybrid", strips},
-		"wants pictures in patches of 4 pixels":                 {"", images},
-		"wants pictures in patches of 2 pixels":                 {"model.patch_size=2", strips},
+		"wants images in patches of 4 pixels":                   {"", images},
+		"wants images in patches of 2 pixels":                   {"model.patch_size=2", strips},
 		"are cut into patches: that is for aspect keep":         {"aspect=squash", strips},
 		"have up to 12 patches of 4 pixels":                     {"augment.size=[16,16]", strips},
 	} {
@@ -110,7 +110,7 @@ func TestWhatDoesNotGoWithKeepingTheAspectIsRefused(t *testing.T) {
 	refused(t, "no patch size", err, "set model.patch_size")
 	dhvt := good.WithDefaults()
 	dhvt.Architecture = DHVT
-	refused(t, "dhvt", dhvt.Validate(), "only a ViT takes pictures of aspect keep")
+	refused(t, "dhvt", dhvt.Validate(), "only a ViT takes images of aspect keep")
 
 	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good.WithDefaults(), strips.Classes, 0))(t)
 	_, err = m.EmbedImages(strips.RGBA(0))

@@ -157,7 +157,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	input := tensors.FromShape(shapes.Make(dtypes.Float32, *benchBatch, *benchSize, *benchSize, 3))
 	evaluate := func(set data.Source) func() error {
 		return func() error {
-			t.model.examined.set = nil
+			t.model.examined.source = nil
 			_, err := t.model.Evaluate(set)
 			return err
 		}

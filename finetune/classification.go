@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train/loss"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -118,9 +120,18 @@ func (run Run) begin() (*classification, error) {
 func (c *classification) Losses(scope *model.Scope, inputs []*Node) []*Node {
 	r, plan := c.Recipe, inputs[1:]
 	_, augment := c.images.set.Divide(r.Augment)
-	logits := c.model.build(scope, augment, inputs[0], plan)       // [batch, classes]
-	targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing) // [batch, classes]
+	logits := c.model.logits(scope.In(modelScope), augment.Images(inputs[0], plan), plan) // [batch, classes]
+	targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing)                        // [batch, classes]
 	return []*Node{r.loss(targets, logits)}
+}
+
+// loss is what is trained down, from targets and logits [batch, classes]: the cross-entropy, or lossBCE.
+func (r Recipe) loss(targets, logits *Node) *Node {
+	if r.Loss == lossBCE {
+		targets = ConvertDType(GreaterThan(targets, ZerosLike(targets)), logits.DType())
+		return ReduceAllMean(loss.BinaryCrossentropyLogits([]*Node{targets}, []*Node{logits}))
+	}
+	return ReduceAllMean(loss.CategoricalCrossEntropyLogits([]*Node{targets}, []*Node{logits}))
 }
 
 // Start loads the source, and zeroes the head where the recipe wants that.
@@ -276,8 +287,11 @@ func (c *classification) averaged(p pixels) (report.Metrics, error) {
 	if err := c.model.swapAverage(); err != nil {
 		return report.Metrics{}, err
 	}
-	metrics, err := c.model.evaluate(p)
-	return metrics, errors.Join(err, c.model.swapAverage())
+	e, err := c.model.examination(p)
+	if err = errors.Join(err, c.model.swapAverage()); err != nil {
+		return report.Metrics{}, err
+	}
+	return e.metrics(), nil
 }
 
 // Finish measures the test images and records the run, unless it is recorded.
@@ -293,7 +307,7 @@ func (c *classification) Finish(context.Context) (err error) {
 	r := c.Recipe
 	row, err := c.Result(struct {
 		Recipe
-		From *Source `json:"from,omitempty"`
+		From *initialModel `json:"from,omitempty"`
 	}{r, c.source})
 	if err != nil {
 		return err
@@ -311,9 +325,11 @@ func (c *classification) Finish(context.Context) (err error) {
 		}
 	}
 	if c.held.set != nil {
-		if row.Validation, err = c.model.evaluate(c.held); err != nil {
+		e, err := c.model.examination(c.held)
+		if err != nil {
 			return err
 		}
+		row.Validation = e.metrics()
 	}
 	if c.Test != nil {
 		if row.Test, err = c.model.Evaluate(c.Test); err != nil {
@@ -399,4 +415,37 @@ func (c *classification) close() {
 	c.held.finalize()
 	c.model.group = nil
 	c.Close()
+}
+
+// order says which images each step takes: a function of the seed, the number of images and the batch size.
+type order struct {
+	augment       data.Augment // which may repeat them
+	seed          int64
+	images, batch int
+	from, to      int // of each batch, what this process computes
+
+	epoch int
+	rows  []int // indices of the epoch, nil before the first is asked for
+}
+
+// of returns the epoch of a step and its indices, which are the order's.
+func (o *order) of(step int) (epoch int, rows []int) {
+	perPass := o.images / o.batch // an epoch drops what does not fill a batch
+	if epoch = step / perPass; o.rows == nil || epoch != o.epoch {
+		o.epoch, o.rows = epoch, o.augment.Order(o.seed, epoch, o.images)
+	}
+	at := step % perPass * o.batch
+	return epoch, o.rows[at+o.from : at+o.to]
+}
+
+// between yields what of returns for the steps from one on and before another, for another goroutine.
+func (o order) between(step, end int) iter.Seq2[int, []int] {
+	o.rows = nil
+	return func(yield func(int, []int) bool) {
+		for ; step < end; step++ {
+			if !yield(o.of(step)) {
+				return
+			}
+		}
+	}
 }

@@ -248,7 +248,7 @@ func TestAStepIsAskedOfAllDevicesWithTheBatchDividedAndTheRestEverywhere(t *test
 // All that is random or remembers, on one device and on three: the program is the same, so are its numbers.
 func TestSeveralDevicesTrainTheWeightsOfOne(t *testing.T) {
 	onGo(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: pictures(31, 1), Test: pictures(11, 2),
+	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Test: dataset(11, 2),
 		Dir: t.TempDir()}
 	run.Recipe.EvalBatchSize = 6
 	want, wantRows := finished(t, run)

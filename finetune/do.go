@@ -80,7 +80,7 @@ func (run Run) prepared() (Run, error) {
 
 // findSource opens what the run starts from, nil if it starts from scratch. A run that has begun knows its source: the
 // file may be gone since, but not be another one.
-func (run Run) findSource() (*Source, error) {
+func (run Run) findSource() (*initialModel, error) {
 	if run.From == "" {
 		return nil, nil
 	}
@@ -92,7 +92,7 @@ func (run Run) findSource() (*Source, error) {
 }
 
 // begunFrom returns the source that the run directory's last checkpoint tells of, nil without one.
-func (run Run) begunFrom() *Source {
+func (run Run) begunFrom() *initialModel {
 	if run.Dir == "" {
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Features are what a model sees in one picture, after its last norm.
+// Features are what a model sees in one image, after its last norm.
 type Features struct {
 	Class      []float32 // [Width] the class token; nil for a model without one
 	Mean       []float32 // [Width] the mean of the patches
@@ -27,23 +27,23 @@ type Features struct {
 	Rows, Cols int
 }
 
-// Embed returns the features of picture files. From the files of a pretrained model to vectors:
+// Embed returns the features of image files. From the files of a pretrained model to vectors:
 //
 //	model, err := finetune.Open(backend, "hf://facebook/dinov2-small") // or a directory, or a file
 //	features, err := model.Embed("cat.jpg", "dog.png")
 //	fmt.Println(features[0].Class)
 //
-// Pictures are brought to the model's size and normalised as its files say, see Predict. They are read on all cores
+// Images are brought to the model's size and normalised as its files say, see Predict. They are read on all cores
 // while the network sees those before them, in batches of EvalBatch. An error of type [Unread] names
 // those that are missing or damaged; the others come with it.
 func (m *Model) Embed(files ...string) ([]Features, error) { return m.embed(ofFiles(files)) }
 
-// EmbedImages is Embed for decoded pictures, whose transparency is dropped.
+// EmbedImages is Embed for decoded images, whose transparency is dropped.
 func (m *Model) EmbedImages(images ...image.Image) ([]Features, error) {
 	return m.embed(ofImages(images))
 }
 
-// EmbedEach is Embed for n pictures from anywhere, in no more memory than a batch takes: see is called with the
+// EmbedEach is Embed for n images from anywhere, in no more memory than a batch takes: see is called with the
 // features of each, in order, or with why it has none, while the next are read. Its error ends the work.
 func (m *Model) EmbedEach(n int, read func(i int) (*data.Image, error),
 	see func(i int, f Features, unread error) error) error {
@@ -76,13 +76,15 @@ func (m *Model) prepareFeatures() (err error) {
 		return err
 	}
 	if m.features == nil {
-		m.features, err = featuresProgram(m)
+		m.features, err = m.traced(false, func(trace *vit.Trace) []*Node {
+			return []*Node{trace.Encoded, trace.Logits} // the last keeps the head among what the model asks for
+		})
 	}
 	return err
 }
 
 // Fingerprint is the SHA-256, in hexadecimal, of what features depend on: the weights but for the head, the network,
-// and what is done to pictures.
+// and what is done to images.
 func (m *Model) Fingerprint() (string, error) {
 	h := sha256.New()
 	a := m.Recipe.Augment
@@ -108,17 +110,7 @@ func (m *Model) Fingerprint() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// featuresProgram is the forward pass to the last norm. Inputs: pixels, plan. Output: tokens [batch, tokens, width].
-func featuresProgram(m *Model) (*model.Exec, error) {
-	augment := m.evalAugment()
-	return model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
-		scope.Store().SetTraining(inputs[0].Graph(), false)
-		trace := m.Recipe.Model.Trace(scope.In(modelScope), augment.Images(inputs[0], inputs[1:1+data.PlanLen]), false)
-		return []*Node{trace.Encoded, trace.Logits} // the last keeps the head among what the model asks for
-	})
-}
-
-// featuresOf takes the tokens [prefix+Rows·Cols, width] of a picture apart.
+// featuresOf takes the tokens [prefix+Rows·Cols, width] of an image apart.
 func featuresOf(c vit.Config, tokens []float32) Features {
 	c = c.WithDefaults()
 	f := Features{Mean: make([]float32, c.Width), Patches: tokens[c.Prefix()*c.Width:], Rows: c.Rows(), Cols: c.Cols()}

@@ -25,7 +25,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// pixelsOf is a picture of a fixture, uint8 [H, W, RGB].
+// pixelsOf is an image of a fixture, uint8 [H, W, RGB].
 func pixelsOf(x fixtures.Tensor) image.Image {
 	img := image.NewNRGBA(image.Rect(0, 0, x.Shape[1], x.Shape[0]))
 	for i := range x.Shape[0] * x.Shape[1] {
@@ -35,9 +35,9 @@ func pixelsOf(x fixtures.Tensor) image.Image {
 	return img
 }
 
-// From a picture to vectors, as Hugging Face's processors and models do it; that of DINOv3 resizes numbers, the others
+// From an image to vectors, as Hugging Face's processors and models do it; that of DINOv3 resizes numbers, the others
 // bytes.
-func TestFeaturesOfAPictureAreThoseOfTheModelOfItsFiles(t *testing.T) {
+func TestFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
 	for set, tolerance := range map[string]float64{"dinov2_tiny": 1e-4, "dinov2_reg_tiny": 1e-4, "dinov3_vit_tiny": 1e-4,
 		"dinov3_vit_tiny_swiglu": 1e-4} {
 		dir := fixtures.Dir(t, set)
@@ -58,10 +58,10 @@ func TestFeaturesOfAPictureAreThoseOfTheModelOfItsFiles(t *testing.T) {
 			return []*Node{trace.Encoded, trace.Logits}
 		}, gomlxtest.Input(input))[0]
 
-		picture := pixelsOf(all["preprocess.image_u8"])
-		file := filepath.Join(t.TempDir(), "picture.png")
+		img := pixelsOf(all["preprocess.image_u8"])
+		file := filepath.Join(t.TempDir(), "image.png")
 		f := gomlxtest.Must(os.Create(file))(t)
-		if err := png.Encode(f, picture); err != nil {
+		if err := png.Encode(f, img); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Close(); err != nil {
@@ -69,7 +69,7 @@ func TestFeaturesOfAPictureAreThoseOfTheModelOfItsFiles(t *testing.T) {
 		}
 		m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
 		got := gomlxtest.Must(m.Embed(file, file, file))(t)
-		again := gomlxtest.Must(m.EmbedImages(picture))(t)
+		again := gomlxtest.Must(m.EmbedImages(img))(t)
 		patches := want[c.Prefix()*c.Width:]
 		mean := make([]float64, c.Width)
 		for i, v := range patches {
@@ -84,8 +84,8 @@ func TestFeaturesOfAPictureAreThoseOfTheModelOfItsFiles(t *testing.T) {
 			t.Errorf("%s: %d and %d features, want 3 and 1", set, len(got), len(again))
 		}
 		classes := gomlxtest.Must(m.Predict(file, 2))(t)
-		if same := gomlxtest.Must(m.PredictImage(picture, 2))(t); !slices.Equal(same, classes) {
-			t.Errorf("%s: %v of the picture, %v of its file", set, same, classes)
+		if same := gomlxtest.Must(m.PredictImage(img, 2))(t); !slices.Equal(same, classes) {
+			t.Errorf("%s: %v of the image, %v of its file", set, same, classes)
 		}
 		m.Finalize()
 	}
@@ -94,7 +94,7 @@ func TestFeaturesOfAPictureAreThoseOfTheModelOfItsFiles(t *testing.T) {
 func TestAModelWithoutAClassTokenHasFeaturesOfPatchesAlone(t *testing.T) {
 	recipe := tiny()
 	recipe.Model.Pool = vit.PoolMean
-	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)})
+	trainer := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(30, 1)})
 	m := trainer.model
 	got := gomlxtest.Must(m.EmbedImages(image.NewGray(image.Rect(3, 2, 11, 9))))(t)[0]
 	c := m.Recipe.Model
@@ -106,7 +106,7 @@ func TestAModelWithoutAClassTokenHasFeaturesOfPatchesAlone(t *testing.T) {
 	}
 }
 
-// written is a file of a picture of so many pixels, of a colour of its own.
+// written is a file of an image of so many pixels, of a colour of its own.
 func written(t *testing.T, dir, name string, height, width int) (file string) {
 	t.Helper()
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
@@ -122,8 +122,8 @@ func written(t *testing.T, dir, name string, height, width int) (file string) {
 	return file
 }
 
-func TestPicturesThatCannotBeReadAreNamedAndTheOthersHaveFeatures(t *testing.T) {
-	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1)}).model
+func TestImagesThatCannotBeReadAreNamedAndTheOthersHaveFeatures(t *testing.T) {
+	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model
 	dir := t.TempDir()
 	cut := filepath.Join(dir, "cut.png")
 	whole := gomlxtest.Must(os.ReadFile(written(t, dir, "a.png", 7, 5)))(t)
@@ -142,22 +142,22 @@ func TestPicturesThatCannotBeReadAreNamedAndTheOthersHaveFeatures(t *testing.T) 
 			t.Errorf("%s: %v, %v", files[i], unread[i], got[i].Mean)
 		}
 	}
-	if !strings.Contains(err.Error(), "cut.png") || !strings.Contains(err.Error(), "; 2 more pictures") {
+	if !strings.Contains(err.Error(), "cut.png") || !strings.Contains(err.Error(), "; 2 more images") {
 		t.Errorf("%v", err)
 	}
 	for i, alone := range []int{1, 4, 5} {
 		want := gomlxtest.Must(m.Embed(files[alone]))(t)[0]
 		gomlxtest.NearAbs(t, files[alone], got[alone].Mean, wide(want.Mean), 1e-6)
 		if i > 0 && slices.Equal(got[alone].Mean, got[[]int{1, 4, 5}[i-1]].Mean) {
-			t.Errorf("%s and the picture before it have the same features", files[alone])
+			t.Errorf("%s and the image before it have the same features", files[alone])
 		}
 	}
 	if _, err := m.EmbedImages(image.NewGray(image.Rect(0, 0, 0, 3))); err == nil || !strings.Contains(err.Error(),
 		"without pixels") {
-		t.Errorf("a picture without pixels: %v", err)
+		t.Errorf("an image without pixels: %v", err)
 	}
 	if none := gomlxtest.Must(m.Embed())(t); len(none) != 0 {
-		t.Errorf("%d features of no pictures", len(none))
+		t.Errorf("%d features of no images", len(none))
 	}
 }
 
@@ -169,16 +169,16 @@ func wide(values []float32) (out []float64) {
 }
 
 // GoMLX keeps 32 programs and refuses another, see SetMaxCache of graph.Exec.
-func TestPicturesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
+func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 	recipe := tiny()
 	recipe.EvalBatchSize = 64
-	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 1)}).model
-	picture := image.NewGray(image.Rect(0, 0, 5, 3))
-	want := wide(gomlxtest.Must(m.EmbedImages(picture))(t)[0].Class)
+	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(30, 1)}).model
+	img := image.NewGray(image.Rect(0, 0, 5, 3))
+	want := wide(gomlxtest.Must(m.EmbedImages(img))(t)[0].Class)
 	for n := 2; n <= 37; n++ {
-		got := gomlxtest.Must(m.EmbedImages(slices.Repeat([]image.Image{picture}, n)...))(t)
+		got := gomlxtest.Must(m.EmbedImages(slices.Repeat([]image.Image{img}, n)...))(t)
 		if len(got) != n {
-			t.Fatalf("%d features of %d pictures", len(got), n)
+			t.Fatalf("%d features of %d images", len(got), n)
 		}
 		gomlxtest.NearAbs(t, "the last", got[n-1].Class, want, 1e-6)
 	}
@@ -223,7 +223,7 @@ func TestAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
 }
 
 func TestAFingerprintIsThatOfWhatFeaturesDependOn(t *testing.T) {
-	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1), Dir: t.TempDir()}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Dir: t.TempDir()}
 	done(t, run)
 	of := func(change func(*Model)) string {
 		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)

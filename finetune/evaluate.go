@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -16,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Evaluate measures the model on a set: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
+// Evaluate measures the model on a dataset: mean cross-entropy without smoothing, top-1 and top-5 accuracy.
 func (m *Model) Evaluate(set data.Source) (report.Metrics, error) {
 	e, err := m.examine(set)
 	if err != nil {
@@ -27,51 +28,42 @@ func (m *Model) Evaluate(set data.Source) (report.Metrics, error) {
 
 // Examine is Evaluate with the confusion of the classes.
 func (m *Model) Examine(set data.Source) (report.Metrics, report.Confusion, error) {
-	metrics, err := m.Evaluate(set)
-	if err != nil {
-		return metrics, report.Confusion{}, err
+	e, err := m.examine(set)
+	if err == nil {
+		err = e.answered()
 	}
-	answers, err := m.answers(set)
-	return metrics, confusion(set.Describe(), answers), err
+	if err != nil {
+		return report.Metrics{}, report.Confusion{}, err
+	}
+	return e.metrics(), e.confusion(), nil
 }
 
-func (m *Model) evaluate(p pixels) (report.Metrics, error) {
-	e, err := m.examination(p)
-	if err != nil {
-		return report.Metrics{}, err
-	}
-	return e.metrics(), nil
-}
-
-// examine examines a set, or returns what it found last where that was the same set: the page of a run comes right
+// examine examines a dataset, or returns what it found last if that was the same one: the page of a run is made right
 // after its result.
 func (m *Model) examine(set data.Source) (*examination, error) {
-	if m.examined.set == set {
+	if m.examined.source == set {
 		return m.examined.result, nil
 	}
-	if err := m.knows(set.Describe()); err != nil {
+	if err := m.sameClasses(set.Describe()); err != nil {
 		return nil, err
 	}
 	p := m.upload(set)
 	defer p.finalize()
 	e, err := m.examination(p)
 	if err == nil {
-		m.examined.set, m.examined.result = set, e
+		m.examined.source, m.examined.result = set, e
 	}
 	return e, err
 }
 
-// examination examines the images of a set on the device, batch by batch. Of a group each process takes some of the
-// batches, and all get all.
+// examination examines the images of a dataset on the device, batch by batch. Each process of a group computes some of
+// the batches, and all get the verdicts of all.
 func (m *Model) examination(p pixels) (*examination, error) {
-	e := &examination{classes: m.Recipe.Model.Classes, verdicts: make([]verdict, p.set.Len())}
-	labels := p.set.Describe().Labels
-	err := m.eachLogits(p, func(row int, logits []float32) {
-		e.verdicts[row] = judge(logits, labels[row])
-	})
+	e := &examination{set: p.set.Describe(), verdicts: make([]verdict, p.set.Len())}
+	err := m.eachLogits(p, func(row int, logits []float32) { e.verdicts[row] = judge(logits, e.set.Labels[row]) })
 	for _, row := range p.set.Damaged() {
-		if e.verdicts[row] != (verdict{}) { // which is another process's
-			e.verdicts[row] = leftOut
+		if e.verdicts[row] != (verdict{}) { // of another process
+			e.verdicts[row] = verdict{class: damagedImage}
 		}
 	}
 	if m.group == nil || m.group.Size() == 1 {
@@ -81,31 +73,28 @@ func (m *Model) examination(p pixels) (*examination, error) {
 	case groupErr != nil:
 		return nil, groupErr
 	case failed && err == nil:
-		return nil, &data.ImageError{Where: p.set.Describe().Name, Err: errors.New("another process could not go on")}
+		return nil, &data.ImageError{Where: e.set.Name, Err: errors.New("another process could not go on")}
 	case failed:
 		return nil, err
 	}
 	return e, e.share(m.group)
 }
 
-// knows refuses a set of other classes.
-func (m *Model) knows(set *data.Info) error {
+// sameClasses refuses a dataset of other classes.
+func (m *Model) sameClasses(set *data.Info) error {
 	if len(set.Classes) != m.Recipe.Model.Classes {
-		return fmt.Errorf("finetune: data set %s has %d classes, the model %d", set.Name, len(set.Classes),
+		return fmt.Errorf("finetune: dataset %s has %d classes, the model %d", set.Name, len(set.Classes),
 			m.Recipe.Model.Classes)
 	}
 	return nil
 }
 
-// eachLogits computes the logits [classes] of the images of a set on the device, and calls see with each.
+// eachLogits computes the logits [classes] of all images of a dataset on the device, and calls see with each.
 func (m *Model) eachLogits(p pixels, see func(row int, logits []float32)) error {
-	return m.batches(p, m.eval, m.EvalBatch(), func(first, n int, outputs []*tensors.Tensor) error {
-		values, ok := outputs[0].Value().([][]float32)
-		if !ok {
-			return fmt.Errorf("finetune: logits are %s, want float32 [batch, classes]", outputs[0].Shape())
-		}
-		for k, logits := range values[:n] {
-			see(first+k, logits)
+	return m.batches(p, m.eval, m.EvalBatch(), func(first int, outputs [][]float32) error {
+		for logits := range slices.Chunk(outputs[0], m.Recipe.Model.Classes) {
+			see(first, logits)
+			first++
 		}
 		return nil
 	})
@@ -124,10 +113,9 @@ func (m *Model) EvalBatch() int {
 	return min(m.Recipe.EvalBatchSize, 1<<(bits.Len(uint(fit))-1))
 }
 
-// batches runs a program on all images, so many at a time, and calls see with the number of the first and how many of
-// the batch count: the last batch is filled up, so that one program serves all.
-func (m *Model) batches(p pixels, program *model.Exec, size int,
-	see func(first, n int, outputs []*tensors.Tensor) error) error {
+// batches runs a program on all images, so many at a time, and calls see with the number of the first and the outputs
+// of the batch's images, flat. The last batch is filled up, so that one program serves all; what fills it is cut off.
+func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first int, outputs [][]float32) error) error {
 	images, augment := p.set.Len(), m.evalAugment()
 	size = m.devices.fill(min(size, images))
 	own := m.ownBatches(images, size)
@@ -149,21 +137,32 @@ func (m *Model) batches(p pixels, program *model.Exec, size int,
 		if err != nil {
 			return err
 		}
-		if err = m.confirm(); err == nil {
-			err = see(rows[0], min(size, images-rows[0]), outputs)
+		flat, err := taken(outputs, min(size, images-rows[0]))
+		if err := errors.Join(err, m.confirm()); err != nil {
+			return err
 		}
-		for _, o := range outputs {
-			err = errors.Join(err, o.FinalizeAll())
-		}
-		if err != nil {
+		if err := see(rows[0], flat); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ownBatches yields the rows of all images in order, so many at a time, as of epoch 0; of a group those batches that
-// are this process's. The last is filled up.
+// taken returns the first n rows of outputs, flat, and frees these.
+func taken(outputs []*tensors.Tensor, n int) (flat [][]float32, err error) {
+	for _, output := range outputs {
+		values, copyErr := tensors.CopyFlatData[float32](output)
+		if copyErr == nil {
+			values = values[:len(values)/output.Shape().Dim(0)*n]
+		}
+		flat = append(flat, values)
+		err = errors.Join(err, copyErr, output.FinalizeAll())
+	}
+	return flat, err
+}
+
+// ownBatches yields the rows of all images in order, so many at a time, as of epoch 0: in a group only the batches of
+// this process. The last is filled up.
 func (m *Model) ownBatches(images, size int) iter.Seq2[int, []int] {
 	return func(yield func(int, []int) bool) {
 		rows := make([]int, size)
@@ -181,20 +180,4 @@ func (m *Model) ownBatches(images, size int) iter.Seq2[int, []int] {
 			}
 		}
 	}
-}
-
-func (m *Model) answers(set data.Source) ([]answer, error) {
-	e, err := m.examine(set)
-	if err != nil {
-		return nil, err
-	}
-	answers := make([]answer, len(e.verdicts))
-	for i, v := range e.verdicts {
-		if v.class == noAnswer {
-			return nil, fmt.Errorf("finetune: image %d of %s: its logits are not finite: the model diverged", i,
-				set.Describe().Name)
-		}
-		answers[i] = v.answer
-	}
-	return answers, nil
 }

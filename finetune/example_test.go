@@ -30,15 +30,15 @@ func ExampleRun() {
 	fmt.Println(row.Test.Top1)
 }
 
-// From the files of a pretrained model to the vectors of pictures; for files of pictures it is Embed.
+// From the files of a pretrained model to the vectors of images; for files of images it is Embed.
 func ExampleModel_EmbedImages() {
-	backend, picture := gomlxtest.Backend(), image.NewRGBA(image.Rect(0, 0, 37, 29))
+	backend, img := gomlxtest.Backend(), image.NewRGBA(image.Rect(0, 0, 37, 29))
 	model, err := finetune.Open(backend, "../examples/cifar100/demo/vit")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer model.Finalize()
-	features, err := model.EmbedImages(picture)
+	features, err := model.EmbedImages(img)
 	if err != nil {
 		log.Fatal(err)
 	}

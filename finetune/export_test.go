@@ -16,7 +16,7 @@ import (
 // A run with averaged weights on a grid of 2×3 is opened, exported as an ordinary ViT and imported again. The images
 // are normalised here, by what the exported files say.
 func TestAnExportIsTheOpenedModelWithItsNamesAndPixels(t *testing.T) {
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: pictures(47, 1), Dir: t.TempDir()}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
 	done(t, run)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	if c := m.Recipe.Model; c.Rows() != 2 || c.Cols() != 3 || c.Position != "wepe" {
@@ -30,7 +30,7 @@ func TestAnExportIsTheOpenedModelWithItsNamesAndPixels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := pictures(4, 9)
+	set := dataset(4, 9)
 	if c := imported.Config; c.ImageRows != 4 || c.ImageCols != 6 || c.Position != "learned" ||
 		!slices.Equal(imported.Labels, set.Classes) {
 		t.Errorf("%+v, labels %q", c, imported.Labels)

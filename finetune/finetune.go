@@ -14,7 +14,7 @@
 //
 // With From, a run starts from a pretrained model: one of Hugging Face, timm or Google, or a run of ours. It gives the
 // network and the normalisation of pixels; positions are resampled to the run's grid, replaced, or blended into WePE by
-// a gate, as the recipe's Model.Position says; see Source.
+// a gate, as the recipe's Model.Position says.
 //
 //	recipe, err := finetune.Named("demo-cifar100")
 //	recipe.Model.Position = "hybrid"
@@ -70,8 +70,8 @@ import (
 const (
 	RowsFile = "rows.jsonl"
 	LogFile  = "log.csv"
-	// EventsFile has the evaluations in the form of TensorBoard.
-	EventsFile = "events.out.tfevents.wepe"
+	// eventsFile has the evaluations in the form of TensorBoard.
+	eventsFile = "events.out.tfevents.wepe"
 )
 
 // ErrInterrupted says that the context ended; what was done is saved, and the same run goes on from there.
@@ -80,7 +80,7 @@ var ErrInterrupted = errors.New("interrupted")
 // ErrDiverged says that the loss is not finite any more: the settings are not for this data.
 var ErrDiverged = errors.New("training diverged")
 
-// Run is one training of one recipe on one data set with one seed.
+// Run is one training of one recipe on one dataset with one seed.
 type Run struct {
 	Backend compute.Backend
 	Devices int // of the backend that share each batch; 0 for all that can share it equally, of a processor one
@@ -93,10 +93,10 @@ type Run struct {
 	// Weights are those that the run ends with, measures and returns: checkpoints.BestDir, those of the best validation
 	// accuracy, the default, or LastDir. Without validation images or Dir they are the last.
 	Weights  string
-	Fraction float64 // of the data set that Train is, for the record; 0 means 1
+	Fraction float64 // of the dataset that Train is, for the record; 0 means 1
 	Label    string  // of the encoding in rows, to tell variants of one apart; default the name of the position
 
-	From   string                    // a pretrained model, see Source: a run directory or a file; empty for from scratch
+	From   string                    // a pretrained model: a run directory or a file; empty for from scratch
 	Import checkpoints.ImportOptions // what the files of From leave open: Grid, AssumeSquare, Heads
 
 	Group     Group          // the processes that share the run, nil for this one alone
@@ -107,7 +107,7 @@ type Run struct {
 	Progress  func(Progress) // called after every step, nil for silence
 	Logger    *slog.Logger   // what happens to files, weights and data; nil for silence
 
-	source *Source // what From is
+	source *initialModel // what From is
 }
 
 // Progress is how far a run has come.

@@ -85,7 +85,7 @@ func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 	onTheSameBits(t)
 	for _, n := range []int{2, 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: pictures(31, 1), Test: pictures(11, 2),
+			run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Test: dataset(11, 2),
 				Dir: t.TempDir()}
 			run.Recipe.Accumulate = n
 			want, wantRows := finished(t, run)
@@ -117,7 +117,7 @@ func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 
 func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessGoesOn(t *testing.T) {
 	onTheSameBits(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: pictures(31, 1), Dir: t.TempDir()}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Dir: t.TempDir()}
 	run.Recipe.Accumulate = 3
 	want, _ := finished(t, run)
 	run.Dir = t.TempDir()
@@ -164,7 +164,7 @@ func TestAGroupRefusesWhatItCannotShare(t *testing.T) {
 		{"batch", 5, func(*Run, int) {}, []string{"accumulate is 5", "divisor of batch_size"}},
 		{"batch normalisation", 2, func(run *Run, _ int) { run.Recipe = dhvt }, []string{"running statistics"}},
 		{"seeds", 3, func(run *Run, rank int) { run.Seed = int64(rank / 2) }, []string{"process 2 has another run"}},
-		{"pictures", 3, func(run *Run, rank int) { run.Train = pictures(31, uint64(min(rank, 1))) },
+		{"images", 3, func(run *Run, rank int) { run.Train = dataset(31, uint64(min(rank, 1))) },
 			[]string{"process 1 has another run"}},
 	} {
 		for rank, err := range together(c.n, func(g Group) error {

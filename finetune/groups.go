@@ -14,35 +14,35 @@ import (
 
 // Groups: every trainable variable belongs to exactly one. The backbone is the first three.
 const (
-	GroupWeights  = "weights"  // matrices of the backbone: with the head's the only ones that weight decay pulls
-	GroupVectors  = "vectors"  // biases, norms and the class token
-	GroupTable    = "table"    // the learned positions, pretrained ones too
-	GroupPosition = "position" // all else below a scope named "position", the WePE scalars among them
-	GroupGate     = "gate"     // the raw variable of λ, between the table and the encoding
-	GroupHead     = "head"     // the classifier, its matrix decayed like GroupWeights
+	groupWeights  = "weights"  // matrices of the backbone: with the head's the only ones that weight decay pulls
+	groupVectors  = "vectors"  // biases, norms and the class token
+	groupTable    = "table"    // the learned positions, pretrained ones too
+	groupPosition = "position" // all else below a scope named "position", the WePE scalars among them
+	groupGate     = "gate"     // the raw variable of λ, between the table and the encoding
+	groupHead     = "head"     // the classifier, its matrix decayed like groupWeights
 )
 
-// FreezeBackbone is GroupWeights, GroupVectors and GroupTable in one word, for Recipe.Freeze.
-const FreezeBackbone = "backbone"
+// freezeBackbone is groupWeights, groupVectors and groupTable in one word, for Recipe.Freeze.
+const freezeBackbone = "backbone"
 
-var groups = []string{GroupWeights, GroupVectors, GroupTable, GroupPosition, GroupGate, GroupHead}
+var groups = []string{groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead}
 
 // groupOf names the group of a variable and says whether weight decay reaches it by default.
 func groupOf(variable string) (group string, decays bool) {
 	matrix := path.Base(variable) == "weights"
 	switch {
 	case strings.HasSuffix(variable, "/"+tablePath):
-		return GroupTable, false
+		return groupTable, false
 	case strings.HasSuffix(variable, "/position/gate_raw"):
-		return GroupGate, false
+		return groupGate, false
 	case strings.Contains(variable, "/position/"):
-		return GroupPosition, false
+		return groupPosition, false
 	case strings.Contains(variable, "/"+headPath):
-		return GroupHead, matrix
+		return groupHead, matrix
 	case matrix:
-		return GroupWeights, true
+		return groupWeights, true
 	default:
-		return GroupVectors, false
+		return groupVectors, false
 	}
 }
 
@@ -51,9 +51,9 @@ func groupOf(variable string) (group string, decays bool) {
 // head. An encoding and its gate are as new as the head and as fast, wherever their variables are.
 func layerOf(variable string, depth int) int {
 	switch group, _ := groupOf(variable); group {
-	case GroupPosition, GroupGate, GroupHead:
+	case groupPosition, groupGate, groupHead:
 		return depth + 1
-	case GroupTable:
+	case groupTable:
 		return 0
 	}
 	if _, block, in := strings.Cut(variable, "/block_"); in {
@@ -72,13 +72,13 @@ func layerOf(variable string, depth int) int {
 func frozenGroups(freeze string) (names []string, err error) {
 	for _, name := range strings.FieldsFunc(freeze, func(c rune) bool { return c == ',' }) {
 		switch name = strings.TrimSpace(name); {
-		case name == FreezeBackbone:
-			names = append(names, GroupWeights, GroupVectors, GroupTable)
+		case name == freezeBackbone:
+			names = append(names, groupWeights, groupVectors, groupTable)
 		case slices.Contains(groups, name):
 			names = append(names, name)
 		default:
 			return nil, fmt.Errorf("finetune: freeze names the unknown group %q: want some of %s, %s", name,
-				FreezeBackbone, strings.Join(groups, ", "))
+				freezeBackbone, strings.Join(groups, ", "))
 		}
 	}
 	return names, nil
@@ -102,3 +102,39 @@ func inNetwork(variable string) bool { return strings.HasPrefix(variable, "/"+mo
 
 // below is the path of a variable of the network below its scope.
 func below(variable string) string { return strings.TrimPrefix(variable, "/"+modelScope+"/") }
+
+// groupsLine says in a line of the log how each group of the model's variables trains, once it has been built: its
+// factor of the learning rate, on top of which comes layer-wise decay, and the weight decay of those that it reaches.
+//
+//	weights ×1 (13 variables, 2256 numbers, decay 0.05), table frozen (1 variables, 84 numbers)
+func (m *Model) groupsLine() string {
+	o := m.Recipe.Optimizer
+	var parts []string
+	for _, name := range groups {
+		variables, numbers, how, decay := 0, 0, "frozen", ""
+		for v := range m.variables() {
+			group, decays := groupOf(v.Path())
+			if !v.Trainable || group != name {
+				continue
+			}
+			variables++
+			numbers += v.Shape().Size()
+			factor := Optimizer{LearningRates: o.LearningRates}.factor(v.Path(), 0)
+			if factor == 0 || !m.Recipe.trains(v.Path()) {
+				continue
+			}
+			how = fmt.Sprintf("×%g", factor)
+			if (decays || o.DecayAll) && o.WeightDecay > 0 {
+				decay = fmt.Sprintf(", decay %g", o.WeightDecay)
+			}
+		}
+		if variables > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s (%d variables, %d numbers%s)", name, how, variables, numbers, decay))
+		}
+	}
+	line := strings.Join(parts, ", ")
+	if o.LayerDecay > 0 {
+		line += fmt.Sprintf(", each layer ×%g of the one above", o.LayerDecay)
+	}
+	return line
+}

@@ -16,19 +16,19 @@ import (
 
 func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
 	for freeze, trained := range map[string][]string{
-		"":                       {GroupWeights, GroupVectors, GroupTable, GroupPosition, GroupGate, GroupHead},
-		"backbone,position,gate": {GroupHead}, // the linear probe
-		"backbone":               {GroupPosition, GroupGate, GroupHead},
-		"table":                  {GroupWeights, GroupVectors, GroupPosition, GroupGate, GroupHead},
-		" head , gate":           {GroupWeights, GroupVectors, GroupTable, GroupPosition},
-		"weights,vectors,head":   {GroupTable, GroupPosition, GroupGate},
+		"":                       {groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead},
+		"backbone,position,gate": {groupHead}, // the linear probe
+		"backbone":               {groupPosition, groupGate, groupHead},
+		"table":                  {groupWeights, groupVectors, groupPosition, groupGate, groupHead},
+		" head , gate":           {groupWeights, groupVectors, groupTable, groupPosition},
+		"weights,vectors,head":   {groupTable, groupPosition, groupGate},
 	} {
-		for _, kind := range []string{AdamW, SGD} {
+		for _, kind := range []string{kindAdamW, kindSGD} {
 			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema=0.5;accumulate=2;learning_rate=0.1;"+
 				"optimizer.weight_decay=0;optimizer.kind="+kind+";freeze="+freeze, 30))
 			store := trainer.model.store
 			// The weights that the first step starts from are drawn while it is compiled; an evaluation does so before.
-			if _, err := trainer.model.Evaluate(pictures(5, 2)); err != nil {
+			if _, err := trainer.model.Evaluate(dataset(5, 2)); err != nil {
 				t.Fatal(err)
 			}
 			before := map[string][]byte{}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/data"
@@ -33,29 +32,22 @@ type Inferred struct {
 	Features Features  // zero but for a plain ViT of one input size
 }
 
-// Inference returns the programs of a model. Finalize frees them.
+// Inference returns the programs of a model.
 func (m *Model) Inference() (*Inference, error) {
 	in := &Inference{m: m}
-	plain := errors.Join(m.Recipe.plainViT("gives features"), m.Recipe.oneSize("Inference")) == nil
-	augment := m.evalAugment()
 	var err error
-	in.program, err = model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
-		scope.Store().SetTraining(inputs[0].Graph(), false)
-		if !plain {
-			return []*Node{m.build(scope, augment, inputs[0], inputs[1:1+data.PlanLen])}
-		}
-		images := augment.Images(inputs[0], inputs[1:1+data.PlanLen])
-		trace := m.Recipe.Model.Trace(scope.In(modelScope), images, false)
-		return []*Node{trace.Logits, trace.Encoded}
-	})
-	if err != nil || !plain {
+	if m.Recipe.plainViT("gives features") != nil || m.Recipe.oneSize("Inference") != nil {
+		in.program, err = m.forward(func(scope *model.Scope, images *Node, plan []*Node) []*Node {
+			return []*Node{m.logits(scope, images, plan)}
+		})
 		return in, err
 	}
-	in.attention, err = model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) *Node {
-		scope.Store().SetTraining(inputs[0].Graph(), false)
-		images := augment.Images(inputs[0], inputs[1:1+data.PlanLen])
-		trace := m.Recipe.Model.Trace(scope.In(modelScope), images, true)
-		return lastAttention(m.Recipe.Model, trace.Blocks[len(trace.Blocks)-1].Weights)
+	in.program, err = m.traced(false, func(trace *vit.Trace) []*Node { return []*Node{trace.Logits, trace.Encoded} })
+	if err != nil {
+		return nil, err
+	}
+	in.attention, err = m.traced(true, func(trace *vit.Trace) []*Node {
+		return []*Node{lastAttention(m.Recipe.Model, trace.Blocks[len(trace.Blocks)-1].Weights)}
 	})
 	return in, err
 }
@@ -112,14 +104,9 @@ func (in *Inference) call(program *model.Exec, images []*data.Image, see func(ou
 	if in.unlike != nil {
 		return in.unlike
 	}
-	flat := make([][]float32, len(outputs))
-	for k, output := range outputs {
-		if flat[k], err = tensors.CopyFlatData[float32](output); err != nil {
-			return err
-		}
-		if err := output.FinalizeAll(); err != nil {
-			return err
-		}
+	flat, err := taken(outputs, len(images))
+	if err != nil {
+		return err
 	}
 	if slices.ContainsFunc(flat[0], func(v float32) bool { return v != v }) {
 		return errors.New("finetune: the model computes numbers that are not finite")
@@ -130,11 +117,3 @@ func (in *Inference) call(program *model.Exec, images []*data.Image, see func(ou
 
 // Backend is the name of what computes: "go", "xla" or "onnxruntime".
 func (in *Inference) Backend() string { return in.m.backend.Name() }
-
-// Finalize frees the programs.
-func (in *Inference) Finalize() {
-	in.program.Finalize()
-	if in.attention != nil {
-		in.attention.Finalize()
-	}
-}

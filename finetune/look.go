@@ -5,8 +5,6 @@ package finetune
 import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/vit"
@@ -36,13 +34,10 @@ func (m *Model) Look(set data.Source, images int, choose func(*vit.Trace) []*Nod
 	if err := m.Recipe.oneSize("a look inside"); err != nil {
 		return err
 	}
-	augment := m.evalAugment()
-	program, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
-		scope.Store().SetTraining(inputs[0].Graph(), false)
-		trace := m.Recipe.Model.Trace(scope.In(modelScope), augment.Images(inputs[0], inputs[1:1+data.PlanLen]), true)
-		var outputs []*Node
-		for _, node := range choose(trace) {
-			outputs = append(outputs, ConvertDType(node, dtypes.Float32))
+	program, err := m.traced(true, func(trace *vit.Trace) []*Node {
+		outputs := choose(trace)
+		for i, node := range outputs {
+			outputs[i] = ConvertDType(node, dtypes.Float32)
 		}
 		return append(outputs, trace.Logits)
 	})
@@ -52,15 +47,5 @@ func (m *Model) Look(set data.Source, images int, choose func(*vit.Trace) []*Nod
 	defer program.Finalize()
 	p := m.upload(set)
 	defer p.finalize()
-	return m.batches(p, program, images, func(first, n int, outputs []*tensors.Tensor) error {
-		values := make([][]float32, len(outputs))
-		for k, output := range outputs {
-			flat, err := tensors.CopyFlatData[float32](output)
-			if err != nil {
-				return err
-			}
-			values[k] = flat[:len(flat)/output.Shape().Dim(0)*n]
-		}
-		return see(first, values)
-	})
+	return m.batches(p, program, images, see)
 }

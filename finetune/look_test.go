@@ -27,8 +27,8 @@ func TestLookShowsTheWeightsOfEveryImageOnceAndTheModelsLogits(t *testing.T) {
 	for _, pool := range []string{vit.PoolClass, vit.PoolMean} {
 		recipe := tiny()
 		recipe.Model.Position, recipe.Model.Pool = "rope-axial", pool // no addition to the tokens
-		m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 1, Train: pictures(47, 1)}).model
-		set := pictures(7, 9)
+		m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 1, Train: dataset(47, 1)}).model
+		set := dataset(7, 9)
 		var logits [][]float32
 		tokens := m.Recipe.Model.Tokens()
 		err := m.Look(set, 3, func(t *vit.Trace) []*Node { return []*Node{t.Blocks[1].Weights} },
@@ -60,7 +60,7 @@ func TestADHVTSaysThatItCannotBeLookedInto(t *testing.T) {
 	recipe := tiny()
 	recipe.Architecture, recipe.Model.Position = DHVT, dhvt.Positions()[0]
 	m := &Model{Recipe: recipe}
-	err := m.Look(pictures(2, 1), 1, nil, nil)
+	err := m.Look(dataset(2, 1), 1, nil, nil)
 	refused(t, "a DHVT", err, "only a ViT shows what happens inside")
 	if err != nil && strings.Contains(err.Error(), "\n") {
 		t.Error("the error has more than one line")

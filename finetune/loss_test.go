@@ -13,7 +13,7 @@ import (
 )
 
 // torch's BCEWithLogitsLoss on targets.gt(0), as DeiT-III calls it, by hand: log(1+eˣ) − t·x, the mean over all.
-func TestBCEAsksForEveryClassThatAPictureHasAPartOf(t *testing.T) {
+func TestBCEAsksForEveryClassThatAnImageHasAPartOf(t *testing.T) {
 	targets := [][]float32{{0, 1e-4, 0.7}, {1, 0, 0}} // however small
 	logits := [][]float32{{-2, 0.5, 3}, {40, -60, 0}}
 	want := 0.0
@@ -26,7 +26,7 @@ func TestBCEAsksForEveryClassThatAPictureHasAPartOf(t *testing.T) {
 		}
 	}
 	got := gomlxtest.Run(t, func(in []*Node) []*Node {
-		return []*Node{Recipe{Loss: LossBCE}.loss(in[0], in[1])}
+		return []*Node{Recipe{Loss: lossBCE}.loss(in[0], in[1])}
 	}, targets, logits)[0]
 	gomlxtest.Near(t, "bce", got, []float64{want / 6}, 1e-6)
 	for _, settings := range []string{"loss=mse", "loss=bce;smoothing=0.1"} {

@@ -40,8 +40,8 @@ type Model struct {
 	group    Group         // that shares evaluations while it trains the model, or nil
 	check    func() error  // of the weights, until confirm has seen the model ask for them
 
-	examined struct { // the last set that examine was asked for
-		set    data.Source
+	examined struct { // the last dataset that examine was asked for
+		source data.Source
 		result *examination
 	}
 }
@@ -53,7 +53,9 @@ func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int
 		return nil, err
 	}
 	m := &Model{Recipe: recipe, Classes: classes, seed: seed, backend: backend, store: store}
-	m.eval, err = evalProgram(m)
+	m.eval, err = m.forward(func(scope *model.Scope, images *Node, plan []*Node) []*Node {
+		return []*Node{m.logits(scope, images, plan)}
+	})
 	return m, err
 }
 
@@ -75,23 +77,31 @@ func (m *Model) spread(d devices) error {
 	return m.store.GetVariable("/" + model.RNGStateVariableName).SetShardingSpec(d.everywhere)
 }
 
-// evalProgram is the forward pass. Inputs: pixels, plan. Output: logits [batch, classes].
-func evalProgram(m *Model) (*model.Exec, error) {
+// forward compiles a program of the images of a plan as evaluation sees them. Inputs: pixels, plan.
+func (m *Model) forward(outputs func(scope *model.Scope, images *Node, plan []*Node) []*Node) (*model.Exec, error) {
 	augment := m.evalAugment()
 	return model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
 		scope.Store().SetTraining(inputs[0].Graph(), false)
-		return []*Node{m.build(scope, augment, inputs[0], inputs[1:1+data.PlanLen])}
+		plan := inputs[1 : 1+data.PlanLen]
+		return outputs(scope.In(modelScope), augment.Images(inputs[0], plan), plan)
 	})
 }
 
-// build builds the network on the images of a plan and returns its logits [batch, classes].
-func (m *Model) build(scope *model.Scope, augment data.Augment, pixels *Node, plan []*Node) *Node {
-	images := augment.Images(pixels, plan)
+// traced is forward with nodes of the trace as outputs, for a ViT of images of one size. Attention is computed with its
+// weights in memory where they are asked for.
+func (m *Model) traced(weights bool, choose func(*vit.Trace) []*Node) (*model.Exec, error) {
+	return m.forward(func(scope *model.Scope, images *Node, _ []*Node) []*Node {
+		return choose(m.Recipe.Model.Trace(scope, images, weights))
+	})
+}
+
+// logits builds the network on the images of a plan: [batch, classes].
+func (m *Model) logits(scope *model.Scope, images *Node, plan []*Node) *Node {
 	if m.Recipe.Aspect == AspectKeep {
-		return m.Recipe.Model.PicturesLogits(scope.In(modelScope), ofStrips(images, plan))
+		return m.Recipe.Model.PicturesLogits(scope, ofStrips(images, plan))
 	}
 	if m.Recipe.Architecture == "" {
-		trace := m.Recipe.Model.Trace(scope.In(modelScope), images, false)
+		trace := m.Recipe.Model.Trace(scope, images, false)
 		m.encoders = &trace.Encoders
 		return trace.Logits
 	}
@@ -99,7 +109,7 @@ func (m *Model) build(scope *model.Scope, augment data.Augment, pixels *Node, pl
 	if err != nil {
 		panic(err)
 	}
-	return n.Logits(scope.In(modelScope), images)
+	return n.Logits(scope, images)
 }
 
 // evalAugment brings images of any size to the model's.
@@ -113,7 +123,7 @@ func (m *Model) evalAugment() data.Augment {
 
 // load takes over the variables of a checkpoint of the same model, without the omitted ones.
 func (m *Model) load(checkpoint *checkpoints.Checkpoint, omit func(variable string) bool) error {
-	m.examined.set = nil
+	m.examined.source = nil
 	if err := checkpoint.Load(m.store, omit); err != nil {
 		return err
 	}
@@ -220,7 +230,7 @@ func startAverage(store *model.Store) error {
 // swapAverage exchanges the weights with their moving average; a second call undoes it. Without averages nothing
 // happens.
 func (m *Model) swapAverage() error {
-	m.examined.set = nil
+	m.examined.source = nil
 	for v, average := range averages(m.store) {
 		weights, err := v.Value()
 		if err != nil {

@@ -30,7 +30,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// trained returns a model that tells the classes of pictures apart, a bit.
+// trained returns a model that tells the classes of images apart, a bit.
 func trained(t *testing.T) *Model {
 	t.Helper()
 	m, _ := done(t, tinyRun(t, "model.dropout=0.1;model.drop_path=0.1", 100)) // off in all that follows
@@ -54,7 +54,7 @@ func naiveLogits(t *testing.T, m *Model, set *data.Memory) [][]float64 {
 func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
 	m := trained(t)
 	for _, n := range []int{1, 4, 11, 29} { // batches of 4: the last one is whole or partial
-		set := pictures(n, 3)
+		set := dataset(n, 3)
 		for i := range set.Labels {
 			set.Labels[i] = int32(i % 7) // mostly wrong, so that the label is at any rank
 		}
@@ -84,7 +84,7 @@ func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
 			t.Errorf("%d images: %+v, want loss %g, top-1 %d, top-5 %d", n, got, loss, right[1], right[5])
 		}
 	}
-	other := pictures(5, 1)
+	other := dataset(5, 1)
 	other.Classes = append(other.Classes, "h")
 	if _, err := m.Evaluate(other); err == nil || !strings.Contains(err.Error(), "8 classes, the model 7") {
 		t.Errorf("a set of other classes: %v", err)
@@ -121,7 +121,7 @@ func TestATieIsNoRightAnswer(t *testing.T) {
 		{[]float32{-inf, -inf, 0, 0, 0, 0, 0}, 0, 0, 0},
 		{[]float32{0, -inf, -inf, -inf, -inf, -inf, -inf}, 0, 1, 1},
 	} {
-		e := examination{len(c.logits), []verdict{judge(c.logits, int32(c.label))}}
+		e := examination{&data.Info{Classes: make([]string, len(c.logits))}, []verdict{judge(c.logits, int32(c.label))}}
 		got := e.metrics()
 		if got.Top1 != c.top1 || got.Top5 != c.top5 {
 			t.Errorf("%v, label %d: top-1 %g, top-5 %g, want %g and %g", c.logits, c.label, got.Top1, got.Top5, c.top1,
@@ -147,7 +147,7 @@ func TestAModelWithALookUpTableOpensWithIt(t *testing.T) {
 func pngFile(t *testing.T, img image.Image) string {
 	t.Helper()
 	var content bytes.Buffer
-	path := filepath.Join(t.TempDir(), "picture.png")
+	path := filepath.Join(t.TempDir(), "image.png")
 	if err := errors.Join(png.Encode(&content, img), os.WriteFile(path, content.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -156,10 +156,10 @@ func pngFile(t *testing.T, img image.Image) string {
 
 func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 	m := trained(t)
-	set := pictures(3, 4)
+	set := dataset(3, 4)
 	logits := naiveLogits(t, m, set)
 	for i := range set.Len() {
-		file := pngFile(t, picture(set, i))
+		file := pngFile(t, thumbnail(set, i))
 		got := gomlxtest.Must(m.Predict(file, 99))(t)
 		if len(got) != len(set.Classes) {
 			t.Fatalf("%d answers, want %d", len(got), len(set.Classes))
@@ -182,7 +182,7 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 		}
 	}
 
-	// Of one colour, a picture is the same whatever its size.
+	// Of one colour, an image is the same whatever its size.
 	var want []Class
 	for _, size := range [][2]int{{6, 4}, {61, 37}, {2, 3}, {1, 1}} {
 		img := image.NewUniform(color.NRGBA{200, 100, 50, 255})
@@ -204,22 +204,22 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 		row, column := k/3/6, k/3%6
 		framed.Set(column+2, row+3, color.NRGBA{pixels[k], pixels[k+1], pixels[k+2], uint8(40 * row)})
 	}
-	want = gomlxtest.Must(m.Predict(pngFile(t, picture(set, 0)), 7))(t)
+	want = gomlxtest.Must(m.Predict(pngFile(t, thumbnail(set, 0)), 7))(t)
 	m.Preprocess = preprocess.Settings{Crop: [2]int{4, 6}}
 	if got, err := m.Predict(pngFile(t, framed), 7); err != nil || !slices.Equal(got, want) {
 		t.Errorf("with a frame: %v, %v, want %v", got, err, want)
 	}
 
 	text := filepath.Join(t.TempDir(), "text.png")
-	if err := os.WriteFile(text, []byte("no picture\n"), 0o600); err != nil {
+	if err := os.WriteFile(text, []byte("no image\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{text, filepath.Join(t.TempDir(), "absent.png")} {
 		_, err := m.Predict(path, 1)
-		refused(t, "a file that is no picture", err, path)
+		refused(t, "a file that is no image", err, path)
 	}
 	diverge(t, m)
-	path := pngFile(t, picture(set, 0))
+	path := pngFile(t, thumbnail(set, 0))
 	_, err := m.Predict(path, 1)
 	refused(t, "a model that diverged", err, path, "the model diverged")
 }
@@ -233,7 +233,7 @@ type cropped struct {
 func (c cropped) Bounds() image.Rectangle { return c.bounds }
 
 func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
-	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(41, 1), Dir: t.TempDir()}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(41, 1), Dir: t.TempDir()}
 	model, _ := done(t, run)
 	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, Best))
 	if err != nil {
@@ -245,7 +245,7 @@ func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-	_, err = opened.Evaluate(pictures(7, 2))
+	_, err = opened.Evaluate(dataset(7, 2))
 	var mismatch *checkpoints.MismatchError
 	if !errors.As(err, &mismatch) || len(mismatch.Missing) != 1 || !strings.Contains(mismatch.Missing[0], lost) {
 		t.Errorf("evaluating gave %v, want a mismatch that names %s", err, lost)
@@ -257,7 +257,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	if _, err := Open(gomlxtest.Backend(), dir); err == nil || !strings.Contains(err.Error(), "no model in "+dir) {
 		t.Errorf("an empty directory: %v", err)
 	}
-	recipe := gomlxtest.Must(tiny().fit(pictures(9, 1).Describe()))(t)
+	recipe := gomlxtest.Must(tiny().fit(dataset(9, 1).Describe()))(t)
 	saver := checkpoints.Saver{Dir: filepath.Join(dir, Last)}
 	for want, meta := range map[string]any{
 		"1 names for 7 classes": state{Recipe: recipe, Classes: []string{"a"}},

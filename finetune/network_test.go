@@ -16,7 +16,7 @@ func TestADHVTLearnsAndOpens(t *testing.T) {
 	recipe := tiny()
 	recipe.Architecture, recipe.Epochs, recipe.EvalEpochs, recipe.Model.Depth = DHVT, 6, 6, 1
 	for _, recipe.Model.Position = range []string{"none", "wepe"} {
-		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(90, 1), Test: pictures(70, 2),
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(90, 1), Test: dataset(70, 2),
 			Dir: t.TempDir()}
 		_, row := done(t, run)
 		if loss, chance := float64(row.Test.Loss), math.Log(7); !(loss < chance/2) {
@@ -35,7 +35,7 @@ func TestADHVTLearnsAndOpens(t *testing.T) {
 
 func TestADHVTIsNotWhatAViTIs(t *testing.T) {
 	recipe := gomlxtest.Must(tiny().Set("architecture=dhvt;model.position=none"))(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(47, 1), Dir: t.TempDir()}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(47, 1), Dir: t.TempDir()}
 	stopped(t, run, 1)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	_, exported := m.Export(filepath.Join(t.TempDir(), "model"), checkpoints.ExportOptions{})

@@ -23,7 +23,7 @@ func twoCheckpoints(t *testing.T) (run Run, early *Model) {
 	t.Helper()
 	recipe := tiny()
 	recipe.EMA = 0.5
-	run = Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: pictures(47, 1), Dir: t.TempDir()}
+	run = Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
 	first := run
 	first.Dir = t.TempDir()
 	stopped(t, first, 6)
@@ -89,7 +89,7 @@ func TestOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 // The row of a run, the model that Do returns, and Open all have the same weights.
 func TestTheRowOfARunIsMeasuredWithTheWeightsThatOpenTakes(t *testing.T) {
 	run, early := twoCheckpoints(t)
-	run.Test = pictures(31, 9)
+	run.Test = dataset(31, 9)
 	want := gomlxtest.Must(early.Evaluate(run.Test))(t)
 	file := filepath.Join(run.Dir, RowsFile)
 	lines := bytes.SplitAfter(gomlxtest.Must(os.ReadFile(file))(t), []byte("\n"))
@@ -127,13 +127,13 @@ func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
 	recipe := tiny()
 	recipe.Model.Width, recipe.Model.MLPDim = 16, 0 // what JAX's and timm's files let guess
 	recipe.Model.Heads, recipe.Model.PatchSize = 2, 2
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: pictures(47, 1), Dir: t.TempDir()}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
 	done(t, run)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	if m.Seed() != 5 {
 		t.Errorf("seed %d, want 5", m.Seed())
 	}
-	set := pictures(7, 9)
+	set := dataset(7, 9)
 	want := gomlxtest.Must(m.logitsOf(set))(t)
 	for _, format := range []string{checkpoints.FormatHF, checkpoints.FormatTimm, checkpoints.FormatUnfolded} {
 		dir := filepath.Join(t.TempDir(), format)
@@ -176,8 +176,8 @@ func TestAModelOfTheHubIsOpenedByItsAddress(t *testing.T) {
 }
 
 func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 3, Train: pictures(47, 1), Dir: t.TempDir()}
-	set := pictures(5, 9)
+	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 3, Train: dataset(47, 1), Dir: t.TempDir()}
+	set := dataset(5, 9)
 	first := begun(t, Run{Backend: run.Backend, Recipe: run.Recipe, Seed: run.Seed, Train: run.Train})
 	want := gomlxtest.Must(first.model.logitsOf(set))(t)
 	done(t, run)
@@ -195,7 +195,7 @@ func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
 }
 
 func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
-	set := pictures(23, 7) // 4×6 pixels
+	set := dataset(23, 7) // 4×6 pixels
 	for _, position := range []string{"none", "learned", "grid2d", "rope-axial", "as2drope", "liere", "wepe", "wepe-bias",
 		"hybrid"} {
 		dir, model := pretrained(t, func(r *Recipe) { r.Model.Position, r.EMA = position, 0.5 })

@@ -13,9 +13,9 @@ import (
 
 // Kinds of optimizer.
 const (
-	AdamW = "adamw"
-	LAMB  = "lamb"
-	SGD   = "sgd"
+	kindAdamW = "adamw"
+	kindLAMB  = "lamb"
+	kindSGD   = "sgd"
 )
 
 // Optimizer is AdamW (Loshchilov & Hutter, https://arxiv.org/abs/1711.05101) or SGD with momentum, with parameter
@@ -57,8 +57,8 @@ type Optimizer struct {
 // WithDefaults returns o with its zero fields filled in: kind "adamw", beta1 0.9, beta2 0.999, epsilon 1e-8; of kind
 // "sgd" momentum 0.9.
 func (o Optimizer) WithDefaults() Optimizer {
-	o.Kind = cmp.Or(o.Kind, AdamW)
-	if o.Kind == SGD {
+	o.Kind = cmp.Or(o.Kind, kindAdamW)
+	if o.Kind == kindSGD {
 		o.Momentum = cmp.Or(o.Momentum, 0.9)
 	}
 	o.Beta1, o.Beta2, o.Epsilon = cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8)
@@ -81,11 +81,11 @@ func (o Optimizer) Validate() error {
 		}
 	}
 	switch {
-	case o.Kind != AdamW && o.Kind != LAMB && o.Kind != SGD:
-		return fmt.Errorf("finetune: optimizer.kind is %q, want %q, %q or %q", o.Kind, AdamW, LAMB, SGD)
-	case o.Kind == SGD && (o.WeightDecay != 0 || o.DecayAll):
+	case o.Kind != kindAdamW && o.Kind != kindLAMB && o.Kind != kindSGD:
+		return fmt.Errorf("finetune: optimizer.kind is %q, want %q, %q or %q", o.Kind, kindAdamW, kindLAMB, kindSGD)
+	case o.Kind == kindSGD && (o.WeightDecay != 0 || o.DecayAll):
 		return fmt.Errorf("finetune: optimizer.weight_decay is %g: sgd has none here, want 0", o.WeightDecay)
-	case o.Kind != SGD && o.Momentum != 0:
+	case o.Kind != kindSGD && o.Momentum != 0:
 		return fmt.Errorf("finetune: optimizer.momentum is %g: %s has beta1 and beta2, want 0", o.Momentum, o.Kind)
 	}
 	for _, group := range slices.Sorted(maps.Keys(o.LearningRates)) {

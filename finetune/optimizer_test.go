@@ -76,7 +76,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 		{"/vit/head/weights", 13, 10, true, 1},
 		{"/vit/head/biases", 4, 10, false, 1},
 	}
-	factors := map[string]float64{GroupWeights: 0.5, GroupPosition: 3, GroupHead: 10, GroupTable: 0.25, GroupGate: 7}
+	factors := map[string]float64{groupWeights: 0.5, groupPosition: 3, groupHead: 10, groupTable: 0.25, groupGate: 7}
 	for name, o := range map[string]Optimizer{
 		"plain":         {},
 		"decay":         {WeightDecay: 0.3},
@@ -86,11 +86,11 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 		"clip inactive": {WeightDecay: 0.1, ClipNorm: 1e4},
 		"layers":        {WeightDecay: 0.3, LayerDecay: 0.7},
 		"layer groups":  {WeightDecay: 0.1, LayerDecay: 0.7, LearningRates: factors, ClipNorm: 0.7},
-		"lamb":          {Kind: LAMB, WeightDecay: 0.3, LearningRates: factors, ClipNorm: 0.7},
-		"lamb of all":   {Kind: LAMB, WeightDecay: 0.01, DecayAll: true},
-		"sgd":           {Kind: SGD, ClipNorm: 0.7},
-		"sgd by layers": {Kind: SGD, Momentum: 0.6, LayerDecay: 0.7, LearningRates: factors},
-		"other betas":   {Beta1: 0.5, Beta2: 0.7, Epsilon: 0.01, LearningRates: map[string]float64{GroupHead: 0}},
+		"lamb":          {Kind: kindLAMB, WeightDecay: 0.3, LearningRates: factors, ClipNorm: 0.7},
+		"lamb of all":   {Kind: kindLAMB, WeightDecay: 0.01, DecayAll: true},
+		"sgd":           {Kind: kindSGD, ClipNorm: 0.7},
+		"sgd by layers": {Kind: kindSGD, Momentum: 0.6, LayerDecay: 0.7, LearningRates: factors},
+		"other betas":   {Beta1: 0.5, Beta2: 0.7, Epsilon: 0.01, LearningRates: map[string]float64{groupHead: 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
@@ -99,7 +99,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 			for _, v := range variables {
 				flat := make([]float32, v.size)
 				h := &adamW{m: make([]float64, v.size), v: make([]float64, v.size), lr: 1, b1: 0.9, b2: 0.999, epsilon: 1e-8,
-					lamb: o.Kind == LAMB}
+					lamb: o.Kind == kindLAMB}
 				for i := range flat {
 					flat[i] = float32(r.NormFloat64())
 					h.w = append(h.w, float64(flat[i]))
@@ -113,7 +113,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 				if o.LayerDecay > 0 {
 					h.lr = v.layer
 				}
-				if o.LearningRates[GroupGate] > 0 {
+				if o.LearningRates[groupGate] > 0 {
 					h.lr *= v.lr
 				} else if o.LearningRates != nil && strings.Contains(v.path, "/head/") {
 					h.lr = 0
@@ -158,7 +158,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 					for i := range grads[k] {
 						grads[k][i] *= scale
 					}
-					if o.Kind == SGD {
+					if o.Kind == kindSGD {
 						h.sgd(grads[k], rate, o.Momentum)
 					} else {
 						h.step(grads[k], rate, step+1)
@@ -172,7 +172,7 @@ func TestUpdateEqualsAdamWOnTheHost(t *testing.T) {
 				}
 			}
 			for k, v := range variables {
-				if o.Kind == SGD {
+				if o.Kind == kindSGD {
 					m := gomlxtest.Values(t, store.GetVariable("/sgd/momentum"+v.path).MustValue())
 					gomlxtest.Near(t, "momentum of "+v.path, m, host[k].m, 4e-6)
 					if store.GetVariable("/adamw/first"+v.path) != nil {
@@ -198,25 +198,25 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		decays         bool
 		layer          int
 	}{
-		{`patch/weights`, GroupWeights, true, 0},
-		{`class|patch/(biases|norm/(gain|offset))`, GroupVectors, false, 0},
-		{dense + `/weights`, GroupWeights, true, 1},
-		{dense + `/biases|block_00/norm[12]/(gain|offset)`, GroupVectors, false, 1},
-		{`norm/(gain|offset)`, GroupVectors, false, 2},
-		{`head/weights`, GroupHead, true, 2},
-		{`head/biases`, GroupHead, false, 2},
-		{`position/embedding`, GroupTable, false, 0},
-		{`position/gate_raw`, GroupGate, false, 2},
-		{`position/(wepe|wepe_sphere)/(omega3_raw|alpha_scale_raw|beta_pos|prefix)`, GroupPosition, false, 2},
-		{`position/(wepe|wepe_sphere|surrogate)/projection/.*/(weights|biases|gain|offset)`, GroupPosition, false, 2},
-		{`position/surrogate/(omega3_raw|beta_raw|scale|offset)`, GroupPosition, false, 2},
-		{`position/wepe_bias/(omega3_raw|alpha_scale_raw|weights|biases|own)`, GroupPosition, false, 2},
-		{`position/(grid2d/(table|prefix)|(rope_mixed|liere)/block_00/(frequencies|generators))`, GroupPosition, false, 2},
-		{`position/factorized/(rows|cols)`, GroupPosition, false, 2},
-		{`position/wepe_(residual|attention)/wepe_field_sphere/(omega3_raw|alpha_scale_raw)`, GroupPosition, false, 2},
+		{`patch/weights`, groupWeights, true, 0},
+		{`class|patch/(biases|norm/(gain|offset))`, groupVectors, false, 0},
+		{dense + `/weights`, groupWeights, true, 1},
+		{dense + `/biases|block_00/norm[12]/(gain|offset)`, groupVectors, false, 1},
+		{`norm/(gain|offset)`, groupVectors, false, 2},
+		{`head/weights`, groupHead, true, 2},
+		{`head/biases`, groupHead, false, 2},
+		{`position/embedding`, groupTable, false, 0},
+		{`position/gate_raw`, groupGate, false, 2},
+		{`position/(wepe|wepe_sphere)/(omega3_raw|alpha_scale_raw|beta_pos|prefix)`, groupPosition, false, 2},
+		{`position/(wepe|wepe_sphere|surrogate)/projection/.*/(weights|biases|gain|offset)`, groupPosition, false, 2},
+		{`position/surrogate/(omega3_raw|beta_raw|scale|offset)`, groupPosition, false, 2},
+		{`position/wepe_bias/(omega3_raw|alpha_scale_raw|weights|biases|own)`, groupPosition, false, 2},
+		{`position/(grid2d/(table|prefix)|(rope_mixed|liere)/block_00/(frequencies|generators))`, groupPosition, false, 2},
+		{`position/factorized/(rows|cols)`, groupPosition, false, 2},
+		{`position/wepe_(residual|attention)/wepe_field_sphere/(omega3_raw|alpha_scale_raw)`, groupPosition, false, 2},
 		{
 			`position/(wepe_residual/(projection|residual|prefix)|wepe_attention/block_00/(query|key))`,
-			GroupPosition,
+			groupPosition,
 			false,
 			2,
 		},

@@ -24,7 +24,7 @@ const PageFile = "report.html"
 
 const (
 	pageMistakes = 12
-	pagePixels   = 128 // longer side of a picture of a mistake; smaller ones stay as they are
+	pagePixels   = 128 // longer side of an image of a mistake; smaller ones stay as they are
 )
 
 // Page writes PageFile about a finished run, given what Do returned: everything that was set, the results, curves, what
@@ -85,14 +85,15 @@ func describe(set *data.Info) string {
 
 // showMistakes adds what the model does wrong on a set.
 func showMistakes(page *report.Page, m *Model, set data.Source) error {
-	answers, err := m.answers(set)
+	e, err := m.examine(set)
+	if err == nil {
+		err = e.answered()
+	}
 	if err != nil {
 		return err
 	}
-	info := set.Describe()
-	c := confusion(info, answers)
+	info, c, wrong := e.set, e.confusion(), e.mistakes()
 	page.Confusion = &c
-	wrong := mistakes(info, answers)
 	if wrong = wrong[:min(pageMistakes, len(wrong))]; len(wrong) == 0 {
 		return nil
 	}
@@ -102,17 +103,18 @@ func showMistakes(page *report.Page, m *Model, set data.Source) error {
 	}
 	for k, i := range wrong {
 		var content bytes.Buffer
-		if err := png.Encode(&content, picture(shown, k)); err != nil {
+		if err := png.Encode(&content, thumbnail(shown, k)); err != nil {
 			return err
 		}
 		page.Mistakes = append(page.Mistakes, report.Mistake{Picture: content.Bytes(),
-			Class: info.Classes[info.Labels[i]], Predicted: info.Classes[answers[i].class], Probability: answers[i].probability})
+			Class: info.Classes[info.Labels[i]], Predicted: info.Classes[e.verdicts[i].class],
+			Probability: e.verdicts[i].probability})
 	}
 	return nil
 }
 
-// picture is an image of a set, no larger than a page has use for.
-func picture(set *data.Memory, i int) image.Image {
+// thumbnail is an image of a dataset, at most pagePixels a side.
+func thumbnail(set *data.Memory, i int) image.Image {
 	whole := set.RGBA(i)
 	width, height := whole.Bounds().Dx(), whole.Bounds().Dy()
 	longer := max(width, height)

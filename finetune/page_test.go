@@ -24,8 +24,8 @@ import (
 
 func TestPageOfARun(t *testing.T) {
 	run := tinyRun(t, "epochs=1;model.position=wepe", 40)
-	test := pictures(29, 2)
-	test.Name = "pictures-test"
+	test := dataset(29, 2)
+	test.Name = "images-test"
 	run.Dir, run.Test = t.TempDir(), test
 	m, row := done(t, run)
 	figure := report.Figure{Title: "A figure", Caption: "Of nothing.", PNG: []byte("bytes")}
@@ -34,8 +34,8 @@ func TestPageOfARun(t *testing.T) {
 	}
 	text := string(gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, PageFile)))(t))
 	for _, want := range []string{
-		"tiny on pictures", "from scratch", "training: pictures, 40 images of 4×6 pixels, 3 channels, 7 classes",
-		"validation: 4 images", "test: pictures-test, 29 images of 4×6 pixels", "7 classes: chance is 14.3 %",
+		"tiny on images", "from scratch", "training: images, 40 images of 4×6 pixels, 3 channels, 7 classes",
+		"validation: 4 images", "test: images-test, 29 images of 4×6 pixels", "7 classes: chance is 14.3 %",
 		fmt.Sprintf("<b>%.2f</b> %%", 100*row.Test.Top1), fmt.Sprintf("<b>%.2f</b> %%", 100*row.Validation.Top1),
 		"learned scalars", "Mistakes on the test images", "A figure", "Of nothing.",
 		"<code>learning_rate</code><code>0.01</code>", "<code>model.position</code><code>wepe</code>",
@@ -45,8 +45,8 @@ func TestPageOfARun(t *testing.T) {
 		}
 	}
 
-	// The first of the pictures is the surest mistake, pixel by pixel.
-	answers := gomlxtest.Must(m.answers(run.Test))(t)
+	// The first of the images is the surest mistake, pixel by pixel.
+	answers := gomlxtest.Must(m.examine(run.Test))(t).verdicts
 	surest := -1
 	for i, a := range answers {
 		if a.class != int(test.Labels[i]) && (surest < 0 || a.probability > answers[surest].probability) {
@@ -58,13 +58,13 @@ func TestPageOfARun(t *testing.T) {
 	}
 	encoded := regexp.MustCompile(`data:image/png;base64,([^"]*)" alt="., called`).FindStringSubmatch(text)
 	content := gomlxtest.Must(base64.StdEncoding.DecodeString(html.UnescapeString(encoded[1])))(t)
-	picture := gomlxtest.Must(png.Decode(bytes.NewReader(content)))(t)
-	if size := picture.Bounds().Size(); size != image.Pt(6, 4) {
-		t.Fatalf("a picture of %v, want 6 by 4", size)
+	img := gomlxtest.Must(png.Decode(bytes.NewReader(content)))(t)
+	if size := img.Bounds().Size(); size != image.Pt(6, 4) {
+		t.Fatalf("an image of %v, want 6 by 4", size)
 	}
 	for p, at := 0, test.Row(surest); p < 24; p++ {
 		want := color.NRGBA{R: at[3*p], G: at[3*p+1], B: at[3*p+2], A: 0xff}
-		if got := color.NRGBAModel.Convert(picture.At(p%6, p/6)); got != want {
+		if got := color.NRGBAModel.Convert(img.At(p%6, p/6)); got != want {
 			t.Fatalf("pixel %d is %v, want %v", p, got, want)
 		}
 	}
@@ -78,7 +78,7 @@ func TestPageOfARun(t *testing.T) {
 }
 
 // A large grey image, dark at the left and light at the right, keeps its shape and its ends.
-func TestPictureOfALargeGreyImageIsSmaller(t *testing.T) {
+func TestThumbnailOfALargeGreyImageIsSmaller(t *testing.T) {
 	set := &data.Memory{
 		Info:   data.Info{Height: 150, Width: 300, Channels: 1, Labels: []int32{0, 0}},
 		Pixels: make([]uint8, 2*150*300),
@@ -86,7 +86,7 @@ func TestPictureOfALargeGreyImageIsSmaller(t *testing.T) {
 	for i := range 150 * 300 {
 		set.Pixels[150*300+i] = uint8(40 + 170*(i%300/150))
 	}
-	got := picture(set, 1)
+	got := thumbnail(set, 1)
 	if size := got.Bounds().Size(); size != image.Pt(128, 64) {
 		t.Fatalf("size %v, want 128 by 64", size)
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// pixels is a data set as input of a program.
+// pixels is a dataset as input of a program.
 type pixels struct {
 	set      data.Source
-	resident []*tensors.Tensor // the whole set, for each device; nil where only the pictures of a batch are passed
+	resident []*tensors.Tensor // the whole set, for each device; nil where only the images of a batch are passed
 	devices  devices
 }
 
@@ -30,7 +30,7 @@ func (m *Model) upload(set data.Source) pixels {
 	return p
 }
 
-// call runs a program on one plan. The pixels stay, the rest is freed. Shown are the pictures of the plan's rows where
+// call runs a program on one plan. The pixels stay, the rest is freed. Shown are the images of the plan's rows where
 // they come from a feed, nil else.
 func (p pixels) call(program *model.Exec, plan *data.Plan, shown *data.Memory, scalars []float32) ([]*tensors.Tensor,
 	error) {

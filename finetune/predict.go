@@ -33,12 +33,12 @@ func (m *Model) PredictFiles(files []string, top int) ([][]Class, error) {
 	return m.predict(ofFiles(files), top)
 }
 
-// PredictImage is Predict for a decoded picture, whose transparency is dropped.
+// PredictImage is Predict for a decoded image, whose transparency is dropped.
 func (m *Model) PredictImage(img image.Image, top int) ([]Class, error) {
 	return one(m.predict(ofImages([]image.Image{img}), top))
 }
 
-// one is the prediction of a single picture.
+// one is the prediction of a single image.
 func one(classes [][]Class, err error) ([]Class, error) {
 	if unread := (Unread{}); errors.As(err, &unread) {
 		return nil, unread[0]
@@ -50,7 +50,7 @@ func one(classes [][]Class, err error) ([]Class, error) {
 }
 
 func (m *Model) predict(p readable, top int) ([][]Class, error) {
-	if err := m.knows(&data.Info{Name: "of the classes' names", Classes: m.Classes}); err != nil {
+	if err := m.sameClasses(&data.Info{Name: "of the classes' names", Classes: m.Classes}); err != nil {
 		return nil, err
 	}
 	return collect(m, p, m.eval, func(i int, logits []float32) ([]Class, error) {

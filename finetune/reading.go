@@ -12,26 +12,25 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wepe-go/wepe/data"
 )
 
-// Unread are the pictures that cannot be read, by their index, and why. The others have their features or classes.
+// Unread are the images that cannot be read, by their index, and why. The others have their features or classes.
 type Unread map[int]error
 
 // Error tells of the first.
 func (u Unread) Error() string {
 	first := u[slices.Min(slices.Collect(maps.Keys(u)))].Error()
 	if len(u) > 1 {
-		return fmt.Sprintf("%s; %d more pictures cannot be read", first, len(u)-1)
+		return fmt.Sprintf("%s; %d more images cannot be read", first, len(u)-1)
 	}
 	return first
 }
 
-// readable are pictures that are to be read.
+// readable are images that are to be read.
 type readable struct {
 	n    int
 	read func(i int) (*data.Image, error)
@@ -47,16 +46,16 @@ func ofImages(images []image.Image) readable {
 	return readable{len(images), func(i int) (*data.Image, error) { return data.FromImage(images[i]), nil }, numbered}
 }
 
-func numbered(i int) string { return fmt.Sprintf("picture %d", i) }
+func numbered(i int) string { return fmt.Sprintf("image %d", i) }
 
-// batch is pictures first, first+1, …, each of the model's size or nil, and why.
+// batch is images first, first+1, …, each of the model's size or nil, and why.
 type batch struct {
-	first    int
-	pictures []*data.Image
-	failed   []error
+	first  int
+	images []*data.Image
+	failed []error
 }
 
-// each runs a program on pictures and calls see with its first output for each, in order, or with why it cannot be
+// each runs a program on images and calls see with its first output for each, in order, or with why it cannot be
 // read. A batch is read on all cores while the one before it is computed.
 func (m *Model) each(p readable, program *model.Exec, see func(i int, output []float32, unread error) error) error {
 	ready, stop := make(chan batch), make(chan struct{})
@@ -91,17 +90,17 @@ func (m *Model) each(p readable, program *model.Exec, see func(i int, output []f
 	return nil
 }
 
-// whole returns the pictures that could be read.
-func (b batch) whole() (pictures []*data.Image) {
-	for k, picture := range b.pictures {
+// whole returns the images that could be read.
+func (b batch) whole() (images []*data.Image) {
+	for k, img := range b.images {
 		if b.failed[k] == nil {
-			pictures = append(pictures, picture)
+			images = append(images, img)
 		}
 	}
-	return pictures
+	return images
 }
 
-// collect returns what a function makes of the first output of a program for each picture, and an error of type Unread
+// collect returns what a function makes of the first output of a program for each image, and an error of type Unread
 // if some cannot be read.
 func collect[T any](m *Model, p readable, program *model.Exec,
 	of func(i int, output []float32) (T, error)) ([]T, error) {
@@ -123,7 +122,7 @@ func collect[T any](m *Model, p readable, program *model.Exec,
 	return all, nil
 }
 
-// readBatch reads the pictures from first on, as many as are computed at a time, and brings them to the model's size.
+// readBatch reads the images from first on, as many as are computed at a time, and brings them to the model's size.
 func (m *Model) readBatch(p readable, first int) batch {
 	n := min(p.n-first, m.EvalBatch())
 	b := batch{first, make([]*data.Image, n), make([]error, n)}
@@ -131,21 +130,21 @@ func (m *Model) readBatch(p readable, first int) batch {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for k := range n {
 		group.Go(func() error {
-			picture, err := p.read(first + k)
+			img, err := p.read(first + k)
 			if err == nil {
-				if picture, err = m.Fit(picture); err != nil {
+				if img, err = m.Fit(img); err != nil {
 					err = fmt.Errorf("finetune: %s: %w", p.name(first+k), err)
 				}
 			}
-			b.pictures[k], b.failed[k] = picture, err
+			b.images[k], b.failed[k] = img, err
 			return nil
 		})
 	}
-	_ = group.Wait() // failures are each picture's own
+	_ = group.Wait() // failures are each image's own
 	return b
 }
 
-// outputs runs a program on a batch of pictures of the model's size and returns its first output for each. The batch is
+// outputs runs a program on a batch of images of the model's size and returns its first output for each. The batch is
 // filled up to a power of two, so that few programs serve batches of any length: GoMLX keeps 32 and then refuses.
 func (m *Model) outputs(batch []*data.Image, program *model.Exec) (rows [][]float32, err error) {
 	n := len(batch)
@@ -155,19 +154,15 @@ func (m *Model) outputs(batch []*data.Image, program *model.Exec) (rows [][]floa
 	for full := min(m.EvalBatch(), 1<<bits.Len(uint(n-1))); len(batch) < full; {
 		batch = append(batch, batch[0])
 	}
-	p := m.upload(m.setOf("pictures", batch...))
+	p := m.upload(m.setOf("images", batch...))
 	defer p.finalize()
-	return rows, m.batches(p, program, len(batch), func(_, _ int, outputs []*tensors.Tensor) error {
-		flat, err := tensors.CopyFlatData[float32](outputs[0])
-		if err != nil {
-			return err
-		}
-		rows = slices.Collect(slices.Chunk(flat, len(flat)/len(batch)))[:n]
+	return rows, m.batches(p, program, len(batch), func(_ int, outputs [][]float32) error {
+		rows = slices.Collect(slices.Chunk(outputs[0], len(outputs[0])/len(batch)))[:n]
 		return nil
 	})
 }
 
-// decode reads a picture file.
+// decode reads an image file.
 func decode(file string) (*data.Image, error) {
 	info, err := os.Stat(file)
 	switch {
@@ -181,18 +176,18 @@ func decode(file string) (*data.Image, error) {
 		return nil, fmt.Errorf("finetune: %w", err)
 	}
 	defer f.Close()
-	picture, err := data.Decode(f)
+	img, err := data.Decode(f)
 	if err != nil {
 		return nil, fmt.Errorf("finetune: %s: %w", file, err)
 	}
-	return picture, nil
+	return img, nil
 }
 
-// setOf is a set of pictures of one size.
-func (m *Model) setOf(name string, pictures ...*data.Image) *data.Memory {
-	set := &data.Memory{Info: data.Info{Name: name, Labels: make([]int32, len(pictures)), Height: pictures[0].Height,
-		Width: pictures[0].Width, Channels: 3, Classes: m.Classes}}
-	for _, p := range pictures {
+// setOf is a set of images of one size.
+func (m *Model) setOf(name string, images ...*data.Image) *data.Memory {
+	set := &data.Memory{Info: data.Info{Name: name, Labels: make([]int32, len(images)), Height: images[0].Height,
+		Width: images[0].Width, Channels: 3, Classes: m.Classes}}
+	for _, p := range images {
 		set.Pixels = append(set.Pixels, p.Pixels...)
 		if p.Grid != [2]int{} {
 			set.Grids = append(set.Grids, p.Grid)

@@ -18,7 +18,7 @@ import (
 
 // Each file by itself is the source of the expected classes.
 func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
-	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1)}).model // of batches of 4
+	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
 	dir := t.TempDir()
 	var files []string
 	for i, name := range strings.Fields("a.png b.png c.png missing.png d.png e.png cut.png f.png g.png h.png k.png") {
@@ -61,8 +61,8 @@ func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 }
 
 func TestABatchIsReadWhileTheOneBeforeItIsComputed(t *testing.T) {
-	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1)}).model // of batches of 4
-	set, second := pictures(7, 2), make(chan int, 7)
+	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
+	set, second := dataset(7, 2), make(chan int, 7)
 	read := func(i int) (*data.Image, error) {
 		if i >= 4 {
 			second <- i

@@ -42,12 +42,12 @@ type Recipe struct {
 	Optimizer    Optimizer `json:"optimizer"`
 	Freeze       string    `json:"freeze,omitempty"` // groups that do not train, as "backbone,position,gate"
 	Smoothing    float64   `json:"smoothing"`        // label smoothing
-	Loss         string    `json:"loss,omitempty"`   // "" for the cross-entropy, or LossBCE
+	Loss         string    `json:"loss,omitempty"`   // "" for the cross-entropy, or lossBCE
 	EMA          float64   `json:"ema"`              // decay of the averages that are evaluated and kept, 0 for none
 
 	Augment data.Augment `json:"augment"`
-	// Aspect says how pictures of other aspects were brought to the size of the images, or kept theirs: one of Aspects, or
-	// "" where all are images of one size. See Pictures.
+	// Aspect says how images of other aspects were brought to the size of the images, or kept theirs: one of Aspects, or
+	// "" where all are images of one size. See Preprocessing.
 	Aspect string `json:"aspect,omitempty"`
 	// From epoch LateFrom on, mixup draws λ with LateMixupAlpha instead (the release's two stages); 0 for never.
 	LateFrom       int     `json:"late_from,omitempty"`
@@ -65,11 +65,11 @@ type Recipe struct {
 	ZeroHead bool   `json:"zero_head,omitempty"` // a new head that starts at zero, from scratch too
 }
 
-// LossBCE is the Recipe.Loss of DeiT-III: every class is a question of its own, answered yes for the classes that a
-// picture has a part of, however small mixing made it. The mean is that over pictures and classes of
+// lossBCE is the Recipe.Loss of DeiT-III: every class is a question of its own, answered yes for the classes that a
+// image has a part of, however small mixing made it. The mean is that over images and classes of
 //
 //	−t·log σ(x) − (1−t)·log(1−σ(x)),   t = 1 where the target is above 0
-const LossBCE = "bce"
+const lossBCE = "bce"
 
 // WithDefaults returns r with its zero fields filled in, and those of its model by vit.Config.WithDefaults:
 //
@@ -107,7 +107,7 @@ func (r Recipe) fit(set *data.Info) (Recipe, error) {
 		agree("channels", &m.Channels, set.Channels), agree("classes", &m.Classes, len(set.Classes)),
 	} {
 		if err != nil {
-			return r, fmt.Errorf("%w in data set %s", err, set.Name)
+			return r, fmt.Errorf("%w in dataset %s", err, set.Name)
 		}
 	}
 	r = r.WithDefaults()
@@ -124,43 +124,12 @@ func agree[T comparable](name string, field *T, value T) error {
 
 // Validate reports the first field out of its range, by its JSON name.
 func (r Recipe) Validate() error {
-	stepped := r.Steps > 0
-	for _, f := range []struct {
-		name  string
-		value float64
-		ok    bool
-		want  string
-	}{
-		{"steps", float64(r.Steps), r.Steps >= 0 && r.Steps <= 1e9, "0 to 1e9"},
-		{"epochs", float64(r.Epochs), stepped && r.Epochs == 0 || !stepped && r.Epochs >= 1 && r.Epochs <= 1e6,
-			"1 to 1e6, or 0 where steps is set"},
-		{"batch_size", float64(r.BatchSize), r.BatchSize >= 1 && r.BatchSize <= 1e6, "1 to 1e6"},
-		{"accumulate", float64(r.Accumulate), r.Accumulate >= 1 && r.BatchSize%max(1, r.Accumulate) == 0,
-			"a divisor of batch_size"},
-		{"learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "0 < learning_rate < 1000"},
-		{"warmup_epochs", r.WarmupEpochs, r.WarmupEpochs >= 0 && r.WarmupEpochs <= float64(r.Epochs),
-			"0 to epochs (warmup_steps where steps is set)"},
-		{"warmup_steps", float64(r.WarmupSteps), r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
-			"0 to steps (warmup_epochs where epochs is set)"},
-		{"smoothing", r.Smoothing, r.Smoothing >= 0 && r.Smoothing < 1, "0 <= smoothing < 1"},
-		{"ema", r.EMA, r.EMA >= 0 && r.EMA < 1, "0 <= ema < 1"},
-		{"late_mixup_alpha", r.LateMixupAlpha, r.LateFrom == 0 || r.LateMixupAlpha > 0 && r.Augment.MixupAlpha > 0,
-			"> 0, with augment.mixup_alpha > 0, where late_from is set"},
-		{"eval_epochs", float64(r.EvalEpochs), stepped && r.EvalEpochs == 0 || !stepped && r.EvalEpochs >= 1,
-			">= 1, or 0 where steps is set"},
-		{"eval_steps", float64(r.EvalSteps), stepped && r.EvalSteps >= 1 || !stepped && r.EvalSteps == 0,
-			">= 1, or 0 where epochs is set"},
-		{"eval_batch_size", float64(r.EvalBatchSize), r.EvalBatchSize >= 1 && r.EvalBatchSize <= 1e6, "1 to 1e6"},
-		{"validation_part", r.ValidationPart, r.ValidationPart < 1, "< 1"},
-		{"patience", float64(r.Patience), r.Patience >= 0, ">= 0"},
-	} {
-		if !f.ok {
-			return fmt.Errorf("finetune: %s is %g, want %s", f.name, f.value, f.want)
-		}
+	if err := r.validateNumbers(); err != nil {
+		return err
 	}
-	if r.Loss != "" && (r.Loss != LossBCE || r.Smoothing > 0) {
+	if r.Loss != "" && (r.Loss != lossBCE || r.Smoothing > 0) {
 		return fmt.Errorf("finetune: loss is %q with a smoothing of %g: want %q with none, or no loss for the cross-entropy",
-			r.Loss, r.Smoothing, LossBCE)
+			r.Loss, r.Smoothing, lossBCE)
 	}
 	if err := r.Optimizer.Validate(); err != nil {
 		return err
@@ -175,7 +144,7 @@ func (r Recipe) Validate() error {
 		return err
 	}
 	if r.Aspect == AspectKeep {
-		if err := r.plainViT("takes pictures of aspect " + r.Aspect); err != nil {
+		if err := r.plainViT("takes images of aspect " + r.Aspect); err != nil {
 			return err
 		}
 	}
@@ -190,6 +159,46 @@ func (r Recipe) Validate() error {
 		return err
 	}
 	return ValidateParams(r.Params, r.Model)
+}
+
+// validateNumbers reports the first number out of its range. Comparisons are false for NaN.
+func (r Recipe) validateNumbers() error {
+	stepped := r.Steps > 0
+	epochs, evalEpochs, evalSteps := "1 to 1e6", ">= 1", "0 where epochs is set"
+	if stepped {
+		epochs, evalEpochs, evalSteps = "0 where steps is set", "0 where steps is set", ">= 1"
+	}
+	for _, f := range []struct {
+		name  string
+		value float64
+		ok    bool
+		want  string
+	}{
+		{"steps", float64(r.Steps), r.Steps >= 0 && r.Steps <= 1e9, "0 to 1e9"},
+		{"epochs", float64(r.Epochs), stepped && r.Epochs == 0 || !stepped && r.Epochs >= 1 && r.Epochs <= 1e6, epochs},
+		{"batch_size", float64(r.BatchSize), r.BatchSize >= 1 && r.BatchSize <= 1e6, "1 to 1e6"},
+		{"accumulate", float64(r.Accumulate), r.Accumulate >= 1 && r.BatchSize%max(1, r.Accumulate) == 0,
+			fmt.Sprintf("a divisor of batch_size, %d", r.BatchSize)},
+		{"learning_rate", r.LearningRate, r.LearningRate > 0 && r.LearningRate < 1e3, "0 < learning_rate < 1000"},
+		{"warmup_epochs", r.WarmupEpochs, r.WarmupEpochs >= 0 && r.WarmupEpochs <= float64(r.Epochs),
+			fmt.Sprintf("0 to epochs, %d (warmup_steps where steps is set)", r.Epochs)},
+		{"warmup_steps", float64(r.WarmupSteps), r.WarmupSteps >= 0 && r.WarmupSteps <= r.Steps,
+			fmt.Sprintf("0 to steps, %d (warmup_epochs where epochs is set)", r.Steps)},
+		{"smoothing", r.Smoothing, r.Smoothing >= 0 && r.Smoothing < 1, "0 <= smoothing < 1"},
+		{"ema", r.EMA, r.EMA >= 0 && r.EMA < 1, "0 <= ema < 1"},
+		{"late_mixup_alpha", r.LateMixupAlpha, r.LateFrom == 0 || r.LateMixupAlpha > 0 && r.Augment.MixupAlpha > 0,
+			"> 0, with augment.mixup_alpha > 0, where late_from is set"},
+		{"eval_epochs", float64(r.EvalEpochs), stepped && r.EvalEpochs == 0 || !stepped && r.EvalEpochs >= 1, evalEpochs},
+		{"eval_steps", float64(r.EvalSteps), stepped && r.EvalSteps >= 1 || !stepped && r.EvalSteps == 0, evalSteps},
+		{"eval_batch_size", float64(r.EvalBatchSize), r.EvalBatchSize >= 1 && r.EvalBatchSize <= 1e6, "1 to 1e6"},
+		{"validation_part", r.ValidationPart, r.ValidationPart < 1, "< 1"},
+		{"patience", float64(r.Patience), r.Patience >= 0, ">= 0"},
+	} {
+		if !f.ok {
+			return fmt.Errorf("finetune: %s is %g, want %s", f.name, f.value, f.want)
+		}
+	}
+	return nil
 }
 
 // ValidateParams returns an error for hyperparameters that nothing reads, and for values that the encoding of a model
@@ -217,10 +226,10 @@ func (r Recipe) plainViT(what string) error {
 	return nil
 }
 
-// oneSize refuses what is not there for a model of pictures of several grids.
+// oneSize refuses what is not there for a model of images of several grids.
 func (r Recipe) oneSize(what string) error {
 	if r.Aspect == AspectKeep {
-		return fmt.Errorf("finetune: recipe %s keeps the aspect of its pictures: %s is for models of images of one size",
+		return fmt.Errorf("finetune: recipe %s keeps the aspect of its images: %s is for models of images of one size",
 			r.Name, what)
 	}
 	return nil
@@ -230,7 +239,7 @@ func (r Recipe) oneSize(what string) error {
 func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 	s := preprocess.Settings{Resample: preprocess.Bicubic, Size: size}
 	switch r.Aspect {
-	case AspectSquash:
+	case aspectSquash:
 		s.Fit = preprocess.FitExact
 	case AspectKeep:
 		if s.Fit, s.Patch = preprocess.FitPatches, r.Model.PatchSize; s.Patch == 0 {

@@ -20,7 +20,7 @@ func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
 	start := func() Recipe {
 		r := everything()
 		r.Params = map[string]any{"wepe_mode": "paper"}
-		r.Optimizer.LearningRates = map[string]float64{GroupHead: 2}
+		r.Optimizer.LearningRates = map[string]float64{groupHead: 2}
 		return r
 	}
 	for settings, change := range map[string]func(*Recipe){
@@ -32,7 +32,7 @@ func TestSetChangesTheFieldItNamesAndNoOther(t *testing.T) {
 		"ema=0":                                   func(r *Recipe) { r.EMA = 0 },
 		"optimizer.weight_decay=0.3":              func(r *Recipe) { r.Optimizer.WeightDecay = 0.3 },
 		"optimizer.decay_all=true":                func(r *Recipe) { r.Optimizer.DecayAll = true },
-		"optimizer.learning_rates.position=0.5":   func(r *Recipe) { r.Optimizer.LearningRates[GroupPosition] = 0.5 },
+		"optimizer.learning_rates.position=0.5":   func(r *Recipe) { r.Optimizer.LearningRates[groupPosition] = 0.5 },
 		"model.position=learned":                  func(r *Recipe) { r.Model.Position = "learned" },
 		`model.position="learned"`:                func(r *Recipe) { r.Model.Position = "learned" },
 		"model.width=64;model.drop_path=0.3":      func(r *Recipe) { r.Model.Width, r.Model.DropPath = 64, 0.3 },
@@ -86,7 +86,7 @@ func TestSetRefusesWhatItDoesNotUnderstandInOneLine(t *testing.T) {
 }
 
 func TestARunThatKeepsItsSourcesEncodingKeepsTheGridItWasTrainedOn(t *testing.T) {
-	source := &Source{Model: tiny().Model, Params: map[string]any{"rope_theta": 50.0}}
+	source := &initialModel{Model: tiny().Model, Params: map[string]any{"rope_theta": 50.0}}
 	source.Model.Position, source.Model.ImageRows, source.Model.ImageCols = "as2drope", 10, 6
 	kept, other := tiny(), tiny()
 	kept.Model.Position, other.Model.Position = "as2drope", "learned"
@@ -144,7 +144,7 @@ func TestEveryRecipeFitsItsModel(t *testing.T) {
 			}
 			model.Position = "learned"
 			r.Model.Position = "hybrid"
-			source := &Source{Path: "pretrained", Model: model, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.5, 0.5, 0.5}}
+			source := &initialModel{Path: "pretrained", Model: model, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.5, 0.5, 0.5}}
 			if r, err = r.adopt(source); err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

@@ -7,7 +7,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// onImageNet are the recipes of ImageNet-1k, 1,281,167 training pictures of 1,000 classes, from scratch: work for
+// onImageNet are the recipes of ImageNet-1k, 1,281,167 training images of 1,000 classes, from scratch: work for
 // accelerators, and for the cores that feed them (docs/augmentation.md). They train in bfloat16. None of them was run
 // by us. What differs from a source is said; for all of them: rates rise from 0 and fall to 0, where timm's rise from
 // 1e-6 and fall to 1e-5.
@@ -22,9 +22,9 @@ var onImageNet = []Recipe{
 
 	// big_vision's configs/vit_s16_i1k.py at 2f3f493 (Beyer et al. 2022, https://arxiv.org/abs/2205.01580): 76.5 % in 90
 	// epochs, with -position sincos2d. Its weight decay of 1e-4 follows the schedule but not the rate of 1e-3: 0.1 times
-	// the rate here. Of 99 % of the pictures, 10,000 steps of warm-up are 8.0775 epochs. There the head sees the pooled
+	// the rate here. Of 99 % of the images, 10,000 steps of warm-up are 8.0775 epochs. There the head sees the pooled
 	// vector through a dense layer with tanh (rep_size), which this ViT has not, the first moment is bfloat16, and
-	// operations on pictures are those of TensorFlow.
+	// operations on images are those of TensorFlow.
 	//
 	//	go run ./cmd/wepe compare --recipe bigvision-s16-90 --position sincos2d --data DIR          (3.2e18 FLOPs)
 	{
@@ -45,7 +45,7 @@ var onImageNet = []Recipe{
 	// DeiT-III (https://arxiv.org/abs/2204.07118) as rope-vit trains the encodings that it publishes (deit/README.md of
 	// github.com/naver-ai/rope-vit at 6268ea9): 400 epochs, top-1 at 224 of S/16 with a table 80.4 %, rotated by axes and
 	// with mixed frequencies 80.9 %. The positions are -position learned, rope-axial and rope-mixed. Its batches are of 8
-	// GPUs, 256 pictures each, which mix alone: here the parts of a batch do.
+	// GPUs, 256 images each, which mix alone: here the parts of a batch do.
 	//
 	//	go run ./cmd/wepe compare --recipe deit3-s16-400 --position learned,rope-axial,rope-mixed,wepe --data DIR (1.4e19)
 	deit3("deit3-s16-400", func(r *Recipe) {
@@ -99,8 +99,8 @@ func deit3(name string, change func(*Recipe)) Recipe {
 	return deit(name, func(r *Recipe) {
 		r.Model = vit.Config{PatchSize: 16, Depth: 12, LayerScale: 1e-4, PatchPositions: true, DType: "bfloat16"}
 		r.Epochs, r.BatchSize, r.Accumulate = 400, 2048, 8
-		r.Smoothing, r.Loss = 0, LossBCE
-		r.Optimizer = Optimizer{Kind: LAMB, WeightDecay: 0.03, ClipNorm: 1}
+		r.Smoothing, r.Loss = 0, lossBCE
+		r.Optimizer = Optimizer{Kind: kindLAMB, WeightDecay: 0.03, ClipNorm: 1}
 		a := &r.Augment
 		a.Policy, a.Jitter, a.EraseProb, a.EraseNoise = "3-augment", [4]float64{0.3, 0.3, 0.3, 0}, 0, false
 		change(r)

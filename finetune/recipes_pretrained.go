@@ -38,14 +38,14 @@ var fromPretrained = []Recipe{
 
 	// Dosovitskiy et al. 2021 (https://arxiv.org/abs/2010.11929), table 4 and B.1.1: SGD with momentum 0.9, no weight
 	// decay, batch 512, cosine, clipping at 1, a head that starts at zero, 384×384. VTAB: 2,500 steps at 0.01 for all
-	// tasks. Warm-up and parts of a batch are those of their code (configs/common.py at commit c6de1e5). Pictures are
+	// tasks. Warm-up and parts of a batch are those of their code (configs/common.py at commit c6de1e5). Images are
 	// resized, neither cropped nor flipped, since half of the tasks ask for places and directions. Of 1,000 images each
 	// epoch gives one batch, drawn anew, and drops the rest. Theirs, ViT-L/16: mean of 19 tasks 72.7 %. Unmeasured by us.
 	//
 	//	go run ./examples/vtab -recipe dosovitskiy-vtab -from CHECKPOINT -data DIR
 	dosovitskiy("dosovitskiy-vtab", 2500, 0.01, func(r *Recipe) { r.ValidationPart = -1 }),
 	// Theirs on CIFAR-100: 10,000 steps, the rate one of 0.001, 0.003, 0.01, 0.03 by 2 % of the training images held out;
-	// 0.03 is that of their code, whose crop of 5 to 100 % of the picture and flip this has too (input_pipeline.py).
+	// 0.03 is that of their code, whose crop of 5 to 100 % of the image and flip this has too (input_pipeline.py).
 	// Table 5: ViT-B/16 91.67 %, ViT-L/16 93.44 %. Unmeasured by us.
 	//
 	//	go run ./cmd/wepe compare --recipe dosovitskiy-cifar100 CHECKPOINT --data cifar100:DIR
@@ -81,7 +81,7 @@ var fromPretrained = []Recipe{
 		Freeze: "backbone,position,gate",
 		Epochs: 100, BatchSize: 1024, Accumulate: 8,
 		LearningRate: 4e-3,
-		Optimizer:    Optimizer{Kind: SGD},
+		Optimizer:    Optimizer{Kind: kindSGD},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, CropScale: [2]float64{0.08, 1}, FlipProb: 0.5,
 		},
@@ -110,7 +110,7 @@ var fromPretrained = []Recipe{
 	//
 	//	go run ./examples/vtab -recipe release-svhn -tasks svhn -position hybrid -from CHECKPOINT -data DIR
 	//
-	// The script pads a picture of 384 pixels by 32, these 32 by 3; it does flip digits, with probability ½.
+	// The script pads an image of 384 pixels by 32, these 32 by 3; it does flip digits, with probability ½.
 	releaseVTAB("release-svhn", 2e-5, 10, 15, 0.622459, func(r *Recipe) {
 		r.Params["wepe_surrogate"] = "svhn"
 		r.Epochs, r.BatchSize, r.WarmupEpochs, r.Smoothing, r.Optimizer.WeightDecay = 100, 16, 10, 0.1, 0.02
@@ -120,7 +120,7 @@ var fromPretrained = []Recipe{
 	}),
 	//	go run ./examples/vtab -recipe release-dmlab -tasks dmlab -position hybrid -from CHECKPOINT -data DIR
 	//
-	// The script takes 384 pixels of 416, padded by 32: here 85 to 100 % of the picture.
+	// The script takes 384 pixels of 416, padded by 32: here 85 to 100 % of the image.
 	releaseVTAB("release-dmlab", 1.2e-5, 15, 25, 0.645656, func(r *Recipe) {
 		r.Params["wepe_surrogate"] = "dmlab"
 		r.Epochs, r.BatchSize, r.WarmupEpochs, r.Smoothing, r.Optimizer.WeightDecay = 120, 12, 15, 0.15, 0.025
@@ -144,7 +144,7 @@ func dosovitskiy(name string, steps int, rate float64, change func(*Recipe)) Rec
 		Name:  name,
 		Steps: steps, BatchSize: 512, Accumulate: 8,
 		LearningRate: rate, WarmupSteps: 500,
-		Optimizer: Optimizer{Kind: SGD, Momentum: 0.9, ClipNorm: 1}, ZeroHead: true,
+		Optimizer: Optimizer{Kind: kindSGD, Momentum: 0.9, ClipNorm: 1}, ZeroHead: true,
 		Augment:       data.Augment{Size: [2]int{384, 384}},
 		EvalBatchSize: 64,
 	}
@@ -164,7 +164,7 @@ func releaseCIFAR100(name string, change func(*Recipe)) Recipe {
 		Epochs: 35, BatchSize: 20,
 		LearningRate: 4e-5, WarmupEpochs: 8, Smoothing: 0.1,
 		Optimizer: Optimizer{WeightDecay: 0.05, DecayAll: true, ClipNorm: 1,
-			LearningRates: map[string]float64{GroupPosition: 16, GroupGate: 20, GroupHead: 20}},
+			LearningRates: map[string]float64{groupPosition: 16, groupGate: 20, groupHead: 20}},
 		Augment: data.Augment{
 			Size: [2]int{224, 224}, CropScale: [2]float64{0.8, 1}, CropRatio: [2]float64{0.9, 1.1}, FlipProb: 0.5,
 			Rotate: 15, Jitter: [4]float64{0.4, 0.4, 0.4, 0.1}, GreyProb: 0.1,
@@ -188,7 +188,7 @@ func releaseVTAB(name string, rate, position, head, gate float64, change func(*R
 		Params:       map[string]any{"wepe_gate": gate},
 		LearningRate: rate,
 		Optimizer: Optimizer{DecayAll: true, ClipNorm: 1,
-			LearningRates: map[string]float64{GroupPosition: position, GroupGate: head, GroupHead: head}},
+			LearningRates: map[string]float64{groupPosition: position, groupGate: head, groupHead: head}},
 		Augment:        data.Augment{Size: [2]int{384, 384}, Mean: imagenetMean, Std: imagenetStd},
 		ValidationPart: -1,
 		Resample:       "bilinear",

@@ -90,7 +90,7 @@ func (t *Trainer) writeLog() error {
 	if err := report.Events(&events, rows.Evals); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(t.Dir, EventsFile), events.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(t.Dir, eventsFile), events.Bytes(), 0o644); err != nil {
 		return err
 	}
 	return report.Picture(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return report.CSV(w, rows.Evals) })

@@ -33,7 +33,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 	} {
 		recipe := gomlxtest.Must(everything().Set(c.settings))(t)
 		recipe.Model.Position = c.position
-		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: pictures(47, 1), Test: pictures(9, 2),
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Test: dataset(9, 2),
 			From: c.from}
 		run.Dir = t.TempDir()
 		variables, rows := finished(t, run)
@@ -63,7 +63,7 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 }
 
 func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
-	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1), Dir: t.TempDir()}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Dir: t.TempDir()}
 	stopped(t, run, 1)
 	for want, change := range map[string]func(*Run){
 		"its optimizer.weight_decay is 0.05, this one's 0.06": func(r *Run) { r.Recipe.Optimizer.WeightDecay = 0.06 },
@@ -71,7 +71,7 @@ func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
 			r.Recipe.Params = map[string]any{"wepe_mode": "release"}
 		},
 		"its seed is 0": func(r *Run) { r.Seed = 1 },
-		"images differ": func(r *Run) { r.Train = pictures(30, 2) },
+		"images differ": func(r *Run) { r.Train = dataset(30, 2) },
 	} {
 		other := run
 		change(&other)
@@ -86,7 +86,7 @@ func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
 func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
 	rng := campaign.Rand(11)
 	campaign.Leaks(t, 5, 1000, "trainings begun, cancelled and closed", func(int) {
-		run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(30, 1), Test: pictures(9, 2),
+		run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Test: dataset(9, 2),
 			Dir: t.TempDir()}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

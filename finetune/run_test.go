@@ -123,7 +123,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 }
 
 func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
-	run, test := tinyRun(t, "ema=0.5;epochs=2", 40), pictures(11, 2)
+	run, test := tinyRun(t, "ema=0.5;epochs=2", 40), dataset(11, 2)
 	run.Test, run.Dir, run.Weights = test, t.TempDir(), Last
 	model, row := done(t, run)
 	if got, err := model.Evaluate(test); err != nil || got != row.Test {
@@ -165,10 +165,10 @@ func TestARunWarnsOfPatchesThatItsEncodingCannotTellApart(t *testing.T) {
 func TestAnEvaluationIsNotRememberedAcrossAChangeOfWeights(t *testing.T) {
 	trainer := begun(t, tinyRun(t, "ema=0.9", 40))
 	advanced(t, trainer, 6)
-	set, m := pictures(61, 3), trainer.model
+	set, m := dataset(61, 3), trainer.model
 	for k := range 3 {
 		p := m.upload(set)
-		want := gomlxtest.Must(m.evaluate(p))(t)
+		want := gomlxtest.Must(m.examination(p))(t).metrics()
 		p.finalize()
 		if got := gomlxtest.Must(m.Evaluate(set))(t); got != want {
 			t.Errorf("after %d swaps Evaluate gives %+v, the weights %+v", k, got, want)
@@ -181,7 +181,7 @@ func TestAnEvaluationIsNotRememberedAcrossAChangeOfWeights(t *testing.T) {
 
 // The test set asks for wrong answers, so its accuracy falls while the validation's rises.
 func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
-	run, test := tinyRun(t, "epochs=6;validation_part=0.4", 150), pictures(80, 2)
+	run, test := tinyRun(t, "epochs=6;validation_part=0.4", 150), dataset(80, 2)
 	for i := range test.Labels {
 		test.Labels[i] = (test.Labels[i] + 1) % 7
 	}
@@ -193,12 +193,12 @@ func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
 		if p.Eval == nil {
 			return
 		}
-		on, err := trainer.model.evaluate(trainer.model.upload(test)) // Evaluate remembers a set's answers
+		e, err := trainer.model.examination(trainer.model.upload(test)) // Evaluate remembers a set's answers
 		if err != nil {
 			t.Fatal(err)
 		}
 		steps = append(steps, int64(p.Step))
-		validated, tested = append(validated, float64(p.Eval.Top1)), append(tested, float64(on.Top1))
+		validated, tested = append(validated, float64(p.Eval.Top1)), append(tested, float64(e.metrics().Top1))
 	}
 	advanced(t, trainer, trainer.Steps)
 	want := steps[slices.Index(validated, slices.Max(validated))]
@@ -223,7 +223,7 @@ func (onnxRuntime) Name() string { return "onnxruntime" }
 func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 	const inSteps = "epochs=0;warmup_epochs=0;steps=10;"
 	for settings, want := range map[string]string{
-		"model.classes=9":           "model's classes is 9, but 7 in data set pictures",
+		"model.classes=9":           "model's classes is 9, but 7 in dataset images",
 		"model.image_rows=8":        "model's image_rows is 8, but 4",
 		"model.patch_size=3":        "does not divide into patches",
 		"model.position=rope":       "unknown position",
@@ -272,9 +272,9 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Run){
 		"5 training images are fewer than one batch of 6: lower batch_size": func(r *Run) {
-			r.Train = pictures(6, 1) // 1 is held out
+			r.Train = dataset(6, 1) // 1 is held out
 		},
-		"pictures has no images":   func(r *Run) { r.Test = pictures(0, 1) },
+		"images has no images":     func(r *Run) { r.Test = dataset(0, 1) },
 		"label 7":                  func(r *Run) { r.Train.Describe().Labels[3] = 7 },
 		"want 0 <= ema < 1":        func(r *Run) { r.Recipe.EMA = math.NaN() }, // as JSON cannot say it
 		"epsilon is NaN":           func(r *Run) { r.Recipe.Optimizer.Epsilon = math.NaN() },
@@ -292,7 +292,7 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 }
 
 func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
-	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: pictures(40, 1), Dir: t.TempDir()}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(40, 1), Dir: t.TempDir()}
 	trainer := begun(t, run)
 	advanced(t, trainer, 1)
 	diverge(t, trainer.model)

@@ -22,11 +22,11 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// pictures is a set of 4×6 pixels in 7 classes; a class is a colour that shows through noise.
-func pictures(n int, seed uint64) *data.Memory {
+// images is a set of 4×6 pixels in 7 classes; a class is a colour that shows through noise.
+func dataset(n int, seed uint64) *data.Memory {
 	r := rand.New(rand.NewPCG(seed, 0))
 	s := &data.Memory{
-		Info: data.Info{Name: "pictures", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e f g")},
+		Info: data.Info{Name: "images", Height: 4, Width: 6, Channels: 3, Classes: strings.Fields("a b c d e f g")},
 	}
 	for range n {
 		label := r.IntN(len(s.Classes))
@@ -45,7 +45,7 @@ func (m *Model) logitsOf(set *data.Memory) (logits [][]float32, err error) {
 	return logits, m.eachLogits(p, func(_ int, l []float32) { logits = append(logits, l) })
 }
 
-// tiny is a recipe for pictures that trains in milliseconds.
+// tiny is a recipe for images that trains in milliseconds.
 func tiny() Recipe {
 	return Recipe{
 		Name:   "tiny",
@@ -56,11 +56,11 @@ func tiny() Recipe {
 	}
 }
 
-// tinyRun trains tiny with some settings on so many pictures.
+// tinyRun trains tiny with some settings on so many images.
 func tinyRun(t *testing.T, settings string, images int) Run {
 	t.Helper()
 	recipe := gomlxtest.Must(tiny().Set(settings))(t)
-	return Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(images, 1)}
+	return Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(images, 1)}
 }
 
 // everything is tiny with all that is random or remembers switched on.

@@ -9,6 +9,7 @@ import (
 	"image/color"
 	"image/png"
 	"io"
+	"slices"
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -19,16 +20,37 @@ import (
 )
 
 const (
-	shownImages = 8  // of a set
-	shownTimes  = 5  // each
-	shownSide   = 96 // pixels at least; smaller pictures are enlarged by a whole number
+	shownImages = 8
+	shownEpochs = 5
+	shownSide   = 96 // pixels at least; smaller images are enlarged by a whole number
 	shownGap    = 4
 )
 
-// ShowAugmentation draws what a recipe does to the first eight images of a set, as PNG: a row for each of five epochs
-// below the images as they are, each column one image, in a batch of these eight, which is what they are mixed with.
+// grid is a page of images of one size, enlarged by a whole number.
+type grid struct {
+	page          *image.RGBA
+	height, width int // of an enlarged image
+}
+
+func newGrid(rows, cols, height, width int) grid {
+	times := max(1, (shownSide+min(height, width)-1)/min(height, width))
+	g := grid{height: height * times, width: width * times}
+	g.page = image.NewRGBA(image.Rect(0, 0, cols*(g.width+shownGap)+shownGap, rows*(g.height+shownGap)+shownGap))
+	draw.Draw(g.page, g.page.Bounds(), image.White, image.Point{}, draw.Src)
+	return g
+}
+
+func (g grid) put(row, col int, img image.Image) {
+	corner := image.Pt(shownGap+col*(g.width+shownGap), shownGap+row*(g.height+shownGap))
+	draw.NearestNeighbor.Scale(g.page, image.Rectangle{corner, corner.Add(image.Pt(g.width, g.height))}, img,
+		img.Bounds(), draw.Src, nil)
+}
+
+// ShowAugmentation draws what a recipe does to the first eight images of a dataset, as PNG: a row for each of five
+// epochs below the images as they are, each column one image, in a batch of these eight, which is what they are mixed
+// with.
 func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images data.Source, seed int64) error {
-	if err := r.oneSize("a picture of the augmentation"); err != nil {
+	if err := r.oneSize("an image of the augmentation"); err != nil {
 		return err
 	}
 	if err := r.Augment.Validate(); err != nil {
@@ -42,61 +64,56 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 	if err != nil {
 		return err
 	}
-	n := len(rows)
 	height, width := r.Augment.OutputSize(set.Height, set.Width)
-	times := max(1, (shownSide+min(height, width)-1)/min(height, width))
-	cell := image.Pt(width*times+shownGap, height*times+shownGap)
-	page := image.NewRGBA(image.Rect(0, 0, n*cell.X+shownGap, (1+shownTimes)*cell.Y+shownGap))
-	draw.Draw(page, page.Bounds(), image.White, image.Point{}, draw.Src)
-	place := func(row, k int, picture image.Image) {
-		corner := image.Pt(shownGap+k*cell.X, shownGap+row*cell.Y)
-		draw.NearestNeighbor.Scale(page, image.Rectangle{corner, corner.Add(image.Pt(width*times, height*times))}, picture,
-			picture.Bounds(), draw.Src, nil)
-	}
+	g := newGrid(1+shownEpochs, len(rows), height, width)
 	for k := range rows {
-		place(0, k, set.RGBA(k))
+		g.put(0, k, set.RGBA(k))
 	}
-	host, augment := images.Divide(r.Augment)
-	program, err := NewExec(backend, func(inputs []*Node) []*Node {
-		return []*Node{augment.Images(inputs[0], inputs[1:])}
-	})
+	_, augment := images.Divide(r.Augment)
+	program, err := NewExec(backend, func(inputs []*Node) *Node { return augment.Images(inputs[0], inputs[1:]) })
 	if err != nil {
 		return err
 	}
 	defer program.Finalize()
-	for epoch := range shownTimes {
-		pictures := set
-		if host != (data.Augment{}) {
-			if pictures, err = data.LoadBatch(images, host, seed, epoch, rows); err != nil {
-				return err
-			}
-		}
-		inputs := []any{pictures.Tensor()}
-		_, augment := images.Divide(r.augmentation(epoch))
-		plan := augment.Plan(set, seed, epoch, 0, rows)
-		for _, t := range plan.Tensors() {
-			inputs = append(inputs, t)
-		}
-		shown, err := program.Call(inputs...)
-		for _, t := range inputs {
-			_ = t.(*tensors.Tensor).FinalizeAll()
-		}
+	for epoch := range shownEpochs {
+		values, err := r.augmented(program, images, set, seed, epoch, rows)
 		if err != nil {
 			return err
 		}
-		flat, err := tensors.CopyFlatData[float32](shown[0])
-		_ = shown[0].FinalizeAll()
-		if err != nil {
-			return err
-		}
-		for k, size := 0, height*width*set.Channels; k < n; k++ {
-			place(1+epoch, k, r.denormalised(flat[k*size:(k+1)*size], height, width, set.Channels))
+		for k, pixels := range slices.Collect(slices.Chunk(values, height*width*set.Channels)) {
+			g.put(1+epoch, k, r.denormalised(pixels, height, width, set.Channels))
 		}
 	}
-	return png.Encode(w, page)
+	return png.Encode(w, g.page)
 }
 
-// denormalised is a picture of what a model sees, colours that no byte has cut off.
+// augmented returns what a model sees of rows of a source in an epoch; set has these rows.
+func (r Recipe) augmented(program *Exec, images data.Source, set *data.Memory, seed int64, epoch int, rows []int) (
+	[]float32, error) {
+	host, augment := images.Divide(r.augmentation(epoch))
+	shown := set
+	if host != (data.Augment{}) {
+		var err error
+		if shown, err = data.LoadBatch(images, host, seed, epoch, rows); err != nil {
+			return nil, err
+		}
+	}
+	inputs := []any{shown.Tensor()}
+	for _, t := range augment.Plan(set, seed, epoch, 0, rows).Tensors() {
+		inputs = append(inputs, t)
+	}
+	outputs, err := program.Call(inputs...)
+	for _, t := range inputs {
+		_ = t.(*tensors.Tensor).FinalizeAll()
+	}
+	if err != nil {
+		return nil, err
+	}
+	flat, err := taken(outputs, len(rows))
+	return flat[0], err
+}
+
+// denormalised is an image of what a model sees, colours that no byte has cut off.
 func (r Recipe) denormalised(values []float32, height, width, channels int) image.Image {
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
 	for i := range height * width {

@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// shownCell is a picture of ShowAugmentation's, in the size that the set has.
+// shownCell is an image of ShowAugmentation's, in the size that the set has.
 func shownCell(t *testing.T, page image.Image, row, column, height, width int) []uint8 {
 	t.Helper()
 	times := (page.Bounds().Dx() - shownGap) / shownImages / width
@@ -29,8 +29,8 @@ func shownCell(t *testing.T, page image.Image, row, column, height, width int) [
 	return out
 }
 
-func TestThePictureOfAnAugmentationShowsImagesBeforeAndAfterIt(t *testing.T) {
-	set := pictures(11, 3)
+func TestTheGridOfAnAugmentationShowsImagesBeforeAndAfterIt(t *testing.T) {
+	set := dataset(11, 3)
 	show := func(settings string) image.Image {
 		r := gomlxtest.Must(tiny().Set(settings))(t)
 		var file bytes.Buffer
@@ -54,7 +54,7 @@ func TestThePictureOfAnAugmentationShowsImagesBeforeAndAfterIt(t *testing.T) {
 			}
 			row := 0
 			if &pixels[0] == &mirrored[0] {
-				row = shownTimes
+				row = shownEpochs
 			}
 			if got := cell(flipped, row, k); !bytes.Equal(got, want) {
 				t.Fatalf("image %d in row %d is %v, want %v", k, row, got, want)

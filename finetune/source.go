@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// Source is the pretrained model that a run starts from. The run's checkpoints and rows keep this description, so that
+// initialModel is the pretrained model that a run starts from. The run's checkpoints and rows keep this description, so that
 // a resume needs no file but its own.
 //
 // Its backbone is taken as it is. Its positions are
@@ -25,7 +25,7 @@ import (
 //	others   taken for the same position, else dropped
 //
 // and what the run's position has beyond that is drawn anew. Its head is taken if it has the run's classes.
-type Source struct {
+type initialModel struct {
 	Path    string         `json:"path"`
 	SHA256  string         `json:"sha256"`           // of its weights' file
 	Model   vit.Config     `json:"model"`            // with its own image size
@@ -40,7 +40,7 @@ type Source struct {
 }
 
 // openSource imports a model for a run with the given classes.
-func openSource(path string, files checkpoints.ImportOptions, classes []string) (*Source, error) {
+func openSource(path string, files checkpoints.ImportOptions, classes []string) (*initialModel, error) {
 	files.Classes = len(classes)
 	imported, err := checkpoints.Import(path, files)
 	if err != nil {
@@ -50,8 +50,8 @@ func openSource(path string, files checkpoints.ImportOptions, classes []string) 
 }
 
 // newSource describes an imported model to a run with the given classes, and drops its head if it is of others.
-func newSource(path string, imported *checkpoints.Imported, classes []string) *Source {
-	s := &Source{
+func newSource(path string, imported *checkpoints.Imported, classes []string) *initialModel {
+	s := &initialModel{
 		Path: path, SHA256: imported.SHA256, Model: imported.Config, Params: maps.Clone(imported.Params),
 		Classes:  imported.Labels,
 		resample: imported.Resample, imported: imported,
@@ -73,7 +73,7 @@ func newSource(path string, imported *checkpoints.Imported, classes []string) *S
 }
 
 // adopt fills in what the source decides, the network and its pixels, and refuses what contradicts it.
-func (r Recipe) adopt(s *Source) (Recipe, error) {
+func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	m, c := &r.Model, s.Model.WithDefaults()
 	for _, err := range []error{
 		agree("patch_size", &m.PatchSize, c.PatchSize), agree("channels", &m.Channels, c.Channels),
@@ -118,7 +118,7 @@ func (r Recipe) adopt(s *Source) (Recipe, error) {
 }
 
 // keeps says whether a variable of the source becomes one of the run's model.
-func (s *Source) keeps(path string, r Recipe) bool {
+func (s *initialModel) keeps(path string, r Recipe) bool {
 	switch {
 	case strings.HasPrefix(path, headPath):
 		return !r.ZeroHead
@@ -129,7 +129,7 @@ func (s *Source) keeps(path string, r Recipe) bool {
 }
 
 // sum is what tells sources apart, "" for none.
-func (s *Source) sum() string {
+func (s *initialModel) sum() string {
 	if s == nil {
 		return ""
 	}
@@ -138,7 +138,7 @@ func (s *Source) sum() string {
 
 // chooseHead drops a head that answers another question; where the names of its classes are not known, as many classes
 // are the same ones.
-func (s *Source) chooseHead(classes []string) {
+func (s *initialModel) chooseHead(classes []string) {
 	unnamed := len(s.Classes) == 0 || s.Classes[0] == "LABEL_0" // transformers' name where nobody gave one
 	if s.imported.Variables[headPath+"weights"] == nil || s.Model.Classes == len(classes) &&
 		(unnamed || slices.Equal(s.Classes, classes)) {
@@ -156,7 +156,7 @@ func (s *Source) chooseHead(classes []string) {
 
 // load creates the variables that the source gives to a model, which draws no other but those that may be new. The
 // report says what became of the rest, a line each.
-func (s *Source) load(m *Model, mayBeNew func(path string) bool) (report []string, err error) {
+func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report []string, err error) {
 	r := m.Recipe
 	report = append(report, fmt.Sprintf("starting from %s (SHA-256 %.12s…)", s.Path, s.SHA256))
 	report = append(report, s.report...)
@@ -195,7 +195,7 @@ func (s *Source) load(m *Model, mayBeNew func(path string) bool) (report []strin
 }
 
 // pixels says whose normalisation of the pixels a run takes.
-func (s *Source) pixels(r Recipe) string {
+func (s *initialModel) pixels(r Recipe) string {
 	mine, its := [2][3]float64{r.Augment.Mean, r.Augment.Std}, [2][3]float64{s.Mean, s.Std}
 	switch {
 	case its == [2][3]float64{}:

@@ -22,7 +22,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// pretrained is a run of tiny with some changes, one epoch on pictures of 4×6 pixels: a grid of 2×3.
+// pretrained is a run of tiny with some changes, one epoch on images of 4×6 pixels: a grid of 2×3.
 func pretrained(t *testing.T, change func(*Recipe)) (dir string, m *Model) {
 	t.Helper()
 	recipe := tiny()
@@ -31,7 +31,7 @@ func pretrained(t *testing.T, change func(*Recipe)) (dir string, m *Model) {
 		change(&recipe)
 	}
 	dir = t.TempDir()
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(40, 1), Dir: dir}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(40, 1), Dir: dir}
 	done(t, run)
 	m, err := Open(run.Backend, dir) // what a source is: the best checkpoint, averages in place of weights
 	if err != nil {
@@ -71,7 +71,7 @@ func started(t *testing.T, settings string, run Run) (*classification, string) {
 	run.Recipe = gomlxtest.Must(fine().Set(settings))(t)
 	run.Backend, run.Logger = gomlxtest.Backend(), gomlxtest.Logger(&said)
 	if run.Train == nil {
-		run.Train = pictures(30, 3)
+		run.Train = dataset(30, 3)
 	}
 	return begun(t, run), said.String()
 }
@@ -152,7 +152,7 @@ func TestAHybridStartsItsEncodingFromTheTableOfItsOwnGrid(t *testing.T) {
 func TestThePretrainedFunctionIsTheOneThatIsFineTuned(t *testing.T) {
 	// At its own size, with its own positions and head, a pretrained model answers as before the first step.
 	from, source := pretrained(t, func(r *Recipe) { r.EMA = 0.5 })
-	set := pictures(11, 9)
+	set := dataset(11, 9)
 	want := gomlxtest.Must(source.Evaluate(set))(t)
 	trainer, _ := started(t, "augment.size=[4,6];model.position=learned", Run{From: from})
 	if got, err := trainer.model.Evaluate(set); err != nil || got != want {
@@ -163,9 +163,9 @@ func TestThePretrainedFunctionIsTheOneThatIsFineTuned(t *testing.T) {
 func TestTheHeadIsKeptOnlyForTheSameClasses(t *testing.T) {
 	from, source := pretrained(t, nil)
 	head := source.weights(t, "")["head/weights"]
-	others := pictures(30, 3)
+	others := dataset(30, 3)
 	others.Classes = strings.Fields("a b c d e f other")
-	fewer := pictures(30, 3)
+	fewer := dataset(30, 3)
 	fewer.Classes = fewer.Classes[:5]
 	for i := range fewer.Labels {
 		fewer.Labels[i] %= 5
@@ -176,8 +176,8 @@ func TestTheHeadIsKeptOnlyForTheSameClasses(t *testing.T) {
 		kept bool
 		said string
 	}{
-		"same":       {set: pictures(30, 3), kept: true},
-		"same, zero": {set: pictures(30, 3), zero: true},
+		"same":       {set: dataset(30, 3), kept: true},
+		"same, zero": {set: dataset(30, 3), zero: true},
 		"others":     {set: others, said: "head: a new one for 7 classes in place of the checkpoint's for 7 others\n"},
 		"fewer":      {set: fewer, said: "head: a new one for 5 classes in place of the checkpoint's for 7\n"},
 		"zero":       {set: fewer, zero: true, said: "for 5 classes"},
@@ -212,7 +212,7 @@ func TestPositionsOfTheSameKindAreKeptWithTheirHyperparameters(t *testing.T) {
 		t.Errorf("params %v, said\n%s", trainer.Recipe.Params, said)
 	}
 	recipe := gomlxtest.Must(fine().Set("model.position=wepe;wepe_mode=paper"))(t)
-	_, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: pictures(30, 3)}.prepared()
+	_, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3)}.prepared()
 	if err == nil || !strings.Contains(err.Error(), "wepe_mode is paper, but release in checkpoint "+from) {
 		t.Errorf("another mode than the variables': %v", err)
 	}
@@ -245,7 +245,7 @@ func TestARecipeThatContradictsItsSourceIsRefusedInOneLine(t *testing.T) {
 	} {
 		recipe := gomlxtest.Must(fine().Set("model.position=learned;" + settings))(t)
 		dir := filepath.Join(t.TempDir(), "run")
-		_, _, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: pictures(30, 3), Dir: dir}.Do(
+		_, _, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3), Dir: dir}.Do(
 			t.Context())
 		refused(t, settings, err, want)
 		if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) > 0 {
@@ -259,7 +259,7 @@ func TestAResumeNeedsItsSourceNoMoreButTakesNoOther(t *testing.T) {
 	from, _ := pretrained(t, nil)
 	recipe := fine()
 	recipe.Steps, recipe.WarmupSteps, recipe.Model.Position = 6, 3, "hybrid"
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: pictures(30, 3), From: from, Dir: t.TempDir()}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(30, 3), From: from, Dir: t.TempDir()}
 	variables, _ := finished(t, run)
 
 	run.Dir = t.TempDir()
@@ -291,11 +291,11 @@ func TestAResumeNeedsItsSourceNoMoreButTakesNoOther(t *testing.T) {
 
 func TestRowsSayWhereTheWeightsCameFrom(t *testing.T) {
 	from, _ := pretrained(t, nil)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: pictures(30, 3)}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: dataset(30, 3)}
 	_, row := done(t, run)
 	var settings struct {
 		Recipe
-		From *Source
+		From *initialModel
 	}
 	if err := json.Unmarshal(row.Settings, &settings); err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func fineTunesFrom(t *testing.T, set string) {
 
 func TestASourceThatLacksPartOfTheBackboneIsNamed(t *testing.T) {
 	from, _ := pretrained(t, nil)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: pictures(30, 3)}
+	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: dataset(30, 3)}
 	run = gomlxtest.Must(run.prepared())(t)
 	delete(run.source.imported.Variables, "norm/gain")
 	trainer := gomlxtest.Must(run.begin())(t)

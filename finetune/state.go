@@ -12,12 +12,12 @@ import (
 
 // state is what a checkpoint stores besides the variables.
 type state struct {
-	Recipe  Recipe   `json:"recipe"`
-	Classes []string `json:"classes"`
-	Seed    int64    `json:"seed"`
-	From    *Source  `json:"from,omitempty"`    // nil for a run from scratch
-	Data    string   `json:"data"`              // fingerprint of the training images
-	Damaged []int    `json:"damaged,omitempty"` // training images of a stream that were left out
+	Recipe  Recipe        `json:"recipe"`
+	Classes []string      `json:"classes"`
+	Seed    int64         `json:"seed"`
+	From    *initialModel `json:"from,omitempty"`    // nil for a run from scratch
+	Data    string        `json:"data"`              // fingerprint of the training images
+	Damaged []int         `json:"damaged,omitempty"` // training images of a stream that were left out
 	// Preprocess is how the images came to their size; zero in runs of before it was stored.
 	Preprocess preprocess.Settings `json:"preprocess,omitzero"`
 	Course

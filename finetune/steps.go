@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/internal/inplace"
 )
 
-// The programs of a run. Each is compiled once: whatever changes from step to step (rows of the data set, windows,
+// The programs of a run. Each is compiled once: whatever changes from step to step (rows of the dataset, windows,
 // learning rate) is input. GoMLX's train.Trainer is not used: it adds metric variables under random names, which would
 // end in checkpoints, and takes its batches apart into inputs and labels, where here one plan serves both.
 
@@ -202,7 +202,7 @@ func (o Optimizer) update(scope *model.Scope, vars []*model.Variable, grads []*N
 	for i, v := range vars {
 		w := v.NodeValue(g)
 		var step *Node
-		if o.Kind == SGD {
+		if o.Kind == kindSGD {
 			momentum := companion(scope, "/sgd/momentum", v)
 			step = Add(MulScalar(momentum.NodeValue(g), o.Momentum), grads[i])
 			momentum.SetNodeValue(step)
@@ -217,7 +217,7 @@ func (o Optimizer) update(scope *model.Scope, vars []*model.Variable, grads []*N
 		lr := rate
 		if _, decays := groupOf(v.Path()); (decays || o.DecayAll) && o.WeightDecay > 0 {
 			step = Add(step, MulScalar(w, o.WeightDecay))
-			if o.Kind == LAMB {
+			if o.Kind == kindLAMB {
 				lr = Mul(rate, trust(w, step))
 			}
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// tarred are the pictures of a set as a file each, in two tar shards.
+// tarred are the images of a set as a file each, in two tar shards.
 func tarred(t *testing.T, set *data.Memory) *data.Files {
 	t.Helper()
 	var shards [2][][2]string
@@ -44,19 +44,19 @@ func tarred(t *testing.T, set *data.Memory) *data.Files {
 func streamOf(t *testing.T, f *data.Files, how data.Streaming) *data.Stream {
 	t.Helper()
 	set := gomlxtest.Must(f.Stream(preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{4, 6}}, how))(t)
-	set.Name = "pictures"
+	set.Name = "images"
 	return set
 }
 
 func TestARunFromAStreamIsThatFromMemory(t *testing.T) {
 	onTheSameBits(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: pictures(47, 1), Test: pictures(9, 2),
+	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: dataset(47, 1), Test: dataset(9, 2),
 		Dir: t.TempDir()}
 	want, wantRows := finished(t, run)
 	for _, workers := range []int{1, 3} {
 		run.Dir = t.TempDir()
-		run.Train = streamOf(t, tarred(t, pictures(47, 1)), data.Streaming{Workers: workers})
-		run.Test = streamOf(t, tarred(t, pictures(9, 2)), data.Streaming{Workers: workers})
+		run.Train = streamOf(t, tarred(t, dataset(47, 1)), data.Streaming{Workers: workers})
+		run.Test = streamOf(t, tarred(t, dataset(9, 2)), data.Streaming{Workers: workers})
 		got, rows := finished(t, run)
 		if !bytes.Equal(got, want) || !reflect.DeepEqual(rows, wantRows) {
 			t.Errorf("%d workers: other weights or rows than from memory", workers)
@@ -82,14 +82,14 @@ func (r *read) Open(part int) (io.ReadCloser, error) {
 	return r.Container.Open(part)
 }
 
-// cropping is everything with random crops of larger pictures.
+// cropping is everything with random crops of larger images.
 func cropping(t *testing.T) Recipe {
 	return gomlxtest.Must(everything().Set("augment.pad=0;augment.crop_scale=[0.3,1];validation_part=-1"))(t)
 }
 
 func TestAStreamGoesOnAmidAnEpochWithoutReadingWhatItHasSeen(t *testing.T) {
 	onTheSameBits(t)
-	f := tarred(t, pictures(47, 1))
+	f := tarred(t, dataset(47, 1))
 	run := Run{Backend: gomlxtest.Backend(), Recipe: cropping(t), Seed: 5, Train: streamOf(t, f, data.Streaming{}),
 		Dir: t.TempDir()}
 	want, rows := finished(t, run)
@@ -110,14 +110,14 @@ func TestAStreamGoesOnAmidAnEpochWithoutReadingWhatItHasSeen(t *testing.T) {
 		}
 	}
 	if !reflect.DeepEqual(counter.parts, wanted) {
-		t.Errorf("%d pictures were read, want the %d that were left", len(counter.parts), len(wanted))
+		t.Errorf("%d images were read, want the %d that were left", len(counter.parts), len(wanted))
 	}
 }
 
 func TestAShardThatIsCutStopsARunWithEverythingSaved(t *testing.T) {
 	onTheSameBits(t)
 	for name, validation := range map[string]string{"training": "-1", "validation": "0.1"} {
-		f := tarred(t, pictures(47, 1))
+		f := tarred(t, dataset(47, 1))
 		recipe := gomlxtest.Must(cropping(t).Set("accumulate=3;validation_part=" + validation))(t)
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: streamOf(t, f, data.Streaming{}),
 			Dir: t.TempDir()}
@@ -150,8 +150,8 @@ func TestAShardThatIsCutStopsARunWithEverythingSaved(t *testing.T) {
 	}
 }
 
-func TestDamagedPicturesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *testing.T) {
-	f := tarred(t, pictures(330, 1))
+func TestDamagedImagesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *testing.T) {
+	f := tarred(t, dataset(330, 1))
 	f.In = &broken{f.In, []int{17, 205}}
 	run := tinyRun(t, "epochs=1;validation_part=0.5", 0)
 	run.Train = streamOf(t, f, data.Streaming{})
@@ -166,17 +166,17 @@ func TestDamagedPicturesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *test
 	stopped(t, run, 20)
 	m, row := done(t, run)
 	if row.Damaged != 4 || row.Test.Images != 328 || row.Validation.Images < 163 || row.Validation.Images > 165 {
-		t.Errorf("%d are left out, of 330 test pictures %d count, of 165 held out %d", row.Damaged, row.Test.Images,
+		t.Errorf("%d are left out, of 330 test images %d count, of 165 held out %d", row.Damaged, row.Test.Images,
 			row.Validation.Images)
 	}
 	slices.Sort(lines)
 	if lines = slices.Compact(lines); len(lines) != 2 || !strings.Contains(lines[0], "017.png") {
 		t.Errorf("said %q", lines)
 	}
-	answers := gomlxtest.Must(m.answers(test))(t)
+	answers := gomlxtest.Must(m.examine(test))(t).verdicts
 	for i, a := range answers {
 		if (a.class < 0) != (i == 17 || i == 205) {
-			t.Errorf("picture %d is class %d", i, a.class)
+			t.Errorf("image %d is class %d", i, a.class)
 		}
 	}
 	if err := run.Page(m, row); err != nil {
@@ -184,7 +184,7 @@ func TestDamagedPicturesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *test
 	}
 }
 
-// broken is a container with parts that are no pictures.
+// broken is a container with parts that are no images.
 type broken struct {
 	data.Container
 	parts []int
@@ -192,7 +192,7 @@ type broken struct {
 
 func (b *broken) Open(part int) (io.ReadCloser, error) {
 	if slices.Contains(b.parts, part) {
-		return io.NopCloser(strings.NewReader("no picture")), nil
+		return io.NopCloser(strings.NewReader("no image")), nil
 	}
 	return b.Container.Open(part)
 }

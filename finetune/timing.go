@@ -49,7 +49,7 @@ func (t *Timing) Close() {
 	t.c.model.Finalize()
 }
 
-// Noise is a set of pictures that hold nothing, for measuring time.
+// Noise is a set of images that hold nothing, for measuring time.
 func Noise(images, height, width, classes int) *data.Memory {
 	set := &data.Memory{Info: data.Info{Name: "noise", Labels: make([]int32, images), Height: height, Width: width,
 		Channels: 3, Classes: make([]string, classes)}, Pixels: make([]uint8, images*height*width*3)}

@@ -15,7 +15,7 @@ import (
 // overfits is a run whose best evaluation is not its last: seven images of noise teach nothing, at a high rate.
 func overfits(t *testing.T, settings string) Run {
 	run := tinyRun(t, "epochs=9;learning_rate=0.3;warmup_epochs=0;optimizer.clip_norm=0;"+settings, 18)
-	run.Validation, run.Test = pictures(23, 5), pictures(29, 6)
+	run.Validation, run.Test = dataset(23, 5), dataset(29, 6)
 	run.Dir = t.TempDir()
 	return run
 }

@@ -214,7 +214,7 @@ func gates(label, settings string, lambdas ...float64) (arms []Arm) {
 // frozen trains arms without the backbone and its table: head, gate and encoding.
 func frozen(arms []Arm) []Arm {
 	for i := range arms {
-		arms[i].Settings = strings.TrimPrefix(arms[i].Settings+";freeze="+finetune.FreezeBackbone, ";")
+		arms[i].Settings = strings.TrimPrefix(arms[i].Settings+";freeze=backbone", ";")
 	}
 	return arms
 }

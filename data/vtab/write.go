@@ -122,7 +122,7 @@ func writeTask(dir, name, origin string, sets [3]*data.Memory, log func(string))
 	return os.Rename(partial, folder)
 }
 
-// writePictures writes a set as png files and returns the lines of its list.
+// writeImages writes a set as png files and returns the lines of its list.
 func writeImages(folder, part string, set *data.Memory) (list string, err error) {
 	if err := os.MkdirAll(filepath.Join(folder, "images", part), 0o755); err != nil {
 		return "", err

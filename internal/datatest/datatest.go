@@ -50,7 +50,7 @@ func Tar(members ...[2]string) []byte {
 	return file.Bytes()
 }
 
-// PNG is the file of a picture.
+// PNG is the file of an image.
 func PNG(img image.Image) []byte {
 	var file bytes.Buffer
 	if err := png.Encode(&file, img); err != nil {
@@ -79,7 +79,7 @@ func CIFAR100(train, test int) map[string][]byte {
 	return files
 }
 
-// DSprites are the members of a file like dSprites' own of n pictures. The first row of pixels of picture k is its
+// DSprites are the members of a file like dSprites' own of n images. The first row of pixels of image k is its
 // number, the lowest bit first; its factors are SpriteFactors.
 func DSprites(n int) map[string][]byte {
 	images, factors := make([]byte, n*64*64), []byte{}
@@ -98,7 +98,7 @@ func DSprites(n int) map[string][]byte {
 	}
 }
 
-// SpriteFactors are colour, shape, scale, orientation, x and y of picture k.
+// SpriteFactors are colour, shape, scale, orientation, x and y of image k.
 func SpriteFactors(k int) [6]int {
 	return [6]int{0, k % 3, k % 6, 7 * k % 40, 5 * k % 32, 11 * k % 32}
 }
