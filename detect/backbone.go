@@ -4,6 +4,7 @@ package detect
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -39,7 +40,7 @@ type Backbone struct {
 // WithDefaults returns b with every zero field that has a default filled in.
 func (b Backbone) WithDefaults() Backbone {
 	b.Position = resampled(cmp.Or(b.Position, grid2d))
-	b.Pool, b.Registers = vit.PoolMean, 0 // no token but patches
+	b.Pool, b.ClassToken, b.Registers = vit.PoolMean, false, 0 // no token but patches
 	b.Config = b.Config.WithDefaults()
 	b.Window = cmp.Or(b.Window, 14)
 	if b.Global == nil {
@@ -60,6 +61,9 @@ func (b Backbone) Validate() error {
 	b = b.WithDefaults()
 	if err := b.Config.Validate(); err != nil {
 		return err
+	}
+	if b.PreNorm {
+		return errors.New("detect: the backbone has no norm in front of block 0 (pre_norm)")
 	}
 	for _, f := range []struct {
 		name   string

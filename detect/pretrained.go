@@ -58,7 +58,10 @@ func (d *Detector) LoadBackbone(from vit.Config, params map[string]any, variable
 		{"mlp_dim", from.MLPDim, b.MLPDim}, {"patch_size", from.PatchSize, b.PatchSize},
 		{"channels", from.Channels, b.Channels}, {"epsilon", from.Epsilon, b.Epsilon}, {"swiglu", from.SwiGLU, b.SwiGLU},
 		{"qkv_bias", from.QKVBias, b.QKVBias}, {"patch_norm", from.PatchNorm, b.PatchNorm},
-		{"layer_scale", from.LayerScale > 0, b.LayerScale > 0},
+		{"layer_scale", from.LayerScale > 0, b.LayerScale > 0}, {"pre_norm", from.PreNorm, b.PreNorm},
+		{"rms_norm", from.RMSNorm, b.RMSNorm}, {"qk_norm", from.QKNorm, b.QKNorm}, {"mlp_norm", from.MLPNorm, b.MLPNorm},
+		{"context_norm", from.ContextNorm, b.ContextNorm}, {"no_proj_bias", from.NoProjBias, b.NoProjBias},
+		{"no_mlp_bias", from.NoMLPBias, b.NoMLPBias}, {"activation", from.Activation, b.Activation},
 	} {
 		if f.have != f.wants {
 			return fmt.Errorf("detect: the ViT has %s %v, the backbone %v: FromViT gives one that fits", f.name, f.have,

@@ -20,13 +20,13 @@ import (
 // BlockTrace holds the intermediate values of one block; all [batch, tokens, width] unless said.
 type BlockTrace struct {
 	Norm1             *Node // what attention sees
-	Query, Key, Value *Node // [batch, tokens, heads, headDim], before any rotation
+	Query, Key, Value *Node // [batch, tokens, heads, headDim], behind QKNorm, before any rotation
 	Weights           *Node // [batch, heads, query, key] softmax weights, float32; nil unless asked for
 	Attention         *Node // the attention branch, before it is added
 	Norm2             *Node // what the MLP sees
 	Gate              *Node // [batch, tokens, mlpDim] with SwiGLU, else nil
 	Hidden            *Node // [batch, tokens, mlpDim] first MLP layer
-	Activated         *Node // [batch, tokens, mlpDim] GELU of it, or it times SiLU of the gate
+	Activated         *Node // [batch, tokens, mlpDim] its activation, or it times SiLU of the gate
 	MLP               *Node // the MLP branch, before it is added
 	Output            *Node // the tokens after the block
 }
@@ -63,22 +63,26 @@ func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, att
 		}
 		return weight.DropBranch(scope, y, 0, c.DropPath, index, c.Depth)
 	}
-	bias := func(has bool) weight.Fill {
+	bias := func(fill weight.Fill, has bool) weight.Fill {
 		if !has {
 			return nil
 		}
-		return weight.Constant(0)
+		return fill
 	}
+	zero := weight.Constant(0)
 
-	t.Norm1 = weight.LayerNorm(scope.In("norm1"), x, c.Epsilon)
+	t.Norm1 = c.norm(scope.In("norm1"), x)
 	seen := t.Norm1
 	if around.Before != nil {
 		seen = around.Before(seen)
 	}
 	attn := scope.In("attention")
-	t.Query = c.heads(weight.Dense(attn.In("query"), seen, c.Width, init.query, bias(c.QKVBias != QKVBiasNone)))
-	t.Key = c.heads(weight.Dense(attn.In("key"), seen, c.Width, init.query, bias(c.QKVBias == QKVBiasAll)))
-	t.Value = c.heads(weight.Dense(attn.In("value"), seen, c.Width, init.query, bias(c.QKVBias != QKVBiasNone)))
+	t.Query = c.heads(weight.Dense(attn.In("query"), seen, c.Width, init.query, bias(zero, c.QKVBias != QKVBiasNone)))
+	t.Key = c.heads(weight.Dense(attn.In("key"), seen, c.Width, init.query, bias(zero, c.QKVBias == QKVBiasAll)))
+	t.Value = c.heads(weight.Dense(attn.In("value"), seen, c.Width, init.query, bias(zero, c.QKVBias != QKVBiasNone)))
+	if c.QKNorm {
+		t.Query, t.Key = c.norm(attn.In("query_norm"), t.Query), c.norm(attn.In("key_norm"), t.Key)
+	}
 	var relative *Node
 	if around.Bias != nil {
 		relative = around.Bias(t.Query)
@@ -90,25 +94,42 @@ func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, att
 	mixed, weights := c.attend(scope, q, k, t.Value, relative, attentionWeights)
 	t.Weights = weights
 	mixed = Reshape(mixed, seen.Shape().Dimensions...)
-	t.Attention = weight.Dense(attn.In("output"), mixed, c.Width, init.dense, weight.Constant(0))
+	if c.ContextNorm {
+		mixed = c.norm(attn.In("norm"), mixed)
+	}
+	t.Attention = weight.Dense(attn.In("output"), mixed, c.Width, init.dense, bias(zero, !c.NoProjBias))
 	if around.After != nil {
 		t.Attention = around.After(t.Attention)
 	}
 	x = Add(x, branch("scale1", t.Attention))
 
-	t.Norm2 = weight.LayerNorm(scope.In("norm2"), x, c.Epsilon)
-	mlp := scope.In("mlp")
-	t.Hidden = weight.Dense(mlp.In("hidden"), t.Norm2, c.MLPDim, init.dense, init.mlpBias)
+	t.Norm2 = c.norm(scope.In("norm2"), x)
+	mlp, mlpBias := scope.In("mlp"), bias(init.mlpBias, !c.NoMLPBias)
+	t.Hidden = weight.Dense(mlp.In("hidden"), t.Norm2, c.MLPDim, init.dense, mlpBias)
 	if c.SwiGLU {
-		t.Gate = weight.Dense(mlp.In("gate"), t.Norm2, c.MLPDim, init.dense, init.mlpBias)
+		t.Gate = weight.Dense(mlp.In("gate"), t.Norm2, c.MLPDim, init.dense, mlpBias)
 		t.Activated = Mul(activation.Swish(t.Gate), t.Hidden)
 	} else {
-		t.Activated = kernel.Gelu(t.Hidden)
+		t.Activated = c.activate(t.Hidden)
 	}
 	hidden := layers.DropoutStatic(scope, t.Activated, c.Dropout)
-	t.MLP = weight.Dense(mlp.In("output"), hidden, c.Width, init.dense, init.mlpBias)
+	if c.MLPNorm {
+		hidden = c.norm(mlp.In("norm"), hidden)
+	}
+	t.MLP = weight.Dense(mlp.In("output"), hidden, c.Width, init.dense, mlpBias)
 	t.Output = Add(x, branch("scale2", layers.DropoutStatic(scope, t.MLP, c.Dropout)))
 	return t
+}
+
+// activate is the activation of an MLP that is no SwiGLU.
+func (c Config) activate(x *Node) *Node {
+	switch c.Activation {
+	case ActivationGELUTanh:
+		return activation.GeluApproximate(x)
+	case ActivationQuickGELU:
+		return Mul(x, Sigmoid(MulScalar(x, 1.702)))
+	}
+	return kernel.Gelu(x)
 }
 
 // heads splits the width [batch, tokens, width] -> [batch, tokens, heads, headDim].

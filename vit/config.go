@@ -15,8 +15,27 @@ import (
 // Pooling: how the tokens of the last block become one vector per image.
 const (
 	PoolClass     = "class"      // the class token (ViT, DeiT)
-	PoolMean      = "mean"       // the mean of the patch tokens; there is no class token (big_vision "gap")
-	PoolClassMean = "class+mean" // both, one after the other: 2·width numbers (DINOv2)
+	PoolMean      = "mean"       // the mean of the patch tokens (big_vision "gap")
+	PoolMap       = "map"        // one query attends to the patch tokens, an MLP follows (big_vision "MAP", SigLIP)
+	PoolClassMean = "class+mean" // class token and mean, one after the other: 2·width numbers (DINOv2)
+
+	// PoolClassRegister is the class token and the first register, one after the other: 2·width numbers. The register
+	// is the distillation token of DeiT (https://arxiv.org/abs/2012.12877).
+	PoolClassRegister = "class+register"
+)
+
+// Activations of an MLP: values of Config.Activation.
+const (
+	ActivationGELU      = ""           // x·Φ(x)
+	ActivationGELUTanh  = "gelu_tanh"  // ½x·(1 + tanh(√(2/π)·(x + .044715x³))) (SigLIP)
+	ActivationQuickGELU = "quick_gelu" // x·σ(1.702x) (OpenAI's CLIP)
+)
+
+// Where the last norm is: values of Config.FinalNorm.
+const (
+	FinalNormTokens = ""       // on all tokens, before the pooling (ViT)
+	FinalNormPooled = "pooled" // on the pooled vector: timm's fc_norm (MAE, BEiT)
+	FinalNormNone   = "none"   // nowhere
 )
 
 // Which of query, key and value have a bias: values of Config.QKVBias.
@@ -39,17 +58,32 @@ type Config struct {
 	MLPDim int `json:"mlp_dim"` // hidden units of a block's MLP, default 4·Width
 
 	Classes  int    `json:"classes"`
-	Pool     string `json:"pool"`     // PoolClass (default), PoolMean or PoolClassMean
+	Pool     string `json:"pool"`     // PoolClass (default), PoolMean, PoolMap, PoolClassMean or PoolClassRegister
 	Position string `json:"position"` // one of PositionNames(), or A+B as in EncodingNamed; default "wepe"
 
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
 
-	Registers      int     `json:"registers,omitempty"`       // learned tokens behind the class token, without positions
-	PatchPositions bool    `json:"patch_positions,omitempty"` // positions are added to patches, not to the class token
-	LayerScale     float64 `json:"layer_scale,omitempty"`     // a branch's learned factors at first; 0 for no factors
-	SwiGLU         bool    `json:"swiglu,omitempty"`          // the MLP is output(silu(gate(x))·hidden(x)), GELU without
-	QKVBias        string  `json:"qkv_bias,omitempty"`        // QKVBiasAll (default), QKVBiasNoKey or QKVBiasNone
+	ClassToken  bool `json:"class_token,omitempty"`  // a class token that PoolMean or PoolMap does not need
+	PoolPrefix  bool `json:"pool_prefix,omitempty"`  // PoolMean and PoolMap take class token and registers too
+	PoolHeads   int  `json:"pool_heads,omitempty"`   // attention heads of PoolMap, default Heads
+	PoolMLPDim  int  `json:"pool_mlp_dim,omitempty"` // hidden units of the MLP of PoolMap, default MLPDim
+	Registers   int  `json:"registers,omitempty"`    // learned tokens behind the class token, without positions
+	RMSNorm     bool `json:"rms_norm,omitempty"`     // norms divide by the root of the mean square, and have no offset
+	PreNorm     bool `json:"pre_norm,omitempty"`     // norm in front of block 0, no bias of the patches (CLIP)
+	QKNorm      bool `json:"qk_norm,omitempty"`      // norms on the queries and keys of each head
+	NoProjBias  bool `json:"no_proj_bias,omitempty"` // the output of the attention has no biases
+	NoMLPBias   bool `json:"no_mlp_bias,omitempty"`  // the MLP has no biases
+	MLPNorm     bool `json:"mlp_norm,omitempty"`     // norm on the hidden units behind the activation (EVA-02)
+	ContextNorm bool `json:"context_norm,omitempty"` // norm on the heads' output, before its projection (EVA-02)
+	SwiGLU      bool `json:"swiglu,omitempty"`       // the MLP is output(silu(gate(x))·hidden(x)), GELU without
+
+	RegisterPositions bool    `json:"register_positions,omitempty"` // registers have positions, as the class token
+	PatchPositions    bool    `json:"patch_positions,omitempty"`    // positions are added to patches alone
+	LayerScale        float64 `json:"layer_scale,omitempty"`        // a branch's learned factors at first; 0 for none
+	QKVBias           string  `json:"qkv_bias,omitempty"`           // QKVBiasAll (default), QKVBiasNoKey or QKVBiasNone
+	Activation        string  `json:"activation,omitempty"`         // ActivationGELU (default), …; not of a SwiGLU
+	FinalNorm         string  `json:"final_norm,omitempty"`         // FinalNormTokens (default), …Pooled or …None
 
 	Dropout          float64 `json:"dropout,omitempty"`           // on the tokens that enter block 0 and twice in each MLP
 	AttentionDropout float64 `json:"attention_dropout,omitempty"` // on the attention weights
@@ -147,6 +181,21 @@ func (c Config) Validate() error {
 			return fmt.Errorf("vit: %s is %g, want 0 <= rate < 1", f.name, f.value)
 		}
 	}
+	choices := []struct {
+		name, value string
+		of          []string
+	}{
+		{"pool", c.Pool, []string{PoolClass, PoolMean, PoolMap, PoolClassMean, PoolClassRegister}},
+		{"qkv_bias", c.QKVBias, []string{QKVBiasAll, QKVBiasNoKey, QKVBiasNone}},
+		{"activation", c.Activation, []string{ActivationGELU, ActivationGELUTanh, ActivationQuickGELU}},
+		{"final_norm", c.FinalNorm, []string{FinalNormTokens, FinalNormPooled, FinalNormNone}},
+		{"init", c.Init, inits}, {"dtype", c.DType, []string{"float32", "bfloat16"}},
+	}
+	for _, f := range choices {
+		if !slices.Contains(f.of, f.value) {
+			return fmt.Errorf("vit: unknown %s %q: want one of %q", f.name, f.value, f.of)
+		}
+	}
 	switch {
 	case c.ImageRows%c.PatchSize != 0 || c.ImageCols%c.PatchSize != 0:
 		return fmt.Errorf("vit: an image of %d×%d pixels does not divide into patches of %d×%d: choose a patch size "+
@@ -161,14 +210,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("vit: epsilon is %g, want > 0", c.Epsilon)
 	case !(c.LayerScale >= 0 && c.LayerScale <= 1000):
 		return fmt.Errorf("vit: layer_scale is %g, want 0, for none, to 1000", c.LayerScale)
-	case !slices.Contains([]string{QKVBiasAll, QKVBiasNoKey, QKVBiasNone}, c.QKVBias):
-		return fmt.Errorf("vit: unknown qkv_bias %q: want %q, %q or nothing for all", c.QKVBias, QKVBiasNoKey, QKVBiasNone)
-	case c.Pool != PoolClass && c.Pool != PoolMean && c.Pool != PoolClassMean:
-		return fmt.Errorf("vit: unknown pool %q: want %q, %q or %q", c.Pool, PoolClass, PoolMean, PoolClassMean)
-	case !slices.Contains(inits, c.Init):
-		return fmt.Errorf("vit: unknown init %q: want one of %s", c.Init, strings.Join(inits, ", "))
-	case c.DType != "float32" && c.DType != "bfloat16":
-		return fmt.Errorf("vit: unknown dtype %q: want float32 or bfloat16", c.DType)
+	case c.Pool == PoolClassRegister && c.Registers == 0:
+		return fmt.Errorf("vit: pool %q wants a register", c.Pool)
+	case c.PoolHeads < 0 || c.poolHeads() > 65536 || c.Width%c.poolHeads() != 0:
+		return fmt.Errorf("vit: pool_heads is %d, width %d does not divide into them", c.PoolHeads, c.Width)
+	case c.PoolMLPDim < 0 || c.PoolMLPDim > 1<<20:
+		return fmt.Errorf("vit: pool_mlp_dim is %d, want 0, for that of the blocks, to %d", c.PoolMLPDim, 1<<20)
 	}
 	encoding, err := EncodingNamed(c.Position)
 	for _, p := range encoding {
@@ -191,20 +238,26 @@ func (c Config) Cols() int { return c.ImageCols / c.PatchSize }
 
 // classTokens is 1 where there is a class token.
 func (c Config) classTokens() int {
-	if c.Pool == PoolMean {
+	if !c.ClassToken && (c.Pool == PoolMean || c.Pool == PoolMap) {
 		return 0
 	}
 	return 1
 }
 
+func (c Config) poolHeads() int  { return cmp.Or(c.PoolHeads, c.Heads) }
+func (c Config) poolMLPDim() int { return cmp.Or(c.PoolMLPDim, c.MLPDim) }
+
 // Prefix is the number of tokens in front of the patches: the class token, if there is one, and the registers.
 func (c Config) Prefix() int { return c.classTokens() + c.Registers }
 
 // PlacedPrefix is the number of these that have a row of their own in what is added to the tokens: the class token,
-// unless PatchPositions leaves it out, and no register.
+// unless PatchPositions leaves it out, and the registers with RegisterPositions.
 func (c Config) PlacedPrefix() int {
-	if c.PatchPositions {
+	switch {
+	case c.PatchPositions:
 		return 0
+	case c.RegisterPositions:
+		return c.Prefix()
 	}
 	return c.classTokens()
 }
@@ -224,38 +277,50 @@ func (c Config) dtype() dtypes.DType {
 
 // PooledWidth is the length of the vector that the head sees.
 func (c Config) PooledWidth() int {
-	if c.Pool == PoolClassMean {
+	if c.Pool == PoolClassMean || c.Pool == PoolClassRegister {
 		return 2 * c.Width
 	}
 	return c.Width
 }
 
-// Parameters is the number of trainable numbers of the model.
+// Parameters is the number of trainable parameters of the model.
 func (c Config) Parameters() int {
 	c = c.WithDefaults()
-	dense := func(in, out int) int { return in*out + out }
-	norm := 2 * c.Width
-	block := norm + 4*dense(c.Width, c.Width) + norm + dense(c.Width, c.MLPDim) + dense(c.MLPDim, c.Width)
+	dense := func(in, out int, biased bool) int {
+		if !biased {
+			return in * out
+		}
+		return in*out + out
+	}
+	norm := func(width int, has bool) int {
+		switch {
+		case !has:
+			return 0
+		case c.RMSNorm:
+			return width
+		}
+		return 2 * width
+	}
+	block := 2*norm(c.Width, true) + dense(c.Width, c.Width, c.QKVBias == QKVBiasAll) +
+		2*dense(c.Width, c.Width, c.QKVBias != QKVBiasNone) + dense(c.Width, c.Width, !c.NoProjBias) +
+		dense(c.Width, c.MLPDim, !c.NoMLPBias) + dense(c.MLPDim, c.Width, !c.NoMLPBias) +
+		2*norm(c.headDim(), c.QKNorm) + norm(c.Width, c.ContextNorm) + norm(c.MLPDim, c.MLPNorm)
 	if c.SwiGLU {
-		block += dense(c.Width, c.MLPDim)
+		block += dense(c.Width, c.MLPDim, !c.NoMLPBias)
 	}
 	if c.LayerScale > 0 {
 		block += 2 * c.Width
 	}
-	switch c.QKVBias {
-	case QKVBiasNoKey:
-		block -= c.Width
-	case QKVBiasNone:
-		block -= 3 * c.Width
-	}
-	total := dense(c.PatchSize*c.PatchSize*c.Channels, c.Width) + c.Prefix()*c.Width
-	if c.PatchNorm {
-		total += norm
+	total := dense(c.PatchSize*c.PatchSize*c.Channels, c.Width, !c.PreNorm) + c.Prefix()*c.Width +
+		norm(c.Width, c.PatchNorm) + norm(c.Width, c.PreNorm) + norm(c.Width, c.FinalNorm != FinalNormNone)
+	if c.Pool == PoolMap {
+		total += c.Width + 4*dense(c.Width, c.Width, true) + norm(c.Width, true) +
+			dense(c.Width, c.poolMLPDim(), true) + dense(c.poolMLPDim(), c.Width, true)
 	}
 	if encoding, err := EncodingNamed(c.Position); err == nil {
 		total += encoding.Parameters(c)
 	}
-	return total + c.Depth*block + norm + dense(c.PooledWidth(), c.Classes)
+	return total + c.Depth*block + dense(c.PooledWidth(), c.Classes, true)
 }
 
 // FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of

@@ -71,3 +71,42 @@ func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
 		}
 	}
 }
+
+// The options of other families: each has the variables that Parameters counts, and padding has no part in
+// its logits.
+func TestOptionsOfFamiliesCountTheirVariables(t *testing.T) {
+	for name, set := range map[string]func(*Config){
+		"clip":   func(c *Config) { c.PreNorm, c.Activation = true, ActivationQuickGELU },
+		"siglip": func(c *Config) { c.Pool, c.PoolMLPDim, c.Activation = PoolMap, 19, ActivationGELUTanh },
+		"pe": func(c *Config) {
+			c.Pool, c.ClassToken, c.PoolPrefix, c.PoolHeads = PoolMap, true, true, 4
+		},
+		"eva02": func(c *Config) {
+			c.SwiGLU, c.MLPNorm, c.ContextNorm, c.QKNorm, c.FinalNorm = true, true, true, true, FinalNormPooled
+		},
+		"aimv2": func(c *Config) {
+			c.Pool, c.RMSNorm, c.NoProjBias, c.NoMLPBias, c.SwiGLU, c.PatchNorm = PoolMean, true, true, true, true, true
+		},
+		"deit":  func(c *Config) { c.Pool, c.Registers, c.RegisterPositions = PoolClassRegister, 1, true },
+		"radio": func(c *Config) { c.Registers, c.FinalNorm, c.ClassToken = 3, FinalNormNone, true },
+		"gap":   func(c *Config) { c.Pool, c.ClassToken, c.PoolPrefix = PoolMean, true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := small("learned", PoolClass)
+			set(&c)
+			store, created := gomlxtest.Seeded(t, 3), 0
+			logitsOf(t, store, c, noise(c, 2))
+			for v := range store.IterVariables() {
+				if v.Trainable {
+					created += v.Shape().Size()
+				}
+			}
+			if got := c.Parameters(); got != created {
+				t.Errorf("Parameters() = %d, the model has %d", got, created)
+			}
+			image := tensors.FromFlatDataAndDimensions(picture(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
+			got := picturesLogits(t, stirred(t, store), c, 0.7, 0)[0]
+			gomlxtest.Near(t, "logits with padding", got, logitsOf(t, store, c, image), 1e-5)
+		})
+	}
+}

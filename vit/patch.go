@@ -35,9 +35,13 @@ func (c Config) cut(images *Node) *Node {
 
 // project makes tokens [batch, N, width] of the pixels of patches.
 func (c Config) project(scope *model.Scope, pixels *Node) *Node {
-	x := weight.Dense(scope, pixels, c.Width, c.initScheme().patch, weight.Constant(0))
+	biases := weight.Constant(0)
+	if c.PreNorm {
+		biases = nil
+	}
+	x := weight.Dense(scope, pixels, c.Width, c.initScheme().patch, biases)
 	if c.PatchNorm {
-		x = weight.LayerNorm(scope.In("norm"), x, c.Epsilon)
+		x = c.norm(scope.In("norm"), x)
 	}
 	return x
 }

@@ -88,12 +88,9 @@ type manyGrids struct {
 	scores []*Node  // of each block, [pairs of tokens of all grids + 1, heads], the last zero; nil for none
 	pairs  *Node    // int64 [batch, tokens·tokens], in scores
 
-	hidden  *Node // [batch, 1, 1, tokens]: 0, and paddingScore for padding
+	hidden  *Node // [batch, 1, 1, tokens]: 0, and hiddenScore for padding
 	weights *Node // [batch, 1 or 2, tokens] of the pooling
 }
-
-// paddingScore is added to the scores of padding: their softmax is 0 exactly.
-const paddingScore = -1e9
 
 // onGrids is an additive encoding that computes its rows on several grids at once, those of the prefix first.
 type onGrids interface {
@@ -138,7 +135,7 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 	var hidden, weights []float32
 	for _, on := range m.grids {
 		hidden = append(hidden, make([]float32, on.Tokens())...)
-		hidden = append(hidden, slices.Repeat([]float32{paddingScore}, tokens-on.Tokens())...)
+		hidden = append(hidden, slices.Repeat([]float32{hiddenScore}, tokens-on.Tokens())...)
 		weights = append(weights, c.poolWeights(on.Rows()*on.Cols(), tokens)...)
 	}
 	m.hidden = InsertAxes(m.own(Const(g, hidden)), 1, 1)
@@ -280,6 +277,13 @@ func (m *manyGrids) around(block int) Around {
 		}
 	}
 	return a
+}
+
+func (m *manyGrids) unpooled(g *Graph) *Node {
+	if m.c.PoolPrefix {
+		return m.hidden
+	}
+	return Add(m.hidden, Const(g, m.c.hiddenPrefix(m.tokens)))
 }
 
 func (m *manyGrids) pool(x *Node) *Node {

@@ -6,6 +6,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/internal/additive"
 )
@@ -14,8 +15,12 @@ import (
 type places interface {
 	add(x *Node) *Node       // to the tokens [batch, tokens, width], before the first block
 	around(block int) Around // the attention of a block
-	pool(x *Node) *Node      // the tokens [batch, tokens, width] into [batch, PooledWidth]
+	pool(x *Node) *Node      // the tokens [batch, tokens, width] into [batch, PooledWidth]; not of PoolMap
+	unpooled(g *Graph) *Node // hiddenScore for tokens that PoolMap leaves out, else 0: [batch or 1, 1, 1, tokens]
 }
+
+// hiddenScore is added to the scores of tokens that attention leaves out: their softmax is 0 exactly.
+const hiddenScore = -1e9
 
 // oneGrid are the places of images that fill the grid of the model.
 type oneGrid struct {
@@ -49,25 +54,47 @@ func (o oneGrid) add(x *Node) *Node {
 // pool is one product with a constant vector: it trains on every backend, where Slice does not.
 func (o oneGrid) pool(x *Node) *Node {
 	c, weights := o.c, Const(x.Graph(), o.c.poolWeights(o.c.Rows()*o.c.Cols(), o.c.Tokens()))
-	if c.Pool == PoolClassMean {
+	if c.PooledWidth() > c.Width {
 		return Reshape(Einsum("btd,pt->bpd", x, Reshape(weights, 2, c.Tokens())), -1, c.PooledWidth()) // [batch, 2·width]
 	}
 	return Einsum("btd,t->bd", x, weights) // [batch, width]
 }
 
-// poolWeights returns what each of so many tokens contributes to the pooled vector, [tokens], twice for PoolClassMean,
-// where the prefix is followed by so many patches.
+func (o oneGrid) unpooled(g *Graph) *Node {
+	if o.c.PoolPrefix || o.c.Prefix() == 0 {
+		return nil
+	}
+	return Const(g, o.c.hiddenPrefix(o.c.Tokens()))
+}
+
+// hiddenPrefix hides the prefix from PoolMap: [1, 1, 1, tokens].
+func (c Config) hiddenPrefix(tokens int) *tensors.Tensor {
+	scores := make([]float32, tokens)
+	for i := range c.Prefix() {
+		scores[i] = hiddenScore
+	}
+	return tensors.FromFlatDataAndDimensions(scores, 1, 1, 1, tokens)
+}
+
+// poolWeights returns what each of so many tokens contributes to the pooled vector, [tokens], where the prefix is
+// followed by so many patches; one after the other where the pool takes two vectors.
 func (c Config) poolWeights(patches, tokens int) []float32 {
-	class, mean := make([]float32, tokens), make([]float32, tokens)
-	class[0] = 1
-	for i := range patches {
-		mean[c.Prefix()+i] = 1 / float32(patches)
+	class, register, mean := make([]float32, tokens), make([]float32, tokens), make([]float32, tokens)
+	class[0], register[min(1, tokens-1)] = 1, 1
+	from, to := c.Prefix(), c.Prefix()+patches
+	if c.PoolPrefix {
+		from = 0
+	}
+	for i := from; i < to; i++ {
+		mean[i] = 1 / float32(to-from)
 	}
 	switch c.Pool {
 	case PoolClass:
 		return class
-	case PoolMean:
-		return mean
+	case PoolClassRegister:
+		return append(class, register...)
+	case PoolClassMean:
+		return append(class, mean...)
 	}
-	return append(class, mean...)
+	return mean
 }

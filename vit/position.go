@@ -129,7 +129,7 @@ var positions = []Position{
 	{
 		Name: "rope-axial", Doc: "half of the pairs turn by the column, half by the row",
 		Source:  "https://arxiv.org/abs/2403.13298",
-		HeadDim: 4, Params: []string{ParamRopeTheta}, Rotary: newRopeAxial,
+		HeadDim: 4, Params: setting.Names(new(axialRope).settings()), Rotary: newRopeAxial,
 	},
 	{
 		Name: "rope-mixed", Doc: "pairs turn along directions learned for each head",
@@ -193,6 +193,12 @@ var positions = []Position{
 		Name: "wepe-bias", Doc: "℘ and ℘′ of the difference of two places, a score per head",
 		Parameters: wepeBiasParameters, Variables: []string{"wepe_bias/", "wepe_bias_sphere/"}, Params: wepe.Params(),
 		Relative: newWePEBias,
+	},
+	{
+		Name: "relative-table", Doc: "a learned score per head and offset of two patches",
+		Source: "https://arxiv.org/abs/2106.08254", Parameters: relativeTableParameters,
+		Variables: []string{"relative_table/"}, Params: setting.Names(relativeTableSettings(new(int), new(int))),
+		TrainedGrid: relativeTableTrainedGrid, Relative: newRelativeTable,
 	},
 	{
 		Name: "alibi2d", Doc: "a slope per head times the distance of two patches",

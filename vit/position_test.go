@@ -39,7 +39,7 @@ func TestPositionsAreListedByKind(t *testing.T) {
 			"wepe-residual", "wepe-lut", "hybrid"},
 		KindRotary: {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere",
 			"wepe-attention"},
-		KindBias: {"wepe-bias", "alibi2d", "lookhere"},
+		KindBias: {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
 	} {
 		if got := byKind[kind]; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", kind, got, want)

@@ -2,18 +2,68 @@
 
 package vit
 
-import "github.com/gomlx/gomlx/ml/model"
+import (
+	"math"
 
-// newRopeAxial is the axial form of rope-vit (https://arxiv.org/abs/2403.13298): with θ = 100 and
-// f_j = θ^(-4j/d), j = 0 … d/4-1, the first half of the pairs turns by col·f_j, the second by row·f_j. Rows and columns
-// are counted, not scaled, on every grid.
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/setting"
+)
+
+// Hyperparameters of rope-axial, beside ParamRopeTheta, default 100.
+const (
+	// ParamRopeAxialFirst is the coordinate that turns the first half of the pairs: "col" (default) or "row".
+	ParamRopeAxialFirst = "rope_axial_first"
+
+	// ParamRopeAxialOffset is the coordinate of the first row and column, default 0.
+	ParamRopeAxialOffset = "rope_axial_offset"
+
+	// ParamRopeAxialRows and ParamRopeAxialCols are the grid on whose scale rows and columns are measured, as EVA-02
+	// has it: on R rows, row r is at (r + offset)·rows/R. 0 (default) counts them, not scaled, on every grid.
+	ParamRopeAxialRows = "rope_axial_rows"
+	ParamRopeAxialCols = "rope_axial_cols"
+)
+
+// axialRope is the encoding's settings.
+type axialRope struct {
+	theta      float64
+	first      string
+	offset     float64
+	rows, cols int
+}
+
+func (r *axialRope) settings() []setting.Row {
+	return []setting.Row{
+		thetaSetting(&r.theta),
+		setting.Choice(ParamRopeAxialFirst, &r.first, "what turns the first half of the pairs", "col", "row"),
+		setting.Number(ParamRopeAxialOffset, &r.offset, -math.MaxFloat32, math.MaxFloat32, "the first coordinate"),
+		setting.Number(ParamRopeAxialRows, &r.rows, 0, 1<<14, "rows of the grid that sets the scale; 0 for no scale"),
+		setting.Number(ParamRopeAxialCols, &r.cols, 0, 1<<14, "columns of the grid that sets the scale; 0 for no scale"),
+	}
+}
+
+// newRopeAxial is the axial form of rope-vit (https://arxiv.org/abs/2403.13298) and of EVA-02
+// (https://arxiv.org/abs/2303.11331): with f_j = θ^(-4j/d), j = 0 … d/4-1, the first half of the pairs turns by col·f_j,
+// the second by row·f_j.
 func newRopeAxial(scope *model.Scope, c Config) Rotary {
-	f := frequencies(ropeTheta(scope, 100), c.headDim()/4)
+	r := axialRope{theta: 100, first: "col"}
+	readSettings(scope, r.settings())
+	f := frequencies(r.theta, c.headDim()/4)
+	scaled := func(at float64, n, reference int) float64 {
+		if at += r.offset; reference > 0 {
+			at *= float64(reference) / float64(n)
+		}
+		return at
+	}
 	return newRotation("rope-axial", c, false, fixedPairs(c, 0, func(k, i int) float64 {
 		x, y := c.place(k)
-		if i < len(f) {
-			return x * f[i]
+		first, second := scaled(x, c.Cols(), r.cols), scaled(y, c.Rows(), r.rows)
+		if r.first == "row" {
+			first, second = second, first
 		}
-		return y * f[i-len(f)]
+		if i < len(f) {
+			return first * f[i]
+		}
+		return second * f[i-len(f)]
 	}))
 }

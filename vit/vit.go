@@ -7,12 +7,13 @@
 //	  -> class token in front            [batch, prefix+N, width]    and registers, if configured
 //	  -> position encoding               [batch, prefix+N, width]    Config.Position
 //	  -> Depth pre-norm blocks           [batch, prefix+N, width]    or here, on queries and keys or the scores
-//	  -> LayerNorm, pooling              [batch, width]
+//	  -> LayerNorm, pooling              [batch, width]             or pooling, LayerNorm
 //	  -> dense head                      [batch, Classes]
 //
 // The architecture is that of Dosovitskiy et al., https://arxiv.org/abs/2010.11929, with exact GELU; its weights are
-// those of timm, Hugging Face and Google's JAX release up to names and transposes. Options make DeiT-III, DINOv2 and
-// DINOv3 of it: registers, LayerScale, SwiGLU, positions of patches alone, rotations in place of a table.
+// those of timm, Hugging Face and Google's JAX release up to names and transposes. Options make DeiT, BEiT, DINOv2,
+// DINOv3, EVA-02 and the image towers of CLIP and SigLIP of it: where norms, biases and positions are, which
+// activation and pooling, registers, LayerScale, SwiGLU, rotations or relative biases in place of a table.
 //
 //	config, err := vit.Variant("Ti/16")
 //	config.Position = "wepe"
@@ -29,6 +30,8 @@
 package vit
 
 import (
+	"math"
+
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
@@ -103,6 +106,9 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 	positions := at(scope.In(positionScope))
 	x = positions.add(x)
 	t.Tokens = x
+	if c.PreNorm {
+		x = c.norm(scope.In("pre_norm"), x)
+	}
 	x = layers.DropoutStatic(scope, x, c.Dropout)
 	recompute := c.Recompute && scope.IsTraining(g)
 	for i := range c.Depth {
@@ -115,8 +121,47 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 	if recompute {
 		x = x.StopCheckpoint()
 	}
-	t.Encoded = weight.LayerNorm(scope.In("norm"), ConvertDType(x, dtypes.Float32), c.Epsilon)
-	t.Pooled = positions.pool(t.Encoded)                                                          // [batch, PooledWidth]
+	t.Encoded = ConvertDType(x, dtypes.Float32)
+	if c.FinalNorm == FinalNormTokens {
+		t.Encoded = c.norm(scope.In("norm"), t.Encoded)
+	}
+	if c.Pool == PoolMap {
+		t.Pooled = c.mapPool(scope.In("pool"), t.Encoded, positions.unpooled(g))
+	} else {
+		t.Pooled = positions.pool(t.Encoded)
+	}
+	if c.FinalNorm == FinalNormPooled {
+		t.Pooled = c.norm(scope.In("norm"), t.Pooled)
+	}
 	t.Logits = weight.Dense(scope.In("head"), t.Pooled, c.Classes, init.head, weight.Constant(0)) // [batch, classes]
 	return t
+}
+
+// norm is the norm of the model on the last axis: LayerNorm, or RMSNorm.
+func (c Config) norm(scope *model.Scope, x *Node) *Node {
+	if c.RMSNorm {
+		return weight.RMSNorm(scope, x, c.Epsilon)
+	}
+	return weight.LayerNorm(scope, x, c.Epsilon)
+}
+
+// mapPool is the pooling of SigLIP (https://arxiv.org/abs/2303.15343): a learned query attends to the tokens
+// x [batch, tokens, width], scores plus hidden [batch or 1, 1, 1, tokens] or nil; then x += mlp(norm(x)).
+func (c Config) mapPool(scope *model.Scope, x, hidden *Node) *Node {
+	init, heads := c.initScheme(), c.poolHeads()
+	dense := func(name string, x *Node, out int, fill weight.Fill) *Node {
+		return weight.Dense(scope.In("%s", name), x, out, fill, weight.Constant(0))
+	}
+	split := func(x *Node) *Node { return Reshape(x, x.Shape().Dim(0), -1, heads, c.Width/heads) }
+	latent := weight.Float32(scope, "latent", weight.Normal(1/math.Sqrt(float64(c.Width))), 1, c.Width)
+	query := split(dense("query", InsertAxes(latent.NodeValue(x.Graph()), 0), c.Width, init.query)) // [1, 1, heads, d]
+	key, value := split(dense("key", x, c.Width, init.query)), split(dense("value", x, c.Width, init.query))
+	scores := MulScalar(Einsum("qhd,bthd->bhqt", Squeeze(query, 0), key), 1/math.Sqrt(float64(c.Width/heads)))
+	if hidden != nil {
+		scores = Add(scores, hidden)
+	}
+	mixed := Einsum("bhqt,bthd->bqhd", Softmax(scores, -1), value)                       // [batch, 1, heads, d]
+	y := dense("output", Reshape(mixed, x.Shape().Dim(0), c.Width), c.Width, init.dense) // [batch, width]
+	mlp := c.activate(dense("mlp_hidden", c.norm(scope.In("norm"), y), c.poolMLPDim(), init.dense))
+	return Add(y, dense("mlp_output", mlp, c.Width, init.dense))
 }

@@ -33,6 +33,14 @@ func LayerNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
 	return ConvertDType(kernel.Affine(y, gain, offset), x.DType())
 }
 
+// RMSNorm divides the last axis by the root of its mean square + epsilon in float32 and returns the type of x.
+func RMSNorm(scope *model.Scope, x *Node, epsilon float64) *Node {
+	wide := ConvertDType(x, dtypes.Float32)
+	gain := Float32(scope, "gain", Constant(1), x.Shape().Dim(-1)).NodeValue(x.Graph()) // [width]
+	scale := Inverse(Sqrt(AddScalar(ReduceAndKeep(Square(wide), ReduceMean, -1), epsilon)))
+	return ConvertDType(Mul(Mul(wide, scale), ExpandLeftToRank(gain, x.Rank())), x.DType())
+}
+
 // DropBranch drops whole residual branches, each image along the batch axis on its own (stochastic depth), and rescales
 // the ones that stay, as timm does; GoMLX's layers.DropPath does not rescale. The rate is that of the last of depth
 // blocks; block i has i/(depth-1) of it.

@@ -1,0 +1,120 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// Hyperparameters of relative-table: the grid of patches that its tables are of; 0 (default) for the model's own. On
+// another grid the tables are resampled bilinearly, as transformers' Beit does.
+const (
+	ParamRelativeTableRows = "relative_table_rows"
+	ParamRelativeTableCols = "relative_table_cols"
+)
+
+// relativeTable is the bias of BEiT (https://arxiv.org/abs/2106.08254): in every block a learned score for each head and
+// offset of the key's patch from the query's, and one each for prefix tokens that look at patches, for patches that look
+// at prefix tokens, and for prefix tokens among themselves.
+type relativeTable struct {
+	c          Config
+	rows, cols int // of the grid of the tables
+	tables     []*model.Variable
+	pairs      *tensors.Tensor
+}
+
+var _ Relative = (*relativeTable)(nil)
+
+func relativeTableSettings(rows, cols *int) []setting.Row {
+	return []setting.Row{
+		setting.Number(ParamRelativeTableRows, rows, 0, 1<<14, "rows of the grid of the tables; 0 for the model's"),
+		setting.Number(ParamRelativeTableCols, cols, 0, 1<<14, "columns of the grid of the tables; 0 for the model's"),
+	}
+}
+
+func newRelativeTable(scope *model.Scope, c Config) Relative {
+	r := &relativeTable{c: c}
+	readSettings(scope, relativeTableSettings(&r.rows, &r.cols))
+	if r.rows == 0 || r.cols == 0 {
+		r.rows, r.cols = c.Rows(), c.Cols()
+	}
+	scope = scope.In("relative_table")
+	for block := range c.Depth {
+		r.tables = append(r.tables, weight.Float32(scope.At("block_%02d", block), "scores", weight.Normal(0.02),
+			relativeTableRows(r.rows, r.cols), c.Heads))
+	}
+	return r
+}
+
+// relativeTableRows counts the offsets of a grid and the three kinds of pairs with prefix tokens.
+func relativeTableRows(rows, cols int) int { return (2*rows-1)*(2*cols-1) + 3 }
+
+func relativeTableParameters(c Config) int {
+	return c.Depth * relativeTableRows(c.Rows(), c.Cols()) * c.Heads
+}
+
+func relativeTableTrainedGrid(c Config) map[string]any {
+	return map[string]any{ParamRelativeTableRows: c.Rows(), ParamRelativeTableCols: c.Cols()}
+}
+
+// Name implements pos.Encoder.
+func (r *relativeTable) Name() string { return "relative-table" }
+
+// AttentionBias implements Relative.
+func (r *relativeTable) AttentionBias(g *Graph, block int) *Node {
+	c, table := r.c, r.tables[block].NodeValue(g) // [offsets + 3, heads]
+	if r.rows != c.Rows() || r.cols != c.Cols() {
+		table = r.resampled(table)
+	}
+	if r.pairs == nil {
+		r.pairs = r.allPairs()
+	}
+	scores := additive.Rows(table, ConstCachedTensor(g, r.pairs)) // [tokens, tokens, heads]
+	return TransposeAllAxes(scores, 2, 0, 1)
+}
+
+// resampled brings a table to the grid of the model.
+func (r *relativeTable) resampled(table *Node) *Node {
+	down, across, offsets := 2*r.rows-1, 2*r.cols-1, relativeTableRows(r.rows, r.cols)-3
+	take := func(first, n int) *Node { // a product: it has a gradient on every backend, which Slice has not
+		rows := make([]float32, n*(offsets+3))
+		for i := range n {
+			rows[i*(offsets+3)+first+i] = 1
+		}
+		return MatMul(Reshape(Const(table.Graph(), rows), n, offsets+3), table)
+	}
+	x := Reshape(take(0, offsets), down, across, r.c.Heads)
+	to, over := 2*r.c.Rows()-1, 2*r.c.Cols()-1
+	x = additive.Resample(x, additive.Linear, to, to) // [to, across, heads]
+	x = TransposeAllAxes(additive.Resample(TransposeAllAxes(x, 1, 0, 2), additive.Linear, over, over), 1, 0, 2)
+	return Concatenate([]*Node{Reshape(x, to*over, r.c.Heads), take(offsets, 3)}, 0)
+}
+
+// allPairs says which row of the table each pair of tokens has, int64 [query, key]. Offsets count from the query back:
+// row and column of the query less those of the key.
+func (r *relativeTable) allPairs() *tensors.Tensor {
+	c := r.c
+	across, offsets := 2*c.Cols()-1, relativeTableRows(c.Rows(), c.Cols())-3
+	pairs := make([]int64, 0, c.Tokens()*c.Tokens())
+	for query := -c.Prefix(); query < c.Rows()*c.Cols(); query++ {
+		for key := -c.Prefix(); key < c.Rows()*c.Cols(); key++ {
+			row := (query/c.Cols()-key/c.Cols()+c.Rows()-1)*across + query%c.Cols() - key%c.Cols() + c.Cols() - 1
+			switch {
+			case query < 0 && key < 0:
+				row = offsets + 2
+			case key < 0:
+				row = offsets + 1
+			case query < 0:
+				row = offsets
+			}
+			pairs = append(pairs, int64(row))
+		}
+	}
+	return tensors.FromFlatDataAndDimensions(pairs, c.Tokens(), c.Tokens())
+}
