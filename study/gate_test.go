@@ -26,12 +26,12 @@ func startOf(t *testing.T, r report.Result) (s start, ok bool) {
 		t.Fatal(err)
 	}
 	if recipe.Model.Position != "hybrid" || recipe.Params[vit.ParamBlend] != nil ||
-		recipe.Params[wepe.ParamLearnGate] == false {
+		recipe.Params["wepe_learn_gate"] == false {
 		return s, false
 	}
-	s.gate, ok = recipe.Params[wepe.ParamGate].(float64)
-	if s.encoding = wepe.StartDrawn; recipe.Params[wepe.ParamStart] != nil { // rows older than the setting are drawn
-		s.encoding = recipe.Params[wepe.ParamStart].(string)
+	s.gate, ok = recipe.Params["wepe_gate"].(float64)
+	if s.encoding = "drawn"; recipe.Params["wepe_start"] != nil { // rows older than the setting are drawn
+		s.encoding = recipe.Params["wepe_start"].(string)
 	}
 	return s, ok
 }

@@ -134,7 +134,7 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 		"hybrid over ℘ λ = 0.12":         {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
 		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
 	})
-	if wepe.DefaultStart != wepe.StartDrawn {
+	if wepe.DefaultStart != "drawn" {
 		t.Errorf("the arms without a start begin %s", wepe.DefaultStart)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/wepe"
 )
 
 // officialMeta is meta.json of the fixture made by the authors' own ViT-Ti.
@@ -70,7 +69,7 @@ func official(t *testing.T, variant string) (*foreign, Config) {
 	if variant == "ape" {
 		f.Set("position/embedding", f.Get(p+"pos_embedding").Data, c.Tokens(), c.Width)
 	} else {
-		f.Store.SetParam("/"+wepe.ParamMode, string(wepe.Release))
+		f.Store.SetParam("/wepe_mode", "release")
 		for _, scalar := range []string{"alpha_learn", "log_alpha_scale", "pos_scale"} {
 			name := "pos_encoding." + scalar
 			f.Set(officialPaths[name], f.Get(p+name).Data)

@@ -12,7 +12,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/wepe"
 )
 
 // together are encodings of different kinds that stand in one model.
@@ -78,8 +77,8 @@ func TestEveryRowSaysWhatItsEncodingHas(t *testing.T) {
 			t.Errorf("%s makes %d variables at once, and %d in all", p.Name, len(variables), inModel)
 		}
 		variables = append(variables, built(c, map[string]any{ParamBlend: BlendExact})...)
-		for _, compression := range []wepe.Compression{wepe.CompressTanh, wepe.CompressSphere} {
-			variables = append(variables, built(c, map[string]any{wepe.ParamCompression: string(compression)})...)
+		for _, compression := range []string{"tanh", "sphere"} {
+			variables = append(variables, built(c, map[string]any{"wepe_compression": compression})...)
 		}
 		variables = append(variables, built(c, map[string]any{ParamBlend: blendSphere})...)
 		for _, own := range p.Variables {

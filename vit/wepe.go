@@ -27,11 +27,11 @@ func newWePESphere(scope *model.Scope, c Config) Additive {
 // wepeSphereParameters counts as wepeParameters, with 6 features.
 func wepeSphereParameters(c Config) int { return wepeParameters(c) + 2*c.Width }
 
-// newWePETable is newWePE with a look-up table in place of ℘ itself, unless ParamEvaluation says
+// newWePETable is newWePE with a look-up table in place of ℘ itself, unless wepe_evaluation says
 // otherwise. The table is stored beside the variables and ω3′ is not trained.
 func newWePETable(scope *model.Scope, c Config) Additive {
 	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.PlacedPrefix()).
-		WithEvaluation(wepe.EvaluateTable).FromScope().Done()
+		WithTable(0, 0).FromScope().Done()
 }
 
 func wepeTableParameters(c Config) int { return wepeParameters(c) - 1 }
@@ -61,5 +61,5 @@ func wepeBiasParameters(c Config) int { return 2 + 6*c.Heads }
 
 // wepeTrainedGrid is for coarser grids: finer ones need nothing.
 func wepeTrainedGrid(c Config) map[string]any {
-	return map[string]any{wepe.ParamRows: c.Rows(), wepe.ParamCols: c.Cols()}
+	return wepe.TrainedGrid(c.Rows(), c.Cols())
 }

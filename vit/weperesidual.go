@@ -3,8 +3,6 @@
 package vit
 
 import (
-	"cmp"
-
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -21,10 +19,9 @@ import (
 // On another grid f is computed anew and Δ is resampled as grid2d does, bilinearly; wepe_rows and wepe_cols say what
 // grid Δ is of.
 func newWePEResidual(scope *model.Scope, c Config) Additive {
-	rows := cmp.Or(model.GetParamOr(scope, wepe.ParamRows, 0), c.Rows())
-	cols := cmp.Or(model.GetParamOr(scope, wepe.ParamCols, 0), c.Cols())
 	scope = scope.In("wepe_residual")
 	field := wepe.New(scope, c.Rows(), c.Cols(), c.Width).OnHalfCell().FromScope().Field()
+	rows, cols := field.TrainedGrid()
 	projection := weight.Float32(scope, "projection", weight.Normal(0.02), field.Len(), c.Width)
 	residual := weight.Float32(scope, "residual", weight.Constant(0), rows, cols, c.Width)
 	var prefix *model.Variable

@@ -96,7 +96,7 @@ func TestWePEResidualIsHostFeaturesTimesWeightsAndAResampledResidual(t *testing.
 		c := trained
 		c.ImageRows, c.ImageCols = grid[0]*c.PatchSize, grid[1]*c.PatchSize
 		store := gomlxtest.Seeded(t, 5)
-		store.SetParams(map[string]any{wepe.ParamRows: trained.Rows(), wepe.ParamCols: trained.Cols()})
+		store.SetParams(wepe.TrainedGrid(trained.Rows(), trained.Cols()))
 		table := func() []float64 {
 			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				return []*Node{c.Encoders(s.In("vit")).Additive.Encode(in[0].Graph())}

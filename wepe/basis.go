@@ -29,8 +29,8 @@ const (
 	// shorter is the ratio of lengths squared below which another period is taken for the shorter one.
 	shorter = 0.97
 
-	// basisSteps are the turns of (11.1) that a graph takes: nine suffice for Im(ω3/ω1) = 1e-6, the least that MinOmega3
-	// and MaxOmega3 allow.
+	// basisSteps are the turns of (11.1) that a graph takes: nine suffice for Im(ω3/ω1) = 1e-6, the least that minOmega3
+	// and maxOmega3 allow.
 	basisSteps = 10
 )
 

@@ -15,8 +15,8 @@ import (
 )
 
 // squareTable is the key of the default encoder's table.
-var squareTable = tableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
-	SpanU: DefaultSpan, SpanV: DefaultSpan, Resolution: DefaultTableResolution, Kind: Deflated}
+var squareTable = tableKey{Mode: paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
+	SpanU: defaultSpan, SpanV: defaultSpan, Resolution: defaultTableResolution, Kind: deflatedTable}
 
 // sink keeps results alive.
 var sink complex128
@@ -93,7 +93,7 @@ func BenchmarkP(b *testing.B) {
 func BenchmarkEncode(b *testing.B) {
 	surrogate := func(name string) func(s *model.Scope, g *Graph) *Node {
 		return func(s *model.Scope, g *Graph) *Node {
-			return NewSurrogate(s, 14, 14, 192).with(kv{ParamSurrogate: name}).Done().Encode(g)
+			return NewSurrogate(s, 14, 14, 192).with(kv{paramSurrogate: name}).Done().Encode(g)
 		}
 	}
 	scratch := func(settings kv) func(s *model.Scope, g *Graph) *Node {
@@ -105,16 +105,16 @@ func BenchmarkEncode(b *testing.B) {
 		name  string
 		build func(s *model.Scope, g *Graph) *Node
 	}{
-		{"exact", scratch(kv{ParamEvaluation: EvaluateExact})},
-		{"exact-mlp", scratch(kv{ParamEvaluation: EvaluateExact, ParamProjection: MLP})},
-		{"sum", scratch(kv{ParamEvaluation: EvaluateSum})},
-		{"table", scratch(ofTable(Deflated, DefaultTableResolution))},
-		{"release", scratch(kv{ParamMode: Release})},
-		{"surrogate-paper", surrogate(SurrogatePaper)},
-		{"surrogate-svhn", surrogate(SurrogateSVHN)},
+		{"exact", scratch(kv{paramEvaluation: evaluateExact})},
+		{"exact-mlp", scratch(kv{paramEvaluation: evaluateExact, paramProjection: mlp})},
+		{"sum", scratch(kv{paramEvaluation: evaluateSum})},
+		{"table", scratch(ofTable(deflatedTable, defaultTableResolution))},
+		{"release", scratch(kv{paramMode: release})},
+		{"surrogate-paper", surrogate(surrogatePaper)},
+		{"surrogate-svhn", surrogate(surrogateSVHN)},
 		{"hybrid", func(s *model.Scope, g *Graph) *Node {
 			table := weight.Variable(s, "pretrained", dtypes.Float32, weight.Constant(0.1), 197, 192)
-			field := NewSurrogate(s, 14, 14, 192).with(kv{ParamSurrogate: SurrogateSVHN}).Done()
+			field := NewSurrogate(s, 14, 14, 192).with(kv{paramSurrogate: surrogateSVHN}).Done()
 			return NewHybrid(s, table, field).Done().Encode(g)
 		}},
 		{"learned", func(s *model.Scope, g *Graph) *Node {

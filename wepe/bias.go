@@ -23,7 +23,7 @@ import (
 //
 // where ℘ is even and says how far apart they are, ℘′ is odd and says which way. At z = 0, the pole, a patch has a
 // learned number for itself, own[h], in place of the formula, which is not evaluated there. Pairs with a prefix token
-// have no relative position and get 0. On the sphere (ParamCompression) the pole is a point like any other,
+// have no relative position and get 0. On the sphere (paramCompression) the pole is a point like any other,
 // S = (0, 0, 1), features and formula hold for i = j too, and there is no own.
 //
 // Build it with New(…).Bias(heads). The same settings as for an Encoder apply, but those of the projection, of the
@@ -49,9 +49,9 @@ func (c *Config) Bias(heads int) *RelativeBias {
 		exceptions.Panicf("wepe: a relative bias for %d heads, want at least 1", heads)
 	}
 	resolved := c.resolve()
-	if resolved.evaluation == EvaluateTable {
+	if resolved.evaluation == evaluateTable {
 		exceptions.Panicf("wepe: %s = %q: a table spans patches, not their differences; a bias takes %q or %q",
-			ParamEvaluation, EvaluateTable, EvaluateExact, EvaluateSum)
+			paramEvaluation, evaluateTable, evaluateExact, evaluateSum)
 	}
 	resolved.shift = 0 // differences do not see it
 	scope, dtype := c.scope.In("%s", resolved.formScope(scopeBias)), c.dtype
@@ -62,7 +62,7 @@ func (c *Config) Bias(heads int) *RelativeBias {
 		weights: weight.Variable(scope, "weights", dtype, weight.Normal(linearStd), resolved.numFeatures(), heads),
 		biases:  weight.Variable(scope, "biases", dtype, weight.Constant(0), heads),
 	}
-	if resolved.compression == CompressTanh {
+	if resolved.compression == compressTanh {
 		b.own = weight.Variable(scope, "own", dtype, weight.Constant(0), heads)
 	}
 	return b
@@ -83,13 +83,13 @@ func (b *RelativeBias) Scalars() (map[string]float64, error) { return b.config.m
 func (b *RelativeBias) AttentionBias(g *Graph) *Node {
 	c := b.config
 	zero := Zeros(g, shapes.Make(c.dtype, 1, b.heads)) // for pairs with a prefix token
-	table := Concatenate([]*Node{b.Offsets(g), zero}, 0)
+	table := Concatenate([]*Node{b.offsets(g), zero}, 0)
 	return TransposeAllAxes(additive.Rows(table, Const(g, additive.Pairs(c.rows, c.cols, c.prefix))), 2, 0, 1)
 }
 
-// Offsets returns the bias of every offset of one patch from another, [(2·rows-1)(2·cols-1), heads]: rows from
+// offsets returns the bias of every offset of one patch from another, [(2·rows-1)(2·cols-1), heads]: rows from
 // -(rows-1) to rows-1, columns likewise, the column running fastest.
-func (b *RelativeBias) Offsets(g *Graph) *Node {
+func (b *RelativeBias) offsets(g *Graph) *Node {
 	c := b.config
 	var x, y, apart []float64
 	for _, offset := range additive.Offsets(c.rows, c.cols) {

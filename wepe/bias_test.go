@@ -53,7 +53,7 @@ func biasOf(s *model.Scope, c *Config, heads int) *RelativeBias {
 	}
 	scope := s.At("%s", c.formScope(scopeBias))
 	listVariable(scope, "biases", c.dtype, biases, true)
-	if c.compression == CompressTanh {
+	if c.compression == compressTanh {
 		listVariable(scope, "own", c.dtype, own, true)
 	}
 	return c.Bias(heads)
@@ -100,7 +100,7 @@ func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T
 		dtype, tol = dtypes.Float32, 2e-4
 	}
 	const heads, rows, cols, prefix, omega3 = 2, 3, 2, 1, 1.9
-	host := seen(rows, cols, DefaultSpan, DefaultSpan, weierstrass.OmegaSquare, omega3*1i)
+	host := seen(rows, cols, defaultSpan, defaultSpan, weierstrass.OmegaSquare, omega3*1i)
 	const tokens = rows*cols + prefix
 	cosines := make([]float64, heads*tokens*tokens)
 	for i := range cosines {
@@ -118,7 +118,7 @@ func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T
 			b.biases.NodeValue(g), b.own.NodeValue(g))
 	}, float32(0))
 	values := func(v *model.Variable) []float64 { return gomlxtest.Values(t, v.MustValue()) }
-	parameters := append([]float64{softplusInverse(omega3), softplusInverse(DefaultAlphaScale)}, values(b.weights)...)
+	parameters := append([]float64{softplusInverse(omega3), softplusInverse(defaultAlphaScale)}, values(b.weights)...)
 	parameters = append(append(parameters, values(b.biases)...), values(b.own)...)
 	softplus := func(x float64) float64 { return math.Log1p(math.Exp(x)) }
 	loss := func(p []float64) (sum float64) {
@@ -152,7 +152,7 @@ func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T
 func TestA_bias_without_heads_or_with_bad_settings_is_refused_by_name(t *testing.T) {
 	for name, build := range map[string]func(c *Config){
 		"0 heads":   func(c *Config) { c.Bias(0) },
-		ParamAlphaU: func(c *Config) { c.with(ofSpan(-1, 1)).Bias(2) },
+		paramAlphaU: func(c *Config) { c.with(ofSpan(-1, 1)).Bias(2) },
 		"grid 0×5":  func(c *Config) { c.rows = 0; c.Bias(2) },
 	} {
 		err := exceptions.TryCatch[error](func() { build(New(model.NewStore().RootScope(), 3, 5, 1)) })

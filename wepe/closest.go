@@ -17,27 +17,27 @@ import (
 // tells them apart: some units of the rounding of numbers up to 1.
 const tooClose = 1e-6
 
-// Closest returns the distance of the two patches whose features are nearest to one another, and the numbers of both,
+// closest returns the distance of the two patches whose features are nearest to one another, and the numbers of both,
 // at the values that training starts from, in float64.
 //
 // Next to the pole ℘ and ℘′ are so large that tanh gives ±1 for both parts of one patch and of the next. On the default
 // lattice the first two patches of the diagonal are 3e-4 apart on a 24×24 grid, 2e-9 on 37×37 and nothing on 64×64,
 // where others meet too: "any resolution" ends there, unless α_scale is smaller.
-func (e *Encoder) Closest() (distance float64, first, second int) {
-	return closest(e.config.hostFeatures())
+func (e *Encoder) closest() (distance float64, first, second int) {
+	return closestRows(e.config.hostFeatures())
 }
 
-// Warning names two patches that float32 cannot tell apart, or the error of a table that exceeds ParamTableError, in
+// Warning names two patches that float32 cannot tell apart, or the error of a table that exceeds paramTableError, in
 // one line; empty if there is neither.
 func (e *Encoder) Warning() string {
-	distance, first, second := e.Closest()
+	distance, first, second := e.closest()
 	if distance >= tooClose {
 		return e.tableWarning()
 	}
 	at := func(k int) string { return fmt.Sprintf("(%d, %d)", k/e.config.cols, k%e.config.cols) }
-	remedy := "a smaller " + ParamAlphaScale
-	if e.config.compression == CompressSphere {
-		remedy = ParamDerivative + ", another " + ParamAlphaU + " or " + ParamOffsetU
+	remedy := "a smaller " + paramAlphaScale
+	if e.config.compression == compressSphere {
+		remedy = paramDerivative + ", another " + paramAlphaU + " or " + paramOffsetU
 	}
 	return fmt.Sprintf(
 		"%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer patches "+
@@ -54,7 +54,7 @@ func (e *Encoder) Warning() string {
 func (c Config) hostFeatures() [][]float64 {
 	omega1, omega3 := complex(c.omega1, 0), complex(c.omega3Re, c.omega3)
 	poles := omega3
-	if c.mode == Release {
+	if c.mode == release {
 		poles = complex(0, c.omega1)
 	}
 	lattice, err := weierstrass.NewOblique(omega1, poles)
@@ -63,7 +63,7 @@ func (c Config) hostFeatures() [][]float64 {
 	}
 	sphere := lattice.Sphere()
 	features := func(z complex128) []float64 {
-		if c.compression == CompressSphere {
+		if c.compression == compressSphere {
 			point, prime := sphere.At(z)
 			point, prime = weierstrass.Dilated(point, c.alphaScale), weierstrass.Dilated(prime, c.alphaScale)
 			return append(point[:], prime[:]...)
@@ -91,9 +91,9 @@ func (c Config) hostFeatures() [][]float64 {
 	return rows
 }
 
-// closest returns the two rows at the least distance. Rows are compared in the order of their projection on one
+// closestRows returns the two rows at the least distance. Rows are compared in the order of their projection on one
 // direction, which is no longer than their distance: far ones are never looked at.
-func closest(rows [][]float64) (distance float64, first, second int) {
+func closestRows(rows [][]float64) (distance float64, first, second int) {
 	projection, order := make([]float64, len(rows)), make([]int, len(rows))
 	for k, row := range rows {
 		order[k] = k

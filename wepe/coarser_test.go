@@ -15,15 +15,15 @@ import (
 )
 
 // coarse is a table that takes no time to make: what is compared is out of the same one.
-var coarse = kv{ParamEvaluation: EvaluateTable, ParamTableResolution: 16, ParamTableError: 1.0}
+var coarse = kv{paramEvaluation: evaluateTable, paramTableResolution: 16, paramTableError: 1.0}
 
 // forms are the encodings that know other grids, for one store each.
 var forms = map[string][]kv{
 	"tanh":   {},
-	"sphere": {{ParamCompression: CompressSphere, ParamAlphaU: 0.9, ParamAlphaV: 0.8}},
-	"mlp":    {{ParamCompression: CompressSphere, ParamProjection: MLP}},
+	"sphere": {{paramCompression: compressSphere, paramAlphaU: 0.9, paramAlphaV: 0.8}},
+	"mlp":    {{paramCompression: compressSphere, paramProjection: mlp}},
 	"table":  {coarse},
-	"lut":    {{ParamCompression: CompressSphere}, coarse},
+	"lut":    {{paramCompression: compressSphere}, coarse},
 }
 
 func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testing.T) {
@@ -56,7 +56,7 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 					want = append(want, sum/float64(down*across))
 				}
 			}
-			trained := kv{ParamRows: c.trained[0], ParamCols: c.trained[1]}
+			trained := kv{paramRows: c.trained[0], paramCols: c.trained[1]}
 			got := encoded(store, rows, cols, append(append([]kv(nil), form...), trained)...)
 			gomlxtest.Near(t, fmt.Sprintf("%s, %v opened at %v", name, c.trained, c.opened), got, want, 2e-6)
 		}
@@ -70,8 +70,8 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 	store := model.NewStore()
 	places := func(training bool) (re, im []float64) {
 		out := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			e := New(s, rows, cols, 4).OnSphere().with(kv{ParamShift: shift, ParamOmega3: omega3, ParamAlphaV: 0.7,
-				ParamHarmonics: harmonics}).Done()
+			e := New(s, rows, cols, 4).OnSphere().with(kv{paramShift: shift, paramOmega3: omega3, paramAlphaV: 0.7,
+				paramHarmonics: harmonics}).Done()
 			s.Store().SetTraining(g, training)
 			x, y := e.config.patches()
 			z, _ := e.viewed(g, x, y)
@@ -114,12 +114,12 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 
 func TestShift_and_the_grid_of_the_training_are_refused_by_name(t *testing.T) {
 	for want, settings := range map[string]kv{
-		ParamShift + " = 1.5": {ParamShift: 1.5},
-		ParamShift + " = NaN": {ParamShift: math.NaN()},
-		ParamRows:             {ParamRows: -1},
-		ParamCols:             {ParamCols: 1 << 20},
-		ParamShift + ` = 0.5 with evaluation "sum"`: {ParamShift: 0.5, ParamEvaluation: EvaluateSum},
-		ParamShift + ` = 1 with evaluation "table"`: {ParamShift: 1.0, ParamEvaluation: EvaluateTable},
+		paramShift + " = 1.5": {paramShift: 1.5},
+		paramShift + " = NaN": {paramShift: math.NaN()},
+		paramRows:             {paramRows: -1},
+		paramCols:             {paramCols: 1 << 20},
+		paramShift + ` = 0.5 with evaluation "sum"`: {paramShift: 0.5, paramEvaluation: evaluateSum},
+		paramShift + ` = 1 with evaluation "table"`: {paramShift: 1.0, paramEvaluation: evaluateTable},
 	} {
 		_, err := built(model.NewStore(), settings)
 		refused(t, fmt.Sprint(settings), err, want)

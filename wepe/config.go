@@ -19,8 +19,8 @@ type Config struct {
 	scope *model.Scope
 	grid
 	grids               [][2]int // rows and columns of the grids of EncodeOn; nil: the one above
-	mode                Mode
-	projection          Projection
+	mode                mode
+	projection          string
 	dropout             float64
 	derivative          bool
 	omega1, omega3      float64 // omega3 = 0: the mode's
@@ -34,7 +34,7 @@ type Config struct {
 	shift               float64 // in patches
 	trainedRows         int     // 0: the grid's own
 	trainedCols         int
-	compression         Compression
+	compression         compression
 	alphaScale, betaPos float64
 	learnLattice        bool
 	learnAlphaScale     bool
@@ -42,7 +42,7 @@ type Config struct {
 	learnOblique        bool
 	evaluation          string // "": the mode's
 	sum                 LatticeSum
-	tableKind           TableKind
+	tableKind           tableKind
 	tableResolution     int
 	tableError          float64
 	dtype               dtypes.DType // of the encoding and its variables
@@ -53,19 +53,19 @@ type Config struct {
 func New(scope *model.Scope, rows, cols, width int) *Config {
 	return &Config{
 		scope: scope, grid: grid{rows: rows, cols: cols, width: width},
-		mode: Paper, projection: Linear, dropout: DefaultDropout, derivative: true,
-		omega1: weierstrass.OmegaSquare, alphaU: DefaultSpan, alphaV: DefaultSpan,
-		compression: CompressTanh, alphaScale: DefaultAlphaScale, betaPos: DefaultBetaPos,
-		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, scaleRatio: DefaultScaleRatio, harmonics: 1,
-		sum: DefaultLatticeSum(), tableKind: Deflated, tableResolution: DefaultTableResolution,
-		tableError: DefaultTableError, dtype: dtypes.Float32,
+		mode: paper, projection: linear, dropout: defaultDropout, derivative: true,
+		omega1: weierstrass.OmegaSquare, alphaU: defaultSpan, alphaV: defaultSpan,
+		compression: compressTanh, alphaScale: defaultAlphaScale, betaPos: defaultBetaPos,
+		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, scaleRatio: defaultScaleRatio, harmonics: 1,
+		sum: DefaultLatticeSum(), tableKind: deflatedTable, tableResolution: defaultTableResolution,
+		tableError: defaultTableError, dtype: dtypes.Float32,
 	}
 }
 
 // FromScope takes over every hyperparameter that is set in the scope or above it.
 func (c *Config) FromScope() *Config {
-	if compression := model.GetParamOr(c.scope, ParamCompression, c.compression); compression != c.compression {
-		c.WithCompression(compression)
+	if compression := model.GetParamOr(c.scope, paramCompression, c.compression); compression != c.compression {
+		c.withCompression(compression)
 	}
 	setting.Read(c.scope, c.settings())
 	return c
@@ -85,43 +85,43 @@ func (c Config) resolve() Config {
 	if err := setting.Check(c.settings()); err != nil {
 		refuse("%v", err)
 	}
-	if c.projection == MLP && c.width%2 != 0 {
-		refuse("%s = %q halves the width, which is odd: %d", ParamProjection, MLP, c.width)
+	if c.projection == mlp && c.width%2 != 0 {
+		refuse("%s = %q halves the width, which is odd: %d", paramProjection, mlp, c.width)
 	}
 	if c.evaluation == "" {
-		c.evaluation = map[Mode]string{Paper: EvaluateExact, Release: EvaluateSum}[c.mode]
+		c.evaluation = map[mode]string{paper: evaluateExact, release: evaluateSum}[c.mode]
 	}
-	c.learnLattice = c.learnLattice && c.evaluation != EvaluateTable
+	c.learnLattice = c.learnLattice && c.evaluation != evaluateTable
 	if err := c.setHalfPeriods(); err != nil {
 		refuse("%v", err)
 	}
-	if lo, hi := c.mode.omega3Bounds(); !(c.omega3 >= lo && c.omega3 <= hi && c.omega1 >= MinOmega3 &&
-		c.omega1 <= MaxOmega3) {
+	if lo, hi := c.mode.omega3Bounds(); !(c.omega3 >= lo && c.omega3 <= hi && c.omega1 >= minOmega3 &&
+		c.omega1 <= maxOmega3) {
 		refuse("half-periods ω1 = %g, ω3′ = %g, want ω1 in [%g, %g] and ω3′ in [%g, %g] in mode %q", c.omega1, c.omega3,
-			MinOmega3, MaxOmega3, lo, hi, c.mode)
+			minOmega3, maxOmega3, lo, hi, c.mode)
 	}
-	if c.oblique() && (c.mode != Paper || c.evaluation != EvaluateExact) {
-		refuse("%s = %g, %s = %t in mode %q with evaluation %q: only %q and %q know oblique lattices", ParamOmega3Re,
-			c.omega3Re, ParamLearnOblique, c.learnOblique, c.mode, c.evaluation, Paper, EvaluateExact)
+	if c.oblique() && (c.mode != paper || c.evaluation != evaluateExact) {
+		refuse("%s = %g, %s = %t in mode %q with evaluation %q: only %q and %q know oblique lattices", paramOmega3Re,
+			c.omega3Re, paramLearnOblique, c.learnOblique, c.mode, c.evaluation, paper, evaluateExact)
 	}
-	if c.compression == CompressSphere && (c.mode != Paper || c.evaluation == EvaluateSum) {
-		refuse("%s = %q in mode %q with evaluation %q: only %q, and %q or %q, have a sphere", ParamCompression, c.compression,
-			c.mode, c.evaluation, Paper, EvaluateExact, EvaluateTable)
+	if c.compression == compressSphere && (c.mode != paper || c.evaluation == evaluateSum) {
+		refuse("%s = %q in mode %q with evaluation %q: only %q, and %q or %q, have a sphere", paramCompression, c.compression,
+			c.mode, c.evaluation, paper, evaluateExact, evaluateTable)
 	}
-	if c.compression == CompressSphere && c.tableKind == Raw {
-		refuse("%s = %q with %s = %q, whose tables hold nothing else", ParamTable, Raw, ParamCompression, c.compression)
+	if c.compression == compressSphere && c.tableKind == rawTable {
+		refuse("%s = %q with %s = %q, whose tables hold nothing else", paramTable, rawTable, paramCompression, c.compression)
 	}
-	if c.shift > 0 && c.evaluation != EvaluateExact {
-		refuse("%s = %g with evaluation %q: only %q knows places off the grid", ParamShift, c.shift, c.evaluation,
-			EvaluateExact)
+	if c.shift > 0 && c.evaluation != evaluateExact {
+		refuse("%s = %g with evaluation %q: only %q knows places off the grid", paramShift, c.shift, c.evaluation,
+			evaluateExact)
 	}
-	if c.compression == CompressTanh && c.evaluation == EvaluateTable {
+	if c.compression == compressTanh && c.evaluation == evaluateTable {
 		for _, setting := range []struct {
 			name string
 			used bool
 		}{
-			{ParamScales, c.scales > 1}, {ParamHarmonics, c.harmonics > 1}, {ParamOffsetU, c.offsetU != 0},
-			{ParamOffsetV, c.offsetV != 0},
+			{paramScales, c.scales > 1}, {paramHarmonics, c.harmonics > 1}, {paramOffsetU, c.offsetU != 0},
+			{paramOffsetV, c.offsetV != 0},
 		} {
 			if setting.used {
 				refuse("%s with a table, which holds one lattice, seen from its corner", setting.name)
@@ -134,12 +134,12 @@ func (c Config) resolve() Config {
 // setHalfPeriods sets ω1 and the initial ω3 to what the settings ask for.
 func (c *Config) setHalfPeriods() error {
 	switch {
-	case c.mode == Release && c.g3 != 0:
+	case c.mode == release && c.g3 != 0:
 		c.omega1 = 1
-	case c.mode == Paper && (c.g2 != 0 || c.g3 != 0):
+	case c.mode == paper && (c.g2 != 0 || c.g3 != 0):
 		omega1, omega3, err := weierstrass.HalfPeriods(c.g2, c.g3)
 		if err != nil {
-			return fmt.Errorf("%s = %g, %s = %g: %w", ParamG2, c.g2, ParamG3, c.g3, err)
+			return fmt.Errorf("%s = %g, %s = %g: %w", paramG2, c.g2, paramG3, c.g3, err)
 		}
 		c.omega1, c.omega3 = omega1, imag(omega3)
 		if real(omega3) != 0 {
@@ -147,12 +147,12 @@ func (c *Config) setHalfPeriods() error {
 		}
 	}
 	if c.omega3 == 0 {
-		c.omega3 = map[Mode]float64{Paper: c.omega1, Release: releaseOmega3}[c.mode]
+		c.omega3 = map[mode]float64{paper: c.omega1, release: releaseOmega3}[c.mode]
 	}
 	if c.area != 0 {
-		if c.mode == Release {
-			return fmt.Errorf("%s = %g in mode %q, whose lattice is square whatever ω3′: set %s", ParamArea, c.area, Release,
-				ParamOmega1)
+		if c.mode == release {
+			return fmt.Errorf("%s = %g in mode %q, whose lattice is square whatever ω3′: set %s", paramArea, c.area, release,
+				paramOmega1)
 		}
 		scale := weierstrass.OmegaSquare * math.Sqrt(c.area/(c.omega1*c.omega3))
 		c.omega1, c.omega3, c.omega3Re = scale*c.omega1, scale*c.omega3, scale*c.omega3Re

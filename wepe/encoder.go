@@ -32,7 +32,7 @@ func newEncoder(c Config) *Encoder {
 		betaPos:    scalarVariable(scope, nameBetaPos, c.dtype, c.betaPos, c.learnBetaPos),
 		projection: newProjection(c, scope.In(scopeProjection)),
 	}
-	if c.evaluation == EvaluateTable {
+	if c.evaluation == evaluateTable {
 		e.openTable()
 	}
 	if c.prefix > 0 {
@@ -45,8 +45,8 @@ func newEncoder(c Config) *Encoder {
 func (e *Encoder) Name() string {
 	c := e.config
 	form := string(c.mode)
-	if c.compression == CompressSphere {
-		form = string(CompressSphere)
+	if c.compression == compressSphere {
+		form = string(compressSphere)
 	}
 	return fmt.Sprintf("WePE(%s, %s, %s, %d×%d+%d)", form, c.evaluation, c.projection, c.rows, c.cols, c.prefix)
 }
@@ -89,10 +89,10 @@ func (c Config) centres() (u, v []float64) {
 // number of scales and of harmonics.
 func (e *Encoder) Features(g *Graph) *Node {
 	switch {
-	case e.config.evaluation != EvaluateTable:
+	case e.config.evaluation != evaluateTable:
 		x, y := e.config.patches()
 		return e.features(g, x, y)
-	case e.config.compression == CompressSphere:
+	case e.config.compression == compressSphere:
 		return e.lookUpSphere(g)
 	default:
 		return e.compressed(e.lookUpPatches(g))
@@ -103,7 +103,7 @@ func (e *Encoder) Features(g *Graph) *Node {
 func (e *Encoder) FeatureNames() (names []string) {
 	c := e.config
 	parts := []string{"Re %s(%s)", "Im %s(%s)"}
-	if c.compression == CompressSphere {
+	if c.compression == compressSphere {
 		parts = []string{"S(%s(%s)) 1", "S(%s(%s)) 2", "S(%s(%s)) 3"}
 	}
 	factor := 1.0
@@ -127,7 +127,7 @@ func (e *Encoder) FeatureNames() (names []string) {
 }
 
 // Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32
-// [prefix + rows·cols, width]. On a grid coarser than that of the training (ParamRows, ParamCols) a patch gets the mean
+// [prefix + rows·cols, width]. On a grid coarser than that of the training (paramRows, paramCols) a patch gets the mean
 // over the patches of the training that it covers, mathematics.md (6.11). A model folds into an ordinary
 // learned-position ViT by storing this table.
 func (e *Encoder) Encode(g *Graph) *Node { return e.EncodeOn(g, e.config.several()) }

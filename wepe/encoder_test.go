@@ -47,18 +47,18 @@ func distance(a, b []float64) (worst float64) {
 
 func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
 	for _, c := range []struct {
-		projection Projection
+		projection string
 		prefix     int
 		want       map[string][]int
 	}{
-		{Linear, 1, map[string][]int{
+		{linear, 1, map[string][]int{
 			"/vit/wepe/omega3_raw": {}, "/vit/wepe/alpha_scale_raw": {}, "/vit/wepe/beta_pos": {},
 			"/vit/wepe/prefix":                   {1, 192},
 			"/vit/wepe/projection/dense/weights": {4, 192}, "/vit/wepe/projection/dense/biases": {192},
 			"/vit/wepe/projection/layer_normalization/gain":   {192},
 			"/vit/wepe/projection/layer_normalization/offset": {192},
 		}},
-		{MLP, 0, map[string][]int{
+		{mlp, 0, map[string][]int{
 			"/vit/wepe/omega3_raw": {}, "/vit/wepe/alpha_scale_raw": {}, "/vit/wepe/beta_pos": {},
 			"/vit/wepe/projection/hidden/dense/weights": {4, 96}, "/vit/wepe/projection/hidden/dense/biases": {96},
 			"/vit/wepe/projection/hidden/layer_normalization/gain":   {96},
@@ -70,7 +70,7 @@ func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
 		}},
 	} {
 		store := model.NewStore()
-		New(store.Scope("/vit"), 14, 14, 192).WithPrefix(c.prefix).with(kv{ParamProjection: c.projection}).Done()
+		New(store.Scope("/vit"), 14, 14, 192).WithPrefix(c.prefix).with(kv{paramProjection: c.projection}).Done()
 		got := make(map[string][]int)
 		for v := range store.IterVariables() {
 			got[v.Path()] = append([]int{}, v.Shape().Dimensions...)
@@ -78,7 +78,7 @@ func TestVariables_have_the_documented_paths_shapes_and_count(t *testing.T) {
 		if !maps.EqualFunc(got, c.want, slices.Equal) {
 			t.Errorf("%s: variables %v, want %v", c.projection, got, c.want)
 		}
-		if c.projection == Linear && store.NumParameters() != 8*192+3 { // 1,539: official-release.md §1.1, measured
+		if c.projection == linear && store.NumParameters() != 8*192+3 { // 1,539: official-release.md §1.1, measured
 			t.Errorf("%d parameters, want 8·192 + 3", store.NumParameters())
 		}
 	}
@@ -110,23 +110,23 @@ func TestSoftplus_and_its_inverse_agree_with_the_closed_form(t *testing.T) {
 func TestBad_settings_are_refused_by_name(t *testing.T) {
 	nan := math.NaN()
 	for want, params := range map[string]kv{
-		ParamMode: {ParamMode: "papr"}, ParamProjection: {ParamProjection: "conv"},
-		ParamEvaluation: {ParamEvaluation: "fast"},
-		ParamDropout:    {ParamDropout: 1}, ParamOmega1: ofHalfPeriods(-1, 0), ParamOmega3: ofHalfPeriods(1, nan),
-		"ω3′":     {ParamMode: Release, ParamOmega1: 1, ParamOmega3: 9},
-		ParamG3:   {ParamG2: 3, ParamG3: 1}, // of no lattice
-		ParamG2:   {ParamG2: nan},
-		ParamArea: {ParamMode: Release, ParamArea: 1}, ParamKappa: {ParamKappa: 0}, ParamCLarge: {ParamCLarge: nan},
-		ParamAlphaU: ofSpan(0, 0.4), ParamAlphaV: ofSpan(0.4, math.Inf(1)), ParamAlphaScale: {ParamAlphaScale: 0},
-		ParamBetaPos: {ParamBetaPos: nan}, ParamSumCut: {ParamSumCut: 0}, ParamScales: ofScales(0, 2),
-		ParamScaleRatio: ofScales(2, nan), ParamOmega3Re: ofOblique(nan, false),
-		"oblique lattices":   {ParamMode: Release, ParamLearnOblique: true},
-		`evaluation "sum"`:   {ParamEvaluation: EvaluateSum, ParamOmega3Re: 0.3},
-		"one lattice":        {ParamScales: 2, ParamEvaluation: EvaluateTable},
-		ParamTableError:      {ParamTableError: 0},
-		ParamTable:           {ParamTable: "tanh"},
-		ParamTableResolution: {ParamTableResolution: 1},
-		"odd: 7":             {ParamProjection: MLP},
+		paramMode: {paramMode: "papr"}, paramProjection: {paramProjection: "conv"},
+		paramEvaluation: {paramEvaluation: "fast"},
+		paramDropout:    {paramDropout: 1}, paramOmega1: ofHalfPeriods(-1, 0), paramOmega3: ofHalfPeriods(1, nan),
+		"ω3′":     {paramMode: release, paramOmega1: 1, paramOmega3: 9},
+		paramG3:   {paramG2: 3, paramG3: 1}, // of no lattice
+		paramG2:   {paramG2: nan},
+		paramArea: {paramMode: release, paramArea: 1}, paramKappa: {paramKappa: 0}, paramCLarge: {paramCLarge: nan},
+		paramAlphaU: ofSpan(0, 0.4), paramAlphaV: ofSpan(0.4, math.Inf(1)), paramAlphaScale: {paramAlphaScale: 0},
+		paramBetaPos: {paramBetaPos: nan}, paramSumCut: {paramSumCut: 0}, paramScales: ofScales(0, 2),
+		paramScaleRatio: ofScales(2, nan), paramOmega3Re: ofOblique(nan, false),
+		"oblique lattices":   {paramMode: release, paramLearnOblique: true},
+		`evaluation "sum"`:   {paramEvaluation: evaluateSum, paramOmega3Re: 0.3},
+		"one lattice":        {paramScales: 2, paramEvaluation: evaluateTable},
+		paramTableError:      {paramTableError: 0},
+		paramTable:           {paramTable: "tanh"},
+		paramTableResolution: {paramTableResolution: 1},
+		"odd: 7":             {paramProjection: mlp},
 		"grid 3×0":           {"cols": 0},
 		"width 7, prefix -1": {"prefix": -1},
 	} {

@@ -17,7 +17,7 @@ import (
 // A model adds the encoding to its tokens once, before the first block.
 func Example() {
 	store := model.NewStore()
-	store.SetParam(wepe.ParamOmega3, 1.5) // a flatter lattice than the square one
+	store.SetParam("wepe_omega3", 1.5) // a flatter lattice than the square one; or WithHalfPeriods
 	var encoder *wepe.Encoder
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
 		encoder = wepe.New(scope, 3, 5, 8).WithPrefix(1).FromScope().Done()
@@ -36,10 +36,10 @@ func Example() {
 	// ω3′ 1.500, α_scale 0.150, β_pos 0.800
 }
 
-// In a model of width 192 on a grid of 14×14 patches.
+// Every option has a setter: the sphere on a lattice of the authors' choice, by a look-up table.
 func ExampleNew() {
 	forward := func(scope *model.Scope, tokens *Node) *Node { // tokens [batch, 1+14·14, 192], class token first
-		encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).FromScope().Done()
+		encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).OnSphere().WithHalfPeriods(1.3, 1.1i).WithTable(65, 0.01).Done()
 		return encoder.PreEncode(tokens, nil, 1)
 	}
 	exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), forward)
@@ -51,14 +51,13 @@ func ExampleNew() {
 // on patches; the class token keeps what it had.
 func ExampleNewHybrid() {
 	store := model.NewStore()
-	store.SetParam(wepe.ParamGate, 0.1)
 	embedding, err := store.CreateVariable("/embedding", tensors.FromScalarAndDimensions(float32(2), 1+3*5, 8))
 	if err != nil {
 		fmt.Println(err)
 	}
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
-		surrogate := wepe.NewSurrogate(scope, 3, 5, 8).FromScope().Done()
-		encoder := wepe.NewHybrid(scope, embedding, surrogate).FromScope().Done()
+		surrogate := wepe.NewSurrogate(scope, 3, 5, 8).Done()
+		encoder := wepe.NewHybrid(scope, embedding, surrogate).WithGate(0.1, true).Done()
 		return encoder.PreEncode(tokens, nil, 1)
 	})
 	tokens := tensors.FromScalarAndDimensions(float32(0), 1, 1+3*5, 8)

@@ -34,8 +34,8 @@ type hostGrid struct {
 // squareGrid is what an encoder sees by default.
 func squareGrid(rows, cols int) hostGrid {
 	const omega = weierstrass.OmegaSquare
-	return hostGrid{rows: rows, cols: cols, span: [2]float64{DefaultSpan, DefaultSpan}, omega1: omega, omega3: omega * 1i,
-		factors: []float64{1}, alphaScale: DefaultAlphaScale, scales: 1, ratio: 2, harmonics: 1, parts: 4}
+	return hostGrid{rows: rows, cols: cols, span: [2]float64{defaultSpan, defaultSpan}, omega1: omega, omega3: omega * 1i,
+		factors: []float64{1}, alphaScale: defaultAlphaScale, scales: 1, ratio: 2, harmonics: 1, parts: 4}
 }
 
 // seen is squareGrid with another lattice and other spans.
@@ -59,14 +59,14 @@ func (h hostGrid) onSphere(alphaScale float64, parts int) hostGrid {
 
 // settings ask an encoder for the same.
 func (h hostGrid) settings() kv {
-	compression := CompressTanh
+	compression := compressTanh
 	if h.sphere {
-		compression = CompressSphere
+		compression = compressSphere
 	}
-	return kv{ParamOmega1: h.omega1, ParamOmega3: imag(h.omega3), ParamOmega3Re: real(h.omega3), ParamAlphaU: h.span[0],
-		ParamAlphaV: h.span[1], ParamOffsetU: h.offset[0], ParamOffsetV: h.offset[1], ParamCompression: compression,
-		ParamAlphaScale: h.alphaScale, ParamScales: h.scales, ParamScaleRatio: h.ratio, ParamHarmonics: h.harmonics,
-		ParamDerivative: h.parts != 3}
+	return kv{paramOmega1: h.omega1, paramOmega3: imag(h.omega3), paramOmega3Re: real(h.omega3), paramAlphaU: h.span[0],
+		paramAlphaV: h.span[1], paramOffsetU: h.offset[0], paramOffsetV: h.offset[1], paramCompression: compression,
+		paramAlphaScale: h.alphaScale, paramScales: h.scales, paramScaleRatio: h.ratio, paramHarmonics: h.harmonics,
+		paramDerivative: h.parts != 3}
 }
 
 func (h hostGrid) points() (z []complex128) {
@@ -105,7 +105,7 @@ func (h hostGrid) features(t *testing.T) (out []float64) {
 
 func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t *testing.T) {
 	const square = weierstrass.OmegaSquare
-	table := ofTable(Deflated, 512)
+	table := ofTable(deflatedTable, 512)
 	type testCase struct {
 		host     hostGrid
 		tol      float64
@@ -122,7 +122,7 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 		{seen(2, 7, 0.3, 0.3, 2.6, 2.6i).views(2, 1.7, 1, 1, 1.7), 2e-5, nil},
 		{seen(3, 2, 0.4, 0.4, 2.6, 0.9+2.2i).views(3, 1.6, 1, 1, 1.6, 2.56), 2e-5, nil},
 
-		{squareGrid(3, 5), 1e-6, ofTable(Deflated, 256)},
+		{squareGrid(3, 5), 1e-6, ofTable(deflatedTable, 256)},
 		{seen(7, 2, 0.4, 0.3, square, 1.085i), 2e-5, table},
 		{seen(5, 7, 0.4, 0.4, square, 0.755i), 2e-5, table},
 		{seen(2, 11, 0.3, 0.9, 1.3, 4.7i), 2e-5, table},
@@ -154,14 +154,14 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 		}
 		host := squareGrid(3, 5)
 		host.omega1, host.omega3 = scale*omega1, complex(scale, 0)*omega3
-		cases = append(cases, testCase{host, 1e-5, kv{ParamG2: c.g2, ParamG3: c.g3, ParamArea: c.area}})
+		cases = append(cases, testCase{host, 1e-5, kv{paramG2: c.g2, paramG3: c.g3, paramArea: c.area}})
 	}
 	for _, c := range cases {
 		t.Run(fmt.Sprintf("%v %v", c.host, c.settings), func(t *testing.T) {
 			var e *Encoder
 			got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
 				config := New(s, c.host.rows, c.host.cols, 8)
-				if _, ok := c.settings[ParamG2]; !ok {
+				if _, ok := c.settings[paramG2]; !ok {
 					config.with(c.host.settings())
 				}
 				e = config.with(c.settings).Done()
@@ -213,7 +213,7 @@ func TestGradients_of_the_lattice_are_finite_differences_of_the_host(t *testing.
 			cosines[i] = math.Cos(float64(i))
 		}
 		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			config := New(s, host.rows, host.cols, 2).with(host.settings(), kv{ParamLearnOblique: c.learn})
+			config := New(s, host.rows, host.cols, 2).with(host.settings(), kv{paramLearnOblique: c.learn})
 			config.dtype = dtype
 			e := config.Done()
 			loss := ReduceAllSum(Mul(Reshape(ConstAsDType(g, dtype, cosines), host.rows*host.cols, -1), e.Features(g)))

@@ -3,6 +3,8 @@
 package wepe
 
 import (
+	"cmp"
+
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/support/exceptions"
 )
@@ -16,26 +18,23 @@ type Field struct{ lattice }
 
 const scopeField = "wepe_field"
 
-// OnHalfCell is OnSphere on half of the cell along both axes, at z and 2z: a span of ½ and two harmonics, 12 features.
-// Opposite edges of the image are then far apart, which on the whole cell they are not.
-func (c *Config) OnHalfCell() *Config {
-	c.OnSphere()
-	c.alphaU, c.alphaV, c.harmonics = 0.5, 0.5, 2
-	return c
-}
-
 // Field creates the variables of a Field, in place of Done.
 func (c *Config) Field() *Field {
 	resolved := c.resolve()
-	if resolved.evaluation == EvaluateTable {
-		exceptions.Panicf("wepe: %s = %q: a field is evaluated without a table: want %q or %q", ParamEvaluation,
-			EvaluateTable, EvaluateExact, EvaluateSum)
+	if resolved.evaluation == evaluateTable {
+		exceptions.Panicf("wepe: %s = %q: a field is evaluated without a table: want %q or %q", paramEvaluation,
+			evaluateTable, evaluateExact, evaluateSum)
 	}
 	return &Field{newLattice(resolved, c.scope.In("%s", resolved.formScope(scopeField)))}
 }
 
 // Len is the number of features of a patch.
 func (f *Field) Len() int { return f.config.numFeatures() }
+
+// TrainedGrid returns the rows and columns of patches in training, see WithTrainedGrid.
+func (f *Field) TrainedGrid() (rows, cols int) {
+	return cmp.Or(f.config.trainedRows, f.config.rows), cmp.Or(f.config.trainedCols, f.config.cols)
+}
 
 // Features returns the features of all patches, [rows·cols, Len], as Encoder.Features. On a grid coarser than that of
 // the training a patch has the mean over the patches of the training that it covers, mathematics.md (6.11).

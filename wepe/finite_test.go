@@ -50,7 +50,7 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 	}{
 		{1, 1, 0.02, 0.01, 1.2}, {1, 128, 50, 1.2, 0.01}, {128, 1, 0.02, 0.5, 1}, {128, 128, 50, 0.01, 0.01},
 		{3, 3, 0.02, 1.2, 1.2}, {6, 9, 50, 1.2, 1.2}, {1, 1, 1.3, 1, 1}, {128, 128, 0.02, 1.2, 1.2}, {4, 9, 8, 3, 3},
-		{6, 6, MaxOmega3, 3, 1.2},
+		{6, 6, maxOmega3, 3, 1.2},
 	}
 	for i := range 24 {
 		rows, cols := int(between(1, 128.99)), int(between(1, 128.99))
@@ -59,8 +59,8 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 			c := extremes[i]
 			rows, cols, omega3, spanU, spanV = c.rows, c.cols, c.omega3, c.spanU, c.spanV
 		}
-		mode := []Mode{Paper, Release}[i/16%2]
-		if mode == Release {
+		mode := []mode{paper, release}[i/16%2]
+		if mode == release {
 			omega3 = min(omega3, releaseMaxOmega3)
 		}
 		dtype := []dtypes.DType{dtypes.Float32, dtypes.BFloat16}[i%2]
@@ -75,20 +75,20 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 			learned["alpha_scale_raw"] = mode.rawAlphaScale(alphaScale)
 		}
 		forms := map[string]kv{
-			"exact":          {ParamEvaluation: EvaluateExact},
-			"bias":           {ParamEvaluation: EvaluateExact},
-			"sum":            {ParamEvaluation: EvaluateSum, ParamSumCut: sum.Cut},
-			"deflated table": ofTable(Deflated, resolution), "raw table": ofTable(Raw, resolution),
+			"exact":          {paramEvaluation: evaluateExact},
+			"bias":           {paramEvaluation: evaluateExact},
+			"sum":            {paramEvaluation: evaluateSum, paramSumCut: sum.Cut},
+			"deflated table": ofTable(deflatedTable, resolution), "raw table": ofTable(rawTable, resolution),
 		}
-		if mode == Paper && rows*cols <= 256 { // four scales, the third of which has patches on poles at a span of 0.4
+		if mode == paper && rows*cols <= 256 { // four scales, the third of which has patches on poles at a span of 0.4
 			leaning := []float64{0.5, 1.3, -300, 0, 999}[i%5]
-			forms["leaning"] = kv{ParamOmega3Re: leaning, ParamLearnOblique: true, ParamScales: 4}
+			forms["leaning"] = kv{paramOmega3Re: leaning, paramLearnOblique: true, paramScales: 4}
 			forms["leaning bias"] = forms["leaning"]
 		}
-		if mode == Paper && rows*cols <= 1600 {
-			forms["sphere"] = kv{ParamCompression: "sphere", ParamOffsetU: 2*r.Float64() - 1, ParamHarmonics: 1 + r.IntN(3)}
-			forms["sphere bias"] = kv{ParamCompression: "sphere", ParamOmega3Re: 5 * r.NormFloat64(),
-				ParamLearnOblique: i%2 == 0}
+		if mode == paper && rows*cols <= 1600 {
+			forms["sphere"] = kv{paramCompression: "sphere", paramOffsetU: 2*r.Float64() - 1, paramHarmonics: 1 + r.IntN(3)}
+			forms["sphere bias"] = kv{paramCompression: "sphere", paramOmega3Re: 5 * r.NormFloat64(),
+				paramLearnOblique: i%2 == 0}
 		}
 		for name, form := range forms {
 			bias := strings.Contains(name, "bias")
@@ -107,7 +107,7 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 			}
 			outputs := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				g := in[0].Graph()
-				c := New(s, rows, cols, 2).WithPrefix(1).with(kv{ParamMode: mode, ParamAlphaScale: alphaScale}, form,
+				c := New(s, rows, cols, 2).WithPrefix(1).with(kv{paramMode: mode, paramAlphaScale: alphaScale}, form,
 					ofHalfPeriods(1.3, omega3), ofSpan(spanU, spanV))
 				if bias {
 					return withGradients(s, biasOf(s, c, 3).AttentionBias(g))
@@ -115,8 +115,8 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 				e := c.Done()
 				features := []*Node{e.Features(g)}
 				switch c := e.config; {
-				case c.compression == CompressSphere:
-				case c.evaluation == EvaluateTable:
+				case c.compression == compressSphere:
+				case c.evaluation == evaluateTable:
 					features = append(features, parts(e.lookUpPatches(g))...)
 				default:
 					x, y := c.patches()

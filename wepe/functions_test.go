@@ -215,7 +215,7 @@ func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_l
 		}
 		return x, y
 	}
-	field, _ := NamedSurrogate(SurrogateSVHN)
+	field, _ := namedSurrogate(surrogateSVHN)
 	for _, f := range append([]function{
 		{"LatticeSum.P", true, false, func(in []*Node) []*Node {
 			return parts(DefaultLatticeSum().P(point(in), in[2], in[4]))
@@ -223,7 +223,7 @@ func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_l
 		{"surrogate", true, false, func(in []*Node) []*Node {
 			g, one := in[2].Graph(), OnesLike(in[2])
 			constant := func(x []float64) *Node { return ConstAsDType(g, dtypes.Float32, x) }
-			return parts(surrogateField{Surrogate: field, omega3: in[4], gamma: one, strength: one,
+			return parts(surrogateField{surrogate: field, omega3: in[4], gamma: one, strength: one,
 				beta: Scalar(g, dtypes.Float32, field.MinBeta), a: constant(field.A), b: constant(field.B)}.values(point(in)))
 		}},
 	}, functions...) {
@@ -233,7 +233,7 @@ func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_l
 			compress, alphaScales = func(x *Node) *Node { return x }, []float32{1e-6, 1, 1e6}
 		}
 		if !f.rectangular {
-			leans = []float32{-MaxOmega3, -0.5, 0, 0.381966, 1, 617.3}
+			leans = []float32{-maxOmega3, -0.5, 0, 0.381966, 1, 617.3}
 		}
 		exec, err := NewExec(gomlxtest.Backend(), f.withSlopes(compress))
 		if err != nil {
@@ -262,9 +262,9 @@ func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_l
 				}
 			}
 		}
-		for _, omega1 := range []float32{1, MaxOmega3} {
+		for _, omega1 := range []float32{1, maxOmega3} {
 			for _, re := range leans {
-				for _, im := range []float32{MinOmega3, 0.02, 0.3, 1, 50, MaxOmega3} {
+				for _, im := range []float32{minOmega3, 0.02, 0.3, 1, 50, maxOmega3} {
 					for _, alphaScale := range alphaScales {
 						check(omega1, re, im, alphaScale)
 					}
@@ -281,7 +281,7 @@ func TestPole_guard_leaves_every_patch_of_a_1000_by_1000_grid_alone(t *testing.T
 	if nearest < 100*poleRadius {
 		t.Errorf("the nearest patch is at |kz| = %g, the guard acts below %g", nearest, poleRadius)
 	}
-	if widest := steepestPole * math.Pi / 2 / MinOmega3; nearest < 2*widest {
+	if widest := steepestPole * math.Pi / 2 / minOmega3; nearest < 2*widest {
 		t.Errorf("the nearest patch is at |kz| = %g, the guard of the smallest cell acts below %g", nearest, widest)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Encoding is what Encoder and SurrogateEncoder have in common.
+// Encoding is what Encoder and surrogateEncoder have in common.
 type Encoding interface {
 	pos.Encoder
 	pos.PreEncoder
@@ -36,11 +36,11 @@ type Encoding interface {
 }
 
 func (e *Encoder) layout() grid          { return e.config.grid }
-func (e *SurrogateEncoder) layout() grid { return e.grid }
+func (e *surrogateEncoder) layout() grid { return e.grid }
 
 var (
 	_ Encoding = (*Encoder)(nil)
-	_ Encoding = (*SurrogateEncoder)(nil)
+	_ Encoding = (*surrogateEncoder)(nil)
 	_ Encoding = (*Hybrid)(nil)
 )
 
@@ -69,7 +69,7 @@ func NewHybrid(scope *model.Scope, pretrained *model.Variable, encoding Encoding
 		start: DefaultStart}
 }
 
-// FromScope takes over ParamGate, ParamLearnGate and ParamStart where they are set in the scope or above it.
+// FromScope takes over paramGate, paramLearnGate and paramStart where they are set in the scope or above it.
 func (c *HybridConfig) FromScope() *HybridConfig {
 	setting.Read(c.scope, c.settings())
 	return c
@@ -80,8 +80,8 @@ func (c *HybridConfig) Done() *Hybrid {
 	if err := setting.Check(c.settings()); err != nil {
 		exceptions.Panicf("wepe: %v", err)
 	}
-	if _, ok := c.encoding.(*SurrogateEncoder); !ok && c.start == StartFitted {
-		exceptions.Panicf("wepe: %s = %q is for a surrogate: the last layer of %s is not free to follow a table", ParamStart,
+	if _, ok := c.encoding.(*surrogateEncoder); !ok && c.start == startFitted {
+		exceptions.Panicf("wepe: %s = %q is for a surrogate: the last layer of %s is not free to follow a table", paramStart,
 			c.start, c.encoding.Name())
 	}
 	patches := c.encoding.layout()
@@ -141,7 +141,7 @@ func (h *Hybrid) Warning() string {
 }
 
 // Lambda returns λ, a scalar in [0, 1].
-func (h *Hybrid) Lambda(g *Graph) *Node {
+func (h *Hybrid) lambda(g *Graph) *Node {
 	raw := h.gate.NodeValue(g)
 	shut := LessOrEqual(raw, Scalar(g, raw.DType(), shutGate))
 	return Where(shut, ZerosLike(raw), Sigmoid(raw))
@@ -161,7 +161,7 @@ func (h *Hybrid) Encode(g *Graph) *Node {
 		rows = Concatenate([]*Node{Zeros(g, shapes.Make(rows.DType(), h.prefix, h.width)), rows}, 0)
 	}
 	// A mask in place of a Slice, whose gradient ONNX lacks. In this form, not P + λ(W - P), both ends are exact.
-	gate := Mul(InsertAxes(Const(g, open), -1), h.Lambda(g)) // [prefix + rows·cols, 1]
+	gate := Mul(InsertAxes(Const(g, open), -1), h.lambda(g)) // [prefix + rows·cols, 1]
 	return Add(Mul(gate, rows), Mul(OneMinus(gate), pretrained))
 }
 

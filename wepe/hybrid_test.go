@@ -46,13 +46,13 @@ func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_
 			store, v, p := pretrained(t)
 			got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 				e := encoding(s)
-				h := NewHybrid(s, v, e).with(kv{ParamGate: lambda, ParamStart: StartCentred}).Done()
+				h := NewHybrid(s, v, e).with(kv{paramGate: lambda, paramStart: startCentred}).Done()
 				if err := h.Start(gomlxtest.Backend()); err != nil { // moves the encoding, not the table
 					t.Fatal(err)
 				}
 				x := ramp(g, 2, positions, hybridWidth)
 				rows := h.Encode(g)
-				return []*Node{rows, e.Encode(g), h.PreEncode(x, nil, 1), Add(x, InsertAxes(rows, 0)), h.Lambda(g)}
+				return []*Node{rows, e.Encode(g), h.PreEncode(x, nil, 1), Add(x, InsertAxes(rows, 0)), h.lambda(g)}
 			}), float32(0))
 			head := prefix * hybridWidth
 			if !slices.Equal(got[0][:head], p[:head]) || !slices.Equal(got[2], got[3]) {
@@ -77,7 +77,7 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 			var paths []string
 			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				e := encoding(s)
-				rows := NewHybrid(s, v, e).with(kv{ParamGate: lambda}).Done().Encode(in[0].Graph())
+				rows := NewHybrid(s, v, e).with(kv{paramGate: lambda}).Done().Encode(in[0].Graph())
 				out := []*Node{e.Encode(in[0].Graph())}
 				var values []*Node
 				for v := range s.IterVariables() {
@@ -118,11 +118,11 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 
 func TestHybrid_refuses_what_does_not_fit_by_name(t *testing.T) {
 	for want, build := range map[string]func(*model.Scope, *model.Variable) *HybridConfig{
-		ParamGate: func(s *model.Scope, v *model.Variable) *HybridConfig {
-			return NewHybrid(s, v, encodings["surrogate"](s)).with(kv{ParamGate: math.NaN()})
+		paramGate: func(s *model.Scope, v *model.Variable) *HybridConfig {
+			return NewHybrid(s, v, encodings["surrogate"](s)).with(kv{paramGate: math.NaN()})
 		},
-		ParamStart: func(s *model.Scope, v *model.Variable) *HybridConfig {
-			return NewHybrid(s, v, encodings["surrogate"](s)).with(kv{ParamStart: "warm"})
+		paramStart: func(s *model.Scope, v *model.Variable) *HybridConfig {
+			return NewHybrid(s, v, encodings["surrogate"](s)).with(kv{paramStart: "warm"})
 		},
 		"has 1 prefix rows": func(s *model.Scope, v *model.Variable) *HybridConfig {
 			return NewHybrid(s, v, New(s, rows, cols, hybridWidth).WithPrefix(1).Done())
@@ -136,12 +136,12 @@ func TestHybrid_refuses_what_does_not_fit_by_name(t *testing.T) {
 		"odd: 7": func(s *model.Scope, v *model.Variable) *HybridConfig {
 			return NewHybrid(s, v, NewSurrogate(s, rows, cols, 7).Done())
 		},
-		ParamSurrogateBeta: func(s *model.Scope, v *model.Variable) *HybridConfig {
-			s.SetParam(ParamSurrogateBeta, 0.01) // the bound of "paper"
+		paramSurrogateBeta: func(s *model.Scope, v *model.Variable) *HybridConfig {
+			s.SetParam(paramSurrogateBeta, 0.01) // the bound of "paper"
 			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).FromScope().Done())
 		},
-		ParamSurrogate: func(s *model.Scope, v *model.Variable) *HybridConfig {
-			s.SetParam(ParamSurrogate, "imagenet")
+		paramSurrogate: func(s *model.Scope, v *model.Variable) *HybridConfig {
+			s.SetParam(paramSurrogate, "imagenet")
 			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).FromScope().Done())
 		},
 	} {

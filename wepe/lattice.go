@@ -36,7 +36,7 @@ func newLattice(c Config, scope *model.Scope) lattice {
 }
 
 // Omega3 returns the effective ω3′, a scalar.
-func (l *lattice) Omega3(g *Graph) *Node { return l.config.mode.omega3(l.omega3.NodeValue(g)) }
+func (l *lattice) omega3p(g *Graph) *Node { return l.config.mode.omega3(l.omega3.NodeValue(g)) }
 
 // points returns z of points given in periods, [len(x)].
 func (l *lattice) points(g *Graph, x, y []float64) ComplexNode {
@@ -49,7 +49,7 @@ func (l *lattice) points(g *Graph, x, y []float64) ComplexNode {
 	if l.omega3Re != nil {
 		along = Add(along, Mul(across, l.omega3Re.NodeValue(g)))
 	}
-	return ComplexNode{along, Mul(across, l.Omega3(g))}
+	return ComplexNode{along, Mul(across, l.omega3p(g))}
 }
 
 // scaled returns the coordinates as each of the lattices sees them, one view after the other, (11.7).
@@ -71,7 +71,7 @@ func (l *lattice) scaled(periods []float64) (out []float64) {
 // reduced drops whole periods from a coordinate where points move with the lattice: here that is exact, in the graph
 // the periods would cancel in the gradient of ω3′, mathematics.md (3.10).
 func (l *lattice) reduced(periods []float64) []float64 {
-	if l.config.mode == Release || l.config.evaluation == EvaluateSum {
+	if l.config.mode == release || l.config.evaluation == evaluateSum {
 		return periods
 	}
 	out := make([]float64, len(periods))
@@ -86,10 +86,10 @@ func (l *lattice) values(g *Graph, x, y []float64) (p, pPrime ComplexNode) {
 	c := l.config
 	z, omega1 := l.viewed(g, x, y)
 	omega3p := omega1
-	if c.mode == Paper {
-		omega3p = l.Omega3(g)
+	if c.mode == paper {
+		omega3p = l.omega3p(g)
 	}
-	if c.evaluation == EvaluateSum {
+	if c.evaluation == evaluateSum {
 		return c.sum.P(z, omega1, omega3p)
 	}
 	if l.omega3Re != nil {
@@ -109,7 +109,7 @@ func (l *lattice) viewed(g *Graph, x, y []float64) (z ComplexNode, omega1 *Node)
 
 // features returns the compressed ℘ and ℘′ at points given in periods, [len(x), numFeatures].
 func (l *lattice) features(g *Graph, x, y []float64) *Node {
-	if l.config.compression == CompressSphere {
+	if l.config.compression == compressSphere {
 		return l.onSphere(g, x, y)
 	}
 	return l.compressed(l.values(g, x, y))
@@ -118,7 +118,7 @@ func (l *lattice) features(g *Graph, x, y []float64) *Node {
 // onSphere returns S(α_scale·w) and S(α_scale·w′) of each view, (14.22).
 func (l *lattice) onSphere(g *Graph, x, y []float64) *Node {
 	z, omega1 := l.viewed(g, x, y)
-	omega3p, alphaScale := l.Omega3(g), l.config.mode.alphaScale(l.alphaScale.NodeValue(g))
+	omega3p, alphaScale := l.omega3p(g), l.config.mode.alphaScale(l.alphaScale.NodeValue(g))
 	var point, prime *Node // [views·n, 3]
 	if l.omega3Re != nil {
 		point, prime = SphereOblique(z, omega1, ComplexNode{l.omega3Re.NodeValue(g), omega3p}, alphaScale)
@@ -155,7 +155,7 @@ func (c Config) views() int { return c.scales * c.harmonics }
 
 // numFeatures is the length of a row of features.
 func (c Config) numFeatures() int {
-	parts := map[Compression]int{CompressTanh: 2, CompressSphere: 3}[c.compression]
+	parts := map[compression]int{compressTanh: 2, compressSphere: 3}[c.compression]
 	if c.derivative {
 		parts *= 2
 	}
@@ -168,7 +168,7 @@ func (c Config) oblique() bool { return c.omega3Re != 0 || c.learnOblique }
 // formScope is the name of the scope for the variables of an encoding: its own for each compression, so that a model
 // opens as what it was saved as.
 func (c Config) formScope(name string) string {
-	if c.compression == CompressSphere {
+	if c.compression == compressSphere {
 		return name + sphereSuffix
 	}
 	return name
@@ -181,7 +181,7 @@ func (c Config) refuseOtherForm(scope *model.Scope) {
 		path += sphereSuffix
 	}
 	if scope.Store().GetVariable(model.JoinPath(path, nameAlphaScale)) != nil {
-		exceptions.Panicf("wepe: %s = %q, but the model holds the variables of another one in %q", ParamCompression,
+		exceptions.Panicf("wepe: %s = %q, but the model holds the variables of another one in %q", paramCompression,
 			c.compression, path)
 	}
 }

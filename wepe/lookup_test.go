@@ -30,7 +30,7 @@ func TestTable_of_256_nodes_misses_no_feature_of_a_patch_by_more_than_1e_7(t *te
 			host := squareGrid(size, size)
 			var own map[string]float64 // the square lattice and 0.15, rounded by the softplus of a float32
 			got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-				c := New(s, size, size, 2).with(ofTable(Deflated, DefaultTableResolution))
+				c := New(s, size, size, 2).with(ofTable(deflatedTable, defaultTableResolution))
 				c.dtype = dtype
 				e := c.Done()
 				own, _ = e.Scalars()
@@ -53,20 +53,20 @@ func TestTable_in_release_mode_is_the_exact_form_and_a_raw_one_is_that_of_the_ho
 			return []*Node{New(s, 5, 7, 2).with(settings...).Done().Features(g)}
 		}), float32(0))[0]
 	}
-	release := kv{ParamMode: Release}
-	gomlxtest.Near(t, "release", features(release, ofTable(Deflated, 256)), features(release,
-		kv{ParamEvaluation: EvaluateExact}),
+	release := kv{paramMode: release}
+	gomlxtest.Near(t, "release", features(release, ofTable(deflatedTable, 256)), features(release,
+		kv{paramEvaluation: evaluateExact}),
 		1e-6)
-	table := mustTable(t, tableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
-		SpanU: DefaultSpan, SpanV: DefaultSpan, Resolution: 33, Kind: Raw})
+	table := mustTable(t, tableKey{Mode: paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
+		SpanU: defaultSpan, SpanV: defaultSpan, Resolution: 33, Kind: rawTable})
 	var want []float64
 	for k := range 5 * 7 {
 		p, pPrime := table.p(grid{rows: 5, cols: 7}.centre(k))
 		for _, f := range []float64{real(p), imag(p), real(pPrime), imag(pPrime)} {
-			want = append(want, math.Tanh(DefaultAlphaScale*f))
+			want = append(want, math.Tanh(defaultAlphaScale*f))
 		}
 	}
-	gomlxtest.Near(t, "raw", features(ofTable(Raw, 33)), want, 1e-5)
+	gomlxtest.Near(t, "raw", features(ofTable(rawTable, 33)), want, 1e-5)
 }
 
 // built returns the encoder that settings ask for, or why it is refused.
@@ -90,16 +90,16 @@ func setValue(t *testing.T, store *model.Store, path string, value *tensors.Tens
 }
 
 func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.T) {
-	store, table := model.NewStore(), ofTable(Deflated, 33)
+	store, table := model.NewStore(), ofTable(deflatedTable, 33)
 	if _, err := built(store, table); err != nil {
 		t.Fatal(err)
 	}
 	for what, other := range map[string][]kv{
-		"resolution": {ofTable(Deflated, 34)},
-		"kind":       {ofTable(Raw, 33)},
+		"resolution": {ofTable(deflatedTable, 34)},
+		"kind":       {ofTable(rawTable, 33)},
 		"span":       {table, ofSpan(0.4, 0.3)},
 		"ω1":         {table, ofHalfPeriods(2.6, 0)},
-		"mode":       {table, {ParamMode: Release}},
+		"mode":       {table, {paramMode: release}},
 	} {
 		_, err := built(store, other...)
 		refused(t, "another "+what, err, "wepe: ")
@@ -115,7 +115,7 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 	setValue(t, store, raw.Path(), tensors.FromScalar(next))
 	_, err := built(store, table)
 	refused(t, "ω3′ one float32 further", err, "call Encoder.BuildTable")
-	e, err := built(store, kv{ParamEvaluation: EvaluateExact, ParamTableResolution: 33, ParamTableError: 2})
+	e, err := built(store, kv{paramEvaluation: evaluateExact, paramTableResolution: 33, paramTableError: 2})
 	if err == nil {
 		err = e.BuildTable()
 	}
@@ -137,8 +137,8 @@ func TestTable_of_an_oblique_lattice_or_of_several_is_refused(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(t, "BuildTable", e.BuildTable(), "single rectangular lattice")
-		_, err = built(model.NewStore(), settings, ofTable(Deflated, 8))
-		refused(t, ParamEvaluation, err, want)
+		_, err = built(model.NewStore(), settings, ofTable(deflatedTable, 8))
+		refused(t, paramEvaluation, err, want)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint_to_any_grid_and_hold_the_latti
 	dir := t.TempDir()
 	features := func(store *model.Store, rows, cols int) []float64 {
 		return run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			return []*Node{New(s, rows, cols, 2).with(ofTable(Deflated, 17)).Done().Features(g)}
+			return []*Node{New(s, rows, cols, 2).with(ofTable(deflatedTable, 17)).Done().Features(g)}
 		}), float32(0))[0]
 	}
 	written := model.NewStore()
@@ -168,7 +168,7 @@ func TestTable_and_its_key_travel_in_a_checkpoint_to_any_grid_and_hold_the_latti
 		var want []float64
 		for _, z := range host.points() {
 			for _, f := range []complex128{1 / (z * z), -2 / (z * z * z)} {
-				want = append(want, math.Tanh(DefaultAlphaScale*real(f)), math.Tanh(DefaultAlphaScale*imag(f)))
+				want = append(want, math.Tanh(defaultAlphaScale*real(f)), math.Tanh(defaultAlphaScale*imag(f)))
 			}
 		}
 		gomlxtest.Near(t, fmt.Sprint(host), features(read, host.rows, host.cols), want, 1e-6)
@@ -178,6 +178,6 @@ func TestTable_and_its_key_travel_in_a_checkpoint_to_any_grid_and_hold_the_latti
 			t.Errorf("%q out of a checkpoint: %v, want one that does not train", path, v)
 		}
 	}
-	_, err = built(read, ofTable(Deflated, 18))
+	_, err = built(read, ofTable(deflatedTable, 18))
 	refused(t, "more nodes than the checkpoint has", err, "the table in")
 }

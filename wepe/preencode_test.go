@@ -93,7 +93,7 @@ func TestPrefix_rows_are_the_learned_vectors_times_beta_and_do_not_move_the_patc
 	gomlxtest.Near(t, "patches", got[0][prefix*width:], got[1], 0)
 	learned := gomlxtest.Values(t, store.GetVariable("/wepe/prefix").MustValue())
 	for i, v := range learned {
-		gomlxtest.Near(t, "prefix", got[0][i:i+1], []float64{float64(float32(DefaultBetaPos) * float32(v))}, 0)
+		gomlxtest.Near(t, "prefix", got[0][i:i+1], []float64{float64(float32(defaultBetaPos) * float32(v))}, 0)
 	}
 	if len(learned) != prefix*width {
 		t.Errorf("%d numbers for %d prefix tokens of width %d", len(learned), prefix, width)

@@ -20,13 +20,13 @@ const (
 type projection struct {
 	config        Config
 	scope         *model.Scope
-	hidden, final denseNorm // hidden of MLP only
+	hidden, final denseNorm // hidden of mlp only
 }
 
 func newProjection(c Config, scope *model.Scope) projection {
 	p := projection{config: c, scope: scope}
 	features := c.numFeatures()
-	if c.projection == MLP {
+	if c.projection == mlp {
 		p.hidden = newDenseNorm(scope.In(scopeHidden), c.dtype, weight.Normal(linearStd), features, c.width/2)
 		p.final = newDenseNorm(scope.In(scopeOutput), c.dtype, weight.Normal(linearStd), c.width/2, c.width)
 	} else {
@@ -39,7 +39,7 @@ func (p projection) apply(x *Node) *Node { return p.final.apply(p.hiddenRows(x))
 
 // hiddenRows returns what the final layer takes: of Linear the features themselves, of MLP [rows·cols, width/2].
 func (p projection) hiddenRows(x *Node) *Node {
-	if p.config.projection == MLP {
+	if p.config.projection == mlp {
 		x = activation.Gelu(p.hidden.apply(x)) // exact: x·Φ(x)
 		x = layers.DropoutStatic(p.scope, x, p.config.dropout)
 	}

@@ -18,30 +18,30 @@ const (
 )
 
 // omega3Bounds are the values that ω3′ can take.
-func (m Mode) omega3Bounds() (lo, hi float64) {
-	if m == Release {
+func (m mode) omega3Bounds() (lo, hi float64) {
+	if m == release {
 		return releaseMinOmega3, releaseMaxOmega3
 	}
-	return MinOmega3, MaxOmega3
+	return minOmega3, maxOmega3
 }
 
 // omega3 maps the raw scalar to ω3′.
-func (m Mode) omega3(raw *Node) *Node {
+func (m mode) omega3(raw *Node) *Node {
 	lo, hi := m.omega3Bounds()
 	return ClipScalar(softplus(raw), lo, hi)
 }
 
 // alphaScale maps the raw scalar to α_scale.
-func (m Mode) alphaScale(raw *Node) *Node {
-	if m == Release {
+func (m mode) alphaScale(raw *Node) *Node {
+	if m == release {
 		return ClipScalar(Exp(MinScalar(raw, 80)), releaseMinAlphaScale, releaseMaxAlphaScale)
 	}
 	return softplus(raw)
 }
 
 // rawAlphaScale inverts alphaScale on the host.
-func (m Mode) rawAlphaScale(value float64) float64 {
-	if m == Release {
+func (m mode) rawAlphaScale(value float64) float64 {
+	if m == release {
 		return math.Log(value)
 	}
 	return softplusInverse(value)
@@ -63,7 +63,7 @@ func (e *Encoder) Scalars() (map[string]float64, error) {
 }
 
 // scalars returns the values of a lattice's variables in a scope, and those of plain scalars under their own names.
-func (m Mode) scalars(scope *model.Scope, plain ...string) (map[string]float64, error) {
+func (m mode) scalars(scope *model.Scope, plain ...string) (map[string]float64, error) {
 	if scope.GetVariable(nameOmega3Re) != nil {
 		plain = append(plain, nameOmega3Re)
 	}
@@ -73,7 +73,7 @@ func (m Mode) scalars(scope *model.Scope, plain ...string) (map[string]float64, 
 	}
 	lo, hi := m.omega3Bounds()
 	alphaScale := hostSoftplus(raw[nameAlphaScale])
-	if m == Release {
+	if m == release {
 		alphaScale = min(max(math.Exp(raw[nameAlphaScale]), releaseMinAlphaScale), releaseMaxAlphaScale)
 	}
 	values := map[string]float64{

@@ -29,32 +29,32 @@ func (c *Config) with(params ...kv) *Config { read(c.settings(), params); return
 func (c *SurrogateConfig) with(params ...kv) *SurrogateConfig { read(c.settings(), params); return c }
 
 // of takes a field that has no name.
-func (c *SurrogateConfig) of(s Surrogate) *SurrogateConfig { c.surrogate = s; return c }
+func (c *SurrogateConfig) of(s surrogate) *SurrogateConfig { c.surrogate = s; return c }
 
 func (c *HybridConfig) with(params ...kv) *HybridConfig { read(c.settings(), params); return c }
 
-func ofHalfPeriods(omega1, omega3 float64) kv { return kv{ParamOmega1: omega1, ParamOmega3: omega3} }
-func ofSpan(alphaU, alphaV float64) kv        { return kv{ParamAlphaU: alphaU, ParamAlphaV: alphaV} }
-func ofOblique(re float64, learn bool) kv     { return kv{ParamOmega3Re: re, ParamLearnOblique: learn} }
-func ofScales(scales int, ratio float64) kv   { return kv{ParamScales: scales, ParamScaleRatio: ratio} }
+func ofHalfPeriods(omega1, omega3 float64) kv { return kv{paramOmega1: omega1, paramOmega3: omega3} }
+func ofSpan(alphaU, alphaV float64) kv        { return kv{paramAlphaU: alphaU, paramAlphaV: alphaV} }
+func ofOblique(re float64, learn bool) kv     { return kv{paramOmega3Re: re, paramLearnOblique: learn} }
+func ofScales(scales int, ratio float64) kv   { return kv{paramScales: scales, paramScaleRatio: ratio} }
 
 // ofTable is a table of so many nodes, whatever its error.
-func ofTable(kind TableKind, resolution int) kv {
-	return kv{ParamEvaluation: EvaluateTable, ParamTable: kind, ParamTableResolution: resolution, ParamTableError: 2}
+func ofTable(kind tableKind, resolution int) kv {
+	return kv{paramEvaluation: evaluateTable, paramTable: kind, paramTableResolution: resolution, paramTableError: 2}
 }
 
 func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 	changed := kv{
-		ParamMode: "release", ParamProjection: "mlp", ParamDropout: 0.2, ParamDerivative: false, ParamOmega1: 2.5,
-		ParamOmega3: 1.5, ParamOmega3Re: 0.3, ParamG2: 0.5, ParamG3: 0.1, ParamArea: 1.0, ParamLearnLattice: false,
-		ParamLearnOblique: true, ParamHarmonics: 2, ParamOffsetU: 0.2,
-		ParamOffsetV: -0.3, ParamCompression: "sphere", ParamScales: 3, ParamScaleRatio: 1.5, ParamAlphaU: 0.3,
-		ParamAlphaV:     0.2,
-		ParamAlphaScale: 0.25, ParamLearnAlphaScale: false, ParamBetaPos: 1.0, ParamLearnBetaPos: false,
-		ParamEvaluation: "sum", ParamSumCut: 5, ParamKappa: 60.0, ParamCLarge: 2000.0, ParamTermClip: 70.0,
-		ParamFinalClip: 90.0, ParamTable: "raw", ParamTableResolution: 33, ParamTableError: 0.5,
-		ParamSurrogate: "svhn", ParamSurrogateBeta: 0.3, ParamSurrogateGamma: 0.4, ParamGate: 0.5, ParamLearnGate: false,
-		ParamStart: StartFitted, ParamRows: 6, ParamCols: 10, ParamShift: 0.5,
+		paramMode: "release", paramProjection: "mlp", paramDropout: 0.2, paramDerivative: false, paramOmega1: 2.5,
+		paramOmega3: 1.5, paramOmega3Re: 0.3, paramG2: 0.5, paramG3: 0.1, paramArea: 1.0, paramLearnLattice: false,
+		paramLearnOblique: true, paramHarmonics: 2, paramOffsetU: 0.2,
+		paramOffsetV: -0.3, paramCompression: "sphere", paramScales: 3, paramScaleRatio: 1.5, paramAlphaU: 0.3,
+		paramAlphaV:     0.2,
+		paramAlphaScale: 0.25, paramLearnAlphaScale: false, paramBetaPos: 1.0, paramLearnBetaPos: false,
+		paramEvaluation: "sum", paramSumCut: 5, paramKappa: 60.0, paramCLarge: 2000.0, paramTermClip: 70.0,
+		paramFinalClip: 90.0, paramTable: "raw", paramTableResolution: 33, paramTableError: 0.5,
+		paramSurrogate: "svhn", paramSurrogateBeta: 0.3, paramSurrogateGamma: 0.4, paramGate: 0.5, paramLearnGate: false,
+		paramStart: startFitted, paramRows: 6, paramCols: 10, paramShift: 0.5,
 	}
 	if names := Params(); len(names) != len(changed) {
 		t.Errorf("%d settings, want the %d of this test", len(names), len(changed))

@@ -18,7 +18,7 @@ import (
 func TestFeatures_on_the_sphere_turn_where_the_grid_is_shifted_by_half_a_cell(t *testing.T) {
 	const rows, cols = 4, 6
 	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		e := New(s, rows, cols, 6).OnSphere().with(kv{ParamDerivative: false, ParamOmega3: 2.1}).Done()
+		e := New(s, rows, cols, 6).OnSphere().with(kv{paramDerivative: false, paramOmega3: 2.1}).Done()
 		return []*Node{e.Features(in[0].Graph())}
 	}, float32(0))[0]
 	lattice, err := weierstrass.NewLattice(weierstrass.OmegaSquare, 2.1)
@@ -46,9 +46,9 @@ func TestFeatures_on_the_sphere_turn_where_the_grid_is_shifted_by_half_a_cell(t 
 }
 
 func TestAModel_opens_as_the_compression_it_was_saved_as_and_no_other(t *testing.T) {
-	build := func(store *model.Store, c Compression, bias bool) error {
+	build := func(store *model.Store, c compression, bias bool) error {
 		return exceptions.TryCatch[error](func() {
-			config := New(store.RootScope(), 3, 5, 8).with(kv{ParamCompression: c})
+			config := New(store.RootScope(), 3, 5, 8).with(kv{paramCompression: c})
 			if bias {
 				config.Bias(2)
 			} else {
@@ -57,19 +57,19 @@ func TestAModel_opens_as_the_compression_it_was_saved_as_and_no_other(t *testing
 		})
 	}
 	for _, bias := range []bool{false, true} {
-		for _, saved := range []Compression{CompressTanh, CompressSphere} {
+		for _, saved := range []compression{compressTanh, compressSphere} {
 			store := model.NewStore()
 			if err := build(store, saved, bias); err != nil {
 				t.Fatal(err)
 			}
-			for _, opened := range []Compression{CompressTanh, CompressSphere} {
+			for _, opened := range []compression{compressTanh, compressSphere} {
 				err := build(store, opened, bias)
 				if opened == saved && err != nil {
 					t.Errorf("%s, bias %t: %v", saved, bias, err)
 				}
-				if opened != saved && (err == nil || !strings.Contains(err.Error(), ParamCompression)) {
+				if opened != saved && (err == nil || !strings.Contains(err.Error(), paramCompression)) {
 					t.Errorf("%s opened as %s, bias %t: got %v, want a refusal that names %s", saved, opened, bias, err,
-						ParamCompression)
+						paramCompression)
 				}
 			}
 		}
@@ -77,21 +77,21 @@ func TestAModel_opens_as_the_compression_it_was_saved_as_and_no_other(t *testing
 }
 
 func TestBad_settings_of_the_sphere_are_refused_by_name(t *testing.T) {
-	table := kv{ParamEvaluation: EvaluateTable}
+	table := kv{paramEvaluation: evaluateTable}
 	for _, c := range []struct {
 		want   string
 		params []kv
 	}{
-		{ParamCompression, []kv{{ParamCompression: "ball"}}},
-		{ParamHarmonics, []kv{{ParamHarmonics: 9}}},
-		{ParamHarmonics, []kv{{ParamHarmonics: 0}}},
-		{ParamOffsetU, []kv{{ParamOffsetU: math.NaN()}}},
-		{ParamOffsetV, []kv{{ParamOffsetV: 1.5}}},
-		{ParamHarmonics + " with a table", []kv{{ParamHarmonics: 2}, table}},
-		{ParamOffsetV + " with a table", []kv{{ParamOffsetV: 0.1}, table}},
-		{`"sphere" in mode "release"`, []kv{{ParamCompression: "sphere", ParamMode: Release}}},
-		{`"sphere" in mode "paper" with evaluation "sum"`, []kv{{ParamCompression: "sphere", ParamEvaluation: EvaluateSum}}},
-		{ParamTable, []kv{{ParamCompression: "sphere", ParamTable: Raw}, table}},
+		{paramCompression, []kv{{paramCompression: "ball"}}},
+		{paramHarmonics, []kv{{paramHarmonics: 9}}},
+		{paramHarmonics, []kv{{paramHarmonics: 0}}},
+		{paramOffsetU, []kv{{paramOffsetU: math.NaN()}}},
+		{paramOffsetV, []kv{{paramOffsetV: 1.5}}},
+		{paramHarmonics + " with a table", []kv{{paramHarmonics: 2}, table}},
+		{paramOffsetV + " with a table", []kv{{paramOffsetV: 0.1}, table}},
+		{`"sphere" in mode "release"`, []kv{{paramCompression: "sphere", paramMode: release}}},
+		{`"sphere" in mode "paper" with evaluation "sum"`, []kv{{paramCompression: "sphere", paramEvaluation: evaluateSum}}},
+		{paramTable, []kv{{paramCompression: "sphere", paramTable: rawTable}, table}},
 	} {
 		err := exceptions.TryCatch[error](func() { New(model.NewStore().RootScope(), 3, 5, 8).with(c.params...).Done() })
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -11,14 +11,14 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// TableSphere is what a table of an encoding on the sphere holds: S(w) and S(w′) over the whole cell, 6 numbers a
+// sphereTable is what a table of an encoding on the sphere holds: S(w) and S(w′) over the whole cell, 6 numbers a
 // node. They are smooth everywhere, so that nothing is taken off, and any part of any multiple of the cell can be
 // looked up. α_scale acts on what is looked up.
-const TableSphere TableKind = "sphere"
+const sphereTable tableKind = "sphere"
 
 // channels is how many numbers a node has.
 func (k tableKey) channels() int {
-	if k.Kind == TableSphere {
+	if k.Kind == sphereTable {
 		return 6
 	}
 	return 4

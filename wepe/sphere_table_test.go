@@ -17,8 +17,8 @@ import (
 func TestTable_of_the_sphere_errs_by_its_law(t *testing.T) {
 	for _, omega3p := range []float64{2.6, 3.7, 1.4} {
 		for _, resolution := range []int{33, 129, 512} {
-			key := tableKey{Mode: Paper, Omega1: 2.6, Omega3p: omega3p, SpanU: 1, SpanV: 1, Resolution: resolution,
-				Kind: TableSphere}
+			key := tableKey{Mode: paper, Omega1: 2.6, Omega3p: omega3p, SpanU: 1, SpanV: 1, Resolution: resolution,
+				Kind: sphereTable}
 			table, err := newTable(key)
 			if err != nil {
 				t.Fatal(err)
@@ -63,15 +63,15 @@ func TestTable_of_the_sphere_errs_by_its_law(t *testing.T) {
 func TestFeatures_on_the_sphere_out_of_a_table_are_those_of_the_host_but_for_its_error(t *testing.T) {
 	for name, params := range map[string]kv{
 		"whole cell":     nil,
-		"no ℘′":          {ParamDerivative: false},
-		"many views":     {ParamHarmonics: 2, ParamScales: 2, ParamOffsetU: -0.5, ParamOffsetV: 0.3},
-		"part, stronger": {ParamAlphaU: 0.4, ParamAlphaScale: 3.0, ParamOmega3: 3.1},
+		"no ℘′":          {paramDerivative: false},
+		"many views":     {paramHarmonics: 2, paramScales: 2, paramOffsetU: -0.5, paramOffsetV: 0.3},
+		"part, stronger": {paramAlphaU: 0.4, paramAlphaScale: 3.0, paramOmega3: 3.1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := model.NewStore()
 			var e *Encoder
 			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-				e = New(s, 5, 7, 6).OnSphere().with(kv{ParamEvaluation: EvaluateTable}, params).Done()
+				e = New(s, 5, 7, 6).OnSphere().with(kv{paramEvaluation: evaluateTable}, params).Done()
 				return []*Node{e.Features(in[0].Graph()), e.Encode(in[0].Graph())}
 			}, float32(0))
 			var want []float64

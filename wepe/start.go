@@ -17,15 +17,15 @@ import (
 // fitRank is what (9.4) takes for zero: singular values below this part of the largest.
 const fitRank = 1e-2
 
-// Start moves the last layer of the blended encoding to where ParamStart says, mathematics.md (9.3) and (9.4). Call it
+// Start moves the last layer of the blended encoding to where paramStart says, mathematics.md (9.3) and (9.4). Call it
 // with the pretrained rows in place, before training: all that it changes are values of ordinary variables. The backend
 // evaluates the encoding; the rest is float64 on the host.
 func (h *Hybrid) Start(backend compute.Backend) error {
-	if h.start == StartDrawn {
+	if h.start == startDrawn {
 		return nil
 	}
 	if err := h.moveTo(backend); err != nil {
-		return fmt.Errorf("wepe: %s = %q: %w", ParamStart, h.start, err)
+		return fmt.Errorf("wepe: %s = %q: %w", paramStart, h.start, err)
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 		return err
 	}
 	table := all.Slice(h.prefix, h.positions(), 0, h.width) // [rows·cols, width]
-	if e, ok := h.encoding.(*SurrogateEncoder); ok && h.start == StartFitted {
+	if e, ok := h.encoding.(*surrogateEncoder); ok && h.start == startFitted {
 		hidden, err := evaluate(e.hiddenRows) // [rows·cols, width]
 		if err != nil {
 			return err
@@ -83,7 +83,7 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 // lastOffset returns the offset that ends an encoding, and what it is multiplied with.
 func lastOffset(encoding Encoding) (offset *model.Variable, scale float64, err error) {
 	switch e := encoding.(type) {
-	case *SurrogateEncoder:
+	case *surrogateEncoder:
 		return e.offset, 1, nil
 	case *Encoder:
 		scalars, err := e.Scalars()

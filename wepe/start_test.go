@@ -43,7 +43,7 @@ func started(t *testing.T, encoding func(*model.Scope) Encoding, start string, i
 		}, float32(0))
 	}
 	before = evaluate()[0]
-	h := NewHybrid(store.RootScope(), v, encoding(store.RootScope())).with(kv{ParamStart: start}).Done()
+	h := NewHybrid(store.RootScope(), v, encoding(store.RootScope())).with(kv{paramStart: start}).Done()
 	for range 2 { // once more changes nothing
 		if err := h.Start(gomlxtest.Backend()); err != nil {
 			t.Fatal(err)
@@ -66,13 +66,13 @@ func TestStart_centred_gives_the_rows_the_mean_of_the_table_and_keeps_their_diff
 		"surrogate": encodings["surrogate"],
 		"exact":     encodings["scratch"],
 		"exact, MLP": func(s *model.Scope) Encoding {
-			return New(s, rows, cols, hybridWidth).with(kv{ParamProjection: MLP, ParamBetaPos: 1.3}).Done()
+			return New(s, rows, cols, hybridWidth).with(kv{paramProjection: mlp, paramBetaPos: 1.3}).Done()
 		},
 	} {
-		table, before, after, _ := started(t, encoding, StartCentred, nothing)
+		table, before, after, _ := started(t, encoding, startCentred, nothing)
 		gomlxtest.Near(t, name+": mean", means(after), means(table), 1e-5)
 		gomlxtest.Near(t, name+": differences", differences(after), differences(before), 1e-5)
-		if _, before, after, _ := started(t, encoding, StartDrawn, nothing); !slices.Equal(before, after) {
+		if _, before, after, _ := started(t, encoding, startDrawn, nothing); !slices.Equal(before, after) {
 			t.Errorf("%s: the rows moved from where they were drawn", name)
 		}
 	}
@@ -90,8 +90,8 @@ func means(rows []float64) []float64 {
 // Least squares leaves a residual at right angles to all that may be combined, the hidden rows and a constant. These
 // are the normal equations, by which the code does not solve.
 func TestStart_fitted_is_the_least_squares_fit_of_the_surrogates_last_layer(t *testing.T) {
-	table, _, rows, more := started(t, encodings["surrogate"], StartFitted, func(e Encoding, g *Graph) []*Node {
-		return []*Node{e.(*SurrogateEncoder).hiddenRows(g)}
+	table, _, rows, more := started(t, encodings["surrogate"], startFitted, func(e Encoding, g *Graph) []*Node {
+		return []*Node{e.(*surrogateEncoder).hiddenRows(g)}
 	})
 	hidden := more[0]
 	gomlxtest.Near(t, "mean", means(rows), means(table), 1e-5)
@@ -112,12 +112,12 @@ func TestStart_fitted_is_the_least_squares_fit_of_the_surrogates_last_layer(t *t
 func TestStart_refuses_what_cannot_be_moved(t *testing.T) {
 	store, v, _ := pretrained(t)
 	scope := store.RootScope()
-	exact := New(scope, rows, cols, hybridWidth).with(kv{ParamBetaPos: 0.0}).Done()
-	err := exceptions.TryCatch[error](func() { NewHybrid(scope, v, exact).with(kv{ParamStart: StartFitted}).Done() })
+	exact := New(scope, rows, cols, hybridWidth).with(kv{paramBetaPos: 0.0}).Done()
+	err := exceptions.TryCatch[error](func() { NewHybrid(scope, v, exact).with(kv{paramStart: startFitted}).Done() })
 	if err == nil || !strings.Contains(err.Error(), `wepe_start = "fitted" is for a surrogate`) {
 		t.Errorf("fitted to ℘: %v", err)
 	}
-	err = NewHybrid(scope, v, exact).with(kv{ParamStart: StartCentred}).Done().Start(gomlxtest.Backend())
+	err = NewHybrid(scope, v, exact).with(kv{paramStart: startCentred}).Done().Start(gomlxtest.Backend())
 	if err == nil || !strings.Contains(err.Error(), `wepe_start = "centred": β_pos is 0`) {
 		t.Errorf("β_pos = 0: %v", err)
 	}

@@ -43,8 +43,8 @@ func decodeTableKey(x []float64) tableKey {
 
 // What the numbers of a key stand for; they are a file format.
 var (
-	tableModes = []Mode{Paper, Release}
-	tableKinds = []TableKind{Deflated, Raw, TableSphere}
+	tableModes = []mode{paper, release}
+	tableKinds = []tableKind{deflatedTable, rawTable, sphereTable}
 )
 
 // same says whether two keys belong to one table. The last digits are left out because softplus may round differently
@@ -63,7 +63,7 @@ func (k tableKey) same(other tableKey) bool {
 // its settings.
 func (e *Encoder) tableKey() (tableKey, error) {
 	c := e.config
-	if c.oblique() || c.views() > 1 && c.compression == CompressTanh {
+	if c.oblique() || c.views() > 1 && c.compression == compressTanh {
 		return tableKey{}, fmt.Errorf("wepe: no table for %s: one holds a single rectangular lattice", e.Name())
 	}
 	values, err := e.Scalars()
@@ -72,13 +72,13 @@ func (e *Encoder) tableKey() (tableKey, error) {
 	}
 	key := tableKey{Mode: c.mode, Omega1: c.omega1, Omega3p: values["omega3"], SpanU: c.alphaU, SpanV: c.alphaV,
 		Resolution: c.tableResolution, Kind: c.tableKind}
-	if c.compression == CompressSphere {
-		key.SpanU, key.SpanV, key.Kind = 1, 1, TableSphere
+	if c.compression == compressSphere {
+		key.SpanU, key.SpanV, key.Kind = 1, 1, sphereTable
 	}
 	return key, nil
 }
 
-// fittedKey is tableKey with the nodes that ParamTableError asks for, and the error of a feature that remains.
+// fittedKey is tableKey with the nodes that paramTableError asks for, and the error of a feature that remains.
 func (e *Encoder) fittedKey() (key tableKey, worst float64, err error) {
 	if key, err = e.tableKey(); err != nil {
 		return key, 0, err
@@ -94,8 +94,8 @@ func (e *Encoder) fittedKey() (key tableKey, worst float64, err error) {
 // of one that was there. An encoder that evaluates by table stores its own where there is none; call BuildTable after
 // ω3′ was trained further. Executors that were compiled before keep the old one.
 //
-// A deflated table takes more nodes than ParamTableResolution where its features would err by more than
-// ParamTableError, as on lattices far from square, and none is built where the most nodes are not enough.
+// A deflated table takes more nodes than paramTableResolution where its features would err by more than
+// paramTableError, as on lattices far from square, and none is built where the most nodes are not enough.
 func (e *Encoder) BuildTable() error {
 	key, _, err := e.fittedKey()
 	if err != nil {
@@ -164,9 +164,9 @@ func (e *Encoder) checkTable() (key tableKey, err error) {
 }
 
 // tableWarning says how far off features are where α_scale, which learns, has made those out of the stored table err by
-// more than ParamTableError; empty where it has not.
+// more than paramTableError; empty where it has not.
 func (e *Encoder) tableWarning() string {
-	if e.config.evaluation != EvaluateTable || e.config.tableKind == Raw {
+	if e.config.evaluation != evaluateTable || e.config.tableKind == rawTable {
 		return ""
 	}
 	key, err := e.checkTable()
@@ -188,7 +188,7 @@ func (e *Encoder) tableWarning() string {
 		values["alpha_scale"],
 		key.Resolution,
 		worst,
-		ParamTableError,
+		paramTableError,
 		e.config.tableError,
 	)
 }

@@ -141,11 +141,11 @@ func TestLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *te
 
 // In Paper mode on a deformed lattice: second order in Cut + ½, mathematics.md (5.9), factors of 3.4 and 3.7.
 func TestSum_approaches_the_exact_function_with_second_order(t *testing.T) {
-	exact := seen(5, 3, DefaultSpan, DefaultSpan, 2.6, 1.7i).features(t)
+	exact := seen(5, 3, defaultSpan, defaultSpan, 2.6, 1.7i).features(t)
 	var errors []float64
 	for _, cut := range []int{3, 6, 12} {
 		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			sum := kv{ParamEvaluation: EvaluateSum, ParamSumCut: cut}
+			sum := kv{paramEvaluation: evaluateSum, paramSumCut: cut}
 			return []*Node{New(s, 5, 3, 2).with(sum, ofHalfPeriods(2.6, 1.7)).Done().Features(g)}
 		}), float32(0))
 		errors = append(errors, distance(got[0], exact))

@@ -11,12 +11,12 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// Surrogate describes the bounded field that takes the place of ℘ and ℘′ when a pretrained model is fine-tuned,
-// mathematics.md (8.1) to (8.9). NamedSurrogate returns those that there are.
+// surrogate describes the bounded field that takes the place of ℘ and ℘′ when a pretrained model is fine-tuned,
+// mathematics.md (8.1) to (8.9). namedSurrogate returns those that there are.
 //
 // ω3′, β and γ are learned as bound + softplus(raw); s, σ, m, a and b are free. The values here are where training
 // starts, and Learn says which of them it moves.
-type Surrogate struct {
+type surrogate struct {
 	// Channels is 4 (Re p, Im p, Re p′, Im p′) or 6: √(u²+v²) in third and |Re p′| in last place besides.
 	Channels int
 
@@ -51,26 +51,26 @@ type Surrogate struct {
 	Learn []string
 }
 
-// maxSurrogate bounds what is learned of a Surrogate, far above what makes sense and far below what overflows float32.
+// maxSurrogate bounds what is learned of a surrogate, far above what makes sense and far below what overflows float32.
 const maxSurrogate = 1e3
 
 // Names of surrogates: the paper's field, what the released code makes of it for four data sets, and the field of the
 // paper's sensitivity study.
 const (
-	SurrogatePaper    = "paper"
-	SurrogateCIFAR100 = "cifar100"
-	SurrogateSVHN     = "svhn"
-	SurrogateDMLab    = "dmlab"
-	SurrogateRESISC45 = "resisc45"
-	SurrogateSweep    = "sweep"
+	surrogatePaper    = "paper"
+	surrogateCIFAR100 = "cifar100"
+	surrogateSVHN     = "svhn"
+	surrogateDMLab    = "dmlab"
+	surrogateRESISC45 = "resisc45"
+	surrogateSweep    = "sweep"
 )
 
-// NamedSurrogate returns one of the surrogates above. "paper" is the text's field of four channels with the numbers of
+// namedSurrogate returns one of the surrogates above. "paper" is the text's field of four channels with the numbers of
 // the released CIFAR-100 script; "svhn" is the release's other form, six channels. "sweep" is "paper" with
 // a_k = b_k = 1/k², K = K′ = 3, where training leaves β and γ alone: the paper's study puts both at 0.01, 0.05, 0.1,
 // 0.2 and 0.5. Sources: the text; official scripts weierstrass_vit_experiment2.py and vit_wef_*_1k.py at 3c27aecdfd06.
-func NamedSurrogate(name string) (Surrogate, error) {
-	s := Surrogate{
+func namedSurrogate(name string) (surrogate, error) {
+	s := surrogate{
 		Channels: 4, Omega1: weierstrass.OmegaSquare,
 		Omega3: 0.1 + hostSoftplus(0.5), MinOmega3: 0.1,
 		Beta: 0.01 + hostSoftplus(0.1), MinBeta: 0.01, Gamma: 1, Strength: 1,
@@ -81,27 +81,27 @@ func NamedSurrogate(name string) (Surrogate, error) {
 		Learn: []string{"omega3", "beta", "scale"},
 	}
 	switch name {
-	case SurrogatePaper:
+	case surrogatePaper:
 		return s, nil
-	case SurrogateSweep:
+	case surrogateSweep:
 		s.A, s.B, s.Learn = powers(3, 1, 2), powers(3, 1, 2), []string{"omega3", "scale"}
 		s.Beta, s.MinBeta, s.Gamma = 0.1, 1e-4, 0.1
 		return s, nil
 	}
 	s.Learn = append(s.Learn, "modulation")
 	s.Modulation[1] = 0.8
-	if name == SurrogateCIFAR100 {
+	if name == surrogateCIFAR100 {
 		return s, nil
 	}
 	s.Learn = append(s.Learn, "gamma")
 	switch name {
-	case SurrogateSVHN:
+	case surrogateSVHN:
 		s.Channels, s.Modulation = 6, []float64{1, 0.8, 1, 1, 1, 1}
 		s.Gamma, s.MinGamma = 0.1+hostSoftplus(0.2), 0.1
 		s.A, s.B, s.Eta, s.EtaPrime = powers(3, 1, 2), powers(2, 1, 2), 0.7, 0.5
 		s.EpsilonU, s.EpsilonV, s.Frequency = 0.02, 0.02, 3
 		s.Scale, s.Dropout = 0.03, [2]float64{0.1, 0.05}
-	case SurrogateDMLab:
+	case surrogateDMLab:
 		s.Omega3, s.MinOmega3 = 0.12+hostSoftplus(0.7), 0.12
 		s.Beta, s.MinBeta = 0.015+hostSoftplus(0.15), 0.015
 		s.Gamma, s.MinGamma = 0.12+hostSoftplus(0.3), 0.12
@@ -109,7 +109,7 @@ func NamedSurrogate(name string) (Surrogate, error) {
 		s.EpsilonU, s.EpsilonV, s.Frequency = 0.03, 0.03, 4
 		s.Modulation[1], s.Dropout, s.Gain = 0.9, [2]float64{0.15, 0.08}, 0.9
 		s.Strength, s.Learn = 1.2, append(s.Learn, "strength")
-	case SurrogateRESISC45:
+	case surrogateRESISC45:
 		s.Omega3, s.MinOmega3 = 0.12+hostSoftplus(0.6), 0.12
 		s.Beta, s.MinBeta = 0.015+hostSoftplus(0.15), 0.015
 		s.Gamma, s.MinGamma = 0.15+hostSoftplus(0.25), 0.15
@@ -118,8 +118,8 @@ func NamedSurrogate(name string) (Surrogate, error) {
 		s.EpsilonU, s.EpsilonV, s.Frequency = 0.025, 0.025, 3.5
 		s.Scale, s.Modulation[1], s.Dropout, s.Gain = 0.02, 0.85, [2]float64{0.15, 0.1}, 0.9
 	default:
-		return Surrogate{}, fmt.Errorf("wepe: %s = %q, want one of %s", ParamSurrogate, name,
-			strings.Join(SurrogateNames(), ", "))
+		return surrogate{}, fmt.Errorf("wepe: %s = %q, want one of %s", paramSurrogate, name,
+			strings.Join(surrogateNames(), ", "))
 	}
 	return s, nil
 }
@@ -133,11 +133,11 @@ func powers(n int, amplitude, exponent float64) []float64 {
 	return out
 }
 
-// SurrogateNames lists what NamedSurrogate knows.
-func SurrogateNames() []string {
-	return []string{SurrogatePaper, SurrogateCIFAR100, SurrogateSVHN, SurrogateDMLab, SurrogateRESISC45,
-		SurrogateSweep}
+// surrogateNames lists what namedSurrogate knows.
+func surrogateNames() []string {
+	return []string{surrogatePaper, surrogateCIFAR100, surrogateSVHN, surrogateDMLab, surrogateRESISC45,
+		surrogateSweep}
 }
 
 // learns says whether training moves the named value.
-func (s Surrogate) learns(name string) bool { return slices.Contains(s.Learn, name) }
+func (s surrogate) learns(name string) bool { return slices.Contains(s.Learn, name) }

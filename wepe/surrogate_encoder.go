@@ -18,7 +18,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Variable paths of a SurrogateEncoder, below the scope given to NewSurrogate.
+// Variable paths of a surrogateEncoder, below the scope given to NewSurrogate.
 const (
 	scopeSurrogate = "surrogate"
 	nameBeta       = "beta_raw"
@@ -32,23 +32,39 @@ const (
 	scopeMiddle    = "middle"
 )
 
-// SurrogateConfig is a SurrogateEncoder in the making.
+// SurrogateConfig is a surrogateEncoder in the making.
 type SurrogateConfig struct {
 	scope *model.Scope
 	grid
-	surrogate   Surrogate
+	surrogate   surrogate
 	name        string  // of the surrogate to take instead; "" for none
 	beta, gamma float64 // 0 for the surrogate's
 }
 
 // NewSurrogate starts the encoder of fine-tuning for a rows × cols patch grid and tokens of the given width, an even
-// number, with the surrogate "paper". Its variables will live in scope/surrogate.
+// number, with the surrogate "paper". It adds one vector to each patch, as Encoder does:
+//
+//	h₁ = Dropout(GELU(LayerNorm(f W₁ + b₁)))      [rows·cols, width/2]
+//	h₂ = Dropout(GELU(LayerNorm(h₁ W₂ + b₂)))     [rows·cols, width]
+//	token += h₂ W₃ + b₃ + offset
+//
+// for the features f [rows·cols, channels], mathematics.md (8.10). Variables, below the scope:
+//
+//	surrogate/omega3_raw, beta_raw, gamma_raw                     []   before softplus and lower bound
+//	surrogate/strength, scale                                     []
+//	surrogate/modulation, a, b                                    [channels], [K], [K′]
+//	surrogate/projection/hidden/dense/weights, biases             [channels, width/2], [width/2]
+//	surrogate/projection/hidden/layer_normalization/gain, offset  [width/2]
+//	surrogate/projection/middle/dense/weights, biases             [width/2, width], [width]
+//	surrogate/projection/middle/layer_normalization/gain, offset  [width]
+//	surrogate/projection/output/dense/weights, biases             [width, width], [width]
+//	surrogate/offset                                              [width]
 func NewSurrogate(scope *model.Scope, rows, cols, width int) *SurrogateConfig {
-	s, _ := NamedSurrogate(SurrogatePaper)
+	s, _ := namedSurrogate(surrogatePaper)
 	return &SurrogateConfig{scope: scope, grid: grid{rows: rows, cols: cols, width: width}, surrogate: s}
 }
 
-// FromScope takes over ParamSurrogate, ParamSurrogateBeta and ParamSurrogateGamma where they are set in the scope or
+// FromScope takes over paramSurrogate, paramSurrogateBeta and paramSurrogateGamma where they are set in the scope or
 // above it.
 func (c *SurrogateConfig) FromScope() *SurrogateConfig {
 	setting.Read(c.scope, c.settings())
@@ -56,7 +72,7 @@ func (c *SurrogateConfig) FromScope() *SurrogateConfig {
 }
 
 // Done creates the variables and returns the encoder. It panics, naming the field, on a setting that makes no sense.
-func (c *SurrogateConfig) Done() *SurrogateEncoder {
+func (c *SurrogateConfig) Done() Encoding {
 	c.grid.validate()
 	s, err := c.resolve()
 	if err != nil {
@@ -69,44 +85,28 @@ func (c *SurrogateConfig) Done() *SurrogateEncoder {
 }
 
 // resolve returns the surrogate that the settings ask for.
-func (c *SurrogateConfig) resolve() (s Surrogate, err error) {
+func (c *SurrogateConfig) resolve() (s surrogate, err error) {
 	if err := setting.Check(c.settings()); err != nil {
 		return s, fmt.Errorf("wepe: %w", err)
 	}
 	s = c.surrogate
 	if c.name != "" {
-		if s, err = NamedSurrogate(c.name); err != nil {
+		if s, err = namedSurrogate(c.name); err != nil {
 			return s, err
 		}
 	}
 	s.Beta, s.Gamma = cmp.Or(c.beta, s.Beta), cmp.Or(c.gamma, s.Gamma)
 	if !(s.Beta > s.MinBeta && s.Gamma > s.MinGamma) { // softplus(raw) > 0
 		return s, fmt.Errorf("wepe: %s = %g, %s = %g, want them above %g and %g, the bounds of surrogate %q",
-			ParamSurrogateBeta, s.Beta, ParamSurrogateGamma, s.Gamma, s.MinBeta, s.MinGamma, c.name)
+			paramSurrogateBeta, s.Beta, paramSurrogateGamma, s.Gamma, s.MinBeta, s.MinGamma, c.name)
 	}
 	return s, nil
 }
 
-// SurrogateEncoder adds one vector to each patch, as Encoder does, made of a Surrogate:
-//
-//	h₁ = Dropout(GELU(LayerNorm(f W₁ + b₁)))      [rows·cols, width/2]
-//	h₂ = Dropout(GELU(LayerNorm(h₁ W₂ + b₂)))     [rows·cols, width]
-//	token += h₂ W₃ + b₃ + offset
-//
-// for the features f [rows·cols, channels], mathematics.md (8.10). Variables, below the scope given to NewSurrogate:
-//
-//	surrogate/omega3_raw, beta_raw, gamma_raw                     []   before softplus and lower bound
-//	surrogate/strength, scale                                     []
-//	surrogate/modulation, a, b                                    [channels], [K], [K′]
-//	surrogate/projection/hidden/dense/weights, biases             [channels, width/2], [width/2]
-//	surrogate/projection/hidden/layer_normalization/gain, offset  [width/2]
-//	surrogate/projection/middle/dense/weights, biases             [width/2, width], [width]
-//	surrogate/projection/middle/layer_normalization/gain, offset  [width]
-//	surrogate/projection/output/dense/weights, biases             [width, width], [width]
-//	surrogate/offset                                              [width]
-type SurrogateEncoder struct {
+// surrogateEncoder is what NewSurrogate describes.
+type surrogateEncoder struct {
 	grid
-	surrogate                            Surrogate
+	surrogate                            surrogate
 	scope                                *model.Scope    // <scope>/surrogate
 	omega3, beta, gamma, strength, scale *model.Variable // scalars; the first three raw
 	modulation, a, b                     *model.Variable // [channels], [K], [K′]
@@ -115,7 +115,7 @@ type SurrogateEncoder struct {
 	offset                               *model.Variable // [width]
 }
 
-func newSurrogateEncoder(scope *model.Scope, l grid, s Surrogate) *SurrogateEncoder {
+func newSurrogateEncoder(scope *model.Scope, l grid, s surrogate) *surrogateEncoder {
 	const dtype = dtypes.Float32
 	scalar := func(name string, value float64, learn string) *model.Variable {
 		return scalarVariable(scope, name, dtype, value, s.learns(learn))
@@ -127,7 +127,7 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s Surrogate) *SurrogateEnco
 	layer := func(name string, inputs, outputs int) denseNorm {
 		return newDenseNorm(projection.In("%s", name), dtype, weight.Xavier(s.Gain), inputs, outputs)
 	}
-	return &SurrogateEncoder{
+	return &surrogateEncoder{
 		grid: l, surrogate: s, scope: scope,
 		omega3:     scalar(nameOmega3, softplusInverse(s.Omega3-s.MinOmega3), "omega3"),
 		beta:       scalar(nameBeta, softplusInverse(s.Beta-s.MinBeta), "beta"),
@@ -143,19 +143,19 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s Surrogate) *SurrogateEnco
 }
 
 // Name implements pos.Encoder.
-func (e *SurrogateEncoder) Name() string {
+func (e *surrogateEncoder) Name() string {
 	return fmt.Sprintf("WePE(surrogate, %d channels, %d×%d+0)", e.surrogate.Channels, e.rows, e.cols)
 }
 
 // field returns the surrogate with its present values.
-func (e *SurrogateEncoder) field(g *Graph) surrogateField {
+func (e *surrogateEncoder) field(g *Graph) surrogateField {
 	s := e.surrogate
 	bounded := func(v *model.Variable, lo, hi float64) *Node {
 		return ClipScalar(AddScalar(softplus(v.NodeValue(g)), lo), lo, hi)
 	}
 	return surrogateField{
-		Surrogate: s,
-		omega3:    bounded(e.omega3, s.MinOmega3, MaxOmega3),
+		surrogate: s,
+		omega3:    bounded(e.omega3, s.MinOmega3, maxOmega3),
 		beta:      bounded(e.beta, s.MinBeta, maxSurrogate),
 		gamma:     bounded(e.gamma, s.MinGamma, maxSurrogate),
 		strength:  e.strength.NodeValue(g), scale: e.scale.NodeValue(g),
@@ -164,7 +164,7 @@ func (e *SurrogateEncoder) field(g *Graph) surrogateField {
 }
 
 // centres are u and v of the patches, row by row.
-func (e *SurrogateEncoder) centres() (u, v []float64) {
+func (e *surrogateEncoder) centres() (u, v []float64) {
 	for k := range e.rows * e.cols {
 		x, y := e.centre(k)
 		u, v = append(u, x), append(v, y)
@@ -173,10 +173,10 @@ func (e *SurrogateEncoder) centres() (u, v []float64) {
 }
 
 // Features returns the compressed channels, [rows·cols, channels].
-func (e *SurrogateEncoder) Features(g *Graph) *Node { return e.field(g).features(e.centres()) }
+func (e *surrogateEncoder) Features(g *Graph) *Node { return e.field(g).features(e.centres()) }
 
 // FeatureNames says what each column of Features is, of p and p′ for ℘ and ℘′, u and v across and down the picture.
-func (e *SurrogateEncoder) FeatureNames() []string {
+func (e *surrogateEncoder) FeatureNames() []string {
 	if e.surrogate.Channels == 6 {
 		return []string{"Re p(z)", "Im p(z)", "|(u, v)|", "Re p′(z)", "Im p′(z)", "|Re p′(z)|"}
 	}
@@ -184,7 +184,7 @@ func (e *SurrogateEncoder) FeatureNames() []string {
 }
 
 // hiddenRows returns h₂, [rows·cols, width].
-func (e *SurrogateEncoder) hiddenRows(g *Graph) *Node {
+func (e *surrogateEncoder) hiddenRows(g *Graph) *Node {
 	x := e.Features(g)
 	for i, layer := range []denseNorm{e.hidden, e.middle} {
 		x = layers.DropoutStatic(e.scope, activation.Gelu(layer.apply(x)), e.surrogate.Dropout[i])
@@ -193,24 +193,24 @@ func (e *SurrogateEncoder) hiddenRows(g *Graph) *Node {
 }
 
 // Encode returns the vectors that PreEncode adds, float32 [rows·cols, width].
-func (e *SurrogateEncoder) Encode(g *Graph) *Node {
+func (e *surrogateEncoder) Encode(g *Graph) *Node {
 	return Add(e.output.apply(e.hiddenRows(g)), row(e.offset, g))
 }
 
 // PreEncode implements pos.PreEncoder: it returns x plus the encoding, as Encoder.PreEncode does.
-func (e *SurrogateEncoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
+func (e *surrogateEncoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	return additive.PreEncode(e.Encode(x.Graph()), x, positionIndices, seqAxis)
 }
 
 // Scalars returns the effective values of ω3′, β, γ, σ and s as "omega3", "beta", "gamma", "strength" and "scale".
-func (e *SurrogateEncoder) Scalars() (map[string]float64, error) {
+func (e *surrogateEncoder) Scalars() (map[string]float64, error) {
 	raw, err := rawScalars(e.scope, nameOmega3, nameBeta, nameGamma, nameStrength, nameScale)
 	if err != nil {
 		return nil, err
 	}
 	s := e.surrogate
 	return map[string]float64{
-		"omega3":   min(s.MinOmega3+hostSoftplus(raw[nameOmega3]), MaxOmega3),
+		"omega3":   min(s.MinOmega3+hostSoftplus(raw[nameOmega3]), maxOmega3),
 		"beta":     min(s.MinBeta+hostSoftplus(raw[nameBeta]), maxSurrogate),
 		"gamma":    min(s.MinGamma+hostSoftplus(raw[nameGamma]), maxSurrogate),
 		"strength": raw[nameStrength], "scale": raw[nameScale],

@@ -10,7 +10,7 @@ import (
 
 // surrogateField holds the values of a surrogate as nodes of one dtype.
 type surrogateField struct {
-	Surrogate
+	surrogate
 	omega3, beta, gamma, strength, scale *Node // scalars
 	modulation                           *Node // [channels]
 	a, b                                 *Node // [K], [K′]

@@ -30,8 +30,8 @@ type surrogateSet struct {
 }
 
 // surrogate is the field of a set, the paper's study of β and γ in other coordinates.
-func (s surrogateSet) surrogate(t *testing.T) Surrogate {
-	f, err := NamedSurrogate(SurrogateSweep)
+func (s surrogateSet) surrogate(t *testing.T) surrogate {
+	f, err := namedSurrogate(surrogateSweep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) 
 				x[i] = ConvertDType(in[i], dtype)
 			}
 			one := Scalar(g, dtype, 1)
-			f := surrogateField{Surrogate: s.surrogate(t), omega3: x[0], beta: x[1], scale: x[2], a: x[3], b: x[4],
+			f := surrogateField{surrogate: s.surrogate(t), omega3: x[0], beta: x[1], scale: x[2], a: x[3], b: x[4],
 				gamma: one, strength: one, modulation: ConstAsDType(g, dtype, []float64{1, 1, 1, 1})}
 			z := f.coordinates(u, v)
 			p, pPrime := f.values(z)
@@ -135,7 +135,7 @@ func TestSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) 
 
 // hostChannels are the compressed channels of one patch in complex arithmetic, by an angle, from the formulas of
 // docs/mathematics.md, section 8.
-func hostChannels(s Surrogate, u, v float64) []float64 {
+func hostChannels(s surrogate, u, v float64) []float64 {
 	phi := math.Pi * s.Frequency
 	z := complex(s.Omega1*u+s.EpsilonU*math.Sin(phi*u), s.Omega3*v+s.EpsilonV*math.Cos(phi*v))
 	r, theta := cmplx.Polar(z)
@@ -166,8 +166,8 @@ func hostChannels(s Surrogate, u, v float64) []float64 {
 
 func TestSurrogate_features_of_every_named_field_are_the_hosts_on_an_unequal_grid(t *testing.T) {
 	const rows, cols = 7, 3
-	for _, name := range SurrogateNames() {
-		s, err := NamedSurrogate(name)
+	for _, name := range surrogateNames() {
+		s, err := namedSurrogate(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,14 +186,14 @@ func TestSurrogate_features_of_every_named_field_are_the_hosts_on_an_unequal_gri
 }
 
 func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
-	for _, name := range SurrogateNames() {
-		s, _ := NamedSurrogate(name)
+	for _, name := range surrogateNames() {
+		s, _ := namedSurrogate(name)
 		s.Learn = []string{"omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b"}
 		s.EpsilonU, s.EpsilonV, s.Frequency = -s.Omega1/2, 0, 1 // u = ½ is at Re z = 0
 		for _, grid := range [][2]int{{1, 1}, {1, 7}, {13, 3}, {24, 24}} {
 			store := model.NewStore()
 			exec, err := model.NewExec(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) []*Node {
-				e := NewSurrogate(scope, grid[0], grid[1], 6).of(s).Done()
+				e := NewSurrogate(scope, grid[0], grid[1], 6).of(s).Done().(*surrogateEncoder)
 				f := e.field(x.Graph())
 				p, pPrime := f.values(f.coordinates(e.centres()))
 				out := e.PreEncode(x, nil, 1)

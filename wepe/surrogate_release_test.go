@@ -51,8 +51,8 @@ type finetuneCase struct {
 }
 
 // surrogate is the release's six-channel form with the numbers of the fixture.
-func (m finetuneMeta) surrogate() Surrogate {
-	s, _ := NamedSurrogate(SurrogateSVHN)
+func (m finetuneMeta) surrogate() surrogate {
+	s, _ := namedSurrogate(surrogateSVHN)
 	s.Omega1, s.EpsilonU, s.EpsilonV, s.Frequency = m.Omega1, m.Epsilon, m.Epsilon, m.Frequency
 	s.A, s.B, s.Eta, s.EtaPrime = powers(m.K, 1, 2), powers(m.KPrime, 1, 2), m.Eta, m.EtaPrime
 	return s
@@ -118,7 +118,7 @@ func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 		var paths []string
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
 			g := in[0].Graph()
-			e := NewSurrogate(scope, c.Rows, c.Cols, meta.Width).of(meta.surrogate()).Done()
+			e := NewSurrogate(scope, c.Rows, c.Cols, meta.Width).of(meta.surrogate()).Done().(*surrogateEncoder)
 			pair := func(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
 			f := e.field(g)
 			z := f.coordinates(e.centres())
@@ -148,7 +148,7 @@ func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 			gomlxtest.Near(t, name+" d/d "+path, gradient, gomlxtest.Values(t, v.MustValue()), 1e-4)
 		}
 
-		e := NewSurrogate(store.RootScope(), c.Rows, c.Cols, meta.Width).of(meta.surrogate()).Done()
+		e := NewSurrogate(store.RootScope(), c.Rows, c.Cols, meta.Width).of(meta.surrogate()).Done().(*surrogateEncoder)
 		scalars, err := e.Scalars()
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 		}
 		var h *Hybrid
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
-			e := NewSurrogate(scope, n, n, width).of(meta.surrogate()).Done()
+			e := NewSurrogate(scope, n, n, width).of(meta.surrogate()).Done().(*surrogateEncoder)
 			h = NewHybrid(scope, pretrained, e).Done()
 			return []*Node{h.PreEncode(in[0], nil, 1), e.Encode(in[0].Graph())}
 		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: input}.Float32(), batch, prefix+n*n, width))
@@ -219,11 +219,11 @@ func TestHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 func TestSurrogate_modules_have_as_many_trainable_numbers_as_the_released_ones(t *testing.T) {
 	// official-release: parameters of the four modules, counted in torch.
 	for name, c := range map[string]struct{ width, want int }{
-		SurrogateCIFAR100: {768, 891_271}, SurrogateSVHN: {1024, 1_582_602}, SurrogateDMLab: {1024, 1_581_577},
-		SurrogateRESISC45: {1024, 1_581_576},
+		surrogateCIFAR100: {768, 891_271}, surrogateSVHN: {1024, 1_582_602}, surrogateDMLab: {1024, 1_581_577},
+		surrogateRESISC45: {1024, 1_581_576},
 	} {
 		store := model.NewStore()
-		store.SetParam("/"+ParamSurrogate, name)
+		store.SetParam("/"+paramSurrogate, name)
 		NewSurrogate(store.RootScope(), 3, 5, c.width).FromScope().Done()
 		got := 0
 		for v := range store.IterVariables() {

@@ -31,29 +31,29 @@ func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T)
 	one := positive{0, math.Log(math.E - 1)} // the scripts without γ
 	scripts := map[string]script{
 		// docs/deviations.md, 20: the text with the CIFAR-100 script's numbers.
-		SurrogatePaper: {4, positive{.1, .5}, positive{.01, .1}, one, 1, powers{3, .05, 1}, powers{2, .03, 1},
+		surrogatePaper: {4, positive{.1, .5}, positive{.01, .1}, one, 1, powers{3, .05, 1}, powers{2, .03, 1},
 			1, .5, .3, .01, 2, 1, .05, .8, [2]float64{.1, 0}, 3},
 		// weierstrass_vit_experiment2.py
-		SurrogateCIFAR100: {4, positive{.1, .5}, positive{.01, .1}, one, 1, powers{3, .05, 1}, powers{2, .03, 1},
+		surrogateCIFAR100: {4, positive{.1, .5}, positive{.01, .1}, one, 1, powers{3, .05, 1}, powers{2, .03, 1},
 			1, .5, .3, .01, 2, .8, .05, .8, [2]float64{.1, 0}, 7},
 		// vit_wef_svhn_1k.py and its two siblings
-		SurrogateSVHN: {6, positive{.1, .5}, positive{.01, .1}, positive{.1, .2}, 1, powers{3, 1, 2}, powers{2, 1, 2},
+		surrogateSVHN: {6, positive{.1, .5}, positive{.01, .1}, positive{.1, .2}, 1, powers{3, 1, 2}, powers{2, 1, 2},
 			1, .7, .5, .02, 3, .8, .03, .8, [2]float64{.1, .05}, 10},
-		SurrogateDMLab: {4, positive{.12, .7}, positive{.015, .15}, positive{.12, .3}, 1.2, powers{4, 1, 1.8},
+		surrogateDMLab: {4, positive{.12, .7}, positive{.015, .15}, positive{.12, .3}, 1.2, powers{4, 1, 1.8},
 			powers{3, 1, 1.8}, 1, .8, .6, .03, 4, .9, .05, .9, [2]float64{.15, .08}, 9},
-		SurrogateRESISC45: {4, positive{.12, .6}, positive{.015, .15}, positive{.15, .25}, 1, powers{4, 1, 1.8},
+		surrogateRESISC45: {4, positive{.12, .6}, positive{.015, .15}, positive{.15, .25}, 1, powers{4, 1, 1.8},
 			powers{3, 1, 1.8}, .8, .75, .6, .025, 3.5, .85, .02, .9, [2]float64{.15, .1}, 8},
 		// The text's study: β and γ fixed, γ_k = γ/k², K = 3.
-		SurrogateSweep: {4, positive{.1, .5}, positive{1e-4, math.Log(math.Expm1(.0999))},
+		surrogateSweep: {4, positive{.1, .5}, positive{1e-4, math.Log(math.Expm1(.0999))},
 			positive{0, math.Log(math.Expm1(.1))}, 1, powers{3, 1, 2}, powers{3, 1, 2},
 			1, .5, .3, .01, 2, 1, .05, .8, [2]float64{.1, 0}, 2},
 	}
-	if len(scripts) != len(SurrogateNames()) {
-		t.Errorf("%d names, %d scripts", len(SurrogateNames()), len(scripts))
+	if len(scripts) != len(surrogateNames()) {
+		t.Errorf("%d names, %d scripts", len(surrogateNames()), len(scripts))
 	}
-	for _, name := range SurrogateNames() {
+	for _, name := range surrogateNames() {
 		want := scripts[name]
-		s, err := NamedSurrogate(name)
+		s, err := namedSurrogate(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T)
 
 func TestSurrogate_drops_units_of_its_two_hidden_layers_in_training_only(t *testing.T) {
 	for _, rates := range [][2]float64{{0, 0}, {0.5, 0}, {0, 0.5}} {
-		s, _ := NamedSurrogate(SurrogateCIFAR100)
+		s, _ := namedSurrogate(surrogateCIFAR100)
 		s.Dropout = rates
 		encode := func(store *model.Store, training bool) []float64 {
 			return run(t, store, func(scope *model.Scope, in []*Node) []*Node {

@@ -11,17 +11,17 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// TableKind is what the nodes of a look-up table hold.
-type TableKind string
+// tableKind is what the nodes of a look-up table hold.
+type tableKind string
 
 const (
-	// Deflated holds ℘ and ℘′ without the principal parts of the poles at the corners of the cell; these are added back
-	// exactly where the table is queried, mathematics.md (7.3).
-	Deflated TableKind = "deflated"
+	// deflatedTable holds ℘ and ℘′ without the principal parts of the poles at the corners of the cell; these are added
+	// back exactly where the table is queried, mathematics.md (7.3).
+	deflatedTable tableKind = "deflated"
 
-	// Raw holds ℘ and ℘′ themselves, as the paper does, with the constant of the truncated sum (LatticeSum.CLarge)
+	// rawTable holds ℘ and ℘′ themselves, as the paper does, with the constant of the truncated sum (LatticeSum.CLarge)
 	// at a node that is a pole.
-	Raw TableKind = "raw"
+	rawTable tableKind = "raw"
 )
 
 // maxTableResolution bounds a table to 268 MB in float32, on the sphere to 403 MB.
@@ -29,24 +29,24 @@ const maxTableResolution = 4096
 
 // tableKey is everything that the nodes of a look-up table depend on.
 type tableKey struct {
-	Mode            Mode    // what Omega3p means, see Mode
+	Mode            mode    // what Omega3p means, see Mode
 	Omega1, Omega3p float64 // the half-period ω1, and ω3′
 	SpanU, SpanV    float64 // α_u and α_v
 	Resolution      int     // nodes along each axis
-	Kind            TableKind
+	Kind            tableKind
 }
 
 // validate returns an error that names the field of a key that no table can have.
 func (k tableKey) validate() error {
 	low, high := k.Mode.omega3Bounds()
 	if err := setting.Check([]setting.Row{
-		setting.Choice("mode", &k.Mode, "what ω3′ means", Paper, Release),
-		setting.Choice(ParamTable, &k.Kind, "what the nodes hold", Deflated, Raw, TableSphere),
-		setting.Number(ParamTableResolution, &k.Resolution, 2, maxTableResolution, "nodes along each side"),
-		setting.Number("ω1", &k.Omega1, MinOmega3, MaxOmega3, "a half-period"),
+		setting.Choice("mode", &k.Mode, "what ω3′ means", paper, release),
+		setting.Choice(paramTable, &k.Kind, "what the nodes hold", deflatedTable, rawTable, sphereTable),
+		setting.Number(paramTableResolution, &k.Resolution, 2, maxTableResolution, "nodes along each side"),
+		setting.Number("ω1", &k.Omega1, minOmega3, maxOmega3, "a half-period"),
 		setting.Number("ω3′", &k.Omega3p, low, high, "a half-period"),
-		setting.Number("α_u", &k.SpanU, MinSpan, MaxSpan, "the part of the period 2ω1"),
-		setting.Number("α_v", &k.SpanV, MinSpan, MaxSpan, "the part of the period 2ω3′"),
+		setting.Number("α_u", &k.SpanU, minSpan, maxSpan, "the part of the period 2ω1"),
+		setting.Number("α_v", &k.SpanV, minSpan, maxSpan, "the part of the period 2ω3′"),
 	}); err != nil {
 		return fmt.Errorf("wepe: table of %w", err)
 	}
@@ -55,7 +55,7 @@ func (k tableKey) validate() error {
 
 // halfPeriods are those of the lattice that ℘ belongs to.
 func (k tableKey) halfPeriods() (a, b float64) {
-	if k.Mode == Release {
+	if k.Mode == release {
 		return k.Omega1, k.Omega1
 	}
 	return k.Omega1, k.Omega3p
@@ -76,7 +76,7 @@ func (k tableKey) extents() (u, v float64) {
 // poles returns the lattice points, in periods, whose principal parts the nodes lack, (7.2): those corners of the cell
 // that are the nearest lattice point of some part of the table.
 func (k tableKey) poles() (poles [][2]int) {
-	if k.Kind == Raw {
+	if k.Kind == rawTable {
 		return nil
 	}
 	u, v := k.extents()
@@ -108,7 +108,7 @@ type lookUpTable struct {
 	Key tableKey
 
 	// Values are Re ℘, Im ℘, Re ℘′, Im ℘′ at the nodes, less what Key.Kind says: [resolution, resolution, 4], v slowest
-	// as in a patch grid, the first and last node on the borders of the rectangle. Of kind TableSphere there are 6, see
+	// as in a patch grid, the first and last node on the borders of the rectangle. Of kind sphereTable there are 6, see
 	// there.
 	Values []float64
 }
@@ -125,7 +125,7 @@ func (k tableKey) functions() (node, exact func(x, y float64) (p, pPrime complex
 	exact = func(x, y float64) (p, pPrime complex128) {
 		return lattice.Eval(complex(x*2*lattice.Omega1(), y*2*lattice.Omega3p()))
 	}
-	if k.Kind == Deflated {
+	if k.Kind == deflatedTable {
 		return deflatedNode(lattice, k), exact, nil
 	}
 	return rawNode(exact), exact, nil
@@ -150,7 +150,7 @@ func newTable(key tableKey) (*lookUpTable, error) {
 
 // node returns what gives the numbers of a node at a point in periods.
 func (k tableKey) node() (func(x, y float64) []float64, error) {
-	if k.Kind == TableSphere {
+	if k.Kind == sphereTable {
 		return k.sphere()
 	}
 	node, _, err := k.functions()
@@ -167,14 +167,14 @@ func (k tableKey) node() (func(x, y float64) []float64, error) {
 // k has, and what that error is. A raw table has the nodes that it was given.
 func (k tableKey) fit(alphaScale, tolerance float64) (fitted tableKey, worst float64, err error) {
 	for {
-		if worst, err = k.errorOf(alphaScale); err != nil || worst <= tolerance || k.Kind == Raw {
+		if worst, err = k.errorOf(alphaScale); err != nil || worst <= tolerance || k.Kind == rawTable {
 			return k, worst, err
 		}
 		if k.Resolution == maxTableResolution {
 			a, b := k.halfPeriods()
 			return k, worst, fmt.Errorf("wepe: %s = %g: on half-periods %g and %gi features out of a table of %d nodes a "+
-				"side err by %.2g: evaluate exactly (%s = %q) or allow more", ParamTableError, tolerance, a, b, k.Resolution,
-				worst, ParamEvaluation, EvaluateExact)
+				"side err by %.2g: evaluate exactly (%s = %q) or allow more", paramTableError, tolerance, a, b, k.Resolution,
+				worst, paramEvaluation, evaluateExact)
 		}
 		factor := max(1.05*math.Sqrt(worst/tolerance), 1.1) // the error is of second order
 		k.Resolution = min(1+int(math.Ceil(factor*float64(k.Resolution-1))), maxTableResolution)

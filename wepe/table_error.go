@@ -92,7 +92,7 @@ func (k tableKey) off(alphaScale float64) (func(x, y float64) float64, error) {
 // compressed returns what makes features of what is interpolated at a position, and the exact features.
 func (k tableKey) compressed(alphaScale float64) (features func(x, y float64, f []float64) []float64,
 	exact func(x, y float64) []float64, err error) {
-	if k.Kind == TableSphere {
+	if k.Kind == sphereTable {
 		at, err := k.sphere()
 		features = func(_, _ float64, f []float64) []float64 {
 			point := weierstrass.Dilated([3]float64(f), alphaScale)

@@ -19,12 +19,14 @@ import (
 func TestTable_says_at_least_95_percent_of_its_worst_error(t *testing.T) {
 	for _, omega3p := range []float64{weierstrass.OmegaSquare, 1.4, 3.7, 0.755, 0.5} {
 		for _, c := range []struct {
-			kind       TableKind
+			kind       tableKind
 			span       float64
 			resolution int
 			alphaScale float64
-		}{{TableSphere, 1, 33, 1}, {TableSphere, 1, 257, 1.7}, {Deflated, 0.4, 64, 0.15}, {Deflated, 0.9, 65, 0.6}} {
-			key := tableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: omega3p, SpanU: c.span, SpanV: c.span,
+		}{
+			{sphereTable, 1, 33, 1}, {sphereTable, 1, 257, 1.7}, {deflatedTable, 0.4, 64, 0.15}, {deflatedTable, 0.9, 65, 0.6},
+		} {
+			key := tableKey{Mode: paper, Omega1: weierstrass.OmegaSquare, Omega3p: omega3p, SpanU: c.span, SpanV: c.span,
 				Resolution: c.resolution, Kind: c.kind}
 			said, err := key.errorOf(c.alphaScale)
 			if err != nil {
@@ -55,7 +57,7 @@ func TestTable_says_at_least_95_percent_of_its_worst_error(t *testing.T) {
 
 // The error that the interpolation of the graph has is off's: at the middles of cells, by a table that is built.
 func TestTable_error_is_that_of_the_table_built(t *testing.T) {
-	key := tableKey{Mode: Paper, Omega1: 2.6, Omega3p: 1.4, SpanU: 1, SpanV: 1, Resolution: 17, Kind: TableSphere}
+	key := tableKey{Mode: paper, Omega1: 2.6, Omega3p: 1.4, SpanU: 1, SpanV: 1, Resolution: 17, Kind: sphereTable}
 	table := mustTable(t, key)
 	off, err := key.off(1)
 	if err != nil {
@@ -78,8 +80,8 @@ func TestTable_error_is_that_of_the_table_built(t *testing.T) {
 }
 
 func TestTable_that_errs_more_since_alpha_scale_was_trained_is_reported_where_it_is_opened(t *testing.T) {
-	store, settings := model.NewStore(), []kv{ofTable(Deflated, 64),
-		ofHalfPeriods(weierstrass.OmegaSquare, 1.085), {ParamTableError: 1e-5}}
+	store, settings := model.NewStore(), []kv{ofTable(deflatedTable, 64),
+		ofHalfPeriods(weierstrass.OmegaSquare, 1.085), {paramTableError: 1e-5}}
 	opened := func() string {
 		e, err := built(store, settings...)
 		if err != nil {
@@ -88,11 +90,11 @@ func TestTable_that_errs_more_since_alpha_scale_was_trained_is_reported_where_it
 		return e.Warning()
 	}
 	opened() // builds the table
-	if log := opened(); strings.Contains(log, ParamTableError) {
+	if log := opened(); strings.Contains(log, paramTableError) {
 		t.Errorf("a table as it was built: %q", log)
 	}
-	setValue(t, store, "/wepe/alpha_scale_raw", tensors.FromScalar(float32(softplusInverse(4*DefaultAlphaScale))))
-	if log := opened(); !strings.Contains(log, ParamTableError+" = 1e-05: Encoder.BuildTable") {
-		t.Errorf("α_scale four times as large: %q, want a warning that names %s", log, ParamTableError)
+	setValue(t, store, "/wepe/alpha_scale_raw", tensors.FromScalar(float32(softplusInverse(4*defaultAlphaScale))))
+	if log := opened(); !strings.Contains(log, paramTableError+" = 1e-05: Encoder.BuildTable") {
+		t.Errorf("α_scale four times as large: %q, want a warning that names %s", log, paramTableError)
 	}
 }

@@ -158,23 +158,23 @@ func TestTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 	queried := make(map[string]tableErrors)
 	compared := 0
 	for _, row := range file.Rows {
-		var kind TableKind
+		var kind tableKind
 		switch {
 		case strings.HasPrefix(row.Table, "raw"):
-			kind = Raw
+			kind = rawTable
 		case row.Table == "deflated_origin" && row.Alpha <= 0.5, row.Table == "deflated_four_corners":
-			kind = Deflated
+			kind = deflatedTable
 		default: // the origin alone at α = 1, and a table of compressed features: nobody would want them
 			continue
 		}
-		if kind == Raw && row.Hits > 0 {
+		if kind == rawTable && row.Hits > 0 {
 			continue
 		}
 		half, ok := lattices[row.Lattice]
 		if !ok {
 			t.Fatalf("no half-periods for lattice %q in invariants.json", row.Lattice)
 		}
-		key := tableKey{Mode: Paper, Omega1: half[0], Omega3p: half[1], SpanU: row.Alpha, SpanV: row.Alpha,
+		key := tableKey{Mode: paper, Omega1: half[0], Omega3p: half[1], SpanU: row.Alpha, SpanV: row.Alpha,
 			Resolution: row.R, Kind: kind}
 		name := fmt.Sprintf("%s, α %g, R %d, %s, query %s", row.Lattice, row.Alpha, row.R, kind, row.Query)
 		size, err := strconv.Atoi(row.Query)
@@ -239,28 +239,28 @@ func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(
 	u, v := randomPoints(20000, 0)
 	for _, c := range []struct {
 		omega3     float64
-		resolution int     // for DefaultTableError; 0 where none is enough
+		resolution int     // for defaultTableError; 0 where none is enough
 		at256      float64 // the error of 256 nodes, to a factor of 2
 	}{
 		{weierstrass.OmegaSquare, 256, 8e-8}, {0.755, 420, 1.6e-5}, {0.3, 2600, 6.5e-4}, {0.05, 0, 1},
 	} {
-		key := tableKey{Mode: Paper, Omega1: weierstrass.OmegaSquare, Omega3p: c.omega3, SpanU: DefaultSpan,
-			SpanV: DefaultSpan, Resolution: 256, Kind: Deflated}
-		said, err := key.errorOf(DefaultAlphaScale)
-		measured := errorsOf(t, tableAround(t, key, u, v), DefaultAlphaScale, u, v).FMax
+		key := tableKey{Mode: paper, Omega1: weierstrass.OmegaSquare, Omega3p: c.omega3, SpanU: defaultSpan,
+			SpanV: defaultSpan, Resolution: 256, Kind: deflatedTable}
+		said, err := key.errorOf(defaultAlphaScale)
+		measured := errorsOf(t, tableAround(t, key, u, v), defaultAlphaScale, u, v).FMax
 		if err != nil || said > 2*c.at256 || said < c.at256/2 || measured > 1.05*said || measured < 0.4*said {
 			t.Errorf("ω3′ = %g: 256 nodes err by %.3g at random points and say %.3g, %v, want about %.2g", c.omega3, measured,
 				said, err, c.at256)
 		}
-		fitted, said, err := key.fit(DefaultAlphaScale, DefaultTableError)
+		fitted, said, err := key.fit(defaultAlphaScale, defaultTableError)
 		if c.resolution == 0 {
 			if err == nil || !strings.Contains(err.Error(), "wepe_table_error = 1e-05") {
 				t.Errorf("ω3′ = %g: %d nodes, error %v, want a refusal by name", c.omega3, fitted.Resolution, err)
 			}
 			continue
 		}
-		measured = errorsOf(t, tableAround(t, fitted, u, v), DefaultAlphaScale, u, v).FMax
-		if err != nil || fitted.Resolution > c.resolution || said > DefaultTableError || measured > 1.05*said {
+		measured = errorsOf(t, tableAround(t, fitted, u, v), defaultAlphaScale, u, v).FMax
+		if err != nil || fitted.Resolution > c.resolution || said > defaultTableError || measured > 1.05*said {
 			t.Errorf("ω3′ = %g: %d nodes err by %.3g and say %.3g, %v", c.omega3, fitted.Resolution, measured, said, err)
 		}
 	}
@@ -268,11 +268,11 @@ func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(
 
 func TestTable_is_exact_at_its_nodes_for_every_span_and_mode(t *testing.T) {
 	for _, key := range []tableKey{
-		{Mode: Paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.7},
-		{Mode: Paper, Omega1: 0.7, Omega3p: 2.3, SpanU: 1.2, SpanV: 0.3}, // one cell serves a longer span
-		{Mode: Release, Omega1: 2.6, Omega3p: 7.9, SpanU: 0.4, SpanV: 0.3},
+		{Mode: paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.7},
+		{Mode: paper, Omega1: 0.7, Omega3p: 2.3, SpanU: 1.2, SpanV: 0.3}, // one cell serves a longer span
+		{Mode: release, Omega1: 2.6, Omega3p: 7.9, SpanU: 0.4, SpanV: 0.3},
 	} {
-		for _, kind := range []TableKind{Deflated, Raw} {
+		for _, kind := range []tableKind{deflatedTable, rawTable} {
 			key.Resolution, key.Kind = 11, kind
 			table := mustTable(t, key)
 			a, b := key.halfPeriods()
@@ -301,7 +301,7 @@ func TestTable_is_exact_at_its_nodes_for_every_span_and_mode(t *testing.T) {
 }
 
 func TestTable_of_bad_parameters_is_an_error_that_names_them(t *testing.T) {
-	good := tableKey{Mode: Paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.4, Resolution: 5, Kind: Deflated}
+	good := tableKey{Mode: paper, Omega1: 2.6, Omega3p: 1.1, SpanU: 0.4, SpanV: 0.4, Resolution: 5, Kind: deflatedTable}
 	for _, c := range []struct {
 		change func(*tableKey)
 		want   string
@@ -314,7 +314,7 @@ func TestTable_of_bad_parameters_is_an_error_that_names_them(t *testing.T) {
 		{func(k *tableKey) { k.Omega1 = math.Inf(1) }, "ω1 = +Inf"},
 		{func(k *tableKey) { k.Omega3p = 0 }, "ω3′ = 0"},
 		{func(k *tableKey) { k.Omega3p = math.NaN() }, "ω3′ = NaN"},
-		{func(k *tableKey) { k.Mode, k.Omega3p = Release, 9 }, "ω3′ = 9"},
+		{func(k *tableKey) { k.Mode, k.Omega3p = release, 9 }, "ω3′ = 9"},
 		{func(k *tableKey) { k.SpanU = 0 }, "α_u = 0"},
 		{func(k *tableKey) { k.SpanV = math.NaN() }, "α_v = NaN"},
 	} {

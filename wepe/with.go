@@ -2,124 +2,152 @@
 
 package wepe
 
-// The setters of Config, one for each hyperparameter that a person sets; the constant Param… of the same name is the
+import "cmp"
+
+// The setters of Config, one for each hyperparameter that a person sets; its name stands in parentheses and is the
 // other way to set it. Called before FromScope, a setter sets the default of its hyperparameter; after it, it overrides
-// what the scope says. Done checks the values.
+// the value of the scope. Done checks the values.
 
 // WithPrefix sets the number of tokens in front of the patches (class token, registers); each gets a learned vector of
 // its own. Default 0.
 func (c *Config) WithPrefix(tokens int) *Config { c.prefix = tokens; return c }
 
-// WithMode sets what ω3′ and the scalars mean: Paper (default) or Release.
-func (c *Config) WithMode(mode Mode) *Config { c.mode = mode; return c }
+// AsReleased makes the encoding that of the released code, where the paper's text is the default (wepe_mode "release",
+// "paper"): the lattice stays square and ω3′ = clamp(softplus(raw), 0.02, 8) only stretches Im z; α_scale =
+// clamp(exp(raw), 0.002, 0.8); ℘ is a truncated sum, see WithLatticeSum.
+func (c *Config) AsReleased() *Config { c.mode = release; return c }
 
-// WithProjection sets the map from features to vectors: Linear (default) or MLP.
-func (c *Config) WithProjection(p Projection) *Config { c.projection = p; return c }
+// WithMLP makes the projection a dense layer to width/2, LayerNorm, exact GELU, dropout, a dense layer to width and
+// LayerNorm (wepe_projection "mlp", wepe_dropout); the release has dropout 0.05. Default is "linear": one dense layer
+// and LayerNorm.
+func (c *Config) WithMLP(dropout float64) *Config {
+	c.projection, c.dropout = mlp, dropout
+	return c
+}
 
-// WithDropout sets the dropout rate inside the projection MLP. Default DefaultDropout.
-func (c *Config) WithDropout(rate float64) *Config { c.dropout = rate; return c }
-
-// WithDerivative says whether ℘′ joins ℘: twice as many features. Default true.
+// WithDerivative says whether ℘′ joins ℘ (wepe_derivative): twice as many features. Default true.
 func (c *Config) WithDerivative(use bool) *Config { c.derivative = use; return c }
 
-// WithHalfPeriods sets ω1 and the initial ω3, with Im ω3 = ω3′; Re ω3 is not 0 on lattices that are not rectangular.
-// Default weierstrass.OmegaSquare and i times that.
+// WithHalfPeriods sets ω1 and the initial ω3 (wepe_omega1, wepe_omega3, wepe_omega3_re), with Im ω3 = ω3′; Re ω3 is not
+// 0 on lattices that are not rectangular. Default weierstrass.OmegaSquare and i times that.
 func (c *Config) WithHalfPeriods(omega1 float64, omega3 complex128) *Config {
 	c.omega1, c.omega3Re, c.omega3 = omega1, real(omega3), imag(omega3)
 	return c
 }
 
-// WithInvariants sets the initial half-periods by the invariants g2 and g3 of the lattice, in place of WithHalfPeriods.
+// WithInvariants sets the initial half-periods by the invariants of the lattice (wepe_g2, wepe_g3), in place of
+// WithHalfPeriods.
 func (c *Config) WithInvariants(g2, g3 float64) *Config { c.g2, c.g3 = g2, g3; return c }
 
-// WithArea scales the initial half-periods to a cell of this area, in cells of the default lattice.
+// WithArea scales the initial half-periods to a cell of this area (wepe_area), in cells of the default lattice.
 func (c *Config) WithArea(cells float64) *Config { c.area = cells; return c }
 
-// WithLearnedLattice says whether ω3′ and Re ω3 are trained. Default true and false.
+// WithLearnedLattice says whether ω3′ and Re ω3 are trained (wepe_learn_lattice, wepe_learn_oblique). Default true and
+// false.
 func (c *Config) WithLearnedLattice(omega3, omega3Re bool) *Config {
 	c.learnLattice, c.learnOblique = omega3, omega3Re
 	return c
 }
 
-// WithHarmonics sets how many multiples z, 2z, 3z, … have features of their own. Default 1.
+// WithHarmonics sets how many multiples z, 2z, 3z, … have features of their own (wepe_harmonics). Default 1.
 func (c *Config) WithHarmonics(n int) *Config { c.harmonics = n; return c }
 
-// WithScales sets the number of lattices of one form, and how much smaller each is than the one before. Default 1 and
-// DefaultScaleRatio.
+// WithScales sets the number of lattices of one form, and how much smaller each is than the one before (wepe_scales,
+// wepe_scale_ratio). Default 1 and 2.
 func (c *Config) WithScales(n int, ratio float64) *Config {
 	c.scales, c.scaleRatio = n, ratio
 	return c
 }
 
-// WithSpan sets α_u and α_v, the fractions of the periods 2ω1 and 2ω3 that columns and rows span. Default DefaultSpan,
-// on the sphere 1.
+// WithSpan sets α_u and α_v (wepe_alpha_u, wepe_alpha_v), the fractions of the periods 2ω1 and 2ω3 that columns and
+// rows span. Default 0.4, on the sphere 1.
 func (c *Config) WithSpan(u, v float64) *Config { c.alphaU, c.alphaV = u, v; return c }
 
-// WithOffset sets the corner of the grid in the cell, in periods. Default 0.
+// WithOffset sets the corner of the grid in the cell, in periods (wepe_offset_u, wepe_offset_v). Default 0.
 func (c *Config) WithOffset(u, v float64) *Config { c.offsetU, c.offsetV = u, v; return c }
 
-// WithShift sets the largest random shift of the grid in a training step, in patches. Default 0.
+// WithShift sets the largest random shift of the grid in a training step, in patches (wepe_shift). Default 0.
 func (c *Config) WithShift(patches float64) *Config { c.shift = patches; return c }
 
-// WithTrainedGrid sets the rows and columns of patches in training, for a model that is used on a coarser grid.
+// WithTrainedGrid sets the rows and columns of patches in training (wepe_rows, wepe_cols), for a model that is used on
+// a coarser grid. Default is the grid itself.
 func (c *Config) WithTrainedGrid(rows, cols int) *Config {
 	c.trainedRows, c.trainedCols = rows, cols
 	return c
 }
 
-// OnSphere makes features of ℘ and ℘′ as points of the Riemann sphere, over the whole cell: CompressSphere, a span of 1
-// and an α_scale of 1. The patches are then a subgroup of the torus, shifted by half a step.
-func (c *Config) OnSphere() *Config { return c.WithSpan(1, 1).WithCompression(CompressSphere) }
+// TrainedGrid returns the hyperparameters of WithTrainedGrid.
+func TrainedGrid(rows, cols int) map[string]any {
+	return map[string]any{paramRows: rows, paramCols: cols}
+}
 
-// WithCompression sets what makes features of ℘ and ℘′, CompressTanh (default) or CompressSphere, and the defaults of
-// WithAlphaScale and of the error of WithTable that go with it.
-func (c *Config) WithCompression(compression Compression) *Config {
-	c.compression, c.alphaScale, c.tableError = compression, DefaultAlphaScale, DefaultTableError
-	if compression == CompressSphere {
+// OnSphere makes features of ℘ and ℘′ as points of the Riemann sphere (wepe_compression "sphere"; default "tanh") over
+// the whole cell: the patches are then a subgroup of the torus, shifted by half a step. It sets the span and α_scale to
+// 1.
+func (c *Config) OnSphere() *Config { return c.WithSpan(1, 1).withCompression(compressSphere) }
+
+// OnHalfCell is OnSphere on half of the cell along both axes, at z and 2z: a span of ½ and two harmonics, 12 features.
+// Opposite edges of the image are then far apart, which on the whole cell they are not.
+func (c *Config) OnHalfCell() *Config { return c.OnSphere().WithSpan(0.5, 0.5).WithHarmonics(2) }
+
+// withCompression sets what makes features of ℘ and ℘′, and the defaults of α_scale and of a table's error with it.
+func (c *Config) withCompression(compression compression) *Config {
+	c.compression, c.alphaScale, c.tableError = compression, defaultAlphaScale, defaultTableError
+	if compression == compressSphere {
 		c.alphaScale, c.tableError = 1, 1e-3 // of features as large as 1, without poles to take off
 	}
 	return c
 }
 
-// WithAlphaScale sets the initial α_scale, a factor on the values before they are compressed, and whether it is
-// trained. Default DefaultAlphaScale, on the sphere 1; trained.
+// WithAlphaScale sets the initial α_scale, a factor on the values before they are compressed, and whether it is trained
+// (wepe_alpha_scale, wepe_learn_alpha_scale). Default 0.15, on the sphere 1; trained.
 func (c *Config) WithAlphaScale(value float64, learn bool) *Config {
 	c.alphaScale, c.learnAlphaScale = value, learn
 	return c
 }
 
-// WithBetaPos sets the initial β_pos, the factor of all rows, and whether it is trained. Default DefaultBetaPos,
-// trained.
+// WithBetaPos sets the initial β_pos, the factor of all rows, and whether it is trained (wepe_beta_pos,
+// wepe_learn_beta_pos). Default 0.8, trained.
 func (c *Config) WithBetaPos(value float64, learn bool) *Config {
 	c.betaPos, c.learnBetaPos = value, learn
 	return c
 }
 
-// WithEvaluation sets how ℘ is evaluated: EvaluateExact (default in mode Paper), EvaluateSum (in mode Release) or
-// EvaluateTable.
-func (c *Config) WithEvaluation(evaluation string) *Config { c.evaluation = evaluation; return c }
-
-// WithLatticeSum sets the truncated sum of EvaluateSum. Default DefaultLatticeSum.
-func (c *Config) WithLatticeSum(sum LatticeSum) *Config { c.sum = sum; return c }
-
-// WithTable sets the look-up table of EvaluateTable: its kind, the nodes along a side at least, and the largest error
-// of a feature. Default Deflated, DefaultTableResolution, DefaultTableError.
-func (c *Config) WithTable(kind TableKind, resolution int, maxError float64) *Config {
-	c.tableKind, c.tableResolution, c.tableError = kind, resolution, maxError
+// WithLatticeSum evaluates ℘ by a truncated sum (wepe_evaluation "sum"; its fields are wepe_sum_cut, wepe_kappa,
+// wepe_c_large, wepe_term_clip and wepe_final_clip). Default is "exact", and DefaultLatticeSum AsReleased.
+func (c *Config) WithLatticeSum(sum LatticeSum) *Config {
+	c.evaluation, c.sum = evaluateSum, sum
 	return c
 }
 
-// WithSurrogate sets the field. Default NamedSurrogate(SurrogatePaper).
-func (c *SurrogateConfig) WithSurrogate(s Surrogate) *SurrogateConfig {
-	c.surrogate, c.name = s, ""
+// WithTable evaluates ℘ by a look-up table, with ω3′ held fixed (wepe_evaluation "table", wepe_table_resolution,
+// wepe_table_error): at least so many nodes along a side, and more where a feature would be further off than maxError.
+// 0 stands for 256 nodes and an error of 1e-5, on the sphere 1e-3.
+func (c *Config) WithTable(nodes int, maxError float64) *Config {
+	c.evaluation = evaluateTable
+	c.tableResolution, c.tableError = cmp.Or(nodes, defaultTableResolution), cmp.Or(maxError, c.tableError)
 	return c
 }
 
-// WithGate sets the initial λ in [0, 1], and whether it is trained. Default DefaultGate, trained.
+// WithRawTable is WithTable as the paper has it (wepe_table "raw"; default "deflated"): the nodes hold ℘ and ℘′ with
+// their poles, between which the error is unbounded.
+func (c *Config) WithRawTable(nodes int) *Config {
+	c.tableKind = rawTable
+	return c.WithTable(nodes, 0)
+}
+
+// WithSurrogate sets the field by its name (wepe_surrogate): "paper", the default, "cifar100", "svhn", "dmlab",
+// "resisc45" or "sweep"; and the initial β and γ (wepe_surrogate_beta, wepe_surrogate_gamma), 0 for those of the name.
+func (c *SurrogateConfig) WithSurrogate(name string, beta, gamma float64) *SurrogateConfig {
+	c.name, c.beta, c.gamma = name, beta, gamma
+	return c
+}
+
+// WithGate sets the initial λ in [0, 1], and whether it is trained (wepe_gate, wepe_learn_gate). Default 0.12, trained.
 func (c *HybridConfig) WithGate(lambda float64, learn bool) *HybridConfig {
 	c.gate, c.learn = lambda, learn
 	return c
 }
 
-// WithStart sets how the encoding starts: StartDrawn, StartCentred or StartFitted. Default DefaultStart.
+// WithStart sets how the encoding starts (wepe_start): "drawn", the default, "centred" or "fitted", see Hybrid.Start.
 func (c *HybridConfig) WithStart(start string) *HybridConfig { c.start = start; return c }

@@ -14,7 +14,6 @@ import (
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
-	"github.com/wepe-go/wepe/wepe"
 )
 
 const releaseSet = "official_dhvt_wepe"
@@ -209,7 +208,7 @@ func TestFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 			t.Errorf("%s: %d parameters, want %d", name, got, want.Total)
 		}
 		store := model.NewStore()
-		store.SetParam("/"+wepe.ParamProjection, released.projection)
+		store.SetParam("/wepe_projection", released.projection)
 		run(t, store, func(s *model.Scope, in []*Node) []*Node {
 			return []*Node{c.Encoders(s.In("dhvt")).Additive.Encode(in[0].Graph())}
 		}, float32(0))
