@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"runtime"
 	"strings"
@@ -146,9 +147,8 @@ func (d *directory) Fingerprint(h io.Writer, parts []int32) {
 }
 
 // Load decodes the files on all cores and returns them as images of one size in memory. An image that is missing or
-// damaged is left out; more than 1 % are an error that lists them. log, which may be nil, is called with a line for
-// each image that is left out and one with their number.
-func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line string)) (*Memory, error) {
+// damaged is left out, which logger, that may be nil, gets as a warning; more than 1 % are an error that lists them.
+func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Logger) (*Memory, error) {
 	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, log func(line s
 		return nil, err
 	}
 	copy(m.Labels, f.Labels)
-	return f.whole(m, damaged, log)
+	return f.whole(m, damaged, logger)
 }
 
 // Read decodes one file.
@@ -203,7 +203,7 @@ func (f *Files) Read(row int) (*Image, error) {
 }
 
 // whole returns m without the images that could not be read.
-func (f *Files) whole(m *Memory, damaged []error, log func(string)) (*Memory, error) {
+func (f *Files) whole(m *Memory, damaged []error, logger *slog.Logger) (*Memory, error) {
 	var lines []string
 	var rows []int
 	for i, err := range damaged {
@@ -226,11 +226,13 @@ func (f *Files) whole(m *Memory, damaged []error, log func(string)) (*Memory, er
 	m.Pixels = m.Pixels[:len(rows)*len(m.Pixels)/len(damaged)]
 	m.Float = picked(m.Float, rows, len(m.Float)/len(damaged))
 	m.Labels, m.Grids = picked(m.Labels, rows, 1), picked(m.Grids, rows, 1)
-	if log != nil {
-		for _, line := range lines {
-			log("skipped " + line)
+	if logger != nil {
+		for i, err := range damaged {
+			if err != nil {
+				logger.Warn("image skipped", "image", f.Where(i), "error", err)
+			}
 		}
-		log(fmt.Sprintf("%d of %d images of %s skipped", len(lines), len(damaged), f.Name))
+		logger.Warn("images skipped", "dataset", f.Name, "images", len(lines), "of", len(damaged))
 	}
 	return m, nil
 }

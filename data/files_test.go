@@ -309,11 +309,12 @@ func TestDamagedImagesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *te
 		err    string
 	}{
 		{211, map[int][]byte{7: []byte("no image"), 208: nil}, []string{
-			"skipped 0007.png: not a JPEG, PNG, GIF, WebP or BMP image", "skipped 0208.png: no such file",
-			"2 of 211 images of numbered skipped"}, ""},
+			"image skipped image=0007.png error=not a JPEG, PNG, GIF, WebP or BMP image",
+			"image skipped image=0208.png error=no such file", "images skipped dataset=numbered images=2 of=211"}, ""},
 		{200, map[int][]byte{3: nil, 20: []byte("x")}, []string{
-			"skipped 0003.png: no such file", "skipped 0020.png: not a JPEG, PNG, GIF, WebP or BMP image",
-			"2 of 200 images of numbered skipped"}, ""},
+			"image skipped image=0003.png error=no such file",
+			"image skipped image=0020.png error=not a JPEG, PNG, GIF, WebP or BMP image",
+			"images skipped dataset=numbered images=2 of=200"}, ""},
 		{199, map[int][]byte{3: nil, 20: []byte("x")}, nil, "2 of 199 images cannot be read, more than 1 %: " +
 			"0003.png: no such file; 0020.png: not a JPEG, PNG, GIF, WebP or BMP image"},
 		{199, many, nil, "30 of 199 images cannot be read, more than 1 %: 0000.png: no such file; 0001.png: " +
@@ -322,8 +323,8 @@ func TestDamagedImagesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *te
 			"and 20 more"},
 	} {
 		files := numberedFiles(t, c.n, c.damage)
-		var log []string
-		set, err := files.Load(t.Context(), toTiny, func(line string) { log = append(log, line) })
+		var log strings.Builder
+		set, err := files.Load(t.Context(), toTiny, gomlxtest.Logger(&log))
 		if c.err != "" {
 			if err == nil || err.Error() != "data: numbered: "+c.err {
 				t.Errorf("error %v, want %q", err, c.err)
@@ -337,8 +338,8 @@ func TestDamagedImagesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *te
 			}
 		}
 		if err != nil || set.Check(t.Context(), true) != nil || !slices.Equal(numbersOf(set), want) ||
-			!slices.Equal(log, c.log) {
-			t.Fatalf("%v, log %q, %v", numbersOf(set), log, err)
+			log.String() != strings.Join(c.log, "\n")+"\n" {
+			t.Fatalf("%v, log %q, %v", numbersOf(set), log.String(), err)
 		}
 		for i, k := range want {
 			if set.Labels[i] != int32(k%2) {

@@ -293,8 +293,8 @@ func TestADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 		t.Errorf("%v, then %v, want the second batch to name 0/031.png", first, err)
 	}
 
-	var lines []string
-	set := streamed(t, f, Streaming{Skip: true, Log: func(line string) { lines = append(lines, line) }})
+	var log strings.Builder
+	set := streamed(t, f, Streaming{Skip: true, Logger: gomlxtest.Logger(&log)})
 	for range 2 {
 		rows, pixels := fed(t, set, Augment{}, 0, all(300, 30))
 		for k, row := range rows {
@@ -310,9 +310,10 @@ func TestADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 			}
 		}
 	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	if !slices.Equal(set.Damaged(), []int{31, 209, 299}) || len(lines) != 3 ||
-		!strings.HasPrefix(lines[1], "skipped 1/209.png: ") {
-		t.Errorf("left out %v, said %q", set.Damaged(), lines)
+		!strings.HasPrefix(lines[1], "image skipped image=1/209.png error=") {
+		t.Errorf("left out %v, logged %q", set.Damaged(), lines)
 	}
 	if part := set.Subset([]int{5, 299, 31}); !slices.Equal(part.Damaged(), []int{1, 2}) {
 		t.Errorf("of a part %v is left out", part.Damaged())

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -20,9 +21,9 @@ import (
 
 // Streaming is how a Stream reads its images.
 type Streaming struct {
-	Workers int               // images that a Loader reads at the same time; 0 for one per core
-	Skip    bool              // leaves damaged images out, up to 1 %; else the first is an error
-	Log     func(line string) // called once for each image that is left out; may be nil
+	Workers int          // images that a Loader reads at the same time; 0 for one per core
+	Skip    bool         // leaves damaged images out, up to 1 %; else the first is an error
+	Logger  *slog.Logger // a warning for each image that is left out; may be nil
 }
 
 // Stream is a Source that reads each image when a batch needs it. It holds an index of less than a hundred bytes an
@@ -100,8 +101,8 @@ func (s *Stream) LeaveOut(row int, cause error) error {
 		return cause
 	}
 	s.damaged[row] = true
-	if s.how.Log != nil {
-		s.how.Log(fmt.Sprintf("skipped %s: %v", damage.Where, damage.Err))
+	if s.how.Logger != nil {
+		s.how.Logger.Warn("image skipped", "image", damage.Where, "error", damage.Err)
 	}
 	if all := len(s.damaged); all*100 > s.Len() {
 		return fmt.Errorf("data: %s: %d of %d images are damaged, more than 1 %%, one of them: %w", s.Name, all, s.Len(),

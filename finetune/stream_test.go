@@ -158,9 +158,9 @@ func TestDamagedImagesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *testin
 	_, _, err := run.Do(t.Context())
 	refused(t, "damage", err, "is damaged", ".tar: ", ".png")
 
-	var lines []string
+	var log strings.Builder
 	run.Dir = t.TempDir()
-	run.Train = streamOf(t, f, data.Streaming{Skip: true, Log: func(line string) { lines = append(lines, line) }})
+	run.Train = streamOf(t, f, data.Streaming{Skip: true, Logger: gomlxtest.Logger(&log)})
 	test := streamOf(t, f, data.Streaming{Skip: true})
 	run.Test = test
 	stopped(t, run, 20)
@@ -169,6 +169,7 @@ func TestDamagedImagesAreErrorsOrLeftOutOfTrainingAndMetricsAndCounted(t *testin
 		t.Errorf("%d are left out, of 330 test images %d count, of 165 held out %d", row.Damaged, row.Test.Images,
 			row.Validation.Images)
 	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	slices.Sort(lines)
 	if lines = slices.Compact(lines); len(lines) != 2 || !strings.Contains(lines[0], "017.png") {
 		t.Errorf("said %q", lines)

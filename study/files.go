@@ -5,6 +5,7 @@ package study
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -15,11 +16,11 @@ import (
 
 // FromFiles gives a task images in files, squashed to the size that its recipe names, to train on and to be measured
 // on, some at a time: all of a long test list would not fit into memory. Of each pair the first is there to choose
-// settings, the second for what counts. log is told which images cannot be read.
-func (t *Task) FromFiles(train, test [2]*data.Files, log func(line string)) {
+// settings, the second for what counts. Images that cannot be read are logged.
+func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 	load := func(ctx context.Context, files *data.Files, u Unit) (*data.Memory, error) {
 		set, err := files.Load(ctx, preprocess.Settings{Fit: preprocess.FitExact, Size: u.Recipe.Augment.Size},
-			func(line string) { log(files.Name + ": " + line) })
+			logger.With("dataset", files.Name))
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w while reading %s", finetune.ErrInterrupted, files.Name)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,10 +39,10 @@ type Lists struct {
 	Origin string         // "" for a copy of VTAB-1k
 }
 
-// Open reads the lists of the tasks that have a folder in dir, of their name or an alias, and tells log which have
-// none. So what is wrong with a list is known before hours of training on another one. Lists of other lengths than
-// VTAB-1k's are errors, or if partial is true a line.
-func Open(dir string, tasks []Task, partial bool, log func(line string)) (map[string]*Lists, error) {
+// Open reads the lists of the tasks that have a folder in dir, of their name or an alias, and logs which have none. So
+// what is wrong with a list is known before hours of training on another one. Lists of other lengths than VTAB-1k's are
+// errors, or if partial is true a warning.
+func Open(dir string, tasks []Task, partial bool, logger *slog.Logger) (map[string]*Lists, error) {
 	found := map[string]*Lists{}
 	for _, t := range tasks {
 		folder := filepath.Join(dir, t.Name)
@@ -51,11 +52,10 @@ func Open(dir string, tasks []Task, partial bool, log func(line string)) (map[st
 			}
 		}
 		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-			log(fmt.Sprintf("%s: no data in %s, left out; its images come from %s", t.Name, filepath.Join(dir, t.Name),
-				t.Source))
+			logger.Warn("task left out: no data", "task", t.Name, "directory", filepath.Join(dir, t.Name), "source", t.Source)
 			continue
 		}
-		lists, err := t.open(folder, partial, func(line string) { log(t.Name + ": " + line) })
+		lists, err := t.open(folder, partial, logger.With("task", t.Name))
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func Open(dir string, tasks []Task, partial bool, log func(line string)) (map[st
 }
 
 // open reads the lists of a task, and what originFile says.
-func (t Task) open(folder string, partial bool, log func(string)) (*Lists, error) {
+func (t Task) open(folder string, partial bool, logger *slog.Logger) (*Lists, error) {
 	classes := make([]string, t.Classes) // the layout has no names of them
 	for i := range classes {
 		classes[i] = strconv.Itoa(i)
@@ -94,14 +94,14 @@ func (t Task) open(folder string, partial bool, log func(string)) (*Lists, error
 		*part.to = files
 	}
 	if other != nil {
-		log("no VTAB-1k, images are " + strings.Join(other, ", "))
+		logger.Warn("not VTAB-1k: lists of other lengths", "images", strings.Join(other, ", "))
 	}
 	text, err := os.ReadFile(filepath.Join(folder, originFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if lists.Origin, _, _ = strings.Cut(string(text), "\n"); lists.Origin != "" {
-		log(fmt.Sprintf("%.200s", lists.Origin))
+		logger.Info("origin of the images", "origin", fmt.Sprintf("%.200s", lists.Origin))
 	}
 	return lists, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"image/png"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,21 +21,21 @@ import (
 // Shapes stands for generated shapes in place of a data set's own files.
 const Shapes = "shapes"
 
-// Write writes tasks into dir in the VTAB-1k layout and tells log of each: of generated shapes, to try every command on
+// Write writes tasks into dir in the VTAB-1k layout and logs each: of generated shapes, to try every command on
 // a machine without a network, or from a data set's own files, dSprites' npz or the binary version of CIFAR-100. The
 // images of the latter are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's
 // follows the order of TensorFlow Datasets, and its copies hold jpegs.
-func Write(ctx context.Context, dir, from string, log func(line string)) error {
+func Write(ctx context.Context, dir, from string, logger *slog.Logger) error {
 	if from == Shapes {
-		return writeShapes(dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, log)
+		return writeShapes(dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, logger)
 	}
-	return write(ctx, dir, from, [3]int{trainImages, valImages, 73_728}, log) // a tenth of dSprites
+	return write(ctx, dir, from, [3]int{trainImages, valImages, 73_728}, logger) // a tenth of dSprites
 }
 
 // writeShapes writes the two dSprites tasks with shapes of side×side pixels that are generated, so many for training,
 // validation and test.
-func writeShapes(dir string, sizes [3]int, side int, log func(line string)) error {
-	return writeSprites(dir, "generated shapes, no VTAB data", log, func(q data.Task) (sets [3]*data.Memory, err error) {
+func writeShapes(dir string, sizes [3]int, side int, logger *slog.Logger) error {
+	return writeSprites(dir, "generated shapes, no VTAB data", logger, func(q data.Task) (sets [3]*data.Memory, err error) {
 		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
 		if err != nil {
 			return sets, err
@@ -45,10 +46,10 @@ func writeShapes(dir string, sizes [3]int, side int, log func(line string)) erro
 }
 
 // write writes what can be made of a data set's own files. CIFAR-100 has a test set of its own size.
-func write(ctx context.Context, dir, from string, sizes [3]int, log func(string)) error {
+func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
 	if strings.HasSuffix(from, ".npz") {
 		asTheyAre := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{64, 64}}
-		return writeSprites(dir, "own split of dSprites' npz, lossless", log, func(q data.Task) ([3]*data.Memory, error) {
+		return writeSprites(dir, "own split of dSprites' npz, lossless", logger, func(q data.Task) ([3]*data.Memory, error) {
 			return data.DSprites(ctx, from, q, sizes, 0, asTheyAre)
 		})
 	}
@@ -65,11 +66,11 @@ func write(ctx context.Context, dir, from string, sizes [3]int, log func(string)
 		return err
 	}
 	const origin = "own split of CIFAR-100's binary version, lossless"
-	return writeTask(dir, "cifar", origin, [3]*data.Memory{learn, val, held}, log)
+	return writeTask(dir, "cifar", origin, [3]*data.Memory{learn, val, held}, logger)
 }
 
 // writeSprites writes the two dSprites tasks, each with its own question about the images.
-func writeSprites(dir, origin string, log func(string), read func(data.Task) ([3]*data.Memory, error)) error {
+func writeSprites(dir, origin string, logger *slog.Logger, read func(data.Task) ([3]*data.Memory, error)) error {
 	for _, task := range []struct {
 		name     string
 		question data.Task
@@ -78,7 +79,7 @@ func writeSprites(dir, origin string, log func(string), read func(data.Task) ([3
 		if err != nil {
 			return err
 		}
-		if err := writeTask(dir, task.name, origin, sets, log); err != nil {
+		if err := writeTask(dir, task.name, origin, sets, logger); err != nil {
 			return err
 		}
 	}
@@ -87,7 +88,7 @@ func writeSprites(dir, origin string, log func(string), read func(data.Task) ([3
 
 // writeTask writes sets for training, validation and test as one task. Its folder appears when it is whole, and one
 // that is there is left alone.
-func writeTask(dir, name, origin string, sets [3]*data.Memory, log func(string)) (err error) {
+func writeTask(dir, name, origin string, sets [3]*data.Memory, logger *slog.Logger) (err error) {
 	folder := filepath.Join(dir, name)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is there already: choose another -data, or remove it", folder)
@@ -118,7 +119,7 @@ func writeTask(dir, name, origin string, sets [3]*data.Memory, log func(string))
 	if err := os.Chmod(partial, 0o755); err != nil { // MkdirTemp keeps others out
 		return err
 	}
-	log(fmt.Sprintf("wrote %s: %s", folder, origin))
+	logger.Info("task written", "directory", folder, "origin", origin)
 	return os.Rename(partial, folder)
 }
 

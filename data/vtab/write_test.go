@@ -3,6 +3,7 @@
 package vtab
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,7 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 )
 
-func ignore(string) {}
+var ignore = slog.New(slog.DiscardHandler)
 
 // rowsOf reads a list that was written, at the size its images have, and returns which of some images with their
 // labels it has: none of another set, and none twice.

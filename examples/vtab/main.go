@@ -20,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -82,7 +83,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	if *write != "" {
-		return vtab.Write(ctx, *dir, *write, say)
+		return vtab.Write(ctx, *dir, *write, slog.Default())
 	}
 	s, tasks, err := describe()
 	if err != nil {
@@ -95,14 +96,14 @@ func run(ctx context.Context) error {
 		return table(s)
 	}
 	if *dir != "" {
-		lists, err := vtab.Open(*dir, tasks, *partial, say)
+		lists, err := vtab.Open(*dir, tasks, *partial, slog.Default())
 		if err != nil {
 			return err
 		}
 		for i := range s.Tasks {
 			if t := &s.Tasks[i]; lists[t.Name] != nil {
 				t.Origin = lists[t.Name].Origin
-				t.FromFiles(lists[t.Name].Train, lists[t.Name].Test, say)
+				t.FromFiles(lists[t.Name].Train, lists[t.Name].Test, slog.Default())
 			}
 		}
 	}

@@ -5,7 +5,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -19,8 +18,6 @@ const (
 	clearedLine = "\r\x1b[K"             // to the first column, and clear to the end
 )
 
-// once is what Once has printed.
-var once sync.Map
 
 func isTerminal() bool { return isatty.IsTerminal(os.Stderr.Fd()) }
 
@@ -30,13 +27,6 @@ func Line(text string) {
 		text = clearedLine + text
 	}
 	fmt.Fprintln(os.Stderr, text)
-}
-
-// Once is Line for a text that was not printed before: the origin of a model is the same for hundreds of trainings.
-func Once(text string) {
-	if _, printed := once.LoadOrStore(text, true); !printed {
-		Line(text)
-	}
 }
 
 // Field prints a named line on standard error.

@@ -186,7 +186,7 @@ func (d *Dataset) openVTAB(rest string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	lists, err := vtab.Open(dir, tasks[:1], false, cli.Once)
+	lists, err := vtab.Open(dir, tasks[:1], false, cli.Logger())
 	if err != nil {
 		return err
 	}
@@ -383,12 +383,12 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings) (s Spl
 		if d.options.Stream {
 			var stream *data.Stream
 			if stream, err = d.files[i].Stream(settings, data.Streaming{Workers: d.options.Workers,
-				Skip: d.options.Damaged == "skip", Log: cli.Line}); err == nil {
+				Skip: d.options.Damaged == "skip", Logger: cli.Logger()}); err == nil {
 				*to = stream
 			}
 		} else {
 			var memory *data.Memory
-			if memory, err = d.files[i].Load(ctx, settings, cli.Line); err == nil {
+			if memory, err = d.files[i].Load(ctx, settings, cli.Logger()); err == nil {
 				*to = memory
 			}
 		}

@@ -42,7 +42,7 @@ func (d *Dataset) Masked(
 			return nil, nil, err
 		}
 	}
-	set, err := files.Load(ctx, settings, cli.Line)
+	set, err := files.Load(ctx, settings, cli.Logger())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -68,7 +68,7 @@ func drawn(ctx context.Context, dir string, files *data.Files, settings preproce
 	if err != nil {
 		return nil, err
 	}
-	masks, err := objects.Load(ctx, settings, cli.Line)
+	masks, err := objects.Load(ctx, settings, cli.Logger())
 	if err != nil {
 		return nil, err
 	}
