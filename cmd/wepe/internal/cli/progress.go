@@ -18,7 +18,6 @@ const (
 	clearedLine = "\r\x1b[K"             // to the first column, and clear to the end
 )
 
-
 func isTerminal() bool { return isatty.IsTerminal(os.Stderr.Fd()) }
 
 // Line prints a line on standard error, in place of a progress line that is there.
