@@ -23,7 +23,7 @@ func contactSheet(w io.Writer, sets []*data.Memory, n int) error {
 		}
 		rows = append(rows, row)
 	}
-	return report.Sheet(w, rows)
+	return report.ImageGrid(w, rows)
 }
 
 // overlays shows pictures, each beside itself under maps of its patches.
@@ -37,7 +37,7 @@ func overlays(w io.Writer, set *data.Memory, g Grid, maps ...[][]float64) error 
 		}
 		rows = append(rows, row)
 	}
-	return report.Sheet(w, rows)
+	return report.ImageGrid(w, rows)
 }
 
 func large(picture image.Image) *image.RGBA {

@@ -97,7 +97,7 @@ func number(v float64) string {
 // Write writes rows as JSON, a line each, with the commit of the program.
 func Write(path string, rows []Row) error {
 	commit := report.Commit()
-	return report.Picture(path, func(w io.Writer) error {
+	return report.WriteFile(path, func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		for _, r := range rows {
 			r.Commit = commit

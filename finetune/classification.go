@@ -401,7 +401,7 @@ func (c *classification) draw() error {
 		return err
 	}
 	title := fmt.Sprintf("%s on %s, seed %d", c.Job.Recipe, c.Job.Dataset, c.Seed)
-	return report.Picture(filepath.Join(c.Run.Dir, "curves.png"), func(w io.Writer) error {
+	return report.WriteFile(filepath.Join(c.Run.Dir, "curves.png"), func(w io.Writer) error {
 		return report.Curves(w, title, rows.Evals)
 	})
 }

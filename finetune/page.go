@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"io"
 	"path/filepath"
 	"strings"
 
@@ -71,7 +70,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 			page.Notes = append(page.Notes, "No mistakes are shown: "+err.Error())
 		}
 	}
-	return report.Picture(filepath.Join(run.Dir, PageFile), func(w io.Writer) error { return report.HTML(w, page) })
+	return report.WriteFile(filepath.Join(run.Dir, PageFile), page.HTML)
 }
 
 func describe(set *data.Info) string {
@@ -106,7 +105,7 @@ func showMistakes(page *report.Page, m *Model, set data.Source) error {
 		if err := png.Encode(&content, thumbnail(shown, k)); err != nil {
 			return err
 		}
-		page.Mistakes = append(page.Mistakes, report.Mistake{Picture: content.Bytes(),
+		page.Mistakes = append(page.Mistakes, report.Mistake{Image: content.Bytes(),
 			Class: info.Classes[info.Labels[i]], Predicted: info.Classes[e.verdicts[i].class],
 			Probability: e.verdicts[i].probability})
 	}

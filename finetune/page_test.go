@@ -56,7 +56,7 @@ func TestPageOfARun(t *testing.T) {
 	if surest < 0 {
 		t.Fatal("a model after 6 steps makes no mistake")
 	}
-	encoded := regexp.MustCompile(`data:image/png;base64,([^"]*)" alt="., called`).FindStringSubmatch(text)
+	encoded := regexp.MustCompile(`data:image/png;base64,([^"]*)" alt="., predicted`).FindStringSubmatch(text)
 	content := gomlxtest.Must(base64.StdEncoding.DecodeString(html.UnescapeString(encoded[1])))(t)
 	img := gomlxtest.Must(png.Decode(bytes.NewReader(content)))(t)
 	if size := img.Bounds().Size(); size != image.Pt(6, 4) {

@@ -93,7 +93,7 @@ func (t *Trainer) writeLog() error {
 	if err := os.WriteFile(filepath.Join(t.Dir, eventsFile), events.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return report.Picture(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return report.CSV(w, rows.Evals) })
+	return report.WriteFile(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return report.CSV(w, rows.Evals) })
 }
 
 // saveProgress saves what was done since the start or resume, if anything was.

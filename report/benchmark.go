@@ -58,7 +58,7 @@ type cell struct {
 	summary
 	encoding       string
 	images, failed int
-	origin         string // of the pictures, where the runs' settings have one
+	origin         string // of the images, where the runs' settings have one
 }
 
 func cellOf(runs []Result, task, encoding string) cell {
@@ -195,7 +195,7 @@ func (b Benchmark) line(t Task, cells []cell, seeds int) (line, missing, notes [
 		notes = append(notes, fmt.Sprintf("%s: %s", t.Name, origin))
 	}
 	if images != t.Images {
-		notes = append(notes, fmt.Sprintf("%s: measured on %d pictures, %s has %d", t.Name, images, b.Name, t.Images))
+		notes = append(notes, fmt.Sprintf("%s: measured on %d images, %s has %d", t.Name, images, b.Name, t.Images))
 	}
 	return line, missing, notes
 }

@@ -106,7 +106,7 @@ func TestATaskOfOtherImagesIsNoted(t *testing.T) {
 	run := Result{Job: Job{Dataset: "cats", Encoding: "wepe"}, Settings: []byte(`{"origin":"own split"}`),
 		Test: Metrics{Images: 29}}
 	notes := fmt.Sprintf("%q", b.Table([]Result{run}, 1).Notes)
-	if want := `"cats: own split" "cats: measured on 29 pictures, One has 400"`; !strings.Contains(notes, want) {
+	if want := `"cats: own split" "cats: measured on 29 images, One has 400"`; !strings.Contains(notes, want) {
 		t.Errorf("notes %s, want %s", notes, want)
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"strconv"
 )
 
-// Confusion counts what a model called the images of each class.
+// Confusion counts the predictions for the images of each class.
 type Confusion struct {
 	Classes []string
 	Counts  [][]int // [true class, predicted class]
 }
 
-// NewConfusion returns a confusion of no images yet.
+// NewConfusion returns the confusion of no images.
 func NewConfusion(classes []string) Confusion {
 	c := Confusion{Classes: classes, Counts: make([][]int, len(classes))}
 	for i := range c.Counts {
@@ -41,15 +41,14 @@ func (c Confusion) validate() error {
 }
 
 // of is the number of images of a class.
-func (c Confusion) of(class int) int {
-	n := 0
+func (c Confusion) of(class int) (n int) {
 	for _, count := range c.Counts[class] {
 		n += count
 	}
 	return n
 }
 
-// shares are the parts of each class's images that were called each class; NaN for a class without images.
+// shares are the shares of each class's images by predicted class; NaN for a class without images.
 func (c Confusion) shares() [][]float64 {
 	out := make([][]float64, len(c.Counts))
 	for class, row := range c.Counts {
@@ -61,18 +60,17 @@ func (c Confusion) shares() [][]float64 {
 	return out
 }
 
-// mostNumbers is up to how many classes the cells of the picture have room for numbers.
+// mostNumbers is the largest number of classes whose cells have room for numbers.
 const mostNumbers = 12
 
-// draw writes the picture of a confusion as a PNG: row by row the share of a class's images that was called each other
-// class. What was called right is beside the name of the class, in percent, and not on the diagonal, where it would
-// outshine the mistakes.
+// draw writes the confusion matrix as a PNG: in each row the shares of a class's images that were predicted as each other
+// class. The recall is beside the name of the class, not on the diagonal, where it would outshine the mistakes.
 func (c Confusion) draw(w io.Writer) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
 	h := HeatMap{Values: c.shares(), Cols: c.Classes, Positive: true, Numbers: len(c.Classes) <= mostNumbers,
-		Down: "class, % right", Across: "called"}
+		Down: "class, recall %", Across: "predicted"}
 	for class, row := range h.Values {
 		h.Rows = append(h.Rows, fmt.Sprintf("%s %s", short(c.Classes[class]), percent(Number(row[class]), 0)))
 		if c.of(class) > 0 {
@@ -89,20 +87,19 @@ func (c Confusion) draw(w io.Writer) error {
 	return HeatMaps(w, [][]HeatMap{{h}})
 }
 
-// mistakes has a line for each of the k most frequent kinds of mistakes, those of equal frequency by their share of the
-// class and then in the order of the classes.
+// mistakes has a line for each of the k most frequent pairs of class and wrong prediction, ties by share of the class.
 func (c Confusion) mistakes(k int) Table {
-	table := Table{Header: []string{"class", "called", "images", "% of class"}, Numeric: []bool{false, false, true, true}}
+	table := Table{Header: []string{"class", "predicted", "images", "% of class"}, Numeric: []bool{false, false, true, true}}
 	type mistake struct {
-		class, called, images int
-		share                 float64
+		class, predicted, images int
+		share                    float64
 	}
 	var all []mistake
 	shares := c.shares()
 	for class, row := range c.Counts {
-		for called, images := range row {
-			if images > 0 && called != class {
-				all = append(all, mistake{class, called, images, shares[class][called]})
+		for predicted, images := range row {
+			if images > 0 && predicted != class {
+				all = append(all, mistake{class, predicted, images, shares[class][predicted]})
 			}
 		}
 	}
@@ -110,33 +107,35 @@ func (c Confusion) mistakes(k int) Table {
 		return cmp.Or(cmp.Compare(b.images, a.images), cmp.Compare(b.share, a.share))
 	})
 	for _, m := range all[:min(k, len(all))] {
-		table.Rows = append(table.Rows, []string{c.Classes[m.class], c.Classes[m.called], strconv.Itoa(m.images),
+		table.Rows = append(table.Rows, []string{c.Classes[m.class], c.Classes[m.predicted], strconv.Itoa(m.images),
 			percent(Number(m.share), 1)})
 	}
 	return table
 }
 
-// worst has a line for each of the k classes of lowest accuracy, with what their images were called most often by
-// mistake. Classes without images are left out.
-func (c Confusion) worst(k int) Table {
-	table := Table{Header: []string{"class", "right %", "images", "most often called"},
-		Numeric: []bool{false, true, true, false}}
-	shares := c.shares()
+// Worst has a line for each of the k classes of lowest F1, with their most frequent wrong prediction. Classes without
+// images are left out.
+func (c Confusion) Worst(k int) Table {
+	table := Table{Header: []string{"class"}, Numeric: []bool{false}}
+	table.add("images", "precision %", "recall %", "F1 %")
+	table.Header, table.Numeric = append(table.Header, "most often mistaken for"), append(table.Numeric, false)
+	scores := c.Scores()
 	var classes []int
 	for class := range c.Classes {
-		if c.of(class) > 0 {
+		if scores[class].Images > 0 {
 			classes = append(classes, class)
 		}
 	}
-	slices.SortStableFunc(classes, func(a, b int) int { return cmp.Compare(shares[a][a], shares[b][b]) })
+	slices.SortStableFunc(classes, func(a, b int) int { return cmp.Compare(scores[a].F1, scores[b].F1) })
 	for _, class := range classes[:min(k, len(classes))] {
-		line := []string{c.Classes[class], percent(Number(shares[class][class]), 1), strconv.Itoa(c.of(class)), "–"}
+		s, mistaken := scores[class], "–"
 		wrong := slices.Clone(c.Counts[class])
 		wrong[class] = 0
 		if most := slices.Max(wrong); most > 0 {
-			line[3] = c.Classes[slices.Index(wrong, most)]
+			mistaken = c.Classes[slices.Index(wrong, most)]
 		}
-		table.Rows = append(table.Rows, line)
+		table.Rows = append(table.Rows, []string{s.Class, strconv.Itoa(s.Images), percent(s.Precision, 1),
+			percent(s.Recall, 1), percent(s.F1, 1), mistaken})
 	}
 	return table
 }

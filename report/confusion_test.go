@@ -35,11 +35,13 @@ func TestMistakesAreOrderedByImagesThenShareThenClass(t *testing.T) {
 	}
 }
 
-func TestTheClassesOfLowestAccuracyComeFirst(t *testing.T) {
-	want := [][]string{{"cat", "25.0", "4", "ape"}, {"ape", "75.0", "8", "cat"}, {"bee", "75.0", "4", "dog"},
-		{"dog", "100.0", "4", "–"}}
-	if got := example().worst(9).Rows; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+func TestTheClassesOfLowestF1ComeFirst(t *testing.T) {
+	want := [][]string{{"cat", "4", "33.3", "25.0", "28.6", "ape"}, {"ape", "8", "75.0", "75.0", "75.0", "cat"},
+		{"bee", "4", "100.0", "75.0", "85.7", "dog"}, {"dog", "4", "80.0", "100.0", "88.9", "–"}}
+	for _, k := range []int{2, 9} {
+		if got := example().Worst(k).Rows; !reflect.DeepEqual(got, want[:min(k, 4)]) {
+			t.Errorf("got %v, want %v", got, want)
+		}
 	}
 }
 
@@ -56,7 +58,7 @@ func TestConfusionOfAnotherShapeIsAnError(t *testing.T) {
 }
 
 // The first class is at the top and left.
-func TestPictureOfAConfusionHasTheMistakeInItsRowAndColumn(t *testing.T) {
+func TestTheMatrixOfAConfusionHasTheMistakeInItsRowAndColumn(t *testing.T) {
 	for _, test := range []struct{ classes, class, predicted int }{{4, 1, 3}, {3, 2, 0}, {97, 89, 2}} {
 		c := NewConfusion(make([]string, test.classes))
 		for i := range c.Classes {
@@ -68,10 +70,10 @@ func TestPictureOfAConfusionHasTheMistakeInItsRowAndColumn(t *testing.T) {
 		if err := c.draw(&out); err != nil {
 			t.Fatal(err)
 		}
-		picture, _ := decode(t, out.Bytes())
+		figure, _ := decode(t, out.Bytes())
 		// Cells without a mistake have the lightest colour, the mistake the darkest of the map.
-		light, dark := boxOf(picture, color.NRGBA{R: 0xff, G: 0xf5, B: 0xf0, A: 0xff}),
-			boxOf(picture, color.NRGBA{R: 0x67, G: 0x00, B: 0x0d, A: 0xff})
+		light, dark := boxOf(figure, color.NRGBA{R: 0xff, G: 0xf5, B: 0xf0, A: 0xff}),
+			boxOf(figure, color.NRGBA{R: 0x67, G: 0x00, B: 0x0d, A: 0xff})
 		cell := float64(light.Dx()) / float64(test.classes)
 		col := float64(dark.Min.X-light.Min.X) / cell
 		row := float64(dark.Min.Y-light.Min.Y) / (float64(light.Dy()) / float64(test.classes))
@@ -83,9 +85,9 @@ func TestPictureOfAConfusionHasTheMistakeInItsRowAndColumn(t *testing.T) {
 }
 
 // boxOf is the smallest rectangle around all squares of 3 by 3 pixels of a colour, which letters do not have.
-func boxOf(picture image.Image, want color.NRGBA) (box image.Rectangle) {
-	is := func(x, y int) bool { return color.NRGBAModel.Convert(picture.At(x, y)) == want }
-	bounds := picture.Bounds()
+func boxOf(figure image.Image, want color.NRGBA) (box image.Rectangle) {
+	is := func(x, y int) bool { return color.NRGBAModel.Convert(figure.At(x, y)) == want }
+	bounds := figure.Bounds()
 	for y := bounds.Min.Y; y < bounds.Max.Y-3; y++ {
 		for x := bounds.Min.X; x < bounds.Max.X-3; x++ {
 			solid := is(x, y)

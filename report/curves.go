@@ -3,6 +3,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"image/color"
 	"io"
@@ -17,24 +18,15 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Size of the picture of Curves.
-const curvesWidth, curvesHeight = 11 * vg.Inch, 4.5 * vg.Inch
-
-// palette are the colours of Okabe and Ito (2008), chosen to stay apart for colour-blind readers, without the yellow
-// that is too light for a line on white.
-var palette = []color.NRGBA{
-	{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, // blue
-	{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff}, // vermillion
-	{R: 0x00, G: 0x9e, B: 0x73, A: 0xff}, // bluish green
-	{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff}, // reddish purple
-	{R: 0x40, G: 0x40, B: 0x40, A: 0xff}, // dark grey
-	{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff}, // orange
-	{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}, // sky blue
-}
+// Sizes of the figures of Curves, and of one panel of Scalars.
+const (
+	curvesWidth, curvesHeight = 11 * vg.Inch, 4.5 * vg.Inch
+	panelWidth, panelHeight   = 4 * vg.Inch, 2.7 * vg.Inch
+)
 
 // Curves draws the loss and the top-1 accuracy of runs over their steps, as a PNG: one colour per encoding, each seed
-// a thin line, their mean a thick one with its last value in the legend, the training loss dashed. Where validation
-// rows exist test rows are not drawn, because the test split is not looked at while training.
+// a thin line, their mean a thick one with its last value in the legend, the training loss dashed. Where there are
+// validation rows, test rows are not drawn: the test split only reports.
 //
 // Steps that a resumed run evaluated twice count once, as the later row has them.
 func Curves(w io.Writer, title string, evals []Eval) error {
@@ -46,37 +38,43 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 	if title != "" {
 		title += ": "
 	}
-	loss := newPlot(title+split+" loss (training dashed)", "loss (nats per image)")
-	accuracy := newPlot(title+split+" accuracy", "top-1 accuracy (%)")
+	loss := newPlot(title+split+" loss (training dashed)", "step", "loss (nats per image)")
+	accuracy := newPlot(title+split+" accuracy", "step", "top-1 accuracy (%)")
 	accuracy.Legend.Top = false // curves rise
 	for i, c := range curves {
 		clr := palette[i%len(palette)]
 		drawSeries(loss, c, clr, "%.3f", func(e Eval) float64 { return float64(e.Loss) })
-		drawTrainLoss(loss, c, clr)
-		drawSeries(accuracy, c, clr, "%.1f", func(e Eval) float64 { return 100 * float64(e.Top1) })
+		drawSeries(accuracy, c, clr, "%.1f", topOne)
+		clr.A = 0xb0
+		addLine(loss, points(c.seeds, trainLoss),
+			draw.LineStyle{Color: clr, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}})
 	}
 	return drawPlots(w, curvesWidth, curvesHeight, [][]*plot.Plot{{loss, accuracy}})
 }
 
-// Accuracy draws the top-1 accuracy on the test images over what the rows have in Step, as a PNG: one colour per
-// encoding, as Curves. The label says what Step is, "side of the pictures (pixels)" for one.
+func topOne(e Eval) float64    { return 100 * float64(e.Top1) }
+func trainLoss(e Eval) float64 { return float64(e.TrainLoss) }
+
+// Accuracy draws the top-1 accuracy on the test images over Step of the rows, as a PNG: one colour per encoding, as
+// Curves. The label names what Step is, "side of the images (pixels)" for one.
 func Accuracy(w io.Writer, title, label string, evals []Eval) error {
-	p := newPlot(title, "top-1 accuracy (%)")
-	p.X.Label.Text, p.Legend.Top = label, false
+	p := newPlot(title, label, "top-1 accuracy (%)")
+	p.Legend.Top = false
 	for i, c := range collect(evals, Test) {
-		drawSeries(p, c, palette[i%len(palette)], "%.1f", func(e Eval) float64 { return 100 * float64(e.Top1) })
+		drawSeries(p, c, palette[i%len(palette)], "%.1f", topOne)
 	}
 	return drawPlots(w, curvesWidth/2, curvesHeight, [][]*plot.Plot{{p}})
 }
 
-// Precision draws the training loss of detectors over their steps, and beside it the average precision of boxes and of
-// masks on the validation rows, as a PNG.
+// Precision draws the training loss of detectors over their steps, and the average precision of boxes and of masks on
+// the validation split, as a PNG.
 func Precision(w io.Writer, evals []Eval) error {
-	loss, precision := newPlot("training loss", "loss"), newPlot("average precision on held-out pictures", "AP (%)")
-	precision.Legend.Top = false // curves rise
+	loss := newPlot("training loss", "step", "loss")
+	precision := newPlot("average precision on the validation split", "step", "AP (%)")
+	precision.Legend.Top = false
 	percent := func(numbers map[string]Number) float64 {
 		ap, known := numbers["AP"]
-		if !known || ap < 0 { // COCO's -1: nothing counted
+		if !known || ap < 0 { // COCO's -1: no object counts
 			return math.NaN() // is not drawn
 		}
 		return 100 * float64(ap)
@@ -85,11 +83,93 @@ func Precision(w io.Writer, evals []Eval) error {
 		boxes, masks := c, c
 		boxes.name, masks.name = c.name+", boxes", c.name+", masks"
 		first, second := palette[2*i%len(palette)], palette[(2*i+1)%len(palette)]
-		drawSeries(loss, c, first, "%.3f", func(e Eval) float64 { return float64(e.TrainLoss) })
+		drawSeries(loss, c, first, "%.3f", trainLoss)
 		drawSeries(precision, boxes, first, "%.1f", func(e Eval) float64 { return percent(e.Boxes) })
 		drawSeries(precision, masks, second, "%.1f", func(e Eval) float64 { return percent(e.Masks) })
 	}
 	return drawPlots(w, curvesWidth, curvesHeight, [][]*plot.Plot{{loss, precision}})
+}
+
+// symbols are the known scalars of the encodings (the Scalars methods of package wepe) in the order of their panels,
+// as formulas call them.
+var symbols = []struct{ name, symbol string }{
+	{"lambda", "gate λ"}, {"omega3", "ω3′"}, {"omega3_re", "Re ω3"}, {"alpha_scale", "α_scale"}, {"beta_pos", "β_pos"},
+	{"beta", "β"}, {"gamma", "γ"}, {"strength", "strength σ"}, {"scale", "scale s"},
+}
+
+// Scalars draws the scalars that the encodings learned over the steps, as a PNG: one panel per scalar that some run
+// changes, or of all where none changes, with colours, seeds and means as in Curves.
+func Scalars(w io.Writer, evals []Eval) error {
+	curves := collect(evals, drawnSplit(evals))
+	names := scalarNames(curves)
+	if len(names) == 0 {
+		return errors.New("report: no rows with scalars to draw")
+	}
+	cols := min(3, len(names))
+	if len(names) == 4 {
+		cols = 2
+	}
+	var plots [][]*plot.Plot
+	for row := range slices.Chunk(names, cols) {
+		panels := make([]*plot.Plot, cols)
+		for i, name := range row {
+			panels[i] = scalarPlot(curves, name)
+		}
+		plots = append(plots, panels)
+	}
+	return drawPlots(w, vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots)
+}
+
+// HasScalars reports whether any row has a scalar to draw.
+func HasScalars(evals []Eval) bool {
+	return slices.ContainsFunc(evals, func(e Eval) bool { return len(e.Scalars) > 0 })
+}
+
+// scalarNames lists the scalars that Scalars draws: the known ones first, then others by name.
+func scalarNames(curves []curve) (names []string) {
+	present, moved := map[string]bool{}, map[string]bool{}
+	for _, c := range curves {
+		for _, seed := range c.seeds {
+			for _, e := range seed {
+				for name, value := range e.Scalars {
+					present[name] = true
+					first, ok := seed[0].Scalars[name]
+					if !ok || math.Abs(float64(value-first)) > 1e-6*math.Abs(float64(first)) {
+						moved[name] = true
+					}
+				}
+			}
+		}
+	}
+	if len(moved) > 0 {
+		present = moved
+	}
+	for _, s := range symbols {
+		if present[s.name] {
+			names = append(names, s.name)
+			delete(present, s.name)
+		}
+	}
+	return append(names, slices.Sorted(maps.Keys(present))...)
+}
+
+func scalarPlot(curves []curve, name string) *plot.Plot {
+	title := name
+	for _, s := range symbols {
+		if s.name == name {
+			title = s.symbol
+		}
+	}
+	p := newPlot(title, "step", "")
+	for i, c := range curves {
+		drawSeries(p, c, palette[i%len(palette)], "%.3g", func(e Eval) float64 {
+			if v, ok := e.Scalars[name]; ok {
+				return float64(v)
+			}
+			return math.NaN()
+		})
+	}
+	return p
 }
 
 // drawnSplit is the split whose rows are drawn: validation if there is any.
@@ -107,18 +187,19 @@ type curve struct {
 }
 
 // collect sorts the rows of one split into curves, in the order in which the encodings first appear.
-func collect(evals []Eval, split string) []curve {
-	evals = slices.DeleteFunc(slices.Clone(evals), func(e Eval) bool { return e.Split != split })
+func collect(evals []Eval, split string) (curves []curve) {
 	var order []Job
-	steps := make(map[Job]map[int]Eval)
+	steps := map[Job]map[int]Eval{}
 	for _, e := range evals {
+		if e.Split != split {
+			continue
+		}
 		if steps[e.Job] == nil {
 			order = append(order, e.Job)
-			steps[e.Job] = make(map[int]Eval)
+			steps[e.Job] = map[int]Eval{}
 		}
 		steps[e.Job][e.Step] = e
 	}
-	var curves []curve
 	for _, job := range order {
 		name := curveName(job, order)
 		at := slices.IndexFunc(curves, func(c curve) bool { return c.name == name })
@@ -135,7 +216,7 @@ func collect(evals []Eval, split string) []curve {
 	return curves
 }
 
-// curveName is the encoding, followed by what else differs between the jobs of a picture.
+// curveName is the encoding, followed by what else differs between the jobs of a figure.
 func curveName(job Job, all []Job) string {
 	name := job.Encoding
 	for _, field := range []func(Job) string{
@@ -150,7 +231,7 @@ func curveName(job Job, all []Job) string {
 	return name
 }
 
-// drawSeries draws the seeds of a curve and their mean, whose last value the legend tells.
+// drawSeries draws the seeds of a curve and their mean, whose last value is in the legend.
 func drawSeries(p *plot.Plot, c curve, clr color.NRGBA, verb string, value func(Eval) float64) {
 	pale := clr
 	pale.A = 0x70
@@ -168,39 +249,19 @@ func drawSeries(p *plot.Plot, c curve, clr color.NRGBA, verb string, value func(
 	p.Legend.Add(c.name+" "+fmt.Sprintf(verb, mean[len(mean)-1].Y), &plotter.Line{LineStyle: style})
 }
 
-func drawTrainLoss(p *plot.Plot, c curve, clr color.NRGBA) {
-	clr.A = 0xb0
-	addLine(p, points(c.seeds, func(e Eval) float64 { return float64(e.TrainLoss) }),
-		draw.LineStyle{Color: clr, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}})
-}
-
 // points returns the mean over seeds at every step that all seeds have, without those that are not finite.
-func points(seeds [][]Eval, value func(Eval) float64) plotter.XYs {
-	sum, count := make(map[int]float64), make(map[int]int)
+func points(seeds [][]Eval, value func(Eval) float64) (out plotter.XYs) {
+	sum, count := map[int]float64{}, map[int]int{}
 	for _, seed := range seeds {
 		for _, e := range seed {
 			sum[e.Step] += value(e)
 			count[e.Step]++
 		}
 	}
-	var out plotter.XYs
 	for _, step := range slices.Sorted(maps.Keys(sum)) {
-		mean := sum[step] / float64(count[step])
-		if count[step] == len(seeds) && !math.IsNaN(mean) && !math.IsInf(mean, 0) {
+		if mean := sum[step] / float64(count[step]); count[step] == len(seeds) && finite(mean) {
 			out = append(out, plotter.XY{X: float64(step), Y: mean})
 		}
 	}
 	return out
-}
-
-// addLine adds a line to a plot, as a dot where there is a single point.
-func addLine(p *plot.Plot, xys plotter.XYs, style draw.LineStyle) {
-	switch len(xys) {
-	case 0:
-	case 1:
-		p.Add(&plotter.Scatter{XYs: xys, GlyphStyle: draw.GlyphStyle{
-			Color: style.Color, Radius: 1.5 * style.Width, Shape: draw.CircleGlyph{}}})
-	default:
-		p.Add(&plotter.Line{XYs: xys, LineStyle: style})
-	}
 }

@@ -26,12 +26,12 @@ func TestCurvesDrawsEveryEncodingInItsColour(t *testing.T) {
 	if err := Curves(&out, "shapes", evals); err != nil {
 		t.Fatal(err)
 	}
-	picture, colours := decode(t, out.Bytes())
-	size := picture.Bounds().Size()
+	figure, colours := decode(t, out.Bytes())
+	size := figure.Bounds().Size()
 	if size.X != 11*dotsPerInch || size.Y != 45*dotsPerInch/10 {
 		t.Errorf("size %v", size)
 	}
-	count := colours(picture.Bounds())
+	count := colours(figure.Bounds())
 	for i, want := range []bool{true, true, false} {
 		if got := count[palette[i]] > 200; got != want {
 			t.Errorf("colour %d covers %d pixels, drawn should be %v", i, count[palette[i]], want)

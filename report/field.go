@@ -10,29 +10,21 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Field is what an encoding holds for each patch of a grid, row-major, row 0 at the top of the image.
+// Field is a position encoding over a grid of patches, row-major, row 0 at the top of the image.
 type Field struct {
 	Title      string
 	Rows, Cols int
 
-	// Features are the values of each patch before projection, [Rows·Cols, features]; nil leaves their panels out.
-	Features []float64
-	Names    []string // of the features; nil numbers them, but for the four of ℘ and ℘′
-
-	// Limit is the value at which the colours of the features end; what lies beyond has the colour of the end.
-	// Zero means 1, where the compressed features of WePE end. For raw ℘ choose a few times the median modulus.
-	Limit float64
-
-	// Vectors are what the encoding adds to each patch token, [Rows·Cols, width]; nil leaves their panel out.
-	Vectors []float64
+	Features []float64 // [Rows·Cols, features] before projection, in [-1, 1]; nil leaves their panels out
+	Names    []string  // of the features; nil numbers them, except the four of ℘ and ℘′
+	Vectors  []float64 // [Rows·Cols, width] added to each patch token; nil leaves their panel out
 }
 
 // elliptic are the features of ℘ and ℘′. P stands for ℘, which the font lacks.
 var elliptic = []string{"Re P(z)", "Im P(z)", "Re P′(z)", "Im P′(z)"}
 
 // Draw writes the field as a PNG: a panel for every feature and one with the cosine similarity of every position to the
-// centre patch, which is outlined. Blue is negative, light grey zero, red positive; values that are not finite are
-// grey.
+// centre patch, which is outlined. Blue is negative, light grey zero, red positive, grey not finite.
 func (f Field) Draw(w io.Writer) error {
 	panels, err := f.panels()
 	if err != nil {
@@ -58,21 +50,8 @@ func (f Field) panels() (panels []HeatMap, err error) {
 	if f.Features == nil && f.Vectors == nil {
 		return nil, fmt.Errorf("report: a field with neither features nor vectors")
 	}
-	panel := func(title string, limit float64, value func(i int) float64) HeatMap {
-		h := HeatMap{Title: fmt.Sprintf("%s, ±%g", title, limit), Limit: limit, Down: "row (patches)",
-			Across: "column (patches)"}
-		for row := range f.Rows {
-			line := make([]float64, f.Cols)
-			for col := range line {
-				line[col] = value(row*f.Cols + col)
-			}
-			h.Values = append(h.Values, line)
-		}
-		return h
-	}
 	if f.Features != nil {
-		names := f.Names
-		n := len(f.Features) / positions
+		n, names := len(f.Features)/positions, f.Names
 		if names == nil && n == len(elliptic) {
 			names = elliptic
 		}
@@ -83,21 +62,17 @@ func (f Field) panels() (panels []HeatMap, err error) {
 			return nil, fmt.Errorf("report: %d feature values for a grid of %d rows and %d columns and %d names",
 				len(f.Features), f.Rows, f.Cols, len(names))
 		}
-		limit := f.Limit
-		if limit == 0 {
-			limit = 1
-		}
 		for k, name := range names {
-			panels = append(panels, panel(name, limit, func(i int) float64 { return f.Features[i*n+k] }))
+			panels = append(panels, f.panel(name, func(i int) float64 { return f.Features[i*n+k] }))
 		}
 	}
 	if f.Vectors != nil {
 		row, col := f.Rows/2, f.Cols/2
-		similarity, err := Similarity(f.Vectors, positions, row*f.Cols+col)
+		cosines, err := similarity(f.Vectors, positions, row*f.Cols+col)
 		if err != nil {
 			return nil, err
 		}
-		p := panel("cosine similarity to the centre", 1, func(i int) float64 { return similarity[i] })
+		p := f.panel("cosine similarity to the centre", func(i int) float64 { return cosines[i] })
 		p.Outlined = &[2]int{row, col}
 		panels = append(panels, p)
 	}
@@ -107,11 +82,24 @@ func (f Field) panels() (panels []HeatMap, err error) {
 	return panels, nil
 }
 
-// Similarities returns the cosines between all positions, [positions, positions], as Similarity.
+func (f Field) panel(title string, value func(i int) float64) HeatMap {
+	h := HeatMap{Title: title + ", ±1", Limit: 1, Down: "row (patches)", Across: "column (patches)"}
+	for row := range f.Rows {
+		line := make([]float64, f.Cols)
+		for col := range line {
+			line[col] = value(row*f.Cols + col)
+		}
+		h.Values = append(h.Values, line)
+	}
+	return h
+}
+
+// Similarities returns the cosines between the vectors [positions, width] of all positions, [positions, positions]. The
+// cosine with a zero vector is 0.
 func Similarities(vectors []float64, positions int) ([]float64, error) {
 	out := make([]float64, 0, positions*positions)
 	for i := range positions {
-		row, err := Similarity(vectors, positions, i)
+		row, err := similarity(vectors, positions, i)
 		if err != nil {
 			return nil, err
 		}
@@ -120,14 +108,10 @@ func Similarities(vectors []float64, positions int) ([]float64, error) {
 	return out, nil
 }
 
-// Similarity returns the cosine between the vector of each position and that of one of them, from vectors
-// [positions, width]. A zero vector, as every position of an encoder that adds nothing has, is at cosine 0 to all.
-func Similarity(vectors []float64, positions, to int) ([]float64, error) {
+// similarity returns one row of Similarities.
+func similarity(vectors []float64, positions, to int) ([]float64, error) {
 	if positions < 1 || len(vectors) == 0 || len(vectors)%positions != 0 {
 		return nil, fmt.Errorf("report: %d vector values for %d positions", len(vectors), positions)
-	}
-	if to < 0 || to >= positions {
-		return nil, fmt.Errorf("report: no position %d among %d", to, positions)
 	}
 	width := len(vectors) / positions
 	at := func(i int) []float64 { return vectors[i*width : (i+1)*width] }

@@ -36,7 +36,7 @@ type HeatMap struct {
 	Numbers  bool    // whether cells have their values written in them, in percent
 }
 
-// Sizes of the picture of a heat map, in points: of its cells, and of the names and titles around them.
+// Sizes of a heat map, in points: of its cells, and of the names and titles around them.
 const (
 	heatSide     = vg.Length(190) // of the longer side, while its cells are between the next two sizes
 	largestCell  = vg.Length(48)

@@ -42,17 +42,15 @@ func (r Result) line() ([]byte, error) {
 // The line is written by a single call in append mode, so several processes can share a record. If the file ends in
 // the middle of a line, because an earlier writer was killed, that line is closed first and nothing else is lost.
 func Append(path string, row Row) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("report: a row for %s: %w", path, err)
+		}
+	}()
 	line, err := row.line()
 	if err != nil {
-		return fmt.Errorf("report: a row for %s: %w", path, err)
+		return err
 	}
-	if err := appendLine(path, line); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	return nil
-}
-
-func appendLine(path string, line []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ package report
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// Page is what HTML tells about one run. Only Result is needed; a part without content is left out.
+// Page is the page of one run. Only Result is needed; a part without content is left out.
 type Page struct {
 	Result Result
-	Evals  []Eval // of the run; those of other jobs are passed over
+	Evals  []Eval // of the run; those of other jobs are left out
 
 	Start    string            // what the weights were before the first step; empty for "from scratch"
-	Data     []string          // one line for each data set
+	Data     []string          // one line for each dataset
 	Settings map[string]string // every field of the recipe, by name
 
 	Split     string     // of Confusion and Mistakes: Test or Validation
@@ -31,43 +31,60 @@ type Page struct {
 	Notes     []string // what the page lacks, and why
 }
 
-// Mistake is an image that was given a wrong class.
+// Mistake is an image with a wrong prediction.
 type Mistake struct {
-	Picture          []byte // PNG
+	Image            []byte // PNG
 	Class, Predicted string
-	Probability      float64 // that the model gave to the class it predicted
+	Probability      float64 // of the predicted class
+}
+
+// Comparison is a page on several models side by side.
+type Comparison struct {
+	Title    string
+	Lines    []string // below the title
+	Sections []Section
+}
+
+// Section is a part of a Comparison. A field without content is left out.
+type Section struct {
+	Title   string
+	Text    []string
+	Table   Table
+	Images  []Figure   // small ones, many in a row
+	Shared  []Figure   // of all models at once
+	Columns [][]Figure // of each model
 }
 
 // pageLines is how much of a list the page shows.
 const pageLines = 15
 
-//go:embed page.html
-var pageText string
+//go:embed page.html comparison.html shared.html
+var pages embed.FS
 
-// sharedText is what all pages have: their style and their tables.
-//
-//go:embed shared.html
-var sharedText string
-
-var pageFunctions = template.FuncMap{
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"percent": func(fraction float64) string { return percent(Number(fraction), 0) },
 	"dataURI": func(content []byte) template.URL {
 		return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(content)) //nolint:gosec // base64
 	},
-}
+}).ParseFS(pages, "*.html"))
 
-var pageTemplate = newTemplate("page", pageText)
-
-// HTML writes a page about one run: what was run, how good the model was before and after, curves, what the encoding
-// learned, mistakes, and every setting. It is one file that asks nothing of a network, has no scripts, follows the
-// reader's choice of light or dark and can be printed. It is also well-formed XML. What p says is escaped.
-func HTML(w io.Writer, p Page) error {
+// HTML writes a page about one run: recipe, accuracy before and after, curves, what the encoding learned, mistakes, and
+// every setting. It is one file without scripts and without requests to a network, well-formed XML, in the reader's
+// choice of light or dark, and printable. The fields of p are escaped.
+func (p Page) HTML(w io.Writer) error {
 	view, err := p.view()
 	if err != nil {
 		return err
 	}
+	return render(w, "page.html", view)
+}
+
+// HTML writes the page as Page.HTML does.
+func (c Comparison) HTML(w io.Writer) error { return render(w, "comparison.html", c) }
+
+func render(w io.Writer, name string, value any) error {
 	var page bytes.Buffer
-	if err := pageTemplate.Execute(&page, view); err != nil {
+	if err := templates.ExecuteTemplate(&page, name, value); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	if _, err := page.WriteTo(w); err != nil {
@@ -90,10 +107,8 @@ type view struct {
 	Classes  Table
 }
 
-// tile is a number that the page begins with.
-type tile struct {
-	Name, Before, After, Unit, Note string
-}
+// tile is a number at the top of the page.
+type tile struct{ Name, Before, After, Unit, Note string }
 
 type fact struct{ Name, Value string }
 
@@ -119,14 +134,13 @@ func (p Page) view() (view, error) {
 		if err := c.draw(&heatmap); err != nil {
 			return v, err
 		}
-		v.Confused, v.Classes = c.mistakes(pageLines), c.worst(pageLines)
+		v.Confused, v.Classes = c.mistakes(pageLines), c.Worst(pageLines)
 	}
 	v.Curves, v.Scalars, v.Heatmap = curves.Bytes(), scalars.Bytes(), heatmap.Bytes()
 	return v, nil
 }
 
-// results compares before with after, on the validation split, which is looked at while training, and tells what came
-// of it on the test split, which is not.
+// results compares the validation split before and after training, and adds the test split.
 func (v view) results() (tiles []tile, table Table) {
 	table = Table{Header: []string{"images", "when", "top-1 %", "top-5 %", "loss", "number"},
 		Numeric: []bool{false, false, true, true, true, true}}
@@ -187,12 +201,12 @@ func (v view) results() (tiles []tile, table Table) {
 	return tiles, table
 }
 
-// facts are what was run.
+// facts describe the run.
 func (p Page) facts() []fact {
 	r := p.Result
 	all := []fact{
 		{"recipe", r.Recipe}, {"position encoding", r.Encoding}, {"seed", strconv.FormatInt(r.Seed, 10)},
-		{"data", r.Dataset}, {"part of the training images", ""}, {"image size", r.ImageSize},
+		{"data", r.Dataset}, {"share of the training images", ""}, {"image size", r.ImageSize},
 		{"parameters", grouped(r.Parameters)},
 		{"steps", fmt.Sprintf("%s (%.4g epochs)", grouped(r.Steps), float64(r.Epochs))},
 		{"backend", r.Backend}, {"cores", strconv.Itoa(r.Cores)}, {"ended", r.Date}, {"commit", r.Commit},

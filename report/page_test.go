@@ -29,7 +29,7 @@ func pageExample() Page {
 	return Page{Result: result, Evals: evals, Start: "fine-tuned from a checkpoint", Split: Test, Confusion: &c,
 		Data:     []string{"cifar100-train: 50000 images"},
 		Settings: map[string]string{"model.width": "192", "epochs": "30"},
-		Mistakes: []Mistake{{Picture: []byte("not really"), Class: "cat", Predicted: "ape", Probability: 0.978}},
+		Mistakes: []Mistake{{Image: []byte("not really"), Class: "cat", Predicted: "ape", Probability: 0.978}},
 		Figures:  []Figure{{Title: "The position field", Caption: "What it holds.", PNG: []byte("nor this")}},
 		Notes:    []string{"something is missing"}}
 }
@@ -37,7 +37,7 @@ func pageExample() Page {
 func rendered(t *testing.T, p Page) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := HTML(&out, p); err != nil {
+	if err := p.HTML(&out); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -61,7 +61,7 @@ func TestPageTellsWhatWasRunAndWhatCameOfIt(t *testing.T) {
 	for _, content := range []string{"not really", "nor this"} {
 		if want := "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(content)); !strings.Contains(
 			document, `src="`+want+`"`) {
-			t.Errorf("no picture %q", content)
+			t.Errorf("no figure %q", content)
 		}
 	}
 }
@@ -161,9 +161,9 @@ func (s *shortDisk) Write(p []byte) (int, error) {
 func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
 	c := example()
 	for name, draw := range map[string]func(io.Writer) error{
-		"page":     func(w io.Writer) error { return HTML(w, pageExample()) },
+		"page":     func(w io.Writer) error { return pageExample().HTML(w) },
 		"png":      func(w io.Writer) error { return c.draw(w) },
-		"conflict": func(io.Writer) error { return HTML(io.Discard, Page{Confusion: &Confusion{Classes: []string{"a"}}}) },
+		"conflict": func(io.Writer) error { return Page{Confusion: &Confusion{Classes: []string{"a"}}}.HTML(io.Discard) },
 	} {
 		disk := shortDisk(100)
 		if err := draw(&disk); err == nil || strings.Contains(err.Error(), "\n") {

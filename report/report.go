@@ -120,7 +120,7 @@ type Result struct {
 	Test            Metrics           `json:"test,omitzero"`
 	Scalars         map[string]Number `json:"scalars,omitempty"`
 	Found
-	Damaged  int             `json:"damaged,omitempty"` // pictures that were left out
+	Damaged  int             `json:"damaged,omitempty"` // images that were left out
 	Failed   string          `json:"failed,omitempty"`  // why the run has no result; such rows stay
 	Command  string          `json:"command"`
 	Settings json.RawMessage `json:"settings,omitempty"` // the resolved recipe, every hyperparameter

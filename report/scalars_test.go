@@ -49,18 +49,18 @@ func TestWhatHasNothingToDrawIsAnError(t *testing.T) {
 	}
 }
 
-// decode returns a picture and how often each colour occurs in a part of it.
+// decode returns a figure and how often each colour occurs in a part of it.
 func decode(t *testing.T, content []byte) (image.Image, func(image.Rectangle) map[color.NRGBA]int) {
 	t.Helper()
-	picture, err := png.Decode(bytes.NewReader(content))
+	figure, err := png.Decode(bytes.NewReader(content))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return picture, func(part image.Rectangle) map[color.NRGBA]int {
+	return figure, func(part image.Rectangle) map[color.NRGBA]int {
 		count := make(map[color.NRGBA]int)
 		for y := part.Min.Y; y < part.Max.Y; y++ {
 			for x := part.Min.X; x < part.Max.X; x++ {
-				count[color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA)]++
+				count[color.NRGBAModel.Convert(figure.At(x, y)).(color.NRGBA)]++
 			}
 		}
 		return count
@@ -92,10 +92,10 @@ func TestScalarsDrawsOnePanelPerScalarWithTheEncodingsThatHaveIt(t *testing.T) {
 	if err := Scalars(&out, scalarsExample()); err != nil {
 		t.Fatal(err)
 	}
-	picture, count := decode(t, out.Bytes())
+	figure, count := decode(t, out.Bytes())
 	// Four panels of 4 by 2.7 inches, two by two.
 	const width, height = 4 * dotsPerInch, 27 * dotsPerInch / 10
-	if size := picture.Bounds().Size(); size != (image.Point{X: 2 * width, Y: 2 * height}) {
+	if size := figure.Bounds().Size(); size != (image.Point{X: 2 * width, Y: 2 * height}) {
 		t.Fatalf("size %v, want %d by %d", size, 2*width, 2*height)
 	}
 	for i, want := range [][]bool{ // by panel: wepe, hybrid, learned

@@ -3,242 +3,18 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// Spec says how runs become a table.
-type Spec struct {
-	GroupBy  []string // columns that make a group, see columns; none means encoding
-	Baseline string   // encoding the others are compared with, seed by seed; empty leaves the column out
-	Split    string   // images whose results are shown: Test, the default, or Validation, which choices are made on
-
-	Published  map[string]float64 // top-1 % that others print, by encoding; a column where the table has one of them
-	Conditions string             // of what, a note to go with it
-}
-
-// Table is text in columns, ready to be printed.
+// Table is text in columns.
 type Table struct {
 	Header  []string
 	Rows    [][]string
-	Numeric []bool   // per column: set flush right
+	Numeric []bool   // per column: aligned right
 	Notes   []string // what the numbers leave out: failed, repeated or diverged runs
-}
-
-// columns are what runs can be grouped by.
-var columns = map[string]func(Result) string{
-	"recipe":   func(r Result) string { return r.Recipe },
-	"dataset":  func(r Result) string { return r.Dataset },
-	"fraction": func(r Result) string { return strconv.FormatFloat(r.Fraction, 'g', -1, 64) },
-	"encoding": func(r Result) string { return r.Encoding },
-	"size":     func(r Result) string { return r.ImageSize },
-}
-
-// Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n, the mean and
-// the range of the test results over seeds, and the difference to the baseline of the same group, recipe, data and
-// seed.
-//
-// Runs of different recipes or data do not mix: a group that holds two of either is an error that names the column to
-// group by. A run that was repeated counts once, the latest attempt; a failed run counts not at all. Notes say so.
-func Tabulate(runs []Result, spec Spec) (Table, error) {
-	if len(spec.GroupBy) == 0 {
-		spec.GroupBy = []string{"encoding"}
-	}
-	for _, name := range spec.GroupBy {
-		if columns[name] == nil {
-			return Table{}, fmt.Errorf("report: no column %q to group by, want one of %s",
-				name, strings.Join(slices.Sorted(maps.Keys(columns)), ", "))
-		}
-	}
-	switch spec.Split = cmp.Or(spec.Split, Test); spec.Split {
-	case Test:
-	case Validation:
-		runs = slices.Clone(runs)
-		for i, r := range runs {
-			runs[i].Test = r.Validation
-		}
-	default:
-		return Table{}, fmt.Errorf("report: split is %q, want %s or %s", spec.Split, Validation, Test)
-	}
-	runs, notes := counted(runs)
-	table := Table{Header: slices.Clone(spec.GroupBy), Notes: notes}
-	table.Numeric = make([]bool, len(spec.GroupBy))
-	add := func(names ...string) {
-		for _, name := range names {
-			table.Header = append(table.Header, name)
-			table.Numeric = append(table.Numeric, true)
-		}
-	}
-	add("n", spec.Split+" top-1 %", "range", "top-5 %", "loss")
-	if spec.Baseline != "" {
-		add("top-1 − "+spec.Baseline, "range", "pairs")
-	}
-	published := slices.ContainsFunc(runs, func(r Result) bool { _, ok := spec.Published[r.Encoding]; return ok })
-	if published {
-		add("published")
-		table.Notes = append(table.Notes, "published is "+spec.Conditions)
-	}
-	add("minutes")
-
-	for _, group := range groups(runs, spec.GroupBy) {
-		for _, name := range []string{"dataset", "fraction", "recipe"} {
-			if distinct := groups(group, []string{name}); len(distinct) > 1 {
-				return Table{}, fmt.Errorf("report: a group with runs of %s %q and of %q: group by %s too",
-					name, columns[name](distinct[0][0]), columns[name](distinct[1][0]), name)
-			}
-		}
-		top1 := over(group, func(r Result) float64 { return 100 * float64(r.Test.Top1) })
-		top5 := over(group, func(r Result) float64 { return 100 * float64(r.Test.Top5) })
-		loss := over(group, func(r Result) float64 { return float64(r.Test.Loss) })
-		wall := over(group, func(r Result) float64 { return float64(r.WallSeconds) / 60 })
-		var line []string
-		for _, name := range spec.GroupBy {
-			line = append(line, columns[name](group[0]))
-		}
-		line = append(line, strconv.Itoa(len(group)),
-			top1.format("%.2f"), top1.formatRange("%.2f"), top5.format("%.2f"), loss.format("%.3f"))
-		if spec.Baseline != "" {
-			delta := summarise(paired(group, runs, spec.Baseline))
-			line = append(line, delta.format("%+.2f"), delta.formatRange("%+.2f"), strconv.Itoa(delta.n))
-		}
-		if published {
-			line = append(line, decimals(Column{Top1: spec.Published}.at(group[0].Encoding)))
-		}
-		table.Rows = append(table.Rows, append(line, wall.format("%.1f")))
-	}
-	return table, nil
-}
-
-// counted returns the runs a table is computed from, with notes on those it is not.
-func counted(runs []Result) (kept []Result, notes []string) {
-	latest := make(map[Job]int)
-	repeats := 0
-	for i, run := range runs {
-		if run.Failed != "" {
-			notes = append(notes, fmt.Sprintf("%s seed %d (%s) failed: %s", run.Encoding, run.Seed, run.Recipe, run.Failed))
-			continue
-		}
-		if run.Test.Images == 0 {
-			notes = append(notes, fmt.Sprintf("%s seed %d (%s) was not evaluated on test images",
-				run.Encoding, run.Seed, run.Recipe))
-			continue
-		}
-		if _, seen := latest[run.Job]; seen {
-			repeats++
-		}
-		latest[run.Job] = i
-	}
-	diverged := 0
-	for i, run := range runs {
-		if last, ok := latest[run.Job]; !ok || last != i {
-			continue
-		}
-		kept = append(kept, run)
-		if math.IsNaN(float64(run.Test.Loss)) {
-			diverged++
-		}
-	}
-	if repeats > 0 {
-		notes = append(notes, fmt.Sprintf("%d earlier attempts at the same run are not counted", repeats))
-	}
-	if diverged > 0 {
-		notes = append(notes, fmt.Sprintf(
-			"%d runs ended with a loss that is not finite; mean losses leave them out", diverged))
-	}
-	return kept, notes
-}
-
-// groups splits runs by the named columns.
-func groups(runs []Result, by []string) [][]Result {
-	index := make(map[string]int)
-	var out [][]Result
-	for _, run := range runs {
-		var key []string
-		for _, name := range by {
-			key = append(key, columns[name](run))
-		}
-		id := strings.Join(key, "\x00")
-		at, ok := index[id]
-		if !ok {
-			at = len(out)
-			index[id] = at
-			out = append(out, nil)
-		}
-		out[at] = append(out[at], run)
-	}
-	return out
-}
-
-// paired returns the differences in top-1, in points, of each run of a group to the run of the baseline encoding that
-// has the same recipe, data and seed. The baseline itself has none.
-func paired(group, runs []Result, baseline string) []float64 {
-	partner := make(map[Job]Result)
-	for _, run := range runs {
-		if run.Encoding == baseline {
-			partner[run.Job] = run
-		}
-	}
-	var differences []float64
-	for _, run := range group {
-		job := run.Job
-		if job.Encoding == baseline {
-			continue
-		}
-		job.Encoding = baseline
-		if other, ok := partner[job]; ok {
-			differences = append(differences, 100*float64(run.Test.Top1-other.Test.Top1))
-		}
-	}
-	return differences
-}
-
-// summary is a mean and a range over n finite values.
-type summary struct {
-	mean, low, high float64
-	n               int
-}
-
-func over(runs []Result, value func(Result) float64) summary {
-	values := make([]float64, len(runs))
-	for i, run := range runs {
-		values[i] = value(run)
-	}
-	return summarise(values)
-}
-
-func summarise(values []float64) summary {
-	s := summary{low: math.Inf(1), high: math.Inf(-1)}
-	for _, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			continue
-		}
-		s.mean += v
-		s.low = min(s.low, v)
-		s.high = max(s.high, v)
-		s.n++
-	}
-	s.mean /= float64(s.n)
-	return s
-}
-
-func (s summary) format(verb string) string {
-	if s.n == 0 {
-		return "–"
-	}
-	return fmt.Sprintf(verb, s.mean)
-}
-
-func (s summary) formatRange(verb string) string {
-	if s.n == 0 {
-		return "–"
-	}
-	return fmt.Sprintf(verb+" … "+verb, s.low, s.high)
 }
 
 // Markdown renders the table for a Markdown file, notes below it.
@@ -299,4 +75,47 @@ func (t Table) Text() string {
 		b.WriteString(note + "\n")
 	}
 	return b.String()
+}
+
+// summary is a mean and a range over n finite values.
+type summary struct {
+	mean, low, high float64
+	n               int
+}
+
+func over(runs []Result, value func(Result) float64) summary {
+	values := make([]float64, len(runs))
+	for i, run := range runs {
+		values[i] = value(run)
+	}
+	return summarise(values)
+}
+
+func summarise(values []float64) summary {
+	s := summary{low: math.Inf(1), high: math.Inf(-1)}
+	for _, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		s.mean += v
+		s.low = min(s.low, v)
+		s.high = max(s.high, v)
+		s.n++
+	}
+	s.mean /= float64(s.n)
+	return s
+}
+
+func (s summary) format(verb string) string {
+	if s.n == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(verb, s.mean)
+}
+
+func (s summary) formatRange(verb string) string {
+	if s.n == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(verb+" … "+verb, s.low, s.high)
 }

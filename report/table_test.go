@@ -68,7 +68,7 @@ func TestAcrossHasAColumnForEachSize(t *testing.T) {
 			runs = append(runs, r)
 		}
 	}
-	table, err := Across(runs[:7], "size")
+	table, err := Tabulate(runs[:7], Spec{Across: "size"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ wepe has 1 to 2 runs a cell
 	if got := table.Text(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if _, err := Across(runs, "colour"); err == nil || !strings.Contains(err.Error(), `"colour"`) {
+	if _, err := Tabulate(runs, Spec{Across: "colour"}); err == nil || !strings.Contains(err.Error(), `"colour"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -156,7 +156,7 @@ func (s *Study) Curves() (pictures []string, err error) {
 	leave := func(name string, draw func(io.Writer) error) error {
 		path := filepath.Join(s.Dir, name+".png")
 		pictures = append(pictures, path)
-		return report.Picture(path, draw)
+		return report.WriteFile(path, draw)
 	}
 	for _, name := range names {
 		dir, suffix := filepath.Split(name)
@@ -217,5 +217,5 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 	figure := report.Figure{Title: "What the encoding knows of each patch", PNG: picture.Bytes(),
 		Caption: "Its features over the patch grid, where it has them, and how alike the vector of each position is to " +
 			"that of the centre patch."}
-	return []report.Figure{figure}, report.Picture(filepath.Join(dir, "field.png"), field.Draw)
+	return []report.Figure{figure}, report.WriteFile(filepath.Join(dir, "field.png"), field.Draw)
 }

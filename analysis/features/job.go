@@ -109,7 +109,7 @@ func (j *Job) begin() (s state, err error) {
 }
 
 func (s state) write(dir string) error {
-	return report.Picture(filepath.Join(dir, stateFile), func(w io.Writer) error {
+	return report.WriteFile(filepath.Join(dir, stateFile), func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(s)

@@ -57,7 +57,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 		if err != nil {
 			return page, err
 		}
-		section := report.Section{Title: own.File, Pictures: []report.Figure{figure}}
+		section := report.Section{Title: own.File, Images: []report.Figure{figure}}
 		others := slices.DeleteFunc(near[q], func(n analysis.Neighbour) bool { return n.Index == row })
 		others = others[:min(k, len(others))] // all of them are, where k copies of the picture come before it
 		same := 0
@@ -65,7 +65,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 			if figure, err = show(n.Index, fmt.Sprintf("cosine %.3f", n.Cosine)); err != nil {
 				return page, err
 			}
-			if section.Pictures = append(section.Pictures, figure); t.Pictures[n.Index].Class == own.Class {
+			if section.Images = append(section.Images, figure); t.Pictures[n.Index].Class == own.Class {
 				same++
 			}
 		}

@@ -104,7 +104,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	if err := analysis.Write(rows, found.Rows); err != nil {
 		return err
 	}
-	if err := report.Picture(page, found.Page.HTML); err != nil {
+	if err := report.WriteFile(page, found.Page.HTML); err != nil {
 		return err
 	}
 	out.Printf("\n")

@@ -389,5 +389,5 @@ func findObjects(m *detection.Model, file, path string, score float64) (found []
 		}
 	}
 	shown := scenes.Show(decoded.RGBA(), detection.Shown(all[0], score), m.Categories)
-	return found, report.Picture(path, func(w io.Writer) error { return png.Encode(w, shown) })
+	return found, report.WriteFile(path, func(w io.Writer) error { return png.Encode(w, shown) })
 }

@@ -3,9 +3,6 @@
 package main
 
 import (
-	"cmp"
-	"math"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -26,15 +23,8 @@ func evaluate() *cobra.Command {
 	f := cli.Flags{Command: c}
 	f.Data(&from, "", cli.DataForms)
 	_ = c.MarkFlagRequired("data")
-	f.Choice(
-		&split,
-		"split",
-		"default test, or validation where there is none",
-		"",
-		"train",
-		report.Validation,
-		report.Test,
-	)
+	f.Choice(&split, "split", "default test, or validation where there is none", "", "train", report.Validation,
+		report.Test)
 	o.flags(f)
 	images.Flags(f)
 	f.JSON(&asJSON)
@@ -64,33 +54,17 @@ func evaluate() *cobra.Command {
 	return c
 }
 
-// percent is a share, a dash for none.
-func percent(n report.Number) string {
-	if math.IsNaN(float64(n)) {
-		return "–"
-	}
-	return strconv.FormatFloat(100*float64(n), 'f', 1, 64)
-}
-
 const (
-	shownScores    = 20 // classes that are listed, the worst first, where there are more
-	shownConfusion = 12 // classes of which the confusion matrix is printed
+	shownScores    = 20 // classes that are listed, the lowest F1 first
+	shownConfusion = 12 // classes whose confusion matrix is printed
 )
 
 func printScores(out *cli.Printer, split string, m report.Metrics, c report.Confusion) error {
 	out.Field(split, "top-1 %.2f %%, top-5 %.2f %%, loss %.4f, macro F1 %.2f %%, of %d images", 100*float64(m.Top1),
 		100*float64(m.Top5), float64(m.Loss), 100*float64(c.MacroF1()), m.Images)
-	table := report.Table{Header: []string{"class", "images", "precision %", "recall %", "F1 %"},
-		Numeric: []bool{false, true, true, true, true}}
-	scores := c.Scores()
-	if len(scores) > shownScores {
-		slices.SortStableFunc(scores, func(a, b report.ClassScore) int { return cmp.Compare(a.F1, b.F1) })
+	table := c.Worst(shownScores)
+	if len(c.Classes) > shownScores {
 		table.Notes = append(table.Notes, "the classes with the lowest F1; --json prints all")
-		scores = scores[:shownScores]
-	}
-	for _, s := range scores {
-		table.Rows = append(table.Rows, []string{s.Class, strconv.Itoa(s.Images), percent(s.Precision),
-			percent(s.Recall), percent(s.F1)})
 	}
 	out.Printf("\n%s", table.Text())
 	if len(c.Classes) > shownConfusion {

@@ -162,7 +162,7 @@ func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Ta
 			return err
 		}
 		path := filepath.Join(job.Dir, "nearest.html")
-		if err := report.Picture(path, page.HTML); err != nil {
+		if err := report.WriteFile(path, page.HTML); err != nil {
 			return err
 		}
 		out.Field("nearest", "%s", path)
@@ -191,5 +191,5 @@ func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Ta
 	}
 	path := filepath.Join(job.Dir, "pca.png")
 	out.Field("pca", "%s", path)
-	return report.Picture(path, func(w io.Writer) error { return report.Sheet(w, grid) })
+	return report.WriteFile(path, func(w io.Writer) error { return report.ImageGrid(w, grid) })
 }

@@ -224,7 +224,7 @@ func (o *training) show(ctx context.Context, d *dataset.Dataset, r finetune.Run)
 	if err != nil {
 		return err
 	}
-	return report.Picture(o.augmentation, func(w io.Writer) error {
+	return report.WriteFile(o.augmentation, func(w io.Writer) error {
 		return r.Recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
 	})
 }

@@ -70,7 +70,7 @@ func (run Run) Page(m *Model, rows []report.Result) error {
 	}
 	page.Sections = append(page.Sections, report.Section{Title: "Training", Table: curve(recorded.Evals),
 		Shared: []report.Figure{{Title: "course of the training", PNG: curves.Bytes()}}})
-	return report.Picture(filepath.Join(run.Dir, finetune.PageFile), page.HTML)
+	return report.WriteFile(filepath.Join(run.Dir, finetune.PageFile), page.HTML)
 }
 
 // beside draws a scene of a test with what there is, and beside it with what is found.

@@ -205,7 +205,7 @@ func (d *detection) test(test Test, row report.Result) (report.Result, error) {
 	if d.Dir != "" {
 		path := filepath.Join(d.Dir, "results-"+row.ImageSize+".json")
 		write := func(w io.Writer) error { return coco.WriteResults(w, found.Detections) }
-		if err := report.Picture(path, write); err != nil {
+		if err := report.WriteFile(path, write); err != nil {
 			return row, err
 		}
 	}

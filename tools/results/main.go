@@ -70,7 +70,7 @@ func fill(path, records string) error {
 	if err != nil || after == string(before) {
 		return err
 	}
-	return report.Picture(path, func(w io.Writer) error {
+	return report.WriteFile(path, func(w io.Writer) error {
 		_, err := io.WriteString(w, after)
 		return err
 	})
@@ -124,7 +124,6 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		return table, err
 	}
 	var spec report.Spec
-	across := ""
 	var only []string
 	for _, word := range words[2:] {
 		switch key, value, _ := strings.Cut(word, "="); key {
@@ -135,7 +134,7 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		case "split":
 			spec.Split = value
 		case "across":
-			across = value
+			spec.Across = value
 		case "only":
 			only = strings.Split(value, ",")
 		default:
@@ -156,8 +155,6 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		table = report.Epochs(rows)
 	case words[0] == "detection:":
 		table = train.Table(rows.Results)
-	case across != "":
-		table, err = report.Across(rows.Results, across)
 	default:
 		table, err = report.Tabulate(rows.Results, spec)
 	}

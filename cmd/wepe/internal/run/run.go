@@ -89,7 +89,7 @@ func foreignRows(dir string, d Description) error {
 
 // Write writes the description of a run.
 func Write(dir string, d Description) error {
-	return report.Picture(filepath.Join(dir, File), func(w io.Writer) error { return cli.JSON(w, d) })
+	return report.WriteFile(filepath.Join(dir, File), func(w io.Writer) error { return cli.JSON(w, d) })
 }
 
 // Read reads the description in a run's directory.

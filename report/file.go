@@ -1,0 +1,45 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// WriteFile writes what write writes to the file at path, whose directory is created when absent. The file is whole or,
+// on an error, as it was before.
+func WriteFile(path string, write func(io.Writer) error) (err error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("report: %s is a directory, want the name of a file", path)
+	}
+	var content bytes.Buffer
+	if err := write(&content); err != nil {
+		return err
+	}
+	if err := replace(path, content.Bytes()); err != nil {
+		return fmt.Errorf("report: %s: %w", path, err)
+	}
+	return nil
+}
+
+func replace(path string, content []byte) error {
+	dir, name := filepath.Split(path)
+	if err := os.MkdirAll(filepath.Clean(dir), 0o755); err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Clean(dir), name+".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name()) // gone after the rename
+	_, err = temporary.Write(content)
+	if err := cmp.Or(err, temporary.Chmod(0o644), temporary.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
+}

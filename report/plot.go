@@ -1,0 +1,211 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/palette/moreland"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+)
+
+// Figure is a PNG with a title and a caption.
+type Figure struct {
+	Title, Caption string
+	PNG            []byte
+}
+
+// dotsPerInch is the resolution of all figures, whose sizes are in points of 1/72 inch.
+const dotsPerInch = 120
+
+// palette are the colours of Okabe and Ito (2008), chosen to stay apart for colour-blind readers, without the yellow
+// that is too light for a line on white.
+var palette = []color.NRGBA{
+	{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, // blue
+	{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff}, // vermillion
+	{R: 0x00, G: 0x9e, B: 0x73, A: 0xff}, // bluish green
+	{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff}, // reddish purple
+	{R: 0x40, G: 0x40, B: 0x40, A: 0xff}, // dark grey
+	{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff}, // orange
+	{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}, // sky blue
+}
+
+// drawPlots writes plots in rows, their axes aligned, as a PNG of the given size.
+func drawPlots(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error {
+	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dotsPerInch))
+	c := draw.New(canvas)
+	tiles := draw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: vg.Points(18), PadY: vg.Points(12),
+		PadTop: vg.Points(8), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(12)}
+	for row, areas := range plot.Align(plots, tiles, c) {
+		for col, p := range plots[row] {
+			if p != nil {
+				p.Draw(areas[col])
+			}
+		}
+	}
+	if _, err := (vgimg.PngCanvas{Canvas: canvas}).WriteTo(w); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// newPlot is an empty plot in the style of all plots.
+func newPlot(title, xLabel, yLabel string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xLabel, yLabel
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
+	p.Legend.Top, p.Legend.Left, p.Legend.ThumbnailWidth = true, false, vg.Points(14)
+	sans(p)
+	grid := plotter.NewGrid()
+	grid.Vertical.Color = nil
+	grid.Horizontal.Color = color.Gray{Y: 0xe0}
+	p.Add(grid)
+	return p
+}
+
+// sans sets all text of a plot in the sans-serif that is embedded in the program: figures are the same on all machines.
+func sans(p *plot.Plot) {
+	for _, style := range []*draw.TextStyle{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
+		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+	}
+	p.Title.TextStyle.Font.Size = vg.Points(12)
+	p.Legend.TextStyle.Font.Size = vg.Points(9)
+}
+
+// ticks are gonum's with as many decimals as distinguish them; gonum writes four digits, whatever the step.
+type ticks struct{ plot.DefaultTicks }
+
+// Ticks implements plot.Ticker.
+func (t ticks) Ticks(low, high float64) []plot.Tick {
+	all := t.DefaultTicks.Ticks(low, high)
+	decimals := 0
+	for _, tick := range all {
+		for !tick.IsMinor() && decimals < 12 {
+			shift := tick.Value * math.Pow10(decimals)
+			if math.Abs(shift-math.Round(shift)) < 1e-3*(high-low)*math.Pow10(decimals) {
+				break
+			}
+			decimals++
+		}
+	}
+	for i := range all {
+		if !all[i].IsMinor() {
+			rounded := math.Round(all[i].Value*math.Pow10(decimals)) / math.Pow10(decimals)
+			all[i].Label = strconv.FormatFloat(rounded+0, 'f', decimals, 64) // -0 + 0 is 0
+		}
+	}
+	return all
+}
+
+// Line is one of the plot of Lines. Values that are not finite leave a gap.
+type Line struct {
+	Name      string
+	X, Y      []float64
+	Low, High []float64 // of a band around it; nil for none
+}
+
+// Lines draws a plot as a PNG. Lines of one name share a colour and an entry of the legend.
+func Lines(w io.Writer, title, xLabel, yLabel string, lines []Line) error {
+	p := newPlot(title, xLabel, yLabel)
+	styles := map[string]draw.LineStyle{}
+	for _, l := range lines {
+		style, named := styles[l.Name]
+		if !named {
+			style = draw.LineStyle{Color: palette[len(styles)%len(palette)], Width: vg.Points(1.6)}
+			if len(styles) >= len(palette) {
+				style.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
+			}
+			styles[l.Name] = style
+			p.Legend.Add(l.Name, &plotter.Line{LineStyle: style})
+		}
+		if band := l.band(); len(band) > 2 {
+			clr := style.Color.(color.NRGBA)
+			clr.A = 0x28
+			p.Add(&plotter.Polygon{XYs: []plotter.XYs{band}, Color: clr})
+		}
+		var part plotter.XYs
+		for i, x := range l.X {
+			if finite(l.Y[i]) {
+				part = append(part, plotter.XY{X: x, Y: l.Y[i]})
+				continue
+			}
+			addLine(p, part, style)
+			part = nil
+		}
+		addLine(p, part, style)
+	}
+	return drawPlots(w, curvesWidth/2, curvesHeight, [][]*plot.Plot{{p}})
+}
+
+// band is the outline of the band around a line.
+func (l Line) band() (outline plotter.XYs) {
+	for i, y := range l.High {
+		if finite(y) {
+			outline = append(outline, plotter.XY{X: l.X[i], Y: y})
+		}
+	}
+	for i := len(l.Low) - 1; i >= 0; i-- {
+		if finite(l.Low[i]) {
+			outline = append(outline, plotter.XY{X: l.X[i], Y: l.Low[i]})
+		}
+	}
+	return outline
+}
+
+// addLine adds a line to a plot, as a dot where there is a single point.
+func addLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
+	switch len(points) {
+	case 0:
+	case 1:
+		p.Add(&plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{
+			Color: style.Color, Radius: 1.5 * style.Width, Shape: draw.CircleGlyph{}}})
+	default:
+		p.Add(&plotter.Line{XYs: points, LineStyle: style})
+	}
+}
+
+func finite(v float64) bool { return v-v == 0 }
+
+// Cloud is a scatter plot, coloured by a value: from blue at the least to red at the greatest.
+type Cloud struct {
+	Title       string
+	X, Y, Value []float64
+}
+
+// Clouds draws clouds side by side as a PNG.
+func Clouds(w io.Writer, clouds []Cloud) error {
+	plots := make([]*plot.Plot, len(clouds))
+	colors := moreland.SmoothBlueRed()
+	for i, c := range clouds {
+		low, high := math.Inf(1), math.Inf(-1)
+		for _, v := range c.Value {
+			low, high = min(low, v), max(high, v)
+		}
+		colors.SetMin(low)
+		colors.SetMax(max(high, low+1e-9))
+		dots := &plotter.Scatter{GlyphStyleFunc: func(k int) draw.GlyphStyle {
+			clr, err := colors.At(c.Value[k])
+			if err != nil {
+				clr = notFinite
+			}
+			return draw.GlyphStyle{Color: clr, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}
+		}}
+		for k, x := range c.X {
+			if finite(x) && finite(c.Y[k]) {
+				dots.XYs = append(dots.XYs, plotter.XY{X: x, Y: c.Y[k]})
+			}
+		}
+		plots[i] = newPlot(c.Title, "", "")
+		plots[i].Add(dots)
+	}
+	return drawPlots(w, 3.2*vg.Inch*vg.Length(len(clouds)), 3*vg.Inch, [][]*plot.Plot{plots})
+}

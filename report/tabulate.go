@@ -1,0 +1,232 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Spec chooses how runs become a table.
+type Spec struct {
+	GroupBy  []string // columns that make a group, see columns; none means encoding
+	Baseline string   // encoding that the others are compared with, seed by seed; empty leaves the column out
+	Split    string   // Test, the default, or Validation
+	Across   string   // a column whose values become columns of mean test top-1; alone
+
+	Published  map[string]float64 // published top-1 %, by encoding; a column where the table has one of them
+	Conditions string             // of the published results, for a note
+}
+
+// columns are what runs can be grouped by.
+var columns = map[string]func(Result) string{
+	"recipe":   func(r Result) string { return r.Recipe },
+	"dataset":  func(r Result) string { return r.Dataset },
+	"fraction": func(r Result) string { return strconv.FormatFloat(r.Fraction, 'g', -1, 64) },
+	"encoding": func(r Result) string { return r.Encoding },
+	"size":     func(r Result) string { return r.ImageSize },
+}
+
+// Tabulate makes one line per group, in the order in which the groups first appear: the number of runs n, the mean and
+// the range of the test results over seeds, and the difference to the baseline of the same group, recipe, data and
+// seed.
+//
+// Runs of different recipes or data do not mix: a group that holds two of either is an error that names the column to
+// group by. A run that was repeated counts once, the latest attempt; a failed run does not count. Notes name both.
+//
+// With Across there is one line per encoding and one column per value of that column: mean top-1 in percent, n the
+// number of runs in a cell. A line with cells of different numbers of runs is named in a note and has the largest n.
+func Tabulate(runs []Result, spec Spec) (Table, error) {
+	if len(spec.GroupBy) == 0 {
+		spec.GroupBy = []string{"encoding"}
+	}
+	for _, name := range append(slices.Clone(spec.GroupBy), cmp.Or(spec.Across, "encoding")) {
+		if columns[name] == nil {
+			return Table{}, fmt.Errorf("report: no column %q to group by, want one of %s",
+				name, strings.Join(slices.Sorted(maps.Keys(columns)), ", "))
+		}
+	}
+	switch spec.Split = cmp.Or(spec.Split, Test); spec.Split {
+	case Test:
+	case Validation:
+		runs = slices.Clone(runs)
+		for i, r := range runs {
+			runs[i].Test = r.Validation
+		}
+	default:
+		return Table{}, fmt.Errorf("report: split is %q, want %s or %s", spec.Split, Validation, Test)
+	}
+	runs, notes := counted(runs)
+	if spec.Across != "" {
+		return across(runs, notes, spec.Across), nil
+	}
+	table := Table{Header: slices.Clone(spec.GroupBy), Numeric: make([]bool, len(spec.GroupBy)), Notes: notes}
+	table.add("n", spec.Split+" top-1 %", "range", "top-5 %", "loss")
+	if spec.Baseline != "" {
+		table.add("top-1 − "+spec.Baseline, "range", "pairs")
+	}
+	if !slices.ContainsFunc(runs, func(r Result) bool { _, ok := spec.Published[r.Encoding]; return ok }) {
+		spec.Published = nil
+	} else {
+		table.add("published")
+		table.Notes = append(table.Notes, "published is "+spec.Conditions)
+	}
+	table.add("minutes")
+	for _, group := range groups(runs, spec.GroupBy) {
+		line, err := spec.line(group, runs)
+		if err != nil {
+			return Table{}, err
+		}
+		table.Rows = append(table.Rows, line)
+	}
+	return table, nil
+}
+
+// add adds columns of numbers.
+func (t *Table) add(names ...string) {
+	for _, name := range names {
+		t.Header, t.Numeric = append(t.Header, name), append(t.Numeric, true)
+	}
+}
+
+// line is the line of a group of runs.
+func (spec Spec) line(group, runs []Result) (line []string, err error) {
+	for _, name := range []string{"dataset", "fraction", "recipe"} {
+		if distinct := groups(group, []string{name}); len(distinct) > 1 {
+			return nil, fmt.Errorf("report: a group with runs of %s %q and of %q: group by %s too",
+				name, columns[name](distinct[0][0]), columns[name](distinct[1][0]), name)
+		}
+	}
+	top1 := over(group, func(r Result) float64 { return 100 * float64(r.Test.Top1) })
+	top5 := over(group, func(r Result) float64 { return 100 * float64(r.Test.Top5) })
+	loss := over(group, func(r Result) float64 { return float64(r.Test.Loss) })
+	wall := over(group, func(r Result) float64 { return float64(r.WallSeconds) / 60 })
+	for _, name := range spec.GroupBy {
+		line = append(line, columns[name](group[0]))
+	}
+	line = append(line, strconv.Itoa(len(group)),
+		top1.format("%.2f"), top1.formatRange("%.2f"), top5.format("%.2f"), loss.format("%.3f"))
+	if spec.Baseline != "" {
+		delta := summarise(paired(group, runs, spec.Baseline))
+		line = append(line, delta.format("%+.2f"), delta.formatRange("%+.2f"), strconv.Itoa(delta.n))
+	}
+	if spec.Published != nil {
+		line = append(line, decimals(Column{Top1: spec.Published}.at(group[0].Encoding)))
+	}
+	return append(line, wall.format("%.1f")), nil
+}
+
+func across(runs []Result, notes []string, column string) Table {
+	value := columns[column]
+	table := Table{Header: []string{"encoding"}, Numeric: []bool{false}, Notes: notes}
+	table.add("n")
+	for _, group := range groups(runs, []string{column}) {
+		table.add(value(group[0]))
+	}
+	for _, of := range groups(runs, []string{"encoding"}) {
+		cells := make([][]float64, len(table.Header)-2)
+		for _, r := range of {
+			i := slices.Index(table.Header[2:], value(r))
+			cells[i] = append(cells[i], 100*float64(r.Test.Top1))
+		}
+		fewest, most := len(of), 0
+		line := []string{of[0].Encoding, ""}
+		for _, c := range cells {
+			fewest, most = min(fewest, len(c)), max(most, len(c))
+			line = append(line, summarise(c).format("%.1f"))
+		}
+		if line[1] = strconv.Itoa(most); fewest < most {
+			table.Notes = append(table.Notes, fmt.Sprintf("%s has %d to %d runs a cell", of[0].Encoding, fewest, most))
+		}
+		table.Rows = append(table.Rows, line)
+	}
+	return table
+}
+
+// counted returns the runs a table is computed from, with notes on those it is not.
+func counted(runs []Result) (kept []Result, notes []string) {
+	latest := make(map[Job]int)
+	repeats := 0
+	for i, run := range runs {
+		if run.Failed != "" {
+			notes = append(notes, fmt.Sprintf("%s seed %d (%s) failed: %s", run.Encoding, run.Seed, run.Recipe, run.Failed))
+			continue
+		}
+		if run.Test.Images == 0 {
+			notes = append(notes, fmt.Sprintf("%s seed %d (%s) was not evaluated on test images",
+				run.Encoding, run.Seed, run.Recipe))
+			continue
+		}
+		if _, seen := latest[run.Job]; seen {
+			repeats++
+		}
+		latest[run.Job] = i
+	}
+	diverged := 0
+	for i, run := range runs {
+		if last, ok := latest[run.Job]; !ok || last != i {
+			continue
+		}
+		kept = append(kept, run)
+		if math.IsNaN(float64(run.Test.Loss)) {
+			diverged++
+		}
+	}
+	if repeats > 0 {
+		notes = append(notes, fmt.Sprintf("%d earlier attempts at the same run are not counted", repeats))
+	}
+	if diverged > 0 {
+		notes = append(notes, fmt.Sprintf(
+			"%d runs ended with a loss that is not finite; mean losses leave them out", diverged))
+	}
+	return kept, notes
+}
+
+// groups splits runs by the named columns.
+func groups(runs []Result, by []string) [][]Result {
+	index := make(map[string]int)
+	var out [][]Result
+	for _, run := range runs {
+		var key []string
+		for _, name := range by {
+			key = append(key, columns[name](run))
+		}
+		id := strings.Join(key, "\x00")
+		at, ok := index[id]
+		if !ok {
+			at = len(out)
+			index[id] = at
+			out = append(out, nil)
+		}
+		out[at] = append(out[at], run)
+	}
+	return out
+}
+
+// paired returns the differences in top-1, in points, of each run of a group to the run of the baseline encoding that
+// has the same recipe, data and seed. The baseline itself has none.
+func paired(group, runs []Result, baseline string) []float64 {
+	partner := make(map[Job]Result)
+	for _, run := range runs {
+		if run.Encoding == baseline {
+			partner[run.Job] = run
+		}
+	}
+	var differences []float64
+	for _, run := range group {
+		job := run.Job
+		if job.Encoding == baseline {
+			continue
+		}
+		job.Encoding = baseline
+		if other, ok := partner[job]; ok {
+			differences = append(differences, 100*float64(run.Test.Top1-other.Test.Top1))
+		}
+	}
+	return differences
+}
