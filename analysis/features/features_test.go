@@ -343,7 +343,7 @@ func TestThePageShowsPicturesBesideTheirNearest(t *testing.T) {
 		}
 	}
 	page := gomlxtest.Must(made.Nearest(l, 3, 100))(t)
-	if len(page.Sections) != 3 || len(page.Sections[0].Pictures) != 7 {
+	if len(page.Sections) != 3 || len(page.Sections[0].Images) != 7 {
 		t.Fatalf("%d sections", len(page.Sections))
 	}
 	var out bytes.Buffer
