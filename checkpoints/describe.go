@@ -271,18 +271,18 @@ func (w *weights) settleGrid(d *described, s said, options ImportOptions) error 
 	// DeiT-III, and timm's models with registers: no square number is one more than another.
 	c.PatchPositions = d.format == FormatTimm && c.Pool != vit.PoolMean &&
 		(rows == grid.Rows*grid.Cols || grid == Grid{} && options.AssumeSquare && side*side == rows)
-	rows -= c.PlacedPrefix()
+	rows -= c.PrefixPositions()
 	if grid == (Grid{}) && !stated {
 		side = int(math.Sqrt(float64(max(rows, 0))))
 		if !options.AssumeSquare || side*side != rows {
 			return errors.Errorf("checkpoints: %s does not say what grid of patches its %d+%d positions have: "+
-				"give it, or say that it is square if it is", w.path, c.PlacedPrefix(), rows)
+				"give it, or say that it is square if it is", w.path, c.PrefixPositions(), rows)
 		}
 		grid = Grid{side, side}
 	}
 	if min(grid.Rows, grid.Cols) < 1 || max(grid.Rows, grid.Cols) > maxPixels || rows != grid.Rows*grid.Cols {
 		return &FormatError{File: w.path, Tensor: d.nameOf(positionPath),
-			Reason: fmt.Sprintf("%d positions, not the %d+%s of class token and grid", position[1], c.PlacedPrefix(), grid)}
+			Reason: fmt.Sprintf("%d positions, not the %d+%s of class token and grid", position[1], c.PrefixPositions(), grid)}
 	}
 	c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize
 	return nil

@@ -116,9 +116,9 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 			return nil, err
 		}
 		e.report = append(e.report, fmt.Sprintf("positions: %s folded into a table of %d+%s rows", c.Position,
-			c.PlacedPrefix(), Grid{c.Rows(), c.Cols()}))
+			c.PrefixPositions(), Grid{c.Rows(), c.Cols()}))
 	}
-	if o.Format == FormatTimm && c.Registers > 0 && c.PlacedPrefix() > 0 { // timm's models with registers have none there
+	if o.Format == FormatTimm && c.Registers > 0 && c.PrefixPositions() > 0 { // timm's models with registers have none there
 		e.mergeClass, e.config.PatchPositions = true, true
 		e.report = append(e.report, "class token: its position added to it")
 	}

@@ -266,10 +266,10 @@ func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) 
 			return "", errors.WithMessage(err, "position table")
 		}
 		c := m.Config
-		if table, line, err = Resample(table, c.Width, c.PlacedPrefix(), from, to, cmp.Or(kind, m.Resample)); err != nil {
+		if table, line, err = Resample(table, c.Width, c.PrefixPositions(), from, to, cmp.Or(kind, m.Resample)); err != nil {
 			return "", err
 		}
-		m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(table, c.Places(), c.Width)
+		m.Variables[positionPath] = tensors.FromFlatDataAndDimensions(table, c.Positions(), c.Width)
 	}
 	if m.settings != nil {
 		settings, err := m.settings.For(rows, cols)

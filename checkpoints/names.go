@@ -107,7 +107,7 @@ var table = func() []row {
 		{registersPath, tokens, func(c vit.Config) []int { return []int{c.Registers, c.Width} },
 			func(c vit.Config) bool { return c.Registers > 0 },
 			names{"", "embeddings.register_tokens", "embeddings.register_tokens", "reg_token", "reg_token"}},
-		{positionPath, tokens, func(c vit.Config) []int { return []int{c.Places(), c.Width} },
+		{positionPath, tokens, func(c vit.Config) []int { return []int{c.Positions(), c.Width} },
 			func(c vit.Config) bool { return c.Encoding().Owns(strings.TrimPrefix(positionPath, positionsPath)) },
 			names{"embeddings.position_embeddings", "embeddings.position_embeddings", "", "pos_embed", "",
 				"Transformer/posembed_input/pos_embedding"}},

@@ -104,11 +104,11 @@ func byRowAndColumn(table *tensors.Tensor, c vit.Config) (*tensors.Tensor, error
 	if err != nil {
 		return nil, fmt.Errorf("detect: table of positions: %w", err)
 	}
-	if len(flat) != c.Places()*c.Width {
+	if len(flat) != c.Positions()*c.Width {
 		return nil, fmt.Errorf("detect: a table of positions of %d numbers, the ViT's has %d rows of %d", len(flat),
-			c.Places(), c.Width)
+			c.Positions(), c.Width)
 	}
-	return tensors.FromFlatDataAndDimensions(flat[c.PlacedPrefix()*c.Width:], c.Rows(), c.Cols(), c.Width), nil
+	return tensors.FromFlatDataAndDimensions(flat[c.PrefixPositions()*c.Width:], c.Rows(), c.Cols(), c.Width), nil
 }
 
 // LearningRateFactor is ViTDet's layer-wise decay: what the learning rate of a variable is multiplied with, by its path

@@ -20,7 +20,7 @@ const (
 	aspectCrop   = "crop"   // the middle is kept
 	aspectSquash = "squash" // sides are stretched apart
 	// AspectKeep gives each image a grid of its own, of as many patches as an image has or fewer (NaFlex):
-	// vit.Pictures.
+	// vit.NaFlexImages.
 	AspectKeep = "keep"
 )
 
@@ -39,7 +39,7 @@ func validateAspect(aspect string, a data.Augment, c vit.Config) error {
 		return fmt.Errorf("finetune: aspect %s goes with no augmentation but mean and std: crops, flips, cutout and mixing "+
 			"are those of images of one size", aspect)
 	}
-	return c.Encoding().ValidatePictures()
+	return c.Encoding().ValidateNaFlex()
 }
 
 // sidesOf returns the size of a model's images for a set, of its images as they are or as the augmentation resizes
@@ -69,7 +69,7 @@ func sidesOf(set *data.Info, aspect string, a data.Augment, c vit.Config) (rows,
 }
 
 // ofStrips are the images of a plan.
-func ofStrips(strips *Node, plan []*Node) vit.Pictures {
+func ofStrips(strips *Node, plan []*Node) vit.NaFlexImages {
 	d := strips.Shape().Dimensions // [batch, N·patch, patch, channels]
-	return vit.Pictures{Strips: strips, Grids: preprocess.Grids(d[1] / d[2]), Grid: plan[data.PlanGrids]}
+	return vit.NaFlexImages{Strips: strips, Grids: preprocess.Grids(d[1] / d[2]), Grid: plan[data.PlanGrids]}
 }

@@ -47,7 +47,7 @@ func (m *Model) Encoding() (features []float64, names []string, vectors []float6
 	}
 	c := m.Recipe.Model
 	if len(flat[0]) > 1 {
-		vectors = flat[0][c.PlacedPrefix()*c.Width:]
+		vectors = flat[0][c.PrefixPositions()*c.Width:]
 	}
 	if len(flat) > 1 {
 		features = flat[1]

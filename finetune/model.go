@@ -98,7 +98,7 @@ func (m *Model) traced(weights bool, choose func(*vit.Trace) []*Node) (*model.Ex
 // logits builds the network on the images of a plan: [batch, classes].
 func (m *Model) logits(scope *model.Scope, images *Node, plan []*Node) *Node {
 	if m.Recipe.Aspect == AspectKeep {
-		return m.Recipe.Model.PicturesLogits(scope, ofStrips(images, plan))
+		return m.Recipe.Model.NaFlexLogits(scope, ofStrips(images, plan))
 	}
 	if m.Recipe.Architecture == "" {
 		trace := m.Recipe.Model.Trace(scope, images, false)

@@ -33,9 +33,9 @@ func newDiagonal(scope *model.Scope, c vit.Config) vit.Additive {
 func (d diagonal) Name() string { return "diagonal" }
 
 func (d diagonal) Encode(g *Graph) *Node {
-	at := make([]float32, d.c.Places())
-	for i := range at[d.c.PlacedPrefix():] {
-		at[d.c.PlacedPrefix()+i] = float32(1+i/d.c.Cols()+i%d.c.Cols()) / float32(d.c.Rows()+d.c.Cols())
+	at := make([]float32, d.c.Positions())
+	for i := range at[d.c.PrefixPositions():] {
+		at[d.c.PrefixPositions()+i] = float32(1+i/d.c.Cols()+i%d.c.Cols()) / float32(d.c.Rows()+d.c.Cols())
 	}
 	return MatMul(InsertAxes(Const(g, at), -1), d.vector.NodeValue(g)) // [places, width]
 }

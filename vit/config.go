@@ -250,9 +250,9 @@ func (c Config) poolMLPDim() int { return cmp.Or(c.PoolMLPDim, c.MLPDim) }
 // Prefix is the number of tokens in front of the patches: the class token, if there is one, and the registers.
 func (c Config) Prefix() int { return c.classTokens() + c.Registers }
 
-// PlacedPrefix is the number of these that have a row of their own in what is added to the tokens: the class token,
+// PrefixPositions is the number of these that have a row of their own in what is added to the tokens: the class token,
 // unless PatchPositions leaves it out, and the registers with RegisterPositions.
-func (c Config) PlacedPrefix() int {
+func (c Config) PrefixPositions() int {
 	switch {
 	case c.PatchPositions:
 		return 0
@@ -262,8 +262,8 @@ func (c Config) PlacedPrefix() int {
 	return c.classTokens()
 }
 
-// Places is the number of rows of what is added to the tokens: PlacedPrefix, then patches row by row.
-func (c Config) Places() int { return c.PlacedPrefix() + c.Rows()*c.Cols() }
+// Positions is the number of rows of what is added to the tokens: PrefixPositions, then patches row by row.
+func (c Config) Positions() int { return c.PrefixPositions() + c.Rows()*c.Cols() }
 
 // Tokens is the length of the sequence: prefix tokens, then patches row by row.
 func (c Config) Tokens() int { return c.Prefix() + c.Rows()*c.Cols() }

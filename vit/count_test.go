@@ -104,7 +104,7 @@ func TestOptionsOfFamiliesCountTheirVariables(t *testing.T) {
 			if got := c.Parameters(); got != created {
 				t.Errorf("Parameters() = %d, the model has %d", got, created)
 			}
-			image := tensors.FromFlatDataAndDimensions(picture(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
+			image := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
 			got := picturesLogits(t, stirred(t, store), c, 0.7, 0)[0]
 			gomlxtest.Near(t, "logits with padding", got, logitsOf(t, store, c, image), 1e-5)
 		})

@@ -53,10 +53,10 @@ func newFactorized(scope *model.Scope, c Config) Additive {
 		y := InsertAxes(additive.Resample(ofRow.NodeValue(g), additive.Linear, toRows, c.Rows()), 1) // [Rows, 1, width]
 		x := InsertAxes(additive.Resample(ofCol.NodeValue(g), additive.Linear, toCols, c.Cols()), 0) // [1, Cols, width]
 		sum := Reshape(Add(y, x), c.Rows()*c.Cols(), c.Width)
-		if c.PlacedPrefix() == 0 {
+		if c.PrefixPositions() == 0 {
 			return sum
 		}
-		return Concatenate([]*Node{Zeros(g, shapes.Make(dtypes.Float32, c.PlacedPrefix(), c.Width)), sum}, 0)
+		return Concatenate([]*Node{Zeros(g, shapes.Make(dtypes.Float32, c.PrefixPositions(), c.Width)), sum}, 0)
 	}}
 }
 

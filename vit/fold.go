@@ -27,7 +27,7 @@ func (c Config) Table(backend compute.Backend, scope *model.Scope) (*tensors.Ten
 		return nil, fmt.Errorf("vit: position %q acts in the attention of every block, not on the tokens: there is no table "+
 			"to fold it into", c.Position)
 	case first.Additive == nil:
-		return tensors.FromFlatDataAndDimensions(make([]float32, c.Places()*c.Width), c.Places(), c.Width), nil
+		return tensors.FromFlatDataAndDimensions(make([]float32, c.Positions()*c.Width), c.Positions(), c.Width), nil
 	}
 	positions := model.JoinPath(scope.Scope(), positionScope)
 	store, err := part(scope.Store(), func(path string) bool { return below(path, positions) })

@@ -43,8 +43,8 @@ func newGrid2D(scope *model.Scope, c Config) Additive {
 	scope = scope.At("grid2d")
 	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)
 	var prefix *model.Variable
-	if c.PlacedPrefix() > 0 {
-		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.PlacedPrefix(), c.Width)
+	if c.PrefixPositions() > 0 {
+		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.PrefixPositions(), c.Width)
 	}
 	return &table{name: "grid2d", rows: func(g *Graph) *Node {
 		x := resampled(patches.NodeValue(g), along, c)
@@ -63,7 +63,7 @@ func resampled(x *Node, along func(distance float64) float64, c Config) *Node {
 }
 
 // grid2dParameters counts the default form.
-func grid2dParameters(c Config) int { return c.Places() * c.Width }
+func grid2dParameters(c Config) int { return c.Positions() * c.Width }
 
 func grid2dTrainedGrid(c Config) map[string]any {
 	return map[string]any{paramGrid2DRows: c.Rows(), paramGrid2DCols: c.Cols()}

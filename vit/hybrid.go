@@ -44,5 +44,5 @@ func newHybrid(scope *model.Scope, c Config) Additive {
 func hybridParameters(c Config) int {
 	half := c.Width / 2
 	projection := 5*half + 2*half + (half+1)*c.Width + 2*c.Width + (c.Width+1)*c.Width + c.Width
-	return c.Places()*c.Width + 4 + projection
+	return c.Positions()*c.Width + 4 + projection
 }

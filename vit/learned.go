@@ -28,11 +28,11 @@ type learnedTable struct {
 // antialias, by one product with constant weights.
 func (l *learnedTable) EncodeOn(g *Graph, grids [][2]int) *Node {
 	c := l.c
-	first := c.PlacedPrefix() // rows that are kept
-	var weights []float32     // [first + Σ rows·cols, Places]
+	first := c.PrefixPositions() // rows that are kept
+	var weights []float32        // [first + Σ rows·cols, Places]
 	line := func() []float32 {
-		weights = append(weights, make([]float32, c.Places())...)
-		return weights[len(weights)-c.Places():]
+		weights = append(weights, make([]float32, c.Positions())...)
+		return weights[len(weights)-c.Positions():]
 	}
 	for i := range first {
 		line()[i] = 1
@@ -47,7 +47,7 @@ func (l *learnedTable) EncodeOn(g *Graph, grids [][2]int) *Node {
 			}
 		}
 	}
-	return MatMul(Reshape(Const(g, weights), -1, c.Places()), l.Encode(g))
+	return MatMul(Reshape(Const(g, weights), -1, c.Positions()), l.Encode(g))
 }
 
 // hats returns the weights of n places for each of m along an axis: 1-|x| around the centre of the new place, x in
@@ -72,5 +72,5 @@ func hats(n, m int) [][]float64 {
 const learnedName = "embedding" // of the learned rows, in the scope of the positions
 
 func learnedRows(scope *model.Scope, c Config) *model.Variable {
-	return weight.Float32(scope, learnedName, weight.Normal(0.02), c.Places(), c.Width)
+	return weight.Float32(scope, learnedName, weight.Normal(0.02), c.Positions(), c.Width)
 }

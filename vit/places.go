@@ -34,7 +34,7 @@ func (o oneGrid) add(x *Node) *Node {
 	switch {
 	case o.Additive == nil:
 		return x
-	case c.Places() == c.Tokens():
+	case c.Positions() == c.Tokens():
 		return o.Additive.PreEncode(x, nil, 1)
 	}
 	g := x.Graph()
@@ -43,9 +43,9 @@ func (o oneGrid) add(x *Node) *Node {
 	for token := range at {
 		switch {
 		case token >= c.Prefix():
-			at[token] = int64(token - c.Prefix() + c.PlacedPrefix())
-		case token >= c.PlacedPrefix():
-			at[token] = int64(c.Places())
+			at[token] = int64(token - c.Prefix() + c.PrefixPositions())
+		case token >= c.PrefixPositions():
+			at[token] = int64(c.Positions())
 		}
 	}
 	return additive.PreEncode(additive.Rows(rows, Const(g, at)), x, nil, 1)

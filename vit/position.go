@@ -22,7 +22,7 @@ type Additive interface {
 	pos.Encoder
 	pos.PreEncoder
 
-	// Encode returns the vectors that PreEncode adds, float32 [Config.Places, width].
+	// Encode returns the vectors that PreEncode adds, float32 [Config.Positions, width].
 	Encode(g *Graph) *Node
 }
 
@@ -97,7 +97,7 @@ var positions = []Position{
 	{Name: "none", Doc: "no positions: a bag of patches"},
 	{
 		Name: learned, Doc: "a free vector per token (APE)", Source: "https://arxiv.org/abs/2010.11929",
-		Parameters: func(c Config) int { return c.Places() * c.Width }, Variables: []string{learnedName},
+		Parameters: func(c Config) int { return c.Positions() * c.Width }, Variables: []string{learnedName},
 		Additive: newLearned,
 	},
 	{

@@ -19,9 +19,9 @@ const (
 	ParamRelativeTableCols = "relative_table_cols"
 )
 
-// relativeTable is the bias of BEiT (https://arxiv.org/abs/2106.08254): in every block a learned score for each head and
-// offset of the key's patch from the query's, and one each for prefix tokens that look at patches, for patches that look
-// at prefix tokens, and for prefix tokens among themselves.
+// relativeTable is the bias of BEiT (https://arxiv.org/abs/2106.08254): in every block a learned score for each head
+// and offset of the key's patch from the query's, and one each for prefix tokens that look at patches, for patches that
+// look at prefix tokens, and for prefix tokens among themselves.
 type relativeTable struct {
 	c          Config
 	rows, cols int // of the grid of the tables

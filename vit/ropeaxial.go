@@ -43,8 +43,8 @@ func (r *axialRope) settings() []setting.Row {
 }
 
 // newRopeAxial is the axial form of rope-vit (https://arxiv.org/abs/2403.13298) and of EVA-02
-// (https://arxiv.org/abs/2303.11331): with f_j = θ^(-4j/d), j = 0 … d/4-1, the first half of the pairs turns by col·f_j,
-// the second by row·f_j.
+// (https://arxiv.org/abs/2303.11331): with f_j = θ^(-4j/d), j = 0 … d/4-1, the first half of the pairs turns by
+// col·f_j, the second by row·f_j.
 func newRopeAxial(scope *model.Scope, c Config) Rotary {
 	r := axialRope{theta: 100, first: "col"}
 	readSettings(scope, r.settings())

@@ -58,7 +58,7 @@ func (r *dinoRope) settings() []setting.Row {
 // of the patches and periods P_j = θ^(2j/(d/2)), j = 0 … d/4-1, the first half of the pairs turns by 2π·y/P_j, the
 // second by 2π·x/P_j. The pairs of a head are the channels (i, i+d/2). Prefix tokens do not turn.
 //
-// On another grid its sides still are -1 and 1: patches that are closer together turn by less, as a picture would that
+// On another grid its sides still are -1 and 1: patches that are closer together turn by less, as a image would that
 // is looked at in more detail.
 func newRopeDINOv3(scope *model.Scope, c Config) Rotary {
 	r := dinoRope{theta: 100, normalize: "separate", rescale: 2}

@@ -106,6 +106,6 @@ func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {
 func newSinCos2D(scope *model.Scope, c Config) Additive {
 	variant := model.GetParamOr(scope, paramSinCos2DVariant, sinCosMAE)
 	rows := tensors.FromFlatDataAndDimensions(
-		sinCos2D(variant, c.Rows(), c.Cols(), c.PlacedPrefix(), c.Width), c.Places(), c.Width)
+		sinCos2D(variant, c.Rows(), c.Cols(), c.PrefixPositions(), c.Width), c.Positions(), c.Width)
 	return &table{name: "sincos2d(" + variant + ")", rows: func(g *Graph) *Node { return Const(g, rows) }}
 }

@@ -19,8 +19,8 @@ import (
 // first word of the sequence, p = 0, and the patches begin at p = 1; without a class token they begin at 0. On another
 // grid the table is computed anew for its places.
 func newSinusoidal1D(_ *model.Scope, c Config) Additive {
-	flat := make([]float32, c.Places()*c.Width)
-	for p := range c.Places() {
+	flat := make([]float32, c.Positions()*c.Width)
+	for p := range c.Positions() {
 		for i := range c.Width {
 			angle := float64(p) * math.Pow(10000, -float64(i-i%2)/float64(c.Width))
 			value := math.Sin(angle)
@@ -30,6 +30,6 @@ func newSinusoidal1D(_ *model.Scope, c Config) Additive {
 			flat[p*c.Width+i] = float32(value)
 		}
 	}
-	rows := tensors.FromFlatDataAndDimensions(flat, c.Places(), c.Width)
+	rows := tensors.FromFlatDataAndDimensions(flat, c.Positions(), c.Width)
 	return &table{name: "sinusoidal1d", rows: func(g *Graph) *Node { return Const(g, rows) }}
 }

@@ -20,7 +20,7 @@
 //	...
 //	logits := config.Logits(scope, images) // in a model function of GoMLX
 //
-// Pictures of different aspects keep theirs as a batch of another kind, see Pictures.
+// NaFlexImages of different aspects keep theirs as a batch of another kind, see NaFlexImages.
 //
 // Weights are float32 variables. With DType "bfloat16" the tokens and the matrix products of the blocks are bfloat16;
 // normalisation, softmax, the computation of the positions, pooling and the head stay in float32.

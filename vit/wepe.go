@@ -11,17 +11,17 @@ import (
 
 // newWePE configures the Weierstrass encoding from the hyperparameters of the scope.
 func newWePE(scope *model.Scope, c Config) Additive {
-	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.PlacedPrefix()).FromScope().Done()
+	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.PrefixPositions()).FromScope().Done()
 }
 
 // wepeParameters counts the default form: ω3′, α_scale, β, a linear layer from 4 features and its LayerNorm, and one
 // vector per prefix token; 8·width+3 with a class token.
-func wepeParameters(c Config) int { return 3 + (4+1+2+c.PlacedPrefix())*c.Width }
+func wepeParameters(c Config) int { return 3 + (4+1+2+c.PrefixPositions())*c.Width }
 
 // newWePESphere is newWePE with ℘ and ℘′ on the Riemann sphere, over the whole cell, unless the hyperparameters say
 // otherwise: docs/mathematics.md, section 14.
 func newWePESphere(scope *model.Scope, c Config) Additive {
-	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.PlacedPrefix()).OnSphere().FromScope().Done()
+	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.PrefixPositions()).OnSphere().FromScope().Done()
 }
 
 // wepeSphereParameters counts as wepeParameters, with 6 features.
@@ -30,7 +30,7 @@ func wepeSphereParameters(c Config) int { return wepeParameters(c) + 2*c.Width }
 // newWePETable is newWePE with a look-up table in place of ℘ itself, unless wepe_evaluation says
 // otherwise. The table is stored beside the variables and ω3′ is not trained.
 func newWePETable(scope *model.Scope, c Config) Additive {
-	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.PlacedPrefix()).
+	return wepe.New(scope, c.Rows(), c.Cols(), c.Width).WithPrefix(c.PrefixPositions()).
 		WithTable(0, 0).FromScope().Done()
 }
 

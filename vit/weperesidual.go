@@ -25,8 +25,8 @@ func newWePEResidual(scope *model.Scope, c Config) Additive {
 	projection := weight.Float32(scope, "projection", weight.Normal(0.02), field.Len(), c.Width)
 	residual := weight.Float32(scope, "residual", weight.Constant(0), rows, cols, c.Width)
 	var prefix *model.Variable
-	if c.PlacedPrefix() > 0 {
-		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.PlacedPrefix(), c.Width)
+	if c.PrefixPositions() > 0 {
+		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.PrefixPositions(), c.Width)
 	}
 	return &table{name: "wepe-residual", rows: func(g *Graph) *Node {
 		x := MatMul(field.Features(g), projection.NodeValue(g)) // [Rows·Cols, width]
@@ -39,4 +39,4 @@ func newWePEResidual(scope *model.Scope, c Config) Additive {
 }
 
 // wepeResidualParameters counts the default form: a learned table, 12 features and two scalars of the lattice.
-func wepeResidualParameters(c Config) int { return (c.Places()+12)*c.Width + 2 }
+func wepeResidualParameters(c Config) int { return (c.Positions()+12)*c.Width + 2 }

@@ -235,8 +235,8 @@ func (l laws) additive(t *testing.T) {
 		// Times one: a variable that is itself an output comes back wrong from the onnx backend.
 		return []*Node{MulScalar(encoder.Encode(in[0].Graph()), 1), encoder.PreEncode(in[0], in[1], 1)}
 	}, zeros, indices)
-	if len(got[0]) != c.Places()*c.Width {
-		t.Fatalf("Encode returns %d numbers, want [%d, %d]", len(got[0]), c.Places(), c.Width)
+	if len(got[0]) != c.Positions()*c.Width {
+		t.Fatalf("Encode returns %d numbers, want [%d, %d]", len(got[0]), c.Positions(), c.Width)
 	}
 	for k := range batch * len(indices) {
 		row := int(indices[k%len(indices)]) * c.Width
@@ -328,7 +328,7 @@ func (l laws) bias(t *testing.T) {
 
 func (l laws) images(t *testing.T) {
 	c := l.config()
-	if l.ValidatePictures() != nil {
+	if l.ValidateNaFlex() != nil {
 		t.Skip("it serves images of one grid")
 	}
 	store := stirred(t, c)
@@ -336,7 +336,7 @@ func (l laws) images(t *testing.T) {
 	got := build(t, store, func(scope *model.Scope, in []*Node) []*Node {
 		patches := Reshape(in[0], 2, rows, c.PatchSize, cols, c.PatchSize*c.Channels)
 		strips := Reshape(TransposeAllAxes(patches, 0, 1, 3, 2, 4), 2, -1, c.PatchSize, c.Channels)
-		return []*Node{c.PicturesLogits(scope, vit.Pictures{Strips: strips, Grids: [][2]int{{2, 7}, {rows, cols}},
+		return []*Node{c.NaFlexLogits(scope, vit.NaFlexImages{Strips: strips, Grids: [][2]int{{2, 7}, {rows, cols}},
 			Grid: Const(in[0].Graph(), []int64{1, 1})})}
 	}, noise(c))[0]
 	gomlxtest.Near(t, "logits", got, want, 1e-5)

@@ -35,10 +35,10 @@ func newRings(scope *model.Scope, c vit.Config) vit.Additive {
 func (r rings) Name() string { return "rings" }
 
 func (r rings) Encode(g *Graph) *Node {
-	distances := make([]float32, r.c.Places())
-	for i := range distances[r.c.PlacedPrefix():] {
+	distances := make([]float32, r.c.Positions())
+	for i := range distances[r.c.PrefixPositions():] {
 		row, col := float64(i/r.c.Cols())+0.5, float64(i%r.c.Cols())+0.5
-		distances[r.c.PlacedPrefix()+i] = float32(math.Hypot(row-float64(r.c.Rows())/2, col-float64(r.c.Cols())/2) * 2 /
+		distances[r.c.PrefixPositions()+i] = float32(math.Hypot(row-float64(r.c.Rows())/2, col-float64(r.c.Cols())/2) * 2 /
 			float64(r.c.Rows()))
 	}
 	return MatMul(InsertAxes(Const(g, distances), -1), r.vector.NodeValue(g)) // [places, width]

@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// onManyGrids are the encodings that serve pictures of several grids, and one that acts in three places.
+// onManyGrids are the encodings that serve images of several grids, and one that acts in three places.
 func onManyGrids() (names []string) {
 	for _, p := range Positions() {
 		if !p.Pretrained {
@@ -45,8 +45,8 @@ func sized(c Config, rows, cols int) Config {
 	return c
 }
 
-// picture is an image of a grid, the same numbers at every call.
-func picture(c Config, rows, cols int) []float32 {
+// image is an image of a grid, the same numbers at every call.
+func image(c Config, rows, cols int) []float32 {
 	return tensors.MustCopyFlatData[float32](gomlxtest.Noise(1, rows*c.PatchSize, cols*c.PatchSize, c.Channels))
 }
 
@@ -66,7 +66,7 @@ func onOther(t *testing.T, store *model.Store, c Config, rows, cols int) *model.
 	if table == nil {
 		return out
 	}
-	old, prefix := gomlxtest.Values(t, table.MustValue()), c.PlacedPrefix()
+	old, prefix := gomlxtest.Values(t, table.MustValue()), c.PrefixPositions()
 	hat := func(n, m, i, k int) float64 { // of the old place k for the new place i
 		scale := float64(n) / float64(m)
 		return max(0, 1-math.Abs(float64(k)+0.5-(float64(i)+0.5)*scale)/max(1, scale))
@@ -119,7 +119,7 @@ func stirred(t *testing.T, store *model.Store) *model.Store {
 
 var testGrids = [][2]int{{5, 3}, {2, 7}, {7, 2}, {3, 5}, {1, 1}}
 
-// picturesLogits runs the pictures of some of testGrids, in strips of 17 patches.
+// picturesLogits runs the images of some of testGrids, in strips of 17 patches.
 func picturesLogits(t *testing.T, store *model.Store, c Config, fill float32, which ...int) [][]float64 {
 	t.Helper()
 	const n = 17
@@ -127,11 +127,11 @@ func picturesLogits(t *testing.T, store *model.Store, c Config, fill float32, wh
 	var numbers []int64
 	for _, i := range which {
 		rows, cols := testGrids[i][0], testGrids[i][1]
-		flat = append(flat, strips(picture(c, rows, cols), rows, cols, c.PatchSize, c.Channels, n, fill)...)
+		flat = append(flat, strips(image(c, rows, cols), rows, cols, c.PatchSize, c.Channels, n, fill)...)
 		numbers = append(numbers, int64(i))
 	}
 	logits := gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
-		return []*Node{c.PicturesLogits(scope.In("vit"), Pictures{Strips: in[0], Grids: testGrids, Grid: in[1]})}
+		return []*Node{c.NaFlexLogits(scope.In("vit"), NaFlexImages{Strips: in[0], Grids: testGrids, Grid: in[1]})}
 	}, tensors.FromFlatDataAndDimensions(flat, len(which), n*c.PatchSize, c.PatchSize, c.Channels), numbers)[0]
 	return slices.Collect(slices.Chunk(logits, c.Classes))
 }
@@ -150,7 +150,7 @@ func TestPicturesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 			got := picturesLogits(t, store, c, 0.7, which...)
 			for k, i := range which {
 				on := sized(c, testGrids[i][0], testGrids[i][1])
-				image := tensors.FromFlatDataAndDimensions(picture(c, on.Rows(), on.Cols()), 1, on.ImageRows, on.ImageCols,
+				image := tensors.FromFlatDataAndDimensions(image(c, on.Rows(), on.Cols()), 1, on.ImageRows, on.ImageCols,
 					on.Channels)
 				want := logitsOf(t, onOther(t, store, c, on.Rows(), on.Cols()), on, image)
 				gomlxtest.Near(t, strings.Join([]string{position, pool, on.gridName()}, " "), got[k], want, 1e-5)
@@ -171,7 +171,7 @@ func TestPaddingHasNoPartInLogits(t *testing.T) {
 	zero, loud := picturesLogits(t, store, c, 0, 1, 4), picturesLogits(t, store, c, 1e4, 1, 4)
 	for k := range zero {
 		if !slices.Equal(zero[k], loud[k]) {
-			t.Errorf("picture %d: %v with padding of zeros, %v of 1e4", k, zero[k], loud[k])
+			t.Errorf("image %d: %v with padding of zeros, %v of 1e4", k, zero[k], loud[k])
 		}
 	}
 }
@@ -216,14 +216,14 @@ func TestAMaskedStepHasTheGradientOfTheUnpaddedPicture(t *testing.T) {
 			which = 0 // elsewhere it has other variables, see onOther
 		}
 		rows, cols := testGrids[which][0], testGrids[which][1]
-		flat := strips(picture(c, rows, cols), rows, cols, c.PatchSize, c.Channels, n, 0.7)
+		flat := strips(image(c, rows, cols), rows, cols, c.PatchSize, c.Channels, n, 0.7)
 		got := gradients(t, store, func(scope *model.Scope, in []*Node) *Node {
-			return c.PicturesLogits(scope, Pictures{Strips: in[0], Grids: testGrids, Grid: in[1]})
+			return c.NaFlexLogits(scope, NaFlexImages{Strips: in[0], Grids: testGrids, Grid: in[1]})
 		}, tensors.FromFlatDataAndDimensions(flat, 1, n*c.PatchSize, c.PatchSize, c.Channels), []int64{int64(which)})
 		on := sized(c, rows, cols)
 		want := gradients(t, onOther(t, store, c, rows, cols), func(scope *model.Scope, in []*Node) *Node {
 			return on.Logits(scope, in[0])
-		}, tensors.FromFlatDataAndDimensions(picture(c, rows, cols), 1, on.ImageRows, on.ImageCols, c.Channels))
+		}, tensors.FromFlatDataAndDimensions(image(c, rows, cols), 1, on.ImageRows, on.ImageCols, c.Channels))
 		if len(got) != len(want) {
 			t.Errorf("%s: gradients of %d variables, want %d", position, len(got), len(want))
 		}
@@ -240,7 +240,7 @@ func TestAnEncodingOfOneGridIsRefusedForPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := encoding.ValidatePictures(); err == nil || !strings.Contains(err.Error(), "position hybrid") {
+	if err := encoding.ValidateNaFlex(); err == nil || !strings.Contains(err.Error(), "position hybrid") {
 		t.Errorf("hybrid: %v", err)
 	}
 }

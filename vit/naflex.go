@@ -15,30 +15,30 @@ import (
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// Pictures is a batch of pictures that keep their aspect: each has a grid of its own, of N patches or fewer, and what
+// NaFlexImages is a batch of images that keep their aspect: each has a grid of its own, of N patches or fewer, and what
 // is left of N tokens is padding. This is the NaFlex of SigLIP 2 (https://arxiv.org/abs/2502.14786) and of timm, after
 // NaViT (https://arxiv.org/abs/2307.06304) without its packing.
 //
 // One graph serves all grids: what depends on the grid, be it added, turned or a bias, is built for each of Grids and
 // picked by Grid. Attention does not see padding, pooling does not count it, and it has no gradient.
-type Pictures struct {
+type NaFlexImages struct {
 	Strips *Node    // [batch, N·PatchSize, PatchSize, Channels]: patches below one another, row by row; then padding
-	Grids  [][2]int // rows and columns that a picture may have, rows·cols <= N
+	Grids  [][2]int // rows and columns that an image may have, rows·cols <= N
 	Grid   *Node    // int64 [batch]: which of Grids each has
 }
 
-// PicturesLogits is Logits for pictures that keep their aspect. The variables are those of a model of images of
-// ImageRows × ImageCols, and pictures of that grid have the logits that Logits gives them. On any other grid every
+// NaFlexLogits is Logits for images that keep their aspect. The variables are those of a model of images of
+// ImageRows × ImageCols, and images of that grid have the logits that Logits gives them. On any other grid every
 // encoding follows its own rule, as in Config.TrainedGrid; "learned" resamples its table as SigLIP 2 does, bilinearly
 // with antialias. N need not be Rows·Cols.
-func (c Config) PicturesLogits(scope *model.Scope, p Pictures) *Node {
-	return c.picturesTrace(scope, p, false).Logits
+func (c Config) NaFlexLogits(scope *model.Scope, p NaFlexImages) *Node {
+	return c.naflexTrace(scope, p, false).Logits
 }
 
-// picturesTrace is Trace for pictures that keep their aspect, with N in place of Rows·Cols.
-func (c Config) picturesTrace(scope *model.Scope, p Pictures, attentionWeights bool) *Trace {
+// naflexTrace is Trace for images that keep their aspect, with N in place of Rows·Cols.
+func (c Config) naflexTrace(scope *model.Scope, p NaFlexImages, attentionWeights bool) *Trace {
 	c = c.valid()
-	if err := c.Encoding().ValidatePictures(); err != nil {
+	if err := c.Encoding().ValidateNaFlex(); err != nil {
 		panic(err)
 	}
 	d := p.Strips.Shape().Dimensions
@@ -48,7 +48,7 @@ func (c Config) picturesTrace(scope *model.Scope, p Pictures, attentionWeights b
 	}
 	n := d[1] / c.PatchSize
 	if len(p.Grids) == 0 {
-		exceptions.Panicf("vit: pictures without grids")
+		exceptions.Panicf("vit: images without grids")
 	}
 	for _, grid := range p.Grids {
 		if min(grid[0], grid[1]) < 1 || grid[0]*grid[1] > n {
@@ -61,24 +61,24 @@ func (c Config) picturesTrace(scope *model.Scope, p Pictures, attentionWeights b
 	}, attentionWeights)
 }
 
-// ValidatePictures says which encoding cannot serve several grids in one graph.
-func (e Encoding) ValidatePictures() error {
+// ValidateNaFlex says which encoding cannot serve several grids in one graph.
+func (e Encoding) ValidateNaFlex() error {
 	for _, p := range e {
 		if p.Pretrained {
-			return fmt.Errorf("vit: position %s blends into a table of one grid: pictures of several want another encoding",
+			return fmt.Errorf("vit: position %s blends into a table of one grid: images of several want another encoding",
 				p.Name)
 		}
 	}
 	return nil
 }
 
-// manyGrids are the places of Pictures. Whatever the encoders hold for each grid stands in one table, grid after grid,
-// from which every picture takes what is its own.
+// manyGrids are the places of NaFlexImages. Whatever the encoders hold for each grid stands in one table, grid after
+// grid, from which every image takes what is its own.
 type manyGrids struct {
 	c      Config
 	grids  []Config // the model on each grid
-	grid   *Node    // int64 [batch]: which of them a picture has
-	tokens int      // of a picture, with padding
+	grid   *Node    // int64 [batch]: which of them an image has
+	tokens int      // of an image, with padding
 
 	rows   *Node    // [places of all grids + 1, width] of what is added, the last zero; nil for none
 	placed *Node    // int64 [batch, tokens], in rows
@@ -122,7 +122,7 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 	}
 	switch {
 	case ok:
-		m.addRows([]*Node{atOnce.EncodeOn(g, grids)}, c.PlacedPrefix())
+		m.addRows([]*Node{atOnce.EncodeOn(g, grids)}, c.PrefixPositions())
 	case own.Additive != nil:
 		m.addEach(encoders)
 	}
@@ -143,12 +143,12 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 	return m
 }
 
-// own picks the pictures' own of equally many numbers for every grid: [batch, numbers].
+// own picks the images' own of equally many numbers for every grid: [batch, numbers].
 func (m *manyGrids) own(ofGrids *Node) *Node {
 	return additive.Rows(Reshape(ofGrids, len(m.grids), -1), m.grid)
 }
 
-// indices picks the pictures' own of indices of tokens, [batch, tokens].
+// indices picks the images' own of indices of tokens, [batch, tokens].
 func (m *manyGrids) indices(at func(on Config, i, token int) int) *Node {
 	var all []int64
 	for i, on := range m.grids {
@@ -179,18 +179,18 @@ func (m *manyGrids) addEach(encoders []Encoders) {
 // addRows takes rows of which so many, in front, are those of the prefix for all grids.
 func (m *manyGrids) addRows(rows []*Node, shared int) {
 	c := m.c
-	start, end := m.starts(shared, func(on Config) int { return on.Places() - shared })
+	start, end := m.starts(shared, func(on Config) int { return on.Positions() - shared })
 	m.rows = Concatenate(append(rows, Zeros(m.grid.Graph(), shapes.Make(dtypes.Float32, 1, c.Width))), 0)
 	m.placed = m.indices(func(on Config, i, token int) int {
 		switch {
 		case token < shared:
 			return token
-		case token < c.PlacedPrefix():
+		case token < c.PrefixPositions():
 			return start[i] + token
 		case token < c.Prefix() || token >= on.Tokens(): // without a place, or padding
 			return end
 		}
-		return start[i] - shared + token - c.Prefix() + c.PlacedPrefix()
+		return start[i] - shared + token - c.Prefix() + c.PrefixPositions()
 	})
 }
 
