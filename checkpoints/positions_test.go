@@ -22,7 +22,7 @@ var ownEncodings = append(vit.PositionNames(), "wepe+rope-mixed", "learned+rope-
 	"fope+wepe-bias")
 
 func TestAModelOfEveryEncodingOnDisk(t *testing.T) {
-	for _, position := range ownEncodings {
+	for _, position := range gomlxtest.Encodings(ownEncodings) {
 		c := ownViT(position)
 		c.PatchNorm, c.Pool = true, vit.PoolMean
 		store := stirred(t, c, nil)

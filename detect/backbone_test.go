@@ -33,7 +33,7 @@ func output(t *testing.T, b Backbone, images *tensors.Tensor) []float64 {
 	build := func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{b.Trace(s.At(backboneScope), in[0], false).Output}
 	}
-	gomlxtest.RunModel(t, store, build, images)
+	gomlxtest.Build(t, store, build, images)
 	for v := range store.IterVariables() {
 		v.MustValue().MustMutableFlatData(func(flat any) {
 			if x, ok := flat.([]float32); ok && strings.Contains(v.Path(), "/attention/") {
@@ -48,7 +48,7 @@ func output(t *testing.T, b Backbone, images *tensors.Tensor) []float64 {
 
 func TestAWindowOverTheWholePictureIsGlobalAttentionInEveryEncoding(t *testing.T) {
 	images := gomlxtest.Noise(3, 8, 8, 1)
-	for _, position := range append(vit.PositionNames(), "grid2d+rope-axial") {
+	for _, position := range gomlxtest.Encodings(append(vit.PositionNames(), "grid2d+rope-axial")) {
 		windowed, global := small(position, 4, 4, 4), small(position, 4, 4, 4)
 		global.Global = []int{0, 1}
 		for _, relative := range []bool{false, true} {
@@ -87,17 +87,17 @@ func TestAWindowSeesNothingOutside(t *testing.T) {
 
 // On a grid of 5×7 in windows of 3 every encoding has to say what a token without a place gets.
 func TestEveryEncodingTakesWindowsBeyondThePictureAndOtherSizes(t *testing.T) {
-	for _, p := range vit.Positions() {
-		b := small(p.Name, 5, 7, 3)
+	for _, position := range gomlxtest.Encodings(vit.PositionNames()) {
+		b := small(position, 5, 7, 3)
 		b.Global, b.Relative = []int{1}, true
 		for _, size := range [][2]int{{5, 7}, {6, 4}} {
-			if p.Name == "hybrid" && size != [2]int{5, 7} {
+			if position == "hybrid" && size != [2]int{5, 7} {
 				continue // its table has one grid
 			}
 			values := output(t, b, gomlxtest.Noise(2, 2*size[0], 2*size[1], 1))
 			for _, x := range values {
 				if !(x > -1e6 && x < 1e6) {
-					t.Fatalf("%s: %g among the outputs", p.Name, x)
+					t.Fatalf("%s: %g among the outputs", position, x)
 				}
 			}
 		}

@@ -15,15 +15,19 @@ import (
 )
 
 func TestFrozenGroupsKeepTheirBitsAndHaveNoState(t *testing.T) {
-	for freeze, trained := range map[string][]string{
-		"":                       {groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead},
-		"backbone,position,gate": {groupHead}, // the linear probe
-		"backbone":               {groupPosition, groupGate, groupHead},
-		"table":                  {groupWeights, groupVectors, groupPosition, groupGate, groupHead},
-		" head , gate":           {groupWeights, groupVectors, groupTable, groupPosition},
-		"weights,vectors,head":   {groupTable, groupPosition, groupGate},
+	for i, test := range []struct {
+		freeze  string
+		trained []string
+	}{
+		{"", []string{groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead}},
+		{"backbone,position,gate", []string{groupHead}}, // the linear probe
+		{"backbone", []string{groupPosition, groupGate, groupHead}},
+		{"table", []string{groupWeights, groupVectors, groupPosition, groupGate, groupHead}},
+		{" head , gate", []string{groupWeights, groupVectors, groupTable, groupPosition}},
+		{"weights,vectors,head", []string{groupTable, groupPosition, groupGate}},
 	} {
-		for _, kind := range []string{kindAdamW, kindSGD} {
+		freeze, trained := test.freeze, test.trained
+		for _, kind := range gomlxtest.InTurn(i, kindAdamW, kindSGD) {
 			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema=0.5;accumulate=2;learning_rate=0.1;"+
 				"optimizer.weight_decay=0;optimizer.kind="+kind+";freeze="+freeze, 30))
 			store := trainer.model.store

@@ -307,7 +307,7 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 		Augment: data.Augment{Mean: [3]float64{0.1, 0.1, 0.1}, Std: [3]float64{0.2, 0.2, 0.2}},
 	}
 	chance := math.Log(4)
-	for _, position := range vit.PositionNames() {
+	for _, position := range gomlxtest.Encodings(vit.PositionNames()) {
 		// Distances alone are the same seen from each of four corners.
 		learns := position != "none" && position != "alibi2d"
 		recipe.Model.Position, recipe.Epochs = position, 6

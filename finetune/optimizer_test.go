@@ -222,7 +222,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		},
 	}
 	used := make([]bool, len(of))
-	for _, name := range vit.PositionNames() {
+	for _, name := range gomlxtest.Encodings(vit.PositionNames()) {
 		trainer := begun(t, tinyRun(t, "model.depth=1;model.patch_norm=true;model.position="+name, 30))
 		advanced(t, trainer, 1)
 		for v := range trainer.model.variables() {
@@ -251,7 +251,7 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		}
 	}
 	for i, m := range of {
-		if !used[i] {
+		if !used[i] && !gomlxtest.OnXLA() {
 			t.Errorf("no variable is %s", m.pattern)
 		}
 	}

@@ -57,9 +57,9 @@ func TestPoolingTakesTheClassTokenOrTheMeanOfThePatches(t *testing.T) {
 
 func TestDropoutActsInTrainingOnly(t *testing.T) {
 	c := small("none", PoolClass)
-	quiet, _ := forward(t, c, 9)
+	quiet := logitsOf(t, gomlxtest.Seeded(t, 9), c, noise(c, 2))
 	c.Dropout, c.AttentionDropout, c.DropPath = 0.4, 0.4, 0.4
-	if evaluated, _ := forward(t, c, 9); !slices.Equal(evaluated, quiet) {
+	if evaluated := logitsOf(t, gomlxtest.Seeded(t, 9), c, noise(c, 2)); !slices.Equal(evaluated, quiet) {
 		t.Error("dropout changes the logits in evaluation")
 	}
 	trained := func(c Config) []float64 {
@@ -121,12 +121,12 @@ func TestBfloat16IsCloseToFloat32(t *testing.T) {
 		}
 		return
 	}
-	for _, position := range several() {
-		for _, pool := range []string{PoolClass, PoolMean} {
+	for i, position := range gomlxtest.Encodings(PositionNames()) {
+		for _, pool := range gomlxtest.InTurn(i, PoolClass, PoolMean) {
 			c := small(position, pool)
-			want, _ := forward(t, c, 4)
+			want := logitsOf(t, gomlxtest.Seeded(t, 4), c, noise(c, 2))
 			c.DType = "bfloat16"
-			got, _ := forward(t, c, 4)
+			got := logitsOf(t, gomlxtest.Seeded(t, 4), c, noise(c, 2))
 			if slices.Equal(got, want) {
 				t.Errorf("%s, pool %s: bfloat16 equals float32 in every bit", position, pool)
 			}

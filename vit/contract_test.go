@@ -4,6 +4,7 @@ package vit
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -17,18 +18,25 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// forward returns the logits of a model and, by path, all variables of the store it was built in.
-func forward(t *testing.T, c Config, seed int64) (logits []float64, weights map[string][]float64) {
+// variables creates those of a model in a store.
+func variables(t *testing.T, store *model.Store, c Config) {
 	t.Helper()
-	store := gomlxtest.Seeded(t, seed)
-	logits = logitsOf(t, store, c, noise(c, 2))
-	weights = map[string][]float64{}
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{c.Logits(s.In("vit"), in[0])}
+	}, noise(c, 1))
+}
+
+// weights returns, by path, all variables of a model that is drawn from a seed.
+func weights(t *testing.T, c Config, seed int64) map[string][]float64 {
+	t.Helper()
+	store, weights := gomlxtest.Seeded(t, seed), map[string][]float64{}
+	variables(t, store, c)
 	for v := range store.IterVariables() {
 		if strings.HasPrefix(v.Path(), "/vit/") {
 			weights[v.Path()] = gomlxtest.Values(t, v.MustValue())
 		}
 	}
-	return logits, weights
+	return weights
 }
 
 func TestModelsThatDifferInTheirEncodingStartFromTheSameBackbone(t *testing.T) {
@@ -36,13 +44,9 @@ func TestModelsThatDifferInTheirEncodingStartFromTheSameBackbone(t *testing.T) {
 		backbone := func(position string) map[string][]float64 {
 			c := small(position, PoolClass)
 			c.Init = init
-			_, weights := forward(t, c, 7)
-			for path := range weights {
-				if strings.HasPrefix(path, "/vit/position/") {
-					delete(weights, path)
-				}
-			}
-			return weights
+			all := weights(t, c, 7)
+			maps.DeleteFunc(all, func(path string, _ []float64) bool { return strings.HasPrefix(path, "/vit/position/") })
+			return all
 		}
 		want := backbone("none")
 		for _, position := range []string{"learned", "wepe"} { // the others by vittest.Laws
@@ -60,11 +64,9 @@ func TestModelsThatDifferInTheirEncodingStartFromTheSameBackbone(t *testing.T) {
 }
 
 func TestASeedDecidesEveryDrawnWeight(t *testing.T) {
-	for _, position := range several() {
+	for _, position := range PositionNames() {
 		c := small(position, PoolClass)
-		_, a := forward(t, c, 7)
-		_, same := forward(t, c, 7)
-		_, other := forward(t, c, 8)
+		a, same, other := weights(t, c, 7), weights(t, c, 7), weights(t, c, 8)
 		for path, values := range a {
 			if !slices.Equal(values, same[path]) {
 				t.Errorf("%s: %s differs at equal seeds", position, path)
@@ -111,8 +113,7 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 		{InitRelease, "block_00/mlp/hidden/biases", 0},
 	} {
 		c.Init = test.init
-		_, weights := forward(t, c, 5)
-		gomlxtest.Spreads(t, test.init+": "+test.path, weights["/vit/"+test.path], test.want)
+		gomlxtest.Spreads(t, test.init+": "+test.path, weights(t, c, 5)["/vit/"+test.path], test.want)
 	}
 }
 

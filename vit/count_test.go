@@ -32,14 +32,6 @@ func small(position, pool string) Config {
 	}.WithDefaults()
 }
 
-// several are the positions of tests that compile many models: all of them, or on XLA one of each kind.
-func several() []string {
-	if gomlxtest.OnXLA() {
-		return []string{"learned", "wepe", "wepe-sphere", "hybrid", "rope-mixed", "alibi2d"}
-	}
-	return PositionNames()
-}
-
 // noise is a batch of images for a model, the same numbers at every call.
 func noise(c Config, batch int) *tensors.Tensor {
 	return gomlxtest.Noise(batch, c.ImageRows, c.ImageCols, c.Channels)
@@ -56,7 +48,7 @@ func TestParametersCountsTheTrainableNumbersOfAModel(t *testing.T) {
 					c.PatchPositions = pool == PoolClass
 				}
 				store := model.NewStore()
-				logitsOf(t, store, c, noise(c, 2))
+				variables(t, store, c)
 				created := 0
 				for v := range store.IterVariables() {
 					if v.Trainable {

@@ -25,7 +25,7 @@ func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 	for _, p := range params {
 		store.SetParams(p)
 	}
-	logitsOf(t, store, c, noise(c, 2))
+	variables(t, store, c)
 	i := 0.0
 	for v := range store.IterVariables() {
 		if !strings.HasPrefix(v.Path(), "/vit/") || !v.Trainable {
@@ -58,9 +58,8 @@ func logitsOf(t *testing.T, store *model.Store, c Config, images *tensors.Tensor
 // graphOf lists the nodes of a model's graph: operation, shape and inputs of each.
 func graphOf(t *testing.T, store *model.Store, c Config) (nodes []string) {
 	t.Helper()
-	run(t, store, func(s *model.Scope, in []*Node) []*Node {
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
 		out := c.Logits(s.In("vit"), in[0])
-		nodes = nil
 		for _, node := range in[0].Graph().Nodes() {
 			line := fmt.Sprintf("%s %s", node.Type(), node.Shape())
 			if node.Type() == NodeTypeParameter {
@@ -77,11 +76,12 @@ func graphOf(t *testing.T, store *model.Store, c Config) (nodes []string) {
 }
 
 func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *testing.T) {
-	for _, p := range positions {
+	for i, position := range gomlxtest.Encodings(PositionNames()) {
+		p := gomlxtest.Must(EncodingNamed(position))(t)[0]
 		if !p.Folds() {
 			continue
 		}
-		for _, pool := range []string{PoolClass, PoolMean, PoolClassMean} {
+		for _, pool := range gomlxtest.InTurn(i, PoolClass, PoolMean, PoolClassMean) {
 			options := func(c Config) Config { // of the last, all others
 				if pool == PoolClassMean {
 					c.Registers, c.LayerScale, c.SwiGLU, c.QKVBias = 3, 0.1, true, QKVBiasNoKey

@@ -23,7 +23,7 @@ func onManyGrids() (names []string) {
 			names = append(names, p.Name)
 		}
 	}
-	return append(names, "learned+rope-mixed+alibi2d")
+	return gomlxtest.Encodings(append(names, "learned+rope-mixed+alibi2d"))
 }
 
 // strips cuts images [1, rows·p, cols·p, channels] into patches below one another, and fills up with padding of value
@@ -137,14 +137,14 @@ func picturesLogits(t *testing.T, store *model.Store, c Config, fill float32, wh
 }
 
 func TestPicturesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
-	for _, position := range onManyGrids() {
-		for _, pool := range []string{PoolClass, PoolMean, PoolClassMean} {
+	for i, position := range onManyGrids() {
+		for _, pool := range gomlxtest.InTurn(i, PoolClass, PoolMean, PoolClassMean) {
 			c := small(position, pool) // 5×3 patches
 			if pool == PoolClassMean {
 				c.Registers, c.PatchPositions = 2, true
 			}
 			store := gomlxtest.Seeded(t, 3)
-			logitsOf(t, store, c, noise(c, 1))
+			variables(t, store, c)
 			stirred(t, store)
 			which := []int{0, 2, 1, 3, 0, 4}
 			got := picturesLogits(t, store, c, 0.7, which...)
@@ -166,7 +166,7 @@ func (c Config) gridName() string {
 func TestPaddingHasNoPartInLogits(t *testing.T) {
 	c := small("learned+rope-mixed+alibi2d", PoolClassMean)
 	store := gomlxtest.Seeded(t, 3)
-	logitsOf(t, store, c, noise(c, 1))
+	variables(t, store, c)
 	stirred(t, store)
 	zero, loud := picturesLogits(t, store, c, 0, 1, 4), picturesLogits(t, store, c, 1e4, 1, 4)
 	for k := range zero {
@@ -205,11 +205,11 @@ func gradients(t *testing.T, store *model.Store, logits func(*model.Scope, []*No
 
 func TestAMaskedStepHasTheGradientOfTheUnpaddedPicture(t *testing.T) {
 	const n = 17
-	for _, position := range []string{"learned", "sincos2d", "factorized", "rope-axial", "rope-mixed", "liere", "wepe",
-		"wepe-sphere", "wepe-bias", "alibi2d"} {
+	for _, position := range gomlxtest.Encodings([]string{"learned", "sincos2d", "factorized", "rope-axial", "rope-mixed",
+		"liere", "wepe", "wepe-sphere", "wepe-bias", "alibi2d"}) {
 		c := small(position, PoolClassMean)
 		store := gomlxtest.Seeded(t, 3)
-		logitsOf(t, store, c, noise(c, 1))
+		variables(t, store, c)
 		stirred(t, store)
 		which := 1
 		if position == "learned" {

@@ -18,9 +18,9 @@ func TestRecomputeKeepsTheTokensBetweenBlocksAlone(t *testing.T) {
 	if gomlxtest.Backend().Name() == "onnxruntime" {
 		t.Skip("ONNX Runtime has no barrier to compute behind")
 	}
-	for _, position := range []string{
+	for _, position := range gomlxtest.Encodings([]string{
 		"wepe", "learned", "rope-mixed", "rope1d", "liere", "wepe-bias", "alibi2d", "hybrid",
-	} {
+	}) {
 		var grads [2][][]float64
 		var kept [2]int // numbers
 		for k, recompute := range []bool{false, true} {

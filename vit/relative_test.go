@@ -50,7 +50,7 @@ func TestAttentionIsTheSoftmaxOfScoresAndBiasInEveryBlock(t *testing.T) {
 			}
 			return append(nodes, trace.Logits)
 		}
-		run(t, store, build, noise(c, 2))
+		gomlxtest.Build(t, store, build, noise(c, 2))
 		large(store)
 		loud(store)
 		got := run(t, store, build, noise(c, 2))
@@ -102,7 +102,7 @@ func TestTheOrderOfPatchesMattersWithTheRelativeBiasAndNotWithout(t *testing.T) 
 		for _, pool := range []string{PoolMean, PoolClass} {
 			c := small(position, pool)
 			store := gomlxtest.Seeded(t, 3)
-			logitsOf(t, store, c, noise(c, 1))
+			variables(t, store, c)
 			if matters {
 				loud(store)
 			}

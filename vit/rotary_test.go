@@ -241,7 +241,7 @@ func TestEveryVariableOfARotaryModelTrains(t *testing.T) {
 		c.Width, c.Heads = 24, 2
 		store := gomlxtest.Seeded(t, 5)
 		store.SetParam("/"+paramFoPELearn, true)
-		logitsOf(t, store, c, noise(c, 2))
+		variables(t, store, c)
 		large(store)
 		var names []string
 		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {

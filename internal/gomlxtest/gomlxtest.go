@@ -8,9 +8,11 @@ package gomlxtest
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -34,6 +36,41 @@ var Backend = sync.OnceValue(func() compute.Backend {
 
 // OnXLA reports whether tests run on XLA, which takes about a second to compile each new graph of a model.
 func OnXLA() bool { return Backend().Name() == "xla" }
+
+// Encodings are those of names to test: all, or on XLA, where the programs of one test take seconds to compile, one of
+// each kind. What a test asserts of the others does not depend on the backend, and pure Go tests it.
+func Encodings(names []string) []string {
+	if !OnXLA() {
+		return names
+	}
+	few := []string{"none", "learned", "wepe", "wepe-sphere", "hybrid", "rope-mixed", "alibi2d",
+		"learned+rope-mixed+alibi2d"}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(few, name) })
+}
+
+// InTurn are those of names to test in the i-th case: all, or on XLA one, another in the next case.
+func InTurn(i int, names ...string) []string {
+	if !OnXLA() {
+		return names
+	}
+	return names[i%len(names):][:1]
+}
+
+// Build builds a graph with variables and does not compile it: for the variables that it creates in the store.
+func Build(t testing.TB, store *model.Store, build func(*model.Scope, []*graph.Node) []*graph.Node,
+	inputs ...*tensors.Tensor) {
+	t.Helper()
+	g := graph.NewGraph(Backend(), "build")
+	defer g.Finalize()
+	var nodes []*graph.Node
+	for i, input := range inputs {
+		nodes = append(nodes, graph.Parameter(g, fmt.Sprint("input", i), input.Shape()))
+	}
+	build(store.RootScope(), nodes)
+	if err := store.InitializeVariables(Backend(), nil); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Run builds and runs one graph on the test backend and returns its outputs widened to float64.
 // Each input is a Go value or tensor that GoMLX accepts.

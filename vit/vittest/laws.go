@@ -91,11 +91,20 @@ func logits(t *testing.T, store *model.Store, c vit.Config) []float64 {
 		noise(c))[0]
 }
 
+// drawn is a store with the variables of a model, drawn from a seed.
+func drawn(t *testing.T, c vit.Config, seed int64) *model.Store {
+	t.Helper()
+	store := gomlxtest.Seeded(t, seed)
+	gomlxtest.Build(t, store, func(scope *model.Scope, in []*Node) []*Node {
+		return []*Node{c.Logits(scope.In("vit"), in[0])}
+	}, noise(c))
+	return store
+}
+
 // variables returns those of a model drawn from a seed, by path below its scope.
 func variables(t *testing.T, c vit.Config, seed int64) map[string][]float64 {
 	t.Helper()
-	store, out := gomlxtest.Seeded(t, seed), map[string][]float64{}
-	logits(t, store, c)
+	store, out := drawn(t, c, seed), map[string][]float64{}
 	for v := range store.IterVariables() {
 		if path, ok := strings.CutPrefix(v.Path(), "/vit/"); ok {
 			out[path] = gomlxtest.Values(t, v.MustValue())
@@ -107,8 +116,7 @@ func variables(t *testing.T, c vit.Config, seed int64) map[string][]float64 {
 // stirred is a store with the model's variables moved away from where they start, so that zeros and ones hide nothing.
 func stirred(t *testing.T, c vit.Config) *model.Store {
 	t.Helper()
-	store, at := gomlxtest.Seeded(t, 7), 0.0
-	logits(t, store, c)
+	store, at := drawn(t, c, 7), 0.0
 	for v := range store.IterVariables() {
 		if !v.Trainable {
 			continue
@@ -150,8 +158,7 @@ func (l laws) parameters(t *testing.T) {
 		if c.Pool = pool; pool == vit.PoolClassMean {
 			c.Registers, c.PatchPositions, c.LayerScale, c.SwiGLU, c.QKVBias = 3, true, 0.1, true, vit.QKVBiasNoKey
 		}
-		store, created := gomlxtest.Seeded(t, 7), 0
-		logits(t, store, c)
+		store, created := drawn(t, c, 7), 0
 		for v := range store.IterVariables() {
 			if v.Trainable {
 				created += v.Shape().Size()
@@ -185,8 +192,7 @@ func (l laws) grid(t *testing.T) {
 	if l.perPosition() {
 		t.Skip("its table has a row per position")
 	}
-	store := gomlxtest.Seeded(t, 5)
-	logits(t, store, c)
+	store := drawn(t, c, 5)
 	known := store.NumVariables()
 	for name, value := range c.TrainedGrid() {
 		store.SetParam("/"+name, value)

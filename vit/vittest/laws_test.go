@@ -94,8 +94,8 @@ func init() {
 }
 
 func TestOurEncodingsAndThoseOfOtherModulesKeepTheLaws(t *testing.T) {
-	for _, name := range append(vit.PositionNames(), "rings+flips+far", "learned+rope-axial", "hybrid+liere",
-		"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d") {
+	for _, name := range append(gomlxtest.Encodings(append(vit.PositionNames(), "learned+rope-axial", "hybrid+liere",
+		"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d")), "rings+flips+far") {
 		t.Run(name, func(t *testing.T) { vittest.Laws(t, name) })
 	}
 }
