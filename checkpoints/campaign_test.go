@@ -50,7 +50,7 @@ func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
 func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
 	rng, root := campaign.Rand(31), t.TempDir()
 	types := map[string]dtypes.DType{"float32": dtypes.Float32, "float16": dtypes.Float16, "bfloat16": dtypes.BFloat16}
-	for i := range campaign.Times(t, 10, 10_000, "random models through all formats that are read") {
+	for i := range campaign.Times(10) {
 		name := []string{"float32", "float16", "bfloat16"}[i%3]
 		want := randomViT(t, rng, types[name])
 		m := want
@@ -116,7 +116,7 @@ func calm(m *Imported) *Imported {
 // ONNX is written and never read: the numbers of each variable stand in the file, bit for bit and in our order.
 func TestRandomModelsHaveTheirBitsInONNXFiles(t *testing.T) {
 	rng, dir := campaign.Rand(32), filepath.Join(t.TempDir(), "model")
-	for i := range campaign.Times(t, 3, 300, "random models in ONNX files") {
+	for i := range campaign.Times(3) {
 		m := calm(randomViT(t, rng, dtypes.Float32))
 		raw := readFile(t, onnxOf(t, dir, m))
 		for path, x := range m.Variables {
@@ -133,7 +133,7 @@ func TestMutatedONNXFilesAreRefusedOrRun(t *testing.T) {
 	m := calm(randomViT(t, rng, dtypes.Float32))
 	file := onnxOf(t, filepath.Join(t.TempDir(), "model"), m)
 	whole, images, ran, refused := readFile(t, file), Noise(m.Config, 1, 1), 0, 0
-	for i := range campaign.Times(t, 50, 20_000, "mutated ONNX files") {
+	for i := range campaign.Times(50) {
 		putFile(t, file, campaign.Mutate(rng, whole, whole))
 		start := time.Now()
 		logits, err := ONNXLogits(file, m.Config, images)
@@ -163,7 +163,7 @@ func TestNothingLeaksFromWhatIsOpenedRefusedAndClosed(t *testing.T) {
 		rewrite(t, cut, func(raw []byte) []byte { return raw[:len(raw)-7] })
 		files = append(files, file, cut)
 	}
-	campaign.Leaks(t, 20, 1000, "times locked, opened, loaded, refused and closed", func(int) {
+	campaign.Leaks(t, 20, func(int) {
 		unlock, err := Lock(dir)
 		if err != nil {
 			t.Fatal(err)

@@ -162,7 +162,7 @@ func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 	}
 	rng := campaign.Rand(7)
 	tried, accepted := 0, 0
-	for i := range campaign.Times(t, 1000, 70_000, "mutated checkpoints of our own") {
+	for i := range campaign.Times(1000) {
 		tried++
 		name := names[rng.IntN(len(names))]
 		raw := campaign.Mutate(rng, original[name], original[names[rng.IntN(len(names))]])
@@ -204,7 +204,7 @@ func TestAMutatedHeaderNeverChangesAnotherTensor(t *testing.T) {
 	}
 	length := binary.LittleEndian.Uint64(raw)
 	header, data := raw[8:8+length], raw[8+length:]
-	for i := range campaign.Times(t, 1000, 30_000, "mutated headers of safetensors") {
+	for i := range campaign.Times(1000) {
 		edited := campaign.Mutate(rng, header, header)
 		got, err := readAll(rawFile(string(edited), data))
 		if err != nil {

@@ -280,7 +280,7 @@ func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 	rewrite(t, filepath.Join(dir, foreignConfig), func(raw []byte) []byte {
 		return bytes.Replace(raw, fmt.Appendf(nil, `"depth": %d`, c.Depth), []byte(`"depth": 1000`), 1)
 	})
-	used, err := campaign.Attack(t, "a config.json", func() error {
+	used, err := campaign.Malformed(t, func() error {
 		_, err := Import(dir, ImportOptions{})
 		return err
 	})
@@ -419,7 +419,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	}
 	rng := campaign.Rand(9)
 	tried, accepted := 0, 0
-	for i := range campaign.Times(t, 2000, 100_000, "mutated models in safetensors, npz and JSON") {
+	for i := range campaign.Times(2000) {
 		tried++
 		among := [][]string{weights, texts}[i%2]
 		target := among[rng.IntN(len(among))]
@@ -433,11 +433,11 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 		}
 		var m *Imported
 		var err error
-		used, took := campaign.Fastest(2*time.Second, func() { m, err = Import(filepath.Dir(target), ImportOptions{}) })
+		used, took := campaign.Cost(func() { m, err = Import(filepath.Dir(target), ImportOptions{}) })
 		if used > uint64(3*(len(raw)+size)+16<<20) {
 			t.Errorf("mutation %d of %s: %d bytes allocated for %d", i, target, used, len(raw)+size)
 		}
-		if took > 2*time.Second {
+		if took > 20*time.Second {
 			t.Errorf("mutation %d of %s: %v", i, target, took)
 		}
 		switch {

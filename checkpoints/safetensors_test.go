@@ -255,9 +255,8 @@ func TestEveryAttackIsRefusedSoonAndInLittleMemory(t *testing.T) {
 		read := func() error { _, err = readAll(attack.raw); return err }
 		if len(attack.raw) > 2<<20 {
 			used, _ = campaign.Cost(func() { _ = read() })
-			campaign.Did(t, 1, "attacks by a header of several megabytes")
 		} else {
-			used, _ = campaign.Attack(t, "a safetensors file", read)
+			used, _ = campaign.Malformed(t, read)
 		}
 		little(attack.name, attack.raw, used)
 		var format *FormatError

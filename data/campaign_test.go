@@ -83,7 +83,7 @@ func TestEveryReaderOfSetsKeepsToTheMemoryOfItsFiles(t *testing.T) {
 		files := r.files(t)
 		names := slices.Sorted(maps.Keys(files))
 		dir := datatest.Tree(t, files)
-		for i := range campaign.Times(t, 20, 2000, "sets of "+name) {
+		for i := range campaign.Times(20) {
 			target := names[rng.IntN(len(names))]
 			raw := files[target]
 			if i > 0 {
@@ -117,7 +117,7 @@ func TestEveryReaderOfSetsKeepsToTheMemoryOfItsFiles(t *testing.T) {
 func TestNothingLeaksFromFeedsThatAreClosedAnywhere(t *testing.T) {
 	for _, container := range []string{"folders", "tar"} {
 		f, rng := sources(t)[container], campaign.Rand(11)
-		campaign.Leaks(t, 20, 1000, "feeds opened, read from and closed", func(int) {
+		campaign.Leaks(t, 20, func(int) {
 			feed := newLoader(streamed(t, f, Streaming{Workers: 1 + rng.IntN(8)}), Augment{}, 3, 13, epochs(f.Len(), 3))
 			defer feed.Close()
 			for range rng.IntN(6) {

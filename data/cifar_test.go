@@ -200,7 +200,7 @@ func TestCIFAR100RefusesDamageInOneLineNamingFileAndRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := datatest.Tree(t, c.files)
-			_, err := campaign.Attack(t, "CIFAR-100", func() error {
+			_, err := campaign.Malformed(t, func() error {
 				_, _, err := CIFAR100(dir)
 				return err
 			})

@@ -104,7 +104,7 @@ func TestTarRefusesInOneLine(t *testing.T) {
 		"a device":       {linked(tar.TypeBlock), "no images in 1"},
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
-		_, err := campaign.Attack(t, "a tar file", func() error {
+		_, err := campaign.Malformed(t, func() error {
 			_, err := Tar(dir, []string{filepath.Join(dir, "a.tar")}, nil)
 			return err
 		})

@@ -85,7 +85,7 @@ func TestARunDirectoryOfAnotherRunIsRefusedInOneLine(t *testing.T) {
 
 func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
 	rng := campaign.Rand(11)
-	campaign.Leaks(t, 5, 1000, "trainings begun, cancelled and closed", func(int) {
+	campaign.Leaks(t, 5, func(int) {
 		run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Test: dataset(9, 2),
 			Dir: t.TempDir()}
 		ctx, cancel := context.WithCancel(t.Context())

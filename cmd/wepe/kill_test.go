@@ -64,7 +64,7 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 	want, steps := lastVariables(t, whole)
 	wholeRows := gomlxtest.Must(report.ReadFiles(filepath.Join(whole, "rows.jsonl")))(t)
 	r, resumes := campaign.Rand(23), 0
-	for range campaign.Times(t, 4, 1000, "kills") {
+	for range campaign.Times(4) {
 		command := program.Command(t, everything(data, run, 2)...)
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
@@ -94,7 +94,6 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 	if len(rows.Results) != 1 || rows.Results[0].Validation != wholeRows.Results[0].Validation {
 		t.Errorf("results %+v, want %+v", rows.Results, wholeRows.Results)
 	}
-	campaign.Did(t, resumes, "of them between the first and the last save")
 }
 
 func TestASignalSavesAndTheExitCodeNamesIt(t *testing.T) {

@@ -229,7 +229,7 @@ func TestWhatIsNoSetOfImagesIsRefusedInOneLine(t *testing.T) {
 		}), "a damaged footer: it is cut"},
 	} {
 		c.write()
-		_, err := campaign.Attack(t, "a Parquet file", func() error {
+		_, err := campaign.Malformed(t, func() error {
 			_, err := Files(dir, []string{path}, nil)
 			return err
 		})
@@ -342,7 +342,7 @@ func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
 				if err := os.WriteFile(path, raw, 0o644); err != nil {
 					t.Fatal(err)
 				}
-				used, err := campaign.Attack(t, "a page's header", func() error {
+				used, err := campaign.Malformed(t, func() error {
 					files, err := Files(filepath.Dir(path), []string{path}, nil)
 					for part := 0; err == nil && part < files.Len(); part++ {
 						_, err = files.In.(*shards).read(part)
@@ -381,7 +381,7 @@ func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
 				if err := os.WriteFile(path, raw, 0o644); err != nil {
 					t.Fatal(err)
 				}
-				used, err := campaign.Attack(t, "what a page holds", func() error {
+				used, err := campaign.Malformed(t, func() error {
 					files, err := Files(filepath.Dir(path), []string{path}, nil)
 					if err == nil {
 						_, err = files.In.(*shards).read(0)

@@ -129,7 +129,7 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 		{with(`{"id":8,"image_id":1,"category_id":1,"area":NaN}`), "annotation number 1"},
 		{with(`{"id":8,"image_id":1,"category_id":1},`), "invalid"},
 	} {
-		_, err := campaign.Attack(t, "annotations", func() error {
+		_, err := campaign.Malformed(t, func() error {
 			_, err := Decode(strings.NewReader(c.text), "small.json")
 			return err
 		})

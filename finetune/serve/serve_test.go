@@ -281,7 +281,7 @@ func TestAMutatedImageNeverEndsTheServer(t *testing.T) {
 	seeds := [][]byte{pixels(t, 11, 13, red), pixels(t, 5, 3, blue), []byte("\xff\xd8\xff\xe0\x00\x10JFIF\x00"),
 		[]byte("RIFF\x24\x00\x00\x00WEBPVP8 "), []byte("GIF89a\x02\x00\x02\x00\x80\x00\x00"), []byte("BM\x46\x00\x00\x00")}
 	statuses := map[int]int{}
-	for i := range campaign.Times(t, 10_000, 100_000, "mutated images over HTTP") {
+	for i := range campaign.Times(10_000) {
 		raw := campaign.Mutate(rng, seeds[i%len(seeds)], seeds[rng.IntN(len(seeds))])
 		code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw))
 		statuses[code]++

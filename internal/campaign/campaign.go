@@ -1,111 +1,61 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package campaign scales tests. What an ordinary run of the tests does some hundred times, a campaign does as often as
-// docs/reliability.md promises: tools/campaign sets the environment and collects what the tests log.
+// Package campaign scales randomized tests: WEPE_TIMES=1000 makes them try that many times as often, and WEPE_SEED=1
+// gives them other random numbers (docs/reliability.md).
 package campaign
 
 import (
 	"flag"
-	"fmt"
-	"iter"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 )
 
-// The environment of a campaign.
-const (
-	Variable     = "WEPE_CAMPAIGN"       // "1": whole, else short
-	SeedVariable = "WEPE_CAMPAIGN_SEED"  // added to the seeds of the tests, 0 if unset
-	Limit        = "WEPE_CAMPAIGN_LIMIT" // a duration, after which a test may end short of what is promised
-	Logged       = "campaign: "          // begins what Did logs
-	Stopped      = Logged + "stopped"    // logged where it did
-)
-
-// Whole says whether tests are to do all that is promised.
-func Whole() bool { return os.Getenv(Variable) == "1" }
-
-// Rand is the generator of a test: the same in every run, another one for each seed of a campaign.
-func Rand(test uint64) *rand.Rand {
-	seed, _ := strconv.ParseUint(os.Getenv(SeedVariable), 10, 64)
-	return rand.New(rand.NewPCG(test, seed))
-}
-
-// Did logs how often a test did what.
-func Did(t testing.TB, n int, what string) {
-	t.Helper()
-	t.Logf("%s%d %s", Logged, n, what)
-}
-
-// Times counts from 0 to short, or in a campaign to whole, and logs how far a test came.
-func Times(t testing.TB, short, whole int, what string) iter.Seq[int] {
-	return times(t, short, whole, what, 1)
-}
-
-// began is when the tests of this process did.
-var began = time.Now()
-
-// times is Times until a share of the limit has passed.
-func times(t testing.TB, short, whole int, what string, share float64) iter.Seq[int] {
-	n := short
-	if Whole() {
-		n = whole
+func setting(name string, byDefault int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
 	}
-	limit, err := time.ParseDuration(os.Getenv(Limit))
-	limit = time.Duration(share * float64(limit))
-	return func(yield func(int) bool) {
-		done := 0
-		defer func() { Did(t, done, what) }()
-		for i := range n {
-			if err == nil && time.Since(began) > limit {
-				t.Log(Stopped)
-				return
-			}
-			if !yield(i) {
-				return
-			}
-			done++
-		}
-	}
+	return byDefault
 }
 
-// Numbers of random mutations that Fuzz makes of the seeds of a target.
-const (
-	shortMutations = 1_000
-	wholeMutations = 5_000_000
-)
+// Times is how often a test does what it does n times by default.
+func Times(n int) int { return n * setting("WEPE_TIMES", 1) }
 
-// slow is longer than any reader may take for a mutated file, on a busy machine.
-const slow = 20 * time.Second
+// Rand is the generator of a test: the same in every run, another one for each WEPE_SEED.
+func Rand(test uint64) *rand.Rand { return rand.New(rand.NewPCG(test, uint64(setting("WEPE_SEED", 0)))) }
+
+const (
+	mutations   = 1_000            // that Fuzz makes of the seeds of a target
+	slow        = 20 * time.Second // longer than a reader may take for any file, on a busy machine
+	littleBytes = 64 << 20         // that a reader may allocate for a malformed file
+)
 
 // Fuzz is f.Add and f.Fuzz of a target with one argument. Where the Go tool is not asked to search (-fuzz), the
-// property is held against random mutations of the seeds: without the counters of a search that is many times faster.
+// property is tested on random mutations of the seeds: without the counters of a search that is many times faster.
 func Fuzz[T ~string | ~[]byte](f *testing.F, seeds []T, property func(t *testing.T, raw T)) {
 	for _, seed := range seeds {
 		f.Add(seed)
 	}
-	if search := flag.Lookup("test.fuzz"); search.Value.String() != "" {
+	if flag.Lookup("test.fuzz").Value.String() != "" {
 		f.Fuzz(property)
 		return
 	}
 	rng := Rand(uint64(len(seeds)))
-	corpus, _ := os.ReadDir(filepath.Join("testdata", "fuzz", f.Name())) // what the Go tool adds to them
-	of, at := len(seeds)+len(corpus), 0
 	f.Fuzz(func(t *testing.T, raw T) {
 		try(t, raw, property)
-		at++
-		for range times(t, shortMutations/of+1, wholeMutations/of+1, "executions", float64(at)/float64(of)) {
+		for range Times(mutations)/len(seeds) + 1 {
 			try(t, T(Mutate(rng, []byte(raw), []byte(seeds[rng.IntN(len(seeds))]))), property)
 		}
 	})
 }
 
-// try runs a property and says with which input it failed.
+// try tests a property and prints the input with which it failed.
 func try[T ~string | ~[]byte](t *testing.T, raw T, property func(t *testing.T, raw T)) {
 	start := time.Now()
 	defer func() {
@@ -131,6 +81,7 @@ func Mutate(rng *rand.Rand, raw, other []byte) []byte {
 	}
 	at := rng.IntN(len(raw))
 	to := min(len(raw), at+1+rng.IntN(1+min(len(raw)-at, 64)))
+	isDigit := func(b byte) bool { return b >= '0' && b <= '9' }
 	switch rng.IntN(9) {
 	case 0:
 		raw[at] ^= 1 << rng.IntN(8)
@@ -145,57 +96,70 @@ func Mutate(rng *rand.Rand, raw, other []byte) []byte {
 	case 4:
 		raw = append(raw[:at], other[rng.IntN(len(other)+1):]...)
 	case 5:
-		raw = append(raw[:at], raw[to:]...)
+		raw = slices.Delete(raw, at, to)
 	case 6:
-		raw = append(raw[:to], append([]byte(nil), raw[at:]...)...)
+		raw = slices.Insert(raw, to, slices.Clone(raw[at:to])...)
 	case 7:
 		for range 1000 {
-			if i := rng.IntN(len(raw)); raw[i] >= '0' && raw[i] <= '9' {
+			if i := rng.IntN(len(raw)); isDigit(raw[i]) {
 				raw[i] = '0' + byte(rng.IntN(10))
 				break
 			}
 		}
 	case 8:
-		for first, b := range raw[at:] {
-			if b >= '0' && b <= '9' {
-				number := strconv.AppendUint(nil, 1<<rng.IntN(64)-uint64(rng.IntN(2)), 10)
-				rest := append([]byte(nil), raw[at+first+1:]...)
-				return append(append(raw[:at+first], number...), rest...)
-			}
+		if first := slices.IndexFunc(raw[at:], isDigit); first >= 0 {
+			number := strconv.AppendUint(nil, 1<<rng.IntN(64)-uint64(rng.IntN(2)), 10)
+			raw = slices.Replace(raw, at+first, at+first+1, number...)
 		}
 	}
 	return raw
 }
 
-// Leaks does something many times and sees that neither goroutines nor open files are left of it.
-func Leaks(t testing.TB, short, whole int, what string, once func(i int)) {
+// Leaks does something n times (Times) and fails if goroutines or open files are left of it.
+func Leaks(t testing.TB, n int, once func(i int)) {
 	t.Helper()
 	once(0) // what is made once and kept
-	before := open()
-	for i := range Times(t, short, whole, what) {
+	goroutines, files := open()
+	for i := range Times(n) {
 		once(i)
 	}
-	after := open()
-	for deadline := time.Now().Add(20 * time.Second); after != before && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond) // goroutines that are told to end need not have
-		if after = open(); after.goroutines <= before.goroutines && after.files <= before.files {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		g, f := open() // goroutines that are told to end need some time
+		if g <= goroutines && f <= files {
 			return
 		}
-	}
-	if after.goroutines > before.goroutines || after.files > before.files {
-		stacks := make([]byte, 1<<16)
-		t.Errorf("%v, before %v\n%s", after, before, stacks[:runtime.Stack(stacks, true)])
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<16)
+			t.Fatalf("%d goroutines and %d files, before %d and %d\n%s", g, f, goroutines, files,
+				stacks[:runtime.Stack(stacks, true)])
+		}
 	}
 }
 
-// resources are what a process can leak.
-type resources struct{ goroutines, files int }
-
-func (r resources) String() string {
-	return fmt.Sprintf("%d goroutines, %d files", r.goroutines, r.files)
+// open counts goroutines and open files, of which there are none on systems without /proc.
+func open() (goroutines, files int) {
+	entries, _ := os.ReadDir("/proc/self/fd")
+	return runtime.NumGoroutine(), len(entries)
 }
 
-func open() resources {
-	entries, _ := os.ReadDir("/proc/self/fd") // none on systems that have no such directory
-	return resources{runtime.NumGoroutine(), len(entries)}
+// Cost is what f allocates, an upper bound of what it holds at once, and how long it takes.
+func Cost(f func()) (bytes uint64, took time.Duration) {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	before, start := sample[0].Value.Uint64(), time.Now()
+	f()
+	took = time.Since(start)
+	metrics.Read(sample)
+	return sample[0].Value.Uint64() - before, took
+}
+
+// Malformed reads a malformed file and fails if that takes long or more than 64 MiB. It returns what the reader
+// allocated and its error.
+func Malformed(t testing.TB, read func() error) (bytes uint64, err error) {
+	t.Helper()
+	bytes, took := Cost(func() { err = read() })
+	if took > slow || bytes > littleBytes {
+		t.Errorf("%v, %d bytes, want at most %v and %d: %v", took, bytes, slow, littleBytes, err)
+	}
+	return bytes, err
 }

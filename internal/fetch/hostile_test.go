@@ -110,7 +110,7 @@ func TestWhateverAServerAnswersTheFileIsWholeOrAbsent(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	for i := range campaign.Times(t, 60, 2000, "scenarios of a hostile server") {
+	for i := range campaign.Times(60) {
 		answers := hostile(s, other, rng)
 		plan, always := rng.Perm(len(answers))[:1+rng.IntN(4)], rng.IntN(4) == 0
 		asked := 0
@@ -150,7 +150,7 @@ func TestWhateverAServerAnswersTheFileIsWholeOrAbsent(t *testing.T) {
 }
 
 func TestACutAtEveryPercentIsMended(t *testing.T) {
-	for i := range campaign.Times(t, 9, 99, "cuts at one percent and another") {
+	for i := range campaign.Times(9) {
 		s := newServer(t, 20_011)
 		s.cut = len(s.content) * (1 + i*11%99) / 100
 		client, path := hurried(t), newPath(t)
@@ -172,7 +172,7 @@ func TestTwoProcessesShareOneTransfer(t *testing.T) {
 		}
 		return
 	}
-	for range campaign.Times(t, 1, 100, "files fetched by two processes") {
+	for range campaign.Times(1) {
 		s, path := newServer(t, 300_007), newPath(t)
 		f := s.file()
 		var both []*exec.Cmd
@@ -197,7 +197,7 @@ func TestTwoProcessesShareOneTransfer(t *testing.T) {
 func TestNothingLeaksFromDownloadsThatEndAnywhere(t *testing.T) {
 	s, dir, rng := newServer(t, 300_007), t.TempDir(), campaign.Rand(11)
 	f := s.file()
-	campaign.Leaks(t, 20, 1000, "downloads begun, cancelled and closed", func(int) {
+	campaign.Leaks(t, 20, func(int) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		client, stop := NewClient(nil, ""), rng.Int64N(400_000)
