@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-
 )
 
 // A disk of one mebibyte, with every number of free pages that a checkpoint does not fit into.

@@ -86,49 +86,65 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed 
 			return err
 		}
 	}
-	var filled [3]int
 	inFactors, inImages := bufio.NewReaderSize(factors, 1<<16), bufio.NewReaderSize(images, 1<<16)
-	values, pixels := make([]byte, 8*spriteFactors), make([]byte, spriteBytes)
+	reader := spriteReader{task: task, settings: p, sets: sets}
 	for row := range n {
 		if row%4096 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if _, err := io.ReadFull(inFactors, values); err != nil {
-			return fmt.Errorf("latents_classes, row %d: %w", row, asDamage(err))
-		}
-		if _, err := io.ReadFull(inImages, pixels); err != nil {
-			return fmt.Errorf("imgs, image %d: %w", row, asDamage(err))
-		}
-		if of[row] == 0 {
-			continue
-		}
-		s, err := spriteOf(values)
-		if err != nil {
-			return fmt.Errorf("latents_classes, row %d: %w", row, err)
-		}
-		img := &Image{Height: spriteSide, Width: spriteSide, Pixels: make([]uint8, 0, 3*spriteBytes)}
-		for _, v := range pixels {
-			if v > 1 {
-				return fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
-			}
-			img.Pixels = append(img.Pixels, -v, -v, -v) // 0 or 255
-		}
-		if img, err = img.Preprocess(p); err != nil {
+		if err := reader.read(inFactors, inImages, row, int(of[row])-1); err != nil {
 			return err
 		}
-		part := of[row] - 1
-		sets[part].put(filled[part], img)
-		sets[part].Labels[filled[part]] = task.label(s)
-		filled[part]++
 	}
 	for _, a := range []io.Reader{inFactors, inImages} { // the end of a member is where its checksum is compared
-		switch _, err := io.ReadFull(a, values[:1]); {
+		switch _, err := io.ReadFull(a, reader.values[:1]); {
 		case err == nil:
 			return errors.New("an array is longer than its header says")
 		case !errors.Is(err, io.EOF):
 			return err
 		}
 	}
+	return nil
+}
+
+// spriteReader puts images into their sets.
+type spriteReader struct {
+	task     Task
+	settings preprocess.Settings
+	sets     *[3]*Memory
+	filled   [3]int
+	values   [8 * spriteFactors]byte
+	pixels   [spriteBytes]byte
+}
+
+// read reads the next row of both arrays and puts its image into a set, or into none where part is below 0.
+func (r *spriteReader) read(factors, images io.Reader, row, part int) error {
+	if _, err := io.ReadFull(factors, r.values[:]); err != nil {
+		return fmt.Errorf("latents_classes, row %d: %w", row, asDamage(err))
+	}
+	if _, err := io.ReadFull(images, r.pixels[:]); err != nil {
+		return fmt.Errorf("imgs, image %d: %w", row, asDamage(err))
+	}
+	if part < 0 {
+		return nil
+	}
+	s, err := spriteOf(r.values[:])
+	if err != nil {
+		return fmt.Errorf("latents_classes, row %d: %w", row, err)
+	}
+	img := &Image{Height: spriteSide, Width: spriteSide, Pixels: make([]uint8, 0, 3*spriteBytes)}
+	for _, v := range r.pixels {
+		if v > 1 {
+			return fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
+		}
+		img.Pixels = append(img.Pixels, -v, -v, -v) // 0 or 255
+	}
+	if img, err = img.Preprocess(r.settings); err != nil {
+		return err
+	}
+	r.sets[part].put(r.filled[part], img)
+	r.sets[part].Labels[r.filled[part]] = r.task.label(s)
+	r.filled[part]++
 	return nil
 }
 

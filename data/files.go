@@ -154,31 +154,27 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 		return nil, err
 	}
 	damaged := make([]error, f.Len())
-	memory := semaphore.NewWeighted(maxPixels) // bounds how many pixels are decoded at the same time
+	memory := semaphore.NewWeighted(maxPixels)
 	err = parallel(ctx, f.Len(), func(ctx context.Context, i int) error {
-		raw, err := f.read(i)
+		img, err := f.image(ctx, i, memory, func(kind format, raw []byte, height, width int) (*Image, error) {
+			img, err := kind.image(raw, height, width)
+			if err == nil {
+				img, err = img.Preprocess(p)
+			}
+			return img, err
+		})
+		var failed *ImageError
 		switch {
+		case err == nil:
+			m.put(i, img)
 		case errors.Is(err, fs.ErrNotExist):
 			damaged[i] = errors.New("no such file")
-			return nil
-		case err != nil:
-			return fmt.Errorf("data: %s: %w", f.Name, err)
-		}
-		kind, height, width, err := identify(raw, maxPixels)
-		if damaged[i] = err; err != nil {
-			return nil
-		}
-		pixels := int64(height) * int64(width)
-		if memory.Acquire(ctx, pixels) != nil {
-			return context.Cause(ctx)
-		}
-		defer memory.Release(pixels)
-		img, err := kind.image(raw, height, width)
-		if err == nil {
-			img, err = img.Preprocess(p)
-		}
-		if damaged[i] = err; err == nil {
-			m.put(i, img)
+		case !errors.As(err, &failed): // the context has ended
+			return err
+		case !failed.Damaged:
+			return fmt.Errorf("data: %s: %w", f.Name, failed.Err)
+		default:
+			damaged[i] = failed.Err
 		}
 		return nil
 	})
@@ -187,6 +183,30 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 	}
 	copy(m.Labels, f.Labels)
 	return f.whole(m, damaged, logger)
+}
+
+// image reads and identifies a file and decodes it. memory bounds how many pixels are decoded at the same time. Errors of
+// the file are of type *ImageError.
+func (f *Files) image(ctx context.Context, row int, memory *semaphore.Weighted,
+	decode func(kind format, raw []byte, height, width int) (*Image, error)) (*Image, error) {
+	raw, err := f.read(row)
+	if err != nil {
+		return nil, &ImageError{f.Where(row), err, false}
+	}
+	kind, height, width, err := identify(raw, maxPixels)
+	if err != nil {
+		return nil, &ImageError{f.Where(row), err, true}
+	}
+	pixels := int64(height) * int64(width)
+	if err := memory.Acquire(ctx, pixels); err != nil {
+		return nil, err
+	}
+	defer memory.Release(pixels)
+	img, err := decode(kind, raw, height, width)
+	if err != nil {
+		return nil, &ImageError{f.Where(row), err, true}
+	}
+	return img, nil
 }
 
 // Read decodes one file.

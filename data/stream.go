@@ -141,24 +141,9 @@ func (e *ImageError) Unwrap() error { return e.Err }
 
 // Image implements Source.
 func (s *Stream) Image(ctx context.Context, row int, v View) (*Image, error) {
-	raw, err := s.files.read(row)
-	if err != nil {
-		return nil, &ImageError{s.files.Where(row), err, false}
-	}
-	kind, height, width, err := identify(raw, maxPixels)
-	if err != nil {
-		return nil, &ImageError{s.files.Where(row), err, true}
-	}
-	pixels := int64(height) * int64(width)
-	if err := s.memory.Acquire(ctx, pixels); err != nil {
-		return nil, err
-	}
-	defer s.memory.Release(pixels)
-	img, err := s.decode(raw, kind, height, width, v)
-	if err != nil {
-		return nil, &ImageError{s.files.Where(row), err, true}
-	}
-	return img, nil
+	return s.files.image(ctx, row, s.memory, func(kind format, raw []byte, height, width int) (*Image, error) {
+		return s.decode(raw, kind, height, width, v)
+	})
 }
 
 // decode decodes an identified file as a view shows it. A crop is taken as Augment.Apply does, without decoding more

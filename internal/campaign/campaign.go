@@ -28,7 +28,9 @@ func setting(name string, byDefault int) int {
 func Times(n int) int { return n * setting("WEPE_TIMES", 1) }
 
 // Rand is the generator of a test: the same in every run, another one for each WEPE_SEED.
-func Rand(test uint64) *rand.Rand { return rand.New(rand.NewPCG(test, uint64(setting("WEPE_SEED", 0)))) }
+func Rand(test uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(test, uint64(setting("WEPE_SEED", 0))))
+}
 
 const (
 	mutations   = 1_000            // that Fuzz makes of the seeds of a target
