@@ -35,6 +35,10 @@ func numbered(images, channels int) *data.Memory {
 
 // The pictures of torchvision 0.14.1 on Pillow 9.4.0, nearest neighbour, black outside.
 func TestMovementsAreThoseOfTorchvision(t *testing.T) {
+	fixtures.Each(t, testMovementsAreThoseOfTorchvision)
+}
+
+func testMovementsAreThoseOfTorchvision(t *testing.T) {
 	var meta struct{ Tolerance map[string]float64 }
 	fixtures.JSON(t, "official_analysis", "meta.json", &meta)
 	tensors := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")

@@ -186,6 +186,10 @@ func TestOnlyLayersThatTheFirstModelHasAreComparedWithIt(t *testing.T) {
 
 // The paper's tables, recomputed in float64 on 14×14 patches, and its coefficients of variation.
 func TestSensitivityIsThatOfThePaperTables(t *testing.T) {
+	fixtures.Each(t, testSensitivityIsThatOfThePaperTables)
+}
+
+func testSensitivityIsThatOfThePaperTables(t *testing.T) {
 	type row struct {
 		Alpha   float64
 		Scale   float64 `json:"alpha_scale"`
@@ -280,6 +284,10 @@ func TestOfAHybridItIsTheGridOfBetaAndGamma(t *testing.T) {
 }
 
 func TestWhatFilesLeaveOpenIsSaidWithTheModel(t *testing.T) {
+	fixtures.Each(t, testWhatFilesLeaveOpenIsSaidWithTheModel)
+}
+
+func testWhatFilesLeaveOpenIsSaidWithTheModel(t *testing.T) {
 	timm := Model{Name: "timm", Path: filepath.Join(fixtures.Dir(t, "timm_vit"), "model.safetensors")}
 	var meta struct {
 		Config struct {

@@ -15,6 +15,10 @@ import (
 
 // The first weights, inputs and losses are those of the released script, its dropout set to 0.
 func TestTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
+	fixtures.Each(t, testTheProbeLearnsAsTheReleasedScriptDoes)
+}
+
+func testTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 	var meta struct {
 		Probe struct {
 			Width, Epochs int

@@ -73,6 +73,10 @@ func (r attentionFixture) layers(image int) (layers [][]float32) {
 }
 
 func TestSpreadIsThatOfProbingViTsAndSciPy(t *testing.T) {
+	fixtures.Each(t, testSpreadIsThatOfProbingViTsAndSciPy)
+}
+
+func testSpreadIsThatOfProbingViTsAndSciPy(t *testing.T) {
 	r := readReference(t)
 	c, rings := r.Config, r.grid().Rings()
 	got := map[string][]float64{}
@@ -116,6 +120,10 @@ func TestSpreadIsThatOfProbingViTsAndSciPy(t *testing.T) {
 }
 
 func TestRolloutIsThatOfItsAuthorsAndOfVitExplainMended(t *testing.T) {
+	fixtures.Each(t, testRolloutIsThatOfItsAuthorsAndOfVitExplainMended)
+}
+
+func testRolloutIsThatOfItsAuthorsAndOfVitExplainMended(t *testing.T) {
 	r := readReference(t)
 	tokens := r.grid().Tokens()
 	whole := func(rollout Rollout, layers [][]float32) (product []float64) {
@@ -156,6 +164,10 @@ func TestRolloutIsThatOfItsAuthorsAndOfVitExplainMended(t *testing.T) {
 }
 
 func TestSeparationIsThatOfTheStrongestPatchesOfTheClassToken(t *testing.T) {
+	fixtures.Each(t, testSeparationIsThatOfTheStrongestPatchesOfTheClassToken)
+}
+
+func testSeparationIsThatOfTheStrongestPatchesOfTheClassToken(t *testing.T) {
 	r := readReference(t)
 	g := r.grid()
 	var strongest, separation []float64
@@ -176,7 +188,9 @@ func TestSeparationIsThatOfTheStrongestPatchesOfTheClassToken(t *testing.T) {
 	r.near(t, "separation.out", separation, "distance_abs_patches")
 }
 
-func TestCKAIsThatOfItsAuthors(t *testing.T) {
+func TestCKAIsThatOfItsAuthors(t *testing.T) { fixtures.Each(t, testCKAIsThatOfItsAuthors) }
+
+func testCKAIsThatOfItsAuthors(t *testing.T) {
 	r := readReference(t)
 	x, y := r.tensors["in.cka.x"], r.tensors["in.cka.y"]
 	n := x.Shape[0]
@@ -189,6 +203,10 @@ func TestCKAIsThatOfItsAuthors(t *testing.T) {
 }
 
 func TestPrincipalAxesAndCosinesAreThoseOfScikitLearn(t *testing.T) {
+	fixtures.Each(t, testPrincipalAxesAndCosinesAreThoseOfScikitLearn)
+}
+
+func testPrincipalAxesAndCosinesAreThoseOfScikitLearn(t *testing.T) {
 	r := readReference(t)
 	points := r.tensors["in.positions"]
 	n, want := points.Shape[0], r.tensors["pca.components_out"]
@@ -225,6 +243,10 @@ func TestPrincipalAxesAndCosinesAreThoseOfScikitLearn(t *testing.T) {
 }
 
 func TestTSNETakesTheStepsOfScikitLearn(t *testing.T) {
+	fixtures.Each(t, testTSNETakesTheStepsOfScikitLearn)
+}
+
+func testTSNETakesTheStepsOfScikitLearn(t *testing.T) {
 	r := readReference(t)
 	points, given := r.tensors["in.tsne.points"], r.tensors["tsne.joint_p_out"].Data
 	n := points.Shape[0]
@@ -286,6 +308,10 @@ func (r attentionFixture) toleranceNamed(t *testing.T, prefix string) string {
 }
 
 func TestSilhouetteAndNeighboursAreThoseOfScikitLearn(t *testing.T) {
+	fixtures.Each(t, testSilhouetteAndNeighboursAreThoseOfScikitLearn)
+}
+
+func testSilhouetteAndNeighboursAreThoseOfScikitLearn(t *testing.T) {
 	r := readReference(t)
 	points, quadrant := r.tensors["in.tsne.points"].Data, r.tensors["in.tsne.quadrant"].Data
 	labels := make([]int, len(quadrant))
@@ -318,6 +344,10 @@ func TestSilhouetteAndNeighboursAreThoseOfScikitLearn(t *testing.T) {
 }
 
 func TestMasksAreMeasuredAsSciPyAndScikitLearnDo(t *testing.T) {
+	fixtures.Each(t, testMasksAreMeasuredAsSciPyAndScikitLearnDo)
+}
+
+func testMasksAreMeasuredAsSciPyAndScikitLearnDo(t *testing.T) {
 	r := readReference(t)
 	masks, quantiles := r.tensors["in.masks"], r.Config.Quantiles
 	images, size := masks.Shape[0], masks.Shape[1]*masks.Shape[2]
@@ -355,6 +385,10 @@ func TestMasksAreMeasuredAsSciPyAndScikitLearnDo(t *testing.T) {
 }
 
 func TestDecayAndRolloutAreThoseOfTheReleasedScripts(t *testing.T) {
+	fixtures.Each(t, testDecayAndRolloutAreThoseOfTheReleasedScripts)
+}
+
+func testDecayAndRolloutAreThoseOfTheReleasedScripts(t *testing.T) {
 	type decay struct {
 		Bins    float64 `json:"rho_bins"`
 		Pairs   float64 `json:"rho_pairs"`
@@ -399,6 +433,10 @@ func TestDecayAndRolloutAreThoseOfTheReleasedScripts(t *testing.T) {
 }
 
 func TestVariationIsThatOfThePaperTables(t *testing.T) {
+	fixtures.Each(t, testVariationIsThatOfThePaperTables)
+}
+
+func testVariationIsThatOfThePaperTables(t *testing.T) {
 	var file struct {
 		Rows []struct{ Rho float64 } `json:"table_C_alpha"`
 		CV   map[string]map[string]struct {

@@ -113,6 +113,10 @@ func TestEveryStageEqualsDINO(t *testing.T) {
 
 // The original's offset of 0.1 is not what Hugging Face does with the same table.
 func TestDINOv2sOwnResamplingHasItsOffset(t *testing.T) {
+	fixtures.Each(t, testDINOv2sOwnResamplingHasItsOffset)
+}
+
+func testDINOv2sOwnResamplingHasItsOffset(t *testing.T) {
 	set := dinoSets[0]
 	want := fixtures.Tensors(t, set, "tensors.safetensors")
 	images := want["rect.images_nhwc"]
@@ -136,7 +140,9 @@ var gradientPaths = map[string]string{
 	"layer.0.mlp.weights_in.bias": "block_00/mlp/gate/biases", // and that of the hidden layer behind it
 }
 
-func TestGradientsEqualDINOs(t *testing.T) {
+func TestGradientsEqualDINOs(t *testing.T) { fixtures.Each(t, testGradientsEqualDINOs) }
+
+func testGradientsEqualDINOs(t *testing.T) {
 	for _, set := range dinoSets {
 		var meta dinoMeta
 		fixtures.JSON(t, set, "meta.json", &meta)
@@ -185,7 +191,9 @@ func TestGradientsEqualDINOs(t *testing.T) {
 }
 
 // The files that are written are the fixtures' own, tensor by tensor, but the token of the training, which is 0.
-func TestDINOsComeBackBitForBit(t *testing.T) {
+func TestDINOsComeBackBitForBit(t *testing.T) { fixtures.Each(t, testDINOsComeBackBitForBit) }
+
+func testDINOsComeBackBitForBit(t *testing.T) {
 	for _, set := range dinoSets {
 		m := dino(t, set, fixtures.Tensors(t, set, "tensors.safetensors")["images_nhwc"])
 		want := fixtures.Tensors(t, set, "model.safetensors")
@@ -261,6 +269,10 @@ func edited(t *testing.T, set string, fields map[string]string) (dir string) {
 
 // The defaults of transformers' Dinov2Config, DINOv3ViTConfig and ViTConfig; null is no augmentation of the positions.
 func TestFieldsThatAConfigLacksHaveTheDefaultsOfTransformers(t *testing.T) {
+	fixtures.Each(t, testFieldsThatAConfigLacksHaveTheDefaultsOfTransformers)
+}
+
+func testFieldsThatAConfigLacksHaveTheDefaultsOfTransformers(t *testing.T) {
 	for set, epsilon := range map[string]float64{"dinov2_tiny": 1e-6, "dinov2_reg_tiny": 1e-6, "dinov3_vit_tiny": 1e-5,
 		"hf_vit": 1e-12} {
 		for value, want := range map[string]float64{"": epsilon, "0.25": 0.25} {
@@ -314,6 +326,10 @@ func dinoLike() map[string]vit.Config {
 }
 
 func TestModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T) {
+	fixtures.Each(t, testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem)
+}
+
+func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T) {
 	kept := map[string]int{}
 	for name, c := range dinoLike() {
 		for _, format := range fileFormats {
@@ -406,6 +422,10 @@ func TestOptionsHaveTimmsNames(t *testing.T) {
 }
 
 func TestAnUnknownOptionIsRefusedByName(t *testing.T) {
+	fixtures.Each(t, testAnUnknownOptionIsRefusedByName)
+}
+
+func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 	for _, c := range []struct{ set, key, value, want string }{
 		{"dinov2_tiny", "qk_norm", "true", "qk_norm = true is an option that this version does not know"},
 		{"dinov3_vit_tiny", "use_talking_heads", "1", "use_talking_heads = 1 is an option"},
@@ -434,6 +454,10 @@ func TestAnUnknownOptionIsRefusedByName(t *testing.T) {
 }
 
 func TestInspectSaysWhichOptionsAModelHas(t *testing.T) {
+	fixtures.Each(t, testInspectSaysWhichOptionsAModelHas)
+}
+
+func testInspectSaysWhichOptionsAModelHas(t *testing.T) {
 	for set, want := range map[string]string{
 		"dinov2_tiny":            "options    layer_scale\n",
 		"dinov2_reg_tiny":        "options    layer_scale, registers, swiglu\n",

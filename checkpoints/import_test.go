@@ -187,6 +187,10 @@ var stages = map[string]func(*vit.Trace) map[string]*Node{
 }
 
 func TestEveryStageOfTheFixturesIsMet(t *testing.T) {
+	fixtures.Each(t, testEveryStageOfTheFixturesIsMet)
+}
+
+func testEveryStageOfTheFixturesIsMet(t *testing.T) {
 	for format, of := range stages {
 		want := fixtures.Tensors(t, sets[format], "tensors.safetensors")
 		m := imported(t, fixtures.Dir(t, sets[format]), optionsFor(t, format))
@@ -205,6 +209,10 @@ func TestEveryStageOfTheFixturesIsMet(t *testing.T) {
 
 // The fixtures' probe: embeddings so small that the ε of the norms decides the logits.
 func TestTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
+	fixtures.Each(t, testTheEpsilonOfAFormatIsThatOfItsCode)
+}
+
+func testTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
 	small := map[string][]string{
 		FormatTimm: {"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"},
 		FormatHF: {"vit.embeddings.cls_token", "vit.embeddings.position_embeddings",
@@ -283,6 +291,10 @@ func copyConfig(t testing.TB, dir string) {
 }
 
 func TestOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
+	fixtures.Each(t, testOtherImageSizesMeetTheLogitsOfTheirResampling)
+}
+
+func testOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
 	for _, c := range []struct{ format, kind, suffix, logits string }{
 		{FormatTimm, "", "_bicubic_aa", "_bicubic_aa"},
 		{FormatTimm, ResampleHF, "_bicubic", "_bicubic"},
@@ -314,6 +326,10 @@ func TestOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
 }
 
 func TestGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
+	fixtures.Each(t, testGooglesOwnResizeIsTheDefaultOfItsFiles)
+}
+
+func testGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
 	name := regexp.MustCompile(`^google_zoom\.pos_embed_(\d+)x(\d+)$`)
 	patch, cases := readMeta(t, FormatJAX).Config.Patch, 0
 	for key, want := range fixtures.Tensors(t, sets[FormatJAX], "tensors.safetensors") {
@@ -332,7 +348,9 @@ func TestGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
 	}
 }
 
-func TestShardsAreOneCheckpoint(t *testing.T) {
+func TestShardsAreOneCheckpoint(t *testing.T) { fixtures.Each(t, testShardsAreOneCheckpoint) }
+
+func testShardsAreOneCheckpoint(t *testing.T) {
 	dir, weightMap := t.TempDir(), map[string]string{}
 	shards := map[string]map[string]*tensors.Tensor{}
 	for name, x := range weightsOf(t, FormatHF) {
@@ -381,6 +399,10 @@ func TestEverySixteenBitNumberIsWidenedExactly(t *testing.T) {
 }
 
 func TestAnotherNumberOfClassesReplacesTheHeadWithOneLine(t *testing.T) {
+	fixtures.Each(t, testAnotherNumberOfClassesReplacesTheHeadWithOneLine)
+}
+
+func testAnotherNumberOfClassesReplacesTheHeadWithOneLine(t *testing.T) {
 	for format, set := range sets {
 		o := optionsFor(t, format)
 		o.Classes = readMeta(t, FormatTimm).Config.Classes

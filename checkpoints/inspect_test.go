@@ -26,6 +26,10 @@ func inspected(t testing.TB, path string) *Info {
 }
 
 func TestInspectSaysWhatTheFixturesAre(t *testing.T) {
+	fixtures.Each(t, testInspectSaysWhatTheFixturesAre)
+}
+
+func testInspectSaysWhatTheFixturesAre(t *testing.T) {
 	for format, set := range sets {
 		c := imported(t, fixtures.Dir(t, set), optionsFor(t, format)).Config
 		info := inspected(t, fixtures.Dir(t, set))

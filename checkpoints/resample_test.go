@@ -18,7 +18,9 @@ var kindsOfTorch = map[string]string{
 	"bicubic_aa": ResampleTimm, "bicubic": ResampleHF, "bilinear": ResampleBilinear,
 }
 
-func TestResampledTablesEqualTorch(t *testing.T) {
+func TestResampledTablesEqualTorch(t *testing.T) { fixtures.Each(t, testResampledTablesEqualTorch) }
+
+func testResampledTablesEqualTorch(t *testing.T) {
 	all := fixtures.Tensors(t, "timm_vit", "tensors.safetensors")
 	name := regexp.MustCompile(`^resample\.(\d+x\d+)_to_\d+x\d+\.(\w+)$`)
 	seen := map[string]int{}

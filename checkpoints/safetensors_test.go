@@ -9,11 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,46 +82,47 @@ func TestWrittenTensorsAreAlignedWhateverTheirOrder(t *testing.T) {
 }
 
 func TestFilesOfThePythonWriterAreRead(t *testing.T) {
-	root := fixtures.Dir(t, ".")
+	fixtures.Each(t, testFilesOfThePythonWriterAreRead)
+}
+
+func testFilesOfThePythonWriterAreRead(t *testing.T) {
 	files := 0
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".safetensors" {
-			return err
-		}
-		files++
-		raw, err := os.ReadFile(path)
+	for _, set := range fixtures.Sets(t) {
+		paths, err := filepath.Glob(filepath.Join(fixtures.Dir(t, set), "*.safetensors"))
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		got, err := readAll(raw)
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-			return nil
-		}
-		set, _ := filepath.Rel(root, filepath.Dir(path))
-		want := fixtures.Tensors(t, set, filepath.Base(path))
-		if len(got) != len(want) {
-			t.Errorf("%s: %d tensors, want %d", path, len(got), len(want))
-		}
-		for name, w := range want {
-			if g := got[name]; g == nil || !slices.Equal(g.Shape().Dimensions, w.Shape) {
-				t.Errorf("%s: %q is %v, want %v", path, name, g, w.Shape)
-			} else if g.DType() == dtypes.Float32 || g.DType() == dtypes.Float64 {
-				// Bit by bit: the reference has NaN where it found nothing.
-				if !slices.EqualFunc(gomlxtest.Values(t, g), w.Data, func(a, b float64) bool {
-					return math.Float64bits(a) == math.Float64bits(b)
-				}) {
-					t.Errorf("%s: %q has other numbers", path, name)
-				}
+		for _, path := range paths {
+			files++
+			got, err := readAll(readFile(t, path))
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+				continue
 			}
+			sameNumbers(t, path, got, fixtures.Tensors(t, set, filepath.Base(path)))
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	if files == 0 {
-		t.Skip("no safetensors files among the fixtures")
+		t.Error("no file was compared")
+	}
+}
+
+// sameNumbers compares tensors bit by bit: the reference has NaN where it found nothing.
+func sameNumbers(t *testing.T, path string, got map[string]*tensors.Tensor, want map[string]fixtures.Tensor) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d tensors, want %d", path, len(got), len(want))
+	}
+	for name, w := range want {
+		if g := got[name]; g == nil || !slices.Equal(g.Shape().Dimensions, w.Shape) {
+			t.Errorf("%s: %q is %v, want %v", path, name, g, w.Shape)
+		} else if g.DType() == dtypes.Float32 || g.DType() == dtypes.Float64 {
+			if !slices.EqualFunc(gomlxtest.Values(t, g), w.Data, func(a, b float64) bool {
+				return math.Float64bits(a) == math.Float64bits(b)
+			}) {
+				t.Errorf("%s: %q has other numbers", path, name)
+			}
+		}
 	}
 }
 

@@ -85,6 +85,10 @@ func BenchmarkPreprocess(b *testing.B) {
 
 // DINOv3's processor, of which the fixtures have an image before and after.
 func TestAResizeOfNumbersIsTorchvisions(t *testing.T) {
+	fixtures.Each(t, testAResizeOfNumbersIsTorchvisions)
+}
+
+func testAResizeOfNumbersIsTorchvisions(t *testing.T) {
 	for _, set := range []string{"dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"} {
 		settings, err := preprocess.Read(filepath.Join(fixtures.Dir(t, set), "preprocessor_config.json"))
 		if err != nil {

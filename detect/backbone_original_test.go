@@ -137,6 +137,10 @@ func (f *foreign) bottleneck(path, name string) {
 }
 
 func TestEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
+	fixtures.Each(t, testEveryStageOfTheBackboneEqualsDetectron2)
+}
+
+func testEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 	meta, b, want := vitdet(t)
 	f := load(t, vitdetSet, "model.safetensors", "")
 	f.backbone(b, meta)
@@ -268,6 +272,10 @@ func rowsAmong(t *testing.T, name string, got []float64, want fixtures.Tensor, t
 // Other sizes of images through the same weights: relative tables that fit, and ones that shrink; positions that need
 // no resampling; scales at which a LayerNorm shows its epsilon.
 func TestTheBackboneTakesOtherSizesAndScalesAsDetectron2(t *testing.T) {
+	fixtures.Each(t, testTheBackboneTakesOtherSizesAndScalesAsDetectron2)
+}
+
+func testTheBackboneTakesOtherSizesAndScalesAsDetectron2(t *testing.T) {
 	meta, b, want := vitdet(t)
 	levels := meta.Config.OutLevels
 	for _, run := range []struct {
@@ -314,6 +322,10 @@ func TestTheBackboneTakesOtherSizesAndScalesAsDetectron2(t *testing.T) {
 }
 
 func TestRelativeTablesAreResizedAndReadAsInDetectron2(t *testing.T) {
+	fixtures.Each(t, testRelativeTablesAreResizedAndReadAsInDetectron2)
+}
+
+func testRelativeTablesAreResizedAndReadAsInDetectron2(t *testing.T) {
 	meta, _, want := vitdet(t)
 	cases := 0
 	for name, x := range want {
@@ -333,6 +345,10 @@ func TestRelativeTablesAreResizedAndReadAsInDetectron2(t *testing.T) {
 }
 
 func TestTheBottleneckEqualsDetectron2(t *testing.T) {
+	fixtures.Each(t, testTheBottleneckEqualsDetectron2)
+}
+
+func testTheBottleneckEqualsDetectron2(t *testing.T) {
 	meta, _, want := vitdet(t)
 	mapped := func(file, prefix string) *foreign {
 		f := load(t, vitdetSet, file, prefix)
@@ -365,6 +381,10 @@ func TestTheBottleneckEqualsDetectron2(t *testing.T) {
 }
 
 func TestLearningRatesDecayByLayerAsInDetectron2(t *testing.T) {
+	fixtures.Each(t, testLearningRatesDecayByLayerAsInDetectron2)
+}
+
+func testLearningRatesDecayByLayerAsInDetectron2(t *testing.T) {
 	meta, b, _ := vitdet(t)
 	b.Depth = meta.Decay.Layers
 	if got := b.LearningRateFactor("backbone/position/wepe/alpha_scale", meta.Decay.Rate); got != 1 {

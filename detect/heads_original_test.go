@@ -296,6 +296,10 @@ func (f *foreign) roi(c Config) {
 }
 
 func TestTheRegionProposalNetworkEqualsDetectron2(t *testing.T) {
+	fixtures.Each(t, testTheRegionProposalNetworkEqualsDetectron2)
+}
+
+func testTheRegionProposalNetworkEqualsDetectron2(t *testing.T) {
 	h := headsFixture(t)
 	c := h.config("std").RPN
 	anchors, ends := h.anchors()
@@ -373,6 +377,10 @@ func boxesFlat(boxes []Box) (flat []float32) {
 }
 
 func TestSampledProposalsAndMaskTargetsEqualDetectron2(t *testing.T) {
+	fixtures.Each(t, testSampledProposalsAndMaskTargetsEqualDetectron2)
+}
+
+func testSampledProposalsAndMaskTargetsEqualDetectron2(t *testing.T) {
 	h := headsFixture(t)
 	for kind, name := range map[string]string{"std": "mask_targets.polygon", "cas": "mask_targets.bitmask"} {
 		c, in := h.config(kind), h.inputs(kind)
@@ -413,6 +421,10 @@ func TestSampledProposalsAndMaskTargetsEqualDetectron2(t *testing.T) {
 }
 
 func TestTheHeadsEqualDetectron2InTraining(t *testing.T) {
+	fixtures.Each(t, testTheHeadsEqualDetectron2InTraining)
+}
+
+func testTheHeadsEqualDetectron2InTraining(t *testing.T) {
 	h := headsFixture(t)
 	for _, kind := range []string{"std", "cas"} {
 		c := h.config(kind)
@@ -534,6 +546,10 @@ func (h heads) nearRows(name string, got []float64, rows [][]int) {
 
 // The loss by the other kind of targets; gradients are not given.
 func TestTheMaskLossByBitmapsEqualsDetectron2(t *testing.T) {
+	fixtures.Each(t, testTheMaskLossByBitmapsEqualsDetectron2)
+}
+
+func testTheMaskLossByBitmapsEqualsDetectron2(t *testing.T) {
 	h := headsFixture(t)
 	c := h.config("std")
 	f := load(t, headsSet, "model.safetensors", "std.")
@@ -548,6 +564,10 @@ func TestTheMaskLossByBitmapsEqualsDetectron2(t *testing.T) {
 }
 
 func TestDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
+	fixtures.Each(t, testDetectionsAndPastedMasksEqualDetectron2)
+}
+
+func testDetectionsAndPastedMasksEqualDetectron2(t *testing.T) {
 	h := headsFixture(t)
 	proposals := h.proposals("test")
 	n, rows := 0, make([][]int, h.batch()) // the longest list, and what is in each

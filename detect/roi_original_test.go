@@ -109,6 +109,10 @@ func perImage(x fixtures.Tensor, batch int) (boxes, of *tensors.Tensor) {
 }
 
 func TestROIAlignAndItsGradientEqualTorchvision(t *testing.T) {
+	fixtures.Each(t, testROIAlignAndItsGradientEqualTorchvision)
+}
+
+func testROIAlignAndItsGradientEqualTorchvision(t *testing.T) {
 	meta, want := roiFixture(t)
 	c := meta.Config
 	type run struct {
@@ -150,6 +154,10 @@ func TestROIAlignAndItsGradientEqualTorchvision(t *testing.T) {
 }
 
 func TestBoxesGoToTheLevelsOfDetectron2(t *testing.T) {
+	fixtures.Each(t, testBoxesGoToTheLevelsOfDetectron2)
+}
+
+func testBoxesGoToTheLevelsOfDetectron2(t *testing.T) {
 	meta, want := roiFixture(t)
 	boxes := want["levels.boxes"]
 	boxes.Shape = append([]int{1}, boxes.Shape...)
@@ -166,7 +174,9 @@ func TestBoxesGoToTheLevelsOfDetectron2(t *testing.T) {
 	}
 }
 
-func TestThePoolerEqualsDetectron2(t *testing.T) {
+func TestThePoolerEqualsDetectron2(t *testing.T) { fixtures.Each(t, testThePoolerEqualsDetectron2) }
+
+func testThePoolerEqualsDetectron2(t *testing.T) {
 	meta, want := roiFixture(t)
 	m, c := meta.Levels["small"], meta.Config
 	l := levels{m.CanonicalSize, m.Canonical, m.First, m.Last}
@@ -207,6 +217,10 @@ func ints(x fixtures.Tensor) []int {
 
 // Across classes ours is keep_per_class, which has no trick of coordinates in it.
 func TestNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
+	fixtures.Each(t, testNMSKeepsWhatTorchvisionKeeps)
+}
+
+func testNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
 	meta, want := roiFixture(t)
 	for name, m := range meta.NMS {
 		p := "nms." + name
@@ -229,6 +243,10 @@ func TestNMSKeepsWhatTorchvisionKeeps(t *testing.T) {
 }
 
 func TestOverlapsAndClippingEqualDetectron2OnTheHostAndInGraphs(t *testing.T) {
+	fixtures.Each(t, testOverlapsAndClippingEqualDetectron2OnTheHostAndInGraphs)
+}
+
+func testOverlapsAndClippingEqualDetectron2OnTheHostAndInGraphs(t *testing.T) {
 	meta, want := roiFixture(t)
 	batchOf := func(name string) *tensors.Tensor {
 		x := want[name]
@@ -258,7 +276,9 @@ func TestOverlapsAndClippingEqualDetectron2OnTheHostAndInGraphs(t *testing.T) {
 	gomlxtest.NearAbs(t, "not empty in a graph", got[2], want["clip.nonempty"].Data, 0)
 }
 
-func TestDeltasAreThoseOfDetectron2(t *testing.T) {
+func TestDeltasAreThoseOfDetectron2(t *testing.T) { fixtures.Each(t, testDeltasAreThoseOfDetectron2) }
+
+func testDeltasAreThoseOfDetectron2(t *testing.T) {
 	meta, want := roiFixture(t)
 	if math.Abs(meta.Deltas.Clamp-scaleClamp) > 1e-12 {
 		t.Errorf("the clamp is %g, want %g", scaleClamp, meta.Deltas.Clamp)
@@ -287,7 +307,9 @@ func TestDeltasAreThoseOfDetectron2(t *testing.T) {
 	relative("deltas.clamp_log2.decoded", got[0])
 }
 
-func TestAnchorsAreThoseOfDetectron2(t *testing.T) {
+func TestAnchorsAreThoseOfDetectron2(t *testing.T) { fixtures.Each(t, testAnchorsAreThoseOfDetectron2) }
+
+func testAnchorsAreThoseOfDetectron2(t *testing.T) {
 	meta, want := roiFixture(t)
 	flat := func(boxes []Box) (all []float32) {
 		for _, b := range boxes {
@@ -314,7 +336,9 @@ func TestAnchorsAreThoseOfDetectron2(t *testing.T) {
 	}
 }
 
-func TestMatchesAreThoseOfDetectron2(t *testing.T) {
+func TestMatchesAreThoseOfDetectron2(t *testing.T) { fixtures.Each(t, testMatchesAreThoseOfDetectron2) }
+
+func testMatchesAreThoseOfDetectron2(t *testing.T) {
 	meta, want := roiFixture(t)
 	cases := 0
 	for name, x := range want {

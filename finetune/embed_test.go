@@ -38,6 +38,10 @@ func pixelsOf(x fixtures.Tensor) image.Image {
 // From an image to vectors, as Hugging Face's processors and models do it; that of DINOv3 resizes numbers, the others
 // bytes.
 func TestFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
+	fixtures.Each(t, testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles)
+}
+
+func testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
 	for set, tolerance := range map[string]float64{"dinov2_tiny": 1e-4, "dinov2_reg_tiny": 1e-4, "dinov3_vit_tiny": 1e-4,
 		"dinov3_vit_tiny_swiglu": 1e-4} {
 		dir := fixtures.Dir(t, set)
@@ -191,6 +195,10 @@ func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 // The published DINOv2 has positions for 518×518 pixels and files that crop to 224×224: those of a rectangle, in
 // transformers, are the fixture's.
 func TestAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
+	fixtures.Each(t, testAModelIsUsedAtTheSizeThatItsFilesCropTo)
+}
+
+func testAModelIsUsedAtTheSizeThatItsFilesCropTo(t *testing.T) {
 	const set = "dinov2_tiny"
 	from := fixtures.Dir(t, set)
 	all := fixtures.Tensors(t, set, "tensors.safetensors")

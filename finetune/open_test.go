@@ -39,6 +39,10 @@ func twoCheckpoints(t *testing.T) (run Run, early *Model) {
 }
 
 func TestOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
+	fixtures.Each(t, testOpenTakesTheWeightsThatAreAskedForAndNamesThem)
+}
+
+func testOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 	run, early := twoCheckpoints(t)
 	want := early.weights(t, "")
 	best := gomlxtest.Must(Open(run.Backend, run.Dir))(t)

@@ -328,6 +328,10 @@ func TestOneCheckpointOfARunIsASourceToo(t *testing.T) {
 
 // The fixture's files say what its model is and how its pixels were normalised; its weights are taken as they are.
 func TestAHuggingFaceModelIsFineTuned(t *testing.T) {
+	fixtures.Each(t, testAHuggingFaceModelIsFineTuned)
+}
+
+func testAHuggingFaceModelIsFineTuned(t *testing.T) {
 	for _, set := range []string{"hf_vit", "dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"} {
 		fineTunesFrom(t, set)
 	}

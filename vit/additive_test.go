@@ -15,6 +15,10 @@ import (
 )
 
 func TestSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
+	fixtures.Each(t, testSinCos2DEqualsTheCodeOfEveryVariant)
+}
+
+func testSinCos2DEqualsTheCodeOfEveryVariant(t *testing.T) {
 	var meta struct {
 		Cases     []struct{ H, W, Dim int }
 		Tolerance struct{ Abs float64 }
@@ -88,7 +92,9 @@ func TestSinusoidal1DIsThatOfTheTransformer(t *testing.T) {
 	gomlxtest.NearAbs(t, "without a class token", without, rows[:len(rows)-c.Width], 0) // patches begin at place 0
 }
 
-func TestFactorizedEqualsNaFlexViT(t *testing.T) {
+func TestFactorizedEqualsNaFlexViT(t *testing.T) { fixtures.Each(t, testFactorizedEqualsNaFlexViT) }
+
+func testFactorizedEqualsNaFlexViT(t *testing.T) {
 	var meta struct {
 		Config struct {
 			Grid      [2]int `json:"pos_embed_grid_size"`

@@ -116,7 +116,9 @@ func swapped(x fixtures.Tensor) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(flat, batch, tokens, heads, headDim)
 }
 
-func TestLieREEqualsTheOriginal(t *testing.T) {
+func TestLieREEqualsTheOriginal(t *testing.T) { fixtures.Each(t, testLieREEqualsTheOriginal) }
+
+func testLieREEqualsTheOriginal(t *testing.T) {
 	var meta liereMeta
 	fixtures.JSON(t, "liere", "meta.json", &meta)
 	want := fixtures.Tensors(t, "liere", "tensors.safetensors")
@@ -174,6 +176,10 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 }
 
 func TestLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
+	fixtures.Each(t, testLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal)
+}
+
+func testLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 	var meta liereMeta
 	fixtures.JSON(t, "liere", "meta.json", &meta)
 	want := fixtures.Tensors(t, "liere", "tensors.safetensors")
@@ -229,7 +235,9 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	}
 }
 
-func TestLieREModelEqualsTheOriginal(t *testing.T) {
+func TestLieREModelEqualsTheOriginal(t *testing.T) { fixtures.Each(t, testLieREModelEqualsTheOriginal) }
+
+func testLieREModelEqualsTheOriginal(t *testing.T) {
 	var meta liereMeta
 	fixtures.JSON(t, "liere", "meta.json", &meta)
 	want := fixtures.Tensors(t, "liere", "tensors.safetensors")

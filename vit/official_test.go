@@ -84,6 +84,10 @@ func official(t *testing.T, variant string) (*foreign, Config) {
 }
 
 func TestEveryStageAndGradientEqualsTheReleasedViT(t *testing.T) {
+	fixtures.Each(t, testEveryStageAndGradientEqualsTheReleasedViT)
+}
+
+func testEveryStageAndGradientEqualsTheReleasedViT(t *testing.T) {
 	want := fixtures.Tensors(t, "official_vit_ti", "tensors.safetensors")
 	images, upstream := want["images_nhwc"], want["upstream"]
 	for variant := range officialPositions {
@@ -135,6 +139,10 @@ func TestEveryStageAndGradientEqualsTheReleasedViT(t *testing.T) {
 }
 
 func TestFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
+	fixtures.Each(t, testFullSizeParameterCountsEqualTheReleasedOnes)
+}
+
+func testFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 	var meta officialMeta
 	fixtures.JSON(t, "official_vit_ti", "meta.json", &meta)
 	for variant, position := range officialPositions {

@@ -40,7 +40,9 @@ func onGrid(position string, rows, cols, depth, heads int) Config {
 		Position: position, Pool: PoolMean}.WithDefaults()
 }
 
-func TestALiBi2DEqualsCROMA(t *testing.T) {
+func TestALiBi2DEqualsCROMA(t *testing.T) { fixtures.Each(t, testALiBi2DEqualsCROMA) }
+
+func testALiBi2DEqualsCROMA(t *testing.T) {
 	var meta struct {
 		Bias struct {
 			Listed      []int    `json:"heads_listed"`
@@ -71,7 +73,9 @@ func TestALiBi2DEqualsCROMA(t *testing.T) {
 	}
 }
 
-func TestEveryBiasEqualsLookHere(t *testing.T) {
+func TestEveryBiasEqualsLookHere(t *testing.T) { fixtures.Each(t, testEveryBiasEqualsLookHere) }
+
+func testEveryBiasEqualsLookHere(t *testing.T) {
 	var meta struct {
 		Config struct {
 			Slope  float64    `json:"global_slope"`
@@ -161,6 +165,10 @@ func TestABiasIsZeroForTheClassTokenAndFiniteForAll(t *testing.T) {
 
 // CROMA's model is ours: its norms stand inside the branches, where ours have them before.
 func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
+	fixtures.Each(t, testEveryStageAndGradientEqualsCROMA)
+}
+
+func testEveryStageAndGradientEqualsCROMA(t *testing.T) {
 	var meta struct {
 		Model struct {
 			Width   int     `json:"dim"`
@@ -245,6 +253,10 @@ func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 
 // LookHere's model is ours but for its head, a hidden layer of tanh in front of the logits.
 func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
+	fixtures.Each(t, testEveryStageAndGradientEqualsLookHere)
+}
+
+func testEveryStageAndGradientEqualsLookHere(t *testing.T) {
 	var meta struct {
 		Bias struct {
 			Slope  float64    `json:"global_slope"`

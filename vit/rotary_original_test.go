@@ -96,7 +96,9 @@ func ropeViT(t *testing.T, set, position string, meta ropeViTMeta, scaled bool) 
 	return f, c
 }
 
-func TestEveryStageEqualsRopeViT(t *testing.T) {
+func TestEveryStageEqualsRopeViT(t *testing.T) { fixtures.Each(t, testEveryStageEqualsRopeViT) }
+
+func testEveryStageEqualsRopeViT(t *testing.T) {
 	for position, set := range map[string]string{"rope-axial": "rope_axial", "rope-mixed": "rope_mixed"} {
 		t.Run(position, func(t *testing.T) {
 			var meta ropeViTMeta
@@ -170,6 +172,10 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 }
 
 func TestMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
+	fixtures.Each(t, testMixedFrequenciesBeginAsRopeViTs)
+}
+
+func testMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
 	var meta ropeViTMeta
 	fixtures.JSON(t, "rope_mixed", "meta.json", &meta)
 	want := fixtures.Tensors(t, "rope_mixed", "tensors.safetensors")
@@ -182,7 +188,9 @@ func TestMixedFrequenciesBeginAsRopeViTs(t *testing.T) {
 		want["init.freqs_norotate"].Data, meta.Tolerance.Angles)
 }
 
-func TestEveryCaseEqualsVisionLLaMA(t *testing.T) {
+func TestEveryCaseEqualsVisionLLaMA(t *testing.T) { fixtures.Each(t, testEveryCaseEqualsVisionLLaMA) }
+
+func testEveryCaseEqualsVisionLLaMA(t *testing.T) {
 	var meta struct {
 		Config struct {
 			Width int     `json:"dim"`
@@ -259,7 +267,9 @@ type fopeMeta struct {
 	} `json:"tolerance"`
 }
 
-func TestEveryVariantEqualsFoPE(t *testing.T) {
+func TestEveryVariantEqualsFoPE(t *testing.T) { fixtures.Each(t, testEveryVariantEqualsFoPE) }
+
+func testEveryVariantEqualsFoPE(t *testing.T) {
 	var meta fopeMeta
 	fixtures.JSON(t, "fope", "meta.json", &meta)
 	want := fixtures.Tensors(t, "fope", "tensors.safetensors")
@@ -368,7 +378,9 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 	}
 }
 
-func TestEveryGridEqualsDINOv3(t *testing.T) {
+func TestEveryGridEqualsDINOv3(t *testing.T) { fixtures.Each(t, testEveryGridEqualsDINOv3) }
+
+func testEveryGridEqualsDINOv3(t *testing.T) {
 	var meta struct {
 		Config struct {
 			HeadDim   int     `json:"head_dim"`

@@ -82,7 +82,9 @@ func timm(t testing.TB, factor float64) (*foreign, Config) {
 	return f, c
 }
 
-func TestEveryStageEqualsTimm(t *testing.T) {
+func TestEveryStageEqualsTimm(t *testing.T) { fixtures.Each(t, testEveryStageEqualsTimm) }
+
+func testEveryStageEqualsTimm(t *testing.T) {
 	f, c := timm(t, 1)
 	want := fixtures.Tensors(t, "timm_vit", "tensors.safetensors")
 	images := want["images_nhwc"]
@@ -117,6 +119,10 @@ func TestEveryStageEqualsTimm(t *testing.T) {
 }
 
 func TestNormEpsilonAndNonSquareImagesEqualTimm(t *testing.T) {
+	fixtures.Each(t, testNormEpsilonAndNonSquareImagesEqualTimm)
+}
+
+func testNormEpsilonAndNonSquareImagesEqualTimm(t *testing.T) {
 	var meta struct {
 		Scale float64 `json:"eps_probe_scale"`
 		Size  [2]int  `json:"nonsquare_img_size"`

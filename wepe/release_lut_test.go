@@ -60,6 +60,10 @@ func (r releaseTable) features(t *testing.T, mode string, u, v float64) [4]float
 }
 
 func TestRelease_table_and_its_queries_come_out_of_the_same_gather_under_its_conventions(t *testing.T) {
+	fixtures.Each(t, testRelease_table_and_its_queries_come_out_of_the_same_gather_under_its_conventions)
+}
+
+func testRelease_table_and_its_queries_come_out_of_the_same_gather_under_its_conventions(t *testing.T) {
 	const set = "official_lut"
 	var release releaseTable
 	fixtures.JSON(t, set, "meta.json", &release)

@@ -104,6 +104,10 @@ func releaseStore(t *testing.T, meta releaseMeta, name string) (store *model.Sto
 }
 
 func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T) {
+	fixtures.Each(t, testRelease_mode_is_the_authors_module_in_values_and_gradients)
+}
+
+func testRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 	var meta releaseMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
@@ -220,6 +224,10 @@ func nearNormwise(t *testing.T, name string, got, want []float64, tol float64) {
 }
 
 func TestLatticeSum_is_the_authors_sum_to_rounding_at_their_z(t *testing.T) {
+	fixtures.Each(t, testLatticeSum_is_the_authors_sum_to_rounding_at_their_z)
+}
+
+func testLatticeSum_is_the_authors_sum_to_rounding_at_their_z(t *testing.T) {
 	if !float64Runs(t) {
 		t.Skip("the backend has no float64")
 	}

@@ -50,6 +50,10 @@ func tail(lattice weierstrass.Lattice, cut int, z complex128) complex128 {
 }
 
 func TestLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *testing.T) {
+	fixtures.Each(t, testLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says)
+}
+
+func testLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *testing.T) {
 	if !float64Runs(t) {
 		t.Skip("the backend has no float64")
 	}

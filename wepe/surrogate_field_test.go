@@ -48,6 +48,10 @@ func (s surrogateSet) surrogate(t *testing.T) surrogate {
 }
 
 func TestSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) {
+	fixtures.Each(t, testSurrogate_field_and_its_gradients_are_those_of_50_digits)
+}
+
+func testSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) {
 	var file struct {
 		Sets  []surrogateSet
 		Grids []struct {

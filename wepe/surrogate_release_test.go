@@ -109,6 +109,10 @@ func rowMajor(x []float64, rows, cols int) []float64 {
 }
 
 func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
+	fixtures.Each(t, testSurrogate_is_the_authors_module_in_values_and_gradients)
+}
+
+func testSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 	var meta finetuneMeta
 	fixtures.JSON(t, finetuneSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, finetuneSet, "tensors.safetensors")
@@ -160,6 +164,10 @@ func TestSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 }
 
 func TestHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
+	fixtures.Each(t, testHybrid_is_the_authors_mix_without_its_second_addition)
+}
+
+func testHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 	var meta finetuneMeta
 	fixtures.JSON(t, finetuneSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, finetuneSet, "tensors.safetensors")

@@ -132,6 +132,10 @@ func tableAround(t testing.TB, key tableKey, u, v []float64) *lookUpTable {
 // The tables of lut.json that exist here: deflated by the origin for spans below half a period and by the four corners
 // for a whole one, and the raw table, whose pole nodes differ but touch no query of the rows compared.
 func TestTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.T) {
+	fixtures.Each(t, testTable_errors_are_those_of_the_reference_at_every_resolution)
+}
+
+func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.T) {
 	var invariants struct {
 		Lattices []struct {
 			Lattice         string

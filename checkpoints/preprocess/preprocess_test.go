@@ -83,7 +83,9 @@ func TestParseReadsPublishedSettings(t *testing.T) {
 	}
 }
 
-func TestReadReadsTheFixture(t *testing.T) {
+func TestReadReadsTheFixture(t *testing.T) { fixtures.Each(t, testReadReadsTheFixture) }
+
+func testReadReadsTheFixture(t *testing.T) {
 	var file struct {
 		Size      struct{ Height, Width int }
 		Resample  int

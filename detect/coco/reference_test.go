@@ -38,7 +38,9 @@ func readMeta(t *testing.T) (m meta) {
 	return m
 }
 
-func TestRunLengthsAreThoseOfCocoapi(t *testing.T) {
+func TestRunLengthsAreThoseOfCocoapi(t *testing.T) { fixtures.Each(t, testRunLengthsAreThoseOfCocoapi) }
+
+func testRunLengthsAreThoseOfCocoapi(t *testing.T) {
 	var cases struct {
 		Masks []struct {
 			Name   string
@@ -221,6 +223,10 @@ type expected struct {
 }
 
 func TestTheEvaluationIsThatOfCocoapi(t *testing.T) {
+	fixtures.Each(t, testTheEvaluationIsThatOfCocoapi)
+}
+
+func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 	dir, m := fixtures.Dir(t, set), readMeta(t)
 	var file struct {
 		Order []string            `json:"order_of_stats"`
@@ -387,7 +393,9 @@ func sameArrays(t *testing.T, e *Evaluation, tensors map[string]fixtures.Tensor,
 	compare("ap", m.Tolerance.Stats, func(i []int) float64 { return e.averagePrecision(i[0], i[1], p.Areas[i[2]].Name) })
 }
 
-func TestThresholdsAreThoseOfNumpy(t *testing.T) {
+func TestThresholdsAreThoseOfNumpy(t *testing.T) { fixtures.Each(t, testThresholdsAreThoseOfNumpy) }
+
+func testThresholdsAreThoseOfNumpy(t *testing.T) {
 	tensors := fixtures.Tensors(t, set, "tensors.safetensors")
 	p, err := Params{}.filled()
 	if err != nil {

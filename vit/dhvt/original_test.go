@@ -89,7 +89,9 @@ func stages(trace *Trace) map[string]*Node {
 	return s
 }
 
-func TestEveryStageEqualsTheOriginal(t *testing.T) {
+func TestEveryStageEqualsTheOriginal(t *testing.T) { fixtures.Each(t, testEveryStageEqualsTheOriginal) }
+
+func testEveryStageEqualsTheOriginal(t *testing.T) {
 	meta, f, c := original(t)
 	want := load(t, originalSet, "tensors.safetensors")
 	var names []string
@@ -123,6 +125,10 @@ var runningPath = strings.NewReplacer("patch_embed.proj.", "patch/conv_", ".runn
 	".mlp.bn3", "/mlp/output/norm")
 
 func TestOneTrainingForwardEqualsTheOriginal(t *testing.T) {
+	fixtures.Each(t, testOneTrainingForwardEqualsTheOriginal)
+}
+
+func testOneTrainingForwardEqualsTheOriginal(t *testing.T) {
 	meta, f, c := original(t)
 	want := load(t, originalSet, "tensors.safetensors")
 	forward := func(training bool) []float64 {
@@ -176,6 +182,10 @@ func TestOneTrainingForwardEqualsTheOriginal(t *testing.T) {
 }
 
 func TestPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
+	fixtures.Each(t, testPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal)
+}
+
+func testPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
 	meta, _, _ := original(t)
 	want := fixtures.Tensors(t, originalSet, "tensors.safetensors")
 	compared := 0

@@ -112,6 +112,10 @@ func (r *releasedPositions) build(g *Graph) {
 }
 
 func TestEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
+	fixtures.Each(t, testEveryStageAndGradientEqualsTheReleasedDHVT)
+}
+
+func testEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 	var meta releaseMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	m := meta.Config
@@ -188,6 +192,10 @@ var releasedModels = map[string]struct {
 }
 
 func TestFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
+	fixtures.Each(t, testFullSizeParameterCountsEqualTheReleasedOnes)
+}
+
+func testFullSizeParameterCountsEqualTheReleasedOnes(t *testing.T) {
 	var meta releaseMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	for name, want := range meta.FullSize {

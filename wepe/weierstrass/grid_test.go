@@ -116,6 +116,10 @@ func (want tableStatistics) check(t *testing.T, what string, got tableStatistics
 }
 
 func TestEveryRowOfThePaperTablesIsReproduced(t *testing.T) {
+	fixtures.Each(t, testEveryRowOfThePaperTablesIsReproduced)
+}
+
+func testEveryRowOfThePaperTablesIsReproduced(t *testing.T) {
 	type coefficient struct {
 		Printed    float64
 		Population float64 `json:"cv_population_std"`
@@ -247,6 +251,10 @@ func compareGrid(t *testing.T, what string, got, want [][4]float64, tolerance fl
 }
 
 func TestEveryReferenceGridIsReproduced(t *testing.T) {
+	fixtures.Each(t, testEveryReferenceGridIsReproduced)
+}
+
+func testEveryReferenceGridIsReproduced(t *testing.T) {
 	var file struct {
 		Grids []struct {
 			tableStatistics

@@ -12,7 +12,9 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-func TestReferenceInvariants(t *testing.T) {
+func TestReferenceInvariants(t *testing.T) { fixtures.Each(t, testReferenceInvariants) }
+
+func testReferenceInvariants(t *testing.T) {
 	var file struct {
 		Lattices []struct {
 			Lattice         string

@@ -31,6 +31,10 @@ func readRowCounts(t *testing.T) []rowCount {
 }
 
 func TestRowPairsSufficeAndWastesAtMostOnePair(t *testing.T) {
+	fixtures.Each(t, testRowPairsSufficeAndWastesAtMostOnePair)
+}
+
+func testRowPairsSufficeAndWastesAtMostOnePair(t *testing.T) {
 	for _, row := range readRowCounts(t) {
 		if row.T < 1 {
 			continue // the wrong direction, which rowPairs never takes
@@ -50,6 +54,10 @@ func TestRowPairsSufficeAndWastesAtMostOnePair(t *testing.T) {
 // The errors of the file are the worst over these twelve points of the cell, relative to max(|℘|, e1−e3) and
 // max(|℘′|, (e1−e3)^{3/2}).
 func TestTruncatedRowSumsErrAsMeasured(t *testing.T) {
+	fixtures.Each(t, testTruncatedRowSumsErrAsMeasured)
+}
+
+func testTruncatedRowSumsErrAsMeasured(t *testing.T) {
 	compared := 0
 	for _, row := range readRowCounts(t) {
 		l, err := NewLattice(OmegaSquare, OmegaSquare*row.Ratio)

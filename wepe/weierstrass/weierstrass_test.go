@@ -34,6 +34,10 @@ func lattice(t testing.TB, omega1, omega3p float64) weierstrass.Lattice {
 }
 
 func TestEveryReferencePointMeetsTheErrorLaw(t *testing.T) {
+	fixtures.Each(t, testEveryReferencePointMeetsTheErrorLaw)
+}
+
+func testEveryReferencePointMeetsTheErrorLaw(t *testing.T) {
 	var file struct {
 		Lattices map[string]struct{ Omega1, Omega3p float64 }
 		Points   []struct {
@@ -78,6 +82,10 @@ func TestEveryReferencePointMeetsTheErrorLaw(t *testing.T) {
 
 // Sums of two points, nearly equal, nearly opposite and others: places where the addition formula has no digits left.
 func TestEveryReferencePairAndItsSumMeetTheErrorLaw(t *testing.T) {
+	fixtures.Each(t, testEveryReferencePairAndItsSumMeetTheErrorLaw)
+}
+
+func testEveryReferencePairAndItsSumMeetTheErrorLaw(t *testing.T) {
 	var file struct {
 		Pairs []struct {
 			Kind            string

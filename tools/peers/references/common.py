@@ -1,0 +1,56 @@
+# Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+"""What the scripts that make reference sets share: random parameters and the files of a set."""
+
+import json
+import pathlib
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+
+
+def redraw(module, seed):
+    """Draws every parameter and running statistic again, so that none is left at a value that hides an error."""
+    g = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        tensors = list(module.named_parameters()) + [(n, b) for n, b in module.named_buffers() if b.is_floating_point()]
+        for name, x in tensors:
+            noise = torch.randn(x.shape, generator=g)
+            if name.endswith("running_var"):
+                x.copy_(0.5 + noise.abs())
+            elif x.ndim == 1 and name.endswith("weight") or "alpha" in name:
+                x.copy_(1 + 0.3 * noise)  # the gain of a norm
+            elif "gamma" in name:
+                x.copy_(0.8 + 0.2 * noise)
+            elif x.ndim == 1:
+                x.copy_(0.2 * noise)
+            elif "token" in name or "pos" in name:
+                x.copy_(0.5 * noise)
+            else:
+                x.copy_(noise * 1.2 / (x[0].numel() ** 0.5))
+    return module
+
+
+def images(seed, *shape):
+    """Images [batch, channels, rows, columns], of a few binary digits so that the file compresses."""
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return (x * 64).round() / 64
+
+
+def nhwc(x):
+    return x.permute(0, 2, 3, 1)
+
+
+def write(directory, tensors, meta, model=None, metadata=None):
+    """Writes tensors.safetensors, model.safetensors and meta.json."""
+    path = pathlib.Path(directory)
+    path.mkdir(parents=True, exist_ok=True)
+
+    def save(values, file, metadata=None):
+        arrays = {k: np.ascontiguousarray(v.detach().numpy() if torch.is_tensor(v) else v) for k, v in values.items()}
+        save_file(arrays, path / file, metadata)
+
+    save(tensors, "tensors.safetensors")
+    if model is not None:
+        save(model, "model.safetensors", metadata)
+    (path / "meta.json").write_text(json.dumps(meta, indent=1))

@@ -1,0 +1,103 @@
+# Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+"""Packs reference sets for internal/fixtures/testdata: SET/set.zip and SET/README.md.
+
+python pack.py DESTINATION SET_DIRECTORY...
+
+It leaves out what repeats (images in two layouts, numbers in two notations) and the largest of several cases, so that all
+sets fit in 4 MB. What is left is unchanged. Whole sets run through the same tests: WEPE_FIXTURES.
+"""
+
+import io
+import json
+import pathlib
+import re
+import sys
+import zipfile
+
+from safetensors.numpy import load, save
+
+# Tensors that the packed set leaves out, by set.
+TENSORS = {
+    "as2drope": r"grid4x4\.|grid6x6",
+    "dhvt_tiny": r"blocks\.0\.mlp\.bn[12]|patch_embed$|patch_embed\.proj\.1",
+    "fope": r".*T72",
+    "liere": r"b16|.*grid6x6",
+    "official_dhvt_wepe": r"blocks\.0\.(attn|mlp)$",
+    "official_lut": r"finetuning\.r64\.lut",
+    "official_wepe_finetune": r".*24x24|set1_14x14",
+    "official_wepe_pretrain": r"lin_set3_14x14",
+    "vitdet": r"simfp_0|block_0\.(windows|attn_windows_out|mlp|after_attn|last_window_logits_qk)|block_1\.attn_out|block_[23]$",
+}
+# The same in meta.json.
+META = {
+    "as2drope": lambda m: m | {"cases": [c for c in m["cases"] if c["name"] in ("grid4x6", "grid6x4", "grid4x4_cls")]},
+    "fope": lambda m: m | {"lengths": [n for n in m["lengths"] if n < 72]},
+    "liere": lambda m: m | {"variants": [v for v in m["variants"] if v["name"] != "b16"],
+                            "grids_h_w": [g for g in m["grids_h_w"] if g != [6, 6]]},
+    "official_wepe_finetune": lambda m: m | {"cases": {k: v for k, v in m["cases"].items() if k not in ("default_24x24", "set1_14x14")}},
+    "official_wepe_pretrain": lambda m: m | {"cases": {k: v for k, v in m["cases"].items() if k != "lin_set3_14x14"}},
+}
+
+
+def without_digits(x):
+    """Of {"re": 30 digits, "re64": a float64} only the second."""
+    if isinstance(x, dict):
+        return {k: without_digits(v) for k, v in x.items() if not (k in ("re", "im") and k + "64" in x)}
+    return [without_digits(v) for v in x] if isinstance(x, list) else x
+
+
+def rows(key, keep):
+    return lambda file: file | {key: [r for r in file[key] if keep(r)]}
+
+
+JSON = {
+    "wp_points.json": without_digits,
+    "addition.json": without_digits,
+    "invariants.json": without_digits,
+    "surrogate.json": rows("grids", lambda g: len(g["points"]) < (200 if g["set"] in ("A", "D_edge") else 50)),
+    "lut.json": lambda file: rows("rows", lambda r: r["R"] in (64, 256))(file) | {"orders": []},
+}
+
+
+def packed(path):
+    """The files of a set as they go into the archive."""
+    name = path.name
+    left_out = re.compile(TENSORS.get(name, "never"))
+    for file in sorted(path.iterdir()):
+        raw = file.read_bytes()
+        if file.suffix == ".json":
+            value = json.loads(raw)
+            value = JSON.get(file.name, lambda v: v)(value)
+            if file.name == "meta.json":
+                value = META.get(name, lambda v: v)(value)
+            raw = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+        elif file.name == "tensors.safetensors":
+            all_ = load(raw)
+            raw = save({k: v for k, v in all_.items() if not left_out.match(k) and not (
+                k.endswith("nchw") and k[:-4] + "nhwc" in all_)})
+        elif file.suffix not in (".safetensors", ".npz"):
+            continue
+        yield file.name, raw
+
+
+def main():
+    destination = pathlib.Path(sys.argv[1])
+    total = 0
+    for path in map(pathlib.Path, sys.argv[2:]):
+        out = destination / path.name
+        out.mkdir(parents=True, exist_ok=True)
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, raw in packed(path):
+                info = zipfile.ZipInfo(name)  # whose time is always 1980
+                info.compress_type = zipfile.ZIP_DEFLATED
+                info.external_attr = 0o644 << 16
+                archive.writestr(info, raw, compresslevel=9)
+        (out / "set.zip").write_bytes(buffer.getvalue())
+        total += buffer.tell()
+        print(f"{path.name:28}{buffer.tell():9}")
+    print(f"{'':28}{total:9}")
+
+
+if __name__ == "__main__":
+    main()
