@@ -23,10 +23,9 @@ TENSORS = {
     "fope": r".*T72",
     "liere": r"b16|.*grid6x6",
     "official_dhvt_wepe": r"blocks\.0\.(attn|mlp)$",
-    "official_lut": r"finetuning\.r64\.lut",
     "official_wepe_finetune": r".*24x24|set1_14x14",
     "official_wepe_pretrain": r"lin_set3_14x14",
-    "vitdet": r"simfp_0|block_0\.(windows|attn_windows_out|mlp|after_attn|last_window_logits_qk)|block_1\.attn_out|block_[23]$",
+    "vitdet": r"simfp_0|block_0\.(windows|attn_windows_out|mlp|after_attn|last_window_logits_qk)|block_1\.attn_out",
 }
 # The same in meta.json.
 META = {

@@ -217,7 +217,7 @@ def main():
     a.out.mkdir(parents=True, exist_ok=True)
     draw = np.random.default_rng(a.seed)
     patch, side, heads = int(draw.choice([2, 3, 4])), int(draw.integers(3, 6)), int(draw.integers(2, 4))
-    c = {"img_size": [side * patch] * 2, "patch_size": patch, "embed_dim": heads * int(draw.choice([6, 8])),
+    c = {"img_size": [side * patch] * 2, "patch_size": patch, "embed_dim": heads * int(draw.choice([4, 8, 12])),
          "depth": int(draw.integers(2, 4)), "num_heads": heads, "mlp_ratio": float(draw.choice([2, 3, 4])),
          "num_classes": int(draw.integers(3, 11)), "layer_norm_eps": 1e-6}
     other = [patch * side, patch * (side + 2)]
