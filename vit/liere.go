@@ -11,11 +11,9 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
-	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
@@ -72,11 +70,8 @@ type liere struct {
 	farthest    float64           // the largest y + x
 	triangles   []*model.Variable // [g(g-1)/2, 2, blocks or heads·blocks] of each layer, or one for all
 
-	others    []Rotary      // whose places come after these, see join
-	rotations map[int]*Node // by layer, of the graph that was built last
+	rotations []once // by layer
 }
-
-var _ Rotary = (*liere)(nil)
 
 // liereLimit bounds the numbers of a generator at twice the largest it starts with: there it turns its two channels
 // twice around from one side of the image to the other.
@@ -93,7 +88,7 @@ func newLieRE(scope *model.Scope, c Config) Rotary {
 		exceptions.Panicf("vit: %s = %d, want a number that divides the %d channels of a head", ParamLiereBlock, o.block,
 			headDim)
 	}
-	l := &liere{c: c, block: o.block, shared: o.shared, rotations: map[int]*Node{}}
+	l := &liere{c: c, block: o.block, shared: o.shared}
 	y, x := liereCoordinates(o.rows, c.Rows()), liereCoordinates(o.cols, c.Cols())
 	l.coordinates = make([]float32, 2*c.Prefix()) // zero: exp(0) turns nothing
 	for k := range c.Rows() * c.Cols() {
@@ -113,7 +108,8 @@ func newLieRE(scope *model.Scope, c Config) Rotary {
 		l.triangles = append(l.triangles, weight.Float32(scope.At("liere").At("block_%02d", layer), "generators", liereInit,
 			l.block*(l.block-1)/2, liereAxes, blocks))
 	}
-	return l
+	l.rotations = make([]once, layers)
+	return &rotary{tokenwise: l}
 }
 
 // liereBlock is the default g: 8, or the largest divisor of the channels of a head below it, or all of them.
@@ -150,39 +146,28 @@ func (l *liere) Name() string {
 	return fmt.Sprintf("liere(block=%d, shared=%t, first_layer=%t)", l.block, l.shared, len(l.triangles) < l.c.Depth)
 }
 
-// join implements joinable.
-func (l *liere) join(others []Rotary) Rotary {
-	joined := *l
-	joined.others, joined.rotations = others, map[int]*Node{}
-	return &joined
+// rows returns R of a layer, [tokens, heads, blocks, g, g], without heads where they share it.
+func (l *liere) rows(g *Graph, layer int) []*Node {
+	layer %= len(l.triangles)
+	return []*Node{l.rotations[layer].in(g, func() *Node {
+		dims := []int{l.c.Tokens(), l.c.Heads, l.c.headDim() / l.block, l.block, l.block}
+		if l.shared {
+			dims = slices.Delete(dims, 1, 2)
+		}
+		a := Reshape(l.generators(g, layer), liereAxes, -1)
+		coordinates := Reshape(Const(g, l.coordinates), l.c.Tokens(), liereAxes)
+		x := Reshape(MatMul(coordinates, a), -1, l.block, l.block)
+		return Reshape(expSkew(x, l.bound()), dims...)
+	})}
 }
 
-// Block implements Rotary.
-func (l *liere) Block(i int) pos.QKEncoder { return liereEncoder{l, i} }
-
-// liereEncoder is the encoder of one layer.
-type liereEncoder struct {
-	*liere
-	layer int
+func (l *liere) turn(q, k *Node, rows []*Node) (*Node, *Node) {
+	return l.turnOne(q, rows[0]), l.turnOne(k, rows[0])
 }
 
-// EncodeQK implements pos.QKEncoder for q, k [batch, tokens, heads, headDim]. The indices, [tokens] or [batch, tokens],
-// say which places the tokens have, nil for all in order. Rotations are float32, whatever q and k are.
-func (e liereEncoder) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node, *Node) {
-	if q.Rank() != 4 || seqAxis != 1 && seqAxis != -3 {
-		exceptions.Panicf("vit: liere turns queries [batch, tokens, heads, headDim], got %s with tokens along axis %d",
-			q.Shape(), seqAxis)
-	}
-	r := e.layerRotations(q.Graph(), e.layer) // [tokens, heads, blocks, g, g]
-	if positionIndices != nil {
-		r = additive.Rows(r, positionIndices) // [(batch,) tokens, heads, blocks, g, g]
-	}
-	return e.turn(q, r), e.turn(k, r)
-}
-
-// turn multiplies every block of channels of x by its rotation. It brings them into the form of one product for each
+// turnOne multiplies every block of channels of x by its rotation. It brings them into the form of one product for each
 // rotation: gradients of products with more free axes do not run on ONNX Runtime.
-func (l *liere) turn(x, r *Node) *Node {
+func (l *liere) turnOne(x, r *Node) *Node {
 	const batch, token, head, block, channel = 0, 1, 2, 3, 4
 	d := x.Shape().Dimensions
 	dims := []int{d[0], d[1], d[2], d[3] / l.block, l.block}
@@ -190,7 +175,7 @@ func (l *liere) turn(x, r *Node) *Node {
 	if l.shared {
 		own, shared = []int{token, block}, []int{batch, head}
 	}
-	if r.Rank() == len(own)+3 { // indices for each image
+	if r.Shape().Dim(0) > 1 { // indices for each image
 		own, shared = append([]int{batch}, own...), shared[1:]
 	}
 	order := slices.Concat(own, shared, []int{channel})
@@ -205,30 +190,6 @@ func (l *liere) turn(x, r *Node) *Node {
 	y = Einsum("rvj,rij->rvi", Reshape(y, rotations, -1, l.block), Reshape(r, rotations, l.block, l.block))
 	y = TransposeAllAxes(Reshape(y, ordered...), back...)
 	return ConvertDType(Reshape(y, d...), x.DType())
-}
-
-// layerRotations returns R of a layer for all tokens, [tokens, heads, blocks, g, g], without heads where they share it,
-// and then for those of the others.
-// It is built once per graph.
-func (l *liere) layerRotations(g *Graph, layer int) *Node {
-	layer %= len(l.triangles)
-	if r := l.rotations[layer]; r != nil && r.Graph() == g {
-		return r
-	}
-	tokens, blocks := l.c.Tokens(), l.c.headDim()/l.block
-	dims := []int{tokens, l.c.Heads, blocks, l.block, l.block}
-	if l.shared {
-		dims = []int{tokens, blocks, l.block, l.block}
-	}
-	a := Reshape(l.generators(g, layer), liereAxes, -1)
-	coordinates := Reshape(Const(g, l.coordinates), tokens, liereAxes)
-	x := Reshape(MatMul(coordinates, a), -1, l.block, l.block)
-	all := []*Node{Reshape(expSkew(x, l.bound()), dims...)}
-	for _, other := range l.others {
-		all = append(all, other.(*liere).layerRotations(g, layer))
-	}
-	l.rotations[layer] = Concatenate(all, 0)
-	return l.rotations[layer]
 }
 
 // generators returns A₀ and A₁ of a layer, [2, blocks, g·g], from the variable of their upper triangles,

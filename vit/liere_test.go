@@ -142,14 +142,14 @@ func testLieREEqualsTheOriginal(t *testing.T) {
 			rotations := held(variant.Name + "." + name + ".rotations")
 			attended := held(name + ".attn_in")
 			got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-				encoder := c.Encoders(s.In("vit")).Rotary.(*liere)
+				encoder := liereOf(c.Encoders(s.In("vit")).Rotary)
 				g := in[0].Graph()
-				q, k := encoder.Block(last).EncodeQK(in[0], in[1], nil, 1)
+				q, k := (&rotary{tokenwise: encoder}).Block(last).EncodeQK(in[0], in[1], nil, 1)
 				attn := s.At("vit").At("block_%02d", last).At("attention")
 				part := func(name string) *Node {
 					return c.heads(weight.Dense(attn.At("%s", name), in[2], c.Width, weight.Constant(0), weight.Constant(0)))
 				}
-				q2, k2 := encoder.Block(last).EncodeQK(part("query"), part("key"), nil, 1)
+				q2, k2 := (&rotary{tokenwise: encoder}).Block(last).EncodeQK(part("query"), part("key"), nil, 1)
 				mixed, _ := c.attend(s, q2, k2, part("value"), nil, false)
 				out := []*Node{
 					TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
@@ -157,7 +157,7 @@ func testLieREEqualsTheOriginal(t *testing.T) {
 						weight.Constant(0)),
 				}
 				for layer := c.Depth - rotations.Shape[1]; layer < c.Depth; layer++ {
-					out = append(out, encoder.layerRotations(g, layer))
+					out = append(out, encoder.rows(g, layer)[0])
 				}
 				return out
 			}, swapped(held(name+".q")), swapped(held(name+".k")),
@@ -188,7 +188,7 @@ func testLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 		store := model.NewStore()
 		store.SetParams(map[string]any{
 			paramLiereTrainedRows: meta.Grids[0][0], paramLiereTrainedCols: meta.Grids[0][1]})
-		encoder := newLieRE(store.RootScope(), c).(*liere)
+		encoder := liereOf(newLieRE(store.RootScope(), c))
 		name := fmt.Sprintf("grid%dx%d.positions", grid[0], grid[1])
 		gomlxtest.NearAbs(t, name, encoder.coordinates[2*c.Prefix():], want[name].Data, 1e-6)
 		if prefix := encoder.coordinates[:2*c.Prefix()]; !slices.Equal(prefix, make([]float32, len(prefix))) {
@@ -201,7 +201,7 @@ func testLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 		generators := want[variant.Name+".generators"] // [axes, layers, blocks, g, g]
 		g := generators.Shape[3]
 		got := gomlxtest.RunModel(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-			encoder := c.Encoders(s.In("vit")).Rotary.(*liere)
+			encoder := liereOf(c.Encoders(s.In("vit")).Rotary)
 			var out []*Node
 			for layer := range c.Depth {
 				out = append(out, encoder.generators(in[0].Graph(), layer)) // [2, blocks, g·g]
@@ -217,7 +217,7 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	c := small("liere", PoolClass) // 5×3 patches
 	store := model.NewStore()
 	store.SetParams(map[string]any{paramLiereTrainedRows: 2, paramLiereTrainedCols: 7})
-	got := newLieRE(store.RootScope(), c).(*liere)
+	got := liereOf(newLieRE(store.RootScope(), c))
 	want := []float64{0, 0} // the class token
 	for k := range 15 {
 		want = append(want, float64(k/3)/4*5/2, float64(k%3)/2*3/7)
@@ -228,7 +228,7 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	}
 
 	c.ImageCols = c.PatchSize // one column
-	for i, v := range newLieRE(model.NewStore().RootScope(), c).(*liere).coordinates {
+	for i, v := range liereOf(newLieRE(model.NewStore().RootScope(), c)).coordinates {
 		if i%2 == 1 && v != 0 {
 			t.Errorf("a single column is at %g", v)
 		}
@@ -314,13 +314,13 @@ func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
 	store := gomlxtest.Seeded(t, 3)
 	build := func(s *model.Scope, in []*Node) []*Node {
 		logits := c.Logits(s.In("vit"), in[0])
-		encoder := c.Encoders(s.Shared("vit")).Rotary.(*liere)
+		encoder := liereOf(c.Encoders(s.Shared("vit")).Rotary)
 		var out []*Node
 		for layer := range c.Depth {
 			v := s.Store().GetVariable(fmt.Sprintf("/vit/position/liere/block_%02d/generators", layer))
 			out = append(out, Gradient(ReduceAllSum(Square(logits)), v.NodeValue(in[0].Graph()))...)
 		}
-		r := encoder.layerRotations(in[0].Graph(), 0)
+		r := encoder.rows(in[0].Graph(), 0)[0]
 		product := Einsum("thnij,thnkj->thnik", r, r)
 		return append(out, ReduceAllMax(Abs(Sub(product, identity(product)))))
 	}

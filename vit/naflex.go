@@ -82,9 +82,9 @@ type manyGrids struct {
 
 	rows   *Node    // [places of all grids + 1, width] of what is added, the last zero; nil for none
 	placed *Node    // int64 [batch, tokens], in rows
-	rotary Rotary   // of all grids; nil for none, or for rotaries
+	rotary Rotary   // of all grids; nil for none, and where they cannot be joined
 	turned *Node    // int64 [batch, tokens], among its places
-	each   []Rotary // one for each grid, where they cannot be joined
+	each   []Rotary // one for each grid
 	scores []*Node  // of each block, [pairs of tokens of all grids + 1, heads], the last zero; nil for none
 	pairs  *Node    // int64 [batch, tokens·tokens], in scores
 
@@ -96,9 +96,6 @@ type manyGrids struct {
 type onGrids interface {
 	EncodeOn(g *Graph, grids [][2]int) *Node
 }
-
-// joinable is a rotary encoding whose places others of its kind can follow.
-type joinable interface{ join(others []Rotary) Rotary }
 
 // manyGrids builds the encoders of every grid on the variables of the model's own.
 func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens int) *manyGrids {
@@ -201,18 +198,24 @@ func (m *manyGrids) add(x *Node) *Node {
 	return additive.PreEncode(m.rows, x, m.placed, 1)
 }
 
-// turnEach takes the turns of every grid's own encoder.
+// turnEach takes the turns of every grid's own encoder: in one table where they are this package's.
 func (m *manyGrids) turnEach(encoders []Encoders) {
-	var all []Rotary
-	for _, e := range encoders {
-		all = append(all, e.Rotary)
+	joined := &rotary{}
+	for i, e := range encoders {
+		m.each = append(m.each, e.Rotary)
+		switch own, ok := e.Rotary.(*rotary); {
+		case !ok:
+			joined = nil
+		case i == 0:
+			joined.tokenwise = own.tokenwise
+		case joined != nil:
+			joined.others = append(joined.others, own.tokenwise)
+		}
 	}
-	first, ok := all[0].(joinable)
-	if !ok {
-		m.each = all
+	if joined == nil {
 		return
 	}
-	m.rotary = first.join(all[1:])
+	m.rotary = joined
 	start, _ := m.starts(0, Config.Tokens)
 	m.turned = m.indices(func(on Config, i, token int) int {
 		return start[i] + token%on.Tokens() // it does not matter where padding turns to
@@ -264,10 +267,10 @@ func (m *manyGrids) scoreEach(g *Graph, encoders []Encoders) {
 
 func (m *manyGrids) around(block int) Around {
 	a := Around{Bias: func(*Node) *Node { return m.hidden }}
-	if m.rotary != nil {
+	switch {
+	case m.rotary != nil:
 		a.Turn = func(q, k *Node) (*Node, *Node) { return m.rotary.Block(block).EncodeQK(q, k, m.turned, 1) }
-	}
-	if m.each != nil {
+	case m.each != nil:
 		a.Turn = func(q, k *Node) (*Node, *Node) { return m.turnOne(block, q, k) }
 	}
 	if m.scores != nil {

@@ -20,7 +20,7 @@ type fixedBias struct {
 	toKey    func(layer, head, patch int) float64                  // nil for none
 
 	pairs *tensors.Tensor
-	built map[int]*Node // by layer, in the graph that was built last
+	built []once // by layer
 }
 
 var _ Relative = (*fixedBias)(nil)
@@ -30,14 +30,15 @@ func (b *fixedBias) Name() string { return b.name }
 
 // AttentionBias implements Relative.
 func (b *fixedBias) AttentionBias(g *Graph, block int) *Node {
-	layer := block % b.layers
-	if built := b.built[layer]; built != nil && built.Graph() == g {
-		return built
-	}
-	c, offsets := b.c, additive.Offsets(b.c.Rows(), b.c.Cols())
 	if b.pairs == nil {
-		b.pairs, b.built = additive.Pairs(c.Rows(), c.Cols(), c.Prefix()), map[int]*Node{}
+		b.pairs, b.built = additive.Pairs(b.c.Rows(), b.c.Cols(), b.c.Prefix()), make([]once, b.layers)
 	}
+	layer := block % b.layers
+	return b.built[layer].in(g, func() *Node { return b.ofLayer(g, layer) })
+}
+
+func (b *fixedBias) ofLayer(g *Graph, layer int) *Node {
+	c, offsets := b.c, additive.Offsets(b.c.Rows(), b.c.Cols())
 	table := make([]float32, (len(offsets)+1)*c.Heads) // the last row, for pairs with a prefix token, stays 0
 	for i, offset := range offsets {
 		for head := range c.Heads {
@@ -56,6 +57,5 @@ func (b *fixedBias) AttentionBias(g *Graph, block int) *Node {
 		}
 		x = Add(x, Mul(Reshape(Const(g, isPatch), 1, -1, 1), Reshape(Const(g, keys), c.Heads, 1, -1)))
 	}
-	b.built[layer] = x
 	return x
 }

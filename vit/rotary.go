@@ -20,7 +20,72 @@ import (
 // for rope1d, as2drope and fope, 100 for rope-axial, 10 for rope-mixed.
 const ParamRopeTheta = "rope_theta"
 
-// rotation is a rotary encoding, mathematics.md (12.1): it turns each pair (a, b) of the channels of a query or key,
+// tokenwise is a rotary encoding by what it has for each token of a grid.
+type tokenwise interface {
+	pos.Encoder
+
+	// rows returns what the tokens have in a block, in order: each float32 [tokens, …].
+	rows(g *Graph, block int) []*Node
+
+	// turn turns q and k [batch, tokens, heads, headDim] by the rows of their tokens, each [batch or 1, tokens, …]. It
+	// computes in float32 and returns the type of q.
+	turn(q, k *Node, rows []*Node) (*Node, *Node)
+}
+
+// rotary is a tokenwise encoding as a Rotary, on one grid or, for NaFlexImages, on several: the tokens of the others
+// follow.
+type rotary struct {
+	tokenwise
+	others []tokenwise
+}
+
+var _ Rotary = (*rotary)(nil)
+
+// Block implements Rotary.
+func (r *rotary) Block(i int) pos.QKEncoder { return &rotaryBlock{r, i} }
+
+type rotaryBlock struct {
+	*rotary
+	block int
+}
+
+// EncodeQK implements pos.QKEncoder for q, k [batch, tokens, heads, headDim]. The indices, [tokens] or [batch, tokens],
+// say which positions the tokens have, nil for all in order.
+func (b *rotaryBlock) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node, *Node) {
+	if q.Rank() != 4 || seqAxis != 1 && seqAxis != -3 {
+		exceptions.Panicf("vit: %s takes queries [batch, tokens, heads, headDim], got %s with tokens along axis %d",
+			b.Name(), q.Shape(), seqAxis)
+	}
+	rows := b.rows(q.Graph(), b.block)
+	for _, other := range b.others {
+		for i, x := range other.rows(q.Graph(), b.block) {
+			rows[i] = Concatenate([]*Node{rows[i], x}, 0)
+		}
+	}
+	for i, x := range rows {
+		if positionIndices != nil {
+			x = additive.Rows(x, positionIndices)
+		}
+		if positionIndices == nil || positionIndices.Rank() == 1 {
+			x = InsertAxes(x, 0)
+		}
+		rows[i] = x // [batch or 1, tokens, …]
+	}
+	return b.turn(q, k, rows)
+}
+
+// once holds what all blocks of a graph share.
+type once struct{ node *Node }
+
+// in returns the node of a graph, built the first time.
+func (o *once) in(g *Graph, build func() *Node) *Node {
+	if o.node == nil || o.node.Graph() != g {
+		o.node = build()
+	}
+	return o.node
+}
+
+// rotation turns each pair (a, b) of the channels of a query or key, mathematics.md (12.1),
 //
 //	(a, b) -> (a·cos - b·sin, a·sin + b·cos),
 //
@@ -37,12 +102,7 @@ type rotation struct {
 // pairsFunc returns cos and sin of the angles of one block, float32 [tokens, heads or 1, headDim/2].
 type pairsFunc func(g *Graph, block int) (cos, sin *Node)
 
-var (
-	_ Rotary        = (*rotation)(nil)
-	_ pos.QKEncoder = (*blockRotation)(nil)
-)
-
-func newRotation(name string, c Config, split bool, pairs pairsFunc) *rotation {
+func newRotation(name string, c Config, split bool, pairs pairsFunc) Rotary {
 	// Where the pairs are neighbours, P has blocks: one of 16 channels is multiplied several times faster than 64.
 	span := c.headDim()
 	for !split && (span > 16 || c.headDim()%span != 0) {
@@ -56,70 +116,33 @@ func newRotation(name string, c Config, split bool, pairs pairsFunc) *rotation {
 		}
 		swap[b*span+a], swap[a*span+b] = -1, 1
 	}
-	return &rotation{name: name, pairs: pairs, split: split, swap: tensors.FromFlatDataAndDimensions(swap, span, span)}
+	return &rotary{tokenwise: &rotation{name, pairs, split, tensors.FromFlatDataAndDimensions(swap, span, span)}}
 }
 
-// join implements joinable.
-func (r *rotation) join(others []Rotary) Rotary {
-	joined := *r
-	joined.pairs = func(g *Graph, block int) (*Node, *Node) {
-		cos, sin := r.pairs(g, block)
-		allCos, allSin := []*Node{cos}, []*Node{sin}
-		for _, other := range others {
-			cos, sin := other.(*rotation).pairs(g, block)
-			allCos, allSin = append(allCos, cos), append(allSin, sin)
-		}
-		return Concatenate(allCos, 0), Concatenate(allSin, 0)
-	}
-	return &joined
-}
-
-// Name implements pos.Encoder.
 func (r *rotation) Name() string { return r.name }
 
-// Block implements Rotary.
-func (r *rotation) Block(i int) pos.QKEncoder { return &blockRotation{r, i} }
-
-type blockRotation struct {
-	*rotation
-	block int
+// rows spreads cos and sin of the pairs over the channels: [tokens, heads or 1, headDim].
+func (r *rotation) rows(g *Graph, block int) []*Node {
+	cos, sin := r.pairs(g, block)
+	spread := func(pairs *Node) *Node {
+		if r.split {
+			return Concatenate([]*Node{pairs, pairs}, -1) // [a0 a1 … b0 b1 …]
+		}
+		d := pairs.Shape().Dimensions
+		return Reshape(Stack([]*Node{pairs, pairs}, -1), d[0], d[1], 2*d[2]) // [a0 b0 a1 b1 …]
+	}
+	return []*Node{spread(cos), spread(sin)}
 }
 
-// EncodeQK implements pos.QKEncoder for q, k [batch, tokens, heads, headDim]. The indices, [tokens] or [batch, tokens],
-// say which places the tokens have, nil for all in order. Angles and turns are float32, whatever q and k are.
-func (r *blockRotation) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node, *Node) {
-	if q.Rank() != 4 || seqAxis != 1 && seqAxis != -3 {
-		exceptions.Panicf("vit: %s turns queries [batch, tokens, heads, headDim], got %s with tokens along axis %d",
-			r.name, q.Shape(), seqAxis)
-	}
-	g := q.Graph()
-	cos, sin := r.pairs(g, r.block)
-	cos, sin = r.table(cos, positionIndices), r.table(sin, positionIndices)
+func (r *rotation) turn(q, k *Node, rows []*Node) (*Node, *Node) {
 	turn := func(x *Node) *Node {
-		swap := ConvertDType(ConstCachedTensor(g, r.swap), x.DType())
+		swap := ConvertDType(ConstCachedTensor(x.Graph(), r.swap), x.DType())
 		swapped := MatMul(Reshape(x, -1, swap.Shape().Dim(0)), swap) // exact in any type: one term a sum
 		swapped = ConvertDType(Reshape(swapped, x.Shape().Dimensions...), dtypes.Float32)
-		turned := Add(Mul(ConvertDType(x, dtypes.Float32), cos), Mul(swapped, sin))
+		turned := Add(Mul(ConvertDType(x, dtypes.Float32), rows[0]), Mul(swapped, rows[1]))
 		return ConvertDType(turned, x.DType())
 	}
 	return turn(q), turn(k)
-}
-
-// table spreads a number per pair over the channels and gathers the tokens' places:
-// [places, heads or 1, headDim/2] -> [batch or 1, tokens, heads or 1, headDim].
-func (r *rotation) table(pairs, positionIndices *Node) *Node {
-	d := pairs.Shape().Dimensions
-	x := Concatenate([]*Node{pairs, pairs}, -1) // [a0 a1 … b0 b1 …]
-	if !r.split {
-		x = Reshape(Stack([]*Node{pairs, pairs}, -1), d[0], d[1], 2*d[2]) // [a0 b0 a1 b1 …]
-	}
-	if positionIndices != nil {
-		x = additive.Rows(x, positionIndices)
-	}
-	if x.Rank() < 4 {
-		x = InsertAxes(x, 0)
-	}
-	return x
 }
 
 // fixedPairs tabulates an encoding without variables, equal in all heads and blocks: angle(k, i) turns pair i of

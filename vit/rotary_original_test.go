@@ -128,7 +128,7 @@ func testEveryStageEqualsRopeViT(t *testing.T) {
 					nodes := []*Node{TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
 						attended(c, s.Shared("vit"), in[2], rotary, meta.Block)}
 					for block := range c.Depth {
-						cos, sin := rotary.(*rotation).pairs(in[0].Graph(), block)
+						cos, sin := rotationOf(rotary).pairs(in[0].Graph(), block)
 						nodes = append(nodes, TransposeAllAxes(cos, 1, 0, 2), TransposeAllAxes(sin, 1, 0, 2))
 					}
 					return nodes
@@ -229,7 +229,7 @@ func testEveryCaseEqualsVisionLLaMA(t *testing.T) {
 		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 			rotary := c.Encoders(s.In("vit")).Rotary
 			q, k := rotary.Block(0).EncodeQK(in[0], in[1], nil, 1)
-			cos, sin := rotary.(*rotation).pairs(in[0].Graph(), 0)
+			cos, sin := rotationOf(rotary).pairs(in[0].Graph(), 0)
 			return []*Node{q, k, attended(c, s.Shared("vit"), in[2], rotary, 0), MulScalar(cos, 1), MulScalar(sin, 1)}
 		}, gomlxtest.Input(want[p+"q"]), gomlxtest.Input(want[p+"k"]), gomlxtest.Input(want[p+"attn_in"]))
 		for i, name := range []string{"q_rot", "k_rot", "attn_out", "cos", "sin"} {
@@ -308,7 +308,7 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 				rotary := c.Encoders(s.In("vit")).Rotary
 				q, k := rotary.Block(0).EncodeQK(TransposeAllAxes(in[0], 0, 2, 1, 3), TransposeAllAxes(in[1], 0, 2, 1, 3),
 					nil, 1)
-				cos, sin := rotary.(*rotation).pairs(in[0].Graph(), 0)
+				cos, sin := rotationOf(rotary).pairs(in[0].Graph(), 0)
 				return []*Node{TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3),
 					TransposeAllAxes(cos, 1, 0, 2), TransposeAllAxes(sin, 1, 0, 2)}
 			}, gomlxtest.Input(q), gomlxtest.Input(k))
@@ -347,7 +347,7 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 			store.SetParam("/"+key, value)
 		}
 		run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			rotary := c.Encoders(s.In("vit")).Rotary.(*rotation)
+			rotary := rotationOf(c.Encoders(s.In("vit")).Rotary)
 			var nodes []*Node
 			for block := range c.Depth {
 				cos, sin := rotary.pairs(in[0].Graph(), block)
@@ -414,11 +414,10 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 	}
 	patches := func(c Config, x []float64) []float64 { return x[c.Prefix()*len(x)/c.Tokens():] }
 	// turned are cosines, sines, and q and k [batch, heads, tokens, headDim] turned by an encoding.
-	turned := func(rotary *rotation, q, k *Node) []*Node {
-		cos, sin := rotary.pairs(q.Graph(), 0)
+	turned := func(rotary Rotary, q, k *Node) []*Node {
+		rows := rotationOf(rotary).rows(q.Graph(), 0)
 		q, k = rotary.Block(0).EncodeQK(TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3), nil, 1)
-		return []*Node{rotary.table(cos, nil), rotary.table(sin, nil), TransposeAllAxes(q, 0, 2, 1, 3),
-			TransposeAllAxes(k, 0, 2, 1, 3)}
+		return append(rows, TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3))
 	}
 	params := map[string]any{ParamRopeTheta: m.Base, ParamDINORopeNormalize: m.Normalize}
 	plain := dinoRope{theta: m.Base, normalize: m.Normalize}
@@ -441,7 +440,7 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 			in = append(in, gomlxtest.Input(want[p+"grad_in.q"]), gomlxtest.Input(want[p+"grad_in.k"]))
 		}
 		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-			nodes := turned(c.Encoders(s).Rotary.(*rotation), in[0], in[1])
+			nodes := turned(c.Encoders(s).Rotary, in[0], in[1])
 			if withGradient {
 				loss := ReduceAllSum(Add(Mul(nodes[2], in[2]), Mul(nodes[3], in[3])))
 				nodes = append(nodes, Gradient(loss, in[0], in[1])...)
@@ -514,7 +513,7 @@ func TestDINOv3PlacesMoveInTrainingAlone(t *testing.T) {
 		store.SetParams(params)
 		return run(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
 			s.Store().SetTraining(in[0].Graph(), training)
-			rotary := c.Encoders(s.In("vit")).Rotary.(*rotation)
+			rotary := rotationOf(c.Encoders(s.In("vit")).Rotary)
 			for block := range c.Depth {
 				cos, _ := rotary.pairs(in[0].Graph(), block)
 				nodes = append(nodes, MulScalar(cos, 1))
@@ -555,7 +554,7 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 		store.SetParams(params)
 		exec := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in *Node) *Node {
 			s.Store().SetTraining(in.Graph(), true)
-			_, sin := c.Encoders(s.In("vit")).Rotary.(*rotation).pairs(in.Graph(), 0)
+			_, sin := rotationOf(c.Encoders(s.In("vit")).Rotary).pairs(in.Graph(), 0)
 			return Add(sin, in)
 		}))(t)
 		defer exec.Finalize()

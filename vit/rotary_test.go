@@ -280,3 +280,6 @@ func TestEveryVariableOfARotaryModelTrains(t *testing.T) {
 		}
 	}
 }
+
+func rotationOf(r Rotary) *rotation { return r.(*rotary).tokenwise.(*rotation) }
+func liereOf(r Rotary) *liere       { return r.(*rotary).tokenwise.(*liere) }

@@ -45,15 +45,12 @@ func newWePEBias(scope *model.Scope, c Config) Relative {
 // sharedBias is one bias for all blocks.
 type sharedBias struct {
 	*wepe.RelativeBias
-	built *Node // in the graph that was built last
+	built once
 }
 
 // AttentionBias implements Relative.
 func (b *sharedBias) AttentionBias(g *Graph, _ int) *Node {
-	if b.built == nil || b.built.Graph() != g {
-		b.built = b.RelativeBias.AttentionBias(g)
-	}
-	return b.built
+	return b.built.in(g, func() *Node { return b.RelativeBias.AttentionBias(g) })
 }
 
 // wepeBiasParameters counts the default form: ω3′, α_scale, and for each head 4 weights, a bias and its own place.

@@ -6,11 +6,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
-	"github.com/wepe-go/wepe/internal/additive"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/wepe"
 )
@@ -29,11 +26,8 @@ type wepeAttention struct {
 	field     *wepe.Field
 	ofQueries []*model.Variable // [features, width], A of every block
 	ofKeys    []*model.Variable
-	others    []Rotary // of other grids, whose places follow
-	built     *Node    // the features, in the graph that was built last
+	features  once
 }
-
-var _ Rotary = (*wepeAttention)(nil)
 
 // attentionStd is the spread of A and B at the start: at width 64 places then are as loud in queries and keys as the
 // content is. Chosen there, on validation images.
@@ -47,64 +41,31 @@ func newWePEAttention(scope *model.Scope, c Config) Rotary {
 		w.ofQueries = append(w.ofQueries, weight.Float32(in, "query", weight.Normal(attentionStd), w.field.Len(), c.Width))
 		w.ofKeys = append(w.ofKeys, weight.Float32(in, "key", weight.Normal(attentionStd), w.field.Len(), c.Width))
 	}
-	return w
+	return &rotary{tokenwise: w}
 }
 
 // wepeAttentionParameters counts the default form: A and B of 12 features in each block and two scalars of the lattice.
 func wepeAttentionParameters(c Config) int { return 2*12*c.Width*c.Depth + 2 }
 
-// Name implements pos.Encoder.
 func (w *wepeAttention) Name() string { return "wepe-attention" }
 
-// Block implements Rotary.
-func (w *wepeAttention) Block(i int) pos.QKEncoder { return &blockPlaces{w, i} }
-
-// join implements joinable.
-func (w *wepeAttention) join(others []Rotary) Rotary {
-	joined := *w
-	joined.others = others
-	return &joined
+// rows returns f·A and f·B, [tokens, width] each.
+func (w *wepeAttention) rows(g *Graph, block int) []*Node {
+	features := w.features.in(g, func() *Node { return w.field.Features(g) }) // [rows·cols, features]
+	rows := make([]*Node, 2)
+	for i, weights := range []*model.Variable{w.ofQueries[block], w.ofKeys[block]} {
+		rows[i] = MatMul(features, weights.NodeValue(g))
+		if prefix := w.c.Prefix(); prefix > 0 {
+			rows[i] = Concatenate([]*Node{Zeros(g, shapes.Make(dtypes.Float32, prefix, w.c.Width)), rows[i]}, 0)
+		}
+	}
+	return rows
 }
 
-// places returns what is added in one block, of one of ofQueries and ofKeys: float32 [tokens, width], those of the
-// other grids below.
-func (w *wepeAttention) places(g *Graph, weights *model.Variable) *Node {
-	grids := []*wepeAttention{w}
-	for _, other := range w.others {
-		grids = append(grids, other.(*wepeAttention))
-	}
-	var rows []*Node
-	for _, grid := range grids {
-		if grid.built == nil || grid.built.Graph() != g {
-			grid.built = grid.field.Features(g)
-		}
-		if prefix := grid.c.Prefix(); prefix > 0 {
-			rows = append(rows, Zeros(g, shapes.Make(dtypes.Float32, prefix, grid.c.Width)))
-		}
-		rows = append(rows, MatMul(grid.built, weights.NodeValue(g)))
-	}
-	return Concatenate(rows, 0)
-}
-
-type blockPlaces struct {
-	*wepeAttention
-	block int
-}
-
-// EncodeQK implements pos.QKEncoder as blockRotation does. Sums are float32, whatever q and k are.
-func (b *blockPlaces) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node, *Node) {
-	if q.Rank() != 4 || seqAxis != 1 && seqAxis != -3 {
-		exceptions.Panicf("vit: %s takes queries [batch, tokens, heads, headDim], got %s with tokens along axis %d",
-			b.Name(), q.Shape(), seqAxis)
-	}
-	place := func(x *Node, weights *model.Variable) *Node {
-		rows := b.places(x.Graph(), weights) // [places, width]
-		if positionIndices != nil {
-			rows = additive.Rows(rows, positionIndices)
-		}
+func (w *wepeAttention) turn(q, k *Node, rows []*Node) (*Node, *Node) {
+	add := func(x, row *Node) *Node {
 		d := x.Shape().Dimensions
-		rows = Reshape(rows, -1, d[1], d[2], d[3]) // [batch or 1, tokens, heads, headDim]
-		return ConvertDType(Add(ConvertDType(x, dtypes.Float32), rows), x.DType())
+		return ConvertDType(Add(ConvertDType(x, dtypes.Float32), Reshape(row, -1, d[1], d[2], d[3])), x.DType())
 	}
-	return place(q, b.ofQueries[b.block]), place(k, b.ofKeys[b.block])
+	return add(q, rows[0]), add(k, rows[1])
 }
