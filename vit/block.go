@@ -55,31 +55,46 @@ func (e Encoders) around(i int) (a Around) {
 // differ around the attention; c has its defaults.
 func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, attentionWeights bool) BlockTrace {
 	var t BlockTrace
-	init := c.initScheme()
-	branch := func(scale string, y *Node) *Node {
-		if c.LayerScale > 0 {
-			factor := weight.Float32(scope, scale, weight.Constant(c.LayerScale), c.Width).NodeValue(y.Graph())
-			y = Mul(y, Reshape(ConvertDType(factor, y.DType()), 1, 1, c.Width))
-		}
-		return weight.DropBranch(scope, y, 0, c.DropPath, index, c.Depth)
-	}
-	bias := func(fill weight.Fill, has bool) weight.Fill {
-		if !has {
-			return nil
-		}
-		return fill
-	}
-	zero := weight.Constant(0)
-
 	t.Norm1 = c.norm(scope.In("norm1"), x)
+	c.attention(scope, around, attentionWeights, &t)
+	x = Add(x, c.branch(scope, "scale1", t.Attention, index))
+
+	t.Norm2 = c.norm(scope.In("norm2"), x)
+	c.mlp(scope, &t)
+	t.Output = Add(x, c.branch(scope, "scale2", layers.DropoutStatic(scope, t.MLP, c.Dropout), index))
+	return t
+}
+
+// branch is a residual branch y [batch, tokens, width] of block index, with LayerScale and stochastic depth.
+func (c Config) branch(scope *model.Scope, scale string, y *Node, index int) *Node {
+	if c.LayerScale > 0 {
+		factor := weight.Float32(scope, scale, weight.Constant(c.LayerScale), c.Width).NodeValue(y.Graph())
+		y = Mul(y, Reshape(ConvertDType(factor, y.DType()), 1, 1, c.Width))
+	}
+	return weight.DropBranch(scope, y, 0, c.DropPath, index, c.Depth)
+}
+
+// biased starts the biases of a dense layer at fill; nil for a layer without them.
+func biased(has bool, fill weight.Fill) weight.Fill {
+	if !has {
+		return nil
+	}
+	return fill
+}
+
+// attention fills t from Query to Attention, given Norm1.
+func (c Config) attention(scope *model.Scope, around Around, keepWeights bool, t *BlockTrace) {
+	init, zero, attn := c.initScheme(), weight.Constant(0), scope.In("attention")
 	seen := t.Norm1
 	if around.Before != nil {
 		seen = around.Before(seen)
 	}
-	attn := scope.In("attention")
-	t.Query = c.heads(weight.Dense(attn.In("query"), seen, c.Width, init.query, bias(zero, c.QKVBias != QKVBiasNone)))
-	t.Key = c.heads(weight.Dense(attn.In("key"), seen, c.Width, init.query, bias(zero, c.QKVBias == QKVBiasAll)))
-	t.Value = c.heads(weight.Dense(attn.In("value"), seen, c.Width, init.query, bias(zero, c.QKVBias != QKVBiasNone)))
+	project := func(name string, has bool) *Node { // [batch, tokens, heads, headDim]
+		return c.heads(weight.Dense(attn.In("%s", name), seen, c.Width, init.query, biased(has, zero)))
+	}
+	t.Query = project("query", c.QKVBias != QKVBiasNone)
+	t.Key = project("key", c.QKVBias == QKVBiasAll)
+	t.Value = project("value", c.QKVBias != QKVBiasNone)
 	if c.QKNorm {
 		t.Query, t.Key = c.norm(attn.In("query_norm"), t.Query), c.norm(attn.In("key_norm"), t.Key)
 	}
@@ -91,23 +106,27 @@ func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, att
 	if around.Turn != nil {
 		q, k = around.Turn(q, k)
 	}
-	mixed, weights := c.attend(scope, q, k, t.Value, relative, attentionWeights)
+	mixed, weights := c.attend(scope, q, k, t.Value, relative, keepWeights)
 	t.Weights = weights
-	mixed = Reshape(mixed, seen.Shape().Dimensions...)
+	mixed = Reshape(mixed, seen.Shape().Dimensions...) // [batch, tokens, width]
 	if c.ContextNorm {
 		mixed = c.norm(attn.In("norm"), mixed)
 	}
-	t.Attention = weight.Dense(attn.In("output"), mixed, c.Width, init.dense, bias(zero, !c.NoProjBias))
+	t.Attention = weight.Dense(attn.In("output"), mixed, c.Width, init.dense, biased(!c.NoProjBias, zero))
 	if around.After != nil {
 		t.Attention = around.After(t.Attention)
 	}
-	x = Add(x, branch("scale1", t.Attention))
+}
 
-	t.Norm2 = c.norm(scope.In("norm2"), x)
-	mlp, mlpBias := scope.In("mlp"), bias(init.mlpBias, !c.NoMLPBias)
-	t.Hidden = weight.Dense(mlp.In("hidden"), t.Norm2, c.MLPDim, init.dense, mlpBias)
+// mlp fills t from Gate to MLP, given Norm2.
+func (c Config) mlp(scope *model.Scope, t *BlockTrace) {
+	init, mlp := c.initScheme(), scope.In("mlp")
+	dense := func(name string, x *Node, out int) *Node {
+		return weight.Dense(mlp.In("%s", name), x, out, init.dense, biased(!c.NoMLPBias, init.mlpBias))
+	}
+	t.Hidden = dense("hidden", t.Norm2, c.MLPDim) // [batch, tokens, mlpDim]
 	if c.SwiGLU {
-		t.Gate = weight.Dense(mlp.In("gate"), t.Norm2, c.MLPDim, init.dense, mlpBias)
+		t.Gate = dense("gate", t.Norm2, c.MLPDim)
 		t.Activated = Mul(activation.Swish(t.Gate), t.Hidden)
 	} else {
 		t.Activated = c.activate(t.Hidden)
@@ -116,9 +135,7 @@ func (c Config) Block(scope *model.Scope, x *Node, around Around, index int, att
 	if c.MLPNorm {
 		hidden = c.norm(mlp.In("norm"), hidden)
 	}
-	t.MLP = weight.Dense(mlp.In("output"), hidden, c.Width, init.dense, mlpBias)
-	t.Output = Add(x, branch("scale2", layers.DropoutStatic(scope, t.MLP, c.Dropout)))
-	return t
+	t.MLP = dense("output", hidden, c.Width)
 }
 
 // activate is the activation of an MLP that is no SwiGLU.

@@ -159,6 +159,45 @@ func (c Config) WithDefaults() Config {
 // Validate says what is wrong with c, in one line that names the field.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
+	if err := c.validateFields(); err != nil {
+		return err
+	}
+	switch {
+	case c.ImageRows%c.PatchSize != 0 || c.ImageCols%c.PatchSize != 0:
+		return fmt.Errorf("vit: an image of %d×%d pixels does not divide into patches of %d×%d: choose a patch size "+
+			"that divides both sides, or resize", c.ImageRows, c.ImageCols, c.PatchSize, c.PatchSize)
+	case c.Tokens() > 1<<20:
+		return fmt.Errorf("vit: %d patches are more than this library takes, 2^20: choose a larger patch size", c.Tokens())
+	case c.Parameters() > maxParameters:
+		return fmt.Errorf("vit: a model of %d parameters is more than this library takes, %d", c.Parameters(), maxParameters)
+	case c.Width%c.Heads != 0:
+		return fmt.Errorf("vit: width %d does not divide into %d heads", c.Width, c.Heads)
+	case !(c.Epsilon > 0):
+		return fmt.Errorf("vit: epsilon is %g, want > 0", c.Epsilon)
+	case !(c.LayerScale >= 0 && c.LayerScale <= 1000):
+		return fmt.Errorf("vit: layer_scale is %g, want 0, for none, to 1000", c.LayerScale)
+	case c.Pool == PoolClassRegister && c.Registers == 0:
+		return fmt.Errorf("vit: pool %q wants a register", c.Pool)
+	case c.PoolHeads < 0 || c.poolHeads() > 65536 || c.Width%c.poolHeads() != 0:
+		return fmt.Errorf("vit: pool_heads is %d, width %d does not divide into them", c.PoolHeads, c.Width)
+	case c.PoolMLPDim < 0 || c.PoolMLPDim > 1<<20:
+		return fmt.Errorf("vit: pool_mlp_dim is %d, want 0, for that of the blocks, to %d", c.PoolMLPDim, 1<<20)
+	}
+	encoding, err := EncodingNamed(c.Position)
+	for _, p := range encoding {
+		switch {
+		case c.Width%max(p.Width, 1) != 0:
+			return fmt.Errorf("vit: width %d: position %s wants a multiple of %d", c.Width, p.Name, p.Width)
+		case c.headDim()%max(p.HeadDim, 1) != 0:
+			return fmt.Errorf("vit: width %d in %d heads: position %s wants heads of a multiple of %d channels, not %d",
+				c.Width, c.Heads, p.Name, p.HeadDim, c.headDim())
+		}
+	}
+	return err
+}
+
+// validateFields checks each field on its own.
+func (c Config) validateFields() error {
 	for _, f := range []struct {
 		name  string
 		value int
@@ -196,38 +235,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("vit: unknown %s %q: want one of %q", f.name, f.value, f.of)
 		}
 	}
-	switch {
-	case c.ImageRows%c.PatchSize != 0 || c.ImageCols%c.PatchSize != 0:
-		return fmt.Errorf("vit: an image of %d×%d pixels does not divide into patches of %d×%d: choose a patch size "+
-			"that divides both sides, or resize", c.ImageRows, c.ImageCols, c.PatchSize, c.PatchSize)
-	case c.Tokens() > 1<<20:
-		return fmt.Errorf("vit: %d patches are more than this library takes, 2^20: choose a larger patch size", c.Tokens())
-	case c.Parameters() > maxParameters:
-		return fmt.Errorf("vit: a model of %d parameters is more than this library takes, %d", c.Parameters(), maxParameters)
-	case c.Width%c.Heads != 0:
-		return fmt.Errorf("vit: width %d does not divide into %d heads", c.Width, c.Heads)
-	case !(c.Epsilon > 0):
-		return fmt.Errorf("vit: epsilon is %g, want > 0", c.Epsilon)
-	case !(c.LayerScale >= 0 && c.LayerScale <= 1000):
-		return fmt.Errorf("vit: layer_scale is %g, want 0, for none, to 1000", c.LayerScale)
-	case c.Pool == PoolClassRegister && c.Registers == 0:
-		return fmt.Errorf("vit: pool %q wants a register", c.Pool)
-	case c.PoolHeads < 0 || c.poolHeads() > 65536 || c.Width%c.poolHeads() != 0:
-		return fmt.Errorf("vit: pool_heads is %d, width %d does not divide into them", c.PoolHeads, c.Width)
-	case c.PoolMLPDim < 0 || c.PoolMLPDim > 1<<20:
-		return fmt.Errorf("vit: pool_mlp_dim is %d, want 0, for that of the blocks, to %d", c.PoolMLPDim, 1<<20)
-	}
-	encoding, err := EncodingNamed(c.Position)
-	for _, p := range encoding {
-		switch {
-		case c.Width%max(p.Width, 1) != 0:
-			return fmt.Errorf("vit: width %d: position %s wants a multiple of %d", c.Width, p.Name, p.Width)
-		case c.headDim()%max(p.HeadDim, 1) != 0:
-			return fmt.Errorf("vit: width %d in %d heads: position %s wants heads of a multiple of %d channels, not %d",
-				c.Width, c.Heads, p.Name, p.HeadDim, c.headDim())
-		}
-	}
-	return err
+	return nil
 }
 
 // Rows is the number of patches from top to bottom.

@@ -27,3 +27,47 @@ func Example() {
 	fmt.Println(exec.MustCall(images)[0].Shape())
 	// Output: (Float32)[5, 1000]
 }
+
+// columns is a position encoding of another module: a learned vector times the column of the patch, which is added to
+// its token.
+type columns struct {
+	c      vit.Config
+	vector *model.Variable // [1, width]
+}
+
+func (e columns) Name() string { return "columns" }
+
+func (e columns) Encode(g *Graph) *Node {
+	column := make([]float32, e.c.Positions())
+	for patch := range e.c.Rows() * e.c.Cols() {
+		column[e.c.PrefixPositions()+patch] = float32(patch % e.c.Cols())
+	}
+	return MatMul(InsertAxes(Const(g, column), -1), e.vector.NodeValue(g)) // [positions, width]
+}
+
+func (e columns) PreEncode(x, positionIndices *Node, _ int) *Node {
+	rows := e.Encode(x.Graph())
+	if positionIndices != nil {
+		rows = Gather(rows, InsertAxes(positionIndices, -1))
+	}
+	return Add(x, InsertAxes(rows, 0))
+}
+
+// An encoding of another module is registered under a name. Config.Position, and so training, comparisons, analyses and
+// checkpoints, then take it as one of this library's; vittest.Laws checks it.
+func ExampleRegister() {
+	vit.Register(vit.Position{
+		Name: "columns", Doc: "a vector times the column",
+		Parameters: func(c vit.Config) int { return c.Width }, Variables: []string{"columns/"},
+		Additive: func(scope *model.Scope, c vit.Config) vit.Additive {
+			start := tensors.FromScalarAndDimensions(float32(0.1), 1, c.Width)
+			return columns{c, scope.In("columns").VariableWithValue("vector", start)}
+		},
+	})
+	config := vit.Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Width: 12, Depth: 1, Heads: 3, Classes: 5,
+		Position: "columns+rope-axial"}
+	exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), config.Logits)
+	images := tensors.FromScalarAndDimensions(float32(0), 2, 10, 6, 3)
+	fmt.Println(exec.MustCall(images)[0].Shape(), config.Encoding()[0].Kind())
+	// Output: (Float32)[2, 5] additive
+}

@@ -74,25 +74,7 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 	}
 
 	tokens, rest := c.Tokens(), c.headDim()/2-mixed
-	cosines, sines := make([]float32, tokens*len(f)), make([]float32, tokens*len(f)) // rows of the prefix stay 0
-	prefix, patch := make([]float32, tokens), make([]float32, tokens)
-	for token := range tokens {
-		k := token - c.Prefix()
-		if k < 0 {
-			prefix[token] = 1
-			continue
-		}
-		patch[token] = 1
-		for i := range f {
-			sin, cos := math.Sincos(float64(k) * f[i])
-			cosines[token*len(f)+i], sines[token*len(f)+i] = float32(cos), float32(sin)
-		}
-	}
-	cosBasis := tensors.FromFlatDataAndDimensions(cosines, tokens, len(f))
-	sinBasis := tensors.FromFlatDataAndDimensions(sines, tokens, len(f))
-	isPrefix := tensors.FromFlatDataAndDimensions(prefix, tokens, 1, 1)
-	isPatch := tensors.FromFlatDataAndDimensions(patch, tokens, 1, 1)
-
+	cosBasis, sinBasis, isPrefix, isPatch := fopeBasis(c, f)
 	ofCos, ofSin := make([]*model.Variable, c.Depth), make([]*model.Variable, c.Depth)
 	for block := range c.Depth {
 		coefficients := func(name string) *model.Variable {
@@ -122,6 +104,29 @@ func newFoPE(scope *model.Scope, c Config) Rotary {
 		}
 		return cos, sin
 	})
+}
+
+// fopeBasis returns the waves of frequencies f that are mixed, [tokens, len(f)], 0 for the prefix; and which tokens are
+// prefix and patches, [tokens, 1, 1].
+func fopeBasis(c Config, f []float64) (cos, sin, isPrefix, isPatch *tensors.Tensor) {
+	tokens := c.Tokens()
+	cosines, sines := make([]float32, tokens*len(f)), make([]float32, tokens*len(f))
+	prefix, patch := make([]float32, tokens), make([]float32, tokens)
+	for token := range tokens {
+		k := token - c.Prefix()
+		if k < 0 {
+			prefix[token] = 1
+			continue
+		}
+		patch[token] = 1
+		for i := range f {
+			sin, cos := math.Sincos(float64(k) * f[i])
+			cosines[token*len(f)+i], sines[token*len(f)+i] = float32(cos), float32(sin)
+		}
+	}
+	return tensors.FromFlatDataAndDimensions(cosines, tokens, len(f)),
+		tensors.FromFlatDataAndDimensions(sines, tokens, len(f)),
+		tensors.FromFlatDataAndDimensions(prefix, tokens, 1, 1), tensors.FromFlatDataAndDimensions(patch, tokens, 1, 1)
 }
 
 func fopeTrainedGrid(c Config) map[string]any {

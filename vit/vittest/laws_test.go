@@ -3,7 +3,6 @@
 package vittest_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -98,17 +97,4 @@ func TestOurEncodingsAndThoseOfOtherModulesKeepTheLaws(t *testing.T) {
 		"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d")), "rings+flips+far") {
 		t.Run(name, func(t *testing.T) { vittest.Laws(t, name) })
 	}
-}
-
-// An encoding of another module is registered under a name, and is then one of ours.
-func ExampleLaws() {
-	// vit.Register(vit.Position{Name: "rings", Doc: "…", Parameters: …, Variables: []string{"rings/"}, Additive:
-	// newRings})
-	config := vit.Config{ImageRows: 10, ImageCols: 6, PatchSize: 2, Width: 12, Depth: 1, Heads: 3, Classes: 5,
-		Position: "rings+rope-axial"}
-	exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), config.Logits)
-	fmt.Println(exec.MustCall(gomlxtest.Noise(2, 10, 6, 3))[0].Shape(), config.Encoding()[0].Kind())
-
-	var _ = func(t *testing.T) { vittest.Laws(t, "rings") } // in its own tests
-	// Output: (Float32)[2, 5] additive
 }

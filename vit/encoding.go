@@ -1,0 +1,183 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/setting"
+)
+
+// Encoding is what Config.Position names: one row of the table, or several of different kinds. Together each keeps the
+// variables and hyperparameters that it has alone.
+type Encoding []Position
+
+// EncodingNamed returns the encoding of one of PositionNames, or of several joined by "+": what is added to the tokens
+// first, then rotary, then bias, as in "learned+rope-axial".
+func EncodingNamed(name string) (Encoding, error) {
+	var e Encoding
+	order := []string{KindAdditive, KindRotary, KindBias}
+	for _, part := range strings.Split(name, "+") {
+		row := slices.IndexFunc(positions, func(p Position) bool { return p.Name == part })
+		if row < 0 {
+			return nil, fmt.Errorf("vit: unknown position encoding %q: want one of %s, or A+B of two that act in different "+
+				"places", part, strings.Join(PositionNames(), ", "))
+		}
+		e = append(e, positions[row])
+	}
+	place := func(p Position) int { return slices.Index(order, p.Kind()) }
+	for i := 1; i < len(e); i++ {
+		if place(e[0]) < 0 || place(e[i-1]) >= place(e[i]) {
+			return nil, fmt.Errorf("vit: position %q: %s is %s, %s is %s: want at most one of each kind, in the order %s",
+				name, e[i-1].Name, e[i-1].Kind(), e[i].Name, e[i].Kind(), strings.Join(order, ", "))
+		}
+	}
+	return e, nil
+}
+
+// Encoding returns the encoding of the model and panics where Validate refuses its name.
+func (c Config) Encoding() Encoding {
+	e, err := EncodingNamed(c.WithDefaults().Position)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// String is the name.
+func (e Encoding) String() string {
+	names := make([]string, len(e))
+	for i, p := range e {
+		names[i] = p.Name
+	}
+	return strings.Join(names, "+")
+}
+
+// Parameters is the number of trainable numbers of the default form in a model.
+func (e Encoding) Parameters(c Config) (total int) {
+	for _, p := range e {
+		if p.Parameters != nil {
+			total += p.Parameters(c)
+		}
+	}
+	return total
+}
+
+// Params lists the hyperparameters that it reads.
+func (e Encoding) Params() (names []string) {
+	for _, p := range e {
+		for _, name := range p.Params {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// Params lists the names of the hyperparameters of all encodings, read from the model's scope, so that a program can
+// refuse one that nothing reads. Their defaults are the published values of the encoding's own authors.
+func Params() []string { return Encoding(positions).Params() }
+
+// TrainedGrid returns the hyperparameters that tell the encoding of a model on images of another size what grid c was
+// trained on; none where it does not ask.
+func (c Config) TrainedGrid() map[string]any {
+	c = c.WithDefaults()
+	params := map[string]any{}
+	for _, p := range c.Encoding() {
+		if p.TrainedGrid != nil {
+			maps.Copy(params, p.TrainedGrid(c))
+		}
+	}
+	return params
+}
+
+// Owns says whether a variable below the scope "position" is one of its own.
+func (e Encoding) Owns(variable string) bool {
+	return slices.ContainsFunc(e, func(p Position) bool {
+		return slices.ContainsFunc(p.Variables, func(own string) bool {
+			return variable == own || strings.HasSuffix(own, "/") && strings.HasPrefix(variable, own)
+		})
+	})
+}
+
+// Shared is what both encodings have.
+func (e Encoding) Shared(other Encoding) (shared Encoding) {
+	for _, p := range e {
+		if slices.ContainsFunc(other, func(q Position) bool { return q.Name == p.Name }) {
+			shared = append(shared, p)
+		}
+	}
+	return shared
+}
+
+// Inherits says whether a model with this encoding, made from one with another, takes over its variable below the scope
+// "position": one of an encoding that both have, or the table that this one begins with.
+func (e Encoding) Inherits(from Encoding, variable string) bool {
+	return e.Shared(from).Owns(variable) || variable == learnedName && e.BeginsWith(from)
+}
+
+// BeginsWith says whether a model with this encoding, made from one with another, begins with its table.
+func (e Encoding) BeginsWith(from Encoding) bool {
+	return from[0].Name == learned && slices.ContainsFunc(e, func(p Position) bool { return p.Pretrained })
+}
+
+// learned is the name of the encoding whose rows can be those of any other that is added to the tokens.
+const learned = "learned"
+
+// Folds says whether Config.Fold makes an ordinary ViT of the model.
+func (e Encoding) Folds() bool { return e.Folded() == learned }
+
+// Folded is the Config.Position that Config.Fold leaves: "learned" and what acts in the attention; empty where nothing
+// can be folded.
+func (e Encoding) Folded() string {
+	if !e[0].Folds() {
+		return ""
+	}
+	return append(Encoding{{Name: learned}}, e[1:]...).String()
+}
+
+// readSettings takes over the hyperparameters of an encoding from the scope, and refuses what they do not take.
+func readSettings(scope *model.Scope, rows []setting.Row) {
+	setting.Read(scope, rows)
+	if err := setting.Check(rows); err != nil {
+		exceptions.Panicf("vit: %v", err)
+	}
+}
+
+// positionScope is where the encoders of a model keep their variables, below the model's scope.
+const positionScope = "position"
+
+// Encoders are what an encoding does in one model, nil where it has nothing of that kind.
+type Encoders struct {
+	Additive Additive
+	Rotary   Rotary
+	Relative Relative
+}
+
+// Encoders builds the position encoders of a model below its scope.
+func (c Config) Encoders(scope *model.Scope) Encoders {
+	return c.WithDefaults().encoders(scope.At(positionScope))
+}
+
+func (c Config) encoders(scope *model.Scope) Encoders { return c.Encoding().encoders(scope, c) }
+
+func (e Encoding) encoders(scope *model.Scope, c Config) (out Encoders) {
+	for _, p := range e {
+		switch p.Kind() {
+		case KindAdditive:
+			out.Additive = p.Additive(scope, c)
+		case KindRotary:
+			out.Rotary = p.Rotary(scope, c)
+		case KindBias:
+			out.Relative = p.Relative(scope, c)
+		}
+	}
+	return out
+}

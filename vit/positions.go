@@ -1,0 +1,128 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"github.com/wepe-go/wepe/internal/setting"
+	"github.com/wepe-go/wepe/wepe"
+)
+
+// positions is the one table of encodings. A new one is a file of its own and a row here, or a call of Register:
+// nowhere else is its name compared with anything.
+var positions = []Position{
+	{Name: "none", Doc: "no positions: a bag of patches"},
+	{
+		Name: learned, Doc: "a free vector per token (APE)", Source: "https://arxiv.org/abs/2010.11929",
+		Parameters: func(c Config) int { return c.Positions() * c.Width }, Variables: []string{learnedName},
+		Additive: newLearned,
+	},
+	{
+		Name: "sinusoidal1d", Doc: "fixed sines and cosines of the number of the token (SPE)",
+		Source: "https://arxiv.org/abs/1706.03762", Additive: newSinusoidal1D,
+	},
+	{
+		Name: "sincos2d", Doc: "fixed sines and cosines of row and column", Source: "https://arxiv.org/abs/2111.06377",
+		Width: 4, Params: []string{paramSinCos2DVariant}, Additive: newSinCos2D,
+	},
+	{
+		Name: "grid2d", Doc: "a learned table that resamples itself to another grid",
+		Parameters: grid2dParameters, Variables: []string{"grid2d/"},
+		Params:      []string{paramGrid2DRows, paramGrid2DCols, ParamGrid2DKernel},
+		TrainedGrid: grid2dTrainedGrid, Additive: newGrid2D,
+	},
+	{
+		Name: "factorized", Doc: "a learned table for rows and one for columns, resampled on their own",
+		Source:     "https://arxiv.org/abs/2307.06304",
+		Parameters: factorizedParameters, Variables: []string{"factorized/"},
+		Params:      []string{paramFactorizedRows, paramFactorizedCols, paramFactorizedAspect},
+		TrainedGrid: factorizedTrainedGrid, Additive: newFactorized,
+	},
+	{
+		Name: "rope1d", Doc: "pairs of channels turn by the number of the patch",
+		Source:  "https://arxiv.org/abs/2104.09864",
+		HeadDim: 2, Params: []string{ParamRopeTheta}, Rotary: newRope1D,
+	},
+	{
+		Name: "rope-axial", Doc: "half of the pairs turn by the column, half by the row",
+		Source:  "https://arxiv.org/abs/2403.13298",
+		HeadDim: 4, Params: setting.Names(new(axialRope).settings()), Rotary: newRopeAxial,
+	},
+	{
+		Name: "rope-mixed", Doc: "pairs turn along directions learned for each head",
+		Source:  "https://arxiv.org/abs/2403.13298",
+		HeadDim: 4, Parameters: ropeMixedParameters, Variables: []string{"rope_mixed/"},
+		Params: []string{ParamRopeTheta}, Rotary: newRopeMixed,
+	},
+	{
+		Name: "rope-dinov3", Doc: "axial over places from -1 to 1 on any grid, jittered in training",
+		Source:  "https://arxiv.org/abs/2508.10104",
+		HeadDim: 4, Params: setting.Names(new(dinoRope).settings()), Rotary: newRopeDINOv3,
+	},
+	{
+		Name: "as2drope", Doc: "axial, scaled to the grid of the training, class token too",
+		Source:  "https://arxiv.org/abs/2403.00522",
+		HeadDim: 4, Params: []string{ParamRopeTheta, paramAS2DRoPEBaseRows, paramAS2DRoPERotateClass},
+		TrainedGrid: as2dTrainedGrid, Rotary: newAS2DRoPE,
+	},
+	{
+		Name: "fope", Doc: "rope1d with mixtures of frequencies", Source: "https://arxiv.org/abs/2412.17739",
+		HeadDim: 2, Variables: []string{"fope/"}, Params: setting.Names(new(fopeSettings).settings()),
+		TrainedGrid: fopeTrainedGrid, Rotary: newFoPE,
+	},
+	{
+		Name: "liere", Doc: "learned rotations of 8 channels at once", Source: "https://arxiv.org/abs/2406.10322",
+		Parameters: liereParameters, Variables: []string{"liere/"}, Params: setting.Names(new(liereSettings).settings()),
+		TrainedGrid: liereTrainedGrid,
+		Rotary:      newLieRE,
+	},
+	{
+		Name: "wepe", Doc: "℘ and ℘′ of the patch's place, projected",
+		Parameters: wepeParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
+		TrainedGrid: wepeTrainedGrid, Additive: newWePE,
+	},
+	{
+		Name: "wepe-sphere", Doc: "wepe with ℘ and ℘′ as points of the Riemann sphere",
+		Parameters: wepeSphereParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
+		TrainedGrid: wepeTrainedGrid, Additive: newWePESphere,
+	},
+	{
+		Name: "wepe-residual", Doc: "a learned table that begins as sphere features",
+		Parameters: wepeResidualParameters, Variables: []string{"wepe_residual/"}, Params: wepe.Params(),
+		TrainedGrid: wepeTrainedGrid, Additive: newWePEResidual,
+	},
+	{
+		Name: "wepe-attention", Doc: "sphere features added to the queries and keys of every block",
+		Parameters: wepeAttentionParameters, Variables: []string{"wepe_attention/"}, Params: wepe.Params(),
+		TrainedGrid: wepeTrainedGrid, Rotary: newWePEAttention,
+	},
+	{
+		Name: "wepe-lut", Doc: "wepe by a look-up table, its lattice fixed",
+		Parameters: wepeTableParameters, Variables: []string{"wepe/", "wepe_sphere/"}, Params: wepe.Params(),
+		Additive: newWePETable,
+	},
+	{
+		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a gate", Width: 2,
+		Parameters: hybridParameters, Variables: []string{learnedName, "gate_raw", "surrogate/", "wepe/", "wepe_sphere/"},
+		Params: append(wepe.Params(), ParamBlend), Pretrained: true, Additive: newHybrid,
+	},
+	{
+		Name: "wepe-bias", Doc: "℘ and ℘′ of the difference of two places, a score per head",
+		Parameters: wepeBiasParameters, Variables: []string{"wepe_bias/", "wepe_bias_sphere/"}, Params: wepe.Params(),
+		Relative: newWePEBias,
+	},
+	{
+		Name: "relative-table", Doc: "a learned score per head and offset of two patches",
+		Source: "https://arxiv.org/abs/2106.08254", Parameters: relativeTableParameters,
+		Variables: []string{"relative_table/"}, Params: setting.Names(relativeTableSettings(new(int), new(int))),
+		TrainedGrid: relativeTableTrainedGrid, Relative: newRelativeTable,
+	},
+	{
+		Name: "alibi2d", Doc: "a slope per head times the distance of two patches",
+		Source: "https://arxiv.org/abs/2311.00566", Relative: newALiBi2D,
+	},
+	{
+		Name: "lookhere", Doc: "heads that each look one way, and less far block by block",
+		Source: "https://arxiv.org/abs/2405.13985",
+		Params: append(setting.Names(new(lookHere).settings()), paramLookHereViews), Relative: newLookHere,
+	},
+}
