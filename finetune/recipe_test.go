@@ -69,16 +69,17 @@ func TestSetRefusesWhatItDoesNotUnderstandInOneLine(t *testing.T) {
 		"augment.mixup=1":                "mixup_alpha",  // there
 		"model.posision=wepe":            "position",     // there
 		"nothing.width=1":                "unknown setting",
-		"model.width.x=1":                "not of type int",
-		"epochs=three":                   "is not of type int",
-		"epochs=3.5":                     "3.5 is not of type int",
-		"epochs=null":                    "not of type int",
-		"name=5":                         "5 is not of type string",
-		"optimizer.decay_all=1":          "1 is not of type bool",
-		"optimizer.learning_rates.head=": "not of type float64",
-		"model=wepe":                     "not of type vit.Config",
-		"augment.size=24":                "24 is not of type [2]int",
-		"model.width=1e400":              "1e400 is not of type int",
+		"model.width.x=1":                "not a whole number",
+		"epochs=three":                   "is not a whole number",
+		"epochs=3.5":                     "3.5 is not a whole number",
+		"epochs=null":                    "not a whole number",
+		"name=5":                         "5 is not a text",
+		"optimizer.decay_all=1":          "1 is not true or false",
+		"optimizer.learning_rates.head=": "not a finite number",
+		"model=wepe":                     "not a group of settings",
+		"augment.size=24":                "24 is not a list as [a,b] of 2, each a whole number",
+		"learning_rate=nan":              `"nan" is not a finite number`,
+		"model.width=1e400":              "1e400 is not a whole number",
 	} {
 		_, err := tiny().Set("batch_size=5;" + settings)
 		refused(t, settings, err, want, "finetune: ", settings)

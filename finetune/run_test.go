@@ -235,11 +235,11 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"learning_rate=-1":          "learning_rate is -1, want 0 < learning_rate < 1000",
 		"warmup_epochs=4":           "warmup_epochs is 4",
 		"epochs=0":                  "epochs is 0",
-		"steps=10":                  "epochs is 3, want 1 to 1e6, or 0 where steps is set",
+		"steps=10":                  "epochs is 3, want 0 where steps is set",
 		"epochs=0;steps=10":         "warmup_epochs is 1", // tiny's
 		"epochs=0;steps=-1":         "steps is -1",
 		"warmup_steps=5":            "warmup_steps is 5",
-		"eval_steps=2":              "eval_steps is 2",
+		"eval_steps=2":              "eval_steps is 2, want 0 where epochs is set",
 		inSteps + "warmup_steps=11": "warmup_steps is 11",
 		inSteps + "eval_epochs=2":   "eval_epochs is 2",
 
@@ -248,6 +248,7 @@ func TestARunThatCannotBeTrainedSaysWhatToChange(t *testing.T) {
 		"wepe_mode=papr":      `wepe_mode = "papr"`,
 		"wepe_alfa_scale=0.2": "wepe_alpha_scale", // what there is
 		"wepe_alpha_scale=-1": "wepe_alpha_scale",
+		"wepe_harmonics=many": `wepe_harmonics = "many", want it in [`,
 		"params.vit_width=3":  "vit_width",
 		"rope_teta=20":        "rope_theta",
 		"model.position=as2drope;as2drope_base_rows=-1": "as2drope_base_rows",

@@ -77,11 +77,28 @@ func set(recipe any, path []string, value json.RawMessage) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
-		return fmt.Errorf("%s is not of type %s", text, wrong.Type)
+		return fmt.Errorf("%s is not %s", text, inWords(wrong.Type))
 	case err != nil: // an unknown field
 		return suggest.Unknown("setting", path[len(path)-1], fieldNames(parent(recipe, path)))
 	}
 	return nil
+}
+
+// inWords is the type of a setting as a user knows it.
+func inWords(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a finite number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Array:
+		return fmt.Sprintf("a list as [a,b] of %d, each %s", t.Len(), inWords(t.Elem()))
+	case reflect.String:
+		return "a text"
+	}
+	return "a group of settings: set them one by one, as NAME.KEY=VALUE"
 }
 
 // parent is the type of the innermost struct on the way to a field.

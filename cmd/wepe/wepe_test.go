@@ -247,7 +247,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"train --position sphere":              "did you mean wepe-sphere?",
 		"train --position wepe,learned":        "wepe compare",
 		"train --set eposhs=3":                 "did you mean epochs?",
-		"train --set learning_rate=nan":        `"nan" is not of type float64`,
+		"train --set learning_rate=nan":        `"nan" is not a finite number`,
 		"train --set wepe_harmonic=2":          "wepe_harmonics",
 		"train --set model.position=wepe":      "use --position",
 		"train --size 32":                      "want HEIGHTxWIDTH, as 224x224",
@@ -331,4 +331,61 @@ func TestCompareLeavesATableAndATrainingOfItIsResumed(t *testing.T) {
 		}
 	}
 	succeeds(t, append(append(args, small...), "--table")...)
+}
+
+// split is a directory of own images with a train, a validation and a test split, whose test image green/b.png is cut.
+func split(t *testing.T, whole int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "own")
+	for _, part := range []string{"train", "val", "test"} {
+		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(images(t, part, 8, 16, 24))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut := filepath.Join(dir, "test", "green", "b.png")
+	content := gomlxtest.Must(os.ReadFile(cut))(t)
+	if err := os.WriteFile(cut, content[:whole], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A PNG's header ends at byte 33; the pixels of these images follow.
+func TestADamagedTestImageIsFoundBeforeTheFirstStep(t *testing.T) {
+	for name, c := range map[string]struct {
+		whole int
+		flags []string
+	}{
+		"header": {20, nil}, "pixels": {60, []string{"--check"}},
+	} {
+		out := filepath.Join(t.TempDir(), "run")
+		args := append([]string{"train", "--data", split(t, c.whole), "--stream", "--recipe", "cifar100-small", "--epochs",
+			"1", "--set", "batch_size=4", "--backend", "go", "--out", out}, c.flags...)
+		_, code, err := invoke(t, args...)
+		if code != 1 || err == nil || !strings.Contains(err.Error(), filepath.Join("green", "b.png")) ||
+			!strings.Contains(err.Error(), "own-test") && !strings.Contains(err.Error(), "test: ") {
+			t.Errorf("%s: exit code %d, %v", name, code, err)
+		}
+		for _, left := range []string{"rows.jsonl", "last"} {
+			if _, err := os.Stat(filepath.Join(out, left)); err == nil {
+				t.Errorf("%s: %s was written: the training had begun", name, left)
+			}
+		}
+	}
+}
+
+// The recipe crops and flips, which images that keep their aspect ratio cannot.
+func TestARecipeThatCropsTrainsWithAspectKeepAtAnotherSize(t *testing.T) {
+	for _, args := range [][]string{
+		{"train", "--recipe", "cifar100-15"}, {"compare", "--recipe", "cifar100-15", "--position", "learned"},
+	} {
+		args = append(args, "--data", images(t, "own", 8, 16, 24), "--set", "batch_size=4;epochs=1", "--set",
+			"warmup_epochs=0", "--backend", "go", "--out", filepath.Join(t.TempDir(), "run"))
+		if args[0] == "train" {
+			args = append(args, "--aspect", "keep", "--size", "12x16")
+		} else {
+			args = append(args, "--aspects", "keep", "--sizes", "12x16", "--seeds", "1")
+		}
+		succeeds(t, args...)
+	}
 }

@@ -218,7 +218,7 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 		"detector.backbone.patch_size=6":      "patches of 6×6",
 		"wepe_mode=round":                     "wepe_mode",
 		"detector.backbone.wideness=3":        "want one of",
-		"eval_steps=often":                    "is not of type int",
+		"eval_steps=often":                    "is not a whole number",
 	} {
 		run := tinyRun(t)
 		var err error

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 // Row is one hyperparameter. Its variable holds the default until Read.
@@ -25,7 +26,12 @@ type Row struct {
 func row[T any](name string, to *T, doc, want string, accepts func(T) bool) Row {
 	return Row{
 		Name: name, Doc: doc, want: want,
-		read:    func(scope *model.Scope) { *to = model.GetParamOr(scope, name, *to) },
+		read: func(scope *model.Scope) {
+			if exceptions.TryCatch[error](func() { *to = model.GetParamOr(scope, name, *to) }) != nil {
+				value, _ := scope.GetParam(name)
+				exceptions.Panicf("%s = %#v, want %s: %s", name, value, want, doc)
+			}
+		},
 		value:   func() any { return *to },
 		accepts: func() bool { return accepts(*to) },
 	}

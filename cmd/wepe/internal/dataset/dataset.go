@@ -51,6 +51,7 @@ type Options struct {
 	Stream   bool // reads the images of each batch from disk
 	Workers  int
 	Damaged  string // error or skip
+	Check    bool   // decodes every image before training
 
 	Unlabelled bool // takes a directory of images without a folder per class, too
 }
@@ -63,12 +64,13 @@ func (o *Options) Flags(f cli.Flags) {
 	flags.IntVar(&o.Workers, "workers", 0, "with --stream: images decoded at the same time; default one per core")
 	f.Choice(&o.Damaged, "damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
 		"error", "skip")
+	flags.BoolVar(&o.Check, "check", false, "with --stream: decode every image of all splits first; else headers are read")
 }
 
 // Validate returns an error of usage.
 func (o *Options) Validate() error {
-	if !o.Stream && (o.Workers != 0 || o.Damaged == "skip") {
-		return cli.Usagef("--workers and --damaged need --stream")
+	if !o.Stream && (o.Workers != 0 || o.Damaged == "skip" || o.Check) {
+		return cli.Usagef("--workers, --damaged and --check need --stream: without it every image is decoded first")
 	}
 	if o.Workers < 0 {
 		return cli.Usagef("--workers %d: want 1 or more", o.Workers)
@@ -385,6 +387,7 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings) (s Spl
 			if stream, err = d.files[i].Stream(settings, data.Streaming{Workers: d.options.Workers,
 				Skip: d.options.Damaged == "skip", Logger: cli.Logger()}); err == nil {
 				*to = stream
+				err = stream.Check(ctx, d.options.Check)
 			}
 		} else {
 			var memory *data.Memory
