@@ -27,7 +27,10 @@ func (t Table) Markdown() string {
 		}
 	}
 	var b strings.Builder
-	for _, line := range append([][]string{t.Header, rule}, t.Rows...) {
+	for i, line := range append([][]string{t.Header}, t.Rows...) {
+		if i == 1 {
+			b.WriteString("|" + strings.Join(rule, "|") + "|\n")
+		}
 		b.WriteString("|")
 		for _, cell := range line {
 			b.WriteString(strings.TrimRight(" "+strings.ReplaceAll(cell, "|", `\|`), " ") + " |")

@@ -98,7 +98,7 @@ func TestTabulateCountsTheLatestAttemptAndNamesWhatItLeavesOut(t *testing.T) {
 	}
 	want := strings.TrimPrefix(`
 | encoding | n | test top-1 % | range | top-5 % | loss | minutes |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+|---|---:|---:|---:|---:|---:|---:|
 | wepe | 2 | 25.00 | 20.00 … 30.00 | 100.00 | 1.750 | 1.5 |
 | none | 1 | 5.00 | 5.00 … 5.00 | 100.00 | – | 1.5 |
 

@@ -2,34 +2,24 @@
 
 // Command results fills the tables of Markdown files. A table stands between two lines
 //
-//	<!-- WORDS -->
+//	<!-- KIND NAME OPTIONS -->
 //	<!-- end -->
 //
-// where WORDS is "positions" or "parameters", for a table of the encodings from the code, or
+// where KIND is
 //
-//	table: NAME by=dataset,encoding baseline=learned split=validation
+//	positions, parameters   the encodings, from the code; without NAME
+//	table:                  the runs in docs/runs/NAME.jsonl
+//	epochs:                 validation top-1 of these runs after each epoch
+//	detection:              the detectors that wepe detect train measured
+//	figure:                 the rows that wepe analyze wrote; NAME is followed by the figure's name
+//	bench:                  the rows that make bench wrote
 //
-// for a table of the runs in NAME.jsonl of the records' directory; the settings after the name are fields of a
-// report.Spec and may be left out, as may only=wepe,learned, the encodings that are shown, or
+// and OPTIONS are by=dataset,encoding, baseline=learned and split=validation, fields of a report.Spec; across=size, a
+// column for each size; and, for every kind but the first two, what is shown: only=wepe,learned, these encodings;
+// columns=a,b, these of the numeric columns (an underscore stands for a space); rows=REGEXP, rows whose first cells
+// match.
 //
-//	figure: NAME decay
-//
-// for the table of a figure from the rows that wepe analyze left in NAME.jsonl, or
-//
-//	epochs: NAME
-//
-// for validation top-1 by epoch of the runs in NAME.jsonl, or
-//
-//	detection: NAME
-//
-// for that of the detectors whose rows wepe detect train left there, or
-//
-//	bench: NAME
-//
-// for the rows that `make bench` left there.
-//
-//	go run ./tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md \
-//		docs/analyses.md docs/detection.md
+//	go run ./tools/results docs/runs README.md docs/results.md
 package main
 
 import (
@@ -104,7 +94,43 @@ func filled(markdown, records string) (string, error) {
 	}
 }
 
-// tableOf is the table that the words of a marker ask for.
+// options are the words of a marker after its kind and name.
+type options struct {
+	spec          report.Spec
+	across        string
+	only, columns []string
+	rows          *regexp.Regexp
+}
+
+func parse(words []string) (o options, err error) {
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		list := strings.Split(value, ",")
+		switch key {
+		case "by":
+			o.spec.GroupBy = list
+		case "baseline":
+			o.spec.Baseline = value
+		case "split":
+			o.spec.Split = value
+		case "across":
+			o.spec.Across = value
+		case "only":
+			o.only = list
+		case "columns":
+			o.columns = strings.Split(strings.ReplaceAll(value, "_", " "), ",")
+		case "rows":
+			if o.rows, err = regexp.Compile(strings.ReplaceAll(value, "_", " ")); err != nil {
+				return o, err
+			}
+		default:
+			return o, fmt.Errorf("unknown option %q, want by=, baseline=, split=, across=, only=, columns= or rows=", word)
+		}
+	}
+	return o, nil
+}
+
+// tableOf returns the table that the words of a marker ask for.
 func tableOf(words []string, records string) (table report.Table, err error) {
 	switch {
 	case words[0] == "positions":
@@ -113,41 +139,38 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		return parametersTable()
 	case len(words) == 1:
 		return table, fmt.Errorf("a table without a name")
-	case words[0] == "bench:":
-		measured, err := rows.Read(filepath.Join(records, words[1]+".jsonl"))
-		return rows.Table(measured), err
-	case words[0] == "figure:" && len(words) == 3:
-		rows, err := analysis.Read(filepath.Join(records, words[1]+".jsonl"))
-		if table = analysis.Table(rows, words[2]); err == nil && len(table.Rows) == 0 {
-			err = fmt.Errorf("no rows of figure %q", words[2])
-		}
-		return table, err
 	}
-	var spec report.Spec
-	var only []string
-	for _, word := range words[2:] {
-		switch key, value, _ := strings.Cut(word, "="); key {
-		case "by":
-			spec.GroupBy = strings.Split(value, ",")
-		case "baseline":
-			spec.Baseline = value
-		case "split":
-			spec.Split = value
-		case "across":
-			spec.Across = value
-		case "only":
-			only = strings.Split(value, ",")
-		default:
-			return table, fmt.Errorf("unknown setting %q, want by=, baseline=, split=, across= or only=", word)
+	path, after := filepath.Join(records, words[1]+".jsonl"), words[2:]
+	figure := ""
+	if words[0] == "figure:" {
+		if len(after) == 0 {
+			return table, fmt.Errorf("a figure without a name")
 		}
+		figure, after = after[0], after[1:]
 	}
-	rows, err := report.ReadFiles(filepath.Join(records, words[1]+".jsonl"))
+	o, err := parse(after)
 	if err != nil {
 		return table, err
 	}
-	if only != nil {
+	switch words[0] {
+	case "bench:":
+		measured, err := rows.Read(path)
+		return compact(rows.Table(measured), o), err
+	case "figure:":
+		rows, err := analysis.Read(path)
+		if table = analysis.Table(rows, figure); err == nil && len(table.Rows) == 0 {
+			err = fmt.Errorf("no rows of figure %q", figure)
+		}
+		table.Notes = nil // of models that a figure cannot show
+		return compact(table, o), err
+	}
+	rows, err := report.ReadFiles(path)
+	if err != nil {
+		return table, err
+	}
+	if o.only != nil {
 		rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool {
-			return !slices.Contains(only, r.Encoding)
+			return !slices.Contains(o.only, r.Encoding)
 		})
 	}
 	switch {
@@ -156,10 +179,57 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 	case words[0] == "detection:":
 		table = train.Table(rows.Results)
 	default:
-		table, err = report.Tabulate(rows.Results, spec)
+		table, err = report.Tabulate(rows.Results, o.spec)
 	}
 	for _, skipped := range rows.Skipped {
 		table.Notes = append(table.Notes, strings.TrimPrefix(skipped, records+string(filepath.Separator)))
 	}
-	return table, err
+	return compact(table, o), err
+}
+
+// unshown are columns of report.Tabulate that pages leave out; the rows have them.
+var unshown = []string{"top-5 %", "loss", "pairs", "minutes"}
+
+// compact returns the table that a page shows: the columns and rows of the options, a range in parentheses behind its
+// mean, and the two names of a figure's row as one.
+func compact(table report.Table, o options) report.Table {
+	keep := func(i int) bool {
+		if o.columns != nil && table.Numeric[i] {
+			return slices.Contains(o.columns, table.Header[i])
+		}
+		return !slices.Contains(unshown, table.Header[i])
+	}
+	shown := report.Table{Notes: table.Notes}
+	line := func(cells []string, header bool) (out []string) {
+		for i, cell := range cells {
+			cell = strings.ReplaceAll(cell, " … ", "…")
+			switch {
+			case table.Header[i] == "range" && keep(i-1) && !header:
+				out[len(out)-1] += " (" + cell + ")"
+			case table.Header[i] == "range" && keep(i-1):
+				out[len(out)-1] += " (range)"
+			case i == 1 && table.Header[i] == "" && cell != "":
+				out[0] += ", " + cell
+			case i == 1 && table.Header[i] == "" || table.Header[i] == "range" || !keep(i):
+			default:
+				out = append(out, cell)
+				if header {
+					shown.Numeric = append(shown.Numeric, table.Numeric[i])
+				}
+			}
+		}
+		return out
+	}
+	shown.Header = line(table.Header, true)
+	for _, cells := range table.Rows {
+		if o.rows == nil || o.rows.MatchString(strings.Join(cells[:2], ", ")) {
+			shown.Rows = append(shown.Rows, line(cells, false))
+		}
+	}
+	for i := range shown.Rows {
+		for j := range shown.Rows[i] {
+			shown.Rows[i][j] = strings.TrimSuffix(shown.Rows[i][j], " (–)")
+		}
+	}
+	return shown
 }

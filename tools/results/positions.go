@@ -32,23 +32,59 @@ func parameters(name, position string, params map[string]any) (count int, err er
 	return count, err
 }
 
+// described is what the table of encodings prints beside what the code knows: formula, time and use.
+type described struct{ formula, time, use string }
+
+// Times are those of a training step beside learned: additive and rotary ones in docs/performance.md, the others in
+// docs/evidence/tables.md.
+const additive, rotary = "1.00–1.08", "1.09–1.14"
+
+var descriptions = map[string]described{
+	"none":           {"no positions", "1", "a lower bound"},
+	"learned":        {"x + T, T [1+N, width] free", "1", "the usual baseline; long trainings at one size"},
+	"sinusoidal1d":   {"x + sin, cos of the token index", additive, "comparison"},
+	"sincos2d":       {"x + sin, cos of row and column", additive, "no parameters, one size"},
+	"grid2d":         {"x + T(row, col), resampled in the graph", additive, "detection"},
+	"factorized":     {"x + R(row) + C(col)", additive, "images of several aspect ratios"},
+	"rope1d":         {"rotation by k·θ^(−2i/d)", rotary, "comparison"},
+	"rope-axial":     {"rotation by col·f, row·f", rotary, "no parameters, one size"},
+	"rope-mixed":     {"rotation by col·u + row·w, u and w learned", rotary, "long trainings"},
+	"rope-dinov3":    {"rope-axial over [−1, 1]", rotary, "DINOv3; other sizes"},
+	"as2drope":       {"rope-axial scaled by rows", rotary, "comparison"},
+	"fope":           {"rope1d, mixed frequencies", rotary, "comparison"},
+	"liere":          {"rotation by exp(yA₀ + xA₁), A learned", "3.8", "large batches only"},
+	"wepe":           {"x + β·LN(tanh(α[℘, ℘′])W + b)", additive, "to repeat the paper"},
+	"wepe-sphere":    {"x + β·LN([S(αw), S(αw′)]W + b)", additive, "short trainings, few images, other sizes"},
+	"wepe-residual":  {"x + [S(w(z)), S(w(2z)), …]W + Δ", additive, "with wepe-attention"},
+	"wepe-attention": {"q + fA, k + fB in each block", "1.01", "with wepe-residual"},
+	"wepe-lut":       {"wepe from a look-up table", additive, "a fixed lattice"},
+	"hybrid":         {"x + λ·WePE + (1−λ)·T", additive, "fine-tuning a model with a table"},
+	"wepe-bias":      {"scores + tanh(α[℘, ℘′](z_j−z_i))W_h", "1.24", "comparison"},
+	"alibi2d":        {"scores − m_h·distance", "–", "translation-invariant tasks"},
+	"lookhere":       {"scores − m·distance within a view", "–", "larger images; 4 heads or more"},
+}
+
 // positionsTable lists the encodings with their parameters at Ti/16.
 func positionsTable() (report.Table, error) {
-	table := report.Table{Header: []string{"name", "acts", "what it is", "parameters", "folds"},
-		Numeric: []bool{false, false, false, true, false}}
+	table := report.Table{Header: []string{"name", "acts as", "formula", "parameters", "step time", "folds", "use it for"},
+		Numeric: []bool{false, false, false, true, true, false, false}}
 	for _, p := range vit.Positions() {
 		count, err := parameters("Ti/16", p.Name, nil)
 		if err != nil {
 			return table, err
 		}
-		doc, folds := p.Doc, "no"
+		d, ok := descriptions[p.Name]
+		if !ok {
+			return table, fmt.Errorf("no description of %s", p.Name)
+		}
+		name, folds := "`"+p.Name+"`", "no"
 		if p.Source != "" {
-			doc = fmt.Sprintf("[%s](%s)", p.Doc, p.Source)
+			name = fmt.Sprintf("[%s](%s)", name, p.Source)
 		}
 		if p.Folds() {
 			folds = "yes"
 		}
-		table.Rows = append(table.Rows, []string{"`" + p.Name + "`", p.Kind(), doc, thousands(count), folds})
+		table.Rows = append(table.Rows, []string{name, p.Kind(), d.formula, thousands(count), d.time, folds, d.use})
 	}
 	return table, nil
 }
