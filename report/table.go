@@ -27,15 +27,17 @@ func (t Table) Markdown() string {
 		}
 	}
 	var b strings.Builder
-	for i, line := range append([][]string{t.Header}, t.Rows...) {
-		if i == 1 {
-			b.WriteString("|" + strings.Join(rule, "|") + "|\n")
-		}
+	write := func(line []string) {
 		b.WriteString("|")
 		for _, cell := range line {
 			b.WriteString(strings.TrimRight(" "+strings.ReplaceAll(cell, "|", `\|`), " ") + " |")
 		}
 		b.WriteString("\n")
+	}
+	write(t.Header)
+	b.WriteString("|" + strings.Join(rule, "|") + "|\n")
+	for _, line := range t.Rows {
+		write(line)
 	}
 	for i, note := range t.Notes {
 		if i == 0 {

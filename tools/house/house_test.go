@@ -95,31 +95,3 @@ func TestImportsRunDown(t *testing.T) {
 		t.Errorf("checked %d files and %d folders, want at least 100 and 13", files, len(floors))
 	}
 }
-
-// What README.md shows is taken from examples that are compiled.
-func TestTheCodeOfTheReadmeStandsInExamples(t *testing.T) {
-	var examples strings.Builder
-	goFiles(t, func(path string) {
-		if strings.HasSuffix(path, "example_test.go") {
-			examples.WriteString(flush(read(t, path)))
-		}
-	})
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
-	if len(blocks) < 3 {
-		t.Errorf("%d blocks of code, want the three ways to use the library", len(blocks))
-	}
-	for _, block := range blocks {
-		if !strings.Contains(examples.String(), flush(block[1])) {
-			t.Errorf("no example has\n%s", block[1])
-		}
-	}
-}
-
-// flush is a text whose lines all begin at the left.
-func flush(text string) string {
-	var out strings.Builder
-	for line := range strings.Lines(text) {
-		out.WriteString(strings.TrimSpace(line) + "\n")
-	}
-	return out.String()
-}

@@ -8,6 +8,7 @@
 // where KIND is
 //
 //	positions, parameters   the encodings, from the code; without NAME
+//	scaling                 predicted scaling with GPUs; without NAME
 //	table:                  the runs in docs/runs/NAME.jsonl
 //	epochs:                 validation top-1 of these runs after each epoch
 //	detection:              the detectors that wepe detect train measured
@@ -15,7 +16,7 @@
 //	bench:                  the rows that make bench wrote
 //
 // and OPTIONS are by=dataset,encoding, baseline=learned and split=validation, fields of a report.Spec; across=size, a
-// column for each size; and, for every kind but the first two, what is shown: only=wepe,learned, these encodings;
+// column for each size; and, for every kind with a NAME, what is shown: only=wepe,learned, these encodings;
 // columns=a,b, these of the numeric columns (an underscore stands for a space); rows=REGEXP, rows whose first cells
 // match.
 //
@@ -68,7 +69,7 @@ func fill(path, records string) error {
 
 var (
 	begin = regexp.MustCompile(
-		`(?m)^<!-- (positions|parameters|table:.*?|figure:.*?|detection:.*?|bench:.*?|epochs:.*?) *-->\n`)
+		`(?m)^<!-- (positions|parameters|scaling|table:.*?|figure:.*?|detection:.*?|bench:.*?|epochs:.*?) *-->\n`)
 	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
@@ -137,6 +138,8 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 		return positionsTable()
 	case words[0] == "parameters":
 		return parametersTable()
+	case words[0] == "scaling":
+		return scalingTable()
 	case len(words) == 1:
 		return table, fmt.Errorf("a table without a name")
 	}

@@ -59,6 +59,7 @@ var descriptions = map[string]described{
 	"wepe-attention": {"q + fA, k + fB in each block", "1.01", "with wepe-residual"},
 	"wepe-lut":       {"wepe from a look-up table", additive, "a fixed lattice"},
 	"hybrid":         {"x + λ·WePE + (1−λ)·T", additive, "fine-tuning a model with a table"},
+	"relative-table": {"scores + T_h(row, col difference)", "–", "BEiT"},
 	"wepe-bias":      {"scores + tanh(α[℘, ℘′](z_j−z_i))W_h", "1.24", "comparison"},
 	"alibi2d":        {"scores − m_h·distance", "–", "translation-invariant tasks"},
 	"lookhere":       {"scores − m·distance within a view", "–", "larger images; 4 heads or more"},
@@ -75,7 +76,7 @@ func positionsTable() (report.Table, error) {
 		}
 		d, ok := descriptions[p.Name]
 		if !ok {
-			return table, fmt.Errorf("no description of %s", p.Name)
+			d = described{p.Doc, "–", "–"}
 		}
 		name, folds := "`"+p.Name+"`", "no"
 		if p.Source != "" {

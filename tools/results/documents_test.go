@@ -1,0 +1,134 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/evidence/*.md"} {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[strings.TrimPrefix(filepath.ToSlash(path), root+"/")] = string(raw)
+		}
+	}
+	return texts
+}
+
+var (
+	// measured are headers of columns that only rows may fill.
+	measured = regexp.MustCompile(`top-1|top-5|\bAP\b|\bms\b|\bs\b|loss|MiB|MB\b|images/s|requests/s|ratio\b|kNN|step time`)
+	// theirs are headers that belong to tables of other people's figures, predicted ones to what a test computes.
+	theirs     = regexp.MustCompile(`published|paper|expected|hours per`)
+	percentage = regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?) (?:%|points?\b)`)
+	number     = regexp.MustCompile(`[0-9]+(?:\.[0-9]+)?`)
+)
+
+// A number that was changed by hand, or by a change of the code without the documents, shows here; so does a table of
+// measurements outside the markers.
+func TestEveryTableOfTheDocumentsIsComputed(t *testing.T) {
+	for path, text := range pages(t) {
+		want, err := filled(text, filepath.Join(root, "docs", "runs"))
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if want != text {
+			t.Errorf("%s: run make results", path)
+		}
+		inside, before := false, ""
+		for i, line := range strings.Split(want, "\n") {
+			if strings.HasPrefix(line, "<!-- ") {
+				inside = begin.MatchString(line + "\n")
+			}
+			header := strings.HasPrefix(line, "|") && !strings.HasPrefix(before, "|")
+			if header && !inside && measured.MatchString(line) && !theirs.MatchString(line) {
+				t.Errorf("%s:%d: a table of measurements without rows: %s", path, i+1, line)
+			}
+			before = line
+		}
+	}
+}
+
+// constants are percentages and points in prose that are no measurements of this project.
+var constants = map[string]bool{
+	"25 %": true, "6.25 %": true, // chance
+	"40 %": true, "10 %": true, "8 %": true, "30 %": true, "35 %": true, // settings
+	"95 %": true, "92 %": true, "97 %": true, "90 %": true, // shares
+	"7.3 points": true, "73.59 %": true, "63.78 %": true, "56.46 %": true, "58.28 %": true, "63.20 %": true, // the paper's
+	"2.5 points": true, "1.5 points": true, "9 points": true, "3 points": true, "5 points": true,
+}
+
+// A percentage in prose is, to the digits that it has, a number of a computed table.
+func TestPercentagesInProseStandInTables(t *testing.T) {
+	texts := pages(t)
+	var known []float64
+	for _, text := range texts {
+		inside := false
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "<!-- ") {
+				inside = begin.MatchString(line)
+			}
+			if inside && strings.HasPrefix(line, "|") {
+				for _, n := range number.FindAllString(line, -1) {
+					value, err := strconv.ParseFloat(n, 64)
+					if err != nil {
+						t.Fatal(err)
+					}
+					known = append(known, value)
+				}
+			}
+		}
+	}
+	checked := 0
+	for _, path := range []string{"README.md", "docs/sphere.md", "docs/results.md", "docs/training.md", "docs/analysis.md",
+		"docs/detection.md", "docs/encodings.md", "docs/evidence/tables.md"} {
+		prose := regexp.MustCompile("(?ms)^```.*?^```$|^\\|.*?$").ReplaceAllString(texts[path], "")
+		for _, found := range percentage.FindAllStringSubmatch(prose, -1) {
+			if constants[found[0]] {
+				continue
+			}
+			checked++
+			if !stands(found[1], known) {
+				t.Errorf("%s: %q stands in no computed table", path, found[0])
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("%d percentages checked, want at least 10", checked)
+	}
+}
+
+// stands reports whether a printed number is one of the known ones, rounded.
+func stands(printed string, known []float64) bool {
+	value, err := strconv.ParseFloat(printed, 64)
+	if err != nil {
+		return false
+	}
+	_, decimals, _ := strings.Cut(printed, ".")
+	scale := math.Pow10(len(decimals))
+	for _, k := range known {
+		if math.Abs(math.Round(k*scale)-value*scale) < 1e-6 {
+			return true
+		}
+	}
+	return false
+}
