@@ -105,8 +105,7 @@ lint: ## the linter alone
 
 .PHONY: results
 results: ## compute the tables of README.md and docs/results.md from the rows in docs/runs and from the code
-	go run ./tools/results docs/runs README.md docs/results.md docs/encodings.md docs/sphere.md docs/analyses.md \
-		docs/detection.md docs/performance.md
+	go run ./tools/results docs/runs README.md docs/*.md docs/evidence/*.md
 
 .PHONY: xla
 xla: ## install XLA for CPUs (the pinned PJRT plugin) into ~/.local/lib/go-xla

@@ -44,7 +44,7 @@ type ExportOptions struct {
 //	timm      model.safetensors   timm's VisionTransformer or Eva
 //	jax       model.npz           Google's vision_transformer
 //	onnx      model.onnx          ONNX Runtime: pixel_values [Batch, channels, rows, cols] -> logits [Batch, classes]
-//	unfolded  model.safetensors   this library: the encoding stays what it is, docs/checkpoints.md lists the names
+//	unfolded  model.safetensors   this library: the encoding stays what it is, docs/models.md lists the names
 //
 // Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm has it in config.json)
 // and a README.md. [Import] reads all of these but ONNX.

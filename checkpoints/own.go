@@ -22,7 +22,7 @@ import (
 //	export     model.safetensors       below the model    config.json: model, params, id2label
 //	training   variables.safetensors   of the store       MANIFEST.json: recipe, classes; store.json: params
 //
-// docs/checkpoints.md lists the paths and shapes.
+// docs/models.md lists the paths and shapes.
 
 // Where package finetune keeps, in the store of a training, the model and the averages of its weights.
 const (

@@ -342,7 +342,7 @@ func FuzzSafetensorsHeader(f *testing.F) {
 }
 
 // ruled says whether a header is one of so many bytes of data, by the rules of the format and those that
-// docs/checkpoints.md adds: with encoding/json and arithmetic alone.
+// docs/models.md adds: with encoding/json and arithmetic alone.
 func ruled(header string, size int64) bool {
 	header = strings.TrimRight(header, " ")
 	if !utf8.ValidString(header) || !strings.HasPrefix(header, "{") || !strings.HasSuffix(header, "}") ||

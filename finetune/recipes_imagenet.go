@@ -8,7 +8,7 @@ import (
 )
 
 // onImageNet are the recipes of ImageNet-1k, 1,281,167 training images of 1,000 classes, from scratch: work for
-// accelerators, and for the cores that feed them (docs/augmentation.md). They train in bfloat16. None of them was run
+// accelerators, and for the cores that feed them (docs/data.md). They train in bfloat16. None of them was run
 // by us. What differs from a source is said; for all of them: rates rise from 0 and fall to 0, where timm's rise from
 // 1e-6 and fall to 1e-5.
 var onImageNet = []Recipe{

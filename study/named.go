@@ -80,7 +80,7 @@ var All = []Named{
 				"wepe": 63.78, "wepe, g2 = 1, g3 = 0.1": 63.20, "wepe, α_scale and lattice fixed": 62.88,
 			},
 			Conditions: "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed; its other lattice is " +
-				"lemniscatic all the same (docs/deviations.md); its 63.08 and 62.60 are of rows not assigned here",
+				"lemniscatic all the same (docs/evidence/deviations.md); its 63.08 and 62.60 are of rows not assigned here",
 		},
 	},
 	{

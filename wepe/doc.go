@@ -20,7 +20,7 @@
 //	tokens = encoder.PreEncode(tokens, nil, 1) // [batch, 1+14·14, 192]
 //
 // By default ω3′ is half the height of the lattice's cell, so that the lattice deforms while the model trains;
-// [Config.AsReleased] is the released code of the authors, where the lattice stays square (docs/deviations.md). [P]
+// [Config.AsReleased] is the released code of the authors, where the lattice stays square (docs/evidence/deviations.md). [P]
 // evaluates ℘ and ℘′ exactly, by a few rows of the lattice; [Config.WithLatticeSum] takes the truncated double sum of
 // the paper, [Config.WithTable] a look-up table for lattices that no longer train.
 //

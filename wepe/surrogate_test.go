@@ -30,7 +30,7 @@ func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T)
 	}
 	one := positive{0, math.Log(math.E - 1)} // the scripts without γ
 	scripts := map[string]script{
-		// docs/deviations.md, 20: the text with the CIFAR-100 script's numbers.
+		// docs/evidence/deviations.md, 20: the text with the CIFAR-100 script's numbers.
 		surrogatePaper: {4, positive{.1, .5}, positive{.01, .1}, one, 1, powers{3, .05, 1}, powers{2, .03, 1},
 			1, .5, .3, .01, 2, 1, .05, .8, [2]float64{.1, 0}, 3},
 		// weierstrass_vit_experiment2.py

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
 // Package campaign scales randomized tests: WEPE_TIMES=1000 makes them try that many times as often, and WEPE_SEED=1
-// gives them other random numbers (docs/reliability.md).
+// gives them other random numbers (docs/evidence/reliability.md).
 package campaign
 
 import (

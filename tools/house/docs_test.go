@@ -154,6 +154,35 @@ func TestEveryPageBeginsWithACommand(t *testing.T) {
 	}
 }
 
+// Names of packages of this library in inline code, as `finetune.Open`, are exported there.
+func TestNamesInTheDocumentsExist(t *testing.T) {
+	exported := map[string]string{}
+	goFiles(t, func(file string) {
+		if !strings.HasSuffix(file, "_test.go") && !strings.Contains(file, "internal/") {
+			exported[path.Base(path.Dir(file))] += read(t, file)
+		}
+	})
+	names := 0
+	for _, p := range documents(t) {
+		if path.Base(p.path) == "CHANGELOG.md" {
+			continue
+		}
+		for _, name := range regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*)").FindAllStringSubmatch(p.text, -1) {
+			source, ours := exported[name[1]]
+			if !ours {
+				continue
+			}
+			names++
+			if !regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var |const |\t)` + name[2] + `\b`).MatchString(source) {
+				t.Errorf("%s: package %s has no %s", p.path, name[1], name[2])
+			}
+		}
+	}
+	if names < 20 {
+		t.Errorf("%d names, want those of all pages", names)
+	}
+}
+
 // importsOf maps the name of every package that fragments may use to its path.
 func importsOf(t *testing.T) map[string]string {
 	t.Helper()
