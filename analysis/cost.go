@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -19,47 +20,45 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Cost measures what encodings cost, as a ratio to the first: all models of a size live in one process and take turns,
-// in an order that is drawn anew for every round, so that a slow spell of the machine meets all. Zero numbers mean the
-// defaults beside them.
+// Cost measures the cost of encodings as a ratio to the first: all models of a size are in one process, in runs
+// interleaved in random order, so that a slow phase of the machine meets all. Zero numbers mean the defaults beside them.
 type Cost struct {
 	Backend  compute.Backend
-	Variants []string // of vit.Variant
+	Sizes    []string // of models, of vit.Variant
 	Sides    []int    // of square images, in pixels
-	Arms     []study.Arm
+	Variants []study.Variant
 	DType    string // of the recipe's model; "" for float32
 	Forward  int    // 32: images of an inference
 	Step     int    // 16: images of a training step
 	Rounds   int    // 100; below 0 none: parameters and FLOPs alone, without a model
 	Seed     uint64
 
-	// Processor returns the seconds of processor time that this process has used, which are then what is measured; nil
-	// measures seconds that pass. On a CPU that does other work they say more, on an accelerator nothing.
-	Processor func() float64
+	// CPUTime returns the CPU seconds that this process has used, which are then measured in place of wall time: useful on
+	// a busy CPU, meaningless on an accelerator.
+	CPUTime func() float64
 
-	// Memory returns the bytes that a fresh process at most holds for an encoding, inference and training step; nil leaves
-	// memory out.
-	Memory func(ctx context.Context, variant string, side int, arm study.Arm) (float64, error)
-	Log    func(line string)
+	// Memory returns the peak memory in bytes of a fresh process for inference and a training step; nil leaves it out.
+	Memory func(ctx context.Context, size string, side int, v study.Variant) (float64, error)
+	Logger *slog.Logger
 }
 
-// CostArms are the encodings that the paper's table of costs is about, and those that compete with them. "folded" is
-// not among them: once wepe is folded it is learned.
-var CostArms = slices.Concat(study.Each("learned", "none", "wepe"), []study.Arm{
+// CostVariants are the encodings of the paper's table of costs, and their competitors. "folded" is not among them: a
+// folded wepe is learned.
+var CostVariants = slices.Concat(study.Each("learned", "none", "wepe"), []study.Variant{
 	{Position: "wepe", Label: "wepe sum", Settings: "wepe_evaluation=sum"},
 }, study.Each("wepe-lut", "wepe-sphere", "hybrid", "rope-axial", "rope-mixed", "wepe-bias"))
 
 // config is a model of a size.
-func (c Cost) config(variant string, side int, arm study.Arm) (vit.Config, error) {
-	config, err := vit.Variant(variant)
-	config.ImageRows, config.ImageCols, config.Classes, config.Position = side, side, 100, arm.Position
+func (c Cost) config(size string, side int, v study.Variant) (vit.Config, error) {
+	config, err := vit.Variant(size)
+	config.ImageRows, config.ImageCols, config.Classes, config.Position = side, side, 100, v.Position
 	config.DType = cmp.Or(c.DType, "float32")
 	return config, err
 }
 
 // NewTiming prepares a model of a size.
-func (c Cost) NewTiming(variant string, side int, arm study.Arm) (*finetune.Timing, error) {
-	config, err := c.config(variant, side, arm)
+func (c Cost) NewTiming(size string, side int, v study.Variant) (*finetune.Timing, error) {
+	config, err := c.config(size, side, v)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +66,7 @@ func (c Cost) NewTiming(variant string, side int, arm study.Arm) (*finetune.Timi
 	recipe, err := finetune.Recipe{Name: "cost", Model: config, Epochs: 1_000_000, BatchSize: step, LearningRate: 1e-5,
 		EvalBatchSize: cmp.Or(c.Forward, 32), ValidationPart: -1, EvalEpochs: 1_000_000,
 		Augment:   data.Augment{Size: [2]int{side, side}},
-		Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}.Set(arm.Settings)
+		Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}.Set(v.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -75,105 +74,106 @@ func (c Cost) NewTiming(variant string, side int, arm study.Arm) (*finetune.Timi
 		Train: finetune.Noise(step, 32, 32, 100)})
 }
 
-// Run measures all sizes and returns rows of figure "cost", one column for each arm.
+// costRows collects the rows of one size.
+type costRows struct {
+	at   string
+	rows []Row
+}
+
+func (r *costRows) add(v study.Variant, measure string, value float64) {
+	r.rows = append(r.rows, Row{Analysis: "cost", Model: v.Label, Images: "noise", Measure: measure, At: r.at,
+		Value: report.Number(value)})
+}
+
+// Run measures all sizes and returns rows of analysis "cost", one column for each variant.
 func (c Cost) Run(ctx context.Context) (rows []Row, err error) {
-	for _, variant := range c.Variants {
+	for _, size := range c.Sizes {
 		for _, side := range c.Sides {
-			more, err := c.size(ctx, variant, side)
-			if err != nil {
-				return nil, fmt.Errorf("%s at %d: %w", variant, side, err)
+			out := costRows{at: fmt.Sprintf("%s, %d", size, side)}
+			if err := c.measure(ctx, size, side, &out); err != nil {
+				return nil, fmt.Errorf("%s at %d: %w", size, side, err)
 			}
-			rows = append(rows, more...)
+			rows = append(rows, out.rows...)
 		}
 	}
 	return rows, nil
 }
 
-func (c Cost) size(ctx context.Context, variant string, side int) (rows []Row, err error) {
-	at := fmt.Sprintf("%s, %d", variant, side)
-	add := func(arm study.Arm, measure string, value float64) {
-		rows = append(rows, Row{Figure: "cost", Model: arm.Label, Images: "noise", Measure: measure, At: at,
-			Value: report.Number(value)})
-	}
-	for _, arm := range c.Arms {
-		config, err := c.config(variant, side, arm)
+func (c Cost) measure(ctx context.Context, size string, side int, out *costRows) error {
+	for _, v := range c.Variants {
+		config, err := c.config(size, side, v)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		add(arm, "parameters", float64(config.Parameters()))
-		add(arm, "inference, GFLOPs an image", config.FLOPs()/1e9)
+		out.add(v, "parameters", float64(config.Parameters()))
+		out.add(v, "inference, GFLOPs an image", config.FLOPs()/1e9)
 	}
 	if c.Rounds < 0 {
-		return rows, nil
+		return nil
 	}
-	timings := make([]*finetune.Timing, len(c.Arms))
-	for i, arm := range c.Arms {
-		if timings[i], err = c.NewTiming(variant, side, arm); err != nil {
-			return nil, fmt.Errorf("%s: %w", arm.Label, err)
+	if err := c.time(ctx, size, side, out); err != nil || c.Memory == nil {
+		return err
+	}
+	var base float64
+	for _, v := range c.Variants {
+		bytes, err := c.Memory(ctx, size, side, v)
+		if err != nil {
+			return fmt.Errorf("%s: memory: %w", v.Label, err)
+		}
+		base = cmp.Or(base, bytes)
+		out.add(v, "peak memory of a process, MiB", bytes/(1<<20))
+		out.add(v, "peak memory × "+c.Variants[0].Label, bytes/base)
+	}
+	return nil
+}
+
+// time measures inference and training steps. Ratios are medians of quotients of the same round.
+func (c Cost) time(ctx context.Context, size string, side int, out *costRows) (err error) {
+	timings := make([]*finetune.Timing, len(c.Variants))
+	for i, v := range c.Variants {
+		if timings[i], err = c.NewTiming(size, side, v); err != nil {
+			return fmt.Errorf("%s: %w", v.Label, err)
 		}
 		defer timings[i].Close()
 	}
-	forward, step := make([][]float64, len(c.Arms)), make([][]float64, len(c.Arms))
-	draw := rand.New(rand.NewPCG(c.Seed, uint64(side)))
-	clock, second := c.Processor, "processor second"
+	clock, second := c.CPUTime, "CPU second"
 	if clock == nil {
 		started := time.Now()
 		clock, second = func() float64 { return time.Since(started).Seconds() }, "s"
 	}
-	rounds := cmp.Or(c.Rounds, 100)
-	for round := -2; round < rounds; round++ { // the first two compile
+	rounds, draw := cmp.Or(c.Rounds, 100), rand.New(rand.NewPCG(c.Seed, uint64(side)))
+	took := [2][][]float64{make([][]float64, len(timings)), make([][]float64, len(timings))} // inference, step
+	for round := -2; round < rounds; round++ {                                               // the first two compile
 		for _, i := range draw.Perm(len(timings)) {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return err
 			}
 			for k, call := range []func() error{timings[i].Forward, timings[i].Step} {
 				began := clock()
 				if err := call(); err != nil {
-					return nil, fmt.Errorf("%s: %w", c.Arms[i].Label, err)
+					return fmt.Errorf("%s: %w", c.Variants[i].Label, err)
 				}
-				took := &[][][]float64{forward, step}[k][i]
 				if round >= 0 {
-					*took = append(*took, clock()-began)
+					took[k][i] = append(took[k][i], clock()-began)
 				}
 			}
 		}
-		if c.Log != nil && (round+1)%10 == 0 {
-			c.Log(fmt.Sprintf("%s: round %d of %d", at, round+1, rounds))
+		if c.Logger != nil && (round+1)%10 == 0 {
+			c.Logger.Info(fmt.Sprintf("%s: round %d of %d", out.at, round+1, rounds))
 		}
 	}
-	// Ratios are of medians of pairs from the same round, which a slow spell does not move.
-	ratio := func(times [][]float64, i int) float64 {
-		quotients := make([]float64, rounds)
-		for k := range quotients {
-			quotients[k] = times[i][k] / times[0][k]
+	images := [2]int{cmp.Or(c.Forward, 32), cmp.Or(c.Step, 16)}
+	for i, v := range c.Variants {
+		for k, call := range []string{"inference", "training"} {
+			quotients := make([]float64, rounds)
+			for r := range quotients {
+				quotients[r] = took[k][i][r] / took[k][0][r]
+			}
+			out.add(v, call+", images/"+second, float64(images[k])/median(took[k][i]))
+			out.add(v, call+", time × "+c.Variants[0].Label, median(quotients))
 		}
-		return median(quotients)
 	}
-	for i, arm := range c.Arms {
-		add(arm, "inference, images/"+second, float64(cmp.Or(c.Forward, 32))/median(forward[i]))
-		add(arm, "inference, time × "+c.Arms[0].Label, ratio(forward, i))
-		add(arm, "training, images/"+second, float64(cmp.Or(c.Step, 16))/median(step[i]))
-		add(arm, "training, time × "+c.Arms[0].Label, ratio(step, i))
-	}
-	if c.Memory == nil {
-		return rows, nil
-	}
-	var base float64
-	for i, arm := range c.Arms {
-		bytes, err := c.Memory(ctx, variant, side, arm)
-		if err != nil {
-			return nil, fmt.Errorf("%s: memory: %w", arm.Label, err)
-		}
-		if i == 0 {
-			base = bytes
-		}
-		add(arm, "peak memory of a process, MiB", bytes/(1<<20))
-		add(arm, "peak memory × "+c.Arms[0].Label, bytes/base)
-	}
-	return rows, nil
+	return nil
 }
 
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
-}
+func median(values []float64) float64 { return slices.Sorted(slices.Values(values))[len(values)/2] }

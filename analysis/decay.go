@@ -3,18 +3,59 @@
 package analysis
 
 import (
-	"math"
+	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/report"
 )
 
-// decayBins is the number of bins of the released analysis: 80 edges make 79.
-const decayBins = 79
+const (
+	decayBins = 79 // bins of the released analysis: 80 edges
+	noises    = 20 // draws of noise that the decay is averaged over; the paper has one
+)
 
-// Decay is how the cosine similarity of two positions falls with their distance.
-type Decay struct {
+func decay(s *subject) error {
+	vectors, err := s.vectors()
+	if err != nil {
+		return err
+	}
+	measure := func(with string, d decayCurve) {
+		s.measured("correlation with distance, all pairs", with, d.Pairs)
+		s.measured("the same of bin means", with, d.Bins)
+		s.measured("decay, %", with, d.Percent)
+		s.measured("bins that fall, %", with, d.Falling)
+	}
+	alone, err := decayOf(vectors.Vectors, s.grid, decayBins)
+	if err != nil {
+		return err
+	}
+	measure("", alone)
+	s.line("similarity of positions, without noise", "distance (% of the largest)", "similarity, mapped to 6 … 20",
+		report.Line{X: alone.Centres, Y: alone.Means})
+	var mean decayCurve
+	for seed := range uint64(noises) {
+		draw := rand.New(rand.NewPCG(s.Comparison.Seed, seed))
+		noisy := slices.Clone(vectors.Vectors)
+		for i := range noisy {
+			noisy[i] += draw.NormFloat64()
+		}
+		d, err := decayOf(noisy, s.grid, decayBins)
+		if err != nil {
+			return err
+		}
+		mean.Pairs += d.Pairs / noises
+		mean.Bins += d.Bins / noises
+		mean.Percent += d.Percent / noises
+		mean.Falling += d.Falling / noises
+	}
+	measure("+ N(0, 1), mean of 20", mean)
+	return nil
+}
+
+// decayCurve is how the cosine similarity of two positions falls with their distance.
+type decayCurve struct {
 	Pairs float64 // Pearson's correlation of distance and similarity over all pairs; NaN where undefined
 	Bins  float64 // the same of the centres and means below: what the paper prints
 
@@ -24,26 +65,25 @@ type Decay struct {
 
 	First, Last float64 // of Means
 	Percent     float64 // by which Means fall from first to last
-	Falling     float64 // part of the steps from bin to bin that fall, in percent
+	Falling     float64 // share of the steps from bin to bin that fall, in percent
 }
 
 // decayOf measures vectors [patches, width], over all N(N−1)/2 unordered pairs. The bins divide [0, 100) percent of the
 // largest distance; as in the release (distance_curve_analysis.py at 3c27aecd) the largest distance is in none of them.
 // Averaging within bins first leaves little but the trend: Bins is always much nearer to ±1 than Pairs.
-func decayOf(vectors []float64, g Grid, bins int) (Decay, error) {
-	n := g.Patches()
+func decayOf(vectors []float64, g grid, bins int) (decayCurve, error) {
+	n := g.patches()
 	similarity, err := report.Similarities(vectors, n)
 	if err != nil {
-		return Decay{}, err
+		return decayCurve{}, err
 	}
 	var d, s []float64
 	for i := range n {
 		for j := i + 1; j < n; j++ {
-			d, s = append(d, g.Distance(i, j)), append(s, similarity[i*n+j])
+			d, s = append(d, g.distance(i, j)), append(s, similarity[i*n+j])
 		}
 	}
-	undefined := math.NaN()
-	out := Decay{Pairs: undefined, Bins: undefined, First: undefined, Last: undefined, Percent: undefined,
+	out := decayCurve{Pairs: undefined, Bins: undefined, First: undefined, Last: undefined, Percent: undefined,
 		Falling: undefined}
 	if len(d) < 2 || constant(s) {
 		return out, nil

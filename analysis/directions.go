@@ -13,10 +13,10 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// Explained is the part of the variance of points [n, width] that is linear in features [n, m], with an intercept: the
+// explained is the part of the variance of points [n, width] that is linear in features [n, m], with an intercept: the
 // R² of least squares, all coordinates together. It is 1 where n-1 features or more are independent, and NaN where all
 // points are one.
-func Explained(points, features []float64, n int) (share float64, err error) {
+func explained(points, features []float64, n int) (share float64, err error) {
 	if n < 2 || len(points) == 0 || len(points)%n != 0 || len(features) == 0 || len(features)%n != 0 {
 		return 0, fmt.Errorf("analysis: %d values explained by %d at %d points, want two points or more of each", len(points),
 			len(features), n)
@@ -24,7 +24,7 @@ func Explained(points, features []float64, n int) (share float64, err error) {
 	y, x := lessMeans(points, n), lessMeans(features, n)
 	total := mat.Norm(y, 2)
 	if total == 0 {
-		return math.NaN(), nil
+		return undefined, nil
 	}
 	var svd mat.SVD
 	if !svd.Factorize(x, mat.SVDThin) {
@@ -57,7 +57,7 @@ func lessMeans(values []float64, n int) *mat.Dense {
 }
 
 // bases are what the vectors of positions are explained by, functions of the place alone.
-func bases(g Grid) (names []string, features [][]float64) {
+func bases(g grid) (names []string, features [][]float64) {
 	names = []string{"sphere, whole cell: 6", "sphere, whole cell, z, 2z and 3z: 18", "sphere, half a cell: 6",
 		"sphere, half a cell, z and 2z: 12", "sincos2d of width 64", "cosines of up to two half-waves: 5"}
 	return names, [][]float64{spheres(g, 1, 1), spheres(g, 1, 3), spheres(g, 0.5, 1), spheres(g, 0.5, 2), sines(g, 16),
@@ -65,9 +65,9 @@ func bases(g Grid) (names []string, features [][]float64) {
 }
 
 // spheres returns S(w) and S(w′) at z, 2z, … of the patches, [patches, 6·harmonics], on the square lattice.
-func spheres(g Grid, span float64, harmonics int) (features []float64) {
+func spheres(g grid, span float64, harmonics int) (features []float64) {
 	sphere := weierstrass.Square().Sphere()
-	for k := range g.Patches() {
+	for k := range g.patches() {
 		z := complex((float64(k%g.Cols)+0.5)/float64(g.Cols), (float64(k/g.Cols)+0.5)/float64(g.Rows))
 		z *= complex(2*span*weierstrass.OmegaSquare, 0)
 		for n := range harmonics {
@@ -79,8 +79,8 @@ func spheres(g Grid, span float64, harmonics int) (features []float64) {
 }
 
 // sines returns sin and cos of column and row at the frequencies 10000^(-j/n), j = 0 … n-1: sincos2d of width 4n.
-func sines(g Grid, n int) (features []float64) {
-	for k := range g.Patches() {
+func sines(g grid, n int) (features []float64) {
+	for k := range g.patches() {
 		for j := range n {
 			frequency := math.Pow(10000, -float64(j)/float64(n))
 			for _, at := range []int{k % g.Cols, k / g.Cols} {
@@ -94,8 +94,8 @@ func sines(g Grid, n int) (features []float64) {
 
 // halfWaves returns cos(πau)·cos(πbv), 1 <= a+b <= order, of the patches: what the discrete cosine transform of the
 // grid begins with.
-func halfWaves(g Grid, order int) (features []float64) {
-	for k := range g.Patches() {
+func halfWaves(g grid, order int) (features []float64) {
+	for k := range g.patches() {
 		u, v := (float64(k%g.Cols)+0.5)/float64(g.Cols), (float64(k/g.Cols)+0.5)/float64(g.Rows)
 		for a := range order + 1 {
 			for b := range order + 1 - a {
@@ -110,13 +110,13 @@ func halfWaves(g Grid, order int) (features []float64) {
 
 // directions measures how long and how flat the vectors of positions are, and what functions of the place hold them.
 func directions(s *subject) error {
-	_, _, vectors, err := s.vectors()
+	field, err := s.vectors()
 	if err != nil {
 		return err
 	}
-	n := s.grid.Patches()
+	n, vectors := s.grid.patches(), field.Vectors
 	if n < 2 {
-		return NotHere("a grid of one patch")
+		return notApplicable("a grid of one patch")
 	}
 	s.measured("length of a vector, root mean square", "", floats.Norm(vectors, 2)/math.Sqrt(float64(n)))
 	p, err := PCA(vectors, n, n)
@@ -133,7 +133,7 @@ func directions(s *subject) error {
 	}
 	names, features := bases(s.grid)
 	for i, name := range names {
-		share, err := Explained(vectors, features[i], n)
+		share, err := explained(vectors, features[i], n)
 		if err != nil {
 			return err
 		}

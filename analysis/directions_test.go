@@ -11,10 +11,10 @@ import (
 // A cosine on n equidistant midpoints has the variance ½, and cosines of other frequencies none of it: the share of one
 // of two is that of its amplitude.
 func TestExplainedIsTheShareOfOrthogonalWaves(t *testing.T) {
-	g := Grid{Rows: 7, Cols: 5}
+	g := grid{Rows: 7, Cols: 5}
 	var points, one, noise []float64
 	draw := rand.New(rand.NewPCG(1, 2))
-	for k := range g.Patches() {
+	for k := range g.patches() {
 		u, v := (float64(k%g.Cols)+0.5)/float64(g.Cols), (float64(k/g.Cols)+0.5)/float64(g.Rows)
 		slow, fast := math.Cos(math.Pi*u), math.Cos(2*math.Pi*v)
 		points = append(points, 3+3*slow, 4*fast-7)
@@ -30,18 +30,18 @@ func TestExplainedIsTheShareOfOrthogonalWaves(t *testing.T) {
 		{"all half-waves up to two", halfWaves(g, 2), 1},
 		{"half-waves up to one", halfWaves(g, 1), 9. / 25},
 	} {
-		got, err := Explained(points, test.features, g.Patches())
+		got, err := explained(points, test.features, g.patches())
 		if err != nil || math.Abs(got-test.want) > 1e-12 {
 			t.Errorf("%s: %g, %v, want %g", test.name, got, err, test.want)
 		}
 	}
-	if got, err := Explained(noise, halfWaves(g, 12), g.Patches()); err != nil || math.Abs(got-1) > 1e-9 {
+	if got, err := explained(noise, halfWaves(g, 12), g.patches()); err != nil || math.Abs(got-1) > 1e-9 {
 		t.Errorf("noise by more waves than points: %g, %v, want 1", got, err)
 	}
-	if got, err := Explained(make([]float64, 2*g.Patches()), one, g.Patches()); err != nil || !math.IsNaN(got) {
+	if got, err := explained(make([]float64, 2*g.patches()), one, g.patches()); err != nil || !math.IsNaN(got) {
 		t.Errorf("equal points: %g, %v, want NaN", got, err)
 	}
-	if _, err := Explained(points, one[1:], g.Patches()); err == nil {
+	if _, err := explained(points, one[1:], g.patches()); err == nil {
 		t.Error("features of other points are taken")
 	}
 }

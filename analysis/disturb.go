@@ -17,8 +17,8 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// The disturbances below are functions of the seed and the number of the image alone, so that every model is shown the
-// same; what they uncover or cover has the mean colour of the set.
+// The disturbances depend on the seed and the number of the image alone, so that they are the same for all models. Hidden
+// and uncovered pixels have the mean colour of the dataset.
 
 // occluded replaces round(share·N) of the N patches of each image, chosen at random, by the mean colour. The released
 // script draws black rectangles that overlap instead, and so hides less than it says.
@@ -39,8 +39,8 @@ func occluded(set *data.Memory, patch int, share float64, seed uint64) (*data.Me
 	})
 }
 
-// Shuffled lets the patches of each image change places at random: what a model still knows, it knows without places.
-func Shuffled(set *data.Memory, patch int, seed uint64) (*data.Memory, error) {
+// shuffled lets the patches of each image change places at random: what a model still knows, it knows without places.
+func shuffled(set *data.Memory, patch int, seed uint64) (*data.Memory, error) {
 	return eachPatch(set, patch, seed, func(order []int, from, to func(patch, y int) []uint8) {
 		for p, source := range order {
 			for y := range patch {
@@ -72,17 +72,17 @@ func eachPatch(set *data.Memory, patch int, seed uint64,
 	return out, nil
 }
 
-// Geometry is a movement of an image about its centre. Angles are in degrees, a positive Rotation turns the image
+// movement is a movement of an image about its centre. Angles are in degrees, a positive Rotation turns the image
 // counter-clockwise, a positive Shear moves its lower half to the left; Shift is in parts of the sides, to the right
 // and downwards.
-type Geometry struct {
+type movement struct {
 	Rotation, Shear float64
 	Scale           float64 // 1 changes nothing, more enlarges
 	Shift           [2]float64
 }
 
 // matrix is the map from places in the image to those in the moved one.
-func (m Geometry) matrix(width, height int) f64.Aff3 {
+func (m movement) matrix(width, height int) f64.Aff3 {
 	sin, cos := math.Sincos(m.Rotation * math.Pi / 180)
 	tan := math.Tan(m.Shear * math.Pi / 180)
 	// Rotation · shear · scale, with the y axis downwards.
@@ -91,10 +91,8 @@ func (m Geometry) matrix(width, height int) f64.Aff3 {
 	return f64.Aff3{a, b, x - a*x - b*y + m.Shift[0]*float64(width), c, d, y - c*x - d*y + m.Shift[1]*float64(height)}
 }
 
-// Moved moves every image with bilinear interpolation.
-func Moved(set *data.Memory, m Geometry) (*data.Memory, error) { return moved(set, m, draw.BiLinear) }
-
-func moved(set *data.Memory, m Geometry, kernel draw.Transformer) (*data.Memory, error) {
+// moved moves every image, with an interpolation.
+func moved(set *data.Memory, m movement, kernel draw.Transformer) (*data.Memory, error) {
 	if !(m.Scale > 0) {
 		return nil, fmt.Errorf("analysis: scale %g, want more than 0", m.Scale)
 	}
@@ -114,8 +112,8 @@ func moved(set *data.Memory, m Geometry, kernel draw.Transformer) (*data.Memory,
 	return out, nil
 }
 
-// Sized brings every image to another size, as data.Image.Resize with its bilinear kernel.
-func Sized(set *data.Memory, height, width int) *data.Memory {
+// sized brings every image to another size, as data.Image.Resize with its bilinear kernel.
+func sized(set *data.Memory, height, width int) *data.Memory {
 	if set.Height == height && set.Width == width {
 		return set
 	}

@@ -50,7 +50,7 @@ func testMovementsAreThoseOfTorchvision(t *testing.T) {
 	for _, v := range in.Data {
 		set.Pixels = append(set.Pixels, uint8(v))
 	}
-	for name, move := range map[string]Geometry{
+	for name, move := range map[string]movement{
 		"rotate5": {Rotation: 5, Scale: 1}, "rotate10": {Rotation: 10, Scale: 1}, "rotate15": {Rotation: 15, Scale: 1},
 		"rotate30": {Rotation: 30, Scale: 1}, "scale1.1": {Scale: 1.1}, "scale0.9": {Scale: 0.9},
 		"translate5_5": {Scale: 1, Shift: [2]float64{5 / float64(width), 5 / float64(height)}},
@@ -92,11 +92,11 @@ func testMovementsAreThoseOfTorchvision(t *testing.T) {
 
 func TestAMovementByNothingChangesNoPixel(t *testing.T) {
 	set := numbered(2, 3)
-	same, err := Moved(set, Geometry{Scale: 1})
+	same, err := moved(set, movement{Scale: 1}, draw.BiLinear)
 	if err != nil || !bytes.Equal(same.Pixels, set.Pixels) {
 		t.Errorf("other pixels, %v", err)
 	}
-	if _, err := Moved(set, Geometry{}); err == nil {
+	if _, err := moved(set, movement{}, draw.BiLinear); err == nil {
 		t.Error("scale 0: no error")
 	}
 }
@@ -104,7 +104,7 @@ func TestAMovementByNothingChangesNoPixel(t *testing.T) {
 func TestShuffledPatchesAreTheSamePatchesElsewhere(t *testing.T) {
 	for _, channels := range []int{1, 3} {
 		set := numbered(3, channels)
-		got, err := Shuffled(set, 2, 7)
+		got, err := shuffled(set, 2, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,8 +127,8 @@ func TestShuffledPatchesAreTheSamePatchesElsewhere(t *testing.T) {
 				t.Errorf("image %d: other patches", i)
 			}
 		}
-		again, _ := Shuffled(set, 2, 7)
-		if other, _ := Shuffled(set, 2, 8); !moved || !bytes.Equal(got.Pixels, again.Pixels) ||
+		again, _ := shuffled(set, 2, 7)
+		if other, _ := shuffled(set, 2, 8); !moved || !bytes.Equal(got.Pixels, again.Pixels) ||
 			bytes.Equal(got.Pixels, other.Pixels) {
 			t.Error("the order does not depend on the seed, or not on it alone")
 		}
@@ -169,7 +169,7 @@ func TestASetOfAnotherSizeKeepsColoursAndChannels(t *testing.T) {
 		for i := range set.Pixels {
 			set.Pixels[i] = uint8(50 * (i%channels + 1))
 		}
-		got := Sized(set, 7, 5)
+		got := sized(set, 7, 5)
 		if got.Height != 7 || got.Width != 5 || got.Check(t.Context(), true) != nil {
 			t.Fatalf("%d×%d, %v", got.Height, got.Width, got.Check(t.Context(), true))
 		}
@@ -190,12 +190,12 @@ func TestUncoveredPixelsHaveTheMeanColour(t *testing.T) {
 		set.Pixels = append(set.Pixels, uint8(120*(i%2)), uint8(40+80*(i/(height*width))), uint8(5))
 	}
 	for name, c := range map[string]struct {
-		m        Geometry
+		m        movement
 		row, col int
 	}{
-		"shifted": {Geometry{Scale: 1, Shift: [2]float64{0.5, 0}}, 3, 2}, "smaller": {Geometry{Scale: 0.5}, 0, 9},
+		"shifted": {movement{Scale: 1, Shift: [2]float64{0.5, 0}}, 3, 2}, "smaller": {movement{Scale: 0.5}, 0, 9},
 	} {
-		got := gomlxtest.Must(Moved(set, c.m))(t)
+		got := gomlxtest.Must(moved(set, c.m, draw.BiLinear))(t)
 		for i := range 2 {
 			if pixel := [3]uint8(got.Row(i)[3*(c.row*width+c.col):]); pixel != [3]uint8{60, 80, 5} {
 				t.Errorf("%s: image %d has %v where nothing is, want the mean 60, 80, 5", name, i, pixel)

@@ -14,16 +14,16 @@ func TestWhatIsUndefinedIsNaNAndNever0(t *testing.T) {
 		"a correlation of one value":                     pearson([]float64{1}, []float64{2}),
 		"a correlation of values equal but for rounding": pearson([]float64{1, 2, 3}, []float64{0.3, 0.1 + 0.2, 0.3}),
 		"an overlap of nothing with nothing":             iou(make([]bool, 3), make([]float64, 3), 1),
-		"the separation of one patch":                    Grid{Rows: 2, Cols: 3}.Separation([]int{4}),
-		"groups of which there is one":                   first(silhouette([]float64{1, 2, 3}, []int{7, 7, 7})),
+		"the separation of one patch":                    grid{Rows: 2, Cols: 3}.separation([]int{4}),
+		"groups of which there is one":                   meanOf(silhouettes([]float64{1, 2, 3}, []int{7, 7, 7})),
 		"a paired test of one pair":                      first(pairedT([]float64{1}, []float64{2})),
 		"a paired test of equal differences":             first(pairedT([]float64{1, 2, 3}, []float64{2, 3, 4})),
-		"a mask of every pixel":                          first(pointBiserial([]bool{true, true}, []float64{1, 2})),
+		"a mask of every pixel":                          pointBiserial([]bool{true, true}, []float64{1, 2}),
 		"the variation of nothing":                       variation(nil),
-		"the likeness of what is the same for all":       linearCKA([]float64{1, 1, 1}, []float64{1, 2, 3}, 3),
-		"the place of a neighbour on a single line":      second(Neighbours([]float64{1, 2, 3}, [][]float64{{4, 4, 4}}, 1)),
+		"the likeness of what is the same for all":       unbiasedCKA([]float64{1, 1, 1, 1}, []float64{1, 2, 3, 5}, 4),
+		"the place of a neighbour on a single line":      second(nearestR2([]float64{1, 2, 3}, [][]float64{{4, 4, 4}}, 1)),
 	}
-	constant, err := decayOf([]float64{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}, Grid{Rows: 2, Cols: 3}, decayBins)
+	constant, err := decayOf([]float64{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}, grid{Rows: 2, Cols: 3}, decayBins)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,43 +41,39 @@ func second[A any](_ A, b float64) float64 { return b }
 
 // Uniform attention of a grid of 2×3 behind two tokens: the mean distance between its patches, the entropy of six.
 func TestUniformAttentionSpreadsEvenlyOnAnyGridAndPrefix(t *testing.T) {
-	for _, g := range []Grid{{2, 3, 0}, {2, 3, 1}, {2, 3, 5}, {1, 7, 1}, {1, 1, 1}} {
-		weights := make([]float32, g.Tokens()*g.Tokens())
+	for _, g := range []grid{{2, 3, 0}, {2, 3, 1}, {2, 3, 5}, {1, 7, 1}, {1, 1, 1}} {
+		weights := make([]float32, g.tokens()*g.tokens())
 		for i := range weights {
-			weights[i] = 1 / float32(g.Tokens())
+			weights[i] = 1 / float32(g.tokens())
 		}
-		s, err := g.Rings().Spread(weights, 0.9)
+		s, err := g.rings().spread(weights, 0.9)
 		if err != nil {
 			t.Fatal(err)
 		}
 		mean := 0.0
-		n := float64(g.Patches())
-		for i := range g.Patches() {
-			for j := range g.Patches() {
+		n := float64(g.patches())
+		for i := range g.patches() {
+			for j := range g.patches() {
 				mean += math.Hypot(float64(i/g.Cols-j/g.Cols), float64(i%g.Cols-j%g.Cols)) / n / n
 			}
 		}
 		for what, pair := range map[string][2]float64{
-			"distance": {s.Distance, mean}, "entropy": {s.Entropy, math.Log(n)}, "perplexity": {s.Perplexity, n},
-			"entropy of all": {s.EntropyAll, math.Log(float64(g.Tokens()))}, "weight at 0": {s.ByDistance[0], 1 / n},
+			"distance": {s.Distance, mean}, "entropy": {s.Entropy, math.Log(n)}, "weight at 0": {s.ByDistance[0], 1 / n},
 		} {
 			if !(math.Abs(pair[0]-pair[1]) < 1e-6) {
 				t.Errorf("%v: %s %g, want %g", g, what, pair[0], pair[1])
 			}
 		}
-		if math.IsNaN(s.EntropyClass) != (g.Prefix == 0) {
-			t.Errorf("%v: entropy of the class token %g", g, s.EntropyClass)
-		}
 	}
 }
 
 func TestAQueryThatGivesPatchesNothingDoesNotCount(t *testing.T) {
-	g := Grid{Rows: 1, Cols: 2, Prefix: 1}
-	s, err := g.Rings().Spread([]float32{1, 0, 0, 1, 0, 0, 0.5, 0.25, 0.25}, 0.9)
-	if err != nil || s.Distance != 0.5 || s.Range != 1 || !math.IsNaN(s.Ranges[0]) {
-		t.Errorf("distance %g, range %g of %v, %v: want 0.5, 1 of NaN and 1", s.Distance, s.Range, s.Ranges, err)
+	g := grid{Rows: 1, Cols: 2, Prefix: 1}
+	s, err := g.rings().spread([]float32{1, 0, 0, 1, 0, 0, 0.5, 0.25, 0.25}, 0.9)
+	if err != nil || s.Distance != 0.5 || s.Range != 1 {
+		t.Errorf("distance %g, range %g, %v: want 0.5, 1", s.Distance, s.Range, err)
 	}
-	if s, err = g.Rings().Spread([]float32{1, 0, 0, 1, 0, 0, 1, 0, 0}, 0.9); err != nil || !math.IsNaN(s.Distance) {
+	if s, err = g.rings().spread([]float32{1, 0, 0, 1, 0, 0, 1, 0, 0}, 0.9); err != nil || !math.IsNaN(s.Distance) {
 		t.Errorf("no query counts: distance %g, %v, want NaN", s.Distance, err)
 	}
 }
@@ -85,23 +81,15 @@ func TestAQueryThatGivesPatchesNothingDoesNotCount(t *testing.T) {
 func TestSizesThatDoNotFitAreRefused(t *testing.T) {
 	for want, call := range map[string]func() error{
 		"8 attention weights, want 3×3": func() error {
-			_, err := Grid{1, 2, 1}.Rings().Spread(make([]float32, 8), 0.9)
+			_, err := grid{1, 2, 1}.rings().spread(make([]float32, 8), 0.9)
 			return err
 		},
 		"layer 0 has 9 weights, want [2, 3, 3]": func() error {
-			_, err := Rollout{}.Row([][]float32{make([]float32, 9)}, 2, make([]float64, 3))
-			return err
-		},
-		`unknown fusion "median"`: func() error {
-			_, err := Rollout{Fuse: "median"}.Row([][]float32{make([]float32, 18)}, 2, make([]float64, 3))
-			return err
-		},
-		"a share of 1.5": func() error {
-			_, err := Rollout{Discard: 1.5}.Row([][]float32{make([]float32, 9)}, 1, make([]float64, 3))
+			_, err := rolloutRow([][]float32{make([]float32, 9)}, 2, make([]float64, 3))
 			return err
 		},
 		"1 points": func() error { _, err := PCA([]float64{1, 2}, 1, 2); return err },
-		"3 points": func() error { _, _, err := TSNE{}.Embed([]float64{1, 2, 3}, 3); return err },
+		"3 points": func() error { _, _, err := embed([]float64{1, 2, 3}, 3, 0); return err },
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error with %q", err, want)
@@ -138,17 +126,17 @@ func TestTheSameSeedEmbedsToTheSamePlacesAndKeepsGroupsApart(t *testing.T) {
 		labels = append(labels, group)
 		points = append(points, float64(100*group)+float64(i%5), float64(i%3), float64(i%7))
 	}
-	y, kl, err := TSNE{Seed: 3}.Embed(points, 13)
+	y, kl, err := embed(points, 13, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _, _ := TSNE{Seed: 3}.Embed(points, 13)
+	again, _, _ := embed(points, 13, 3)
 	for i := range y {
 		if y[i] != again[i] {
 			t.Fatal("the same seed leads to other places")
 		}
 	}
-	if separated, _ := silhouette(y, labels); !(separated > 0.5) || math.IsNaN(kl) {
+	if separated := meanOf(silhouettes(y, labels)); !(separated > 0.5) || math.IsNaN(kl) {
 		t.Errorf("silhouette %g, divergence %g", separated, kl)
 	}
 }

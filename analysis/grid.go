@@ -2,41 +2,42 @@
 
 package analysis
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
-// Grid says which tokens of a model are patches: Prefix others come first (class token, registers), then Rows·Cols
+// grid says which tokens of a model are patches: Prefix others come first (class token, registers), then Rows·Cols
 // patches, row by row.
-type Grid struct{ Rows, Cols, Prefix int }
+type grid struct{ Rows, Cols, Prefix int }
 
-// Patches is the number of patches.
-func (g Grid) Patches() int { return g.Rows * g.Cols }
+func (g grid) patches() int { return g.Rows * g.Cols }
+func (g grid) tokens() int  { return g.Prefix + g.patches() }
 
-// Tokens is the length of the sequence.
-func (g Grid) Tokens() int { return g.Prefix + g.Patches() }
+// distance is the Euclidean distance of two patches, in patches.
+func (g grid) distance(i, j int) float64 { return math.Sqrt(float64(g.squared(i, j))) }
 
-// Distance is the Euclidean distance of two patches, in patches.
-func (g Grid) Distance(i, j int) float64 { return math.Sqrt(float64(g.squared(i, j))) }
-
-func (g Grid) squared(i, j int) int {
+func (g grid) squared(i, j int) int {
 	rows, cols := i/g.Cols-j/g.Cols, i%g.Cols-j%g.Cols
 	return rows*rows + cols*cols
 }
 
-// Rings sorts the pairs of patches by distance.
-type Rings struct {
-	Grid
-	Distances []float64 // [rings] the distinct distances, in patches, ascending from 0
-	of        []int32   // [patches, patches] index into Distances
-	pairs     []int     // [rings] ordered pairs at that distance
+// places are row and column of each patch.
+func (g grid) places() (rows, cols []float64) {
+	for i := range g.patches() {
+		rows, cols = append(rows, float64(i/g.Cols)), append(cols, float64(i%g.Cols))
+	}
+	return rows, cols
 }
 
-// Rings returns the rings of a grid.
-func (g Grid) Rings() Rings {
-	n := g.Patches()
-	r := Rings{Grid: g, of: make([]int32, n*n)}
+// rings sort the pairs of patches by distance.
+type rings struct {
+	grid
+	Distances []float64 // [rings] the distinct distances, in patches, ascending from 0
+	of        []int32   // [patches, patches] index into Distances
+	pairs     []int     // [rings] ordered pairs at that distance, a patch with itself included
+}
+
+func (g grid) rings() rings {
+	n := g.patches()
+	r := rings{grid: g, of: make([]int32, n*n)}
 	ring := make([]int32, (g.Rows-1)*(g.Rows-1)+(g.Cols-1)*(g.Cols-1)+1) // by squared distance: first whether it occurs
 	for i := range n {
 		ring[g.squared(0, i)] = 1
@@ -57,6 +58,3 @@ func (g Grid) Rings() Rings {
 	}
 	return r
 }
-
-// Pairs returns how many ordered pairs of patches, a patch with itself among them, are at each distance.
-func (r Rings) Pairs() []int { return slices.Clone(r.pairs) }

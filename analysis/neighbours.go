@@ -10,17 +10,17 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// silhouette says how well points [n, width] fall into their labelled groups (Rousseeuw 1987): of each point (b−a)/max,
-// a its mean distance to the others of its group, b that to the nearest other group; 0 for a point alone in its group.
-// The mean is NaN for fewer than two groups.
-func silhouette(points []float64, labels []int) (mean float64, each []float64) {
+// silhouettes measures how well points [n, width] are separated by label (Rousseeuw 1987): of each point (b−a)/max(a, b),
+// a its mean distance to the others of its group, b that to the nearest other group; 0 for a point alone in its group;
+// nil for fewer than two groups.
+func silhouettes(points []float64, labels []int) (each []float64) {
 	n := len(labels)
 	size := map[int]float64{}
 	for _, label := range labels {
 		size[label]++
 	}
 	if len(size) < 2 {
-		return math.NaN(), nil
+		return nil
 	}
 	squared := squaredDistances(points, n)
 	for i, own := range labels {
@@ -42,13 +42,12 @@ func silhouette(points []float64, labels []int) (mean float64, each []float64) {
 		}
 		each = append(each, value)
 	}
-	return stat.Mean(each, nil), each
+	return each
 }
 
-// Neighbours predicts targets[c] [n] of each of the points [n, width] as the mean of its k nearest others: predictions
-// of the same shape, and R², the mean over targets; NaN where a target is constant. It asks, without any training,
-// whether features tell places.
-func Neighbours(points []float64, targets [][]float64, k int) (predicted [][]float64, r2 float64) {
+// nearestR2 predicts targets[c] [n] of each of the points [n, width] as the mean of its k nearest others: predictions of
+// the same shape, and R², the mean over targets; NaN where a target is constant.
+func nearestR2(points []float64, targets [][]float64, k int) (predicted [][]float64, r2 float64) {
 	n := len(targets[0])
 	squared := squaredDistances(points, n)
 	predicted = make([][]float64, len(targets))
@@ -70,13 +69,7 @@ func Neighbours(points []float64, targets [][]float64, k int) (predicted [][]flo
 		}
 	}
 	for c, target := range targets {
-		mean := stat.Mean(target, nil)
-		var rest, total float64
-		for i, v := range target {
-			rest += (v - predicted[c][i]) * (v - predicted[c][i])
-			total += (v - mean) * (v - mean)
-		}
-		r2 += (1 - rest/total) / float64(len(targets))
+		r2 += stat.RSquaredFrom(predicted[c], target, nil) / float64(len(targets))
 	}
 	return predicted, r2
 }

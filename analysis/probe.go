@@ -15,13 +15,138 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/weight"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
 )
 
-// Probe learns how far two patches are apart from their two vectors (relative_position_awareness_experiment.py of the
-// release): an MLP with LayerNorm and ReLU after each hidden layer, Adam with the decay added to the gradient, the
+// probeBytes bounds the patches that the probe is trained and measured on.
+const probeBytes = 64 << 20
+
+func probe(s *subject) error {
+	if err := s.attends(); err != nil {
+		return err
+	}
+	field, err := s.vectors()
+	if err != nil {
+		return err
+	}
+	c := s.model.Recipe.Model
+	patches := s.grid.patches()
+	images := min(s.Images.Len(), 256, max(2, probeBytes/(4*patches*c.Width)))
+	if images < 2 {
+		return notApplicable("it takes two images: one for training, one for measuring")
+	}
+	p := pairing{rings: s.grid.rings(), width: c.Width, vectors: field.Vectors, seed: s.Comparison.Seed}
+	err = s.model.Look(data.First(s.Images, images), s.batch(images),
+		func(t *vit.Trace) []*Node { return []*Node{t.Patches} },
+		func(_ int, values [][]float32) error {
+			p.content = append(p.content, values[0]...)
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	held := max(1, images/4)
+	for with, name := range []string{"content alone", "content + position"} {
+		if with == 0 && !s.first {
+			continue // it does not depend on the seed of the column
+		}
+		train, err := p.draw(s.Pairs, held, images-held, float64(with))
+		if err != nil {
+			return notApplicable(err.Error())
+		}
+		test, err := p.draw(max(1, s.Pairs/4), 0, held, float64(with))
+		if err != nil {
+			return err
+		}
+		if with == 0 {
+			s.measured("MSE, patches²", "always the mean", chanceErrors(train.targets, test.targets).MSE)
+		}
+		e, err := distanceProbe{Seed: int64(s.Comparison.Seed)}.errors(s.Backend, train, test)
+		if err != nil {
+			return err
+		}
+		s.measured("MSE, patches²", name, e.MSE)
+		s.measured("MAE, patches", name, e.MAE)
+		s.measured("RMSE, patches", name, e.RMSE)
+		if with == 1 {
+			share := make([]float64, len(e.Lengths))
+			for i := range share {
+				share[i] = float64(i+1) / float64(len(share))
+			}
+			s.line("errors of the probe", "error of at most (patches)", "share of the test pairs",
+				report.Line{X: e.Lengths, Y: share})
+		}
+	}
+	return nil
+}
+
+// examples are inputs [n][width] and targets [n], columns before rows.
+type examples struct {
+	inputs  [][]float32
+	targets [][2]float64
+}
+
+// pairing makes examples of pairs of patches.
+type pairing struct {
+	rings
+	width   int
+	content []float32 // [images, patches, width]
+	vectors []float64 // [patches, width]
+	seed    uint64
+}
+
+// draw makes n examples of images from first on, with so much of the vectors of their positions.
+func (p pairing) draw(n, first, images int, with float64) (e examples, err error) {
+	pairs, err := p.drawPairs(n, images, p.seed+uint64(first))
+	for _, pair := range pairs {
+		x := make([]float32, 0, 2*p.width)
+		for _, patch := range []int{pair.From, pair.To} {
+			at := ((first+pair.Image)*p.patches() + patch) * p.width
+			for k, v := range p.content[at : at+p.width] {
+				x = append(x, v+float32(with*p.vectors[patch*p.width+k]))
+			}
+		}
+		e.inputs, e.targets = append(e.inputs, x), append(e.targets, p.offset(pair))
+	}
+	return e, err
+}
+
+// pair is two patches of an image.
+type pair struct{ Image, From, To int }
+
+// offset is the target of the probe: by how many columns and rows To is further than From.
+func (g grid) offset(p pair) [2]float64 {
+	return [2]float64{float64(p.To%g.Cols - p.From%g.Cols), float64(p.To/g.Cols - p.From/g.Cols)}
+}
+
+// drawPairs draws pairs of different patches of so many images, each distance as often as any other. The release draws
+// both patches uniformly, which makes short and very long distances rare.
+func (r rings) drawPairs(n, images int, seed uint64) ([]pair, error) {
+	if len(r.Distances) < 2 || images < 1 {
+		return nil, fmt.Errorf("analysis: a grid of %d×%d patches and %d images have no pairs", r.Rows, r.Cols, images)
+	}
+	patches := r.patches()
+	byRing := make([][]int32, len(r.Distances))
+	for at, ring := range r.of {
+		byRing[ring] = append(byRing[ring], int32(at))
+	}
+	draw := rand.New(rand.NewPCG(seed, 1))
+	pairs := make([]pair, n)
+	for i := range pairs {
+		ring := byRing[1+draw.IntN(len(byRing)-1)]
+		at := int(ring[draw.IntN(len(ring))])
+		pairs[i] = pair{draw.IntN(images), at / patches, at % patches}
+	}
+	return pairs, nil
+}
+
+// distanceProbe learns the offset of two patches from their two vectors (relative_position_awareness_experiment.py of
+// the release): an MLP with LayerNorm and ReLU after each hidden layer, Adam with the decay added to the gradient, the
 // learning rate a half cosine over the epochs, mean square error. Zero fields mean the defaults beside them.
-type Probe struct {
+type distanceProbe struct {
 	Hidden       [2]int  // 128, 64
 	Epochs       int     // 30
 	Batch        int     // 256
@@ -30,72 +155,36 @@ type Probe struct {
 	Seed         int64   // of weights and order
 }
 
-// Pair is two patches of an image.
-type Pair struct{ Image, From, To int }
-
-// Offset is what the probe has to say: by how many columns and rows To is further than From.
-func (g Grid) Offset(p Pair) [2]float64 {
-	return [2]float64{float64(p.To%g.Cols - p.From%g.Cols), float64(p.To/g.Cols - p.From/g.Cols)}
-}
-
-// DrawPairs draws pairs of different patches of so many images, each distance as often as any other. The release draws
-// both patches uniformly, which makes short and very long distances rare.
-func (r Rings) DrawPairs(n, images int, seed uint64) ([]Pair, error) {
-	if len(r.Distances) < 2 || images < 1 {
-		return nil, fmt.Errorf("analysis: a grid of %d×%d patches and %d images have no pairs", r.Rows, r.Cols, images)
-	}
-	patches := r.Patches()
-	byRing := make([][]int32, len(r.Distances))
-	for pair, ring := range r.of {
-		byRing[ring] = append(byRing[ring], int32(pair))
-	}
-	draw := rand.New(rand.NewPCG(seed, 1))
-	pairs := make([]Pair, n)
-	for i := range pairs {
-		ring := byRing[1+draw.IntN(len(byRing)-1)]
-		pair := int(ring[draw.IntN(len(ring))])
-		pairs[i] = Pair{draw.IntN(images), pair / patches, pair % patches}
-	}
-	return pairs, nil
-}
-
-// Errors trains the probe on inputs [n][width] and targets [n], and returns by how much it misses those of held, the
-// Euclidean length of each error and of its parts.
-func (p Probe) Errors(backend compute.Backend, inputs [][]float32, targets [][2]float64, heldInputs [][]float32,
-	held [][2]float64) (probeErrors, error) {
+// errors trains the probe and returns its errors on other examples.
+func (p distanceProbe) errors(backend compute.Backend, train, test examples) (probeErrors, error) {
 	t, err := p.begin(backend)
 	if err != nil {
 		return probeErrors{}, err
 	}
 	defer t.finalize()
-	order := make([]int, len(inputs))
 	for epoch := range t.Epochs {
-		for i := range order {
-			order[i] = i
-		}
-		rand.New(rand.NewPCG(uint64(t.Seed), uint64(epoch))).Shuffle(len(order), func(i, j int) {
-			order[i], order[j] = order[j], order[i]
-		})
+		order := rand.New(rand.NewPCG(uint64(t.Seed), uint64(epoch))).Perm(len(train.inputs))
 		for batch := range slices.Chunk(order, t.Batch) {
 			if len(batch) < t.Batch && len(order) >= t.Batch {
-				break // one program serves all
+				break // one program for all batches
 			}
 			var x, y [][]float32
 			for _, i := range batch {
-				x, y = append(x, inputs[i]), append(y, []float32{float32(targets[i][0]), float32(targets[i][1])})
+				x = append(x, train.inputs[i])
+				y = append(y, []float32{float32(train.targets[i][0]), float32(train.targets[i][1])})
 			}
 			if _, err := t.step(epoch, x, y); err != nil {
 				return probeErrors{}, err
 			}
 		}
 	}
-	said, err := t.answers(heldInputs)
+	predicted, err := t.predict(test.inputs)
 	if err != nil {
 		return probeErrors{}, err
 	}
 	var e probeErrors
-	for i, want := range held {
-		e.add(float64(said[i][0])-want[0], float64(said[i][1])-want[1])
+	for i, want := range test.targets {
+		e.add(float64(predicted[i][0])-want[0], float64(predicted[i][1])-want[1])
 	}
 	return e.finished(), nil
 }
@@ -118,8 +207,8 @@ func (e *probeErrors) finished() probeErrors {
 	return probeErrors{MSE: e.MSE / n, MAE: e.MAE / n, RMSE: math.Sqrt(e.MSE / n), Lengths: e.Lengths}
 }
 
-// chanceErrors are those of who always answers the mean of the training targets.
-func chanceErrors(targets, held [][2]float64) probeErrors {
+// chanceErrors are those of always predicting the mean of the training targets.
+func chanceErrors(targets, test [][2]float64) probeErrors {
 	var mean [2]float64
 	for _, t := range targets {
 		for c := range mean {
@@ -127,31 +216,31 @@ func chanceErrors(targets, held [][2]float64) probeErrors {
 		}
 	}
 	var e probeErrors
-	for _, want := range held {
+	for _, want := range test {
 		e.add(mean[0]-want[0], mean[1]-want[1])
 	}
 	return e.finished()
 }
 
-// probing is a probe under way.
+// probing is a probe in training.
 type probing struct {
-	Probe
-	store         *model.Store
-	train, answer *model.Exec
-	steps         int
+	distanceProbe
+	store              *model.Store
+	train, predictions *model.Exec
+	steps              int
 }
 
-func (p Probe) begin(backend compute.Backend) (*probing, error) {
+func (p distanceProbe) begin(backend compute.Backend) (*probing, error) {
 	p.Hidden = [2]int{cmp.Or(p.Hidden[0], 128), cmp.Or(p.Hidden[1], 64)}
 	p.Epochs, p.Batch = cmp.Or(p.Epochs, 30), cmp.Or(p.Batch, 256)
 	p.LearningRate, p.Decay = cmp.Or(p.LearningRate, 1e-3), cmp.Or(p.Decay, 1e-4)
-	t := &probing{Probe: p, store: model.NewStore()}
+	t := &probing{distanceProbe: p, store: model.NewStore()}
 	t.store.SetParam("/"+model.ParamInitialSeed, p.Seed)
 	var err error
 	if t.train, err = model.NewExec(backend, t.store, t.trainGraph); err != nil {
 		return nil, err
 	}
-	t.answer, err = model.NewExec(backend, t.store, func(scope *model.Scope, inputs []*Node) []*Node {
+	t.predictions, err = model.NewExec(backend, t.store, func(scope *model.Scope, inputs []*Node) []*Node {
 		return []*Node{t.build(scope, inputs[0])}
 	})
 	return t, err
@@ -159,7 +248,7 @@ func (p Probe) begin(backend compute.Backend) (*probing, error) {
 
 func (t *probing) finalize() {
 	t.train.Finalize()
-	t.answer.Finalize()
+	t.predictions.Finalize()
 	t.store.Finalize()
 }
 
@@ -216,12 +305,12 @@ func (t *probing) step(epoch int, x, y [][]float32) (float64, error) {
 	return float64(loss), outputs[0].FinalizeAll()
 }
 
-// answers are what the probe says of inputs [n][width], [n][2].
-func (t *probing) answers(inputs [][]float32) ([][]float32, error) {
-	outputs, err := t.answer.Call(inputs)
+// predict returns the offsets [n][2] that the probe predicts for inputs [n][width].
+func (t *probing) predict(inputs [][]float32) ([][]float32, error) {
+	outputs, err := t.predictions.Call(inputs)
 	if err != nil {
 		return nil, err
 	}
-	said := outputs[0].Value().([][]float32)
-	return said, outputs[0].FinalizeAll()
+	predicted := outputs[0].Value().([][]float32)
+	return predicted, outputs[0].FinalizeAll()
 }

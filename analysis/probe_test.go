@@ -39,7 +39,7 @@ func testTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 		return rows
 	}
 	x, y := matrix("inputs_out"), matrix("targets_out")
-	probe, err := Probe{Hidden: c.Hidden, Epochs: c.Epochs, Batch: len(x), LearningRate: c.LR, Decay: c.Decay}.begin(
+	probe, err := distanceProbe{Hidden: c.Hidden, Epochs: c.Epochs, Batch: len(x), LearningRate: c.LR, Decay: c.Decay}.begin(
 		gomlxtest.Backend())
 	if err != nil {
 		t.Fatal(err)
@@ -69,11 +69,11 @@ func testTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	said, err := probe.answers(x)
+	predicted, err := probe.predict(x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gomlxtest.NearAbs(t, "initial predictions", slices.Concat(said...), file["probe.initial_predictions_out"].Data,
+	gomlxtest.NearAbs(t, "initial predictions", slices.Concat(predicted...), file["probe.initial_predictions_out"].Data,
 		tolerance)
 	var losses []float64
 	for epoch := range c.Epochs {
@@ -94,16 +94,16 @@ func testTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 		gomlxtest.NearAbs(t, ours, got, wide, tolerance)
 	}
 	var e probeErrors
-	if said, err = probe.answers(x); err != nil {
+	if predicted, err = probe.predict(x); err != nil {
 		t.Fatal(err)
 	}
-	g := Grid{Rows: c.Grid[0], Cols: c.Grid[1]}
+	g := grid{Rows: c.Grid[0], Cols: c.Grid[1]}
 	for i, drawn := range slices.Collect(slices.Chunk(file["probe.pairs"].Data, 3)) {
-		want := g.Offset(Pair{int(drawn[0]), int(drawn[1]), int(drawn[2])})
+		want := g.offset(pair{int(drawn[0]), int(drawn[1]), int(drawn[2])})
 		if want != [2]float64{float64(y[i][0]), float64(y[i][1])} {
 			t.Errorf("pair %v is %v apart, want %v", drawn, want, y[i])
 		}
-		e.add(float64(said[i][0])-want[0], float64(said[i][1])-want[1])
+		e.add(float64(predicted[i][0])-want[0], float64(predicted[i][1])-want[1])
 	}
 	done := e.finished()
 	gomlxtest.NearAbs(t, "metrics", []float64{done.MSE, done.MAE, done.RMSE}, file["probe.metrics_out"].Data, tolerance)
@@ -112,9 +112,9 @@ func testTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 }
 
 func TestAProbeReadsPlacesFromVectorsThatHoldThemAndNotFromNoise(t *testing.T) {
-	rings := Grid{Rows: 3, Cols: 5}.Rings()
+	rings := grid{Rows: 3, Cols: 5}.rings()
 	draw := func(n int, seed uint64) (known, blind [][]float32, offsets [][2]float64) {
-		pairs, err := rings.DrawPairs(n, 7, seed)
+		pairs, err := rings.drawPairs(n, 7, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,15 +122,15 @@ func TestAProbeReadsPlacesFromVectorsThatHoldThemAndNotFromNoise(t *testing.T) {
 			place := func(k int) []float32 { return []float32{float32(k % 5), float32(k / 5)} }
 			known = append(known, append(place(p.From), place(p.To)...))
 			blind = append(blind, []float32{float32(i % 3), float32(i % 7), float32(i % 11), float32(i % 13)})
-			offsets = append(offsets, rings.Offset(p))
+			offsets = append(offsets, rings.offset(p))
 		}
 		return known, blind, offsets
 	}
 	known, blind, offsets := draw(640, 1)
 	heldKnown, heldBlind, held := draw(101, 2)
-	probe := Probe{Hidden: [2]int{16, 8}, Batch: 32, LearningRate: 1e-2, Seed: 1}
-	sees := gomlxtest.Must(probe.Errors(gomlxtest.Backend(), known, offsets, heldKnown, held))(t)
-	not := gomlxtest.Must(probe.Errors(gomlxtest.Backend(), blind, offsets, heldBlind, held))(t)
+	probe := distanceProbe{Hidden: [2]int{16, 8}, Batch: 32, LearningRate: 1e-2, Seed: 1}
+	sees := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{known, offsets}, examples{heldKnown, held}))(t)
+	not := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{blind, offsets}, examples{heldBlind, held}))(t)
 	chance := chanceErrors(offsets, held)
 	if !(sees.MSE < 0.1*chance.MSE) || !(not.MSE > 0.7*chance.MSE) || math.Abs(not.RMSE-math.Sqrt(not.MSE)) > 1e-12 {
 		t.Errorf("MSE %g with places and %g without, chance is %g", sees.MSE, not.MSE, chance.MSE)
@@ -138,14 +138,14 @@ func TestAProbeReadsPlacesFromVectorsThatHoldThemAndNotFromNoise(t *testing.T) {
 }
 
 func TestPairsAreBalancedOverDistance(t *testing.T) {
-	rings := Grid{Rows: 3, Cols: 7}.Rings()
-	pairs, err := rings.DrawPairs(4000, 5, 1)
+	rings := grid{Rows: 3, Cols: 7}.rings()
+	pairs, err := rings.drawPairs(4000, 5, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	counts := map[float64]int{}
 	for _, p := range pairs {
-		counts[rings.Distance(p.From, p.To)]++
+		counts[rings.distance(p.From, p.To)]++
 	}
 	want := 4000 / float64(len(rings.Distances)-1)
 	for _, d := range rings.Distances[1:] {
@@ -156,7 +156,7 @@ func TestPairsAreBalancedOverDistance(t *testing.T) {
 	if counts[0] > 0 {
 		t.Error("a pair of one patch with itself")
 	}
-	if _, err := (Grid{Rows: 1, Cols: 1}).Rings().DrawPairs(3, 1, 1); err == nil {
+	if _, err := (grid{Rows: 1, Cols: 1}).rings().drawPairs(3, 1, 1); err == nil {
 		t.Error("a single patch has pairs")
 	}
 }

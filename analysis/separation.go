@@ -3,34 +3,102 @@
 package analysis
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
+	. "github.com/gomlx/gomlx/core/graph"
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
 )
 
-// Strongest returns the k patches with the largest weights, the strongest first, of the weights [patches] that the
-// answer gives to them.
-func Strongest(weights []float64, k int) []int {
+const (
+	strongest = 5  // patches
+	errorBins = 20 // of the separation
+	fewImages = 10 // a bin with fewer has no error rate
+)
+
+func separation(s *subject) error {
+	if err := cmp.Or(s.predicts(), s.attends()); err != nil {
+		return err
+	}
+	c := s.model.Recipe.Model
+	from, size := s.prediction(), c.Heads*c.Tokens()*c.Tokens()
+	var separations []float64
+	var wrong []bool
+	images := min(s.Images.Len(), max(1, weightWork/size))
+	err := s.model.Look(data.First(s.Images, images), s.batch(images),
+		func(t *vit.Trace) []*Node { return []*Node{t.Blocks[c.Depth-1].Weights} },
+		func(first int, values [][]float32) error {
+			logits := slices.Collect(slices.Chunk(values[1], c.Classes))
+			for k, weights := range slices.Collect(slices.Chunk(values[0], size)) {
+				patches := strongestPatches(s.attendedBy(from, weights), strongest)
+				separations = append(separations, s.grid.separation(patches))
+				wrong = append(wrong, finetune.Rank(logits[k], s.Images.Labels[first+k]) > 0)
+			}
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	line := report.Line{}
+	var rates, centres []float64
+	for _, b := range errorBySeparation(separations, wrong, errorBins, 0.005, 0.995) {
+		at, centre := fmt.Sprintf("%.2f to %.2f patches", b.Low, b.High), (b.Low+b.High)/2
+		s.detail("error rate", at, b.Rate)
+		s.detail("images", at, float64(b.Images))
+		if b.Images < fewImages {
+			b.Rate = undefined
+		} else {
+			rates, centres = append(rates, b.Rate), append(centres, centre)
+		}
+		line.X, line.Y = append(line.X, centre), append(line.Y, b.Rate)
+		line.Low, line.High = append(line.Low, b.Rate-b.Deviation), append(line.High, b.Rate+b.Deviation)
+	}
+	s.measured("mean separation, patches", "", meanOf(separations))
+	s.measured("correlation of separation and error, images", "", pearson(separations, indicator(wrong)))
+	s.measured("correlation of separation and error rate, bins of 10 images and more", "", pearson(centres, rates))
+	s.line("error rate by distance of the 5 strongest patches", "mean distance (patches)", "error rate", line)
+	return nil
+}
+
+// predicts returns why the model's predictions cannot be compared with the labels, if they cannot.
+func (s *subject) predicts() error {
+	if s.Start {
+		return notApplicable("its head is not trained")
+	}
+	if names := s.Images.Classes; len(names) != len(s.model.Classes) || len(names) < 2 {
+		return notApplicable(fmt.Sprintf("the model has %d classes, the images %d", len(s.model.Classes), len(names)))
+	}
+	return nil
+}
+
+// strongestPatches returns the k patches with the largest weights, the strongest first.
+func strongestPatches(weights []float64, k int) []int {
 	order := make([]int, len(weights))
 	floats.Argsort(slices.Clone(weights), order)
 	slices.Reverse(order)
 	return order[:min(k, len(order))]
 }
 
-// Separation is the mean distance on the grid between the pairs of some patches, in patches; NaN for fewer than two.
-func (g Grid) Separation(patches []int) float64 {
+// separation is the mean distance between the pairs of some patches, in patches; NaN for fewer than two.
+func (g grid) separation(patches []int) float64 {
 	sum, pairs := 0.0, 0.0
 	for a, i := range patches {
 		for _, j := range patches[a+1:] {
-			sum += g.Distance(i, j)
+			sum += g.distance(i, j)
 			pairs++
 		}
 	}
 	return sum / pairs
 }
 
-// errorBin is the part of wrong answers among the images whose separation is in [Low, High).
+// errorBin is the error rate of the images whose separation is in [Low, High).
 type errorBin struct {
 	Low, High float64
 	Images    int
@@ -38,15 +106,10 @@ type errorBin struct {
 	Deviation float64 // √(rate·(1−rate)/images), of a binomial rate
 }
 
-// errorBySeparation divides images between the percentiles low and high (in parts of 1) of their separations into equal
-// bins; those beyond fall into the outer ones. Separations that are NaN do not count.
+// errorBySeparation divides images between the quantiles low and high of their separations into equal bins; those beyond
+// are in the outer ones. Separations that are NaN do not count.
 func errorBySeparation(separation []float64, wrong []bool, bins int, low, high float64) []errorBin {
-	var known []float64
-	for _, s := range separation {
-		if !math.IsNaN(s) {
-			known = append(known, s)
-		}
-	}
+	known := slices.DeleteFunc(slices.Clone(separation), math.IsNaN)
 	if len(known) == 0 {
 		return nil
 	}

@@ -11,15 +11,20 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
+var undefined = math.NaN()
+
+// meanOf is the mean, NaN of no values.
+func meanOf(values []float64) float64 { return floats.Sum(values) / float64(len(values)) }
+
 // pearson is the correlation of x and y, NaN where it is undefined: fewer than two values, or one of them constant.
 func pearson(x, y []float64) float64 {
 	if len(x) < 2 || constant(x) || constant(y) {
-		return math.NaN()
+		return undefined
 	}
 	return stat.Correlation(x, y, nil)
 }
 
-// constant is said of values that differ by no more than the rounding of their computation in float32.
+// constant reports whether values differ by no more than the rounding of their computation in float32.
 func constant(x []float64) bool {
 	low, high := floats.Min(x), floats.Max(x)
 	return !(high-low > 1e-7*max(math.Abs(low), math.Abs(high)))
@@ -32,16 +37,11 @@ func pairedT(a, b []float64) (t, p float64) {
 	floats.SubTo(d, a, b)
 	n := float64(len(d))
 	if n < 2 || constant(d) {
-		return math.NaN(), math.NaN()
+		return undefined, undefined
 	}
 	mean, deviation := stat.MeanStdDev(d, nil)
 	t = mean / (deviation / math.Sqrt(n))
-	return t, twoSided(t, n-1)
-}
-
-// twoSided is the probability of a |t| as large, of Student's distribution.
-func twoSided(t, degrees float64) float64 {
-	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: degrees}.Survival(math.Abs(t))
+	return t, 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Survival(math.Abs(t))
 }
 
 // quantile interpolates linearly between the ordered values at q·(n−1), as NumPy does.
@@ -67,12 +67,41 @@ func MinMax(values []float64) []float64 {
 	return out
 }
 
-// variation is the coefficient of variation, the deviation (with n) over the mean: how the paper reports what the
-// choice of a hyperparameter changes. NaN for no values.
+// variation is the coefficient of variation, the population deviation over the mean; NaN for no values.
 func variation(values []float64) float64 {
 	if len(values) == 0 {
-		return math.NaN()
+		return undefined
 	}
 	mean, deviation := stat.PopMeanStdDev(values, nil)
 	return deviation / mean
+}
+
+// iou is the intersection over the union of a mask and the pixels whose value is at least the threshold; NaN where both
+// are empty.
+func iou(mask []bool, values []float64, threshold float64) float64 {
+	both, either := 0, 0
+	for i, object := range mask {
+		attended := values[i] >= threshold
+		if object && attended {
+			both++
+		}
+		if object || attended {
+			either++
+		}
+	}
+	return float64(both) / float64(either)
+}
+
+// pointBiserial is Pearson's correlation of a mask, as 0 and 1, and values.
+func pointBiserial(mask []bool, values []float64) float64 { return pearson(indicator(mask), values) }
+
+// indicator is 1 where a condition holds, else 0.
+func indicator(holds []bool) []float64 {
+	out := make([]float64, len(holds))
+	for i, h := range holds {
+		if h {
+			out[i] = 1
+		}
+	}
+	return out
 }

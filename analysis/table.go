@@ -14,17 +14,15 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-var undefined = math.NaN()
-
-// Table compares the models in one figure: a line for each measure, a column for each name, with the mean and, over
-// several seeds, the range. A correlation of constants is "undefined", what a model was not asked "–".
-func Table(rows []Row, figure string) report.Table {
+// Table compares the models in one analysis: a line for each measure, a column for each name, with the mean and, over
+// several seeds, the range. A correlation of constants is "undefined", a missing value "–".
+func Table(rows []Row, analysis string) report.Table {
 	type key struct{ measure, at string }
 	var keys []key
 	var names, notes []string
 	values := map[key]map[string][]float64{}
 	for _, r := range rows {
-		if r.Figure != figure || r.Detail {
+		if r.Analysis != analysis || r.Detail {
 			continue
 		}
 		if r.Measure == "" {

@@ -10,66 +10,43 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// TSNE is exact t-SNE in two dimensions (van der Maaten and Hinton 2008), with the optimiser of scikit-learn 1.2. Zero
-// fields mean the defaults beside them.
-type TSNE struct {
-	Perplexity   float64 // 30, at most a third of the points
-	LearningRate float64 // points/exaggeration/4, at least 50: scikit-learn's "auto"
-	Exaggeration float64 // 12: what p is multiplied by in the first phase
-	Exploration  int     // 250: steps of that phase
-	Steps        int     // 1000: of both phases
-	Seed         uint64  // of the initial positions, normal with deviation 1e-4
-}
-
+// Exact t-SNE in two dimensions (van der Maaten and Hinton 2008), with the optimizer and the defaults of scikit-learn
+// 1.2. The initial positions are normal with deviation 1e-4.
 const (
-	tsneEpsilon  = 2.220446049250313e-16 // least p and q
-	tsneCheck    = 50                    // steps between looks at whether to stop
-	tsneNoGain   = 300                   // steps without progress after which to stop
-	tsneGradient = 1e-7                  // or where the gradient is no longer than this
+	tsnePerplexity   = 30                    // at most a third of the points
+	tsneExaggeration = 12                    // factor of p in the first phase
+	tsneExploration  = 250                   // steps of that phase
+	tsneSteps        = 1000                  // of both phases
+	tsneEpsilon      = 2.220446049250313e-16 // least p and q
+	tsneCheck        = 50                    // steps between tests for convergence
+	tsneNoGain       = 300                   // steps without progress after which to stop
+	tsneGradient     = 1e-7                  // or where the gradient is no longer than this
 )
 
-func (t TSNE) withDefaults(n int) TSNE {
-	set := func(field *float64, value float64) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	set(&t.Perplexity, min(30, float64(n-1)/3))
-	set(&t.Exaggeration, 12)
-	set(&t.LearningRate, max(50, float64(n)/t.Exaggeration/4))
-	if t.Exploration == 0 {
-		t.Exploration = 250
-	}
-	if t.Steps == 0 {
-		t.Steps = 1000
-	}
-	return t
-}
-
-// Embed places points [n, width] in the plane: positions [n, 2], and the Kullback-Leibler divergence of the placing in
-// nats. It takes n² memory and time per step.
-func (t TSNE) Embed(points []float64, n int) (positions []float64, divergence float64, err error) {
+// embed places points [n, width] in the plane: positions [n, 2], and the Kullback-Leibler divergence in nats. It takes
+// n² memory and time per step.
+func embed(points []float64, n int, seed uint64) (positions []float64, divergence float64, err error) {
 	if n < 4 || len(points) == 0 || len(points)%n != 0 {
 		return nil, 0, fmt.Errorf("analysis: t-SNE of %d points with %d values, want four or more", n, len(points))
 	}
-	t = t.withDefaults(n)
-	r := rand.New(rand.NewPCG(t.Seed, 0))
+	r := rand.New(rand.NewPCG(seed, 0))
 	positions = make([]float64, 2*n)
 	for i := range positions {
 		positions[i] = 1e-4 * r.NormFloat64()
 	}
-	p := Affinities(points, n, t.Perplexity)
-	return positions, t.Optimise(p, positions), nil
+	p := affinities(points, n, min(tsnePerplexity, float64(n-1)/3))
+	rate := max(50, float64(n)/tsneExaggeration/4) // scikit-learn's "auto"
+	return positions, descendTwice(p, positions, rate, tsneExaggeration, tsneExploration, tsneSteps), nil
 }
 
-// Affinities returns the joint probabilities p [n, n]: of each point a Gaussian over the squared distances to the
+// affinities returns the joint probabilities p [n, n]: of each point a Gaussian over the squared distances to the
 // others, as wide as makes exp(entropy) the perplexity, then p_ij = (p_j|i + p_i|j)/2n.
-func Affinities(points []float64, n int, perplexity float64) []float64 {
+func affinities(points []float64, n int, perplexity float64) []float64 {
 	squared := squaredDistances(points, n)
 	p, row := make([]float64, n*n), make([]float64, n)
 	for i := range n {
 		low, high, beta := 0.0, math.Inf(1), 1.0
-		nearest := math.Inf(1) // taken off all distances, so that no sum underflows
+		nearest := math.Inf(1) // subtracted from all distances, so that no sum underflows
 		for j := range n {
 			if j != i {
 				nearest = min(nearest, squared[i*n+j])
@@ -107,20 +84,19 @@ func Affinities(points []float64, n int, perplexity float64) []float64 {
 	return p
 }
 
-// Optimise moves positions [n, 2], by gradient descent with momentum and gains for each coordinate, and returns the
-// divergence before the last step.
-func (t TSNE) Optimise(p, positions []float64) (divergence float64) {
-	t = t.withDefaults(len(positions) / 2)
+// descendTwice moves positions [n, 2] by gradient descent with momentum and gains for each coordinate, p multiplied by the
+// exaggeration in the first exploration steps, and returns the divergence before the last step.
+func descendTwice(p, positions []float64, rate, exaggeration float64, exploration, steps int) (divergence float64) {
 	exaggerated := make([]float64, len(p))
-	floats.ScaleTo(exaggerated, t.Exaggeration, p)
-	divergence = t.descend(exaggerated, positions, 0, min(t.Exploration, t.Steps), 0.5)
-	if t.Steps > t.Exploration {
-		divergence = t.descend(p, positions, t.Exploration, t.Steps, 0.8)
+	floats.ScaleTo(exaggerated, exaggeration, p)
+	divergence = descend(exaggerated, positions, rate, 0, min(exploration, steps), 0.5)
+	if steps > exploration {
+		divergence = descend(p, positions, rate, exploration, steps, 0.8)
 	}
 	return divergence
 }
 
-func (t TSNE) descend(p, y []float64, begin, end int, momentum float64) (divergence float64) {
+func descend(p, y []float64, rate float64, begin, end int, momentum float64) (divergence float64) {
 	update, gains, gradient := make([]float64, len(y)), make([]float64, len(y)), make([]float64, len(y))
 	for i := range gains {
 		gains[i] = 1
@@ -140,7 +116,7 @@ func (t TSNE) descend(p, y []float64, begin, end int, momentum float64) (diverge
 				gains[i] *= 0.8
 			}
 			gains[i] = max(gains[i], 0.01)
-			update[i] = momentum*update[i] - t.LearningRate*gains[i]*g
+			update[i] = momentum*update[i] - rate*gains[i]*g
 			y[i] += update[i]
 		}
 		if check {
@@ -158,7 +134,7 @@ func (t TSNE) descend(p, y []float64, begin, end int, momentum float64) (diverge
 }
 
 // tsneStep writes the gradient 4 Σ_j (p_ij − q_ij) k_ij (y_i − y_j) at positions y [n, 2], where q_ij = k_ij/Σk and
-// k = 1/(1 + |y_i − y_j|²), which kernel [n, n] has room for. It returns the divergence Σ p ln(p/q), or NaN unasked.
+// k = 1/(1 + |y_i − y_j|²), in the scratch space kernel [n, n]. It returns the divergence Σ p ln(p/q) if asked, else NaN.
 func tsneStep(p, y, gradient, kernel []float64, diverges bool) (divergence float64) {
 	n := len(y) / 2
 	total := 0.0
@@ -172,7 +148,7 @@ func tsneStep(p, y, gradient, kernel []float64, diverges bool) (divergence float
 	}
 	clear(gradient)
 	if !diverges {
-		divergence = math.NaN()
+		divergence = undefined
 	}
 	for i := range n {
 		for j := range i {

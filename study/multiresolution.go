@@ -21,10 +21,10 @@ import (
 // multiResolutionFile holds, in a training's directory, what its model comes to at other sizes.
 const multiResolutionFile = "elsewhere.jsonl"
 
-// elsewhere measures a trained model at the sizes of Elsewhere that are not measured yet: the same weights on another
+// multiResolution measures a trained model at the sizes of EvalSizes that are not measured yet: the same weights on another
 // grid, without training; how an encoding extends to it is the encoding's own rule.
 func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) error {
-	if len(s.Elsewhere) == 0 {
+	if len(s.EvalSizes) == 0 {
 		return nil
 	}
 	path := filepath.Join(u.Dir, multiResolutionFile)
@@ -36,7 +36,7 @@ func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) err
 	if err := json.Unmarshal(row.Settings, &trained); err != nil {
 		return fmt.Errorf("%s: the recipe in its row: %w", u.Dir, err)
 	}
-	sizes, err := SizesOf(s.Elsewhere, trained, test.Describe())
+	sizes, err := SizesOf(s.EvalSizes, trained, test.Describe())
 	if err != nil {
 		return err
 	}
@@ -65,24 +65,24 @@ func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) err
 	return nil
 }
 
-// drawElsewhere draws the accuracy at the square ones of these sizes.
-func (s *Study) drawElsewhere(w io.Writer, rows []report.Result) error {
+// drawMultiResolution draws the accuracy at the square ones of these sizes.
+func (s *Study) drawMultiResolution(w io.Writer, rows []report.Result) error {
 	var evals []report.Eval
 	for _, r := range rows {
-		if size, err := ParseSizes(r.ImageSize); err == nil && size[0][0] == size[0][1] {
+		if size, err := ParseSize(r.ImageSize); err == nil && size[0] == size[1] {
 			r.Recipe = strings.TrimSuffix(r.Recipe, " at "+r.ImageSize)
-			evals = append(evals, report.Eval{Job: r.Job, Step: size[0][0], Split: report.Test, Metrics: r.Test})
+			evals = append(evals, report.Eval{Job: r.Job, Step: size[0], Split: report.Test, Metrics: r.Test})
 		}
 	}
 	return report.Accuracy(w, "trained at one size, measured at others", "side of the images (pixels)", evals)
 }
 
-// measuredElsewhere lists the rows of elsewhere of all units, size by size.
-func (s *Study) measuredElsewhere(units []Unit) (rows []report.Result, err error) {
-	if len(s.Elsewhere) == 0 {
+// multiResolutionRows lists these rows of all units, size by size.
+func (s *Study) multiResolutionRows(units []Unit) (rows []report.Result, err error) {
+	if len(s.EvalSizes) == 0 {
 		return nil, nil
 	}
-	var sizes []string // in the order of Elsewhere
+	var sizes []string // in the order of EvalSizes
 	bySize := map[string][]report.Result{}
 	for _, u := range units {
 		read, err := report.ReadFiles(filepath.Join(u.Dir, multiResolutionFile))

@@ -18,17 +18,17 @@ import (
 type Named struct {
 	Name, About string
 	Pretrained  bool         // makes sense from a pretrained model only
-	Arms        []Arm        // none: those that one likes to compare
-	Baseline    string       // label of the arm that the others are compared with; "" for learned
+	Variants    []Variant    // none: those that one likes to compare
+	Baseline    string       // label of the variant that the others are compared with; "" for learned
 	Sides       [][2]float64 // heights and widths to train at, as multiples of the recipe's side
-	Elsewhere   [][2]float64 // of Study
+	EvalSizes   [][2]float64 // of Study
 	Aspects     []string     // what becomes of images of several aspects
 	Published   Published    // on CIFAR-100
 }
 
 // Published are results that others print.
 type Published struct {
-	Top1       map[string]float64 // percent, by label of the arm
+	Top1       map[string]float64 // percent, by label of the variant
 	Conditions string             // of what they are, and what is known to differ
 }
 
@@ -58,11 +58,11 @@ var FineTuned = Published{
 var All = []Named{
 	{
 		Name: "encodings", About: "every encoding that trains from scratch", Published: FromScratch,
-		Arms: fromScratch(),
+		Variants: fromScratch(),
 	},
 	{
 		Name: "ablation", About: "what each part of WePE is worth", Baseline: "wepe",
-		Arms: []Arm{
+		Variants: []Variant{
 			{"wepe", "wepe", ""},
 			{"wepe", "wepe without ℘′", "wepe_derivative=false"},
 			{"wepe", "wepe, lattice fixed", "wepe_learn_lattice=false"},
@@ -90,12 +90,12 @@ var All = []Named{
 	},
 	{
 		Name: "resolution", About: "-position's encodings trained at one size and measured at others",
-		Elsewhere: otherSizes,
+		EvalSizes: otherSizes,
 	},
 	{
 		Name: "shift", About: "the grid of wepe-sphere moved at random in training, measured at other sizes",
-		Baseline: "wepe-sphere", Elsewhere: otherSizes,
-		Arms: slices.Concat(Each("wepe-sphere"), Grid("wepe-sphere", "shift = %g", "wepe_shift=%g",
+		Baseline: "wepe-sphere", EvalSizes: otherSizes,
+		Variants: slices.Concat(Each("wepe-sphere"), Grid("wepe-sphere", "shift = %g", "wepe_shift=%g",
 			[]float64{0.125, 0.25, 0.375, 0.5})),
 	},
 	{
@@ -106,10 +106,10 @@ var All = []Named{
 	{
 		Name: "sphere", About: "what each choice in wepe-sphere is worth, beside the encodings that it competes with",
 		Baseline: "wepe-sphere",
-		Arms: slices.Concat(
+		Variants: slices.Concat(
 			Each("wepe-sphere", "none", "learned", "sincos2d", "rope-axial", "rope-mixed", "liere",
 				"wepe-sphere+rope-axial", "wepe-sphere+rope-mixed"),
-			[]Arm{
+			[]Variant{
 				{"wepe", "wepe", ""},
 				{"wepe", "wepe, α = 1, α_scale = 1", "wepe_alpha_u=1;wepe_alpha_v=1;wepe_alpha_scale=1"},
 				{"wepe-sphere", "sphere without ℘′", "wepe_derivative=false"},
@@ -133,7 +133,7 @@ var All = []Named{
 		Name: "gate", About: "where the gate λ and the encoding that it blends should start, against the pretrained table " +
 			"kept and replaced",
 		Pretrained: true, Published: FineTuned,
-		Arms: slices.Concat(Each("learned", "wepe", "wepe-sphere"),
+		Variants: slices.Concat(Each("learned", "wepe", "wepe-sphere"),
 			gates("hybrid", "", 0.02, 0.12, 0.5, 1), // as drawn, wepe.DefaultStart
 			gates("hybrid centred", "wepe_start=centred;", 0.12, 0.5, 1),
 			gates("hybrid fitted", "wepe_start=fitted;", 0.12, 0.5, 1),
@@ -143,31 +143,31 @@ var All = []Named{
 	{
 		Name: "frozen", About: "a gate over ℘ before a frozen backbone, trained at one size and measured at others",
 		Pretrained: true,
-		Arms: frozen(slices.Concat(Each("learned"),
+		Variants: frozen(slices.Concat(Each("learned"),
 			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5),
 			gates("hybrid over the sphere", "wepe_blend=sphere;wepe_start=drawn;", 0.12, 0.5))),
-		Elsewhere: [][2]float64{{0.5, 0.5}, {2.0 / 3, 2.0 / 3}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}},
+		EvalSizes: [][2]float64{{0.5, 0.5}, {2.0 / 3, 2.0 / 3}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}},
 	},
 	{
 		Name: "beta-gamma", About: "β and γ of the surrogate, fixed, γ_k = γ/k²", Pretrained: true,
-		Arms: slices.Concat(Each("learned"), Grid("hybrid", "β = %g, γ = %g fixed",
+		Variants: slices.Concat(Each("learned"), Grid("hybrid", "β = %g, γ = %g fixed",
 			"wepe_surrogate=sweep;wepe_surrogate_beta=%g;wepe_surrogate_gamma=%g", sweptBeta, sweptBeta)),
 	},
 	{
 		Name: "span", About: "α: the part of the periods that the patches span", Baseline: "wepe α = 0.4",
-		Arms: Grid("wepe", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}),
+		Variants: Grid("wepe", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}),
 	},
 	{
 		Name: "alpha-scale", About: "α_scale where training starts", Baseline: "wepe α_scale = 0.15",
-		Arms: Grid("wepe", "α_scale = %g", "wepe_alpha_scale=%g", []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}),
+		Variants: Grid("wepe", "α_scale = %g", "wepe_alpha_scale=%g", []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}),
 	},
 	{
 		Name: "kappa", About: "κ: how near to a pole the sum looks away", Baseline: "wepe κ = 15",
-		Arms: Grid("wepe", "κ = %g", "wepe_evaluation=sum;wepe_kappa=%g", []float64{1, 5, 15, 30, 60, 120}),
+		Variants: Grid("wepe", "κ = %g", "wepe_evaluation=sum;wepe_kappa=%g", []float64{1, 5, 15, 30, 60, 120}),
 	},
 	{
 		Name: "c-large", About: "C_large: what the sum answers at a pole", Baseline: "wepe C_large = 500",
-		Arms: Grid("wepe", "C_large = %g", "wepe_evaluation=sum;wepe_c_large=%g",
+		Variants: Grid("wepe", "C_large = %g", "wepe_evaluation=sum;wepe_c_large=%g",
 			[]float64{50, 200, 500, 2000, 5000, 100_000}),
 	},
 }
@@ -178,45 +178,36 @@ var otherSizes = [][2]float64{
 }
 
 // fromScratch are the encodings that do not want a pretrained model.
-func fromScratch() (arms []Arm) {
+func fromScratch() (variants []Variant) {
 	for _, p := range vit.Positions() {
 		if !p.Pretrained {
-			arms = append(arms, Each(p.Name)...)
+			variants = append(variants, Each(p.Name)...)
 		}
 	}
-	return arms
+	return variants
 }
 
 // sweptBeta are the values of β and of γ in the paper's study.
 var sweptBeta = []float64{0.01, 0.05, 0.1, 0.2, 0.5}
 
-// Names lists the studies with what they are about.
-func Names() string {
-	var list []string
-	for _, s := range All {
-		list = append(list, s.Name+" ("+s.About+")")
-	}
-	return strings.Join(list, ", ")
-}
-
-// gates makes an arm of "hybrid" for every initial λ. At 1, which has no gradient, λ is fixed: the encoding alone.
-func gates(label, settings string, lambdas ...float64) (arms []Arm) {
+// gates makes an variant of "hybrid" for every initial λ. At 1, which has no gradient, λ is fixed: the encoding alone.
+func gates(label, settings string, lambdas ...float64) (variants []Variant) {
 	for _, lambda := range lambdas {
-		arm := Arm{"hybrid", fmt.Sprintf("%s λ = %g", label, lambda), fmt.Sprintf("%swepe_gate=%g", settings, lambda)}
+		variant := Variant{"hybrid", fmt.Sprintf("%s λ = %g", label, lambda), fmt.Sprintf("%swepe_gate=%g", settings, lambda)}
 		if lambda == 1 {
-			arm.Label, arm.Settings = arm.Label+" fixed", arm.Settings+";wepe_learn_gate=false"
+			variant.Label, variant.Settings = variant.Label+" fixed", variant.Settings+";wepe_learn_gate=false"
 		}
-		arms = append(arms, arm)
+		variants = append(variants, variant)
 	}
-	return arms
+	return variants
 }
 
-// frozen trains arms without the backbone and its table: head, gate and encoding.
-func frozen(arms []Arm) []Arm {
-	for i := range arms {
-		arms[i].Settings = strings.TrimPrefix(arms[i].Settings+";freeze=backbone", ";")
+// frozen trains variants without the backbone and its table: head, gate and encoding.
+func frozen(variants []Variant) []Variant {
+	for i := range variants {
+		variants[i].Settings = strings.TrimPrefix(variants[i].Settings+";freeze=backbone", ";")
 	}
-	return arms
+	return variants
 }
 
 // ByName returns the study of that name.
@@ -231,27 +222,27 @@ func ByName(name string) (Named, error) {
 	return Named{}, fmt.Errorf("unknown study %q: want one of %s", name, strings.Join(known, ", "))
 }
 
-// Matching returns the arms whose label matches a regular expression; all for "".
-func Matching(arms []Arm, expression string) (kept []Arm, err error) {
+// Matching returns the variants whose label matches a regular expression; all for "".
+func Matching(variants []Variant, expression string) (kept []Variant, err error) {
 	matches, err := regexp.Compile(expression)
 	if err != nil {
 		return nil, err
 	}
 	var labels []string
-	for _, a := range arms {
+	for _, a := range variants {
 		labels = append(labels, a.Label)
 		if matches.MatchString(a.Label) {
 			kept = append(kept, a)
 		}
 	}
 	if kept == nil {
-		return nil, fmt.Errorf("%q matches none of the arms %s", expression, strings.Join(labels, "; "))
+		return nil, fmt.Errorf("%q matches none of the variants %s", expression, strings.Join(labels, "; "))
 	}
 	return kept, nil
 }
 
-// Grid makes an arm of one encoding for every combination of values. label and settings are formats of as many numbers.
-func Grid(position, label, settings string, values ...[]float64) (arms []Arm) {
+// Grid makes an variant of one encoding for every combination of values. label and settings are formats of as many numbers.
+func Grid(position, label, settings string, values ...[]float64) (variants []Variant) {
 	combinations := [][]any{nil}
 	for _, axis := range values {
 		var longer [][]any
@@ -263,9 +254,9 @@ func Grid(position, label, settings string, values ...[]float64) (arms []Arm) {
 		combinations = longer
 	}
 	for _, c := range combinations {
-		arms = append(arms, Arm{position, position + " " + fmt.Sprintf(label, c...), fmt.Sprintf(settings, c...)})
+		variants = append(variants, Variant{position, position + " " + fmt.Sprintf(label, c...), fmt.Sprintf(settings, c...)})
 	}
-	return arms
+	return variants
 }
 
 // SizesOf returns sizes of images from multiples of the side that a recipe gives the images of a set (of the square

@@ -32,17 +32,17 @@ func shapes(t *testing.T) (finetune.Recipe, *data.Memory) {
 func TestEveryUnitOfEveryStudyHasARecipeAndADirectoryOfItsOwn(t *testing.T) {
 	recipe, set := shapes(t)
 	for _, n := range All {
-		s := Study{Dir: t.TempDir(), Tasks: []Task{{Recipe: recipe}}, Arms: n.Arms, Seeds: 3,
+		s := Study{Dir: t.TempDir(), Tasks: []Task{{Recipe: recipe}}, Variants: n.Variants, Seeds: 3,
 			Fractions: []float64{0.2, 0.7}}
-		if s.Arms == nil {
-			s.Arms = Each("none", "learned")
+		if s.Variants == nil {
+			s.Variants = Each("none", "learned")
 		}
 		var err error
 		if s.Sizes, err = SizesOf(n.Sides, recipe, &set.Info); err != nil {
 			t.Fatal(err)
 		}
 		_, finals := units(t, &s, nil)
-		if want := 3 * 2 * max(1, len(n.Sides)) * len(s.Arms); len(finals) != want {
+		if want := 3 * 2 * max(1, len(n.Sides)) * len(s.Variants); len(finals) != want {
 			t.Errorf("%s: %d units, want %d", n.Name, len(finals), want)
 		}
 		dirs := map[string]Unit{}
@@ -59,19 +59,19 @@ func TestEveryUnitOfEveryStudyHasARecipeAndADirectoryOfItsOwn(t *testing.T) {
 			dirs[u.Dir] = u
 		}
 		for label := range n.Published.Top1 {
-			if !slices.ContainsFunc(s.Arms, func(a Arm) bool { return a.Label == label }) && n.Arms != nil {
-				t.Errorf("%s: a published number of %q, which is no arm", n.Name, label)
+			if !slices.ContainsFunc(s.Variants, func(a Variant) bool { return a.Label == label }) && n.Variants != nil {
+				t.Errorf("%s: a published number of %q, which is no variant", n.Name, label)
 			}
 		}
-		if n.Baseline != "" && !slices.ContainsFunc(s.Arms, func(a Arm) bool { return a.Label == n.Baseline }) {
-			t.Errorf("%s: no arm %q to compare with", n.Name, n.Baseline)
+		if n.Baseline != "" && !slices.ContainsFunc(s.Variants, func(a Variant) bool { return a.Label == n.Baseline }) {
+			t.Errorf("%s: no variant %q to compare with", n.Name, n.Baseline)
 		}
 	}
 }
 
-// armsAre checks that a study has arms with these labels, that they change these hyperparameters of a model, and that
-// their encoding is the first word of the label. It returns how many arms the study has.
-func armsAre(t *testing.T, study string, want map[string]map[string]any) (arms int) {
+// variantsAre checks that a study has variants with these labels, that they change these hyperparameters of a model, and that
+// their encoding is the first word of the label. It returns how many variants the study has.
+func variantsAre(t *testing.T, study string, want map[string]map[string]any) (variants int) {
 	t.Helper()
 	recipe, _ := shapes(t)
 	n, err := ByName(study)
@@ -79,30 +79,30 @@ func armsAre(t *testing.T, study string, want map[string]map[string]any) (arms i
 		t.Fatal(err)
 	}
 	seen := 0
-	for _, arm := range n.Arms {
-		params, asked := want[arm.Label]
+	for _, variant := range n.Variants {
+		params, asked := want[variant.Label]
 		if !asked {
 			continue
 		}
 		seen++
-		r, err := recipe.Set(arm.Settings)
+		r, err := recipe.Set(variant.Settings)
 		if err != nil || !maps.Equal(r.Params, params) {
-			t.Errorf("%s: %s trains with %v, %v, want %v", study, arm.Label, r.Params, err, params)
+			t.Errorf("%s: %s trains with %v, %v, want %v", study, variant.Label, r.Params, err, params)
 		}
-		if position := strings.Fields(strings.ReplaceAll(arm.Label, ",", " "))[0]; arm.Position != position {
-			t.Errorf("%s: %s is an arm of %s", study, arm.Label, arm.Position)
+		if position := strings.Fields(strings.ReplaceAll(variant.Label, ",", " "))[0]; variant.Position != position {
+			t.Errorf("%s: %s is an variant of %s", study, variant.Label, variant.Position)
 		}
 	}
 	if seen != len(want) {
-		t.Errorf("%s has %d of the arms %v", study, seen, slices.Sorted(maps.Keys(want)))
+		t.Errorf("%s has %d of the variants %v", study, seen, slices.Sorted(maps.Keys(want)))
 	}
-	return len(n.Arms)
+	return len(n.Variants)
 }
 
 // What the rows of the paper's tables change in a model, written down apart from the studies' own settings, with fixed
 // standing for what is not trained.
 func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
-	if arms := armsAre(t, "ablation", map[string]map[string]any{
+	if variants := variantsAre(t, "ablation", map[string]map[string]any{
 		"wepe":                            nil,
 		"wepe without ℘′":                 {"wepe_derivative": false},
 		"wepe, lattice fixed":             {"wepe_learn_lattice": false},
@@ -115,10 +115,10 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 		"wepe, g2 = 1, g3 = 0.1, equal area": {"wepe_g2": 1.0, "wepe_g3": 0.1, "wepe_area": 1.0},
 		"wepe, g2 = 0.8, g3 = 0.2":           {"wepe_g2": 0.8, "wepe_g3": 0.2},
 		"none":                               nil,
-	}); arms != 11 {
-		t.Errorf("the ablation has %d arms, want no other than these 11", arms)
+	}); variants != 11 {
+		t.Errorf("the ablation has %d variants, want no other than these 11", variants)
 	}
-	armsAre(t, "gate", map[string]map[string]any{
+	variantsAre(t, "gate", map[string]map[string]any{
 		"learned": nil, "wepe": nil, "wepe-sphere": nil,
 		// Started as drawn, by default: the directories of before the other starts go on.
 		"hybrid λ = 0.02":        {"wepe_gate": 0.02},
@@ -129,13 +129,13 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 			"wepe_blend": "exact"},
 		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
 	})
-	armsAre(t, "frozen", map[string]map[string]any{
+	variantsAre(t, "frozen", map[string]map[string]any{
 		"learned":                        {},
 		"hybrid over ℘ λ = 0.12":         {"wepe_gate": 0.12, "wepe_start": "drawn", "wepe_blend": "exact"},
 		"hybrid over the sphere λ = 0.5": {"wepe_gate": 0.5, "wepe_start": "drawn", "wepe_blend": "sphere"},
 	})
 	if wepe.DefaultStart != "drawn" {
-		t.Errorf("the arms without a start begin %s", wepe.DefaultStart)
+		t.Errorf("the variants without a start begin %s", wepe.DefaultStart)
 	}
 }
 
@@ -144,9 +144,9 @@ func TestTheArmsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arms, err := Matching(n.Arms, "^none$|fixed$")
+	variants, err := Matching(n.Variants, "^none$|fixed$")
 	var labels []string
-	for _, a := range arms {
+	for _, a := range variants {
 		labels = append(labels, a.Label)
 	}
 	want := []string{"wepe, lattice fixed", "wepe, α_scale fixed", "wepe, α_scale and lattice fixed",
@@ -154,8 +154,8 @@ func TestTheArmsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
 	if err != nil || !slices.Equal(labels, want) {
 		t.Errorf("got %q, error %v, want %q", labels, err, want)
 	}
-	if all, err := Matching(n.Arms, ""); err != nil || len(all) != len(n.Arms) {
-		t.Errorf("without an expression %d arms, error %v, want all %d", len(all), err, len(n.Arms))
+	if all, err := Matching(n.Variants, ""); err != nil || len(all) != len(n.Variants) {
+		t.Errorf("without an expression %d variants, error %v, want all %d", len(all), err, len(n.Variants))
 	}
 }
 
@@ -183,8 +183,8 @@ func TestTheSweepsHaveThePapersValues(t *testing.T) {
 			}
 			want[fmt.Sprintf("wepe %s = %g", c.symbol, v)] = params
 		}
-		if arms := armsAre(t, c.study, want); arms != len(c.values) {
-			t.Errorf("%s: %d arms, want %d", c.study, arms, len(c.values))
+		if variants := variantsAre(t, c.study, want); variants != len(c.values) {
+			t.Errorf("%s: %d variants, want %d", c.study, variants, len(c.values))
 		}
 	}
 	want := map[string]map[string]any{"learned": nil}
@@ -195,8 +195,8 @@ func TestTheSweepsHaveThePapersValues(t *testing.T) {
 				"wepe_surrogate": "sweep", "wepe_surrogate_beta": beta, "wepe_surrogate_gamma": gamma}
 		}
 	}
-	if arms := armsAre(t, "beta-gamma", want); arms != 1+25 {
-		t.Errorf("beta-gamma: %d arms, want 26", arms)
+	if variants := variantsAre(t, "beta-gamma", want); variants != 1+25 {
+		t.Errorf("beta-gamma: %d variants, want 26", variants)
 	}
 }
 

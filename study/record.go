@@ -144,7 +144,7 @@ func (s *Study) agree(done Results, starting Unit, now origin) error {
 	if err != nil {
 		return err
 	}
-	// What the rows have to share: the pictures of a task's part at one size.
+	// What the rows have to share: the images of a task's part at one size.
 	images := func(u Unit) string { return fmt.Sprint(u.Task.Name, u.Part(), u.Fraction, u.Recipe.Augment.Size) }
 	sum, known := s.sha256, map[string]string{}
 	if starting.ID != "" {

@@ -27,7 +27,7 @@ func small(t *testing.T) *Study {
 		t.Fatal(err)
 	}
 	return &Study{
-		Dir: t.TempDir(), Arms: Each("learned", "wepe"), Seeds: 2, Backend: gomlxtest.Backend(),
+		Dir: t.TempDir(), Variants: Each("learned", "wepe"), Seeds: 2, Backend: gomlxtest.Backend(),
 		Tasks: []Task{{Images: Sets(train, test), Recipe: finetune.Recipe{
 			Name: "small", Model: vit.Config{PatchSize: 8, Width: 8, Depth: 1, Heads: 2},
 			Epochs: 1, BatchSize: 10, LearningRate: 1e-3,
@@ -40,7 +40,7 @@ func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.Elsewhere = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens what is trained
+	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens what is trained
 	for range 2 {
 		if err := s.Run(t.Context()); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestAStudySaysWhatIsMissingAndAnInterruptedOneWhatToDo(t *testing.T) {
 		t.Errorf("table %s, %v", table.Text(), err)
 	}
 	s.Shard = Shard{}
-	for _, a := range s.Arms {
+	for _, a := range s.Variants {
 		dir := filepath.Join(s.Dir, a.Label+"-seed1")
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is there: %v", dir, err)

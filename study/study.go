@@ -4,25 +4,25 @@
 // combination a training of its own, on the same images in the same order as the others of its seed.
 //
 //	s := study.Study{
-//		Dir: "runs/shapes", Arms: study.Each("learned", "wepe"), Seeds: 3, Backend: backend,
+//		Dir: "runs/shapes", Variants: study.Each("learned", "wepe"), Seeds: 3, Backend: backend,
 //		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
 //	}
 //	err := s.Run(ctx)                  // interrupted? the same call goes on where it stopped
 //	table, err := s.Table()            // of all that is done, by this machine and others
-//	pictures, err := s.Curves()
+//	images, err := s.Curves()
 //
 // Every training has a directory of its own below Dir, with all that finetune.Run leaves there. A Shard of the study is
 // what one of several machines does; on a common disk they share Dir, and each sees what the others have finished.
 //
 // # Settings chosen on validation images
 //
-// With a Sweep, each task and arm is first trained with every combination of its settings on a part of the training
+// With a Sweep, each task and variant is first trained with every combination of its settings on a part of the training
 // images, measured on others that are held out, and then trained with the best on all of them. The trainings that
 // choose come first; where shards choose together, a training whose setting is open waits.
 //
 // # Records
 //
-// A task whose result finetune.Run cannot measure by itself, as when the test pictures do not fit into memory, has a
+// A task whose result finetune.Run cannot measure by itself, as when the test images do not fit into memory, has a
 // Measure: Task.FromFiles gives it one. The rows of such a study are in results*.jsonl in Dir, one file for each shard;
 // they are all that Merge needs to join the work of machines without a common disk, and the models behind them are
 // removed.
@@ -40,6 +40,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gomlx/compute"
 
@@ -47,25 +48,26 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // Study is a comparison. The zero values of Sizes and Fractions are one size, the recipe's, and all images.
 type Study struct {
-	Dir       string // where its trainings and its record live
-	Tasks     []Task // what is learned, at least one
-	Arms      []Arm  // what is compared, at least one
+	Dir       string    // where its trainings and its record live
+	Tasks     []Task    // what is learned, at least one
+	Variants  []Variant // what is compared, at least one
 	Sizes     [][2]int
-	Aspects   []string  // what becomes of pictures of other aspects, see finetune.Recipe; none: as the recipe says
+	Aspects   []string  // for images of other aspect ratios, see finetune.Recipe; none: the recipe's
 	Fractions []float64 // of the training images, in (0, 1]
 	Seeds     int
 	FirstSeed int    // fresh ones for the last word on what earlier ones chose
-	Sweep     []Axis // settings to choose from for each task and arm; tasks need a Measure
+	Sweep     []Axis // settings to choose from for each task and variant; tasks need a Measure
 	Shard     Shard  // the part that Run does; the zero value is the whole
 	Keep      bool   // the models of trainings that count, where there is a record
 
-	Baseline  string           // label of the arm that Table compares the others with; default learned, or the last
+	Baseline  string           // label of the variant that Table compares the others with; default learned, or the last
 	Published Published        // what others print
-	Elsewhere [][2]float64     // heights and widths to measure trained models at, as multiples of the side trained at
+	EvalSizes [][2]float64     // heights and widths to measure trained models at, as multiples of the side trained at
 	Benchmark report.Benchmark // that the tasks are some of: what Table needs where there is a record
 
 	Backend  compute.Backend
@@ -84,7 +86,7 @@ type Study struct {
 type Task struct {
 	Name   string // "" for the only one
 	Recipe finetune.Recipe
-	// Images reads the pictures of a training, and the test images if the run is to measure itself. nil where this machine
+	// Images reads the images of a training, and the test images if the run is to measure itself. nil where this machine
 	// has none: the trainings are left to others.
 	Images func(ctx context.Context, u Unit) (train, test data.Source, err error)
 
@@ -93,7 +95,7 @@ type Task struct {
 	// one that counts.
 	Parts   [2]string
 	Measure func(ctx context.Context, u Unit, m *finetune.Model) (report.Metrics, error)
-	Origin  string // of the pictures, for the record, where it is not the usual one
+	Origin  string // of the images, for the record, where it is not the usual one
 }
 
 // recorded says whether the study of a task has a record.
@@ -272,9 +274,28 @@ func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done Resul
 	return errors.Join(os.RemoveAll(filepath.Join(run.Dir, "last")), os.RemoveAll(filepath.Join(run.Dir, "best")))
 }
 
-// Validate refuses settings that no training could have, before the first one begins. The network may be that of a
-// checkpoint that is not open yet: what it decides is made up.
+// Validate returns an error for settings that no training could have, before the first one begins. The network may be
+// that of a checkpoint that is not open yet: what the checkpoint decides is made up.
 func (s *Study) Validate() error {
+	var labels []string
+	for _, v := range s.Variants {
+		if _, err := vit.EncodingNamed(v.Position); err != nil {
+			return err
+		}
+		labels = append(labels, v.Label)
+	}
+	for _, f := range s.Fractions {
+		if !(f > 0 && f <= 1) {
+			return fmt.Errorf("fraction %g: want 0 < fraction <= 1", f)
+		}
+	}
+	if len(s.Variants) == 0 || s.Seeds < 1 {
+		return fmt.Errorf("%d variants, %d seeds: want at least one of each", len(s.Variants), s.Seeds)
+	}
+	if err := cmp.Or(distinct("variant", labels), distinct("size", s.Sizes), distinct("aspect", s.Aspects),
+		distinct("fraction", s.Fractions)); err != nil {
+		return err
+	}
 	units, err := s.Units(nil)
 	if err != nil {
 		return err
@@ -293,6 +314,16 @@ func (s *Study) Validate() error {
 		m.Width, m.Depth, m.Heads = cmp.Or(m.Width, 64*max(1, m.Heads)), cmp.Or(m.Depth, 1), cmp.Or(m.Heads, 1)
 		if err := r.WithDefaults().Validate(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// distinct returns an error for a value that is there twice.
+func distinct[T comparable](what string, values []T) error {
+	for i, v := range values {
+		if slices.Contains(values[:i], v) {
+			return fmt.Errorf("%s %v is there twice", what, v)
 		}
 	}
 	return nil

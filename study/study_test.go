@@ -25,7 +25,7 @@ func planned(t *testing.T) *Study {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Study{Dir: t.TempDir(), Arms: Each("learned", "hybrid"), Seeds: 3, Sweep: axes}
+	s := &Study{Dir: t.TempDir(), Variants: Each("learned", "hybrid"), Seeds: 3, Sweep: axes}
 	for _, name := range []string{"dtd", "kitti"} {
 		s.Tasks = append(s.Tasks, Task{Name: name, Recipe: recipe, Parts: [2]string{"some", "all"},
 			Images:  func(context.Context, Unit) (_, _ data.Source, err error) { return nil, nil, nil },
@@ -118,7 +118,7 @@ func TestTheDirectoriesOfEarlierVersionsGoOn(t *testing.T) {
 		t.Errorf("a training whose setting is open has the name %s", finals[0].ID)
 	}
 	plain := Study{Dir: "d", Tasks: []Task{{Recipe: s.Tasks[0].Recipe}}, Sizes: [][2]int{{24, 32}},
-		Fractions: []float64{0.2, 1}, Seeds: 2, Arms: []Arm{{"hybrid", "hybrid β = 0.2, γ = 0.5", ""}}}
+		Fractions: []float64{0.2, 1}, Seeds: 2, Variants: []Variant{{"hybrid", "hybrid β = 0.2, γ = 0.5", ""}}}
 	_, finals = units(t, &plain, nil)
 	for k, want := range []string{"hybrid-β-0.2-γ-0.5-24x32-fraction0.2-seed0", "hybrid-β-0.2-γ-0.5-24x32-seed0",
 		"hybrid-β-0.2-γ-0.5-24x32-fraction0.2-seed1"} {

@@ -55,7 +55,7 @@ func (s *Study) Listing() (report.Table, error) {
 	return table, nil
 }
 
-// Table compares the arms by their results on the test images and says which are missing: task by task with the means
+// Table compares the variants by their results on the test images and says which are missing: task by task with the means
 // of a Benchmark where there is a record, else size by size and fraction by fraction.
 func (s *Study) Table() (report.Table, error) {
 	if s.Tasks[0].recorded() {
@@ -73,13 +73,13 @@ func (s *Study) Table() (report.Table, error) {
 			missing++
 		}
 	}
-	other, err := s.measuredElsewhere(units)
+	other, err := s.multiResolutionRows(units)
 	if err != nil {
 		return report.Table{}, err
 	}
 	rows = append(rows, other...)
 	spec := report.Spec{Published: s.Published.Top1, Conditions: s.Published.Conditions, Baseline: s.baseline()}
-	if len(s.Sizes) > 1 || len(s.Aspects) > 1 || len(s.Elsewhere) > 0 {
+	if len(s.Sizes) > 1 || len(s.Aspects) > 1 || len(s.EvalSizes) > 0 {
 		spec.GroupBy = append(spec.GroupBy, "recipe")
 	}
 	if len(s.Fractions) > 1 {
@@ -123,21 +123,21 @@ func (s *Study) benchmark() (report.Table, error) {
 	return table, nil
 }
 
-// baseline is the label of the arm that the others are compared with, "" where there are none.
+// baseline is the label of the variant that the others are compared with, "" where there are none.
 func (s *Study) baseline() string {
-	if len(s.Arms) < 2 {
+	if len(s.Variants) < 2 {
 		return ""
 	}
 	label := cmp.Or(s.Baseline, "learned")
-	if slices.ContainsFunc(s.Arms, func(a Arm) bool { return a.Label == label }) {
+	if slices.ContainsFunc(s.Variants, func(a Variant) bool { return a.Label == label }) {
 		return label
 	}
-	return s.Arms[len(s.Arms)-1].Label
+	return s.Variants[len(s.Variants)-1].Label
 }
 
 // Curves draws loss and accuracy, and what the encodings learned, of the runs that share a size and a fraction, and
-// returns the paths of the pictures.
-func (s *Study) Curves() (pictures []string, err error) {
+// returns the paths of the images.
+func (s *Study) Curves() (images []string, err error) {
 	units, found, err := s.found()
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (s *Study) Curves() (pictures []string, err error) {
 	}
 	leave := func(name string, draw func(io.Writer) error) error {
 		path := filepath.Join(s.Dir, name+".png")
-		pictures = append(pictures, path)
+		images = append(images, path)
 		return report.WriteFile(path, draw)
 	}
 	for _, name := range names {
@@ -170,12 +170,12 @@ func (s *Study) Curves() (pictures []string, err error) {
 			return nil, err
 		}
 	}
-	other, err := s.measuredElsewhere(units)
+	other, err := s.multiResolutionRows(units)
 	if err != nil || len(other) == 0 {
-		return pictures, err
+		return images, err
 	}
-	err = leave("resolution", func(w io.Writer) error { return s.drawElsewhere(w, other) })
-	return pictures, err
+	err = leave("resolution", func(w io.Writer) error { return s.drawMultiResolution(w, other) })
+	return images, err
 }
 
 // recorded lists the units of a study with a record, with what is done.
@@ -210,12 +210,12 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 	c := model.Recipe.Model
 	field := report.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Names: names,
 		Vectors: vectors}
-	var picture bytes.Buffer
-	if err := field.Draw(&picture); err != nil {
+	var content bytes.Buffer
+	if err := field.Draw(&content); err != nil {
 		return nil, err
 	}
-	figure := report.Figure{Title: "What the encoding knows of each patch", PNG: picture.Bytes(),
-		Caption: "Its features over the patch grid, where it has them, and how alike the vector of each position is to " +
+	figure := report.Figure{Title: "Position encoding of each patch", PNG: content.Bytes(),
+		Caption: "Features over the patch grid, where it has them, and how alike the vector of each position is to " +
 			"that of the centre patch."}
 	return []report.Figure{figure}, report.WriteFile(filepath.Join(dir, "field.png"), field.Draw)
 }

@@ -13,28 +13,28 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Arm is one line of a comparison: a position encoding, and what the recipe changes for it.
-type Arm struct {
+// Variant is one line of a comparison: a position encoding, and what the recipe changes for it.
+type Variant struct {
 	Position string
 	Label    string // in rows, tables and names of directories
 	Settings string // for finetune.Recipe.Set
 }
 
-// Each makes an arm of every encoding as it is.
-func Each(positions ...string) []Arm {
-	arms := make([]Arm, len(positions))
+// Each makes an variant of every encoding as it is.
+func Each(positions ...string) []Variant {
+	variants := make([]Variant, len(positions))
 	for i, p := range positions {
-		arms[i] = Arm{Position: p, Label: p}
+		variants[i] = Variant{Position: p, Label: p}
 	}
-	return arms
+	return variants
 }
 
 // Unit is one training of a study.
 type Unit struct {
 	Task Task
-	Arm
+	Variant
 	Setting  string // of the sweep, for finetune.Recipe.Set
-	Size     [2]int // pixels of the pictures that the model sees, height and width; zero for the recipe's
+	Size     [2]int // pixels of the images that the model sees, height and width; zero for the recipe's
 	Aspect   string // what becomes of those of other aspects; "" for what the recipe says
 	Fraction float64
 	Seed     int
@@ -93,6 +93,15 @@ func (u Unit) fileName() string {
 
 func sizeName(size [2]int) string { return fmt.Sprintf("%dx%d", size[0], size[1]) }
 
+// ParseSize reads a height and a width, "24x32".
+func ParseSize(text string) (size [2]int, err error) {
+	_, err = fmt.Sscanf(text, "%dx%d", &size[0], &size[1])
+	if err != nil || min(size[0], size[1]) < 1 || text != sizeName(size) {
+		return size, fmt.Errorf("size %q: want HEIGHTxWIDTH, as 224x224", text)
+	}
+	return size, nil
+}
+
 // resolve fills in what follows from the rest: recipe, ID and directory.
 func (s *Study) resolve(u *Unit) (err error) {
 	if u.Recipe, err = u.Task.Recipe.Set(u.Settings); err == nil {
@@ -140,7 +149,7 @@ func (s *Study) resolve(u *Unit) (err error) {
 // order, and so whose they are, depends on the study alone, not on what images a machine has.
 //
 // Trainings come task by task, so that images that were read serve several; of a task the seeds come first, then what
-// the arms share: an early look compares like with like.
+// the variants share: an early look compares like with like.
 func (s *Study) Units(done Results) (units []Unit, err error) {
 	for _, u := range s.combinations() {
 		settings := settingsFor(u.Position, s.Sweep)
@@ -194,8 +203,8 @@ func (s *Study) combinations() (units []Unit) {
 			for _, fraction := range fractions {
 				for _, size := range sizes {
 					for _, aspect := range aspects {
-						for _, arm := range s.Arms {
-							units = append(units, Unit{Task: task, Arm: arm, Size: size, Aspect: aspect, Fraction: fraction,
+						for _, variant := range s.Variants {
+							units = append(units, Unit{Task: task, Variant: variant, Size: size, Aspect: aspect, Fraction: fraction,
 								Seed: seed})
 						}
 					}
@@ -206,7 +215,7 @@ func (s *Study) combinations() (units []Unit) {
 	return units
 }
 
-// seeds are the seeds of every arm.
+// seeds are the seeds of every variant.
 func (s *Study) seeds() []int {
 	seeds := make([]int, s.Seeds)
 	for i := range seeds {

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package features keeps what a pretrained model sees in pictures, one vector for each, and does with it what people do
-// with features: neighbours, a linear probe, the colours of patches, the nearest pictures as a page.
+// Package features keeps what a pretrained model sees in images, one vector for each, and does with it what people do
+// with features: neighbours, a linear probe, the colours of patches, the nearest images as a page.
 //
 //	list, err := features.Folder("photos")
 //	job := features.Job{Model: model, List: list, Dir: "runs/photos"}
@@ -13,7 +13,7 @@
 //	features.npy     float32 [n, width], for numpy.load
 //	pictures.jsonl   a line for each row: {"file": "cat/1.jpg", "class": "cat"}, and "features" where Job.JSON says so,
 //	                 in place of features.npy
-//	features.json    what they were made of, and at the end how many there are and which pictures could not be read
+//	features.json    what they were made of, and at the end how many there are and which images could not be read
 package features
 
 import (
@@ -44,28 +44,28 @@ const (
 	Test  = "test"
 )
 
-// Picture is whose features a row has.
-type Picture struct {
+// Image is whose features a row has.
+type Image struct {
 	File  string `json:"file"`
 	Class string `json:"class,omitempty"`
 	Part  string `json:"part,omitempty"` // Train, Test, or none where there is no split
 }
 
-// Table is features with their pictures.
+// Table is features with their images.
 type Table struct {
-	Name     string
-	Pictures []Picture // [n]
-	Width    int
-	Values   []float32 // [n, Width]
+	Name   string
+	Images []Image // [n]
+	Width  int
+	Values []float32 // [n, Width]
 }
 
-// Len is the number of pictures.
-func (t *Table) Len() int { return len(t.Pictures) }
+// Len is the number of images.
+func (t *Table) Len() int { return len(t.Images) }
 
 // Vector is row i: a view, not a copy.
 func (t *Table) Vector(i int) []float32 { return t.Values[i*t.Width : (i+1)*t.Width] }
 
-// rows are the vectors of some pictures, one after the other.
+// rows are the vectors of some images, one after the other.
 func (t *Table) rows(which []int) []float32 {
 	out := make([]float32, 0, len(which)*t.Width)
 	for _, i := range which {
@@ -76,7 +76,7 @@ func (t *Table) rows(which []int) []float32 {
 
 // line is one of pictures.jsonl.
 type line struct {
-	Picture
+	Image
 	Features []float32 `json:"features,omitempty"`
 }
 
@@ -86,11 +86,11 @@ type state struct {
 	Of     string   `json:"of"`
 	Width  int      `json:"width"`
 	JSON   bool     `json:"json,omitempty"`
-	Batch  int      `json:"batch"`    // what a resumed job begins with: pictures seen together give the same bits
-	List   string   `json:"list"`     // SHA-256 of the names of all pictures, in order
+	Batch  int      `json:"batch"`    // what a resumed job begins with: images seen together give the same bits
+	List   string   `json:"list"`     // SHA-256 of the names of all images, in order
 	All    int      `json:"pictures"` // in the list
 	Rows   int      `json:"rows,omitempty"`
-	Unread []string `json:"unread,omitempty"` // pictures without a row
+	Unread []string `json:"unread,omitempty"` // images without a row
 }
 
 func readState(dir string) (s state, err error) {
@@ -118,7 +118,7 @@ func Read(dir string) (*Table, error) {
 	}
 	t := &Table{Name: filepath.Base(dir), Width: s.Width}
 	if err := readLines(filepath.Join(dir, rowsFile), func(l line, _ int64) error {
-		t.Pictures, t.Values = append(t.Pictures, l.Picture), append(t.Values, l.Features...)
+		t.Images, t.Values = append(t.Images, l.Image), append(t.Values, l.Features...)
 		return nil
 	}); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func Read(dir string) (*Table, error) {
 		}
 	}
 	if t.Len() != s.Rows || len(t.Values) != s.Rows*s.Width {
-		return nil, fmt.Errorf("features: %s has %d pictures and %d numbers, want %d and %d: write it again", dir, t.Len(),
+		return nil, fmt.Errorf("features: %s has %d images and %d numbers, want %d and %d: write it again", dir, t.Len(),
 			len(t.Values), s.Rows, s.Rows*s.Width)
 	}
 	return t, nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -39,7 +40,7 @@ type processor struct{ compute.Backend }
 func (processor) Name() string                               { return "onnxruntime" }
 func (processor) DeviceDescription(compute.DeviceNum) string { return "CPU" }
 
-// A resumed job begins with a picture that begins a batch: of those that are computed, not of the recipe's.
+// A resumed job begins with a image that begins a batch: of those that are computed, not of the recipe's.
 func TestAJobRemembersHowManyPicturesAreComputedAtATime(t *testing.T) {
 	m := gomlxtest.Must(finetune.Open(processor{gomlxtest.Backend()}, "../../examples/cifar100/demo/vit"))(t)
 	defer m.Finalize()
@@ -50,11 +51,11 @@ func TestAJobRemembersHowManyPicturesAreComputedAtATime(t *testing.T) {
 	}
 	c := m.Recipe.Model
 	if at := s.Batch * c.Tokens() * c.MLPDim; at > 1<<21 || 2*at <= 1<<21 {
-		t.Errorf("%d pictures of %d tokens and %d hidden units", s.Batch, c.Tokens(), c.MLPDim)
+		t.Errorf("%d images of %d tokens and %d hidden units", s.Batch, c.Tokens(), c.MLPDim)
 	}
 }
 
-// drawn is a picture of noise.
+// drawn is a image of noise.
 func drawn(seed uint64, height, width int) image.Image {
 	img, r := image.NewNRGBA(image.Rect(0, 0, width, height)), rand.New(rand.NewPCG(seed, 3))
 	for i := range img.Pix {
@@ -65,10 +66,10 @@ func drawn(seed uint64, height, width int) image.Image {
 	return img
 }
 
-// folder has pictures in two classes and beside them, one of them damaged and one cut: seven can be read.
+// folder has images in two classes and beside them, one of them damaged and one cut: seven can be read.
 func folder(t *testing.T) string {
 	t.Helper()
-	files := map[string][]byte{"notes.txt": []byte("no picture"), "cat/b.png": []byte("no picture either"),
+	files := map[string][]byte{"notes.txt": []byte("no image"), "cat/b.png": []byte("no image either"),
 		"dog/cut.png": datatest.PNG(drawn(9, 11, 13))[:200]}
 	for i, name := range strings.Fields("cat/a.png cat/c.png cat/more/d.png dog/e.png dog/f.png dog/z.PNG top.png") {
 		files[name] = datatest.PNG(drawn(uint64(i), 7+2*i, 23-i))
@@ -94,14 +95,14 @@ func TestTheFeaturesOfAFolderAreThoseThatEmbedGives(t *testing.T) {
 	l := gomlxtest.Must(Folder(dir))(t)
 	for of, width := range map[string]int{"": 96, OfMean: 96, OfBoth: 192} {
 		for _, inLines := range []bool{false, true} {
-			var said []string
-			job := Job{Model: m, List: l, Of: of, JSON: inLines, Dir: t.TempDir()}
-			job.Log = func(line string) { said = append(said, line) }
+			var logged strings.Builder
+			job := Job{Model: m, List: l, Of: of, JSON: inLines, Dir: t.TempDir(),
+				Logger: slog.New(slog.NewTextHandler(&logged, nil))}
 			table := gomlxtest.Must(job.Run(t.Context()))(t)
 			if table.Len() != 7 || table.Width != width {
 				t.Fatalf("%d rows of width %d, want 7 of %d", table.Len(), table.Width, width)
 			}
-			for i, p := range table.Pictures {
+			for i, p := range table.Images {
 				f := gomlxtest.Must(m.Embed(filepath.Join(dir, p.File)))(t)[0]
 				want := map[string][]float32{"": f.Class, OfMean: f.Mean, OfBoth: slices.Concat(f.Class, f.Mean)}[of]
 				var wide []float64
@@ -110,21 +111,21 @@ func TestTheFeaturesOfAFolderAreThoseThatEmbedGives(t *testing.T) {
 				}
 				gomlxtest.NearAbs(t, p.File, table.Vector(i), wide, 1e-5)
 			}
-			if got := fmt.Sprint(table.Pictures); got != "[{top.png  } {cat/a.png cat } {cat/c.png cat } {cat/more/d.png cat } "+
+			if got := fmt.Sprint(table.Images); got != "[{top.png  } {cat/a.png cat } {cat/c.png cat } {cat/more/d.png cat } "+
 				"{dog/e.png dog } {dog/f.png dog } {dog/z.PNG dog }]" {
-				t.Errorf("pictures %s", got)
+				t.Errorf("images %s", got)
 			}
-			if all := strings.Join(said, "\n"); !strings.Contains(all, "skipped cat/b.png: ") ||
-				!strings.Contains(all, "skipped dog/cut.png: ") || !strings.Contains(all, "skipped 2 of 9 pictures") {
-				t.Errorf("said %s", all)
+			if all := logged.String(); !strings.Contains(all, "msg=skipped image=cat/b.png") ||
+				!strings.Contains(all, "msg=skipped image=dog/cut.png") || !strings.Contains(all, "skipped 2 of 9 images") {
+				t.Errorf("logged %s", all)
 			}
 			if s := gomlxtest.Must(readState(job.Dir))(t); fmt.Sprint(s.Unread) != "[cat/b.png dog/cut.png]" || s.Rows != 7 {
 				t.Errorf("state %+v", s)
 			}
-			said = nil
+			logged.Reset()
 			gomlxtest.Must(job.Run(t.Context()))(t) // does nothing
-			if all := strings.Join(said, "\n"); !strings.HasSuffix(all, ": cat/b.png, dog/cut.png") || len(said) != 1 {
-				t.Errorf("the second time: %s", said)
+			if all := logged.String(); !strings.HasSuffix(all, ": cat/b.png, dog/cut.png\"\n") || strings.Count(all, "\n") != 1 {
+				t.Errorf("the second time: %s", all)
 			}
 		}
 	}
@@ -176,7 +177,7 @@ func TestWhatWasStoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 			}
 			gomlxtest.Must(again.Run(t.Context()))(t)
 			if first%3 != 0 { // other backends may round otherwise in batches of others
-				t.Errorf("stopped at %+v: goes on within a batch, after %d pictures", c, first)
+				t.Errorf("stopped at %+v: goes on within a batch, after %d images", c, first)
 			}
 			for name, content := range files(t, again.Dir) {
 				if content != want[name] {
@@ -226,8 +227,8 @@ func TestWhatHasNoFeaturesIsOneLine(t *testing.T) {
 		job  Job
 		want string
 	}{
-		"all damaged":     {Job{Model: m, List: damaged}, "none of the 2 pictures"},
-		"nothing listed":  {Job{Model: m, List: &List{Name: "nothing"}}, "no pictures in nothing"},
+		"all damaged":     {Job{Model: m, List: damaged}, "none of the 2 images"},
+		"nothing listed":  {Job{Model: m, List: &List{Name: "nothing"}}, "no images in nothing"},
 		"an unknown kind": {Job{Model: m, List: damaged, Of: "patches"}, `"patches"`},
 	} {
 		c.job.Dir = t.TempDir()
@@ -245,13 +246,13 @@ func table(n, classes int, noise float64, parts bool) *Table {
 	t, r := &Table{Name: "made", Width: 2}, rand.New(rand.NewPCG(7, 11))
 	for i := range n {
 		c := i % classes
-		p := Picture{File: fmt.Sprintf("%02d.png", i), Class: string(rune('a' + c))}
+		p := Image{File: fmt.Sprintf("%02d.png", i), Class: string(rune('a' + c))}
 		if p.Part = ""; parts {
 			p.Part = []string{Train, Train, Test}[i/classes%3]
 		}
 		angle := 2*math.Pi*float64(c)/float64(classes) + noise*r.NormFloat64()
 		length := 1 + r.Float64()
-		t.Pictures = append(t.Pictures, p)
+		t.Images = append(t.Images, p)
 		t.Values = append(t.Values, float32(length*math.Cos(angle)), float32(length*math.Sin(angle)))
 	}
 	return t
@@ -262,16 +263,16 @@ func TestClassesThatLieApartAreTold(t *testing.T) {
 		made := table(53, 5, 0.05, parts)
 		known, asked := 53, 53
 		if parts {
-			known, asked = 38, 15 // of five pictures each ten are asked, and the last three are known
+			known, asked = 38, 15 // of five images each ten are asked, and the last three are known
 		}
 		for _, k := range []int{1, 6, 1000} { // more neighbours than a class has, and than there are
 			a := gomlxtest.Must(made.KNN(k, 0.07))(t)
-			if a.Top1 < 1-1e-9 || a.Known != known || a.Asked != asked || a.Classes != 5 {
+			if a.Top1 < 1-1e-9 || a.Train != known || a.Test != asked || a.Classes != 5 {
 				t.Errorf("k = %d: %+v", k, a)
 			}
 		}
-		a, tried, err := made.Probe(Probe{}, nil)
-		if err != nil || a.Top1 < 1-1e-9 || len(tried) != 6 || a.Known+a.Asked != 53 {
+		a, tried, err := made.Probe(0, nil)
+		if err != nil || a.Top1 < 1-1e-9 || len(tried) != 6 || a.Train+a.Test != 53 {
 			t.Errorf("probe: %+v, %+v, %v", a, tried, err)
 		}
 		for _, try := range tried {
@@ -291,28 +292,28 @@ func TestConstantFeaturesTellNothingAndFail(t *testing.T) {
 	if a := gomlxtest.Must(same.KNN(20, 0.07))(t); a.Top1 > 0.5 {
 		t.Errorf("neighbours: %+v", a)
 	}
-	if a, _, err := same.Probe(Probe{}, nil); err != nil || a.Top1 > 0.5 {
+	if a, _, err := same.Probe(0, nil); err != nil || a.Top1 > 0.5 {
 		t.Errorf("probe: %+v, %v", a, err)
 	}
-	alone := table(7, 7, 0, false) // a class for each picture: the nearest is always of another
+	alone := table(7, 7, 0, false) // a class for each image: the nearest is always of another
 	if a := gomlxtest.Must(alone.KNN(20, 0.07))(t); a.Top1 != 0 {
 		t.Errorf("classes of one: %+v", a)
 	}
-	if _, _, err := alone.Probe(Probe{}, nil); err == nil || !strings.Contains(err.Error(), "too few pictures") {
+	if _, _, err := alone.Probe(0, nil); err == nil || !strings.Contains(err.Error(), "too few images") {
 		t.Errorf("a probe of classes of one: %v", err)
 	}
 	one, unnamed, untested := table(5, 1, 0, false), table(5, 5, 0, false), table(2, 2, 0, true)
-	unnamed.Pictures[3].Class = ""
+	unnamed.Images[3].Class = ""
 	for name, c := range map[string]struct {
 		table *Table
 		want  string
 	}{
-		"one class":               {one, "of one class"},
-		"a picture without class": {unnamed, "03.png"},
-		"no test":                 {untested, "0 to ask"},
+		"one class":             {one, "of one class"},
+		"a image without class": {unnamed, "03.png"},
+		"no test":               {untested, "0 test images"},
 	} {
 		_, err := c.table.KNN(20, 0.07)
-		_, _, again := c.table.Probe(Probe{}, nil)
+		_, _, again := c.table.Probe(0, nil)
 		for _, err := range []error{err, again} {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", name, err)
@@ -322,7 +323,6 @@ func TestConstantFeaturesTellNothingAndFail(t *testing.T) {
 	for name, err := range map[string]error{
 		"no neighbours":  second(alone.KNN(0, 0.07)),
 		"no temperature": second(alone.KNN(5, 0)),
-		"wild L2":        third(same.Probe(Probe{L2: []float64{-1}}, nil)),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
@@ -330,15 +330,14 @@ func TestConstantFeaturesTellNothingAndFail(t *testing.T) {
 	}
 }
 
-func second(_ Answer, err error) error         { return err }
-func third(_ Answer, _ []Tried, e error) error { return e }
+func second(_ Score, err error) error { return err }
 
-func TestThePageShowsPicturesBesideTheirNearest(t *testing.T) {
+func TestThePageShowsImagesBesideTheirNearest(t *testing.T) {
 	l := gomlxtest.Must(Folder(folder(t)))(t)
-	made := &Table{Name: "made", Width: 2, Pictures: []Picture{}}
-	for i, p := range l.Pictures {
+	made := &Table{Name: "made", Width: 2, Images: []Image{}}
+	for i, p := range l.Images {
 		if p.File != "cat/b.png" && p.File != "dog/cut.png" {
-			made.Pictures = append(made.Pictures, p)
+			made.Images = append(made.Images, p)
 			made.Values = append(made.Values, float32(math.Cos(float64(i))), float32(math.Sin(float64(i))))
 		}
 	}
@@ -355,18 +354,18 @@ func TestThePageShowsPicturesBesideTheirNearest(t *testing.T) {
 			t.Errorf("no %q", want)
 		}
 	}
-	one := &Table{Width: 2, Values: []float32{1, 2}, Pictures: l.Pictures[:1]}
+	one := &Table{Width: 2, Values: []float32{1, 2}, Images: l.Images[:1]}
 	if _, err := one.Nearest(l, 3, 2); err == nil || !strings.Contains(err.Error(), "nearest of 1") {
-		t.Errorf("one picture: %v", err)
+		t.Errorf("one image: %v", err)
 	}
-	made.Pictures[0].File = "elsewhere.png"
+	made.Images[0].File = "elsewhere.png"
 	if _, err := made.Nearest(l, 1, 1); err == nil || !strings.Contains(err.Error(), "elsewhere.png is not in") {
 		t.Errorf("another list: %v", err)
 	}
 }
 
 func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
-	// Two pictures of 3×5 patches. The middle stands out along one number; three more numbers vary there by themselves.
+	// Two images of 3×5 patches. The middle stands out along one number; three more numbers vary there by themselves.
 	const width = 7
 	var points []float64
 	var margin []bool
@@ -390,7 +389,7 @@ func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 		t.Errorf("red %v", reds)
 	}
 	if d := int(colours[0].G) - int(colours[3].G); d*d < 200*200 {
-		t.Errorf("the second axis is the picture: green %d and %d", colours[0].G, colours[3].G)
+		t.Errorf("the second axis is the image: green %d and %d", colours[0].G, colours[3].G)
 	}
 	all, _, err := colour(points, margin, false)
 	if err != nil || len(all) != 30 {
@@ -411,10 +410,10 @@ func TestColoursOfPicturesThatAModelSees(t *testing.T) {
 	for i := range rows {
 		rows[i] = i
 	}
-	coloured, err := Colours(m, l, rows, false)
+	coloured, err := PCA(m, l, rows, false)
 	unread := finetune.Unread{}
 	if !errors.As(err, &unread) || len(unread) != 2 || len(coloured) != 7 {
-		t.Fatalf("%d pictures, %v", len(coloured), err)
+		t.Fatalf("%d images, %v", len(coloured), err)
 	}
 	var low, high [3]uint8
 	low = [3]uint8{255, 255, 255}
@@ -429,11 +428,11 @@ func TestColoursOfPicturesThatAModelSees(t *testing.T) {
 		}
 	}
 	if low != [3]uint8{} || high != [3]uint8{255, 255, 255} {
-		t.Errorf("colours from %v to %v, want the whole range over all pictures", low, high)
+		t.Errorf("colours from %v to %v, want the whole range over all images", low, high)
 	}
 	damaged := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": []byte("a")})))(t)
-	_, err = Colours(m, damaged, []int{0}, false)
-	if err == nil || !strings.Contains(err.Error(), "none of the pictures") {
+	_, err = PCA(m, damaged, []int{0}, false)
+	if err == nil || !strings.Contains(err.Error(), "none of the images") {
 		t.Errorf("all damaged: %v", err)
 	}
 }
@@ -443,7 +442,7 @@ func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
 	dir := datatest.Tree(t, map[string][]byte{"train/x/1.png": png, "train/y/2.png": png, "train/y/3.png": png,
 		"val/y/1.png": png})
 	l := gomlxtest.Must(Folder(dir))(t)
-	if got := fmt.Sprint(l.Pictures); got != "[{train/x/1.png x train} {train/y/2.png y train} {train/y/3.png y train} "+
+	if got := fmt.Sprint(l.Images); got != "[{train/x/1.png x train} {train/y/2.png y train} {train/y/3.png y train} "+
 		"{val/y/1.png y test}]" {
 		t.Error(got)
 	}
@@ -456,15 +455,15 @@ func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
 	s.AddSet(Test, test)
 	thin := s.Thin(5)
 	var numbers []string
-	for _, p := range thin.Pictures {
+	for _, p := range thin.Images {
 		numbers = append(numbers, p.Part+p.File[len(p.File)-2:])
 	}
 	if got := fmt.Sprint(numbers); got != "[train00 train04 train09 train13 train18 test00 test02 test04 test06 test08]" {
 		t.Error(got)
 	}
-	picture := gomlxtest.Must(thin.Read(6))(t)
-	if !slices.Equal(picture.Pixels[:3], slices.Repeat(test.Row(2)[:1], 3)) || picture.Height != 16 {
-		t.Errorf("a picture of %d rows begins with %v", picture.Height, picture.Pixels[:3])
+	img := gomlxtest.Must(thin.Read(6))(t)
+	if !slices.Equal(img.Pixels[:3], slices.Repeat(test.Row(2)[:1], 3)) || img.Height != 16 {
+		t.Errorf("a image of %d rows begins with %v", img.Height, img.Pixels[:3])
 	}
 	for n, want := range map[int]int{11: 22, 23: 34, 1000: 34, 1: 2} {
 		if got := s.Thin(n).Len(); got != want {
@@ -473,15 +472,15 @@ func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
 	}
 }
 
-// A probe is chosen, scaled and fitted on the known pictures alone. So what it answers about one group of asked
-// pictures is the same whether or not another group, far away and mislabelled, is asked with it.
+// A probe is chosen, scaled and fitted on the known images alone. So what it answers about one group of asked
+// images is the same whether or not another group, far away and mislabelled, is asked with it.
 func TestAProbeLearnsNothingFromWhatItIsAsked(t *testing.T) {
 	const width, classes = 7, 3
 	r := rand.New(rand.NewPCG(5, 3))
 	made := func(part string, n int, scale float64, shift int) (t Table) {
 		for i := range n {
 			class := i % classes
-			t.Pictures = append(t.Pictures, Picture{File: fmt.Sprint(part, shift, i), Part: part,
+			t.Images = append(t.Images, Image{File: fmt.Sprint(part, shift, i), Part: part,
 				Class: string(rune('a' + (class+shift)%classes))})
 			for k := range width {
 				v := r.NormFloat64()
@@ -494,12 +493,12 @@ func TestAProbeLearnsNothingFromWhatItIsAsked(t *testing.T) {
 		return t
 	}
 	known, near, wild := made(Train, 83, 1, 0), made(Test, 41, 1, 0), made(Test, 59, 300, 1)
-	probe := func(parts ...Table) (Answer, []Tried) {
+	probe := func(parts ...Table) (Score, []Tried) {
 		all := Table{Name: "made", Width: width}
 		for _, p := range parts {
-			all.Pictures, all.Values = append(all.Pictures, p.Pictures...), append(all.Values, p.Values...)
+			all.Images, all.Values = append(all.Images, p.Images...), append(all.Values, p.Values...)
 		}
-		answer, tried, err := all.Probe(Probe{Seed: 1}, nil)
+		answer, tried, err := all.Probe(1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

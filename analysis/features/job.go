@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -39,15 +40,17 @@ type Job struct {
 	JSON  bool   // the numbers go into the lines of pictures.jsonl
 	Dir   string // where to, created when absent
 
-	Progress func(done, all int) // pictures, called at the start and after every batch; nil for silence
-	Log      func(line string)   // a line for each picture that cannot be read; nil for silence
+	Progress func(done, all int) // images, called at the start and after every batch; nil for silence
+	Logger   *slog.Logger        // of images that cannot be read; nil for silence
 }
 
-// Run writes what is not written yet. A process that was stopped, by the context or by a kill, goes on with the batch
-// it was in, and the files end with the same bytes as without the stop (on the go backend; others do not promise equal
-// bits twice). What was begun with another model or list is refused. The pictures themselves are not compared: one that
-// changed under its name keeps its features.
+// Run writes what is not written yet. An interrupted job resumes with its last batch, and its files end with the same
+// bytes as without the interruption (on the go backend; others do not guarantee equal bits). A directory of another model
+// or list is refused. The images themselves are not compared: one that changed under its name keeps its features.
 func (j Job) Run(ctx context.Context) (*Table, error) {
+	if j.Logger == nil {
+		j.Logger = slog.New(slog.DiscardHandler)
+	}
 	s, err := j.begin()
 	if err != nil {
 		return nil, err
@@ -67,7 +70,7 @@ func (j Job) Run(ctx context.Context) (*Table, error) {
 	default:
 		done, unread := have.Rows > 0, have.Unread
 		if have.Rows, have.Unread = 0, nil; fmt.Sprint(have) != fmt.Sprint(s) {
-			return nil, fmt.Errorf("features: those in %s are of another model, list or kind (%s of %d pictures): remove them "+
+			return nil, fmt.Errorf("features: those in %s are of another model, list or kind (%s of %d images): remove them "+
 				"or write elsewhere", j.Dir, have.Of, have.All)
 		}
 		if done {
@@ -97,7 +100,7 @@ func (j *Job) begin() (s state, err error) {
 		return s, fmt.Errorf("features: the model has no class token: want %s", OfMean)
 	}
 	if j.List.Len() == 0 {
-		return s, fmt.Errorf("features: no pictures in %s", j.List.Name)
+		return s, fmt.Errorf("features: no images in %s", j.List.Name)
 	}
 	s = state{Of: j.Of, Width: c.Width, JSON: j.JSON, Batch: j.Model.EvalBatch(), List: j.List.fingerprint(),
 		All: j.List.Len()}
@@ -135,15 +138,15 @@ func (j Job) write(ctx context.Context, s *state) error {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			picture := j.List.Pictures[first+i]
+			img := j.List.Images[first+i]
 			if unread == nil {
 				vector := map[string][]float32{OfClass: f.Class, OfMean: f.Mean, OfBoth: slices.Concat(f.Class, f.Mean)}[j.Of]
 				if at := slices.IndexFunc(vector, func(v float32) bool { return v-v != 0 }); at >= 0 {
-					return fmt.Errorf("features: number %d of %s is %v: the model diverged", at, picture.File, vector[at])
+					return fmt.Errorf("features: number %d of %s is %v: the model diverged", at, img.File, vector[at])
 				}
-				rows = append(rows, line{picture, slices.Clone(vector)}) // not what the vector is part of
-			} else if j.Log != nil {
-				j.Log(fmt.Sprintf("skipped %s: %v", picture.File, unread))
+				rows = append(rows, line{img, slices.Clone(vector)}) // not what the vector is part of
+			} else {
+				j.Logger.Warn("skipped", "image", img.File, "error", unread)
 			}
 			if next = first + i + 1; (i+1)%s.Batch != 0 && next < s.All {
 				return nil
@@ -157,7 +160,7 @@ func (j Job) write(ctx context.Context, s *state) error {
 		return err
 	}
 	if out.rows == 0 {
-		return fmt.Errorf("features: none of the %d pictures of %s can be read", s.All, j.List.Name)
+		return fmt.Errorf("features: none of the %d images of %s can be read", s.All, j.List.Name)
 	}
 	if s.Rows = out.rows; s.Rows < s.All {
 		if s.Unread, err = j.unread(); err != nil {
@@ -171,29 +174,29 @@ func (j Job) write(ctx context.Context, s *state) error {
 	return s.write(j.Dir)
 }
 
-// tell names the first pictures without a row.
+// tell names the first images without a row.
 func (j Job) tell(unread []string) {
 	const shown = 10
-	if n := len(unread); n > 0 && j.Log != nil {
+	if n := len(unread); n > 0 {
 		text := strings.Join(unread[:min(n, shown)], ", ")
 		if n > shown {
 			text += fmt.Sprintf(" and %d more, see %s", n-shown, filepath.Join(j.Dir, stateFile))
 		}
-		j.Log(fmt.Sprintf("skipped %d of %d pictures of %s: %s", n, j.List.Len(), j.List.Name, text))
+		j.Logger.Warn(fmt.Sprintf("skipped %d of %d images of %s: %s", n, j.List.Len(), j.List.Name, text))
 	}
 }
 
-// unread are the pictures of the list without a row.
+// unread are the images of the list without a row.
 func (j Job) unread() (files []string, err error) {
 	at := 0
 	err = readLines(filepath.Join(j.Dir, rowsFile), func(l line, _ int64) error {
-		for ; j.List.Pictures[at] != l.Picture; at++ {
-			files = append(files, j.List.Pictures[at].File)
+		for ; j.List.Images[at] != l.Image; at++ {
+			files = append(files, j.List.Images[at].File)
 		}
 		at++
 		return nil
 	})
-	for _, p := range j.List.Pictures[at:] {
+	for _, p := range j.List.Images[at:] {
 		files = append(files, p.File)
 	}
 	return files, err
@@ -205,7 +208,7 @@ type output struct {
 	width, rows   int
 }
 
-// resume opens the files and cuts off what a stopped process wrote of the batch it was in. next is the first picture
+// resume opens the files and cuts off what a stopped process wrote of the batch it was in. next is the first image
 // to see.
 func (j Job) resume(s state) (o *output, next int, err error) {
 	o = &output{width: s.Width}
@@ -235,7 +238,7 @@ func (j Job) resume(s state) (o *output, next int, err error) {
 	var ends []int64 // of its line
 	at := 0
 	err = readLines(o.lines.Name(), func(l line, end int64) error {
-		for ; at < s.All && j.List.Pictures[at] != l.Picture; at++ {
+		for ; at < s.All && j.List.Images[at] != l.Image; at++ {
 		}
 		if at == s.All {
 			return fmt.Errorf("%s is not in the list, or not there: remove %s", l.File, j.Dir)

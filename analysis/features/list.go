@@ -12,15 +12,15 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// List is pictures that have not been read yet.
+// List is images that have not been read yet.
 type List struct {
-	Name     string
-	Pictures []Picture
-	read     []func() (*data.Image, error) // of each picture
+	Name   string
+	Images []Image
+	read   []func() (*data.Image, error) // of each image
 }
 
-// Folder lists the pictures of a directory. Where it holds nothing but train and val (or valid, validation, test), each
-// with class folders, these are the parts Train and Test. Otherwise there is one part, and the class of a picture is
+// Folder lists the images of a directory. Where it holds nothing but train and val (or valid, validation, test), each
+// with class folders, these are the parts Train and Test. Otherwise there is one part, and the class of a image is
 // the folder on top of it.
 func Folder(dir string) (*List, error) {
 	l := &List{Name: filepath.Base(dir)}
@@ -38,55 +38,55 @@ func Folder(dir string) (*List, error) {
 	return l, nil
 }
 
-// AddFiles adds picture files as a part, or with "" as no part.
+// AddFiles adds image files as a part, or with "" as no part.
 func (l *List) AddFiles(part string, f *data.Files) {
 	for i := range f.Len() {
 		file := f.Where(i)
 		if part != "" {
 			file = path.Join(filepath.Base(f.Dir), file)
 		}
-		l.Pictures = append(l.Pictures, Picture{File: file, Class: f.Classes[f.Labels[i]], Part: part})
+		l.Images = append(l.Images, Image{File: file, Class: f.Classes[f.Labels[i]], Part: part})
 		l.read = append(l.read, func() (*data.Image, error) { return f.Read(i) })
 	}
 }
 
-// AddSet adds the pictures of a set, which are named by their numbers.
+// AddSet adds the images of a set, which are named by their numbers.
 func (l *List) AddSet(part string, s *data.Memory) {
 	for i := range s.Len() {
-		l.Pictures = append(l.Pictures, Picture{File: fmt.Sprintf("%s/%05d", s.Name, i), Class: s.Classes[s.Labels[i]],
+		l.Images = append(l.Images, Image{File: fmt.Sprintf("%s/%05d", s.Name, i), Class: s.Classes[s.Labels[i]],
 			Part: part})
 		l.read = append(l.read, func() (*data.Image, error) { return data.FromImage(s.RGBA(i)), nil })
 	}
 }
 
-// Len is the number of pictures.
-func (l *List) Len() int { return len(l.Pictures) }
+// Len is the number of images.
+func (l *List) Len() int { return len(l.Images) }
 
-// Read decodes a picture.
+// Read decodes a image.
 func (l *List) Read(i int) (*data.Image, error) { return l.read[i]() }
 
-// Thin returns at most n pictures of each part, spread evenly.
+// Thin returns at most n images of each part, spread evenly.
 func (l *List) Thin(n int) *List {
 	rows := map[string][]int{}
-	for i, p := range l.Pictures {
+	for i, p := range l.Images {
 		rows[p.Part] = append(rows[p.Part], i)
 	}
 	out, seen := &List{Name: l.Name}, map[string]int{}
-	for i, p := range l.Pictures {
+	for i, p := range l.Images {
 		all := len(rows[p.Part])
 		if k := seen[p.Part]; k < n && (all <= n || i == rows[p.Part][k*all/n]) {
 			seen[p.Part]++
-			out.Pictures, out.read = append(out.Pictures, p), append(out.read, l.read[i])
+			out.Images, out.read = append(out.Images, p), append(out.read, l.read[i])
 		}
 	}
 	return out
 }
 
-// byFile returns where pictures are in the list.
+// byFile returns where images are in the list.
 func (l *List) byFile() map[string]int {
 	at := make(map[string]int, l.Len())
 	for i := l.Len() - 1; i >= 0; i-- {
-		at[l.Pictures[i].File] = i
+		at[l.Images[i].File] = i
 	}
 	return at
 }
@@ -94,7 +94,7 @@ func (l *List) byFile() map[string]int {
 // fingerprint is the SHA-256 of what the list names.
 func (l *List) fingerprint() string {
 	h := sha256.New()
-	for _, p := range l.Pictures {
+	for _, p := range l.Images {
 		fmt.Fprintf(h, "%q %q %q\n", p.File, p.Class, p.Part)
 	}
 	return hex.EncodeToString(h.Sum(nil))

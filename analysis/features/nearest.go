@@ -14,17 +14,17 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// thumbnailSide is the longer side of the pictures of the page, in pixels, unless they are smaller.
+// thumbnailSide is the longer side of the images of the page, in pixels, unless they are smaller.
 const thumbnailSide = 160
 
-// Nearest is a page of some pictures, spread evenly over the table, each beside the k others of all that are nearest to
+// Nearest is a page of some images, spread evenly over the table, each beside the k others of all that are nearest to
 // it by cosine. The list is the one the table was made of.
 func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err error) {
 	if t.Len() < 2 || queries < 1 || k < 1 {
-		return page, fmt.Errorf("features: %d pictures beside the %d nearest of %d, want two or more", queries, k, t.Len())
+		return page, fmt.Errorf("features: %d images beside the %d nearest of %d, want two or more", queries, k, t.Len())
 	}
-	page.Title = "Nearest pictures of " + t.Name
-	page.Lines = []string{fmt.Sprintf("%d pictures, features of width %d, by the cosine of the angle between them",
+	page.Title = "Nearest images of " + t.Name
+	page.Lines = []string{fmt.Sprintf("%d images, features of width %d, by the cosine of the angle between them",
 		t.Len(), t.Width)}
 	asked := make([]int, min(queries, t.Len()))
 	for q := range asked {
@@ -36,36 +36,36 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 	}
 	at := l.byFile()
 	show := func(row int, caption string) (report.Figure, error) {
-		p := t.Pictures[row]
+		p := t.Images[row]
 		i, ok := at[p.File]
 		if !ok {
 			return report.Figure{}, fmt.Errorf("features: %s is not in %s", p.File, l.Name)
 		}
-		picture, err := l.Read(i)
+		img, err := l.Read(i)
 		if err != nil {
 			return report.Figure{}, err
 		}
 		if p.Class != "" {
 			caption = p.Class + ", " + caption
 		}
-		content, err := thumbnail(picture)
+		content, err := thumbnail(img)
 		return report.Figure{Title: p.File, Caption: caption, PNG: content}, err
 	}
 	for q, row := range asked {
-		own := t.Pictures[row]
+		own := t.Images[row]
 		figure, err := show(row, "asked for its nearest")
 		if err != nil {
 			return page, err
 		}
 		section := report.Section{Title: own.File, Images: []report.Figure{figure}}
 		others := slices.DeleteFunc(near[q], func(n analysis.Neighbour) bool { return n.Index == row })
-		others = others[:min(k, len(others))] // all of them are, where k copies of the picture come before it
+		others = others[:min(k, len(others))] // all of them are, where k copies of the image come before it
 		same := 0
 		for _, n := range others {
 			if figure, err = show(n.Index, fmt.Sprintf("cosine %.3f", n.Cosine)); err != nil {
 				return page, err
 			}
-			if section.Images = append(section.Images, figure); t.Pictures[n.Index].Class == own.Class {
+			if section.Images = append(section.Images, figure); t.Images[n.Index].Class == own.Class {
 				same++
 			}
 		}
@@ -77,7 +77,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 	return page, nil
 }
 
-// thumbnail is a picture as a small PNG.
+// thumbnail is a image as a small PNG.
 func thumbnail(p *data.Image) ([]byte, error) {
 	if side := max(p.Height, p.Width); side > thumbnailSide {
 		p = p.Resize(max(1, p.Height*thumbnailSide/side), max(1, p.Width*thumbnailSide/side), preprocess.Bicubic)

@@ -65,11 +65,11 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 
 func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	ctx := cli.Interruptible(c)
-	figures, err := analysis.Choose(study.Split(o.what))
+	chosen, err := analysis.Choose(split(o.what))
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--what: %w", err))
 	}
-	if len(figures) == 0 || o.limit < 1 {
+	if len(chosen) == 0 || o.limit < 1 {
 		return cli.Usagef("--what names no analysis, or --limit %d is below 1", o.limit)
 	}
 	d, err := dataset.Open(ctx, o.data, o.images)
@@ -85,11 +85,11 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
-	look := analysis.Look{Backend: b, Models: models, Figures: figures, Seed: o.seed, Log: cli.Line}
-	if look.Images, look.Mask, err = o.load(ctx, d, b, models[0]); err != nil {
+	comparison := analysis.Comparison{Backend: b, Models: models, Analyses: chosen, Seed: o.seed, Logger: cli.Logger()}
+	if comparison.Images, comparison.Mask, err = o.load(ctx, d, b, models[0]); err != nil {
 		return err
 	}
-	found, failed := look.Run(ctx)
+	found, failed := comparison.Run(ctx)
 	if found == nil {
 		return failed
 	}
@@ -97,7 +97,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, f := range figures {
+	for _, f := range chosen {
 		out.Printf("\n%s\n\n%s", f.Title, analysis.Table(found.Rows, f.Name).Text())
 	}
 	rows, page := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "analysis.html")
@@ -160,7 +160,7 @@ func trainTwo(ctx context.Context, b compute.Backend) (paths []string, err error
 	if err != nil {
 		return nil, err
 	}
-	s := study.Study{Dir: run.Dir("shapes", "shapes"), Arms: study.Each("learned", "wepe"), Seeds: 1, Backend: b,
+	s := study.Study{Dir: run.Dir("shapes", "shapes"), Variants: study.Each("learned", "wepe"), Seeds: 1, Backend: b,
 		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}}, Progress: cli.Progress,
 		Logger: cli.Logger()}
 	if err := s.Run(ctx); err != nil {

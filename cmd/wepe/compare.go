@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ import (
 // comparison are the flags of wepe compare.
 type comparison struct {
 	training
-	study, arms, sizes, aspects, fractions string
+	study, only, sizes, aspects, fractions string
 	seeds, completions                     int
 	shard                                  string
 	table                                  bool
@@ -52,7 +53,7 @@ Without --position: ` + comparedFromScratch + `, from MODEL ` + comparedFineTuni
 	flags.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
 	f.Position(&o.position, "encodings, separated by commas")
 	flags.StringVar(&o.study, "study", "", "a comparison by name in place of --position (wepe list studies)")
-	flags.StringVar(&o.arms, "arms", "", "with --study: only the variants whose label matches this regular expression")
+	flags.StringVar(&o.only, "variants", "", "with --study: only the variants whose label matches this regular expression")
 	flags.StringVar(&o.sizes, "sizes", "", "image sizes to compare, as 24x24,32x48; default the recipe's")
 	flags.StringVar(&o.aspects, "aspects", "", "crop, squash or keep, several separated by commas")
 	flags.StringVar(&o.fractions, "fractions", "", "shares of the training images, as 0.2,0.6")
@@ -80,18 +81,29 @@ Without --position: ` + comparedFromScratch + `, from MODEL ` + comparedFineTuni
 
 // parsePositions reads encodings, with a suggestion for an unknown one.
 func parsePositions(list string) ([]string, error) {
-	for _, name := range study.Split(list) {
+	for _, name := range split(list) {
 		for _, part := range strings.Split(name, "+") {
 			if err := cli.One("position", part, vit.PositionNames()); err != nil {
 				return nil, fmt.Errorf("--position: %w", err)
 			}
 		}
 	}
-	positions, err := study.ParsePositions(list)
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--position: %w", err))
+	return split(list), nil
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
+}
+
+func parseSizes(list string) (sizes [][2]int, err error) {
+	for _, text := range split(list) {
+		size, err := study.ParseSize(text)
+		if err != nil {
+			return nil, err
+		}
+		sizes = append(sizes, size)
 	}
-	return positions, nil
+	return sizes, nil
 }
 
 func (o *comparison) run(c *cobra.Command, model string) (err error) {
@@ -175,11 +187,17 @@ func (o *comparison) variants(s *study.Study, r finetune.Recipe, positions strin
 		flag, text string
 		read       func(string) error
 	}{
-		{"sizes", o.sizes, func(text string) (err error) { s.Sizes, err = study.ParseSizes(text); return err }},
-		{"aspects", o.aspects, func(text string) (err error) { s.Aspects, err = study.ParseAspects(text); return err }},
+		{"sizes", o.sizes, func(text string) (err error) { s.Sizes, err = parseSizes(text); return err }},
+		{"aspects", o.aspects, func(text string) (err error) { s.Aspects = split(text); return nil }},
 		{"fractions", o.fractions, func(text string) (err error) {
-			s.Fractions, err = study.ParseFractions(text)
-			return err
+			for _, f := range split(text) {
+				n, err := strconv.ParseFloat(f, 64)
+				if err != nil {
+					return err
+				}
+				s.Fractions = append(s.Fractions, n)
+			}
+			return nil
 		}},
 	} {
 		if list.text != "" {
@@ -203,12 +221,12 @@ func (o *comparison) variants(s *study.Study, r finetune.Recipe, positions strin
 	switch {
 	case named.Sides != nil && s.Sizes != nil, named.Aspects != nil && s.Aspects != nil:
 		return cli.Usagef("--study %s chooses sizes or aspects: leave --sizes and --aspects out", o.study)
-	case named.Arms != nil && positions != "":
+	case named.Variants != nil && positions != "":
 		return cli.Usagef("--study %s chooses the encodings: leave --position out", o.study)
-	case named.Arms == nil && o.arms != "":
-		return cli.Usagef("--arms chooses among the variants of a --study: name encodings by --position")
+	case named.Variants == nil && o.only != "":
+		return cli.Usagef("--variants chooses among the variants of a --study: name encodings by --position")
 	}
-	s.Elsewhere, s.Baseline = named.Elsewhere, named.Baseline
+	s.EvalSizes, s.Baseline = named.EvalSizes, named.Baseline
 	if named.Aspects != nil {
 		s.Aspects = named.Aspects
 	}
@@ -221,13 +239,13 @@ func (o *comparison) variants(s *study.Study, r finetune.Recipe, positions strin
 			return err
 		}
 	}
-	if named.Arms == nil {
+	if named.Variants == nil {
 		names, err := parsePositions(cmp.Or(positions, byDefault))
-		s.Arms = study.Each(names...)
+		s.Variants = study.Each(names...)
 		return err
 	}
-	if s.Arms, err = study.Matching(named.Arms, o.arms); err != nil {
-		return cli.Usage(fmt.Errorf("--arms: %w", err))
+	if s.Variants, err = study.Matching(named.Variants, o.only); err != nil {
+		return cli.Usage(fmt.Errorf("--variants: %w", err))
 	}
 	return nil
 }

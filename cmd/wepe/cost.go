@@ -43,7 +43,7 @@ func (o *costs) flags(flags *pflag.FlagSet) {
 }
 
 func costLabels() (names []string) {
-	for _, a := range analysis.CostArms {
+	for _, a := range analysis.CostVariants {
 		names = append(names, a.Label)
 	}
 	return names
@@ -51,15 +51,15 @@ func costLabels() (names []string) {
 
 // run prints and writes what encodings cost.
 func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err error) {
-	o.Variants, o.Cost.Seed, o.backend = study.Split(o.variants), seed, backend
-	for _, side := range study.Split(o.sides) {
+	o.Sizes, o.Cost.Seed, o.backend = split(o.variants), seed, backend
+	for _, side := range split(o.sides) {
 		n, err := strconv.Atoi(side)
 		if err != nil || n < 1 {
 			return cli.Usagef("--sizes: %q is not a side in pixels", side)
 		}
 		o.Sides = append(o.Sides, n)
 	}
-	if len(o.Variants) == 0 || len(o.Sides) == 0 || o.Rounds < 0 || min(o.Forward, o.Cost.Step) < 1 {
+	if len(o.Sizes) == 0 || len(o.Sides) == 0 || o.Rounds < 0 || min(o.Forward, o.Cost.Step) < 1 {
 		return cli.Usagef(
 			"--what cost: want --variants, --sizes, --rounds of 0 or more, --batch and --step-batch of 1 or more",
 		)
@@ -67,15 +67,15 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 	if o.Rounds == 0 {
 		o.Rounds = -1
 	}
-	o.Arms = analysis.CostArms
-	if names := study.Split(o.position); len(names) > 0 {
-		o.Arms = nil
+	o.Variants = analysis.CostVariants
+	if names := split(o.position); len(names) > 0 {
+		o.Variants = nil
 		for _, name := range names {
 			at := slices.Index(costLabels(), name)
 			if at < 0 {
 				return cli.Usage(suggest.Unknown("--position", name, costLabels()))
 			}
-			o.Arms = append(o.Arms, analysis.CostArms[at])
+			o.Variants = append(o.Variants, analysis.CostVariants[at])
 		}
 	}
 	if o.Backend, err = openBackend(backend, 0); err != nil {
@@ -87,9 +87,9 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 		return o.printMemory(out)
 	}
 	if o.processor {
-		o.Processor = cli.CPUTime
+		o.CPUTime = cli.CPUTime
 	}
-	o.Log, o.Memory = cli.Line, o.inFreshProcess
+	o.Logger, o.Memory = cli.Logger(), o.inFreshProcess
 	rows, err := o.Cost.Run(c.Context())
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 }
 
 // inFreshProcess measures memory: what one model left behind does not count for the next.
-func (o *costs) inFreshProcess(ctx context.Context, variant string, side int, arm study.Arm) (float64, error) {
+func (o *costs) inFreshProcess(ctx context.Context, variant string, side int, arm study.Variant) (float64, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
@@ -128,7 +128,7 @@ func (o *costs) printMemory(out *cli.Printer) error {
 	if at < 0 {
 		return cli.Usage(suggest.Unknown("--memory-of", o.memoryOf, costLabels()))
 	}
-	t, err := o.NewTiming(o.Variants[0], o.Sides[0], analysis.CostArms[at])
+	t, err := o.NewTiming(o.Sizes[0], o.Sides[0], analysis.CostVariants[at])
 	if err != nil {
 		return err
 	}

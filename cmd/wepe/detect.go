@@ -19,7 +19,6 @@ import (
 	"github.com/wepe-go/wepe/detect/scenes"
 	detection "github.com/wepe-go/wepe/detect/train"
 	"github.com/wepe-go/wepe/report"
-	"github.com/wepe-go/wepe/study"
 )
 
 func detect() *cobra.Command {
@@ -69,7 +68,7 @@ func (o *objects) load(r detection.Recipe) (d detection.Run, err error) {
 	own := [2]int{r.Detector.Backbone.ImageRows, r.Detector.Backbone.ImageCols}
 	sizes := [][2]int{own}
 	if o.sizes != "" {
-		if sizes, err = study.ParseSizes(o.sizes); err != nil {
+		if sizes, err = parseSizes(o.sizes); err != nil {
 			return d, cli.Usage(fmt.Errorf("--sizes: %w", err))
 		}
 	}

@@ -85,7 +85,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	cli.Field("data", "%s: %d images", list.Name, list.Len())
 	return o.with(c, model, func(m *finetune.Model) error {
 		job := features.Job{Model: m, List: list, Of: o.of, JSON: o.format == "jsonl",
-			Dir: cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name)), Progress: cli.Count(list.Name), Log: cli.Line}
+			Dir: cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name)), Progress: cli.Count(list.Name), Logger: cli.Logger()}
 		table, err := job.Run(ctx)
 		if err != nil {
 			return err
@@ -136,17 +136,17 @@ func (o *extraction) classify(out *cli.Printer, table *features.Table) error {
 		if err != nil {
 			return err
 		}
-		out.Field("knn", "k %d, temperature %g: %s", o.k, o.temperature, answer.Text())
+		out.Field("knn", "k %d, temperature %g: %s", o.k, o.temperature, answer)
 	}
 	if o.probe {
-		answer, _, err := table.Probe(features.Probe{}, func(t features.Tried) {
+		answer, _, err := table.Probe(0, func(t features.Tried) {
 			cli.Line(fmt.Sprintf("probe, L2 %g: top-1 %.2f %% on its validation split, %d steps, gradient %.1e", t.L2,
 				100*t.Top1, t.Steps, t.Gradient))
 		})
 		if err != nil {
 			return err
 		}
-		out.Field("probe", "%s", answer.Text())
+		out.Field("probe", "%s", answer)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Ta
 	for i := range rows {
 		rows[i] = i * job.List.Len() / len(rows)
 	}
-	found, err := features.Colours(job.Model, job.List, rows, o.front)
+	found, err := features.PCA(job.Model, job.List, rows, o.front)
 	if found == nil {
 		return err
 	}

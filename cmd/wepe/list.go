@@ -122,7 +122,7 @@ func listData() (all []entry) {
 }
 
 func listAnalyses() (all []entry) {
-	for _, f := range analysis.Figures {
+	for _, f := range analysis.All {
 		all = append(all, entry{f.Name, f.Group + ": " + f.Title})
 	}
 	return append(all, entry{"cost", "parameters, FLOPs, speed and memory of encodings, without a model"})

@@ -170,7 +170,7 @@ func neighbours(dir string, m *finetune.Model) (func(query []float32, k int) []s
 	return func(query []float32, k int) []serve.Neighbour {
 		length := math.Sqrt(dot(query, query))
 		all := make([]serve.Neighbour, 0, table.Len())
-		for i, image := range table.Pictures {
+		for i, image := range table.Images {
 			if image.Part != features.Test && length*lengths[i] > 0 {
 				all = append(all, serve.Neighbour{Name: image.File, Label: image.Class,
 					Similarity: dot(query, table.Vector(i)) / (length * lengths[i])})

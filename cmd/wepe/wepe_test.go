@@ -266,7 +266,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"compare --study aspct":                "did you mean aspect?",
 		"compare --study gate":                 "name MODEL",
 		"compare --seeds 0":                    "--seeds 0",
-		"compare --arms x":                     "--study",
+		"compare --variants x":                 "--study",
 		"detect train --recipe scene":          "did you mean scenes?",
 		"analyze --what atention":              "--what",
 		"verify " + oldRun + " x --images 0":   "--images 0",

@@ -72,15 +72,11 @@ func run(ctx context.Context) error {
 	}
 
 	// 4. The encodings to compare.
-	names, err := study.ParsePositions(*positions)
-	if err != nil {
-		return fmt.Errorf("-position: %w", err)
-	}
 	if *out == "" {
 		*out = "runs/" + name
 	}
 	s := study.Study{
-		Dir: *out, Arms: study.Each(names...), Seeds: *seeds, Backend: b,
+		Dir: *out, Variants: study.Each(strings.Split(*positions, ",")...), Seeds: *seeds, Backend: b,
 		Tasks:    []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
 		Progress: progress,
 	}

@@ -25,6 +25,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -90,7 +91,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if *merge != "" {
-		if err := study.Merge(s.Dir, study.Split(*merge)); err != nil {
+		if err := study.Merge(s.Dir, strings.Split(*merge, ",")); err != nil {
 			return fmt.Errorf("-merge: %w", err)
 		}
 		return table(s)
@@ -129,11 +130,7 @@ func run(ctx context.Context) error {
 func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Benchmark: study.VTAB(),
 		Progress: progress}
-	names, err := study.ParsePositions(*positions)
-	if err != nil {
-		return nil, nil, fmt.Errorf("-position: %w", err)
-	}
-	s.Arms = study.Each(names...)
+	s.Variants = study.Each(strings.Split(*positions, ",")...)
 	if *sweep != "" {
 		if s.Sweep, err = study.ParseSweep(*sweep); err != nil {
 			return nil, nil, fmt.Errorf("-sweep: %w", err)
@@ -142,7 +139,7 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	if s.Shard, err = study.ParseShard(*shard, os.LookupEnv, *completions); err != nil {
 		return nil, nil, fmt.Errorf("-shard, -completions: %w", err)
 	}
-	all, err := vtab.Choose(study.Split(*taskNames))
+	all, err := vtab.Choose(strings.Split(*taskNames, ","))
 	if err != nil {
 		return nil, nil, fmt.Errorf("-tasks: %w", err)
 	}

@@ -184,7 +184,7 @@ func (o options) open(dump string) (*compiler, error) {
 func (c *compiler) compile(o options, encoding, dtype string) (rows []row, err error) {
 	position, settings, _ := strings.Cut(encoding, ":")
 	timing, err := analysis.Cost{Backend: c.backend, Step: o.step, Forward: o.forward, DType: dtype}.NewTiming(o.variant,
-		o.side, study.Arm{Position: position, Label: encoding, Settings: strings.Trim(o.settings+";"+settings, ";")})
+		o.side, study.Variant{Position: position, Label: encoding, Settings: strings.Trim(o.settings+";"+settings, ";")})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", encoding, err)
 	}

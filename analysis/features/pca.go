@@ -16,42 +16,42 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Coloured is a picture as a model sees it, and its patches in colours.
-type Coloured struct {
-	Picture Picture
-	Seen    *image.RGBA // at the model's size
+// Visualization is an image at the model's size, and its patches in colours.
+type Visualization struct {
+	Image   Image
+	Seen    *image.RGBA
 	Patches *image.RGBA // a pixel for each patch
 }
 
-// Colours shows the patches of some pictures of a list, by number, in the colours of their three first principal axes,
-// over all of these pictures jointly and each stretched to the range of colours (Oquab et al. 2023,
-// https://arxiv.org/abs/2304.07193, figure 1). Pictures that cannot be read are left out and named in the error of type
+// PCA visualizes the patches of some images of a list, by number: red, green and blue are their three first principal
+// axes over all of these images jointly, each stretched to its range (Oquab et al. 2023,
+// https://arxiv.org/abs/2304.07193, figure 1). Images that cannot be read are left out and named in the error of type
 // finetune.Unread.
 //
-// With foreground the first axis divides patches at zero, and three axes of those in front are shown, the others black.
-// In front is, since an axis has no sign, the side that the margin of the pictures has less of.
-func Colours(m *finetune.Model, l *List, rows []int, foreground bool) ([]Coloured, error) {
-	pictures := make([]*data.Image, len(rows))
+// With foreground the first axis divides patches at zero, and three axes of the foreground are shown, the background is
+// black. The foreground, since an axis has no sign, is the side that holds less of the images' margins.
+func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualization, error) {
+	images := make([]*data.Image, len(rows))
 	read := func(i int) (p *data.Image, err error) {
 		p, err = l.Read(rows[i])
-		pictures[i] = p
+		images[i] = p
 		return p, err
 	}
-	var out []Coloured
+	var out []Visualization
 	var points []float64
 	var margin []bool
 	missing := finetune.Unread{}
 	err := m.EmbedEach(len(rows), read, func(i int, f finetune.Features, unread error) (err error) {
 		var seen *data.Image
 		if unread == nil {
-			seen, err = m.Fit(pictures[i])
+			seen, err = m.Fit(images[i])
 		} else {
 			missing[i] = unread
 		}
 		if seen == nil {
 			return err
 		}
-		out = append(out, Coloured{l.Pictures[rows[i]], seen.RGBA(), image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))})
+		out = append(out, Visualization{l.Images[rows[i]], seen.RGBA(), image.NewRGBA(image.Rect(0, 0, f.Cols, f.Rows))})
 		for _, v := range f.Patches {
 			points = append(points, float64(v))
 		}
@@ -68,7 +68,7 @@ func Colours(m *finetune.Model, l *List, rows []int, foreground bool) ([]Coloure
 		err = missing
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("features: none of the pictures of %s can be read: %w", l.Name, err)
+		return nil, fmt.Errorf("features: none of the images of %s can be read: %w", l.Name, err)
 	}
 	shown, colours, pcaErr := colour(points, margin, foreground)
 	if pcaErr != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 // pictures is a set of 12×20 pixels in 3 classes; a class is a colour that shows through noise.
-func pictures(n int) *data.Memory {
+func testImages(n int) *data.Memory {
 	r := rand.New(rand.NewPCG(5, 0))
 	s := &data.Memory{
 		Info: data.Info{Name: "pictures", Height: 12, Width: 20, Channels: 3, Classes: strings.Fields("a b c")},
@@ -46,7 +46,7 @@ func trained(t *testing.T, position string, seed int64, change func(*finetune.Re
 	if change != nil {
 		change(&recipe)
 	}
-	run := finetune.Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: seed, Train: pictures(40), Dir: t.TempDir()}
+	run := finetune.Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: seed, Train: testImages(40), Dir: t.TempDir()}
 	m, _, err := run.Do(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func trained(t *testing.T, position string, seed int64, change func(*finetune.Re
 
 func rowsOf(rows []Row, figure, model string) (of []Row) {
 	for _, r := range rows {
-		if r.Figure == figure && r.Model == model {
+		if r.Analysis == figure && r.Model == model {
 			of = append(of, r)
 		}
 	}
@@ -85,8 +85,8 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 		{Name: "dhvt", Path: trained(t, "none", 1, func(r *finetune.Recipe) { r.Architecture = finetune.DHVT })},
 	}
 	models = append(models, Model{Name: "wepe at start", Path: models[3].Path, Start: true})
-	images := pictures(23)
-	look := Look{Backend: gomlxtest.Backend(), Models: models, Figures: Figures, Images: images, Pairs: 200, Seed: 3,
+	images := testImages(23)
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Analyses: All, Images: images, Pairs: 200, Seed: 3,
 		Mask: func(i int) []bool {
 			mask := make([]bool, 12*20)
 			for k := range 60 + i {
@@ -94,11 +94,11 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 			}
 			return mask
 		}}
-	found, err := look.Run(t.Context())
+	found, err := comparison.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range Figures {
+	for _, f := range All {
 		if f.Title == "" || f.About == "" {
 			t.Errorf("%s lacks a title or what it is about", f.Name)
 		}
@@ -160,7 +160,7 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 			t.Errorf("the page has %q", never)
 		}
 	}
-	for _, want := range []string{"rope-axial: principal axes", "learned: what it was shown", "dhvt: its attention"} {
+	for _, want := range []string{"rope-axial: principal axes", "learned: disturbed images", "dhvt: its attention"} {
 		if present := strings.Contains(text, want); present != (want[0] != 'r') {
 			t.Errorf("%q on the page: %v", want, present)
 		}
@@ -180,12 +180,12 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 }
 
 func TestATableHasMeansRangesAndWhatIsUndefined(t *testing.T) {
-	undefinedRow := Row{Figure: "decay", Model: "a", Measure: "ρ", Value: report.Number(undefined)}
+	undefinedRow := Row{Analysis: "decay", Model: "a", Measure: "ρ", Value: report.Number(undefined)}
 	rows := []Row{
-		{Figure: "decay", Model: "a", Measure: "n", Value: 2}, {Figure: "decay", Model: "a", Measure: "n", Value: 4},
-		{Figure: "decay", Model: "b", Measure: "n", Value: 0.5}, undefinedRow, undefinedRow,
-		{Figure: "decay", Model: "a", Measure: "hidden", Value: 1, Detail: true}, {Figure: "other", Model: "c", Measure: "n"},
-		{Figure: "decay", Model: "c", Value: report.Number(undefined), Note: "why"},
+		{Analysis: "decay", Model: "a", Measure: "n", Value: 2}, {Analysis: "decay", Model: "a", Measure: "n", Value: 4},
+		{Analysis: "decay", Model: "b", Measure: "n", Value: 0.5}, undefinedRow, undefinedRow,
+		{Analysis: "decay", Model: "a", Measure: "hidden", Value: 1, Detail: true}, {Analysis: "other", Model: "c", Measure: "n"},
+		{Analysis: "decay", Model: "c", Value: report.Number(undefined), Note: "why"},
 	}
 	table := Table(rows, "decay")
 	want := [][]string{{"n", "", "3.00 (2.00 … 4.00)", "0.500"}, {"ρ", "", "undefined", "–"}}
@@ -199,30 +199,30 @@ func TestFiguresAreChosenByNameAndGroup(t *testing.T) {
 	if err != nil || len(chosen) != 5 || chosen[0].Name != "decay" {
 		t.Errorf("%d figures, %v", len(chosen), err)
 	}
-	if all, _ := Choose([]string{"all"}); len(all) != len(Figures) {
-		t.Errorf("all are %d of %d", len(all), len(Figures))
+	if all, _ := Choose([]string{"all"}); len(all) != len(All) {
+		t.Errorf("all are %d of %d", len(all), len(All))
 	}
-	if _, err := Choose([]string{"decy"}); err == nil || !strings.Contains(err.Error(), `unknown figure "decy"`) {
+	if _, err := Choose([]string{"decy"}); err == nil || !strings.Contains(err.Error(), `unknown analysis "decy"`) {
 		t.Errorf("a figure that does not exist: %v", err)
 	}
-	for want, look := range map[string]Look{
-		"nothing to look at": {}, "no images": {Models: []Model{{}}, Figures: Figures},
+	for want, comparison := range map[string]Comparison{
+		"want a model and an analysis": {}, "no images": {Models: []Model{{}}, Analyses: All},
 	} {
-		if _, err := look.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := comparison.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }
 
 func TestAFigureThatFailsCostsNoOtherFigure(t *testing.T) {
-	broken := Figure{Name: "broken", do: func(*subject) error { return errors.New("the disk is full") }}
+	broken := Analysis{Name: "broken", do: func(*subject) error { return errors.New("the disk is full") }}
 	decay, err := Choose([]string{"decay"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := Look{Backend: gomlxtest.Backend(), Models: []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}},
-		Figures: append([]Figure{broken}, decay...), Images: pictures(2)}
-	found, err := look.Run(t.Context())
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}},
+		Analyses: append([]Analysis{broken}, decay...), Images: testImages(2)}
+	found, err := comparison.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "broken of") || found == nil {
 		t.Fatalf("%v, found %v", err, found)
 	}
@@ -238,9 +238,9 @@ func TestOneImageAndASinglePatchAreNoCrash(t *testing.T) {
 	dir := trained(t, "learned", 1, func(r *finetune.Recipe) {
 		r.Model.PatchSize, r.Augment.Size = 4, [2]int{4, 4}
 	})
-	look := Look{Backend: gomlxtest.Backend(), Models: []Model{{Name: "one", Path: dir}}, Figures: Figures,
-		Images: pictures(1), Pairs: 20}
-	found, err := look.Run(t.Context())
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "one", Path: dir}}, Analyses: All,
+		Images: testImages(1), Pairs: 20}
+	found, err := comparison.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,9 +255,9 @@ func TestAModelWhoseClassesTieIsWrongAboutAllImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := Look{Backend: gomlxtest.Backend(), Models: []Model{{Name: "tie", Path: dir}}, Figures: chosen,
-		Images: pictures(23)}
-	found, err := look.Run(t.Context())
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "tie", Path: dir}}, Analyses: chosen,
+		Images: testImages(23)}
+	found, err := comparison.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ func asked(t *testing.T, what string, images *data.Memory, models ...Model) []Ro
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := Look{Backend: gomlxtest.Backend(), Models: models, Figures: chosen, Images: images}
-	found, err := look.Run(t.Context())
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Analyses: chosen, Images: images}
+	found, err := comparison.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func evenDistance(rows, cols int) float64 {
 
 // Pictures of one colour, seen without positions: all patches are the same token.
 func TestConstantAttentionHasTheEntropyOfAllPatchesAndNoCorrelation(t *testing.T) {
-	images := pictures(7)
+	images := testImages(7)
 	for i := range images.Pixels {
 		images.Pixels[i] = 90
 	}
@@ -90,7 +90,7 @@ func TestPrefixTokensAreNoPlaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.Name = "m"
-			images := pictures(3)
+			images := testImages(3)
 			rows := asked(t, "entropy,distance,rollout", images, m)
 			model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), m.Path, finetune.Files(m.Import)))(t)
 			defer model.Finalize()
@@ -135,7 +135,7 @@ func TestPrefixTokensAreNoPlaces(t *testing.T) {
 
 func TestASinglePatchOfOneImageHasNoSpread(t *testing.T) {
 	path := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Augment.Size = [2]int{4, 4} })
-	rows := asked(t, "all", pictures(1), Model{Name: "one", Path: path})
+	rows := asked(t, "all", testImages(1), Model{Name: "one", Path: path})
 	for figure, measure := range map[string]string{"entropy": "entropy, nats", "range": "effective range, patches",
 		"distance": "attention distance, patches"} {
 		if got := value(t, rows, figure, "one", measure, "layer 2"); got != 0 {
@@ -154,7 +154,7 @@ func TestASinglePatchOfOneImageHasNoSpread(t *testing.T) {
 
 func TestADHVTIsMeasuredByItsAnswers(t *testing.T) {
 	path := trained(t, "none", 1, func(r *finetune.Recipe) { r.Architecture = finetune.DHVT })
-	images := pictures(23)
+	images := testImages(23)
 	rows := asked(t, "entropy,maps,occlusion", images, Model{Name: "dhvt", Path: path})
 	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
 	defer model.Finalize()
@@ -164,7 +164,7 @@ func TestADHVTIsMeasuredByItsAnswers(t *testing.T) {
 		t.Errorf("%g %%, want %g", got, 100*float64(want.Top1))
 	}
 	for _, figure := range []string{"entropy", "maps"} {
-		if r := rowsOf(rows, figure, "dhvt"); len(r) != 1 || !strings.Contains(r[0].Note, "tokens of its own") {
+		if r := rowsOf(rows, figure, "dhvt"); len(r) != 1 || !strings.Contains(r[0].Note, "additional head tokens") {
 			t.Errorf("%s: %+v, want why not", figure, r)
 		}
 	}
@@ -173,7 +173,7 @@ func TestADHVTIsMeasuredByItsAnswers(t *testing.T) {
 // A second model of three layers beside a first of one: the others have nothing to be alike to.
 func TestOnlyLayersThatTheFirstModelHasAreComparedWithIt(t *testing.T) {
 	depth := func(n int) func(*finetune.Recipe) { return func(r *finetune.Recipe) { r.Model.Depth = n } }
-	rows := asked(t, "likeness", pictures(23), Model{Name: "flat", Path: trained(t, "learned", 1, depth(1))},
+	rows := asked(t, "likeness", testImages(23), Model{Name: "flat", Path: trained(t, "learned", 1, depth(1))},
 		Model{Name: "deep", Path: trained(t, "learned", 1, depth(3))})
 	if got := rowsOf(rows, "likeness", "deep"); len(got) != 1 || got[0].At != "layer 1" || got[0].Value > 0.9999 {
 		t.Errorf("%+v, want layer 1 alone, and unlike", got)
@@ -209,7 +209,7 @@ func testSensitivityIsThatOfThePaperTables(t *testing.T) {
 	path := trained(t, "wepe", 1, func(r *finetune.Recipe) {
 		r.Model.Depth, r.Augment.Size = 1, [2]int{4 * file.H, 4 * file.W}
 	})
-	rows := asked(t, "sensitivity", pictures(2), Model{Name: "wepe", Path: path})
+	rows := asked(t, "sensitivity", testImages(2), Model{Name: "wepe", Path: path})
 	got := func(measure, at string) float64 { return value(t, rows, "sensitivity", "wepe", measure, at) }
 	for label, of := range map[string][]row{"wepe α = %g": file.Span, "wepe α_scale = %g": file.Scale} {
 		for _, r := range of {
@@ -229,7 +229,7 @@ func testSensitivityIsThatOfThePaperTables(t *testing.T) {
 func TestASweepLeavesOutOnlyWhatTheEncodingRefuses(t *testing.T) {
 	sphere := Model{Name: "sphere", Path: trained(t, "wepe-sphere", 1, nil)}
 	about := map[string]bool{}
-	for _, r := range asked(t, "sensitivity", pictures(2), sphere) {
+	for _, r := range asked(t, "sensitivity", testImages(2), sphere) {
 		about[r.At] = true
 	}
 	for name, want := range map[string]bool{"span": true, "alpha-scale": true, "kappa": false, "c-large": false,
@@ -238,22 +238,22 @@ func TestASweepLeavesOutOnlyWhatTheEncodingRefuses(t *testing.T) {
 			t.Errorf("%s of the sphere, which has neither a sum nor a surrogate: measured is %v", name, !want)
 		}
 	}
-	look := &Look{Backend: gomlxtest.Backend(), Images: pictures(2)}
-	s, err := look.open(sphere)
+	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
+	s, err := comparison.open(sphere)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.model.Finalize()
 	s.section = &section{}
 	for _, wrong := range []string{"nosuch.field=1", "wepe_alpha_u=many"} {
-		if err := s.sweep(study.Named{Arms: []study.Arm{{Position: "wepe", Label: "x", Settings: wrong}}}); err == nil {
+		if err := s.sweep(study.Named{Variants: []study.Variant{{Position: "wepe", Label: "x", Settings: wrong}}}); err == nil {
 			t.Errorf("%s is taken for something that an encoding refuses", wrong)
 		}
 	}
 }
 
 func TestOfAHybridItIsTheGridOfBetaAndGamma(t *testing.T) {
-	rows := asked(t, "sensitivity", pictures(2), Model{Name: "hybrid", Path: trained(t, "hybrid", 1, nil)})
+	rows := asked(t, "sensitivity", testImages(2), Model{Name: "hybrid", Path: trained(t, "hybrid", 1, nil)})
 	named := gomlxtest.Must(study.ByName("beta-gamma"))(t)
 	mean, square, cells := 0.0, 0.0, 0.0
 	for _, r := range rowsOf(rows, "sensitivity", "hybrid") {
@@ -277,7 +277,7 @@ func TestOfAHybridItIsTheGridOfBetaAndGamma(t *testing.T) {
 		r.Params = map[string]any{vit.ParamBlend: vit.BlendExact, "wepe_start": "drawn"}
 	})
 	spans := gomlxtest.Must(study.ByName("span"))(t)
-	if got := value(t, asked(t, "sensitivity", pictures(2), Model{Name: "exact", Path: exact}), "sensitivity", "exact",
+	if got := value(t, asked(t, "sensitivity", testImages(2), Model{Name: "exact", Path: exact}), "sensitivity", "exact",
 		"variation of the "+featureModulus, spans.About); !(got > 0.1) {
 		t.Errorf("the span of a hybrid over ℘ changes its features by %g", got)
 	}
@@ -295,13 +295,13 @@ func testWhatFilesLeaveOpenIsSaidWithTheModel(t *testing.T) {
 		}
 	}
 	fixtures.JSON(t, "timm_vit", "meta.json", &meta)
-	look := &Look{Backend: gomlxtest.Backend(), Images: pictures(2)}
-	if _, err := look.open(timm); err == nil || !strings.Contains(err.Error(), "does not say") {
+	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
+	if _, err := comparison.open(timm); err == nil || !strings.Contains(err.Error(), "does not say") {
 		t.Errorf("a grid and heads that no file says: %v", err)
 	}
 	timm.Import = checkpoints.ImportOptions{AssumeSquare: true, Heads: meta.Config.Heads}
 	for _, figure := range []string{"resolution", "entropy"} {
-		if rows := rowsOf(asked(t, figure, pictures(2), timm), figure, "timm"); len(rows) == 0 ||
+		if rows := rowsOf(asked(t, figure, testImages(2), timm), figure, "timm"); len(rows) == 0 ||
 			figure == "entropy" && rows[0].Measure == "" {
 			t.Errorf("%s: %+v", figure, rows)
 		}

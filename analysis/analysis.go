@@ -1,0 +1,273 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+// Package analysis compares trained models: their position encodings, their attention, and their robustness. Every
+// analysis is a row of the table All.
+//
+//	c := analysis.Comparison{Backend: backend, Images: images, Analyses: analysis.All,
+//		Models: []analysis.Model{{Name: "wepe", Path: "runs/wepe-seed0"}, {Name: "learned", Path: "runs/learned-seed0"}}}
+//	results, err := c.Run(ctx)
+//	table := analysis.Table(results.Rows, "decay")
+//	err = results.Page.HTML(file)
+//
+// Models of one name are one column: its numbers are the mean and the range, its images those of the first. Models are
+// opened one after the other and run in small batches.
+package analysis
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+
+	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
+)
+
+// Model is a column, or one of the seeds of a column.
+type Model struct {
+	Name  string // of its column
+	Path  string // whatever finetune.Open opens
+	Start bool   // as it was before training, of a run from scratch
+
+	Import checkpoints.ImportOptions // what its files lack: Grid, AssumeSquare, Heads
+}
+
+// Comparison is what is compared. Zero numbers mean the defaults beside them.
+type Comparison struct {
+	Backend  compute.Backend
+	Models   []Model
+	Analyses []Analysis
+	Images   *data.Memory // where labels are not of the model's classes, analyses of accuracy do not apply
+
+	// Mask returns which pixels of an image of Images are the object, nil for an image without an object; itself nil where
+	// there are no masks.
+	Mask func(image int) []bool
+
+	Shown  int    // 4: images on the page
+	Pairs  int    // 8000: that the probe is trained on; a quarter as many are measured
+	Seed   uint64 // of noise, pairs, occlusion and shuffles
+	Logger *slog.Logger
+
+	reference reference
+}
+
+// reference is the result of the first model, with which others are compared.
+type reference struct {
+	images   int
+	features [][]float64          // [layer][images·width] mean-pooled patch features of each block
+	masks    map[string][]float64 // [image] by measure
+}
+
+// Row is one number.
+type Row struct {
+	Analysis string        `json:"figure"`
+	Model    string        `json:"model"` // the column
+	Seed     int64         `json:"seed"`  // of the training
+	Images   string        `json:"images"`
+	Measure  string        `json:"measure"`
+	At       string        `json:"at,omitempty"`     // a layer, a share, a size
+	Detail   bool          `json:"detail,omitempty"` // left out of tables
+	Value    report.Number `json:"value"`            // null where it is undefined
+	Note     string        `json:"note,omitempty"`   // why there is no value, in a row without measure
+	Commit   string        `json:"commit,omitempty"` // of the program that measured, see Write
+}
+
+// Results are the rows of all analyses, and a page.
+type Results struct {
+	Rows []Row
+	Page report.Comparison
+}
+
+// notApplicable is the reason why an analysis does not apply to a model.
+type notApplicable string
+
+func (n notApplicable) Error() string { return string(n) }
+
+// Run applies every analysis to every model. Where an analysis does not apply there is a note. Where an analysis or a
+// model fails, the error names it, and the results of the others are returned too.
+func (c *Comparison) Run(ctx context.Context) (*Results, error) {
+	if len(c.Models) == 0 || len(c.Analyses) == 0 {
+		return nil, errors.New("analysis: want a model and an analysis")
+	}
+	if c.Images == nil || c.Images.Len() == 0 {
+		return nil, errors.New("analysis: no images")
+	}
+	c.Shown, c.Pairs, c.reference = cmp.Or(c.Shown, 4), cmp.Or(c.Pairs, 8000), reference{}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	var columns []string
+	for _, m := range c.Models {
+		if !slices.Contains(columns, m.Name) {
+			columns = append(columns, m.Name)
+		}
+	}
+	sections := make([]section, len(c.Analyses))
+	for i := range sections {
+		sections[i].columns = make([][]report.Figure, len(columns))
+	}
+	found, seen := &Results{}, map[string]bool{}
+	var failed []error
+	for _, m := range c.Models {
+		s, err := c.open(m)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		s.first, s.column = !seen[m.Name], slices.Index(columns, m.Name)
+		seen[m.Name] = true
+		failed = append(failed, s.analyze(ctx, sections)...)
+		s.model.Finalize()
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		found.Rows = append(found.Rows, s.rows...)
+	}
+	if len(found.Rows) == 0 {
+		return nil, errors.Join(failed...)
+	}
+	for i, a := range c.Analyses {
+		part, err := sections[i].finish(a, found.Rows)
+		if err != nil {
+			return nil, err
+		}
+		found.Page.Sections = append(found.Page.Sections, part)
+	}
+	found.Page.Title = "Position and robustness analyses"
+	found.Page.Lines = []string{fmt.Sprintf("%d images of %s", c.Images.Len(), c.Images.Name)}
+	return found, errors.Join(failed...)
+}
+
+func (c *Comparison) open(m Model) (*subject, error) {
+	option := finetune.Files(m.Import)
+	if m.Start {
+		option = finetune.Weights(finetune.Start)
+	}
+	opened, err := finetune.Open(c.Backend, m.Path, option)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range opened.Opened.Notes {
+		c.Logger.Info(line, "model", m.Name)
+	}
+	v := opened.Recipe.Model
+	return &subject{Comparison: c, Model: m, model: opened,
+		grid: grid{Rows: v.Rows(), Cols: v.Cols(), Prefix: v.Prefix()}}, nil
+}
+
+// subject is an open model.
+type subject struct {
+	*Comparison
+	Model
+	model  *finetune.Model
+	grid   grid
+	column int
+	first  bool // of its column, whose images are shown
+	rows   []Row
+
+	analysis Analysis
+	section  *section
+
+	attention *attention // once it is computed
+}
+
+// analyze applies all analyses.
+func (s *subject) analyze(ctx context.Context, sections []section) (failed []error) {
+	for i, a := range s.Analyses {
+		if ctx.Err() != nil {
+			return failed
+		}
+		s.Logger.Info(a.Name, "model", s.Name)
+		s.analysis, s.section = a, &sections[i]
+		err := a.do(s)
+		if err == nil {
+			continue
+		}
+		note := err.Error()
+		if !errors.As(err, new(notApplicable)) {
+			failed = append(failed, fmt.Errorf("%s of %s: %w", a.Name, s.Path, err))
+			note = "failed: " + note
+		}
+		s.rows = append(s.rows, s.row(Row{Note: note}, undefined))
+	}
+	return failed
+}
+
+func (s *subject) row(r Row, value float64) Row {
+	r.Analysis, r.Model, r.Seed, r.Images = s.analysis.Name, s.Name, s.model.Seed(), s.Images.Name
+	r.Value = report.Number(value)
+	return r
+}
+
+// measured adds a number.
+func (s *subject) measured(measure, at string, value float64) {
+	s.rows = append(s.rows, s.row(Row{Measure: measure, At: at}, value))
+}
+
+// detail adds a number that tables leave out.
+func (s *subject) detail(measure, at string, value float64) {
+	s.rows = append(s.rows, s.row(Row{Measure: measure, At: at, Detail: true}, value))
+}
+
+// show adds a figure to the model's column.
+func (s *subject) show(title, caption string, draw func(io.Writer) error) error {
+	if !s.first {
+		return nil
+	}
+	var content bytes.Buffer
+	if err := draw(&content); err != nil {
+		return err
+	}
+	s.section.columns[s.column] = append(s.section.columns[s.column], report.Figure{Title: s.Name + ": " + title,
+		Caption: caption, PNG: content.Bytes()})
+	return nil
+}
+
+// line adds a line to a plot that all models share.
+func (s *subject) line(title, x, y string, l report.Line) {
+	l.Name = s.Name
+	for i := range s.section.plots {
+		if p := &s.section.plots[i]; p.title == title {
+			p.lines = append(p.lines, l)
+			return
+		}
+	}
+	s.section.plots = append(s.section.plots, sharedPlot{title, x, y, []report.Line{l}})
+}
+
+// section is the part of the page about an analysis.
+type section struct {
+	plots   []sharedPlot
+	columns [][]report.Figure
+}
+
+type sharedPlot struct {
+	title, x, y string
+	lines       []report.Line
+}
+
+func (s section) finish(a Analysis, rows []Row) (report.Section, error) {
+	out := report.Section{Title: a.Title, Text: []string{a.About}, Table: Table(rows, a.Name)}
+	if a.Claim != "" {
+		out.Text = append(out.Text, "The paper: "+a.Claim)
+	}
+	for _, p := range s.plots {
+		var content bytes.Buffer
+		if err := report.Lines(&content, p.title, p.x, p.y, p.lines); err != nil {
+			return out, err
+		}
+		out.Shared = append(out.Shared, report.Figure{Title: p.title, PNG: content.Bytes()})
+	}
+	if slices.ContainsFunc(s.columns, func(figures []report.Figure) bool { return len(figures) > 0 }) {
+		out.Columns = s.columns
+	}
+	return out, nil
+}

@@ -1,0 +1,224 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package features
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/finetune"
+)
+
+// Score is the accuracy of a classifier on features. Ties count as wrong, see finetune.Rank.
+type Score struct {
+	Train, Test, Classes int // images, images, classes
+	Top1, Top5           float64
+}
+
+// String is the score in a line.
+func (s Score) String() string {
+	return fmt.Sprintf("top-1 %.2f %%  top-5 %.2f %%  of %d images, %d training images, %d classes", 100*s.Top1,
+		100*s.Top5, s.Test, s.Train, s.Classes)
+}
+
+// KNN classifies by the k nearest neighbours, DINO's protocol with k = 20 and a temperature of 0.07, see analysis.Votes:
+// the images of part Test by those of Train or, without parts, each by all others.
+func (t *Table) KNN(k int, temperature float64) (Score, error) {
+	s, err := t.split()
+	if err != nil {
+		return Score{}, err
+	}
+	if k < 1 || !(temperature > 0) {
+		return Score{}, fmt.Errorf("features: %d neighbours at a temperature of %g, want 1 or more, more than 0", k,
+			temperature)
+	}
+	var queries []float32
+	if s.parts {
+		queries = t.rows(s.test)
+	}
+	near, err := analysis.Nearest(queries, t.rows(s.train), t.Width, k)
+	if err != nil {
+		return Score{}, err
+	}
+	return s.measure(s.train, s.test, analysis.Votes(near, s.of(s.train), s.classes, temperature)), nil
+}
+
+// strengths of L2 are the grid of the probe, of the mean loss, see analysis.LogisticRegression. Each fit starts from that
+// of the next stronger one.
+var strengths = []float64{1, 0.1, 0.01, 1e-3, 1e-4, 1e-5}
+
+// heldOut is the share of each class that a strength is chosen on, and the test split where there are no parts.
+const heldOut = 0.2
+
+// Tried is one strength of the grid.
+type Tried struct {
+	L2, Top1 float64 // top-1 on the validation split
+	Steps    int
+	Gradient float64 // its largest component where it stopped
+}
+
+// probeTolerance is when a fit of the probe has converged; see Tolerance of analysis.LogisticRegression.
+const probeTolerance = 1e-4
+
+// Probe fits a linear probe to the part Train, or without parts to all but a fifth of each class, and measures it on the
+// rest: logistic regression by L-BFGS on features that are centred and scaled by their deviations over the training
+// images, at the strength of L2 that is best on a fifth of them, then fitted to all. log is called with each strength
+// tried; it may be nil.
+func (t *Table) Probe(seed uint64, log func(Tried)) (Score, []Tried, error) {
+	s, err := t.split()
+	if err != nil {
+		return Score{}, nil, err
+	}
+	draw := rand.New(rand.NewPCG(seed, 0))
+	if !s.parts {
+		s.train, s.test = s.holdOut(s.train, heldOut, draw)
+	}
+	fitted, held := s.holdOut(s.train, heldOut, draw)
+	if len(held) == 0 || len(s.test) == 0 {
+		return Score{}, nil, errors.New("features: a probe with too few images of each class for a validation split")
+	}
+	var tried []Tried
+	var best, last *analysis.LogisticFit
+	fit := func(rows []int, l2 float64, from *analysis.LogisticFit) (*analysis.LogisticFit, scale, error) {
+		by := t.scale(rows)
+		r := analysis.LogisticRegression{L2: l2, Tolerance: probeTolerance}
+		f, err := r.Fit(by.apply(t.rows(rows)), s.of(rows), s.classes, from)
+		return f, by, err
+	}
+	chosen := 0
+	for i, l2 := range strengths {
+		var by scale
+		if last, by, err = fit(fitted, l2, last); err != nil {
+			return Score{}, nil, err
+		}
+		top1 := s.measure(fitted, held, last.Scores(by.apply(t.rows(held)))).Top1
+		tried = append(tried, Tried{l2, top1, last.Steps, last.Gradient})
+		if log != nil {
+			log(tried[i])
+		}
+		if best == nil || top1 > tried[chosen].Top1 {
+			best, chosen = last, i
+		}
+	}
+	final, by, err := fit(s.train, strengths[chosen], best)
+	if err != nil {
+		return Score{}, nil, err
+	}
+	return s.measure(s.train, s.test, final.Scores(by.apply(t.rows(s.test)))), tried, nil
+}
+
+// scale centres features and divides them by their deviations; those that are constant become 0.
+type scale struct{ mean, deviation []float64 }
+
+func (t *Table) scale(rows []int) (s scale) {
+	column := make([]float64, len(rows))
+	for k := range t.Width {
+		for i, row := range rows {
+			column[i] = float64(t.Vector(row)[k])
+		}
+		mean, deviation := stat.PopMeanStdDev(column, nil)
+		if !(deviation > 1e-7*math.Abs(mean)) { // no more than the rounding of float32
+			deviation = math.Inf(1)
+		}
+		s.mean, s.deviation = append(s.mean, mean), append(s.deviation, deviation)
+	}
+	return s
+}
+
+func (s scale) apply(values []float32) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		k := i % len(s.mean)
+		out[i] = (float64(v) - s.mean[k]) / s.deviation[k]
+	}
+	return out
+}
+
+// split divides the images of a table.
+type split struct {
+	labels      []int // of all images
+	classes     int
+	parts       bool
+	train, test []int // all images where there are no parts
+}
+
+func (t *Table) split() (s split, err error) {
+	number := map[string]int{}
+	for _, p := range t.Images {
+		if p.Class == "" {
+			return s, fmt.Errorf("features: %s of %s has no class: put images in a folder for each", p.File, t.Name)
+		}
+		number[p.Class] = 0
+	}
+	for i, class := range slices.Sorted(maps.Keys(number)) {
+		number[class] = i
+	}
+	if s.classes = len(number); s.classes < 2 {
+		return s, fmt.Errorf("features: the images of %s are of one class: put them in a folder for each", t.Name)
+	}
+	for i, p := range t.Images {
+		s.labels = append(s.labels, number[p.Class])
+		if s.parts = s.parts || p.Part != ""; p.Part == Test {
+			s.test = append(s.test, i)
+		} else {
+			s.train = append(s.train, i)
+		}
+	}
+	if s.parts && (len(s.train) == 0 || len(s.test) == 0) {
+		return s, fmt.Errorf("features: %d training images of %s and %d test images", len(s.train), t.Name, len(s.test))
+	}
+	if !s.parts {
+		s.test = s.train
+	}
+	return s, nil
+}
+
+// of are the labels of images.
+func (s split) of(rows []int) []int {
+	out := make([]int, len(rows))
+	for i, row := range rows {
+		out[i] = s.labels[row]
+	}
+	return out
+}
+
+// holdOut draws a share of each class, rounded and less than all of it.
+func (s split) holdOut(rows []int, share float64, draw *rand.Rand) (kept, held []int) {
+	byClass := make([][]int, s.classes)
+	for _, row := range rows {
+		byClass[s.labels[row]] = append(byClass[s.labels[row]], row)
+	}
+	for _, members := range byClass {
+		n := min(len(members)-1, int(math.Round(share*float64(len(members)))))
+		for k, i := range draw.Perm(len(members)) {
+			if k < n {
+				held = append(held, members[i])
+			} else {
+				kept = append(kept, members[i])
+			}
+		}
+	}
+	return kept, held
+}
+
+// measure compares scores [test][classes] with labels.
+func (s split) measure(train, test []int, scores [][]float32) Score {
+	a := Score{Train: len(train), Test: len(test), Classes: s.classes}
+	for i, row := range test {
+		rank := finetune.Rank(scores[i], int32(s.labels[row]))
+		if rank < 1 {
+			a.Top1 += 1 / float64(len(test))
+		}
+		if rank < min(5, s.classes) {
+			a.Top5 += 1 / float64(len(test))
+		}
+	}
+	return a
+}

@@ -1,0 +1,58 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"image"
+	"image/color"
+	"io"
+
+	"golang.org/x/image/draw"
+
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/report"
+)
+
+// imageGrid shows the first images of each dataset, a dataset in a row.
+func imageGrid(w io.Writer, datasets []*data.Memory, n int) error {
+	var rows [][]image.Image
+	for _, set := range datasets {
+		var row []image.Image
+		for i := range min(n, set.Len(), datasets[0].Len()) {
+			row = append(row, set.RGBA(i))
+		}
+		rows = append(rows, row)
+	}
+	return report.ImageGrid(w, rows)
+}
+
+// overlays shows images, each beside itself under maps of its patches.
+func overlays(w io.Writer, set *data.Memory, g grid, maps ...[][]float64) error {
+	var rows [][]image.Image
+	for i := range maps[0] {
+		small := set.RGBA(i)
+		b := small.Bounds()
+		seen := image.NewRGBA(image.Rect(0, 0, max(1, report.TileSide*b.Dx()/b.Dy()), report.TileSide))
+		draw.NearestNeighbor.Scale(seen, seen.Bounds(), small, b, draw.Src, nil)
+		row := []image.Image{seen}
+		for _, m := range maps {
+			row = append(row, tinted(seen, g, m[i]))
+		}
+		rows = append(rows, row)
+	}
+	return report.ImageGrid(w, rows)
+}
+
+// tinted is an image, darkened, under a map in red.
+func tinted(seen *image.RGBA, g grid, patches []float64) image.Image {
+	b := seen.Bounds()
+	heat := MinMax(enlarge(patches, g.Rows, g.Cols, b.Dy(), b.Dx()))
+	out := image.NewRGBA(b)
+	for i, v := range heat {
+		x, y := i%b.Dx(), i/b.Dx()
+		c := seen.RGBAAt(x, y)
+		mix := func(from uint8, to float64) uint8 { return uint8((1-v)*0.55*float64(from) + v*to) }
+		out.SetRGBA(x, y, color.RGBA{mix(c.R, 230), mix(c.G, 60), mix(c.B, 20), 255})
+	}
+	return out
+}
