@@ -65,7 +65,7 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 
 func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	ctx := cli.Interruptible(c)
-	chosen, err := analysis.Choose(split(o.what))
+	chosen, err := analysis.Choose(names(o.what))
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--what: %w", err))
 	}

@@ -81,22 +81,22 @@ Without --position: ` + comparedFromScratch + `, from MODEL ` + comparedFineTuni
 
 // parsePositions reads encodings, with a suggestion for an unknown one.
 func parsePositions(list string) ([]string, error) {
-	for _, name := range split(list) {
+	for _, name := range names(list) {
 		for _, part := range strings.Split(name, "+") {
 			if err := cli.One("position", part, vit.PositionNames()); err != nil {
 				return nil, fmt.Errorf("--position: %w", err)
 			}
 		}
 	}
-	return split(list), nil
+	return names(list), nil
 }
 
-func split(list string) []string {
+func names(list string) []string {
 	return strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
 }
 
 func parseSizes(list string) (sizes [][2]int, err error) {
-	for _, text := range split(list) {
+	for _, text := range names(list) {
 		size, err := study.ParseSize(text)
 		if err != nil {
 			return nil, err
@@ -188,9 +188,9 @@ func (o *comparison) variants(s *study.Study, r finetune.Recipe, positions strin
 		read       func(string) error
 	}{
 		{"sizes", o.sizes, func(text string) (err error) { s.Sizes, err = parseSizes(text); return err }},
-		{"aspects", o.aspects, func(text string) (err error) { s.Aspects = split(text); return nil }},
+		{"aspects", o.aspects, func(text string) (err error) { s.Aspects = names(text); return nil }},
 		{"fractions", o.fractions, func(text string) (err error) {
-			for _, f := range split(text) {
+			for _, f := range names(text) {
 				n, err := strconv.ParseFloat(f, 64)
 				if err != nil {
 					return err

@@ -51,8 +51,8 @@ func costLabels() (names []string) {
 
 // run prints and writes what encodings cost.
 func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err error) {
-	o.Sizes, o.Cost.Seed, o.backend = split(o.variants), seed, backend
-	for _, side := range split(o.sides) {
+	o.Sizes, o.Cost.Seed, o.backend = names(o.variants), seed, backend
+	for _, side := range names(o.sides) {
 		n, err := strconv.Atoi(side)
 		if err != nil || n < 1 {
 			return cli.Usagef("--sizes: %q is not a side in pixels", side)
@@ -68,7 +68,7 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 		o.Rounds = -1
 	}
 	o.Variants = analysis.CostVariants
-	if names := split(o.position); len(names) > 0 {
+	if names := names(o.position); len(names) > 0 {
 		o.Variants = nil
 		for _, name := range names {
 			at := slices.Index(costLabels(), name)
