@@ -4,7 +4,6 @@ package vit
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -37,30 +36,6 @@ func weights(t *testing.T, c Config, seed int64) map[string][]float64 {
 		}
 	}
 	return weights
-}
-
-func TestModelsThatDifferInTheirEncodingStartFromTheSameBackbone(t *testing.T) {
-	for _, init := range inits {
-		backbone := func(position string) map[string][]float64 {
-			c := small(position, PoolClass)
-			c.Init = init
-			all := weights(t, c, 7)
-			maps.DeleteFunc(all, func(path string, _ []float64) bool { return strings.HasPrefix(path, "/vit/position/") })
-			return all
-		}
-		want := backbone("none")
-		for _, position := range []string{"learned", "wepe"} { // the others by vittest.Laws
-			got := backbone(position)
-			if len(got) != len(want) {
-				t.Errorf("init %s, %s: %d backbone variables, want %d", init, position, len(got), len(want))
-			}
-			for path, values := range want {
-				if !slices.Equal(got[path], values) {
-					t.Errorf("init %s, %s: %s differs", init, position, path)
-				}
-			}
-		}
-	}
 }
 
 func TestASeedDecidesEveryDrawnWeight(t *testing.T) {

@@ -119,8 +119,8 @@ func stirred(t *testing.T, store *model.Store) *model.Store {
 
 var testGrids = [][2]int{{5, 3}, {2, 7}, {7, 2}, {3, 5}, {1, 1}}
 
-// picturesLogits runs the images of some of testGrids, in strips of 17 patches.
-func picturesLogits(t *testing.T, store *model.Store, c Config, fill float32, which ...int) [][]float64 {
+// naflexLogits runs the images of some of testGrids, in strips of 17 patches.
+func naflexLogits(t *testing.T, store *model.Store, c Config, fill float32, which ...int) [][]float64 {
 	t.Helper()
 	const n = 17
 	var flat []float32
@@ -136,7 +136,7 @@ func picturesLogits(t *testing.T, store *model.Store, c Config, fill float32, wh
 	return slices.Collect(slices.Chunk(logits, c.Classes))
 }
 
-func TestPicturesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
+func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 	for i, position := range onManyGrids() {
 		for _, pool := range gomlxtest.InTurn(i, PoolClass, PoolMean, PoolClassMean) {
 			c := small(position, pool) // 5×3 patches
@@ -147,7 +147,7 @@ func TestPicturesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 			variables(t, store, c)
 			stirred(t, store)
 			which := []int{0, 2, 1, 3, 0, 4}
-			got := picturesLogits(t, store, c, 0.7, which...)
+			got := naflexLogits(t, store, c, 0.7, which...)
 			for k, i := range which {
 				on := sized(c, testGrids[i][0], testGrids[i][1])
 				image := tensors.FromFlatDataAndDimensions(image(c, on.Rows(), on.Cols()), 1, on.ImageRows, on.ImageCols,
@@ -168,7 +168,7 @@ func TestPaddingHasNoPartInLogits(t *testing.T) {
 	store := gomlxtest.Seeded(t, 3)
 	variables(t, store, c)
 	stirred(t, store)
-	zero, loud := picturesLogits(t, store, c, 0, 1, 4), picturesLogits(t, store, c, 1e4, 1, 4)
+	zero, loud := naflexLogits(t, store, c, 0, 1, 4), naflexLogits(t, store, c, 1e4, 1, 4)
 	for k := range zero {
 		if !slices.Equal(zero[k], loud[k]) {
 			t.Errorf("image %d: %v with padding of zeros, %v of 1e4", k, zero[k], loud[k])
@@ -203,7 +203,7 @@ func gradients(t *testing.T, store *model.Store, logits func(*model.Scope, []*No
 	return of
 }
 
-func TestAMaskedStepHasTheGradientOfTheUnpaddedPicture(t *testing.T) {
+func TestAMaskedStepHasTheGradientOfTheUnpaddedImage(t *testing.T) {
 	const n = 17
 	for _, position := range gomlxtest.Encodings([]string{"learned", "sincos2d", "factorized", "rope-axial", "rope-mixed",
 		"liere", "wepe", "wepe-sphere", "wepe-bias", "alibi2d"}) {
@@ -235,7 +235,7 @@ func TestAMaskedStepHasTheGradientOfTheUnpaddedPicture(t *testing.T) {
 	}
 }
 
-func TestAnEncodingOfOneGridIsRefusedForPictures(t *testing.T) {
+func TestAnEncodingOfOneGridIsRefusedForSeveral(t *testing.T) {
 	encoding, err := EncodingNamed("hybrid")
 	if err != nil {
 		t.Fatal(err)

@@ -273,44 +273,51 @@ func (l laws) rotary(t *testing.T) {
 	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Rotary == nil {
 		t.Skip("queries and keys stay as they are")
 	}
-	headDim, indices := c.Width/c.Heads, []int64{15, 0, 3, 3, 7}
-	alike := func(tokens int) *tensors.Tensor { // equal tokens with unequal channels
-		flat := make([]float32, tokens*c.Width)
+	alike := func(batch, tokens int) *tensors.Tensor { // equal tokens with unequal channels
+		flat := make([]float32, batch*tokens*c.Width)
 		for i := range flat {
 			flat[i] = float32(math.Sin(float64(5*(i%c.Width)+2))) + 0.3
 		}
-		return tensors.FromFlatDataAndDimensions(flat, 1, tokens, c.Heads, headDim)
+		return tensors.FromFlatDataAndDimensions(flat, batch, tokens, c.Heads, c.Width/c.Heads)
 	}
-	turned := func(c vit.Config, positions []int64) (q []float64) {
-		inputs := []any{alike(c.Tokens())}
-		if positions != nil {
-			inputs = []any{alike(len(positions)), positions}
-		}
-		return build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
-			at := append(in, nil)[1]
-			block := c.Encoders(scope).Rotary.Block(1)
-			q, k := block.EncodeQK(in[0], in[0], at, 1)
+	turned := func(c vit.Config, tokens *tensors.Tensor, indices ...any) (q, k []float64) {
+		out := build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
+			block, at := c.Encoders(scope).Rotary.Block(1), append(in, nil)[1]
 			half := ConvertDType(in[0], dtypes.BFloat16)
-			if q, k := block.EncodeQK(half, half, at, 1); q.DType() != dtypes.BFloat16 || k.DType() != dtypes.BFloat16 {
-				t.Errorf("bfloat16 comes out as %s and %s", q.DType(), k.DType())
+			halfQ, halfK := block.EncodeQK(half, half, at, 1)
+			if halfQ.DType() != dtypes.BFloat16 || halfK.DType() != dtypes.BFloat16 {
+				t.Errorf("bfloat16 comes out as %s and %s", halfQ.DType(), halfK.DType())
 			}
-			return []*Node{q, k}
-		}, inputs...)[0]
+			exact, _ := block.EncodeQK(ConvertDType(half, dtypes.Float32), in[0], at, -3)
+			q, k := block.EncodeQK(in[0], MulScalar(in[0], 0.5), at, 1)
+			return []*Node{q, k, ConvertDType(halfQ, dtypes.Float32), exact}
+		}, append([]any{tokens}, indices...)...)
+		gomlxtest.Near(t, "bfloat16", out[2], out[3], 1.0/256) // half a unit of the last of 8 bits
+		return out[0], out[1]
 	}
-	all, some := turned(c, nil), turned(c, indices)
-	for i, index := range indices {
-		row := int(index) * c.Width
-		gomlxtest.Near(t, "places by index", some[i*c.Width:(i+1)*c.Width], all[row:row+c.Width], 1e-6)
+	q, k := turned(c, alike(1, c.Tokens()))
+	for _, indices := range [][][]int64{{{15, 0, 3, 3, 7}}, {{15, 0, 3, 3, 7}, {1, 2, 14, 0, 9}}} { // for each image
+		var at any = indices
+		if len(indices) == 1 {
+			at = indices[0]
+		}
+		someQ, someK := turned(c, alike(len(indices), 5), at)
+		for i, index := range slices.Concat(indices...) {
+			to, from := i*c.Width, int(index)*c.Width
+			gomlxtest.Near(t, "queries by index", someQ[to:to+c.Width], q[from:from+c.Width], 1e-6)
+			gomlxtest.Near(t, "keys by index", someK[to:to+c.Width], k[from:from+c.Width], 1e-6)
+		}
 	}
 	c.Registers = 2
-	with, still := turned(c, nil), gomlxtest.Values(t, alike(1))
+	with, _ := turned(c, alike(1, c.Tokens()))
+	still := gomlxtest.Values(t, alike(1, 1))
 	for register := range c.Registers {
 		if at := (1 + register) * c.Width; !slices.Equal(with[at:at+c.Width], still) {
 			t.Errorf("register %d turns", register)
 		}
 	}
 	gomlxtest.NearAbs(t, "tokens beside registers",
-		slices.Concat(with[:c.Width], with[(1+c.Registers)*c.Width:]), all, 0)
+		slices.Concat(with[:c.Width], with[(1+c.Registers)*c.Width:]), q, 0)
 }
 
 func (l laws) bias(t *testing.T) {

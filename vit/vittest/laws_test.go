@@ -68,7 +68,7 @@ func (f flips) EncodeQK(q, k, positionIndices *Node, _ int) (*Node, *Node) {
 	if positionIndices != nil {
 		at = Gather(at, InsertAxes(positionIndices, -1))
 	}
-	at = ConvertDType(Reshape(at, 1, -1, 1, 1), q.DType())
+	at = ConvertDType(Reshape(at, -1, q.Shape().Dim(1), 1, 1), q.DType()) // [batch or 1, tokens, 1, 1]
 	return Mul(q, at), Mul(k, at)
 }
 
