@@ -63,17 +63,12 @@ func (c Config) hostFeatures() [][]float64 {
 	}
 	sphere := lattice.Sphere()
 	features := func(z complex128) []float64 {
+		f := realParts(lattice.Eval(z))
 		if c.compression == compressSphere {
 			point, prime := sphere.At(z)
-			point, prime = weierstrass.Dilated(point, c.alphaScale), weierstrass.Dilated(prime, c.alphaScale)
-			return append(point[:], prime[:]...)
+			f = append(point[:], prime[:]...)
 		}
-		p, pPrime := lattice.Eval(z)
-		parts := []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
-		for i, f := range parts {
-			parts[i] = math.Tanh(c.alphaScale * f)
-		}
-		return parts
+		return c.compression.host(f, c.alphaScale)
 	}
 	rows := make([][]float64, c.rows*c.cols)
 	x, y := c.patches()
@@ -89,6 +84,21 @@ func (c Config) hostFeatures() [][]float64 {
 		factor *= c.scaleRatio
 	}
 	return rows
+}
+
+// host compresses Re ℘, Im ℘, Re ℘′ and Im ℘′, or S(w) and S(w′), in place.
+func (c compression) host(f []float64, alphaScale float64) []float64 {
+	if c == compressSphere {
+		for _, point := range [][]float64{f[:3], f[3:]} {
+			dilated := weierstrass.Dilated([3]float64(point), alphaScale)
+			copy(point, dilated[:])
+		}
+		return f
+	}
+	for i := range f {
+		f[i] = math.Tanh(alphaScale * f[i])
+	}
+	return f
 }
 
 // closestRows returns the two rows at the least distance. Rows are compared in the order of their projection on one

@@ -3,36 +3,61 @@
 package wepe
 
 import (
+	"math"
+
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// lookUp is the graph's form of Table.P, mathematics.md (7.1) and (7.3): ℘ and ℘′ from the nodes of a table,
-// [resolution, resolution, 4], at positions x, y in periods from the nearest lattice point, in [-½, ½]. The points are
+// lookUpPatches returns ℘ and ℘′ of the patches out of the stored table, mathematics.md (7.1) and (7.3). The points are
 // known while the graph is built, so that the principal parts are float64, of which float32 would lose digits where
 // they dominate.
-func lookUp(values *Node, key tableKey, x, y []float64) (p, pPrime ComplexNode) {
-	g, dtype := values.Graph(), values.DType()
-	tx, ty := make([]float64, len(x)), make([]float64, len(y))
+func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
+	key, nodes := e.mustOpenTable(g) // [resolution, resolution, 4]
+	perU, perV := key.periods()
+	extU, extV := key.extents()
+	last := float64(key.Resolution - 1)
+	var x, y []float64 // in nodes
 	poles := make([][]float64, 4)
-	for i := range x {
-		var dx, dy [2]float64
-		tx[i], dx = cellOffsets(x[i])
-		ty[i], dy = cellOffsets(y[i])
-		q, qPrime := key.principalParts(dx, dy)
-		for j, f := range []float64{real(q), imag(q), real(qPrime), imag(qPrime)} {
+	u, v := e.config.centres()
+	for i := range u {
+		tx, dx := cellOffsets(u[i]*perU - math.Round(u[i]*perU))
+		ty, dy := cellOffsets(v[i]*perV - math.Round(v[i]*perV))
+		x, y = append(x, tx*last/extU), append(y, ty*last/extV)
+		for j, f := range realParts(key.principalParts(dx, dy)) {
 			poles[j] = append(poles[j], f)
 		}
 	}
-	u, v := key.extents()
-	last := float64(key.Resolution - 1)
-	for i := range x {
-		tx[i], ty[i] = tx[i]*last/u, ty[i]*last/v
-	}
-	f := bilinear(values, tx, ty) // [len(x), 4]
-	part := func(i int) *Node { return Add(channel(f, i), ConstAsDType(g, dtype, poles[i])) }
+	f := bilinear(nodes, x, y) // [len(x), 4]
+	part := func(i int) *Node { return Add(channel(f, i), ConstAsDType(g, nodes.DType(), poles[i])) }
 	return ComplexNode{part(0), part(1)}, ComplexNode{part(2), part(3)}
+}
+
+// lookUpSphere returns the features of the patches out of the stored table.
+func (e *Encoder) lookUpSphere(g *Graph) *Node {
+	key, nodes := e.mustOpenTable(g) // [resolution, resolution, 6]
+	x, y := e.config.patches()
+	place := func(periods []float64) []float64 {
+		periods = e.scaled(periods)
+		for i, x := range periods {
+			periods[i] = (x - math.Floor(x)) * float64(key.Resolution-1)
+		}
+		return periods
+	}
+	f := bilinear(nodes, place(x), place(y)) // [views·n, 6]
+
+	// weierstrass.Dilated.
+	s := e.config.mode.alphaScale(e.alphaScale.NodeValue(g))
+	var parts []*Node
+	for i := 0; i < e.config.numFeatures()/e.config.views(); i += 3 {
+		height := channel(f, i+2)
+		top, bottom := Mul(Square(s), AddScalar(height, 1)), OneMinus(height)
+		sum := Add(top, bottom)
+		parts = append(parts, Div(MulScalar(Mul(s, channel(f, i)), 2), sum),
+			Div(MulScalar(Mul(s, channel(f, i+1)), 2), sum), Div(Sub(top, bottom), sum))
+	}
+	return e.sideBySide(Stack(parts, -1))
 }
 
 // bilinear interpolates a table [rows, cols, channels] at columns x and rows y, counted in nodes, up to its borders:

@@ -57,11 +57,11 @@ func TestTable_in_release_mode_is_the_exact_form_and_a_raw_one_is_that_of_the_ho
 	gomlxtest.Near(t, "release", features(release, ofTable(deflatedTable, 256)), features(release,
 		kv{paramEvaluation: evaluateExact}),
 		1e-6)
-	table := mustTable(t, tableKey{Mode: paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
+	at := tableAt(t, tableKey{Mode: paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
 		SpanU: defaultSpan, SpanV: defaultSpan, Resolution: 33, Kind: rawTable})
 	var want []float64
 	for k := range 5 * 7 {
-		p, pPrime := table.p(grid{rows: 5, cols: 7}.centre(k))
+		p, pPrime := at(grid{rows: 5, cols: 7}.centre(k))
 		for _, f := range []float64{real(p), imag(p), real(pPrime), imag(pPrime)} {
 			want = append(want, math.Tanh(defaultAlphaScale*f))
 		}

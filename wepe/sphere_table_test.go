@@ -19,14 +19,7 @@ func TestTable_of_the_sphere_errs_by_its_law(t *testing.T) {
 		for _, resolution := range []int{33, 129, 512} {
 			key := tableKey{Mode: paper, Omega1: 2.6, Omega3p: omega3p, SpanU: 1, SpanV: 1, Resolution: resolution,
 				Kind: sphereTable}
-			table, err := newTable(key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			at, err := key.sphere()
-			if err != nil {
-				t.Fatal(err)
-			}
+			at, lookedUp := gomlxtest.Must(key.exact())(t), gomlxtest.Must(key.lookedUp())(t)
 			const step = 1e-3
 			curvature := 0.0 // |f_xx| + |f_yy| of the worst part, by periods
 			for i := range 64 {
@@ -44,8 +37,7 @@ func TestTable_of_the_sphere_errs_by_its_law(t *testing.T) {
 			random, worst := rand.New(rand.NewPCG(1, 2)), 0.0
 			for range 4000 {
 				x, y := 4*random.Float64()-2, 4*random.Float64()-2
-				last := float64(resolution - 1)
-				for c, got := range table.at((x-math.Floor(x))*last, (y-math.Floor(y))*last) {
+				for c, got := range lookedUp(x-math.Floor(x), y-math.Floor(y)) {
 					worst = max(worst, math.Abs(got-at(x, y)[c]))
 				}
 			}

@@ -101,7 +101,7 @@ func (e *Encoder) BuildTable() error {
 	if err != nil {
 		return err
 	}
-	table, err := newTable(key)
+	nodes, err := key.values()
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (e *Encoder) BuildTable() error {
 		value *tensors.Tensor
 	}{
 		{nameTableKey, tensors.FromValue(key.encode())},
-		{nameTableValues, filled(e.config.dtype, table.Values, key.Resolution, key.Resolution, key.channels())},
+		{nameTableValues, filled(e.config.dtype, nodes, key.Resolution, key.Resolution, key.channels())},
 	} {
 		v := scope.GetVariable(part.name)
 		if v != nil {
@@ -207,21 +207,13 @@ func (e *Encoder) openTable() {
 	}
 }
 
-// lookUpPatches returns ℘ and ℘′ of the patches out of the stored table.
-func (e *Encoder) lookUpPatches(g *Graph) (p, pPrime ComplexNode) {
+// mustOpenTable returns the key and the nodes of the stored table, and panics where checkTable refuses it.
+func (e *Encoder) mustOpenTable(g *Graph) (key tableKey, nodes *Node) {
 	key, err := e.checkTable()
 	if err != nil {
 		exceptions.Panicf("%v", err)
 	}
-	perU, perV := key.periods()
-	var x, y []float64
-	centresU, centresV := e.config.centres()
-	for k, u := range centresU {
-		v := centresV[k]
-		x, y = append(x, u*perU-math.Round(u*perU)), append(y, v*perV-math.Round(v*perV))
-	}
-	nodes := e.scope.At(scopeTable).GetVariable(nameTableValues).NodeValue(g) // [resolution, resolution, 4]
-	return lookUp(nodes, key, x, y)
+	return key, e.scope.At(scopeTable).GetVariable(nameTableValues).NodeValue(g)
 }
 
 // filled returns a tensor with the given elements.

@@ -22,6 +22,10 @@ const (
 	// rawTable holds ℘ and ℘′ themselves, as the paper does, with the constant of the truncated sum (LatticeSum.CLarge)
 	// at a node that is a pole.
 	rawTable tableKind = "raw"
+
+	// sphereTable holds S(w) and S(w′) over the whole cell, 6 numbers a node. They are smooth everywhere, so that nothing
+	// is taken off, and any part of any multiple of the cell can be looked up. α_scale acts on what is looked up.
+	sphereTable tableKind = "sphere"
 )
 
 // maxTableResolution bounds a table to 268 MB in float32, on the sphere to 403 MB.
@@ -73,6 +77,14 @@ func (k tableKey) extents() (u, v float64) {
 	return min(u, 1), min(v, 1)
 }
 
+// channels is how many numbers a node has.
+func (k tableKey) channels() int {
+	if k.Kind == sphereTable {
+		return 6
+	}
+	return 4
+}
+
 // poles returns the lattice points, in periods, whose principal parts the nodes lack, (7.2): those corners of the cell
 // that are the nearest lattice point of some part of the table.
 func (k tableKey) poles() (poles [][2]int) {
@@ -102,111 +114,126 @@ func (k tableKey) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
 	return p, pPrime
 }
 
-// lookUpTable has ℘ and ℘′ at the nodes of the rectangle that a patch grid spans, or of one cell of the lattice where
-// it spans more, mathematics.md section 7. Build it with newTable.
-type lookUpTable struct {
-	Key tableKey
-
-	// Values are Re ℘, Im ℘, Re ℘′, Im ℘′ at the nodes, less what Key.Kind says: [resolution, resolution, 4], v slowest
-	// as in a patch grid, the first and last node on the borders of the rectangle. Of kind sphereTable there are 6, see
-	// there.
-	Values []float64
-}
-
-// functions returns what gives the nodes of a table, and ℘ and ℘′ themselves, at points in periods.
-func (k tableKey) functions() (node, exact func(x, y float64) (p, pPrime complex128), err error) {
-	if err := k.validate(); err != nil {
-		return nil, nil, err
-	}
-	lattice, err := weierstrass.NewLattice(k.halfPeriods())
-	if err != nil {
-		return nil, nil, fmt.Errorf("wepe: table: %w", err)
-	}
-	exact = func(x, y float64) (p, pPrime complex128) {
-		return lattice.Eval(complex(x*2*lattice.Omega1(), y*2*lattice.Omega3p()))
-	}
-	if k.Kind == deflatedTable {
-		return deflatedNode(lattice, k), exact, nil
-	}
-	return rawNode(exact), exact, nil
-}
-
-// newTable evaluates ℘ and ℘′ at every node in float64.
-func newTable(key tableKey) (*lookUpTable, error) {
-	node, err := key.node()
+// values returns the nodes of the rectangle that a patch grid spans, or of one cell of the lattice where it spans more,
+// mathematics.md section 7: [resolution, resolution, channels], v slowest as in a patch grid, the first and last node
+// on the borders of the rectangle.
+func (k tableKey) values() ([]float64, error) {
+	node, err := k.node()
 	if err != nil {
 		return nil, err
 	}
-	t := &lookUpTable{Key: key, Values: make([]float64, 0, key.Resolution*key.Resolution*key.channels())}
-	u, v := key.extents()
-	last := float64(key.Resolution - 1)
-	for row := range key.Resolution {
-		for col := range key.Resolution {
-			t.Values = append(t.Values, node(u*float64(col)/last, v*float64(row)/last)...)
+	values := make([]float64, 0, k.Resolution*k.Resolution*k.channels())
+	u, v := k.extents()
+	last := float64(k.Resolution - 1)
+	for row := range k.Resolution {
+		for col := range k.Resolution {
+			values = append(values, node(u*float64(col)/last, v*float64(row)/last)...)
 		}
 	}
-	return t, nil
+	return values, nil
 }
 
-// node returns what gives the numbers of a node at a point in periods.
-func (k tableKey) node() (func(x, y float64) []float64, error) {
+// periodic is a function of a position in periods, with a number for each channel.
+type periodic func(x, y float64) []float64
+
+// exact returns what a table stands for: Re ℘, Im ℘, Re ℘′ and Im ℘′, or S(w) and S(w′).
+func (k tableKey) exact() (periodic, error) {
+	lattice, err := k.lattice()
+	if err != nil {
+		return nil, err
+	}
+	at := func(x, y float64) complex128 { return complex(x*2*lattice.Omega1(), y*2*lattice.Omega3p()) }
 	if k.Kind == sphereTable {
-		return k.sphere()
+		sphere := lattice.Sphere()
+		return func(x, y float64) []float64 {
+			point, prime := sphere.At(at(x, y))
+			return append(point[:], prime[:]...)
+		}, nil
 	}
-	node, _, err := k.functions()
-	if err != nil {
+	return func(x, y float64) []float64 { return realParts(lattice.Eval(at(x, y))) }, nil
+}
+
+func (k tableKey) lattice() (weierstrass.Lattice, error) {
+	if err := k.validate(); err != nil {
+		return weierstrass.Lattice{}, err
+	}
+	return weierstrass.NewLattice(k.halfPeriods())
+}
+
+func realParts(p, pPrime complex128) []float64 {
+	return []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
+}
+
+// node returns what a node holds.
+func (k tableKey) node() (periodic, error) {
+	exact, err := k.exact()
+	switch {
+	case err != nil:
 		return nil, err
+	case k.Kind == deflatedTable:
+		return k.deflatedNode()
+	case k.Kind == rawTable:
+		large := complex(DefaultLatticeSum().CLarge, 0)
+		return func(x, y float64) []float64 {
+			f := exact(x, y)
+			if math.IsInf(f[0], 0) {
+				return realParts(large, large)
+			}
+			return f
+		}, nil
 	}
-	return func(x, y float64) []float64 {
-		p, pPrime := node(x, y)
-		return []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
-	}, nil
+	return exact, nil
 }
 
-// fit returns the key of a table with as many nodes as its features need to err by the tolerance at most, no fewer than
-// k has, and what that error is. A raw table has the nodes that it was given.
-func (k tableKey) fit(alphaScale, tolerance float64) (fitted tableKey, worst float64, err error) {
-	for {
-		if worst, err = k.errorOf(alphaScale); err != nil || worst <= tolerance || k.Kind == rawTable {
-			return k, worst, err
-		}
-		if k.Resolution == maxTableResolution {
-			a, b := k.halfPeriods()
-			return k, worst, fmt.Errorf("wepe: %s = %g: on half-periods %g and %gi features out of a table of %d nodes a "+
-				"side err by %.2g: evaluate exactly (%s = %q) or allow more", paramTableError, tolerance, a, b, k.Resolution,
-				worst, paramEvaluation, evaluateExact)
-		}
-		factor := max(1.05*math.Sqrt(worst/tolerance), 1.1) // the error is of second order
-		k.Resolution = min(1+int(math.Ceil(factor*float64(k.Resolution-1))), maxTableResolution)
-	}
-}
-
-// rawNode evaluates nodes of a raw table at points in periods.
-func rawNode(exact func(x, y float64) (p, pPrime complex128)) func(x, y float64) (p, pPrime complex128) {
-	large := complex(DefaultLatticeSum().CLarge, 0)
-	return func(x, y float64) (p, pPrime complex128) {
-		if p, pPrime = exact(x, y); cmplx.IsInf(p) {
-			return large, large
-		}
-		return p, pPrime
-	}
-}
-
-// deflatedNode evaluates nodes of a deflated table at points in periods, (7.2).
-func deflatedNode(lattice weierstrass.Lattice, key tableKey) func(x, y float64) (p, pPrime complex128) {
+// deflatedNode is ℘ and ℘′ less the principal parts of poles, (7.2).
+func (k tableKey) deflatedNode() (periodic, error) {
+	lattice, err := k.lattice()
 	regular := newRegularPart(lattice)
-	return func(x, y float64) (p, pPrime complex128) {
-		nearest := [2]float64{math.Ceil(x - 0.5), math.Ceil(y - 0.5)} // one of key.poles()
-		p, pPrime = regular.at(complex((x-nearest[0])*2*lattice.Omega1(), (y-nearest[1])*2*lattice.Omega3p()))
-		for _, pole := range key.poles() {
+	return func(x, y float64) []float64 {
+		nearest := [2]float64{math.Ceil(x - 0.5), math.Ceil(y - 0.5)} // one of k.poles()
+		p, pPrime := regular.at(complex((x-nearest[0])*2*lattice.Omega1(), (y-nearest[1])*2*lattice.Omega3p()))
+		for _, pole := range k.poles() {
 			m, n := float64(pole[0]), float64(pole[1])
 			if nearest != [2]float64{m, n} {
 				q, qPrime := principalPartAt(complex((x-m)*2*lattice.Omega1(), (y-n)*2*lattice.Omega3p()), 0)
 				p, pPrime = p-q, pPrime-qPrime
 			}
 		}
-		return p, pPrime
+		return realParts(p, pPrime)
+	}, err
+}
+
+// lookedUp returns what the graph looks up, for positions in the rectangle of the table. Nodes are computed as they are
+// asked for.
+func (k tableKey) lookedUp() (periodic, error) {
+	node, err := k.node()
+	if err != nil {
+		return nil, err
 	}
+	u, v := k.extents()
+	last := float64(k.Resolution - 1)
+	nodes := make(map[[2]int][]float64)
+	at := func(col, row int) []float64 {
+		key := [2]int{col, row}
+		if nodes[key] == nil {
+			nodes[key] = node(u*float64(col)/last, v*float64(row)/last)
+		}
+		return nodes[key]
+	}
+	return func(x, y float64) []float64 {
+		col, s := nodeBefore(x/u*last, k.Resolution)
+		row, t := nodeBefore(y/v*last, k.Resolution)
+		f := make([]float64, k.channels())
+		for i := range f {
+			f[i] = (1-t)*((1-s)*at(col, row)[i]+s*at(col+1, row)[i]) + t*((1-s)*at(col, row+1)[i]+s*at(col+1, row+1)[i])
+		}
+		if k.Kind != sphereTable {
+			for i, pole := range realParts(k.principalParts([2]float64{x, x - 1}, [2]float64{y, y - 1})) {
+				f[i] += pole
+			}
+		}
+		return f
+	}, nil
 }
 
 // cellOffsets takes x, in periods from its nearest lattice point, to its place t in the cell [0, 1] and to its

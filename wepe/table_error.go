@@ -4,10 +4,9 @@ package wepe
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
-
-	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
 // errorOf returns how far features out of the table of this key are from the exact ones: the largest difference that is
@@ -53,67 +52,22 @@ func (k tableKey) errorOf(alphaScale float64) (worst float64, err error) {
 
 // off returns the error of a feature at a position in periods.
 func (k tableKey) off(alphaScale float64) (func(x, y float64) float64, error) {
-	nodeAt, err := k.node()
+	lookedUp, err := k.lookedUp()
 	if err != nil {
 		return nil, err
 	}
-	u, v := k.extents()
-	last := float64(k.Resolution - 1)
-	nodes := make(map[[2]int][]float64)
-	node := func(col, row int) []float64 {
-		at := [2]int{col, row}
-		if nodes[at] == nil {
-			nodes[at] = nodeAt(u*float64(col)/last, v*float64(row)/last)
-		}
-		return nodes[at]
-	}
-	interpolated := func(x, y float64) []float64 {
-		col, s := nodeBefore(x/u*last, k.Resolution)
-		row, t := nodeBefore(y/v*last, k.Resolution)
-		f := make([]float64, k.channels())
-		for i := range f {
-			f[i] = (1-t)*((1-s)*node(col, row)[i]+s*node(col+1, row)[i]) + t*((1-s)*node(col, row+1)[i]+s*node(col+1, row+1)[i])
-		}
-		return f
-	}
-	features, exact, err := k.compressed(alphaScale)
-	if err != nil {
-		return nil, err
+	exact, err := k.exact()
+	compressed := compressTanh.host
+	if k.Kind == sphereTable {
+		compressed = compressSphere.host
 	}
 	return func(x, y float64) (worst float64) {
-		want := exact(x, y)
-		for i, f := range features(x, y, interpolated(x, y)) {
+		want := compressed(exact(x, y), alphaScale)
+		for i, f := range compressed(lookedUp(x, y), alphaScale) {
 			worst = max(worst, math.Abs(f-want[i]))
 		}
 		return worst
-	}, nil
-}
-
-// compressed returns what makes features of what is interpolated at a position, and the exact features.
-func (k tableKey) compressed(alphaScale float64) (features func(x, y float64, f []float64) []float64,
-	exact func(x, y float64) []float64, err error) {
-	if k.Kind == sphereTable {
-		at, err := k.sphere()
-		features = func(_, _ float64, f []float64) []float64 {
-			point := weierstrass.Dilated([3]float64(f), alphaScale)
-			prime := weierstrass.Dilated([3]float64(f[3:]), alphaScale)
-			return append(point[:], prime[:]...)
-		}
-		return features, func(x, y float64) []float64 { return features(x, y, at(x, y)) }, err
-	}
-	_, functions, err := k.functions()
-	tanh := func(p, pPrime complex128) []float64 {
-		f := []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
-		for i := range f {
-			f[i] = math.Tanh(alphaScale * f[i])
-		}
-		return f
-	}
-	features = func(x, y float64, f []float64) []float64 {
-		p, pPrime := k.principalParts([2]float64{x, x - 1}, [2]float64{y, y - 1})
-		return tanh(complex(f[0], f[1])+p, complex(f[2], f[3])+pPrime)
-	}
-	return features, func(x, y float64) []float64 { return tanh(functions(x, y)) }, err
+	}, err
 }
 
 // suspects are positions in periods from which errorOf starts.
@@ -145,4 +99,22 @@ func (k tableKey) suspects() (at [][2]float64) {
 		}
 	}
 	return at
+}
+
+// fit returns the key of a table with as many nodes as its features need to err by the tolerance at most, no fewer than
+// k has, and what that error is. A raw table has the nodes that it was given.
+func (k tableKey) fit(alphaScale, tolerance float64) (fitted tableKey, worst float64, err error) {
+	for {
+		if worst, err = k.errorOf(alphaScale); err != nil || worst <= tolerance || k.Kind == rawTable {
+			return k, worst, err
+		}
+		if k.Resolution == maxTableResolution {
+			a, b := k.halfPeriods()
+			return k, worst, fmt.Errorf("wepe: %s = %g: on half-periods %g and %gi features out of a table of %d nodes a "+
+				"side err by %.2g: evaluate exactly (%s = %q) or allow more", paramTableError, tolerance, a, b, k.Resolution,
+				worst, paramEvaluation, evaluateExact)
+		}
+		factor := max(1.05*math.Sqrt(worst/tolerance), 1.1) // the error is of second order
+		k.Resolution = min(1+int(math.Ceil(factor*float64(k.Resolution-1))), maxTableResolution)
+	}
 }

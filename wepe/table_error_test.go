@@ -3,14 +3,17 @@
 package wepe
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -55,27 +58,33 @@ func TestTable_says_at_least_95_percent_of_its_worst_error(t *testing.T) {
 	}
 }
 
-// The error that the interpolation of the graph has is off's: at the middles of cells, by a table that is built.
-func TestTable_error_is_that_of_the_table_built(t *testing.T) {
-	key := tableKey{Mode: paper, Omega1: 2.6, Omega3p: 1.4, SpanU: 1, SpanV: 1, Resolution: 17, Kind: sphereTable}
-	table := mustTable(t, key)
-	off, err := key.off(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exact, err := key.sphere()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cell := range 16 {
-		x, y := (float64(cell)+0.5)/16, (float64(15-cell)+0.25)/16
-		want := 0.0
-		for i, f := range table.at(16*x, 16*y) {
-			want = max(want, math.Abs(f-exact(x, y)[i]))
+// What the graph looks up is what errors are measured of: between the nodes of a stored table, on the sphere and off
+// it.
+func TestTable_error_is_that_of_the_graph(t *testing.T) {
+	for _, form := range []kv{ofTable(deflatedTable, 17), {paramEvaluation: evaluateTable, paramCompression: "sphere",
+		paramAlphaScale: 1.0, paramTableResolution: 17, paramTableError: 2}} {
+		var e *Encoder
+		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			e = New(s, 5, 7, 2).with(form).FromScope().Done()
+			return []*Node{e.Features(g)}
+		}), float32(0))[0]
+		key := gomlxtest.Must(e.checkTable())(t)
+		lookedUp := gomlxtest.Must(key.lookedUp())(t)
+		scale := gomlxtest.Must(e.Scalars())(t)["alpha_scale"]
+		var want []float64
+		x, y := e.config.patches()
+		for i := range x {
+			f := lookedUp(x[i], y[i])
+			for k := 0; k < len(f); k++ {
+				if key.Kind == deflatedTable {
+					want = append(want, math.Tanh(scale*f[k]))
+				} else if k%3 == 0 {
+					point := weierstrass.Dilated([3]float64(f[k:]), scale)
+					want = append(want, point[:]...)
+				}
+			}
 		}
-		if got := off(x, y); !(math.Abs(got-want) <= 1e-12) {
-			t.Errorf("at (%g, %g): %g, want %g", x, y, got, want)
-		}
+		gomlxtest.Near(t, fmt.Sprint(form), got, want, 2e-6)
 	}
 }
 

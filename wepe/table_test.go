@@ -27,44 +27,31 @@ type tableErrors struct {
 	PAbsMedian float64 `json:"wp_abs_median"`
 }
 
-// at interpolates the nodes of a table bilinearly at column x and row y, counted in nodes: (7.1).
-func (t *lookUpTable) at(x, y float64) []float64 {
-	last, channels := t.Key.Resolution-1, t.Key.channels()
-	col, row := min(int(x), last-1), min(int(y), last-1)
-	s, u := x-float64(col), y-float64(row)
-	out := make([]float64, channels)
-	for c := range out {
-		node := func(row, col int) float64 { return t.Values[(row*(last+1)+col)*channels+c] }
-		out[c] = (1-u)*((1-s)*node(row, col)+s*node(row, col+1)) + u*((1-s)*node(row+1, col)+s*node(row+1, col+1))
-	}
-	return out
-}
-
-// p looks up ℘ and ℘′ at u, v in [0, 1], (7.1) and (7.3), as the graph's lookUp does.
-func (t *lookUpTable) p(u, v float64) (p, pPrime complex128) {
-	perU, perV := t.Key.periods()
-	tx, dx := cellOffsets(u*perU - math.Floor(u*perU+0.5))
-	ty, dy := cellOffsets(v*perV - math.Floor(v*perV+0.5))
-	extU, extV := t.Key.extents()
-	last := float64(t.Key.Resolution - 1)
-	f := t.at(min(tx/extU, 1)*last, min(ty/extV, 1)*last)
-	q, qPrime := t.Key.principalParts(dx, dy)
-	return complex(f[0], f[1]) + q, complex(f[2], f[3]) + qPrime
-}
-
-// errorsOf compares a table with the exact functions at the given points.
-func errorsOf(t *testing.T, table *lookUpTable, alphaScale float64, u, v []float64) (e tableErrors) {
+// tableAt returns ℘ and ℘′ out of a table at u, v in [0, 1].
+func tableAt(t testing.TB, key tableKey) func(u, v float64) (p, pPrime complex128) {
 	t.Helper()
-	a, b := table.Key.halfPeriods()
-	lattice, err := weierstrass.NewLattice(a, b)
+	lookedUp, err := key.lookedUp()
 	if err != nil {
 		t.Fatal(err)
 	}
-	abs := make([]float64, len(u))
+	perU, perV := key.periods()
+	return func(u, v float64) (p, pPrime complex128) {
+		f := lookedUp(u*perU-math.Floor(u*perU), v*perV-math.Floor(v*perV))
+		return complex(f[0], f[1]), complex(f[2], f[3])
+	}
+}
+
+// errorsOf compares a table with the exact functions at the given points.
+func errorsOf(t *testing.T, key tableKey, alphaScale float64, u, v []float64) (e tableErrors) {
+	t.Helper()
+	lattice, err := weierstrass.NewLattice(key.halfPeriods())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, abs := tableAt(t, key), make([]float64, len(u))
 	for i := range u {
-		p, pPrime := table.p(u[i], v[i])
-		want, wantPrime := lattice.Eval(complex(table.Key.SpanU*u[i]*2*table.Key.Omega1,
-			table.Key.SpanV*v[i]*2*table.Key.Omega3p))
+		p, pPrime := at(u[i], v[i])
+		want, wantPrime := lattice.Eval(complex(key.SpanU*u[i]*2*key.Omega1, key.SpanV*v[i]*2*key.Omega3p))
 		for _, f := range [][2]float64{{real(p), real(want)}, {imag(p), imag(want)}, {real(pPrime), real(wantPrime)},
 			{imag(pPrime), imag(wantPrime)}} {
 			d := math.Abs(math.Tanh(alphaScale*f[0]) - math.Tanh(alphaScale*f[1]))
@@ -90,43 +77,6 @@ func randomPoints(n int, margin float64) (u, v []float64) {
 		v = append(v, margin+(1-2*margin)*r.Float64())
 	}
 	return u, v
-}
-
-func mustTable(t testing.TB, key tableKey) *lookUpTable {
-	t.Helper()
-	table, err := newTable(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
-}
-
-// tableAround is newTable, for spans of a period or less, with no more nodes than the queries u, v may touch: all of a
-// million take a second.
-func tableAround(t testing.TB, key tableKey, u, v []float64) *lookUpTable {
-	t.Helper()
-	node, _, err := key.functions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := &lookUpTable{Key: key, Values: make([]float64, key.Resolution*key.Resolution*4)}
-	last := float64(key.Resolution - 1)
-	extU, extV := key.extents()
-	done := make(map[[2]int]bool)
-	for i := range u {
-		left, top := int(u[i]*last), int(v[i]*last)
-		for col := max(left-1, 0); col <= min(left+2, key.Resolution-1); col++ { // one more for the rounding
-			for row := max(top-1, 0); row <= min(top+2, key.Resolution-1); row++ {
-				if !done[[2]int{col, row}] {
-					done[[2]int{col, row}] = true
-					p, pPrime := node(extU*float64(col)/last, extV*float64(row)/last)
-					copy(table.Values[4*(row*key.Resolution+col):],
-						[]float64{real(p), imag(p), real(pPrime), imag(pPrime)})
-				}
-			}
-		}
-	}
-	return table
 }
 
 // The tables of lut.json that exist here: deflated by the origin for spans below half a period and by the four corners
@@ -158,7 +108,6 @@ func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 		}
 	}
 	fixtures.JSON(t, "weierstrass", "lut.json", &file)
-	tables := make(map[tableKey]*lookUpTable)
 	queried := make(map[string]tableErrors)
 	compared := 0
 	for _, row := range file.Rows {
@@ -197,15 +146,7 @@ func testTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.
 				x, y := grid{rows: size, cols: size}.centre(k)
 				u, v = append(u, x), append(v, y)
 			}
-			table := tables[key]
-			switch {
-			case row.R > 300:
-				table = tableAround(t, key, u, v)
-			case table == nil:
-				table = mustTable(t, key)
-				tables[key] = table
-			}
-			got = errorsOf(t, table, file.AlphaScale, u, v)
+			got = errorsOf(t, key, file.AlphaScale, u, v)
 			queried[name] = got
 		}
 		compared++
@@ -251,7 +192,7 @@ func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(
 		key := tableKey{Mode: paper, Omega1: weierstrass.OmegaSquare, Omega3p: c.omega3, SpanU: defaultSpan,
 			SpanV: defaultSpan, Resolution: 256, Kind: deflatedTable}
 		said, err := key.errorOf(defaultAlphaScale)
-		measured := errorsOf(t, tableAround(t, key, u, v), defaultAlphaScale, u, v).FMax
+		measured := errorsOf(t, key, defaultAlphaScale, u, v).FMax
 		if err != nil || said > 2*c.at256 || said < c.at256/2 || measured > 1.05*said || measured < 0.4*said {
 			t.Errorf("ω3′ = %g: 256 nodes err by %.3g at random points and say %.3g, %v, want about %.2g", c.omega3, measured,
 				said, err, c.at256)
@@ -263,7 +204,7 @@ func TestDeflated_table_knows_its_error_and_takes_the_nodes_it_needs_or_refuses(
 			}
 			continue
 		}
-		measured = errorsOf(t, tableAround(t, fitted, u, v), defaultAlphaScale, u, v).FMax
+		measured = errorsOf(t, fitted, defaultAlphaScale, u, v).FMax
 		if err != nil || fitted.Resolution > c.resolution || said > defaultTableError || measured > 1.05*said {
 			t.Errorf("ω3′ = %g: %d nodes err by %.3g and say %.3g, %v", c.omega3, fitted.Resolution, measured, said, err)
 		}
@@ -278,7 +219,7 @@ func TestTable_is_exact_at_its_nodes_for_every_span_and_mode(t *testing.T) {
 	} {
 		for _, kind := range []tableKind{deflatedTable, rawTable} {
 			key.Resolution, key.Kind = 11, kind
-			table := mustTable(t, key)
+			at := tableAt(t, key)
 			a, b := key.halfPeriods()
 			lattice, err := weierstrass.NewLattice(a, b)
 			if err != nil {
@@ -291,7 +232,7 @@ func TestTable_is_exact_at_its_nodes_for_every_span_and_mode(t *testing.T) {
 					x, y := extU*float64(col)/10, extV*float64(row)/10 // in periods
 					want, wantPrime := lattice.Eval(complex(x*2*a, y*2*b))
 					for cells := 0.0; x+cells <= perU; cells++ {
-						p, pPrime := table.p((x+cells)/perU, y/perV)
+						p, pPrime := at((x+cells)/perU, y/perV)
 						if cmplx.Abs(p-want) > 1e-11*(1+cmplx.Abs(want)) ||
 							cmplx.Abs(pPrime-wantPrime) > 1e-11*(1+cmplx.Abs(wantPrime)) {
 							t.Fatalf("%+v at node (%d, %d): %g, %g, want %g, %g", key, col, row, p, pPrime, want,
@@ -324,8 +265,8 @@ func TestTable_of_bad_parameters_is_an_error_that_names_them(t *testing.T) {
 	} {
 		key := good
 		c.change(&key)
-		if _, err := newTable(key); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("newTable(%+v): error %v, want one with %q", key, err, c.want)
+		if _, err := key.values(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want one with %q", key, err, c.want)
 		}
 	}
 }
