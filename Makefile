@@ -107,6 +107,10 @@ lint: ## the linter alone
 results: ## compute the tables of README.md and docs/results.md from the rows in docs/runs and from the code
 	go run ./tools/results docs/runs README.md docs/*.md docs/evidence/*.md
 
+.PHONY: docs
+docs: ## build the documents as a site, site/index.html
+	tools/scripts/docs
+
 .PHONY: xla
 xla: ## install XLA for CPUs (the pinned PJRT plugin) into ~/.local/lib/go-xla
 	@tools/scripts/xla
