@@ -37,7 +37,7 @@ type Model struct {
 	Path  string // whatever finetune.Open opens
 	Start bool   // as it was before training, of a run from scratch
 
-	Import checkpoints.ImportOptions // what its files lack: Grid, AssumeSquare, Heads
+	Import checkpoints.ImportOptions // what its files lack: Grid, AssumeSquare, Architecture
 }
 
 // Comparison is what is compared. Zero numbers mean the defaults beside them.

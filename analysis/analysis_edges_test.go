@@ -5,7 +5,6 @@ package analysis
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -288,20 +287,14 @@ func TestWhatFilesLeaveOpenIsSaidWithTheModel(t *testing.T) {
 }
 
 func testWhatFilesLeaveOpenIsSaidWithTheModel(t *testing.T) {
-	timm := Model{Name: "timm", Path: filepath.Join(fixtures.Dir(t, "timm_vit"), "model.safetensors")}
-	var meta struct {
-		Config struct {
-			Heads int `json:"num_heads"`
-		}
-	}
-	fixtures.JSON(t, "timm_vit", "meta.json", &meta)
+	google := Model{Name: "google", Path: fixtures.Dir(t, "jax_vit_npz")}
 	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
-	if _, err := comparison.open(timm); err == nil || !strings.Contains(err.Error(), "does not say") {
-		t.Errorf("a grid and heads that no file says: %v", err)
+	if _, err := comparison.open(google); err == nil || !strings.Contains(err.Error(), "does not say") {
+		t.Errorf("a grid that no file says: %v", err)
 	}
-	timm.Import = checkpoints.ImportOptions{AssumeSquare: true, Heads: meta.Config.Heads}
+	google.Import = checkpoints.ImportOptions{AssumeSquare: true}
 	for _, figure := range []string{"resolution", "entropy"} {
-		if rows := rowsOf(asked(t, figure, testImages(2), timm), figure, "timm"); len(rows) == 0 ||
+		if rows := rowsOf(asked(t, figure, testImages(2), google), figure, "google"); len(rows) == 0 ||
 			figure == "entropy" && rows[0].Measure == "" {
 			t.Errorf("%s: %+v", figure, rows)
 		}

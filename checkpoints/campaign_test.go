@@ -29,8 +29,8 @@ func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
 		Classes: 2 + rng.IntN(11), Epsilon: 1e-6, Position: "learned",
 		Pool: []string{vit.PoolClass, vit.PoolMean}[rng.IntN(2)]}.WithDefaults()
 	m := &Imported{Config: c, Variables: map[string]*tensors.Tensor{}}
-	for _, v := range (naming{format: FormatUnfolded}).variables(c) {
-		shape := v.shape(c)
+	for _, v := range (naming{&unfolded, ""}).variables(c) {
+		shape := v.dims(c)
 		size := 1
 		for _, dim := range shape {
 			size *= dim
@@ -158,8 +158,11 @@ func TestNothingLeaksFromWhatIsOpenedRefusedAndClosed(t *testing.T) {
 	rewrite(t, filepath.Join(damaged, variablesName), func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
 	var files []string
 	for _, n := range []naming{hf, timm, jax} {
-		file := put(t, n, made(n, smallViT), hfConfig())
-		cut := put(t, n, made(n, smallViT), hfConfig())
+		config := hfConfig()
+		if n.format != FormatHF {
+			config = configOf(n, smallViT)
+		}
+		file, cut := put(t, n, made(n, smallViT), config), put(t, n, made(n, smallViT), config)
 		rewrite(t, cut, func(raw []byte) []byte { return raw[:len(raw)-7] })
 		files = append(files, file, cut)
 	}
@@ -174,7 +177,7 @@ func TestNothingLeaksFromWhatIsOpenedRefusedAndClosed(t *testing.T) {
 		}
 		refused := 0
 		for _, file := range files {
-			_, err := Import(file, ImportOptions{Grid: smallGrid, Heads: 7})
+			_, err := Import(file, ImportOptions{Grid: smallGrid})
 			_, also := Inspect(file)
 			if err != nil && also != nil {
 				refused++

@@ -311,10 +311,10 @@ func dinoLike() map[string]vit.Config {
 		"wepe, registers": func(c *vit.Config) { c.LayerScale, c.Registers, c.Position = 0.1, 2, "wepe" },
 		"no qkv bias":     func(c *vit.Config) { c.QKVBias = vit.QKVBiasNone },
 		"dinov3": func(c *vit.Config) {
-			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = dinoPosition, vit.QKVBiasNoKey, 1e-5, 4, 1e-5
+			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = "rope-dinov3", vit.QKVBiasNoKey, 1e-5, 4, 1e-5
 		},
 		"dinov3 plus": func(c *vit.Config) {
-			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = dinoPosition, vit.QKVBiasNone, 1e-5, 1, 1e-5
+			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = "rope-dinov3", vit.QKVBiasNone, 1e-5, 1, 1e-5
 			c.SwiGLU = true
 		},
 	} {
@@ -334,8 +334,8 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 	for name, c := range dinoLike() {
 		for _, format := range fileFormats {
 			c := c
-			if namingFor(format, c).family == familyDINOv2 {
-				c.Pool = vit.PoolClassMean
+			if format == FormatHF && c.LayerScale > 0 && c.Position != "rope-dinov3" { // transformers' Dinov2
+				c.Pool, c.ImageCols, c.MLPDim = vit.PoolClassMean, c.ImageRows, when(c.SwiGLU, c.Width*2)+when(!c.SwiGLU, c.Width)
 			}
 			store := stirred(t, c, map[string]any{vit.ParamRopeTheta: 50.0})
 			images := Noise(c, 2, 5)
@@ -429,11 +429,11 @@ func testAnUnknownOptionIsRefusedByName(t *testing.T) {
 	for _, c := range []struct{ set, key, value, want string }{
 		{"dinov2_tiny", "qk_norm", "true", "qk_norm = true is an option that this version does not know"},
 		{"dinov3_vit_tiny", "use_talking_heads", "1", "use_talking_heads = 1 is an option"},
-		{"dinov2_tiny", "mlp_ratio", "17.5", "mlp_ratio is 17.5, want what gives the"},
-		{"dinov2_tiny", "use_swiglu_ffn", "true", "use_swiglu_ffn is true, want false"},
-		{"dinov2_reg_tiny", "num_register_tokens", "7", "num_register_tokens is 7, want"},
-		{"dinov2_reg_tiny", "model_type", `"vit"`, `model_type is "vit", want "dinov2"`},
-		{"dinov3_vit_tiny", "key_bias", "true", "key_bias is true, want false"},
+		{"dinov2_tiny", "mlp_ratio", "17.5", "mlp.fc1.bias ["},
+		{"dinov2_tiny", "use_swiglu_ffn", "true", "that it lacks: dinov2.encoder.layer.0.mlp.weights_in.bias"},
+		{"dinov2_reg_tiny", "num_register_tokens", "7", "register_tokens [1 "},
+		{"dinov2_reg_tiny", "model_type", `"vit"`, "no patch projection by the name of hf ViTForImageClassification"},
+		{"dinov3_vit_tiny", "key_bias", "true", "that it lacks: layer.0.attention.k_proj.bias"},
 		{"dinov3_vit_tiny", "hidden_act", `"relu"`, `hidden_act is "relu", want "gelu"`},
 		{"dinov3_vit_tiny_swiglu", "rope_theta", `"x"`, `rope_theta is "x", want a number`},
 	} {

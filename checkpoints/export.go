@@ -40,8 +40,8 @@ type ExportOptions struct {
 
 // Export writes the model below a scope to a new directory, for people who have other software:
 //
-//	hf        model.safetensors   Hugging Face's ViTForImageClassification, or that of Dinov2, or DINOv3ViTModel
-//	timm      model.safetensors   timm's VisionTransformer or Eva
+//	hf        model.safetensors   transformers' ViTForImageClassification, or that of DeiT, BEiT, Dinov2, CLIP, Siglip
+//	timm      model.safetensors   timm's VisionTransformer, VisionTransformerDistilled, Eva or Beit
 //	jax       model.npz           Google's vision_transformer
 //	onnx      model.onnx          ONNX Runtime: pixel_values [Batch, channels, rows, cols] -> logits [Batch, classes]
 //	unfolded  model.safetensors   this library: the encoding stays what it is, docs/models.md lists the names
@@ -54,8 +54,8 @@ type ExportOptions struct {
 //	})
 //
 // For hf, timm and jax the position encoding is folded into a table on the way ([vit.Config.Fold]), so that the file is
-// an ordinary ViT; encodings that act in the attention have no such table and are refused, but that of DINOv3, as is
-// whatever else the format has no place for. ONNX takes every model; it needs the build tag onnx, and its file is kept
+// an ordinary ViT; encodings that act in the attention have no such table and are refused where the format has not the
+// same one, as is whatever else it has no place for. ONNX takes every model; it needs the build tag onnx, and its file is kept
 // only if its logits on random images are those of the backend.
 //
 // The directory must not exist, or be empty. It gets its name when all in it is written and synced: on an error there
@@ -82,7 +82,8 @@ type export struct {
 	config  vit.Config // of what is written
 	encoded string     // the position encoding before it was folded
 	dtype   dtypes.DType
-	naming  naming
+	as      *foreign       // the model in the format; of ours for unfolded and ONNX
+	fields  map[string]any // of its config.json
 	report  []string
 
 	mergeClass bool // the position of the class token goes into the class token
@@ -99,30 +100,72 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 		return nil, err
 	}
 	e := &export{ExportOptions: o, backend: backend, store: scope.Store(), scope: scope.Scope(), config: c,
-		encoded: c.Position, naming: namingFor(o.Format, c)}
+		encoded: c.Position}
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	encoding := c.Encoding()
-	switch {
-	case o.Format == FormatUnfolded, o.Format == FormatONNX && !encoding.Folds(), e.naming.family == familyDINOv3:
+	encoding, folded := c.Encoding(), c.Encoding().Folded()
+	if o.Format == FormatUnfolded || o.Format == FormatONNX {
+		e.as = &foreign{family: &unfolded}
+	}
+	if o.Format == FormatUnfolded || o.Format == FormatONNX && !encoding.Folds() {
 		return e, nil
-	case !encoding.Folds():
-		return nil, errors.Errorf("position %q acts in the attention of every block, where %s has nothing: there is no "+
-			"table to fold it into (the formats onnx and unfolded take it)", c.Position, o.Format)
-	case c.Position != encoding.Folded(): // no table yet
-		var err error
-		if e.store, e.config, err = e.config.Fold(backend, scope); err != nil {
+	}
+	e.config.Position = cmp.Or(folded, c.Position)
+	if e.as == nil {
+		if err := e.choose(); err != nil {
 			return nil, err
 		}
-		e.report = append(e.report, fmt.Sprintf("positions: %s folded into a table of %d+%s rows", c.Position,
-			c.PrefixPositions(), Grid{c.Rows(), c.Cols()}))
 	}
-	if o.Format == FormatTimm && c.Registers > 0 && c.PrefixPositions() > 0 { // timm's models with registers have none there
-		e.mergeClass, e.config.PatchPositions = true, true
-		e.report = append(e.report, "class token: its position added to it")
+	if folded != "" && c.Position != folded { // no table yet
+		var err error
+		if e.store, _, err = c.Fold(backend, scope); err != nil {
+			return nil, err
+		}
+		e.report = append([]string{fmt.Sprintf("positions: %s folded into a table of %d+%s rows", c.Position,
+			c.PrefixPositions(), Grid{c.Rows(), c.Cols()})}, e.report...)
 	}
 	return e, nil
+}
+
+// choose finds the class of the format that has a place for the model.
+func (e *export) choose() error {
+	c := &e.config
+	if e.Format == FormatTimm && c.Registers > 0 && c.PrefixPositions() == 1 && c.Pool != vit.PoolClassRegister &&
+		owns(*c, positionPath) && !c.RegisterPositions { // timm's models with registers have all positions or none there
+		e.mergeClass, c.PatchPositions = true, true
+		e.report = append(e.report, "class token: its position added to it")
+	}
+	params := map[string]any{}
+	for _, name := range c.Encoding().Params() {
+		if value, set := e.store.Scope(e.scope).GetParam(name); set {
+			params[name] = value
+		}
+	}
+	var err error
+	if e.as, e.fields, err = forExport(e.Format, *c, params); err != nil {
+		return e.explain(err, params)
+	}
+	if e.as.family.noHead {
+		e.report = append(e.report, "head: left out: transformers' "+e.as.family.class+" has none")
+	}
+	return nil
+}
+
+// explain says what a user could do about a model that no class of the format has a place for.
+func (e *export) explain(err error, params map[string]any) error {
+	c := e.config
+	last := c.Encoding()[len(c.Encoding())-1]
+	if c.Epsilon = 1e-6; c.Epsilon != e.config.Epsilon {
+		if _, _, other := forExport(e.Format, c, params); other == nil {
+			return errors.Errorf("the norms of %s have epsilon 1e-6, this model was made with %g: say Epsilon 1e-6 to change "+
+				"it, and compare the logits", e.Format, e.config.Epsilon)
+		}
+	}
+	if !last.Folds() {
+		return errors.WithMessagef(err, "position %q acts in the attention, and no table can take its place", e.encoded)
+	}
+	return err
 }
 
 var typesOnDisk = map[string]dtypes.DType{
@@ -162,10 +205,7 @@ func (e *export) check() error {
 		e.report = append(e.report, fmt.Sprintf("epsilon of the norms: %g in place of %g", e.Epsilon, c.Epsilon))
 		c.Epsilon = e.Epsilon
 	}
-	if e.Format == FormatUnfolded || e.Format == FormatONNX {
-		return nil
-	}
-	return e.checkFamily()
+	return nil
 }
 
 // exportFile is one file of an export.
@@ -277,9 +317,10 @@ func (e *export) tensors() (out []outTensor, err error) {
 			return nil, err
 		}
 	}
-	all := e.naming.variables(e.config)
+	e.as.config = e.config
+	all := e.as.variables()
 	for _, n := range all {
-		wants[n.path] = shapes.Make(dtypes.Float32, n.shape(e.config)...).String()
+		wants[n.path] = shapes.Make(dtypes.Float32, n.dims(e.config)...).String()
 	}
 	for path, value := range values {
 		if wants[path] == "" && ownsEncoding(e.Format, e.config, path) {
@@ -295,7 +336,7 @@ func (e *export) tensors() (out []outTensor, err error) {
 	if err := compare("scope "+e.scope, has, wants); err != nil {
 		return nil, err
 	}
-	out = append(out, e.maskToken()...)
+	out = append(out, e.unread()...)
 	for len(all) > 0 {
 		group := all[:all[0].parts]
 		all = all[len(group):]
@@ -304,7 +345,7 @@ func (e *export) tensors() (out []outTensor, err error) {
 		}
 		out = append(out, outTensor{
 			name:  group[0].foreign,
-			shape: shapes.Make(e.dtype, group[0].foreignShape(e.Format, e.config)...),
+			shape: shapes.Make(e.dtype, group[0].foreignShape(e.as.family.format, e.config)...),
 			write: func(w io.Writer) error { return e.writeGroup(w, group, values) },
 		})
 	}
@@ -336,11 +377,44 @@ func below(v *model.Variable, scope string) (path string, ok bool) {
 	return strings.CutPrefix(v.Path(), strings.TrimSuffix(scope, model.ScopeSeparator)+model.ScopeSeparator)
 }
 
+// unread are the tensors that transformers wants and no prediction reads: what stands for hidden patches in the training
+// of DINO, at zero as at its start, and the registers of a model without any.
+func (e *export) unread() (out []outTensor) {
+	zeros := func(name string, dims ...int) {
+		shape := shapes.Make(e.dtype, dims...)
+		out = append(out, outTensor{name: e.as.base + name, shape: shape, write: func(w io.Writer) error {
+			_, err := w.Write(make([]byte, shape.Size()*e.dtype.Size()))
+			return err
+		}})
+	}
+	switch f := e.as.family; {
+	case f.mask > 0:
+		zeros("embeddings.mask_token", slices.Concat(slices.Repeat([]int{1}, f.mask-1), []int{e.config.Width})...)
+		if e.config.Registers == 0 && f.names[registersPath] != "" && f != &hfDINOv2 {
+			zeros("embeddings.register_tokens", 1, 0, e.config.Width)
+		}
+	case f == &hfCLIP: // the norm of the class token, which the classifier does not read
+		zeros("post_layernorm.weight", e.config.Width)
+		zeros("post_layernorm.bias", e.config.Width)
+	}
+	return out
+}
+
 // writeGroup writes the variables of one foreign tensor.
 func (e *export) writeGroup(w io.Writer, group []named, values map[string]*tensors.Tensor) error {
-	flat := make([]float32, values[group[0].path].Size()*len(group))
+	flat := make([]float32, values[group[0].path].Size()*len(group)/max(1, group[0].halves))
 	for _, n := range group {
-		err := tensors.ConstFlatData(values[n.path], func(ours []float32) { n.move(e.Format, e.config, flat, ours, true) })
+		err := tensors.ConstFlatData(values[n.path], func(ours []float32) {
+			if n.halves > 0 {
+				size := len(ours) / n.halves
+				half := slices.Clone(ours[n.half*size : (n.half+1)*size])
+				for i := range half {
+					half[i] *= n.back
+				}
+				ours = half
+			}
+			n.move(e.as.family.format, e.config, flat, ours, true)
+		})
 		if err != nil {
 			return errors.WithMessagef(err, "variable %q", n.path)
 		}

@@ -7,14 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"strconv"
 	"strings"
 
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/vit"
 )
 
 // timmInputs say what images the weights were trained on.
@@ -86,6 +84,11 @@ func (e *export) id2label() map[string]string {
 // configJSON returns the config.json of the format.
 func (e *export) configJSON() (exportFile, error) {
 	c := e.config
+	names, numbers := e.id2label(), map[string]int{}
+	for i := range c.Classes {
+		numbers[names[strconv.Itoa(i)]] = i
+	}
+	out := map[string]any{"id2label": names, "label2id": numbers}
 	switch e.Format {
 	case FormatTimm:
 		return e.timmConfig()
@@ -99,41 +102,29 @@ func (e *export) configJSON() (exportFile, error) {
 			out.ID2Label = e.id2label()
 		}
 		return jsonFile(foreignConfig, out)
-	}
-	if e.Format == FormatHF && e.naming.family != familyViT {
-		return e.dinoConfig()
-	}
-	names, numbers := e.id2label(), map[string]int{}
-	for i := range c.Classes {
-		numbers[names[strconv.Itoa(i)]] = i
-	}
-	out := map[string]any{
-		"model_type": "vit", "image_size": c.ImageRows, "patch_size": c.PatchSize, "num_channels": c.Channels,
-		"id2label": names, "label2id": numbers,
-	}
-	if c.ImageRows != c.ImageCols {
-		out["image_size"] = [2]int{c.ImageRows, c.ImageCols}
-	}
-	switch e.Format {
-	case FormatHF: // what transformers' ViTForImageClassification reads
-		maps.Copy(out, map[string]any{
-			"architectures": []string{"ViTForImageClassification"}, "torch_dtype": e.DType,
-			"hidden_size": c.Width, "num_hidden_layers": c.Depth, "num_attention_heads": c.Heads,
-			"intermediate_size": c.MLPDim, "hidden_act": "gelu",
-			"qkv_bias": c.QKVBias == vit.QKVBiasAll, "layer_norm_eps": c.Epsilon,
-			"hidden_dropout_prob": c.Dropout, "attention_probs_dropout_prob": c.AttentionDropout,
-			"initializer_range": 0.02, "encoder_stride": c.PatchSize,
-		})
-	case FormatJAX:
-		out["model_type"] = jaxType
 	case FormatONNX:
-		out["position_encoding"] = e.encoded // inside the graph
+		maps.Copy(out, map[string]any{"model_type": "vit", "architectures": []string{"ViTForImageClassification"},
+			"hidden_size": c.Width, "image_size": []int{c.ImageRows, c.ImageCols}, "patch_size": c.PatchSize,
+			"num_channels": c.Channels, "position_encoding": e.encoded}) // inside the graph
+		return jsonFile(foreignConfig, out)
+	}
+	f, tower := e.as.family, maps.Clone(e.fields)
+	if f.noHead {
+		out = map[string]any{}
+	}
+	if f.inner != "" {
+		tower["model_type"] = f.types[1]
+		tower = map[string]any{f.inner: tower}
+	}
+	maps.Copy(out, tower)
+	out["model_type"] = f.types[0]
+	if e.Format == FormatHF {
+		maps.Copy(out, map[string]any{"architectures": []string{f.class}, "torch_dtype": e.DType})
 	}
 	return jsonFile(foreignConfig, out)
 }
 
-// timmConfig is config.json as timm's create_model("local-dir:…") and its hub read it. It names an architecture that
-// timm has for every size: the arguments say what it is.
+// timmConfig is config.json as timm's create_model("local-dir:…") and its hub read it.
 func (e *export) timmConfig() (exportFile, error) {
 	c := e.config
 	pretrained := timmInputs{
@@ -146,60 +137,19 @@ func (e *export) timmConfig() (exportFile, error) {
 			return exportFile{}, err
 		}
 	}
-	pool, architecture := timmPools[c.Pool], "vit_base_patch16_224"
-	args := map[string]any{ // of timm's VisionTransformer
-		"img_size": [2]int{c.ImageRows, c.ImageCols}, "patch_size": c.PatchSize, "in_chans": c.Channels,
-		"embed_dim": c.Width, "depth": c.Depth, "num_heads": c.Heads, "mlp_ratio": timmRatio(c.Width, c.MLPDim),
-		"class_token": c.Pool != vit.PoolMean, "global_pool": pool,
+	architecture, args, err := architectureFor(e.as.family.class, e.fields)
+	if err != nil {
+		return exportFile{}, err
 	}
-	if e.naming.family == familyDINOv3 { // of timm's Eva
-		architecture = "vit_base_patch16_dinov3_qkvb"
-		theta, _, err := e.dinoRope()
-		if err != nil {
-			return exportFile{}, err
-		}
-		maps.Copy(args, map[string]any{
-			"num_reg_tokens": c.Registers, "init_values": c.LayerScale, "qkv_bias": c.QKVBias == vit.QKVBiasNoKey,
-			"swiglu_mlp": c.SwiGLU, "swiglu_align_to": 1, "rope_temperature": theta,
-			"use_fc_norm": false, // the last norm is before the pooling, as ours
-		})
-	} else {
-		args["fc_norm"] = false
-		if c.SwiGLU { // its layer has no name in JSON: the architecture brings it
-			architecture = "vit_giant_patch14_dinov2"
-			args["mlp_ratio"] = timmRatio(c.Width, 2*c.MLPDim)
-		} else {
-			args["act_layer"] = "gelu"
-		}
-		if c.LayerScale > 0 {
-			args["init_values"] = c.LayerScale
-		} else if c.SwiGLU {
-			args["init_values"] = nil
-		}
-		if c.PatchPositions || c.Registers > 0 {
-			args["no_embed_class"], args["reg_tokens"] = true, c.Registers
-		}
-		if c.QKVBias == vit.QKVBiasNone {
-			args["qkv_bias"] = false
-		}
-	}
+	args["img_size"] = [2]int{c.ImageRows, c.ImageCols}
 	out := map[string]any{
-		"architecture": architecture, "num_classes": c.Classes, "num_features": c.Width, "global_pool": pool,
-		"model_args": args, "pretrained_cfg": pretrained,
+		"architecture": architecture, "num_classes": c.Classes, "num_features": c.Width,
+		"global_pool": timmPools[c.Pool], "model_args": args, "pretrained_cfg": pretrained,
 	}
 	if len(e.Labels) > 0 {
 		out["label_names"] = e.Labels
 	}
 	return jsonFile(foreignConfig, out)
-}
-
-// timmRatio is the ratio of which timm makes these hidden units: it cuts the product, and 49·(5/49) is 4.99….
-func timmRatio(width, hidden int) float64 {
-	ratio := float64(hidden) / float64(width)
-	for int(float64(width)*ratio) < hidden {
-		ratio = math.Nextafter(ratio, math.Inf(1))
-	}
-	return ratio
 }
 
 // card writes the README.md: what the model is, what it takes and how it is opened.
@@ -242,8 +192,8 @@ func (e *export) usage() string {
 	switch e.Format {
 	case FormatHF:
 		images := fmt.Sprintf("  # images [n, %d, %d, %d]", c.Channels, c.ImageRows, c.ImageCols)
-		class := e.transformersClass()
-		if e.naming.family == familyDINOv3 {
+		class := e.as.family.class
+		if e.as.family.noHead {
 			return python("from transformers import "+class, "", `model = `+class+`.from_pretrained(".")`,
 				"features = model(images).pooler_output"+images)
 		}

@@ -69,7 +69,7 @@ func TestFixturesComeBackBitForBitFromEveryFormat(t *testing.T) {
 
 func testFixturesComeBackBitForBitFromEveryFormat(t *testing.T) {
 	for format, set := range sets {
-		m := imported(t, fixtures.Dir(t, set), optionsFor(t, format))
+		m := imported(t, setDir(t, format), optionsFor(t, format))
 		want := fixtures.Tensors(t, set, "tensors.safetensors")
 		for _, to := range fileFormats {
 			name := format + " to " + to
@@ -247,7 +247,7 @@ func TestFoldedModelsAreOrdinaryOnes(t *testing.T) {
 func TestSixteenBitExportsHoldTheRoundedNumbers(t *testing.T) {
 	c := smallViT
 	c.Depth = 2
-	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	m := imported(t, put(t, timm, made(timm, c), timmConfig(c)), ImportOptions{})
 	for _, x := range m.Variables { // random bits so far
 		tensors.MustMutableFlatData(x, func(flat []float32) {
 			for i := range flat {
@@ -300,9 +300,11 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 			"epsilon 1e-6"},
 		"epsilon of jax": {with(func(c *vit.Config) { c.Epsilon = 1e-5 }), ExportOptions{Format: FormatJAX},
 			"epsilon 1e-6"},
-		"mean pooling": {with(func(c *vit.Config) { c.Pool = vit.PoolMean }), ExportOptions{},
-			`pools by "class", not by "mean"`},
-		"patch norm":      {with(func(c *vit.Config) { c.PatchNorm = true }), ExportOptions{}, "patch_norm"},
+		"two vectors": {with(func(c *vit.Config) { c.Pool = vit.PoolClassMean }), ExportOptions{Format: FormatJAX},
+			"no pool=class+mean"},
+		"no bias of the MLP": {with(func(c *vit.Config) { c.NoMLPBias = true }), ExportOptions{Format: FormatTimm},
+			"no no_mlp_bias=true"},
+		"patch norm":      {with(func(c *vit.Config) { c.PatchNorm = true }), ExportOptions{}, "patch_norm=true"},
 		"another model":   {with(func(c *vit.Config) { c.Depth = 3 }), ExportOptions{}, "16 that it lacks: block_02"},
 		"other sizes":     {with(func(c *vit.Config) { c.MLPDim = 6 }), ExportOptions{}, "of other shape"},
 		"no such config":  {with(func(c *vit.Config) { c.Heads = 3 }), ExportOptions{}, "3 heads"},
@@ -319,7 +321,7 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 		"two factors": {good, ExportOptions{Format: FormatTimm, Preprocess: &preprocess.Settings{Fit: preprocess.FitExact,
 			Size: [2]int{7, 20}, Crop: [2]int{6, 10}}}, "timm has no crop"},
 	} {
-		m := imported(t, put(t, timm, made(timm, good), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+		m := imported(t, put(t, timm, made(timm, good), timmConfig(good)), ImportOptions{})
 		scope := loaded(t, m)
 		parent := t.TempDir()
 		_, err := Export(filepath.Join(parent, "model"), nil, scope, c.config, c.options)
@@ -335,7 +337,7 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
 	for width := 1; width < 100; width++ {
 		for hidden := 1; hidden < 100; hidden++ {
-			if got := int(float64(width) * timmRatio(width, hidden)); got != hidden { // timm's own expression
+			if got := int(float64(width) * float64(ratioOf(width, hidden))); got != hidden { // timm's own expression
 				t.Fatalf("width %d, %d hidden units: timm computes %d", width, hidden, got)
 			}
 		}
@@ -344,7 +346,8 @@ func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
 
 // What timm reads from its config.json is what was exported, for every fit and a size that does not divide.
 func TestPreprocessingSurvivesTimmsConfig(t *testing.T) {
-	c := vit.Config{ImageRows: 224, ImageCols: 224, Channels: 3, PatchSize: 16, Width: 6, MLPDim: 7, Classes: 2}
+	c := vit.Config{ImageRows: 224, ImageCols: 224, Channels: 3, PatchSize: 16, Width: 6, Depth: 1, Heads: 1,
+		MLPDim: 7, Classes: 2, Position: "learned"}
 	for size := 224; size < 300; size++ {
 		for _, fit := range []preprocess.Fit{preprocess.FitExact, preprocess.FitShortest, preprocess.FitContain} {
 			p := preprocess.Settings{Fit: fit, Size: [2]int{size, size}, Crop: [2]int{224, 224}, RoundCrop: true,
@@ -353,8 +356,8 @@ func TestPreprocessingSurvivesTimmsConfig(t *testing.T) {
 				p.Fill = [3]uint8{26, 51, 76} // the mean
 			}
 			o := ExportOptions{Format: FormatTimm, DType: "float32", Preprocess: &p}
-			e := export{config: c.WithDefaults(), ExportOptions: o, naming: naming{format: FormatTimm}}
-			if err := e.check(); err != nil {
+			e, err := newExport(nil, model.NewStore().Scope("/vit"), c, o)
+			if err != nil {
 				t.Fatal(err)
 			}
 			file, err := e.configJSON()
@@ -386,7 +389,7 @@ func TestAnUnfoldedModelKnowsItsOldGridOnANewOne(t *testing.T) {
 }
 
 func TestADirectoryThatHoldsAnythingIsLeftAlone(t *testing.T) {
-	m := imported(t, put(t, timm, made(timm, smallViT), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	m := imported(t, put(t, timm, made(timm, smallViT), timmConfig(smallViT)), ImportOptions{})
 	scope := loaded(t, m)
 	dir := t.TempDir()
 	export := func(path string) error {
@@ -417,7 +420,7 @@ func TestADirectoryThatHoldsAnythingIsLeftAlone(t *testing.T) {
 func TestAFaultAtAnyOperationOfAnExportLeavesNothing(t *testing.T) {
 	c := smallViT
 	c.Depth = 1
-	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	m := imported(t, put(t, timm, made(timm, c), timmConfig(c)), ImportOptions{})
 	scope := loaded(t, m)
 	for _, format := range []string{FormatHF, FormatJAX} {
 		for _, mode := range []faultMode{failNoSpace, failIO, shortWrite} {
@@ -448,7 +451,7 @@ func TestAFaultAtAnyOperationOfAnExportLeavesNothing(t *testing.T) {
 
 // The same model gives the same bytes: nothing in a file tells when, where or by whom it was written.
 func TestEqualModelsGiveEqualExports(t *testing.T) {
-	m := imported(t, put(t, timm, made(timm, smallViT), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	m := imported(t, put(t, timm, made(timm, smallViT), timmConfig(smallViT)), ImportOptions{})
 	for _, format := range fileFormats {
 		files := func() map[string]string {
 			out := map[string]string{}

@@ -31,10 +31,11 @@ type ImportOptions struct {
 	Classes              int    // other than the file's: its head is left out and the model draws a new one; 0 keeps it
 	HeadOptional         bool   // with Classes 0: a model without a head gets a new one of one class
 
-	// What timm's and Google's files do not hold. A value that contradicts the checkpoint is an error.
-	Grid         Grid // patches of the position table in the file
-	AssumeSquare bool // where no Grid is known: the table is of a square one
-	Heads        int  // attention heads; default those of the published ViT with the same width, depth and MLP
+	// What Google's files do not hold, and timm's without their config.json. A value that contradicts the checkpoint is
+	// an error.
+	Grid         Grid   // patches of the position table in the file
+	AssumeSquare bool   // Google's: where no Grid is known, the table is of a square one
+	Architecture string // timm's: one of ArchitectureNames
 }
 
 // Imported is a checkpoint as a model of package vit.
@@ -57,8 +58,8 @@ type Imported struct {
 	settings *preprocess.Settings // as the files have them
 }
 
-// Import reads a checkpoint of Hugging Face (ViTModel, ViTForImageClassification), timm (VisionTransformer), Google's
-// JAX release, what [Export] wrote, or the model of a training of ours. The path is a .safetensors or .npz file, the
+// Import reads a checkpoint of Hugging Face transformers (ViT, DeiT, BEiT, DINOv2, DINOv3, the image towers of CLIP and
+// SigLIP), timm (VisionTransformer, VisionTransformerDistilled, Eva, Beit), Google's JAX release, what [Export] wrote, or the model of a training of ours. The path is a .safetensors or .npz file, the
 // index of a sharded checkpoint (model.safetensors.index.json), a directory that holds one of them, or a path that
 // [Find] takes; the JSON files beside the weights are read too (Hugging Face's format requires its config.json).
 //
@@ -66,13 +67,14 @@ type Imported struct {
 //	err = m.Load(scope)
 //	… m.Config.Logits(scope, images) …
 //
-// What the model is comes from the tensors and config.json, never from a name of a file. Every tensor of the file has
+// What the model is comes from its config.json, never from a name of a file or from sizes; what that leaves open is what
+// the software that it names has by default. An option that is not known here is an error. Every tensor of the file has
 // to be one of the model's and the other way round, in name and shape, else the error is a [*MismatchError]; left out
-// are a head of another number of classes and the layers between tokens and head that ours lacks (pooler, pre_logits),
-// each with a line in Report. A head behind a pre_logits layer means nothing without it and has to be replaced.
+// are a head of another number of classes, the text tower beside an image tower, and layers that no head reads (pooler,
+// pre_logits), with a line in Report. A head behind a pre_logits layer means nothing without it and has to be replaced.
 //
-// Numbers on disk are float32, float16 or bfloat16 and are widened exactly. All models compute exact GELU; Google's own
-// code evaluates its tanh approximation, as timm and Hugging Face do not.
+// Numbers on disk are float32, float16 or bfloat16 and are widened exactly. Google's models compute exact GELU here, as
+// in timm and Hugging Face; Google's own code evaluates its tanh approximation.
 func Import(path string, options ImportOptions) (*Imported, error) {
 	w, err := openWeights(path, options.Weights)
 	if err != nil {
@@ -84,7 +86,7 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		return nil, err
 	}
 	m := &Imported{Config: found.config, Format: found.format, Run: w.run, Params: found.params,
-		Resample: found.resample(), Variables: map[string]*tensors.Tensor{}, Report: found.lines()}
+		Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines()}
 	omitHead, err := m.chooseHead(w, found, options)
 	if err != nil {
 		return nil, err
@@ -94,9 +96,12 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 			return nil, w.badConfig(err)
 		}
 	}
-	wanted, err := w.match(found, omitHead)
+	wanted, left, err := w.match(found, omitHead)
 	if err != nil {
 		return nil, err
+	}
+	if len(left) > 0 {
+		m.Report = append(m.Report, "left out: "+listed(left))
 	}
 	if err := m.read(w, found, wanted); err != nil {
 		return nil, err
@@ -120,42 +125,32 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 // lines describe the model to a user.
 func (d described) lines() []string {
 	what, c := d.format, d.config
+	if class := d.family.class; class != "" {
+		what += " " + class
+	}
 	if recipe := d.run.Recipe.Name; recipe != "" {
 		what += " of recipe " + recipe
 	}
 	lines := []string{
-		fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s%s", what, c.Width, c.Depth,
-			c.Heads, c.PatchSize, d.grid(), d.headsFrom),
+		fmt.Sprintf("%s: ViT of width %d, depth %d, %d heads, patches of %d, grid %s", what, c.Width, c.Depth, c.Heads,
+			c.PatchSize, d.grid()),
 	}
-	if d.family == familyDINOv3 {
+	if c.Position == "rope-dinov3" && d.format != FormatUnfolded && d.format != FormatCheckpoint {
 		lines = append(lines, "license: the weights of DINOv3 and all copies come under the DINOv3 License: "+
 			"ai.meta.com/resources/models-and-libraries/dinov3-license")
 	}
 	return lines
 }
 
-// resample is the kind that the code base of the model uses; for models of ours, that of the paper.
-func (d described) resample() string {
-	if d.format == FormatHF && d.config.Registers > 0 {
-		return ResampleTimm // Dinov2WithRegisters, unlike Dinov2, antialiases
-	}
-	return map[string]string{FormatHF: ResampleHF, FormatTimm: ResampleTimm, FormatJAX: ResampleJAX,
-		FormatUnfolded: ResampleBilinear, FormatCheckpoint: ResampleBilinear}[d.format]
-}
-
-// chooseHead decides what becomes of the head and says so.
+// chooseHead decides what becomes of the head and reports it.
 func (m *Imported) chooseHead(w *weights, found described, options ImportOptions) (omit bool, err error) {
-	var left []string
-	for _, name := range extraLayers[found.format] {
-		if w.has(found.base + name) {
-			left = append(left, found.base+name)
+	has, behind := found.config.Classes, ""
+	for _, name := range slices.Sorted(maps.Keys(w.tensors)) {
+		if strings.HasPrefix(name, "pre_logits") && found.isExtra(name) {
+			behind = name
 		}
 	}
-	has, behindExtra := found.config.Classes, len(left) > 0 && found.format != FormatHF
-	if len(left) > 0 {
-		m.Report = append(m.Report, "left out: "+strings.Join(left, ", "))
-	}
-	if has > 0 && !behindExtra && (options.Classes == 0 || options.Classes == has) {
+	if has > 0 && behind == "" && (options.Classes == 0 || options.Classes == has) {
 		return false, nil
 	}
 	if options.Classes == 0 && options.HeadOptional {
@@ -164,7 +159,7 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 	if options.Classes == 0 {
 		reason := "has no head"
 		if has > 0 {
-			reason = fmt.Sprintf("has a head behind %s, which this model lacks", left[0])
+			reason = fmt.Sprintf("has a head behind %s, which this model lacks", behind)
 		}
 		return false, errors.Errorf("checkpoints: %s %s: give the number of classes of a new one", w.path, reason)
 	}
@@ -177,30 +172,42 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 	return true, nil
 }
 
-// match finds for each variable its tensor, and for each tensor what it is.
-func (w *weights) match(found described, omitHead bool) (wanted []named, err error) {
+// match finds for each variable its tensor, and for each tensor what it is. What no prediction here needs is left.
+func (w *weights) match(found described, omitHead bool) (wanted []named, left []string, err error) {
 	has, wants := map[string]string{}, map[string]string{} // shapes of tensors
-	for _, v := range found.variables(found.config) {
+	for _, v := range found.variables() {
 		isHead := strings.HasPrefix(v.path, headPath)
-		if isHead && found.config.Classes == 0 && !w.has(v.foreign) {
+		if isHead && (v.foreign == "" || found.config.Classes == 0 && !w.has(v.foreign)) {
 			continue
 		}
-		wants[v.foreign] = fmt.Sprint(v.foreignShape(found.naming.format, found.config))
+		wants[v.foreign] = fmt.Sprint(v.foreignShape(found.family.format, found.config))
 		if !isHead || !omitHead {
 			wanted = append(wanted, v)
 		}
 	}
 	for name, t := range w.tensors {
-		if local, ok := strings.CutPrefix(name, found.base); ok && slices.Contains(extraLayers[found.format], local) {
+		switch {
+		case wants[name] != "":
+		case found.isExtra(name) || slices.Contains(t.dims, 0): // transformers writes registers that are none
+			left = append(left, name)
 			continue
-		}
-		has[name] = fmt.Sprint(t.dims)
-		if wants[name] == "" && ownsEncoding(found.naming.format, found.config, name) {
-			wants[name] = has[name]
+		case ownsEncoding(found.family.format, found.config, name):
+			wants[name] = fmt.Sprint(t.dims)
 			wanted = append(wanted, named{path: name, foreign: name, asIs: true})
 		}
+		has[name] = fmt.Sprint(t.dims)
 	}
-	return wanted, compare(w.path, has, wants)
+	slices.Sort(left)
+	return wanted, left, compare(w.path, has, wants)
+}
+
+// listed names the first few of many.
+func listed(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s, … (%d tensors)", strings.Join(names[:most], ", "), len(names))
 }
 
 // read reads the wanted variables; one foreign tensor may hold several. What is left out is read too: a zip has its
@@ -223,10 +230,11 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 				return err
 			}
 		}
-		value := tensors.FromShape(shapes.Make(dtypes.Float32, v.shape(found.config)...))
-		err = tensors.MutableFlatData(value, func(ours []float32) {
-			v.move(found.naming.format, found.config, flat, ours, false)
-		})
+		value := m.Variables[v.path]
+		if value == nil {
+			value = tensors.FromShape(shapes.Make(dtypes.Float32, v.dims(found.config)...))
+		}
+		err = tensors.MutableFlatData(value, func(ours []float32) { v.take(found, flat, ours) })
 		if err != nil {
 			return errors.WithMessagef(err, "checkpoints: variable %q", v.path)
 		}
@@ -240,6 +248,20 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 		}
 	}
 	return nil
+}
+
+// take moves the numbers of a foreign tensor into our variable.
+func (v named) take(found described, foreign, ours []float32) {
+	if v.halves == 0 {
+		v.move(found.family.format, found.config, foreign, ours, false)
+		return
+	}
+	n := len(ours) / v.halves
+	half := make([]float32, n)
+	v.move(found.family.format, found.config, foreign, half, false)
+	for i, x := range half {
+		ours[v.half*n+i] += v.factor * x
+	}
 }
 
 // Resize brings the model to images of another size in pixels. A position table is resampled by the given kind, empty

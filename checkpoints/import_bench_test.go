@@ -29,7 +29,7 @@ func BenchmarkImport(b *testing.B) {
 		b.Run(n.format, func(b *testing.B) {
 			config := `{"model_type":"vit","hidden_act":"gelu","image_size":224,"num_attention_heads":12}`
 			if n.format != FormatHF {
-				config = ""
+				config = configOf(n, c)
 			}
 			file := put(b, n, made(n, c), config)
 			options := ImportOptions{AssumeSquare: n.format != FormatHF}

@@ -56,13 +56,33 @@ func readMeta(t testing.TB, format string) (m fixtureMeta) {
 // optionsFor are what the files of a format leave open.
 func optionsFor(t testing.TB, format string) (o ImportOptions) {
 	c := readMeta(t, format).Config
-	if format != FormatHF {
+	if format == FormatJAX {
 		o.Grid = Grid{c.ImgSize[0] / c.Patch, c.ImgSize[1] / c.Patch}
 	}
-	if format == FormatTimm {
-		o.Heads = c.Heads
-	}
 	return o
+}
+
+// setDir is the directory of a format's set; timm's weights get the config.json that timm would write beside them.
+func setDir(t testing.TB, format string) string {
+	t.Helper()
+	dir := fixtures.Dir(t, sets[format])
+	if _, err := os.Stat(filepath.Join(dir, foreignConfig)); err == nil || format != FormatTimm {
+		return dir
+	}
+	raw := readFile(t, filepath.Join(dir, foreignWeights))
+	dir = t.TempDir()
+	putFile(t, filepath.Join(dir, foreignWeights), raw)
+	putSetConfig(t, dir)
+	return dir
+}
+
+// putSetConfig writes the config.json of timm's set.
+func putSetConfig(t testing.TB, dir string) {
+	t.Helper()
+	c := readMeta(t, FormatTimm).Config
+	putFile(t, filepath.Join(dir, foreignConfig), []byte(timmConfig(vit.Config{ImageRows: c.ImgSize[0],
+		ImageCols: c.ImgSize[1], Channels: 3, PatchSize: c.Patch, Width: c.Width, Depth: c.Depth, Heads: c.Heads,
+		MLPDim: int(c.MLPRatio * float64(c.Width)), Classes: c.Classes, Pool: vit.PoolClass})))
 }
 
 func imported(t testing.TB, path string, o ImportOptions) *Imported {
@@ -101,9 +121,9 @@ func logits(tr *vit.Trace) []*Node { return []*Node{tr.Logits} }
 
 func TestTheFixturesAreOneModelInThreeFormats(t *testing.T) {
 	want := readMeta(t, FormatTimm).Config
-	timm := imported(t, fixtures.Dir(t, sets[FormatTimm]), optionsFor(t, FormatTimm))
+	timm := imported(t, setDir(t, FormatTimm), optionsFor(t, FormatTimm))
 	for format, set := range sets {
-		file, err := weightsIn(fixtures.Dir(t, set))
+		file, err := weightsIn(setDir(t, format))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +213,7 @@ func TestEveryStageOfTheFixturesIsMet(t *testing.T) {
 func testEveryStageOfTheFixturesIsMet(t *testing.T) {
 	for format, of := range stages {
 		want := fixtures.Tensors(t, sets[format], "tensors.safetensors")
-		m := imported(t, fixtures.Dir(t, sets[format]), optionsFor(t, format))
+		m := imported(t, setDir(t, format), optionsFor(t, format))
 		var names []string
 		got := trace(t, m, want["images_nhwc"], func(tr *vit.Trace) (nodes []*Node) {
 			for name, node := range of(tr) {
@@ -236,7 +256,7 @@ func testTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
 // weightsOf reads the weights of a safetensors fixture.
 func weightsOf(t testing.TB, format string) map[string]*tensors.Tensor {
 	t.Helper()
-	raw := readFile(t, filepath.Join(fixtures.Dir(t, sets[format]), foreignWeights))
+	raw := readFile(t, filepath.Join(setDir(t, format), foreignWeights))
 	all, err := readAll(raw)
 	if err != nil {
 		t.Fatal(err)
@@ -249,8 +269,11 @@ func rewritten(t testing.TB, format string, weights map[string]*tensors.Tensor) 
 	t.Helper()
 	dir := t.TempDir()
 	writeWeights(t, filepath.Join(dir, foreignWeights), weights)
-	if format == FormatHF {
+	switch format {
+	case FormatHF:
 		copyConfig(t, dir)
+	case FormatTimm:
+		putSetConfig(t, dir)
 	}
 	return dir
 }
@@ -305,7 +328,7 @@ func testOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
 		size := readMeta(t, c.format).NonSquare
 		o := optionsFor(t, c.format)
 		o.ImageRows, o.ImageCols, o.Resample = size[0], size[1], c.kind
-		m := imported(t, fixtures.Dir(t, sets[c.format]), o)
+		m := imported(t, setDir(t, c.format), o)
 		want := fixtures.Tensors(t, sets[c.format], "tensors.safetensors")
 		name := c.format + " " + c.kind
 		table := tensors.MustCopyFlatData[float32](m.Variables[positionPath])
@@ -403,13 +426,13 @@ func TestAnotherNumberOfClassesReplacesTheHeadWithOneLine(t *testing.T) {
 }
 
 func testAnotherNumberOfClassesReplacesTheHeadWithOneLine(t *testing.T) {
-	for format, set := range sets {
+	for format := range sets {
 		o := optionsFor(t, format)
 		o.Classes = readMeta(t, FormatTimm).Config.Classes
-		same(t, format+", the same number", imported(t, fixtures.Dir(t, set), o),
-			imported(t, fixtures.Dir(t, set), optionsFor(t, format)))
+		same(t, format+", the same number", imported(t, setDir(t, format), o),
+			imported(t, setDir(t, format), optionsFor(t, format)))
 		o.Classes += 3
-		m := imported(t, fixtures.Dir(t, set), o)
+		m := imported(t, setDir(t, format), o)
 		line := fmt.Sprintf("head: a new one for %d classes in place of the checkpoint's for %d", o.Classes, o.Classes-3)
 		if m.Config.Classes != o.Classes || m.Variables["head/weights"] != nil || m.Variables["head/biases"] != nil ||
 			m.Labels != nil || !slices.Contains(m.Report, line) {

@@ -74,12 +74,15 @@ func Inspect(path string) (*Info, error) {
 		info.Notes = append(info.Notes, s.String())
 	}
 	found, err := w.describe(ImportOptions{})
-	info.Format, info.Config, info.Params = found.format, found.config, found.params
+	info.Format = found.format
+	if found.foreign != nil {
+		info.Config, info.Params = found.config, found.params
+	}
 	if err == nil && found.config.Classes > 0 {
 		info.Labels, err = found.labels()
 	}
 	if err == nil {
-		_, err = w.match(found, false)
+		_, _, err = w.match(found, false)
 	}
 	if err != nil {
 		info.Notes = append(info.Notes, err.Error())
@@ -151,6 +154,22 @@ func (i *Info) String() string {
 		line("note", "%s", note)
 	}
 	return b.String()
+}
+
+// optionsOf names the options that a model has and a plain ViT has not.
+func optionsOf(c vit.Config) (options []string) {
+	fields, _ := asJSON(c)
+	plain, _ := asJSON(vit.Config{}.WithDefaults())
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if _, size := plain[key]; size {
+			continue
+		}
+		if word, ok := fields[key].(string); ok {
+			key += "=" + word
+		}
+		options = append(options, key)
+	}
+	return options
 }
 
 // printable quotes a text that could command a terminal.

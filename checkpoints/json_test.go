@@ -148,17 +148,18 @@ func fuzzIndex(t *testing.T, raw []byte) {
 }
 
 func fuzzConfig(t *testing.T, config strictjson.Object) {
-	for _, read := range []func(strictjson.Object, vit.Config, string) (said, error){readHF, readTimm, readJAX} {
-		for _, family := range []string{familyViT, familyDINOv2, familyDINOv3} {
-			s, err := read(config, smallViT, family)
-			if accepted(t, err, false) && (min(s.heads, s.image.Rows, s.image.Cols) < 0 || s.heads > maxHeads ||
-				s.epsilon < 0 || s.epsilon > 1 || max(s.image.Rows, s.image.Cols) > maxPixels) {
-				t.Errorf("read as %+v", s)
-			}
+	fields, err := values(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		m, err := f.read(fields, true)
+		if accepted(t, err, false) && m.config.Validate() != nil {
+			t.Errorf("%s is read as %+v", f.class, m.config)
 		}
 	}
-	for key := range config {
-		size, err := imageSize(config, key, 3)
+	for key, value := range fields {
+		size, err := imageSize(value)
 		if err == nil && (min(size.Rows, size.Cols) < 1 || max(size.Rows, size.Cols) > maxPixels) {
 			t.Errorf("%s: %s is read as %s", key, config[key], size)
 		}

@@ -15,10 +15,11 @@ import (
 //	patchKernel   [p·p·channels, out]  [out, channels, p, p]   [p, p, channels, out]
 //	matrix        [in, out]            [out, in]               [in, out]
 //	vector        [n]                  [n]                     [n]
-//	tokens        [n, width]           [1, n, width]           [1, n, width]
+//	tokens        [n, width]           [1, n, width], or less  [1, n, width]
 //	intoHeads     [in, width]          [width, in]             [in, heads, headDim]
 //	headsVector   [width]              [width]                 [heads, headDim]
 //	outOfHeads    [width, out]         [out, width]            [heads, headDim, out]
+//	mixedFreq.    [2, heads, d/2]      [2, depth, heads, d/2]  none
 //
 // So JAX's order in memory is ours, and torch's wants a transpose.
 type layout int
@@ -31,19 +32,33 @@ const (
 	intoHeads
 	headsVector
 	outOfHeads
+	mixedFrequencies
 )
+
+// ours returns the shape of what the foreign tensor holds of our variable.
+func (v named) ours(c vit.Config) []int {
+	shape := slices.Clone(v.dims(c))
+	if v.halves > 1 {
+		shape[0] /= v.halves
+	}
+	return shape
+}
 
 // foreignShape returns the shape in the foreign file of the tensor that holds v; c is the model of the file.
 func (v named) foreignShape(format string, c vit.Config) []int {
-	ours := v.shape(c)
-	if format == FormatUnfolded {
+	ours := v.ours(c)
+	switch {
+	case format == FormatUnfolded:
 		return ours
-	}
-	if v.layout == tokens {
-		return append([]int{1}, ours...)
-	}
-	heads := []int{c.Heads, c.Width / c.Heads}
-	if format == FormatJAX {
+	case v.layout == tokens:
+		if v.rank == 0 {
+			return append([]int{1}, ours...)
+		}
+		return ours[len(ours)-v.rank:]
+	case v.layout == mixedFrequencies:
+		return []int{2, v.parts, ours[1], ours[2]}
+	case format == FormatJAX:
+		heads := []int{c.Heads, c.Width / c.Heads}
 		switch v.layout {
 		case patchKernel:
 			return []int{c.PatchSize, c.PatchSize, c.Channels, c.Width}
@@ -55,37 +70,52 @@ func (v named) foreignShape(format string, c vit.Config) []int {
 			return append(heads, ours[1])
 		}
 		return ours
-	}
-	if v.layout == patchKernel {
+	case v.layout == patchKernel:
 		return []int{c.Width, c.Channels, c.PatchSize, c.PatchSize}
+	case v.layout == vector || v.layout == headsVector:
+		ours[0] *= v.parts
+		return ours
 	}
-	theirs := slices.Clone(ours)
-	slices.Reverse(theirs)
-	theirs[0] *= v.parts
-	return theirs
+	slices.Reverse(ours)
+	ours[0] *= v.parts
+	return ours
 }
 
 // move copies the numbers of v from its part of the foreign tensor to ours, or back if out is true.
 func (v named) move(format string, c vit.Config, foreign, ours []float32, out bool) {
-	foreign = foreign[v.part*len(ours) : (v.part+1)*len(ours)]
-	from, to := foreign, ours
-	if out {
-		from, to = to, from
-	}
-	if format == FormatJAX || format == FormatUnfolded || v.layout == tokens || v.layout == vector ||
-		v.layout == headsVector {
-		copy(to, from)
+	if v.layout == mixedFrequencies && format != FormatUnfolded {
+		n := len(ours) / 2
+		for k := range 2 {
+			at := (k*v.parts + v.part) * n
+			copyEither(foreign[at:at+n], ours[k*n:(k+1)*n], out)
+		}
 		return
 	}
-	first, channels := v.shape(c)[1], 1
+	foreign = foreign[v.part*len(ours) : (v.part+1)*len(ours)]
+	if format == FormatJAX || format == FormatUnfolded || v.layout == tokens || v.layout == vector ||
+		v.layout == headsVector {
+		copyEither(foreign, ours, out)
+		return
+	}
+	first, channels := v.dims(c)[1], 1
 	if v.layout == patchKernel {
 		channels = c.Channels
 	}
 	last := len(ours) / first / channels
 	if out {
-		first, last = last, first
+		reverseAxes(ours, foreign, last, channels, first)
+		return
 	}
-	reverseAxes(from, to, first, channels, last)
+	reverseAxes(foreign, ours, first, channels, last)
+}
+
+// copyEither copies from foreign to ours, or back if out is true.
+func copyEither(foreign, ours []float32, out bool) {
+	if out {
+		copy(foreign, ours)
+		return
+	}
+	copy(ours, foreign)
 }
 
 // reverseAxes turns from [a, b, c] into to [c, b, a], by squares that fit the cache.

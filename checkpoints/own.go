@@ -33,6 +33,9 @@ const (
 // unfoldedType is the model_type in the config.json of the unfolded format.
 const unfoldedType = "wepe"
 
+// unfolded has our own names.
+var unfolded = family{format: FormatUnfolded, kind: ResampleBilinear}
+
 // unfoldedConfig is that config.json.
 type unfoldedConfig struct {
 	ModelType string            `json:"model_type"` // unfoldedType
@@ -43,7 +46,7 @@ type unfoldedConfig struct {
 
 // describeUnfolded reads the config.json of an unfolded model. It says all: nothing is inferred.
 func describeUnfolded(o strictjson.Object) (d described, err error) {
-	d = described{format: FormatUnfolded, naming: naming{format: FormatUnfolded}, json: o, params: map[string]any{}}
+	d = described{foreign: &foreign{family: &unfolded, params: map[string]any{}}, format: FormatUnfolded, json: o}
 	if kind, err := o.Text("model_type"); err != nil || kind != unfoldedType {
 		return d, o.Refuse("model_type", "%q for these variables", unfoldedType)
 	}
@@ -90,7 +93,7 @@ type trainedModel struct {
 // describeRun finds the model in a checkpoint of a training and leaves in w what belongs to it: the averages of the
 // weights, where the training kept them.
 func (w *weights) describeRun() (d described, err error) {
-	d = described{format: FormatCheckpoint, naming: naming{format: FormatUnfolded}, params: map[string]any{}}
+	d = described{foreign: &foreign{family: &unfolded, params: map[string]any{}}, format: FormatCheckpoint}
 	refuse := func(format string, args ...any) (described, error) {
 		return d, errors.WithMessagef(errors.Errorf(format, args...), "checkpoints: %s", w.run.Path)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
-	const bare = `{"model_args":{"img_size":[6,10],"num_heads":7}}`
+	bare := timmConfig(smallViT)
 	timm := strings.TrimSuffix(bare, "}") + `,"pretrained_cfg":{"mean":[0.1,0.2,0.3],"std":[0.4,0.5,0.6]}}`
 	for name, c := range map[string]struct {
 		format, config, preprocessor string
@@ -30,12 +30,12 @@ func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
 		"half of it":      {FormatHF, hfConfig(), `{"image_mean":[0,0,0]}`, nil, nil, "image_std is missing"},
 		"no JSON":         {FormatHF, hfConfig(), `{"image_mean":`, nil, nil, foreignPreprocessor},
 	} {
-		n := naming{format: c.format}
+		n := map[string]naming{FormatHF: hfBase, FormatTimm: {&timmViT, ""}, FormatJAX: jax}[c.format]
 		file := put(t, n, made(n, smallViT), c.config)
 		if c.preprocessor != "" {
 			putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(c.preprocessor))
 		}
-		m, err := Import(file, ImportOptions{Grid: Grid{3, 5}, Heads: smallViT.Heads})
+		m, err := Import(file, ImportOptions{Grid: Grid{3, 5}})
 		if c.refused != "" {
 			if err == nil || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%s: want an error with %q, got %v", name, c.refused, err)

@@ -25,6 +25,24 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
+// naming is a family with what stands in front of its names.
+type naming struct {
+	*family
+	base string
+}
+
+func (n naming) foreign(c vit.Config) *foreign {
+	return &foreign{family: n.family, base: n.base, config: c, said: map[string]any{}}
+}
+
+func (n naming) variables(c vit.Config) []named { return n.foreign(c).variables() }
+
+// name is what the family calls one of our paths in a block of smallViT.
+func (n naming) name(path string, block int) string {
+	m := n.foreign(smallViT)
+	return m.nameOf(m.names(), path, block)
+}
+
 // made returns random weights of a model in a format.
 func made(n naming, c vit.Config) map[string]*tensors.Tensor {
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -80,8 +98,24 @@ func hfConfig(changes ...string) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-var allNamings = []naming{{format: FormatHF, base: "vit."}, {format: FormatHF}, {format: FormatTimm},
-	{format: FormatJAX}}
+var allNamings = []naming{{&hfViT, "vit."}, {&hfViT, ""}, {&timmViT, ""}, {&jaxViT, ""}}
+
+// timmConfig is the config.json of a plain model, as timm writes it.
+func timmConfig(c vit.Config) string {
+	return fmt.Sprintf(`{"architecture":"vit_base_patch16_224","num_classes":%d,"model_args":{"img_size":[%d,%d],
+		"patch_size":%d,"in_chans":%d,"embed_dim":%d,"depth":%d,"num_heads":%d,"mlp_ratio":%.17g,"class_token":%v,
+		"global_pool":%q,"fc_norm":false}}`, c.Classes, c.ImageRows, c.ImageCols, c.PatchSize, c.Channels, c.Width, c.Depth,
+		c.Heads, (float64(c.MLPDim)+0.5)/float64(c.Width), c.Pool == vit.PoolClass,
+		map[string]string{vit.PoolClass: "token", vit.PoolMean: "avg"}[c.Pool])
+}
+
+// configOf is the config.json that a model of a format cannot do without.
+func configOf(n naming, c vit.Config) string {
+	if n.format == FormatTimm {
+		return timmConfig(c)
+	}
+	return ""
+}
 
 // smallViT has sizes that no two of are equal where a swap could hide, and more than ten blocks.
 var smallViT = vit.Config{ImageRows: 6, ImageCols: 10, Channels: 3, PatchSize: 2, Width: 14, Depth: 11, Heads: 7,
@@ -95,14 +129,19 @@ var (
 func TestTensorsThatDoNotFitTheModelAreListed(t *testing.T) {
 	for _, n := range allNamings {
 		weights := made(n, smallViT)
-		moved := n.name(table[slices.IndexFunc(table, func(r row) bool { return strings.HasPrefix(r.path, "norm/") })], 0)
+		moved := n.name("norm/gain", 0)
 		weights["x."+moved] = weights[moved]
 		delete(weights, moved)
-		last := n.name(table[slices.IndexFunc(table, func(r row) bool {
-			return strings.HasSuffix(r.path, "mlp/output/biases")
-		})], 10)
+		last := n.name(outputPath+"biases", 10)
 		weights[last] = randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, 15)
-		m, err := Import(put(t, n, weights, hfConfig()), ImportOptions{Grid: smallGrid, Heads: 7})
+		config, options := hfConfig(), ImportOptions{}
+		if n.format != FormatHF {
+			config = configOf(n, smallViT)
+		}
+		if n.format == FormatJAX {
+			options.Grid = smallGrid
+		}
+		m, err := Import(put(t, n, weights, config), options)
 		e := onlyMismatch(t, err)
 		if m != nil || !slices.Equal(e.Missing, []string{moved + " [14]"}) ||
 			!slices.Equal(e.Unexpected, []string{"x." + moved + " [14]"}) ||
@@ -113,16 +152,13 @@ func TestTensorsThatDoNotFitTheModelAreListed(t *testing.T) {
 }
 
 func TestWhatFilesLeaveOpenIsAskedFor(t *testing.T) {
-	full := ImportOptions{Grid: smallGrid, Heads: 7}
+	full, config := ImportOptions{Grid: smallGrid}, timmConfig(smallViT)
 	squareViT := smallViT
 	squareViT.ImageCols = squareViT.ImageRows
 	noHead := func(n naming) map[string]*tensors.Tensor {
 		weights := made(n, smallViT)
-		for _, r := range table {
-			if strings.HasPrefix(r.path, headPath) {
-				delete(weights, n.name(r, 0))
-			}
-		}
+		delete(weights, n.name(headPath+"weights", 0))
+		delete(weights, n.name(headPath+"biases", 0))
 		return weights
 	}
 	with := func(weights map[string]*tensors.Tensor, names ...string) map[string]*tensors.Tensor {
@@ -131,8 +167,6 @@ func TestWhatFilesLeaveOpenIsAskedFor(t *testing.T) {
 		}
 		return weights
 	}
-	timmConfig := `{"architecture":"vit_huge","global_pool":"token","model_args":{"num_heads":7},
-		"pretrained_cfg":{"input_size":[3,6,10]}}`
 	for name, c := range map[string]struct {
 		format  naming
 		weights map[string]*tensors.Tensor
@@ -140,23 +174,25 @@ func TestWhatFilesLeaveOpenIsAskedFor(t *testing.T) {
 		options ImportOptions
 		want    string // in the error, none if empty
 	}{
-		"timm":                      {timm, made(timm, smallViT), "", full, ""},
-		"timm by config.json":       {timm, made(timm, smallViT), timmConfig, ImportOptions{}, ""},
-		"timm, other grid":          {timm, made(timm, smallViT), timmConfig, ImportOptions{Grid: Grid{5, 3}}, "not 5x3"},
-		"timm, other heads":         {timm, made(timm, smallViT), timmConfig, ImportOptions{Heads: 2}, "7 heads, not 2"},
-		"timm, no heads":            {timm, made(timm, smallViT), "", ImportOptions{Grid: smallGrid}, "attention heads"},
-		"timm, pooled":              {timm, made(timm, smallViT), `{"global_pool":"avg"}`, full, `global_pool is "avg"`},
-		"timm, heads do not divide": {timm, made(timm, smallViT), "", ImportOptions{Grid: smallGrid, Heads: 4}, "4 heads"},
-		"jax, no grid":              {jax, made(jax, smallViT), "", ImportOptions{}, "1+15 positions"},
-		"jax, not square":           {jax, made(jax, smallViT), "", ImportOptions{AssumeSquare: true}, "1+15 positions"},
-		"jax, square":               {jax, made(jax, squareViT), "", ImportOptions{AssumeSquare: true}, ""},
-		"jax, square, not said":     {jax, made(jax, squareViT), "", ImportOptions{}, "say that it is square"},
-		"jax, wrong grid":           {jax, made(jax, smallViT), "", ImportOptions{Grid: Grid{4, 4}}, "not the 1+4x4"},
-		"jax, other heads":          {jax, made(jax, smallViT), "", ImportOptions{Grid: smallGrid, Heads: 2}, "not 2"},
-		"jax, prefix missing":       {jax, made(jax, smallViT), "", ImportOptions{Grid: Grid{4, 4}}, "16 positions"},
-		"no config.json":            {hf, made(hf, smallViT), "", full, "config.json"},
-		"no classifier":             {hf, noHead(hf), hfConfig(), full, "number of classes"},
-		"new classifier":            {hf, noHead(hf), hfConfig(), ImportOptions{Classes: 4}, ""},
+		"timm":                  {timm, made(timm, smallViT), config, ImportOptions{}, ""},
+		"timm, its grid":        {timm, made(timm, smallViT), config, full, ""},
+		"timm, other grid":      {timm, made(timm, smallViT), config, ImportOptions{Grid: Grid{5, 3}}, "not 5x3"},
+		"timm, unsaid":          {timm, made(timm, smallViT), "", full, "give the architecture"},
+		"timm, other":           {timm, made(timm, smallViT), config, ImportOptions{Architecture: "test_vit"}, "not test_vit"},
+		"timm, unknown":         {timm, made(timm, smallViT), `{"architecture":"vit_base_patch16_225"}`, full, "vit_base_patch16_224"},
+		"timm, not of it":       {timm, made(timm, smallViT), `{"architecture":"vit_base_patch16_224"}`, ImportOptions{}, "[768]"},
+		"timm, by its name":     {timm, made(timm, smallViT), "", ImportOptions{Architecture: "test_vit"}, "[64]"},
+		"timm, pooled":          {timm, made(timm, smallViT), strings.Replace(config, `pool":"token`, `pool":"max`, 1), full, "global_pool"},
+		"timm, other heads":     {timm, made(timm, smallViT), strings.Replace(config, `heads":7`, `heads":4`, 1), full, "4 heads"},
+		"jax, no grid":          {jax, made(jax, smallViT), "", ImportOptions{}, "1+15 positions"},
+		"jax, not square":       {jax, made(jax, smallViT), "", ImportOptions{AssumeSquare: true}, "1+15 positions"},
+		"jax, square":           {jax, made(jax, squareViT), "", ImportOptions{AssumeSquare: true}, ""},
+		"jax, square, not said": {jax, made(jax, squareViT), "", ImportOptions{}, "say that it is square"},
+		"jax, wrong grid":       {jax, made(jax, smallViT), "", ImportOptions{Grid: Grid{4, 4}}, "not the 1+4x4"},
+		"jax, prefix missing":   {jax, made(jax, smallViT), "", ImportOptions{Grid: Grid{4, 4}}, "16 positions"},
+		"no config.json":        {hf, made(hf, smallViT), "", full, "config.json"},
+		"no classifier":         {hf, noHead(hf), hfConfig(), full, "number of classes"},
+		"new classifier":        {hf, noHead(hf), hfConfig(), ImportOptions{Classes: 4}, ""},
 		"pooler": {hfBase, with(noHead(hfBase), "pooler.dense.weight", "pooler.dense.bias"), hfConfig(),
 			ImportOptions{Classes: 4}, ""},
 		"pooler and classifier": {hf, with(made(hf, smallViT), "vit.pooler.dense.weight"), hfConfig(), full, ""},
@@ -164,11 +200,11 @@ func TestWhatFilesLeaveOpenIsAskedFor(t *testing.T) {
 			"behind pre_logits/kernel"},
 		"pre_logits, new head": {jax, with(made(jax, smallViT), "pre_logits/kernel"), "",
 			ImportOptions{Grid: smallGrid, Classes: 13}, ""},
-		"timm's pre_logits": {timm, with(made(timm, smallViT), "pre_logits.fc.weight"), "", full, "behind pre_logits.fc"},
-		"odd image":         {timm, made(timm, smallViT), "", withImage(full, 7, 10), "does not divide"},
-		"half an image":     {timm, made(timm, smallViT), "", withImage(full, 6, 0), "image_cols is 0"},
-		"huge image":        {timm, made(timm, smallViT), "", withImage(full, 1<<40, 2), "image_rows"},
-		"unknown kind":      {timm, made(timm, smallViT), "", ImportOptions{Grid: smallGrid, Heads: 7, Resample: "x"}, `"x"`},
+		"timm's pre_logits": {timm, with(made(timm, smallViT), "pre_logits.fc.weight"), config, full, "behind pre_logits.fc"},
+		"odd image":         {timm, made(timm, smallViT), config, withImage(full, 7, 10), "does not divide"},
+		"half an image":     {timm, made(timm, smallViT), config, withImage(full, 6, 0), "image_cols is 0"},
+		"huge image":        {timm, made(timm, smallViT), config, withImage(full, 1<<40, 2), "image_rows"},
+		"unknown kind":      {timm, made(timm, smallViT), config, ImportOptions{Resample: "x"}, `"x"`},
 	} {
 		m, err := Import(put(t, c.format, c.weights, c.config), c.options)
 		if c.want == "" && err == nil {
@@ -194,41 +230,30 @@ func TestModelsWithoutClassTokenPoolTheMean(t *testing.T) {
 	c := smallViT
 	c.Pool = vit.PoolMean
 	for _, n := range []naming{timm, jax} {
-		m := imported(t, put(t, n, made(n, c), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+		m := imported(t, put(t, n, made(n, c), configOf(n, c)), ImportOptions{Grid: smallGrid})
 		if m.Config != c || m.Variables[classPath] != nil || m.Variables[positionPath].Shape().Dimensions[0] != 15 {
 			t.Errorf("%s: %+v, positions %s", n.format, m.Config, m.Variables[positionPath].Shape())
 		}
 	}
 }
 
-func TestPublishedSizesSayTheirHeads(t *testing.T) {
-	c, err := vit.Variant("Ti/112")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Depth, c.Position = 12, "learned"
-	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{AssumeSquare: true})
-	if m.Config.Heads != 3 || !strings.Contains(m.Report[0], "ViT-Ti") { // table 2 of arXiv 2106.10270
-		t.Errorf("%d heads, %q", m.Config.Heads, m.Report)
-	}
-}
-
 func TestAConfigOutOfRangeIsRefusedWithItsField(t *testing.T) {
 	file := put(t, hf, made(hf, smallViT), "")
 	for _, c := range [][2]string{
-		{hfConfig("model_type", `"deit"`), "model_type"}, {hfConfig("model_type", ""), "model_type"},
-		{hfConfig("hidden_act", `"gelu_new"`), "hidden_act"}, {hfConfig("hidden_act", "7"), "hidden_act"},
-		{hfConfig("num_attention_heads", ""), "num_attention_heads"},
-		{hfConfig("num_attention_heads", "0"), "num_attention_heads"}, // the ranges themselves: package strictjson
-		{hfConfig("num_attention_heads", "4"), "4 heads"},
-		{hfConfig("layer_norm_eps", "0"), "layer_norm_eps"},
-		{hfConfig("image_size", ""), "image_size"}, {hfConfig("image_size", "[6,16386]"), "image_size"},
+		{hfConfig("model_type", `"bert"`), "model_type"}, {hfConfig("model_type", ""), "model_type"},
+		{hfConfig("hidden_act", `"relu"`), "hidden_act"}, {hfConfig("hidden_act", "7"), "hidden_act"},
+		{hfConfig("num_attention_heads", ""), "12 heads"}, // transformers' default
+		{hfConfig("num_attention_heads", "0"), "num_attention_heads"}, {hfConfig("num_attention_heads", "4"), "4 heads"},
+		{hfConfig("layer_norm_eps", "0"), "layer_norm_eps"}, {hfConfig("layer_norm_eps", "1e-400"), "layer_norm_eps"},
+		{hfConfig("image_size", ""), "[1 12545 14]"}, {hfConfig("image_size", "[6,16386]"), "image_size"},
 		{hfConfig("image_size", "[6]"), "image_size"}, {hfConfig("image_size", "[6,10.5]"), "image_size"},
-		{hfConfig("image_size", "6"), "16 positions"}, {hfConfig("image_size", "[10,10]"), "16 positions"},
-		{hfConfig("image_size", "1"), "16 positions"},
-		{hfConfig("hidden_size", "15"), "hidden_size"}, {hfConfig("num_hidden_layers", "12"), "num_hidden_layers"},
-		{hfConfig("intermediate_size", "6"), "intermediate_size"}, {hfConfig("num_channels", "1"), "num_channels"},
-		{hfConfig("patch_size", "[2,2]"), "patch_size"},
+		{hfConfig("image_size", "6"), "[1 10 14]"}, {hfConfig("image_size", "[10,10]"), "[1 26 14]"},
+		{hfConfig("image_size", "1"), "image_rows"},
+		{hfConfig("hidden_size", "15"), "width 15"}, {hfConfig("hidden_size", "28"), "[28 3 2 2]"},
+		{hfConfig("num_hidden_layers", "12"), "layer.11."}, {hfConfig("intermediate_size", "6"), "[6 14]"},
+		{hfConfig("intermediate_size", "0"), "intermediate_size"}, {hfConfig("num_channels", "1"), "[14 1 2 2]"},
+		{hfConfig("num_channels", "0"), "num_channels"}, {hfConfig("patch_size", "[2,1]"), "patch_size"},
+		{hfConfig("new_option", "true"), "new_option"},
 		{hfConfig("id2label", `{"0":"a"}`), "id2label"}, {hfConfig("id2label", "[1]"), "id2label"},
 		{hfConfig("id2label", labels(12, "a")), "id2label"}, {hfConfig("id2label", labels(12, "00")), "id2label"},
 		{hfConfig("x", `{"a":1,"a":2}`), "given twice"}, {"[]", "JSON object"}, {"", "JSON"},
@@ -240,8 +265,9 @@ func TestAConfigOutOfRangeIsRefusedWithItsField(t *testing.T) {
 		putFile(t, filepath.Join(filepath.Dir(file), foreignConfig), []byte(c[0]))
 		_, err := Import(file, ImportOptions{})
 		var format *FormatError
-		if !errors.As(err, &format) || !strings.Contains(err.Error(), c[1]) {
-			t.Errorf("%.80s: %v, want a FormatError with %q", c[0], err, c[1])
+		var mismatch *MismatchError
+		if !errors.As(err, &format) && !errors.As(err, &mismatch) || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%.80s: %v, want a FormatError or a MismatchError with %q", c[0], err, c[1])
 		}
 	}
 }
@@ -257,13 +283,13 @@ func labels(n int, other string) string {
 }
 
 func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
-	patch := described{naming: timm}.nameOf(patchPath + "weights")
+	patch, config := timm.name(patchPath+"weights", 0), timmConfig(smallViT)
 	for _, dims := range [][]int{{0, 3, 0, 0}, {14, 3, 2, 1}, {14, 0, 2, 2}, {14, 3, 0, 0}} {
 		weights := made(timm, smallViT)
 		weights[patch] = tensors.FromShape(shapes.Make(dtypes.Float32, dims...))
-		_, err := Import(put(t, timm, weights, ""), ImportOptions{Grid: smallGrid, Heads: 7})
-		var format *FormatError
-		if !errors.As(err, &format) || format.Tensor != patch {
+		_, err := Import(put(t, timm, weights, config), ImportOptions{})
+		var mismatch *MismatchError
+		if !errors.As(err, &mismatch) || len(mismatch.Mismatched) != 1 || !strings.HasPrefix(mismatch.Mismatched[0], patch) {
 			t.Errorf("%v: %v", dims, err)
 		}
 	}
@@ -271,8 +297,10 @@ func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 	empty := rawFile(`{"`+patch+`":{"dtype":"F32","shape":[1099511627776,0,16,16],"data_offsets":[0,0]}}`, nil)
 	file := filepath.Join(t.TempDir(), "x.safetensors")
 	putFile(t, file, empty)
-	if _, err := Import(file, ImportOptions{Grid: smallGrid, Heads: 7}); err == nil {
-		t.Error("a model of width 2^40 was accepted")
+	putFile(t, filepath.Join(filepath.Dir(file), foreignConfig),
+		[]byte(strings.Replace(config, `embed_dim":14`, `embed_dim":1099511627776`, 1)))
+	if _, err := Import(file, ImportOptions{}); err == nil || !strings.Contains(err.Error(), "embed_dim") {
+		t.Errorf("a model of width 2^40: %v", err)
 	}
 	// A thousand blocks in a config.json beside the weights of one: their names alone take 40 MB.
 	c := ownViT("wepe")
@@ -361,7 +389,7 @@ func TestDamageInWhatIsLeftOutIsFoundToo(t *testing.T) {
 }
 
 func TestAnImportIsLoadedOnce(t *testing.T) {
-	m := imported(t, put(t, timm, made(timm, smallViT), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	m := imported(t, put(t, timm, made(timm, smallViT), timmConfig(smallViT)), ImportOptions{})
 	scope := model.NewStore().RootScope().In("vit")
 	if err := m.Load(scope); err != nil {
 		t.Fatal(err)
@@ -379,7 +407,7 @@ func TestAnImportIsLoadedOnce(t *testing.T) {
 func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 	c := smallViT
 	c.Depth = 2
-	m := imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Grid: smallGrid, Heads: 7})
+	m := imported(t, put(t, timm, made(timm, c), timmConfig(c)), ImportOptions{})
 	whole := ownViT("wepe")
 	dirs := []string{
 		filepath.Dir(put(t, hfBase, made(hfBase, c), hfConfig("num_hidden_layers", "2"))),
@@ -389,7 +417,7 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 		dirs = append(dirs, exported(t, m, ExportOptions{Format: format, Preprocess: &normalised}))
 	}
 	giant, three := dinoLike()["dinov2 giant"], dinoLike()["dinov3"]
-	giant.Pool = vit.PoolClassMean
+	giant.Pool, giant.ImageCols, giant.MLPDim = vit.PoolClassMean, giant.ImageRows, 2*giant.Width // transformers' Dinov2
 	for _, options := range []struct {
 		config vit.Config
 		format string
@@ -445,8 +473,8 @@ func TestMutatedCheckpointsAreRefusedOrWhole(t *testing.T) {
 			t.Errorf("mutation %d of %s: %v", i, target, err)
 		case err == nil:
 			accepted++
-			for _, v := range (naming{format: FormatUnfolded}).variables(m.Config) {
-				if x := m.Variables[v.path]; x == nil || !slices.Equal(x.Shape().Dimensions, v.shape(m.Config)) {
+			for _, v := range (naming{&unfolded, ""}).variables(m.Config) {
+				if x := m.Variables[v.path]; x == nil || !slices.Equal(x.Shape().Dimensions, v.dims(m.Config)) {
 					t.Errorf("mutation %d of %s: %s is %v", i, target, v.path, x)
 				}
 			}

@@ -97,7 +97,7 @@ type Run struct {
 	Label    string  // of the encoding in rows, to tell variants of one apart; default the name of the position
 
 	From   string                    // a pretrained model: a run directory or a file; empty for from scratch
-	Import checkpoints.ImportOptions // what the files of From leave open: Grid, AssumeSquare, Heads
+	Import checkpoints.ImportOptions // what the files of From leave open: Grid, AssumeSquare, Architecture
 
 	Group     Group          // the processes that share the run, nil for this one alone
 	Dir       string         // where the run leaves its files; empty for nowhere

@@ -67,7 +67,7 @@ func (o *opening) read(
 	if err != nil {
 		return nil, err
 	}
-	options.Grid, options.AssumeSquare, options.Heads = o.files.Grid, o.files.AssumeSquare, o.files.Heads
+	options.Grid, options.AssumeSquare, options.Architecture = o.files.Grid, o.files.AssumeSquare, o.files.Architecture
 	options.ImageRows, options.ImageCols = o.size[0], o.size[1]
 	m, err := checkpoints.Import(chosen, options)
 	if err != nil {
@@ -135,7 +135,7 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 		out.Printf("%s\n", line)
 	}
 	if o.options.Format != checkpoints.FormatONNX { // which Export itself compares
-		again, err := checkpoints.Import(dir, checkpoints.ImportOptions{Heads: config.Heads, AssumeSquare: true})
+		again, err := checkpoints.Import(dir, checkpoints.ImportOptions{AssumeSquare: true})
 		if err != nil {
 			return fmt.Errorf("opening the result again: %w", err)
 		}

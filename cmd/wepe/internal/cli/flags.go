@@ -76,7 +76,7 @@ func (f Flags) Import(o *checkpoints.ImportOptions) {
 	f.Command.Flags().
 		Var(grid{&o.Grid}, "grid", "patches of the position table, as 14x14, where the model's files lack it")
 	f.Command.Flags().BoolVar(&o.AssumeSquare, "assume-square", false, "that grid is square")
-	f.Command.Flags().IntVar(&o.Heads, "heads", 0, "attention heads, where the model's files lack it")
+	f.Command.Flags().StringVar(&o.Architecture, "architecture", "", "of timm, where the model has no config.json")
 }
 
 // grid is a flag of patches.

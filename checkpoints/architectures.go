@@ -1,0 +1,170 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/internal/suggest"
+)
+
+// timm writes into a config.json only the arguments that its user passed. The others are those of the architecture that
+// the file names, then those of its class: this table, by tools/peers/architectures.py.
+//
+//go:embed architectures.json
+var architecturesJSON []byte
+
+type architecture struct {
+	Class string         `json:"class"`
+	Args  map[string]any `json:"args"`
+}
+
+type timmTable struct {
+	Timm          string                    `json:"timm"` // version
+	Classes       map[string]map[string]any `json:"classes"`
+	Architectures map[string]architecture   `json:"architectures"`
+}
+
+var architectures = sync.OnceValue(func() (t timmTable) {
+	if err := json.Unmarshal(architecturesJSON, &t); err != nil {
+		panic(err)
+	}
+	for class, args := range t.Classes {
+		t.Classes[class] = canonicalArgs(args)
+	}
+	for name, a := range t.Architectures {
+		t.Architectures[name] = architecture{a.Class, canonicalArgs(a.Args)}
+	}
+	return t
+})
+
+func canonicalArgs(args map[string]any) map[string]any {
+	out := map[string]any{}
+	for key, value := range args {
+		out[key] = canonical(key, value)
+	}
+	return out
+}
+
+// timmFamily returns the family of an architecture of timm.
+func timmFamily(name string) (*family, error) {
+	t := architectures()
+	a, ok := t.Architectures[name]
+	if !ok {
+		hint := ""
+		if similar := suggest.Name(name, ArchitectureNames()); similar != "" {
+			hint = ": the most similar is " + similar
+		}
+		return nil, errors.Errorf("architecture %q is not one of the %d of timm %s that are known here%s", name,
+			len(t.Architectures), t.Timm, hint)
+	}
+	at := slices.IndexFunc(families, func(f *family) bool { return f.format == FormatTimm && f.class == a.Class })
+	return families[at], nil
+}
+
+// timmArgs are the arguments that timm would make a model of: those in the file, then the architecture's, then what
+// describes the images it was trained on, then those of the class.
+func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
+	t := architectures()
+	a := t.Architectures[name]
+	args := map[string]any{}
+	stated, err := config.Object("model_args")
+	if err != nil {
+		return nil, err
+	}
+	if args, err = values(stated); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(args, func(_ string, value any) bool { return value == nil }) // as create_model does
+	args = canonicalArgs(args)
+	for key, value := range a.Args {
+		if _, ok := args[key]; !ok {
+			args[key] = value
+		}
+	}
+	trained, err := config.Object("pretrained_cfg")
+	if err != nil {
+		return nil, err
+	}
+	if trained == nil {
+		trained = config
+	}
+	if trained.Has("input_size") {
+		if err := trainedArgs(trained, args); err != nil {
+			return nil, err
+		}
+	}
+	for key, value := range t.Classes[a.Class] {
+		if _, ok := args[key]; !ok {
+			args[key] = value
+		}
+	}
+	return args, nil
+}
+
+// trainedArgs adds what the images of a training say. Their size is that of the model where timm fixes it, or where it
+// has no table of positions that has one.
+func trainedArgs(trained strictjson.Object, args map[string]any) error {
+	sides, err := trained.Numbers("input_size", 3, 1, maxPixels)
+	if err != nil {
+		return err
+	}
+	fixedSize, err := trained.Bool("fixed_input_size", false)
+	if err != nil {
+		return err
+	}
+	if _, ok := args["in_chans"]; !ok {
+		args["in_chans"] = sides[0]
+	}
+	if pool, _ := trained.Text("global_pool"); pool != "" && args["global_pool"] == nil {
+		args["global_pool"] = pool
+	}
+	if _, ok := args["img_size"]; fixedSize && !ok || args["use_abs_pos_emb"] == false && !ok {
+		args["img_size"] = []any{sides[1], sides[2]}
+	}
+	return nil
+}
+
+// architectureFor picks the architecture of a class that has what no config.json can give: the arguments in fixed, and
+// null for those that are to be null. It returns its name and the arguments that have to be written.
+func architectureFor(class string, args map[string]any) (name string, differing map[string]any, err error) {
+	t := architectures()
+	best := 1 << 20
+	for _, candidate := range slices.Sorted(maps.Keys(t.Architectures)) {
+		a := t.Architectures[candidate]
+		if a.Class != class {
+			continue
+		}
+		differs, possible := map[string]any{}, true
+		for key, value := range args {
+			base, own := a.Args[key]
+			if !own {
+				base = t.Classes[class][key]
+			}
+			if short(base) == short(value) || fmt.Sprint(base) == fmt.Sprint(value) {
+				continue
+			}
+			differs[key] = value
+			possible = possible && value != nil && !slices.Contains(fixed, key)
+		}
+		if possible && len(differs) < best {
+			name, differing, best = candidate, differs, len(differs)
+		}
+	}
+	if name == "" {
+		return "", nil, errors.Errorf("no architecture of timm %s is a %s like this one: choose onnx or unfolded", t.Timm,
+			class)
+	}
+	return name, differing, nil
+}
+
+// ArchitectureNames lists the architectures of timm that ImportOptions.Architecture can name.
+func ArchitectureNames() []string { return slices.Sorted(maps.Keys(architectures().Architectures)) }

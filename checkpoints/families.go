@@ -1,0 +1,340 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// Formats of models, each a scheme of names and layouts.
+const (
+	FormatHF       = "hf"       // Hugging Face transformers
+	FormatTimm     = "timm"     // timm
+	FormatJAX      = "jax"      // Google's vision_transformer, .npz
+	FormatUnfolded = "unfolded" // our own variables by their paths, with any position encoding
+	FormatONNX     = "onnx"     // a graph for ONNX Runtime; written only
+)
+
+// families are the model classes of other software. A new one is a file of its own and a line here. Export takes the
+// first of a format that has a place for everything in the model.
+var families = []*family{
+	&hfViT, &hfDeiT, &hfDeiTTeacher, &hfDINOv2, &hfDINOv2Registers, &hfDINOv3, &hfCLIP, &hfSigLIP, &hfBEiT,
+	&timmViT, &timmDistilled, &timmEva, &timmBeit,
+	&jaxViT,
+}
+
+// family is a class of models: what its config.json says and what its tensors are called. One table of fields reads,
+// refuses and writes the config.json.
+type family struct {
+	format string
+	class  string   // in the software
+	types  []string // model_type of transformers' config.json
+	inner  string   // the field of config.json that holds the image tower's, in a file of image and text
+
+	fields []field
+	finish func(m *foreign) error // what follows from several fields; nil for nothing
+
+	bases  []string                  // in front of all names but the head's: the classifier's, then others
+	block  string                    // in front of the names of block %d
+	names  names                     // of variables and of layers
+	vary   func(m *foreign, n names) // names that depend on the model; nil for none
+	heads  []string                  // two heads, whose logits are averaged; nil for one
+	ranks  map[string]int            // of tensors of the layout tokens, where it is not 3
+	extra  []string                  // tensors that no prediction here needs; what ends in "." or "/" is a scope
+	mask   int                       // rank of transformers' mask_token, 0 for none
+	noHead bool                      // the class has no head
+	kind   string                    // how positions are resampled
+	cannot func(c vit.Config) error  // what the config.json says but the software does not run; nil for nothing
+}
+
+// names are what a family calls variables, by path, or layers, by a path that ends in "/": to these the endings of
+// weights and biases are added.
+type names map[string]string
+
+// foreign is a model as another software has it.
+type foreign struct {
+	family *family
+	base   string         // the one of family.bases
+	config vit.Config     // of the model in the file; 0 classes if it has no head
+	params map[string]any // hyperparameters of its encoding
+	said   map[string]any // the values of its fields, with the software's defaults
+	image  Grid           // pixels
+	head   bool           // the file has one
+}
+
+// field is an entry of a config.json. It sets what it says in a model, and gets it from one.
+type field struct {
+	key       string
+	byDefault any  // the software's own, where the file lacks the entry
+	nullable  bool // null says "none" and not "by default"
+	set       func(m *foreign, value any) error
+	get       func(m *foreign) any // nil: not written
+}
+
+// read takes over the values of a config.json. What the family does not know is refused: it could change the model.
+func (f *family) read(values map[string]any, head bool) (*foreign, error) {
+	m := &foreign{family: f, config: vit.Config{Position: "learned"}, params: map[string]any{}, said: map[string]any{},
+		head: head}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		known := func(known field) bool { return known.key == key }
+		if !slices.ContainsFunc(f.fields, known) && !slices.Contains(withoutEffect, key) {
+			return nil, errors.Errorf("%s = %s is an option that this version does not know", key, short(values[key]))
+		}
+	}
+	for _, field := range f.fields {
+		value, stated := values[field.key]
+		if !stated || value == nil && !field.nullable {
+			value = field.byDefault
+		}
+		m.said[field.key] = value
+		if field.set == nil {
+			continue
+		}
+		if err := field.set(m, value); err != nil {
+			return nil, about(field.key, err)
+		}
+	}
+	if f.finish != nil {
+		if err := f.finish(m); err != nil {
+			return nil, err
+		}
+	}
+	if m.config.MLPDim < 1 { // which is 4·width by default here
+		return nil, errors.New("an MLP without hidden units")
+	}
+	c := m.config.WithDefaults()
+	grid := Grid{m.image.Rows / max(c.PatchSize, 1), m.image.Cols / max(c.PatchSize, 1)}
+	c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize
+	c.Classes = 1 // no head is no fault yet
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	m.config = c
+	return m, nil
+}
+
+// about names the entry that an error is about: "rope_theta" is "x", want a number.
+func about(key string, err error) error { return errors.Errorf("%s is %v", key, err) }
+
+// write returns the values of the config.json of a model.
+func (m *foreign) write() map[string]any {
+	out := map[string]any{}
+	for _, field := range m.family.fields {
+		if field.get != nil {
+			out[field.key] = field.get(m)
+		}
+	}
+	return out
+}
+
+// forExport finds the family of a format that has a place for everything in a model: what is written says the same
+// model again. The error is that of the family that comes closest.
+func forExport(format string, c vit.Config, params map[string]any) (*foreign, map[string]any, error) {
+	var closest error
+	fewest := 1 << 20
+	for _, f := range families {
+		if f.format != format {
+			continue
+		}
+		m := &foreign{family: f, base: f.bases[0], config: c, params: params, said: map[string]any{}, head: !f.noHead}
+		m.image = Grid{c.ImageRows, c.ImageCols}
+		out := m.write()
+		differences, err := m.differences(out)
+		if err == nil && len(differences) == 0 {
+			if err = f.runs(c, out); err == nil {
+				return m, out, nil
+			}
+			closest, fewest = err, 0
+			continue
+		}
+		if err == nil && len(differences) < fewest {
+			fewest = len(differences)
+			closest = errors.Errorf("models of %s %s have no %s: choose onnx or unfolded", format, f.class,
+				strings.Join(differences, ", "))
+		}
+		if closest == nil {
+			closest = errors.WithMessagef(err, "%s %s", format, f.class)
+		}
+	}
+	return nil, nil, closest
+}
+
+// runs returns why the software does not run a model that its config.json can describe.
+func (f *family) runs(c vit.Config, out map[string]any) (err error) {
+	switch {
+	case f.cannot != nil:
+		return f.cannot(c)
+	case f.format == FormatTimm:
+		_, _, err = architectureFor(f.class, out)
+	}
+	return err
+}
+
+// differences lists what the model loses where only these values are left of it, and takes over what names depend on.
+func (m *foreign) differences(out map[string]any) (lost []string, err error) {
+	values, err := asJSON(out)
+	if err != nil {
+		return nil, err
+	}
+	back, err := m.family.read(values, m.head)
+	if err != nil {
+		return nil, err
+	}
+	m.said = back.said
+	of := func(c vit.Config) map[string]any {
+		c = c.WithDefaults()
+		if c.Prefix() == c.Registers || c.Encoding()[0].Kind() != vit.KindAdditive {
+			c.PatchPositions = false
+		}
+		c.RegisterPositions = c.RegisterPositions && c.Registers > 0
+		pools := c.Pool == vit.PoolMean || c.Pool == vit.PoolMap
+		c.PoolPrefix, c.ClassToken = c.PoolPrefix && pools && c.Prefix() > 0, c.ClassToken && pools
+		c.PoolMLPDim = poolMLPDim(c)
+		if c.Pool != vit.PoolMap {
+			c.PoolHeads, c.PoolMLPDim = 0, 0
+		}
+		c.LayerScale = float64(when(c.LayerScale > 0, 1))
+		c.Classes, c.Dropout, c.AttentionDropout, c.DropPath, c.Init, c.DType, c.Recompute = 0, 0, 0, 0, "", "", false
+		fields, _ := asJSON(c)
+		return fields
+	}
+	ours, theirs := of(m.config), of(back.config)
+	for _, key := range slices.Sorted(maps.Keys(ours)) {
+		if ours[key] != theirs[key] {
+			lost = append(lost, fmt.Sprintf("%s=%v", key, ours[key]))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(theirs)) {
+		if _, has := ours[key]; !has {
+			lost = append(lost, "model without "+key)
+		}
+	}
+	for _, name := range m.config.Encoding().Params() {
+		value, set := m.params[name]
+		kept, ok := back.params[name]
+		if !ok {
+			kept, ok = paramDefaults[m.config.Position+" "+name]
+		}
+		if set && ok && fmt.Sprint(kept) != fmt.Sprint(value) {
+			lost = append(lost, fmt.Sprintf("%s=%v", name, value))
+		}
+	}
+	return lost, nil
+}
+
+// paramDefaults are the hyperparameters that other software has no entry for, with the value that it computes.
+var paramDefaults = map[string]any{
+	"rope-dinov3 " + vit.ParamDINORopeShortest:  0.0,
+	"rope-dinov3 " + vit.ParamDINORopeLongest:   0.0,
+	"rope-dinov3 " + vit.ParamDINORopeNormalize: "separate",
+	"rope-dinov3 " + vit.ParamRopeTheta:         100.0,
+}
+
+// asJSON returns an object as it is read from JSON.
+func asJSON(value any) (fields map[string]any, err error) {
+	raw, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(raw, &fields)
+	}
+	return fields, err
+}
+
+// values returns the fields of an object.
+func values(o strictjson.Object) (map[string]any, error) {
+	out := map[string]any{}
+	for key, raw := range o {
+		var value any
+		if err := json.Unmarshal(raw, &value); err != nil {
+			return nil, o.Refuse(key, "JSON")
+		}
+		out[key] = value
+	}
+	return out, nil
+}
+
+func short(value any) string {
+	raw, _ := json.Marshal(value)
+	return strictjson.Short(raw)
+}
+
+// names returns what the model's variables are called.
+func (m *foreign) names() names {
+	n := maps.Clone(m.family.names)
+	if m.family.vary != nil {
+		m.family.vary(m, n)
+	}
+	return n
+}
+
+// endings are what names of layers are followed by, by format.
+var endings = map[string]map[string]string{
+	FormatHF:   {"weights": "weight", "biases": "bias", "gain": "weight", "offset": "bias"},
+	FormatTimm: {"weights": "weight", "biases": "bias", "gain": "weight", "offset": "bias"},
+	FormatJAX:  {"weights": "/kernel", "biases": "/bias", "gain": "/scale", "offset": "/bias"},
+}
+
+// nameOf returns the foreign name of one of our paths in a block, "" where there is none.
+func (m *foreign) nameOf(n names, path string, block int) string {
+	f := m.family
+	if f.format == FormatUnfolded {
+		if strings.Contains(path, "%02d") {
+			return fmt.Sprintf(path, block)
+		}
+		return path
+	}
+	name := n[path]
+	if name == "" {
+		layer := path[:strings.LastIndex(path, "/")+1]
+		if name = n[layer]; name == "" {
+			return ""
+		}
+		name += endings[f.format][path[len(layer):]]
+	}
+	if strings.HasPrefix(path, blockPath) {
+		name = f.block + name
+	}
+	if strings.Contains(name, "%d") {
+		name = fmt.Sprintf(name, block)
+	}
+	if strings.HasPrefix(path, headPath) {
+		return name
+	}
+	return m.base + name
+}
+
+// isExtra says whether a tensor is one that the network here has no use for.
+func (m *foreign) isExtra(name string) bool {
+	local := strings.TrimPrefix(name, m.base)
+	return slices.ContainsFunc(m.family.extra, func(extra string) bool {
+		if strings.HasSuffix(extra, ".") || strings.HasSuffix(extra, "/") {
+			return strings.HasPrefix(name, extra) || strings.HasPrefix(local, extra)
+		}
+		return name == extra || local == extra
+	})
+}
+
+// withoutEffect are entries of config.json that change nothing about the features of an image: those of a training, of
+// file formats, and what older versions of transformers write into every file.
+var withoutEffect = strings.Fields(`_name_or_path architectures auto_map dtype torch_dtype transformers_version
+	model_type id2label label2id num_labels problem_type initializer_range initializer_factor use_mask_token
+	attention_dropout attention_probs_dropout_prob hidden_dropout_prob drop_path_rate dropout encoder_stride
+	pooler_output_size pooler_act apply_layernorm reshape_hidden_states out_features out_indices stage_names
+	_out_features _out_indices return_class_token projection_dim vocab_size add_cross_attention bad_words_ids
+	begin_suppress_tokens bos_token_id chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id
+	diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size eos_token_id
+	exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id is_decoder
+	is_encoder_decoder length_penalty max_length min_length no_repeat_ngram_size num_beam_groups num_beams
+	num_return_sequences output_attentions output_hidden_states output_scores pad_token_id prefix pruned_heads
+	remove_invalid_values repetition_penalty return_dict return_dict_in_generate sep_token_id suppress_tokens
+	task_specific_params temperature tf_legacy_loss tie_encoder_decoder tie_word_embeddings tokenizer_class top_k top_p
+	torchscript typical_p use_bfloat16 semantic_loss_ignore_index use_auxiliary_head auxiliary_loss_weight
+	auxiliary_channels auxiliary_num_convs auxiliary_concat_input pool_scales add_fpn`)

@@ -1,0 +1,170 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"slices"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// hfSizes are the fields that all of transformers' image models have. mlp is "" where another field has the MLP's.
+func hfSizes(width, depth, heads, mlp, patch int, eps float64, activation field) []field {
+	return []field{
+		integer("hidden_size", width, func(c *vit.Config) *int { return &c.Width }),
+		integer("num_hidden_layers", depth, func(c *vit.Config) *int { return &c.Depth }),
+		integer("num_attention_heads", heads, func(c *vit.Config) *int { return &c.Heads }),
+		integer("intermediate_size", mlp, func(c *vit.Config) *int { return &c.MLPDim }),
+		integer("num_channels", 3, func(c *vit.Config) *int { return &c.Channels }),
+		pixels("image_size", 224), square("patch_size", patch),
+		epsilon("layer_norm_eps", eps),
+		activation,
+	}
+}
+
+// hfDropouts are the rates of a training.
+var hfDropouts = []field{
+	{key: "hidden_dropout_prob", get: func(m *foreign) any { return m.config.Dropout }},
+	{key: "attention_probs_dropout_prob", get: func(m *foreign) any { return m.config.AttentionDropout }},
+}
+
+// hfActivation is the activation of an MLP that is no SwiGLU.
+func hfActivation(byDefault string) field {
+	return choice("hidden_act", byDefault, func(c *vit.Config) *string { return &c.Activation },
+		[2]string{"gelu", vit.ActivationGELU}, [2]string{"gelu_python", vit.ActivationGELU},
+		[2]string{"gelu_pytorch_tanh", vit.ActivationGELUTanh}, [2]string{"gelu_new", vit.ActivationGELUTanh},
+		[2]string{"quick_gelu", vit.ActivationQuickGELU})
+}
+
+// qkvBias is one field for query, key and value.
+func qkvBias(key string, byDefault bool, with string) field {
+	return choiceOf(key, byDefault, func(c *vit.Config) *string { return &c.QKVBias },
+		map[bool]string{true: with, false: vit.QKVBiasNone})
+}
+
+// choiceOf is true or false, each for a word of ours.
+func choiceOf(key string, byDefault bool, of func(*vit.Config) *string, words map[bool]string) field {
+	return field{key: key, byDefault: byDefault,
+		set: func(m *foreign, value any) error {
+			on, ok := value.(bool)
+			if !ok {
+				return refuse(value, "true or false")
+			}
+			*of(&m.config) = words[on]
+			return nil
+		},
+		get: func(m *foreign) any { return *of(&m.config) == words[true] },
+	}
+}
+
+// The names of transformers' ViT and of what was made from it.
+var (
+	hfEmbeddings = names{
+		classPath: "embeddings.cls_token", positionPath: "embeddings.position_embeddings",
+		patchPath: "embeddings.patch_embeddings.projection.", headPath: "classifier.", "norm/": "layernorm.",
+	}
+	hfAttention = names{
+		queryPath: "attention.attention.query.", keyPath: "attention.attention.key.",
+		valuePath: "attention.attention.value.", projPath: "attention.output.dense.",
+	}
+	hfBlock = names{
+		blockPath + "norm1/": "layernorm_before.", blockPath + "norm2/": "layernorm_after.",
+		hiddenPath: "intermediate.dense.", outputPath: "output.dense.",
+	}
+)
+
+var hfViT = family{
+	format: FormatHF, class: "ViTForImageClassification", types: []string{"vit"},
+	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-12, hfActivation("gelu")),
+		hfDropouts, []field{qkvBias("qkv_bias", true, vit.QKVBiasAll)}),
+	bases: []string{"vit.", ""}, block: "encoder.layer.%d.", names: joined(hfEmbeddings, hfAttention, hfBlock),
+	extra: []string{"pooler.", "embeddings.mask_token"}, kind: ResampleHF,
+}
+
+// DeiT has a distillation token: here a register with a position. transformers' classifier either reads the class token
+// alone or has a teacher's head too.
+var hfDeiT = family{
+	format: FormatHF, class: "DeiTForImageClassification", types: []string{"deit"},
+	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, vit.PoolClass) },
+	bases: []string{"deit.", ""}, block: hfViT.block,
+	names: joined(hfViT.names, names{registersPath: "embeddings.distillation_token"}), extra: hfViT.extra, kind: ResampleHF,
+}
+
+var hfDeiTTeacher = family{
+	format: FormatHF, class: "DeiTForImageClassificationWithTeacher", types: []string{"deit"},
+	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, vit.PoolClassRegister) },
+	bases: hfDeiT.bases, block: hfViT.block, names: hfDeiT.names,
+	heads: []string{"cls_classifier", "distillation_classifier"}, extra: hfViT.extra, kind: ResampleHF,
+}
+
+func distilled(m *foreign, pool string) error {
+	m.config.Pool, m.config.Registers, m.config.RegisterPositions = pool, 1, true
+	return nil
+}
+
+// CLIP's image tower: a classifier reads the mean of the patch tokens of the last block, the model itself the norm of
+// the class token.
+var hfCLIP = family{
+	format: FormatHF, class: "CLIPForImageClassification", inner: "vision_config",
+	types: []string{"clip", "clip_vision_model"},
+	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 32, 1e-5, hfActivation("quick_gelu")),
+		[]field{only("attention_bias", true, true)}),
+	finish: func(m *foreign) error {
+		if m.config.PreNorm = true; m.head {
+			m.config.Pool, m.config.ClassToken, m.config.FinalNorm = vit.PoolMean, true, vit.FinalNormNone
+		}
+		return nil
+	},
+	bases: []string{"vision_model.", ""}, block: "encoder.layers.%d.",
+	names: joined(clipBlock, names{
+		classPath: "embeddings.class_embedding", positionPath: "embeddings.position_embedding.weight",
+		patchPath: "embeddings.patch_embedding.", "pre_norm/": "pre_layrnorm.", "norm/": "post_layernorm.",
+		headPath: "classifier.",
+	}),
+	ranks: map[string]int{classPath: 1, positionPath: 2}, kind: ResampleHF,
+	extra: []string{"text_model.", "visual_projection.weight", "text_projection.weight", "logit_scale",
+		"embeddings.position_ids", "post_layernorm."},
+}
+
+var clipBlock = names{
+	blockPath + "norm1/": "layer_norm1.", blockPath + "norm2/": "layer_norm2.", queryPath: "self_attn.q_proj.",
+	keyPath: "self_attn.k_proj.", valuePath: "self_attn.v_proj.", projPath: "self_attn.out_proj.",
+	hiddenPath: "mlp.fc1.", outputPath: "mlp.fc2.",
+}
+
+// SigLIP's image tower: a classifier reads the mean of all tokens, the model itself its attention pooling.
+var hfSigLIP = family{
+	format: FormatHF, class: "SiglipForImageClassification", inner: "vision_config",
+	types: []string{"siglip", "siglip_vision_model"},
+	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-6, hfActivation("gelu_pytorch_tanh")),
+		[]field{only("vision_use_head", true, true)}),
+	finish: func(m *foreign) error {
+		if m.config.Pool = vit.PoolMap; m.head {
+			m.config.Pool = vit.PoolMean
+		}
+		return nil
+	},
+	bases: []string{"vision_model.", ""}, block: "encoder.layers.%d.",
+	names: joined(clipBlock, names{
+		positionPath: "embeddings.position_embedding.weight", patchPath: "embeddings.patch_embedding.",
+		"norm/": "post_layernorm.", headPath: "classifier.", poolPath + "latent": "head.probe",
+		poolPath + "query/weights": "head.attention.in_proj_weight", poolPath + "query/biases": "head.attention.in_proj_bias",
+		poolPath + "key/weights": "head.attention.in_proj_weight", poolPath + "key/biases": "head.attention.in_proj_bias",
+		poolPath + "value/weights": "head.attention.in_proj_weight", poolPath + "value/biases": "head.attention.in_proj_bias",
+		poolPath + "output/": "head.attention.out_proj.", poolPath + "norm/": "head.layernorm.",
+		poolPath + "mlp_hidden/": "head.mlp.fc1.", poolPath + "mlp_output/": "head.mlp.fc2.",
+	}),
+	ranks: map[string]int{positionPath: 2}, kind: ResampleHF,
+	extra: []string{"text_model.", "logit_scale", "logit_bias", "embeddings.position_ids", "head."},
+}
+
+// joined is the union of names.
+func joined(all ...names) names {
+	out := names{}
+	for _, n := range all {
+		for path, name := range n {
+			out[path] = name
+		}
+	}
+	return out
+}

@@ -1,0 +1,152 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"slices"
+
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+var hfDINOv2 = family{
+	format: FormatHF, class: "Dinov2ForImageClassification", types: []string{"dinov2"},
+	fields: dinov2Fields(14), finish: func(m *foreign) error { return dinov2Pool(m) },
+	bases: []string{"dinov2.", ""}, block: "encoder.layer.%d.",
+	names: joined(hfEmbeddings, hfAttention, names{
+		registersPath: "embeddings.register_tokens",
+		scale1Path:    "layer_scale1.lambda1", scale2Path: "layer_scale2.lambda1",
+		blockPath + "norm1/": "norm1.", blockPath + "norm2/": "norm2.",
+	}),
+	vary: func(m *foreign, n names) {
+		n[hiddenPath], n[outputPath] = "mlp.fc1.", "mlp.fc2."
+		if m.config.SwiGLU {
+			n[gatePath], n[hiddenPath], n[outputPath] = "mlp.weights_in.", "mlp.weights_in.", "mlp.weights_out."
+		}
+	},
+	extra: []string{"embeddings.mask_token"}, mask: 2, kind: ResampleHF, cannot: dinov2Cannot,
+}
+
+// The version with registers antialiases where it resamples positions.
+var hfDINOv2Registers = family{
+	format: FormatHF, class: "Dinov2WithRegistersForImageClassification", types: []string{"dinov2_with_registers"},
+	fields: slices.Concat(dinov2Fields(16),
+		[]field{registerTokens("num_register_tokens", 4)}),
+	finish: hfDINOv2.finish, bases: []string{"dinov2_with_registers.", ""}, block: hfDINOv2.block, names: hfDINOv2.names,
+	vary: hfDINOv2.vary, extra: hfDINOv2.extra, mask: 2, kind: ResampleTimm, cannot: dinov2Cannot,
+}
+
+func dinov2Fields(patch int) []field {
+	sizes := slices.DeleteFunc(hfSizes(768, 12, 12, 0, patch, 1e-6, hfActivation("gelu")),
+		func(f field) bool { return f.key == "intermediate_size" })
+	return slices.Concat(sizes, hfDropouts, []field{
+		qkvBias("qkv_bias", true, vit.QKVBiasAll), layerScale("layerscale_value", 1.0),
+		boolean("use_swiglu_ffn", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
+		{key: "mlp_ratio", byDefault: 4.0, set: dinov2Units, get: func(m *foreign) any {
+			units := m.config.MLPDim
+			if m.config.SwiGLU {
+				units = units * 3 / 2 // of which a SwiGLU has two thirds
+			}
+			if ratio := ratioOf(m.config.Width, units); float64(ratio) != float64(int(ratio)) {
+				return ratio
+			}
+			return units / m.config.Width // transformers takes integers alone
+		}},
+	})
+}
+
+// dinov2Units are the hidden units of a ratio. A SwiGLU has two thirds of them, rounded up to a multiple of 8.
+func dinov2Units(m *foreign, value any) error {
+	ratio, err := numeric(value)
+	if m.config.MLPDim = hidden(m.config.Width, ratio); m.config.SwiGLU {
+		m.config.MLPDim = (int(float64(m.config.MLPDim)*2/3) + 7) / 8 * 8
+	}
+	return err
+}
+
+// dinov2Pool: the classifier reads class token and mean.
+func dinov2Pool(m *foreign) error {
+	if m.head {
+		m.config.Pool = vit.PoolClassMean
+	}
+	return nil
+}
+
+func dinov2Cannot(c vit.Config) error {
+	ratio := 4 * c.Width
+	switch {
+	case c.Rows() != c.Cols():
+		return errors.Errorf("transformers cannot run Dinov2 on a grid of %s that is not square: choose timm, onnx or "+
+			"unfolded", Grid{c.Rows(), c.Cols()})
+	case !c.SwiGLU && c.MLPDim%c.Width != 0, c.SwiGLU && (ratio*2/3+7)/8*8 != c.MLPDim && c.MLPDim*3%(2*c.Width) != 0:
+		return errors.Errorf("transformers takes whole mlp_ratio for Dinov2, %d of %d is none: choose timm, onnx or unfolded",
+			c.MLPDim, c.Width)
+	}
+	return nil
+}
+
+// DINOv3 in transformers, which has no classifier for it. SwiGLU has gate and hidden layer apart.
+var hfDINOv3 = family{
+	format: FormatHF, class: "DINOv3ViTModel", types: []string{"dinov3_vit"}, noHead: true,
+	fields: slices.Concat([]field{
+		position("rope-dinov3"),
+		boolean("use_gated_mlp", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
+	}, hfSizes(384, 12, 6, 1536, 16, 1e-5, field{key: "hidden_act", byDefault: "gelu", set: dinov3Activation,
+		get: func(m *foreign) any {
+			if m.config.SwiGLU {
+				return "silu"
+			}
+			return hfActivation("gelu").get(m)
+		}}), []field{
+		layerScale("layerscale_value", 1.0),
+		registerTokens("num_register_tokens", 0),
+		dinov3Bias("query_bias", true, true), dinov3Bias("key_bias", false, false), dinov3Bias("value_bias", true, true),
+		boolean("proj_bias", true, true, func(c *vit.Config) *bool { return &c.NoProjBias }),
+		boolean("mlp_bias", true, true, func(c *vit.Config) *bool { return &c.NoMLPBias }),
+		rotation("rope_theta", 100.0, vit.ParamRopeTheta, 100, 100),
+		rotation("pos_embed_shift", nil, vit.ParamDINORopeShift, 0, 0),
+		rotation("pos_embed_jitter", nil, vit.ParamDINORopeJitter, 0, 0),
+		rotation("pos_embed_rescale", 2.0, vit.ParamDINORopeRescale, 2, 0),
+	}),
+	finish: func(m *foreign) error {
+		query, key, value := m.said["query_bias"], m.said["key_bias"], m.said["value_bias"]
+		switch {
+		case query != value || query == false && key == true:
+			return errors.Errorf("query_bias %v, key_bias %v and value_bias %v: this library has none, all, or all but the key's",
+				query, key, value)
+		case query == false:
+			m.config.QKVBias = vit.QKVBiasNone
+		case key == false:
+			m.config.QKVBias = vit.QKVBiasNoKey
+		}
+		return nil
+	},
+	bases: []string{""}, block: "layer.%d.",
+	names: names{
+		classPath: "embeddings.cls_token", registersPath: "embeddings.register_tokens",
+		patchPath: "embeddings.patch_embeddings.", "norm/": "norm.",
+		queryPath: "attention.q_proj.", keyPath: "attention.k_proj.", valuePath: "attention.v_proj.",
+		projPath: "attention.o_proj.", blockPath + "norm1/": "norm1.", blockPath + "norm2/": "norm2.",
+		scale1Path: "layer_scale1.lambda1", scale2Path: "layer_scale2.lambda1",
+		gatePath: "mlp.gate_proj.", hiddenPath: "mlp.up_proj.", outputPath: "mlp.down_proj.",
+	},
+	extra: []string{"embeddings.mask_token"}, mask: 3, kind: ResampleHF,
+}
+
+func dinov3Activation(m *foreign, value any) error {
+	if m.config.SwiGLU {
+		if value != "silu" {
+			return refuse(value, `"silu" of a gated MLP`)
+		}
+		return nil
+	}
+	return hfActivation("gelu").set(m, value)
+}
+
+// dinov3Bias is one of three fields that the family's finish reads.
+func dinov3Bias(key string, byDefault, noKey bool) field {
+	return field{key: key, byDefault: byDefault, get: func(m *foreign) any {
+		return m.config.QKVBias == vit.QKVBiasAll || noKey && m.config.QKVBias == vit.QKVBiasNoKey
+	}}
+}

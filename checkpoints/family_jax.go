@@ -1,0 +1,116 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// jaxType is the model_type in the config.json beside an exported .npz. Google's own files have none: all sizes are
+// seen in the shapes.
+const jaxType = "vit-jax"
+
+// Google's vision_transformer: names and layouts are those of its .npz files.
+var jaxViT = family{
+	format: FormatJAX, class: "vision_transformer", types: []string{jaxType},
+	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-6, only("hidden_act", "gelu", "gelu")), []field{
+		only("layer_norm_eps", 1e-6, 1e-6),
+		choice("classifier", "token", func(c *vit.Config) *string { return &c.Pool },
+			[2]string{"token", vit.PoolClass}, [2]string{"gap", vit.PoolMean}),
+	}),
+	bases: []string{""}, block: "Transformer/encoderblock_%d/",
+	names: names{
+		classPath: "cls", positionPath: "Transformer/posembed_input/pos_embedding", patchPath: "embedding",
+		blockPath + "norm1/": "LayerNorm_0", queryPath: "MultiHeadDotProductAttention_1/query",
+		keyPath: "MultiHeadDotProductAttention_1/key", valuePath: "MultiHeadDotProductAttention_1/value",
+		projPath: "MultiHeadDotProductAttention_1/out", blockPath + "norm2/": "LayerNorm_2",
+		hiddenPath: "MlpBlock_3/Dense_0", outputPath: "MlpBlock_3/Dense_1", "norm/": "Transformer/encoder_norm",
+		headPath: "head",
+	},
+	extra: []string{"pre_logits/"}, kind: ResampleJAX,
+}
+
+// describeJAX reads the sizes off the shapes, which show them all but the grid.
+func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (described, error) {
+	m := &foreign{family: &jaxViT, params: map[string]any{}, said: map[string]any{},
+		config: vit.Config{Position: "learned", Pool: vit.PoolMean}}
+	d, c := described{foreign: m, format: FormatJAX}, &m.config
+	n := m.names()
+	dims := func(path string, rank int) []int {
+		if t := w.tensors[m.nameOf(n, path, 0)]; len(t.dims) == rank {
+			return t.dims
+		}
+		return make([]int, rank)
+	}
+	patch, query := dims(patchPath+"weights", 4), dims(queryPath+"weights", 3)
+	if patch[0] != patch[1] || min(patch[0], patch[2], patch[3]) < 1 {
+		return d, errors.Errorf("checkpoints: %s holds no projection of square patches by the name of Google's JAX release, "+
+			"%s: its %d tensors begin with %q", w.path, m.nameOf(n, patchPath+"weights", 0), len(w.tensors), w.firstNames())
+	}
+	c.PatchSize, c.Channels, c.Width, c.Heads = patch[0], patch[2], patch[3], query[1]
+	for w.has(m.nameOf(n, blockPath+"norm1/gain", c.Depth)) {
+		c.Depth++
+	}
+	c.MLPDim, c.Classes = dims(hiddenPath+"biases", 1)[0], dims(headPath+"biases", 1)[0]
+	if w.has(m.nameOf(n, classPath, 0)) {
+		c.Pool = vit.PoolClass
+	}
+	var grid Grid
+	if kind, _ := config.Text("model_type"); kind == jaxType { // another config.json may be another model's
+		d.json = config
+		var size any
+		if err := config.Read("image_size", &size, "pixels"); err != nil {
+			return d, w.badConfig(err)
+		}
+		image, err := imageSize(size)
+		if err != nil {
+			return d, w.badConfig(about("image_size", err))
+		}
+		grid = Grid{image.Rows / c.PatchSize, image.Cols / c.PatchSize}
+	}
+	if err := w.gridOfTable(&d, dims(positionPath, 3)[1], grid, options); err != nil {
+		return d, err
+	}
+	checked := c.WithDefaults()
+	checked.Classes = max(checked.Classes, 1) // no head is no fault yet
+	if err := checked.Validate(); err != nil {
+		return d, &FormatError{File: w.path, Reason: err.Error()}
+	}
+	checked.Classes = c.Classes
+	*c = checked
+	return d, nil
+}
+
+// gridOfTable finds the grid of a table of positions. A number of rows alone does not decide it, unless the user says
+// that it is square.
+func (w *weights) gridOfTable(d *described, rows int, stated Grid, options ImportOptions) error {
+	c, grid := &d.config, options.Grid
+	if stated != (Grid{}) {
+		if grid != (Grid{}) && grid != stated {
+			return errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, stated, grid)
+		}
+		grid = stated
+	}
+	prefix := c.PrefixPositions()
+	if side := int(math.Sqrt(float64(max(rows-prefix, 0)))); grid == (Grid{}) && options.AssumeSquare &&
+		side*side == rows-prefix {
+		grid = Grid{side, side}
+	}
+	switch {
+	case grid == Grid{}:
+		return errors.Errorf("checkpoints: %s does not say what grid of patches its %d+%d positions have: give it, or say "+
+			"that it is square if it is", w.path, prefix, rows-prefix)
+	case min(grid.Rows, grid.Cols) < 1 || max(grid.Rows, grid.Cols) > maxPixels || rows-prefix != grid.Rows*grid.Cols:
+		return &FormatError{File: w.path, Tensor: d.nameOf(d.names(), positionPath, 0),
+			Reason: fmt.Sprintf("%d positions, not the %d+%s of class token and grid", rows, prefix, grid)}
+	}
+	c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize
+	return nil
+}

@@ -1,0 +1,287 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"slices"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// timmSizes are the arguments that all of timm's classes have.
+func timmSizes(registers string) []field {
+	return slices.Concat([]field{
+		pixels("img_size", 224), square("patch_size", 16),
+		integer("in_chans", 3, func(c *vit.Config) *int { return &c.Channels }),
+		integer("embed_dim", 768, func(c *vit.Config) *int { return &c.Width }),
+		integer("depth", 12, func(c *vit.Config) *int { return &c.Depth }),
+		integer("num_heads", 12, func(c *vit.Config) *int { return &c.Heads }),
+		{key: "global_pool", byDefault: "token", set: setTimmPool, get: func(m *foreign) any { return timmPools[m.config.Pool] }},
+		{key: "class_token", byDefault: true, set: setClassToken,
+			get: func(m *foreign) any { return m.config.Prefix() > m.config.Registers }},
+		registerTokens(registers, 0),
+		{key: "no_embed_class", byDefault: false, set: setNoEmbedClass, get: func(m *foreign) any {
+			return m.config.Prefix() > m.config.PrefixPositions()
+		}},
+		timmNorm("norm_layer"),
+		{key: "num_classes"},
+		layerScale("init_values", nil),
+	}, unused("dynamic_img_size", "drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate",
+		"drop_path_rate", "weight_init", "fix_init", "head_init_scale"))
+}
+
+// timmPools are timm's names of our poolings.
+var timmPools = map[string]string{vit.PoolClass: "token", vit.PoolMean: "avg", vit.PoolMap: "map",
+	vit.PoolClassRegister: "token"}
+
+func setTimmPool(m *foreign, value any) error {
+	for _, pool := range []string{vit.PoolClass, vit.PoolMean, vit.PoolMap} {
+		if timmPools[pool] == value {
+			m.config.Pool = pool
+			return nil
+		}
+	}
+	return refuse(value, `"token", "avg" or "map"`)
+}
+
+func setClassToken(m *foreign, value any) error {
+	if m.config.Pool == vit.PoolClass {
+		if value != true {
+			return refuse(value, "true for the pooling by the class token")
+		}
+		return nil
+	}
+	m.config.ClassToken = value == true
+	return nil
+}
+
+func setNoEmbedClass(m *foreign, value any) error {
+	c := &m.config
+	if value == true {
+		c.PatchPositions = c.Prefix() > c.Registers
+		return nil
+	}
+	c.RegisterPositions = c.Registers > 0
+	return nil
+}
+
+// timmNorms are the norms as JSON and as the table of architectures name them.
+var timmNorms = []struct {
+	rms     bool
+	epsilon float64
+	names   []any
+}{
+	{false, 1e-6, []any{"LayerNorm(eps=1e-06)", "LayerNorm", "layernorm"}},
+	{false, 1e-5, []any{"LayerNorm(eps=1e-05)"}},
+	{true, 1e-6, []any{"RmsNorm(eps=1e-06)", "RmsNorm", "rmsnorm"}},
+	{true, 1e-5, []any{"RmsNorm(eps=1e-05)"}},
+}
+
+// timmNorm is a norm: its kind and epsilon.
+func timmNorm(key string) field {
+	return field{key: key, byDefault: "LayerNorm",
+		set: func(m *foreign, value any) error {
+			for _, norm := range timmNorms {
+				if slices.Contains(norm.names, value) {
+					m.config.RMSNorm, m.config.Epsilon = norm.rms, norm.epsilon
+					return nil
+				}
+			}
+			return refuse(value, "LayerNorm or RmsNorm of epsilon 1e-6 or 1e-5")
+		},
+		get: func(m *foreign) any { return normName(m.config) },
+	}
+}
+
+func normName(c vit.Config) any {
+	for _, norm := range timmNorms {
+		if norm.rms == c.RMSNorm && norm.epsilon == c.Epsilon {
+			return norm.names[0]
+		}
+	}
+	return "none"
+}
+
+// canonical is a value of the table of architectures, or of a file, as the fields write it.
+func canonical(key string, value any) any {
+	switch {
+	case key == "norm_layer" || key == "embed_norm_layer" && value != nil:
+		for _, norm := range timmNorms {
+			if slices.Contains(norm.names, value) || value == nil && !norm.rms && norm.epsilon == 1e-6 {
+				return norm.names[0]
+			}
+		}
+	case key == "act_layer":
+		switch value {
+		case nil, "GELU":
+			return "gelu"
+		case "SiLU":
+			return "silu"
+		}
+	}
+	return value
+}
+
+// fixed are the arguments that no config.json can give: the architecture that it names has to have them.
+var fixed = []string{"norm_layer", "embed_norm_layer", "mlp_layer", "block_fn", "embed_layer", "attn_layer"}
+
+const (
+	packedGLU = "GluMlp(act_layer=SiLU,gate_last=False)" // both layers in one
+	splitGLU  = "SwiGLU"
+)
+
+// timm's VisionTransformer: ViT, DeiT, DeiT-III, DINOv2, the image towers of CLIP and SigLIP, AIMv2, BEiT-3, RADIO.
+var timmViT = family{
+	format: FormatTimm, class: "VisionTransformer", fields: timmViTFields, finish: timmViTUnits,
+	bases: []string{""}, block: "blocks.%d.",
+	names: joined(timmNames, names{registersPath: "reg_token", scale1Path: "ls1.gamma", scale2Path: "ls2.gamma",
+		"patch/norm/": "patch_embed.norm."}),
+	vary:  timmVariants,
+	extra: []string{"pre_logits.fc.weight", "pre_logits.fc.bias"}, kind: ResampleTimm,
+}
+
+// timm's VisionTransformerDistilled: DeiT with its distillation token and two heads.
+var timmDistilled = family{
+	format: FormatTimm, class: "VisionTransformerDistilled",
+	fields: replaced(timmViTFields, only("reg_tokens", 0, 0), only("no_embed_class", false, false)),
+	finish: func(m *foreign) error {
+		if err := timmViTUnits(m); err != nil {
+			return err
+		}
+		return distilled(m, vit.PoolClassRegister)
+	},
+	bases: []string{""}, block: "blocks.%d.", names: joined(timmViT.names, names{registersPath: "dist_token"}),
+	vary: timmVariants, heads: []string{"head", "head_dist"}, kind: ResampleTimm,
+}
+
+var timmNames = names{
+	classPath: "cls_token", positionPath: "pos_embed", patchPath: "patch_embed.proj.", headPath: "head.",
+	"pre_norm/":          "norm_pre.",
+	blockPath + "norm1/": "norm1.", blockPath + "norm2/": "norm2.",
+	queryPath: "attn.qkv.", keyPath: "attn.qkv.", valuePath: "attn.qkv.", projPath: "attn.proj.",
+	blockPath + "attention/query_norm/": "attn.q_norm.", blockPath + "attention/key_norm/": "attn.k_norm.",
+	blockPath + "attention/norm/": "attn.norm.", blockPath + "mlp/norm/": "mlp.norm.", outputPath: "mlp.fc2.",
+	poolPath + "latent": "attn_pool.latent", poolPath + "query/": "attn_pool.q.", poolPath + "key/": "attn_pool.kv.",
+	poolPath + "value/": "attn_pool.kv.", poolPath + "output/": "attn_pool.proj.", poolPath + "norm/": "attn_pool.norm.",
+	poolPath + "mlp_hidden/": "attn_pool.mlp.fc1.", poolPath + "mlp_output/": "attn_pool.mlp.fc2.",
+}
+
+// timmVariants are the names that depend on the model.
+func timmVariants(m *foreign, n names) {
+	n["norm/"] = "norm."
+	if m.config.FinalNorm == vit.FinalNormPooled {
+		n["norm/"] = "fc_norm."
+	}
+	split := m.said["mlp_layer"] == splitGLU
+	if m.family.class == "Eva" {
+		split = m.said["scale_mlp"] == true || m.said["swiglu_align_to"] != float64(0)
+	}
+	n[gatePath], n[hiddenPath] = "mlp.fc1.", "mlp.fc1."
+	if m.config.SwiGLU && split {
+		n[gatePath], n[hiddenPath] = "mlp.fc1_g.", "mlp.fc1_x."
+	}
+}
+
+var timmViTFields = slices.Concat(timmSizes("reg_tokens"), []field{
+	qkvBias("qkv_bias", true, vit.QKVBiasAll),
+	boolean("qk_norm", false, false, func(c *vit.Config) *bool { return &c.QKNorm }),
+	boolean("scale_attn_norm", false, false, func(c *vit.Config) *bool { return &c.ContextNorm }),
+	boolean("scale_mlp_norm", false, false, func(c *vit.Config) *bool { return &c.MLPNorm }),
+	boolean("proj_bias", true, true, func(c *vit.Config) *bool { return &c.NoProjBias },
+		func(c *vit.Config) *bool { return &c.NoMLPBias }),
+	boolean("pre_norm", false, false, func(c *vit.Config) *bool { return &c.PreNorm }),
+	boolean("pool_include_prefix", false, false, func(c *vit.Config) *bool { return &c.PoolPrefix }),
+	{key: "fc_norm", nullable: true, set: setFCNorm,
+		get: func(m *foreign) any { return m.config.FinalNorm == vit.FinalNormPooled }},
+	{key: "final_norm", byDefault: true, set: func(m *foreign, value any) error {
+		if value != true {
+			m.config.FinalNorm = vit.FinalNormNone
+		}
+		return nil
+	}, get: func(m *foreign) any { return m.config.FinalNorm != vit.FinalNormNone }},
+	choice("pos_embed", "learn", func(c *vit.Config) *string { return &c.Position },
+		[2]string{"learn", "learned"}, [2]string{"none", "none"}, [2]string{"", "none"}),
+	{key: "embed_norm_layer", set: func(m *foreign, value any) error {
+		if value != nil && value != normName(m.config) {
+			return refuse(value, "the norm of the blocks, or none")
+		}
+		m.config.PatchNorm = value != nil
+		return nil
+	}, get: func(m *foreign) any {
+		if !m.config.PatchNorm {
+			return nil
+		}
+		return normName(m.config)
+	}},
+	{key: "act_layer", byDefault: "gelu", get: func(m *foreign) any { return timmActivation(m.config) }},
+	{key: "mlp_layer", byDefault: "Mlp", get: timmMLP},
+	{key: "mlp_ratio", byDefault: 4.0, get: func(m *foreign) any {
+		if timmMLP(m) == packedGLU {
+			return ratioOf(m.config.Width, 2*m.config.MLPDim)
+		}
+		return ratioOf(m.config.Width, m.config.MLPDim)
+	}},
+	only("block_fn", "Block", "Block"), only("embed_layer", "PatchEmbed", "PatchEmbed"),
+	only("attn_layer", "Attention", "Attention"), only("dynamic_img_pad", false, false),
+})
+
+// timmActivations are timm's names of our activations.
+var timmActivations = map[string]string{vit.ActivationGELU: "gelu", vit.ActivationGELUTanh: "gelu_tanh",
+	vit.ActivationQuickGELU: "quick_gelu"}
+
+func timmActivation(c vit.Config) string {
+	if c.SwiGLU {
+		return "silu"
+	}
+	return timmActivations[c.Activation]
+}
+
+// timmMLP is the layer of the MLP: AIMv2's, without biases, or DINOv2's.
+func timmMLP(m *foreign) any {
+	switch {
+	case !m.config.SwiGLU:
+		return "Mlp"
+	case m.config.NoMLPBias:
+		return splitGLU
+	}
+	return packedGLU
+}
+
+func setFCNorm(m *foreign, value any) error {
+	if value == true || value == nil && m.config.Pool == vit.PoolMean {
+		m.config.FinalNorm = vit.FinalNormPooled
+	}
+	return nil
+}
+
+// timmViTUnits are the hidden units and the activation of a VisionTransformer.
+func timmViTUnits(m *foreign) error {
+	c := &m.config
+	ratio, err := numeric(m.said["mlp_ratio"])
+	if err != nil {
+		return about("mlp_ratio", err)
+	}
+	units, act := hidden(c.Width, ratio), m.said["act_layer"]
+	switch layer := m.said["mlp_layer"]; layer {
+	case "Mlp":
+		c.MLPDim = units // the map pooling has as many
+		for ours, theirs := range timmActivations {
+			if theirs == act {
+				c.Activation = ours
+				return nil
+			}
+		}
+		return about("act_layer", refuse(act, `"gelu", "gelu_tanh" or "quick_gelu"`))
+	case packedGLU, splitGLU:
+		c.SwiGLU, c.MLPDim = true, units
+		if layer == packedGLU {
+			c.MLPDim = units / 2
+		}
+		if act != "silu" || c.Pool == vit.PoolMap {
+			return about("act_layer", refuse(act, `"silu" of a SwiGLU, and no pooling by "map"`))
+		}
+		return nil
+	default:
+		return about("mlp_layer", refuse(layer, "Mlp, "+splitGLU+" or "+packedGLU))
+	}
+}

@@ -1,0 +1,43 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"slices"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// timm's Beit: BEiT and BEiT v2.
+var timmBeit = family{
+	format: FormatTimm, class: "Beit",
+	fields: slices.Concat(slices.DeleteFunc(timmSizes(""), func(f field) bool {
+		return slices.Contains([]string{"", "class_token", "no_embed_class"}, f.key)
+	}), []field{
+		qkvBias("qkv_bias", true, vit.QKVBiasNoKey),
+		{key: "use_fc_norm", nullable: true, set: setFCNorm,
+			get: func(m *foreign) any { return m.config.FinalNorm == vit.FinalNormPooled }},
+		{key: "use_abs_pos_emb", byDefault: true, get: func(m *foreign) any { return owns(m.config, positionPath) }},
+		{key: "use_rel_pos_bias", byDefault: false, get: func(m *foreign) any { return owns(m.config, relativePath) }},
+		{key: "mlp_ratio", byDefault: 4.0, set: func(m *foreign, value any) error {
+			ratio, err := numeric(value)
+			m.config.MLPDim = hidden(m.config.Width, ratio)
+			return err
+		}, get: func(m *foreign) any { return ratioOf(m.config.Width, m.config.MLPDim) }},
+		only("use_shared_rel_pos_bias", false, false), only("scale_mlp", false, false), only("swiglu_mlp", false, false),
+	}),
+	finish: func(m *foreign) error {
+		m.config.ClassToken = m.config.Pool != vit.PoolClass
+		m.config.Position = positionsOf(m.said["use_abs_pos_emb"] == true,
+			map[bool]string{true: "relative-table"}[m.said["use_rel_pos_bias"] == true])
+		return nil
+	},
+	bases: []string{""}, block: "blocks.%d.",
+	names: joined(timmNames, names{scale1Path: "gamma_1", scale2Path: "gamma_2",
+		relativePath: "blocks.%d.attn.relative_position_bias_table"}),
+	vary: func(m *foreign, n names) {
+		timmVariants(m, n)
+		evaBiases(m, n)
+	},
+	kind: ResampleTimm,
+}

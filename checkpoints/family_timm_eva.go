@@ -1,0 +1,283 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// timm's Eva: EVA, EVA-02, DINOv3, Perception Encoder, rope-vit.
+var timmEva = family{
+	format: FormatTimm, class: "Eva", finish: finishEva,
+	fields: slices.Concat(timmSizes("num_reg_tokens"), []field{
+		{key: "attn_type", byDefault: "eva", get: func(m *foreign) any {
+			if m.config.QKVBias == vit.QKVBiasAll {
+				return "rope"
+			}
+			return "eva"
+		}},
+		{key: "qkv_bias", byDefault: true, get: func(m *foreign) any { return m.config.QKVBias != vit.QKVBiasNone }},
+		{key: "qkv_fused", byDefault: true, get: func(*foreign) any { return true }},
+		boolean("qk_norm", false, false, func(c *vit.Config) *bool { return &c.QKNorm }),
+		boolean("scale_attn_inner", false, false, func(c *vit.Config) *bool { return &c.ContextNorm }),
+		boolean("scale_mlp", false, false, func(c *vit.Config) *bool { return &c.MLPNorm }),
+		boolean("swiglu_mlp", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
+		{key: "swiglu_align_to", byDefault: 0.0, get: func(m *foreign) any { return when(m.config.SwiGLU, 1) }},
+		{key: "mlp_ratio", byDefault: 4.0, get: func(m *foreign) any { return ratioOf(m.config.Width, m.config.MLPDim) }},
+		boolean("use_pre_transformer_norm", false, false, func(c *vit.Config) *bool { return &c.PreNorm }),
+		{key: "use_fc_norm", nullable: true, get: func(m *foreign) any { return m.config.FinalNorm == vit.FinalNormPooled }},
+		{key: "use_post_transformer_norm", nullable: true,
+			get: func(m *foreign) any { return m.config.FinalNorm == vit.FinalNormTokens }},
+		{key: "use_abs_pos_emb", byDefault: true, get: func(m *foreign) any { return owns(m.config, positionPath) }},
+		{key: "use_rot_pos_emb", byDefault: false, get: func(m *foreign) any { return ropeType(m.config) != "" }},
+		{key: "rope_type", byDefault: "cat", get: func(m *foreign) any {
+			if kind := ropeType(m.config); kind != "" {
+				return kind
+			}
+			return "cat"
+		}},
+		{key: "rope_temperature", byDefault: 10000.0, get: evaTheta},
+		{key: "rope_grid_offset", byDefault: 0.0, get: func(m *foreign) any { return evaParam(m, vit.ParamRopeAxialOffset) }},
+		{key: "rope_grid_indexing", byDefault: "ij", get: func(m *foreign) any {
+			if m.params[vit.ParamRopeAxialFirst] != "row" && ropeType(m.config) != "dinov3" {
+				return "xy"
+			}
+			return "ij"
+		}},
+		{key: "ref_feat_shape", nullable: true, get: func(m *foreign) any {
+			rows, _ := m.params[vit.ParamRopeAxialRows].(int)
+			cols, _ := m.params[vit.ParamRopeAxialCols].(int)
+			if rows == 0 || cols == 0 {
+				return nil
+			}
+			return []int{rows, cols}
+		}},
+		{key: "rope_rotate_half", byDefault: false, get: func(m *foreign) any { return ropeType(m.config) == "dinov3" }},
+		evaAugmentation("rope_shift_coords", vit.ParamDINORopeShift, 0),
+		evaAugmentation("rope_jitter_coords", vit.ParamDINORopeJitter, 0),
+		evaAugmentation("rope_rescale_coords", vit.ParamDINORopeRescale, 2),
+		{key: "attn_pool_num_heads", nullable: true, get: func(m *foreign) any { return orNil(m.config.PoolHeads) }},
+		{key: "attn_pool_mlp_ratio", nullable: true, get: func(m *foreign) any {
+			if m.config.Pool != vit.PoolMap {
+				return nil
+			}
+			return ratioOf(m.config.Width, poolMLPDim(m.config))
+		}},
+		only("num_kv_heads", nil, nil), only("attn_only_layer_scale", false, false), only("use_post_norm", false, false),
+		only("dynamic_img_pad", false, false), {key: "rope_mrope_section"},
+	}),
+	bases: []string{""}, block: "blocks.%d.",
+	names: joined(timmNames, names{registersPath: "reg_token", scale1Path: "gamma_1", scale2Path: "gamma_2",
+		mixedPath: "rope.freqs"}),
+	vary: func(m *foreign, n names) {
+		timmVariants(m, n)
+		evaBiases(m, n)
+	},
+	extra: []string{"rope.periods", "rope.inv_freq"}, kind: ResampleTimm,
+}
+
+// evaBiases names the biases of query and value: BEiT's attention has them beside the stacked weights.
+func evaBiases(m *foreign, n names) {
+	switch {
+	case m.said["qkv_fused"] == false:
+		n[queryPath], n[keyPath], n[valuePath] = "attn.q_proj.", "attn.k_proj.", "attn.v_proj."
+	case m.config.QKVBias == vit.QKVBiasNoKey:
+		n[queryPath+"biases"], n[valuePath+"biases"] = "attn.q_bias", "attn.v_bias"
+	}
+}
+
+// ropeTypes are timm's names of our rotary encodings.
+var ropeTypes = map[string]string{"rope-axial": "cat", "rope-mixed": "mixed", "rope-dinov3": "dinov3"}
+
+// ropeType is what turns in a model, "" for nothing that timm has.
+func ropeType(c vit.Config) string {
+	_, last, found := strings.Cut(c.Position, "+")
+	if !found {
+		last = c.Position
+	}
+	return ropeTypes[last]
+}
+
+func orNil(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// evaParam is a hyperparameter as a number, 0 where it is not set.
+func evaParam(m *foreign, name string) fraction {
+	x, _ := m.params[name].(float64)
+	return fraction(x)
+}
+
+func evaTheta(m *foreign) any {
+	if theta := evaParam(m, vit.ParamRopeTheta); theta != 0 {
+		return theta
+	}
+	return map[string]fraction{"cat": 100, "mixed": 10, "dinov3": 100, "": 10000}[ropeType(m.config)]
+}
+
+// evaAugmentation is a movement of coordinates in training, which our rope-dinov3 alone has.
+func evaAugmentation(key, name string, ours float64) field {
+	f := rotation(key, nil, name, ours, 0)
+	get := f.get
+	f.set = nil // by finishEva, which knows the encoding
+	f.get = func(m *foreign) any {
+		if ropeType(m.config) != "dinov3" {
+			return nil
+		}
+		return get(m)
+	}
+	return f
+}
+
+// finishEva reads what several arguments say together.
+func finishEva(m *foreign) error {
+	c := &m.config
+	ratio, err := numeric(m.said["mlp_ratio"])
+	if err != nil {
+		return about("mlp_ratio", err)
+	}
+	units := hidden(c.Width, ratio)
+	c.MLPDim = units
+	if align, err := whole(m.said["swiglu_align_to"], 0); err != nil {
+		return about("swiglu_align_to", err)
+	} else if align > 0 && c.SwiGLU {
+		c.MLPDim = (units + align - 1) / align * align
+	}
+	switch {
+	case m.said["qkv_bias"] != true:
+		c.QKVBias = vit.QKVBiasNone
+	case m.said["attn_type"] == "eva":
+		c.QKVBias = vit.QKVBiasNoKey
+	case m.said["attn_type"] != "rope":
+		return about("attn_type", refuse(m.said["attn_type"], `"eva" or "rope"`))
+	}
+	if err := evaNorms(m); err != nil {
+		return err
+	}
+	if c.Pool == vit.PoolMap { // of all tokens
+		c.PoolPrefix = c.Prefix() > 0
+		if m.said["attn_pool_num_heads"] != nil {
+			if c.PoolHeads, err = whole(m.said["attn_pool_num_heads"], 1); err != nil {
+				return about("attn_pool_num_heads", err)
+			}
+		}
+		if m.said["attn_pool_mlp_ratio"] != nil {
+			if ratio, err = numeric(m.said["attn_pool_mlp_ratio"]); err != nil {
+				return about("attn_pool_mlp_ratio", err)
+			}
+		}
+		if c.PoolMLPDim = hidden(c.Width, ratio); c.PoolMLPDim < 1 {
+			return errors.New("attn_pool_mlp_ratio: no hidden units")
+		}
+	}
+	return evaPositions(m)
+}
+
+// evaNorms says where the last norm is: the two arguments have defaults by each other and by the pooling.
+func evaNorms(m *foreign) error {
+	pooled, tokens := m.said["use_fc_norm"], m.said["use_post_transformer_norm"]
+	if pooled == nil {
+		pooled = m.config.Pool == vit.PoolMean
+	}
+	if tokens == nil {
+		tokens = pooled != true
+	}
+	switch {
+	case pooled == true && tokens == true:
+		return errors.New("use_fc_norm and use_post_transformer_norm: this library has one last norm")
+	case pooled == true:
+		m.config.FinalNorm = vit.FinalNormPooled
+	case tokens != true:
+		m.config.FinalNorm = vit.FinalNormNone
+	}
+	return nil
+}
+
+// evaPositions reads the encoding and its hyperparameters.
+func evaPositions(m *foreign) error {
+	kind, turns := "", m.said["use_rot_pos_emb"] == true
+	for ours, theirs := range ropeTypes {
+		if turns && m.said["rope_type"] == theirs {
+			kind = ours
+		}
+	}
+	if turns && kind == "" {
+		return about("rope_type", refuse(m.said["rope_type"], `"cat", "mixed" or "dinov3"`))
+	}
+	m.config.Position = positionsOf(m.said["use_abs_pos_emb"] == true, kind)
+	if !turns {
+		return nil
+	}
+	theta, err := numeric(m.said["rope_temperature"])
+	if err != nil {
+		return about("rope_temperature", err)
+	}
+	if half := m.said["rope_rotate_half"] == true; half != (kind == "rope-dinov3") {
+		return errors.Errorf("rope_rotate_half = %v: this library has no such pairs of channels in rope_type %q", half,
+			m.said["rope_type"])
+	}
+	order, offset := m.said["rope_grid_indexing"], m.said["rope_grid_offset"]
+	switch kind {
+	case "rope-axial":
+		return evaAxial(m, theta)
+	case "rope-mixed":
+		if order != "xy" {
+			return about("rope_grid_indexing", refuse(order, `"xy"`))
+		}
+		if theta != 10 {
+			m.params[vit.ParamRopeTheta] = theta
+		}
+	case "rope-dinov3":
+		if offset != 0.0 || order != "ij" {
+			return errors.Errorf("rope_grid_offset = %v, rope_grid_indexing = %v: want 0 and ij of dinov3", offset, order)
+		}
+		if theta != 100 {
+			m.params[vit.ParamRopeTheta] = theta
+		}
+		for key, name := range map[string]string{"rope_shift_coords": vit.ParamDINORopeShift,
+			"rope_jitter_coords": vit.ParamDINORopeJitter, "rope_rescale_coords": vit.ParamDINORopeRescale} {
+			ours := map[string]float64{vit.ParamDINORopeRescale: 2}[name]
+			if err := rotation(key, nil, name, ours, 0).set(m, m.said[key]); err != nil {
+				return about(key, err)
+			}
+		}
+	}
+	return nil
+}
+
+// evaAxial reads the hyperparameters of rope-axial.
+func evaAxial(m *foreign, theta float64) error {
+	if theta != 100 {
+		m.params[vit.ParamRopeTheta] = theta
+	}
+	switch m.said["rope_grid_indexing"] {
+	case "ij":
+		m.params[vit.ParamRopeAxialFirst] = "row"
+	case "xy":
+	default:
+		return about("rope_grid_indexing", refuse(m.said["rope_grid_indexing"], `"ij" or "xy"`))
+	}
+	offset, err := numeric(m.said["rope_grid_offset"])
+	if err != nil {
+		return about("rope_grid_offset", err)
+	}
+	if offset != 0 {
+		m.params[vit.ParamRopeAxialOffset] = offset
+	}
+	if m.said["ref_feat_shape"] != nil {
+		grid, err := imageSize(m.said["ref_feat_shape"])
+		if err != nil {
+			return about("ref_feat_shape", err)
+		}
+		m.params[vit.ParamRopeAxialRows], m.params[vit.ParamRopeAxialCols] = grid.Rows, grid.Cols
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pkg/errors"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// refuse is the error of a field whose value is not what is wanted.
+func refuse(value any, want string) error { return errors.Errorf("%s, want %s", short(value), want) }
+
+// whole returns a value that is an integer from low.
+func whole(value any, low int) (int, error) {
+	x, err := numeric(value)
+	if err != nil || x != math.Trunc(x) || x < float64(low) || x > 1<<24 {
+		return 0, refuse(value, "an integer from "+strconv.Itoa(low))
+	}
+	return int(x), nil
+}
+
+func numeric(value any) (float64, error) {
+	switch x := value.(type) {
+	case float64:
+		return x, nil
+	case int:
+		return float64(x), nil
+	}
+	return 0, refuse(value, "a number")
+}
+
+// integer is a size of the model.
+func integer(key string, byDefault int, of func(*vit.Config) *int) field {
+	return sized(key, byDefault, 1, of)
+}
+
+// registerTokens counts the registers, which may be none.
+func registerTokens(key string, byDefault int) field {
+	return sized(key, byDefault, 0, func(c *vit.Config) *int { return &c.Registers })
+}
+
+func sized(key string, byDefault, least int, of func(*vit.Config) *int) field {
+	return field{key: key, byDefault: byDefault,
+		set: func(m *foreign, value any) (err error) {
+			*of(&m.config), err = whole(value, least)
+			return err
+		},
+		get: func(m *foreign) any { return *of(&m.config) },
+	}
+}
+
+// square is the side of a patch: one number, or the same one twice.
+func square(key string, byDefault int) field {
+	return field{key: key, byDefault: byDefault,
+		set: func(m *foreign, value any) (err error) {
+			if sides, ok := value.([]any); ok && len(sides) == 2 && sides[0] == sides[1] {
+				value = sides[0]
+			}
+			if m.config.PatchSize, err = whole(value, 1); err != nil {
+				err = refuse(value, "the side of square patches")
+			}
+			return err
+		},
+		get: func(m *foreign) any { return m.config.PatchSize },
+	}
+}
+
+// pixels is the size of images: one number, or rows and columns.
+func pixels(key string, byDefault int) field {
+	return field{key: key, byDefault: byDefault,
+		set: func(m *foreign, value any) (err error) {
+			m.image, err = imageSize(value)
+			return err
+		},
+		get: func(m *foreign) any {
+			if m.config.ImageRows == m.config.ImageCols {
+				return m.config.ImageRows
+			}
+			return []int{m.config.ImageRows, m.config.ImageCols}
+		},
+	}
+}
+
+// imageSize reads one number of pixels, [rows, cols] or [channels, rows, cols].
+func imageSize(value any) (Grid, error) {
+	sides, ok := value.([]any)
+	if !ok {
+		sides = []any{value, value}
+	}
+	sides = sides[max(0, len(sides)-2):]
+	if len(sides) == 2 {
+		rows, err := whole(sides[0], 1)
+		cols, colsErr := whole(sides[1], 1)
+		if err == nil && colsErr == nil && max(rows, cols) <= maxPixels {
+			return Grid{rows, cols}, nil
+		}
+	}
+	return Grid{}, refuse(value, "pixels, one number or rows and columns, at most "+strconv.Itoa(maxPixels))
+}
+
+// maxPixels bounds the side of an image.
+const maxPixels = 16384
+
+// fraction is a number that transformers wants to be no integer: 100 is written 100.0.
+type fraction float64
+
+// MarshalJSON writes the number with a point or an exponent.
+func (x fraction) MarshalJSON() ([]byte, error) {
+	raw, err := json.Marshal(float64(x))
+	if err == nil && !strings.ContainsAny(string(raw), ".eE") {
+		raw = append(raw, ".0"...)
+	}
+	return raw, err
+}
+
+// epsilon is that of the norms.
+func epsilon(key string, byDefault float64) field {
+	return field{key: key, byDefault: byDefault,
+		set: func(m *foreign, value any) (err error) {
+			if m.config.Epsilon, err = numeric(value); err == nil && !(m.config.Epsilon > 0 && m.config.Epsilon <= 1) {
+				err = refuse(value, "more than 0 and at most 1")
+			}
+			return err
+		},
+		get: func(m *foreign) any { return fraction(m.config.Epsilon) },
+	}
+}
+
+// layerScale is the value that the factors of branches start at, null or 0 for none.
+func layerScale(key string, byDefault any) field {
+	return field{key: key, byDefault: byDefault, nullable: true,
+		set: func(m *foreign, value any) (err error) {
+			if value != nil {
+				m.config.LayerScale, err = numeric(value)
+			}
+			return err
+		},
+		get: func(m *foreign) any {
+			if m.config.LayerScale == 0 {
+				return nil
+			}
+			return fraction(m.config.LayerScale)
+		},
+	}
+}
+
+// boolean is an option that is on where the config's is, or, inverted, where it is off.
+func boolean(key string, byDefault, inverted bool, of ...func(*vit.Config) *bool) field {
+	return field{key: key, byDefault: byDefault,
+		set: func(m *foreign, value any) error {
+			on, ok := value.(bool)
+			if !ok {
+				return refuse(value, "true or false")
+			}
+			for _, at := range of {
+				*at(&m.config) = on != inverted
+			}
+			return nil
+		},
+		get: func(m *foreign) any { return *of[0](&m.config) != inverted },
+	}
+}
+
+// choice is a word for a word; several of theirs may be one of ours, the first is written.
+func choice(key, byDefault string, of func(*vit.Config) *string, words ...[2]string) field {
+	return field{key: key, byDefault: byDefault,
+		set: func(m *foreign, value any) error {
+			at := slices.IndexFunc(words, func(w [2]string) bool { return w[0] == value })
+			if at < 0 {
+				var known []string
+				for _, w := range words {
+					known = append(known, strconv.Quote(w[0]))
+				}
+				return refuse(value, strings.Join(known, " or "))
+			}
+			*of(&m.config) = words[at][1]
+			return nil
+		},
+		get: func(m *foreign) any {
+			at := slices.IndexFunc(words, func(w [2]string) bool { return w[1] == *of(&m.config) })
+			return words[max(at, 0)][0]
+		},
+	}
+}
+
+// only is a field that has to have one value.
+func only(key string, byDefault, want any) field {
+	return field{key: key, byDefault: byDefault,
+		set: func(_ *foreign, value any) error {
+			if short(value) != short(want) {
+				return refuse(value, short(want)+": this library has no other")
+			}
+			return nil
+		},
+		get: func(*foreign) any { return want },
+	}
+}
+
+// unused are fields without effect on the features of an image of the model's own size.
+func unused(keys ...string) (all []field) {
+	for _, key := range keys {
+		all = append(all, field{key: key})
+	}
+	return all
+}
+
+// rotation is a hyperparameter of an encoding. It is not taken over where it has the encoding's default, ours; null
+// counts as off.
+func rotation(key string, byDefault any, name string, ours, off float64) field {
+	return field{key: key, byDefault: byDefault, nullable: true,
+		set: func(m *foreign, value any) (err error) {
+			x := off
+			if value != nil {
+				x, err = numeric(value)
+			}
+			if x != ours && slices.Contains(m.config.Encoding().Params(), name) {
+				m.params[name] = x
+			}
+			return err
+		},
+		get: func(m *foreign) any {
+			x, ok := m.params[name].(float64)
+			if !ok {
+				x = ours
+			}
+			if x == 0 && off == 0 {
+				return nil
+			}
+			return fraction(x)
+		},
+	}
+}
+
+// position is no entry: it is the encoding that all models of a family have.
+func position(name string) field {
+	return field{set: func(m *foreign, _ any) error { m.config.Position = name; return nil }}
+}
+
+// hidden returns the hidden units that a ratio makes: software cuts the product.
+func hidden(width int, ratio float64) int { return int(min(float64(width)*ratio, 1<<30)) }
+
+// ratioOf is the ratio of which software makes these hidden units: it cuts the product, and 49·(5/49) is 4.99….
+func ratioOf(width, units int) fraction {
+	ratio := float64(units) / float64(max(width, 1))
+	for hidden(width, ratio) < units {
+		ratio = math.Nextafter(ratio, math.Inf(1))
+	}
+	return fraction(ratio)
+}
+
+// replaced is a table with some of its fields as they are in another class.
+func replaced(fields []field, others ...field) []field {
+	fields = slices.Clone(fields)
+	for _, other := range others {
+		fields[slices.IndexFunc(fields, func(f field) bool { return f.key == other.key })] = other
+	}
+	return fields
+}

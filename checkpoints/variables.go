@@ -1,0 +1,216 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wepe-go/wepe/vit"
+)
+
+// Paths of our variables, below the model's scope. They are part of our own file format: renaming one is a change of
+// the API. %02d is the block.
+const (
+	classPath     = "class"
+	registersPath = "registers"
+	positionsPath = "position/" // of all variables of an encoding
+	positionPath  = positionsPath + "embedding"
+	mixedPath     = positionsPath + "rope_mixed/block_%02d/frequencies"
+	relativePath  = positionsPath + "relative_table/block_%02d/scores"
+	patchPath     = "patch/"
+	headPath      = "head/"
+	poolPath      = "pool/"
+	blockPath     = "block_%02d/"
+	queryPath     = blockPath + "attention/query/"
+	keyPath       = blockPath + "attention/key/"
+	valuePath     = blockPath + "attention/value/"
+	projPath      = blockPath + "attention/output/"
+	gatePath      = blockPath + "mlp/gate/"
+	hiddenPath    = blockPath + "mlp/hidden/"
+	outputPath    = blockPath + "mlp/output/"
+	scale1Path    = blockPath + "scale1"
+	scale2Path    = blockPath + "scale2"
+)
+
+// row is one variable of package vit, in all blocks.
+type row struct {
+	path   string
+	layout layout
+	dims   func(vit.Config) []int // of our variable; nil where a model has none
+}
+
+// rows lists every variable that another format has a name for. Only encodings that others have too are among them.
+var rows = slices.Concat(
+	[]row{
+		{classPath, tokens, func(c vit.Config) []int { return dims(c.Prefix() > c.Registers, 1, c.Width) }},
+		{registersPath, tokens, func(c vit.Config) []int { return dims(c.Registers > 0, c.Registers, c.Width) }},
+		{positionPath, tokens, func(c vit.Config) []int { return dims(owns(c, positionPath), c.Positions(), c.Width) }},
+		{mixedPath, mixedFrequencies, func(c vit.Config) []int {
+			return dims(owns(c, mixedPath), 2, c.Heads, c.Width/c.Heads/2)
+		}},
+		{relativePath, vector, func(c vit.Config) []int {
+			return dims(owns(c, relativePath), (2*c.Rows()-1)*(2*c.Cols()-1)+3, c.Heads)
+		}},
+		{scale1Path, vector, func(c vit.Config) []int { return dims(c.LayerScale > 0, c.Width) }},
+		{scale2Path, vector, func(c vit.Config) []int { return dims(c.LayerScale > 0, c.Width) }},
+		{poolPath + "latent", tokens, func(c vit.Config) []int { return dims(c.Pool == vit.PoolMap, 1, c.Width) }},
+	},
+	dense(patchPath, patchKernel, func(c vit.Config) layer {
+		return layer{c.PatchSize * c.PatchSize * c.Channels, c.Width, !c.PreNorm, true}
+	}),
+	norm("patch/norm/", func(c vit.Config) int { return when(c.PatchNorm, c.Width) }),
+	norm("pre_norm/", func(c vit.Config) int { return when(c.PreNorm, c.Width) }),
+	norm(blockPath+"norm1/", func(c vit.Config) int { return c.Width }),
+	dense(queryPath, intoHeads, func(c vit.Config) layer {
+		return layer{c.Width, c.Width, c.QKVBias != vit.QKVBiasNone, true}
+	}),
+	dense(keyPath, intoHeads, func(c vit.Config) layer {
+		return layer{c.Width, c.Width, c.QKVBias == vit.QKVBiasAll, true}
+	}),
+	dense(valuePath, intoHeads, func(c vit.Config) layer {
+		return layer{c.Width, c.Width, c.QKVBias != vit.QKVBiasNone, true}
+	}),
+	norm(blockPath+"attention/query_norm/", func(c vit.Config) int { return when(c.QKNorm, c.Width/c.Heads) }),
+	norm(blockPath+"attention/key_norm/", func(c vit.Config) int { return when(c.QKNorm, c.Width/c.Heads) }),
+	norm(blockPath+"attention/norm/", func(c vit.Config) int { return when(c.ContextNorm, c.Width) }),
+	dense(projPath, outOfHeads, func(c vit.Config) layer { return layer{c.Width, c.Width, !c.NoProjBias, true} }),
+	norm(blockPath+"norm2/", func(c vit.Config) int { return c.Width }),
+	dense(gatePath, matrix, func(c vit.Config) layer { return layer{c.Width, c.MLPDim, !c.NoMLPBias, c.SwiGLU} }),
+	dense(hiddenPath, matrix, func(c vit.Config) layer { return layer{c.Width, c.MLPDim, !c.NoMLPBias, true} }),
+	norm(blockPath+"mlp/norm/", func(c vit.Config) int { return when(c.MLPNorm, c.MLPDim) }),
+	dense(outputPath, matrix, func(c vit.Config) layer { return layer{c.MLPDim, c.Width, !c.NoMLPBias, true} }),
+	norm("norm/", func(c vit.Config) int { return when(c.FinalNorm != vit.FinalNormNone, c.Width) }),
+	dense(poolPath+"query/", matrix, mapLayer(width, width)),
+	dense(poolPath+"key/", matrix, mapLayer(width, width)),
+	dense(poolPath+"value/", matrix, mapLayer(width, width)),
+	dense(poolPath+"output/", matrix, mapLayer(width, width)),
+	norm(poolPath+"norm/", func(c vit.Config) int { return when(c.Pool == vit.PoolMap, c.Width) }),
+	dense(poolPath+"mlp_hidden/", matrix, mapLayer(width, poolMLPDim)),
+	dense(poolPath+"mlp_output/", matrix, mapLayer(poolMLPDim, width)),
+	dense(headPath, matrix, func(c vit.Config) layer { return layer{c.PooledWidth(), c.Classes, true, true} }),
+)
+
+// layer is a dense layer [in, out], which a model may have, with biases or without.
+type layer struct {
+	in, out     int
+	biased, has bool
+}
+
+func dense(path string, kind layout, of func(vit.Config) layer) []row {
+	biases := vector
+	if kind == intoHeads {
+		biases = headsVector
+	}
+	return []row{
+		{path + "weights", kind, func(c vit.Config) []int { l := of(c); return dims(l.has, l.in, l.out) }},
+		{path + "biases", biases, func(c vit.Config) []int { l := of(c); return dims(l.has && l.biased, l.out) }},
+	}
+}
+
+// norm is a norm of a width, 0 where a model has none.
+func norm(path string, width func(vit.Config) int) []row {
+	return []row{
+		{path + "gain", vector, func(c vit.Config) []int { return dims(width(c) > 0, width(c)) }},
+		{path + "offset", vector, func(c vit.Config) []int { return dims(width(c) > 0 && !c.RMSNorm, width(c)) }},
+	}
+}
+
+func mapLayer(in, out func(vit.Config) int) func(vit.Config) layer {
+	return func(c vit.Config) layer { return layer{in(c), out(c), true, c.Pool == vit.PoolMap} }
+}
+
+func width(c vit.Config) int      { return c.Width }
+func poolMLPDim(c vit.Config) int { return cmp.Or(c.PoolMLPDim, c.MLPDim) }
+
+func dims(has bool, dims ...int) []int {
+	if !has {
+		return nil
+	}
+	return dims
+}
+
+func when(has bool, width int) int {
+	if !has {
+		return 0
+	}
+	return width
+}
+
+// owns says whether the encoding of a model has a variable.
+func owns(c vit.Config, path string) bool {
+	return c.Encoding().Owns(strings.TrimPrefix(strings.ReplaceAll(path, "%02d", "00"), positionsPath))
+}
+
+// named is one variable of a model, and which foreign tensor holds it.
+type named struct {
+	row
+	path    string // with the block
+	foreign string // "" for the head of a class without one
+	rank    int    // of the foreign tensor, where the layout leaves it open
+
+	part, parts int // of the foreign tensor in equal parts, from 0
+
+	// A head of two tensors, DeiT's: this one is the half-th of so many parts of our variable, times factor on the way
+	// in and times back on the way out; parts that are the same one add up. No halves: all of the variable, as it is.
+	half, halves int
+	factor, back float32
+
+	asIs bool // a variable of the encoding of an unfolded model: its type and bits stay
+}
+
+// variables lists the variables of a model, those of one foreign tensor next to each other.
+func (m *foreign) variables() (all []named) {
+	names := m.names()
+	for _, r := range rows {
+		if r.dims(m.config) == nil {
+			continue
+		}
+		blocks := 1
+		if strings.Contains(r.path, "%02d") {
+			blocks = m.config.Depth
+		}
+		for block := range blocks {
+			v := named{row: r, path: r.path, rank: m.family.ranks[r.path]}
+			if strings.Contains(r.path, "%02d") {
+				v.path = fmt.Sprintf(r.path, block)
+			}
+			if m.family.heads != nil && strings.HasPrefix(r.path, headPath) {
+				all = append(all, m.twoHeads(v)...)
+				continue
+			}
+			v.foreign = m.nameOf(names, r.path, block)
+			all = append(all, v)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b named) int { return strings.Compare(a.foreign, b.foreign) })
+	for begin := 0; begin < len(all); {
+		end := begin + 1
+		for end < len(all) && all[end].foreign == all[begin].foreign {
+			end++
+		}
+		for k := begin; k < end; k++ {
+			all[k].part, all[k].parts = k-begin, end-begin
+		}
+		begin = end
+	}
+	return all
+}
+
+// twoHeads are the tensors of the head of a distilled model, on the class token and on the distillation token: the mean
+// of their logits is one head on both.
+func (m *foreign) twoHeads(v named) []named {
+	ending, halves, back := ".weight", 2, float32(2)
+	if strings.HasSuffix(v.path, "biases") {
+		ending, halves, back = ".bias", 1, 1
+	}
+	var all []named
+	for i, head := range m.family.heads {
+		h := v
+		h.foreign, h.half, h.halves, h.factor, h.back = head+ending, i%halves, halves, 0.5, back
+		all = append(all, h)
+	}
+	return all
+}

@@ -1,0 +1,72 @@
+# Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+"""Writes checkpoints/architectures.json: what timm's architectures are made of where a file does not say.
+
+    python tools/peers/architectures.py > checkpoints/architectures.json
+
+timm writes into a config.json only the arguments that its user passed. All others are those of the architecture's own
+function, then those of its class. Checked with timm 1.0.31.
+"""
+import functools
+import importlib
+import inspect
+import json
+
+import timm
+
+MODULES = ("vision_transformer", "eva", "deit", "beit")
+FACTORY = ("pretrained_filter_fn", "feature_cfg", "kwargs_filter", "pretrained_strict", "cache_dir",
+           "pretrained_cfg_overlay", "pretrained_cfg", "device", "dtype")
+
+
+class Built(Exception):
+    """Ends the making of a model where its arguments are known."""
+
+
+def record(cls, variant, pretrained, **kwargs):
+    raise Built(cls, kwargs)
+
+
+def plain(value):
+    """A value as JSON has it: functions and classes by name, with the arguments that partial binds."""
+    if isinstance(value, functools.partial):
+        bound = ",".join(f"{k}={plain(v)}" for k, v in sorted(value.keywords.items()))
+        return f"{plain(value.func)}({bound})"
+    return value.__name__ if callable(value) else value
+
+
+def main():
+    classes, architectures = {}, {}
+    for module in MODULES:
+        code = importlib.import_module("timm.models." + module)
+        code.build_model_with_cfg = record
+        for name in timm.list_models(module=module):
+            try:
+                timm.create_model(name)
+            except Built as built:
+                cls, kwargs = built.args
+            cfg = timm.get_pretrained_cfg(name)
+            args = {k: plain(v) for k, v in kwargs.items() if k not in FACTORY}
+            if cfg.fixed_input_size:
+                args.setdefault("img_size", list(cfg.input_size[1:]))
+            args.setdefault("num_classes", cfg.num_classes)
+            # A subclass takes what it does not name from the class below it.
+            parameters = {}
+            for base in reversed(cls.__mro__[:-1]):
+                if base.__module__.startswith("timm."):
+                    parameters.update(inspect.signature(base.__init__).parameters)
+            classes[cls.__name__] = {
+                k: plain(p.default) for k, p in parameters.items()
+                if p.default is not inspect.Parameter.empty and k not in FACTORY}
+            defaults = classes[cls.__name__]
+            architectures[name] = (cls.__name__, {
+                k: v for k, v in args.items() if json.dumps(v) != json.dumps(defaults.get(k, "none"))})
+    line = functools.partial(json.dumps, separators=(",", ":"))
+    print('{"timm":%s,"classes":{' % line(timm.__version__))
+    print(",\n".join(f"{line(k)}:{line(v)}" for k, v in classes.items()))
+    print('},"architectures":{')
+    print(",\n".join(f'{line(k)}:{{"class":{line(c)},"args":{line(a)}}}' for k, (c, a) in architectures.items()))
+    print("}}")
+
+
+if __name__ == "__main__":
+    main()
