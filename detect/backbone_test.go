@@ -46,7 +46,7 @@ func output(t *testing.T, b Backbone, images *tensors.Tensor) []float64 {
 	return gomlxtest.RunModel(t, store, build, images)[0]
 }
 
-func TestAWindowOverTheWholePictureIsGlobalAttentionInEveryEncoding(t *testing.T) {
+func TestAWindowOverTheWholeImageIsGlobalAttentionInEveryEncoding(t *testing.T) {
 	images := gomlxtest.Noise(3, 8, 8, 1)
 	for _, position := range gomlxtest.Encodings(append(vit.PositionNames(), "grid2d+rope-axial")) {
 		windowed, global := small(position, 4, 4, 4), small(position, 4, 4, 4)
@@ -86,7 +86,7 @@ func TestAWindowSeesNothingOutside(t *testing.T) {
 }
 
 // On a grid of 5×7 in windows of 3 every encoding has to say what a token without a place gets.
-func TestEveryEncodingTakesWindowsBeyondThePictureAndOtherSizes(t *testing.T) {
+func TestEveryEncodingTakesWindowsBeyondTheImageAndOtherSizes(t *testing.T) {
 	for _, position := range gomlxtest.Encodings(vit.PositionNames()) {
 		b := small(position, 5, 7, 3)
 		b.Global, b.Relative = []int{1}, true

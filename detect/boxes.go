@@ -11,8 +11,8 @@ import (
 // is float32 throughout, as in graphs: what is decided by comparing overlaps is decided alike on both sides.
 type Box [4]float32
 
-// Area is width times height.
-func (b Box) Area() float32 { return (b[2] - b[0]) * (b[3] - b[1]) }
+// area is width times height.
+func (b Box) area() float32 { return (b[2] - b[0]) * (b[3] - b[1]) }
 
 // Empty reports whether it has no width or no height.
 func (b Box) Empty() bool { return !(b[2]-b[0] > 0) || !(b[3]-b[1] > 0) }
@@ -36,7 +36,7 @@ func boxIoU(a, b Box) float32 {
 		return 0
 	}
 	both := width * height
-	return both / (a.Area() + b.Area() - both)
+	return both / (a.area() + b.area() - both)
 }
 
 // byScore returns the indices of scores from the highest to the lowest, equal ones in their order.

@@ -49,7 +49,7 @@ type RPN struct {
 type ROI struct {
 	Samples  int     `json:"samples"`  // proposals of an image in the losses, default 512
 	Positive float64 `json:"positive"` // objects among them at most, default ¼
-	Stages   []Stage `json:"stages"`   // default the first of CascadeStages
+	Stages   []Stage `json:"stages"`   // default the first of cascadeStages
 
 	Size     int   `json:"size"`      // a box is read as Size² cells, default 7
 	Convs    []int `json:"convs"`     // channels of the 3×3 convolutions of the box head, default 4 of 256
@@ -74,8 +74,8 @@ type Stage struct {
 	Weights [4]float64 `json:"weights"` // of dx, dy, dw, dh
 }
 
-// CascadeStages returns the three of Cascade R-CNN. Mask R-CNN has the first alone.
-func CascadeStages() []Stage {
+// cascadeStages returns the three of Cascade R-CNN. Mask R-CNN has the first alone.
+func cascadeStages() []Stage {
 	return []Stage{{0.5, [4]float64{10, 10, 5, 5}}, {0.6, [4]float64{20, 20, 10, 10}}, {0.7, [4]float64{30, 30, 15, 15}}}
 }
 
@@ -110,7 +110,7 @@ func (c Config) WithDefaults() Config {
 	i := &c.ROI
 	i.Samples, i.Positive = cmp.Or(i.Samples, 512), cmp.Or(i.Positive, 0.25)
 	if i.Stages == nil {
-		i.Stages = CascadeStages()[:1]
+		i.Stages = cascadeStages()[:1]
 	}
 	i.Size, i.MaskSize = cmp.Or(i.Size, 7), cmp.Or(i.MaskSize, 14)
 	four := slices.Repeat([]int{256}, 4)
@@ -245,7 +245,7 @@ func ViTDet(variant string, classes int, cascade bool) (Config, error) {
 	side := 224 / v.PatchSize // of MAE's images
 	c.Backbone.PositionRows, c.Backbone.PositionCols = side, side
 	if cascade {
-		c.ROI.Stages = CascadeStages()
+		c.ROI.Stages = cascadeStages()
 	}
 	return c.WithDefaults(), c.Validate()
 }

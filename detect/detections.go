@@ -27,7 +27,7 @@ func (r ROI) detections(scores []float32, boxes []Box, classes int) []Detection 
 	for i := range len(boxes) / each {
 		for k := range classes {
 			s, box := scores[i*(classes+1)+k], boxes[i*each+k%each]
-			if s > float32(r.Score) && finite(box.Area()) {
+			if s > float32(r.Score) && finite(box.area()) {
 				of, score, class = append(of, box), append(score, s), append(class, k)
 			}
 		}

@@ -159,8 +159,8 @@ func maskIoU(a, b Bitmap) float64 {
 
 // Nothing of an image depends on the others of its batch, on what is beyond it in the canvas, or on graphs of other
 // sizes.
-func TestABatchOfPicturesIsThePicturesOneByOne(t *testing.T) {
-	for _, stages := range [][]Stage{CascadeStages()[:1], CascadeStages()} {
+func TestABatchOfImagesIsTheImagesOneByOne(t *testing.T) {
+	for _, stages := range [][]Stage{cascadeStages()[:1], cascadeStages()} {
 		c := tiny("grid2d", stages)
 		c.ROI.Score = 0.3 // so that heads that learned nothing find something
 		batchIsOneByOne(t, newDetector(t, c))
@@ -221,7 +221,7 @@ func TestAPatchNeedNotDivideByFour(t *testing.T) {
 }
 
 func TestLossesHaveNames(t *testing.T) {
-	c := tiny("none", CascadeStages())
+	c := tiny("none", cascadeStages())
 	d := newDetector(t, c)
 	images, annotations := scenes()
 	annotations[1] = Annotations{Rows: 24, Cols: 40} // nothing

@@ -45,7 +45,7 @@ func TestWhatIsNoSampleCountsInNoLoss(t *testing.T) {
 			}
 		}
 		n := len(kept) + extra
-		r := regions{ROI: ROI{Stages: CascadeStages()[:2]}, classes: classes}
+		r := regions{ROI: ROI{Stages: cascadeStages()[:2]}, classes: classes}
 		objects := []Box{{1, 2, 10, 12}, {4, 4, 20, 18}, {0, 0, 12, 13}, {}} // the last one is none
 		out := gomlxtest.Run(t, func(in []*Node) []*Node {
 			in0 := Inputs[*Node]{Classes: in[0], Targets: in[1], Objects: in[2], ObjectClasses: in[3]}

@@ -17,11 +17,11 @@ import (
 
 // A checkpoint of Hugging Face becomes a backbone for images of another size: in the graph, its table of positions is
 // what its own code resamples it to, as package checkpoints does.
-func TestACheckpointBecomesABackboneForPicturesOfAnotherSize(t *testing.T) {
-	fixtures.Each(t, testACheckpointBecomesABackboneForPicturesOfAnotherSize)
+func TestACheckpointBecomesABackboneForImagesOfAnotherSize(t *testing.T) {
+	fixtures.Each(t, testACheckpointBecomesABackboneForImagesOfAnotherSize)
 }
 
-func testACheckpointBecomesABackboneForPicturesOfAnotherSize(t *testing.T) {
+func testACheckpointBecomesABackboneForImagesOfAnotherSize(t *testing.T) {
 	dir := fixtures.Dir(t, "hf_vit")
 	m := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t)
 	rows, cols := 6*m.Config.PatchSize, 5*m.Config.PatchSize

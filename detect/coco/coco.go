@@ -6,7 +6,7 @@
 //	dataset, err := coco.Read("annotations/instances_val2017.json")
 //	results, err := dataset.ReadResults("detections.json") // or dataset.Results(detections)
 //	e, err := coco.Evaluate(dataset, results, coco.Params{Masks: true})
-//	fmt.Print(e.Summary()) // the usual twelve lines
+//	e.Stats() // the usual twelve numbers, in the order of StatNames
 //
 // Every rule is that of cocoapi (github.com/cocodataset/cocoapi at 8c9bcc3: pycocotools and common/maskApi.c), whose
 // numbers the tests hold it to. Where cocoapi fails, an error names the file and the annotation; where it does

@@ -12,7 +12,7 @@ import (
 // Two objects of 3×3 and 3×2 pixels in an image of 11×13: one is found exactly, and with a larger score something
 // that is not there is found. So of both, one is found, at precision 1/2: at the 51 recalls up to 1/2 of 101 the
 // precision is 1/2 at every IoU, and all are small.
-func TestTheTwelveLines(t *testing.T) {
+func TestTheTwelveNumbers(t *testing.T) {
 	d := &Dataset{Name: "two", Images: []Image{{1, "", 11, 13}}, Categories: []Category{{ID: 5, Name: "a"}},
 		Annotations: []Annotation{{ID: 1, ImageID: 1, CategoryID: 5, Area: 9, Box: Box{2, 2, 3, 3}},
 			{ID: 2, ImageID: 1, CategoryID: 5, Area: 6, Box: Box{7, 6, 3, 2}}}}
@@ -30,23 +30,6 @@ func TestTheTwelveLines(t *testing.T) {
 		if got := e.Stats()[i]; math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s %g, want %g", StatNames[i], got, want)
 		}
-	}
-	// The lines are those of cocoapi's results/val2014_fake_eval_res.txt with these numbers.
-	want := ` Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = 0.252
- Average Precision  (AP) @[ IoU=0.50      | area=   all | maxDets=100 ] = 0.252
- Average Precision  (AP) @[ IoU=0.75      | area=   all | maxDets=100 ] = 0.252
- Average Precision  (AP) @[ IoU=0.50:0.95 | area= small | maxDets=100 ] = 0.252
- Average Precision  (AP) @[ IoU=0.50:0.95 | area=medium | maxDets=100 ] = -1.000
- Average Precision  (AP) @[ IoU=0.50:0.95 | area= large | maxDets=100 ] = -1.000
- Average Recall     (AR) @[ IoU=0.50:0.95 | area=   all | maxDets=  1 ] = 0.000
- Average Recall     (AR) @[ IoU=0.50:0.95 | area=   all | maxDets= 10 ] = 0.500
- Average Recall     (AR) @[ IoU=0.50:0.95 | area=   all | maxDets=100 ] = 0.500
- Average Recall     (AR) @[ IoU=0.50:0.95 | area= small | maxDets=100 ] = 0.500
- Average Recall     (AR) @[ IoU=0.50:0.95 | area=medium | maxDets=100 ] = -1.000
- Average Recall     (AR) @[ IoU=0.50:0.95 | area= large | maxDets=100 ] = -1.000
-`
-	if got := e.Summary(); got != want {
-		t.Errorf("summary\n%swant\n%s", got, want)
 	}
 	none, err := Evaluate(d, nil, Params{})
 	if err != nil || none.Stats() != [12]float64{0, 0, 0, 0, -1, -1, 0, 0, 0, 0, -1, -1} {

@@ -20,15 +20,16 @@ func Read(path string) (*Dataset, error) {
 		return nil, fmt.Errorf("coco: %w", err)
 	}
 	defer file.Close()
-	return Decode(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
+	return decodeDataset(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
 }
 
-// Decode reads the JSON of an instances file, element by element: only what a Dataset has is held. Errors call it name.
+// decodeDataset reads the JSON of an instances file, element by element: only what a Dataset has is held. Errors call
+// it name.
 //
 // Fields that are not known are skipped; those that training can do without (bbox, area, iscrowd, segmentation, sizes
 // of images) may be missing, and what needs them says so. An object without annotations or categories has none of
 // them; one without images is no instances file.
-func Decode(r io.Reader, name string) (*Dataset, error) {
+func decodeDataset(r io.Reader, name string) (*Dataset, error) {
 	d := &Dataset{Name: name}
 	if err := d.decode(json.NewDecoder(r)); err != nil {
 		return nil, fmt.Errorf("coco: %s: %w", name, err)

@@ -27,7 +27,7 @@ const small = `{"info":{"year":2017,"a":[1,{"b":2}]},"licenses":[],
 
 func decoded(t *testing.T, text string) *Dataset {
 	t.Helper()
-	d, err := Decode(strings.NewReader(text), "small.json")
+	d, err := decodeDataset(strings.NewReader(text), "small.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 		{with(`{"id":8,"image_id":1,"category_id":1},`), "invalid"},
 	} {
 		_, err := campaign.Malformed(t, func() error {
-			_, err := Decode(strings.NewReader(c.text), "small.json")
+			_, err := decodeDataset(strings.NewReader(c.text), "small.json")
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||
@@ -188,7 +188,7 @@ func FuzzInstances(f *testing.F) {
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		var d *Dataset
 		var err error
-		used, _ := campaign.Cost(func() { d, err = Decode(bytes.NewReader(raw), "fuzz.json") })
+		used, _ := campaign.Cost(func() { d, err = decodeDataset(bytes.NewReader(raw), "fuzz.json") })
 		if used > uint64(3*len(raw)+16<<20) {
 			t.Errorf("%d bytes allocated for %d", used, len(raw))
 		}
@@ -219,7 +219,7 @@ func FuzzInstances(f *testing.F) {
 			t.Fatal(err)
 		}
 		var second bytes.Buffer
-		again, err := Decode(&out, "fuzz.json")
+		again, err := decodeDataset(&out, "fuzz.json")
 		if err == nil {
 			err = again.Write(&second)
 		}

@@ -293,7 +293,7 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 				if id := int64(numbers["category_id"]); e.Categories[k].ID != id {
 					t.Errorf("category %d has id %d, want %d", k, e.Categories[k].ID, id)
 				}
-				for i, got := range e.CategoryStats(k) {
+				for i, got := range (stats{e, []int{k}}).all() {
 					if number, known := numbers[StatNames[i]]; known {
 						same(fmt.Sprintf("%s of category %d", StatNames[i], e.Categories[k].ID), got, number, m.Tolerance.Category)
 					}
@@ -390,7 +390,7 @@ func sameArrays(t *testing.T, e *Evaluation, tensors map[string]fixtures.Tensor,
 	compare("precision_by_area", m.Tolerance.Precision, func(i []int) float64 {
 		return e.Precision[dense(slices.Index(p.IoU, []float64{0.5, 0.75}[i[0]]), i[1], i[2], i[3])]
 	})
-	compare("ap", m.Tolerance.Stats, func(i []int) float64 { return e.averagePrecision(i[0], i[1], p.Areas[i[2]].Name) })
+	compare("ap", m.Tolerance.Stats, func(i []int) float64 { return stats{e, []int{i[1]}}.precision(p.IoU[i[0]], p.Areas[i[2]].Name) })
 }
 
 func TestThresholdsAreThoseOfNumpy(t *testing.T) { fixtures.Each(t, testThresholdsAreThoseOfNumpy) }

@@ -87,7 +87,7 @@ func TestResultsThatCannotBeEvaluatedAreRefused(t *testing.T) {
 func FuzzResults(f *testing.F) {
 	seeds := [][]byte{[]byte(`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1}]`),
 		[]byte(`[{"image_id":9,"category_id":2,"segmentation":{"size":[5,7],"counts":"52l0"},"score":0.5}]`)}
-	d, err := Decode(strings.NewReader(small), "small.json")
+	d, err := decodeDataset(strings.NewReader(small), "small.json")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func (f *Folder) At(index int) (*Scene, error) {
 		return nil, fmt.Errorf("scenes: %s is of %d×%d pixels, image %d of %s of %d×%d", file.Name(), img.Height,
 			img.Width, image.ID, f.Dataset.Name, image.Height, image.Width)
 	}
-	s := &Scene{ImageID: image.ID, Picture: img, Rows: img.Height, Cols: img.Width}
+	s := &Scene{ImageID: image.ID, Image: img, Rows: img.Height, Cols: img.Width}
 	for _, a := range f.objects[image.ID] {
 		o, kept, err := f.object(image, a)
 		if err != nil {
@@ -190,7 +190,7 @@ func Write(dir, instances string, g Generated) error {
 		g.annotate(d, s)
 		var file bytes.Buffer
 		path := filepath.Join(dir, filepath.FromSlash(d.Images[i].FileName))
-		err = errors.Join(png.Encode(&file, rgba(s.Picture)), os.MkdirAll(filepath.Dir(path), 0o755))
+		err = errors.Join(png.Encode(&file, s.Image.RGBA()), os.MkdirAll(filepath.Dir(path), 0o755))
 		if err == nil {
 			err = os.WriteFile(path, file.Bytes(), 0o644)
 		}

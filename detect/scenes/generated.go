@@ -159,7 +159,7 @@ func (g Generated) At(index int) (*Scene, error) {
 	shapes, seen := g.arrange(r)
 	paint := newPaint(r, len(shapes))
 	s := &Scene{ImageID: int64(index + 1), Rows: g.Height, Cols: g.Width,
-		Picture: &data.Image{Height: g.Height, Width: g.Width, Pixels: make([]uint8, 0, 3*g.Height*g.Width)}}
+		Image: &data.Image{Height: g.Height, Width: g.Width, Pixels: make([]uint8, 0, 3*g.Height*g.Width)}}
 	masks := make([][]bool, len(shapes))
 	for k := range masks {
 		masks[k] = make([]bool, g.Height*g.Width)
@@ -181,7 +181,7 @@ func (g Generated) At(index int) (*Scene, error) {
 				}
 			}
 			for _, v := range sum {
-				s.Picture.Pixels = append(s.Picture.Pixels, uint8(255*v+0.5))
+				s.Image.Pixels = append(s.Image.Pixels, uint8(255*v+0.5))
 			}
 			for k := len(shapes) - 1; k >= 0; k-- {
 				if 2*share[k] >= samples*samples {

@@ -33,8 +33,8 @@ func TestAScene(t *testing.T) {
 	}
 	seed := g
 	seed.Seed++
-	if slices.Equal(at(t, g, 7).Picture.Pixels, at(t, seed, 7).Picture.Pixels) ||
-		slices.Equal(at(t, g, 7).Picture.Pixels, at(t, g, 8).Picture.Pixels) {
+	if slices.Equal(at(t, g, 7).Image.Pixels, at(t, seed, 7).Image.Pixels) ||
+		slices.Equal(at(t, g, 7).Image.Pixels, at(t, g, 8).Image.Pixels) {
 		t.Error("scenes of other seeds or indices are the same")
 	}
 	for _, bad := range []Generated{{}, {Count: 1, Height: 31, Width: 64}, {Count: 1, Height: 64, Width: 5000}} {
@@ -71,7 +71,7 @@ func TestMasksAreWhatIsSeen(t *testing.T) {
 						t.Fatalf("scene %d of %v: pixel %d has two owners", i, size, p)
 					}
 					owner[p] = k + 1
-					count[[3]uint8(s.Picture.Pixels[3*p:])]++
+					count[[3]uint8(s.Image.Pixels[3*p:])]++
 					x, y := p%size[1], p/size[1]
 					left, right, top, bottom = min(left, x), max(right, x+1), min(top, y), max(bottom, y+1)
 				}
@@ -93,7 +93,7 @@ func TestMasksAreWhatIsSeen(t *testing.T) {
 				}
 			}
 			for p, k := range owner {
-				if want := colours[[3]uint8(s.Picture.Pixels[3*p:])]; want != 0 && k != want {
+				if want := colours[[3]uint8(s.Image.Pixels[3*p:])]; want != 0 && k != want {
 					t.Errorf("scene %d of %v: pixel %d has the colour of object %d, the mask of %d", i, size, p, want, k)
 				}
 			}

@@ -77,7 +77,7 @@ func (j Jitter) Apply(s *Scene, seed int64, epoch, index int) *Scene {
 
 func (j Jitter) apply(s *Scene, v view) *Scene {
 	out := &Scene{ImageID: s.ImageID, Rows: min(v.rows-v.top, j.Height), Cols: min(v.cols-v.left, j.Width)}
-	out.Picture = j.picture(s, v, out.Rows, out.Cols)
+	out.Image = j.image(s, v, out.Rows, out.Cols)
 	for _, o := range s.Objects {
 		if o.Crowd {
 			continue
@@ -93,15 +93,15 @@ func (j Jitter) apply(s *Scene, v view) *Scene {
 const leastSide = 1e-5
 
 // image returns the image in a view, of which rows × cols are seen.
-func (j Jitter) picture(s *Scene, v view, rows, cols int) *data.Image {
+func (j Jitter) image(s *Scene, v view, rows, cols int) *data.Image {
 	seen := &data.Image{Height: s.Rows, Width: s.Cols, Pixels: make([]uint8, 0, 3*s.Rows*s.Cols)}
 	for y := range s.Rows {
 		for x := range s.Cols {
 			if v.flip {
 				x = s.Cols - 1 - x
 			}
-			at := 3 * (y*s.Picture.Width + x)
-			seen.Pixels = append(seen.Pixels, s.Picture.Pixels[at:at+3]...)
+			at := 3 * (y*s.Image.Width + x)
+			seen.Pixels = append(seen.Pixels, s.Image.Pixels[at:at+3]...)
 		}
 	}
 	seen = seen.Resize(v.rows, v.cols, preprocess.Bilinear)

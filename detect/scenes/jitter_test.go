@@ -63,15 +63,15 @@ func TestJitterIsAFunctionOfSeedEpochAndIndex(t *testing.T) {
 		t.Error("the same call gives something else")
 	}
 	for _, other := range []*Scene{j.Apply(s, 4, 6, 7), j.Apply(s, 5, 5, 7), j.Apply(s, 5, 6, 6)} {
-		if slices.Equal(first.Picture.Pixels, other.Picture.Pixels) {
+		if slices.Equal(first.Image.Pixels, other.Image.Pixels) {
 			t.Error("another call gives the same")
 		}
 	}
 	var quarters [4]int // of the range of scales
 	for epoch := range 400 {
 		got := j.Apply(s, 1, epoch, 0)
-		if got.Picture.Height != 47 || got.Picture.Width != 61 {
-			t.Fatalf("an image of %d×%d", got.Picture.Height, got.Picture.Width)
+		if got.Image.Height != 47 || got.Image.Width != 61 {
+			t.Fatalf("an image of %d×%d", got.Image.Height, got.Image.Width)
 		}
 		scale := float64(got.Rows) / (40 * 61.0 / 53) // the lesser ratio; of more than 47 rows no more are seen
 		quarters[min(3, max(0, int((scale-0.1)/1.9*4)))]++
@@ -83,7 +83,7 @@ func TestJitterIsAFunctionOfSeedEpochAndIndex(t *testing.T) {
 }
 
 // An image at its own size, flipped or not, padded.
-func TestPicturesMoveWithTheirObjects(t *testing.T) {
+func TestImagesMoveWithTheirObjects(t *testing.T) {
 	s := at(t, Generated{Count: 30, Height: 40, Width: 53, Seed: 1}, 7)
 	j := Jitter{Height: 43, Width: 61, Fill: [3]uint8{9, 8, 7}}
 	for _, flip := range []bool{false, true} {
@@ -101,9 +101,9 @@ func TestPicturesMoveWithTheirObjects(t *testing.T) {
 			for x := range 61 {
 				want, inside := j.Fill, y < 40 && x < 53
 				if inside {
-					want = [3]uint8(s.Picture.Pixels[3*(y*53+source(x)):])
+					want = [3]uint8(s.Image.Pixels[3*(y*53+source(x)):])
 				}
-				if p := [3]uint8(got.Picture.Pixels[3*(y*61+x):]); p != want {
+				if p := [3]uint8(got.Image.Pixels[3*(y*61+x):]); p != want {
 					t.Fatalf("flip %v: pixel %d, %d is %v, want %v", flip, y, x, p, want)
 				}
 				for k, o := range got.Objects {
@@ -120,11 +120,11 @@ func TestPicturesMoveWithTheirObjects(t *testing.T) {
 		}
 	}
 	v := view{rows: 80, cols: 106, top: 21, left: 33}
-	whole := s.Picture.Resize(80, 106, preprocess.Bilinear) // as Pillow has it
+	whole := s.Image.Resize(80, 106, preprocess.Bilinear) // as Pillow has it
 	got := j.apply(s, v)
 	for y := range 43 {
 		at := 3 * ((y+21)*106 + 33)
-		if !slices.Equal(got.Picture.Pixels[3*y*61:3*(y+1)*61], whole.Pixels[at:at+3*61]) {
+		if !slices.Equal(got.Image.Pixels[3*y*61:3*(y+1)*61], whole.Pixels[at:at+3*61]) {
 			t.Fatalf("row %d of the enlarged image is another", y)
 		}
 	}
@@ -139,7 +139,7 @@ func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	box := coco.Box{12, 10, 54, 30}
-	s := &Scene{Rows: height, Cols: width, Picture: &data.Image{Height: height, Width: width,
+	s := &Scene{Rows: height, Cols: width, Image: &data.Image{Height: height, Width: width,
 		Pixels: make([]uint8, 3*height*width)},
 		Objects: []Object{{Box: box, Mask: mask, Polygons: [][]float64{polygon}}, {Box: box, Mask: mask}, {Box: box}}}
 	j := Jitter{Height: 80, Width: 100}

@@ -14,8 +14,6 @@
 package scenes
 
 import (
-	"image"
-
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
 )
@@ -23,7 +21,7 @@ import (
 // Scene is an image with objects.
 type Scene struct {
 	ImageID    int64
-	Picture    *data.Image
+	Image      *data.Image
 	Rows, Cols int // of the image from its top left corner; what is beyond, to the right and below, is padding
 	Objects    []Object
 }
@@ -40,13 +38,3 @@ type Object struct {
 
 // hasMask reports whether there is one.
 func (o *Object) hasMask() bool { return o.Mask.Height > 0 }
-
-// rgba returns an image as an image: a copy.
-func rgba(p *data.Image) *image.RGBA {
-	out := image.NewRGBA(image.Rect(0, 0, p.Width, p.Height))
-	for i := range p.Height * p.Width {
-		copy(out.Pix[4*i:], p.Pixels[3*i:3*i+3])
-		out.Pix[4*i+3] = 0xff
-	}
-	return out
-}

@@ -41,9 +41,9 @@ func Show(img image.Image, objects []Object, categories []coco.Category) *image.
 	return out
 }
 
-// Image returns the image of a scene with its objects drawn over it.
-func (s *Scene) Image(categories []coco.Category) *image.RGBA {
-	return Show(rgba(s.Picture), s.Objects, categories)
+// Drawn returns the image of a scene with its objects drawn over it.
+func (s *Scene) Drawn(categories []coco.Category) *image.RGBA {
+	return Show(s.Image.RGBA(), s.Objects, categories)
 }
 
 func (o *Object) hue() color.RGBA { return hues[max(0, o.Class)%len(hues)] }

@@ -39,7 +39,7 @@ func (d *detection) Fetch(step int) error {
 				return err
 			}
 			scene = r.Jitter.Apply(scene, d.Seed, epoch, index)
-			copy(pixels[i*rows*cols*3:], scene.Picture.Pixels)
+			copy(pixels[i*rows*cols*3:], scene.Image.Pixels)
 			annotations[i] = annotationsOf(scene)
 			return nil
 		})

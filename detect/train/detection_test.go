@@ -155,8 +155,8 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 		opened := gomlxtest.Must(Open(gomlxtest.Backend(), filepath.Join(whole, checkpoints.LastDir)))(t)
 		defer opened.Finalize()
 		scene := gomlxtest.Must(generated(1, 9).At(0))(t)
-		want := gomlxtest.Must(m.Detect(scene.Picture.RGBA()))(t)
-		got := gomlxtest.Must(opened.Detect(scene.Picture.RGBA()))(t)
+		want := gomlxtest.Must(m.Detect(scene.Image.RGBA()))(t)
+		got := gomlxtest.Must(opened.Detect(scene.Image.RGBA()))(t)
 		if len(want[0]) == 0 || !reflect.DeepEqual(got, want) {
 			t.Errorf("%d objects are found, %d by the model that was trained", len(got[0]), len(want[0]))
 		}
@@ -424,7 +424,7 @@ func TestWhatAStepSamplesDependsOnItsNumberAndOnTheSeed(t *testing.T) {
 		d := gomlxtest.Must(newDetection(gomlxtest.Must(run.prepared())(t)))(t)
 		defer d.model.Finalize()
 		scene := gomlxtest.Must(run.Train.At(0))(t)
-		d.batch.pixels = tensors.FromFlatDataAndDimensions(scene.Picture.Pixels, 1, scene.Rows, scene.Cols, 3)
+		d.batch.pixels = tensors.FromFlatDataAndDimensions(scene.Image.Pixels, 1, scene.Rows, scene.Cols, 3)
 		d.batch.annotations = []detect.Annotations{annotationsOf(scene)}
 		return gomlxtest.Values(t, gomlxtest.Must(d.inputs(step))(t).Anchors)
 	}

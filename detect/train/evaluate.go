@@ -58,7 +58,7 @@ func (m *Model) Evaluate(test Test) (Measured, error) {
 			if err != nil {
 				return Measured{}, err
 			}
-			images[i], ids[i] = scene.Picture.RGBA(), scene.ImageID
+			images[i], ids[i] = scene.Image.RGBA(), scene.ImageID
 		}
 		found, err := m.at(test, images...)
 		if err != nil {

@@ -24,7 +24,7 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 	defer detector.Finalize()
-	file, err := os.Open("picture.png")
+	file, err := os.Open("image.png")
 	img, err := png.Decode(file)
 	found, err := detector.Detect(img)
 	for _, d := range found[0] { // of the first image, the best first

@@ -79,13 +79,13 @@ func (m *Model) beside(test Test, index int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := m.at(test, scene.Picture.RGBA())
+	found, err := m.at(test, scene.Image.RGBA())
 	if err != nil {
 		return nil, err
 	}
 	const gap = 8
-	left := scene.Image(m.Categories)
-	right := scenes.Show(scene.Picture.RGBA(), Shown(found[0], pageScore), m.Categories)
+	left := scene.Drawn(m.Categories)
+	right := scenes.Show(scene.Image.RGBA(), Shown(found[0], pageScore), m.Categories)
 	both := image.NewRGBA(image.Rect(0, 0, 2*left.Rect.Dx()+gap, left.Rect.Dy()))
 	draw.Draw(both, left.Rect, left, image.Point{}, draw.Src)
 	draw.Draw(both, right.Rect.Add(image.Pt(left.Rect.Dx()+gap, 0)), right, image.Point{}, draw.Src)

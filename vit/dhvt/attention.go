@@ -12,9 +12,9 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// AttentionTrace holds the intermediate values of the attention of one block. Its sequence is the class token, the
+// attentionTrace holds the intermediate values of the attention of one block. Its sequence is the class token, the
 // patches and the head tokens.
-type AttentionTrace struct {
+type attentionTrace struct {
 	HeadProjection    *Node // [batch, heads, width] what each head's part of the mean token is projected to
 	HeadNorm          *Node // [batch, heads, heads, headDim] normalised
 	Query, Key, Value *Node // [batch, 1+Rows·Cols+heads, width]
@@ -27,7 +27,7 @@ type AttentionTrace struct {
 const headNormEpsilon = 1e-5
 
 // attention is head-interacted multi-head self-attention on x, [1+N, batch, width].
-func (c Config) attention(scope *model.Scope, x *Node, t *AttentionTrace) *Node {
+func (c Config) attention(scope *model.Scope, x *Node, t *attentionTrace) *Node {
 	init := c.initScheme()
 	tokens, batch := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
 	x = Concatenate([]*Node{x, c.headTokens(scope.In("head_tokens"), x, t)}, 0) // [1+N+heads, batch, width]
@@ -53,7 +53,7 @@ func (c Config) attention(scope *model.Scope, x *Node, t *AttentionTrace) *Node 
 }
 
 // headTokens returns one token per head, [heads, batch, width], from its part of the mean of all tokens of x.
-func (c Config) headTokens(scope *model.Scope, x *Node, t *AttentionTrace) *Node {
+func (c Config) headTokens(scope *model.Scope, x *Node, t *attentionTrace) *Node {
 	init := c.initScheme()
 	g, batch := x.Graph(), x.Shape().Dimensions[1]
 	mean := Reshape(ReduceMean(x, 0), batch, c.Heads, c.headDim())

@@ -26,22 +26,23 @@ import (
 // DType) is left out.
 type Config struct {
 	vit.Config
-	notFolded //nolint:unused // for its methods
+	notOfAViT //nolint:unused // for its methods
 
 	TokenDropout float64 `json:"token_dropout,omitempty"` // on the tokens that enter block 0; only the WePE release has it
 }
 
-// notFolded takes vit.Config's Fold, Table and FLOPs from Config: Go promotes no method that two embedded types have.
-// They are of a ViT of these sizes.
-type notFolded struct{} //nolint:unused // embedded
+// notOfAViT hides methods of vit.Config that are of a ViT of these sizes: Go promotes no method that two embedded types
+// have.
+type notOfAViT struct{} //nolint:unused // embedded
 
-func (notFolded) Fold()  {} //nolint:unused // never called
-func (notFolded) Table() {} //nolint:unused // never called
-func (notFolded) FLOPs() {} //nolint:unused // never called
+func (notOfAViT) Fold()  {} //nolint:unused // never called
+func (notOfAViT) Table() {} //nolint:unused // never called
+func (notOfAViT) FLOPs() {} //nolint:unused // never called
+func (notOfAViT) Trace() {} //nolint:unused // never called
+func (notOfAViT) Block() {} //nolint:unused // never called
 
 // Positions lists the names that Config.Position accepts: none as in the original, and the encoding of this library.
-// Others reach a model through TraceWith if they are added to the tokens; rotary ones and biases act inside attention,
-// which here has head tokens that lie nowhere on the grid.
+// Rotary ones and biases act inside attention, which here has head tokens that lie nowhere on the grid.
 func Positions() []string { return []string{"none", "wepe"} }
 
 // WithDefaults returns c with every zero field that has a default filled in.

@@ -39,7 +39,7 @@ func logits(t *testing.T, c Config, store *model.Store, training bool) []float64
 func TestTokensAreThePlainOnesPlusTheEncoding(t *testing.T) {
 	c := small("wepe")
 	got := run(t, gomlxtest.Seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
-		trace := c.Trace(s.In("dhvt"), in[0])
+		trace := c.trace(s.In("dhvt"), in[0])
 		class := s.Store().GetVariable("/dhvt/class").NodeValue(in[0].Graph())
 		vectors := c.Encoders(s.At("dhvt")).Additive.Encode(in[0].Graph())
 		return []*Node{trace.Tokens, trace.Patch.PostAffine, MulScalar(class, 1), vectors, trace.Logits}
@@ -65,7 +65,7 @@ func TestHeadTokensAreNormalisedWithTorchsEpsilonWhateverTheModels(t *testing.T)
 	c := small("none")
 	c.Epsilon = 0.1
 	got := run(t, gomlxtest.Seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
-		trace := c.Trace(s.In("dhvt"), in[0])
+		trace := c.trace(s.In("dhvt"), in[0])
 		a := trace.Blocks[0].Attention
 		return []*Node{a.HeadProjection, a.HeadNorm, trace.Logits}
 	}, images(c, 2))
@@ -93,7 +93,7 @@ func TestDropPathGrowsLinearlyFromTheFirstBlockToTheLast(t *testing.T) {
 	c.Depth, c.DropPath = 5, 0.4
 	got := run(t, gomlxtest.Seeded(t, 4), func(s *model.Scope, in []*Node) []*Node {
 		s.Store().SetTraining(in[0].Graph(), true)
-		trace := c.Trace(s.In("dhvt"), in[0])
+		trace := c.trace(s.In("dhvt"), in[0])
 		before, outputs := trace.Tokens, []*Node{trace.Logits}
 		for _, b := range trace.Blocks {
 			// Where both branches are dropped, a block leaves the tokens of an image as they are.

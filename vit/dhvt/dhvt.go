@@ -59,48 +59,48 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
+// trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
 // Nodes nobody asks for cost nothing, but let Logits always be among the outputs (see vit.Trace).
-type Trace struct {
-	Patch   PatchTrace
+type trace struct {
+	Patch   patchTrace
 	Tokens  *Node        // [batch, 1+Rows·Cols, width] with positions, before dropout
-	Blocks  []BlockTrace // one per block
+	Blocks  []blockTrace // one per block
 	Encoded *Node        // [batch, 1+Rows·Cols, width] after the final LayerNorm
 	Logits  *Node        // [batch, classes]
 }
 
-// BlockTrace holds the intermediate values of one block; all [batch, 1+Rows·Cols, width] unless said.
-type BlockTrace struct {
+// blockTrace holds the intermediate values of one block; all [batch, 1+Rows·Cols, width] unless said.
+type blockTrace struct {
 	Norm1     *Node
-	Attention AttentionTrace
+	Attention attentionTrace
 	Norm2     *Node
-	MLP       MLPTrace
+	MLP       mlpTrace
 	Output    *Node // the tokens after the block
 }
 
 // Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalised
 // float32 [batch, ImageRows, ImageCols, Channels].
 func (c Config) Logits(scope *model.Scope, images *Node) *Node {
-	return c.Trace(scope, images).Logits
+	return c.trace(scope, images).Logits
 }
 
-// Trace builds the model in scope and returns its intermediate values.
-func (c Config) Trace(scope *model.Scope, images *Node) *Trace {
+// trace builds the model in scope and returns its intermediate values.
+func (c Config) trace(scope *model.Scope, images *Node) *trace {
 	c = c.mustValidate()
 	var positions *Node
 	if encoder := c.Encoders(scope).Additive; encoder != nil {
 		positions = encoder.Encode(images.Graph())
 	}
-	return c.TraceWith(scope, images, positions)
+	return c.traceWith(scope, images, positions)
 }
 
-// TraceWith is Trace with the given position vectors, float32 [1+Rows·Cols, width] with that of the class token first,
+// traceWith is trace with the given position vectors, float32 [1+Rows·Cols, width] with that of the class token first,
 // in place of those of Config.Position. With nil, nothing is added.
-func (c Config) TraceWith(scope *model.Scope, images, positions *Node) *Trace {
+func (c Config) traceWith(scope *model.Scope, images, positions *Node) *trace {
 	c = c.mustValidate()
 	init := c.initScheme()
 	g, batch := images.Graph(), images.Shape().Dimensions[0]
-	t := &Trace{Blocks: make([]BlockTrace, c.Depth)}
+	t := &trace{Blocks: make([]blockTrace, c.Depth)}
 
 	// Tokens come first here, [tokens, batch, width]: to pick tokens is to pick rows, and no step wants them elsewhere
 	// but the product of queries and keys.
@@ -128,7 +128,7 @@ func (c Config) TraceWith(scope *model.Scope, images, positions *Node) *Trace {
 }
 
 // block is x += attention(norm(x)), then x += mlp(norm(x)) on tokens [1+N, batch, width].
-func (c Config) block(scope *model.Scope, x *Node, index int, t *BlockTrace) *Node {
+func (c Config) block(scope *model.Scope, x *Node, index int, t *blockTrace) *Node {
 	branch := func(y *Node) *Node { return weight.DropBranch(scope, y, 1, c.DropPath, index, c.Depth) }
 	y := weight.LayerNorm(scope.In("norm1"), x, c.Epsilon)
 	t.Norm1 = batchFirst(y)

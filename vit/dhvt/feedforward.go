@@ -10,8 +10,8 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// MLPTrace holds the intermediate values of the feed-forward of one block.
-type MLPTrace struct {
+// mlpTrace holds the intermediate values of the feed-forward of one block.
+type mlpTrace struct {
 	Hidden    *Node // [batch, Rows·Cols, mlpDim] first layer, normalised
 	Depthwise *Node // [batch, Rows·Cols, mlpDim] depthwise convolution, normalised
 	Patches   *Node // [batch, Rows·Cols, width] last layer, normalised
@@ -21,7 +21,7 @@ type MLPTrace struct {
 }
 
 // daff is the dynamic aggregation feed-forward on x, [1+N, batch, width]. The class token passes by the convolutions.
-func (c Config) daff(scope *model.Scope, x *Node, t *MLPTrace) *Node {
+func (c Config) daff(scope *model.Scope, x *Node, t *mlpTrace) *Node {
 	init := c.initScheme()
 	tokens := x.Shape().Dimensions[0]
 	class, y := rows(x, 0, 1), rows(x, 1, tokens) // [1, batch, width], [N, batch, width]

@@ -52,7 +52,7 @@ func original(t *testing.T) (meta originalMeta, f *foreign, c Config) {
 }
 
 // stages names the nodes of a trace as the original does. Patch and head tokens keep their order.
-func stages(trace *Trace) map[string]*Node {
+func stages(trace *trace) map[string]*Node {
 	s := map[string]*Node{
 		"patch_embed.pre_affine":  trace.Patch.PreAffine,
 		"patch_embed.post_affine": trace.Patch.PostAffine,
@@ -96,7 +96,7 @@ func testEveryStageEqualsTheOriginal(t *testing.T) {
 	want := load(t, originalSet, "tensors.safetensors")
 	var names []string
 	got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-		nodes := stages(c.Trace(s.In("dhvt"), in[0]))
+		nodes := stages(c.trace(s.In("dhvt"), in[0]))
 		var outputs []*Node
 		for name := range want.Tensors {
 			if strings.HasPrefix(name, "images_") || strings.HasPrefix(name, "train.") || strings.HasPrefix(name, "sope_") {
@@ -206,7 +206,7 @@ func testPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
 		}}.mustValidate()
 		f.sope(c, prefix+"param.")
 		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-			var trace PatchTrace
+			var trace patchTrace
 			c.sope(s.In("dhvt").In("patch"), in[0], &trace)
 			return []*Node{trace.PostAffine}
 		}, gomlxtest.Input(f.Get(prefix+"images_nhwc")))

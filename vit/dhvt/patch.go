@@ -13,8 +13,8 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// PatchTrace holds the maps of the patch embedding, each [batch, rows·cols, channels] of its own size.
-type PatchTrace struct {
+// patchTrace holds the maps of the patch embedding, each [batch, rows·cols, channels] of its own size.
+type patchTrace struct {
 	PreAffine  *Node   // the scaled pixels
 	Convs      []*Node // each convolution after its normalisation
 	PostAffine *Node   // the patches
@@ -24,7 +24,7 @@ type PatchTrace struct {
 //
 // Each 3×3 convolution of stride 2 is followed by a batch normalisation and halves the map; GELU lies between them, and
 // after the only one of patch size 2, as in the original.
-func (c Config) sope(scope *model.Scope, images *Node, t *PatchTrace) *Node {
+func (c Config) sope(scope *model.Scope, images *Node, t *patchTrace) *Node {
 	d := images.Shape().Dimensions
 	if len(d) != 4 || d[1] != c.ImageRows || d[2] != c.ImageCols || d[3] != c.Channels {
 		exceptions.Panicf("dhvt: images are %s, want [batch, %d, %d, %d]", images.Shape(), c.ImageRows, c.ImageCols,

@@ -144,7 +144,7 @@ func testEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 			}
 		}
 		positions.build(g)
-		trace := c.TraceWith(s.In("dhvt"), in[0], positions.vectors)
+		trace := c.traceWith(s.In("dhvt"), in[0], positions.vectors)
 		nodes := stages(trace)
 		nodes["pos.z"], nodes["pos.wp"], nodes["pos.wpp"] = positions.z, positions.p, positions.pPrime
 		nodes["pos.features"], nodes["pos_encoding"] = positions.features, positions.vectors
