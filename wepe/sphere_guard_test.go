@@ -45,3 +45,23 @@ func TestQuotients_on_the_sphere_are_right_down_to_the_guard_and_finite_below(t 
 		}
 	}
 }
+
+// ℘′ is 0 at ω1, and S(0) the south pole. In cells as long as these n and d are both small there, but d is still larger
+// than the rounding of ω1: the guard of each type must leave them alone.
+func TestSphere_of_long_cells_has_the_zero_of_the_derivative_at_omega1(t *testing.T) {
+	for _, c := range []struct {
+		dtype dtypes.DType
+		ratio float64 // |d| is about exp(-π/2·ratio): 2e-5, 5e-15
+	}{{dtypes.Float32, 7}, {dtypes.Float64, 21}} {
+		if c.dtype == dtypes.Float64 && !float64Runs(t) {
+			continue
+		}
+		const omega1 = 1.25
+		got := gomlxtest.Run(t, func(in []*Node) []*Node {
+			scalar := func(x float64) *Node { return Scalar(in[0].Graph(), c.dtype, x) }
+			_, prime := Sphere(ComplexNode{scalar(omega1), scalar(0)}, scalar(omega1), scalar(c.ratio*omega1), scalar(1))
+			return []*Node{prime}
+		}, float32(0))[0]
+		gomlxtest.NearAbs(t, c.dtype.String(), got, []float64{0, 0, -1}, 0.05) // ω1 is rounded: |n/d| up to 0.02
+	}
+}

@@ -390,7 +390,9 @@ func sameArrays(t *testing.T, e *Evaluation, tensors map[string]fixtures.Tensor,
 	compare("precision_by_area", m.Tolerance.Precision, func(i []int) float64 {
 		return e.Precision[dense(slices.Index(p.IoU, []float64{0.5, 0.75}[i[0]]), i[1], i[2], i[3])]
 	})
-	compare("ap", m.Tolerance.Stats, func(i []int) float64 { return stats{e, []int{i[1]}}.precision(p.IoU[i[0]], p.Areas[i[2]].Name) })
+	compare("ap", m.Tolerance.Stats, func(i []int) float64 {
+		return stats{e, []int{i[1]}}.precision(p.IoU[i[0]], p.Areas[i[2]].Name)
+	})
 }
 
 func TestThresholdsAreThoseOfNumpy(t *testing.T) { fixtures.Each(t, testThresholdsAreThoseOfNumpy) }
