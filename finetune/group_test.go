@@ -83,7 +83,7 @@ func together(n int, do func(Group) error) []error {
 // one that computes the same parts by itself, to the bit.
 func TestAGroupTrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 	onTheSameBits(t)
-	for _, n := range []int{2, 3} {
+	for _, n := range gomlxtest.InTurn(0, 2, 3) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Test: dataset(11, 2),
 				Dir: t.TempDir()}

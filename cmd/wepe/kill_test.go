@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/campaign"
@@ -33,12 +36,15 @@ func lastVariables(t *testing.T, run string) (content []byte, step int64) {
 	return gomlxtest.Must(os.ReadFile(filepath.Join(checkpoint.Path, "variables.safetensors")))(t), checkpoint.Step
 }
 
+// onBackend is that of the tests, go if GOMLX_BACKEND names none.
+var onBackend = cmp.Or(os.Getenv(compute.ConfigEnvVar), "go")
+
 // everything is a training with all that is random or remembers switched on, in so many parts.
 func everything(data, run string, parts int) []string {
 	return []string{
 		"train",
 		"--backend",
-		"go",
+		onBackend,
 		"--data",
 		data,
 		"--size",
@@ -81,7 +87,7 @@ func TestAKilledTrainingEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 	}
 	again := everything(data, run, 2)
 	if resumes > 0 { // resume takes all from the run's directory
-		again = []string{"resume", run, "--backend", "go"}
+		again = []string{"resume", run, "--backend", onBackend}
 	}
 	if e := program.Run(t, again...); e.Code != 0 {
 		t.Fatal(e.Stderr)

@@ -48,12 +48,12 @@ func Encodings(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(few, name) })
 }
 
-// InTurn are those of names to test in the i-th case: all, or on XLA one, another in the next case.
-func InTurn(i int, names ...string) []string {
+// InTurn are the values to test in the i-th case: all, or on XLA one, another in the next case.
+func InTurn[T any](i int, of ...T) []T {
 	if !OnXLA() {
-		return names
+		return of
 	}
-	return names[i%len(names):][:1]
+	return of[i%len(of):][:1]
 }
 
 // Build builds a graph with variables and does not compile it: for the variables that it creates in the store.
