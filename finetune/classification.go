@@ -36,6 +36,7 @@ type classification struct {
 	rows         []int        // images of the step in hand
 	fetched      int          // that step, -1 before the first
 	state        state
+	weights      []float32 // of the classes in the loss, nil for none
 	row          report.Result
 }
 
@@ -76,6 +77,9 @@ func newClassification(run Run) (*classification, error) {
 	c := &classification{Run: run, model: m, images: pixels{set: images, devices: devices}, held: pixels{set: held},
 		fetched: -1, state: state{Recipe: r, Classes: images.Describe().Classes, Seed: run.Seed, Data: images.Fingerprint(),
 			From: run.source, Preprocess: images.Describe().Preprocessing()}}
+	if c.weights, err = r.classWeights(images.Describe()); err != nil {
+		return nil, err
+	}
 	m.Preprocess = c.state.Preprocess
 	perPass := images.Len() / r.BatchSize
 	steps, warmup, interval := r.schedule(perPass)
@@ -122,6 +126,9 @@ func (c *classification) Losses(scope *model.Scope, inputs []*Node) []*Node {
 	_, augment := c.images.set.Divide(r.Augment)
 	logits := c.model.logits(scope.In(modelScope), augment.Images(inputs[0], plan), plan) // [batch, classes]
 	targets := data.SoftLabels(plan, r.Model.Classes, r.Smoothing)                        // [batch, classes]
+	if c.weights != nil {
+		targets = Mul(targets, InsertAxes(Const(targets.Graph(), c.weights), 0)) // as torch's for targets of probabilities
+	}
 	return []*Node{r.loss(targets, logits)}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -35,4 +36,43 @@ func TestBCEAsksForEveryClassThatAnImageHasAPartOf(t *testing.T) {
 			t.Errorf("%s: %v", settings, err)
 		}
 	}
+}
+
+// torch's CrossEntropyLoss(weight=w) on targets of probabilities: the mean of −Σ w_c·t_c·log p_c.
+func TestClassWeightsScaleTheLossOfEachImage(t *testing.T) {
+	trainer := begun(t, tinyRun(t, "class_weights=1,2,3,4,5,6,70;smoothing=0.1", 40))
+	set := trainer.images.set.(*data.Memory)
+	logits := gomlxtest.Must(trainer.model.logitsOf(set))(t)
+	advanced(t, trainer, 1)
+	if err := trainer.drain(); err != nil {
+		t.Fatal(err)
+	}
+	weights, want := []float64{1, 2, 3, 4, 5, 6, 70}, 0.0
+	for _, row := range trainer.rows {
+		for class, logit := range logits[row] {
+			target := 0.1 / 7
+			if class == int(set.Labels[row]) {
+				target += 0.9
+			}
+			want -= weights[class] * target * (float64(logit) - logSumExp(logits[row])) / float64(len(trainer.rows))
+		}
+	}
+	if got := trainer.lastLoss; math.Abs(got-want) > 1e-5*want {
+		t.Errorf("loss %g, want %g", got, want)
+	}
+}
+
+// scikit-learn's compute_class_weight("balanced") of 2, 3 and 5 images: n/(3·n_c).
+func TestBalancedClassWeights(t *testing.T) {
+	info := &data.Info{Name: "unequal", Classes: []string{"a", "b", "c"}, Labels: []int32{2, 1, 0, 2, 2, 1, 1, 2, 0, 2}}
+	got := gomlxtest.Must(Recipe{ClassWeights: "balanced"}.classWeights(info))(t)
+	gomlxtest.NearAbs(t, "balanced", got, []float64{10. / 6, 10. / 9, 10. / 15}, 1e-6)
+	for weights, want := range map[string]string{"1,2": "2 numbers, unequal 3 classes", "1,-2,3": `"-2" is not a number`,
+		"1,x,3": `"x" is not a number`, "1,nan,3": `"nan" is not`} {
+		_, err := Recipe{ClassWeights: weights}.classWeights(info)
+		refused(t, weights, err, want)
+	}
+	info.Classes = append(info.Classes, "d")
+	_, err := Recipe{ClassWeights: "balanced"}.classWeights(info)
+	refused(t, "an empty class", err, "no image of class d")
 }

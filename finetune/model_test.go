@@ -311,7 +311,7 @@ func TestAModelLearnsWhereSomethingIsFromItsEncodingAlone(t *testing.T) {
 		// Distances alone are the same seen from each of four corners.
 		learns := position != "none" && position != "alibi2d"
 		recipe.Model.Position, recipe.Epochs = position, 6
-		if position == "wepe-bias" || position == "lookhere" {
+		if slices.Contains([]string{"wepe-bias", "lookhere", "relative-table"}, position) {
 			recipe.Epochs = 40 // its way leads through the attention weights; 20 are too few for some orders of summation
 		}
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: where(320, 1), Test: where(256, 2)}

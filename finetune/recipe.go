@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -43,7 +44,10 @@ type Recipe struct {
 	Freeze       string    `json:"freeze,omitempty"` // groups that do not train, as "backbone,position,gate"
 	Smoothing    float64   `json:"smoothing"`        // label smoothing
 	Loss         string    `json:"loss,omitempty"`   // "" for the cross-entropy, or lossBCE
-	EMA          float64   `json:"ema"`              // decay of the averages that are evaluated and kept, 0 for none
+	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) where n_c of the n training images are of
+	// class c, or a number for each class, as "1,2.5,1"; "" for none.
+	ClassWeights string  `json:"class_weights,omitempty"`
+	EMA          float64 `json:"ema"` // decay of the averages that are evaluated and kept, 0 for none
 
 	Augment data.Augment `json:"augment"`
 	// Aspect says how images of other aspects were brought to the size of the images, or kept theirs: one of Aspects, or
@@ -111,7 +115,45 @@ func (r Recipe) fit(set *data.Info) (Recipe, error) {
 		}
 	}
 	r = r.WithDefaults()
-	return r, r.Validate()
+	if err := r.Validate(); err != nil {
+		return r, err
+	}
+	_, err = r.classWeights(set)
+	return r, err
+}
+
+// classWeights returns the factor of each class in the loss, nil for none.
+func (r Recipe) classWeights(set *data.Info) (weights []float32, err error) {
+	classes := len(set.Classes)
+	switch r.ClassWeights {
+	case "":
+		return nil, nil
+	case "balanced":
+		counts := make([]int, classes)
+		for _, label := range set.Labels {
+			counts[label]++
+		}
+		for class, n := range counts {
+			if n == 0 {
+				return nil, fmt.Errorf("finetune: class_weights=balanced: %s has no image of class %s", set.Name,
+					set.Classes[class])
+			}
+			weights = append(weights, float32(float64(set.Len())/float64(classes*n)))
+		}
+		return weights, nil
+	}
+	for text := range strings.SplitSeq(r.ClassWeights, ",") {
+		w, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
+		if err != nil || !(w >= 0 && w <= 1e6) {
+			return nil, fmt.Errorf("finetune: class_weights: %q is not a number from 0 to 1e6: want balanced, or numbers "+
+				"separated by commas", text)
+		}
+		weights = append(weights, float32(w))
+	}
+	if len(weights) != classes {
+		return nil, fmt.Errorf("finetune: class_weights has %d numbers, %s %d classes", len(weights), set.Name, classes)
+	}
+	return weights, nil
 }
 
 // agree sets a field that is zero and refuses one that is something else.
@@ -130,6 +172,9 @@ func (r Recipe) Validate() error {
 	if r.Loss != "" && (r.Loss != lossBCE || r.Smoothing > 0) {
 		return fmt.Errorf("finetune: loss is %q with a smoothing of %g: want %q with none, or no loss for the cross-entropy",
 			r.Loss, r.Smoothing, lossBCE)
+	}
+	if r.ClassWeights != "" && r.Loss != "" {
+		return fmt.Errorf("finetune: class_weights are of the cross-entropy, not of loss %q", r.Loss)
 	}
 	if err := r.Optimizer.Validate(); err != nil {
 		return err

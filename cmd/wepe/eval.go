@@ -15,7 +15,7 @@ import (
 
 func evaluate() *cobra.Command {
 	var o opening
-	var from, split string
+	var from, split, tta string
 	var asJSON bool
 	var images dataset.Options
 	c := &cobra.Command{Use: "eval MODEL --data D", Short: "Measure a model: accuracy, loss, scores per class, confusion",
@@ -27,6 +27,7 @@ func evaluate() *cobra.Command {
 		report.Test)
 	o.flags(f)
 	images.Flags(f)
+	f.TestTime(&tta)
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		d, err := dataset.Open(c.Context(), from, images)
@@ -35,6 +36,9 @@ func evaluate() *cobra.Command {
 		}
 		return o.with(c, args[0], func(m *finetune.Model) error {
 			d.Describe(m.Recipe.ValidationPart)
+			if err := m.AverageViews(tta); err != nil {
+				return err
+			}
 			set, split, err := d.Split(c.Context(), split, m)
 			if err != nil {
 				return err

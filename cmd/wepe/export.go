@@ -18,6 +18,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
+	"github.com/wepe-go/wepe/finetune"
 )
 
 // native is the word for this library's own format.
@@ -29,6 +30,7 @@ type exporting struct {
 	to, resample string
 	classes      int
 	fold         bool
+	average      []string
 	options      checkpoints.ExportOptions
 }
 
@@ -48,6 +50,8 @@ encoding is folded into a table. The result is opened again and its logits are c
 	flags.StringVar(&o.resample, "resample", "", "how a position table gets to another --size: "+
 		strings.Join(checkpoints.Resamplings(), ", ")+"; default that of the model's software")
 	flags.IntVar(&o.classes, "classes", 0, "another number of classes: a new head of zeros")
+	flags.StringSliceVar(&o.average, "average", nil, "more models fine-tuned from the same one: the mean of all weights is "+
+		"written")
 	o.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) }
 	return c
@@ -95,6 +99,9 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	}
 	m, err := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes})
 	if err != nil {
+		return err
+	}
+	if err := o.averageWith(c, m); err != nil {
 		return err
 	}
 	if c := m.Config; m.Variables["head/weights"] == nil && o.classes > 0 { // zero, as the ViT paper starts to fine-tune
@@ -147,6 +154,22 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	}
 	out.Field("written", "%s", filepath.Clean(dir))
 	return out.Err()
+}
+
+// averageWith replaces the weights of a model by the mean of those and the weights of --average.
+func (o *exporting) averageWith(c *cobra.Command, m *checkpoints.Imported) error {
+	models := []*checkpoints.Imported{m}
+	for _, path := range o.average {
+		other, err := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes})
+		if err != nil {
+			return err
+		}
+		models = append(models, other)
+	}
+	if len(models) == 1 {
+		return nil
+	}
+	return finetune.Average(models...)
 }
 
 // tolerance is how far logits may be apart after numbers were rounded to a type: 1e-4 for float32, more by the ratio of

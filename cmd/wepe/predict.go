@@ -46,17 +46,24 @@ func predict() *cobra.Command {
 	var o opening
 	var top int
 	var asJSON bool
+	var tta string
 	c := &cobra.Command{Use: "predict MODEL IMAGE...", Short: "Print labels and probabilities of images",
 		Args: cobra.MinimumNArgs(2), Example: "  wepe predict runs/finetune-pets cat.jpg dog.png --top 3"}
 	f := cli.Flags{Command: c}
 	c.Flags().IntVar(&top, "top", 5, "classes per image")
 	o.flags(f)
+	f.TestTime(&tta)
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if top < 1 {
 			return cli.Usagef("--top %d: want 1 or more", top)
 		}
-		return o.with(c, args[0], func(m *finetune.Model) error { return printPredictions(c, m, args[1:], top, asJSON) })
+		return o.with(c, args[0], func(m *finetune.Model) error {
+			if err := m.AverageViews(tta); err != nil {
+				return err
+			}
+			return printPredictions(c, m, args[1:], top, asJSON)
+		})
 	}
 	return c
 }

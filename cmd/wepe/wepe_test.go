@@ -167,6 +167,10 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	if text := succeeds(t, "eval", run, "--data", dir, "--backend", "go"); !strings.Contains(text, "F1 %") {
 		t.Errorf("no scores per class:\n%s", text)
 	}
+	flipped := asJSON[evaluated](t, "eval", run, "--data", dir, "--backend", "go", "--tta", "flip")
+	if flipped.Metrics.Loss == e.Metrics.Loss || flipped.Metrics.Images != 9 {
+		t.Errorf("of two views of each image %v, of one %v", flipped.Metrics, e.Metrics)
+	}
 	if list := succeeds(t, "predict", run, filepath.Join(dir, "red", "a.png"), filepath.Join(dir, "blue", "b.png"),
 		"--top",
 		"1", "--backend", "go"); strings.Count(
@@ -180,6 +184,8 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 		t.Errorf("the export is not compared:\n%s", exported)
 	}
 	succeeds(t, "verify", run, "hf", "--backend", "go")
+	succeeds(t, "export", "hf", "mean", "--to", "native", "--average", "hf", "--backend", "go")
+	succeeds(t, "verify", run, "mean", "--backend", "go") // the mean of a model and itself
 	succeeds(t, "verify", run)
 
 	// Fine-tuning takes the model's own size, position and normalization.

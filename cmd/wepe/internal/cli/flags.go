@@ -61,6 +61,12 @@ func (f Flags) Aspect(value *string) {
 	f.completion("aspect", finetune.Aspects()...)
 }
 
+// TestTime adds --tta.
+func (f Flags) TestTime(value *string) {
+	f.Choice(value, "tta", "average the probabilities of several views of each image (test-time augmentation): the image "+
+		"and its mirror image, or ten crops", "none", "flip", "ten-crop")
+}
+
 // Set adds --set.
 func (f Flags) Set(value *[]string, about string) {
 	f.Command.Flags().StringArrayVar(value, "set", nil, about)

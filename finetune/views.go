@@ -1,0 +1,67 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"fmt"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Test-time augmentations: values of AverageViews.
+const (
+	viewsNone    = "none"
+	viewsFlip    = "flip"     // an image and its mirror image
+	viewsTenCrop = "ten-crop" // four corners and the middle, 7/8 of each side and enlarged to the whole, and their mirrors
+)
+
+// AverageViews makes Evaluate, Examine and Predict average the probabilities of several views of each image (test-time
+// augmentation): "flip", "ten-crop" as torchvision's TenCrop, or "none". It takes as many times longer.
+func (m *Model) AverageViews(views string) error {
+	if views != viewsNone && views != viewsFlip && views != viewsTenCrop {
+		return fmt.Errorf("finetune: unknown test-time augmentation %q: want %q, %q or %q", views, viewsNone,
+			viewsFlip, viewsTenCrop)
+	}
+	if views != viewsNone {
+		if err := m.Recipe.oneSize("test-time augmentation"); err != nil {
+			return err
+		}
+	}
+	program, err := m.forward(func(scope *model.Scope, images *Node, plan []*Node) []*Node {
+		if views == viewsNone {
+			return []*Node{m.logits(scope, images, plan)}
+		}
+		shown := viewsOf(images, views)
+		batch, classes := images.Shape().Dim(0), m.Recipe.Model.Classes
+		logits := m.logits(scope, Concatenate(shown, 0), plan)                          // [views·batch, classes]
+		logs := LogSoftmax(Reshape(logits, len(shown), batch, classes))                 // [views, batch, classes]
+		peak := ReduceAndKeep(logs, ReduceMax, 0)                                       // [1, batch, classes]
+		return []*Node{Add(Squeeze(peak, 0), Log(ReduceMean(Exp(Sub(logs, peak)), 0)))} // [batch, classes]
+	})
+	if err != nil {
+		return err
+	}
+	m.eval.Finalize()
+	m.eval, m.examined.source = program, nil
+	return nil
+}
+
+// viewsOf returns the views of images [batch, height, width, channels], each of their shape.
+func viewsOf(images *Node, views string) []*Node {
+	shown := []*Node{images}
+	if views == viewsTenCrop {
+		height, width := images.Shape().Dim(1), images.Shape().Dim(2)
+		h, w := (7*height+4)/8, (7*width+4)/8 // rounded
+		shown = nil
+		for _, at := range [][2]int{{0, 0}, {0, width - w}, {height - h, 0}, {height - h, width - w},
+			{(height - h) / 2, (width - w) / 2}} {
+			crop := Slice(images, AxisRange(), AxisRange(at[0], at[0]+h), AxisRange(at[1], at[1]+w), AxisRange())
+			shown = append(shown, Interpolate(crop, NoInterpolation, height, width, NoInterpolation).Bilinear().Done())
+		}
+	}
+	for _, view := range shown {
+		shown = append(shown, Reverse(view, 2))
+	}
+	return shown
+}
