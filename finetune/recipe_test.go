@@ -86,6 +86,39 @@ func TestSetRefusesWhatItDoesNotUnderstandInOneLine(t *testing.T) {
 	}
 }
 
+// Fields of a later version are the pretrained model's too: none may be left at the default of another model.
+func TestARunTakesOverEveryFieldOfThePretrainedModelsNetwork(t *testing.T) {
+	source := &initialModel{Path: "other", Model: tiny().Model}
+	fields := reflect.ValueOf(&source.Model).Elem()
+	for field := range fields.Type().Fields() {
+		switch value := fields.FieldByIndex(field.Index); value.Kind() {
+		case reflect.Bool:
+			value.SetBool(true)
+		case reflect.String:
+			value.SetString("of " + field.Name)
+		case reflect.Float64:
+			value.SetFloat(0.125)
+		case reflect.Int:
+			value.SetInt(7)
+		}
+	}
+	source.Model.Position = "learned"
+	run := Recipe{Model: vit.Config{Position: "none", DropPath: 0.25}}
+	got, err := run.adopt(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := source.Model
+	want.ImageRows, want.ImageCols, want.Classes, want.Position, want.DropPath = 0, 0, 0, "none", 0.25
+	want.Dropout, want.AttentionDropout, want.Init, want.DType, want.Recompute = 0, 0, "", "", false
+	if got.Model != want {
+		t.Errorf("got %+v, want %+v", got.Model, want)
+	}
+	run.Model.Activation = "relu"
+	_, err = run.adopt(source)
+	refused(t, "another activation", err, "activation is relu, but of Activation in checkpoint other")
+}
+
 func TestARunThatKeepsItsSourcesEncodingKeepsTheGridItWasTrainedOn(t *testing.T) {
 	source := &initialModel{Model: tiny().Model, Params: map[string]any{"rope_theta": 50.0}}
 	source.Model.Position, source.Model.ImageRows, source.Model.ImageCols = "as2drope", 10, 6

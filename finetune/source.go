@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -72,20 +73,26 @@ func newSource(path string, imported *checkpoints.Imported, classes []string) *i
 	return s
 }
 
+// ownFields are the fields of vit.Config that a run decides: those of its images, position encoding and training. All
+// others are those of the pretrained model, fields of later versions too.
+var ownFields = []string{"ImageRows", "ImageCols", "Classes", "Position", "Dropout", "AttentionDropout", "DropPath", "Init",
+	"DType", "Recompute"}
+
 // adopt fills in what the source decides, the network and its pixels, and refuses what contradicts it.
 func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	m, c := &r.Model, s.Model.WithDefaults()
-	for _, err := range []error{
-		agree("patch_size", &m.PatchSize, c.PatchSize), agree("channels", &m.Channels, c.Channels),
-		agree("width", &m.Width, c.Width), agree("depth", &m.Depth, c.Depth), agree("heads", &m.Heads, c.Heads),
-		agree("mlp_dim", &m.MLPDim, c.MLPDim), agree("pool", &m.Pool, c.Pool),
-		agree("patch_norm", &m.PatchNorm, c.PatchNorm), agree("epsilon", &m.Epsilon, c.Epsilon),
-		agree("registers", &m.Registers, c.Registers), agree("patch_positions", &m.PatchPositions, c.PatchPositions),
-		agree("layer_scale", &m.LayerScale, c.LayerScale), agree("swiglu", &m.SwiGLU, c.SwiGLU),
-		agree("qkv_bias", &m.QKVBias, c.QKVBias),
-	} {
-		if err != nil {
-			return r, fmt.Errorf("%w in checkpoint %s: leave it out of the recipe", err, s.Path)
+	fields, its := reflect.ValueOf(m).Elem(), reflect.ValueOf(c)
+	for field := range fields.Type().Fields() {
+		if slices.Contains(ownFields, field.Name) {
+			continue
+		}
+		value, want := fields.FieldByIndex(field.Index), its.FieldByIndex(field.Index)
+		if value.IsZero() {
+			value.Set(want)
+		}
+		if !value.Equal(want) {
+			return r, fmt.Errorf("finetune: the model's %s is %v, but %v in checkpoint %s: leave it out of the recipe",
+				jsonName(field), value, want, s.Path)
 		}
 	}
 	m.Position = cmp.Or(m.Position, c.Position)
