@@ -51,8 +51,8 @@ func TestQuotients_on_the_sphere_are_right_down_to_the_guard_and_finite_below(t 
 func TestSphere_of_long_cells_has_the_zero_of_the_derivative_at_omega1(t *testing.T) {
 	for _, c := range []struct {
 		dtype dtypes.DType
-		ratio float64 // |d| is about exp(-π/2·ratio): 2e-5, 5e-15
-	}{{dtypes.Float32, 7}, {dtypes.Float64, 21}} {
+		ratio float64 // |d| is falls as exp(-π/2·ratio): 6e-6, 8e-15
+	}{{dtypes.Float32, 9}, {dtypes.Float64, 22}} {
 		if c.dtype == dtypes.Float64 && !float64Runs(t) {
 			continue
 		}
@@ -62,6 +62,6 @@ func TestSphere_of_long_cells_has_the_zero_of_the_derivative_at_omega1(t *testin
 			_, prime := Sphere(ComplexNode{scalar(omega1), scalar(0)}, scalar(omega1), scalar(c.ratio*omega1), scalar(1))
 			return []*Node{prime}
 		}, float32(0))[0]
-		gomlxtest.NearAbs(t, c.dtype.String(), got, []float64{0, 0, -1}, 0.05) // ω1 is rounded: |n/d| up to 0.02
+		gomlxtest.NearAbs(t, c.dtype.String(), got, []float64{0, 0, -1}, 0.05) // ω1 is rounded: |n/d| up to 0.02, S up to 0.04 off
 	}
 }
