@@ -49,6 +49,10 @@ bench: ## interleaved with timm, torch.compile and JAX; ARGS="-models S/16 -batc
 profile: ## where a training step goes: products, everything else, page faults; ARGS="-model S/16 -batch 8 -position wepe"
 	go run ./tools/profile $(ARGS)
 
+.PHONY: peers
+peers: ## models and numbers against timm, transformers, ONNX Runtime, pycocotools, scikit-learn; ARGS="--seed 7 --all"
+	tools/scripts/peers $(ARGS)
+
 .PHONY: notebooks
 notebooks: ## execute the notebooks without a browser and keep their outputs; needs Jupyter
 	tools/scripts/notebooks

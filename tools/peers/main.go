@@ -1,100 +1,235 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command peers reads models that other packages wrote and compares its logits with theirs:
-//
-//	go run ./tools/peers [-export OUT] DIR
-//
-// Each directory below DIR holds a model and expected.json, with images [batch, rows, cols, channels] and logits.
-// A line for each: right, refused with the reason, or wrong; then their counts. The exit status is 1 if any is wrong.
-// With -export OUT each model that is right is written again, in its own format, to OUT.
+// Command peers is the Go side of make peers: peers.py sends it requests, a JSON object on a line each, and compares the
+// answers with those of timm, transformers, ONNX Runtime and others.
 package main
 
 import (
+	"bufio"
 	"encoding/json"
-	"flag"
 	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/backend"
+	"github.com/wepe-go/wepe/vit"
 )
 
-const tolerance = 1e-4 // of the largest difference, as a part of the largest logit
+// request is a line of standard input.
+type request struct {
+	Op   string `json:"op"`
+	Path string `json:"path"` // of the model that is read or written
+
+	Images array                     `json:"images"` // [batch, rows, columns, channels]
+	Import checkpoints.ImportOptions `json:"import"`
+	Export string                    `json:"export"` // a directory that what was read is written to again
+
+	Config     vit.Config     `json:"config"` // of the model to write
+	Params     map[string]any `json:"params"`
+	Seed       uint64         `json:"seed"`
+	Format     string         `json:"format"`
+	DType      string         `json:"dtype"`
+	Batch      int            `json:"batch"`
+	Labels     []string       `json:"labels"`
+	Preprocess string         `json:"preprocess"` // a preprocessor_config.json
+	Epsilon    float64        `json:"epsilon"`
+
+	Files []string `json:"files"` // of predict
+
+	numbers
+}
+
+// array is a tensor in JSON.
+type array struct {
+	Shape []int     `json:"shape"`
+	Data  []float32 `json:"data"`
+}
+
+func (a array) tensor() *tensors.Tensor { return tensors.FromFlatDataAndDimensions(a.Data, a.Shape...) }
+
+// answer is a line of standard output: of each operation some fields.
+type answer struct {
+	Error  string         `json:"error,omitempty"`
+	Logits []float32      `json:"logits,omitempty"`
+	Tokens []float32      `json:"tokens,omitempty"` // behind the last norm
+	Pooled []float32      `json:"pooled,omitempty"` // what the head gets
+	Config *vit.Config    `json:"config,omitempty"`
+	Report []string       `json:"report,omitempty"`
+	Values map[string]any `json:"values,omitempty"`
+
+	Probabilities []map[string]float64 `json:"probabilities,omitempty"` // by label, of each file
+}
 
 func main() {
-	out := flag.String("export", "", "directory to write right models to, in their own format")
-	flag.Parse()
-	b, err := backend.Open()
-	if err == nil {
-		err = run(b, flag.Arg(0), *out)
-	}
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	b, err := backend.Open(backend.Log(io.Discard))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
+	}
+	lines := bufio.NewReader(os.Stdin)
+	out := json.NewEncoder(os.Stdout)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var r request
+		if err := json.Unmarshal(line, &r); err != nil {
+			out.Encode(answer{Error: err.Error()}) //nolint:errcheck // the reader is gone
+			continue
+		}
+		a, err := r.do(b)
+		if err != nil {
+			a.Error = err.Error()
+		}
+		out.Encode(a) //nolint:errcheck // the reader is gone
 	}
 }
 
-func run(b compute.Backend, root, out string) error {
-	entries, err := os.ReadDir(root)
+// do carries out a request; a panic is an error of it.
+func (r request) do(b compute.Backend) (a answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	switch r.Op {
+	case "read":
+		return r.read(b)
+	case "write":
+		return r.write(b)
+	case "predict":
+		return r.predict(b)
+	case "positions":
+		return answer{Report: vit.PositionNames()}, nil
+	default:
+		return r.compute(b)
+	}
+}
+
+// read imports a model of other software and runs it.
+func (r request) read(b compute.Backend) (answer, error) {
+	r.Import.HeadOptional = true
+	m, err := checkpoints.Import(r.Path, r.Import)
 	if err != nil {
-		return err
+		return answer{}, err
 	}
-	counts := map[string]int{}
-	for _, entry := range entries {
-		verdict, detail := compare(b, filepath.Join(root, entry.Name()), out)
-		counts[verdict]++
-		fmt.Printf("%-8s %-44s %s\n", verdict, entry.Name(), detail)
+	store := model.NewStore()
+	if err := m.Load(store.Scope("/vit")); err != nil {
+		return answer{}, err
 	}
-	fmt.Printf("right %d, refused %d, wrong %d, of %d\n", counts["right"], counts["refused"], counts["wrong"], len(entries))
-	if counts["wrong"] > 0 {
-		return fmt.Errorf("peers: %d models are wrong", counts["wrong"])
+	a, err := r.run(b, store, m.Config)
+	if err == nil && r.Export != "" {
+		o := checkpoints.ExportOptions{Format: m.Format, Labels: m.Labels}
+		_, err = checkpoints.Export(r.Export, b, store.Scope("/vit"), m.Config, o)
+	}
+	a.Config, a.Report = &m.Config, m.Report
+	return a, err
+}
+
+// run returns the logits and tokens of a model below /vit.
+func (r request) run(b compute.Backend, store *model.Store, c vit.Config) (a answer, err error) {
+	exec, err := model.NewExec(b, store, func(s *model.Scope, images *Node) []*Node {
+		trace := c.Trace(s.Store().Scope("/vit"), images, false)
+		return []*Node{trace.Logits, trace.Encoded, trace.Pooled}
+	})
+	if err != nil {
+		return a, err
+	}
+	defer exec.Finalize()
+	out, err := exec.Call(r.Images.tensor())
+	if err != nil {
+		return a, err
+	}
+	for i, values := range []*[]float32{&a.Logits, &a.Tokens, &a.Pooled} {
+		if *values, err = tensors.CopyFlatData[float32](out[i]); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// write exports a random model and returns its logits.
+func (r request) write(b compute.Backend) (answer, error) {
+	c := r.Config.WithDefaults()
+	if err := c.Validate(); err != nil {
+		return answer{}, err
+	}
+	store, err := finetune.NewStore(r.Params, int64(r.Seed))
+	if err != nil {
+		return answer{}, err
+	}
+	if _, err := r.run(b, store, c); err != nil { // creates the variables
+		return answer{}, err
+	}
+	if err := disturb(store, r.Seed); err != nil {
+		return answer{}, err
+	}
+	a, err := r.run(b, store, c)
+	if err != nil {
+		return a, err
+	}
+	o := checkpoints.ExportOptions{Format: r.Format, DType: r.DType, Labels: r.Labels, Batch: r.Batch, Epsilon: r.Epsilon}
+	if r.Preprocess != "" {
+		settings, err := preprocess.Parse([]byte(r.Preprocess))
+		if err != nil {
+			return a, err
+		}
+		o.Preprocess = &settings
+	}
+	a.Report, err = checkpoints.Export(r.Path, b, store.Scope("/vit"), c, o)
+	return a, err
+}
+
+// disturb adds noise to every trainable variable, so that none keeps a value that hides an error.
+func disturb(store *model.Store, seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for v := range store.IterVariables() {
+		if !v.Trainable {
+			continue
+		}
+		flat, err := tensors.CopyFlatData[float32](v.MustValue())
+		if err != nil {
+			return err
+		}
+		for i := range flat {
+			flat[i] += float32(0.2 * rng.NormFloat64())
+		}
+		if err := v.SetValue(tensors.FromFlatDataAndDimensions(flat, v.Shape().Dimensions...)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// compare reads one model and compares its logits.
-func compare(b compute.Backend, dir, out string) (verdict, detail string) {
-	m, err := checkpoints.Import(dir, checkpoints.ImportOptions{})
+// predict runs image files through a model, as wepe predict.
+func (r request) predict(b compute.Backend) (a answer, err error) {
+	m, err := finetune.Open(b, r.Path)
 	if err != nil {
-		return "refused", strings.TrimPrefix(err.Error(), "checkpoints: "+dir)
+		return a, err
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, "expected.json"))
-	var expected struct {
-		Shape  []int     `json:"shape"` // of images
-		Images []float32 `json:"images"`
-		Logits []float32 `json:"logits"`
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &expected)
-	}
+	defer m.Finalize()
+	classes, err := m.PredictFiles(r.Files, len(m.Classes))
 	if err != nil {
-		return "wrong", err.Error()
+		return a, err
 	}
-	logits, err := m.Logits(b, tensors.FromFlatDataAndDimensions(expected.Images, expected.Shape...))
-	if err != nil {
-		return "wrong", err.Error()
-	}
-	difference, scale := checkpoints.Difference(logits, expected.Logits)
-	verdict, detail = "right", fmt.Sprintf("%.1e", difference/scale)
-	if !(difference <= tolerance*scale) {
-		return "wrong", detail
-	}
-	if out != "" {
-		store := model.NewStore()
-		if err := m.Load(store.Scope("/vit")); err != nil {
-			return "wrong", err.Error()
+	for _, of := range classes {
+		named := map[string]float64{}
+		for _, c := range of {
+			named[c.Name] = c.Probability
 		}
-		_, err := checkpoints.Export(filepath.Join(out, filepath.Base(dir)), b, store.Scope("/vit"), m.Config,
-			checkpoints.ExportOptions{Format: m.Format})
-		if err != nil {
-			detail += "; not exported: " + err.Error()
-		}
+		a.Probabilities = append(a.Probabilities, named)
 	}
-	return verdict, detail
+	return a, nil
 }
