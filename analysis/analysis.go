@@ -1,16 +1,18 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package analysis compares trained models: their position encodings, their attention, and their robustness. Every
-// analysis is a row of the table All.
+// Package analysis compares trained models: what their position encodings contain, where they attend, and how robust
+// they are.
 //
-//	c := analysis.Comparison{Backend: backend, Images: images, Analyses: analysis.All,
-//		Models: []analysis.Model{{Name: "wepe", Path: "runs/wepe-seed0"}, {Name: "learned", Path: "runs/learned-seed0"}}}
+//	c := analysis.Comparison{Backend: b, Images: images, Analyses: analysis.All, Models: []analysis.Model{
+//		{Name: "wepe", Path: "runs/wepe-seed0"}, {Name: "learned", Path: "runs/learned-seed0"}}}
 //	results, err := c.Run(ctx)
 //	table := analysis.Table(results.Rows, "decay")
 //	err = results.Page.HTML(file)
 //
-// Models of one name are one column: its numbers are the mean and the range, its images those of the first. Models are
-// opened one after the other and run in small batches.
+// Each analysis is a row of the table All, in a file of its own. Models of one name form one column with mean and
+// range, as the seeds of a study do. Models are opened one after the other and run in small batches.
+//
+// The command is wepe analyze; docs/analysis.md explains the analyses.
 package analysis
 
 import (

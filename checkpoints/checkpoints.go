@@ -1,40 +1,40 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package checkpoints saves and loads the whole state of a training run: every variable of a GoMLX store (weights,
-// optimizer moments, steps, averages, the random generator), its hyperparameters, and a free JSON value of the
-// caller (recipe, epoch, best metric, fingerprint of the data).
+// Package checkpoints saves and loads the state of a training, and imports and exports models.
 //
-// A run directory holds one directory per checkpoint:
+// # Models
+//
+//	info, err := checkpoints.Inspect("vit-base-patch16-224")
+//	imported, err := checkpoints.Import("vit-base-patch16-224", checkpoints.ImportOptions{})
+//	err = imported.Load(scope)
+//	report, err := checkpoints.Export("out", backend, scope, imported.Config, checkpoints.ExportOptions{Format: "timm"})
+//
+// [Import] reads runs of this library and models of Hugging Face, timm and Google's JAX release; docs/models.md lists
+// them. [Export] writes the same formats and ONNX. [Resample] brings position tables to another grid. This package does
+// not use the network; package hub below it downloads models.
+//
+// # State of a training
+//
+// [Saver.Save] writes every variable of a GoMLX store (weights, optimizer moments, averages, random generator), its
+// hyperparameters and a JSON value of the caller into a directory per checkpoint:
 //
 //	step-00000123/
 //	    variables.safetensors   every variable, by its path in the store
 //	    store.json              hyperparameters with their Go types; which variables do not train
-//	    MANIFEST.json           step, meta, and the size and SHA-256 of the two files above
-//
-// A checkpoint is written under a temporary name, each file synced, the manifest last; then the directory is renamed.
-// A kill, a full disk or a power cut at any point therefore leaves either the whole new checkpoint or none of it, and
-// never touches an older one. [Latest] takes the newest checkpoint that is whole and says why it skipped the others;
-// [Checkpoint.Load] verifies the SHA-256 once more. The bytes depend on the state alone (no times, no host names), so
-// two runs in the same state write equal files.
+//	    MANIFEST.json           step, meta, size and SHA-256 of the two files above
 //
 //	unlock, err := checkpoints.Lock(dir) // one process per run directory
 //	saver := checkpoints.Saver{Dir: dir, Keep: 2}
 //	path, err := saver.Save(store, step, progress)
-//	…
 //	last, skipped, err := checkpoints.Latest(dir)
-//	if last != nil {
-//		err = json.Unmarshal(last.Meta, &progress)
-//		store.SetParams(last.Params)
-//		err = last.Load(store, nil)
-//	}
+//	err = last.Load(store, nil)
 //
-// [Import] reads models, those of trainings and those of other software, whose names and layouts it knows: Hugging
-// Face, timm and Google's JAX release. [Export] writes ours in the same formats, [Inspect] says what a file is, and
-// [Resample] brings position tables to another grid. wepe export, inspect and verify do all this with files. Package
-// hub, below this one, downloads models of the Hugging Face hub; this package does not use the network.
+// Files are written under a temporary name and synced, the manifest last; then the directory is renamed. After a kill,
+// a full disk or a power cut the directory holds the whole new checkpoint or none of it, and older ones are intact.
+// [Latest] returns the newest intact checkpoint and why it skipped others; [Checkpoint.Load] verifies the SHA-256.
+// Equal states give equal bytes.
 //
-// The tensors are in the safetensors format (https://github.com/huggingface/safetensors), which other tools read; it
-// is little-endian, as is every platform that GoMLX runs on. The reader trusts nothing in a file: see [FormatError].
+// Files may be malformed: sizes are checked before memory is allocated, see [FormatError].
 package checkpoints
 
 import (

@@ -1,14 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package data holds labelled image sets as bytes and turns batches of them into augmented float images inside a
-// GoMLX graph.
-//
-// # Why bytes, and why in the graph
-//
-// The pixels of a Set go to the device once, as uint8 [n, height, width, channels]. For each batch the host only
-// draws a Plan: which rows, which window of each image, flipped or not, which box is cut out, who is mixed with whom.
-// That is a hundred numbers or so per image; crop, flip, pad, resize, normalisation, cutout, mixup and cutmix then
-// happen in the graph (Augment.Images), so an accelerator never waits for pixels.
+// Package data holds labelled images and augments them in batches.
 //
 //	train, test, err := data.CIFAR100(dir)
 //	augment := data.Augment{Size: [2]int{224, 224}, Pad: 4, FlipProb: 0.5, Cutout: 12,
@@ -20,26 +12,26 @@
 //	images := augment.Images(pixels, plan)             // [batch, 224, 224, 3]
 //	targets := data.SoftLabels(plan, classes, 0.1)     // [batch, classes]
 //
+// # Augmentation in the graph
+//
+// Pixels are transferred to the device once, as uint8 [n, height, width, channels]. For each batch the host draws a
+// Plan: rows, crop windows, flips, cutout boxes, mixing partners. Crop, flip, padding, resize, normalization, cutout,
+// mixup and CutMix are computed in the graph. Operations that only the host has (rotation, RandAugment and others) are
+// applied by workers before that.
+//
 // # Images in files
 //
-// Image brings images of any size to one size on the host, as Pillow does, by the settings that pretrained models
-// come with (package preprocess). Folder and Lists find labelled images, Files.Load makes a Set of them:
-//
-//	settings, err := preprocess.Read("vit/preprocessor_config.json")
-//	train, held, err := data.Folder("flowers", nil, 0.15, seed)
-//	set, err := train.Load(ctx, settings, nil)
-//	var augment data.Augment // what is left for the graph
-//	augment.Mean, augment.Std = settings.Normalisation()
+// Folder and Lists find labelled images; Files.Load reads them into memory, Files.Stream decodes each batch ahead of
+// its use. Images are resized as Pillow does, with the settings that a pretrained model declares (package preprocess).
 //
 // # Reproducibility
 //
-// Every draw is a pure function: the order of (seed, epoch), what happens to one image of (seed, epoch, row of the
-// set), mixing of (seed, epoch, batch number). No generator state exists, so a run resumed at any batch, or split over
-// any number of workers, sees the same images. (GoMLX's dataset.InMemory keeps a set on the device too, but draws
-// from a generator whose state would have to be saved, and knows neither augmentation nor files.)
+// Every draw is a pure function: the order of (seed, epoch), augmentation of (seed, epoch, index), mixing of (seed,
+// epoch, batch). There is no generator state, so a resumed run, and any number of workers or processes, see the same
+// images.
 //
 // # Conventions
 //
-// Rows come before columns everywhere. Lines and columns are counted at pixel centres: output line i of a window of h
-// lines shown on H' lines reads source line (i + ½)·h/H' − ½ ("half-pixel centres").
+// Rows come before columns. Coordinates are those of pixel centres: output line i of a window of h lines resized to H'
+// lines reads source line (i + ½)·h/H' − ½.
 package data

@@ -1,8 +1,14 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package detect finds objects, their boxes and their masks: ViTDet (Li et al., https://arxiv.org/abs/2203.16527), a
-// plain ViT of package vit under the heads of Mask R-CNN (https://arxiv.org/abs/1703.06870) or Cascade Mask R-CNN
+// Package detect is a detector for boxes and masks: ViTDet (Li et al., https://arxiv.org/abs/2203.16527), a plain ViT
+// of package vit with the heads of Mask R-CNN (https://arxiv.org/abs/1703.06870) or Cascade Mask R-CNN
 // (https://arxiv.org/abs/1712.00726), with any position encoding.
+//
+//	config, err := detect.ViTDet("B/16", 80, false)
+//	d, err := detect.New(backend, store.Scope("/detector"), config)
+//	found, err := d.Detect(images...) // detections of each image, highest score first
+//
+// The network:
 //
 //	images uint8 [batch, rows, cols, 3], each at the top left of a canvas
 //	  -> ViT, most blocks within windows      [batch, rows/p, cols/p, width]        Backbone
@@ -11,13 +17,7 @@
 //	  -> class and box of each proposal       [batch, n, classes+1], [batch, n, 4]  ROI
 //	  -> mask of each detection               [detections, side, side]
 //
-// In use:
-//
-//	config, err := detect.ViTDet("B/16", 80, false)
-//	d, err := detect.New(backend, store.Scope("/detector"), config)
-//	found, err := d.Detect(images...) // of each image its detections, the best first
-//
-// With a pretrained backbone, of Hugging Face, timm, Google or a training here, resampled in the graph:
+// A pretrained backbone is loaded from a model of any format that package checkpoints reads:
 //
 //	m, err := checkpoints.Import(path, checkpoints.ImportOptions{Classes: 1})
 //	config.Backbone = detect.FromViT(m.Config, 1024, 1024)
@@ -25,16 +25,15 @@
 //	d, err := detect.New(backend, store.Scope("/detector"), config)
 //	err = d.LoadBackbone(m.Config, m.Params, m.Variables)
 //
-// A step of training is two programs, as not all backends can sort: the network as it is proposes boxes, the host
-// samples what the losses are to see, and a graph that has no other shapes than the batch computes the losses of that:
+// A training step is two programs, because not all backends can sort: the network proposes boxes, the host samples, and
+// a graph of fixed shapes computes the losses. Package train does both:
 //
 //	in, err := d.Inputs(pixels, annotations, step)
 //	losses := config.Losses(scope, detect.InputsOf(nodes)) // nodes in the order of in.List()
 //
-// Everything is that of detectron2 (github.com/facebookresearch/detectron2 at 02b5c4e), to whose values, losses and
-// gradients the tests hold it, but for these: ROIAlign takes at most as many samples as a map has cells along a bin;
-// suppression across classes compares classes, where detectron2 moves each class's boxes apart; and proposals of a step
-// are those of the network without dropped paths.
+// Values, losses and gradients equal those of detectron2 (github.com/facebookresearch/detectron2 at 02b5c4e), with
+// three differences: RoIAlign takes at most as many samples along a bin as a map has cells; suppression across classes
+// compares classes; and proposals of a training step are computed without dropped paths.
 //
 // Boxes are left, top, right and bottom in pixels, from the outer corner of the first pixel. The variables below a
 // detector's scope, with d the width, c the channels, k the classes:

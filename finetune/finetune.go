@@ -1,57 +1,46 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package finetune trains vision transformers: one engine from data to a trained, evaluated and recorded model.
+// Package finetune trains, fine-tunes, evaluates and applies Vision Transformers.
 //
 //	recipe, err := finetune.Named("shapes")
 //	train, test, err := data.Shapes(data.TaskWhere, 4000, 1000, 32, 0)
-//	run := finetune.Run{Backend: backend, Recipe: recipe, Train: train, Test: test, Dir: "runs/first"}
-//	model, row, err := run.Do(ctx)
+//	run := finetune.Run{Backend: b, Recipe: recipe, Train: train, Test: test, Dir: "runs/first"}
+//	m, row, err := run.Do(ctx)              // the same call resumes an interrupted run
+//	classes, err := m.Predict("cat.jpg", 5) // label and probability
 //
-// A Recipe is a literal that says everything about a training but data, seed and machine. The pixels go to the device
-// once; each step sends a few hundred numbers (data.Plan, the learning rate) to one compiled program.
+// A Recipe is a literal that contains everything about a training but data, seed and machine.
+//
+// # Use a model
+//
+//	m, err := finetune.Open(b, "runs/first") // or a model of Hugging Face, timm or Google, or hf://owner/name
+//	features, err := m.Embed("cat.jpg", "dog.png")
+//	report, err := m.Export("out", checkpoints.ExportOptions{Format: "hf"})
 //
 // # Fine-tuning
 //
-// With From, a run starts from a pretrained model: one of Hugging Face, timm or Google, or a run of ours. It gives the
-// network and the normalisation of pixels; positions are resampled to the run's grid, replaced, or blended into WePE by
-// a gate, as the recipe's Model.Position says.
+// With From, a run starts from a pretrained model, which determines the network and the normalization of pixels. The
+// recipe's Model.Position decides what happens to the position table: resampled ("learned"), replaced ("wepe-sphere"),
+// or blended with WePE by a learned gate ("hybrid").
 //
-//	recipe, err := finetune.Named("demo-cifar100")
-//	recipe.Model.Position = "hybrid"
-//	run := finetune.Run{Backend: backend, Recipe: recipe, Train: train, Test: test, From: "vit-base-patch16-224"}
+//	recipe := finetune.FineTuning(config, images) // learning rate and epochs for a model of that size
+//	run := finetune.Run{Backend: b, Recipe: recipe, Train: train, Test: test, From: "vit-base-patch16-224"}
 //
 // # Resume
 //
-// The order of the data and every augmentation are pure functions of (seed, epoch, index). Dropout's generator is one
-// of (seed, step, part) where a batch is computed in parts; else it is a variable, as the optimizer's moments are,
-// and a checkpoint holds all of them. A run that was stopped goes on with the same command and ends with the same
-// bits as one that never stopped (on the go backend; other backends do not promise bit-equal arithmetic).
+// The order of the data and every augmentation are pure functions of (seed, epoch, index); checkpoints hold the
+// optimizer's moments and the random generator. On the pure-Go backend an interrupted run ends with the bits of an
+// uninterrupted one; other backends do not guarantee equal bits.
 //
-// # Several processes
+// With a Group, several processes share a training: each computes some of the micro-batches of every batch
+// (Recipe.Accumulate). See docs/scale.md.
 //
-// With a Group, each process of an MPI job computes some of the parts of every batch. What is trained depends on the
-// parts, Recipe.Accumulate, not on who computes them: see docs/scale.md.
+// # Run directory
 //
-// # What a run leaves in its directory
-//
-//	rows.jsonl    one row per evaluation, one when the run ends (package report)
+//	rows.jsonl    a row per evaluation, and one at the end (package report)
 //	curves.png    loss and accuracy
-//	report.html   all of the run on one page, where Page was called
-//	last/         the newest checkpoint, all that a resume needs
-//	best/         the checkpoint of the best validation accuracy
-//
-// # How the package is built
-//
-// Each layer knows those above it in this list, never the other way round:
-//
-//	recipe    recipe.go, changed by settings.go, named in recipes.go; its optimizer, groups, source
-//	machines  group.go and devices.go share the work among processes and devices
-//	model     model.go, asked in evaluate.go (answers.go says how right it is), predict.go, encoding.go, export.go;
-//	          opened by open.go; state.go is what a checkpoint stores beside it
-//	training  task.go is what a training is about, steps.go the graph of a step, exchange.go what processes send each
-//	          other in it; trainer.go makes a step, record.go and resume.go keep it, train.go makes all of them
-//	run       classification.go is the task of images with a class, order.go says which in which step; do.go runs it,
-//	          and page.go is about it
+//	report.html   the run on one page, written by Page
+//	last/         the newest checkpoint
+//	best/         the checkpoint with the best validation accuracy
 package finetune
 
 import (

@@ -1,23 +1,20 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package report holds what a run leaves for people: rows, tables computed from rows, curves of accuracy and of what
-// the encoding learned, confusion matrices, and a page of HTML that holds all of one run.
-//
-// The record of a study is a file of JSON lines that only ever grows. An Eval is one line per evaluation during a
-// run, a Result one line when the run ends:
+// Package report records runs and presents them: rows, tables computed from rows, plots, confusion matrices and HTML
+// pages.
 //
 //	job := report.Job{Recipe: "shapes", Dataset: "shapes", Fraction: 1, Encoding: "wepe", Seed: 3}
 //	err := report.Append(path, report.Eval{Job: job, Step: 100, Split: report.Validation, Metrics: m})
-//	...
+//
 //	rows, err := report.ReadFiles(path)
 //	table, err := report.Tabulate(rows.Results, report.Spec{Baseline: "learned"})
 //	fmt.Print(table.Text())
 //
-// Units, in every row: accuracies are fractions of 1, losses are mean nats per image, times are seconds. Tables and
-// curves show accuracies in percent. Differences between encodings are paired: each seed of one encoding is compared
-// with the same seed of the other, which removes what both owe to the data order.
+// A record is a file of JSON lines that are only appended: an Eval per evaluation, a Result at the end of a run.
+// Readers skip an incomplete line and report it.
 //
-// A line that was torn by a kill or a full disk stays in the file; readers skip it and say so.
+// Accuracies in rows are fractions of 1, losses mean nats per image, times seconds; tables and plots show accuracies in
+// percent. Differences between encodings are paired by seed.
 package report
 
 import (

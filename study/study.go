@@ -1,35 +1,25 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package study compares position encodings by training: encodings × sizes × aspects × fractions × seeds × tasks, every
-// combination a training of its own, on the same images in the same order as the others of its seed.
+// Package study compares position encodings: trainings of encodings × sizes × aspect ratios × fractions × seeds ×
+// tasks, with the same images in the same order for equal seeds.
 //
 //	s := study.Study{
-//		Dir: "runs/shapes", Variants: study.Each("learned", "wepe"), Seeds: 3, Backend: backend,
+//		Dir: "runs/shapes", Variants: study.Each("learned", "wepe"), Seeds: 3, Backend: b,
 //		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}},
 //	}
-//	err := s.Run(ctx)                  // interrupted? the same call goes on where it stopped
-//	table, err := s.Table()            // of all that is done, by this machine and others
-//	images, err := s.Curves()
+//	err := s.Run(ctx)                  // the same call resumes an interrupted study
+//	table, err := s.Table()            // of all finished trainings, of this machine and others
 //
-// Every training has a directory of its own below Dir, with all that finetune.Run leaves there. A Shard of the study is
-// what one of several machines does; on a common disk they share Dir, and each sees what the others have finished.
+// Every training has its own directory below Dir, as finetune.Run writes it. With a Shard each of several machines runs
+// a part of the trainings; on a common disk they share Dir.
 //
-// # Settings chosen on validation images
+// With a Sweep, each task and encoding is first trained with every combination of settings on a part of the training
+// images, evaluated on the rest, and then trained with the best settings on all of them. A training that waits for
+// settings measured by other shards is run later.
 //
-// With a Sweep, each task and variant is first trained with every combination of its settings on a part of the training
-// images, measured on others that are held out, and then trained with the best on all of them. The trainings that
-// choose come first; where shards choose together, a training whose setting is open waits.
+// Rows are in results*.jsonl in Dir, a file per shard; Merge joins those of machines without a common disk.
 //
-// # Records
-//
-// A task whose result finetune.Run cannot measure by itself, as when the test images do not fit into memory, has a
-// Measure: Task.FromFiles gives it one. The rows of such a study are in results*.jsonl in Dir, one file for each shard;
-// they are all that Merge needs to join the work of machines without a common disk, and the models behind them are
-// removed.
-//
-// # Studies by name
-//
-// All lists the comparisons of the paper, and ours, as data: a new one is a row.
+// The named studies are those of the paper and of docs/results.md (wepe list studies).
 package study
 
 import (

@@ -1,31 +1,32 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package vit is the Vision Transformer family, with the position encoding behind one switch.
+// Package vit is the Vision Transformer family, with the position encoding as a setting.
+//
+//	config, err := vit.Variant("Ti/16")
+//	config.Position = "wepe-sphere"
+//	logits := config.Logits(scope, images) // in a model function of GoMLX
+//
+// The network:
 //
 //	images [batch, rows, cols, channels]
 //	  -> patches, one dense layer        [batch, N, width]           N = Rows·Cols, row by row
-//	  -> class token in front            [batch, prefix+N, width]    and registers, if configured
-//	  -> position encoding               [batch, prefix+N, width]    Config.Position
-//	  -> Depth pre-norm blocks           [batch, prefix+N, width]    or here, on queries and keys or the scores
-//	  -> LayerNorm, pooling              [batch, width]             or pooling, LayerNorm
+//	  -> class token, registers          [batch, prefix+N, width]    if configured
+//	  -> additive position encoding      [batch, prefix+N, width]    Config.Position
+//	  -> Depth pre-norm blocks           [batch, prefix+N, width]    rotary encodings and relative biases act here
+//	  -> LayerNorm, pooling              [batch, width]              or pooling, LayerNorm
 //	  -> dense head                      [batch, Classes]
 //
-// The architecture is that of Dosovitskiy et al., https://arxiv.org/abs/2010.11929, with exact GELU; its weights are
-// those of timm, Hugging Face and Google's JAX release up to names and transposes. Options make DeiT, BEiT, DINOv2,
-// DINOv3, EVA-02 and the image towers of CLIP and SigLIP of it: where norms, biases and positions are, which
-// activation and pooling, registers, LayerScale, SwiGLU, rotations or relative biases in place of a table.
+// The architecture is that of Dosovitskiy et al., https://arxiv.org/abs/2010.11929, with exact GELU. Options of
+// [Config] give DeiT, DeiT-III, BEiT, DINOv2, DINOv3, EVA-02 and the image encoders of CLIP and SigLIP. Weights equal
+// those of timm, Hugging Face and Google's JAX release up to names and transposes.
 //
-//	config, err := vit.Variant("Ti/16")
-//	config.Position = "wepe"
-//	...
-//	logits := config.Logits(scope, images) // in a model function of GoMLX
+// [Register] adds a position encoding; package vittest tests it. [NaFlexImages] is a batch of images with different
+// aspect ratios.
 //
-// NaFlexImages of different aspects keep theirs as a batch of another kind, see NaFlexImages.
+// Weights are float32 variables. With DType "bfloat16" the tokens and matrix products of the blocks are bfloat16;
+// normalization, softmax, positions, pooling and head stay in float32.
 //
-// Weights are float32 variables. With DType "bfloat16" the tokens and the matrix products of the blocks are bfloat16;
-// normalisation, softmax, the computation of the positions, pooling and the head stay in float32.
-//
-// Every graph here trains on the go, xla and onnx backends: no Slice, Split, Pad or strided convolution on the
+// Every graph trains on the go, xla and onnx backends: there is no Slice, Split, Pad or strided convolution on the
 // differentiable path.
 package vit
 

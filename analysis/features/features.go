@@ -1,19 +1,21 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package features keeps what a pretrained model sees in images, one vector for each, and does with it what people do
-// with features: neighbours, a linear probe, the colours of patches, the nearest images as a page.
+// Package features writes the features of images, one vector per image, and computes kNN classification, linear probes,
+// PCA and nearest neighbours from them.
 //
 //	list, err := features.Folder("photos")
-//	job := features.Job{Model: model, List: list, Dir: "runs/photos"}
-//	table, err := job.Run(ctx) // killed? the same call goes on where it stopped
-//	answer, err := table.KNN(20, 0.07)
+//	job := features.Job{Model: m, List: list, Dir: "runs/photos"}
+//	table, err := job.Run(ctx)              // the same call resumes an interrupted run
+//	classified, err := table.KNN(20, 0.07)  // k and temperature
 //
-// # What is in the directory
+// The directory contains
 //
 //	features.npy     float32 [n, width], for numpy.load
-//	pictures.jsonl   a line for each row: {"file": "cat/1.jpg", "class": "cat"}, and "features" where Job.JSON says so,
-//	                 in place of features.npy
-//	features.json    what they were made of, and at the end how many there are and which images could not be read
+//	pictures.jsonl   a line per row: {"file": "cat/1.jpg", "class": "cat"}; with Job.JSON also "features", in place of
+//	                 features.npy
+//	features.json    fingerprints of model and list; at the end the number of rows and the images that could not be read
+//
+// The command is wepe features.
 package features
 
 import (

@@ -1,43 +1,31 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package hub brings models of the Hugging Face hub to this machine for package checkpoints:
+// Package hub downloads models of the Hugging Face hub for package checkpoints.
 //
 //	snapshot, err := hub.Download(ctx, "hf://google/vit-base-patch16-224@main", nil)
-//	m, err := checkpoints.Import(snapshot.Dir, checkpoints.ImportOptions{})
+//	imported, err := checkpoints.Import(snapshot.Dir, checkpoints.ImportOptions{})
 //
-// # What is fetched
+// It fetches what [checkpoints.Import] and preprocessing read: config.json, preprocessor_config.json, and
+// model.safetensors or its index with shards; never pickles. Every file is verified by the hub's hash (SHA-256, or
+// git's SHA-1 for small files) when it arrives and whenever it is used. Interrupted downloads resume.
 //
-// Only what [checkpoints.Import] and preprocessing read: config.json, preprocessor_config.json, and either
-// model.safetensors or model.safetensors.index.json with its shards. Pickles (pytorch_model.bin) are never fetched.
-// Every file is verified by the hash that the hub gives for it, SHA-256 for large ones and git's SHA-1 for small ones,
-// when it comes and again whenever it is used. An interrupted download goes on where it stopped, also after a kill.
+// Files are kept in the cache of Hugging Face's tools (https://huggingface.co/docs/hub/local-cache). A commit given by
+// its 40 digits that is in the cache needs no network; a branch or tag is looked up, and if the hub cannot be reached
+// the last known commit is used, see [Snapshot].Unreached.
 //
-// # Where it is kept
-//
-// In the cache that other tools of the hub share, as https://huggingface.co/docs/hub/local-cache describes it: what
-// they have fetched is not fetched again, and they find what this package has. A commit that the cache holds, named by
-// its 40 digits, needs no network; a branch or a tag is looked up, and if the hub cannot be reached the commit that it
-// last was is used, with [Snapshot].Unreached saying why.
-//
-// # Settings
-//
-// These are the environment variables of Hugging Face's own tools.
+// Environment variables, as in Hugging Face's tools:
 //
 //	HF_ENDPOINT       the hub, https://huggingface.co
-//	HF_TOKEN          for private and gated models; else the content of HF_TOKEN_PATH, by default $HF_HOME/token
+//	HF_TOKEN          for private and gated models; default the content of HF_TOKEN_PATH, $HF_HOME/token
 //	HF_HUB_CACHE      the cache, $HF_HOME/hub
 //	HF_HOME           $XDG_CACHE_HOME/huggingface or ~/.cache/huggingface
-//	HF_HUB_OFFLINE    1: nothing but the cache
+//	HF_HUB_OFFLINE    1: only the cache
 //
-// The token is sent to the endpoint's own host alone, whatever that redirects to. Nothing hangs: there are ten seconds
-// to connect, twenty to be answered and thirty for every 32 KiB; what fails for a passing reason is tried four times
-// more, what cannot be reached is not.
+// The token is sent to the endpoint's host only. Limits: ten seconds to connect, twenty for an answer, thirty per 32
+// KiB; transient failures are retried four times.
 //
-// The plain HTTP interface of the hub is used: one listing, with the hash and size of every file, and one GET per file
-// that is missing. The Go client there is, go-huggingface v0.4.1, is not: its listing heeds no context and no time
-// limit; its transfer reports success for a connection that dropped, neither resumes nor verifies, and sends the token
-// on to other ports and subdomains; it names blobs by the last redirect's ETag and keeps no refs, so that other tools
-// do not find them; it writes progress to the standard output. What is left of it is the listing's Go type.
+// The package uses the hub's HTTP interface itself, because go-huggingface v0.4.1 neither resumes nor verifies
+// downloads (docs/evidence/upstream.md).
 package hub
 
 import (

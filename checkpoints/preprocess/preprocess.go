@@ -1,11 +1,10 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package preprocess says how a picture of any size becomes the pixels that a model was trained with: resize, crop,
-// normalisation. It reads and writes these settings as Hugging Face's preprocessor_config.json and timm's config.json
-// have them, and computes sizes and places; package data applies them to pictures.
+// Package preprocess describes how an image becomes the pixels that a model was trained with: resize, crop and
+// normalization. It reads and writes Hugging Face's preprocessor_config.json and timm's config.json; package data
+// applies the settings to images.
 //
 //	settings, err := preprocess.Read("vit/preprocessor_config.json")
-//	picture, err := data.Image(file, settings)
 //
 // Rows come before columns everywhere.
 package preprocess

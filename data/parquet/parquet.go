@@ -1,19 +1,15 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package parquet finds labelled images in Parquet files as the Hugging Face hub keeps data sets of images, such as
-// imagenet-1k: a column image with the leaf bytes, the file of an image, and a column label of whole numbers from 0
-// on.
+// Package parquet reads labelled images from Parquet files in the form of the Hugging Face hub: a column image with the
+// leaf bytes (an image file), and a column label with integers from 0.
 //
 //	train, held, err := data.Shards(dir, parquet.Extension)
 //	files, err := parquet.Files(dir, train, nil)
-//	set, err := files.Stream(settings, data.Streaming{})
+//	images, err := files.Stream(settings, data.Streaming{})
 //
-// # Random access
-//
-// An image is read by its place in the order of an epoch, which is no order of the files. The pages of a row group,
-// which the hub's files do not list, are found by their headers when it is first read from; from then on an image
-// costs one page, about a megabyte, a tenth of which is the image. Decoding an image takes several times as long.
-// What is kept is a label and a tenth of a page's place for each image, and a footer for each row group.
+// Images are read in the random order of an epoch. The pages of a row group are found by their headers on first use;
+// then an image costs one page, about a megabyte. Memory holds a label and a fraction of a page index per image, and a
+// footer per row group.
 package parquet
 
 import (

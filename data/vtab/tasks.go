@@ -1,7 +1,12 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package vtab knows VTAB-1k (Zhai et al. 2019, https://arxiv.org/abs/1910.04867): its 19 tasks, the lists of their
-// images in the layout that most copies have, and what is published of them. See docs/vtab.md.
+// Package vtab contains VTAB-1k (Zhai et al. 2019, https://arxiv.org/abs/1910.04867): its 19 tasks, the image lists in
+// the layout that most copies have, and published results.
+//
+//	tasks, err := vtab.Choose([]string{"dtd", "structured"})
+//	lists, err := vtab.Open("vtab-1k", tasks, false, slog.Default())
+//
+// docs/vtab.md describes layout and protocol.
 package vtab
 
 import (

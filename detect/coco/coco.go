@@ -1,21 +1,20 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package coco reads and writes the annotations and results of COCO (Lin et al. 2014, cocodataset.org), holds masks as
-// run lengths, and evaluates boxes and masks.
+// Package coco reads and writes annotations and results of COCO (Lin et al. 2014, cocodataset.org), encodes masks as
+// run lengths, and computes average precision of boxes and masks.
 //
 //	dataset, err := coco.Read("annotations/instances_val2017.json")
 //	results, err := dataset.ReadResults("detections.json") // or dataset.Results(detections)
 //	e, err := coco.Evaluate(dataset, results, coco.Params{Masks: true})
-//	e.Stats() // the usual twelve numbers, in the order of StatNames
+//	numbers := e.Stats() // cocoapi's twelve, in the order of StatNames
 //
-// Every rule is that of cocoapi (github.com/cocodataset/cocoapi at 8c9bcc3: pycocotools and common/maskApi.c), whose
-// numbers the tests hold it to. Where cocoapi fails, an error names the file and the annotation; where it does
-// something, the same is done here: annotations and results of unknown categories, and annotations of unknown images,
-// do not count; a category without objects has -1 and no part in any mean; an image without anything is fine.
+// The rules, and to the last bit the numbers, are those of cocoapi (github.com/cocodataset/cocoapi at 8c9bcc3).
+// Annotations and results of unknown categories or images are ignored, and a category without objects counts −1 and in
+// no mean. Malformed files return an error that names file and annotation. Segmentations are checked when they are
+// used, so evaluating boxes never fails because of a malformed polygon.
 //
-// Coordinates are pixels, x to the right, y downwards, from the outer corner of the first pixel: pixel (row 0, column
-// 0) covers 0…1 along both. Boxes are x, y, width, height; areas are square pixels. What is kept out of a file until
-// somebody asks for it, the segmentation, is checked only then: evaluating boxes never fails for a broken polygon.
+// Coordinates are pixels, x to the right, y downwards, from the outer corner of the first pixel. Boxes are x, y, width,
+// height; areas are in square pixels.
 package coco
 
 import "math"

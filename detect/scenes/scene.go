@@ -1,16 +1,16 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package scenes holds images with objects in them, to train and to hold detectors to: generated ones, which need no
-// download, and folders with annotations as COCO has them. It jitters them for training and draws what was found.
+// Package scenes provides images with objects for training and testing detectors: generated scenes, which need no
+// download, and folders with COCO annotations. It augments them by large-scale jitter and draws detections.
 //
 //	train := scenes.Generated{Count: 2000, Height: 96, Width: 96, Seed: 1}
 //	scene, err := train.At(7)                                // image, boxes, masks
 //	jitter := scenes.Jitter{Height: 96, Width: 96, Low: 0.5, High: 2, Flip: 0.5}
-//	scene = jitter.Apply(scene, seed, epoch, 7)              // the same size for every scene
-//	err = scenes.Write("shapes", train)                      // images and instances.json, for other tools
+//	scene = jitter.Apply(scene, seed, epoch, 7)              // all scenes get one size
+//	err = scenes.Write("shapes", train)                      // images and instances.json
 //	folder, err := scenes.Open("val2017", "instances_val2017.json")
 //
-// Conventions are those of package coco: pixels, x to the right, y downwards, from the corner of the first pixel.
+// Conventions are those of package coco.
 package scenes
 
 import (

@@ -1,27 +1,26 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package detection trains the detectors of package detect and measures them as COCO does.
+// Package train trains the detectors of package detect and evaluates them as COCO does.
 //
-//	recipe, err := detection.Named("scenes")
-//	test, err := detection.Generated(scenes.Generated{Count: 200, Height: 96, Width: 96, Seed: 1})
-//	run := detection.Run{Backend: backend, Recipe: recipe, Dir: "runs/first", Dataset: "scenes",
-//		Train: scenes.Generated{Count: 4000, Height: 96, Width: 96}, Tests: []detection.Test{test}}
-//	model, rows, err := run.Do(ctx)
-//	found, err := model.Detect(image) // boxes, classes, scores and masks
+//	recipe, err := train.Named("scenes")
+//	test, err := train.Generated(scenes.Generated{Count: 200, Height: 96, Width: 96, Seed: 1})
+//	run := train.Run{Backend: b, Recipe: recipe, Dir: "runs/first", Dataset: "scenes",
+//		Train: scenes.Generated{Count: 4000, Height: 96, Width: 96}, Tests: []train.Test{test}}
+//	detector, rows, err := run.Do(ctx)      // the same call resumes an interrupted run
+//	found, err := detector.Detect(img)      // boxes, classes, scores and masks
 //
-// Elsewhere, Open takes such a run's directory and gives the same model.
+// Open returns the detector of a finished run. Steps, checkpoints and resume are those of package finetune, whose
+// Trainer trains the Task defined here. Every batch is a function of (seed, step).
 //
-// The steps, checkpoints, resume and record are those of package finetune, whose Trainer trains the Task that is here:
-// the losses, what they are computed on, and the metrics. What a step sees is a function of (seed, step), and a run
-// that was interrupted ends with the bits of one that never was.
+// The run directory contains
 //
-// # What a run leaves in its directory
+//	rows.jsonl        a row per evaluation, and one per size of the test images
+//	last/             the newest checkpoint, used by resume and by the final test
+//	best/             the checkpoint with the highest validation AP of boxes; Open prefers it
+//	results-HxW.json  detections in the test images, in COCO's format
+//	report.html       figures and images, written by Page
 //
-//	rows.jsonl        one row per evaluation, one for each size that the trained detector was tested at
-//	last/             the newest checkpoint, all that a resume needs and what the tests measured
-//	best/             the one of the highest average precision of boxes in the validation scenes, which Open prefers
-//	results-HxW.json  what was found in the test images, in COCO's form
-//	report.html       numbers and images, where Page was called
+// The command is wepe detect.
 package train
 
 import (

@@ -1,9 +1,11 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package backend opens the GoMLX backend that models, trainings and analyses of this library run on.
+// Package backend opens the GoMLX backend on which models of this library run.
 //
-// Prefer it to [compute.New], which downloads XLA plugins, fails or waits without a network, and leaves fusions of
-// XLA's CPU plugin on that compute wrong sums (docs/backends.md).
+//	b, err := backend.Open() // GOMLX_BACKEND, or the fastest that is installed
+//
+// Use it in place of [compute.New]: Open never downloads anything, returns an error for an unknown backend, and
+// disables fusions of XLA's CPU plugin that compute wrong sums (docs/backends.md).
 package backend
 
 import (

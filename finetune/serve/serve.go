@@ -1,34 +1,34 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package serve answers HTTP requests with the predictions and features of a model.
+// Package serve answers HTTP requests with predictions and features of a model.
 //
-//	model, err := finetune.Open(backend, "runs/scratch-pets")
-//	handler, err := serve.Handler(ctx, model, serve.Options{})
-//	http.ListenAndServe("127.0.0.1:8080", handler)
+//	m, err := finetune.Open(b, "runs/scratch-pets")
+//	handler, err := serve.Handler(ctx, m, serve.Options{})
+//	err = http.ListenAndServe("127.0.0.1:8080", handler)
 //
 // Routes:
 //
-//	POST /v1/predict    image bytes, or multipart/form-data with several images; ?top=K: labels and probabilities
+//	POST /v1/predict    an image, or multipart/form-data with several; ?top=K: labels and probabilities
 //	POST /v1/embed      the same body: features of the class token and of the mean-pooled patch tokens
 //	POST /v1/attention  one image: attention of the last block over the patches
 //	GET  /v1/model      architecture, weights, labels, preprocessing, similarity of positions
 //	GET  /healthz       200 while the process runs
 //	GET  /readyz        200 once the programs are compiled and until the server closes, else 503
-//	GET  /metrics       Prometheus
-//	GET  /openapi.json  a description of all this, OpenAPI 3.0
+//	GET  /metrics       Prometheus metrics
+//	GET  /openapi.json  OpenAPI 3.0
 //	GET  /              a page: drop an image, see label, probabilities and attention
 //
-// Images of concurrent requests are computed together, see Options.Batch and Options.Window. An image has the same
-// answer alone and in a batch, up to rounding (1e-5 of a probability).
+// Images of concurrent requests are computed together, see Options.Batch and Options.Window. An image gets the same
+// probabilities alone and in a batch, to 1e-5.
 //
-// Every error is JSON, {"error": {"status": 413, "message": "…"}}:
+// Errors are JSON, {"error": {"status": 413, "message": "…"}}:
 //
-//	400  a malformed request              413  too many bytes, pixels or parts
-//	401  no or another bearer token       415  not an image in a format that is read
-//	408  the body did not arrive in time  422  a damaged image
+//	400  malformed request                413  too many bytes, pixels or parts
+//	401  missing or wrong bearer token    415  unsupported image format
+//	408  the body did not arrive in time  422  damaged image
 //	429  too much work in flight          503  not ready, closing, or no answer in time
 //
-// Memory beyond the model's own is bounded by Options.Memory.
+// Options.Memory bounds the memory beyond the model's own. The command is wepe serve.
 package serve
 
 import (

@@ -158,7 +158,7 @@ func TestEveryPageBeginsWithACommand(t *testing.T) {
 func TestNamesInTheDocumentsExist(t *testing.T) {
 	exported := map[string]string{}
 	goFiles(t, func(file string) {
-		if !strings.HasSuffix(file, "_test.go") && !strings.Contains(file, "internal/") {
+		if !strings.HasSuffix(file, "_test.go") && !regexp.MustCompile(`internal/|^(tools|cmd|examples)/`).MatchString(file) {
 			exported[path.Base(path.Dir(file))] += read(t, file)
 		}
 	})
@@ -178,8 +178,28 @@ func TestNamesInTheDocumentsExist(t *testing.T) {
 			}
 		}
 	}
-	if names < 20 {
-		t.Errorf("%d names, want those of all pages", names)
+	goFiles(t, func(file string) { // and in the code of package comments
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil,
+			parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parsed.Doc == nil || strings.Contains(file, "internal/") {
+			return
+		}
+		for _, name := range regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w+)`).FindAllStringSubmatch(parsed.Doc.Text(), -1) {
+			source, ours := exported[name[1]]
+			if !ours || name[1] == "train" { // also the usual name of a dataset
+				continue
+			}
+			names++
+			if !regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var |const |\t)` + name[2] + `\b`).MatchString(source) {
+				t.Errorf("%s: package %s has no %s", file, name[1], name[2])
+			}
+		}
+	})
+	if names < 60 {
+		t.Errorf("%d names, want those of all pages and package comments", names)
 	}
 }
 

@@ -1,27 +1,26 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package dhvt is the Dynamic Hybrid Vision Transformer of Lu et al., "Bridging the Gap Between Vision Transformers and
-// Convolutional Neural Networks on Small Datasets", https://arxiv.org/abs/2210.05958: a ViT that learns from 50,000
-// images because convolutions tell it what is near what.
+// Package dhvt is the Dynamic Hybrid Vision Transformer of Lu et al., https://arxiv.org/abs/2210.05958: a ViT with
+// convolutions for small datasets.
+//
+//	config, err := dhvt.FromViT(vit.Config{ImageRows: 32, ImageCols: 32, PatchSize: 4, Width: 192, Depth: 12, Heads: 4,
+//		Classes: 100, Position: "wepe"})
+//	logits := config.Logits(scope, images) // in a model function of GoMLX
+//
+// The network:
 //
 //	images [batch, rows, cols, channels]
 //	  -> sequential overlapping patch embedding, SOPE: 3×3 convolutions of stride 2   [batch, N, width]
-//	  -> class token in front                                                       [batch, 1+N, width]
+//	  -> class token                                                                [batch, 1+N, width]
 //	  -> position encoding, none in the original                                    [batch, 1+N, width]
 //	  -> Depth blocks: head-interacted attention, HI-MHSA, then DAFF                [batch, 1+N, width]
 //	  -> LayerNorm, class token, dense head                                         [batch, Classes]
 //
-// In HI-MHSA every head adds a token that says what it saw in the mean of all tokens; their outputs end up in the class
-// token. DAFF, the dynamic aggregation feed-forward, convolves the patches as a map, and their mean gates the class
-// token. The original has no position encoding, since the padding of its convolutions tells positions apart; the WePE
-// release adds the Weierstrass encoding to it, Config.Position "wepe".
+// In HI-MHSA every head contributes a token computed from the mean of all tokens; the outputs of these are added to the
+// class token. DAFF convolves the patches as a map, and their mean gates the class token. The original has no position
+// encoding, because the padding of its convolutions distinguishes positions; the WePE release adds WePE.
 //
-//	config, err := dhvt.FromViT(vit.Config{ImageRows: 32, ImageCols: 32, PatchSize: 4, Width: 192, Depth: 12, Heads: 4,
-//		Classes: 100, Position: "wepe"})
-//	...
-//	logits := config.Logits(scope, images) // in a model function of GoMLX
-//
-// Package finetune trains it, by a recipe of that architecture.
+// Package finetune trains it with the recipes dhvt-300 and release-dhvt-300.
 //
 // The variables below the scope, with d the width, h the heads, m the MLP dimension and conv_i of 3·3·in·out weights:
 //

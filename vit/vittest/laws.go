@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package vittest checks position encodings against the laws that the rest of the library relies on. Those of package
-// vit are held to them, and so should be one that [vit.Register] adds:
+// Package vittest tests position encodings against the laws that this library relies on: finite values and gradients,
+// folding, other grids. The encodings of package vit pass them, and an encoding added by [vit.Register] should:
 //
 //	func TestMyEncoding(t *testing.T) { vittest.Laws(t, "my-encoding") }
 package vittest

@@ -1,25 +1,22 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package weierstrass evaluates Weierstrass elliptic functions in float64, on rectangular lattices and, as [Oblique],
-// on any other.
+// Package weierstrass evaluates the Weierstrass elliptic functions ℘ and ℘′ in float64, on rectangular lattices and, as
+// [Oblique], on any other. It imports only the standard library.
+//
+//	l := weierstrass.Square()                 // ω1 = ω3′ = 2.622…, g2 = 1/4, g3 = 0
+//	p, pp := l.Eval(complex(0.3, 0.7))        // ℘ and ℘′, to about 1e-15
+//	inv := l.Invariants()                     // g2, g3, Δ, j, e1…e3, η1, η3
 //
 // For half-periods ω1 > 0 and ω3 = iω3′, ω3′ > 0, and the lattice L = {2mω1 + 2nω3},
 //
 //	℘(z)  = 1/z² + Σ_{w≠0} [1/(z−w)² − 1/w²]        ℘′(z) = −2 Σ_w 1/(z−w)³
 //
 // have a double and a triple pole at every point of L and the periods 2ω1 and 2ω3. z is in the units of the
-// half-periods; a factor c in all of them divides ℘ by c² and ℘′ by c³.
+// half-periods.
 //
-//	l := weierstrass.Square()                 // ω1 = ω3′ = 2.622…, g2 = 1/4, g3 = 0
-//	p, pp := l.Eval(complex(0.3, 0.7))        // ℘, ℘′, to about 1e-15
-//	inv := l.Invariants()                     // g2, g3, Δ, j, e1…e3, η1, η3
-//
-// The values come from sums over whole rows of the lattice, of which a handful suffices (see weierstrass.go), never
-// from the truncated double sum.
-//
-// The package needs the standard library only. It is what the graph code of package wepe is held to, and what computes
-// host-side tables. Comments cite formulas by their number in docs/mathematics.md, and DLMF chapter 23
-// (https://dlmf.nist.gov/23), whose notation is used.
+// Values are computed from closed-form sums over whole rows of the lattice (weierstrass.go), of which a few suffice.
+// Comments cite formulas by their number in docs/mathematics.md and DLMF chapter 23 (https://dlmf.nist.gov/23), whose
+// notation is used.
 package weierstrass
 
 import (
