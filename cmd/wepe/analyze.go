@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -26,12 +26,13 @@ import (
 // analyzing are the flags of wepe analyze.
 type analyzing struct {
 	opening
-	data, masks, what, out string
-	limit                  int
-	seed                   uint64
-	start                  bool
-	images                 dataset.Options
-	cost                   costs
+	data, masks, out string
+	what             []string
+	limit            int
+	seed             uint64
+	start            bool
+	images           dataset.Options
+	cost             costs
 }
 
 func analyze() *cobra.Command {
@@ -40,11 +41,11 @@ func analyze() *cobra.Command {
 		Long: `Analyze models side by side: rows, tables and one page. Models of one NAME are one column, as seeds are.
 Without MODEL two small models are trained on generated shapes first. --what cost needs no model.`,
 		Example: "  wepe analyze runs/a/learned-seed0 runs/a/wepe-seed0 --data pets\n" +
-			"  wepe analyze --what cost --variants Ti/16"}
+			"  wepe analyze --what cost --models Ti/16"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	f.Data(&o.data, "shapes", cli.DataForms+"; its test split, or validation split")
 	f.Out(&o.out, "directory; default runs/analysis-<dataset>")
-	flags.StringVar(&o.what, "what", "all", "all, or some separated by commas (wepe list analyses), or cost")
+	flags.StringSliceVar(&o.what, "what", []string{"all"}, "all, or some separated by commas (wepe list analyses), or cost")
 	flags.StringVar(&o.masks, "masks", "", "of the objects of --data: a directory of images, white on black, of the same "+
 		"names; or COCO's instances_….json")
 	flags.IntVar(&o.limit, "limit", 1000, "images at most")
@@ -55,7 +56,7 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 	o.images.Unlabelled = true
 	o.opening.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if o.what == "cost" {
+		if slices.Equal(o.what, []string{"cost"}) {
 			return o.cost.run(c, o.backend, cmp.Or(o.out, "runs/analysis-cost"), o.seed)
 		}
 		return o.run(c, args)
@@ -65,12 +66,12 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 
 func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	ctx := cli.Interruptible(c)
-	chosen, err := analysis.Choose(names(o.what))
+	chosen, err := analysis.Choose(o.what)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--what: %w", err))
 	}
-	if len(chosen) == 0 || o.limit < 1 {
-		return cli.Usagef("--what names no analysis, or --limit %d is below 1", o.limit)
+	if o.limit < 1 {
+		return cli.Usagef("--limit %d: want 1 or more", o.limit)
 	}
 	d, err := dataset.Open(ctx, o.data, o.images)
 	if err != nil {
@@ -81,12 +82,12 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 		return err
 	}
 	defer b.Finalize()
-	models, err := o.models(ctx, b, paths)
-	if err != nil {
+	comparison := analysis.Comparison{Backend: b, Analyses: chosen, Seed: o.seed, Logger: cli.Logger()}
+	if comparison.Models, err = o.models(ctx, b, paths); err != nil {
 		return err
 	}
-	comparison := analysis.Comparison{Backend: b, Models: models, Analyses: chosen, Seed: o.seed, Logger: cli.Logger()}
-	if comparison.Images, comparison.Mask, err = o.load(ctx, d, b, models[0]); err != nil {
+	comparison.Images, comparison.Mask, err = o.load(ctx, d, b, comparison.Models[0])
+	if err != nil {
 		return err
 	}
 	found, failed := comparison.Run(ctx)
@@ -94,11 +95,8 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 		return failed
 	}
 	out, dir := cli.Output(c), cmp.Or(o.out, filepath.Join("runs", "analysis-"+d.Name))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, f := range chosen {
-		out.Printf("\n%s\n\n%s", f.Title, analysis.Table(found.Rows, f.Name).Text())
+	for _, a := range chosen {
+		out.Printf("\n%s\n\n%s", a.Title, analysis.Table(found.Rows, a.Name).Text())
 	}
 	rows, page := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "analysis.html")
 	if err := analysis.Write(rows, found.Rows); err != nil {
@@ -114,33 +112,28 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 }
 
 // models returns the models with their paths on disk; without any it trains two.
-func (o *analyzing) models(
-	ctx context.Context,
-	b compute.Backend,
-	paths []string,
-) (models []analysis.Model, err error) {
+func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string) (models []analysis.Model, err error) {
 	if len(paths) == 0 {
 		if paths, err = trainTwo(ctx, b); err != nil {
 			return nil, err
 		}
 	}
 	for _, text := range paths {
-		m := analysis.Model{Import: o.files}
 		name, path, ok := strings.Cut(text, "=")
 		if !ok || name == "" || strings.Contains(name, "/") {
 			path = text
 			name, _, _ = strings.Cut(filepath.Base(strings.TrimSuffix(text, "/")), "-seed")
 		}
-		if m.Path, err = run.Local(ctx, path); err != nil {
+		local, err := run.Local(ctx, path)
+		if err != nil {
 			return nil, err
 		}
-		var line string
-		if m.Path, line, err = run.Weights(m.Path, o.weights); err != nil {
+		chosen, line, err := run.Weights(local, o.weights)
+		if err != nil {
 			return nil, err
 		}
 		cli.Field("model", "%s: %s %s", name, path, line)
-		m.Name = name
-		models = append(models, m)
+		models = append(models, analysis.Model{Name: name, Path: chosen, Import: o.files})
 	}
 	if o.start {
 		for _, m := range models {
@@ -174,8 +167,8 @@ func trainTwo(ctx context.Context, b compute.Backend) (paths []string, err error
 }
 
 // load reads the images at the size of the first model, and which of their pixels are the object, where that is known.
-func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, b compute.Backend, first analysis.Model) (
-	*data.Memory, func(int) []bool, error) {
+func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, b compute.Backend, first analysis.Model) (*data.Memory,
+	func(int) []bool, error) {
 	m, err := finetune.Open(b, first.Path, finetune.Files(first.Import))
 	if err != nil {
 		return nil, nil, err
@@ -193,12 +186,9 @@ func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, b compute.Back
 	for i := range rows {
 		rows[i] = i
 	}
-	set, err := split.Load(ctx, rows)
-	if err != nil {
-		return nil, nil, err
+	images, err := split.Load(ctx, rows)
+	if err == nil && d.Generated() {
+		return images, dataset.Bright(images), nil // white on black
 	}
-	if d.Generated() {
-		return set, dataset.Bright(set), nil // white on black
-	}
-	return set, nil, nil
+	return images, nil, err
 }

@@ -37,11 +37,8 @@ type check struct {
 func doctor() *cobra.Command {
 	var config string
 	var asJSON bool
-	c := &cobra.Command{
-		Use:   "doctor",
-		Short: "Check backends, versions, speed, and the encoding's numbers on this machine",
-		Args:  cobra.NoArgs,
-	}
+	c := &cobra.Command{Use: "doctor", Args: cobra.NoArgs,
+		Short: "Check backends, versions, speed, and the encoding's numbers on this machine"}
 	f := cli.Flags{Command: c}
 	f.Backend(&config)
 	f.JSON(&asJSON)

@@ -58,11 +58,7 @@ encoding is folded into a table. The result is opened again and its logits are c
 }
 
 // read reads MODEL and prints what it is.
-func (o *opening) read(
-	c *cobra.Command,
-	path string,
-	options checkpoints.ImportOptions,
-) (*checkpoints.Imported, error) {
+func (o *opening) read(c *cobra.Command, path string, options checkpoints.ImportOptions) (*checkpoints.Imported, error) {
 	local, err := run.Local(c.Context(), path)
 	if err != nil {
 		return nil, err
@@ -113,33 +109,9 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 		return err
 	}
 	defer b.Finalize()
-	o.options.Labels, o.options.Preprocess = m.Labels, m.Preprocess
-	if p := m.Preprocess; p != nil && p.Fit == preprocess.FitCover && (o.to == "hf" || o.to == "timm") {
-		o.options.Preprocess = nil
-		m.Report = append(
-			m.Report,
-			"preprocessing: left out: "+o.to+" cannot crop to a rectangle; train with --aspect squash",
-		)
-	}
-	store, config := model.NewStore(), m.Config
-	if err := m.Load(store.Scope("/vit")); err != nil {
-		return err
-	}
-	for name, value := range m.Params {
-		store.SetParam("/"+name, value)
-	}
-	if o.fold && config.Position != config.Encoding().Folded() {
-		if store, config, err = config.Fold(b, store.Scope("/vit")); err != nil {
-			return err
-		}
-	}
-	lines, err := checkpoints.Export(dir, b, store.Scope("/vit"), config, o.options)
-	if err != nil {
-		return err
-	}
 	out := cli.Output(c)
-	for _, line := range append(m.Report, lines...) {
-		out.Printf("%s\n", line)
+	if err := o.write(out, b, m, dir); err != nil {
+		return err
 	}
 	if o.options.Format != checkpoints.FormatONNX { // which Export itself compares
 		again, err := checkpoints.Import(dir, checkpoints.ImportOptions{AssumeSquare: true})
@@ -172,8 +144,35 @@ func (o *exporting) averageWith(c *cobra.Command, m *checkpoints.Imported) error
 	return finetune.Average(models...)
 }
 
-// tolerance is how far logits may be apart after numbers were rounded to a type: 1e-4 for float32, more by the ratio of
-// the types' roundings, with a margin for depth.
+// write exports a model, and prints what was done.
+func (o *exporting) write(out *cli.Printer, b compute.Backend, m *checkpoints.Imported, dir string) error {
+	o.options.Labels, o.options.Preprocess = m.Labels, m.Preprocess
+	if p := m.Preprocess; p != nil && p.Fit == preprocess.FitCover && (o.to == "hf" || o.to == "timm") {
+		o.options.Preprocess = nil
+		m.Report = append(m.Report, "preprocessing: left out: "+o.to+" cannot crop to a rectangle; train with --aspect squash")
+	}
+	store, config := model.NewStore(), m.Config
+	if err := m.Load(store.Scope("/vit")); err != nil {
+		return err
+	}
+	for name, value := range m.Params {
+		store.SetParam("/"+name, value)
+	}
+	if o.fold && config.Position != config.Encoding().Folded() {
+		var err error
+		if store, config, err = config.Fold(b, store.Scope("/vit")); err != nil {
+			return err
+		}
+	}
+	lines, err := checkpoints.Export(dir, b, store.Scope("/vit"), config, o.options)
+	for _, line := range append(m.Report, lines...) {
+		out.Printf("%s\n", line)
+	}
+	return err
+}
+
+// tolerance bounds the difference of logits after rounding to a type: 1e-4 for float32, more by the ratio of the types'
+// roundings, with a margin for depth.
 func tolerance(dtype string) float64 {
 	return map[string]float64{"float16": 2e-2, "bfloat16": 1e-1}[dtype] + 1e-4
 }

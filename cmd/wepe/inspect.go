@@ -13,11 +13,8 @@ import (
 func inspect() *cobra.Command {
 	var weights string
 	var tensors, asJSON bool
-	c := &cobra.Command{
-		Use:   "inspect MODEL",
-		Short: "Print format, architecture, grid, encoding, head and types of a model",
-		Args:  cobra.ExactArgs(1),
-	}
+	c := &cobra.Command{Use: "inspect MODEL", Args: cobra.ExactArgs(1),
+		Short: "Print format, architecture, grid, encoding, head and types of a model"}
 	f := cli.Flags{Command: c}
 	c.Flags().BoolVar(&tensors, "tensors", false, "list every tensor with its type and shape")
 	f.Weights(&weights)

@@ -33,13 +33,9 @@ type serving struct {
 
 func serveModel() *cobra.Command {
 	var s serving
-	c := &cobra.Command{
-		Use:   "serve MODEL",
-		Short: "Answer HTTP requests with labels, probabilities and features of images",
-		Args:  cobra.ExactArgs(1),
-		Example: `  wepe serve runs/finetune-pets
-  curl --data-binary @cat.jpg 'http://127.0.0.1:8080/v1/predict?top=3'`,
-	}
+	c := &cobra.Command{Use: "serve MODEL", Args: cobra.ExactArgs(1),
+		Short: "Answer HTTP requests with labels, probabilities and features of images", Example: `  wepe serve runs/finetune-pets
+  curl --data-binary @cat.jpg 'http://127.0.0.1:8080/v1/predict?top=3'`}
 	c.Long = c.Short + `.
 
 / is a page on which an image is dropped, /openapi.json describes all routes. Requests hold at most
@@ -49,18 +45,10 @@ SIGINT or SIGTERM finishes the requests in flight.`
 	s.flags(f)
 	flags := c.Flags()
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address; other machines reach it only with --token")
-	flags.StringVar(
-		&s.Token,
-		"token",
-		os.Getenv("WEPE_TOKEN"),
-		"clients send it as Authorization: Bearer TOKEN; default $WEPE_TOKEN",
-	)
-	flags.StringVar(
-		&s.features,
-		"features",
-		"",
-		"directory written by wepe features: answers name the nearest training images",
-	)
+	flags.StringVar(&s.Token, "token", os.Getenv("WEPE_TOKEN"),
+		"clients send it as Authorization: Bearer TOKEN; default $WEPE_TOKEN")
+	flags.StringVar(&s.features, "features", "",
+		"directory written by wepe features: answers name the nearest training images")
 	flags.IntVar(&s.Batch, "batch", 8, "most images computed together")
 	flags.DurationVar(&s.Window, "window", 2*time.Millisecond, "how long the first image of a batch waits for others")
 	flags.Int64Var(&s.Bytes, "max-bytes", 20<<20, "of a request")
@@ -113,12 +101,8 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 	c := m.Recipe.Model
 	cli.Field("memory", "requests hold at most %d MiB at once", s.Memory(c.ImageRows*c.ImageCols)>>20)
 	cli.Field("serving", "http://%s (compiling)", listener.Addr())
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: s.Timeout,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    1 << 16,
-	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: s.Timeout, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 1 << 16}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
@@ -149,13 +133,8 @@ func neighbours(dir string, m *finetune.Model) (func(query []float32, k int) []s
 		return nil, err
 	}
 	if width := m.Recipe.Model.Width; table.Width != width {
-		return nil, fmt.Errorf(
-			"--features %s: features of width %d, the model has %d: write them with wepe features MODEL --out %s",
-			dir,
-			table.Width,
-			width,
-			dir,
-		)
+		return nil, fmt.Errorf("--features %s: features of width %d, the model has %d: write them with wepe features MODEL "+
+			"--out %s", dir, table.Width, width, dir)
 	}
 	dot := func(a, b []float32) (sum float64) {
 		for i, v := range a {

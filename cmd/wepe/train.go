@@ -12,6 +12,7 @@ import (
 	"math"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,10 +28,8 @@ import (
 
 // machine are the flags of how a training is computed.
 type machine struct {
-	backend string
-	devices int
-	mpi     string
-	every   string
+	backend, mpi string
+	devices      int
 }
 
 func (m *machine) flags(f cli.Flags) {
@@ -38,44 +37,73 @@ func (m *machine) flags(f cli.Flags) {
 	f.Command.Flags().IntVar(&m.devices, "devices", 0, "devices of the backend that share each batch; default all")
 	f.Command.Flags().StringVar(&m.mpi, "mpi", "", "the processes of mpirun or srun share the training: allreduce or "+
 		"ordered (docs/scale.md); needs a build with -tags=mpi")
-	f.Command.Flags().
-		StringVar(&m.every, "save-every", "5m", "steps (500) or time (10m) between checkpoints besides those "+
-			"of evaluations")
 }
 
-// apply puts them into a run.
-func (m *machine) apply(r *finetune.Run) (err error) {
+// saving is the flag of how often a training is saved.
+type saving struct{ every string }
+
+func (s *saving) flags(f cli.Flags) {
+	f.Command.Flags().StringVar(&s.every, "save-every", "5m",
+		"steps (500) or time (10m) between checkpoints besides those of evaluations")
+}
+
+// start puts backend, processes and checkpoints into a run.
+func (m *machine) start(r *finetune.Run, s saving) (err error) {
 	if m.devices < 0 {
 		return cli.Usagef("--devices %d: want 1 or more, or 0 for all", m.devices)
 	}
-	if steps, err := strconv.Atoi(m.every); err == nil && steps > 0 {
+	if steps, err := strconv.Atoi(s.every); err == nil && steps > 0 {
 		r.SaveSteps, r.SaveEvery = steps, math.MaxInt64
-	} else if r.SaveEvery, err = time.ParseDuration(m.every); err != nil || r.SaveEvery <= 0 {
-		return cli.Usagef("--save-every %q: want steps, as 500, or a time, as 10m", m.every)
+	} else if r.SaveEvery, err = time.ParseDuration(s.every); err != nil || r.SaveEvery <= 0 {
+		return cli.Usagef("--save-every %q: want steps, as 500, or a time, as 10m", s.every)
 	}
 	group, err := cli.Join(m.mpi)
+	if err != nil {
+		return err
+	}
 	if group != nil {
 		r.Group = group
 	}
 	r.Devices = m.devices
+	r.Backend, err = openBackend(m.backend, m.devices)
 	return err
 }
 
-// training are the flags of wepe train.
+// training are the flags of wepe train and wepe compare.
 type training struct {
 	machine
-	data, out, recipe, position, aspect, weights string
-	size                                         [2]int
-	epochs                                       int
-	seed                                         int64
-	set                                          []string
-	images                                       dataset.Options
-	open                                         checkpoints.ImportOptions
-	augmentation                                 string
+	data, out, recipe, weights string
+	epochs                     int
+	seed                       int64
+	set                        []string
+	images                     dataset.Options
+	open                       checkpoints.ImportOptions
+}
+
+func (o *training) flags(f cli.Flags) {
+	flags := f.Command.Flags()
+	f.Data(&o.data, "shapes", cli.DataForms)
+	f.Out(&o.out, "directory of results; default runs/<recipe>-<dataset>")
+	flags.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
+	flags.IntVar(&o.epochs, "epochs", 0, "passes over the training images; default the recipe's")
+	f.Set(&o.set)
+	flags.Int64Var(&o.seed, "seed", 0, "of weights, order and augmentation; the first of several")
+	f.Weights(&o.weights)
+	o.images.Flags(f)
+	o.machine.flags(f)
+	f.Import(&o.open)
+}
+
+// single are the flags of wepe train.
+type single struct {
+	training
+	saving
+	position, aspect, augmentation string
+	size                           [2]int
 }
 
 func train() *cobra.Command {
-	var o training
+	var o single
 	c := &cobra.Command{Use: "train [MODEL]", Short: "Train from scratch, or fine-tune MODEL", Args: cobra.MaximumNArgs(1),
 		Long: `Train a model from scratch, or fine-tune MODEL. The same command resumes an interrupted run.
 
@@ -85,96 +113,98 @@ encoding, 10 epochs, a learning rate by its width, layer decay. wepe list recipe
 		Example: `  wepe train
   wepe train --data pets --position wepe-sphere
   wepe train hf://google/vit-base-patch16-224 --data pets`}
-	f, flags := cli.Flags{Command: c}, c.Flags()
-	f.Data(&o.data, "shapes", cli.DataForms)
-	f.Out(&o.out, "directory of the run; default runs/<recipe>-<dataset>")
-	flags.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
+	f := cli.Flags{Command: c}
+	o.training.flags(f)
+	o.saving.flags(f)
 	f.Position(&o.position, "position encoding; default the model's, from scratch wepe-sphere")
 	f.Size(&o.size)
-	flags.IntVar(&o.epochs, "epochs", 0, "passes over the training images; default the recipe's")
 	f.Aspect(&o.aspect)
-	f.Set(&o.set, "recipe setting, as --set learning_rate=0.001 --set wepe_harmonics=2; repeatable")
-	flags.Int64Var(&o.seed, "seed", 0, "of weights, order and augmentation")
-	f.Weights(&o.weights)
-	o.images.Flags(f)
-	o.machine.flags(f)
-	f.Import(&o.open)
-	flags.StringVar(&o.augmentation, "show-augmentation", "", "PNG file to draw eight augmented images into; nothing is "+
-		"trained")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			args = []string{""}
-		}
-		return o.run(c, args[0])
-	}
+	c.Flags().StringVar(&o.augmentation, "show-augmentation", "", "PNG file to draw eight augmented images into; nothing "+
+		"is trained")
+	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, append(args, "")[0]) }
 	return c
 }
 
-func (o *training) run(c *cobra.Command, model string) error {
+func (o *single) run(c *cobra.Command, model string) error {
 	ctx := cli.Interruptible(c)
-	d, err := dataset.Open(ctx, o.data, o.images)
+	d, model, err := o.sources(ctx, model)
 	if err != nil {
 		return err
 	}
 	if model != "" {
-		if model, err = run.Local(ctx, model); err != nil {
+		chosen, line, err := run.Weights(model, o.weights)
+		if err != nil {
 			return err
 		}
-		if chosen, line, err := run.Weights(model, o.weights); err != nil {
-			return err
-		} else if line != "" {
+		if line != "" {
 			cli.Field("from", "%s: %s", model, line)
 			model = chosen
 		}
 	}
-	recipe, err := o.chosen(d, model)
+	recipe, err := o.chosen(d, model, o.size)
 	if err != nil {
 		return err
 	}
-	desc := run.Description{Data: d.Spec, Dataset: d.Name, Recipe: recipe, Model: model, Seed: o.seed,
-		Stream: o.images.Stream}
+	if strings.Contains(o.position, ",") {
+		return cli.Usagef("--position %s: wepe train takes one, wepe compare several", o.position)
+	}
+	if o.position != "" {
+		if err := cli.CheckPositions([]string{o.position}); err != nil {
+			return err
+		}
+		recipe.Model.Position = o.position
+	} else if model == "" {
+		recipe.Model.Position = cmp.Or(recipe.Model.Position, "wepe-sphere")
+	}
+	recipe.Aspect = cmp.Or(o.aspect, recipe.Aspect)
+	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
 	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.weights,
 		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name))}
-	if err := o.apply(&r); err != nil {
-		return err
-	}
-	if r.Backend, err = openBackend(o.backend, o.devices); err != nil {
+	if err := o.start(&r, o.saving); err != nil {
 		return err
 	}
 	defer r.Backend.Finalize()
 	if o.augmentation != "" {
-		return o.show(ctx, d, r)
+		s, err := d.Load(ctx, recipe)
+		if err != nil {
+			return err
+		}
+		return report.WriteFile(o.augmentation, func(w io.Writer) error {
+			return recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
+		})
 	}
-	if err := run.Claim(r.Dir, desc); err != nil {
+	if err := run.Claim(r.Dir, o.description(d, recipe, model)); err != nil {
 		return err
 	}
 	return finish(ctx, c, d, r)
 }
 
-// chosen is the recipe: by name or by what is trained, with the flags that change it.
-func (o *training) chosen(d *dataset.Dataset, model string) (recipe finetune.Recipe, err error) {
+// sources opens the dataset, and finds MODEL on disk.
+func (o *training) sources(ctx context.Context, model string) (d *dataset.Dataset, local string, err error) {
+	if d, err = dataset.Open(ctx, o.data, o.images); err == nil && model != "" {
+		local, err = run.Local(ctx, model)
+	}
+	return d, local, err
+}
+
+func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model string) run.Description {
+	return run.Description{Data: d.Spec, Dataset: d.Name, Identity: d.Identity(), Recipe: r, Model: model, Seed: o.seed,
+		Stream: o.images.Stream}
+}
+
+// chosen is the recipe: by name or by what is trained, with --set, --size and --epochs.
+func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe finetune.Recipe, err error) {
 	switch {
 	case o.recipe != "":
-		recipe, err = run.Named(o.recipe, nil)
+		recipe, err = run.Named(o.recipe)
 	case model != "":
-		var info *checkpoints.Info
-		if info, err = checkpoints.Inspect(model); err != nil {
-			return recipe, err
-		}
-		m := info.Config
-		if o.open.Grid.Rows > 0 && m.ImageRows == 0 {
-			m.ImageRows, m.ImageCols = o.open.Grid.Rows*m.PatchSize, o.open.Grid.Cols*m.PatchSize
-		}
-		if m.Width == 0 || m.ImageRows == 0 && o.size[0] == 0 {
-			return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, fmt.Sprint(info.Notes))
-		}
-		recipe = finetune.FineTuning(m, d.Images())
+		recipe, err = o.fineTuning(d, model, size)
 	case d.Generated():
-		recipe, err = run.Named("shapes", nil)
+		recipe, err = run.Named("shapes")
 	case d.Name == "cifar100":
-		recipe, err = run.Named("cifar100-small", nil)
+		recipe, err = run.Named("cifar100-small")
 	default:
-		recipe, err = run.Named("scratch", nil)
+		recipe, err = run.Named("scratch")
 	}
 	if err != nil {
 		return recipe, err
@@ -182,21 +212,8 @@ func (o *training) chosen(d *dataset.Dataset, model string) (recipe finetune.Rec
 	if recipe, err = run.Set(recipe, o.set); err != nil {
 		return recipe, err
 	}
-	switch {
-	case o.position != "":
-		positions, err := parsePositions(o.position)
-		if err != nil {
-			return recipe, err
-		}
-		if len(positions) > 1 {
-			return recipe, cli.Usagef("--position %s: wepe train takes one, wepe compare several", o.position)
-		}
-		recipe.Model.Position = positions[0]
-	case model == "":
-		recipe.Model.Position = cmp.Or(recipe.Model.Position, "wepe-sphere")
-	}
-	if o.size != [2]int{} {
-		recipe.Augment.Size = o.size
+	if size != [2]int{} {
+		recipe.Augment.Size = size
 	}
 	if o.epochs < 0 {
 		return recipe, cli.Usagef("--epochs %d: want 1 or more", o.epochs)
@@ -205,11 +222,26 @@ func (o *training) chosen(d *dataset.Dataset, model string) (recipe finetune.Rec
 		recipe.Epochs, recipe.Steps, recipe.EvalSteps = o.epochs, 0, 0
 		recipe.WarmupEpochs, recipe.WarmupSteps = min(recipe.WarmupEpochs, float64(o.epochs)/4), 0
 	}
-	recipe.Aspect = cmp.Or(o.aspect, recipe.Aspect)
-	return plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep), nil
+	return recipe, nil
 }
 
-// plainForKeep leaves the augmentation out of a recipe for images that keep their aspect ratio, which takes none.
+// fineTuning is the recipe for a model.
+func (o *training) fineTuning(d *dataset.Dataset, model string, size [2]int) (recipe finetune.Recipe, err error) {
+	info, err := checkpoints.Inspect(model)
+	if err != nil {
+		return recipe, err
+	}
+	m := info.Config
+	if o.open.Grid.Rows > 0 && m.ImageRows == 0 {
+		m.ImageRows, m.ImageCols = o.open.Grid.Rows*m.PatchSize, o.open.Grid.Cols*m.PatchSize
+	}
+	if m.Width == 0 || m.ImageRows == 0 && size[0] == 0 {
+		return recipe, fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, fmt.Sprint(info.Notes))
+	}
+	return finetune.FineTuning(m, d.Images()), nil
+}
+
+// plainForKeep removes the augmentation from a recipe for images that keep their aspect ratio, which takes none.
 func plainForKeep(r finetune.Recipe, keep bool) finetune.Recipe {
 	if plain := r.Augment.Eval(); keep && plain != r.Augment {
 		cli.Field("recipe", "aspect keep: no augmentation, which is for images of one size")
@@ -218,28 +250,15 @@ func plainForKeep(r finetune.Recipe, keep bool) finetune.Recipe {
 	return r
 }
 
-// show draws what the augmentation does.
-func (o *training) show(ctx context.Context, d *dataset.Dataset, r finetune.Run) error {
-	s, err := d.Load(ctx, r.Recipe)
-	if err != nil {
-		return err
-	}
-	return report.WriteFile(o.augmentation, func(w io.Writer) error {
-		return r.Recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
-	})
-}
-
-// finish trains a run to its end and prints what it left.
+// finish trains a run to its end and prints its results.
 func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetune.Run) error {
 	s, err := d.Load(ctx, r.Recipe)
 	if err != nil {
 		return err
 	}
-	part := r.Recipe.WithDefaults().ValidationPart
-	d.Describe(part)
+	d.Describe(r.Recipe.WithDefaults().ValidationPart)
 	r.Train, r.Validation, r.Test = s.Train, s.Validation, s.Test
-	r.Logger = cli.Logger()
-	r.Progress = cli.Progress("train")
+	r.Logger, r.Progress = cli.Logger(), cli.Progress("train")
 	cli.Field("recipe", "%s, seed %d, results in %s", r.Recipe.Name, r.Seed, r.Dir)
 	m, row, err := r.Do(ctx)
 	if errors.Is(err, finetune.ErrInterrupted) {
@@ -261,75 +280,79 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 func printResult(c *cobra.Command, r finetune.Run, m *finetune.Model, row report.Result) error {
 	out := cli.Output(c)
 	out.Field("model", "%s, %d trainable parameters", run.Architecture(m.Recipe), row.Parameters)
-	text := "validation: none"
+	validation, test := "validation: none", "test: none given"
 	if v := row.Validation; v.Images > 0 {
-		text = fmt.Sprintf("validation top-1 %.2f %% of %d images", 100*float64(v.Top1), v.Images)
+		validation = fmt.Sprintf("validation top-1 %.2f %% of %d images", 100*float64(v.Top1), v.Images)
 	}
-	test := "test: none given"
 	if t := row.Test; t.Images > 0 {
 		test = fmt.Sprintf("test top-1 %.2f %%, top-5 %.2f %%, loss %.4f of %d images", 100*float64(t.Top1),
 			100*float64(t.Top5), float64(t.Loss), t.Images)
 	}
-	out.Field("weights", "%s of %d: %s; %s", row.Weights, row.Steps, text, test)
+	out.Field("weights", "%s of %d: %s; %s", row.Weights, row.Steps, validation, test)
 	out.Field("log", "%s, %s", filepath.Join(r.Dir, finetune.RowsFile), filepath.Join(r.Dir, finetune.LogFile))
 	out.Field("report", "%s", filepath.Join(r.Dir, finetune.PageFile))
 	out.Field("next", "wepe predict %s IMAGE; wepe export %s DIR --to hf; wepe resume %s --epochs N", r.Dir, r.Dir, r.Dir)
 	return out.Err()
 }
 
-// resume goes on with a run.
+// resuming are the flags of wepe resume.
+type resuming struct {
+	machine
+	saving
+	images        dataset.Options
+	data, weights string
+	epochs        int
+}
+
 func resume() *cobra.Command {
-	var o machine
-	var images dataset.Options
-	var from, weights string
-	var epochs int
+	var o resuming
 	c := &cobra.Command{Use: "resume RUN", Short: "Resume a run, or extend a finished one", Args: cobra.ExactArgs(1),
 		Long: `Resume a run where it was interrupted, bit for bit on the pure-Go backend. With more --epochs a finished run is
 extended: its learning rate goes on with the cosine of that many epochs.`}
 	f := cli.Flags{Command: c}
-	f.Data(&from, "", "where the dataset is now; default as it was given")
-	c.Flags().IntVar(&epochs, "epochs", 0, "epochs in all")
-	f.Weights(&weights)
-	images.Flags(f)
-	o.flags(f)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		ctx, dir := cli.Interruptible(c), args[0]
-		desc, err := run.Read(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			desc, err = run.Recover(dir)
-		}
-		if err != nil {
-			return err
-		}
-		if desc.Data = cmp.Or(from, desc.Data); desc.Data == "" {
-			return cli.Usagef("%s was written by a version without %s: name its dataset by --data", dir, run.File)
-		}
-		images.Stream = images.Stream || desc.Stream
-		d, err := dataset.Open(ctx, desc.Data, images)
-		if err != nil {
-			return err
-		}
-		r := finetune.Run{Recipe: desc.Recipe, Seed: desc.Seed, From: desc.Model, Weights: weights, Dir: dir}
-		if epochs > 0 {
-			if r.Recipe.Steps > 0 || epochs < r.Recipe.Epochs {
-				return cli.Usagef("--epochs %d: the run has %d epochs, %d steps: want more epochs", epochs, r.Recipe.Epochs,
-					r.Recipe.Steps)
-			}
-			r.Recipe.Epochs, r.Extend = epochs, true
-		}
-		if err := o.apply(&r); err != nil {
-			return err
-		}
-		if r.Backend, err = openBackend(o.backend, o.devices); err != nil {
-			return err
-		}
-		defer r.Backend.Finalize()
-		desc.Recipe, desc.Data, desc.Dataset = r.Recipe, d.Spec, d.Name
-		if err := run.Write(dir, desc); err != nil {
-			return err
-		}
-		r.Label, r.Fraction = desc.Label, desc.Fraction
-		return finish(ctx, c, d.Fraction(desc.Fraction), r)
-	}
+	f.Data(&o.data, "", "where the dataset is now; default as it was given")
+	c.Flags().IntVar(&o.epochs, "epochs", 0, "epochs in all")
+	f.Weights(&o.weights)
+	o.images.Flags(f)
+	o.machine.flags(f)
+	o.saving.flags(f)
+	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0]) }
 	return c
+}
+
+func (o *resuming) run(c *cobra.Command, dir string) error {
+	ctx := cli.Interruptible(c)
+	desc, err := run.Read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		desc, err = run.Recover(dir)
+	}
+	if err != nil {
+		return err
+	}
+	if desc.Data = cmp.Or(o.data, desc.Data); desc.Data == "" {
+		return cli.Usagef("%s was written by a version without %s: name its dataset by --data", dir, run.File)
+	}
+	o.images.Stream = o.images.Stream || desc.Stream
+	d, err := dataset.Open(ctx, desc.Data, o.images)
+	if err != nil {
+		return err
+	}
+	r := finetune.Run{Recipe: desc.Recipe, Seed: desc.Seed, From: desc.Model, Weights: o.weights, Dir: dir,
+		Label: desc.Label, Fraction: desc.Fraction}
+	if o.epochs > 0 {
+		if r.Recipe.Steps > 0 || o.epochs < r.Recipe.Epochs {
+			return cli.Usagef("--epochs %d: the run has %d epochs, %d steps: want more epochs", o.epochs, r.Recipe.Epochs,
+				r.Recipe.Steps)
+		}
+		r.Recipe.Epochs, r.Extend = o.epochs, true
+	}
+	if err := o.start(&r, o.saving); err != nil {
+		return err
+	}
+	defer r.Backend.Finalize()
+	desc.Recipe, desc.Data, desc.Dataset, desc.Identity = r.Recipe, d.Spec, d.Name, d.Identity()
+	if err := run.Write(dir, desc); err != nil {
+		return err
+	}
+	return finish(ctx, c, d.Fraction(desc.Fraction), r)
 }

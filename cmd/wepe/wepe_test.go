@@ -395,3 +395,50 @@ func TestARecipeThatCropsTrainsWithAspectKeepAtAnotherSize(t *testing.T) {
 		succeeds(t, args...)
 	}
 }
+
+func TestADetectorIsTrainedMeasuredAndUsed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	scenes := []string{"--test-scenes", "3", "--objects", "2", "--backend", "go"}
+	out := succeeds(t, append([]string{"detect", "train", "--train-scenes", "7", "--position", "wepe-sphere", "--out", "d",
+		"--set", "steps=3;batch_size=1;warmup_steps=1;eval_steps=3"}, scenes...)...)
+	run := filepath.Join("d", "wepe-sphere-seed0")
+	if !strings.Contains(out, "wepe-sphere") || !strings.Contains(out, "wepe detect predict "+run) {
+		t.Errorf("train prints\n%s", out)
+	}
+	row := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results[0]
+	for size, found := range asJSON[map[string]report.Found](t, append([]string{"detect", "eval", run}, scenes...)...) {
+		if size != row.ImageSize || found.Boxes["AP"] != row.Boxes["AP"] || len(found.Masks) != len(row.Masks) {
+			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, row.ImageSize, row.Found)
+		}
+	}
+	file := filepath.Join(images(t, "one", 1, 60, 50), "red", "a.png")
+	for image, found := range asJSON[map[string][]object](t, "detect", "predict", run, file, "--score", "0", "--backend",
+		"go") {
+		drawn := filepath.Join(run, "found", "a.png")
+		if _, err := os.Stat(drawn); image != file || len(found) == 0 || err != nil {
+			t.Errorf("predict %s: %v, %v", image, found, err)
+		}
+	}
+}
+
+// The name of the directory and the files stay, its place changes.
+func TestADatasetThatHasMovedIsTheSame(t *testing.T) {
+	before, after := images(t, "moved", 8, 16, 16), filepath.Join(t.TempDir(), "moved")
+	t.Chdir(t.TempDir())
+	args := append([]string{"train", "--size", "16x16", "--out", "run", "--data"}, before)
+	succeeds(t, append(args, small...)...)
+	if err := os.Rename(before, after); err != nil {
+		t.Fatal(err)
+	}
+	args[len(args)-1] = after
+	succeeds(t, append(args, small...)...)
+	if _, code, err := invoke(t, "resume", "run", "--backend", "go"); code != 0 {
+		t.Errorf("resume after the move: exit code %d, %v", code, err)
+	}
+	if err := os.Remove(filepath.Join(after, "green", "c.png")); err != nil {
+		t.Fatal(err)
+	}
+	if _, code, err := invoke(t, append(args, small...)...); code != 1 || !strings.Contains(err.Error(), "use --out") {
+		t.Errorf("with an image less: exit code %d, %v", code, err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -41,17 +42,14 @@ func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, 
 func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
 			var names []string
 			for _, sub := range c.Commands() {
 				names = append(names, sub.Name())
 			}
-			switch {
-			case len(args) > 0:
-				return Usage(suggest.Unknown("command", args[0], names))
-			case c.HasParent():
-				return Usagef("want one of %s", strings.Join(names, ", "))
-			}
-			return c.Help()
+			return Usage(suggest.Unknown("command", args[0], names))
 		}}
 	c.AddCommand(subcommands...)
 	return c
@@ -120,10 +118,8 @@ func flagError(c *cobra.Command, err error) error {
 
 // One returns an error unless a word is one of the names.
 func One(flag, word string, names []string) error {
-	for _, name := range names {
-		if name == word {
-			return nil
-		}
+	if slices.Contains(names, word) {
+		return nil
 	}
 	return Usage(suggest.Unknown(flag, word, names))
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,47 +12,84 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/suggest"
+	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
 )
 
 // Flags adds the flags that several subcommands have, with one name and one meaning.
 type Flags struct{ *cobra.Command }
 
+// DataForms lists the forms of --data.
+const DataForms = "shapes[:TASK], cifar100:DIR-or-archive, vtab:TASK:DIR, or a directory with a folder per class, " +
+	"tar shards or Parquet files"
+
 // Data adds --data.
 func (f Flags) Data(value *string, byDefault, about string) {
 	f.Command.Flags().StringVar(value, "data", byDefault, about)
 }
-
-// DataForms lists the forms of --data.
-const DataForms = "shapes[:TASK], cifar100:DIR-or-archive, vtab:TASK:DIR, or a directory with a folder per class, " +
-	"tar shards or Parquet files"
 
 // Out adds --out.
 func (f Flags) Out(value *string, about string) { f.Command.Flags().StringVar(value, "out", "", about) }
 
 // Weights adds --weights.
 func (f Flags) Weights(value *string) {
-	f.Command.Flags().Var(choice{value, []string{checkpoints.BestDir, checkpoints.LastDir}}, "weights",
-		"weights of a run: best on its validation split, or last")
-	*value = checkpoints.BestDir
-	f.completion("weights", checkpoints.BestDir, checkpoints.LastDir)
+	f.Choice(value, "weights", "weights of a run: best on its validation split, or last", checkpoints.BestDir,
+		checkpoints.LastDir)
 }
 
 // Backend adds --backend.
 func (f Flags) Backend(value *string) {
-	f.Command.Flags().
-		StringVar(value, "backend", "", "as GOMLX_BACKEND, which it overrides: xla:cuda, xla:cpu, onnx:cpu, go")
+	f.Command.Flags().StringVar(value, "backend", "", "as GOMLX_BACKEND, which it overrides: xla:cuda, xla:cpu, onnx:cpu, go")
 }
 
 // Size adds --size.
 func (f Flags) Size(value *[2]int) {
-	f.Command.Flags().Var((*size)(value), "size", "image size of the model, height x width in pixels; default its own")
+	f.Command.Flags().Func("size", "image size of the model, `HxW` in pixels; default its own", func(text string) (err error) {
+		*value, err = study.ParseSize(text)
+		return err
+	})
+}
+
+// Sizes adds --sizes.
+func (f Flags) Sizes(values *[][2]int, about string) {
+	f.Command.Flags().Func("sizes", about, func(list string) error {
+		*values = nil
+		for text := range strings.SplitSeq(list, ",") {
+			size, err := study.ParseSize(text)
+			if err != nil {
+				return err
+			}
+			*values = append(*values, size)
+		}
+		return nil
+	})
 }
 
 // Position adds --position.
 func (f Flags) Position(value *string, about string) {
 	f.Command.Flags().StringVar(value, "position", "", about+" (wepe list positions)")
 	f.completion("position", vit.PositionNames()...)
+}
+
+// Positions adds --position with a list of encodings.
+func (f Flags) Positions(values *[]string, about string) {
+	f.Command.Flags().StringSliceVar(values, "position", nil, about+" (wepe list positions)")
+	f.completion("position", vit.PositionNames()...)
+}
+
+// CheckPositions returns an error with a suggestion for an unknown encoding.
+func CheckPositions(positions []string) error {
+	for _, position := range positions {
+		for part := range strings.SplitSeq(position, "+") {
+			if err := One("position", part, vit.PositionNames()); err != nil {
+				return fmt.Errorf("--position: %w", err)
+			}
+		}
+		if _, err := vit.EncodingNamed(position); err != nil {
+			return Usagef("--position: %w", err)
+		}
+	}
+	return nil
 }
 
 // Aspect adds --aspect.
@@ -68,8 +106,8 @@ func (f Flags) TestTime(value *string) {
 }
 
 // Set adds --set.
-func (f Flags) Set(value *[]string, about string) {
-	f.Command.Flags().StringArrayVar(value, "set", nil, about)
+func (f Flags) Set(value *[]string) {
+	f.Command.Flags().StringArrayVar(value, "set", nil, "recipe setting, as --set learning_rate=0.001; repeatable")
 }
 
 // JSON adds --json.
@@ -77,49 +115,23 @@ func (f Flags) JSON(value *bool) {
 	f.Command.Flags().BoolVar(value, "json", false, "print one JSON object")
 }
 
-// Import adds what files of timm and Google leave open.
+// Import adds what files of timm and Google lack.
 func (f Flags) Import(o *checkpoints.ImportOptions) {
-	f.Command.Flags().
-		Var(grid{&o.Grid}, "grid", "patches of the position table, as 14x14, where the model's files lack it")
-	f.Command.Flags().BoolVar(&o.AssumeSquare, "assume-square", false, "that grid is square")
-	f.Command.Flags().StringVar(&o.Architecture, "architecture", "", "of timm, where the model has no config.json")
+	flags := f.Command.Flags()
+	flags.Func("grid", "patches of the position table, `RxC`, where the model's files lack it", o.Grid.Set)
+	flags.BoolVar(&o.AssumeSquare, "assume-square", false, "that grid is square")
+	flags.StringVar(&o.Architecture, "architecture", "", "of timm, where the model has no config.json")
 }
 
-// grid is a flag of patches.
-type grid struct{ *checkpoints.Grid }
-
-func (grid) Type() string { return "RxC" }
+// Choice adds a flag of a few words, the first the default.
+func (f Flags) Choice(value *string, name, about string, words ...string) {
+	*value = words[0]
+	f.Command.Flags().Var(choice{value, words}, name, about)
+	f.completion(name, words...)
+}
 
 func (f Flags) completion(flag string, words ...string) {
 	_ = f.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// size is a flag of a height and a width.
-type size [2]int
-
-func (s *size) String() string {
-	if *s == (size{}) {
-		return ""
-	}
-	return fmt.Sprintf("%dx%d", s[0], s[1])
-}
-
-func (*size) Type() string { return "HxW" }
-
-func (s *size) Set(text string) error {
-	read, err := ParseSize(text)
-	*s = read
-	return err
-}
-
-// ParseSize reads a height and a width, as "224x224".
-func ParseSize(text string) (out [2]int, err error) {
-	var rest string
-	n, _ := fmt.Sscanf(text+" ", "%dx%d%1s", &out[0], &out[1], &rest)
-	if n != 2 || out[0] < 1 || out[1] < 1 {
-		return out, fmt.Errorf("want HEIGHTxWIDTH, as 224x224")
-	}
-	return out, nil
 }
 
 // choice is a flag of a few words.
@@ -128,6 +140,8 @@ type choice struct {
 	words []string
 }
 
+func (c choice) Type() string { return strings.Join(c.words, "|") }
+
 func (c choice) String() string {
 	if c.value == nil {
 		return ""
@@ -135,21 +149,10 @@ func (c choice) String() string {
 	return *c.value
 }
 
-func (c choice) Type() string { return strings.Join(c.words, "|") }
-
 func (c choice) Set(word string) error {
-	for _, w := range c.words {
-		if w == word {
-			*c.value = word
-			return nil
-		}
+	if !slices.Contains(c.words, word) {
+		return suggest.Unknown("value", word, c.words)
 	}
-	return suggest.Unknown("value", word, c.words)
-}
-
-// Choice adds a flag of a few words, the first the default.
-func (f Flags) Choice(value *string, name, about string, words ...string) {
-	*value = words[0]
-	f.Command.Flags().Var(choice{value, words}, name, about)
-	f.completion(name, words...)
+	*c.value = word
+	return nil
 }

@@ -3,8 +3,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -13,14 +17,14 @@ import (
 )
 
 const (
-	onTerminal  = 100 * time.Millisecond // between updates of the line on a terminal
-	elsewhere   = 10 * time.Second       // between lines elsewhere
-	clearedLine = "\r\x1b[K"             // to the first column, and clear to the end
+	terminalInterval = 100 * time.Millisecond // between updates of the progress line of a terminal
+	logInterval      = 10 * time.Second       // between progress lines in a log
+	clearedLine      = "\r\x1b[K"             // to the first column, and clear to the end
 )
 
-func isTerminal() bool { return isatty.IsTerminal(os.Stderr.Fd()) }
+var isTerminal = sync.OnceValue(func() bool { return isatty.IsTerminal(os.Stderr.Fd()) })
 
-// Line prints a line on standard error, in place of a progress line that is there.
+// Line prints a line on standard error, in place of the progress line of a terminal.
 func Line(text string) {
 	if isTerminal() {
 		text = clearedLine + text
@@ -33,20 +37,51 @@ func Field(name, format string, args ...any) {
 	Line(fmt.Sprintf("%-9s "+format, append([]any{name}, args...)...))
 }
 
-// renewing is one line that renews itself on a terminal, and a line now and then elsewhere.
+// Logger prints records of a library by Line: message and attributes, after "run: " where the logger names a run.
+func Logger() *slog.Logger { return slog.New(lines{}) }
+
+// lines is the handler of Logger.
+type lines struct{ run, attributes string }
+
+func (l lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (l lines) WithGroup(string) slog.Handler                    { return l }
+
+func (l lines) WithAttrs(attributes []slog.Attr) slog.Handler {
+	for _, a := range attributes {
+		if a.Key == "run" {
+			l.run = a.Value.String() + ": "
+		} else {
+			l.attributes += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+		}
+	}
+	return l
+}
+
+func (l lines) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString(l.run + r.Message + l.attributes)
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	})
+	Line(b.String())
+	return nil
+}
+
+// renewing is a line that renews itself on a terminal, and a line now and then in a log.
 type renewing struct{ shown time.Time }
 
 // show prints a line if it is time for one, or if it is the last.
 func (r *renewing) show(last bool, text func() string) {
-	now, every, terminal := time.Now(), elsewhere, isTerminal()
-	if terminal {
-		every = onTerminal
+	now, every := time.Now(), logInterval
+	if isTerminal() {
+		every = terminalInterval
 	}
 	if !last && now.Sub(r.shown) < every {
 		return
 	}
 	r.shown = now
-	if terminal && !last {
+	if isTerminal() && !last {
 		fmt.Fprint(os.Stderr, clearedLine+text())
 	} else {
 		Line(text())
@@ -57,10 +92,9 @@ func (r *renewing) show(last bool, text func() string) {
 func Progress(title string) func(finetune.Progress) {
 	line := renewing{shown: time.Now()}
 	return func(p finetune.Progress) {
-		if p.Eval == nil && p.ImagesPerSecond == 0 { // nothing is timed yet
-			return
+		if p.Eval != nil || p.ImagesPerSecond > 0 {
+			line.show(p.Eval != nil, func() string { return progressLine(title, p) })
 		}
-		line.show(p.Eval != nil, func() string { return progressLine(title, p) })
 	}
 }
 
@@ -82,9 +116,9 @@ func progressLine(title string, p finetune.Progress) string {
 		p.ImagesPerSecond, p.Left.Round(time.Second))
 }
 
-// Count returns a function that shows how many images are done, with speed and remaining time. What its first call
+// Count returns a function that shows how many of a unit are done, with speed and remaining time. What its first call
 // counts was done before.
-func Count(title string) func(done, all int) {
+func Count(title, unit string) func(done, all int) {
 	var begun time.Time
 	var line renewing
 	before := 0
@@ -93,10 +127,10 @@ func Count(title string) func(done, all int) {
 			begun, before, line.shown = time.Now(), done, time.Now()
 		}
 		line.show(done == all, func() string {
-			text := fmt.Sprintf("%s  %d of %d images", title, done, all)
+			text := fmt.Sprintf("%s  %d of %d %s", title, done, all, unit)
 			if done > before {
 				each := time.Since(begun) / time.Duration(done-before)
-				text += fmt.Sprintf("  %.0f images/s  %s left", 1/each.Seconds(),
+				text += fmt.Sprintf("  %.0f %s/s  %s left", 1/each.Seconds(), unit,
 					(each * time.Duration(all-done)).Round(time.Second))
 			}
 			return text

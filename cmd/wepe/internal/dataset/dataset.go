@@ -6,6 +6,8 @@ package dataset
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,15 +31,9 @@ import (
 // Forms are the forms of --data, a line each, for wepe list data.
 var Forms = [][2]string{
 	{"shapes[:TASK]", "generated shapes, embedded; TASK is where, location, orientation or shape"},
-	{
-		"cifar100:PATH",
-		"CIFAR-100's binary version: its directory, archive, or the directory of that; --download fetches it",
-	},
+	{"cifar100:PATH", "CIFAR-100's binary version: its directory or archive; --download fetches it"},
 	{"vtab:TASK:DIR", "a task of VTAB-1k: train800, val200 and the test list in DIR/TASK"},
-	{
-		"DIR",
-		"a folder per class; or folders train and val or test with these; or tar shards (WebDataset), or Parquet files",
-	},
+	{"DIR", "a folder per class; or folders train and val or test with these; or tar shards (WebDataset), or Parquet files"},
 	{"coco:DIR", "for wepe detect: annotations/instances_{train,val}2017.json beside train2017 and val2017"},
 }
 
@@ -162,7 +158,7 @@ func (d *Dataset) openShapes(task string) error {
 func (d *Dataset) openCIFAR(ctx context.Context, path string) error {
 	train, test, err := data.CIFAR100(path)
 	if errors.Is(err, fs.ErrNotExist) && d.options.Download {
-		count := cli.Count("CIFAR-100, MB")
+		count := cli.Count("CIFAR-100", "MB")
 		megabytes := func(done, all int64) { count(int(done>>20), int(all>>20)) }
 		if _, err = data.DownloadCIFAR100(ctx, path, megabytes); err == nil {
 			train, test, err = data.CIFAR100(path)
@@ -171,11 +167,8 @@ func (d *Dataset) openCIFAR(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	d.Name, d.Format, d.memory, d.Classes = "cifar100", "CIFAR-100's binary version", [2]*data.Memory{
-		train,
-		test,
-	}, train.Classes
-	d.train, d.test = train.Len(), test.Len()
+	d.Name, d.Format, d.memory = "cifar100", "CIFAR-100's binary version", [2]*data.Memory{train, test}
+	d.Classes, d.train, d.test = train.Classes, train.Len(), test.Len()
 	return d.absolute("cifar100:", path)
 }
 
@@ -433,6 +426,25 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 	return set, name, nil
 }
 
+// Identity names the images wherever they are: a hash of file names, labels, and three images of each split.
+func (d *Dataset) Identity() string {
+	h := sha256.New()
+	fmt.Fprintln(h, d.Name, d.Classes, d.train, d.validation, d.test)
+	for _, f := range d.files {
+		if f == nil {
+			continue
+		}
+		fmt.Fprintln(h, f.Labels)
+		f.In.Fingerprint(h, nil)
+		for _, row := range []int{0, f.Len() / 2, f.Len() - 1} {
+			if img, err := f.Read(row); err == nil { // else Load returns the error
+				h.Write(img.Pixels)
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
 // Images is the number of training images.
 func (d *Dataset) Images() int { return d.train }
 
@@ -447,13 +459,4 @@ func (d *Dataset) Fraction(part float64) *Dataset {
 	out := *d
 	out.fraction = part
 	return &out
-}
-
-// Slice has the training and test images for comparisons: without a test split the validation split is tested on, and
-// the recipe holds its own out of the training images.
-func (s Splits) Slice() (train, test data.Source) {
-	if s.Test == nil {
-		return s.Train, s.Validation
-	}
-	return s.Train, s.Test
 }

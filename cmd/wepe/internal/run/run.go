@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -32,10 +31,11 @@ const File = "run.json"
 
 // Description is what a run was asked for.
 type Description struct {
-	Data     string          `json:"data"`            // as --data, with an absolute path
-	Dataset  string          `json:"dataset"`         // its name
-	Recipe   finetune.Recipe `json:"recipe"`          // before the data and a pretrained model complete it
-	Model    string          `json:"model,omitempty"` // that it starts from
+	Data     string          `json:"data"`               // as --data, with an absolute path
+	Dataset  string          `json:"dataset"`            // its name
+	Identity string          `json:"identity,omitempty"` // of its files, wherever they are; see dataset.Dataset.Identity
+	Recipe   finetune.Recipe `json:"recipe"`             // before the data and a pretrained model complete it
+	Model    string          `json:"model,omitempty"`    // that it starts from
 	Seed     int64           `json:"seed"`
 	Fraction float64         `json:"fraction,omitempty"` // of the training images
 	Label    string          `json:"label,omitempty"`    // of the encoding in rows, where it is not the position
@@ -55,33 +55,39 @@ func Claim(dir string, d Description) error {
 		}
 	case err != nil:
 		return err
-	case was.Recipe.Name != d.Recipe.Name || was.Dataset != d.Dataset || was.Data != d.Data:
+	case was.Recipe.Name != d.Recipe.Name || was.Dataset != d.Dataset || !was.sameData(d):
 		return fmt.Errorf("%s holds results of recipe %s on %s (%s), not of recipe %s on %s (%s): use --out DIR", dir,
 			was.Recipe.Name, was.Dataset, was.Data, d.Recipe.Name, d.Dataset, d.Data)
 	}
 	return Write(dir, d)
 }
 
+// sameData reports whether two runs have the same files, which may have moved.
+func (d Description) sameData(other Description) bool {
+	if d.Identity == "" || other.Identity == "" {
+		return d.Data == other.Data
+	}
+	return d.Identity == other.Identity
+}
+
 // foreignRows refuses rows of another recipe or dataset, written by versions without run.json.
 func foreignRows(dir string, d Description) error {
-	paths, err := filepath.Glob(filepath.Join(dir, finetune.RowsFile))
-	if err != nil {
-		return err
-	}
-	below, err := filepath.Glob(filepath.Join(dir, "*", finetune.RowsFile))
-	if err != nil {
-		return err
-	}
-	for _, path := range append(paths, below...) {
-		rows, err := report.ReadFiles(path)
-		if err != nil || len(rows.Evals) == 0 {
-			continue
+	for _, pattern := range []string{finetune.RowsFile, filepath.Join("*", finetune.RowsFile)} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return err
 		}
-		job := rows.Evals[0].Job
-		recipe, _, _ := strings.Cut(job.Recipe, " ")
-		if recipe != d.Recipe.Name || !strings.HasPrefix(job.Dataset, d.Dataset) {
-			return fmt.Errorf("%s holds results of recipe %s on %s, not of recipe %s on %s: use --out DIR", dir, job.Recipe,
-				job.Dataset, d.Recipe.Name, d.Dataset)
+		for _, path := range paths {
+			rows, err := report.ReadFiles(path)
+			if err != nil || len(rows.Evals) == 0 {
+				continue
+			}
+			job := rows.Evals[0].Job
+			recipe, _, _ := strings.Cut(job.Recipe, " ")
+			if recipe != d.Recipe.Name || !strings.HasPrefix(job.Dataset, d.Dataset) {
+				return fmt.Errorf("%s holds results of recipe %s on %s, not of recipe %s on %s: use --out DIR", dir, job.Recipe,
+					job.Dataset, d.Recipe.Name, d.Dataset)
+			}
 		}
 	}
 	return nil
@@ -149,7 +155,7 @@ func Local(ctx context.Context, path string) (string, error) {
 	files := map[string]func(done, all int){}
 	snapshot, err := hub.Download(ctx, path, func(file string, done, total int64) {
 		if files[file] == nil {
-			files[file] = cli.Count(file + ", MB")
+			files[file] = cli.Count(file, "MB")
 		}
 		files[file](int(done>>20), int(total>>20))
 	})
@@ -245,16 +251,12 @@ func preprocessing(m *finetune.Model) string {
 		m.Recipe.Augment.Mean, m.Recipe.Augment.Std)
 }
 
-// Named returns a recipe by name with the settings of --set.
-func Named(name string, settings []string) (finetune.Recipe, error) {
-	if !slices.Contains(finetune.Names(), name) {
-		return finetune.Recipe{}, cli.One("recipe", name, finetune.Names())
+// Named returns a recipe by name.
+func Named(name string) (finetune.Recipe, error) {
+	if err := cli.One("recipe", name, finetune.Names()); err != nil {
+		return finetune.Recipe{}, err
 	}
-	r, err := finetune.Named(name)
-	if err != nil {
-		return r, err
-	}
-	return Set(r, settings)
+	return finetune.Named(name)
 }
 
 // Set applies the settings of --set.

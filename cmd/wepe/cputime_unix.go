@@ -2,12 +2,12 @@
 
 //go:build unix
 
-package cli
+package main
 
 import "syscall"
 
-// CPUTime returns the seconds that all threads of this process have used; nil where the system does not say.
-var CPUTime = func() float64 {
+// cpuTime returns the CPU seconds of all threads of this process; nil where the system has no count.
+var cpuTime = func() float64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		panic(err) // of its arguments, which are right

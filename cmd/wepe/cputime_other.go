@@ -2,7 +2,6 @@
 
 //go:build !unix
 
-package cli
+package main
 
-// CPUTime is not known here.
-var CPUTime func() float64
+var cpuTime func() float64
