@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -110,15 +112,24 @@ func TestDropPathGrowsLinearlyFromBlockToBlock(t *testing.T) {
 	}
 }
 
-// The fused kernels of the go backend know no bfloat16, and whether they are used is decided when a process starts.
-func TestBfloat16IsCloseToFloat32(t *testing.T) {
+// inBfloat16 runs the test again in a process without the fused kernels of the go backend, which know no bfloat16, and
+// reports whether this is that process. Whether they are used is decided when a process starts.
+func inBfloat16(t *testing.T) bool {
+	t.Helper()
 	const child = "WEPE_TEST_BFLOAT16"
-	if os.Getenv(child) == "" {
-		command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		command.Env = append(os.Environ(), child+"=1", "GOMLX_FUSION=0")
-		if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
-			t.Errorf("with GOMLX_FUSION=0: %v\n%s", err, out)
-		}
+	if os.Getenv(child) != "" {
+		return true
+	}
+	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	command.Env = append(os.Environ(), child+"=1", "GOMLX_FUSION=0")
+	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Errorf("with GOMLX_FUSION=0: %v\n%s", err, out)
+	}
+	return false
+}
+
+func TestBfloat16IsCloseToFloat32(t *testing.T) {
+	if !inBfloat16(t) {
 		return
 	}
 	for i, position := range gomlxtest.Encodings(PositionNames()) {
@@ -132,6 +143,62 @@ func TestBfloat16IsCloseToFloat32(t *testing.T) {
 			}
 			// 8 bits of mantissa round by 2^-9; a dozen roundings follow each other in two blocks.
 			gomlxtest.Near(t, position+" "+pool, got, want, 0.03)
+		}
+	}
+}
+
+// An encoding's values become bfloat16 once, when they meet the tokens: with patches of zeros, the tokens of a bfloat16
+// model are those of the float32 model within one conversion, which the go backend makes by cutting off bits: 2^-8 of
+// each number. An encoding computed in bfloat16 is several such errors away. Queries and keys are turned in float32,
+// too, and biases stay float32.
+func TestEncodingsAreComputedInFloat32InsideABfloat16Model(t *testing.T) {
+	if !inBfloat16(t) {
+		return
+	}
+	rounds := func(what string, got, exact []float64) {
+		t.Helper()
+		for i := range exact {
+			if math.Abs(got[i]-exact[i]) > math.Ldexp(1, -8)*math.Abs(exact[i])+1e-9 {
+				t.Errorf("%s: %g at %d, want %g rounded to bfloat16", what, got[i], i, exact[i])
+				return
+			}
+		}
+	}
+	for _, position := range gomlxtest.Encodings(PositionNames()) {
+		c := turning(position)
+		store := trained(t, c)
+		for _, name := range []string{"patch/weights", "patch/biases", "class"} {
+			v := store.GetVariable("/vit/" + name)
+			zeros := tensors.FromFlatDataAndDimensions(make([]float32, v.Shape().Size()), v.Shape().Dimensions...)
+			if err := v.SetValue(zeros); err != nil {
+				t.Fatal(err)
+			}
+		}
+		half := c
+		half.DType = "bfloat16"
+		got := run(t, store, func(_ *model.Scope, in []*Node) []*Node {
+			trace := half.Trace(store.Scope("/vit"), in[0], false)
+			if trace.Tokens.DType() != dtypes.BFloat16 {
+				t.Errorf("%s: the tokens are %s", position, trace.Tokens.DType())
+			}
+			of := c.Trace(store.Scope("/vit"), in[0], false)
+			outputs := []*Node{ConvertDType(trace.Tokens, dtypes.Float32), of.Tokens}
+			if relative := trace.Encoders.Relative; relative != nil {
+				if bias := relative.AttentionBias(in[0].Graph(), 0); bias.DType() != dtypes.Float32 {
+					t.Errorf("%s: the bias is %s", position, bias.DType())
+				}
+			}
+			if rotary := trace.Encoders.Rotary; rotary != nil {
+				x := ConvertDType(in[1], dtypes.BFloat16)
+				turned, _ := rotary.Block(0).EncodeQK(x, x, nil, 1)
+				x = ConvertDType(x, dtypes.Float32)
+				exact, _ := rotary.Block(0).EncodeQK(x, x, nil, 1)
+				outputs = append(outputs, ConvertDType(turned, dtypes.Float32), exact)
+			}
+			return outputs
+		}, noise(c, 1), alike(c, 1, c.Tokens()))
+		for i := 0; i < len(got); i += 2 {
+			rounds(position+[]string{": tokens", ": queries"}[i/2], got[i], got[i+1])
 		}
 	}
 }
