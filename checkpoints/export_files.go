@@ -113,7 +113,7 @@ func (e *export) configJSON() (exportFile, error) {
 		out = map[string]any{}
 	}
 	if f.inner != "" {
-		tower["model_type"] = f.types[1]
+		tower["model_type"] = f.types[0] + "_vision_model"
 		tower = map[string]any{f.inner: tower}
 	}
 	maps.Copy(out, tower)

@@ -27,7 +27,8 @@ const (
 // families are the model classes of other software. A new one is a file of its own and a line here. Export takes the
 // first of a format that has a place for everything in the model.
 var families = []*family{
-	&hfViT, &hfDeiT, &hfDeiTTeacher, &hfDINOv2, &hfDINOv2Registers, &hfDINOv3, &hfCLIP, &hfSigLIP, &hfBEiT,
+	&hfViT, &hfDeiT, &hfDeiTTeacher, &hfDINOv2, &hfDINOv2Registers, &hfDINOv3, &hfCLIP, &hfCLIPVision, &hfSigLIP,
+	&hfSigLIPVision, &hfBEiT,
 	&timmViT, &timmDistilled, &timmEva, &timmBeit,
 	&jaxViT,
 }
@@ -43,17 +44,17 @@ type family struct {
 	fields []field
 	finish func(m *foreign) error // what follows from several fields; nil for nothing
 
-	bases  []string                  // in front of all names but the head's: the classifier's, then others
-	block  string                    // in front of the names of block %d
-	names  names                     // of variables and of layers
-	vary   func(m *foreign, n names) // names that depend on the model; nil for none
-	heads  []string                  // two heads, whose logits are averaged; nil for one
-	ranks  map[string]int            // of tensors of the layout tokens, where it is not 3
-	extra  []string                  // tensors that no prediction here needs; what ends in "." or "/" is a scope
-	mask   int                       // rank of transformers' mask_token, 0 for none
-	noHead bool                      // the class has no head
-	kind   string                    // how positions are resampled
-	cannot func(c vit.Config) error  // what the config.json says but the software does not run; nil for nothing
+	bases  []string                                     // in front of all names but the head's: the classifier's, then others
+	block  string                                       // in front of the names of block %d
+	names  names                                        // of variables and of layers
+	vary   func(m *foreign, n names)                    // names that depend on the model; nil for none
+	heads  []string                                     // two heads, whose logits are averaged; nil for one
+	ranks  map[string]int                               // of tensors of the layout tokens, where it is not 3
+	extra  []string                                     // tensors that no prediction here needs; what ends in "." or "/" is a scope
+	mask   int                                          // rank of transformers' mask_token, 0 for none
+	noHead bool                                         // the class has no head
+	kind   string                                       // how positions are resampled
+	cannot func(c vit.Config, out map[string]any) error // what the config.json says but the software does not run; nil for nothing
 }
 
 // names are what a family calls variables, by path, or layers, by a path that ends in "/": to these the endings of
@@ -172,7 +173,7 @@ func forExport(format string, c vit.Config, params map[string]any) (*foreign, ma
 func (f *family) runs(c vit.Config, out map[string]any) (err error) {
 	switch {
 	case f.cannot != nil:
-		return f.cannot(c)
+		return f.cannot(c, out)
 	case f.format == FormatTimm:
 		_, _, err = architectureFor(f.class, out)
 	}

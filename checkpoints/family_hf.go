@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/wepe-go/wepe/vit"
@@ -102,11 +103,10 @@ func distilled(m *foreign, pool string) error {
 	return nil
 }
 
-// CLIP's image tower: a classifier reads the mean of the patch tokens of the last block, the model itself the norm of
-// the class token.
+// CLIP's image tower: a classifier reads the mean of the patch tokens of the last block, the tower itself the norm of the
+// class token.
 var hfCLIP = family{
-	format: FormatHF, class: "CLIPForImageClassification", inner: "vision_config",
-	types: []string{"clip", "clip_vision_model"},
+	format: FormatHF, class: "CLIPForImageClassification", inner: "vision_config", types: []string{"clip"},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 32, 1e-5, hfActivation("quick_gelu")),
 		[]field{only("attention_bias", true, true)}),
 	finish: func(m *foreign) error {
@@ -132,12 +132,22 @@ var clipBlock = names{
 	hiddenPath: "mlp.fc1.", outputPath: "mlp.fc2.",
 }
 
-// SigLIP's image tower: a classifier reads the mean of all tokens, the model itself its attention pooling.
+var hfCLIPVision = family{
+	format: FormatHF, class: "CLIPVisionModel", types: []string{"clip_vision_model"}, noHead: true, fields: hfCLIP.fields,
+	finish: hfCLIP.finish, bases: []string{"", "vision_model."}, block: hfCLIP.block, names: withoutHead(hfCLIP.names),
+	ranks: hfCLIP.ranks, extra: hfCLIP.extra, kind: ResampleHF,
+}
+
+// SigLIP's image tower: a classifier reads the mean of all tokens, the tower itself its attention pooling.
 var hfSigLIP = family{
-	format: FormatHF, class: "SiglipForImageClassification", inner: "vision_config",
-	types: []string{"siglip", "siglip_vision_model"},
+	format: FormatHF, class: "SiglipForImageClassification", inner: "vision_config", types: []string{"siglip"},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-6, hfActivation("gelu_pytorch_tanh")),
-		[]field{only("vision_use_head", true, true)}),
+		[]field{{key: "vision_use_head", byDefault: true, set: func(m *foreign, value any) error {
+			if value != true && !m.head {
+				return refuse(value, "true of a model without a classifier, which has no other pooling")
+			}
+			return nil
+		}, get: func(m *foreign) any { return m.config.Pool == vit.PoolMap }}}),
 	finish: func(m *foreign) error {
 		if m.config.Pool = vit.PoolMap; m.head {
 			m.config.Pool = vit.PoolMean
@@ -158,13 +168,23 @@ var hfSigLIP = family{
 	extra: []string{"text_model.", "logit_scale", "logit_bias", "embeddings.position_ids", "head."},
 }
 
+var hfSigLIPVision = family{
+	format: FormatHF, class: "SiglipVisionModel", types: []string{"siglip_vision_model"}, noHead: true,
+	fields: hfSigLIP.fields, finish: hfSigLIP.finish, bases: []string{"", "vision_model."}, block: hfSigLIP.block,
+	names: withoutHead(hfSigLIP.names), ranks: hfSigLIP.ranks, extra: hfSigLIP.extra, kind: ResampleHF,
+}
+
+func withoutHead(n names) names {
+	n = maps.Clone(n)
+	delete(n, headPath)
+	return n
+}
+
 // joined is the union of names.
 func joined(all ...names) names {
 	out := names{}
 	for _, n := range all {
-		for path, name := range n {
-			out[path] = name
-		}
+		maps.Copy(out, n)
 	}
 	return out
 }

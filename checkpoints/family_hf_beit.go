@@ -17,7 +17,7 @@ var hfBEiT = family{
 		{key: "use_relative_position_bias", byDefault: false,
 			get: func(m *foreign) any { return owns(m.config, relativePath) }},
 		only("use_shared_relative_position_bias", false, false),
-		layerScale("layer_scale_init_value", 0.1),
+		layerScale("layer_scale_init_value", 0.1, fraction(0), true),
 		choiceOf("use_mean_pooling", true, func(c *vit.Config) *string { return &c.Pool },
 			map[bool]string{true: vit.PoolMean, false: vit.PoolClass}),
 		{key: "qkv_bias", byDefault: true},

@@ -41,28 +41,32 @@ func dinov2Fields(patch int) []field {
 	sizes := slices.DeleteFunc(hfSizes(768, 12, 12, 0, patch, 1e-6, hfActivation("gelu")),
 		func(f field) bool { return f.key == "intermediate_size" })
 	return slices.Concat(sizes, hfDropouts, []field{
-		qkvBias("qkv_bias", true, vit.QKVBiasAll), layerScale("layerscale_value", 1.0),
+		qkvBias("qkv_bias", true, vit.QKVBiasAll), layerScale("layerscale_value", 1.0, fraction(0), false),
 		boolean("use_swiglu_ffn", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
 		{key: "mlp_ratio", byDefault: 4.0, set: dinov2Units, get: func(m *foreign) any {
-			units := m.config.MLPDim
-			if m.config.SwiGLU {
-				units = units * 3 / 2 // of which a SwiGLU has two thirds
+			for ratio := range 1 << 10 { // transformers takes integers alone
+				if dinov2Hidden(m.config, float64(ratio)) == m.config.MLPDim {
+					return ratio
+				}
 			}
-			if ratio := ratioOf(m.config.Width, units); float64(ratio) != float64(int(ratio)) {
-				return ratio
-			}
-			return units / m.config.Width // transformers takes integers alone
+			return ratioOf(m.config.Width, m.config.MLPDim)
 		}},
 	})
 }
 
-// dinov2Units are the hidden units of a ratio. A SwiGLU has two thirds of them, rounded up to a multiple of 8.
 func dinov2Units(m *foreign, value any) error {
 	ratio, err := numeric(value)
-	if m.config.MLPDim = hidden(m.config.Width, ratio); m.config.SwiGLU {
-		m.config.MLPDim = (int(float64(m.config.MLPDim)*2/3) + 7) / 8 * 8
-	}
+	m.config.MLPDim = dinov2Hidden(m.config, ratio)
 	return err
+}
+
+// dinov2Hidden are the hidden units of a ratio. A SwiGLU has two thirds of them, rounded up to a multiple of 8.
+func dinov2Hidden(c vit.Config, ratio float64) int {
+	units := hidden(c.Width, ratio)
+	if c.SwiGLU {
+		units = (int(float64(units)*2/3) + 7) / 8 * 8
+	}
+	return units
 }
 
 // dinov2Pool: the classifier reads class token and mean.
@@ -73,15 +77,15 @@ func dinov2Pool(m *foreign) error {
 	return nil
 }
 
-func dinov2Cannot(c vit.Config) error {
-	ratio := 4 * c.Width
+func dinov2Cannot(c vit.Config, out map[string]any) error {
+	_, whole := out["mlp_ratio"].(int)
 	switch {
 	case c.Rows() != c.Cols():
 		return errors.Errorf("transformers cannot run Dinov2 on a grid of %s that is not square: choose timm, onnx or "+
 			"unfolded", Grid{c.Rows(), c.Cols()})
-	case !c.SwiGLU && c.MLPDim%c.Width != 0, c.SwiGLU && (ratio*2/3+7)/8*8 != c.MLPDim && c.MLPDim*3%(2*c.Width) != 0:
-		return errors.Errorf("transformers takes whole mlp_ratio for Dinov2, %d of %d is none: choose timm, onnx or unfolded",
-			c.MLPDim, c.Width)
+	case !whole:
+		return errors.Errorf("transformers takes integers as mlp_ratio of Dinov2, and none makes %d hidden units of width %d: "+
+			"choose timm, onnx or unfolded", c.MLPDim, c.Width)
 	}
 	return nil
 }
@@ -99,7 +103,7 @@ var hfDINOv3 = family{
 			}
 			return hfActivation("gelu").get(m)
 		}}), []field{
-		layerScale("layerscale_value", 1.0),
+		layerScale("layerscale_value", 1.0, fraction(0), false),
 		registerTokens("num_register_tokens", 0),
 		dinov3Bias("query_bias", true, true), dinov3Bias("key_bias", false, false), dinov3Bias("value_bias", true, true),
 		boolean("proj_bias", true, true, func(c *vit.Config) *bool { return &c.NoProjBias }),

@@ -25,7 +25,7 @@ func timmSizes(registers string) []field {
 		}},
 		timmNorm("norm_layer"),
 		{key: "num_classes"},
-		layerScale("init_values", nil),
+		layerScale("init_values", nil, nil, true),
 	}, unused("dynamic_img_size", "drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate",
 		"drop_path_rate", "weight_init", "fix_init", "head_init_scale"))
 }

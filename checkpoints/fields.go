@@ -133,18 +133,21 @@ func epsilon(key string, byDefault float64) field {
 	}
 }
 
-// layerScale is the value that the factors of branches start at, null or 0 for none.
-func layerScale(key string, byDefault any) field {
+// layerScale is the value that the factors of branches start at. Where a model may be without any, 0 is none, or null.
+func layerScale(key string, byDefault any, none any, optional bool) field {
 	return field{key: key, byDefault: byDefault, nullable: true,
 		set: func(m *foreign, value any) (err error) {
 			if value != nil {
 				m.config.LayerScale, err = numeric(value)
 			}
+			if err == nil && m.config.LayerScale == 0 && !optional {
+				err = refuse(value, "more than 0: models of this class have a LayerScale (layer_scale)")
+			}
 			return err
 		},
 		get: func(m *foreign) any {
 			if m.config.LayerScale == 0 {
-				return nil
+				return none
 			}
 			return fraction(m.config.LayerScale)
 		},
