@@ -121,7 +121,7 @@ func testFactorizedEqualsNaFlexViT(t *testing.T) {
 			f.Set("registers", f.Get("reg_token").Data, m.Registers, m.Width)
 			f.Layer("patch", "proj") // of pixels row by row, channels last
 			f.AllUsed("")
-			f.Store.SetParams(map[string]any{paramFactorizedRows: m.Grid[0], paramFactorizedCols: m.Grid[1],
+			f.Store.SetParams(map[string]any{"factorized_rows": m.Grid[0], "factorized_cols": m.Grid[1],
 				paramFactorizedAspect: form == "aspect"})
 			c := Config{ImageRows: grid[0] * m.Patch, ImageCols: grid[1] * m.Patch, PatchSize: m.Patch, Width: m.Width, Depth: 1,
 				Heads: 1, Classes: 1, Registers: m.Registers, PatchPositions: true, Position: "factorized"}.WithDefaults()
@@ -152,7 +152,7 @@ func testFactorizedEqualsNaFlexViT(t *testing.T) {
 func TestGrid2DTrainsThroughItsResampling(t *testing.T) {
 	c := small("grid2d", PoolClass) // 5×3 patches
 	store := model.NewStore()
-	store.SetParams(map[string]any{paramGrid2DRows: 2, paramGrid2DCols: 7})
+	store.SetParams(map[string]any{"grid2d_rows": 2, "grid2d_cols": 7})
 	gradient := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 		sum := ReduceAllSum(c.Encoders(s.In("vit")).Additive.Encode(in[0].Graph()))
 		return Gradient(sum, s.Store().GetVariable("/vit/position/grid2d/table").NodeValue(in[0].Graph()))

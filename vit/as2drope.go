@@ -45,5 +45,3 @@ func newAS2DRoPE(scope *model.Scope, c Config) Rotary {
 		return scale * y * f[i/2]
 	}))
 }
-
-func as2dTrainedGrid(c Config) map[string]any { return map[string]any{paramAS2DRoPEBaseRows: c.Rows()} }

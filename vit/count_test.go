@@ -41,7 +41,8 @@ func noise(c Config, batch int) *tensors.Tensor {
 func TestParametersCountsTheVariablesOfEveryOption(t *testing.T) {
 	for name, set := range map[string]func(*Config){
 		"patch norm, qv biases": func(c *Config) {
-			c.PatchNorm, c.Registers, c.LayerScale, c.SwiGLU, c.QKVBias, c.PatchPositions = true, 3, 0.1, true, QKVBiasNoKey, true
+			c.PatchNorm, c.Registers, c.LayerScale, c.SwiGLU, c.PatchPositions = true, 3, 0.1, true, true
+			c.QKVBias = QKVBiasNoKey
 		},
 		"mean, no biases": func(c *Config) { c.Pool, c.PatchNorm, c.QKVBias = PoolMean, true, QKVBiasNone },
 		"clip":            func(c *Config) { c.PreNorm, c.Activation = true, ActivationQuickGELU },

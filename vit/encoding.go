@@ -151,6 +151,24 @@ func readSettings(scope *model.Scope, rows []setting.Row) {
 	}
 }
 
+// trainedGrid names the hyperparameters name_rows and name_cols: the rows and columns of patches in training, of which
+// an encoding's tables are. 0, the default, stands for the model's own.
+type trainedGrid string
+
+const maxSide = 1 << 14 // of a grid
+
+func (name trainedGrid) settings(rows, cols *int) []setting.Row {
+	return []setting.Row{
+		setting.Number(string(name)+"_rows", rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
+		setting.Number(string(name)+"_cols", cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
+	}
+}
+
+// of is a Position.TrainedGrid.
+func (name trainedGrid) of(c Config) map[string]any {
+	return map[string]any{string(name) + "_rows": c.Rows(), string(name) + "_cols": c.Cols()}
+}
+
 // positionScope is where the encoders of a model keep their variables, below the model's scope.
 const positionScope = "position"
 

@@ -15,17 +15,9 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Hyperparameters of factorized.
-const (
-	// paramFactorizedRows and paramFactorizedCols are the lengths of the tables of factorized, the grid of patches that it
-	// was trained on, >= 1. Default 0, the model's own.
-	paramFactorizedRows = "factorized_rows"
-	paramFactorizedCols = "factorized_cols"
-
-	// paramFactorizedAspect says whether both tables are stretched to the longer side of another grid, of which the
-	// shorter side takes the beginning; else each is stretched to its own side. Default false.
-	paramFactorizedAspect = "factorized_aspect"
-)
+// paramFactorizedAspect says whether both tables are stretched to the longer side of another grid, of which the shorter
+// side takes the beginning; else (default) each is stretched to its own side.
+const paramFactorizedAspect = "factorized_aspect"
 
 // newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as timm's NaFlexViT has it: a
 // vector for each row and one for each column of the grid, both N(0, 0.02²) at the start; a patch gets their sum, and
@@ -36,11 +28,8 @@ const (
 func newFactorized(scope *model.Scope, c Config) Additive {
 	var rows, cols int
 	aspect := false
-	readSettings(scope, []setting.Row{
-		setting.Number(paramFactorizedRows, &rows, 0, maxSide, "the rows of patches in training; 0 for the model's own"),
-		setting.Number(paramFactorizedCols, &cols, 0, maxSide, "the columns of patches in training; 0 for the model's own"),
-		setting.Switch(paramFactorizedAspect, &aspect, "whether both sides are stretched alike"),
-	})
+	readSettings(scope, append(trainedGrid("factorized").settings(&rows, &cols),
+		setting.Switch(paramFactorizedAspect, &aspect, "whether both sides are stretched alike")))
 	scope = scope.At("factorized")
 	ofRow := weight.Float32(scope, "rows", weight.Normal(0.02), cmp.Or(rows, c.Rows()), c.Width)
 	ofCol := weight.Float32(scope, "cols", weight.Normal(0.02), cmp.Or(cols, c.Cols()), c.Width)
@@ -58,11 +47,4 @@ func newFactorized(scope *model.Scope, c Config) Additive {
 		}
 		return Concatenate([]*Node{Zeros(g, shapes.Make(dtypes.Float32, c.PrefixPositions(), c.Width)), sum}, 0)
 	}}
-}
-
-// factorizedParameters counts the default form.
-func factorizedParameters(c Config) int { return (c.Rows() + c.Cols()) * c.Width }
-
-func factorizedTrainedGrid(c Config) map[string]any {
-	return map[string]any{paramFactorizedRows: c.Rows(), paramFactorizedCols: c.Cols()}
 }

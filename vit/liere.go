@@ -20,12 +20,10 @@ import (
 
 // Hyperparameters of liere; what each means stands in its row of settings.
 const (
-	ParamLiereBlock       = "liere_block"
-	paramLiereShared      = "liere_shared"
-	paramLiereFirstLayer  = "liere_first_layer"
-	paramLiereTrainedRows = "liere_trained_rows"
-	paramLiereTrainedCols = "liere_trained_cols"
-	paramLiereAxes        = "liere_axes"
+	ParamLiereBlock      = "liere_block"
+	paramLiereShared     = "liere_shared"
+	paramLiereFirstLayer = "liere_first_layer"
+	paramLiereAxes       = "liere_axes"
 )
 
 // liereSettings are the encoding's settings.
@@ -35,20 +33,18 @@ type liereSettings struct {
 }
 
 func (l *liereSettings) settings() []setting.Row {
-	return []setting.Row{
+	return append(liereGrid.settings(&l.rows, &l.cols),
 		setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "the channels that a rotation turns together, a divisor of "+
 			"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"),
 		setting.Switch(paramLiereShared, &l.shared, "whether all heads of a layer share the generators"),
 		setting.Switch(paramLiereFirstLayer, &l.firstLayer, "whether every layer uses the rotations of layer 0, as the "+
 			"released model does"),
-		setting.Number(paramLiereTrainedRows, &l.rows, 0, maxSide, "the rows of patches in training, the unit of "+
-			"coordinates; 0 for the model's own"),
-		setting.Number(paramLiereTrainedCols, &l.cols, 0, maxSide, "the columns of patches in training; 0 for the model's "+
-			"own"),
 		setting.Number(paramLiereAxes, &l.axes, liereAxes, liereAxes, "patches of an image have a row and a column, and no "+
 			"third coordinate"),
-	}
+	)
 }
+
+const liereGrid = trainedGrid("liere_trained") // the unit of coordinates
 
 // liere turns queries and keys by learned rotations of many channels at once (LieRE,
 // https://arxiv.org/abs/2406.10322): the patch at (y, x) turns each block of g channels by
@@ -129,10 +125,6 @@ func liereCoordinates(trained, n int) []float64 {
 		places[i] = float64(n) / float64(cmp.Or(trained, n)) * float64(i) / float64(n-1)
 	}
 	return places
-}
-
-func liereTrainedGrid(c Config) map[string]any {
-	return map[string]any{paramLiereTrainedRows: c.Rows(), paramLiereTrainedCols: c.Cols()}
 }
 
 // liereParameters counts the default form.

@@ -136,7 +136,7 @@ func testLieREEqualsTheOriginal(t *testing.T) {
 			f, c := liereModel(t, meta, raw, grid)
 			f.Store.SetParams(map[string]any{
 				ParamLiereBlock: variant.Block, paramLiereShared: !variant.PerHead,
-				paramLiereTrainedRows: meta.Grids[0][0], paramLiereTrainedCols: meta.Grids[0][1],
+				"liere_trained_rows": meta.Grids[0][0], "liere_trained_cols": meta.Grids[0][1],
 			})
 			last := c.Depth - 1
 			rotations := held(variant.Name + "." + name + ".rotations")
@@ -187,7 +187,7 @@ func testLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 		_, c := liereModel(t, meta, want[meta.Variants[0].Name+".generator_raw_params"], grid)
 		store := model.NewStore()
 		store.SetParams(map[string]any{
-			paramLiereTrainedRows: meta.Grids[0][0], paramLiereTrainedCols: meta.Grids[0][1]})
+			"liere_trained_rows": meta.Grids[0][0], "liere_trained_cols": meta.Grids[0][1]})
 		encoder := liereOf(newLieRE(store.RootScope(), c))
 		name := fmt.Sprintf("grid%dx%d.positions", grid[0], grid[1])
 		gomlxtest.NearAbs(t, name, encoder.coordinates[2*c.Prefix():], want[name].Data, 1e-6)
@@ -216,7 +216,7 @@ func testLieREPlacesPatchesAndBuildsGeneratorsAsTheOriginal(t *testing.T) {
 func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	c := small("liere", PoolClass) // 5×3 patches
 	store := model.NewStore()
-	store.SetParams(map[string]any{paramLiereTrainedRows: 2, paramLiereTrainedCols: 7})
+	store.SetParams(map[string]any{"liere_trained_rows": 2, "liere_trained_cols": 7})
 	got := liereOf(newLieRE(store.RootScope(), c))
 	want := []float64{0, 0} // the class token
 	for k := range 15 {

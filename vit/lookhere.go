@@ -15,29 +15,14 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Hyperparameters of lookhere.
+// Hyperparameters of lookhere; what each means stands in its row of settings.
 const (
-	// paramLookHereViews says which way the heads look: names of viewNames, joined by "-", as in "halves-none", the
-	// default (the paper's LH-180; LH-90 is "corners-none", LH-45 "eighths1-eighths2-none"). A name stands for four heads
-	// that look four ways; heads are handed out by fours, the first names get one four more where they do not divide, and
-	// the last is cut where there are fewer. Of less than four heads in all, which the authors do not have, two look up
-	// and left, three also down. Several such words joined by "," are those of one block after the other.
-	paramLookHereViews = "lookhere_views"
-
-	// paramLookHereSlope is a factor of the whole bias; default 1. The paper lowers it on larger grids.
-	paramLookHereSlope = "lookhere_slope"
-
-	// paramLookHereFirst and paramLookHereLast are the factors of the first and of the last block, those between lie on a
-	// line; default 1.5 and 0.5.
-	paramLookHereFirst = "lookhere_first"
-	paramLookHereLast  = "lookhere_last"
-
-	// paramLookHereDistance is what the bias grows with: "linear" (default), "sqrt" or "square" of the distance.
+	paramLookHereViews    = "lookhere_views"
+	paramLookHereSlope    = "lookhere_slope"
+	paramLookHereFirst    = "lookhere_first"
+	paramLookHereLast     = "lookhere_last"
 	paramLookHereDistance = "lookhere_distance"
-
-	// paramLookHereFill is what a patch out of view gets: "hidden" (default), or the bias of distance "zero", or that of
-	// the greatest distance of the grid, "farthest".
-	paramLookHereFill = "lookhere_fill"
+	paramLookHereFill     = "lookhere_fill"
 )
 
 // lookHere is the encoding's settings.
@@ -48,11 +33,14 @@ type lookHere struct {
 
 func (l *lookHere) settings() []setting.Row {
 	return []setting.Row{
-		setting.Number(paramLookHereSlope, &l.slope, 0, 1000, "a factor of the whole bias"),
-		setting.Number(paramLookHereFirst, &l.first, 0, 1000, "the factor of the first block"),
+		setting.Number(paramLookHereSlope, &l.slope, 0, 1000, "a factor of the whole bias, which the "+
+			"paper lowers on larger grids"),
+		setting.Number(paramLookHereFirst, &l.first, 0, 1000, "the factor of the first block; those "+
+			"between it and the last lie on a line"),
 		setting.Number(paramLookHereLast, &l.last, 0, 1000, "the factor of the last block"),
 		setting.Choice(paramLookHereDistance, &l.distance, "what the bias grows with", "linear", "sqrt", "square"),
-		setting.Choice(paramLookHereFill, &l.fill, "what a patch out of view gets", "hidden", "zero", "farthest"),
+		setting.Choice(paramLookHereFill, &l.fill, "what a patch out of view gets: nothing, or the bias of "+
+			"distance zero or of the greatest distance of the grid", "hidden", "zero", "farthest"),
 	}
 }
 
@@ -193,7 +181,12 @@ func (h lookHereHead) sees(key additive.Offset) bool {
 	return true
 }
 
-// lookHereHeads are the n heads of a block.
+// lookHereHeads are the n heads of a block by a word of paramLookHereViews: names of lookHereViews joined by "-", as in
+// "halves-none", the default (the paper's LH-180; LH-90 is "corners-none", LH-45 "eighths1-eighths2-none"). A name
+// stands for four heads that look four ways. Heads are assigned in groups of four; the first names get one group more
+// where they do not divide, and the last is cut where there are fewer. Of less than four heads in all, which the
+// authors do not have, two look up and left, three also down. Words joined by "," are those of one block after the
+// other.
 func lookHereHeads(word string, n int) (heads []lookHereHead) {
 	names, fours := strings.Split(word, "-"), (n+3)/4
 	for i, name := range names {

@@ -26,16 +26,16 @@ var positions = []Position{
 	},
 	{
 		Name: "grid2d", Doc: "a learned table that resamples itself to another grid",
-		Parameters: grid2dParameters, Variables: []string{"grid2d/"},
-		Params:      []string{paramGrid2DRows, paramGrid2DCols, ParamGrid2DKernel},
-		TrainedGrid: grid2dTrainedGrid, Additive: newGrid2D,
+		Parameters: func(c Config) int { return c.Positions() * c.Width }, Variables: []string{"grid2d/"},
+		Params:      []string{"grid2d_rows", "grid2d_cols", ParamGrid2DKernel},
+		TrainedGrid: trainedGrid("grid2d").of, Additive: newGrid2D,
 	},
 	{
 		Name: "factorized", Doc: "a learned table for rows and one for columns, resampled on their own",
 		Source:     "https://arxiv.org/abs/2307.06304",
-		Parameters: factorizedParameters, Variables: []string{"factorized/"},
-		Params:      []string{paramFactorizedRows, paramFactorizedCols, paramFactorizedAspect},
-		TrainedGrid: factorizedTrainedGrid, Additive: newFactorized,
+		Parameters: func(c Config) int { return (c.Rows() + c.Cols()) * c.Width }, Variables: []string{"factorized/"},
+		Params:      []string{"factorized_rows", "factorized_cols", paramFactorizedAspect},
+		TrainedGrid: trainedGrid("factorized").of, Additive: newFactorized,
 	},
 	{
 		Name: "rope1d", Doc: "pairs of channels turn by the number of the patch",
@@ -62,7 +62,8 @@ var positions = []Position{
 		Name: "as2drope", Doc: "axial, scaled to the grid of the training, class token too",
 		Source:  "https://arxiv.org/abs/2403.00522",
 		HeadDim: 4, Params: []string{ParamRopeTheta, paramAS2DRoPEBaseRows, paramAS2DRoPERotateClass},
-		TrainedGrid: as2dTrainedGrid, Rotary: newAS2DRoPE,
+		TrainedGrid: func(c Config) map[string]any { return map[string]any{paramAS2DRoPEBaseRows: c.Rows()} },
+		Rotary:      newAS2DRoPE,
 	},
 	{
 		Name: "fope", Doc: "rope1d with mixtures of frequencies", Source: "https://arxiv.org/abs/2412.17739",
@@ -72,7 +73,7 @@ var positions = []Position{
 	{
 		Name: "liere", Doc: "learned rotations of 8 channels at once", Source: "https://arxiv.org/abs/2406.10322",
 		Parameters: liereParameters, Variables: []string{"liere/"}, Params: setting.Names(new(liereSettings).settings()),
-		TrainedGrid: liereTrainedGrid,
+		TrainedGrid: liereGrid.of,
 		Rotary:      newLieRE,
 	},
 	{
@@ -113,8 +114,8 @@ var positions = []Position{
 	{
 		Name: "relative-table", Doc: "a learned score per head and offset of two patches",
 		Source: "https://arxiv.org/abs/2106.08254", Parameters: relativeTableParameters,
-		Variables: []string{"relative_table/"}, Params: setting.Names(relativeTableSettings(new(int), new(int))),
-		TrainedGrid: relativeTableTrainedGrid, Relative: newRelativeTable,
+		Variables: []string{"relative_table/"}, Params: []string{"relative_table_rows", "relative_table_cols"},
+		TrainedGrid: trainedGrid("relative_table").of, Relative: newRelativeTable,
 	},
 	{
 		Name: "alibi2d", Doc: "a slope per head times the distance of two patches",

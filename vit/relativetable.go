@@ -8,20 +8,13 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/additive"
-	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
-)
-
-// Hyperparameters of relative-table: the grid of patches that its tables are of; 0 (default) for the model's own. On
-// another grid the tables are resampled bilinearly, as transformers' Beit does.
-const (
-	ParamRelativeTableRows = "relative_table_rows"
-	ParamRelativeTableCols = "relative_table_cols"
 )
 
 // relativeTable is the bias of BEiT (https://arxiv.org/abs/2106.08254): in every block a learned score for each head
 // and offset of the key's patch from the query's, and one each for prefix tokens that look at patches, for patches that
-// look at prefix tokens, and for prefix tokens among themselves.
+// look at prefix tokens, and for prefix tokens among themselves. On another grid the tables are resampled bilinearly,
+// as transformers' Beit does.
 type relativeTable struct {
 	c          Config
 	rows, cols int // of the grid of the tables
@@ -31,16 +24,9 @@ type relativeTable struct {
 
 var _ Relative = (*relativeTable)(nil)
 
-func relativeTableSettings(rows, cols *int) []setting.Row {
-	return []setting.Row{
-		setting.Number(ParamRelativeTableRows, rows, 0, 1<<14, "rows of the grid of the tables; 0 for the model's"),
-		setting.Number(ParamRelativeTableCols, cols, 0, 1<<14, "columns of the grid of the tables; 0 for the model's"),
-	}
-}
-
 func newRelativeTable(scope *model.Scope, c Config) Relative {
 	r := &relativeTable{c: c}
-	readSettings(scope, relativeTableSettings(&r.rows, &r.cols))
+	readSettings(scope, trainedGrid("relative_table").settings(&r.rows, &r.cols))
 	if r.rows == 0 || r.cols == 0 {
 		r.rows, r.cols = c.Rows(), c.Cols()
 	}
@@ -57,10 +43,6 @@ func relativeTableRows(rows, cols int) int { return (2*rows-1)*(2*cols-1) + 3 }
 
 func relativeTableParameters(c Config) int {
 	return c.Depth * relativeTableRows(c.Rows(), c.Cols()) * c.Heads
-}
-
-func relativeTableTrainedGrid(c Config) map[string]any {
-	return map[string]any{ParamRelativeTableRows: c.Rows(), ParamRelativeTableCols: c.Cols()}
 }
 
 // Name implements pos.Encoder.

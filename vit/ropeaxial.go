@@ -10,18 +10,12 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Hyperparameters of rope-axial, beside ParamRopeTheta, default 100.
+// Hyperparameters of rope-axial, beside ParamRopeTheta, default 100; what each means stands in its row of settings.
 const (
-	// ParamRopeAxialFirst is the coordinate that turns the first half of the pairs: "col" (default) or "row".
-	ParamRopeAxialFirst = "rope_axial_first"
-
-	// ParamRopeAxialOffset is the coordinate of the first row and column, default 0.
+	ParamRopeAxialFirst  = "rope_axial_first"
 	ParamRopeAxialOffset = "rope_axial_offset"
-
-	// ParamRopeAxialRows and ParamRopeAxialCols are the grid on whose scale rows and columns are measured, as EVA-02
-	// has it: on R rows, row r is at (r + offset)·rows/R. 0 (default) counts them, not scaled, on every grid.
-	ParamRopeAxialRows = "rope_axial_rows"
-	ParamRopeAxialCols = "rope_axial_cols"
+	ParamRopeAxialRows   = "rope_axial_rows"
+	ParamRopeAxialCols   = "rope_axial_cols"
 )
 
 // axialRope is the encoding's settings.
@@ -37,8 +31,9 @@ func (r *axialRope) settings() []setting.Row {
 		thetaSetting(&r.theta),
 		setting.Choice(ParamRopeAxialFirst, &r.first, "what turns the first half of the pairs", "col", "row"),
 		setting.Number(ParamRopeAxialOffset, &r.offset, -math.MaxFloat32, math.MaxFloat32, "the first coordinate"),
-		setting.Number(ParamRopeAxialRows, &r.rows, 0, 1<<14, "rows of the grid that sets the scale; 0 for no scale"),
-		setting.Number(ParamRopeAxialCols, &r.cols, 0, 1<<14, "columns of the grid that sets the scale; 0 for no scale"),
+		setting.Number(ParamRopeAxialRows, &r.rows, 0, maxSide, "R of EVA-02, where row r of n is at "+
+			"(r + offset)·R/n; 0 counts rows, not scaled, on every grid"),
+		setting.Number(ParamRopeAxialCols, &r.cols, 0, maxSide, "the same of columns"),
 	}
 }
 

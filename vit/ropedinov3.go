@@ -15,23 +15,16 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Hyperparameters of rope-dinov3, beside ParamRopeTheta, default 100.
+// Hyperparameters of rope-dinov3, beside ParamRopeTheta, default 100; what each means stands in its row of settings.
+// The last three move all coordinates of a training step; their defaults 0, 0 and 2 are those that DINOv3 was trained
+// with.
 const (
-	// ParamDINORopeShortest and ParamDINORopeLongest are the periods of the first and of the last frequency, in units of
-	// the coordinates, in place of those by θ. Both or none are 0, the default.
-	ParamDINORopeShortest = "rope_dinov3_shortest"
-	ParamDINORopeLongest  = "rope_dinov3_longest"
-
-	// ParamDINORopeNormalize says which side of the grid a coordinate spans from -1 to 1: "separate" (default), each its
-	// own; "max" or "min", both as much as the longer or the shorter one, from its beginning.
+	ParamDINORopeShortest  = "rope_dinov3_shortest"
+	ParamDINORopeLongest   = "rope_dinov3_longest"
 	ParamDINORopeNormalize = "rope_dinov3_normalize"
-
-	// ParamDINORopeShift, Jitter and Rescale move all coordinates of a training step: by a shift uniform in ± it, each
-	// axis its own; by a factor log-uniform in 1/it … it, each axis its own; and by another for both. Defaults 0, 0 and 2,
-	// those that DINOv3 was trained with; 0 is none. In evaluation nothing moves.
-	ParamDINORopeShift   = "rope_dinov3_shift"
-	ParamDINORopeJitter  = "rope_dinov3_jitter"
-	ParamDINORopeRescale = "rope_dinov3_rescale"
+	ParamDINORopeShift     = "rope_dinov3_shift"
+	ParamDINORopeJitter    = "rope_dinov3_jitter"
+	ParamDINORopeRescale   = "rope_dinov3_rescale"
 )
 
 // dinoRope is the encoding's settings.
@@ -45,12 +38,16 @@ func (r *dinoRope) settings() []setting.Row {
 	const huge = math.MaxFloat32
 	return []setting.Row{
 		thetaSetting(&r.theta),
-		setting.Number(ParamDINORopeShortest, &r.shortest, 0, huge, "the period of the first frequency; 0 for that by θ"),
-		setting.Number(ParamDINORopeLongest, &r.longest, 0, huge, "the period of the last frequency; 0 for that by θ"),
-		setting.Choice(ParamDINORopeNormalize, &r.normalize, "the side that goes from -1 to 1", "separate", "max", "min"),
-		setting.Number(ParamDINORopeShift, &r.shift, 0, 100, "the greatest shift of coordinates in training"),
-		setting.Number(ParamDINORopeJitter, &r.jitter, 0, 100, "the greatest factor on an axis in training; 0 for none"),
-		setting.Number(ParamDINORopeRescale, &r.rescale, 0, 100, "the greatest factor on both in training; 0 for none"),
+		setting.Number(ParamDINORopeShortest, &r.shortest, 0, huge, "the period of the first frequency, in units of "+
+			"the coordinates; both periods or none are 0, for those by θ"),
+		setting.Number(ParamDINORopeLongest, &r.longest, 0, huge, "the period of the last frequency"),
+		setting.Choice(ParamDINORopeNormalize, &r.normalize, "the side of the grid that a coordinate spans from -1 to 1: "+
+			"its own, or the longer or shorter one, from its beginning", "separate", "max", "min"),
+		setting.Number(ParamDINORopeShift, &r.shift, 0, 100, "the greatest shift in training, uniform, of each axis"),
+		setting.Number(ParamDINORopeJitter, &r.jitter, 0, 100, "the greatest factor on an axis in training, "+
+			"log-uniform; 0 for none"),
+		setting.Number(ParamDINORopeRescale, &r.rescale, 0, 100, "the greatest factor on both axes in training, "+
+			"log-uniform; 0 for none"),
 	}
 }
 

@@ -24,18 +24,10 @@ func newWePEResidual(scope *model.Scope, c Config) Additive {
 	rows, cols := field.TrainedGrid()
 	projection := weight.Float32(scope, "projection", weight.Normal(0.02), field.Len(), c.Width)
 	residual := weight.Float32(scope, "residual", weight.Constant(0), rows, cols, c.Width)
-	var prefix *model.Variable
-	if c.PrefixPositions() > 0 {
-		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.PrefixPositions(), c.Width)
-	}
-	return &table{name: "wepe-residual", rows: func(g *Graph) *Node {
+	return withPrefix("wepe-residual", scope, c, func(g *Graph) *Node {
 		x := MatMul(field.Features(g), projection.NodeValue(g)) // [Rows·Cols, width]
-		x = Add(x, resampled(residual.NodeValue(g), additive.Linear, c))
-		if prefix == nil {
-			return x
-		}
-		return Concatenate([]*Node{prefix.NodeValue(g), x}, 0)
-	}}
+		return Add(x, resampled(residual.NodeValue(g), additive.Linear, c))
+	})
 }
 
 // wepeResidualParameters counts the default form: a learned table, 12 features and two scalars of the lattice.
