@@ -7,53 +7,67 @@ import (
 	"fmt"
 	"image"
 	"log"
+	"os"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
-	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// A whole training. Without an expected output this is compiled and not run: it takes minutes and CIFAR-100.
-//
-//nolint:ineffassign,wastedassign // the README shows it without its checks
-func ExampleRun() {
-	ctx, backend := context.Background(), gomlxtest.Backend()
-	recipe, err := finetune.Named("cifar100-small")
-	train, test, err := data.CIFAR100("cifar-100-binary")
-	run := finetune.Run{Backend: backend, Recipe: recipe, Train: train, Test: test, Dir: "runs/first"}
-	trained, row, err := run.Do(ctx) // interrupted? the same call goes on where it stopped
+// Two steps of a training on generated shapes. A recipe's epochs would take minutes.
+func ExampleRun_Do() {
+	train, test, err := data.Shapes(data.TaskWhere, 60, 20, 32, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer trained.Finalize()
-	fmt.Println(row.Test.Top1)
+	recipe, err := finetune.Named("shapes")
+	if err != nil {
+		log.Fatal(err)
+	}
+	recipe.Epochs, recipe.WarmupEpochs, recipe.Steps, recipe.EvalSteps = 0, 0, 2, 2
+	recipe.Model.Position = "wepe-sphere"
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	run := finetune.Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: train, Test: test, Dir: dir}
+	m, row, err := run.Do(context.Background()) // the same call resumes an interrupted run
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Finalize()
+	fmt.Println(row.Encoding, row.Steps, "steps,", row.Test.Images, "test images")
+	// Output: wepe-sphere 2 steps, 20 test images
 }
 
-// From the files of a pretrained model to the vectors of images; for files of images it is Embed.
-func ExampleModel_EmbedImages() {
-	backend, img := gomlxtest.Backend(), image.NewRGBA(image.Rect(0, 0, 37, 29))
-	model, err := finetune.Open(backend, "../examples/cifar100/demo/vit")
+// The pretrained model of this repository; hf://owner/name opens one of the Hugging Face hub.
+func ExampleOpen() {
+	m, err := finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit")
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer model.Finalize()
-	features, err := model.EmbedImages(img)
+	defer m.Finalize()
+	classes, err := m.PredictImage(image.NewRGBA(image.Rect(0, 0, 37, 29)), 3) // the most likely first
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(classes), classes[0].Probability > classes[2].Probability)
+	// Output: 3 true
+}
+
+// Features of an image; Embed reads files.
+func ExampleModel_EmbedImages() {
+	m, err := finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Finalize()
+	features, err := m.EmbedImages(image.NewRGBA(image.Rect(0, 0, 37, 29)))
 	if err != nil {
 		log.Fatal(err)
 	}
 	f := features[0]
-	fmt.Println(len(f.Class), len(f.Mean), f.Rows, f.Cols, len(f.Patches))
-	// Output: 96 96 6 6 3456
-}
-
-//nolint:ineffassign,wastedassign // the README shows it without its checks
-func ExampleModel_Embed() {
-	backend, err := backend.Open()
-	model, err := finetune.Open(backend, "hf://facebook/dinov2-small") // or a directory, or a file
-	features, err := model.Embed("cat.jpg", "dog.png")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(features[0].Class)
+	fmt.Println("class token", len(f.Class), "mean", len(f.Mean), "patches", f.Rows, f.Cols, len(f.Patches))
+	// Output: class token 96 mean 96 patches 6 6 3456
 }

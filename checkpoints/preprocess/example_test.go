@@ -1,0 +1,19 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package preprocess_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+)
+
+func ExampleRead() {
+	settings, err := preprocess.Read("../../examples/cifar100/demo/vit/preprocessor_config.json")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(settings.Fit, settings.Size, settings.Mean)
+	// Output: exact [24 24] [0.5071 0.4865 0.4409]
+}

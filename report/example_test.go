@@ -1,0 +1,33 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/wepe-go/wepe/report"
+)
+
+// Two encodings with two paired seeds.
+func ExampleTabulate() {
+	var runs []report.Result
+	for seed, top1 := range []report.Number{0.50, 0.54} {
+		for name, gain := range map[string]report.Number{"learned": 0, "wepe-sphere": 0.02} {
+			runs = append(runs, report.Result{
+				Job:  report.Job{Recipe: "shapes", Dataset: "shapes", Fraction: 1, Encoding: name, Seed: int64(seed)},
+				Test: report.Metrics{Top1: top1 + gain, Images: 100},
+			})
+		}
+	}
+	table, err := report.Tabulate(runs, report.Spec{Baseline: "learned"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, line := range table.Rows {
+		if line[0] == "wepe-sphere" {
+			fmt.Println(table.Header[2], line[2], "range", line[3], "difference", line[6])
+		}
+	}
+	// Output: test top-1 % 54.00 range 52.00 … 56.00 difference +2.00
+}
