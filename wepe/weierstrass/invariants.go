@@ -5,6 +5,7 @@ package weierstrass
 import (
 	"fmt"
 	"math"
+	"math/cmplx"
 )
 
 // Invariants are the numbers that belong to a lattice as a whole, mathematics.md section 4. On a rectangular lattice
@@ -28,21 +29,21 @@ type Invariants struct {
 func (l Lattice) Invariants() Invariants { return l.inv }
 
 func (l Lattice) invariants() Invariants {
-	r := l.rows
-	q := math.Exp(-r.step) // the nome; it is at most exp(−π) since the rows run along the shorter period
+	k, constant, swapped := cmplx.Abs(l.rows.k), real(l.rows.constant), l.omega3p < l.omega1
+	q := math.Exp(-imag(l.rows.step)) // the nome; it is at most exp(−π) since the rows run along the shorter period
 	fourth := func(x float64) float64 { return x * x * x * x }
 	theta2 := 16 * q * fourth(1+q*q+math.Pow(q, 6)) // (4.5), fourth powers; the next terms are below 1e-16
 	theta3 := fourth(1 + 2*q + 2*fourth(q) + 2*math.Pow(q, 9))
 	theta4 := fourth(1 - 2*q + 2*fourth(q) - 2*math.Pow(q, 9))
-	k2 := r.k * r.k
+	k2 := k * k
 
 	var v Invariants
 	v.E1 = k2 / 3 * (theta3 + theta4) // (4.6)
 	v.E2 = k2 / 3 * (theta2 - theta4)
 	v.E3 = -k2 / 3 * (theta2 + theta3)
 	product := k2 * theta2 * k2 * theta3 * k2 * theta4 // (4.7)
-	v.Eta1 = -r.k * (math.Pi / 2) * r.constant         // (4.8) with kA = π/2
-	if l.swapped {
+	v.Eta1 = -k * (math.Pi / 2) * constant             // (4.8) with kA = π/2
+	if swapped {
 		v.E1, v.E2, v.E3 = -v.E3, -v.E2, -v.E1
 		v.Eta3 = -v.Eta1                                   // (4.10)
 		v.Eta1 = (math.Pi/2 + v.Eta3*l.omega1) / l.omega3p // (4.9)

@@ -22,6 +22,7 @@ package weierstrass
 import (
 	"fmt"
 	"math"
+	"math/cmplx"
 )
 
 // OmegaSquare is the half-period ω1 = Γ(1/4)²/(2√(2π)) of the square lattice with g2 = 1/4, g3 = 0:
@@ -34,9 +35,8 @@ const OmegaSquare = 2.6220575542921198104648395898911194136827549514316
 type Lattice struct {
 	omega1, omega3p float64
 
-	rows    rows // of the lattice, or of the swapped one
-	swapped bool // ω3′ < ω1: rows run along the imaginary axis, (1.11)
-	inv     Invariants
+	rows rows // along the shorter period
+	inv  Invariants
 }
 
 // NewLattice returns the lattice with half-periods ω1 and iω3′. Both must be positive and finite.
@@ -50,12 +50,9 @@ func NewLattice(omega1, omega3p float64) (Lattice, error) {
 				half.name, half.value)
 		}
 	}
-	l := Lattice{omega1: omega1, omega3p: omega3p, swapped: omega3p < omega1}
-	row, spacing := omega1, omega3p
-	if l.swapped {
-		row, spacing = omega3p, omega1
-	}
-	l.rows = newRows(row, spacing, rowPairs(spacing/row, roundoff))
+	l := Lattice{omega1: omega1, omega3p: omega3p}
+	a, b := reducedBasis(complex(omega1, 0), complex(0, omega3p))
+	l.rows = newRows(a, b, roundoff)
 	l.inv = l.invariants()
 	return l, nil
 }
@@ -92,4 +89,18 @@ func reduce(x, period float64) (remainder, count float64) {
 	}
 	remainder = math.Remainder(x, period)
 	return remainder, math.Round((x - remainder) / period)
+}
+
+// Eval returns ℘(z), DLMF 23.2.4, and its derivative ℘′(z).
+//
+// Special cases are:
+//
+//	℘ = Inf for z in L, and so near to it (|z−w| < 1e-154) that the value overflows; ℘′ where |z−w| < 1e-102
+//	℘ = ℘′ = NaN if a component of z is NaN or infinite
+func (l Lattice) Eval(z complex128) (p, pp complex128) {
+	z, _, _ = l.Reduce(z)
+	if cmplx.IsNaN(z) || l.omega1 == 0 {
+		return cmplx.NaN(), cmplx.NaN()
+	}
+	return l.rows.eval(z)
 }

@@ -16,10 +16,8 @@ import (
 // their period apart, so that seven on either side leave a truncation error below 2⁻⁵³, and less for any longer cell.
 // Turned and scaled by k = π/(2a), now complex, the rows lie along the real axis; neighbours are shifted by πRe τ.
 type Oblique struct {
-	a, b     complex128 // the reduced basis
-	k, step  complex128 // π/(2a) and πτ, what separates neighbouring rows in units of 1/k
-	pairs    int
-	constant complex128 // −1/3 − 2 Σ csc²(nπτ)
+	a, b complex128 // the reduced basis
+	rows
 }
 
 // leastSpacing is √3/2, the least Im τ of a reduced basis.
@@ -40,14 +38,7 @@ func NewOblique(omega1, omega3 complex128) (Oblique, error) {
 		return Oblique{}, fmt.Errorf("weierstrass: half-periods omega1 = %v, omega3 = %v are parallel to rounding",
 			omega1, omega3)
 	}
-	l.k, l.step = math.Pi/2/l.a, math.Pi*tau
-	// As rowPairs, of which the argument may not be below 1.
-	l.pairs = max(0, int(math.Ceil((math.Log(4/roundoff)/imag(l.step)-1)/2)))
-	l.constant = -1.0 / 3
-	for n := l.pairs; n >= 1; n-- {
-		csc2, _ := l.row(0, n)
-		l.constant -= 2 * csc2
-	}
+	l.rows = newRows(l.a, l.b, roundoff)
 	return l, nil
 }
 
@@ -79,22 +70,5 @@ func (l Oblique) Eval(z complex128) (p, pp complex128) {
 	if cmplx.IsNaN(z) || cmplx.IsInf(z) {
 		return cmplx.NaN(), cmplx.NaN()
 	}
-	a := l.k * l.Reduce(z)
-	sum := l.constant
-	var slope complex128
-	for n := l.pairs; n >= 1; n-- {
-		csc2Above, cotAbove := l.row(a, n)
-		csc2Below, cotBelow := l.row(a, -n)
-		sum += csc2Above + csc2Below
-		slope += csc2Above*cotAbove + csc2Below*cotBelow
-	}
-	csc2, cot := l.row(a, 0)
-	return poleAsInf(l.k * l.k * (sum + csc2)), poleAsInf(-2 * l.k * l.k * l.k * (slope + csc2*cot))
-}
-
-// row returns csc² and cot of a − nπτ.
-func (l Oblique) row(a complex128, n int) (csc2, cot complex128) {
-	a -= complex(float64(n), 0) * l.step
-	sin, cos := math.Sincos(real(a))
-	return csc2Cot(sin, cos, imag(a))
+	return l.rows.eval(l.Reduce(z))
 }
