@@ -208,7 +208,9 @@ func compact(table report.Table, o options) report.Table {
 			cell = strings.ReplaceAll(cell, " … ", "…")
 			switch {
 			case table.Header[i] == "range" && keep(i-1) && !header:
-				out[len(out)-1] += " (" + cell + ")"
+				if low, high, _ := strings.Cut(cell, "…"); low != high {
+					out[len(out)-1] += " (" + cell + ")"
+				}
 			case table.Header[i] == "range" && keep(i-1):
 				out[len(out)-1] += " (range)"
 			case i == 1 && table.Header[i] == "" && cell != "":

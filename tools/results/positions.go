@@ -120,7 +120,7 @@ var publications = []published{
 		more: 4 - 1 - 151_296 + 6*768, why: "the same and 6·768 that the release has not"},
 }
 
-// parametersTable counts the parameters of every encoding in full-size models, next to published counts.
+// parametersTable counts the parameters of encodings in full-size models, next to published counts.
 func parametersTable() (report.Table, error) {
 	models := []string{"Ti/16", "S/16", "B/16"}
 	table := report.Table{Header: slices.Concat([]string{"encoding"}, models, []string{"published", "in", "differs by"}),
@@ -131,9 +131,6 @@ func parametersTable() (report.Table, error) {
 			if q.position == p.Name {
 				lines = append(lines, q)
 			}
-		}
-		if len(lines) == 0 || lines[0].params != nil { // the default form has a line, too
-			lines = slices.Insert(lines, 0, published{})
 		}
 		for _, q := range lines {
 			name := "`" + p.Name + "`"
@@ -148,11 +145,7 @@ func parametersTable() (report.Table, error) {
 				}
 				line = append(line, thousands(count))
 			}
-			theirs := ""
-			if q.count > 0 {
-				theirs = thousands(q.count) + " at " + q.model
-			}
-			table.Rows = append(table.Rows, append(line, theirs, q.source, q.why))
+			table.Rows = append(table.Rows, append(line, thousands(q.count)+" at "+q.model, q.source, q.why))
 		}
 	}
 	return table, nil
