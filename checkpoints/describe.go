@@ -33,6 +33,22 @@ func (d described) labels() ([]string, error) {
 	return labelsIn(d.json, d.config.Classes)
 }
 
+// scores returns what transformers' pipeline makes of the logits; all other software takes their softmax.
+func (d described) scores() (string, error) {
+	kind, err := d.json.Text("problem_type")
+	switch {
+	case d.format != FormatHF || err != nil:
+		return ScoresSoftmax, err
+	case kind == "regression":
+		return ScoresNone, nil
+	case kind == "multi_label_classification" || d.config.Classes == 1:
+		return ScoresSigmoid, nil
+	case kind != "" && kind != "single_label_classification":
+		return "", d.json.Refuse("problem_type", "regression, single_label_classification or multi_label_classification")
+	}
+	return ScoresSoftmax, nil
+}
+
 // readConfig reads the config.json beside the weights, nil if there is none.
 func (w *weights) readConfig() (strictjson.Object, error) {
 	file := filepath.Join(w.dir, foreignConfig)

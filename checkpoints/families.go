@@ -27,7 +27,7 @@ const (
 // families are the model classes of other software. A new one is a file of its own and a line here. Export takes the
 // first of a format that has a place for everything in the model.
 var families = []*family{
-	&hfViT, &hfDeiT, &hfDeiTTeacher, &hfDINOv2, &hfDINOv2Registers, &hfDINOv3, &hfCLIP, &hfCLIPVision, &hfSigLIP,
+	&hfViT, &hfMSN, &hfMAE, &hfIJepa, &hfDeiT, &hfDeiTTeacher, &hfDINOv2, &hfDINOv2Registers, &hfDINOv3, &hfCLIP, &hfCLIPVision, &hfSigLIP,
 	&hfSigLIPVision, &hfBEiT,
 	&timmViT, &timmDistilled, &timmEva, &timmBeit,
 	&jaxViT,

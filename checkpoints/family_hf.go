@@ -82,6 +82,26 @@ var hfViT = family{
 	extra: []string{"pooler.", "embeddings.mask_token"}, kind: ResampleHF,
 }
 
+// MSN and MAE are ViTs by other names; the decoder of MAE is for its training. I-JEPA has no class token.
+var hfMSN = family{
+	format: FormatHF, class: "ViTMSNForImageClassification", types: []string{"vit_msn"},
+	fields: replaced(hfViT.fields, epsilon("layer_norm_eps", 1e-6)), bases: hfViT.bases, block: hfViT.block,
+	names: hfViT.names, extra: hfViT.extra, kind: ResampleHF,
+}
+
+var hfMAE = family{
+	format: FormatHF, class: "ViTMAEModel", types: []string{"vit_mae"}, noHead: true,
+	fields: slices.Concat(hfViT.fields, unused("decoder_num_attention_heads", "decoder_hidden_size",
+		"decoder_num_hidden_layers", "decoder_intermediate_size", "mask_ratio", "norm_pix_loss")),
+	bases: hfViT.bases, block: hfViT.block, names: withoutHead(hfViT.names), extra: []string{"decoder."}, kind: ResampleHF,
+}
+
+var hfIJepa = family{
+	format: FormatHF, class: "IJepaForImageClassification", types: []string{"ijepa"}, fields: hfViT.fields,
+	finish: func(m *foreign) error { m.config.Pool = vit.PoolMean; return nil },
+	bases:  []string{"ijepa.", ""}, block: hfViT.block, names: hfViT.names, extra: hfViT.extra, kind: ResampleHF,
+}
+
 // DeiT has a distillation token: here a register with a position. transformers' classifier either reads the class token
 // alone or has a teacher's head too.
 var hfDeiT = family{

@@ -45,6 +45,7 @@ type Imported struct {
 	Run        *Checkpoint                // of FormatCheckpoint
 	Resample   string                     // the kind by which its own code brings positions to other grids
 	Labels     []string                   // class names of the head, if it is kept and the files have them
+	Scores     string                     // what makes scores of the logits of a head that is kept: Scores…
 	Preprocess *preprocess.Settings       // how images become its input, at the size of Config; nil if no file has it
 	Pixels     [2]int                     // height and width that its files resize images to; 0 where they do not say
 	Mean, Std  []float64                  // of the pixels 0…1 it was trained on, per channel; nil where no file says
@@ -57,6 +58,13 @@ type Imported struct {
 
 	settings *preprocess.Settings // as the files have them
 }
+
+// What makes scores of logits: values of Imported.Scores.
+const (
+	ScoresSoftmax = "softmax" // of classes of which one is right
+	ScoresSigmoid = "sigmoid" // of labels that are independent
+	ScoresNone    = "none"    // of a regression
+)
 
 // Import reads a checkpoint of Hugging Face transformers (ViT, DeiT, BEiT, DINOv2, DINOv3, the image towers of CLIP and
 // SigLIP), timm (VisionTransformer, VisionTransformerDistilled, Eva, Beit), Google's JAX release, what [Export] wrote, or the model of a training of ours. The path is a .safetensors or .npz file, the
@@ -86,13 +94,16 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		return nil, err
 	}
 	m := &Imported{Config: found.config, Format: found.format, Run: w.run, Params: found.params,
-		Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines()}
+		Scores: ScoresSoftmax, Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines()}
 	omitHead, err := m.chooseHead(w, found, options)
 	if err != nil {
 		return nil, err
 	}
 	if !omitHead {
-		if m.Labels, err = found.labels(); err != nil {
+		if m.Labels, err = found.labels(); err == nil {
+			m.Scores, err = found.scores()
+		}
+		if err != nil {
 			return nil, w.badConfig(err)
 		}
 	}

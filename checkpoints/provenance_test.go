@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/vit"
 )
 
 func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
@@ -47,6 +49,37 @@ func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
 		}
 		if !slices.Equal(m.Mean, c.mean) || !slices.Equal(m.Std, c.std) {
 			t.Errorf("%s: mean %v, std %v, want %v and %v", name, m.Mean, m.Std, c.mean, c.std)
+		}
+	}
+}
+
+// transformers' image-classification pipeline: a sigmoid of several labels and of a single one, nothing of a regression.
+func TestScoresAreThoseOfTransformersPipeline(t *testing.T) {
+	one := smallViT
+	one.Classes = 1
+	for _, c := range []struct {
+		n       naming
+		model   vit.Config
+		config  string
+		options ImportOptions
+		want    string // or what an error names
+	}{
+		{hf, smallViT, hfConfig(), ImportOptions{}, ScoresSoftmax},
+		{hf, smallViT, hfConfig("problem_type", "null"), ImportOptions{}, ScoresSoftmax},
+		{hf, smallViT, hfConfig("problem_type", `"single_label_classification"`), ImportOptions{}, ScoresSoftmax},
+		{hf, smallViT, hfConfig("problem_type", `"multi_label_classification"`), ImportOptions{}, ScoresSigmoid},
+		{hf, smallViT, hfConfig("problem_type", `"regression"`), ImportOptions{}, ScoresNone},
+		{hf, smallViT, hfConfig("problem_type", `"ranking"`), ImportOptions{}, "problem_type"},
+		{hf, one, hfConfig(), ImportOptions{}, ScoresSigmoid},
+		{hf, smallViT, hfConfig("problem_type", `"multi_label_classification"`), ImportOptions{Classes: 3}, ScoresSoftmax},
+		{timm, one, timmConfig(one), ImportOptions{}, ScoresSoftmax},
+	} {
+		m, err := Import(put(t, c.n, made(c.n, c.model), c.config), c.options)
+		switch {
+		case err != nil && !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: %v, want %q", c.config, err, c.want)
+		case err == nil && m.Scores != c.want:
+			t.Errorf("%s: scores by %s, want %s", c.config, m.Scores, c.want)
 		}
 	}
 }

@@ -28,6 +28,9 @@ type Model struct {
 	// take it; zero is Recipe.Preprocessing.
 	Preprocess preprocess.Settings
 	Opened     Opened // what Open opened, or the weights that a finished run chose
+	// Scores is what Predict makes of logits: checkpoints.ScoresSoftmax, ScoresSigmoid for a foreign model of independent
+	// labels, or ScoresNone for one of a regression; empty is softmax.
+	Scores string
 
 	refused  error // why Preprocess is not known, nil where it is
 	seed     int64

@@ -192,6 +192,7 @@ func openImported(backend compute.Backend, path string, o openOptions) (*Model, 
 		return nil, err
 	}
 	m.Opened = Opened{Path: path, Format: imported.Format, SHA256: imported.SHA256, Notes: notes}
+	m.Scores = imported.Scores
 	size := [2]int{r.Model.ImageRows, r.Model.ImageCols}
 	switch {
 	case imported.Run != nil:

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 )
@@ -17,7 +18,7 @@ import (
 // Class is one answer of Predict.
 type Class struct {
 	Name        string
-	Probability float64
+	Probability float64 // or what else Model.Scores makes of its logit
 }
 
 // Predict names what is in an image file, the most likely first; data.Decode lists the formats. The image is
@@ -63,10 +64,9 @@ func (m *Model) predict(p readable, top int) ([][]Class, error) {
 
 // likeliest returns the classes of the largest logits.
 func (m *Model) likeliest(logits []float32, top int) []Class {
-	total := logSumExp(logits)
 	classes := make([]Class, len(logits))
-	for i, v := range logits {
-		classes[i] = Class{Name: m.Classes[i], Probability: math.Exp(float64(v) - total)}
+	for i, p := range m.Probabilities(logits) {
+		classes[i] = Class{Name: m.Classes[i], Probability: p}
 	}
 	slices.SortStableFunc(classes, func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) })
 	return classes[:min(top, len(classes))]
@@ -99,4 +99,20 @@ func (m *Model) preprocessing() (preprocess.Settings, error) {
 		return m.Preprocess, m.refused
 	}
 	return m.Recipe.Preprocessing([2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols})
+}
+
+// Probabilities returns what Model.Scores makes of the logits of an image.
+func (m *Model) Probabilities(logits []float32) []float64 {
+	total, out := logSumExp(logits), make([]float64, len(logits))
+	for i, logit := range logits {
+		switch v := float64(logit); m.Scores {
+		case checkpoints.ScoresSigmoid:
+			out[i] = 1 / (1 + math.Exp(-v))
+		case checkpoints.ScoresNone:
+			out[i] = v
+		default:
+			out[i] = math.Exp(v - total)
+		}
+	}
+	return out
 }

@@ -143,3 +143,16 @@ func TestEveryMicroBatchHasAPlanOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestProbabilitiesAreWhatTheScoresSay(t *testing.T) {
+	logits := []float32{0, 1, -2}
+	total := 1 + math.E + math.Exp(-2)
+	softmax := []float64{1 / total, math.E / total, math.Exp(-2) / total}
+	for scores, want := range map[string][]float64{
+		"": softmax, checkpoints.ScoresSoftmax: softmax,
+		checkpoints.ScoresSigmoid: {0.5, math.E / (1 + math.E), 1 / (1 + math.Exp(2))},
+		checkpoints.ScoresNone:    {0, 1, -2},
+	} {
+		gomlxtest.Near(t, "scores "+scores, (&Model{Scores: scores}).Probabilities(logits), want, 1e-12)
+	}
+}
