@@ -51,8 +51,8 @@ func run(ctx context.Context) error {
 	}
 	defer b.Finalize()
 
-	// 2. The data. Each patch of a generated image says nothing about the answer, which quarter the shape is in: only a
-	// model that knows where its patches are is better than chance, 25 %.
+	// 2. The data. A patch of a generated image alone does not determine the class, which quarter the shape is in: only a
+	// model with the positions of its patches is better than chance, 25 %.
 	name := "shapes"
 	train, test, err := data.Shapes(data.TaskWhere, 3000, 1000, 32, 0)
 	if *dir != "" {
@@ -84,7 +84,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 
-	// 5. Training. A training that is done is not done again; an interrupted one goes on with the same bits.
+	// 5. Training. Finished trainings are skipped; an interrupted one resumes with the same bits.
 	if err := s.Run(ctx); err != nil {
 		return err
 	}
@@ -94,13 +94,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf(
-		"\n%s, recipe %s, chance is %.1f %%\n\n%s\n",
-		train.Name,
-		name,
-		100/float64(len(train.Classes)),
-		table.Text(),
-	)
+	fmt.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Name, name, 100/float64(len(train.Classes)), table.Text())
 	curves, err := s.Curves()
 	fmt.Printf("curves: %s\nreport: %s/*/%s\n", strings.Join(curves, ", "), *out, finetune.PageFile)
 	return err

@@ -74,21 +74,30 @@ func page(args []string) error {
 		chromedp.Evaluate(`document.documentElement.scrollWidth > window.innerWidth`, &overflow),
 		chromedp.FullScreenshot(&image, 100),
 	)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = verdict(failure, labels, elsewhere, overflow)
+	}
+	if err != nil {
 		return err
-	case failure != "":
-		return errors.New("the page shows: " + failure)
-	case len(elsewhere) > 0:
-		return fmt.Errorf("the page sent requests to other hosts: %q", elsewhere)
-	case overflow:
-		return fmt.Errorf("the page is wider than a window of %d pixels", *width)
-	case !strings.Contains(labels, "%"):
-		return fmt.Errorf("no probabilities on the page: %q", labels)
 	}
 	fmt.Printf("%s\n%s\n", model, labels)
 	if *screenshot == "" {
 		return nil
 	}
 	return os.WriteFile(*screenshot, image, 0o644)
+}
+
+// verdict returns an error for a page that is wrong.
+func verdict(failure, labels string, elsewhere []string, overflow bool) error {
+	switch {
+	case failure != "":
+		return errors.New("the page shows: " + failure)
+	case len(elsewhere) > 0:
+		return fmt.Errorf("the page sent requests to other hosts: %q", elsewhere)
+	case overflow:
+		return errors.New("the page is wider than the window")
+	case !strings.Contains(labels, "%"):
+		return fmt.Errorf("no probabilities on the page: %q", labels)
+	}
+	return nil
 }

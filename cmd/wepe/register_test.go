@@ -1,0 +1,68 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// uphill is an encoding as another module would write it: a learned vector times the number of the position.
+type uphill struct {
+	c      vit.Config
+	vector *model.Variable // [1, width]
+}
+
+func (uphill) Name() string { return "uphill" }
+
+func (u uphill) Encode(g *Graph) *Node {
+	at := make([]float32, u.c.Positions())
+	for i := range at[u.c.PrefixPositions():] {
+		at[u.c.PrefixPositions()+i] = float32(i+1) / 10
+	}
+	return MatMul(InsertAxes(Const(g, at), -1), u.vector.NodeValue(g)) // [positions, width]
+}
+
+func (u uphill) PreEncode(x, _ *Node, _ int) *Node { return Add(x, InsertAxes(u.Encode(x.Graph()), 0)) }
+
+// The vectors of uphill are multiples of one vector: every two of them have the cosine 1, and one axis holds all.
+func TestAnEncodingOfAnotherModuleIsListedComparedAndAnalyzed(t *testing.T) {
+	vit.Register(vit.Position{Name: "uphill", Doc: "a vector times the number of the position",
+		Parameters: func(c vit.Config) int { return c.Width }, Variables: []string{"uphill/"},
+		Additive: func(scope *model.Scope, c vit.Config) vit.Additive {
+			return uphill{c, scope.In("uphill").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1,
+				c.Width))}
+		}})
+	t.Chdir(t.TempDir())
+	if list := succeeds(t, "list", "positions"); !strings.Contains(list, "a vector times the number of the position") {
+		t.Errorf("it is not listed:\n%s", list)
+	}
+	dir := images(t, "own", 8, 16, 24)
+	table := succeeds(t, append([]string{"compare", "--data", dir, "--recipe", "cifar100-small", "--position",
+		"learned,uphill", "--sizes", "16x24", "--out", "runs"}, small...)...)
+	if !strings.Contains(table, "uphill") {
+		t.Errorf("the table lacks it:\n%s", table)
+	}
+	succeeds(t, "analyze", filepath.Join("runs", "uphill-16x24-seed0"), "--data", dir, "--what", "similarity,shuffle",
+		"--backend", "go", "--out", "analysis")
+	for line := range strings.Lines(string(gomlxtest.Must(os.ReadFile("analysis/rows.jsonl"))(t))) {
+		var row analysis.Row
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		if row.Note != "" || row.At == "first 1" && (row.Value < 1-1e-6 || row.Value > 1+1e-6) {
+			t.Errorf("%+v, want all of the variance on the first axis", row)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// displays stands for gonb's package of outputs, which belongs to another module.
+const displays = "var gonbui struct{ DisplayPng func([]byte) }\n"
+
+// TestTheCellsOfNotebooksCompile builds the Go cells of each notebook as gonb does: declarations are shared, what follows
+// %% is the body of a function. make notebooks executes them.
+func TestTheCellsOfNotebooksCompile(t *testing.T) {
+	notebooks, err := filepath.Glob(filepath.Join(root, "examples", "*", "*.ipynb"))
+	if err != nil || len(notebooks) != 2 {
+		t.Fatalf("notebooks %v, %v, want two", notebooks, err)
+	}
+	for _, path := range notebooks {
+		name := strings.TrimSuffix(filepath.Base(path), ".ipynb")
+		source := filepath.Join(t.TempDir(), "cells.go")
+		if err := os.WriteFile(source, []byte(cellsOf(t, name, path)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		module, err := filepath.Abs(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		overlay := filepath.Join(t.TempDir(), "overlay.json")
+		content, err := json.Marshal(map[string]map[string]string{"Replace": {
+			filepath.Join(module, "examples", "notebook_"+name, "cells.go"): source}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(overlay, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		build := exec.Command("go", "build", "-overlay", overlay, "./examples/notebook_"+name)
+		build.Dir = module
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", path, err, out)
+		}
+	}
+}
+
+// cellsOf is the Go code of a notebook.
+func cellsOf(t *testing.T, name, path string) string {
+	t.Helper()
+	var notebook struct {
+		Cells []struct {
+			Kind   string   `json:"cell_type"`
+			Source []string `json:"source"`
+		}
+	}
+	content, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(content, &notebook)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	fmt.Fprintf(&code, "package %s\n", name)
+	cells := 0
+	for _, cell := range notebook.Cells {
+		text := strings.Join(cell.Source, "")
+		if cell.Kind != "code" || strings.HasPrefix(text, "!") {
+			continue
+		}
+		cells++
+		declarations, body, runs := strings.Cut(text, "%%\n")
+		code.WriteString(strings.Replace(declarations, `"github.com/janpfeifer/gonb/gonbui"`, "", 1) + "\n")
+		if runs {
+			fmt.Fprintf(&code, "func cell%d() {\n%s\n}\n", cells, body)
+		}
+	}
+	if cells < 4 {
+		t.Errorf("%s has %d cells of Go", path, cells)
+	}
+	return code.String() + displays
+}
