@@ -128,7 +128,7 @@ func ones(inside []bool) []float32 {
 	return out
 }
 
-// check reports what is wrong with a ground truth for images in a canvas and so many classes.
+// check reports what is wrong with a ground truth for images in a canvas and a number of classes.
 func (t Annotations) check(canvasRows, canvasCols, classes int) error {
 	if t.Rows < 1 || t.Cols < 1 || t.Rows > canvasRows || t.Cols > canvasCols {
 		return fmt.Errorf("detect: an image of %d×%d pixels, want 1×1 to the canvas, %d×%d", t.Rows, t.Cols, canvasRows,

@@ -233,7 +233,7 @@ func (c Config) validateRanges() error {
 	return nil
 }
 
-// ViTDet returns the detector of that paper on a ViT of a size as "B/16", for images of 1024² pixels and so many
+// ViTDet returns the detector of that paper on a ViT of a size as "B/16", for images of 1024² pixels and that many
 // classes, with Mask R-CNN or Cascade Mask R-CNN.
 func ViTDet(variant string, classes int, cascade bool) (Config, error) {
 	v, err := vit.Variant(variant)

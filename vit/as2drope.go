@@ -15,7 +15,7 @@ const (
 	// positions are scaled by it over the current rows. Default 0, the model's own rows, which is a scale of 1.
 	paramAS2DRoPEBaseRows = "as2drope_base_rows"
 
-	// paramAS2DRoPERotateClass says whether as2drope turns the class token, as the original does. Default true.
+	// paramAS2DRoPERotateClass reports whether as2drope turns the class token, as the original does. Default true.
 	paramAS2DRoPERotateClass = "as2drope_rotate_class"
 )
 

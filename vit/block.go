@@ -138,6 +138,14 @@ func (c Config) mlp(scope *model.Scope, t *BlockTrace) {
 	t.MLP = dense("output", hidden, c.Width)
 }
 
+// norm is the norm of the model on the last axis: LayerNorm, or RMSNorm.
+func (c Config) norm(scope *model.Scope, x *Node) *Node {
+	if c.RMSNorm {
+		return weight.RMSNorm(scope, x, c.Epsilon)
+	}
+	return weight.LayerNorm(scope, x, c.Epsilon)
+}
+
 // activate is the activation of an MLP that is no SwiGLU.
 func (c Config) activate(x *Node) *Node {
 	switch c.Activation {

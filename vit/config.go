@@ -45,7 +45,7 @@ const (
 	QKVBiasNone  = "none" // none
 )
 
-// Config says what a model is. It is saved with every checkpoint; a zero field means the default named beside it.
+// Config describes a model. It is saved with every checkpoint; a zero field means the default named beside it.
 type Config struct {
 	ImageRows int `json:"image_rows"` // pixels
 	ImageCols int `json:"image_cols"` // pixels
@@ -98,7 +98,7 @@ type Config struct {
 	Recompute bool `json:"recompute,omitempty"`
 }
 
-// maxParameters bounds what a configuration, possibly from a stranger's checkpoint, makes the graph builder allocate:
+// maxParameters bounds what a configuration, possibly from an untrusted checkpoint, makes the graph builder allocate:
 // 40 GB, 16 times ViT-H.
 const maxParameters = 10_000_000_000
 
@@ -135,7 +135,7 @@ func Variant(name string) (Config, error) {
 		name, strings.Join(Variants(), ", "))
 }
 
-// Variants lists the sizes that Variant knows, smallest first.
+// Variants lists the sizes that Variant takes, smallest first.
 func Variants() []string {
 	names := make([]string, len(variants))
 	for i, v := range variants {
@@ -156,7 +156,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate says what is wrong with c, in one line that names the field.
+// Validate reports what is wrong with c, in one line that names the field.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	if err := c.validateFields(); err != nil {

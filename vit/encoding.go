@@ -98,7 +98,7 @@ func (c Config) TrainedGrid() map[string]any {
 	return params
 }
 
-// Owns says whether a variable below the scope "position" is one of its own.
+// Owns reports whether a variable below the scope "position" is one of its own.
 func (e Encoding) Owns(variable string) bool {
 	return slices.ContainsFunc(e, func(p Position) bool {
 		return slices.ContainsFunc(p.Variables, func(own string) bool {
@@ -117,13 +117,13 @@ func (e Encoding) Shared(other Encoding) (shared Encoding) {
 	return shared
 }
 
-// Inherits says whether a model with this encoding, made from one with another, takes over its variable below the scope
-// "position": one of an encoding that both have, or the table that this one begins with.
+// Inherits reports whether a model with this encoding, made from one with another, takes over its variable below the
+// scope "position": one of an encoding that both have, or the table that this one begins with.
 func (e Encoding) Inherits(from Encoding, variable string) bool {
 	return e.Shared(from).Owns(variable) || variable == learnedName && e.BeginsWith(from)
 }
 
-// BeginsWith says whether a model with this encoding, made from one with another, begins with its table.
+// BeginsWith reports whether a model with this encoding, made from one with another, begins with its table.
 func (e Encoding) BeginsWith(from Encoding) bool {
 	return from[0].Name == learned && slices.ContainsFunc(e, func(p Position) bool { return p.Pretrained })
 }
@@ -131,7 +131,7 @@ func (e Encoding) BeginsWith(from Encoding) bool {
 // learned is the name of the encoding whose rows can be those of any other that is added to the tokens.
 const learned = "learned"
 
-// Folds says whether Config.Fold makes an ordinary ViT of the model.
+// Folds reports whether Config.Fold makes an ordinary ViT of the model.
 func (e Encoding) Folds() bool { return e.Folded() == learned }
 
 // Folded is the Config.Position that Config.Fold leaves: "learned" and what acts in the attention; empty where nothing

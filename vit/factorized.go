@@ -15,8 +15,8 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// paramFactorizedAspect says whether both tables are stretched to the longer side of another grid, of which the shorter
-// side takes the beginning; else (default) each is stretched to its own side.
+// paramFactorizedAspect reports whether both tables are stretched to the longer side of another grid, of which the
+// shorter side takes the beginning; else (default) each is stretched to its own side.
 const paramFactorizedAspect = "factorized_aspect"
 
 // newFactorized is the factorised table of NaViT (https://arxiv.org/abs/2307.06304) as timm's NaFlexViT has it: a

@@ -102,7 +102,7 @@ func part(store *model.Store, keep func(path string) bool) (*model.Store, error)
 	return out, nil
 }
 
-// below says whether a path lies under a scope.
+// below reports whether a path lies under a scope.
 func below(path, scope string) bool {
 	return strings.HasPrefix(path, strings.TrimSuffix(scope, model.ScopeSeparator)+model.ScopeSeparator)
 }

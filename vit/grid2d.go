@@ -16,7 +16,7 @@ import (
 // ParamGrid2DKernel is what the table of grid2d is resampled with, "bilinear" (default) or "bicubic" (ViTDet).
 const ParamGrid2DKernel = "grid2d_kernel"
 
-// newGrid2D is a learned table that knows its grid, [rows, cols, width], and a vector for each prefix token, all
+// newGrid2D is a learned table with a grid of its own, [rows, cols, width], and a vector for each prefix token, all
 // N(0, 0.02²) at the start: the "2-D grid" that the WePE paper compares with, whose released code has as many
 // parameters as a learned table. On the grid it was trained on it is "learned" by another name. On another one the
 // graph resamples the table, with torch's bilinear or bicubic kernel (half-pixel centres, clamped at the border, no

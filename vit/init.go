@@ -36,7 +36,7 @@ func xavierStacked(r *rand.Rand, fanIn, fanOut int) float64 {
 	return weight.Xavier(1)(r, fanIn, 3*fanOut)
 }
 
-// initScheme says how each kind of weight starts. Norm gains start at 1 and biases at 0 unless named here.
+// initScheme is how each kind of weight starts. Norm gains start at 1 and biases at 0 unless named here.
 type initScheme struct {
 	patch, query, dense, mlpBias, head, class weight.Fill
 }

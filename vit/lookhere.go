@@ -44,8 +44,8 @@ func (l *lookHere) settings() []setting.Row {
 	}
 }
 
-// newLookHere is LookHere (https://arxiv.org/abs/2405.13985): every head looks one way and sees far less than near. The
-// bias of a patch in view is
+// newLookHere is LookHere (https://arxiv.org/abs/2405.13985): every head attends in one direction, and less to far
+// patches than to near ones. The bias of a patch in view is
 //
 //	-slope · slope of the block · slope of the head · distance,
 //
@@ -164,8 +164,8 @@ func viewNames() []string {
 	return names
 }
 
-// sees says whether a key is in view. Half-planes include their border, and so do the quadrants around an axis, whose
-// borders are the diagonals.
+// sees reports whether a key is in view. Half-planes include their border, and so do the quadrants around an axis,
+// whose borders are the diagonals.
 func (h lookHereHead) sees(key additive.Offset) bool {
 	down, right := key.Rows, key.Cols
 	across, along := max(right, -right), max(down, -down)

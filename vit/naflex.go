@@ -56,12 +56,12 @@ func (c Config) naflexTrace(scope *model.Scope, p NaFlexImages, attentionWeights
 		}
 	}
 	pixels := Reshape(ConvertDType(p.Strips, c.dtype()), d[0], n, -1) // [batch, N, p·p·channels]
-	return c.trace(scope, pixels, func(scope *model.Scope) places {
+	return c.trace(scope, pixels, func(scope *model.Scope) layout {
 		return c.manyGrids(scope, p.Grids, p.Grid, c.Prefix()+n)
 	}, attentionWeights)
 }
 
-// ValidateNaFlex says which encoding cannot serve several grids in one graph.
+// ValidateNaFlex reports an encoding that cannot serve several grids in one graph.
 func (e Encoding) ValidateNaFlex() error {
 	for _, p := range e {
 		if p.Pretrained {
@@ -72,7 +72,7 @@ func (e Encoding) ValidateNaFlex() error {
 	return nil
 }
 
-// manyGrids are the places of NaFlexImages. Whatever the encoders hold for each grid stands in one table, grid after
+// manyGrids is the layout of NaFlexImages. Whatever the encoders hold for each grid stands in one table, grid after
 // grid, from which every image takes what is its own.
 type manyGrids struct {
 	c      Config
@@ -282,13 +282,13 @@ func (m *manyGrids) around(block int) Around {
 	return a
 }
 
-func (m *manyGrids) unpooled(g *Graph) *Node {
-	if m.c.PoolPrefix {
-		return m.hidden
+func (m *manyGrids) pool(scope *model.Scope, x *Node) *Node {
+	if m.c.Pool == PoolMap {
+		hidden := m.hidden
+		if !m.c.PoolPrefix {
+			hidden = Add(hidden, Const(x.Graph(), m.c.hiddenPrefix(m.tokens)))
+		}
+		return m.c.mapPool(scope.In("pool"), x, hidden)
 	}
-	return Add(m.hidden, Const(g, m.c.hiddenPrefix(m.tokens)))
-}
-
-func (m *manyGrids) pool(x *Node) *Node {
 	return Reshape(Einsum("btd,bpt->bpd", x, m.weights), -1, m.c.PooledWidth())
 }

@@ -83,7 +83,7 @@ func (p Position) Kind() string {
 	return KindNone
 }
 
-// Folds says whether a table in front of the first block can take its place, see Config.Fold.
+// Folds reports whether a table in front of the first block can take its place, see Config.Fold.
 func (p Position) Folds() bool { return p.Additive != nil || p.Kind() == KindNone }
 
 // Positions returns all encodings, in the order of tables.

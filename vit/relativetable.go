@@ -78,7 +78,7 @@ func (r *relativeTable) resampled(table *Node) *Node {
 	return Concatenate([]*Node{Reshape(x, to*over, r.c.Heads), take(offsets, 3)}, 0)
 }
 
-// allPairs says which row of the table each pair of tokens has, int64 [query, key]. Offsets count from the query back:
+// allPairs are the rows of the table for each pair of tokens, int64 [query, key]. Offsets count from the query back:
 // row and column of the query less those of the key.
 func (r *relativeTable) allPairs() *tensors.Tensor {
 	c := r.c

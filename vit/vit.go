@@ -31,8 +31,6 @@
 package vit
 
 import (
-	"math"
-
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
@@ -42,7 +40,7 @@ import (
 )
 
 // Trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
-// Nodes nobody asks for cost nothing, but let Logits always be among the outputs: the go backend of compute v0.1.3
+// Nodes that are no outputs cost nothing, but let Logits always be among the outputs: the go backend of compute v0.1.3
 // panics on variables that come after the last output.
 type Trace struct {
 	Patches *Node        // [batch, Rows·Cols, width] after the patch projection and, if configured, its LayerNorm
@@ -66,7 +64,7 @@ func (c Config) Logits(scope *model.Scope, images *Node) *Node {
 func (c Config) Trace(scope *model.Scope, images *Node, attentionWeights bool) *Trace {
 	c = c.valid()
 	var encoders Encoders
-	t := c.trace(scope, c.cut(images), func(scope *model.Scope) places {
+	t := c.trace(scope, c.cut(images), func(scope *model.Scope) layout {
 		encoders = c.encoders(scope)
 		return oneGrid{c, encoders}
 	}, attentionWeights)
@@ -85,25 +83,14 @@ func (c Config) valid() Config {
 
 // trace is the network on the pixels of patches, [batch, N, PatchSize·PatchSize·Channels]. at builds their positions in
 // the scope it is given.
-func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) places, attentionWeights bool) *Trace {
+func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) layout, attentionWeights bool) *Trace {
 	g := pixels.Graph()
 	init := c.initScheme()
 	t := &Trace{Blocks: make([]BlockTrace, c.Depth)}
 
 	x := c.project(scope.In("patch"), pixels) // [batch, N, width]
 	t.Patches = x
-	var prefix []*Node
-	token := func(name string, n int) {
-		if n > 0 {
-			rows := weight.Float32(scope, name, init.class, n, c.Width).NodeValue(g) // [n, width]
-			prefix = append(prefix, BroadcastPrefix(ConvertDType(rows, x.DType()), pixels.Shape().Dim(0)))
-		}
-	}
-	token("class", c.classTokens())
-	token("registers", c.Registers)
-	if len(prefix) > 0 {
-		x = Concatenate(append(prefix, x), 1) // [batch, prefix+N, width]
-	}
+	x = c.prepend(scope, x) // [batch, prefix+N, width]
 	positions := at(scope.In(positionScope))
 	x = positions.add(x)
 	t.Tokens = x
@@ -126,11 +113,7 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 	if c.FinalNorm == FinalNormTokens {
 		t.Encoded = c.norm(scope.In("norm"), t.Encoded)
 	}
-	if c.Pool == PoolMap {
-		t.Pooled = c.mapPool(scope.In("pool"), t.Encoded, positions.unpooled(g))
-	} else {
-		t.Pooled = positions.pool(t.Encoded)
-	}
+	t.Pooled = positions.pool(scope, t.Encoded) // [batch, PooledWidth]
 	if c.FinalNorm == FinalNormPooled {
 		t.Pooled = c.norm(scope.In("norm"), t.Pooled)
 	}
@@ -138,31 +121,20 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 	return t
 }
 
-// norm is the norm of the model on the last axis: LayerNorm, or RMSNorm.
-func (c Config) norm(scope *model.Scope, x *Node) *Node {
-	if c.RMSNorm {
-		return weight.RMSNorm(scope, x, c.Epsilon)
+// prepend puts the class token and the registers, if there are any, in front of patches x [batch, N, width].
+func (c Config) prepend(scope *model.Scope, x *Node) *Node {
+	var tokens []*Node
+	for _, token := range []struct {
+		name string
+		n    int
+	}{{"class", c.classTokens()}, {"registers", c.Registers}} {
+		if token.n > 0 {
+			rows := weight.Float32(scope, token.name, c.initScheme().class, token.n, c.Width).NodeValue(x.Graph()) // [n, width]
+			tokens = append(tokens, BroadcastPrefix(ConvertDType(rows, x.DType()), x.Shape().Dim(0)))
+		}
 	}
-	return weight.LayerNorm(scope, x, c.Epsilon)
-}
-
-// mapPool is the pooling of SigLIP (https://arxiv.org/abs/2303.15343): a learned query attends to the tokens
-// x [batch, tokens, width], scores plus hidden [batch or 1, 1, 1, tokens] or nil; then x += mlp(norm(x)).
-func (c Config) mapPool(scope *model.Scope, x, hidden *Node) *Node {
-	init, heads := c.initScheme(), c.poolHeads()
-	dense := func(name string, x *Node, out int, fill weight.Fill) *Node {
-		return weight.Dense(scope.In("%s", name), x, out, fill, weight.Constant(0))
+	if tokens == nil {
+		return x
 	}
-	split := func(x *Node) *Node { return Reshape(x, x.Shape().Dim(0), -1, heads, c.Width/heads) }
-	latent := weight.Float32(scope, "latent", weight.Normal(1/math.Sqrt(float64(c.Width))), 1, c.Width)
-	query := split(dense("query", InsertAxes(latent.NodeValue(x.Graph()), 0), c.Width, init.query)) // [1, 1, heads, d]
-	key, value := split(dense("key", x, c.Width, init.query)), split(dense("value", x, c.Width, init.query))
-	scores := MulScalar(Einsum("qhd,bthd->bhqt", Squeeze(query, 0), key), 1/math.Sqrt(float64(c.Width/heads)))
-	if hidden != nil {
-		scores = Add(scores, hidden)
-	}
-	mixed := Einsum("bhqt,bthd->bqhd", Softmax(scores, -1), value)                       // [batch, 1, heads, d]
-	y := dense("output", Reshape(mixed, x.Shape().Dim(0), c.Width), c.Width, init.dense) // [batch, width]
-	mlp := c.activate(dense("mlp_hidden", c.norm(scope.In("norm"), y), c.poolMLPDim(), init.dense))
-	return Add(y, dense("mlp_output", mlp, c.Width, init.dense))
+	return Concatenate(append(tokens, x), 1)
 }

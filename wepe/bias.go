@@ -43,7 +43,7 @@ var _ pos.Encoder = (*RelativeBias)(nil)
 
 const scopeBias = "wepe_bias"
 
-// Bias creates the variables of a RelativeBias for so many attention heads, in place of Done.
+// Bias creates the variables of a RelativeBias for the attention heads, in place of Done.
 func (c *Config) Bias(heads int) *RelativeBias {
 	if heads < 1 {
 		exceptions.Panicf("wepe: a relative bias for %d heads, want at least 1", heads)

@@ -75,7 +75,7 @@ func (c *Config) FromScope() *Config {
 // and what builds the graph returns it, so that who tries many settings can tell it from a failure.
 type Refused string
 
-// Error says why.
+// Error is the reason.
 func (r Refused) Error() string { return string(r) }
 
 // resolve fills in what depends on the mode and refuses, naming the value, anything that makes no sense.

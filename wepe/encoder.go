@@ -99,7 +99,7 @@ func (e *Encoder) Features(g *Graph) *Node {
 	}
 }
 
-// FeatureNames says what each column of Features is, in ASCII but for the prime: "Re P(z)", on the sphere "S(P(z)) 1".
+// FeatureNames describes each column of Features is, in ASCII but for the prime: "Re P(z)", on the sphere "S(P(z)) 1".
 func (e *Encoder) FeatureNames() (names []string) {
 	c := e.config
 	parts := []string{"Re %s(%s)", "Im %s(%s)"}

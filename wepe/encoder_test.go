@@ -17,7 +17,7 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// float64Runs says whether the test backend evaluates P in float64.
+// float64Runs reports whether the test backend evaluates P in float64.
 func float64Runs(t *testing.T) bool {
 	t.Helper()
 	err := exceptions.TryCatch[error](func() {

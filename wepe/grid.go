@@ -4,7 +4,7 @@ package wepe
 
 import "github.com/gomlx/gomlx/support/exceptions"
 
-// grid says which tokens an encoder serves: prefix tokens, then patches row by row, each a vector of the given width.
+// grid is the tokens that an encoder serves: prefix tokens, then patches row by row, each a vector of the given width.
 type grid struct{ rows, cols, prefix, width int }
 
 // validate panics, naming the sizes, on a grid without patches.

@@ -129,7 +129,7 @@ func (h *Hybrid) layout() grid { return h.grid }
 // Features returns those of the encoding that is blended in.
 func (h *Hybrid) Features(g *Graph) *Node { return h.encoding.Features(g) }
 
-// FeatureNames says what each column of Features is.
+// FeatureNames describes each column of Features is.
 func (h *Hybrid) FeatureNames() []string { return h.encoding.FeatureNames() }
 
 // Warning is that of the encoding that is blended in, if it has one.

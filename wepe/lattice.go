@@ -162,7 +162,7 @@ func (c Config) numFeatures() int {
 	return parts * c.views()
 }
 
-// oblique says whether ω3 has a real part, now or after training.
+// oblique reports whether ω3 has a real part, now or after training.
 func (c Config) oblique() bool { return c.omega3Re != 0 || c.learnOblique }
 
 // formScope is the name of the scope for the variables of an encoding: its own for each compression, so that a model

@@ -137,7 +137,7 @@ func pointGradients(g ComplexNode) []*Node { return []*Node{Neg(g.Im), Neg(g.Re)
 // sums are the gradients of a complex scalar s, given g of Re(Σ g·δs).
 func sums(g ComplexNode) []*Node { return []*Node{ReduceAllSum(g.Re), Neg(ReduceAllSum(g.Im))} }
 
-// lost says where n and d vanish together by underflow: near ω1, say, in a long cell, where the rounding of z decides
+// lost is where n and d vanish together by underflow: near ω1, say, in a long cell, where the rounding of z decides
 // which side of the sphere is seen.
 func (q quotient) lost() *Node {
 	return LessThan(Add(q.n.norm2(), q.d.norm2()), Scalar(q.n.Re.Graph(), q.n.Re.DType(), leastNorm2(q.n.Re.DType())))

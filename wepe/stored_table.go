@@ -47,8 +47,8 @@ var (
 	tableKinds = []tableKind{deflatedTable, rawTable, sphereTable}
 )
 
-// same says whether two keys belong to one table. The last digits are left out because softplus may round differently
-// on another machine; one step of a float32 ω3′ is 10⁵ times more than that.
+// same reports whether two keys belong to one table. The last digits are left out because softplus may round
+// differently on another machine; one step of a float32 ω3′ is 10⁵ times more than that.
 func (k tableKey) same(other tableKey) bool {
 	a, b := k.encode(), other.encode()
 	for i := range a {
@@ -163,8 +163,8 @@ func (e *Encoder) checkTable() (key tableKey, err error) {
 	return key, nil
 }
 
-// tableWarning says how far off features are where α_scale, which learns, has made those out of the stored table err by
-// more than paramTableError; empty where it has not.
+// tableWarning reports how far off features are where α_scale, which learns, has made those out of the stored table err
+// by more than paramTableError; empty where it has not.
 func (e *Encoder) tableWarning() string {
 	if e.config.evaluation != evaluateTable || e.config.tableKind == rawTable {
 		return ""

@@ -15,7 +15,7 @@ import (
 // mathematics.md (8.1) to (8.9). namedSurrogate returns those that there are.
 //
 // ω3′, β and γ are learned as bound + softplus(raw); s, σ, m, a and b are free. The values here are where training
-// starts, and Learn says which of them it moves.
+// starts, and Learn names those that it moves.
 type surrogate struct {
 	// Channels is 4 (Re p, Im p, Re p′, Im p′) or 6: √(u²+v²) in third and |Re p′| in last place besides.
 	Channels int
@@ -133,11 +133,11 @@ func powers(n int, amplitude, exponent float64) []float64 {
 	return out
 }
 
-// surrogateNames lists what namedSurrogate knows.
+// surrogateNames lists the names that namedSurrogate takes.
 func surrogateNames() []string {
 	return []string{surrogatePaper, surrogateCIFAR100, surrogateSVHN, surrogateDMLab, surrogateRESISC45,
 		surrogateSweep}
 }
 
-// learns says whether training moves the named value.
+// learns reports whether training moves the named value.
 func (s surrogate) learns(name string) bool { return slices.Contains(s.Learn, name) }

@@ -25,7 +25,7 @@ func (c *Config) WithMLP(dropout float64) *Config {
 	return c
 }
 
-// WithDerivative says whether ℘′ joins ℘ (wepe_derivative): twice as many features. Default true.
+// WithDerivative reports whether ℘′ joins ℘ (wepe_derivative): twice as many features. Default true.
 func (c *Config) WithDerivative(use bool) *Config { c.derivative = use; return c }
 
 // WithHalfPeriods sets ω1 and the initial ω3 (wepe_omega1, wepe_omega3, wepe_omega3_re), with Im ω3 = ω3′; Re ω3 is not
@@ -42,8 +42,8 @@ func (c *Config) WithInvariants(g2, g3 float64) *Config { c.g2, c.g3 = g2, g3; r
 // WithArea scales the initial half-periods to a cell of this area (wepe_area), in cells of the default lattice.
 func (c *Config) WithArea(cells float64) *Config { c.area = cells; return c }
 
-// WithLearnedLattice says whether ω3′ and Re ω3 are trained (wepe_learn_lattice, wepe_learn_oblique). Default true and
-// false.
+// WithLearnedLattice reports whether ω3′ and Re ω3 are trained (wepe_learn_lattice, wepe_learn_oblique). Default true
+// and false.
 func (c *Config) WithLearnedLattice(omega3, omega3Re bool) *Config {
 	c.learnLattice, c.learnOblique = omega3, omega3Re
 	return c

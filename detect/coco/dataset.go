@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Dataset is what an instances file says: images, categories, and objects in the images.
+// Dataset is the content of an instances file: images, categories, and objects in the images.
 type Dataset struct {
 	Name        string // of the file, for errors
 	Images      []Image

@@ -73,7 +73,7 @@ func (d *Dataset) decode(from *json.Decoder) error {
 	return nil
 }
 
-// cut says that a text is cut where the decoder says EOF.
+// cut reports a truncated text where the decoder reports EOF.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file is cut")
@@ -238,7 +238,7 @@ func (d *Dataset) Write(w io.Writer) error {
 	return errors.Join(err, out.Flush())
 }
 
-// writeList writes an array, an element a line. Flush tells what could not be written.
+// writeList writes an array, an element a line. Flush reports what could not be written.
 func writeList[T any](out *bufio.Writer, elements []T) error {
 	before := "[\n"
 	for i, element := range elements {

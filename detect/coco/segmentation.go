@@ -29,7 +29,7 @@ func (r RLE) Segmentation() Segmentation {
 	return Segmentation{Size: [2]int{r.Height, r.Width}, Packed: r.pack()}
 }
 
-// runs tells run lengths from polygons.
+// runs reports run lengths, not polygons.
 func (s *Segmentation) runs() bool { return s.Size != [2]int{} }
 
 // Mask returns the run lengths: of polygons in an image of the given size, else as they are, whose size is their own.

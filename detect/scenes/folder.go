@@ -146,7 +146,7 @@ func (f *Folder) At(index int) (*Scene, error) {
 	return s, nil
 }
 
-// object returns what an annotation says, unless nothing is left of it.
+// object returns the object of an annotation, unless nothing is left of it.
 func (f *Folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bool, err error) {
 	o = Object{Class: f.classes[a.CategoryID], Box: a.Box, Crowd: a.Crowd}
 	sound := *a

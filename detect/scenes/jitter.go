@@ -46,7 +46,7 @@ func (j Jitter) Validate() error {
 	return nil
 }
 
-// view says where an image goes: flipped if so, resized to rows × cols, seen from top, left on.
+// view is where an image goes: flipped if so, resized to rows × cols, seen from top, left on.
 type view struct {
 	flip                  bool
 	rows, cols, top, left int

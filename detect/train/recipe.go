@@ -14,7 +14,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Recipe says everything about the training of a detector but the data, the seed and the machine. It is saved with
+// Recipe is everything about the training of a detector but the data, the seed and the machine. It is saved with
 // every checkpoint and every row. WithDefaults fills in what is left at zero.
 type Recipe struct {
 	Name string `json:"name"`

@@ -12,7 +12,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Config says what a model is: the sizes of a ViT, and one rate of dropout more. It is saved with every checkpoint; a
+// Config describes a model: the sizes of a ViT, and one rate of dropout more. It is saved with every checkpoint; a
 // zero field means its default.
 //
 // The models of the original, https://github.com/ArieSeirack/DHVT, are Ti of width 192 and S of 384, both of depth 12:
@@ -59,7 +59,7 @@ func FromViT(c vit.Config) (Config, error) {
 	return d, d.Validate()
 }
 
-// Validate says what is wrong with c, in one line that names the field.
+// Validate reports what is wrong with c, in one line that names the field.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	switch {

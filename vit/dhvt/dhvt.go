@@ -59,7 +59,7 @@ import (
 )
 
 // trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
-// Nodes nobody asks for cost nothing, but let Logits always be among the outputs (see vit.Trace).
+// Nodes that are no outputs cost nothing, but let Logits always be among the outputs (see vit.Trace).
 type trace struct {
 	Patch   patchTrace
 	Tokens  *Node        // [batch, 1+Rows·Cols, width] with positions, before dropout

@@ -3,56 +3,23 @@
 package vit
 
 import (
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
+	"math"
+
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/weight"
 )
-
-// places is what the network does with where the tokens of a batch are.
-type places interface {
-	add(x *Node) *Node       // to the tokens [batch, tokens, width], before the first block
-	around(block int) Around // the attention of a block
-	pool(x *Node) *Node      // the tokens [batch, tokens, width] into [batch, PooledWidth]; not of PoolMap
-	unpooled(g *Graph) *Node // hiddenScore for tokens that PoolMap leaves out, else 0: [batch or 1, 1, 1, tokens]
-}
 
 // hiddenScore is added to the scores of tokens that attention leaves out: their softmax is 0 exactly.
 const hiddenScore = -1e9
 
-// oneGrid are the places of images that fill the grid of the model.
-type oneGrid struct {
-	c Config
-	Encoders
-}
-
-// add adds to the tokens that have a row in the encoding.
-func (o oneGrid) add(x *Node) *Node {
-	c := o.c
-	switch {
-	case o.Additive == nil:
-		return x
-	case c.Positions() == c.Tokens():
-		return o.Additive.PreEncode(x, nil, 1)
-	}
-	g := x.Graph()
-	rows := Concatenate([]*Node{o.Additive.Encode(g), Zeros(g, shapes.Make(dtypes.Float32, 1, c.Width))}, 0)
-	at := make([]int64, c.Tokens()) // in rows, of which the last, zero, is for tokens without a place
-	for token := range at {
-		switch {
-		case token >= c.Prefix():
-			at[token] = int64(token - c.Prefix() + c.PrefixPositions())
-		case token >= c.PrefixPositions():
-			at[token] = int64(c.Positions())
-		}
-	}
-	return additive.PreEncode(additive.Rows(rows, Const(g, at)), x, nil, 1)
-}
-
 // pool is one product with a constant vector: it trains on every backend, where Slice does not.
-func (o oneGrid) pool(x *Node) *Node {
+func (o oneGrid) pool(scope *model.Scope, x *Node) *Node {
+	if o.c.Pool == PoolMap {
+		return o.c.mapPool(scope.In("pool"), x, o.unpooled(x.Graph()))
+	}
 	c, weights := o.c, Const(x.Graph(), o.c.poolWeights(o.c.Rows()*o.c.Cols(), o.c.Tokens()))
 	if c.PooledWidth() > c.Width {
 		return Reshape(Einsum("btd,pt->bpd", x, Reshape(weights, 2, c.Tokens())), -1, c.PooledWidth()) // [batch, 2·width]
@@ -60,6 +27,7 @@ func (o oneGrid) pool(x *Node) *Node {
 	return Einsum("btd,t->bd", x, weights) // [batch, width]
 }
 
+// unpooled is hiddenScore for tokens that PoolMap leaves out, else 0: [1, 1, 1, tokens]; nil for none.
 func (o oneGrid) unpooled(g *Graph) *Node {
 	if o.c.PoolPrefix || o.c.Prefix() == 0 {
 		return nil
@@ -97,4 +65,25 @@ func (c Config) poolWeights(patches, tokens int) []float32 {
 		return append(class, mean...)
 	}
 	return mean
+}
+
+// mapPool is the pooling of SigLIP (https://arxiv.org/abs/2303.15343): a learned query attends to the tokens
+// x [batch, tokens, width], scores plus hidden [batch or 1, 1, 1, tokens] or nil; then x += mlp(norm(x)).
+func (c Config) mapPool(scope *model.Scope, x, hidden *Node) *Node {
+	init, heads := c.initScheme(), c.poolHeads()
+	dense := func(name string, x *Node, out int, fill weight.Fill) *Node {
+		return weight.Dense(scope.In("%s", name), x, out, fill, weight.Constant(0))
+	}
+	split := func(x *Node) *Node { return Reshape(x, x.Shape().Dim(0), -1, heads, c.Width/heads) }
+	latent := weight.Float32(scope, "latent", weight.Normal(1/math.Sqrt(float64(c.Width))), 1, c.Width)
+	query := split(dense("query", InsertAxes(latent.NodeValue(x.Graph()), 0), c.Width, init.query)) // [1, 1, heads, d]
+	key, value := split(dense("key", x, c.Width, init.query)), split(dense("value", x, c.Width, init.query))
+	scores := MulScalar(Einsum("qhd,bthd->bhqt", Squeeze(query, 0), key), 1/math.Sqrt(float64(c.Width/heads)))
+	if hidden != nil {
+		scores = Add(scores, hidden)
+	}
+	mixed := Einsum("bhqt,bthd->bqhd", Softmax(scores, -1), value)                       // [batch, 1, heads, d]
+	y := dense("output", Reshape(mixed, x.Shape().Dim(0), c.Width), c.Width, init.dense) // [batch, width]
+	mlp := c.activate(dense("mlp_hidden", c.norm(scope.In("norm"), y), c.poolMLPDim(), init.dense))
+	return Add(y, dense("mlp_output", mlp, c.Width, init.dense))
 }
