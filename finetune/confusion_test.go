@@ -10,6 +10,7 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
 )
 
 func TestTheAnswerIsTheLargestLogitAndItsShareOfTheSoftmax(t *testing.T) {
@@ -62,5 +63,14 @@ func TestTheAnswersOfAModelAgreeWithEvaluate(t *testing.T) {
 	metrics := gomlxtest.Must(m.Evaluate(set))(t)
 	if right := set.Len() - len(e.mistakes()); float64(right)/float64(set.Len()) != float64(metrics.Top1) {
 		t.Errorf("%d right answers of %d, Evaluate says %v", right, set.Len(), metrics.Top1)
+	}
+}
+
+func TestADamagedImageCountsInNoMean(t *testing.T) {
+	e := examination{&data.Info{Classes: make([]string, 7)}, []verdict{{loss: 1}, {loss: 50, class: damagedImage}, {loss: 4,
+		rank: 2}}}
+	want := report.Metrics{Loss: 2.5, Top1: 0.5, Top5: 1, Images: 2}
+	if got := e.metrics(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -187,6 +188,17 @@ func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 		gomlxtest.NearAbs(t, "the last", got[n-1].Class, want, 1e-6)
 	}
 	m.Preprocess = preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{4, 4}} // and no crop
+	drawn := image.NewGray(image.Rect(0, 0, 9, 5))
+	for i := range drawn.Pix {
+		drawn.Pix[i] = uint8(53 * i)
+	}
+	for _, kernel := range []preprocess.Resample{preprocess.Bicubic, preprocess.Nearest} { // to 4×7, then to the model's 4×6
+		m.Preprocess.Resample = kernel
+		want := data.FromImage(drawn).Resize(4, 7, kernel).Resize(4, 6, kernel)
+		if got := gomlxtest.Must(m.Fit(data.FromImage(drawn)))(t); !slices.Equal(got.Pixels, want.Pixels) {
+			t.Errorf("%s: pixels %v, want %v", kernel, got.Pixels, want.Pixels)
+		}
+	}
 	for n := range 37 {
 		gomlxtest.Must(m.EmbedImages(image.NewGray(image.Rect(0, 0, 5+n, 5))))(t)
 	}
