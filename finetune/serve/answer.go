@@ -90,7 +90,7 @@ func milliseconds(begin time.Time) float64 {
 
 // uploaded reads the images of a request and answers them.
 func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
-	entries func(ctx context.Context, images []named) (any, error)) (any, error) {
+	entries func(ctx context.Context, u *upload) (any, error)) (any, error) {
 	begin := time.Now()
 	if err := s.batcher.enter(); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 	_ = control.SetReadDeadline(time.Time{}) // which would end the request's context later
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
 	defer cancel()
-	images, err := entries(ctx, u.images)
+	images, err := entries(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -115,18 +115,18 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 
 // each computes the images of a request and makes an entry of each.
 func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, output) T) (any, error) {
-	return s.uploaded(w, r, func(ctx context.Context, images []named) (any, error) {
-		fitted := make([]*data.Image, len(images))
-		for i, image := range images {
+	return s.uploaded(w, r, func(ctx context.Context, u *upload) (any, error) {
+		fitted := make([]*data.Image, len(u.images))
+		for i, image := range u.images {
 			fitted[i] = image.image
 		}
-		outputs, err := s.batcher.run(ctx, fitted)
+		outputs, err := s.batcher.run(ctx, fitted, u.queued)
 		if err != nil {
 			return nil, err
 		}
-		entries := make([]T, len(images))
+		entries := make([]T, len(u.images))
 		for i, output := range outputs {
-			entries[i] = entry(images[i], output)
+			entries[i] = entry(u.images[i], output)
 		}
 		return entries, nil
 	})
@@ -167,15 +167,16 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) {
-	return s.uploaded(w, r, func(_ context.Context, images []named) (any, error) {
-		if len(images) != 1 {
-			return nil, failure{http.StatusBadRequest, fmt.Sprintf("%d images: send one", len(images))}
+	return s.uploaded(w, r, func(_ context.Context, u *upload) (any, error) {
+		u.queued()
+		if len(u.images) != 1 {
+			return nil, failure{http.StatusBadRequest, fmt.Sprintf("%d images: send one", len(u.images))}
 		}
-		weights, err := s.model.Attention(images[0].image)
+		weights, err := s.model.Attention(u.images[0].image)
 		if err != nil {
 			return nil, failure{http.StatusNotFound, err.Error()}
 		}
-		return []attention{{images[0].name, s.card.Grid[0], s.card.Grid[1], weights}}, nil
+		return []attention{{u.images[0].name, s.card.Grid[0], s.card.Grid[1], weights}}, nil
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,14 +14,15 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// batcher computes the images of concurrent requests together. A worker takes the first image that waits, collects
-// more until the window has passed or the batch is full, and computes them in the smallest compiled size that holds
-// them; what is left of that size repeats the last image.
+// batcher computes the images of concurrent requests together. A worker takes the images that wait. It waits for more
+// only while others are being decoded, until the window has passed or the batch is full. Batches are of compiled sizes:
+// seven images are computed as four, two and one, since an image that only fills a batch takes as long as any other.
 type batcher struct {
-	model  model
-	window time.Duration
-	queue  chan job
-	done   <-chan struct{} // of the server's context
+	model    model
+	window   time.Duration
+	queue    chan job
+	arriving atomic.Int64    // images that are being decoded, or decoded but not in the queue
+	done     <-chan struct{} // of the server's context
 
 	compiled chan struct{} // closed with the first size, or with failed
 	sizes    atomic.Pointer[[]int]
@@ -31,7 +33,7 @@ type batcher struct {
 	closed   bool
 	requests sync.WaitGroup // in flight: the queue is closed after the last
 
-	observe func(images, size int, seconds float64)
+	observe func(images int, seconds float64)
 }
 
 // job is one image and where its output goes.
@@ -139,13 +141,15 @@ func (b *batcher) open() error {
 	}
 }
 
-// run computes fitted images, within a request, and returns their outputs in order.
-func (b *batcher) run(ctx context.Context, images []*data.Image) ([]output, error) {
+// run computes fitted images, within a request, and returns their outputs in order. It calls queued once all of them are
+// in the queue.
+func (b *batcher) run(ctx context.Context, images []*data.Image, queued func()) ([]output, error) {
 	channels := make([]chan result, len(images))
 	for i, image := range images {
 		channels[i] = make(chan result, 1)
 		b.queue <- job{image, channels[i], ctx} // has room for all images in flight
 	}
+	queued()
 	outputs := make([]output, len(images))
 	for i, channel := range channels {
 		select {
@@ -182,6 +186,18 @@ func (b *batcher) collect(first job) []job {
 				return jobs
 			}
 			jobs = append(jobs, next)
+			continue
+		default:
+		}
+		if b.arriving.Load() == 0 {
+			return jobs
+		}
+		select {
+		case next, more := <-b.queue:
+			if !more {
+				return jobs
+			}
+			jobs = append(jobs, next)
 		case <-timer.C:
 			return jobs
 		}
@@ -189,32 +205,26 @@ func (b *batcher) collect(first job) []job {
 	return jobs
 }
 
+// compute computes the jobs whose clients still wait, in compiled sizes, the largest first.
 func (b *batcher) compute(jobs []job) {
-	kept := jobs[:0]
-	for _, j := range jobs {
-		if j.ctx.Err() == nil { // its client still waits
-			kept = append(kept, j)
+	jobs = slices.DeleteFunc(jobs, func(j job) bool { return j.ctx.Err() != nil })
+	for _, size := range slices.Backward(*b.sizes.Load()) {
+		for ; len(jobs) >= size; jobs = jobs[size:] {
+			b.computeBatch(jobs[:size])
 		}
 	}
-	if len(kept) == 0 {
-		return
-	}
-	images := make([]*data.Image, 0, len(kept))
-	for _, j := range kept {
-		images = append(images, j.image)
-	}
-	for _, size := range *b.sizes.Load() {
-		if size >= len(kept) {
-			for len(images) < size {
-				images = append(images, images[len(kept)-1])
-			}
-			break
-		}
+}
+
+// computeBatch computes jobs of a compiled size and sends their outputs.
+func (b *batcher) computeBatch(jobs []job) {
+	images := make([]*data.Image, len(jobs))
+	for i, j := range jobs {
+		images[i] = j.image
 	}
 	begin := time.Now()
 	outputs, err := b.model.Run(images)
-	b.observe(len(kept), len(images), time.Since(begin).Seconds())
-	for i, j := range kept {
+	b.observe(len(jobs), time.Since(begin).Seconds())
+	for i, j := range jobs {
 		if err != nil {
 			j.answer <- result{err: err}
 		} else {

@@ -29,18 +29,15 @@ func newMetrics(b *batcher) *metrics {
 	}
 	images := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "wepe_batch_images",
 		Help: "Images of requests in a computed batch.", Buckets: prometheus.ExponentialBuckets(1, 2, 8)})
-	padding := prometheus.NewCounter(prometheus.CounterOpts{Name: "wepe_batch_padding_images_total",
-		Help: "Images computed only to fill a compiled batch size."})
 	compute := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "wepe_batch_seconds",
 		Help: "Time to compute a batch.", Buckets: prometheus.ExponentialBuckets(.001, 2, 15)})
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wepe_queue_images",
 		Help: "Images that wait for a batch."}, func() float64 { return float64(len(b.queue)) })
-	b.observe = func(n, size int, seconds float64) {
+	b.observe = func(n int, seconds float64) {
 		images.Observe(float64(n))
-		padding.Add(float64(size - n))
 		compute.Observe(seconds)
 	}
-	m.registry.MustRegister(m.requests, m.seconds, images, padding, compute, waiting, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.requests, m.seconds, images, compute, waiting, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -26,12 +26,22 @@ type named struct {
 
 // upload is what a request holds of the server's limits.
 type upload struct {
-	s      *Server
-	images []named
-	held   int64 // images in flight
+	s        *Server
+	images   []named
+	held     int64 // images in flight
+	arriving int64 // images that the batcher may wait for
 }
 
-func (u *upload) release() { u.s.images.Release(u.held) }
+func (u *upload) release() {
+	u.queued()
+	u.s.images.Release(u.held)
+}
+
+// queued ends the batcher's wait for the images.
+func (u *upload) queued() {
+	u.s.batcher.arriving.Add(-u.arriving)
+	u.arriving = 0
+}
 
 // read reads and decodes the images of a request.
 func (u *upload) read(r *http.Request) error {
@@ -95,6 +105,8 @@ func (u *upload) add(ctx context.Context, name string, raw []byte) error {
 		return busy
 	}
 	u.held++
+	u.arriving++
+	u.s.batcher.arriving.Add(1)
 	image, err := u.s.decode(ctx, name, raw)
 	if err == nil {
 		u.images = append(u.images, named{name, image})

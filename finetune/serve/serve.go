@@ -95,7 +95,7 @@ type Neighbour struct {
 // Options of a server. The zero value of a field takes the default in parentheses.
 type Options struct {
 	Batch  int           // most images computed together (8)
-	Window time.Duration // how long the first image of a batch waits for others (2 ms)
+	Window time.Duration // how long an image waits for others that are being decoded (20 ms)
 
 	Bytes   int64         // most bytes of a request's body (20 MiB)
 	Pixels  int64         // most pixels of an image (25 million)
@@ -124,7 +124,7 @@ func (o Options) withDefaults() Options {
 	ints(&o.Images, 256)
 	set(&o.Bytes, 20<<20)
 	set(&o.Pixels, 25_000_000)
-	set((*int64)(&o.Window), int64(2*time.Millisecond))
+	set((*int64)(&o.Window), int64(20*time.Millisecond))
 	set((*int64)(&o.Timeout), int64(20*time.Second))
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

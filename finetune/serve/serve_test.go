@@ -19,6 +19,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,7 @@ type fake struct {
 	compile  func(batch int) error
 	mu       sync.Mutex
 	batches  []int
+	begun    atomic.Int64 // calls of Run
 	computed atomic.Int64
 }
 
@@ -48,6 +50,7 @@ func (f *fake) Compile(batch int) error {
 }
 
 func (f *fake) Run(images []*data.Image) ([]output, error) {
+	f.begun.Add(1)
 	if f.gate != nil {
 		<-f.gate
 	}
@@ -191,11 +194,19 @@ func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
 	}
 }
 
-func TestImagesOfConcurrentRequestsAreComputedTogether(t *testing.T) {
+// compiled waits until a server has compiled so many batch sizes.
+func compiled(s *Server, sizes int) {
+	for len(*s.batcher.sizes.Load()) < sizes {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestImagesOfConcurrentRequestsAreComputedTogetherInCompiledSizes(t *testing.T) {
 	model := &fake{gate: make(chan struct{}, 100)}
-	_, url, _ := start(t, model, Options{Batch: 8, Window: 200 * time.Millisecond})
+	s, url, _ := start(t, model, Options{Batch: 8})
+	compiled(s, 4)
 	var done sync.WaitGroup
-	for i := range 5 {
+	ask := func(i int) {
 		done.Go(func() {
 			c := red
 			if i%2 == 1 {
@@ -208,12 +219,43 @@ func TestImagesOfConcurrentRequestsAreComputedTogether(t *testing.T) {
 			}
 		})
 	}
-	for range 5 {
+	ask(0)
+	for model.begun.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for i := range 7 {
+		ask(i)
+	}
+	for len(s.batcher.queue) < 7 {
+		time.Sleep(time.Millisecond)
+	}
+	for range 9 {
 		model.gate <- struct{}{}
 	}
 	done.Wait()
-	if len(model.batches) != 1 || model.batches[0] != 8 { // 5 images in the smallest compiled size that holds them
-		t.Errorf("batches %v, want one of 8", model.batches)
+	if want := []int{1, 4, 2, 1}; !slices.Equal(model.batches, want) {
+		t.Errorf("batches %v, want %v: no image is computed to fill a batch", model.batches, want)
+	}
+}
+
+func TestABatchWaitsForImagesThatAreBeingDecodedAndForNoOthers(t *testing.T) {
+	model := &fake{}
+	s, url, _ := start(t, model, Options{Batch: 8, Window: time.Minute})
+	compiled(s, 4)
+	ask := func() { post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))) }
+	ask() // or the test takes a minute
+	s.batcher.arriving.Add(1)
+	var done sync.WaitGroup
+	done.Go(ask)
+	time.Sleep(50 * time.Millisecond)
+	if n := model.computed.Load(); n != 1 {
+		t.Errorf("%d images were computed while another was being decoded, want 1", n)
+	}
+	s.batcher.arriving.Add(-1)
+	ask()
+	done.Wait()
+	if want := []int{1, 2}; !slices.Equal(model.batches, want) {
+		t.Errorf("batches %v, want %v", model.batches, want)
 	}
 }
 
