@@ -59,6 +59,8 @@ type Table struct {
 	Images []Image // [n]
 	Width  int
 	Values []float32 // [n, Width]
+	Model  string    // finetune.Model.Fingerprint of the model that made them
+	Of     string    // OfClass, OfMean or OfBoth
 }
 
 // Len is the number of images.
@@ -118,7 +120,7 @@ func Read(dir string) (*Table, error) {
 	if s.Rows == 0 {
 		return nil, fmt.Errorf("features: those in %s are not finished: the command that began them goes on", dir)
 	}
-	t := &Table{Name: filepath.Base(dir), Width: s.Width}
+	t := &Table{Name: filepath.Base(dir), Width: s.Width, Model: s.Model, Of: s.Of}
 	if err := readLines(filepath.Join(dir, rowsFile), func(l line, _ int64) error {
 		t.Images, t.Values = append(t.Images, l.Image), append(t.Values, l.Features...)
 		return nil

@@ -126,15 +126,19 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 	return errors.Join(err, server.Shutdown(patience))
 }
 
-// neighbours finds the most similar training images by the cosine of their features.
-func neighbours(dir string, m *finetune.Model) (func(query []float32, k int) []serve.Neighbour, error) {
+// neighbours finds the most similar training images by the cosine of their features, which are of the same weights.
+func neighbours(dir string, m *finetune.Model) (func(class, mean []float32, k int) []serve.Neighbour, error) {
 	table, err := features.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	if width := m.Recipe.Model.Width; table.Width != width {
-		return nil, fmt.Errorf("--features %s: features of width %d, the model has %d: write them with wepe features MODEL "+
-			"--out %s", dir, table.Width, width, dir)
+	model, err := m.Fingerprint()
+	if err != nil {
+		return nil, err
+	}
+	if table.Model != model {
+		return nil, fmt.Errorf("--features %s: features of other weights or another preprocessing than MODEL's: write them "+
+			"with wepe features MODEL", dir)
 	}
 	dot := func(a, b []float32) (sum float64) {
 		for i, v := range a {
@@ -146,7 +150,9 @@ func neighbours(dir string, m *finetune.Model) (func(query []float32, k int) []s
 	for i := range lengths {
 		lengths[i] = math.Sqrt(dot(table.Vector(i), table.Vector(i)))
 	}
-	return func(query []float32, k int) []serve.Neighbour {
+	return func(class, mean []float32, k int) []serve.Neighbour {
+		query := map[string][]float32{features.OfClass: class, features.OfMean: mean,
+			features.OfBoth: slices.Concat(class, mean)}[table.Of]
 		length := math.Sqrt(dot(query, query))
 		all := make([]serve.Neighbour, 0, table.Len())
 		for i, image := range table.Images {

@@ -10,11 +10,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -93,5 +95,23 @@ func TestServeIsNotExposedWithoutAToken(t *testing.T) {
 	if _, code, err := invoke(t, "serve", oldRun, "--addr", ":8080"); code != 2 ||
 		!strings.Contains(err.Error(), "--token") {
 		t.Errorf("exit code %d, %v", code, err)
+	}
+}
+
+func TestNeighboursAreOfFeaturesOfTheModelThatIsServed(t *testing.T) {
+	dir, out := images(t, "own", 5, 32, 32), t.TempDir()
+	succeeds(t, "features", oldRun, "--data", dir, "--of", "mean", "--backend", "go", "--out", out)
+	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), oldRun))(t)
+	defer m.Finalize()
+	nearest := gomlxtest.Must(neighbours(out, m))(t)
+	f := gomlxtest.Must(m.Embed(filepath.Join(dir, "green", "c.png")))(t)[0]
+	got := nearest(f.Class, f.Mean, 2) // class token and mean are as wide: only one of them is what was written
+	if len(got) != 2 || got[0].Name != "green/c.png" || got[0].Label != "green" || got[0].Similarity < 1-1e-6 {
+		t.Errorf("the neighbours of green/c.png are %+v", got)
+	}
+	other := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), oldRun, finetune.Size(40, 40)))(t)
+	defer other.Finalize()
+	if _, err := neighbours(out, other); err == nil || !strings.Contains(err.Error(), "wepe features MODEL") {
+		t.Errorf("features of another preprocessing: %v", err)
 	}
 }

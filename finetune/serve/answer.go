@@ -154,9 +154,7 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) (any, error) {
 	return each(s, w, r, func(n named, o output) prediction {
 		p := prediction{Name: n.name, Labels: likeliest(s.card, o.logits, top)}
 		if s.options.Neighbours != nil {
-			if p.Neighbours = s.options.Neighbours(o.class, 5); o.class == nil {
-				p.Neighbours = s.options.Neighbours(o.mean, 5)
-			}
+			p.Neighbours = s.options.Neighbours(o.class, o.mean, 5)
 		}
 		return p
 	})

@@ -103,9 +103,11 @@ type Options struct {
 	Images  int           // most images in flight, of all requests (256)
 	Timeout time.Duration // to receive a body, and again to compute its answer (20 s)
 
-	Token      string                                      // bearer token of /v1 and /metrics; empty asks for none
-	Neighbours func(features []float32, k int) []Neighbour // of the training images; may be nil
-	Log        *slog.Logger                                // a line a request at debug level (discards)
+	Token string       // bearer token of /v1 and /metrics; empty asks for none
+	Log   *slog.Logger // a line a request at debug level (discards)
+	// Neighbours returns the k training images nearest to an image by its features: those of the class token, nil in a
+	// model without one, and the mean of the patches. It may be nil.
+	Neighbours func(class, mean []float32, k int) []Neighbour
 }
 
 func (o Options) withDefaults() Options {
