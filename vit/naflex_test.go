@@ -9,9 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -242,5 +245,33 @@ func TestAnEncodingOfOneGridIsRefusedForSeveral(t *testing.T) {
 	}
 	if err := encoding.ValidateNaFlex(); err == nil || !strings.Contains(err.Error(), "position hybrid") {
 		t.Errorf("hybrid: %v", err)
+	}
+}
+
+func TestStripsAndGridsThatDoNotFitAreRefused(t *testing.T) {
+	c := small("none", PoolMean) // patches of 2×2 pixels, 3 channels
+	sound := [][2]int{{2, 3}}
+	for _, test := range []struct {
+		strips []int // dimensions
+		grids  [][2]int
+		want   string // "" for what fits
+	}{
+		{[]int{1, 12, 2, 3}, sound, ""},
+		{[]int{1, 12, 6}, sound, "strips are"}, {[]int{1, 13, 2, 3}, sound, "strips are"},
+		{[]int{1, 12, 3, 3}, sound, "strips are"}, {[]int{1, 12, 2, 1}, sound, "strips are"},
+		{[]int{1, 12, 2, 3}, nil, "without grids"}, {[]int{1, 12, 2, 3}, [][2]int{{2, 3}, {0, 5}}, "a grid of 0×5"},
+		{[]int{1, 12, 2, 3}, [][2]int{{7, 1}}, "a grid of 7×1 patches in strips of 6"},
+	} {
+		gomlxtest.Build(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+			g := in[0].Graph()
+			strips := Zeros(g, shapes.Make(dtypes.Float32, test.strips...))
+			err := exceptions.TryCatch[error](func() {
+				c.NaFlexLogits(s, NaFlexImages{Strips: strips, Grids: test.grids, Grid: Const(g, []int64{0})})
+			})
+			if (test.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("strips %v, grids %v: %v, want %q", test.strips, test.grids, err, test.want)
+			}
+			return in
+		}, noise(c, 1))
 	}
 }

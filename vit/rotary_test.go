@@ -96,6 +96,30 @@ func TestThetaIsThePublishedOneByDefault(t *testing.T) {
 	}
 }
 
+// ignore_zero, fourier_separate_basis and fourier_separate_head are set in the configurations of FoPE's authors, and the
+// gain of their smallest model is .3.
+func TestFoPEsDefaultsAreThoseOfItsAuthors(t *testing.T) {
+	c := turning("fope")
+	with := func(params map[string]any) []float64 {
+		store := gomlxtest.Seeded(t, 5)
+		store.SetParam("/"+paramFoPELength, 100)
+		store.SetParams(params)
+		q, _ := turned(t, store, c)
+		return q
+	}
+	for name, values := range map[string][2]any{ // the default, another
+		paramFoPEIgnoreZero: {true, false}, paramFoPESeparateBasis: {true, false}, paramFoPESeparateHead: {true, false},
+		paramFoPEGain: {0.3, 0.4},
+	} {
+		if !slices.Equal(with(nil), with(map[string]any{name: values[0]})) {
+			t.Errorf("%s = %v is not the default", name, values[0])
+		}
+		if slices.Equal(with(nil), with(map[string]any{name: values[1]})) {
+			t.Errorf("%s is not read", name)
+		}
+	}
+}
+
 func TestScoresDependOnTheDistanceOfPatchesAlone(t *testing.T) {
 	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope"} {
 		c := turning(position)

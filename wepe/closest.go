@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gomlx/gomlx/support/exceptions"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -39,15 +40,8 @@ func (e *Encoder) Warning() string {
 	if e.config.compression == compressSphere {
 		remedy = paramDerivative + ", another " + paramAlphaU + " or " + paramOffsetU
 	}
-	return fmt.Sprintf(
-		"%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer patches "+
-			"keep them apart",
-		e.Name(),
-		at(first),
-		at(second),
-		distance,
-		remedy,
-	)
+	return fmt.Sprintf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer "+
+		"patches keep them apart", e.Name(), at(first), at(second), distance, remedy)
 }
 
 // hostFeatures are the compressed features of the patches at first, one row for each, in float64.
@@ -101,33 +95,21 @@ func (c compression) host(f []float64, alphaScale float64) []float64 {
 	return f
 }
 
-// closestRows returns the two rows at the least distance. Rows are compared in the order of their projection on one
-// direction, which is no longer than their distance: far ones are never looked at.
+// closestRows returns the two rows at the least distance. In the order of their sums, which differ by no more than √n
+// times the distance of rows of n numbers, far ones need no comparison.
 func closestRows(rows [][]float64) (distance float64, first, second int) {
-	projection, order := make([]float64, len(rows)), make([]int, len(rows))
+	sums, order := make([]float64, len(rows)), make([]int, len(rows))
 	for k, row := range rows {
-		order[k] = k
-		for i, f := range row {
-			projection[k] += f * (1 + math.Sqrt(float64(i))) // any direction in which rows differ
-		}
+		sums[k], order[k] = floats.Sum(row), k
 	}
-	length := 0.0
-	for i := range rows[0] {
-		length = math.Hypot(length, 1+math.Sqrt(float64(i)))
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(projection[a], projection[b]) })
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(sums[a], sums[b]) })
 	distance = math.Inf(1)
 	for i, a := range order {
 		for _, b := range order[i+1:] {
-			if projection[b]-projection[a] >= distance*length {
+			if sums[b]-sums[a] >= distance*math.Sqrt(float64(len(rows[a]))) {
 				break
 			}
-			square := 0.0
-			for j := range rows[a] {
-				d := rows[a][j] - rows[b][j]
-				square += d * d
-			}
-			if d := math.Sqrt(square); d < distance {
+			if d := floats.Distance(rows[a], rows[b], 2); d < distance {
 				distance, first, second = d, min(a, b), max(a, b)
 			}
 		}

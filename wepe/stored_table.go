@@ -181,16 +181,9 @@ func (e *Encoder) tableWarning() string {
 	if err != nil || worst <= e.config.tableError {
 		return ""
 	}
-	return fmt.Sprintf(
-		"%s: at α_scale = %.3g features out of the table of %d nodes a side err by %.2g, more than %s = %g: "+
-			"Encoder.BuildTable makes one that does not",
-		e.Name(),
-		values["alpha_scale"],
-		key.Resolution,
-		worst,
-		paramTableError,
-		e.config.tableError,
-	)
+	return fmt.Sprintf("%s: at α_scale = %.3g features out of the table of %d nodes a side err by %.2g, more than "+
+		"%s = %g: Encoder.BuildTable makes one that does not", e.Name(), values["alpha_scale"], key.Resolution, worst,
+		paramTableError, e.config.tableError)
 }
 
 // openTable makes sure that the table of the encoder's present values is stored and panics when another one is.
