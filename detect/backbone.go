@@ -178,6 +178,17 @@ func (b Backbone) around(block *model.Scope, trained Backbone, encoders vit.Enco
 		rows, cols, tableRows, tableCols = w.side, w.side, w.side, w.side
 		tokens = w.tokens(b.unplaced())
 	}
+	if encoders.Modulation != nil {
+		a.Scale = func(q *Node) (scales [3]*Node) {
+			d := q.Shape().Dimensions
+			positions := Const(q.Graph(), slices.Concat(tokens...))
+			for k, x := range encoders.Modulation.Scale(q.Graph(), i) {
+				x = BroadcastPrefix(additive.Rows(x, positions), d[0]/len(tokens)) // [batch, windows·tokens, width]
+				scales[k] = Reshape(x, d[0], d[1], b.Width)
+			}
+			return scales
+		}
+	}
 	if encoders.Rotary != nil {
 		a.Turn = func(q, k *Node) (*Node, *Node) {
 			d := q.Shape().Dimensions

@@ -67,7 +67,7 @@ func (m *Model) eachEncoder() []any {
 		built := m.Recipe.Model.Encoders(m.store.Scope("/" + modelScope))
 		m.encoders = &built
 	}
-	return []any{m.encoders.Additive, m.encoders.Rotary, m.encoders.Relative}
+	return []any{m.encoders.Additive, m.encoders.Modulation, m.encoders.Rotary, m.encoders.Relative}
 }
 
 // scalars returns what the encoding has learned, for the log; nil for encodings without such numbers.

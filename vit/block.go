@@ -20,7 +20,7 @@ import (
 // BlockTrace holds the intermediate values of one block; all [batch, tokens, width] unless said.
 type BlockTrace struct {
 	Norm1             *Node // what attention sees
-	Query, Key, Value *Node // [batch, tokens, heads, headDim], behind QKNorm, before any rotation
+	Query, Key, Value *Node // [batch, tokens, heads, headDim], behind QKNorm, before any scale and rotation
 	Weights           *Node // [batch, heads, query, key] softmax weights, float32; nil unless asked for
 	Attention         *Node // the attention branch, before it is added
 	Norm2             *Node // what the MLP sees
@@ -34,13 +34,17 @@ type BlockTrace struct {
 // Around is what a network puts around the attention of a block; nil where there is nothing.
 type Around struct {
 	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: which tokens see which
-	Turn   func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim]
+	Scale  func(q *Node) [3]*Node          // factors of queries, keys and values: float32 [batch′ or 1, tokens′, width]
+	Turn   func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], once scaled
 	Bias   func(q *Node) *Node             // of queries before their turn, float32 [batch′, heads, tokens′, tokens′] or 1s
 	After  func(y *Node) *Node             // back from what Before did
 }
 
 // around is what the encoding of the model puts around block i.
 func (e Encoders) around(i int) (a Around) {
+	if e.Modulation != nil {
+		a.Scale = func(q *Node) [3]*Node { return e.Modulation.Scale(q.Graph(), i) }
+	}
 	if e.Rotary != nil {
 		a.Turn = func(q, k *Node) (*Node, *Node) { return e.Rotary.Block(i).EncodeQK(q, k, nil, 1) }
 	}
@@ -82,6 +86,13 @@ func biased(has bool, fill weight.Fill) weight.Fill {
 	return fill
 }
 
+// scaled returns x [batch, tokens, heads, headDim] times factors, float32 [batch or 1, tokens, width], in the type of x.
+func scaled(x, factors *Node) *Node {
+	d := x.Shape().Dimensions
+	factors = Reshape(factors, -1, d[1], d[2], d[3])
+	return ConvertDType(Mul(ConvertDType(x, dtypes.Float32), factors), x.DType())
+}
+
 // attention fills t from Query to Attention, given Norm1.
 func (c Config) attention(scope *model.Scope, around Around, keepWeights bool, t *BlockTrace) {
 	init, zero, attn := c.initScheme(), weight.Constant(0), scope.In("attention")
@@ -102,11 +113,15 @@ func (c Config) attention(scope *model.Scope, around Around, keepWeights bool, t
 	if around.Bias != nil {
 		relative = around.Bias(t.Query)
 	}
-	q, k := t.Query, t.Key
+	q, k, v := t.Query, t.Key, t.Value
+	if around.Scale != nil {
+		scales := around.Scale(q)
+		q, k, v = scaled(q, scales[0]), scaled(k, scales[1]), scaled(v, scales[2])
+	}
 	if around.Turn != nil {
 		q, k = around.Turn(q, k)
 	}
-	mixed, weights := c.attend(scope, q, k, t.Value, relative, keepWeights)
+	mixed, weights := c.attend(scope, q, k, v, relative, keepWeights)
 	t.Weights = weights
 	mixed = Reshape(mixed, seen.Shape().Dimensions...) // [batch, tokens, width]
 	if c.ContextNorm {

@@ -19,10 +19,10 @@ import (
 type Encoding []Position
 
 // EncodingNamed returns the encoding of one of PositionNames, or of several joined by "+": what is added to the tokens
-// first, then rotary, then bias, as in "learned+rope-axial".
+// first, then modulation, rotary and bias, as in "learned+rope-axial".
 func EncodingNamed(name string) (Encoding, error) {
 	var e Encoding
-	order := []string{KindAdditive, KindRotary, KindBias}
+	order := []string{KindAdditive, KindModulation, KindRotary, KindBias}
 	for _, part := range strings.Split(name, "+") {
 		row := slices.IndexFunc(positions, func(p Position) bool { return p.Name == part })
 		if row < 0 {
@@ -174,9 +174,10 @@ const positionScope = "position"
 
 // Encoders are what an encoding does in one model, nil where it has nothing of that kind.
 type Encoders struct {
-	Additive Additive
-	Rotary   Rotary
-	Relative Relative
+	Additive   Additive
+	Modulation Modulation
+	Rotary     Rotary
+	Relative   Relative
 }
 
 // Encoders builds the position encoders of a model below its scope.
@@ -191,6 +192,8 @@ func (e Encoding) encoders(scope *model.Scope, c Config) (out Encoders) {
 		switch p.Kind() {
 		case KindAdditive:
 			out.Additive = p.Additive(scope, c)
+		case KindModulation:
+			out.Modulation = p.Modulation(scope, c)
 		case KindRotary:
 			out.Rotary = p.Rotary(scope, c)
 		case KindBias:

@@ -80,13 +80,14 @@ type manyGrids struct {
 	grid   *Node    // int64 [batch]: which of them an image has
 	tokens int      // of an image, with padding
 
-	rows   *Node    // [places of all grids + 1, width] of what is added, the last zero; nil for none
-	placed *Node    // int64 [batch, tokens], in rows
-	rotary Rotary   // of all grids; nil for none, and where they cannot be joined
-	turned *Node    // int64 [batch, tokens], among its places
-	each   []Rotary // one for each grid
-	scores []*Node  // of each block, [pairs of tokens of all grids + 1, heads], the last zero; nil for none
-	pairs  *Node    // int64 [batch, tokens·tokens], in scores
+	rows   *Node      // [places of all grids + 1, width] of what is added, the last zero; nil for none
+	placed *Node      // int64 [batch, tokens], in rows
+	scales [][3]*Node // of each block, for the tokens of all grids; nil for none
+	rotary Rotary     // of all grids; nil for none, and where they cannot be joined
+	turned *Node      // int64 [batch, tokens], in scales and among the places of rotary
+	each   []Rotary   // one for each grid
+	scores []*Node    // of each block, [pairs of tokens of all grids + 1, heads], the last zero; nil for none
+	pairs  *Node      // int64 [batch, tokens·tokens], in scores
 
 	hidden  *Node // [batch, 1, 1, tokens]: 0, and hiddenScore for padding
 	weights *Node // [batch, 1 or 2, tokens] of the pooling
@@ -122,6 +123,21 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 		m.addRows([]*Node{atOnce.EncodeOn(g, grids)}, c.PrefixPositions())
 	case own.Additive != nil:
 		m.addEach(encoders)
+	}
+	start, _ := m.starts(0, Config.Tokens)
+	m.turned = m.indices(func(on Config, i, token int) int {
+		return start[i] + token%on.Tokens() // it does not matter where padding turns to
+	})
+	if own.Modulation != nil {
+		for block := range c.Depth {
+			var parts [3][]*Node
+			for _, e := range encoders {
+				for i, x := range e.Modulation.Scale(g, block) {
+					parts[i] = append(parts[i], x)
+				}
+			}
+			m.scales = append(m.scales, [3]*Node{Concatenate(parts[0], 0), Concatenate(parts[1], 0), Concatenate(parts[2], 0)})
+		}
 	}
 	if own.Rotary != nil {
 		m.turnEach(encoders)
@@ -216,10 +232,6 @@ func (m *manyGrids) turnEach(encoders []Encoders) {
 		return
 	}
 	m.rotary = joined
-	start, _ := m.starts(0, Config.Tokens)
-	m.turned = m.indices(func(on Config, i, token int) int {
-		return start[i] + token%on.Tokens() // it does not matter where padding turns to
-	})
 }
 
 // turnOne turns queries and keys [batch, tokens, heads, headDim] by the encoder of every grid and keeps those of the
@@ -267,6 +279,14 @@ func (m *manyGrids) scoreEach(g *Graph, encoders []Encoders) {
 
 func (m *manyGrids) around(block int) Around {
 	a := Around{Bias: func(*Node) *Node { return m.hidden }}
+	if m.scales != nil {
+		a.Scale = func(*Node) (own [3]*Node) {
+			for i, x := range m.scales[block] {
+				own[i] = additive.Rows(x, m.turned) // [batch, tokens, width]
+			}
+			return own
+		}
+	}
 	switch {
 	case m.rotary != nil:
 		a.Turn = func(q, k *Node) (*Node, *Node) { return m.rotary.Block(block).EncodeQK(q, k, m.turned, 1) }

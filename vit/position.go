@@ -29,6 +29,15 @@ type Relative interface {
 	AttentionBias(g *Graph, i int) *Node
 }
 
+// Modulation is a position encoding that scales the queries, keys and values of every block, channel by channel.
+type Modulation interface {
+	pos.Encoder
+
+	// Scale returns the factors of queries, keys and values in block i, float32 [tokens, width] each; 1 for tokens
+	// without a position.
+	Scale(g *Graph, i int) [3]*Node
+}
+
 // Rotary is a position encoding that turns the queries and keys of every block.
 type Rotary interface {
 	pos.Encoder
@@ -57,24 +66,28 @@ type Position struct {
 	// fine-tuning.
 	Pretrained bool
 
-	Additive func(*model.Scope, Config) Additive
-	Rotary   func(*model.Scope, Config) Rotary
-	Relative func(*model.Scope, Config) Relative
+	Additive   func(*model.Scope, Config) Additive
+	Modulation func(*model.Scope, Config) Modulation
+	Rotary     func(*model.Scope, Config) Rotary
+	Relative   func(*model.Scope, Config) Relative
 }
 
 // Kinds of encodings: where in the model they act.
 const (
-	KindNone     = "none"
-	KindAdditive = "additive"      // on the tokens, once before the first block: absolute positions
-	KindRotary   = "rotary"        // on the queries and keys of every block
-	KindBias     = "relative bias" // on the attention scores of every block
+	KindNone       = "none"
+	KindAdditive   = "additive"      // on the tokens, once before the first block: absolute positions
+	KindModulation = "modulation"    // on the queries, keys and values of every block
+	KindRotary     = "rotary"        // on the queries and keys of every block
+	KindBias       = "relative bias" // on the attention scores of every block
 )
 
-// Kind returns one of KindNone, KindAdditive, KindRotary and KindBias.
+// Kind returns one of KindNone, KindAdditive, KindModulation, KindRotary and KindBias.
 func (p Position) Kind() string {
 	switch {
 	case p.Additive != nil:
 		return KindAdditive
+	case p.Modulation != nil:
+		return KindModulation
 	case p.Rotary != nil:
 		return KindRotary
 	case p.Relative != nil:
@@ -109,7 +122,7 @@ func Register(p Position) {
 // fits checks a row that joins the table.
 func (p Position) fits() error {
 	constructors := 0
-	for _, has := range []bool{p.Additive != nil, p.Rotary != nil, p.Relative != nil} {
+	for _, has := range []bool{p.Additive != nil, p.Modulation != nil, p.Rotary != nil, p.Relative != nil} {
 		if has {
 			constructors++
 		}
@@ -120,8 +133,8 @@ func (p Position) fits() error {
 	case slices.Contains(PositionNames(), p.Name):
 		return fmt.Errorf("vit: register: there is a position encoding %q already", p.Name)
 	case constructors != 1:
-		return fmt.Errorf("vit: register %s: %d constructors, want one of Additive, Rotary and Relative", p.Name,
-			constructors)
+		return fmt.Errorf("vit: register %s: %d constructors, want one of Additive, Modulation, Rotary and "+
+			"Relative", p.Name, constructors)
 	case p.Pretrained && p.Additive == nil:
 		return fmt.Errorf("vit: register %s: only an additive encoding begins with a pretrained table", p.Name)
 	}

@@ -17,7 +17,7 @@ import (
 // together are encodings of different kinds that stand in one model.
 var together = []string{
 	"learned+rope-axial", "wepe+rope-mixed", "hybrid+liere", "grid2d+fope", "wepe+wepe-bias", "as2drope+wepe-bias",
-	"wepe-sphere+rope-mixed", "wepe-residual+wepe-attention", "factorized+lookhere",
+	"wepe-sphere+rope-mixed", "wepe-qkv+rope-mixed", "factorized+lookhere",
 	"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d",
 }
 
@@ -35,10 +35,10 @@ func TestPositionsAreListedByKind(t *testing.T) {
 	for kind, want := range map[string][]string{
 		KindNone: {"none"},
 		KindAdditive: {"learned", "sinusoidal1d", "sincos2d", "grid2d", "factorized", "wepe", "wepe-sphere",
-			"wepe-residual", "wepe-lut", "hybrid"},
-		KindRotary: {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere",
-			"wepe-attention"},
-		KindBias: {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
+			"wepe-lut", "hybrid"},
+		KindModulation: {"wepe-qkv"},
+		KindRotary:     {"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope", "fope", "liere"},
+		KindBias:       {"wepe-bias", "relative-table", "alibi2d", "lookhere"},
 	} {
 		if got := byKind[kind]; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", kind, got, want)

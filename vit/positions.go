@@ -87,14 +87,9 @@ var positions = []Position{
 		TrainedGrid: wepeTrainedGrid, Additive: newWePESphere,
 	},
 	{
-		Name: "wepe-residual", Doc: "a learned table that begins as sphere features",
-		Parameters: wepeResidualParameters, Variables: []string{"wepe_residual/"}, Params: wepe.Params(),
-		TrainedGrid: wepeTrainedGrid, Additive: newWePEResidual,
-	},
-	{
-		Name: "wepe-attention", Doc: "sphere features added to the queries and keys of every block",
-		Parameters: wepeAttentionParameters, Variables: []string{"wepe_attention/"}, Params: wepe.Params(),
-		TrainedGrid: wepeTrainedGrid, Rotary: newWePEAttention,
+		Name: "wepe-qkv", Doc: "sphere features scale the queries, keys and values of every block",
+		Parameters: wepeQKVParameters, Variables: []string{"wepe_qkv/"}, Params: wepe.Params(),
+		TrainedGrid: wepeTrainedGrid, Modulation: newWePEQKV,
 	},
 	{
 		Name: "wepe-lut", Doc: "wepe by a look-up table, its lattice fixed",

@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/wepe"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -65,78 +64,44 @@ func valuesOf(t *testing.T, store *model.Store, path string, factor float32) []f
 // 2e-5: the features are right to 8 roundings of 6e-8 of what they are taken of, sums have 12 terms as large as 3.
 const sphereTolerance = 2e-5
 
-func TestWePEAttentionAddsHostFeaturesToQueriesAndKeys(t *testing.T) {
-	c := turning("wepe-attention") // 5×3 patches and a class token
+func TestWePEQKVScalesByHostFeatures(t *testing.T) {
+	c := small("wepe-qkv", PoolClass) // 5×3 patches
+	c.Registers = 2
 	store := gomlxtest.Seeded(t, 5)
-	turned(t, store, c) // makes the variables
-	ofQueries := valuesOf(t, store, "wepe_attention/block_01/query", 1)
-	ofKeys := valuesOf(t, store, "wepe_attention/block_01/key", -0.5)
-	q, k := turned(t, store, c)
-
-	x := gomlxtest.Values(t, alike(c, 1, 1))
-	wantQ, wantK := slices.Clone(x), slices.Clone(x) // the class token has no place
-	for i := range wantK {
-		wantK[i] *= 0.5
+	scales := func() [][]float64 {
+		return run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			scales := c.Encoders(s.In("vit")).Modulation.Scale(in[0].Graph(), 1)
+			return scales[:]
+		}, float32(0))
 	}
-	for _, f := range halfCell(c.Rows(), c.Cols()) {
-		a, b := times(f, ofQueries, c.Width), times(f, ofKeys, c.Width)
-		for i := range x {
-			wantQ, wantK = append(wantQ, x[i]+a[i]), append(wantK, 0.5*x[i]+b[i]) // turned gives keys of half the length
-		}
-	}
-	gomlxtest.NearAbs(t, "queries", q, wantQ, sphereTolerance)
-	gomlxtest.NearAbs(t, "keys", k, wantK, sphereTolerance)
-}
-
-// On the grid of the training the table is f·W + Δ; on a finer one f is that of the new places, and Δ is resampled with
-// half-pixel centres, clamped at the border.
-func TestWePEResidualIsHostFeaturesTimesWeightsAndAResampledResidual(t *testing.T) {
-	trained := small("wepe-residual", PoolClass) // 5×3 patches
-	for _, grid := range [][2]int{{5, 3}, {10, 6}, {7, 11}} {
-		c := trained
-		c.ImageRows, c.ImageCols = grid[0]*c.PatchSize, grid[1]*c.PatchSize
-		store := gomlxtest.Seeded(t, 5)
-		store.SetParams(wepe.TrainedGrid(trained.Rows(), trained.Cols()))
-		table := func() []float64 {
-			return run(t, store, func(s *model.Scope, in []*Node) []*Node {
-				return []*Node{c.Encoders(s.In("vit")).Additive.Encode(in[0].Graph())}
-			}, float32(0))[0]
-		}
-		table()
-		weights, residual := valuesOf(
-			t,
-			store,
-			"wepe_residual/projection",
-			1,
-		), valuesOf(
-			t,
-			store,
-			"wepe_residual/residual",
-			0.7,
-		)
-		prefix := valuesOf(t, store, "wepe_residual/prefix", 0.3)
-		want := slices.Clone(prefix)
-		for k, f := range halfCell(c.Rows(), c.Cols()) {
-			row := times(f, weights, c.Width)
-			y := (float64(k/c.Cols())+0.5)*float64(trained.Rows())/float64(c.Rows()) - 0.5
-			x := (float64(k%c.Cols())+0.5)*float64(trained.Cols())/float64(c.Cols()) - 0.5
-			for i := range row {
-				row[i] += bilinear(residual, trained.Rows(), trained.Cols(), c.Width, y, x, i)
+	scales() // makes the variables
+	var want [3][]float64
+	for i, name := range []string{"query", "key", "value"} {
+		weights := valuesOf(t, store, "wepe_qkv/block_01/"+name, float32(i+1)/3)
+		want[i] = slices.Repeat([]float64{1}, c.Prefix()*c.Width)
+		for _, f := range halfCell(c.Rows(), c.Cols()) {
+			for _, x := range times(f, weights, c.Width) {
+				want[i] = append(want[i], 1+x)
 			}
-			want = append(want, row...)
 		}
-		gomlxtest.NearAbs(t, "table", table(), want, sphereTolerance)
+	}
+	for i, got := range scales() {
+		gomlxtest.NearAbs(t, []string{"queries", "keys", "values"}[i], got, want[i], sphereTolerance)
 	}
 }
 
-// bilinear reads channel i of a table [rows, cols, width] between its entries, the last one of each side beyond them.
-func bilinear(table []float64, rows, cols, width int, y, x float64, i int) float64 {
-	at := func(row, col int) float64 {
-		row, col = min(max(row, 0), rows-1), min(max(col, 0), cols-1)
-		return table[(row*cols+col)*width+i]
-	}
-	top, left := math.Floor(y), math.Floor(x)
-	down, right := y-top, x-left
-	r, k := int(top), int(left)
-	return (1-down)*((1-right)*at(r, k)+right*at(r, k+1)) + down*((1-right)*at(r+1, k)+right*at(r+1, k+1))
+// The attention of a block sees queries, keys and values times their factors, and nothing else of the position.
+func TestModulationReachesTheAttention(t *testing.T) {
+	c := small("wepe-qkv", PoolClass)
+	got := run(t, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
+		trace := c.Trace(s.In("vit"), in[0], true).Blocks[1]
+		scales := c.Encoders(s.Shared("vit")).Modulation.Scale(in[0].Graph(), 1)
+		times := func(x, factors *Node) *Node {
+			return Mul(x, Reshape(factors, 1, c.Tokens(), c.Heads, c.Width/c.Heads))
+		}
+		q, k := times(trace.Query, scales[0]), times(trace.Key, scales[1])
+		scores := MulScalar(Einsum("bqhd,bkhd->bhqk", q, k), 1/math.Sqrt(float64(c.Width/c.Heads)))
+		return []*Node{Softmax(scores, -1), MulScalar(trace.Weights, 1)}
+	}, noise(c, 2))
+	gomlxtest.Near(t, "attention weights", got[1], got[0], 1e-5)
 }

@@ -3,8 +3,6 @@
 package wepe
 
 import (
-	"cmp"
-
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/support/exceptions"
 )
@@ -30,11 +28,6 @@ func (c *Config) Field() *Field {
 
 // Len is the number of features of a patch.
 func (f *Field) Len() int { return f.config.numFeatures() }
-
-// TrainedGrid returns the rows and columns of patches in training, see WithTrainedGrid.
-func (f *Field) TrainedGrid() (rows, cols int) {
-	return cmp.Or(f.config.trainedRows, f.config.rows), cmp.Or(f.config.trainedCols, f.config.cols)
-}
 
 // Features returns the features of all patches, [rows·cols, Len], as Encoder.Features. On a grid coarser than that of
 // the training a patch has the mean over the patches of the training that it covers, mathematics.md (6.11).

@@ -32,6 +32,7 @@ import (
 //	gradient     every trainable variable has a finite gradient
 //	additive     Encode returns [Places, width], of which PreEncode adds the row of each token
 //	fold         folded into a table, the model keeps its logits
+//	modulation   factors are [tokens, width], 1 for registers, which leave the other tokens as they are
 //	rotary       registers leave the other tokens where they are; places are gathered by index; the type stays
 //	bias         AttentionBias returns finite [heads, tokens, tokens] in every block
 //	images       on a grid of its own among others, an image has the logits of the model on that grid
@@ -47,8 +48,8 @@ func Laws(t *testing.T, position string) {
 		check func(*testing.T)
 	}{
 		{"backbone", l.backbone}, {"parameters", l.parameters}, {"variables", l.variables}, {"grid", l.grid},
-		{"gradient", l.gradient}, {"additive", l.additive}, {"fold", l.fold}, {"rotary", l.rotary}, {"bias", l.bias},
-		{"images", l.images},
+		{"gradient", l.gradient}, {"additive", l.additive}, {"fold", l.fold}, {"modulation", l.modulation},
+		{"rotary", l.rotary}, {"bias", l.bias}, {"images", l.images},
 	} {
 		t.Run(law.name, law.check)
 	}
@@ -318,6 +319,34 @@ func (l laws) rotary(t *testing.T) {
 	}
 	gomlxtest.NearAbs(t, "tokens beside registers",
 		slices.Concat(with[:c.Width], with[(1+c.Registers)*c.Width:]), q, 0)
+}
+
+func (l laws) modulation(t *testing.T) {
+	c := l.config()
+	if c.Encoders(gomlxtest.Seeded(t, 3).Scope("/vit")).Modulation == nil {
+		t.Skip("tokens enter the attention as they are")
+	}
+	scales := func(c vit.Config) [][]float64 { // of queries, keys and values, [tokens, width]
+		return build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
+			scales := c.Encoders(scope).Modulation.Scale(in[0].Graph(), 1)
+			return scales[:]
+		}, float32(0))
+	}
+	all := scales(c)
+	c.Registers = 2
+	with := scales(c)
+	for k, part := range []string{"queries", "keys", "values"} {
+		if len(all[k]) != (c.Tokens()-c.Registers)*c.Width || slices.ContainsFunc(all[k], math.IsNaN) {
+			t.Fatalf("%d factors of %s, want [%d, %d], all finite", len(all[k]), part, c.Tokens()-c.Registers, c.Width)
+		}
+		for i, x := range with[k][c.Width : (1+c.Registers)*c.Width] {
+			if x != 1 {
+				t.Errorf("channel %d of register %d of %s is scaled by %g", i%c.Width, i/c.Width, part, x)
+			}
+		}
+		gomlxtest.NearAbs(t, "tokens beside registers",
+			slices.Concat(with[k][:c.Width], with[k][(1+c.Registers)*c.Width:]), all[k], 0)
+	}
 }
 
 func (l laws) bias(t *testing.T) {
