@@ -376,6 +376,18 @@ func TestCommandsOfTheDocumentsAreUnderstood(t *testing.T) {
 	}
 }
 
+// The jobs in docs/scale call this program with flags that it has.
+func TestCommandsOfTheJobsAreUnderstood(t *testing.T) {
+	bin := programsOf(t)
+	for _, file := range []string{"study.sbatch", "study.yaml", "train.sbatch", "train.yaml"} {
+		command := regexp.MustCompile(`(?s)wepe,? (compare|train).*?/shared/runs[^\]]*`).FindString(read(t, "docs/scale/"+file))
+		command = regexp.MustCompile(`(,|\\)?\s+`).ReplaceAllString(command, " ") // one line, a YAML list without commas
+		if err := understood(command, bin, "", ""); command == "" || err != nil {
+			t.Errorf("%s: %q: %v", file, command, err)
+		}
+	}
+}
+
 func understood(command, bin, makefile, vtab string) error {
 	words := strings.Fields(command)
 	switch {
