@@ -416,7 +416,7 @@ func understood(command, bin, makefile, vtab string) error {
 				}
 			}
 		}
-	case words[0] == "curl", words[0] == "gpu-check/run.sh", words[0] == "tar", words[0] == "pip":
+	case words[0] == "curl", words[0] == "git", words[0] == "gpu-check/run.sh", words[0] == "tar", words[0] == "pip":
 	default:
 		if _, err := os.Stat(filepath.Join(root, words[0])); err != nil {
 			return fmt.Errorf("unknown command")
