@@ -18,6 +18,8 @@ def redraw(module, seed):
             noise = torch.randn(x.shape, generator=g)
             if name.endswith("running_var"):
                 x.copy_(0.5 + noise.abs())
+            elif x.ndim == 0:
+                x.copy_(noise)
             elif x.ndim == 1 and name.endswith("weight") or "alpha" in name:
                 x.copy_(1 + 0.3 * noise)  # the gain of a norm
             elif "gamma" in name:

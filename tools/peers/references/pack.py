@@ -62,7 +62,7 @@ def packed(path):
     """The files of a set as they go into the archive."""
     name = path.name
     left_out = re.compile(TENSORS.get(name, "never"))
-    for file in sorted(path.iterdir()):
+    for file in sorted(f for f in path.rglob("*") if f.is_file()):
         raw = file.read_bytes()
         if file.suffix == ".json":
             value = json.loads(raw)
@@ -76,7 +76,7 @@ def packed(path):
                 k.endswith("nchw") and k[:-4] + "nhwc" in all_)})
         elif file.suffix not in (".safetensors", ".npz"):
             continue
-        yield file.name, raw
+        yield str(file.relative_to(path)), raw
 
 
 def main():

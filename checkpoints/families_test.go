@@ -1,0 +1,168 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// pooledAndLogits runs an import on images.
+func pooledAndLogits(t *testing.T, m *Imported, images fixtures.Tensor) [][]float64 {
+	t.Helper()
+	return trace(t, m, images, func(tr *vit.Trace) []*Node { return []*Node{tr.Pooled, tr.Logits} })
+}
+
+func TestEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
+	fixtures.Each(t, testEveryFamilyEqualsItsSoftwareInBothDirections)
+}
+
+// The set has weights of float16, so that both sides compute with equal ones.
+func testEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
+	const set, tolerance = "families", 1e-5 // float32 of two blocks, in another order of sums
+	dir := fixtures.Dir(t, set)
+	models, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, entry := range models {
+		t.Run(entry.Name(), func(t *testing.T) {
+			m := imported(t, filepath.Join(dir, entry.Name()), ImportOptions{HeadOptional: true})
+			want := fixtures.Tensors(t, set, entry.Name()+"/expected.safetensors")
+			got := pooledAndLogits(t, withHead(m), want["images"])
+			if pooled, headless := want["pooled"]; headless {
+				gomlxtest.Near(t, "pooled", got[0], pooled.Data, tolerance)
+			} else {
+				gomlxtest.Near(t, "logits", got[1], want["logits"].Data, tolerance)
+			}
+			// In its own format, and as our own: the same numbers again.
+			for _, format := range []string{m.Format, FormatUnfolded} {
+				back := imported(t, exported(t, m, ExportOptions{Format: format}), ImportOptions{HeadOptional: true})
+				again := pooledAndLogits(t, withHead(back), want["images"])
+				gomlxtest.Near(t, "exported as "+format, again[0], got[0], 1e-6)
+			}
+			seen[classOf(t, filepath.Join(dir, entry.Name()))] = true
+		})
+	}
+	for _, f := range families {
+		plain := f == &hfViT || f == &hfMSN || f == &hfDINOv2 || f == &hfCLIPVision || f == &jaxViT // in sets of their own
+		if !seen[f.class] && !plain {
+			t.Errorf("no model of %s %s", f.format, f.class)
+		}
+	}
+}
+
+// withHead gives an import without a head one of zeros, so that it can be run and exported.
+func withHead(m *Imported) *Imported {
+	c := m.Config
+	for path, dims := range map[string][]int{headPath + "weights": {c.PooledWidth(), c.Classes}, headPath + "biases": {c.Classes}} {
+		if m.Variables[path] == nil {
+			m.Variables[path] = tensors.FromShape(shapes.Make(dtypes.Float32, dims...))
+		}
+	}
+	return m
+}
+
+// classOf is the class that a config.json names, of timm by its architecture.
+func classOf(t *testing.T, dir string) string {
+	t.Helper()
+	var config struct {
+		Architecture  string   `json:"architecture"`
+		Architectures []string `json:"architectures"`
+	}
+	if err := json.Unmarshal(readFile(t, filepath.Join(dir, foreignConfig)), &config); err != nil {
+		t.Fatal(err)
+	}
+	if config.Architecture != "" {
+		return architectures().Architectures[config.Architecture].Class
+	}
+	if config.Architectures[0] == "CLIPModel" {
+		return hfCLIPVision.class
+	}
+	return config.Architectures[0]
+}
+
+// What timm's architecture has by default is not in its file: heads, epsilon, activation, pooling.
+func TestWhatAFileLeavesOpenIsTheArchitectures(t *testing.T) {
+	for name, want := range map[string]func(*vit.Config) bool{
+		"vit_base_patch16_gap_224":    func(c *vit.Config) bool { return c.Heads == 16 && c.Pool == vit.PoolMean },
+		"vit_base_patch32_siglip_256": func(c *vit.Config) bool { return c.Activation == vit.ActivationGELUTanh },
+		"vit_base_patch16_clip_224":   func(c *vit.Config) bool { return c.PreNorm && c.Epsilon == 1e-5 },
+		"eva_large_patch14_196":       func(c *vit.Config) bool { return c.ClassToken && c.FinalNorm == vit.FinalNormPooled },
+		"vit_giant_patch14_dinov2":    func(c *vit.Config) bool { return c.SwiGLU && c.MLPDim == 4096 && c.Heads == 24 },
+		"beitv2_base_patch16_224":     func(c *vit.Config) bool { return c.Position == "relative-table" },
+	} {
+		args, err := timmArgs(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := timmFamily(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := f.read(args, true)
+		if err != nil || !want(&m.config) {
+			t.Errorf("%s: %v, %+v", name, err, m)
+		}
+	}
+	refused := 0
+	for _, name := range ArchitectureNames() {
+		args, err := timmArgs(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := timmFamily(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.read(args, true); err != nil {
+			refused++
+			if !strings.Contains(err.Error(), " is ") { // which option
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if n := len(ArchitectureNames()); n != 251 || refused != 16 {
+		t.Errorf("%d architectures, %d refused", n, refused)
+	}
+}
+
+// A pretrained table is blended with WePE by the gate, whatever else the family has.
+func TestModelsWithATableOpenAsHybrids(t *testing.T) {
+	dir := fixtures.Dir(t, "families")
+	for _, name := range []string{"vit_base_patch16_clip_quickgelu_224", "eva02_base_patch14_224",
+		"vit_so150m2_patch16_reg1_gap_256"} {
+		m := imported(t, filepath.Join(dir, name), ImportOptions{})
+		c := m.Config
+		c.Position = strings.Replace(c.Position, "learned", "hybrid", 1)
+		if !c.Encoding().BeginsWith(m.Config.Encoding()) {
+			t.Errorf("%s: %s does not begin with the table of %s", name, c.Position, m.Config.Position)
+		}
+		store := model.NewStore()
+		if err := CreateVariables(store.Scope("/vit"), m.Variables); err != nil {
+			t.Fatal(err)
+		}
+		store.Scope("/vit").SetParams(m.Params)
+		gradient := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			loss := ReduceAllSum(Square(c.Logits(s.Store().Scope("/vit"), in[0])))
+			return Gradient(loss, s.Store().GetVariable("/vit/position/gate_raw").NodeValue(loss.Graph()))
+		}, Noise(c, 2, 5))
+		if x := gradient[0][0]; !(x != 0 && x-x == 0) {
+			t.Errorf("%s: the gradient of the gate is %g", name, x)
+		}
+	}
+}
