@@ -17,6 +17,7 @@ type chroma struct {
 	smooth             bool      // false repeats the nearest sample
 	bias               [2][2]int // added before division by 16, by parity of the pixel's row and column
 	sums               []int     // [cols], of one line
+	near, beside       []int     // of each pixel of a line, its two samples
 }
 
 // libjpeg interpolates where one axis or both have half of the samples, and alternates the rounding from pixel to pixel
@@ -38,13 +39,12 @@ var (
 func (c chroma) row(out, plane []uint8, stride, y, column int) {
 	near, next := c.samples(y, c.rowShift, c.rows)
 	a, b := plane[near*stride:], plane[next*stride:]
-	for j := range c.sums {
+	for j := c.near[0] - min(1, c.near[0]); j < min(c.cols, c.near[len(out)-1]+2); j++ { // those of these pixels
 		c.sums[j] = 3*int(a[j]) + int(b[j])
 	}
+	bias := c.bias[y&1]
 	for i := range out {
-		x := column + i
-		near, beside := c.samples(x, c.colShift, c.cols)
-		out[i] = uint8((3*c.sums[near] + c.sums[beside] + c.bias[y&1][x&1]) >> 4)
+		out[i] = uint8((3*c.sums[c.near[i]] + c.sums[c.beside[i]] + bias[(column+i)&1]) >> 4)
 	}
 }
 
@@ -64,20 +64,29 @@ func (p *Image) jpeg(m *image.YCbCr, line, column int) {
 	if c.colShift == 1 && m.Rect.Dx() <= 4 { // libjpeg does not interpolate two columns of samples
 		c.smooth = false
 	}
-	p.convert(m, line, column, c, jpegRGB)
+	p.convert(m, line, column, c, true)
 }
 
-func (p *Image) convert(m *image.YCbCr, line, column int, c chroma, rgb func(y, cb, cr int) (r, g, b int)) {
+// convert converts a part of an image to RGB as JFIF has it, or as WebP does.
+func (p *Image) convert(m *image.YCbCr, line, column int, c chroma, jfif bool) {
 	c.rows = (m.Rect.Dy() + 1<<c.rowShift - 1) >> c.rowShift
 	c.cols = (m.Rect.Dx() + 1<<c.colShift - 1) >> c.colShift
-	c.sums = make([]int, c.cols)
+	c.sums, c.near, c.beside = make([]int, c.cols), make([]int, p.Width), make([]int, p.Width)
+	for i := range p.Width {
+		c.near[i], c.beside[i] = c.samples(column+i, c.colShift, c.cols)
+	}
 	cb, cr := make([]uint8, p.Width), make([]uint8, p.Width)
 	out := p.Pixels
 	for y := line; y < line+p.Height; y++ {
 		c.row(cb, m.Cb, m.CStride, y, column)
 		c.row(cr, m.Cr, m.CStride, y, column)
 		for x, luma := range m.Y[y*m.YStride+column:][:p.Width] {
-			r, g, b := rgb(int(luma), int(cb[x]), int(cr[x]))
+			var r, g, b int
+			if jfif {
+				r, g, b = jpegRGB(int(luma), int(cb[x]), int(cr[x]))
+			} else {
+				r, g, b = webpRGB(int(luma), int(cb[x]), int(cr[x]))
+			}
 			out[0], out[1], out[2] = clip8(r), clip8(g), clip8(b)
 			out = out[3:]
 		}

@@ -200,9 +200,9 @@ func (p *Image) draw(img image.Image, fill uint8) error {
 	case *image.NRGBA64:
 		p.samples(m.Pix, m.Stride, 8, [3]int{0, 2, 4})
 	case *image.YCbCr: // of webp; those of jpegs do not come here
-		p.convert(m, 0, 0, webpChroma, webpRGB)
+		p.convert(m, 0, 0, webpChroma, false)
 	case *image.NYCbCrA:
-		p.convert(&m.YCbCr, 0, 0, webpChroma, webpRGB)
+		p.convert(&m.YCbCr, 0, 0, webpChroma, false)
 	case *image.CMYK:
 		p.cmyk(m)
 	case *image.Paletted:
