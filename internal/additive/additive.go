@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package additive adds rows of a position encoding to tokens: the PreEncode of every encoding that has one row for
-// each position.
+// Package additive implements PreEncode of position encodings that have one row per position: it adds the rows to the
+// tokens.
 package additive
 
 import (

@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package datatest makes files of data sets as their owners write them, for tests.
+// Package datatest writes dataset files in their owners' formats, for tests.
 package datatest
 
 import (

@@ -1,16 +1,15 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package fetch brings files whose content is known by its hash from an HTTP server: whole and verified under their
-// names, or not at all.
+// Package fetch downloads files whose hash is known from an HTTP server. A file is complete and verified under its
+// name, or absent.
 //
-// While a file is incomplete it is called path.incomplete. A broken transfer is resumed from there (Range), at once or
-// by the next call, also of another process after a kill. The hash of the whole tells whether the parts belong
-// together: if the file on the server has changed or the beginning was damaged, the transfer starts over, as it does
-// with a server that knows no ranges. One process at a time works on a file, the others wait for its result.
+// An incomplete file is called path.incomplete. A broken transfer resumes from there (Range), at once or by the next
+// call, also of another process after a kill. If the file on the server has changed or the beginning was damaged, the
+// hash differs and the transfer starts over, as with a server without ranges. One process at a time works on a file;
+// others wait for its result.
 //
-// Every wait has a limit: connecting, the answer, and a body of less than 32 KiB per Client.Idle. What may succeed
-// later (a lost connection, 408, 429, 5xx) is tried a few times, after growing pauses or the one that the server asks
-// for.
+// Every wait has a limit: connecting, the answer, and a body of less than 32 KiB per Client.Idle. Transient failures (a
+// lost connection, 408, 429, 5xx) are retried a few times, after growing pauses or the one that the server asks for.
 package fetch
 
 import (

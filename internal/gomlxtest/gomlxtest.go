@@ -1,9 +1,8 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package gomlxtest holds what graph tests share: the backend they run on and how they compare.
+// Package gomlxtest is shared by tests of graphs: the backend they run on and comparisons.
 //
-// GoMLX's own helpers try to install XLA first and end the process offline; here nothing is downloaded, so tests need
-// nothing but the Go toolchain.
+// GoMLX's own test helpers try to install XLA and end the process when offline; here nothing is downloaded.
 package gomlxtest
 
 import (

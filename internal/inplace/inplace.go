@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package inplace lets XLA write the new values of variables over the old ones.
+// Package inplace lets XLA write new values of variables over the old ones (buffer donation).
 package inplace
 
 import (

@@ -1,8 +1,8 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package kernel has the functions of a transformer that autodiff differentiates into many operations of the size of
-// their input, each with its gradient written out, and matrix products whose gradients are matrix products. Values and
-// gradients are those of the plain functions up to rounding.
+// Package kernel has the functions of a transformer whose gradients are written out, because autodiff turns them into
+// many operations of the size of their input, and matrix products whose gradients are matrix products. Values and
+// gradients equal those of the plain functions up to rounding.
 package kernel
 
 import (

@@ -1,11 +1,11 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package mpi joins the processes that mpirun, srun or an MPI operator started, by the few calls of MPI that training
-// needs. It is built with the tag mpi and the compiler of an MPI, for which Open MPI was tried:
+// Package mpi connects the processes started by mpirun, srun or an MPI operator, with the MPI calls that training
+// needs. It is built with the tag mpi and an MPI compiler (tested with Open MPI):
 //
 //	CC=mpicc go build -tags=mpi ./cmd/wepe
 //
-// Without the tag, Start is an error that says so. World implements finetune.Group.
+// Without the tag, Start returns an error. World implements finetune.Group.
 package mpi
 
 import (

@@ -1,11 +1,11 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package numpy reads NumPy's arrays from strangers: an .npz is a zip of members NAME.npy, each a short header, a
-// Python literal, and the numbers (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
+// Package numpy reads untrusted NumPy arrays: an .npz is a zip of members NAME.npy, each with a short header, a Python
+// literal, and the numbers (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
 //
-// Every size is held against the bytes in the file before anything is allocated, pickles are never read, and a member
-// that is read to its end has had its checksum compared. Go's readers of the format (core/tensors/numpy of GoMLX
-// v0.28.2, sbinet/npyio v0.9.0) look for words in the header and allocate what follows them, or panic.
+// Every size is compared with the bytes in the file before memory is allocated, pickles are never read, and the
+// checksum of a member that is read to its end is verified. Other Go readers of the format (core/tensors/numpy of GoMLX
+// v0.28.2, sbinet/npyio v0.9.0) allocate what a header claims, or panic.
 package numpy
 
 import (

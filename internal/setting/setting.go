@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package setting is the table of an encoding's hyperparameters. A row names one, says where its value goes, which
-// values it takes and what it means; reading, checking and listing follow from the rows.
+// Package setting is the table of an encoding's hyperparameters. A row has a name, where its value is stored, which
+// values are accepted and what it means; reading, checking and listing follow from the rows.
 package setting
 
 import (

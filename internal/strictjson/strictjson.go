@@ -1,8 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package strictjson reads JSON that strangers wrote, by one rule on top of encoding/json's: UTF-8, at most MaxBytes,
-// 64 levels and 2^19 keys, no key twice in an object, nothing after the value. What is decoded into a type may have no
-// field that the type lacks.
+// Package strictjson reads untrusted JSON by stricter rules than encoding/json: UTF-8, at most MaxBytes, 64 levels and
+// 2^19 keys, no duplicate keys, nothing after the value, no unknown fields.
 package strictjson
 
 import (

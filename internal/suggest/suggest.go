@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package suggest finds the known name that a misspelt one most likely means.
+// Package suggest finds the known name that is closest to a misspelled one.
 package suggest
 
 import (

@@ -1,10 +1,9 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package weight creates the variables of encodings and networks, and the layers that all of them have.
+// Package weight creates the variables of encodings and networks, and common layers.
 //
-// The first values of a variable are a pure function of the seed (model.ParamInitialSeed) and of its path, drawn on the
-// host: the store's random stream is left alone, and two models that differ only in their position encoding start from
-// the same backbone, on every backend.
+// The initial values of a variable are a function of the seed (model.ParamInitialSeed) and its path, drawn on the host.
+// Two models that differ only in their position encoding start from the same backbone on every backend.
 package weight
 
 import (
