@@ -12,12 +12,12 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Table returns the rows that the encoding of a model adds to its tokens, float32 [Places, Width], for the
+// positionRows returns the rows that the encoding of a model adds to its tokens, float32 [Places, Width], for the
 // weights below the model's scope; zeros for position "none". At a fixed grid this is all that an additive encoding
 // is, mathematics.md (9.2).
 //
 // Encodings that act in the attention alone have no such table, and are refused.
-func (c Config) Table(backend compute.Backend, scope *model.Scope) (*tensors.Tensor, error) {
+func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tensors.Tensor, error) {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (c Config) Table(backend compute.Backend, scope *model.Scope) (*tensors.Ten
 // is an ordinary ViT: its graph is that of "learned", node for node, and its logits are those from before. Of "A+B" the
 // table takes the place of A, and B stays: see Encoding.Folded.
 func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store, Config, error) {
-	rows, err := c.Table(backend, scope)
+	rows, err := c.positionRows(backend, scope)
 	if err != nil {
 		return nil, c, err
 	}

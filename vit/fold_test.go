@@ -199,12 +199,12 @@ func TestHybrid_with_a_shut_gate_is_the_pretrained_model(t *testing.T) {
 	for _, pool := range []string{PoolClass, PoolMean} {
 		c := small("learned", pool)
 		store := trained(t, c)
-		table := gomlxtest.Values(t, gomlxtest.Must(c.Table(gomlxtest.Backend(), store.Scope("/vit")))(t))
+		table := gomlxtest.Values(t, gomlxtest.Must(c.positionRows(gomlxtest.Backend(), store.Scope("/vit")))(t))
 		want := logitsOf(t, store, c, noise(c, 2))
 		store.SetParam("/wepe_gate", 0.0)
 		c.Position = "hybrid"
 		gomlxtest.Near(t, "logits with "+pool, logitsOf(t, store, c, noise(c, 2)), want, 1e-6)
-		rows := gomlxtest.Values(t, gomlxtest.Must(c.Table(gomlxtest.Backend(), store.Scope("/vit")))(t))
+		rows := gomlxtest.Values(t, gomlxtest.Must(c.positionRows(gomlxtest.Backend(), store.Scope("/vit")))(t))
 		if !slices.Equal(rows, table) {
 			t.Errorf("pool %s: the rows of positions are not those of the learned table", pool)
 		}

@@ -36,13 +36,18 @@ func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 				vit.ParamGrid2DKernel: kernel})
 			for path, x := range map[string]*tensors.Tensor{
 				"/vit/position/grid2d/prefix": tensors.FromFlatDataAndDimensions(old[:width], 1, width),
+				"/vit/norm/gain":              tensors.FromScalarAndDimensions(float32(1), width), // a model to fold
 				"/vit/position/grid2d/table":  tensors.FromFlatDataAndDimensions(old[width:], rows, cols, width),
 			} {
 				if _, err := store.CreateVariable(path, x); err != nil {
 					t.Fatal(err)
 				}
 			}
-			table := gomlxtest.Must(c.Table(gomlxtest.Backend(), store.Scope("/vit")))(t)
+			folded, _, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			table := folded.GetVariable("/vit/position/embedding").MustValue()
 			want, _, err := checkpoints.Resample(old, width, 1, checkpoints.Grid{Rows: rows, Cols: cols}, grid, kind)
 			if err != nil {
 				t.Fatal(err)

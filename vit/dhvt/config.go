@@ -36,7 +36,6 @@ type Config struct {
 type notOfAViT struct{} //nolint:unused // embedded
 
 func (notOfAViT) Fold()  {} //nolint:unused // never called
-func (notOfAViT) Table() {} //nolint:unused // never called
 func (notOfAViT) FLOPs() {} //nolint:unused // never called
 func (notOfAViT) Trace() {} //nolint:unused // never called
 func (notOfAViT) Block() {} //nolint:unused // never called

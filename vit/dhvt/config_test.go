@@ -61,7 +61,7 @@ func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 }
 
 func TestADHVTIsNotFolded(t *testing.T) {
-	for _, name := range []string{"Fold", "Table", "FLOPs"} {
+	for _, name := range []string{"Fold", "FLOPs", "Trace", "Block"} {
 		if _, promoted := reflect.TypeFor[Config]().MethodByName(name); promoted {
 			t.Errorf("Config has the method %s of a ViT", name)
 		}
