@@ -3,15 +3,168 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/report"
 )
 
-// numbers are the fields of requests that compute something other than a model.
-type numbers struct{}
+// numbers are the fields of requests that compute something other than the output of a model.
+type numbers struct {
+	Recipe  json.RawMessage `json:"recipe"`
+	Pixels  []byte          `json:"pixels"` // [n, Side, Side, 3], of train
+	Side    int             `json:"side"`
+	Epochs  int             `json:"epochs"` // whose orders are wanted
+	Targets []int           `json:"targets"` // the class of each image or point
+	Guesses []int           `json:"guesses"`
+	Classes int             `json:"classes"`
 
-// compute answers the requests of numbers.py.
-func (r request) compute(compute.Backend) (answer, error) {
-	return answer{}, fmt.Errorf("unknown operation %q", r.Op)
+	Points      []float64 `json:"points"` // [n, Width]
+	Queries     []float64 `json:"queries"`
+	Width       int       `json:"width"`
+	K           int       `json:"k"`
+	Temperature float64   `json:"temperature"`
+	L2          float64   `json:"l2"`
+
+	Truth   string `json:"truth"` // COCO files
+	Results string `json:"results"`
+	Masks   bool   `json:"masks"`
+
+	Rate   float64 `json:"rate"`
+	Warmup int     `json:"warmup"`
+	Steps  int     `json:"steps"`
+}
+
+// compute answers the requests of numbers_.py.
+func (r request) compute(b compute.Backend) (answer, error) {
+	var values map[string]any
+	var err error
+	switch r.Op {
+	case "train":
+		values, err = r.train(b)
+	case "rates":
+		var rates []float64
+		for step := range r.Steps {
+			rates = append(rates, finetune.LearningRate(r.Rate, step, r.Warmup, r.Steps))
+		}
+		values = map[string]any{"rates": rates}
+	case "coco":
+		values, err = r.coco()
+	case "neighbours":
+		values, err = r.neighbours()
+	case "pca":
+		p, failed := analysis.PCA(r.Points, len(r.Points)/r.Width, r.K)
+		values, err = map[string]any{"axes": p.Axes, "scores": p.Scores, "variance": p.Variance, "share": p.Share}, failed
+	case "logistic":
+		fit, failed := analysis.LogisticRegression{L2: r.L2, Tolerance: 1e-9}.Fit(r.Points, r.Targets, r.Classes, nil)
+		if err = failed; err == nil {
+			values = map[string]any{"scores": fit.Scores(r.Points), "loss": fit.Loss}
+		}
+	case "confusion":
+		values = r.confusion()
+	default:
+		err = fmt.Errorf("unknown operation %q", r.Op)
+	}
+	return answer{Values: values}, err
+}
+
+// train fine-tunes the model at Path and returns what it measured after each step, and the order of the images.
+func (r request) train(b compute.Backend) (map[string]any, error) {
+	var recipe finetune.Recipe
+	if err := json.Unmarshal(r.Recipe, &recipe); err != nil {
+		return nil, err
+	}
+	set := &data.Memory{Info: data.Info{Name: "noise", Height: r.Side, Width: r.Side, Channels: 3}, Pixels: r.Pixels}
+	for c := range r.Classes {
+		set.Classes = append(set.Classes, strconv.Itoa(c))
+	}
+	for _, label := range r.Targets {
+		set.Info.Labels = append(set.Info.Labels, int32(label))
+	}
+	var losses, held []float64
+	run := finetune.Run{Backend: b, Recipe: recipe, Seed: int64(r.Seed), Train: set, Validation: set, From: r.Path,
+		Progress: func(p finetune.Progress) {
+			losses, held = append(losses, p.Loss), append(held, float64(p.Eval.Loss))
+		}}
+	m, _, err := run.Do(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	m.Finalize()
+	var orders [][]int
+	for epoch := range r.Epochs {
+		orders = append(orders, data.Order(int64(r.Seed), epoch, set.Len()))
+	}
+	return map[string]any{"losses": losses, "held": held, "orders": orders}, nil
+}
+
+func (r request) coco() (map[string]any, error) {
+	truth, err := coco.Read(r.Truth)
+	if err != nil {
+		return nil, err
+	}
+	results, err := truth.ReadResults(r.Results)
+	if err != nil {
+		return nil, err
+	}
+	e, err := coco.Evaluate(truth, results, coco.Params{Masks: r.Masks})
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"stats": e.Stats()}, nil
+}
+
+func (r request) neighbours() (map[string]any, error) {
+	single := func(values []float64) (out []float32) {
+		for _, v := range values {
+			out = append(out, float32(v))
+		}
+		return out
+	}
+	nearest, err := analysis.Nearest(single(r.Queries), single(r.Points), r.Width, r.K)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"neighbours": nearest,
+		"votes": analysis.Votes(nearest, r.Targets, r.Classes, r.Temperature)}, nil
+}
+
+func (r request) confusion() map[string]any {
+	var names []string
+	for c := range r.Classes {
+		names = append(names, strconv.Itoa(c))
+	}
+	confusion := report.NewConfusion(names)
+	for i, label := range r.Targets {
+		confusion.Counts[label][r.Guesses[i]]++
+	}
+	var scores [][]float64
+	for _, s := range confusion.Scores() {
+		row := []float64{float64(s.Precision), float64(s.Recall), float64(s.F1)}
+		for i := range row { // JSON has no NaN; scikit-learn has 0 with zero_division=0
+			if math.IsNaN(row[i]) {
+				row[i] = 0
+			}
+		}
+		scores = append(scores, row)
+	}
+	top := []int{0, 0}
+	for i, label := range r.Targets {
+		before := finetune.Rank(r.Images.Data[i*r.Classes:(i+1)*r.Classes], int32(label))
+		for k, n := range []int{1, 5} {
+			if before < n {
+				top[k]++
+			}
+		}
+	}
+	return map[string]any{"scores": scores, "macro": confusion.MacroF1(), "top": top}
 }

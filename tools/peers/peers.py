@@ -144,7 +144,7 @@ def main():
     a = p.parse_args()
     seed = a.seed if a.seed is not None else int(time.time())
     torch.manual_seed(seed)
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     print(f"peers: seed {seed}", flush=True)
     table, driver = Table(a.verbose), Driver(a.driver)
     import numbers_ as numbers
