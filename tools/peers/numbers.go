@@ -23,7 +23,7 @@ type numbers struct {
 	Recipe  json.RawMessage `json:"recipe"`
 	Pixels  []byte          `json:"pixels"` // [n, Side, Side, 3], of train
 	Side    int             `json:"side"`
-	Epochs  int             `json:"epochs"` // whose orders are wanted
+	Epochs  int             `json:"epochs"`  // whose orders are wanted
 	Targets []int           `json:"targets"` // the class of each image or point
 	Guesses []int           `json:"guesses"`
 	Classes int             `json:"classes"`
