@@ -166,3 +166,22 @@ func TestModelsWithATableOpenAsHybrids(t *testing.T) {
 		}
 	}
 }
+
+// At another size a model keeps the grid that its tables are of, and comes back from our own format with it.
+func TestModelsOfAnotherSizeComeBackFromOurFormat(t *testing.T) {
+	dir := fixtures.Dir(t, "families")
+	for _, name := range []string{"beit_base_patch16_224", "eva02_base_patch14_224", "vit_small_patch16_rope_mixed_ape_224",
+		"deit_tiny_distilled_patch16_224"} {
+		m := imported(t, filepath.Join(dir, name), ImportOptions{ImageRows: 20, ImageCols: 16})
+		back := imported(t, exported(t, m, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
+		images := Noise(m.Config, 2, 5)
+		want, err := m.Logits(gomlxtest.Backend(), images)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := back.Logits(gomlxtest.Backend(), images)
+		if d, scale := Difference(got, want); err != nil || back.Config != m.Config || d > 1e-6*scale {
+			t.Errorf("%s: %v, logits differ by %g of %g; %+v", name, err, d, scale, back.Config)
+		}
+	}
+}

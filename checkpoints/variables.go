@@ -165,16 +165,18 @@ type named struct {
 func (m *foreign) variables() (all []named) {
 	names := m.names()
 	for _, r := range rows {
-		if r.dims(m.config) == nil {
+		perBlock := strings.Contains(r.path, "%02d")
+		encodings := perBlock && strings.HasPrefix(r.path, positionsPath) // which a model of ours knows itself
+		if r.dims(m.config) == nil || encodings && m.family.format == FormatUnfolded {
 			continue
 		}
 		blocks := 1
-		if strings.Contains(r.path, "%02d") {
+		if perBlock {
 			blocks = m.config.Depth
 		}
 		for block := range blocks {
 			v := named{row: r, path: r.path, rank: m.family.ranks[r.path]}
-			if strings.Contains(r.path, "%02d") {
+			if perBlock {
 				v.path = fmt.Sprintf(r.path, block)
 			}
 			if m.family.heads != nil && strings.HasPrefix(r.path, headPath) {

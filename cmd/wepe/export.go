@@ -101,7 +101,7 @@ func (o *exporting) run(c *cobra.Command, path, dir string) error {
 		return err
 	}
 	if c := m.Config; m.Variables["head/weights"] == nil && o.classes > 0 { // zero, as the ViT paper starts to fine-tune
-		m.Variables["head/weights"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.Width, c.Classes))
+		m.Variables["head/weights"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.PooledWidth(), c.Classes))
 		m.Variables["head/biases"] = tensors.FromShape(shapes.Make(dtypes.Float32, c.Classes))
 	}
 	b, err := openBackend(o.backend, 0)
