@@ -292,7 +292,7 @@ func tsne(s *subject) error {
 	if n < 10 {
 		return notApplicable(fmt.Sprintf("%d patches are too few", n))
 	}
-	rows, cols := g.places()
+	rows, cols := g.positions()
 	rows, cols = slices.Repeat(rows, n/g.patches()), slices.Repeat(cols, n/g.patches())
 	quadrant := make([]int, n)
 	for i := range quadrant {

@@ -56,7 +56,7 @@ func lessMeans(values []float64, n int) *mat.Dense {
 	return x
 }
 
-// bases are what the vectors of positions are explained by, functions of the place alone.
+// bases are functions of the position alone, to explain the vectors of positions by.
 func bases(g grid) (names []string, features [][]float64) {
 	names = []string{"sphere, whole cell: 6", "sphere, whole cell, z, 2z and 3z: 18", "sphere, half a cell: 6",
 		"sphere, half a cell, z and 2z: 12", "sincos2d of width 64", "cosines of up to two half-waves: 5"}
@@ -108,7 +108,8 @@ func halfWaves(g grid, order int) (features []float64) {
 	return features
 }
 
-// directions measures how long and how flat the vectors of positions are, and what functions of the place hold them.
+// directions measures the length of the vectors of positions, their principal axes, and the variance that functions of the
+// position explain.
 func directions(s *subject) error {
 	field, err := s.vectors()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // and uncovered pixels have the mean colour of the dataset.
 
 // occluded replaces round(share·N) of the N patches of each image, chosen at random, by the mean colour. The released
-// script draws black rectangles that overlap instead, and so hides less than it says.
+// script draws black rectangles that overlap instead, and so hides a smaller share.
 func occluded(set *data.Memory, patch int, share float64, seed uint64) (*data.Memory, error) {
 	if !(share >= 0 && share <= 1) {
 		return nil, fmt.Errorf("analysis: a share of %g to occlude, want 0 to 1", share)
@@ -39,7 +39,7 @@ func occluded(set *data.Memory, patch int, share float64, seed uint64) (*data.Me
 	})
 }
 
-// shuffled lets the patches of each image change places at random: what a model still knows, it knows without places.
+// shuffled permutes the patches of each image at random.
 func shuffled(set *data.Memory, patch int, seed uint64) (*data.Memory, error) {
 	return eachPatch(set, patch, seed, func(order []int, from, to func(patch, y int) []uint8) {
 		for p, source := range order {
@@ -81,7 +81,7 @@ type movement struct {
 	Shift           [2]float64
 }
 
-// matrix is the map from places in the image to those in the moved one.
+// matrix maps coordinates of the image to those of the moved one.
 func (m movement) matrix(width, height int) f64.Aff3 {
 	sin, cos := math.Sincos(m.Rotation * math.Pi / 180)
 	tan := math.Tan(m.Shear * math.Pi / 180)

@@ -4,8 +4,7 @@ package analysis
 
 import "math"
 
-// grid says which tokens of a model are patches: Prefix others come first (class token, registers), then Rows·Cols
-// patches, row by row.
+// grid is the token layout of a model: Prefix other tokens (class token, registers), then Rows·Cols patches, row by row.
 type grid struct{ Rows, Cols, Prefix int }
 
 func (g grid) patches() int { return g.Rows * g.Cols }
@@ -19,8 +18,8 @@ func (g grid) squared(i, j int) int {
 	return rows*rows + cols*cols
 }
 
-// places are row and column of each patch.
-func (g grid) places() (rows, cols []float64) {
+// positions are row and column of each patch.
+func (g grid) positions() (rows, cols []float64) {
 	for i := range g.patches() {
 		rows, cols = append(rows, float64(i/g.Cols)), append(cols, float64(i%g.Cols))
 	}

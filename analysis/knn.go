@@ -22,27 +22,27 @@ type Neighbour struct {
 const nearestBlock = 1 << 22
 
 // Nearest finds, of each query [m, width], the k points [n, width] with the largest cosine x·y/|x||y|, or all where
-// there are fewer, the nearest first, of equals the first. The cosine with zero is 0. Without queries each point is
-// asked for its nearest others.
+// there are fewer, the nearest first, of equals the first. The cosine with zero is 0. Without queries the nearest
+// others of each point.
 func Nearest(queries, points []float32, width, k int) ([][]Neighbour, error) {
 	if width < 1 || k < 1 || len(points)%width+len(queries)%width != 0 {
-		return nil, fmt.Errorf("analysis: the %d nearest of %d values of width %d, asked by %d", k, len(points), width,
+		return nil, fmt.Errorf("analysis: the %d nearest of %d values of width %d to %d values", k, len(points), width,
 			len(queries))
 	}
 	known := unit(points, width)
 	others := queries == nil
-	asked := known
+	from := known
 	if !others {
-		asked = unit(queries, width)
+		from = unit(queries, width)
 	}
 	if known.Rows == 0 {
 		return nil, fmt.Errorf("analysis: the nearest of no points")
 	}
-	found := make([][]Neighbour, 0, asked.Rows)
-	for begin := 0; begin < asked.Rows; begin += max(1, nearestBlock/known.Rows) {
-		block := asked
-		block.Rows = min(asked.Rows-begin, max(1, nearestBlock/known.Rows))
-		block.Data = asked.Data[begin*width:]
+	found := make([][]Neighbour, 0, from.Rows)
+	for begin := 0; begin < from.Rows; begin += max(1, nearestBlock/known.Rows) {
+		block := from
+		block.Rows = min(from.Rows-begin, max(1, nearestBlock/known.Rows))
+		block.Data = from.Data[begin*width:]
 		cosines := blas32.General{Rows: block.Rows, Cols: known.Rows, Stride: known.Rows,
 			Data: make([]float32, block.Rows*known.Rows)}
 		blas32.Gemm(blas.NoTrans, blas.Trans, 1, block, known, 0, cosines)
@@ -94,7 +94,7 @@ func largest(cosines []float32, k, except int) []Neighbour {
 	return top
 }
 
-// Votes says what class each point is of by its neighbours: scores [points][classes],
+// Votes classifies each point by its neighbours: scores [points][classes],
 //
 //	score(c) = Σ exp((cosine − largest)/temperature) over the neighbours of class c,
 //

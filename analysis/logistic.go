@@ -19,7 +19,7 @@ import (
 //	1/n Σᵢ −log softmax(xᵢW + b)[labelᵢ] + L2/2 ‖W‖²
 //
 // by L-BFGS, from zero. It is scikit-learn's LogisticRegression(C = 1/(n·L2)): biases are not drawn to zero. Zero
-// fields mean the defaults beside them, but L2 is what it says.
+// fields mean the defaults beside them, except L2.
 type LogisticRegression struct {
 	L2        float64
 	Tolerance float64 // 1e-5: of the largest component of the gradient, where to stop
@@ -65,7 +65,7 @@ func (l LogisticRegression) Fit(points []float64, labels []int, classes int, fro
 		Func: func(at []float64) float64 { return o.at(at) },
 		Grad: func(gradient, at []float64) { o.at(at); copy(gradient, o.gradient) },
 	}
-	// A line search ends in an error where the loss does not fall any further in float64: Gradient says how far it came.
+	// A line search ends in an error where the loss does not fall any further in float64: see Gradient.
 	result, err := optimize.Minimize(problem, start, settings, &optimize.LBFGS{Linesearcher: &optimize.MoreThuente{}})
 	if result == nil {
 		return nil, fmt.Errorf("analysis: logistic regression: %w", err)
@@ -82,17 +82,17 @@ type logisticLoss struct {
 	classes int
 	l2      float64
 
-	asked    []float64 // where value and gradient were computed: both are asked for one after the other
+	last     []float64 // where value and gradient were computed: the optimizer calls for one after the other
 	value    float64
 	gradient []float64
 	odds     *mat.Dense // [n, classes]
 }
 
 func (o *logisticLoss) at(parameters []float64) float64 {
-	if slices.Equal(parameters, o.asked) {
+	if slices.Equal(parameters, o.last) {
 		return o.value
 	}
-	o.asked = append(o.asked[:0], parameters...)
+	o.last = append(o.last[:0], parameters...)
 	n, width := o.x.Dims()
 	split := width * o.classes
 	weights, biases := parameters[:split], parameters[split:]

@@ -50,7 +50,7 @@ func similarity(s *subject) error {
 		"them.", field.Draw); err != nil || len(p.Scores) < 2 {
 		return err
 	}
-	rows, cols := s.grid.places()
+	rows, cols := s.grid.positions()
 	return s.show("principal axes", "The two first, coloured by row and by column.",
 		byPlace(p.Scores[0], p.Scores[1], rows, cols))
 }

@@ -134,7 +134,7 @@ func descend(p, y []float64, rate float64, begin, end int, momentum float64) (di
 }
 
 // tsneStep writes the gradient 4 Σ_j (p_ij − q_ij) k_ij (y_i − y_j) at positions y [n, 2], where q_ij = k_ij/Σk and
-// k = 1/(1 + |y_i − y_j|²), in the scratch space kernel [n, n]. It returns the divergence Σ p ln(p/q) if asked, else NaN.
+// k = 1/(1 + |y_i − y_j|²), in the scratch space kernel [n, n]. It returns the divergence Σ p ln(p/q), NaN unless diverges.
 func tsneStep(p, y, gradient, kernel []float64, diverges bool) (divergence float64) {
 	n := len(y) / 2
 	total := 0.0

@@ -72,7 +72,7 @@ func cellOf(runs []Result, task, encoding string) cell {
 		case r.Test.Images == 0: // to be done
 		default:
 			var settings struct{ Origin string }
-			_ = json.Unmarshal(r.Settings, &settings) // a row may say less
+			_ = json.Unmarshal(r.Settings, &settings) // a row may lack it
 			top1, c.images, c.origin = append(top1, 100*float64(r.Test.Top1)), r.Test.Images, settings.Origin
 		}
 	}
@@ -96,8 +96,8 @@ func (c cell) text() string {
 // of a run is its task; one without test images is still to be done. ± SE is the binomial standard error, in points, of
 // the first result of a line: a difference of one seed below two of these is noise.
 //
-// Means are over the tasks that every encoding has finished with every seed, and say how many these are: means over
-// different tasks cannot be compared. Notes say what is missing, and what was measured on other images.
+// Means are over the tasks that every encoding has finished with every seed, with their number: means over
+// different tasks cannot be compared. Notes name what is missing, and what was measured on other images.
 func (b Benchmark) Table(runs []Result, seeds int) Table {
 	table, columns := Table{Header: []string{"task", "test images"}}, []Column(nil)
 	for _, of := range groups(runs, []string{"encoding"}) {

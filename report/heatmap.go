@@ -47,7 +47,7 @@ const (
 
 var notFinite = color.Gray{Y: 0x80}
 
-// HeatMaps writes heat maps in rows as a PNG, all as large as the largest needs. An empty one leaves its place free.
+// HeatMaps writes heat maps in rows as a PNG, all as large as the largest needs. An empty one leaves a gap.
 func HeatMaps(w io.Writer, maps [][]HeatMap) error {
 	var size vg.Point
 	plots := make([][]*plot.Plot, len(maps))

@@ -23,7 +23,7 @@ import (
 	"math"
 )
 
-// Names of the splits a row can speak of. The validation split chooses; the test split only reports.
+// Names of the splits of a row. The validation split chooses; the test split only reports.
 const (
 	Validation = "validation"
 	Test       = "test"
@@ -50,7 +50,7 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*float64)(n))
 }
 
-// Job says what was run: the columns by which rows are grouped and paired. Two rows with equal jobs are two attempts
+// Job identifies what was run: the columns by which rows are grouped and paired. Two rows with equal jobs are two attempts
 // at the same thing.
 type Job struct {
 	Recipe   string  `json:"recipe"`

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Stamp fills the fields of a run that say when, where from and how it ran: Date, Commit, Cores and Command.
+// Stamp fills the fields of a run about its time, source and machine: Date, Commit, Cores and Command.
 func (r *Result) Stamp(now time.Time) {
 	r.Date = now.UTC().Format(time.RFC3339)
 	r.Commit = Commit()

@@ -38,7 +38,7 @@ var FromScratch = Published{
 		"learned": 56.46, "rope1d": 57.29, "fope": 57.70, "sinusoidal1d": 51.99, "wepe": 63.78,
 	},
 	Conditions: "the paper: ViT-Ti/16 at 224×224, 120 epochs, best test epoch of one seed (APE, RoPE, FoPE, SPE, WePE; " +
-		"which form of RoPE it does not say, rope1d is RoFormer's)",
+		"the form of RoPE is not stated, rope1d is RoFormer's)",
 }
 
 // DHVT are the DHVTs on CIFAR-100 that the paper prints.
@@ -54,14 +54,14 @@ var FineTuned = Published{
 	Conditions: "the paper: ViT-B/16, the surrogate in place of the pretrained table, without a gate",
 }
 
-// All are the comparisons by name. What the paper's text leaves open in them is said in Published.Conditions.
+// All are the comparisons by name. Published.Conditions name what the paper's text leaves open.
 var All = []Named{
 	{
 		Name: "encodings", About: "every encoding that trains from scratch", Published: FromScratch,
 		Variants: fromScratch(),
 	},
 	{
-		Name: "ablation", About: "what each part of WePE is worth", Baseline: "wepe",
+		Name: "ablation", About: "contribution of each part of WePE", Baseline: "wepe",
 		Variants: []Variant{
 			{"wepe", "wepe", ""},
 			{"wepe", "wepe without ℘′", "wepe_derivative=false"},
@@ -85,26 +85,26 @@ var All = []Named{
 	},
 	{
 		Name:  "aspect",
-		About: "-position's encodings on the paper's images of 1:1, 2:1, 1:2, 1:3 and 4:1, width to height",
+		About: "encodings of --position on the paper's images of 1:1, 2:1, 1:2, 1:3 and 4:1, width to height",
 		Sides: [][2]float64{{1, 1}, {1, 2}, {2, 1}, {3, 1}, {0.5, 2}},
 	},
 	{
-		Name: "resolution", About: "-position's encodings trained at one size and measured at others",
+		Name: "resolution", About: "encodings of --position trained at one size and measured at others",
 		EvalSizes: otherSizes,
 	},
 	{
-		Name: "shift", About: "the grid of wepe-sphere moved at random in training, measured at other sizes",
+		Name: "shift", About: "random grid shift of wepe-sphere in training, evaluated at other sizes",
 		Baseline: "wepe-sphere", EvalSizes: otherSizes,
 		Variants: slices.Concat(Each("wepe-sphere"), Grid("wepe-sphere", "shift = %g", "wepe_shift=%g",
 			[]float64{0.125, 0.25, 0.375, 0.5})),
 	},
 	{
-		Name: "flexible", About: "-position's encodings on images of several aspects: cropped, squashed, or each on a " +
+		Name: "flexible", About: "encodings of --position on images of several aspect ratios: cropped, squashed, or each on a " +
 			"grid of its own",
 		Aspects: finetune.Aspects(),
 	},
 	{
-		Name: "sphere", About: "what each choice in wepe-sphere is worth, beside the encodings that it competes with",
+		Name: "sphere", About: "contribution of each choice in wepe-sphere, and competing encodings",
 		Baseline: "wepe-sphere",
 		Variants: slices.Concat(
 			Each("wepe-sphere", "none", "learned", "sincos2d", "rope-axial", "rope-mixed", "liere",
@@ -162,11 +162,11 @@ var All = []Named{
 		Variants: Grid("wepe", "α_scale = %g", "wepe_alpha_scale=%g", []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}),
 	},
 	{
-		Name: "kappa", About: "κ: how near to a pole the sum looks away", Baseline: "wepe κ = 15",
+		Name: "kappa", About: "κ: radius around a pole, in units of 1e-8, in which the sum drops terms", Baseline: "wepe κ = 15",
 		Variants: Grid("wepe", "κ = %g", "wepe_evaluation=sum;wepe_kappa=%g", []float64{1, 5, 15, 30, 60, 120}),
 	},
 	{
-		Name: "c-large", About: "C_large: what the sum answers at a pole", Baseline: "wepe C_large = 500",
+		Name: "c-large", About: "C_large: value returned by the sum at a pole", Baseline: "wepe C_large = 500",
 		Variants: Grid("wepe", "C_large = %g", "wepe_evaluation=sum;wepe_c_large=%g",
 			[]float64{50, 200, 500, 2000, 5000, 100_000}),
 	},

@@ -117,7 +117,7 @@ type origin struct {
 	Origin string `json:"origin,omitempty"` // Task.Origin
 }
 
-// addTo returns settings with what they do not say of the images. Of the checkpoint's path only the last element stays:
+// addTo returns settings with the origin of the images. Of the checkpoint's path only the last element stays:
 // records are published, and the directories of one machine help nobody else.
 func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 	fields := map[string]any{}

@@ -17,7 +17,7 @@ func (s Shard) of() int { return max(1, s.Of) }
 // String is "i/n", as ParseShard reads it.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.of()) }
 
-// ParseShard reads "i/n", 0 ≤ i < n. Of "" it is what the scheduler says, in variables that lookup knows.
+// ParseShard reads "i/n", 0 ≤ i < n. "" is the part that the scheduler sets in environment variables, read by lookup.
 func ParseShard(text string, lookup func(string) (string, bool), completions int) (Shard, error) {
 	if text == "" {
 		return scheduled(lookup, completions)
@@ -31,7 +31,7 @@ func ParseShard(text string, lookup func(string) (string, bool), completions int
 	return Shard{index, of}, nil
 }
 
-// scheduled reads which part of an array of jobs this process is from what the scheduler says: of an indexed job
+// scheduled reads from the variables of the scheduler which part of an array of jobs this process is: of an indexed job
 // of Kubernetes, where completions is their number, or of a job array of Slurm. Outside both it is the whole.
 func scheduled(lookup func(string) (string, bool), completions int) (Shard, error) {
 	number := func(name string) (int, error) {
@@ -76,7 +76,7 @@ func scheduled(lookup func(string) (string, bool), completions int) (Shard, erro
 	}{{"SLURM_ARRAY_TASK_ID", &id}, {"SLURM_ARRAY_TASK_MIN", &first}, {"SLURM_ARRAY_TASK_MAX", &last},
 		{"SLURM_ARRAY_TASK_COUNT", &count}, {"SLURM_ARRAY_TASK_STEP", &step}} {
 		if _, ok := lookup(v.name); !ok && v.name == "SLURM_ARRAY_TASK_STEP" {
-			continue // older versions do not say; 1 is right unless the next check complains
+			continue // older versions do not set it; 1 is right unless the next check complains
 		}
 		var err error
 		if *v.value, err = number(v.name); err != nil {

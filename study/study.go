@@ -88,7 +88,7 @@ type Task struct {
 	Origin  string // of the images, for the record, where it is not the usual one
 }
 
-// recorded says whether the study of a task has a record.
+// recorded reports whether the study of a task has a record.
 func (t Task) recorded() bool { return t.Parts != [2]string{} }
 
 // Sets gives a training its part of images that are in memory.
@@ -150,7 +150,7 @@ func (s *Study) Run(ctx context.Context) error {
 }
 
 // next returns the first training of this shard that can be done now, nil if there is none, and then how many wait for
-// other shards. Without a record every training is visited once: its directory says whether it is done.
+// other shards. Without a record every training is visited once: its directory shows whether it is done.
 func (s *Study) next(done Results, visited map[string]bool) (next *Unit, waits int, err error) {
 	units, err := s.Units(done)
 	if err != nil {
@@ -216,7 +216,7 @@ func Leave(run finetune.Run, model *finetune.Model, row report.Result) error {
 	return run.Page(model, row, field...)
 }
 
-// Follows says whether another process of the group writes what there is to see.
+// Follows reports whether another process of the group writes the results.
 func (s *Study) Follows() bool { return s.Group != nil && s.Group.Rank() > 0 }
 
 // logger is for the training of that name.

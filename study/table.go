@@ -55,7 +55,7 @@ func (s *Study) Listing() (report.Table, error) {
 	return table, nil
 }
 
-// Table compares the variants by their results on the test images and says which are missing: task by task with the means
+// Table compares the variants by their results on the test images, with a note on missing ones: task by task with the means
 // of a Benchmark where there is a record, else size by size and fraction by fraction.
 func (s *Study) Table() (report.Table, error) {
 	if s.Tasks[0].recorded() {
@@ -215,7 +215,7 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 		return nil, err
 	}
 	figure := report.Figure{Title: "Position encoding of each patch", PNG: content.Bytes(),
-		Caption: "Features over the patch grid, where it has them, and how alike the vector of each position is to " +
-			"that of the centre patch."}
+		Caption: "Features over the patch grid, where it has them, and the cosine similarity of the vector of each " +
+			"position to that of the centre patch."}
 	return []report.Figure{figure}, report.WriteFile(filepath.Join(dir, "field.png"), field.Draw)
 }

@@ -35,7 +35,7 @@ type Unit struct {
 	Variant
 	Setting  string // of the sweep, for finetune.Recipe.Set
 	Size     [2]int // pixels of the images that the model sees, height and width; zero for the recipe's
-	Aspect   string // what becomes of those of other aspects; "" for what the recipe says
+	Aspect   string // for images of other aspect ratios; "" for the recipe's
 	Fraction float64
 	Seed     int
 	Search   bool // trained to choose a setting; else its result counts
@@ -69,7 +69,7 @@ func (u Unit) String() string {
 	return strings.TrimSpace(title + " " + u.Setting)
 }
 
-// named is the label with what tells the sizes, aspects and fractions of a study apart.
+// named is the label with size, aspect and fraction.
 func (u Unit) named(size, fraction string) string {
 	name := u.Label
 	if u.Size != [2]int{} {

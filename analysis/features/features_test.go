@@ -349,7 +349,7 @@ func TestThePageShowsImagesBesideTheirNearest(t *testing.T) {
 	if err := page.HTML(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"top.png", "asked for its nearest", "cosine 0.540", "data:image/png"} { // cos 1
+	for _, want := range []string{"top.png", "query", "cosine 0.540", "data:image/png"} { // cos 1
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q", want)
 		}

@@ -74,7 +74,7 @@ func (j Job) Run(ctx context.Context) (*Table, error) {
 				"or write elsewhere", j.Dir, have.Of, have.All)
 		}
 		if done {
-			j.tell(unread)
+			j.logUnread(unread)
 			return Read(j.Dir)
 		}
 	}
@@ -84,7 +84,7 @@ func (j Job) Run(ctx context.Context) (*Table, error) {
 	return Read(j.Dir)
 }
 
-// begin says what is to be made.
+// begin returns the state of a new job.
 func (j *Job) begin() (s state, err error) {
 	c := j.Model.Recipe.Model.WithDefaults()
 	hasClass := c.Prefix() > c.Registers
@@ -166,7 +166,7 @@ func (j Job) write(ctx context.Context, s *state) error {
 		if s.Unread, err = j.unread(); err != nil {
 			return err
 		}
-		j.tell(s.Unread)
+		j.logUnread(s.Unread)
 	}
 	if err := out.finish(); err != nil {
 		return err
@@ -174,8 +174,8 @@ func (j Job) write(ctx context.Context, s *state) error {
 	return s.write(j.Dir)
 }
 
-// tell names the first images without a row.
-func (j Job) tell(unread []string) {
+// logUnread logs the first images without a row.
+func (j Job) logUnread(unread []string) {
 	const shown = 10
 	if n := len(unread); n > 0 {
 		text := strings.Join(unread[:min(n, shown)], ", ")

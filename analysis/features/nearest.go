@@ -26,11 +26,11 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 	page.Title = "Nearest images of " + t.Name
 	page.Lines = []string{fmt.Sprintf("%d images, features of width %d, by the cosine of the angle between them",
 		t.Len(), t.Width)}
-	asked := make([]int, min(queries, t.Len()))
-	for q := range asked {
-		asked[q] = q * t.Len() / len(asked)
+	shown := make([]int, min(queries, t.Len()))
+	for q := range shown {
+		shown[q] = q * t.Len() / len(shown)
 	}
-	near, err := analysis.Nearest(t.rows(asked), t.Values, t.Width, k+1)
+	near, err := analysis.Nearest(t.rows(shown), t.Values, t.Width, k+1)
 	if err != nil {
 		return page, err
 	}
@@ -51,9 +51,9 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 		content, err := thumbnail(img)
 		return report.Figure{Title: p.File, Caption: caption, PNG: content}, err
 	}
-	for q, row := range asked {
+	for q, row := range shown {
 		own := t.Images[row]
-		figure, err := show(row, "asked for its nearest")
+		figure, err := show(row, "query")
 		if err != nil {
 			return page, err
 		}

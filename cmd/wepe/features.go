@@ -118,7 +118,7 @@ func (o *extraction) images() (*features.List, error) {
 	return l, nil
 }
 
-// classify measures what the features tell about classes.
+// classify measures the accuracy of classifiers on the features.
 func (o *extraction) classify(out *cli.Printer, table *features.Table) error {
 	if o.knn {
 		answer, err := table.KNN(o.k, o.temperature)

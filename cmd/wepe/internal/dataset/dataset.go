@@ -41,7 +41,7 @@ var Forms = [][2]string{
 var ShapeTasks = []string{string(data.TaskWhere), string(data.TaskLocation), string(data.TaskOrientation),
 	string(data.TaskShape)}
 
-// Options say how images are read.
+// Options are how images are read.
 type Options struct {
 	Download bool // of CIFAR-100
 	Stream   bool // reads the images of each batch from disk
@@ -318,7 +318,7 @@ func thousands(n int) string {
 	return text
 }
 
-// Load reads the images for a recipe: those of files are brought to its size as its aspect says.
+// Load reads the images for a recipe: those of files are resized as its aspect requires.
 func (d *Dataset) Load(ctx context.Context, r finetune.Recipe) (s Splits, err error) {
 	if s, err = d.whole(ctx, r); err == nil && d.fraction > 0 {
 		s.Train, err = data.Fraction(s.Train, d.fraction, fractionSeed)

@@ -29,7 +29,7 @@ import (
 // File is the description of a run in its directory.
 const File = "run.json"
 
-// Description is what a run was asked for.
+// Description is the configuration of a run.
 type Description struct {
 	Data     string          `json:"data"`               // as --data, with an absolute path
 	Dataset  string          `json:"dataset"`            // its name
