@@ -62,15 +62,16 @@ test: ## all tests on pure Go; those that open XLA themselves need its plugin, w
 	@tools/scripts/xla --quick >/dev/null
 	go test -timeout 20m ./...
 
-PACKAGES ?= $$(go list ./... | grep -v '/wepe$$')
-
 # Most of their time is compilation: without optimizations it takes half. Package wepe needs them, as they change the
 # rounding that its tests are about.
 .PHONY: test-xla
 test-xla: ## all tests on XLA for CPUs; PACKAGES="./vit ./detect/..." for some
 	@tools/scripts/xla
-	GOMLX_BACKEND=xla:cpu XLA_FLAGS="--xla_backend_optimization_level=0 $$XLA_FLAGS" go test -timeout 60m $(PACKAGES)
+	GOMLX_BACKEND=xla:cpu XLA_FLAGS="--xla_backend_optimization_level=0 $$XLA_FLAGS" go test -timeout 60m \
+		$(or $(PACKAGES),$$(go list ./... | grep -v '/wepe$$'))
+ifndef PACKAGES
 	GOMLX_BACKEND=xla:cpu go test -timeout 60m ./wepe
+endif
 
 .PHONY: test-long
 test-long: ## all tests again, on ONNX Runtime and with the race detector
