@@ -63,13 +63,13 @@ func TestTheVariantOfSinCos2DIsAHyperparameter(t *testing.T) {
 		rowsOf(t, c, model.NewStore()), 0)
 }
 
-// The formula of the Transformer's section 3.5 at chosen places, and its property that a shift by k places turns each
-// pair (sin, cos) by the same angle wherever it begins.
+// The formula of the Transformer's section 3.5 at chosen positions, and its property that a shift by k positions turns
+// each pair (sin, cos) by the same angle wherever it begins.
 func TestSinusoidal1DIsThatOfTheTransformer(t *testing.T) {
 	c := small("sinusoidal1d", PoolClass)
 	rows := rowsOf(t, c, model.NewStore())
 	at := func(p, i int) float64 { return rows[p*c.Width+i] }
-	for i := range c.Width { // the class token is place 0
+	for i := range c.Width { // the class token is position 0
 		if want := float64(i % 2); at(0, i) != want {
 			t.Errorf("place 0, channel %d: %g, want %g", i, at(0, i), want)
 		}
@@ -89,7 +89,7 @@ func TestSinusoidal1DIsThatOfTheTransformer(t *testing.T) {
 
 	c.Pool = PoolMean
 	without := rowsOf(t, c, model.NewStore())
-	gomlxtest.NearAbs(t, "without a class token", without, rows[:len(rows)-c.Width], 0) // patches begin at place 0
+	gomlxtest.NearAbs(t, "without a class token", without, rows[:len(rows)-c.Width], 0) // patches begin at position 0
 }
 
 func TestFactorizedEqualsNaFlexViT(t *testing.T) { fixtures.Each(t, testFactorizedEqualsNaFlexViT) }

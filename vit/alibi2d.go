@@ -12,7 +12,7 @@ import (
 
 // newALiBi2D is ALiBi in two dimensions, as CROMA has it (https://arxiv.org/abs/2311.00566): head h adds -m_h·‖Δ‖ to
 // the score of two patches, the Euclidean distance of their centres in patches times the slope of the head, the same
-// in every block. The class token has no place and gets 0 (CROMA has none).
+// in every block. The class token has no position and gets 0 (CROMA has none).
 //
 // On another grid distances are still counted in patches: what is near stays near, and farther patches than in
 // training are penalised by the same slopes.

@@ -38,7 +38,7 @@ func newAS2DRoPE(scope *model.Scope, c Config) Rotary {
 			}
 			k = -1
 		}
-		x, y := c.place(k)
+		x, y := c.position(k)
 		if i%2 == 0 {
 			return scale * x * f[i/2]
 		}

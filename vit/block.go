@@ -86,7 +86,8 @@ func biased(has bool, fill weight.Fill) weight.Fill {
 	return fill
 }
 
-// scaled returns x [batch, tokens, heads, headDim] times factors, float32 [batch or 1, tokens, width], in the type of x.
+// scaled returns x [batch, tokens, heads, headDim] times factors, float32 [batch or 1, tokens, width], in the type of
+// x.
 func scaled(x, factors *Node) *Node {
 	d := x.Shape().Dimensions
 	factors = Reshape(factors, -1, d[1], d[2], d[3])

@@ -37,7 +37,7 @@ func (o oneGrid) add(x *Node) *Node {
 	}
 	g := x.Graph()
 	rows := Concatenate([]*Node{o.Additive.Encode(g), Zeros(g, shapes.Make(dtypes.Float32, 1, c.Width))}, 0)
-	at := make([]int64, c.Tokens()) // in rows, of which the last, zero, is for tokens without a place
+	at := make([]int64, c.Tokens()) // in rows, of which the last, zero, is for tokens without a position
 	for token := range at {
 		switch {
 		case token >= c.Prefix():

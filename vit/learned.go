@@ -50,8 +50,8 @@ func (l *learnedTable) EncodeOn(g *Graph, grids [][2]int) *Node {
 	return MatMul(Reshape(Const(g, weights), -1, c.Positions()), l.Encode(g))
 }
 
-// hats returns the weights of n places for each of m along an axis: 1-|x| around the centre of the new place, x in
-// old places or, where there are more of these, in new ones; they sum to 1.
+// hats returns the weights of n positions for each of m along an axis: 1-|x| around the centre of the new position, x
+// in old positions or, where there are more of these, in new ones; they sum to 1.
 func hats(n, m int) [][]float64 {
 	ratio := float64(n) / float64(m)
 	weights := make([][]float64, m)

@@ -52,8 +52,9 @@ const liereGrid = trainedGrid("liere_trained") // the unit of coordinates
 //	R(y, x) = exp(y·A₀ + x·A₁),   A₀, A₁ skew-symmetric [g, g]
 //
 // with generators of its own for every layer, block of channels and, unless shared, head. Coordinates run from 0 to 1
-// over the grid that was trained on and to n/n₀ over one of n places where n₀ were: the last place is the end of the
-// range, as in the authors' code, so the distance of neighbours changes a little with n. Prefix tokens are not turned.
+// over the grid that was trained on and to n/n₀ over one of n positions where n₀ were: the last position is the end of
+// the range, as in the authors' code, so the distance of neighbours changes a little with n. Prefix tokens are not
+// turned.
 //
 // A generator is stored as its g(g-1)/2 numbers above the diagonal, uniform in [0, 2π) at the start. They act through a
 // clip to ±liereLimit, the only difference from the original: by Pick's inequality (see bound) it limits the norm of
@@ -118,7 +119,7 @@ func liereBlock(headDim int) int {
 	return headDim
 }
 
-// liereCoordinates returns the coordinates of n places along an axis that had so many in training, 0 for n.
+// liereCoordinates returns the coordinates of n positions along an axis that had so many in training, 0 for n.
 func liereCoordinates(trained, n int) []float64 {
 	places := make([]float64, n)
 	for i := 1; i < n; i++ {

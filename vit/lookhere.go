@@ -94,7 +94,7 @@ func newLookHere(scope *model.Scope, c Config) Relative {
 		return slices.ContainsFunc(block, func(h lookHereHead) bool { return h.from == fromCenter })
 	}) {
 		out.toKey = func(layer, head, patch int) float64 {
-			x, y := c.place(patch)
+			x, y := c.position(patch)
 			if h := heads[layer%len(heads)][head]; h.from == fromCenter {
 				return bias(layer, h, math.Hypot(y-(rows-1)/2, x-(cols-1)/2))
 			}

@@ -80,11 +80,11 @@ type manyGrids struct {
 	grid   *Node    // int64 [batch]: which of them an image has
 	tokens int      // of an image, with padding
 
-	rows   *Node      // [places of all grids + 1, width] of what is added, the last zero; nil for none
+	rows   *Node      // [positions of all grids + 1, width] of what is added, the last zero; nil for none
 	placed *Node      // int64 [batch, tokens], in rows
 	scales [][3]*Node // of each block, for the tokens of all grids; nil for none
 	rotary Rotary     // of all grids; nil for none, and where they cannot be joined
-	turned *Node      // int64 [batch, tokens], in scales and among the places of rotary
+	turned *Node      // int64 [batch, tokens], in scales and among the positions of rotary
 	each   []Rotary   // one for each grid
 	scores []*Node    // of each block, [pairs of tokens of all grids + 1, heads], the last zero; nil for none
 	pairs  *Node      // int64 [batch, tokens·tokens], in scores
@@ -200,7 +200,7 @@ func (m *manyGrids) addRows(rows []*Node, shared int) {
 			return token
 		case token < c.PrefixPositions():
 			return start[i] + token
-		case token < c.Prefix() || token >= on.Tokens(): // without a place, or padding
+		case token < c.Prefix() || token >= on.Tokens(): // without a position, or padding
 			return end
 		}
 		return start[i] - shared + token - c.Prefix() + c.PrefixPositions()

@@ -70,7 +70,7 @@ func onOther(t *testing.T, store *model.Store, c Config, rows, cols int) *model.
 		return out
 	}
 	old, prefix := gomlxtest.Values(t, table.MustValue()), c.PrefixPositions()
-	hat := func(n, m, i, k int) float64 { // of the old place k for the new place i
+	hat := func(n, m, i, k int) float64 { // of the old position k for the new position i
 		scale := float64(n) / float64(m)
 		return max(0, 1-math.Abs(float64(k)+0.5-(float64(i)+0.5)*scale)/max(1, scale))
 	}

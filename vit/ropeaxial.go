@@ -51,7 +51,7 @@ func newRopeAxial(scope *model.Scope, c Config) Rotary {
 		return at
 	}
 	return newRotation("rope-axial", c, false, fixedPairs(c, 0, func(k, i int) float64 {
-		x, y := c.place(k)
+		x, y := c.position(k)
 		first, second := scaled(x, c.Cols(), r.cols), scaled(y, c.Rows(), r.rows)
 		if r.first == "row" {
 			first, second = second, first

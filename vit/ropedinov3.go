@@ -85,9 +85,9 @@ func (r *dinoRope) periods(n int) []float64 {
 	return periods
 }
 
-// place returns the coordinates of patch k.
-func (r *dinoRope) place(c Config, k int) (y, x float64) {
-	col, row := c.place(k)
+// position returns the coordinates of patch k.
+func (r *dinoRope) position(c Config, k int) (y, x float64) {
+	col, row := c.position(k)
 	rows, cols := float64(c.Rows()), float64(c.Cols())
 	switch r.normalize {
 	case "max":
@@ -100,10 +100,10 @@ func (r *dinoRope) place(c Config, k int) (y, x float64) {
 	return 2*(row+0.5)/rows - 1, 2*(col+0.5)/cols - 1
 }
 
-// pairs are the cosines and sines at places that do not move.
+// pairs are the cosines and sines at positions that do not move.
 func (r *dinoRope) pairs(c Config, periods []float64) pairsFunc {
 	return fixedPairs(c, 0, func(k, i int) float64 {
-		y, x := r.place(c, k)
+		y, x := r.position(c, k)
 		if i < len(periods) {
 			return 2 * math.Pi * y / periods[i]
 		}
@@ -135,13 +135,13 @@ func (r *dinoRope) movedPairs(scope *model.Scope, c Config) pairsFunc {
 	}
 }
 
-// moved are the cosines and sines, [tokens, 1, headDim/2], of places plus shift [2], times jitter [2], times rescale
+// moved are the cosines and sines, [tokens, 1, headDim/2], of positions plus shift [2], times jitter [2], times rescale
 // [1]; each may be nil.
 func (r *dinoRope) moved(g *Graph, c Config, shift, jitter, rescale *Node) (cos, sin *Node) {
 	periods := r.periods(c.headDim() / 4)
 	places, isPatch := make([]float32, 2*c.Tokens()), make([]float32, c.Tokens())
 	for k := range c.Rows() * c.Cols() {
-		y, x := r.place(c, k)
+		y, x := r.position(c, k)
 		places[2*(c.Prefix()+k)], places[2*(c.Prefix()+k)+1] = float32(y), float32(x)
 		isPatch[c.Prefix()+k] = 1
 	}

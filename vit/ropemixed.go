@@ -21,7 +21,7 @@ func newRopeMixed(scope *model.Scope, c Config) Rotary {
 	theta := ropeTheta(scope, 10)
 	places := make([]float32, 2*c.Tokens()) // (0, 0) for the prefix: it does not turn
 	for k := range c.Rows() * c.Cols() {
-		x, y := c.place(k)
+		x, y := c.position(k)
 		places[2*(c.Prefix()+k)], places[2*(c.Prefix()+k)+1] = float32(x), float32(y)
 	}
 	at := tensors.FromFlatDataAndDimensions(places, c.Tokens(), 2, 1, 1)

@@ -166,9 +166,9 @@ func fixedPairs(c Config, first int, angle func(k, i int) float64) pairsFunc {
 	}
 }
 
-// place returns the column x and the row y of patch k, counted from 0. For k < 0 it goes on backwards: patch -1 is the
-// last of row -1.
-func (c Config) place(k int) (x, y float64) {
+// position returns the column x and the row y of patch k, counted from 0. For k < 0 it goes on backwards: patch -1 is
+// the last of row -1.
+func (c Config) position(k int) (x, y float64) {
 	row := math.Floor(float64(k) / float64(c.Cols()))
 	return float64(k) - row*float64(c.Cols()), row
 }

@@ -115,7 +115,7 @@ func testEveryStageEqualsRopeViT(t *testing.T) {
 				}
 				var x, y []float64
 				for k := range c.Rows() * c.Cols() {
-					col, row := c.place(k)
+					col, row := c.position(k)
 					x, y = append(x, col), append(y, row)
 				}
 				near("t_x", x, 0)
@@ -237,7 +237,7 @@ func testEveryCaseEqualsVisionLLaMA(t *testing.T) {
 		}
 		var places []float64
 		for token := range c.Tokens() {
-			x, y := c.place(token - c.Prefix())
+			x, y := c.position(token - c.Prefix())
 			places = append(places, x*test.Scale, y*test.Scale)
 		}
 		gomlxtest.NearAbs(t, p+"positions_xy", places, want[p+"positions_xy"].Data, meta.Tolerance.Abs)
@@ -428,7 +428,7 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 		c, p := of(grid), fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
 		var places []float64
 		for k := range c.Rows() * c.Cols() {
-			y, x := plain.place(c, k)
+			y, x := plain.position(c, k)
 			places = append(places, y, x)
 		}
 		near(p+"coords", places, tol.Places)

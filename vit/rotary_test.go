@@ -96,8 +96,8 @@ func TestThetaIsThePublishedOneByDefault(t *testing.T) {
 	}
 }
 
-// ignore_zero, fourier_separate_basis and fourier_separate_head are set in the configurations of FoPE's authors, and the
-// gain of their smallest model is .3.
+// ignore_zero, fourier_separate_basis and fourier_separate_head are set in the configurations of FoPE's authors, and
+// the gain of their smallest model is .3.
 func TestFoPEsDefaultsAreThoseOfItsAuthors(t *testing.T) {
 	c := turning("fope")
 	with := func(params map[string]any) []float64 {
@@ -168,7 +168,7 @@ func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
 	}
 }
 
-// What a model of 5×3 patches learned of a place holds on a grid of 10×6, by the rule of each original.
+// What a model of 5×3 patches learned of a position holds on a grid of 10×6, by the rule of each original.
 func TestPlacesOnAnotherGridTurnAsOnTheOneTrainedOn(t *testing.T) {
 	for position, trained := range map[string]func(row, col int) (int, bool){ // number of the patch with the same turn
 		"rope1d":     func(row, col int) (int, bool) { return row*6 + col, row*6+col < 15 }, // counted on

@@ -36,7 +36,7 @@ const (
 	sinCosInterleaved = "interleaved"
 )
 
-// sinCosOrder is the place of four at which a variant has sin x, cos x, sin y and cos y.
+// sinCosOrder is the position of four at which a variant has sin x, cos x, sin y and cos y.
 type sinCosOrder struct {
 	variant string
 	place   [4]int

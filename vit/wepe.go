@@ -53,7 +53,7 @@ func (b *sharedBias) AttentionBias(g *Graph, _ int) *Node {
 	return b.built.in(g, func() *Node { return b.RelativeBias.AttentionBias(g) })
 }
 
-// wepeBiasParameters counts the default form: ω3′, α_scale, and for each head 4 weights, a bias and its own place.
+// wepeBiasParameters counts the default form: ω3′, α_scale, and for each head 4 weights, a bias and its own.
 func wepeBiasParameters(c Config) int { return 2 + 6*c.Heads }
 
 // wepeTrainedGrid is for coarser grids: finer ones need nothing.

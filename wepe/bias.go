@@ -21,10 +21,10 @@ import (
 //
 //	bias[h, i, j] = tanh(α_scale·[Re ℘(z), Im ℘(z), Re ℘′(z), Im ℘′(z)])·weights[:, h] + biases[h],   z = z_j - z_i
 //
-// where ℘ is even and says how far apart they are, ℘′ is odd and says which way. At z = 0, the pole, a patch has a
-// learned number for itself, own[h], in place of the formula, which is not evaluated there. Pairs with a prefix token
-// have no relative position and get 0. On the sphere (paramCompression) the pole is a point like any other,
-// S = (0, 0, 1), features and formula hold for i = j too, and there is no own.
+// where ℘ is even and depends on the distance, ℘′ is odd and depends on the direction. At z = 0, the pole, a patch has
+// a learned number for itself, own[h], in place of the formula, which is not evaluated there. Pairs with a prefix token
+// have no relative position and get 0. On the sphere (paramCompression) the pole is a point like any other, S = (0, 0,
+// 1), features and formula hold for i = j too, and there is no own.
 //
 // Build it with New(…).Bias(heads). The same settings as for an Encoder apply, but those of the projection, of the
 // prefix vectors and of β_pos. Variables, below the scope given to New:

@@ -150,7 +150,7 @@ func (e *Encoder) EncodeOn(g *Graph, grids [][2]int) *Node {
 // x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil, or an Iota
 // over all positions, the sequence is the whole grid with its prefix and nothing is gathered. Otherwise
 // positionIndices, integers in [0, prefix + rows·cols), says which position each token has: [seq], or one row per batch
-// element, shaped as the axes of x up to seqAxis. So subsets and permutations of the patches keep their places.
+// element, shaped as the axes of x up to seqAxis. So subsets and permutations of the patches keep their positions.
 func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	return additive.PreEncode(e.Encode(x.Graph()), x, positionIndices, seqAxis)
 }

@@ -14,7 +14,7 @@ import (
 
 // lattice is ℘ and ℘′ of a learned lattice, compressed to features. It takes points in periods: (x, y) is
 // z = x·2ω1 + y·2ω3. With several scales it is as many lattices of one form, each smaller than the last, and with
-// several harmonics each of them is looked at in z, 2z, 3z, ….
+// several harmonics each of them is evaluated at z, 2z, 3z, ….
 type lattice struct {
 	config             Config
 	omega3, alphaScale *model.Variable // scalars, raw
@@ -150,7 +150,7 @@ func (l *lattice) sideBySide(f *Node) *Node {
 	return f
 }
 
-// views is how many times each point is looked at.
+// views is the number of evaluations of each point.
 func (c Config) views() int { return c.scales * c.harmonics }
 
 // numFeatures is the length of a row of features.

@@ -17,7 +17,7 @@ import (
 // ω3′, β and γ are learned as bound + softplus(raw); s, σ, m, a and b are free. The values here are where training
 // starts, and Learn names those that it moves.
 type surrogate struct {
-	// Channels is 4 (Re p, Im p, Re p′, Im p′) or 6: √(u²+v²) in third and |Re p′| in last place besides.
+	// Channels is 4 (Re p, Im p, Re p′, Im p′) or 6: √(u²+v²) in third and |Re p′| in last position besides.
 	Channels int
 
 	Omega1    float64 // ω1, never learned

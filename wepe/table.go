@@ -236,7 +236,7 @@ func (k tableKey) lookedUp() (periodic, error) {
 	}, nil
 }
 
-// cellOffsets takes x, in periods from its nearest lattice point, to its place t in the cell [0, 1] and to its
+// cellOffsets takes x, in periods from its nearest lattice point, to its position t in the cell [0, 1] and to its
 // distances from the two ends of the cell; the nearer one keeps every digit of x.
 func cellOffsets(x float64) (t float64, distance [2]float64) {
 	if x < 0 {
