@@ -50,7 +50,7 @@ type family struct {
 	vary   func(m *foreign, n names)                    // names that depend on the model; nil for none
 	heads  []string                                     // two heads, whose logits are averaged; nil for one
 	ranks  map[string]int                               // of tensors of the layout tokens, where it is not 3
-	extra  []string                                     // tensors that no prediction here needs; what ends in "." or "/" is a scope
+	extra  []string                                     // tensors that no prediction here needs: a name, a scope that ends in "." or "/", or "*.ending"
 	mask   int                                          // rank of transformers' mask_token, 0 for none
 	noHead bool                                         // the class has no head
 	kind   string                                       // how positions are resampled
@@ -316,6 +316,9 @@ func (m *foreign) nameOf(n names, path string, block int) string {
 func (m *foreign) isExtra(name string) bool {
 	local := strings.TrimPrefix(name, m.base)
 	return slices.ContainsFunc(m.family.extra, func(extra string) bool {
+		if ending, any := strings.CutPrefix(extra, "*"); any {
+			return strings.HasSuffix(name, ending)
+		}
 		if strings.HasSuffix(extra, ".") || strings.HasSuffix(extra, "/") {
 			return strings.HasPrefix(name, extra) || strings.HasPrefix(local, extra)
 		}
@@ -325,7 +328,7 @@ func (m *foreign) isExtra(name string) bool {
 
 // withoutEffect are entries of config.json that change nothing about the features of an image: those of a training, of
 // file formats, and what older versions of transformers write into every file.
-var withoutEffect = strings.Fields(`_name_or_path architectures auto_map dtype torch_dtype transformers_version
+var withoutEffect = strings.Fields(`_name_or_path gradient_checkpointing use_cache architectures auto_map dtype torch_dtype transformers_version
 	model_type id2label label2id num_labels problem_type initializer_range initializer_factor use_mask_token
 	attention_dropout attention_probs_dropout_prob hidden_dropout_prob drop_path_rate dropout encoder_stride
 	pooler_output_size pooler_act apply_layernorm reshape_hidden_states out_features out_indices stage_names

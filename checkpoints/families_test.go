@@ -4,8 +4,10 @@ package checkpoints
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,6 +184,30 @@ func TestModelsOfAnotherSizeComeBackFromOurFormat(t *testing.T) {
 		got, err := back.Logits(gomlxtest.Backend(), images)
 		if d, scale := Difference(got, want); err != nil || back.Config != m.Config || d > 1e-6*scale {
 			t.Errorf("%s: %v, logits differ by %g of %g; %+v", name, err, d, scale, back.Config)
+		}
+	}
+}
+
+// Older BEiT files hold the indices of their tables; transformers' variant fp16 has a name of its own.
+func TestOlderAndHalvedFilesAreRead(t *testing.T) {
+	for _, name := range []string{"BeitForImageClassification", "beit_base_patch16_224"} {
+		dir := filepath.Join(fixtures.Dir(t, "families"), name)
+		want := imported(t, dir, ImportOptions{})
+		all, err := readAll(readFile(t, filepath.Join(dir, foreignWeights)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := slices.IndexFunc(slices.Sorted(maps.Keys(all)), func(s string) bool { return strings.HasSuffix(s, "bias_table") })
+		index := strings.Replace(slices.Sorted(maps.Keys(all))[table], "bias_table", "index", 1)
+		all[index] = tensors.FromValue([][]int64{{3, 1}, {2, 0}})
+		if err := os.Remove(filepath.Join(dir, foreignWeights)); err != nil {
+			t.Fatal(err)
+		}
+		writeWeights(t, filepath.Join(dir, foreignHalf), all)
+		m := imported(t, dir, ImportOptions{})
+		same(t, name, m, want)
+		if !slices.Contains(m.Report, "left out: "+index) {
+			t.Errorf("%s: the report does not name %s: %q", name, index, m.Report)
 		}
 	}
 }

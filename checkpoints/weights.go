@@ -48,6 +48,7 @@ type weights struct {
 // Names of files in the directory of a model.
 const (
 	foreignWeights      = "model.safetensors"
+	foreignHalf         = "model.fp16.safetensors" // transformers' variant "fp16"
 	foreignIndex        = "model.safetensors.index.json"
 	foreignConfig       = "config.json"
 	foreignPreprocessor = "preprocessor_config.json" // what pictures the weights were trained on
@@ -91,7 +92,7 @@ func (w *weights) open(which string) (err error) {
 
 // weightsIn picks the weights in a directory: the names of Hugging Face's, else the only .npz.
 func weightsIn(dir string) (string, error) {
-	for _, name := range []string{foreignWeights, foreignIndex} {
+	for _, name := range []string{foreignWeights, foreignIndex, foreignHalf} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() {
 			return filepath.Join(dir, name), nil
 		}

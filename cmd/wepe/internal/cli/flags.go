@@ -121,6 +121,7 @@ func (f Flags) Import(o *checkpoints.ImportOptions) {
 	flags.Func("grid", "patches of the position table, `RxC`, where the model's files lack it", o.Grid.Set)
 	flags.BoolVar(&o.AssumeSquare, "assume-square", false, "that grid is square")
 	flags.StringVar(&o.Architecture, "architecture", "", "of timm, where the model has no config.json")
+	f.completion("architecture", checkpoints.ArchitectureNames()...)
 }
 
 // Choice adds a flag of a few words, the first the default.
