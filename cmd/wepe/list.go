@@ -90,13 +90,8 @@ func listRecipes() (all []entry) {
 }
 
 func listPositions() (all []entry) {
-	for _, name := range vit.PositionNames() {
-		found, err := vit.EncodingNamed(name)
-		if err != nil {
-			panic(err) // of its own list
-		}
-		p := found[0]
-		all = append(all, entry{name, fmt.Sprintf("%s: %s; %s", p.Kind(), p.Doc, cmp.Or(p.Source, "this library"))})
+	for _, p := range vit.Positions() {
+		all = append(all, entry{p.Name, fmt.Sprintf("%s: %s; %s", p.Kind(), p.Doc, cmp.Or(p.Source, "this library"))})
 	}
 	return append(all, entry{"A+B", "two that act in different parts of the model"})
 }
