@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -110,4 +111,18 @@ func TestNothingLeaksFromTrainingsThatAreStoppedAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+func TestARunWhoseImagesChangedSaysHowToGoOnAndThatWorks(t *testing.T) {
+	run := tinyRun(t, "", 47)
+	run.Dir = t.TempDir()
+	stopped(t, run, 3)
+	removed := run
+	removed.Train = data.First(run.Train, 46)
+	_, _, err := removed.Do(t.Context())
+	refused(t, "an image less", err, "training images differ", "bring back", "another directory", "the model to start from")
+	again := removed
+	again.Dir, again.From = t.TempDir(), run.Dir
+	done(t, again)
+	done(t, run) // with the image back
 }
