@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// affine says where each output pixel comes from, by centres of pixels: at column x + ½ and row y + ½ of the output,
+// affine maps output pixels to where they come from, by centres of pixels: at column x + ½ and row y + ½ of the output,
 //
 //	column = a·x + b·y + c,   row = d·x + e·y + f
 //

@@ -11,7 +11,7 @@ import (
 	"image/jpeg"
 )
 
-// libjpeg says which decoder reads jpegs, for the tests that compare their bits.
+// libjpeg is whether libjpeg decodes JPEG files, for the tests that compare their bits.
 const libjpeg = false
 
 // jpegScales are the parts of its size that a jpeg can be decoded at, the smallest first: only the whole.

@@ -89,7 +89,7 @@ import (
 	"unsafe"
 )
 
-// libjpeg says which decoder reads jpegs, for the tests that compare their bits.
+// libjpeg is whether libjpeg decodes JPEG files, for the tests that compare their bits.
 const libjpeg = true
 
 // jpegScales are the parts of its size that a jpeg can be decoded at, the smallest first: libjpeg's inverse cosine

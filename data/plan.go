@@ -103,7 +103,7 @@ func (a Augment) resizedCrop(r *rand.Rand, height, width int) window {
 	return window{top: (height - h) / 2, left: (width - w) / 2, height: h, width: w}
 }
 
-// lines says where output line i reads along each axis: at scale·i + offset, from the source lines first…end-1 only.
+// lines returns where output line i reads along each axis: at scale·i + offset, from the source lines first…end-1 only.
 func (w window) lines(outHeight, outWidth int) (out [8]float32) {
 	axis := func(start, length, outLength int, flip bool) [4]float32 {
 		scale := float64(length) / float64(outLength)

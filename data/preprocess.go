@@ -23,7 +23,7 @@ func FromImage(img image.Image) *Image {
 	return p
 }
 
-// Preprocess returns the image resized and cropped, or cut into patches, as settings say.
+// Preprocess returns the image resized and cropped, or cut into patches, as settings specify.
 func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	height, width := s.Resized(p.Height, p.Width)
 	if int64(height)*int64(width) > maxPixels {

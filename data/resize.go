@@ -162,7 +162,7 @@ func (p *Image) resample(rows, columns []tap) *Image {
 	return p
 }
 
-// identity says whether taps are the n input pixels from the first on as they are, which is where sides stay.
+// identity reports whether taps are the n input pixels from the first on as they are, which is where sides stay.
 func identity(taps []tap, first, n int) bool {
 	if len(taps) != n {
 		return false

@@ -176,7 +176,7 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (Course, error
 	return s.Course, c.model.load(checkpoint, temporary)
 }
 
-// sameRun says what differs between the run of a checkpoint and the one that is asked for.
+// sameRun returns what differs between the run of a checkpoint and the one that is asked for.
 func sameRun(old, now state) error {
 	if was, is := old.From.sum(), now.From.sum(); was != is {
 		return fmt.Errorf("it started from weights of SHA-256 %.12s, this one from %.12s", cmp.Or(was, "none"),
@@ -424,7 +424,7 @@ func (c *classification) close() {
 	c.Close()
 }
 
-// order says which images each step takes: a function of the seed, the number of images and the batch size.
+// order is the images of each step: a function of the seed, the number of images and the batch size.
 type order struct {
 	augment       data.Augment // which may repeat them
 	seed          int64

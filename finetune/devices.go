@@ -18,7 +18,7 @@ import (
 
 // devices is how programs are spread over the devices of a backend: data parallel by GoMLX's AutoSharding. The plan of
 // a batch is divided by its images, weights and pixels are everywhere; the graph is that of one device, so that means,
-// partners of mixup and batch normalisation are of the whole batch, and the compiler adds what the devices tell each
+// partners of mixup and batch normalisation are of the whole batch, and the compiler adds what the devices send each
 // other. The zero value is one device.
 type devices struct {
 	everywhere, divided *distributed.ShardingSpec
@@ -68,7 +68,7 @@ func (d devices) count() int {
 // fill is the next number of images that the devices can share equally.
 func (d devices) fill(images int) int { return (images + d.count() - 1) / d.count() * d.count() }
 
-// specs says where the inputs of a program are: pixels, plan, scalars.
+// specs returns where the inputs of a program are: pixels, plan, scalars.
 func (d devices) specs() []*distributed.ShardingSpec {
 	specs := slices.Repeat([]*distributed.ShardingSpec{d.divided}, 1+data.PlanLen+1)
 	for _, everywhere := range []int{0, 1 + data.PlanMix, 1 + data.PlanLen} {

@@ -91,14 +91,14 @@ func (run Run) findSource() (*initialModel, error) {
 	return source, err
 }
 
-// begunFrom returns the source that the run directory's last checkpoint tells of, nil without one.
+// begunFrom returns the source that the run directory's last checkpoint names, nil without one.
 func (run Run) begunFrom() *initialModel {
 	if run.Dir == "" {
 		return nil
 	}
 	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, Last))
 	if err != nil || last == nil {
-		return nil // resume says what is wrong
+		return nil // resume reports what is wrong
 	}
 	begun, err := stateOf(last)
 	if err != nil {

@@ -33,7 +33,7 @@ type Features struct {
 //	features, err := model.Embed("cat.jpg", "dog.png")
 //	fmt.Println(features[0].Class)
 //
-// Images are brought to the model's size and normalised as its files say, see Predict. They are read on all cores
+// Images are brought to the model's size and normalised as its files specify, see Predict. They are read on all cores
 // while the network sees those before them, in batches of EvalBatch. An error of type [Unread] names
 // those that are missing or damaged; the others come with it.
 func (m *Model) Embed(files ...string) ([]Features, error) { return m.embed(ofFiles(files)) }

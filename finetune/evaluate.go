@@ -100,7 +100,7 @@ func (m *Model) eachLogits(p pixels, see func(row int, logits []float32)) error 
 	})
 }
 
-// EvalBatch is how many images are evaluated at a time: as many as the recipe says, but on ONNX Runtime's processor no
+// EvalBatch is how many images are evaluated at a time: as many as the recipe sets, but on ONNX Runtime's processor no
 // more than a power of two whose widest activations, batch·tokens·mlp_dim numbers, stay in its caches. In batches of
 // 100 a ViT-Ti/16 takes 1.46 times as long an image as in those of 8 (docs/performance.md).
 func (m *Model) EvalBatch() int {

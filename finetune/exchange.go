@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// exchange is what the processes of a group tell each other in a step.
+// exchange is what the processes of a group exchange in a step.
 type exchange struct {
 	Group
 	parts int       // of a batch

@@ -31,7 +31,7 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 }
 
 // declared is the preprocessing that an export declares: that of evaluation, at the model's size. Where it has none, or
-// the format has no word for it, it is nil and the line says why.
+// the format has no word for it, it is nil and the line gives the reason.
 func (m *Model) declared(format string) (s *preprocess.Settings, line string) {
 	c, a := m.Recipe.Model, m.evalAugment()
 	if c.Channels != len(a.Mean) {

@@ -63,10 +63,10 @@ const (
 	eventsFile = "events.out.tfevents.wepe"
 )
 
-// ErrInterrupted says that the context ended; what was done is saved, and the same run goes on from there.
+// ErrInterrupted means that the context ended; what was done is saved, and the same run goes on from there.
 var ErrInterrupted = errors.New("interrupted")
 
-// ErrDiverged says that the loss is not finite any more: the settings are not for this data.
+// ErrDiverged means that the loss is not finite any more: the settings are not for this data.
 var ErrDiverged = errors.New("training diverged")
 
 // Run is one training of one recipe on one dataset with one seed.

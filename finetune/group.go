@@ -41,7 +41,7 @@ func (r Recipe) share(g Group) (Recipe, error) {
 	return r, nil
 }
 
-// gather returns what every process says, by rank: few numbers, which others leave at zero in the sum.
+// gather returns the numbers of every process, by rank: few numbers, which others leave at zero in the sum.
 func gather(g Group, said ...float32) ([][]float32, error) {
 	all := make([]float32, g.Size()*len(said))
 	copy(all[g.Rank()*len(said):], said)
@@ -49,7 +49,7 @@ func gather(g Group, said ...float32) ([][]float32, error) {
 	return slices.Collect(slices.Chunk(all, len(said))), err
 }
 
-// anyone says whether something is so in any process: that it was asked to end, as signals come at different times.
+// anyone reports whether something is so in any process: that it was asked to end, as signals come at different times.
 func anyone(g Group, here bool) (bool, error) {
 	said := []float32{0}
 	if here {

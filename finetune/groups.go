@@ -27,7 +27,7 @@ const freezeBackbone = "backbone"
 
 var groups = []string{groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead}
 
-// groupOf names the group of a variable and says whether weight decay reaches it by default.
+// groupOf names the group of a variable and reports whether weight decay reaches it by default.
 func groupOf(variable string) (group string, decays bool) {
 	matrix := path.Base(variable) == "weights"
 	switch {
@@ -94,10 +94,10 @@ const (
 	averageRoot     = "/" + checkpoints.AverageScope
 )
 
-// temporary says which variables need not be saved: they are zero between steps.
+// temporary reports which variables need not be saved: they are zero between steps.
 func temporary(variable string) bool { return strings.HasPrefix(variable, accumulatorRoot+"/") }
 
-// inNetwork says whether a variable is one of the network.
+// inNetwork reports whether a variable is one of the network.
 func inNetwork(variable string) bool { return strings.HasPrefix(variable, "/"+modelScope+"/") }
 
 // below is the path of a variable of the network below its scope.

@@ -74,7 +74,7 @@ func NewStore(params map[string]any, seed int64) (*model.Store, error) {
 	return store, store.SetRNGStateFromSeed(seed)
 }
 
-// spread says which devices train the model, before its first program is compiled.
+// spread sets the devices that train the model, before its first program is compiled.
 func (m *Model) spread(d devices) error {
 	m.devices = d
 	d.spread(m.eval)
@@ -255,7 +255,7 @@ func (m *Model) swapAverage() error {
 	return nil
 }
 
-// DHVT is the Recipe.Architecture of package vit/dhvt: vit.Config says its sizes, see dhvt.FromViT. Its Position is
+// DHVT is the Recipe.Architecture of package vit/dhvt: vit.Config has its sizes, see dhvt.FromViT. Its Position is
 // "none", the network of its authors, or "wepe". It trains from scratch only, in float32, and is neither
 // folded nor exported. Where a batch is computed in parts, each part is normalised by itself.
 const DHVT = "dhvt"

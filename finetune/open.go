@@ -203,14 +203,14 @@ func openImported(backend compute.Backend, path string, o openOptions) (*Model, 
 		}
 	case imported.Preprocess != nil:
 		m.Preprocess = *imported.Preprocess
-	default: // where no file says: the default of transformers
+	default: // where no file specifies it: the default of transformers
 		m.Preprocess = preprocess.Settings{Fit: preprocess.FitExact, Size: size, Resample: preprocess.Bilinear}
 		m.refused = imported.PreprocessError
 	}
 	return m, err
 }
 
-// originOf is what a model was trained with: the recipe of a run, or what foreign files say of it.
+// originOf is what a model was trained with: the recipe of a run, or what foreign files specify.
 func originOf(path string, m *checkpoints.Imported) (s state, err error) {
 	if m.Run != nil {
 		return stateOf(m.Run)

@@ -214,13 +214,8 @@ func TestEveryTrainedVariableIsInTheGroupItBelongsTo(t *testing.T) {
 		{`position/(grid2d/(table|prefix)|(rope_mixed|liere)/block_00/(frequencies|generators))`, groupPosition, false, 2},
 		{`position/factorized/(rows|cols)`, groupPosition, false, 2},
 		{`position/relative_table/block_00/scores`, groupPosition, false, 2},
-		{`position/wepe_(residual|attention)/wepe_field_sphere/(omega3_raw|alpha_scale_raw)`, groupPosition, false, 2},
-		{
-			`position/(wepe_residual/(projection|residual|prefix)|wepe_attention/block_00/(query|key))`,
-			groupPosition,
-			false,
-			2,
-		},
+		{`position/wepe_qkv/wepe_field_sphere/(omega3_raw|alpha_scale_raw)`, groupPosition, false, 2},
+		{`position/wepe_qkv/block_00/(query|key|value)`, groupPosition, false, 2},
 	}
 	used := make([]bool, len(of))
 	for _, name := range gomlxtest.Encodings(vit.PositionNames()) {

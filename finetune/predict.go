@@ -22,7 +22,7 @@ type Class struct {
 }
 
 // Predict names what is in an image file, the most likely first; data.Decode lists the formats. The image is
-// brought to size as Preprocess says; the recipe normalizes it.
+// brought to size as Preprocess describes; the recipe normalizes it.
 func (m *Model) Predict(file string, top int) ([]Class, error) {
 	return one(m.predict(ofFiles([]string{file}), top))
 }

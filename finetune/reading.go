@@ -21,7 +21,7 @@ import (
 // Unread are the images that cannot be read, by their index, and why. The others have their features or classes.
 type Unread map[int]error
 
-// Error tells of the first.
+// Error names the first.
 func (u Unread) Error() string {
 	first := u[slices.Min(slices.Collect(maps.Keys(u)))].Error()
 	if len(u) > 1 {

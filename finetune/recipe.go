@@ -20,7 +20,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Recipe says everything about a training but the data, the seed and the machine. It is a literal, saved with every
+// Recipe describes a training except the data, the seed and the machine. It is a literal, saved with every
 // checkpoint and every row. WithDefaults fills in what is left at zero.
 type Recipe struct {
 	Name string `json:"name"`
@@ -50,7 +50,7 @@ type Recipe struct {
 	EMA          float64 `json:"ema"` // decay of the averages that are evaluated and kept, 0 for none
 
 	Augment data.Augment `json:"augment"`
-	// Aspect says how images of other aspects were brought to the size of the images, or kept theirs: one of Aspects, or
+	// Aspect is how images of other aspects were brought to the size of the images, or kept theirs: one of Aspects, or
 	// "" where all are images of one size. See Preprocessing.
 	Aspect string `json:"aspect,omitempty"`
 	// From epoch LateFrom on, mixup draws λ with LateMixupAlpha instead (the release's two stages); 0 for never.
@@ -280,7 +280,7 @@ func (r Recipe) oneSize(what string) error {
 	return nil
 }
 
-// Preprocessing says how images of any size and aspect become what the recipe trains on, at a size in pixels.
+// Preprocessing returns how images of any size and aspect become what the recipe trains on, at a size in pixels.
 func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 	s := preprocess.Settings{Resample: preprocess.Bicubic, Size: size}
 	switch r.Aspect {
@@ -299,7 +299,7 @@ func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 	return s, s.Validate()
 }
 
-// trains says whether a variable is to be trained.
+// trains reports whether a variable is to be trained.
 func (r Recipe) trains(variable string) bool {
 	group, _ := groupOf(variable)
 	frozen, err := frozenGroups(r.Freeze)

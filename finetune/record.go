@@ -70,7 +70,7 @@ func (t *Trainer) Result(settings any) (report.Result, error) {
 	}, err
 }
 
-// writes says whether this process is the one that leaves files.
+// writes reports whether this process is the one that leaves files.
 func (t *Trainer) writes() bool { return t.Dir != "" && t.Group.Rank() == 0 }
 
 // Record adds a row to the run's record.

@@ -53,7 +53,7 @@ func Set(recipe any, settings string) error {
 	return nil
 }
 
-// isHyperparameter says whether a name begins as one of an encoding: a wrong one is answered with those there are.
+// isHyperparameter reports whether a name begins as one of an encoding: a wrong one is answered with those there are.
 func isHyperparameter(name string) bool {
 	family, _, ok := strings.Cut(name, "_")
 	return ok && slices.ContainsFunc(vit.Params(), func(known string) bool {
@@ -132,7 +132,7 @@ func jsonName(field reflect.StructField) string {
 	return name
 }
 
-// Differ says which setting differs between the recipe of an earlier run and that of this one, nil if none does.
+// Differ reports which setting differs between the recipe of an earlier run and that of this one, nil if none does.
 func Differ(earlier, now any) error {
 	was, err := settingsOf(earlier)
 	if err != nil {

@@ -32,7 +32,7 @@ type initialModel struct {
 	Model   vit.Config     `json:"model"`            // with its own image size
 	Params  map[string]any `json:"params,omitempty"` // hyperparameters of its encoding, for a run of ours
 	Classes []string       `json:"classes,omitempty"`
-	Mean    [3]float64     `json:"mean"` // of its pixels, and Std: both zero where its files do not say
+	Mean    [3]float64     `json:"mean"` // of its pixels, and Std: both zero where its files do not specify them
 	Std     [3]float64     `json:"std"`
 
 	resample string                // the kind that its own code base uses
@@ -124,7 +124,7 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	return r, nil
 }
 
-// keeps says whether a variable of the source becomes one of the run's model.
+// keeps reports whether a variable of the source becomes one of the run's model.
 func (s *initialModel) keeps(path string, r Recipe) bool {
 	switch {
 	case strings.HasPrefix(path, headPath):

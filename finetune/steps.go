@@ -142,7 +142,7 @@ func (t *Trainer) moved(scope *model.Scope, g *Graph) (vars []*model.Variable) {
 	return vars
 }
 
-// inNetwork says whether a variable is one of the network.
+// inNetwork reports whether a variable is one of the network.
 func (t *Trainer) inNetwork(variable string) bool { return strings.HasPrefix(variable, t.Network+"/") }
 
 // Parameters is the number of trainable parameters, once a program has used them.

@@ -51,7 +51,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("the server answered %d %s", e.Code, http.StatusText(e.Code))
 }
 
-// Passing tells whether the same request may succeed later: the server is busy or broken.
+// Passing reports whether the same request may succeed later: the server is busy or broken.
 func (e *StatusError) Passing() bool {
 	return slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, e.Code)
@@ -119,7 +119,7 @@ func (c *Client) retry(ctx context.Context, try func() (more bool, err error)) e
 	}
 }
 
-// isPassing tells whether it makes sense to try again, and after what time the server wants that.
+// isPassing reports whether it makes sense to try again, and after what time the server wants that.
 func isPassing(err error) (asked time.Duration, passing bool) {
 	var network *NetworkError
 	if errors.As(err, &network) {

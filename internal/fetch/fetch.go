@@ -83,7 +83,7 @@ func (c *Client) Fetch(ctx context.Context, f File, path string, progress func(d
 	return os.Rename(part, path)
 }
 
-// found tells whether the file is at path already.
+// found reports whether the file is at path already.
 func (f File) found(ctx context.Context, path string) (bool, error) {
 	err := Verify(ctx, path, f.Hash)
 	wrong := (*ContentError)(nil)

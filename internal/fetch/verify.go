@@ -22,7 +22,7 @@ func (e *ContentError) Error() string {
 	return fmt.Sprintf("%s: %s is %s, want %s", e.File, e.Kind, e.Got, e.Want)
 }
 
-// IsHash tells whether s can be the Hash of a file: 64 lower-case hex digits of a SHA-256 or 40 of a git blob.
+// IsHash reports whether s can be the Hash of a file: 64 lower-case hex digits of a SHA-256 or 40 of a git blob.
 func IsHash(s string) bool {
 	raw, err := hex.DecodeString(s)
 	return err == nil && hex.EncodeToString(raw) == s && (len(raw) == sha256.Size || len(raw) == sha1.Size)

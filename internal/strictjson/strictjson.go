@@ -49,7 +49,7 @@ func ParseObject(raw []byte) (o Object, err error) {
 	return o, nil
 }
 
-// Has tells whether a field is there.
+// Has reports whether a field is there.
 func (o Object) Has(key string) bool { return o[key] != nil && string(o[key]) != "null" }
 
 // Refuse returns the error that a field is not what is wanted.
