@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// onHost reports whether images are cropped, resized and changed on the host, where Pillow's operations are, rather than
+// onHost reports whether images are cropped, resized and changed on the host, where Pillow's operations are, and not
 // in the graph: so it is where a asks for any of these operations.
 func (a Augment) onHost() bool {
 	a.FlipUpProb, a.Repeats = 0, 0 // these the graph has, or nobody needs

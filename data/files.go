@@ -185,8 +185,8 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 	return f.whole(m, damaged, logger)
 }
 
-// image reads and identifies a file and decodes it. memory bounds how many pixels are decoded at the same time. Errors of
-// the file are of type *ImageError.
+// image reads and identifies a file and decodes it. memory bounds how many pixels are decoded at the same time. Errors
+// of the file are of type *ImageError.
 func (f *Files) image(ctx context.Context, row int, memory *semaphore.Weighted,
 	decode func(kind format, raw []byte, height, width int) (*Image, error)) (*Image, error) {
 	raw, err := f.read(row)

@@ -54,8 +54,8 @@ func sidesOf(set *data.Info, aspect string, a data.Augment, c vit.Config) (rows,
 		rows, cols = a.OutputSize(set.Height, set.Width)
 		return rows, cols, nil
 	case set.Grids == nil || set.Width != c.PatchSize:
-		return 0, 0, fmt.Errorf("finetune: aspect %s wants images in patches of %d pixels, see Recipe.Preprocessing; those of "+
-			"%s are not", aspect, c.PatchSize, set.Name)
+		return 0, 0, fmt.Errorf("finetune: aspect %s wants images in patches of %d pixels, see Recipe.Preprocessing; those "+
+			"of %s are not", aspect, c.PatchSize, set.Name)
 	}
 	if rows, cols = a.OutputSize(c.ImageRows, c.ImageCols); rows == 0 && cols == 0 {
 		rows = set.Width * int(math.Round(math.Sqrt(float64(set.Height/set.Width))))

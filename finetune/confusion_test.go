@@ -67,8 +67,8 @@ func TestTheAnswersOfAModelAgreeWithEvaluate(t *testing.T) {
 }
 
 func TestADamagedImageCountsInNoMean(t *testing.T) {
-	e := examination{&data.Info{Classes: make([]string, 7)}, []verdict{{loss: 1}, {loss: 50, class: damagedImage}, {loss: 4,
-		rank: 2}}}
+	e := examination{&data.Info{Classes: make([]string, 7)}, []verdict{{loss: 1}, {loss: 50, class: damagedImage},
+		{loss: 4, rank: 2}}}
 	want := report.Metrics{Loss: 2.5, Top1: 0.5, Top5: 1, Images: 2}
 	if got := e.metrics(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -192,8 +192,8 @@ func TestImagesOfAnyNumberAndSizeHaveFeatures(t *testing.T) {
 	for i := range drawn.Pix {
 		drawn.Pix[i] = uint8(53 * i)
 	}
-	for _, kernel := range []preprocess.Resample{preprocess.Bicubic, preprocess.Nearest} { // to 4×7, then to the model's 4×6
-		m.Preprocess.Resample = kernel
+	for _, kernel := range []preprocess.Resample{preprocess.Bicubic, preprocess.Nearest} {
+		m.Preprocess.Resample = kernel // to 4×7, then to the model's 4×6
 		want := data.FromImage(drawn).Resize(4, 7, kernel).Resize(4, 6, kernel)
 		if got := gomlxtest.Must(m.Fit(data.FromImage(drawn)))(t); !slices.Equal(got.Pixels, want.Pixels) {
 			t.Errorf("%s: pixels %v, want %v", kernel, got.Pixels, want.Pixels)

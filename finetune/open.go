@@ -41,7 +41,8 @@ func Weights(which string) OpenOption { return func(o *openOptions) { o.weights 
 // the new grid by its own rule, as in a run that starts from the model.
 func Size(rows, cols int) OpenOption { return func(o *openOptions) { o.size = [2]int{rows, cols} } }
 
-// Files fills in what the files of timm and Google leave open: Grid, AssumeSquare, Architecture. Runs leave nothing open.
+// Files fills in what the files of timm and Google leave open: Grid, AssumeSquare, Architecture. Runs leave nothing
+// open.
 func Files(f checkpoints.ImportOptions) OpenOption {
 	return func(o *openOptions) {
 		o.files = checkpoints.ImportOptions{Grid: f.Grid, AssumeSquare: f.AssumeSquare, Architecture: f.Architecture}

@@ -44,8 +44,8 @@ type Recipe struct {
 	Freeze       string    `json:"freeze,omitempty"` // groups that do not train, as "backbone,position,gate"
 	Smoothing    float64   `json:"smoothing"`        // label smoothing
 	Loss         string    `json:"loss,omitempty"`   // "" for the cross-entropy, or lossBCE
-	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) where n_c of the n training images are of
-	// class c, or a number for each class, as "1,2.5,1"; "" for none.
+	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) where n_c of the n training images are
+	// of class c, or a number for each class, as "1,2.5,1"; "" for none.
 	ClassWeights string  `json:"class_weights,omitempty"`
 	EMA          float64 `json:"ema"` // decay of the averages that are evaluated and kept, 0 for none
 

@@ -178,7 +178,8 @@ func TestEveryRecipeFitsItsModel(t *testing.T) {
 			}
 			model.Position = "learned"
 			r.Model.Position = "hybrid"
-			source := &initialModel{Path: "pretrained", Model: model, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.5, 0.5, 0.5}}
+			source := &initialModel{Path: "pretrained", Model: model, Mean: [3]float64{0.5, 0.5, 0.5},
+				Std: [3]float64{0.5, 0.5, 0.5}}
 			if r, err = r.adopt(source); err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

@@ -14,8 +14,8 @@ import (
 var onImageNet = []Recipe{
 	// The paper's run: 200 epochs, 70.10 % top-1 with WePE as it is cited; its table was not at hand. Nothing else of its
 	// settings is published, and the release has none of it. The size is taken to be Ti/16, as of everything that the
-	// paper trains from scratch, and the rest is what DeiT trains Ti/16 with (https://arxiv.org/abs/2012.12877, table 9; defaults of main.py of
-	// github.com/facebookresearch/deit at 4da6691), to 72.2 % in 300 epochs with a learned table.
+	// paper trains from scratch, and the rest is what DeiT trains Ti/16 with (https://arxiv.org/abs/2012.12877, table 9;
+	// defaults of main.py of github.com/facebookresearch/deit at 4da6691), to 72.2 % in 300 epochs with a learned table.
 	//
 	//	go run ./cmd/wepe compare --recipe paper-imagenet-200 --position wepe,learned --data DIR   (1.9e18 FLOPs each)
 	deit("paper-imagenet-200", func(r *Recipe) { r.Epochs = 200 }),

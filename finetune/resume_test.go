@@ -120,7 +120,8 @@ func TestARunWhoseImagesChangedSaysHowToGoOnAndThatWorks(t *testing.T) {
 	removed := run
 	removed.Train = data.First(run.Train, 46)
 	_, _, err := removed.Do(t.Context())
-	refused(t, "an image less", err, "training images differ", "bring back", "another directory", "the model to start from")
+	refused(t, "an image less", err, "training images differ", "bring back", "another directory",
+		"the model to start from")
 	again := removed
 	again.Dir, again.From = t.TempDir(), run.Dir
 	done(t, again)

@@ -17,8 +17,8 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// initialModel is the pretrained model that a run starts from. The run's checkpoints and rows keep this description, so that
-// a resume needs no file but its own.
+// initialModel is the pretrained model that a run starts from. The run's checkpoints and rows keep this description: a
+// resume needs no file but its own.
 //
 // Its backbone is taken as it is. Its positions are
 //
@@ -75,8 +75,8 @@ func newSource(path string, imported *checkpoints.Imported, classes []string) *i
 
 // ownFields are the fields of vit.Config that a run decides: those of its images, position encoding and training. All
 // others are those of the pretrained model, fields of later versions too.
-var ownFields = []string{"ImageRows", "ImageCols", "Classes", "Position", "Dropout", "AttentionDropout", "DropPath", "Init",
-	"DType", "Recompute"}
+var ownFields = []string{"ImageRows", "ImageCols", "Classes", "Position", "Dropout", "AttentionDropout", "DropPath",
+	"Init", "DType", "Recompute"}
 
 // adopt fills in what the source decides, the network and its pixels, and refuses what contradicts it.
 func (r Recipe) adopt(s *initialModel) (Recipe, error) {

@@ -50,8 +50,8 @@ encoding is folded into a table. The result is opened again and its logits are c
 	flags.StringVar(&o.resample, "resample", "", "how a position table gets to another --size: "+
 		strings.Join(checkpoints.Resamplings(), ", ")+"; default that of the model's software")
 	flags.IntVar(&o.classes, "classes", 0, "another number of classes: a new head of zeros")
-	flags.StringSliceVar(&o.average, "average", nil, "more models fine-tuned from the same one: the mean of all weights is "+
-		"written")
+	flags.StringSliceVar(&o.average, "average", nil, "more models, fine-tuned from the same one as MODEL: the mean "+
+		"of all weights is written")
 	o.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) }
 	return c

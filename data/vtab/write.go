@@ -35,10 +35,10 @@ func Write(ctx context.Context, dir, from string, logger *slog.Logger) error {
 // writeShapes writes the two dSprites tasks with shapes of side×side pixels that are generated, so many for training,
 // validation and test.
 func writeShapes(dir string, sizes [3]int, side int, logger *slog.Logger) error {
-	return writeSprites(dir, "generated shapes, no VTAB data", logger, func(q data.Task) (sets [3]*data.Memory, err error) {
+	return writeSprites(dir, "generated shapes, no VTAB data", logger, func(q data.Task) (s [3]*data.Memory, err error) {
 		both, held, err := data.Shapes(q, sizes[0]+sizes[1], sizes[2], side, 0)
 		if err != nil {
-			return sets, err
+			return s, err
 		}
 		learn, val, err := data.RandomSplit(both, sizes[1], 0)
 		return [3]*data.Memory{learn, val, held}, err

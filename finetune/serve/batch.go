@@ -141,8 +141,8 @@ func (b *batcher) open() error {
 	}
 }
 
-// run computes fitted images, within a request, and returns their outputs in order. It calls queued once all of them are
-// in the queue.
+// run computes fitted images, within a request, and returns their outputs in order. It calls queued once all of them
+// are in the queue.
 func (b *batcher) run(ctx context.Context, images []*data.Image, queued func()) ([]output, error) {
 	channels := make([]chan result, len(images))
 	for i, image := range images {

@@ -19,7 +19,7 @@ func Offsets(rows, cols int) []Offset {
 	return all
 }
 
-// Pairs reports which of Offsets leads from a query to a key, int64 [tokens, tokens]; one past the last where one of them
+// Pairs is which of Offsets leads from a query to a key, int64 [tokens, tokens]; one past the last where one of them
 // is a prefix token, which has no place.
 func Pairs(rows, cols, prefix int) *tensors.Tensor {
 	tokens, width := prefix+rows*cols, 2*cols-1
