@@ -30,24 +30,22 @@ func newGrid2D(scope *model.Scope, c Config) Additive {
 	rows, cols = cmp.Or(rows, c.Rows()), cmp.Or(cols, c.Cols())
 	scope = scope.At("grid2d")
 	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)
-	return withPrefix("grid2d", scope, c, func(g *Graph) *Node { return resampled(patches.NodeValue(g), along, c) })
-}
-
-// withPrefix is a table of the rows of patches, [Rows·Cols, width], with a learned vector for each prefix token in
-// front.
-func withPrefix(name string, scope *model.Scope, c Config, patches func(g *Graph) *Node) Additive {
-	if c.PrefixPositions() == 0 {
-		return &table{name: name, rows: patches}
+	var prefix *model.Variable
+	if c.PrefixPositions() > 0 {
+		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.PrefixPositions(), c.Width)
 	}
-	prefix := weight.Float32(scope, "prefix", weight.Normal(0.02), c.PrefixPositions(), c.Width)
-	return &table{name: name, rows: func(g *Graph) *Node {
-		return Concatenate([]*Node{prefix.NodeValue(g), patches(g)}, 0)
+	return &table{name: "grid2d", rows: func(g *Graph) *Node {
+		x := resampled(patches.NodeValue(g), along, c.Rows(), c.Cols()) // [Rows·Cols, width]
+		if prefix == nil {
+			return x
+		}
+		return Concatenate([]*Node{prefix.NodeValue(g), x}, 0)
 	}}
 }
 
-// resampled takes a table [rows, cols, width] of any grid to that of c, [Rows·Cols, width].
-func resampled(x *Node, along func(distance float64) float64, c Config) *Node {
-	x = additive.Resample(x, along, c.Rows(), c.Rows())                            // [Rows, cols, width]
-	x = additive.Resample(TransposeAllAxes(x, 1, 0, 2), along, c.Cols(), c.Cols()) // [Cols, Rows, width]
-	return Reshape(TransposeAllAxes(x, 1, 0, 2), c.Rows()*c.Cols(), c.Width)       // row by row
+// resampled takes a table [·, ·, channels] of any grid to one of rows × cols, row by row: [rows·cols, channels].
+func resampled(x *Node, along func(distance float64) float64, rows, cols int) *Node {
+	x = additive.Resample(x, along, rows, rows)                            // [rows, ·, channels]
+	x = additive.Resample(TransposeAllAxes(x, 1, 0, 2), along, cols, cols) // [cols, rows, channels]
+	return Reshape(TransposeAllAxes(x, 1, 0, 2), rows*cols, -1)
 }

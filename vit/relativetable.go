@@ -73,9 +73,7 @@ func (r *relativeTable) resampled(table *Node) *Node {
 	}
 	x := Reshape(take(0, offsets), down, across, r.c.Heads)
 	to, over := 2*r.c.Rows()-1, 2*r.c.Cols()-1
-	x = additive.Resample(x, additive.Linear, to, to) // [to, across, heads]
-	x = TransposeAllAxes(additive.Resample(TransposeAllAxes(x, 1, 0, 2), additive.Linear, over, over), 1, 0, 2)
-	return Concatenate([]*Node{Reshape(x, to*over, r.c.Heads), take(offsets, 3)}, 0)
+	return Concatenate([]*Node{resampled(x, additive.Linear, to, over), take(offsets, 3)}, 0)
 }
 
 // allPairs are the rows of the table for each pair of tokens, int64 [query, key]. Offsets count from the query back:
