@@ -25,7 +25,8 @@ func ExampleInspect() {
 
 // A Hugging Face model, at images of twice the size, for timm.
 func ExampleExport() {
-	imported, err := checkpoints.Import("../examples/cifar100/demo/vit", checkpoints.ImportOptions{ImageRows: 48, ImageCols: 48})
+	imported, err := checkpoints.Import("../examples/cifar100/demo/vit",
+		checkpoints.ImportOptions{ImageRows: 48, ImageCols: 48})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -55,8 +55,8 @@ type ExportOptions struct {
 //
 // For hf, timm and jax the position encoding is folded into a table on the way ([vit.Config.Fold]), so that the file is
 // an ordinary ViT; encodings that act in the attention have no such table and are refused where the format has not the
-// same one, as is whatever else it has no place for. ONNX takes every model; it needs the build tag onnx, and its file is kept
-// only if its logits on random images are those of the backend.
+// same one, as is whatever else it has no place for. ONNX takes every model; it needs the build tag onnx, and its file
+// is kept only if its logits on random images are those of the backend.
 //
 // The directory must not exist, or be empty. It gets its name when all in it is written and synced: on an error there
 // is nothing. The report says what was done, a line each.
@@ -377,8 +377,8 @@ func below(v *model.Variable, scope string) (path string, ok bool) {
 	return strings.CutPrefix(v.Path(), strings.TrimSuffix(scope, model.ScopeSeparator)+model.ScopeSeparator)
 }
 
-// unread are the tensors that transformers wants and no prediction reads: what stands for hidden patches in the training
-// of DINO, at zero as at its start, and the registers of a model without any.
+// unread are the tensors that transformers wants and no prediction reads: what stands for hidden patches in the
+// training of DINO, at zero as at its start, and the registers of a model without any.
 func (e *export) unread() (out []outTensor) {
 	zeros := func(name string, dims ...int) {
 		shape := shapes.Make(e.dtype, dims...)

@@ -27,7 +27,9 @@ const (
 // families are the model classes of other software. A new one is a file of its own and a line here. Export takes the
 // first of a format that has a place for everything in the model.
 var families = []*family{
-	&hfViT, &hfMSN, &hfMAE, &hfIJepa, &hfDeiT, &hfDeiTTeacher, &hfDINOv2, &hfDINOv2Registers, &hfDINOv3, &hfCLIP, &hfCLIPVision, &hfSigLIP,
+	&hfViT, &hfMSN, &hfMAE, &hfIJepa, &hfDeiT, &hfDeiTTeacher, &hfDINOv2,
+	&hfDINOv2Registers, &hfDINOv3, &hfCLIP, &hfCLIPVision,
+	&hfSigLIP,
 	&hfSigLIPVision, &hfBEiT,
 	&timmViT, &timmDistilled, &timmEva, &timmBeit,
 	&jaxViT,
@@ -44,17 +46,19 @@ type family struct {
 	fields []field
 	finish func(m *foreign) error // what follows from several fields; nil for nothing
 
-	bases  []string                                     // in front of all names but the head's: the classifier's, then others
-	block  string                                       // in front of the names of block %d
-	names  names                                        // of variables and of layers
-	vary   func(m *foreign, n names)                    // names that depend on the model; nil for none
-	heads  []string                                     // two heads, whose logits are averaged; nil for one
-	ranks  map[string]int                               // of tensors of the layout tokens, where it is not 3
-	extra  []string                                     // tensors that no prediction here needs: a name, a scope that ends in "." or "/", or "*.ending"
-	mask   int                                          // rank of transformers' mask_token, 0 for none
-	noHead bool                                         // the class has no head
-	kind   string                                       // how positions are resampled
-	cannot func(c vit.Config, out map[string]any) error // what the config.json says but the software does not run; nil for nothing
+	bases []string                  // in front of names but the head's: a classifier's first
+	block string                    // in front of the names of block %d
+	names names                     // of variables and of layers
+	vary  func(m *foreign, n names) // names that depend on the model; nil for none
+	heads []string                  // two heads, whose logits are averaged; nil for one
+	ranks map[string]int            // of tensors of the layout tokens, where it is not 3
+	// extra are tensors that no prediction here needs: a name, a scope that ends in "." or "/", or "*.ending".
+	extra  []string
+	mask   int    // rank of transformers' mask_token, 0 for none
+	noHead bool   // the class has no head
+	kind   string // how positions are resampled
+	// cannot is what the config.json says but the software does not run; nil for nothing.
+	cannot func(c vit.Config, out map[string]any) error
 }
 
 // names are what a family calls variables, by path, or layers, by a path that ends in "/": to these the endings of
@@ -328,7 +332,8 @@ func (m *foreign) isExtra(name string) bool {
 
 // withoutEffect are entries of config.json that change nothing about the features of an image: those of a training, of
 // file formats, and what older versions of transformers write into every file.
-var withoutEffect = strings.Fields(`_name_or_path gradient_checkpointing use_cache architectures auto_map dtype torch_dtype transformers_version
+var withoutEffect = strings.Fields(`_name_or_path gradient_checkpointing use_cache architectures
+	auto_map dtype torch_dtype transformers_version
 	model_type id2label label2id num_labels problem_type initializer_range initializer_factor use_mask_token
 	attention_dropout attention_probs_dropout_prob hidden_dropout_prob drop_path_rate dropout encoder_stride
 	pooler_output_size pooler_act apply_layernorm reshape_hidden_states out_features out_indices stage_names

@@ -71,7 +71,8 @@ func testEveryFamilyEqualsItsSoftwareInBothDirections(t *testing.T) {
 // withHead gives an import without a head one of zeros, so that it can be run and exported.
 func withHead(m *Imported) *Imported {
 	c := m.Config
-	for path, dims := range map[string][]int{headPath + "weights": {c.PooledWidth(), c.Classes}, headPath + "biases": {c.Classes}} {
+	for path, dims := range map[string][]int{headPath + "weights": {c.PooledWidth(), c.Classes},
+		headPath + "biases": {c.Classes}} {
 		if m.Variables[path] == nil {
 			m.Variables[path] = tensors.FromShape(shapes.Make(dtypes.Float32, dims...))
 		}
@@ -172,8 +173,8 @@ func TestModelsWithATableOpenAsHybrids(t *testing.T) {
 // At another size a model keeps the grid that its tables are of, and comes back from our own format with it.
 func TestModelsOfAnotherSizeComeBackFromOurFormat(t *testing.T) {
 	dir := fixtures.Dir(t, "families")
-	for _, name := range []string{"beit_base_patch16_224", "eva02_base_patch14_224", "vit_small_patch16_rope_mixed_ape_224",
-		"deit_tiny_distilled_patch16_224"} {
+	for _, name := range []string{"beit_base_patch16_224", "eva02_base_patch14_224",
+		"vit_small_patch16_rope_mixed_ape_224", "deit_tiny_distilled_patch16_224"} {
 		m := imported(t, filepath.Join(dir, name), ImportOptions{ImageRows: 20, ImageCols: 16})
 		back := imported(t, exported(t, m, ExportOptions{Format: FormatUnfolded}), ImportOptions{})
 		images := Noise(m.Config, 2, 5)
@@ -197,8 +198,9 @@ func TestOlderAndHalvedFilesAreRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		table := slices.IndexFunc(slices.Sorted(maps.Keys(all)), func(s string) bool { return strings.HasSuffix(s, "bias_table") })
-		index := strings.Replace(slices.Sorted(maps.Keys(all))[table], "bias_table", "index", 1)
+		names := slices.Sorted(maps.Keys(all))
+		table := slices.IndexFunc(names, func(s string) bool { return strings.HasSuffix(s, "bias_table") })
+		index := strings.Replace(names[table], "bias_table", "index", 1)
 		all[index] = tensors.FromValue([][]int64{{3, 1}, {2, 0}})
 		if err := os.Remove(filepath.Join(dir, foreignWeights)); err != nil {
 			t.Fatal(err)

@@ -108,7 +108,8 @@ var hfDeiT = family{
 	format: FormatHF, class: "DeiTForImageClassification", types: []string{"deit"},
 	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, vit.PoolClass) },
 	bases: []string{"deit.", ""}, block: hfViT.block,
-	names: joined(hfViT.names, names{registersPath: "embeddings.distillation_token"}), extra: hfViT.extra, kind: ResampleHF,
+	names: joined(hfViT.names, names{registersPath: "embeddings.distillation_token"}), extra: hfViT.extra,
+	kind: ResampleHF,
 }
 
 var hfDeiTTeacher = family{
@@ -123,8 +124,8 @@ func distilled(m *foreign, pool string) error {
 	return nil
 }
 
-// CLIP's image tower: a classifier reads the mean of the patch tokens of the last block, the tower itself the norm of the
-// class token.
+// CLIP's image tower: a classifier reads the mean of the patch tokens of the last block, the tower itself the norm of
+// the class token.
 var hfCLIP = family{
 	format: FormatHF, class: "CLIPForImageClassification", inner: "vision_config", types: []string{"clip"},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 32, 1e-5, hfActivation("quick_gelu")),

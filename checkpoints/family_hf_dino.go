@@ -84,8 +84,8 @@ func dinov2Cannot(c vit.Config, out map[string]any) error {
 		return errors.Errorf("transformers cannot run Dinov2 on a grid of %s that is not square: choose timm, onnx or "+
 			"unfolded", Grid{c.Rows(), c.Cols()})
 	case !whole:
-		return errors.Errorf("transformers takes integers as mlp_ratio of Dinov2, and none makes %d hidden units of width %d: "+
-			"choose timm, onnx or unfolded", c.MLPDim, c.Width)
+		return errors.Errorf("transformers takes integers as mlp_ratio of Dinov2, and none makes %d hidden units of width "+
+			"%d: choose timm, onnx or unfolded", c.MLPDim, c.Width)
 	}
 	return nil
 }
@@ -117,7 +117,8 @@ var hfDINOv3 = family{
 		query, key, value := m.said["query_bias"], m.said["key_bias"], m.said["value_bias"]
 		switch {
 		case query != value || query == false && key == true:
-			return errors.Errorf("query_bias %v, key_bias %v and value_bias %v: this library has none, all, or all but the key's",
+			return errors.Errorf("query_bias %v, key_bias %v and value_bias %v: this library has none, all, or all but the "+
+				"key's",
 				query, key, value)
 		case query == false:
 			m.config.QKVBias = vit.QKVBiasNone

@@ -53,7 +53,8 @@ func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
 	}
 }
 
-// transformers' image-classification pipeline: a sigmoid of several labels and of a single one, nothing of a regression.
+// transformers' image-classification pipeline: a sigmoid of several labels and of a single one, the logits of a
+// regression.
 func TestScoresAreThoseOfTransformersPipeline(t *testing.T) {
 	one := smallViT
 	one.Classes = 1
