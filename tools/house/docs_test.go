@@ -353,9 +353,15 @@ var (
 	ofVTAB      = regexp.MustCompile(`^go run \./examples/vtab `)
 )
 
-// Every command of the documents is one that this repository understands: flags and names, not its result.
-func TestCommandsOfTheDocumentsAreUnderstood(t *testing.T) {
+func TestCommandsOfTheDocuments(t *testing.T) {
 	bin := programsOf(t)
+	t.Run("understood", func(t *testing.T) { commandsAreUnderstood(t, bin) })
+	t.Run("jobs", func(t *testing.T) { jobsAreUnderstood(t, bin) })
+	t.Run("run", func(t *testing.T) { commandsRun(t, bin) })
+}
+
+// commandsAreUnderstood holds every command of the documents to the flags and names that this repository has.
+func commandsAreUnderstood(t *testing.T, bin string) {
 	makefile, vtab := read(t, "Makefile"), read(t, "examples/vtab/main.go")
 	n := 0
 	for _, p := range documents(t) {
@@ -376,9 +382,8 @@ func TestCommandsOfTheDocumentsAreUnderstood(t *testing.T) {
 	}
 }
 
-// The jobs in docs/scale call this program with flags that it has.
-func TestCommandsOfTheJobsAreUnderstood(t *testing.T) {
-	bin := programsOf(t)
+// jobsAreUnderstood does the same with the jobs in docs/scale.
+func jobsAreUnderstood(t *testing.T, bin string) {
 	for _, file := range []string{"study.sbatch", "study.yaml", "train.sbatch", "train.yaml"} {
 		command := regexp.MustCompile(`(?s)wepe,? (compare|train).*?/shared/runs[^\]]*`).FindString(read(t, "docs/scale/"+file))
 		command = regexp.MustCompile(`(,|\\)?\s+`).ReplaceAllString(command, " ") // one line, a YAML list without commas
@@ -425,12 +430,11 @@ func understood(command, bin, makefile, vtab string) error {
 	return nil
 }
 
-// The commands behind a run comment work as they stand, in order, in a clone with a folder DIR of images.
-func TestCommandsOfTheDocumentsRun(t *testing.T) {
+// commandsRun runs the commands behind a run comment as they stand, in order, in a clone with a folder DIR of images.
+func commandsRun(t *testing.T, bin string) {
 	if testing.Short() {
 		t.Skip("half a minute")
 	}
-	bin := programsOf(t)
 	ran := 0
 	for _, p := range documents(t) {
 		clone := ""
