@@ -68,9 +68,9 @@ const (
 
 // Import reads a checkpoint of Hugging Face transformers (ViT, MAE, I-JEPA, DeiT, BEiT, DINOv2, DINOv3, the image
 // towers of CLIP and SigLIP), timm (VisionTransformer, VisionTransformerDistilled, Eva, Beit), Google's JAX release,
-// what [Export] wrote, or the model of a training of ours. The path is a .safetensors or .npz file, the index of a sharded
-// checkpoint (model.safetensors.index.json), a directory that holds one of them, or a path that [Find] takes; the JSON
-// files beside the weights are read too.
+// what [Export] wrote, or the model of a training of ours. The path is a .safetensors or .npz file, the index of a
+// sharded checkpoint (model.safetensors.index.json), a directory that holds one of them, or a path that [Find] takes;
+// the JSON files beside the weights are read too.
 //
 //	m, err := checkpoints.Import("vit-base-patch16-224", checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384})
 //	err = m.Load(scope)
@@ -80,7 +80,8 @@ const (
 // what the software that it names has by default. An option that is not known here is an error. Every tensor of the
 // file has to be one of the model's and the other way round, in name and shape, else the error is a [*MismatchError];
 // left out are a head of another number of classes, the text tower beside an image tower, and layers that no head reads
-// (pooler, pre_logits), with a line in Report. A head behind a pre_logits layer means nothing without it and has to be replaced.
+// (pooler, pre_logits), with a line in Report. A head behind a pre_logits layer means nothing without it and has to be
+// replaced.
 //
 // Numbers on disk are float32, float16 or bfloat16 and are widened exactly. Google's models compute exact GELU here, as
 // in timm and Hugging Face; Google's own code evaluates its tanh approximation.
