@@ -10,13 +10,13 @@
 //	report, err := checkpoints.Export("out", backend, scope, imported.Config, checkpoints.ExportOptions{Format: "timm"})
 //
 // [Import] reads runs of this library and models of Hugging Face, timm and Google's JAX release; docs/models.md lists
-// them. [Export] writes the same formats and ONNX. [Resample] brings position tables to another grid. This package does
-// not use the network; package hub below it downloads models.
+// them. [Export] writes the same formats and ONNX. [Resample] brings position tables to another grid. This package
+// makes no network requests; package hub below it downloads models.
 //
 // # State of a training
 //
-// [Saver.Save] writes every variable of a GoMLX store (weights, optimizer moments, averages, random generator), its
-// hyperparameters and a JSON value of the caller into a directory per checkpoint:
+// [Saver.Save] writes every variable of a GoMLX store (weights, optimizer moments, weight averages, random generator),
+// its hyperparameters and a JSON value of the caller into a directory per checkpoint:
 //
 //	step-00000123/
 //	    variables.safetensors   every variable, by its path in the store

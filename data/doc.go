@@ -15,9 +15,9 @@
 // # Augmentation in the graph
 //
 // Pixels are transferred to the device once, as uint8 [n, height, width, channels]. For each batch the host draws a
-// Plan: rows, crop windows, flips, cutout boxes, mixing partners. Crop, flip, padding, resize, normalization, cutout,
-// mixup and CutMix are computed in the graph. Operations that only the host has (rotation, RandAugment and others) are
-// applied by workers before that.
+// Plan: image indices, crop windows, flips, cutout boxes, mixing partners. Crop, flip, padding, resize, normalization,
+// cutout, mixup and CutMix are computed in the graph. Operations that only the host has (rotation, RandAugment and
+// others) are applied by workers before that.
 //
 // # Images in files
 //
@@ -26,9 +26,9 @@
 //
 // # Reproducibility
 //
-// Every draw is a pure function: the order of (seed, epoch), augmentation of (seed, epoch, index), mixing of (seed,
-// epoch, batch). There is no generator state, so a resumed run, and any number of workers or processes, see the same
-// images.
+// Every random draw is a pure function: the order depends on (seed, epoch), augmentation on (seed, epoch, index),
+// mixing on (seed, epoch, batch). There is no generator state, so a resumed run, and any number of workers or
+// processes, see the same images.
 //
 // # Conventions
 //

@@ -33,7 +33,7 @@
 //
 // Values, losses and gradients equal those of detectron2 (github.com/facebookresearch/detectron2 at 02b5c4e), with
 // three differences: RoIAlign takes at most as many samples along a bin as a map has cells; suppression across classes
-// compares classes; and proposals of a training step are computed without dropped paths.
+// compares classes; and proposals of a training step are computed without drop path.
 //
 // Boxes are left, top, right and bottom in pixels, from the outer corner of the first pixel. The variables below a
 // detector's scope, with d the width, c the channels, k the classes:

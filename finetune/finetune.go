@@ -8,7 +8,7 @@
 //	m, row, err := run.Do(ctx)              // the same call resumes an interrupted run
 //	classes, err := m.Predict("cat.jpg", 5) // label and probability
 //
-// A Recipe is a literal that contains everything about a training but data, seed and machine.
+// A Recipe is a struct with everything that defines a training except data, seed and machine.
 //
 // # Use a model
 //
@@ -18,9 +18,9 @@
 //
 // # Fine-tuning
 //
-// With From, a run starts from a pretrained model, which determines the network and the normalization of pixels. The
-// recipe's Model.Position decides what happens to the position table: resampled ("learned"), replaced ("wepe-sphere"),
-// or blended with WePE by a learned gate ("hybrid").
+// With Run.From, a run starts from a pretrained model, which determines the network and the normalization of pixels.
+// The recipe's Model.Position decides what happens to the position table: resampled ("learned"), replaced
+// ("wepe-sphere"), or blended with WePE by a learned gate ("hybrid").
 //
 //	recipe := finetune.FineTuning(config, images) // learning rate and epochs for a model of that size
 //	run := finetune.Run{Backend: b, Recipe: recipe, Train: train, Test: test, From: "vit-base-patch16-224"}
@@ -31,7 +31,7 @@
 // optimizer's moments and the random generator. On the pure-Go backend an interrupted run ends with the bits of an
 // uninterrupted one; other backends do not guarantee equal bits.
 //
-// With a Group, several processes share a training: each computes some of the micro-batches of every batch
+// With a Group, several processes share one training: each computes some of the micro-batches of every batch
 // (Recipe.Accumulate). See docs/scale.md.
 //
 // # Run directory

@@ -10,11 +10,11 @@
 //	table, err := report.Tabulate(rows.Results, report.Spec{Baseline: "learned"})
 //	fmt.Print(table.Text())
 //
-// A record is a file of JSON lines that are only appended: an Eval per evaluation, a Result at the end of a run.
-// Readers skip an incomplete line and report it.
+// A record is an append-only file of JSON lines: an Eval per evaluation, a Result at the end of a run. Readers skip an
+// incomplete line and report it.
 //
-// Accuracies in rows are fractions of 1, losses mean nats per image, times seconds; tables and plots show accuracies in
-// percent. Differences between encodings are paired by seed.
+// In rows, accuracies are fractions of 1, losses are means in nats per image, times are in seconds; tables and plots
+// show accuracies in percent. Differences between encodings are paired by seed.
 package report
 
 import (

@@ -20,7 +20,7 @@
 //
 // Methods With… of [Config] change the defaults; each names its hyperparameter, which FromScope reads from the scope.
 //
-//   - [Config.OnSphere] puts ℘ and ℘′ on the Riemann sphere in place of tanh, smooth everywhere (section 14):
+//   - [Config.OnSphere] maps ℘ and ℘′ to the Riemann sphere in place of tanh; it is smooth everywhere (section 14):
 //     f = [S(α_scale·w), S(α_scale·w′)], S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1).
 //   - [Config.WithHarmonics] adds features of 2z, 3z, …; [Config.WithScales] uses several lattices;
 //     [Config.WithHalfPeriods] oblique ones.
@@ -36,11 +36,12 @@
 //
 // # Limits
 //
-// On large grids tanh makes the patches next to the pole equal: their features differ by 3e-4 at 24×24, 2e-9 at 37×37
-// and 0 at 64×64. [Encoder.Warning] names patches that float32 cannot distinguish. OnSphere has no such limit.
+// On large grids tanh makes the features of patches next to the pole almost equal: they differ by 3e-4 at 24×24, 2e-9
+// at 37×37 and 0 at 64×64. [Encoder.Warning] names patches that float32 cannot distinguish. OnSphere has no such limit.
 //
 // Graphs compute in float32 and train on the go, xla and onnx backends. Values and gradients are finite for every
 // setting that is accepted, at poles too.
+//
 // # Variables
 //
 // Their paths are a file format. Below the scope given to [New]:
@@ -56,7 +57,7 @@
 // With OnSphere the scope is wepe_sphere in place of wepe, so that a model of one form does not open as the other. A
 // look-up table ([Config.WithTable], [Encoder.BuildTable]) adds, not trainable,
 //
-//	wepe/table/key                                       [7], float64     mode, ω1, ω3′, α_u, α_v, nodes a side, kind
+//	wepe/table/key                                       [7], float64     mode, ω1, ω3′, α_u, α_v, nodes per side, kind
 //	wepe/table/values                                    [resolution, resolution, 4]
 //
 // [Config.WithMLP] has in place of the projection's two lines
@@ -66,8 +67,8 @@
 //	wepe/projection/output/dense/weights, biases                [width/2, width], [width]
 //	wepe/projection/output/layer_normalization/gain, offset     [width]
 //
-// 4 is 6 on the sphere, half of that without ℘′ ([Config.WithDerivative]), times the number of lattices and harmonics.
-// Fixed scalars are variables that do not train.
+// The 4 features above are 6 on the sphere, half as many without ℘′ ([Config.WithDerivative]), and multiplied by the
+// number of lattices and harmonics. Fixed scalars are variables that do not train.
 //
 // Source: Weierstrass Positional Encoding for Vision Transformers; released code
 // github.com/1131230221/Weierstrass-Elliptic-Function-Positional-Encoding at 3c27aecdfd06. The half-period ω1 = 2.622

@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package parquet reads labelled images from Parquet files in the form of the Hugging Face hub: a column image with the
-// leaf bytes (an image file), and a column label with integers from 0.
+// Package parquet reads labelled images from Parquet files in the form of the Hugging Face hub: a column image with a
+// field bytes (an image file), and a column label with integers from 0.
 //
 //	train, held, err := data.Shards(dir, parquet.Extension)
 //	files, err := parquet.Files(dir, train, nil)

@@ -8,10 +8,10 @@
 //	e, err := coco.Evaluate(dataset, results, coco.Params{Masks: true})
 //	numbers := e.Stats() // cocoapi's twelve, in the order of StatNames
 //
-// The rules, and to the last bit the numbers, are those of cocoapi (github.com/cocodataset/cocoapi at 8c9bcc3).
-// Annotations and results of unknown categories or images are ignored, and a category without objects counts −1 and in
-// no mean. Malformed files return an error that names file and annotation. Segmentations are checked when they are
-// used, so evaluating boxes never fails because of a malformed polygon.
+// Rules and numbers are those of cocoapi (github.com/cocodataset/cocoapi at 8c9bcc3), the numbers to the last bit.
+// Annotations and results of unknown categories or images are ignored, and a category without objects has AP −1 and is
+// left out of means. Malformed files return an error that names file and annotation. Segmentations are checked when
+// they are used, so evaluating boxes never fails because of a malformed polygon.
 //
 // Coordinates are pixels, x to the right, y downwards, from the outer corner of the first pixel. Boxes are x, y, width,
 // height; areas are in square pixels.

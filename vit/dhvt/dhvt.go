@@ -16,9 +16,10 @@
 //	  -> Depth blocks: head-interacted attention, HI-MHSA, then DAFF                [batch, 1+N, width]
 //	  -> LayerNorm, class token, dense head                                         [batch, Classes]
 //
-// In HI-MHSA every head contributes a token computed from the mean of all tokens; the outputs of these are added to the
-// class token. DAFF convolves the patches as a map, and their mean gates the class token. The original has no position
-// encoding, because the padding of its convolutions distinguishes positions; the WePE release adds WePE.
+// In HI-MHSA every head contributes a token computed from the mean of all tokens; the attention outputs of these head
+// tokens are added to the class token. DAFF convolves the patches as a map, and their mean gates the class token. The
+// original has no position encoding, because the padding of its convolutions distinguishes positions; the WePE release
+// adds WePE.
 //
 // Package finetune trains it with the recipes dhvt-300 and release-dhvt-300.
 //
@@ -41,12 +42,13 @@
 //	norm                                    gain, offset         [d]
 //	head                                    weights, biases      [d, Classes], [Classes]
 //
-// The mean and variance of a batch normalisation are running statistics, not trained: a training graph (see
-// model.Store.SetTraining) normalises by its batch and moves them by a tenth towards it, any other graph uses them as
-// they are. With several images on several devices each device has its own batch. All computation is float32.
+// The mean and variance of a batch normalization are running statistics, not trained: a training graph (see
+// model.Store.SetTraining) normalizes by its batch and moves them a tenth of the way towards the batch's; any other
+// graph uses them as they are. With several images on several devices each device has its own batch. All computation is
+// float32.
 //
-// The same graph trains on the go, xla and onnx backends: convolutions are written as Gather and products, as onnx has
-// no gradient of a strided convolution and GoMLX v0.28.2 builds that of a depthwise one channel by channel.
+// The same graph trains on the go, xla and onnx backends: convolutions are written as Gather and products, because onnx
+// has no gradient of a strided convolution and GoMLX v0.28.2 builds that of a depthwise one channel by channel.
 package dhvt
 
 import (

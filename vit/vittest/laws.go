@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package vittest tests position encodings against the laws that this library relies on: finite values and gradients,
+// Package vittest tests position encodings for the properties that this library relies on: finite values and gradients,
 // folding, other grids. The encodings of package vit pass them, and an encoding added by [vit.Register] should:
 //
 //	func TestMyEncoding(t *testing.T) { vittest.Laws(t, "my-encoding") }

@@ -14,7 +14,7 @@
 // have a double and a triple pole at every point of L and the periods 2ω1 and 2ω3. z is in the units of the
 // half-periods.
 //
-// Values are computed from closed-form sums over whole rows of the lattice (weierstrass.go), of which a few suffice.
+// Values are computed from closed-form sums over whole rows of the lattice (weierstrass.go); a few rows suffice.
 // Comments cite formulas by their number in docs/mathematics.md and DLMF chapter 23 (https://dlmf.nist.gov/23), whose
 // notation is used.
 package weierstrass
