@@ -245,7 +245,8 @@ func TestASweepLeavesOutOnlyWhatTheEncodingRefuses(t *testing.T) {
 	defer s.model.Finalize()
 	s.section = &section{}
 	for _, wrong := range []string{"nosuch.field=1", "wepe_alpha_u=many"} {
-		if err := s.sweep(study.Named{Variants: []study.Variant{{Position: "wepe", Label: "x", Settings: wrong}}}); err == nil {
+		variants := []study.Variant{{Position: "wepe", Label: "x", Settings: wrong}}
+		if err := s.sweep(study.Named{Variants: variants}); err == nil {
 			t.Errorf("%s is taken for something that an encoding refuses", wrong)
 		}
 	}

@@ -86,14 +86,21 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 	}
 	models = append(models, Model{Name: "wepe at start", Path: models[3].Path, Start: true})
 	images := testImages(23)
-	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Analyses: All, Images: images, Pairs: 200, Seed: 3,
+	comparison := Comparison{
+		Backend:  gomlxtest.Backend(),
+		Models:   models,
+		Analyses: All,
+		Images:   images,
+		Pairs:    200,
+		Seed:     3,
 		Mask: func(i int) []bool {
 			mask := make([]bool, 12*20)
 			for k := range 60 + i {
 				mask[k] = true
 			}
 			return mask
-		}}
+		},
+	}
 	found, err := comparison.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +191,13 @@ func TestATableHasMeansRangesAndWhatIsUndefined(t *testing.T) {
 	rows := []Row{
 		{Analysis: "decay", Model: "a", Measure: "n", Value: 2}, {Analysis: "decay", Model: "a", Measure: "n", Value: 4},
 		{Analysis: "decay", Model: "b", Measure: "n", Value: 0.5}, undefinedRow, undefinedRow,
-		{Analysis: "decay", Model: "a", Measure: "hidden", Value: 1, Detail: true}, {Analysis: "other", Model: "c", Measure: "n"},
+		{
+			Analysis: "decay",
+			Model:    "a",
+			Measure:  "hidden",
+			Value:    1,
+			Detail:   true,
+		}, {Analysis: "other", Model: "c", Measure: "n"},
 		{Analysis: "decay", Model: "c", Value: report.Number(undefined), Note: "why"},
 	}
 	table := Table(rows, "decay")
@@ -220,8 +233,12 @@ func TestAFigureThatFailsCostsNoOtherFigure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}},
-		Analyses: append([]Analysis{broken}, decay...), Images: testImages(2)}
+	comparison := Comparison{
+		Backend:  gomlxtest.Backend(),
+		Models:   []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}},
+		Analyses: append([]Analysis{broken}, decay...),
+		Images:   testImages(2),
+	}
 	found, err := comparison.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "broken of") || found == nil {
 		t.Fatalf("%v, found %v", err, found)

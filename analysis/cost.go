@@ -21,7 +21,8 @@ import (
 )
 
 // Cost measures the cost of encodings as a ratio to the first: all models of a size are in one process, in runs
-// interleaved in random order, so that a slow phase of the machine meets all. Zero numbers mean the defaults beside them.
+// interleaved in random order, so that a slow phase of the machine meets all. Zero numbers mean the defaults beside
+// them.
 type Cost struct {
 	Backend  compute.Backend
 	Sizes    []string // of models, of vit.Variant

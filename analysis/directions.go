@@ -108,8 +108,8 @@ func halfWaves(g grid, order int) (features []float64) {
 	return features
 }
 
-// directions measures the length of the vectors of positions, their principal axes, and the variance that functions of the
-// position explain.
+// directions measures the length of the vectors of positions, their principal axes, and the variance that functions of
+// the position explain.
 func directions(s *subject) error {
 	field, err := s.vectors()
 	if err != nil {

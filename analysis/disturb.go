@@ -17,8 +17,8 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// The disturbances depend on the seed and the number of the image alone, so that they are the same for all models. Hidden
-// and uncovered pixels have the mean colour of the dataset.
+// The disturbances depend on the seed and the number of the image alone, so that they are the same for all models.
+// Hidden and uncovered pixels have the mean colour of the dataset.
 
 // occluded replaces round(share·N) of the N patches of each image, chosen at random, by the mean colour. The released
 // script draws black rectangles that overlap instead, and so hides a smaller share.

@@ -4,7 +4,8 @@ package analysis
 
 import "math"
 
-// grid is the token layout of a model: Prefix other tokens (class token, registers), then Rows·Cols patches, row by row.
+// grid is the token layout of a model: Prefix other tokens (class token, registers), then Rows·Cols patches, row by
+// row.
 type grid struct{ Rows, Cols, Prefix int }
 
 func (g grid) patches() int { return g.Rows * g.Cols }

@@ -82,8 +82,8 @@ const (
 	featureModulus = "mean modulus of the features"
 )
 
-// sweep measures the features under the settings of a study, except those of another encoding, of ℘ or of the surrogate,
-// and those that this one refuses.
+// sweep measures the features under the settings of a study, except those of another encoding, of ℘ or of the
+// surrogate, and those that this one refuses.
 func (s *subject) sweep(named study.Named) error {
 	of := "wepe"
 	if r := s.model.Recipe; strings.HasPrefix(r.Model.Position, "hybrid") &&

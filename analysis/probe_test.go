@@ -39,8 +39,15 @@ func testTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 		return rows
 	}
 	x, y := matrix("inputs_out"), matrix("targets_out")
-	probe, err := distanceProbe{Hidden: c.Hidden, Epochs: c.Epochs, Batch: len(x), LearningRate: c.LR, Decay: c.Decay}.begin(
-		gomlxtest.Backend())
+	probe, err := distanceProbe{
+		Hidden:       c.Hidden,
+		Epochs:       c.Epochs,
+		Batch:        len(x),
+		LearningRate: c.LR,
+		Decay:        c.Decay,
+	}.begin(
+		gomlxtest.Backend(),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,8 +106,8 @@ type errorBin struct {
 	Deviation float64 // √(rate·(1−rate)/images), of a binomial rate
 }
 
-// errorBySeparation divides images between the quantiles low and high of their separations into equal bins; those beyond
-// are in the outer ones. Separations that are NaN do not count.
+// errorBySeparation divides images between the quantiles low and high of their separations into equal bins; those
+// beyond are in the outer ones. Separations that are NaN do not count.
 func errorBySeparation(separation []float64, wrong []bool, bins int, low, high float64) []errorBin {
 	known := slices.DeleteFunc(slices.Clone(separation), math.IsNaN)
 	if len(known) == 0 {

@@ -84,8 +84,8 @@ func affinities(points []float64, n int, perplexity float64) []float64 {
 	return p
 }
 
-// descendTwice moves positions [n, 2] by gradient descent with momentum and gains for each coordinate, p multiplied by the
-// exaggeration in the first exploration steps, and returns the divergence before the last step.
+// descendTwice moves positions [n, 2] by gradient descent with momentum and gains for each coordinate, p multiplied by
+// the exaggeration in the first exploration steps, and returns the divergence before the last step.
 func descendTwice(p, positions []float64, rate, exaggeration float64, exploration, steps int) (divergence float64) {
 	exaggerated := make([]float64, len(p))
 	floats.ScaleTo(exaggerated, exaggeration, p)
@@ -134,7 +134,8 @@ func descend(p, y []float64, rate float64, begin, end int, momentum float64) (di
 }
 
 // tsneStep writes the gradient 4 Σ_j (p_ij − q_ij) k_ij (y_i − y_j) at positions y [n, 2], where q_ij = k_ij/Σk and
-// k = 1/(1 + |y_i − y_j|²), in the scratch space kernel [n, n]. It returns the divergence Σ p ln(p/q), NaN unless diverges.
+// k = 1/(1 + |y_i − y_j|²), in the scratch space kernel [n, n]. It returns the divergence Σ p ln(p/q), NaN unless
+// diverges.
 func tsneStep(p, y, gradient, kernel []float64, diverges bool) (divergence float64) {
 	n := len(y) / 2
 	total := 0.0

@@ -75,12 +75,12 @@ func timmFamily(name string) (*family, error) {
 func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
 	t := architectures()
 	a := t.Architectures[name]
-	args := map[string]any{}
 	stated, err := config.Object("model_args")
 	if err != nil {
 		return nil, err
 	}
-	if args, err = values(stated); err != nil {
+	args, err := values(stated)
+	if err != nil {
 		return nil, err
 	}
 	maps.DeleteFunc(args, func(_ string, value any) bool { return value == nil }) // as create_model does

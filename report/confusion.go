@@ -63,8 +63,8 @@ func (c Confusion) shares() [][]float64 {
 // mostNumbers is the largest number of classes whose cells have room for numbers.
 const mostNumbers = 12
 
-// draw writes the confusion matrix as a PNG: in each row the shares of a class's images that were predicted as each other
-// class. The recall is beside the name of the class, not on the diagonal, where it would outshine the mistakes.
+// draw writes the confusion matrix as a PNG: in each row the shares of a class's images that were predicted as each
+// other class. The recall is beside the name of the class, not on the diagonal, where it would outshine the mistakes.
 func (c Confusion) draw(w io.Writer) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -89,7 +89,10 @@ func (c Confusion) draw(w io.Writer) error {
 
 // mistakes has a line for each of the k most frequent pairs of class and wrong prediction, ties by share of the class.
 func (c Confusion) mistakes(k int) Table {
-	table := Table{Header: []string{"class", "predicted", "images", "% of class"}, Numeric: []bool{false, false, true, true}}
+	table := Table{
+		Header:  []string{"class", "predicted", "images", "% of class"},
+		Numeric: []bool{false, false, true, true},
+	}
 	type mistake struct {
 		class, predicted, images int
 		share                    float64

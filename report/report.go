@@ -50,8 +50,8 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*float64)(n))
 }
 
-// Job identifies what was run: the columns by which rows are grouped and paired. Two rows with equal jobs are two attempts
-// at the same thing.
+// Job identifies what was run: the columns by which rows are grouped and paired. Two rows with equal jobs are two
+// attempts at the same thing.
 type Job struct {
 	Recipe   string  `json:"recipe"`
 	Dataset  string  `json:"dataset"`

@@ -21,8 +21,8 @@ import (
 // multiResolutionFile holds, in a training's directory, what its model comes to at other sizes.
 const multiResolutionFile = "elsewhere.jsonl"
 
-// multiResolution measures a trained model at the sizes of EvalSizes that are not measured yet: the same weights on another
-// grid, without training; how an encoding extends to it is the encoding's own rule.
+// multiResolution measures a trained model at the sizes of EvalSizes that are not measured yet: the same weights on
+// another grid, without training; how an encoding extends to it is the encoding's own rule.
 func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) error {
 	if len(s.EvalSizes) == 0 {
 		return nil

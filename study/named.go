@@ -99,7 +99,8 @@ var All = []Named{
 			[]float64{0.125, 0.25, 0.375, 0.5})),
 	},
 	{
-		Name: "flexible", About: "encodings of --position on images of several aspect ratios: cropped, squashed, or each on a " +
+		Name: "flexible",
+		About: "encodings of --position on images of several aspect ratios: cropped, squashed, or each on a " +
 			"grid of its own",
 		Aspects: finetune.Aspects(),
 	},
@@ -162,7 +163,8 @@ var All = []Named{
 		Variants: Grid("wepe", "α_scale = %g", "wepe_alpha_scale=%g", []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}),
 	},
 	{
-		Name: "kappa", About: "κ: radius around a pole, in units of 1e-8, in which the sum drops terms", Baseline: "wepe κ = 15",
+		Name: "kappa", About: "κ: radius around a pole, in units of 1e-8, in which the sum drops terms",
+		Baseline: "wepe κ = 15",
 		Variants: Grid("wepe", "κ = %g", "wepe_evaluation=sum;wepe_kappa=%g", []float64{1, 5, 15, 30, 60, 120}),
 	},
 	{
@@ -190,7 +192,7 @@ func fromScratch() (variants []Variant) {
 // sweptBeta are the values of β and of γ in the paper's study.
 var sweptBeta = []float64{0.01, 0.05, 0.1, 0.2, 0.5}
 
-// gates makes an variant of "hybrid" for every initial λ. At 1, which has no gradient, λ is fixed: the encoding alone.
+// gates makes a variant of "hybrid" for every initial λ. At 1, which has no gradient, λ is fixed: the encoding alone.
 func gates(label, settings string, lambdas ...float64) (variants []Variant) {
 	for _, lambda := range lambdas {
 		variant := Variant{"hybrid", fmt.Sprintf("%s λ = %g", label, lambda), fmt.Sprintf("%swepe_gate=%g", settings, lambda)}
@@ -241,7 +243,8 @@ func Matching(variants []Variant, expression string) (kept []Variant, err error)
 	return kept, nil
 }
 
-// Grid makes an variant of one encoding for every combination of values. label and settings are formats of as many numbers.
+// Grid makes a variant of one encoding for every combination of values. label and settings are formats of as many
+// numbers.
 func Grid(position, label, settings string, values ...[]float64) (variants []Variant) {
 	combinations := [][]any{nil}
 	for _, axis := range values {

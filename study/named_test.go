@@ -69,8 +69,8 @@ func TestEveryUnitOfEveryStudyHasARecipeAndADirectoryOfItsOwn(t *testing.T) {
 	}
 }
 
-// variantsAre checks that a study has variants with these labels, that they change these hyperparameters of a model, and that
-// their encoding is the first word of the label. It returns how many variants the study has.
+// variantsAre checks that a study has variants with these labels, that they change these hyperparameters of a model,
+// and that their encoding is the first word of the label. It returns how many variants the study has.
 func variantsAre(t *testing.T, study string, want map[string]map[string]any) (variants int) {
 	t.Helper()
 	recipe, _ := shapes(t)

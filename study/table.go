@@ -55,8 +55,8 @@ func (s *Study) Listing() (report.Table, error) {
 	return table, nil
 }
 
-// Table compares the variants by their results on the test images, with a note on missing ones: task by task with the means
-// of a Benchmark where there is a record, else size by size and fraction by fraction.
+// Table compares the variants by their results on the test images, with a note on missing ones: task by task with the
+// means of a Benchmark where there is a record, else size by size and fraction by fraction.
 func (s *Study) Table() (report.Table, error) {
 	if s.Tasks[0].recorded() {
 		return s.benchmark()

@@ -28,8 +28,8 @@ func (s Score) String() string {
 		100*s.Top5, s.Test, s.Train, s.Classes)
 }
 
-// KNN classifies by the k nearest neighbours, DINO's protocol with k = 20 and a temperature of 0.07, see analysis.Votes:
-// the images of part Test by those of Train or, without parts, each by all others.
+// KNN classifies by the k nearest neighbours, DINO's protocol with k = 20 and a temperature of 0.07, see
+// analysis.Votes: the images of part Test by those of Train or, without parts, each by all others.
 func (t *Table) KNN(k int, temperature float64) (Score, error) {
 	s, err := t.split()
 	if err != nil {
@@ -50,8 +50,8 @@ func (t *Table) KNN(k int, temperature float64) (Score, error) {
 	return s.measure(s.train, s.test, analysis.Votes(near, s.of(s.train), s.classes, temperature)), nil
 }
 
-// strengths of L2 are the grid of the probe, of the mean loss, see analysis.LogisticRegression. Each fit starts from that
-// of the next stronger one.
+// strengths of L2 are the grid of the probe, of the mean loss, see analysis.LogisticRegression. Each fit starts from
+// that of the next stronger one.
 var strengths = []float64{1, 0.1, 0.01, 1e-3, 1e-4, 1e-5}
 
 // heldOut is the share of each class that a strength is chosen on, and the test split where there are no parts.
@@ -67,8 +67,8 @@ type Tried struct {
 // probeTolerance is when a fit of the probe has converged; see Tolerance of analysis.LogisticRegression.
 const probeTolerance = 1e-4
 
-// Probe fits a linear probe to the part Train, or without parts to all but a fifth of each class, and measures it on the
-// rest: logistic regression by L-BFGS on features that are centred and scaled by their deviations over the training
+// Probe fits a linear probe to the part Train, or without parts to all but a fifth of each class, and measures it on
+// the rest: logistic regression by L-BFGS on features that are centred and scaled by their deviations over the training
 // images, at the strength of L2 that is best on a fifth of them, then fitted to all. log is called with each strength
 // tried; it may be nil.
 func (t *Table) Probe(seed uint64, log func(Tried)) (Score, []Tried, error) {

@@ -45,8 +45,8 @@ type Job struct {
 }
 
 // Run writes what is not written yet. An interrupted job resumes with its last batch, and its files end with the same
-// bytes as without the interruption (on the go backend; others do not guarantee equal bits). A directory of another model
-// or list is refused. The images themselves are not compared: one that changed under its name keeps its features.
+// bytes as without the interruption (on the go backend; others do not guarantee equal bits). A directory of another
+// model or list is refused. The images themselves are not compared: one that changed under its name keeps its features.
 func (j Job) Run(ctx context.Context) (*Table, error) {
 	if j.Logger == nil {
 		j.Logger = slog.New(slog.DiscardHandler)

@@ -46,8 +46,8 @@ func costLabels() (names []string) {
 	return names
 }
 
-// memoryOf is the environment variable that turns the command into the process whose memory is measured: size and side of
-// the model, and label of the encoding.
+// memoryOf is the environment variable that turns the command into the process whose memory is measured: size and side
+// of the model, and label of the encoding.
 const memoryOf = "WEPE_MEMORY_OF"
 
 // run prints and writes the cost of encodings.

@@ -35,7 +35,8 @@ type extraction struct {
 func extract() *cobra.Command {
 	var o extraction
 	c := &cobra.Command{Use: "features MODEL --data D", Args: cobra.ExactArgs(1),
-		Short: "Write embeddings of images, and kNN, probe, neighbours or PCA", Long: `Write the features of images, one vector an image, as features.npy or JSON lines. The
+		Short: "Write embeddings of images, and kNN, probe, neighbours or PCA",
+		Long: `Write the features of images, one vector an image, as features.npy or JSON lines. The
 same command resumes an interrupted one; what is written is not computed again.`,
 		Example: "  wepe features hf://facebook/dinov2-small --data DIR --knn --probe"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
@@ -43,8 +44,15 @@ same command resumes an interrupted one; what is written is not computed again.`
 	f.Out(&o.out, "directory; default runs/features-<dataset>")
 	flags.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
 	flags.IntVar(&o.count, "limit", 0, "images at most, of each split; default all")
-	f.Choice(&o.of, "of", "class token (default where there is one), mean of the patch tokens, or both", "", features.OfClass,
-		features.OfMean, features.OfBoth)
+	f.Choice(
+		&o.of,
+		"of",
+		"class token (default where there is one), mean of the patch tokens, or both",
+		"",
+		features.OfClass,
+		features.OfMean,
+		features.OfBoth,
+	)
 	f.Choice(&o.format, "format", "of the vectors", "npy", "jsonl")
 	flags.BoolVar(&o.knn, "knn", false, "classify by the nearest neighbours")
 	flags.BoolVar(&o.probe, "probe", false, "fit a linear probe")
@@ -74,7 +82,10 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	cli.Field("data", "%s: %d images", list.Name, list.Len())
 	return o.with(c, model, func(m *finetune.Model) error {
 		job := features.Job{Model: m, List: list, Of: o.of, JSON: o.format == "jsonl",
-			Dir: cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name)), Progress: cli.Count(list.Name, "images"), Logger: cli.Logger()}
+			Dir: cmp.Or(
+				o.out,
+				filepath.Join("runs", "features-"+list.Name),
+			), Progress: cli.Count(list.Name, "images"), Logger: cli.Logger()}
 		table, err := job.Run(ctx)
 		if err != nil {
 			return err

@@ -34,7 +34,8 @@ type serving struct {
 func serveModel() *cobra.Command {
 	var s serving
 	c := &cobra.Command{Use: "serve MODEL", Args: cobra.ExactArgs(1),
-		Short: "Answer HTTP requests with labels, probabilities and features of images", Example: `  wepe serve runs/finetune-pets
+		Short: "Answer HTTP requests with labels, probabilities and features of images",
+		Example: `  wepe serve runs/finetune-pets
   curl --data-binary @cat.jpg 'http://127.0.0.1:8080/v1/predict?top=3'`}
 	c.Long = c.Short + `.
 

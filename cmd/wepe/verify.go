@@ -103,7 +103,12 @@ func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
 	return line, nil
 }
 
-func (o *verification) second(c *cobra.Command, backend compute.Backend, path string, images *tensors.Tensor) ([]float32,
+func (o *verification) second(
+	c *cobra.Command,
+	backend compute.Backend,
+	path string,
+	images *tensors.Tensor,
+) ([]float32,
 	error) {
 	m, err := o.read(c, path, checkpoints.ImportOptions{})
 	if err != nil {

@@ -48,8 +48,8 @@ func replaceGradients(inputs []*Node, forward func(inputs []*Node) *Node, backwa
 //
 // For y = a·b autodiff contracts the last axes of dy and b and the next-to-last axes of a and dy. The pure-Go backend
 // computes such products with a horizontal sum for every value, and ONNX Runtime calls them Einsum, slower than MatMul
-// (docs/evidence/upstream.md). The gradients written here are dy·bᵀ and aᵀ·dy with explicit transposes; the smaller tensors are
-// transposed, because the pure-Go backend copies them.
+// (docs/evidence/upstream.md). The gradients written here are dy·bᵀ and aᵀ·dy with explicit transposes; the smaller
+// tensors are transposed, because the pure-Go backend copies them.
 func Product(a, b *Node) *Node {
 	return replaceGradients([]*Node{a, b}, func(in []*Node) *Node { return MatMul(in[0], in[1]) },
 		func(dy *Node) *Node { return Product(dy, Transpose(b, -1, -2)) },

@@ -315,7 +315,8 @@ func TestGoOfTheDocuments(t *testing.T) {
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-C", root, "-overlay", file, "./tools/house/snippets/p").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-C", root, "-overlay", file, "./tools/house/snippets/p")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	run := exec.Command("go", "run", "-C", root, "-overlay", file, "./tools/house/snippets/main1")
@@ -341,7 +342,8 @@ func (b block) commands() (list []string) {
 func programsOf(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-C", root, "-o", bin, "./cmd/wepe", "./examples/vtab").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-C", root, "-o", bin, "./cmd/wepe", "./examples/vtab")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return bin
@@ -385,7 +387,8 @@ func commandsAreUnderstood(t *testing.T, bin string) {
 // jobsAreUnderstood does the same with the jobs in docs/scale.
 func jobsAreUnderstood(t *testing.T, bin string) {
 	for _, file := range []string{"study.sbatch", "study.yaml", "train.sbatch", "train.yaml"} {
-		command := regexp.MustCompile(`(?s)wepe,? (compare|train).*?/shared/runs[^\]]*`).FindString(read(t, "docs/scale/"+file))
+		command := regexp.MustCompile(`(?s)wepe,? (compare|train).*?/shared/runs[^\]]*`).
+			FindString(read(t, "docs/scale/"+file))
 		command = regexp.MustCompile(`(,|\\)?\s+`).ReplaceAllString(command, " ") // one line, a YAML list without commas
 		if err := understood(command, bin, "", ""); command == "" || err != nil {
 			t.Errorf("%s: %q: %v", file, command, err)

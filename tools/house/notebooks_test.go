@@ -15,8 +15,8 @@ import (
 // displays stands for gonb's package of outputs, which belongs to another module.
 const displays = "var gonbui struct{ DisplayPng func([]byte) }\n"
 
-// TestTheCellsOfNotebooksCompile builds the Go cells of each notebook as gonb does: declarations are shared, what follows
-// %% is the body of a function. make notebooks executes them.
+// TestTheCellsOfNotebooksCompile builds the Go cells of each notebook as gonb does: declarations are shared, what
+// follows %% is the body of a function. make notebooks executes them.
 func TestTheCellsOfNotebooksCompile(t *testing.T) {
 	notebooks, err := filepath.Glob(filepath.Join(root, "examples", "*", "*.ipynb"))
 	if err != nil || len(notebooks) != 2 {

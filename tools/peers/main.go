@@ -1,7 +1,7 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command peers is the Go side of make peers: peers.py sends it requests, a JSON object on a line each, and compares the
-// answers with those of timm, transformers, ONNX Runtime and others.
+// Command peers is the Go side of make peers: peers.py sends it requests, a JSON object on a line each, and compares
+// the answers with those of timm, transformers, ONNX Runtime and others.
 package main
 
 import (

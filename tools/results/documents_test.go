@@ -35,7 +35,9 @@ func pages(t *testing.T) map[string]string {
 
 var (
 	// measured are headers of columns that only rows may fill.
-	measured = regexp.MustCompile(`top-1|top-5|\bAP\b|\bms\b|\bs\b|loss|MiB|MB\b|images/s|requests/s|ratio\b|kNN|step time`)
+	measured = regexp.MustCompile(
+		`top-1|top-5|\bAP\b|\bms\b|\bs\b|loss|MiB|MB\b|images/s|requests/s|ratio\b|kNN|step time`,
+	)
 	// theirs are headers that belong to tables of other people's figures, predicted ones to what a test computes.
 	theirs     = regexp.MustCompile(`published|paper|expected|hours per`)
 	percentage = regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?) (?:%|points?\b)`)

@@ -98,7 +98,6 @@ func filled(markdown, records string) (string, error) {
 // options are the words of a marker after its kind and name.
 type options struct {
 	spec          report.Spec
-	across        string
 	only, columns []string
 	rows          *regexp.Regexp
 }
@@ -176,10 +175,10 @@ func tableOf(words []string, records string) (table report.Table, err error) {
 			return !slices.Contains(o.only, r.Encoding)
 		})
 	}
-	switch {
-	case words[0] == "epochs:":
+	switch words[0] {
+	case "epochs:":
 		table = report.Epochs(rows)
-	case words[0] == "detection:":
+	case "detection:":
 		table = train.Table(rows.Results)
 	default:
 		table, err = report.Tabulate(rows.Results, o.spec)

@@ -39,15 +39,17 @@ func (f Flags) Weights(value *string) {
 
 // Backend adds --backend.
 func (f Flags) Backend(value *string) {
-	f.Command.Flags().StringVar(value, "backend", "", "as GOMLX_BACKEND, which it overrides: xla:cuda, xla:cpu, onnx:cpu, go")
+	f.Command.Flags().
+		StringVar(value, "backend", "", "as GOMLX_BACKEND, which it overrides: xla:cuda, xla:cpu, onnx:cpu, go")
 }
 
 // Size adds --size.
 func (f Flags) Size(value *[2]int) {
-	f.Command.Flags().Func("size", "image size of the model, `HxW` in pixels; default its own", func(text string) (err error) {
-		*value, err = study.ParseSize(text)
-		return err
-	})
+	f.Command.Flags().
+		Func("size", "image size of the model, `HxW` in pixels; default its own", func(text string) (err error) {
+			*value, err = study.ParseSize(text)
+			return err
+		})
 }
 
 // Sizes adds --sizes.

@@ -33,7 +33,10 @@ var Forms = [][2]string{
 	{"shapes[:TASK]", "generated shapes, embedded; TASK is where, location, orientation or shape"},
 	{"cifar100:PATH", "CIFAR-100's binary version: its directory or archive; --download fetches it"},
 	{"vtab:TASK:DIR", "a task of VTAB-1k: train800, val200 and the test list in DIR/TASK"},
-	{"DIR", "a folder per class; or folders train and val or test with these; or tar shards (WebDataset), or Parquet files"},
+	{
+		"DIR",
+		"a folder per class; or folders train and val or test with these; or tar shards (WebDataset), or Parquet files",
+	},
 	{"coco:DIR", "for wepe detect: annotations/instances_{train,val}2017.json beside train2017 and val2017"},
 }
 
