@@ -3,14 +3,13 @@
 package analysis
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 
+	"github.com/wepe-go/wepe/internal/jsonl"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -108,19 +107,4 @@ func Write(path string, rows []Row) error {
 }
 
 // Read reads what Write wrote.
-func Read(path string) (rows []Row, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for n := 1; lines.Scan(); n++ {
-		var r Row
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
-		}
-		rows = append(rows, r)
-	}
-	return rows, lines.Err()
-}
+func Read(path string) ([]Row, error) { return jsonl.Read[Row](path) }

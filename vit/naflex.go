@@ -124,10 +124,9 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 	case own.Additive != nil:
 		m.addEach(encoders)
 	}
-	start, _ := m.starts(0, Config.Tokens)
-	m.turned = m.indices(func(on Config, i, token int) int {
-		return start[i] + token%on.Tokens() // it does not matter where padding turns to
-	})
+	if own.Modulation != nil || own.Rotary != nil {
+		m.turned = m.tokensOfGrids()
+	}
 	if own.Modulation != nil {
 		for block := range c.Depth {
 			var parts [3][]*Node
@@ -178,6 +177,14 @@ func (m *manyGrids) starts(first int, rows func(on Config) int) (start []int, en
 		start, first = append(start, first), first+rows(on)
 	}
 	return start, first
+}
+
+// tokensOfGrids says where the tokens of the images are among the tokens of all grids, [batch, tokens].
+func (m *manyGrids) tokensOfGrids() *Node {
+	start, _ := m.starts(0, Config.Tokens)
+	return m.indices(func(on Config, i, token int) int {
+		return start[i] + token%on.Tokens() // it does not matter where padding turns to
+	})
 }
 
 // addEach takes the rows of every grid's own encoder, each with those of the prefix.

@@ -100,8 +100,15 @@ func TestModulationReachesTheAttention(t *testing.T) {
 			return Mul(x, Reshape(factors, 1, c.Tokens(), c.Heads, c.Width/c.Heads))
 		}
 		q, k := times(trace.Query, scales[0]), times(trace.Key, scales[1])
+		v := times(trace.Value, scales[2])
 		scores := MulScalar(Einsum("bqhd,bkhd->bhqk", q, k), 1/math.Sqrt(float64(c.Width/c.Heads)))
-		return []*Node{Softmax(scores, -1), MulScalar(trace.Weights, 1)}
+		weights := Softmax(scores, -1)
+		mixed := Reshape(Einsum("bhqk,bkhd->bqhd", weights, v), -1, c.Tokens(), c.Width)
+		output := s.Store().Scope("/vit/block_01/attention/output")
+		of := func(name string) *Node { return output.GetVariable(name).NodeValue(in[0].Graph()) }
+		attention := Add(Einsum("btd,de->bte", mixed, of("weights")), Reshape(of("biases"), 1, 1, -1))
+		return []*Node{weights, MulScalar(trace.Weights, 1), attention, MulScalar(trace.Attention, 1)}
 	}, noise(c, 2))
 	gomlxtest.Near(t, "attention weights", got[1], got[0], 1e-5)
+	gomlxtest.Near(t, "attention", got[3], got[2], 1e-5)
 }

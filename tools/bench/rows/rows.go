@@ -4,14 +4,13 @@
 package rows
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 
+	"github.com/wepe-go/wepe/internal/jsonl"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -49,22 +48,7 @@ func (r Row) cell() [6]string {
 }
 
 // Read reads rows, one JSON object a line.
-func Read(path string) (rows []Row, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for n := 1; lines.Scan(); n++ {
-		var row Row
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
-		}
-		rows = append(rows, row)
-	}
-	return rows, lines.Err()
-}
+func Read(path string) ([]Row, error) { return jsonl.Read[Row](path) }
 
 // Append writes a row as one JSON object and a line break.
 func Append(w io.Writer, row Row) error { return json.NewEncoder(w).Encode(row) }
