@@ -51,5 +51,6 @@ func jpegWindow(raw []byte, height, width int, w window, outHeight, outWidth int
 	taps := func(from, length, in, out int) []tap {
 		return tapsOf(kernel, in, part{float64(from%scale) / float64(scale), float64(length) / float64(scale)}, out)
 	}
-	return p.resample(taps(w.top, w.height, p.Height, outHeight), taps(w.left, w.width, p.Width, outWidth)), nil
+	return p.resample(taps(w.top, w.height, p.Height, outHeight), taps(w.left, w.width, p.Width, outWidth),
+		p.columnsFirst(outHeight, outWidth)), nil
 }

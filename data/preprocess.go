@@ -35,7 +35,8 @@ func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	case s.Fit != preprocess.FitPatches && s.Crop != [2]int{} && s.Kernel() != preprocess.Nearest &&
 		(window{top: top, left: left, height: s.Crop[0], width: s.Crop[1]}).within(height, width): // only what is seen
 		return p.resample(tapsOf(s.Kernel(), p.Height, part{0, float64(p.Height)}, height)[top:top+s.Crop[0]],
-			tapsOf(s.Kernel(), p.Width, part{0, float64(p.Width)}, width)[left:left+s.Crop[1]]), nil
+			tapsOf(s.Kernel(), p.Width, part{0, float64(p.Width)}, width)[left:left+s.Crop[1]],
+			p.columnsFirst(height, width)), nil
 	default:
 		p = p.Resize(height, width, s.Kernel())
 	}
