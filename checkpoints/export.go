@@ -33,8 +33,6 @@ type ExportOptions struct {
 	// another one goes there only if this says 1e-6.
 	Epsilon float64
 
-	Batch int // ONNX: images per call, default 1
-
 	files fileOps // nil is the file system
 }
 
@@ -43,7 +41,7 @@ type ExportOptions struct {
 //	hf        model.safetensors   transformers' ViTForImageClassification, or that of DeiT, BEiT, Dinov2, CLIP, Siglip
 //	timm      model.safetensors   timm's VisionTransformer, VisionTransformerDistilled, Eva or Beit
 //	jax       model.npz           Google's vision_transformer
-//	onnx      model.onnx          ONNX Runtime: pixel_values [Batch, channels, rows, cols] -> logits [Batch, classes]
+//	onnx      model.onnx          ONNX Runtime: pixel_values [batch, channels, rows, cols] -> logits [batch, classes]
 //	unfolded  model.safetensors   this library: the encoding stays what it is, docs/models.md lists the names
 //
 // Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm has it in config.json)
@@ -91,7 +89,7 @@ type export struct {
 
 // newExport refuses what cannot be written and folds what can.
 func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o ExportOptions) (*export, error) {
-	o.Format, o.DType, o.Batch = cmp.Or(o.Format, FormatHF), cmp.Or(o.DType, "float32"), max(o.Batch, 1)
+	o.Format, o.DType = cmp.Or(o.Format, FormatHF), cmp.Or(o.DType, "float32")
 	if o.files == nil {
 		o.files = osFiles{}
 	}

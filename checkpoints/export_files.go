@@ -207,8 +207,8 @@ func (e *export) usage() string {
 			python("import numpy", "", `weights = numpy.load("model.npz")`)
 	case FormatONNX:
 		return python("import onnxruntime", "", `model = onnxruntime.InferenceSession("model.onnx")`,
-			fmt.Sprintf(`[logits] = model.run(["logits"], {"pixel_values": images})  # images float32 [%d, %d, %d, %d]`,
-				e.Batch, c.Channels, c.ImageRows, c.ImageCols))
+			fmt.Sprintf(`[logits] = model.run(["logits"], {"pixel_values": images})  # images float32 [n, %d, %d, %d]`,
+				c.Channels, c.ImageRows, c.ImageCols))
 	}
 	return "```go\nmodel, err := checkpoints.Import(\".\", checkpoints.ImportOptions{})\nerr = model.Load(scope)\n" +
 		"logits := model.Config.Logits(scope, images)\n```\n"

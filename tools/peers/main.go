@@ -39,7 +39,6 @@ type request struct {
 	Seed       uint64         `json:"seed"`
 	Format     string         `json:"format"`
 	DType      string         `json:"dtype"`
-	Batch      int            `json:"batch"`
 	Labels     []string       `json:"labels"`
 	Preprocess string         `json:"preprocess"` // a preprocessor_config.json
 	Epsilon    float64        `json:"epsilon"`
@@ -180,7 +179,7 @@ func (r request) write(b compute.Backend) (answer, error) {
 	if err != nil {
 		return a, err
 	}
-	o := checkpoints.ExportOptions{Format: r.Format, DType: r.DType, Labels: r.Labels, Batch: r.Batch, Epsilon: r.Epsilon}
+	o := checkpoints.ExportOptions{Format: r.Format, DType: r.DType, Labels: r.Labels, Epsilon: r.Epsilon}
 	if r.Preprocess != "" {
 		settings, err := preprocess.Parse([]byte(r.Preprocess))
 		if err != nil {

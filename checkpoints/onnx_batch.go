@@ -1,0 +1,170 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && amd64 && onnx
+
+package checkpoints
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	onnx "github.com/gomlx/compute-onnx"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/pkg/errors"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// The binding to ONNX Runtime builds graphs of one batch size: it is in the constants that give the shapes for Reshape
+// and Expand and the ends for Slice. A graph of another batch size differs from it in those constants alone, so two
+// graphs show where the batch is, and each entry is base + slope·batch.
+
+// message is a message of ONNX, whose Go types are internal to the binding.
+type message struct{ protoreflect.Message }
+
+func (m message) field(name string) protoreflect.FieldDescriptor {
+	return m.Descriptor().Fields().ByName(protoreflect.Name(name))
+}
+
+func (m message) get(name string) protoreflect.Value { return m.Get(m.field(name)) }
+
+func (m message) sub(name string) message { return message{m.get(name).Message()} }
+
+func (m message) set(name string, value any) { m.Set(m.field(name), protoreflect.ValueOf(value)) }
+
+// each calls do with the messages of a list.
+func (m message) each(name string, do func(message)) {
+	for list, i := m.get(name).List(), 0; i < list.Len(); i++ {
+		do(message{list.Get(i).Message()})
+	}
+}
+
+// add appends a message to a list.
+func (m message) add(name string) message {
+	return message{m.Mutable(m.field(name)).List().AppendMutable().Message()}
+}
+
+// integers returns the values of a constant of int64, nil for another.
+func (m message) integers() (out []int64) {
+	const int64s = 7 // TensorProto.DataType
+	raw := m.get("raw_data").Bytes()
+	for i := 0; m.get("data_type").Int() == int64s && i+8 <= len(raw); i += 8 {
+		out = append(out, int64(binary.LittleEndian.Uint64(raw[i:])))
+	}
+	return out
+}
+
+func (m message) setIntegers(values []int64) { m.set("raw_data", dtypes.UnsafeByteSlice(values)) }
+
+// shapeConstants returns the constants of int64 of a graph by name.
+func shapeConstants(model proto.Message) map[string][]int64 {
+	constants := map[string][]int64{}
+	message{model.ProtoReflect()}.sub("graph").each("initializer", func(c message) {
+		if values := c.integers(); values != nil {
+			constants[c.get("name").String()] = values
+		}
+	})
+	return constants
+}
+
+// freeBatch makes a graph of a batch size one of any, with the constants of the same graph of another size.
+func freeBatch(model proto.Message, size int, constants map[string][]int64, other int) error {
+	graph := message{model.ProtoReflect()}.sub("graph")
+	reshapes := map[string]bool{}
+	graph.each("node", func(n message) {
+		if inputs := n.get("input").List(); n.get("op_type").String() == "Reshape" {
+			reshapes[inputs.Get(1).String()] = true
+		}
+	})
+	linear := map[string][2][]int64{} // base and slope
+	var err error
+	graph.each("initializer", func(c message) {
+		values, name := c.integers(), c.get("name").String()
+		others := constants[name]
+		if len(values) != len(others) {
+			err = errors.Errorf("the constant %s of the graph depends on the batch size", name)
+			return
+		}
+		base, slope, depend := make([]int64, len(values)), make([]int64, len(values)), []int{}
+		for i, v := range values {
+			slope[i] = (others[i] - v) / int64(other-size)
+			if base[i] = v - slope[i]*int64(size); slope[i] != 0 {
+				depend = append(depend, i)
+			}
+		}
+		if len(depend) == 1 && reshapes[name] { // Reshape infers one, and readers its shape
+			values[depend[0]] = -1
+			c.setIntegers(values)
+		} else if len(depend) > 0 {
+			linear[name] = [2][]int64{base, slope}
+			c.set("name", name+"_base")
+			c.setIntegers(base)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	graph.computeShapes(linear)
+	graph.eachBatch(func(d message) { d.set("dim_param", "batch") })
+	return nil
+}
+
+// eachBatch calls do with the first dimension of all inputs and outputs of a graph.
+func (m message) eachBatch(do func(message)) {
+	for _, list := range []string{"input", "output"} {
+		m.each(list, func(v message) {
+			if dims := v.sub("type").sub("tensor_type").sub("shape").get("dim").List(); dims.Len() > 0 {
+				do(message{dims.Get(0).Message()})
+			}
+		})
+	}
+}
+
+// fixBatch gives a file of any batch size one: the binding panics at a size that is not a number.
+func fixBatch(raw []byte, size int) ([]byte, error) {
+	model := new(onnx.Executable).ModelProto().ProtoReflect().New().Interface() // its type has no name here
+	if err := proto.Unmarshal(raw, model); err != nil {
+		return nil, err
+	}
+	message{model.ProtoReflect()}.sub("graph").eachBatch(func(d message) {
+		if d.get("dim_value").Int() <= 0 {
+			d.set("dim_value", int64(size))
+		}
+	})
+	return proto.Marshal(model)
+}
+
+// computeShapes adds the nodes that compute base + slope·batch, in front of those that use them.
+func (m message) computeShapes(linear map[string][2][]int64) {
+	if len(linear) == 0 {
+		return
+	}
+	constant := func(name string, values []int64) {
+		c := m.add("initializer")
+		c.set("name", name)
+		c.set("data_type", int32(7))
+		c.Mutable(c.field("dims")).List().Append(protoreflect.ValueOfInt64(int64(len(values))))
+		c.setIntegers(values)
+	}
+	before := m.NewField(m.field("node")).List()
+	node := func(op, output string, inputs ...string) {
+		n := message{before.AppendMutable().Message()}
+		n.set("op_type", op)
+		n.Mutable(n.field("output")).List().Append(protoreflect.ValueOfString(output))
+		for _, input := range inputs {
+			n.Mutable(n.field("input")).List().Append(protoreflect.ValueOfString(input))
+		}
+	}
+	input := message{m.get("input").List().Get(0).Message()}.get("name").String()
+	constant("batch_axis", []int64{0})
+	node("Shape", "input_shape", input)
+	node("Gather", "batch", "input_shape", "batch_axis")
+	for _, name := range slices.Sorted(maps.Keys(linear)) {
+		constant(name+"_slope", linear[name][1])
+		node("Mul", name+"_scaled", name+"_slope", "batch")
+		node("Add", name, name+"_base", name+"_scaled")
+	}
+	m.each("node", func(n message) { before.Append(protoreflect.ValueOfMessage(n.Message)) })
+	m.Set(m.field("node"), protoreflect.ValueOfList(before))
+}
