@@ -10,7 +10,9 @@ import (
 	"io"
 	"iter"
 	"math"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -154,10 +157,24 @@ func (c *classification) Start() error {
 			c.Run.Logger.Info(line)
 		}
 	}
+	if c.Recipe.LoRA > 0 {
+		c.addAdapters()
+	}
 	if c.Recipe.ZeroHead {
 		return c.model.zeroHead()
 	}
 	return nil
+}
+
+// addAdapters creates the variables of Recipe.LoRA, once those of the source exist.
+func (c *classification) addAdapters() {
+	for _, v := range slices.Collect(c.model.variables()) {
+		block, matrix := strings.CutSuffix(v.Path(), "/weights")
+		in := path.Base(path.Dir(block))
+		if matrix && (in == "attention" || in == "mlp" && c.Recipe.LoRAMLP) {
+			weight.LowRank(c.model.store, v, c.Recipe.LoRA)
+		}
+	}
 }
 
 // Load implements Task.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // Groups: every trainable variable belongs to exactly one. The backbone is the first three.
@@ -20,17 +21,20 @@ const (
 	groupPosition = "position" // all else below a scope named "position", the WePE scalars among them
 	groupGate     = "gate"     // the raw variable of λ, between the table and the encoding
 	groupHead     = "head"     // the classifier, its matrix decayed like groupWeights
+	groupLoRA     = "lora"     // the factors of Recipe.LoRA, decayed too
 )
 
 // freezeBackbone is groupWeights, groupVectors and groupTable in one word, for Recipe.Freeze.
 const freezeBackbone = "backbone"
 
-var groups = []string{groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead}
+var groups = []string{groupWeights, groupVectors, groupTable, groupPosition, groupGate, groupHead, groupLoRA}
 
 // groupOf names the group of a variable and reports whether weight decay reaches it by default.
 func groupOf(variable string) (group string, decays bool) {
 	matrix := path.Base(variable) == "weights"
 	switch {
+	case strings.HasPrefix(variable, weight.LowRankRoot+"/"):
+		return groupLoRA, true
 	case strings.HasSuffix(variable, "/"+tablePath):
 		return groupTable, false
 	case strings.HasSuffix(variable, "/position/gate_raw"):
@@ -48,10 +52,10 @@ func groupOf(variable string) (group string, decays bool) {
 
 // layerOf numbers a variable for layer-wise decay, as BEiT (https://arxiv.org/abs/2106.08254) does: 0 for what makes
 // the tokens (patch projection, class token, pretrained table), i+1 for block i, depth+1 for the final norm and the
-// head. An encoding and its gate are as new as the head and as fast, wherever their variables are.
+// head. An encoding, its gate and adapters are as new as the head and as fast, wherever their variables are.
 func layerOf(variable string, depth int) int {
 	switch group, _ := groupOf(variable); group {
-	case groupPosition, groupGate, groupHead:
+	case groupPosition, groupGate, groupHead, groupLoRA:
 		return depth + 1
 	case groupTable:
 		return 0
@@ -112,7 +116,7 @@ func (m *Model) groupsLine() string {
 	var parts []string
 	for _, name := range groups {
 		variables, numbers, how, decay := 0, 0, "frozen", ""
-		for v := range m.variables() {
+		for v := range m.store.IterVariables() {
 			group, decays := groupOf(v.Path())
 			if !v.Trainable || group != name {
 				continue

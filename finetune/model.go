@@ -214,24 +214,6 @@ func averages(store *model.Store) iter.Seq2[*model.Variable, *model.Variable] {
 	}
 }
 
-// startAverage copies the weights into their averages.
-func startAverage(store *model.Store) error {
-	for v, average := range averages(store) {
-		weights, err := v.Value()
-		if err != nil {
-			return err
-		}
-		clone, err := weights.LocalClone()
-		if err != nil {
-			return err
-		}
-		if err := average.SetValue(clone); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // swapAverage exchanges the weights with their moving average; a second call undoes it. Without averages nothing
 // happens.
 func (m *Model) swapAverage() error {

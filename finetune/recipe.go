@@ -67,6 +67,10 @@ type Recipe struct {
 	// the normalisation where Augment has none. Its position is the pretrained model's where Model names none.
 	Resample string `json:"resample,omitempty"`  // of pretrained positions, checkpoints.Resample; "" for the source's way
 	ZeroHead bool   `json:"zero_head,omitempty"` // a new head that starts at zero, from scratch too
+	// LoRA is the rank of adapters on query, key, value and output of every attention, with LoRAMLP of the MLPs too, that
+	// train in place of the backbone (weight.LowRank, alpha = rank). Evaluations, checkpoints and exports have their sum.
+	LoRA    int  `json:"lora,omitempty"`
+	LoRAMLP bool `json:"lora_mlp,omitempty"`
 }
 
 // lossBCE is the Recipe.Loss of DeiT-III: every class is a question of its own, answered yes for the classes that a
@@ -238,6 +242,8 @@ func (r Recipe) validateNumbers() error {
 		{"eval_batch_size", float64(r.EvalBatchSize), r.EvalBatchSize >= 1 && r.EvalBatchSize <= 1e6, "1 to 1e6"},
 		{"validation_part", r.ValidationPart, r.ValidationPart < 1, "< 1"},
 		{"patience", float64(r.Patience), r.Patience >= 0, ">= 0"},
+		{"lora", float64(r.LoRA), r.LoRA >= 0 && r.LoRA <= 1e4 && (r.LoRA > 0 || !r.LoRAMLP),
+			"0 to 10000, above 0 with lora_mlp"},
 	} {
 		if !f.ok {
 			return fmt.Errorf("finetune: %s is %g, want %s", f.name, f.value, f.want)
@@ -302,7 +308,11 @@ func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
 // trains reports whether a variable is to be trained.
 func (r Recipe) trains(variable string) bool {
 	group, _ := groupOf(variable)
-	frozen, err := frozenGroups(r.Freeze)
+	freeze := r.Freeze
+	if r.LoRA > 0 {
+		freeze += "," + freezeBackbone
+	}
+	frozen, err := frozenGroups(freeze)
 	return err == nil && !slices.Contains(frozen, group)
 }
 

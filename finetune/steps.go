@@ -15,6 +15,8 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/inplace"
+	"github.com/wepe-go/wepe/internal/kernel"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // The programs of a run. Each is compiled once: whatever changes from step to step (rows of the dataset, windows,
@@ -106,14 +108,13 @@ func accumulatedOf(store *model.Store, sum *model.Variable) *model.Variable {
 func (t *Trainer) optimize(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node) (norm *Node) {
 	g := scalars.Graph()
 	norm = t.Optimizer.update(scope, vars, grads, scalars, t.Factor)
-	if t.EMA > 0 {
-		// GoMLX keeps no moving averages while training; it can take the mean of whole checkpoints.
-		decay := Reshape(Gather(scalars, Const(g, []int64{scalarEMA}))) // scalar
-		for _, v := range t.moved(scope, g) {
-			average := companion(scope, averageRoot, v)
-			old := average.NodeValue(g)
-			average.SetNodeValue(Add(Mul(old, decay), Mul(v.NodeValue(g), OneMinus(decay))))
-		}
+	// GoMLX keeps no moving averages while training; it can take the mean of whole checkpoints.
+	decay := Reshape(Gather(scalars, Const(g, []int64{scalarEMA}))) // scalar
+	averaged, values := t.averaged(scope.Store(), g)
+	for i, v := range averaged {
+		average := companion(scope, averageRoot, v)
+		old := average.NodeValue(g)
+		average.SetNodeValue(Add(Mul(old, decay), Mul(values[i], OneMinus(decay))))
 	}
 	return norm
 }
@@ -131,15 +132,22 @@ func (t *Trainer) trainable(scope *model.Scope, g *Graph) (vars []*model.Variabl
 	return vars
 }
 
-// moved returns the variables of the network that a step changes: what was trained, and the running statistics of batch
-// normalizations, which belong to the weights they were gathered with and are averaged like them.
-func (t *Trainer) moved(scope *model.Scope, g *Graph) (vars []*model.Variable) {
-	for v := range scope.Store().IterVariables() {
-		if t.inNetwork(v.Path()) && v.ChangedInGraph(g) {
-			vars = append(vars, v)
+// averaged returns the variables of the network that have an average, with the values after the step: with EMA what was
+// trained, and the running statistics of batch normalizations, which belong to the weights they were gathered with;
+// and the matrices that have adapters, with their sum W + A·B. What evaluates, opens and exports averages needs to know
+// nothing of adapters.
+func (t *Trainer) averaged(store *model.Store, g *Graph) (vars []*model.Variable, values []*Node) {
+	for v := range store.IterVariables() {
+		if !t.inNetwork(v.Path()) {
+			continue
+		}
+		if a, b := weight.Factors(store, v, g); a != nil {
+			vars, values = append(vars, v), append(values, Add(v.NodeValue(g), kernel.Product(a, b)))
+		} else if t.EMA > 0 && v.ChangedInGraph(g) {
+			vars, values = append(vars, v), append(values, v.NodeValue(g))
 		}
 	}
-	return vars
+	return vars, values
 }
 
 // inNetwork reports whether a variable is one of the network.

@@ -55,12 +55,6 @@ func (t *Trainer) update() error {
 		_ = outputs[0].FinalizeAll()
 	}
 	t.pending = append(t.pending, losses...)
-	if t.step == 0 && t.EMA > 0 {
-		// The average starts at the weights after the first step, not at zero.
-		if err := startAverage(t.Store); err != nil {
-			return err
-		}
-	}
 	t.step++
 	return t.stream(0) // what is saved does not depend on which micro-batches this process computed
 }
@@ -78,8 +72,10 @@ func (t *Trainer) stream(part int) error {
 func (t *Trainer) scalars() []float32 {
 	out := make([]float32, numScalars)
 	copy(out, t.Optimizer.scalars(t.Rate(t.step), t.step))
-	// A young average would be ruled by its start: it looks back as far as there is a past, up to 1/(1-decay) steps.
-	out[scalarEMA] = float32(min(t.EMA, float64(1+t.step)/float64(10+t.step)))
+	if t.step > 0 { // the averages start at the weights after the first step
+		// A young average would be ruled by its start: it looks back as far as there is a past, up to 1/(1-decay) steps.
+		out[scalarEMA] = float32(min(t.EMA, float64(1+t.step)/float64(10+t.step)))
+	}
 	return out
 }
 

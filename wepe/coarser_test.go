@@ -67,7 +67,7 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 // time, and of nothing outside training.
 func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 	const rows, cols, shift, omega3, harmonics, draws = 3, 5, 0.3, 2.1, 2, 31
-	store := model.NewStore()
+	store := gomlxtest.Seeded(t, 1)
 	places := func(training bool) (re, im []float64) {
 		out := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 			e := New(s, rows, cols, 4).OnSphere().with(kv{paramShift: shift, paramOmega3: omega3, paramAlphaV: 0.7,

@@ -100,6 +100,7 @@ type single struct {
 	saving
 	position, aspect, augmentation string
 	size                           [2]int
+	lora                           int
 }
 
 func train() *cobra.Command {
@@ -119,6 +120,7 @@ encoding, 10 epochs, a learning rate by its width, layer decay. wepe list recipe
 	f.Position(&o.position, "position encoding; default the model's, from scratch wepe-sphere")
 	f.Size(&o.size)
 	f.Aspect(&o.aspect)
+	c.Flags().IntVar(&o.lora, "lora", 0, "rank of low-rank adapters, trained with the head in place of MODEL's weights")
 	c.Flags().StringVar(&o.augmentation, "show-augmentation", "", "PNG file to draw eight augmented images into; nothing "+
 		"is trained")
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, append(args, "")[0]) }
@@ -156,7 +158,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 	} else if model == "" {
 		recipe.Model.Position = cmp.Or(recipe.Model.Position, "wepe-sphere")
 	}
-	recipe.Aspect = cmp.Or(o.aspect, recipe.Aspect)
+	recipe.Aspect, recipe.LoRA = cmp.Or(o.aspect, recipe.Aspect), cmp.Or(o.lora, recipe.LoRA)
 	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
 	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.weights,
 		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name))}
@@ -279,7 +281,7 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 
 func printResult(c *cobra.Command, r finetune.Run, m *finetune.Model, row report.Result) error {
 	out := cli.Output(c)
-	out.Field("model", "%s, %d trainable parameters", run.Architecture(m.Recipe), row.Parameters)
+	out.Field("model", "%s, %d parameters", run.Architecture(m.Recipe), row.Parameters)
 	validation, test := "validation: none", "test: none given"
 	if v := row.Validation; v.Images > 0 {
 		validation = fmt.Sprintf("validation top-1 %.2f %% of %d images", 100*float64(v.Top1), v.Images)

@@ -11,16 +11,16 @@ import (
 )
 
 // Dense is x·weights + biases on the last axis, computed in the type of x from float32 variables; without biases where
-// they are nil.
+// they are nil, with the adapter of LowRank if there is one.
 func Dense(scope *model.Scope, x *Node, out int, weights, biases Fill) *Node {
 	g := x.Graph()
 	in := x.Shape().Dim(-1)
-	w := Float32(scope, "weights", weights, in, out).NodeValue(g) // [in, out]
+	w := Float32(scope, "weights", weights, in, out) // [in, out]
 	var b *Node
 	if biases != nil {
 		b = ConvertDType(Float32(scope, "biases", biases, out).NodeValue(g), x.DType()) // [out]
 	}
-	return kernel.Dense(x, ConvertDType(w, x.DType()), b)
+	return adapted(scope, w, x, kernel.Dense(x, ConvertDType(w.NodeValue(g), x.DType()), b))
 }
 
 // LayerNorm normalises the last axis in float32 and returns the type of x.
