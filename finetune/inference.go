@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gomlx/compute/dtypes"
@@ -20,16 +21,17 @@ import (
 // batch size, by the first call with that many images. Methods may be called by several goroutines.
 type Inference struct {
 	m         *Model
-	program   *model.Exec // pixels, plan → logits, and tokens of a plain ViT
+	program   *model.Exec // pixels, plan → logits, and features of a plain ViT
 	attention *model.Exec // pixels, plan → attention of the last block; nil but for a plain ViT
 	checked   sync.Once
 	unlike    error // the weights lack variables of the model
 }
 
-// Inferred is what a model computes for one image.
+// Inferred is what a model computes for one image. Features are those of a plain ViT of one input size, nil elsewhere.
 type Inferred struct {
-	Logits   []float32 // [classes]
-	Features Features  // zero but for a plain ViT of one input size
+	Logits []float32 // [classes]
+	Mean   []float32 // [width] mean of the patch tokens after the last norm
+	Class  []float32 // [width] the class token; nil for a model without one
 }
 
 // Inference returns the programs of a model.
@@ -42,7 +44,14 @@ func (m *Model) Inference() (*Inference, error) {
 		})
 		return in, err
 	}
-	in.program, err = m.traced(false, func(trace *vit.Trace) []*Node { return []*Node{trace.Logits, trace.Encoded} })
+	in.program, err = m.traced(false, func(trace *vit.Trace) []*Node {
+		c, tokens := m.Recipe.Model, trace.Encoded // [batch, prefix+patches, width]
+		outputs := []*Node{trace.Logits, ReduceMean(Slice(tokens, AxisRange(), AxisRange(c.Prefix())), 1)}
+		if c.Prefix() > c.Registers {
+			outputs = append(outputs, Squeeze(Slice(tokens, AxisRange(), AxisRange(0, 1)), 1))
+		}
+		return outputs
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +77,9 @@ func (in *Inference) Batch(images []*data.Image) ([]Inferred, error) {
 	results := make([]Inferred, len(images))
 	err := in.call(in.program, images, func(outputs [][]float32) {
 		for i := range results {
-			row := func(flat []float32) []float32 { return flat[i*len(flat)/len(images) : (i+1)*len(flat)/len(images)] }
-			results[i].Logits = row(outputs[0])
-			if len(outputs) > 1 {
-				results[i].Features = featuresOf(in.m.Recipe.Model, row(outputs[1]))
+			for k, to := range []*[]float32{&results[i].Logits, &results[i].Mean, &results[i].Class}[:len(outputs)] {
+				n := len(outputs[k]) / len(images)
+				*to = outputs[k][i*n : (i+1)*n]
 			}
 		}
 	})
@@ -113,6 +121,11 @@ func (in *Inference) call(program *model.Exec, images []*data.Image, see func(ou
 	}
 	see(flat)
 	return nil
+}
+
+// AllCores reports whether a program uses all cores: not on a GPU, nor on pure Go, which computes a batch on one.
+func (in *Inference) AllCores() bool {
+	return in.Backend() != "go" && !strings.Contains(strings.ToLower(in.m.backend.Description()), "cuda")
 }
 
 // Backend is the name of what computes: "go", "xla" or "onnxruntime".

@@ -51,7 +51,7 @@ SIGINT or SIGTERM finishes the requests in flight.`
 	flags.StringVar(&s.features, "features", "",
 		"directory written by wepe features: answers name the nearest training images")
 	flags.IntVar(&s.Batch, "batch", 8, "most images computed together")
-	flags.DurationVar(&s.Window, "window", 20*time.Millisecond, "longest wait for images that are being decoded")
+	flags.DurationVar(&s.Window, "window", 50*time.Millisecond, "longest wait for images that are being decoded")
 	flags.Int64Var(&s.Bytes, "max-bytes", 20<<20, "of a request")
 	flags.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "of an image")
 	flags.IntVar(&s.Parts, "max-parts", 32, "images of a request")

@@ -11,18 +11,24 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/wepe-go/wepe/data"
 )
 
 // batcher computes the images of concurrent requests together. A worker takes the images that wait. It waits for more
 // only while others are being decoded, until the window has passed or the batch is full. Batches are of compiled sizes:
-// seven images are computed as four, two and one, since an image that only fills a batch takes as long as any other.
+// every number of images to eight, then powers of two.
+//
+// Where a batch takes all cores, no image begins to be decoded meanwhile: each of the many short parallel sections of
+// a program would wait for the core that decodes.
 type batcher struct {
 	model    model
 	window   time.Duration
 	queue    chan job
-	arriving atomic.Int64    // images that are being decoded, or decoded but not in the queue
-	done     <-chan struct{} // of the server's context
+	cores    *semaphore.Weighted // held by a batch that takes all of them; nil if none does
+	arriving atomic.Int64        // images that are being decoded, or decoded but not in the queue
+	done     <-chan struct{}     // of the server's context
 
 	compiled chan struct{} // closed with the first size, or with failed
 	sizes    atomic.Pointer[[]int]
@@ -49,8 +55,24 @@ type result struct {
 }
 
 func newBatcher(ctx context.Context, model model, o Options) *batcher {
-	return &batcher{model: model, window: o.Window, queue: make(chan job, o.Images), done: ctx.Done(),
+	b := &batcher{model: model, window: o.Window, queue: make(chan job, o.Images), done: ctx.Done(),
 		compiled: make(chan struct{})}
+	if model.AllCores() {
+		b.cores = semaphore.NewWeighted(1)
+	}
+	return b
+}
+
+// between waits for the end of a batch that takes all cores.
+func (b *batcher) between(ctx context.Context) error {
+	if b.cores == nil {
+		return nil
+	}
+	if err := b.cores.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	b.cores.Release(1)
+	return nil
 }
 
 // start compiles in the background, and closes the queue after the last request once the context has ended.
@@ -88,10 +110,18 @@ func (b *batcher) enter() error {
 
 func (b *batcher) leave() { b.requests.Done() }
 
-// compile makes the programs of 1, 2, 4, … images and starts the workers after the first.
+// nextSize is the compiled batch size after one.
+func nextSize(size, largest int) int {
+	if size < 8 {
+		return size + 1
+	}
+	return min(2*size, largest)
+}
+
+// compile makes the programs of all batch sizes and starts the workers after the first.
 func (b *batcher) compile(largest int) {
 	var sizes []int
-	for size := 1; ; size = min(2*size, largest) {
+	for size := 1; ; size = nextSize(size, largest) {
 		select {
 		case <-b.done:
 			if len(sizes) == 0 {
@@ -220,6 +250,10 @@ func (b *batcher) computeBatch(jobs []job) {
 	images := make([]*data.Image, len(jobs))
 	for i, j := range jobs {
 		images[i] = j.image
+	}
+	if b.cores != nil {
+		_ = b.cores.Acquire(context.Background(), 1) // does not fail
+		defer b.cores.Release(1)
 	}
 	begin := time.Now()
 	outputs, err := b.model.Run(images)

@@ -107,7 +107,7 @@ func (s *served) Run(images []*data.Image) ([]output, error) {
 	}
 	outputs := make([]output, len(results))
 	for i, r := range results {
-		outputs[i] = output{r.Logits, r.Features.Class, r.Features.Mean}
+		outputs[i] = output{r.Logits, r.Class, r.Mean}
 	}
 	return outputs, nil
 }
@@ -123,5 +123,7 @@ func (s *served) Workers() int {
 	}
 	return 1
 }
+
+func (s *served) AllCores() bool { return s.inference.AllCores() }
 
 func (s *served) Card() Card { return s.card }

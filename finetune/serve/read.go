@@ -141,6 +141,9 @@ func (s *Server) decode(ctx context.Context, name string, raw []byte) (*data.Ima
 		return nil, busy
 	}
 	defer s.decoding.Release(1)
+	if s.batcher.between(ctx) != nil {
+		return nil, busy
+	}
 	image, err := data.DecodeLimited(bytes.NewReader(raw), s.options.Pixels)
 	if err == nil {
 		image, err = s.model.Fit(image)

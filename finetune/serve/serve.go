@@ -56,7 +56,8 @@ type model interface {
 	Compile(batch int) error                    // makes the program of a batch size before a request needs it
 	Run(images []*data.Image) ([]output, error) // of a compiled batch size
 	Attention(image *data.Image) ([]float32, error)
-	Workers() int // batches that are worth computing at the same time
+	Workers() int   // batches that are worth computing at the same time
+	AllCores() bool // whether one batch takes all cores
 	Card() Card
 }
 
@@ -95,7 +96,7 @@ type Neighbour struct {
 // Options of a server. The zero value of a field takes the default in parentheses.
 type Options struct {
 	Batch  int           // most images computed together (8)
-	Window time.Duration // how long an image waits for others that are being decoded (20 ms)
+	Window time.Duration // how long an image waits for others that are being decoded (50 ms)
 
 	Bytes   int64         // most bytes of a request's body (20 MiB)
 	Pixels  int64         // most pixels of an image (25 million)
@@ -126,7 +127,7 @@ func (o Options) withDefaults() Options {
 	ints(&o.Images, 256)
 	set(&o.Bytes, 20<<20)
 	set(&o.Pixels, 25_000_000)
-	set((*int64)(&o.Window), int64(20*time.Millisecond))
+	set((*int64)(&o.Window), int64(50*time.Millisecond))
 	set((*int64)(&o.Timeout), int64(20*time.Second))
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -33,6 +33,7 @@ import (
 // fake is a model whose logits are the mean red, green and blue of an image. Its programs take as long as gate says.
 type fake struct {
 	gate     chan struct{} // each Run takes one; nil: no wait
+	allCores bool
 	compile  func(batch int) error
 	mu       sync.Mutex
 	batches  []int
@@ -75,7 +76,8 @@ func (f *fake) Run(images []*data.Image) ([]output, error) {
 func (f *fake) Attention(*data.Image) ([]float32, error) {
 	return []float32{.25, .5, .125, .0625, .0625, 0}, nil
 }
-func (f *fake) Workers() int { return 1 }
+func (f *fake) Workers() int   { return 1 }
+func (f *fake) AllCores() bool { return f.allCores }
 
 func (f *fake) Card() Card {
 	return Card{Name: "fake", Weights: "best", Step: 17, Size: [2]int{5, 7}, Grid: [2]int{2, 3},
@@ -203,8 +205,8 @@ func compiled(s *Server, sizes int) {
 
 func TestImagesOfConcurrentRequestsAreComputedTogetherInCompiledSizes(t *testing.T) {
 	model := &fake{gate: make(chan struct{}, 100)}
-	s, url, _ := start(t, model, Options{Batch: 8})
-	compiled(s, 4)
+	s, url, _ := start(t, model, Options{Batch: 16})
+	compiled(s, 9)
 	var done sync.WaitGroup
 	ask := func(i int) {
 		done.Go(func() {
@@ -223,25 +225,45 @@ func TestImagesOfConcurrentRequestsAreComputedTogetherInCompiledSizes(t *testing
 	for model.begun.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	for i := range 7 {
+	for i := range 13 {
 		ask(i)
 	}
-	for len(s.batcher.queue) < 7 {
+	for len(s.batcher.queue) < 13 {
 		time.Sleep(time.Millisecond)
 	}
 	for range 9 {
 		model.gate <- struct{}{}
 	}
 	done.Wait()
-	if want := []int{1, 4, 2, 1}; !slices.Equal(model.batches, want) {
+	if want := []int{1, 8, 5}; !slices.Equal(model.batches, want) {
 		t.Errorf("batches %v, want %v: no image is computed to fill a batch", model.batches, want)
+	}
+}
+
+func TestNoImageIsDecodedWhileABatchTakesAllCores(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		model := &fake{gate: make(chan struct{}), allCores: all}
+		s, url, _ := start(t, model, Options{})
+		ask := func() { post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))) }
+		var done sync.WaitGroup
+		done.Go(ask)
+		for model.begun.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		done.Go(ask)
+		time.Sleep(50 * time.Millisecond)
+		if queued := len(s.batcher.queue); (queued == 0) != all {
+			t.Errorf("batches that take all cores %t: %d images were decoded during one", all, queued)
+		}
+		close(model.gate)
+		done.Wait()
 	}
 }
 
 func TestABatchWaitsForImagesThatAreBeingDecodedAndForNoOthers(t *testing.T) {
 	model := &fake{}
 	s, url, _ := start(t, model, Options{Batch: 8, Window: time.Minute})
-	compiled(s, 4)
+	compiled(s, 8)
 	ask := func() { post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))) }
 	ask() // or the test takes a minute
 	s.batcher.arriving.Add(1)
