@@ -120,6 +120,8 @@ func (w *weights) describe(options ImportOptions) (d described, err error) {
 		return d, w.badConfig(err)
 	}
 	d.base, d.config.Classes = base, classes
+	query := d.nameOf(d.names(), queryPath+"weights", 0)
+	d.bare = !w.has(query) && w.has(strings.TrimPrefix(query, base))
 	return d, w.settleGrid(d.foreign, options, config != nil)
 }
 

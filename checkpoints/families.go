@@ -69,6 +69,7 @@ type names map[string]string
 type foreign struct {
 	family *family
 	base   string         // the one of family.bases
+	bare   bool           // the blocks lack it: transformers 5.23 writes ViT-MSN so
 	config vit.Config     // of the model in the file; 0 classes if it has no head
 	params map[string]any // hyperparameters of its encoding
 	said   map[string]any // the values of its fields, with the software's defaults
@@ -310,7 +311,7 @@ func (m *foreign) nameOf(n names, path string, block int) string {
 	if strings.Contains(name, "%d") {
 		name = fmt.Sprintf(name, block)
 	}
-	if strings.HasPrefix(path, headPath) {
+	if strings.HasPrefix(path, headPath) || m.bare && strings.HasPrefix(path, blockPath) {
 		return name
 	}
 	return m.base + name

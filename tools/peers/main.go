@@ -20,6 +20,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/vit"
@@ -110,6 +111,8 @@ func (r request) do(b compute.Backend) (a answer, err error) {
 		return r.write(b)
 	case "predict":
 		return r.predict(b)
+	case "decode":
+		return r.decode()
 	case "positions":
 		return answer{Report: vit.PositionNames()}, nil
 	default:
@@ -210,6 +213,20 @@ func disturb(store *model.Store, seed uint64) error {
 		}
 	}
 	return nil
+}
+
+// decode returns the pixels of an image file.
+func (r request) decode() (answer, error) {
+	f, err := os.Open(r.Path)
+	if err != nil {
+		return answer{}, err
+	}
+	defer f.Close()
+	p, err := data.Decode(f)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{Values: map[string]any{"size": []int{p.Width, p.Height}, "pixels": p.Pixels}}, nil
 }
 
 // predict runs image files through a model, as wepe predict.
