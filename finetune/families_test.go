@@ -1,0 +1,109 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package finetune
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+)
+
+// familyModels are models of every class of transformers and timm that is read, by name.
+func familyModels(t *testing.T) map[string]string {
+	t.Helper()
+	models := map[string]string{"jax": filepath.Join(fixtures.Dir(t, "jax_vit_npz"), "model.npz")}
+	for _, set := range []string{"hf_vit", "dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny",
+		"dinov3_vit_tiny_swiglu"} {
+		models[set] = fixtures.Dir(t, set)
+	}
+	dir := fixtures.Dir(t, "families")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		models[entry.Name()] = filepath.Join(dir, entry.Name())
+	}
+	return models
+}
+
+var squareGrid = checkpoints.ImportOptions{AssumeSquare: true} // for Google's files, which have no other way to say it
+
+// Each is trained with its own encoding and, where it has a table, with WePE blended in by the gate: block, head and
+// gate change, and its own format and that of this library hold what was trained.
+func TestEveryFamilyIsFineTunedBlendedAndExported(t *testing.T) {
+	for name, path := range familyModels(t) {
+		t.Run(name, func(t *testing.T) {
+			options := squareGrid
+			options.Classes = 7
+			imported := gomlxtest.Must(checkpoints.Import(path, options))(t)
+			own := imported.Config.Position
+			positions := []string{own}
+			if strings.HasPrefix(own, "learned") {
+				positions = append(positions, strings.Replace(own, "learned", "hybrid", 1))
+			}
+			for _, position := range positions {
+				fineTuned(t, path, imported, position)
+			}
+		})
+	}
+}
+
+func fineTuned(t *testing.T, path string, imported *checkpoints.Imported, position string) {
+	t.Helper()
+	c := imported.Config
+	trainer, _ := started(t, fmt.Sprintf("model.position=%s;augment.size=[%d,%d]", position, c.ImageRows, c.ImageCols),
+		Run{From: path, Import: squareGrid})
+	before := trainer.model.weights(t, "")
+	advanced(t, trainer, trainer.Steps)
+	after := trainer.model.weights(t, "")
+	watched := []string{"head/biases", "patch/weights", "block_00/mlp/output/weights"}
+	if position != c.Position {
+		watched = append(watched, "position/gate_raw")
+	}
+	for _, variable := range watched {
+		if n := len(after[variable]); n == 0 || slices.Equal(before[variable], after[variable]) {
+			t.Errorf("%s: %s is %d numbers, the same after %d steps", position, variable, n, trainer.Steps)
+		}
+	}
+	images := checkpoints.Noise(trainer.Recipe.Model, 2, 3)
+	want := pooledAndLogits(t, trainer.model.store, trainer.Recipe.Model, images)
+	for _, format := range []string{imported.Format, checkpoints.FormatUnfolded} {
+		dir := filepath.Join(t.TempDir(), "model")
+		if _, err := trainer.model.Export(dir, checkpoints.ExportOptions{Format: format}); err != nil {
+			t.Errorf("%s: %v", position, err)
+			continue
+		}
+		options := squareGrid
+		options.HeadOptional = true
+		back := gomlxtest.Must(checkpoints.Import(dir, options))(t)
+		store := model.NewStore()
+		if err := back.Load(store.Scope("/" + modelScope)); err != nil {
+			t.Fatal(err)
+		}
+		headless := back.Variables["head/weights"] == nil
+		got := pooledAndLogits(t, store, back.Config, images)
+		gomlxtest.Near(t, position+" as "+format+": pooled", got[0], want[0], 1e-5)
+		if !headless {
+			gomlxtest.Near(t, position+" as "+format+": logits", got[1], want[1], 1e-5)
+		}
+	}
+}
+
+func pooledAndLogits(t *testing.T, store *model.Store, c vit.Config, images any) [][]float64 {
+	return gomlxtest.RunModel(t, store, func(s *model.Scope, in []*graph.Node) []*graph.Node {
+		trace := c.Trace(s.Store().Scope("/"+modelScope), in[0], false)
+		return []*graph.Node{trace.Pooled, trace.Logits}
+	}, images)
+}
