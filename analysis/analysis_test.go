@@ -32,7 +32,7 @@ func testImages(n int) *data.Memory {
 		label := r.IntN(3)
 		s.Labels = append(s.Labels, int32(label))
 		for k := range 12 * 20 * 3 {
-			s.Pixels = append(s.Pixels, uint8(r.IntN(200)+55*(label>>(k%3)&1)))
+			s.Pixels = append(s.Pixels, uint8(r.IntN(249)+7*(label>>(k%3)&1)))
 		}
 	}
 	return s
@@ -142,6 +142,8 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 		if a, b := value(t, found.Rows, "occlusion", m.Name, top1, "as they are"),
 			value(t, found.Rows, "resolution", m.Name, top1, "1 × 1 of the side"); a != b {
 			t.Errorf("%s: %g %% at its size, %g %% as measured elsewhere", m.Name, a, b)
+		} else if a == 100 || a == 0 {
+			t.Errorf("%s: %g %% says nothing", m.Name, a)
 		}
 	}
 	if like := value(t, found.Rows, "likeness", "none", "unbiased linear CKA with the first model",
@@ -235,12 +237,13 @@ func TestAFigureThatFailsCostsNoOtherFigure(t *testing.T) {
 	}
 	comparison := Comparison{
 		Backend:  gomlxtest.Backend(),
-		Models:   []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}},
+		Models:   []Model{{Name: "gone", Path: "nowhere"}, {Name: "a", Path: trained(t, "learned", 1, nil)}},
 		Analyses: append([]Analysis{broken}, decay...),
 		Images:   testImages(2),
 	}
 	found, err := comparison.Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "broken of") || found == nil {
+	if err == nil || !strings.Contains(err.Error(), "broken of") || !strings.Contains(err.Error(), "nowhere") ||
+		found == nil {
 		t.Fatalf("%v, found %v", err, found)
 	}
 	if rows := rowsOf(found.Rows, "broken", "a"); len(rows) != 1 || rows[0].Note != "failed: the disk is full" {

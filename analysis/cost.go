@@ -159,7 +159,7 @@ func (c Cost) time(ctx context.Context, size string, side int, out *costRows) (e
 				}
 			}
 		}
-		if c.Logger != nil && (round+1)%10 == 0 {
+		if c.Logger != nil && round > 0 && (round+1)%10 == 0 {
 			c.Logger.Info(fmt.Sprintf("%s: round %d of %d", out.at, round+1, rounds))
 		}
 	}

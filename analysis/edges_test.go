@@ -88,8 +88,9 @@ func TestSizesThatDoNotFitAreRefused(t *testing.T) {
 			_, err := rolloutRow([][]float32{make([]float32, 9)}, 2, make([]float64, 3))
 			return err
 		},
-		"1 points": func() error { _, err := PCA([]float64{1, 2}, 1, 2); return err },
-		"3 points": func() error { _, _, err := embed([]float64{1, 2, 3}, 3, 0); return err },
+		"1 points":               func() error { _, err := PCA([]float64{1, 2}, 1, 2); return err },
+		"3 points with 7 values": func() error { _, err := PCA(make([]float64, 7), 3, 2); return err },
+		"3 points":               func() error { _, _, err := embed([]float64{1, 2, 3}, 3, 0); return err },
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error with %q", err, want)

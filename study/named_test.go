@@ -3,8 +3,10 @@
 package study
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/wepe"
 )
 
@@ -136,6 +140,45 @@ func TestTheArmsOfAblationAndGateAreWhatTheirLabelsSay(t *testing.T) {
 	})
 	if wepe.DefaultStart != "drawn" {
 		t.Errorf("the variants without a start begin %s", wepe.DefaultStart)
+	}
+}
+
+// The rows in docs/runs were trained by these studies: their labels, hyperparameters and sizes.
+func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
+	recipe, _ := shapes(t)
+	for file, name := range map[string]string{"cifar100-sphere-study": "sphere", "frozen-demo": "frozen",
+		"gate-cifar100": "gate", "gate-sphere": "gate", "shapes-shift": "shift"} {
+		rows := gomlxtest.Must(report.ReadFiles("../docs/runs/" + file + ".jsonl"))(t)
+		study := gomlxtest.Must(ByName(name))(t)
+		sizes := map[string]bool{}
+		for _, row := range rows.Results {
+			sizes[row.ImageSize] = true
+			at := slices.IndexFunc(study.Variants, func(v Variant) bool { return v.Label == row.Encoding })
+			if at < 0 {
+				t.Fatalf("%s: %s has no variant %q", file, name, row.Encoding)
+			}
+			want := gomlxtest.Must(recipe.Set(study.Variants[at].Settings))(t)
+			var got finetune.Recipe
+			if len(row.Settings) == 0 {
+				continue
+			}
+			if err := json.Unmarshal(row.Settings, &got); err != nil {
+				t.Fatal(err)
+			}
+			for key, value := range want.Params {
+				if fmt.Sprint(got.Params[key]) != fmt.Sprint(value) {
+					t.Errorf("%s: %s trained with %s %v, the study has %v", file, row.Encoding, key, got.Params[key], value)
+				}
+			}
+			if got.Model.Position != study.Variants[at].Position {
+				t.Errorf("%s: %s is of %s", file, row.Encoding, got.Model.Position)
+			}
+		}
+		for _, m := range study.EvalSizes {
+			if side := fmt.Sprintf("%gx%g", math.Round(24*m[0]), math.Round(24*m[1])); name == "frozen" && !sizes[side] {
+				t.Errorf("%s: no row at %s", file, side)
+			}
+		}
 	}
 }
 

@@ -146,9 +146,12 @@ func (s *Study) agree(done Results, starting Unit, now origin) error {
 	}
 	// What the rows have to share: the images of a task's part at one size.
 	images := func(u Unit) string { return fmt.Sprint(u.Task.Name, u.Part(), u.Fraction, u.Recipe.Augment.Size) }
-	sum, known := s.sha256, map[string]string{}
+	var from *string
+	known := map[string]string{}
 	if starting.ID != "" {
-		known[images(starting)] = now.Data
+		from, known[images(starting)] = &now.From.SHA256, now.Data
+	} else if s.sha256 != "" {
+		from = &s.sha256
 	}
 	for _, u := range units {
 		row, ok := done[u.ID]
@@ -156,9 +159,14 @@ func (s *Study) agree(done Results, starting Unit, now origin) error {
 		if !ok || json.Unmarshal(row.Settings, &was) != nil {
 			continue
 		}
-		if sum = cmp.Or(sum, was.From.SHA256); was.From.SHA256 != "" && was.From.SHA256 != sum {
-			return fmt.Errorf("%s: %s started from a checkpoint with SHA-256 %.12s…, not %.12s…: use another directory",
-				s.Dir, u, was.From.SHA256, sum)
+		if row.Failed == "" { // of which older rows do not say what they started from
+			if from == nil {
+				from = &was.From.SHA256
+			}
+			if was.From.SHA256 != *from {
+				return fmt.Errorf("%s: %s started from weights of SHA-256 %.12s, not %.12s: use another directory", s.Dir, u,
+					cmp.Or(was.From.SHA256, "none"), cmp.Or(*from, "none"))
+			}
 		}
 		if other := cmp.Or(known[images(u)], was.Data); was.Data != other {
 			return fmt.Errorf("%s: %s was trained on other images, fingerprint %.12s…, not %.12s…: use another directory",

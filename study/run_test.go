@@ -111,8 +111,9 @@ func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
 		t.Fatalf("%d rows, %v, want 2", len(done), err)
 	}
 	for id, row := range done {
-		if !strings.Contains(row.Failed, "diverged") {
-			t.Errorf("%s: failed %q", id, row.Failed)
+		if !strings.Contains(row.Failed, "diverged") || row.Recipe != "small" || row.Dataset != "shapes-where-train" ||
+			row.Encoding == "" || row.Fraction != 1 {
+			t.Errorf("%s: failed %q, %+v", id, row.Failed, row.Job)
 		}
 	}
 }

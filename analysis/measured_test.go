@@ -1,0 +1,163 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"bytes"
+	"context"
+	"image/color"
+	"image/png"
+	"log/slog"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/study"
+)
+
+// The expected values come from the rows of the table of positions as the files have them.
+func TestDirectionsAreThoseOfTheTableOfPositions(t *testing.T) {
+	dir := trained(t, "learned", 1, nil)
+	imported := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t)
+	const width, rows = 12, 3 * 5
+	table := gomlxtest.Values(t, imported.Variables["position/embedding"])[width:] // less the class token's
+	var squares, total float64
+	x := mat.NewDense(rows, width, nil)
+	for k, v := range table {
+		squares += v * v
+		x.Set(k/width, k%width, v)
+	}
+	for j := range width {
+		for i := range rows {
+			x.Set(i, j, x.At(i, j)-mat.Sum(mat.NewDense(rows, 1, mat.Col(nil, j, mat.NewDense(rows, width, table))))/rows)
+		}
+	}
+	var svd mat.SVD
+	if !svd.Factorize(x, mat.SVDNone) {
+		t.Fatal("no singular values")
+	}
+	values := svd.Values(nil)
+	for _, v := range values {
+		total += v * v
+	}
+	holding := func(share float64) (axes float64) {
+		sum := 0.0
+		for _, v := range values {
+			if sum >= share*total {
+				break
+			}
+			sum += v * v
+			axes++
+		}
+		return axes
+	}
+	got := asked(t, "directions", testImages(2), Model{Name: "a", Path: dir})
+	for measure, want := range map[[2]string]float64{
+		{"length of a vector, root mean square", ""}: math.Sqrt(squares / rows),
+		{"principal axes that hold", "90 %"}:         holding(0.9), {"principal axes that hold", "99 %"}: holding(0.99),
+	} {
+		if v := value(t, got, "directions", "a", measure[0], measure[1]); math.Abs(v-want) > 1e-6*want {
+			t.Errorf("%s %s: %g, want %g", measure[0], measure[1], v, want)
+		}
+	}
+}
+
+// sincos2d of width n has a sine and a cosine of row and column for each of n/4 frequencies.
+func TestBasesHaveTheFeaturesOfTheirNames(t *testing.T) {
+	names, features := bases(grid{Rows: 3, Cols: 5})
+	for i, name := range names {
+		want := gomlxtest.Must(strconv.Atoi(regexp.MustCompile(`\d+$`).FindString(name)))(t)
+		if len(features[i]) != 15*want {
+			t.Errorf("%s: %d values for 15 patches", name, len(features[i]))
+		}
+	}
+	// The half cell is half as far from its corner, and 2z there is z of the whole.
+	whole, half := features[0], features[3]
+	for k := range 15 {
+		gomlxtest.NearAbs(t, "2z", half[12*k+6:12*k+12], whole[6*k:6*k+6], 1e-12)
+	}
+}
+
+// The clock is a counter: with one round the quotient of two variants is that of their rates.
+func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
+	ticks, log := 0.0, new(bytes.Buffer)
+	c := Cost{Backend: gomlxtest.Backend(), Sizes: []string{"Ti/16"}, Sides: []int{32}, Forward: 3, Step: 2, Rounds: 1,
+		Variants: study.Each("none", "learned"), Logger: slog.New(slog.NewTextHandler(log, nil)),
+		CPUTime: func() float64 { ticks++; return ticks * ticks },
+		Memory: func(_ context.Context, size string, side int, v study.Variant) (float64, error) {
+			return float64(side*len(size)*len(v.Label)) * (1 << 20), nil // 32·5·4 and 32·5·7
+		}}
+	rows := gomlxtest.Must(c.Run(t.Context()))(t)
+	at := func(model, measure string) float64 { return value(t, rows, "cost", model, measure, "Ti/16, 32") }
+	for _, call := range []struct {
+		name   string
+		images float64
+	}{{"inference", 3}, {"training", 2}} {
+		a, b := at("none", call.name+", images/CPU second"), at("learned", call.name+", images/CPU second")
+		quotient := at("learned", call.name+", time × none")
+		if own := at("none", call.name+", time × none"); own != 1 || math.Abs(quotient-a/b) > 1e-12 || a == b {
+			t.Errorf("%s: %g and %g images/s, quotients %g and %g", call.name, a, b, own, quotient)
+		}
+		// After the 8 ticks of the calls that compile the four others last from 9² to 10², from 11² to 12², …
+		for _, rate := range []float64{a, b} {
+			if took := call.images / rate; !slices.Contains([]float64{19, 23, 27, 31}, math.Round(took*1e9)/1e9) {
+				t.Errorf("%s takes %g", call.name, took)
+			}
+		}
+	}
+	if a, b := at("learned", "peak memory of a process, MiB"), at("learned", "peak memory × none"); a != 1120 ||
+		b != 1.75 {
+		t.Errorf("memory %g MiB, × %g", a, b)
+	}
+	if extra := at("learned", "parameters") - at("none", "parameters"); extra != (4+1)*192 {
+		t.Errorf("a table of 4 patches and a class token has %g parameters", extra)
+	}
+	if strings.Contains(log.String(), "round") {
+		t.Errorf("logged %q", log)
+	}
+}
+
+// A map is red where it is largest and leaves 55 % of the image where it is smallest.
+func TestOverlaysAreTheImageAndItsMaps(t *testing.T) {
+	set := &data.Memory{Info: data.Info{Height: 1, Width: 2, Channels: 3}, Pixels: []uint8{200, 100, 40, 20, 60, 80}}
+	var out bytes.Buffer
+	if err := overlays(&out, set, grid{Rows: 1, Cols: 2}, [][]float64{{1, 3}}); err != nil {
+		t.Fatal(err)
+	}
+	img := gomlxtest.Must(png.Decode(&out))(t)
+	const side = report.TileSide
+	gap := img.Bounds().Dx() - 2*2*side
+	if gap <= 0 || img.Bounds().Dy() != side {
+		t.Fatalf("the image is %v, want two tiles of %d×%d", img.Bounds(), 2*side, side)
+	}
+	second := 2*side + gap
+	for at, want := range map[int]color.RGBA{0: {200, 100, 40, 255}, 2*side - 1: {20, 60, 80, 255},
+		second: {110, 55, 22, 255}, second + 2*side - 1: {230, 60, 20, 255}} {
+		r, g, b, a := img.At(at, side/2).RGBA()
+		for i, c := range [4]uint32{r, g, b, a} {
+			if w := []uint8{want.R, want.G, want.B, want.A}[i]; math.Abs(float64(c>>8)-float64(w)) > 1 {
+				t.Errorf("pixel %d: %v, want %v", at, img.At(at, side/2), want)
+			}
+		}
+	}
+}
+
+// 23 images have 345 patches: t-SNE takes whole images, the first 16, whose 240 patches are at most 250.
+func TestTSNEHasThePatchesOfWholeImages(t *testing.T) {
+	c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(23), Logger: slog.New(slog.DiscardHandler)}
+	s := gomlxtest.Must(c.open(Model{Name: "a", Path: trained(t, "learned", 1, nil)}))(t)
+	v := gomlxtest.Must(s.attended())(t)
+	if v.points != 240 || len(v.last) != 240*12 || v.images != 23 || len(v.rollout) != 23 || len(v.class) != 23 {
+		t.Errorf("%d points of %d values, %d images, maps of %d and %d", v.points, len(v.last), v.images, len(v.rollout),
+			len(v.class))
+	}
+}

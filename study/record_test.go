@@ -1,0 +1,135 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package study
+
+import (
+	"fmt"
+	"image/png"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+)
+
+// files writes images as PNG.
+func files(t *testing.T, name string, n int, seed int64) *data.Files {
+	t.Helper()
+	set, _, err := data.Shapes(data.TaskWhere, n, 1, 16, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, paths := t.TempDir(), make([]string, n)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("%d.png", i)
+		f := gomlxtest.Must(os.Create(filepath.Join(dir, paths[i])))(t)
+		if err := png.Encode(f, set.RGBA(i)); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	return gomlxtest.Must(data.NewFiles(name, dir, paths, set.Labels, set.Classes))(t)
+}
+
+// 1,030 images are read in two parts, of which each counts by its images.
+func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
+	s := small(t)
+	task := &s.Tasks[0]
+	task.Name, task.Parts, task.Recipe.Augment.Size = "where", [2]string{"some", "all"}, [2]int{16, 16}
+	validation, test := files(t, "validation", 13, 3), files(t, "test", 1030, 4)
+	task.FromFiles([2]*data.Files{files(t, "some", 20, 1), files(t, "all", 31, 2)}, [2]*data.Files{validation, test},
+		slog.New(slog.DiscardHandler))
+	s.Seeds, s.Keep, s.Sweep = 1, true, gomlxtest.Must(ParseSweep("learning_rate=0.001,0.01"))(t)
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	units, done, err := s.recorded()
+	if err != nil || len(units) != 6 || len(done) != 6 {
+		t.Fatalf("%d units, %d rows, %v", len(units), len(done), err)
+	}
+	fit := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{16, 16}}
+	all := gomlxtest.Must(test.Load(t.Context(), fit, slog.New(slog.DiscardHandler)))(t)
+	for _, u := range units {
+		row := done[u.ID]
+		_, err := os.Stat(filepath.Join(u.Dir, finetune.Last))
+		if u.Search {
+			if row.Validation.Images != 13 || row.Test.Images != 0 || row.Dataset != "some" || err == nil {
+				t.Errorf("%s: validation %+v, test %+v, on %s, model kept: %v", u, row.Validation, row.Test, row.Dataset, err)
+			}
+			continue
+		}
+		want := gomlxtest.Must(gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t).Evaluate(all))(t)
+		if got := row.Test; got.Images != 1030 || got.Top1 != want.Top1 || got.Top5 != want.Top5 ||
+			math.Abs(float64(got.Loss-want.Loss)) > 1e-6 || row.Dataset != "all" {
+			t.Errorf("%s: test %+v, want %+v", u, got, want)
+		}
+	}
+	if got := s.runWith(t, func(o *Study) { o.Seeds = 2 }); got != nil {
+		t.Errorf("another seed: %v", got)
+	}
+	for want, change := range map[string]func(*Study){
+		"other images, fingerprint": func(o *Study) {
+			o.Seeds = 3
+			o.Tasks[0].FromFiles([2]*data.Files{files(t, "some", 20, 5), files(t, "all", 31, 2)},
+				[2]*data.Files{validation, test}, slog.New(slog.DiscardHandler))
+		},
+		"started from weights of SHA-256 none, not ": func(o *Study) { o.From = units[len(units)-1].Dir },
+	} {
+		if err := s.runWith(t, change); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// runWith runs the study again with a change.
+func (s *Study) runWith(t *testing.T, change func(*Study)) error {
+	t.Helper()
+	other := *s
+	other.Tasks = append([]Task(nil), s.Tasks...)
+	change(&other)
+	return other.Run(t.Context())
+}
+
+func TestAnEncodingWithoutVectorsHasNoFigureOfThem(t *testing.T) {
+	s := small(t)
+	s.Variants, s.Seeds, s.Sizes = Each("none"), 1, [][2]int{{16, 16}, {24, 16}}
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table := gomlxtest.Must(s.Table())(t)
+	if len(table.Rows) != 2 || table.Rows[0][0] != "small 16x16" || table.Rows[1][0] != "small 24x16" {
+		t.Errorf("two sizes are the lines %q", table.Rows)
+	}
+	for _, u := range gomlxtest.Must(s.Units(nil))(t) {
+		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
+		if c := m.Recipe.Model; [2]int{c.ImageRows, c.ImageCols} != u.Size {
+			t.Errorf("%s is a model of %d×%d", u, c.ImageRows, c.ImageCols)
+		}
+	}
+}
+
+func TestTheBaselineIsNamedOrLearnedOrTheLast(t *testing.T) {
+	for want, s := range map[string]Study{
+		"learned": {Variants: Each("wepe", "learned", "none")}, "none": {Variants: Each("wepe", "none")},
+		"wepe": {Variants: Each("wepe", "learned", "none"), Baseline: "wepe"}, "": {Variants: Each("wepe")},
+	} {
+		if got := s.baseline(); got != want {
+			t.Errorf("baseline %q, want %q", got, want)
+		}
+	}
+}
+
+// A pretrained model decides the width: what stands in for it has to be divisible by the heads.
+func TestHeadsWithoutAWidthAreValid(t *testing.T) {
+	s := small(t)
+	s.Tasks[0].Recipe.Model.Width, s.Tasks[0].Recipe.Model.Heads = 0, 3
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+}
