@@ -41,6 +41,12 @@ finetune-demo: ## fine-tune a small pretrained ViT at larger sizes, learned agai
 analysis: ## analyze two small models, trained first, side by side; ARGS="MODEL MODEL --data DIR ..." analyzes yours
 	go run ./cmd/wepe analyze $(ARGS)
 
+# Tags without what the program does not use: gonum's PDF, SVG and TeX, and HTTP/2.
+.PHONY: static
+static: ## bin/wepe without cgo, on pure Go, at most 30 MB; docs/serve has its container
+	CGO_ENABLED=0 go build -trimpath -tags=minimal,nethttpomithttp2 -ldflags="-s -w" -o bin/wepe ./cmd/wepe
+	@test $$(wc -c <bin/wepe) -le 30000000 || { echo "bin/wepe is larger than 30 MB: $$(wc -c <bin/wepe)" >&2; exit 1; }
+
 .PHONY: bench
 bench: ## interleaved with timm, torch.compile and JAX; ARGS="-models S/16 -batches 8 -threads 2 -peers timm -positions learned,wepe"
 	go run ./tools/bench $(ARGS)

@@ -20,9 +20,10 @@ require (
 	golang.org/x/sync v0.24.0
 	gonum.org/v1/gonum v0.16.0
 	gonum.org/v1/plot v0.15.2
-	google.golang.org/protobuf v1.36.11
+	google.golang.org/protobuf v1.36.12
 	gopkg.in/yaml.v3 v3.0.1
 	k8s.io/klog/v2 v2.140.0
+	maragu.dev/gomponents v1.2.0
 )
 
 require (

@@ -4,11 +4,7 @@ package report
 
 import (
 	"bytes"
-	"embed"
-	"encoding/base64"
 	"fmt"
-	"html/template"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -58,42 +54,7 @@ type Section struct {
 // pageLines is how much of a list the page shows.
 const pageLines = 15
 
-//go:embed page.html comparison.html shared.html
-var pages embed.FS
-
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"percent": func(fraction float64) string { return percent(Number(fraction), 0) },
-	"dataURI": func(content []byte) template.URL {
-		return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(content)) //nolint:gosec // base64
-	},
-}).ParseFS(pages, "*.html"))
-
-// HTML writes a page about one run: recipe, accuracy before and after, curves, what the encoding learned, mistakes, and
-// every setting. It is one file without scripts and without requests to a network, well-formed XML, in the reader's
-// choice of light or dark, and printable. The fields of p are escaped.
-func (p Page) HTML(w io.Writer) error {
-	view, err := p.view()
-	if err != nil {
-		return err
-	}
-	return render(w, "page.html", view)
-}
-
-// HTML writes the page as Page.HTML does.
-func (c Comparison) HTML(w io.Writer) error { return render(w, "comparison.html", c) }
-
-func render(w io.Writer, name string, value any) error {
-	var page bytes.Buffer
-	if err := templates.ExecuteTemplate(&page, name, value); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	if _, err := page.WriteTo(w); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	return nil
-}
-
-// view is what the template shows.
+// view is what the page shows.
 type view struct {
 	Page
 	Title    string

@@ -1,0 +1,186 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+// Pages are built of nodes, and not by html/template: a program that holds a template keeps every exported method of
+// every type, which made wepe larger by a quarter.
+
+//go:embed style.css
+var style string
+
+const wide = `
+body { max-width: 96rem; }
+.columns { display: flex; gap: 1rem; overflow-x: auto; margin-top: 1rem; }
+.columns > * { flex: 1 1 0; min-width: 15rem; }
+.columns figure { margin: 0; }
+nav a { color: var(--accent); margin-right: 1rem; }
+`
+
+// HTML writes a page about one run: recipe, accuracy before and after, curves, what the encoding learned, mistakes, and
+// every setting. It is one file without scripts and without requests to a network, in the reader's choice of light or
+// dark, and printable. The fields of p are escaped.
+func (p Page) HTML(w io.Writer) error {
+	v, err := p.view()
+	if err != nil {
+		return err
+	}
+	return render(w, document(fmt.Sprintf("%s: %s, seed %d", v.Title, v.Result.Encoding, v.Result.Seed), style, v.nodes()))
+}
+
+// HTML writes the page as Page.HTML does.
+func (c Comparison) HTML(w io.Writer) error {
+	return render(w, document(c.Title, style+wide, c.nodes()))
+}
+
+// render writes the page at once: an error leaves no half of it.
+func render(w io.Writer, page g.Node) error {
+	var out bytes.Buffer
+	if err := page.Render(&out); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if _, err := out.WriteTo(w); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+func document(title, style string, body g.Group) g.Node {
+	return h.Doctype(h.HTML(h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.Meta(g.Attr("http-equiv", "Content-Security-Policy"),
+				h.Content("default-src 'none'; style-src 'unsafe-inline'; img-src data:")),
+			h.TitleEl(g.Text(title)),
+			h.StyleEl(g.Raw(style)),
+		),
+		h.Body(body)))
+}
+
+func (v view) nodes() g.Group {
+	setting := func(name string) g.Node {
+		return h.Div(h.Code(g.Text(name)), h.Code(g.Text(v.Settings[name])))
+	}
+	confused := g.Node(h.P(g.Text("No mistakes.")))
+	if len(v.Confused.Rows) > 0 {
+		confused = v.Confused.html()
+	}
+	return g.Group{
+		h.Header(
+			h.H1(g.Text(v.Title)),
+			h.P(h.Class("quiet"), g.Text("position encoding "), h.B(g.Text(v.Result.Encoding)),
+				g.Textf(", seed %d, %s", v.Result.Seed, v.Start)),
+			g.If(v.Result.Failed != "", h.P(h.Class("failed"), g.Text("The run failed: "+v.Result.Failed)))),
+		g.If(len(v.Tiles) > 0, h.Div(h.Class("tiles"), g.Map(v.Tiles, tile.html))),
+		section(true, "What was run", h.Div(h.Class("card"),
+			h.Dl(g.Map(v.Facts, func(f fact) g.Node { return described(f.Name, h.Dd(g.Text(f.Value))) })),
+			h.Dl(h.Class("wide"),
+				g.If(len(v.Data) > 0, described("datasets", g.Map(v.Data, func(d string) g.Node { return h.Dd(g.Text(d)) }))),
+				g.If(v.Result.Command != "", described("command", h.Dd(h.Code(g.Text(v.Result.Command)))))))),
+		section(len(v.Results.Rows) > 0, "Results", h.Div(h.Class("card"), v.Results.html())),
+		section(v.Curves != nil, "Training", figure(v.Curves, "loss and accuracy", g.Text("Loss in nats per image and "+
+			"top-1 accuracy on the validation split; dashed, the loss on the training images, with the augmentations and "+
+			"label smoothing of the recipe."))),
+		section(v.Scalars != nil, "What the encoding learned", figure(v.Scalars, "learned scalars",
+			g.Text("The scalars of the position encoding over the steps, as they act, not as they are stored."))),
+		section(v.Heatmap != nil, "Mistakes on the "+v.Split+" images",
+			figure(v.Heatmap, "confusion matrix", g.Text("In each row, the share of a class’s images that was predicted as "+
+				"each other class. The recall is beside the name.")),
+			h.Div(h.Class("pair"),
+				h.Div(h.Class("card"), h.H3(g.Text("Most confused")), confused),
+				h.Div(h.Class("card"), h.H3(g.Text("Lowest F1")), v.Classes.html()))),
+		section(
+			len(v.Mistakes) > 0,
+			"Most confident mistakes",
+			h.Div(h.Class("card mistakes"), g.Map(v.Mistakes, Mistake.html)),
+		),
+		g.Map(v.Figures, func(f Figure) g.Node { return section(true, f.Title, figure(f.PNG, f.Title, g.Text(f.Caption))) }),
+		section(len(v.Settings) > 0, "Every setting",
+			h.Div(h.Class("card settings"), g.Map(slices.Sorted(maps.Keys(v.Settings)), setting))),
+		section(len(v.Notes) > 0, "Notes", paragraphs("", v.Notes)),
+	}
+}
+
+func (c Comparison) nodes() g.Group {
+	var links, sections g.Group
+	for i, s := range c.Sections {
+		id := fmt.Sprint("s", i)
+		links = append(links, h.A(h.Href("#"+id), g.Text(s.Title)), g.Text("\n"))
+		sections = append(sections, h.H2(h.ID(id), g.Text(s.Title)), s.nodes())
+	}
+	return g.Group{h.Header(h.H1(g.Text(c.Title)), paragraphs("quiet", c.Lines), h.Nav(links)), sections}
+}
+
+func (s Section) nodes() g.Group {
+	small := func(f Figure) g.Node {
+		return h.Figure(bitmap(f.PNG, f.Title), h.B(g.Text(f.Title)), g.Text(" "+f.Caption))
+	}
+	shared := func(f Figure) g.Node { return figure(f.PNG, f.Title, g.Text(f.Caption)) }
+	ofModel := func(f Figure) g.Node { return figure(f.PNG, f.Title, h.B(g.Text(f.Title)), g.Text(" "+f.Caption)) }
+	column := func(figures []Figure) g.Node { return h.Div(g.Map(figures, ofModel)) }
+	return g.Group{
+		paragraphs("", s.Text),
+		g.If(len(s.Table.Rows) > 0, h.Div(h.Class("card"), s.Table.html())),
+		paragraphs("quiet", s.Table.Notes),
+		g.If(len(s.Images) > 0, h.Div(h.Class("card mistakes"), g.Map(s.Images, small))),
+		g.Map(s.Shared, shared),
+		g.If(len(s.Columns) > 0, h.Div(h.Class("columns"), g.Map(s.Columns, column))),
+	}
+}
+
+// section is a heading and what is below it, or nothing where there is no content.
+func section(content bool, title string, below ...g.Node) g.Node {
+	return g.If(content, g.Group{h.H2(g.Text(title)), g.Group(below)})
+}
+
+func paragraphs(class string, texts []string) g.Group {
+	return g.Map(texts, func(text string) g.Node { return h.P(g.If(class != "", h.Class(class)), g.Text(text)) })
+}
+
+func described(name string, values g.Node) g.Node { return h.Div(h.Dt(g.Text(name)), values) }
+
+func bitmap(png []byte, alt string) g.Node {
+	return h.Img(h.Src("data:image/png;base64,"+base64.StdEncoding.EncodeToString(png)), h.Alt(alt))
+}
+
+func figure(png []byte, alt string, caption ...g.Node) g.Node {
+	return h.Figure(h.Class("card bitmap"), bitmap(png, alt), h.FigCaption(caption...))
+}
+
+func (t tile) html() g.Node {
+	return h.Div(h.Class("tile"),
+		h.Div(h.Class("quiet"), g.Text(t.Name)),
+		h.Div(h.Class("number"), g.If(t.Before != "", h.Span(h.Class("quiet"), g.Text(t.Before+" → "))),
+			h.B(g.Text(t.After)), g.If(t.Unit != "", g.Text(" "+t.Unit))),
+		g.If(t.Note != "", h.Div(h.Class("quiet"), g.Text(t.Note))))
+}
+
+func (m Mistake) html() g.Node {
+	return h.Figure(bitmap(m.Image, m.Class+", predicted as "+m.Predicted), g.Text("predicted "), h.B(g.Text(m.Predicted)),
+		g.Textf(" (%s\u00a0%%), is ", percent(Number(m.Probability), 0)), h.B(g.Text(m.Class)))
+}
+
+func (t Table) html() g.Node {
+	row := func(cell func(...g.Node) g.Node, texts []string) g.Node {
+		var cells g.Group
+		for i, text := range texts {
+			cells = append(cells, cell(g.If(t.Numeric[i], h.Class("right")), g.Text(text)))
+		}
+		return h.Tr(cells)
+	}
+	return h.Div(h.Class("scroll"), h.Table(h.THead(row(h.Th, t.Header)),
+		h.TBody(g.Map(t.Rows, func(texts []string) g.Node { return row(h.Td, texts) }))))
+}
