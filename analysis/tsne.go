@@ -89,14 +89,14 @@ func affinities(points []float64, n int, perplexity float64) []float64 {
 func descendTwice(p, positions []float64, rate, exaggeration float64, exploration, steps int) (divergence float64) {
 	exaggerated := make([]float64, len(p))
 	floats.ScaleTo(exaggerated, exaggeration, p)
-	divergence = descend(exaggerated, positions, rate, 0, min(exploration, steps), 0.5)
+	divergence, done := descend(exaggerated, positions, rate, 0, min(exploration, steps), 0.5)
 	if steps > exploration {
-		divergence = descend(p, positions, rate, exploration, steps, 0.8)
+		divergence, _ = descend(p, positions, rate, done, steps, 0.8)
 	}
 	return divergence
 }
 
-func descend(p, y []float64, rate float64, begin, end int, momentum float64) (divergence float64) {
+func descend(p, y []float64, rate float64, begin, end int, momentum float64) (divergence float64, done int) {
 	update, gains, gradient := make([]float64, len(y)), make([]float64, len(y)), make([]float64, len(y))
 	for i := range gains {
 		gains[i] = 1
@@ -104,11 +104,11 @@ func descend(p, y []float64, rate float64, begin, end int, momentum float64) (di
 	kernel := make([]float64, len(p))
 	best, bestStep := math.Inf(1), begin
 	for step := begin; step < end; step++ {
-		check := (step+1)%tsneCheck == 0
+		done = step + 1
+		check := done%tsneCheck == 0
 		if now := tsneStep(p, y, gradient, kernel, check || step == end-1); !math.IsNaN(now) {
 			divergence = now
 		}
-		length := floats.Norm(gradient, 2)
 		for i, g := range gradient {
 			if update[i]*g < 0 {
 				gains[i] += 0.2
@@ -116,7 +116,8 @@ func descend(p, y []float64, rate float64, begin, end int, momentum float64) (di
 				gains[i] *= 0.8
 			}
 			gains[i] = max(gains[i], 0.01)
-			update[i] = momentum*update[i] - rate*gains[i]*g
+			gradient[i] *= gains[i]
+			update[i] = momentum*update[i] - rate*gradient[i]
 			y[i] += update[i]
 		}
 		if check {
@@ -125,12 +126,12 @@ func descend(p, y []float64, rate float64, begin, end int, momentum float64) (di
 			} else if step-bestStep > tsneNoGain {
 				break
 			}
-			if length <= tsneGradient {
+			if floats.Norm(gradient, 2) <= tsneGradient { // with the gains
 				break
 			}
 		}
 	}
-	return divergence
+	return divergence, done
 }
 
 // tsneStep writes the gradient 4 Σ_j (p_ij − q_ij) k_ij (y_i − y_j) at positions y [n, 2], where q_ij = k_ij/Σk and

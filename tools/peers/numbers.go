@@ -23,6 +23,7 @@ type numbers struct {
 	Recipe  json.RawMessage `json:"recipe"`
 	Pixels  []byte          `json:"pixels"` // [n, Side, Side, 3], of train
 	Side    int             `json:"side"`
+	Height  int             `json:"height"`  // of augment, whose images are not square
 	Epochs  int             `json:"epochs"`  // whose orders are wanted
 	Targets []int           `json:"targets"` // the class of each image or point
 	Guesses []int           `json:"guesses"`
@@ -31,6 +32,7 @@ type numbers struct {
 	Points      []float64 `json:"points"` // [n, Width]
 	Queries     []float64 `json:"queries"`
 	Width       int       `json:"width"`
+	Train       int       `json:"train"` // how many are for training
 	K           int       `json:"k"`
 	Temperature float64   `json:"temperature"`
 	L2          float64   `json:"l2"`
@@ -49,6 +51,10 @@ func (r request) compute(b compute.Backend) (answer, error) {
 	var values map[string]any
 	var err error
 	switch r.Op {
+	case "augment":
+		values, err = r.augment(b)
+	case "probe":
+		values, err = r.probe()
 	case "train":
 		values, err = r.train(b)
 	case "rates":

@@ -23,7 +23,9 @@ from pycocotools.cocoeval import COCOeval
 from timm.models._hub import save_for_hf
 from torch.optim.swa_utils import AveragedModel
 
-from peers import difference, disturb
+from common import write
+from peers import difference, disturb, go_test
+from tsne import tsne
 
 SIDE, CLASSES, IMAGES, BATCH = 12, 5, 80, 8
 
@@ -215,6 +217,30 @@ def logistic(driver, rng):
     return difference(scores, fit.predict_proba(x))
 
 
+def probe(driver, rng):
+    """Accuracies of a linear probe at the strength that was chosen, and of neighbours."""
+    x, y = points(rng, 230, 9)
+    train, k = 150, int(rng.integers(3, 15))
+    x = x.astype(np.float32).astype(np.float64)
+    got = driver.ask("probe", points=x.ravel().tolist(), targets=y.tolist(), width=9, train=train, k=k, temperature=0.07,
+                     seed=int(rng.integers(1 << 20)))["values"]
+    scaled = (x - x[:train].mean(0)) / x[:train].std(0)
+    fit = sklearn.linear_model.LogisticRegression(C=1 / (train * got["l2"]), tol=1e-10, max_iter=20000).fit(
+        scaled[:train], y[:train])
+    knn = sklearn.neighbors.KNeighborsClassifier(k, metric="cosine", algorithm="brute",
+                                                 weights=lambda d: np.exp((1 - d) / 0.07)).fit(x[:train], y[:train])
+    test = len(y) - train
+    return max(abs(got["top1"] - fit.score(scaled[train:], y[train:])) - 1 / test,  # one point on the border
+               abs(got["neighbours"] - knn.score(x[train:], y[train:])), 0.0)
+
+
+def embedding(rng, directory):
+    """t-SNE, silhouettes and neighbours, by the library's own tests on a set that scikit-learn makes now."""
+    tensors, meta = tsne(int(rng.integers(1 << 20)))
+    write(directory / "sets" / "attention_analysis", tensors, meta)
+    return go_test("./analysis", "Test(TSNETakes|SilhouetteAndNeighbours).*", WEPE_FIXTURES=directory / "sets")
+
+
 def confusion(driver, rng):
     n = 200
     targets = np.concatenate([np.arange(7), rng.integers(0, 7, n - 7)])
@@ -246,6 +272,7 @@ def run(table, driver, rng, directory, options):
         kind = ["boxes", "masks"][i % 2]
         table.run("COCO's twelve numbers", "pycocotools", kind,
                   lambda: average_precision(driver, rng, directory, kind == "masks"), 1e-12)
+    table.run("t-SNE", "scikit-learn", "", lambda: embedding(rng, directory))
     for name, case, limit in [("neighbours", neighbours, 1e-5), ("principal components", principal, 1e-9),
-                              ("logistic regression", logistic, 1e-4), ("metrics", confusion, 1e-9)]:
+                              ("logistic regression", logistic, 1e-4), ("linear probe and kNN", probe, 1e-9), ("metrics", confusion, 1e-9)]:
         table.run(name, "scikit-learn", "", lambda: case(driver, rng), limit)

@@ -28,6 +28,8 @@ import numpy as np
 import torch
 
 LIMIT = 1e-4
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools/peers/references"))
 
 
 class Refused(Exception):
@@ -51,6 +53,14 @@ class Driver:
         if answer.get("error"):
             raise (RuntimeError if answer["error"].startswith("panic") else Refused)(answer["error"])
         return answer
+
+
+def go_test(package, name, **environment):
+    """Runs a test of the library on cases that a package makes now."""
+    done = subprocess.run(["go", "test", package, "-run", f"^{name}$"], cwd=ROOT, capture_output=True, text=True,
+                          env=os.environ | {k: str(v) for k, v in environment.items()})
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-500:]
+    return 0.0
 
 
 def array(x):
@@ -137,7 +147,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--driver", required=True, help="the program built from this directory")
     p.add_argument("--seed", type=int, default=None, help="of the random models; default: the time")
-    p.add_argument("--only", default="", help="groups, separated by commas: theirs,ours,photos,numbers")
+    p.add_argument("--only", default="", help="groups, separated by commas: theirs,ours,photos,augmentations,numbers")
     p.add_argument("--all", action="store_true", help="every architecture of timm in place of a sample")
     p.add_argument("--sample", type=int, default=24, help="architectures of timm, drawn, beside the fixed ones")
     p.add_argument("-v", "--verbose", action="store_true", help="print every case")
@@ -147,11 +157,12 @@ def main():
     torch.set_num_threads(1)
     print(f"peers: seed {seed}", flush=True)
     table, driver = Table(a.verbose), Driver(a.driver)
+    import augmentations
     import numbers_ as numbers
     import ours
     import photos
     import theirs
-    groups = {"theirs": theirs, "ours": ours, "photos": photos, "numbers": numbers}
+    groups = {"theirs": theirs, "ours": ours, "photos": photos, "augmentations": augmentations, "numbers": numbers}
     for name in a.only.split(",") if a.only else groups:
         begin = time.time()
         with tempfile.TemporaryDirectory() as directory, torch.no_grad():

@@ -1,9 +1,7 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 """Models that timm and transformers write, read by wepe, and written again for timm."""
 
-import pathlib
 import shutil
-import sys
 
 import timm
 import torch
@@ -12,8 +10,7 @@ from timm.models._hub import save_for_hf
 
 from peers import array, difference, disturb, images, nhwc
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "references"))
-from vit import to_npz  # noqa: E402
+from vit import to_npz
 
 MODULES = ["vision_transformer", "eva", "deit", "beit"]
 # At least one architecture of each kind, whatever --sample draws.

@@ -1,0 +1,64 @@
+# Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+"""The t-SNE of scikit-learn, step by step: the tensors in.tsne.* and tsne.* of the set attention_analysis.
+
+The learning rate and the exaggeration are small: with scikit-learn's own a change of 1e-7 moves the points by tens.
+"""
+
+import warnings
+
+import numpy as np
+import sklearn
+from scipy.spatial.distance import squareform
+from sklearn.manifold import TSNE, _t_sne
+from sklearn.metrics import pairwise_distances, r2_score, silhouette_samples, silhouette_score
+from sklearn.neighbors import KNeighborsRegressor
+
+CONFIG = {"perplexity": 5.0, "learning_rate": 0.3, "early_exaggeration": 4.0, "exploration_steps": 250}
+TOLERANCE = {"tsne_joint_p_abs": 1e-6, "tsne_positions_abs_steps_to_50_given_p": 1e-6,
+             "tsne_positions_abs_step250_given_p": 1e-5, "tsne_positions_abs_n_iter1000_given_p": 1e-2,
+             "tsne_kl_abs": 1e-4, "statistics_abs": 1e-6}
+
+
+def descend(p, init, steps, momentum, points):
+    y, error, _ = _t_sne._gradient_descent(
+        _t_sne._kl_divergence, init.ravel().copy(), 0, steps, momentum=momentum, learning_rate=CONFIG["learning_rate"],
+        min_gain=0.01, min_grad_norm=1e-7, n_iter_without_progress=300, args=[p, 1, points, 2])
+    return y.reshape(points, 2), np.array([error])
+
+
+def tsne(seed, rows=4, cols=5, width=6):
+    """Tensors and the entries of meta.json."""
+    warnings.filterwarnings("ignore")
+    rng, n = np.random.default_rng(seed), rows * cols
+    row, col = np.divmod(np.arange(n), cols)
+    points = (rng.standard_normal((n, width)) + np.stack([row, col] * (width // 2), 1)).astype(np.float32)
+    quadrant = 2 * (row >= rows // 2) + (col >= cols // 2)
+    init = 1e-2 * rng.standard_normal((n, 2))
+    distances = pairwise_distances(points, metric="euclidean", squared=True)
+    p = _t_sne._joint_probabilities(distances, CONFIG["perplexity"], 0)
+    kl, gradient = _t_sne._kl_divergence(init.ravel(), p, 1, n, 2)
+    t = {"in.tsne.points": points, "in.tsne.init": init, "in.tsne.quadrant": quadrant.astype(np.int64),
+         "tsne.joint_p_out": squareform(p), "tsne.init_kl_out": np.array([kl]),
+         "tsne.init_gradient_out": gradient.reshape(n, 2)}
+    for steps in (1, 2, 10, 50, 250):
+        name = f"tsne.exaggerated.step{steps}"
+        t[name + "_out"], t[name + "_kl_out"] = descend(CONFIG["early_exaggeration"] * p, init, steps, 0.5, n)
+    for steps in (300, 1000):
+        model = TSNE(method="exact", perplexity=CONFIG["perplexity"], early_exaggeration=CONFIG["early_exaggeration"],
+                     learning_rate=CONFIG["learning_rate"], init=init.copy(), max_iter=steps)
+        t[f"tsne.n_iter{steps}_out"] = model.fit_transform(points)
+        t[f"tsne.n_iter{steps}_kl_out"] = np.array([model.kl_divergence_])
+    t |= neighbours(points, t["tsne.n_iter1000_out"], quadrant, np.stack([row, col], 1))
+    return t, {"tsne": CONFIG, "config": {"tsne_grid_h_w": [rows, cols]}, "tolerance": TOLERANCE,
+               "reference": f"scikit-learn {sklearn.__version__}"}
+
+
+def neighbours(points, embedded, labels, places):
+    x = points.astype(np.float64)
+    predicted = np.stack([KNeighborsRegressor(3).fit(np.delete(x, i, 0), np.delete(places, i, 0)).predict(x[i:i + 1])[0]
+                          for i in range(len(x))])
+    return {"silhouette.features_out": np.array([silhouette_score(x, labels)]),
+            "silhouette.features_samples_out": silhouette_samples(x, labels),
+            "silhouette.embedding_out": np.array([silhouette_score(embedded, labels)]),
+            "knn3.leave_one_out_predictions_out": predicted,
+            "knn3.r2_out": np.array([r2_score(places, predicted)])}
