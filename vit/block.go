@@ -91,7 +91,7 @@ func biased(has bool, fill weight.Fill) weight.Fill {
 func scaled(x, factors *Node) *Node {
 	d := x.Shape().Dimensions
 	factors = Reshape(factors, -1, d[1], d[2], d[3])
-	return ConvertDType(Mul(ConvertDType(x, dtypes.Float32), factors), x.DType())
+	return ConvertDType(kernel.Rescale(ConvertDType(x, dtypes.Float32), factors), x.DType())
 }
 
 // attention fills t from Query to Attention, given Norm1.
