@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/wepe"
 )
@@ -54,7 +55,7 @@ func (w *wepeQKV) Name() string { return "wepe-qkv" }
 
 // Scale implements Modulation.
 func (w *wepeQKV) Scale(g *Graph, block int) (scales [3]*Node) {
-	features := w.features.in(g, func() *Node { return w.field.Features(g) }) // [rows·cols, features]
+	features := w.features.in(g, func() *Node { return kernel.Once(w.field.Features(g))[0] }) // [rows·cols, features]
 	for i, weights := range w.weights[block] {
 		scales[i] = AddScalar(MatMul(features, weights.NodeValue(g)), 1)
 		if prefix := w.c.Prefix(); prefix > 0 {

@@ -5,6 +5,8 @@ package wepe
 import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/wepe-go/wepe/internal/kernel"
 )
 
 // jet is an analytic function of v and τ: its value and, where they are asked for, its derivatives by iv and by iπτ.
@@ -84,6 +86,7 @@ func (c *cellPoint) thetas() thetas {
 	level := Sub(Sub(MulScalar(log, 2), y), MulScalar(c.gap, 0.5)) // log |X|
 	t.top = Exp(Neg(MaxScalar(level, 0)))
 	t.bottom.value = up.mulScalar(c.turned(0.5)).times(Neg(Exp(MinScalar(level, 0))))
+	once(&t.t1.value, &t.t2.value, &t.t3.value, &t.t4.value, &t.bottom.value)
 	return t
 }
 
@@ -143,6 +146,19 @@ func (t *thetas) differentiate() {
 	t.t1.byTau, t.t2.byTau = t.half.sum(func(n int) int { return n * (n + 1) })
 	t.t4.byTau, t.t3.byTau = t.whole.sum(func(n int) int { return n * n })
 	t.bottom.byV, t.bottom.byTau = t.bottom.value.scale(2), t.bottom.value.scale(0.5)
+	once(&t.t1.byV, &t.t2.byV, &t.t3.byV, &t.t4.byV, &t.t1.byTau, &t.t2.byTau, &t.t3.byTau, &t.t4.byTau)
+}
+
+// once makes the values nodes that a compiler computes once.
+func once(values ...*ComplexNode) {
+	var parts []*Node
+	for _, v := range values {
+		parts = append(parts, v.Re, v.Im)
+	}
+	parts = kernel.Once(parts...)
+	for i, v := range values {
+		*v = ComplexNode{parts[2*i], parts[2*i+1]}
+	}
 }
 
 // thetaConstants returns θ2/q^¼, θ3 and θ4 at 0, scalars.
