@@ -10,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -119,6 +120,20 @@ func TestABackboneThatCannotBeIsRefusedByName(t *testing.T) {
 		c.change(&b)
 		if err := b.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+}
+
+func TestImagesThatDoNotDivideIntoPatchesAreRefused(t *testing.T) {
+	b := small("none", 4, 4, 3)
+	for _, dims := range [][]int{{1, 3*b.PatchSize - 1, 2 * b.PatchSize, 1}, {1, 2 * b.PatchSize, 3*b.PatchSize - 1, 1}} {
+		var err error
+		gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
+			err = exceptions.TryCatch[error](func() { b.Trace(s, in[0], false) })
+			return in
+		}, gomlxtest.Noise(dims...))
+		if err == nil || !strings.Contains(err.Error(), "that divide into patches") {
+			t.Errorf("%v: %v", dims, err)
 		}
 	}
 }

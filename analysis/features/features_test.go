@@ -4,6 +4,7 @@ package features
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/gomlx/compute"
 
+	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
@@ -96,9 +98,13 @@ func TestTheFeaturesOfAFolderAreThoseThatEmbedGives(t *testing.T) {
 	for of, width := range map[string]int{"": 96, OfMean: 96, OfBoth: 192} {
 		for _, inLines := range []bool{false, true} {
 			var logged strings.Builder
+			var done []int
 			job := Job{Model: m, List: l, Of: of, JSON: inLines, Dir: t.TempDir(),
-				Logger: slog.New(slog.NewTextHandler(&logged, nil))}
+				Logger: slog.New(slog.NewTextHandler(&logged, nil)), Progress: func(n, _ int) { done = append(done, n) }}
 			table := gomlxtest.Must(job.Run(t.Context()))(t)
+			if !slices.Equal(done, []int{0, 4, 8, 9}) { // nine images, four at a time
+				t.Errorf("progress %v", done)
+			}
 			if table.Len() != 7 || table.Width != width {
 				t.Fatalf("%d rows of width %d, want 7 of %d", table.Len(), table.Width, width)
 			}
@@ -123,6 +129,9 @@ func TestTheFeaturesOfAFolderAreThoseThatEmbedGives(t *testing.T) {
 				t.Errorf("state %+v", s)
 			}
 			logged.Reset()
+			if !inLines && strings.Contains(files(t, job.Dir)[rowsFile], "features") {
+				t.Error("the numbers are in both files")
+			}
 			gomlxtest.Must(job.Run(t.Context()))(t) // does nothing
 			if all := logged.String(); !strings.HasSuffix(all, ": cat/b.png, dog/cut.png\"\n") || strings.Count(all, "\n") != 1 {
 				t.Errorf("the second time: %s", all)
@@ -332,6 +341,97 @@ func TestConstantFeaturesTellNothingAndFail(t *testing.T) {
 
 func second(_ Score, err error) error { return err }
 
+// What a score is, once more in float64: the classes of 7 overlap, so that neither 0 nor all are right.
+func TestScoresOfNeighboursAndProbeAreCountedByTheirDefinitions(t *testing.T) {
+	const classes, k, temperature = 7, 9, 0.07
+	made := table(103, classes, 0.7, true)
+	s := gomlxtest.Must(made.split())(t)
+	count := func(scores func(row int) []float64) (top1, top5 float64) {
+		for _, row := range s.test {
+			before, of := 0, scores(row)
+			for c, v := range of {
+				if c != s.labels[row] && v >= of[s.labels[row]] {
+					before++
+				}
+			}
+			if before == 0 {
+				top1 += 1 / float64(len(s.test))
+			}
+			if before < 5 {
+				top5 += 1 / float64(len(s.test))
+			}
+		}
+		return top1, top5
+	}
+	same := func(what string, got Score, top1, top5 float64) {
+		if math.Abs(got.Top1-top1) > 1e-9 || math.Abs(got.Top5-top5) > 1e-9 || top1 == top5 || top5 == 1 {
+			t.Errorf("%s: %+v, want top-1 %g and top-5 %g", what, got, top1, top5)
+		}
+	}
+	top1, top5 := count(func(row int) []float64 {
+		cosine := func(other int) float64 {
+			a, b := made.Vector(row), made.Vector(other)
+			return float64(a[0]*b[0]+a[1]*b[1]) / math.Hypot(float64(a[0]), float64(a[1])) /
+				math.Hypot(float64(b[0]), float64(b[1]))
+		}
+		near := slices.SortedFunc(slices.Values(s.train), func(a, b int) int { return cmp.Compare(cosine(b), cosine(a)) })
+		votes := make([]float64, classes)
+		for _, other := range near[:k] {
+			votes[s.labels[other]] += math.Exp(cosine(other) / temperature)
+		}
+		return votes
+	})
+	same("neighbours", gomlxtest.Must(made.KNN(k, temperature))(t), top1, top5)
+
+	probed := &Table{Width: 2, Images: slices.Clone(made.Images), Values: slices.Clone(made.Values)}
+	for i := range probed.Len() {
+		probed.Values[2*i], probed.Values[2*i+1] = 5+3*probed.Values[2*i], 0.2*probed.Values[2*i+1]-1
+	}
+	plain, triedPlain, err := made.Probe(3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	score, tried, err := probed.Probe(3, nil)
+	if err != nil || score != plain {
+		t.Errorf("moved and scaled: %+v, %v, want %+v", score, err, plain)
+	}
+	best := triedPlain[0]
+	for i, try := range triedPlain {
+		if try.Top1 > best.Top1 {
+			best = try
+		}
+		if tried[i].Top1 != try.Top1 {
+			t.Errorf("L2 %g: %g and %g", try.L2, tried[i].Top1, try.Top1)
+		}
+	}
+	var mean, deviation [2]float64
+	for axis := range 2 {
+		for _, row := range s.train {
+			mean[axis] += float64(made.Vector(row)[axis]) / float64(len(s.train))
+		}
+		for _, row := range s.train {
+			deviation[axis] += math.Pow(float64(made.Vector(row)[axis])-mean[axis], 2) / float64(len(s.train))
+		}
+	}
+	scaled := func(rows []int) (out []float64) {
+		for _, row := range rows {
+			for axis, v := range made.Vector(row) {
+				out = append(out, (float64(v)-mean[axis])/math.Sqrt(deviation[axis]))
+			}
+		}
+		return out
+	}
+	fit := gomlxtest.Must(analysis.LogisticRegression{L2: best.L2, Tolerance: 1e-6}.Fit(scaled(s.train), s.of(s.train),
+		classes, nil))(t)
+	top1, top5 = count(func(row int) (scores []float64) {
+		for _, v := range fit.Scores(scaled([]int{row}))[0] {
+			scores = append(scores, float64(v))
+		}
+		return scores
+	})
+	same("probe", plain, top1, top5)
+}
+
 func TestThePageShowsImagesBesideTheirNearest(t *testing.T) {
 	l := gomlxtest.Must(Folder(folder(t)))(t)
 	made := &Table{Name: "made", Width: 2, Images: []Image{}}
@@ -340,6 +440,14 @@ func TestThePageShowsImagesBesideTheirNearest(t *testing.T) {
 			made.Images = append(made.Images, p)
 			made.Values = append(made.Values, float32(math.Cos(float64(i))), float32(math.Sin(float64(i))))
 		}
+	}
+	if page := gomlxtest.Must(made.Nearest(l, 3, 1))(t); len(page.Sections[2].Images) != 2 ||
+		!strings.HasPrefix(page.Lines[0], "7 images, features of width 2,") {
+		t.Errorf("%d images, %q", len(page.Sections[2].Images), page.Lines)
+	}
+	two := &Table{Width: 2, Values: made.Values[:4], Images: made.Images[:2]}
+	if page := gomlxtest.Must(two.Nearest(l, 3, 1))(t); len(page.Sections) != 2 {
+		t.Errorf("%d sections of two images", len(page.Sections))
 	}
 	page := gomlxtest.Must(made.Nearest(l, 3, 100))(t)
 	if len(page.Sections) != 3 || len(page.Sections[0].Images) != 7 {
@@ -383,6 +491,12 @@ func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 	if err != nil || fmt.Sprint(shown) != "[6 7 8 21 22 23]" {
 		t.Fatalf("in front are %v, %v", shown, err)
 	}
+	for i := range points { // the sign of an axis is arbitrary: the margin decides
+		points[i] = -points[i]
+	}
+	if other, _, err := colour(points, margin, true); err != nil || !slices.Equal(other, shown) {
+		t.Errorf("of the negative in front are %v, %v", other, err)
+	}
 	// The first axis in front is the column: the ends have the ends of red, the middle the middle.
 	reds := []int{int(colours[0].R), int(colours[1].R), int(colours[2].R)}
 	if slices.Min(reds[:]) > 2 || slices.Max(reds[:]) < 253 || reds[1] < 120 || reds[1] > 135 || reds[1] == reds[0] {
@@ -424,11 +538,31 @@ func TestColoursOfPicturesThatAModelSees(t *testing.T) {
 		for i, v := range c.Patches.Pix {
 			if k := i % 4; k < 3 {
 				low[k], high[k] = min(low[k], v), max(high[k], v)
+			} else if v != 255 {
+				t.Errorf("alpha %d", v)
 			}
 		}
 	}
 	if low != [3]uint8{} || high != [3]uint8{255, 255, 255} {
 		t.Errorf("colours from %v to %v, want the whole range over all images", low, high)
+	}
+	front, err := PCA(m, l, rows, true)
+	if !errors.As(err, &unread) || len(front) != 7 {
+		t.Fatalf("%d images, %v", len(front), err)
+	}
+	black := 0
+	for _, c := range front {
+		for i := 0; i < len(c.Patches.Pix); i += 4 {
+			if c.Patches.Pix[i+3] != 255 {
+				t.Fatal("a patch that is not in front is transparent")
+			}
+			if c.Patches.Pix[i] == 0 && c.Patches.Pix[i+1] == 0 && c.Patches.Pix[i+2] == 0 {
+				black++
+			}
+		}
+	}
+	if black < 7*36/10 {
+		t.Errorf("%d patches are behind", black)
 	}
 	damaged := gomlxtest.Must(Folder(datatest.Tree(t, map[string][]byte{"a.png": []byte("a")})))(t)
 	_, err = PCA(m, damaged, []int{0}, false)

@@ -1,0 +1,116 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package detect
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/weight"
+)
+
+// The numbers are those of detectron2's configurations: mask_rcnn_vitdet.py, cascade_mask_rcnn_vitdet_b_100ep.py and
+// mask_rcnn_fpn.py, with the pixels of coco_loader_lsj and ImageNet's mean and deviation.
+func TestDefaultsAreThoseOfDetectron2(t *testing.T) {
+	const want = `{"channels":256,"mean":[0.485,0.456,0.406],"std":[0.229,0.224,0.225],
+		"rpn":{"convs":2,"sizes":[32,64,128,256,512],"ratios":[0.5,1,2],"low":0.3,"high":0.7,"samples":256,"positive":0.5,
+			"before":{"train":2000,"test":1000},"after":{"train":1000,"test":1000},"overlap":0.7},
+		"roi":{"samples":512,"positive":0.25,"stages":[{"iou":0.5,"weights":[10,10,5,5]}],"size":7,
+			"convs":[256,256,256,256],"dense":[1024],"mask_size":14,"masks":[256,256,256,256],"canonical_size":224,
+			"canonical_level":4,"score":0.05,"overlap":0.5,"top":100}}`
+	var c, wanted Config
+	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
+		t.Fatal(err)
+	}
+	c.Backbone.PatchSize = 16
+	c = c.WithDefaults()
+	wanted.Backbone = c.Backbone
+	if !reflect.DeepEqual(c, wanted) {
+		t.Errorf("defaults %+v, want %+v", c, wanted)
+	}
+	cascade := []Stage{{0.5, [4]float64{10, 10, 5, 5}}, {0.6, [4]float64{20, 20, 10, 10}},
+		{0.7, [4]float64{30, 30, 15, 15}}}
+	if got := cascadeStages(); !reflect.DeepEqual(got, cascade) {
+		t.Errorf("stages %v, want %v", got, cascade)
+	}
+}
+
+func TestPixelsAreNormalizedWithinTheImageAndZeroBeyond(t *testing.T) {
+	const rows, cols = 3, 5
+	c := Config{Mean: [3]float64{0.5, 0.25, 0.75}, Std: [3]float64{0.5, 2, 0.1}}
+	pixels, want := make([]uint8, rows*cols*3), make([]float64, rows*cols*3)
+	for i := range pixels {
+		row, col := i/3/cols, i/3%cols
+		if pixels[i] = uint8(17*i%256 + 1); row < 2 && col < 4 {
+			want[i] = (float64(pixels[i])/255 - c.Mean[i%3]) / c.Std[i%3]
+		}
+	}
+	got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{c.normalised(in[0], in[1])} },
+		tensors.FromFlatDataAndDimensions(pixels, 1, rows, cols, 3),
+		tensors.FromFlatDataAndDimensions([]float32{2, 4}, 1, 2))[0]
+	gomlxtest.NearAbs(t, "pixels", got, want, 1e-5)
+}
+
+// torch.nn.init.kaiming_uniform_(a=√5) is uniform in ±1/√fan_in; fvcore's c2_msra_fill is normal with √(2/fan_out), its
+// c2_xavier_fill uniform in ±√(3/fan_in).
+func TestConvolutionsStartAsInTorchAndCaffe2(t *testing.T) {
+	for name, c := range map[string]struct {
+		fill             weight.Fill
+		deviation, bound float64
+	}{
+		"torch": {torchConv(7), 1 / math.Sqrt(7*3), 1 / math.Sqrt(7)}, "msra": {msra(7), math.Sqrt(2. / 7), math.Inf(1)},
+		"xavier": {xavier(7), 1 / math.Sqrt(7), math.Sqrt(3. / 7)},
+	} {
+		values := gomlxtest.Values(t, weight.Float32(model.NewStore().RootScope(), name, c.fill, 4001).MustValue())
+		gomlxtest.Spreads(t, name, values, c.deviation)
+		for _, v := range values {
+			if math.Abs(v) > c.bound {
+				t.Fatalf("%s draws %g, beyond %g", name, v, c.bound)
+			}
+		}
+	}
+}
+
+// Targets below 0 are of an object without a mask.
+func TestObjectsWithoutAMaskCountInNoMaskLoss(t *testing.T) {
+	logits := []float32{2, -1, 0.5, 3, 7, -7, 5, 1}
+	got := gomlxtest.Run(t, func(in []*Node) []*Node {
+		r := regions{classes: 1}
+		return []*Node{r.maskLoss(in[0], Inputs[*Node]{Classes: in[1], Masks: in[2]})}
+	}, tensors.FromFlatDataAndDimensions(logits, 2, 2, 2, 1), tensors.FromFlatDataAndDimensions([]int64{0, 0}, 1, 2),
+		tensors.FromFlatDataAndDimensions([]float32{1, 0, 0, 1, -1, -1, -1, -1}, 1, 2, 2, 2))[0][0]
+	want := 0.0
+	for i, target := range []float64{1, 0, 0, 1} {
+		want += (math.Log1p(math.Exp(float64(logits[i]))) - target*float64(logits[i])) / 4
+	}
+	if math.Abs(got-want) > 1e-6 {
+		t.Errorf("loss %g, want %g", got, want)
+	}
+}
+
+// The error prints the range: its ends are in it.
+func TestTheLargestNumbersOfAConfigurationAreTheOnesThatErrorsPrint(t *testing.T) {
+	for name, set := range map[string]func(c *Config, n int){
+		"rpn.convs": func(c *Config, n int) { c.RPN.Convs = n }, "roi.size": func(c *Config, n int) { c.ROI.Size = n },
+		"roi.canonical_level": func(c *Config, n int) { c.ROI.CanonicalLevel = n },
+	} {
+		highest := map[string]int{"rpn.convs": 100, "roi.size": 1000, "roi.canonical_level": 100}[name]
+		c := tiny("none", nil).WithDefaults()
+		set(&c, highest)
+		if err := c.validateRanges(); err != nil {
+			t.Errorf("%s %d: %v", name, highest, err)
+		}
+		set(&c, highest+1)
+		if err := c.validateRanges(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s %d: %v", name, highest+1, err)
+		}
+	}
+}
