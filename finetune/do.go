@@ -67,8 +67,10 @@ func (run Run) prepared() (Run, error) {
 		if recipe, err = recipe.adopt(run.source); err != nil {
 			return run, err
 		}
-	} else if recipe.Model.Width == 0 || recipe.LoRA > 0 {
-		return run, fmt.Errorf("finetune: recipe %s has no model of its own, or lora: name a pretrained one", recipe.Name)
+	} else if recipe.Model.Width == 0 {
+		return run, fmt.Errorf("finetune: recipe %s has no model of its own: name a pretrained one", recipe.Name)
+	} else if recipe.LoRA > 0 {
+		return run, fmt.Errorf("finetune: lora is %d, but the model is not pretrained: name a pretrained one", recipe.LoRA)
 	}
 	if recipe, err = recipe.share(run.Group); err != nil {
 		return run, err

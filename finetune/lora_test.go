@@ -143,5 +143,5 @@ func TestARunWithAdaptersResumesOpensAndStartsOthersWithTheirSum(t *testing.T) {
 
 func TestAdaptersWantAPretrainedModel(t *testing.T) {
 	_, _, err := tinyRun(t, "lora=2", 30).Do(t.Context())
-	refused(t, "from scratch", err, "lora", "name a pretrained one")
+	refused(t, "from scratch", err, "lora is 2", "name a pretrained one")
 }

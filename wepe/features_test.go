@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -175,7 +176,8 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 				gomlxtest.Near(t, "z", []float64{got[1][i], got[2][i]}, []float64{real(z), imag(z)}, 1e-6)
 			}
 			gomlxtest.Near(t, "the host's own", slices.Concat(e.config.hostFeatures()...), want, 1e-12)
-			if names := e.FeatureNames(); c.host.rows*c.host.cols*len(names) != len(want) {
+			if names := e.FeatureNames(); c.host.rows*c.host.cols*len(names) != len(want) ||
+				strings.Contains(names[0], "′") || strings.Contains(names[len(names)-1], "′") != e.config.derivative {
 				t.Errorf("names %q for %d features", names, len(want))
 			}
 		})

@@ -111,6 +111,11 @@ func testRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 	var meta releaseMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
+	got, want := DefaultLatticeSum(), meta.sum()
+	if got.Cut != want.Cut || math.Abs(got.Kappa-want.Kappa) > 1e-9 ||
+		got.CLarge != want.CLarge || got.TermClip != want.TermClip || got.FinalClip != want.FinalClip {
+		t.Errorf("the sum is %+v, the authors' %+v", got, want)
+	}
 	for name, c := range meta.Cases {
 		t.Run(name, func(t *testing.T) {
 			store, config, gradients := releaseStore(t, meta, name)

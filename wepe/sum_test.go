@@ -11,6 +11,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -47,6 +48,20 @@ func tail(lattice weierstrass.Lattice, cut int, z complex128) complex128 {
 	}
 	z2 := z * z
 	return 3*z2*g4 + 5*z2*z2*g6
+}
+
+func TestLatticeSum_refuses_what_no_sum_has(t *testing.T) {
+	for want, s := range map[string]LatticeSum{"": {1, 0.5, 0, 0.5, 0.5}, "Cut:0": {0, 1, 0, 1, 1},
+		"Kappa:0": {1, 0, 0, 1, 1}, "TermClip:0": {1, 1, 0, 0, 1}, "FinalClip:0": {1, 1, 0, 1, 0}} {
+		var err error
+		gomlxtest.Run(t, func(in []*Node) []*Node {
+			err = exceptions.TryCatch[error](func() { s.P(ComplexNode{in[0], in[0]}, in[0], in[0]) })
+			return in
+		}, []float32{1})
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
 }
 
 func TestLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *testing.T) {

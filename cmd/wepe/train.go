@@ -261,7 +261,12 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	d.Describe(r.Recipe.WithDefaults().ValidationPart)
 	r.Train, r.Validation, r.Test = s.Train, s.Validation, s.Test
 	r.Logger, r.Progress = cli.Logger(), cli.Progress("train")
-	cli.Field("recipe", "%s, seed %d, results in %s", r.Recipe.Name, r.Seed, r.Dir)
+	rows, cols := r.Recipe.Augment.OutputSize(s.Train.Describe().Height, s.Train.Describe().Width)
+	size := fmt.Sprintf("%d×%d", rows, cols)
+	if r.Recipe.Aspect == finetune.AspectKeep {
+		size = "their own aspect ratio"
+	}
+	cli.Field("recipe", "%s, images at %s, seed %d, results in %s", r.Recipe.Name, size, r.Seed, r.Dir)
 	m, row, err := r.Do(ctx)
 	if errors.Is(err, finetune.ErrInterrupted) {
 		return fmt.Errorf("%w: saved; wepe resume %s goes on", err, r.Dir)

@@ -188,6 +188,13 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	succeeds(t, "verify", run, "mean", "--backend", "go") // the mean of a model and itself
 	succeeds(t, "verify", run)
 
+	// The size of own images is the recipe's, 224×224, unless --size says otherwise.
+	whole := succeeds(t, "train", "--data", dir, "--out", "whole", "--epochs", "1", "--backend", "go", "--set",
+		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=56")
+	if !strings.Contains(whole, "at 224×224") {
+		t.Errorf("without --size:\n%s", whole)
+	}
+
 	// Fine-tuning takes the model's own size, position and normalization.
 	tuned := succeeds(t, "train", "hf", "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go")
 	for _, want := range []string{"at 16×24", "position learned", "runs/finetune-colours"} {
@@ -266,6 +273,7 @@ func TestErrorsNameTheFlagAndTheRemedy(t *testing.T) {
 		"eval x":                               `required flag(s) "data" not set`,
 		"eval " + oldRun + " --data nowhere":   "--data nowhere",
 		"predict nowhere x.png":                "MODEL nowhere",
+		"export testdata x":                    "MODEL testdata holds 1 runs: name one, as " + oldRun,
 		"predict " + oldRun + " x.png --top 0": "--top 0",
 		"predict " + oldRun:                    "requires at least 2 arg",
 		"export " + oldRun + " x --to tim":     "did you mean timm?",

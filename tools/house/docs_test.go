@@ -384,6 +384,18 @@ func commandsAreUnderstood(t *testing.T, bin string) {
 	}
 }
 
+func TestMakeHelpListsEveryTarget(t *testing.T) {
+	out, err := exec.Command("make", "-C", root, "--no-print-directory", "help").Output()
+	if err != nil {
+		t.Skipf("make: %v", err)
+	}
+	for _, target := range regexp.MustCompile(`(?m)^([a-z0-9-]+):.*##`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
+		if !regexp.MustCompile(`(?m)^` + target[1] + " ").Match(out) {
+			t.Errorf("make help lacks %s", target[1])
+		}
+	}
+}
+
 // jobsAreUnderstood does the same with the jobs in docs/scale.
 func jobsAreUnderstood(t *testing.T, bin string) {
 	for _, file := range []string{"study.sbatch", "study.yaml", "train.sbatch", "train.yaml"} {

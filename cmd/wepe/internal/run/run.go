@@ -150,6 +150,9 @@ func Local(ctx context.Context, path string) (string, error) {
 			return "", fmt.Errorf("MODEL %s: %w: want a run's directory, a model's file or directory, or hf://owner/name", path,
 				fs.ErrNotExist)
 		}
+		if runs, _ := filepath.Glob(filepath.Join(path, "*", checkpoints.LastDir)); len(runs) > 0 {
+			return "", fmt.Errorf("MODEL %s holds %d runs: name one, as %s", path, len(runs), filepath.Dir(runs[0]))
+		}
 		return path, nil
 	}
 	files := map[string]func(done, all int){}
