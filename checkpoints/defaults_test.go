@@ -1,0 +1,106 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package checkpoints
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/strictjson"
+)
+
+// testdata/transformers_defaults.json is transformers 5.23.0's CONFIG_MAPPING[type]().to_dict() for each type, less what
+// is no field of a family here. A config.json may leave out any of these.
+func TestWhatAConfigLeavesOutIsTransformersDefault(t *testing.T) {
+	var all map[string]map[string]any
+	raw := gomlxtest.Must(os.ReadFile("testdata/transformers_defaults.json"))(t)
+	if err := json.Unmarshal(raw, &all); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, f := range families {
+		if f.format != FormatHF {
+			continue
+		}
+		kind := f.types[0]
+		if f.inner != "" {
+			kind += "_vision_model"
+		}
+		for _, field := range f.fields {
+			want, known := all[kind][field.key]
+			if !known || field.byDefault == nil {
+				continue
+			}
+			seen++
+			got, err := json.Marshal(field.byDefault)
+			if wanted, _ := json.Marshal(want); err != nil || string(got) != string(wanted) {
+				t.Errorf("%s: %s is %s by default, in transformers %s", f.class, field.key, got, wanted)
+			}
+		}
+	}
+	if seen < 120 {
+		t.Errorf("%d defaults", seen)
+	}
+}
+
+func TestOptionsThatTheNetworkHasNoPlaceForAreRefused(t *testing.T) {
+	dinov3 := func(changed ...any) map[string]any {
+		args := map[string]any{"img_size": 32.0, "patch_size": 8.0, "embed_dim": 24.0, "depth": 1.0, "num_heads": 2.0,
+			"num_classes": 3.0, "use_rot_pos_emb": true, "rope_type": "dinov3", "rope_rotate_half": true,
+			"use_abs_pos_emb": false, "rope_grid_offset": 0.0}
+		for i := 0; i < len(changed); i += 2 {
+			args[changed[i].(string)] = changed[i+1]
+		}
+		return args
+	}
+	for want, read := range map[string]func() error{
+		"": func() error { _, err := timmEva.read(dinov3(), true); return err },
+		"rope_grid_offset = 0.5": func() error {
+			_, err := timmEva.read(dinov3("rope_grid_offset", 0.5), true)
+			return err
+		},
+		"rope_grid_indexing = xy": func() error {
+			_, err := timmEva.read(dinov3("rope_grid_indexing", "xy"), true)
+			return err
+		},
+		"vision_use_head": func() error { _, err := hfSigLIP.read(map[string]any{"vision_use_head": false}, false); return err },
+		"at most 16384":   func() error { _, err := imageSize(16385.0); return err },
+	} {
+		if err := read(); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := hfSigLIP.read(map[string]any{"vision_use_head": false}, true); err != nil {
+		t.Errorf("a classifier pools by the mean: %v", err)
+	}
+	if size, err := imageSize(16384.0); err != nil || size != (Grid{16384, 16384}) {
+		t.Errorf("%v, %v", size, err)
+	}
+}
+
+// timm fixes the size of the images, or has no table of positions that says it.
+func TestTheSizeOfTheTrainingIsTheModelsWhereNothingElseSaysIt(t *testing.T) {
+	for _, c := range []struct {
+		fixed bool
+		args  map[string]any
+		want  bool
+	}{{false, map[string]any{}, false}, {true, map[string]any{}, true},
+		{false, map[string]any{"use_abs_pos_emb": false}, true}, {false, map[string]any{"use_abs_pos_emb": true}, false},
+		{true, map[string]any{"img_size": 8.0}, false}} {
+		trained := strictjson.Object{"input_size": json.RawMessage("[3,30,40]"), "fixed_input_size": json.RawMessage("false")}
+		if c.fixed {
+			trained["fixed_input_size"] = json.RawMessage("true")
+		}
+		given := c.args["img_size"]
+		if err := trainedArgs(trained, c.args); err != nil {
+			t.Fatal(err)
+		}
+		size, added := c.args["img_size"].([]any)
+		if added != c.want || !added && c.args["img_size"] != given || added && (len(size) != 2 || size[1] != 40.0) {
+			t.Errorf("%+v: img_size %v", c, c.args["img_size"])
+		}
+	}
+}
