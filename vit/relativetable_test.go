@@ -1,0 +1,45 @@
+// Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+
+package vit
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// The rows are BeitRelativePositionBias.generate_relative_position_index((2, 3)) of transformers 5.23.0.
+func TestRowsOfPairsAreThoseOfBEiT(t *testing.T) {
+	r := relativeTable{c: Config{ImageRows: 4, ImageCols: 6, PatchSize: 2, Width: 4, Heads: 1}.WithDefaults(), rows: 2,
+		cols: 3}
+	want := []int64{
+		17, 15, 15, 15, 15, 15, 15,
+		16, 7, 6, 5, 2, 1, 0,
+		16, 8, 7, 6, 3, 2, 1,
+		16, 9, 8, 7, 4, 3, 2,
+		16, 12, 11, 10, 7, 6, 5,
+		16, 13, 12, 11, 8, 7, 6,
+		16, 14, 13, 12, 9, 8, 7,
+	}
+	got, err := tensors.CopyFlatData[int64](r.allPairs())
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+}
+
+// timm's benchmarks of vit_{tiny,small,base,large}_patch16_224 count 1.08, 4.25, 16.87 and 59.70 GMACs without the
+// products of attention, DeiT's paper 1.3, 4.6 and 17.6 with them; ViT-B/16 has 17.58 in torchvision's table.
+func TestFLOPsAreTwiceTheMACsOfThePublishedTables(t *testing.T) {
+	for variant, gmacs := range map[string]float64{"Ti/16": 1.26, "S/16": 4.61, "B/16": 17.58, "L/16": 61.55} {
+		c, err := Variant(variant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ImageRows, c.ImageCols, c.Classes = 224, 224, 1000
+		if got := c.FLOPs() / 2e9; !(math.Abs(got-gmacs) <= 0.01*gmacs) {
+			t.Errorf("%s: %g GMACs, published %g", variant, got, gmacs)
+		}
+	}
+}
