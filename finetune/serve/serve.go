@@ -225,7 +225,10 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 	return s, nil
 }
 
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.options.Timeout)) // route sets a later one
+	s.mux.ServeHTTP(w, r)
+}
 
 // Wait returns once the context of Handler has ended and every batch that was begun is computed. The error is that of a
 // program that could not be compiled, which ends the server too.

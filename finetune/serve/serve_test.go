@@ -12,6 +12,7 @@ import (
 	"hash/crc32"
 	"image"
 	"image/color"
+	"image/jpeg"
 	"image/png"
 	"io"
 	"math"
@@ -19,6 +20,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -321,21 +324,92 @@ func TestEachFailureHasItsStatus(t *testing.T) {
 	}
 }
 
-// A PNG header with a right checksum promises 65,535×65,535 pixels.
-func TestHugeDimensionsAreRefusedFromTheHeader(t *testing.T) {
+// Headers of a PNG, with a right checksum, and of a JPEG promise 65,535×65,535 pixels; a JPEG of 3×5 has a hundred
+// scans too many.
+func TestBombsAreRefusedFromTheirHeaders(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
-	raw := pixels(t, 1, 1, red)
-	copy(raw[16:], []byte{0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff}) // IHDR's width and height
-	binary.BigEndian.PutUint32(raw[29:], crc32.ChecksumIEEE(raw[12:29]))
-	begin := time.Now()
-	used, _ := campaign.Cost(func() {
-		code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw))
-		if code != 413 {
-			t.Errorf("status %d, %v", code, got)
+	huge := pixels(t, 1, 1, red)
+	copy(huge[16:], []byte{0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff}) // IHDR's width and height
+	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
+	var small bytes.Buffer
+	if err := jpeg.Encode(&small, image.NewGray(image.Rect(0, 0, 5, 3)), nil); err != nil {
+		t.Fatal(err)
+	}
+	photo := small.Bytes()
+	sof := bytes.Index(photo, []byte{0xff, 0xc0})
+	giant := slices.Replace(slices.Clone(photo), sof+5, sof+9, 0xff, 0xff, 0xff, 0xff) // height and width
+	scan, end := bytes.Index(photo, []byte{0xff, 0xda}), len(photo)-2
+	scans := slices.Concat(photo[:scan], bytes.Repeat(photo[scan:end], 101), photo[end:])
+	for name, c := range map[string]struct {
+		raw  []byte
+		want int
+	}{"png": {huge, 413}, "jpeg": {giant, 413}, "scans": {scans, 422}, "cut": {photo[:end], 422}, "whole": {photo, 200}} {
+		begin := time.Now()
+		used, _ := campaign.Cost(func() {
+			code, got := post(t, url+"/v1/predict", "", bytes.NewReader(c.raw))
+			if code != c.want {
+				t.Errorf("%s: status %d, %v; want %d", name, code, got, c.want)
+			}
+		})
+		if took := time.Since(begin); took > 10*time.Second || used > 64<<20 {
+			t.Errorf("%s: %v, %d bytes", name, took, used)
+		}
+	}
+}
+
+// tiny is a fake that fits images to 5×7.
+type tiny struct{ fake }
+
+func (*tiny) Fit(*data.Image) (*data.Image, error) {
+	return &data.Image{Height: 5, Width: 7, Pixels: make([]uint8, 3*5*7)}, nil
+}
+
+// peak returns the largest heap during a function, beyond the one before it.
+func peak(do func()) int64 {
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	runtime.GC()
+	before, largest, done := heap(), int64(0), make(chan struct{})
+	var sampled sync.WaitGroup
+	sampled.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+				largest = max(largest, heap()-before)
+			}
 		}
 	})
-	if took := time.Since(begin); took > 10*time.Second || used > 64<<20 {
-		t.Errorf("%v, %d bytes", took, used)
+	do()
+	close(done)
+	sampled.Wait()
+	return largest
+}
+
+// Sixty-four clients send images of the most pixels, and of few bytes. Without the limits 64·4 MB would be held.
+func TestMemoryStaysUnderItsBound(t *testing.T) {
+	o := Options{Bytes: 100_000, Pixels: 1_000_000, Images: 64}
+	_, url, _ := start(t, &tiny{}, o)
+	raw := pixels(t, 1000, 1000, red)
+	used := peak(func() {
+		var done sync.WaitGroup
+		for range 64 {
+			done.Go(func() {
+				for range 3 {
+					if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw)); code != 200 && code != 429 {
+						t.Errorf("status %d, %v", code, got)
+					}
+				}
+			})
+		}
+		done.Wait()
+	})
+	if bound := 2 * o.Memory(5*7); used > bound { // garbage is as much again
+		t.Errorf("%d bytes, want at most %d", used, bound)
 	}
 }
 
@@ -345,13 +419,18 @@ func TestAMutatedImageNeverEndsTheServer(t *testing.T) {
 	seeds := [][]byte{pixels(t, 11, 13, red), pixels(t, 5, 3, blue), []byte("\xff\xd8\xff\xe0\x00\x10JFIF\x00"),
 		[]byte("RIFF\x24\x00\x00\x00WEBPVP8 "), []byte("GIF89a\x02\x00\x02\x00\x80\x00\x00"), []byte("BM\x46\x00\x00\x00")}
 	statuses := map[int]int{}
-	for i := range campaign.Times(10_000) {
-		raw := campaign.Mutate(rng, seeds[i%len(seeds)], seeds[rng.IntN(len(seeds))])
-		code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw))
-		statuses[code]++
-		if code != 200 && code != 413 && code != 415 && code != 422 {
-			t.Fatalf("%q: status %d, %v", raw, code, got)
+	used := peak(func() {
+		for i := range campaign.Times(10_000) {
+			raw := campaign.Mutate(rng, seeds[i%len(seeds)], seeds[rng.IntN(len(seeds))])
+			code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw))
+			statuses[code]++
+			if code != 200 && code != 413 && code != 415 && code != 422 {
+				t.Fatalf("%q: status %d, %v", raw, code, got)
+			}
 		}
+	})
+	if bound := 2 * (Options{Pixels: 100_000}).Memory(5*7); used > bound {
+		t.Errorf("%d bytes, want at most %d", used, bound)
 	}
 	if len(statuses) != 4 {
 		t.Errorf("statuses %v, want all of 200, 413, 415, 422", statuses)
@@ -388,6 +467,71 @@ func TestASlowBodyGets408AndALongQueue429(t *testing.T) {
 	}
 	if !s.images.TryAcquire(2) || !s.bytes.TryAcquire(bodies*s.options.Bytes) {
 		t.Error("the failures kept some of the limits")
+	}
+}
+
+// raw sends bytes on a connection of their own and returns the answer.
+func raw(t *testing.T, url, request string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, request)
+	_ = conn.(*net.TCPConn).CloseWrite()
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+func TestWrongLengthsAreMalformed(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{})
+	image := string(pixels(t, 3, 5, red))
+	head := "POST /v1/predict HTTP/1.1\r\nHost: x\r\n"
+	for name, c := range map[string]struct {
+		request string
+		want    []string // first lines of the answers
+	}{
+		"too long":     {head + "Content-Length: 1000\r\n\r\n" + image, []string{"400"}},
+		"too short":    {head + "Content-Length: 7\r\n\r\n" + image, []string{"415"}},
+		"negative":     {head + "Content-Length: -1\r\n\r\n" + image, []string{"400"}},
+		"two":          {head + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n" + image, []string{"400"}},
+		"a chunk cut":  {head + "Transfer-Encoding: chunked\r\n\r\nff\r\nabc", []string{"400"}},
+		"giant header": {head + "X: " + strings.Repeat("a", 2<<20) + "\r\n\r\n", []string{"431"}},
+	} {
+		var got []string
+		for _, line := range strings.Split(raw(t, url, c.request), "\r\n") {
+			if code, found := strings.CutPrefix(line, "HTTP/1.1 "); found {
+				got = append(got, code[:3])
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: statuses %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A client asks for the page again and again and reads nothing: once the buffers of the connection are full, the server
+// drops it.
+func TestASlowReaderIsDropped(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{Timeout: 300 * time.Millisecond})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	for err == nil {
+		_, err = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection is open after 30 s")
+	}
+	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red))); code != 200 {
+		t.Errorf("afterwards: status %d, %v", code, got)
 	}
 }
 

@@ -4,10 +4,10 @@
 // module of its own, so that users of the library do not download a browser's protocol and a load generator.
 //
 //	go run . page -addr http://127.0.0.1:8080 IMAGE     drops IMAGE on the page and prints the labels that it shows
-//	go run . load -clients 1,8,64 -targets NAME=URL,… IMAGE
+//	go run . load -clients 1,8,64 -targets NAME=URL;… IMAGE
 //
-// load sends the same image to each target in interleaved rounds, closed loop, and prints a JSON line for each target
-// and number of clients: requests per second, p50 and p99 in milliseconds, failures.
+// load sends the same image to each target in interleaved rounds, closed loop, and prints rows of docs/runs: requests
+// per second and p99 in milliseconds, for each target and number of clients, medians over rounds.
 package main
 
 import (

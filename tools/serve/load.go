@@ -3,11 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,24 +17,35 @@ import (
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 )
 
-// row is the result of all rounds of a target with a number of clients.
+// row is a line of docs/runs/measured.jsonl.
 type row struct {
-	Target            string  `json:"target"`
-	Clients           int     `json:"clients"`
-	RequestsPerSecond float64 `json:"requests_per_second"`
-	P50               float64 `json:"p50_ms"`
-	P99               float64 `json:"p99_ms"`
-	Requests          uint64  `json:"requests"`
-	Failed            int     `json:"failed"`
+	Figure  string  `json:"figure"`
+	Model   string  `json:"model"` // the column
+	Seed    int     `json:"seed"`
+	Images  string  `json:"images"`
+	Measure string  `json:"measure"`
+	At      string  `json:"at"` // the row
+	Value   float64 `json:"value"`
+	Commit  string  `json:"commit"`
 }
 
-// load measures servers in interleaved rounds.
+// load measures servers in interleaved rounds and prints the medians over rounds.
 func load(args []string) error {
 	flags := flag.NewFlagSet("load", flag.ExitOnError)
-	targets := flags.String("targets", "wepe=http://127.0.0.1:8080/v1/predict", "NAME=URL, separated by commas")
-	clients := flags.String("clients", "1,8,64", "numbers of clients, each of which sends its next request after its answer")
+	targets := flags.String("targets", "wepe serve=http://127.0.0.1:8080/v1/predict", "NAME=URL, separated by semicolons")
+	clients := flags.String(
+		"clients",
+		"1,8,64",
+		"numbers of clients, each of which sends its next request after its answer",
+	)
 	round := flags.Duration("round", 3*time.Second, "length of a round")
 	rounds := flags.Int("rounds", 3, "rounds of each target")
+	commit := flags.String("commit", "", "of the rows")
+	pids := flags.String(
+		"pids",
+		"",
+		"processes of the targets, separated by commas: a round is repeated where others busied the cores",
+	)
 	_ = flags.Parse(args) // exits
 	if flags.NArg() != 1 {
 		return errors.New("load takes one image")
@@ -41,40 +54,87 @@ func load(args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, text := range strings.Split(*clients, ",") {
-		n, err := strconv.Atoi(text)
+	for _, number := range strings.Split(*clients, ",") {
+		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 {
-			return fmt.Errorf("-clients %q: use numbers above 0", text)
+			return fmt.Errorf("-clients %q: use numbers above 0", number)
 		}
-		all := strings.Split(*targets, ",")
-		metrics := make([]vegeta.Metrics, len(all))
-		took := make([]time.Duration, len(all))
+		all := strings.Split(*targets, ";")
+		speed, p99 := make([][]float64, len(all)), make([][]float64, len(all))
+		failed := make([]uint64, len(all))
 		for range *rounds {
 			for i, target := range all {
 				_, url, found := strings.Cut(target, "=")
 				if !found {
 					return fmt.Errorf("-targets %q: use NAME=URL", target)
 				}
-				begin := time.Now()
-				attack(url, body, n, *round, &metrics[i])
-				took[i] += time.Since(begin)
+				var m vegeta.Metrics
+				var took time.Duration
+				for range 4 {
+					m = vegeta.Metrics{}
+					busy, begin := others(*pids), time.Now()
+					attack(url, body, n, *round, &m)
+					took = time.Since(begin)
+					if others(*pids)-busy < took/20 {
+						break
+					}
+				}
+				m.Close()
+				done := float64(m.Requests) * m.Success
+				speed[i] = append(speed[i], done/took.Seconds())
+				p99[i] = append(p99[i], float64(m.Latencies.P99.Microseconds())/1e3)
+				failed[i] += m.Requests - uint64(done+.5)
 			}
 		}
 		for i, target := range all {
-			m := &metrics[i]
-			m.Close()
 			name, _, _ := strings.Cut(target, "=")
-			done := float64(m.Requests) * m.Success
-			ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
-			line, err := json.Marshal(row{name, n, done / took[i].Seconds(), ms(m.Latencies.P50), ms(m.Latencies.P99),
-				m.Requests, int(float64(m.Requests)*(1-m.Success) + .5)})
-			if err != nil {
-				return err
+			fmt.Fprintf(
+				os.Stderr,
+				"%s, %d clients: requests/s %.1f, p99 %.0f ms, failed %d\n",
+				name,
+				n,
+				speed[i],
+				p99[i],
+				failed[i],
+			)
+			for _, r := range []row{{Model: fmt.Sprintf("requests/s, %d", n), Value: median(speed[i])},
+				{Model: fmt.Sprintf("p99, %d", n), Value: median(p99[i])}} {
+				r.Figure, r.Measure, r.At, r.Commit = "serve", "server", name, *commit
+				line, err := json.Marshal(r)
+				if err != nil {
+					return err
+				}
+				fmt.Println(string(line))
 			}
-			fmt.Println(string(line))
 		}
 	}
 	return nil
+}
+
+// others is the CPU time that all processes of this machine but the given and this one have taken, 0 without pids.
+func others(pids string) time.Duration {
+	if pids == "" {
+		return 0
+	}
+	ticks := func(path string, from, to int) (sum int) {
+		raw, _ := os.ReadFile(path) // a process that has ended counts as another
+		fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+		for _, field := range fields[min(from, len(fields)):min(to, len(fields))] {
+			n, _ := strconv.Atoi(field)
+			sum += n
+		}
+		return sum
+	}
+	sum := ticks("/proc/stat", 1, 4) // user, nice, system
+	for pid := range strings.SplitSeq(pids+",self", ",") {
+		sum -= ticks("/proc/"+pid+"/stat", 11, 13) // utime, stime
+	}
+	return time.Duration(sum) * time.Second / 100
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // attack keeps n requests in flight for a time.

@@ -1,52 +1,101 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 """The usual Python service for an image model, to compare wepe serve with.
 
-    pip install fastapi uvicorn pillow timm torch onnxruntime
-    python peer.py torch vit_tiny_patch16_224 8081
-    python peer.py onnx vit_tiny_patch16_224 8082     # the same weights through onnxruntime
+    python peer.py export vit_tiny_patch16_224        # writes peer.onnx; needs timm, torch, onnx
+    python peer.py torch vit_tiny_patch16_224 8081    # needs fastapi, uvicorn, timm, torch
+    python peer.py onnx peer.onnx 8082                # needs fastapi, uvicorn, pillow, numpy, onnxruntime
+    python peer.py size torch                         # bytes on disk of the packages that torch (or onnx) needs
 
-The weights are random: only the time is compared. Preprocessing is timm's evaluation transform.
+The weights are random: only the time is compared. Preprocessing is timm's evaluation transform, which the service of
+ONNX Runtime writes out with Pillow and NumPy to do without torch.
 """
+import importlib.metadata
 import io
-import os
+import re
 import sys
 
-import timm
-import torch
-import uvicorn
-from fastapi import FastAPI, Request
-from fastapi.concurrency import run_in_threadpool
-from PIL import Image
-
-engine, name, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-torch.manual_seed(0)
-model = timm.create_model(name, num_classes=1000).eval()
-transform = timm.data.create_transform(**timm.data.resolve_model_data_config(model), is_training=False)
-if engine == "onnx":
-    import onnxruntime
-
-    if not os.path.exists("peer.onnx"):
-        torch.onnx.export(model, torch.zeros(1, 3, 224, 224), "peer.onnx", input_names=["x"],
-                          output_names=["y"], dynamo=False)
-    session = onnxruntime.InferenceSession("peer.onnx")
-
-app = FastAPI()
+PACKAGES = {"torch": ["fastapi", "uvicorn", "pillow", "timm", "torch"],
+            "onnx": ["fastapi", "uvicorn", "pillow", "numpy", "onnxruntime"]}
 
 
-@app.post("/v1/predict")
-async def read(request: Request):
-    return await run_in_threadpool(predict, await request.body())
+def size(names):
+    """Bytes of installed packages and of all that they require."""
+    seen, todo, total = set(), list(names), 0
+    while todo:
+        name = todo.pop().lower().replace("_", "-")
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            package = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another platform
+        total += sum(file.size or 0 for file in package.files or [])
+        todo += [re.match(r"[\w.-]+", r)[0] for r in package.requires or [] if "extra ==" not in r]
+    return total
 
 
-def predict(body: bytes):
-    image = transform(Image.open(io.BytesIO(body)).convert("RGB"))[None]
-    if engine == "onnx":
-        logits = torch.from_numpy(session.run(None, {"x": image.numpy()})[0])
-    else:
+def of_torch(name):
+    import timm
+    import torch
+    from PIL import Image
+
+    torch.manual_seed(0)
+    model = timm.create_model(name, num_classes=1000).eval()
+    transform = timm.data.create_transform(**timm.data.resolve_model_data_config(model), is_training=False)
+
+    def predict(body):
         with torch.inference_mode():
-            logits = model(image)
-    values, labels = logits[0].softmax(-1).topk(5)
-    return {"labels": [{"label": str(i.item()), "probability": v.item()} for v, i in zip(values, labels)]}
+            logits = model(transform(Image.open(io.BytesIO(body)).convert("RGB"))[None])
+        values, labels = logits[0].softmax(-1).topk(5)
+        return zip(values.tolist(), labels.tolist())
+
+    return model, predict
 
 
-uvicorn.run(app, port=port, log_level="warning")
+def of_onnx(path):
+    import numpy
+    import onnxruntime
+    from PIL import Image
+
+    session = onnxruntime.InferenceSession(path)
+
+    def predict(body):
+        image = Image.open(io.BytesIO(body)).convert("RGB")
+        scale = 248 / min(image.size)
+        image = image.resize([round(scale * side) for side in image.size], Image.BICUBIC)
+        left, top = (image.width - 224) // 2, (image.height - 224) // 2
+        pixels = numpy.asarray(image.crop((left, top, left + 224, top + 224)), "float32").transpose(2, 0, 1)
+        logits = session.run(None, {"x": (pixels[None] / 255 - .5) / .5})[0][0]
+        odds = numpy.exp(logits - logits.max())
+        top = numpy.argsort(-odds)[:5]
+        return zip((odds[top] / odds.sum()).tolist(), top.tolist())
+
+    return predict
+
+
+def serve(predict, port):
+    import uvicorn
+    from fastapi import FastAPI, Request
+    from fastapi.concurrency import run_in_threadpool
+
+    app = FastAPI()
+
+    @app.post("/v1/predict")
+    async def read(request: Request):
+        top = await run_in_threadpool(predict, await request.body())
+        return {"labels": [{"label": str(label), "probability": value} for value, label in top]}
+
+    uvicorn.run(app, port=port, log_level="warning")
+
+
+task, name = sys.argv[1:3]
+if task == "size":
+    print(size(PACKAGES[name]))
+elif task == "export":
+    import torch
+
+    torch.onnx.export(of_torch(name)[0], torch.zeros(1, 3, 224, 224), "peer.onnx", input_names=["x"],
+                      output_names=["y"], dynamo=False)
+else:
+    serve(of_torch(name)[1] if task == "torch" else of_onnx(name), int(sys.argv[3]))
