@@ -16,6 +16,7 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // numbers are the fields of requests that compute something other than the output of a model.
@@ -53,6 +54,8 @@ func (r request) compute(b compute.Backend) (answer, error) {
 	switch r.Op {
 	case "augment":
 		values, err = r.augment(b)
+	case "save":
+		err = r.save(b)
 	case "probe":
 		values, err = r.probe()
 	case "train":
@@ -111,6 +114,22 @@ func (r request) train(b compute.Backend) (map[string]any, error) {
 		orders = append(orders, data.Order(int64(r.Seed), epoch, set.Len()))
 	}
 	return map[string]any{"losses": losses, "held": held, "orders": orders}, nil
+}
+
+// save trains a tiny model for two steps and leaves its checkpoints at Path.
+func (r request) save(b compute.Backend) error {
+	set, held, err := data.Shapes(data.TaskLocation, 24, 8, 12, int64(r.Seed))
+	if err != nil {
+		return err
+	}
+	recipe := finetune.Recipe{Name: "peer", Steps: 2, BatchSize: 8, EvalSteps: 1, LearningRate: 1e-3, Model: vit.Config{
+		ImageRows: 12, ImageCols: 12, PatchSize: 4, Width: 16, Depth: 2, Heads: 2, Classes: len(set.Classes), Position: "hybrid"}}
+	run := finetune.Run{Backend: b, Recipe: recipe, Seed: int64(r.Seed), Train: set, Validation: held, Dir: r.Path}
+	m, _, err := run.Do(context.Background())
+	if err == nil {
+		m.Finalize()
+	}
+	return err
 }
 
 func (r request) coco() (map[string]any, error) {

@@ -30,6 +30,7 @@ import torch
 LIMIT = 1e-4
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools/peers/references"))
+sys.modules["peers"] = sys.modules["__main__"]  # one Refused, not two
 
 
 class Refused(Exception):
@@ -147,7 +148,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--driver", required=True, help="the program built from this directory")
     p.add_argument("--seed", type=int, default=None, help="of the random models; default: the time")
-    p.add_argument("--only", default="", help="groups, separated by commas: theirs,ours,photos,augmentations,numbers")
+    p.add_argument("--only", default="", help="groups, separated by commas: theirs,ours,photos,augmentations,formats,numbers")
     p.add_argument("--all", action="store_true", help="every architecture of timm in place of a sample")
     p.add_argument("--sample", type=int, default=24, help="architectures of timm, drawn, beside the fixed ones")
     p.add_argument("-v", "--verbose", action="store_true", help="print every case")
@@ -158,11 +159,13 @@ def main():
     print(f"peers: seed {seed}", flush=True)
     table, driver = Table(a.verbose), Driver(a.driver)
     import augmentations
+    import formats
     import numbers_ as numbers
     import ours
     import photos
     import theirs
-    groups = {"theirs": theirs, "ours": ours, "photos": photos, "augmentations": augmentations, "numbers": numbers}
+    groups = {"theirs": theirs, "ours": ours, "photos": photos, "augmentations": augmentations, "formats": formats,
+              "numbers": numbers}
     for name in a.only.split(",") if a.only else groups:
         begin = time.time()
         with tempfile.TemporaryDirectory() as directory, torch.no_grad():
