@@ -76,7 +76,9 @@ func dinoStages(c vit.Config, s *model.Scope, tr *vit.Trace) map[string]*Node {
 
 func rotaryOnly(c vit.Config) bool { return c.Position == "rope-dinov3" }
 
-func TestEveryStageEqualsDINO(t *testing.T) {
+func TestEveryStageEqualsDINO(t *testing.T) { fixtures.Each(t, testEveryStageEqualsDINO) }
+
+func testEveryStageEqualsDINO(t *testing.T) {
 	for _, set := range dinoSets {
 		var meta dinoMeta
 		fixtures.JSON(t, set, "meta.json", &meta)

@@ -33,6 +33,25 @@ def redraw(module, seed):
     return module
 
 
+def halved(model, seed):
+    """Random weights that float16 holds; buffers, such as the angles of rotations, stay as they are."""
+    buffers = {name: x.clone() for name, x in model.named_buffers()}
+    redraw(model.eval(), seed).half().float()
+    with torch.no_grad():
+        for name, x in model.named_buffers():
+            x.copy_(buffers[name])
+    return model
+
+
+def hooks(model, names):
+    """The outputs of submodules, by name."""
+    found = {}
+    modules = dict(model.named_modules())
+    for name in names:
+        modules[name].register_forward_hook(lambda m, args, out, name=name: found.__setitem__(name, out.detach()))
+    return found
+
+
 def images(seed, *shape):
     """Images [batch, channels, rows, columns], of a few binary digits so that the file compresses."""
     x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))

@@ -16,7 +16,7 @@ import transformers as hf
 from safetensors.torch import save_file
 from timm.models import save_for_hf
 
-from common import images, nhwc, redraw
+from common import halved, images, nhwc
 
 TIMM = ("vit_base_patch16_siglip_256 vit_base_patch16_clip_quickgelu_224 vit_so400m_patch16_siglip_gap_256 "
         "vit_betwixt_patch16_reg4_gap_256 vit_so150m2_patch16_reg1_gap_256 aimv2_large_patch14_224 "
@@ -50,15 +50,6 @@ def transformers_models():
     yield hf.DINOv3ViTModel, hf.DINOv3ViTConfig(**small, mlp_bias=False, num_register_tokens=0), "pooled"
     yield hf.IJepaForImageClassification, hf.IJepaConfig(**small, **labels), "logits"
     yield hf.ViTMAEModel, hf.ViTMAEConfig(**square, mask_ratio=0.0), "mae"
-
-
-def halved(model, seed):
-    """Random weights that float16 holds; buffers, such as the angles of rotations, stay as they are."""
-    buffers = {name: x.clone() for name, x in model.named_buffers()}
-    redraw(model.eval(), seed).half().float()
-    for name, x in model.named_buffers():
-        x.copy_(buffers[name])
-    return model
 
 
 def keep(directory, model, x, what, value):

@@ -1,7 +1,9 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 """Packs reference sets for internal/fixtures/testdata: SET/set.zip and SET/README.md.
 
-python pack.py DESTINATION SET_DIRECTORY...
+python pack.py DESTINATION SCRIPT SET_DIRECTORY...
+
+SCRIPT is the one that made the sets; the READMEs name it.
 
 It leaves out what repeats (images in two layouts, numbers in two notations) and the largest of several cases, so that all
 sets fit in 4 MB. What is left is unchanged. Whole sets run through the same tests: WEPE_FIXTURES.
@@ -12,6 +14,7 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 import zipfile
 
 from safetensors.numpy import load, save
@@ -22,7 +25,6 @@ TENSORS = {
     "dhvt_tiny": r"blocks\.0\.mlp\.bn[12]|patch_embed$|patch_embed\.proj\.1",
     "fope": r".*T72",
     "liere": r"b16|.*grid6x6",
-    "official_dhvt_wepe": r"blocks\.0\.(attn|mlp)$",
     "official_wepe_finetune": r".*24x24|set1_14x14",
     "official_wepe_pretrain": r"lin_set3_14x14",
     "vitdet": r"simfp_0|block_0\.(windows|attn_windows_out|mlp|after_attn|last_window_logits_qk)|block_1\.attn_out",
@@ -79,10 +81,23 @@ def packed(path):
         yield str(file.relative_to(path)), raw
 
 
+LICENCES = {"official": "MIT"}  # by the first word of a set's name; all others Apache-2.0
+
+
+def readme(path, script):
+    meta = json.loads((path / "meta.json").read_text())
+    lines = [f"# {path.name}", f"Reference: {meta['reference']}.",
+             f"Licence of the reference: {LICENCES.get(path.name.split('_')[0], 'Apache-2.0')}. The weights are random; "
+             "the numbers are under this repository's licence.",
+             f"Made by tools/peers/references/{script} (seed {meta['seed']}), packed by pack.py beside it. set.zip holds the "
+             "files; meta.json the sizes, seeds and tolerances."]
+    return "\n\n".join(textwrap.fill(line, 118) for line in lines) + "\n"
+
+
 def main():
-    destination = pathlib.Path(sys.argv[1])
+    destination, script = pathlib.Path(sys.argv[1]), sys.argv[2]
     total = 0
-    for path in map(pathlib.Path, sys.argv[2:]):
+    for path in map(pathlib.Path, sys.argv[3:]):
         out = destination / path.name
         out.mkdir(parents=True, exist_ok=True)
         buffer = io.BytesIO()
@@ -93,6 +108,8 @@ def main():
                 info.external_attr = 0o644 << 16
                 archive.writestr(info, raw, compresslevel=9)
         (out / "set.zip").write_bytes(buffer.getvalue())
+        if (path / "meta.json").exists():
+            (out / "README.md").write_text(readme(path, script))
         total += buffer.tell()
         print(f"{path.name:28}{buffer.tell():9}")
     print(f"{'':28}{total:9}")

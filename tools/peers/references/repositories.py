@@ -16,7 +16,7 @@ import warnings
 import numpy as np
 import torch
 
-from common import images, nhwc, redraw, write
+from common import hooks, images, nhwc, redraw, write
 
 warnings.filterwarnings("ignore")
 
@@ -26,16 +26,6 @@ def stand_in(*names):
         module = types.ModuleType(name)
         module.__getattr__ = lambda attribute: None
         sys.modules[name] = module
-
-
-def hooks(model, names):
-    """The outputs of submodules, by name."""
-    found = {}
-    modules = dict(model.named_modules())
-    for name in names:
-        modules[name].register_forward_hook(lambda m, args, out, name=name: found.__setitem__(name, out.detach()))
-    return found
-
 
 
 def make_rope(out, source, seed, mixed):

@@ -13,22 +13,34 @@ from sklearn.manifold import TSNE, _t_sne
 from sklearn.metrics import pairwise_distances, r2_score, silhouette_samples, silhouette_score
 from sklearn.neighbors import KNeighborsRegressor
 
-CONFIG = {"perplexity": 5.0, "learning_rate": 0.3, "early_exaggeration": 4.0, "exploration_steps": 250}
+CONFIG = {"perplexity": 5.0, "learning_rate": 0.3, "early_exaggeration": 1.5, "exploration_steps": 250}
 TOLERANCE = {"tsne_joint_p_abs": 1e-6, "tsne_positions_abs_steps_to_50_given_p": 1e-6,
-             "tsne_positions_abs_step250_given_p": 1e-5, "tsne_positions_abs_n_iter1000_given_p": 1e-2,
+             "tsne_positions_abs_step250_given_p": 1e-4, "tsne_positions_abs_n_iter1000_given_p": 1e-2,
              "tsne_kl_abs": 1e-4, "statistics_abs": 1e-6}
 
 
-def descend(p, init, steps, momentum, points):
-    y, error, _ = _t_sne._gradient_descent(
-        _t_sne._kl_divergence, init.ravel().copy(), 0, steps, momentum=momentum, learning_rate=CONFIG["learning_rate"],
+def descend(p, init, steps, momentum, points, begin=0):
+    return _t_sne._gradient_descent(
+        _t_sne._kl_divergence, init.ravel().copy(), begin, steps, momentum=momentum, learning_rate=CONFIG["learning_rate"],
         min_gain=0.01, min_grad_norm=1e-7, n_iter_without_progress=300, args=[p, 1, points, 2])
-    return y.reshape(points, 2), np.array([error])
 
 
-def tsne(seed, rows=4, cols=5, width=6):
-    """Tensors and the entries of meta.json."""
+def stable(t, p, init, points, rng):
+    """Whether the descent ends in the same place when p changes by as much as its search leaves open."""
+    p = p * (1 + 1e-5 * rng.standard_normal(p.shape))
+    y, _, last = descend(CONFIG["early_exaggeration"] * p, init, CONFIG["exploration_steps"], 0.5, points)
+    moved = np.abs(y.reshape(points, 2) - t["tsne.exaggerated.step250_out"]).max()
+    return moved < 1e-4 and all(np.abs(descend(p, y, steps, 0.8, points, last + 1)[0].reshape(points, 2) - t[f"tsne.n_iter{steps}_out"]).max()
+               < 2e-3 for steps in (300, 1000))
+
+
+def tsne(seed):
+    """Tensors and the entries of meta.json, of the first draw whose descent is stable."""
     warnings.filterwarnings("ignore")
+    return next(made for made in (attempt([seed, i]) for i in range(1000)) if made)
+
+
+def attempt(seed, rows=4, cols=5, width=6):
     rng, n = np.random.default_rng(seed), rows * cols
     row, col = np.divmod(np.arange(n), cols)
     points = (rng.standard_normal((n, width)) + np.stack([row, col] * (width // 2), 1)).astype(np.float32)
@@ -42,12 +54,15 @@ def tsne(seed, rows=4, cols=5, width=6):
          "tsne.init_gradient_out": gradient.reshape(n, 2)}
     for steps in (1, 2, 10, 50, 250):
         name = f"tsne.exaggerated.step{steps}"
-        t[name + "_out"], t[name + "_kl_out"] = descend(CONFIG["early_exaggeration"] * p, init, steps, 0.5, n)
+        y, kl, _ = descend(CONFIG["early_exaggeration"] * p, init, steps, 0.5, n)
+        t[name + "_out"], t[name + "_kl_out"] = y.reshape(n, 2), np.array([kl])
     for steps in (300, 1000):
         model = TSNE(method="exact", perplexity=CONFIG["perplexity"], early_exaggeration=CONFIG["early_exaggeration"],
                      learning_rate=CONFIG["learning_rate"], init=init.copy(), max_iter=steps)
         t[f"tsne.n_iter{steps}_out"] = model.fit_transform(points)
         t[f"tsne.n_iter{steps}_kl_out"] = np.array([model.kl_divergence_])
+    if not stable(t, p, init, n, rng):
+        return None
     t |= neighbours(points, t["tsne.n_iter1000_out"], quadrant, np.stack([row, col], 1))
     return t, {"tsne": CONFIG, "config": {"tsne_grid_h_w": [rows, cols]}, "tolerance": TOLERANCE,
                "reference": f"scikit-learn {sklearn.__version__}"}
