@@ -158,8 +158,8 @@ func TestADHVTIsMeasuredByItsAnswers(t *testing.T) {
 	model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), path))(t)
 	defer model.Finalize()
 	want := gomlxtest.Must(model.Evaluate(images))(t)
-	if got := value(t, rows, "occlusion", "dhvt", "top-1 accuracy, %", "as they are"); math.Abs(
-		got-100*float64(want.Top1)) > 1e-9 {
+	if got := value(t, rows, "occlusion", "dhvt", "top-1 accuracy, %", "as they are"); !(math.Abs(
+		got-100*float64(want.Top1)) <= 1e-9) {
 		t.Errorf("%g %%, want %g", got, 100*float64(want.Top1))
 	}
 	for _, figure := range []string{"entropy", "maps"} {
@@ -178,7 +178,7 @@ func TestOnlyLayersThatTheFirstModelHasAreComparedWithIt(t *testing.T) {
 		t.Errorf("%+v, want layer 1 alone, and unlike", got)
 	}
 	if got := value(t, rows, "likeness", "flat", "unbiased linear CKA with the first model",
-		"layer 1"); math.Abs(got-1) > 1e-6 {
+		"layer 1"); !(math.Abs(got-1) <= 1e-6) {
 		t.Errorf("a model is like itself by %g", got)
 	}
 }
@@ -270,7 +270,7 @@ func TestOfAHybridItIsTheGridOfBetaAndGamma(t *testing.T) {
 	mean /= cells
 	want := math.Sqrt(square/cells-mean*mean) / mean
 	if got := value(t, rows, "sensitivity", "hybrid", "variation of the "+featureModulus,
-		named.About); math.Abs(got-want) > 1e-6 || want < 0.01 {
+		named.About); !(math.Abs(got-want) <= 1e-6) || want < 0.01 {
 		t.Errorf("variation %g, want %g", got, want)
 	}
 	exact := trained(t, "hybrid", 1, func(r *finetune.Recipe) {

@@ -31,11 +31,11 @@ func TestExplainedIsTheShareOfOrthogonalWaves(t *testing.T) {
 		{"half-waves up to one", halfWaves(g, 1), 9. / 25},
 	} {
 		got, err := explained(points, test.features, g.patches())
-		if err != nil || math.Abs(got-test.want) > 1e-12 {
+		if err != nil || !(math.Abs(got-test.want) <= 1e-12) {
 			t.Errorf("%s: %g, %v, want %g", test.name, got, err, test.want)
 		}
 	}
-	if got, err := explained(noise, halfWaves(g, 12), g.patches()); err != nil || math.Abs(got-1) > 1e-9 {
+	if got, err := explained(noise, halfWaves(g, 12), g.patches()); err != nil || !(math.Abs(got-1) <= 1e-9) {
 		t.Errorf("noise by more waves than points: %g, %v, want 1", got, err)
 	}
 	if got, err := explained(make([]float64, 2*g.patches()), one, g.patches()); err != nil || !math.IsNaN(got) {

@@ -106,7 +106,7 @@ func TestErrorBinsKeepEveryImageAndSayHowSureTheyAre(t *testing.T) {
 		t.Fatalf("bins %+v", bins)
 	}
 	// Two of three and two of four are wrong.
-	if math.Abs(bins[0].Rate-2.0/3) > 1e-15 || math.Abs(bins[0].Deviation-math.Sqrt(2.0/27)) > 1e-15 ||
+	if !(math.Abs(bins[0].Rate-2.0/3) <= 1e-15) || !(math.Abs(bins[0].Deviation-math.Sqrt(2.0/27)) <= 1e-15) ||
 		bins[1].Rate != 0.5 || bins[1].Deviation != 0.25 {
 		t.Errorf("rates %+v", bins)
 	}

@@ -134,7 +134,7 @@ func TestNearestOfManyAreFoundBlockByBlock(t *testing.T) {
 				best, at = cosine, j
 			}
 		}
-		if math.Abs(float64(found[i][0].Cosine)-best) > 1e-6 {
+		if !(math.Abs(float64(found[i][0].Cosine)-best) <= 1e-6) {
 			t.Errorf("query %d: %v, want point %d with %g", i, found[i][0], at, best)
 		}
 	}

@@ -65,7 +65,7 @@ func TestDirectionsAreThoseOfTheTableOfPositions(t *testing.T) {
 		{"length of a vector, root mean square", ""}: math.Sqrt(squares / rows),
 		{"principal axes that hold", "90 %"}:         holding(0.9), {"principal axes that hold", "99 %"}: holding(0.99),
 	} {
-		if v := value(t, got, "directions", "a", measure[0], measure[1]); math.Abs(v-want) > 1e-6*want {
+		if v := value(t, got, "directions", "a", measure[0], measure[1]); !(math.Abs(v-want) <= 1e-6*want) {
 			t.Errorf("%s %s: %g, want %g", measure[0], measure[1], v, want)
 		}
 	}
@@ -104,7 +104,7 @@ func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 	}{{"inference", 3}, {"training", 2}} {
 		a, b := at("none", call.name+", images/CPU second"), at("learned", call.name+", images/CPU second")
 		quotient := at("learned", call.name+", time × none")
-		if own := at("none", call.name+", time × none"); own != 1 || math.Abs(quotient-a/b) > 1e-12 || a == b {
+		if own := at("none", call.name+", time × none"); own != 1 || !(math.Abs(quotient-a/b) <= 1e-12) || a == b {
 			t.Errorf("%s: %g and %g images/s, quotients %g and %g", call.name, a, b, own, quotient)
 		}
 		// After the 8 ticks of the calls that compile the four others last from 9² to 10², from 11² to 12², …
@@ -144,7 +144,7 @@ func TestOverlaysAreTheImageAndItsMaps(t *testing.T) {
 		second: {110, 55, 22, 255}, second + 2*side - 1: {230, 60, 20, 255}} {
 		r, g, b, a := img.At(at, side/2).RGBA()
 		for i, c := range [4]uint32{r, g, b, a} {
-			if w := []uint8{want.R, want.G, want.B, want.A}[i]; math.Abs(float64(c>>8)-float64(w)) > 1 {
+			if w := []uint8{want.R, want.G, want.B, want.A}[i]; !(math.Abs(float64(c>>8)-float64(w)) <= 1) {
 				t.Errorf("pixel %d: %v, want %v", at, img.At(at, side/2), want)
 			}
 		}

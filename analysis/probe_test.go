@@ -139,7 +139,7 @@ func TestAProbeReadsPlacesFromVectorsThatHoldThemAndNotFromNoise(t *testing.T) {
 	sees := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{known, offsets}, examples{heldKnown, held}))(t)
 	not := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{blind, offsets}, examples{heldBlind, held}))(t)
 	chance := chanceErrors(offsets, held)
-	if !(sees.MSE < 0.1*chance.MSE) || !(not.MSE > 0.7*chance.MSE) || math.Abs(not.RMSE-math.Sqrt(not.MSE)) > 1e-12 {
+	if !(sees.MSE < 0.1*chance.MSE) || !(not.MSE > 0.7*chance.MSE) || !(math.Abs(not.RMSE-math.Sqrt(not.MSE)) <= 1e-12) {
 		t.Errorf("MSE %g with places and %g without, chance is %g", sees.MSE, not.MSE, chance.MSE)
 	}
 }
@@ -156,7 +156,7 @@ func TestPairsAreBalancedOverDistance(t *testing.T) {
 	}
 	want := 4000 / float64(len(rings.Distances)-1)
 	for _, d := range rings.Distances[1:] {
-		if n := float64(counts[d]); math.Abs(n-want) > 5*math.Sqrt(want) {
+		if n := float64(counts[d]); !(math.Abs(n-want) <= 5*math.Sqrt(want)) {
 			t.Errorf("distance %g: %g pairs, want about %g", d, n, want)
 		}
 	}

@@ -87,7 +87,7 @@ func TestWeightsOfResamplingSumToOneInsideTheOldGrid(t *testing.T) {
 							t.Fatalf("%s %d -> %d: place %d", kind, n, m, tap.place)
 						}
 					}
-					if math.Abs(sum-1) > 1e-12 {
+					if !(math.Abs(sum-1) <= 1e-12) {
 						t.Fatalf("%s %d -> %d: weights of place %d sum to %g", kind, n, m, i, sum)
 					}
 				}

@@ -154,7 +154,7 @@ func TestCIFAR100SampleIsBalancedAndHasTheStatedStatistics(t *testing.T) {
 		n := float64(len(train.Pixels) / 3)
 		mean := sum / n
 		std := math.Sqrt(square/n - mean*mean)
-		if math.Abs(mean-CIFAR100Mean[c]) > 0.01 || math.Abs(std-CIFAR100Std[c]) > 0.01 {
+		if !(math.Abs(mean-CIFAR100Mean[c]) <= 0.01) || !(math.Abs(std-CIFAR100Std[c]) <= 0.01) {
 			t.Errorf("channel %d: mean %.4f, std %.4f, want %.4f and %.4f",
 				c, mean, std, CIFAR100Mean[c], CIFAR100Std[c])
 		}

@@ -273,7 +273,7 @@ func TestMixingTakesTheStatedShareOfTheAugmentedPartner(t *testing.T) {
 			}
 			gomlxtest.Near(t, name, got, want, 3e-7)
 			share := 1 - (1-float64(m[4]))*float64(inside)/float64(len(rows)*7*5)
-			if inside == 0 || math.Abs(share-float64(m[5])) > 1e-6 || share <= 0 || share >= 1 {
+			if inside == 0 || !(math.Abs(share-float64(m[5])) <= 1e-6) || share <= 0 || share >= 1 {
 				t.Errorf("λ of the labels is %g, the pixels keep %g", m[5], share)
 			}
 		})

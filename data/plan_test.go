@@ -79,7 +79,7 @@ func TestOrderIsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
 // within5 checks a mean of n draws: at most five standard errors from its expectation.
 func within5(t *testing.T, name string, mean, want, variance float64, n int) {
 	t.Helper()
-	if bound := 5 * math.Sqrt(variance/float64(n)); math.Abs(mean-want) > bound {
+	if bound := 5 * math.Sqrt(variance/float64(n)); !(math.Abs(mean-want) <= bound) {
 		t.Errorf("%s: mean of %d draws %g, want %g within %g", name, n, mean, want, bound)
 	}
 }

@@ -32,7 +32,7 @@ func TestSpritesHaveTheStatedAreaCentreAndDirection(t *testing.T) {
 		scale := 0.5 + 0.1*float64(s.scale)
 		want := []float64{0.32 * 0.32, math.Pi * 0.23 * 0.14, 0.19 * 0.19 * 3.662}[s.shape] * scale * scale * size * size
 		// The outline, about 4·√area long, is known to half a sample, an eighth of a pixel.
-		if math.Abs(area-want) > 4*math.Sqrt(want)/8 {
+		if !(math.Abs(area-want) <= 4*math.Sqrt(want)/8) {
 			t.Errorf("%+v covers %.1f pixels, want %.1f", s, area, want)
 		}
 		place := func(k int) float64 { return (16 + float64(k) + 0.5) / 64 }
@@ -44,7 +44,7 @@ func TestSpritesHaveTheStatedAreaCentreAndDirection(t *testing.T) {
 			xx := moment(func(_, dx float64) float64 { return dx * dx })
 			xy := moment(func(dy, dx float64) float64 { return dy * dx })
 			difference := math.Atan2(2*xy, xx-yy)/2 - 2*math.Pi*float64(s.orientation)/40
-			if math.Abs(math.Sin(difference)) > 0.02 {
+			if !(math.Abs(math.Sin(difference)) <= 0.02) {
 				t.Errorf("%+v: its long axis is %.3f rad off", s, math.Remainder(difference, math.Pi))
 			}
 		}

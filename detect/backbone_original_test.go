@@ -393,7 +393,7 @@ func testLearningRatesDecayByLayerAsInDetectron2(t *testing.T) {
 	for theirs, want := range meta.Decay.Factor {
 		ours := strings.NewReplacer("backbone.net.pos_embed", "backbone.position.grid2d.table", "backbone.net.patch_embed",
 			"backbone.patch", "backbone.net.blocks.", "backbone.block_", "backbone.simfp_", "pyramid.").Replace(theirs)
-		if got := b.LearningRateFactor(strings.ReplaceAll(ours, ".", "/"), meta.Decay.Rate); math.Abs(got-want) > 1e-12 {
+		if got := b.LearningRateFactor(strings.ReplaceAll(ours, ".", "/"), meta.Decay.Rate); !(math.Abs(got-want) <= 1e-12) {
 			t.Errorf("%s: factor %g, want %g", theirs, got, want)
 		}
 	}

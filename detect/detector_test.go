@@ -215,7 +215,7 @@ func TestAPatchNeedNotDivideByFour(t *testing.T) {
 	if want := []int{12 * 20 * 3, 6*10*3 + 720, 3*5*3 + 900, 1*2*3 + 945, 1*1*3 + 951}; !slices.Equal(ends, want) {
 		t.Errorf("anchors end at %v, want %v", ends, want)
 	}
-	if x := anchors[3][0] + anchors[3][2]; math.Abs(float64(x)-2*3.5) > 1e-5 {
+	if x := anchors[3][0] + anchors[3][2]; !(math.Abs(float64(x)-2*3.5) <= 1e-5) {
 		t.Errorf("the second place is centred at %g, want 3.5", x/2)
 	}
 }

@@ -280,7 +280,7 @@ func TestDeltasAreThoseOfDetectron2(t *testing.T) { fixtures.Each(t, testDeltasA
 
 func testDeltasAreThoseOfDetectron2(t *testing.T) {
 	meta, want := roiFixture(t)
-	if math.Abs(meta.Deltas.Clamp-scaleClamp) > 1e-12 {
+	if !(math.Abs(meta.Deltas.Clamp-scaleClamp) <= 1e-12) {
 		t.Errorf("the clamp is %g, want %g", scaleClamp, meta.Deltas.Clamp)
 	}
 	relative := func(name string, got []float64) {

@@ -72,7 +72,7 @@ func TestConvolutionsStartAsInTorchAndCaffe2(t *testing.T) {
 		values := gomlxtest.Values(t, weight.Float32(model.NewStore().RootScope(), name, c.fill, 4001).MustValue())
 		gomlxtest.Spreads(t, name, values, c.deviation)
 		for _, v := range values {
-			if math.Abs(v) > c.bound {
+			if !(math.Abs(v) <= c.bound) {
 				t.Fatalf("%s draws %g, beyond %g", name, v, c.bound)
 			}
 		}
@@ -91,7 +91,7 @@ func TestObjectsWithoutAMaskCountInNoMaskLoss(t *testing.T) {
 	for i, target := range []float64{1, 0, 0, 1} {
 		want += (math.Log1p(math.Exp(float64(logits[i]))) - target*float64(logits[i])) / 4
 	}
-	if math.Abs(got-want) > 1e-6 {
+	if !(math.Abs(got-want) <= 1e-6) {
 		t.Errorf("loss %g, want %g", got, want)
 	}
 }

@@ -51,7 +51,7 @@ func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
 			total := logSumExp(logits[i])
 			for _, a := range answers {
 				want := math.Exp(float64(logits[i][slices.Index(test.Classes, a.Name)]) - total)
-				if math.Abs(a.Probability-want) > 1e-6 {
+				if !(math.Abs(a.Probability-want) <= 1e-6) {
 					t.Errorf("%s, image %d of %v patches: %g, want %g", position, i, test.Grids[i], a.Probability, want)
 				}
 			}

@@ -28,7 +28,7 @@ func TestTheAnswerIsTheLargestLogitAndItsShareOfTheSoftmax(t *testing.T) {
 		{[]float32{-1e30, 1e30}, 0, verdict{class: 1, probability: 1}},
 	} {
 		got := judge(test.logits, test.label)
-		if got.class != test.want.class || math.Abs(got.probability-test.want.probability) > 1e-6 {
+		if got.class != test.want.class || !(math.Abs(got.probability-test.want.probability) <= 1e-6) {
 			t.Errorf("%v, label %d: got %v, want %v", test.logits, test.label, got, test.want)
 		}
 	}

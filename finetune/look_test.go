@@ -42,7 +42,7 @@ func TestLookShowsTheWeightsOfEveryImageOnceAndTheModelsLogits(t *testing.T) {
 					for _, w := range row {
 						sum += float64(w)
 					}
-					if math.Abs(sum-1) > 1e-5 {
+					if !(math.Abs(sum-1) <= 1e-5) {
 						t.Fatalf("a row of weights has the sum %g", sum)
 					}
 				}

@@ -57,7 +57,7 @@ func TestClassWeightsScaleTheLossOfEachImage(t *testing.T) {
 			want -= weights[class] * target * (float64(logit) - logSumExp(logits[row])) / float64(len(trainer.rows))
 		}
 	}
-	if got := trainer.lastLoss; math.Abs(got-want) > 1e-5*want {
+	if got := trainer.lastLoss; !(math.Abs(got-want) <= 1e-5*want) {
 		t.Errorf("loss %g, want %g", got, want)
 	}
 }

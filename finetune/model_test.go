@@ -79,7 +79,7 @@ func TestEvaluateEqualsTheNaiveCountOverLogits(t *testing.T) {
 			}
 		}
 		got := gomlxtest.Must(m.Evaluate(set))(t)
-		if math.Abs(float64(got.Loss)-loss) > 1e-5 || float64(got.Top1) != float64(right[1])/float64(n) ||
+		if !(math.Abs(float64(got.Loss)-loss) <= 1e-5) || float64(got.Top1) != float64(right[1])/float64(n) ||
 			float64(got.Top5) != float64(right[5])/float64(n) || got.Images != n {
 			t.Errorf("%d images: %+v, want loss %g, top-1 %d, top-5 %d", n, got, loss, right[1], right[5])
 		}
@@ -170,7 +170,7 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 		}
 		for k, answer := range got {
 			want := math.Exp(logits[i][slices.Index(set.Classes, answer.Name)]) / sum
-			if math.Abs(answer.Probability-want) > 1e-6 {
+			if !(math.Abs(answer.Probability-want) <= 1e-6) {
 				t.Errorf("image %d, class %s: %g, want %g", i, answer.Name, answer.Probability, want)
 			}
 			if k > 0 && answer.Probability > got[k-1].Probability {
@@ -191,7 +191,7 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 			want = got
 		}
 		for k, c := range got {
-			if c.Name != want[k].Name || math.Abs(c.Probability-want[k].Probability) > 1e-5 {
+			if c.Name != want[k].Name || !(math.Abs(c.Probability-want[k].Probability) <= 1e-5) {
 				t.Errorf("%v pixels: %v, want %v", size, c, want[k])
 			}
 		}
@@ -338,7 +338,7 @@ func TestTheLogFollowsWhatAnEncodingLearns(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(scalars)); !slices.Equal(got, want) {
 			t.Errorf("%s: logs %v, want %v", position, got, want)
 		}
-		if lambda := float64(scalars["lambda"]); position == "hybrid" && (lambda == 0.3 || math.Abs(lambda-0.3) > 0.01) {
+		if lambda := float64(scalars["lambda"]); position == "hybrid" && (lambda == 0.3 || !(math.Abs(lambda-0.3) <= 0.01)) {
 			t.Errorf("λ is %g after one step from 0.3", lambda)
 		}
 	}

@@ -264,7 +264,7 @@ func TestLearningRateIsLinearWarmupThenHalfACosine(t *testing.T) {
 		{0, 0, 8, 2}, {4, 0, 8, 1}, {8, 0, 8, 0}, // without warm-up the first step has the peak
 		{7, 8, 8, 1.75}, // all warm-up
 	} {
-		if got := LearningRate(2, test.step, test.warmup, test.total); math.Abs(got-test.want) > 1e-12 {
+		if got := LearningRate(2, test.step, test.warmup, test.total); !(math.Abs(got-test.want) <= 1e-12) {
 			t.Errorf("step %d of %d, warm-up %d: %g, want %g", test.step, test.total, test.warmup, got, test.want)
 		}
 	}
@@ -289,8 +289,8 @@ func TestTheScheduleCountsOptimizerSteps(t *testing.T) {
 			}
 		}
 		for step := range c.steps {
-			if got, want := float64(trainer.scalars()[scalarRate]), LearningRate(0.2, step, c.warmup, c.steps); math.Abs(
-				got-want) > 1e-7 {
+			if got, want := float64(trainer.scalars()[scalarRate]), LearningRate(0.2, step, c.warmup, c.steps); !(math.Abs(
+				got-want) <= 1e-7) {
 				t.Errorf("%s: rate %g at step %d, want %g", name, got, step, want)
 			}
 			advanced(t, trainer, 1)

@@ -89,7 +89,7 @@ func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
 		predicted := gomlxtest.Must(m.PredictFiles(paths, 3))(t)
 		for i, classes := range predicted {
 			for _, class := range classes {
-				if k := slices.Index(m.Classes, class.Name); math.Abs(class.Probability-want[i][k]) > 1e-6 {
+				if k := slices.Index(m.Classes, class.Name); !(math.Abs(class.Probability-want[i][k]) <= 1e-6) {
 					t.Fatalf("%s: %s is %q to %.5f, evaluation %.5f", name, files.Where(i), class.Name, class.Probability,
 						want[i][k])
 				}

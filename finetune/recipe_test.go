@@ -300,7 +300,7 @@ func TestPublishedRecipesHaveTheNumbersOfTheirSources(t *testing.T) {
 			}
 		}
 		near := func(what string, got, want float64) {
-			if math.Abs(got-want) > 1e-6*want {
+			if !(math.Abs(got-want) <= 1e-6*want) {
 				t.Errorf("%s: %s is %g, want %g", c.recipe, what, got, want)
 			}
 		}

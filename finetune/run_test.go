@@ -67,8 +67,8 @@ func TestTheTrainingLossOfARowIsTheMeanSinceTheRowBefore(t *testing.T) {
 		return sum
 	}
 	if len(rows) != 2 || rows[0].Step != 8 || rows[1].Step != 12 ||
-		math.Abs(float64(rows[0].TrainLoss)-mean(losses[:8])) > 1e-12 ||
-		math.Abs(float64(rows[1].TrainLoss)-mean(losses[8:])) > 1e-12 {
+		!(math.Abs(float64(rows[0].TrainLoss)-mean(losses[:8])) <= 1e-12) ||
+		!(math.Abs(float64(rows[1].TrainLoss)-mean(losses[8:])) <= 1e-12) {
 		t.Errorf("rows %+v of the losses %v", rows, losses)
 	}
 }
@@ -91,7 +91,7 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 					if step > 0 {
 						want[path][i] = decay*want[path][i] + (1-decay)*now[path][i]
 					}
-					if math.Abs(average[i]-want[path][i]) > 1e-6 {
+					if !(math.Abs(average[i]-want[path][i]) <= 1e-6) {
 						t.Fatalf("step %d: %s is %g, want %g", step, path, average[i], want[path][i])
 					}
 				}

@@ -3,9 +3,13 @@
 package finetune
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -81,7 +85,7 @@ func TestTestTimeAugmentationAveragesTheProbabilitiesOfViews(t *testing.T) {
 			gomlxtest.NearAbs(t, views, got, want[views][i], 2e-6)
 			loss -= math.Log(want[views][i][set.Labels[i]]) / float64(set.Len())
 		}
-		if got := gomlxtest.Must(m.Evaluate(set))(t); math.Abs(float64(got.Loss)-loss) > 1e-5 || got == plain {
+		if got := gomlxtest.Must(m.Evaluate(set))(t); !(math.Abs(float64(got.Loss)-loss) <= 1e-5) || got == plain {
 			t.Errorf("%s: loss %g, want %g, of the images alone %g", views, got.Loss, loss, plain.Loss)
 		}
 	}
@@ -91,8 +95,34 @@ func TestTestTimeAugmentationAveragesTheProbabilitiesOfViews(t *testing.T) {
 	if got := gomlxtest.Must(m.Evaluate(set))(t); got != plain {
 		t.Errorf("back to the images alone: %+v, want %+v", got, plain)
 	}
+	m.Recipe.Aspect = AspectKeep
+	refused(t, "grids of their own", m.AverageViews(viewsFlip), "test-time augmentation")
 	refused(t, "views", m.AverageViews("five"), `unknown test-time augmentation "five"`, viewsTenCrop)
 	if slices.Equal(want[viewsFlip][0], want[viewsTenCrop][0]) {
 		t.Error("the views do not differ")
+	}
+}
+
+// Of 13×21 pixels the crops have 11×18, ⅞ of 11.4 and 18.4.
+func TestTenCropsAreTheCornersTheMiddleAndTheirMirrors(t *testing.T) {
+	const height, width, h, w = 13, 21, 11, 18
+	set := &data.Memory{Pixels: make([]uint8, height*width*3)}
+	images := make([]float32, len(set.Pixels))
+	for i := range images {
+		set.Pixels[i] = uint8(i * i % 251)
+		images[i] = float32(set.Pixels[i])
+	}
+	got := gomlxtest.Run(t, func(in []*Node) []*Node { return viewsOf(in[0], viewsTenCrop) },
+		tensors.FromFlatDataAndDimensions(images, 1, height, width, 3))
+	corners := [][2]int{{0, 0}, {0, width - w}, {height - h, 0}, {height - h, width - w}, {1, 1}}
+	for i, view := range got {
+		at, want := corners[i%5], []float64{}
+		for _, v := range viewed(set.Pixels, height, width, at[0], at[1], h, w, i >= 5) {
+			want = append(want, float64(v))
+		}
+		gomlxtest.NearAbs(t, fmt.Sprint("view ", i), view, want, 1e-3)
+	}
+	if len(got) != 10 {
+		t.Errorf("%d views", len(got))
 	}
 }

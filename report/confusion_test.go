@@ -33,6 +33,9 @@ func TestMistakesAreOrderedByImagesThenShareThenClass(t *testing.T) {
 			t.Errorf("%d: got %v, want %v", k, got, want[:min(k, 4)])
 		}
 	}
+	if got := example().mistakes(1).Numeric; !reflect.DeepEqual(got, []bool{false, false, true, true}) {
+		t.Errorf("columns of numbers %v", got)
+	}
 }
 
 func TestTheClassesOfLowestF1ComeFirst(t *testing.T) {
@@ -77,7 +80,7 @@ func TestTheMatrixOfAConfusionHasTheMistakeInItsRowAndColumn(t *testing.T) {
 		cell := float64(light.Dx()) / float64(test.classes)
 		col := float64(dark.Min.X-light.Min.X) / cell
 		row := float64(dark.Min.Y-light.Min.Y) / (float64(light.Dy()) / float64(test.classes))
-		if math.Abs(col-float64(test.predicted)) > 0.3 || math.Abs(row-float64(test.class)) > 0.3 {
+		if !(math.Abs(col-float64(test.predicted)) <= 0.3) || !(math.Abs(row-float64(test.class)) <= 0.3) {
 			t.Errorf("%d classes: the mistake is at row %.2f, column %.2f, want %d, %d", test.classes, row, col, test.class,
 				test.predicted)
 		}
@@ -115,7 +118,7 @@ func TestScoresArePrecisionRecallAndF1(t *testing.T) {
 			}
 		}
 	}
-	if got := float64(c.MacroF1()); math.Abs(got-(2./3+2./7)/3) > 1e-15 {
+	if got := float64(c.MacroF1()); !(math.Abs(got-(2./3+2./7)/3) <= 1e-15) {
 		t.Errorf("macro F1 %v", got)
 	}
 }

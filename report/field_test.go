@@ -60,7 +60,7 @@ func TestRowZeroIsAtTheTopAndTheSignIsInTheColour(t *testing.T) {
 	}
 	for _, c := range []struct{ left, top, col, row float64 }{{0, 0, 2, 0.5}, {greyX + 2*cellX, 0, 3, 1}} {
 		x, y := centre(red, c.left, c.top) // both red cells, then the right one alone
-		if math.Abs((x-greyX)/cellX-c.col) > 0.1 || math.Abs((y-greyY)/cellY+1-c.row) > 0.1 {
+		if !(math.Abs((x-greyX)/cellX-c.col) <= 0.1) || !(math.Abs((y-greyY)/cellY+1-c.row) <= 0.1) {
 			t.Errorf("red at row %g, column %g, want %g, %g", (y-greyY)/cellY+1, (x-greyX)/cellX, c.row, c.col)
 		}
 	}

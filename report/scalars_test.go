@@ -125,7 +125,7 @@ func TestTicksHaveTheDecimalsThatTellThemApart(t *testing.T) {
 				continue
 			}
 			value, err := strconv.ParseFloat(tick.Label, 64)
-			if err != nil || math.Abs(value-tick.Value) > 2e-3*(test.high-test.low) || seen[tick.Label] ||
+			if err != nil || !(math.Abs(value-tick.Value) <= 2e-3*(test.high-test.low)) || seen[tick.Label] ||
 				value == 0 && tick.Label[0] == '-' {
 				t.Errorf("%g to %g: %g is labelled %q", test.low, test.high, tick.Value, tick.Label)
 			}

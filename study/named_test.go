@@ -150,9 +150,7 @@ func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
 		"gate-cifar100": "gate", "gate-sphere": "gate", "shapes-shift": "shift"} {
 		rows := gomlxtest.Must(report.ReadFiles("../docs/runs/" + file + ".jsonl"))(t)
 		study := gomlxtest.Must(ByName(name))(t)
-		sizes := map[string]bool{}
 		for _, row := range rows.Results {
-			sizes[row.ImageSize] = true
 			at := slices.IndexFunc(study.Variants, func(v Variant) bool { return v.Label == row.Encoding })
 			if at < 0 {
 				t.Fatalf("%s: %s has no variant %q", file, name, row.Encoding)
@@ -174,10 +172,37 @@ func TestPublishedRowsAreOfTheStudiesVariants(t *testing.T) {
 				t.Errorf("%s: %s is of %s", file, row.Encoding, got.Model.Position)
 			}
 		}
-		for _, m := range study.EvalSizes {
-			if side := fmt.Sprintf("%gx%g", math.Round(24*m[0]), math.Round(24*m[1])); name == "frozen" && !sizes[side] {
+	}
+	for file, of := range map[string]struct {
+		study string
+		side  float64
+	}{"frozen-demo": {"frozen", 24}, "shapes-resolution": {"resolution", 32}} {
+		rows, sizes := gomlxtest.Must(report.ReadFiles("../docs/runs/"+file+".jsonl"))(t), map[string]bool{}
+		for _, row := range rows.Results {
+			sizes[row.ImageSize] = true
+		}
+		all := gomlxtest.Must(ByName(of.study))(t).EvalSizes
+		for _, m := range all {
+			if side := fmt.Sprintf("%gx%g", math.Round(of.side*m[0]), math.Round(of.side*m[1])); !sizes[side] {
 				t.Errorf("%s: no row at %s", file, side)
 			}
+		}
+		if len(all) != len(sizes) {
+			t.Errorf("%s: %d sizes, the study has %d", file, len(sizes), len(all))
+		}
+	}
+}
+
+// The accuracies are those of the paper's tables of CIFAR-100, copied from there apart from the studies.
+func TestPublishedAccuraciesAreThePapers(t *testing.T) {
+	ablation := gomlxtest.Must(ByName("ablation"))(t).Published.Top1
+	for _, c := range []struct{ got, want float64 }{
+		{FromScratch.Top1["learned"], 56.46}, {FromScratch.Top1["wepe"], 63.78}, {DHVT.Top1["none"], 74.78},
+		{DHVT.Top1["wepe"], 76.53}, {FineTuned.Top1["hybrid λ = 1 fixed"], 93.28}, {ablation["wepe"], 63.78},
+		{ablation["wepe, g2 = 1, g3 = 0.1"], 63.20}, {ablation["wepe, α_scale and lattice fixed"], 62.88},
+	} {
+		if c.got != c.want {
+			t.Errorf("%g, the paper prints %g", c.got, c.want)
 		}
 	}
 }

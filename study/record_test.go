@@ -3,6 +3,7 @@
 package study
 
 import (
+	"context"
 	"fmt"
 	"image/png"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/report"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // files writes images as PNG.
@@ -53,6 +56,14 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 	if err != nil || len(units) != 6 || len(done) != 6 {
 		t.Fatalf("%d units, %d rows, %v", len(units), len(done), err)
 	}
+	for _, size := range [][2]int{{16, 16}, {8, 24}, {16, 16}} { // what was read at another size is read again
+		u := units[len(units)-1]
+		u.Recipe.Augment.Size = size
+		train, _, err := task.Images(t.Context(), u)
+		if err != nil || [2]int{train.Describe().Height, train.Describe().Width} != size {
+			t.Errorf("%v: %+v, %v", size, train.Describe(), err)
+		}
+	}
 	fit := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{16, 16}}
 	all := gomlxtest.Must(test.Load(t.Context(), fit, slog.New(slog.DiscardHandler)))(t)
 	for _, u := range units {
@@ -66,7 +77,7 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 		}
 		want := gomlxtest.Must(gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t).Evaluate(all))(t)
 		if got := row.Test; got.Images != 1030 || got.Top1 != want.Top1 || got.Top5 != want.Top5 ||
-			math.Abs(float64(got.Loss-want.Loss)) > 1e-6 || row.Dataset != "all" {
+			!(math.Abs(float64(got.Loss-want.Loss)) <= 1e-6) || row.Dataset != "all" {
 			t.Errorf("%s: test %+v, want %+v", u, got, want)
 		}
 	}
@@ -84,6 +95,35 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 		if err := s.runWith(t, change); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// Records are published: of the path of a model they have the last element.
+func TestARowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
+	from := small(t)
+	from.Variants, from.Seeds = Each("learned"), 1
+	if err := from.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s, steps := small(t), 0
+	s.Variants, s.Seeds, s.From = from.Variants, 1, filepath.Join(from.Dir, "learned-seed0")
+	s.Progress = func(string) func(finetune.Progress) { return func(finetune.Progress) { steps++ } }
+	s.Tasks[0].Parts, s.Tasks[0].Origin = [2]string{"some", "all"}, "elsewhere"
+	s.Tasks[0].Recipe.Model = vit.Config{}
+	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, err error) { return m, nil }
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range gomlxtest.Must(s.Results())(t) {
+		text := string(row.Settings)
+		for _, want := range []string{`"path":"learned-seed0"`, `"origin":"elsewhere"`, s.sha256} {
+			if !strings.Contains(text, want) || want == "" {
+				t.Errorf("%s lacks %q", text, want)
+			}
+		}
+	}
+	if steps != 2 { // 28 images in batches of 10
+		t.Errorf("%d steps were reported", steps)
 	}
 }
 
@@ -114,6 +154,31 @@ func TestAnEncodingWithoutVectorsHasNoFigureOfThem(t *testing.T) {
 	}
 }
 
+// Where no training can be listed, nothing is trained, tabulated or drawn.
+func TestSettingsThatNoRecipeHasAreAnErrorEverywhere(t *testing.T) {
+	for _, parts := range [][2]string{{}, {"some", "all"}} {
+		s := small(t)
+		s.Variants[1].Settings, s.Tasks[0].Parts = "learning_rat=1", parts
+		for name, call := range map[string]func() error{
+			"Run": func() error { return s.Run(t.Context()) }, "Validate": s.Validate,
+			"Table":   func() error { _, err := s.Table(); return err },
+			"Curves":  func() error { _, err := s.Curves(); return err },
+			"Listing": func() error { _, err := s.Listing(); return err },
+		} {
+			if err := call(); err == nil || !strings.Contains(err.Error(), "learning_rat") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, recordOf(Shard{})), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Merge(dir, []string{dir}); err == nil || !strings.Contains(err.Error(), "results.jsonl") {
+		t.Errorf("a record that is a directory: %v", err)
+	}
+}
+
 func TestTheBaselineIsNamedOrLearnedOrTheLast(t *testing.T) {
 	for want, s := range map[string]Study{
 		"learned": {Variants: Each("wepe", "learned", "none")}, "none": {Variants: Each("wepe", "none")},
@@ -131,5 +196,14 @@ func TestHeadsWithoutAWidthAreValid(t *testing.T) {
 	s.Tasks[0].Recipe.Model.Width, s.Tasks[0].Recipe.Model.Heads = 0, 3
 	if err := s.Validate(); err != nil {
 		t.Error(err)
+	}
+	s.Tasks[0].Recipe.Model.PatchSize = 0 // the model's, too
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	s = small(t)
+	s.Sizes = [][2]int{{16, 20}}
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "20") {
+		t.Errorf("20 columns in patches of 8: %v", err)
 	}
 }

@@ -161,7 +161,7 @@ func TestGrid2DTrainsThroughItsResampling(t *testing.T) {
 	for _, v := range gradient {
 		total += v
 	}
-	if want := float64(c.Rows() * c.Cols() * c.Width); math.Abs(total-want) > 1e-3 {
+	if want := float64(c.Rows() * c.Cols() * c.Width); !(math.Abs(total-want) <= 1e-3) {
 		t.Errorf("the gradient of the sum of all rows sums to %g, want %g", total, want)
 	}
 }

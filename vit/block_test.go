@@ -106,7 +106,7 @@ func TestDropPathGrowsLinearlyFromBlockToBlock(t *testing.T) {
 			}
 		}
 		want := rate * rate
-		if share := float64(through) / batch; math.Abs(share-want) > 4*math.Sqrt(want*(1-want)/batch) {
+		if share := float64(through) / batch; !(math.Abs(share-want) <= 4*math.Sqrt(want*(1-want)/batch)) {
 			t.Errorf("block %d leaves %g of the images as they are, want %g", block, share, want)
 		}
 	}
@@ -158,7 +158,7 @@ func TestEncodingsAreComputedInFloat32InsideABfloat16Model(t *testing.T) {
 	rounds := func(what string, got, exact []float64) {
 		t.Helper()
 		for i := range exact {
-			if math.Abs(got[i]-exact[i]) > math.Ldexp(1, -8)*math.Abs(exact[i])+1e-9 {
+			if !(math.Abs(got[i]-exact[i]) <= math.Ldexp(1, -8)*math.Abs(exact[i])+1e-9) {
 				t.Errorf("%s: %g at %d, want %g rounded to bfloat16", what, got[i], i, exact[i])
 				return
 			}

@@ -53,7 +53,7 @@ func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, got := range gomlxtest.Values(t, table) {
-				if math.Abs(got-float64(want[i])) > 1e-6 {
+				if !(math.Abs(got-float64(want[i])) <= 1e-6) {
 					t.Fatalf("%s, %s: element %d is %g, want %g", kernel, grid, i, got, want[i])
 				}
 			}

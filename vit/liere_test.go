@@ -223,7 +223,7 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 		want = append(want, float64(k/3)/4*5/2, float64(k%3)/2*3/7)
 	}
 	gomlxtest.NearAbs(t, "y, x", got.coordinates, want, 1e-6)
-	if want := 5.0/2 + 3.0/7; math.Abs(got.farthest-want) > 1e-12 {
+	if want := 5.0/2 + 3.0/7; !(math.Abs(got.farthest-want) <= 1e-12) {
 		t.Errorf("the farthest patch is at y + x = %g, want %g", got.farthest, want)
 	}
 
@@ -300,7 +300,7 @@ func TestLieREsGradientsEqualFiniteDifferences(t *testing.T) {
 				return output(0)[0]
 			}
 			want := (at(step) - at(-step)) / (2 * step)
-			if math.Abs(gradient[i]-want) > 0.02+0.003*math.Abs(want) { // step² and float32 sums of thousands
+			if !(math.Abs(gradient[i]-want) <= 0.02+0.003*math.Abs(want)) { // step² and float32 sums of thousands
 				t.Errorf("%s, generator %d: gradient %g, difference %g", name, i, gradient[i], want)
 			}
 		}

@@ -573,8 +573,10 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 		for _, v := range draws {
 			mean, square, most = mean+v/float64(n), square+v*v/float64(n), max(most, math.Abs(v))
 		}
-		if math.Abs(mean) > 4*math.Sqrt(1/3.0/float64(n)) || math.Abs(square-1/3.0) > 4*math.Sqrt(4/45.0/float64(n)) ||
-			most > 1+1e-3 || most < 0.98 {
+		if !(math.Abs(mean) <= 4*math.Sqrt(1/3.0/float64(n))) ||
+			!(math.Abs(square-1/3.0) <= 4*math.Sqrt(4/45.0/float64(n))) ||
+			most > 1+1e-3 ||
+			most < 0.98 {
 			t.Errorf("%s: mean %.3f, mean square %.3f, greatest %.4f, want 0, .333 and 1 of a uniform one", name, mean,
 				square, most)
 		}
@@ -598,7 +600,7 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 	y, x = draws(map[string]any{ParamDINORopeShift: 0.5})
 	shifts := func(of [][2]float64, still float64) (out []float64) {
 		for _, v := range of {
-			if math.Abs(v[0]+v[1]-2*(v[0]-still)) > 1e-3 {
+			if !(math.Abs(v[0]+v[1]-2*(v[0]-still)) <= 1e-3) {
 				t.Fatalf("the first patch is shifted by %g, the last by %g", v[0]-still, v[1]+still)
 			}
 			out = append(out, (v[0]-still)/0.5)

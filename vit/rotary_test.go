@@ -135,7 +135,7 @@ func TestScoresDependOnTheDistanceOfPatchesAlone(t *testing.T) {
 					}
 					distance := [2]int{b/c.Cols() - a/c.Cols(), b%c.Cols() - a%c.Cols()}
 					first, seen := scores[distance]
-					if seen && math.Abs(score-first) > 1e-5 {
+					if seen && !(math.Abs(score-first) <= 1e-5) {
 						t.Errorf("%s: at distance %v the score is %g and %g", position, distance, first, score)
 					}
 					scores[distance] = score

@@ -39,7 +39,7 @@ func TestClosest_is_the_least_distance_of_all_pairs_of_the_hosts_features(t *tes
 				want = min(want, apart(i, j))
 			}
 		}
-		if math.Abs(got-want) > 1e-6*want+1e-13 || math.Abs(apart(first, second)-want) > 1e-6*want+1e-13 ||
+		if !(math.Abs(got-want) <= 1e-6*want+1e-13) || !(math.Abs(apart(first, second)-want) <= 1e-6*want+1e-13) ||
 			!(got >= c.low && got <= c.high) {
 			t.Errorf("%d×%d %v: %g between %d and %d, want %g, in [%g, %g]", c.rows, c.cols, c.params, got, first, second,
 				want, c.low, c.high)

@@ -87,7 +87,7 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 		dx, dy := movedRe[0]-re[0], movedIm[0]-im[0]
 		seen[dx], seen[dy] = true, true
 		patchX, patchY := 2*weierstrass.OmegaSquare/cols, 0.7*2*omega3/rows
-		if math.Abs(dx) > shift*patchX || math.Abs(dy) > shift*patchY {
+		if !(math.Abs(dx) <= shift*patchX) || !(math.Abs(dy) <= shift*patchY) {
 			t.Errorf("moved by %g × %g patches, want at most %g", dx/patchX, dy/patchY, shift)
 		}
 		for axis, moved := range [2]float64{dx / patchX, dy / patchY} {
@@ -95,7 +95,7 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 		}
 		for k := range re {
 			n := float64(1 + k/(rows*cols)) // 2z moves twice as far
-			if x, y := movedRe[k]-re[k]-n*dx, movedIm[k]-im[k]-n*dy; math.Abs(x) > 2e-6 || math.Abs(y) > 2e-6 {
+			if x, y := movedRe[k]-re[k]-n*dx, movedIm[k]-im[k]-n*dy; !(math.Abs(x) <= 2e-6) || !(math.Abs(y) <= 2e-6) {
 				t.Fatalf("point %d of %d moved by %g, %g more than the first", k, len(re), x, y)
 			}
 		}

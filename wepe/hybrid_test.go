@@ -108,7 +108,7 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 				if k >= prefix*hybridWidth {
 					share = 1 - lambda
 				}
-				if math.Abs(gradient-0.01*float64(k)*share) > 1e-6*float64(k) {
+				if !(math.Abs(gradient-0.01*float64(k)*share) <= 1e-6*float64(k)) {
 					t.Fatalf("%s: λ = %g: the gradient of pretrained number %d is %g", name, lambda, k, gradient)
 				}
 			}

@@ -112,7 +112,7 @@ func testRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
 	got, want := DefaultLatticeSum(), meta.sum()
-	if got.Cut != want.Cut || math.Abs(got.Kappa-want.Kappa) > 1e-9 ||
+	if got.Cut != want.Cut || !(math.Abs(got.Kappa-want.Kappa) <= 1e-9) ||
 		got.CLarge != want.CLarge || got.TermClip != want.TermClip || got.FinalClip != want.FinalClip {
 		t.Errorf("the sum is %+v, the authors' %+v", got, want)
 	}
@@ -258,7 +258,7 @@ func testLatticeSum_is_the_authors_sum_to_rounding_at_their_z(t *testing.T) {
 			z2 := z[i]*z[i] + z[i+1]*z[i+1]
 			want = max(want, z2/(16*math.Pow(omega1, 4)*math.Pow(float64(sum.Cut)+0.5, 2)))
 		}
-		if math.Abs(gap-want) > 0.1*want {
+		if !(math.Abs(gap-want) <= 0.1*want) {
 			t.Errorf("%s: exact and summed ℘ differ by %.3g, want the truncation error, about %.3g", name, gap, want)
 		}
 	}

@@ -102,7 +102,7 @@ func TestStart_fitted_is_the_least_squares_fit_of_the_surrogates_last_layer(t *t
 				product := hidden[at+i] * (rows[at+j] - table[at+j])
 				sum, scale = sum+product, scale+math.Abs(product)
 			}
-			if math.Abs(sum) > fitRank*scale {
+			if !(math.Abs(sum) <= fitRank*scale) {
 				t.Errorf("channel %d: Σ hidden_%d·residual = %g, Σ |hidden_%d·residual| = %g", j, i, sum, i, scale)
 			}
 		}

@@ -364,7 +364,7 @@ func TestScoresOfNeighboursAndProbeAreCountedByTheirDefinitions(t *testing.T) {
 		return top1, top5
 	}
 	same := func(what string, got Score, top1, top5 float64) {
-		if math.Abs(got.Top1-top1) > 1e-9 || math.Abs(got.Top5-top5) > 1e-9 || top1 == top5 || top5 == 1 {
+		if !(math.Abs(got.Top1-top1) <= 1e-9) || !(math.Abs(got.Top5-top5) <= 1e-9) || top1 == top5 || top5 == 1 {
 			t.Errorf("%s: %+v, want top-1 %g and top-5 %g", what, got, top1, top5)
 		}
 	}
@@ -497,6 +497,13 @@ func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 	if other, _, err := colour(points, margin, true); err != nil || !slices.Equal(other, shown) {
 		t.Errorf("of the negative in front are %v, %v", other, err)
 	}
+	const first = 6 // and the order of the patches is, too
+	points = slices.Concat(points[first*width:], points[:first*width])
+	moved := slices.Concat(margin[first:], margin[:first])
+	if other, _, err := colour(points, moved, true); err != nil || fmt.Sprint(other) != "[0 1 2 15 16 17]" {
+		t.Errorf("in another order in front are %v, %v", other, err)
+	}
+	points = slices.Concat(points[(30-first)*width:], points[:(30-first)*width])
 	// The first axis in front is the column: the ends have the ends of red, the middle the middle.
 	reds := []int{int(colours[0].R), int(colours[1].R), int(colours[2].R)}
 	if slices.Min(reds[:]) > 2 || slices.Max(reds[:]) < 253 || reds[1] < 120 || reds[1] > 135 || reds[1] == reds[0] {
@@ -644,7 +651,7 @@ func TestAProbeLearnsNothingFromWhatItIsAsked(t *testing.T) {
 	if !slices.Equal(tried, again) || !slices.Equal(tried, third) {
 		t.Errorf("what is tried depends on what is asked:\n%v\n%v\n%v", tried, again, third)
 	}
-	if right := first.Top1*41 + second.Top1*59; math.Abs(both.Top1*100-right) > 1e-6 || first.Top1 == second.Top1 {
+	if right := first.Top1*41 + second.Top1*59; !(math.Abs(both.Top1*100-right) <= 1e-6) || first.Top1 == second.Top1 {
 		t.Errorf("%g and %g of each group, but %g of 100 together", first.Top1*41, second.Top1*59, both.Top1*100)
 	}
 }

@@ -27,7 +27,7 @@ func TestTheTwelveNumbers(t *testing.T) {
 	}
 	ap := 51 * 0.5 / 101
 	for i, want := range [12]float64{ap, ap, ap, ap, -1, -1, 0, 0.5, 0.5, 0.5, -1, -1} {
-		if got := e.Stats()[i]; math.Abs(got-want) > 1e-12 {
+		if got := e.Stats()[i]; !(math.Abs(got-want) <= 1e-12) {
 			t.Errorf("%s %g, want %g", StatNames[i], got, want)
 		}
 	}
@@ -47,7 +47,7 @@ func TestAnObjectOfIDZeroIsNeverFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, err := Evaluate(d, found, Params{})
-		if err != nil || math.Abs(e.Stats()[0]-want) > 1e-12 {
+		if err != nil || !(math.Abs(e.Stats()[0]-want) <= 1e-12) {
 			t.Errorf("id %d: AP %g (%v), want %g", id, e.Stats()[0], err, want)
 		}
 	}

@@ -60,6 +60,9 @@ func TestWhatAFileSaysIsReadAndWrittenAgain(t *testing.T) {
 	if err := d.Write(&out); err != nil {
 		t.Fatal(err)
 	}
+	if written := out.String(); strings.Count(written, `"iscrowd":1`) != 1 {
+		t.Errorf("iscrowd is 0 or 1, written is\n%s", written)
+	}
 	if again := decoded(t, out.String()); !reflect.DeepEqual(again, d) {
 		t.Errorf("written and read again\n%+v\nwant\n%+v", again, d)
 	}

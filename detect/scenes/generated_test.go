@@ -123,13 +123,13 @@ func TestSizesSpanTwoOctavesEvenly(t *testing.T) {
 	}
 	slices.Sort(logs)
 	for k, quantile := range []float64{0.25, 0.5, 0.75} {
-		if got := logs[int(quantile*float64(len(logs)))]; len(logs) < 30 || math.Abs(got-2*quantile) > 0.3 {
+		if got := logs[int(quantile*float64(len(logs)))]; len(logs) < 30 || !(math.Abs(got-2*quantile) <= 0.3) {
 			t.Errorf("quartile %d of %d sizes lies at %.2f octaves, want %.2f", k+1, len(logs), got, 2*quantile)
 		}
 	}
 	sizes := g.Sizes()
-	if low := 0.11 * math.Pow(0.3*math.Exp2(2.0/3)*90, 2); math.Abs(sizes[1].High-low) > 1e-9 ||
-		math.Abs(sizes[3].Low/sizes[1].High-math.Exp2(4.0/3)) > 1e-9 || sizes[2].Low != sizes[1].High ||
+	if low := 0.11 * math.Pow(0.3*math.Exp2(2.0/3)*90, 2); !(math.Abs(sizes[1].High-low) <= 1e-9) ||
+		!(math.Abs(sizes[3].Low/sizes[1].High-math.Exp2(4.0/3)) <= 1e-9) || sizes[2].Low != sizes[1].High ||
 		sizes[2].High != sizes[3].Low || sizes[0] != coco.Areas()[0] {
 		t.Errorf("sizes %+v", sizes)
 	}
@@ -161,7 +161,7 @@ func TestAThirdOfEveryShapeIsVisibleAndItsMaskAsLarge(t *testing.T) {
 			rim += 2 * (o.Box[2] + o.Box[3])
 		}
 	}
-	if math.Abs(growth) > 0.03*rim {
+	if !(math.Abs(growth) <= 0.03*rim) {
 		t.Errorf("masks are %g pixels larger than what is seen, around rims of %g", growth, rim)
 	}
 	if hidden < 20 {
@@ -193,7 +193,7 @@ func TestWhatIsSaidOfScenesIsAllThatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, v := range e.Stats() {
-			if i != 6 && math.Abs(v-1) > 1e-9 { // one detection an image is not all
+			if i != 6 && !(math.Abs(v-1) <= 1e-9) { // one detection an image is not all
 				t.Errorf("%s is %g", coco.StatNames[i], v)
 			}
 		}

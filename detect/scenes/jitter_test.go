@@ -161,7 +161,7 @@ func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 		}
 		for k, o := range got.Objects {
 			for i := range o.Box {
-				if math.Abs(o.Box[i]-c.want[i]) > 1e-9 {
+				if !(math.Abs(o.Box[i]-c.want[i]) <= 1e-9) {
 					t.Errorf("%+v: object %d has the box %v, want %v", c.view, k, o.Box, c.want)
 					break
 				}

@@ -244,7 +244,7 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 func TestTheLearningRateOfViTDetDropsTwice(t *testing.T) {
 	r := gomlxtest.Must(Named("vitdet-b"))(t)
 	for step, want := range map[int]float64{0: 0, 125: 5e-5, 250: 1e-4, 163_888: 1e-4, 163_889: 1e-5, 177_546: 1e-6} {
-		if got := r.rate(step); math.Abs(got-want) > 1e-18 {
+		if got := r.rate(step); !(math.Abs(got-want) <= 1e-18) {
 			t.Errorf("step %d: %g, want %g", step, got, want)
 		}
 	}
@@ -267,7 +267,7 @@ func TestTheTruthItselfHasAnAveragePrecisionOfOne(t *testing.T) {
 	numbers := gomlxtest.Must(m.compare(test, found))(t).Numbers()
 	for _, of := range []map[string]report.Number{numbers.Boxes, numbers.Masks} {
 		for _, name := range []string{"AP", "AP50", "AP75", "APs", "APm", "APl", "AR100"} {
-			if got := float64(of[name]); math.Abs(got-1) > 1e-12 {
+			if got := float64(of[name]); !(math.Abs(got-1) <= 1e-12) {
 				t.Errorf("%s is %g, want 1", name, got)
 			}
 		}
@@ -376,7 +376,7 @@ func TestTheBatchSizeDoesNotChangeWhatIsFound(t *testing.T) {
 			t.Fatalf("batches of %d: %d detections, want %d", size, len(got), len(want))
 		}
 		for i, d := range got {
-			if w := want[i]; d.ImageID != w.ImageID || d.CategoryID != w.CategoryID || math.Abs(d.Score-w.Score) > 1e-5 {
+			if w := want[i]; d.ImageID != w.ImageID || d.CategoryID != w.CategoryID || !(math.Abs(d.Score-w.Score) <= 1e-5) {
 				t.Errorf("batches of %d: detection %d is %+v, want %+v", size, i, d, w)
 			}
 		}
@@ -409,10 +409,10 @@ func TestTheSizeOfAMaskIsItsOwnAndNotThatOfItsBox(t *testing.T) {
 		m.result(9, detect.Detection{Box: detect.Box{0, 0, 10, 10}, Score: 0.5, Mask: square}),
 	}
 	numbers := gomlxtest.Must(m.compare(test, found))(t).Numbers()
-	if got := float64(numbers.Masks["APs"]); math.Abs(got-0.5) > 1e-9 {
+	if got := float64(numbers.Masks["APs"]); !(math.Abs(got-0.5) <= 1e-9) {
 		t.Errorf("AP of small masks is %g, want 1/2", got)
 	}
-	if got := float64(numbers.Boxes["APs"]); math.Abs(got-1) > 1e-9 { // the wrong box is a medium one
+	if got := float64(numbers.Boxes["APs"]); !(math.Abs(got-1) <= 1e-9) { // the wrong box is a medium one
 		t.Errorf("AP of small boxes is %g, want 1", got)
 	}
 }

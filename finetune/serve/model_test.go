@@ -58,7 +58,8 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	near := func(what string, i int, entry map[string]any) {
 		for k, label := range entry["labels"].([]any) {
 			got := label.(map[string]any)
-			if p := got["probability"].(float64); got["label"] != want[i][k].Name || math.Abs(p-want[i][k].Probability) > 1e-5 {
+			if p := got["probability"].(float64); got["label"] != want[i][k].Name ||
+				!(math.Abs(p-want[i][k].Probability) <= 1e-5) {
 				t.Errorf("%s, image %d, label %d: %v, want %+v", what, i, k, got, want[i][k])
 			}
 		}
@@ -83,7 +84,7 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	embedded := gomlxtest.Must(m.Embed(files[1]))(t)[0]
 	_, got = post(t, server.URL+"/v1/embed", "image/png", bytes.NewReader(raw[1]))
 	for k, v := range images(t, got)[0]["class"].([]any) {
-		if math.Abs(v.(float64)-float64(embedded.Class[k])) > 1e-4*(1+math.Abs(float64(embedded.Class[k]))) {
+		if !(math.Abs(v.(float64)-float64(embedded.Class[k])) <= 1e-4*(1+math.Abs(float64(embedded.Class[k])))) {
 			t.Errorf("feature %d: %v, want %g", k, v, embedded.Class[k])
 		}
 	}

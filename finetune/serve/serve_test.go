@@ -173,7 +173,7 @@ func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
 	first := labels[0].(map[string]any)
 	// softmax of 5, 2, 1
 	want := math.Exp(5) / (math.Exp(5) + math.Exp(2) + math.Exp(1))
-	if len(labels) != 2 || first["label"] != "red" || math.Abs(first["probability"].(float64)-want) > 1e-12 {
+	if len(labels) != 2 || first["label"] != "red" || !(math.Abs(first["probability"].(float64)-want) <= 1e-12) {
 		t.Errorf("labels %v, want red with %g", labels, want)
 	}
 	kind, body := form(t, pixels(t, 3, 5, red), pixels(t, 5, 3, blue), pixels(t, 2, 2, red))
@@ -189,7 +189,8 @@ func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
 		}
 	}
 	code, got = post(t, url+"/v1/embed", "", bytes.NewReader(pixels(t, 3, 5, blue)))
-	if mean := images(t, got)[0]["mean"].([]any); code != 200 || math.Abs(mean[2].(float64)-6) > 1e-5 || mean[0] != 1.0 {
+	if mean := images(t, got)[0]["mean"].([]any); code != 200 || !(math.Abs(mean[2].(float64)-6) <= 1e-5) ||
+		mean[0] != 1.0 {
 		t.Errorf("features %v, want the mean colour", mean)
 	}
 	code, got = post(t, url+"/v1/attention", "", bytes.NewReader(pixels(t, 3, 5, blue)))

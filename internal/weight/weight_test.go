@@ -103,7 +103,7 @@ func TestBranchesAreDroppedForWholeImagesAndRescaled(t *testing.T) {
 			}
 			kept := 0.0
 			for i, v := range got {
-				if v != scale[image(i)] || v != 0 && math.Abs(v-1/(1-c.rate)) > 1e-6 {
+				if v != scale[image(i)] || v != 0 && !(math.Abs(v-1/(1-c.rate)) <= 1e-6) {
 					t.Fatalf("axis %d, %+v: element %d is %g", axis, c, i, v)
 				}
 				if v != 0 {
@@ -111,7 +111,7 @@ func TestBranchesAreDroppedForWholeImagesAndRescaled(t *testing.T) {
 				}
 			}
 			// Binomial: four deviations.
-			if deviation := math.Sqrt(images * c.rate * (1 - c.rate)); math.Abs(kept-images*(1-c.rate)) > 4*deviation+1e-6 {
+			if deviation := math.Sqrt(images * c.rate * (1 - c.rate)); !(math.Abs(kept-images*(1-c.rate)) <= 4*deviation+1e-6) {
 				t.Errorf("axis %d, %+v: %g of %d images keep their branch", axis, c, kept, images)
 			}
 		}

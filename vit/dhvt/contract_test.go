@@ -110,7 +110,7 @@ func TestDropPathGrowsLinearlyFromTheFirstBlockToTheLast(t *testing.T) {
 		}
 		rate := 0.4 * float64(i) / 4
 		mean, deviation := batch*rate*rate, math.Sqrt(batch*rate*rate*(1-rate*rate))
-		if math.Abs(float64(same)-mean) > 4*deviation {
+		if !(math.Abs(float64(same)-mean) <= 4*deviation) {
 			t.Errorf("block %d leaves %d of %d images alone, want %.1f ± %.1f", i, same, batch, mean, deviation)
 		}
 	}

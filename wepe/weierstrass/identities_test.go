@@ -94,7 +94,7 @@ func TestReduceIsExactManyPeriodsAway(t *testing.T) {
 				name                 string
 				x, half, rest, count float64
 			}{{"Re", x, l.Omega1(), real(r), m}, {"Im", -x, l.Omega3p(), imag(r), n}} {
-				if math.Abs(axis.rest) > axis.half {
+				if !(math.Abs(axis.rest) <= axis.half) {
 					t.Errorf("%v: %s of %g reduces to %v, outside the cell", l, axis.name, axis.x, axis.rest)
 				}
 				// x − rest must be an integer number of periods, exactly.
@@ -104,7 +104,7 @@ func TestReduceIsExactManyPeriodsAway(t *testing.T) {
 					t.Errorf("%v: %s of %g reduces to %v, %s periods away",
 						l, axis.name, axis.x, axis.rest, exact.FloatString(9))
 				}
-				if want, _ := exact.Float64(); math.Abs(axis.count-want) > 2*roundoff*math.Abs(want) {
+				if want, _ := exact.Float64(); !(math.Abs(axis.count-want) <= 2*roundoff*math.Abs(want)) {
 					t.Errorf("%v: %s of %g is %v periods away, want %v", l, axis.name, axis.x, axis.count, want)
 				}
 			}

@@ -77,8 +77,8 @@ func testReferenceInvariants(t *testing.T) {
 		omega1, omega3, err := weierstrass.HalfPeriods(want.G2, want.G3)
 		// The given g2 and g3 are rounded, and Δ = g2³−27g3² magnifies that by g2³/Δ = j/1728.
 		tolerance := 16 * roundoff * (1 + want.J/1728)
-		if err != nil || math.Abs(omega1/want.Omega1-1) > tolerance || real(omega3) != 0 ||
-			math.Abs(imag(omega3)/want.Omega3p-1) > tolerance {
+		if err != nil || !(math.Abs(omega1/want.Omega1-1) <= tolerance) || real(omega3) != 0 ||
+			!(math.Abs(imag(omega3)/want.Omega3p-1) <= tolerance) {
 			t.Errorf("%s: HalfPeriods(%v, %v) = %v, %v, %v, want %v, %vi to %.2g",
 				want.Lattice, want.G2, want.G3, omega1, omega3, err, want.Omega1, want.Omega3p, tolerance)
 		}
@@ -89,8 +89,8 @@ func TestTheSquareLatticeHasG2OneQuarter(t *testing.T) {
 	gamma, l := math.Gamma(0.25), weierstrass.Square()
 	want := gamma * gamma / (2 * math.Sqrt(2*math.Pi)) // mathematics.md (4.18)
 	inv := l.Invariants()
-	if math.Abs(l.Omega1()-want) > 1e-15*want || l.Omega3p() != l.Omega1() || l.Omega1() != weierstrass.OmegaSquare ||
-		math.Abs(inv.G2-0.25) > 8*roundoff || math.Abs(inv.G3) > 8*roundoff {
+	if !(math.Abs(l.Omega1()-want) <= 1e-15*want) || l.Omega3p() != l.Omega1() || l.Omega1() != weierstrass.OmegaSquare ||
+		!(math.Abs(inv.G2-0.25) <= 8*roundoff) || !(math.Abs(inv.G3) <= 8*roundoff) {
 		t.Errorf("%v, g2 = %v, g3 = %v, want half-periods %v, 1/4 and 0", l, inv.G2, inv.G3, want)
 	}
 }
@@ -101,8 +101,8 @@ func TestHalfPeriodsInvertInvariants(t *testing.T) {
 		inv := lattice(t, half[0], half[1]).Invariants()
 		omega1, omega3, err := weierstrass.HalfPeriods(inv.G2, inv.G3)
 		tolerance := 50 * roundoff * inv.J / 1728
-		if err != nil || math.Abs(omega1/half[0]-1) > tolerance || real(omega3) != 0 ||
-			math.Abs(imag(omega3)/half[1]-1) > tolerance {
+		if err != nil || !(math.Abs(omega1/half[0]-1) <= tolerance) || real(omega3) != 0 ||
+			!(math.Abs(imag(omega3)/half[1]-1) <= tolerance) {
 			t.Errorf("half-periods %v come back as %v, %v: %v, tolerance %.2g", half, omega1, omega3, err, tolerance)
 		}
 	}
@@ -127,7 +127,7 @@ func TestHalfPeriodsInvertInvariants(t *testing.T) {
 		{0, 1, math.Pow(math.Gamma(1.0/3), 3) / (4 * math.Pi), cmplx.Exp(1i * math.Pi / 3)},
 	} {
 		omega1, omega3, err := weierstrass.HalfPeriods(row.g2, row.g3)
-		if err != nil || math.Abs(omega1-row.omega1) > 2e-15 ||
+		if err != nil || !(math.Abs(omega1-row.omega1) <= 2e-15) ||
 			cmplx.Abs(omega3-row.omega3*complex(row.omega1, 0)) > 4e-15 {
 			t.Errorf("g2 = %v, g3 = %v: %v, %v, %v, want ω1 = %v", row.g2, row.g3, omega1, omega3, err, row.omega1)
 		}

@@ -91,7 +91,7 @@ func testTruncatedRowSumsErrAsMeasured(t *testing.T) {
 				}
 			}
 			for _, e := range []struct{ got, want float64 }{{worst, entry[1]}, {worstPrime, entry[2]}} {
-				if math.Abs(e.got-e.want) > 1e-6*e.want+16*roundoff {
+				if !(math.Abs(e.got-e.want) <= 1e-6*e.want+16*roundoff) {
 					t.Errorf("ω3′/ω1 = %v, rows %s, %v pairs: error %.9g, measured %.9g",
 						row.Ratio, row.Orientation, entry[0], e.got, e.want)
 				}
