@@ -44,7 +44,7 @@ func load(args []string) error {
 	pids := flags.String(
 		"pids",
 		"",
-		"processes of the targets, separated by commas: a round is repeated where others busied the cores",
+		"processes of the targets, separated by commas: rounds that others disturb do not count",
 	)
 	_ = flags.Parse(args) // exits
 	if flags.NArg() != 1 {
@@ -61,7 +61,7 @@ func load(args []string) error {
 		}
 		all := strings.Split(*targets, ";")
 		speed, p99 := make([][]float64, len(all)), make([][]float64, len(all))
-		failed := make([]uint64, len(all))
+		failed, disturbed := make([]uint64, len(all)), make([]int, len(all))
 		for range *rounds {
 			for i, target := range all {
 				_, url, found := strings.Cut(target, "=")
@@ -69,15 +69,12 @@ func load(args []string) error {
 					return fmt.Errorf("-targets %q: use NAME=URL", target)
 				}
 				var m vegeta.Metrics
-				var took time.Duration
-				for range 4 {
-					m = vegeta.Metrics{}
-					busy, begin := others(*pids), time.Now()
-					attack(url, body, n, *round, &m)
-					took = time.Since(begin)
-					if others(*pids)-busy < took/20 {
-						break
-					}
+				busy, begin := others(*pids), time.Now()
+				attack(url, body, n, *round, &m)
+				took := time.Since(begin)
+				if others(*pids)-busy > took/20 {
+					disturbed[i]++
+					continue
 				}
 				m.Close()
 				done := float64(m.Requests) * m.Success
@@ -88,15 +85,11 @@ func load(args []string) error {
 		}
 		for i, target := range all {
 			name, _, _ := strings.Cut(target, "=")
-			fmt.Fprintf(
-				os.Stderr,
-				"%s, %d clients: requests/s %.1f, p99 %.0f ms, failed %d\n",
-				name,
-				n,
-				speed[i],
-				p99[i],
-				failed[i],
-			)
+			fmt.Fprintf(os.Stderr, "%s, %d clients: requests/s %.1f, p99 %.0f ms, failed %d, disturbed rounds %d\n", name, n,
+				speed[i], p99[i], failed[i], disturbed[i])
+			if len(speed[i]) == 0 {
+				continue
+			}
 			for _, r := range []row{{Model: fmt.Sprintf("requests/s, %d", n), Value: median(speed[i])},
 				{Model: fmt.Sprintf("p99, %d", n), Value: median(p99[i])}} {
 				r.Figure, r.Measure, r.At, r.Commit = "serve", "server", name, *commit
