@@ -90,8 +90,8 @@ func load(args []string) error {
 			if len(speed[i]) == 0 {
 				continue
 			}
-			for _, r := range []row{{Model: fmt.Sprintf("requests/s, %d", n), Value: median(speed[i])},
-				{Model: fmt.Sprintf("p99, %d", n), Value: median(p99[i])}} {
+			for _, r := range []row{{Model: fmt.Sprintf("requests/s, %d clients", n), Value: median(speed[i])},
+				{Model: fmt.Sprintf("p99, %d clients, ms", n), Value: median(p99[i])}} {
 				r.Figure, r.Measure, r.At, r.Commit = "serve", "server", name, *commit
 				line, err := json.Marshal(r)
 				if err != nil {
