@@ -171,6 +171,17 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 			t.Errorf("the page has %q", never)
 		}
 	}
+	if n := strings.Count(text, ">learned: disturbed images<"); n != 3 { // of occlusion, geometry and shuffle
+		t.Errorf("two models of one name are shown %d times", n)
+	}
+	for _, want := range []string{"trained at one size, measured at others", "error rate by distance of the 5 strongest"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no plot %q", want)
+		}
+	}
+	if w := value(t, found.Rows, "distance", "learned", "weight by distance", "layer 1 at 1"); !(w > 0 && w < 1) {
+		t.Errorf("weight of neighbours %g", w)
+	}
 	for _, want := range []string{"rope-axial: principal axes", "learned: disturbed images", "dhvt: its attention"} {
 		if present := strings.Contains(text, want); present != (want[0] != 'r') {
 			t.Errorf("%q on the page: %v", want, present)

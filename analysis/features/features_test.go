@@ -397,6 +397,9 @@ func TestScoresOfNeighboursAndProbeAreCountedByTheirDefinitions(t *testing.T) {
 	}
 	best := triedPlain[0]
 	for i, try := range triedPlain {
+		if l2 := math.Pow(10, -float64(i)); !(math.Abs(try.L2-l2) <= 1e-12*l2) {
+			t.Errorf("strength %d is %g, want %g", i, try.L2, l2)
+		}
 		if try.Top1 > best.Top1 {
 			best = try
 		}
@@ -452,6 +455,21 @@ func TestThePageShowsImagesBesideTheirNearest(t *testing.T) {
 	page := gomlxtest.Must(made.Nearest(l, 3, 100))(t)
 	if len(page.Sections) != 3 || len(page.Sections[0].Images) != 7 {
 		t.Fatalf("%d sections", len(page.Sections))
+	}
+	for _, section := range page.Sections[1:] { // the first image has no class
+		same, class := 0, filepath.Dir(section.Title)
+		for _, figure := range section.Images[1:] {
+			if strings.HasPrefix(figure.Title, strings.Split(class, "/")[0]+"/") {
+				same++
+			}
+		}
+		if want := fmt.Sprintf("%d of the 6 nearest are of its class.", same); section.Text[0] != want {
+			t.Errorf("%s: %q, want %q", section.Title, section.Text[0], want)
+		}
+	}
+	damaged := &Table{Width: 2, Values: made.Values[:4], Images: []Image{made.Images[0], {File: "cat/b.png"}}}
+	if _, err := damaged.Nearest(l, 1, 1); err == nil {
+		t.Error("an image that cannot be read is shown")
 	}
 	var out bytes.Buffer
 	if err := page.HTML(&out); err != nil {
@@ -526,7 +544,8 @@ func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 }
 
 func TestColoursOfPicturesThatAModelSees(t *testing.T) {
-	m, l := demo(t, 4), gomlxtest.Must(Folder(folder(t)))(t)
+	dir := folder(t)
+	m, l := demo(t, 4), gomlxtest.Must(Folder(dir))(t)
 	rows := make([]int, l.Len())
 	for i := range rows {
 		rows[i] = i
@@ -557,7 +576,27 @@ func TestColoursOfPicturesThatAModelSees(t *testing.T) {
 	if !errors.As(err, &unread) || len(front) != 7 {
 		t.Fatalf("%d images, %v", len(front), err)
 	}
+	var points []float64
+	var margin []bool
+	for _, c := range front {
+		f := gomlxtest.Must(m.Embed(filepath.Join(dir, c.Image.File)))(t)[0]
+		for _, v := range f.Patches {
+			points = append(points, float64(v))
+		}
+		for p := range 36 {
+			margin = append(margin, p < 6 || p >= 30 || p%6 == 0 || p%6 == 5)
+		}
+	}
+	inFront, colours, err := colour(points, margin, true)
+	if err != nil {
+		t.Fatal(err)
+	}
 	black := 0
+	for k, p := range inFront {
+		if got := front[p/36].Patches.RGBAAt(p%6, p%36/6); got != colours[k] {
+			t.Fatalf("patch %d of image %d is %v, want %v", p%36, p/36, got, colours[k])
+		}
+	}
 	for _, c := range front {
 		for i := 0; i < len(c.Patches.Pix); i += 4 {
 			if c.Patches.Pix[i+3] != 255 {
