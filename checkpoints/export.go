@@ -156,7 +156,7 @@ func (e *export) explain(err error, params map[string]any) error {
 	last := c.Encoding()[len(c.Encoding())-1]
 	if c.Epsilon = 1e-6; c.Epsilon != e.config.Epsilon {
 		if _, _, other := forExport(e.Format, c, params); other == nil {
-			return errors.Errorf("the norms of %s have epsilon 1e-6, this model was made with %g: say Epsilon 1e-6 to change "+
+			return errors.Errorf("the norms of %s have epsilon 1e-6, this model was made with %g: use --epsilon 1e-6 to change "+
 				"it, and compare the logits", e.Format, e.config.Epsilon)
 		}
 	}

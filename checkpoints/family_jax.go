@@ -105,8 +105,8 @@ func (w *weights) gridOfTable(d *described, rows int, stated Grid, options Impor
 	}
 	switch {
 	case grid == Grid{}:
-		return errors.Errorf("checkpoints: %s does not say what grid of patches its %d+%d positions have: give it, or say "+
-			"that it is square if it is", w.path, prefix, rows-prefix)
+		return errors.Errorf("checkpoints: %s does not state the grid of its %d+%d positions: use --grid ROWSxCOLS, or "+
+			"--assume-square (ImportOptions.Grid, AssumeSquare)", w.path, prefix, rows-prefix)
 	case min(grid.Rows, grid.Cols) < 1 || max(grid.Rows, grid.Cols) > maxPixels || rows-prefix != grid.Rows*grid.Cols:
 		return &FormatError{File: w.path, Tensor: d.nameOf(d.names(), positionPath, 0),
 			Reason: fmt.Sprintf("%d positions, not the %d+%s of class token and grid", rows, prefix, grid)}
