@@ -54,7 +54,7 @@ func testInspectSaysWhatTheFixturesAre(t *testing.T) {
 			}
 		case FormatJAX:
 			if info.Config.Heads != c.Heads || info.Config.ImageRows != 0 ||
-				!strings.Contains(info.Notes[0], "grid of patches") {
+				!strings.Contains(info.Notes[0], "grid of its") {
 				t.Errorf("%+v", info)
 			}
 		}
