@@ -64,7 +64,9 @@ def packed(path):
     """The files of a set as they go into the archive."""
     name = path.name
     left_out = re.compile(TENSORS.get(name, "never"))
-    for file in sorted(f for f in path.rglob("*") if f.is_file()):
+    files = sorted(f for f in path.rglob("*") if f.is_file())
+    assert files, f"{path} holds no files"
+    for file in files:
         raw = file.read_bytes()
         if file.suffix == ".json":
             value = json.loads(raw)
