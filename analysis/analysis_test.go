@@ -179,8 +179,11 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 			t.Errorf("no plot %q", want)
 		}
 	}
-	if w := value(t, found.Rows, "distance", "learned", "weight by distance", "layer 1 at 1"); !(w > 0 && w < 1) {
-		t.Errorf("weight of neighbours %g", w)
+	for _, of := range [][4]string{{"distance", "weight by distance", "layer 1 at 1"},
+		{"distance", "attention distance, patches", "layer 2 head 3"}, {"tsne", "divergence, nats", ""}} {
+		if v := value(t, found.Rows, of[0], "learned", of[1], of[2]); !(v > 0 && v < 10) {
+			t.Errorf("%v: %g", of, v)
+		}
 	}
 	for _, want := range []string{"rope-axial: principal axes", "learned: disturbed images", "dhvt: its attention"} {
 		if present := strings.Contains(text, want); present != (want[0] != 'r') {
