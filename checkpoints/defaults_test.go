@@ -12,8 +12,8 @@ import (
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
 
-// testdata/transformers_defaults.json is transformers 5.23.0's CONFIG_MAPPING[type]().to_dict() for each type, less what
-// is no field of a family here. A config.json may leave out any of these.
+// testdata/transformers_defaults.json is transformers 5.23.0's CONFIG_MAPPING[type]().to_dict() for each type, less
+// what is no field of a family here. A config.json may leave out any of these.
 func TestWhatAConfigLeavesOutIsTransformersDefault(t *testing.T) {
 	var all map[string]map[string]any
 	raw := gomlxtest.Must(os.ReadFile("testdata/transformers_defaults.json"))(t)
@@ -66,7 +66,10 @@ func TestOptionsThatTheNetworkHasNoPlaceForAreRefused(t *testing.T) {
 			_, err := timmEva.read(dinov3("rope_grid_indexing", "xy"), true)
 			return err
 		},
-		"vision_use_head": func() error { _, err := hfSigLIP.read(map[string]any{"vision_use_head": false}, false); return err },
+		"vision_use_head": func() error {
+			_, err := hfSigLIP.read(map[string]any{"vision_use_head": false}, false)
+			return err
+		},
 		"at most 16384":   func() error { _, err := imageSize(16385.0); return err },
 	} {
 		if err := read(); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
