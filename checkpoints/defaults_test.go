@@ -70,7 +70,7 @@ func TestOptionsThatTheNetworkHasNoPlaceForAreRefused(t *testing.T) {
 			_, err := hfSigLIP.read(map[string]any{"vision_use_head": false}, false)
 			return err
 		},
-		"at most 16384":   func() error { _, err := imageSize(16385.0); return err },
+		"at most 16384": func() error { _, err := imageSize(16385.0); return err },
 	} {
 		if err := read(); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -119,7 +119,8 @@ type reds struct{}
 
 // Colors implements palette.Palette.
 func (reds) Colors() (colors []color.Color) {
-	for _, rgb := range []uint32{0xfff5f0, 0xfee0d2, 0xfcbba1, 0xfc9272, 0xfb6a4a, 0xef3b2c, 0xcb181d, 0xa50f15, 0x67000d} {
+	for _, rgb := range []uint32{0xfff5f0, 0xfee0d2, 0xfcbba1, 0xfc9272, 0xfb6a4a, 0xef3b2c, 0xcb181d, 0xa50f15,
+		0x67000d} {
 		colors = append(colors, color.RGBA{R: uint8(rgb >> 16), G: uint8(rgb >> 8), B: uint8(rgb), A: 0xff})
 	}
 	return colors

@@ -74,7 +74,7 @@ func (v view) nodes() g.Group {
 	setting := func(name string) g.Node {
 		return h.Div(h.Code(g.Text(name)), h.Code(g.Text(v.Settings[name])))
 	}
-	confused := g.Node(h.P(g.Text("No mistakes.")))
+	confused := h.P(g.Text("No mistakes."))
 	if len(v.Confused.Rows) > 0 {
 		confused = v.Confused.html()
 	}
