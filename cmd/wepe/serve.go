@@ -131,13 +131,13 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 	return errors.Join(err, server.Shutdown(patience))
 }
 
-// collectRarely lets the heap grow by bytes beyond the model. The garbage of a decoded image is megabytes beside a small
-// live heap, which the default would collect several times a second: a tenth of all CPU time.
+// collectRarely lets the heap grow by 128 MiB between collections, and at most by bytes. The garbage of a decoded image
+// is megabytes beside a small live heap, which the default would collect several times a second: a tenth of the CPU time.
 func collectRarely(bytes int64) {
 	var now runtime.MemStats
 	runtime.ReadMemStats(&now)
 	debug.SetMemoryLimit(int64(now.Sys) + bytes)
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(100 + int(100*(128<<20)/(now.HeapAlloc+1<<20)))
 }
 
 // neighbours finds the most similar training images by the cosine of their features, which are of the same weights.
