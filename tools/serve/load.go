@@ -90,8 +90,12 @@ func load(args []string) error {
 			if len(speed[i]) == 0 {
 				continue
 			}
-			for _, r := range []row{{Model: fmt.Sprintf("requests/s, %d clients", n), Value: median(speed[i])},
-				{Model: fmt.Sprintf("p99, %d clients, ms", n), Value: median(p99[i])}} {
+			of := fmt.Sprintf("%d clients", n)
+			if n == 1 {
+				of = "1 client"
+			}
+			for _, r := range []row{{Model: "requests/s, " + of, Value: median(speed[i])},
+				{Model: "p99, " + of + ", ms", Value: median(p99[i])}} {
 				r.Figure, r.Measure, r.At, r.Commit = "serve", "server", name, *commit
 				line, err := json.Marshal(r)
 				if err != nil {
