@@ -2,15 +2,12 @@
 
 package kernel
 
-import (
-	"github.com/gomlx/compute"
-	. "github.com/gomlx/gomlx/core/graph"
-)
+import . "github.com/gomlx/gomlx/core/graph"
 
 // Once returns xs as nodes that a compiler computes once. XLA copies cheap operations into every kernel that reads
 // them: a long formula with many results becomes as many copies of its beginning.
 func Once(xs ...*Node) []*Node {
-	if !xs[0].Graph().Backend().Capabilities().Operations[compute.OpTypeOptimizationBarrier] {
+	if xs[0].Graph().Backend().Name() != "xla" {
 		return xs
 	}
 	return OptimizationBarriers(xs...)
