@@ -5,7 +5,6 @@ package report
 import (
 	"errors"
 	"fmt"
-	"image/color"
 	"io"
 	"maps"
 	"math"
@@ -40,11 +39,10 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 	}
 	loss := newPlot(title+split+" loss (training dashed)", "step", "loss (nats per image)")
 	accuracy := newPlot(title+split+" accuracy", "step", "top-1 accuracy (%)")
-	accuracy.Legend.Top = false // curves rise
 	for i, c := range curves {
+		drawSeries(loss, c, i, "%.3f", func(e Eval) float64 { return float64(e.Loss) })
+		drawSeries(accuracy, c, i, "%.1f", topOne)
 		clr := palette[i%len(palette)]
-		drawSeries(loss, c, clr, "%.3f", func(e Eval) float64 { return float64(e.Loss) })
-		drawSeries(accuracy, c, clr, "%.1f", topOne)
 		clr.A = 0xb0
 		addLine(loss, points(c.seeds, trainLoss),
 			draw.LineStyle{Color: clr, Width: vg.Points(1.2), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}})
@@ -59,9 +57,8 @@ func trainLoss(e Eval) float64 { return float64(e.TrainLoss) }
 // Curves. The label names what Step is, "side of the images (pixels)" for one.
 func Accuracy(w io.Writer, title, label string, evals []Eval) error {
 	p := newPlot(title, label, "top-1 accuracy (%)")
-	p.Legend.Top = false
 	for i, c := range collect(evals, Test) {
-		drawSeries(p, c, palette[i%len(palette)], "%.1f", topOne)
+		drawSeries(p, c, i, "%.1f", topOne)
 	}
 	return drawPlots(w, curvesWidth/2, curvesHeight, [][]*plot.Plot{{p}})
 }
@@ -71,7 +68,6 @@ func Accuracy(w io.Writer, title, label string, evals []Eval) error {
 func Precision(w io.Writer, evals []Eval) error {
 	loss := newPlot("training loss", "step", "loss")
 	precision := newPlot("average precision on the validation split", "step", "AP (%)")
-	precision.Legend.Top = false
 	percent := func(numbers map[string]Number) float64 {
 		ap, known := numbers["AP"]
 		if !known || ap < 0 { // COCO's -1: no object counts
@@ -82,10 +78,9 @@ func Precision(w io.Writer, evals []Eval) error {
 	for i, c := range collect(evals, Validation) {
 		boxes, masks := c, c
 		boxes.name, masks.name = c.name+", boxes", c.name+", masks"
-		first, second := palette[2*i%len(palette)], palette[(2*i+1)%len(palette)]
-		drawSeries(loss, c, first, "%.3f", trainLoss)
-		drawSeries(precision, boxes, first, "%.1f", func(e Eval) float64 { return percent(e.Boxes) })
-		drawSeries(precision, masks, second, "%.1f", func(e Eval) float64 { return percent(e.Masks) })
+		drawSeries(loss, c, 2*i, "%.3f", trainLoss)
+		drawSeries(precision, boxes, 2*i, "%.1f", func(e Eval) float64 { return percent(e.Boxes) })
+		drawSeries(precision, masks, 2*i+1, "%.1f", func(e Eval) float64 { return percent(e.Masks) })
 	}
 	return drawPlots(w, curvesWidth, curvesHeight, [][]*plot.Plot{{loss, precision}})
 }
@@ -162,7 +157,7 @@ func scalarPlot(curves []curve, name string) *plot.Plot {
 	}
 	p := newPlot(title, "step", "")
 	for i, c := range curves {
-		drawSeries(p, c, palette[i%len(palette)], "%.3g", func(e Eval) float64 {
+		drawSeries(p, c, i, "%.3g", func(e Eval) float64 {
 			if v, ok := e.Scalars[name]; ok {
 				return float64(v)
 			}
@@ -231,9 +226,9 @@ func curveName(job Job, all []Job) string {
 	return name
 }
 
-// drawSeries draws the seeds of a curve and their mean, whose last value is in the legend.
-func drawSeries(p *plot.Plot, c curve, clr color.NRGBA, verb string, value func(Eval) float64) {
-	pale := clr
+// drawSeries draws the seeds of the i-th curve and their mean, whose last value is in the legend.
+func drawSeries(p *plot.Plot, c curve, i int, verb string, value func(Eval) float64) {
+	pale := palette[i%len(palette)]
 	pale.A = 0x70
 	for _, seed := range c.seeds {
 		if len(c.seeds) > 1 {
@@ -244,7 +239,7 @@ func drawSeries(p *plot.Plot, c curve, clr color.NRGBA, verb string, value func(
 	if len(mean) == 0 {
 		return
 	}
-	style := draw.LineStyle{Color: clr, Width: vg.Points(2.2)}
+	style := lineStyle(i, vg.Points(2.2))
 	addLine(p, mean, style)
 	p.Legend.Add(c.name+" "+fmt.Sprintf(verb, mean[len(mean)-1].Y), &plotter.Line{LineStyle: style})
 }

@@ -47,7 +47,7 @@ func drawPlots(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error
 	for row, areas := range plot.Align(plots, tiles, c) {
 		for col, p := range plots[row] {
 			if p != nil {
-				p.Draw(areas[col])
+				drawBeside(p, areas[col])
 			}
 		}
 	}
@@ -57,12 +57,31 @@ func drawPlots(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error
 	return nil
 }
 
+// drawBeside draws a plot with its legend at its right, where no line crosses it.
+func drawBeside(p *plot.Plot, c draw.Canvas) {
+	legend := p.Legend
+	p.Legend = plot.NewLegend() // p would draw it over the lines
+	width := legend.Rectangle(c).Size().X
+	p.Draw(draw.Crop(c, 0, -width, 0, 0))
+	legend.Draw(draw.Crop(c, c.Size().X-width, 0, 0, -p.Title.TextStyle.Height(p.Title.Text)))
+}
+
+// lineStyle is that of the i-th line of a plot: a colour, and dots once the palette repeats.
+func lineStyle(i int, width vg.Length) draw.LineStyle {
+	style := draw.LineStyle{Color: palette[i%len(palette)], Width: width}
+	if i >= len(palette) {
+		style.Dashes = []vg.Length{vg.Points(2), vg.Points(2)}
+	}
+	return style
+}
+
 // newPlot is an empty plot in the style of all plots.
 func newPlot(title, xLabel, yLabel string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xLabel, yLabel
 	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
-	p.Legend.Top, p.Legend.Left, p.Legend.ThumbnailWidth = true, false, vg.Points(14)
+	p.Legend.Top, p.Legend.Left, p.Legend.ThumbnailWidth = true, true, vg.Points(14)
+	p.Legend.XOffs = vg.Points(6)
 	sans(p)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color = nil
@@ -120,10 +139,7 @@ func Lines(w io.Writer, title, xLabel, yLabel string, lines []Line) error {
 	for _, l := range lines {
 		style, named := styles[l.Name]
 		if !named {
-			style = draw.LineStyle{Color: palette[len(styles)%len(palette)], Width: vg.Points(1.6)}
-			if len(styles) >= len(palette) {
-				style.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
-			}
+			style = lineStyle(len(styles), vg.Points(1.6))
 			styles[l.Name] = style
 			p.Legend.Add(l.Name, &plotter.Line{LineStyle: style})
 		}

@@ -65,8 +65,9 @@ func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) err
 	return nil
 }
 
-// drawMultiResolution draws the accuracy at the square ones of these sizes.
-func (s *Study) drawMultiResolution(w io.Writer, rows []report.Result) error {
+// DrawSizes draws the test accuracy of the same weights over the side of the images, for those rows whose images are
+// square, as a PNG.
+func DrawSizes(w io.Writer, rows []report.Result) error {
 	var evals []report.Eval
 	for _, r := range rows {
 		if size, err := ParseSize(r.ImageSize); err == nil && size[0] == size[1] {
@@ -74,7 +75,7 @@ func (s *Study) drawMultiResolution(w io.Writer, rows []report.Result) error {
 			evals = append(evals, report.Eval{Job: r.Job, Step: size[0], Split: report.Test, Metrics: r.Test})
 		}
 	}
-	return report.Accuracy(w, "trained at one size, measured at others", "side of the images (pixels)", evals)
+	return report.Accuracy(w, "test accuracy of the same weights at other sizes", "side of the images (pixels)", evals)
 }
 
 // multiResolutionRows lists these rows of all units, size by size.

@@ -174,7 +174,7 @@ func (s *Study) Curves() (images []string, err error) {
 	if err != nil || len(other) == 0 {
 		return images, err
 	}
-	err = leave("resolution", func(w io.Writer) error { return s.drawMultiResolution(w, other) })
+	err = leave("resolution", func(w io.Writer) error { return DrawSizes(w, other) })
 	return images, err
 }
 

@@ -48,7 +48,7 @@ var (
 // measurements outside the markers.
 func TestEveryTableOfTheDocumentsIsComputed(t *testing.T) {
 	for path, text := range pages(t) {
-		want, err := filled(text, filepath.Join(root, "docs", "runs"))
+		want, err := filled(text, filepath.Join(root, "docs", "runs"), drawn)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue

@@ -14,6 +14,7 @@
 //	detection:              the detectors that wepe detect train measured
 //	figure:                 the rows that wepe analyze wrote; NAME is followed by the figure's name
 //	bench:                  the rows that make bench wrote
+//	curves:, sizes:         a picture of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
 // and OPTIONS are by=dataset,encoding, baseline=learned and split=validation, fields of a report.Spec; across=size, a
 // column for each size; and, for every kind with a NAME, what is shown: only=wepe,learned, these encodings;
@@ -57,7 +58,9 @@ func fill(path, records string) error {
 	if err != nil {
 		return err
 	}
-	after, err := filled(string(before), records)
+	after, err := filled(string(before), records, func(picture string, draw func(io.Writer) error) error {
+		return report.WriteFile(filepath.Join(filepath.Dir(path), picture), draw)
+	})
 	if err != nil || after == string(before) {
 		return err
 	}
@@ -69,12 +72,12 @@ func fill(path, records string) error {
 
 var (
 	begin = regexp.MustCompile(
-		`(?m)^<!-- (positions|parameters|scaling|table:.*?|figure:.*?|detection:.*?|bench:.*?|epochs:.*?) *-->\n`)
+		`(?m)^<!-- (positions|parameters|scaling|table:.*?|figure:.*?|detection:.*?|bench:.*?|epochs:.*?|curves:.*?|sizes:.*?) *-->\n`)
 	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
-// filled is a Markdown text with all its tables computed anew.
-func filled(markdown, records string) (string, error) {
+// filled is a Markdown text with all its tables computed anew; leave writes its pictures.
+func filled(markdown, records string, leave func(path string, draw func(io.Writer) error) error) (string, error) {
 	var out strings.Builder
 	for {
 		at := begin.FindStringSubmatchIndex(markdown)
@@ -86,11 +89,19 @@ func filled(markdown, records string) (string, error) {
 		if closed == nil || next != nil && next[0] < closed[0] {
 			return "", fmt.Errorf("%q has no <!-- end -->", words)
 		}
-		table, err := tableOf(strings.Fields(words), records)
+		var content string
+		var err error
+		if fields := strings.Fields(words); fields[0] == "curves:" || fields[0] == "sizes:" {
+			content, err = picture(fields, records, leave)
+		} else {
+			var table report.Table
+			table, err = tableOf(fields, records)
+			content = table.Markdown()
+		}
 		if err != nil {
 			return "", fmt.Errorf("%w (in %q)", err, words)
 		}
-		out.WriteString(markdown[:at[1]] + "\n" + table.Markdown() + "\n")
+		out.WriteString(markdown[:at[1]] + "\n" + content + "\n")
 		markdown = rest[closed[0]:]
 	}
 }

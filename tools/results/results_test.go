@@ -3,6 +3,9 @@
 package main
 
 import (
+	"bytes"
+	"image/png"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,7 +32,7 @@ func TestOnlyWhatIsBetweenTheMarkersIsReplaced(t *testing.T) {
 
 ` + after
 	for _, before := range []string{marker + "old\n" + after, want} {
-		if got, err := filled(before, dir); err != nil || got != want {
+		if got, err := filled(before, dir, drawn); err != nil || got != want {
 			t.Errorf("got\n%s\n%v, want\n%s", got, err, want)
 		}
 	}
@@ -42,7 +45,7 @@ func TestOnlyWhatIsBetweenTheMarkersIsReplaced(t *testing.T) {
 		"<!-- table: -->\n<!-- end -->\n":                              "without a name",
 		"<!-- table: study by=encoding,seed -->\n<!-- end -->\n":       `no column "seed"`,
 	} {
-		if _, err := filled(text, dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := filled(text, dir, drawn); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
 		}
 	}
@@ -61,5 +64,37 @@ func TestParametersEqualThePublishedOnes(t *testing.T) {
 		if (q.more != 0) != (q.why != "") {
 			t.Errorf("%s, %s: %d more because %q", q.position, q.source, q.more, q.why)
 		}
+	}
+}
+
+// drawn takes the place of the file of a picture.
+func drawn(_ string, draw func(io.Writer) error) error {
+	var content bytes.Buffer
+	if err := draw(&content); err != nil {
+		return err
+	}
+	_, err := png.DecodeConfig(&content)
+	return err
+}
+
+func TestAPictureIsDrawnWhereItsMarkerSays(t *testing.T) {
+	dir := t.TempDir()
+	for _, encoding := range []string{"wepe", "learned"} {
+		if err := report.Append(filepath.Join(dir, "study.jsonl"), report.Eval{Job: report.Job{Encoding: encoding},
+			Step: 7, Epoch: 1, Split: report.Validation, Metrics: report.Metrics{Loss: 2, Top1: 0.25, Images: 4}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var path string
+	got, err := filled("<!-- curves: study pictures/study.png only=wepe -->\n<!-- end -->\n", dir,
+		func(to string, draw func(io.Writer) error) error {
+			path = to
+			return drawn(to, draw)
+		})
+	if want := "](pictures/study.png)\n"; err != nil || path != "pictures/study.png" || !strings.Contains(got, want) {
+		t.Errorf("a picture at %q and\n%s\n%v", path, got, err)
+	}
+	if _, err := filled("<!-- curves: study p.png only=sincos2d -->\n<!-- end -->\n", dir, drawn); err == nil {
+		t.Error("a picture without rows is drawn")
 	}
 }
