@@ -42,8 +42,8 @@ func serveModel() *cobra.Command {
 	c.Long = c.Short + `.
 
 / is a page on which an image is dropped, /openapi.json describes all routes. Requests hold at most
-8 x max-bytes + cores x max-pixels x 16 + max-images x (input size x 3) bytes at once, printed at the start; with garbage
-the heap grows by twice as much. The first SIGINT or SIGTERM finishes the requests in flight.`
+8 x max-bytes + cores x max-pixels x 16 + max-images x (input size x 3) bytes at once, printed at the start; the heap
+grows by twice as much, with garbage. The first SIGINT or SIGTERM finishes the requests in flight.`
 	f := cli.Flags{Command: c}
 	s.flags(f)
 	flags := c.Flags()
@@ -132,7 +132,7 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 }
 
 // collectRarely lets the heap grow by 128 MiB between collections, and at most by bytes. The garbage of a decoded image
-// is megabytes beside a small live heap, which the default would collect several times a second: a tenth of the CPU time.
+// is megabytes beside a small live heap: the default would collect several times a second, a tenth of the CPU time.
 func collectRarely(bytes int64) {
 	var now runtime.MemStats
 	runtime.ReadMemStats(&now)
