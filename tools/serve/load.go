@@ -29,23 +29,22 @@ type row struct {
 	Commit  string  `json:"commit"`
 }
 
+// measured are the undisturbed rounds of a target with a number of clients.
+type measured struct {
+	name, url         string
+	speed, p99        []float64 // requests/s, milliseconds
+	failed, disturbed int
+}
+
 // load measures servers in interleaved rounds and prints the medians over rounds.
 func load(args []string) error {
 	flags := flag.NewFlagSet("load", flag.ExitOnError)
 	targets := flags.String("targets", "wepe serve=http://127.0.0.1:8080/v1/predict", "NAME=URL, separated by semicolons")
-	clients := flags.String(
-		"clients",
-		"1,8,64",
-		"numbers of clients, each of which sends its next request after its answer",
-	)
+	clients := flags.String("clients", "1,8,64", "numbers of clients, each of which sends its next request after its answer")
 	round := flags.Duration("round", 3*time.Second, "length of a round")
 	rounds := flags.Int("rounds", 3, "rounds of each target")
 	commit := flags.String("commit", "", "of the rows")
-	pids := flags.String(
-		"pids",
-		"",
-		"processes of the targets, separated by commas: rounds that others disturb do not count",
-	)
+	pids := flags.String("pids", "", "processes of the targets, by commas: rounds that others disturb do not count")
 	_ = flags.Parse(args) // exits
 	if flags.NArg() != 1 {
 		return errors.New("load takes one image")
@@ -59,51 +58,64 @@ func load(args []string) error {
 		if err != nil || n < 1 {
 			return fmt.Errorf("-clients %q: use numbers above 0", number)
 		}
-		all := strings.Split(*targets, ";")
-		speed, p99 := make([][]float64, len(all)), make([][]float64, len(all))
-		failed, disturbed := make([]uint64, len(all)), make([]int, len(all))
+		var all []*measured
+		for _, target := range strings.Split(*targets, ";") {
+			name, url, found := strings.Cut(target, "=")
+			if !found {
+				return fmt.Errorf("-targets %q: use NAME=URL", target)
+			}
+			all = append(all, &measured{name: name, url: url})
+		}
 		for range *rounds {
-			for i, target := range all {
-				_, url, found := strings.Cut(target, "=")
-				if !found {
-					return fmt.Errorf("-targets %q: use NAME=URL", target)
-				}
-				var m vegeta.Metrics
-				busy, begin := others(*pids), time.Now()
-				attack(url, body, n, *round, &m)
-				took := time.Since(begin)
-				if others(*pids)-busy > took/20 {
-					disturbed[i]++
-					continue
-				}
-				m.Close()
-				done := float64(m.Requests) * m.Success
-				speed[i] = append(speed[i], done/took.Seconds())
-				p99[i] = append(p99[i], float64(m.Latencies.P99.Microseconds())/1e3)
-				failed[i] += m.Requests - uint64(done+.5)
+			for _, m := range all {
+				m.round(body, n, *round, *pids)
 			}
 		}
-		for i, target := range all {
-			name, _, _ := strings.Cut(target, "=")
-			fmt.Fprintf(os.Stderr, "%s, %d clients: requests/s %.1f, p99 %.0f ms, failed %d, disturbed rounds %d\n", name, n,
-				speed[i], p99[i], failed[i], disturbed[i])
-			if len(speed[i]) == 0 {
-				continue
-			}
-			of := fmt.Sprintf("%d clients", n)
-			if n == 1 {
-				of = "1 client"
-			}
-			for _, r := range []row{{Model: "requests/s, " + of, Value: median(speed[i])},
-				{Model: "p99, " + of + ", ms", Value: median(p99[i])}} {
-				r.Figure, r.Measure, r.At, r.Commit = "serve", "server", name, *commit
-				line, err := json.Marshal(r)
-				if err != nil {
-					return err
-				}
-				fmt.Println(string(line))
+		for _, m := range all {
+			if err := m.print(n, *commit); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// round adds a round that other processes than the given have left alone.
+func (m *measured) round(body []byte, clients int, length time.Duration, pids string) {
+	var result vegeta.Metrics
+	busy, begin := others(pids), time.Now()
+	attack(m.url, body, clients, length, &result)
+	took := time.Since(begin)
+	if others(pids)-busy > took/20 {
+		m.disturbed++
+		return
+	}
+	result.Close()
+	done := float64(result.Requests) * result.Success
+	m.speed = append(m.speed, done/took.Seconds())
+	m.p99 = append(m.p99, float64(result.Latencies.P99.Microseconds())/1e3)
+	m.failed += int(result.Requests) - int(done+.5)
+}
+
+// print prints all rounds to stderr and the rows of their medians.
+func (m *measured) print(clients int, commit string) error {
+	fmt.Fprintf(os.Stderr, "%s, %d clients: requests/s %.1f, p99 %.0f ms, failed %d, disturbed rounds %d\n", m.name, clients,
+		m.speed, m.p99, m.failed, m.disturbed)
+	if len(m.speed) == 0 {
+		return nil
+	}
+	of := fmt.Sprintf("%d clients", clients)
+	if clients == 1 {
+		of = "1 client"
+	}
+	for _, r := range []row{{Model: "requests/s, " + of, Value: median(m.speed)},
+		{Model: "p99, " + of + ", ms", Value: median(m.p99)}} {
+		r.Figure, r.Measure, r.At, r.Commit = "serve", "server", m.name, commit
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		fmt.Println(string(line))
 	}
 	return nil
 }
