@@ -155,8 +155,8 @@ func (w *weights) candidates(config strictjson.Object, options ImportOptions) (a
 		return []*family{f}, name, nil
 	}
 	if config == nil {
-		return nil, "", errors.Errorf("checkpoints: %s has no config.json beside its weights: put it there or, for weights of "+
-			"timm, use --architecture NAME (ImportOptions.Architecture); the %d tensors begin with %q", w.path,
+		return nil, "", errors.Errorf("checkpoints: %s has no config.json beside its weights: put it there or, for weights "+
+			"of timm, use --architecture NAME (ImportOptions.Architecture); the %d tensors begin with %q", w.path,
 			len(w.tensors), w.firstNames())
 	}
 	var known []string

@@ -174,7 +174,8 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 		if has > 0 {
 			reason = fmt.Sprintf("has a head behind %s, which this model lacks", behind)
 		}
-		return false, errors.Errorf("checkpoints: %s %s: use --classes N (ImportOptions.Classes) for a new one", w.path, reason)
+		return false, errors.Errorf("checkpoints: %s %s: use --classes N (ImportOptions.Classes) for a new one", w.path,
+			reason)
 	}
 	m.Config.Classes = options.Classes
 	line := fmt.Sprintf("head: a new one for %d classes", options.Classes)

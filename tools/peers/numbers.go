@@ -122,8 +122,9 @@ func (r request) save(b compute.Backend) error {
 	if err != nil {
 		return err
 	}
-	recipe := finetune.Recipe{Name: "peer", Steps: 2, BatchSize: 8, EvalSteps: 1, LearningRate: 1e-3, Model: vit.Config{
-		ImageRows: 12, ImageCols: 12, PatchSize: 4, Width: 16, Depth: 2, Heads: 2, Classes: len(set.Classes), Position: "hybrid"}}
+	c := vit.Config{ImageRows: 12, ImageCols: 12, PatchSize: 4, Width: 16, Depth: 2, Heads: 2, Classes: len(set.Classes),
+		Position: "hybrid"}
+	recipe := finetune.Recipe{Name: "peer", Steps: 2, BatchSize: 8, EvalSteps: 1, LearningRate: 1e-3, Model: c}
 	run := finetune.Run{Backend: b, Recipe: recipe, Seed: int64(r.Seed), Train: set, Validation: held, Dir: r.Path}
 	m, _, err := run.Do(context.Background())
 	if err == nil {
