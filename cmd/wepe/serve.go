@@ -132,7 +132,7 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) (err error) {
 }
 
 // collectRarely lets the heap grow by 128 MiB between collections, and at most by bytes. The garbage of a decoded image
-// is megabytes beside a small live heap: the default would collect several times a second, a tenth of the CPU time.
+// is megabytes beside a small live heap: the default would collect several times a second.
 func collectRarely(bytes int64) {
 	var now runtime.MemStats
 	runtime.ReadMemStats(&now)
