@@ -290,7 +290,7 @@ func TestWhatFilesLeaveOpenIsSaidWithTheModel(t *testing.T) {
 func testWhatFilesLeaveOpenIsSaidWithTheModel(t *testing.T) {
 	google := Model{Name: "google", Path: fixtures.Dir(t, "jax_vit_npz")}
 	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
-	if _, err := comparison.open(google); err == nil || !strings.Contains(err.Error(), "does not say") {
+	if _, err := comparison.open(google); err == nil || !strings.Contains(err.Error(), "--assume-square") {
 		t.Errorf("a grid that no file says: %v", err)
 	}
 	google.Import = checkpoints.ImportOptions{AssumeSquare: true}
