@@ -111,6 +111,11 @@ func parse(args []string) (o options, err error) {
 
 // run measures all cells and prints their table.
 func (o options) run(ctx context.Context) error {
+	if os.Getenv("GOMLX_BACKEND") == "" { // rows name what the processes run on
+		if err := os.Setenv("GOMLX_BACKEND", "xla:cpu"); err != nil {
+			return err
+		}
+	}
 	if len(o.peers) > 0 && o.python == "" {
 		var err error
 		if o.python, err = environment(ctx); err != nil {
