@@ -393,7 +393,7 @@ func peak(do func()) int64 {
 
 // Sixty-four clients send images of the most pixels, and of few bytes. Without the limits 64·4 MB would be held.
 func TestMemoryStaysUnderItsBound(t *testing.T) {
-	o := Options{Bytes: 100_000, Pixels: 1_000_000, Images: 64}
+	o := Options{Bytes: 100_000, Pixels: 1_000_000, Images: 64, Timeout: 5 * time.Minute} // not what is tested
 	_, url, _ := start(t, &tiny{}, o)
 	raw := pixels(t, 1000, 1000, red)
 	used := peak(func() {
