@@ -21,20 +21,15 @@ from safetensors.numpy import load, save
 
 # Tensors that the packed set leaves out, by set.
 TENSORS = {
-    "as2drope": r"grid4x4\.|grid6x6",
     "dhvt_tiny": r"blocks\.0\.mlp\.bn[12]|patch_embed$|patch_embed\.proj\.1",
-    "fope": r".*T72",
-    "liere": r"b16|.*grid6x6",
+    "fope": r".*T(56|72|88)\.",
     "official_wepe_finetune": r".*24x24|set1_14x14",
     "official_wepe_pretrain": r"lin_set3_14x14",
     "vitdet": r"simfp_0|block_0\.(windows|attn_windows_out|mlp|after_attn|last_window_logits_qk)|block_1\.attn_out",
 }
 # The same in meta.json.
 META = {
-    "as2drope": lambda m: m | {"cases": [c for c in m["cases"] if c["name"] in ("grid4x6", "grid6x4", "grid4x4_cls")]},
-    "fope": lambda m: m | {"lengths": [n for n in m["lengths"] if n < 72]},
-    "liere": lambda m: m | {"variants": [v for v in m["variants"] if v["name"] != "b16"],
-                            "grids_h_w": [g for g in m["grids_h_w"] if g != [6, 6]]},
+    "fope": lambda m: m | {"lengths": m["lengths"][:1]},
     "official_wepe_finetune": lambda m: m | {"cases": {k: v for k, v in m["cases"].items() if k not in ("default_24x24", "set1_14x14")}},
     "official_wepe_pretrain": lambda m: m | {"cases": {k: v for k, v in m["cases"].items() if k != "lin_set3_14x14"}},
 }
@@ -83,7 +78,9 @@ def packed(path):
         yield str(file.relative_to(path)), raw
 
 
-LICENCES = {"official": "MIT"}  # by the first word of a set's name; all others Apache-2.0
+# By the first word of a set's name; all others Apache-2.0.
+LICENCES = {"as2drope": "none stated", "fope": "none stated", "liere": "MIT", "official": "MIT",
+            "roi": "BSD-3-Clause and Apache-2.0"}
 
 
 def readme(path, script):
