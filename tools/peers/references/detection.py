@@ -1,0 +1,240 @@
+# Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
+"""Makes the set roi by detectron2, which is not on PyPI, and torchvision.
+
+python detection.py OUT --detectron2 DIR [--seed N]
+
+DIR is a checkout of facebookresearch/detectron2 (02b5c4e), imported unmodified, its compiled part left out. It needs
+fvcore, iopath, omegaconf, cloudpickle and pycocotools.
+"""
+
+import argparse
+import pathlib
+import sys
+import types
+import warnings
+
+import numpy as np
+import torch
+import torchvision
+from torchvision import ops
+
+from common import images, write
+
+warnings.filterwarnings("ignore")
+RUNTIME = f"torch {torch.__version__}, torchvision {torchvision.__version__}, CPU, float32"
+
+
+def package(name, folder):
+    """A package whose own __init__ does not run."""
+    module = types.ModuleType(name)
+    module.__path__ = [str(folder)]
+    sys.modules[name] = module
+
+
+def boxes(draw, n, rows, cols, least=4, most=0.6):
+    """Boxes [n, 4] inside an image."""
+    size = np.stack([draw.uniform(least, most * cols, n), draw.uniform(least, most * rows, n)], 1)
+    corner = draw.uniform(0, 1, (n, 2)) * ([cols, rows] - size)
+    return torch.tensor(np.concatenate([corner, corner + size], 1), dtype=torch.float32)
+
+
+def crowd(draw, n, rows, cols, thresholds):
+    """Overlapping boxes no two of which overlap by about a threshold: rounding decides nothing."""
+    while True:
+        b = boxes(draw, n // 4, rows, cols).repeat(4, 1)
+        b = b + torch.tensor(draw.normal(0, 2.5, b.shape), dtype=torch.float32)
+        iou = ops.box_iou(b, b)
+        if all((iou - x).abs().min() > 1e-4 for x in thresholds) and (b[:, 2:] > b[:, :2]).all():
+            return b
+
+
+def groups(draw, rows, cols):
+    """Boxes of all kinds for an image; at stride 4 and five bins of two samples the last ones meet the edges of a map."""
+    def at(x, y, size=20):
+        return [x, y, x + size, y + size]
+    tiny = boxes(draw, 3, rows, cols).numpy()
+    tiny[:, 2:] = tiny[:, :2] + draw.uniform(0.05, 0.6, (3, 2))
+    return np.array([*boxes(draw, 18, rows, cols).tolist(), *tiny.tolist(), [20.5, 10.25, 20.5, 10.25], [20.5, 10.25, 20.5, 30],
+                     [7, 33, 41, 33], [0, 0, 0, 0], [-1000, -1000, 2000, 2000], [-500, 10, 3000, 20], [0, 0, cols, rows],
+                     [-17.3, -9.1, 23.2, 31.7], [cols - 20.4, rows - 11.6, cols + 31.3, rows + 27.9], [-30, 20, cols + 30, 26],
+                     [-60, -60, -20, -20], [cols + 20, 5, cols + 70, 40], [10, rows + 17, 30, rows + 60],
+                     at(-3, -3), at(cols - 17, rows - 17), at(-3.01, rows - 16.99), at(9, 13)])
+
+
+def align(t, features, rois, cotangents, config):
+    strides, size, odd = config["strides"], config["output_size"], config["odd_output_size"]
+    t |= {f"features.level{i}": f for i, f in enumerate(features)}
+    runs = {f"roi_align.level{i}": (i, size, 2) for i in range(len(strides))} | {
+        "roi_align.odd": (1, odd, 2), "roi_align.sampling3": (1, odd, 3), "roi_align.adaptive": (0, size, 0)}
+    for name, (level, bins, samples) in runs.items():
+        x = features[level].clone().requires_grad_()
+        out = ops.roi_align(x, rois, bins, 1 / strides[level], samples, aligned=True)
+        (out * cotangents[tuple(bins)]).sum().backward()
+        t |= {name + ".out": out.detach(), name + ".grad_features": x.grad}
+    inverted = torch.tensor([[0, 40, 30, 20, 10], [1, 30, 12, 22, 40], [0, 50.5, 20.25, 60.5, 3.75]])
+    t |= {"inverted.boxes": inverted,
+          "inverted.out": ops.roi_align(features[1], inverted, size, 1 / strides[1], 2, aligned=True)}
+
+
+def pool(t, features, rois, cotangent, config, level):
+    from detectron2.modeling import poolers
+    from detectron2.structures import Boxes
+    sides = [1, 20, 31.9, 32, 40, 63.9, 64, 65, 111.9, 112, 150, 223.9, 224, 300, 448, 896, 3000]
+    shapes = torch.tensor([[0, 0, s, s] for s in sides] + [[3, 5, 3 + s * 4, 5 + s / 4] for s in sides])
+    shapes = torch.cat([shapes, torch.tensor([[5.0, 5, 5, 5], [5, 5, 5, 50]])])
+    t["levels.boxes"] = shapes
+    for name, m in level.items():
+        t["levels." + name] = poolers.assign_boxes_to_levels(
+            [Boxes(shapes)], m["min_level"], m["max_level"], m["canonical_box_size"], m["canonical_level"])
+    pooler = poolers.ROIPooler(config["output_size"], [1 / s for s in config["strides"]], 2, "ROIAlignV2", 32, 3)
+    order = torch.cat([torch.nonzero(rois[:, 0] == i).flatten() for i in range(config["batch"])])
+    lists = [Boxes(rois[rois[:, 0] == i, 1:]) for i in range(config["batch"])]
+    maps = [f.clone().requires_grad_() for f in features]
+    out = pooler(maps, lists)
+    (out * cotangent[order]).sum().backward()
+    t |= {"pooler.box_index": order, "pooler.out": out.detach()}
+    t |= {f"pooler.grad_level{i}": f.grad for i, f in enumerate(maps)}
+
+
+def suppress(t, draw, rows, cols):
+    from detectron2.layers import batched_nms
+    n = 4 * int(draw.integers(8, 13))
+    some, same = crowd(draw, n, rows, cols, (0.3, 0.5, 0.7)), torch.tensor([[10.0, 10, 30, 40]] * 6)
+    scores, few = torch.tensor(draw.permutation(n) / n, dtype=torch.float32), torch.tensor([0.1, 0.9, 0.3, 0.9, 0.2, 0.05])
+    falling = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3])
+    single = {
+        "random_0.3": (some, scores, 0.3), "random_0.5": (some, scores, 0.5), "random_0.7": (some, scores, 0.7),
+        "ties_0.5": (some, (scores * 4).floor() / 4, 0.5), "identical_tied": (same, torch.full((6,), 0.5), 0.5),
+        "identical_scored": (same, few, 0.99), "threshold_1": (same, few, 1.0),
+        "iou_equals_threshold": (torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 5], [0, 5, 10, 10], [0, 0, 5, 5], [2, 0, 12, 10],
+                                               [0, 0, 10, 10]]), falling[:6], 0.5),
+        "degenerate": (torch.tensor([[5.0, 5, 5, 5], [5, 5, 5, 5], [0, 0, 10, 10], [5, 5, 5, 9], [5, 5, 5, 9],
+                                     [20, 20, 10, 10], [0, 0, 10, 10]]), falling, 0.5),
+        "chain": (torch.tensor([[4.0 * i, 0, 4 * i + 10, 10] for i in range(5)]), torch.tensor([0.5, 0.9, 0.7, 0.8, 0.6]), 0.3),
+        "negative_coordinates": (some - 120, scores, 0.5), "empty": (torch.zeros(0, 4), torch.zeros(0), 0.5),
+        "one": (torch.tensor([[1.0, 2, 3, 4]]), torch.tensor([0.3]), 0.5)}
+    for name, (b, s, threshold) in single.items():
+        t |= {f"nms.{name}.boxes": b, f"nms.{name}.scores": s, f"nms.{name}.keep": ops.nms(b, s, threshold)}
+    many, by = crowd(draw, n, rows, cols, (0.4, 0.5)), torch.tensor(draw.permutation(n) / n, dtype=torch.float32)
+    classes = {
+        "random": (many, by, torch.tensor(draw.integers(0, 4, n)), 0.5),
+        "sparse_classes": (many, by, torch.tensor(draw.choice([2, 39, 76, 113], n)), 0.4),
+        "identical": (same[:1].repeat(8, 1), torch.full((8,), 0.5), torch.arange(8) // 2, 0.5),
+        "negative_coordinates": (torch.tensor([[-95.0, -95, -55, -55], [-46, -46, -6, -6], [0, 0, 48, 48],
+                                               [-94, -94, -54, -54]]), falling[:4], torch.tensor([1, 0, 1, 0]), 0.5),
+        "empty": (torch.zeros(0, 4), torch.zeros(0), torch.zeros(0, dtype=torch.int64), 0.5)}
+    for name, (b, s, c, threshold) in classes.items():
+        alone = [torch.nonzero(c == i).flatten() for i in c.unique()]  # class by class, without an offset of coordinates
+        kept = torch.cat([i[ops.nms(b[i], s[i], threshold)] for i in alone] or [c]).sort().values
+        kept = kept[s[kept].sort(descending=True, stable=True).indices]
+        t |= {f"batched_nms.{name}.{k}": v for k, v in {
+            "boxes": b, "scores": s, "classes": c, "keep": batched_nms(b, s, c, threshold), "keep_per_class": kept}.items()}
+    return ({name: {"iou_threshold": x[-1]} for name, x in single.items()},
+            {name: {"iou_threshold": x[-1]} for name, x in classes.items()})
+
+
+def overlap(t, draw, rows, cols):
+    from detectron2.structures import Boxes, pairwise_iou
+    far = [10000, 10000, 20000, 30000]
+    one = torch.cat([boxes(draw, 6, rows, cols), torch.tensor([
+        [10.0, 10, 20, 20], [10, 10, 20, 20], [20, 10, 30, 20], [12, 12, 14, 14], [5, 5, 5, 5], far, [-30, -30, -10, -5],
+        [30, 30, 20, 20]])])
+    two = torch.cat([boxes(draw, 4, rows, cols), torch.tensor([
+        [10.0, 10, 20, 20], [15, 10, 25, 20], [20, 20, 30, 30], [5, 5, 5, 5], far])])
+    t |= {"iou.boxes1": one, "iou.boxes2": two, "iou.pairwise_iou": pairwise_iou(Boxes(one), Boxes(two))}
+    b = torch.cat([boxes(draw, 5, rows, cols) + torch.tensor([-20.0, 0, -5, 9]), torch.tensor([
+        [-10.0, -10, -5, -5], [200, 5, 300, 9], [3, 3, 3, 8], [0, 0, cols, rows]])])
+    inside = Boxes(b.clone())
+    inside.clip((rows, cols))
+    t |= {"clip.boxes": b, "clip.out": inside.tensor, "clip.nonempty": inside.nonempty().long()}
+
+
+def shift(t, draw, rows, cols, weights):
+    from detectron2.modeling.box_regression import _DEFAULT_SCALE_CLAMP, Box2BoxTransform
+    src, target = boxes(draw, 10, rows, cols), boxes(draw, 10, rows, cols)
+    given = torch.cat([torch.tensor([[0, 0, 0, 0], [0.3, -0.4, 100, 100], [0, 0, -100, -100], [1000, -1000, 4.1351, 4.1352],
+                                     [0, 0, _DEFAULT_SCALE_CLAMP, 60]]),
+                       torch.tensor(draw.normal(0, 1.5, (5, 4)), dtype=torch.float32)])
+    three = torch.tensor(draw.normal(0, 2, (10, 12)), dtype=torch.float32)
+    t |= {"deltas.src": src, "deltas.target": target, "deltas.in": given, "deltas.in_3_classes": three}
+    for name, w in weights.items():
+        f = Box2BoxTransform(w)
+        t |= {f"deltas.{name}.encoded": f.get_deltas(src, target), f"deltas.{name}.decoded": f.apply_deltas(given, src),
+              f"deltas.{name}.decoded_3_classes": f.apply_deltas(three, src)}
+    t["deltas.clamp_log2.decoded"] = Box2BoxTransform(weights["w10"], float(np.log(2))).apply_deltas(given, src)
+    return _DEFAULT_SCALE_CLAMP
+
+
+def place(t, draw):
+    from detectron2.modeling.anchor_generator import DefaultAnchorGenerator
+    grids = [[int(n) for n in draw.integers(1, 6, 2)] for _ in range(3)]
+    cases = {"offset0": ([[32], [64], [128]], [0.5, 1.0, 2.0], [4, 8, 16], 0.0),
+             "offset_half": ([[8, 12.5], [24], [48]], [[0.5, 1.0], [0.25, 1.0, 2.0, 3.0], [1.0]], [8, 16, 32], 0.5)}
+    for name, (sizes, ratios, strides, offset) in cases.items():
+        g = DefaultAnchorGenerator(sizes=sizes, strides=strides, offset=offset,
+                                   aspect_ratios=ratios if isinstance(ratios[0], list) else [ratios])
+        cells = list(g.cell_anchors)
+        for i, found in enumerate(g([torch.zeros(1, 1, *grid) for grid in grids])):
+            t |= {f"anchors.{name}.cell{i}": cells[i], f"anchors.{name}.level{i}": found.tensor}
+    return {name: {"sizes": s, "aspect_ratios_h_over_w": r, "strides": d, "grids_h_w": grids, "offset": o}
+            for name, (s, r, d, o) in cases.items()}
+
+
+def match(t, draw):
+    from detectron2.modeling.matcher import Matcher
+    kinds = {"rpn": ([0.3, 0.7], [0, -1, 1], True), "rpn_nolow": ([0.3, 0.7], [0, -1, 1], False), "roi": ([0.5], [0, 1], False)}
+    random, ties, zero = draw.uniform(0, 1, (5, 24)), draw.integers(0, 11, (4, 20)) / 10, draw.uniform(0, 1, (3, 10))
+    random[4] *= 0.25
+    zero[1] = 0
+    zero[:, 4:6] = 0
+    for name, quality in {"random": random, "ties": ties, "zero_row": zero, "no_gt": np.zeros((0, 6)),
+                          "one": np.array([[0.1, 0.1, 0.05, 0.3, 0.3]])}.items():
+        x = torch.tensor(quality, dtype=torch.float32)
+        t[f"matcher.{name}.quality"] = x
+        for kind, how in kinds.items():
+            index, label = Matcher(*how)(x)
+            t |= {f"matcher.{name}.{kind}.index": index, f"matcher.{name}.{kind}.label": label.long()}
+    return {k: {"thresholds": a, "labels": b, "allow_low_quality_matches": c} for k, (a, b, c) in kinds.items()}
+
+
+def make_roi(out, seed):
+    draw = np.random.default_rng(seed)
+    c = {"image_h_w": [16 * int(draw.integers(3, 5)), 16 * int(draw.integers(5, 7))], "batch": 2, "channels": 3,
+         "strides": [4, 8, 16], "output_size": [5, 5], "odd_output_size": [3, 4]}
+    rows, cols = c["image_h_w"]
+    features = [images(seed + s, 2, 3, rows // s, cols // s) for s in c["strides"]]
+    b = groups(draw, rows, cols)
+    rois = torch.tensor(np.concatenate([np.arange(len(b))[:, None] % 2, b], 1), dtype=torch.float32)
+    cotangents = {tuple(s): images(seed + s[1], len(b), 3, *s) for s in (c["output_size"], c["odd_output_size"])}
+    t = {"boxes": rois, "cotangent": cotangents[5, 5], "cotangent_odd": cotangents[3, 4]}
+    level = {"fpn": {"min_level": 2, "max_level": 5, "canonical_box_size": 224, "canonical_level": 4},
+             "small": {"min_level": 2, "max_level": 4, "canonical_box_size": 32, "canonical_level": 3}}
+    weights = {"w1": [1.0] * 4, "w10": [10.0, 10.0, 5.0, 5.0], "w30": [30.0, 30.0, 15.0, 15.0]}
+    align(t, features, rois, cotangents, c)
+    pool(t, features, rois, cotangents[5, 5], c, level)
+    nms, batched = suppress(t, draw, rows, cols)
+    overlap(t, draw, rows, cols)
+    clamp = shift(t, draw, rows, cols, weights)
+    write(out / "roi", t, {
+        "fixture": "roi", "reference": f"torchvision {torchvision.__version__} (BSD-3-Clause) and facebookresearch/detectron2 "
+        "commit 02b5c4e", "seed": seed, "runtime": RUNTIME, "config": c, "levels": level, "nms": nms, "batched_nms": batched,
+        "deltas": {"scale_clamp": clamp, "weights": weights}, "anchors": place(t, draw), "matcher": match(t, draw),
+        "tolerance": {"roi_align_abs": 2e-5, "roi_align_grad_abs": 1e-4, "iou_abs": 1e-6, "deltas_encoded_abs": 1e-4,
+                      "decoded_relative": 5e-6, "anchors_abs": 1e-4}})
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("out", type=pathlib.Path)
+    p.add_argument("--detectron2", type=pathlib.Path, required=True)
+    p.add_argument("--seed", type=int, default=1234)
+    a = p.parse_args()
+    source = a.detectron2.resolve()
+    sys.path.insert(0, str(source))
+    package("detectron2", source / "detectron2")
+    package("detectron2.modeling", source / "detectron2" / "modeling")
+    make_roi(a.out, a.seed)
+
+
+if __name__ == "__main__":
+    main()
