@@ -33,7 +33,7 @@ func numbered(images, channels int) *data.Memory {
 	return s
 }
 
-// The pictures of torchvision 0.14.1 on Pillow 9.4.0, nearest neighbour, black outside.
+// The pictures of torchvision, nearest neighbour, black outside.
 func TestMovementsAreThoseOfTorchvision(t *testing.T) {
 	fixtures.Each(t, testMovementsAreThoseOfTorchvision)
 }

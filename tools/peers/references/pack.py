@@ -23,15 +23,11 @@ from safetensors.numpy import load, save
 TENSORS = {
     "dhvt_tiny": r"blocks\.0\.mlp\.bn[12]|patch_embed$|patch_embed\.proj\.1",
     "fope": r".*T(56|72|88)\.",
-    "official_wepe_finetune": r".*24x24|set1_14x14",
-    "official_wepe_pretrain": r"lin_set3_14x14",
     "vitdet": r"simfp_0|block_0\.(windows|attn_windows_out|mlp|after_attn|last_window_logits_qk)|block_1\.attn_out",
 }
 # The same in meta.json.
 META = {
     "fope": lambda m: m | {"lengths": m["lengths"][:1]},
-    "official_wepe_finetune": lambda m: m | {"cases": {k: v for k, v in m["cases"].items() if k not in ("default_24x24", "set1_14x14")}},
-    "official_wepe_pretrain": lambda m: m | {"cases": {k: v for k, v in m["cases"].items() if k != "lin_set3_14x14"}},
 }
 
 
