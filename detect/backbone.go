@@ -125,6 +125,7 @@ func (b Backbone) Trace(scope *model.Scope, images *Node, attentionWeights bool)
 		x = t.Blocks[i].Output
 		if slices.Contains(b.Residual, i) {
 			x = b.bottleneck(block.In("residual"), x)
+			t.Blocks[i].Output = x
 		}
 	}
 	t.Output = Reshape(x, d[0], b.Rows(), b.Cols(), b.Width)
