@@ -1,10 +1,10 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the set roi by detectron2, which is not on PyPI, and torchvision.
+"""Makes the sets roi and vitdet by detectron2, which is not on PyPI, and torchvision.
 
 python detection.py OUT --detectron2 DIR [--seed N]
 
 DIR is a checkout of facebookresearch/detectron2 (02b5c4e), imported unmodified, its compiled part left out. It needs
-fvcore, iopath, omegaconf, cloudpickle and pycocotools.
+fvcore, iopath, omegaconf, cloudpickle, pycocotools and, for vitdet, timm.
 """
 
 import argparse
@@ -12,13 +12,15 @@ import pathlib
 import sys
 import types
 import warnings
+from unittest import mock
 
 import numpy as np
 import torch
 import torchvision
+from torch import nn
 from torchvision import ops
 
-from common import images, write
+from common import halved, hooks, images, write
 
 warnings.filterwarnings("ignore")
 RUNTIME = f"torch {torch.__version__}, torchvision {torchvision.__version__}, CPU, float32"
@@ -223,6 +225,115 @@ def make_roi(out, seed):
                       "decoded_relative": 5e-6, "anchors_abs": 1e-4}})
 
 
+def cubes(outputs):
+    return sum((x ** 3).mean() for x in outputs)
+
+
+def grads(module):
+    return {"grad." + k: p.grad.clone() for k, p in module.named_parameters()}
+
+
+def stages(t, model, c, x):
+    """What the blocks and the pyramid compute on the main images, and the gradients of a loss of all levels."""
+    from detectron2.modeling.backbone import utils, vit
+    h, w = (n // c["patch_size"] for n in x.shape[2:])
+    net, scores, add = model.net, [], vit.add_decomposed_rel_pos
+
+    def keep(attn, *rest):
+        scores.append((attn.detach(), add(attn, *rest)))
+        return scores[-1][1]
+
+    parts = [f"net.blocks.{i}{part}" for i in range(c["depth"]) for part in ("", ".norm1", ".norm2", ".mlp", ".attn")]
+    found = hooks(model, ["net.patch_embed", *parts])
+    for i, block in enumerate(net.blocks):
+        block.register_forward_pre_hook(lambda m, a, i=i: found.__setitem__(f"in.{i}", a[0].detach()))
+        block.norm2.register_forward_pre_hook(lambda m, a, i=i: found.__setitem__(f"after.{i}", a[0].detach()))
+    x.requires_grad_()
+    with mock.patch.object(vit, "add_decomposed_rel_pos", keep):
+        levels = model(x)
+    loss = cubes(levels.values())
+    loss.backward()
+    last = found[f"net.blocks.{c['depth'] - 1}"].permute(0, 3, 1, 2)
+    half = "simfp_" + c["pyramid"]["levels"][3][1:]
+    t |= {"images_nchw": x, "grad.images_nchw": x.grad, "loss": loss, "patch_embed": found["net.patch_embed"],
+          "pos_resized": utils.get_abs_pos(net.pos_embed, c["pretrain_use_cls_token"], (h, w)), "tokens_after_pos": found["in.0"],
+          "last_feat": last, half + ".0": getattr(model, half)[0](last), **grads(model)}
+    t |= {f"pyramid.{k}": v for k, v in levels.items()}
+    for i, block in enumerate(net.blocks):
+        p, q = f"block_{i}", f"net.blocks.{i}"
+        t |= {p: found[q], p + ".after_attn": found[f"after.{i}"], p + ".attn_out": found[f"after.{i}"] - found[f"in.{i}"]}
+        t |= {f"{p}.{n}": found[f"{q}.{n}"] for n in ("norm1", "norm2", "mlp")}
+        products, all_ = (s.detach().unflatten(0, (-1, c["num_heads"])) for s in scores[i])
+        rows, cols = h, w
+        if block.window_size:
+            rows = cols = block.window_size
+            t[p + ".windows"] = utils.window_partition(found[q + ".norm1"], rows)[0]
+            own = len(all_) // len(x) - 1  # the last window of the first image
+            t |= {p + ".last_window_logits_qk": products[own], p + ".last_window_logits": all_[own],
+                  p + ".last_window_probs": all_[own].softmax(-1)}
+        else:
+            t[p + ".logits_rows"] = all_[0][:, [0, w - 1, h * w // 2, h * w - 1]]
+        t |= {p + ".rel_h": utils.get_rel_pos(rows, rows, block.attn.rel_pos_h),
+              p + ".rel_w": utils.get_rel_pos(cols, cols, block.attn.rel_pos_w)}
+
+
+def make_vitdet(out, seed):
+    from detectron2.modeling.backbone import fpn, utils, vit
+    draw = np.random.default_rng(seed)
+    heads, patch, width, depth = int(draw.choice([2, 3])), int(draw.choice([4, 8])), 8, int(draw.choice([3, 4]))
+    first = 0 if patch == 4 else 1  # log2 of the finest stride
+    levels = [f"p{first + i}" for i in range(5)]
+    c = {"img_size": patch * int(draw.choice([8, 10])), "patch_size": patch, "in_chans": 3, "embed_dim": heads * width,
+         "depth": depth, "num_heads": heads, "mlp_ratio": 2.0, "qkv_bias": True, "layer_norm_eps_blocks": 1e-6,
+         "use_abs_pos": True, "use_rel_pos": True, "window_size": int(draw.choice([3, 5])), "window_block_indexes": [0, 2],
+         "residual_block_indexes": [int(draw.integers(0, depth))], "drop_path_rate": 0.0,
+         "pretrain_img_size": patch * int(draw.choice([4, 6])), "pretrain_use_cls_token": bool(draw.integers(2)),
+         "pyramid": {"out_channels": int(draw.choice([4, 6])), "scale_factors": [4.0, 2.0, 1.0, 0.5], "levels": levels},
+         "resblock": {"channels": 10, "bottleneck": int(draw.choice([3, 4]))}}
+    how = {k: v for k, v in c.items() if k not in ("layer_norm_eps_blocks", "pyramid", "resblock")}
+    top = fpn.LastLevelMaxPool()
+    top.in_feature = levels[3]  # the name p5 there is of patches of 16
+    model = halved(vit.SimpleFeaturePyramid(
+        vit.ViT(**how, norm_layer=lambda n: nn.LayerNorm(n, eps=c["layer_norm_eps_blocks"])), "last_feat",
+        c["pyramid"]["out_channels"], c["pyramid"]["scale_factors"], top), seed)
+    rows, cols = (patch * int(n) for n in draw.choice([4, 6, 8], 2, replace=False))
+    x, t, weights = images(seed, 2, 3, rows, cols), {}, {k: v.clone() for k, v in model.state_dict().items()}
+    with torch.enable_grad():
+        stages(t, model, c, x.clone())
+    for name, side in (("square", c["img_size"]), ("native", c["pretrain_img_size"])):
+        y = images(seed + side, 1, 3, side, side)
+        t |= {f"{name}.images_nchw": y, f"{name}.last_feat": model.net(y)["last_feat"]}
+        if name == "square":
+            t |= {f"{name}.pyramid.{k}": v for k, v in model(y).items() if k not in levels[:1]}
+    scale = 0.001
+    for p in (model.net.pos_embed, *model.net.patch_embed.parameters(), getattr(model, "simfp_" + levels[2][1:])[0].weight):
+        p.mul_(scale)
+    found = hooks(model, ["net.blocks.0.norm1"])
+    level = model(x[:1])[levels[2]]
+    t |= {"eps_probe.block_0.norm1": found["net.blocks.0.norm1"], "eps_probe.pyramid." + levels[2]: level}
+    for q, k, n in ((4, 4, 7), (4, 8, 15), (6, 3, 11), (5, 5, 5), (7, 7, 20), (3, int(draw.integers(4, 8)), 8)):
+        table = images(seed + n, n, 3)
+        t |= {f"relpos.q{q}_k{k}.table": table, f"relpos.q{q}_k{k}.out": utils.get_rel_pos(q, k, table)}
+    n, y = c["resblock"]["channels"], images(seed + 1, 2, c["resblock"]["channels"], 3, 5)
+    block = halved(vit.ResBottleneckBlock(n, n, c["resblock"]["bottleneck"]), seed + 1)
+    with torch.enable_grad():
+        z = block(y.requires_grad_())
+        cubes([z]).backward()
+    t |= {"resblock.input": y, "resblock.output": z, "resblock.grad.input": y.grad}
+    t |= {"resblock." + k: v for k, v in grads(block).items()}
+    weights |= {"resblock." + k: v for k, v in block.state_dict().items()}
+    names = ["backbone." + k for k in model.state_dict()] + ["proposal_generator.rpn_head.conv.conv0.weight",
+                                                             "roi_heads.box_head.0.fc1.weight"]
+    rate = float(draw.choice([0.7, 0.8]))
+    write(out / "vitdet", t, {
+        "fixture": "vitdet", "reference": "facebookresearch/detectron2 commit 02b5c4e, modeling/backbone/vit.py", "seed": seed,
+        "runtime": RUNTIME, "config": c, "eps_probe_scale": scale,
+        "lr_decay": {"lr_decay_rate": rate, "num_layers": depth,
+                     "factor": {k: vit.get_vit_lr_decay_rate(k, rate, depth) for k in names}},
+        "tolerance": {"abs": 1e-4, "relpos_and_pos_resize_abs": 1e-5, "gradient_relative_to_max_abs_of_tensor": 2e-4,
+                      "gradient_abs_floor": 1e-6}}, weights)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("out", type=pathlib.Path)
@@ -233,7 +344,10 @@ def main():
     sys.path.insert(0, str(source))
     package("detectron2", source / "detectron2")
     package("detectron2.modeling", source / "detectron2" / "modeling")
+    package("detectron2.modeling.backbone", source / "detectron2" / "modeling" / "backbone")
     make_roi(a.out, a.seed)
+    with torch.no_grad():
+        make_vitdet(a.out, a.seed)
 
 
 if __name__ == "__main__":
