@@ -188,6 +188,25 @@ func companion(scope *model.Scope, root string, v *model.Variable) *model.Variab
 		VariableWithShape(v.Name(), v.Shape()).SetTrainable(false)
 }
 
+// globalNorm is the Euclidean norm of all gradients together. Vectors and scalars are summed as one vector: on a GPU a
+// sum for each would be a launch for each.
+func globalNorm(grads []*Node) *Node {
+	var small []*Node
+	var squares []*Node
+	for _, grad := range grads {
+		grad = ConvertDType(grad, dtypes.Float32)
+		if grad.Rank() < 2 {
+			small = append(small, Reshape(grad, -1))
+		} else {
+			squares = append(squares, ReduceAllSum(Square(grad)))
+		}
+	}
+	if len(small) > 0 {
+		squares = append(squares, ReduceAllSum(Square(Concatenate(small, 0))))
+	}
+	return Sqrt(ReduceAllSum(Stack(squares, 0)))
+}
+
 // update builds one optimizer step on vars and returns the global gradient norm before clipping. Input are the scalars
 // of the step; factor is what the learning rate of a variable is multiplied with, by its path.
 func (o Optimizer) update(scope *model.Scope, vars []*model.Variable, grads []*Node, scalars *Node,
@@ -196,11 +215,7 @@ func (o Optimizer) update(scope *model.Scope, vars []*model.Variable, grads []*N
 	number := func(i int64) *Node { return Reshape(Gather(scalars, Const(g, []int64{i}))) } // scalar
 	rate, fix1, fix2 := number(scalarRate), number(scalarFirst), number(scalarSecond)
 
-	sum := ScalarZero(g, dtypes.Float32)
-	for _, grad := range grads {
-		sum = Add(sum, ReduceAllSum(Square(ConvertDType(grad, dtypes.Float32))))
-	}
-	norm = Sqrt(sum)
+	norm = globalNorm(grads)
 	if o.ClipNorm > 0 {
 		scale := MinScalar(Div(Scalar(g, dtypes.Float32, o.ClipNorm), AddScalar(norm, 1e-6)), 1)
 		for i := range grads {
