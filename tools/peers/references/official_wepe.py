@@ -4,7 +4,8 @@
 python official_wepe.py OUT --source DIR [--seed N]
 
 DIR as for official.py. Modules run in eval mode. The table's mode "finetuning" writes a real tensor into a complex one,
-which torch refuses: here it is made complex first.
+which torch refuses: here it is made complex first. The gradients of single numbers are sums that can cancel, such as
+d/d alpha_learn of the first set, and of some seeds (38, 40) then miss the tests' relative tolerance.
 """
 
 import argparse
@@ -75,11 +76,13 @@ def make_pretrained(out, seed):
     clamped = {"alpha_learn": float(draw.uniform(-6, -4.5)), "log_alpha_scale": float(draw.uniform(0.1, 0.6)),
                "pos_scale": [float(draw.uniform(0.3, 1.4))]}
     g3 = {k: PRETRAINED["g3_case"][k] for k in ("g2", "g3")}
+    # g3's lattice is small: nearer to the pole the rounding of z shows.
+    near = {"alpha_learn": float(draw.uniform(0.2, 1.2)), "log_alpha_scale": -2.0}
     for kind, how, runs in (
             ("linear", {}, [("lin_set1", sets[0], large), ("lin_set1", sets[0], small), ("lin_set2", sets[1], small),
                             ("lin_clamped", clamped, small)]),
             ("mlp", {"projection_type": "mlp"}, [("mlp", drawn(), small)]),
-            ("two", {"use_4d": False}, [("two", drawn(), small)]), ("g3", g3, [("g3", drawn(), small)])):
+            ("two", {"use_4d": False}, [("two", drawn(), small)]), ("g3", g3, [("g3", drawn() | near, small)])):
         module, seen = redraw(WEFPositionalEncoding(width, device=torch.device("cpu"), **how).eval(), seed + len(kind)), {}
         original = module.wef.wp_and_wp_prime
         module.wef.wp_and_wp_prime = lambda z: seen.setdefault("values", (z, *original(z)))[1:]
@@ -110,6 +113,17 @@ def make_pretrained(out, seed):
     write(out / "official_wepe_pretrain", t, of("W_Ti.py") | PRETRAINED | {
         "fixture": "official_wepe_pretrain", "cls": "WEFPositionalEncoding", "seed": seed,
         "d_model": width, "cases": cases})
+
+
+def steady(module, sets, h, w, seed):
+    """Of eight cotangents that for which the gradients of scalars, sums over all patches, cancel least."""
+    drawn, sizes = [normal(seed + i, h * w, module.d_model) for i in range(8)], []
+    for scalars in sets:
+        fill(module, **scalars)
+        encodings, single = module(h, w), [p for p in module.parameters() if p.numel() == 1]
+        found = [[g.abs().item() for g in torch.autograd.grad(encodings, single, r, retain_graph=True)] for r in drawn]
+        sizes.append(np.array(found) / np.mean(found, 0))
+    return drawn[int(np.concatenate(sizes, 1).min(1).argmax())]
 
 
 def mixed(release, encoding, n, seed, gate):
@@ -149,6 +163,7 @@ def make_tuned(out, seed):
              "freq_modulation": draw.uniform(0.6, 1.5, 6).tolist()}
     redraw(module.eval(), seed)
     t = {f"param.{k}": v.detach().clone() for k, v in module.named_parameters() if k == "offset" or k.startswith("proj")}
+    t |= {f"upstream.{h}x{w}": steady(module, sets, h, w, seed) for sets, (h, w) in (([begin], large), ([begin, other], small))}
     seen, cases = {}, {}
     p, slope = module.stable_weierstrass_p, module.stable_weierstrass_p_derivative
     module.stable_weierstrass_p = lambda z: seen.setdefault("p", p(z))
@@ -158,11 +173,10 @@ def make_tuned(out, seed):
         seen.clear()
         fill(module, **scalars)
         case = f"{name}_{h}x{w}"
-        t[f"upstream.{h}x{w}"] = upstream = normal(seed + h * w, h * w, width)
         encodings = module(h, w)
         t |= {f"{case}.{k}": pairs(seen[k]) for k in ("z", "p", "pp")}
         t |= {f"{case}.features": seen["features"], f"{case}.encodings": encodings.detach().reshape(-1, width)}
-        t |= grads(module, case, (encodings * upstream).sum())
+        t |= grads(module, case, (encodings * t[f"upstream.{h}x{w}"]).sum())
         softplus = torch.nn.functional.softplus
         cases[case] = {"h": h, "w": w, **held(module, *scalars), "omega3_prime": (0.1 + softplus(module.alpha_learn)).item(),
                        "beta": (0.01 + softplus(module.beta_learn)).item(), "gamma": (0.1 + softplus(module.gamma_learn)).item()}
