@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the sets roi and vitdet by detectron2, which is not on PyPI, and torchvision.
+"""Makes the sets roi, vitdet and mask_rcnn by detectron2, which is not on PyPI, and torchvision.
 
 python detection.py OUT --detectron2 DIR [--seed N]
 
@@ -256,8 +256,8 @@ def stages(t, model, c, x):
     last = found[f"net.blocks.{c['depth'] - 1}"].permute(0, 3, 1, 2)
     half = "simfp_" + c["pyramid"]["levels"][3][1:]
     t |= {"images_nchw": x, "grad.images_nchw": x.grad, "loss": loss, "patch_embed": found["net.patch_embed"],
-          "pos_resized": utils.get_abs_pos(net.pos_embed, c["pretrain_use_cls_token"], (h, w)), "tokens_after_pos": found["in.0"],
-          "last_feat": last, half + ".0": getattr(model, half)[0](last), **grads(model)}
+          "pos_resized": utils.get_abs_pos(net.pos_embed, c["pretrain_use_cls_token"], (h, w)),
+          "tokens_after_pos": found["in.0"], "last_feat": last, half + ".0": getattr(model, half)[0](last), **grads(model)}
     t |= {f"pyramid.{k}": v for k, v in levels.items()}
     for i, block in enumerate(net.blocks):
         p, q = f"block_{i}", f"net.blocks.{i}"
@@ -334,6 +334,223 @@ def make_vitdet(out, seed):
                       "gradient_abs_floor": 1e-6}}, weights)
 
 
+def outlines(draw, h, w):
+    """An object: one or two polygons."""
+    many, side = int(draw.integers(1, 3)), draw.uniform(12, 24, 2)
+    centre = draw.uniform(side / 2 + 1, np.array([w, h]) - side / 2 - 1)
+    for _ in range(many):
+        turn = np.sort(draw.uniform(0, 2 * np.pi, 7))
+        p = centre + np.stack([np.cos(turn), np.sin(turn)], 1) * side / 2 * draw.uniform(0.6, 1, (7, 1))
+        yield np.clip(p, 0, [w, h]).round(2).flatten().tolist()
+
+
+def heads(c, kind):
+    from detectron2.layers import ShapeSpec
+    from detectron2.modeling.box_regression import Box2BoxTransform
+    from detectron2.modeling.matcher import Matcher
+    from detectron2.modeling.poolers import ROIPooler
+    from detectron2.modeling.roi_heads import box_head, cascade_rcnn, fast_rcnn, mask_head, roi_heads
+    r, b, m, p, levels = c["roi"], c["box_head"], c["mask_head"], c["box_predictor"], c["levels"]
+
+    def pooler(side):
+        return ROIPooler(side, [1 / s for s in c["strides"]], 0, "ROIAlignV2", r["pooler"]["canonical_box_size"],
+                         r["pooler"]["canonical_level"])
+
+    def head():
+        side = r["pooler"]["box_output"]
+        return box_head.FastRCNNConvFCHead(ShapeSpec(channels=c["channels"], height=side, width=side),
+                                           conv_dims=b["conv_dims"], fc_dims=b["fc_dims"], conv_norm="LN")
+
+    def predictor(weights, agnostic):
+        return fast_rcnn.FastRCNNOutputLayers(
+            ShapeSpec(channels=b["fc_dims"][-1]), box2box_transform=Box2BoxTransform(weights), num_classes=c["num_classes"],
+            test_score_thresh=p["test_score_thresh"], test_nms_thresh=p["test_nms_thresh"],
+            test_topk_per_image=p["test_topk_per_image"], cls_agnostic_bbox_reg=agnostic)
+
+    how = dict(num_classes=c["num_classes"], batch_size_per_image=r["batch_size_per_image"],
+               positive_fraction=r["positive_fraction"], box_in_features=levels, mask_in_features=levels,
+               box_pooler=pooler(r["pooler"]["box_output"]), mask_pooler=pooler(r["pooler"]["mask_output"]),
+               mask_head=mask_head.MaskRCNNConvUpsampleHead(ShapeSpec(channels=c["channels"]), num_classes=c["num_classes"],
+                                                            conv_dims=m["conv_dims"], conv_norm="LN"))
+    if kind == "std":
+        return roi_heads.StandardROIHeads(box_head=head(), box_predictor=predictor(p["std"]["box_weights"], False),
+                                          proposal_matcher=Matcher([0.5], [0, 1], False), **how)
+    weights = p["cas"]["box_weights"]
+    return cascade_rcnn.CascadeROIHeads(
+        box_heads=[head() for _ in weights], box_predictors=[predictor(w, True) for w in weights],
+        proposal_matchers=[Matcher([x], [0, 1], False) for x in p["cas"]["matcher_thresholds"]], **how)
+
+
+def region_proposals(t, c, features, sizes, truth, seed):
+    from detectron2.modeling.anchor_generator import DefaultAnchorGenerator
+    from detectron2.modeling.box_regression import Box2BoxTransform
+    from detectron2.modeling.matcher import Matcher
+    from detectron2.modeling.proposal_generator.build import rpn
+    from detectron2.structures import ImageList
+    r = c["rpn"]
+    model = halved(rpn.RPN(
+        in_features=c["levels"],
+        head=rpn.StandardRPNHead(in_channels=c["channels"], num_anchors=3, conv_dims=r["head_conv_dims"]),
+        anchor_generator=DefaultAnchorGenerator(sizes=r["anchor_sizes"], aspect_ratios=[r["aspect_ratios"]],
+                                                strides=c["strides"], offset=0.0),
+        anchor_matcher=Matcher([0.3, 0.7], [0, -1, 1], True), box2box_transform=Box2BoxTransform(r["box_weights"]),
+        batch_size_per_image=r["batch_size_per_image"], positive_fraction=r["positive_fraction"],
+        pre_nms_topk=list(r["pre_nms_topk"].values()), post_nms_topk=list(r["post_nms_topk"].values()),
+        nms_thresh=r["nms_thresh"]), seed)
+    with torch.no_grad():
+        model.rpn_head.anchor_deltas.weight.div_(8)  # proposals stay near anchors
+    drawn, sample = [], rpn.subsample_labels
+
+    def keep(labels, *how):
+        drawn.append((labels.clone(), *sample(labels, *how)))
+        return drawn[-1][1:]
+
+    of = ImageList(torch.zeros(len(sizes), 3, *c["padded_h_w"]), sizes)
+    model.train()
+    with mock.patch.object(rpn, "subsample_labels", keep):
+        train, losses = model(of, features, truth)
+    sum(losses.values()).backward()
+    t |= {"rpn." + k: v for k, v in (grads(model) | losses).items()}
+    t |= {f"rpn.grad.features.{k}": f.grad.clone() for k, f in features.items()}
+    with torch.no_grad():
+        test = model.eval()(of, features)[0]
+        maps = list(features.values())
+        anchors, (logits, by) = model.anchor_generator(maps), model.rpn_head(maps)
+        flat = [x.unflatten(1, (-1, 4)).permute(0, 3, 4, 1, 2).flatten(1, -2) for x in by]
+        for k, a, x, y, z in zip(features, anchors, logits, by, model._decode_proposals(anchors, flat)):
+            t |= {"rpn.anchors." + k: a.tensor, "rpn.head_logits." + k: x, "rpn.head_deltas." + k: y, "rpn.decoded." + k: z}
+    t["rpn.match_labels"] = torch.stack([d[0].long() for d in drawn])
+    for i, (_, positive, negative) in enumerate(drawn):
+        t |= {f"rpn.given.{i}.pos": positive, f"rpn.given.{i}.neg": negative}
+        for mode, found in (("train", train), ("test", test)):
+            p = f"rpn.{mode}_proposals.{i}."
+            t |= {p + "boxes": found[i].proposal_boxes.tensor, p + "logits": found[i].objectness_logits}
+    return model, train, test
+
+
+def regions(t, c, kind, model, features, train, truths, drawn):
+    """The losses of a model with heads, on samples drawn by the first and given to the others."""
+    from detectron2.modeling.roi_heads import roi_heads
+    from detectron2.structures import BitMasks, PolygonMasks
+    first, targets, sample, stages = not drawn, [], roi_heads.subsample_labels, {}
+    again = iter(drawn[:])
+
+    def keep(labels, *how):
+        if first:
+            drawn.append((labels.clone(), *sample(labels, *how)))
+            return drawn[-1][1:]
+        return next(again)[1:]
+
+    def spy(cls):
+        original = cls.crop_and_resize
+        return mock.patch.object(cls, "crop_and_resize", lambda *a: targets.append(original(*a)) or targets[-1])
+
+    poolers = hooks(model, ["box_pooler", "mask_pooler", "mask_head.predictor"])
+    parts = hooks(model, [k for k, _ in model.named_modules()
+                          if k.startswith("box_head") or k.endswith(("cls_score", "bbox_pred"))])
+    if kind == "cas":
+        match = model._match_and_label_boxes
+        model._match_and_label_boxes = lambda p, k, g: stages.setdefault(k, match(p, k, g))
+    pooled = []
+    model.box_pooler.register_forward_hook(lambda m, a, o: pooled.append(o.detach()))
+    for f in features.values():
+        f.grad = None
+    model.train()
+    with mock.patch.object(roi_heads, "subsample_labels", keep), spy(BitMasks), spy(PolygonMasks):
+        sampled, losses = model(None, features, train, truths)
+    sum(losses.values()).backward()
+    found = {"loss_mask": losses["loss_mask"], "targets": torch.cat(targets).to(torch.uint8), "sampled": sampled}
+    t |= {f"{kind}.{k}": v for k, v in (grads(model) | losses).items()}
+    t |= {f"{kind}.grad.features.{k}": f.grad.clone() for k, f in features.items()}
+    t |= {"box_pooled": pooled[0], "mask_pooled": poolers["mask_pooler"], kind + ".mask_logits": poolers["mask_head.predictor"]}
+    outputs(t, kind, kind + ".", parts)
+    for k, lists in stages.items():
+        for i, x in enumerate(lists):
+            t |= {f"cas.stage{k}.{i}.boxes": x.proposal_boxes.tensor, f"cas.stage{k}.{i}.gt_classes": x.gt_classes,
+                  f"cas.stage{k}.{i}.gt_boxes": x.gt_boxes.tensor}
+    return found, parts
+
+
+def outputs(t, kind, p, parts):
+    for i in range(3) if kind == "cas" else [None]:
+        q, at = (p, "") if i is None else (f"{p}stage{i}.", f".{i}")
+        if "test" not in p:
+            t[q + "box_features"] = parts[f"box_head{at}"].clone()
+        t |= {q + "cls_logits": parts[f"box_predictor{at}.cls_score"].clone(),
+              q + "box_deltas": parts[f"box_predictor{at}.bbox_pred"].clone()}
+
+
+def make_mask_rcnn(out, seed):
+    from detectron2.modeling.postprocessing import detector_postprocess
+    from detectron2.structures import BitMasks, Boxes, Instances, PolygonMasks
+    from detectron2.utils.events import EventStorage
+    draw = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    h, w = 16 * int(draw.integers(3, 5)), 16 * int(draw.integers(4, 6))
+    sizes, n = [(h, w), (h - 3, w - 13), (h, w - 5)], 6
+    c = {"padded_h_w": [h, w], "image_sizes_h_w": sizes, "levels": ["p2", "p3", "p4"], "strides": [4, 8, 16], "channels": n,
+         "num_classes": int(draw.integers(3, 6)),
+         "rpn": {"head_conv_dims": [-1, -1], "anchor_sizes": [[12], [20], [34]], "aspect_ratios": [0.5, 1.0, 2.0],
+                 "matcher": {"thresholds": [0.3, 0.7], "labels": [0, -1, 1], "allow_low_quality_matches": True},
+                 "box_weights": [1, 1, 1, 1], "batch_size_per_image": 32, "positive_fraction": 0.5,
+                 "pre_nms_topk": {"train": 150, "test": 90}, "post_nms_topk": {"train": 48, "test": 20}, "nms_thresh": 0.7},
+         "roi": {"batch_size_per_image": 14, "positive_fraction": 0.5,
+                 "pooler": {"canonical_box_size": 16, "canonical_level": 3, "box_output": 5, "mask_output": 6}},
+         "box_head": {"conv_dims": [n] * int(draw.integers(2, 5)), "fc_dims": [16]},
+         "box_predictor": {"std": {"box_weights": [10, 10, 5, 5]},
+                           "cas": {"box_weights": [[10, 10, 5, 5], [20, 20, 10, 10], [30, 30, 15, 15]],
+                                   "matcher_thresholds": [0.5, 0.6, 0.7]},
+                           "test_score_thresh": 0.05, "test_nms_thresh": 0.5, "test_topk_per_image": 6},
+         "mask_head": {"conv_dims": [n] * int(draw.integers(3, 6)), "output": 12}}
+    t, polygons, bitmaps, listed = {}, [], [], []
+    for i, ((rows, cols), many) in enumerate(zip(sizes, (4, 3, 0))):
+        objects = [list(outlines(draw, rows, cols)) for _ in range(many)]
+        classes = torch.tensor(draw.integers(0, c["num_classes"], many), dtype=torch.int64)
+        masks = PolygonMasks(objects)
+        b = masks.get_bounding_boxes() if many else Boxes(torch.zeros(0, 4))
+        bits = BitMasks.from_polygon_masks(masks, rows, cols) if many else BitMasks(torch.zeros(0, rows, cols))
+        for of, m in ((polygons, masks), (bitmaps, bits)):
+            of.append(Instances((rows, cols), gt_boxes=b, gt_classes=classes, gt_masks=m))
+        listed.append({"image": i, "instances": objects, "classes": classes.tolist()})
+        t |= {f"gt.{i}.boxes": b.tensor, f"gt.{i}.classes": classes, f"gt.{i}.bitmasks": bits.tensor.to(torch.uint8)}
+    features = {k: images(seed + s, 3, n, h // s, w // s).requires_grad_() for k, s in zip(c["levels"], c["strides"])}
+    t |= {"features." + k: f for k, f in features.items()}
+    weights, post, drawn = {}, [h + 2, w - 10], []
+    with EventStorage():
+        rpn, train, test = region_proposals(t, c, features, sizes, polygons, seed)
+        weights |= {"rpn." + k: v for k, v in rpn.named_parameters()}
+        for kind, truth in (("std", polygons), ("cas", bitmaps)):
+            model = halved(heads(c, kind), seed + (1 if kind == "std" else 2))
+            weights |= {f"{kind}.{k}": v.detach().clone() for k, v in model.named_parameters()}
+            found, parts = regions(t, c, kind, model, features, train, truth, drawn)
+            t["mask_targets." + ("polygon" if kind == "std" else "bitmask")] = found["targets"]
+            if kind == "std":
+                sampled = found["sampled"]
+                other = regions({}, c, kind, model, features, train, bitmaps, drawn)[0]
+                t["std.loss_mask_with_bitmask_targets"] = other["loss_mask"]
+            with torch.no_grad():
+                detections = model.eval()(None, features, test)[0]
+            outputs(t, kind, kind + ".test.", parts)
+            for i, x in enumerate(detections):
+                t |= {f"{kind}.test.{i}.{k}": v.clone() for k, v in {
+                    "boxes": x.pred_boxes.tensor, "scores": x.scores, "classes": x.pred_classes, "masks": x.pred_masks}.items()}
+            if kind == "cas":
+                x = detector_postprocess(detections[0], *post)
+                t |= {"cas.test.0.post_boxes": x.pred_boxes.tensor, "cas.test.0.post_classes": x.pred_classes,
+                      "cas.test.0.post_masks": x.pred_masks.to(torch.uint8)}
+    for i, (x, (labels, foreground, background)) in enumerate(zip(sampled, drawn)):
+        t |= {f"roi.given.{i}.fg": foreground, f"roi.given.{i}.bg": background, f"roi.match_classes.{i}": labels,
+              f"sampled.{i}.boxes": x.proposal_boxes.tensor, f"sampled.{i}.gt_classes": x.gt_classes}
+        if x.has("gt_boxes"):
+            t[f"sampled.{i}.gt_boxes"] = x.gt_boxes.tensor
+    write(out / "mask_rcnn", t, {
+        "fixture": "mask_rcnn", "reference": "facebookresearch/detectron2 commit 02b5c4e, its RPN, ROI heads and cascade",
+        "seed": seed, "runtime": RUNTIME, "config": c, "gt_polygons": listed, "post_h_w": post,
+        "tolerance": {"abs": 5e-4, "abs_single_module_fed_stored_inputs": 1e-4, "boxes_abs_pixels": 1e-3, "loss_abs": 2e-5,
+                      "pasted_mask_pixels_that_may_differ": 2, "gradient_relative_to_max_abs_of_tensor": 1e-3,
+                      "gradient_abs_floor": 1e-6}}, weights)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("out", type=pathlib.Path)
@@ -344,10 +561,16 @@ def main():
     sys.path.insert(0, str(source))
     package("detectron2", source / "detectron2")
     package("detectron2.modeling", source / "detectron2" / "modeling")
-    package("detectron2.modeling.backbone", source / "detectron2" / "modeling" / "backbone")
+    for name in ("backbone", "roi_heads", "proposal_generator"):
+        package("detectron2.modeling." + name, source / "detectron2" / "modeling" / name)
+    package("detectron2.data", source / "none")
+    data = types.ModuleType("detectron2.data.detection_utils")
+    data.get_fed_loss_cls_weights = None  # never called
+    sys.modules[data.__name__] = data
     make_roi(a.out, a.seed)
     with torch.no_grad():
         make_vitdet(a.out, a.seed)
+    make_mask_rcnn(a.out, a.seed)
 
 
 if __name__ == "__main__":
