@@ -72,12 +72,12 @@ func fill(path, records string) error {
 
 var (
 	begin = regexp.MustCompile(
-		`(?m)^<!-- (positions|parameters|scaling|table:.*?|figure:.*?|detection:.*?|bench:.*?|epochs:.*?|curves:.*?|sizes:.*?) *-->\n`)
+		`(?m)^<!-- (positions|parameters|scaling|(?:table|figure|detection|bench|epochs|curves|sizes):.*?) *-->\n`)
 	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
 // filled is a Markdown text with all its tables computed anew; leave writes its pictures.
-func filled(markdown, records string, leave func(path string, draw func(io.Writer) error) error) (string, error) {
+func filled(markdown, records string, leave writer) (string, error) {
 	var out strings.Builder
 	for {
 		at := begin.FindStringSubmatchIndex(markdown)

@@ -13,9 +13,12 @@ import (
 	"github.com/wepe-go/wepe/study"
 )
 
+// writer writes what draw draws into a file.
+type writer func(path string, draw func(io.Writer) error) error
+
 // picture draws the rows that the words of a marker name into a file, words[2], and returns the line that shows it:
 // "curves:" is loss and accuracy over the steps, "sizes:" the test accuracy over the side of square images.
-func picture(words []string, records string, leave func(path string, draw func(io.Writer) error) error) (string, error) {
+func picture(words []string, records string, leave writer) (string, error) {
 	if len(words) < 3 {
 		return "", fmt.Errorf("%q names no rows or no file", words)
 	}
