@@ -66,7 +66,7 @@ func drawBeside(p *plot.Plot, c draw.Canvas) {
 	legend.Draw(draw.Crop(c, c.Size().X-width, 0, 0, -p.Title.TextStyle.Height(p.Title.Text)))
 }
 
-// lineStyle is that of the i-th line of a plot: a colour, and dots once the palette repeats.
+// lineStyle returns the style of the i-th line of a plot: a colour, and dots once the palette repeats.
 func lineStyle(i int, width vg.Length) draw.LineStyle {
 	style := draw.LineStyle{Color: palette[i%len(palette)], Width: width}
 	if i >= len(palette) {

@@ -94,13 +94,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf(
-		"\n%s, recipe %s, chance is %.1f %%\n\n%s\n",
-		train.Name,
-		name,
-		100/float64(len(train.Classes)),
-		table.Text(),
-	)
+	chance := 100 / float64(len(train.Classes))
+	fmt.Printf("\n%s, recipe %s, chance is %.1f %%\n\n%s\n", train.Name, name, chance, table.Text())
 	curves, err := s.Curves()
 	fmt.Printf("curves: %s\nreport: %s/*/%s\n", strings.Join(curves, ", "), *out, finetune.PageFile)
 	return err

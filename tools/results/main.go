@@ -14,7 +14,7 @@
 //	detection:              the detectors that wepe detect train measured
 //	figure:                 the rows that wepe analyze wrote; NAME is followed by the figure's name
 //	bench:                  the rows that make bench wrote
-//	curves:, sizes:         a picture of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
+//	curves:, sizes:         a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
 // and OPTIONS are by=dataset,encoding, baseline=learned and split=validation, fields of a report.Spec; across=size, a
 // column for each size; and, for every kind with a NAME, what is shown: only=wepe,learned, these encodings;
@@ -58,8 +58,8 @@ func fill(path, records string) error {
 	if err != nil {
 		return err
 	}
-	after, err := filled(string(before), records, func(picture string, draw func(io.Writer) error) error {
-		return report.WriteFile(filepath.Join(filepath.Dir(path), picture), draw)
+	after, err := filled(string(before), records, func(name string, draw func(io.Writer) error) error {
+		return report.WriteFile(filepath.Join(filepath.Dir(path), name), draw)
 	})
 	if err != nil || after == string(before) {
 		return err
@@ -76,7 +76,7 @@ var (
 	end = regexp.MustCompile(`(?m)^<!-- end -->$`)
 )
 
-// filled is a Markdown text with all its tables computed anew; leave writes its pictures.
+// filled is a Markdown text with all its tables computed anew; leave writes its plots.
 func filled(markdown, records string, leave writer) (string, error) {
 	var out strings.Builder
 	for {
@@ -92,7 +92,7 @@ func filled(markdown, records string, leave writer) (string, error) {
 		var content string
 		var err error
 		if fields := strings.Fields(words); fields[0] == "curves:" || fields[0] == "sizes:" {
-			content, err = picture(fields, records, leave)
+			content, err = plot(fields, records, leave)
 		} else {
 			var table report.Table
 			table, err = tableOf(fields, records)

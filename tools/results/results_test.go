@@ -67,7 +67,7 @@ func TestParametersEqualThePublishedOnes(t *testing.T) {
 	}
 }
 
-// drawn takes the place of the file of a picture.
+// drawn replaces the file of a plot.
 func drawn(_ string, draw func(io.Writer) error) error {
 	var content bytes.Buffer
 	if err := draw(&content); err != nil {
@@ -77,7 +77,7 @@ func drawn(_ string, draw func(io.Writer) error) error {
 	return err
 }
 
-func TestAPictureIsDrawnWhereItsMarkerSays(t *testing.T) {
+func TestAPlotIsDrawnWhereItsMarkerSays(t *testing.T) {
 	dir := t.TempDir()
 	for _, encoding := range []string{"wepe", "learned"} {
 		if err := report.Append(filepath.Join(dir, "study.jsonl"), report.Eval{Job: report.Job{Encoding: encoding},
@@ -92,9 +92,9 @@ func TestAPictureIsDrawnWhereItsMarkerSays(t *testing.T) {
 			return drawn(to, draw)
 		})
 	if want := "](pictures/study.png)\n"; err != nil || path != "pictures/study.png" || !strings.Contains(got, want) {
-		t.Errorf("a picture at %q and\n%s\n%v", path, got, err)
+		t.Errorf("a plot at %q and\n%s\n%v", path, got, err)
 	}
 	if _, err := filled("<!-- curves: study p.png only=sincos2d -->\n<!-- end -->\n", dir, drawn); err == nil {
-		t.Error("a picture without rows is drawn")
+		t.Error("a plot without rows is drawn")
 	}
 }
