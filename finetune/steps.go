@@ -191,8 +191,7 @@ func companion(scope *model.Scope, root string, v *model.Variable) *model.Variab
 // globalNorm is the Euclidean norm of all gradients together. Vectors and scalars are summed as one vector: on a GPU a
 // sum for each would be a launch for each.
 func globalNorm(grads []*Node) *Node {
-	var small []*Node
-	var squares []*Node
+	var small, squares []*Node
 	for _, grad := range grads {
 		grad = ConvertDType(grad, dtypes.Float32)
 		if grad.Rank() < 2 {
