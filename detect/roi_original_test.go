@@ -283,9 +283,11 @@ func testDeltasAreThoseOfDetectron2(t *testing.T) {
 	if !(math.Abs(meta.Deltas.Clamp-scaleClamp) <= 1e-12) {
 		t.Errorf("the clamp is %g, want %g", scaleClamp, meta.Deltas.Clamp)
 	}
+	// A coordinate is the difference of a center and half a size, and keeps their rounding where it is itself small.
 	relative := func(name string, got []float64) {
 		for i, x := range want[name].Data {
-			if !(math.Abs(got[i]-x) <= meta.Tolerance.Decoded*max(1, math.Abs(x))) {
+			opposite := want[name].Data[i^2] // boxes are x0, y0, x1, y1
+			if !(math.Abs(got[i]-x) <= meta.Tolerance.Decoded*max(1, math.Abs(x), math.Abs(opposite))) {
 				t.Errorf("%s: at %d got %g, want %g", name, i, got[i], x)
 			}
 		}
