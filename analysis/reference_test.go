@@ -13,16 +13,14 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// attentionFixture is the fixture attention_analysis: inputs, and what vit-explain, attention_flow, probing-vits, the
-// CKA of google-research, SciPy and scikit-learn make of them.
+// attentionFixture is the fixture attention_analysis: inputs, and what attention_flow, probing-vits, the CKA of
+// google-research, SciPy and scikit-learn make of them.
 type attentionFixture struct {
 	tensors map[string]fixtures.Tensor
 	Config  struct {
 		Layers, Images, Heads int
-		Grid                  [2]int    `json:"grid_h_w"`
-		Prefix                int       `json:"prefix_tokens"`
-		Patch                 float64   `json:"patch_size"`
-		Discard               []float64 `json:"discard_ratios"`
+		Grid                  [2]int `json:"grid_h_w"`
+		Prefix                int    `json:"prefix_tokens"`
 		Upsample              int
 		TopK                  int `json:"top_k"`
 		Quantiles             []float64
