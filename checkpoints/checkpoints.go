@@ -34,7 +34,7 @@
 // [Latest] returns the newest intact checkpoint and why it skipped others; [Checkpoint.Load] verifies the SHA-256.
 // Equal states give equal bytes.
 //
-// Files may be malformed: sizes are checked before memory is allocated, see [FormatError].
+// Files may be malformed: sizes are checked before memory is allocated.
 package checkpoints
 
 import (
@@ -107,10 +107,10 @@ func (r fileRecord) verify(file string) error {
 // check compares what was read of a file with its record.
 func (r fileRecord) check(file string, size int64, sum [sha256.Size]byte) error {
 	if size != r.Size {
-		return &FormatError{File: file, Reason: fmt.Sprintf("%d bytes, its manifest says %d", size, r.Size)}
+		return &formatError{File: file, Reason: fmt.Sprintf("%d bytes, its manifest says %d", size, r.Size)}
 	}
 	if hex.EncodeToString(sum[:]) != r.SHA256 {
-		return &FormatError{File: file, Reason: wrongSum}
+		return &formatError{File: file, Reason: wrongSum}
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func openRegular(file string) (*os.File, int64, error) {
 		return nil, 0, errors.Wrap(err, "checkpoints")
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, &FormatError{File: file, Reason: "not a regular file"}
+		return nil, 0, &formatError{File: file, Reason: "not a regular file"}
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -149,7 +149,7 @@ func readSmall(file string) ([]byte, error) {
 	}
 	defer f.Close()
 	if size > maxSmall {
-		return nil, &FormatError{File: file, Reason: fmt.Sprintf("%d bytes, at most %d are read", size, maxSmall)}
+		return nil, &formatError{File: file, Reason: fmt.Sprintf("%d bytes, at most %d are read", size, maxSmall)}
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, maxSmall))
 	return raw, errors.Wrap(err, "checkpoints: reading")

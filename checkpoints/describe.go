@@ -68,7 +68,7 @@ func (w *weights) badConfig(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &FormatError{File: filepath.Join(w.dir, foreignConfig), Reason: err.Error()}
+	return &formatError{File: filepath.Join(w.dir, foreignConfig), Reason: err.Error()}
 }
 
 // describe finds out what model the checkpoint holds. What it is comes from its config.json, and what that leaves open

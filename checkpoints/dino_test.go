@@ -123,7 +123,7 @@ func testDINOv2sOwnResamplingHasItsOffset(t *testing.T) {
 	want := fixtures.Tensors(t, set, "tensors.safetensors")
 	images := want["rect.images_nhwc"]
 	m, err := Import(fixtures.Dir(t, set), ImportOptions{ImageRows: images.Shape[1], ImageCols: images.Shape[2],
-		Resample: ResampleDINOv2})
+		Resample: resampleDINOv2})
 	if err != nil {
 		t.Fatal(err)
 	}

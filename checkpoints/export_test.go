@@ -115,7 +115,7 @@ func TestTheConfigOfAnExportIsThatOfTheFixture(t *testing.T) {
 
 func testTheConfigOfAnExportIsThatOfTheFixture(t *testing.T) {
 	m := imported(t, fixtures.Dir(t, sets[FormatHF]), ImportOptions{})
-	p, err := preprocess.Read(filepath.Join(fixtures.Dir(t, sets[FormatHF]), foreignPreprocessor))
+	p, err := preprocess.Parse(readFile(t, filepath.Join(fixtures.Dir(t, sets[FormatHF]), foreignPreprocessor)))
 	if err != nil {
 		t.Fatal(err)
 	}

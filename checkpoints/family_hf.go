@@ -79,27 +79,27 @@ var hfViT = family{
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-12, hfActivation("gelu")),
 		hfDropouts, []field{qkvBias("qkv_bias", true, vit.QKVBiasAll)}),
 	bases: []string{"vit.", ""}, block: "encoder.layer.%d.", names: joined(hfEmbeddings, hfAttention, hfBlock),
-	extra: []string{"pooler.", "embeddings.mask_token"}, kind: ResampleHF,
+	extra: []string{"pooler.", "embeddings.mask_token"}, kind: resampleHF,
 }
 
 // MSN and MAE are ViTs by other names; the decoder of MAE is for its training. I-JEPA has no class token.
 var hfMSN = family{
 	format: FormatHF, class: "ViTMSNForImageClassification", types: []string{"vit_msn"},
 	fields: replaced(hfViT.fields, epsilon("layer_norm_eps", 1e-6)), bases: hfViT.bases, block: hfViT.block,
-	names: hfViT.names, extra: hfViT.extra, kind: ResampleHF,
+	names: hfViT.names, extra: hfViT.extra, kind: resampleHF,
 }
 
 var hfMAE = family{
 	format: FormatHF, class: "ViTMAEModel", types: []string{"vit_mae"}, noHead: true,
 	fields: slices.Concat(hfViT.fields, unused("decoder_num_attention_heads", "decoder_hidden_size",
 		"decoder_num_hidden_layers", "decoder_intermediate_size", "mask_ratio", "norm_pix_loss")),
-	bases: hfViT.bases, block: hfViT.block, names: withoutHead(hfViT.names), extra: []string{"decoder."}, kind: ResampleHF,
+	bases: hfViT.bases, block: hfViT.block, names: withoutHead(hfViT.names), extra: []string{"decoder."}, kind: resampleHF,
 }
 
 var hfIJepa = family{
 	format: FormatHF, class: "IJepaForImageClassification", types: []string{"ijepa"}, fields: hfViT.fields,
 	finish: func(m *foreign) error { m.config.Pool = vit.PoolMean; return nil },
-	bases:  []string{"ijepa.", ""}, block: hfViT.block, names: hfViT.names, extra: hfViT.extra, kind: ResampleHF,
+	bases:  []string{"ijepa.", ""}, block: hfViT.block, names: hfViT.names, extra: hfViT.extra, kind: resampleHF,
 }
 
 // DeiT has a distillation token: here a register with a position. transformers' classifier either reads the class token
@@ -109,14 +109,14 @@ var hfDeiT = family{
 	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, vit.PoolClass) },
 	bases: []string{"deit.", ""}, block: hfViT.block,
 	names: joined(hfViT.names, names{registersPath: "embeddings.distillation_token"}), extra: hfViT.extra,
-	kind: ResampleHF,
+	kind: resampleHF,
 }
 
 var hfDeiTTeacher = family{
 	format: FormatHF, class: "DeiTForImageClassificationWithTeacher", types: []string{"deit"},
 	fields: hfViT.fields, finish: func(m *foreign) error { return distilled(m, vit.PoolClassRegister) },
 	bases: hfDeiT.bases, block: hfViT.block, names: hfDeiT.names,
-	heads: []string{"cls_classifier", "distillation_classifier"}, extra: hfViT.extra, kind: ResampleHF,
+	heads: []string{"cls_classifier", "distillation_classifier"}, extra: hfViT.extra, kind: resampleHF,
 }
 
 func distilled(m *foreign, pool string) error {
@@ -142,7 +142,7 @@ var hfCLIP = family{
 		patchPath: "embeddings.patch_embedding.", "pre_norm/": "pre_layrnorm.", "norm/": "post_layernorm.",
 		headPath: "classifier.",
 	}),
-	ranks: map[string]int{classPath: 1, positionPath: 2}, kind: ResampleHF,
+	ranks: map[string]int{classPath: 1, positionPath: 2}, kind: resampleHF,
 	extra: []string{"text_model.", "visual_projection.weight", "text_projection.weight", "logit_scale",
 		"embeddings.position_ids", "post_layernorm."},
 }
@@ -156,7 +156,7 @@ var clipBlock = names{
 var hfCLIPVision = family{
 	format: FormatHF, class: "CLIPVisionModel", types: []string{"clip_vision_model"}, noHead: true, fields: hfCLIP.fields,
 	finish: hfCLIP.finish, bases: []string{"", "vision_model."}, block: hfCLIP.block, names: withoutHead(hfCLIP.names),
-	ranks: hfCLIP.ranks, extra: hfCLIP.extra, kind: ResampleHF,
+	ranks: hfCLIP.ranks, extra: hfCLIP.extra, kind: resampleHF,
 }
 
 // SigLIP's image tower: a classifier reads the mean of all tokens, the tower itself its attention pooling.
@@ -185,14 +185,14 @@ var hfSigLIP = family{
 		poolPath + "output/": "head.attention.out_proj.", poolPath + "norm/": "head.layernorm.",
 		poolPath + "mlp_hidden/": "head.mlp.fc1.", poolPath + "mlp_output/": "head.mlp.fc2.",
 	}),
-	ranks: map[string]int{positionPath: 2}, kind: ResampleHF,
+	ranks: map[string]int{positionPath: 2}, kind: resampleHF,
 	extra: []string{"text_model.", "logit_scale", "logit_bias", "embeddings.position_ids", "head."},
 }
 
 var hfSigLIPVision = family{
 	format: FormatHF, class: "SiglipVisionModel", types: []string{"siglip_vision_model"}, noHead: true,
 	fields: hfSigLIP.fields, finish: hfSigLIP.finish, bases: []string{"", "vision_model."}, block: hfSigLIP.block,
-	names: withoutHead(hfSigLIP.names), ranks: hfSigLIP.ranks, extra: hfSigLIP.extra, kind: ResampleHF,
+	names: withoutHead(hfSigLIP.names), ranks: hfSigLIP.ranks, extra: hfSigLIP.extra, kind: resampleHF,
 }
 
 func withoutHead(n names) names {

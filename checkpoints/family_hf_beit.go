@@ -41,7 +41,7 @@ var hfBEiT = family{
 			n["norm/"] = "pooler.layernorm."
 		}
 	},
-	extra: []string{"embeddings.mask_token", "*.relative_position_index"}, kind: ResampleHF,
+	extra: []string{"embeddings.mask_token", "*.relative_position_index"}, kind: resampleHF,
 }
 
 // positionsOf is the encoding of a model with a table of positions, or without, and another encoding, or none.

@@ -25,7 +25,7 @@ var hfDINOv2 = family{
 			n[gatePath], n[hiddenPath], n[outputPath] = "mlp.weights_in.", "mlp.weights_in.", "mlp.weights_out."
 		}
 	},
-	extra: []string{"embeddings.mask_token"}, mask: 2, kind: ResampleHF, cannot: dinov2Cannot,
+	extra: []string{"embeddings.mask_token"}, mask: 2, kind: resampleHF, cannot: dinov2Cannot,
 }
 
 // The version with registers antialiases where it resamples positions.
@@ -34,7 +34,7 @@ var hfDINOv2Registers = family{
 	fields: slices.Concat(dinov2Fields(16),
 		[]field{registerTokens("num_register_tokens", 4)}),
 	finish: hfDINOv2.finish, bases: []string{"dinov2_with_registers.", ""}, block: hfDINOv2.block, names: hfDINOv2.names,
-	vary: hfDINOv2.vary, extra: hfDINOv2.extra, mask: 2, kind: ResampleTimm, cannot: dinov2Cannot,
+	vary: hfDINOv2.vary, extra: hfDINOv2.extra, mask: 2, kind: resampleTimm, cannot: dinov2Cannot,
 }
 
 func dinov2Fields(patch int) []field {
@@ -136,7 +136,7 @@ var hfDINOv3 = family{
 		scale1Path: "layer_scale1.lambda1", scale2Path: "layer_scale2.lambda1",
 		gatePath: "mlp.gate_proj.", hiddenPath: "mlp.up_proj.", outputPath: "mlp.down_proj.",
 	},
-	extra: []string{"embeddings.mask_token"}, mask: 3, kind: ResampleHF,
+	extra: []string{"embeddings.mask_token"}, mask: 3, kind: resampleHF,
 }
 
 func dinov3Activation(m *foreign, value any) error {

@@ -34,7 +34,7 @@ var jaxViT = family{
 		hiddenPath: "MlpBlock_3/Dense_0", outputPath: "MlpBlock_3/Dense_1", "norm/": "Transformer/encoder_norm",
 		headPath: "head",
 	},
-	extra: []string{"pre_logits/"}, kind: ResampleJAX,
+	extra: []string{"pre_logits/"}, kind: resampleJAX,
 }
 
 // describeJAX reads the sizes off the shapes, which show them all but the grid.
@@ -81,7 +81,7 @@ func (w *weights) describeJAX(config strictjson.Object, options ImportOptions) (
 	checked := c.WithDefaults()
 	checked.Classes = max(checked.Classes, 1) // no head is no fault yet
 	if err := checked.Validate(); err != nil {
-		return d, &FormatError{File: w.path, Reason: err.Error()}
+		return d, &formatError{File: w.path, Reason: err.Error()}
 	}
 	checked.Classes = c.Classes
 	*c = checked
@@ -108,7 +108,7 @@ func (w *weights) gridOfTable(d *described, rows int, stated Grid, options Impor
 		return errors.Errorf("checkpoints: %s does not state the grid of its %d+%d positions: use --grid ROWSxCOLS, or "+
 			"--assume-square (ImportOptions.Grid, AssumeSquare)", w.path, prefix, rows-prefix)
 	case min(grid.Rows, grid.Cols) < 1 || max(grid.Rows, grid.Cols) > maxPixels || rows-prefix != grid.Rows*grid.Cols:
-		return &FormatError{File: w.path, Tensor: d.nameOf(d.names(), positionPath, 0),
+		return &formatError{File: w.path, Tensor: d.nameOf(d.names(), positionPath, 0),
 			Reason: fmt.Sprintf("%d positions, not the %d+%s of class token and grid", rows, prefix, grid)}
 	}
 	c.ImageRows, c.ImageCols = grid.Rows*c.PatchSize, grid.Cols*c.PatchSize

@@ -138,7 +138,7 @@ var timmViT = family{
 	names: joined(timmNames, names{registersPath: "reg_token", scale1Path: "ls1.gamma", scale2Path: "ls2.gamma",
 		"patch/norm/": "patch_embed.norm."}),
 	vary:  timmVariants,
-	extra: []string{"pre_logits.fc.weight", "pre_logits.fc.bias"}, kind: ResampleTimm,
+	extra: []string{"pre_logits.fc.weight", "pre_logits.fc.bias"}, kind: resampleTimm,
 }
 
 // timm's VisionTransformerDistilled: DeiT with its distillation token and two heads.
@@ -152,7 +152,7 @@ var timmDistilled = family{
 		return distilled(m, vit.PoolClassRegister)
 	},
 	bases: []string{""}, block: "blocks.%d.", names: joined(timmViT.names, names{registersPath: "dist_token"}),
-	vary: timmVariants, heads: []string{"head", "head_dist"}, kind: ResampleTimm,
+	vary: timmVariants, heads: []string{"head", "head_dist"}, kind: resampleTimm,
 }
 
 var timmNames = names{

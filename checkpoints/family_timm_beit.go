@@ -39,5 +39,5 @@ var timmBeit = family{
 		timmVariants(m, n)
 		evaBiases(m, n)
 	},
-	extra: []string{"*.relative_position_index"}, kind: ResampleTimm,
+	extra: []string{"*.relative_position_index"}, kind: resampleTimm,
 }

@@ -78,7 +78,7 @@ var timmEva = family{
 		timmVariants(m, n)
 		evaBiases(m, n)
 	},
-	extra: []string{"rope.periods", "rope.inv_freq"}, kind: ResampleTimm,
+	extra: []string{"rope.periods", "rope.inv_freq"}, kind: resampleTimm,
 }
 
 // evaBiases names the biases of query and value: BEiT's attention has them beside the stacked weights.

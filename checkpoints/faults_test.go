@@ -83,18 +83,18 @@ func (f *faultyFiles) do(what, path string, run func() error, half func()) error
 	return errors.Wrapf(errDead, "after %v", err)
 }
 
-func (f *faultyFiles) Mkdir(path string) error {
+func (f *faultyFiles) mkdir(path string) error {
 	return f.do("mkdir", path, func() error {
 		f.names[filepath.Dir(path)] = true
-		return osFiles{}.Mkdir(path)
+		return osFiles{}.mkdir(path)
 	}, nil)
 }
 
-func (f *faultyFiles) Create(path string) (created file, err error) {
+func (f *faultyFiles) create(path string) (created file, err error) {
 	err = f.do("create", path, func() error {
 		f.names[filepath.Dir(path)] = true
 		f.pending[path] = true
-		created, err = osFiles{}.Create(path)
+		created, err = osFiles{}.create(path)
 		return err
 	}, nil)
 	if err != nil && created != nil { // crashed after it
@@ -103,7 +103,7 @@ func (f *faultyFiles) Create(path string) (created file, err error) {
 	return &faultyFile{f, path, created}, err
 }
 
-func (f *faultyFiles) SyncDir(path string) error {
+func (f *faultyFiles) syncDir(path string) error {
 	return f.do("syncdir", path, func() error {
 		delete(f.names, path)
 		for to := range f.moved {
@@ -116,15 +116,15 @@ func (f *faultyFiles) SyncDir(path string) error {
 	}, nil)
 }
 
-func (f *faultyFiles) Rename(from, to string) error {
+func (f *faultyFiles) rename(from, to string) error {
 	return f.do("rename", to, func() error {
 		f.moved[to] = from
-		return osFiles{}.Rename(from, to)
+		return osFiles{}.rename(from, to)
 	}, nil)
 }
 
-func (f *faultyFiles) RemoveAll(path string) error {
-	return f.do("remove", path, func() error { return osFiles{}.RemoveAll(path) }, nil)
+func (f *faultyFiles) removeAll(path string) error {
+	return f.do("remove", path, func() error { return osFiles{}.removeAll(path) }, nil)
 }
 
 type faultyFile struct {

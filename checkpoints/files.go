@@ -16,11 +16,11 @@ import (
 // fileOps are the changes to the file system that saving makes. Tests put a layer in their place that fails, tears
 // or forgets any one of them.
 type fileOps interface {
-	Mkdir(path string) error
-	Create(path string) (file, error) // fails if path exists
-	SyncDir(path string) error
-	Rename(from, to string) error
-	RemoveAll(path string) error
+	mkdir(path string) error
+	create(path string) (file, error) // fails if path exists
+	syncDir(path string) error
+	rename(from, to string) error
+	removeAll(path string) error
 }
 
 // file is a file being written.
@@ -33,16 +33,16 @@ type file interface {
 // osFiles is the real file system.
 type osFiles struct{}
 
-func (osFiles) Mkdir(path string) error      { return os.Mkdir(path, 0o755) }
-func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
-func (osFiles) RemoveAll(path string) error  { return os.RemoveAll(path) }
+func (osFiles) mkdir(path string) error      { return os.Mkdir(path, 0o755) }
+func (osFiles) rename(from, to string) error { return os.Rename(from, to) }
+func (osFiles) removeAll(path string) error  { return os.RemoveAll(path) }
 
-func (osFiles) Create(path string) (file, error) {
+func (osFiles) create(path string) (file, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
-// SyncDir makes the names in a directory durable. Windows does so by itself and refuses to sync a directory.
-func (osFiles) SyncDir(path string) error {
+// syncDir makes the names in a directory durable. Windows does so by itself and refuses to sync a directory.
+func (osFiles) syncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
@@ -65,30 +65,30 @@ func makeDirs(files fileOps, dir string) error {
 			return err
 		}
 	}
-	if err := files.Mkdir(dir); err != nil && !os.IsExist(err) {
+	if err := files.mkdir(dir); err != nil && !os.IsExist(err) {
 		return err
 	}
-	return files.SyncDir(parent)
+	return files.syncDir(parent)
 }
 
 // publish lets write fill a directory under a temporary name, syncs it and renames it to dir. If it fails before the
 // rename, nothing is left. If it fails after it, dir is complete, but its name may not survive a power cut.
 func publish(files fileOps, dir string, write func(temporary string) error) (renamed bool, err error) {
 	temporary := fmt.Sprintf("%s.tmp-%d", dir, os.Getpid())
-	if err := files.Mkdir(temporary); err != nil {
+	if err := files.mkdir(temporary); err != nil {
 		return false, err
 	}
 	if err = write(temporary); err == nil {
-		err = files.SyncDir(temporary)
+		err = files.syncDir(temporary)
 	}
 	if err == nil {
-		err = files.Rename(temporary, dir)
+		err = files.rename(temporary, dir)
 	}
 	if err != nil {
-		_ = files.RemoveAll(temporary)
+		_ = files.removeAll(temporary)
 		return false, err
 	}
-	return true, files.SyncDir(filepath.Dir(dir))
+	return true, files.syncDir(filepath.Dir(dir))
 }
 
 // writeText returns what writes a text.
@@ -102,7 +102,7 @@ func writeText(text []byte) func(io.Writer) error {
 // writeFile creates a file, writes and syncs it, and returns its record. On an error the partly written file stays:
 // publish removes its directory.
 func writeFile(files fileOps, path string, write func(io.Writer) error) (r fileRecord, err error) {
-	f, err := files.Create(path)
+	f, err := files.create(path)
 	if err != nil {
 		return r, err
 	}

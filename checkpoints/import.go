@@ -349,7 +349,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 		}
 		if err == nil {
 			if m.Mean, m.Std, err = preprocess.ParseNormalisation(raw, channels); err != nil {
-				err = &FormatError{File: file, Reason: err.Error()}
+				err = &formatError{File: file, Reason: err.Error()}
 			}
 		}
 		if err != nil || m.Mean == nil || channels != 3 {

@@ -320,10 +320,10 @@ func TestOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
 func testOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
 	for _, c := range []struct{ format, kind, suffix, logits string }{
 		{FormatTimm, "", "_bicubic_aa", "_bicubic_aa"},
-		{FormatTimm, ResampleHF, "_bicubic", "_bicubic"},
-		{FormatTimm, ResampleBilinear, "_bilinear", "_bilinear"},
+		{FormatTimm, resampleHF, "_bicubic", "_bicubic"},
+		{FormatTimm, resampleBilinear, "_bilinear", "_bilinear"},
 		{FormatHF, "", "_bicubic", ""},
-		{FormatJAX, ResampleBilinear, "_bilinear", "_exact_gelu"},
+		{FormatJAX, resampleBilinear, "_bilinear", "_exact_gelu"},
 	} {
 		size := readMeta(t, c.format).NonSquare
 		o := optionsFor(t, c.format)

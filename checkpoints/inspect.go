@@ -52,7 +52,7 @@ func Inspect(path string) (*Info, error) {
 		defer file.Close()
 		var first [1]byte // of protobuf, as all writers have it: field 1, the version
 		if _, err := file.ReadAt(first[:], 0); err != nil || first[0] != 8 {
-			return nil, &FormatError{File: graph, Reason: "no ONNX file, or a damaged one"}
+			return nil, &formatError{File: graph, Reason: "no ONNX file, or a damaged one"}
 		}
 		note := "a graph with its weights inside, for ONNX Runtime"
 		return &Info{Path: path, Format: FormatONNX, Notes: []string{note}}, nil

@@ -95,10 +95,10 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// accepted tells whether there is no error; there may be one, of one line and, of a file, a FormatError.
+// accepted tells whether there is no error; there may be one, of one line and, of a file, a formatError.
 func accepted(t *testing.T, err error, ofFile bool) bool {
 	t.Helper()
-	var format *FormatError
+	var format *formatError
 	if err != nil && (strings.Contains(err.Error(), "\n") || ofFile && !errors.As(err, &format)) {
 		t.Errorf("%T: %v", err, err)
 	}

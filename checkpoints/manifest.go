@@ -70,7 +70,7 @@ func (m manifest) seal() ([]byte, error) {
 // unseal is the inverse of seal. It accepts what seal writes and nothing else but other white space.
 func unseal(file string, raw []byte) (m manifest, err error) {
 	refuse := func(format string, args ...any) (manifest, error) {
-		return manifest{}, &FormatError{File: file, Reason: fmt.Sprintf(format, args...)}
+		return manifest{}, &formatError{File: file, Reason: fmt.Sprintf(format, args...)}
 	}
 	var outer sealed
 	if err := strictjson.Decode(raw, &outer); err != nil {
@@ -116,7 +116,7 @@ func readManifest(dir string) (manifest, error) {
 	}
 	if name, ok := parseName(filepath.Base(dir)); ok && name.step != m.Step {
 		reason := fmt.Sprintf("it is of step %d, its directory is called %s", m.Step, filepath.Base(dir))
-		return manifest{}, &FormatError{File: file, Reason: reason}
+		return manifest{}, &formatError{File: file, Reason: reason}
 	}
 	return m, nil
 }

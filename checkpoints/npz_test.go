@@ -260,9 +260,9 @@ func TestEveryHostileNPZIsRefusedInLittleMemory(t *testing.T) {
 			_, err := readNPZ(t, attack.raw)
 			return err
 		})
-		var format *FormatError
+		var format *formatError
 		if !errors.As(err, &format) || !strings.Contains(err.Error(), attack.want) || format.File != "x.npz" {
-			t.Errorf("%s: %v, want a FormatError with %q", attack.name, err, attack.want)
+			t.Errorf("%s: %v, want a formatError with %q", attack.name, err, attack.want)
 		}
 		if limit := uint64(3*len(attack.raw) + 16<<20); used > limit {
 			t.Errorf("%s: %d bytes allocated, at most %d", attack.name, used, limit)
@@ -270,7 +270,7 @@ func TestEveryHostileNPZIsRefusedInLittleMemory(t *testing.T) {
 	}
 }
 
-// FuzzNPZ: any bytes are refused with a FormatError or give as many numbers as the shapes say, in little memory.
+// FuzzNPZ: any bytes are refused with a formatError or give as many numbers as the shapes say, in little memory.
 func FuzzNPZ(f *testing.F) {
 	var seeds [][]byte
 	for _, attack := range hostileNPZ(f) {
@@ -281,7 +281,7 @@ func FuzzNPZ(f *testing.F) {
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		var err error
 		used, _ := campaign.Cost(func() { _, err = readNPZ(t, raw) })
-		var format *FormatError
+		var format *formatError
 		if err != nil && !errors.As(err, &format) {
 			t.Errorf("%T: %v", err, err)
 		}

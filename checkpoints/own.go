@@ -34,7 +34,7 @@ const (
 const unfoldedType = "wepe"
 
 // unfolded has our own names.
-var unfolded = family{format: FormatUnfolded, kind: ResampleBilinear}
+var unfolded = family{format: FormatUnfolded, kind: resampleBilinear}
 
 // unfoldedConfig is that config.json.
 type unfoldedConfig struct {

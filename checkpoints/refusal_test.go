@@ -269,10 +269,10 @@ func TestAConfigOutOfRangeIsRefusedWithItsField(t *testing.T) {
 		}
 		putFile(t, filepath.Join(filepath.Dir(file), foreignConfig), []byte(c[0]))
 		_, err := Import(file, ImportOptions{})
-		var format *FormatError
+		var format *formatError
 		var mismatch *MismatchError
 		if !errors.As(err, &format) && !errors.As(err, &mismatch) || !strings.Contains(err.Error(), c[1]) {
-			t.Errorf("%.80s: %v, want a FormatError or a MismatchError with %q", c[0], err, c[1])
+			t.Errorf("%.80s: %v, want a formatError or a MismatchError with %q", c[0], err, c[1])
 		}
 	}
 }
@@ -317,7 +317,7 @@ func TestHostileShapesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 		_, err := Import(dir, ImportOptions{})
 		return err
 	})
-	var format *FormatError
+	var format *formatError
 	if !errors.As(err, &format) || !strings.Contains(err.Error(), "depth 1000") || used > 2<<20 {
 		t.Errorf("%v, %d bytes allocated", err, used)
 	}
@@ -387,7 +387,7 @@ func TestDamageInWhatIsLeftOutIsFoundToo(t *testing.T) {
 	raw[bytes.Index(raw, bytesOf(t, weights["head/kernel"]))] ^= 1
 	putFile(t, file, raw)
 	_, err := Import(file, ImportOptions{Grid: smallGrid, Classes: 5})
-	var format *FormatError
+	var format *formatError
 	if !errors.As(err, &format) || format.Tensor != "head/kernel" || !strings.Contains(format.Reason, "checksum") {
 		t.Errorf("%v", err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/wepe-go/wepe/internal/cubic"
 )
 
-// Kinds of resampling, each what one code base does to the table of learned position embeddings when the grid of
-// patches changes. With n old and m new places along an axis and the new place i = 0 … m-1,
+// Kinds of resampling: what one code base does to the table of learned position embeddings when the grid of patches
+// changes. With n old and m new places along an axis and the new place i = 0 … m-1,
 //
 //	timm      bicubic, a = -0.5, stretched by max(1, n/m) (antialias), weights outside the grid dropped and the
 //	          rest rescaled to sum 1, around (i+½)·n/m; also differs from plain bicubic when m > n
@@ -24,19 +24,17 @@ import (
 //	          with registers by timm
 //	jax       linear between the corners, at i·(n-1)/(m-1) (scipy.ndimage.zoom of order 1)
 //	bilinear  the two neighbours of (i+½)·n/m - ½, clamped (the WePE paper; timm when it loads Google's files)
-//
-// They differ visibly: choose the one of the code that a result is compared with.
 const (
-	ResampleTimm     = "timm"
-	ResampleHF       = "hf"
-	ResampleDINOv2   = "dinov2"
-	ResampleJAX      = "jax"
-	ResampleBilinear = "bilinear"
+	resampleTimm     = "timm"
+	resampleHF       = "hf"
+	resampleDINOv2   = "dinov2"
+	resampleJAX      = "jax"
+	resampleBilinear = "bilinear"
 )
 
-// Resamplings lists the kinds.
+// Resamplings lists the kinds of [Resample]; docs/models.md says what each does.
 func Resamplings() []string {
-	return []string{ResampleTimm, ResampleHF, ResampleDINOv2, ResampleJAX, ResampleBilinear}
+	return []string{resampleTimm, resampleHF, resampleDINOv2, resampleJAX, resampleBilinear}
 }
 
 // Grid is the layout of patches, row by row.
@@ -123,17 +121,17 @@ type tap struct {
 
 // resamplers return, by kind, the taps of each of m new places along an axis of n.
 var resamplers = map[string]func(n, m int) [][]tap{
-	ResampleTimm: stretchedTaps,
-	ResampleHF: func(n, m int) [][]tap {
+	resampleTimm: stretchedTaps,
+	resampleHF: func(n, m int) [][]tap {
 		return clampedTaps(n, m, 0, -1, 2, torchCubic)
 	},
-	ResampleDINOv2: func(n, m int) [][]tap {
+	resampleDINOv2: func(n, m int) [][]tap {
 		return clampedTaps(n, m, 0.1, -1, 2, torchCubic)
 	},
-	ResampleBilinear: func(n, m int) [][]tap {
+	resampleBilinear: func(n, m int) [][]tap {
 		return clampedTaps(n, m, 0, 0, 1, func(x float64) float64 { return 1 - math.Abs(x) })
 	},
-	ResampleJAX: cornerTaps,
+	resampleJAX: cornerTaps,
 }
 
 func torchCubic(x float64) float64 { return cubic.Kernel(x, -0.75) }

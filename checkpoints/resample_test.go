@@ -15,7 +15,7 @@ import (
 
 // kindsOfTorch are our kinds by the name of what torch computed.
 var kindsOfTorch = map[string]string{
-	"bicubic_aa": ResampleTimm, "bicubic": ResampleHF, "bilinear": ResampleBilinear,
+	"bicubic_aa": resampleTimm, "bicubic": resampleHF, "bilinear": resampleBilinear,
 }
 
 func TestResampledTablesEqualTorch(t *testing.T) { fixtures.Each(t, testResampledTablesEqualTorch) }
@@ -104,13 +104,13 @@ func TestWhatCannotBeResampledIsRefused(t *testing.T) {
 		kind, want             string
 	}{
 		{6, 1, 0, ok, "nearest", "unknown resampling"},
-		{6, 1, 0, Grid{0, 3}, ResampleHF, "0x3"},
-		{6, 0, 0, ok, ResampleHF, "width 0"},
-		{5, 1, -1, ok, ResampleHF, "prefix -1"},
-		{7, 1, 0, ok, ResampleHF, "0+2x3 rows"},
-		{6, 1, 1, ok, ResampleHF, "1+2x3 rows"},
-		{6, 1, 0, Grid{2000, 2000}, ResampleHF, "2^20"},
-		{6, 1, 0, Grid{100000, 1}, ResampleHF, "100000x1"},
+		{6, 1, 0, Grid{0, 3}, resampleHF, "0x3"},
+		{6, 0, 0, ok, resampleHF, "width 0"},
+		{5, 1, -1, ok, resampleHF, "prefix -1"},
+		{7, 1, 0, ok, resampleHF, "0+2x3 rows"},
+		{6, 1, 1, ok, resampleHF, "1+2x3 rows"},
+		{6, 1, 0, Grid{2000, 2000}, resampleHF, "2^20"},
+		{6, 1, 0, Grid{100000, 1}, resampleHF, "100000x1"},
 	} {
 		_, _, err := Resample(make([]float32, c.numbers), c.width, c.prefix, ok, c.to, c.kind)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

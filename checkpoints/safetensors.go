@@ -26,15 +26,15 @@ import (
 // without hole or overlap; this one refuses on top what package strictjson does, unknown fields and whatever has no
 // meaning here.
 
-// FormatError says that a file is not what its format asks for.
-type FormatError struct {
+// formatError says that a file is not what its format asks for.
+type formatError struct {
 	File   string
 	Tensor string // empty if the fault is not in one tensor
 	Reason string
 }
 
 // Error names file, tensor and reason in one line.
-func (e *FormatError) Error() string {
+func (e *formatError) Error() string {
 	if e.Tensor == "" {
 		return fmt.Sprintf("checkpoints: %s: %s", e.File, e.Reason)
 	}
@@ -77,7 +77,7 @@ type tensorEntry struct {
 // data byte. The entries come back in the order of their data, which they cover without a hole.
 func readSafetensorsHeader(r io.Reader, size int64, file string) ([]tensorEntry, error) {
 	refuse := func(tensor, format string, args ...any) ([]tensorEntry, error) {
-		return nil, &FormatError{File: file, Tensor: tensor, Reason: fmt.Sprintf(format, args...)}
+		return nil, &formatError{File: file, Tensor: tensor, Reason: fmt.Sprintf(format, args...)}
 	}
 	if size < 8 {
 		return refuse("", "%d bytes are too few for a safetensors file", size)

@@ -258,10 +258,10 @@ func TestEveryAttackIsRefusedSoonAndInLittleMemory(t *testing.T) {
 			used, _ = campaign.Malformed(t, read)
 		}
 		little(attack.name, attack.raw, used)
-		var format *FormatError
+		var format *formatError
 		if !errors.As(err, &format) || !strings.Contains(err.Error(), attack.want) ||
 			!strings.Contains(err.Error(), "x.safetensors") {
-			t.Errorf("%s: %v, want a FormatError with %q", attack.name, err, attack.want)
+			t.Errorf("%s: %v, want a formatError with %q", attack.name, err, attack.want)
 		}
 	}
 }

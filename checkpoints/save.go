@@ -59,7 +59,7 @@ func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err 
 		return "", err
 	}
 	for _, leftover := range leftovers {
-		_ = files.RemoveAll(leftover) // of a killed process; if it stays, Latest will name it
+		_ = files.removeAll(leftover) // of a killed process; if it stays, Latest will name it
 	}
 	name := dirName{step: step}
 	for slices.Contains(names, filepath.Join(dir, name.String())) {
@@ -152,7 +152,7 @@ func (s Saver) removeOld(files fileOps, saved dirName) error {
 			kept++
 			continue
 		}
-		if err := files.RemoveAll(path); err != nil {
+		if err := files.removeAll(path); err != nil {
 			failed = append(failed, err.Error())
 		}
 	}

@@ -74,13 +74,13 @@ func newParam(path string, value any) (param, error) {
 func decodeStore(file string, raw []byte) (params map[string]any, frozen map[string]bool, err error) {
 	var contents storeFile
 	if err := strictjson.Decode(raw, &contents); err != nil {
-		return nil, nil, &FormatError{File: file, Reason: err.Error()}
+		return nil, nil, &formatError{File: file, Reason: err.Error()}
 	}
 	params = map[string]any{}
 	for _, p := range contents.Params {
 		value, err := decodeParam(p)
 		if err != nil {
-			return nil, nil, &FormatError{File: file, Reason: fmt.Sprintf("hyperparameter %q: %v", p.Path, err)}
+			return nil, nil, &formatError{File: file, Reason: fmt.Sprintf("hyperparameter %q: %v", p.Path, err)}
 		}
 		params[p.Path] = value
 	}

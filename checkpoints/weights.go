@@ -125,7 +125,7 @@ func (w *weights) sum() (string, error) {
 	}
 	sum := hex.EncodeToString(hash.Sum(nil))
 	if w.run != nil && sum != w.run.SHA256 { // it has changed since it was verified
-		return "", &FormatError{File: w.run.variablesFile(), Reason: wrongSum}
+		return "", &formatError{File: w.run.variablesFile(), Reason: wrongSum}
 	}
 	return sum, nil
 }
@@ -163,7 +163,7 @@ func (w *weights) addSafetensors(r io.ReaderAt, size int64, file string) error {
 	}
 	for _, e := range entries {
 		if _, twice := w.tensors[e.name]; twice {
-			return &FormatError{File: file, Tensor: e.name, Reason: "also in another file of the checkpoint"}
+			return &formatError{File: file, Tensor: e.name, Reason: "also in another file of the checkpoint"}
 		}
 		open := func() (io.ReadCloser, error) {
 			return io.NopCloser(io.NewSectionReader(r, data+int64(e.begin), int64(e.end-e.begin))), nil
@@ -186,13 +186,13 @@ func (w *weights) addShards(index string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.tensors)) {
 		if t := w.tensors[name]; shards[name] != filepath.Base(t.file) {
-			return &FormatError{File: t.file, Tensor: name, Reason: "not where the index says"}
+			return &formatError{File: t.file, Tensor: name, Reason: "not where the index says"}
 		}
 		delete(shards, name)
 	}
 	if len(shards) > 0 {
 		name := slices.Min(slices.Collect(maps.Keys(shards)))
-		return &FormatError{File: index, Tensor: name, Reason: fmt.Sprintf("it is not in %s", shards[name])}
+		return &formatError{File: index, Tensor: name, Reason: fmt.Sprintf("it is not in %s", shards[name])}
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func readIndex(index string) (map[string]string, error) {
 // parseIndex reads {"metadata": …, "weight_map": {"tensor": "file", …}}; the files lie beside the index.
 func parseIndex(file string, raw []byte) (map[string]string, error) {
 	refuse := func(tensor, format string, args ...any) (map[string]string, error) {
-		return nil, &FormatError{File: file, Tensor: tensor, Reason: fmt.Sprintf(format, args...)}
+		return nil, &formatError{File: file, Tensor: tensor, Reason: fmt.Sprintf(format, args...)}
 	}
 	fields, err := strictjson.ParseObject(raw)
 	var shards map[string]string
@@ -255,7 +255,7 @@ type floatReader struct {
 func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
 	left := t.dtype.Size() // in bytes
 	if !t.dtype.IsFloat() || left > 4 {
-		return nil, &FormatError{File: t.file, Tensor: name,
+		return nil, &formatError{File: t.file, Tensor: name,
 			Reason: fmt.Sprintf("type %s, want float32, float16 or bfloat16", t.dtype)}
 	}
 	for _, dim := range t.dims {
@@ -351,5 +351,5 @@ func asFormatError(err error, file, tensor string) error {
 	if errors.As(err, &path) {
 		return errors.Wrapf(err, "checkpoints: reading tensor %q of %s", tensor, file)
 	}
-	return &FormatError{File: file, Tensor: tensor, Reason: err.Error()}
+	return &formatError{File: file, Tensor: tensor, Reason: err.Error()}
 }

@@ -3,6 +3,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,15 +28,15 @@ type Files struct {
 	Classes []string
 	In      Container
 
-	parts []int32 // [n], of the container; nil for 0, 1, 2, …
+	shards string  // what distinguishes the container's shards, "" for files of their own
+	parts  []int32 // [n], of the container; nil for 0, 1, 2, …
+	all    *Files  // of which these are rows; nil for all
 }
 
 // Container holds image files: a directory, tar shards, or Parquet files. Its methods may be called at the same time.
 type Container interface {
 	Open(part int) (io.ReadCloser, error)
 	Where(part int) string // the name of a part in errors
-	// Fingerprint writes what distinguishes the given parts, nil for all, without reading them.
-	Fingerprint(h io.Writer, parts []int32)
 }
 
 // NewFiles returns labelled files by their paths in a directory, with slashes.
@@ -54,10 +55,10 @@ func NewFiles(name, dir string, paths []string, labels []int32, classes []string
 // Len returns the number of files.
 func (f *Files) Len() int { return len(f.Labels) }
 
-// Subset returns the given rows, in the order given.
-func (f *Files) Subset(rows []int) *Files {
+// subset returns the given rows, in the order given.
+func (f *Files) subset(rows []int) *Files {
 	out := *f
-	out.Labels, out.parts = picked(f.Labels, rows, 1), make([]int32, len(rows))
+	out.Labels, out.parts, out.all = picked(f.Labels, rows, 1), make([]int32, len(rows)), cmp.Or(f.all, f)
 	for k, row := range rows {
 		out.parts[k] = int32(f.part(row))
 	}
@@ -70,7 +71,7 @@ func (f *Files) Slice(from, to int) *Files {
 	for row := from; row < to; row++ {
 		rows = append(rows, row)
 	}
-	return f.Subset(rows)
+	return f.subset(rows)
 }
 
 // part is which part of its container a row is.
@@ -133,18 +134,6 @@ func (d *directory) Open(part int) (io.ReadCloser, error) {
 
 // Where implements Container.
 func (d *directory) Where(part int) string { return d.names.at(part) }
-
-// Fingerprint implements Container.
-func (d *directory) Fingerprint(h io.Writer, parts []int32) {
-	if parts == nil {
-		for part := range d.names.len() {
-			fmt.Fprintf(h, "%q\n", d.names.at(part))
-		}
-	}
-	for _, part := range parts {
-		fmt.Fprintf(h, "%q\n", d.names.at(int(part)))
-	}
-}
 
 // Load decodes the files on all cores and returns them as images of one size in memory. An image that is missing or
 // damaged is left out, which logger, that may be nil, gets as a warning; more than 1 % are an error that lists them.

@@ -213,7 +213,7 @@ func (f *Files) holdOut(share float64, seed int64) (train, heldOut *Files, err e
 	}
 	slices.Sort(trained)
 	slices.Sort(held)
-	train, heldOut = f.Subset(trained), f.Subset(held)
+	train, heldOut = f.subset(trained), f.subset(held)
 	train.Name, heldOut.Name = f.Name+"-train", f.Name+"-held"
 	return train, heldOut, nil
 }

@@ -78,8 +78,7 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 	for range cmp.Or(info.Workers, runtime.GOMAXPROCS(0)) {
 		l.running.Go(func() {
 			for t := range tasks {
-				view := View{host, seed, t.batch.epoch, t.batch.Indices[t.k]}
-				t.batch.errs[t.k] = t.batch.show(ctx, s, view, t.k)
+				t.batch.errs[t.k] = t.batch.fill(ctx, s, view{host, seed, t.batch.epoch, t.batch.Indices[t.k]}, t.k)
 				t.batch.pending.Done()
 			}
 		})
@@ -87,10 +86,10 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 	return l
 }
 
-// show puts an image into its place.
-func (b *Batch) show(ctx context.Context, s Source, v View, k int) error {
+// fill puts an image into its place.
+func (b *Batch) fill(ctx context.Context, s Source, v view, k int) error {
 	row := v.Index % s.Len()
-	img, err := s.Image(ctx, row, v)
+	img, err := s.show(ctx, row, v)
 	if err != nil {
 		return err
 	}

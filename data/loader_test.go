@@ -168,7 +168,7 @@ func TestImagesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 			!slices.Equal(part.Classes, []string{"cat", "dog", "eel"}) {
 			t.Errorf("%s: labels %v and %v of %v", container, part.Labels, held.Labels, part.Classes)
 		}
-		if part.Fingerprint() == set.Fingerprint() || part.Fingerprint() != set.Subset(rows).Fingerprint() {
+		if part.Fingerprint() == set.Fingerprint() || part.Fingerprint() != set.subset(rows).Fingerprint() {
 			t.Errorf("%s: a fingerprint that does not tell parts apart", container)
 		}
 	}
@@ -315,7 +315,7 @@ func TestADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 		!strings.HasPrefix(lines[1], "image skipped image=1/209.png error=") {
 		t.Errorf("left out %v, logged %q", set.Damaged(), lines)
 	}
-	if part := set.Subset([]int{5, 299, 31}); !slices.Equal(part.Damaged(), []int{1, 2}) {
+	if part := set.subset([]int{5, 299, 31}); !slices.Equal(part.Damaged(), []int{1, 2}) {
 		t.Errorf("of a part %v is left out", part.Damaged())
 	}
 
@@ -358,7 +358,7 @@ func TestAStreamRefusesWhatItCannotShow(t *testing.T) {
 	if _, err := f.Stream(patches, Streaming{}); err == nil || !strings.Contains(err.Error(), "load them") {
 		t.Error(err)
 	}
-	if _, err := f.Subset(nil).Stream(to7x5, Streaming{}); err == nil || !strings.Contains(err.Error(), "no images") {
+	if _, err := f.subset(nil).Stream(to7x5, Streaming{}); err == nil || !strings.Contains(err.Error(), "no images") {
 		t.Error(err)
 	}
 }

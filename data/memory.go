@@ -45,8 +45,8 @@ func (m *Memory) RGBA(i int) *image.RGBA {
 	return out
 }
 
-// Image implements Source.
-func (m *Memory) Image(_ context.Context, row int, v View) (*Image, error) {
+// show implements Source.
+func (m *Memory) show(_ context.Context, row int, v view) (*Image, error) {
 	img := &Image{Height: m.Height, Width: m.Width, Pixels: m.Row(row)}
 	if m.Channels == 1 {
 		img.Pixels = make([]uint8, 0, 3*m.Height*m.Width)
@@ -106,8 +106,8 @@ func (m *Memory) Tensor() *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(m.Pixels, m.Len(), m.Height, m.Width, m.Channels)
 }
 
-// Subset returns a copy of the given rows, in the order given.
-func (m *Memory) Subset(rows []int) Source {
+// subset implements Source: a copy.
+func (m *Memory) subset(rows []int) Source {
 	size := m.Height * m.Width * m.Channels
 	out := &Memory{Info: m.Info, Pixels: picked(m.Pixels, rows, size), Float: picked(m.Float, rows, size)}
 	out.Labels, out.Grids = picked(m.Labels, rows, 1), picked(m.Grids, rows, 1)

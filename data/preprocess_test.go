@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/jpeg"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,7 +91,8 @@ func TestAResizeOfNumbersIsTorchvisions(t *testing.T) {
 
 func testAResizeOfNumbersIsTorchvisions(t *testing.T) {
 	for _, set := range []string{"dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"} {
-		settings, err := preprocess.Read(filepath.Join(fixtures.Dir(t, set), "preprocessor_config.json"))
+		file := filepath.Join(fixtures.Dir(t, set), "preprocessor_config.json")
+		settings, err := preprocess.Parse(gomlxtest.Must(os.ReadFile(file))(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -178,7 +178,7 @@ func (s sprite) render(height, width int) []uint8 {
 				// Sums of binary fractions where size is a power of two: shifts by whole pixels change no bit.
 				dy := (float64(samples*i+k/samples)+0.5)*step - row
 				dx := (float64(samples*j+k%samples)+0.5)*step - column
-				if Outline(s.shape).Covers(factor*(cos*dx+sin*dy), factor*(cos*dy-sin*dx)) {
+				if Outlines[s.shape](factor*(cos*dx+sin*dy), factor*(cos*dy-sin*dx)) {
 					covered++
 				}
 			}
@@ -188,31 +188,21 @@ func (s sprite) render(height, width int) []uint8 {
 	return out
 }
 
-// Outline is a kind of shape.
-type Outline int
-
-// The kinds, of about the same area at the same scale: 0.102, 0.101 and 0.132.
-const (
-	OutlineSquare  Outline = iota // of side 0.32: half its diagonal is 0.226
-	OutlineEllipse                // of half axes 0.23 and 0.14
-	OutlineHeart                  // (x²+y²−1)³ ≤ x²y³, y upwards, times 0.19; within 1.2 of a centre moved up by 0.1
-)
-
 // OutlineRadius bounds every shape at scale 1: no point is farther than this from its centre, in shorter sides of the
 // image. The centres of Shapes keep 1/4 + 1/128 of a side from the border, so nothing is ever cut.
 const OutlineRadius = 0.25
 
-// Covers reports whether a point, in the upright shape's own coordinates at scale 1, y downwards, belongs to it.
-func (o Outline) Covers(x, y float64) bool {
-	switch o {
-	case OutlineSquare:
-		return math.Abs(x) <= 0.16 && math.Abs(y) <= 0.16
-	case OutlineEllipse:
+// Outlines report for a square, an ellipse and a heart, in this order, whether a point belongs to the shape: in the
+// upright shape's own coordinates at scale 1, y downwards. Their areas are 0.102, 0.101 and 0.132.
+var Outlines = [...]func(x, y float64) bool{
+	func(x, y float64) bool { return math.Abs(x) <= 0.16 && math.Abs(y) <= 0.16 }, // half its diagonal is 0.226
+	func(x, y float64) bool {
 		x, y = x/0.23, y/0.14
 		return x*x+y*y <= 1
-	default:
+	},
+	func(x, y float64) bool { // (x²+y²−1)³ ≤ x²y³, y upwards, times 0.19; within 1.2 of a centre moved up by 0.1
 		x, y = x/0.19, -y/0.19+0.1
 		r := x*x + y*y - 1
 		return r*r*r <= x*x*y*y*y
-	}
+	},
 }

@@ -3,6 +3,7 @@
 package data
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -79,28 +80,53 @@ func (f *Files) HoldOut(held float64, seed int64) (train, heldOut *Files, err er
 	return train, heldOut, nil
 }
 
-// NameClasses gives files with labels of numbers their class names: those given, or those of classNamesFile in the
-// directory, or the numbers up to the largest.
-func (f *Files) NameClasses(classes []string) error {
+// NewShards returns the images that a container has in shards, in the order of its parts. dir is what the dataset is
+// named after. The names of the classes are those given, or those of classNamesFile in the directory, or the numbers up
+// to the largest label.
+func NewShards(dir string, paths []string, in Container, labels []int32, classes []string) (*Files, error) {
+	if len(labels) == 0 {
+		return nil, fmt.Errorf("data: %s: no images in %d shards", dir, len(paths))
+	}
+	h := sha256.New()
+	for _, shard := range paths {
+		info, err := os.Stat(shard)
+		if err != nil {
+			return nil, fmt.Errorf("data: %w", err)
+		}
+		fmt.Fprintf(h, "%q %d\n", filepath.Base(shard), info.Size())
+	}
 	if classes == nil {
-		text, err := os.ReadFile(filepath.Join(f.Dir, classNamesFile))
+		text, err := os.ReadFile(filepath.Join(dir, classNamesFile))
 		switch {
 		case err == nil:
 			classes = strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")), "\n")
 		case !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("data: %w", err)
+			return nil, fmt.Errorf("data: %w", err)
+		default:
+			classes = numberedClasses(labels)
 		}
 	}
-	if classes == nil {
-		classes = numberedClasses(f.Labels)
-	}
-	for row, label := range f.Labels {
+	for part, label := range labels {
 		if label < 0 || int(label) >= len(classes) {
-			return fmt.Errorf("data: %s: label %d, want 0 to %d", f.Where(row), label, len(classes)-1)
+			return nil, fmt.Errorf("data: %s: label %d, want 0 to %d", in.Where(part), label, len(classes)-1)
 		}
 	}
-	f.Classes = classes
-	return nil
+	return &Files{Name: filepath.Base(dir), Dir: dir, Labels: labels, Classes: classes, In: in,
+		shards: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// Fingerprint writes what distinguishes all files of the dataset, of which these may be a split, without reading them.
+func (f *Files) Fingerprint(w io.Writer) { cmp.Or(f.all, f).hash(w) }
+
+// hash writes what distinguishes these files: the names and sizes of their shards, or their own names.
+func (f *Files) hash(w io.Writer) {
+	if f.shards != "" {
+		fmt.Fprintf(w, "%s %v\n", f.shards, f.parts)
+		return
+	}
+	for row := range f.Len() {
+		fmt.Fprintf(w, "%q\n", f.Where(row))
+	}
 }
 
 // numberedClasses names classes by their numbers, up to the largest label.
@@ -109,19 +135,6 @@ func numberedClasses(labels []int32) (classes []string) {
 		classes = append(classes, strconv.Itoa(int(label)))
 	}
 	return classes
-}
-
-// FingerprintShards tells sets of shards apart by their names and sizes.
-func FingerprintShards(shards []string) (string, error) {
-	h := sha256.New()
-	for _, shard := range shards {
-		info, err := os.Stat(shard)
-		if err != nil {
-			return "", fmt.Errorf("data: %w", err)
-		}
-		fmt.Fprintf(h, "%q %d\n", filepath.Base(shard), info.Size())
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // parseLabel reads a label as text.

@@ -18,8 +18,8 @@ type Source interface {
 	// Describe returns the name, the classes, the labels and the image size.
 	Describe() *Info
 	Len() int
-	// Subset returns the given rows, in the order given, as a source of the same type.
-	Subset(rows []int) Source
+	// subset returns the given rows, in the order given, as a source of the same type.
+	subset(rows []int) Source
 	// Load returns the given rows in memory, as evaluation sees them.
 	Load(ctx context.Context, rows []int) (*Memory, error)
 	// Check reports images that cannot be read: by their headers, or if full is set by decoding them.
@@ -30,8 +30,8 @@ type Source interface {
 	// Divide returns the part of an augmentation that Image does on the host, the zero value for none, and the part that
 	// is left for the graph.
 	Divide(a Augment) (host, graph Augment)
-	// Image returns one row as a view shows it. Its errors are of type *ImageError. Many goroutines may call it.
-	Image(ctx context.Context, row int, v View) (*Image, error)
+	// show returns one row as it is seen. Its errors are of type *ImageError. Many goroutines may call it.
+	show(ctx context.Context, row int, v view) (*Image, error)
 	// LeaveOut excludes a damaged row from training and metrics, and returns the cause if that is not allowed; with a nil
 	// cause it always is. Damaged returns the rows left out so far.
 	LeaveOut(row int, cause error) error
@@ -80,15 +80,15 @@ func (i *Info) hash(w io.Writer) {
 	binary.Write(w, binary.LittleEndian, i.Labels) //nolint:errcheck // a hash never fails
 }
 
-// View says how an image is shown: Augment.Apply as a function of seed, epoch and index, see Augment.Order.
-type View struct {
+// view says how an image is shown: Augment.Apply as a function of seed, epoch and index, see Augment.Order.
+type view struct {
 	Augment
 	Seed         int64
 	Epoch, Index int
 }
 
 // Rows returns the given rows of a source, in the order given.
-func Rows[S Source](s S, rows []int) S { return s.Subset(rows).(S) }
+func Rows[S Source](s S, rows []int) S { return s.subset(rows).(S) }
 
 // First returns the first n images, or all where there are fewer.
 func First[S Source](s S, n int) S {

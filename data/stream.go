@@ -56,10 +56,10 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (*Stream, error) {
 		memory: semaphore.NewWeighted(maxPixels)}, nil
 }
 
-// Subset implements Source.
-func (s *Stream) Subset(rows []int) Source {
+// subset implements Source.
+func (s *Stream) subset(rows []int) Source {
 	out := *s
-	out.files, out.damaged = s.files.Subset(rows), map[int]bool{}
+	out.files, out.damaged = s.files.subset(rows), map[int]bool{}
 	out.Labels = out.files.Labels
 	for k, row := range rows {
 		if s.damaged[row] {
@@ -71,7 +71,7 @@ func (s *Stream) Subset(rows []int) Source {
 
 // Load implements Source.
 func (s *Stream) Load(ctx context.Context, rows []int) (*Memory, error) {
-	m, err := s.files.Subset(rows).Load(ctx, s.settings, nil)
+	m, err := s.files.subset(rows).Load(ctx, s.settings, nil)
 	if err == nil {
 		m.Name = s.Name
 	}
@@ -117,7 +117,7 @@ func (s *Stream) Fingerprint() string {
 	h := sha256.New()
 	s.hash(h)
 	fmt.Fprintf(h, "streamed %+v\n", s.settings)
-	s.files.In.Fingerprint(h, s.files.parts)
+	s.files.hash(h)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -139,8 +139,8 @@ func (e *ImageError) Error() string {
 // Unwrap returns what happened.
 func (e *ImageError) Unwrap() error { return e.Err }
 
-// Image implements Source.
-func (s *Stream) Image(ctx context.Context, row int, v View) (*Image, error) {
+// show implements Source.
+func (s *Stream) show(ctx context.Context, row int, v view) (*Image, error) {
 	return s.files.image(ctx, row, s.memory, func(kind format, raw []byte, height, width int) (*Image, error) {
 		return s.decode(raw, kind, height, width, v)
 	})
@@ -148,7 +148,7 @@ func (s *Stream) Image(ctx context.Context, row int, v View) (*Image, error) {
 
 // decode decodes an identified file as a view shows it. A crop is taken as Augment.Apply does, without decoding more
 // than is shown.
-func (s *Stream) decode(raw []byte, kind format, height, width int, v View) (*Image, error) {
+func (s *Stream) decode(raw []byte, kind format, height, width int, v view) (*Image, error) {
 	if v.crops() {
 		var w window
 		choose := func(height, width int) window {
@@ -183,7 +183,7 @@ func (s *Stream) Check(ctx context.Context, full bool) error {
 		switch {
 		case s.damaged[row]:
 		case full:
-			_, failed[row] = s.Image(ctx, row, View{})
+			_, failed[row] = s.show(ctx, row, view{})
 		default:
 			failed[row] = s.checkHeader(row)
 		}

@@ -11,7 +11,6 @@ import (
 	"math"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -19,9 +18,8 @@ import (
 // shards are images in tar files. An image is where its header begins: whoever reads it lets archive/tar read from
 // there, so that names and sizes need not be kept.
 type shards struct {
-	files       []*os.File // open as long as they are in use
-	images      []member
-	fingerprint string
+	files  []*os.File // open as long as they are in use
+	images []member
 }
 
 // member is where a tar file has an image: its shard, and the block of 512 bytes at which its header begins.
@@ -32,30 +30,22 @@ const tarBlock = 512
 // Tar finds images in tar shards in the form of WebDataset: members of one name up to the first dot of its last part
 // belong together, and stand together; 0017.jpg is an image (any of the endings that Folder takes) and 0017.cls its
 // label, a number from 0 on as text; others, as 0017.json, are not read. Images come as they stand in the shards.
-// Names of classes are as NameClasses says.
 //
-// The shards are read through once, from header to header, and nothing but an index of 12 bytes an image is kept; dir
-// is what the set is named after.
+// The shards are read through once, from header to header, and nothing but an index of 12 bytes an image is kept. dir
+// and classes are those of NewShards.
 func Tar(dir string, paths []string, classes []string) (*Files, error) {
 	s := &shards{}
-	f := &Files{Name: filepath.Base(dir), Dir: dir, In: s}
+	var labels []int32
 	for _, shard := range paths {
-		if err := s.index(f, shard); err != nil {
+		if err := s.index(&labels, shard); err != nil {
 			return nil, fmt.Errorf("data: %s: %w", shard, err)
 		}
 	}
-	if f.Len() == 0 {
-		return nil, fmt.Errorf("data: %s: no images in %d tar files", dir, len(paths))
-	}
-	var err error
-	if s.fingerprint, err = FingerprintShards(paths); err != nil {
-		return nil, err
-	}
-	return f, f.NameClasses(classes)
+	return NewShards(dir, paths, s, labels, classes)
 }
 
 // index adds the images of a shard.
-func (s *shards) index(f *Files, shardPath string) error {
+func (s *shards) index(labels *[]int32, shardPath string) error {
 	file, err := os.Open(shardPath)
 	if err != nil {
 		return err
@@ -73,7 +63,7 @@ func (s *shards) index(f *Files, shardPath string) error {
 		case label < 0:
 			return fmt.Errorf("%s has an image and no label: want %s.cls beside it", key, key)
 		default:
-			s.images, f.Labels = append(s.images, *img), append(f.Labels, label)
+			s.images, *labels = append(s.images, *img), append(*labels, label)
 		}
 		img, label = nil, -1
 		return nil
@@ -181,9 +171,4 @@ func (s *shards) Where(part int) string {
 		return fmt.Sprintf("%s, at byte %d", s.files[m.shard].Name(), int64(m.block)*tarBlock)
 	}
 	return fmt.Sprintf("%s: %s", s.files[m.shard].Name(), header.Name)
-}
-
-// Fingerprint implements Container.
-func (s *shards) Fingerprint(h io.Writer, parts []int32) {
-	fmt.Fprintf(h, "%s %v\n", s.fingerprint, parts)
 }

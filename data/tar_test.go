@@ -94,14 +94,14 @@ func TestTarRefusesInOneLine(t *testing.T) {
 		"a wrong label":  {datatest.Tar([2]string{"d/0.cls", "cat"}, [2]string{"d/0.jpg", img}), `d/0.cls: label "cat"`},
 		"a large label":  {datatest.Tar([2]string{"0.cls", "1000000"}, [2]string{"0.jpg", img}), "0 to 999999"},
 		"two images":     {datatest.Tar([2]string{"0.jpg", img}, [2]string{"0.png", img}), "0 has two images"},
-		"nothing":        {datatest.Tar([2]string{"readme", "x"}), "no images in 1 tar files"},
+		"nothing":        {datatest.Tar([2]string{"readme", "x"}), "no images in 1 shards"},
 		"no tar":         {bytes.Repeat([]byte("hello"), 300), "invalid tar header"},
 		"cut in a file":  {whole[:530], "0.jpg: the file is cut"},
 		"cut in headers": {whole[:1300], "the file is cut"},
 		"a huge size":    {large, "the file is cut"},
-		"a symlink":      {linked(tar.TypeSymlink), "no images in 1"},
-		"a hard link":    {linked(tar.TypeLink), "no images in 1"},
-		"a device":       {linked(tar.TypeBlock), "no images in 1"},
+		"a symlink":      {linked(tar.TypeSymlink), "no images in 1 shards"},
+		"a hard link":    {linked(tar.TypeLink), "no images in 1 shards"},
+		"a device":       {linked(tar.TypeBlock), "no images in 1 shards"},
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
 		_, err := campaign.Malformed(t, func() error {

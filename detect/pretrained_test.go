@@ -26,7 +26,7 @@ func testACheckpointBecomesABackboneForImagesOfAnotherSize(t *testing.T) {
 	m := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t)
 	rows, cols := 6*m.Config.PatchSize, 5*m.Config.PatchSize
 	resampled := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{
-		ImageRows: rows, ImageCols: cols, Resample: checkpoints.ResampleHF}))(t)
+		ImageRows: rows, ImageCols: cols, Resample: "hf"}))(t)
 	want := gomlxtest.Values(t, resampled.Variables["position/embedding"])[m.Config.Width:]
 
 	config := detect.Config{Backbone: detect.FromViT(m.Config, rows, cols), Channels: 8,

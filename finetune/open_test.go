@@ -224,7 +224,7 @@ func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
 		}
 		trained, elsewhere := model.weights(t, ""), m.weights(t, "")
 		if _, ok := trained[tablePath]; ok && position != "grid2d" { // tables are resampled, timm's way
-			trained[tablePath] = resampled(t, trained[tablePath], model.Recipe.Model, checkpoints.ResampleTimm)
+			trained[tablePath] = resampled(t, trained[tablePath], model.Recipe.Model, "timm")
 		} else if position == "learned" || position == "hybrid" {
 			t.Errorf("%s has no table", position)
 		}

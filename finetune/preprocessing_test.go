@@ -9,6 +9,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -109,7 +110,8 @@ func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
 		if !c.declared {
 			continue
 		}
-		declared := gomlxtest.Must(preprocess.Read(filepath.Join(dir, "preprocessor_config.json")))(t)
+		declared := gomlxtest.Must(preprocess.Parse(
+			gomlxtest.Must(os.ReadFile(filepath.Join(dir, "preprocessor_config.json")))(t)))(t)
 		again := softmaxOf(t, m, gomlxtest.Must(files.Load(t.Context(), declared, nil))(t))
 		for i := range again {
 			gomlxtest.NearAbs(t, name+": what the export declares", again[i], want[i], 1e-6)

@@ -58,7 +58,7 @@ func newSource(path string, imported *checkpoints.Imported, classes []string) *i
 		resample: imported.Resample, imported: imported,
 	}
 	if imported.Format == checkpoints.FormatCheckpoint {
-		s.resample = checkpoints.ResampleTimm
+		s.resample = "timm"
 	}
 	if n := len(imported.Mean); n > 0 && n <= len(s.Mean) {
 		copy(s.Mean[:], imported.Mean)

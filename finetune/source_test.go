@@ -85,7 +85,7 @@ func TestAPretrainedBackboneIsTakenBitForBit(t *testing.T) {
 	} {
 		from, source := pretrained(t, change)
 		want := source.weights(t, "")
-		rows := resampled(t, want[tablePath], source.Recipe.Model, checkpoints.ResampleBilinear)
+		rows := resampled(t, want[tablePath], source.Recipe.Model, "bilinear")
 		positions := []string{"learned"}
 		if name == "weights" {
 			positions = append(positions, "hybrid", "wepe", "none")

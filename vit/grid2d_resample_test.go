@@ -18,7 +18,7 @@ import (
 func TestGrid2DResamplesAsCheckpointsDo(t *testing.T) {
 	const rows, cols, width = 7, 4, 6
 	for kernel, kind := range map[string]string{
-		"bilinear": checkpoints.ResampleBilinear, "bicubic": checkpoints.ResampleHF,
+		"bilinear": "bilinear", "bicubic": "hf",
 	} {
 		for _, grid := range []checkpoints.Grid{
 			{Rows: 5, Cols: 11}, {Rows: 14, Cols: 3}, {Rows: 7, Cols: 4}, {Rows: 1, Cols: 1},

@@ -6,30 +6,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/wepe-go/wepe/internal/strictjson"
 )
-
-// Read reads a file as Parse does.
-func Read(file string) (Settings, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return Settings{}, fmt.Errorf("preprocess: %w", err)
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, strictjson.MaxBytes+1))
-	if err != nil {
-		return Settings{}, fmt.Errorf("preprocess: %w", err)
-	}
-	s, err := Parse(raw)
-	if err != nil {
-		return s, fmt.Errorf("%s: %w", file, err)
-	}
-	return s, nil
-}
 
 // Parse reads the preprocessing of a pretrained model, in one of two forms.
 //

@@ -5,12 +5,17 @@ package preprocess_test
 import (
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-func ExampleRead() {
-	settings, err := preprocess.Read("../../examples/cifar100/demo/vit/preprocessor_config.json")
+func ExampleParse() {
+	raw, err := os.ReadFile("../../examples/cifar100/demo/vit/preprocessor_config.json")
+	if err != nil {
+		log.Fatal(err)
+	}
+	settings, err := preprocess.Parse(raw)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -5,13 +5,13 @@ package preprocess
 // maxAspect bounds how much longer than the other one side of a grid may be; a picture beyond it is squeezed to it.
 const maxAspect = 4
 
-// Grid returns the rows and columns of patches of a picture of height h and width w that keeps its ratio in at most so
+// gridOf returns the rows and columns of patches of a picture of height h and width w that keeps its ratio in at most so
 // many patches: ⌈h·s⌉ and ⌈w·s⌉ of the largest scale s that they allow, as SigLIP 2's NaFlex does
 // (https://arxiv.org/abs/2502.14786). The picture is resized to whole patches, so each side is stretched by less than
 // one.
 //
 // Method: as s grows, the sides grow by one in turn, the one first whose next whole number comes first.
-func Grid(height, width, patches int) [2]int {
+func gridOf(height, width, patches int) [2]int {
 	height, width = min(height, maxAspect*width), min(width, maxAspect*height)
 	grid := [2]int{1, 1}
 	for {
@@ -29,7 +29,7 @@ func Grid(height, width, patches int) [2]int {
 	}
 }
 
-// Grids lists all that Grid returns for so many patches: those with no room for a row and a column more.
+// Grids lists the results of gridOf for so many patches: those with no room for a row and a column more.
 func Grids(patches int) (grids [][2]int) {
 	for rows := 1; rows <= patches; rows++ {
 		for cols := 1; rows*cols <= patches; cols++ {

@@ -30,7 +30,7 @@ func TestAGridIsTheLargestOfThePicturesRatio(t *testing.T) {
 		possible := Grids(patches)
 		for height := 1; height <= 61; height++ {
 			for width := (height + 3) / 4; width <= min(61, 4*height); width++ {
-				got := Grid(height, width, patches)
+				got := gridOf(height, width, patches)
 				if want := searched(height, width, patches); got != want {
 					t.Fatalf("%d×%d in %d patches: %v, want %v", height, width, patches, got, want)
 				}
@@ -40,7 +40,7 @@ func TestAGridIsTheLargestOfThePicturesRatio(t *testing.T) {
 			}
 		}
 		for _, grid := range possible {
-			if got := Grid(grid[0], grid[1], patches); got != grid {
+			if got := gridOf(grid[0], grid[1], patches); got != grid {
 				t.Errorf("a picture of %v patches becomes %v of %d", grid, got, patches)
 			}
 		}
@@ -49,7 +49,7 @@ func TestAGridIsTheLargestOfThePicturesRatio(t *testing.T) {
 
 func TestASquareFillsASquareNumberOfPatches(t *testing.T) {
 	for side := 1; side <= 37; side++ {
-		if got := Grid(113, 113, side*side); got != [2]int{side, side} {
+		if got := gridOf(113, 113, side*side); got != [2]int{side, side} {
 			t.Errorf("%d patches: %v", side*side, got)
 		}
 	}
@@ -57,7 +57,7 @@ func TestASquareFillsASquareNumberOfPatches(t *testing.T) {
 
 func TestAPictureBeyondFourToOneIsSqueezedToIt(t *testing.T) {
 	for _, size := range [][2]int{{7, 100}, {100, 7}, {1, 5000}, {5000, 1}} {
-		got, want := Grid(size[0], size[1], 16), [2]int{2, 8}
+		got, want := gridOf(size[0], size[1], 16), [2]int{2, 8}
 		if size[0] > size[1] {
 			want = [2]int{8, 2}
 		}

@@ -4,7 +4,8 @@
 // normalization. It reads and writes Hugging Face's preprocessor_config.json and timm's config.json; package data
 // applies the settings to images.
 //
-//	settings, err := preprocess.Read("vit/preprocessor_config.json")
+//	raw, err := os.ReadFile("vit/preprocessor_config.json")
+//	settings, err := preprocess.Parse(raw)
 //
 // Rows come before columns everywhere.
 package preprocess
@@ -60,7 +61,7 @@ const (
 	FitCover Fit = "cover"
 	// FitContain keeps the ratio and lies within Size, rounded to whole pixels: timm's "border".
 	FitContain Fit = "contain"
-	// FitPatches keeps the ratio up to whole patches, as many of them as Size has, see Grid. Pictures become strips: their
+	// FitPatches keeps the ratio up to whole patches, as many of them as Size has, see Grids. Pictures become strips: their
 	// patches below one another, row by row, and then black up to that number.
 	FitPatches Fit = "patches"
 )
@@ -200,7 +201,7 @@ func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
 		short := min(height, width)
 		return max(1, s.Size[0]*height/short), max(1, s.Size[0]*width/short)
 	case FitPatches:
-		grid := Grid(height, width, s.patches())
+		grid := gridOf(height, width, s.patches())
 		return s.Patch * grid[0], s.Patch * grid[1]
 	case FitCover:
 		ratio = min(rows, cols)

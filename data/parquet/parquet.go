@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sort"
 	"sync"
 
@@ -39,15 +38,13 @@ const (
 
 // shards are the images of Parquet files.
 type shards struct {
-	files       []*os.File // open as long as they are in use
-	sizes       []int64    // of the files
-	groups      []*group
-	schema      *pq.Schema // of the first file
-	column      int        // which are the images
-	fingerprint string
+	files  []*os.File // open as long as they are in use
+	sizes  []int64    // of the files
+	groups []*group
+	labels []int32
+	schema *pq.Schema // of the first file
+	column int        // which are the images
 }
-
-var _ data.Container = (*shards)(nil)
 
 // group is a row group. A file that is open takes kilobytes for each of its groups: what is kept is a footer, as if the
 // file had no other.
@@ -61,13 +58,12 @@ type group struct {
 	err    error
 }
 
-// Files finds the images of Parquet files, in their order. The names of classes are those given, or what the hub's
-// metadata in the first file says, or as data.Files.NameClasses has them. dir is what the set is named after.
+// Files finds the images of Parquet files, in their order. dir and classes are those of [data.NewShards]; without
+// classes the hub's metadata in the first file come before the files beside it.
 func Files(dir string, paths []string, classes []string) (*data.Files, error) {
 	s := &shards{}
-	f := &data.Files{Name: filepath.Base(dir), Dir: dir, In: s}
 	for shard, path := range paths {
-		names, err := s.index(f, path)
+		names, err := s.index(path)
 		if err != nil {
 			return nil, fmt.Errorf("data: %s: %w", path, err)
 		}
@@ -75,18 +71,11 @@ func Files(dir string, paths []string, classes []string) (*data.Files, error) {
 			classes = names
 		}
 	}
-	if f.Len() == 0 {
-		return nil, fmt.Errorf("data: %s: no images in %d Parquet files", dir, len(paths))
-	}
-	var err error
-	if s.fingerprint, err = data.FingerprintShards(paths); err != nil {
-		return nil, err
-	}
-	return f, f.NameClasses(classes)
+	return data.NewShards(dir, paths, s, s.labels, classes)
 }
 
 // index adds the images of a file, and returns the names of classes that it knows.
-func (s *shards) index(f *data.Files, path string) (classes []string, err error) {
+func (s *shards) index(path string) (classes []string, err error) {
 	defer recovered(&err)
 	file, err := os.Open(path)
 	if err != nil {
@@ -123,16 +112,16 @@ func (s *shards) index(f *data.Files, path string) (classes []string, err error)
 		if len(chunks) <= max(image.Index(), label.Index()) {
 			return nil, fmt.Errorf("row group %d lacks columns", i)
 		}
-		before := f.Len()
-		if err := addLabels(f, chunks[label.Index()].(*pq.FileColumnChunk), i, file, row); err != nil {
+		before := len(s.labels)
+		if err := s.addLabels(chunks[label.Index()].(*pq.FileColumnChunk), i, file, row); err != nil {
 			return nil, err
 		}
 		footer, err := footerOf(p.Metadata(), i)
 		if err != nil {
 			return nil, err
 		}
-		if f.Len()-before != int(rows.NumRows()) {
-			return nil, fmt.Errorf("row group %d has %d labels for %d rows", i, f.Len()-before, rows.NumRows())
+		if n := len(s.labels) - before; n != int(rows.NumRows()) {
+			return nil, fmt.Errorf("row group %d has %d labels for %d rows", i, n, rows.NumRows())
 		}
 		s.groups = append(s.groups, &group{shard: shard, row: row, part: before, footer: footer})
 		row += int(rows.NumRows())
@@ -164,7 +153,7 @@ func (s *shards) open(file io.ReaderAt, size int64) (*pq.File, error) {
 }
 
 // addLabels reads the labels of a row group, whose first row is the given one of the file.
-func addLabels(f *data.Files, chunk *pq.FileColumnChunk, group int, file *os.File, row int) error {
+func (s *shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, row int) error {
 	found, err := findPages(chunk, group, file, chunk.File().Size())
 	if err == nil {
 		err = usePages(chunk, group, found)
@@ -202,7 +191,7 @@ func addLabels(f *data.Files, chunk *pq.FileColumnChunk, group int, file *os.Fil
 				if label < 0 || int64(int32(label)) != label {
 					return fmt.Errorf("row %d: label %d, want 0 or more", row, label)
 				}
-				f.Labels = append(f.Labels, int32(label))
+				s.labels = append(s.labels, int32(label))
 				row++
 			}
 		}
@@ -292,9 +281,4 @@ func (s *shards) group(part int) *group {
 func (s *shards) Where(part int) string {
 	g := s.group(part)
 	return fmt.Sprintf("%s: row %d", s.files[g.shard].Name(), g.row+part-g.part)
-}
-
-// Fingerprint implements data.Container.
-func (s *shards) Fingerprint(h io.Writer, parts []int32) {
-	fmt.Fprintf(h, "%s %v\n", s.fingerprint, parts)
 }

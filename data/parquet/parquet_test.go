@@ -109,12 +109,8 @@ func TestEveryImageIsReadByItsNumber(t *testing.T) {
 		t.Error(got)
 	}
 	again, err := Files(dir, paths, []string{"a", "b", "c", "d"})
-	if err != nil || again.In.(*shards).fingerprint != f.In.(*shards).fingerprint || len(again.Classes) != 4 {
+	if err != nil || len(again.Classes) != 4 {
 		t.Error(err)
-	}
-	if other, err := Files(dir, paths[:1], nil); err != nil ||
-		other.In.(*shards).fingerprint == f.In.(*shards).fingerprint {
-		t.Error("a fingerprint that does not tell files apart", err)
 	}
 }
 
@@ -215,7 +211,7 @@ func TestWhatIsNoSetOfImagesIsRefusedInOneLine(t *testing.T) {
 			write(t, path, rows, pq.KeyValueMetadata("huggingface",
 				strings.Replace(hub, `, "eel"`, "", 1)))
 		}, "row 2: label 2, want 0 to 1"},
-		"empty":      {func() { write(t, path, rows[:0]) }, "no images in 1 Parquet files"},
+		"empty":      {func() { write(t, path, rows[:0]) }, "no images in 1 shards"},
 		"cut":        {raw(func(whole []byte) []byte { return whole[:len(whole)/2] }), "or one that is cut"},
 		"nothing":    {raw(func([]byte) []byte { return nil }), "no Parquet file"},
 		"other file": {raw(func([]byte) []byte { return bytes.Repeat([]byte("PAR1"), 99) }), "or one that is cut"},

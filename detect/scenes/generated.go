@@ -36,11 +36,11 @@ const (
 	samples    = 4 // along each axis of a pixel
 )
 
-// categories are the kinds of shapes, whose number is their class.
+// categories are the kinds of shapes in the order of data.Outlines.
 var categories = []coco.Category{
-	data.OutlineSquare:  {ID: 1, Name: "square", Supercategory: "shape"},
-	data.OutlineEllipse: {ID: 2, Name: "ellipse", Supercategory: "shape"},
-	data.OutlineHeart:   {ID: 3, Name: "heart", Supercategory: "shape"},
+	{ID: 1, Name: "square", Supercategory: "shape"},
+	{ID: 2, Name: "ellipse", Supercategory: "shape"},
+	{ID: 3, Name: "heart", Supercategory: "shape"},
 }
 
 // Categories are the kinds of shapes by ID.
@@ -75,7 +75,7 @@ func (g Generated) Sizes() []coco.AreaRange {
 
 // shape is one of a scene.
 type shape struct {
-	kind     data.Outline
+	kind     int     // of data.Outlines
 	row, col float64 // of the centre
 	scale    float64 // pixels for each unit of the outline
 	sin, cos float64
@@ -83,7 +83,7 @@ type shape struct {
 
 // place draws a shape.
 func (g Generated) place(r *rand.Rand) shape {
-	s := shape{kind: data.Outline(r.IntN(len(categories)))}
+	s := shape{kind: r.IntN(len(categories))}
 	s.scale = leastScale * math.Pow(scaleRange, r.Float64()) * float64(min(g.Height, g.Width))
 	radius := data.OutlineRadius * s.scale
 	s.row = radius + r.Float64()*(float64(g.Height)-2*radius)
@@ -100,7 +100,7 @@ func (g Generated) covered(s shape) (at []int) {
 	for i := first(s.row); i < end(s.row, g.Height); i++ {
 		for j := first(s.col); j < end(s.col, g.Width); j++ {
 			dy, dx := ((float64(i)+0.5)/samples-s.row)/s.scale, ((float64(j)+0.5)/samples-s.col)/s.scale
-			if s.kind.Covers(s.cos*dx+s.sin*dy, s.cos*dy-s.sin*dx) {
+			if data.Outlines[s.kind](s.cos*dx+s.sin*dy, s.cos*dy-s.sin*dx) {
 				at = append(at, i*samples*g.Width+j)
 			}
 		}

@@ -438,7 +438,7 @@ func (d *Dataset) Identity() string {
 			continue
 		}
 		fmt.Fprintln(h, f.Labels)
-		f.In.Fingerprint(h, nil)
+		f.Fingerprint(h)
 		for _, row := range []int{0, f.Len() / 2, f.Len() - 1} {
 			if img, err := f.Read(row); err == nil { // else Load returns the error
 				h.Write(img.Pixels)
