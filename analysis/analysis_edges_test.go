@@ -4,6 +4,7 @@ package analysis
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -22,14 +23,11 @@ import (
 // asked returns the rows of some figures.
 func asked(t *testing.T, what string, images *data.Memory, models ...Model) []Row {
 	t.Helper()
-	chosen, err := Choose(strings.Split(what, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
-	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Analyses: chosen, Images: images}
-	found, err := comparison.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: images,
+		Analyses: gomlxtest.Must(Choose(strings.Split(what, ",")))(t)}
+	found := gomlxtest.Must(comparison.Run(t.Context()))(t)
+	if err := found.Page.HTML(io.Discard); err != nil {
+		t.Error(err)
 	}
 	return found.Rows
 }

@@ -209,13 +209,7 @@ func TestATableHasMeansRangesAndWhatIsUndefined(t *testing.T) {
 	rows := []Row{
 		{Analysis: "decay", Model: "a", Measure: "n", Value: 2}, {Analysis: "decay", Model: "a", Measure: "n", Value: 4},
 		{Analysis: "decay", Model: "b", Measure: "n", Value: 0.5}, undefinedRow, undefinedRow,
-		{
-			Analysis: "decay",
-			Model:    "a",
-			Measure:  "hidden",
-			Value:    1,
-			Detail:   true,
-		}, {Analysis: "other", Model: "c", Measure: "n"},
+		{Analysis: "decay", Model: "a", Measure: "hidden", Value: 1, Detail: true}, {Analysis: "other", Model: "c", Measure: "n"},
 		{Analysis: "decay", Model: "c", Value: report.Number(undefined), Note: "why"},
 	}
 	table := Table(rows, "decay")
@@ -247,10 +241,7 @@ func TestFiguresAreChosenByNameAndGroup(t *testing.T) {
 
 func TestAFigureThatFailsCostsNoOtherFigure(t *testing.T) {
 	broken := Analysis{Name: "broken", do: func(*subject) error { return errors.New("the disk is full") }}
-	decay, err := Choose([]string{"decay"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	decay := gomlxtest.Must(Choose([]string{"decay"}))(t)
 	comparison := Comparison{
 		Backend:  gomlxtest.Backend(),
 		Models:   []Model{{Name: "gone", Path: "nowhere"}, {Name: "a", Path: trained(t, "learned", 1, nil)}},
@@ -270,35 +261,10 @@ func TestAFigureThatFailsCostsNoOtherFigure(t *testing.T) {
 	}
 }
 
-func TestOneImageAndASinglePatchAreNoCrash(t *testing.T) {
-	dir := trained(t, "learned", 1, func(r *finetune.Recipe) {
-		r.Model.PatchSize, r.Augment.Size = 4, [2]int{4, 4}
-	})
-	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "one", Path: dir}}, Analyses: All,
-		Images: testImages(1), Pairs: 20}
-	found, err := comparison.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := found.Page.HTML(io.Discard); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestAModelWhoseClassesTieIsWrongAboutAllImages(t *testing.T) {
 	dir := trained(t, "learned", 1, func(r *finetune.Recipe) { r.ZeroHead, r.Freeze = true, "head" })
-	chosen, err := Choose([]string{"separation"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	comparison := Comparison{Backend: gomlxtest.Backend(), Models: []Model{{Name: "tie", Path: dir}}, Analyses: chosen,
-		Images: testImages(23)}
-	found, err := comparison.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	bins := 0
-	for _, r := range found.Rows {
+	for _, r := range asked(t, "separation", testImages(23), Model{Name: "tie", Path: dir}) {
 		if r.Measure == "error rate" && !math.IsNaN(float64(r.Value)) {
 			if bins++; r.Value != 1 {
 				t.Errorf("error rate %g at %s, want 1", float64(r.Value), r.At)

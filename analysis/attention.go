@@ -88,9 +88,7 @@ func (s *subject) attended() (*attention, error) {
 	err := s.model.Look(data.First(s.Images, v.images), s.batch(v.images), choose,
 		func(_ int, values [][]float32) error {
 			for k := range len(values[0]) / size {
-				if err := v.add(s, values, k); err != nil {
-					return err
-				}
+				v.add(s, values, k)
 			}
 			return nil
 		})
@@ -101,7 +99,7 @@ func (s *subject) attended() (*attention, error) {
 }
 
 // add measures image k of a batch: weights and pooled features of each layer, then the patches of the last.
-func (v *attention) add(s *subject, values [][]float32, k int) error {
+func (v *attention) add(s *subject, values [][]float32, k int) {
 	c := s.model.Recipe.Model
 	tokens, n := c.Tokens(), s.grid.patches()
 	size := c.Heads * tokens * tokens
@@ -109,10 +107,7 @@ func (v *attention) add(s *subject, values [][]float32, k int) error {
 	for l := range layers {
 		layers[l] = values[2*l][k*size : (k+1)*size]
 		for h, head := range slices.Collect(slices.Chunk(layers[l], tokens*tokens)) {
-			spread, err := v.rings.spread(head, rangeShare)
-			if err != nil {
-				return err
-			}
+			spread := v.rings.spread(head, rangeShare)
 			for r, w := range spread.ByDistance {
 				v.weights[l][h][r] += w / float64(v.images)
 			}
@@ -121,11 +116,7 @@ func (v *attention) add(s *subject, values [][]float32, k int) error {
 		}
 		v.pooled[l] = append(v.pooled[l], wide(values[2*l+1][k*c.Width:(k+1)*c.Width])...)
 	}
-	row, err := rolloutRow(layers, c.Heads, v.from)
-	if err != nil {
-		return err
-	}
-	v.rollout = append(v.rollout, row[s.grid.Prefix:])
+	v.rollout = append(v.rollout, rolloutRow(layers, c.Heads, v.from)[s.grid.Prefix:])
 	v.class = append(v.class, s.attendedBy(v.from, layers[c.Depth-1]))
 	if v.shown == nil {
 		for _, layer := range layers {
@@ -136,7 +127,6 @@ func (v *attention) add(s *subject, values [][]float32, k int) error {
 		v.last = append(v.last, wide(values[2*c.Depth][k*n*c.Width:(k+1)*n*c.Width])...)
 		v.points += n
 	}
-	return nil
 }
 
 func wide(values []float32) []float64 {
@@ -306,10 +296,7 @@ func tsne(s *subject) error {
 	s.measured("silhouette by quadrant, of features", "", meanOf(silhouettes(v.last, quadrant)))
 	_, r2 := nearestR2(v.last, [][]float64{rows, cols}, 5)
 	s.measured("R² of row and column from 5 nearest features", "", r2)
-	embedded, divergence, err := embed(v.last, n, s.Comparison.Seed)
-	if err != nil {
-		return err
-	}
+	embedded, divergence := embed(v.last, n, s.Comparison.Seed)
 	s.measured("silhouette by quadrant, of t-SNE", "", meanOf(silhouettes(embedded, quadrant)))
 	s.detail("divergence, nats", "", divergence)
 	x, y := make([]float64, n), make([]float64, n)

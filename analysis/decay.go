@@ -27,10 +27,7 @@ func decay(s *subject) error {
 		s.measured("decay, %", with, d.Percent)
 		s.measured("bins that fall, %", with, d.Falling)
 	}
-	alone, err := decayOf(vectors.Vectors, s.grid, decayBins)
-	if err != nil {
-		return err
-	}
+	alone := decayOf(vectors.Vectors, s.grid, decayBins)
 	measure("", alone)
 	s.line("similarity of positions, without noise", "distance (% of the largest)", "similarity, mapped to 6 … 20",
 		report.Line{X: alone.Centres, Y: alone.Means})
@@ -41,10 +38,7 @@ func decay(s *subject) error {
 		for i := range noisy {
 			noisy[i] += draw.NormFloat64()
 		}
-		d, err := decayOf(noisy, s.grid, decayBins)
-		if err != nil {
-			return err
-		}
+		d := decayOf(noisy, s.grid, decayBins)
 		mean.Pairs += d.Pairs / noises
 		mean.Bins += d.Bins / noises
 		mean.Percent += d.Percent / noises
@@ -71,12 +65,9 @@ type decayCurve struct {
 // decayOf measures vectors [patches, width], over all N(N−1)/2 unordered pairs. The bins divide [0, 100) percent of the
 // largest distance; as in the release (distance_curve_analysis.py at 3c27aecd) the largest distance is in none of them.
 // Averaging within bins first leaves little but the trend: Bins is always much nearer to ±1 than Pairs.
-func decayOf(vectors []float64, g grid, bins int) (decayCurve, error) {
+func decayOf(vectors []float64, g grid, bins int) decayCurve {
 	n := g.patches()
-	similarity, err := report.Similarities(vectors, n)
-	if err != nil {
-		return decayCurve{}, err
-	}
+	similarity := report.Similarities(vectors, n)
 	var d, s []float64
 	for i := range n {
 		for j := i + 1; j < n; j++ {
@@ -86,7 +77,7 @@ func decayOf(vectors []float64, g grid, bins int) (decayCurve, error) {
 	out := decayCurve{Pairs: undefined, Bins: undefined, First: undefined, Last: undefined, Percent: undefined,
 		Falling: undefined}
 	if len(d) < 2 || constant(s) {
-		return out, nil
+		return out
 	}
 	out.Pairs = pearson(d, s)
 	scaled := MinMax(s)
@@ -111,10 +102,10 @@ func decayOf(vectors []float64, g grid, bins int) (decayCurve, error) {
 	}
 	m := len(out.Means)
 	if m < 2 {
-		return out, nil
+		return out
 	}
 	out.Bins = pearson(out.Centres, out.Means)
 	out.First, out.Last, out.Falling = out.Means[0], out.Means[m-1], 100*falling/float64(m-1)
 	out.Percent = 100 * (out.First - out.Last) / out.First
-	return out, nil
+	return out
 }

@@ -15,20 +15,13 @@ import (
 
 // explained is the part of the variance of points [n, width] that is linear in features [n, m], with an intercept: the
 // R² of least squares, all coordinates together. It is 1 where n-1 features or more are independent, and NaN where all
-// points are one.
-func explained(points, features []float64, n int) (share float64, err error) {
-	if n < 2 || len(points) == 0 || len(points)%n != 0 || len(features) == 0 || len(features)%n != 0 {
-		return 0, fmt.Errorf("analysis: %d values explained by %d at %d points, want two points or more of each", len(points),
-			len(features), n)
-	}
+// points are one or are not finite.
+func explained(points, features []float64, n int) float64 {
 	y, x := lessMeans(points, n), lessMeans(features, n)
 	total := mat.Norm(y, 2)
-	if total == 0 {
-		return undefined, nil
-	}
 	var svd mat.SVD
-	if !svd.Factorize(x, mat.SVDThin) {
-		return 0, fmt.Errorf("analysis: the singular values of %d features do not converge", len(features)/n)
+	if total == 0 || !svd.Factorize(x, mat.SVDThin) {
+		return undefined
 	}
 	var u, along mat.Dense
 	svd.UTo(&u)
@@ -37,11 +30,11 @@ func explained(points, features []float64, n int) (share float64, err error) {
 		rank++
 	}
 	if rank == 0 {
-		return 0, nil
+		return 0
 	}
 	along.Mul(u.Slice(0, n, 0, rank).T(), y)
 	part := mat.Norm(&along, 2) / total
-	return part * part, nil
+	return part * part
 }
 
 // lessMeans returns values [n, width] as a matrix, less the mean of each column.
@@ -116,9 +109,6 @@ func directions(s *subject) error {
 		return err
 	}
 	n, vectors := s.grid.patches(), field.Vectors
-	if n < 2 {
-		return notApplicable("a grid of one patch")
-	}
 	s.measured("length of a vector, root mean square", "", floats.Norm(vectors, 2)/math.Sqrt(float64(n)))
 	p, err := PCA(vectors, n, n)
 	if err != nil {
@@ -134,11 +124,7 @@ func directions(s *subject) error {
 	}
 	names, features := bases(s.grid)
 	for i, name := range names {
-		share, err := explained(vectors, features[i], n)
-		if err != nil {
-			return err
-		}
-		s.measured("variance explained by", name, share)
+		s.measured("variance explained by", name, explained(vectors, features[i], n))
 	}
 	return nil
 }

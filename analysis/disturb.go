@@ -3,7 +3,6 @@
 package analysis
 
 import (
-	"fmt"
 	"image"
 	"image/color"
 	"math"
@@ -22,10 +21,7 @@ import (
 
 // occluded replaces round(share·N) of the N patches of each image, chosen at random, by the mean colour. The released
 // script draws black rectangles that overlap instead, and so hides a smaller share.
-func occluded(set *data.Memory, patch int, share float64, seed uint64) (*data.Memory, error) {
-	if !(share >= 0 && share <= 1) {
-		return nil, fmt.Errorf("analysis: a share of %g to occlude, want 0 to 1", share)
-	}
+func occluded(set *data.Memory, patch int, share float64, seed uint64) *data.Memory {
 	mean := meanColour(set)
 	return eachPatch(set, patch, seed, func(order []int, from, to func(patch, y int) []uint8) {
 		for _, p := range order[:int(math.Round(share*float64(len(order))))] {
@@ -40,7 +36,7 @@ func occluded(set *data.Memory, patch int, share float64, seed uint64) (*data.Me
 }
 
 // shuffled permutes the patches of each image at random.
-func shuffled(set *data.Memory, patch int, seed uint64) (*data.Memory, error) {
+func shuffled(set *data.Memory, patch int, seed uint64) *data.Memory {
 	return eachPatch(set, patch, seed, func(order []int, from, to func(patch, y int) []uint8) {
 		for p, source := range order {
 			for y := range patch {
@@ -53,10 +49,7 @@ func shuffled(set *data.Memory, patch int, seed uint64) (*data.Memory, error) {
 // eachPatch calls change for every image with its patches in random order, and the rows of pixels of a patch in the old
 // image and in the new one, which begins as a copy.
 func eachPatch(set *data.Memory, patch int, seed uint64,
-	change func(order []int, from, to func(patch, y int) []uint8)) (*data.Memory, error) {
-	if patch < 1 || set.Height%patch != 0 || set.Width%patch != 0 {
-		return nil, fmt.Errorf("analysis: images of %d×%d do not divide into patches of %d", set.Height, set.Width, patch)
-	}
+	change func(order []int, from, to func(patch, y int) []uint8)) *data.Memory {
 	out := copyOf(set)
 	cols := set.Width / patch
 	for i := range set.Len() {
@@ -69,7 +62,7 @@ func eachPatch(set *data.Memory, patch int, seed uint64,
 		order := rand.New(rand.NewPCG(seed, uint64(i))).Perm(set.Height / patch * cols)
 		change(order, row(set.Row(i)), row(out.Row(i)))
 	}
-	return out, nil
+	return out
 }
 
 // movement is a movement of an image about its centre. Angles are in degrees, a positive Rotation turns the image
@@ -92,10 +85,7 @@ func (m movement) matrix(width, height int) f64.Aff3 {
 }
 
 // moved moves every image, with an interpolation.
-func moved(set *data.Memory, m movement, kernel draw.Transformer) (*data.Memory, error) {
-	if !(m.Scale > 0) {
-		return nil, fmt.Errorf("analysis: scale %g, want more than 0", m.Scale)
-	}
+func moved(set *data.Memory, m movement, kernel draw.Transformer) *data.Memory {
 	out := copyOf(set)
 	mean := meanColour(set)
 	fill := image.NewUniform(color.RGBA{mean[0], mean[1%set.Channels], mean[2%set.Channels], 255})
@@ -109,7 +99,7 @@ func moved(set *data.Memory, m movement, kernel draw.Transformer) (*data.Memory,
 			copy(pixels[p*set.Channels:(p+1)*set.Channels], canvas.Pix[4*p:])
 		}
 	}
-	return out, nil
+	return out
 }
 
 // sized brings every image to another size, as data.Image.Resize with its bilinear kernel.

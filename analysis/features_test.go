@@ -84,6 +84,7 @@ func TestNearestAndTheirVotesAreThoseOfScikitLearn(t *testing.T) {
 
 func TestNearestOfFewAndOfEqualPoints(t *testing.T) {
 	zero := []float32{0, 0, 0}
+	ties := []float32{0, 1, 1, 0, 0, 1, 1, 0, 1, 0, 1, 0, 0, 1} // 1, 3, 4 and 5 at the cosine 1, the others at 0
 	for _, c := range []struct {
 		name            string
 		queries, points []float32
@@ -93,6 +94,8 @@ func TestNearestOfFewAndOfEqualPoints(t *testing.T) {
 		{"more neighbours than points", []float32{1, 2, 3}, []float32{1, 0, 0, 1, 2, 3}, 3, 7, "[[1 0]]"},
 		{"more neighbours than others", nil, []float32{1, 0, 5, 1, 2, 1}, 2, 7, "[[1 2] [0 2] [1 0]]"},
 		{"equal points, the first first", []float32{3, 1}, slices.Repeat([]float32{2, 5}, 5), 2, 3, "[[0 1 2]]"},
+		{"a cut between equals", []float32{3, 0}, ties, 2, 2, "[[1 3]]"},
+		{"equals behind equals", []float32{3, 0}, ties, 2, 7, "[[1 3 4 5 0 2 6]]"},
 		{"a query of zero", zero, []float32{1, 2, 3, 3, 2, 1}, 3, 2, "[[0 1]]"},
 		{"a point of zero between two", []float32{1, 1, 1},
 			slices.Concat([]float32{-1, -1, -1}, zero, []float32{0, 0, 1}), 3, 3,
@@ -204,17 +207,6 @@ func TestLogisticRegressionOfConstantPointsTellsHowOftenClassesAre(t *testing.T)
 	} {
 		if fit, err := fail(); err == nil {
 			t.Errorf("%s: %v", name, fit)
-		}
-	}
-}
-
-// Of neighbours that are equally near the first come first, also where k cuts between them.
-func TestEqualNeighboursComeInOrder(t *testing.T) {
-	points := []float32{0, 1, 1, 0, 0, 1, 1, 0, 1, 0, 1, 0, 0, 1} // 2 and 3 and more of each axis, cosines of 0 and 1
-	for k, want := range map[int][]int{1: {1}, 2: {1, 3}, 3: {1, 3, 4}, 5: {1, 3, 4, 5, 0}, 7: {1, 3, 4, 5, 0, 2, 6}} {
-		got := gomlxtest.Must(Nearest([]float32{3, 0}, points, 2, k))(t)
-		if !slices.Equal(indices(got)[0], want) {
-			t.Errorf("the %d nearest are %v, want %v", k, indices(got)[0], want)
 		}
 	}
 }

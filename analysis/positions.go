@@ -25,6 +25,9 @@ func (s *subject) vectors() (f report.Field, err error) {
 		err = notApplicable(fmt.Sprintf("the encoding %s is %s: it adds nothing to the tokens", c.Position,
 			c.Encoding()[0].Kind()))
 	}
+	if err == nil && s.grid.patches() < 2 {
+		err = notApplicable("a grid of one patch")
+	}
 	return f, err
 }
 
@@ -34,9 +37,6 @@ func similarity(s *subject) error {
 		return err
 	}
 	n := s.grid.patches()
-	if n < 2 {
-		return notApplicable("a grid of one patch")
-	}
 	p, err := PCA(field.Vectors, n, min(3, n))
 	if err != nil {
 		return err
@@ -103,10 +103,7 @@ func (s *subject) sweep(named study.Named) error {
 		if err != nil {
 			return err
 		}
-		d, err := decayOf(features, s.grid, decayBins)
-		if err != nil {
-			return err
-		}
+		d := decayOf(features, s.grid, decayBins)
 		modulus := floats.Norm(features, 1) / float64(len(features))
 		s.detail(featureDecay, v.Label, -d.Pairs)
 		s.detail(featureModulus, v.Label, modulus)

@@ -4,7 +4,6 @@ package analysis
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train/optimizer"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/weight"
@@ -53,14 +53,8 @@ func probe(s *subject) error {
 		if with == 0 && !s.first {
 			continue // it does not depend on the seed of the column
 		}
-		train, err := p.draw(s.Pairs, held, images-held, float64(with))
-		if err != nil {
-			return notApplicable(err.Error())
-		}
-		test, err := p.draw(max(1, s.Pairs/4), 0, held, float64(with))
-		if err != nil {
-			return err
-		}
+		train := p.draw(s.Pairs, held, images-held, float64(with))
+		test := p.draw(max(1, s.Pairs/4), 0, held, float64(with))
 		if with == 0 {
 			s.measured("MSE, patches²", "always the mean", chanceErrors(train.targets, test.targets).MSE)
 		}
@@ -99,9 +93,8 @@ type pairing struct {
 }
 
 // draw makes n examples of images from first on, with so much of the vectors of their positions.
-func (p pairing) draw(n, first, images int, with float64) (e examples, err error) {
-	pairs, err := p.drawPairs(n, images, p.seed+uint64(first))
-	for _, pair := range pairs {
+func (p pairing) draw(n, first, images int, with float64) (e examples) {
+	for _, pair := range p.drawPairs(n, images, p.seed+uint64(first)) {
 		x := make([]float32, 0, 2*p.width)
 		for _, patch := range []int{pair.From, pair.To} {
 			at := ((first+pair.Image)*p.patches() + patch) * p.width
@@ -111,7 +104,7 @@ func (p pairing) draw(n, first, images int, with float64) (e examples, err error
 		}
 		e.inputs, e.targets = append(e.inputs, x), append(e.targets, p.offset(pair))
 	}
-	return e, err
+	return e
 }
 
 // pair is two patches of an image.
@@ -124,10 +117,7 @@ func (g grid) offset(p pair) [2]float64 {
 
 // drawPairs draws pairs of different patches of so many images, each distance as often as any other. The release draws
 // both patches uniformly, which makes short and very long distances rare.
-func (r rings) drawPairs(n, images int, seed uint64) ([]pair, error) {
-	if len(r.Distances) < 2 || images < 1 {
-		return nil, fmt.Errorf("analysis: a grid of %d×%d patches and %d images have no pairs", r.Rows, r.Cols, images)
-	}
+func (r rings) drawPairs(n, images int, seed uint64) []pair {
 	patches := r.patches()
 	byRing := make([][]int32, len(r.Distances))
 	for at, ring := range r.of {
@@ -140,7 +130,7 @@ func (r rings) drawPairs(n, images int, seed uint64) ([]pair, error) {
 		at := int(ring[draw.IntN(len(ring))])
 		pairs[i] = pair{draw.IntN(images), at / patches, at % patches}
 	}
-	return pairs, nil
+	return pairs
 }
 
 // distanceProbe learns the offset of two patches from their two vectors (relative_position_awareness_experiment.py of
@@ -227,7 +217,6 @@ type probing struct {
 	distanceProbe
 	store              *model.Store
 	train, predictions *model.Exec
-	steps              int
 }
 
 func (p distanceProbe) begin(backend compute.Backend) (*probing, error) {
@@ -240,9 +229,7 @@ func (p distanceProbe) begin(backend compute.Backend) (*probing, error) {
 	if t.train, err = model.NewExec(backend, t.store, t.trainGraph); err != nil {
 		return nil, err
 	}
-	t.predictions, err = model.NewExec(backend, t.store, func(scope *model.Scope, inputs []*Node) []*Node {
-		return []*Node{t.build(scope, inputs[0])}
-	})
+	t.predictions, err = model.NewExec(backend, t.store, t.build)
 	return t, err
 }
 
@@ -263,41 +250,24 @@ func (t *probing) build(scope *model.Scope, x *Node) *Node {
 	return weight.Dense(scope.In("output"), x, 2, drawn, weight.Constant(0))
 }
 
-// trainGraph is one step of Adam. Inputs: x [batch, width], y [batch, 2], and learning rate and bias corrections [3].
-// Output: the mean over both coordinates of the squared error.
-func (t *probing) trainGraph(scope *model.Scope, inputs []*Node) []*Node {
-	const beta1, beta2, epsilon = 0.9, 0.999, 1e-8
-	g := inputs[0].Graph()
-	scalar := func(i int64) *Node { return Reshape(Gather(inputs[2], Const(g, []int64{i}))) }
+// trainGraph is one step of Adam, with the decay in the gradient. Inputs: x [batch, width], y [batch, 2], and the
+// learning rate. Output: the mean over both coordinates of the squared error.
+func (t *probing) trainGraph(scope *model.Scope, inputs []*Node) *Node {
+	const epsilon = 1e-8 // torch's
 	loss := ReduceAllMean(Square(Sub(t.build(scope, inputs[0]), inputs[1])))
-	var variables []*model.Variable
-	var weights []*Node
-	for v := range t.store.IterVariables() {
-		variables, weights = append(variables, v), append(weights, v.NodeValue(g))
+	decayed := loss
+	for v := range t.store.IterVariables() { // Adam has made none yet
+		decayed = Add(decayed, MulScalar(ReduceAllSum(Square(v.NodeValue(loss.Graph()))), t.Decay/2))
 	}
-	moment := func(name string, v *model.Variable) *model.Variable {
-		return weight.Float32(t.store.Scope(model.JoinPath("/adam", name, v.Scope())), v.Name(), weight.Constant(0),
-			v.Shape().Dimensions...)
-	}
-	for i, gradient := range Gradient(loss, weights...) {
-		gradient = Add(gradient, MulScalar(weights[i], t.Decay))
-		first, second := moment("first", variables[i]), moment("second", variables[i])
-		m := Add(MulScalar(first.NodeValue(g), beta1), MulScalar(gradient, 1-beta1))
-		s := Add(MulScalar(second.NodeValue(g), beta2), MulScalar(Square(gradient), 1-beta2))
-		first.SetNodeValue(m)
-		second.SetNodeValue(s)
-		step := Div(Mul(m, scalar(1)), AddScalar(Sqrt(Mul(s, scalar(2))), epsilon))
-		variables[i].SetNodeValue(Sub(weights[i], Mul(step, scalar(0))))
-	}
-	return []*Node{loss}
+	optimizer.LearningRateVar(scope, loss.DType(), t.LearningRate).SetNodeValue(inputs[2])
+	optimizer.Adam().Epsilon(epsilon).Done().UpdateGraph(scope, loss.Graph(), decayed)
+	return loss
 }
 
 // step trains on one batch and returns its loss before.
 func (t *probing) step(epoch int, x, y [][]float32) (float64, error) {
-	t.steps++
 	rate := t.LearningRate * (1 + math.Cos(math.Pi*float64(epoch)/float64(t.Epochs))) / 2
-	outputs, err := t.train.Call(x, y, []float32{float32(rate), float32(1 / (1 - math.Pow(0.9, float64(t.steps)))),
-		float32(1 / (1 - math.Pow(0.999, float64(t.steps))))})
+	outputs, err := t.train.Call(x, y, float32(rate))
 	if err != nil {
 		return 0, err
 	}

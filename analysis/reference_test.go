@@ -40,6 +40,24 @@ func readReference(t *testing.T) (r attentionFixture) {
 	return r
 }
 
+func TestMeasuresAreThoseOfTheirAuthors(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		r := readReference(t)
+		for name, test := range map[string]func(*testing.T){
+			"spread of probing-vits and SciPy":                     r.spread,
+			"rollout of attention_flow":                            r.rollout,
+			"separation of the strongest patches":                  r.separation,
+			"CKA of google-research":                               r.cka,
+			"principal axes and cosines of scikit-learn":           r.principalAxes,
+			"t-SNE of scikit-learn, step by step":                  r.tsne,
+			"silhouette and neighbours of scikit-learn":            r.silhouettes,
+			"masks of SciPy and scikit-learn, and the paired test": r.masks,
+		} {
+			t.Run(name, test)
+		}
+	})
+}
+
 func (r attentionFixture) near(t *testing.T, name string, got []float64, tolerance string) {
 	t.Helper()
 	if len(r.tensors[name].Data) == 0 || r.Tolerance[tolerance] == 0 {
@@ -70,20 +88,14 @@ func (r attentionFixture) layers(image int) (layers [][]float32) {
 	return layers
 }
 
-func TestSpreadIsThatOfProbingViTsAndSciPy(t *testing.T) {
-	fixtures.Each(t, testSpreadIsThatOfProbingViTsAndSciPy)
-}
-
-func testSpreadIsThatOfProbingViTsAndSciPy(t *testing.T) {
-	r := readReference(t)
+func (r attentionFixture) spread(t *testing.T) {
 	c, rings := r.Config, r.grid().rings()
 	got := map[string][]float64{"weight_by_distance.distances": rings.Distances}
 	add := func(name string, values ...float64) { got[name] = append(got[name], values...) }
 	for l := range c.Layers {
 		for image := range c.Images {
 			for h := range c.Heads {
-				half := gomlxtest.Must(rings.spread(r.weights(l, image, h), 0.5))(t)
-				s := gomlxtest.Must(rings.spread(r.weights(l, image, h), 0.9))(t)
+				half, s := rings.spread(r.weights(l, image, h), 0.5), rings.spread(r.weights(l, image, h), 0.9)
 				add("effective_range.0.5.out", half.Range)
 				add("effective_range.0.9.out", s.Range)
 				add("distance.renormalised.patches_out", s.Distance)
@@ -101,10 +113,7 @@ func testSpreadIsThatOfProbingViTsAndSciPy(t *testing.T) {
 	}
 }
 
-func TestRolloutIsThatOfItsAuthors(t *testing.T) { fixtures.Each(t, testRolloutIsThatOfItsAuthors) }
-
-func testRolloutIsThatOfItsAuthors(t *testing.T) {
-	r := readReference(t)
+func (r attentionFixture) rollout(t *testing.T) {
 	g := r.grid()
 	tokens := g.tokens()
 	var all, maps, enlarged []float64
@@ -113,7 +122,7 @@ func testRolloutIsThatOfItsAuthors(t *testing.T) {
 			for token := range tokens {
 				from := make([]float64, tokens)
 				from[token] = 1
-				all = append(all, gomlxtest.Must(rolloutRow(r.layers(image)[:l+1], r.Config.Heads, from))(t)...)
+				all = append(all, rolloutRow(r.layers(image)[:l+1], r.Config.Heads, from)...)
 			}
 		}
 		class := all[len(all)-tokens*tokens:][g.Prefix:tokens]
@@ -126,12 +135,7 @@ func testRolloutIsThatOfItsAuthors(t *testing.T) {
 	r.near(t, "rollout.abnar.mask_upsampled", enlarged, "rollout_abnar_abs")
 }
 
-func TestSeparationIsThatOfTheStrongestPatchesOfTheClassToken(t *testing.T) {
-	fixtures.Each(t, testSeparationIsThatOfTheStrongestPatchesOfTheClassToken)
-}
-
-func testSeparationIsThatOfTheStrongestPatchesOfTheClassToken(t *testing.T) {
-	r := readReference(t)
+func (r attentionFixture) separation(t *testing.T) {
 	g := r.grid()
 	var strongest, separation []float64
 	for image := range r.Config.Images {
@@ -151,28 +155,17 @@ func testSeparationIsThatOfTheStrongestPatchesOfTheClassToken(t *testing.T) {
 	r.near(t, "separation.out", separation, "distance_abs_patches")
 }
 
-func TestCKAIsThatOfItsAuthors(t *testing.T) { fixtures.Each(t, testCKAIsThatOfItsAuthors) }
-
-func testCKAIsThatOfItsAuthors(t *testing.T) {
-	r := readReference(t)
+func (r attentionFixture) cka(t *testing.T) {
 	x, y := r.tensors["in.cka.x"], r.tensors["in.cka.y"]
 	n := x.Shape[0]
 	r.near(t, "cka.linear_debiased.out", []float64{unbiasedCKA(x.Data, y.Data, n)}, "cka_abs")
 }
 
-func TestPrincipalAxesAndCosinesAreThoseOfScikitLearn(t *testing.T) {
-	fixtures.Each(t, testPrincipalAxesAndCosinesAreThoseOfScikitLearn)
-}
-
-func testPrincipalAxesAndCosinesAreThoseOfScikitLearn(t *testing.T) {
-	r := readReference(t)
+func (r attentionFixture) principalAxes(t *testing.T) {
 	points := r.tensors["in.positions"]
 	n, want := points.Shape[0], r.tensors["pca.components_out"]
 	k, width := want.Shape[0], want.Shape[1]
-	p, err := PCA(points.Data, n, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := gomlxtest.Must(PCA(points.Data, n, k))(t)
 	var axes []float64
 	scores := make([]float64, n*k)
 	for c, axis := range p.Axes {
@@ -193,19 +186,10 @@ func testPrincipalAxesAndCosinesAreThoseOfScikitLearn(t *testing.T) {
 	r.near(t, "pca.scores_out", scores, "pca_abs_up_to_sign")
 	r.near(t, "pca.explained_variance_out", p.Variance, "pca_abs_up_to_sign")
 	r.near(t, "pca.explained_variance_ratio_out", p.Share, "pca_abs_up_to_sign")
-	cosines, err := report.Similarities(points.Data, n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.near(t, "cosine.out", cosines, "cosine_abs")
+	r.near(t, "cosine.out", report.Similarities(points.Data, n), "cosine_abs")
 }
 
-func TestTSNETakesTheStepsOfScikitLearn(t *testing.T) {
-	fixtures.Each(t, testTSNETakesTheStepsOfScikitLearn)
-}
-
-func testTSNETakesTheStepsOfScikitLearn(t *testing.T) {
-	r := readReference(t)
+func (r attentionFixture) tsne(t *testing.T) {
 	points, given := r.tensors["in.tsne.points"], r.tensors["tsne.joint_p_out"].Data
 	n := points.Shape[0]
 	p := affinities(points.Data, n, r.TSNE.Perplexity)
@@ -264,12 +248,7 @@ func (r attentionFixture) toleranceNamed(t *testing.T, prefix string) string {
 	return names[0]
 }
 
-func TestSilhouetteAndNeighboursAreThoseOfScikitLearn(t *testing.T) {
-	fixtures.Each(t, testSilhouetteAndNeighboursAreThoseOfScikitLearn)
-}
-
-func testSilhouetteAndNeighboursAreThoseOfScikitLearn(t *testing.T) {
-	r := readReference(t)
+func (r attentionFixture) silhouettes(t *testing.T) {
 	points, quadrant := r.tensors["in.tsne.points"].Data, r.tensors["in.tsne.quadrant"].Data
 	labels := make([]int, len(quadrant))
 	for i, q := range quadrant {
@@ -300,12 +279,7 @@ func testSilhouetteAndNeighboursAreThoseOfScikitLearn(t *testing.T) {
 	r.near(t, "knn3.r2_out", []float64{r2}, "statistics_abs")
 }
 
-func TestMasksAreMeasuredAsSciPyAndScikitLearnDo(t *testing.T) {
-	fixtures.Each(t, testMasksAreMeasuredAsSciPyAndScikitLearnDo)
-}
-
-func testMasksAreMeasuredAsSciPyAndScikitLearnDo(t *testing.T) {
-	r := readReference(t)
+func (r attentionFixture) masks(t *testing.T) {
 	masks, quantiles := r.tensors["in.masks"], r.Config.Quantiles
 	images, size := masks.Shape[0], masks.Shape[1]*masks.Shape[2]
 	measures := map[string][][]float64{} // of a and b: quantiles, min-max, correlation
@@ -362,11 +336,7 @@ func testDecayAndRolloutAreThoseOfTheReleasedScripts(t *testing.T) {
 	fixtures.JSON(t, "official_analysis", "meta.json", &meta)
 	tensors := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")
 	for name, want := range map[string]decay{"pure": meta.Pure, "noisy": meta.Noisy} {
-		got, err := decayOf(tensors["decay."+name+".embeddings"].Data, grid{Rows: meta.Grid[0], Cols: meta.Grid[1]},
-			decayBins)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := decayOf(tensors["decay."+name+".embeddings"].Data, grid{Rows: meta.Grid[0], Cols: meta.Grid[1]}, decayBins)
 		tolerance := meta.Tolerance["decay_abs"]
 		gomlxtest.NearAbs(t, name+" centres", got.Centres, tensors["decay."+name+".bin_centers"].Data, tolerance)
 		gomlxtest.NearAbs(t, name+" means", got.Means, tensors["decay."+name+".bin_means"].Data, tolerance)
@@ -381,28 +351,6 @@ func testDecayAndRolloutAreThoseOfTheReleasedScripts(t *testing.T) {
 	}
 	from := make([]float64, attention.Shape[1])
 	from[0] = 1
-	row, err := rolloutRow(layers, 1, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	row := rolloutRow(layers, 1, from)
 	gomlxtest.NearAbs(t, "rollout", row, tensors["rollout.result"].Data[:len(row)], meta.Tolerance["rollout_abs"])
-}
-
-func TestVariationIsThatOfThePaperTables(t *testing.T) {
-	fixtures.Each(t, testVariationIsThatOfThePaperTables)
-}
-
-func testVariationIsThatOfThePaperTables(t *testing.T) {
-	var file struct {
-		Rows []struct{ Rho float64 } `json:"table_C_alpha"`
-		CV   map[string]map[string]struct {
-			Population float64 `json:"cv_population_std"`
-		} `json:"table_CV"`
-	}
-	fixtures.JSON(t, "weierstrass", "paper_tables.json", &file)
-	var rho []float64
-	for _, row := range file.Rows {
-		rho = append(rho, row.Rho)
-	}
-	gomlxtest.NearAbs(t, "variation", []float64{variation(rho)}, []float64{file.CV["C"]["rho"].Population}, 1e-9)
 }

@@ -17,14 +17,14 @@ import (
 // disturbance is a way to make images harder.
 type disturbance struct {
 	name  string
-	apply func(images *data.Memory) (*data.Memory, error)
+	apply func(images *data.Memory) *data.Memory
 }
 
 func occlusion(s *subject) error {
 	var all []disturbance
 	for _, share := range []float64{0.1, 0.2, 0.3} {
 		all = append(all, disturbance{fmt.Sprintf("%.0f %% hidden", 100*share),
-			func(images *data.Memory) (*data.Memory, error) {
+			func(images *data.Memory) *data.Memory {
 				return occluded(images, s.model.Recipe.Model.PatchSize, share, s.Comparison.Seed)
 			}})
 	}
@@ -34,7 +34,7 @@ func occlusion(s *subject) error {
 func geometry(s *subject) error {
 	var all []disturbance
 	add := func(name string, m movement) {
-		all = append(all, disturbance{name, func(images *data.Memory) (*data.Memory, error) {
+		all = append(all, disturbance{name, func(images *data.Memory) *data.Memory {
 			return moved(images, m, draw.BiLinear)
 		}})
 	}
@@ -49,7 +49,7 @@ func geometry(s *subject) error {
 }
 
 func shuffle(s *subject) error {
-	return s.withstand([]disturbance{{"patches shuffled", func(images *data.Memory) (*data.Memory, error) {
+	return s.withstand([]disturbance{{"patches shuffled", func(images *data.Memory) *data.Memory {
 		return shuffled(images, s.model.Recipe.Model.PatchSize, s.Comparison.Seed)
 	}}})
 }
@@ -69,10 +69,7 @@ func (s *subject) withstand(all []disturbance) error {
 	s.measured("top-1 accuracy, %", "as they are", whole)
 	shown := []*data.Memory{images}
 	for _, d := range all {
-		harder, err := d.apply(images)
-		if err != nil {
-			return err
-		}
+		harder := d.apply(images)
 		m, err := s.model.Evaluate(harder)
 		if err != nil {
 			return err

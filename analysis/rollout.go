@@ -3,7 +3,6 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -17,14 +16,10 @@ import (
 //
 // from [tokens] holds the weight of each token of the last layer in the prediction: 1 for the class token, or equal
 // weights where tokens are averaged. layers are the weights [heads, tokens, tokens] of each layer, the first first.
-func rolloutRow(layers [][]float32, heads int, from []float64) ([]float64, error) {
+func rolloutRow(layers [][]float32, heads int, from []float64) []float64 {
 	tokens := len(from)
 	row := slices.Clone(from)
-	for l, weights := range slices.Backward(layers) {
-		if len(weights) != heads*tokens*tokens || heads < 1 {
-			return nil, fmt.Errorf("analysis: layer %d has %d weights, want [%d, %d, %d]", l, len(weights), heads, tokens,
-				tokens)
-		}
+	for _, weights := range slices.Backward(layers) {
 		next, a := make([]float64, tokens), make([]float64, tokens)
 		for i, w := range row {
 			for j := range a {
@@ -38,7 +33,7 @@ func rolloutRow(layers [][]float32, heads int, from []float64) ([]float64, error
 		}
 		row = next
 	}
-	return row, nil
+	return row
 }
 
 // enlarge brings a map [rows, cols] to [height, width] pixels bilinearly, pixel centres at half-integers and the border

@@ -3,7 +3,6 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -23,12 +22,9 @@ const (
 	tsneGradient     = 1e-7                  // or where the gradient is no longer than this
 )
 
-// embed places points [n, width] in the plane: positions [n, 2], and the Kullback-Leibler divergence in nats. It takes
-// n² memory and time per step.
-func embed(points []float64, n int, seed uint64) (positions []float64, divergence float64, err error) {
-	if n < 4 || len(points) == 0 || len(points)%n != 0 {
-		return nil, 0, fmt.Errorf("analysis: t-SNE of %d points with %d values, want four or more", n, len(points))
-	}
+// embed places n > 3 points [n, width] in the plane: positions [n, 2], and the Kullback-Leibler divergence in nats. It
+// takes n² memory and time per step.
+func embed(points []float64, n int, seed uint64) (positions []float64, divergence float64) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	positions = make([]float64, 2*n)
 	for i := range positions {
@@ -36,7 +32,7 @@ func embed(points []float64, n int, seed uint64) (positions []float64, divergenc
 	}
 	p := affinities(points, n, min(tsnePerplexity, float64(n-1)/3))
 	rate := max(50, float64(n)/tsneExaggeration/4) // scikit-learn's "auto"
-	return positions, descendTwice(p, positions, rate, tsneExaggeration, tsneExploration, tsneSteps), nil
+	return positions, descendTwice(p, positions, rate, tsneExaggeration, tsneExploration, tsneSteps)
 }
 
 // affinities returns the joint probabilities p [n, n]: of each point a Gaussian over the squared distances to the
