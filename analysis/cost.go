@@ -21,17 +21,16 @@ import (
 )
 
 // Cost measures the cost of encodings as a ratio to the first: all models of a size are in one process, in runs
-// interleaved in random order, so that a slow phase of the machine meets all. Zero numbers mean the defaults beside
-// them.
+// interleaved in random order, so that a slow phase of the machine meets all.
 type Cost struct {
 	Backend  compute.Backend
 	Sizes    []string // of models, of vit.Variant
 	Sides    []int    // of square images, in pixels
 	Variants []study.Variant
-	DType    string // of the recipe's model; "" for float32
-	Forward  int    // 32: images of an inference
-	Step     int    // 16: images of a training step
-	Rounds   int    // 100; below 0 none: parameters and FLOPs alone, without a model
+	DType    string // of the recipe's model
+	Forward  int    // images of an inference
+	Step     int    // images of a training step
+	Rounds   int    // 0 for parameters and FLOPs alone, without a model
 	Seed     uint64
 
 	// CPUTime returns the CPU seconds that this process has used, which are then measured in place of wall time: useful on
@@ -53,7 +52,7 @@ var CostVariants = slices.Concat(study.Each("learned", "none", "wepe"), []study.
 func (c Cost) config(size string, side int, v study.Variant) (vit.Config, error) {
 	config, err := vit.Variant(size)
 	config.ImageRows, config.ImageCols, config.Classes, config.Position = side, side, 100, v.Position
-	config.DType = cmp.Or(c.DType, "float32")
+	config.DType = c.DType
 	return config, err
 }
 
@@ -63,56 +62,57 @@ func (c Cost) NewTiming(size string, side int, v study.Variant) (*finetune.Timin
 	if err != nil {
 		return nil, err
 	}
-	step := cmp.Or(c.Step, 16)
-	recipe, err := finetune.Recipe{Name: "cost", Model: config, Epochs: 1_000_000, BatchSize: step, LearningRate: 1e-5,
-		EvalBatchSize: cmp.Or(c.Forward, 32), ValidationPart: -1, EvalEpochs: 1_000_000,
-		Augment:   data.Augment{Size: [2]int{side, side}},
-		Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}.Set(v.Settings)
+	return NewTiming(c.Backend, config, finetune.Noise(c.Step, 32, 32, config.Classes), c.Forward, v.Settings)
+}
+
+// NewTiming prepares steps of a model with all of the images as a batch, and inferences of so many of them, under
+// settings of the recipe.
+func NewTiming(b compute.Backend, model vit.Config, images *data.Memory, forward int,
+	settings string) (*finetune.Timing, error) {
+	recipe, err := finetune.Recipe{Name: "timing", Model: model, Epochs: 1_000_000, BatchSize: images.Len(),
+		LearningRate:  1e-5,
+		EvalBatchSize: forward, ValidationPart: -1, EvalEpochs: 1_000_000,
+		Augment:   data.Augment{Size: [2]int{model.ImageRows, model.ImageCols}},
+		Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}.Set(settings)
 	if err != nil {
 		return nil, err
 	}
-	return finetune.NewTiming(finetune.Run{Backend: c.Backend, Devices: 1, Recipe: recipe,
-		Train: finetune.Noise(step, 32, 32, 100)})
-}
-
-// costRows collects the rows of one size.
-type costRows struct {
-	at   string
-	rows []Row
-}
-
-func (r *costRows) add(v study.Variant, measure string, value float64) {
-	r.rows = append(r.rows, Row{Analysis: "cost", Model: v.Label, Images: "noise", Measure: measure, At: r.at,
-		Value: report.Number(value)})
+	return finetune.NewTiming(finetune.Run{Backend: b, Devices: 1, Recipe: recipe, Train: images})
 }
 
 // Run measures all sizes and returns rows of analysis "cost", one column for each variant.
 func (c Cost) Run(ctx context.Context) (rows []Row, err error) {
 	for _, size := range c.Sizes {
 		for _, side := range c.Sides {
-			out := costRows{at: fmt.Sprintf("%s, %d", size, side)}
-			if err := c.measure(ctx, size, side, &out); err != nil {
-				return nil, fmt.Errorf("%s at %d: %w", size, side, err)
+			at := fmt.Sprintf("%s, %d", size, side)
+			err := c.measure(ctx, size, side, func(v study.Variant, measure string, value float64) {
+				rows = append(rows, Row{Analysis: "cost", Model: v.Label, Images: "noise", Measure: measure, At: at,
+					Value: report.Number(value)})
+			})
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", at, err)
 			}
-			rows = append(rows, out.rows...)
 		}
 	}
 	return rows, nil
 }
 
-func (c Cost) measure(ctx context.Context, size string, side int, out *costRows) error {
+// adder adds a row.
+type adder func(v study.Variant, measure string, value float64)
+
+func (c Cost) measure(ctx context.Context, size string, side int, add adder) error {
 	for _, v := range c.Variants {
 		config, err := c.config(size, side, v)
 		if err != nil {
 			return err
 		}
-		out.add(v, "parameters", float64(config.Parameters()))
-		out.add(v, "inference, GFLOPs an image", config.FLOPs()/1e9)
+		add(v, "parameters", float64(config.Parameters()))
+		add(v, "inference, GFLOPs an image", config.FLOPs()/1e9)
 	}
-	if c.Rounds < 0 {
+	if c.Rounds == 0 {
 		return nil
 	}
-	if err := c.time(ctx, size, side, out); err != nil || c.Memory == nil {
+	if err := c.time(ctx, size, side, add); err != nil || c.Memory == nil {
 		return err
 	}
 	var base float64
@@ -122,14 +122,14 @@ func (c Cost) measure(ctx context.Context, size string, side int, out *costRows)
 			return fmt.Errorf("%s: memory: %w", v.Label, err)
 		}
 		base = cmp.Or(base, bytes)
-		out.add(v, "peak memory of a process, MiB", bytes/(1<<20))
-		out.add(v, "peak memory × "+c.Variants[0].Label, bytes/base)
+		add(v, "peak memory of a process, MiB", bytes/(1<<20))
+		add(v, "peak memory × "+c.Variants[0].Label, bytes/base)
 	}
 	return nil
 }
 
 // time measures inference and training steps. Ratios are medians of quotients of the same round.
-func (c Cost) time(ctx context.Context, size string, side int, out *costRows) (err error) {
+func (c Cost) time(ctx context.Context, size string, side int, add adder) (err error) {
 	timings := make([]*finetune.Timing, len(c.Variants))
 	for i, v := range c.Variants {
 		if timings[i], err = c.NewTiming(size, side, v); err != nil {
@@ -142,9 +142,9 @@ func (c Cost) time(ctx context.Context, size string, side int, out *costRows) (e
 		started := time.Now()
 		clock, second = func() float64 { return time.Since(started).Seconds() }, "s"
 	}
-	rounds, draw := cmp.Or(c.Rounds, 100), rand.New(rand.NewPCG(c.Seed, uint64(side)))
+	draw := rand.New(rand.NewPCG(c.Seed, uint64(side)))
 	took := [2][][]float64{make([][]float64, len(timings)), make([][]float64, len(timings))} // inference, step
-	for round := -2; round < rounds; round++ {                                               // the first two compile
+	for round := -2; round < c.Rounds; round++ {                                             // the first two compile
 		for _, i := range draw.Perm(len(timings)) {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -160,18 +160,18 @@ func (c Cost) time(ctx context.Context, size string, side int, out *costRows) (e
 			}
 		}
 		if c.Logger != nil && round > 0 && (round+1)%10 == 0 {
-			c.Logger.Info(fmt.Sprintf("%s: round %d of %d", out.at, round+1, rounds))
+			c.Logger.Info(fmt.Sprintf("%s, %d: round %d of %d", size, side, round+1, c.Rounds))
 		}
 	}
-	images := [2]int{cmp.Or(c.Forward, 32), cmp.Or(c.Step, 16)}
+	images := [2]int{c.Forward, c.Step}
 	for i, v := range c.Variants {
 		for k, call := range []string{"inference", "training"} {
-			quotients := make([]float64, rounds)
+			quotients := make([]float64, c.Rounds)
 			for r := range quotients {
 				quotients[r] = took[k][i][r] / took[k][0][r]
 			}
-			out.add(v, call+", images/"+second, float64(images[k])/median(took[k][i]))
-			out.add(v, call+", time × "+c.Variants[0].Label, median(quotients))
+			add(v, call+", images/"+second, float64(images[k])/median(took[k][i]))
+			add(v, call+", time × "+c.Variants[0].Label, median(quotients))
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ package analysis
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -21,22 +20,15 @@ type Neighbour struct {
 // nearestBlock is how many cosines are in memory at a time.
 const nearestBlock = 1 << 22
 
-// Nearest finds, of each query [m, width], the k points [n, width] with the largest cosine x·y/|x||y|, or all where
+// Nearest finds, of each query [m, width], the k > 0 points [n, width] with the largest cosine x·y/|x||y|, or all where
 // there are fewer, the nearest first, of equals the first. The cosine with zero is 0. Without queries the nearest
 // others of each point.
-func Nearest(queries, points []float32, width, k int) ([][]Neighbour, error) {
-	if width < 1 || k < 1 || len(points)%width+len(queries)%width != 0 {
-		return nil, fmt.Errorf("analysis: the %d nearest of %d values of width %d to %d values", k, len(points), width,
-			len(queries))
-	}
+func Nearest(queries, points []float32, width, k int) [][]Neighbour {
 	known := unit(points, width)
 	others := queries == nil
 	from := known
 	if !others {
 		from = unit(queries, width)
-	}
-	if known.Rows == 0 {
-		return nil, fmt.Errorf("analysis: the nearest of no points")
 	}
 	found := make([][]Neighbour, 0, from.Rows)
 	for begin := 0; begin < from.Rows; begin += max(1, nearestBlock/known.Rows) {
@@ -54,7 +46,7 @@ func Nearest(queries, points []float32, width, k int) ([][]Neighbour, error) {
 			found = append(found, largest(cosines.Data[i*known.Rows:(i+1)*known.Rows], k, self))
 		}
 	}
-	return found, nil
+	return found
 }
 
 // unit is points [n, width] at length 1, those of zero as they are.

@@ -3,7 +3,6 @@
 package analysis
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,62 +12,44 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// LogisticRegression fits multinomial logistic regression: weights W [width, classes] and biases b [classes] that
-// minimise
-//
-//	1/n Σᵢ −log softmax(xᵢW + b)[labelᵢ] + L2/2 ‖W‖²
-//
-// by L-BFGS, from zero. It is scikit-learn's LogisticRegression(C = 1/(n·L2)): biases are not drawn to zero. Zero
-// fields mean the defaults beside them, except L2.
-type LogisticRegression struct {
-	L2        float64
-	Tolerance float64 // 1e-5: of the largest component of the gradient, where to stop
-	Steps     int     // 1000 at most, as in CLIP's linear probes (Radford et al. 2021, A.3)
-}
-
-// LogisticFit is what came of it.
+// LogisticFit is a multinomial logistic regression.
 type LogisticFit struct {
 	Width, Classes int
 	Weights        []float64 // [width, classes]
 	Biases         []float64 // [classes]
 	Loss           float64   // with its share of L2
-	Gradient       float64   // its largest component, above Tolerance where Steps were not enough
+	Gradient       float64   // its largest component, above the tolerance where logisticSteps were not enough
 	Steps          int
 }
 
-// Fit fits points [n, width]. It starts from another fit of the same sizes, or from zero with nil.
-func (l LogisticRegression) Fit(points []float64, labels []int, classes int, from *LogisticFit) (*LogisticFit, error) {
-	n := len(labels)
-	if n == 0 || classes < 2 || len(points) == 0 || len(points)%n != 0 {
-		return nil, fmt.Errorf("analysis: logistic regression of %d points with %d values in %d classes", n, len(points),
-			classes)
-	}
-	if bad := slices.IndexFunc(labels, func(c int) bool { return c < 0 || c >= classes }); bad >= 0 {
-		return nil, fmt.Errorf("analysis: point %d is of class %d, want 0 to %d", bad, labels[bad], classes-1)
-	}
-	if math.IsNaN(floats.Sum(points)) || math.IsInf(floats.Sum(points), 0) || !(l.L2 >= 0) {
-		return nil, fmt.Errorf("analysis: logistic regression of points that are not finite, or with L2 = %g", l.L2)
-	}
-	width := len(points) / n
-	o := &logisticLoss{x: mat.NewDense(n, width, points), labels: labels, classes: classes, l2: l.L2,
+// logisticSteps is the largest number of steps, as in CLIP's linear probes (Radford et al. 2021, A.3).
+const logisticSteps = 1000
+
+// LogisticRegression fits weights W [width, classes] and biases b [classes] to points [n, width] so that they minimise
+//
+//	1/n Σᵢ −log softmax(xᵢW + b)[labelᵢ] + l2/2 ‖W‖²
+//
+// by L-BFGS, until no component of the gradient is larger than the tolerance. It starts from another fit of the same
+// sizes, or from zero with nil. It is scikit-learn's LogisticRegression(C = 1/(n·l2)): biases are not drawn to zero.
+func LogisticRegression(points []float64, labels []int, classes int, l2, tolerance float64,
+	from *LogisticFit) (*LogisticFit, error) {
+	n, width := len(labels), len(points)/len(labels)
+	o := &logisticLoss{x: mat.NewDense(n, width, points), labels: labels, classes: classes, l2: l2,
 		odds: mat.NewDense(n, classes, nil), gradient: make([]float64, (width+1)*classes)}
 	start := make([]float64, (width+1)*classes)
 	if from != nil {
-		if from.Width != width || from.Classes != classes {
-			return nil, fmt.Errorf("analysis: a start of %d×%d weights, want %d×%d", from.Width, from.Classes, width, classes)
-		}
 		copy(start, slices.Concat(from.Weights, from.Biases))
 	}
-	settings := &optimize.Settings{GradientThreshold: cmp.Or(l.Tolerance, 1e-5),
-		MajorIterations: cmp.Or(l.Steps, 1000), Converger: optimize.NeverTerminate{}}
+	settings := &optimize.Settings{GradientThreshold: tolerance, MajorIterations: logisticSteps,
+		Converger: optimize.NeverTerminate{}}
 	problem := optimize.Problem{
 		Func: func(at []float64) float64 { return o.at(at) },
 		Grad: func(gradient, at []float64) { o.at(at); copy(gradient, o.gradient) },
 	}
 	// A line search ends in an error where the loss does not fall any further in float64: see Gradient.
 	result, err := optimize.Minimize(problem, start, settings, &optimize.LBFGS{Linesearcher: &optimize.MoreThuente{}})
-	if result == nil {
-		return nil, fmt.Errorf("analysis: logistic regression: %w", err)
+	if result == nil || math.IsNaN(o.at(result.X)) {
+		return nil, fmt.Errorf("analysis: logistic regression of points that are not finite: %w", err)
 	}
 	at := result.X
 	return &LogisticFit{Width: width, Classes: classes, Weights: at[:width*classes], Biases: at[width*classes:],

@@ -43,10 +43,7 @@ func (t *Table) KNN(k int, temperature float64) (Score, error) {
 	if s.parts {
 		queries = t.rows(s.test)
 	}
-	near, err := analysis.Nearest(queries, t.rows(s.train), t.Width, k)
-	if err != nil {
-		return Score{}, err
-	}
+	near := analysis.Nearest(queries, t.rows(s.train), t.Width, k)
 	return s.measure(s.train, s.test, analysis.Votes(near, s.of(s.train), s.classes, temperature)), nil
 }
 
@@ -64,7 +61,7 @@ type Tried struct {
 	Gradient float64 // its largest component where it stopped
 }
 
-// probeTolerance is when a fit of the probe has converged; see Tolerance of analysis.LogisticRegression.
+// probeTolerance is when a fit of the probe has converged; see analysis.LogisticRegression.
 const probeTolerance = 1e-4
 
 // Probe fits a linear probe to the part Train, or without parts to all but a fifth of each class, and measures it on
@@ -88,8 +85,7 @@ func (t *Table) Probe(seed uint64, log func(Tried)) (Score, []Tried, error) {
 	var best, last *analysis.LogisticFit
 	fit := func(rows []int, l2 float64, from *analysis.LogisticFit) (*analysis.LogisticFit, scale, error) {
 		by := t.scale(rows)
-		r := analysis.LogisticRegression{L2: l2, Tolerance: probeTolerance}
-		f, err := r.Fit(by.apply(t.rows(rows)), s.of(rows), s.classes, from)
+		f, err := analysis.LogisticRegression(by.apply(t.rows(rows)), s.of(rows), s.classes, l2, probeTolerance, from)
 		return f, by, err
 	}
 	chosen := 0

@@ -424,8 +424,7 @@ func TestScoresOfNeighboursAndProbeAreCountedByTheirDefinitions(t *testing.T) {
 		}
 		return out
 	}
-	fit := gomlxtest.Must(analysis.LogisticRegression{L2: best.L2, Tolerance: 1e-6}.Fit(scaled(s.train), s.of(s.train),
-		classes, nil))(t)
+	fit := gomlxtest.Must(analysis.LogisticRegression(scaled(s.train), s.of(s.train), classes, best.L2, 1e-6, nil))(t)
 	top1, top5 = count(func(row int) (scores []float64) {
 		for _, v := range fit.Scores(scaled([]int{row}))[0] {
 			scores = append(scores, float64(v))

@@ -30,10 +30,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err er
 	for q := range shown {
 		shown[q] = q * t.Len() / len(shown)
 	}
-	near, err := analysis.Nearest(t.rows(shown), t.Values, t.Width, k+1)
-	if err != nil {
-		return page, err
-	}
+	near := analysis.Nearest(t.rows(shown), t.Values, t.Width, k+1)
 	at := l.byFile()
 	show := func(row int, caption string) (report.Figure, error) {
 		p := t.Images[row]

@@ -55,9 +55,6 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) (err err
 	if len(o.Sizes) == 0 || len(o.Sides) == 0 || slices.Min(o.Sides) < 1 || o.Rounds < 0 || min(o.Forward, o.Step) < 1 {
 		return cli.Usagef("--what cost: want --models, --sizes, --rounds of 0 or more, --batch and --step-batch of 1 or more")
 	}
-	if o.Rounds == 0 {
-		o.Rounds = -1
-	}
 	for _, name := range o.positions {
 		if err := cli.One("--position", name, costLabels()); err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/internal/kernel"
@@ -82,11 +82,7 @@ func prepare(b compute.Backend, line, position string) (func() error, error) {
 	side, batch := n[4], n[5]
 	config := vit.Config{Width: n[0], Depth: n[1], Heads: n[2], PatchSize: n[3], ImageRows: side, ImageCols: side,
 		Classes: 100, Position: position}
-	timing, err := finetune.NewTiming(finetune.Run{Backend: b, Devices: 1,
-		Train: finetune.Noise(batch, side, side, 100),
-		Recipe: finetune.Recipe{Name: "bench", Model: config, Epochs: 1_000_000, BatchSize: batch, LearningRate: 1e-5,
-			EvalBatchSize: batch, ValidationPart: -1, EvalEpochs: 1_000_000, Augment: data.Augment{Size: [2]int{side, side}},
-			Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}})
+	timing, err := analysis.NewTiming(b, config, finetune.Noise(batch, side, side, 100), batch, "")
 	if err != nil {
 		return nil, err
 	}

@@ -69,12 +69,12 @@ func (r request) compute(b compute.Backend) (answer, error) {
 	case "coco":
 		values, err = r.coco()
 	case "neighbours":
-		values, err = r.neighbours()
+		values = r.neighbours()
 	case "pca":
 		p, failed := analysis.PCA(r.Points, len(r.Points)/r.Width, r.K)
 		values, err = map[string]any{"axes": p.Axes, "scores": p.Scores, "variance": p.Variance, "share": p.Share}, failed
 	case "logistic":
-		fit, failed := analysis.LogisticRegression{L2: r.L2, Tolerance: 1e-9}.Fit(r.Points, r.Targets, r.Classes, nil)
+		fit, failed := analysis.LogisticRegression(r.Points, r.Targets, r.Classes, r.L2, 1e-9, nil)
 		if err = failed; err == nil {
 			values = map[string]any{"scores": fit.Scores(r.Points), "loss": fit.Loss}
 		}
@@ -149,19 +149,16 @@ func (r request) coco() (map[string]any, error) {
 	return map[string]any{"stats": e.Stats()}, nil
 }
 
-func (r request) neighbours() (map[string]any, error) {
+func (r request) neighbours() map[string]any {
 	single := func(values []float64) (out []float32) {
 		for _, v := range values {
 			out = append(out, float32(v))
 		}
 		return out
 	}
-	nearest, err := analysis.Nearest(single(r.Queries), single(r.Points), r.Width, r.K)
-	if err != nil {
-		return nil, err
-	}
+	nearest := analysis.Nearest(single(r.Queries), single(r.Points), r.Width, r.K)
 	return map[string]any{"neighbours": nearest,
-		"votes": analysis.Votes(nearest, r.Targets, r.Classes, r.Temperature)}, nil
+		"votes": analysis.Votes(nearest, r.Targets, r.Classes, r.Temperature)}
 }
 
 func (r request) confusion() map[string]any {

@@ -21,7 +21,7 @@ import (
 
 	"github.com/gomlx/compute"
 
-	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/report"
@@ -113,11 +113,7 @@ func (o options) timing(b compute.Backend) (*finetune.Timing, float64, error) {
 		return nil, 0, err
 	}
 	config.ImageRows, config.ImageCols, config.Classes, config.Position = side, side, 100, o.position
-	timing, err := finetune.NewTiming(finetune.Run{Backend: b, Devices: 1,
-		Train: finetune.Noise(o.batch, side, side, 100),
-		Recipe: finetune.Recipe{Name: "profile", Model: config, Epochs: 1_000_000, BatchSize: o.batch, LearningRate: 1e-5,
-			EvalBatchSize: o.batch, ValidationPart: -1, EvalEpochs: 1_000_000, Augment: data.Augment{Size: [2]int{side, side}},
-			Optimizer: finetune.Optimizer{WeightDecay: 0.05, ClipNorm: 1}}})
+	timing, err := analysis.NewTiming(b, config, finetune.Noise(o.batch, side, side, 100), o.batch, "")
 	flops := config.WithDefaults().FLOPs() * float64(o.batch)
 	if o.call == "training" {
 		flops *= 3
