@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -53,10 +54,18 @@ func Curves(w io.Writer, title string, evals []Eval) error {
 func topOne(e Eval) float64    { return 100 * float64(e.Top1) }
 func trainLoss(e Eval) float64 { return float64(e.TrainLoss) }
 
-// Accuracy draws the top-1 accuracy on the test images over Step of the rows, as a PNG: one colour per encoding, as
-// Curves. The label names what Step is, "side of the images (pixels)" for one.
-func Accuracy(w io.Writer, title, label string, evals []Eval) error {
-	p := newPlot(title, label, "top-1 accuracy (%)")
+// Sizes draws the test accuracy of the same weights over the side of the images, for those rows whose images are
+// square, as a PNG.
+func Sizes(w io.Writer, rows []Result) error {
+	var evals []Eval
+	for _, r := range rows {
+		var height, width int
+		if _, err := fmt.Sscanf(r.ImageSize, "%dx%d", &height, &width); err == nil && height == width {
+			r.Recipe = strings.TrimSuffix(r.Recipe, " at "+r.ImageSize)
+			evals = append(evals, Eval{Job: r.Job, Step: height, Split: Test, Metrics: r.Test})
+		}
+	}
+	p := newPlot("test accuracy of the same weights at other sizes", "side of the images (pixels)", "top-1 accuracy (%)")
 	for i, c := range collect(evals, Test) {
 		drawSeries(p, c, i, "%.1f", topOne)
 	}
@@ -115,8 +124,7 @@ func Scalars(w io.Writer, evals []Eval) error {
 	return drawPlots(w, vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots)
 }
 
-// HasScalars reports whether any row has a scalar to draw.
-func HasScalars(evals []Eval) bool {
+func hasScalars(evals []Eval) bool {
 	return slices.ContainsFunc(evals, func(e Eval) bool { return len(e.Scalars) > 0 })
 }
 

@@ -4,6 +4,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/base64"
 	"fmt"
@@ -33,12 +34,16 @@ nav a { color: var(--accent); margin-right: 1rem; }
 // every setting. It is one file without scripts and without requests to a network, in the reader's choice of light or
 // dark, and printable. The fields of p are escaped.
 func (p Page) HTML(w io.Writer) error {
-	v, err := p.view()
+	p.Start = cmp.Or(p.Start, "from scratch")
+	p.Evals = slices.DeleteFunc(slices.Clone(p.Evals), func(e Eval) bool { return e.Job != p.Result.Job })
+	body, err := p.nodes()
 	if err != nil {
 		return err
 	}
-	return render(w, document(fmt.Sprintf("%s: %s, seed %d", v.Title, v.Result.Encoding, v.Result.Seed), style, v.nodes()))
+	return render(w, document(fmt.Sprintf("%s: %s, seed %d", p.title(), p.Result.Encoding, p.Result.Seed), style, body))
 }
+
+func (p Page) title() string { return p.Result.Recipe + " on " + p.Result.Dataset }
 
 // HTML writes the page as Page.HTML does.
 func (c Comparison) HTML(w io.Writer) error {
@@ -70,48 +75,84 @@ func document(title, style string, body g.Group) g.Node {
 		h.Body(body)))
 }
 
-func (v view) nodes() g.Group {
-	setting := func(name string) g.Node {
-		return h.Div(h.Code(g.Text(name)), h.Code(g.Text(v.Settings[name])))
+func (p Page) nodes() (g.Group, error) {
+	tiles, results := p.results()
+	training, err := p.training()
+	if err != nil {
+		return nil, err
 	}
-	confused := h.P(g.Text("No mistakes."))
-	if len(v.Confused.Rows) > 0 {
-		confused = v.Confused.html()
+	mistakes, err := p.mistakes()
+	if err != nil {
+		return nil, err
+	}
+	setting := func(name string) g.Node {
+		return h.Div(h.Code(g.Text(name)), h.Code(g.Text(p.Settings[name])))
 	}
 	return g.Group{
 		h.Header(
-			h.H1(g.Text(v.Title)),
-			h.P(h.Class("quiet"), g.Text("position encoding "), h.B(g.Text(v.Result.Encoding)),
-				g.Textf(", seed %d, %s", v.Result.Seed, v.Start)),
-			g.If(v.Result.Failed != "", h.P(h.Class("failed"), g.Text("The run failed: "+v.Result.Failed)))),
-		g.If(len(v.Tiles) > 0, h.Div(h.Class("tiles"), g.Map(v.Tiles, tile.html))),
+			h.H1(g.Text(p.title())),
+			h.P(h.Class("quiet"), g.Text("position encoding "), h.B(g.Text(p.Result.Encoding)),
+				g.Textf(", seed %d, %s", p.Result.Seed, p.Start)),
+			g.If(p.Result.Failed != "", h.P(h.Class("failed"), g.Text("The run failed: "+p.Result.Failed)))),
+		g.If(len(tiles) > 0, h.Div(h.Class("tiles"), g.Map(tiles, tile.html))),
 		section(true, "What was run", h.Div(h.Class("card"),
-			h.Dl(g.Map(v.Facts, func(f fact) g.Node { return described(f.Name, h.Dd(g.Text(f.Value))) })),
+			h.Dl(g.Map(p.facts(), func(f fact) g.Node { return described(f.Name, h.Dd(g.Text(f.Value))) })),
 			h.Dl(h.Class("wide"),
-				g.If(len(v.Data) > 0, described("datasets", g.Map(v.Data, func(d string) g.Node { return h.Dd(g.Text(d)) }))),
-				g.If(v.Result.Command != "", described("command", h.Dd(h.Code(g.Text(v.Result.Command)))))))),
-		section(len(v.Results.Rows) > 0, "Results", h.Div(h.Class("card"), v.Results.html())),
-		section(v.Curves != nil, "Training", figure(v.Curves, "loss and accuracy", g.Text("Loss in nats per image and "+
-			"top-1 accuracy on the validation split; dashed, the loss on the training images, with the augmentations and "+
-			"label smoothing of the recipe."))),
-		section(v.Scalars != nil, "What the encoding learned", figure(v.Scalars, "learned scalars",
-			g.Text("The scalars of the position encoding over the steps, as they act, not as they are stored."))),
-		section(v.Heatmap != nil, "Mistakes on the "+v.Split+" images",
-			figure(v.Heatmap, "confusion matrix", g.Text("In each row, the share of a class’s images that was predicted as "+
-				"each other class. The recall is beside the name.")),
-			h.Div(h.Class("pair"),
-				h.Div(h.Class("card"), h.H3(g.Text("Most confused")), confused),
-				h.Div(h.Class("card"), h.H3(g.Text("Lowest F1")), v.Classes.html()))),
-		section(
-			len(v.Mistakes) > 0,
-			"Most confident mistakes",
-			h.Div(h.Class("card mistakes"), g.Map(v.Mistakes, Mistake.html)),
-		),
-		g.Map(v.Figures, func(f Figure) g.Node { return section(true, f.Title, figure(f.PNG, f.Title, g.Text(f.Caption))) }),
-		section(len(v.Settings) > 0, "Every setting",
-			h.Div(h.Class("card settings"), g.Map(slices.Sorted(maps.Keys(v.Settings)), setting))),
-		section(len(v.Notes) > 0, "Notes", paragraphs("", v.Notes)),
+				g.If(len(p.Data) > 0, described("datasets", g.Map(p.Data, func(d string) g.Node { return h.Dd(g.Text(d)) }))),
+				g.If(p.Result.Command != "", described("command", h.Dd(h.Code(g.Text(p.Result.Command)))))))),
+		section(len(results.Rows) > 0, "Results", h.Div(h.Class("card"), results.html())),
+		training,
+		mistakes,
+		section(len(p.Mistakes) > 0, "Most confident mistakes",
+			h.Div(h.Class("card mistakes"), g.Map(p.Mistakes, Mistake.html))),
+		g.Map(p.Figures, func(f Figure) g.Node { return section(true, f.Title, figure(f.PNG, f.Title, g.Text(f.Caption))) }),
+		section(len(p.Settings) > 0, "Every setting",
+			h.Div(h.Class("card settings"), g.Map(slices.Sorted(maps.Keys(p.Settings)), setting))),
+		section(len(p.Notes) > 0, "Notes", paragraphs("", p.Notes)),
+	}, nil
+}
+
+// training draws the rows of the run.
+func (p Page) training() (g.Group, error) {
+	if len(p.Evals) == 0 {
+		return nil, nil
 	}
+	var curves, scalars bytes.Buffer
+	if err := Curves(&curves, "", p.Evals); err != nil {
+		return nil, err
+	}
+	out := g.Group{section(true, "Training", figure(curves.Bytes(), "loss and accuracy", g.Text("Loss in nats per image "+
+		"and top-1 accuracy on the validation split; dashed, the loss on the training images, with the augmentations and "+
+		"label smoothing of the recipe.")))}
+	if hasScalars(p.Evals) {
+		if err := Scalars(&scalars, p.Evals); err != nil {
+			return nil, err
+		}
+		out = append(out, section(true, "What the encoding learned", figure(scalars.Bytes(), "learned scalars",
+			g.Text("The scalars of the position encoding over the steps, as they act, not as they are stored."))))
+	}
+	return out, nil
+}
+
+// mistakes draws the confusion.
+func (p Page) mistakes() (g.Node, error) {
+	if p.Confusion == nil {
+		return nil, nil
+	}
+	var heatmap bytes.Buffer
+	if err := p.Confusion.draw(&heatmap); err != nil {
+		return nil, err
+	}
+	confused := h.P(g.Text("No mistakes."))
+	if most := p.Confusion.mistakes(pageLines); len(most.Rows) > 0 {
+		confused = most.html()
+	}
+	return section(true, "Mistakes on the "+p.Split+" images",
+		figure(heatmap.Bytes(), "confusion matrix", g.Text("In each row, the share of a class’s images that was predicted as "+
+			"each other class. The recall is beside the name.")),
+		h.Div(h.Class("pair"),
+			h.Div(h.Class("card"), h.H3(g.Text("Most confused")), confused),
+			h.Div(h.Class("card"), h.H3(g.Text("Lowest F1")), p.Confusion.Worst(pageLines).html()))), nil
 }
 
 func (c Comparison) nodes() g.Group {

@@ -17,24 +17,18 @@ import (
 const maxLine = 1 << 20
 
 // Row is a line of a record: an Eval or a Result.
-type Row interface {
-	line() ([]byte, error)
-}
+type Row interface{ kind() string }
 
-// The kind comes first in the line and the fields follow in the order of the struct, so records can be compared
-// with diff.
-func (e Eval) line() ([]byte, error) {
-	return json.Marshal(struct {
-		Kind string `json:"kind"`
-		Eval
-	}{"eval", e})
-}
+func (Eval) kind() string   { return "eval" }
+func (Result) kind() string { return "run" }
 
-func (r Result) line() ([]byte, error) {
-	return json.Marshal(struct {
-		Kind string `json:"kind"`
-		Result
-	}{"run", r})
+// line is the kind of a row, then its fields in the order of the struct, so that records can be compared with diff.
+func line(row Row) ([]byte, error) {
+	fields, err := json.Marshal(row)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `{"kind":%q,%s`, row.kind(), fields[1:]), nil
 }
 
 // Append adds one row to the record at path, which is created when absent, and returns when it is on disk.
@@ -47,7 +41,7 @@ func Append(path string, row Row) (err error) {
 			err = fmt.Errorf("report: a row for %s: %w", path, err)
 		}
 	}()
-	line, err := row.line()
+	text, err := line(row)
 	if err != nil {
 		return err
 	}
@@ -63,9 +57,9 @@ func Append(path string, row Row) (err error) {
 		return errors.Join(err, file.Close())
 	}
 	if torn {
-		line = append([]byte{'\n'}, line...)
+		text = append([]byte{'\n'}, text...)
 	}
-	_, err = file.Write(append(line, '\n'))
+	_, err = file.Write(append(text, '\n'))
 	return cmp.Or(err, file.Sync(), file.Close())
 }
 
@@ -130,20 +124,19 @@ func (rows *Rows) add(line []byte) error {
 	if err := json.Unmarshal(line, &head); err != nil {
 		return err
 	}
-	switch head.Kind {
-	case "eval":
-		return appendRow(&rows.Evals, line)
-	case "run":
-		return appendRow(&rows.Results, line)
-	}
-	return fmt.Errorf("kind is %q, want \"eval\" or \"run\"", head.Kind)
-}
-
-func appendRow[R Row](rows *[]R, line []byte) error {
-	var row R
-	if err := json.Unmarshal(line, &row); err != nil {
+	var e Eval
+	var r Result
+	switch err := error(nil); head.Kind {
+	case e.kind():
+		if err = json.Unmarshal(line, &e); err == nil {
+			rows.Evals = append(rows.Evals, e)
+		}
+		return err
+	case r.kind():
+		if err = json.Unmarshal(line, &r); err == nil {
+			rows.Results = append(rows.Results, r)
+		}
 		return err
 	}
-	*rows = append(*rows, row)
-	return nil
+	return fmt.Errorf("kind is %q, want %q or %q", head.Kind, e.kind(), r.kind())
 }

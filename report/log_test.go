@@ -15,17 +15,17 @@ import (
 var job = Job{Recipe: "small", Dataset: "shapes", Fraction: 0.2, Encoding: "wepe", Seed: 7}
 
 func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
-	line, err := Eval{Job: job, Step: 40, Epoch: 1.5, Split: Validation,
+	text, err := line(Eval{Job: job, Step: 40, Epoch: 1.5, Split: Validation,
 		Metrics: Metrics{Loss: Number(math.NaN()), Top1: 0.25, Top5: 0.5, Images: 8}, TrainLoss: Number(math.Inf(1)),
-		Scalars: map[string]Number{"omega3": 2.5, "beta": 0.125}}.line()
+		Scalars: map[string]Number{"omega3": 2.5, "beta": 0.125}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"kind":"eval","recipe":"small","dataset":"shapes","fraction":0.2,"encoding":"wepe","seed":7,` +
 		`"step":40,"epoch":1.5,"split":"validation","loss":null,"top1":0.25,"top5":0.5,"images":8,"train_loss":null,` +
 		`"learning_rate":0,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`
-	if string(line) != want {
-		t.Errorf("got  %s\nwant %s", line, want)
+	if string(text) != want {
+		t.Errorf("got  %s\nwant %s", text, want)
 	}
 }
 

@@ -3,7 +3,6 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -54,55 +53,13 @@ type Section struct {
 // pageLines is how much of a list the page shows.
 const pageLines = 15
 
-// view is what the page shows.
-type view struct {
-	Page
-	Title    string
-	Tiles    []tile
-	Facts    []fact
-	Results  Table
-	Curves   []byte // PNG, as the next two
-	Scalars  []byte
-	Heatmap  []byte
-	Confused Table
-	Classes  Table
-}
-
 // tile is a number at the top of the page.
 type tile struct{ Name, Before, After, Unit, Note string }
 
 type fact struct{ Name, Value string }
 
-func (p Page) view() (view, error) {
-	v := view{Page: p, Title: p.Result.Recipe + " on " + p.Result.Dataset, Facts: p.facts()}
-	if v.Start == "" {
-		v.Start = "from scratch"
-	}
-	v.Evals = slices.DeleteFunc(slices.Clone(p.Evals), func(e Eval) bool { return e.Job != p.Result.Job })
-	v.Tiles, v.Results = v.results()
-	var curves, scalars, heatmap bytes.Buffer
-	if len(v.Evals) > 0 {
-		if err := Curves(&curves, "", v.Evals); err != nil {
-			return v, err
-		}
-		if HasScalars(v.Evals) {
-			if err := Scalars(&scalars, v.Evals); err != nil {
-				return v, err
-			}
-		}
-	}
-	if c := p.Confusion; c != nil {
-		if err := c.draw(&heatmap); err != nil {
-			return v, err
-		}
-		v.Confused, v.Classes = c.mistakes(pageLines), c.Worst(pageLines)
-	}
-	v.Curves, v.Scalars, v.Heatmap = curves.Bytes(), scalars.Bytes(), heatmap.Bytes()
-	return v, nil
-}
-
 // results compares the validation split before and after training, and adds the test split.
-func (v view) results() (tiles []tile, table Table) {
+func (p Page) results() (tiles []tile, table Table) {
 	table = Table{Header: []string{"images", "when", "top-1 %", "top-5 %", "loss", "number"},
 		Numeric: []bool{false, false, true, true, true, true}}
 	add := func(split, when string, m Metrics) {
@@ -117,13 +74,13 @@ func (v view) results() (tiles []tile, table Table) {
 			grouped(m.Images)})
 	}
 	chance := ""
-	if v.Confusion != nil {
-		n := len(v.Confusion.Classes)
+	if p.Confusion != nil {
+		n := len(p.Confusion.Classes)
 		chance = fmt.Sprintf("%d classes: chance is %s %%", n, percent(Number(1/float64(n)), 1))
 	}
 
 	var before, best *Eval
-	for _, c := range collect(v.Evals, Validation) {
+	for _, c := range collect(p.Evals, Validation) {
 		for i, e := range c.seeds[0] {
 			switch {
 			case e.Images == 0:
@@ -137,25 +94,25 @@ func (v view) results() (tiles []tile, table Table) {
 	if before != nil {
 		add(Validation, "before the first step", before.Metrics)
 	}
-	if best != nil && best.Step != v.Result.Steps {
+	if best != nil && best.Step != p.Result.Steps {
 		add(Validation, fmt.Sprintf("best, after step %s", grouped(best.Step)), best.Metrics)
 	}
-	add(Validation, "at the end", v.Result.Validation)
-	add(Test, "at the end", v.Result.Test)
+	add(Validation, "at the end", p.Result.Validation)
+	add(Test, "at the end", p.Result.Test)
 
-	if m := v.Result.Test; m.Images > 0 {
+	if m := p.Result.Test; m.Images > 0 {
 		tiles = append(tiles, tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%", Note: chance})
 	}
-	if m := v.Result.Validation; m.Images > 0 {
-		t := tile{Name: "top-1 accuracy, validation", Before: v.Start, After: percent(m.Top1, 2), Unit: "%"}
+	if m := p.Result.Validation; m.Images > 0 {
+		t := tile{Name: "top-1 accuracy, validation", Before: p.Start, After: percent(m.Top1, 2), Unit: "%"}
 		if before != nil {
 			t.Before = percent(before.Top1, 2)
-			t.Note = fmt.Sprintf("%+.2f points by %s steps", 100*float64(m.Top1-before.Top1), grouped(v.Result.Steps))
+			t.Note = fmt.Sprintf("%+.2f points by %s steps", 100*float64(m.Top1-before.Top1), grouped(p.Result.Steps))
 		}
 		tiles = append(tiles, t)
 	}
-	if seconds := float64(v.Result.WallSeconds); seconds > 0 {
-		note := fmt.Sprintf("%.3g images/s on %s", float64(v.Result.ImagesPerSecond), v.Result.Backend)
+	if seconds := float64(p.Result.WallSeconds); seconds > 0 {
+		note := fmt.Sprintf("%.3g images/s on %s", float64(p.Result.ImagesPerSecond), p.Result.Backend)
 		spent := time.Duration(seconds * float64(time.Second)).Round(time.Second / 10)
 		tiles = append(tiles, tile{Name: "time", After: spent.String(), Note: note})
 	}

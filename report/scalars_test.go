@@ -41,8 +41,8 @@ func TestWhatHasNothingToDrawIsAnError(t *testing.T) {
 	if err := Scalars(io.Discard, plain); err == nil {
 		t.Error("scalars of rows without any: no error")
 	}
-	if HasScalars(plain) || !HasScalars(scalarsExample()) {
-		t.Error("HasScalars: want false for rows without scalars, true where some have them")
+	if hasScalars(plain) || !hasScalars(scalarsExample()) {
+		t.Error("hasScalars: want false for rows without scalars, true where some have them")
 	}
 	if err := Curves(io.Discard, "empty", nil); err == nil {
 		t.Error("curves of nothing: no error")

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/wepe-go/wepe/data"
@@ -63,19 +61,6 @@ func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) err
 		}
 	}
 	return nil
-}
-
-// DrawSizes draws the test accuracy of the same weights over the side of the images, for those rows whose images are
-// square, as a PNG.
-func DrawSizes(w io.Writer, rows []report.Result) error {
-	var evals []report.Eval
-	for _, r := range rows {
-		if size, err := ParseSize(r.ImageSize); err == nil && size[0] == size[1] {
-			r.Recipe = strings.TrimSuffix(r.Recipe, " at "+r.ImageSize)
-			evals = append(evals, report.Eval{Job: r.Job, Step: size[0], Split: report.Test, Metrics: r.Test})
-		}
-	}
-	return report.Accuracy(w, "test accuracy of the same weights at other sizes", "side of the images (pixels)", evals)
 }
 
 // multiResolutionRows lists these rows of all units, size by size.

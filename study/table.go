@@ -163,7 +163,8 @@ func (s *Study) Curves() (images []string, err error) {
 		err := leave(dir+"curves"+suffix, func(w io.Writer) error {
 			return report.Curves(w, evals[name][0].Recipe, evals[name])
 		})
-		if err == nil && report.HasScalars(evals[name]) {
+		scalars := slices.ContainsFunc(evals[name], func(e report.Eval) bool { return e.Scalars != nil })
+		if err == nil && scalars {
 			err = leave(dir+"scalars"+suffix, func(w io.Writer) error { return report.Scalars(w, evals[name]) })
 		}
 		if err != nil {
@@ -174,7 +175,7 @@ func (s *Study) Curves() (images []string, err error) {
 	if err != nil || len(other) == 0 {
 		return images, err
 	}
-	err = leave("resolution", func(w io.Writer) error { return DrawSizes(w, other) })
+	err = leave("resolution", func(w io.Writer) error { return report.Sizes(w, other) })
 	return images, err
 }
 

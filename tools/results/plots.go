@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/report"
-	"github.com/wepe-go/wepe/study"
 )
 
 // writer writes what draw draws into a file.
@@ -37,7 +36,7 @@ func plot(words []string, records string, leave writer) (string, error) {
 	draw := func(w io.Writer) error { return report.Curves(w, "", rows.Evals) }
 	if words[0] == "sizes:" {
 		alt = "accuracy of the same weights at other sizes"
-		draw = func(w io.Writer) error { return study.DrawSizes(w, rows.Results) }
+		draw = func(w io.Writer) error { return report.Sizes(w, rows.Results) }
 	}
 	return fmt.Sprintf("![%s](%s)\n", alt, strings.TrimSpace(words[2])), leave(words[2], draw)
 }
