@@ -236,10 +236,7 @@ func TestASweepLeavesOutOnlyWhatTheEncodingRefuses(t *testing.T) {
 		}
 	}
 	comparison := &Comparison{Backend: gomlxtest.Backend(), Images: testImages(2)}
-	s, err := comparison.open(sphere)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gomlxtest.Must(comparison.open(sphere))(t)
 	defer s.model.Finalize()
 	s.section = &section{}
 	for _, wrong := range []string{"nosuch.field=1", "wepe_alpha_u=many"} {

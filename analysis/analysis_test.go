@@ -101,10 +101,7 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 			return mask
 		},
 	}
-	found, err := comparison.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := gomlxtest.Must(comparison.Run(t.Context()))(t)
 	for _, f := range All {
 		if f.Title == "" || f.About == "" {
 			t.Errorf("%s lacks a title or what it is about", f.Name)

@@ -10,6 +10,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func drawn(t *testing.T, f Field) image.Image {
@@ -18,10 +20,7 @@ func drawn(t *testing.T, f Field) image.Image {
 	if err := f.Draw(&out); err != nil {
 		t.Fatal(err)
 	}
-	figure, err := png.Decode(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	figure := gomlxtest.Must(png.Decode(&out))(t)
 	return figure
 }
 

@@ -10,17 +10,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 var job = Job{Recipe: "small", Dataset: "shapes", Fraction: 0.2, Encoding: "wepe", Seed: 7}
 
 func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
-	text, err := line(Eval{Job: job, Step: 40, Epoch: 1.5, Split: Validation,
+	text := gomlxtest.Must(line(Eval{Job: job, Step: 40, Epoch: 1.5, Split: Validation,
 		Metrics: Metrics{Loss: Number(math.NaN()), Top1: 0.25, Top5: 0.5, Images: 8}, TrainLoss: Number(math.Inf(1)),
-		Scalars: map[string]Number{"omega3": 2.5, "beta": 0.125}})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Scalars: map[string]Number{"omega3": 2.5, "beta": 0.125}}))(t)
 	want := `{"kind":"eval","recipe":"small","dataset":"shapes","fraction":0.2,"encoding":"wepe","seed":7,` +
 		`"step":40,"epoch":1.5,"split":"validation","loss":null,"top1":0.25,"top5":0.5,"images":8,"train_loss":null,` +
 		`"learning_rate":0,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`
@@ -40,10 +39,7 @@ func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rows, err := ReadFiles(path, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := gomlxtest.Must(ReadFiles(path, path))(t)
 	want := Rows{Evals: []Eval{eval, eval, eval, eval}, Results: []Result{run, run}}
 	if !reflect.DeepEqual(rows, want) {
 		t.Errorf("got  %+v\nwant %+v", rows, want)
@@ -89,10 +85,7 @@ func TestWritersThatShareARecordNeverMixTheirLines(t *testing.T) {
 		})
 	}
 	group.Wait()
-	rows, err := ReadFiles(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := gomlxtest.Must(ReadFiles(path))(t)
 	if len(rows.Evals) != writers*each || len(rows.Skipped) != 0 {
 		t.Errorf("got %d rows, skipped %q, want %d rows", len(rows.Evals), rows.Skipped, writers*each)
 	}

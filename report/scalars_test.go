@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // withScalars is a history of rows whose scalars are the given functions of the step.
@@ -52,10 +54,7 @@ func TestWhatHasNothingToDrawIsAnError(t *testing.T) {
 // decode returns a figure and how often each colour occurs in a part of it.
 func decode(t *testing.T, content []byte) (image.Image, func(image.Rectangle) map[color.NRGBA]int) {
 	t.Helper()
-	figure, err := png.Decode(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	figure := gomlxtest.Must(png.Decode(bytes.NewReader(content)))(t)
 	return figure, func(part image.Rectangle) map[color.NRGBA]int {
 		count := make(map[color.NRGBA]int)
 		for y := part.Min.Y; y < part.Max.Y; y++ {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // seedRuns makes a run per top-1 accuracy, with seeds counted from 1.
@@ -22,10 +24,7 @@ func seedRuns(encoding string, top1 ...float64) []Result {
 // The means and ranges below are worked out by hand: learned 30, 40, 50 and wepe 45, 41 give pairs +15 and +1.
 func TestTabulatePairsRunsBySeed(t *testing.T) {
 	runs := append(seedRuns("learned", 0.30, 0.40, 0.50), seedRuns("wepe", 0.45, 0.41)...)
-	table, err := Tabulate(runs, Spec{Baseline: "learned"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := gomlxtest.Must(Tabulate(runs, Spec{Baseline: "learned"}))(t)
 	want := strings.TrimPrefix(`
 encoding  n  test top-1 %          range  top-5 %   loss  top-1 − learned           range  pairs  minutes
 ────────  ─  ────────────  ─────────────  ───────  ─────  ───────────────  ──────────────  ─────  ───────
@@ -42,10 +41,7 @@ func TestTabulateShowsTheImagesThatChoicesAreMadeOn(t *testing.T) {
 	for i, top1 := range []Number{0.31, 0.37} {
 		runs[i].Validation = Metrics{Loss: 3, Top1: top1, Top5: 0.75, Images: 100}
 	}
-	table, err := Tabulate(runs, Spec{Baseline: "learned", Split: Validation})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := gomlxtest.Must(Tabulate(runs, Spec{Baseline: "learned", Split: Validation}))(t)
 	if got := table.Text(); !strings.Contains(got, "validation top-1 %") ||
 		!strings.Contains(got, "wepe      1               37.00  37.00 … 37.00    75.00  3.000            +6.00") {
 		t.Errorf("got\n%s", got)
@@ -68,10 +64,7 @@ func TestAcrossHasAColumnForEachSize(t *testing.T) {
 			runs = append(runs, r)
 		}
 	}
-	table, err := Tabulate(runs[:7], Spec{Across: "size"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := gomlxtest.Must(Tabulate(runs[:7], Spec{Across: "size"}))(t)
 	want := strings.TrimPrefix(`
 encoding  n  24x24  36x36
 ────────  ─  ─────  ─────
@@ -92,10 +85,7 @@ func TestTabulateCountsTheLatestAttemptAndNamesWhatItLeavesOut(t *testing.T) {
 	runs = append(runs, seedRuns("none", 0.05)...)
 	runs[3].Test.Loss = Number(math.NaN())
 	runs = append(runs, Result{Job: Job{Recipe: "small", Encoding: "learned", Seed: 3}, Failed: "disk full"})
-	table, err := Tabulate(runs, Spec{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := gomlxtest.Must(Tabulate(runs, Spec{}))(t)
 	want := strings.TrimPrefix(`
 | encoding | n | test top-1 % | range | top-5 % | loss | minutes |
 |---|---:|---:|---:|---:|---:|---:|

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/wepe"
@@ -39,10 +40,7 @@ func startOf(t *testing.T, r report.Result) (s start, ok bool) {
 // The rule of docs/results.md: of the starts that were measured in every setting (task and size), those whose mean
 // validation accuracy is nowhere more than a point below that of "learned"; of these the one with the largest mean.
 func TestTheDefaultStartIsTheOneThatTheValidationImagesChoose(t *testing.T) {
-	rows, err := report.ReadFiles("../docs/runs/gate-shapes.jsonl", "../docs/runs/gate-cifar100.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := gomlxtest.Must(report.ReadFiles("../docs/runs/gate-shapes.jsonl", "../docs/runs/gate-cifar100.jsonl"))(t)
 	type cell struct {
 		setting string
 		seed    int64

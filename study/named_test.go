@@ -26,10 +26,7 @@ func shapes(t *testing.T) (finetune.Recipe, *data.Memory) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipe, err := finetune.Named("cifar100-small")
-	if err != nil {
-		t.Fatal(err)
-	}
+	recipe := gomlxtest.Must(finetune.Named("cifar100-small"))(t)
 	return recipe, set
 }
 
@@ -78,10 +75,7 @@ func TestEveryUnitOfEveryStudyHasARecipeAndADirectoryOfItsOwn(t *testing.T) {
 func variantsAre(t *testing.T, study string, want map[string]map[string]any) (variants int) {
 	t.Helper()
 	recipe, _ := shapes(t)
-	n, err := ByName(study)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gomlxtest.Must(ByName(study))(t)
 	seen := 0
 	for _, variant := range n.Variants {
 		params, asked := want[variant.Label]
@@ -208,10 +202,7 @@ func TestPublishedAccuraciesAreThePapers(t *testing.T) {
 }
 
 func TestTheArmsOfAStudyCanBeChosenByTheirLabels(t *testing.T) {
-	n, err := ByName("ablation")
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gomlxtest.Must(ByName("ablation"))(t)
 	variants, err := Matching(n.Variants, "^none$|fixed$")
 	var labels []string
 	for _, a := range variants {
@@ -272,10 +263,7 @@ func TestTheSweepsHaveThePapersValues(t *testing.T) {
 // 112×448.
 func TestTheAspectsAreThoseOfThePaper(t *testing.T) {
 	recipe, set := shapes(t)
-	n, err := ByName("aspect")
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := gomlxtest.Must(ByName("aspect"))(t)
 	for _, c := range []struct{ side, patch int }{{224, 16}, {24, 4}, {32, 8}} {
 		recipe.Augment.Size, recipe.Model.PatchSize = [2]int{c.side, c.side}, c.patch
 		got, err := SizesOf(n.Sides, recipe, &set.Info)

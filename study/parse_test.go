@@ -19,7 +19,7 @@ func TestSizesAreHeightAndWidth(t *testing.T) {
 }
 
 func TestValidateNamesWhatIsTwiceOrOutOfRange(t *testing.T) {
-	valid := func() Study { s := planned(t); s.Sweep = nil; return *s }
+	valid := func() Study { s := planned(t); s.Sweep = ""; return *s }
 	for want, change := range map[string]func(*Study){
 		"variant wepe is there twice":   func(s *Study) { s.Variants = Each("wepe", "none", "wepe") },
 		"size [8 8] is there twice":     func(s *Study) { s.Sizes = [][2]int{{8, 8}, {8, 8}} },

@@ -16,12 +16,12 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Results are the rows of units that are done, by Unit.ID. In a record a row's validation metrics are those that chose
+// results are the rows of units that are done, by Unit.ID. In a record a row's validation metrics are those that chose
 // a setting, its test metrics those that count; each has one of the two.
-type Results map[string]report.Result
+type results map[string]report.Result
 
-// Results reads the record of a study: what is done, by this machine and others. It is nil where there is none.
-func (s *Study) Results() (Results, error) {
+// results reads the record of a study: what is done, by this machine and others. It is nil where there is none.
+func (s *Study) results() (results, error) {
 	if !s.Tasks[0].recorded() {
 		return nil, nil
 	}
@@ -49,7 +49,7 @@ const records = "results*.jsonl"
 
 // readRecords reads every record of the given directories. Of two rows of one unit the one that was finished first
 // counts, whatever the order of the directories.
-func readRecords(dirs ...string) (done Results, notes []string, err error) {
+func readRecords(dirs ...string) (done results, notes []string, err error) {
 	var paths []string
 	for _, dir := range dirs {
 		names, err := fs.Glob(os.DirFS(dir), records)
@@ -64,7 +64,7 @@ func readRecords(dirs ...string) (done Results, notes []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	done = Results{}
+	done = results{}
 	for _, row := range rows.Results {
 		if old, ok := done[row.ID]; row.ID != "" && (!ok || row.Date < old.Date) {
 			done[row.ID] = row
@@ -139,13 +139,13 @@ func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 // agree refuses rows of this study that started from different checkpoints, or from different images of one task; it
 // compares digests, since paths differ between machines and one path may stand for two files. If starting has an ID,
 // it is about to be trained on now.
-func (s *Study) agree(done Results, starting Unit, now origin) error {
+func (s *Study) agree(done results, starting Unit, now origin) error {
 	units, err := s.Units(done)
 	if err != nil {
 		return err
 	}
 	// What the rows have to share: the images of a task's part at one size.
-	images := func(u Unit) string { return fmt.Sprint(u.Task.Name, u.Part(), u.Fraction, u.Recipe.Augment.Size) }
+	images := func(u Unit) string { return fmt.Sprint(u.Task.Name, u.part(), u.Fraction, u.Recipe.Augment.Size) }
 	var from *string
 	known := map[string]string{}
 	if starting.ID != "" {

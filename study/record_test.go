@@ -48,7 +48,7 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 	validation, test := files(t, "validation", 13, 3), files(t, "test", 1030, 4)
 	task.FromFiles([2]*data.Files{files(t, "some", 20, 1), files(t, "all", 31, 2)}, [2]*data.Files{validation, test},
 		slog.New(slog.DiscardHandler))
-	s.Seeds, s.Keep, s.Sweep = 1, true, gomlxtest.Must(ParseSweep("learning_rate=0.001,0.01"))(t)
+	s.Seeds, s.Keep, s.Sweep = 1, true, "learning_rate=0.001,0.01"
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestARowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range gomlxtest.Must(s.Results())(t) {
+	for _, row := range gomlxtest.Must(s.results())(t) {
 		text := string(row.Settings)
 		for _, want := range []string{`"path":"learned-seed0"`, `"origin":"elsewhere"`, s.sha256} {
 			if !strings.Contains(text, want) || want == "" {

@@ -67,10 +67,7 @@ func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 			}
 		}
 	}
-	table, err := s.Table()
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := gomlxtest.Must(s.Table())(t)
 	var got []string
 	for _, row := range table.Rows {
 		got = append(got, strings.Join(row[:3], "|")) // recipe, encoding, n
@@ -106,7 +103,7 @@ func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	done, err := s.Results()
+	done, err := s.results()
 	if err != nil || len(done) != 2 {
 		t.Fatalf("%d rows, %v, want 2", len(done), err)
 	}
@@ -132,10 +129,7 @@ func TestAspectsOfAStudyAreTrainingsOfTheirOwn(t *testing.T) {
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	table, err := s.Table()
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := gomlxtest.Must(s.Table())(t)
 	var got []string
 	for _, row := range table.Rows {
 		got = append(got, strings.Join(row[:3], "|")) // recipe, encoding, n

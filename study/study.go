@@ -14,8 +14,9 @@
 // a part of the trainings; on a common disk they share Dir.
 //
 // With a Sweep, each task and encoding is first trained with every combination of settings on a part of the training
-// images, evaluated on the rest, and then trained with the best settings on all of them. A training that waits for
-// settings measured by other shards is run later.
+// images, evaluated on the rest, and then trained with the best settings on all of them: "learning_rate=0.01,0.03;
+// wepe_gate=0.12,0.5"; commas within brackets belong to a value. A training that waits for settings measured by other
+// shards is run later.
 //
 // Rows are in results*.jsonl in Dir, a file per shard; Merge joins those of machines without a common disk.
 //
@@ -51,7 +52,7 @@ type Study struct {
 	Fractions []float64 // of the training images, in (0, 1]
 	Seeds     int
 	FirstSeed int    // fresh ones for the last word on what earlier ones chose
-	Sweep     []Axis // settings to choose from for each task and variant; tasks need a Measure
+	Sweep     string // settings to choose from for each task and variant, as below; tasks need a Measure
 	Shard     Shard  // the part that Run does; the zero value is the whole
 	Keep      bool   // the models of trainings that count, where there is a record
 
@@ -127,7 +128,7 @@ func (s *Study) Run(ctx context.Context) error {
 		s.sha256 = from.SHA256
 	}
 	for visited := map[string]bool{}; ; {
-		done, err := s.Results()
+		done, err := s.results()
 		if err != nil {
 			return err
 		}
@@ -151,7 +152,7 @@ func (s *Study) Run(ctx context.Context) error {
 
 // next returns the first training of this shard that can be done now, nil if there is none, and then how many wait for
 // other shards. Without a record every training is visited once: its directory shows whether it is done.
-func (s *Study) next(done Results, visited map[string]bool) (next *Unit, waits int, err error) {
+func (s *Study) next(done results, visited map[string]bool) (next *Unit, waits int, err error) {
 	units, err := s.Units(done)
 	if err != nil {
 		return nil, 0, err
@@ -170,7 +171,7 @@ func (s *Study) next(done Results, visited map[string]bool) (next *Unit, waits i
 }
 
 // train is one training, with what it leaves.
-func (s *Study) train(ctx context.Context, u Unit, done Results) error {
+func (s *Study) train(ctx context.Context, u Unit, done results) error {
 	train, test, err := u.Task.Images(ctx, u)
 	if err != nil {
 		return err
@@ -228,7 +229,7 @@ func (s *Study) logger(run string) *slog.Logger {
 }
 
 // record trains and measures a unit of a study that has a record.
-func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done Results) error {
+func (s *Study) record(ctx context.Context, u Unit, run finetune.Run, done results) error {
 	o := origin{Data: run.Train.Fingerprint(), Origin: u.Task.Origin}
 	o.From.SHA256 = s.sha256
 	if err := s.agree(done, u, o); err != nil {

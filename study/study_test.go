@@ -11,21 +11,15 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
 
 // planned is a study of two tasks, two encodings, three seeds and two learning rates, with a record.
 func planned(t *testing.T) *Study {
 	t.Helper()
-	recipe, err := finetune.Named("shapes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	axes, err := ParseSweep("learning_rate=0.1,0.2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Study{Dir: t.TempDir(), Variants: Each("learned", "hybrid"), Seeds: 3, Sweep: axes}
+	recipe := gomlxtest.Must(finetune.Named("shapes"))(t)
+	s := &Study{Dir: t.TempDir(), Variants: Each("learned", "hybrid"), Seeds: 3, Sweep: "learning_rate=0.1,0.2"}
 	for _, name := range []string{"dtd", "kitti"} {
 		s.Tasks = append(s.Tasks, Task{Name: name, Recipe: recipe, Parts: [2]string{"some", "all"},
 			Images:  func(context.Context, Unit) (_, _ data.Source, err error) { return nil, nil, nil },
@@ -35,12 +29,9 @@ func planned(t *testing.T) *Study {
 }
 
 // units lists those that choose settings, and those that count.
-func units(t *testing.T, s *Study, done Results) (searches, finals []Unit) {
+func units(t *testing.T, s *Study, done results) (searches, finals []Unit) {
 	t.Helper()
-	all, err := s.Units(done)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := gomlxtest.Must(s.Units(done))(t)
 	for _, u := range all {
 		if u.Search {
 			searches = append(searches, u)
@@ -52,7 +43,7 @@ func units(t *testing.T, s *Study, done Results) (searches, finals []Unit) {
 }
 
 // measured adds the rows of all searches, with an accuracy by setting and seed.
-func measured(t *testing.T, s *Study, done Results, top1 func(u Unit) float64) {
+func measured(t *testing.T, s *Study, done results, top1 func(u Unit) float64) {
 	t.Helper()
 	searches, _ := units(t, s, done)
 	for _, u := range searches {
@@ -132,7 +123,7 @@ func TestTheDirectoriesOfEarlierVersionsGoOn(t *testing.T) {
 }
 
 func TestTheSettingIsChosenByItsMeanOverAllSeedsOnVal200(t *testing.T) {
-	s, done := planned(t), Results{}
+	s, done := planned(t), results{}
 	measured(t, s, done, func(u Unit) float64 {
 		switch {
 		case u.Task.Name == "dtd": // 0.2 has the best seed, 0.1 the best mean
@@ -160,7 +151,7 @@ func TestTheSettingIsChosenByItsMeanOverAllSeedsOnVal200(t *testing.T) {
 }
 
 func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
-	s, done := planned(t), Results{}
+	s, done := planned(t), results{}
 	measured(t, s, done, func(Unit) float64 { return 0.5 })
 	searches, _ := units(t, s, done)
 	s.Shard = Shard{Index: 0, Of: 2}
@@ -185,7 +176,7 @@ func TestATrainingWaitsForTheSettingsOfAllShards(t *testing.T) {
 }
 
 func TestASettingThatDivergesIsNotChosen(t *testing.T) {
-	s, done := planned(t), Results{}
+	s, done := planned(t), results{}
 	measured(t, s, done, func(u Unit) float64 { return u.Recipe.LearningRate }) // 0.2 is the best
 	searches, _ := units(t, s, done)
 	fail := func(setting string) {
@@ -210,12 +201,9 @@ func TestASettingThatDivergesIsNotChosen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	table, err := s.Listing()
-	if err != nil {
-		t.Fatal(err)
-	}
+	listing := gomlxtest.Must(s.Listing())(t)
 	states := map[string]int{}
-	for _, row := range table.Rows {
+	for _, row := range listing.Rows {
 		states[row[len(row)-1]]++
 	}
 	// Of 24 searches 4 failed, 2 encodings of kitti have no setting for 3 seeds each, 6 of dtd are left to do.
@@ -231,7 +219,7 @@ func TestASettingThatDivergesIsNotChosen(t *testing.T) {
 		}
 	}
 	s.Benchmark = report.Benchmark{Tasks: []report.Task{{Name: "dtd", Images: 7}, {Name: "kitti", Images: 7}}}
-	table, err = s.Table()
+	table, err := s.Table()
 	notes := strings.Join(table.Notes, "\n")
 	if err != nil || !strings.Contains(notes, "over the 1 of 2 tasks") ||
 		!strings.Contains(notes, "kitti is in no mean (learned: 3 of 3 diverged, hybrid: 3 of 3 diverged)") ||
@@ -264,10 +252,7 @@ func TestMergingJoinsRowsOnceInAnyOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		rows, err := report.ReadFiles(filepath.Join(dir, recordOf(Shard{Of: 1})))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(dir, recordOf(Shard{Of: 1}))))(t)
 		var got []string
 		for _, r := range rows.Results {
 			got = append(got, fmt.Sprint(r.ID, r.Test.Top1))

@@ -10,22 +10,19 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// Axis is one setting of a sweep with its values, as text for Recipe.Set.
-type Axis struct {
-	Key    string
-	Values []string
+// axis is one setting of a sweep with its values, as text for Recipe.Set.
+type axis struct {
+	key    string
+	values []string
 }
 
-// ParseSweep reads "learning_rate=0.01,0.03;wepe_gate=0.12,0.5". Commas within brackets belong to a value.
-func ParseSweep(text string) (axes []Axis, err error) {
-	for _, part := range strings.FieldsFunc(text, func(c rune) bool { return c == ';' }) {
+// axes reads Study.Sweep.
+func axes(sweep string) (all []axis, err error) {
+	for _, part := range strings.FieldsFunc(sweep, func(c rune) bool { return c == ';' }) {
 		key, list, ok := strings.Cut(part, "=")
-		a := Axis{Key: strings.TrimSpace(key)}
-		if !ok || a.Key == "" {
+		a := axis{key: strings.TrimSpace(key)}
+		if !ok || a.key == "" {
 			return nil, fmt.Errorf("sweep: %q is not of the form setting=value,value", part)
-		}
-		if slices.ContainsFunc(axes, func(other Axis) bool { return other.Key == a.Key }) {
-			return nil, fmt.Errorf("the sweep names %s twice", a.Key)
 		}
 		depth := 0
 		values := strings.FieldsFunc(list, func(c rune) bool {
@@ -38,36 +35,42 @@ func ParseSweep(text string) (axes []Axis, err error) {
 			return c == ',' && depth == 0
 		})
 		for _, value := range values {
-			value = strings.TrimSpace(value)
-			if slices.Contains(a.Values, value) {
-				return nil, fmt.Errorf("sweep: %s=%s is there twice", a.Key, value)
-			}
-			a.Values = append(a.Values, value)
+			a.values = append(a.values, strings.TrimSpace(value))
 		}
-		if len(a.Values) == 0 {
-			return nil, fmt.Errorf("sweep: %s has no values", a.Key)
+		if len(a.values) == 0 {
+			return nil, fmt.Errorf("sweep: %s has no values", a.key)
 		}
-		axes = append(axes, a)
+		if err := distinct("sweep: "+a.key, a.values); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(other axis) bool { return other.key == a.key }) {
+			return nil, fmt.Errorf("sweep: %s is there twice", a.key)
+		}
+		all = append(all, a)
 	}
-	return axes, nil
+	return all, nil
 }
 
 // settingsFor lists the settings that a position is trained with, every combination of the axes' values, the last axis
 // running fastest. A hyperparameter of encodings is no choice for one that does not read it.
-func settingsFor(position string, axes []Axis) []string {
+func (s *Study) settingsFor(position string) ([]string, error) {
+	all, err := axes(s.Sweep)
+	if err != nil {
+		return nil, err
+	}
 	encoding := vit.Config{Position: position}.Encoding()
 	settings := []string{""}
-	for _, a := range axes {
-		if slices.Contains(vit.Params(), a.Key) && !slices.Contains(encoding.Params(), a.Key) {
+	for _, a := range all {
+		if slices.Contains(vit.Params(), a.key) && !slices.Contains(encoding.Params(), a.key) {
 			continue
 		}
 		var longer []string
-		for _, s := range settings {
-			for _, v := range a.Values {
-				longer = append(longer, strings.TrimPrefix(s+";"+a.Key+"="+v, ";"))
+		for _, before := range settings {
+			for _, v := range a.values {
+				longer = append(longer, strings.TrimPrefix(before+";"+a.key+"="+v, ";"))
 			}
 		}
 		settings = longer
 	}
-	return settings
+	return settings, nil
 }

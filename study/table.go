@@ -45,8 +45,8 @@ func (s *Study) Listing() (report.Table, error) {
 		if u.Waits > 0 {
 			setting = "to be chosen"
 		}
-		parts[u.Part()]++
-		table.Rows = append(table.Rows, []string{u.Part(), u.Task.Name, u.named(" %s", " on %g"), strconv.Itoa(u.Seed),
+		parts[u.part()]++
+		table.Rows = append(table.Rows, []string{u.part(), u.Task.Name, u.named(" %s", " on %g"), strconv.Itoa(u.Seed),
 			setting, Shard{u.Shard, s.Shard.of()}.String(), state})
 	}
 	of := s.Tasks[0].Parts
@@ -180,8 +180,8 @@ func (s *Study) Curves() (images []string, err error) {
 }
 
 // recorded lists the units of a study with a record, with what is done.
-func (s *Study) recorded() (units []Unit, done Results, err error) {
-	if done, err = s.Results(); err == nil {
+func (s *Study) recorded() (units []Unit, done results, err error) {
+	if done, err = s.results(); err == nil {
 		units, err = s.Units(done)
 	}
 	return units, done, err

@@ -49,8 +49,8 @@ type Unit struct {
 	Failed bool // every setting that it could have diverged
 }
 
-// Part names the images that a unit is trained on.
-func (u Unit) Part() string { return ofPair(u, u.Task.Parts) }
+// part names the images that a unit is trained on.
+func (u Unit) part() string { return ofPair(u, u.Task.Parts) }
 
 // ofPair is the first of a pair for a unit that chooses a setting, the second for one that counts.
 func ofPair[T any](u Unit, pair [2]T) T {
@@ -64,7 +64,7 @@ func ofPair[T any](u Unit, pair [2]T) T {
 func (u Unit) String() string {
 	title := fmt.Sprintf("%s seed %d", u.named(" %s", " on %g"), u.Seed)
 	if u.Task.Name != "" {
-		title = fmt.Sprintf("%s %s on %s", u.Task.Name, title, u.Part())
+		title = fmt.Sprintf("%s %s on %s", u.Task.Name, title, u.part())
 	}
 	return strings.TrimSpace(title + " " + u.Setting)
 }
@@ -141,7 +141,7 @@ func (s *Study) resolve(u *Unit) (err error) {
 	}
 	sum := sha256.Sum256(identity)
 	u.ID = hex.EncodeToString(sum[:6])
-	u.Dir = filepath.Join(s.Dir, u.Task.Name, name+"-"+u.Part()+"-"+u.ID)
+	u.Dir = filepath.Join(s.Dir, u.Task.Name, name+"-"+u.part()+"-"+u.ID)
 	return nil
 }
 
@@ -150,9 +150,12 @@ func (s *Study) resolve(u *Unit) (err error) {
 //
 // Trainings come task by task, so that images that were read serve several; of a task the seeds come first, then what
 // the variants share: an early look compares like with like.
-func (s *Study) Units(done Results) (units []Unit, err error) {
+func (s *Study) Units(done results) (units []Unit, err error) {
 	for _, u := range s.combinations() {
-		settings := settingsFor(u.Position, s.Sweep)
+		settings, err := s.settingsFor(u.Position)
+		if err != nil {
+			return nil, err
+		}
 		if len(settings) == 1 || u.Seed != s.FirstSeed {
 			continue
 		}
@@ -227,8 +230,11 @@ func (s *Study) seeds() []int {
 // choose picks the setting with the best mean accuracy on validation images over all seeds, the first of equals.
 // Nothing of the test images enters. It is nil while trainings are missing, and if every setting has a training that
 // diverged.
-func (s *Study) choose(done Results, u Unit) (best *string, missing int, err error) {
-	settings := settingsFor(u.Position, s.Sweep)
+func (s *Study) choose(done results, u Unit) (best *string, missing int, err error) {
+	settings, err := s.settingsFor(u.Position)
+	if err != nil {
+		return nil, 0, err
+	}
 	if len(settings) == 1 {
 		return &settings[0], 0, nil
 	}

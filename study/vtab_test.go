@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/data/vtab"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -36,10 +37,7 @@ func TestThePublishedCellsHaveThePublishedMeans(t *testing.T) {
 }
 
 func TestTheDocumentHasTheTableOfTasks(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join("..", "docs", "vtab.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := gomlxtest.Must(os.ReadFile(filepath.Join("..", "docs", "vtab.md")))(t)
 	of := func(c report.Column, name string) string {
 		if top1, ok := c.Top1[name]; ok {
 			return fmt.Sprintf("%.2f", top1)

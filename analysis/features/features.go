@@ -63,9 +63,6 @@ type Table struct {
 	Of     string    // OfClass, OfMean or OfBoth
 }
 
-// Len is the number of images.
-func (t *Table) Len() int { return len(t.Images) }
-
 // Vector is row i: a view, not a copy.
 func (t *Table) Vector(i int) []float32 { return t.Values[i*t.Width : (i+1)*t.Width] }
 
@@ -132,8 +129,8 @@ func Read(dir string) (*Table, error) {
 			return nil, err
 		}
 	}
-	if t.Len() != s.Rows || len(t.Values) != s.Rows*s.Width {
-		return nil, fmt.Errorf("features: %s has %d images and %d numbers, want %d and %d: write it again", dir, t.Len(),
+	if len(t.Images) != s.Rows || len(t.Values) != s.Rows*s.Width {
+		return nil, fmt.Errorf("features: %s has %d images and %d numbers, want %d and %d: write it again", dir, len(t.Images),
 			len(t.Values), s.Rows, s.Rows*s.Width)
 	}
 	return t, nil

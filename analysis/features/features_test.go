@@ -47,10 +47,7 @@ func TestAJobRemembersHowManyPicturesAreComputedAtATime(t *testing.T) {
 	m := gomlxtest.Must(finetune.Open(processor{gomlxtest.Backend()}, "../../examples/cifar100/demo/vit"))(t)
 	defer m.Finalize()
 	m.Recipe.EvalBatchSize = 1_000_000
-	s, err := (&Job{Model: m, List: gomlxtest.Must(Folder(folder(t)))(t)}).begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gomlxtest.Must((&Job{Model: m, List: gomlxtest.Must(Folder(folder(t)))(t)}).begin())(t)
 	c := m.Recipe.Model
 	if at := s.Batch * c.Tokens() * c.MLPDim; at > 1<<21 || 2*at <= 1<<21 {
 		t.Errorf("%d images of %d tokens and %d hidden units", s.Batch, c.Tokens(), c.MLPDim)
@@ -105,8 +102,8 @@ func TestTheFeaturesOfAFolderAreThoseThatEmbedGives(t *testing.T) {
 			if !slices.Equal(done, []int{0, 4, 8, 9}) { // nine images, four at a time
 				t.Errorf("progress %v", done)
 			}
-			if table.Len() != 7 || table.Width != width {
-				t.Fatalf("%d rows of width %d, want 7 of %d", table.Len(), table.Width, width)
+			if len(table.Images) != 7 || table.Width != width {
+				t.Fatalf("%d rows of width %d, want 7 of %d", len(table.Images), table.Width, width)
 			}
 			for i, p := range table.Images {
 				f := gomlxtest.Must(m.Embed(filepath.Join(dir, p.File)))(t)[0]
@@ -384,7 +381,7 @@ func TestScoresOfNeighboursAndProbeAreCountedByTheirDefinitions(t *testing.T) {
 	same("neighbours", gomlxtest.Must(made.KNN(k, temperature))(t), top1, top5)
 
 	probed := &Table{Width: 2, Images: slices.Clone(made.Images), Values: slices.Clone(made.Values)}
-	for i := range probed.Len() {
+	for i := range len(probed.Images) {
 		probed.Values[2*i], probed.Values[2*i+1] = 5+3*probed.Values[2*i], 0.2*probed.Values[2*i+1]-1
 	}
 	plain, triedPlain, err := made.Probe(3, nil)
@@ -545,7 +542,7 @@ func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 func TestColoursOfPicturesThatAModelSees(t *testing.T) {
 	dir := folder(t)
 	m, l := demo(t, 4), gomlxtest.Must(Folder(dir))(t)
-	rows := make([]int, l.Len())
+	rows := make([]int, len(l.Images))
 	for i := range rows {
 		rows[i] = i
 	}
@@ -645,7 +642,7 @@ func TestAListHasThePartsThatItsPicturesComeIn(t *testing.T) {
 		t.Errorf("a image of %d rows begins with %v", img.Height, img.Pixels[:3])
 	}
 	for n, want := range map[int]int{11: 22, 23: 34, 1000: 34, 1: 2} {
-		if got := s.Thin(n).Len(); got != want {
+		if got := len(s.Thin(n).Images); got != want {
 			t.Errorf("at most %d of each part are %d, want %d", n, got, want)
 		}
 	}

@@ -99,11 +99,11 @@ func (j *Job) begin() (s state, err error) {
 	if !hasClass && j.Of != OfMean {
 		return s, fmt.Errorf("features: the model has no class token: want %s", OfMean)
 	}
-	if j.List.Len() == 0 {
+	if len(j.List.Images) == 0 {
 		return s, fmt.Errorf("features: no images in %s", j.List.Name)
 	}
 	s = state{Of: j.Of, Width: c.Width, JSON: j.JSON, Batch: j.Model.EvalBatch(), List: j.List.fingerprint(),
-		All: j.List.Len()}
+		All: len(j.List.Images)}
 	if j.Of == OfBoth {
 		s.Width *= 2
 	}
@@ -182,7 +182,7 @@ func (j Job) logUnread(unread []string) {
 		if n > shown {
 			text += fmt.Sprintf(" and %d more, see %s", n-shown, filepath.Join(j.Dir, stateFile))
 		}
-		j.Logger.Warn(fmt.Sprintf("skipped %d of %d images of %s: %s", n, j.List.Len(), j.List.Name, text))
+		j.Logger.Warn(fmt.Sprintf("skipped %d of %d images of %s: %s", n, len(j.List.Images), j.List.Name, text))
 	}
 }
 

@@ -59,9 +59,6 @@ func (l *List) AddSet(part string, s *data.Memory) {
 	}
 }
 
-// Len is the number of images.
-func (l *List) Len() int { return len(l.Images) }
-
 // Read decodes a image.
 func (l *List) Read(i int) (*data.Image, error) { return l.read[i]() }
 
@@ -84,8 +81,8 @@ func (l *List) Thin(n int) *List {
 
 // byFile returns where images are in the list.
 func (l *List) byFile() map[string]int {
-	at := make(map[string]int, l.Len())
-	for i := l.Len() - 1; i >= 0; i-- {
+	at := make(map[string]int, len(l.Images))
+	for i := len(l.Images) - 1; i >= 0; i-- {
 		at[l.Images[i].File] = i
 	}
 	return at

@@ -20,15 +20,15 @@ const thumbnailSide = 160
 // Nearest is a page of some images, spread evenly over the table, each beside the k others of all that are nearest to
 // it by cosine. The list is the one the table was made of.
 func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err error) {
-	if t.Len() < 2 || queries < 1 || k < 1 {
-		return page, fmt.Errorf("features: %d images beside the %d nearest of %d, want two or more", queries, k, t.Len())
+	if len(t.Images) < 2 || queries < 1 || k < 1 {
+		return page, fmt.Errorf("features: %d images beside the %d nearest of %d, want two or more", queries, k, len(t.Images))
 	}
 	page.Title = "Nearest images of " + t.Name
 	page.Lines = []string{fmt.Sprintf("%d images, features of width %d, by the cosine of the angle between them",
-		t.Len(), t.Width)}
-	shown := make([]int, min(queries, t.Len()))
+		len(t.Images), t.Width)}
+	shown := make([]int, min(queries, len(t.Images)))
 	for q := range shown {
-		shown[q] = q * t.Len() / len(shown)
+		shown[q] = q * len(t.Images) / len(shown)
 	}
 	near := analysis.Nearest(t.rows(shown), t.Values, t.Width, k+1)
 	at := l.byFile()

@@ -79,7 +79,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	if o.count > 0 {
 		list = list.Thin(o.count)
 	}
-	cli.Field("data", "%s: %d images", list.Name, list.Len())
+	cli.Field("data", "%s: %d images", list.Name, len(list.Images))
 	return o.with(c, model, func(m *finetune.Model) error {
 		job := features.Job{Model: m, List: list, Of: o.of, JSON: o.format == "jsonl",
 			Dir: cmp.Or(
@@ -91,7 +91,7 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 			return err
 		}
 		out := cli.Output(c)
-		out.Field("features", "%d images of %s, width %d: %s", table.Len(), list.Name, table.Width, job.Dir)
+		out.Field("features", "%d images of %s, width %d: %s", len(table.Images), list.Name, table.Width, job.Dir)
 		return errors.Join(o.classify(out, table), o.draw(out, job, table), out.Err())
 	})
 }
@@ -170,9 +170,9 @@ func (o *extraction) draw(out *cli.Printer, job features.Job, table *features.Ta
 	if !o.pca {
 		return nil
 	}
-	rows := make([]int, min(o.shown, job.List.Len()))
+	rows := make([]int, min(o.shown, len(job.List.Images)))
 	for i := range rows {
-		rows[i] = i * job.List.Len() / len(rows)
+		rows[i] = i * len(job.List.Images) / len(rows)
 	}
 	found, err := features.PCA(job.Model, job.List, rows, o.front)
 	if found == nil {

@@ -160,7 +160,7 @@ func neighbours(dir string, m *finetune.Model) (func(class, mean []float32, k in
 		}
 		return sum
 	}
-	lengths := make([]float64, table.Len())
+	lengths := make([]float64, len(table.Images))
 	for i := range lengths {
 		lengths[i] = math.Sqrt(dot(table.Vector(i), table.Vector(i)))
 	}
@@ -168,7 +168,7 @@ func neighbours(dir string, m *finetune.Model) (func(class, mean []float32, k in
 		query := map[string][]float32{features.OfClass: class, features.OfMean: mean,
 			features.OfBoth: slices.Concat(class, mean)}[table.Of]
 		length := math.Sqrt(dot(query, query))
-		all := make([]serve.Neighbour, 0, table.Len())
+		all := make([]serve.Neighbour, 0, len(table.Images))
 		for i, image := range table.Images {
 			if image.Part != features.Test && length*lengths[i] > 0 {
 				all = append(all, serve.Neighbour{Name: image.File, Label: image.Class,

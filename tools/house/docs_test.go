@@ -23,6 +23,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // page is a document with its fenced blocks.
@@ -49,17 +51,11 @@ func documents(t *testing.T) (pages []page) {
 	t.Helper()
 	var paths []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/evidence/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := gomlxtest.Must(filepath.Glob(filepath.Join(root, pattern)))(t)
 		paths = append(paths, found...)
 	}
 	for _, file := range paths {
-		relative, err := filepath.Rel(root, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		relative := gomlxtest.Must(filepath.Rel(root, file))(t)
 		p := page{path: filepath.ToSlash(relative)}
 		var text strings.Builder
 		var open *block
@@ -179,11 +175,8 @@ func TestNamesInTheDocumentsExist(t *testing.T) {
 		}
 	}
 	goFiles(t, func(file string) { // and in the code of package comments
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil,
-			parser.PackageClauseOnly|parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := gomlxtest.Must(parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil,
+			parser.PackageClauseOnly|parser.ParseComments))(t)
 		if parsed.Doc == nil || strings.Contains(file, "internal/") {
 			return
 		}
@@ -206,10 +199,7 @@ func TestNamesInTheDocumentsExist(t *testing.T) {
 // importsOf maps the name of every package that fragments may use to its path.
 func importsOf(t *testing.T) map[string]string {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-C", root, "./...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := gomlxtest.Must(exec.Command("go", "list", "-C", root, "./...").Output())(t)
 	imports := map[string]string{"graph": "github.com/gomlx/gomlx/core/graph", "model": "github.com/gomlx/gomlx/ml/model",
 		"tensors": "github.com/gomlx/gomlx/core/tensors", "http": "net/http", "fmt": "fmt", "context": "context"}
 	for _, path := range strings.Fields(string(out)) {
@@ -285,10 +275,7 @@ func TestGoOfTheDocuments(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		at, err := filepath.Abs(filepath.Join(root, "tools", "house", "snippets", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := gomlxtest.Must(filepath.Abs(filepath.Join(root, "tools", "house", "snippets", name)))(t)
 		overlay["Replace"][at] = file
 	}
 	fragments, programs := 0, 0
@@ -307,10 +294,7 @@ func TestGoOfTheDocuments(t *testing.T) {
 	if fragments < 5 || programs != 1 {
 		t.Errorf("fragments on %d pages and %d programs, want 5 and 1", fragments, programs)
 	}
-	raw, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := gomlxtest.Must(json.Marshal(overlay))(t)
 	file := filepath.Join(dir, "overlay.json")
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		t.Fatal(err)
@@ -486,10 +470,7 @@ func cloneWithImages(t *testing.T) string {
 	t.Helper()
 	clone := t.TempDir()
 	for _, dir := range []string{"examples", "docs", "tools", "cmd"} {
-		at, err := filepath.Abs(filepath.Join(root, dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := gomlxtest.Must(filepath.Abs(filepath.Join(root, dir)))(t)
 		if err := os.Symlink(at, filepath.Join(clone, dir)); err != nil {
 			t.Fatal(err)
 		}
@@ -512,10 +493,7 @@ func cloneWithImages(t *testing.T) string {
 			img.Pix[i] = uint8(i*n + i*i%97)
 		}
 		img.Set(n, n, color.White)
-		w, err := os.Create(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := gomlxtest.Must(os.Create(file))(t)
 		if err := encode[filepath.Ext(name)](w, img); err != nil {
 			t.Fatal(err)
 		}

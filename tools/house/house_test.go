@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 const (
@@ -25,10 +27,7 @@ var testsOnly = []string{"internal/gomlxtest", "internal/fixtures", "internal/da
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := gomlxtest.Must(os.ReadFile(filepath.Join(root, path)))(t)
 	return string(text)
 }
 
@@ -80,10 +79,7 @@ func TestImportsRunDown(t *testing.T) {
 			return
 		}
 		files++
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := gomlxtest.Must(parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.ImportsOnly))(t)
 		for _, imported := range file.Imports {
 			to, ours := strings.CutPrefix(strings.Trim(imported.Path.Value, `"`), module)
 			if ours && slices.Index(floors, top(to)) < floor {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // displays stands for gonb's package of outputs, which belongs to another module.
@@ -28,16 +30,10 @@ func TestTheCellsOfNotebooksCompile(t *testing.T) {
 		if err := os.WriteFile(source, []byte(cellsOf(t, name, path)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		module, err := filepath.Abs(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		module := gomlxtest.Must(filepath.Abs(root))(t)
 		overlay := filepath.Join(t.TempDir(), "overlay.json")
-		content, err := json.Marshal(map[string]map[string]string{"Replace": {
-			filepath.Join(module, "examples", "notebook_"+name, "cells.go"): source}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := gomlxtest.Must(json.Marshal(map[string]map[string]string{"Replace": {
+			filepath.Join(module, "examples", "notebook_"+name, "cells.go"): source}}))(t)
 		if err := os.WriteFile(overlay, content, 0o644); err != nil {
 			t.Fatal(err)
 		}

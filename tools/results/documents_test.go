@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 const root = "../.."
@@ -18,15 +20,9 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/evidence/*.md"} {
-		paths, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := gomlxtest.Must(filepath.Glob(filepath.Join(root, pattern)))(t)
 		for _, path := range paths {
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := gomlxtest.Must(os.ReadFile(path))(t)
 			texts[strings.TrimPrefix(filepath.ToSlash(path), root+"/")] = string(raw)
 		}
 	}
@@ -91,10 +87,7 @@ func TestPercentagesInProseStandInTables(t *testing.T) {
 			}
 			if inside && strings.HasPrefix(line, "|") {
 				for _, n := range number.FindAllString(line, -1) {
-					value, err := strconv.ParseFloat(n, 64)
-					if err != nil {
-						t.Fatal(err)
-					}
+					value := gomlxtest.Must(strconv.ParseFloat(n, 64))(t)
 					known = append(known, value)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -53,10 +54,7 @@ func TestOnlyWhatIsBetweenTheMarkersIsReplaced(t *testing.T) {
 
 func TestParametersEqualThePublishedOnes(t *testing.T) {
 	for _, q := range publications {
-		count, err := parameters(q.model, q.position, q.params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		count := gomlxtest.Must(parameters(q.model, q.position, q.params))(t)
 		if got := (count + q.more) / q.unit * q.unit; got != q.count {
 			t.Errorf("%s %v at %s: %d and %d more, %s has %d", q.position, q.params, q.model, count, q.more,
 				q.source, q.count)
