@@ -116,12 +116,10 @@ func (d *Dataset) Mask(image Image, a *Annotation) (RLE, error) {
 	return mask, nil
 }
 
-// Union returns which pixels of an image belong to any of its objects, crowds included, at any size: [height, width],
-// row-major, output pixel (i, j) read at the centre, from pixel (⌊(i+½)·H/height⌋, ⌊(j+½)·W/width⌋) of the image's H×W.
-// An image without objects gives no pixel.
-func (d *Dataset) Union(image Image, objects []*Annotation, height, width int) ([]bool, error) {
+// Union returns which pixels of an image belong to any of its objects, crowds included.
+func (d *Dataset) Union(image Image, objects []*Annotation) (RLE, error) {
 	if err := checkSize(image.Height, image.Width); err != nil {
-		return nil, fmt.Errorf("coco: %s: image %d: %w", d.Name, image.ID, err)
+		return RLE{}, fmt.Errorf("coco: %s: image %d: %w", d.Name, image.ID, err)
 	}
 	union := RLE{Height: image.Height, Width: image.Width}
 	for _, a := range objects {
@@ -130,16 +128,8 @@ func (d *Dataset) Union(image Image, objects []*Annotation, height, width int) (
 			union, err = Union(union, mask)
 		}
 		if err != nil {
-			return nil, err
+			return RLE{}, err
 		}
 	}
-	own := union.Decode()
-	out := make([]bool, 0, height*width)
-	for i := range height {
-		row := own[(2*i+1)*image.Height/(2*height)*image.Width:]
-		for j := range width {
-			out = append(out, row[(2*j+1)*image.Width/(2*width)])
-		}
-	}
-	return out, nil
+	return union, nil
 }

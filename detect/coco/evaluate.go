@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -13,13 +14,13 @@ import (
 // Evaluation is how good detections are, T IoU thresholds × R recall thresholds × K categories × A area ranges × M
 // numbers of detections. Where no object counts all values are -1.
 type Evaluation struct {
-	Params     Params     // with COCO's values for zero fields
-	Categories []Category // [K] by ID; with AnyCategory a single one of ID -1
+	Params
+	categories []Category // [K] by ID
 
-	// Precision is the greatest precision at that recall or a larger one, right/(right + wrong + 2.2e-16), 0 where the
-	// recall is never reached; Scores the score at which it is.
-	Precision, Scores []float64 // [T, R, K, A, M]
-	Recall            []float64 // [T, K, A, M] the largest
+	// precision is the greatest precision at that recall or a larger one, right/(right + wrong + 2.2e-16), 0 where the
+	// recall is never reached; scores the score at which it is.
+	precision, scores []float64 // [T, R, K, A, M]
+	recall            []float64 // [T, K, A, M] the largest
 }
 
 // cell is what is known of a category and area range after all images.
@@ -38,9 +39,8 @@ type outcome struct {
 // Evaluate holds results to a dataset. With nil results nothing was detected. Masks are decoded image by image, so that
 // memory does not grow with their number.
 func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
-	p, err := p.filled()
-	if err != nil {
-		return nil, err
+	if p.Areas == (Areas{}) {
+		p.Areas = cocoAreas
 	}
 	x, err := d.index()
 	if err != nil {
@@ -56,18 +56,10 @@ func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
 	for i, t := range results.Detections {
 		found[t.ImageID] = append(found[t.ImageID], i)
 	}
-	e := &Evaluation{Params: p, Categories: x.categories}
-	if p.AnyCategory {
-		e.Categories = []Category{{ID: -1, Name: "any"}}
-	}
-	images := make([]int64, 0, len(x.images))
-	for id := range x.images {
-		images = append(images, id)
-	}
-	slices.Sort(images)
-	cells := make([]cell, len(e.Categories)*len(p.Areas))
+	e := &Evaluation{Params: p, categories: x.categories}
+	cells := make([]cell, len(e.categories)*len(p.Areas))
 	var m matcher
-	for _, id := range images {
+	for _, id := range slices.Sorted(maps.Keys(x.images)) {
 		objects, err := e.objects(d, x, id)
 		if err != nil {
 			return nil, err
@@ -76,27 +68,19 @@ func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
 		if err != nil {
 			return nil, err
 		}
-		for k := range e.Categories {
+		for k := range e.categories {
 			if len(objects[k])+len(detections[k]) == 0 {
 				continue
 			}
 			iou := overlaps(detections[k], objects[k], p.Masks)
 			for a, area := range p.Areas {
-				m.match(detections[k], objects[k], iou, p.IoU, area)
+				m.match(detections[k], objects[k], iou, area)
 				cells[k*len(p.Areas)+a].add(&m, detections[k])
 			}
 		}
 	}
 	e.accumulate(cells)
 	return e, nil
-}
-
-// grouped returns lists [categories] of what an image has in each; with AnyCategory one list of all, by category.
-func grouped[T any](e *Evaluation, lists [][]T) [][]T {
-	if e.Params.AnyCategory {
-		return [][]T{slices.Concat(lists...)}
-	}
-	return lists
 }
 
 // objects returns those of an image by category.
@@ -108,7 +92,7 @@ func (e *Evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 			continue
 		}
 		needed := noArea | noCrowd
-		if !e.Params.Masks {
+		if !e.Masks {
 			needed |= noBox
 		}
 		if lacks := a.missing & needed; lacks != 0 {
@@ -117,7 +101,7 @@ func (e *Evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 				name)
 		}
 		o := object{id: a.ID, area: a.Area, crowd: a.Crowd, box: a.Box}
-		if e.Params.Masks {
+		if e.Masks {
 			var err error
 			if o.mask, err = d.Mask(*x.images[image], a); err != nil {
 				return nil, err
@@ -126,7 +110,7 @@ func (e *Evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 		}
 		out[class] = append(out[class], o)
 	}
-	return grouped(e, out), nil
+	return out, nil
 }
 
 // detections returns those of an image by category, the best ones first and only those that can count.
@@ -138,13 +122,12 @@ func (e *Evaluation) detections(results *Results, x *index, image int64, rows []
 			all[class] = append(all[class], detected{id: int64(i + 1), area: results.areas[i], score: t.Score, box: *t.Box})
 		}
 	}
-	all = grouped(e, all)
 	size := x.images[image]
 	for k := range all {
-		all[k] = best(all[k], e.Params.MaxDetections[len(e.Params.MaxDetections)-1])
+		all[k] = best(all[k], maxDetections[len(maxDetections)-1])
 		for j := range all[k] {
 			f := &all[k][j]
-			if !e.Params.Masks {
+			if !e.Masks {
 				continue
 			}
 			var err error
@@ -178,17 +161,16 @@ func (c *cell) add(m *matcher, found []detected) {
 	}
 }
 
+// sizes are those of the axes.
+func (e *Evaluation) sizes() (T, R, K, A, M int) {
+	return len(iouThresholds), len(recallThresholds), len(e.categories), len(e.Areas), len(maxDetections)
+}
+
 // accumulate computes precision and recall. Source: accumulate of pycocotools.
 func (e *Evaluation) accumulate(cells []cell) {
-	p := e.Params
-	T, R, K, A, M := len(p.IoU), len(p.Recall), len(e.Categories), len(p.Areas), len(p.MaxDetections)
-	e.Precision, e.Scores = make([]float64, T*R*K*A*M), make([]float64, T*R*K*A*M)
-	e.Recall = make([]float64, T*K*A*M)
-	for _, values := range [][]float64{e.Precision, e.Scores, e.Recall} {
-		for i := range values {
-			values[i] = -1
-		}
-	}
+	T, R, K, A, M := e.sizes()
+	e.precision, e.scores = slices.Repeat([]float64{-1}, T*R*K*A*M), slices.Repeat([]float64{-1}, T*R*K*A*M)
+	e.recall = slices.Repeat([]float64{-1}, T*K*A*M)
 	var line curve
 	for i := range cells {
 		c := &cells[i]
@@ -197,19 +179,19 @@ func (e *Evaluation) accumulate(cells []cell) {
 		}
 		// Ties are broken by image, then by place in it, which is how they were added.
 		slices.SortStableFunc(c.found, func(a, b outcome) int { return cmp.Compare(b.score, a.score) })
-		for m, most := range p.MaxDetections {
+		for m, most := range maxDetections {
 			for t := range T {
 				line.draw(c, t, most)
-				e.Recall[(t*K*A+i)*M+m] = 0
+				e.recall[(t*K*A+i)*M+m] = 0
 				if n := len(line.recall); n > 0 {
-					e.Recall[(t*K*A+i)*M+m] = line.recall[n-1]
+					e.recall[(t*K*A+i)*M+m] = line.recall[n-1]
 				}
-				for r, threshold := range p.Recall {
+				for r, threshold := range recallThresholds {
 					at, _ := slices.BinarySearch(line.recall, threshold) // the first that is not less
 					to := ((t*R+r)*K*A+i)*M + m
-					e.Precision[to], e.Scores[to] = 0, 0
+					e.precision[to], e.scores[to] = 0, 0
 					if at < len(line.recall) {
-						e.Precision[to], e.Scores[to] = line.precision[at], line.scores[at]
+						e.precision[to], e.scores[to] = line.precision[at], line.scores[at]
 					}
 				}
 			}

@@ -79,32 +79,21 @@ func drawn(mask []bool, width int) string {
 	return out.String()
 }
 
-func TestTheUnionOfObjectsIsReadAtPixelCentres(t *testing.T) {
+func TestTheUnionOfObjects(t *testing.T) {
 	d := decoded(t, small)
 	objects, err := d.Objects()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// At twice the size each pixel is four; at 2×3, the rows 1 and 3 and the columns 1, 3 and 5 of 5×7 are read.
-	for size, want := range map[[2]int]string{
-		{5, 7}: "##.....\n####...\n####...\n####...\n#......",
-		{2, 3}: "##.\n##.",
-		{10, 14}: "####..........\n####..........\n########......\n########......\n########......\n" +
-			"########......\n########......\n########......\n##............\n##............",
-	} {
-		union, err := d.Union(d.Images[0], objects[9], size[0], size[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := drawn(union, size[1]); got != want {
-			t.Errorf("at %v\n%s\nwant\n%s", size, got, want)
-		}
+	union, err := d.Union(d.Images[0], objects[9])
+	if want := "##.....\n####...\n####...\n####...\n#......"; err != nil || drawn(union.Decode(), 7) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, drawn(union.Decode(), 7), want)
 	}
-	if _, err := d.Union(d.Images[1], nil, 2, 2); err == nil || !strings.Contains(err.Error(), "image 2") {
+	if _, err := d.Union(d.Images[1], nil); err == nil || !strings.Contains(err.Error(), "image 2") {
 		t.Errorf("an image without a size: %v", err)
 	}
-	none, err := d.Union(Image{ID: 5, Height: 3, Width: 2}, nil, 1, 2)
-	if err != nil || none[0] || none[1] {
+	none, err := d.Union(Image{ID: 5, Height: 3, Width: 2}, nil)
+	if err != nil || none.Area() != 0 {
 		t.Errorf("an image without objects: %v, %v", none, err)
 	}
 }

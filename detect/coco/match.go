@@ -56,8 +56,8 @@ type matcher struct {
 // match gives each detection, best first, the object of greatest IoU that is at least the threshold and not taken: of
 // equal IoU the last, and one that counts before one that does not. A crowd is never taken. A detection without an
 // object is ignored if its own area is out of the range. Source: evaluateImg of pycocotools.
-func (m *matcher) match(found []detected, objects []object, iou [][]float64, thresholds []float64, area AreaRange) {
-	outside := func(a float64) bool { return a < area.Low || a > area.High }
+func (m *matcher) match(found []detected, objects []object, iou [][]float64, area [2]float64) {
+	outside := func(a float64) bool { return a < area[0] || a > area[1] }
 	m.order, m.skipped = m.order[:0], m.skipped[:0]
 	for _, skipped := range []bool{false, true} {
 		for j, o := range objects {
@@ -66,10 +66,10 @@ func (m *matcher) match(found []detected, objects []object, iou [][]float64, thr
 			}
 		}
 	}
-	m.matched = zeros(m.matched, len(thresholds)*len(found))
-	m.ignored = zeros(m.ignored, len(thresholds)*len(found))
-	m.taken = zeros(m.taken, len(thresholds)*len(objects))
-	for t, threshold := range thresholds {
+	m.matched = zeros(m.matched, len(iouThresholds)*len(found))
+	m.ignored = zeros(m.ignored, len(iouThresholds)*len(found))
+	m.taken = zeros(m.taken, len(iouThresholds)*len(objects))
+	for t, threshold := range iouThresholds {
 		matched, ignored := m.matched[t*len(found):][:len(found)], m.ignored[t*len(found):][:len(found)]
 		taken := m.taken[t*len(objects):][:len(objects)]
 		for i, f := range found {

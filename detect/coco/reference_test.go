@@ -19,14 +19,11 @@ const set = "coco_eval"
 // meta are parameters and tolerances of the fixture.
 type meta struct {
 	Config struct {
-		IoU    []float64    `json:"iou_thresholds"`
-		Max    []int        `json:"max_dets"`
-		Ranges [][2]float64 `json:"area_ranges"`
-		Labels []string     `json:"area_labels"`
+		Max    [3]int `json:"max_dets"`
+		Ranges Areas  `json:"area_ranges"`
 	} `json:"config"`
 	Tolerance struct {
 		Stats     float64 `json:"stats_abs"`
-		Category  float64 `json:"per_category_abs"`
 		Recall    float64 `json:"recall_abs"`
 		Precision float64 `json:"precision_float32_abs"`
 		IoU       float64 `json:"iou_abs"`
@@ -207,9 +204,8 @@ func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
 
 // expected are the numbers of one run.
 type expected struct {
-	Stats      []float64            `json:"stats"`
-	Categories []map[string]float64 `json:"per_category"`
-	Matches    []struct {
+	Stats   []float64 `json:"stats"`
+	Matches []struct {
 		ImageID    int64   `json:"image_id"`
 		CategoryID int64   `json:"category_id"`
 		DT         []int64 `json:"dt"` // at most the first 30
@@ -264,39 +260,22 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 		params  Params
 	}{
 		"bbox": {boxes, Params{}}, "segm": {masks, Params{Masks: true}}, "segm_with_bbox": {both, Params{Masks: true}},
-		"bbox_no_categories": {boxes, Params{AnyCategory: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, known := file.Runs[name]
 			if !known {
 				t.Skip("the fixture has no such run")
 			}
-			p := c.params
-			p.IoU, p.MaxDetections = m.Config.IoU, m.Config.Max
-			for i, r := range m.Config.Ranges {
-				p.Areas = append(p.Areas, AreaRange{m.Config.Labels[i], r[0], r[1]})
-			}
-			e, err := Evaluate(truth, c.results, p)
+			e, err := Evaluate(truth, c.results, c.params)
 			if err != nil {
 				t.Fatal(err)
 			}
-			same := func(what string, got, want, tolerance float64) {
-				t.Helper()
-				if !near(got, want, tolerance) {
-					t.Errorf("%s is %.12g, want %.12g", what, got, want)
-				}
+			if e.Areas != m.Config.Ranges || maxDetections != m.Config.Max {
+				t.Errorf("areas %v, detections %v, want %v", e.Areas, maxDetections, m.Config)
 			}
 			for i, got := range e.Stats() {
-				same(StatNames[i], got, want.Stats[i], m.Tolerance.Stats)
-			}
-			for k, numbers := range want.Categories {
-				if id := int64(numbers["category_id"]); e.Categories[k].ID != id {
-					t.Errorf("category %d has id %d, want %d", k, e.Categories[k].ID, id)
-				}
-				for i, got := range (stats{e, []int{k}}).all() {
-					if number, known := numbers[StatNames[i]]; known {
-						same(fmt.Sprintf("%s of category %d", StatNames[i], e.Categories[k].ID), got, number, m.Tolerance.Category)
-					}
+				if !near(got, want.Stats[i], m.Tolerance.Stats) {
+					t.Errorf("%s is %.12g, want %.12g", StatNames[i], got, want.Stats[i])
 				}
 			}
 			sameArrays(t, e, tensors, name, m)
@@ -311,7 +290,6 @@ func sameMatches(t *testing.T, truth *Dataset, results *Results, e *Evaluation, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := e.Params
 	for _, w := range want.Matches {
 		where := fmt.Sprintf("image %d, category %d", w.ImageID, w.CategoryID)
 		var rows []int
@@ -328,9 +306,9 @@ func sameMatches(t *testing.T, truth *Dataset, results *Results, e *Evaluation, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := slices.IndexFunc(e.Categories, func(c Category) bool { return c.ID == w.CategoryID })
+		k := slices.IndexFunc(e.categories, func(c Category) bool { return c.ID == w.CategoryID })
 		var m matcher
-		m.match(found[k], objects[k], overlaps(found[k], objects[k], p.Masks), p.IoU, p.Areas[0])
+		m.match(found[k], objects[k], overlaps(found[k], objects[k], e.Masks), e.Areas[0])
 		var ids, ordered []int64
 		for _, d := range found[k] {
 			ids = append(ids, d.id)
@@ -338,7 +316,7 @@ func sameMatches(t *testing.T, truth *Dataset, results *Results, e *Evaluation, 
 		for _, j := range m.order {
 			ordered = append(ordered, objects[k][j].id)
 		}
-		half, more := slices.Index(p.IoU, 0.5), slices.Index(p.IoU, 0.75)
+		const half, more = 0, 5 // of iouThresholds: 0.5 and 0.75
 		numbers := func(flags []bool) (out []int64) {
 			for _, f := range flags {
 				out = append(out, map[bool]int64{true: 1}[f])
@@ -363,8 +341,7 @@ func sameMatches(t *testing.T, truth *Dataset, results *Results, e *Evaluation, 
 
 // sameArrays compares the arrays behind the numbers, where the fixture has them.
 func sameArrays(t *testing.T, e *Evaluation, tensors map[string]fixtures.Tensor, run string, m meta) {
-	p := e.Params
-	R, K, A, M := len(p.Recall), len(e.Categories), len(p.Areas), len(p.MaxDetections)
+	_, R, K, A, M := e.sizes()
 	dense := func(t, r, k, a int) int { return (((t*R+r)*K+k)*A+a)*M + M - 1 } // with the most detections
 	compare := func(name string, tolerance float64, value func(i []int) float64) {
 		want, known := tensors[run+"."+name]
@@ -384,14 +361,11 @@ func sameArrays(t *testing.T, e *Evaluation, tensors map[string]fixtures.Tensor,
 			}
 		}
 	}
-	compare("precision", m.Tolerance.Precision, func(i []int) float64 { return e.Precision[dense(i[0], i[1], i[2], 0)] })
-	compare("scores", m.Tolerance.Precision, func(i []int) float64 { return e.Scores[dense(i[0], i[1], i[2], 0)] })
-	compare("recall", m.Tolerance.Recall, func(i []int) float64 { return e.Recall[((i[0]*K+i[1])*A+i[2])*M+i[3]] })
+	compare("precision", m.Tolerance.Precision, func(i []int) float64 { return e.precision[dense(i[0], i[1], i[2], 0)] })
+	compare("scores", m.Tolerance.Precision, func(i []int) float64 { return e.scores[dense(i[0], i[1], i[2], 0)] })
+	compare("recall", m.Tolerance.Recall, func(i []int) float64 { return e.recall[((i[0]*K+i[1])*A+i[2])*M+i[3]] })
 	compare("precision_by_area", m.Tolerance.Precision, func(i []int) float64 {
-		return e.Precision[dense(slices.Index(p.IoU, []float64{0.5, 0.75}[i[0]]), i[1], i[2], i[3])]
-	})
-	compare("ap", m.Tolerance.Stats, func(i []int) float64 {
-		return stats{e, []int{i[1]}}.precision(p.IoU[i[0]], p.Areas[i[2]].Name)
+		return e.precision[dense(5*i[0], i[1], i[2], i[3])] // at 0.5 and 0.75
 	})
 }
 
@@ -399,11 +373,7 @@ func TestThresholdsAreThoseOfNumpy(t *testing.T) { fixtures.Each(t, testThreshol
 
 func testThresholdsAreThoseOfNumpy(t *testing.T) {
 	tensors := fixtures.Tensors(t, set, "tensors.safetensors")
-	p, err := Params{}.filled()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, got := range map[string][]float64{"iou_thresholds": p.IoU, "recall_thresholds": p.Recall} {
+	for name, got := range map[string][]float64{"iou_thresholds": iouThresholds, "recall_thresholds": recallThresholds} {
 		if want := tensors[name].Data; !slices.Equal(got, want) {
 			t.Errorf("%s %v, want %v", name, got, want)
 		}

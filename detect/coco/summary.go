@@ -41,68 +41,39 @@ func pairwise(v []float64) (sum float64) {
 	return sum
 }
 
-// stats are numbers of some categories, by their places in Categories.
-type stats struct {
-	*Evaluation
-	categories []int
-}
-
-// precision is the mean of Precision over recall, categories and IoU thresholds, iou or all where it is 0, with the
-// most detections, in an area range by name; -1 if nothing counts.
-func (s stats) precision(iou float64, area string) float64 {
-	p := s.Params
-	K, A, M := len(s.Categories), len(p.Areas), len(p.MaxDetections)
+// averagePrecision is the mean of precision over recall, categories and IoU thresholds, iou or all where it is 0, with
+// the most detections, in an area range; -1 if nothing counts.
+func (e *Evaluation) averagePrecision(iou float64, area int) float64 {
+	_, R, K, A, M := e.sizes()
 	var values []float64
-	if a := s.area(area); a >= 0 {
-		for t := range p.IoU {
-			for r := range p.Recall {
-				for _, k := range s.categories {
-					if iou == 0 || iou == p.IoU[t] {
-						values = append(values, s.Precision[(((t*len(p.Recall)+r)*K+k)*A+a)*M+M-1])
-					}
-				}
+	for t, threshold := range iouThresholds {
+		for k := range R * K {
+			if iou == 0 || iou == threshold {
+				values = append(values, e.precision[((t*R*K+k)*A+area)*M+M-1])
 			}
 		}
 	}
 	return mean(values)
 }
 
-// recall is the mean of Recall over categories and IoU thresholds, with the given place in Params.MaxDetections.
-func (s stats) recall(area string, detections int) float64 {
-	p := s.Params
-	K, A, M := len(s.Categories), len(p.Areas), len(p.MaxDetections)
+// averageRecall is the mean of recall over categories and IoU thresholds, with the given place in maxDetections.
+func (e *Evaluation) averageRecall(area, detections int) float64 {
+	T, _, K, A, M := e.sizes()
 	var values []float64
-	if a := s.area(area); a >= 0 && detections < M {
-		for t := range p.IoU {
-			for _, k := range s.categories {
-				values = append(values, s.Recall[((t*K+k)*A+a)*M+detections])
-			}
-		}
+	for k := range T * K {
+		values = append(values, e.recall[(k*A+area)*M+detections])
 	}
 	return mean(values)
-}
-
-// area is the place of an area range, -1 if there is none of that name.
-func (s stats) area(name string) int {
-	return slices.IndexFunc(s.Params.Areas, func(r AreaRange) bool { return r.Name == name })
-}
-
-// all are the twelve numbers, in the order of StatNames.
-func (s stats) all() [12]float64 {
-	most := len(s.Params.MaxDetections) - 1
-	return [12]float64{
-		s.precision(0, "all"), s.precision(0.5, "all"), s.precision(0.75, "all"),
-		s.precision(0, "small"), s.precision(0, "medium"), s.precision(0, "large"),
-		s.recall("all", 0), s.recall("all", 1), s.recall("all", most),
-		s.recall("small", most), s.recall("medium", most), s.recall("large", most),
-	}
 }
 
 // Stats returns the twelve numbers of all categories, in the order of StatNames: fractions of 1, or -1.
 func (e *Evaluation) Stats() [12]float64 {
-	all := make([]int, len(e.Categories))
-	for k := range all {
-		all[k] = k
+	const all, small, medium, large = 0, 1, 2, 3
+	most := len(maxDetections) - 1
+	return [12]float64{
+		e.averagePrecision(0, all), e.averagePrecision(0.5, all), e.averagePrecision(0.75, all),
+		e.averagePrecision(0, small), e.averagePrecision(0, medium), e.averagePrecision(0, large),
+		e.averageRecall(all, 0), e.averageRecall(all, 1), e.averageRecall(all, most),
+		e.averageRecall(small, most), e.averageRecall(medium, most), e.averageRecall(large, most),
 	}
-	return stats{e, all}.all()
 }

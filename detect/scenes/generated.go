@@ -61,16 +61,14 @@ func (g Generated) Validate() error {
 	return nil
 }
 
-// Sizes are ranges of areas that part the two octaves in three: COCO's 32² and 96² are made for larger images. The
-// names are COCO's, so that the twelve numbers are.
-func (g Generated) Sizes() []coco.AreaRange {
+// Sizes are ranges of areas that part the two octaves in three: COCO's 32² and 96² are made for larger images.
+func (g Generated) Sizes() coco.Areas {
 	const mean = 0.11 // area of a shape of scale 1
 	side := float64(min(g.Height, g.Width))
 	low := mean * math.Pow(leastScale*math.Pow(scaleRange, 1.0/3)*side, 2)
 	high := mean * math.Pow(leastScale*math.Pow(scaleRange, 2.0/3)*side, 2)
-	all := coco.Areas()[0]
-	return []coco.AreaRange{all, {Name: "small", High: low}, {Name: "medium", Low: low, High: high},
-		{Name: "large", Low: high, High: all.High}}
+	const most = 1e5 * 1e5 // as in COCO
+	return coco.Areas{{0, most}, {0, low}, {low, high}, {high, most}}
 }
 
 // shape is one of a scene.

@@ -128,9 +128,9 @@ func TestSizesSpanTwoOctavesEvenly(t *testing.T) {
 		}
 	}
 	sizes := g.Sizes()
-	if low := 0.11 * math.Pow(0.3*math.Exp2(2.0/3)*90, 2); !(math.Abs(sizes[1].High-low) <= 1e-9) ||
-		!(math.Abs(sizes[3].Low/sizes[1].High-math.Exp2(4.0/3)) <= 1e-9) || sizes[2].Low != sizes[1].High ||
-		sizes[2].High != sizes[3].Low || sizes[0] != coco.Areas()[0] {
+	if low := 0.11 * math.Pow(0.3*math.Exp2(2.0/3)*90, 2); !(math.Abs(sizes[1][1]-low) <= 1e-9) ||
+		!(math.Abs(sizes[3][0]/sizes[1][1]-math.Exp2(4.0/3)) <= 1e-9) || sizes[2][0] != sizes[1][1] ||
+		sizes[2][1] != sizes[3][0] || sizes[0] != [2]float64{0, 1e10} || sizes[3][1] != 1e10 {
 		t.Errorf("sizes %+v", sizes)
 	}
 }

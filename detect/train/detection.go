@@ -47,7 +47,7 @@ type Scenes interface {
 type Test struct {
 	Scenes      Scenes
 	Annotations *coco.Dataset    // of the same images
-	Areas       []coco.AreaRange // what counts as small, medium and large; nil for COCO's
+	Areas       coco.Areas    // what counts as small, medium and large; zero for COCO's
 
 	// Rows and Cols are the pixels of the canvas that images are fitted into, a multiple of the patches; 0 for those that
 	// the detector is trained on.

@@ -104,12 +104,12 @@ func annotated(path string, files *data.Files, settings preprocess.Settings) (fu
 		if len(objects[i.ID]) == 0 {
 			continue
 		}
-		union, err := truth.Union(i, objects[i.ID], i.Height, i.Width)
+		union, err := truth.Union(i, objects[i.ID])
 		if err != nil {
 			return nil, err
 		}
 		white := image.NewGray(image.Rect(0, 0, i.Width, i.Height))
-		for p, object := range union {
+		for p, object := range union.Decode() {
 			if object {
 				white.Pix[p] = 255
 			}
