@@ -320,11 +320,11 @@ func detectEval() *cobra.Command {
 		}
 		found, out := map[string]report.Found{}, cli.Output(c)
 		for _, test := range d.Tests {
-			measured, err := m.Evaluate(test)
+			one, _, err := m.Evaluate(test)
 			if err != nil {
 				return err
 			}
-			name, one := fmt.Sprintf("%dx%d", test.Rows, test.Cols), measured.Numbers()
+			name := fmt.Sprintf("%dx%d", test.Rows, test.Cols)
 			if found[name] = one; !open.asJSON {
 				out.Field(name, "box AP %.2f, AP50 %.2f; mask AP %.2f, of %d images", 100*float64(one.Boxes["AP"]),
 					100*float64(one.Boxes["AP50"]), 100*float64(one.Masks["AP"]), test.Scenes.Len())

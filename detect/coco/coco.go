@@ -5,8 +5,7 @@
 //
 //	dataset, err := coco.Read("annotations/instances_val2017.json")
 //	results, err := dataset.ReadResults("detections.json") // or dataset.Results(detections)
-//	e, err := coco.Evaluate(dataset, results, coco.Params{Masks: true})
-//	numbers := e.Stats() // cocoapi's twelve, in the order of StatNames
+//	numbers, err := coco.Evaluate(dataset, results, coco.Params{Masks: true}) // cocoapi's twelve: StatNames
 //
 // Rules and numbers are those of cocoapi (github.com/cocodataset/cocoapi at 8c9bcc3), the numbers to the last bit.
 // Annotations and results of unknown categories or images are ignored, and a category without objects has AP −1 and is

@@ -11,9 +11,9 @@ import (
 	"slices"
 )
 
-// Evaluation is how good detections are, T IoU thresholds × R recall thresholds × K categories × A area ranges × M
+// evaluation is how good detections are, T IoU thresholds × R recall thresholds × K categories × A area ranges × M
 // numbers of detections. Where no object counts all values are -1.
-type Evaluation struct {
+type evaluation struct {
 	Params
 	categories []Category // [K] by ID
 
@@ -36,9 +36,18 @@ type outcome struct {
 	rank             int // in its image, from 0
 }
 
-// Evaluate holds results to a dataset. With nil results nothing was detected. Masks are decoded image by image, so that
-// memory does not grow with their number.
-func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
+// Evaluate compares results with a dataset and returns cocoapi's twelve numbers, in the order of StatNames: fractions of
+// 1, or -1. With nil results nothing was detected. Masks are decoded image by image, so that memory does not grow with
+// their number.
+func Evaluate(d *Dataset, results *Results, p Params) ([12]float64, error) {
+	e, err := evaluate(d, results, p)
+	if err != nil {
+		return [12]float64{}, err
+	}
+	return e.stats(), nil
+}
+
+func evaluate(d *Dataset, results *Results, p Params) (*evaluation, error) {
 	if p.Areas == (Areas{}) {
 		p.Areas = cocoAreas
 	}
@@ -56,7 +65,7 @@ func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
 	for i, t := range results.Detections {
 		found[t.ImageID] = append(found[t.ImageID], i)
 	}
-	e := &Evaluation{Params: p, categories: x.categories}
+	e := &evaluation{Params: p, categories: x.categories}
 	cells := make([]cell, len(e.categories)*len(p.Areas))
 	var m matcher
 	for _, id := range slices.Sorted(maps.Keys(x.images)) {
@@ -84,7 +93,7 @@ func Evaluate(d *Dataset, results *Results, p Params) (*Evaluation, error) {
 }
 
 // objects returns those of an image by category.
-func (e *Evaluation) objects(d *Dataset, x *index, image int64) ([][]object, error) {
+func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]object, error) {
 	out := make([][]object, len(x.categories))
 	for _, a := range x.objects[image] {
 		class, known := x.classes[a.CategoryID]
@@ -114,7 +123,7 @@ func (e *Evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 }
 
 // detections returns those of an image by category, the best ones first and only those that can count.
-func (e *Evaluation) detections(results *Results, x *index, image int64, rows []int) ([][]detected, error) {
+func (e *evaluation) detections(results *Results, x *index, image int64, rows []int) ([][]detected, error) {
 	all := make([][]detected, len(x.categories))
 	for _, i := range rows {
 		t := &results.Detections[i]
@@ -162,12 +171,12 @@ func (c *cell) add(m *matcher, found []detected) {
 }
 
 // sizes are those of the axes.
-func (e *Evaluation) sizes() (T, R, K, A, M int) {
+func (e *evaluation) sizes() (T, R, K, A, M int) {
 	return len(iouThresholds), len(recallThresholds), len(e.categories), len(e.Areas), len(maxDetections)
 }
 
 // accumulate computes precision and recall. Source: accumulate of pycocotools.
-func (e *Evaluation) accumulate(cells []cell) {
+func (e *evaluation) accumulate(cells []cell) {
 	T, R, K, A, M := e.sizes()
 	e.precision, e.scores = slices.Repeat([]float64{-1}, T*R*K*A*M), slices.Repeat([]float64{-1}, T*R*K*A*M)
 	e.recall = slices.Repeat([]float64{-1}, T*K*A*M)

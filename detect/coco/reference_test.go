@@ -266,14 +266,14 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 			if !known {
 				t.Skip("the fixture has no such run")
 			}
-			e, err := Evaluate(truth, c.results, c.params)
+			e, err := evaluate(truth, c.results, c.params)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if e.Areas != m.Config.Ranges || maxDetections != m.Config.Max {
 				t.Errorf("areas %v, detections %v, want %v", e.Areas, maxDetections, m.Config)
 			}
-			for i, got := range e.Stats() {
+			for i, got := range e.stats() {
 				if !near(got, want.Stats[i], m.Tolerance.Stats) {
 					t.Errorf("%s is %.12g, want %.12g", StatNames[i], got, want.Stats[i])
 				}
@@ -285,7 +285,7 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 }
 
 // sameMatches compares what is matched to what in the area range of all sizes.
-func sameMatches(t *testing.T, truth *Dataset, results *Results, e *Evaluation, want expected) {
+func sameMatches(t *testing.T, truth *Dataset, results *Results, e *evaluation, want expected) {
 	x, err := truth.index()
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +340,7 @@ func sameMatches(t *testing.T, truth *Dataset, results *Results, e *Evaluation, 
 }
 
 // sameArrays compares the arrays behind the numbers, where the fixture has them.
-func sameArrays(t *testing.T, e *Evaluation, tensors map[string]fixtures.Tensor, run string, m meta) {
+func sameArrays(t *testing.T, e *evaluation, tensors map[string]fixtures.Tensor, run string, m meta) {
 	_, R, K, A, M := e.sizes()
 	dense := func(t, r, k, a int) int { return (((t*R+r)*K+k)*A+a)*M + M - 1 } // with the most detections
 	compare := func(name string, tolerance float64, value func(i []int) float64) {

@@ -101,12 +101,12 @@ func FuzzResults(f *testing.F) {
 			return
 		}
 		for _, masks := range []bool{false, true} {
-			e, err := Evaluate(d, r, Params{Masks: masks})
+			numbers, err := Evaluate(d, r, Params{Masks: masks})
 			if err != nil && !masks {
 				t.Error(err)
 			}
 			if err == nil {
-				for i, v := range e.Stats() {
+				for i, v := range numbers {
 					if !(v >= 0 && v <= 1 || v == -1) {
 						t.Errorf("%s is %g", StatNames[i], v)
 					}

@@ -43,7 +43,7 @@ func pairwise(v []float64) (sum float64) {
 
 // averagePrecision is the mean of precision over recall, categories and IoU thresholds, iou or all where it is 0, with
 // the most detections, in an area range; -1 if nothing counts.
-func (e *Evaluation) averagePrecision(iou float64, area int) float64 {
+func (e *evaluation) averagePrecision(iou float64, area int) float64 {
 	_, R, K, A, M := e.sizes()
 	var values []float64
 	for t, threshold := range iouThresholds {
@@ -57,7 +57,7 @@ func (e *Evaluation) averagePrecision(iou float64, area int) float64 {
 }
 
 // averageRecall is the mean of recall over categories and IoU thresholds, with the given place in maxDetections.
-func (e *Evaluation) averageRecall(area, detections int) float64 {
+func (e *evaluation) averageRecall(area, detections int) float64 {
 	T, _, K, A, M := e.sizes()
 	var values []float64
 	for k := range T * K {
@@ -66,8 +66,8 @@ func (e *Evaluation) averageRecall(area, detections int) float64 {
 	return mean(values)
 }
 
-// Stats returns the twelve numbers of all categories, in the order of StatNames: fractions of 1, or -1.
-func (e *Evaluation) Stats() [12]float64 {
+// stats are the twelve numbers.
+func (e *evaluation) stats() [12]float64 {
 	const all, small, medium, large = 0, 1, 2, 3
 	most := len(maxDetections) - 1
 	return [12]float64{

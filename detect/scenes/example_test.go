@@ -32,10 +32,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	evaluation, err := coco.Evaluate(truth, results, coco.Params{Masks: true, Areas: test.Sizes()})
+	numbers, err := coco.Evaluate(truth, results, coco.Params{Masks: true, Areas: test.Sizes()})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("mask AP %.3f\n", evaluation.Stats()[0])
+	fmt.Printf("mask AP %.3f\n", numbers[0])
 	// Output: mask AP 1.000
 }

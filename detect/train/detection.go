@@ -46,7 +46,7 @@ type Scenes interface {
 // Test is scenes that a detector is measured on.
 type Test struct {
 	Scenes      Scenes
-	Annotations *coco.Dataset    // of the same images
+	Annotations *coco.Dataset // of the same images
 	Areas       coco.Areas    // what counts as small, medium and large; zero for COCO's
 
 	// Rows and Cols are the pixels of the canvas that images are fitted into, a multiple of the patches; 0 for those that

@@ -264,7 +264,7 @@ func TestTheTruthItselfHasAnAveragePrecisionOfOne(t *testing.T) {
 				Mask: &mask}))
 		}
 	}
-	numbers := gomlxtest.Must(m.compare(test, found))(t).Numbers()
+	numbers := gomlxtest.Must(m.compare(test, found))(t)
 	for _, of := range []map[string]report.Number{numbers.Boxes, numbers.Masks} {
 		for _, name := range []string{"AP", "AP50", "AP75", "APs", "APm", "APl", "AR100"} {
 			if got := float64(of[name]); !(math.Abs(got-1) <= 1e-12) {
@@ -272,7 +272,7 @@ func TestTheTruthItselfHasAnAveragePrecisionOfOne(t *testing.T) {
 			}
 		}
 	}
-	nothing := gomlxtest.Must(m.compare(test, nil))(t).Numbers()
+	nothing := gomlxtest.Must(m.compare(test, nil))(t)
 	if nothing.Boxes["AP"] != 0 || nothing.Masks["AP"] != 0 {
 		t.Errorf("who finds nothing has AP %v", nothing)
 	}
@@ -360,7 +360,10 @@ func TestTheBatchSizeDoesNotChangeWhatIsFound(t *testing.T) {
 	var want []coco.Detection
 	for _, size := range []int{1, 2, 3, 5} {
 		m.Recipe.BatchSize = size
-		got := gomlxtest.Must(m.Evaluate(test))(t).Detections
+		_, got, err := m.Evaluate(test)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if size == 1 {
 			want = got
 			images := map[int64]bool{}
@@ -408,7 +411,7 @@ func TestTheSizeOfAMaskIsItsOwnAndNotThatOfItsBox(t *testing.T) {
 		m.result(9, detect.Detection{Box: detect.Box{12, 12, 60, 60}, Score: 0.9, Mask: diagonal}),
 		m.result(9, detect.Detection{Box: detect.Box{0, 0, 10, 10}, Score: 0.5, Mask: square}),
 	}
-	numbers := gomlxtest.Must(m.compare(test, found))(t).Numbers()
+	numbers := gomlxtest.Must(m.compare(test, found))(t)
 	if got := float64(numbers.Masks["APs"]); !(math.Abs(got-0.5) <= 1e-9) {
 		t.Errorf("AP of small masks is %g, want 1/2", got)
 	}

@@ -10,27 +10,6 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Measured is what a detector came to on scenes.
-type Measured struct {
-	Boxes, Masks *coco.Evaluation // Masks is nil for a detector that has none
-	Detections   []coco.Detection // image by image
-}
-
-// Numbers are COCO's twelve of boxes and of masks.
-func (m Measured) Numbers() (found report.Found) {
-	numbers := func(e *coco.Evaluation) map[string]report.Number {
-		if e == nil {
-			return nil
-		}
-		all := map[string]report.Number{}
-		for i, value := range e.Stats() {
-			all[coco.StatNames[i]] = report.Number(value)
-		}
-		return all
-	}
-	return report.Found{Boxes: numbers(m.Boxes), Masks: numbers(m.Masks)}
-}
-
 // canvas are the rows and columns that a test's images are fitted into.
 func (t Test) canvas(c detect.Config) (rows, cols int) {
 	if t.Rows == 0 && t.Cols == 0 {
@@ -47,22 +26,22 @@ func (m *Model) at(test Test, images ...image.Image) ([][]detect.Detection, erro
 	return m.Detect(images...)
 }
 
-// Evaluate finds the objects of all scenes of a test and compares them with what is there, as COCO does.
-func (m *Model) Evaluate(test Test) (Measured, error) {
-	var all []coco.Detection
+// Evaluate finds the objects of all scenes of a test, image by image, and compares them with what is there, as COCO
+// does: its twelve numbers of boxes and of masks, the latter nil for a detector that has none.
+func (m *Model) Evaluate(test Test) (numbers report.Found, all []coco.Detection, err error) {
 	batch := min(m.Recipe.BatchSize, test.Scenes.Len())
 	for first := 0; first < test.Scenes.Len(); first += batch {
 		images, ids := make([]image.Image, batch), make([]int64, batch)
 		for i := range batch {
 			scene, err := test.Scenes.At(min(first+i, test.Scenes.Len()-1)) // filled up, so that one program serves all
 			if err != nil {
-				return Measured{}, err
+				return numbers, nil, err
 			}
 			images[i], ids[i] = scene.Image.RGBA(), scene.ImageID
 		}
 		found, err := m.at(test, images...)
 		if err != nil {
-			return Measured{}, err
+			return numbers, nil, err
 		}
 		for i := range min(batch, test.Scenes.Len()-first) {
 			for _, d := range found[i] {
@@ -70,7 +49,8 @@ func (m *Model) Evaluate(test Test) (Measured, error) {
 			}
 		}
 	}
-	return m.compare(test, all)
+	numbers, err = m.compare(test, all)
+	return numbers, all, err
 }
 
 // result is a detection in COCO's form.
@@ -89,16 +69,20 @@ func cocoBox(b detect.Box) coco.Box {
 
 // compare holds detections to what is there. Masks are compared without the boxes, whose areas would decide what is
 // small.
-func (m *Model) compare(test Test, all []coco.Detection) (out Measured, err error) {
-	out.Detections = all
-	evaluate := func(all []coco.Detection, masks bool) (*coco.Evaluation, error) {
+func (m *Model) compare(test Test, all []coco.Detection) (found report.Found, err error) {
+	evaluate := func(all []coco.Detection, masks bool) (map[string]report.Number, error) {
 		var results *coco.Results // nil where nothing was found
 		if len(all) > 0 {
 			if results, err = test.Annotations.Results(all); err != nil {
 				return nil, err
 			}
 		}
-		return coco.Evaluate(test.Annotations, results, coco.Params{Masks: masks, Areas: test.Areas})
+		values, err := coco.Evaluate(test.Annotations, results, coco.Params{Masks: masks, Areas: test.Areas})
+		named := map[string]report.Number{}
+		for i, value := range values {
+			named[coco.StatNames[i]] = report.Number(value)
+		}
+		return named, err
 	}
 	boxes := make([]coco.Detection, len(all))
 	masks := make([]coco.Detection, len(all))
@@ -106,9 +90,9 @@ func (m *Model) compare(test Test, all []coco.Detection) (out Measured, err erro
 		boxes[i], masks[i] = d, d
 		boxes[i].Segmentation, masks[i].Box = coco.Segmentation{}, nil
 	}
-	if out.Boxes, err = evaluate(boxes, false); err != nil || m.Recipe.Detector.ROI.NoMasks {
-		return out, err
+	if found.Boxes, err = evaluate(boxes, false); err != nil || m.Recipe.Detector.ROI.NoMasks {
+		return found, err
 	}
-	out.Masks, err = evaluate(masks, true)
-	return out, err
+	found.Masks, err = evaluate(masks, true)
+	return found, err
 }

@@ -133,12 +133,8 @@ func (d *detection) Evaluate(row *report.Eval) (score float64, measured bool, er
 	if d.Validation == nil {
 		return 0, false, nil
 	}
-	found, err := d.model.Evaluate(*d.Validation)
-	if err != nil {
-		return 0, true, err
-	}
-	row.Found = found.Numbers()
-	return float64(row.Boxes["AP"]), true, nil
+	row.Found, _, err = d.model.Evaluate(*d.Validation)
+	return float64(row.Boxes["AP"]), true, err
 }
 
 // Finish measures the tests that are not measured yet.
@@ -197,14 +193,14 @@ func measured(known []report.Result, row report.Result) *report.Result {
 
 // test measures a test and records it, with what was found in COCO's form.
 func (d *detection) test(test Test, row report.Result) (report.Result, error) {
-	found, err := d.model.Evaluate(test)
+	numbers, found, err := d.model.Evaluate(test)
 	if err != nil {
 		return row, err
 	}
-	row.Found, row.Parameters = found.Numbers(), d.trainer.Parameters()
+	row.Found, row.Parameters = numbers, d.trainer.Parameters()
 	if d.Dir != "" {
 		path := filepath.Join(d.Dir, "results-"+row.ImageSize+".json")
-		write := func(w io.Writer) error { return coco.WriteResults(w, found.Detections) }
+		write := func(w io.Writer) error { return coco.WriteResults(w, found) }
 		if err := report.WriteFile(path, write); err != nil {
 			return row, err
 		}

@@ -142,11 +142,8 @@ func (r request) coco() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := coco.Evaluate(truth, results, coco.Params{Masks: r.Masks})
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{"stats": e.Stats()}, nil
+	numbers, err := coco.Evaluate(truth, results, coco.Params{Masks: r.Masks})
+	return map[string]any{"stats": numbers}, err
 }
 
 func (r request) neighbours() map[string]any {
