@@ -47,7 +47,7 @@ func TestAModelThatKeepsTheAspectTrainsOpensAndPredicts(t *testing.T) {
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 		logits := gomlxtest.Must(opened.logitsOf(test))(t)
 		for i := range 5 {
-			answers := gomlxtest.Must(opened.PredictImage(test.RGBA(i), 3))(t) // of whole patches: it stays as it is
+			answers := gomlxtest.Must(opened.predictOne(pngFile(t, test.RGBA(i)), 3))(t) // of whole patches: it stays as it is
 			total := logSumExp(logits[i])
 			for _, a := range answers {
 				want := math.Exp(float64(logits[i][slices.Index(test.Classes, a.Name)]) - total)
@@ -113,7 +113,7 @@ func TestWhatDoesNotGoWithKeepingTheAspectIsRefused(t *testing.T) {
 	refused(t, "dhvt", dhvt.Validate(), "only a ViT takes images of aspect keep")
 
 	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good.WithDefaults(), strips.Classes, 0))(t)
-	_, err = m.EmbedImages(strips.RGBA(0))
+	_, err = m.embedImages(strips.RGBA(0))
 	refused(t, "Embed", err, "Embed is for models of images of one size")
 	err = m.Look(strips, 1, func(*vit.Trace) []*graph.Node { return nil }, nil)
 	refused(t, "Look", err, "a look inside is for models")

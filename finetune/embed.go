@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"image"
 	"maps"
 	"slices"
 	"strings"
@@ -36,11 +35,13 @@ type Features struct {
 // Images are brought to the model's size and normalised as its files specify, see Predict. They are read on all cores
 // while the network sees those before them, in batches of EvalBatch. An error of type [Unread] names
 // those that are missing or damaged; the others come with it.
-func (m *Model) Embed(files ...string) ([]Features, error) { return m.embed(ofFiles(files)) }
-
-// EmbedImages is Embed for decoded images, whose transparency is dropped.
-func (m *Model) EmbedImages(images ...image.Image) ([]Features, error) {
-	return m.embed(ofImages(images))
+func (m *Model) Embed(files ...string) ([]Features, error) {
+	if err := m.prepareFeatures(); err != nil {
+		return nil, err
+	}
+	return collect(m, ofFiles(files), m.features, func(_ int, tokens []float32) (Features, error) {
+		return featuresOf(m.Recipe.Model, tokens), nil
+	})
 }
 
 // EmbedEach is Embed for n images from anywhere, in no more memory than a batch takes: see is called with the
@@ -50,20 +51,11 @@ func (m *Model) EmbedEach(n int, read func(i int) (*data.Image, error),
 	if err := m.prepareFeatures(); err != nil {
 		return err
 	}
-	return m.each(readable{n, read, numbered}, m.features, func(i int, tokens []float32, unread error) error {
+	return m.each(readable{n, read, func(i int) string { return fmt.Sprintf("image %d", i) }}, m.features, func(i int, tokens []float32, unread error) error {
 		if unread != nil {
 			return see(i, Features{}, unread)
 		}
 		return see(i, featuresOf(m.Recipe.Model, tokens), nil)
-	})
-}
-
-func (m *Model) embed(p readable) ([]Features, error) {
-	if err := m.prepareFeatures(); err != nil {
-		return nil, err
-	}
-	return collect(m, p, m.features, func(_ int, tokens []float32) (Features, error) {
-		return featuresOf(m.Recipe.Model, tokens), nil
 	})
 }
 

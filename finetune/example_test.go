@@ -48,26 +48,24 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 	defer m.Finalize()
-	classes, err := m.PredictImage(image.NewRGBA(image.Rect(0, 0, 37, 29)), 3) // the most likely first
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(len(classes), classes[0].Probability > classes[2].Probability)
-	// Output: 3 true
+	fmt.Println(m.Recipe.Model.Position, len(m.Classes), "classes")
+	// Output: learned 100 classes
 }
 
-// Features of an image; Embed reads files.
-func ExampleModel_EmbedImages() {
+// Features of decoded images; Embed reads files.
+func ExampleModel_EmbedEach() {
 	m, err := finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer m.Finalize()
-	features, err := m.EmbedImages(image.NewRGBA(image.Rect(0, 0, 37, 29)))
+	read := func(int) (*data.Image, error) { return data.FromImage(image.NewRGBA(image.Rect(0, 0, 37, 29))), nil }
+	err = m.EmbedEach(1, read, func(_ int, f finetune.Features, unread error) error {
+		fmt.Println("class token", len(f.Class), "mean", len(f.Mean), "patches", f.Rows, f.Cols, len(f.Patches))
+		return unread
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	f := features[0]
-	fmt.Println("class token", len(f.Class), "mean", len(f.Mean), "patches", f.Rows, f.Cols, len(f.Patches))
 	// Output: class token 96 mean 96 patches 6 6 3456
 }

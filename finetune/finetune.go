@@ -6,7 +6,7 @@
 //	train, test, err := data.Shapes(data.TaskWhere, 4000, 1000, 32, 0)
 //	run := finetune.Run{Backend: b, Recipe: recipe, Train: train, Test: test, Dir: "runs/first"}
 //	m, row, err := run.Do(ctx)              // the same call resumes an interrupted run
-//	classes, err := m.Predict("cat.jpg", 5) // label and probability
+//	classes, err := m.Predict([]string{"cat.jpg"}, 5) // label and probability
 //
 // A Recipe is a struct with everything that defines a training except data, seed and machine.
 //

@@ -3,12 +3,10 @@
 package finetune
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"image"
 	"image/color"
-	"image/png"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -143,24 +141,13 @@ func TestAModelWithALookUpTableOpensWithIt(t *testing.T) {
 	}
 }
 
-// pngFile writes an image and returns its path.
-func pngFile(t *testing.T, img image.Image) string {
-	t.Helper()
-	var content bytes.Buffer
-	path := filepath.Join(t.TempDir(), "image.png")
-	if err := errors.Join(png.Encode(&content, img), os.WriteFile(path, content.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 	m := trained(t)
 	set := dataset(3, 4)
 	logits := naiveLogits(t, m, set)
 	for i := range set.Len() {
 		file := pngFile(t, thumbnail(set, i))
-		got := gomlxtest.Must(m.Predict(file, 99))(t)
+		got := gomlxtest.Must(m.predictOne(file, 99))(t)
 		if len(got) != len(set.Classes) {
 			t.Fatalf("%d answers, want %d", len(got), len(set.Classes))
 		}
@@ -177,7 +164,7 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 				t.Errorf("image %d: answers are not sorted: %v", i, got)
 			}
 		}
-		if top, err := m.Predict(file, 2); err != nil || !slices.Equal(top, got[:2]) {
+		if top, err := m.predictOne(file, 2); err != nil || !slices.Equal(top, got[:2]) {
 			t.Errorf("image %d: the first two are %v, %v, want %v", i, top, err, got[:2])
 		}
 	}
@@ -186,7 +173,7 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 	var want []Class
 	for _, size := range [][2]int{{6, 4}, {61, 37}, {2, 3}, {1, 1}} {
 		img := image.NewUniform(color.NRGBA{200, 100, 50, 255})
-		got := gomlxtest.Must(m.Predict(pngFile(t, cropped{img, image.Rect(0, 0, size[0], size[1])}), 7))(t)
+		got := gomlxtest.Must(m.predictOne(pngFile(t, cropped{img, image.Rect(0, 0, size[0], size[1])}), 7))(t)
 		if want == nil {
 			want = got
 		}
@@ -204,9 +191,9 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 		row, column := k/3/6, k/3%6
 		framed.Set(column+2, row+3, color.NRGBA{pixels[k], pixels[k+1], pixels[k+2], uint8(40 * row)})
 	}
-	want = gomlxtest.Must(m.Predict(pngFile(t, thumbnail(set, 0)), 7))(t)
+	want = gomlxtest.Must(m.predictOne(pngFile(t, thumbnail(set, 0)), 7))(t)
 	m.Preprocess = preprocess.Settings{Crop: [2]int{4, 6}}
-	if got, err := m.Predict(pngFile(t, framed), 7); err != nil || !slices.Equal(got, want) {
+	if got, err := m.predictOne(pngFile(t, framed), 7); err != nil || !slices.Equal(got, want) {
 		t.Errorf("with a frame: %v, %v, want %v", got, err, want)
 	}
 
@@ -215,12 +202,12 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{text, filepath.Join(t.TempDir(), "absent.png")} {
-		_, err := m.Predict(path, 1)
+		_, err := m.predictOne(path, 1)
 		refused(t, "a file that is no image", err, path)
 	}
 	diverge(t, m)
 	path := pngFile(t, thumbnail(set, 0))
-	_, err := m.Predict(path, 1)
+	_, err := m.predictOne(path, 1)
 	refused(t, "a model that diverged", err, path, "the model diverged")
 }
 

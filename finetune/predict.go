@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"image"
 	"math"
 	"slices"
 
@@ -17,40 +16,16 @@ import (
 
 // Class is one answer of Predict.
 type Class struct {
-	Name        string
-	Probability float64 // or what else Model.Scores makes of its logit
+	Name        string  `json:"label"`
+	Probability float64 `json:"probability"` // or what else Model.Scores makes of its logit
 }
 
-// Predict names what is in an image file, the most likely first; data.Decode lists the formats. The image is
-// brought to size as Preprocess describes; the recipe normalizes it.
-func (m *Model) Predict(file string, top int) ([]Class, error) {
-	return one(m.predict(ofFiles([]string{file}), top))
-}
-
-// PredictFiles is Predict for many files, in their order. They are read on all cores while the network sees those
-// before them, in batches of EvalBatch. An error of type [Unread] names those that are missing or
-// damaged; the classes of the others come with it.
-func (m *Model) PredictFiles(files []string, top int) ([][]Class, error) {
-	return m.predict(ofFiles(files), top)
-}
-
-// PredictImage is Predict for a decoded image, whose transparency is dropped.
-func (m *Model) PredictImage(img image.Image, top int) ([]Class, error) {
-	return one(m.predict(ofImages([]image.Image{img}), top))
-}
-
-// one is the prediction of a single image.
-func one(classes [][]Class, err error) ([]Class, error) {
-	if unread := (Unread{}); errors.As(err, &unread) {
-		return nil, unread[0]
-	}
-	if err != nil {
-		return nil, err
-	}
-	return classes[0], nil
-}
-
-func (m *Model) predict(p readable, top int) ([][]Class, error) {
+// Predict names what is in image files, the most likely first; data.Decode lists the formats. An image is brought to
+// size as Preprocess describes; the recipe normalizes it. Files are read on all cores while the network sees those
+// before them, in batches of EvalBatch. An error of type [Unread] names those that are missing or damaged; the classes
+// of the others come with it. Decoded images go through Fit and Inference.
+func (m *Model) Predict(files []string, top int) ([][]Class, error) {
+	p := ofFiles(files)
 	if err := m.sameClasses(&data.Info{Name: "of the classes' names", Classes: m.Classes}); err != nil {
 		return nil, err
 	}
@@ -58,14 +33,14 @@ func (m *Model) predict(p readable, top int) ([][]Class, error) {
 		if err := finite(logits); err != nil {
 			return nil, fmt.Errorf("finetune: %s: %w", p.name(i), err)
 		}
-		return m.likeliest(logits, top), nil
+		return m.Likeliest(logits, top), nil
 	})
 }
 
-// likeliest returns the classes of the largest logits.
-func (m *Model) likeliest(logits []float32, top int) []Class {
+// Likeliest returns the classes of the largest logits of an image.
+func (m *Model) Likeliest(logits []float32, top int) []Class {
 	classes := make([]Class, len(logits))
-	for i, p := range m.Probabilities(logits) {
+	for i, p := range m.probabilities(logits) {
 		classes[i] = Class{Name: m.Classes[i], Probability: p}
 	}
 	slices.SortStableFunc(classes, func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) })
@@ -101,8 +76,8 @@ func (m *Model) preprocessing() (preprocess.Settings, error) {
 	return m.Recipe.Preprocessing([2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols})
 }
 
-// Probabilities returns what Model.Scores makes of the logits of an image.
-func (m *Model) Probabilities(logits []float32) []float64 {
+// probabilities are what Model.Scores makes of the logits of an image.
+func (m *Model) probabilities(logits []float32) []float64 {
 	total, out := logSumExp(logits), make([]float64, len(logits))
 	for i, logit := range logits {
 		switch v := float64(logit); m.Scores {

@@ -87,7 +87,7 @@ func TestPredictionsAndExportsPreprocessAsEvaluation(t *testing.T) {
 		trained, _ := done(t, run)
 		want := softmaxOf(t, trained, set)
 		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		predicted := gomlxtest.Must(m.PredictFiles(paths, 3))(t)
+		predicted := gomlxtest.Must(m.Predict(paths, 3))(t)
 		for i, classes := range predicted {
 			for _, class := range classes {
 				if k := slices.Index(m.Classes, class.Name); !(math.Abs(class.Probability-want[i][k]) <= 1e-6) {
@@ -155,6 +155,6 @@ func TestProbabilitiesAreWhatTheScoresSay(t *testing.T) {
 		checkpoints.ScoresSigmoid: {0.5, math.E / (1 + math.E), 1 / (1 + math.Exp(2))},
 		checkpoints.ScoresNone:    {0, 1, -2},
 	} {
-		gomlxtest.Near(t, "scores "+scores, (&Model{Scores: scores}).Probabilities(logits), want, 1e-12)
+		gomlxtest.Near(t, "scores "+scores, (&Model{Scores: scores}).probabilities(logits), want, 1e-12)
 	}
 }

@@ -4,7 +4,6 @@ package finetune
 
 import (
 	"fmt"
-	"image"
 	"maps"
 	"math/bits"
 	"os"
@@ -41,12 +40,6 @@ func ofFiles(files []string) readable {
 	return readable{len(files), func(i int) (*data.Image, error) { return decode(files[i]) },
 		func(i int) string { return files[i] }}
 }
-
-func ofImages(images []image.Image) readable {
-	return readable{len(images), func(i int) (*data.Image, error) { return data.FromImage(images[i]), nil }, numbered}
-}
-
-func numbered(i int) string { return fmt.Sprintf("image %d", i) }
 
 // batch is images first, first+1, …, each of the model's size or nil, and why.
 type batch struct {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 	if err := os.WriteFile(files[6], content[:len(content)/2], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	answers, err := m.PredictFiles(files, 3)
+	answers, err := m.Predict(files, 3)
 	unread := Unread{}
 	if !errors.As(err, &unread) || !slices.Equal(slices.Sorted(maps.Keys(unread)), []int{3, 6}) {
 		t.Fatalf("%v", err)
@@ -41,7 +42,7 @@ func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for i, got := range answers {
-		want, err := m.Predict(files[i], 3)
+		want, err := m.predictOne(files[i], 3)
 		if unread[i] != nil {
 			if got != nil || err == nil || err.Error() != unread[i].Error() {
 				t.Errorf("%s: %v, alone %v", files[i], unread[i], err)
@@ -70,7 +71,7 @@ func TestABatchIsReadWhileTheOneBeforeItIsComputed(t *testing.T) {
 		return &data.Image{Height: 4, Width: 6, Pixels: data.Rows(set, []int{i}).Pixels}, nil
 	}
 	seen := 0
-	err := m.each(readable{7, read, numbered}, m.eval, func(i int, _ []float32, _ error) error {
+	err := m.each(readable{7, read, strconv.Itoa}, m.eval, func(i int, _ []float32, _ error) error {
 		if i == 0 {
 			select {
 			case <-second:
@@ -85,7 +86,7 @@ func TestABatchIsReadWhileTheOneBeforeItIsComputed(t *testing.T) {
 		t.Errorf("%d of 7 seen, %v", seen, err)
 	}
 	stop := errors.New("enough")
-	err = m.each(readable{7, read, numbered}, m.eval, func(int, []float32, error) error { return stop })
+	err = m.each(readable{7, read, strconv.Itoa}, m.eval, func(int, []float32, error) error { return stop })
 	if !errors.Is(err, stop) {
 		t.Errorf("%v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"image"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -43,6 +45,35 @@ func (m *Model) logitsOf(set *data.Memory) (logits [][]float32, err error) {
 	p := m.upload(set)
 	defer p.finalize()
 	return logits, m.eachLogits(p, func(_ int, l []float32) { logits = append(logits, l) })
+}
+
+// embedImages returns the features of decoded images.
+func (m *Model) embedImages(images ...image.Image) (all []Features, err error) {
+	err = m.EmbedEach(len(images), func(i int) (*data.Image, error) { return data.FromImage(images[i]), nil },
+		func(_ int, f Features, unread error) error {
+			all = append(all, f)
+			return unread
+		})
+	return all, err
+}
+
+// predictOne is Predict for one file.
+func (m *Model) predictOne(file string, top int) ([]Class, error) {
+	classes, err := m.Predict([]string{file}, top)
+	if err != nil {
+		return nil, err
+	}
+	return classes[0], nil
+}
+
+// pngFile writes an image and returns its path.
+func pngFile(t *testing.T, img image.Image) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "image.png")
+	if err := os.WriteFile(path, datatest.PNG(img), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // tiny is a recipe for images that trains in milliseconds.

@@ -202,7 +202,7 @@ func TestFeaturesOfSomethingElseAreNotContinued(t *testing.T) {
 	want := files(t, job.Dir)
 	other := gomlxtest.Must(m.With("model.depth=2"))(t)
 	defer other.Finalize()
-	gomlxtest.Must(other.EmbedImages(drawn(1, 5, 5)))(t) // draws its weights
+	gomlxtest.Must(other.Embed(filepath.Join(dir, "cat", "a.png")))(t) // draws its weights
 	for name, change := range map[string]func(*Job){
 		"another model": func(j *Job) { j.Model = other },
 		"another list":  func(j *Job) { j.List = l.Thin(5) },

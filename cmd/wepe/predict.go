@@ -70,37 +70,29 @@ func predict() *cobra.Command {
 
 // prediction is the JSON of an image.
 type prediction struct {
-	Image   string  `json:"image"`
-	Error   string  `json:"error,omitempty"`
-	Classes []class `json:"classes,omitempty"`
-}
-
-type class struct {
-	Label       string  `json:"label"`
-	Probability float64 `json:"probability"`
+	Image   string           `json:"image"`
+	Error   string           `json:"error,omitempty"`
+	Classes []finetune.Class `json:"classes,omitempty"`
 }
 
 func printPredictions(c *cobra.Command, m *finetune.Model, images []string, top int, asJSON bool) error {
-	answers, failed := m.PredictFiles(images, top)
+	answers, failed := m.Predict(images, top)
 	var unread finetune.Unread
 	if failed != nil && !errors.As(failed, &unread) {
 		return failed
 	}
 	out, list := cli.Output(c), []prediction{}
 	for i, image := range images {
-		p := prediction{Image: image}
+		p := prediction{Image: image, Classes: answers[i]}
 		if err := unread[i]; err != nil {
 			p.Error = err.Error()
-		}
-		for _, a := range answers[i] {
-			p.Classes = append(p.Classes, class{a.Name, a.Probability})
 		}
 		if list = append(list, p); asJSON || p.Classes == nil {
 			continue
 		}
 		out.Printf("%s\n", image)
 		for _, a := range p.Classes {
-			out.Printf("  %5.1f %%  %s\n", 100*a.Probability, a.Label)
+			out.Printf("  %5.1f %%  %s\n", 100*a.Probability, a.Name)
 		}
 	}
 	if asJSON {

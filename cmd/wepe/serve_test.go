@@ -58,17 +58,17 @@ func TestServeAnswersAsPredictUntilASignal(t *testing.T) {
 	var got struct {
 		Weights string
 		Step    int
-		Images  []struct{ Labels []class }
+		Images  []struct{ Labels []finetune.Class }
 	}
 	if err := json.NewDecoder(response.Body).Decode(&got); err != nil || len(got.Images) != 1 {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	want := asJSON[struct{ Predictions []prediction }](t, "predict", oldRun, "testdata/corner.png", "--backend", "go")
 	for i, c := range want.Predictions[0].Classes {
-		if l := got.Images[0].Labels[i]; l.Label != c.Label {
-			t.Errorf("label %d is %s, want %s", i, l.Label, c.Label)
+		if l := got.Images[0].Labels[i]; l.Name != c.Name {
+			t.Errorf("label %d is %s, want %s", i, l.Name, c.Name)
 		}
-		near(t, c.Label, got.Images[0].Labels[i].Probability, c.Probability, 1e-5)
+		near(t, c.Name, got.Images[0].Labels[i].Probability, c.Probability, 1e-5)
 	}
 	if got.Weights == "" || got.Step == 0 {
 		t.Errorf("weights %q of step %d", got.Weights, got.Step)

@@ -85,12 +85,12 @@ func TestARunOfBeforeTheCommandHasTheSameNumbers(t *testing.T) {
 		t.Errorf("%d images of split %s", e.Metrics.Images, e.Split)
 	}
 	p := asJSON[struct{ Predictions []prediction }](t, "predict", oldRun, "testdata/corner.png", "--backend", "go")
-	want := []class{{"bottom left", 0.490}, {"bottom right", 0.460}, {"top left", 0.028}, {"top right", 0.022}}
+	names, want := []string{"bottom left", "bottom right", "top left", "top right"}, []float64{0.490, 0.460, 0.028, 0.022}
 	for i, c := range p.Predictions[0].Classes {
-		if c.Label != want[i].Label {
-			t.Errorf("answer %d is %s, want %s", i, c.Label, want[i].Label)
+		if c.Name != names[i] {
+			t.Errorf("answer %d is %s, want %s", i, c.Name, names[i])
 		}
-		near(t, c.Label, c.Probability, want[i].Probability, 6e-4)
+		near(t, c.Name, c.Probability, want[i], 6e-4)
 	}
 
 	dir := copied(t, oldRun)

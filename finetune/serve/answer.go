@@ -3,18 +3,17 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
 )
 
 // failure is an error with its HTTP status.
@@ -60,15 +59,10 @@ type answer struct {
 	Images       any     `json:"images"`       // one for each image, in the order of the request
 }
 
-type label struct {
-	Label       string  `json:"label"`
-	Probability float64 `json:"probability"`
-}
-
 type prediction struct {
-	Name       string      `json:"name"`
-	Labels     []label     `json:"labels"` // the most probable first
-	Neighbours []Neighbour `json:"neighbours,omitempty"`
+	Name       string           `json:"name"`
+	Labels     []finetune.Class `json:"labels"` // the most probable first
+	Neighbours []Neighbour      `json:"neighbours,omitempty"`
 }
 
 type features struct {
@@ -114,7 +108,7 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 }
 
 // each computes the images of a request and makes an entry of each.
-func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, output) T) (any, error) {
+func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, finetune.Inferred) T) (any, error) {
 	return s.uploaded(w, r, func(ctx context.Context, u *upload) (any, error) {
 		fitted := make([]*data.Image, len(u.images))
 		for i, image := range u.images {
@@ -151,17 +145,17 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return each(s, w, r, func(n named, o output) prediction {
-		p := prediction{Name: n.name, Labels: likeliest(s.card, o.logits, top)}
+	return each(s, w, r, func(n named, o finetune.Inferred) prediction {
+		p := prediction{Name: n.name, Labels: s.model.Likeliest(o.Logits, top)}
 		if s.options.Neighbours != nil {
-			p.Neighbours = s.options.Neighbours(o.class, o.mean, 5)
+			p.Neighbours = s.options.Neighbours(o.Class, o.Mean, 5)
 		}
 		return p
 	})
 }
 
 func (s *Server) embed(w http.ResponseWriter, r *http.Request) (any, error) {
-	return each(s, w, r, func(n named, o output) features { return features{n.name, o.class, o.mean} })
+	return each(s, w, r, func(n named, o finetune.Inferred) features { return features{n.name, o.Class, o.Mean} })
 }
 
 func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -176,22 +170,4 @@ func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) 
 		}
 		return []attention{{u.images[0].name, s.card.Grid[0], s.card.Grid[1], weights}}, nil
 	})
-}
-
-// likeliest returns the labels of the largest logits: softmax, or the logistic function where labels are independent.
-func likeliest(card Card, logits []float32, top int) []label {
-	largest := float64(slices.Max(logits))
-	total := 0.0
-	for _, v := range logits {
-		total += math.Exp(float64(v) - largest)
-	}
-	labels := make([]label, len(logits))
-	for i, v := range logits {
-		labels[i] = label{card.Labels[i], math.Exp(float64(v)-largest) / total}
-		if card.Sigmoid {
-			labels[i].Probability = 1 / (1 + math.Exp(-float64(v)))
-		}
-	}
-	slices.SortStableFunc(labels, func(a, b label) int { return cmp.Compare(b.Probability, a.Probability) })
-	return labels[:top]
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
 )
 
 // batcher computes the images of concurrent requests together. A worker takes the images that wait. It waits for more
@@ -50,7 +51,7 @@ type job struct {
 }
 
 type result struct {
-	output
+	finetune.Inferred
 	err error
 }
 
@@ -173,21 +174,21 @@ func (b *batcher) open() error {
 
 // run computes fitted images, within a request, and returns their outputs in order. It calls queued once all of them
 // are in the queue.
-func (b *batcher) run(ctx context.Context, images []*data.Image, queued func()) ([]output, error) {
+func (b *batcher) run(ctx context.Context, images []*data.Image, queued func()) ([]finetune.Inferred, error) {
 	channels := make([]chan result, len(images))
 	for i, image := range images {
 		channels[i] = make(chan result, 1)
 		b.queue <- job{image, channels[i], ctx} // has room for all images in flight
 	}
 	queued()
-	outputs := make([]output, len(images))
+	outputs := make([]finetune.Inferred, len(images))
 	for i, channel := range channels {
 		select {
 		case r := <-channel:
 			if r.err != nil {
 				return nil, r.err
 			}
-			outputs[i] = r.output
+			outputs[i] = r.Inferred
 		case <-ctx.Done():
 			return nil, failure{http.StatusServiceUnavailable, "no answer in time"}
 		}
@@ -256,13 +257,13 @@ func (b *batcher) computeBatch(jobs []job) {
 		defer b.cores.Release(1)
 	}
 	begin := time.Now()
-	outputs, err := b.model.Run(images)
+	outputs, err := b.model.Batch(images)
 	b.observe(len(jobs), time.Since(begin).Seconds())
 	for i, j := range jobs {
 		if err != nil {
 			j.answer <- result{err: err}
 		} else {
-			j.answer <- result{output: outputs[i]}
+			j.answer <- result{Inferred: outputs[i]}
 		}
 	}
 }

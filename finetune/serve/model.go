@@ -16,9 +16,9 @@ import (
 
 // served is a finetune.Model in a server.
 type served struct {
-	m         *finetune.Model
-	inference *finetune.Inference
-	card      Card
+	*finetune.Inference
+	m    *finetune.Model
+	card Card
 }
 
 func newServed(m *finetune.Model) (*served, error) {
@@ -35,7 +35,7 @@ func newServed(m *finetune.Model) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &served{m: m, inference: inference}
+	s := &served{Inference: inference, m: m}
 	if err := s.describe(); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *served) describe() (err error) {
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, %d heads, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: c.Parameters(), Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
-		Labels: s.m.Classes, Preprocessing: s.m.Preprocess, Backend: s.inference.Backend(),
+		Labels: s.m.Classes, Preprocessing: s.m.Preprocess, Backend: s.Backend(),
 		Sigmoid: s.m.Scores == checkpoints.ScoresSigmoid,
 	}
 	s.card.Similarity, err = positions(s.m)
@@ -86,6 +86,10 @@ func positions(m *finetune.Model) ([][]int, error) {
 
 func (s *served) Fit(image *data.Image) (*data.Image, error) { return s.m.Fit(image) }
 
+func (s *served) Likeliest(logits []float32, top int) []finetune.Class {
+	return s.m.Likeliest(logits, top)
+}
+
 func (s *served) Compile(batch int) error {
 	c := s.m.Recipe.Model
 	blank := &data.Image{Height: c.ImageRows, Width: c.ImageCols, Pixels: make([]uint8, 3*c.ImageRows*c.ImageCols)}
@@ -93,37 +97,19 @@ func (s *served) Compile(batch int) error {
 	for i := range images {
 		images[i] = blank
 	}
-	if _, err := s.inference.Batch(images); err != nil || batch > 1 {
+	if _, err := s.Batch(images); err != nil || batch > 1 {
 		return err
 	}
-	_, _ = s.inference.Attention(blank) // an architecture without a map answers 404
+	_, _ = s.Attention(blank) // an architecture without a map answers 404
 	return nil
-}
-
-func (s *served) Run(images []*data.Image) ([]output, error) {
-	results, err := s.inference.Batch(images)
-	if err != nil {
-		return nil, err
-	}
-	outputs := make([]output, len(results))
-	for i, r := range results {
-		outputs[i] = output{r.Logits, r.Class, r.Mean}
-	}
-	return outputs, nil
-}
-
-func (s *served) Attention(image *data.Image) ([]float32, error) {
-	return s.inference.Attention(image)
 }
 
 // Workers is one for each processor on pure Go, whose scheduler computes a batch on one, and one elsewhere.
 func (s *served) Workers() int {
-	if s.inference.Backend() == "go" {
+	if s.Backend() == "go" {
 		return runtime.GOMAXPROCS(0)
 	}
 	return 1
 }
-
-func (s *served) AllCores() bool { return s.inference.AllCores() }
 
 func (s *served) Card() Card { return s.card }

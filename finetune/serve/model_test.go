@@ -44,7 +44,7 @@ func noise(t *testing.T, n int) (files []string, raw [][]byte) {
 	return files, raw
 }
 
-// The expected probabilities are those of Model.PredictFiles, the path of wepe predict.
+// The expected probabilities are those of Model.Predict, the path of wepe predict.
 func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -54,7 +54,7 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	defer server.Close()
 	<-s.Ready()
 	files, raw := noise(t, 5)
-	want := gomlxtest.Must(m.PredictFiles(files, len(m.Classes)))(t)
+	want := gomlxtest.Must(m.Predict(files, len(m.Classes)))(t)
 	near := func(what string, i int, entry map[string]any) {
 		for k, label := range entry["labels"].([]any) {
 			got := label.(map[string]any)

@@ -32,6 +32,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -50,22 +51,16 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// model is the part of a model that a server uses. Run and Attention are called by several goroutines at once.
+// model is the part of a model that a server uses. Batch and Attention are called by several goroutines at once.
 type model interface {
-	Fit(image *data.Image) (*data.Image, error) // resizes and crops to the model's input size
-	Compile(batch int) error                    // makes the program of a batch size before a request needs it
-	Run(images []*data.Image) ([]output, error) // of a compiled batch size
+	Fit(image *data.Image) (*data.Image, error)              // resizes and crops to the model's input size
+	Compile(batch int) error                                 // makes the program of a batch size before a request needs it
+	Batch(images []*data.Image) ([]finetune.Inferred, error) // of a compiled batch size
 	Attention(image *data.Image) ([]float32, error)
-	Workers() int   // batches that are worth computing at the same time
+	Workers() int // batches that are worth computing at the same time
+	Likeliest(logits []float32, top int) []finetune.Class
 	AllCores() bool // whether one batch takes all cores
 	Card() Card
-}
-
-// output is what the model computes for one image.
-type output struct {
-	logits []float32 // [classes]
-	class  []float32 // [width] the class token after the last norm; nil in a model without one
-	mean   []float32 // [width] mean of the patch tokens after the last norm
 }
 
 // Card describes a model in answers and on the page.
@@ -112,26 +107,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	set := func(field *int64, value int64) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	ints := func(field *int, value int) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	ints(&o.Batch, 8)
-	ints(&o.Parts, 32)
-	ints(&o.Images, 256)
-	set(&o.Bytes, 20<<20)
-	set(&o.Pixels, 25_000_000)
-	set((*int64)(&o.Window), int64(50*time.Millisecond))
-	set((*int64)(&o.Timeout), int64(20*time.Second))
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Batch, o.Parts, o.Images = cmp.Or(o.Batch, 8), cmp.Or(o.Parts, 32), cmp.Or(o.Images, 256)
+	o.Bytes, o.Pixels = cmp.Or(o.Bytes, 20<<20), cmp.Or(o.Pixels, 25_000_000)
+	o.Window, o.Timeout = cmp.Or(o.Window, 50*time.Millisecond), cmp.Or(o.Timeout, 20*time.Second)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/campaign"
 )
 
@@ -53,7 +54,7 @@ func (f *fake) Compile(batch int) error {
 	return nil
 }
 
-func (f *fake) Run(images []*data.Image) ([]output, error) {
+func (f *fake) Batch(images []*data.Image) ([]finetune.Inferred, error) {
 	f.begun.Add(1)
 	if f.gate != nil {
 		<-f.gate
@@ -61,7 +62,7 @@ func (f *fake) Run(images []*data.Image) ([]output, error) {
 	f.mu.Lock()
 	f.batches = append(f.batches, len(images))
 	f.mu.Unlock()
-	outputs := make([]output, len(images))
+	outputs := make([]finetune.Inferred, len(images))
 	for i, image := range images {
 		if image.Height == 13 {
 			return nil, errors.New("no images of 13 rows")
@@ -70,7 +71,7 @@ func (f *fake) Run(images []*data.Image) ([]output, error) {
 		for k, v := range image.Pixels {
 			mean[k%3] += float32(v) / float32(len(image.Pixels)/3)
 		}
-		outputs[i] = output{logits: mean, mean: mean}
+		outputs[i] = finetune.Inferred{Logits: mean, Mean: mean}
 		f.computed.Add(1)
 	}
 	return outputs, nil
@@ -79,6 +80,11 @@ func (f *fake) Run(images []*data.Image) ([]output, error) {
 func (f *fake) Attention(*data.Image) ([]float32, error) {
 	return []float32{.25, .5, .125, .0625, .0625, 0}, nil
 }
+
+func (f *fake) Likeliest(logits []float32, top int) []finetune.Class {
+	return (&finetune.Model{Classes: f.Card().Labels}).Likeliest(logits, top)
+}
+
 func (f *fake) Workers() int   { return 1 }
 func (f *fake) AllCores() bool { return f.allCores }
 

@@ -236,7 +236,7 @@ func (r request) predict(b compute.Backend) (a answer, err error) {
 		return a, err
 	}
 	defer m.Finalize()
-	classes, err := m.PredictFiles(r.Files, len(m.Classes))
+	classes, err := m.Predict(r.Files, len(m.Classes))
 	if err != nil {
 		return a, err
 	}
