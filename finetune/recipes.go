@@ -3,11 +3,10 @@
 package finetune
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/suggest"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -125,7 +124,7 @@ func Named(name string) (Recipe, error) {
 			return r, nil
 		}
 	}
-	return Recipe{}, fmt.Errorf("finetune: unknown recipe %q: want one of %s", name, strings.Join(Names(), ", "))
+	return Recipe{}, suggest.Unknown("recipe", name, Names())
 }
 
 // Names lists the recipes.

@@ -45,12 +45,8 @@ Without MODEL two small models are trained on generated shapes first. --what cos
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	f.Data(&o.data, "shapes", cli.DataForms+"; its test split, or validation split")
 	f.Out(&o.out, "directory; default runs/analysis-<dataset>")
-	flags.StringSliceVar(
-		&o.what,
-		"what",
-		[]string{"all"},
-		"all, or some separated by commas (wepe list analyses), or cost",
-	)
+	flags.StringSliceVar(&o.what, "what", []string{"all"},
+		"all, or some separated by commas (wepe list analyses), or cost")
 	flags.StringVar(&o.masks, "masks", "", "of the objects of --data: a directory of images, white on black, of the same "+
 		"names; or COCO's instances_….json")
 	flags.IntVar(&o.limit, "limit", 1000, "images at most")
@@ -117,11 +113,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 }
 
 // models returns the models with their paths on disk; without any it trains two.
-func (o *analyzing) models(
-	ctx context.Context,
-	b compute.Backend,
-	paths []string,
-) (models []analysis.Model, err error) {
+func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string) (models []analysis.Model, err error) {
 	if len(paths) == 0 {
 		if paths, err = trainTwo(ctx, b); err != nil {
 			return nil, err
@@ -133,11 +125,7 @@ func (o *analyzing) models(
 			path = text
 			name, _, _ = strings.Cut(filepath.Base(strings.TrimSuffix(text, "/")), "-seed")
 		}
-		local, err := run.Local(ctx, path)
-		if err != nil {
-			return nil, err
-		}
-		chosen, line, err := run.Weights(local, o.weights)
+		chosen, line, err := run.Weights(ctx, path, o.weights)
 		if err != nil {
 			return nil, err
 		}
@@ -176,13 +164,8 @@ func trainTwo(ctx context.Context, b compute.Backend) (paths []string, err error
 }
 
 // load reads the images at the size of the first model, and which of their pixels are the object, where that is known.
-func (o *analyzing) load(
-	ctx context.Context,
-	d *dataset.Dataset,
-	b compute.Backend,
-	first analysis.Model,
-) (*data.Memory,
-	func(int) []bool, error) {
+func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, b compute.Backend, first analysis.Model) (
+	*data.Memory, func(int) []bool, error) {
 	m, err := finetune.Open(b, first.Path, finetune.Files(first.Import))
 	if err != nil {
 		return nil, nil, err

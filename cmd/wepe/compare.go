@@ -36,11 +36,7 @@ type comparison struct {
 // Encodings that are compared by default.
 var (
 	comparedFromScratch = []string{"none", "learned", "sincos2d", "wepe", "wepe-sphere"}
-	comparedFineTuning  = []string{
-		"learned",
-		"wepe",
-		"hybrid",
-	} // the pretrained table resampled, replaced, and blended into
+	comparedFineTuning  = []string{"learned", "wepe", "hybrid"} // the pretrained table resampled, replaced, blended into
 )
 
 func compare() *cobra.Command {
@@ -49,8 +45,7 @@ func compare() *cobra.Command {
 		Args: cobra.MaximumNArgs(1), Long: `Train encodings on the same images in the same order, and print one table. The
 same command resumes an interrupted one. Each training has a run's directory of its own.
 Without --position: ` + strings.Join(comparedFromScratch, ",") + `, from MODEL ` +
-			strings.Join(comparedFineTuning, ",") +
-			`.`,
+			strings.Join(comparedFineTuning, ",") + `.`,
 		Example: "  wepe compare --data cifar100:DIR --position learned,wepe-sphere --seeds 3"}
 	f, flags := cli.Flags{Command: c}, c.Flags()
 	o.training.flags(f)

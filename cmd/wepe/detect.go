@@ -249,11 +249,11 @@ func trainDetector(ctx context.Context, d detection.Run) ([]report.Result, error
 
 // chosen is the recipe with --set; its encoding is the default of --position.
 func (o *detecting) chosen() (r detection.Recipe, err error) {
-	if err := cmp.Or(cli.One("recipe", o.recipe, detection.Names()), cli.CheckPositions(o.positions)); err != nil {
+	if err := cli.CheckPositions(o.positions); err != nil {
 		return r, err
 	}
 	if r, err = detection.Named(o.recipe); err != nil {
-		return r, err
+		return r, cli.Usage(err)
 	}
 	own := r.Detector.Backbone.Position
 	if r, err = r.Set(strings.Join(o.set, ";")); err != nil {
@@ -281,12 +281,12 @@ func (o *detector) flags(f cli.Flags) {
 }
 
 // open opens a detector, and prints what it is.
-func (o *detector) open(path string) (*detection.Model, error) {
+func (o *detector) open(c *cobra.Command, path string) (*detection.Model, error) {
 	b, err := openBackend(o.backend, 0)
 	if err != nil {
 		return nil, err
 	}
-	chosen, line, err := run.Weights(path, o.weights)
+	chosen, line, err := run.Weights(c.Context(), path, o.weights)
 	if err != nil {
 		return nil, err
 	}
@@ -294,9 +294,9 @@ func (o *detector) open(path string) (*detection.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := m.Recipe.Detector.Backbone
-	cli.Field("model", "%s: ViTDet of width %d, depth %d at %d×%d, position %s, %d categories", path, c.Width, c.Depth,
-		c.ImageRows, c.ImageCols, c.Position, len(m.Categories))
+	v := m.Recipe.Detector.Backbone
+	cli.Field("model", "%s: ViTDet of width %d, depth %d at %d×%d, position %s, %d categories", path, v.Width, v.Depth,
+		v.ImageRows, v.ImageCols, v.Position, len(m.Categories))
 	cli.Field("weights", "%s", line)
 	return m, nil
 }
@@ -309,7 +309,7 @@ func detectEval() *cobra.Command {
 	o.flags(f)
 	open.flags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		m, err := open.open(args[0])
+		m, err := open.open(c, args[0])
 		if err != nil {
 			return err
 		}
@@ -352,7 +352,7 @@ func detectPredict() *cobra.Command {
 		if !(score >= 0 && score <= 1) {
 			return cli.Usagef("--score %g: want 0 to 1", score)
 		}
-		m, err := open.open(args[0])
+		m, err := open.open(c, args[0])
 		if err != nil {
 			return err
 		}

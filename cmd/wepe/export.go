@@ -57,16 +57,9 @@ encoding is folded into a table. The result is opened again and its logits are c
 }
 
 // read reads MODEL and prints what it is.
-func (o *opening) read(
-	c *cobra.Command,
-	path string,
-	options checkpoints.ImportOptions,
-) (*checkpoints.Imported, error) {
-	local, err := run.Local(c.Context(), path)
-	if err != nil {
-		return nil, err
-	}
-	chosen, line, err := run.Weights(local, o.weights)
+func (o *opening) read(c *cobra.Command, path string, options checkpoints.ImportOptions) (
+	*checkpoints.Imported, error) {
+	chosen, line, err := run.Weights(c.Context(), path, o.weights)
 	if err != nil {
 		return nil, err
 	}
@@ -152,10 +145,8 @@ func (o *exporting) write(out *cli.Printer, b compute.Backend, m *checkpoints.Im
 	o.options.Labels, o.options.Preprocess = m.Labels, m.Preprocess
 	if p := m.Preprocess; p != nil && p.Fit == preprocess.FitCover && (o.to == "hf" || o.to == "timm") {
 		o.options.Preprocess = nil
-		m.Report = append(
-			m.Report,
-			"preprocessing: left out: "+o.to+" cannot crop to a rectangle; train with --aspect squash",
-		)
+		m.Report = append(m.Report, "preprocessing: left out: "+o.to+
+			" cannot crop to a rectangle; train with --aspect squash")
 	}
 	store, config := model.NewStore(), m.Config
 	if err := m.Load(store.Scope("/vit")); err != nil {

@@ -44,15 +44,8 @@ same command resumes an interrupted one; what is written is not computed again.`
 	f.Out(&o.out, "directory; default runs/features-<dataset>")
 	flags.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
 	flags.IntVar(&o.count, "limit", 0, "images at most, of each split; default all")
-	f.Choice(
-		&o.of,
-		"of",
-		"class token (default where there is one), mean of the patch tokens, or both",
-		"",
-		features.OfClass,
-		features.OfMean,
-		features.OfBoth,
-	)
+	f.Choice(&o.of, "of", "class token (default where there is one), mean of the patch tokens, or both", "",
+		features.OfClass, features.OfMean, features.OfBoth)
 	f.Choice(&o.format, "format", "of the vectors", "npy", "jsonl")
 	flags.BoolVar(&o.knn, "knn", false, "classify by the nearest neighbours")
 	flags.BoolVar(&o.probe, "probe", false, "fit a linear probe")
@@ -81,11 +74,8 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	}
 	cli.Field("data", "%s: %d images", list.Name, len(list.Images))
 	return o.with(c, model, func(m *finetune.Model) error {
-		job := features.Job{Model: m, List: list, Of: o.of, JSON: o.format == "jsonl",
-			Dir: cmp.Or(
-				o.out,
-				filepath.Join("runs", "features-"+list.Name),
-			), Progress: cli.Count(list.Name, "images"), Logger: cli.Logger()}
+		job := features.Job{Model: m, List: list, Of: o.of, JSON: o.format == "jsonl", Logger: cli.Logger(),
+			Dir: cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name)), Progress: cli.Count(list.Name, "images")}
 		table, err := job.Run(ctx)
 		if err != nil {
 			return err

@@ -20,11 +20,7 @@ func inspect() *cobra.Command {
 	f.Weights(&weights)
 	f.JSON(&asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		path, err := run.Local(c.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		chosen, line, err := run.Weights(path, weights)
+		chosen, line, err := run.Weights(c.Context(), args[0], weights)
 		if err != nil {
 			return err
 		}

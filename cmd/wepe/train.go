@@ -134,7 +134,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 		return err
 	}
 	if model != "" {
-		chosen, line, err := run.Weights(model, o.weights)
+		chosen, line, err := run.Weights(ctx, model, o.weights)
 		if err != nil {
 			return err
 		}
@@ -198,15 +198,16 @@ func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model stri
 func (o *training) chosen(d *dataset.Dataset, model string, size [2]int) (recipe finetune.Recipe, err error) {
 	switch {
 	case o.recipe != "":
-		recipe, err = run.Named(o.recipe)
+		recipe, err = finetune.Named(o.recipe)
+		err = cli.Usage(err)
 	case model != "":
 		recipe, err = o.fineTuning(d, model, size)
 	case d.Generated():
-		recipe, err = run.Named("shapes")
+		recipe, err = finetune.Named("shapes")
 	case d.Name == "cifar100":
-		recipe, err = run.Named("cifar100-small")
+		recipe, err = finetune.Named("cifar100-small")
 	default:
-		recipe, err = run.Named("scratch")
+		recipe, err = finetune.Named("scratch")
 	}
 	if err != nil {
 		return recipe, err

@@ -84,12 +84,13 @@ func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	file := b
+	if filepath.Ext(b) != ".onnx" {
+		file = filepath.Join(b, "model.onnx")
+	}
 	var got []float32
-	if inside := filepath.Join(b, "model.onnx"); filepath.Ext(b) == ".onnx" || exists(inside) {
-		if filepath.Ext(b) != ".onnx" {
-			b = inside
-		}
-		got, err = checkpoints.ONNXLogits(b, first.Config, images)
+	if _, missing := os.Stat(file); missing == nil {
+		got, err = checkpoints.ONNXLogits(file, first.Config, images)
 	} else {
 		got, err = o.second(c, backend, b, images)
 	}
@@ -103,13 +104,8 @@ func (o *verification) logits(c *cobra.Command, a, b string) (string, error) {
 	return line, nil
 }
 
-func (o *verification) second(
-	c *cobra.Command,
-	backend compute.Backend,
-	path string,
-	images *tensors.Tensor,
-) ([]float32,
-	error) {
+func (o *verification) second(c *cobra.Command, backend compute.Backend, path string, images *tensors.Tensor) (
+	[]float32, error) {
 	m, err := o.read(c, path, checkpoints.ImportOptions{})
 	if err != nil {
 		return nil, err
@@ -161,9 +157,4 @@ func (o *verification) files(c *cobra.Command, path string) error {
 		return err
 	}
 	return o.print(c, append(m.Report, "SHA-256 "+m.SHA256))
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

@@ -227,7 +227,7 @@ func TestABadRecipeIsRefusedByName(t *testing.T) {
 		}
 		refused(t, err, want)
 	}
-	_, err := Named("vitdet-xl")
+	_, err := Named("yolo")
 	refused(t, err, "want one of scenes, vitdet-b")
 	_, err = Open(gomlxtest.Backend(), t.TempDir())
 	refused(t, err, "no checkpoint in")

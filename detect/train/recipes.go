@@ -3,12 +3,10 @@
 package train
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/suggest"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -69,7 +67,7 @@ func Named(name string) (Recipe, error) {
 			return r, nil
 		}
 	}
-	return Recipe{}, fmt.Errorf("detection: unknown recipe %q: want one of %s", name, strings.Join(Names(), ", "))
+	return Recipe{}, suggest.Unknown("recipe", name, Names())
 }
 
 // Names lists the recipes.

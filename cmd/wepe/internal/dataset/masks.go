@@ -18,13 +18,8 @@ import (
 
 // Masked reads the images of --data for a model, with the pixels of their objects: path is a directory of images of the
 // same names, white on black, or COCO's instances file. Directories without classes are read, too.
-func (d *Dataset) Masked(
-	ctx context.Context,
-	path string,
-	m *finetune.Model,
-	limit int,
-) (*data.Memory, func(int) []bool,
-	error) {
+func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, limit int) (
+	*data.Memory, func(int) []bool, error) {
 	files := d.files[0]
 	for _, held := range []*data.Files{d.files[1], d.files[2]} {
 		if held != nil {

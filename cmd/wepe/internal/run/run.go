@@ -173,9 +173,12 @@ func Local(ctx context.Context, path string) (string, error) {
 	return snapshot.Dir, nil
 }
 
-// Weights returns the checkpoints of MODEL that --weights chooses, with a line that names them. A model that is no run
-// has one kind of weights.
-func Weights(path, weights string) (chosen, line string, err error) {
+// Weights returns where MODEL is on disk, of a run the checkpoints that --weights chooses, with a line that names them.
+// A model that is no run has one kind of weights.
+func Weights(ctx context.Context, path, weights string) (chosen, line string, err error) {
+	if path, err = Local(ctx, path); err != nil {
+		return "", "", err
+	}
 	for _, kind := range []string{weights, checkpoints.BestDir, checkpoints.LastDir} {
 		dir := filepath.Join(path, kind)
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -213,7 +216,7 @@ func Open(ctx context.Context, b compute.Backend, path, weights string, size [2]
 		return nil, err
 	}
 	options := []finetune.OpenOption{finetune.Files(open)}
-	if weights == finetune.Last { // best is the default, and the last of a run without validation
+	if weights == checkpoints.LastDir { // best is the default, and the last of a run without validation
 		options = append(options, finetune.Weights(weights))
 	}
 	if size != [2]int{} {
@@ -234,12 +237,9 @@ func Open(ctx context.Context, b compute.Backend, path, weights string, size [2]
 
 // Architecture is a line about the network of a recipe.
 func Architecture(r finetune.Recipe) string {
-	c, kind := r.Model, "ViT"
-	if r.Architecture != "" {
-		kind = r.Architecture
-	}
-	return fmt.Sprintf("%s of width %d, depth %d, %d heads, patches of %d at %d×%d, position %s", kind, c.Width, c.Depth,
-		c.Heads, c.PatchSize, c.ImageRows, c.ImageCols, c.Position)
+	c := r.Model
+	return fmt.Sprintf("%s of width %d, depth %d, %d heads, patches of %d at %d×%d, position %s",
+		cmp.Or(r.Architecture, "ViT"), c.Width, c.Depth, c.Heads, c.PatchSize, c.ImageRows, c.ImageCols, c.Position)
 }
 
 // preprocessing is a line about what a model does to images.
@@ -252,14 +252,6 @@ func preprocessing(m *finetune.Model) string {
 	}
 	return fmt.Sprintf("%s to %d×%d, crop %d×%d, mean %.3g, std %.3g", s.Fit, s.Size[0], s.Size[1], s.Crop[0], s.Crop[1],
 		m.Recipe.Augment.Mean, m.Recipe.Augment.Std)
-}
-
-// Named returns a recipe by name.
-func Named(name string) (finetune.Recipe, error) {
-	if err := cli.One("recipe", name, finetune.Names()); err != nil {
-		return finetune.Recipe{}, err
-	}
-	return finetune.Named(name)
 }
 
 // Set applies the settings of --set.
