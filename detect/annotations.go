@@ -32,27 +32,22 @@ func (p Polygons) target(box Box, side int) ([]float32, error) {
 	left, top := float64(box[0]), float64(box[1])
 	across := float64(side) / max(float64(box[2])-left, 0.1)
 	down := float64(side) / max(float64(box[3])-top, 0.1)
-	var parts []coco.RLE
-	for _, polygon := range p {
-		moved := make([]float64, len(polygon))
+	moved := coco.Segmentation{Polygons: make([][]float64, len(p))}
+	for k, polygon := range p {
 		for i, x := range polygon {
 			if i%2 == 0 {
-				moved[i] = (x - left) * across
+				x = (x - left) * across
 			} else {
-				moved[i] = (x - top) * down
+				x = (x - top) * down
 			}
+			moved.Polygons[k] = append(moved.Polygons[k], x)
 		}
-		part, err := coco.FromPolygon(moved, side, side)
-		if err != nil {
-			return nil, fmt.Errorf("detect: %w", err)
-		}
-		parts = append(parts, part)
 	}
-	whole, err := coco.Union(parts...)
+	mask, err := moved.Mask(side, side)
 	if err != nil {
 		return nil, fmt.Errorf("detect: %w", err)
 	}
-	return ones(whole.Decode()), nil
+	return ones(mask.Decode()), nil
 }
 
 // Bitmap is a mask of the pixels of an image, row by row.

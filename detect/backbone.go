@@ -87,8 +87,8 @@ func (b Backbone) Validate() error {
 	return nil
 }
 
-// BackboneTrace holds the intermediate values of one forward pass, [batch, rows·cols, width] unless said.
-type BackboneTrace struct {
+// backboneTrace holds the intermediate values of one forward pass, [batch, rows·cols, width] unless said.
+type backboneTrace struct {
 	Patches *Node            // after the patch projection
 	Tokens  *Node            // with positions
 	Blocks  []vit.BlockTrace // queries, keys and values of window blocks are [batch·windows, side², heads, headDim]
@@ -101,9 +101,9 @@ func (b Backbone) at(rows, cols int) Backbone {
 	return b
 }
 
-// Trace builds the backbone in scope on normalised images [batch, rows, cols, channels] and returns its intermediate
+// trace builds the backbone in scope on normalised images [batch, rows, cols, channels] and returns its intermediate
 // values. b has its defaults.
-func (b Backbone) Trace(scope *model.Scope, images *Node, attentionWeights bool) *BackboneTrace {
+func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool) *backboneTrace {
 	d := images.Shape().Dimensions
 	if len(d) != 4 || d[1]%b.PatchSize != 0 || d[2]%b.PatchSize != 0 {
 		exceptions.Panicf("detect: images are %s, want [batch, rows, cols, channels] that divide into patches of %d×%d",
@@ -111,7 +111,7 @@ func (b Backbone) Trace(scope *model.Scope, images *Node, attentionWeights bool)
 	}
 	trained := b
 	b = b.at(d[1], d[2])
-	t := &BackboneTrace{Blocks: make([]vit.BlockTrace, b.Depth)}
+	t := &backboneTrace{Blocks: make([]vit.BlockTrace, b.Depth)}
 	x := b.Patches(scope.In("patch"), images) // [batch, N, width]
 	t.Patches = x
 	encoders := b.encoders(scope)

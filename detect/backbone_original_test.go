@@ -153,7 +153,7 @@ func testEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 	got := runNamed(t, f.Store, func(scope *model.Scope, in []*Node, out *named) {
 		g := in[0].Graph()
 		backbone := scope.In(backboneScope)
-		trace := b.Trace(backbone, in[0], true)
+		trace := b.trace(backbone, in[0], true)
 		out.add("patch_embed", trace.Patches)
 		out.add("pos_resized", size.encoders(scope.At(backboneScope)).Additive.Encode(g))
 		out.add("tokens_after_pos", trace.Tokens)
@@ -301,7 +301,7 @@ func testTheBackboneTakesOtherSizesAndScalesAsDetectron2(t *testing.T) {
 			images.Shape[0] = run.first
 		}
 		got := runNamed(t, f.Store, func(scope *model.Scope, in []*Node, out *named) {
-			trace := b.Trace(scope.In(backboneScope), in[0], false)
+			trace := b.trace(scope.In(backboneScope), in[0], false)
 			out.add("last_feat", trace.Output)
 			for i, block := range trace.Blocks {
 				out.addf(block.Norm1, "block_%d.norm1", i)

@@ -32,7 +32,7 @@ func output(t *testing.T, b Backbone, images *tensors.Tensor) []float64 {
 	}
 	store := gomlxtest.Seeded(t, 5)
 	build := func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{b.Trace(s.At(backboneScope), in[0], false).Output}
+		return []*Node{b.trace(s.At(backboneScope), in[0], false).Output}
 	}
 	gomlxtest.Build(t, store, build, images)
 	for v := range store.IterVariables() {
@@ -129,7 +129,7 @@ func TestImagesThatDoNotDivideIntoPatchesAreRefused(t *testing.T) {
 	for _, dims := range [][]int{{1, 3*b.PatchSize - 1, 2 * b.PatchSize, 1}, {1, 2 * b.PatchSize, 3*b.PatchSize - 1, 1}} {
 		var err error
 		gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			err = exceptions.TryCatch[error](func() { b.Trace(s, in[0], false) })
+			err = exceptions.TryCatch[error](func() { b.trace(s, in[0], false) })
 			return in
 		}, gomlxtest.Noise(dims...))
 		if err == nil || !strings.Contains(err.Error(), "that divide into patches") {

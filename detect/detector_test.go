@@ -276,7 +276,7 @@ func TestTheBackboneTakesOverTheWeightsOfAViT(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := gomlxtest.RunModel(t, d.scope.Store(), func(s *model.Scope, in []*Node) []*Node {
-			return []*Node{d.Config.Backbone.Trace(s.At("detector").At(backboneScope), in[0], false).Output}
+			return []*Node{d.Config.Backbone.trace(s.At("detector").At(backboneScope), in[0], false).Output}
 		}, images)[0]
 		gomlxtest.Near(t, position, got, want, 1e-6)
 	}

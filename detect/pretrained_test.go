@@ -1,6 +1,6 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-package detect_test
+package detect
 
 import (
 	"image"
@@ -10,7 +10,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -29,22 +28,22 @@ func testACheckpointBecomesABackboneForImagesOfAnotherSize(t *testing.T) {
 		ImageRows: rows, ImageCols: cols, Resample: "hf"}))(t)
 	want := gomlxtest.Values(t, resampled.Variables["position/embedding"])[m.Config.Width:]
 
-	config := detect.Config{Backbone: detect.FromViT(m.Config, rows, cols), Channels: 8,
-		ROI: detect.ROI{Convs: []int{8}, Dense: []int{8}, Masks: []int{8}}}
+	config := Config{Backbone: FromViT(m.Config, rows, cols), Channels: 8,
+		ROI: ROI{Convs: []int{8}, Dense: []int{8}, Masks: []int{8}}}
 	store := model.NewStore()
 	if m.Config.Width%4 != 0 { // the pyramid halves the width twice
-		if _, err := detect.New(gomlxtest.Backend(), store.Scope("/detector"), config); err == nil {
+		if _, err := New(gomlxtest.Backend(), store.Scope("/detector"), config); err == nil {
 			t.Errorf("width %d is accepted", m.Config.Width)
 		}
 		return
 	}
-	d := gomlxtest.Must(detect.New(gomlxtest.Backend(), store.Scope("/detector"), config))(t)
+	d := gomlxtest.Must(New(gomlxtest.Backend(), store.Scope("/detector"), config))(t)
 	defer d.Finalize()
 	if err := d.LoadBackbone(m.Config, m.Params, m.Variables); err != nil {
 		t.Fatal(err)
 	}
 	got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-		trace := d.Config.Backbone.Trace(s.At("detector").At("backbone"), in[0], false)
+		trace := d.Config.Backbone.trace(s.At("detector").At("backbone"), in[0], false)
 		return []*Node{Sub(trace.Tokens, trace.Patches)}
 	}, gomlxtest.Noise(1, rows, cols, 3))
 	gomlxtest.NearAbs(t, "positions", got[0], want, 1e-5)

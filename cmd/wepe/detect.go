@@ -129,14 +129,13 @@ func (o *objects) coco(d *detection.Run, dir string) error {
 	if err != nil {
 		return err
 	}
-	d.Dataset, d.Train, d.Tests = train.Dataset.Name, train.Training(), []detection.Test{detection.Folder(test)}
-	if o.sizes != nil {
-		d.Tests = nil
+	d.Dataset, d.Train = train.Dataset.Name, train.Training()
+	sizes := o.sizes
+	if sizes == nil {
+		sizes = [][2]int{{}} // that of the training
 	}
-	for _, size := range o.sizes {
-		one := detection.Folder(test)
-		one.Rows, one.Cols = size[0], size[1]
-		d.Tests = append(d.Tests, one)
+	for _, size := range sizes {
+		d.Tests = append(d.Tests, detection.Test{Scenes: test, Annotations: test.Dataset, Rows: size[0], Cols: size[1]})
 	}
 	return nil
 }

@@ -27,8 +27,8 @@ func (b Box) Corners() [4]float64 { return [4]float64{b[0], b[1], b[0] + b[2], b
 // FromCorners is the box of left, top, right and bottom.
 func FromCorners(c [4]float64) Box { return Box{c[0], c[1], c[2] - c[0], c[3] - c[1]} }
 
-// Area is width times height.
-func (b Box) Area() float64 { return b[2] * b[3] }
+// area is width times height.
+func (b Box) area() float64 { return b[2] * b[3] }
 
 // boxIoU is the intersection over the union of the areas of two boxes, over the area of the detection alone where the
 // object is a crowd; 0 for boxes that at most touch. Source: bbIou of maskApi.c.
@@ -38,9 +38,9 @@ func boxIoU(detection, object Box, crowd bool) float64 {
 	if w <= 0 || h <= 0 {
 		return 0
 	}
-	both, area := float64(w*h), detection.Area()
+	both, area := float64(w*h), detection.area()
 	if crowd {
 		return both / area
 	}
-	return both / (float64(area) + object.Area() - both)
+	return both / (float64(area) + object.area() - both)
 }

@@ -125,7 +125,7 @@ func (d *Dataset) Union(image Image, objects []*Annotation) (RLE, error) {
 	for _, a := range objects {
 		mask, err := d.Mask(image, a)
 		if err == nil {
-			union, err = Union(union, mask)
+			union, err = unite(union, mask)
 		}
 		if err != nil {
 			return RLE{}, err

@@ -119,7 +119,7 @@ func BenchmarkEvaluateLikeVal2017(b *testing.B) {
 	var shapes []shape
 	for range 2000 {
 		xy, box := outline()
-		mask, err := FromPolygon(xy, 480, 640)
+		mask, err := fromPolygon(xy, 480, 640)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -254,10 +254,10 @@ func FuzzUnpack(f *testing.F) {
 			t.Errorf("%d pixels inside, area %d, encoded again %d", inside, r.Area(), canonical.Area())
 		}
 		short := RLE{height, width, slices.Clip(r.Counts[:len(r.Counts)/2*2])} // ends inside
-		if u, err := Union(short, r); err != nil || u.Area() != inside || maskIoU(short, r, false) < 0 {
+		if u, err := unite(short, r); err != nil || u.Area() != inside || maskIoU(short, r, false) < 0 {
 			t.Errorf("%v united with %v (%v), want area %d", u, r, err, inside)
 		}
-		if union, err := Union(canonical, canonical); err != nil || !reflect.DeepEqual(union.Counts, canonical.Counts) {
+		if union, err := unite(canonical, canonical); err != nil || !reflect.DeepEqual(union.Counts, canonical.Counts) {
 			t.Errorf("united with itself %v (%v), want %v", union, err, canonical)
 		}
 	})

@@ -11,12 +11,12 @@ import (
 // maxCoordinate bounds how far outlines are walked, in pixels.
 const maxCoordinate = 1 << 18
 
-// FromPolygon returns the mask of one polygon x0, y0, x1, y1, … (a last number without a partner is dropped).
+// fromPolygon returns the mask of one polygon x0, y0, x1, y1, … (a last number without a partner is dropped).
 //
 // The outline is rounded to fifths of a pixel and walked in steps of one fifth along its longer axis; where it passes
 // the middle of a column of pixels, the column is inside from the next row on, until it is passed again (even-odd). So
 // what is thinner than a pixel may vanish, and what lies beyond the image is cut. Source: rleFrPoly of maskApi.c.
-func FromPolygon(xy []float64, height, width int) (RLE, error) {
+func fromPolygon(xy []float64, height, width int) (RLE, error) {
 	if err := checkSize(height, width); err != nil {
 		return RLE{}, err
 	}

@@ -149,7 +149,7 @@ func testRunLengthsAreThoseOfCocoapi(t *testing.T) {
 			for _, name := range c.Inputs {
 				masks = append(masks, named[name])
 			}
-			r, err := Union(masks...)
+			r, err := unite(masks...)
 			holds(t, r, err, c.String, c.Area, nil)
 		})
 	}
@@ -172,7 +172,7 @@ func testRunLengthsAreThoseOfCocoapi(t *testing.T) {
 	for _, c := range cases.Polygons {
 		t.Run("polygon/"+c.Name, func(t *testing.T) {
 			for i, xy := range c.Polygons {
-				r, err := FromPolygon(xy, c.H, c.W)
+				r, err := fromPolygon(xy, c.H, c.W)
 				if err != nil || r.pack() != c.Parts[i] {
 					t.Errorf("part %d: %q (%v), want %q", i, r.pack(), err, c.Parts[i])
 				}
@@ -187,7 +187,7 @@ func testRunLengthsAreThoseOfCocoapi(t *testing.T) {
 	}
 	for i, c := range cases.Boxes {
 		t.Run(fmt.Sprintf("box/%d", i), func(t *testing.T) {
-			r, err := FromPolygon(c.Box.polygon(), c.H, c.W)
+			r, err := fromPolygon(c.Box.polygon(), c.H, c.W)
 			holds(t, r, err, c.String, c.Area, nil)
 		})
 	}

@@ -62,7 +62,7 @@ func (d *Dataset) results(r *Results) (*Results, error) {
 		case boxes && t.Box == nil:
 			return nil, fmt.Errorf("coco: %s: detection %d has no bbox, but the first has", r.Name, i+1)
 		case boxes:
-			r.areas[i] = t.Box.Area()
+			r.areas[i] = t.Box.area()
 			if t.Segmentation.Empty() {
 				t.Segmentation.Polygons = [][]float64{t.Box.polygon()}
 			}

@@ -3,7 +3,6 @@
 package coco
 
 import (
-	"errors"
 	"fmt"
 	"math"
 )
@@ -108,12 +107,9 @@ func (r RLE) Box() Box {
 	return Box{float64(left), float64(top), float64(right - left + 1), float64(bottom - top + 1)}
 }
 
-// Union is what is inside of any of the masks, which must be of one size. It is rleMerge of maskApi.c, except that
+// unite is what is inside of any of the masks, which must be of one size. It is rleMerge of maskApi.c, except that
 // masks of different sizes are an error and that it comes to an end where counts do not reach the last pixel.
-func Union(masks ...RLE) (RLE, error) {
-	if len(masks) == 0 {
-		return RLE{}, errors.New("coco: no masks to unite")
-	}
+func unite(masks ...RLE) (RLE, error) {
 	out := masks[0]
 	for _, m := range masks[1:] {
 		if m.Height != out.Height || m.Width != out.Width {

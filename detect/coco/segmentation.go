@@ -61,11 +61,11 @@ func (s *Segmentation) Mask(height, width int) (RLE, error) {
 			xy = Box(xy).polygon()
 		}
 		var err error
-		if parts[i], err = FromPolygon(xy, height, width); err != nil {
+		if parts[i], err = fromPolygon(xy, height, width); err != nil {
 			return RLE{}, err
 		}
 	}
-	return Union(parts...)
+	return unite(parts...)
 }
 
 // MarshalJSON writes polygons as lists, run lengths as an object with size and counts.

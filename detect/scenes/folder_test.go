@@ -95,7 +95,7 @@ func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	square, err := coco.FromPolygon([]float64{1, 1, 4, 1, 4, 4, 1, 4}, 5, 7)
+	square, err := maskOf([]float64{1, 1, 4, 1, 4, 4, 1, 4}, 5, 7)
 	if err != nil {
 		t.Fatal(err)
 	}

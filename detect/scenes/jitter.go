@@ -28,9 +28,6 @@ type Jitter struct {
 	Fill   [3]uint8 `json:"fill,omitzero"` // of the padding; ViTDet's is 0 after normalisation, where Rows and Cols end
 }
 
-// COCO is the jitter of ViTDet's recipes.
-func COCO() Jitter { return Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5} }
-
 // Validate refuses what leaves nothing of an image.
 func (j Jitter) Validate() error {
 	const most = 16 // times the size

@@ -13,6 +13,9 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
+// coco1024 is the jitter of ViTDet's recipes.
+var coco1024 = Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}
+
 // By hand from ResizeScale and FixedSizeCrop: fit = scale·min(H/h, W/w), sides round(h·fit), half to even; the offset
 // is the room times one number for both axes, rounded alike.
 func TestAViewIsThatOfDetectron2(t *testing.T) {
@@ -22,10 +25,10 @@ func TestAViewIsThatOfDetectron2(t *testing.T) {
 		scale, place  float64
 		want          view
 	}{
-		{COCO(), 480, 640, 1, 0.3, view{rows: 768, cols: 1024}},                                      // fit 1.6
-		{COCO(), 480, 640, 2, 0.25, view{rows: 1536, cols: 2048, top: 128, left: 256}},               // 3.2; room 512, 1024
-		{COCO(), 480, 640, 0.1, 0.9, view{rows: 77, cols: 102}},                                      // 76.8, 102.4
-		{COCO(), 640, 427, 1.5, 0.5, view{rows: 1536, cols: 1025, top: 256, left: 0}},                // 2.4: 1024.8; ½ to 0
+		{coco1024, 480, 640, 1, 0.3, view{rows: 768, cols: 1024}},                                    // fit 1.6
+		{coco1024, 480, 640, 2, 0.25, view{rows: 1536, cols: 2048, top: 128, left: 256}},             // 3.2; room 512, 1024
+		{coco1024, 480, 640, 0.1, 0.9, view{rows: 77, cols: 102}},                                    // 76.8, 102.4
+		{coco1024, 640, 427, 1.5, 0.5, view{rows: 1536, cols: 1025, top: 256, left: 0}},              // 2.4: 1024.8; ½ to 0
 		{Jitter{Height: 5, Width: 5}, 5, 10, 1, 0, view{rows: 2, cols: 5}},                           // 2.5 to 2
 		{Jitter{Height: 5, Width: 5}, 7, 10, 1, 0, view{rows: 4, cols: 5}},                           // 3.5 to 4
 		{Jitter{Height: 30, Width: 20}, 10, 10, 3, 0.4, view{rows: 60, cols: 60, top: 12, left: 16}}, // room 30, 40
@@ -39,7 +42,7 @@ func TestAViewIsThatOfDetectron2(t *testing.T) {
 }
 
 func TestAJitterThatCannotBeIsRefused(t *testing.T) {
-	if err := COCO().Validate(); err != nil {
+	if err := coco1024.Validate(); err != nil {
 		t.Error(err)
 	}
 	for _, change := range []func(*Jitter){
@@ -47,7 +50,7 @@ func TestAJitterThatCannotBeIsRefused(t *testing.T) {
 		func(j *Jitter) { j.Low = 3 }, func(j *Jitter) { j.High = math.Inf(1) }, func(j *Jitter) { j.Low = math.NaN() },
 		func(j *Jitter) { j.Flip = 1.5 }, func(j *Jitter) { j.Flip = -1 },
 	} {
-		j := COCO()
+		j := coco1024
 		if change(&j); j.Validate() == nil {
 			t.Errorf("%+v is taken", j)
 		}
@@ -134,7 +137,7 @@ func TestImagesMoveWithTheirObjects(t *testing.T) {
 func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 	const height, width = 60, 90
 	polygon := []float64{12, 10, 66, 10, 66, 40, 12, 40}
-	mask, err := coco.FromPolygon(polygon, height, width)
+	mask, err := maskOf(polygon, height, width)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +170,7 @@ func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 				}
 			}
 			if k < 2 && o.Mask.Area() != int(c.want[2]*c.want[3]) {
-				t.Errorf("%+v: object %d has %d pixels, want %g", c.view, k, o.Mask.Area(), c.want.Area())
+				t.Errorf("%+v: object %d has %d pixels, want %g", c.view, k, o.Mask.Area(), c.want[2]*c.want[3])
 			}
 		}
 	}

@@ -41,11 +41,6 @@ func Show(img image.Image, objects []Object, categories []coco.Category) *image.
 	return out
 }
 
-// Drawn returns the image of a scene with its objects drawn over it.
-func (s *Scene) Drawn(categories []coco.Category) *image.RGBA {
-	return Show(s.Image.RGBA(), s.Objects, categories)
-}
-
 func (o *Object) hue() color.RGBA { return hues[max(0, o.Class)%len(hues)] }
 
 // tint fills a mask, and its outline darker.

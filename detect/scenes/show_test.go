@@ -12,10 +12,16 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 )
 
+// maskOf is the mask of a polygon.
+func maskOf(polygon []float64, height, width int) (coco.RLE, error) {
+	s := coco.Segmentation{Polygons: [][]float64{polygon}}
+	return s.Mask(height, width)
+}
+
 func TestObjectsAreDrawnWhereTheyAre(t *testing.T) {
 	grey := image.NewRGBA(image.Rect(0, 0, 160, 120)) // enlarged by 3 to 480
 	draw.Draw(grey, grey.Rect, image.NewUniform(color.RGBA{100, 100, 100, 255}), image.Point{}, draw.Src)
-	mask, err := coco.FromPolygon([]float64{60, 50, 60, 80, 80, 80, 80, 50}, 120, 160)
+	mask, err := maskOf([]float64{60, 50, 60, 80, 80, 80, 80, 50}, 120, 160)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,9 +60,6 @@ func Generated(g scenes.Generated) (Test, error) {
 	return Test{Scenes: g, Annotations: annotations, Areas: g.Sizes(), Rows: g.Height, Cols: g.Width}, err
 }
 
-// Folder is a folder as a test, at the size of the training.
-func Folder(f *scenes.Folder) Test { return Test{Scenes: f, Annotations: f.Dataset} }
-
 // Run is one training of one recipe on one data set with one seed.
 type Run struct {
 	Backend compute.Backend

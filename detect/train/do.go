@@ -34,8 +34,7 @@ func (run Run) Do(ctx context.Context) (m *Model, rows []report.Result, err erro
 func (run Run) prepared() (Run, error) {
 	if folder, ok := run.Train.(*scenes.Folder); ok && run.Validation == nil && run.Recipe.ValidationPart > 0 {
 		training, validation := folder.Split(run.Recipe.ValidationPart)
-		test := Folder(validation)
-		run.Train, run.Validation = training, &test
+		run.Train, run.Validation = training, &Test{Scenes: validation, Annotations: validation.Dataset}
 	}
 	if run.Train == nil || run.Train.Len() < max(1, run.Recipe.BatchSize) {
 		return run, fmt.Errorf("detection: fewer scenes to train on than one batch of %d: lower batch_size",

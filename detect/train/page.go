@@ -84,7 +84,7 @@ func (m *Model) beside(test Test, index int) ([]byte, error) {
 		return nil, err
 	}
 	const gap = 8
-	left := scene.Drawn(m.Categories)
+	left := scenes.Show(scene.Image.RGBA(), scene.Objects, m.Categories)
 	right := scenes.Show(scene.Image.RGBA(), Shown(found[0], pageScore), m.Categories)
 	both := image.NewRGBA(image.Rect(0, 0, 2*left.Rect.Dx()+gap, left.Rect.Dy()))
 	draw.Draw(both, left.Rect, left, image.Point{}, draw.Src)

@@ -56,7 +56,7 @@ func vitDet(name, variant string, dropPath, layerDecay float64, cascade bool) Re
 		Name: name, Detector: config,
 		Steps: 184_375, BatchSize: 64, LearningRate: 1e-4, WarmupSteps: 250, Drops: []int{163_889, 177_546},
 		Optimizer: finetune.Optimizer{WeightDecay: 0.1, LayerDecay: layerDecay},
-		Jitter:    scenes.COCO(), EvalSteps: 5000,
+		Jitter:    scenes.Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}, EvalSteps: 5000,
 	}
 }
 
