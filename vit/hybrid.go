@@ -9,7 +9,7 @@ import (
 	"github.com/wepe-go/wepe/wepe"
 )
 
-// ParamBlend is what hybrid blends into the table: BlendSurrogate (default), wepe.NewSurrogate, or the encoding of
+// ParamBlend is what hybrid blends into the table: BlendSurrogate (default), wepe.Config.Surrogate, or the encoding of
 // position "wepe", BlendExact, or of "wepe-sphere", blendSphere, each under its own hyperparameters.
 const ParamBlend = "wepe_blend"
 
@@ -28,15 +28,15 @@ func newHybrid(scope *model.Scope, c Config) Additive {
 	blend := BlendSurrogate
 	readSettings(scope, []setting.Row{setting.Choice(ParamBlend, &blend, "what hybrid blends", BlendSurrogate, BlendExact,
 		blendSphere)})
-	if blend != BlendSurrogate {
-		exact := wepe.New(scope, c.Rows(), c.Cols(), c.Width)
-		if blend == blendSphere {
-			exact = exact.OnSphere()
-		}
-		return wepe.NewHybrid(scope, rows, exact.FromScope().Done()).FromScope().Done()
+	config := wepe.New(scope, c.Rows(), c.Cols(), c.Width)
+	if blend == blendSphere {
+		config = config.OnSphere()
 	}
-	surrogate := wepe.NewSurrogate(scope, c.Rows(), c.Cols(), c.Width).FromScope().Done()
-	return wepe.NewHybrid(scope, rows, surrogate).FromScope().Done()
+	config = config.FromScope()
+	if blend == BlendSurrogate {
+		return config.Hybrid(rows, config.Surrogate())
+	}
+	return config.Hybrid(rows, config.Done())
 }
 
 // hybridParameters counts the default form: the table, λ, ω3′, β and s, and the surrogate's projection from 4 channels

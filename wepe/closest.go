@@ -18,20 +18,14 @@ import (
 // tells them apart: some units of the rounding of numbers up to 1.
 const tooClose = 1e-6
 
-// closest returns the distance of the two patches whose features are nearest to one another, and the numbers of both,
-// at the values that training starts from, in float64.
+// Warning names two patches that float32 cannot tell apart at the values that training starts from, or the error of a
+// table that exceeds paramTableError, in one line; empty if there is neither.
 //
 // Next to the pole ℘ and ℘′ are so large that tanh gives ±1 for both parts of one patch and of the next. On the default
 // lattice the first two patches of the diagonal are 3e-4 apart on a 24×24 grid, 2e-9 on 37×37 and nothing on 64×64,
 // where others meet too: "any resolution" ends there, unless α_scale is smaller.
-func (e *Encoder) closest() (distance float64, first, second int) {
-	return closestRows(e.config.hostFeatures())
-}
-
-// Warning names two patches that float32 cannot tell apart, or the error of a table that exceeds paramTableError, in
-// one line; empty if there is neither.
 func (e *Encoder) Warning() string {
-	distance, first, second := e.closest()
+	distance, first, second := closest(e.config.hostFeatures())
 	if distance >= tooClose {
 		return e.tableWarning()
 	}
@@ -66,16 +60,11 @@ func (c Config) hostFeatures() [][]float64 {
 	}
 	rows := make([][]float64, c.rows*c.cols)
 	x, y := c.patches()
-	factor := 1.0
-	for range c.scales {
-		for n := range c.harmonics {
-			for k := range rows {
-				z := complex(2*x[k], 0)*omega1 + complex(2*y[k], 0)*omega3
-				all := features(complex(factor*float64(n+1), 0) * z)
-				rows[k] = append(rows[k], all[:c.numFeatures()/c.views()]...)
-			}
-		}
-		factor *= c.scaleRatio
+	x, y = c.scaled(x), c.scaled(y)
+	for i := range x { // one view of all patches after the other
+		all := features(complex(2*x[i], 0)*omega1 + complex(2*y[i], 0)*omega3)
+		k := i % len(rows)
+		rows[k] = append(rows[k], all[:c.numFeatures()/c.views()]...)
 	}
 	return rows
 }
@@ -95,9 +84,9 @@ func (c compression) host(f []float64, alphaScale float64) []float64 {
 	return f
 }
 
-// closestRows returns the two rows at the least distance. In the order of their sums, which differ by no more than √n
+// closest returns the two rows at the least distance. In the order of their sums, which differ by no more than √n
 // times the distance of rows of n numbers, far ones need no comparison.
-func closestRows(rows [][]float64) (distance float64, first, second int) {
+func closest(rows [][]float64) (distance float64, first, second int) {
 	sums, order := make([]float64, len(rows)), make([]int, len(rows))
 	for k, row := range rows {
 		sums[k], order[k] = floats.Sum(row), k

@@ -25,7 +25,7 @@ func TestClosest_is_the_least_distance_of_all_pairs_of_the_hosts_features(t *tes
 		{5, 7, kv{paramOmega3: 1.085, paramAlphaU: 0.3}, 0, 1},
 	} {
 		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).Done()
-		got, first, second := e.closest()
+		got, first, second := closest(e.config.hostFeatures())
 		host := squareGrid(c.rows, c.cols)
 		host.span[0], host.omega3 = e.config.alphaU, complex(0, e.config.omega3)
 		host.alphaScale = e.config.alphaScale

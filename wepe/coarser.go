@@ -70,7 +70,7 @@ func (l *lattice) moved(g *Graph, z ComplexNode) ComplexNode {
 			down = append(down, c.shift*c.alphaV/float64(grid[0]))
 		}
 	}
-	right, down = l.scaled(right), l.scaled(down)
+	right, down = c.scaled(right), c.scaled(down)
 	none := make([]float64, len(right))
 	step := func() *Node { // in ±1
 		return AddScalar(MulScalar(c.scope.RandomUniform(g, shapes.Make(c.dtype)), 2), -1)

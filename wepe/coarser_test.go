@@ -111,17 +111,3 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 	again, _ := places(false)
 	gomlxtest.Near(t, "not training", again, re, 0)
 }
-
-func TestShift_and_the_grid_of_the_training_are_refused_by_name(t *testing.T) {
-	for want, settings := range map[string]kv{
-		paramShift + " = 1.5": {paramShift: 1.5},
-		paramShift + " = NaN": {paramShift: math.NaN()},
-		paramRows:             {paramRows: -1},
-		paramCols:             {paramCols: 1 << 20},
-		paramShift + ` = 0.5 with evaluation "sum"`: {paramShift: 0.5, paramEvaluation: evaluateSum},
-		paramShift + ` = 1 with evaluation "table"`: {paramShift: 1.0, paramEvaluation: evaluateTable},
-	} {
-		_, err := built(model.NewStore(), settings)
-		refused(t, fmt.Sprint(settings), err, want)
-	}
-}

@@ -14,8 +14,9 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// Config is an encoder in the making: start with New, end with Done. What differs from the defaults is set by the
-// methods With…, or by hyperparameters of the scope, the constants Param…, which FromScope takes over.
+// Config is an encoder in the making: start with New, end with Done, Bias, Field, Surrogate or Hybrid. What differs from
+// the defaults is set by hyperparameters of the scope, which FromScope takes over and Params lists; methods With… set
+// those that are usually set by hand.
 type Config struct {
 	scope *model.Scope
 	grid
@@ -42,15 +43,20 @@ type Config struct {
 	learnBetaPos        bool
 	learnOblique        bool
 	evaluation          string // "": the mode's
-	sum                 LatticeSum
+	sum                 latticeSum
 	tableKind           tableKind
 	tableResolution     int
 	tableError          float64
+	surrogate           string  // "": surrogatePaper
+	beta, gamma         float64 // of the surrogate; 0: its own
+	gate                float64
+	learnGate           bool
+	start               string
 	dtype               dtypes.DType // of the encoding and its variables
 }
 
-// New starts the encoder of a rows × cols patch grid for tokens of the given width, in Paper mode. Its variables will
-// live in scope/wepe.
+// New starts the encoder of a rows × cols patch grid for tokens of the given width. Its variables will live in
+// scope/wepe.
 func New(scope *model.Scope, rows, cols, width int) *Config {
 	return &Config{
 		scope: scope, grid: grid{rows: rows, cols: cols, width: width},
@@ -58,8 +64,8 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 		omega1: weierstrass.OmegaSquare, alphaU: defaultSpan, alphaV: defaultSpan,
 		compression: compressTanh, alphaScale: defaultAlphaScale, betaPos: defaultBetaPos,
 		learnLattice: true, learnAlphaScale: true, learnBetaPos: true, scales: 1, scaleRatio: defaultScaleRatio, harmonics: 1,
-		sum: DefaultLatticeSum(), tableKind: deflatedTable, tableResolution: defaultTableResolution,
-		tableError: defaultTableError, dtype: dtypes.Float32,
+		sum: releasedSum, tableKind: deflatedTable, tableResolution: defaultTableResolution,
+		tableError: defaultTableError, gate: DefaultGate, learnGate: true, start: DefaultStart, dtype: dtypes.Float32,
 	}
 }
 
@@ -79,13 +85,21 @@ type Refused string
 // Error is the reason.
 func (r Refused) Error() string { return string(r) }
 
-// resolve fills in what depends on the mode and refuses, naming the value, anything that makes no sense.
-func (c Config) resolve() Config {
-	refuse := func(format string, args ...any) { panic(Refused(fmt.Sprintf("wepe: "+format, args...))) }
-	c.grid.validate()
+func refuse(format string, args ...any) { panic(Refused(fmt.Sprintf("wepe: "+format, args...))) }
+
+// check refuses sizes and settings that make no sense alone.
+func (c *Config) check() {
+	if c.rows < 1 || c.cols < 1 || c.width < 1 || c.prefix < 0 {
+		exceptions.Panicf("wepe: grid %d×%d, width %d, prefix %d: want at least 1×1, 1, 0", c.rows, c.cols, c.width, c.prefix)
+	}
 	if err := setting.Check(c.settings()); err != nil {
 		refuse("%v", err)
 	}
+}
+
+// resolve fills in what depends on the mode and refuses, naming the value, anything that makes no sense.
+func (c Config) resolve() Config {
+	c.check()
 	if c.projection == mlp && c.width%2 != 0 {
 		refuse("%s = %q halves the width, which is odd: %d", paramProjection, mlp, c.width)
 	}
@@ -161,25 +175,17 @@ func (c *Config) setHalfPeriods() error {
 	return nil
 }
 
-// Done creates the variables and returns the encoder. It panics, naming the setting, on one that makes no sense.
-// Call it once per scope and graph, as every layer.
-func (c *Config) Done() *Encoder { return newEncoder(c.resolve()) }
-
 // grid is the tokens that an encoder serves: prefix tokens, then patches row by row, each a vector of the given width.
 type grid struct{ rows, cols, prefix, width int }
-
-// validate panics, naming the sizes, on a grid without patches.
-func (l grid) validate() {
-	if l.rows < 1 || l.cols < 1 || l.width < 1 || l.prefix < 0 {
-		exceptions.Panicf("wepe: grid %d×%d, width %d, prefix %d: want at least 1×1, 1, 0", l.rows, l.cols, l.width,
-			l.prefix)
-	}
-}
 
 // positions is the length of the sequence.
 func (l grid) positions() int { return l.prefix + l.rows*l.cols }
 
-// centre returns the centre of patch k in (0, 1)², mathematics.md (6.1).
-func (l grid) centre(k int) (u, v float64) {
-	return (float64(k%l.cols) + 0.5) / float64(l.cols), (float64(k/l.cols) + 0.5) / float64(l.rows)
+// centres returns the centres of the patches in (0, 1)², mathematics.md (6.1).
+func (l grid) centres() (u, v []float64) {
+	for k := range l.rows * l.cols {
+		u = append(u, (float64(k%l.cols)+0.5)/float64(l.cols))
+		v = append(v, (float64(k/l.cols)+0.5)/float64(l.rows))
+	}
+	return u, v
 }

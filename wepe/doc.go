@@ -18,21 +18,22 @@
 //
 // # Options
 //
-// Methods With… of [Config] change the defaults; each names its hyperparameter, which FromScope reads from the scope.
+// Every option is a hyperparameter of the scope, which [Config.FromScope] reads ([Params] lists them); methods With… of
+// [Config] set those that are usually set by hand.
 //
 //   - [Config.OnSphere] maps ℘ and ℘′ to the Riemann sphere in place of tanh; it is smooth everywhere (section 14):
 //     f = [S(α_scale·w), S(α_scale·w′)], S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1).
-//   - [Config.WithHarmonics] adds features of 2z, 3z, …; [Config.WithScales] uses several lattices;
-//     [Config.WithHalfPeriods] oblique ones.
-//   - [Config.WithLatticeSum] uses the paper's truncated sum, [Config.WithTable] a look-up table. The default, [P], is
+//   - [Config.WithHarmonics] adds features of 2z, 3z, …; wepe_scales uses several lattices; [Config.WithHalfPeriods]
+//     oblique ones.
+//   - [Config.WithTable] uses a look-up table, wepe_evaluation "sum" the paper's truncated sum. The default, [P], is
 //     exact.
 //   - [Config.AsReleased] is the authors' released code, where the lattice stays square (docs/evidence/deviations.md).
 //
-// [RelativeBias] encodes differences of patches as attention scores. [NewHybrid] blends an encoder, or the bounded
-// [NewSurrogate], into pretrained position embeddings by a learned gate (sections 8 and 9):
+// [RelativeBias] encodes differences of patches as attention scores. [Config.Hybrid] blends an encoder, or the bounded
+// [Config.Surrogate], into pretrained position embeddings by a learned gate (sections 8 and 9):
 //
-//	surrogate := wepe.NewSurrogate(scope, 14, 14, 192).FromScope().Done()
-//	encoder := wepe.NewHybrid(scope, pretrained, surrogate).FromScope().Done() // pretrained [1+14·14, 192]
+//	config := wepe.New(scope, 14, 14, 192).FromScope()
+//	encoder := config.Hybrid(pretrained, config.Surrogate()) // pretrained [1+14·14, 192]
 //
 // # Limits
 //
@@ -67,7 +68,7 @@
 //	wepe/projection/output/dense/weights, biases                [width/2, width], [width]
 //	wepe/projection/output/layer_normalization/gain, offset     [width]
 //
-// The 4 features above are 6 on the sphere, half as many without ℘′ ([Config.WithDerivative]), and multiplied by the
+// The 4 features above are 6 on the sphere, half as many without ℘′ (wepe_derivative), and multiplied by the
 // number of lattices and harmonics. Fixed scalars are variables that do not train.
 //
 // Source: Weierstrass Positional Encoding for Vision Transformers; released code

@@ -55,13 +55,6 @@ func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 	return inLattice(z, rectangle(omega1, omega3p))
 }
 
-// POblique returns ℘(z) and ℘′(z) for the lattice {2mω1 + 2nω3} with complex ω3, Im ω3 > 0, as P does for rectangular
-// ones (which it also takes, at a greater price): any z, exact to the precision of the dtype, finite at poles, and
-// differentiable with respect to z, ω1 and both parts of ω3. omega1 is a positive scalar, omega3 a pair of scalars.
-func POblique(z ComplexNode, omega1 *Node, omega3 ComplexNode) (p, pPrime ComplexNode) {
-	return inLattice(z, reducedBasis(omega1, omega3))
-}
-
 // rowPairs is the number of rows summed on either side of the central one: the truncation error is
 // 4 exp(-π(2N+1) Im τ), 2e-9 and 3e-17 at the least Im τ of a rectangle, 2e-10 and 3e-17 at that of an oblique lattice.
 func (l basis) rowPairs() (pairs int) {

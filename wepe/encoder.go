@@ -24,6 +24,10 @@ type Encoder struct {
 	projection projection
 }
 
+// Done creates the variables and returns the encoder. It panics, naming the setting, on one that makes no sense.
+// Call it once per scope and graph, as every layer.
+func (c *Config) Done() *Encoder { return newEncoder(c.resolve()) }
+
 func newEncoder(c Config) *Encoder {
 	scope := c.scope.In("%s", c.formScope(scopeName))
 	e := &Encoder{
@@ -40,6 +44,8 @@ func newEncoder(c Config) *Encoder {
 	}
 	return e
 }
+
+func (e *Encoder) layout() grid { return e.config.grid }
 
 // Name implements pos.Encoder: the options that make a difference, fit for a column of results.
 func (e *Encoder) Name() string {
@@ -72,14 +78,11 @@ func (c Config) several() [][2]int {
 	return c.grids
 }
 
-// centres returns the centres of all patches, see grid.centre.
+// centres returns the centres of the patches of all grids.
 func (c Config) centres() (u, v []float64) {
 	for _, sides := range c.several() {
-		on := grid{rows: sides[0], cols: sides[1]}
-		for k := range on.rows * on.cols {
-			x, y := on.centre(k)
-			u, v = append(u, x), append(v, y)
-		}
+		x, y := grid{rows: sides[0], cols: sides[1]}.centres()
+		u, v = append(u, x...), append(v, y...)
 	}
 	return u, v
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -104,44 +103,5 @@ func TestSoftplus_and_its_inverse_agree_with_the_closed_form(t *testing.T) {
 	// mathematics.md (6.6): the raw value of the square lattice, to its printed digits.
 	if raw := softplusInverse(weierstrass.OmegaSquare); !(math.Abs(raw-2.5466) <= 5e-5) {
 		t.Errorf("softplus⁻¹(ω1) = %g, want 2.5466", raw)
-	}
-}
-
-func TestBad_settings_are_refused_by_name(t *testing.T) {
-	nan := math.NaN()
-	for want, params := range map[string]kv{
-		paramMode: {paramMode: "papr"}, paramProjection: {paramProjection: "conv"},
-		paramEvaluation: {paramEvaluation: "fast"},
-		paramDropout:    {paramDropout: 1}, paramOmega1: ofHalfPeriods(-1, 0), paramOmega3: ofHalfPeriods(1, nan),
-		"ω3′":     {paramMode: release, paramOmega1: 1, paramOmega3: 9},
-		paramG3:   {paramG2: 3, paramG3: 1}, // of no lattice
-		paramG2:   {paramG2: nan},
-		paramArea: {paramMode: release, paramArea: 1}, paramKappa: {paramKappa: 0}, paramCLarge: {paramCLarge: nan},
-		paramAlphaU: ofSpan(0, 0.4), paramAlphaV: ofSpan(0.4, math.Inf(1)), paramAlphaScale: {paramAlphaScale: 0},
-		paramBetaPos: {paramBetaPos: nan}, paramSumCut: {paramSumCut: 0}, paramScales: ofScales(0, 2),
-		paramScaleRatio: ofScales(2, nan), paramOmega3Re: ofOblique(nan, false),
-		"oblique lattices":   {paramMode: release, paramLearnOblique: true},
-		`evaluation "sum"`:   {paramEvaluation: evaluateSum, paramOmega3Re: 0.3},
-		"one lattice":        {paramScales: 2, paramEvaluation: evaluateTable},
-		paramTableError:      {paramTableError: 0},
-		paramTable:           {paramTable: "tanh"},
-		paramTableResolution: {paramTableResolution: 1},
-		"odd: 7":             {paramProjection: mlp},
-		"grid 3×0":           {"cols": 0},
-		"width 7, prefix -1": {"prefix": -1},
-	} {
-		err := exceptions.TryCatch[error](func() {
-			c := New(model.NewStore().RootScope(), 3, 5, 7).with(params)
-			if cols, ok := params["cols"]; ok {
-				c.cols = cols.(int)
-			}
-			if prefix, ok := params["prefix"]; ok {
-				c.prefix = prefix.(int)
-			}
-			c.Done()
-		})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want a refusal that names it", want, err)
-		}
 	}
 }

@@ -36,7 +36,7 @@ func Example() {
 	// ω3′ 1.500, α_scale 0.150, β_pos 0.800
 }
 
-// Every option has a setter: the sphere on a lattice of the authors' choice, by a look-up table.
+// What is often set by hand has a setter: the sphere on a lattice of the authors' choice, by a look-up table.
 func ExampleNew() {
 	forward := func(scope *model.Scope, tokens *Node) *Node { // tokens [batch, 1+14·14, 192], class token first
 		encoder := wepe.New(scope, 14, 14, 192).WithPrefix(1).OnSphere().WithHalfPeriods(1.3, 1.1i).WithTable(65, 0.01).Done()
@@ -49,16 +49,15 @@ func ExampleNew() {
 
 // Fine-tuning blends the surrogate into the position embeddings that a model came with. A tenth of it, here,
 // on patches; the class token keeps what it had.
-func ExampleNewHybrid() {
+func ExampleConfig_Hybrid() {
 	store := model.NewStore()
 	embedding, err := store.CreateVariable("/embedding", tensors.FromScalarAndDimensions(float32(2), 1+3*5, 8))
 	if err != nil {
 		fmt.Println(err)
 	}
 	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, tokens *Node) *Node {
-		surrogate := wepe.NewSurrogate(scope, 3, 5, 8).Done()
-		encoder := wepe.NewHybrid(scope, embedding, surrogate).WithGate(0.1, true).Done()
-		return encoder.PreEncode(tokens, nil, 1)
+		config := wepe.New(scope, 3, 5, 8).WithGate(0.1, true)
+		return config.Hybrid(embedding, config.Surrogate()).PreEncode(tokens, nil, 1)
 	})
 	tokens := tensors.FromScalarAndDimensions(float32(0), 1, 1+3*5, 8)
 	added := exec.MustCall(tokens)[0].Value().([][][]float32)

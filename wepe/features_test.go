@@ -123,7 +123,8 @@ func TestFeatures_and_coordinates_are_the_hosts_on_every_lattice_grid_and_span(t
 		{seen(2, 7, 0.3, 0.3, 2.6, 2.6i).views(2, 1.7, 1, 1, 1.7), 2e-5, nil},
 		{seen(3, 2, 0.4, 0.4, 2.6, 0.9+2.2i).views(3, 1.6, 1, 1, 1.6, 2.56), 2e-5, nil},
 
-		{squareGrid(3, 5), 1e-6, ofTable(deflatedTable, 256)},
+		{squareGrid(14, 14), 1e-6, ofTable(deflatedTable, 256)},
+		{seen(5, 3, 0.4, 0.4, 2.6, 1.7i), 3e-4, kv{paramEvaluation: evaluateSum}},
 		{seen(7, 2, 0.4, 0.3, square, 1.085i), 2e-5, table},
 		{seen(5, 7, 0.4, 0.4, square, 0.755i), 2e-5, table},
 		{seen(2, 11, 0.3, 0.9, 1.3, 4.7i), 2e-5, table},

@@ -64,7 +64,7 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 			omega3 = min(omega3, releaseMaxOmega3)
 		}
 		dtype := []dtypes.DType{dtypes.Float32, dtypes.BFloat16}[i%2]
-		sum := DefaultLatticeSum()
+		sum := releasedSum
 		for sum.Cut > 1 && rows*cols*4*sum.Cut*(sum.Cut+1) > 1<<17 { // terms of all patches: memory, not arithmetic
 			sum.Cut--
 		}

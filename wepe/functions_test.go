@@ -5,7 +5,6 @@ package wepe
 import (
 	"math"
 	"math/cmplx"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -43,12 +42,28 @@ type function struct {
 
 var functions = []function{
 	{"P", true, false, func(in []*Node) []*Node { return parts(P(point(in), in[2], in[4])) }},
-	{"POblique", false, false, func(in []*Node) []*Node { return parts(POblique(point(in), in[2], leaning(in))) }},
+	{
+		"P, oblique",
+		false,
+		false,
+		func(in []*Node) []*Node { return parts(inLattice(point(in), reducedBasis(in[2], leaning(in)))) },
+	},
 	{"Sphere", true, true, func(in []*Node) []*Node { return channels(Sphere(point(in), in[2], in[4], in[5])) }},
-	{"SphereOblique", false, true, func(in []*Node) []*Node {
-		return channels(SphereOblique(point(in), in[2], leaning(in), in[5]))
+	{"Sphere, oblique", false, true, func(in []*Node) []*Node {
+		return channels(sphere(point(in), reducedBasis(in[2], leaning(in)), in[5]))
 	}},
 }
+
+// allFunctions are those, and the others that features are made of.
+var allFunctions = append([]function{
+	{"latticeSum.P", true, false, func(in []*Node) []*Node { return parts(releasedSum.P(point(in), in[2], in[4])) }},
+	{"surrogate", true, false, func(in []*Node) []*Node {
+		field, g, one := namedSurrogate(surrogateSVHN), in[2].Graph(), OnesLike(in[2])
+		constant := func(x []float64) *Node { return ConstAsDType(g, dtypes.Float32, x) }
+		return parts(surrogateField{surrogate: field, omega3: in[4], gamma: one, strength: one,
+			beta: Scalar(g, dtypes.Float32, field.MinBeta), a: constant(field.A), b: constant(field.B)}.values(point(in)))
+	}},
+}, functions...)
 
 func point(in []*Node) ComplexNode   { return ComplexNode{in[0], in[1]} }
 func leaning(in []*Node) ComplexNode { return ComplexNode{in[3], in[4]} }
@@ -101,107 +116,6 @@ func (f function) scales(t *testing.T, v, values []float64) [2]float64 {
 	return [2]float64{math.Hypot(values[0], values[1]) + scale, math.Hypot(values[2], values[3]) + math.Pow(scale, 1.5)}
 }
 
-// lattices are ω1, Re ω3, Im ω3: rectangles up to four times as long as wide; hexagonal, rhombic, leaning either way,
-// thin, and far from reduced.
-func (f function) lattices() [][3]float64 {
-	all := [][3]float64{{2.6, 0, 2.6}, {1.3, 0, 3.1}, {2.9, 0, 1.1}, {1, 0, 4}}
-	if !f.rectangular {
-		all = append(all, [][3]float64{
-			{1.5299540370571929, 0.76497701852859645, 1.3249790627140868},
-			{2.6, 1.3, 1.1}, {2.6, -0.7, 2.5}, {1, 0.3, 3}, {2, 0.9, 0.7}, {1.5, 4.1, 0.9}, {2.6, 0, 1.7},
-		}...)
-	}
-	return all
-}
-
-// Up to two cells away from 0, where z itself has lost two digits. The error of a value is a few roundings, each as if
-// of the result or of an input, by what that moves it; gradients are finite differences of the host.
-func TestFunctions_and_their_gradients_are_the_hosts(t *testing.T) {
-	for _, f := range functions {
-		for _, dtype := range []dtypes.DType{dtypes.Float64, dtypes.Float32} {
-			epsilon, slopeTolerance := 0x1p-24, 1e-4
-			if dtype == dtypes.Float64 {
-				if epsilon, slopeTolerance = 0x1p-53, 1e-7; !float64Runs(t) {
-					continue
-				}
-			}
-			t.Run(f.name+" "+dtype.String(), func(t *testing.T) {
-				exec, err := NewExec(gomlxtest.Backend(), f.withSlopes(func(x *Node) *Node { return x }))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer exec.Finalize()
-				random := rand.New(rand.NewPCG(5, 7))
-				worst, worstSlope := 0.0, 0.0
-				for _, lattice := range f.lattices() {
-					for i := range 30 {
-						x, y := 2*random.Float64()-1, 2*random.Float64()-1 // periods of ω1 and of ω3
-						if f.sphere && i < 9 {                             // half-periods and the pole
-							x, y = float64(i%3-1)/2, float64(i/3-1)/2
-						}
-						inputs := []float64{2*x*lattice[0] + 2*y*lattice[1], 2 * y * lattice[2], lattice[0], lattice[1],
-							lattice[2], math.Exp(random.NormFloat64())}
-						if dtype == dtypes.Float32 {
-							for i, v := range inputs {
-								inputs[i] = float64(float32(v))
-							}
-						}
-						got, want := evaluate(t, exec, dtype, inputs), f.host(t, inputs)
-						n := len(want)
-						slope := func(part, input int) float64 { return got[n+len(inputs)*part+input] }
-						var moves [2]float64 // of either half of the parts, for relative changes of the inputs by 1
-						for part := range want {
-							for input, v := range inputs {
-								moves[2*part/n] += math.Abs(slope(part, input) * v)
-							}
-						}
-						scales := f.scales(t, inputs, want)
-						for part, w := range want {
-							half := 2 * part / n
-							units := math.Abs(got[part]-w) / (epsilon * (scales[half] + moves[half]))
-							worst = max(worst, units)
-							if !(units <= 8) {
-								t.Errorf("lattice %v, %v: part %d is %g, want %g: %.3g units", lattice, inputs, part, got[part], w,
-									units)
-							}
-						}
-						if !f.sphere && cmplx.Abs(hostOblique(t, inputs[2], inputs[3], inputs[4]).Reduce(complex(inputs[0],
-							inputs[1]))) < 0.3 {
-							continue // next to the pole differences lose more than they are compared to
-						}
-						for input := range inputs {
-							if input == 3 && f.rectangular {
-								continue
-							}
-							steepest := 0.0
-							for part := range want {
-								steepest = max(steepest, math.Abs(slope(part, input)))
-							}
-							step := 1e-2 / (10 + steepest)
-							at := func(steps float64) []float64 {
-								moved := slices.Clone(inputs)
-								moved[input] += steps * step
-								return f.host(t, moved)
-							}
-							far, up, down, farDown := at(2), at(1), at(-1), at(-2)
-							for part := range want { // central, of fourth order
-								want := (8*(up[part]-down[part]) - (far[part] - farDown[part])) / (12 * step)
-								d := math.Abs(slope(part, input)-want) / (1 + steepest)
-								worstSlope = max(worstSlope, d)
-								if !(d <= slopeTolerance) {
-									t.Errorf("lattice %v, %v: ∂%d/∂%d is %g, want %g", lattice, inputs, part, input, slope(part, input),
-										want)
-								}
-							}
-						}
-					}
-				}
-				t.Logf("worst error %.2g of 8 units, of a gradient %.2g of %.2g", worst, worstSlope, slopeTolerance)
-			})
-		}
-	}
-}
-
 // At multiples of 2ω1 = 2 and around them.
 func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_lattice(t *testing.T) {
 	points := func() (x, y []float32) {
@@ -215,18 +129,7 @@ func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_l
 		}
 		return x, y
 	}
-	field, _ := namedSurrogate(surrogateSVHN)
-	for _, f := range append([]function{
-		{"LatticeSum.P", true, false, func(in []*Node) []*Node {
-			return parts(DefaultLatticeSum().P(point(in), in[2], in[4]))
-		}},
-		{"surrogate", true, false, func(in []*Node) []*Node {
-			g, one := in[2].Graph(), OnesLike(in[2])
-			constant := func(x []float64) *Node { return ConstAsDType(g, dtypes.Float32, x) }
-			return parts(surrogateField{surrogate: field, omega3: in[4], gamma: one, strength: one,
-				beta: Scalar(g, dtypes.Float32, field.MinBeta), a: constant(field.A), b: constant(field.B)}.values(point(in)))
-		}},
-	}, functions...) {
+	for _, f := range allFunctions {
 		compress := func(x *Node) *Node { return Tanh(MulScalar(x, 0.15)) }
 		alphaScales, leans := []float32{1}, []float32{0}
 		if f.sphere {

@@ -14,7 +14,6 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
-	"github.com/wepe-go/wepe/internal/setting"
 )
 
 // Encoding is what Encoder and surrogateEncoder have in common.
@@ -35,14 +34,7 @@ type Encoding interface {
 	layout() grid
 }
 
-func (e *Encoder) layout() grid          { return e.config.grid }
-func (e *surrogateEncoder) layout() grid { return e.grid }
-
-var (
-	_ Encoding = (*Encoder)(nil)
-	_ Encoding = (*surrogateEncoder)(nil)
-	_ Encoding = (*Hybrid)(nil)
-)
+var _ Encoding = (*Hybrid)(nil)
 
 const (
 	nameGate = "gate_raw"
@@ -51,57 +43,6 @@ const (
 	// Runtime's stops falling at -18. The true λ would be 4e-44.
 	shutGate = -100
 )
-
-// HybridConfig is a Hybrid in the making.
-type HybridConfig struct {
-	scope      *model.Scope
-	pretrained *model.Variable
-	encoding   Encoding
-	gate       float64
-	learn      bool
-	start      string
-}
-
-// NewHybrid starts the gate between the pretrained position embeddings of a model, a float32 variable
-// [prefix + rows·cols, width], and an encoding of the patches, built without prefix. Its variable is scope/gate_raw.
-func NewHybrid(scope *model.Scope, pretrained *model.Variable, encoding Encoding) *HybridConfig {
-	return &HybridConfig{scope: scope, pretrained: pretrained, encoding: encoding, gate: DefaultGate, learn: true,
-		start: DefaultStart}
-}
-
-// FromScope takes over paramGate, paramLearnGate and paramStart where they are set in the scope or above it.
-func (c *HybridConfig) FromScope() *HybridConfig {
-	setting.Read(c.scope, c.settings())
-	return c
-}
-
-// Done creates the gate and returns the encoder. It panics, naming what is wrong, on pretrained rows of another grid.
-func (c *HybridConfig) Done() *Hybrid {
-	if err := setting.Check(c.settings()); err != nil {
-		exceptions.Panicf("wepe: %v", err)
-	}
-	if _, ok := c.encoding.(*surrogateEncoder); !ok && c.start == startFitted {
-		exceptions.Panicf("wepe: %s = %q is for a surrogate: the last layer of %s is not free to follow a table", paramStart,
-			c.start, c.encoding.Name())
-	}
-	patches := c.encoding.layout()
-	if patches.prefix != 0 {
-		exceptions.Panicf("wepe: the gate takes an encoding without prefix, %s has %d prefix rows", c.encoding.Name(),
-			patches.prefix)
-	}
-	shape := c.pretrained.Shape()
-	if shape.DType != dtypes.Float32 || shape.Rank() != 2 || shape.Dim(0) < patches.positions() ||
-		shape.Dim(1) != patches.width {
-		exceptions.Panicf("wepe: pretrained rows %q are %s, want float32 [prefix + %d, %d] for %s", c.pretrained.Path(),
-			shape, patches.positions(), patches.width, c.encoding.Name())
-	}
-	h := &Hybrid{grid: patches, scope: c.scope, pretrained: c.pretrained, encoding: c.encoding, start: c.start}
-	h.prefix = shape.Dim(0) - patches.positions()
-	raw := min(max(math.Log(c.gate)-math.Log1p(-c.gate), shutGate), -shutGate) // -Inf at 0, Inf at 1
-	h.gate = scalarVariable(c.scope, nameGate, dtypes.Float32, raw, c.learn)
-	h.closed = c.gate == 0 && !c.learn
-	return h
-}
 
 // Hybrid blends an encoding of the patches into pretrained position embeddings by one learned scalar,
 //
@@ -113,34 +54,56 @@ func (c *HybridConfig) Done() *Hybrid {
 // no random numbers from the model's.
 type Hybrid struct {
 	grid
+	Encoding   // of the patches
 	scope      *model.Scope
 	pretrained *model.Variable // [prefix + rows·cols, width]
-	encoding   Encoding        // of the patches
 	gate       *model.Variable // raw, scalar
 	closed     bool            // λ is 0 and stays
 	start      string          // of the encoding, see Start
 }
 
+// Hybrid creates the gate, scope/gate_raw, between the pretrained position embeddings of a model, a float32 variable
+// [prefix + rows·cols, width], and an encoding of the patches that was built without prefix. It panics, naming what is
+// wrong, on pretrained rows of another grid.
+func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoding) *Hybrid {
+	c.check()
+	if _, ok := encoding.(*surrogateEncoder); !ok && c.start == startFitted {
+		exceptions.Panicf("wepe: %s = %q is for a surrogate: the last layer of %s is not free to follow a table", paramStart,
+			c.start, encoding.Name())
+	}
+	patches := encoding.layout()
+	if patches.prefix != 0 {
+		exceptions.Panicf("wepe: the gate takes an encoding without prefix, %s has %d prefix rows", encoding.Name(),
+			patches.prefix)
+	}
+	shape := pretrained.Shape()
+	if shape.DType != dtypes.Float32 || shape.Rank() != 2 || shape.Dim(0) < patches.positions() ||
+		shape.Dim(1) != patches.width {
+		exceptions.Panicf("wepe: pretrained rows %q are %s, want float32 [prefix + %d, %d] for %s", pretrained.Path(), shape,
+			patches.positions(), patches.width, encoding.Name())
+	}
+	h := &Hybrid{grid: patches, Encoding: encoding, scope: c.scope, pretrained: pretrained, start: c.start}
+	h.prefix = shape.Dim(0) - patches.positions()
+	raw := min(max(math.Log(c.gate)-math.Log1p(-c.gate), shutGate), -shutGate) // -Inf at 0, Inf at 1
+	h.gate = scalarVariable(c.scope, nameGate, dtypes.Float32, raw, c.learnGate)
+	h.closed = c.gate == 0 && !c.learnGate
+	return h
+}
+
 // Name implements pos.Encoder.
-func (h *Hybrid) Name() string { return fmt.Sprintf("Hybrid(%s+%d)", h.encoding.Name(), h.prefix) }
+func (h *Hybrid) Name() string { return fmt.Sprintf("Hybrid(%s+%d)", h.Encoding.Name(), h.prefix) }
 
 func (h *Hybrid) layout() grid { return h.grid }
 
-// Features returns those of the encoding that is blended in.
-func (h *Hybrid) Features(g *Graph) *Node { return h.encoding.Features(g) }
-
-// FeatureNames describes each column of Features is.
-func (h *Hybrid) FeatureNames() []string { return h.encoding.FeatureNames() }
-
 // Warning is that of the encoding that is blended in, if it has one.
 func (h *Hybrid) Warning() string {
-	if e, ok := h.encoding.(*Encoder); ok {
+	if e, ok := h.Encoding.(*Encoder); ok {
 		return e.Warning()
 	}
 	return ""
 }
 
-// Lambda returns λ, a scalar in [0, 1].
+// lambda returns λ, a scalar in [0, 1].
 func (h *Hybrid) lambda(g *Graph) *Node {
 	raw := h.gate.NodeValue(g)
 	shut := LessOrEqual(raw, Scalar(g, raw.DType(), shutGate))
@@ -152,7 +115,7 @@ func (h *Hybrid) Encode(g *Graph) *Node {
 	if h.closed {
 		return h.pretrained.NodeValue(g)
 	}
-	pretrained, rows := h.pretrained.NodeValue(g), h.encoding.Encode(g)
+	pretrained, rows := h.pretrained.NodeValue(g), h.Encoding.Encode(g)
 	open := make([]float32, h.positions()) // 1 at the patches, where the gate acts
 	for i := h.prefix; i < len(open); i++ {
 		open[i] = 1
@@ -172,7 +135,7 @@ func (h *Hybrid) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 
 // Scalars returns those of the blended encoding, and λ as "lambda".
 func (h *Hybrid) Scalars() (map[string]float64, error) {
-	scalars, err := h.encoding.Scalars()
+	scalars, err := h.Encoding.Scalars()
 	if err != nil {
 		return nil, err
 	}

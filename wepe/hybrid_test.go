@@ -5,13 +5,11 @@ package wepe
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -21,7 +19,7 @@ const hybridWidth = 6
 
 // encodings of rows × cols patches that a gate takes.
 var encodings = map[string]func(*model.Scope) Encoding{
-	"surrogate": func(s *model.Scope) Encoding { return NewSurrogate(s, rows, cols, hybridWidth).Done() },
+	"surrogate": func(s *model.Scope) Encoding { return New(s, rows, cols, hybridWidth).Surrogate() },
 	"scratch":   func(s *model.Scope) Encoding { return New(s, rows, cols, hybridWidth).Done() },
 }
 
@@ -46,7 +44,7 @@ func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_
 			store, v, p := pretrained(t)
 			got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 				e := encoding(s)
-				h := NewHybrid(s, v, e).with(kv{paramGate: lambda, paramStart: startCentred}).Done()
+				h := New(s, rows, cols, hybridWidth).with(kv{paramGate: lambda, paramStart: startCentred}).Hybrid(v, e)
 				if err := h.Start(gomlxtest.Backend()); err != nil { // moves the encoding, not the table
 					t.Fatal(err)
 				}
@@ -77,7 +75,7 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 			var paths []string
 			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				e := encoding(s)
-				rows := NewHybrid(s, v, e).with(kv{paramGate: lambda}).Done().Encode(in[0].Graph())
+				rows := New(s, rows, cols, hybridWidth).with(kv{paramGate: lambda}).Hybrid(v, e).Encode(in[0].Graph())
 				out := []*Node{e.Encode(in[0].Graph())}
 				var values []*Node
 				for v := range s.IterVariables() {
@@ -112,43 +110,6 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 					t.Fatalf("%s: λ = %g: the gradient of pretrained number %d is %g", name, lambda, k, gradient)
 				}
 			}
-		}
-	}
-}
-
-func TestHybrid_refuses_what_does_not_fit_by_name(t *testing.T) {
-	for want, build := range map[string]func(*model.Scope, *model.Variable) *HybridConfig{
-		paramGate: func(s *model.Scope, v *model.Variable) *HybridConfig {
-			return NewHybrid(s, v, encodings["surrogate"](s)).with(kv{paramGate: math.NaN()})
-		},
-		paramStart: func(s *model.Scope, v *model.Variable) *HybridConfig {
-			return NewHybrid(s, v, encodings["surrogate"](s)).with(kv{paramStart: "warm"})
-		},
-		"has 1 prefix rows": func(s *model.Scope, v *model.Variable) *HybridConfig {
-			return NewHybrid(s, v, New(s, rows, cols, hybridWidth).WithPrefix(1).Done())
-		},
-		"[prefix + 21, 6]": func(s *model.Scope, v *model.Variable) *HybridConfig { // more patches than rows
-			return NewHybrid(s, v, NewSurrogate(s, 7, 3, hybridWidth).Done())
-		},
-		"[prefix + 15, 8]": func(s *model.Scope, v *model.Variable) *HybridConfig {
-			return NewHybrid(s, v, NewSurrogate(s, rows, cols, 8).Done())
-		},
-		"odd: 7": func(s *model.Scope, v *model.Variable) *HybridConfig {
-			return NewHybrid(s, v, NewSurrogate(s, rows, cols, 7).Done())
-		},
-		paramSurrogateBeta: func(s *model.Scope, v *model.Variable) *HybridConfig {
-			s.SetParam(paramSurrogateBeta, 0.01) // the bound of "paper"
-			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).FromScope().Done())
-		},
-		paramSurrogate: func(s *model.Scope, v *model.Variable) *HybridConfig {
-			s.SetParam(paramSurrogate, "imagenet")
-			return NewHybrid(s, v, NewSurrogate(s, rows, cols, hybridWidth).FromScope().Done())
-		},
-	} {
-		store, v, _ := pretrained(t)
-		err := exceptions.TryCatch[error](func() { build(store.RootScope(), v).Done() })
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want a refusal that names it", want, err)
 		}
 	}
 }

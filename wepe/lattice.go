@@ -35,7 +35,7 @@ func newLattice(c Config, scope *model.Scope) lattice {
 	return l
 }
 
-// Omega3 returns the effective ω3′, a scalar.
+// omega3p returns the effective ω3′, a scalar.
 func (l *lattice) omega3p(g *Graph) *Node { return l.config.mode.omega3(l.omega3.NodeValue(g)) }
 
 // points returns z of points given in periods, [len(x)].
@@ -53,16 +53,16 @@ func (l *lattice) points(g *Graph, x, y []float64) ComplexNode {
 }
 
 // scaled returns the coordinates as each of the lattices sees them, one view after the other, (11.7).
-func (l *lattice) scaled(periods []float64) (out []float64) {
+func (c Config) scaled(periods []float64) (out []float64) {
 	periods = slices.Clone(periods)
-	for range l.config.scales {
-		for n := range l.config.harmonics {
+	for range c.scales {
+		for n := range c.harmonics {
 			for _, x := range periods {
 				out = append(out, float64(n+1)*x)
 			}
 		}
 		for i := range periods {
-			periods[i] *= l.config.scaleRatio
+			periods[i] *= c.scaleRatio
 		}
 	}
 	return out
@@ -83,24 +83,32 @@ func (l *lattice) reduced(periods []float64) []float64 {
 
 // values returns ℘ and ℘′ at points given in periods, each [views·len(x)], one view after the other.
 func (l *lattice) values(g *Graph, x, y []float64) (p, pPrime ComplexNode) {
-	c := l.config
 	z, omega1 := l.viewed(g, x, y)
-	omega3p := omega1
-	if c.mode == paper {
-		omega3p = l.omega3p(g)
+	if l.config.evaluation == evaluateSum {
+		return l.config.sum.P(z, omega1, l.poles(omega1))
 	}
-	if c.evaluation == evaluateSum {
-		return c.sum.P(z, omega1, omega3p)
+	return inLattice(z, l.basis(omega1))
+}
+
+// poles is the modulus of the imaginary half-period of ℘.
+func (l *lattice) poles(omega1 *Node) *Node {
+	if l.config.mode == release {
+		return omega1
 	}
+	return l.omega3p(omega1.Graph())
+}
+
+func (l *lattice) basis(omega1 *Node) basis {
+	omega3p := l.poles(omega1)
 	if l.omega3Re != nil {
-		return POblique(z, omega1, ComplexNode{l.omega3Re.NodeValue(g), omega3p})
+		return reducedBasis(omega1, ComplexNode{l.omega3Re.NodeValue(omega1.Graph()), omega3p})
 	}
-	return P(z, omega1, omega3p)
+	return rectangle(omega1, omega3p)
 }
 
 // viewed returns z of points given in periods, [views·len(x)], and ω1.
 func (l *lattice) viewed(g *Graph, x, y []float64) (z ComplexNode, omega1 *Node) {
-	z = l.points(g, l.reduced(l.scaled(x)), l.reduced(l.scaled(y)))
+	z = l.points(g, l.reduced(l.config.scaled(x)), l.reduced(l.config.scaled(y)))
 	if l.config.shift > 0 && l.config.scope.IsTraining(g) {
 		z = l.moved(g, z)
 	}
@@ -118,13 +126,7 @@ func (l *lattice) features(g *Graph, x, y []float64) *Node {
 // onSphere returns S(α_scale·w) and S(α_scale·w′) of each view, (14.22).
 func (l *lattice) onSphere(g *Graph, x, y []float64) *Node {
 	z, omega1 := l.viewed(g, x, y)
-	omega3p, alphaScale := l.omega3p(g), l.config.mode.alphaScale(l.alphaScale.NodeValue(g))
-	var point, prime *Node // [views·n, 3]
-	if l.omega3Re != nil {
-		point, prime = SphereOblique(z, omega1, ComplexNode{l.omega3Re.NodeValue(g), omega3p}, alphaScale)
-	} else {
-		point, prime = Sphere(z, omega1, omega3p, alphaScale)
-	}
+	point, prime := sphere(z, l.basis(omega1), l.config.mode.alphaScale(l.alphaScale.NodeValue(g))) // [views·n, 3]
 	if l.config.derivative {
 		point = Concatenate([]*Node{point, prime}, -1)
 	}

@@ -39,7 +39,7 @@ func (e *Encoder) lookUpSphere(g *Graph) *Node {
 	key, nodes := e.mustOpenTable(g) // [resolution, resolution, 6]
 	x, y := e.config.patches()
 	place := func(periods []float64) []float64 {
-		periods = e.scaled(periods)
+		periods = e.config.scaled(periods)
 		for i, x := range periods {
 			periods[i] = (x - math.Floor(x)) * float64(key.Resolution-1)
 		}

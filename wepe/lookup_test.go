@@ -5,7 +5,6 @@ package wepe
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -18,33 +17,6 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
-
-// At the grids of lut.json, for which table_test.go compares tables of either kind on the host.
-func TestTable_of_256_nodes_misses_no_feature_of_a_patch_by_more_than_1e_7(t *testing.T) {
-	bounds := map[dtypes.DType]float64{dtypes.Float32: 5e-7} // of which 4e-7 for the tanh of other backends
-	if float64Runs(t) {
-		bounds[dtypes.Float64] = 1e-7
-	}
-	for _, size := range []int{14, 24, 37, 64} {
-		for dtype, bound := range bounds {
-			host := squareGrid(size, size)
-			var own map[string]float64 // the square lattice and 0.15, rounded by the softplus of a float32
-			got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-				c := New(s, size, size, 2).with(ofTable(deflatedTable, defaultTableResolution))
-				c.dtype = dtype
-				e := c.Done()
-				own, _ = e.Scalars()
-				return []*Node{e.Features(g)}
-			}), float32(0))
-			host.omega3, host.alphaScale = complex(0, own["omega3"]), own["alpha_scale"]
-			worst := distance(got[0], host.features(t))
-			t.Logf("%d×%d, %s: largest error %.3g", size, size, dtype, worst)
-			if !(worst <= bound) {
-				t.Errorf("%d×%d, %s: error %.3g, want at most %.3g", size, size, dtype, worst, bound)
-			}
-		}
-	}
-}
 
 // Of the raw kind only the graph is of interest: its own error is that of the nodes around the pole.
 func TestTable_in_release_mode_is_the_exact_form_and_a_raw_one_is_that_of_the_host(t *testing.T) {
@@ -60,26 +32,14 @@ func TestTable_in_release_mode_is_the_exact_form_and_a_raw_one_is_that_of_the_ho
 	at := tableAt(t, tableKey{Mode: paper, Omega1: weierstrass.OmegaSquare, Omega3p: weierstrass.OmegaSquare,
 		SpanU: defaultSpan, SpanV: defaultSpan, Resolution: 33, Kind: rawTable})
 	var want []float64
-	for k := range 5 * 7 {
-		p, pPrime := at(grid{rows: 5, cols: 7}.centre(k))
+	u, v := grid{rows: 5, cols: 7}.centres()
+	for k := range u {
+		p, pPrime := at(u[k], v[k])
 		for _, f := range []float64{real(p), imag(p), real(pPrime), imag(pPrime)} {
 			want = append(want, math.Tanh(defaultAlphaScale*f))
 		}
 	}
 	gomlxtest.Near(t, "raw", features(ofTable(rawTable, 33)), want, 1e-5)
-}
-
-// built returns the encoder that settings ask for, or why it is refused.
-func built(store *model.Store, settings ...kv) (e *Encoder, err error) {
-	err = exceptions.TryCatch[error](func() { e = New(store.RootScope(), 3, 5, 2).with(settings...).Done() })
-	return e, err
-}
-
-func refused(t *testing.T, what string, err error, want string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%s: error %v, want a refusal with %q", what, err, want)
-	}
 }
 
 func setValue(t *testing.T, store *model.Store, path string, value *tensors.Tensor) {
@@ -128,18 +88,6 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 	setValue(t, store, "/wepe/table/values", tensors.FromScalarAndDimensions(float32(0), 32, 33, 4))
 	_, err = built(store, table)
 	refused(t, "nodes of another shape than the key's", err, "[32, 33, 4]")
-}
-
-func TestTable_of_an_oblique_lattice_or_of_several_is_refused(t *testing.T) {
-	for want, settings := range map[string]kv{"oblique": ofOblique(0.3, false), "one lattice": ofScales(2, 2)} {
-		e, err := built(model.NewStore(), settings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		refused(t, "BuildTable", e.BuildTable(), "single rectangular lattice")
-		_, err = built(model.NewStore(), settings, ofTable(deflatedTable, 8))
-		refused(t, paramEvaluation, err, want)
-	}
 }
 
 func TestTable_and_its_key_travel_in_a_checkpoint_to_any_grid_and_hold_the_lattice_fixed(t *testing.T) {

@@ -4,13 +4,11 @@ package wepe
 
 import (
 	"math"
-	"slices"
 
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Names of the hyperparameters. Their setters (with.go) say what each means; a row of settings has the values that it
-// takes, and a refusal quotes it.
+// Names of the hyperparameters. The rows of settings say what each means and which values it takes.
 const (
 	paramMode       = "wepe_mode"
 	paramProjection = "wepe_projection"
@@ -62,7 +60,7 @@ const (
 	paramStart     = "wepe_start"
 )
 
-// settings are the hyperparameters of Encoder and RelativeBias.
+// settings are the rows of the hyperparameters.
 func (c *Config) settings() []setting.Row {
 	const huge = math.MaxFloat32
 	return []setting.Row{
@@ -119,23 +117,13 @@ func (c *Config) settings() []setting.Row {
 			"the number of nodes along each side of the look-up table, at least"),
 		setting.Number(paramTableError, &c.tableError, 1e-9, 2,
 			"the largest error of a feature out of a deflated table; it takes the nodes that this needs"),
-	}
-}
 
-// settings are the hyperparameters of surrogateEncoder.
-func (c *SurrogateConfig) settings() []setting.Row {
-	return []setting.Row{
-		setting.Choice(paramSurrogate, &c.name, "the surrogate, see namedSurrogate", append(surrogateNames(), "")...),
+		setting.Choice(paramSurrogate, &c.surrogate, "the surrogate, see namedSurrogate", append(surrogateNames(), "")...),
 		setting.Number(paramSurrogateBeta, &c.beta, 0, maxSurrogate, "β at first; 0 for the named surrogate's"),
 		setting.Number(paramSurrogateGamma, &c.gamma, 0, maxSurrogate, "γ at first; 0 for the named surrogate's"),
-	}
-}
 
-// settings are the hyperparameters of Hybrid.
-func (c *HybridConfig) settings() []setting.Row {
-	return []setting.Row{
 		setting.Number(paramGate, &c.gate, 0, 1, "λ at first: 0 is the pretrained model, and stays"),
-		setting.Switch(paramLearnGate, &c.learn, "whether λ is trained"),
+		setting.Switch(paramLearnGate, &c.learnGate, "whether λ is trained"),
 		setting.Choice(paramStart, &c.start,
 			"where the encoding starts, before training: as drawn, with the mean row of the "+
 				"table's patches, or, the surrogate, as near to them as its last layer comes", startDrawn, startCentred,
@@ -144,10 +132,7 @@ func (c *HybridConfig) settings() []setting.Row {
 }
 
 // Params lists the names of all hyperparameters, so that a program can refuse one that nothing reads.
-func Params() []string {
-	return setting.Names(slices.Concat(new(Config).settings(), new(SurrogateConfig).settings(),
-		new(HybridConfig).settings()))
-}
+func Params() []string { return setting.Names(new(Config).settings()) }
 
 const (
 	defaultSpan       = 0.4

@@ -36,15 +36,12 @@ func newProjection(c Config, scope *model.Scope) projection {
 	return p
 }
 
-func (p projection) apply(x *Node) *Node { return p.final.apply(p.hiddenRows(x)) }
-
-// hiddenRows returns what the final layer takes: of Linear the features themselves, of MLP [rows·cols, width/2].
-func (p projection) hiddenRows(x *Node) *Node {
+func (p projection) apply(x *Node) *Node {
 	if p.config.projection == mlp {
-		x = activation.Gelu(p.hidden.apply(x)) // exact: x·Φ(x)
+		x = activation.Gelu(p.hidden.apply(x)) // [rows·cols, width/2], exact: x·Φ(x)
 		x = layers.DropoutStatic(p.scope, x, p.config.dropout)
 	}
-	return x
+	return p.final.apply(x)
 }
 
 const layerNormDelta = 1e-5 // torch's LayerNorm default, which the release keeps

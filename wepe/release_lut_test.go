@@ -32,7 +32,7 @@ func (r releaseTable) features(t *testing.T, mode string, u, v float64) [4]float
 	switch mode {
 	case "pretraining":
 		p, pPrime = 1/(z*z), -2/(z*z*z)
-		cut := DefaultLatticeSum().Cut
+		cut := releasedSum.Cut
 		for m := -cut; m <= cut; m++ {
 			for n := -cut; n <= cut; n++ {
 				if m != 0 || n != 0 {
@@ -95,13 +95,11 @@ func testRelease_table_and_its_queries_come_out_of_the_same_gather_under_its_con
 				}
 			}
 			var x, y, direct []float64 // first axis the column, as in the release
-			for col := range cols {
-				for row := range rows {
-					u, v := grid{rows: rows, cols: cols}.centre(row*cols + col)
-					y, x = append(y, u*float64(resolution)-0.5), append(x, v*float64(resolution)-0.5)
-					f := release.features(t, mode, u, v)
-					direct = append(direct, f[:]...)
-				}
+			v, u := grid{rows: cols, cols: rows}.centres()
+			for i := range u {
+				y, x = append(y, u[i]*float64(resolution)-0.5), append(x, v[i]*float64(resolution)-0.5)
+				f := release.features(t, mode, u[i], v[i])
+				direct = append(direct, f[:]...)
 			}
 			got := gomlxtest.Run(t, func(in []*Node) []*Node {
 				return []*Node{bilinear(Reshape(in[0], resolution, resolution, 4), x, y)}

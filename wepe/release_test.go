@@ -44,8 +44,8 @@ type releaseCase struct {
 	AlphaScale    float64 `json:"alpha_scale"`
 }
 
-func (m releaseMeta) sum() LatticeSum {
-	return LatticeSum{m.Cut, m.PoleRadius * 1e8, m.PoleValue, m.TermClip, m.FinalClip}
+func (m releaseMeta) sum() latticeSum {
+	return latticeSum{m.Cut, m.PoleRadius * 1e8, m.PoleValue, m.TermClip, m.FinalClip}
 }
 
 // parameters names the torch parameters of a case: "linear.param.", "mlp.param.", ….
@@ -111,7 +111,7 @@ func testRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T
 	var meta releaseMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
-	got, want := DefaultLatticeSum(), meta.sum()
+	got, want := releasedSum, meta.sum()
 	if got.Cut != want.Cut || !(math.Abs(got.Kappa-want.Kappa) <= 1e-9) ||
 		got.CLarge != want.CLarge || got.TermClip != want.TermClip || got.FinalClip != want.FinalClip {
 		t.Errorf("the sum is %+v, the authors' %+v", got, want)

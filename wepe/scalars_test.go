@@ -20,10 +20,11 @@ func TestScalars_are_the_settings_and_only_the_learned_ones_train(t *testing.T) 
 		return New(s, rows, cols, hybridWidth).FromScope().Done()
 	}
 	surrogate := func(s *model.Scope, _ *model.Variable) reporter {
-		return NewSurrogate(s, rows, cols, hybridWidth).FromScope().Done()
+		return New(s, rows, cols, hybridWidth).FromScope().Surrogate()
 	}
 	hybrid := func(s *model.Scope, v *model.Variable) reporter {
-		return NewHybrid(s, v, New(s, rows, cols, hybridWidth).Done()).FromScope().Done()
+		c := New(s, rows, cols, hybridWidth).FromScope()
+		return c.Hybrid(v, c.Done())
 	}
 	const square = 2.6220575542921196
 	field := 0.1 + math.Log1p(math.Exp(0.5)) // ω3′ of the CIFAR-100 script

@@ -4,10 +4,13 @@ package wepe
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/setting"
 )
@@ -26,13 +29,6 @@ func read(rows []setting.Row, params []kv) {
 // with gives a configuration hyperparameters without leaving them in its scope.
 func (c *Config) with(params ...kv) *Config { read(c.settings(), params); return c }
 
-func (c *SurrogateConfig) with(params ...kv) *SurrogateConfig { read(c.settings(), params); return c }
-
-// of takes a field that has no name.
-func (c *SurrogateConfig) of(s surrogate) *SurrogateConfig { c.surrogate = s; return c }
-
-func (c *HybridConfig) with(params ...kv) *HybridConfig { read(c.settings(), params); return c }
-
 func ofHalfPeriods(omega1, omega3 float64) kv { return kv{paramOmega1: omega1, paramOmega3: omega3} }
 func ofSpan(alphaU, alphaV float64) kv        { return kv{paramAlphaU: alphaU, paramAlphaV: alphaV} }
 func ofOblique(re float64, learn bool) kv     { return kv{paramOmega3Re: re, paramLearnOblique: learn} }
@@ -47,34 +43,115 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 	changed := kv{
 		paramMode: "release", paramProjection: "mlp", paramDropout: 0.2, paramDerivative: false, paramOmega1: 2.5,
 		paramOmega3: 1.5, paramOmega3Re: 0.3, paramG2: 0.5, paramG3: 0.1, paramArea: 1.0, paramLearnLattice: false,
-		paramLearnOblique: true, paramHarmonics: 2, paramOffsetU: 0.2,
-		paramOffsetV: -0.3, paramCompression: "sphere", paramScales: 3, paramScaleRatio: 1.5, paramAlphaU: 0.3,
-		paramAlphaV:     0.2,
-		paramAlphaScale: 0.25, paramLearnAlphaScale: false, paramBetaPos: 1.0, paramLearnBetaPos: false,
-		paramEvaluation: "sum", paramSumCut: 5, paramKappa: 60.0, paramCLarge: 2000.0, paramTermClip: 70.0,
-		paramFinalClip: 90.0, paramTable: "raw", paramTableResolution: 33, paramTableError: 0.5,
-		paramSurrogate: "svhn", paramSurrogateBeta: 0.3, paramSurrogateGamma: 0.4, paramGate: 0.5, paramLearnGate: false,
-		paramStart: startFitted, paramRows: 6, paramCols: 10, paramShift: 0.5,
+		paramLearnOblique: true, paramHarmonics: 2, paramOffsetU: 0.2, paramOffsetV: -0.3, paramCompression: "sphere",
+		paramScales: 3, paramScaleRatio: 1.5, paramAlphaU: 0.3, paramAlphaV: 0.2, paramAlphaScale: 0.25,
+		paramLearnAlphaScale: false, paramBetaPos: 1.0, paramLearnBetaPos: false, paramEvaluation: "sum", paramSumCut: 5,
+		paramKappa: 60.0, paramCLarge: 2000.0, paramTermClip: 70.0, paramFinalClip: 90.0, paramTable: "raw",
+		paramTableResolution: 33, paramTableError: 0.5, paramSurrogate: "svhn", paramSurrogateBeta: 0.3,
+		paramSurrogateGamma: 0.4, paramGate: 0.5, paramLearnGate: false, paramStart: startFitted, paramRows: 6,
+		paramCols: 10, paramShift: 0.5,
 	}
 	if names := Params(); len(names) != len(changed) {
 		t.Errorf("%d settings, want the %d of this test", len(names), len(changed))
 	}
-	seen := make(map[string]string) // the state after a change, and what was changed
-	for name, value := range changed {
-		store := model.NewStore()
-		store.SetParam("/"+name, value)
-		scope := store.RootScope()
-		config, surrogate, hybrid := *New(scope, 3, 5, 8).FromScope(), *NewSurrogate(scope, 3, 5, 8).FromScope(),
-			*NewHybrid(scope, nil, nil).FromScope()
-		config.scope, surrogate.scope, hybrid.scope = nil, nil, nil
-		state := fmt.Sprintf("%+v %+v %+v", config, surrogate, hybrid)
-		if other, taken := seen[state]; taken || !slices.Contains(Params(), name) {
-			t.Errorf("%s = %v changes what %q changes", name, value, other)
+	state := func(params kv) string {
+		c := *New(nil, 3, 5, 8)
+		c.with(params)
+		if name, ok := params[paramCompression]; ok {
+			c.withCompression(compression(name.(string)))
 		}
-		seen[state] = name
+		return fmt.Sprintf("%+v", c)
 	}
-	config, surrogate, hybrid := *New(nil, 3, 5, 8), *NewSurrogate(nil, 3, 5, 8), *NewHybrid(nil, nil, nil)
-	if name, taken := seen[fmt.Sprintf("%+v %+v %+v", config, surrogate, hybrid)]; taken {
-		t.Errorf("%s changes nothing", name)
+	seen := map[string]string{state(nil): "nothing"} // the state after a change, and what was changed
+	for name, value := range changed {
+		after := state(kv{name: value})
+		if other, taken := seen[after]; taken || !slices.Contains(Params(), name) {
+			t.Errorf("%s = %v changes what %s changes", name, value, other)
+		}
+		seen[after] = name
 	}
+}
+
+// built returns the encoder that settings ask for, or why it is refused.
+func built(store *model.Store, settings ...kv) (e *Encoder, err error) {
+	err = exceptions.TryCatch[error](func() { e = New(store.RootScope(), 3, 5, 2).with(settings...).Done() })
+	return e, err
+}
+
+func refused(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: error %v, want a refusal with %q", what, err, want)
+	}
+}
+
+func TestBad_settings_are_refused_by_name(t *testing.T) {
+	nan := math.NaN()
+	table := kv{paramEvaluation: evaluateTable}
+	for _, c := range []struct {
+		want     string
+		settings []kv
+	}{
+		{paramMode, []kv{{paramMode: "papr"}}},
+		{paramEvaluation, []kv{{paramEvaluation: "fast"}}},
+		{paramOmega3, []kv{ofHalfPeriods(1, nan)}},
+		{"ω3′", []kv{{paramMode: release, paramOmega1: 1, paramOmega3: 9}}},
+		{"ω3′", []kv{{paramArea: 1e6, paramOmega3: 900.0}}},
+		{paramG3, []kv{{paramG2: 3, paramG3: 1}}}, // of no lattice
+		{paramArea, []kv{{paramMode: release, paramArea: 1}}},
+		{paramAlphaV, []kv{ofSpan(0.4, math.Inf(1))}},
+		{"oblique lattices", []kv{{paramMode: release, paramLearnOblique: true}}},
+		{`evaluation "sum"`, []kv{{paramEvaluation: evaluateSum, paramOmega3Re: 0.3}}},
+		{"one lattice", []kv{{paramScales: 2}, table}},
+		{"oblique", []kv{ofOblique(0.3, false), table}},
+		{paramHarmonics + " with a table", []kv{{paramHarmonics: 2}, table}},
+		{paramOffsetU + " with a table", []kv{{paramOffsetU: 0.1}, table}},
+		{paramOffsetV + " with a table", []kv{{paramOffsetV: 0.1}, table}},
+		{paramShift + ` = 0.5 with evaluation "sum"`, []kv{{paramShift: 0.5, paramEvaluation: evaluateSum}}},
+		{paramShift + ` = 1 with evaluation "table"`, []kv{{paramShift: 1.0}, table}},
+		{`"sphere" in mode "release"`, []kv{{paramCompression: "sphere", paramMode: release}}},
+		{`"sphere" in mode "paper" with evaluation "sum"`, []kv{{paramCompression: "sphere", paramEvaluation: evaluateSum}}},
+		{paramTable, []kv{{paramCompression: "sphere", paramTable: rawTable}, table}},
+	} {
+		_, err := built(model.NewStore(), c.settings...)
+		refused(t, fmt.Sprint(c.settings), err, c.want)
+	}
+	for want, build := range map[string]func(s *model.Scope, v *model.Variable){
+		"odd: 7":             func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithMLP(0).Done() },
+		"grid 3×0":           func(s *model.Scope, _ *model.Variable) { New(s, 3, 0, 7).Done() },
+		"width 7, prefix -1": func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithPrefix(-1).Done() },
+		"0 heads":            func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).Bias(0) },
+		"a bias takes":       func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithTable(8, 1).Bias(2) },
+		"a field is":         func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).WithTable(8, 1).Field() },
+		"is odd: 7":          func(s *model.Scope, _ *model.Variable) { New(s, 3, 5, 7).Surrogate() },
+		paramSurrogateBeta: func(s *model.Scope, _ *model.Variable) {
+			New(s, 3, 5, 6).WithSurrogate("paper", 0.01, 0).Surrogate() // its bound
+		},
+		paramSurrogate + ` = "imagenet"`: func(s *model.Scope, _ *model.Variable) {
+			New(s, 3, 5, 6).WithSurrogate("imagenet", 0, 0).Surrogate()
+		},
+		paramGate: func(s *model.Scope, v *model.Variable) {
+			New(s, rows, cols, hybridWidth).WithGate(nan, true).Hybrid(v, encodings["surrogate"](s))
+		},
+		"has 1 prefix rows": func(s *model.Scope, v *model.Variable) {
+			c := New(s, rows, cols, hybridWidth).WithPrefix(1)
+			c.Hybrid(v, c.Done())
+		},
+		"[prefix + 21, 6]": func(s *model.Scope, v *model.Variable) { // more patches than rows
+			c := New(s, 7, 3, hybridWidth)
+			c.Hybrid(v, c.Surrogate())
+		},
+		"[prefix + 15, 8]": func(s *model.Scope, v *model.Variable) {
+			c := New(s, rows, cols, 8)
+			c.Hybrid(v, c.Surrogate())
+		},
+	} {
+		store, v, _ := pretrained(t)
+		refused(t, want, exceptions.TryCatch[error](func() { build(store.RootScope(), v) }), want)
+	}
+	e, err := built(model.NewStore(), ofOblique(0.3, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "BuildTable", e.BuildTable(), "single rectangular lattice")
 }

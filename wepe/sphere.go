@@ -24,18 +24,20 @@ import (
 // roundings, each as if of an input or of the result; in a cell t times as long as wide S changes as fast as exp(πt/2).
 // That holds up to t = 20 in float32 and 176 in float64; beyond, see leastNorm2.
 func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Node) {
-	at := rectangle(omega1, omega3p).at(z)
-	zero := ZerosLike(omega1)
-	uk := at.k.unit()
-	k := sphereConstants{zero: ComplexNode{uk.square().Re, zero}, pole: OnesLike(zero), alphaScale: alphaScale}
-	k.lean, k.turn = ComplexNode{zero, zero}, uk.square().mul(uk).timesI().scale(-root4of3)
-	return at.onSphere(k)
+	return sphere(z, rectangle(omega1, omega3p), alphaScale)
 }
 
-// SphereOblique is Sphere for the lattice {2mω1 + 2nω3} with complex ω3, Im ω3 > 0, where the incentre of the triangle
-// of the roots takes the place of e2: (14.2) and (14.14).
-func SphereOblique(z ComplexNode, omega1 *Node, omega3 ComplexNode, alphaScale *Node) (point, prime *Node) {
-	at := reducedBasis(omega1, omega3).at(z)
+// sphere is Sphere for any lattice. Where it leans, the incentre of the triangle of the roots takes the place of e2:
+// (14.2) and (14.14).
+func sphere(z ComplexNode, l basis, alphaScale *Node) (point, prime *Node) {
+	at := l.at(z)
+	if !l.oblique {
+		zero := ZerosLike(l.a.Re)
+		uk := at.k.unit()
+		k := sphereConstants{zero: ComplexNode{uk.square().Re, zero}, pole: OnesLike(zero), alphaScale: alphaScale}
+		k.lean, k.turn = ComplexNode{zero, zero}, uk.square().mul(uk).timesI().scale(-root4of3)
+		return at.onSphere(k)
+	}
 
 	// With squares: t2 = θ2² at 0 and so on, its direction u2, and |θ2|⁴.
 	t2, t3, t4 := at.thetaConstants()

@@ -75,27 +75,3 @@ func TestAModel_opens_as_the_compression_it_was_saved_as_and_no_other(t *testing
 		}
 	}
 }
-
-func TestBad_settings_of_the_sphere_are_refused_by_name(t *testing.T) {
-	table := kv{paramEvaluation: evaluateTable}
-	for _, c := range []struct {
-		want   string
-		params []kv
-	}{
-		{paramCompression, []kv{{paramCompression: "ball"}}},
-		{paramHarmonics, []kv{{paramHarmonics: 9}}},
-		{paramHarmonics, []kv{{paramHarmonics: 0}}},
-		{paramOffsetU, []kv{{paramOffsetU: math.NaN()}}},
-		{paramOffsetV, []kv{{paramOffsetV: 1.5}}},
-		{paramHarmonics + " with a table", []kv{{paramHarmonics: 2}, table}},
-		{paramOffsetV + " with a table", []kv{{paramOffsetV: 0.1}, table}},
-		{`"sphere" in mode "release"`, []kv{{paramCompression: "sphere", paramMode: release}}},
-		{`"sphere" in mode "paper" with evaluation "sum"`, []kv{{paramCompression: "sphere", paramEvaluation: evaluateSum}}},
-		{paramTable, []kv{{paramCompression: "sphere", paramTable: rawTable}, table}},
-	} {
-		err := exceptions.TryCatch[error](func() { New(model.NewStore().RootScope(), 3, 5, 8).with(c.params...).Done() })
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: got %v, want a refusal that names %s", c.params, err, c.want)
-		}
-	}
-}

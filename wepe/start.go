@@ -47,7 +47,7 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 		return err
 	}
 	table := all.Slice(h.prefix, h.positions(), 0, h.width) // [rows·cols, width]
-	if e, ok := h.encoding.(*surrogateEncoder); ok && h.start == startFitted {
+	if e, ok := h.Encoding.(*surrogateEncoder); ok && h.start == startFitted {
 		hidden, err := evaluate(e.hiddenRows) // [rows·cols, width]
 		if err != nil {
 			return err
@@ -56,11 +56,11 @@ func (h *Hybrid) moveTo(backend compute.Backend) error {
 			return err
 		}
 	}
-	rows, err := evaluate(h.encoding.Encode) // [rows·cols, width]
+	rows, err := evaluate(h.Encoding.Encode) // [rows·cols, width]
 	if err != nil {
 		return err
 	}
-	offset, scale, err := lastOffset(h.encoding)
+	offset, scale, err := lastOffset(h.Encoding)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func started(t *testing.T, encoding func(*model.Scope) Encoding, start string, i
 		}, float32(0))
 	}
 	before = evaluate()[0]
-	h := NewHybrid(store.RootScope(), v, encoding(store.RootScope())).with(kv{paramStart: start}).Done()
+	h := New(store.RootScope(), rows, cols, hybridWidth).with(kv{paramStart: start}).Hybrid(v, encoding(store.RootScope()))
 	for range 2 { // once more changes nothing
 		if err := h.Start(gomlxtest.Backend()); err != nil {
 			t.Fatal(err)
@@ -113,11 +113,14 @@ func TestStart_refuses_what_cannot_be_moved(t *testing.T) {
 	store, v, _ := pretrained(t)
 	scope := store.RootScope()
 	exact := New(scope, rows, cols, hybridWidth).with(kv{paramBetaPos: 0.0}).Done()
-	err := exceptions.TryCatch[error](func() { NewHybrid(scope, v, exact).with(kv{paramStart: startFitted}).Done() })
+	start := func(at string) *Hybrid {
+		return New(scope, rows, cols, hybridWidth).with(kv{paramStart: at}).Hybrid(v, exact)
+	}
+	err := exceptions.TryCatch[error](func() { start(startFitted) })
 	if err == nil || !strings.Contains(err.Error(), `wepe_start = "fitted" is for a surrogate`) {
 		t.Errorf("fitted to ℘: %v", err)
 	}
-	err = NewHybrid(scope, v, exact).with(kv{paramStart: startCentred}).Done().Start(gomlxtest.Backend())
+	err = start(startCentred).Start(gomlxtest.Backend())
 	if err == nil || !strings.Contains(err.Error(), `wepe_start = "centred": β_pos is 0`) {
 		t.Errorf("β_pos = 0: %v", err)
 	}

@@ -60,34 +60,22 @@ func (k tableKey) same(other tableKey) bool {
 }
 
 // tableKey returns the key of the table that belongs to the present values of the encoder, trained or loaded, and to
-// its settings.
-func (e *Encoder) tableKey() (tableKey, error) {
+// its settings; and the present α_scale.
+func (e *Encoder) tableKey() (key tableKey, alphaScale float64, err error) {
 	c := e.config
 	if c.oblique() || c.views() > 1 && c.compression == compressTanh {
-		return tableKey{}, fmt.Errorf("wepe: no table for %s: one holds a single rectangular lattice", e.Name())
+		return key, 0, fmt.Errorf("wepe: no table for %s: one holds a single rectangular lattice", e.Name())
 	}
 	values, err := e.Scalars()
 	if err != nil {
-		return tableKey{}, err
+		return key, 0, err
 	}
-	key := tableKey{Mode: c.mode, Omega1: c.omega1, Omega3p: values["omega3"], SpanU: c.alphaU, SpanV: c.alphaV,
+	key = tableKey{Mode: c.mode, Omega1: c.omega1, Omega3p: values["omega3"], SpanU: c.alphaU, SpanV: c.alphaV,
 		Resolution: c.tableResolution, Kind: c.tableKind}
 	if c.compression == compressSphere {
 		key.SpanU, key.SpanV, key.Kind = 1, 1, sphereTable
 	}
-	return key, nil
-}
-
-// fittedKey is tableKey with the nodes that paramTableError asks for, and the error of a feature that remains.
-func (e *Encoder) fittedKey() (key tableKey, worst float64, err error) {
-	if key, err = e.tableKey(); err != nil {
-		return key, 0, err
-	}
-	values, err := e.Scalars()
-	if err != nil {
-		return key, 0, err
-	}
-	return key.fit(values["alpha_scale"], e.config.tableError)
+	return key, values["alpha_scale"], nil
 }
 
 // BuildTable evaluates the table of the encoder's present values and stores it with the encoder's variables, in place
@@ -97,11 +85,14 @@ func (e *Encoder) fittedKey() (key tableKey, worst float64, err error) {
 // A deflated table takes more nodes than paramTableResolution where its features would err by more than
 // paramTableError, as on lattices far from square, and none is built where the most nodes are not enough.
 func (e *Encoder) BuildTable() error {
-	key, _, err := e.fittedKey()
+	key, alphaScale, err := e.tableKey()
 	if err != nil {
 		return err
 	}
-	nodes, err := key.values()
+	table, err := key.onHost()
+	if err == nil {
+		table, err = table.fit(alphaScale, e.config.tableError)
+	}
 	if err != nil {
 		return err
 	}
@@ -110,8 +101,8 @@ func (e *Encoder) BuildTable() error {
 		name  string
 		value *tensors.Tensor
 	}{
-		{nameTableKey, tensors.FromValue(key.encode())},
-		{nameTableValues, filled(e.config.dtype, nodes, key.Resolution, key.Resolution, key.channels())},
+		{nameTableKey, tensors.FromValue(table.encode())},
+		{nameTableValues, filled(e.config.dtype, table.values(), table.Resolution, table.Resolution, table.channels())},
 	} {
 		v := scope.GetVariable(part.name)
 		if v != nil {
@@ -127,40 +118,40 @@ func (e *Encoder) BuildTable() error {
 	return nil
 }
 
-// checkTable returns the key of the stored table, or an error that says why it is not the one of the encoder's present
-// values.
-func (e *Encoder) checkTable() (key tableKey, err error) {
-	want, err := e.tableKey()
+// checkTable returns the key of the stored table and the present α_scale, or an error that says why the table is not
+// that of the encoder's present values.
+func (e *Encoder) checkTable() (key tableKey, alphaScale float64, err error) {
+	want, alphaScale, err := e.tableKey()
 	if err != nil {
-		return key, err
+		return key, 0, err
 	}
 	scope := e.scope.At(scopeTable)
 	stored, values := scope.GetVariable(nameTableKey), scope.GetVariable(nameTableValues)
 	if stored == nil || values == nil {
-		return key, fmt.Errorf("wepe: no table in %q: call Encoder.BuildTable", scope.Scope())
+		return key, 0, fmt.Errorf("wepe: no table in %q: call Encoder.BuildTable", scope.Scope())
 	}
 	value, err := stored.Value()
 	if err != nil {
-		return key, fmt.Errorf("wepe: variable %q: %w", stored.Path(), err)
+		return key, 0, fmt.Errorf("wepe: variable %q: %w", stored.Path(), err)
 	}
 	numbers, ok := value.Value().([]float64)
 	if !ok || len(numbers) != len(want.encode()) {
-		return key, fmt.Errorf("wepe: variable %q is %s, want %d float64", stored.Path(), stored.Shape(),
+		return key, 0, fmt.Errorf("wepe: variable %q is %s, want %d float64", stored.Path(), stored.Shape(),
 			len(want.encode()))
 	}
 	key = decodeTableKey(numbers)
 	want.Resolution = max(want.Resolution, key.Resolution) // more nodes are welcome: the lattice asked for them
 	if !key.same(want) {
-		return key, fmt.Errorf("wepe: the table in %q is of %+v, the encoder's values are %+v: call Encoder.BuildTable",
+		return key, 0, fmt.Errorf("wepe: the table in %q is of %+v, the encoder's values are %+v: call Encoder.BuildTable",
 			scope.Scope(), key, want)
 	}
 	shape := shapes.Make(e.config.dtype, key.Resolution, key.Resolution, key.channels())
 	if !values.Shape().Equal(shape) {
-		return key, fmt.Errorf("wepe: variable %q is %s, want %s", values.Path(), values.Shape(), shape)
+		return key, 0, fmt.Errorf("wepe: variable %q is %s, want %s", values.Path(), values.Shape(), shape)
 	}
 	stored.SetTrainable(false) // a variable that comes out of a checkpoint is trainable
 	values.SetTrainable(false)
-	return key, nil
+	return key, alphaScale, nil
 }
 
 // tableWarning reports how far off features are where α_scale, which learns, has made those out of the stored table err
@@ -169,20 +160,20 @@ func (e *Encoder) tableWarning() string {
 	if e.config.evaluation != evaluateTable || e.config.tableKind == rawTable {
 		return ""
 	}
-	key, err := e.checkTable()
+	key, alphaScale, err := e.checkTable()
 	if err != nil {
 		return err.Error()
 	}
-	values, err := e.Scalars()
+	table, err := key.onHost()
 	if err != nil {
 		return err.Error()
 	}
-	worst, err := key.errorOf(values["alpha_scale"])
-	if err != nil || worst <= e.config.tableError {
+	worst := table.errorOf(alphaScale)
+	if worst <= e.config.tableError {
 		return ""
 	}
 	return fmt.Sprintf("%s: at α_scale = %.3g features out of the table of %d nodes a side err by %.2g, more than "+
-		"%s = %g: Encoder.BuildTable makes one that does not", e.Name(), values["alpha_scale"], key.Resolution, worst,
+		"%s = %g: Encoder.BuildTable makes one that does not", e.Name(), alphaScale, key.Resolution, worst,
 		paramTableError, e.config.tableError)
 }
 
@@ -193,7 +184,7 @@ func (e *Encoder) openTable() {
 		err = e.BuildTable()
 	}
 	if err == nil {
-		_, err = e.checkTable()
+		_, _, err = e.checkTable()
 	}
 	if err != nil {
 		exceptions.Panicf("%v", err)
@@ -201,8 +192,8 @@ func (e *Encoder) openTable() {
 }
 
 // mustOpenTable returns the key and the nodes of the stored table, and panics where checkTable refuses it.
-func (e *Encoder) mustOpenTable(g *Graph) (key tableKey, nodes *Node) {
-	key, err := e.checkTable()
+func (e *Encoder) mustOpenTable(g *Graph) (tableKey, *Node) {
+	key, _, err := e.checkTable()
 	if err != nil {
 		exceptions.Panicf("%v", err)
 	}

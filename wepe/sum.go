@@ -6,16 +6,15 @@ import (
 	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// LatticeSum evaluates ℘ and ℘′ by the truncated definition, the paper's and the released code's way:
+// latticeSum evaluates ℘ and ℘′ by the truncated definition, the paper's and the released code's way:
 //
 //	℘(z)  =  1/z² + Σ [1/(z-w)² - 1/w²],   ℘′(z) = -2/z³ + Σ -2/(z-w)³,   w = 2mω1 + 2inω3′,  0 < max(|m|,|n|) <= Cut
 //
 // The truncation error of ℘ is about |z|²/(16 ω1⁴ (Cut+½)²) on the square lattice, 4e-5 over a patch grid at Cut 12:
-// use P unless the sum itself is what is asked for. Start from DefaultLatticeSum.
-type LatticeSum struct {
+// use P unless the sum itself is what is asked for.
+type latticeSum struct {
 	Cut       int     // largest |m|, |n|; (2·Cut+1)² - 1 terms
 	Kappa     float64 // κ: terms with |z-w| <= κε are dropped, |z| <= κε is answered by CLarge; ε = 1e-8
 	CLarge    float64 // C_large, real value of both functions at the origin
@@ -23,19 +22,13 @@ type LatticeSum struct {
 	FinalClip float64 // bound on |Re| and |Im| of the results
 }
 
-// DefaultLatticeSum returns the constants of the released pre-training encoder: Cut 12 (624 terms), κ = 15,
-// C_large = 500, terms clipped to 5e3 and results to 1e4.
-func DefaultLatticeSum() LatticeSum {
-	return LatticeSum{Cut: 12, Kappa: 15, CLarge: 500, TermClip: 5e3, FinalClip: 1e4}
-}
+// releasedSum has the constants of the released pre-training encoder, with 624 terms.
+var releasedSum = latticeSum{Cut: 12, Kappa: 15, CLarge: 500, TermClip: 5e3, FinalClip: 1e4}
 
 // P returns the truncated ℘(z) and ℘′(z), differentiable with respect to z and both half-periods (with zero gradient
 // where a clip is active). Shapes are those of the function P; the graph holds tensors of z's size times the number
 // of terms.
-func (s LatticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
-	if s.Cut < 1 || !(s.Kappa > 0) || !(s.TermClip > 0) || !(s.FinalClip > 0) {
-		exceptions.Panicf("wepe.LatticeSum: %+v, want Cut >= 1 and positive Kappa, TermClip, FinalClip", s)
-	}
+func (s latticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 	g, dtype := omega1.Graph(), omega1.DType()
 	m, n := latticeIndices(s.Cut)
 	w := ComplexNode{ // [terms]
@@ -62,7 +55,7 @@ func (s LatticeSum) P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNo
 }
 
 // inverse returns 1/d, and where d is so small that the release looks away; there the returned value is 1.
-func (s LatticeSum) inverse(d ComplexNode) (tooSmall *Node, inv ComplexNode) {
+func (s latticeSum) inverse(d ComplexNode) (tooSmall *Node, inv ComplexNode) {
 	radius := s.Kappa / 1e8 // κε
 	tooSmall = LessOrEqual(d.norm2(), Scalar(d.Re.Graph(), d.Re.DType(), radius*radius))
 	d = where(tooSmall, ComplexNode{OnesLike(d.Re), ZerosLike(d.Im)}, d)

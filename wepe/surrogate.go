@@ -3,10 +3,8 @@
 package wepe
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -69,7 +67,7 @@ const (
 // the released CIFAR-100 script; "svhn" is the release's other form, six channels. "sweep" is "paper" with
 // a_k = b_k = 1/k², K = K′ = 3, where training leaves β and γ alone: the paper's study puts both at 0.01, 0.05, 0.1,
 // 0.2 and 0.5. Sources: the text; official scripts weierstrass_vit_experiment2.py and vit_wef_*_1k.py at 3c27aecdfd06.
-func namedSurrogate(name string) (surrogate, error) {
+func namedSurrogate(name string) surrogate {
 	s := surrogate{
 		Channels: 4, Omega1: weierstrass.OmegaSquare,
 		Omega3: 0.1 + hostSoftplus(0.5), MinOmega3: 0.1,
@@ -82,16 +80,16 @@ func namedSurrogate(name string) (surrogate, error) {
 	}
 	switch name {
 	case surrogatePaper:
-		return s, nil
+		return s
 	case surrogateSweep:
 		s.A, s.B, s.Learn = powers(3, 1, 2), powers(3, 1, 2), []string{"omega3", "scale"}
 		s.Beta, s.MinBeta, s.Gamma = 0.1, 1e-4, 0.1
-		return s, nil
+		return s
 	}
 	s.Learn = append(s.Learn, "modulation")
 	s.Modulation[1] = 0.8
 	if name == surrogateCIFAR100 {
-		return s, nil
+		return s
 	}
 	s.Learn = append(s.Learn, "gamma")
 	switch name {
@@ -117,11 +115,8 @@ func namedSurrogate(name string) (surrogate, error) {
 		s.Decay = 0.8
 		s.EpsilonU, s.EpsilonV, s.Frequency = 0.025, 0.025, 3.5
 		s.Scale, s.Modulation[1], s.Dropout, s.Gain = 0.02, 0.85, [2]float64{0.15, 0.1}, 0.9
-	default:
-		return surrogate{}, fmt.Errorf("wepe: %s = %q, want one of %s", paramSurrogate, name,
-			strings.Join(surrogateNames(), ", "))
 	}
-	return s, nil
+	return s
 }
 
 // powers returns amplitude/k^exponent for k = 1 … n.

@@ -14,11 +14,10 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/additive"
-	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Variable paths of a surrogateEncoder, below the scope given to NewSurrogate.
+// Variable paths of a surrogateEncoder, below the scope given to New.
 const (
 	scopeSurrogate = "surrogate"
 	nameBeta       = "beta_raw"
@@ -32,17 +31,8 @@ const (
 	scopeMiddle    = "middle"
 )
 
-// SurrogateConfig is a surrogateEncoder in the making.
-type SurrogateConfig struct {
-	scope *model.Scope
-	grid
-	surrogate   surrogate
-	name        string  // of the surrogate to take instead; "" for none
-	beta, gamma float64 // 0 for the surrogate's
-}
-
-// NewSurrogate starts the encoder of fine-tuning for a rows × cols patch grid and tokens of the given width, an even
-// number, with the surrogate "paper". It adds one vector to each patch, as Encoder does:
+// Surrogate returns the encoder of fine-tuning, of even width and without prefix; it panics, naming the field, on a
+// setting that makes no sense. It adds one vector to each patch, as Encoder does:
 //
 //	h₁ = Dropout(GELU(LayerNorm(f W₁ + b₁)))      [rows·cols, width/2]
 //	h₂ = Dropout(GELU(LayerNorm(h₁ W₂ + b₂)))     [rows·cols, width]
@@ -59,24 +49,14 @@ type SurrogateConfig struct {
 //	surrogate/projection/middle/layer_normalization/gain, offset  [width]
 //	surrogate/projection/output/dense/weights, biases             [width, width], [width]
 //	surrogate/offset                                              [width]
-func NewSurrogate(scope *model.Scope, rows, cols, width int) *SurrogateConfig {
-	s, _ := namedSurrogate(surrogatePaper)
-	return &SurrogateConfig{scope: scope, grid: grid{rows: rows, cols: cols, width: width}, surrogate: s}
-}
-
-// FromScope takes over paramSurrogate, paramSurrogateBeta and paramSurrogateGamma where they are set in the scope or
-// above it.
-func (c *SurrogateConfig) FromScope() *SurrogateConfig {
-	setting.Read(c.scope, c.settings())
-	return c
-}
-
-// Done creates the variables and returns the encoder. It panics, naming the field, on a setting that makes no sense.
-func (c *SurrogateConfig) Done() Encoding {
-	c.grid.validate()
-	s, err := c.resolve()
-	if err != nil {
-		panic(Refused(err.Error()))
+func (c *Config) Surrogate() Encoding {
+	c.check()
+	name := cmp.Or(c.surrogate, surrogatePaper)
+	s := namedSurrogate(name)
+	s.Beta, s.Gamma = cmp.Or(c.beta, s.Beta), cmp.Or(c.gamma, s.Gamma)
+	if !(s.Beta > s.MinBeta && s.Gamma > s.MinGamma) { // softplus(raw) > 0
+		refuse("%s = %g, %s = %g, want them above %g and %g, the bounds of surrogate %q", paramSurrogateBeta, s.Beta,
+			paramSurrogateGamma, s.Gamma, s.MinBeta, s.MinGamma, name)
 	}
 	if c.width%2 != 0 {
 		exceptions.Panicf("wepe: the surrogate's projection halves the width, which is odd: %d", c.width)
@@ -84,26 +64,7 @@ func (c *SurrogateConfig) Done() Encoding {
 	return newSurrogateEncoder(c.scope.In(scopeSurrogate), c.grid, s)
 }
 
-// resolve returns the surrogate that the settings ask for.
-func (c *SurrogateConfig) resolve() (s surrogate, err error) {
-	if err := setting.Check(c.settings()); err != nil {
-		return s, fmt.Errorf("wepe: %w", err)
-	}
-	s = c.surrogate
-	if c.name != "" {
-		if s, err = namedSurrogate(c.name); err != nil {
-			return s, err
-		}
-	}
-	s.Beta, s.Gamma = cmp.Or(c.beta, s.Beta), cmp.Or(c.gamma, s.Gamma)
-	if !(s.Beta > s.MinBeta && s.Gamma > s.MinGamma) { // softplus(raw) > 0
-		return s, fmt.Errorf("wepe: %s = %g, %s = %g, want them above %g and %g, the bounds of surrogate %q",
-			paramSurrogateBeta, s.Beta, paramSurrogateGamma, s.Gamma, s.MinBeta, s.MinGamma, c.name)
-	}
-	return s, nil
-}
-
-// surrogateEncoder is what NewSurrogate describes.
+// surrogateEncoder is what Config.Surrogate describes.
 type surrogateEncoder struct {
 	grid
 	surrogate                            surrogate
@@ -142,6 +103,8 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s surrogate) *surrogateEnco
 	}
 }
 
+func (e *surrogateEncoder) layout() grid { return e.grid }
+
 // Name implements pos.Encoder.
 func (e *surrogateEncoder) Name() string {
 	return fmt.Sprintf("WePE(surrogate, %d channels, %d×%d+0)", e.surrogate.Channels, e.rows, e.cols)
@@ -161,15 +124,6 @@ func (e *surrogateEncoder) field(g *Graph) surrogateField {
 		strength:  e.strength.NodeValue(g), scale: e.scale.NodeValue(g),
 		modulation: e.modulation.NodeValue(g), a: e.a.NodeValue(g), b: e.b.NodeValue(g),
 	}
-}
-
-// centres are u and v of the patches, row by row.
-func (e *surrogateEncoder) centres() (u, v []float64) {
-	for k := range e.rows * e.cols {
-		x, y := e.centre(k)
-		u, v = append(u, x), append(v, y)
-	}
-	return u, v
 }
 
 // Features returns the compressed channels, [rows·cols, channels].

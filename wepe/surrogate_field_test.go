@@ -31,10 +31,7 @@ type surrogateSet struct {
 
 // surrogate is the field of a set, the paper's study of β and γ in other coordinates.
 func (s surrogateSet) surrogate(t *testing.T) surrogate {
-	f, err := namedSurrogate(surrogateSweep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := namedSurrogate(surrogateSweep)
 	for _, list := range []struct{ ours, theirs []float64 }{{f.A, s.A}, {f.B, s.B}} {
 		amplitudes := slices.Clone(list.ours)
 		for k := range amplitudes {
@@ -137,6 +134,11 @@ func testSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) 
 	}
 }
 
+// surrogateOf is an encoder of a field that need not have a name.
+func surrogateOf(scope *model.Scope, rows, cols, width int, s surrogate) *surrogateEncoder {
+	return newSurrogateEncoder(scope.In(scopeSurrogate), grid{rows: rows, cols: cols, width: width}, s)
+}
+
 // hostChannels are the compressed channels of one patch in complex arithmetic, by an angle, from the formulas of
 // docs/mathematics.md, section 8.
 func hostChannels(s surrogate, u, v float64) []float64 {
@@ -171,13 +173,10 @@ func hostChannels(s surrogate, u, v float64) []float64 {
 func TestSurrogate_features_of_every_named_field_are_the_hosts_on_an_unequal_grid(t *testing.T) {
 	const rows, cols = 7, 3
 	for _, name := range surrogateNames() {
-		s, err := namedSurrogate(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := namedSurrogate(name)
 		s.Scale *= 11 // so that the compression bends
 		got := run(t, model.NewStore(), func(scope *model.Scope, in []*Node) []*Node {
-			return []*Node{NewSurrogate(scope, rows, cols, 8).of(s).Done().Features(in[0].Graph())}
+			return []*Node{surrogateOf(scope, rows, cols, 8, s).Features(in[0].Graph())}
 		}, float32(0))
 		var want []float64
 		for row := range rows {
@@ -191,13 +190,13 @@ func TestSurrogate_features_of_every_named_field_are_the_hosts_on_an_unequal_gri
 
 func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 	for _, name := range surrogateNames() {
-		s, _ := namedSurrogate(name)
+		s := namedSurrogate(name)
 		s.Learn = []string{"omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b"}
 		s.EpsilonU, s.EpsilonV, s.Frequency = -s.Omega1/2, 0, 1 // u = ½ is at Re z = 0
 		for _, grid := range [][2]int{{1, 1}, {1, 7}, {13, 3}, {24, 24}} {
 			store := model.NewStore()
 			exec, err := model.NewExec(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) []*Node {
-				e := NewSurrogate(scope, grid[0], grid[1], 6).of(s).Done().(*surrogateEncoder)
+				e := surrogateOf(scope, grid[0], grid[1], 6, s)
 				f := e.field(x.Graph())
 				p, pPrime := f.values(f.coordinates(e.centres()))
 				out := e.PreEncode(x, nil, 1)

@@ -52,7 +52,7 @@ type finetuneCase struct {
 
 // surrogate is the release's six-channel form with the numbers of the fixture.
 func (m finetuneMeta) surrogate() surrogate {
-	s, _ := namedSurrogate(surrogateSVHN)
+	s := namedSurrogate(surrogateSVHN)
 	s.Omega1, s.EpsilonU, s.EpsilonV, s.Frequency = m.Omega1, m.Epsilon, m.Epsilon, m.Frequency
 	s.A, s.B, s.Eta, s.EtaPrime = powers(m.K, 1, 2), powers(m.KPrime, 1, 2), m.Eta, m.EtaPrime
 	return s
@@ -122,7 +122,7 @@ func testSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 		var paths []string
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
 			g := in[0].Graph()
-			e := NewSurrogate(scope, c.Rows, c.Cols, meta.Width).of(meta.surrogate()).Done().(*surrogateEncoder)
+			e := surrogateOf(scope, c.Rows, c.Cols, meta.Width, meta.surrogate())
 			pair := func(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
 			f := e.field(g)
 			z := f.coordinates(e.centres())
@@ -152,7 +152,7 @@ func testSurrogate_is_the_authors_module_in_values_and_gradients(t *testing.T) {
 			gomlxtest.Near(t, name+" d/d "+path, gradient, gomlxtest.Values(t, v.MustValue()), 1e-4)
 		}
 
-		e := NewSurrogate(store.RootScope(), c.Rows, c.Cols, meta.Width).of(meta.surrogate()).Done().(*surrogateEncoder)
+		e := surrogateOf(store.RootScope(), c.Rows, c.Cols, meta.Width, meta.surrogate())
 		scalars, err := e.Scalars()
 		if err != nil {
 			t.Fatal(err)
@@ -204,8 +204,8 @@ func testHybrid_is_the_authors_mix_without_its_second_addition(t *testing.T) {
 		}
 		var h *Hybrid
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
-			e := NewSurrogate(scope, n, n, width).of(meta.surrogate()).Done().(*surrogateEncoder)
-			h = NewHybrid(scope, pretrained, e).Done()
+			e := surrogateOf(scope, n, n, width, meta.surrogate())
+			h = New(scope, n, n, width).Hybrid(pretrained, e)
 			return []*Node{h.PreEncode(in[0], nil, 1), e.Encode(in[0].Graph())}
 		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: input}.Float32(), batch, prefix+n*n, width))
 		if worst := distance(got[1], rowMajor(data["mix.wepe"].Data, n, n)); worst > 1e-3 {
@@ -232,7 +232,7 @@ func TestSurrogate_modules_have_as_many_trainable_numbers_as_the_released_ones(t
 	} {
 		store := model.NewStore()
 		store.SetParam("/"+paramSurrogate, name)
-		NewSurrogate(store.RootScope(), 3, 5, c.width).FromScope().Done()
+		New(store.RootScope(), 3, 5, c.width).FromScope().Surrogate()
 		got := 0
 		for v := range store.IterVariables() {
 			if v.Trainable {

@@ -53,10 +53,7 @@ func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T)
 	}
 	for _, name := range surrogateNames() {
 		want := scripts[name]
-		s, err := namedSurrogate(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := namedSurrogate(name)
 		near := func(of string, got, want float64) {
 			t.Helper()
 			if !(math.Abs(got-want) <= 1e-12) {
@@ -108,12 +105,12 @@ func TestNamed_surrogates_have_the_numbers_of_the_released_scripts(t *testing.T)
 
 func TestSurrogate_drops_units_of_its_two_hidden_layers_in_training_only(t *testing.T) {
 	for _, rates := range [][2]float64{{0, 0}, {0.5, 0}, {0, 0.5}} {
-		s, _ := namedSurrogate(surrogateCIFAR100)
+		s := namedSurrogate(surrogateCIFAR100)
 		s.Dropout = rates
 		encode := func(store *model.Store, training bool) []float64 {
 			return run(t, store, func(scope *model.Scope, in []*Node) []*Node {
 				scope.Store().SetTraining(in[0].Graph(), training)
-				return []*Node{NewSurrogate(scope, rows, cols, 8).of(s).Done().Encode(in[0].Graph())}
+				return []*Node{surrogateOf(scope, rows, cols, 8, s).Encode(in[0].Graph())}
 			}, float32(0))[0]
 		}
 		store := model.NewStore()

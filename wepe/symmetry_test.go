@@ -5,6 +5,7 @@ package wepe
 import (
 	"math"
 	"math/cmplx"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -15,11 +16,11 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// symmetric are ω1, Re ω3, Im ω3 of lattices with lines of symmetry on which a choice between the two sides of a line
-// is a matter of rounding: rectangles, squares (one given by other periods, one turned by 45°), rhombs, hexagons, and
+// lattices are ω1, Re ω3, Im ω3: most have lines of symmetry on which a choice between the two sides of a line is a
+// matter of rounding: rectangles, squares (one given by other periods, one turned by 45°), rhombs, hexagons, and
 // lattices whose shortest periods are far from the given ones.
-var symmetric = [][3]float64{
-	{2.6220575542921196, 0, 2.6220575542921196}, {2.6, 0, 1.7}, {1.3, 0, 3.1}, {2.9, 0, 1.1}, {1, 0, 2.7},
+var lattices = [][3]float64{
+	{2.6220575542921196, 0, 2.6220575542921196}, {2.6, 0, 1.7}, {1.3, 0, 3.1}, {2.9, 0, 1.1}, {1, 0, 4}, {1, 0.3, 3},
 	{2.6, 2.6, 2.6}, {2.6, 1.3, 1.3}, {1.5299540370571929, 0.76497701852859645, 1.3249790627140868},
 	{1.7, -0.85, 1.4722431864335459}, {2.6, 1.3, 1.1}, {2.6, 1.3, 2.25}, {2.6, -0.7, 2.5}, {2, 0.9, 0.7}, {1, 0.3, 2.4},
 	{1.5, 4.1, 0.9},
@@ -68,9 +69,19 @@ func (f function) withWeights(in []*Node) []*Node {
 	return out
 }
 
+// anywhere are points up to two cells away from 0, where z itself has lost two digits.
+func anywhere(n int, lattice [3]float64) (z []complex128) {
+	random := rand.New(rand.NewPCG(5, 7))
+	for range n {
+		x, y := 4*random.Float64()-2, 4*random.Float64()-2
+		z = append(z, complex(x*lattice[0], 0)+complex(y, 0)*complex(lattice[1], lattice[2]))
+	}
+	return z
+}
+
 // A program with a gradient for every part is the form in which XLA computes one intermediate result several times,
 // each time rounded differently: whatever is decided by the rounding must not show.
-func TestFunctions_are_the_hosts_on_all_patches_and_lines_of_symmetry(t *testing.T) {
+func TestFunctions_and_their_gradients_are_the_hosts(t *testing.T) {
 	for _, f := range functions {
 		for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float64} {
 			if dtype == dtypes.Float64 && !float64Runs(t) {
@@ -82,9 +93,9 @@ func TestFunctions_are_the_hosts_on_all_patches_and_lines_of_symmetry(t *testing
 					t.Fatal(err)
 				}
 				defer exec.Finalize()
-				for _, lattice := range symmetric {
+				for i, lattice := range lattices {
 					if !f.rectangular || lattice[1] == 0 {
-						checkSymmetric(t, f, exec, dtype, lattice)
+						f.check(t, exec, dtype, lattice, round(dtype, []float64{1.25, 0.3, 4.5}[i%3]))
 					}
 				}
 			})
@@ -92,19 +103,24 @@ func TestFunctions_are_the_hosts_on_all_patches_and_lines_of_symmetry(t *testing
 	}
 }
 
-// checkSymmetric compares values everywhere, gradients by z on the lines of symmetry, and the gradients of the sum over
-// these by ω1 and ω3 with finite differences of the host.
-func checkSymmetric(t *testing.T, f function, exec *Exec, dtype dtypes.DType, lattice [3]float64) {
+func round(dtype dtypes.DType, x float64) float64 {
+	if dtype == dtypes.Float32 {
+		return float64(float32(x))
+	}
+	return x
+}
+
+// check compares values on all patches, on the lines of symmetry and anywhere; gradients by z on the lines and
+// anywhere; and the gradients of the sum over these by ω1, ω3 and α_scale with finite differences of the host. A value
+// may err by a few roundings, each as if of the result or of an input, by what that moves it.
+func (f function) check(t *testing.T, exec *Exec, dtype dtypes.DType, lattice [3]float64, alphaScale float64) {
 	t.Helper()
 	epsilon, slopeTolerance := 0x1p-53, 1e-6
-	round := func(x float64) float64 { return x }
 	if dtype == dtypes.Float32 {
 		epsilon, slopeTolerance = 0x1p-24, 1e-4
-		round = func(x float64) float64 { return float64(float32(x)) }
 	}
-	const alphaScale = 1.25
 	for i, x := range lattice {
-		lattice[i] = round(x)
+		lattice[i] = round(dtype, x)
 	}
 	host := hostOblique(t, lattice[0], lattice[1], lattice[2])
 	size := cmplx.Abs(complex(lattice[0], 0)) + cmplx.Abs(complex(lattice[1], lattice[2]))
@@ -113,9 +129,9 @@ func checkSymmetric(t *testing.T, f function, exec *Exec, dtype dtypes.DType, la
 	}
 	var points [][]float64
 	var weights []float64
-	lines := linesOfSymmetry(lattice)
+	lines := append(linesOfSymmetry(lattice), anywhere(50, lattice)...)
 	for i, z := range append(lines, patchesUpTo(16, lattice)...) {
-		z = complex(round(real(z)), round(imag(z)))
+		z = complex(round(dtype, real(z)), round(dtype, imag(z)))
 		distance := cmplx.Abs(host.Reduce(z)) / size
 		if !f.sphere && distance < 1e-4 {
 			continue // a pole
@@ -171,7 +187,7 @@ func checkSymmetric(t *testing.T, f function, exec *Exec, dtype dtypes.DType, la
 		}
 	}
 	for part := range parts {
-		for input := 2; input < 5; input++ {
+		for input := 2; input < 6; input++ {
 			by := got[parts+6*part+input][0]
 			if input == 3 && f.rectangular {
 				continue
@@ -202,7 +218,7 @@ func (f function) hostSlopes(t *testing.T, point []float64) [][6]float64 {
 	if f.sphere { // it changes faster in long cells, but never is large
 		step = 2e-5
 	}
-	for input := range 5 {
+	for input := range 6 {
 		if input == 3 && f.rectangular {
 			continue
 		}
@@ -271,10 +287,8 @@ func TestSumsTablesAndSurrogatesInFloat32AreThoseInFloat64OnAllPatches(t *testin
 	var u, v []float64
 	for n := 1; n <= 16; n++ {
 		grids = append(grids, [2]int{n, n})
-		for k := range n * n {
-			x, y := (grid{rows: n, cols: n}).centre(k)
-			u, v = append(u, x), append(v, y)
-		}
+		x, y := grid{rows: n, cols: n}.centres()
+		u, v = append(u, x...), append(v, y...)
 	}
 	encoder := func(settings ...kv) func(*model.Scope, dtypes.DType, *Graph) *Node {
 		return func(scope *model.Scope, dtype dtypes.DType, g *Graph) *Node {
@@ -287,7 +301,7 @@ func TestSumsTablesAndSurrogatesInFloat32AreThoseInFloat64OnAllPatches(t *testin
 	}
 	surrogateNamed := func(name string) func(*model.Scope, dtypes.DType, *Graph) *Node {
 		return func(scope *model.Scope, dtype dtypes.DType, g *Graph) *Node {
-			f := NewSurrogate(scope, 16, 16, 2).with(kv{paramSurrogate: name}).Done().(*surrogateEncoder).field(g)
+			f := New(scope, 16, 16, 2).with(kv{paramSurrogate: name}).Surrogate().(*surrogateEncoder).field(g)
 			for _, part := range []**Node{&f.omega3, &f.beta, &f.gamma, &f.strength, &f.scale, &f.modulation, &f.a, &f.b} {
 				*part = ConvertDType(*part, dtype)
 			}

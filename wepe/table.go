@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/cmplx"
 
-	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -19,7 +18,7 @@ const (
 	// back exactly where the table is queried, mathematics.md (7.3).
 	deflatedTable tableKind = "deflated"
 
-	// rawTable holds ℘ and ℘′ themselves, as the paper does, with the constant of the truncated sum (LatticeSum.CLarge)
+	// rawTable holds ℘ and ℘′ themselves, as the paper does, with the constant of the truncated sum (latticeSum.CLarge)
 	// at a node that is a pole.
 	rawTable tableKind = "raw"
 
@@ -38,23 +37,6 @@ type tableKey struct {
 	SpanU, SpanV    float64 // α_u and α_v
 	Resolution      int     // nodes along each axis
 	Kind            tableKind
-}
-
-// validate returns an error that names the field of a key that no table can have.
-func (k tableKey) validate() error {
-	low, high := k.Mode.omega3Bounds()
-	if err := setting.Check([]setting.Row{
-		setting.Choice("mode", &k.Mode, "what ω3′ means", paper, release),
-		setting.Choice(paramTable, &k.Kind, "what the nodes hold", deflatedTable, rawTable, sphereTable),
-		setting.Number(paramTableResolution, &k.Resolution, 2, maxTableResolution, "nodes along each side"),
-		setting.Number("ω1", &k.Omega1, minOmega3, maxOmega3, "a half-period"),
-		setting.Number("ω3′", &k.Omega3p, low, high, "a half-period"),
-		setting.Number("α_u", &k.SpanU, minSpan, maxSpan, "the part of the period 2ω1"),
-		setting.Number("α_v", &k.SpanV, minSpan, maxSpan, "the part of the period 2ω3′"),
-	}); err != nil {
-		return fmt.Errorf("wepe: table of %w", err)
-	}
-	return nil
 }
 
 // halfPeriods are those of the lattice that ℘ belongs to.
@@ -114,80 +96,50 @@ func (k tableKey) principalParts(dx, dy [2]float64) (p, pPrime complex128) {
 	return p, pPrime
 }
 
-// values returns the nodes of the rectangle that a patch grid spans, or of one cell of the lattice where it spans more,
-// mathematics.md section 7: [resolution, resolution, channels], v slowest as in a patch grid, the first and last node
-// on the borders of the rectangle.
-func (k tableKey) values() ([]float64, error) {
-	node, err := k.node()
-	if err != nil {
-		return nil, err
-	}
-	values := make([]float64, 0, k.Resolution*k.Resolution*k.channels())
-	u, v := k.extents()
-	last := float64(k.Resolution - 1)
-	for row := range k.Resolution {
-		for col := range k.Resolution {
-			values = append(values, node(u*float64(col)/last, v*float64(row)/last)...)
-		}
-	}
-	return values, nil
-}
-
 // periodic is a function of a position in periods, with a number for each channel.
 type periodic func(x, y float64) []float64
 
-// exact returns what a table stands for: Re ℘, Im ℘, Re ℘′ and Im ℘′, or S(w) and S(w′).
-func (k tableKey) exact() (periodic, error) {
-	lattice, err := k.lattice()
+// hostTable is the table of a key in float64.
+type hostTable struct {
+	tableKey
+	exact periodic // what it stands for: Re ℘, Im ℘, Re ℘′ and Im ℘′, or S(w) and S(w′)
+	node  periodic // what its nodes hold
+}
+
+func (k tableKey) onHost() (hostTable, error) {
+	lattice, err := weierstrass.NewLattice(k.halfPeriods())
 	if err != nil {
-		return nil, err
+		return hostTable{}, fmt.Errorf("wepe: table: %w", err)
 	}
 	at := func(x, y float64) complex128 { return complex(x*2*lattice.Omega1(), y*2*lattice.Omega3p()) }
 	if k.Kind == sphereTable {
 		sphere := lattice.Sphere()
-		return func(x, y float64) []float64 {
+		exact := func(x, y float64) []float64 {
 			point, prime := sphere.At(at(x, y))
 			return append(point[:], prime[:]...)
-		}, nil
+		}
+		return hostTable{k, exact, exact}, nil
 	}
-	return func(x, y float64) []float64 { return realParts(lattice.Eval(at(x, y))) }, nil
-}
-
-func (k tableKey) lattice() (weierstrass.Lattice, error) {
-	if err := k.validate(); err != nil {
-		return weierstrass.Lattice{}, err
+	t := hostTable{k, func(x, y float64) []float64 { return realParts(lattice.Eval(at(x, y))) }, k.deflated(lattice)}
+	if k.Kind == rawTable {
+		large := complex(releasedSum.CLarge, 0)
+		t.node = func(x, y float64) []float64 {
+			f := t.exact(x, y)
+			if math.IsInf(f[0], 0) {
+				return realParts(large, large)
+			}
+			return f
+		}
 	}
-	return weierstrass.NewLattice(k.halfPeriods())
+	return t, nil
 }
 
 func realParts(p, pPrime complex128) []float64 {
 	return []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
 }
 
-// node returns what a node holds.
-func (k tableKey) node() (periodic, error) {
-	exact, err := k.exact()
-	switch {
-	case err != nil:
-		return nil, err
-	case k.Kind == deflatedTable:
-		return k.deflatedNode()
-	case k.Kind == rawTable:
-		large := complex(DefaultLatticeSum().CLarge, 0)
-		return func(x, y float64) []float64 {
-			f := exact(x, y)
-			if math.IsInf(f[0], 0) {
-				return realParts(large, large)
-			}
-			return f
-		}, nil
-	}
-	return exact, nil
-}
-
-// deflatedNode is ℘ and ℘′ less the principal parts of poles, (7.2).
-func (k tableKey) deflatedNode() (periodic, error) {
-	lattice, err := k.lattice()
+// deflated is ℘ and ℘′ less the principal parts of poles, (7.2).
+func (k tableKey) deflated(lattice weierstrass.Lattice) periodic {
 	regular := newRegularPart(lattice)
 	return func(x, y float64) []float64 {
 		nearest := [2]float64{math.Ceil(x - 0.5), math.Ceil(y - 0.5)} // one of k.poles()
@@ -200,40 +152,56 @@ func (k tableKey) deflatedNode() (periodic, error) {
 			}
 		}
 		return realParts(p, pPrime)
-	}, err
+	}
+}
+
+// at returns the node in a column and row. The nodes span the rectangle that a patch grid spans, or one cell of the
+// lattice where it spans more, mathematics.md section 7, the first and last of them on its borders.
+func (t hostTable) at(col, row int) []float64 {
+	u, v := t.extents()
+	last := float64(t.Resolution - 1)
+	return t.node(u*float64(col)/last, v*float64(row)/last)
+}
+
+// values returns all nodes, [resolution, resolution, channels], v slowest as in a patch grid.
+func (t hostTable) values() []float64 {
+	values := make([]float64, 0, t.Resolution*t.Resolution*t.channels())
+	for row := range t.Resolution {
+		for col := range t.Resolution {
+			values = append(values, t.at(col, row)...)
+		}
+	}
+	return values
 }
 
 // lookedUp returns what the graph looks up, for positions in the rectangle of the table. Nodes are computed as they are
 // asked for.
-func (k tableKey) lookedUp() (periodic, error) {
-	node, err := k.node()
-	if err != nil {
-		return nil, err
-	}
-	u, v := k.extents()
-	last := float64(k.Resolution - 1)
+func (t hostTable) lookedUp() periodic {
+	u, v := t.extents()
+	last := float64(t.Resolution - 1)
 	nodes := make(map[[2]int][]float64)
 	at := func(col, row int) []float64 {
 		key := [2]int{col, row}
 		if nodes[key] == nil {
-			nodes[key] = node(u*float64(col)/last, v*float64(row)/last)
+			nodes[key] = t.at(col, row)
 		}
 		return nodes[key]
 	}
 	return func(x, y float64) []float64 {
-		col, s := nodeBefore(x/u*last, k.Resolution)
-		row, t := nodeBefore(y/v*last, k.Resolution)
-		f := make([]float64, k.channels())
+		col, right := nodeBefore(x/u*last, t.Resolution)
+		row, down := nodeBefore(y/v*last, t.Resolution)
+		f := make([]float64, t.channels())
 		for i := range f {
-			f[i] = (1-t)*((1-s)*at(col, row)[i]+s*at(col+1, row)[i]) + t*((1-s)*at(col, row+1)[i]+s*at(col+1, row+1)[i])
+			f[i] = (1-down)*((1-right)*at(col, row)[i]+right*at(col+1, row)[i]) +
+				down*((1-right)*at(col, row+1)[i]+right*at(col+1, row+1)[i])
 		}
-		if k.Kind != sphereTable {
-			for i, pole := range realParts(k.principalParts([2]float64{x, x - 1}, [2]float64{y, y - 1})) {
+		if t.Kind != sphereTable {
+			for i, pole := range realParts(t.principalParts([2]float64{x, x - 1}, [2]float64{y, y - 1})) {
 				f[i] += pole
 			}
 		}
 		return f
-	}, nil
+	}
 }
 
 // cellOffsets takes x, in periods from its nearest lattice point, to its position t in the cell [0, 1] and to its

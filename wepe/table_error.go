@@ -16,19 +16,16 @@ import (
 // sphere is passed within exp(-πt/2) of a half-period, t the ratio of the sides, which may be far less than a cell of
 // the table. So the search starts in the middles of up to 48 × 48 cells and of their edges, and on circles of all sizes
 // around the half-periods, and climbs from the worst of these points. What it misses is below 5 % (the test's figure).
-func (k tableKey) errorOf(alphaScale float64) (worst float64, err error) {
-	off, err := k.off(alphaScale)
-	if err != nil {
-		return 0, err
-	}
+func (t hostTable) errorOf(alphaScale float64) (worst float64) {
+	off := t.off(alphaScale)
 	type start struct{ x, y, off float64 }
 	var starts []start
-	for _, at := range k.suspects() {
+	for _, at := range t.suspects() {
 		starts = append(starts, start{at[0], at[1], off(at[0], at[1])})
 	}
 	slices.SortFunc(starts, func(a, b start) int { return cmp.Compare(b.off, a.off) })
-	u, v := k.extents()
-	last := float64(k.Resolution - 1)
+	u, v := t.extents()
+	last := float64(t.Resolution - 1)
 	for _, s := range starts[:min(24, len(starts))] {
 		for step := 8.0; step > 1e-3; {
 			better := false
@@ -47,27 +44,22 @@ func (k tableKey) errorOf(alphaScale float64) (worst float64, err error) {
 		}
 		worst = max(worst, s.off)
 	}
-	return worst, nil
+	return worst
 }
 
 // off returns the error of a feature at a position in periods.
-func (k tableKey) off(alphaScale float64) (func(x, y float64) float64, error) {
-	lookedUp, err := k.lookedUp()
-	if err != nil {
-		return nil, err
-	}
-	exact, err := k.exact()
-	compressed := compressTanh.host
-	if k.Kind == sphereTable {
+func (t hostTable) off(alphaScale float64) func(x, y float64) float64 {
+	lookedUp, compressed := t.lookedUp(), compressTanh.host
+	if t.Kind == sphereTable {
 		compressed = compressSphere.host
 	}
 	return func(x, y float64) (worst float64) {
-		want := compressed(exact(x, y), alphaScale)
+		want := compressed(t.exact(x, y), alphaScale)
 		for i, f := range compressed(lookedUp(x, y), alphaScale) {
 			worst = max(worst, math.Abs(f-want[i]))
 		}
 		return worst
-	}, err
+	}
 }
 
 // suspects are positions in periods from which errorOf starts.
@@ -101,20 +93,21 @@ func (k tableKey) suspects() (at [][2]float64) {
 	return at
 }
 
-// fit returns the key of a table with as many nodes as its features need to err by the tolerance at most, no fewer than
-// k has, and what that error is. A raw table has the nodes that it was given.
-func (k tableKey) fit(alphaScale, tolerance float64) (fitted tableKey, worst float64, err error) {
+// fit returns a table with as many nodes as its features need to err by the tolerance at most, no fewer than t has. A
+// raw table has the nodes that it was given.
+func (t hostTable) fit(alphaScale, tolerance float64) (hostTable, error) {
 	for {
-		if worst, err = k.errorOf(alphaScale); err != nil || worst <= tolerance || k.Kind == rawTable {
-			return k, worst, err
+		worst := t.errorOf(alphaScale)
+		if worst <= tolerance || t.Kind == rawTable {
+			return t, nil
 		}
-		if k.Resolution == maxTableResolution {
-			a, b := k.halfPeriods()
-			return k, worst, fmt.Errorf("wepe: %s = %g: on half-periods %g and %gi features out of a table of %d nodes a "+
-				"side err by %.2g: evaluate exactly (%s = %q) or allow more", paramTableError, tolerance, a, b, k.Resolution,
-				worst, paramEvaluation, evaluateExact)
+		if t.Resolution == maxTableResolution {
+			a, b := t.halfPeriods()
+			return t, fmt.Errorf("wepe: %s = %g: on half-periods %g and %gi features out of a table of %d nodes a side err "+
+				"by %.2g: evaluate exactly (%s = %q) or allow more", paramTableError, tolerance, a, b, t.Resolution, worst,
+				paramEvaluation, evaluateExact)
 		}
 		factor := max(1.05*math.Sqrt(worst/tolerance), 1.1) // the error is of second order
-		k.Resolution = min(1+int(math.Ceil(factor*float64(k.Resolution-1))), maxTableResolution)
+		t.Resolution = min(1+int(math.Ceil(factor*float64(t.Resolution-1))), maxTableResolution)
 	}
 }

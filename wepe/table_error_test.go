@@ -31,14 +31,8 @@ func TestTable_says_at_least_95_percent_of_its_worst_error(t *testing.T) {
 		} {
 			key := tableKey{Mode: paper, Omega1: weierstrass.OmegaSquare, Omega3p: omega3p, SpanU: c.span, SpanV: c.span,
 				Resolution: c.resolution, Kind: c.kind}
-			said, err := key.errorOf(c.alphaScale)
-			if err != nil {
-				t.Fatal(err)
-			}
-			off, err := key.off(c.alphaScale)
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := gomlxtest.Must(key.onHost())(t)
+			said, off := table.errorOf(c.alphaScale), table.off(c.alphaScale)
 			random, worst := rand.New(rand.NewPCG(3, 7)), 0.0
 			for i := range 20_000 {
 				x, y := c.span*random.Float64(), c.span*random.Float64()
@@ -68,9 +62,11 @@ func TestTable_error_is_that_of_the_graph(t *testing.T) {
 			e = New(s, 5, 7, 2).with(form).FromScope().Done()
 			return []*Node{e.Features(g)}
 		}), float32(0))[0]
-		key := gomlxtest.Must(e.checkTable())(t)
-		lookedUp := gomlxtest.Must(key.lookedUp())(t)
-		scale := gomlxtest.Must(e.Scalars())(t)["alpha_scale"]
+		key, scale, err := e.checkTable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lookedUp := gomlxtest.Must(key.onHost())(t).lookedUp()
 		var want []float64
 		x, y := e.config.patches()
 		for i := range x {

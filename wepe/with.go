@@ -4,9 +4,8 @@ package wepe
 
 import "cmp"
 
-// The setters of Config, one for each hyperparameter that a person sets; its name stands in parentheses and is the
-// other way to set it. Called before FromScope, a setter sets the default of its hyperparameter; after it, it overrides
-// the value of the scope. Done checks the values.
+// The setters of Config; the name of the hyperparameter stands in parentheses. Called before FromScope, a setter sets
+// the default; after it, it overrides the value of the scope. Done checks the values.
 
 // WithPrefix sets the number of tokens in front of the patches (class token, registers); each gets a learned vector of
 // its own. Default 0.
@@ -14,7 +13,7 @@ func (c *Config) WithPrefix(tokens int) *Config { c.prefix = tokens; return c }
 
 // AsReleased makes the encoding that of the released code, where the paper's text is the default (wepe_mode "release",
 // "paper"): the lattice stays square and ω3′ = clamp(softplus(raw), 0.02, 8) only stretches Im z; α_scale =
-// clamp(exp(raw), 0.002, 0.8); ℘ is a truncated sum, see WithLatticeSum.
+// clamp(exp(raw), 0.002, 0.8); ℘ is a truncated sum (wepe_evaluation "sum").
 func (c *Config) AsReleased() *Config { c.mode = release; return c }
 
 // WithMLP makes the projection a dense layer to width/2, LayerNorm, exact GELU, dropout, a dense layer to width and
@@ -25,22 +24,12 @@ func (c *Config) WithMLP(dropout float64) *Config {
 	return c
 }
 
-// WithDerivative reports whether ℘′ joins ℘ (wepe_derivative): twice as many features. Default true.
-func (c *Config) WithDerivative(use bool) *Config { c.derivative = use; return c }
-
 // WithHalfPeriods sets ω1 and the initial ω3 (wepe_omega1, wepe_omega3, wepe_omega3_re), with Im ω3 = ω3′; Re ω3 is not
 // 0 on lattices that are not rectangular. Default weierstrass.OmegaSquare and i times that.
 func (c *Config) WithHalfPeriods(omega1 float64, omega3 complex128) *Config {
 	c.omega1, c.omega3Re, c.omega3 = omega1, real(omega3), imag(omega3)
 	return c
 }
-
-// WithInvariants sets the initial half-periods by the invariants of the lattice (wepe_g2, wepe_g3), in place of
-// WithHalfPeriods.
-func (c *Config) WithInvariants(g2, g3 float64) *Config { c.g2, c.g3 = g2, g3; return c }
-
-// WithArea scales the initial half-periods to a cell of this area (wepe_area), in cells of the default lattice.
-func (c *Config) WithArea(cells float64) *Config { c.area = cells; return c }
 
 // WithLearnedLattice reports whether ω3′ and Re ω3 are trained (wepe_learn_lattice, wepe_learn_oblique). Default true
 // and false.
@@ -52,31 +41,12 @@ func (c *Config) WithLearnedLattice(omega3, omega3Re bool) *Config {
 // WithHarmonics sets how many multiples z, 2z, 3z, … have features of their own (wepe_harmonics). Default 1.
 func (c *Config) WithHarmonics(n int) *Config { c.harmonics = n; return c }
 
-// WithScales sets the number of lattices of one form, and how much smaller each is than the one before (wepe_scales,
-// wepe_scale_ratio). Default 1 and 2.
-func (c *Config) WithScales(n int, ratio float64) *Config {
-	c.scales, c.scaleRatio = n, ratio
-	return c
-}
-
 // WithSpan sets α_u and α_v (wepe_alpha_u, wepe_alpha_v), the fractions of the periods 2ω1 and 2ω3 that columns and
 // rows span. Default 0.4, on the sphere 1.
 func (c *Config) WithSpan(u, v float64) *Config { c.alphaU, c.alphaV = u, v; return c }
 
-// WithOffset sets the corner of the grid in the cell, in periods (wepe_offset_u, wepe_offset_v). Default 0.
-func (c *Config) WithOffset(u, v float64) *Config { c.offsetU, c.offsetV = u, v; return c }
-
-// WithShift sets the largest random shift of the grid in a training step, in patches (wepe_shift). Default 0.
-func (c *Config) WithShift(patches float64) *Config { c.shift = patches; return c }
-
-// WithTrainedGrid sets the rows and columns of patches in training (wepe_rows, wepe_cols), for a model that is used on
-// a coarser grid. Default is the grid itself.
-func (c *Config) WithTrainedGrid(rows, cols int) *Config {
-	c.trainedRows, c.trainedCols = rows, cols
-	return c
-}
-
-// TrainedGrid returns the hyperparameters of WithTrainedGrid.
+// TrainedGrid returns the hyperparameters that tell a model which is used on a coarser grid what rows and columns of
+// patches it was trained on; by default they are the grid's own.
 func TrainedGrid(rows, cols int) map[string]any {
 	return map[string]any{paramRows: rows, paramCols: cols}
 }
@@ -113,13 +83,6 @@ func (c *Config) WithBetaPos(value float64, learn bool) *Config {
 	return c
 }
 
-// WithLatticeSum evaluates ℘ by a truncated sum (wepe_evaluation "sum"; its fields are wepe_sum_cut, wepe_kappa,
-// wepe_c_large, wepe_term_clip and wepe_final_clip). Default is "exact", and DefaultLatticeSum AsReleased.
-func (c *Config) WithLatticeSum(sum LatticeSum) *Config {
-	c.evaluation, c.sum = evaluateSum, sum
-	return c
-}
-
 // WithTable evaluates ℘ by a look-up table, with ω3′ held fixed (wepe_evaluation "table", wepe_table_resolution,
 // wepe_table_error): at least so many nodes along a side, and more where a feature would be further off than maxError.
 // 0 stands for 256 nodes and an error of 1e-5, on the sphere 1e-3.
@@ -129,25 +92,18 @@ func (c *Config) WithTable(nodes int, maxError float64) *Config {
 	return c
 }
 
-// WithRawTable is WithTable as the paper has it (wepe_table "raw"; default "deflated"): the nodes hold ℘ and ℘′ with
-// their poles, between which the error is unbounded.
-func (c *Config) WithRawTable(nodes int) *Config {
-	c.tableKind = rawTable
-	return c.WithTable(nodes, 0)
-}
-
 // WithSurrogate sets the field by its name (wepe_surrogate): "paper", the default, "cifar100", "svhn", "dmlab",
 // "resisc45" or "sweep"; and the initial β and γ (wepe_surrogate_beta, wepe_surrogate_gamma), 0 for those of the name.
-func (c *SurrogateConfig) WithSurrogate(name string, beta, gamma float64) *SurrogateConfig {
-	c.name, c.beta, c.gamma = name, beta, gamma
+func (c *Config) WithSurrogate(name string, beta, gamma float64) *Config {
+	c.surrogate, c.beta, c.gamma = name, beta, gamma
 	return c
 }
 
 // WithGate sets the initial λ in [0, 1], and whether it is trained (wepe_gate, wepe_learn_gate). Default 0.12, trained.
-func (c *HybridConfig) WithGate(lambda float64, learn bool) *HybridConfig {
-	c.gate, c.learn = lambda, learn
+func (c *Config) WithGate(lambda float64, learn bool) *Config {
+	c.gate, c.learnGate = lambda, learn
 	return c
 }
 
 // WithStart sets how the encoding starts (wepe_start): "drawn", the default, "centred" or "fitted", see Hybrid.Start.
-func (c *HybridConfig) WithStart(start string) *HybridConfig { c.start = start; return c }
+func (c *Config) WithStart(start string) *Config { c.start = start; return c }
