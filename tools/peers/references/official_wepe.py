@@ -4,8 +4,7 @@
 python official_wepe.py OUT --source DIR [--seed N]
 
 DIR as for official.py. Modules run in eval mode. The table's mode "finetuning" writes a real tensor into a complex one,
-which torch refuses: here it is made complex first. The gradients of single numbers are sums that can cancel, such as
-d/d alpha_learn of the first set, and of some seeds (38, 40) then miss the tests' relative tolerance.
+which torch refuses: here it is made complex first.
 """
 
 import argparse
