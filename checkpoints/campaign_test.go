@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +51,7 @@ func randomViT(t *testing.T, rng *rand.Rand, dtype dtypes.DType) *Imported {
 
 func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
 	rng, root := campaign.Rand(31), t.TempDir()
+	labels := strings.Fields("a b c d e f g h i j k l")
 	types := map[string]dtypes.DType{"float32": dtypes.Float32, "float16": dtypes.Float16, "bfloat16": dtypes.BFloat16}
 	for i := range campaign.Times(10) {
 		name := []string{"float32", "float16", "bfloat16"}[i%3]
@@ -59,11 +62,16 @@ func TestRandomModelsComeBackBitForBitFromEveryFormat(t *testing.T) {
 			if format == FormatHF && want.Config.Pool == vit.PoolMean { // which has no place for it
 				continue
 			}
-			dir := filepath.Join(root, format)
-			if _, err := Export(dir, nil, loaded(t, m), m.Config, ExportOptions{Format: format, DType: name}); err != nil {
+			dir, o := filepath.Join(root, format), ExportOptions{Format: format, DType: name, Labels: labels[:m.Config.Classes],
+				Preprocess: &normalised}
+			if _, err := Export(dir, nil, loaded(t, m), m.Config, o); err != nil {
 				t.Fatalf("model %d, %+v to %s: %v", i, m.Config, format, err)
 			}
 			m = imported(t, dir, ImportOptions{})
+			if !slices.Equal(m.Labels, o.Labels) || !slices.Equal(m.Mean, normalised.Mean[:]) ||
+				!slices.Equal(m.Std, normalised.Std[:]) {
+				t.Errorf("%s: labels %q, mean %v, std %v", format, m.Labels, m.Mean, m.Std)
+			}
 			if same(t, format, m, want); m.Config != want.Config || t.Failed() {
 				t.Fatalf("model %d in %s of %s: %+v, want %+v", i, format, name, m.Config, want.Config)
 			}

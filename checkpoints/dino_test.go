@@ -101,13 +101,13 @@ func testEveryStageEqualsDINO(t *testing.T) {
 				return append(nodes, tr.Logits)
 			}, gomlxtest.Input(want[p+"images_nhwc"]))
 			for i, name := range compared {
-				nearAbs(t, set+" "+p+name, got[i], want[p+name].Data, meta.Tolerance.Abs)
+				gomlxtest.NearAbs(t, set+" "+p+name, got[i], want[p+name].Data, meta.Tolerance.Abs)
 			}
 			if least := map[string]int{"": 13, "rect.": 2}[p]; len(compared) < least {
 				t.Errorf("%s: %d stages compared: %v", set, len(compared), compared)
 			}
 			if table, ok := want[p+"position_embeddings_out"]; ok {
-				nearAbs(t, set+" table", tensors.MustCopyFlatData[float32](m.Variables[positionPath]), table.Data, 1e-5)
+				gomlxtest.NearAbs(t, set+" table", tensors.MustCopyFlatData[float32](m.Variables[positionPath]), table.Data, 1e-5)
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func testDINOv2sOwnResamplingHasItsOffset(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := tensors.MustCopyFlatData[float32](m.Variables[positionPath])
-	nearAbs(t, set, table, want["rect.position_embeddings_offset_out"].Data, 1e-5)
+	gomlxtest.NearAbs(t, set, table, want["rect.position_embeddings_offset_out"].Data, 1e-5)
 }
 
 // gradientPaths are our variables whose gradients the fixtures have, by the end of their names.
@@ -187,7 +187,7 @@ func testGradientsEqualDINOs(t *testing.T) {
 			if x := want[name]; strings.HasSuffix(name, ".weight") { // [out, in]
 				gradient = gomlxtest.Reversed(gradient, x.Shape[1], 1, x.Shape[0])
 			}
-			nearAbs(t, set+" "+name, gradient, want[name].Data, meta.Tolerance.Grad)
+			gomlxtest.NearAbs(t, set+" "+name, gradient, want[name].Data, meta.Tolerance.Grad)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func testDINOsComeBackBitForBit(t *testing.T) {
 			if got[name] == nil || !slices.Equal(got[name].Shape().Dimensions, x.Shape) {
 				t.Fatalf("%s: %s is %v, want %v", set, name, got[name], x.Shape)
 			}
-			nearAbs(t, set+" "+name, tensors.MustCopyFlatData[float32](got[name]), x.Data, 0)
+			gomlxtest.NearAbs(t, set+" "+name, tensors.MustCopyFlatData[float32](got[name]), x.Data, 0)
 		}
 		var config, theirs map[string]any
 		fixtures.JSON(t, set, "config.json", &theirs)
@@ -269,22 +269,12 @@ func edited(t *testing.T, set string, fields map[string]string) (dir string) {
 	return dir
 }
 
-// The defaults of transformers' Dinov2Config, DINOv3ViTConfig and ViTConfig; null is no augmentation of the positions.
-func TestFieldsThatAConfigLacksHaveTheDefaultsOfTransformers(t *testing.T) {
-	fixtures.Each(t, testFieldsThatAConfigLacksHaveTheDefaultsOfTransformers)
+// Null is no augmentation of the positions, which is not the default of transformers' DINOv3ViTConfig.
+func TestNullTurnsAnAugmentationOfDINOv3sPositionsOff(t *testing.T) {
+	fixtures.Each(t, testNullTurnsAnAugmentationOfDINOv3sPositionsOff)
 }
 
-func testFieldsThatAConfigLacksHaveTheDefaultsOfTransformers(t *testing.T) {
-	for set, epsilon := range map[string]float64{"dinov2_tiny": 1e-6, "dinov2_reg_tiny": 1e-6, "dinov3_vit_tiny": 1e-5,
-		"hf_vit": 1e-12} {
-		for value, want := range map[string]float64{"": epsilon, "0.25": 0.25} {
-			m := gomlxtest.Must(Import(edited(t, set, map[string]string{"layer_norm_eps": value}),
-				ImportOptions{HeadOptional: true}))(t)
-			if m.Config.Epsilon != want {
-				t.Errorf("%s: layer_norm_eps %q is epsilon %g, want %g", set, value, m.Config.Epsilon, want)
-			}
-		}
-	}
+func testNullTurnsAnAugmentationOfDINOv3sPositionsOff(t *testing.T) {
 	for field, param := range map[string]string{"pos_embed_shift": vit.ParamDINORopeShift,
 		"pos_embed_jitter": vit.ParamDINORopeJitter, "pos_embed_rescale": vit.ParamDINORopeRescale} {
 		byDefault := map[string]float64{"pos_embed_rescale": 2}[field] // shift and jitter: none
@@ -371,55 +361,6 @@ func testModelsWithOptionsKeepTheirLogitsInEveryFormatThatTakesThem(t *testing.T
 	}
 	if want := map[string]int{FormatHF: 7, FormatTimm: 8, FormatUnfolded: 8}; !maps.Equal(kept, want) {
 		t.Errorf("kept by %v, want %v", kept, want)
-	}
-}
-
-// Names and shapes in timm's code: VisionTransformer with the arguments of deit3_…, vit_…_reg4_dinov2 and
-// vit_giant_patch14_reg4_dinov2, and Eva with those of vit_…_dinov3_qkvb and vit_…_plus_…_dinov3.
-func TestOptionsHaveTimmsNames(t *testing.T) {
-	common := map[string]string{
-		"cls_token": "[1 1 48]", "patch_embed.proj.weight": "[48 3 2 2]", "patch_embed.proj.bias": "[48]",
-		"blocks.0.norm1.weight": "[48]", "blocks.0.norm1.bias": "[48]", "blocks.0.norm2.weight": "[48]",
-		"blocks.0.norm2.bias": "[48]", "blocks.0.attn.qkv.weight": "[144 48]", "blocks.0.attn.proj.weight": "[48 48]",
-		"blocks.0.attn.proj.bias": "[48]", "norm.weight": "[48]", "norm.bias": "[48]", "head.weight": "[7 48]",
-		"head.bias": "[7]",
-	}
-	mlp := map[string]string{"blocks.0.mlp.fc1.weight": "[29 48]", "blocks.0.mlp.fc1.bias": "[29]",
-		"blocks.0.mlp.fc2.weight": "[48 29]", "blocks.0.mlp.fc2.bias": "[48]"}
-	scales := map[string]string{"blocks.0.ls1.gamma": "[48]", "blocks.0.ls2.gamma": "[48]"}
-	gammas := map[string]string{"blocks.0.gamma_1": "[48]", "blocks.0.gamma_2": "[48]"}
-	for name, own := range map[string][]map[string]string{
-		"deit3":      {mlp, scales, {"pos_embed": "[1 15 48]", "blocks.0.attn.qkv.bias": "[144]"}},
-		"dinov2 reg": {mlp, scales, {"pos_embed": "[1 15 48]", "reg_token": "[1 4 48]", "blocks.0.attn.qkv.bias": "[144]"}},
-		"dinov2 giant": {scales, {"pos_embed": "[1 15 48]", "reg_token": "[1 3 48]", "blocks.0.attn.qkv.bias": "[144]",
-			"blocks.0.mlp.fc1.weight": "[64 48]", "blocks.0.mlp.fc1.bias": "[64]", "blocks.0.mlp.fc2.weight": "[48 32]",
-			"blocks.0.mlp.fc2.bias": "[48]"}},
-		"no qkv bias": {mlp, {"pos_embed": "[1 16 48]"}},
-		"dinov3": {mlp, gammas, {"reg_token": "[1 4 48]", "blocks.0.attn.q_bias": "[48]",
-			"blocks.0.attn.v_bias": "[48]"}},
-		"dinov3 plus": {gammas, {"reg_token": "[1 1 48]", "blocks.0.mlp.fc1_g.weight": "[29 48]",
-			"blocks.0.mlp.fc1_g.bias": "[29]", "blocks.0.mlp.fc1_x.weight": "[29 48]", "blocks.0.mlp.fc1_x.bias": "[29]",
-			"blocks.0.mlp.fc2.weight": "[48 29]", "blocks.0.mlp.fc2.bias": "[48]"}},
-	} {
-		want := maps.Clone(common)
-		for _, more := range own {
-			maps.Copy(want, more)
-		}
-		c := dinoLike()[name]
-		dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: FormatTimm})
-		all, err := readAll(readFile(t, dir+"/"+foreignWeights))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]string{}
-		for tensor, x := range all {
-			if !strings.HasPrefix(tensor, "blocks.1.") {
-				got[tensor] = fmt.Sprint(x.Shape().Dimensions)
-			}
-		}
-		if !maps.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
 	}
 }
 

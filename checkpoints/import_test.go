@@ -222,7 +222,7 @@ func testEveryStageOfTheFixturesIsMet(t *testing.T) {
 			return nodes
 		})
 		for i, name := range names {
-			nearAbs(t, format+" "+name, got[i], want[name].Data, readMeta(t, format).Tolerance.Abs)
+			gomlxtest.NearAbs(t, format+" "+name, got[i], want[name].Data, readMeta(t, format).Tolerance.Abs)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func testTheEpsilonOfAFormatIsThatOfItsCode(t *testing.T) {
 		}
 		want := fixtures.Tensors(t, sets[format], "tensors.safetensors")
 		got := trace(t, imported(t, rewritten(t, format, weights), optionsFor(t, format)), want["images_nhwc"], logits)
-		nearAbs(t, format, got[0], want["eps_probe.logits"].Data, 5e-5)
+		gomlxtest.NearAbs(t, format, got[0], want["eps_probe.logits"].Data, 5e-5)
 	}
 }
 
@@ -332,9 +332,9 @@ func testOtherImageSizesMeetTheLogitsOfTheirResampling(t *testing.T) {
 		want := fixtures.Tensors(t, sets[c.format], "tensors.safetensors")
 		name := c.format + " " + c.kind
 		table := tensors.MustCopyFlatData[float32](m.Variables[positionPath])
-		nearAbs(t, name+" table", table, want["nonsquare.pos_embed"+c.suffix].Data, 1e-5)
+		gomlxtest.NearAbs(t, name+" table", table, want["nonsquare.pos_embed"+c.suffix].Data, 1e-5)
 		got := trace(t, m, want["images_nonsquare_nhwc"], logits)
-		nearAbs(t, name+" logits", got[0], want["nonsquare.logits"+c.logits].Data, 5e-5)
+		gomlxtest.NearAbs(t, name+" logits", got[0], want["nonsquare.logits"+c.logits].Data, 5e-5)
 		kind := c.kind
 		if kind == "" {
 			kind = c.format
@@ -363,7 +363,7 @@ func testGooglesOwnResizeIsTheDefaultOfItsFiles(t *testing.T) {
 			cols, _ := strconv.Atoi(parts[2])
 			o.ImageRows, o.ImageCols = rows*patch, cols*patch
 			m := imported(t, fixtures.Dir(t, sets[FormatJAX]), o)
-			nearAbs(t, key, tensors.MustCopyFlatData[float32](m.Variables[positionPath]), want.Data, 1e-5)
+			gomlxtest.NearAbs(t, key, tensors.MustCopyFlatData[float32](m.Variables[positionPath]), want.Data, 1e-5)
 		}
 	}
 	if cases == 0 {

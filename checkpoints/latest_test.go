@@ -4,7 +4,6 @@ package checkpoints
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/campaign"
@@ -190,38 +188,6 @@ func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 	}
 }
 
-// TestAMutatedHeaderNeverChangesAnotherTensor edits the JSON header itself and mends its length, which a file without
-// a hash has no other guard against: tensors that the edit does not name keep their bits or the file is refused.
-func TestAMutatedHeaderNeverChangesAnotherTensor(t *testing.T) {
-	rng := campaign.Rand(5)
-	want := map[string]*tensors.Tensor{}
-	for i, name := range []string{"/a", "/b", "/c", "/d", "/e"} {
-		want[name] = randomTensor(rng, dtypes.Float32, 2+i, 3)
-	}
-	raw, err := written(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	length := binary.LittleEndian.Uint64(raw)
-	header, data := raw[8:8+length], raw[8+length:]
-	for i := range campaign.Times(1000) {
-		edited := campaign.Mutate(rng, header, header)
-		got, err := readAll(rawFile(string(edited), data))
-		if err != nil {
-			continue
-		}
-		changed := 0
-		for name, value := range want {
-			if g := got[name]; g == nil || !bytes.Equal(bytesOf(t, g), bytesOf(t, value)) {
-				changed++
-			}
-		}
-		if changed > 1 {
-			t.Fatalf("mutation %d: %d tensors changed by %s", i, changed, edited)
-		}
-	}
-}
-
 func TestACheckpointOfAnotherModelIsAnErrorThatListsTheDifference(t *testing.T) {
 	create := func(store *model.Store, path string, dims ...int) {
 		value := randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, dims...)
@@ -276,14 +242,6 @@ func TestACheckpointOfAnotherModelIsAnErrorThatListsTheDifference(t *testing.T) 
 	var mismatch *MismatchError
 	if err := c.Check(fresh, omit); !errors.As(err, &mismatch) || len(mismatch.Missing) != 1 {
 		t.Errorf("Check after building another model: %v", err)
-	}
-}
-
-func TestALongListOfDifferencesStaysOneLine(t *testing.T) {
-	e := MismatchError{Path: "x", Missing: strings.Fields(strings.Repeat("/a ", 1000)), Unexpected: []string{"b\nc [1]"}}
-	if text := e.Error(); len(text) > 200 || strings.Contains(text, "\n") ||
-		!strings.Contains(text, "1000 that it lacks: /a, /a, /a, /a, /a, …") {
-		t.Errorf("%q", text)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // kindsOfTorch are our kinds by the name of what torch computed.
@@ -39,7 +40,7 @@ func testResampledTablesEqualTorch(t *testing.T) {
 		if want := fmt.Sprintf("%dx%d -> %dx%d (%s)", from.Rows, from.Cols, to.Rows, to.Cols, kind); report != want {
 			t.Errorf("report %q, want %q", report, want)
 		}
-		nearAbs(t, key, got, want.Data, 1e-5)
+		gomlxtest.NearAbs(t, key, got, want.Data, 1e-5)
 	}
 	for _, kind := range kindsOfTorch {
 		if seen[kind] < 2 {
@@ -115,19 +116,6 @@ func TestWhatCannotBeResampledIsRefused(t *testing.T) {
 		_, _, err := Resample(make([]float32, c.numbers), c.width, c.prefix, ok, c.to, c.kind)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want an error with %q", err, c.want)
-		}
-	}
-}
-
-func nearAbs[T float32 | float64](t testing.TB, name string, got []T, want []float64, tol float64) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d values, want %d", name, len(got), len(want))
-	}
-	for i := range got {
-		if !(math.Abs(float64(got[i])-want[i]) <= tol) {
-			t.Errorf("%s: at %d got %g, want %g", name, i, got[i], want[i])
-			return
 		}
 	}
 }

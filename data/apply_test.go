@@ -224,12 +224,19 @@ func TestStrengthsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		"jitter of hue 0.6": {Jitter: [4]float64{3: 0.6}}, "jitter of contrast": {Jitter: [4]float64{1: -1}},
 		"repeats -1": {Repeats: -1}, `unknown resample "cubic"`: {Resample: "cubic"},
 		`policy "rand-m9-q3": "q3" in it`: {Policy: "rand-m9-q3"}, `policy "augmix": want one as rand`: {Policy: "augmix"},
+		"pad -1": {Pad: -1}, "flip_prob": {FlipProb: math.NaN()}, "crop_scale 0.9": {CropScale: [2]float64{0.9, 0.5}},
+		"crop_ratio 2": {CropScale: [2]float64{0.5, 1}, CropRatio: [2]float64{2, 1}}, "cutout -2": {Cutout: -2},
+		"mixup_alpha -1": {MixupAlpha: -1}, "cutmix_alpha": {CutmixAlpha: math.Inf(1)}, "mix_prob 2": {MixProb: 2},
+		"switch_prob -1": {SwitchProb: -1}, "size [0 5]": {Size: [2]int{0, 5}}, "std": {Std: [3]float64{1, -1, 1}},
+		"two kinds of crop": {Pad: 1, CropScale: [2]float64{0.5, 1}},
 	} {
 		if err := a.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", a, err, want)
 		}
 	}
-	if err := changing.Validate(); err != nil {
-		t.Error(err)
+	for _, a := range []Augment{changing, strong} {
+		if err := a.Validate(); err != nil {
+			t.Error(err)
+		}
 	}
 }

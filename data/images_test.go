@@ -296,35 +296,3 @@ func TestSoftLabelsBlendPartnersAndSmooth(t *testing.T) {
 		0.02, 0.02, 0.02, 0.02, 0.92,
 	}, 1e-6)
 }
-
-// BenchmarkImages assembles batches of 64 from 32×32 bytes that are already in the backend: gather, crop with padding,
-// flip, resize, cutout and mixup, without reading the result back.
-func BenchmarkImages(b *testing.B) {
-	set := noise(1000, 32, 32, 3)
-	for _, size := range []int{32, 224} {
-		b.Run(fmt.Sprintf("64_from_32_to_%d", size), func(b *testing.B) {
-			a := Augment{Size: [2]int{size, size}, Pad: 4, FlipProb: 0.5, Cutout: 12, MixupAlpha: 0.2,
-				Mean: CIFAR100Mean, Std: CIFAR100Std}
-			exec, err := graph.NewExec(gomlxtest.Backend(), func(in []*graph.Node) []*graph.Node {
-				return []*graph.Node{a.Images(in[0], in[1:])}
-			})
-			if err != nil {
-				b.Fatal(err)
-			}
-			pixels, order := set.Tensor(), Order(1, 0, set.Len())
-			step := 0
-			for b.Loop() {
-				plan := a.Plan(set, 1, 0, step, order[step%15*64:][:64])
-				step++
-				out, err := exec.Call(inputs(pixels, plan)...)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := out[0].FinalizeAll(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(64*b.N)/b.Elapsed().Seconds(), "images/s")
-		})
-	}
-}

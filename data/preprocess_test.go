@@ -3,9 +3,6 @@
 package data
 
 import (
-	"bytes"
-	"image"
-	"image/jpeg"
 	"math"
 	"os"
 	"path/filepath"
@@ -48,40 +45,6 @@ func TestAResizeBeyondTheLimitIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "300000×300") {
 		t.Errorf("a ribbon of 1000×1 is resized to 300000×300: %v", err)
 	}
-}
-
-// An image of ImageNet's usual size, as models of 224 pixels are evaluated; the decoder is about half of it.
-func BenchmarkPreprocess(b *testing.B) {
-	img := image.NewYCbCr(image.Rect(0, 0, 500, 375), image.YCbCrSubsampleRatio420)
-	for i := range img.Y {
-		img.Y[i] = uint8(i * i / 500)
-	}
-	var file bytes.Buffer
-	if err := jpeg.Encode(&file, img, &jpeg.Options{Quality: 75}); err != nil {
-		b.Fatal(err)
-	}
-	p := preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{256, 256}, Resample: preprocess.Bicubic,
-		Crop: [2]int{224, 224}}
-	b.Run("decode", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := Decode(bytes.NewReader(file.Bytes())); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("whole", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			img, err := decode(file.Bytes(), maxPixels)
-			if err == nil {
-				_, err = img.Preprocess(p)
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }
 
 // DINOv3's processor, of which the fixtures have an image before and after.

@@ -179,12 +179,3 @@ func TestShapesAreAFunctionOfTheSeedAndTrainAndTestDoNotMeet(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkShapes renders the embedded default: 4,000 + 1,000 images of 32×32.
-func BenchmarkShapes(b *testing.B) {
-	for b.Loop() {
-		if _, _, err := Shapes(TaskWhere, 4000, 1000, 32, 1); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
