@@ -144,7 +144,7 @@ func (e *export) timmConfig() (exportFile, error) {
 	args["img_size"] = [2]int{c.ImageRows, c.ImageCols}
 	out := map[string]any{
 		"architecture": architecture, "num_classes": c.Classes, "num_features": c.Width,
-		"global_pool": timmPools[c.Pool], "model_args": args, "pretrained_cfg": pretrained,
+		"global_pool": e.fields["global_pool"], "model_args": args, "pretrained_cfg": pretrained,
 	}
 	if len(e.Labels) > 0 {
 		out["label_names"] = e.Labels

@@ -32,30 +32,15 @@ var hfDropouts = []field{
 // hfActivation is the activation of an MLP that is no SwiGLU.
 func hfActivation(byDefault string) field {
 	return choice("hidden_act", byDefault, func(c *vit.Config) *string { return &c.Activation },
-		[2]string{"gelu", vit.ActivationGELU}, [2]string{"gelu_python", vit.ActivationGELU},
-		[2]string{"gelu_pytorch_tanh", vit.ActivationGELUTanh}, [2]string{"gelu_new", vit.ActivationGELUTanh},
-		[2]string{"quick_gelu", vit.ActivationQuickGELU})
+		words{"gelu", vit.ActivationGELU}, words{"gelu_python", vit.ActivationGELU},
+		words{"gelu_pytorch_tanh", vit.ActivationGELUTanh}, words{"gelu_new", vit.ActivationGELUTanh},
+		words{"quick_gelu", vit.ActivationQuickGELU})
 }
 
 // qkvBias is one field for query, key and value.
 func qkvBias(key string, byDefault bool, with string) field {
-	return choiceOf(key, byDefault, func(c *vit.Config) *string { return &c.QKVBias },
-		map[bool]string{true: with, false: vit.QKVBiasNone})
-}
-
-// choiceOf is true or false, each for a word of ours.
-func choiceOf(key string, byDefault bool, of func(*vit.Config) *string, words map[bool]string) field {
-	return field{key: key, byDefault: byDefault,
-		set: func(m *foreign, value any) error {
-			on, ok := value.(bool)
-			if !ok {
-				return refuse(value, "true or false")
-			}
-			*of(&m.config) = words[on]
-			return nil
-		},
-		get: func(m *foreign) any { return *of(&m.config) == words[true] },
-	}
+	return choice(key, byDefault, func(c *vit.Config) *string { return &c.QKVBias }, words{true, with},
+		words{false, vit.QKVBiasNone})
 }
 
 // The names of transformers' ViT and of what was made from it.

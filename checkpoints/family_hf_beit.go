@@ -18,8 +18,8 @@ var hfBEiT = family{
 			get: func(m *foreign) any { return owns(m.config, relativePath) }},
 		only("use_shared_relative_position_bias", false, false),
 		layerScale("layer_scale_init_value", 0.1, fraction(0), true),
-		choiceOf("use_mean_pooling", true, func(c *vit.Config) *string { return &c.Pool },
-			map[bool]string{true: vit.PoolMean, false: vit.PoolClass}),
+		choice("use_mean_pooling", true, func(c *vit.Config) *string { return &c.Pool }, words{true, vit.PoolMean},
+			words{false, vit.PoolClass}),
 		{key: "qkv_bias", byDefault: true},
 	}),
 	finish: func(m *foreign) error {

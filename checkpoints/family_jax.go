@@ -23,7 +23,7 @@ var jaxViT = family{
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-6, only("hidden_act", "gelu", "gelu")), []field{
 		only("layer_norm_eps", 1e-6, 1e-6),
 		choice("classifier", "token", func(c *vit.Config) *string { return &c.Pool },
-			[2]string{"token", vit.PoolClass}, [2]string{"gap", vit.PoolMean}),
+			words{"token", vit.PoolClass}, words{"gap", vit.PoolMean}),
 	}),
 	bases: []string{""}, block: "Transformer/encoderblock_%d/",
 	names: names{

@@ -16,8 +16,8 @@ func timmSizes(registers string) []field {
 		integer("embed_dim", 768, func(c *vit.Config) *int { return &c.Width }),
 		integer("depth", 12, func(c *vit.Config) *int { return &c.Depth }),
 		integer("num_heads", 12, func(c *vit.Config) *int { return &c.Heads }),
-		{key: "global_pool", byDefault: "token", set: setTimmPool,
-			get: func(m *foreign) any { return timmPools[m.config.Pool] }},
+		choice("global_pool", "token", func(c *vit.Config) *string { return &c.Pool }, words{"token", vit.PoolClass},
+			words{"avg", vit.PoolMean}, words{"map", vit.PoolMap}, words{"token", vit.PoolClassRegister}),
 		{key: "class_token", byDefault: true, set: setClassToken,
 			get: func(m *foreign) any { return m.config.Prefix() > m.config.Registers }},
 		registerTokens(registers, 0),
@@ -29,20 +29,6 @@ func timmSizes(registers string) []field {
 		layerScale("init_values", nil, nil, true),
 	}, unused("dynamic_img_size", "drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate",
 		"drop_path_rate", "weight_init", "fix_init", "head_init_scale"))
-}
-
-// timmPools are timm's names of our poolings.
-var timmPools = map[string]string{vit.PoolClass: "token", vit.PoolMean: "avg", vit.PoolMap: "map",
-	vit.PoolClassRegister: "token"}
-
-func setTimmPool(m *foreign, value any) error {
-	for _, pool := range []string{vit.PoolClass, vit.PoolMean, vit.PoolMap} {
-		if timmPools[pool] == value {
-			m.config.Pool = pool
-			return nil
-		}
-	}
-	return refuse(value, `"token", "avg" or "map"`)
 }
 
 func setClassToken(m *foreign, value any) error {
@@ -201,7 +187,7 @@ var timmViTFields = slices.Concat(timmSizes("reg_tokens"), []field{
 		return nil
 	}, get: func(m *foreign) any { return m.config.FinalNorm != vit.FinalNormNone }},
 	choice("pos_embed", "learn", func(c *vit.Config) *string { return &c.Position },
-		[2]string{"learn", "learned"}, [2]string{"none", "none"}, [2]string{"", "none"}),
+		words{"learn", "learned"}, words{"none", "none"}, words{"", "none"}),
 	{key: "embed_norm_layer", set: func(m *foreign, value any) error {
 		if value != nil && value != normName(m.config) {
 			return refuse(value, "the norm of the blocks, or none")

@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -35,13 +36,17 @@ var timmEva = family{
 			get: func(m *foreign) any { return m.config.FinalNorm == vit.FinalNormTokens }},
 		{key: "use_abs_pos_emb", byDefault: true, get: func(m *foreign) any { return owns(m.config, positionPath) }},
 		{key: "use_rot_pos_emb", byDefault: false, get: func(m *foreign) any { return ropeType(m.config) != "" }},
-		{key: "rope_type", byDefault: "cat", get: func(m *foreign) any {
-			if kind := ropeType(m.config); kind != "" {
-				return kind
+		{key: "rope_type", byDefault: "cat", set: evaPosition,
+			get: func(m *foreign) any { return cmp.Or(ropeType(m.config), "cat") }},
+		{key: "rope_temperature", byDefault: 10000.0, set: func(m *foreign, value any) error {
+			theta, err := numeric(value)
+			if ours, turns := evaThetas[ropeType(m.config)]; turns && theta != float64(ours) {
+				m.params[vit.ParamRopeTheta] = theta
 			}
-			return "cat"
+			return err
+		}, get: func(m *foreign) any {
+			return cmp.Or(evaParam(m, vit.ParamRopeTheta), evaThetas[ropeType(m.config)], 10000)
 		}},
-		{key: "rope_temperature", byDefault: 10000.0, get: evaTheta},
 		{key: "rope_grid_offset", byDefault: 0.0, get: func(m *foreign) any { return evaParam(m, vit.ParamRopeAxialOffset) }},
 		{key: "rope_grid_indexing", byDefault: "ij", get: func(m *foreign) any {
 			if m.params[vit.ParamRopeAxialFirst] != "row" && ropeType(m.config) != "dinov3" {
@@ -116,18 +121,28 @@ func evaParam(m *foreign, name string) fraction {
 	return fraction(x)
 }
 
-func evaTheta(m *foreign) any {
-	if theta := evaParam(m, vit.ParamRopeTheta); theta != 0 {
-		return theta
+// evaThetas are our defaults, by timm's names of the encodings.
+var evaThetas = map[string]fraction{"cat": 100, "mixed": 10, "dinov3": 100}
+
+// evaPosition reads the encoding, from three fields.
+func evaPosition(m *foreign, value any) error {
+	kind := ""
+	for ours, theirs := range ropeTypes {
+		if theirs == value && m.said["use_rot_pos_emb"] == true {
+			kind = ours
+		}
 	}
-	return map[string]fraction{"cat": 100, "mixed": 10, "dinov3": 100, "": 10000}[ropeType(m.config)]
+	if kind == "" && m.said["use_rot_pos_emb"] == true {
+		return refuse(value, `"cat", "mixed" or "dinov3"`)
+	}
+	m.config.Position = positionsOf(m.said["use_abs_pos_emb"] == true, kind)
+	return nil
 }
 
 // evaAugmentation is a movement of coordinates in training, which our rope-dinov3 alone has.
 func evaAugmentation(key, name string, ours float64) field {
 	f := rotation(key, nil, name, ours, 0)
 	get := f.get
-	f.set = nil // by finishEva, which knows the encoding
 	f.get = func(m *foreign) any {
 		if ropeType(m.config) != "dinov3" {
 			return nil
@@ -201,63 +216,25 @@ func evaNorms(m *foreign) error {
 	return nil
 }
 
-// evaPositions reads the encoding and its hyperparameters.
+// evaPositions holds what timm lets be chosen to what our encodings have.
 func evaPositions(m *foreign) error {
-	kind, turns := "", m.said["use_rot_pos_emb"] == true
-	for ours, theirs := range ropeTypes {
-		if turns && m.said["rope_type"] == theirs {
-			kind = ours
-		}
-	}
-	if turns && kind == "" {
-		return about("rope_type", refuse(m.said["rope_type"], `"cat", "mixed" or "dinov3"`))
-	}
-	m.config.Position = positionsOf(m.said["use_abs_pos_emb"] == true, kind)
-	if !turns {
-		return nil
-	}
-	theta, err := numeric(m.said["rope_temperature"])
-	if err != nil {
-		return about("rope_temperature", err)
-	}
-	if half := m.said["rope_rotate_half"] == true; half != (kind == "rope-dinov3") {
-		return errors.Errorf("rope_rotate_half = %v: this library has no such pairs of channels in rope_type %q", half,
-			m.said["rope_type"])
-	}
-	order, offset := m.said["rope_grid_indexing"], m.said["rope_grid_offset"]
-	switch kind {
-	case "rope-axial":
-		return evaAxial(m, theta)
-	case "rope-mixed":
-		if order != "xy" {
-			return about("rope_grid_indexing", refuse(order, `"xy"`))
-		}
-		if theta != 10 {
-			m.params[vit.ParamRopeTheta] = theta
-		}
-	case "rope-dinov3":
-		if offset != 0.0 || order != "ij" {
-			return errors.Errorf("rope_grid_offset = %v, rope_grid_indexing = %v: want 0 and ij of dinov3", offset, order)
-		}
-		if theta != 100 {
-			m.params[vit.ParamRopeTheta] = theta
-		}
-		for key, name := range map[string]string{"rope_shift_coords": vit.ParamDINORopeShift,
-			"rope_jitter_coords": vit.ParamDINORopeJitter, "rope_rescale_coords": vit.ParamDINORopeRescale} {
-			ours := map[string]float64{vit.ParamDINORopeRescale: 2}[name]
-			if err := rotation(key, nil, name, ours, 0).set(m, m.said[key]); err != nil {
-				return about(key, err)
-			}
-		}
+	kind := ropeType(m.config)
+	order, offset, half := m.said["rope_grid_indexing"], m.said["rope_grid_offset"], m.said["rope_rotate_half"] == true
+	switch {
+	case kind != "" && half != (kind == "dinov3"):
+		return errors.Errorf("rope_rotate_half = %v: this library has no such pairs of channels in rope_type %q", half, kind)
+	case kind == "cat":
+		return evaAxial(m)
+	case kind == "mixed" && order != "xy":
+		return about("rope_grid_indexing", refuse(order, `"xy"`))
+	case kind == "dinov3" && (offset != 0.0 || order != "ij"):
+		return errors.Errorf("rope_grid_offset = %v, rope_grid_indexing = %v: want 0 and ij of dinov3", offset, order)
 	}
 	return nil
 }
 
 // evaAxial reads the hyperparameters of rope-axial.
-func evaAxial(m *foreign, theta float64) error {
-	if theta != 100 {
-		m.params[vit.ParamRopeTheta] = theta
-	}
+func evaAxial(m *foreign) error {
 	switch m.said["rope_grid_indexing"] {
 	case "ij":
 		m.params[vit.ParamRopeAxialFirst] = "row"

@@ -171,24 +171,29 @@ func boolean(key string, byDefault, inverted bool, of ...func(*vit.Config) *bool
 	}
 }
 
-// choice is a word for a word; several of theirs may be one of ours, the first is written.
-func choice(key, byDefault string, of func(*vit.Config) *string, words ...[2]string) field {
+// words are a value of theirs and a word of ours.
+type words struct {
+	theirs any
+	ours   string
+}
+
+// choice is a word of ours for a value of theirs; several values may be one word, the first is written.
+func choice(key string, byDefault any, of func(*vit.Config) *string, table ...words) field {
 	return field{key: key, byDefault: byDefault,
 		set: func(m *foreign, value any) error {
-			at := slices.IndexFunc(words, func(w [2]string) bool { return w[0] == value })
-			if at < 0 {
-				var known []string
-				for _, w := range words {
-					known = append(known, strconv.Quote(w[0]))
+			var known []string
+			for _, w := range table {
+				if w.theirs == value {
+					*of(&m.config) = w.ours
+					return nil
 				}
-				return refuse(value, strings.Join(known, " or "))
+				known = append(known, short(w.theirs))
 			}
-			*of(&m.config) = words[at][1]
-			return nil
+			return refuse(value, strings.Join(known, " or "))
 		},
 		get: func(m *foreign) any {
-			at := slices.IndexFunc(words, func(w [2]string) bool { return w[1] == *of(&m.config) })
-			return words[max(at, 0)][0]
+			at := slices.IndexFunc(table, func(w words) bool { return w.ours == *of(&m.config) })
+			return table[max(at, 0)].theirs
 		},
 	}
 }

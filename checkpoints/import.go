@@ -256,7 +256,7 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.tensors)) {
 		if !used[name] {
-			if err := w.tensors[name].skim(name); err != nil {
+			if err := w.tensors[name].use(name, skim); err != nil {
 				return err
 			}
 		}

@@ -304,12 +304,10 @@ func (t storedTensor) readAsIs(name string) (*tensors.Tensor, error) {
 	return value, err
 }
 
-// skim reads the data of t to its end and drops it.
-func (t storedTensor) skim(name string) error {
-	return t.use(name, func(r io.Reader) error {
-		_, err := io.Copy(io.Discard, r)
-		return err
-	})
+// skim reads to the end.
+func skim(r io.Reader) error {
+	_, err := io.Copy(io.Discard, r)
+	return err
 }
 
 // use opens t for one reader.

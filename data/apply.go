@@ -87,10 +87,18 @@ func (a Augment) fill() [3]uint8 {
 
 // windowed copies a window, black beyond the border.
 func (p *Image) windowed(w window) *Image {
-	out := &Image{Height: w.height, Width: w.width, Pixels: make([]uint8, 3*w.height*w.width)}
+	return &Image{Height: w.height, Width: w.width, Pixels: cut(p, p.Pixels, w, [3]uint8{})}
+}
+
+// cut copies a window of the pixels of an image; beyond the border is the colour fill.
+func cut[T uint8 | float32](p *Image, pixels []T, w window, fill [3]uint8) []T {
+	out := make([]T, 3*w.height*w.width)
+	for i := 0; i < len(out) && fill != [3]uint8{}; i++ {
+		out[i] = T(fill[i%3])
+	}
 	left, right := max(0, w.left), min(p.Width, w.left+w.width)
 	for y := max(0, w.top); y < min(p.Height, w.top+w.height) && left < right; y++ {
-		copy(out.Pixels[3*((y-w.top)*w.width+left-w.left):], p.Pixels[3*(y*p.Width+left):3*(y*p.Width+right)])
+		copy(out[3*((y-w.top)*w.width+left-w.left):], pixels[3*(y*p.Width+left):3*(y*p.Width+right)])
 	}
 	return out
 }

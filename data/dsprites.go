@@ -35,7 +35,7 @@ const (
 // Errors name the file; nothing but the arrays imgs and latents_classes is read, never the pickle beside them.
 func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64,
 	p preprocess.Settings) (sets [3]*Memory, err error) {
-	if task.classes() == nil {
+	if _, known := tasks[task]; !known {
 		return sets, fmt.Errorf("data: unknown task %q: take %s or %s", task, TaskLocation, TaskOrientation)
 	}
 	f, err := os.Open(file)
@@ -81,7 +81,7 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed 
 		if sizes[part] == 0 {
 			continue
 		}
-		sets[part], err = newMemory("dsprites-"+string(task)+"-"+name, sizes[part], task.classes(), p)
+		sets[part], err = newMemory("dsprites-"+string(task)+"-"+name, sizes[part], tasks[task].classes, p)
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (r *spriteReader) read(factors, images io.Reader, row, part int) error {
 		return err
 	}
 	r.sets[part].put(r.filled[part], img)
-	r.sets[part].Labels[r.filled[part]] = r.task.label(s)
+	r.sets[part].Labels[r.filled[part]] = int32(tasks[r.task].label(s))
 	r.filled[part]++
 	return nil
 }

@@ -57,7 +57,7 @@ func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 }
 
 func TestOrientationClassesAreOfThreeAndTwoAngles(t *testing.T) {
-	got := TaskOrientation.classes() // 40 angles of 9 degrees
+	got := tasks[TaskOrientation].classes // 40 angles of 9 degrees
 	if got[0] != "0-18 degrees" || got[1] != "27-36 degrees" || got[15] != "342-351 degrees" {
 		t.Errorf("%q", got)
 	}

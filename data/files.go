@@ -101,16 +101,11 @@ func (f *Files) head(row, most int) ([]byte, error) {
 
 // read returns the bytes of a file.
 func (f *Files) read(row int) ([]byte, error) {
-	file, err := f.In.Open(f.part(row))
-	if err != nil {
-		return nil, err
+	raw, err := f.head(row, maxFileBytes+1)
+	if err == nil {
+		err = bounded(raw)
 	}
-	defer file.Close()
-	raw, err := readBounded(file)
-	if err != nil {
-		return nil, asDamage(err)
-	}
-	return raw, nil
+	return raw, err
 }
 
 // directory is a Container of files of their own. Its root is open as long as it is in use.

@@ -50,20 +50,21 @@ func Decode(r io.Reader) (*Image, error) { return DecodeLimited(r, maxPixels) }
 // DecodeLimited is Decode for files of at most a number of pixels. Errors wrap [ErrFormat] and [ErrPixels] where they
 // are the reason; any other says how the file is damaged.
 func DecodeLimited(r io.Reader, pixels int64) (*Image, error) {
-	raw, err := readBounded(r)
+	raw, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+	if err == nil {
+		err = bounded(raw)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return decode(raw, min(pixels, maxPixels))
 }
 
-// readBounded reads a file of at most maxFileBytes.
-func readBounded(r io.Reader) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+func bounded(raw []byte) error {
 	if len(raw) > maxFileBytes {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrPixels, maxFileBytes)
+		return fmt.Errorf("%w: more than %d bytes", ErrPixels, maxFileBytes)
 	}
-	return raw, err
+	return nil
 }
 
 // Why an image file is not decoded, though it may not be damaged.

@@ -17,13 +17,11 @@ import (
 const ahead = 2
 
 // Loader prefetches the batches of a source. Whatever the number of workers, batches come in order with the same
-// pixels, and there are never more than three of them in memory. One goroutine may use it.
+// pixels, and at most three are read ahead of their use. One goroutine may use it.
 type Loader struct {
 	source  Source
-	part    int          // images
-	ready   chan *Batch  // in order; each is waited for
-	free    chan []uint8 // pixels of batches that were used
-	last    *Batch
+	part    int         // images
+	ready   chan *Batch // in order; each is waited for
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
@@ -46,7 +44,7 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 	info.Labels, info.Grids = nil, nil
 	info.Height, info.Width = host.OutputSize(info.Height, info.Width)
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Loader{source: s, part: part, ready: make(chan *Batch, ahead), free: make(chan []uint8, ahead+1), cancel: cancel}
+	l := &Loader{source: s, part: part, ready: make(chan *Batch, ahead), cancel: cancel}
 	type task struct {
 		batch *Batch
 		k     int
@@ -65,7 +63,7 @@ func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[i
 			case <-ctx.Done():
 				return
 			}
-			b.Pixels = l.room(len(indices) * b.Height * b.Width * b.Channels) // once there is a place for it
+			b.Pixels = make([]uint8, len(indices)*b.Height*b.Width*b.Channels) // once there is a place for it
 			for k := range indices {
 				select {
 				case tasks <- task{b, k}:
@@ -105,34 +103,14 @@ func (b *Batch) fill(ctx context.Context, s Source, v view, k int) error {
 	return nil
 }
 
-// room returns so many pixels.
-func (l *Loader) room(size int) []uint8 {
-	select {
-	case pixels := <-l.free:
-		if cap(pixels) >= size {
-			return pixels[:size]
-		}
-	default:
-	}
-	return make([]uint8, size)
-}
-
-// Next returns the next batch, which is the caller's until the next call, or io.EOF.
+// Next returns the next batch, or io.EOF.
 func (l *Loader) Next() (*Batch, error) {
-	if l.last != nil {
-		l.free <- l.last.Pixels // has room for all there are
-		l.last = nil
-	}
 	b, more := <-l.ready
 	if !more {
 		return nil, io.EOF
 	}
 	b.pending.Wait()
-	if err := l.replace(b); err != nil {
-		return nil, err
-	}
-	l.last = b
-	return b, nil
+	return b, l.replace(b)
 }
 
 // replace shows others in place of the damaged images that the source leaves out, and returns what else went wrong.

@@ -29,41 +29,28 @@ func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
 	if int64(height)*int64(width) > maxPixels {
 		return nil, fmt.Errorf("%d×%d pixels become %d×%d, want at most %d", p.Width, p.Height, width, height, maxPixels)
 	}
-	switch top, left := s.CropStart(height, width); {
+	top, left := s.CropStart(height, width)
+	w := window{top: top, left: left, height: s.Crop[0], width: s.Crop[1]}
+	switch {
 	case s.Float:
 		p = p.resizeFloat(height, width, s.Kernel())
 	case s.Fit != preprocess.FitPatches && s.Crop != [2]int{} && s.Kernel() != preprocess.Nearest &&
-		(window{top: top, left: left, height: s.Crop[0], width: s.Crop[1]}).within(height, width): // only what is seen
-		return p.resample(tapsOf(s.Kernel(), p.Height, part{0, float64(p.Height)}, height)[top:top+s.Crop[0]],
-			tapsOf(s.Kernel(), p.Width, part{0, float64(p.Width)}, width)[left:left+s.Crop[1]],
+		w.within(height, width): // only what is seen
+		return p.resample(tapsOf(s.Kernel(), p.Height, part{0, float64(p.Height)}, height)[top:top+w.height],
+			tapsOf(s.Kernel(), p.Width, part{0, float64(p.Width)}, width)[left:left+w.width],
 			p.columnsFirst(height, width)), nil
 	default:
 		p = p.Resize(height, width, s.Kernel())
 	}
-	if s.Fit == preprocess.FitPatches {
+	switch {
+	case s.Fit == preprocess.FitPatches:
 		return p.strip(s)
-	}
-	if s.Crop == [2]int{} {
+	case s.Crop == [2]int{}:
 		return p, nil
 	}
-	out := &Image{Height: s.Crop[0], Width: s.Crop[1], Pixels: windowed(p, p.Pixels, s)}
+	out := &Image{Height: w.height, Width: w.width, Pixels: cut(p, p.Pixels, w, s.Fill)}
 	if p.Float != nil {
-		out.Float = windowed(p, p.Float, s)
+		out.Float = cut(p, p.Float, w, s.Fill)
 	}
 	return out, nil
-}
-
-// windowed returns the window of settings in the pixels of an image.
-func windowed[T uint8 | float32](p *Image, pixels []T, s preprocess.Settings) []T {
-	height, width := s.Crop[0], s.Crop[1]
-	out := make([]T, 3*height*width)
-	for i := range out {
-		out[i] = T(s.Fill[i%3])
-	}
-	top, left := s.CropStart(p.Height, p.Width)
-	from, to := max(0, left), min(p.Width, left+width) // columns of the image that are seen
-	for y := max(0, top); y < min(p.Height, top+height); y++ {
-		copy(out[3*((y-top)*width+from-left):], pixels[3*(y*p.Width+from):3*(y*p.Width+to)])
-	}
-	return out
 }

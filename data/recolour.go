@@ -23,8 +23,8 @@ func (p *Image) point(value func(v int) int) {
 	for v := range table {
 		table[v] = clip8(value(v))
 	}
-	for i, v := range p.Pixels {
-		p.Pixels[i] = table[v]
+	for c := range 3 {
+		p.lookup(c, &table)
 	}
 }
 

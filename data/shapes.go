@@ -50,40 +50,27 @@ func spriteAt(k int) sprite {
 	return s
 }
 
-// label returns the class of a sprite.
-func (t Task) label(s sprite) int32 {
-	switch t {
-	case TaskLocation:
-		return int32(s.column / 2)
-	case TaskOrientation:
-		return int32(s.orientation * 2 / 5)
-	case TaskShape:
-		return int32(s.shape)
-	default:
-		return int32(s.row/16*2 + s.column/16)
-	}
+// tasks are the names of the classes of each task, and which of them a sprite has.
+var tasks = map[Task]struct {
+	classes []string
+	label   func(s sprite) int
+}{
+	TaskLocation: {sixteen(func(k int) string { return fmt.Sprintf("columns %d-%d of 32", 2*k, 2*k+1) }),
+		func(s sprite) int { return s.column / 2 }},
+	TaskOrientation: {sixteen(func(k int) string {
+		first := (5*k + 1) / 2 // the least o with floor(o/2.5) = k
+		last := (5*k+6)/2 - 1
+		return fmt.Sprintf("%d-%d degrees", first*9, last*9)
+	}), func(s sprite) int { return s.orientation * 2 / 5 }},
+	TaskWhere: {[]string{"top left", "top right", "bottom left", "bottom right"},
+		func(s sprite) int { return s.row/16*2 + s.column/16 }},
+	TaskShape: {[]string{"square", "ellipse", "heart"}, func(s sprite) int { return s.shape }},
 }
 
-// classes returns the names of the classes, or nil for an unknown task.
-func (t Task) classes() []string {
-	switch t {
-	case TaskWhere:
-		return []string{"top left", "top right", "bottom left", "bottom right"}
-	case TaskShape:
-		return []string{"square", "ellipse", "heart"}
-	}
+func sixteen(name func(k int) string) []string {
 	names := make([]string, 16)
 	for k := range names {
-		switch t {
-		case TaskLocation:
-			names[k] = fmt.Sprintf("columns %d-%d of 32", 2*k, 2*k+1)
-		case TaskOrientation:
-			first := (5*k + 1) / 2 // the least o with floor(o/2.5) = k
-			last := (5*k+6)/2 - 1
-			names[k] = fmt.Sprintf("%d-%d degrees", first*9, last*9)
-		default:
-			return nil
-		}
+		names[k] = name(k)
 	}
 	return names
 }
@@ -112,9 +99,9 @@ func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.
 // renderedShapes makes the sets of Shapes, of images whose sides may depend on the combination of factors.
 func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.Settings,
 	sides func(k int) (height, width int)) (trainSet, testSet *Memory, err error) {
-	classes := task.classes()
+	of, known := tasks[task]
 	switch {
-	case classes == nil:
+	case !known:
 		return nil, nil, fmt.Errorf("data: shapes: unknown task %q, want %q, %q, %q or %q",
 			task, TaskLocation, TaskOrientation, TaskWhere, TaskShape)
 	case train < 1 || test < 1 || train > spriteCount || test > spriteCount-train:
@@ -125,13 +112,13 @@ func renderedShapes(task Task, train, test, size int, seed int64, p preprocess.S
 	}
 	combinations := draw(streamShapes, seed, 0, 0).Perm(spriteCount)
 	build := func(part string, combinations []int) (*Memory, error) {
-		s, err := newMemory(fmt.Sprintf("shapes-%s-%s", task, part), len(combinations), classes, p)
+		s, err := newMemory(fmt.Sprintf("shapes-%s-%s", task, part), len(combinations), of.classes, p)
 		if err != nil {
 			return nil, err
 		}
 		for i, k := range combinations {
 			sprite := spriteAt(k)
-			s.Labels[i] = task.label(sprite)
+			s.Labels[i] = int32(of.label(sprite))
 			height, width := sides(k)
 			img := &Image{Height: height, Width: width}
 			for _, v := range sprite.render(height, width) {

@@ -127,8 +127,8 @@ func TestWhereIsInvisibleToABagOfPatches(t *testing.T) {
 			for cell := range 4 {
 				moved := s
 				moved.row, moved.column = s.row+cell/2*16, s.column+cell%2*16
-				if TaskWhere.label(moved) != int32(cell) {
-					t.Fatalf("%+v has label %d, want %d", moved, TaskWhere.label(moved), cell)
+				if got := tasks[TaskWhere].label(moved); got != cell {
+					t.Fatalf("%+v has label %d, want %d", moved, got, cell)
 				}
 				if !equal(s, moved, c.size, c.side) {
 					t.Fatalf("%d pixels, patch %d: %+v and %+v differ in their patches", c.size, c.side, s, moved)
