@@ -53,7 +53,7 @@ bench: ## interleaved with timm, torch.compile and JAX; ARGS="-models S/16 -batc
 
 .PHONY: profile
 profile: ## where a training step goes: products, everything else, page faults; ARGS="-model S/16 -batch 8 -position wepe"
-	go run ./tools/profile $(ARGS)
+	go run ./tools/bench profile $(ARGS)
 
 .PHONY: peers
 peers: ## models and numbers against timm, transformers, ONNX Runtime, pycocotools, scikit-learn; ARGS="--seed 7 --all"

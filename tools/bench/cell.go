@@ -35,6 +35,15 @@ func (c cell) config() (config vit.Config, err error) {
 	return config.WithDefaults(), nil
 }
 
+// flops counts the floating-point operations of a call.
+func (c cell) flops(config vit.Config) float64 {
+	flops := config.FLOPs() * float64(c.batch)
+	if c.call == "training" {
+		flops *= 3
+	}
+	return flops
+}
+
 // line is the request that processes answer.
 func (c cell) line(config vit.Config) string {
 	return fmt.Sprintf("%s %d %d %d %d %d %d\n", c.call, config.Width, config.Depth, config.Heads, config.PatchSize,
@@ -127,10 +136,7 @@ func (o options) rounds(c cell, config vit.Config, all []*candidate) (rates []fl
 
 // rows compares the first encoding with every peer and the others with the first.
 func (o options) rows(c cell, config vit.Config, all []*candidate, rate float64) (measured []rows.Row) {
-	flops := config.FLOPs() * float64(c.batch)
-	if c.call == "training" {
-		flops *= 3
-	}
+	flops := c.flops(config)
 	for i := 1; i < len(all); i++ {
 		ours, theirs := all[0], all[i]
 		if i < len(o.positions) {

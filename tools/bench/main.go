@@ -11,6 +11,7 @@
 // divided by the rate that a chain of the model's largest products reaches on the same backend in the same rounds.
 //
 //	go run ./tools/bench -models S/16 -batches 8 -threads 2 -peers timm,jax -positions learned,wepe
+//	go run ./tools/bench profile -model S/16 -batch 8 -position wepe        where the time of a call goes
 package main
 
 import (
@@ -39,24 +40,32 @@ type options struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == serveCommand {
+	var err error
+	switch mode := append(os.Args, "")[1]; mode {
+	case serveCommand:
 		backend.KeepMemory()
-		if err := serve(os.Stdin, os.Stdout, os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if err == nil {
-		err = o.run(ctx)
+		err = serve(os.Stdin, os.Stdout, os.Args[2])
+	case "profile":
+		backend.KeepMemory()
+		err = profile(os.Args[2:])
+	default:
+		err = bench(os.Args[1:])
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// bench compares.
+func bench(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	return o.run(ctx)
 }
 
 func parse(args []string) (o options, err error) {
@@ -91,12 +100,7 @@ func parse(args []string) (o options, err error) {
 	numbers(&o.batches, "batches", []int{1, 8, 32}, "images of a call")
 	numbers(&o.threads, "threads", []int{1, 2}, "threads, each on a processor of its own")
 	flags.IntVar(&o.pairs, "pairs", 11, "rounds of a cell")
-	flags.Float64Var(
-		&o.memory,
-		"memory",
-		8,
-		"GiB that the processes of a cell may take together; larger cells are skipped",
-	)
+	flags.Float64Var(&o.memory, "memory", 8, "GiB that the processes of a cell may take together; others are skipped")
 	flags.StringVar(&o.python, "python", "", "a Python with the packages of tools/bench/peers/requirements.txt; "+
 		"default: a virtual environment, made in the user's cache directory on first use")
 	flags.StringVar(&o.out, "out", "docs/runs/bench.jsonl", "file to which rows are appended; empty for none")

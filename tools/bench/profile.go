@@ -1,58 +1,52 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Command profile prints where the time of a call goes: make profile.
-//
-// On XLA it reads the program (StableHLO, from go-xla's log), times each shape of matrix product in it alone, and
-// subtracts: what is left is everything that is not a product, and memory. The operations of XLA's own compiled program
-// come from its dump: how many fusions, library calls, copies. Page faults and system time come from the kernel.
-// On other backends it prints only the rates.
-//
-//	go run ./tools/profile -model S/16 -batch 8 -position wepe
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"slices"
+	"strings"
 	"syscall"
 	"time"
-
-	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/backend"
 	"github.com/wepe-go/wepe/report"
-	"github.com/wepe-go/wepe/vit"
 )
 
-// options are the flags.
-type options struct {
-	model, position, call string
-	batch, rounds         int
+// profiling are the flags of bench profile.
+type profiling struct {
+	cell
+	position string
+	rounds   int
 }
 
-func main() {
-	backend.KeepMemory()
-	o := options{}
-	flag.StringVar(&o.model, "model", "small", "model; small has width 96, depth 6, 4×4 patches of 32×32 pixels")
-	flag.StringVar(&o.position, "position", "learned", "its position encoding")
-	flag.StringVar(&o.call, "call", "training", "training or inference")
-	flag.IntVar(&o.batch, "batch", 8, "images of a call")
-	flag.IntVar(&o.rounds, "rounds", 9, "rounds of one call and one chain of each shape of product")
-	flag.Parse()
-	if err := o.run(); err != nil {
-		fmt.Fprintln(os.Stderr, "profile:", err)
-		os.Exit(1)
+// profile prints where the time of a call goes: make profile.
+//
+// On XLA it reads the program (StableHLO, from go-xla's log), times each shape of matrix product in it alone, and
+// subtracts: what is left is everything that is not a product, and memory. The operations of XLA's own compiled program
+// come from its dump: how many fusions, library calls, copies. Page faults and system time come from the kernel.
+// On other backends it prints only the rates.
+func profile(args []string) error {
+	var o profiling
+	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
+	flags.StringVar(&o.model, "model", "small", "model; small has width 96, depth 6, 4×4 patches of 32×32 pixels")
+	flags.StringVar(&o.position, "position", "learned", "its position encoding")
+	flags.StringVar(&o.call, "call", "training", "training or inference")
+	flags.IntVar(&o.batch, "batch", 8, "images of a call")
+	flags.IntVar(&o.rounds, "rounds", 9, "rounds of one call and one chain of each shape of product")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-}
-
-func (o options) run() error {
 	if o.call != "training" && o.call != "inference" {
 		return fmt.Errorf("-call %q: want training or inference", o.call)
 	}
+	return o.run()
+}
+
+func (o profiling) run() error {
 	dump, err := os.MkdirTemp("", "wepe-profile-")
 	if err != nil {
 		return err
@@ -60,14 +54,20 @@ func (o options) run() error {
 	defer os.RemoveAll(dump)
 	// XLA reads its flags when the plugin is loaded.
 	flags := os.Getenv("XLA_FLAGS") + " --xla_dump_to=" + dump + " --xla_dump_hlo_as_text"
-	if err := os.Setenv("XLA_FLAGS", flags); err != nil {
+	if err := os.Setenv("XLA_FLAGS", strings.TrimSpace(flags)); err != nil {
 		return err
 	}
 	b, err := backend.Open()
 	if err != nil {
 		return err
 	}
-	timing, flops, err := o.timing(b)
+	config, err := o.config()
+	if err != nil {
+		return err
+	}
+	config.Position = o.position
+	timing, err := analysis.NewTiming(b, config, finetune.Noise(o.batch, config.ImageRows, config.ImageCols, config.Classes),
+		o.batch, "")
 	if err != nil {
 		return err
 	}
@@ -89,36 +89,10 @@ func (o options) run() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf(
-		"%s, %s, %s, batch %d, %s; medians of %d rounds\n\n",
-		o.call,
-		o.model,
-		o.position,
-		o.batch,
-		b.Name(),
-		o.rounds,
-	)
-	fmt.Println(o.summary(took, flops, first, memory, shapes).Text())
+	fmt.Printf("%s, %s, %s, batch %d, %s; medians of %d rounds\n\n", o.call, o.model, o.position, o.batch, b.Name(), o.rounds)
+	fmt.Println(o.summary(took, o.flops(config), first, memory, shapes).Text())
 	fmt.Println(productTable(took, shapes).Text())
-	return errors.Join(printOperations(dump), nil)
-}
-
-// timing prepares the model, and counts the operations of a call.
-func (o options) timing(b compute.Backend) (*finetune.Timing, float64, error) {
-	side, config := 224, vit.Config{}
-	var err error
-	if o.model == "small" {
-		side, config = 32, vit.Config{Width: 96, Depth: 6, Heads: 3, PatchSize: 4}
-	} else if config, err = vit.Variant(o.model); err != nil {
-		return nil, 0, err
-	}
-	config.ImageRows, config.ImageCols, config.Classes, config.Position = side, side, 100, o.position
-	timing, err := analysis.NewTiming(b, config, finetune.Noise(o.batch, side, side, 100), o.batch, "")
-	flops := config.WithDefaults().FLOPs() * float64(o.batch)
-	if o.call == "training" {
-		flops *= 3
-	}
-	return timing, flops, err
+	return printOperations(dump)
 }
 
 // usage is what the kernel counts of a process.
@@ -132,7 +106,7 @@ func used() (usage, error) {
 
 // measure interleaves the call with chains of all products. It returns the median seconds of the call, what the kernel
 // counted in it on average, and sets the seconds of the products.
-func (o options) measure(call func() error, shapes []*product) (took float64, mean usage, err error) {
+func (o profiling) measure(call func() error, shapes []*product) (took float64, mean usage, err error) {
 	var calls []float64
 	for round := -2; round < o.rounds; round++ { // the first two compile and warm up
 		before, err := used()
@@ -168,10 +142,8 @@ func (o options) measure(call func() error, shapes []*product) (took float64, me
 	return median(calls), mean, nil
 }
 
-func median(values []float64) float64 { return slices.Sorted(slices.Values(values))[len(values)/2] }
-
 // summary is the table of the call as a whole.
-func (o options) summary(took, flops, first float64, memory usage, shapes []*product) report.Table {
+func (o profiling) summary(took, flops, first float64, memory usage, shapes []*product) report.Table {
 	alone, counted := 0.0, 0.0
 	for _, p := range shapes {
 		alone += p.calls * median(p.took)
@@ -190,11 +162,7 @@ func (o options) summary(took, flops, first float64, memory usage, shapes []*pro
 		row("everything else", "%.1f ms", 1000*(took-alone), fmt.Sprintf("%.0f %% of a call", 100*(1-alone/took)))
 	}
 	row("page faults", "%.0f", memory.faults, "")
-	row(
-		"CPU time",
-		"%.1f ms",
-		1000*(memory.user+memory.system),
-		fmt.Sprintf("%.1f ms of it in the kernel", 1000*memory.system),
-	)
+	kernel := fmt.Sprintf("%.1f ms of it in the kernel", 1000*memory.system)
+	row("CPU time", "%.1f ms", 1000*(memory.user+memory.system), kernel)
 	return t
 }
