@@ -16,9 +16,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -158,22 +160,22 @@ func (o options) run(ctx context.Context) error {
 
 // write appends rows to the file and prints them.
 func (o options) write(measured []rows.Row) error {
+	out := io.Writer(os.Stdout)
+	if o.out != "" {
+		file, err := os.OpenFile(o.out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		out = io.MultiWriter(out, file)
+	}
+	encoder := json.NewEncoder(out)
 	for _, row := range measured {
-		if err := rows.Append(os.Stdout, row); err != nil {
+		if err := encoder.Encode(row); err != nil {
 			return err
 		}
 	}
-	if o.out == "" {
-		return nil
-	}
-	file, err := os.OpenFile(o.out, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	for _, row := range measured {
-		err = errors.Join(err, rows.Append(file, row))
-	}
-	return errors.Join(err, file.Close())
+	return nil
 }
 
 // median is the middle value, and quartile the value at a quarter or three quarters.

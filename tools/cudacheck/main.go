@@ -8,7 +8,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -48,12 +47,7 @@ func parse(args []string) (o options) {
 	flags.StringVar(&o.settings, "set", "", "settings of the recipe, as model.depth=2")
 	flags.IntVar(&o.step, "step", 4, "images of a training step")
 	flags.IntVar(&o.forward, "forward", 4, "images of an inference")
-	flags.StringVar(
-		&o.encodings,
-		"encodings",
-		"",
-		"encodings, each with settings after a colon, separated by spaces; all if empty",
-	)
+	flags.StringVar(&o.encodings, "encodings", "", "with settings after a colon, separated by spaces; all if empty")
 	flags.StringVar(&o.dtypes, "dtypes", "float32,bfloat16", "data types of the model")
 	flags.BoolVar(&o.tf32, "tf32", true, "allow TF32 in products of float32")
 	flags.StringVar(&o.rows, "rows", "", "file to which rows are appended")
@@ -126,18 +120,9 @@ func (r row) String() string {
 	if r.Error != "" {
 		return at + ": does not compile: " + r.Error
 	}
-	return fmt.Sprintf(
-		"%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d registers, %.1f MB "+
-			"temporary",
-		at,
-		r.CPUSeconds,
-		r.Launches,
-		r.Kernels,
-		r.PTXLines,
-		r.LongestName,
-		r.Registers,
-		float64(r.Temporary)/1e6,
-	)
+	return fmt.Sprintf("%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d registers, "+
+		"%.1f MB temporary", at, r.CPUSeconds, r.Launches, r.Kernels, r.PTXLines, r.LongestName, r.Registers,
+		float64(r.Temporary)/1e6)
 }
 
 // compiler is a backend that compiles for CUDA, its log and where XLA dumps what it makes.
@@ -226,14 +211,12 @@ func appendRows(path string, rows []row) error {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(f)
+	defer f.Close()
+	encoder := json.NewEncoder(f)
 	for _, r := range rows {
-		if err := json.NewEncoder(w).Encode(r); err != nil {
+		if err := encoder.Encode(r); err != nil {
 			return err
 		}
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return f.Close()
+	return nil
 }

@@ -4,9 +4,7 @@
 package rows
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 
@@ -50,9 +48,6 @@ func (r Row) cell() [6]string {
 // Read reads rows, one JSON object a line.
 func Read(path string) ([]Row, error) { return jsonl.Read[Row](path) }
 
-// Append writes a row as one JSON object and a line break.
-func Append(w io.Writer, row Row) error { return json.NewEncoder(w).Encode(row) }
-
 // Table shows the last row of each cell, in the order in which the cells first appear.
 func Table(rows []Row) report.Table {
 	t := report.Table{Header: []string{"call", "model", "batch", "threads", "ours", "peer", "ours, ms", "peer, ms",
@@ -70,7 +65,6 @@ func Table(rows []Row) report.Table {
 		}
 		last[cell] = row
 	}
-	var runs []string
 	for _, cell := range cells {
 		r := last[cell]
 		t.Rows = append(t.Rows, []string{r.Call, r.Model, cell[2], cell[3], r.Position, r.Peer,
@@ -78,13 +72,10 @@ func Table(rows []Row) report.Table {
 			fmt.Sprintf("%.2f … %.2f", r.Quartiles[0], r.Quartiles[1]), strconv.Itoa(r.Pairs),
 			fmt.Sprintf("%.0f %%", 100*r.Share), fmt.Sprintf("%.1f / %.1f", r.FirstOurs, r.FirstTheirs),
 			fmt.Sprintf("%.0f / %.0f", r.PeakOurs, r.PeakTheirs)})
-		if run := fmt.Sprintf("%s, %s, commit %s, %s", r.Processor, r.Backend, r.Commit, r.Date); !slices.Contains(
-			runs,
-			run,
-		) {
-			runs = append(runs, run)
+		run := fmt.Sprintf("%s, %s, commit %s, %s", r.Processor, r.Backend, r.Commit, r.Date)
+		if !slices.Contains(t.Notes, run) {
+			t.Notes = append(t.Notes, run)
 		}
 	}
-	t.Notes = runs
 	return t
 }
