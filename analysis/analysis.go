@@ -16,7 +16,6 @@
 package analysis
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -42,7 +41,7 @@ type Model struct {
 	Import checkpoints.ImportOptions // what its files lack: Grid, AssumeSquare, Architecture
 }
 
-// Comparison is what is compared. Zero numbers mean the defaults beside them.
+// Comparison is what is compared.
 type Comparison struct {
 	Backend  compute.Backend
 	Models   []Model
@@ -53,8 +52,7 @@ type Comparison struct {
 	// there are no masks.
 	Mask func(image int) []bool
 
-	Shown  int    // 4: images on the page
-	Pairs  int    // 8000: that the probe is trained on; a quarter as many are measured
+	Pairs  int    // that the probe is trained on, 8000 for 0; a quarter as many are measured
 	Seed   uint64 // of noise, pairs, occlusion and shuffles
 	Logger *slog.Logger
 
@@ -102,7 +100,7 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 	if c.Images == nil || c.Images.Len() == 0 {
 		return nil, errors.New("analysis: no images")
 	}
-	c.Shown, c.Pairs, c.reference = cmp.Or(c.Shown, 4), cmp.Or(c.Pairs, 8000), reference{}
+	c.Pairs, c.reference = cmp.Or(c.Pairs, 8000), reference{}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -224,13 +222,9 @@ func (s *subject) show(title, caption string, draw func(io.Writer) error) error 
 	if !s.first {
 		return nil
 	}
-	var content bytes.Buffer
-	if err := draw(&content); err != nil {
-		return err
-	}
-	s.section.columns[s.column] = append(s.section.columns[s.column], report.Figure{Title: s.Name + ": " + title,
-		Caption: caption, PNG: content.Bytes()})
-	return nil
+	figure, err := report.NewFigure(s.Name+": "+title, caption, draw)
+	s.section.columns[s.column] = append(s.section.columns[s.column], figure)
+	return err
 }
 
 // line adds a line to a plot that all models share.
@@ -262,11 +256,13 @@ func (s section) finish(a Analysis, rows []Row) (report.Section, error) {
 		out.Text = append(out.Text, "The paper: "+a.Claim)
 	}
 	for _, p := range s.plots {
-		var content bytes.Buffer
-		if err := report.Lines(&content, p.title, p.x, p.y, p.lines); err != nil {
+		figure, err := report.NewFigure(p.title, "", func(w io.Writer) error {
+			return report.Lines(w, p.title, p.x, p.y, p.lines)
+		})
+		if err != nil {
 			return out, err
 		}
-		out.Shared = append(out.Shared, report.Figure{Title: p.title, PNG: content.Bytes()})
+		out.Shared = append(out.Shared, figure)
 	}
 	if slices.ContainsFunc(s.columns, func(figures []report.Figure) bool { return len(figures) > 0 }) {
 		out.Columns = s.columns

@@ -266,7 +266,7 @@ func rollout(s *subject) error {
 		contrasts = append(contrasts, stat.StdDev(row, nil)/stat.Mean(row, nil))
 	}
 	s.measured("contrast of the map, deviation/mean", "", meanOf(contrasts))
-	shown := min(s.Shown, len(v.rollout))
+	shown := min(shownImages, len(v.rollout))
 	return s.show("what the prediction attends to", "From left to right: the image, the weights of the last layer, and "+
 		"rollout through all layers; each as red as its largest.", func(w io.Writer) error {
 		return overlays(w, s.Images, s.grid, v.class[:shown], v.rollout[:shown])

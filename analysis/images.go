@@ -13,12 +13,15 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
+// shownImages is how many images the page shows.
+const shownImages = 4
+
 // imageGrid shows the first images of each dataset, a dataset in a row.
-func imageGrid(w io.Writer, datasets []*data.Memory, n int) error {
+func imageGrid(w io.Writer, datasets []*data.Memory) error {
 	var rows [][]image.Image
 	for _, set := range datasets {
 		var row []image.Image
-		for i := range min(n, set.Len(), datasets[0].Len()) {
+		for i := range min(shownImages, set.Len()) {
 			row = append(row, set.RGBA(i))
 		}
 		rows = append(rows, row)

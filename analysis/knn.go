@@ -3,7 +3,6 @@
 package analysis
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -74,12 +73,10 @@ func largest(cosines []float32, k, except int) []Neighbour {
 		if i == except || len(top) == k && c <= top[k-1].Cosine {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(top, c, func(n Neighbour, c float32) int {
-			if n.Cosine == c { // behind its equals
-				return -1
-			}
-			return cmp.Compare(c, n.Cosine)
-		})
+		at := len(top) // behind its equals
+		for at > 0 && top[at-1].Cosine < c {
+			at--
+		}
 		top = slices.Insert(top, at, Neighbour{i, c})
 		top = top[:min(k, len(top))]
 	}

@@ -77,10 +77,10 @@ func (s *subject) withstand(all []disturbance) error {
 		accuracy := 100 * float64(m.Top1)
 		s.measured("top-1 accuracy, %", d.name, accuracy)
 		s.measured("kept of it, %", d.name, 100*accuracy/whole)
-		shown = append(shown, data.First(harder, s.Shown))
+		shown = append(shown, data.First(harder, shownImages))
 	}
 	return s.show("disturbed images", "As they are, then disturbed in the order of the table.", func(w io.Writer) error {
-		return imageGrid(w, shown, s.Shown)
+		return imageGrid(w, shown)
 	})
 }
 

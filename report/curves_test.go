@@ -4,10 +4,14 @@ package report
 
 import (
 	"bytes"
+	"io"
+	"math"
 	"reflect"
 	"testing"
 
 	"gonum.org/v1/plot/plotter"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func history(encoding string, seed int64, top1 ...float64) []Eval {
@@ -66,5 +70,28 @@ func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
 	curves := collect(append(fifth, whole...), Validation)
 	if len(curves) != 2 || curves[0].name != "wepe, 20%" || curves[1].name != "wepe, 100%" {
 		t.Errorf("got %+v", curves)
+	}
+}
+
+// Each pair of plots shows the same.
+func TestPlotsOfEqualContentAreEqual(t *testing.T) {
+	plot := func(draw func(io.Writer) error) string {
+		return string(gomlxtest.Must(NewFigure("", "", draw))(t).PNG)
+	}
+	lines := func(lines ...Line) string {
+		return plot(func(w io.Writer) error { return Lines(w, "", "", "", lines) })
+	}
+	broken := lines(Line{Name: "a", X: []float64{0, 1, 2, 3, 4}, Y: []float64{1, 2, math.NaN(), 3, 1}})
+	if broken != lines(Line{Name: "a", X: []float64{0, 1}, Y: []float64{1, 2}},
+		Line{Name: "a", X: []float64{3, 4}, Y: []float64{3, 1}}) {
+		t.Error("a line with a gap is not two lines")
+	}
+	sizes := func(rows ...Result) string { return plot(func(w io.Writer) error { return Sizes(w, rows) }) }
+	at := func(recipe, size string, top1 Number) Result {
+		return Result{Job: Job{Recipe: recipe, Encoding: "wepe"}, ImageSize: size, Test: Metrics{Top1: top1, Images: 7}}
+	}
+	if sizes(at("small", "16x16", 0.5), at("small at 24x24", "24x24", 0.25), at("small at 8x32", "8x32", 0.75)) !=
+		sizes(at("small", "16x16", 0.5), at("small", "24x24", 0.25)) {
+		t.Error("sizes are not of one curve, or not of square images alone")
 	}
 }

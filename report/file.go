@@ -21,13 +21,11 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 	if err := write(&content); err != nil {
 		return err
 	}
-	if err := replace(path, content.Bytes()); err != nil {
-		return fmt.Errorf("report: %s: %w", path, err)
-	}
-	return nil
-}
-
-func replace(path string, content []byte) error {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("report: %s: %w", path, err)
+		}
+	}()
 	dir, name := filepath.Split(path)
 	if err := os.MkdirAll(filepath.Clean(dir), 0o755); err != nil {
 		return err
@@ -37,7 +35,7 @@ func replace(path string, content []byte) error {
 		return err
 	}
 	defer os.Remove(temporary.Name()) // gone after the rename
-	_, err = temporary.Write(content)
+	_, err = content.WriteTo(temporary)
 	if err := cmp.Or(err, temporary.Chmod(0o644), temporary.Close()); err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func (p Page) nodes() (g.Group, error) {
 		mistakes,
 		section(len(p.Mistakes) > 0, "Most confident mistakes",
 			h.Div(h.Class("card mistakes"), g.Map(p.Mistakes, Mistake.html))),
-		g.Map(p.Figures, func(f Figure) g.Node { return section(true, f.Title, figure(f.PNG, f.Title, g.Text(f.Caption))) }),
+		g.Map(p.Figures, func(f Figure) g.Node { return section(true, f.Title, f.html()) }),
 		section(len(p.Settings) > 0, "Every setting",
 			h.Div(h.Class("card settings"), g.Map(slices.Sorted(maps.Keys(p.Settings)), setting))),
 		section(len(p.Notes) > 0, "Notes", paragraphs("", p.Notes)),
@@ -117,21 +117,16 @@ func (p Page) training() (g.Group, error) {
 	if len(p.Evals) == 0 {
 		return nil, nil
 	}
-	var curves, scalars bytes.Buffer
-	if err := Curves(&curves, "", p.Evals); err != nil {
-		return nil, err
+	curves, err := NewFigure("loss and accuracy", "Loss in nats per image and top-1 accuracy on the validation split; "+
+		"dashed, the loss on the training images, with the augmentations and label smoothing of the recipe.",
+		func(w io.Writer) error { return Curves(w, "", p.Evals) })
+	out := g.Group{section(true, "Training", curves.html())}
+	if err != nil || !hasScalars(p.Evals) {
+		return out, err
 	}
-	out := g.Group{section(true, "Training", figure(curves.Bytes(), "loss and accuracy", g.Text("Loss in nats per image "+
-		"and top-1 accuracy on the validation split; dashed, the loss on the training images, with the augmentations and "+
-		"label smoothing of the recipe.")))}
-	if hasScalars(p.Evals) {
-		if err := Scalars(&scalars, p.Evals); err != nil {
-			return nil, err
-		}
-		out = append(out, section(true, "What the encoding learned", figure(scalars.Bytes(), "learned scalars",
-			g.Text("The scalars of the position encoding over the steps, as they act, not as they are stored."))))
-	}
-	return out, nil
+	scalars, err := NewFigure("learned scalars", "The scalars of the position encoding over the steps, as they act, not as "+
+		"they are stored.", func(w io.Writer) error { return Scalars(w, p.Evals) })
+	return append(out, section(true, "What the encoding learned", scalars.html())), err
 }
 
 // mistakes draws the confusion.
@@ -139,8 +134,9 @@ func (p Page) mistakes() (g.Node, error) {
 	if p.Confusion == nil {
 		return nil, nil
 	}
-	var heatmap bytes.Buffer
-	if err := p.Confusion.draw(&heatmap); err != nil {
+	matrix, err := NewFigure("confusion matrix", "In each row, the share of a class’s images that was predicted as each "+
+		"other class. The recall is beside the name.", p.Confusion.draw)
+	if err != nil {
 		return nil, err
 	}
 	confused := h.P(g.Text("No mistakes."))
@@ -148,8 +144,7 @@ func (p Page) mistakes() (g.Node, error) {
 		confused = most.html()
 	}
 	return section(true, "Mistakes on the "+p.Split+" images",
-		figure(heatmap.Bytes(), "confusion matrix", g.Text("In each row, the share of a class’s images that was predicted as "+
-			"each other class. The recall is beside the name.")),
+		matrix.html(),
 		h.Div(h.Class("pair"),
 			h.Div(h.Class("card"), h.H3(g.Text("Most confused")), confused),
 			h.Div(h.Class("card"), h.H3(g.Text("Lowest F1")), p.Confusion.Worst(pageLines).html()))), nil
@@ -169,15 +164,14 @@ func (s Section) nodes() g.Group {
 	small := func(f Figure) g.Node {
 		return h.Figure(bitmap(f.PNG, f.Title), h.B(g.Text(f.Title)), g.Text(" "+f.Caption))
 	}
-	shared := func(f Figure) g.Node { return figure(f.PNG, f.Title, g.Text(f.Caption)) }
-	ofModel := func(f Figure) g.Node { return figure(f.PNG, f.Title, h.B(g.Text(f.Title)), g.Text(" "+f.Caption)) }
+	ofModel := func(f Figure) g.Node { return f.html(h.B(g.Text(f.Title)), g.Text(" ")) }
 	column := func(figures []Figure) g.Node { return h.Div(g.Map(figures, ofModel)) }
 	return g.Group{
 		paragraphs("", s.Text),
 		g.If(len(s.Table.Rows) > 0, h.Div(h.Class("card"), s.Table.html())),
 		paragraphs("quiet", s.Table.Notes),
 		g.If(len(s.Images) > 0, h.Div(h.Class("card mistakes"), g.Map(s.Images, small))),
-		g.Map(s.Shared, shared),
+		g.Map(s.Shared, func(f Figure) g.Node { return f.html() }),
 		g.If(len(s.Columns) > 0, h.Div(h.Class("columns"), g.Map(s.Columns, column))),
 	}
 }
@@ -197,8 +191,8 @@ func bitmap(png []byte, alt string) g.Node {
 	return h.Img(h.Src("data:image/png;base64,"+base64.StdEncoding.EncodeToString(png)), h.Alt(alt))
 }
 
-func figure(png []byte, alt string, caption ...g.Node) g.Node {
-	return h.Figure(h.Class("card bitmap"), bitmap(png, alt), h.FigCaption(caption...))
+func (f Figure) html(before ...g.Node) g.Node {
+	return h.Figure(h.Class("card bitmap"), bitmap(f.PNG, f.Title), h.FigCaption(append(before, g.Text(f.Caption))...))
 }
 
 func (t tile) html() g.Node {

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"io"
@@ -21,6 +22,13 @@ import (
 type Figure struct {
 	Title, Caption string
 	PNG            []byte
+}
+
+// NewFigure is a figure of what draw draws.
+func NewFigure(title, caption string, draw func(io.Writer) error) (Figure, error) {
+	var content bytes.Buffer
+	err := draw(&content)
+	return Figure{title, caption, content.Bytes()}, err
 }
 
 // dotsPerInch is the resolution of all figures, whose sizes are in points of 1/72 inch.

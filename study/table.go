@@ -3,7 +3,6 @@
 package study
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -211,12 +210,10 @@ func drawField(model *finetune.Model, dir string) ([]report.Figure, error) {
 	c := model.Recipe.Model
 	field := report.Field{Title: c.Position, Rows: c.Rows(), Cols: c.Cols(), Features: features, Names: names,
 		Vectors: vectors}
-	var content bytes.Buffer
-	if err := field.Draw(&content); err != nil {
+	figure, err := report.NewFigure("Position encoding of each patch", "Features over the patch grid, where it has them, and "+
+		"the cosine similarity of the vector of each position to that of the centre patch.", field.Draw)
+	if err != nil {
 		return nil, err
 	}
-	figure := report.Figure{Title: "Position encoding of each patch", PNG: content.Bytes(),
-		Caption: "Features over the patch grid, where it has them, and the cosine similarity of the vector of each " +
-			"position to that of the centre patch."}
 	return []report.Figure{figure}, report.WriteFile(filepath.Join(dir, "field.png"), field.Draw)
 }

@@ -67,11 +67,11 @@ const probeTolerance = 1e-4
 // Probe fits a linear probe to the part Train, or without parts to all but a fifth of each class, and measures it on
 // the rest: logistic regression by L-BFGS on features that are centred and scaled by their deviations over the training
 // images, at the strength of L2 that is best on a fifth of them, then fitted to all. log is called with each strength
-// tried; it may be nil.
-func (t *Table) Probe(seed uint64, log func(Tried)) (Score, []Tried, error) {
+// tried.
+func (t *Table) Probe(seed uint64, log func(Tried)) (Score, error) {
 	s, err := t.split()
 	if err != nil {
-		return Score{}, nil, err
+		return Score{}, err
 	}
 	draw := rand.New(rand.NewPCG(seed, 0))
 	if !s.parts {
@@ -79,35 +79,31 @@ func (t *Table) Probe(seed uint64, log func(Tried)) (Score, []Tried, error) {
 	}
 	fitted, held := s.holdOut(s.train, heldOut, draw)
 	if len(held) == 0 || len(s.test) == 0 {
-		return Score{}, nil, errors.New("features: a probe with too few images of each class for a validation split")
+		return Score{}, errors.New("features: a probe with too few images of each class for a validation split")
 	}
-	var tried []Tried
 	var best, last *analysis.LogisticFit
 	fit := func(rows []int, l2 float64, from *analysis.LogisticFit) (*analysis.LogisticFit, scale, error) {
 		by := t.scale(rows)
 		f, err := analysis.LogisticRegression(by.apply(t.rows(rows)), s.of(rows), s.classes, l2, probeTolerance, from)
 		return f, by, err
 	}
-	chosen := 0
-	for i, l2 := range strengths {
+	var chosen Tried
+	for _, l2 := range strengths {
 		var by scale
 		if last, by, err = fit(fitted, l2, last); err != nil {
-			return Score{}, nil, err
+			return Score{}, err
 		}
-		top1 := s.measure(fitted, held, last.Scores(by.apply(t.rows(held)))).Top1
-		tried = append(tried, Tried{l2, top1, last.Steps, last.Gradient})
-		if log != nil {
-			log(tried[i])
-		}
-		if best == nil || top1 > tried[chosen].Top1 {
-			best, chosen = last, i
+		tried := Tried{l2, s.measure(fitted, held, last.Scores(by.apply(t.rows(held)))).Top1, last.Steps, last.Gradient}
+		log(tried)
+		if best == nil || tried.Top1 > chosen.Top1 {
+			best, chosen = last, tried
 		}
 	}
-	final, by, err := fit(s.train, strengths[chosen], best)
+	final, by, err := fit(s.train, chosen.L2, best)
 	if err != nil {
-		return Score{}, nil, err
+		return Score{}, err
 	}
-	return s.measure(s.train, s.test, final.Scores(by.apply(t.rows(s.test)))), tried, nil
+	return s.measure(s.train, s.test, final.Scores(by.apply(t.rows(s.test)))), nil
 }
 
 // scale centres features and divides them by their deviations; those that are constant become 0.

@@ -277,7 +277,7 @@ func TestClassesThatLieApartAreTold(t *testing.T) {
 				t.Errorf("k = %d: %+v", k, a)
 			}
 		}
-		a, tried, err := made.Probe(0, nil)
+		a, tried, err := probe(made, 0)
 		if err != nil || a.Top1 < 1-1e-9 || len(tried) != 6 || a.Train+a.Test != 53 {
 			t.Errorf("probe: %+v, %+v, %v", a, tried, err)
 		}
@@ -298,14 +298,14 @@ func TestConstantFeaturesTellNothingAndFail(t *testing.T) {
 	if a := gomlxtest.Must(same.KNN(20, 0.07))(t); a.Top1 > 0.5 {
 		t.Errorf("neighbours: %+v", a)
 	}
-	if a, _, err := same.Probe(0, nil); err != nil || a.Top1 > 0.5 {
+	if a, _, err := probe(same, 0); err != nil || a.Top1 > 0.5 {
 		t.Errorf("probe: %+v, %v", a, err)
 	}
 	alone := table(7, 7, 0, false) // a class for each image: the nearest is always of another
 	if a := gomlxtest.Must(alone.KNN(20, 0.07))(t); a.Top1 != 0 {
 		t.Errorf("classes of one: %+v", a)
 	}
-	if _, _, err := alone.Probe(0, nil); err == nil || !strings.Contains(err.Error(), "too few images") {
+	if _, _, err := probe(alone, 0); err == nil || !strings.Contains(err.Error(), "too few images") {
 		t.Errorf("a probe of classes of one: %v", err)
 	}
 	one, unnamed, untested := table(5, 1, 0, false), table(5, 5, 0, false), table(2, 2, 0, true)
@@ -319,7 +319,7 @@ func TestConstantFeaturesTellNothingAndFail(t *testing.T) {
 		"no test":               {untested, "0 test images"},
 	} {
 		_, err := c.table.KNN(20, 0.07)
-		_, _, again := c.table.Probe(0, nil)
+		_, _, again := probe(c.table, 0)
 		for _, err := range []error{err, again} {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", name, err)
@@ -337,6 +337,12 @@ func TestConstantFeaturesTellNothingAndFail(t *testing.T) {
 }
 
 func second(_ Score, err error) error { return err }
+
+// probe is Table.Probe with the strengths that it tries.
+func probe(made *Table, seed uint64) (score Score, tried []Tried, err error) {
+	score, err = made.Probe(seed, func(t Tried) { tried = append(tried, t) })
+	return score, tried, err
+}
 
 // What a score is, once more in float64: the classes of 7 overlap, so that neither 0 nor all are right.
 func TestScoresOfNeighboursAndProbeAreCountedByTheirDefinitions(t *testing.T) {
@@ -384,11 +390,11 @@ func TestScoresOfNeighboursAndProbeAreCountedByTheirDefinitions(t *testing.T) {
 	for i := range len(probed.Images) {
 		probed.Values[2*i], probed.Values[2*i+1] = 5+3*probed.Values[2*i], 0.2*probed.Values[2*i+1]-1
 	}
-	plain, triedPlain, err := made.Probe(3, nil)
+	plain, triedPlain, err := probe(made, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	score, tried, err := probed.Probe(3, nil)
+	score, tried, err := probe(probed, 3)
 	if err != nil || score != plain {
 		t.Errorf("moved and scaled: %+v, %v, want %+v", score, err, plain)
 	}
@@ -669,20 +675,20 @@ func TestAProbeLearnsNothingFromWhatItIsAsked(t *testing.T) {
 		return t
 	}
 	known, near, wild := made(Train, 83, 1, 0), made(Test, 41, 1, 0), made(Test, 59, 300, 1)
-	probe := func(parts ...Table) (Score, []Tried) {
+	probed := func(parts ...Table) (Score, []Tried) {
 		all := Table{Name: "made", Width: width}
 		for _, p := range parts {
 			all.Images, all.Values = append(all.Images, p.Images...), append(all.Values, p.Values...)
 		}
-		answer, tried, err := all.Probe(1, nil)
+		answer, tried, err := probe(&all, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return answer, tried
 	}
-	first, tried := probe(known, near)
-	second, again := probe(known, wild)
-	both, third := probe(known, near, wild)
+	first, tried := probed(known, near)
+	second, again := probed(known, wild)
+	both, third := probed(known, near, wild)
 	if !slices.Equal(tried, again) || !slices.Equal(tried, third) {
 		t.Errorf("what is tried depends on what is asked:\n%v\n%v\n%v", tried, again, third)
 	}

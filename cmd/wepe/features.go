@@ -129,7 +129,7 @@ func (o *extraction) classify(out *cli.Printer, table *features.Table) error {
 		out.Field("knn", "k %d, temperature %g: %s", o.k, o.temperature, answer)
 	}
 	if o.probe {
-		answer, _, err := table.Probe(0, func(t features.Tried) {
+		answer, err := table.Probe(0, func(t features.Tried) {
 			cli.Line(fmt.Sprintf("probe, L2 %g: top-1 %.2f %% on its validation split, %d steps, gradient %.1e", t.L2,
 				100*t.Top1, t.Steps, t.Gradient))
 		})

@@ -77,19 +77,18 @@ func (r request) probe() (map[string]any, error) {
 	for _, v := range r.Points {
 		t.Values = append(t.Values, float32(v))
 	}
-	linear, tried, err := t.Probe(r.Seed, nil)
+	var chosen features.Tried
+	linear, err := t.Probe(r.Seed, func(tried features.Tried) {
+		if chosen.L2 == 0 || tried.Top1 > chosen.Top1 {
+			chosen = tried
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	near, err := t.KNN(r.K, r.Temperature)
 	if err != nil {
 		return nil, err
-	}
-	chosen := tried[0]
-	for _, one := range tried {
-		if one.Top1 > chosen.Top1 {
-			chosen = one
-		}
 	}
 	return map[string]any{"top1": linear.Top1, "l2": chosen.L2, "neighbours": near.Top1}, nil
 }
