@@ -334,14 +334,13 @@ def make_vitdet(out, seed):
                       "gradient_abs_floor": 1e-6}}, weights)
 
 
-def outlines(draw, h, w):
-    """An object: one or two polygons."""
-    many, side = int(draw.integers(1, 3)), draw.uniform(12, 24, 2)
-    centre = draw.uniform(side / 2 + 1, np.array([w, h]) - side / 2 - 1)
-    for _ in range(many):
-        turn = np.sort(draw.uniform(0, 2 * np.pi, 7))
-        p = centre + np.stack([np.cos(turn), np.sin(turn)], 1) * side / 2 * draw.uniform(0.6, 1, (7, 1))
-        yield np.clip(p, 0, [w, h]).round(2).flatten().tolist()
+def outlines(draw, proposals, many):
+    """Objects of one or two polygons each in proposals, so that there is more foreground than the objects' own boxes."""
+    wide = [b for b in proposals if min(b[2:] - b[:2]) > 8]
+    for i in draw.choice(len(wide), many, replace=False):
+        (corner, side), turns = (wide[i][:2], wide[i][2:] - wide[i][:2]), draw.uniform(0, 2 * np.pi, (draw.integers(1, 3), 9))
+        yield [(corner + side / 2 * (1 + np.stack([np.cos(turn), np.sin(turn)], 1) * draw.uniform(0.8, 1, (9, 1)))).round(
+            2).flatten().tolist() for turn in np.sort(turns)]
 
 
 def heads(c, kind):
@@ -381,12 +380,11 @@ def heads(c, kind):
         proposal_matchers=[Matcher([x], [0, 1], False) for x in p["cas"]["matcher_thresholds"]], **how)
 
 
-def region_proposals(t, c, features, sizes, truth, seed):
+def proposer(c, seed):
     from detectron2.modeling.anchor_generator import DefaultAnchorGenerator
     from detectron2.modeling.box_regression import Box2BoxTransform
     from detectron2.modeling.matcher import Matcher
     from detectron2.modeling.proposal_generator.build import rpn
-    from detectron2.structures import ImageList
     r = c["rpn"]
     model = halved(rpn.RPN(
         in_features=c["levels"],
@@ -399,6 +397,22 @@ def region_proposals(t, c, features, sizes, truth, seed):
         nms_thresh=r["nms_thresh"]), seed)
     with torch.no_grad():
         model.rpn_head.anchor_deltas.weight.div_(8)  # proposals stay near anchors
+    return model
+
+
+def proposed(model, features, sizes):
+    """The proposals of a model in training, of all images."""
+    maps = list(features.values())
+    logits, deltas = model.rpn_head(maps)
+    flat = [x.permute(0, 2, 3, 1).flatten(1) for x in logits], [
+        x.unflatten(1, (-1, 4)).permute(0, 3, 4, 1, 2).flatten(1, -2) for x in deltas]
+    found = model.predict_proposals(model.anchor_generator(maps), *flat, sizes)
+    return [x.proposal_boxes.tensor.detach().numpy() for x in found]
+
+
+def region_proposals(t, c, model, features, sizes, truth):
+    from detectron2.modeling.proposal_generator.build import rpn
+    from detectron2.structures import ImageList
     drawn, sample = [], rpn.subsample_labels
 
     def keep(labels, *how):
@@ -425,7 +439,7 @@ def region_proposals(t, c, features, sizes, truth, seed):
         for mode, found in (("train", train), ("test", test)):
             p = f"rpn.{mode}_proposals.{i}."
             t |= {p + "boxes": found[i].proposal_boxes.tensor, p + "logits": found[i].objectness_logits}
-    return model, train, test
+    return train, test
 
 
 def regions(t, c, kind, model, features, train, truths, drawn):
@@ -503,8 +517,10 @@ def make_mask_rcnn(out, seed):
                            "test_score_thresh": 0.05, "test_nms_thresh": 0.5, "test_topk_per_image": 6},
          "mask_head": {"conv_dims": [n] * int(draw.integers(3, 6)), "output": 12}}
     t, polygons, bitmaps, listed = {}, [], [], []
-    for i, ((rows, cols), many) in enumerate(zip(sizes, (4, 3, 0))):
-        objects = [list(outlines(draw, rows, cols)) for _ in range(many)]
+    features = {k: images(seed + s, 3, n, h // s, w // s).requires_grad_() for k, s in zip(c["levels"], c["strides"])}
+    rpn = proposer(c, seed).train()
+    for i, ((rows, cols), many, found) in enumerate(zip(sizes, (4, 3, 0), proposed(rpn, features, sizes))):
+        objects = list(outlines(draw, found, many))
         classes = torch.tensor(draw.integers(0, c["num_classes"], many), dtype=torch.int64)
         masks = PolygonMasks(objects)
         b = masks.get_bounding_boxes() if many else Boxes(torch.zeros(0, 4))
@@ -513,11 +529,10 @@ def make_mask_rcnn(out, seed):
             of.append(Instances((rows, cols), gt_boxes=b, gt_classes=classes, gt_masks=m))
         listed.append({"image": i, "instances": objects, "classes": classes.tolist()})
         t |= {f"gt.{i}.boxes": b.tensor, f"gt.{i}.classes": classes, f"gt.{i}.bitmasks": bits.tensor.to(torch.uint8)}
-    features = {k: images(seed + s, 3, n, h // s, w // s).requires_grad_() for k, s in zip(c["levels"], c["strides"])}
     t |= {"features." + k: f for k, f in features.items()}
     weights, post, drawn = {}, [h + 2, w - 10], []
     with EventStorage():
-        rpn, train, test = region_proposals(t, c, features, sizes, polygons, seed)
+        train, test = region_proposals(t, c, rpn, features, sizes, polygons)
         weights |= {"rpn." + k: v for k, v in rpn.named_parameters()}
         for kind, truth in (("std", polygons), ("cas", bitmaps)):
             model = halved(heads(c, kind), seed + (1 if kind == "std" else 2))
