@@ -111,30 +111,3 @@ func TestReduceIsExactManyPeriodsAway(t *testing.T) {
 		}
 	}
 }
-
-// ζ(z+2ω) − ζ(z) = 2η and ζ′ = −℘ give η as an integral of ℘ over a period, for which the trapezoidal rule
-// converges exponentially.
-func TestQuasiPeriodsAreIntegralsOfPAndMeetLegendresRelation(t *testing.T) {
-	for _, half := range [][2]float64{{1.3, 0.7}, {0.9, 2.3}, {1, 1}, {2, 0.8}} {
-		l := lattice(t, half[0], half[1])
-		const steps = 400
-		var along, up complex128
-		for i := range steps {
-			s := 2 * float64(i) / steps
-			right, _ := l.Eval(complex(s*half[0], half[1]))
-			above, _ := l.Eval(complex(half[0], s*half[1]))
-			along -= right * complex(half[0]/steps, 0)
-			up -= above * complex(0, half[1]/steps)
-		}
-		inv := l.Invariants()
-		eta1, eta3 := complex(inv.Eta1, 0), complex(0, inv.Eta3)
-		size := math.Max(cmplx.Abs(eta1), cmplx.Abs(eta3))
-		if cmplx.Abs(along-eta1) > 1e-13*size || cmplx.Abs(up-eta3) > 1e-13*size {
-			t.Errorf("%v: η1, η3 = %v, %v, integrated %v, %v", l, eta1, eta3, along, up)
-		}
-		legendre := along*complex(0, half[1]) - up*complex(half[0], 0)
-		if cmplx.Abs(legendre-complex(0, math.Pi/2)) > 1e-13*math.Pi {
-			t.Errorf("%v: η1ω3 − η3ω1 = %v, want iπ/2", l, legendre)
-		}
-	}
-}

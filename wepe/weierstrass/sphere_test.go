@@ -148,11 +148,10 @@ type sphereCase struct {
 // Each law is a sentence about one lattice.
 func TestSphereObeysItsLawsOnEveryLattice(t *testing.T) {
 	laws := map[string]func(t *testing.T, s sphereCase){
-		"projection of ℘ and ℘′":        projects,
-		"half-periods are half-turns":   turns,
-		"means over the cell":           averages,
-		"smooth at poles":               smoothAtPoles,
-		"addition of points by (14.21)": adds,
+		"projection of ℘ and ℘′":      projects,
+		"half-periods are half-turns": turns,
+		"means over the cell":         averages,
+		"smooth at poles":             smoothAtPoles,
 	}
 	for i, basis := range append(obliqueBases, [2]complex128{complex(hexagonal1, 0), hexagonal3}) {
 		l := oblique(t, basis[0], basis[1])
@@ -269,41 +268,6 @@ func smoothAtPoles(t *testing.T, s sphereCase) {
 	}
 	if nan, _ := s.at(cmplx.NaN()); !math.IsNaN(nan[0]) {
 		t.Errorf("at NaN: %v", nan)
-	}
-}
-
-func adds(t *testing.T, s sphereCase) {
-	random := rand.New(rand.NewPCG(19, 23))
-	for range 20 {
-		z := complex(0.2+random.Float64()/2, 0)*s.omega1 + complex(0.2+random.Float64()/2, 0)*s.omega3
-		shift := complex(-0.2-random.Float64()/2, 0)*s.omega1 + complex(0.2+random.Float64()/2, 0)*s.omega3
-		p, pp := s.at(z)
-		q, qp := s.at(shift)
-		want, _ := s.at(z + shift)
-		slope := (plane(pp) - plane(qp)) / (plane(p) - plane(q))
-		r, prime := complex(s.normal.scale, 0), complex(s.normal.scalePrime, 0)
-		w := prime*prime/(4*r*r*r)*slope*slope - plane(p) - plane(q) - 3*s.normal.centre/r
-		if d := distance(stereographic(w), want); !(d < 1e-8) {
-			t.Errorf("S(w) at %v + %v is off by %.2g", z, shift, d)
-		}
-	}
-}
-
-func TestSphereOnRectangularLatticesTurnsAboutTheAxesOfTheModulus(t *testing.T) {
-	for _, shape := range [][2]float64{{2.5, 2.5}, {1.1, 2.3}, {2.9, 0.7}} {
-		l := lattice(t, shape[0], shape[1])
-		s, v := l.Sphere(), l.Invariants()
-		// (14.10): the modulus k and its complement.
-		k, complement := math.Sqrt((v.E2-v.E3)/(v.E1-v.E3)), math.Sqrt((v.E1-v.E2)/(v.E1-v.E3))
-		z := complex(0.3*shape[0], 0.8*shape[1])
-		at, _ := s.At(z)
-		halves := [3]complex128{complex(shape[0], 0), complex(shape[0], shape[1]), complex(0, shape[1])}
-		for i, n := range [3][3]float64{{k, 0, complement}, {0, 1, 0}, {complement, 0, -k}} {
-			shifted, _ := s.At(z + halves[i])
-			if d := distance(shifted, halfTurn(n, at)); !(d < 1e-13) {
-				t.Errorf("%v: half-period %d is no half-turn about %v: off by %.2g", l, i+1, n, d)
-			}
-		}
 	}
 }
 
