@@ -21,8 +21,9 @@ import (
 // [z's shape..., 3], of norm 1, finite and differentiable at every z, poles included, and for every lattice.
 //
 // Method: (14.15), quotients N/D of theta functions without a common zero; no ℘, and no pole to take care of. Error: 8
-// roundings, each as if of an input or of the result; in a cell t times as long as wide S changes as fast as exp(πt/2).
-// That holds up to t = 20 in float32 and 176 in float64; beyond, see leastNorm2.
+// roundings, each as if of an input or of the result. In a cell t times as long as wide S(w′) changes as fast as
+// exp(πt/2) at a half-period, where a rounding of z may then take it from pole to pole; from t = 20 in float32 and 176
+// in float64 on the answer there is (0, 0, 1), see leastNorm2.
 func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Node) {
 	return sphere(z, rectangle(omega1, omega3p), alphaScale)
 }
