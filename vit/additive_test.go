@@ -147,21 +147,3 @@ func testFactorizedEqualsNaFlexViT(t *testing.T) {
 		}
 	}
 }
-
-// On another grid than its own, the table still trains: the weights of each patch sum to 1, and so do their gradients.
-func TestGrid2DTrainsThroughItsResampling(t *testing.T) {
-	c := small("grid2d", PoolClass) // 5×3 patches
-	store := model.NewStore()
-	store.SetParams(map[string]any{"grid2d_rows": 2, "grid2d_cols": 7})
-	gradient := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-		sum := ReduceAllSum(c.Encoders(s.In("vit")).Additive.Encode(in[0].Graph()))
-		return Gradient(sum, s.Store().GetVariable("/vit/position/grid2d/table").NodeValue(in[0].Graph()))
-	}, float32(0))[0]
-	total := 0.0
-	for _, v := range gradient {
-		total += v
-	}
-	if want := float64(c.Rows() * c.Cols() * c.Width); !(math.Abs(total-want) <= 1e-3) {
-		t.Errorf("the gradient of the sum of all rows sums to %g, want %g", total, want)
-	}
-}

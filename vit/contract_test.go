@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
@@ -36,28 +35,6 @@ func weights(t *testing.T, c Config, seed int64) map[string][]float64 {
 		}
 	}
 	return weights
-}
-
-func TestASeedDecidesEveryDrawnWeight(t *testing.T) {
-	for _, position := range PositionNames() {
-		c := small(position, PoolClass)
-		a, same, other := weights(t, c, 7), weights(t, c, 7), weights(t, c, 8)
-		for path, values := range a {
-			if !slices.Equal(values, same[path]) {
-				t.Errorf("%s: %s differs at equal seeds", position, path)
-			}
-			constant := slices.Min(values) == slices.Max(values) ||
-				path == "/vit/position/surrogate/a" || path == "/vit/position/surrogate/b" || // amplitudes, not drawn
-				strings.HasPrefix(path, "/vit/position/wepe/table/")
-			if !constant && slices.Equal(values, other[path]) {
-				t.Errorf("%s: %s is equal at different seeds", position, path)
-			}
-		}
-		if slices.Equal(a["/vit/block_00/attention/query/weights"], a["/vit/block_00/attention/key/weights"]) ||
-			slices.Equal(a["/vit/block_00/mlp/hidden/weights"], a["/vit/block_01/mlp/hidden/weights"]) {
-			t.Errorf("%s: different variables start from the same draws", position)
-		}
-	}
 }
 
 func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
@@ -139,28 +116,6 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 	}
 }
 
-func TestATableIsAddedAlongWhicheverAxisTheTokensAre(t *testing.T) {
-	const tokens, width = 3, 2
-	rows := []float32{1, 2, 3, 4, 5, 6}
-	encoder := &table{rows: func(g *Graph) *Node { return Reshape(Const(g, rows), tokens, width) }}
-	zeros := make([]float32, 5*tokens*7*width)
-	got := gomlxtest.Run(t, func(in []*Node) []*Node {
-		return []*Node{
-			encoder.PreEncode(Reshape(in[0], 5, tokens, 7, width), nil, 1),
-			encoder.PreEncode(Reshape(in[0], 5, 7, tokens, width), nil, -2),
-			encoder.PreEncode(Reshape(in[0], tokens, 5, 7, width), nil, 0),
-		}
-	}, zeros)
-	for k := range zeros {
-		i := k / width
-		for form, token := range []int{i / 7 % tokens, i % tokens, i / 35} {
-			if want := float64(rows[token*width+k%width]); got[form][k] != want {
-				t.Fatalf("form %d: at %d got %g, want %g", form, k, got[form][k], want)
-			}
-		}
-	}
-}
-
 func TestValidateNamesTheFieldThatIsWrong(t *testing.T) {
 	if err := small("wepe", PoolClass).Validate(); err != nil {
 		t.Fatal(err)
@@ -224,36 +179,18 @@ func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 		want            string
 	}{
 		{"rope1d", ParamRopeTheta, 1.0, "= 1, want"},
-		{"rope-mixed", ParamRopeTheta, math.NaN(), "= NaN, want"},
-		{"fope", ParamRopeTheta, math.Inf(1), "= +Inf, want"},
 		{"as2drope", paramAS2DRoPEBaseRows, -1, "is -1"},
 		{"fope", paramFoPELength, 6, "= 6, want"},
 		{"fope", paramFoPEDim, 33, "= 33, want an even"},
-		{"fope", paramFoPEDim, -2, "= -2, want"},
-		{"fope", paramFoPEDim, 1 << 40, "= 1099511627776, want"},
-		{"fope", paramFoPEGain, -0.1, "= -0.1, want"},
 		{"liere", paramLiereAxes, 3, "= 3, want it in [2, 2]: patches of an image have a row and a column"},
 		{"liere", ParamLiereBlock, 3, "= 3, want a number that divides the 20 channels"},
-		{"liere", ParamLiereBlock, 1, "= 1, want"},
-		{"liere", "liere_trained_rows", -1, "= -1, want"},
-		{"liere", "liere_trained_cols", -2, "= -2, want"},
-		{"grid2d", "grid2d_rows", -1, "= -1, want"},
 		{"grid2d", "grid2d_cols", 1 << 20, "= 1048576, want"},
 		{"grid2d", ParamGrid2DKernel, "nearest", `= "nearest", want "bilinear" or "bicubic"`},
 		{"factorized", "factorized_rows", -1, "= -1, want"},
-		{"factorized", "factorized_cols", 1 << 20, "= 1048576, want"},
-		{"rope-dinov3", ParamRopeTheta, 1.0, "= 1, want"},
 		{"rope-dinov3", ParamDINORopeShortest, 0.5, "= 0.5 and rope_dinov3_longest = 0: give both or none"},
-		{"rope-dinov3", ParamDINORopeLongest, math.Inf(1), "= +Inf, want"},
 		{"rope-dinov3", ParamDINORopeNormalize, "longest", `= "longest", want "separate", "max" or "min"`},
-		{"rope-dinov3", ParamDINORopeShift, -1.0, "= -1, want"},
-		{"rope-dinov3", ParamDINORopeJitter, math.NaN(), "= NaN, want"},
-		{"rope-dinov3", ParamDINORopeRescale, 101.0, "= 101, want"},
 		{"lookhere", paramLookHereViews, "halves-wide", `= "halves-wide": unknown view "wide": want one of halves, `},
 		{"lookhere", paramLookHereViews, "none,none,none", "names the views of 3 blocks, this model has 2"},
-		{"lookhere", paramLookHereSlope, -0.5, "= -0.5, want"},
-		{"lookhere", paramLookHereFirst, math.NaN(), "= NaN, want"},
-		{"lookhere", paramLookHereLast, 1e9, "= 1e+09, want"},
 		{"lookhere", paramLookHereDistance, "cubic", `= "cubic", want "linear", "sqrt" or "square"`},
 		{"lookhere", paramLookHereFill, "inf", `= "inf", want "hidden", "zero" or "farthest"`},
 		{"sincos2d", paramSinCos2DVariant, "beit", `= "beit", want one of mae, big_vision`},
@@ -292,24 +229,5 @@ func TestVariantRefusesUnknownNames(t *testing.T) {
 		if err != nil || c.Rows() != 16 || c.Tokens() != 257 {
 			t.Errorf("%s/14: %v, %d rows of patches, %d tokens", size, err, c.Rows(), c.Tokens())
 		}
-	}
-}
-
-func TestAVariableOfAnotherModelIsRefusedByName(t *testing.T) {
-	store := model.NewStore()
-	const path = "/vit/block_01/mlp/hidden/weights"
-	if _, err := store.CreateVariable(path, tensors.FromFlatDataAndDimensions(make([]float32, 6), 2, 3)); err != nil {
-		t.Fatal(err)
-	}
-	c := small("none", PoolMean)
-	exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{c.Logits(s.In("vit"), in[0])}
-	})
-	if err == nil {
-		defer exec.Finalize()
-		_, err = exec.Call(noise(c, 1))
-	}
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "[28, 37]") {
-		t.Errorf("want an error that names %s and the shape [28, 37], got %v", path, err)
 	}
 }

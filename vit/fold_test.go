@@ -75,48 +75,6 @@ func graphOf(t *testing.T, store *model.Store, c Config) (nodes []string) {
 	return nodes
 }
 
-func TestFold_keeps_the_logits_and_leaves_the_graph_of_learned_positions(t *testing.T) {
-	for i, position := range gomlxtest.Encodings(PositionNames()) {
-		p := gomlxtest.Must(EncodingNamed(position))(t)[0]
-		if !p.Folds() {
-			continue
-		}
-		for _, pool := range gomlxtest.InTurn(i, PoolClass, PoolMean, PoolClassMean) {
-			options := func(c Config) Config { // of the last, all others
-				if pool == PoolClassMean {
-					c.Registers, c.LayerScale, c.SwiGLU, c.QKVBias = 3, 0.1, true, QKVBiasNoKey
-				}
-				return c
-			}
-			c := options(small(p.Name, pool))
-			store := trained(t, c)
-			before := logitsOf(t, store, c, noise(c, 2))
-			count := store.NumVariables()
-			folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			after := logitsOf(t, folded, config, noise(c, 2))
-			gomlxtest.Near(t, p.Name+" "+pool, after, before, 1e-6)
-			if store.NumVariables() != count {
-				t.Errorf("%s: folding left %d variables in the old store, there were %d", p.Name, store.NumVariables(), count)
-			}
-
-			plain := options(small(learned, pool))
-			if config != plain {
-				t.Errorf("%s: the folded configuration is %+v", p.Name, config)
-			}
-			ordinary := trained(t, plain)
-			if got, want := graphOf(t, folded, config), graphOf(t, ordinary, plain); !slices.Equal(got, want) {
-				t.Errorf("%s: the graph is not that of a learned model:\n%q\n%q", p.Name, got, want)
-			}
-			if got, want := shapesBelow(folded, "/"), shapesBelow(ordinary, "/vit/"); !maps.Equal(got, want) {
-				t.Errorf("%s: the folded store holds %v, a learned model %v", p.Name, got, want)
-			}
-		}
-	}
-}
-
 // Of two encodings the table takes the place of the one on the tokens: what acts in the attention stays beside it, with
 // its variables. What the encoding is in detail is read from the hyperparameters.
 func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
@@ -127,6 +85,7 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		{"wepe+rope-mixed", "learned+rope-mixed", nil}, {"hybrid+liere", "learned+liere", nil},
 		{"learned+fope", "learned+fope", nil},
 		{"sincos2d+rope-axial+wepe-bias", "learned+rope-axial+wepe-bias", nil},
+		{"factorized", "learned", nil}, {"sincos2d", "learned", nil},
 		{"wepe", "learned", map[string]any{"wepe_mode": "release", "wepe_alpha_u": 0.3, "wepe_derivative": false}},
 		{"hybrid", "learned", map[string]any{"wepe_surrogate": "svhn", "wepe_gate": 0.9}},
 		{"hybrid", "learned", map[string]any{"wepe_blend": "exact", "wepe_gate": 0.7, "wepe_alpha_u": 0.3}},
@@ -145,8 +104,12 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		}
 		gomlxtest.Near(t, of.position, logitsOf(t, folded, config, noise(config, 2)), logitsOf(t, store, c, noise(c, 2)),
 			1e-6)
-		if got, want := shapesBelow(folded, "/"), shapesBelow(trained(t, config), "/vit/"); !maps.Equal(got, want) {
+		ordinary := trained(t, config)
+		if got, want := shapesBelow(folded, "/"), shapesBelow(ordinary, "/vit/"); !maps.Equal(got, want) {
 			t.Errorf("%s: the folded store holds %v, want %v", of.position, got, want)
+		}
+		if got, want := graphOf(t, folded, config), graphOf(t, ordinary, config); !slices.Equal(got, want) {
+			t.Errorf("%s: the graph is not that of a model of %s:\n%q\n%q", of.position, of.want, got, want)
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package vit
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -199,36 +198,5 @@ func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 		if got := of.Inherits(from, c.variable); got != c.want {
 			t.Errorf("%s from %s, %s: %v", c.of, c.from, c.variable, got)
 		}
-	}
-}
-
-// wepe-lut is wepe with wepe_evaluation=table in every bit, and wepe itself but for the error of the table.
-func TestWePELUTIsWePEByItsTable(t *testing.T) {
-	rows := func(position string, params map[string]any) []float64 {
-		store := gomlxtest.Seeded(t, 7)
-		store.SetParams(params)
-		return rowsOf(t, small(position, PoolClass), store)
-	}
-	got := rows("wepe-lut", map[string]any{"wepe_table_resolution": 65})
-	want := rows("wepe", map[string]any{"wepe_table_resolution": 65, "wepe_evaluation": "table"})
-	if !slices.Equal(got, want) {
-		t.Error("wepe-lut differs from wepe_evaluation=table")
-	}
-	exact := rows("wepe", nil)
-	if slices.Equal(got, exact) || slices.Equal(rows("wepe-lut", map[string]any{"wepe_evaluation": "exact"}), got) {
-		t.Error("wepe-lut does not look anything up")
-	}
-	worst := 0.0
-	for i := range exact {
-		worst = max(worst, math.Abs(got[i]-exact[i]))
-	}
-	if !(worst < 1e-4) {
-		t.Errorf("the table of 65 nodes changes the vectors by %g", worst)
-	}
-
-	store := model.NewStore()
-	rowsOf(t, small("wepe-lut", PoolClass), store)
-	if v := store.GetVariable("/vit/position/wepe/omega3_raw"); v != nil && v.Trainable {
-		t.Error("ω3′ is trained, and leaves the table behind")
 	}
 }

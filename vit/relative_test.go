@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -78,41 +77,6 @@ func TestAttentionIsTheSoftmaxOfScoresAndBiasInEveryBlock(t *testing.T) {
 			gomlxtest.Near(t, position+": weights [batch, heads, query, key]", got[3+3*block], want, 1e-5)
 			if peak := slices.Max(want); peak < 0.3 {
 				t.Errorf("%s: the largest attention weight is %g: too uniform for this test", position, peak)
-			}
-		}
-	}
-}
-
-// Without positions a model does not see the order of its patches; the relative bias makes it visible.
-func TestTheOrderOfPatchesMattersWithTheRelativeBiasAndNotWithout(t *testing.T) {
-	swapped := func(c Config) *tensors.Tensor { // noise with its first two patches exchanged
-		x := noise(c, 1)
-		x.MustMutableFlatData(func(flat any) {
-			pixels, patch := flat.([]float32), c.PatchSize*c.Channels
-			for row := range c.PatchSize {
-				at := row * c.ImageCols * c.Channels
-				for i := range patch {
-					pixels[at+i], pixels[at+patch+i] = pixels[at+patch+i], pixels[at+i]
-				}
-			}
-		})
-		return x
-	}
-	for position, matters := range map[string]bool{"none": false, "wepe-bias": true} {
-		for _, pool := range []string{PoolMean, PoolClass} {
-			c := small(position, pool)
-			store := gomlxtest.Seeded(t, 3)
-			variables(t, store, c)
-			if matters {
-				loud(store)
-			}
-			a, b := logitsOf(t, store, c, noise(c, 1)), logitsOf(t, store, c, swapped(c))
-			var change, size float64
-			for i := range a {
-				change, size = max(change, math.Abs(a[i]-b[i])), max(size, math.Abs(a[i]))
-			}
-			if seen := change > 1e-4*size; seen != matters {
-				t.Errorf("%s, pool %s: exchanging two patches moves logits of %g by %g", position, pool, size, change)
 			}
 		}
 	}

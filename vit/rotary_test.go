@@ -75,11 +75,20 @@ func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
 	}, alike(c, 1, c.Tokens()))
 }
 
-func TestThetaIsThePublishedOneByDefault(t *testing.T) {
-	for position, theta := range map[string]float64{
-		"rope1d": 10000, "rope-axial": 100, "rope-mixed": 10, "rope-dinov3": 100, "as2drope": 10000, "fope": 10000,
+// θ is the published one. ignore_zero, fourier_separate_basis and fourier_separate_head are set in the configurations of
+// FoPE's authors, and the gain of their smallest model is .3.
+func TestDefaultsAreThoseOfTheAuthors(t *testing.T) {
+	for _, of := range []struct {
+		position, param string
+		standard, other any
+	}{
+		{"rope1d", ParamRopeTheta, 10000.0, 20000.0}, {"rope-axial", ParamRopeTheta, 100.0, 200.0},
+		{"rope-mixed", ParamRopeTheta, 10.0, 20.0}, {"rope-dinov3", ParamRopeTheta, 100.0, 200.0},
+		{"as2drope", ParamRopeTheta, 10000.0, 20000.0}, {"fope", ParamRopeTheta, 10000.0, 20000.0},
+		{"fope", paramFoPEIgnoreZero, true, false}, {"fope", paramFoPESeparateBasis, true, false},
+		{"fope", paramFoPESeparateHead, true, false}, {"fope", paramFoPEGain, 0.3, 0.4},
 	} {
-		c := turning(position)
+		c := turning(of.position)
 		with := func(params map[string]any) []float64 {
 			store := gomlxtest.Seeded(t, 5)
 			store.SetParam("/"+paramFoPELength, 100) // long enough for more than one frequency
@@ -87,64 +96,11 @@ func TestThetaIsThePublishedOneByDefault(t *testing.T) {
 			q, _ := turned(t, store, c)
 			return q
 		}
-		if !slices.Equal(with(nil), with(map[string]any{ParamRopeTheta: theta})) {
-			t.Errorf("%s: θ = %g is not the default", position, theta)
+		if !slices.Equal(with(nil), with(map[string]any{of.param: of.standard})) {
+			t.Errorf("%s: %s = %v is not the default", of.position, of.param, of.standard)
 		}
-		if slices.Equal(with(nil), with(map[string]any{ParamRopeTheta: 2 * theta})) {
-			t.Errorf("%s: θ is not read", position)
-		}
-	}
-}
-
-// ignore_zero, fourier_separate_basis and fourier_separate_head are set in the configurations of FoPE's authors, and
-// the gain of their smallest model is .3.
-func TestFoPEsDefaultsAreThoseOfItsAuthors(t *testing.T) {
-	c := turning("fope")
-	with := func(params map[string]any) []float64 {
-		store := gomlxtest.Seeded(t, 5)
-		store.SetParam("/"+paramFoPELength, 100)
-		store.SetParams(params)
-		q, _ := turned(t, store, c)
-		return q
-	}
-	for name, values := range map[string][2]any{ // the default, another
-		paramFoPEIgnoreZero: {true, false}, paramFoPESeparateBasis: {true, false}, paramFoPESeparateHead: {true, false},
-		paramFoPEGain: {0.3, 0.4},
-	} {
-		if !slices.Equal(with(nil), with(map[string]any{name: values[0]})) {
-			t.Errorf("%s = %v is not the default", name, values[0])
-		}
-		if slices.Equal(with(nil), with(map[string]any{name: values[1]})) {
-			t.Errorf("%s is not read", name)
-		}
-	}
-}
-
-func TestScoresDependOnTheDistanceOfPatchesAlone(t *testing.T) {
-	for _, position := range []string{"rope1d", "rope-axial", "rope-mixed", "rope-dinov3", "as2drope"} {
-		c := turning(position)
-		q, k := turned(t, gomlxtest.Seeded(t, 5), c)
-		for head := range c.Heads {
-			scores := map[[2]int]float64{} // by rows and columns from query to key
-			var least, most float64
-			for a := range c.Rows() * c.Cols() {
-				for b := range c.Rows() * c.Cols() {
-					var score float64
-					for i := head * c.headDim(); i < (head+1)*c.headDim(); i++ {
-						score += q[(c.Prefix()+a)*c.Width+i] * k[(c.Prefix()+b)*c.Width+i]
-					}
-					distance := [2]int{b/c.Cols() - a/c.Cols(), b%c.Cols() - a%c.Cols()}
-					first, seen := scores[distance]
-					if seen && !(math.Abs(score-first) <= 1e-5) {
-						t.Errorf("%s: at distance %v the score is %g and %g", position, distance, first, score)
-					}
-					scores[distance] = score
-					least, most = min(least, score), max(most, score)
-				}
-			}
-			if most-least < 0.5 {
-				t.Errorf("%s: scores of all distances are within %g", position, most-least)
-			}
+		if slices.Equal(with(nil), with(map[string]any{of.param: of.other})) {
+			t.Errorf("%s: %s is not read", of.position, of.param)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// Config is an encoder in the making: start with New, end with Done, Bias, Field, Surrogate or Hybrid. What differs from
-// the defaults is set by hyperparameters of the scope, which FromScope takes over and Params lists; methods With… set
-// those that are usually set by hand.
+// Config is an encoder in the making: start with New, end with Done, Bias, Field, Surrogate or Hybrid. Options are
+// hyperparameters of the scope, which FromScope takes over and Params lists; methods With… set those that are usually
+// set by hand.
 type Config struct {
 	scope *model.Scope
 	grid

@@ -32,7 +32,6 @@ func (c *Config) with(params ...kv) *Config { read(c.settings(), params); return
 func ofHalfPeriods(omega1, omega3 float64) kv { return kv{paramOmega1: omega1, paramOmega3: omega3} }
 func ofSpan(alphaU, alphaV float64) kv        { return kv{paramAlphaU: alphaU, paramAlphaV: alphaV} }
 func ofOblique(re float64, learn bool) kv     { return kv{paramOmega3Re: re, paramLearnOblique: learn} }
-func ofScales(scales int, ratio float64) kv   { return kv{paramScales: scales, paramScaleRatio: ratio} }
 
 // ofTable is a table of so many nodes, whatever its error.
 func ofTable(kind tableKind, resolution int) kv {

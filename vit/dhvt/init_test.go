@@ -4,8 +4,6 @@ package dhvt
 
 import (
 	"math"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -13,35 +11,6 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
 )
-
-func TestASeedDecidesEveryDrawnWeightAndPositionsLeaveTheRest(t *testing.T) {
-	weights := func(position string, seed int64) map[string][]float64 {
-		store := gomlxtest.Seeded(t, seed)
-		logits(t, small(position), store, false)
-		all := map[string][]float64{}
-		for v := range store.IterVariables() {
-			if path := v.Path(); strings.HasPrefix(path, "/dhvt/") && !strings.HasPrefix(path, "/dhvt/position/") {
-				all[path] = gomlxtest.Values(t, v.MustValue())
-			}
-		}
-		return all
-	}
-	plain, encoded, other := weights("none", 7), weights("wepe", 7), weights("none", 8)
-	if len(plain) != len(encoded) {
-		t.Errorf("%d variables without positions, %d besides those with", len(plain), len(encoded))
-	}
-	for path, values := range plain {
-		if !slices.Equal(values, encoded[path]) {
-			t.Errorf("%s differs between models that differ in their positions", path)
-		}
-		if drawn := slices.Min(values) != slices.Max(values); drawn && slices.Equal(values, other[path]) {
-			t.Errorf("%s is equal at different seeds", path)
-		}
-	}
-	if slices.Equal(plain["/dhvt/block_00/attention/query/weights"], plain["/dhvt/block_00/attention/key/weights"]) {
-		t.Error("queries and keys start from the same draws")
-	}
-}
 
 func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 	c := small("none")
