@@ -179,10 +179,9 @@ func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 		want            string
 	}{
 		{"rope1d", ParamRopeTheta, 1.0, "= 1, want"},
-		{"as2drope", paramAS2DRoPEBaseRows, -1, "is -1"},
+		{"as2drope", paramAS2DRoPEBaseRows, -1, "= -1, want"},
 		{"fope", paramFoPELength, 6, "= 6, want"},
 		{"fope", paramFoPEDim, 33, "= 33, want an even"},
-		{"liere", paramLiereAxes, 3, "= 3, want it in [2, 2]: patches of an image have a row and a column"},
 		{"liere", ParamLiereBlock, 3, "= 3, want a number that divides the 20 channels"},
 		{"grid2d", "grid2d_cols", 1 << 20, "= 1048576, want"},
 		{"grid2d", ParamGrid2DKernel, "nearest", `= "nearest", want "bilinear" or "bicubic"`},
@@ -191,9 +190,9 @@ func TestEncodersNameTheHyperparameterThatIsWrong(t *testing.T) {
 		{"rope-dinov3", ParamDINORopeNormalize, "longest", `= "longest", want "separate", "max" or "min"`},
 		{"lookhere", paramLookHereViews, "halves-wide", `= "halves-wide": unknown view "wide": want one of halves, `},
 		{"lookhere", paramLookHereViews, "none,none,none", "names the views of 3 blocks, this model has 2"},
-		{"lookhere", paramLookHereDistance, "cubic", `= "cubic", want "linear", "sqrt" or "square"`},
-		{"lookhere", paramLookHereFill, "inf", `= "inf", want "hidden", "zero" or "farthest"`},
-		{"sincos2d", paramSinCos2DVariant, "beit", `= "beit", want one of mae, big_vision`},
+		{"lookhere", "lookhere_distance", "cubic", `= "cubic", want "linear", "sqrt" or "square"`},
+		{"lookhere", "lookhere_fill", "inf", `= "inf", want "hidden", "zero" or "farthest"`},
+		{"sincos2d", paramSinCos2DVariant, "beit", `= "beit", want "mae", "big_vision"`},
 		{"hybrid", ParamBlend, "sum", `= "sum", want "surrogate"`},
 	} {
 		store := model.NewStore()

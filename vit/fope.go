@@ -20,13 +20,8 @@ import (
 
 // Hyperparameters of fope, beside ParamRopeTheta; what each means stands in its row of settings.
 const (
-	paramFoPELength        = "fope_length"
-	paramFoPEDim           = "fope_dim"
-	paramFoPEIgnoreZero    = "fope_ignore_zero"
-	paramFoPESeparateBasis = "fope_separate_basis"
-	paramFoPESeparateHead  = "fope_separate_head"
-	paramFoPEGain          = "fope_gain"
-	paramFoPELearn         = "fope_learn"
+	paramFoPELength = "fope_length"
+	paramFoPEDim    = "fope_dim"
 )
 
 // fopeSettings are the encoding's settings.
@@ -43,13 +38,13 @@ func (o *fopeSettings) settings() []setting.Row {
 			"with less than one period over them are taken out; 0 for the model's own, and 7 where it has fewer"),
 		setting.Number(paramFoPEDim, &o.dim, 0, 1<<16, "the channels that frequencies are spaced for, even, where that is "+
 			"more than those of a head: more and denser ones to mix"),
-		setting.Switch(paramFoPEIgnoreZero, &o.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
+		setting.Switch("fope_ignore_zero", &o.ignoreZero, "whether frequencies that are taken out are dropped, and at most "+
 			"half of a head's pairs get a mixture of the others, or kept as zeros, and every pair gets one"),
-		setting.Switch(paramFoPESeparateBasis, &o.separateBasis, "whether sines and cosines have their own coefficients"),
-		setting.Switch(paramFoPESeparateHead, &o.separateHead, "whether every head has its own coefficients"),
-		setting.Number(paramFoPEGain, &o.gain, 0, math.MaxFloat32, "the size of the random part of the coefficients, the "+
+		setting.Switch("fope_separate_basis", &o.separateBasis, "whether sines and cosines have their own coefficients"),
+		setting.Switch("fope_separate_head", &o.separateHead, "whether every head has its own coefficients"),
+		setting.Number("fope_gain", &o.gain, 0, math.MaxFloat32, "the size of the random part of the coefficients, the "+
 			"gain of a Xavier-normal draw: 0.3 in the authors' smallest model, 0.4 and 0.6 in larger ones"),
-		setting.Switch(paramFoPELearn, &o.learned, "whether the coefficients are trained"),
+		setting.Switch("fope_learn", &o.learned, "whether the coefficients are trained"),
 	}
 }
 

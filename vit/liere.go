@@ -18,29 +18,22 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Hyperparameters of liere; what each means stands in its row of settings.
-const (
-	ParamLiereBlock      = "liere_block"
-	paramLiereShared     = "liere_shared"
-	paramLiereFirstLayer = "liere_first_layer"
-	paramLiereAxes       = "liere_axes"
-)
+// ParamLiereBlock is a hyperparameter of liere.
+const ParamLiereBlock = "liere_block"
 
 // liereSettings are the encoding's settings.
 type liereSettings struct {
-	block, rows, cols, axes int
-	shared, firstLayer      bool
+	block, rows, cols  int
+	shared, firstLayer bool
 }
 
 func (l *liereSettings) settings() []setting.Row {
 	return append(liereGrid.settings(&l.rows, &l.cols),
 		setting.Number(ParamLiereBlock, &l.block, 2, 1<<16, "the channels that a rotation turns together, a divisor of "+
 			"those of a head: 8, the default, or the largest divisor below, and 64, a whole head, are the paper's"),
-		setting.Switch(paramLiereShared, &l.shared, "whether all heads of a layer share the generators"),
-		setting.Switch(paramLiereFirstLayer, &l.firstLayer, "whether every layer uses the rotations of layer 0, as the "+
+		setting.Switch("liere_shared", &l.shared, "whether all heads of a layer share the generators"),
+		setting.Switch("liere_first_layer", &l.firstLayer, "whether every layer uses the rotations of layer 0, as the "+
 			"released model does"),
-		setting.Number(paramLiereAxes, &l.axes, liereAxes, liereAxes, "patches of an image have a row and a column, and no "+
-			"third coordinate"),
 	)
 }
 
@@ -79,7 +72,7 @@ const liereAxes = 2
 // newLieRE reads the hyperparameters ParamLiere….
 func newLieRE(scope *model.Scope, c Config) Rotary {
 	headDim := c.headDim()
-	o := liereSettings{block: liereBlock(headDim), axes: liereAxes}
+	o := liereSettings{block: liereBlock(headDim)}
 	readSettings(scope, o.settings())
 	if headDim%o.block != 0 {
 		exceptions.Panicf("vit: %s = %d, want a number that divides the %d channels of a head", ParamLiereBlock, o.block,

@@ -15,15 +15,8 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// Hyperparameters of lookhere; what each means stands in its row of settings.
-const (
-	paramLookHereViews    = "lookhere_views"
-	paramLookHereSlope    = "lookhere_slope"
-	paramLookHereFirst    = "lookhere_first"
-	paramLookHereLast     = "lookhere_last"
-	paramLookHereDistance = "lookhere_distance"
-	paramLookHereFill     = "lookhere_fill"
-)
+// paramLookHereViews names what the heads look at, see lookHereHeads; the other hyperparameters are settings of lookHere.
+const paramLookHereViews = "lookhere_views"
 
 // lookHere is the encoding's settings.
 type lookHere struct {
@@ -33,13 +26,13 @@ type lookHere struct {
 
 func (l *lookHere) settings() []setting.Row {
 	return []setting.Row{
-		setting.Number(paramLookHereSlope, &l.slope, 0, 1000, "a factor of the whole bias, which the "+
+		setting.Number("lookhere_slope", &l.slope, 0, 1000, "a factor of the whole bias, which the "+
 			"paper lowers on larger grids"),
-		setting.Number(paramLookHereFirst, &l.first, 0, 1000, "the factor of the first block; those "+
+		setting.Number("lookhere_first", &l.first, 0, 1000, "the factor of the first block; those "+
 			"between it and the last lie on a line"),
-		setting.Number(paramLookHereLast, &l.last, 0, 1000, "the factor of the last block"),
-		setting.Choice(paramLookHereDistance, &l.distance, "what the bias grows with", "linear", "sqrt", "square"),
-		setting.Choice(paramLookHereFill, &l.fill, "what a patch out of view gets: nothing, or the bias of "+
+		setting.Number("lookhere_last", &l.last, 0, 1000, "the factor of the last block"),
+		setting.Choice("lookhere_distance", &l.distance, "what the bias grows with", "linear", "sqrt", "square"),
+		setting.Choice("lookhere_fill", &l.fill, "what a patch out of view gets: nothing, or the bias of "+
 			"distance zero or of the greatest distance of the grid", "hidden", "zero", "farthest"),
 	}
 }

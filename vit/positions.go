@@ -61,7 +61,7 @@ var positions = []Position{
 	{
 		Name: "as2drope", Doc: "axial, scaled to the grid of the training, class token too",
 		Source:  "https://arxiv.org/abs/2403.00522",
-		HeadDim: 4, Params: []string{ParamRopeTheta, paramAS2DRoPEBaseRows, paramAS2DRoPERotateClass},
+		HeadDim: 4, Params: setting.Names(new(as2dRope).settings()),
 		TrainedGrid: func(c Config) map[string]any { return map[string]any{paramAS2DRoPEBaseRows: c.Rows()} },
 		Rotary:      newAS2DRoPE,
 	},

@@ -110,11 +110,11 @@ func testEveryBiasEqualsLookHere(t *testing.T) {
 		}
 		c := onGrid("lookhere", test.Grid[0], test.Grid[1], test.Depth, test.Heads)
 		params := map[string]any{
-			paramLookHereViews: views, paramLookHereSlope: meta.Config.Slope, paramLookHereFirst: meta.Config.Layers[0],
-			paramLookHereLast: meta.Config.Layers[1], paramLookHereFill: fills[test.Fill],
+			paramLookHereViews: views, "lookhere_slope": meta.Config.Slope, "lookhere_first": meta.Config.Layers[0],
+			"lookhere_last": meta.Config.Layers[1], "lookhere_fill": fills[test.Fill],
 		}
 		if test.Distance != "" {
-			params[paramLookHereDistance] = test.Distance
+			params["lookhere_distance"] = test.Distance
 		}
 		got := biases(t, c, params)
 		if test.QueryRows != nil {
@@ -296,8 +296,8 @@ func testEveryStageAndGradientEqualsLookHere(t *testing.T) {
 			Heads: m.Heads, MLPDim: int(m.Ratio * float64(m.Width)), Classes: m.Classes, Position: "lookhere",
 			Epsilon: m.Epsilon, LayerScale: 1}.WithDefaults()
 		f := load(t, "lookhere")
-		f.Store.SetParams(map[string]any{paramLookHereViews: m.Views, paramLookHereSlope: test.slope,
-			paramLookHereFirst: meta.Bias.Layers[0], paramLookHereLast: meta.Bias.Layers[1]})
+		f.Store.SetParams(map[string]any{paramLookHereViews: m.Views, "lookhere_slope": test.slope,
+			"lookhere_first": meta.Bias.Layers[0], "lookhere_last": meta.Bias.Layers[1]})
 		f.conv("patch", "patch_embed.proj")
 		f.Set("class", f.Get("cls_token").Data, 1, c.Width)
 		f.blocks(c, "", "attn.qkv.weight", "attn.qkv.bias", "attn.proj", "mlp.fc1", "mlp.fc2")

@@ -85,8 +85,8 @@ func TestDefaultsAreThoseOfTheAuthors(t *testing.T) {
 		{"rope1d", ParamRopeTheta, 10000.0, 20000.0}, {"rope-axial", ParamRopeTheta, 100.0, 200.0},
 		{"rope-mixed", ParamRopeTheta, 10.0, 20.0}, {"rope-dinov3", ParamRopeTheta, 100.0, 200.0},
 		{"as2drope", ParamRopeTheta, 10000.0, 20000.0}, {"fope", ParamRopeTheta, 10000.0, 20000.0},
-		{"fope", paramFoPEIgnoreZero, true, false}, {"fope", paramFoPESeparateBasis, true, false},
-		{"fope", paramFoPESeparateHead, true, false}, {"fope", paramFoPEGain, 0.3, 0.4},
+		{"fope", "fope_ignore_zero", true, false}, {"fope", "fope_separate_basis", true, false},
+		{"fope", "fope_separate_head", true, false}, {"fope", "fope_gain", 0.3, 0.4},
 	} {
 		c := turning(of.position)
 		with := func(params map[string]any) []float64 {
@@ -117,7 +117,7 @@ func TestTheClassTokenTurnsInAS2DRoPEAlone(t *testing.T) {
 			t.Errorf("%s: patch 1 stays as it is", position)
 		}
 		store := gomlxtest.Seeded(t, 5)
-		store.SetParam("/"+paramAS2DRoPERotateClass, false)
+		store.SetParam("/as2drope_rotate_class", false)
 		if q, _ = turned(t, store, c); !slices.Equal(q[:c.Width], still) {
 			t.Errorf("%s: the class token turns though it is told not to", position)
 		}

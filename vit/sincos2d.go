@@ -4,19 +4,18 @@ package vit
 
 import (
 	"math"
-	"slices"
-	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// paramSinCos2DVariant is the order of the waves of sincos2d, one of sinCos2DVariants(). Default sinCosMAE.
+// paramSinCos2DVariant is the order of the waves of sincos2d, one of the following.
 const paramSinCos2DVariant = "sincos2d_variant"
 
-// Variants of sincos2d, values of paramSinCos2DVariant: four waves of every frequency, in the order of one code base.
+// Variants of sincos2d: four waves of every frequency, in the order of one code base.
 const (
 	// sinCosMAE is that of https://arxiv.org/abs/2111.06377: [ sin x | cos x | sin y | cos y ], each over all frequencies.
 	// MAE's code names the first half "emb_h", but feeds it the column.
@@ -36,27 +35,13 @@ const (
 	sinCosInterleaved = "interleaved"
 )
 
-// sinCosOrder is the position of four at which a variant has sin x, cos x, sin y and cos y.
-type sinCosOrder struct {
-	variant string
-	place   [4]int
-}
-
-var sinCosOrders = []sinCosOrder{
-	{sinCosMAE, [4]int{0, 1, 2, 3}},
-	{sinCosBigVision, [4]int{0, 1, 2, 3}},
-	{sinCosTimm, [4]int{1, 3, 0, 2}},
-	{sinCosTimmInterleave, [4]int{2, 3, 0, 1}},
-	{sinCosInterleaved, [4]int{0, 1, 2, 3}},
-}
-
-// sinCos2DVariants lists the values of paramSinCos2DVariant.
-func sinCos2DVariants() []string {
-	names := make([]string, len(sinCosOrders))
-	for i, o := range sinCosOrders {
-		names[i] = o.variant
-	}
-	return names
+// sinCosPlaces are the positions of four at which a variant has sin x, cos x, sin y and cos y.
+var sinCosPlaces = map[string][4]int{
+	sinCosMAE:            {0, 1, 2, 3},
+	sinCosBigVision:      {0, 1, 2, 3},
+	sinCosTimm:           {1, 3, 0, 2},
+	sinCosTimmInterleave: {2, 3, 0, 1},
+	sinCosInterleaved:    {0, 1, 2, 3},
 }
 
 // sinCos2D returns the fixed two-dimensional table of a variant, float32 [prefix+rows·cols, width], prefix rows zero.
@@ -64,20 +49,12 @@ func sinCos2DVariants() []string {
 //
 //	sin(x·w_j), cos(x·w_j), sin(y·w_j), cos(y·w_j)
 //
-// in the order of the variant. It panics on an unknown one and on a width that does not divide by 4.
+// in the order of the variant.
 //
 // On another grid the table is computed anew, rows and columns counted from 0, as big_vision and timm do. MAE, which
 // trains the table further when it fine-tunes, resamples it with torch's bicubic kernel: fold the model, then resample
 // its learned rows (checkpoints.Resample, kind "hf").
 func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {
-	known := slices.Index(sinCos2DVariants(), variant)
-	switch {
-	case known < 0:
-		exceptions.Panicf("vit: %s = %q, want one of %s", paramSinCos2DVariant, variant,
-			strings.Join(sinCos2DVariants(), ", "))
-	case width%4 != 0:
-		exceptions.Panicf("vit: sincos2d needs a width that divides by 4, got %d", width)
-	}
 	n := width / 4
 	last := float64(n) // divides the exponent
 	if variant == sinCosBigVision {
@@ -90,7 +67,7 @@ func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {
 		for j := range n {
 			w := math.Pow(10000, -float64(j)/last)
 			for i, value := range [4]float64{math.Sin(x * w), math.Cos(x * w), math.Sin(y * w), math.Cos(y * w)} {
-				place := sinCosOrders[known].place[i]
+				place := sinCosPlaces[variant][i]
 				if variant == sinCosInterleaved {
 					out[4*j+place] = float32(value)
 				} else {
@@ -104,7 +81,9 @@ func sinCos2D(variant string, rows, cols, prefix, width int) []float32 {
 
 // newSinCos2D is sinCos2D as a constant of the graph.
 func newSinCos2D(scope *model.Scope, c Config) Additive {
-	variant := model.GetParamOr(scope, paramSinCos2DVariant, sinCosMAE)
+	variant := sinCosMAE
+	readSettings(scope, []setting.Row{setting.Choice(paramSinCos2DVariant, &variant, "the order of the waves", sinCosMAE,
+		sinCosBigVision, sinCosTimm, sinCosTimmInterleave, sinCosInterleaved)})
 	rows := tensors.FromFlatDataAndDimensions(
 		sinCos2D(variant, c.Rows(), c.Cols(), c.PrefixPositions(), c.Width), c.Positions(), c.Width)
 	return &table{name: "sincos2d(" + variant + ")", rows: func(g *Graph) *Node { return Const(g, rows) }}

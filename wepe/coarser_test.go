@@ -15,12 +15,12 @@ import (
 )
 
 // coarse is a table that takes no time to make: what is compared is out of the same one.
-var coarse = kv{paramEvaluation: evaluateTable, paramTableResolution: 16, paramTableError: 1.0}
+var coarse = kv{paramEvaluation: evaluateTable, "wepe_table_resolution": 16, paramTableError: 1.0}
 
 // forms are the encodings that know other grids, for one store each.
 var forms = map[string][]kv{
 	"tanh":   {},
-	"sphere": {{paramCompression: compressSphere, paramAlphaU: 0.9, paramAlphaV: 0.8}},
+	"sphere": {{paramCompression: compressSphere, paramAlphaU: 0.9, "wepe_alpha_v": 0.8}},
 	"mlp":    {{paramCompression: compressSphere, paramProjection: mlp}},
 	"table":  {coarse},
 	"lut":    {{paramCompression: compressSphere}, coarse},
@@ -70,7 +70,7 @@ func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
 	store := gomlxtest.Seeded(t, 1)
 	places := func(training bool) (re, im []float64) {
 		out := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			e := New(s, rows, cols, 4).OnSphere().with(kv{paramShift: shift, paramOmega3: omega3, paramAlphaV: 0.7,
+			e := New(s, rows, cols, 4).OnSphere().with(kv{paramShift: shift, "wepe_omega3": omega3, "wepe_alpha_v": 0.7,
 				paramHarmonics: harmonics}).Done()
 			s.Store().SetTraining(g, training)
 			x, y := e.config.patches()

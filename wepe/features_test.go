@@ -64,9 +64,9 @@ func (h hostGrid) settings() kv {
 	if h.sphere {
 		compression = compressSphere
 	}
-	return kv{paramOmega1: h.omega1, paramOmega3: imag(h.omega3), paramOmega3Re: real(h.omega3), paramAlphaU: h.span[0],
-		paramAlphaV: h.span[1], paramOffsetU: h.offset[0], paramOffsetV: h.offset[1], paramCompression: compression,
-		paramAlphaScale: h.alphaScale, paramScales: h.scales, paramScaleRatio: h.ratio, paramHarmonics: h.harmonics,
+	return kv{paramOmega1: h.omega1, "wepe_omega3": imag(h.omega3), paramOmega3Re: real(h.omega3), paramAlphaU: h.span[0],
+		"wepe_alpha_v": h.span[1], paramOffsetU: h.offset[0], paramOffsetV: h.offset[1], paramCompression: compression,
+		paramAlphaScale: h.alphaScale, paramScales: h.scales, "wepe_scale_ratio": h.ratio, paramHarmonics: h.harmonics,
 		paramDerivative: h.parts != 3}
 }
 

@@ -77,7 +77,7 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 		forms := map[string]kv{
 			"exact":          {paramEvaluation: evaluateExact},
 			"bias":           {paramEvaluation: evaluateExact},
-			"sum":            {paramEvaluation: evaluateSum, paramSumCut: sum.Cut},
+			"sum":            {paramEvaluation: evaluateSum, "wepe_sum_cut": sum.Cut},
 			"deflated table": ofTable(deflatedTable, resolution), "raw table": ofTable(rawTable, resolution),
 		}
 		if mode == paper && rows*cols <= 256 { // four scales, the third of which has patches on poles at a span of 0.4
@@ -107,7 +107,7 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 			}
 			outputs := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				g := in[0].Graph()
-				c := New(s, rows, cols, 2).WithPrefix(1).with(kv{paramMode: mode, paramAlphaScale: alphaScale}, form,
+				c := New(s, rows, cols, 2).WithPrefix(1).with(kv{"wepe_mode": mode, paramAlphaScale: alphaScale}, form,
 					ofHalfPeriods(1.3, omega3), ofSpan(spanU, spanV))
 				if bias {
 					return withGradients(s, biasOf(s, c, 3).AttentionBias(g))

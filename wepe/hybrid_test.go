@@ -44,7 +44,7 @@ func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_
 			store, v, p := pretrained(t)
 			got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 				e := encoding(s)
-				h := New(s, rows, cols, hybridWidth).with(kv{paramGate: lambda, paramStart: startCentred}).Hybrid(v, e)
+				h := New(s, rows, cols, hybridWidth).with(kv{"wepe_gate": lambda, paramStart: startCentred}).Hybrid(v, e)
 				if err := h.Start(gomlxtest.Backend()); err != nil { // moves the encoding, not the table
 					t.Fatal(err)
 				}
@@ -75,7 +75,7 @@ func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing
 			var paths []string
 			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				e := encoding(s)
-				rows := New(s, rows, cols, hybridWidth).with(kv{paramGate: lambda}).Hybrid(v, e).Encode(in[0].Graph())
+				rows := New(s, rows, cols, hybridWidth).with(kv{"wepe_gate": lambda}).Hybrid(v, e).Encode(in[0].Graph())
 				out := []*Node{e.Encode(in[0].Graph())}
 				var values []*Node
 				for v := range s.IterVariables() {

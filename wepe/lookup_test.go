@@ -25,7 +25,7 @@ func TestTable_in_release_mode_is_the_exact_form_and_a_raw_one_is_that_of_the_ho
 			return []*Node{New(s, 5, 7, 2).with(settings...).Done().Features(g)}
 		}), float32(0))[0]
 	}
-	release := kv{paramMode: release}
+	release := kv{"wepe_mode": release}
 	gomlxtest.Near(t, "release", features(release, ofTable(deflatedTable, 256)), features(release,
 		kv{paramEvaluation: evaluateExact}),
 		1e-6)
@@ -59,7 +59,7 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 		"kind":       {ofTable(rawTable, 33)},
 		"span":       {table, ofSpan(0.4, 0.3)},
 		"ω1":         {table, ofHalfPeriods(2.6, 0)},
-		"mode":       {table, {paramMode: release}},
+		"mode":       {table, {"wepe_mode": release}},
 	} {
 		_, err := built(store, other...)
 		refused(t, "another "+what, err, "wepe: ")
@@ -75,7 +75,7 @@ func TestTable_of_other_parameters_is_refused_until_it_is_built_anew(t *testing.
 	setValue(t, store, raw.Path(), tensors.FromScalar(next))
 	_, err := built(store, table)
 	refused(t, "ω3′ one float32 further", err, "call Encoder.BuildTable")
-	e, err := built(store, kv{paramEvaluation: evaluateExact, paramTableResolution: 33, paramTableError: 2})
+	e, err := built(store, kv{paramEvaluation: evaluateExact, "wepe_table_resolution": 33, paramTableError: 2})
 	if err == nil {
 		err = e.BuildTable()
 	}

@@ -10,68 +10,50 @@ import (
 
 // Names of the hyperparameters. The rows of settings say what each means and which values it takes.
 const (
-	paramMode       = "wepe_mode"
 	paramProjection = "wepe_projection"
-	paramDropout    = "wepe_dropout"
 	paramDerivative = "wepe_derivative"
 
 	paramOmega1       = "wepe_omega1"
-	paramOmega3       = "wepe_omega3"
 	paramOmega3Re     = "wepe_omega3_re"
 	paramG2           = "wepe_g2"
 	paramG3           = "wepe_g3"
 	paramArea         = "wepe_area"
-	paramLearnLattice = "wepe_learn_lattice"
 	paramLearnOblique = "wepe_learn_oblique"
 	paramHarmonics    = "wepe_harmonics"
 	paramScales       = "wepe_scales"
-	paramScaleRatio   = "wepe_scale_ratio"
 
-	paramAlphaU          = "wepe_alpha_u"
-	paramAlphaV          = "wepe_alpha_v"
-	paramOffsetU         = "wepe_offset_u"
-	paramOffsetV         = "wepe_offset_v"
-	paramShift           = "wepe_shift"
-	paramRows            = "wepe_rows"
-	paramCols            = "wepe_cols"
-	paramCompression     = "wepe_compression"
-	paramAlphaScale      = "wepe_alpha_scale"
-	paramLearnAlphaScale = "wepe_learn_alpha_scale"
-	paramBetaPos         = "wepe_beta_pos"
-	paramLearnBetaPos    = "wepe_learn_beta_pos"
+	paramAlphaU      = "wepe_alpha_u"
+	paramOffsetU     = "wepe_offset_u"
+	paramOffsetV     = "wepe_offset_v"
+	paramShift       = "wepe_shift"
+	paramRows        = "wepe_rows"
+	paramCols        = "wepe_cols"
+	paramCompression = "wepe_compression"
+	paramAlphaScale  = "wepe_alpha_scale"
 
 	paramEvaluation = "wepe_evaluation"
-	paramSumCut     = "wepe_sum_cut"
-	paramKappa      = "wepe_kappa"
-	paramCLarge     = "wepe_c_large"
-	paramTermClip   = "wepe_term_clip"
-	paramFinalClip  = "wepe_final_clip"
 
-	paramTable           = "wepe_table"
-	paramTableResolution = "wepe_table_resolution"
-	paramTableError      = "wepe_table_error"
+	paramTable      = "wepe_table"
+	paramTableError = "wepe_table_error"
 
-	paramSurrogate      = "wepe_surrogate"
 	paramSurrogateBeta  = "wepe_surrogate_beta"
 	paramSurrogateGamma = "wepe_surrogate_gamma"
 
-	paramGate      = "wepe_gate"
-	paramLearnGate = "wepe_learn_gate"
-	paramStart     = "wepe_start"
+	paramStart = "wepe_start"
 )
 
 // settings are the rows of the hyperparameters.
 func (c *Config) settings() []setting.Row {
 	const huge = math.MaxFloat32
 	return []setting.Row{
-		setting.Choice(paramMode, &c.mode, "what ω3′ and the scalars mean", paper, release),
+		setting.Choice("wepe_mode", &c.mode, "what ω3′ and the scalars mean", paper, release),
 		setting.Choice(paramProjection, &c.projection, "the map from features to vectors", linear, mlp),
-		setting.Number(paramDropout, &c.dropout, 0, 0.999, "the dropout rate inside the MLP projection"),
+		setting.Number("wepe_dropout", &c.dropout, 0, 0.999, "the dropout rate inside the MLP projection"),
 		setting.Switch(paramDerivative, &c.derivative, "whether ℘′ joins ℘: twice as many features per patch"),
 
 		setting.Number(paramOmega1, &c.omega1, minOmega3, maxOmega3,
 			"the real half-period ω1; 1 in mode release where g3 is not 0"),
-		setting.Number(paramOmega3, &c.omega3, 0, maxOmega3,
+		setting.Number("wepe_omega3", &c.omega3, 0, maxOmega3,
 			"ω3′, the modulus of the imaginary half-period, at first; 0 for ω1 (paper) or softplus(0.12) (release)"),
 		setting.Number(paramOmega3Re, &c.omega3Re, -maxOmega3, maxOmega3,
 			"the real part of ω3 at first; ω1/2 with ω3′ = √3/2·ω1 is the hexagonal lattice"),
@@ -80,16 +62,16 @@ func (c *Config) settings() []setting.Row {
 			"the invariant g3; with g2 it gives ω1 and ω3, in release it chooses between two square lattices"),
 		setting.Number(paramArea, &c.area, 0, 1e6,
 			"the area of the cell at first, in cells of the default lattice; 0 leaves the half-periods as they are"),
-		setting.Switch(paramLearnLattice, &c.learnLattice, "whether ω3′ is trained"),
+		setting.Switch("wepe_learn_lattice", &c.learnLattice, "whether ω3′ is trained"),
 		setting.Switch(paramLearnOblique, &c.learnOblique, "whether the real part of ω3 is trained"),
 		setting.Number(paramHarmonics, &c.harmonics, 1, 8,
 			"the number of multiples z, 2z, 3z, …, each with its own features"),
 		setting.Number(paramScales, &c.scales, 1, 8, "the number of lattices of one form, each with its own features"),
-		setting.Number(paramScaleRatio, &c.scaleRatio, 1.0/8, 8, "how much smaller each lattice is than the one before"),
+		setting.Number("wepe_scale_ratio", &c.scaleRatio, 1.0/8, 8, "how much smaller each lattice is than the one before"),
 
 		setting.Number(paramAlphaU, &c.alphaU, minSpan, maxSpan,
 			"the part of the period 2ω1 that the columns span; above 1/2 a patch may meet a pole"),
-		setting.Number(paramAlphaV, &c.alphaV, minSpan, maxSpan, "the part of the period 2ω3 that the rows span"),
+		setting.Number("wepe_alpha_v", &c.alphaV, minSpan, maxSpan, "the part of the period 2ω3 that the rows span"),
 		setting.Number(paramOffsetU, &c.offsetU, -1, 1, "the left edge of the grid in periods 2ω1; α_u·u is added to it"),
 		setting.Number(paramOffsetV, &c.offsetV, -1, 1, "the upper edge of the grid in periods 2ω3; α_v·v is added to it"),
 		setting.Number(paramShift, &c.shift, 0, 1,
@@ -99,31 +81,31 @@ func (c *Config) settings() []setting.Row {
 		setting.Choice(paramCompression, &c.compression, "what makes features of ℘ and ℘′", compressTanh, compressSphere),
 		setting.Number(paramAlphaScale, &c.alphaScale, 1e-6, 1e6,
 			"α_scale at first, a factor on the values before they are compressed"),
-		setting.Switch(paramLearnAlphaScale, &c.learnAlphaScale, "whether α_scale is trained"),
-		setting.Number(paramBetaPos, &c.betaPos, -1e6, 1e6, "the factor β_pos of all rows at first"),
-		setting.Switch(paramLearnBetaPos, &c.learnBetaPos, "whether β_pos is trained"),
+		setting.Switch("wepe_learn_alpha_scale", &c.learnAlphaScale, "whether α_scale is trained"),
+		setting.Number("wepe_beta_pos", &c.betaPos, -1e6, 1e6, "the factor β_pos of all rows at first"),
+		setting.Switch("wepe_learn_beta_pos", &c.learnBetaPos, "whether β_pos is trained"),
 
 		setting.Choice(paramEvaluation, &c.evaluation, "how ℘ is evaluated: nothing for exact (paper), sum (release)",
 			evaluateExact, evaluateSum, evaluateTable, ""),
-		setting.Number(paramSumCut, &c.sum.Cut, 1, 1000, "the largest index of a lattice point in the sum"),
-		setting.Number(paramKappa, &c.sum.Kappa, 1e-3, 1e8, "κ of κε, ε = 1e-8: how near to a pole the sum looks away"),
-		setting.Number(paramCLarge, &c.sum.CLarge, -huge, huge, "C_large, what the sum answers at a pole"),
-		setting.Number(paramTermClip, &c.sum.TermClip, 1e-6, huge, "the bound on a term of the sum"),
-		setting.Number(paramFinalClip, &c.sum.FinalClip, 1e-6, huge, "the bound on the sum's results"),
+		setting.Number("wepe_sum_cut", &c.sum.Cut, 1, 1000, "the largest index of a lattice point in the sum"),
+		setting.Number("wepe_kappa", &c.sum.Kappa, 1e-3, 1e8, "κ of κε, ε = 1e-8: how near to a pole the sum looks away"),
+		setting.Number("wepe_c_large", &c.sum.CLarge, -huge, huge, "C_large, what the sum answers at a pole"),
+		setting.Number("wepe_term_clip", &c.sum.TermClip, 1e-6, huge, "the bound on a term of the sum"),
+		setting.Number("wepe_final_clip", &c.sum.FinalClip, 1e-6, huge, "the bound on the sum's results"),
 
 		setting.Choice(paramTable, &c.tableKind, "what the nodes of the look-up table hold, on the sphere always both points",
 			deflatedTable, rawTable),
-		setting.Number(paramTableResolution, &c.tableResolution, 2, maxTableResolution,
+		setting.Number("wepe_table_resolution", &c.tableResolution, 2, maxTableResolution,
 			"the number of nodes along each side of the look-up table, at least"),
 		setting.Number(paramTableError, &c.tableError, 1e-9, 2,
 			"the largest error of a feature out of a deflated table; it takes the nodes that this needs"),
 
-		setting.Choice(paramSurrogate, &c.surrogate, "the surrogate, see namedSurrogate", append(surrogateNames(), "")...),
+		setting.Choice("wepe_surrogate", &c.surrogate, "the surrogate, see namedSurrogate", append(surrogateNames(), "")...),
 		setting.Number(paramSurrogateBeta, &c.beta, 0, maxSurrogate, "β at first; 0 for the named surrogate's"),
 		setting.Number(paramSurrogateGamma, &c.gamma, 0, maxSurrogate, "γ at first; 0 for the named surrogate's"),
 
-		setting.Number(paramGate, &c.gate, 0, 1, "λ at first: 0 is the pretrained model, and stays"),
-		setting.Switch(paramLearnGate, &c.learnGate, "whether λ is trained"),
+		setting.Number("wepe_gate", &c.gate, 0, 1, "λ at first: 0 is the pretrained model, and stays"),
+		setting.Switch("wepe_learn_gate", &c.learnGate, "whether λ is trained"),
 		setting.Choice(paramStart, &c.start,
 			"where the encoding starts, before training: as drawn, with the mean row of the "+
 				"table's patches, or, the surrogate, as near to them as its last layer comes", startDrawn, startCentred,

@@ -121,7 +121,7 @@ func releaseStore(t *testing.T, meta releaseMeta, name string) (store *model.Sto
 	f.Set("beta_pos", []float64{c.BetaPos})
 	return f.Store, func(s *model.Scope) *Config {
 		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).
-			with(kv{paramMode: release, paramOmega1: meta.Omega1,
+			with(kv{"wepe_mode": release, paramOmega1: meta.Omega1,
 				paramDerivative: f.Get(params + "projection.0.weight").Shape[1] == 4},
 				ofSpan(meta.CoordinateScale, meta.CoordinateScale))
 		config.sum = meta.sum()

@@ -29,25 +29,25 @@ func read(rows []setting.Row, params []kv) {
 // with gives a configuration hyperparameters without leaving them in its scope.
 func (c *Config) with(params ...kv) *Config { read(c.settings(), params); return c }
 
-func ofHalfPeriods(omega1, omega3 float64) kv { return kv{paramOmega1: omega1, paramOmega3: omega3} }
-func ofSpan(alphaU, alphaV float64) kv        { return kv{paramAlphaU: alphaU, paramAlphaV: alphaV} }
+func ofHalfPeriods(omega1, omega3 float64) kv { return kv{paramOmega1: omega1, "wepe_omega3": omega3} }
+func ofSpan(alphaU, alphaV float64) kv        { return kv{paramAlphaU: alphaU, "wepe_alpha_v": alphaV} }
 func ofOblique(re float64, learn bool) kv     { return kv{paramOmega3Re: re, paramLearnOblique: learn} }
 
 // ofTable is a table of so many nodes, whatever its error.
 func ofTable(kind tableKind, resolution int) kv {
-	return kv{paramEvaluation: evaluateTable, paramTable: kind, paramTableResolution: resolution, paramTableError: 2}
+	return kv{paramEvaluation: evaluateTable, paramTable: kind, "wepe_table_resolution": resolution, paramTableError: 2}
 }
 
 func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 	changed := kv{
-		paramMode: "release", paramProjection: "mlp", paramDropout: 0.2, paramDerivative: false, paramOmega1: 2.5,
-		paramOmega3: 1.5, paramOmega3Re: 0.3, paramG2: 0.5, paramG3: 0.1, paramArea: 1.0, paramLearnLattice: false,
+		"wepe_mode": "release", paramProjection: "mlp", "wepe_dropout": 0.2, paramDerivative: false, paramOmega1: 2.5,
+		"wepe_omega3": 1.5, paramOmega3Re: 0.3, paramG2: 0.5, paramG3: 0.1, paramArea: 1.0, "wepe_learn_lattice": false,
 		paramLearnOblique: true, paramHarmonics: 2, paramOffsetU: 0.2, paramOffsetV: -0.3, paramCompression: "sphere",
-		paramScales: 3, paramScaleRatio: 1.5, paramAlphaU: 0.3, paramAlphaV: 0.2, paramAlphaScale: 0.25,
-		paramLearnAlphaScale: false, paramBetaPos: 1.0, paramLearnBetaPos: false, paramEvaluation: "sum", paramSumCut: 5,
-		paramKappa: 60.0, paramCLarge: 2000.0, paramTermClip: 70.0, paramFinalClip: 90.0, paramTable: "raw",
-		paramTableResolution: 33, paramTableError: 0.5, paramSurrogate: "svhn", paramSurrogateBeta: 0.3,
-		paramSurrogateGamma: 0.4, paramGate: 0.5, paramLearnGate: false, paramStart: startFitted, paramRows: 6,
+		paramScales: 3, "wepe_scale_ratio": 1.5, paramAlphaU: 0.3, "wepe_alpha_v": 0.2, paramAlphaScale: 0.25,
+		"wepe_learn_alpha_scale": false, "wepe_beta_pos": 1.0, "wepe_learn_beta_pos": false, paramEvaluation: "sum", "wepe_sum_cut": 5,
+		"wepe_kappa": 60.0, "wepe_c_large": 2000.0, "wepe_term_clip": 70.0, "wepe_final_clip": 90.0, paramTable: "raw",
+		"wepe_table_resolution": 33, paramTableError: 0.5, "wepe_surrogate": "svhn", paramSurrogateBeta: 0.3,
+		paramSurrogateGamma: 0.4, "wepe_gate": 0.5, "wepe_learn_gate": false, paramStart: startFitted, paramRows: 6,
 		paramCols: 10, paramShift: 0.5,
 	}
 	if names := Params(); len(names) != len(changed) {
@@ -91,15 +91,15 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		want     string
 		settings []kv
 	}{
-		{paramMode, []kv{{paramMode: "papr"}}},
+		{"wepe_mode", []kv{{"wepe_mode": "papr"}}},
 		{paramEvaluation, []kv{{paramEvaluation: "fast"}}},
-		{paramOmega3, []kv{ofHalfPeriods(1, nan)}},
-		{"ω3′", []kv{{paramMode: release, paramOmega1: 1, paramOmega3: 9}}},
-		{"ω3′", []kv{{paramArea: 1e6, paramOmega3: 900.0}}},
+		{"wepe_omega3", []kv{ofHalfPeriods(1, nan)}},
+		{"ω3′", []kv{{"wepe_mode": release, paramOmega1: 1, "wepe_omega3": 9}}},
+		{"ω3′", []kv{{paramArea: 1e6, "wepe_omega3": 900.0}}},
 		{paramG3, []kv{{paramG2: 3, paramG3: 1}}}, // of no lattice
-		{paramArea, []kv{{paramMode: release, paramArea: 1}}},
-		{paramAlphaV, []kv{ofSpan(0.4, math.Inf(1))}},
-		{"oblique lattices", []kv{{paramMode: release, paramLearnOblique: true}}},
+		{paramArea, []kv{{"wepe_mode": release, paramArea: 1}}},
+		{"wepe_alpha_v", []kv{ofSpan(0.4, math.Inf(1))}},
+		{"oblique lattices", []kv{{"wepe_mode": release, paramLearnOblique: true}}},
 		{`evaluation "sum"`, []kv{{paramEvaluation: evaluateSum, paramOmega3Re: 0.3}}},
 		{"one lattice", []kv{{paramScales: 2}, table}},
 		{"oblique", []kv{ofOblique(0.3, false), table}},
@@ -108,7 +108,7 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		{paramOffsetV + " with a table", []kv{{paramOffsetV: 0.1}, table}},
 		{paramShift + ` = 0.5 with evaluation "sum"`, []kv{{paramShift: 0.5, paramEvaluation: evaluateSum}}},
 		{paramShift + ` = 1 with evaluation "table"`, []kv{{paramShift: 1.0}, table}},
-		{`"sphere" in mode "release"`, []kv{{paramCompression: "sphere", paramMode: release}}},
+		{`"sphere" in mode "release"`, []kv{{paramCompression: "sphere", "wepe_mode": release}}},
 		{`"sphere" in mode "paper" with evaluation "sum"`, []kv{{paramCompression: "sphere", paramEvaluation: evaluateSum}}},
 		{paramTable, []kv{{paramCompression: "sphere", paramTable: rawTable}, table}},
 	} {
@@ -126,10 +126,10 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		paramSurrogateBeta: func(s *model.Scope, _ *model.Variable) {
 			New(s, 3, 5, 6).WithSurrogate("paper", 0.01, 0).Surrogate() // its bound
 		},
-		paramSurrogate + ` = "imagenet"`: func(s *model.Scope, _ *model.Variable) {
+		"wepe_surrogate" + ` = "imagenet"`: func(s *model.Scope, _ *model.Variable) {
 			New(s, 3, 5, 6).WithSurrogate("imagenet", 0, 0).Surrogate()
 		},
-		paramGate: func(s *model.Scope, v *model.Variable) {
+		"wepe_gate": func(s *model.Scope, v *model.Variable) {
 			New(s, rows, cols, hybridWidth).WithGate(nan, true).Hybrid(v, encodings["surrogate"](s))
 		},
 		"has 1 prefix rows": func(s *model.Scope, v *model.Variable) {

@@ -18,7 +18,7 @@ import (
 func TestFeatures_on_the_sphere_turn_where_the_grid_is_shifted_by_half_a_cell(t *testing.T) {
 	const rows, cols = 4, 6
 	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		e := New(s, rows, cols, 6).OnSphere().with(kv{paramDerivative: false, paramOmega3: 2.1}).Done()
+		e := New(s, rows, cols, 6).OnSphere().with(kv{paramDerivative: false, "wepe_omega3": 2.1}).Done()
 		return []*Node{e.Features(in[0].Graph())}
 	}, float32(0))[0]
 	lattice, err := weierstrass.NewLattice(weierstrass.OmegaSquare, 2.1)

@@ -16,7 +16,7 @@ func TestFeatures_on_the_sphere_out_of_a_table_are_those_of_the_host_but_for_its
 		"whole cell":     nil,
 		"no ℘′":          {paramDerivative: false},
 		"many views":     {paramHarmonics: 2, paramScales: 2, paramOffsetU: -0.5, paramOffsetV: 0.3},
-		"part, stronger": {paramAlphaU: 0.4, paramAlphaScale: 3.0, paramOmega3: 3.1},
+		"part, stronger": {paramAlphaU: 0.4, paramAlphaScale: 3.0, "wepe_omega3": 3.1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := model.NewStore()

@@ -66,7 +66,7 @@ func TestStart_centred_gives_the_rows_the_mean_of_the_table_and_keeps_their_diff
 		"surrogate": encodings["surrogate"],
 		"exact":     encodings["scratch"],
 		"exact, MLP": func(s *model.Scope) Encoding {
-			return New(s, rows, cols, hybridWidth).with(kv{paramProjection: mlp, paramBetaPos: 1.3}).Done()
+			return New(s, rows, cols, hybridWidth).with(kv{paramProjection: mlp, "wepe_beta_pos": 1.3}).Done()
 		},
 	} {
 		table, before, after, _ := started(t, encoding, startCentred, nothing)
@@ -112,7 +112,7 @@ func TestStart_fitted_is_the_least_squares_fit_of_the_surrogates_last_layer(t *t
 func TestStart_refuses_what_cannot_be_moved(t *testing.T) {
 	store, v, _ := pretrained(t)
 	scope := store.RootScope()
-	exact := New(scope, rows, cols, hybridWidth).with(kv{paramBetaPos: 0.0}).Done()
+	exact := New(scope, rows, cols, hybridWidth).with(kv{"wepe_beta_pos": 0.0}).Done()
 	start := func(at string) *Hybrid {
 		return New(scope, rows, cols, hybridWidth).with(kv{paramStart: at}).Hybrid(v, exact)
 	}

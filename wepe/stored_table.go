@@ -82,7 +82,7 @@ func (e *Encoder) tableKey() (key tableKey, alphaScale float64, err error) {
 // of one that was there. An encoder that evaluates by table stores its own where there is none; call BuildTable after
 // ω3′ was trained further. Executors that were compiled before keep the old one.
 //
-// A deflated table takes more nodes than paramTableResolution where its features would err by more than
+// A deflated table takes more nodes than wepe_table_resolution where its features would err by more than
 // paramTableError, as on lattices far from square, and none is built where the most nodes are not enough.
 func (e *Encoder) BuildTable() error {
 	key, alphaScale, err := e.tableKey()

@@ -231,7 +231,7 @@ func TestSurrogate_modules_have_as_many_trainable_numbers_as_the_released_ones(t
 		surrogateRESISC45: {1024, 1_581_576},
 	} {
 		store := model.NewStore()
-		store.SetParam("/"+paramSurrogate, name)
+		store.SetParam("/wepe_surrogate", name)
 		New(store.RootScope(), 3, 5, c.width).FromScope().Surrogate()
 		got := 0
 		for v := range store.IterVariables() {

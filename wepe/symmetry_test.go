@@ -301,7 +301,7 @@ func TestSumsTablesAndSurrogatesInFloat32AreThoseInFloat64OnAllPatches(t *testin
 	}
 	surrogateNamed := func(name string) func(*model.Scope, dtypes.DType, *Graph) *Node {
 		return func(scope *model.Scope, dtype dtypes.DType, g *Graph) *Node {
-			f := New(scope, 16, 16, 2).with(kv{paramSurrogate: name}).Surrogate().(*surrogateEncoder).field(g)
+			f := New(scope, 16, 16, 2).with(kv{"wepe_surrogate": name}).Surrogate().(*surrogateEncoder).field(g)
 			for _, part := range []**Node{&f.omega3, &f.beta, &f.gamma, &f.strength, &f.scale, &f.modulation, &f.a, &f.b} {
 				*part = ConvertDType(*part, dtype)
 			}
@@ -310,7 +310,7 @@ func TestSumsTablesAndSurrogatesInFloat32AreThoseInFloat64OnAllPatches(t *testin
 	}
 	for name, features := range map[string]func(*model.Scope, dtypes.DType, *Graph) *Node{
 		"sum":               encoder(kv{paramEvaluation: evaluateSum}),
-		"release":           encoder(kv{paramMode: release}),
+		"release":           encoder(kv{"wepe_mode": release}),
 		"table":             encoder(ofTable(deflatedTable, 33)),
 		"raw table":         encoder(ofTable(rawTable, 33)),
 		"table on sphere":   encoder(ofTable(deflatedTable, 33), kv{paramCompression: compressSphere}),

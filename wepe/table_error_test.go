@@ -56,7 +56,7 @@ func TestTable_says_at_least_95_percent_of_its_worst_error(t *testing.T) {
 // it.
 func TestTable_error_is_that_of_the_graph(t *testing.T) {
 	for _, form := range []kv{ofTable(deflatedTable, 17), {paramEvaluation: evaluateTable, paramCompression: "sphere",
-		paramAlphaScale: 1.0, paramTableResolution: 17, paramTableError: 2}} {
+		paramAlphaScale: 1.0, "wepe_table_resolution": 17, paramTableError: 2}} {
 		var e *Encoder
 		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
 			e = New(s, 5, 7, 2).with(form).FromScope().Done()

@@ -14,28 +14,28 @@ func TestEverySetterSetsItsHyperparameters(t *testing.T) {
 		with   func(*Config) *Config
 		params map[string]any
 	}{
-		{func(c *Config) *Config { return c.AsReleased() }, map[string]any{paramMode: "release"}},
-		{func(c *Config) *Config { return c.WithMLP(0.3) }, map[string]any{paramProjection: "mlp", paramDropout: 0.3}},
+		{func(c *Config) *Config { return c.AsReleased() }, map[string]any{"wepe_mode": "release"}},
+		{func(c *Config) *Config { return c.WithMLP(0.3) }, map[string]any{paramProjection: "mlp", "wepe_dropout": 0.3}},
 		{func(c *Config) *Config { return c.WithHalfPeriods(1.1, complex(0.2, 1.3)) },
-			map[string]any{paramOmega1: 1.1, paramOmega3: 1.3, paramOmega3Re: 0.2}},
+			map[string]any{paramOmega1: 1.1, "wepe_omega3": 1.3, paramOmega3Re: 0.2}},
 		{func(c *Config) *Config { return c.WithLearnedLattice(false, true) },
-			map[string]any{paramLearnLattice: false, paramLearnOblique: true}},
+			map[string]any{"wepe_learn_lattice": false, paramLearnOblique: true}},
 		{func(c *Config) *Config { return c.WithHarmonics(3) }, map[string]any{paramHarmonics: 3}},
-		{func(c *Config) *Config { return c.WithSpan(0.3, 0.7) }, map[string]any{paramAlphaU: 0.3, paramAlphaV: 0.7}},
+		{func(c *Config) *Config { return c.WithSpan(0.3, 0.7) }, map[string]any{paramAlphaU: 0.3, "wepe_alpha_v": 0.7}},
 		{func(c *Config) *Config { return c.OnSphere() },
-			map[string]any{paramCompression: "sphere", paramAlphaU: 1.0, paramAlphaV: 1.0, paramAlphaScale: 1.0}},
+			map[string]any{paramCompression: "sphere", paramAlphaU: 1.0, "wepe_alpha_v": 1.0, paramAlphaScale: 1.0}},
 		{func(c *Config) *Config { return c.WithAlphaScale(0.2, false) },
-			map[string]any{paramAlphaScale: 0.2, paramLearnAlphaScale: false}},
+			map[string]any{paramAlphaScale: 0.2, "wepe_learn_alpha_scale": false}},
 		{func(c *Config) *Config { return c.WithBetaPos(0.9, false) },
-			map[string]any{paramBetaPos: 0.9, paramLearnBetaPos: false}},
+			map[string]any{"wepe_beta_pos": 0.9, "wepe_learn_beta_pos": false}},
 		{func(c *Config) *Config { return c.WithTable(129, 0.01) },
-			map[string]any{paramEvaluation: "table", paramTableResolution: 129, paramTableError: 0.01}},
+			map[string]any{paramEvaluation: "table", "wepe_table_resolution": 129, paramTableError: 0.01}},
 		{func(c *Config) *Config { return c.WithSurrogate("svhn", 0.3, 0.4) },
-			map[string]any{paramSurrogate: "svhn", paramSurrogateBeta: 0.3, paramSurrogateGamma: 0.4}},
-		{func(c *Config) *Config { return c.WithGate(0.3, false) }, map[string]any{paramGate: 0.3, paramLearnGate: false}},
+			map[string]any{"wepe_surrogate": "svhn", paramSurrogateBeta: 0.3, paramSurrogateGamma: 0.4}},
+		{func(c *Config) *Config { return c.WithGate(0.3, false) }, map[string]any{"wepe_gate": 0.3, "wepe_learn_gate": false}},
 		{func(c *Config) *Config { return c.WithStart("centred") }, map[string]any{paramStart: "centred"}},
 		{func(c *Config) *Config { return c.OnHalfCell() }, map[string]any{paramCompression: "sphere",
-			paramAlphaU: 0.5, paramAlphaV: 0.5, paramHarmonics: 2}},
+			paramAlphaU: 0.5, "wepe_alpha_v": 0.5, paramHarmonics: 2}},
 	} {
 		store := model.NewStore()
 		named := New(store.RootScope(), 3, 5, 8)
@@ -54,7 +54,7 @@ func TestEverySetterSetsItsHyperparameters(t *testing.T) {
 
 func TestASetterAfterFromScopeOverridesIt(t *testing.T) {
 	store := model.NewStore()
-	store.SetParams(map[string]any{paramHarmonics: 3, paramGate: 0.5})
+	store.SetParams(map[string]any{paramHarmonics: 3, "wepe_gate": 0.5})
 	c := New(store.RootScope(), 3, 5, 8).WithGate(0.25, true).FromScope().WithHarmonics(2)
 	if c.harmonics != 2 || c.gate != 0.5 {
 		t.Errorf("%d harmonics, a gate of %g, want 2 of the setter and 0.5 of the scope", c.harmonics, c.gate)
