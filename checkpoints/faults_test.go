@@ -253,7 +253,7 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 			for try := 0; ; try++ {
 				failAt := 1 + try
 				if mode == crashPowerFails { // which forgets other things each time
-					failAt = 1 + try/5
+					failAt = 1 + try/campaign.Times(5)
 				}
 				dir := t.TempDir()
 				first := newFaultyFiles(0, 0)

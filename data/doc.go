@@ -5,7 +5,7 @@
 //	train, test, err := data.CIFAR100(dir)
 //	augment := data.Augment{Size: [2]int{224, 224}, Pad: 4, FlipProb: 0.5, Cutout: 12,
 //		Mean: data.CIFAR100Mean, Std: data.CIFAR100Std}
-//	order := data.Order(seed, epoch, train.Len())
+//	order := data.Order(seed, epoch, train.Len(), 1)
 //	plan := augment.Plan(train, seed, epoch, batch, order[batch*size:(batch+1)*size])
 //
 //	// In the graph; pixels and plan are the nodes of train.Tensor() and plan.Tensors():

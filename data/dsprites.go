@@ -26,15 +26,14 @@ const (
 	maxSprites    = 10_000_000
 )
 
-// DSprites reads images for a task from the data set's own npz file: sizes[0] for training, sizes[1] for validation,
-// sizes[2] for testing; of size 0 the set is nil. As in VTAB the parts are 80, 10 and 10 % of all images, which are
-// shuffled before, here as a function of the seed, and the first of a part are taken: {800, 200, 73728} is VTAB-1k's
-// amount. Which images these are is our own choice, since VTAB's depends on the order in which TensorFlow Datasets
-// happened to write them; and VTAB-1k folders hold jpegs, these are the lossless originals, black and white as RGB.
+// DSprites reads images for a task from the dataset's own npz file: sizes[0] for training, sizes[1] for validation,
+// sizes[2] for testing. As in VTAB the parts are 80, 10 and 10 % of all images, which are shuffled before, and the first
+// of a part are taken: {800, 200, 73728} is VTAB-1k's amount. Which images these are is our own choice, since VTAB's
+// depends on the order in which TensorFlow Datasets happened to write them; and VTAB-1k folders hold jpegs, these are
+// the lossless originals, black and white as RGB.
 //
 // Errors name the file; nothing but the arrays imgs and latents_classes is read, never the pickle beside them.
-func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed int64,
-	p preprocess.Settings) (sets [3]*Memory, err error) {
+func DSprites(ctx context.Context, file string, task Task, sizes [3]int) (sets [3]*Memory, err error) {
 	if _, known := tasks[task]; !known {
 		return sets, fmt.Errorf("data: unknown task %q: take %s or %s", task, TaskLocation, TaskOrientation)
 	}
@@ -43,15 +42,14 @@ func DSprites(ctx context.Context, file string, task Task, sizes [3]int, seed in
 		return sets, fmt.Errorf("data: dSprites: %w", err)
 	}
 	defer f.Close()
-	if err := readSprites(ctx, f, task, sizes, seed, p, &sets); err != nil {
+	if err := readSprites(ctx, f, task, sizes, &sets); err != nil {
 		return [3]*Memory{}, fmt.Errorf("data: dSprites: %s: %w", file, err)
 	}
 	return sets, nil
 }
 
 // readSprites fills the sets with the chosen rows of both arrays, in the file's order.
-func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed int64, p preprocess.Settings,
-	sets *[3]*Memory) error {
+func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, sets *[3]*Memory) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -73,31 +71,38 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed 
 	if count != n {
 		return fmt.Errorf("%d images, but factors of %d", count, n)
 	}
-	of, err := choose(n, sizes, seed)
+	of, err := choose(n, sizes)
 	if err != nil {
 		return err
 	}
 	for part, name := range []string{"train", "val", "test"} {
-		if sizes[part] == 0 {
-			continue
-		}
-		sets[part], err = newMemory("dsprites-"+string(task)+"-"+name, sizes[part], tasks[task].classes, p)
+		sets[part], err = newMemory("dsprites-"+string(task)+"-"+name, sizes[part], tasks[task].classes,
+			preprocess.Settings{Crop: [2]int{spriteSide, spriteSide}})
 		if err != nil {
 			return err
 		}
 	}
-	inFactors, inImages := bufio.NewReaderSize(factors, 1<<16), bufio.NewReaderSize(images, 1<<16)
-	reader := spriteReader{task: task, settings: p, sets: sets}
+	r := spriteReader{factors: bufio.NewReaderSize(factors, 1<<16), images: bufio.NewReaderSize(images, 1<<16)}
+	var filled [3]int
 	for row := range n {
 		if row%4096 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := reader.read(inFactors, inImages, row, int(of[row])-1); err != nil {
+		s, err := r.next(row)
+		if err != nil {
 			return err
 		}
+		if part := int(of[row]) - 1; part >= 0 {
+			set, k := sets[part], filled[part]
+			for i, v := range r.pixels { // 0 or 255
+				copy(set.Row(k)[3*i:], []uint8{-v, -v, -v})
+			}
+			set.Labels[k] = int32(tasks[task].label(s))
+			filled[part]++
+		}
 	}
-	for _, a := range []io.Reader{inFactors, inImages} { // the end of a member is where its checksum is compared
-		switch _, err := io.ReadFull(a, reader.values[:1]); {
+	for _, a := range []io.Reader{r.factors, r.images} { // the end of a member is where its checksum is compared
+		switch _, err := io.ReadFull(a, r.values[:1]); {
 		case err == nil:
 			return errors.New("an array is longer than its header says")
 		case !errors.Is(err, io.EOF):
@@ -107,52 +112,35 @@ func readSprites(ctx context.Context, f *os.File, task Task, sizes [3]int, seed 
 	return nil
 }
 
-// spriteReader puts images into their sets.
+// spriteReader reads both arrays row by row.
 type spriteReader struct {
-	task     Task
-	settings preprocess.Settings
-	sets     *[3]*Memory
-	filled   [3]int
-	values   [8 * spriteFactors]byte
-	pixels   [spriteBytes]byte
+	factors, images io.Reader
+	values          [8 * spriteFactors]byte
+	pixels          [spriteBytes]byte
 }
 
-// read reads the next row of both arrays and puts its image into a set, or into none where part is below 0.
-func (r *spriteReader) read(factors, images io.Reader, row, part int) error {
-	if _, err := io.ReadFull(factors, r.values[:]); err != nil {
-		return fmt.Errorf("latents_classes, row %d: %w", row, asDamage(err))
+// next reads a row: the factors of an image and its pixels, 0 or 1.
+func (r *spriteReader) next(row int) (s sprite, err error) {
+	if _, err := io.ReadFull(r.factors, r.values[:]); err != nil {
+		return s, fmt.Errorf("latents_classes, row %d: %w", row, asDamage(err))
 	}
-	if _, err := io.ReadFull(images, r.pixels[:]); err != nil {
-		return fmt.Errorf("imgs, image %d: %w", row, asDamage(err))
+	if _, err := io.ReadFull(r.images, r.pixels[:]); err != nil {
+		return s, fmt.Errorf("imgs, image %d: %w", row, asDamage(err))
 	}
-	if part < 0 {
-		return nil
+	if v := slices.Max(r.pixels[:]); v > 1 {
+		return s, fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
 	}
-	s, err := spriteOf(r.values[:])
-	if err != nil {
-		return fmt.Errorf("latents_classes, row %d: %w", row, err)
+	if s, err = spriteOf(r.values[:]); err != nil {
+		err = fmt.Errorf("latents_classes, row %d: %w", row, err)
 	}
-	img := &Image{Height: spriteSide, Width: spriteSide, Pixels: make([]uint8, 0, 3*spriteBytes)}
-	for _, v := range r.pixels {
-		if v > 1 {
-			return fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
-		}
-		img.Pixels = append(img.Pixels, -v, -v, -v) // 0 or 255
-	}
-	if img, err = img.Preprocess(r.settings); err != nil {
-		return err
-	}
-	r.sets[part].put(r.filled[part], img)
-	r.sets[part].Labels[r.filled[part]] = int32(tasks[r.task].label(s))
-	r.filled[part]++
-	return nil
+	return s, err
 }
 
 // choose returns for each row which part it goes to, counted from 1, or 0.
-func choose(n int, sizes [3]int, seed int64) (of []uint8, err error) {
+func choose(n int, sizes [3]int) (of []uint8, err error) {
 	bounds := [4]int{0, n * 8 / 10, n * 9 / 10, n}
 	of = make([]uint8, n)
-	order := draw(streamSplit, seed, 0, 0).Perm(n)
+	order := draw(streamSplit, 0, 0, 0).Perm(n)
 	for part, name := range []string{"training", "validation", "test"} {
 		rows := order[bounds[part]:bounds[part+1]]
 		if sizes[part] < 0 || sizes[part] > len(rows) {

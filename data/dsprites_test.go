@@ -11,11 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/datatest"
 )
-
-var wholeSprite = preprocess.Settings{Crop: [2]int{64, 64}}
 
 func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 	const n = 1010
@@ -25,7 +22,7 @@ func TestDSpritesTakesDisjointPartsWithVTABsLabels(t *testing.T) {
 		TaskOrientation: func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
 	} {
 		sizes := [3]int{797, 101, 53}
-		sets, err := DSprites(t.Context(), file, task, sizes, 5, wholeSprite)
+		sets, err := DSprites(t.Context(), file, task, sizes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,29 +57,6 @@ func TestOrientationClassesAreOfThreeAndTwoAngles(t *testing.T) {
 	got := tasks[TaskOrientation].classes // 40 angles of 9 degrees
 	if got[0] != "0-18 degrees" || got[1] != "27-36 degrees" || got[15] != "342-351 degrees" {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestDSpritesPartsDependOnTheSeedAlone(t *testing.T) {
-	file := datatest.NPZ(t, datatest.DSprites(300))
-	print := func(sizes [3]int, seed int64) (prints [3]string) {
-		sets, err := DSprites(t.Context(), file, TaskLocation, sizes, seed, wholeSprite)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for part, set := range sets {
-			if (set == nil) != (sizes[part] == 0) {
-				t.Fatalf("sizes %v: part %d is %v", sizes, part, set)
-			}
-			if set != nil {
-				prints[part] = set.Fingerprint()
-			}
-		}
-		return prints
-	}
-	a, b, c := print([3]int{40, 20, 30}, 1), print([3]int{40, 0, 0}, 1), print([3]int{40, 20, 30}, 2)
-	if a[0] != b[0] || a[0] == c[0] || a[1] == c[1] || a[2] == c[2] {
-		t.Error("a part is not a function of seed and size")
 	}
 }
 
@@ -134,14 +108,14 @@ func TestDSpritesRefusesInOneLine(t *testing.T) {
 		calls[want] = call{datatest.NPZ(t, members), TaskLocation, usual}
 	}
 	for want, c := range calls {
-		_, err := DSprites(t.Context(), c.file, c.task, c.sizes, 1, wholeSprite)
+		_, err := DSprites(t.Context(), c.file, c.task, c.sizes)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err = DSprites(ended, good, TaskLocation, usual, 1, wholeSprite); !errors.Is(err, context.Canceled) {
+	if _, err = DSprites(ended, good, TaskLocation, usual); !errors.Is(err, context.Canceled) {
 		t.Errorf("the context has ended: %v", err)
 	}
 }

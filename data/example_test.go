@@ -30,7 +30,7 @@ func Example() {
 	pixels := train.Tensor() // to the device once
 	const seed, size = 42, 25
 	for epoch := range 2 {
-		order := data.Order(seed, epoch, train.Len())
+		order := data.Order(seed, epoch, train.Len(), 1)
 		for batch := range train.Len() / size {
 			plan := augment.Plan(train, seed, epoch, batch, order[batch*size:][:size])
 			inputs := []any{pixels}

@@ -63,7 +63,7 @@ func TestFolderListsClassesAndImagesInOrder(t *testing.T) {
 	dir := named(t, "dog/b.png", "dog/a.PNG", "cat/x/9.webp", "cat/10.jpeg", "cat/2.JPG", "zebra/.hidden.png",
 		"zebra/1.gif",
 		".git/cat.png", "cat/.thumbnails/2.png", "cat/notes.txt", "readme.png", "dog/c.bmp", "dog/d.tif")
-	train, held, err := Folder(dir, nil, 0, 1)
+	train, held, err := Folder(dir, nil)
 	if err != nil || held != nil {
 		t.Fatal(held, err)
 	}
@@ -75,7 +75,7 @@ func TestFolderListsClassesAndImagesInOrder(t *testing.T) {
 	if err := os.Symlink(filepath.Join("..", "cat", "2.JPG"), filepath.Join(dir, "zebra", "2.png")); err != nil {
 		t.Skip(err)
 	}
-	train, _, err = Folder(dir, []string{"zebra", "horse", "cat", "dog"}, 0, 1)
+	train, _, err = Folder(dir, []string{"zebra", "horse", "cat", "dog"})
 	if err != nil || !slices.Equal(train.Labels, []int32{0, 0, 2, 2, 2, 3, 3, 3}) || train.Where(1) != "zebra/2.png" {
 		t.Errorf("with names and a link: %+v, %v", train, err)
 	}
@@ -89,7 +89,7 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 	for _, held := range heldFolders {
 		dir := named(t, "train/cat/1.png", "train/dog/1.png", "train/dog/2.png", "train/eel/1.png",
 			held+"/dog/5.png", held+"/eel/6.png", ".cache/x")
-		train, heldOut, err := Folder(dir, nil, 0.5, 1)
+		train, heldOut, err := Folder(dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,26 +103,29 @@ func TestFolderTakesTheDataSetsOwnSplit(t *testing.T) {
 	}
 	// With a third folder these are classes.
 	dir := named(t, "train/1.png", "val/1.png", "tram/1.png")
-	if all, _, err := Folder(dir, nil, 0, 1); err != nil || !slices.Equal(all.Classes, []string{"train", "tram", "val"}) {
+	if all, _, err := Folder(dir, nil); err != nil || !slices.Equal(all.Classes, []string{"train", "tram", "val"}) {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
 
-func TestFolderHoldsOutAShareOfEachClassBySeed(t *testing.T) {
+func TestAShareOfEachClassIsHeldOutBySeed(t *testing.T) {
 	var paths []string
 	for class, n := range map[string]int{"a": 1, "b": 7, "c": 20} {
 		for i := range n {
 			paths = append(paths, fmt.Sprintf("%s/%02d.png", class, i))
 		}
 	}
-	dir := named(t, paths...)
+	all, _, err := Folder(named(t, paths...), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := map[string]bool{}
 	for seed := range int64(5) {
-		train, held, err := Folder(dir, nil, 0.3, seed)
+		train, held, err := all.HoldOut(0.3, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, heldAgain, err := Folder(dir, nil, 0.3, seed)
+		again, heldAgain, err := all.HoldOut(0.3, seed)
 		if err != nil || !slices.Equal(listed(again), listed(train)) || !slices.Equal(listed(heldAgain), listed(held)) {
 			t.Errorf("seed %d gives two splits", seed)
 		}
@@ -143,7 +146,10 @@ func TestFolderHoldsOutAShareOfEachClassBySeed(t *testing.T) {
 	if len(seen) < 4 {
 		t.Errorf("5 seeds give %d splits", len(seen))
 	}
-	if train, _, err := Folder(dir, nil, 0.95, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
+	if _, _, err := all.HoldOut(0.01, 1); err == nil || !strings.Contains(err.Error(), "no image at all") {
+		t.Errorf("nothing is held out: %v", err)
+	}
+	if train, _, err := all.HoldOut(0.95, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
 		t.Errorf("of all but one in twenty held out, %+v, %v is left to train with", train, err)
 	}
 }
@@ -160,7 +166,6 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		paths  []string
 		change func(t *testing.T, dir string)
-		held   float64
 		class  []string
 		want   []string
 	}{
@@ -169,9 +174,7 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 		"an unknown class": {paths: []string{"a/1.png", "b/1.png"}, class: []string{"a"}, want: []string{"folder b is none"}},
 		"unknown in val": {paths: []string{"train/a/1.png", "val/a/1.png", "val/b/1.png"},
 			want: []string{"val: folder b is none"}},
-		"empty in val":    {paths: []string{"train/a/1.png", "val/a/1.txt"}, want: []string{"val: class folder a has no"}},
-		"nothing to hold": {paths: []string{"a/1.png", "b/1.png"}, held: 0.3, want: []string{"no image at all"}},
-		"all held":        {paths: []string{"a/1.png"}, held: 1, want: []string{"share 1 held out"}},
+		"empty in val": {paths: []string{"train/a/1.png", "val/a/1.txt"}, want: []string{"val: class folder a has no"}},
 		"a link to a folder": {paths: []string{"a/1.png"}, change: link(filepath.Join(outside, "folder"), "b"),
 			want: []string{"b is a link to a folder"}},
 		"a link to the other part": {paths: []string{"train/a/1.png"}, change: link(filepath.Join(outside, "folder"), "val"),
@@ -186,7 +189,7 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 			if c.change != nil {
 				c.change(t, dir)
 			}
-			train, _, err := Folder(dir, c.class, c.held, 1)
+			train, _, err := Folder(dir, c.class)
 			if err == nil {
 				t.Fatalf("accepted: %+v", train)
 			}
@@ -197,7 +200,7 @@ func TestFolderRefusesInOneLine(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := Folder(filepath.Join(outside, "absent"), nil, 0, 1); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := Folder(filepath.Join(outside, "absent"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an absent directory: %v", err)
 	}
 }

@@ -25,21 +25,16 @@ var heldFolders = []string{"val", "valid", "validation", "test"}
 
 // Folder finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
 // sorted, are the classes, unless classes gives others or another order. Where dir holds nothing but the folders train
-// and val (or valid, validation, test), each with class folders, these are the two parts. Otherwise the share held of
-// each class, rounded and less than all of it, is held out as a function of the seed; with held == 0 the second part is
-// nil.
+// and val (or valid, validation, test), each with class folders, these are the two parts; otherwise the second is nil.
 //
 // Images come class by class, sorted by path. Names that begin with a dot are ignored and so are files with other
 // endings than jpg, jpeg, png, gif, webp and bmp; links to images within dir are followed, all others are errors.
-func Folder(dir string, classes []string, held float64, seed int64) (train, heldOut *Files, err error) {
+func Folder(dir string, classes []string) (train, heldOut *Files, err error) {
 	defer func() {
 		if err != nil {
 			train, heldOut, err = nil, nil, fmt.Errorf("data: %w", err)
 		}
 	}()
-	if !(held >= 0 && held < 1) {
-		return nil, nil, fmt.Errorf("%s: share %g held out, want 0 or more and less than 1", dir, held)
-	}
 	part, err := ownSplit(dir)
 	if err != nil {
 		return nil, nil, err
@@ -51,11 +46,8 @@ func Folder(dir string, classes []string, held float64, seed int64) (train, held
 		heldOut, err = classFolders(filepath.Join(dir, part), train.Classes)
 		return train, heldOut, err
 	}
-	all, err := classFolders(dir, classes)
-	if err != nil || held == 0 {
-		return all, nil, err
-	}
-	return all.holdOut(held, seed)
+	train, err = classFolders(dir, classes)
+	return train, nil, err
 }
 
 // ownSplit returns the folder of the part held out if a directory is that of a data set with its own split.
@@ -191,8 +183,9 @@ func scan(dir string) (root *os.Root, folders []string, images map[string]*names
 	return root, folders, images, err
 }
 
-// holdOut splits the files by class.
-func (f *Files) holdOut(share float64, seed int64) (train, heldOut *Files, err error) {
+// HoldOut splits the files as a function of the seed: of each class a share, rounded and less than all of it, is held
+// out.
+func (f *Files) HoldOut(share float64, seed int64) (train, heldOut *Files, err error) {
 	byClass := make([][]int, len(f.Classes))
 	for row, label := range f.Labels {
 		byClass[label] = append(byClass[label], row)
@@ -209,7 +202,7 @@ func (f *Files) holdOut(share float64, seed int64) (train, heldOut *Files, err e
 		}
 	}
 	if len(held) == 0 {
-		return nil, nil, fmt.Errorf("%s: a share of %g of each class is no image at all: hold out more", f.Dir, share)
+		return nil, nil, fmt.Errorf("data: %s: a share of %g of each class is no image at all: hold out more", f.Dir, share)
 	}
 	slices.Sort(trained)
 	slices.Sort(held)

@@ -26,7 +26,7 @@ type Loader struct {
 	running sync.WaitGroup
 }
 
-// Batch is the images of some indices as they are shown, see Augment.Order, for the plan of the same indices.
+// Batch is the images of some indices as they are shown, see Order, for the plan of the same indices.
 type Batch struct {
 	Memory
 	Indices []int // as asked for, but a damaged one is replaced by the next of the batch that is not

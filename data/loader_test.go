@@ -48,7 +48,7 @@ func sources(t *testing.T) map[string]*Files {
 		files[fmt.Sprintf("shards/pets-train-%d.tar", k)] = datatest.Tar(m...)
 	}
 	dir := datatest.Tree(t, files)
-	folder, _, err := Folder(filepath.Join(dir, "folders"), nil, 0, 0)
+	folder, _, err := Folder(filepath.Join(dir, "folders"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func streamed(t *testing.T, f *Files, how Streaming) *Stream {
 func epochs(n int, seed int64) iter.Seq2[int, []int] {
 	return func(yield func(int, []int) bool) {
 		for epoch := range 2 {
-			for rows := range slices.Chunk(Order(seed, epoch, n), 13) {
+			for rows := range slices.Chunk(Order(seed, epoch, n, 1), 13) {
 				if len(rows) == 13 && !yield(epoch, rows) {
 					return
 				}
@@ -260,7 +260,7 @@ func spoiled(t *testing.T, cut ...int) *Files {
 		name := fmt.Sprintf("%d/%03d.png", i/150, i)
 		files[name] = files[name][:len(files[name])/2]
 	}
-	f, _, err := Folder(datatest.Tree(t, files), nil, 0, 0)
+	f, _, err := Folder(datatest.Tree(t, files), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,14 +63,14 @@ func TestPlanOfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
 }
 
 func TestOrderIsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
-	order := Order(3, 1, 101)
+	order := Order(3, 1, 101, 1)
 	for i, v := range slices.Sorted(slices.Values(order)) {
 		if i != v {
 			t.Fatalf("%d stands for %d in the order", v, i)
 		}
 	}
-	if !slices.Equal(Order(3, 1, 101), order) || slices.Equal(Order(3, 2, 101), order) ||
-		slices.Equal(Order(4, 1, 101), order) {
+	if !slices.Equal(Order(3, 1, 101, 1), order) || slices.Equal(Order(3, 2, 101, 1), order) ||
+		slices.Equal(Order(4, 1, 101, 1), order) {
 		t.Error("the order is not a function of seed and epoch")
 	}
 }

@@ -19,9 +19,20 @@ const (
 	streamChange
 )
 
-// Order returns the permutation of 0…n-1 in which an epoch visits a set of n images.
-func Order(seed int64, epoch, n int) []int {
-	return draw(streamOrder, seed, epoch, 0).Perm(n)
+// Order returns the indices that an epoch visits, of a set of n images: a permutation of 0…n-1, or with repeats above 1
+// its first n/repeats rows, each that many times in a row with another draw (Hoffer et al. 2020,
+// https://arxiv.org/abs/1901.09335, as DeiT's RASampler), so that an epoch keeps its length. The k-th repetition of a
+// row has the index row + k·n: what stands for a row, its remainder by n, and what its draws depend on are one number.
+func Order(seed int64, epoch, n, repeats int) []int {
+	order := draw(streamOrder, seed, epoch, 0).Perm(n)
+	if repeats < 2 {
+		return order
+	}
+	repeated := make([]int, n)
+	for i := range repeated {
+		repeated[i] = order[i/repeats] + i%repeats*n
+	}
+	return repeated
 }
 
 // drawRows chooses k of n rows uniformly without replacement and returns them and the others, each in order.
@@ -81,20 +92,4 @@ func logGamma(r *rand.Rand, alpha float64) float64 {
 			return math.Log(d*v) + math.Log(1-r.Float64())/alpha
 		}
 	}
-}
-
-// Order returns the indices that an epoch visits, of a set of n images: the permutation Order(seed, epoch, n), or with
-// Repeats its first n/Repeats rows, each that many times in a row with another draw (Hoffer et al. 2020,
-// https://arxiv.org/abs/1901.09335, as DeiT's RASampler), so that an epoch is as long as ever. The k-th repetition of a
-// row has the index row + k·n: what stands for a row, its remainder by n, and what its draws depend on are one number.
-func (a Augment) Order(seed int64, epoch, n int) []int {
-	order := Order(seed, epoch, n)
-	if a.Repeats < 2 {
-		return order
-	}
-	repeated := make([]int, n)
-	for i := range repeated {
-		repeated[i] = order[i/a.Repeats] + i%a.Repeats*n
-	}
-	return repeated
 }

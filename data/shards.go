@@ -68,18 +68,6 @@ func partOf(file string) string {
 	return ""
 }
 
-// HoldOut splits files of one part as Folder splits class folders: the share held of each class is held out, as a
-// function of the seed.
-func (f *Files) HoldOut(held float64, seed int64) (train, heldOut *Files, err error) {
-	if !(held > 0 && held < 1) {
-		return nil, nil, fmt.Errorf("data: %s: share %g held out, want more than 0 and less than 1", f.Dir, held)
-	}
-	if train, heldOut, err = f.holdOut(held, seed); err != nil {
-		return nil, nil, fmt.Errorf("data: %w", err)
-	}
-	return train, heldOut, nil
-}
-
 // NewShards returns the images that a container has in shards, in the order of its parts. dir is what the dataset is
 // named after. The names of the classes are those given, or those of classNamesFile in the directory, or the numbers up
 // to the largest label.

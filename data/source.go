@@ -80,7 +80,7 @@ func (i *Info) hash(w io.Writer) {
 	binary.Write(w, binary.LittleEndian, i.Labels) //nolint:errcheck // a hash never fails
 }
 
-// view says how an image is shown: Augment.Apply as a function of seed, epoch and index, see Augment.Order.
+// view says how an image is shown: Augment.Apply as a function of seed, epoch and index, see Order.
 type view struct {
 	Augment
 	Seed         int64

@@ -100,7 +100,7 @@ func newClassification(run Run) (*classification, error) {
 	c.Trainer.devices = devices
 	first, end := c.exchange.own()
 	size := r.BatchSize / r.Accumulate
-	c.order = order{augment: r.Augment, seed: run.Seed, images: images.Len(), batch: r.BatchSize, from: first * size,
+	c.order = order{repeats: r.Augment.Repeats, seed: run.Seed, images: images.Len(), batch: r.BatchSize, from: first * size,
 		to: end * size}
 	return c, m.spread(devices)
 }
@@ -443,7 +443,7 @@ func (c *classification) close() {
 
 // order is the images of each step: a function of the seed, the number of images and the batch size.
 type order struct {
-	augment       data.Augment // which may repeat them
+	repeats       int // of each in an epoch
 	seed          int64
 	images, batch int
 	from, to      int // of each batch, what this process computes
@@ -456,7 +456,7 @@ type order struct {
 func (o *order) of(step int) (epoch int, rows []int) {
 	perPass := o.images / o.batch // an epoch drops what does not fill a batch
 	if epoch = step / perPass; o.rows == nil || epoch != o.epoch {
-		o.epoch, o.rows = epoch, o.augment.Order(o.seed, epoch, o.images)
+		o.epoch, o.rows = epoch, data.Order(o.seed, epoch, o.images, o.repeats)
 	}
 	at := step % perPass * o.batch
 	return epoch, o.rows[at+o.from : at+o.to]

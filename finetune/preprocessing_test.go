@@ -46,7 +46,7 @@ func imageFiles(t *testing.T) *data.Files {
 		}
 		files[name+".jpg"] = file.Bytes()
 	}
-	f, _, err := data.Folder(datatest.Tree(t, files), nil, 0, 0)
+	f, _, err := data.Folder(datatest.Tree(t, files), nil)
 	return gomlxtest.Must(f, err)(t)
 }
 

@@ -104,7 +104,7 @@ func TestAStreamGoesOnAmidAnEpochWithoutReadingWhatItHasSeen(t *testing.T) {
 		t.Error("other weights or rows than of the unbroken run")
 	}
 	wanted := map[int]int{} // steps 12 and 13 of the second epoch, and the third
-	for _, rows := range [][]int{data.Order(5, 1, 47)[5*6 : 7*6], data.Order(5, 2, 47)[:42]} {
+	for _, rows := range [][]int{data.Order(5, 1, 47, 1)[5*6 : 7*6], data.Order(5, 2, 47, 1)[:42]} {
 		for _, row := range rows {
 			wanted[row]++
 		}

@@ -24,7 +24,7 @@ type List struct {
 // the folder on top of it.
 func Folder(dir string) (*List, error) {
 	l := &List{Name: filepath.Base(dir)}
-	train, held, err := data.Folder(dir, nil, 0, 0)
+	train, held, err := data.Folder(dir, nil)
 	if err == nil && held != nil {
 		l.AddFiles(Train, train)
 		l.AddFiles(Test, held)

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 )
 
@@ -48,9 +47,8 @@ func writeShapes(dir string, sizes [3]int, side int, logger *slog.Logger) error 
 // write writes what can be made of a data set's own files. CIFAR-100 has a test set of its own size.
 func write(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
 	if strings.HasSuffix(from, ".npz") {
-		asTheyAre := preprocess.Settings{Fit: preprocess.FitExact, Size: [2]int{64, 64}}
 		return writeSprites(dir, "own split of dSprites' npz, lossless", logger, func(q data.Task) ([3]*data.Memory, error) {
-			return data.DSprites(ctx, from, q, sizes, 0, asTheyAre)
+			return data.DSprites(ctx, from, q, sizes)
 		})
 	}
 	train, held, err := data.CIFAR100(from)

@@ -52,7 +52,7 @@ func TestImagesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	npz, asTheyAre := datatest.NPZ(t, datatest.DSprites(170)), preprocess.Settings{Crop: [2]int{64, 64}}
+	npz := datatest.NPZ(t, datatest.DSprites(170))
 	sizes, dir := [3]int{31, 13, 17}, t.TempDir()
 	for _, from := range []string{cifar, npz} {
 		if err := write(t.Context(), dir, from, sizes, ignore); err != nil {
@@ -86,7 +86,7 @@ func TestImagesAreWrittenBitForBitInPartsThatDoNotMeet(t *testing.T) {
 	for name, question := range map[string]data.Task{
 		"dsprites_loc": data.TaskLocation, "dsprites_ori": data.TaskOrientation,
 	} {
-		sets, err := data.DSprites(t.Context(), npz, question, sizes, 0, asTheyAre)
+		sets, err := data.DSprites(t.Context(), npz, question, sizes)
 		if err != nil {
 			t.Fatal(err)
 		}

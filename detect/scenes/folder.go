@@ -82,7 +82,7 @@ func (f *Folder) Training() *Folder {
 func (f *Folder) Split(part float64) (training, validation *Folder) {
 	n := int(math.Round(part * float64(len(f.images))))
 	chosen := map[int64]bool{}
-	for _, i := range data.Order(0, 0, len(f.images))[:n] {
+	for _, i := range data.Order(0, 0, len(f.images), 1)[:n] {
 		chosen[f.images[i].ID] = true
 	}
 	only := func(validation bool) *Folder {

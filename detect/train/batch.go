@@ -27,7 +27,7 @@ func (d *detection) Fetch(step int) error {
 	perPass := d.Train.Len() / r.BatchSize
 	epoch, first := step/perPass, step%perPass*r.BatchSize
 	if first == 0 || d.order == nil {
-		d.order = data.Order(d.Seed, epoch, d.Train.Len())
+		d.order = data.Order(d.Seed, epoch, d.Train.Len(), 1)
 	}
 	rows, cols := r.Jitter.Height, r.Jitter.Width
 	pixels, annotations := make([]uint8, r.BatchSize*rows*cols*3), make([]detect.Annotations, r.BatchSize)

@@ -111,7 +111,7 @@ func (r request) train(b compute.Backend) (map[string]any, error) {
 	m.Finalize()
 	var orders [][]int
 	for epoch := range r.Epochs {
-		orders = append(orders, data.Order(int64(r.Seed), epoch, set.Len()))
+		orders = append(orders, data.Order(int64(r.Seed), epoch, set.Len(), 1))
 	}
 	return map[string]any{"losses": losses, "held": held, "orders": orders}, nil
 }

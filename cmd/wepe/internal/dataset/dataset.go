@@ -233,7 +233,7 @@ func (d *Dataset) openDirectory(dir string) error {
 	default:
 		d.setFiles(all, held, nil)
 		if test := filepath.Join(dir, "test"); isDirectory(test) {
-			files, _, err := data.Folder(test, all.Classes, 0, 0)
+			files, _, err := data.Folder(test, all.Classes)
 			if err != nil {
 				return err
 			}
@@ -267,7 +267,7 @@ func (d *Dataset) find(dir string) (all, held *data.Files, name string, err erro
 		return all, held, name, err
 	}
 	d.Format = "a folder per class"
-	if all, held, err = data.Folder(dir, nil, 0, 0); held != nil {
+	if all, held, err = data.Folder(dir, nil); held != nil {
 		name = filepath.Base(held.Dir)
 	}
 	return all, held, name, err
