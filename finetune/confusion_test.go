@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -53,16 +52,6 @@ func TestConfusionAndMistakesOfHandMadeAnswers(t *testing.T) {
 	}
 	if got, want := e.mistakes(), []int{6, 3, 1, 4}; !reflect.DeepEqual(got, want) {
 		t.Errorf("mistakes %v, want %v: the surest first, then in the set's order", got, want)
-	}
-}
-
-func TestTheAnswersOfAModelAgreeWithEvaluate(t *testing.T) {
-	set := dataset(31, 2)
-	m := gomlxtest.Must(newModel(gomlxtest.Backend(), gomlxtest.Must(tiny().fit(set.Describe()))(t), set.Classes, 3))(t)
-	e := gomlxtest.Must(m.examine(set))(t)
-	metrics := gomlxtest.Must(m.Evaluate(set))(t)
-	if right := set.Len() - len(e.mistakes()); float64(right)/float64(set.Len()) != float64(metrics.Top1) {
-		t.Errorf("%d right answers of %d, Evaluate says %v", right, set.Len(), metrics.Top1)
 	}
 }
 

@@ -3,11 +3,9 @@
 package finetune
 
 import (
-	"errors"
 	"fmt"
 	"image"
 	"image/color"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,45 +110,6 @@ func written(t *testing.T, dir, name string, height, width int) (file string) {
 		t.Fatal(err)
 	}
 	return file
-}
-
-func TestImagesThatCannotBeReadAreNamedAndTheOthersHaveFeatures(t *testing.T) {
-	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model
-	dir := t.TempDir()
-	cut := filepath.Join(dir, "cut.png")
-	whole := gomlxtest.Must(os.ReadFile(written(t, dir, "a.png", 7, 5)))(t)
-	if err := os.WriteFile(cut, whole[:len(whole)/2], 0o644); err != nil {
-		t.Fatal(err)
-	}
-	a, b := filepath.Join(dir, "a.png"), written(t, dir, "b.png", 3, 11)
-	files := []string{cut, a, dir, filepath.Join(dir, "none.png"), b, a}
-	got, err := m.Embed(files...)
-	unread := Unread{}
-	if !errors.As(err, &unread) || !slices.Equal(slices.Sorted(maps.Keys(unread)), []int{0, 2, 3}) {
-		t.Fatalf("unread %v", err)
-	}
-	for i, want := range map[int]string{0: "cut.png: ", 2: "no regular file", 3: "none.png"} {
-		if !strings.Contains(unread[i].Error(), want) || got[i].Mean != nil {
-			t.Errorf("%s: %v, %v", files[i], unread[i], got[i].Mean)
-		}
-	}
-	if !strings.Contains(err.Error(), "cut.png") || !strings.Contains(err.Error(), "; 2 more images") {
-		t.Errorf("%v", err)
-	}
-	for i, alone := range []int{1, 4, 5} {
-		want := gomlxtest.Must(m.Embed(files[alone]))(t)[0]
-		gomlxtest.NearAbs(t, files[alone], got[alone].Mean, wide(want.Mean), 1e-6)
-		if i > 0 && slices.Equal(got[alone].Mean, got[[]int{1, 4, 5}[i-1]].Mean) {
-			t.Errorf("%s and the image before it have the same features", files[alone])
-		}
-	}
-	if _, err := m.embedImages(image.NewGray(image.Rect(0, 0, 0, 3))); err == nil || !strings.Contains(err.Error(),
-		"without pixels") {
-		t.Errorf("an image without pixels: %v", err)
-	}
-	if none := gomlxtest.Must(m.Embed())(t); len(none) != 0 {
-		t.Errorf("%d features of no images", len(none))
-	}
 }
 
 func wide(values []float32) (out []float64) {

@@ -66,6 +66,17 @@ func fineTuned(t *testing.T, path string, imported *checkpoints.Imported, positi
 	trainer, _ := started(t, fmt.Sprintf("model.position=%s;augment.size=[%d,%d]", position, c.ImageRows, c.ImageCols),
 		Run{From: path, Import: squareGrid})
 	before := trainer.model.weights(t, "")
+	for variable, value := range imported.Variables {
+		if !strings.HasPrefix(variable, headPath) && !strings.HasPrefix(variable, positionPath) &&
+			!slices.Equal(before[variable], gomlxtest.Values(t, value)) {
+			t.Errorf("%s: %s is not that of the file", position, variable)
+		}
+	}
+	if a := trainer.Recipe.Augment; imported.Mean != nil && (!slices.Equal(a.Mean[:], imported.Mean) ||
+		!slices.Equal(a.Std[:], imported.Std)) || trainer.Recipe.Model.Epsilon != c.Epsilon {
+		t.Errorf("mean %v, std %v, want %v, %v; epsilon %g", a.Mean, a.Std, imported.Mean, imported.Std,
+			trainer.Recipe.Model.Epsilon)
+	}
 	advanced(t, trainer, trainer.Steps)
 	after := trainer.model.weights(t, "")
 	watched := []string{"head/biases", "patch/weights", "block_00/mlp/output/weights"}

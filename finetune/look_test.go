@@ -5,7 +5,6 @@ package finetune
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -13,7 +12,6 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
-	"github.com/wepe-go/wepe/vit/dhvt"
 )
 
 func nearLogits(t *testing.T, what string, got, want [][]float32) {
@@ -53,16 +51,5 @@ func TestLookShowsTheWeightsOfEveryImageOnceAndTheModelsLogits(t *testing.T) {
 			t.Fatal(err)
 		}
 		nearLogits(t, pool, logits, gomlxtest.Must(m.logitsOf(set))(t))
-	}
-}
-
-func TestADHVTSaysThatItCannotBeLookedInto(t *testing.T) {
-	recipe := tiny()
-	recipe.Architecture, recipe.Model.Position = DHVT, dhvt.Positions()[0]
-	m := &Model{Recipe: recipe}
-	err := m.Look(dataset(2, 1), 1, nil, nil)
-	refused(t, "a DHVT", err, "only a ViT shows what happens inside")
-	if err != nil && strings.Contains(err.Error(), "\n") {
-		t.Error("the error has more than one line")
 	}
 }

@@ -169,21 +169,6 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 		}
 	}
 
-	// Of one colour, an image is the same whatever its size.
-	var want []Class
-	for _, size := range [][2]int{{6, 4}, {61, 37}, {2, 3}, {1, 1}} {
-		img := image.NewUniform(color.NRGBA{200, 100, 50, 255})
-		got := gomlxtest.Must(m.predictOne(pngFile(t, cropped{img, image.Rect(0, 0, size[0], size[1])}), 7))(t)
-		if want == nil {
-			want = got
-		}
-		for k, c := range got {
-			if c.Name != want[k].Name || !(math.Abs(c.Probability-want[k].Probability) <= 1e-5) {
-				t.Errorf("%v pixels: %v, want %v", size, c, want[k])
-			}
-		}
-	}
-
 	// With a frame, 2 columns before and 3 after, 3 rows above and below, it is cropped as Preprocess says; transparency
 	// is ignored.
 	framed := image.NewNRGBA(image.Rect(0, 0, 11, 10))
@@ -191,7 +176,7 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 		row, column := k/3/6, k/3%6
 		framed.Set(column+2, row+3, color.NRGBA{pixels[k], pixels[k+1], pixels[k+2], uint8(40 * row)})
 	}
-	want = gomlxtest.Must(m.predictOne(pngFile(t, thumbnail(set, 0)), 7))(t)
+	want := gomlxtest.Must(m.predictOne(pngFile(t, thumbnail(set, 0)), 7))(t)
 	m.Preprocess = preprocess.Settings{Crop: [2]int{4, 6}}
 	if got, err := m.predictOne(pngFile(t, framed), 7); err != nil || !slices.Equal(got, want) {
 		t.Errorf("with a frame: %v, %v, want %v", got, err, want)
@@ -210,14 +195,6 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 	_, err := m.predictOne(path, 1)
 	refused(t, "a model that diverged", err, path, "the model diverged")
 }
-
-// cropped is a part of an image.
-type cropped struct {
-	image.Image
-	bounds image.Rectangle
-}
-
-func (c cropped) Bounds() image.Rectangle { return c.bounds }
 
 func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(41, 1), Dir: t.TempDir()}

@@ -3,7 +3,6 @@
 package finetune
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,40 +16,22 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// twoCheckpoints is a finished run whose best weights are those of an earlier step: its best checkpoint is replaced by
-// the last one of the same run, interrupted after step 6 of 21.
-func twoCheckpoints(t *testing.T) (run Run, early *Model) {
-	t.Helper()
-	recipe := tiny()
-	recipe.EMA = 0.5
-	run = Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
-	first := run
-	first.Dir = t.TempDir()
-	stopped(t, first, 6)
-	early = gomlxtest.Must(Open(run.Backend, first.Dir, Weights(Last)))(t)
-	done(t, run)
-	if err := os.RemoveAll(filepath.Join(run.Dir, Best)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(first.Dir, Last), filepath.Join(run.Dir, Best)); err != nil {
-		t.Fatal(err)
-	}
-	return run, early
-}
-
 func TestOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 	fixtures.Each(t, testOpenTakesTheWeightsThatAreAskedForAndNamesThem)
 }
 
 func testOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
-	run, early := twoCheckpoints(t)
-	want := early.weights(t, "")
+	run := overfits(t, "ema=0.4")
+	done(t, run)
+	first, all := bestOf(t, run)
 	best := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	last := gomlxtest.Must(Open(run.Backend, run.Dir, Weights(Last)))(t)
-	if !reflect.DeepEqual(best.weights(t, ""), want) || reflect.DeepEqual(last.weights(t, ""), want) {
-		t.Error("the best weights are not the default, or the last are the same")
+	for m, want := range map[*Model]report.Metrics{best: first.Metrics, last: all[len(all)-1].Metrics} {
+		if got := gomlxtest.Must(m.Evaluate(run.Validation))(t); got != want {
+			t.Errorf("%s: %+v, evaluated while it trained %+v", m.Opened, got, want)
+		}
 	}
-	earlier, later := report.Weights{Name: Best, Step: 6}, report.Weights{Name: Last, Step: 21}
+	earlier, later := report.Weights{Name: Best, Step: first.Step}, report.Weights{Name: Last, Step: 27}
 	for _, c := range []struct {
 		m    *Model
 		want report.Weights
@@ -68,9 +49,6 @@ func testOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 		if strings.HasPrefix(v.Path(), "/adamw/") {
 			t.Errorf("opening loads %s of the optimizer", v.Path())
 		}
-	}
-	if _, err := best.Evaluate(run.Train); err != nil {
-		t.Error(err)
 	}
 
 	hf := fixtures.Dir(t, "dinov2_tiny")
@@ -90,45 +68,8 @@ func testOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 	refused(t, "a run without best weights", err, `has no "best" checkpoint`)
 }
 
-// The row of a run, the model that Do returns, and Open all have the same weights.
-func TestTheRowOfARunIsMeasuredWithTheWeightsThatOpenTakes(t *testing.T) {
-	run, early := twoCheckpoints(t)
-	run.Test = dataset(31, 9)
-	want := gomlxtest.Must(early.Evaluate(run.Test))(t)
-	file := filepath.Join(run.Dir, RowsFile)
-	lines := bytes.SplitAfter(gomlxtest.Must(os.ReadFile(file))(t), []byte("\n"))
-	if err := os.WriteFile(file, bytes.Join(lines[:len(lines)-2], nil), 0o644); err != nil { // without the result
-		t.Fatal(err)
-	}
-	var said bytes.Buffer
-	run.Logger = gomlxtest.Logger(&said)
-	m, row := done(t, run)
-	opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-	earlier := report.Weights{Name: Best, Step: 6}
-	if row.Test != want || row.Weights != earlier {
-		t.Errorf("measured %+v with weights %s, want %+v with %s", row.Test, row.Weights, want, earlier)
-	}
-	if got := gomlxtest.Must(opened.Evaluate(run.Test))(t); got != want || m.Opened.Weights != earlier {
-		t.Errorf("opened, the run has %+v, want %+v; Do returned %s", got, want, m.Opened)
-	}
-	again, row := done(t, run) // a finished run, whose row is there
-	if got := gomlxtest.Must(again.Evaluate(run.Test))(t); got != want || row.Weights != earlier {
-		t.Errorf("a finished run returns a model with %+v, want %+v", got, want)
-	}
-	// ½/√5 = 22.4 %: 5 of 47 images are held out.
-	if text := said.String(); !strings.Contains(text, "images=5 standard error of the accuracy=up to 22.4 %") {
-		t.Errorf("not said that 5 images cannot choose: %s", text)
-	}
-
-	run = tinyRun(t, "validation_part=-1", 30)
-	run.Dir = t.TempDir()
-	if _, row := done(t, run); row.Weights != (report.Weights{Name: Last, Step: 15}) {
-		t.Errorf("without a validation split: weights %s, want the last of step 15", row.Weights)
-	}
-}
-
 func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
-	recipe := tiny()
+	recipe := everything()
 	recipe.Model.Width, recipe.Model.MLPDim = 16, 0 // what JAX's and timm's files let guess
 	recipe.Model.Heads, recipe.Model.PatchSize = 2, 2
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
@@ -185,12 +126,8 @@ func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
 	first := begun(t, Run{Backend: run.Backend, Recipe: run.Recipe, Seed: run.Seed, Train: run.Train})
 	want := gomlxtest.Must(first.model.logitsOf(set))(t)
 	done(t, run)
-	nearLogits(
-		t,
-		"start",
-		gomlxtest.Must(gomlxtest.Must(Open(run.Backend, run.Dir, Weights(Start)))(t).logitsOf(set))(t),
-		want,
-	)
+	start := gomlxtest.Must(Open(run.Backend, run.Dir, Weights(Start)))(t)
+	nearLogits(t, "start", gomlxtest.Must(start.logitsOf(set))(t), want)
 
 	tuned := Run{Backend: run.Backend, Recipe: everything(), Train: run.Train, From: run.Dir, Dir: t.TempDir()}
 	done(t, tuned)

@@ -22,8 +22,8 @@ func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
 	dir := t.TempDir()
 	var files []string
-	for i, name := range strings.Fields("a.png b.png c.png missing.png d.png e.png cut.png f.png g.png h.png k.png") {
-		if file := filepath.Join(dir, name); name == "missing.png" {
+	for i, name := range strings.Fields("a.png b.png c.png missing.png d.png e.png cut.png f.png . h.png k.png") {
+		if file := filepath.Join(dir, name); name == "missing.png" || name == "." {
 			files = append(files, file)
 		} else {
 			files = append(files, written(t, dir, name, 3+i, 11-i/2))
@@ -35,10 +35,11 @@ func TestManyFilesAreNamedAsEachByItself(t *testing.T) {
 	}
 	answers, err := m.Predict(files, 3)
 	unread := Unread{}
-	if !errors.As(err, &unread) || !slices.Equal(slices.Sorted(maps.Keys(unread)), []int{3, 6}) {
+	if !errors.As(err, &unread) || !slices.Equal(slices.Sorted(maps.Keys(unread)), []int{3, 6, 8}) {
 		t.Fatalf("%v", err)
 	}
-	if !strings.Contains(err.Error(), files[3]) || !strings.Contains(err.Error(), "1 more") {
+	if !strings.Contains(err.Error(), files[3]) || !strings.Contains(err.Error(), "; 2 more images") ||
+		!strings.Contains(unread[8].Error(), "no regular file") {
 		t.Errorf("%v", err)
 	}
 	for i, got := range answers {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -119,33 +118,6 @@ func TestTheAverageFollowsItsRecursion(t *testing.T) {
 		if !reflect.DeepEqual(trainer.model.weights(t, ""), weights) {
 			t.Error("swapping twice changes the weights")
 		}
-	}
-}
-
-func TestARunWithAveragesReturnsOpensAndEvaluatesThem(t *testing.T) {
-	run, test := tinyRun(t, "ema=0.5;epochs=2", 40), dataset(11, 2)
-	run.Test, run.Dir, run.Weights = test, t.TempDir(), Last
-	model, row := done(t, run)
-	if got, err := model.Evaluate(test); err != nil || got != row.Test {
-		t.Errorf("the model of Do evaluates to %v, %v, its row says %v", got, err, row.Test)
-	}
-	again, _ := done(t, run)
-	if !reflect.DeepEqual(again.weights(t, ""), model.weights(t, "")) {
-		t.Error("asked again, the finished run returns other weights")
-	}
-	// Only the last checkpoint: its averages are what Open has to use.
-	if err := os.RemoveAll(filepath.Join(run.Dir, Best)); err != nil {
-		t.Fatal(err)
-	}
-	opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-	if !reflect.DeepEqual(opened.weights(t, ""), model.weights(t, "")) {
-		t.Error("Open returns other weights than the averages")
-	}
-	if reflect.DeepEqual(opened.weights(t, ""), opened.weights(t, averageRoot)) {
-		t.Error("weights and averages are equal: this test shows nothing")
-	}
-	if got, err := opened.Evaluate(test); err != nil || got != row.Test {
-		t.Errorf("the opened model evaluates to %v, %v, the row says %v", got, err, row.Test)
 	}
 }
 
