@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -16,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/vittest"
 )
 
 // uphill is an encoding as another module would write it: a learned vector times the number of the position.
@@ -34,16 +36,23 @@ func (u uphill) Encode(g *Graph) *Node {
 	return MatMul(InsertAxes(Const(g, at), -1), u.vector.NodeValue(g)) // [positions, width]
 }
 
-func (u uphill) PreEncode(x, _ *Node, _ int) *Node { return Add(x, InsertAxes(u.Encode(x.Graph()), 0)) }
+func (u uphill) PreEncode(x, positionIndices *Node, _ int) *Node {
+	rows := u.Encode(x.Graph())
+	if positionIndices != nil {
+		rows = Gather(rows, InsertAxes(ConvertDType(positionIndices, dtypes.Int64), -1))
+	}
+	return Add(x, ConvertDType(InsertAxes(rows, 0), x.DType()))
+}
 
 // The vectors of uphill are multiples of one vector: every two of them have the cosine 1, and one axis holds all.
-func TestAnEncodingOfAnotherModuleIsListedComparedAndAnalyzed(t *testing.T) {
+func TestAnEncodingOfAnotherModuleIsListedComparedExportedAndAnalyzed(t *testing.T) {
 	vit.Register(vit.Position{Name: "uphill", Doc: "a vector times the number of the position",
 		Parameters: func(c vit.Config) int { return c.Width }, Variables: []string{"uphill/"},
 		Additive: func(scope *model.Scope, c vit.Config) vit.Additive {
 			return uphill{c, scope.In("uphill").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1,
 				c.Width))}
 		}})
+	vittest.Laws(t, "uphill")
 	t.Chdir(t.TempDir())
 	if list := succeeds(t, "list", "positions"); !strings.Contains(list, "a vector times the number of the position") {
 		t.Errorf("it is not listed:\n%s", list)
@@ -54,8 +63,10 @@ func TestAnEncodingOfAnotherModuleIsListedComparedAndAnalyzed(t *testing.T) {
 	if !strings.Contains(table, "uphill") {
 		t.Errorf("the table lacks it:\n%s", table)
 	}
-	succeeds(t, "analyze", filepath.Join("runs", "uphill-16x24-seed0"), "--data", dir, "--what", "similarity,shuffle",
-		"--backend", "go", "--out", "analysis")
+	run := filepath.Join("runs", "uphill-16x24-seed0")
+	succeeds(t, "eval", run, "--data", dir, "--size", "24x32", "--backend", "go")
+	succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go") // which compares the logits
+	succeeds(t, "analyze", run, "--data", dir, "--what", "similarity,shuffle", "--backend", "go", "--out", "analysis")
 	for line := range strings.Lines(string(gomlxtest.Must(os.ReadFile("analysis/rows.jsonl"))(t))) {
 		var row analysis.Row
 		if err := json.Unmarshal([]byte(line), &row); err != nil {

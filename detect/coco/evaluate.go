@@ -67,7 +67,6 @@ func evaluate(d *Dataset, results *Results, p Params) (*evaluation, error) {
 	}
 	e := &evaluation{Params: p, categories: x.categories}
 	cells := make([]cell, len(e.categories)*len(p.Areas))
-	var m matcher
 	for _, id := range slices.Sorted(maps.Keys(x.images)) {
 		objects, err := e.objects(d, x, id)
 		if err != nil {
@@ -83,8 +82,7 @@ func evaluate(d *Dataset, results *Results, p Params) (*evaluation, error) {
 			}
 			iou := overlaps(detections[k], objects[k], p.Masks)
 			for a, area := range p.Areas {
-				m.match(detections[k], objects[k], iou, area)
-				cells[k*len(p.Areas)+a].add(&m, detections[k])
+				cells[k*len(p.Areas)+a].add(match(detections[k], objects[k], iou, area), detections[k])
 			}
 		}
 	}
@@ -150,7 +148,7 @@ func (e *evaluation) detections(results *Results, x *index, image int64, rows []
 }
 
 // add counts the matches of one image.
-func (c *cell) add(m *matcher, found []detected) {
+func (c *cell) add(m matches, found []detected) {
 	for _, skipped := range m.skipped {
 		if !skipped {
 			c.objects++
@@ -180,7 +178,6 @@ func (e *evaluation) accumulate(cells []cell) {
 	T, R, K, A, M := e.sizes()
 	e.precision, e.scores = slices.Repeat([]float64{-1}, T*R*K*A*M), slices.Repeat([]float64{-1}, T*R*K*A*M)
 	e.recall = slices.Repeat([]float64{-1}, T*K*A*M)
-	var line curve
 	for i := range cells {
 		c := &cells[i]
 		if c.objects == 0 {
@@ -190,7 +187,7 @@ func (e *evaluation) accumulate(cells []cell) {
 		slices.SortStableFunc(c.found, func(a, b outcome) int { return cmp.Compare(b.score, a.score) })
 		for m, most := range maxDetections {
 			for t := range T {
-				line.draw(c, t, most)
+				line := c.curve(t, most)
 				e.recall[(t*K*A+i)*M+m] = 0
 				if n := len(line.recall); n > 0 {
 					e.recall[(t*K*A+i)*M+m] = line.recall[n-1]
@@ -208,13 +205,11 @@ func (e *evaluation) accumulate(cells []cell) {
 	}
 }
 
-// curve is precision, made to fall, recall and score after each detection, ignored ones included; its memory serves the
-// next.
+// curve is precision, made to fall, recall and score after each detection, ignored ones included.
 type curve struct{ precision, recall, scores []float64 }
 
-// draw computes the curve of the detections of a rank below most at IoU threshold t.
-func (l *curve) draw(c *cell, t, most int) {
-	l.precision, l.recall, l.scores = l.precision[:0], l.recall[:0], l.scores[:0]
+// curve is that of the detections of a rank below most at IoU threshold t.
+func (c *cell) curve(t, most int) (l curve) {
 	right, wrong := 0.0, 0.0
 	epsilon := math.Nextafter(1, 2) - 1
 	for i := range c.found {
@@ -236,4 +231,5 @@ func (l *curve) draw(c *cell, t, most int) {
 	for i := len(l.precision) - 1; i > 0; i-- {
 		l.precision[i-1] = max(l.precision[i-1], l.precision[i])
 	}
+	return l
 }

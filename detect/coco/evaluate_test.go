@@ -4,7 +4,6 @@ package coco
 
 import (
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -89,71 +88,5 @@ func TestMeansAreThoseOfNumpyToTheLastBit(t *testing.T) {
 	}
 	if got := mean([]float64{-1, -1}); got != -1 {
 		t.Errorf("the mean of nothing is %v", got)
-	}
-}
-
-// val2017 has 5,000 images of 640×480 and 36,781 objects; a detector returns 100 for each image.
-func BenchmarkEvaluateLikeVal2017(b *testing.B) {
-	const images, perImage, detections, categories = 5000, 7, 100, 80
-	r := rand.New(rand.NewPCG(1, 2))
-	outline := func() (xy []float64, box Box) {
-		cx, cy, radius := r.Float64()*640, r.Float64()*480, 5+r.Float64()*r.Float64()*150
-		left, top, right, bottom := 640.0, 480.0, 0.0, 0.0
-		for k := range 24 {
-			sin, cos := math.Sincos(2 * math.Pi * float64(k) / 24)
-			x, y := min(max(cx+radius*(0.6+0.4*r.Float64())*cos, 0), 640), min(max(cy+radius*(0.6+0.4*r.Float64())*sin, 0), 480)
-			xy = append(xy, x, y)
-			left, right, top, bottom = min(left, x), max(right, x), min(top, y), max(bottom, y)
-		}
-		return xy, FromCorners([4]float64{left, top, right, bottom})
-	}
-	d := &Dataset{}
-	for k := range categories {
-		d.Categories = append(d.Categories, Category{ID: int64(k + 1)})
-	}
-	type shape struct {
-		xy   []float64
-		box  Box
-		mask RLE
-	}
-	var shapes []shape
-	for range 2000 {
-		xy, box := outline()
-		mask, err := fromPolygon(xy, 480, 640)
-		if err != nil {
-			b.Fatal(err)
-		}
-		shapes = append(shapes, shape{xy, box, mask})
-	}
-	var found []Detection
-	for i := range images {
-		d.Images = append(d.Images, Image{ID: int64(i), Height: 480, Width: 640})
-		for range detections {
-			s := shapes[r.IntN(len(shapes))]
-			category := int64(r.IntN(categories) + 1)
-			found = append(found, Detection{ImageID: int64(i), CategoryID: category, Box: &s.box,
-				Segmentation: s.mask.Segmentation(), Score: r.Float64()})
-			if len(d.Annotations) < (i+1)*perImage {
-				d.Annotations = append(d.Annotations, Annotation{ID: int64(len(d.Annotations) + 1), ImageID: int64(i),
-					CategoryID: category, Area: float64(s.mask.Area()), Box: s.box,
-					Segmentation: Segmentation{Polygons: [][]float64{s.xy}}})
-			}
-		}
-	}
-	results, err := d.Results(found)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for name, masks := range map[string]bool{"boxes": false, "masks": true} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				numbers, err := Evaluate(d, results, Params{Masks: masks})
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportMetric(numbers[8], "AR100")
-			}
-		})
 	}
 }

@@ -44,8 +44,8 @@ func overlaps(found []detected, objects []object, masks bool) [][]float64 {
 	return out
 }
 
-// matcher is the matches of one image, category and area range; its memory serves the next.
-type matcher struct {
+// matches are those of one image, category and area range.
+type matches struct {
 	order   []int   // of objects: those that count first
 	skipped []bool  // [objects] in that order, those that do not count
 	matched []int64 // [thresholds·detections] IDs of objects
@@ -56,9 +56,8 @@ type matcher struct {
 // match gives each detection, best first, the object of greatest IoU that is at least the threshold and not taken: of
 // equal IoU the last, and one that counts before one that does not. A crowd is never taken. A detection without an
 // object is ignored if its own area is out of the range. Source: evaluateImg of pycocotools.
-func (m *matcher) match(found []detected, objects []object, iou [][]float64, area [2]float64) {
+func match(found []detected, objects []object, iou [][]float64, area [2]float64) (m matches) {
 	outside := func(a float64) bool { return a < area[0] || a > area[1] }
-	m.order, m.skipped = m.order[:0], m.skipped[:0]
 	for _, skipped := range []bool{false, true} {
 		for j, o := range objects {
 			if (o.crowd || outside(o.area)) == skipped {
@@ -66,9 +65,8 @@ func (m *matcher) match(found []detected, objects []object, iou [][]float64, are
 			}
 		}
 	}
-	m.matched = zeros(m.matched, len(iouThresholds)*len(found))
-	m.ignored = zeros(m.ignored, len(iouThresholds)*len(found))
-	m.taken = zeros(m.taken, len(iouThresholds)*len(objects))
+	m.matched, m.ignored = make([]int64, len(iouThresholds)*len(found)), make([]bool, len(iouThresholds)*len(found))
+	m.taken = make([]int64, len(iouThresholds)*len(objects))
 	for t, threshold := range iouThresholds {
 		matched, ignored := m.matched[t*len(found):][:len(found)], m.ignored[t*len(found):][:len(found)]
 		taken := m.taken[t*len(objects):][:len(objects)]
@@ -92,11 +90,5 @@ func (m *matcher) match(found []detected, objects []object, iou [][]float64, are
 			ignored[i] = ignored[i] || matched[i] == 0 && outside(f.area)
 		}
 	}
-}
-
-// zeros returns n of them in memory that is there, if it is large enough.
-func zeros[T any](memory []T, n int) []T {
-	memory = slices.Grow(memory[:0], n)[:n]
-	clear(memory)
-	return memory
+	return m
 }

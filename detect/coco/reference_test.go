@@ -307,8 +307,7 @@ func sameMatches(t *testing.T, truth *Dataset, results *Results, e *evaluation, 
 			t.Fatal(err)
 		}
 		k := slices.IndexFunc(e.categories, func(c Category) bool { return c.ID == w.CategoryID })
-		var m matcher
-		m.match(found[k], objects[k], overlaps(found[k], objects[k], e.Masks), e.Areas[0])
+		m := match(found[k], objects[k], overlaps(found[k], objects[k], e.Masks), e.Areas[0])
 		var ids, ordered []int64
 		for _, d := range found[k] {
 			ids = append(ids, d.id)
