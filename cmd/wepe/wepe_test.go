@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"image"
 	"image/color"
-	"image/png"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
@@ -117,11 +117,8 @@ func TestARunOfBeforeTheCommandHasTheSameNumbers(t *testing.T) {
 // images writes a folder per class of images of one colour each.
 func images(t *testing.T, name string, perClass, height, width int) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), name)
+	files := map[string][]byte{}
 	for k, class := range []string{"blue", "green", "red"} {
-		if err := os.MkdirAll(filepath.Join(dir, class), 0o755); err != nil {
-			t.Fatal(err)
-		}
 		for i := range perClass {
 			img := image.NewRGBA(image.Rect(0, 0, width, height))
 			for p := range height * width {
@@ -129,16 +126,10 @@ func images(t *testing.T, name string, perClass, height, width int) string {
 				channels[2-k] = 240
 				img.SetRGBA(p%width, p/width, color.RGBA{channels[0], channels[1], channels[2], 255})
 			}
-			f := gomlxtest.Must(os.Create(filepath.Join(dir, class, string(rune('a'+i))+".png")))(t)
-			if err := png.Encode(f, img); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			files[filepath.Join(name, class, string(rune('a'+i))+".png")] = datatest.PNG(img)
 		}
 	}
-	return dir
+	return filepath.Join(datatest.Tree(t, files), name)
 }
 
 // small are settings that train in a second.
@@ -171,12 +162,9 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 	if flipped.Metrics.Loss == e.Metrics.Loss || flipped.Metrics.Images != 9 {
 		t.Errorf("of two views of each image %v, of one %v", flipped.Metrics, e.Metrics)
 	}
-	if list := succeeds(t, "predict", run, filepath.Join(dir, "red", "a.png"), filepath.Join(dir, "blue", "b.png"),
-		"--top",
-		"1", "--backend", "go"); strings.Count(
-		list,
-		"%",
-	) != 2 {
+	list := succeeds(t, "predict", run, filepath.Join(dir, "red", "a.png"), filepath.Join(dir, "blue", "b.png"), "--top",
+		"1", "--backend", "go")
+	if strings.Count(list, "%") != 2 {
 		t.Errorf("two images, one class each:\n%s", list)
 	}
 	exported := succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go")
@@ -202,12 +190,9 @@ func TestOwnImagesAreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T)
 			t.Errorf("fine-tuning does not print %q:\n%s", want, tuned)
 		}
 	}
-	if own := succeeds(t, "train", run, "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go",
-		"--out",
-		"own"); !strings.Contains(
-		own,
-		"position wepe-sphere",
-	) {
+	own := succeeds(t, "train", run, "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go", "--out",
+		"own")
+	if !strings.Contains(own, "position wepe-sphere") {
 		t.Errorf("fine-tuning a run does not keep its position:\n%s", own)
 	}
 }
@@ -229,16 +214,11 @@ func TestADirectoryOfAnotherDatasetOrRecipeIsRefusedByBothNames(t *testing.T) {
 			t.Errorf("%s: exit code %d, %v", name, code, err)
 		}
 	}
-	for _, out := range []string{"runs/scratch-cats", "runs/scratch-dogs"} {
-		if _, _, err := invoke(t, append([]string{"train", "--size", "16x16", "--data",
-			map[string]string{"runs/scratch-cats": first, "runs/scratch-dogs": second}[out]}, small...)...); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := os.Stat(filepath.Join(out, "run.json")); err != nil {
-			t.Error(err)
-		}
+	succeeds(t, append([]string{"train", "--size", "16x16", "--data", second}, small...)...)
+	if _, err := os.Stat("runs/scratch-dogs/run.json"); err != nil {
+		t.Error(err)
 	}
-	old := copied(t, filepath.Join("run")) // as of a version without run.json
+	old := copied(t, "run") // as of a version without run.json
 	if err := os.Remove(filepath.Join(old, "run.json")); err != nil {
 		t.Fatal(err)
 	}
