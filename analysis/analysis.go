@@ -147,11 +147,11 @@ func (c *Comparison) Run(ctx context.Context) (*Results, error) {
 }
 
 func (c *Comparison) open(m Model) (*subject, error) {
-	option := finetune.Files(m.Import)
+	opening := finetune.Opening{Files: m.Import}
 	if m.Start {
-		option = finetune.Weights(finetune.Start)
+		opening = finetune.Opening{Weights: "start"}
 	}
-	opened, err := finetune.Open(c.Backend, m.Path, option)
+	opened, err := opening.Open(c.Backend, m.Path)
 	if err != nil {
 		return nil, err
 	}

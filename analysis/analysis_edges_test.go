@@ -89,7 +89,7 @@ func TestPrefixTokensAreNoPlaces(t *testing.T) {
 			m.Name = "m"
 			images := testImages(3)
 			rows := asked(t, "entropy,distance,rollout", images, m)
-			model := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), m.Path, finetune.Files(m.Import)))(t)
+			model := gomlxtest.Must(finetune.Opening{Files: m.Import}.Open(gomlxtest.Backend(), m.Path))(t)
 			defer model.Finalize()
 			c := model.Recipe.Model
 			tokens, prefix := c.Tokens(), c.Tokens()-c.Rows()*c.Cols()

@@ -98,7 +98,7 @@ func resolution(s *subject) error {
 	}
 	line := report.Line{}
 	for k, size := range sizes {
-		at, err := finetune.Open(s.Backend, s.Path, finetune.Files(s.Import), finetune.Size(size[0], size[1]))
+		at, err := finetune.Opening{Files: s.Import, Size: size}.Open(s.Backend, s.Path)
 		if err != nil {
 			return notApplicable(err.Error())
 		}

@@ -65,7 +65,7 @@ func newClassification(run Run) (*classification, error) {
 	if exist := run.Backend.NumDevices(); exist > 1 {
 		run.Logger.Info("devices share each batch", "devices", devices.count(), "of", exist)
 	}
-	if held != nil && held.Len() < smallSplit && run.Weights != Last {
+	if held != nil && held.Len() < smallSplit && run.Weights != checkpoints.LastDir {
 		run.Logger.Warn("small validation split: the choice of the best weights is partly chance", "images", held.Len(),
 			"standard error of the accuracy", fmt.Sprintf("up to %.1f %%", 50/math.Sqrt(float64(held.Len()))))
 	}
@@ -376,9 +376,9 @@ func (c *classification) Finish(context.Context) (err error) {
 // choose brings the model to the weights that the run ends with, their averages where it has some: those of Open.
 func (c *classification) choose() (report.Weights, error) {
 	c.model.Opened = Opened{Path: c.Run.Dir, Format: checkpoints.FormatCheckpoint,
-		Weights: report.Weights{Name: Last, Step: c.step}}
-	if c.Weights != Last && c.Run.Dir != "" && c.held.set != nil {
-		best, _, err := checkpoints.Latest(filepath.Join(c.Run.Dir, Best))
+		Weights: report.Weights{Name: checkpoints.LastDir, Step: c.step}}
+	if c.Weights != checkpoints.LastDir && c.Run.Dir != "" && c.held.set != nil {
+		best, _, err := checkpoints.Latest(filepath.Join(c.Run.Dir, checkpoints.BestDir))
 		if err != nil {
 			return report.Weights{}, err
 		}
@@ -438,7 +438,7 @@ func (c *classification) close() {
 	c.images.finalize()
 	c.held.finalize()
 	c.model.group = nil
-	c.Close()
+	c.Trainer.close()
 }
 
 // order is the images of each step: a function of the seed, the number of images and the batch size.

@@ -98,7 +98,7 @@ func (run Run) begunFrom() *initialModel {
 	if run.Dir == "" {
 		return nil
 	}
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, Last))
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir))
 	if err != nil || last == nil {
 		return nil // resume reports what is wrong
 	}

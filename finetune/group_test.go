@@ -141,7 +141,7 @@ func TestASignalToOneProcessEndsAllAtOneStepAndOneProcessGoesOn(t *testing.T) {
 			t.Errorf("process %d: %v", rank, err)
 		}
 	}
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, Last))
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir))
 	if err != nil || last.Step != 7 {
 		t.Fatalf("%v, %v, want a checkpoint of step 7", last, err)
 	}

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
@@ -123,10 +123,5 @@ func (in *Inference) call(program *model.Exec, images []*data.Image, see func(ou
 	return nil
 }
 
-// AllCores reports whether a program uses all cores: not on a GPU, nor on pure Go, which computes a batch on one.
-func (in *Inference) AllCores() bool {
-	return in.Backend() != "go" && !strings.Contains(strings.ToLower(in.m.backend.Description()), "cuda")
-}
-
-// Backend is the name of what computes: "go", "xla" or "onnxruntime".
-func (in *Inference) Backend() string { return in.m.backend.Name() }
+// Backend is what computes.
+func (in *Inference) Backend() compute.Backend { return in.m.backend }

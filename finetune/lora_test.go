@@ -86,7 +86,7 @@ func testAdaptersTrainAsThoseOfPEFT(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted("after the run", logits(c.model))
-	if err := c.save(Last); err != nil {
+	if err := c.save(checkpoints.LastDir); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "exported")

@@ -199,12 +199,12 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(41, 1), Dir: t.TempDir()}
 	model, _ := done(t, run)
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, Best))
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.BestDir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const lost = "/vit/block_01/norm2/gain"
-	saver := checkpoints.Saver{Dir: filepath.Join(run.Dir, Best), Omit: func(path string) bool { return path == lost }}
+	saver := checkpoints.Saver{Dir: filepath.Join(run.Dir, checkpoints.BestDir), Omit: func(path string) bool { return path == lost }}
 	if _, err := saver.Save(model.store, last.Step+1000, last.Meta); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("an empty directory: %v", err)
 	}
 	recipe := gomlxtest.Must(tiny().fit(dataset(9, 1).Describe()))(t)
-	saver := checkpoints.Saver{Dir: filepath.Join(dir, Last)}
+	saver := checkpoints.Saver{Dir: filepath.Join(dir, checkpoints.LastDir)}
 	for want, meta := range map[string]any{
 		"1 names for 7 classes": state{Recipe: recipe, Classes: []string{"a"}},
 		"epochs is 0":           state{},

@@ -60,7 +60,7 @@ func TestADHVTIsNotWhatAViTIs(t *testing.T) {
 	for want, err := range got {
 		refused(t, "a DHVT", err, want)
 	}
-	info := gomlxtest.Must(checkpoints.Inspect(filepath.Join(run.Dir, Last)))(t)
+	info := gomlxtest.Must(checkpoints.Inspect(filepath.Join(run.Dir, checkpoints.LastDir)))(t)
 	if want := "its model is no ViT but a dhvt of these sizes"; len(info.Notes) != 1 ||
 		!strings.Contains(info.Notes[0], want) || info.Config.Width != 12 {
 		t.Errorf("Inspect says %q and width %d, want %q", info.Notes, info.Config.Width, want)

@@ -18,52 +18,37 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Values of [Weights].
-const (
-	Best  = checkpoints.BestDir // those with the highest accuracy on the validation split
-	Last  = checkpoints.LastDir // those of the newest checkpoint
-	Start = "start"             // those before the first step, drawn again from the seed of the run
-)
-
-// OpenOption changes what [Open] opens.
-type OpenOption func(*openOptions)
-
-type openOptions struct {
-	weights string
-	size    [2]int
-	files   checkpoints.ImportOptions
-}
-
-// Weights selects the weights of a run: Best, Last or Start. The default is Best where the run has them, else Last.
-func Weights(which string) OpenOption { return func(o *openOptions) { o.weights = which } }
-
-// Size opens the model for images of other height and width in pixels, without training: the position encoding goes to
-// the new grid by its own rule, as in a run that starts from the model.
-func Size(rows, cols int) OpenOption { return func(o *openOptions) { o.size = [2]int{rows, cols} } }
-
-// Files fills in what the files of timm and Google leave open: Grid, AssumeSquare, Architecture. Runs leave nothing
-// open.
-func Files(f checkpoints.ImportOptions) OpenOption {
-	return func(o *openOptions) {
-		o.files = checkpoints.ImportOptions{Grid: f.Grid, AssumeSquare: f.AssumeSquare, Architecture: f.Architecture}
-	}
-}
-
 // Open opens a model to evaluate it, predict with it or export it. The path is the directory of a run, one of its
 // checkpoints, a file or directory of Hugging Face, timm or Google, or hf://owner/name[@revision], which is downloaded
 // into the cache of the Hugging Face tools.
 //
 //	model, err := finetune.Open(backend, "runs/first")
-//	model, err := finetune.Open(backend, "hf://google/vit-base-patch16-224", finetune.Size(384, 384))
+//	model, err := finetune.Opening{Size: [2]int{384, 384}}.Open(backend, "hf://google/vit-base-patch16-224")
 //
 // Model.Opened describes what was opened. A model without a head gets one of a single class, with no meaning; classes
 // without names are numbered. A foreign model is opened at the size to which its files resize images: DINOv2 has
 // positions for 518×518 pixels, and transformers resamples them to 224×224.
-func Open(backend compute.Backend, path string, options ...OpenOption) (*Model, error) {
-	var o openOptions
-	for _, option := range options {
-		option(&o)
-	}
+func Open(backend compute.Backend, path string) (*Model, error) { return Opening{}.Open(backend, path) }
+
+// Opening is how a model is opened; the zero value is how [Open] does it.
+type Opening struct {
+	// Weights of a run: checkpoints.BestDir, those with the highest accuracy on the validation split, the default where
+	// the run has them; LastDir, those of the newest checkpoint; or "start", those before the first step, drawn again.
+	Weights string
+	// Size is the height and width of images in pixels, the model's own where zero. The position encoding goes to another
+	// grid by its own rule, without training, as in a run that starts from the model.
+	Size [2]int
+	// Files has what the files of timm and Google leave open: Grid, AssumeSquare, Architecture.
+	Files checkpoints.ImportOptions
+}
+
+// start is the value of Opening.Weights for those before the first step.
+const start = "start"
+
+// Open opens a model, see the function of that name.
+func (o Opening) Open(backend compute.Backend, path string) (*Model, error) {
+	o.Files = checkpoints.ImportOptions{Grid: o.Files.Grid, AssumeSquare: o.Files.AssumeSquare,
+		Architecture: o.Files.Architecture, HeadOptional: true}
 	if strings.HasPrefix(path, hub.Scheme) {
 		snapshot, err := hub.Download(context.Background(), path, nil) // its waits have limits of their own
 		if err != nil {
@@ -71,20 +56,20 @@ func Open(backend compute.Backend, path string, options ...OpenOption) (*Model, 
 		}
 		path = snapshot.Dir
 	}
-	if o.weights != Start {
-		o.files.Weights = o.weights
+	if o.Weights != start {
+		o.Files.Weights = o.Weights
 	}
-	if o.size == [2]int{} || o.weights == Start {
-		run, skipped, err := checkpoints.Find(path, o.files.Weights)
+	if o.Size == [2]int{} || o.Weights == start {
+		run, skipped, err := checkpoints.Find(path, o.Files.Weights)
 		switch {
 		case err != nil:
 			return nil, err
-		case run != nil && o.weights == Start:
-			return openStart(backend, run, o.size)
+		case run != nil && o.Weights == start:
+			return openStart(backend, run, o.Size)
 		case run != nil:
 			return openRun(backend, run, skipped)
-		case o.weights != "":
-			return nil, fmt.Errorf("finetune: %s is no run: it has no %s weights", path, o.weights)
+		case o.Weights != "":
+			return nil, fmt.Errorf("finetune: %s is no run: it has no %s weights", path, o.Weights)
 		}
 	}
 	return openImported(backend, path, o)
@@ -94,8 +79,8 @@ func Open(backend compute.Backend, path string, options ...OpenOption) (*Model, 
 type Opened struct {
 	Path    string         // of the checkpoint or the weights
 	Format  string         // checkpoints.FormatCheckpoint, FormatHF, …
-	Weights report.Weights // of a run: Best, Last or Start, and their step
-	SHA256  string         // of the weights; empty for Start
+	Weights report.Weights // of a run: best, last or start, and their step
+	SHA256  string         // of the weights; empty for start
 	Notes   []string       // what was skipped, replaced or resampled, a line each
 }
 
@@ -111,7 +96,7 @@ func (o Opened) String() string {
 func openedRun(run *checkpoints.Checkpoint) Opened {
 	o := Opened{Path: run.Path, Format: checkpoints.FormatCheckpoint, SHA256: run.SHA256}
 	o.Weights = report.Weights{Name: "chosen by path", Step: int(run.Step)}
-	if kind := filepath.Base(filepath.Dir(run.Path)); kind == Best || kind == Last {
+	if kind := filepath.Base(filepath.Dir(run.Path)); kind == checkpoints.BestDir || kind == checkpoints.LastDir {
 		o.Weights.Name = kind
 	}
 	return o
@@ -153,7 +138,7 @@ func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int
 	if err != nil {
 		return nil, err
 	}
-	m.Opened = Opened{Path: run.Path, Format: checkpoints.FormatCheckpoint, Weights: report.Weights{Name: Start}}
+	m.Opened = Opened{Path: run.Path, Format: checkpoints.FormatCheckpoint, Weights: report.Weights{Name: start}}
 	m.Preprocess = s.Preprocess
 	if s.Recipe.ZeroHead {
 		err = m.zeroHead()
@@ -162,9 +147,8 @@ func openStart(backend compute.Backend, run *checkpoints.Checkpoint, size [2]int
 }
 
 // openImported opens a model of other software, or one of ours at another size.
-func openImported(backend compute.Backend, path string, o openOptions) (*Model, error) {
-	o.files.HeadOptional = true
-	imported, err := checkpoints.Import(path, o.files)
+func openImported(backend compute.Backend, path string, o Opening) (*Model, error) {
+	imported, err := checkpoints.Import(path, o.Files)
 	if err != nil {
 		return nil, fmt.Errorf("finetune: no model in %s: %w", path, err)
 	}
@@ -174,8 +158,8 @@ func openImported(backend compute.Backend, path string, o openOptions) (*Model, 
 	}
 	source, r := newSource(path, imported, origin.Classes), origin.Recipe
 	r.ZeroHead = false
-	if o.size != [2]int{} {
-		r.Augment.Size, r.Model.ImageRows, r.Model.ImageCols = o.size, o.size[0], o.size[1] // of AspectKeep the most patches
+	if o.Size != [2]int{} {
+		r.Augment.Size, r.Model.ImageRows, r.Model.ImageCols = o.Size, o.Size[0], o.Size[1] // of AspectKeep the most patches
 	}
 	if r, err = r.adopt(source); err != nil {
 		return nil, err

@@ -24,30 +24,32 @@ func testOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 	run := overfits(t, "ema=0.4")
 	done(t, run)
 	first, all := bestOf(t, run)
-	best := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-	last := gomlxtest.Must(Open(run.Backend, run.Dir, Weights(Last)))(t)
-	for m, want := range map[*Model]report.Metrics{best: first.Metrics, last: all[len(all)-1].Metrics} {
-		if got := gomlxtest.Must(m.Evaluate(run.Validation))(t); got != want {
-			t.Errorf("%s: %+v, evaluated while it trained %+v", m.Opened, got, want)
-		}
-	}
-	earlier, later := report.Weights{Name: Best, Step: first.Step}, report.Weights{Name: Last, Step: 27}
 	for _, c := range []struct {
-		m    *Model
-		want report.Weights
-	}{{best, earlier}, {last, later}, {gomlxtest.Must(Open(run.Backend, run.Dir, Weights(Best), Size(8, 6)))(t), earlier},
-		{gomlxtest.Must(Open(run.Backend, run.Dir, Weights(Last), Size(8, 6)))(t), later}} {
-		o := c.m.Opened
-		if o.Format != checkpoints.FormatCheckpoint || o.Weights != c.want || len(o.SHA256) != 64 {
-			t.Errorf("opened %+v, want weights %s", o, c.want)
-		}
-		if line := o.String(); !strings.HasSuffix(line, ": weights "+c.want.String()) {
-			t.Errorf("described as %q", line)
-		}
-	}
-	for v := range best.store.IterVariables() {
-		if strings.HasPrefix(v.Path(), "/adamw/") {
-			t.Errorf("opening loads %s of the optimizer", v.Path())
+		weights, name string
+		step          int
+		measured      report.Metrics
+	}{
+		{"", "best", first.Step, first.Metrics}, {"best", "best", first.Step, first.Metrics},
+		{"last", "last", 27, all[len(all)-1].Metrics},
+	} {
+		for _, size := range [][2]int{{}, {8, 6}} {
+			m := gomlxtest.Must(Opening{Weights: c.weights, Size: size}.Open(run.Backend, run.Dir))(t)
+			want := report.Weights{Name: c.name, Step: c.step}
+			if o := m.Opened; o.Format != checkpoints.FormatCheckpoint || o.Weights != want || len(o.SHA256) != 64 ||
+				!strings.HasSuffix(o.String(), ": weights "+want.String()) {
+				t.Errorf("opened %s, %+v, want weights %s", o, o, want)
+			}
+			if size != [2]int{} {
+				continue
+			}
+			if got := gomlxtest.Must(m.Evaluate(run.Validation))(t); got != c.measured {
+				t.Errorf("%s: %+v, evaluated while it trained %+v", m.Opened, got, c.measured)
+			}
+			for v := range m.store.IterVariables() {
+				if strings.HasPrefix(v.Path(), "/adamw/") {
+					t.Errorf("opening loads %s of the optimizer", v.Path())
+				}
+			}
 		}
 	}
 
@@ -57,14 +59,14 @@ func testOpenTakesTheWeightsThatAreAskedForAndNamesThem(t *testing.T) {
 		len(o.SHA256) != 64 {
 		t.Errorf("a foreign model opens as %+v", o)
 	}
-	_, err := Open(run.Backend, hf, Weights(Best))
+	_, err := Opening{Weights: checkpoints.BestDir}.Open(run.Backend, hf)
 	refused(t, "the best weights of a foreign model", err, "is no run: it has no best weights")
-	_, err = Open(run.Backend, run.Dir, Weights("newest"))
+	_, err = Opening{Weights: "newest"}.Open(run.Backend, run.Dir)
 	refused(t, "unknown weights", err, `weights "newest": want "best" or "last"`)
-	if err := os.RemoveAll(filepath.Join(run.Dir, Best)); err != nil {
+	if err := os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Open(run.Backend, run.Dir, Weights(Best))
+	_, err = Opening{Weights: checkpoints.BestDir}.Open(run.Backend, run.Dir)
 	refused(t, "a run without best weights", err, `has no "best" checkpoint`)
 }
 
@@ -91,8 +93,8 @@ func TestARunAndItsExportsOpenAsTheSameModel(t *testing.T) {
 		}
 		nearLogits(t, format, gomlxtest.Must(opened.logitsOf(set))(t), want)
 		if format == checkpoints.FormatUnfolded {
-			larger := gomlxtest.Must(Open(run.Backend, dir, Size(8, 6)))(t)
-			same := gomlxtest.Must(Open(run.Backend, run.Dir, Size(8, 6)))(t)
+			larger := gomlxtest.Must(Opening{Size: [2]int{8, 6}}.Open(run.Backend, dir))(t)
+			same := gomlxtest.Must(Opening{Size: [2]int{8, 6}}.Open(run.Backend, run.Dir))(t)
 			nearLogits(t, "at another size", gomlxtest.Must(larger.logitsOf(set))(t), gomlxtest.Must(same.logitsOf(set))(t))
 		}
 	}
@@ -126,12 +128,12 @@ func TestTheStartOfARunIsDrawnAgain(t *testing.T) {
 	first := begun(t, Run{Backend: run.Backend, Recipe: run.Recipe, Seed: run.Seed, Train: run.Train})
 	want := gomlxtest.Must(first.model.logitsOf(set))(t)
 	done(t, run)
-	start := gomlxtest.Must(Open(run.Backend, run.Dir, Weights(Start)))(t)
-	nearLogits(t, "start", gomlxtest.Must(start.logitsOf(set))(t), want)
+	drawn := gomlxtest.Must(Opening{Weights: start}.Open(run.Backend, run.Dir))(t)
+	nearLogits(t, "start", gomlxtest.Must(drawn.logitsOf(set))(t), want)
 
 	tuned := Run{Backend: run.Backend, Recipe: everything(), Train: run.Train, From: run.Dir, Dir: t.TempDir()}
 	done(t, tuned)
-	_, err := Open(run.Backend, tuned.Dir, Weights(Start))
+	_, err := Opening{Weights: start}.Open(run.Backend, tuned.Dir)
 	refused(t, "the start of a fine-tuning", err, "not drawn", run.Dir)
 }
 
@@ -141,7 +143,7 @@ func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
 		"hybrid"} {
 		dir, model := pretrained(t, func(r *Recipe) { r.Model.Position, r.EMA = position, 0.5 })
 		open := func(size [2]int) (*Model, report.Metrics) {
-			m, err := Open(gomlxtest.Backend(), dir, Size(size[0], size[1]))
+			m, err := Opening{Size: size}.Open(gomlxtest.Backend(), dir)
 			if err != nil {
 				t.Fatalf("%s: %v", position, err)
 			}
@@ -171,8 +173,8 @@ func TestATrainedModelOpensAtAnotherSizeByTheRuleOfItsEncoding(t *testing.T) {
 	}
 	dir, _ := pretrained(t, nil)
 	for want, open := range map[string]func() (*Model, error){
-		"2×2":         func() (*Model, error) { return Open(gomlxtest.Backend(), dir, Size(5, 8)) },
-		"no model in": func() (*Model, error) { return Open(gomlxtest.Backend(), t.TempDir(), Size(4, 6)) },
+		"2×2":         func() (*Model, error) { return Opening{Size: [2]int{5, 8}}.Open(gomlxtest.Backend(), dir) },
+		"no model in": func() (*Model, error) { return Opening{Size: [2]int{4, 6}}.Open(gomlxtest.Backend(), t.TempDir()) },
 	} {
 		if _, err := open(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
@@ -102,7 +103,7 @@ func TestThumbnailOfALargeGreyImageIsSmaller(t *testing.T) {
 func TestARunFromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	first, second := tinyRun(t, "model.position=learned", 60), tinyRun(t, "model.position=hybrid", 50)
 	first.Dir, second.Dir = t.TempDir(), t.TempDir()
-	second.From, second.Weights = first.Dir, Last
+	second.From, second.Weights = first.Dir, checkpoints.LastDir
 	done(t, first)
 	m, row := done(t, second)
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(second.Dir, RowsFile)))(t)

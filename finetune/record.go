@@ -31,11 +31,11 @@ func (t *Trainer) evaluate() (report.Eval, error) {
 	}
 	if measured && score > t.course.Best {
 		t.course.Best, t.course.BestStep = score, t.step
-		if err := t.save(Best); err != nil {
+		if err := t.save(checkpoints.BestDir); err != nil {
 			return row, err
 		}
 	}
-	return row, t.save(Last)
+	return row, t.save(checkpoints.LastDir)
 }
 
 // evaluatePending makes the evaluation that a run was interrupted in: an evaluation clears the sum of losses.
@@ -63,7 +63,7 @@ func (t *Trainer) measure() (row report.Eval, score float64, measured bool, err 
 func (t *Trainer) Result(settings any) (report.Result, error) {
 	encoded, err := json.Marshal(settings)
 	return report.Result{
-		Job: t.Job, Backend: t.Backend.String(), Parameters: t.Parameters(), Steps: t.step,
+		Job: t.Job, Backend: t.Backend.String(), Parameters: t.parameters(), Steps: t.step,
 		Epochs:          report.Number(float64(t.step) / float64(t.PerPass)),
 		WallSeconds:     report.Number(t.course.Seconds + time.Since(t.started).Seconds()),
 		ImagesPerSecond: report.Number(t.course.imagesPerSecond(t.BatchSize)), Settings: encoded,
@@ -105,7 +105,7 @@ func (t *Trainer) saveProgress() error {
 	if t.step == t.startStep {
 		return nil
 	}
-	return t.save(Last)
+	return t.save(checkpoints.LastDir)
 }
 
 // save writes a checkpoint of the state between two steps.
@@ -129,7 +129,7 @@ func (t *Trainer) resume() error {
 	if t.Dir == "" {
 		return t.Task.Start()
 	}
-	checkpoint, skipped, err := checkpoints.Latest(filepath.Join(t.Dir, Last))
+	checkpoint, skipped, err := checkpoints.Latest(filepath.Join(t.Dir, checkpoints.LastDir))
 	if err != nil {
 		return err
 	}

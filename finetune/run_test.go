@@ -177,7 +177,7 @@ func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
 	if other := steps[slices.Index(tested, slices.Max(tested))]; len(steps) != 6 || other == want {
 		t.Fatalf("validation %v and test %v agree at steps %v: nothing to choose", validated, tested, steps)
 	}
-	best, _, err := checkpoints.Latest(filepath.Join(run.Dir, Best))
+	best, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.BestDir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestADivergedRunIsStoppedAndNotSaved(t *testing.T) {
 		!strings.Contains(err.Error(), "about step 2:") {
 		t.Errorf("want an error about divergence in the second step, got %v", err)
 	}
-	if last, _, err := checkpoints.Latest(filepath.Join(run.Dir, Last)); err != nil || last != nil {
+	if last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir)); err != nil || last != nil {
 		t.Errorf("a diverged state is saved: %v, %v", last, err)
 	}
 }

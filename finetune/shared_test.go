@@ -152,7 +152,7 @@ func (m *Model) weights(tb testing.TB, root string) map[string][]float64 {
 func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
 	t.Helper()
 	done(t, run)
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, Last))
+	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -316,7 +316,7 @@ func TestRowsSayWhereTheWeightsCameFrom(t *testing.T) {
 
 func TestOneCheckpointOfARunIsASourceToo(t *testing.T) {
 	dir, _ := pretrained(t, nil)
-	last, _, err := checkpoints.Latest(filepath.Join(dir, Last))
+	last, _, err := checkpoints.Latest(filepath.Join(dir, checkpoints.LastDir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,8 +153,8 @@ func (t *Trainer) averaged(store *model.Store, g *Graph) (vars []*model.Variable
 // inNetwork reports whether a variable is one of the network.
 func (t *Trainer) inNetwork(variable string) bool { return strings.HasPrefix(variable, t.Network+"/") }
 
-// Parameters is the number of trainable parameters, once a program has used them.
-func (t *Trainer) Parameters() (n int) {
+// parameters is the number of trainable parameters, once a program has used them.
+func (t *Trainer) parameters() (n int) {
 	for v := range t.Store.IterVariables() {
 		if t.inNetwork(v.Path()) && v.Trainable {
 			n += v.Shape().Size()

@@ -85,7 +85,7 @@ type Trainer struct {
 	saved          time.Time
 }
 
-// NewTrainer returns the trainer of a task before its first step. Close frees its programs.
+// NewTrainer returns the trainer of a task before its first step.
 func NewTrainer(t Training) *Trainer {
 	if t.Group == nil {
 		t.Group = alone{}

@@ -108,8 +108,8 @@ func (t *Trainer) ended() bool {
 	return t.step >= t.Steps || patience > 0 && t.course.Best >= 0 && t.step-t.course.BestStep >= patience
 }
 
-// Close frees the programs; the variables stay.
-func (t *Trainer) Close() {
+// close frees the programs; the variables stay.
+func (t *Trainer) close() {
 	for _, program := range []*model.Exec{t.apply, t.collect} {
 		if program != nil {
 			program.Finalize()
@@ -118,8 +118,10 @@ func (t *Trainer) Close() {
 }
 
 // Train makes all steps from the newest checkpoint of the directory on, or from the first, and finishes the task, all
-// while it holds the lock of the directory. On ErrInterrupted the state is saved.
+// while it holds the lock of the directory. On ErrInterrupted the state is saved. The programs are freed at the end, the
+// variables stay.
 func (t *Trainer) Train(ctx context.Context) (err error) {
+	defer t.close()
 	if ctx.Err() != nil && t.Group.Size() == 1 { // others would wait
 		return fmt.Errorf("%w before it began", ErrInterrupted)
 	}
@@ -217,7 +219,7 @@ func (t *Trainer) advance() error {
 		}
 		progress.Eval = &row
 	} else if time.Since(t.saved) >= t.SaveEvery || t.SaveSteps > 0 && t.step%t.SaveSteps == 0 {
-		if err := t.save(Last); err != nil {
+		if err := t.save(checkpoints.LastDir); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
@@ -69,7 +70,7 @@ func TestTheLastWeightsAreMeasuredWhereTheyAreAskedForOrNothingChooses(t *testin
 		if want := (report.Weights{Name: "last", Step: 27}); row.Weights != want {
 			t.Errorf("weights %v, want %v", row.Weights, want)
 		}
-		opened := gomlxtest.Must(Open(run.Backend, run.Dir, Weights(Last)))(t)
+		opened := gomlxtest.Must(Opening{Weights: checkpoints.LastDir}.Open(run.Backend, run.Dir))(t)
 		for _, model := range []*Model{m, opened} {
 			if got := gomlxtest.Must(model.Evaluate(run.Test))(t); got != row.Test {
 				t.Errorf("%s: %+v, the row has %+v", model.Opened, got, row.Test)

@@ -45,7 +45,7 @@ func (s *Study) multiResolution(u Unit, row report.Result, test data.Source) err
 			continue
 		}
 		began := time.Now()
-		model, err := finetune.Open(s.Backend, u.Dir, finetune.Size(size[0], size[1]))
+		model, err := finetune.Opening{Size: size}.Open(s.Backend, u.Dir)
 		if err != nil {
 			return fmt.Errorf("at %s: %w", row.ImageSize, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
@@ -68,7 +69,7 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 	all := gomlxtest.Must(test.Load(t.Context(), fit, slog.New(slog.DiscardHandler)))(t)
 	for _, u := range units {
 		row := done[u.ID]
-		_, err := os.Stat(filepath.Join(u.Dir, finetune.Last))
+		_, err := os.Stat(filepath.Join(u.Dir, checkpoints.LastDir))
 		if u.Search {
 			if row.Validation.Images != 13 || row.Test.Images != 0 || row.Dataset != "some" || err == nil {
 				t.Errorf("%s: validation %+v, test %+v, on %s, model kept: %v", u, row.Validation, row.Test, row.Dataset, err)

@@ -166,7 +166,7 @@ func trainTwo(ctx context.Context, b compute.Backend) (paths []string, err error
 // load reads the images at the size of the first model, and which of their pixels are the object, where that is known.
 func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, b compute.Backend, first analysis.Model) (
 	*data.Memory, func(int) []bool, error) {
-	m, err := finetune.Open(b, first.Path, finetune.Files(first.Import))
+	m, err := finetune.Opening{Files: first.Import}.Open(b, first.Path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -22,7 +22,6 @@ func (run Run) Do(ctx context.Context) (m *Model, rows []report.Result, err erro
 	if err != nil {
 		return nil, nil, err
 	}
-	defer d.trainer.Close()
 	if err := d.trainer.Train(ctx); err != nil {
 		d.model.Finalize()
 		return nil, nil, err

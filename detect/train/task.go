@@ -158,7 +158,7 @@ func (d *detection) Finish(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w before it was tested at %s", finetune.ErrInterrupted, row.ImageSize)
 		}
-		if row, err = d.test(test, row); err != nil {
+		if row, err = d.test(test); err != nil {
 			return err
 		}
 		d.rows = append(d.rows, row)
@@ -192,12 +192,15 @@ func measured(known []report.Result, row report.Result) *report.Result {
 }
 
 // test measures a test and records it, with what was found in COCO's form.
-func (d *detection) test(test Test, row report.Result) (report.Result, error) {
+func (d *detection) test(test Test) (row report.Result, err error) {
 	numbers, found, err := d.model.Evaluate(test)
 	if err != nil {
 		return row, err
 	}
-	row.Found, row.Parameters = numbers, d.trainer.Parameters()
+	if row, err = d.result(test); err != nil { // now that a program has used all parameters
+		return row, err
+	}
+	row.Found = numbers
 	if d.Dir != "" {
 		path := filepath.Join(d.Dir, "results-"+row.ImageSize+".json")
 		write := func(w io.Writer) error { return coco.WriteResults(w, found) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -51,7 +52,7 @@ func (s *served) describe() (err error) {
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, %d heads, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: c.Parameters(), Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
-		Labels: s.m.Classes, Preprocessing: s.m.Preprocess, Backend: s.Backend(),
+		Labels: s.m.Classes, Preprocessing: s.m.Preprocess, Backend: s.Backend().Name(),
 		Sigmoid: s.m.Scores == checkpoints.ScoresSigmoid,
 	}
 	s.card.Similarity, err = positions(s.m)
@@ -104,12 +105,19 @@ func (s *served) Compile(batch int) error {
 	return nil
 }
 
+func (s *served) onGo() bool { return s.Backend().Name() == "Go Backend" }
+
 // Workers is one for each processor on pure Go, whose scheduler computes a batch on one, and one elsewhere.
 func (s *served) Workers() int {
-	if s.Backend() == "go" {
+	if s.onGo() {
 		return runtime.GOMAXPROCS(0)
 	}
 	return 1
+}
+
+// AllCores is false on a GPU and on pure Go, which computes a batch on one.
+func (s *served) AllCores() bool {
+	return !s.onGo() && !strings.Contains(strings.ToLower(s.Backend().Description()), "cuda")
 }
 
 func (s *served) Card() Card { return s.card }

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -53,6 +54,11 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	<-s.Ready()
+	if served, onGo := s.model, gomlxtest.Backend().Name() == "Go Backend"; onGo &&
+		(served.Workers() != runtime.GOMAXPROCS(0) || served.AllCores()) {
+		t.Errorf("%d workers on pure Go, which computes a batch on one core; all cores: %v", served.Workers(),
+			served.AllCores())
+	}
 	files, raw := noise(t, 5)
 	want := gomlxtest.Must(m.Predict(files, len(m.Classes)))(t)
 	near := func(what string, i int, entry map[string]any) {

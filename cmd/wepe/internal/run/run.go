@@ -215,14 +215,10 @@ func Open(ctx context.Context, b compute.Backend, path, weights string, size [2]
 	if err != nil {
 		return nil, err
 	}
-	options := []finetune.OpenOption{finetune.Files(open)}
-	if weights == checkpoints.LastDir { // best is the default, and the last of a run without validation
-		options = append(options, finetune.Weights(weights))
+	if weights == checkpoints.BestDir { // the default, and the last of a run without validation
+		weights = ""
 	}
-	if size != [2]int{} {
-		options = append(options, finetune.Size(size[0], size[1]))
-	}
-	m, err := finetune.Open(b, local, options...)
+	m, err := finetune.Opening{Weights: weights, Size: size, Files: open}.Open(b, local)
 	if err != nil {
 		return nil, err
 	}
