@@ -7,7 +7,7 @@
 //	results, err := dataset.ReadResults("detections.json") // or dataset.Results(detections)
 //	numbers, err := coco.Evaluate(dataset, results, coco.Params{Masks: true}) // cocoapi's twelve: StatNames
 //
-// Rules and numbers are those of cocoapi (github.com/cocodataset/cocoapi at 8c9bcc3), the numbers to the last bit.
+// Rules and numbers are those of pycocotools 2.0.11 (github.com/ppwwyyxx/cocoapi), the numbers to the last bit.
 // Annotations and results of unknown categories or images are ignored, and a category without objects has AP −1 and is
 // left out of means. Malformed files return an error that names file and annotation. Segmentations are checked when
 // they are used, so evaluating boxes never fails because of a malformed polygon.

@@ -13,7 +13,7 @@ import (
 	"github.com/wepe-go/wepe/internal/fixtures"
 )
 
-// Everything here is held to cocoapi (8c9bcc3) as it is: fixture coco_eval, made by pycocotools.
+// Everything here is compared with pycocotools: fixture coco_eval.
 const set = "coco_eval"
 
 // meta are parameters and tolerances of the fixture.

@@ -82,27 +82,27 @@ func (r RLE) Area() int {
 	return area
 }
 
-// Box is the smallest box around the pixels inside, all zero if there are none; runs of length 0 can make it larger.
-// Source: rleToBbox of maskApi.c, unsigned 32-bit arithmetic included.
+// Box is the smallest box around the pixels inside, all zero if there are none. Source: rleToBbox of pycocotools 2.0.11;
+// cocoapi 8c9bcc3 counts runs of length 0 too.
 func (r RLE) Box() Box {
-	runs := len(r.Counts) / 2 * 2
-	if runs == 0 {
-		return Box{}
-	}
-	h, w := uint32(r.Height), uint32(r.Width)
-	left, top, right, bottom := w, h, uint32(0), uint32(0)
-	var end, first uint32 // pixels so far, and the column where the run inside began
-	for i, c := range r.Counts[:runs] {
-		end += c
-		pixel := end - uint32(i%2) // the first inside, then the last
-		y := pixel % h
-		x := (pixel - y) / h
-		if i%2 == 0 {
-			first = x
-		} else if first < x { // a run over the border of two columns reaches the bottom of one and the top of the other
-			top, bottom = 0, h-1
+	left, top, right, bottom := r.Width, r.Height, -1, -1
+	end := 0
+	for i, c := range r.Counts {
+		begin := end
+		end += int(c)
+		if i%2 == 0 || c == 0 {
+			continue
 		}
-		left, right, top, bottom = min(left, x), max(right, x), min(top, y), max(bottom, y)
+		first, last := begin/r.Height, (end-1)/r.Height // columns
+		left, right = min(left, first), max(right, last)
+		if first < last { // it reaches the bottom of one column and the top of the next
+			top, bottom = 0, r.Height-1
+		} else {
+			top, bottom = min(top, begin%r.Height), max(bottom, (end-1)%r.Height)
+		}
+	}
+	if right < 0 {
+		return Box{}
 	}
 	return Box{float64(left), float64(top), float64(right - left + 1), float64(bottom - top + 1)}
 }

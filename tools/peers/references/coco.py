@@ -147,7 +147,10 @@ def run_lengths(draw):
                          **{k: v for k, v in of(masks.merge(each)).items() if k != "string"}})
     cases = [(h, w, runs(draw.random((h, w)) < i / 7)) for i in range(8)]
     cases += [(5, 6, [3, 4, 0, 5, 18]), (5, 4, [6, 14, 0]), (1200, 1500, [500000, 3, 40000, 120000, 1139997])]
-    for i, (h2, w2, counts) in enumerate(cases):  # where pycocotools boxes runs of no pixels as cocoapi did
+    for _ in range(12):  # runs of no pixels
+        ends = np.sort(draw.choice(draw.integers(1, h * w, 4), 7))
+        cases += [(h, w, np.diff([0, ends[0], ends[0] + 1, *ends[1:].clip(ends[0] + 1), h * w]).tolist())]
+    for i, (h2, w2, counts) in enumerate(cases):
         uncompressed.append({"name": str(i), "size": [h2, w2], "counts": counts} | of(
             masks.frPyObjects({"size": [h2, w2], "counts": counts}, h2, w2)))
     boxes = [[float(v) for v in draw.integers(0, 12, 4) / 2 + [0, 0, 1, 1]] for _ in range(6)]
