@@ -21,23 +21,8 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Open opens a backend and prints one line that names it and says why it was chosen.
-//
-// An explicit configuration, from [Config] or else from the variable GOMLX_BACKEND, is opened or is an error. Without
-// one Open takes the first of these that opens:
-//
-//   - xla:cuda: a CUDA PJRT plugin is installed and there is an NVIDIA device
-//   - xla:cpu: a CPU PJRT plugin is installed (`make xla` installs one)
-//   - onnx:cpu: the program is built with -tags=onnx, and ONNX Runtime is installed (`make onnxruntime`)
-//   - go:ops_sequential: always available
-//
-// Open never uses the network, even if GOMLX_BACKEND asks for a plugin that is not installed.
-//
-// A configuration is a backend's name and its options, as "xla:cpu,devices=2" or "xla:cuda,tf32=false". XLA has one
-// device on a CPU unless "devices" or [Devices] asks for more. Bare "go" means "go:ops_sequential": the parallel
+// Open is that of package finetune/backend, which documents it. Bare "go" means "go:ops_sequential": the parallel
 // scheduler of compute v0.1.3 can deadlock on models of the size of a ViT and is no faster.
-//
-// Programs built with -tags=noxla or without cgo have no XLA.
 func Open(options ...Option) (compute.Backend, error) {
 	m := machine{
 		lookup:      os.LookupEnv,
@@ -59,7 +44,7 @@ func Open(options ...Option) (compute.Backend, error) {
 	return m.choose()
 }
 
-// Option changes what [Open] opens.
+// Option changes what Open opens.
 type Option func(*machine)
 
 // Config overrides GOMLX_BACKEND; the empty string does not.

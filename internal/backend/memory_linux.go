@@ -21,14 +21,9 @@ const memoryVariable = "WEPE_KEEP_MEMORY"
 const tunables = "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:" +
 	"glibc.malloc.hugetlb=1"
 
-// KeepMemory makes XLA on a CPU reuse the memory of its temporaries. Without it every call maps and unmaps them, and
-// faults on every page: a third of the time of a small model. Call it first in main: it starts the program again in the
-// same process (execve), with the same arguments and GLIBC_TUNABLES set, because glibc reads that variable only at the
-// start. Child processes do not inherit the variable.
-//
-// Freed memory stays with the process afterwards. It does nothing if the user has set GLIBC_TUNABLES or
-// WEPE_KEEP_MEMORY=0, if GOMLX_BACKEND names another backend, without cgo and on other systems than Linux. In a test
-// or a program that has already begun its work do not call it.
+// KeepMemory is that of package finetune/backend, which documents it: execve, because glibc reads GLIBC_TUNABLES only at
+// the start. Child processes do not inherit the variable. It does nothing if GOMLX_BACKEND names another backend, without
+// cgo and on other systems than Linux.
 func KeepMemory() {
 	state := os.Getenv(memoryVariable)
 	if state == "kept" {

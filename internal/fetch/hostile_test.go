@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -146,51 +145,6 @@ func TestWhateverAServerAnswersTheFileIsWholeOrAbsent(t *testing.T) {
 	}
 	if arrived == 0 || refused == 0 {
 		t.Errorf("%d files arrived, %d were refused: one of the two was not tried", arrived, refused)
-	}
-}
-
-func TestACutAtEveryPercentIsMended(t *testing.T) {
-	for i := range campaign.Times(9) {
-		s := newServer(t, 20_011)
-		s.cut = len(s.content) * (1 + i*11%99) / 100
-		client, path := hurried(t), newPath(t)
-		if err := client.Fetch(t.Context(), s.file(), path, nil); err != nil {
-			t.Fatalf("cut after %d bytes: %v", s.cut, err)
-		}
-		if _, sent := s.seen(); sent != len(s.content) {
-			t.Errorf("cut after %d bytes: %d of %d were sent", s.cut, sent, len(s.content))
-		}
-	}
-}
-
-func TestTwoProcessesShareOneTransfer(t *testing.T) {
-	const variable = "WEPE_TEST_FETCH" // of another process: address, hash and path
-	if words := strings.Fields(os.Getenv(variable)); len(words) == 3 {
-		err := hurried(t).Fetch(t.Context(), File{URL: words[0], Hash: words[1], Limit: 1 << 22}, words[2], nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	for range campaign.Times(1) {
-		s, path := newServer(t, 300_007), newPath(t)
-		f := s.file()
-		var both []*exec.Cmd
-		for range 2 {
-			command := exec.Command(os.Args[0], "-test.run", "^TestTwoProcessesShareOneTransfer$")
-			command.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", variable, f.URL, f.Hash, path))
-			command.Stderr = os.Stderr
-			if err := command.Start(); err != nil {
-				t.Fatal(err)
-			}
-			both = append(both, command)
-		}
-		for _, command := range both {
-			if err := command.Wait(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		arrives(t, s, f, path, "")
 	}
 }
 

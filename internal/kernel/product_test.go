@@ -36,38 +36,32 @@ func TestProductsAndTheirGradientsAreThoseOfMatMul(t *testing.T) {
 	}
 }
 
-func TestDenseIsAProductPlusBiases(t *testing.T) {
-	run := func(dense func(x, w, b *graph.Node) *graph.Node) [][]float64 {
-		return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
-			x, w, b := graph.Sin(in[0]), graph.Sin(in[1]), in[2]
-			y := graph.Add(dense(x, w, b), dense(graph.Square(x), w, nil)) // [2, 3, 7]
-			return append(graph.Gradient(graph.ReduceAllSum(graph.Sin(y)), in...), y)
-		}, gomlxtest.Noise(2, 3, 5), gomlxtest.Noise(5, 7), gomlxtest.Noise(7))
-	}
-	want := run(func(x, w, b *graph.Node) *graph.Node {
-		y := graph.Einsum("bti,io->bto", x, w)
-		if b != nil {
-			y = graph.Add(y, graph.Reshape(b, 1, 1, -1))
+func TestDenseAndAffineAreProductsAndSumsOfRows(t *testing.T) {
+	type layer func(x, w, b *graph.Node) *graph.Node
+	for name, c := range map[string]struct {
+		ours, want layer
+		x, w, b    []int
+	}{
+		"dense": {func(x, w, b *graph.Node) *graph.Node {
+			return graph.Add(Dense(x, w, b), Dense(graph.Square(x), w, nil))
+		},
+			func(x, w, b *graph.Node) *graph.Node {
+				return graph.Add(graph.Einsum("bti,io->bto", graph.Add(x, graph.Square(x)), w), graph.Reshape(b, 1, 1, -1))
+			}, []int{2, 3, 5}, []int{5, 7}, []int{7}},
+		"affine": {Affine, func(x, gain, offset *graph.Node) *graph.Node {
+			return graph.Add(graph.Mul(x, graph.Reshape(gain, 1, 1, 7)), graph.Reshape(offset, 1, 1, 7))
+		}, []int{2, 3, 7}, []int{7}, []int{7}},
+	} {
+		run := func(of layer) [][]float64 {
+			return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+				y := of(graph.Sin(in[0]), graph.Sin(in[1]), in[2])
+				return append(graph.Gradient(graph.ReduceAllSum(graph.Sin(y)), in...), y)
+			}, gomlxtest.Noise(c.x...), gomlxtest.Noise(c.w...), gomlxtest.Noise(c.b...))
 		}
-		return y
-	})
-	for i, got := range run(Dense) {
-		gomlxtest.Near(t, fmt.Sprint("output ", i), got, want[i], 1e-6)
-	}
-}
-
-func TestAffineIsAProductAndASumOfRows(t *testing.T) {
-	run := func(affine func(x, gain, offset *graph.Node) *graph.Node) [][]float64 {
-		return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
-			y := affine(graph.Sin(in[0]), in[1], in[2]) // [2, 3, 7]
-			return append(graph.Gradient(graph.ReduceAllSum(graph.Sin(y)), in...), y)
-		}, gomlxtest.Noise(2, 3, 7), gomlxtest.Noise(7), gomlxtest.Noise(7))
-	}
-	want := run(func(x, gain, offset *graph.Node) *graph.Node {
-		return graph.Add(graph.Mul(x, graph.Reshape(gain, 1, 1, 7)), graph.Reshape(offset, 1, 1, 7))
-	})
-	for i, got := range run(Affine) {
-		gomlxtest.Near(t, fmt.Sprint("output ", i), got, want[i], 1e-6)
+		want := run(c.want)
+		for i, got := range run(c.ours) {
+			gomlxtest.Near(t, fmt.Sprint(name, " output ", i), got, want[i], 1e-6)
+		}
 	}
 }
 

@@ -9,10 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -127,31 +125,5 @@ func (e Ended) Complaint(t *testing.T, name string, code int, wants ...string) {
 		if e.program.Said != nil && !e.program.Said.MatchString(line) {
 			t.Errorf("%s: a line more than the complaint: %s", name, line)
 		}
-	}
-}
-
-// Tree returns the content of every file below dir but locks, by its path there; of none where there is no dir.
-func Tree(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() == ".lock" {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		files[strings.TrimPrefix(path, dir+string(filepath.Separator))] = string(content)
-		return err
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	return files
-}
-
-// Write writes a file.
-func Write(t *testing.T, path string, content []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -90,7 +90,7 @@ func (r rows) row(a complex128, n int) (csc2, cot complex128) {
 	abs := math.Abs(b)
 	e := math.Exp(-abs)
 	e2 := e * e
-	s := math.Copysign(-math.Expm1(-2*abs)/2, b)
+	s := math.Copysign(math.Expm1(-2*abs)/2, b)
 	c := (1 + e2) / 2
 	d := sin*sin*e2 + s*s
 	p, q := sin*c/d, -cos*s/d
