@@ -3,7 +3,6 @@
 package analysis
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -58,7 +57,7 @@ func probe(s *subject) error {
 		if with == 0 {
 			s.measured("MSE, patches²", "always the mean", chanceErrors(train.targets, test.targets).MSE)
 		}
-		e, err := distanceProbe{Seed: int64(s.Comparison.Seed)}.errors(s.Backend, train, test)
+		e, err := releasedProbe(s.Comparison.Seed).errors(s.Backend, train, test)
 		if err != nil {
 			return err
 		}
@@ -135,27 +134,49 @@ func (r rings) drawPairs(n, images int, seed uint64) []pair {
 
 // distanceProbe learns the offset of two patches from their two vectors (relative_position_awareness_experiment.py of
 // the release): an MLP with LayerNorm and ReLU after each hidden layer, Adam with the decay added to the gradient, the
-// learning rate a half cosine over the epochs, mean square error. Zero fields mean the defaults beside them.
+// learning rate a half cosine over the epochs, mean square error.
 type distanceProbe struct {
-	Hidden       [2]int  // 128, 64
-	Epochs       int     // 30
-	Batch        int     // 256
-	LearningRate float64 // 1e-3
-	Decay        float64 // 1e-4
-	Seed         int64   // of weights and order
+	Hidden              [2]int
+	Epochs, Batch       int
+	LearningRate, Decay float64
+	Seed                int64 // of weights and order
+
+	store              *model.Store
+	train, predictions *model.Exec
+}
+
+// releasedProbe has the settings of the release.
+func releasedProbe(seed uint64) *distanceProbe {
+	return &distanceProbe{Hidden: [2]int{128, 64}, Epochs: 30, Batch: 256, LearningRate: 1e-3, Decay: 1e-4,
+		Seed: int64(seed)}
+}
+
+func (p *distanceProbe) begin(backend compute.Backend) (err error) {
+	p.store = model.NewStore()
+	p.store.SetParam("/"+model.ParamInitialSeed, p.Seed)
+	if p.train, err = model.NewExec(backend, p.store, p.trainGraph); err != nil {
+		return err
+	}
+	p.predictions, err = model.NewExec(backend, p.store, p.build)
+	return err
+}
+
+func (p *distanceProbe) finalize() {
+	p.train.Finalize()
+	p.predictions.Finalize()
+	p.store.Finalize()
 }
 
 // errors trains the probe and returns its errors on other examples.
-func (p distanceProbe) errors(backend compute.Backend, train, test examples) (probeErrors, error) {
-	t, err := p.begin(backend)
-	if err != nil {
+func (p *distanceProbe) errors(backend compute.Backend, train, test examples) (probeErrors, error) {
+	if err := p.begin(backend); err != nil {
 		return probeErrors{}, err
 	}
-	defer t.finalize()
-	for epoch := range t.Epochs {
-		order := rand.New(rand.NewPCG(uint64(t.Seed), uint64(epoch))).Perm(len(train.inputs))
-		for batch := range slices.Chunk(order, t.Batch) {
-			if len(batch) < t.Batch && len(order) >= t.Batch {
+	defer p.finalize()
+	for epoch := range p.Epochs {
+		order := rand.New(rand.NewPCG(uint64(p.Seed), uint64(epoch))).Perm(len(train.inputs))
+		for batch := range slices.Chunk(order, p.Batch) {
+			if len(batch) < p.Batch && len(order) >= p.Batch {
 				break // one program for all batches
 			}
 			var x, y [][]float32
@@ -163,12 +184,12 @@ func (p distanceProbe) errors(backend compute.Backend, train, test examples) (pr
 				x = append(x, train.inputs[i])
 				y = append(y, []float32{float32(train.targets[i][0]), float32(train.targets[i][1])})
 			}
-			if _, err := t.step(epoch, x, y); err != nil {
+			if _, err := p.step(epoch, x, y); err != nil {
 				return probeErrors{}, err
 			}
 		}
 	}
-	predicted, err := t.predict(test.inputs)
+	predicted, err := p.predict(test.inputs)
 	if err != nil {
 		return probeErrors{}, err
 	}
@@ -212,38 +233,11 @@ func chanceErrors(targets, test [][2]float64) probeErrors {
 	return e.finished()
 }
 
-// probing is a probe in training.
-type probing struct {
-	distanceProbe
-	store              *model.Store
-	train, predictions *model.Exec
-}
-
-func (p distanceProbe) begin(backend compute.Backend) (*probing, error) {
-	p.Hidden = [2]int{cmp.Or(p.Hidden[0], 128), cmp.Or(p.Hidden[1], 64)}
-	p.Epochs, p.Batch = cmp.Or(p.Epochs, 30), cmp.Or(p.Batch, 256)
-	p.LearningRate, p.Decay = cmp.Or(p.LearningRate, 1e-3), cmp.Or(p.Decay, 1e-4)
-	t := &probing{distanceProbe: p, store: model.NewStore()}
-	t.store.SetParam("/"+model.ParamInitialSeed, p.Seed)
-	var err error
-	if t.train, err = model.NewExec(backend, t.store, t.trainGraph); err != nil {
-		return nil, err
-	}
-	t.predictions, err = model.NewExec(backend, t.store, t.build)
-	return t, err
-}
-
-func (t *probing) finalize() {
-	t.train.Finalize()
-	t.predictions.Finalize()
-	t.store.Finalize()
-}
-
 // build is the MLP on x [batch, width]: [batch, 2], columns before rows.
-func (t *probing) build(scope *model.Scope, x *Node) *Node {
+func (p *distanceProbe) build(scope *model.Scope, x *Node) *Node {
 	const epsilon = 1e-5 // torch's
 	drawn := func(r *rand.Rand, in, out int) float64 { return weight.Uniform(1/math.Sqrt(float64(in)))(r, in, out) }
-	for i, width := range t.Hidden {
+	for i, width := range p.Hidden {
 		x = weight.Dense(scope.In("hidden_%d", i), x, width, drawn, weight.Constant(0))
 		x = activation.Relu(weight.LayerNorm(scope.In("norm_%d", i), x, epsilon))
 	}
@@ -252,22 +246,22 @@ func (t *probing) build(scope *model.Scope, x *Node) *Node {
 
 // trainGraph is one step of Adam, with the decay in the gradient. Inputs: x [batch, width], y [batch, 2], and the
 // learning rate. Output: the mean over both coordinates of the squared error.
-func (t *probing) trainGraph(scope *model.Scope, inputs []*Node) *Node {
+func (p *distanceProbe) trainGraph(scope *model.Scope, inputs []*Node) *Node {
 	const epsilon = 1e-8 // torch's
-	loss := ReduceAllMean(Square(Sub(t.build(scope, inputs[0]), inputs[1])))
+	loss := ReduceAllMean(Square(Sub(p.build(scope, inputs[0]), inputs[1])))
 	decayed := loss
-	for v := range t.store.IterVariables() { // Adam has made none yet
-		decayed = Add(decayed, MulScalar(ReduceAllSum(Square(v.NodeValue(loss.Graph()))), t.Decay/2))
+	for v := range p.store.IterVariables() { // Adam has made none yet
+		decayed = Add(decayed, MulScalar(ReduceAllSum(Square(v.NodeValue(loss.Graph()))), p.Decay/2))
 	}
-	optimizer.LearningRateVar(scope, loss.DType(), t.LearningRate).SetNodeValue(inputs[2])
+	optimizer.LearningRateVar(scope, loss.DType(), p.LearningRate).SetNodeValue(inputs[2])
 	optimizer.Adam().Epsilon(epsilon).Done().UpdateGraph(scope, loss.Graph(), decayed)
 	return loss
 }
 
 // step trains on one batch and returns its loss before.
-func (t *probing) step(epoch int, x, y [][]float32) (float64, error) {
-	rate := t.LearningRate * (1 + math.Cos(math.Pi*float64(epoch)/float64(t.Epochs))) / 2
-	outputs, err := t.train.Call(x, y, float32(rate))
+func (p *distanceProbe) step(epoch int, x, y [][]float32) (float64, error) {
+	rate := p.LearningRate * (1 + math.Cos(math.Pi*float64(epoch)/float64(p.Epochs))) / 2
+	outputs, err := p.train.Call(x, y, float32(rate))
 	if err != nil {
 		return 0, err
 	}
@@ -276,8 +270,8 @@ func (t *probing) step(epoch int, x, y [][]float32) (float64, error) {
 }
 
 // predict returns the offsets [n][2] that the probe predicts for inputs [n][width].
-func (t *probing) predict(inputs [][]float32) ([][]float32, error) {
-	outputs, err := t.predictions.Call(inputs)
+func (p *distanceProbe) predict(inputs [][]float32) ([][]float32, error) {
+	outputs, err := p.predictions.Call(inputs)
 	if err != nil {
 		return nil, err
 	}

@@ -39,8 +39,10 @@ func testTheProbeLearnsAsTheReleasedScriptDoes(t *testing.T) {
 		return rows
 	}
 	x, y := matrix("inputs_out"), matrix("targets_out")
-	options := distanceProbe{Hidden: c.Hidden, Epochs: c.Epochs, Batch: len(x), LearningRate: c.LR, Decay: c.Decay}
-	probe := gomlxtest.Must(options.begin(gomlxtest.Backend()))(t)
+	probe := distanceProbe{Hidden: c.Hidden, Epochs: c.Epochs, Batch: len(x), LearningRate: c.LR, Decay: c.Decay}
+	if err := probe.begin(gomlxtest.Backend()); err != nil {
+		t.Fatal(err)
+	}
 	defer probe.finalize()
 	names := map[string]string{ // ours, as torch's nn.Sequential counts
 		"/hidden_0/weights": "0.weight", "/hidden_0/biases": "0.bias", "/norm_0/gain": "1.weight", "/norm_0/offset": "1.bias",
@@ -112,7 +114,8 @@ func TestAProbeReadsPlacesFromVectorsThatHoldThemAndNotFromNoise(t *testing.T) {
 	}
 	known, blind, offsets := draw(640, 1)
 	heldKnown, heldBlind, held := draw(101, 2)
-	probe := distanceProbe{Hidden: [2]int{16, 8}, Batch: 32, LearningRate: 1e-2, Seed: 1}
+	probe := releasedProbe(1)
+	probe.Hidden, probe.Batch, probe.LearningRate = [2]int{16, 8}, 32, 1e-2
 	sees := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{known, offsets}, examples{heldKnown, held}))(t)
 	not := gomlxtest.Must(probe.errors(gomlxtest.Backend(), examples{blind, offsets}, examples{heldBlind, held}))(t)
 	chance := chanceErrors(offsets, held)
