@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/png"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -21,6 +22,7 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/wepe-go/wepe/analysis"
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
@@ -200,6 +202,13 @@ func TestFeaturesOfSomethingElseAreNotContinued(t *testing.T) {
 	job := Job{Model: m, List: l, Dir: t.TempDir()}
 	gomlxtest.Must(job.Run(t.Context()))(t)
 	want := files(t, job.Dir)
+	unlock := gomlxtest.Must(checkpoints.Lock(job.Dir))(t)
+	if table, err := job.Run(t.Context()); err == nil {
+		t.Errorf("two processes write into one directory: %v", table)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
 	other := gomlxtest.Must(m.With("model.depth=2"))(t)
 	defer other.Finalize()
 	gomlxtest.Must(other.Embed(filepath.Join(dir, "cat", "a.png")))(t) // draws its weights
@@ -492,6 +501,17 @@ func TestThePageShowsImagesBesideTheirNearest(t *testing.T) {
 	}
 }
 
+func TestThumbnailsKeepTheirAspectAndAreAtMost160PixelsLong(t *testing.T) {
+	for size, want := range map[[2]int][2]int{{200, 320}: {100, 160}, {500, 250}: {160, 80}, {160, 31}: {160, 31},
+		{7, 9}: {7, 9}, {2, 1000}: {1, 160}} {
+		content := gomlxtest.Must(thumbnail(data.FromImage(drawn(1, size[0], size[1]))))(t)
+		small := gomlxtest.Must(png.DecodeConfig(bytes.NewReader(content)))(t)
+		if got := [2]int{small.Height, small.Width}; got != want {
+			t.Errorf("%v becomes %v, want %v", size, got, want)
+		}
+	}
+}
+
 func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 	// Two images of 3×5 patches. The middle stands out along one number; three more numbers vary there by themselves.
 	const width = 7
@@ -538,6 +558,9 @@ func TestColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 	}
 	if _, same, err := colour(make([]float64, 30*width), margin, false); err != nil || same[4].R != 0 {
 		t.Errorf("constant patches: %v, %v", same, err)
+	}
+	if _, _, err := colour([]float64{1, 2}, []bool{true}, false); err == nil {
+		t.Error("a single patch has axes")
 	}
 	_, _, err = colour(make([]float64, 30*width), margin, true)
 	if err == nil || !strings.Contains(err.Error(), "0 of 30") {
