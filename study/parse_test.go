@@ -8,8 +8,10 @@ import (
 )
 
 func TestSizesAreHeightAndWidth(t *testing.T) {
-	if size, err := ParseSize("24x32"); err != nil || size != [2]int{24, 32} {
-		t.Errorf("%v, %v", size, err)
+	for text, want := range map[string][2]int{"24x32": {24, 32}, "1x7": {1, 7}} {
+		if size, err := ParseSize(text); err != nil || size != want {
+			t.Errorf("%s: %v, %v", text, size, err)
+		}
 	}
 	for _, wrong := range []string{"24", "24x32x1", "24x032", "0x8", "-8x8", "24x32 ", ""} {
 		if size, err := ParseSize(wrong); err == nil || !strings.Contains(err.Error(), "HEIGHTxWIDTH") {

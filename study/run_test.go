@@ -50,7 +50,16 @@ func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, test, err := s.Tasks[0].Images(t.Context(), units[0])
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, u := range units {
+		for _, name := range []string{finetune.PageFile, "field.png"} {
+			if info, err := os.Stat(filepath.Join(u.Dir, name)); err != nil || info.Size() < 1000 {
+				t.Errorf("%v: %s: %v", u, name, err)
+			}
+		}
 		trained, err := report.ReadFiles(filepath.Join(u.Dir, finetune.RowsFile))
 		if err != nil || len(trained.Results) != 1 {
 			t.Fatalf("%v: %d rows, %v", u, len(trained.Results), err)
@@ -65,6 +74,12 @@ func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 				r.Test.Images != 17 {
 				t.Errorf("%v: row %+v, want one at %s", u, r.Job, want)
 			}
+			size := gomlxtest.Must(ParseSize(want))(t)
+			m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir, finetune.Size(size[0], size[1])))(t)
+			if is := gomlxtest.Must(m.Evaluate(test))(t); r.Test != is {
+				t.Errorf("%v at %s: %+v, want %+v", u, want, r.Test, is)
+			}
+			m.Finalize()
 		}
 	}
 	table := gomlxtest.Must(s.Table())(t)
