@@ -26,20 +26,6 @@ func NewConfusion(classes []string) Confusion {
 	return c
 }
 
-// validate refuses counts without the shape that the classes give them.
-func (c Confusion) validate() error {
-	n := len(c.Classes)
-	if n == 0 || len(c.Counts) != n {
-		return fmt.Errorf("report: a confusion of %d classes has %d rows of counts", n, len(c.Counts))
-	}
-	for i, row := range c.Counts {
-		if len(row) != n {
-			return fmt.Errorf("report: a confusion of %d classes has %d counts in row %d", n, len(row), i)
-		}
-	}
-	return nil
-}
-
 // of is the number of images of a class.
 func (c Confusion) of(class int) (n int) {
 	for _, count := range c.Counts[class] {
@@ -66,9 +52,6 @@ const mostNumbers = 12
 // draw writes the confusion matrix as a PNG: in each row the shares of a class's images that were predicted as each
 // other class. The recall is beside the name of the class, not on the diagonal, where it would outshine the mistakes.
 func (c Confusion) draw(w io.Writer) error {
-	if err := c.validate(); err != nil {
-		return err
-	}
 	h := HeatMap{Values: c.shares(), Cols: c.Classes, Positive: true, Numbers: len(c.Classes) <= mostNumbers,
 		Down: "class, recall %", Across: "predicted"}
 	for class, row := range h.Values {
@@ -76,10 +59,8 @@ func (c Confusion) draw(w io.Writer) error {
 		if c.of(class) > 0 {
 			row[class] = 0
 		}
-		for _, share := range row {
-			if share > h.Limit { // false for NaN
-				h.Limit = share
-			}
+		if largest := slices.Max(row); largest > h.Limit { // false for NaN
+			h.Limit = largest
 		}
 	}
 	h.Limit = max(h.Limit, 0.001)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"io"
 	"math"
 	"reflect"
 	"strings"
@@ -44,18 +43,6 @@ func TestTheClassesOfLowestF1ComeFirst(t *testing.T) {
 	for _, k := range []int{2, 9} {
 		if got := example().Worst(k).Rows; !reflect.DeepEqual(got, want[:min(k, 4)]) {
 			t.Errorf("got %v, want %v", got, want)
-		}
-	}
-}
-
-func TestConfusionOfAnotherShapeIsAnError(t *testing.T) {
-	for name, c := range map[string]Confusion{
-		"no classes": {},
-		"rows":       {Classes: []string{"a", "b"}, Counts: [][]int{{1, 2}}},
-		"columns":    {Classes: []string{"a", "b"}, Counts: [][]int{{1, 2}, {3}}},
-	} {
-		if err := c.draw(io.Discard); err == nil {
-			t.Errorf("%s: no error", name)
 		}
 	}
 }

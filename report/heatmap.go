@@ -3,7 +3,6 @@
 package report
 
 import (
-	"fmt"
 	"image/color"
 	"io"
 	"math"
@@ -56,10 +55,7 @@ func HeatMaps(w io.Writer, maps [][]HeatMap) error {
 				plots[i] = append(plots[i], nil)
 				continue
 			}
-			p, needed, err := h.plot()
-			if err != nil {
-				return err
-			}
+			p, needed := h.plot()
 			plots[i] = append(plots[i], p)
 			size = vg.Point{X: max(size.X, needed.X), Y: max(size.Y, needed.Y)}
 		}
@@ -68,13 +64,8 @@ func HeatMaps(w io.Writer, maps [][]HeatMap) error {
 }
 
 // plot draws the cells, with gonum's row 0 at the bottom turned to the top.
-func (h HeatMap) plot() (*plot.Plot, vg.Point, error) {
+func (h HeatMap) plot() (*plot.Plot, vg.Point) {
 	rows, cols := len(h.Values), len(h.Values[0])
-	for _, row := range h.Values {
-		if len(row) != cols || cols == 0 {
-			return nil, vg.Point{}, fmt.Errorf("report: a heat map with rows of %d and %d values", cols, len(row))
-		}
-	}
 	colors := moreland.SmoothBlueRed().Palette(255)
 	low := -h.Limit
 	if h.Positive {
@@ -110,7 +101,7 @@ func (h HeatMap) plot() (*plot.Plot, vg.Point, error) {
 			{X: x - .5, Y: y - .5}, {X: x + .5, Y: y - .5}, {X: x + .5, Y: y + .5}, {X: x - .5, Y: y + .5},
 			{X: x - .5, Y: y - .5}}})
 	}
-	return p, margin.Add(vg.Point{X: cell * vg.Length(cols), Y: cell * vg.Length(rows)}), nil
+	return p, margin.Add(vg.Point{X: cell * vg.Length(cols), Y: cell * vg.Length(rows)})
 }
 
 // reds is the sequential palette Reds of nine classes of ColorBrewer (Harrower and Brewer, 2003); gonum's package of
