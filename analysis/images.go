@@ -16,6 +16,9 @@ import (
 // shownImages is how many images the page shows.
 const shownImages = 4
 
+// overlaySide is the height of an image under a map, in pixels: that of the tiles of report.ImageGrid.
+const overlaySide = 112
+
 // imageGrid shows the first images of each dataset, a dataset in a row.
 func imageGrid(w io.Writer, datasets []*data.Memory) error {
 	var rows [][]image.Image
@@ -35,7 +38,7 @@ func overlays(w io.Writer, set *data.Memory, g grid, maps ...[][]float64) error 
 	for i := range maps[0] {
 		small := set.RGBA(i)
 		b := small.Bounds()
-		seen := image.NewRGBA(image.Rect(0, 0, max(1, report.TileSide*b.Dx()/b.Dy()), report.TileSide))
+		seen := image.NewRGBA(image.Rect(0, 0, max(1, overlaySide*b.Dx()/b.Dy()), overlaySide))
 		draw.NearestNeighbor.Scale(seen, seen.Bounds(), small, b, draw.Src, nil)
 		row := []image.Image{seen}
 		for _, m := range maps {

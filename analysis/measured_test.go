@@ -20,7 +20,6 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -134,7 +133,7 @@ func TestOverlaysAreTheImageAndItsMaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	img := gomlxtest.Must(png.Decode(&out))(t)
-	const side = report.TileSide
+	const side = overlaySide
 	gap := img.Bounds().Dx() - 2*2*side
 	if gap <= 0 || img.Bounds().Dy() != side {
 		t.Fatalf("the image is %v, want two tiles of %d×%d", img.Bounds(), 2*side, side)

@@ -10,20 +10,20 @@ import (
 	"golang.org/x/image/draw"
 )
 
-// TileSide is the height of the images of a grid, in pixels.
-const TileSide = 112
+// tileSide is the height of the images of a grid, in pixels.
+const tileSide = 112
 
 const tileGap = 6 // pixels
 
-// ImageGrid writes rows of one image or more as a PNG, all as large as the first is at the height TileSide.
+// ImageGrid writes rows of one image or more as a PNG, all as large as the first is at a height of 112 pixels.
 func ImageGrid(w io.Writer, rows [][]image.Image) error {
 	b := rows[0][0].Bounds()
-	width := max(1, TileSide*b.Dx()/b.Dy())
-	out := image.NewRGBA(image.Rect(0, 0, len(rows[0])*(width+tileGap)-tileGap, len(rows)*(TileSide+tileGap)-tileGap))
+	width := max(1, tileSide*b.Dx()/b.Dy())
+	out := image.NewRGBA(image.Rect(0, 0, len(rows[0])*(width+tileGap)-tileGap, len(rows)*(tileSide+tileGap)-tileGap))
 	draw.Draw(out, out.Bounds(), image.White, image.Point{}, draw.Src)
 	for y, row := range rows {
 		for x, tile := range row {
-			at := image.Rect(0, 0, width, TileSide).Add(image.Pt(x*(width+tileGap), y*(TileSide+tileGap)))
+			at := image.Rect(0, 0, width, tileSide).Add(image.Pt(x*(width+tileGap), y*(tileSide+tileGap)))
 			draw.NearestNeighbor.Scale(out, at, tile, tile.Bounds(), draw.Src, nil)
 		}
 	}
