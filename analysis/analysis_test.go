@@ -206,11 +206,12 @@ func TestATableHasMeansRangesAndWhatIsUndefined(t *testing.T) {
 	rows := []Row{
 		{Analysis: "decay", Model: "a", Measure: "n", Value: 2}, {Analysis: "decay", Model: "a", Measure: "n", Value: 4},
 		{Analysis: "decay", Model: "b", Measure: "n", Value: 0.5}, undefinedRow, undefinedRow,
+		{Analysis: "decay", Model: "b", Measure: "m", Value: 100},
 		{Analysis: "decay", Model: "a", Measure: "hidden", Value: 1, Detail: true}, {Analysis: "other", Model: "c", Measure: "n"},
 		{Analysis: "decay", Model: "c", Value: report.Number(undefined), Note: "why"},
 	}
 	table := Table(rows, "decay")
-	want := [][]string{{"n", "", "3.00 (2.00 … 4.00)", "0.500"}, {"ρ", "", "undefined", "–"}}
+	want := [][]string{{"n", "", "3.00 (2.00 … 4.00)", "0.500"}, {"ρ", "", "undefined", "–"}, {"m", "", "–", "100"}}
 	if !slices.EqualFunc(table.Rows, want, slices.Equal[[]string]) || !slices.Equal(table.Notes, []string{"c: why"}) {
 		t.Errorf("%q, notes %q", table.Rows, table.Notes)
 	}

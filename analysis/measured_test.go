@@ -19,6 +19,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/study"
 )
@@ -117,6 +118,10 @@ func TestCostIsOfTheCallsThatAreTimed(t *testing.T) {
 		b != 1.75 {
 		t.Errorf("memory %g MiB, × %g", a, b)
 	}
+	c.Memory, c.Variants = nil, study.Each("none")
+	if got := gomlxtest.Must(c.Run(t.Context()))(t); len(got) != 6 {
+		t.Errorf("without memory %d rows, want 2 of the model and 2 of each call: %+v", len(got), got)
+	}
 	if extra := at("learned", "parameters") - at("none", "parameters"); extra != (4+1)*192 {
 		t.Errorf("a table of 4 patches and a class token has %g parameters", extra)
 	}
@@ -150,13 +155,16 @@ func TestOverlaysAreTheImageAndItsMaps(t *testing.T) {
 	}
 }
 
-// 23 images have 345 patches: t-SNE takes whole images, the first 16, whose 240 patches are at most 250.
+// t-SNE takes whole images: of 23 images the first 16, whose 240 patches are at most 250, or ten of 25 patches.
 func TestTSNEHasThePatchesOfWholeImages(t *testing.T) {
-	c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(23), Logger: slog.New(slog.DiscardHandler)}
-	s := gomlxtest.Must(c.open(Model{Name: "a", Path: trained(t, "learned", 1, nil)}))(t)
-	v := gomlxtest.Must(s.attended())(t)
-	if v.points != 240 || len(v.last) != 240*12 || v.images != 23 || len(v.rollout) != 23 || len(v.class) != 23 {
-		t.Errorf("%d points of %d values, %d images, maps of %d and %d", v.points, len(v.last), v.images, len(v.rollout),
-			len(v.class))
+	for size, points := range map[[2]int]int{{12, 20}: 240, {20, 20}: 250} {
+		c := Comparison{Backend: gomlxtest.Backend(), Images: testImages(23), Logger: slog.New(slog.DiscardHandler)}
+		path := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Augment.Size = size })
+		s := gomlxtest.Must(c.open(Model{Name: "a", Path: path}))(t)
+		v := gomlxtest.Must(s.attended())(t)
+		if v.points != points || len(v.last) != points*12 || v.images != 23 || len(v.rollout) != 23 || len(v.class) != 23 {
+			t.Errorf("%d points of %d values, %d images, maps of %d and %d", v.points, len(v.last), v.images, len(v.rollout),
+				len(v.class))
+		}
 	}
 }
