@@ -11,54 +11,76 @@ import (
 
 // Epochs makes one line per encoding and one column per epoch: the mean validation top-1 in percent over the seeds that
 // were evaluated there, and last the mean test top-1 of finished runs. Evaluations that a resumed run repeated count
-// once, as the later row has them. A cell of fewer seeds than n is named in a note, one without seeds is a dash.
+// once, as the later row has them.
 func Epochs(rows Rows) Table {
-	type cell struct {
-		encoding string
-		epoch    Number // -1 for the test
-	}
-	cells, jobs, epochs := map[cell]map[Job]float64{}, map[string]map[Job]bool{}, map[Number]bool{}
-	var encodings []string
-	add := func(job Job, epoch, top1 Number) {
-		c := cell{job.Encoding, epoch}
-		if cells[c] == nil {
-			cells[c] = map[Job]float64{}
-		}
-		cells[c][job] = 100 * float64(top1)
-	}
+	var evals []Eval
+	var epochs []Number
 	for _, e := range rows.Evals {
-		if e.Split != Validation {
-			continue
+		if e.Split == Validation {
+			evals, epochs = append(evals, e), append(epochs, e.Epoch)
 		}
-		if jobs[e.Encoding] == nil {
-			encodings, jobs[e.Encoding] = append(encodings, e.Encoding), map[Job]bool{}
-		}
-		jobs[e.Encoding][e.Job], epochs[e.Epoch] = true, true
-		add(e.Job, e.Epoch, e.Top1)
+	}
+	name := func(epoch Number) string { return strconv.FormatFloat(float64(epoch), 'g', -1, 64) }
+	all := accuracies{}
+	slices.Sort(epochs)
+	for _, epoch := range slices.Compact(epochs) {
+		all.columns = append(all.columns, name(epoch))
+	}
+	for _, e := range evals {
+		all.add(e.Job, name(e.Epoch), e.Top1)
 	}
 	tests, notes := counted(rows.Results)
+	all.columns = append(all.columns, Test)
 	for _, r := range tests {
-		add(r.Job, -1, r.Test.Top1)
+		all.add(r.Job, Test, r.Test.Top1)
 	}
+	return all.table(notes)
+}
+
+// accuracies are top-1 accuracies of runs, a line for each encoding and a column for each name.
+type accuracies struct {
+	encodings, columns []string
+	cells              map[[2]string]map[Job]float64 // by encoding and column, in percent
+}
+
+func (a *accuracies) add(job Job, column string, top1 Number) {
+	cell := [2]string{job.Encoding, column}
+	if !slices.Contains(a.encodings, job.Encoding) {
+		a.encodings = append(a.encodings, job.Encoding)
+	}
+	if !slices.Contains(a.columns, column) {
+		a.columns = append(a.columns, column)
+	}
+	if a.cells == nil {
+		a.cells = map[[2]string]map[Job]float64{}
+	}
+	if a.cells[cell] == nil {
+		a.cells[cell] = map[Job]float64{}
+	}
+	a.cells[cell][job] = 100 * float64(top1)
+}
+
+// table has the means. n is the largest number of runs in a cell of the line; a cell of fewer is named in a note, one
+// without runs is a dash.
+func (a *accuracies) table(notes []string) Table {
 	table := Table{Header: []string{"encoding"}, Numeric: []bool{false}, Notes: notes}
 	table.add("n")
-	order := slices.Sorted(maps.Keys(epochs))
-	for _, epoch := range order {
-		table.add(strconv.FormatFloat(float64(epoch), 'g', -1, 64))
-	}
-	table.add("test")
-	for _, encoding := range encodings {
-		n := len(jobs[encoding])
+	table.add(a.columns...)
+	for _, encoding := range a.encodings {
+		n := 0
+		for _, column := range a.columns {
+			n = max(n, len(a.cells[[2]string{encoding, column}]))
+		}
 		line := []string{encoding, strconv.Itoa(n)}
-		for i, epoch := range append(slices.Clone(order), -1) {
-			name, format := "epoch "+table.Header[2+i], "%.1f"
-			if epoch < 0 {
-				name, format = "test", "%.2f"
+		for _, column := range a.columns {
+			format := "%.1f"
+			if column == Test {
+				format = "%.2f"
 			}
-			values := slices.Sorted(maps.Values(cells[cell{encoding, epoch}])) // a sum depends on the order
+			values := slices.Sorted(maps.Values(a.cells[[2]string{encoding, column}])) // a sum depends on the order
 			line = append(line, summarise(values).format(format))
 			if 0 < len(values) && len(values) < n {
-				table.Notes = append(table.Notes, fmt.Sprintf("%s, %s: %d of %d seeds", encoding, name, len(values), n))
+				table.Notes = append(table.Notes, fmt.Sprintf("%s, %s: %d of %d runs", encoding, column, len(values), n))
 			}
 		}
 		table.Rows = append(table.Rows, line)

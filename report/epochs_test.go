@@ -29,7 +29,7 @@ func TestEpochsAreMeansOverSeedsAndTheTestComesLast(t *testing.T) {
 	if !slices.EqualFunc(table.Rows, want, slices.Equal) {
 		t.Errorf("rows %q, want %q", table.Rows, want)
 	}
-	if want := []string{"a, epoch 2: 1 of 2 seeds", "a, test: 1 of 2 seeds"}; !slices.Equal(table.Notes, want) {
+	if want := []string{"a, 2: 1 of 2 runs", "a, test: 1 of 2 runs"}; !slices.Equal(table.Notes, want) {
 		t.Errorf("notes %q, want %q", table.Notes, want)
 	}
 }

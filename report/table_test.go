@@ -70,7 +70,7 @@ encoding  n  24x24  36x36
 ────────  ─  ─────  ─────
 learned   2   40.0   30.0
 wepe      2   45.0   10.0
-wepe has 1 to 2 runs a cell
+wepe, 36x36: 1 of 2 runs
 `, "\n")
 	if got := table.Text(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

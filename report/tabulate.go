@@ -40,7 +40,7 @@ var columns = map[string]func(Result) string{
 // group by. A run that was repeated counts once, the latest attempt; a failed run does not count. Notes name both.
 //
 // With Across there is one line per encoding and one column per value of that column: mean top-1 in percent, n the
-// number of runs in a cell. A line with cells of different numbers of runs is named in a note and has the largest n.
+// number of runs in a cell; notes name cells with fewer.
 func Tabulate(runs []Result, spec Spec) (Table, error) {
 	if len(spec.GroupBy) == 0 {
 		spec.GroupBy = []string{"encoding"}
@@ -63,7 +63,11 @@ func Tabulate(runs []Result, spec Spec) (Table, error) {
 	}
 	runs, notes := counted(runs)
 	if spec.Across != "" {
-		return across(runs, notes, spec.Across), nil
+		all := accuracies{}
+		for _, r := range runs {
+			all.add(r.Job, columns[spec.Across](r), r.Test.Top1)
+		}
+		return all.table(notes), nil
 	}
 	table := Table{Header: slices.Clone(spec.GroupBy), Numeric: make([]bool, len(spec.GroupBy)), Notes: notes}
 	table.add("n", spec.Split+" top-1 %", "range", "top-5 %", "loss")
@@ -119,33 +123,6 @@ func (spec Spec) line(group, runs []Result) (line []string, err error) {
 		line = append(line, decimals(Column{Top1: spec.Published}.at(group[0].Encoding)))
 	}
 	return append(line, wall.format("%.1f")), nil
-}
-
-func across(runs []Result, notes []string, column string) Table {
-	value := columns[column]
-	table := Table{Header: []string{"encoding"}, Numeric: []bool{false}, Notes: notes}
-	table.add("n")
-	for _, group := range groups(runs, []string{column}) {
-		table.add(value(group[0]))
-	}
-	for _, of := range groups(runs, []string{"encoding"}) {
-		cells := make([][]float64, len(table.Header)-2)
-		for _, r := range of {
-			i := slices.Index(table.Header[2:], value(r))
-			cells[i] = append(cells[i], 100*float64(r.Test.Top1))
-		}
-		fewest, most := len(of), 0
-		line := []string{of[0].Encoding, ""}
-		for _, c := range cells {
-			fewest, most = min(fewest, len(c)), max(most, len(c))
-			line = append(line, summarise(c).format("%.1f"))
-		}
-		if line[1] = strconv.Itoa(most); fewest < most {
-			table.Notes = append(table.Notes, fmt.Sprintf("%s has %d to %d runs a cell", of[0].Encoding, fewest, most))
-		}
-		table.Rows = append(table.Rows, line)
-	}
-	return table
 }
 
 // counted returns the runs a table is computed from, with notes on those it is not.
