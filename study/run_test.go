@@ -75,7 +75,7 @@ func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
 				t.Errorf("%v: row %+v, want one at %s", u, r.Job, want)
 			}
 			size := gomlxtest.Must(ParseSize(want))(t)
-			m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir, finetune.Size(size[0], size[1])))(t)
+			m := gomlxtest.Must(finetune.Opening{Size: size}.Open(s.Backend, u.Dir))(t)
 			if is := gomlxtest.Must(m.Evaluate(test))(t); r.Test != is {
 				t.Errorf("%v at %s: %+v, want %+v", u, want, r.Test, is)
 			}
