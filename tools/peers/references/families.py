@@ -41,7 +41,9 @@ def transformers_models():
     yield hf.DeiTForImageClassificationWithTeacher, hf.DeiTConfig(**small, **labels), "logits"
     yield hf.BeitForImageClassification, hf.BeitConfig(**square, **labels, use_relative_position_bias=True,
                                                        use_absolute_position_embeddings=True), "logits"
+    yield hf.ViTMSNForImageClassification, hf.ViTMSNConfig(**small, **labels), "logits"
     yield hf.CLIPModel, clip, "vision"
+    yield hf.CLIPVisionModel, clip.vision_config, "pooled"
     yield hf.CLIPForImageClassification, clip, "logits"
     yield hf.SiglipVisionModel, siglip.vision_config, "pooled"
     yield hf.SiglipForImageClassification, siglip, "logits"
