@@ -129,6 +129,16 @@ func TestEveryFigureMeasuresEveryModelOrSaysWhyNot(t *testing.T) {
 			t.Errorf("%s of %s: %+v, want a reason", figure, model, rows)
 		}
 	}
+	var names []string // those of the paper, in its order
+	for _, r := range rowsOf(found.Rows, "geometry", "wepe") {
+		if r.Measure == "kept of it, %" {
+			names = append(names, r.At)
+		}
+	}
+	if got := strings.Join(names, ", "); got != "turned by 5°, turned by 10°, turned by 15°, turned by 30°, "+
+		"0.9 times the size, 1.1 times the size, shifted by 5/224, sheared by 5°" {
+		t.Errorf("images are %s", got)
+	}
 	// A bag of patches has no places to lose, and the size of the training is no other.
 	const top1 = "top-1 accuracy, %"
 	if a, b := value(t, found.Rows, "shuffle", "none", top1, "as they are"),

@@ -135,7 +135,7 @@ func meanColour(set *data.Memory) []uint8 {
 	for i, v := range set.Pixels {
 		sums[i%set.Channels] += uint64(v)
 	}
-	n := uint64(max(1, len(set.Pixels)/set.Channels))
+	n := uint64(len(set.Pixels) / set.Channels)
 	mean := make([]uint8, set.Channels)
 	for c := range mean {
 		mean[c] = uint8((sums[c] + n/2) / n)

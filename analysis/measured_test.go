@@ -166,5 +166,8 @@ func TestTSNEHasThePatchesOfWholeImages(t *testing.T) {
 			t.Errorf("%d points of %d values, %d images, maps of %d and %d", v.points, len(v.last), v.images, len(v.rollout),
 				len(v.class))
 		}
+		if again := gomlxtest.Must(s.attended())(t); again != v {
+			t.Error("attention is computed twice")
+		}
 	}
 }

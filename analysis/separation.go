@@ -49,15 +49,15 @@ func separation(s *subject) error {
 	line := report.Line{}
 	var rates, centres []float64
 	for _, b := range errorBySeparation(separations, wrong, errorBins, 0.005, 0.995) {
-		at, centre := fmt.Sprintf("%.2f to %.2f patches", b.Low, b.High), (b.Low+b.High)/2
+		at := fmt.Sprintf("%.2f to %.2f patches", b.Low, b.High)
 		s.detail("error rate", at, b.Rate)
 		s.detail("images", at, float64(b.Images))
 		if b.Images < fewImages {
 			b.Rate = undefined
 		} else {
-			rates, centres = append(rates, b.Rate), append(centres, centre)
+			rates, centres = append(rates, b.Rate), append(centres, b.Centre)
 		}
-		line.X, line.Y = append(line.X, centre), append(line.Y, b.Rate)
+		line.X, line.Y = append(line.X, b.Centre), append(line.Y, b.Rate)
 		line.Low, line.High = append(line.Low, b.Rate-b.Deviation), append(line.High, b.Rate+b.Deviation)
 	}
 	s.measured("mean separation, patches", "", meanOf(separations))
@@ -100,10 +100,10 @@ func (g grid) separation(patches []int) float64 {
 
 // errorBin is the error rate of the images whose separation is in [Low, High).
 type errorBin struct {
-	Low, High float64
-	Images    int
-	Rate      float64 // NaN without images
-	Deviation float64 // √(rate·(1−rate)/images), of a binomial rate
+	Low, Centre, High float64
+	Images            int
+	Rate              float64 // NaN without images
+	Deviation         float64 // √(rate·(1−rate)/images), of a binomial rate
 }
 
 // errorBySeparation divides images between the quantiles low and high of their separations into equal bins; those
@@ -118,6 +118,7 @@ func errorBySeparation(separation []float64, wrong []bool, bins int, low, high f
 	for k := range out {
 		out[k].Low = from + (to-from)*float64(k)/float64(bins)
 		out[k].High = from + (to-from)*float64(k+1)/float64(bins)
+		out[k].Centre = (out[k].Low + out[k].High) / 2
 	}
 	for i, s := range separation {
 		if math.IsNaN(s) {

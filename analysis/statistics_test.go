@@ -4,8 +4,11 @@ package analysis
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/wepe-go/wepe/report"
 )
 
 func TestWhatIsUndefinedIsNaNAndNever0(t *testing.T) {
@@ -69,7 +72,7 @@ func TestErrorBinsKeepEveryImageAndSayHowSureTheyAre(t *testing.T) {
 	separation := []float64{-9, 0, 0.5, 1, 1.5, 2, 99, math.NaN()}
 	wrong := []bool{true, false, true, true, false, false, true, true}
 	bins := errorBySeparation(separation, wrong, 2, 1.0/6, 5.0/6) // quantiles at 0 and 2
-	if len(bins) != 2 || bins[0].Low != 0 || bins[1].High != 2 || bins[0].Images != 3 || bins[1].Images != 4 {
+	if len(bins) != 2 || bins[0].Low != 0 || bins[1].Centre != 1.5 || bins[1].High != 2 || bins[0].Images != 3 || bins[1].Images != 4 {
 		t.Fatalf("bins %+v", bins)
 	}
 	// Two of three and two of four are wrong.
@@ -100,5 +103,17 @@ func TestTheSameSeedEmbedsToTheSamePlacesAndKeepsGroupsApart(t *testing.T) {
 	}
 	if separated := meanOf(silhouettes(y, labels)); !(separated > 0.5) || math.IsNaN(kl) {
 		t.Errorf("silhouette %g, divergence %g", separated, kl)
+	}
+}
+
+func TestAGridHasTheValuesOfTwoSettings(t *testing.T) {
+	labels := []string{"β = 1, γ = 2", "β = 1, γ = 3", "β = 4, γ = 2", "β = 4, γ = 3"}
+	for _, lowest := range []float64{0, -7} {
+		got := gridOf("t", labels, []float64{0.25, 0.5, lowest, 1})
+		want := report.HeatMap{Title: "t", Numbers: true, Positive: lowest == 0, Limit: max(1, -lowest),
+			Rows: []string{"β = 1", "β = 4"}, Cols: []string{"γ = 2", "γ = 3"}, Values: [][]float64{{0.25, 0.5}, {lowest, 1}}}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
 	}
 }
