@@ -75,9 +75,10 @@ def packed(path):
 
 
 # By the first word of a set's name; all others Apache-2.0.
-LICENCES = {"attention": "BSD-3-Clause and as stated", "as2drope": "none stated", "fope": "none stated", "liere": "MIT", "official": "MIT",
-            "roi": "BSD-3-Clause and Apache-2.0", "alibi2d": "MIT", "lookhere": "MIT", "coco": "BSD-2-Clause",
-            "sincos2d": "Apache-2.0; of MAE CC BY-NC 4.0"}
+NONE = "none stated; the set has no code of it, only numbers that it computed from random ones"
+LICENCES = {"attention": "BSD-3-Clause (SciPy, scikit-learn, PyTorch) and as stated", "as2drope": NONE, "fope": NONE,
+            "liere": "MIT", "official": "MIT", "roi": "BSD-3-Clause and Apache-2.0", "alibi2d": "MIT", "lookhere": "MIT",
+            "coco": "BSD-2-Clause", "sincos2d": "Apache-2.0; of MAE CC BY-NC 4.0"}
 
 
 def readme(path, script):
