@@ -15,7 +15,8 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// paramLookHereViews names what the heads look at, see lookHereHeads; the other hyperparameters are settings of lookHere.
+// paramLookHereViews names what the heads look at, see lookHereHeads; the other hyperparameters are settings of
+// lookHere.
 const paramLookHereViews = "lookhere_views"
 
 // lookHere is the encoding's settings.

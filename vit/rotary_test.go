@@ -75,8 +75,8 @@ func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
 	}, alike(c, 1, c.Tokens()))
 }
 
-// θ is the published one. ignore_zero, fourier_separate_basis and fourier_separate_head are set in the configurations of
-// FoPE's authors, and the gain of their smallest model is .3.
+// θ is the published one. ignore_zero, fourier_separate_basis and fourier_separate_head are set in the configurations
+// of FoPE's authors, and the gain of their smallest model is .3.
 func TestDefaultsAreThoseOfTheAuthors(t *testing.T) {
 	for _, of := range []struct {
 		position, param string

@@ -56,9 +56,10 @@ func (m releaseMeta) omega1(name string) float64 {
 	return m.Omega1
 }
 
-// roundings bounds the float32 errors of the gradients of alpha_learn and log_alpha_scale. They are sums, which can cancel,
-// of ∂loss/∂f·∂f/∂x·∂x over patches and their features f = tanh(α_scale·x), x the parts of ℘ and ℘′: 16 roundings of each
-// term, 2 of the f² in ∂f/∂x = α_scale·(1-f²), and 2 of z, which change f by ∂f/∂x·∂x/∂z. ℘″ is 6℘² - g2/2.
+// roundings bounds the float32 errors of the gradients of alpha_learn and log_alpha_scale. They are sums, which can
+// cancel, of ∂loss/∂f·∂f/∂x·∂x over patches and their features f = tanh(α_scale·x), x the parts of ℘ and ℘′: 16
+// roundings of each term, 2 of the f² in ∂f/∂x = α_scale·(1-f²), and 2 of z, which change f by ∂f/∂x·∂x/∂z. ℘″ is 6℘² -
+// g2/2.
 func (c releaseCase) roundings(data map[string]fixtures.Tensor, name string, byF []float64, g2 float64) (learn,
 	scale float64) {
 	wp, wpp, zs, f := data[name+".wp"].Data, data[name+".wpp"].Data, data[name+".z"].Data, data[name+".features"]

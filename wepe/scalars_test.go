@@ -55,8 +55,10 @@ func TestScalars_are_the_settings_and_only_the_learned_ones_train(t *testing.T) 
 			[]string{"a", "b", "beta_raw", "gamma_raw", "modulation", "strength"}},
 		{"hybrid", hybrid, kv{"wepe_gate": 0.3, "wepe_learn_gate": false},
 			scalars{"lambda": 0.3, "omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8}, []string{"gate_raw"}},
-		{"shut", hybrid, kv{"wepe_gate": 0}, scalars{"lambda": 0, "omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
-		{"open", hybrid, kv{"wepe_gate": 1}, scalars{"lambda": 1, "omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8}, nil},
+		{"shut", hybrid, kv{"wepe_gate": 0}, scalars{"lambda": 0, "omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8},
+			nil},
+		{"open", hybrid, kv{"wepe_gate": 1}, scalars{"lambda": 1, "omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8},
+			nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store, v, _ := pretrained(t)

@@ -44,11 +44,10 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 		"wepe_omega3": 1.5, paramOmega3Re: 0.3, paramG2: 0.5, paramG3: 0.1, paramArea: 1.0, "wepe_learn_lattice": false,
 		paramLearnOblique: true, paramHarmonics: 2, paramOffsetU: 0.2, paramOffsetV: -0.3, paramCompression: "sphere",
 		paramScales: 3, "wepe_scale_ratio": 1.5, paramAlphaU: 0.3, "wepe_alpha_v": 0.2, paramAlphaScale: 0.25,
-		"wepe_learn_alpha_scale": false, "wepe_beta_pos": 1.0, "wepe_learn_beta_pos": false, paramEvaluation: "sum", "wepe_sum_cut": 5,
-		"wepe_kappa": 60.0, "wepe_c_large": 2000.0, "wepe_term_clip": 70.0, "wepe_final_clip": 90.0, paramTable: "raw",
-		"wepe_table_resolution": 33, paramTableError: 0.5, "wepe_surrogate": "svhn", paramSurrogateBeta: 0.3,
-		paramSurrogateGamma: 0.4, "wepe_gate": 0.5, "wepe_learn_gate": false, paramStart: startFitted, paramRows: 6,
-		paramCols: 10, paramShift: 0.5,
+		"wepe_learn_alpha_scale": false, "wepe_beta_pos": 1.0, "wepe_learn_beta_pos": false, paramEvaluation: "sum",
+		"wepe_sum_cut": 5, "wepe_kappa": 60.0, "wepe_c_large": 2000.0, "wepe_term_clip": 70.0, "wepe_final_clip": 90.0,
+		paramTable: "raw", "wepe_table_resolution": 33, paramTableError: 0.5, "wepe_surrogate": "svhn",
+		paramSurrogateBeta: 0.3, paramSurrogateGamma: 0.4, "wepe_gate": 0.5, "wepe_learn_gate": false, paramStart: startFitted, paramRows: 6, paramCols: 10, paramShift: 0.5,
 	}
 	if names := Params(); len(names) != len(changed) {
 		t.Errorf("%d settings, want the %d of this test", len(names), len(changed))
@@ -148,9 +147,11 @@ func TestBad_settings_are_refused_by_name(t *testing.T) {
 		store, v, _ := pretrained(t)
 		refused(t, want, exceptions.TryCatch[error](func() { build(store.RootScope(), v) }), want)
 	}
-	e, err := built(model.NewStore(), ofOblique(0.3, false))
-	if err != nil {
-		t.Fatal(err)
+	for _, settings := range []kv{ofOblique(0.3, false), {paramHarmonics: 2}} {
+		e, err := built(model.NewStore(), settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused(t, "BuildTable", e.BuildTable(), "single rectangular lattice")
 	}
-	refused(t, "BuildTable", e.BuildTable(), "single rectangular lattice")
 }

@@ -217,6 +217,10 @@ func TestTable_is_exact_at_its_nodes_for_every_span_and_mode(t *testing.T) {
 		for _, kind := range []tableKind{deflatedTable, rawTable} {
 			key.Resolution, key.Kind = 11, kind
 			at := tableAt(t, key)
+			if pole := gomlxtest.Must(key.onHost())(t).at(0, 0); kind == rawTable &&
+				!slices.Equal(pole, []float64{500, 0, 500, 0}) {
+				t.Errorf("%+v: the node at the pole holds %v, want C_large of the release", key, pole)
+			}
 			a, b := key.halfPeriods()
 			lattice, err := weierstrass.NewLattice(a, b)
 			if err != nil {

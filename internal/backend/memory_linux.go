@@ -21,9 +21,9 @@ const memoryVariable = "WEPE_KEEP_MEMORY"
 const tunables = "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:" +
 	"glibc.malloc.hugetlb=1"
 
-// KeepMemory is that of package finetune/backend, which documents it: execve, because glibc reads GLIBC_TUNABLES only at
-// the start. Child processes do not inherit the variable. It does nothing if GOMLX_BACKEND names another backend, without
-// cgo and on other systems than Linux.
+// KeepMemory is that of package finetune/backend, which documents it: execve, because glibc reads GLIBC_TUNABLES only
+// at the start. Child processes do not inherit the variable. It does nothing if GOMLX_BACKEND names another backend,
+// without cgo and on other systems than Linux.
 func KeepMemory() {
 	state := os.Getenv(memoryVariable)
 	if state == "kept" {
