@@ -354,7 +354,7 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 			}
 			return nodes
 		}, float32(0))
-		var squares, count float64
+		var drawn []float64
 		for v := range store.IterVariables() {
 			if v.Name() != "cos_coefficients" && v.Name() != "sin_coefficients" {
 				continue
@@ -363,17 +363,13 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 				t.Fatalf("%v: coefficients %v, want %d frequencies for %d pairs", test.params, d, test.in, test.out)
 			}
 			for i, x := range gomlxtest.Values(t, v.MustValue()) {
-				in, out := i/test.out%test.in, i%test.out
-				if in == out*((test.in+test.out-1)/test.out) {
+				if in, out := i/test.out%test.in, i%test.out; in == out*((test.in+test.out-1)/test.out) {
 					x--
 				}
-				squares, count = squares+x*x, count+1
+				drawn = append(drawn, x)
 			}
 		}
-		// Four deviations of the estimate of a normal's spread from so many numbers.
-		if got := math.Sqrt(squares / count); !(math.Abs(got-test.std) <= 4*test.std/math.Sqrt(2*count)) {
-			t.Errorf("%v: %g numbers spread %g around the step, want %g", test.params, count, got, test.std)
-		}
+		gomlxtest.Spreads(t, fmt.Sprint(test.params), drawn, test.std)
 	}
 }
 

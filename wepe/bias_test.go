@@ -4,7 +4,6 @@ package wepe
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
@@ -89,60 +88,5 @@ func TestAttentionBias_is_the_hosts_at_every_pair_of_an_unequal_grid(t *testing.
 		}
 		want := h.bias(t, c.prefix, values(b.weights), values(b.biases), own)
 		gomlxtest.Near(t, fmt.Sprintf("%+v", h), got[0], want, 3e-6)
-	}
-}
-
-func TestAttentionBias_gradients_are_finite_differences_of_the_host(t *testing.T) {
-	dtype, tol := dtypes.Float64, 1e-7
-	if !float64Runs(t) {
-		dtype, tol = dtypes.Float32, 2e-4
-	}
-	const heads, rows, cols, prefix, omega3 = 2, 3, 2, 1, 1.9
-	host := seen(rows, cols, defaultSpan, defaultSpan, weierstrass.OmegaSquare, omega3*1i)
-	const tokens = rows*cols + prefix
-	cosines := make([]float64, heads*tokens*tokens)
-	for i := range cosines {
-		cosines[i] = math.Cos(float64(i))
-	}
-	var b *RelativeBias
-	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		c := New(s, rows, cols, 1).WithPrefix(prefix).with(host.settings())
-		c.dtype = dtype
-		b = biasOf(s, c, heads)
-		g := in[0].Graph()
-		weight := Reshape(ConstAsDType(g, dtype, cosines), heads, tokens, tokens)
-		loss := ReduceAllSum(Mul(weight, b.AttentionBias(g)))
-		return Gradient(loss, b.omega3.NodeValue(g), b.alphaScale.NodeValue(g), b.weights.NodeValue(g),
-			b.biases.NodeValue(g), b.own.NodeValue(g))
-	}, float32(0))
-	values := func(v *model.Variable) []float64 { return gomlxtest.Values(t, v.MustValue()) }
-	parameters := append([]float64{softplusInverse(omega3), softplusInverse(defaultAlphaScale)}, values(b.weights)...)
-	parameters = append(append(parameters, values(b.biases)...), values(b.own)...)
-	softplus := func(x float64) float64 { return math.Log1p(math.Exp(x)) }
-	loss := func(p []float64) (sum float64) {
-		own := len(p) - heads
-		moved := host
-		moved.omega3, moved.alphaScale = complex(0, softplus(p[0])), softplus(p[1])
-		for i, v := range moved.bias(t, prefix, p[2:own-heads], p[own-heads:own], p[own:]) {
-			sum += cosines[i] * v
-		}
-		return sum
-	}
-	var flat []float64
-	for _, gradient := range got {
-		flat = append(flat, gradient...)
-	}
-	if len(flat) != len(parameters) {
-		t.Fatalf("%d gradients for %d parameters", len(flat), len(parameters))
-	}
-	const step = 1e-5
-	for i := range parameters {
-		up, down := append([]float64(nil), parameters...), append([]float64(nil), parameters...)
-		up[i] += step
-		down[i] -= step
-		want := (loss(up) - loss(down)) / (2 * step)
-		if !(math.Abs(flat[i]-want) <= tol*(1+math.Abs(want))) {
-			t.Errorf("parameter %d: gradient %g, want %g", i, flat[i], want)
-		}
 	}
 }

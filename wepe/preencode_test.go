@@ -100,28 +100,6 @@ func TestPrefix_rows_are_the_learned_vectors_times_beta_and_do_not_move_the_patc
 	}
 }
 
-func TestPreEncode_passes_gradients_to_every_parameter_through_gathered_rows(t *testing.T) {
-	order := []int64{16, 3, 0, 8, 1}
-	got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-		e := testEncoder(s)
-		x := Zeros(in[0].Graph(), shapes.Make(dtypes.Float32, 2, len(order), width))
-		loss := ReduceAllSum(Mul(ramp(in[0].Graph(), 2, len(order), width), e.PreEncode(x, in[0], 1)))
-		return s.BuildTrainableVariablesGradientsGraph(loss)
-	}, order)
-	for i, gradient := range got {
-		var size float64
-		for _, v := range gradient {
-			size += v * v
-		}
-		if !(size > 0) {
-			t.Errorf("the gradient of variable %d has |·|² = %g, want more than 0", i, size)
-		}
-	}
-	if len(got) != 8 {
-		t.Errorf("%d gradients, want 8", len(got))
-	}
-}
-
 func TestPreEncode_refuses_tokens_that_do_not_fit(t *testing.T) {
 	for name, c := range map[string]struct {
 		dims    []int

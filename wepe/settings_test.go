@@ -47,7 +47,8 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 		"wepe_learn_alpha_scale": false, "wepe_beta_pos": 1.0, "wepe_learn_beta_pos": false, paramEvaluation: "sum",
 		"wepe_sum_cut": 5, "wepe_kappa": 60.0, "wepe_c_large": 2000.0, "wepe_term_clip": 70.0, "wepe_final_clip": 90.0,
 		paramTable: "raw", "wepe_table_resolution": 33, paramTableError: 0.5, "wepe_surrogate": "svhn",
-		paramSurrogateBeta: 0.3, paramSurrogateGamma: 0.4, "wepe_gate": 0.5, "wepe_learn_gate": false, paramStart: startFitted, paramRows: 6, paramCols: 10, paramShift: 0.5,
+		paramSurrogateBeta: 0.3, paramSurrogateGamma: 0.4, "wepe_gate": 0.5, "wepe_learn_gate": false,
+		paramStart: startFitted, paramRows: 6, paramCols: 10, paramShift: 0.5,
 	}
 	if names := Params(); len(names) != len(changed) {
 		t.Errorf("%d settings, want the %d of this test", len(names), len(changed))

@@ -26,19 +26,19 @@ import (
 // DType) is left out.
 type Config struct {
 	vit.Config
-	notOfAViT //nolint:unused // for its methods
+	hidden //nolint:unused // for its methods
 
 	TokenDropout float64 `json:"token_dropout,omitempty"` // on the tokens that enter block 0; only the WePE release has it
 }
 
-// notOfAViT hides methods of vit.Config that are of a ViT of these sizes: Go promotes no method that two embedded types
+// hidden hides methods of vit.Config that are of a ViT of these sizes: Go promotes no method that two embedded types
 // have.
-type notOfAViT struct{} //nolint:unused // embedded
+type hidden struct{} //nolint:unused // embedded
 
-func (notOfAViT) Fold()  {} //nolint:unused // never called
-func (notOfAViT) FLOPs() {} //nolint:unused // never called
-func (notOfAViT) Trace() {} //nolint:unused // never called
-func (notOfAViT) Block() {} //nolint:unused // never called
+func (hidden) Fold()  {} //nolint:unused // never called
+func (hidden) FLOPs() {} //nolint:unused // never called
+func (hidden) Trace() {} //nolint:unused // never called
+func (hidden) Block() {} //nolint:unused // never called
 
 // Positions lists the names that Config.Position accepts: none as in the original, and the encoding of this library.
 // Rotary ones and biases act inside attention, which here has head tokens that lie nowhere on the grid.
