@@ -211,6 +211,10 @@ func TestStripsAndGridsThatDoNotFitAreRefused(t *testing.T) {
 			if (test.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("strips %v, grids %v: %v, want %q", test.strips, test.grids, err, test.want)
 			}
+			if err := exceptions.TryCatch[error](func() { c.Logits(s, TransposeAllAxes(in[0], 0, 2, 1, 3)) }); err == nil ||
+				!strings.Contains(err.Error(), "images are (Float32)[1, 6, 10, 3], the model wants [batch, 10, 6, 3]") {
+				t.Errorf("columns by rows: %v", err)
+			}
 			return in
 		}, noise(c, 1))
 	}
