@@ -4,8 +4,8 @@
 // run lengths, and computes average precision of boxes and masks.
 //
 //	dataset, err := coco.Read("annotations/instances_val2017.json")
-//	results, err := dataset.ReadResults("detections.json") // or dataset.Results(detections)
-//	numbers, err := coco.Evaluate(dataset, results, coco.Params{Masks: true}) // cocoapi's twelve: StatNames
+//	detections, err := coco.ReadResults("detections.json")
+//	numbers, err := coco.Evaluate(dataset, detections, coco.Params{Masks: true}) // cocoapi's twelve: StatNames
 //
 // Rules and numbers are those of pycocotools 2.0.11 (github.com/ppwwyyxx/cocoapi), the numbers to the last bit.
 // Annotations and results of unknown categories or images are ignored, and a category without objects has AP −1 and is

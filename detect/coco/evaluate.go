@@ -4,7 +4,6 @@ package coco
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -36,18 +35,18 @@ type outcome struct {
 	rank             int // in its image, from 0
 }
 
-// Evaluate compares results with a dataset and returns cocoapi's twelve numbers, in the order of StatNames: fractions of
-// 1, or -1. With nil results nothing was detected. Masks are decoded image by image, so that memory does not grow with
-// their number.
-func Evaluate(d *Dataset, results *Results, p Params) ([12]float64, error) {
-	e, err := evaluate(d, results, p)
+// Evaluate compares detections with a dataset and returns cocoapi's twelve numbers, in the order of StatNames: fractions
+// of 1, or -1. Either all detections have a box, and without a segmentation it is their mask, or none needs one and all
+// have run lengths as a string. Masks are decoded image by image, so that memory does not grow with their number.
+func Evaluate(d *Dataset, detections []Detection, p Params) ([12]float64, error) {
+	e, err := evaluate(d, detections, p)
 	if err != nil {
 		return [12]float64{}, err
 	}
 	return e.stats(), nil
 }
 
-func evaluate(d *Dataset, results *Results, p Params) (*evaluation, error) {
+func evaluate(d *Dataset, detections []Detection, p Params) (*evaluation, error) {
 	if p.Areas == (Areas{}) {
 		p.Areas = cocoAreas
 	}
@@ -55,14 +54,12 @@ func evaluate(d *Dataset, results *Results, p Params) (*evaluation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if results == nil {
-		results = &Results{}
+	r, err := d.results(x, detections)
+	if err != nil {
+		return nil, err
 	}
-	if len(results.areas) != len(results.Detections) {
-		return nil, errors.New("coco: results without areas: make them by Dataset.Results")
-	}
-	found := map[int64][]int{} // results of each image
-	for i, t := range results.Detections {
+	found := map[int64][]int{} // detections of each image
+	for i, t := range detections {
 		found[t.ImageID] = append(found[t.ImageID], i)
 	}
 	e := &evaluation{Params: p, categories: x.categories}
@@ -72,7 +69,7 @@ func evaluate(d *Dataset, results *Results, p Params) (*evaluation, error) {
 		if err != nil {
 			return nil, err
 		}
-		detections, err := e.detections(results, x, id, found[id])
+		detections, err := e.detections(r, x, id, found[id])
 		if err != nil {
 			return nil, err
 		}
@@ -121,12 +118,12 @@ func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 }
 
 // detections returns those of an image by category, the best ones first and only those that can count.
-func (e *evaluation) detections(results *Results, x *index, image int64, rows []int) ([][]detected, error) {
+func (e *evaluation) detections(r results, x *index, image int64, rows []int) ([][]detected, error) {
 	all := make([][]detected, len(x.categories))
 	for _, i := range rows {
-		t := &results.Detections[i]
+		t := &r.detections[i]
 		if class, known := x.classes[t.CategoryID]; known {
-			all[class] = append(all[class], detected{id: int64(i + 1), area: results.areas[i], score: t.Score, box: *t.Box})
+			all[class] = append(all[class], detected{id: int64(i + 1), area: r.areas[i], score: t.Score, box: *t.Box})
 		}
 	}
 	size := x.images[image]
@@ -138,8 +135,8 @@ func (e *evaluation) detections(results *Results, x *index, image int64, rows []
 				continue
 			}
 			var err error
-			if f.mask, err = results.Detections[f.id-1].Segmentation.Mask(size.Height, size.Width); err != nil {
-				return nil, fmt.Errorf("coco: %s: detection %d of image %d: %w", results.Name, f.id, image, err)
+			if f.mask, err = r.detections[f.id-1].Segmentation.Mask(size.Height, size.Width); err != nil {
+				return nil, fmt.Errorf("coco: detection %d of image %d: %w", f.id, image, err)
 			}
 			f.box = f.mask.Box()
 		}

@@ -154,9 +154,7 @@ func TestBrokenMasksAreRefusedWhereMasksAreAskedFor(t *testing.T) {
 	} {
 		d := decoded(t, `{"images":[{"id":1,"height":5,"width":7}],"categories":[{"id":1}],"annotations":[
 			{"id":8,"image_id":1,"category_id":1,"bbox":[0,0,1,1],"area":1,"iscrowd":0,"segmentation":`+c.segmentation+`}]}`)
-		found := &Results{Detections: []Detection{{ImageID: 1, CategoryID: 1, Box: &Box{0, 0, 1, 1}}}, areas: []float64{1},
-			Name: "found.json"}
-		found.Detections[0].Segmentation = d.Annotations[0].Segmentation
+		found := []Detection{{ImageID: 1, CategoryID: 1, Box: &Box{0, 0, 1, 1}, Segmentation: d.Annotations[0].Segmentation}}
 		if numbers, err := Evaluate(d, found, Params{}); err != nil || numbers[0] < 0.99 {
 			t.Errorf("%s: boxes do not care, but %v", c.segmentation, err)
 		}

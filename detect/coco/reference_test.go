@@ -237,8 +237,8 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func(name string) *Results {
-		r, err := truth.ReadResults(filepath.Join(dir, name))
+	read := func(name string) []Detection {
+		r, err := ReadResults(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,20 +246,24 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 	}
 	boxes, masks := read("detections_bbox.json"), read("detections_segm.json")
 	var grown []Detection // the box of the mask, 4 pixels larger on each side
-	for _, d := range masks.Detections {
+	x, err := truth.index()
+	if err != nil {
+		t.Fatal(err)
+	}
+	complete, err := truth.results(x, masks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range complete.detections {
 		b := *d.Box
 		d.Box = &Box{b[0] - 4, b[1] - 4, b[2] + 8, b[3] + 8}
 		grown = append(grown, d)
 	}
-	both, err := truth.Results(grown)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
-		results *Results
+		results []Detection
 		params  Params
 	}{
-		"bbox": {boxes, Params{}}, "segm": {masks, Params{Masks: true}}, "segm_with_bbox": {both, Params{Masks: true}},
+		"bbox": {boxes, Params{}}, "segm": {masks, Params{Masks: true}}, "segm_with_bbox": {grown, Params{Masks: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, known := file.Runs[name]
@@ -285,15 +289,19 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 }
 
 // sameMatches compares what is matched to what in the area range of all sizes.
-func sameMatches(t *testing.T, truth *Dataset, results *Results, e *evaluation, want expected) {
+func sameMatches(t *testing.T, truth *Dataset, detections []Detection, e *evaluation, want expected) {
 	x, err := truth.index()
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := truth.results(x, detections)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range want.Matches {
 		where := fmt.Sprintf("image %d, category %d", w.ImageID, w.CategoryID)
 		var rows []int
-		for i, d := range results.Detections {
+		for i, d := range detections {
 			if d.ImageID == w.ImageID {
 				rows = append(rows, i)
 			}

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Detection is one result: what a detector found in an image.
@@ -22,59 +23,41 @@ type Detection struct {
 	Score        float64      `json:"score"` // any order, largest best
 }
 
-// Results are detections, each with box, mask and area, ready to be held to a dataset. The ID of a detection is its
-// place, from 1.
-type Results struct {
-	Name       string // of the file, for errors
-	Detections []Detection
+// results are detections, each with box, mask and area. The ID of a detection is its place, from 1.
+type results struct {
+	detections []Detection
 	areas      []float64
 }
 
-// Results completes detections by the rule of loadRes in pycocotools, which the first of them decides. If it has a box,
+// results completes detections by the rule of loadRes in pycocotools, which the first of them decides. If it has a box,
 // all must have one; the area of each is that of its box, and without a segmentation its mask is its box. Else all must
 // have run lengths as a string; the area is that of the mask, and without a box the box is that of the mask.
-// (So the sizes S, M and L of masks change with a box beside them.) No detections, or those of an unknown image, are an
-// error. To evaluate a detector that finds nothing, give Evaluate no Results.
-func (d *Dataset) Results(detections []Detection) (*Results, error) {
-	return d.results(&Results{Name: "results", Detections: append([]Detection(nil), detections...)})
-}
-
-// results completes r in place.
-func (d *Dataset) results(r *Results) (*Results, error) {
-	x, err := d.index()
-	if err != nil {
-		return nil, err
-	}
-	if len(r.Detections) == 0 {
-		return nil, fmt.Errorf("coco: %s: no detections at all", r.Name)
-	}
-	boxes := r.Detections[0].Box != nil
-	r.areas = make([]float64, len(r.Detections))
-	for i := range r.Detections {
-		t := &r.Detections[i]
+// (So the sizes S, M and L of masks change with a box beside them.) Those of an unknown image are an error.
+func (d *Dataset) results(x *index, detections []Detection) (r results, err error) {
+	r = results{slices.Clone(detections), make([]float64, len(detections))}
+	for i := range r.detections {
+		t, boxes := &r.detections[i], detections[0].Box != nil
 		if x.images[t.ImageID] == nil {
-			return nil, fmt.Errorf("coco: %s: detection %d is of image %d, which %s does not have", r.Name, i+1, t.ImageID,
-				d.Name)
+			return r, fmt.Errorf("coco: detection %d is of image %d, which %s does not have", i+1, t.ImageID, d.Name)
 		}
 		switch {
 		case math.IsNaN(t.Score):
-			return nil, fmt.Errorf("coco: %s: the score of detection %d is not a number", r.Name, i+1)
+			return r, fmt.Errorf("coco: the score of detection %d is not a number", i+1)
 		case boxes && t.Box == nil:
-			return nil, fmt.Errorf("coco: %s: detection %d has no bbox, but the first has", r.Name, i+1)
+			return r, fmt.Errorf("coco: detection %d has no bbox, but the first has", i+1)
 		case boxes:
 			r.areas[i] = t.Box.area()
 			if t.Segmentation.Empty() {
 				t.Segmentation.Polygons = [][]float64{t.Box.polygon()}
 			}
 		case t.Segmentation.Empty():
-			return nil, fmt.Errorf("coco: %s: detection %d has no segmentation, and the first no bbox", r.Name, i+1)
+			return r, fmt.Errorf("coco: detection %d has no segmentation, and the first no bbox", i+1)
 		case !t.Segmentation.runs() || t.Segmentation.Counts != nil:
-			return nil, fmt.Errorf("coco: %s: detection %d: without a bbox the segmentation must be run lengths as a string",
-				r.Name, i+1)
+			return r, fmt.Errorf("coco: detection %d: without a bbox the segmentation must be run lengths as a string", i+1)
 		default:
 			mask, err := t.Segmentation.Mask(0, 0)
 			if err != nil {
-				return nil, fmt.Errorf("coco: %s: detection %d: %w", r.Name, i+1, err)
+				return r, fmt.Errorf("coco: detection %d: %w", i+1, err)
 			}
 			r.areas[i] = float64(mask.Area())
 			if t.Box == nil {
@@ -87,17 +70,17 @@ func (d *Dataset) results(r *Results) (*Results, error) {
 }
 
 // ReadResults reads a file of results: an array of detections.
-func (d *Dataset) ReadResults(path string) (*Results, error) {
+func ReadResults(path string) ([]Detection, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("coco: %w", err)
 	}
 	defer file.Close()
-	return d.decodeResults(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
+	return decodeResults(bufio.NewReaderSize(file, 1<<16), filepath.Base(path))
 }
 
 // decodeResults reads the JSON of results. Errors call it name.
-func (d *Dataset) decodeResults(from io.Reader, name string) (*Results, error) {
+func decodeResults(from io.Reader, name string) ([]Detection, error) {
 	decoder := json.NewDecoder(from)
 	detections, err := list(decoder, "detection", readDetection)
 	if err == nil {
@@ -108,7 +91,7 @@ func (d *Dataset) decodeResults(from io.Reader, name string) (*Results, error) {
 	if err != nil {
 		return nil, fmt.Errorf("coco: %s: %w", name, err)
 	}
-	return d.results(&Results{Name: name, Detections: detections})
+	return detections, nil
 }
 
 func readDetection(raw struct {

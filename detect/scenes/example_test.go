@@ -28,11 +28,7 @@ func Example() {
 				Segmentation: o.Mask.Segmentation(), Score: 0.9})
 		}
 	}
-	results, err := truth.Results(found)
-	if err != nil {
-		log.Fatal(err)
-	}
-	numbers, err := coco.Evaluate(truth, results, coco.Params{Masks: true, Areas: test.Sizes()})
+	numbers, err := coco.Evaluate(truth, found, coco.Params{Masks: true, Areas: test.Sizes()})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -183,12 +183,8 @@ func TestWhatIsSaidOfScenesIsAllThatIsThere(t *testing.T) {
 				Segmentation: o.Mask.Segmentation()})
 		}
 	}
-	results, err := d.Results(found)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, masks := range []bool{false, true} {
-		numbers, err := coco.Evaluate(d, results, coco.Params{Masks: masks, Areas: g.Sizes()})
+		numbers, err := coco.Evaluate(d, found, coco.Params{Masks: masks, Areas: g.Sizes()})
 		if err != nil {
 			t.Fatal(err)
 		}

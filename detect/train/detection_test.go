@@ -177,8 +177,10 @@ func TestAnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne(t *testing.T) {
 			t.Errorf("rows are %+v", rows)
 		}
 		results := filepath.Join(run.Dir, "results-56x40.json")
-		if _, err := run.Tests[1].Annotations.ReadResults(results); err != nil {
-			t.Error(err)
+		found := gomlxtest.Must(coco.ReadResults(results))(t)
+		numbers := gomlxtest.Must(coco.Evaluate(run.Tests[1].Annotations, found, coco.Params{Areas: run.Tests[1].Areas}))(t)
+		if want := float64(rows[1].Boxes["AP"]); !(math.Abs(numbers[0]-want) <= 1e-12) {
+			t.Errorf("the file's detections have box AP %g, the row %g", numbers[0], want)
 		}
 	})
 	t.Run("another run is refused", func(t *testing.T) {

@@ -71,13 +71,7 @@ func cocoBox(b detect.Box) coco.Box {
 // small.
 func (m *Model) compare(test Test, all []coco.Detection) (found report.Found, err error) {
 	evaluate := func(all []coco.Detection, masks bool) (map[string]report.Number, error) {
-		var results *coco.Results // nil where nothing was found
-		if len(all) > 0 {
-			if results, err = test.Annotations.Results(all); err != nil {
-				return nil, err
-			}
-		}
-		values, err := coco.Evaluate(test.Annotations, results, coco.Params{Masks: masks, Areas: test.Areas})
+		values, err := coco.Evaluate(test.Annotations, all, coco.Params{Masks: masks, Areas: test.Areas})
 		named := map[string]report.Number{}
 		for i, value := range values {
 			named[coco.StatNames[i]] = report.Number(value)

@@ -138,7 +138,7 @@ func (r request) coco() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	results, err := truth.ReadResults(r.Results)
+	results, err := coco.ReadResults(r.Results)
 	if err != nil {
 		return nil, err
 	}
