@@ -42,8 +42,11 @@ func TestWhatAFileSaysIsReadAndWrittenAgain(t *testing.T) {
 	if a := d.Annotations[1]; a.ID != 4 || a.ImageID != 9 || !a.Crowd || a.Area != 5 || a.Box != (Box{0, 0, 1, 5}) {
 		t.Errorf("annotation %+v", a)
 	}
-	if a := d.Annotations[3]; a.missing != noArea|noBox|noCrowd {
+	if a := d.Annotations[3]; a.missing != noArea|noBox|noCrowd || a.HasBox() || !d.Annotations[2].HasBox() {
 		t.Errorf("annotation %+v misses %b", a, a.missing)
+	}
+	if b := FromCorners(Box{1, 2, 3, 7}.Corners()); b != (Box{1, 2, 3, 7}) {
+		t.Errorf("the corners of a box are those of %v", b)
 	}
 	for i, want := range []string{".......\n.###...\n.###...\n.###...\n.......",
 		"#......\n#......\n#......\n#......\n#......", ".#.....\n.#.....\n.......\n.......\n......."} {
