@@ -7,7 +7,6 @@ import (
 	"context"
 	"image"
 	"image/color"
-	"image/png"
 	"math"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -32,13 +32,9 @@ func noise(t *testing.T, n int) (files []string, raw [][]byte) {
 			img.Set(k%img.Bounds().Dx(), k/img.Bounds().Dx(),
 				color.RGBA{uint8(rng.Uint32()), uint8(rng.Uint32()), uint8(20 * i), 255})
 		}
-		var out bytes.Buffer
-		if err := png.Encode(&out, img); err != nil {
-			t.Fatal(err)
-		}
 		files = append(files, filepath.Join(t.TempDir(), "x.png"))
-		raw = append(raw, out.Bytes())
-		if err := os.WriteFile(files[i], out.Bytes(), 0o600); err != nil {
+		raw = append(raw, datatest.PNG(img))
+		if err := os.WriteFile(files[i], raw[i], 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"image"
 	"image/color"
 	"image/jpeg"
-	"image/png"
 	"io"
 	"math"
 	"mime/multipart"
@@ -32,6 +31,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/datatest"
 )
 
 // fake is a model whose logits are the mean red, green and blue of an image. Its programs take as long as gate says.
@@ -114,11 +114,7 @@ func pixels(t testing.TB, rows, cols int, c color.Color) []byte {
 	for i := range rows * cols {
 		img.Set(i%cols, i/cols, c)
 	}
-	var out bytes.Buffer
-	if err := png.Encode(&out, img); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
+	return datatest.PNG(img)
 }
 
 var red, blue = color.RGBA{5, 2, 1, 255}, color.RGBA{1, 2, 6, 255}
