@@ -140,10 +140,7 @@ func TestImagesThatDoNotDivideIntoPatchesAreRefused(t *testing.T) {
 
 func TestTheGlobalBlocksOfViTDet(t *testing.T) {
 	for name, want := range map[string][]int{"B/16": {2, 5, 8, 11}, "L/16": {5, 11, 17, 23}, "H/16": {7, 15, 23, 31}} {
-		c, err := vit.Variant(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := gomlxtest.Must(vit.Variant(name))(t)
 		if got := (Backbone{Config: c}).WithDefaults().Global; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}

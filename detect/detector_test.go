@@ -371,10 +371,7 @@ func TestAConfigurationThatCannotBeIsRefusedByName(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		raw, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := gomlxtest.Must(json.Marshal(c))(t)
 		var again Config
 		if err := json.Unmarshal(raw, &again); err != nil || !reflect.DeepEqual(c, again) {
 			t.Errorf("%s is read back as another one: %v, %s", variant, err, raw)

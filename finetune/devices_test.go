@@ -357,10 +357,7 @@ func TestBatchesOfAnEvaluationFitIntoTheCachesOfAProcessor(t *testing.T) {
 		{"S/16", 224, 100, named{name: "onnxruntime", device: "CUDA GPU (ONNX Runtime Default Device)"}},
 		{"S/16", 224, 100, named{name: "xla", device: "NVIDIA H200"}}, {"S/16", 224, 100, named{name: "Go Backend"}},
 	} {
-		config, err := vit.Variant(c.variant)
-		if err != nil {
-			t.Fatal(err)
-		}
+		config := gomlxtest.Must(vit.Variant(c.variant))(t)
 		config.ImageRows, config.ImageCols = c.side, c.side
 		m := &Model{Recipe: Recipe{Model: config, EvalBatchSize: 100}.WithDefaults(), backend: c.backend}
 		if got := m.EvalBatch(); got != c.want {

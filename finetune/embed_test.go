@@ -45,10 +45,7 @@ func testFeaturesOfAnImageAreThoseOfTheModelOfItsFiles(t *testing.T) {
 		"dinov3_vit_tiny_swiglu": 1e-4} {
 		dir := fixtures.Dir(t, set)
 		all := fixtures.Tensors(t, set, "tensors.safetensors")
-		imported, err := checkpoints.Import(dir, checkpoints.ImportOptions{Classes: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		imported := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{Classes: 2}))(t)
 		c := imported.Config
 		store := model.NewStore()
 		if err := imported.Load(store.Scope("/model")); err != nil {

@@ -28,10 +28,7 @@ func familyModels(t *testing.T) map[string]string {
 		models[set] = fixtures.Dir(t, set)
 	}
 	dir := fixtures.Dir(t, "families")
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := gomlxtest.Must(os.ReadDir(dir))(t)
 	for _, entry := range entries {
 		models[entry.Name()] = filepath.Join(dir, entry.Name())
 	}

@@ -33,10 +33,7 @@ func pretrained(t *testing.T, change func(*Recipe)) (dir string, m *Model) {
 	dir = t.TempDir()
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(40, 1), Dir: dir}
 	done(t, run)
-	m, err := Open(run.Backend, dir) // what a source is: the best checkpoint, averages in place of weights
-	if err != nil {
-		t.Fatal(err)
-	}
+	m = gomlxtest.Must(Open(run.Backend, dir))(t) // what a source is: the best checkpoint, averages in place of weights
 	return dir, m
 }
 

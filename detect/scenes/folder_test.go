@@ -23,18 +23,12 @@ func TestScenesAreWrittenAndRead(t *testing.T) {
 		if err := Write(filepath.Join(dir, "images"), instances, g); err != nil {
 			t.Fatal(err)
 		}
-		f, err := Open(filepath.Join(dir, "images"), instances)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := gomlxtest.Must(Open(filepath.Join(dir, "images"), instances))(t)
 		if f.Len() != g.Len() || !reflect.DeepEqual(f.Categories(), g.Categories()) {
 			t.Errorf("%d scenes of %v", f.Len(), f.Categories())
 		}
 		for i := range g.Count {
-			s, err := f.At(i)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := gomlxtest.Must(f.At(i))(t)
 			want := at(t, g, i)
 			if !reflect.DeepEqual(s, want) {
 				t.Errorf("scene %d is %+v, want %+v", i, s.Objects, want.Objects)
@@ -54,10 +48,7 @@ func TestScenesAreWrittenAndRead(t *testing.T) {
 func folder(t *testing.T, images, annotations string) (dir, instances string) {
 	t.Helper()
 	dir = t.TempDir()
-	file, err := os.Create(filepath.Join(dir, "a.png"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := gomlxtest.Must(os.Create(filepath.Join(dir, "a.png")))(t)
 	if err := png.Encode(file, image.NewGray(image.Rect(0, 0, 7, 5))); err != nil {
 		t.Fatal(err)
 	}
@@ -84,21 +75,12 @@ func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 		{"id":3,"image_id":1,"category_id":2,"bbox":[1,1,2,3]},
 		{"id":4,"image_id":1,"category_id":2,"segmentation":{"size":[5,7],"counts":"52l0"},"iscrowd":1},
 		{"id":5,"image_id":3,"category_id":2,"bbox":[1,1,2,3],"iscrowd":1}`)
-	f, err := Open(dir, instances)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := gomlxtest.Must(Open(dir, instances))(t)
 	if f.Len() != 3 || f.Training().Len() != 1 {
 		t.Errorf("%d scenes, %d to train on, want 3 and 1", f.Len(), f.Training().Len())
 	}
-	s, err := f.At(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	square, err := maskOf([]float64{1, 1, 4, 1, 4, 4, 1, 4}, 5, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gomlxtest.Must(f.At(0))(t)
+	square := gomlxtest.Must(maskOf([]float64{1, 1, 4, 1, 4, 4, 1, 4}, 5, 7))(t)
 	want := []Object{
 		{Class: 1, Box: coco.Box{1, 1, 3, 3}, Mask: square, Polygons: [][]float64{{1, 1, 4, 1, 4, 4, 1, 4}}},
 		{Class: 0, Box: coco.Box{1, 1, 2, 3}},

@@ -10,14 +10,12 @@ import (
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func at(t *testing.T, g Generated, index int) *Scene {
 	t.Helper()
-	s, err := g.At(index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gomlxtest.Must(g.At(index))(t)
 	return s
 }
 
@@ -171,10 +169,7 @@ func TestAThirdOfEveryShapeIsVisibleAndItsMaskAsLarge(t *testing.T) {
 
 func TestWhatIsSaidOfScenesIsAllThatIsThere(t *testing.T) {
 	g := Generated{Count: 11, Height: 64, Width: 96, Seed: 9}
-	d, err := g.Dataset()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := gomlxtest.Must(g.Dataset())(t)
 	var found []coco.Detection
 	for i := range g.Count {
 		s := at(t, g, i)
@@ -184,10 +179,7 @@ func TestWhatIsSaidOfScenesIsAllThatIsThere(t *testing.T) {
 		}
 	}
 	for _, masks := range []bool{false, true} {
-		numbers, err := coco.Evaluate(d, found, coco.Params{Masks: masks, Areas: g.Sizes()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		numbers := gomlxtest.Must(coco.Evaluate(d, found, coco.Params{Masks: masks, Areas: g.Sizes()}))(t)
 		for i, v := range numbers {
 			if i != 6 && !(math.Abs(v-1) <= 1e-9) { // one detection an image is not all
 				t.Errorf("%s is %g", coco.StatNames[i], v)

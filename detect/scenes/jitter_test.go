@@ -11,6 +11,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // coco1024 is the jitter of ViTDet's recipes.
@@ -137,10 +138,7 @@ func TestImagesMoveWithTheirObjects(t *testing.T) {
 func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 	const height, width = 60, 90
 	polygon := []float64{12, 10, 66, 10, 66, 40, 12, 40}
-	mask, err := maskOf(polygon, height, width)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mask := gomlxtest.Must(maskOf(polygon, height, width))(t)
 	box := coco.Box{12, 10, 54, 30}
 	s := &Scene{Rows: height, Cols: width, Image: &data.Image{Height: height, Width: width,
 		Pixels: make([]uint8, 3*height*width)},

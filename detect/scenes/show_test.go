@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/detect/coco"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // maskOf is the mask of a polygon.
@@ -21,10 +22,7 @@ func maskOf(polygon []float64, height, width int) (coco.RLE, error) {
 func TestObjectsAreDrawnWhereTheyAre(t *testing.T) {
 	grey := image.NewRGBA(image.Rect(0, 0, 160, 120)) // enlarged by 3 to 480
 	draw.Draw(grey, grey.Rect, image.NewUniform(color.RGBA{100, 100, 100, 255}), image.Point{}, draw.Src)
-	mask, err := maskOf([]float64{60, 50, 60, 80, 80, 80, 80, 50}, 120, 160)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mask := gomlxtest.Must(maskOf([]float64{60, 50, 60, 80, 80, 80, 80, 50}, 120, 160))(t)
 	names := []coco.Category{{Name: "a"}, {Name: "heart"}}
 	o := Object{Class: 1, Box: coco.Box{50, 40, 40, 50}, Mask: mask, Score: 0.875}
 	out := Show(grey, []Object{o}, names)

@@ -36,8 +36,7 @@ type batcher struct {
 	failed   error
 	workers  sync.WaitGroup
 
-	closing  sync.RWMutex // guards closed, and requests against an Add while they are waited for
-	closed   bool
+	closing  sync.RWMutex   // guards requests against an Add while they are waited for
 	requests sync.WaitGroup // in flight: the queue is closed after the last
 
 	observe func(images int, seconds float64)
@@ -58,7 +57,7 @@ type result struct {
 func newBatcher(ctx context.Context, model model, o Options) *batcher {
 	b := &batcher{model: model, window: o.Window, queue: make(chan job, o.Images), done: ctx.Done(),
 		compiled: make(chan struct{})}
-	if model.AllCores() {
+	if _, all := model.Parallel(); all {
 		b.cores = semaphore.NewWeighted(1)
 	}
 	return b
@@ -87,8 +86,7 @@ func (b *batcher) start(largest int) {
 				<-b.done
 			}
 		}
-		b.closing.Lock()
-		b.closed = true
+		b.closing.Lock() // until no request is between open and Add; later ones are refused by open
 		b.closing.Unlock()
 		b.requests.Wait()
 		close(b.queue)
@@ -99,9 +97,6 @@ func (b *batcher) start(largest int) {
 func (b *batcher) enter() error {
 	b.closing.RLock()
 	defer b.closing.RUnlock()
-	if b.closed {
-		return failure{http.StatusServiceUnavailable, errClosed.Error()}
-	}
 	if err := b.open(); err != nil {
 		return err
 	}
@@ -143,7 +138,8 @@ func (b *batcher) compile(largest int) {
 		known := append([]int(nil), sizes...)
 		b.sizes.Store(&known)
 		if size == 1 {
-			for range b.model.Workers() {
+			workers, _ := b.model.Parallel()
+			for range workers {
 				b.workers.Go(b.work)
 			}
 			close(b.compiled)

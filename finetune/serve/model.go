@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/gomlx/compute"
+
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
@@ -105,19 +107,15 @@ func (s *served) Compile(batch int) error {
 	return nil
 }
 
-func (s *served) onGo() bool { return s.Backend().Name() == "Go Backend" }
+func (s *served) Parallel() (workers int, allCores bool) { return parallel(s.Backend()) }
 
-// Workers is one for each processor on pure Go, whose scheduler computes a batch on one, and one elsewhere.
-func (s *served) Workers() int {
-	if s.onGo() {
-		return runtime.GOMAXPROCS(0)
+// parallel is one worker for each processor on pure Go, whose scheduler computes a batch on one, and one elsewhere. A
+// batch takes all cores but there and on a GPU.
+func parallel(b compute.Backend) (workers int, allCores bool) {
+	if b.Name() == "Go Backend" {
+		return runtime.GOMAXPROCS(0), false
 	}
-	return 1
-}
-
-// AllCores is false on a GPU and on pure Go, which computes a batch on one.
-func (s *served) AllCores() bool {
-	return !s.onGo() && !strings.Contains(strings.ToLower(s.Backend().Description()), "cuda")
+	return 1, !strings.Contains(strings.ToLower(b.Description()), "cuda")
 }
 
 func (s *served) Card() Card { return s.card }

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomlx/compute"
+
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -41,6 +43,34 @@ func noise(t *testing.T, n int) (files []string, raw [][]byte) {
 	return files, raw
 }
 
+// described is a backend by its name and description alone.
+type described struct {
+	compute.Backend
+	name, description string
+}
+
+func (b described) Name() string        { return b.name }
+func (b described) Description() string { return b.description }
+
+func TestBatchesTakeTheCoresThatTheirBackendUses(t *testing.T) {
+	cores := runtime.GOMAXPROCS(0)
+	for _, c := range []struct {
+		backend  compute.Backend
+		workers  int
+		allCores bool
+	}{
+		{described{name: "Go Backend"}, cores, false}, {described{name: "xla", description: "PJRT cpu"}, 1, true},
+		{described{name: "xla", description: "PJRT CUDA"}, 1, false},
+	} {
+		if workers, all := parallel(c.backend); workers != c.workers || all != c.allCores {
+			t.Errorf("%+v: %d workers, all cores: %v", c.backend, workers, all)
+		}
+	}
+	if b := gomlxtest.Backend(); os.Getenv(compute.ConfigEnvVar) == "" && b.Name() != "Go Backend" {
+		t.Errorf("the pure-Go backend is called %q", b.Name())
+	}
+}
+
 // The expected probabilities are those of Model.Predict, the path of wepe predict.
 func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))(t)
@@ -50,10 +80,10 @@ func TestAServedModelAnswersAsPredictDoesAloneAndInABatch(t *testing.T) {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	<-s.Ready()
-	if served, onGo := s.model, gomlxtest.Backend().Name() == "Go Backend"; onGo &&
-		(served.Workers() != runtime.GOMAXPROCS(0) || served.AllCores()) {
-		t.Errorf("%d workers on pure Go, which computes a batch on one core; all cores: %v", served.Workers(),
-			served.AllCores())
+	for i, row := range s.card.Similarity {
+		if row[i] != 1000 {
+			t.Errorf("position %d has the cosine %d/1000 with itself", i, row[i])
+		}
 	}
 	files, raw := noise(t, 5)
 	want := gomlxtest.Must(m.Predict(files, len(m.Classes)))(t)

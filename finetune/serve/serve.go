@@ -57,9 +57,8 @@ type model interface {
 	Compile(batch int) error                                 // makes the program of a batch size before a request needs it
 	Batch(images []*data.Image) ([]finetune.Inferred, error) // of a compiled batch size
 	Attention(image *data.Image) ([]float32, error)
-	Workers() int // batches that are worth computing at the same time
+	Parallel() (workers int, allCores bool) // batches computed at the same time, and whether one takes all cores
 	Likeliest(logits []float32, top int) []finetune.Class
-	AllCores() bool // whether one batch takes all cores
 	Card() Card
 }
 

@@ -14,6 +14,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"io"
+	"log/slog"
 	"math"
 	"mime/multipart"
 	"net"
@@ -32,6 +33,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // fake is a model whose logits are the mean red, green and blue of an image. Its programs take as long as gate says.
@@ -85,8 +87,7 @@ func (f *fake) Likeliest(logits []float32, top int) []finetune.Class {
 	return (&finetune.Model{Classes: f.Card().Labels}).Likeliest(logits, top)
 }
 
-func (f *fake) Workers() int   { return 1 }
-func (f *fake) AllCores() bool { return f.allCores }
+func (f *fake) Parallel() (int, bool) { return 1, f.allCores }
 
 func (f *fake) Card() Card {
 	return Card{Name: "fake", Weights: "best", Step: 17, Size: [2]int{5, 7}, Grid: [2]int{2, 3},
@@ -97,10 +98,7 @@ func (f *fake) Card() Card {
 func start(t *testing.T, model model, o Options) (*Server, string, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := newServer(ctx, model, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gomlxtest.Must(newServer(ctx, model, o))(t)
 	server := httptest.NewServer(s)
 	t.Cleanup(func() { cancel(); server.Close() })
 	<-s.Ready()
@@ -122,13 +120,13 @@ var red, blue = color.RGBA{5, 2, 1, 255}, color.RGBA{1, 2, 6, 255}
 // post returns the status and the decoded JSON of an answer.
 func post(t testing.TB, url, kind string, body io.Reader) (int, map[string]any) {
 	t.Helper()
-	response, err := http.Post(url, kind, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := gomlxtest.Must(http.Post(url, kind, body))(t)
 	defer response.Body.Close()
 	if got := response.Header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("%s: content type %q", url, got)
+	}
+	if again := response.Header.Get("Retry-After") == "1"; again != (response.StatusCode == 429 || response.StatusCode == 503) {
+		t.Errorf("%s: status %d, to be tried again: %v", url, response.StatusCode, again)
 	}
 	var value map[string]any
 	if err := json.NewDecoder(response.Body).Decode(&value); err != nil {
@@ -143,10 +141,7 @@ func form(t testing.TB, images ...[]byte) (kind string, body *bytes.Buffer) {
 	body = &bytes.Buffer{}
 	w := multipart.NewWriter(body)
 	for i, raw := range images {
-		part, err := w.CreateFormFile("image", fmt.Sprintf("%d.png", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		part := gomlxtest.Must(w.CreateFormFile("image", fmt.Sprintf("%d.png", i)))(t)
 		_, _ = part.Write(raw)
 	}
 	_ = w.Close()
@@ -166,10 +161,15 @@ func images(t testing.TB, answer map[string]any) (entries []map[string]any) {
 }
 
 func TestPredictAnswersEachImageInItsOrder(t *testing.T) {
-	_, url, _ := start(t, &fake{}, Options{})
+	_, url, _ := start(t, &fake{}, Options{Neighbours: func(class, mean []float32, k int) []Neighbour {
+		return []Neighbour{{Name: fmt.Sprint(class, mean, k)}}
+	}})
 	code, got := post(t, url+"/v1/predict?top=2", "image/png", bytes.NewReader(pixels(t, 3, 5, red)))
 	if code != 200 || got["model"] != "fake" || got["weights"] != "best" || got["step"] != 17.0 {
 		t.Fatalf("status %d, %v", code, got)
+	}
+	if near := images(t, got)[0]["neighbours"]; fmt.Sprint(near) != "[map[label: name:[] [5 2 1] 5 similarity:0]]" {
+		t.Errorf("neighbours %v", near)
 	}
 	labels := images(t, got)[0]["labels"].([]any)
 	first := labels[0].(map[string]any)
@@ -288,7 +288,9 @@ func TestABatchWaitsForImagesThatAreBeingDecodedAndForNoOthers(t *testing.T) {
 }
 
 func TestEachFailureHasItsStatus(t *testing.T) {
-	_, url, _ := start(t, &fake{}, Options{Bytes: 50_000, Pixels: 1000, Parts: 3})
+	var log bytes.Buffer
+	s, url, _ := start(t, &fake{}, Options{Bytes: 50_000, Pixels: 1000, Parts: 3,
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
 	small := pixels(t, 3, 5, red)
 	kind, four := form(t, small, small, small, small)
 	_, none := form(t)
@@ -324,6 +326,10 @@ func TestEachFailureHasItsStatus(t *testing.T) {
 	}
 	if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(small)); code != 200 {
 		t.Errorf("after the failures: status %d, %v", code, got)
+	}
+	if n := s.batcher.arriving.Load(); n != 0 || strings.Count(log.String(), "status=") != 1 ||
+		!strings.Contains(log.String(), "13 rows") {
+		t.Errorf("%d images are still arriving; errors are\n%s", n, log.String())
 	}
 }
 
@@ -446,10 +452,7 @@ func TestAMutatedImageNeverEndsTheServer(t *testing.T) {
 func TestASlowBodyGets408AndALongQueue429(t *testing.T) {
 	model := &fake{gate: make(chan struct{}, 100)}
 	s, url, _ := start(t, model, Options{Timeout: 300 * time.Millisecond, Images: 2, Batch: 1})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nslow")
 	answer, err := io.ReadAll(conn)
@@ -476,17 +479,11 @@ func TestASlowBodyGets408AndALongQueue429(t *testing.T) {
 // raw sends bytes on a connection of their own and returns the answer.
 func raw(t *testing.T, url, request string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	defer conn.Close()
 	fmt.Fprint(conn, request)
 	_ = conn.(*net.TCPConn).CloseWrite()
-	answer, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := gomlxtest.Must(io.ReadAll(conn))(t)
 	return string(answer)
 }
 
@@ -521,12 +518,10 @@ func TestWrongLengthsAreMalformed(t *testing.T) {
 // drops it.
 func TestASlowReaderIsDropped(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{Timeout: 300 * time.Millisecond})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	var err error
 	for err == nil {
 		_, err = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
@@ -575,10 +570,7 @@ func TestAServerIsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
 	gate := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s, err := newServer(ctx, &fake{compile: func(int) error { <-gate; return nil }}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gomlxtest.Must(newServer(ctx, &fake{compile: func(int) error { <-gate; return nil }}, Options{}))(t)
 	get := func(path string) int {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -592,10 +584,14 @@ func TestAServerIsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
 	if get("/readyz") != 200 {
 		t.Error("after it: want 200 of readyz")
 	}
-	s, err = newServer(ctx, &fake{compile: func(int) error { return errors.New("too large") }}, Options{})
-	if err != nil {
-		t.Fatal(err)
+	ended, end := context.WithCancel(ctx)
+	end()
+	s = gomlxtest.Must(newServer(ended, &fake{}, Options{}))(t)
+	<-s.Ready()
+	if err := s.Wait(); err != nil || get("/readyz") != 503 {
+		t.Errorf("a server that ends before its first program: %v", err)
 	}
+	s = gomlxtest.Must(newServer(ctx, &fake{compile: func(int) error { return errors.New("too large") }}, Options{}))(t)
 	if err := s.Wait(); err == nil || err.Error() != "too large" {
 		t.Errorf("a program that does not compile: %v", err)
 	}
@@ -608,10 +604,7 @@ func TestATokenIsAskedForWhereItProtects(t *testing.T) {
 		for token, want := range map[string]bool{"": false, "Bearer wrong": false, "Bearer secret": true} {
 			request, _ := http.NewRequest("GET", url+path, nil)
 			request.Header.Set("Authorization", token)
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := gomlxtest.Must(http.DefaultClient.Do(request))(t)
 			response.Body.Close()
 			if code := response.StatusCode; (code == 200) != (want || !protected) || code != 200 && code != 401 {
 				t.Errorf("%s with %q: status %d", path, token, code)
@@ -626,16 +619,18 @@ func TestMetricsCountRequestsAndBatches(t *testing.T) {
 		post(t, url+"/v1/predict", "", bytes.NewReader(pixels(t, 3, 5, red)))
 	}
 	post(t, url+"/v1/predict", "", strings.NewReader("no"))
-	response, err := http.Get(url + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := gomlxtest.Must(http.Get(url + "/metrics"))(t)
 	defer response.Body.Close()
 	text, _ := io.ReadAll(response.Body)
 	for _, line := range []string{`wepe_requests_total{route="POST /v1/predict",status="200"} 3`,
 		`wepe_requests_total{route="POST /v1/predict",status="415"} 1`, "wepe_batch_images_count 3", "wepe_queue_images 0"} {
 		if !bytes.Contains(text, []byte(line+"\n")) {
 			t.Errorf("metrics lack %s", line)
+		}
+	}
+	for bound, want := range map[string]bool{"batch_images_bucket{le=\"128\"}": true, "batch_images_bucket{le=\"256\"}": false} {
+		if bytes.Contains(text, []byte(bound)) != want {
+			t.Errorf("metrics have the bucket %s: %v", bound, !want)
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // TestMain is also the program that the test interrupts while it saves.
@@ -35,10 +37,7 @@ func TestTheSecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		command := exec.Command(os.Args[0])
 		command.Env = append(os.Environ(), "WEPE_TEST_INTERRUPT=1")
-		stdout, err := command.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		stdout := gomlxtest.Must(command.StdoutPipe())(t)
 		begin := time.Now()
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
