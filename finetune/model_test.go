@@ -199,17 +199,15 @@ func TestPredictSeesThePixelsThatEvaluateSees(t *testing.T) {
 func TestACheckpointWithoutAVariableOfTheModelIsRefused(t *testing.T) {
 	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(41, 1), Dir: t.TempDir()}
 	model, _ := done(t, run)
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.BestDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := latest(t, run.Dir, checkpoints.BestDir)
 	const lost = "/vit/block_01/norm2/gain"
-	saver := checkpoints.Saver{Dir: filepath.Join(run.Dir, checkpoints.BestDir), Omit: func(path string) bool { return path == lost }}
+	saver := checkpoints.Saver{Dir: filepath.Join(run.Dir, checkpoints.BestDir),
+		Omit: func(path string) bool { return path == lost }}
 	if _, err := saver.Save(model.store, last.Step+1000, last.Meta); err != nil {
 		t.Fatal(err)
 	}
 	opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-	_, err = opened.Evaluate(dataset(7, 2))
+	_, err := opened.Evaluate(dataset(7, 2))
 	var mismatch *checkpoints.MismatchError
 	if !errors.As(err, &mismatch) || len(mismatch.Missing) != 1 || !strings.Contains(mismatch.Missing[0], lost) {
 		t.Errorf("evaluating gave %v, want a mismatch that names %s", err, lost)

@@ -177,10 +177,7 @@ func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
 	if other := steps[slices.Index(tested, slices.Max(tested))]; len(steps) != 6 || other == want {
 		t.Fatalf("validation %v and test %v agree at steps %v: nothing to choose", validated, tested, steps)
 	}
-	best, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.BestDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	best := latest(t, run.Dir, checkpoints.BestDir)
 	if best.Step != want {
 		t.Errorf("the best checkpoint is of step %d of %v, want %d: validation %v, test %v", best.Step, steps, want,
 			validated, tested)

@@ -148,17 +148,25 @@ func (m *Model) weights(tb testing.TB, root string) map[string][]float64 {
 	return out
 }
 
+// latest is the newest checkpoint of a kind in a run's directory.
+func latest(t *testing.T, dir, kind string) *checkpoints.Checkpoint {
+	t.Helper()
+	c, _, err := checkpoints.Latest(filepath.Join(dir, kind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // finished runs to the end and returns the bytes of the last checkpoint and the rows without what measures time.
 func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
 	t.Helper()
 	done(t, run)
-	last, _, err := checkpoints.Latest(filepath.Join(run.Dir, checkpoints.LastDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := latest(t, run.Dir, checkpoints.LastDir)
 	variables = gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
-	if rows, err = report.ReadFiles(filepath.Join(run.Dir, RowsFile)); err != nil || len(rows.Skipped) > 0 {
-		t.Fatal(err, rows.Skipped)
+	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, RowsFile)))(t)
+	if len(rows.Skipped) > 0 {
+		t.Fatal(rows.Skipped)
 	}
 	for i := range rows.Evals {
 		rows.Evals[i].ImagesPerSecond = 0

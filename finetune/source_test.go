@@ -313,10 +313,7 @@ func TestRowsSayWhereTheWeightsCameFrom(t *testing.T) {
 
 func TestOneCheckpointOfARunIsASourceToo(t *testing.T) {
 	dir, _ := pretrained(t, nil)
-	last, _, err := checkpoints.Latest(filepath.Join(dir, checkpoints.LastDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := latest(t, dir, checkpoints.LastDir)
 	source, err := openSource(last.Path, checkpoints.ImportOptions{}, strings.Fields("a b c d e f g"))
 	if err != nil || source.SHA256 != last.SHA256 || source.Path != last.Path {
 		t.Errorf("%+v, %v, want the checkpoint with SHA-256 %s", source, err, last.SHA256)

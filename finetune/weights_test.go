@@ -82,10 +82,7 @@ func TestTheLastWeightsAreMeasuredWhereTheyAreAskedForOrNothingChooses(t *testin
 func TestPatienceEndsARunAndAResumeDoesNotGoOn(t *testing.T) {
 	run := overfits(t, "patience=2;epochs=60")
 	for range 2 {
-		_, row, err := run.Do(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, row := done(t, run)
 		best, all := bestOf(t, run)
 		if want := best.Step + 2*3; row.Steps != want || all[len(all)-1].Step != want {
 			t.Errorf("ended at step %d, evaluated until %d, want %d: two epochs after the best", row.Steps,
@@ -97,19 +94,14 @@ func TestPatienceEndsARunAndAResumeDoesNotGoOn(t *testing.T) {
 func TestAFinishedRunIsExtended(t *testing.T) {
 	run := tinyRun(t, "epochs=2", 18)
 	run.Dir = t.TempDir()
-	if _, _, err := run.Do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	done(t, run)
 	longer := run
 	longer.Recipe.Epochs = 5
 	if _, _, err := longer.Do(t.Context()); err == nil {
 		t.Error("a run of other epochs goes on without Extend")
 	}
 	longer.Extend = true
-	_, row, err := longer.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, row := done(t, longer)
 	_, all := bestOf(t, run)
 	perEpoch := all[0].Step
 	if row.Steps != 5*perEpoch || len(all) != 5 {
@@ -124,9 +116,7 @@ func TestAFinishedRunIsExtended(t *testing.T) {
 func TestTheLogIsTheRowsAsCSV(t *testing.T) {
 	run := tinyRun(t, "", 30)
 	run.Dir = t.TempDir()
-	if _, _, err := run.Do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	done(t, run)
 	file := gomlxtest.Must(os.Open(filepath.Join(run.Dir, LogFile)))(t)
 	defer file.Close()
 	lines := gomlxtest.Must(csv.NewReader(file).ReadAll())(t)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // Two objects of 3×3 and 3×2 pixels in an image of 11×13: one is found exactly, and with a larger score something
@@ -17,10 +19,7 @@ func TestTheTwelveNumbers(t *testing.T) {
 			{ID: 2, ImageID: 1, CategoryID: 5, Area: 6, Box: Box{7, 6, 3, 2}}}}
 	found := []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 3, 3}, Score: 0.5},
 		{ImageID: 1, CategoryID: 5, Box: &Box{8, 0, 4, 4}, Score: 0.75}}
-	numbers, err := Evaluate(d, found, Params{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	numbers := gomlxtest.Must(Evaluate(d, found, Params{}))(t)
 	ap := 51 * 0.5 / 101
 	for i, want := range [12]float64{ap, ap, ap, ap, -1, -1, 0, 0.5, 0.5, 0.5, -1, -1} {
 		if got := numbers[i]; !(math.Abs(got-want) <= 1e-12) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // small is a file with one image of 7×5 pixels and what files have beside what is read.
@@ -27,10 +28,7 @@ const small = `{"info":{"year":2017,"a":[1,{"b":2}]},"licenses":[],
 
 func decoded(t *testing.T, text string) *Dataset {
 	t.Helper()
-	d, err := decodeDataset(strings.NewReader(text), "small.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := gomlxtest.Must(decodeDataset(strings.NewReader(text), "small.json"))(t)
 	return d
 }
 
@@ -50,10 +48,7 @@ func TestWhatAFileSaysIsReadAndWrittenAgain(t *testing.T) {
 	}
 	for i, want := range []string{".......\n.###...\n.###...\n.###...\n.......",
 		"#......\n#......\n#......\n#......\n#......", ".#.....\n.#.....\n.......\n.......\n......."} {
-		mask, err := d.Mask(d.Images[0], &d.Annotations[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		mask := gomlxtest.Must(d.Mask(d.Images[0], &d.Annotations[i]))(t)
 		if got := drawn(mask.Decode(), 7); got != want {
 			t.Errorf("annotation %d is\n%s\nwant\n%s", i, got, want)
 		}
@@ -84,10 +79,7 @@ func drawn(mask []bool, width int) string {
 
 func TestTheUnionOfObjects(t *testing.T) {
 	d := decoded(t, small)
-	objects, err := d.Objects()
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := gomlxtest.Must(d.Objects())(t)
 	union, err := d.Union(d.Images[0], objects[9])
 	if want := "##.....\n####...\n####...\n####...\n#......"; err != nil || drawn(union.Decode(), 7) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, drawn(union.Decode(), 7), want)

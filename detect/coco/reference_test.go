@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // Everything here is compared with pycocotools: fixture coco_eval.
@@ -233,27 +234,15 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 	if !slices.Equal(file.Order, StatNames[:]) {
 		t.Fatalf("numbers %v, want %v", StatNames, file.Order)
 	}
-	truth, err := Read(filepath.Join(dir, "instances.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	truth := gomlxtest.Must(Read(filepath.Join(dir, "instances.json")))(t)
 	read := func(name string) []Detection {
-		r, err := ReadResults(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := gomlxtest.Must(ReadResults(filepath.Join(dir, name)))(t)
 		return r
 	}
 	boxes, masks := read("detections_bbox.json"), read("detections_segm.json")
 	var grown []Detection // the box of the mask, 4 pixels larger on each side
-	x, err := truth.index()
-	if err != nil {
-		t.Fatal(err)
-	}
-	complete, err := truth.results(x, masks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := gomlxtest.Must(truth.index())(t)
+	complete := gomlxtest.Must(truth.results(x, masks))(t)
 	for _, d := range complete.detections {
 		b := *d.Box
 		d.Box = &Box{b[0] - 4, b[1] - 4, b[2] + 8, b[3] + 8}
@@ -270,10 +259,7 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 			if !known {
 				t.Skip("the fixture has no such run")
 			}
-			e, err := evaluate(truth, c.results, c.params)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := gomlxtest.Must(evaluate(truth, c.results, c.params))(t)
 			if e.Areas != m.Config.Ranges || maxDetections != m.Config.Max {
 				t.Errorf("areas %v, detections %v, want %v", e.Areas, maxDetections, m.Config)
 			}
@@ -290,14 +276,8 @@ func testTheEvaluationIsThatOfCocoapi(t *testing.T) {
 
 // sameMatches compares what is matched to what in the area range of all sizes.
 func sameMatches(t *testing.T, truth *Dataset, detections []Detection, e *evaluation, want expected) {
-	x, err := truth.index()
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := truth.results(x, detections)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := gomlxtest.Must(truth.index())(t)
+	results := gomlxtest.Must(truth.results(x, detections))(t)
 	for _, w := range want.Matches {
 		where := fmt.Sprintf("image %d, category %d", w.ImageID, w.CategoryID)
 		var rows []int
@@ -306,14 +286,8 @@ func sameMatches(t *testing.T, truth *Dataset, detections []Detection, e *evalua
 				rows = append(rows, i)
 			}
 		}
-		objects, err := e.objects(truth, x, w.ImageID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := e.detections(results, x, w.ImageID, rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := gomlxtest.Must(e.objects(truth, x, w.ImageID))(t)
+		found := gomlxtest.Must(e.detections(results, x, w.ImageID, rows))(t)
 		k := slices.IndexFunc(e.categories, func(c Category) bool { return c.ID == w.CategoryID })
 		m := match(found[k], objects[k], overlaps(found[k], objects[k], e.Masks), e.Areas[0])
 		var ids, ordered []int64

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // loadRes of pycocotools: what the first result has decides.
@@ -60,14 +61,8 @@ func TestTheFirstResultDecidesWhatCounts(t *testing.T) {
 func completed(t *testing.T, detections []Detection) results {
 	t.Helper()
 	d := decoded(t, small)
-	x, err := d.index()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := d.results(x, detections)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := gomlxtest.Must(d.index())(t)
+	r := gomlxtest.Must(d.results(x, detections))(t)
 	return r
 }
 
