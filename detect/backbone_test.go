@@ -146,3 +146,21 @@ func TestTheGlobalBlocksOfViTDet(t *testing.T) {
 		}
 	}
 }
+
+func TestABottleneckIsNothingAtTheStart(t *testing.T) {
+	images := gomlxtest.Noise(2, 3, 5, 8)
+	got := gomlxtest.RunModel(t, gomlxtest.Seeded(t, 3), func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{bottleneck(s, in[0], 4)}
+	}, images)[0]
+	gomlxtest.NearAbs(t, "output", got, gomlxtest.Values(t, images), 0)
+}
+
+// A box of 37 cells' length in a map of three rows takes 19 samples along a bin, not the two that three rows have.
+func TestALongBoxIsReadWithAsManySamplesAsItsCells(t *testing.T) {
+	l := levels{canonicalSize: 224, canonicalLevel: 4, first: 2, last: 2}
+	got := gomlxtest.Run(t, func(in []*Node) []*Node {
+		align := roiAlign{rows: 2, cols: 2, stride: 4, most: 40}
+		return []*Node{l.pool(in[:1], []float64{4}, in[1], 2, 0), align.bins(in[0], in[1], nil)}
+	}, gomlxtest.Noise(1, 3, 40, 2), boxTensor([]Box{{3, 1, 151, 11}}, 1, 1))
+	gomlxtest.NearAbs(t, "bins", got[0], got[1], 1e-6)
+}

@@ -367,9 +367,9 @@ func TestAConfigurationThatCannotBeIsRefusedByName(t *testing.T) {
 		}
 	}
 	for _, variant := range []string{"B/16", "L/16"} {
-		c, err := ViTDet(variant, 80, true)
-		if err != nil {
-			t.Error(err)
+		c := gomlxtest.Must(ViTDet(variant, 80, true))(t)
+		if c.Backbone.PositionRows != 14 || c.Backbone.PositionCols != 14 { // patches of MAE's 224²
+			t.Errorf("%s: positions of %d×%d patches", variant, c.Backbone.PositionRows, c.Backbone.PositionCols)
 		}
 		raw := gomlxtest.Must(json.Marshal(c))(t)
 		var again Config
