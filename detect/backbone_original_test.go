@@ -149,7 +149,6 @@ func testEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 	size := b.at(images.Shape[1], images.Shape[2])
 	w := size.windows()
 
-	var paths []string
 	got := runNamed(t, f.Store, func(scope *model.Scope, in []*Node, out *named) {
 		g := in[0].Graph()
 		backbone := scope.In(backboneScope)
@@ -201,11 +200,7 @@ func testEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 		}
 		out.add("loss", loss)
 		out.add("grad.images_nchw", Gradient(loss, in[0])[0])
-		var nodes []*Node
-		paths, nodes = gradients(scope.Store(), loss)
-		for i, path := range paths {
-			out.add(path, nodes[i])
-		}
+		out.gradients(scope.Store(), loss)
 	}, inputOf(images))
 
 	seen := 0
@@ -238,11 +233,7 @@ func testEveryStageOfTheBackboneEqualsDetectron2(t *testing.T) {
 		meta.Tolerance.Gradient, meta.Tolerance.Floor)
 	wanted := load(t, vitdetSet, "tensors.safetensors", "grad.")
 	wanted.backbone(b, meta)
-	of := map[string][]float64{}
-	for _, path := range paths {
-		of[path] = got[path]
-	}
-	checkGradients(t, of, wanted.Store, meta.Tolerance.Gradient, meta.Tolerance.Floor)
+	checkGradients(t, got, wanted.Store, meta.Tolerance.Gradient, meta.Tolerance.Floor)
 }
 
 // rowsAmong looks for rows [heads, some, keys] among those of all queries of the first image, got [batch, heads,
@@ -356,27 +347,18 @@ func testTheBottleneckEqualsDetectron2(t *testing.T) {
 		return f
 	}
 	input := channelsLast(want["resblock.input"])
-	var paths []string
 	f := mapped("model.safetensors", "resblock.")
 	got := runNamed(t, f.Store, func(scope *model.Scope, in []*Node, out *named) {
 		y := bottleneck(scope.In("residual"), in[0], meta.Config.Resblock.Bottleneck)
 		out.add("output", y)
 		loss := ReduceAllMean(Mul(y, Square(y)))
 		out.add("input", Gradient(loss, in[0])[0])
-		var nodes []*Node
-		paths, nodes = gradients(scope.Store(), loss)
-		for i, path := range paths {
-			out.add(path, nodes[i])
-		}
+		out.gradients(scope.Store(), loss)
 	}, inputOf(input))
 	gomlxtest.NearAbs(t, "output", got["output"], channelsLast(want["resblock.output"]).Data, meta.Tolerance.Abs)
 	nearFloor(t, "gradient of the input", got["input"], channelsLast(want["resblock.grad.input"]).Data,
 		meta.Tolerance.Gradient, meta.Tolerance.Floor)
-	of := map[string][]float64{}
-	for _, path := range paths {
-		of[path] = got[path]
-	}
-	checkGradients(t, of, mapped("tensors.safetensors", "resblock.grad.").Store, meta.Tolerance.Gradient,
+	checkGradients(t, got, mapped("tensors.safetensors", "resblock.grad.").Store, meta.Tolerance.Gradient,
 		meta.Tolerance.Floor)
 }
 

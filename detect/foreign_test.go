@@ -80,28 +80,30 @@ func channelsLast(x fixtures.Tensor) fixtures.Tensor {
 
 func inputOf(x fixtures.Tensor) *tensors.Tensor { return gomlxtest.Input(x) }
 
-// gradients are those of loss by the variables of a store, named by path below the scope.
-func gradients(store *model.Store, loss *Node) (paths []string, nodes []*Node) {
+// gradients adds those of loss by the variables of a store, by their paths below the scope.
+func (n *named) gradients(store *model.Store, loss *Node) {
 	var by []*Node
 	for v := range store.IterVariables() {
 		if path, ok := strings.CutPrefix(v.Path(), foreignScope); ok && v.InUseByGraph(loss.Graph()) {
-			paths, by = append(paths, path), append(by, v.NodeValue(loss.Graph()))
+			n.names, by = append(n.names, "gradient of "+path), append(by, v.NodeValue(loss.Graph()))
 		}
 	}
-	return paths, Gradient(loss, by...)
+	n.nodes = append(n.nodes, Gradient(loss, by...)...)
 }
 
-// checkGradients compares gradients with the variables of wanted, which holds gradients at their positions: all of
-// them, and nothing else, within tolerance of the greatest entry plus a floor.
+// checkGradients compares what named.gradients added with the variables of wanted, which holds gradients at their
+// positions: all of them, and nothing else, within tolerance of the greatest entry plus a floor.
 func checkGradients(t *testing.T, got map[string][]float64, wanted *model.Store, tolerance, floor float64) {
 	t.Helper()
 	for v := range wanted.IterVariables() {
-		path := strings.TrimPrefix(v.Path(), foreignScope)
-		nearFloor(t, "gradient of "+path, got[path], gomlxtest.Values(t, v.MustValue()), tolerance, floor)
-		delete(got, path)
+		name := "gradient of " + strings.TrimPrefix(v.Path(), foreignScope)
+		nearFloor(t, name, got[name], gomlxtest.Values(t, v.MustValue()), tolerance, floor)
+		delete(got, name)
 	}
-	for path := range got {
-		t.Errorf("the fixture has no gradient of %s", path)
+	for name := range got {
+		if strings.HasPrefix(name, "gradient of ") {
+			t.Errorf("the fixture has no %s", name)
+		}
 	}
 }
 

@@ -231,29 +231,20 @@ func (h heads) near(got map[string][]float64, name string, tolerance float64) {
 // gradients adds those of loss by the maps and by all variables to the outputs of a graph; checkGradients compares.
 func (h heads) gradients(scope *model.Scope, maps []*Node, loss *Node, out *named) {
 	for i, x := range Gradient(loss, maps...) {
-		out.addf(x, "gradient features.%s", h.headsMeta.Config.Levels[i])
+		out.addf(x, "gradient by features.%s", h.headsMeta.Config.Levels[i])
 	}
-	paths, nodes := gradients(scope.Store(), loss)
-	for i, path := range paths {
-		out.add("gradient "+path, nodes[i])
-	}
+	out.gradients(scope.Store(), loss)
 }
 
 func (h heads) checkGradients(got map[string][]float64, prefix string, mapped func(*foreign)) {
 	h.Helper()
-	of := map[string][]float64{}
-	for name, x := range got {
-		if path, ok := strings.CutPrefix(name, "gradient "); ok && !strings.HasPrefix(path, "features.") {
-			of[path] = x
-		}
-	}
 	for _, level := range h.headsMeta.Config.Levels {
-		nearFloor(h.T, prefix+" features."+level, got["gradient features."+level],
+		nearFloor(h.T, prefix+" features."+level, got["gradient by features."+level],
 			channelsLast(h.want[prefix+".grad.features."+level]).Data, h.Tolerance.Gradient, h.Tolerance.Floor)
 	}
 	wanted := load(h.T, headsSet, "tensors.safetensors", prefix+".grad.")
 	mapped(wanted)
-	checkGradients(h.T, of, wanted.Store, h.Tolerance.Gradient, h.Tolerance.Floor)
+	checkGradients(h.T, got, wanted.Store, h.Tolerance.Gradient, h.Tolerance.Floor)
 }
 
 func (f *foreign) rpn(c RPN) {

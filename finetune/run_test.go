@@ -8,7 +8,6 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -148,39 +147,6 @@ func TestAnEvaluationIsNotRememberedAcrossAChangeOfWeights(t *testing.T) {
 		if err := m.swapAverage(); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// The test set asks for wrong answers, so its accuracy falls while the validation's rises.
-func TestTheBestCheckpointIsChosenByTheValidationSet(t *testing.T) {
-	run, test := tinyRun(t, "epochs=6;validation_part=0.4", 150), dataset(80, 2)
-	for i := range test.Labels {
-		test.Labels[i] = (test.Labels[i] + 1) % 7
-	}
-	run.Test, run.Dir = test, t.TempDir()
-	trainer := begun(t, run)
-	var steps []int64
-	var validated, tested []float64
-	trainer.Training.Progress = func(p Progress) {
-		if p.Eval == nil {
-			return
-		}
-		e, err := trainer.model.examination(trainer.model.upload(test)) // Evaluate remembers a set's answers
-		if err != nil {
-			t.Fatal(err)
-		}
-		steps = append(steps, int64(p.Step))
-		validated, tested = append(validated, float64(p.Eval.Top1)), append(tested, float64(e.metrics().Top1))
-	}
-	advanced(t, trainer, trainer.Steps)
-	want := steps[slices.Index(validated, slices.Max(validated))]
-	if other := steps[slices.Index(tested, slices.Max(tested))]; len(steps) != 6 || other == want {
-		t.Fatalf("validation %v and test %v agree at steps %v: nothing to choose", validated, tested, steps)
-	}
-	best := latest(t, run.Dir, checkpoints.BestDir)
-	if best.Step != want {
-		t.Errorf("the best checkpoint is of step %d of %v, want %d: validation %v, test %v", best.Step, steps, want,
-			validated, tested)
 	}
 }
 
