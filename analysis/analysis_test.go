@@ -217,7 +217,8 @@ func TestATableHasMeansRangesAndWhatIsUndefined(t *testing.T) {
 		{Analysis: "decay", Model: "a", Measure: "n", Value: 2}, {Analysis: "decay", Model: "a", Measure: "n", Value: 4},
 		{Analysis: "decay", Model: "b", Measure: "n", Value: 0.5}, undefinedRow, undefinedRow,
 		{Analysis: "decay", Model: "b", Measure: "m", Value: 100},
-		{Analysis: "decay", Model: "a", Measure: "hidden", Value: 1, Detail: true}, {Analysis: "other", Model: "c", Measure: "n"},
+		{Analysis: "decay", Model: "a", Measure: "hidden", Value: 1, Detail: true},
+		{Analysis: "other", Model: "c", Measure: "n"},
 		{Analysis: "decay", Model: "c", Value: report.Number(undefined), Note: "why"},
 	}
 	table := Table(rows, "decay")

@@ -72,7 +72,8 @@ func TestErrorBinsKeepEveryImageAndSayHowSureTheyAre(t *testing.T) {
 	separation := []float64{-9, 0, 0.5, 1, 1.5, 2, 99, math.NaN()}
 	wrong := []bool{true, false, true, true, false, false, true, true}
 	bins := errorBySeparation(separation, wrong, 2, 1.0/6, 5.0/6) // quantiles at 0 and 2
-	if len(bins) != 2 || bins[0].Low != 0 || bins[1].Centre != 1.5 || bins[1].High != 2 || bins[0].Images != 3 || bins[1].Images != 4 {
+	if len(bins) != 2 || bins[0].Low != 0 || bins[1].Centre != 1.5 || bins[1].High != 2 || bins[0].Images != 3 ||
+		bins[1].Images != 4 {
 		t.Fatalf("bins %+v", bins)
 	}
 	// Two of three and two of four are wrong.

@@ -124,8 +124,8 @@ func (p Page) training() (g.Group, error) {
 	if err != nil || !hasScalars(p.Evals) {
 		return out, err
 	}
-	scalars, err := NewFigure("learned scalars", "The scalars of the position encoding over the steps, as they act, not as "+
-		"they are stored.", func(w io.Writer) error { return Scalars(w, p.Evals) })
+	scalars, err := NewFigure("learned scalars", "The scalars of the position encoding over the steps, as they act, not "+
+		"as they are stored.", func(w io.Writer) error { return Scalars(w, p.Evals) })
 	return append(out, section(true, "What the encoding learned", scalars.html())), err
 }
 

@@ -126,14 +126,16 @@ func (rows *Rows) add(line []byte) error {
 	}
 	var e Eval
 	var r Result
-	switch err := error(nil); head.Kind {
+	switch head.Kind {
 	case e.kind():
-		if err = json.Unmarshal(line, &e); err == nil {
+		err := json.Unmarshal(line, &e)
+		if err == nil {
 			rows.Evals = append(rows.Evals, e)
 		}
 		return err
 	case r.kind():
-		if err = json.Unmarshal(line, &r); err == nil {
+		err := json.Unmarshal(line, &r)
+		if err == nil {
 			rows.Results = append(rows.Results, r)
 		}
 		return err

@@ -180,13 +180,8 @@ func (s *Study) agree(done results, starting Unit, now origin) error {
 // diverged is the row of a training without a result.
 func diverged(run finetune.Run, why error) (row report.Result, err error) {
 	row = report.Result{
-		Job: report.Job{
-			Recipe:   run.Recipe.Name,
-			Dataset:  run.Train.Describe().Name,
-			Fraction: run.Fraction,
-			Encoding: run.Label,
-			Seed:     run.Seed,
-		},
+		Job: report.Job{Recipe: run.Recipe.Name, Dataset: run.Train.Describe().Name, Fraction: run.Fraction,
+			Encoding: run.Label, Seed: run.Seed},
 		Backend: run.Backend.String(), Failed: why.Error(),
 	}
 	row.Stamp(time.Now())

@@ -130,8 +130,8 @@ func Read(dir string) (*Table, error) {
 		}
 	}
 	if len(t.Images) != s.Rows || len(t.Values) != s.Rows*s.Width {
-		return nil, fmt.Errorf("features: %s has %d images and %d numbers, want %d and %d: write it again", dir, len(t.Images),
-			len(t.Values), s.Rows, s.Rows*s.Width)
+		return nil, fmt.Errorf("features: %s has %d images and %d numbers, want %d and %d: write it again", dir,
+			len(t.Images), len(t.Values), s.Rows, s.Rows*s.Width)
 	}
 	return t, nil
 }

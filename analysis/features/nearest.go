@@ -21,7 +21,8 @@ const thumbnailSide = 160
 // it by cosine. The list is the one the table was made of.
 func (t *Table) Nearest(l *List, queries, k int) (page report.Comparison, err error) {
 	if len(t.Images) < 2 || queries < 1 || k < 1 {
-		return page, fmt.Errorf("features: %d images beside the %d nearest of %d, want two or more", queries, k, len(t.Images))
+		return page, fmt.Errorf("features: %d images beside the %d nearest of %d, want two or more", queries, k,
+			len(t.Images))
 	}
 	page.Title = "Nearest images of " + t.Name
 	page.Lines = []string{fmt.Sprintf("%d images, features of width %d, by the cosine of the angle between them",

@@ -128,8 +128,9 @@ func run(ctx context.Context) error {
 
 // describe reads the flags into a study of the tasks.
 func describe() (s *study.Study, tasks []vtab.Task, err error) {
-	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Benchmark: study.VTAB(), Sweep: *sweep,
-		Progress: progress}
+	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Sweep: *sweep,
+		Benchmark: study.VTAB(),
+		Progress:  progress}
 	s.Variants = study.Each(strings.Split(*positions, ",")...)
 	if s.Shard, err = study.ParseShard(*shard, os.LookupEnv, *completions); err != nil {
 		return nil, nil, fmt.Errorf("-shard, -completions: %w", err)

@@ -66,8 +66,8 @@ func (o profiling) run() error {
 		return err
 	}
 	config.Position = o.position
-	timing, err := analysis.NewTiming(b, config, finetune.Noise(o.batch, config.ImageRows, config.ImageCols, config.Classes),
-		o.batch, "")
+	images := finetune.Noise(o.batch, config.ImageRows, config.ImageCols, config.Classes)
+	timing, err := analysis.NewTiming(b, config, images, o.batch, "")
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,8 @@ func (o profiling) run() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s, %s, %s, batch %d, %s; medians of %d rounds\n\n", o.call, o.model, o.position, o.batch, b.Name(), o.rounds)
+	fmt.Printf("%s, %s, %s, batch %d, %s; medians of %d rounds\n\n", o.call, o.model, o.position, o.batch, b.Name(),
+		o.rounds)
 	fmt.Println(o.summary(took, o.flops(config), first, memory, shapes).Text())
 	fmt.Println(productTable(took, shapes).Text())
 	return printOperations(dump)

@@ -120,8 +120,8 @@ func (r row) String() string {
 	if r.Error != "" {
 		return at + ": does not compile: " + r.Error
 	}
-	return fmt.Sprintf("%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d registers, "+
-		"%.1f MB temporary", at, r.CPUSeconds, r.Launches, r.Kernels, r.PTXLines, r.LongestName, r.Registers,
+	return fmt.Sprintf("%s: compiled in %.1f s; %d launches of %d kernels, at most %d lines of PTX (%s) and %d "+
+		"registers, %.1f MB temporary", at, r.CPUSeconds, r.Launches, r.Kernels, r.PTXLines, r.LongestName, r.Registers,
 		float64(r.Temporary)/1e6)
 }
 

@@ -41,9 +41,10 @@ func TestTrainingHereLeavesAModelOfGoMLXAlone(t *testing.T) {
 	graphBefore, before := gradientsOfGoMLXLayers(t)
 	network := vit.Config{ImageRows: 15, ImageCols: 10, PatchSize: 5, Width: 12, Depth: 1, Heads: 3, Classes: 3,
 		Position: "wepe"}
-	ours := gomlxtest.Must(finetune.NewTiming(finetune.Run{Backend: gomlxtest.Backend(), Train: finetune.Noise(7, 15, 10, 3),
-		Recipe: finetune.Recipe{Model: network, Epochs: 1, BatchSize: 7, LearningRate: 1e-3, ValidationPart: -1,
-			Augment: data.Augment{Size: [2]int{15, 10}}}}))(t)
+	recipe := finetune.Recipe{Model: network, Epochs: 1, BatchSize: 7, LearningRate: 1e-3, ValidationPart: -1,
+		Augment: data.Augment{Size: [2]int{15, 10}}}
+	ours := gomlxtest.Must(finetune.NewTiming(finetune.Run{Backend: gomlxtest.Backend(), Recipe: recipe,
+		Train: finetune.Noise(7, 15, 10, 3)}))(t)
 	defer ours.Close()
 	if err := ours.Step(); err != nil {
 		t.Fatal(err)
