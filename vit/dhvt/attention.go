@@ -12,29 +12,21 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// attentionTrace holds the intermediate values of the attention of one block. Its sequence is the class token, the
-// patches and the head tokens.
-type attentionTrace struct {
-	HeadProjection    *Node // [batch, heads, width] what each head's part of the mean token is projected to
-	HeadNorm          *Node // [batch, heads, heads, headDim] normalised
-	Query, Key, Value *Node // [batch, 1+Rows·Cols+heads, width]
-	Projected         *Node // [batch, 1+Rows·Cols+heads, width] output projection
-	Output            *Node // [batch, 1+Rows·Cols, width] the attention branch: class token merged, head tokens dropped
-}
-
 // headNormEpsilon is that of the LayerNorm of the head tokens, PyTorch's default in the original and in the release,
 // whatever the other norms use.
 const headNormEpsilon = 1e-5
 
 // attention is head-interacted multi-head self-attention on x, [1+N, batch, width].
-func (c Config) attention(scope *model.Scope, x *Node, t *attentionTrace) *Node {
+func (c Config) attention(scope *model.Scope, x *Node, see watch) *Node {
 	init := c.initScheme()
 	tokens, batch := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
-	x = Concatenate([]*Node{x, c.headTokens(scope.In("head_tokens"), x, t)}, 0) // [1+N+heads, batch, width]
+	x = Concatenate([]*Node{x, c.headTokens(scope.In("head_tokens"), x, see)}, 0) // [1+N+heads, batch, width]
 
 	project := func(scope *model.Scope) *Node { return weight.Dense(scope, x, c.Width, init.dense, weight.Constant(0)) }
 	q, k, v := project(scope.In("query")), project(scope.In("key")), project(scope.In("value"))
-	t.Query, t.Key, t.Value = batchFirst(q), batchFirst(k), batchFirst(v)
+	see("attn.q", q)
+	see("attn.k", k)
+	see("attn.v", v)
 	heads := func(x *Node, axes ...int) *Node {
 		return TransposeAllAxes(Reshape(x, x.Shape().Dimensions[0], batch, c.Heads, c.headDim()), axes...)
 	}
@@ -43,25 +35,25 @@ func (c Config) attention(scope *model.Scope, x *Node, t *attentionTrace) *Node 
 	y := TransposeAllAxes(MatMul(weights, heads(v, 1, 2, 0, 3)), 2, 0, 1, 3) // [query, batch, heads, headDim]
 	y = Reshape(y, x.Shape().Dimensions...)
 	y = weight.Dense(scope.In("output"), y, c.Width, init.dense, weight.Constant(0))
-	t.Projected = batchFirst(y)
+	see("attn.proj", y)
 
 	// The class token takes in the mean of the head tokens, which end here.
 	class := Add(rows(y, 0, 1), ReduceAndKeep(rows(y, tokens, tokens+c.Heads), ReduceMean, 0))
 	y = Concatenate([]*Node{class, rows(y, 1, tokens)}, 0) // [1+N, batch, width]
-	t.Output = batchFirst(y)
+	see("attn", y)
 	return y
 }
 
 // headTokens returns one token per head, [heads, batch, width], from its part of the mean of all tokens of x.
-func (c Config) headTokens(scope *model.Scope, x *Node, t *attentionTrace) *Node {
+func (c Config) headTokens(scope *model.Scope, x *Node, see watch) *Node {
 	init := c.initScheme()
 	g, batch := x.Graph(), x.Shape().Dimensions[1]
 	mean := Reshape(ReduceMean(x, 0), batch, c.Heads, c.headDim())
 	y := weight.Dense(scope, mean, c.Width, init.dense, weight.Constant(0)) // [batch, heads, width]
-	t.HeadProjection = y
+	see("attn.ht_proj", y)
 	y = Reshape(y, batch, c.Heads, c.Heads, c.headDim())
 	y = weight.LayerNorm(scope.In("norm"), y, headNormEpsilon)
-	t.HeadNorm = y
+	see("attn.ht_norm", y)
 	y = Reshape(activation.Gelu(y), batch, c.Heads, c.Width)
 	embedding := weight.Float32(scope, "embedding", init.token, c.Heads, c.Width).NodeValue(g) // [heads, width]
 	return TransposeAllAxes(Add(y, Reshape(embedding, 1, c.Heads, c.Width)), 1, 0, 2)

@@ -3,6 +3,7 @@
 package dhvt
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -39,10 +40,11 @@ func logits(t *testing.T, c Config, store *model.Store, training bool) []float64
 func TestTokensAreThePlainOnesPlusTheEncoding(t *testing.T) {
 	c := small("wepe")
 	got := run(t, gomlxtest.Seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
-		trace := c.trace(s.In("dhvt"), in[0])
+		scope := s.In("dhvt")
+		logits, stages := c.staged(scope, in[0], c.positions(scope, in[0].Graph()))
 		class := s.Store().GetVariable("/dhvt/class").NodeValue(in[0].Graph())
 		vectors := c.Encoders(s.At("dhvt")).Additive.Encode(in[0].Graph())
-		return []*Node{trace.Tokens, trace.Patch.PostAffine, MulScalar(class, 1), vectors, trace.Logits}
+		return []*Node{stages["tokens_in"], stages["patch_embed"], MulScalar(class, 1), vectors, logits}
 	}, images(c, 2))
 	patches, class, vectors := got[1], got[2], got[3]
 	if peak := slices.Max(vectors); peak < 0.1 {
@@ -65,9 +67,8 @@ func TestHeadTokensAreNormalisedWithTorchsEpsilonWhateverTheModels(t *testing.T)
 	c := small("none")
 	c.Epsilon = 0.1
 	got := run(t, gomlxtest.Seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
-		trace := c.trace(s.In("dhvt"), in[0])
-		a := trace.Blocks[0].Attention
-		return []*Node{a.HeadProjection, a.HeadNorm, trace.Logits}
+		logits, stages := c.staged(s.In("dhvt"), in[0], nil)
+		return []*Node{stages["blocks.0.attn.ht_proj"], stages["blocks.0.attn.ht_norm"], logits}
 	}, images(c, 2))
 	size := c.Width / c.Heads
 	var want []float64
@@ -93,11 +94,12 @@ func TestDropPathGrowsLinearlyFromTheFirstBlockToTheLast(t *testing.T) {
 	c.Depth, c.DropPath = 5, 0.4
 	got := run(t, gomlxtest.Seeded(t, 4), func(s *model.Scope, in []*Node) []*Node {
 		s.Store().SetTraining(in[0].Graph(), true)
-		trace := c.trace(s.In("dhvt"), in[0])
-		before, outputs := trace.Tokens, []*Node{trace.Logits}
-		for _, b := range trace.Blocks {
+		logits, stages := c.staged(s.In("dhvt"), in[0], nil)
+		before, outputs := stages["tokens_in"], []*Node{logits}
+		for i := range c.Depth {
 			// Where both branches are dropped, a block leaves the tokens of an image as they are.
-			outputs, before = append(outputs, ReduceMax(Abs(Sub(b.Output, before)), 1, 2)), b.Output
+			after := stages[fmt.Sprint("blocks.", i)]
+			outputs, before = append(outputs, ReduceMax(Abs(Sub(after, before)), 1, 2)), after
 		}
 		return outputs
 	}, images(c, batch))

@@ -52,6 +52,8 @@
 package dhvt
 
 import (
+	"fmt"
+
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/model"
@@ -60,52 +62,34 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// trace holds the intermediate values of one forward pass, for analyses and for parity with other implementations.
-// Nodes that are no outputs cost nothing, but let Logits always be among the outputs (see vit.Trace).
-type trace struct {
-	Patch   patchTrace
-	Tokens  *Node        // [batch, 1+Rows·Cols, width] with positions, before dropout
-	Blocks  []blockTrace // one per block
-	Encoded *Node        // [batch, 1+Rows·Cols, width] after the final LayerNorm
-	Logits  *Node        // [batch, classes]
-}
-
-// blockTrace holds the intermediate values of one block; all [batch, 1+Rows·Cols, width] unless said.
-type blockTrace struct {
-	Norm1     *Node
-	Attention attentionTrace
-	Norm2     *Node
-	MLP       mlpTrace
-	Output    *Node // the tokens after the block
-}
+// watch is shown intermediate values, sequences as [tokens, batch, channels]: parity with other implementations
+// compares them. The stages are named as the modules of the original.
+type watch func(stage string, x *Node)
 
 // Logits builds the model in scope and returns its class logits, float32 [batch, classes]. Images are normalised
 // float32 [batch, ImageRows, ImageCols, Channels].
 func (c Config) Logits(scope *model.Scope, images *Node) *Node {
-	return c.trace(scope, images).Logits
+	c = c.mustValidate()
+	return c.network(scope, images, c.positions(scope, images.Graph()), func(string, *Node) {})
 }
 
-// trace builds the model in scope and returns its intermediate values.
-func (c Config) trace(scope *model.Scope, images *Node) *trace {
-	c = c.mustValidate()
-	var positions *Node
+// positions returns the vectors of Config.Position, float32 [1+Rows·Cols, width] with that of the class token first;
+// nil for none.
+func (c Config) positions(scope *model.Scope, g *Graph) *Node {
 	if encoder := c.Encoders(scope).Additive; encoder != nil {
-		positions = encoder.Encode(images.Graph())
+		return encoder.Encode(g)
 	}
-	return c.traceWith(scope, images, positions)
+	return nil
 }
 
-// traceWith is trace with the given position vectors, float32 [1+Rows·Cols, width] with that of the class token first,
-// in place of those of Config.Position. With nil, nothing is added.
-func (c Config) traceWith(scope *model.Scope, images, positions *Node) *trace {
-	c = c.mustValidate()
+// network is the model with the given vectors added to its tokens.
+func (c Config) network(scope *model.Scope, images, positions *Node, see watch) *Node {
 	init := c.initScheme()
 	g, batch := images.Graph(), images.Shape().Dimensions[0]
-	t := &trace{Blocks: make([]blockTrace, c.Depth)}
 
 	// Tokens come first here, [tokens, batch, width]: to pick tokens is to pick rows, and no step wants them elsewhere
 	// but the product of queries and keys.
-	x := c.sope(scope.In("patch"), images, &t.Patch)                             // [N, batch, width]
+	x := c.sope(scope.In("patch"), images, see)                                  // [N, batch, width]
 	class := weight.Float32(scope, "class", init.token, 1, c.Width).NodeValue(g) // [1, width]
 	class = BroadcastToDims(Reshape(class, 1, 1, c.Width), 1, batch, c.Width)    // [1, batch, width]
 	x = Concatenate([]*Node{class, x}, 0)                                        // [1+N, batch, width]
@@ -116,41 +100,31 @@ func (c Config) traceWith(scope *model.Scope, images, positions *Node) *trace {
 		}
 		x = Add(x, Reshape(positions, c.Tokens(), 1, c.Width))
 	}
-	t.Tokens = batchFirst(x)
+	see("tokens_in", x)
 	x = layers.DropoutStatic(scope, x, c.TokenDropout)
 	for i := range c.Depth {
-		x = c.block(scope.In("block_%02d", i), x, i, &t.Blocks[i])
+		x = c.block(scope.In("block_%02d", i), x, i, func(stage string, x *Node) {
+			see(fmt.Sprintf("blocks.%d.%s", i, stage), x)
+		})
+		see(fmt.Sprintf("blocks.%d", i), x)
 	}
 	x = weight.LayerNorm(scope.In("norm"), x, c.Epsilon)
-	t.Encoded = batchFirst(x)
+	see("final_norm", x)
 	pooled := Reshape(rows(x, 0, 1), batch, c.Width) // the class token
-	t.Logits = weight.Dense(scope.In("head"), pooled, c.Classes, init.dense, weight.Constant(0))
-	return t
+	return weight.Dense(scope.In("head"), pooled, c.Classes, init.dense, weight.Constant(0))
 }
 
 // block is x += attention(norm(x)), then x += mlp(norm(x)) on tokens [1+N, batch, width].
-func (c Config) block(scope *model.Scope, x *Node, index int, t *blockTrace) *Node {
+func (c Config) block(scope *model.Scope, x *Node, index int, see watch) *Node {
 	branch := func(y *Node) *Node { return weight.DropBranch(scope, y, 1, c.DropPath, index, c.Depth) }
 	y := weight.LayerNorm(scope.In("norm1"), x, c.Epsilon)
-	t.Norm1 = batchFirst(y)
-	y = c.attention(scope.In("attention"), y, &t.Attention)
+	see("norm1", y)
+	y = c.attention(scope.In("attention"), y, see)
 	y = layers.DropoutStatic(scope, y, c.Dropout)
 	x = Add(x, branch(y))
 
 	y = weight.LayerNorm(scope.In("norm2"), x, c.Epsilon)
-	t.Norm2 = batchFirst(y)
-	y = c.daff(scope.In("mlp"), y, &t.MLP)
-	x = Add(x, branch(y))
-	t.Output = batchFirst(x)
-	return x
-}
-
-// batchFirst turns [tokens, batch, …] into [batch, tokens, …].
-func batchFirst(x *Node) *Node {
-	axes := make([]int, x.Rank())
-	for i := range axes {
-		axes[i] = i
-	}
-	axes[0], axes[1] = 1, 0
-	return TransposeAllAxes(x, axes...)
+	see("norm2", y)
+	y = c.daff(scope.In("mlp"), y, see)
+	return Add(x, branch(y))
 }

@@ -10,18 +10,8 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// mlpTrace holds the intermediate values of the feed-forward of one block.
-type mlpTrace struct {
-	Hidden    *Node // [batch, Rows·Cols, mlpDim] first layer, normalised
-	Depthwise *Node // [batch, Rows·Cols, mlpDim] depthwise convolution, normalised
-	Patches   *Node // [batch, Rows·Cols, width] last layer, normalised
-	Squeeze   *Node // [batch, width/4]
-	Gate      *Node // [batch, width] what the class token is multiplied with
-	Output    *Node // [batch, 1+Rows·Cols, width] the feed-forward branch
-}
-
 // daff is the dynamic aggregation feed-forward on x, [1+N, batch, width]. The class token passes by the convolutions.
-func (c Config) daff(scope *model.Scope, x *Node, t *mlpTrace) *Node {
+func (c Config) daff(scope *model.Scope, x *Node, see watch) *Node {
 	init := c.initScheme()
 	tokens := x.Shape().Dimensions[0]
 	class, y := rows(x, 0, 1), rows(x, 1, tokens) // [1, batch, width], [N, batch, width]
@@ -31,19 +21,21 @@ func (c Config) daff(scope *model.Scope, x *Node, t *mlpTrace) *Node {
 		return batchNorm(scope.In("norm"), y)
 	}
 	y = pointwise(scope.In("hidden"), y, c.MLPDim) // [N, batch, mlpDim]
-	t.Hidden = batchFirst(y)
+	see("mlp.bn1", y)
 	shortcut := activation.Gelu(y)
 	y = c.depthwise(scope.In("depthwise"), shortcut)
-	t.Depthwise = batchFirst(y)
+	see("mlp.bn2", y)
 	y = pointwise(scope.In("output"), Add(shortcut, activation.Gelu(y)), c.Width) // [N, batch, width]
-	t.Patches = batchFirst(y)
+	see("mlp.bn3", y)
 
-	squeezed := ReduceMean(y, 0) // [batch, width]
-	t.Squeeze = weight.Dense(scope.In("squeeze"), squeezed, c.Width/4, init.dense, weight.Constant(0))
-	t.Gate = weight.Dense(scope.In("excite"), activation.Gelu(t.Squeeze), c.Width, init.dense, weight.Constant(0))
-	class = Mul(class, InsertAxes(t.Gate, 0))
+	squeezed := ReduceMean(y, 0)                                                                      // [batch, width]
+	squeezed = weight.Dense(scope.In("squeeze"), squeezed, c.Width/4, init.dense, weight.Constant(0)) // [batch, width/4]
+	see("mlp.compress", squeezed)
+	gate := weight.Dense(scope.In("excite"), activation.Gelu(squeezed), c.Width, init.dense, weight.Constant(0))
+	see("mlp.excitation", gate)
+	class = Mul(class, InsertAxes(gate, 0))
 	y = Concatenate([]*Node{class, y}, 0)
-	t.Output = batchFirst(y)
+	see("mlp", y)
 	return y
 }
 

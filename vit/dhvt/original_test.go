@@ -51,42 +51,26 @@ func original(t *testing.T) (meta originalMeta, f *foreign, c Config) {
 	return meta, f, c
 }
 
-// stages names the nodes of a trace as the original does. Patch and head tokens keep their order.
-func stages(trace *trace) map[string]*Node {
-	s := map[string]*Node{
-		"patch_embed.pre_affine":  trace.Patch.PreAffine,
-		"patch_embed.post_affine": trace.Patch.PostAffine,
-		"patch_embed":             trace.Patch.PostAffine,
-		"tokens_in":               trace.Tokens,
-		"final_norm":              trace.Encoded,
-		"norm":                    trace.Encoded,
-		"logits":                  trace.Logits,
-	}
-	for i, conv := range trace.Patch.Convs {
-		s[fmt.Sprintf("patch_embed.proj.%d", 2*i)] = conv
-		s[fmt.Sprintf("patch_embed.proj.%d", 2*i+1)] = activation.Gelu(conv)
-	}
-	for i, b := range trace.Blocks {
-		for name, x := range map[string]*Node{
-			"":                b.Output,
-			".norm1":          b.Norm1,
-			".attn.ht_proj":   b.Attention.HeadProjection,
-			".attn.ht_norm":   b.Attention.HeadNorm,
-			".attn.qkv":       Concatenate([]*Node{b.Attention.Query, b.Attention.Key, b.Attention.Value}, -1),
-			".attn.proj":      b.Attention.Projected,
-			".attn":           b.Attention.Output,
-			".norm2":          b.Norm2,
-			".mlp.bn1":        b.MLP.Hidden,
-			".mlp.bn2":        b.MLP.Depthwise,
-			".mlp.bn3":        b.MLP.Patches,
-			".mlp.compress":   b.MLP.Squeeze,
-			".mlp.excitation": b.MLP.Gate,
-			".mlp":            b.MLP.Output,
-		} {
-			s[fmt.Sprintf("blocks.%d%s", i, name)] = x
+// staged runs the network with the given positions and returns its logits and, by their names in the original, the
+// stages, images first.
+func (c Config) staged(scope *model.Scope, images, positions *Node) (*Node, map[string]*Node) {
+	c = c.mustValidate()
+	all := map[string]*Node{}
+	all["logits"] = c.network(scope, images, positions, func(stage string, x *Node) {
+		if x.Rank() == 3 && !strings.Contains(stage, ".ht_") { // [tokens, batch, channels]
+			x = TransposeAllAxes(x, 1, 0, 2)
 		}
-	}
-	return s
+		all[stage] = x
+		if i, ok := strings.CutPrefix(stage, "patch_embed.proj."); ok {
+			n, _ := strconv.Atoi(i)
+			all[fmt.Sprintf("patch_embed.proj.%d", n+1)] = activation.Gelu(x)
+		}
+		if block, ok := strings.CutSuffix(stage, "attn.v"); ok {
+			all[block+"attn.qkv"] = Concatenate([]*Node{all[block+"attn.q"], all[block+"attn.k"], x}, -1)
+		}
+	})
+	all["patch_embed"], all["norm"] = all["patch_embed.post_affine"], all["final_norm"]
+	return all["logits"], all
 }
 
 func TestEveryStageEqualsTheOriginal(t *testing.T) { fixtures.Each(t, testEveryStageEqualsTheOriginal) }
@@ -96,7 +80,7 @@ func testEveryStageEqualsTheOriginal(t *testing.T) {
 	want := load(t, originalSet, "tensors.safetensors")
 	var names []string
 	got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-		nodes := stages(c.trace(s.In("dhvt"), in[0]))
+		_, nodes := c.staged(s.In("dhvt"), in[0], nil)
 		var outputs []*Node
 		for name := range want.Tensors {
 			if strings.HasPrefix(name, "images_") || strings.HasPrefix(name, "train.") || strings.HasPrefix(name, "sope_") {
@@ -206,9 +190,7 @@ func testPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
 		}}.mustValidate()
 		f.sope(c, prefix+"param.")
 		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
-			var trace patchTrace
-			c.sope(s.In("dhvt").In("patch"), in[0], &trace)
-			return []*Node{trace.PostAffine}
+			return []*Node{TransposeAllAxes(c.sope(s.In("dhvt").In("patch"), in[0], func(string, *Node) {}), 1, 0, 2)}
 		}, gomlxtest.Input(f.Get(prefix+"images_nhwc")))
 		gomlxtest.NearAbs(t, name, got[0], tokens.Data, meta.Tolerance.Abs)
 		f.AllUsed(prefix + "param.")

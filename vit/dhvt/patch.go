@@ -3,6 +3,7 @@
 package dhvt
 
 import (
+	"fmt"
 	"math/bits"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -13,18 +14,11 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// patchTrace holds the maps of the patch embedding, each [batch, rows·cols, channels] of its own size.
-type patchTrace struct {
-	PreAffine  *Node   // the scaled pixels
-	Convs      []*Node // each convolution after its normalisation
-	PostAffine *Node   // the patches
-}
-
 // sope is the sequential overlapping patch embedding: images [batch, rows, cols, channels] -> [N, batch, width].
 //
 // Each 3×3 convolution of stride 2 is followed by a batch normalisation and halves the map; GELU lies between them, and
 // after the only one of patch size 2, as in the original.
-func (c Config) sope(scope *model.Scope, images *Node, t *patchTrace) *Node {
+func (c Config) sope(scope *model.Scope, images *Node, see watch) *Node {
 	d := images.Shape().Dimensions
 	if len(d) != 4 || d[1] != c.ImageRows || d[2] != c.ImageCols || d[3] != c.Channels {
 		exceptions.Panicf("dhvt: images are %s, want [batch, %d, %d, %d]", images.Shape(), c.ImageRows, c.ImageCols,
@@ -33,7 +27,7 @@ func (c Config) sope(scope *model.Scope, images *Node, t *patchTrace) *Node {
 	m := grid{c.ImageRows, c.ImageCols}
 	x := TransposeAllAxes(Reshape(images, d[0], m.rows*m.cols, d[3]), 1, 0, 2) // [rows·cols, batch, channels]
 	x = affine(scope.In("pre_affine"), x)
-	t.PreAffine = batchFirst(x)
+	see("patch_embed.pre_affine", x)
 	widths := c.convWidths()
 	for i, out := range widths {
 		conv := scope.In("conv_%d", i)
@@ -41,14 +35,14 @@ func (c Config) sope(scope *model.Scope, images *Node, t *patchTrace) *Node {
 		w := weight.Float32(conv, "weights", c.initScheme().conv(9*in, 9*out), 3, 3, in, out).NodeValue(x.Graph())
 		x = Einsum("knbi,kio->nbo", m.windows(x), Reshape(w, 9, in, out)) // [rows/2·cols/2, batch, out]
 		x = batchNorm(conv.In("norm"), x)
-		t.Convs = append(t.Convs, batchFirst(x))
+		see(fmt.Sprintf("patch_embed.proj.%d", 2*i), x)
 		if i+1 < len(widths) || len(widths) == 1 {
 			x = activation.Gelu(x)
 		}
 		m = grid{m.rows / 2, m.cols / 2}
 	}
 	x = affine(scope.In("post_affine"), x)
-	t.PostAffine = batchFirst(x)
+	see("patch_embed.post_affine", x)
 	return x
 }
 

@@ -144,8 +144,7 @@ func testEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 			}
 		}
 		positions.build(g)
-		trace := c.traceWith(s.In("dhvt"), in[0], positions.vectors)
-		nodes := stages(trace)
+		logits, nodes := c.staged(s.In("dhvt"), in[0], positions.vectors)
 		nodes["pos.z"], nodes["pos.wp"], nodes["pos.wpp"] = positions.z, positions.p, positions.pPrime
 		nodes["pos.features"], nodes["pos_encoding"] = positions.features, positions.vectors
 		var outputs, weights []*Node
@@ -164,7 +163,7 @@ func testEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 			}
 			names, outputs = append(names, name), append(outputs, node)
 		}
-		return append(outputs, Gradient(ReduceAllSum(Mul(trace.Logits, in[1])), weights...)...)
+		return append(outputs, Gradient(ReduceAllSum(Mul(logits, in[1])), weights...)...)
 	}, gomlxtest.Input(want.Get("images_nhwc")), gomlxtest.Input(want.Get("upstream")))
 	for i, name := range names {
 		tol := 1e-4 // README: tokens and logits
