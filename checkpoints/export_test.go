@@ -271,37 +271,6 @@ func TestATimmConfigGivesTimmTheHiddenUnits(t *testing.T) {
 	}
 }
 
-// What timm reads from its config.json is what was exported, for every fit and a size that does not divide.
-func TestPreprocessingSurvivesTimmsConfig(t *testing.T) {
-	c := vit.Config{ImageRows: 224, ImageCols: 224, Channels: 3, PatchSize: 16, Width: 6, Depth: 1, Heads: 1,
-		MLPDim: 7, Classes: 2, Position: "learned"}
-	for size := 224; size < 300; size++ {
-		for _, fit := range []preprocess.Fit{preprocess.FitExact, preprocess.FitShortest, preprocess.FitContain} {
-			p := preprocess.Settings{Fit: fit, Size: [2]int{size, size}, Crop: [2]int{224, 224}, RoundCrop: true,
-				Resample: preprocess.Lanczos, Mean: [3]float64{0.1, 0.2, 0.3}, Std: [3]float64{0.4, 0.5, 0.6}}
-			if fit == preprocess.FitContain {
-				p.Fill = [3]uint8{26, 51, 76} // the mean
-			}
-			o := ExportOptions{Format: FormatTimm, DType: "float32", Preprocess: &p}
-			e, err := newExport(nil, model.NewStore().Scope("/vit"), c, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			file, err := e.configJSON()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var raw bytes.Buffer
-			if err := file.write(&raw); err != nil {
-				t.Fatal(err)
-			}
-			if got, err := preprocess.Parse(raw.Bytes()); err != nil || got != p {
-				t.Fatalf("%+v, %v, want %+v", got, err, p)
-			}
-		}
-	}
-}
-
 // A model that asks for the grid it was trained on is told when it moves to another.
 func TestAnUnfoldedModelKnowsItsOldGridOnANewOne(t *testing.T) {
 	c := ownViT("as2drope")

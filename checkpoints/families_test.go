@@ -167,6 +167,19 @@ func TestModelsWithATableOpenAsHybrids(t *testing.T) {
 	}
 }
 
+// transformers 5.23 writes ViT-MSN without the base in front of its blocks.
+func TestBlocksMayLackTheBase(t *testing.T) {
+	weights := made(hf, smallViT)
+	want := imported(t, put(t, hf, weights, hfConfig()), ImportOptions{})
+	for name, x := range weights {
+		if bare, ok := strings.CutPrefix(name, hf.base+"encoder."); ok {
+			delete(weights, name)
+			weights["encoder."+bare] = x
+		}
+	}
+	same(t, "without the base", imported(t, put(t, hf, weights, hfConfig()), ImportOptions{}), want)
+}
+
 // At another size a model keeps the grid that its tables are of, and comes back from our own format with it.
 func TestModelsOfAnotherSizeComeBackFromOurFormat(t *testing.T) {
 	dir := fixtures.Dir(t, "families")

@@ -53,6 +53,27 @@ func TestMeanAndStdComeFromTheFileThatHasThem(t *testing.T) {
 	}
 }
 
+func TestPreprocessingIsTakenOverOrItIsSaidWhyNot(t *testing.T) {
+	file := put(t, hf, made(hf, smallViT), hfConfig())
+	const numbers = `"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6],"resample":2}`
+	for text, want := range map[string]struct {
+		taken, known bool
+		line         string
+	}{
+		`{"size":{"height":6,"width":10},` + numbers:               {true, true, "positions: "},
+		`{"size":{"height":6,"width":10},"do_pad":true,` + numbers: {false, false, "preprocessing: left out: preprocess: do_pad"},
+		`{"size":{"shortest_edge":6},` + numbers:                   {false, true, "preprocessing: left out: preprocess: without"},
+	} {
+		putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(text))
+		m := imported(t, file, ImportOptions{})
+		if (m.Preprocess != nil) != want.taken || (m.PreprocessError == nil) != want.known ||
+			want.taken && m.Preprocess.Size != [2]int{6, 10} ||
+			!slices.ContainsFunc(m.Report, func(line string) bool { return strings.HasPrefix(line, want.line) }) {
+			t.Errorf("%s: %+v, %v, %q", text, m.Preprocess, m.PreprocessError, m.Report)
+		}
+	}
+}
+
 // transformers' image-classification pipeline: a sigmoid of several labels and of a single one, the logits of a
 // regression.
 func TestScoresAreThoseOfTransformersPipeline(t *testing.T) {

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/campaign"
@@ -258,6 +260,9 @@ func TestListsNamesTheLineItRefuses(t *testing.T) {
 	if _, err := Lists(dir, "big.txt", nil); err == nil || !strings.Contains(err.Error(), "0 to 999999") {
 		t.Errorf("a million and one classes: %v", err)
 	}
+	if _, _, err := parseList(iotest.ErrReader(io.ErrClosedPipe), 0); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("a list that cannot be read: %v", err)
+	}
 	if _, err := Lists(dir, "../list.txt", nil); err == nil {
 		t.Error("a list outside the directory is read")
 	}
@@ -339,6 +344,12 @@ func TestDamagedImagesAreNamedAndLeftOutUnlessTheyAreMoreThanOneInAHundred(t *te
 			if _, damaged := c.damage[k]; !damaged {
 				want = append(want, k)
 			}
+		}
+		numbers := toTiny
+		numbers.Float = true
+		floats, floatErr := files.Load(t.Context(), numbers, nil)
+		if floatErr != nil || floats.Check(t.Context(), true) != nil || floats.Float[0] != float32(floats.Pixels[0]) {
+			t.Errorf("as numbers: %v", floatErr)
 		}
 		if err != nil || set.Check(t.Context(), true) != nil || !slices.Equal(numbersOf(set), want) ||
 			log.String() != strings.Join(c.log, "\n")+"\n" {
@@ -436,8 +447,10 @@ func TestImagesFindsThemInAnyFolders(t *testing.T) {
 	if _, err := f.Read(1); err == nil || !strings.Contains(err.Error(), "z.gif") {
 		t.Errorf("a damaged image: %v", err)
 	}
+	fileExists := func(path string) bool { _, err := os.Stat(path); return err == nil }
 	for _, nothing := range []string{t.TempDir(), filepath.Join(dir, "none")} {
-		if _, err := ImageFiles(nothing); err == nil || !strings.Contains(err.Error(), nothing) {
+		_, err := ImageFiles(nothing)
+		if err == nil || !strings.Contains(err.Error(), nothing) || errors.Is(err, os.ErrNotExist) == fileExists(nothing) {
 			t.Errorf("%v", err)
 		}
 	}

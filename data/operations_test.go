@@ -156,7 +156,7 @@ func TestPoliciesAreReadAsTheirSourcesWriteThem(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "rand", "rand-x3", "rand-m11", "rand-m", "randaug(2)", "randaug(101,9)",
-		"randaug(2,31)", "RandAugment(2,-1)", "autoaugment"} {
+		"randaug(2,31)", "rand-mstd100.5", "RandAugment(2,-1)", "autoaugment"} {
 		if _, err := parsePolicy(name, fill); err == nil {
 			t.Errorf("%q is taken", name)
 		}

@@ -4,6 +4,7 @@ package data
 
 import (
 	"math"
+	"math/bits"
 	"reflect"
 	"slices"
 	"testing"
@@ -73,6 +74,21 @@ func TestOrderIsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
 		slices.Equal(Order(4, 1, 101, 1), order) {
 		t.Error("the order is not a function of seed and epoch")
 	}
+}
+
+// Neighbouring seeds, epochs and indices give unrelated draws: no two are alike, and half of the bits differ.
+func TestDrawsOfNeighboursAreUnrelated(t *testing.T) {
+	seen, flipped, last := map[uint64]bool{}, 0, uint64(0)
+	for k := range 300 {
+		of := [3]int{1, 1, 1}
+		of[k%3] += 1 + k/3
+		v := draw(streamSample, int64(of[0]), of[1], of[2]).Uint64()
+		seen[v], flipped, last = true, flipped+bits.OnesCount64(v^last), v
+	}
+	if len(seen) != 300 {
+		t.Errorf("only %d of 300 draws differ", len(seen))
+	}
+	within5(t, "bits that differ", float64(flipped)/300/64, 0.5, 0.25, 300*64)
 }
 
 // within5 checks a mean of n draws: at most five standard errors from its expectation.

@@ -4,6 +4,7 @@ package hub
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -91,7 +92,7 @@ func TestDownloadFetchesWhatIsReadAndNothingElseIntoTheSharedLayout(t *testing.T
 
 func TestWhatIsInTheCacheIsNotFetchedAgain(t *testing.T) {
 	h := newFakeHub(t)
-	delete(h.files, preprocessorFile)
+	h.files[preprocessorFile] = []byte{} // an empty file is one, too
 	get(t, "owner/vit")
 	for _, c := range []struct {
 		revision string
@@ -174,8 +175,13 @@ func TestWhatOtherToolsFetchedIsUsed(t *testing.T) {
 	for name, links := range map[string]bool{"links": true, "files": false} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub(t)
+			own := filepath.Join(t.TempDir(), "own.json") // of no hash
+			put(t, own, h.files[preprocessorFile])
 			delete(h.files, preprocessorFile)
 			leaveAsPythonDoes(t, h.files, links)
+			if err := os.Symlink(own, filepath.Join(modelDir(), "snapshots", oldCommit, preprocessorFile)); err != nil {
+				t.Skip(err)
+			}
 			t.Setenv("HF_HUB_OFFLINE", "1")
 			s, err := Download(t.Context(), "owner/vit", nil)
 			if requests, _ := h.seen(); err != nil || s.Commit != oldCommit || len(requests) > 0 {
@@ -268,6 +274,14 @@ func TestARenamedModelIsFollowed(t *testing.T) {
 	}
 	if s := get(t, "former/name"); s.Commit != oldCommit {
 		t.Errorf("snapshot %+v", s)
+	}
+	h.seen()
+	h.answer = func(w http.ResponseWriter, r *http.Request) bool { // another name each time
+		fmt.Fprintf(w, `{"id": "name/%d", "sha": %q}`, len(h.requests), oldCommit)
+		return len(h.requests) < 9
+	}
+	if _, err := Download(t.Context(), "former/name", nil); err == nil || len(h.requests) != 2 {
+		t.Errorf("%v after %d requests, want two", err, len(h.requests))
 	}
 }
 

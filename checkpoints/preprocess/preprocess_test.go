@@ -253,3 +253,60 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// timm's form of every fit, at sizes that do not divide.
+func TestTimmsFormIsReadBackAsTheSame(t *testing.T) {
+	readBack := func(s Settings, rows, cols int) Settings {
+		form, err := s.Timm()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(struct {
+			InputSize [3]int `json:"input_size"`
+			Timm
+		}{[3]int{3, rows, cols}, form})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err = Parse(raw); err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		return s
+	}
+	s := Settings{RoundCrop: true, Resample: Lanczos, Mean: [3]float64{0.1, 0.2, 0.3}, Std: [3]float64{0.4, 0.5, 0.6}}
+	for size := 224; size < 380; size++ {
+		for fit, fill := range map[Fit][3]uint8{FitExact: {}, FitShortest: {}, FitContain: {26, 51, 76}} { // the mean
+			s.Fit, s.Size, s.Crop, s.Fill = fit, [2]int{size, size}, [2]int{224, 224}, fill
+			if got := readBack(s, 224, 224); got != s {
+				t.Fatalf("%+v, want %+v", got, s)
+			}
+		}
+	}
+	s.Fit, s.Size, s.Crop, s.Fill = FitExact, [2]int{6, 10}, [2]int{}, [3]uint8{}
+	if got := readBack(s, 6, 10); got.Fit != FitExact || got.Size != s.Size || got.Crop != s.Size {
+		t.Errorf("without a crop: %+v", got)
+	}
+}
+
+func TestHuggingFaceNamesTheProcessorThatTakesTheFields(t *testing.T) {
+	for processor, want := range map[string]Settings{
+		`"ViTImageProcessor"`: {Fit: FitExact, Size: [2]int{1, 1}, Resample: Nearest},
+		`"BitImageProcessor"`: {Fit: FitShortest, Size: [2]int{9, 9}, Resample: Box, Mean: imageNetMean},
+		`BitImageProcessor`:   {Fit: FitExact, Size: [2]int{9, 9}, Resample: Hamming, Crop: [2]int{7, 7}},
+	} {
+		raw, err := want.HuggingFace()
+		if err != nil || !strings.Contains(string(raw), processor) {
+			t.Errorf("%v, want %s: %s", err, processor, raw)
+		}
+		if want.Mean == imageNetMean {
+			want.Std = [3]float64{1, 1, 1}
+		}
+		if got, err := Parse(raw); err != nil || got != want {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+	rows, cols, err := Settings{Fit: FitPatches, Size: [2]int{6, 10}, Patch: 2}.OutputSize()
+	if err != nil || rows != 30 || cols != 2 {
+		t.Errorf("15 patches of 2×2 are %d×%d, %v", rows, cols, err)
+	}
+}

@@ -54,7 +54,7 @@ func write[T any](t testing.TB, path string, rows []T, options ...pq.WriterOptio
 		t.Fatal(err)
 	}
 	options = append([]pq.WriterOption{pq.MaxRowsPerRowGroup(100), pq.PageBufferSize(100_000), pq.Compression(&pq.Snappy),
-		pq.DataPageVersion(1)}, options...)
+		pq.DataPageVersion(1), pq.DataPageStatistics(false)}, options...) // of images they are images
 	w := pq.NewGenericWriter[T](file, options...)
 	for _, r := range rows { // one by one, as pages end between calls
 		if _, err := w.Write([]T{r}); err != nil {
@@ -111,6 +111,31 @@ func TestEveryImageIsReadByItsNumber(t *testing.T) {
 	again, err := Files(dir, paths, []string{"a", "b", "c", "d"})
 	if err != nil || len(again.Classes) != 4 {
 		t.Error(err)
+	}
+}
+
+// dictRow has a label of 32 bits by a dictionary, as pyarrow writes them.
+type dictRow struct {
+	Image *img  `parquet:"image,optional"`
+	Label int32 `parquet:"label,dict"`
+}
+
+func TestPagesOfTheSecondVersionAreRead(t *testing.T) {
+	dir, large := t.TempDir(), make([]byte, 5<<20)
+	rand.NewChaCha8([32]byte{}).Read(large) //nolint:errcheck // which never fails
+	path := filepath.Join(dir, "a.parquet")
+	rows := []dictRow{{nil, 7}, {&img{Bytes: []byte("small")}, 1}, {&img{Bytes: large}, 7}}
+	for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Uncompressed} {
+		write(t, path, rows, pq.Compression(codec), pq.DataPageVersion(2), pq.PageBufferSize(1))
+		f, err := Files(dir, []string{path}, nil)
+		if err != nil || !slices.Equal(f.Labels, []int32{7, 1, 7}) {
+			t.Fatalf("%s: %v, %+v", codec, err, f)
+		}
+		for i, want := range [][]byte{nil, []byte("small"), large} {
+			if got, err := f.In.(*shards).read(i); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: image %d has %d bytes, want %d, %v", codec, i, len(got), len(want), err)
+			}
+		}
 	}
 }
 
@@ -359,7 +384,9 @@ func TestALieAboutSizesIsRefusedInLittleMemory(t *testing.T) {
 // What a page holds may be more than its header says, and one wrong byte can say so: of all codecs.
 func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
-	for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Gzip, &pq.Brotli, &pq.Lz4Raw} {
+	one := contents(100) // of 700,000 bytes, which a page is allowed to have
+	content := slices.Concat(one...)
+	for k, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Gzip, &pq.Brotli, &pq.Lz4Raw} {
 		bomb, err := codec.Encode(nil, make([]byte, 64<<20))
 		if err != nil {
 			t.Fatal(err)
@@ -370,9 +397,11 @@ func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
 		}
 		damaged[len(damaged)/2] ^= 0xff
 		lying := slices.Concat([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, damaged) // the length of snappy
-		for name, body := range map[string][]byte{"bomb": bomb, "damaged": damaged, "lying": lying, "empty": {}} {
-			for column := 0; column < 3; column += 2 { // images, labels
-				write(t, path, rowsOf(contents(3)), pq.Compression(codec))
+		little := slices.Concat([]byte{0x80, 0x80, 0x80, 0x28}, damaged)      // 80 MiB, or 655,360 bytes from the second on
+		for name, body := range map[string][]byte{"bomb": bomb, "damaged": damaged, "lying": lying, "little": little,
+			"empty": {}} {
+			for column := 0; column < 3; column += 2 { // images, the dictionary of the labels
+				write(t, path, []dictRow{{&img{Bytes: content}, 3}}, pq.Compression(codec), pq.DataPageVersion(1+k%2))
 				raw := withPage(t, path, column, withBody(len(body)), body...)
 				if err := os.WriteFile(path, raw, 0o644); err != nil {
 					t.Fatal(err)
@@ -394,7 +423,9 @@ func TestABombInAPageIsRefusedInLittleMemory(t *testing.T) {
 
 // withBody makes a header one of so many bytes, without a checksum.
 func withBody(size int) func(*format.PageHeader) {
-	return func(h *format.PageHeader) { h.CompressedPageSize, h.CRC = int32(size), 0 }
+	return func(h *format.PageHeader) {
+		h.CompressedPageSize, h.CRC, h.DataPageHeaderV2.V.DefinitionLevelsByteLength = int32(size), 0, 0
+	}
 }
 
 // withPage is a file whose column has another header of its first page, other bytes behind it if there are any, and a
@@ -412,6 +443,9 @@ func withPage(t *testing.T, path string, column int, change func(*format.PageHea
 	meta, protocol := file.Metadata(), new(thrift.CompactProtocol)
 	about := &meta.RowGroups[0].Columns[column].MetaData
 	at := about.DataPageOffset
+	if about.DictionaryPageOffset > 0 {
+		at = about.DictionaryPageOffset
+	}
 	header, length, err := pageHeader(bytes.NewReader(raw), at, int64(len(raw)))
 	if err != nil {
 		t.Fatal(err)
@@ -431,6 +465,9 @@ func withPage(t *testing.T, path string, column int, change func(*format.PageHea
 	for i := range meta.RowGroups[0].Columns {
 		if c := &meta.RowGroups[0].Columns[i].MetaData; c.DataPageOffset > at {
 			c.DataPageOffset += more
+			if c.DictionaryPageOffset > at {
+				c.DictionaryPageOffset += more
+			}
 		}
 	}
 	footer, err := thrift.Marshal(protocol, *meta)
@@ -446,6 +483,13 @@ func withPage(t *testing.T, path string, column int, change func(*format.PageHea
 func TestStructLengthIsThatOfTheLibrary(t *testing.T) {
 	index := format.OffsetIndex{PageLocations: make([]format.PageLocation, 37),
 		UnencodedByteArrayDataBytes: []int64{1, -1}}
+	nested := func(n int) []byte { return slices.Concat(bytes.Repeat([]byte{0x1c}, n), make([]byte, n+1)) } // structures
+	if n, err := structLength(nested(maxNesting)); err != nil || n != 2*maxNesting+1 {
+		t.Errorf("%d structures in one another: %d bytes, %v", maxNesting, n, err)
+	}
+	if _, err := structLength(nested(maxNesting + 1)); err == nil {
+		t.Error("too many structures in one another are read")
+	}
 	for _, v := range []any{index, format.PageHeader{Type: format.DataPage, CRC: 77}, format.SchemaElement{Name: "name"},
 		format.ColumnIndex{NullPages: []bool{true, false}, MinValues: [][]byte{{1}, {}}, MaxValues: [][]byte{{1}, {2}}}} {
 		raw, err := thrift.Marshal(new(thrift.CompactProtocol), v)

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/klauspost/compress/zstd"
 	pq "github.com/parquet-go/parquet-go"
@@ -17,8 +18,8 @@ import (
 // memory as its first bytes ask for: one wrong byte can take gigabytes, which no recover gets back. So a page is
 // unpacked into nothing first, or where it says its length itself, that is read.
 
-// prove sees that the page with a row of a row group unpacks to no more than its header says, and that the dictionary
-// does; a negative row stands for all pages.
+// prove sees that the page with a row of a row group unpacks to as much as its header says, and that the dictionary
+// does: of less the library makes values of its own. A negative row stands for all pages.
 func prove(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, row int64) error {
 	meta := &chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()].MetaData
 	index, err := chunk.OffsetIndex()
@@ -62,22 +63,21 @@ func provePage(file io.ReaderAt, codec format.CompressionCodec, at, end int64) e
 		return fmt.Errorf("a page of %d bytes that unpack to %d at byte %d: more than %d times as many", packed, most, at,
 			maxRatio)
 	}
-	body := io.NewSectionReader(file, at+length+levels, packed)
+	if packed == 0 && most == 0 { // no values
+		return nil
+	}
+	body, size := io.NewSectionReader(file, at+length+levels, packed), packed
 	var unpacked io.Reader
 	switch codec {
 	case format.Uncompressed:
-		return nil
 	case format.Snappy: // says its length itself
 		var start [binary.MaxVarintLen64]byte
 		n, _ := body.ReadAt(start[:], 0) // fewer where there are no more
-		if says, k := binary.Uvarint(start[:n]); packed > 0 && (k <= 0 || says > uint64(most)) {
-			return fmt.Errorf("a page at byte %d unpacks to %d bytes, its header says %d", at, says, most)
+		says, k := binary.Uvarint(start[:n])
+		if size = int64(min(says, math.MaxInt64)); k <= 0 {
+			return fmt.Errorf("a page at byte %d is no snappy", at)
 		}
-		return nil
 	case format.Gzip:
-		if packed == 0 {
-			return nil
-		}
 		unpacked, err = gzip.NewReader(body)
 	case format.Zstd:
 		var d *zstd.Decoder
@@ -90,12 +90,11 @@ func provePage(file io.ReaderAt, codec format.CompressionCodec, at, end int64) e
 	default:
 		return fmt.Errorf("pages packed with %s, which cannot be held to a size: want snappy, gzip, zstd or none", codec)
 	}
-	if err != nil {
-		return err
+	if err == nil && unpacked != nil {
+		size, err = io.Copy(io.Discard, io.LimitReader(unpacked, most+1))
 	}
-	n, err := io.Copy(io.Discard, io.LimitReader(unpacked, most+1))
-	if err == nil && n > most {
-		err = fmt.Errorf("a page at byte %d unpacks to more than the %d bytes that its header says", at, most)
+	if err == nil && size != most {
+		err = fmt.Errorf("a page at byte %d does not unpack to the %d bytes that its header says", at, most)
 	}
 	return err
 }
