@@ -184,10 +184,7 @@ func (s *shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, 
 				if v.IsNull() {
 					return fmt.Errorf("row %d has no label", row)
 				}
-				label := v.Int64()
-				if v.Kind() == pq.Int32 {
-					label = int64(v.Int32())
-				}
+				label := v.Int64() // of 32 bits, too
 				if label < 0 || int64(int32(label)) != label {
 					return fmt.Errorf("row %d: label %d, want 0 or more", row, label)
 				}
