@@ -32,8 +32,8 @@ type Published struct {
 	Conditions string             // of what they are, and what is known to differ
 }
 
-// FromScratch are the encodings on CIFAR-100 that the paper prints.
-var FromScratch = Published{
+// fromScratchPaper are the encodings on CIFAR-100 that the paper prints.
+var fromScratchPaper = Published{
 	Top1: map[string]float64{
 		"learned": 56.46, "rope1d": 57.29, "fope": 57.70, "sinusoidal1d": 51.99, "wepe": 63.78,
 	},
@@ -41,23 +41,36 @@ var FromScratch = Published{
 		"the form of RoPE is not stated, rope1d is RoFormer's)",
 }
 
-// DHVT are the DHVTs on CIFAR-100 that the paper prints.
-var DHVT = Published{
+// dhvtPaper are the DHVTs on CIFAR-100 that the paper prints.
+var dhvtPaper = Published{
 	Top1: map[string]float64{"none": 74.78, "wepe": 76.53},
 	Conditions: "the paper: DHVT-T, and a DHVT with WePE that is wider in the released script, 300 epochs at 224×224, " +
 		"best test epoch of one seed",
 }
 
-// FineTuned is what the paper prints of fine-tuning on CIFAR-100.
-var FineTuned = Published{
+// fineTunedPaper is what the paper prints of fine-tuning on CIFAR-100.
+var fineTunedPaper = Published{
 	Top1:       map[string]float64{"hybrid λ = 1 fixed": 93.28},
 	Conditions: "the paper: ViT-B/16, the surrogate in place of the pretrained table, without a gate",
+}
+
+// PublishedOf returns what others print of trainings with a recipe on CIFAR-100; without a name those of all encodings.
+func (n Named) PublishedOf(r finetune.Recipe, pretrained bool) Published {
+	switch {
+	case r.Architecture == finetune.DHVT:
+		return dhvtPaper
+	case pretrained:
+		return fineTunedPaper
+	case n.Name == "":
+		return fromScratchPaper
+	}
+	return n.Published
 }
 
 // All are the comparisons by name. Published.Conditions name what the paper's text leaves open.
 var All = []Named{
 	{
-		Name: "encodings", About: "every encoding that trains from scratch", Published: FromScratch,
+		Name: "encodings", About: "every encoding that trains from scratch", Published: fromScratchPaper,
 		Variants: fromScratch(),
 	},
 	{
@@ -133,7 +146,7 @@ var All = []Named{
 	{
 		Name: "gate", About: "where the gate λ and the encoding that it blends should start, against the pretrained table " +
 			"kept and replaced",
-		Pretrained: true, Published: FineTuned,
+		Pretrained: true, Published: fineTunedPaper,
 		Variants: slices.Concat(Each("learned", "wepe", "wepe-sphere"),
 			gates("hybrid", "", 0.02, 0.12, 0.5, 1), // as drawn, wepe.DefaultStart
 			gates("hybrid centred", "wepe_start=centred;", 0.12, 0.5, 1),

@@ -193,7 +193,7 @@ func (s *Study) train(ctx context.Context, u Unit, done results) error {
 		return err
 	}
 	defer model.Finalize()
-	if s.Follows() {
+	if s.Group != nil && s.Group.Rank() > 0 { // another process writes the results
 		return nil
 	}
 	if err := Leave(run, model, row); err != nil {
@@ -216,9 +216,6 @@ func Leave(run finetune.Run, model *finetune.Model, row report.Result) error {
 	}
 	return run.Page(model, row, field...)
 }
-
-// Follows reports whether another process of the group writes the results.
-func (s *Study) Follows() bool { return s.Group != nil && s.Group.Rank() > 0 }
 
 // logger is for the training of that name.
 func (s *Study) logger(run string) *slog.Logger {

@@ -93,15 +93,6 @@ func (u Unit) fileName() string {
 
 func sizeName(size [2]int) string { return fmt.Sprintf("%dx%d", size[0], size[1]) }
 
-// ParseSize reads a height and a width, "24x32".
-func ParseSize(text string) (size [2]int, err error) {
-	_, err = fmt.Sscanf(text, "%dx%d", &size[0], &size[1])
-	if err != nil || min(size[0], size[1]) < 1 || text != sizeName(size) {
-		return size, fmt.Errorf("size %q: want HEIGHTxWIDTH, as 224x224", text)
-	}
-	return size, nil
-}
-
 // resolve fills in what follows from the rest: recipe, ID and directory.
 func (s *Study) resolve(u *Unit) (err error) {
 	if u.Recipe, err = u.Task.Recipe.Set(u.Settings); err == nil {

@@ -96,7 +96,7 @@ func (o *comparison) run(c *cobra.Command, model string) (err error) {
 		return err
 	}
 	if !o.table {
-		if err := s.Run(ctx); err != nil || s.Follows() {
+		if err := s.Run(ctx); err != nil || s.Group != nil && s.Group.Rank() > 0 {
 			return err
 		}
 	}
@@ -124,7 +124,7 @@ func (o *comparison) start(s *study.Study) (err error) {
 
 // variants puts into a study what is compared: a study by name, or encodings as they are.
 func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Recipe, d *dataset.Dataset) (err error) {
-	named := study.Named{Published: study.FromScratch}
+	var named study.Named
 	if o.study != "" {
 		var names []string
 		for _, n := range study.All {
@@ -147,18 +147,18 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	case named.Variants == nil && o.only != "":
 		return cli.Usagef("--variants chooses among the variants of a --study: name encodings by --position")
 	}
-	positions, published := comparedFromScratch, named.Published
+	positions := comparedFromScratch
 	if s.From != "" {
-		positions, published = comparedFineTuning, study.FineTuned
+		positions = comparedFineTuning
 	}
 	if r.Architecture == finetune.DHVT {
-		positions, published = dhvt.Positions(), study.DHVT
+		positions = dhvt.Positions()
 	}
 	if o.positions != nil {
 		positions = o.positions
 	}
 	if d.Name == "cifar100" {
-		s.Published = published
+		s.Published = named.PublishedOf(r, s.From != "")
 	}
 	s.EvalSizes, s.Baseline, s.Variants = named.EvalSizes, named.Baseline, study.Each(positions...)
 	if named.Aspects != nil {

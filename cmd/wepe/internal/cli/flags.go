@@ -12,7 +12,6 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/suggest"
-	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -47,9 +46,18 @@ func (f Flags) Backend(value *string) {
 func (f Flags) Size(value *[2]int) {
 	f.Command.Flags().
 		Func("size", "image size of the model, `HxW` in pixels; default its own", func(text string) (err error) {
-			*value, err = study.ParseSize(text)
+			*value, err = parseSize(text)
 			return err
 		})
+}
+
+// parseSize reads a height and a width, "24x32".
+func parseSize(text string) (size [2]int, err error) {
+	_, err = fmt.Sscanf(text, "%dx%d", &size[0], &size[1])
+	if err != nil || min(size[0], size[1]) < 1 || text != fmt.Sprintf("%dx%d", size[0], size[1]) {
+		return size, fmt.Errorf("size %q: want HEIGHTxWIDTH, as 224x224", text)
+	}
+	return size, nil
 }
 
 // Sizes adds --sizes.
@@ -57,7 +65,7 @@ func (f Flags) Sizes(values *[][2]int, about string) {
 	f.Command.Flags().Func("sizes", about, func(list string) error {
 		*values = nil
 		for text := range strings.SplitSeq(list, ",") {
-			size, err := study.ParseSize(text)
+			size, err := parseSize(text)
 			if err != nil {
 				return err
 			}
