@@ -154,29 +154,3 @@ func TestFold_refuses_what_no_table_can_hold(t *testing.T) {
 		t.Errorf("a bad configuration: got %v, want the field", err)
 	}
 }
-
-// With its gate shut hybrid adds the rows of the learned table, bit for bit: 1·a + 0·b is a in every rounding. The rest
-// of the model is the same, but a compiler may round it in another way in another program, which moves logits by a few
-// units of 6e-8.
-func TestHybrid_with_a_shut_gate_is_the_pretrained_model(t *testing.T) {
-	for _, pool := range []string{PoolClass, PoolMean} {
-		c := small("learned", pool)
-		store := trained(t, c)
-		table := gomlxtest.Values(t, gomlxtest.Must(c.positionRows(gomlxtest.Backend(), store.Scope("/vit")))(t))
-		want := logitsOf(t, store, c, noise(c, 2))
-		store.SetParam("/wepe_gate", 0.0)
-		c.Position = "hybrid"
-		gomlxtest.Near(t, "logits with "+pool, logitsOf(t, store, c, noise(c, 2)), want, 1e-6)
-		rows := gomlxtest.Values(t, gomlxtest.Must(c.positionRows(gomlxtest.Backend(), store.Scope("/vit")))(t))
-		if !slices.Equal(rows, table) {
-			t.Errorf("pool %s: the rows of positions are not those of the learned table", pool)
-		}
-		if err := store.GetVariable("/vit/position/gate_raw").SetValue(tensors.FromScalar(float32(0))); err != nil {
-			t.Fatal(err)
-		}
-		open := logitsOf(t, store, c, noise(c, 2))
-		if open[0] == want[0] {
-			t.Errorf("pool %s: an open gate changes nothing", pool)
-		}
-	}
-}

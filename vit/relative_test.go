@@ -3,13 +3,12 @@
 package vit
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -31,21 +30,32 @@ func loud(store *model.Store) {
 }
 
 // The timm fixture holds the attention to values, but its weights are nearly uniform, and nothing is added to the
-// scores.
-func TestAttentionIsTheSoftmaxOfScoresAndBiasInEveryBlock(t *testing.T) {
-	for _, position := range []string{"wepe", "wepe-bias"} {
+// scores. Nothing else of the position reaches the attention.
+func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
+	for _, position := range []string{"wepe", "wepe-bias", "wepe-qkv"} {
 		c := small(position, PoolClass)
-		n, d := c.Tokens(), c.headDim()
 		store := gomlxtest.Seeded(t, 11)
-		build := func(s *model.Scope, in []*Node) []*Node {
+		build := func(s *model.Scope, in []*Node) (nodes []*Node) {
 			trace := c.Trace(s.In("vit"), in[0], true)
-			bias := Zeros(in[0].Graph(), shapes.Make(dtypes.Float32, c.Heads, n, n))
-			if relative := c.Encoders(s.Shared("vit")).Relative; relative != nil {
-				bias = relative.AttentionBias(in[0].Graph(), 0)
-			}
-			nodes := []*Node{bias}
-			for _, b := range trace.Blocks {
-				nodes = append(nodes, b.Query, b.Key, b.Weights)
+			encoders := c.Encoders(s.Shared("vit"))
+			for block, b := range trace.Blocks {
+				q, k, v := b.Query, b.Key, b.Value
+				if encoders.Modulation != nil {
+					scales := encoders.Modulation.Scale(in[0].Graph(), block)
+					for i, x := range []**Node{&q, &k, &v} {
+						*x = Mul(*x, Reshape(scales[i], 1, c.Tokens(), c.Heads, c.headDim()))
+					}
+				}
+				scores := MulScalar(Einsum("bqhd,bkhd->bhqk", q, k), 1/math.Sqrt(float64(c.headDim())))
+				if encoders.Relative != nil {
+					scores = Add(scores, InsertAxes(encoders.Relative.AttentionBias(in[0].Graph(), block), 0))
+				}
+				weights := Softmax(scores, -1) // [batch, heads, query, key]
+				mixed := Reshape(Einsum("bhqk,bkhd->bqhd", weights, v), -1, c.Tokens(), c.Width)
+				output := s.Store().Scope(fmt.Sprintf("/vit/block_%02d/attention/output", block))
+				of := func(name string) *Node { return output.GetVariable(name).NodeValue(in[0].Graph()) }
+				attention := Add(Einsum("btd,de->bte", mixed, of("weights")), Reshape(of("biases"), 1, 1, -1))
+				nodes = append(nodes, weights, MulScalar(b.Weights, 1), attention, MulScalar(b.Attention, 1))
 			}
 			return append(nodes, trace.Logits)
 		}
@@ -53,29 +63,10 @@ func TestAttentionIsTheSoftmaxOfScoresAndBiasInEveryBlock(t *testing.T) {
 		large(store)
 		loud(store)
 		got := run(t, store, build, noise(c, 2))
-		bias := got[0]
-		for block := range c.Depth {
-			q, k := got[1+3*block], got[2+3*block]
-			var want []float64
-			for image := range 2 {
-				for head := range c.Heads {
-					for query := range n {
-						row, sum := make([]float64, n), 0.0
-						for key := range n {
-							for i := range d {
-								row[key] += q[((image*n+query)*c.Heads+head)*d+i] * k[((image*n+key)*c.Heads+head)*d+i]
-							}
-							row[key] = math.Exp(row[key]/math.Sqrt(float64(d)) + bias[(head*n+query)*n+key])
-							sum += row[key]
-						}
-						for key := range n {
-							want = append(want, row[key]/sum)
-						}
-					}
-				}
-			}
-			gomlxtest.Near(t, position+": weights [batch, heads, query, key]", got[3+3*block], want, 1e-5)
-			if peak := slices.Max(want); peak < 0.3 {
+		for i := 0; i+1 < len(got); i += 2 {
+			what := fmt.Sprintf("%s, block %d: %s", position, i/4, []string{"weights", "attention"}[i/2%2])
+			gomlxtest.Near(t, what, got[i+1], got[i], 1e-5)
+			if peak := slices.Max(got[i]); i%4 == 0 && peak < 0.3 {
 				t.Errorf("%s: the largest attention weight is %g: too uniform for this test", position, peak)
 			}
 		}

@@ -3,7 +3,6 @@
 package vit
 
 import (
-	"math"
 	"slices"
 	"testing"
 
@@ -88,27 +87,4 @@ func TestWePEQKVScalesByHostFeatures(t *testing.T) {
 	for i, got := range scales() {
 		gomlxtest.NearAbs(t, []string{"queries", "keys", "values"}[i], got, want[i], sphereTolerance)
 	}
-}
-
-// The attention of a block sees queries, keys and values times their factors, and nothing else of the position.
-func TestModulationReachesTheAttention(t *testing.T) {
-	c := small("wepe-qkv", PoolClass)
-	got := run(t, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
-		trace := c.Trace(s.In("vit"), in[0], true).Blocks[1]
-		scales := c.Encoders(s.Shared("vit")).Modulation.Scale(in[0].Graph(), 1)
-		times := func(x, factors *Node) *Node {
-			return Mul(x, Reshape(factors, 1, c.Tokens(), c.Heads, c.Width/c.Heads))
-		}
-		q, k := times(trace.Query, scales[0]), times(trace.Key, scales[1])
-		v := times(trace.Value, scales[2])
-		scores := MulScalar(Einsum("bqhd,bkhd->bhqk", q, k), 1/math.Sqrt(float64(c.Width/c.Heads)))
-		weights := Softmax(scores, -1)
-		mixed := Reshape(Einsum("bhqk,bkhd->bqhd", weights, v), -1, c.Tokens(), c.Width)
-		output := s.Store().Scope("/vit/block_01/attention/output")
-		of := func(name string) *Node { return output.GetVariable(name).NodeValue(in[0].Graph()) }
-		attention := Add(Einsum("btd,de->bte", mixed, of("weights")), Reshape(of("biases"), 1, 1, -1))
-		return []*Node{weights, MulScalar(trace.Weights, 1), attention, MulScalar(trace.Attention, 1)}
-	}, noise(c, 2))
-	gomlxtest.Near(t, "attention weights", got[1], got[0], 1e-5)
-	gomlxtest.Near(t, "attention", got[3], got[2], 1e-5)
 }
