@@ -16,16 +16,8 @@ import (
 
 // numbered is a set of 4×6 pixels in which no two are alike.
 func numbered(images, channels int) *data.Memory {
-	s := &data.Memory{
-		Info: data.Info{
-			Name:     "numbers",
-			Height:   4,
-			Width:    6,
-			Channels: channels,
-			Classes:  []string{"one"},
-			Labels:   make([]int32, images),
-		},
-	}
+	s := &data.Memory{Info: data.Info{Name: "numbers", Height: 4, Width: 6, Channels: channels, Classes: []string{"one"},
+		Labels: make([]int32, images)}}
 	for i := range images * 4 * 6 * channels {
 		s.Pixels = append(s.Pixels, uint8(i))
 	}

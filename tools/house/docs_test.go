@@ -51,8 +51,7 @@ func documents(t *testing.T) (pages []page) {
 	t.Helper()
 	var paths []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/evidence/*.md"} {
-		found := gomlxtest.Must(filepath.Glob(filepath.Join(root, pattern)))(t)
-		paths = append(paths, found...)
+		paths = append(paths, gomlxtest.Must(filepath.Glob(filepath.Join(root, pattern)))(t)...)
 	}
 	for _, file := range paths {
 		relative := gomlxtest.Must(filepath.Rel(root, file))(t)
@@ -159,36 +158,29 @@ func TestNamesInTheDocumentsExist(t *testing.T) {
 		}
 	})
 	names := 0
-	for _, p := range documents(t) {
-		if path.Base(p.path) == "CHANGELOG.md" {
-			continue
-		}
-		for _, name := range regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*)").FindAllStringSubmatch(p.text, -1) {
+	check := func(where, text string, pattern *regexp.Regexp) {
+		for _, name := range pattern.FindAllStringSubmatch(text, -1) {
 			source, ours := exported[name[1]]
 			if !ours {
 				continue
 			}
 			names++
 			if !regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var |const |\t)` + name[2] + `\b`).MatchString(source) {
-				t.Errorf("%s: package %s has no %s", p.path, name[1], name[2])
+				t.Errorf("%s: package %s has no %s", where, name[1], name[2])
 			}
 		}
 	}
+	for _, p := range documents(t) {
+		if path.Base(p.path) != "CHANGELOG.md" {
+			check(p.path, p.text, regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*)"))
+		}
+	}
+	delete(exported, "train")      // also the usual name of a dataset
 	goFiles(t, func(file string) { // and in the code of package comments
 		parsed := gomlxtest.Must(parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil,
 			parser.PackageClauseOnly|parser.ParseComments))(t)
-		if parsed.Doc == nil || strings.Contains(file, "internal/") {
-			return
-		}
-		for _, name := range regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w+)`).FindAllStringSubmatch(parsed.Doc.Text(), -1) {
-			source, ours := exported[name[1]]
-			if !ours || name[1] == "train" { // also the usual name of a dataset
-				continue
-			}
-			names++
-			if !regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var |const |\t)` + name[2] + `\b`).MatchString(source) {
-				t.Errorf("%s: package %s has no %s", file, name[1], name[2])
-			}
+		if !strings.Contains(file, "internal/") {
+			check(file, parsed.Doc.Text(), regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w+)`))
 		}
 	})
 	if names < 60 {
