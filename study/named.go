@@ -109,7 +109,7 @@ var All = []Named{
 		Name: "shift", About: "random grid shift of wepe-sphere in training, evaluated at other sizes",
 		Baseline: "wepe-sphere", EvalSizes: otherSizes,
 		Variants: slices.Concat(Each("wepe-sphere"), grid("wepe-sphere", "shift = %g", "wepe_shift=%g",
-			[]float64{0.125, 0.25, 0.375, 0.5})),
+			0.125, 0.25, 0.375, 0.5)),
 	},
 	{
 		Name: "flexible",
@@ -135,12 +135,12 @@ var All = []Named{
 					"wepe_alpha_u=0.9;wepe_alpha_v=0.9;wepe_offset_u=0.05;wepe_offset_v=0.05"},
 				{"wepe-sphere", "sphere, decayed like matrices", "optimizer.decay_all=true"},
 			},
-			grid("wepe-sphere", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", []float64{0.25, 0.45, 0.7, 0.9}),
-			grid("wepe-sphere", "α_scale = %g", "wepe_alpha_scale=%g", []float64{0.5, 2}),
-			grid("wepe-sphere", "n ≤ %g", "wepe_harmonics=%g", []float64{2, 3, 4}),
-			grid("wepe-sphere", "%g scales", "wepe_scales=%g", []float64{2}),
-			grid("wepe-sphere", "β_pos = %g", "wepe_beta_pos=%g", []float64{0.2, 0.4, 1.6}),
-			grid("wepe-sphere", "rate × %g", "optimizer.learning_rates.position=%g", []float64{0.2, 5}),
+			grid("wepe-sphere", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", 0.25, 0.45, 0.7, 0.9),
+			grid("wepe-sphere", "α_scale = %g", "wepe_alpha_scale=%g", 0.5, 2),
+			grid("wepe-sphere", "n ≤ %g", "wepe_harmonics=%g", 2, 3, 4),
+			grid("wepe-sphere", "%g scales", "wepe_scales=%g", 2),
+			grid("wepe-sphere", "β_pos = %g", "wepe_beta_pos=%g", 0.2, 0.4, 1.6),
+			grid("wepe-sphere", "rate × %g", "optimizer.learning_rates.position=%g", 0.2, 5),
 		),
 	},
 	{
@@ -164,26 +164,25 @@ var All = []Named{
 	},
 	{
 		Name: "beta-gamma", About: "β and γ of the surrogate, fixed, γ_k = γ/k²", Pretrained: true,
-		Variants: slices.Concat(Each("learned"), grid("hybrid", "β = %g, γ = %g fixed",
-			"wepe_surrogate=sweep;wepe_surrogate_beta=%g;wepe_surrogate_gamma=%g", sweptBeta, sweptBeta)),
+		Variants: slices.Concat(Each("learned"), betaGamma()),
 	},
 	{
 		Name: "span", About: "α: the part of the periods that the patches span", Baseline: "wepe α = 0.4",
-		Variants: grid("wepe", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", []float64{0.2, 0.4, 0.6, 0.8, 1, 1.2}),
+		Variants: grid("wepe", "α = %g", "wepe_alpha_u=%[1]g;wepe_alpha_v=%[1]g", 0.2, 0.4, 0.6, 0.8, 1, 1.2),
 	},
 	{
 		Name: "alpha-scale", About: "α_scale where training starts", Baseline: "wepe α_scale = 0.15",
-		Variants: grid("wepe", "α_scale = %g", "wepe_alpha_scale=%g", []float64{0.01, 0.05, 0.1, 0.15, 0.3, 0.5}),
+		Variants: grid("wepe", "α_scale = %g", "wepe_alpha_scale=%g", 0.01, 0.05, 0.1, 0.15, 0.3, 0.5),
 	},
 	{
 		Name: "kappa", About: "κ: radius around a pole, in units of 1e-8, in which the sum drops terms",
 		Baseline: "wepe κ = 15",
-		Variants: grid("wepe", "κ = %g", "wepe_evaluation=sum;wepe_kappa=%g", []float64{1, 5, 15, 30, 60, 120}),
+		Variants: grid("wepe", "κ = %g", "wepe_evaluation=sum;wepe_kappa=%g", 1, 5, 15, 30, 60, 120),
 	},
 	{
 		Name: "c-large", About: "C_large: value returned by the sum at a pole", Baseline: "wepe C_large = 500",
 		Variants: grid("wepe", "C_large = %g", "wepe_evaluation=sum;wepe_c_large=%g",
-			[]float64{50, 200, 500, 2000, 5000, 100_000}),
+			50, 200, 500, 2000, 5000, 100_000),
 	},
 }
 
@@ -201,9 +200,6 @@ func fromScratch() (variants []Variant) {
 	}
 	return variants
 }
-
-// sweptBeta are the values of β and of γ in the paper's study.
-var sweptBeta = []float64{0.01, 0.05, 0.1, 0.2, 0.5}
 
 // gates makes a variant of "hybrid" for every initial λ. At 1, which has no gradient, λ is fixed: the encoding alone.
 func gates(label, settings string, lambdas ...float64) (variants []Variant) {
@@ -256,21 +252,22 @@ func Matching(variants []Variant, expression string) (kept []Variant, err error)
 	return kept, nil
 }
 
-// grid makes a variant of one encoding for every combination of values. label and settings are formats of as many
-// numbers.
-func grid(position, label, settings string, values ...[]float64) (variants []Variant) {
-	combinations := [][]any{nil}
-	for _, axis := range values {
-		var longer [][]any
-		for _, c := range combinations {
-			for _, v := range axis {
-				longer = append(longer, append(slices.Clone(c), v))
-			}
-		}
-		combinations = longer
+// grid makes a variant of an encoding for every value, which label and settings are formats of.
+func grid(position, label, settings string, values ...float64) (variants []Variant) {
+	for _, v := range values {
+		variants = append(variants, Variant{position, position + " " + fmt.Sprintf(label, v), fmt.Sprintf(settings, v)})
 	}
-	for _, c := range combinations {
-		variants = append(variants, Variant{position, position + " " + fmt.Sprintf(label, c...), fmt.Sprintf(settings, c...)})
+	return variants
+}
+
+// betaGamma are the values of β and γ in the paper's study.
+func betaGamma() (variants []Variant) {
+	values := []float64{0.01, 0.05, 0.1, 0.2, 0.5}
+	for _, beta := range values {
+		for _, gamma := range values {
+			variants = append(variants, Variant{"hybrid", fmt.Sprintf("hybrid β = %g, γ = %g fixed", beta, gamma),
+				fmt.Sprintf("wepe_surrogate=sweep;wepe_surrogate_beta=%g;wepe_surrogate_gamma=%g", beta, gamma)})
+		}
 	}
 	return variants
 }
