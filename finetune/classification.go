@@ -100,8 +100,8 @@ func newClassification(run Run) (*classification, error) {
 	c.Trainer.devices = devices
 	first, end := c.exchange.own()
 	size := r.BatchSize / r.Accumulate
-	c.order = order{repeats: r.Augment.Repeats, seed: run.Seed, images: images.Len(), batch: r.BatchSize, from: first * size,
-		to: end * size}
+	c.order = order{repeats: r.Augment.Repeats, seed: run.Seed, images: images.Len(), batch: r.BatchSize,
+		from: first * size, to: end * size}
 	return c, m.spread(devices)
 }
 

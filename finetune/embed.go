@@ -51,7 +51,8 @@ func (m *Model) EmbedEach(n int, read func(i int) (*data.Image, error),
 	if err := m.prepareFeatures(); err != nil {
 		return err
 	}
-	return m.each(readable{n, read, func(i int) string { return fmt.Sprintf("image %d", i) }}, m.features, func(i int, tokens []float32, unread error) error {
+	images := readable{n, read, func(i int) string { return fmt.Sprintf("image %d", i) }}
+	return m.each(images, m.features, func(i int, tokens []float32, unread error) error {
 		if unread != nil {
 			return see(i, Features{}, unread)
 		}

@@ -118,7 +118,7 @@ func (t *Trainer) close() {
 }
 
 // Train makes all steps from the newest checkpoint of the directory on, or from the first, and finishes the task, all
-// while it holds the lock of the directory. On ErrInterrupted the state is saved. The programs are freed at the end, the
+// while it holds the lock of the directory. On ErrInterrupted the state is saved. At the end the programs are freed; the
 // variables stay.
 func (t *Trainer) Train(ctx context.Context) (err error) {
 	defer t.close()

@@ -113,7 +113,8 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 }
 
 // models returns the models with their paths on disk; without any it trains two.
-func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string) (models []analysis.Model, err error) {
+func (o *analyzing) models(ctx context.Context, b compute.Backend, paths []string) (
+	models []analysis.Model, err error) {
 	if len(paths) == 0 {
 		if paths, err = trainTwo(ctx, b); err != nil {
 			return nil, err

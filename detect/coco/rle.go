@@ -82,8 +82,8 @@ func (r RLE) Area() int {
 	return area
 }
 
-// Box is the smallest box around the pixels inside, all zero if there are none. Source: rleToBbox of pycocotools 2.0.11;
-// cocoapi 8c9bcc3 counts runs of length 0 too.
+// Box is the smallest box around the pixels inside, all zero if there are none. Source: rleToBbox of pycocotools
+// 2.0.11; cocoapi 8c9bcc3 counts runs of length 0 too.
 func (r RLE) Box() Box {
 	left, top, right, bottom := r.Width, r.Height, -1, -1
 	end := 0

@@ -190,7 +190,7 @@ func (g Generated) At(index int) (*Scene, error) {
 		}
 	}
 	for k, mask := range masks {
-		o := Object{Class: int(shapes[k].kind), Mask: coco.Encode(mask, g.Height, g.Width)}
+		o := Object{Class: shapes[k].kind, Mask: coco.Encode(mask, g.Height, g.Width)}
 		if o.Box = o.Mask.Box(); o.Mask.Area() > 0 {
 			s.Objects = append(s.Objects, o)
 		}

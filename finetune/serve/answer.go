@@ -108,7 +108,8 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request,
 }
 
 // each computes the images of a request and makes an entry of each.
-func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, finetune.Inferred) T) (any, error) {
+func each[T any](s *Server, w http.ResponseWriter, r *http.Request, entry func(named, finetune.Inferred) T) (
+	any, error) {
 	return s.uploaded(w, r, func(ctx context.Context, u *upload) (any, error) {
 		fitted := make([]*data.Image, len(u.images))
 		for i, image := range u.images {
