@@ -86,7 +86,7 @@ func (b *batcher) start(largest int) {
 				<-b.done
 			}
 		}
-		b.closing.Lock() // until no request is between open and Add; later ones are refused by open
+		b.closing.Lock()   // until no request is between open and Add; later ones are refused by open
 		b.closing.Unlock() //nolint:staticcheck // a barrier
 		b.requests.Wait()
 		close(b.queue)
