@@ -3,7 +3,6 @@
 package report
 
 import (
-	"bytes"
 	"io"
 	"math"
 	"reflect"
@@ -26,11 +25,7 @@ func history(encoding string, seed int64, top1 ...float64) []Eval {
 func TestCurvesDrawsEveryEncodingInItsColour(t *testing.T) {
 	evals := append(history("wepe", 1, 0.1, 0.4, 0.6), history("wepe", 2, 0.2, 0.5, 0.5)...)
 	evals = append(evals, history("none", 1, 0.1, 0.15, 0.2)...)
-	var out bytes.Buffer
-	if err := Curves(&out, "shapes", evals); err != nil {
-		t.Fatal(err)
-	}
-	figure, colours := decode(t, out.Bytes())
+	figure, colours := decode(t, func(w io.Writer) error { return Curves(w, "shapes", evals) })
 	size := figure.Bounds().Size()
 	if size.X != 11*dotsPerInch || size.Y != 45*dotsPerInch/10 {
 		t.Errorf("size %v", size)

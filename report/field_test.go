@@ -3,26 +3,11 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
-	"image"
-	"image/png"
 	"math"
 	"strings"
 	"testing"
-
-	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
-
-func drawn(t *testing.T, f Field) image.Image {
-	t.Helper()
-	var out bytes.Buffer
-	if err := f.Draw(&out); err != nil {
-		t.Fatal(err)
-	}
-	figure := gomlxtest.Must(png.Decode(&out))(t)
-	return figure
-}
 
 func TestRowZeroIsAtTheTopAndTheSignIsInTheColour(t *testing.T) {
 	f := Field{Title: "signs", Rows: 3, Cols: 5, Features: make([]float64, 3*5), Names: []string{"sign"}}
@@ -31,7 +16,7 @@ func TestRowZeroIsAtTheTopAndTheSignIsInTheColour(t *testing.T) {
 	set(2, 4, -1)
 	set(1, 3, 100) // beyond the limit
 	set(1, 0, math.NaN())
-	figure := drawn(t, f)
+	figure, _ := decode(t, f.Draw)
 	// The ends of the map as Moreland (2009) gives them, and the grey of what is not finite: where they are tells rows
 	// and columns.
 	red, blue, grey := [3]uint32{180, 4, 38}, [3]uint32{59, 76, 192}, [3]uint32{128, 128, 128}
@@ -71,11 +56,11 @@ func TestAFieldOfAnyAspectCanBeDrawnWithOneOrBothOfItsParts(t *testing.T) {
 		positions := grid[0] * grid[1]
 		features, vectors := make([]float64, positions*4), make([]float64, positions*3)
 		f := Field{Rows: grid[0], Cols: grid[1], Features: features, Names: names}
-		one := drawn(t, f).Bounds()
+		one, _ := decode(t, f.Draw)
 		f.Vectors = vectors
-		both := drawn(t, f).Bounds()
-		if both.Dy() < 2*one.Dy()-1 || both.Dx() != one.Dx() { // four panels a row
-			t.Errorf("grid %v: %v with the similarity, %v without", grid, both, one)
+		both, _ := decode(t, f.Draw)
+		if b, o := both.Bounds(), one.Bounds(); b.Dy() < 2*o.Dy()-1 || b.Dx() != o.Dx() { // four panels a row
+			t.Errorf("grid %v: %v with the similarity, %v without", grid, b, o)
 		}
 	}
 }

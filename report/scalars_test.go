@@ -51,9 +51,10 @@ func TestWhatHasNothingToDrawIsAnError(t *testing.T) {
 	}
 }
 
-// decode returns a figure and how often each colour occurs in a part of it.
-func decode(t *testing.T, content []byte) (image.Image, func(image.Rectangle) map[color.NRGBA]int) {
+// decode returns what is drawn and how often each colour occurs in a part of it.
+func decode(t *testing.T, draw func(io.Writer) error) (image.Image, func(image.Rectangle) map[color.NRGBA]int) {
 	t.Helper()
+	content := gomlxtest.Must(NewFigure("", "", draw))(t).PNG
 	figure := gomlxtest.Must(png.Decode(bytes.NewReader(content)))(t)
 	return figure, func(part image.Rectangle) map[color.NRGBA]int {
 		count := make(map[color.NRGBA]int)
@@ -88,11 +89,7 @@ func wellFormed(t *testing.T, document string) (texts []string) {
 }
 
 func TestScalarsDrawsOnePanelPerScalarWithTheEncodingsThatHaveIt(t *testing.T) {
-	var out bytes.Buffer
-	if err := Scalars(&out, scalarsExample()); err != nil {
-		t.Fatal(err)
-	}
-	figure, count := decode(t, out.Bytes())
+	figure, count := decode(t, func(w io.Writer) error { return Scalars(w, scalarsExample()) })
 	// Four panels of 4 by 2.7 inches, two by two.
 	const width, height = 4 * dotsPerInch, 27 * dotsPerInch / 10
 	if size := figure.Bounds().Size(); size != (image.Point{X: 2 * width, Y: 2 * height}) {
