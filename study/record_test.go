@@ -50,9 +50,7 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 	task.FromFiles([2]*data.Files{files(t, "some", 20, 1), files(t, "all", 31, 2)}, [2]*data.Files{validation, test},
 		slog.New(slog.DiscardHandler))
 	s.Seeds, s.Keep, s.Sweep = 1, true, "learning_rate=0.001,0.01"
-	if err := s.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	run(t, s)
 	units, done, err := s.recorded()
 	if err != nil || len(units) != 6 || len(done) != 6 {
 		t.Fatalf("%d units, %d rows, %v", len(units), len(done), err)
@@ -103,18 +101,14 @@ func TestAStudyOfFilesChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) 
 func TestARowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 	from := small(t)
 	from.Variants, from.Seeds = Each("learned"), 1
-	if err := from.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	run(t, from)
 	s, steps := small(t), 0
 	s.Variants, s.Seeds, s.From = from.Variants, 1, filepath.Join(from.Dir, "learned-seed0")
 	s.Progress = func(string) func(finetune.Progress) { return func(finetune.Progress) { steps++ } }
 	s.Tasks[0].Parts, s.Tasks[0].Origin = [2]string{"some", "all"}, "elsewhere"
 	s.Tasks[0].Recipe.Model = vit.Config{}
 	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, err error) { return m, nil }
-	if err := s.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	run(t, s)
 	for _, row := range gomlxtest.Must(s.results())(t) {
 		text := string(row.Settings)
 		for _, want := range []string{`"path":"learned-seed0"`, `"origin":"elsewhere"`, s.sha256} {
@@ -140,9 +134,7 @@ func (s *Study) runWith(t *testing.T, change func(*Study)) error {
 func TestAnEncodingWithoutVectorsHasNoFigureOfThem(t *testing.T) {
 	s := small(t)
 	s.Variants, s.Seeds, s.Sizes = Each("none"), 1, [][2]int{{16, 16}, {24, 16}}
-	if err := s.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	run(t, s)
 	table := gomlxtest.Must(s.Table())(t)
 	if len(table.Rows) != 2 || table.Rows[0][0] != "small 16x16" || table.Rows[1][0] != "small 24x16" {
 		t.Errorf("two sizes are the lines %q", table.Rows)

@@ -35,16 +35,19 @@ func small(t *testing.T) *Study {
 	}
 }
 
-func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
-	s := small(t)
+func run(t *testing.T, s *Study) {
+	t.Helper()
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestTrainedModelsAreMeasuredAtOtherSizesOnce(t *testing.T) {
+	s := small(t)
+	run(t, s)
 	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens what is trained
 	for range 2 {
-		if err := s.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		run(t, s)
 	}
 	units, _, err := s.found()
 	if err != nil {
@@ -115,9 +118,7 @@ func TestATrainingThatDivergesIsARowWithoutAModel(t *testing.T) {
 	s.Tasks[0].Parts = [2]string{"some", "all"}
 	s.Tasks[0].Recipe.Augment.Std = [3]float64{1e-40, 1e-40, 1e-40} // pixels beyond float32's range
 	s.Seeds = 1
-	if err := s.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	run(t, s)
 	done, err := s.results()
 	if err != nil || len(done) != 2 {
 		t.Fatalf("%d rows, %v, want 2", len(done), err)
@@ -141,9 +142,7 @@ func TestAspectsOfAStudyAreTrainingsOfTheirOwn(t *testing.T) {
 		}
 		return data.ShapesOfAspects(data.TaskWhere, 31, 17, 32, 0, settings)
 	}
-	if err := s.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	run(t, s)
 	table := gomlxtest.Must(s.Table())(t)
 	var got []string
 	for _, row := range table.Rows {
@@ -162,9 +161,7 @@ func TestAspectsOfAStudyAreTrainingsOfTheirOwn(t *testing.T) {
 func TestAStudySaysWhatIsMissingAndAnInterruptedOneWhatToDo(t *testing.T) {
 	s := small(t)
 	s.Shard = Shard{Index: 1, Of: 3}
-	if err := s.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	run(t, s)
 	table, err := s.Table()
 	if err != nil || len(table.Rows) != 1 || table.Rows[0][0] != "wepe" || // unit 1 of 4
 		!slices.Contains(table.Notes, "3 of 4 trainings are not done yet") {
