@@ -74,7 +74,7 @@ func testEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) {
 	if len(names) < 8 {
 		t.Errorf("%d stages compared, want all of the fixture's", len(names))
 	}
-	// vectors = pos_scale·[class; gain·normalized + offset], of which the MLP's layer 5 or the linear form's 1 is the norm.
+	// vectors = pos_scale·[class; gain·normalized + offset]; the norm is layer 5 of the MLP or 1 of the linear form.
 	norm := positionPrefix + "projection.5."
 	if _, ok := f.Tensors[norm+"bias"]; !ok {
 		norm = positionPrefix + "projection.1."
