@@ -99,26 +99,6 @@ func onOther(t *testing.T, store *model.Store, c Config, rows, cols int) *model.
 	return out
 }
 
-// stirred moves every variable away from where it starts, so that zeros and ones hide nothing.
-func stirred(t *testing.T, store *model.Store) *model.Store {
-	t.Helper()
-	for v := range store.IterVariables() {
-		if !v.Trainable || strings.HasPrefix(v.Path(), "/vit/position/wepe") {
-			continue
-		}
-		shape := v.Shape()
-		flat := gomlxtest.Values(t, v.MustValue())
-		moved := make([]float32, len(flat))
-		for i, x := range flat {
-			moved[i] = float32(x + 0.05*math.Sin(float64(7*i)+float64(len(v.Path()))))
-		}
-		if err := v.SetValue(tensors.FromFlatDataAndDimensions(moved, shape.Dimensions...)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return store
-}
-
 var testGrids = [][2]int{{5, 3}, {2, 7}, {7, 2}, {3, 5}, {1, 1}}
 
 // naflexLogits runs the images of some of testGrids, in strips of 17 patches.
