@@ -144,7 +144,7 @@ func (p *referencePoint) round(t *testing.T, exec *Exec, inputs []float64) (roun
 	if err != nil {
 		t.Fatal(err)
 	}
-	reduced, _, _ := lattice.Reduce(complex(rounded[0], rounded[1]))
+	reduced := lattice.Reduce(complex(rounded[0], rounded[1]))
 	if reduced == 0 {
 		return rounded, false
 	}

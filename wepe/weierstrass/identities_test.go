@@ -14,8 +14,7 @@ import (
 
 // near tells whether got and want agree to c units of the error law at z, with scale as the floor.
 func near(l weierstrass.Lattice, z, got, want complex128, scale, c float64) bool {
-	r, _, _ := l.Reduce(z)
-	condition := 1 + cmplx.Abs(z)/cmplx.Abs(r)
+	condition := 1 + cmplx.Abs(z)/cmplx.Abs(l.Reduce(z))
 	return cmplx.Abs(got-want) <= c*roundoff*condition*(cmplx.Abs(want)+scale)
 }
 
@@ -89,11 +88,11 @@ func testIdentities(t *testing.T, l weierstrass.Lattice, z, other complex128) {
 func TestReduceIsExactManyPeriodsAway(t *testing.T) {
 	for _, l := range []weierstrass.Lattice{weierstrass.Square(), lattice(t, 1.3, 0.007)} {
 		for _, x := range []float64{1, -7.3, 1e3, -123456.789, 1e15, 3e22, -1e300, math.MaxFloat64} {
-			r, m, n := l.Reduce(complex(x, -x))
+			r := l.Reduce(complex(x, -x))
 			for _, axis := range []struct {
-				name                 string
-				x, half, rest, count float64
-			}{{"Re", x, l.Omega1(), real(r), m}, {"Im", -x, l.Omega3p(), imag(r), n}} {
+				name          string
+				x, half, rest float64
+			}{{"Re", x, l.Omega1(), real(r)}, {"Im", -x, l.Omega3p(), imag(r)}} {
 				if !(math.Abs(axis.rest) <= axis.half) {
 					t.Errorf("%v: %s of %g reduces to %v, outside the cell", l, axis.name, axis.x, axis.rest)
 				}
@@ -103,9 +102,6 @@ func TestReduceIsExactManyPeriodsAway(t *testing.T) {
 				if !exact.IsInt() {
 					t.Errorf("%v: %s of %g reduces to %v, %s periods away",
 						l, axis.name, axis.x, axis.rest, exact.FloatString(9))
-				}
-				if want, _ := exact.Float64(); axis.count != want && !(math.Abs(axis.count-want) <= 2*roundoff*math.Abs(want)) {
-					t.Errorf("%v: %s of %g is %v periods away, want %v", l, axis.name, axis.x, axis.count, want)
 				}
 			}
 		}

@@ -72,23 +72,20 @@ func (l Lattice) Omega3p() float64 { return l.omega3p }
 // String returns the half-periods in a readable form.
 func (l Lattice) String() string { return fmt.Sprintf("lattice(ω1=%v, ω3=%vi)", l.omega1, l.omega3p) }
 
-// Reduce moves z into the cell centred at 0: it returns r = z − 2mω1 − 2nω3 with |Re r| ≤ ω1 and |Im r| ≤ ω3′, and the
-// integers m and n (as float64, since they can exceed any integer type; exact up to 2⁵³), mathematics.md (1.13).
+// Reduce moves z into the cell centred at 0: it returns r = z − 2mω1 − 2nω3 with integers m and n, |Re r| ≤ ω1 and
+// |Im r| ≤ ω3′, mathematics.md (1.13).
 //
 // r is the exact remainder: it has every digit that z has, however many periods z is away and however close
 // to a pole. Special case: r is NaN in a component that is NaN or infinite in z.
-func (l Lattice) Reduce(z complex128) (r complex128, m, n float64) {
-	x, m := reduce(real(z), 2*l.omega1)
-	y, n := reduce(imag(z), 2*l.omega3p)
-	return complex(x, y), m, n
+func (l Lattice) Reduce(z complex128) complex128 {
+	return complex(reduce(real(z), 2*l.omega1), reduce(imag(z), 2*l.omega3p))
 }
 
-func reduce(x, period float64) (remainder, count float64) {
+func reduce(x, period float64) float64 {
 	if math.Abs(x) <= period/2 {
-		return x, 0 // the patch grid: skip the long division
+		return x // the patch grid: skip the long division
 	}
-	remainder = math.Remainder(x, period)
-	return remainder, math.Round((x - remainder) / period)
+	return math.Remainder(x, period)
 }
 
 // Eval returns ℘(z), DLMF 23.2.4, and its derivative ℘′(z).
@@ -98,7 +95,7 @@ func reduce(x, period float64) (remainder, count float64) {
 //	℘ = Inf for z in L, and so near to it (|z−w| < 1e-154) that the value overflows; ℘′ where |z−w| < 1e-102
 //	℘ = ℘′ = NaN if a component of z is NaN or infinite
 func (l Lattice) Eval(z complex128) (p, pp complex128) {
-	z, _, _ = l.Reduce(z)
+	z = l.Reduce(z)
 	if cmplx.IsNaN(z) || l.omega1 == 0 {
 		return cmplx.NaN(), cmplx.NaN()
 	}
