@@ -24,7 +24,7 @@
 //	    MANIFEST.json           step, meta, size and SHA-256 of the two files above
 //
 //	unlock, err := checkpoints.Lock(dir) // one process per run directory
-//	saver := checkpoints.Saver{Dir: dir, Keep: 2}
+//	saver := checkpoints.Saver{Dir: dir}
 //	path, err := saver.Save(store, step, progress)
 //	last, skipped, err := checkpoints.Latest(dir)
 //	err = last.Load(store, nil)

@@ -247,7 +247,7 @@ func twoStores(t testing.TB) map[int64]*model.Store {
 
 func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 	stores := twoStores(t)
-	for _, keep := range []int{0, 1} {
+	for _, all := range []bool{true, false} {
 		for _, mode := range faultModes {
 			var operations, afterRename int
 			for try := 0; ; try++ {
@@ -257,12 +257,12 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 				}
 				dir := t.TempDir()
 				first := newFaultyFiles(0, 0)
-				save(t, Saver{Dir: dir, Keep: keep, files: first}, stores[1], 1, nil)
+				save(t, Saver{Dir: dir, KeepAll: all, files: first}, stores[1], 1, nil)
 				if len(first.pending)+len(first.names)+len(first.moved) > 0 {
 					t.Fatalf("Save left unsynced files %v, names %v, renames %v", first.pending, first.names, first.moved)
 				}
 				files := newFaultyFiles(failAt, mode)
-				path, err := Saver{Dir: dir, Keep: keep, files: files}.Save(stores[2], 2, nil)
+				path, err := Saver{Dir: dir, KeepAll: all, files: files}.Save(stores[2], 2, nil)
 				operations = files.count
 				if operations < failAt { // there is no such operation: this one went through
 					if err != nil {
@@ -270,7 +270,7 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 					}
 					break
 				}
-				name := fmt.Sprintf("keep %d, %v at %s", keep, mode, files.trace[failAt-1])
+				name := fmt.Sprintf("keep all %v, %v at %s", all, mode, files.trace[failAt-1])
 				if err == nil {
 					t.Errorf("%s: Save says it succeeded", name)
 				}
@@ -287,7 +287,7 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 					t.Errorf("%s: left %v", name, leftovers)
 				}
 				// The next save works by itself and removes what was left.
-				save(t, Saver{Dir: dir, Keep: keep, files: newFaultyFiles(0, 0)}, stores[2], 2, nil)
+				save(t, Saver{Dir: dir, KeepAll: all, files: newFaultyFiles(0, 0)}, stores[2], 2, nil)
 				if c, skipped := latest(t, dir); c == nil || c.Step != 2 || len(skipped) > 0 {
 					t.Errorf("%s: the next save leaves latest %+v, skipped %v", name, c, skipped)
 				}
@@ -298,8 +298,12 @@ func TestAFaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 			if operations < 17 { // mkdir, four or more for each of three files, two syncs around the rename, a second write
 				t.Errorf("only %d operations were counted", operations)
 			}
-			if mode == failIO && afterRename != 1+keep { // syncing the run directory, removing the old checkpoint
-				t.Errorf("keep %d: %d faults after the rename, want %d", keep, afterRename, 1+keep)
+			want := 2 // syncing the run directory, removing the old checkpoint
+			if all {
+				want = 1
+			}
+			if mode == failIO && afterRename != want {
+				t.Errorf("keep all %v: %d faults after the rename, want %d", all, afterRename, want)
 			}
 		}
 	}

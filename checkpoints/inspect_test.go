@@ -68,9 +68,9 @@ func TestInspectSaysWhatACheckpointIs(t *testing.T) {
 	meta.Recipe.Model = c
 	store := stirred(t, c, nil)
 	store.SetParam("/wepe_alpha_u", 0.25)
-	save(t, Saver{Dir: dir}, newStore(t, 1), 41, meta)
-	path := save(t, Saver{Dir: dir}, store, 42, meta)
-	putFile(t, filepath.Join(save(t, Saver{Dir: dir}, newStore(t, 3), 43, nil), storeName), []byte("{}"))
+	save(t, Saver{Dir: dir, KeepAll: true}, newStore(t, 1), 41, meta)
+	path := save(t, Saver{Dir: dir, KeepAll: true}, store, 42, meta)
+	putFile(t, filepath.Join(save(t, Saver{Dir: dir, KeepAll: true}, newStore(t, 3), 43, nil), storeName), []byte("{}"))
 	info := inspected(t, dir)
 	if info.Path != path || info.Format != FormatCheckpoint || info.Step != 42 || info.Config != c ||
 		!reflect.DeepEqual(info.Params, map[string]any{"wepe_alpha_u": 0.25}) || strings.Join(info.Labels, "") != "abcdefg" {
@@ -92,11 +92,11 @@ func TestInspectSaysWhatACheckpointIs(t *testing.T) {
 	if _, err := Inspect(filepath.Join(dir, "step-00000043")); err == nil {
 		t.Error("a damaged checkpoint was inspected")
 	}
-	info = inspected(t, save(t, Saver{Dir: dir}, newStore(t, 4), 44, 3))
+	info = inspected(t, save(t, Saver{Dir: dir, KeepAll: true}, newStore(t, 4), 44, 3))
 	if len(info.Notes) != 1 || !strings.Contains(info.Notes[0], "does not say what model") || info.Config.Width != 0 {
 		t.Errorf("%+v", info)
 	}
-	info = inspected(t, save(t, Saver{Dir: dir}, newStore(t, 5), 45, meta))
+	info = inspected(t, save(t, Saver{Dir: dir, KeepAll: true}, newStore(t, 5), 45, meta))
 	if len(info.Notes) != 1 || !strings.Contains(info.Notes[0], "is of another model") || info.Config != c {
 		t.Errorf("%+v", info)
 	}

@@ -113,8 +113,8 @@ func TestADamagedCheckpointIsSkippedWithTheReason(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		want := newStore(t, 1)
-		save(t, Saver{Dir: dir}, want, 1, nil)
-		damaged := save(t, Saver{Dir: dir}, newStore(t, 2), 2, map[string]float64{"best": 0.25})
+		save(t, Saver{Dir: dir, KeepAll: true}, want, 1, nil)
+		damaged := save(t, Saver{Dir: dir, KeepAll: true}, newStore(t, 2), 2, map[string]float64{"best": 0.25})
 		c.damage(t, damaged)
 		if err := os.Mkdir(filepath.Join(dir, "step-00000009.tmp-4"), 0o755); err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestADamagedCheckpointIsSkippedWithTheReason(t *testing.T) {
 
 func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
 	dir := t.TempDir()
-	save(t, Saver{Dir: dir}, newStore(t, 1), 1, nil)
+	save(t, Saver{Dir: dir, KeepAll: true}, newStore(t, 1), 1, nil)
 	c, _ := latest(t, dir)
 	rewrite(t, filepath.Join(c.Path, variablesName), func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
 	store, before := newStore(t, 2), newStore(t, 2)
@@ -151,7 +151,7 @@ func TestDamageBetweenOpeningAndLoadingIsFound(t *testing.T) {
 func TestNoMutationIsSilentlyAccepted(t *testing.T) {
 	dir := t.TempDir()
 	want := newStore(t, 1)
-	path := save(t, Saver{Dir: dir}, want, 1, map[string]any{"epoch": 3})
+	path := save(t, Saver{Dir: dir, KeepAll: true}, want, 1, map[string]any{"epoch": 3})
 	names := []string{variablesName, storeName, manifestName}
 	original := map[string][]byte{}
 	for _, name := range names {
@@ -201,7 +201,7 @@ func TestACheckpointOfAnotherModelIsAnErrorThatListsTheDifference(t *testing.T) 
 	create(saved, "/vit/norm", 13)
 	create(saved, "/data/images", 2)
 	dir := t.TempDir()
-	save(t, Saver{Dir: dir}, saved, 1, nil)
+	save(t, Saver{Dir: dir, KeepAll: true}, saved, 1, nil)
 	c, _ := latest(t, dir)
 
 	other := model.NewStore()

@@ -5,7 +5,6 @@ package checkpoints
 import (
 	"encoding/json"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,14 +16,15 @@ import (
 // Saver writes checkpoints into one run directory. No other process may write there meanwhile: see [Lock].
 type Saver struct {
 	Dir  string                     // the run directory, created when absent
-	Keep int                        // how many checkpoints stay, the new one included; 0 is all
 	Omit func(variable string) bool // paths to leave out, such as a data set on the device; nil is none
+
+	KeepAll bool // older checkpoints stay
 
 	files fileOps // nil is the file system
 }
 
 // Save writes the state of the store as the checkpoint of a step, with meta as JSON, and then removes older
-// checkpoints beyond Keep. It returns the directory of the new checkpoint.
+// checkpoints. It returns the directory of the new checkpoint.
 //
 // On an error with an empty path nothing was saved, what was written is removed and every earlier checkpoint is
 // untouched. On an error with a path the checkpoint is whole, but may not outlive a power cut, or an older one could
@@ -126,10 +126,10 @@ func writeCheckpoint(files fileOps, dir string, m manifest, out []outTensor, sto
 	return err
 }
 
-// removeOld removes the checkpoints before the one just saved that exceed Keep. Only directories whose manifest is
-// whole are counted and removed: the seal proves that Save wrote them. Damaged ones stay, for someone to look at.
+// removeOld removes the checkpoints before the one just saved. Only directories whose manifest is whole are removed: the
+// seal proves that Save wrote them. Damaged ones stay, for someone to look at.
 func (s Saver) removeOld(files fileOps, saved dirName) error {
-	if s.Keep <= 0 {
+	if s.KeepAll {
 		return nil
 	}
 	dir := filepath.Clean(s.Dir)
@@ -142,14 +142,8 @@ func (s Saver) removeOld(files fileOps, saved dirName) error {
 		return errors.Errorf("checkpoints: %s was removed by someone else while it was saved", saved)
 	}
 	var failed []string
-	kept := 1
 	for _, path := range names[at+1:] {
-		m, err := readManifest(path)
-		if err != nil {
-			continue
-		}
-		if kept < s.Keep && m.sizesMatch(path) {
-			kept++
+		if _, err := readManifest(path); err != nil {
 			continue
 		}
 		if err := files.removeAll(path); err != nil {
@@ -160,15 +154,4 @@ func (s Saver) removeOld(files fileOps, saved dirName) error {
 		return errors.Errorf("checkpoints: removing old ones: %s", strings.Join(failed, "; "))
 	}
 	return nil
-}
-
-// sizesMatch is the cheap part of Open: it finds a truncated file, so that it does not take a whole one's place.
-func (m manifest) sizesMatch(path string) bool {
-	for _, record := range m.Files {
-		info, err := os.Stat(filepath.Join(path, record.Name))
-		if err != nil || info.Size() != record.Size {
-			return false
-		}
-	}
-	return true
 }

@@ -220,7 +220,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("an empty directory: %v", err)
 	}
 	recipe := gomlxtest.Must(tiny().fit(dataset(9, 1).Describe()))(t)
-	saver := checkpoints.Saver{Dir: filepath.Join(dir, checkpoints.LastDir)}
+	saver := checkpoints.Saver{Dir: filepath.Join(dir, checkpoints.LastDir), KeepAll: true}
 	for want, meta := range map[string]any{
 		"1 names for 7 classes": state{Recipe: recipe, Classes: []string{"a"}},
 		"epochs is 0":           state{},

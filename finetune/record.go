@@ -118,7 +118,7 @@ func (t *Trainer) save(kind string) error {
 	}
 	course := t.course
 	course.Seconds += time.Since(t.started).Seconds()
-	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Keep: 1, Omit: temporary}
+	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Omit: temporary}
 	_, err := saver.Save(t.Store, int64(t.step), t.Task.State(course))
 	t.saved = time.Now()
 	return err
