@@ -61,8 +61,8 @@ func TestPreprocessingIsTakenOverOrItIsSaidWhyNot(t *testing.T) {
 		line         string
 	}{
 		`{"size":{"height":6,"width":10},` + numbers:               {true, true, "positions: "},
-		`{"size":{"height":6,"width":10},"do_pad":true,` + numbers: {false, false, "preprocessing: left out: preprocess: do_pad"},
-		`{"size":{"shortest_edge":6},` + numbers:                   {false, true, "preprocessing: left out: preprocess: without"},
+		`{"size":{"height":6,"width":10},"do_pad":true,` + numbers: {false, false, "preprocessing: left out: preprocess: do"},
+		`{"size":{"shortest_edge":6},` + numbers:                   {false, true, "preprocessing: left out: preprocess: wi"},
 	} {
 		putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(text))
 		m := imported(t, file, ImportOptions{})

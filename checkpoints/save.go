@@ -126,8 +126,8 @@ func writeCheckpoint(files fileOps, dir string, m manifest, out []outTensor, sto
 	return err
 }
 
-// removeOld removes the checkpoints before the one just saved. Only directories whose manifest is whole are removed: the
-// seal proves that Save wrote them. Damaged ones stay, for someone to look at.
+// removeOld removes the checkpoints before the one just saved, if their manifests are whole: the seal proves that Save
+// wrote them. Damaged ones stay, for someone to look at.
 func (s Saver) removeOld(files fileOps, saved dirName) error {
 	if s.KeepAll {
 		return nil

@@ -27,8 +27,8 @@ const (
 )
 
 // DSprites reads images for a task from the dataset's own npz file: sizes[0] for training, sizes[1] for validation,
-// sizes[2] for testing. As in VTAB the parts are 80, 10 and 10 % of all images, which are shuffled before, and the first
-// of a part are taken: {800, 200, 73728} is VTAB-1k's amount. Which images these are is our own choice, since VTAB's
+// sizes[2] for testing. As in VTAB the parts are 80, 10 and 10 % of all images in random order, and the first of a part
+// are taken: {800, 200, 73728} is VTAB-1k's amount. Which images these are is our own choice, since VTAB's
 // depends on the order in which TensorFlow Datasets happened to write them; and VTAB-1k folders hold jpegs, these are
 // the lossless originals, black and white as RGB.
 //

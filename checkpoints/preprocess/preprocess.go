@@ -61,8 +61,8 @@ const (
 	FitCover Fit = "cover"
 	// FitContain keeps the ratio and lies within Size, rounded to whole pixels: timm's "border".
 	FitContain Fit = "contain"
-	// FitPatches keeps the ratio up to whole patches, as many of them as Size has, see Grids. Pictures become strips: their
-	// patches below one another, row by row, and then black up to that number.
+	// FitPatches keeps the ratio up to whole patches, as many of them as Size has, see Grids. Images become strips:
+	// their patches below one another, row by row, and then black up to that number.
 	FitPatches Fit = "patches"
 )
 
