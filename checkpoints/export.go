@@ -27,7 +27,7 @@ type ExportOptions struct {
 	Format     string               // FormatHF (default), FormatTimm, FormatJAX, FormatUnfolded or FormatONNX
 	DType      string               // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
 	Labels     []string             // names of the classes, by class; nil for none
-	Preprocess *preprocess.Settings // how pictures become the model's input; nil: the files do not say
+	Preprocess *preprocess.Settings // how images become the model's input; nil: the files do not say
 
 	// Epsilon of the norms in the file; 0 is the model's. timm and Google's code know 1e-6 alone: a model trained with
 	// another one goes there only if this says 1e-6.

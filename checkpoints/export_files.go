@@ -36,7 +36,7 @@ func (e *export) checkPreprocess() error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	rows, cols := c.ImageRows, c.ImageCols // pictures may have the size already
+	rows, cols := c.ImageRows, c.ImageCols // images may have the size already
 	if p.Fit != preprocess.FitNone || p.Crop != [2]int{} {
 		var err error
 		if rows, cols, err = p.OutputSize(); err != nil {

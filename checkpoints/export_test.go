@@ -240,7 +240,7 @@ func TestWhatAFormatHasNoPlaceForIsRefused(t *testing.T) {
 			Size: [2]int{10, 6}}},
 			"3 channels of 10x6, the model takes 3 of 6x10"},
 		"any image": {good, ExportOptions{Preprocess: &preprocess.Settings{Fit: preprocess.FitShortest, Size: [2]int{6, 6}}},
-			"pictures differ in size"},
+			"images differ in size"},
 		"no filter": {good, ExportOptions{Preprocess: &preprocess.Settings{Resample: "x"}}, `resample "x"`},
 		"no word": {good, ExportOptions{Preprocess: &preprocess.Settings{Fit: preprocess.FitContain, Size: [2]int{6, 10},
 			Crop: [2]int{6, 10}}}, "Hugging Face has no fit"},

@@ -317,7 +317,7 @@ func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) 
 	return line, nil
 }
 
-// pixels finds out what pictures the model was trained with. Google's models take (pixel/255 - ½)/½
+// pixels finds out what images the model was trained with. Google's models take (pixel/255 - ½)/½
 // (google-research/vision_transformer, issue 210).
 func (m *Imported) pixels(w *weights, found described) error {
 	channels := found.config.Channels

@@ -51,7 +51,7 @@ const (
 	foreignHalf         = "model.fp16.safetensors" // transformers' variant "fp16"
 	foreignIndex        = "model.safetensors.index.json"
 	foreignConfig       = "config.json"
-	foreignPreprocessor = "preprocessor_config.json" // what pictures the weights were trained on
+	foreignPreprocessor = "preprocessor_config.json" // what images the weights were trained on
 	indexSuffix         = ".index.json"
 )
 

@@ -2,12 +2,12 @@
 
 package preprocess
 
-// maxAspect bounds how much longer than the other one side of a grid may be; a picture beyond it is squeezed to it.
+// maxAspect bounds how much longer than the other one side of a grid may be; an image beyond it is squeezed to it.
 const maxAspect = 4
 
 // gridOf returns the rows and columns of patches of an image of height h and width w that keeps its ratio in at most
 // so many patches: ⌈h·s⌉ and ⌈w·s⌉ of the largest scale s that they allow, as SigLIP 2's NaFlex does
-// (https://arxiv.org/abs/2502.14786). The picture is resized to whole patches, so each side is stretched by less than
+// (https://arxiv.org/abs/2502.14786). The image is resized to whole patches, so each side is stretched by less than
 // one.
 //
 // Method: as s grows, the sides grow by one in turn, the one first whose next whole number comes first.

@@ -41,7 +41,7 @@ func TestAGridIsTheLargestOfThePicturesRatio(t *testing.T) {
 		}
 		for _, grid := range possible {
 			if got := gridOf(grid[0], grid[1], patches); got != grid {
-				t.Errorf("a picture of %v patches becomes %v of %d", grid, got, patches)
+				t.Errorf("an image of %v patches becomes %v of %d", grid, got, patches)
 			}
 		}
 	}

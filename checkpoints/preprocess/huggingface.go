@@ -13,7 +13,7 @@ import (
 )
 
 // The fields of Hugging Face's form that are read, and those that say nothing about pixels. do_convert_rgb is always
-// obeyed: pictures are RGB here.
+// obeyed: images are RGB here.
 var (
 	hfRead = []string{"do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor",
 		"do_normalize", "image_mean", "image_std"}
@@ -33,7 +33,7 @@ func (c config) huggingFace() (s Settings, err error) {
 		value := string(c.Object[key])
 		known := slices.Contains(hfRead, key) || slices.Contains(hfIgnored, key)
 		if off := value == "null" || value == "false"; !known && !off {
-			return s, fmt.Errorf("%s is not known and is %.60s: what it does to pictures is not done here", key, value)
+			return s, fmt.Errorf("%s is not known and is %.60s: what it does to images is not done here", key, value)
 		}
 	}
 	if !slices.ContainsFunc(hfRead, c.Has) {

@@ -20,7 +20,7 @@ import (
 // MaxSide bounds image sides that settings may ask for.
 const MaxSide = 16384
 
-// Settings bring a picture to a model's size on the host: resize, then crop. What is left, Normalisation, is for the
+// Settings bring an image to a model's size on the host: resize, then crop. What is left, Normalisation, is for the
 // graph. The zero value changes nothing.
 //
 // They are what Hugging Face's image processors and timm's evaluation transform do with Pillow, to the bit, or with
@@ -33,7 +33,7 @@ type Settings struct {
 	Float    bool     `json:"float,omitempty"`    // the resize is not rounded to 8 bits, as in DINOv3's processor
 
 	// Crop is the rows and columns of a window around the centre, taken after the resize; zero takes none. What lies
-	// beyond the picture has the colour Fill.
+	// beyond the image has the colour Fill.
 	Crop [2]int   `json:"crop,omitzero"`
 	Fill [3]uint8 `json:"fill,omitzero"`
 	// RoundCrop is torchvision's and timm's place of a window that cannot be centred: half pixels to the even number.
@@ -46,13 +46,13 @@ type Settings struct {
 	Std     [3]float64 `json:"std,omitzero"`
 }
 
-// Fit says which size a picture of height h and width w is resized to, given Size.
+// Fit says which size an image of height h and width w is resized to, given Size.
 type Fit string
 
 const (
 	// FitNone keeps the size.
 	FitNone Fit = ""
-	// FitExact gives Size, whatever the shape of the picture: timm's "squash".
+	// FitExact gives Size, whatever the shape of the image: timm's "squash".
 	FitExact Fit = "exact"
 	// FitShortest gives the shorter side Size, which must be square, and keeps the ratio; the longer one is cut to
 	// whole pixels: torchvision's Resize(n).
@@ -66,7 +66,7 @@ const (
 	FitPatches Fit = "patches"
 )
 
-// Resample is the kernel of a resize, widened where a picture shrinks.
+// Resample is the kernel of a resize, widened where an image shrinks.
 type Resample string
 
 // The kernels, by Pillow's names.
@@ -146,10 +146,10 @@ func scale(rescale float64) float64 {
 	return 255 * rescale
 }
 
-// For returns the settings for a model that now takes images of another size, from as much of the picture as before.
+// For returns the settings for a model that now takes images of another size, from as much of the image as before.
 func (s Settings) For(rows, cols int) (Settings, error) {
 	if s.Fit == FitNone && s.Crop == [2]int{} {
-		return s, nil // the pictures have the size
+		return s, nil // the images have the size
 	}
 	if s.Fit == FitPatches {
 		s.Size = [2]int{rows, cols}
@@ -172,7 +172,7 @@ func (s Settings) For(rows, cols int) (Settings, error) {
 	return s, s.Validate()
 }
 
-// OutputSize returns the height and width that every picture gets; an error if they depend on the picture.
+// OutputSize returns the height and width that every image gets; an error if they depend on the image.
 func (s Settings) OutputSize() (height, width int, err error) {
 	switch {
 	case s.Crop != [2]int{}:
@@ -182,13 +182,13 @@ func (s Settings) OutputSize() (height, width int, err error) {
 	case s.Fit == FitPatches:
 		return s.patches() * s.Patch, s.Patch, nil
 	}
-	return 0, 0, fmt.Errorf("preprocess: without a crop or fit %q pictures differ in size", FitExact)
+	return 0, 0, fmt.Errorf("preprocess: without a crop or fit %q images differ in size", FitExact)
 }
 
 // patches is how many FitPatches allows.
 func (s Settings) patches() int { return s.Size[0] / s.Patch * (s.Size[1] / s.Patch) }
 
-// Resized returns the size that a picture of the given one has after the resize.
+// Resized returns the size that an image of the given one has after the resize.
 func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
 	rows, cols := float64(height)/float64(s.Size[0]), float64(width)/float64(s.Size[1])
 	ratio := max(rows, cols)
@@ -210,8 +210,8 @@ func (s Settings) Resized(height, width int) (newHeight, newWidth int) {
 	return scaled(height), scaled(width)
 }
 
-// CropStart returns where the window of Crop begins in a picture of the given size after the resize; negative on an
-// axis where it is longer than the picture.
+// CropStart returns where the window of Crop begins in an image of the given size after the resize; negative on an
+// axis where it is longer than the image.
 func (s Settings) CropStart(height, width int) (top, left int) {
 	start := func(length, window int) int {
 		middle := float64(length-window) / 2

@@ -225,7 +225,7 @@ func TestSettingsForAnotherSizeTakeAsMuchOfThePicture(t *testing.T) {
 		}
 	}
 	if _, err := (Settings{Fit: FitShortest, Size: [2]int{8, 8}}).For(6, 10); err == nil {
-		t.Error("pictures of any size were brought to one")
+		t.Error("images of any size were brought to one")
 	}
 }
 
