@@ -178,13 +178,13 @@ func byLayer(measure, axis string, value func(headSpread) float64) func(*subject
 						head = append(head, number)
 					}
 				}
-				mean := meanOf(head)
+				mean := stat.Mean(head, nil)
 				s.detail(measure, fmt.Sprintf("layer %d head %d", l+1, h+1), mean)
 				if all = append(all, head...); !math.IsNaN(mean) {
 					heads.X, heads.Y = append(heads.X, float64(l+1)), append(heads.Y, mean)
 				}
 			}
-			x[l], y[l] = float64(l+1), meanOf(all)
+			x[l], y[l] = float64(l+1), stat.Mean(all, nil)
 			s.measured(measure, fmt.Sprintf("layer %d", l+1), y[l])
 		}
 		s.line(measure, "layer", axis, report.Line{X: x, Y: y})
@@ -265,7 +265,7 @@ func rollout(s *subject) error {
 	for _, row := range v.rollout {
 		contrasts = append(contrasts, stat.StdDev(row, nil)/stat.Mean(row, nil))
 	}
-	s.measured("contrast of the map, deviation/mean", "", meanOf(contrasts))
+	s.measured("contrast of the map, deviation/mean", "", stat.Mean(contrasts, nil))
 	shown := min(shownImages, len(v.rollout))
 	return s.show("what the prediction attends to", "From left to right: the image, the weights of the last layer, and "+
 		"rollout through all layers; each as red as its largest.", func(w io.Writer) error {
@@ -293,11 +293,11 @@ func tsne(s *subject) error {
 			quadrant[i]++
 		}
 	}
-	s.measured("silhouette by quadrant, of features", "", meanOf(silhouettes(v.last, quadrant)))
+	s.measured("silhouette by quadrant, of features", "", stat.Mean(silhouettes(v.last, quadrant), nil))
 	_, r2 := nearestR2(v.last, [][]float64{rows, cols}, 5)
 	s.measured("R² of row and column from 5 nearest features", "", r2)
 	embedded, divergence := embed(v.last, n, s.Comparison.Seed)
-	s.measured("silhouette by quadrant, of t-SNE", "", meanOf(silhouettes(embedded, quadrant)))
+	s.measured("silhouette by quadrant, of t-SNE", "", stat.Mean(silhouettes(embedded, quadrant), nil))
 	s.detail("divergence, nats", "", divergence)
 	x, y := make([]float64, n), make([]float64, n)
 	for i := range n {
@@ -366,7 +366,7 @@ func masks(s *subject) error {
 	}
 	for _, name := range names {
 		values := measures[name]
-		s.measured(name, "mean", meanOf(values))
+		s.measured(name, "mean", stat.Mean(values, nil))
 		s.measured(name, "deviation", stat.StdDev(values, nil))
 		if first := s.reference.masks[name]; len(first) == len(values) {
 			_, p := pairedT(values, first)

@@ -50,7 +50,7 @@ func shuffled(set *data.Memory, patch int, seed uint64) *data.Memory {
 // image and in the new one, which begins as a copy.
 func eachPatch(set *data.Memory, patch int, seed uint64,
 	change func(order []int, from, to func(patch, y int) []uint8)) *data.Memory {
-	out := copyOf(set)
+	out := data.First(set, set.Len())
 	cols := set.Width / patch
 	for i := range set.Len() {
 		row := func(pixels []uint8) func(p, y int) []uint8 {
@@ -86,7 +86,7 @@ func (m movement) matrix(width, height int) f64.Aff3 {
 
 // moved moves every image, with an interpolation.
 func moved(set *data.Memory, m movement, kernel draw.Transformer) *data.Memory {
-	out := copyOf(set)
+	out := data.First(set, set.Len())
 	mean := meanColour(set)
 	fill := image.NewUniform(color.RGBA{mean[0], mean[1%set.Channels], mean[2%set.Channels], 255})
 	whole := image.Rect(0, 0, set.Width, set.Height)
@@ -119,14 +119,6 @@ func sized(set *data.Memory, height, width int) *data.Memory {
 		}
 	}
 	return &out
-}
-
-func copyOf(set *data.Memory) *data.Memory {
-	rows := make([]int, set.Len())
-	for i := range rows {
-		rows[i] = i
-	}
-	return data.Rows(set, rows)
 }
 
 // meanColour is that of all pixels, per channel.

@@ -10,6 +10,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
@@ -60,7 +61,7 @@ func separation(s *subject) error {
 		line.X, line.Y = append(line.X, b.Centre), append(line.Y, b.Rate)
 		line.Low, line.High = append(line.Low, b.Rate-b.Deviation), append(line.High, b.Rate+b.Deviation)
 	}
-	s.measured("mean separation, patches", "", meanOf(separations))
+	s.measured("mean separation, patches", "", stat.Mean(separations, nil))
 	s.measured("correlation of separation and error, images", "", pearson(separations, indicator(wrong)))
 	s.measured("correlation of separation and error rate, bins of 10 images and more", "", pearson(centres, rates))
 	s.line("error rate by distance of the 5 strongest patches", "mean distance (patches)", "error rate", line)

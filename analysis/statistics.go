@@ -13,9 +13,6 @@ import (
 
 var undefined = math.NaN()
 
-// meanOf is the mean, NaN of no values.
-func meanOf(values []float64) float64 { return floats.Sum(values) / float64(len(values)) }
-
 // pearson is the correlation of x and y, NaN where it is undefined: fewer than two values, or one of them constant.
 func pearson(x, y []float64) float64 {
 	if len(x) < 2 || constant(x) || constant(y) {
@@ -69,9 +66,6 @@ func MinMax(values []float64) []float64 {
 
 // variation is the coefficient of variation, the population deviation over the mean; NaN for no values.
 func variation(values []float64) float64 {
-	if len(values) == 0 {
-		return undefined
-	}
 	mean, deviation := stat.PopMeanStdDev(values, nil)
 	return deviation / mean
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -18,7 +20,7 @@ func TestWhatIsUndefinedIsNaNAndNever0(t *testing.T) {
 		"a correlation of values equal but for rounding": pearson([]float64{1, 2, 3}, []float64{0.3, 0.1 + 0.2, 0.3}),
 		"an overlap of nothing with nothing":             iou(make([]bool, 3), make([]float64, 3), 1),
 		"the separation of one patch":                    grid{Rows: 2, Cols: 3}.separation([]int{4}),
-		"groups of which there is one":                   meanOf(silhouettes([]float64{1, 2, 3}, []int{7, 7, 7})),
+		"groups of which there is one":                   stat.Mean(silhouettes([]float64{1, 2, 3}, []int{7, 7, 7}), nil),
 		"a paired test of one pair":                      first(pairedT([]float64{1}, []float64{2})),
 		"a paired test of equal differences":             first(pairedT([]float64{1, 2, 3}, []float64{2, 3, 4})),
 		"a mask of every pixel":                          pointBiserial([]bool{true, true}, []float64{1, 2}),
@@ -102,7 +104,7 @@ func TestTheSameSeedEmbedsToTheSamePlacesAndKeepsGroupsApart(t *testing.T) {
 	if again, _ := embed(points, 13, 3); !slices.Equal(y, again) {
 		t.Error("the same seed leads to other places")
 	}
-	if separated := meanOf(silhouettes(y, labels)); !(separated > 0.5) || math.IsNaN(kl) {
+	if separated := stat.Mean(silhouettes(y, labels), nil); !(separated > 0.5) || math.IsNaN(kl) {
 		t.Errorf("silhouette %g, divergence %g", separated, kl)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/wepe-go/wepe/internal/jsonl"
 	"github.com/wepe-go/wepe/report"
 )
@@ -54,23 +57,18 @@ func Table(rows []Row, analysis string) report.Table {
 
 // cell is a mean, and the range where there are several values.
 func cell(values []float64) string {
-	mean, low, high, n := 0.0, math.Inf(1), math.Inf(-1), 0
-	for _, v := range values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			mean, low, high, n = mean+v, min(low, v), max(high, v), n+1
-		}
-	}
+	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v-v != 0 })
 	switch {
 	case len(values) == 0:
 		return "–"
-	case n == 0:
+	case len(known) == 0:
 		return "undefined"
 	case len(values) == 1:
-		return number(mean)
+		return number(known[0])
 	}
-	text := fmt.Sprintf("%s (%s … %s)", number(mean/float64(n)), number(low), number(high))
-	if n < len(values) {
-		text += fmt.Sprintf(", %d undefined", len(values)-n)
+	text := fmt.Sprintf("%s (%s … %s)", number(stat.Mean(known, nil)), number(floats.Min(known)), number(floats.Max(known)))
+	if undefined := len(values) - len(known); undefined > 0 {
+		text += fmt.Sprintf(", %d undefined", undefined)
 	}
 	return text
 }
