@@ -4,9 +4,12 @@ package report
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Table is text in columns.
@@ -97,17 +100,11 @@ func over(runs []Result, value func(Result) float64) summary {
 }
 
 func summarise(values []float64) summary {
-	s := summary{low: math.Inf(1), high: math.Inf(-1)}
-	for _, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			continue
-		}
-		s.mean += v
-		s.low = min(s.low, v)
-		s.high = max(s.high, v)
-		s.n++
+	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !finite(v) })
+	s := summary{mean: stat.Mean(known, nil), n: len(known)}
+	if s.n > 0 {
+		s.low, s.high = floats.Min(known), floats.Max(known)
 	}
-	s.mean /= float64(s.n)
 	return s
 }
 
