@@ -9,10 +9,8 @@ without assertions, one of which refuses grids that are not square. Effective ra
 have no public code: they are computed here in float64 from their formulas.
 """
 
-import argparse
 import functools
 import json
-import pathlib
 import sys
 
 import numpy as np
@@ -25,8 +23,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import jaccard_score
 from sklearn.metrics.pairwise import cosine_similarity
 
-from common import write
-from repositories import stand_in
+from common import arguments, stand_in, write
 from tsne import tsne
 
 SHARES, QUANTILES = (0.5, 0.9), [0.5, 0.7, 0.9, 0.95]
@@ -148,12 +145,7 @@ def make(out, probing, cka, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    for flag in ("--flow", "--probing", "--cka"):
-        p.add_argument(flag, type=pathlib.Path, required=True)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__, "flow", "probing", "cka")
     stand_in("networkx", "tensorflow", "matplotlib", "matplotlib.pyplot")
     sys.path.insert(0, str(a.flow))
     make(a.out, a.probing, a.cka, a.seed)

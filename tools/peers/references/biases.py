@@ -7,16 +7,14 @@ DIR are checkouts of antofuller/CROMA (59505a6) and GreenCUBIC/lookhere (641deab
 name einops.rearrange; where einops is not installed, three patterns of it are done here.
 """
 
-import argparse
 import importlib.util
-import pathlib
 import sys
 import types
 
 import numpy as np
 import torch
 
-from common import hooks, images, nhwc, redraw, write
+from common import arguments, hooks, images, nhwc, redraw, write
 
 RUNTIME = {"runtime": f"torch {torch.__version__}, float32"}
 CROMA, LOOKHERE = "antofuller/CROMA commit 59505a6, use_croma.py", "GreenCUBIC/lookhere commit 641deab, lookhere.py"
@@ -149,12 +147,7 @@ def make_lookhere(directory, source, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--croma", type=pathlib.Path)
-    p.add_argument("--lookhere", type=pathlib.Path)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__, "croma", "lookhere", required=False)
     if importlib.util.find_spec("einops") is None:
         sys.modules["einops"] = types.ModuleType("einops")
         sys.modules["einops"].rearrange = rearrange

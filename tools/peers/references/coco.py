@@ -4,19 +4,17 @@
 python coco.py OUT [--seed N]
 """
 
-import argparse
 import contextlib
 import importlib.metadata
 import io
 import json
-import pathlib
 
 import numpy as np
 from pycocotools import mask as masks
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from common import write
+from common import arguments, write
 
 STATS = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
 CROWD, EMPTY, UNSEEN = 4, 5, 6  # categories: of crowds alone, without objects, without detections
@@ -200,10 +198,7 @@ def make(directory, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__)
     with contextlib.redirect_stdout(io.StringIO()):
         make(a.out / "coco_eval", a.seed)
 

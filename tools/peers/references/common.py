@@ -1,12 +1,39 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""What the scripts that make reference sets share: random parameters and the files of a set."""
+"""What the scripts that make reference sets share: arguments, released code, random parameters, the files of a set."""
 
+import argparse
 import json
 import pathlib
+import sys
+import types
+from unittest import mock
 
 import numpy as np
 import torch
 from safetensors.numpy import save_file
+
+
+def arguments(doc, *paths, required=True):
+    """Those of a script: OUT, --seed and, by name, where released code is."""
+    p = argparse.ArgumentParser(description=doc)
+    p.add_argument("out", type=pathlib.Path)
+    for name in paths:
+        p.add_argument("--" + name, type=lambda path: pathlib.Path(path).resolve(), required=required)
+    p.add_argument("--seed", type=int, default=1234)
+    return p.parse_args()
+
+
+def package(name, folder):
+    """A package whose own __init__ does not run."""
+    module = types.ModuleType(name)
+    module.__path__ = [str(folder)]
+    sys.modules[name] = module
+
+
+def stand_in(*names):
+    """Takes the place of modules that released code imports and that is not called."""
+    for name in names:
+        sys.modules[name] = mock.MagicMock()
 
 
 def redraw(module, seed):

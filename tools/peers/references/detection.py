@@ -7,8 +7,6 @@ DIR is a checkout of facebookresearch/detectron2 (02b5c4e), imported unmodified,
 fvcore, iopath, omegaconf, cloudpickle, pycocotools and, for vitdet, timm.
 """
 
-import argparse
-import pathlib
 import sys
 import types
 import warnings
@@ -20,17 +18,10 @@ import torchvision
 from torch import nn
 from torchvision import ops
 
-from common import halved, hooks, images, write
+from common import arguments, halved, hooks, images, package, write
 
 warnings.filterwarnings("ignore")
 RUNTIME = f"torch {torch.__version__}, torchvision {torchvision.__version__}, CPU, float32"
-
-
-def package(name, folder):
-    """A package whose own __init__ does not run."""
-    module = types.ModuleType(name)
-    module.__path__ = [str(folder)]
-    sys.modules[name] = module
 
 
 def boxes(draw, n, rows, cols, least=4, most=0.6):
@@ -567,12 +558,8 @@ def make_mask_rcnn(out, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--detectron2", type=pathlib.Path, required=True)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
-    source = a.detectron2.resolve()
+    a = arguments(__doc__, "detectron2")
+    source = a.detectron2
     sys.path.insert(0, str(source))
     package("detectron2", source / "detectron2")
     package("detectron2.modeling", source / "detectron2" / "modeling")

@@ -6,9 +6,7 @@ python dino.py OUT [--seed N]
 Weights are rounded to float16, so that they need half the space.
 """
 
-import argparse
 import json
-import pathlib
 from unittest import mock
 
 import numpy as np
@@ -19,7 +17,7 @@ from PIL import Image
 from safetensors.torch import load_file
 from transformers.models.dinov3_vit import modeling_dinov3_vit as dinov3
 
-from common import halved, images, nhwc, write
+from common import arguments, halved, images, nhwc, write
 
 LABELS = ["tench", "goldfish", "shark", "ray", "rooster"]
 
@@ -153,10 +151,7 @@ def make_v3(directory, seed, gated):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__)
     with torch.no_grad():
         make_v2(a.out / "dinov2_tiny", a.seed, 0, False)
         make_v2(a.out / "dinov2_reg_tiny", a.seed + 1, 4, True)

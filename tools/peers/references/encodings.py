@@ -9,17 +9,15 @@ and that this does not call; LieRE needs einops. LieRE asserts that heads have 6
 assertions, so that smaller heads run.
 """
 
-import argparse
 import contextlib
 import io
-import pathlib
 import sys
 import types
 
 import numpy as np
 import torch
 
-from common import halved, images, nhwc, write
+from common import arguments, halved, images, nhwc, package, write
 
 
 class Anything:
@@ -47,13 +45,6 @@ def stand_in(*names):
         module.__path__ = []
         module.__getattr__ = anything
         sys.modules[name] = module
-
-
-def package(name, folder):
-    """A package whose own __init__ does not run."""
-    module = types.ModuleType(name)
-    module.__path__ = [str(folder)]
-    sys.modules[name] = module
 
 
 RUNTIME = f"torch {torch.__version__}, float32"
@@ -196,17 +187,11 @@ def make_as2drope(out, source, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--liere", type=pathlib.Path)
-    p.add_argument("--fope", type=pathlib.Path)
-    p.add_argument("--visionllama", type=pathlib.Path)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__, "liere", "fope", "visionllama", required=False)
     with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):  # they print
         for source, make in ((a.liere, make_liere), (a.fope, make_fope), (a.visionllama, make_as2drope)):
             if source:
-                make(a.out, source.resolve(), a.seed)
+                make(a.out, source, a.seed)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,13 @@
 python factorized.py OUT [--seed N]
 """
 
-import argparse
-import pathlib
 
 import numpy as np
 import timm
 import torch
 from timm.models.naflexvit import NaFlexEmbeds
 
-from common import halved, images, nhwc, write
+from common import arguments, halved, images, nhwc, write
 
 
 @torch.enable_grad()
@@ -55,10 +53,7 @@ def make(directory, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__)
     with torch.no_grad():
         make(a.out / "factorized_pos", a.seed)
 

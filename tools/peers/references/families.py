@@ -7,8 +7,6 @@ A directory for each: what timm or transformers writes, and expected.safetensors
 pooler's output of a model without a classifier.
 """
 
-import argparse
-import pathlib
 
 import timm
 import torch
@@ -16,7 +14,7 @@ import transformers as hf
 from safetensors.torch import save_file
 from timm.models import save_for_hf
 
-from common import halved, images, nhwc
+from common import arguments, halved, images, nhwc
 
 TIMM = ("vit_base_patch16_siglip_256 vit_base_patch16_clip_quickgelu_224 vit_so400m_patch16_siglip_gap_256 "
         "vit_betwixt_patch16_reg4_gap_256 vit_so150m2_patch16_reg1_gap_256 aimv2_large_patch14_224 "
@@ -66,10 +64,7 @@ def keep(directory, model, x, what, value):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+    options = arguments(__doc__)
     out, seed = options.out / "families", options.seed
     with torch.no_grad():
         for name in TIMM:

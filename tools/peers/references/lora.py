@@ -1,26 +1,21 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 """The set lora: peft 0.21 on transformers' ViT, in float64, a few steps of SGD.  python lora.py sets --seed 11"""
 
-import argparse
 import math
-import pathlib
 import re
 
 import peft
 import torch
 import transformers
-from common import images, nhwc, redraw, write
+from common import arguments, images, nhwc, redraw, write
 
 OURS = {"attention.q_proj": "attention/query", "attention.k_proj": "attention/key", "attention.v_proj": "attention/value",
         "attention.o_proj": "attention/output", "mlp.fc1": "mlp/hidden", "mlp.fc2": "mlp/output"}
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--seed", type=int, default=11)
-    args = parser.parse_args()
-    out, rank, steps, rate, classes = args.directory / "lora", 3, 5, 0.5, 3
+    args = arguments(__doc__)
+    out, rank, steps, rate, classes = args.out / "lora", 3, 5, 0.5, 3
     transformers.set_seed(args.seed)
     config = transformers.ViTConfig(hidden_size=10, num_hidden_layers=2, num_attention_heads=2, intermediate_size=14,
                                     image_size=6, patch_size=2, num_labels=classes)

@@ -7,14 +7,12 @@ DIR is a checkout of 1131230221/Weierstrass-Elliptic-Function-Positional-Encodin
 Weights are rounded to float16, so that they need half the space.
 """
 
-import argparse
-import pathlib
 import sys
 
 import numpy as np
 import torch
 
-from common import hooks, images, nhwc, redraw, write
+from common import arguments, hooks, images, nhwc, redraw, write
 
 REFERENCE = {"reference": "1131230221/Weierstrass-Elliptic-Function-Positional-Encoding commit 3c27aec",
              "runtime": f"torch {torch.__version__}, float32"}
@@ -121,11 +119,7 @@ def make_dhvt(out, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--source", type=pathlib.Path, required=True)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__, "source")
     sys.path.insert(0, str(a.source))
     with torch.no_grad():
         make_vit(a.out, a.seed)

@@ -7,10 +7,8 @@ DIR as for official.py. Empty modules stand in for the plotting packages; embedd
 in one batch, without dropout. Made is what this repository computes too: decay, rollout, moved pictures, probe.
 """
 
-import argparse
 import contextlib
 import io
-import pathlib
 import random
 import re
 import sys
@@ -23,16 +21,11 @@ import torch
 import torchvision
 from torch.utils.data import DataLoader, TensorDataset
 
-from common import images, redraw, write
+from common import arguments, images, redraw, stand_in, write
 from official import REFERENCE
 
 MOVES = {"scale1.1": {"scale": 1.1}, "scale0.9": {"scale": 0.9}, "translate5_5": {"translate": [5, 5]},
          "shear5_0": {"shear": [5, 0]}}
-
-
-def stand_in(*names):
-    for name in names:
-        sys.modules[name] = mock.MagicMock()
 
 
 def decay(draw, seed):
@@ -146,11 +139,7 @@ def make(out, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--source", type=pathlib.Path, required=True)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__, "source")
     sys.path.insert(0, str(a.source))
     stand_in("matplotlib", "matplotlib.pyplot", "seaborn", "cv2")
     with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):

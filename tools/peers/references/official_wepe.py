@@ -7,10 +7,8 @@ DIR as for official.py. Modules run in eval mode. The table's mode "finetuning" 
 which torch refuses: here it is made complex first.
 """
 
-import argparse
 import contextlib
 import io
-import pathlib
 import sys
 import tempfile
 import types
@@ -18,7 +16,7 @@ import types
 import numpy as np
 import torch
 
-from common import redraw, write
+from common import arguments, redraw, write
 from official import REFERENCE
 
 PRETRAINED = {"omega1": 2.62205755429212, "kappa_eps": 1.5e-7, "c_large": 500.0, "term_clip": 5000.0, "final_clip": 10000.0,
@@ -216,11 +214,7 @@ def make_table(out, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--source", type=pathlib.Path, required=True)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__, "source")
     sys.path.insert(0, str(a.source))
     make_pretrained(a.out, a.seed)
     make_tuned(a.out, a.seed)

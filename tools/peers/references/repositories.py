@@ -7,25 +7,15 @@ DIR are checkouts of naver-ai/rope-vit (ce85c2e) and ArieSeirack/DHVT (a86feda).
 modules in place of packages that it names and that this does not call, and BatchNorm2d in place of SyncBatchNorm.
 """
 
-import argparse
-import pathlib
 import sys
-import types
 import warnings
 
 import numpy as np
 import torch
 
-from common import hooks, images, nhwc, redraw, write
+from common import arguments, hooks, images, nhwc, redraw, stand_in, write
 
 warnings.filterwarnings("ignore")
-
-
-def stand_in(*names):
-    for name in names:
-        module = types.ModuleType(name)
-        module.__getattr__ = lambda attribute: None
-        sys.modules[name] = module
 
 
 def make_rope(out, source, seed, mixed):
@@ -127,18 +117,13 @@ def make_dhvt(out, source, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--rope-vit", type=pathlib.Path)
-    p.add_argument("--dhvt", type=pathlib.Path)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__, "rope-vit", "dhvt", required=False)
     with torch.no_grad():
         if a.rope_vit:
-            make_rope(a.out, a.rope_vit.resolve(), a.seed, False)
-            make_rope(a.out, a.rope_vit.resolve(), a.seed, True)
+            make_rope(a.out, a.rope_vit, a.seed, False)
+            make_rope(a.out, a.rope_vit, a.seed, True)
         if a.dhvt:
-            make_dhvt(a.out, a.dhvt.resolve(), a.seed)
+            make_dhvt(a.out, a.dhvt, a.seed)
 
 
 if __name__ == "__main__":

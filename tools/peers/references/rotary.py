@@ -4,8 +4,6 @@
 python rotary.py OUT [--seed N]
 """
 
-import argparse
-import pathlib
 from unittest import mock
 
 import numpy as np
@@ -13,7 +11,7 @@ import timm
 import torch
 from timm.layers.pos_embed_sincos import RotaryEmbeddingDinoV3, apply_rot_embed_cat, make_coords_dinov3
 
-from common import images, write
+from common import arguments, images, write
 
 
 def turn(x, embedding, prefix, half=True):
@@ -83,10 +81,7 @@ def make(directory, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__)
     with torch.no_grad():
         make(a.out / "rope_dinov3", a.seed)
 

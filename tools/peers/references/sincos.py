@@ -8,15 +8,13 @@ which only the functions of the tables run, with numpy in place of jax.numpy. in
 in another order.
 """
 
-import argparse
 import ast
-import pathlib
 
 import numpy as np
 import timm
 from timm.layers import build_sincos2d_pos_embed
 
-from common import write
+from common import arguments, write
 
 np.float = float  # which MAE's code calls, and numpy removed
 
@@ -54,12 +52,7 @@ def make(directory, big_vision, mae, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--big-vision", type=pathlib.Path, required=True)
-    p.add_argument("--mae", type=pathlib.Path, required=True)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__, "big-vision", "mae")
     make(a.out / "sincos2d", a.big_vision, a.mae, a.seed)
 
 

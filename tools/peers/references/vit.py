@@ -6,9 +6,7 @@ python vit.py OUT [--seed N]
 timm computes the stages and checks the .npz by loading it, transformers computes its own, PyTorch the resampled tables.
 """
 
-import argparse
 import json
-import pathlib
 
 import numpy as np
 import scipy.ndimage
@@ -19,7 +17,7 @@ import transformers
 from timm.layers import resample_abs_pos_embed
 from timm.models.vision_transformer import VisionTransformer, _load_weights
 
-from common import images, nhwc, redraw, write
+from common import arguments, images, nhwc, redraw, write
 
 KINDS = {"bicubic_aa": ("bicubic", True), "bicubic": ("bicubic", False), "bilinear": ("bilinear", False),
          "bilinear_aa": ("bilinear", True)}
@@ -210,10 +208,7 @@ def with_embeddings_hf(state, scale):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("out", type=pathlib.Path)
-    p.add_argument("--seed", type=int, default=1234)
-    a = p.parse_args()
+    a = arguments(__doc__)
     a.out.mkdir(parents=True, exist_ok=True)
     draw = np.random.default_rng(a.seed)
     patch, side, heads = int(draw.choice([2, 3, 4])), int(draw.integers(3, 6)), int(draw.integers(2, 4))
