@@ -50,8 +50,7 @@ func byScore(scores []float32) []int {
 }
 
 // nms is greedy non-maximum suppression: from the highest score down it keeps each box that overlaps no kept one of the
-// same group by an IoU above overlap, at most limit of them, and returns their indices in this order. Without groups,
-// nil, all are of one.
+// same group by an IoU above overlap, at most limit of them, and returns their indices in this order.
 func nms(boxes []Box, scores []float32, groups []int, overlap float32, limit int) []int {
 	var keep []int
 	of := map[int][]Box{} // kept ones by group
@@ -59,10 +58,7 @@ func nms(boxes []Box, scores []float32, groups []int, overlap float32, limit int
 		if len(keep) == limit {
 			break
 		}
-		group := 0
-		if groups != nil {
-			group = groups[i]
-		}
+		group := groups[i]
 		if !slices.ContainsFunc(of[group], func(kept Box) bool { return boxIoU(kept, boxes[i]) > overlap }) {
 			keep = append(keep, i)
 			of[group] = append(of[group], boxes[i])

@@ -43,14 +43,14 @@ func (w deltas) encode(boxes, targets *Node) *Node {
 	}, -1)
 }
 
-// decode turns boxes [..., 4] by numbers [..., 4] into others; dw and dh are at most clamp.
-func (w deltas) decode(by, boxes *Node, clamp float64) *Node {
+// decode turns boxes [..., 4] by numbers [..., 4] into others; dw and dh are at most scaleClamp.
+func (w deltas) decode(by, boxes *Node) *Node {
 	x, y, width, height := centre(boxes)
 	dx, dy, dw, dh := sides(by)
 	x = Add(Mul(DivScalar(dx, w[0]), width), x)
 	y = Add(Mul(DivScalar(dy, w[1]), height), y)
-	width = MulScalar(Mul(Exp(MinScalar(DivScalar(dw, w[2]), clamp)), width), 0.5)
-	height = MulScalar(Mul(Exp(MinScalar(DivScalar(dh, w[3]), clamp)), height), 0.5)
+	width = MulScalar(Mul(Exp(MinScalar(DivScalar(dw, w[2]), scaleClamp)), width), 0.5)
+	height = MulScalar(Mul(Exp(MinScalar(DivScalar(dh, w[3]), scaleClamp)), height), 0.5)
 	return Concatenate([]*Node{Sub(x, width), Sub(y, height), Add(x, width), Add(y, height)}, -1)
 }
 

@@ -95,7 +95,7 @@ func (r regions) stage(scope *model.Scope, x *Node) (j stageOutput) {
 // corrected are the boxes of a stage where all classes have one: [batch, n, 4].
 func (r regions) corrected(j stageOutput, stage int) *Node {
 	by := Reshape(j.Deltas, j.Boxes.Shape().Dimensions...)
-	return deltas(r.Stages[stage].Weights).decode(by, j.Boxes, scaleClamp)
+	return deltas(r.Stages[stage].Weights).decode(by, j.Boxes)
 }
 
 // results are the probabilities of classes, [batch, n, classes+1], the mean of all stages', and the boxes of the last
@@ -110,7 +110,7 @@ func (r regions) results(all []stageOutput, sizes *Node) (scores, boxes *Node) {
 		}
 	}
 	last := all[len(all)-1]
-	boxes = deltas(r.Stages[len(all)-1].Weights).decode(last.Deltas, InsertAxes(last.Boxes, 2), scaleClamp)
+	boxes = deltas(r.Stages[len(all)-1].Weights).decode(last.Deltas, InsertAxes(last.Boxes, 2))
 	d := boxes.Shape().Dimensions
 	boxes = Reshape(clip(Reshape(boxes, d[0], -1, 4), sizes), d...)
 	return DivScalar(scores, float64(len(all))), boxes

@@ -48,7 +48,7 @@ func (r RPN) head(scope *model.Scope, maps []*Node) (logits, by *Node) {
 
 // propose moves the anchors: [batch, anchors, 4].
 func propose(by, anchors *Node) *Node {
-	return rpnDeltas.decode(by, InsertAxes(anchors, 0), scaleClamp)
+	return rpnDeltas.decode(by, InsertAxes(anchors, 0))
 }
 
 // losses of the sampled anchors, both over their greatest number whatever was sampled: cross-entropy of the logits, and
