@@ -144,4 +144,9 @@ func TestARunWithAdaptersResumesOpensAndStartsOthersWithTheirSum(t *testing.T) {
 func TestAdaptersWantAPretrainedModel(t *testing.T) {
 	_, _, err := tinyRun(t, "lora=2", 30).Do(t.Context())
 	refused(t, "from scratch", err, "lora is 2", "name a pretrained one")
+	run := tinyRun(t, "lora=1", 30)
+	run.From, _ = pretrained(t, nil)
+	if n := len(begun(t, run).model.weights(t, weight.LowRankRoot)); n != 2*4*2 { // of four matrices in two blocks
+		t.Errorf("%d factors of rank 1", n)
+	}
 }
