@@ -122,7 +122,11 @@ func (c Config) manyGrids(scope *model.Scope, grids [][2]int, grid *Node, tokens
 	case ok:
 		m.addRows([]*Node{atOnce.EncodeOn(g, grids)}, c.PrefixPositions())
 	case own.Additive != nil:
-		m.addEach(encoders)
+		var rows []*Node
+		for _, e := range encoders {
+			rows = append(rows, e.Additive.Encode(g))
+		}
+		m.addRows(rows, 0)
 	}
 	if own.Modulation != nil || own.Rotary != nil {
 		m.turned = m.tokensOfGrids()
@@ -185,15 +189,6 @@ func (m *manyGrids) tokensOfGrids() *Node {
 	return m.indices(func(on Config, i, token int) int {
 		return start[i] + token%on.Tokens() // it does not matter where padding turns to
 	})
-}
-
-// addEach takes the rows of every grid's own encoder, each with those of the prefix.
-func (m *manyGrids) addEach(encoders []Encoders) {
-	var rows []*Node
-	for _, e := range encoders {
-		rows = append(rows, e.Additive.Encode(m.grid.Graph()))
-	}
-	m.addRows(rows, 0)
 }
 
 // addRows takes rows of which so many, in front, are those of the prefix for all grids.

@@ -76,25 +76,26 @@ func (r *relativeTable) resampled(table *Node) *Node {
 	return Concatenate([]*Node{resampled(x, additive.Linear, to, over), take(offsets, 3)}, 0)
 }
 
-// allPairs are the rows of the table for each pair of tokens, int64 [query, key]. Offsets count from the query back:
-// row and column of the query less those of the key.
+// allPairs are the rows of the table for each pair of tokens, int64 [query, key]. Offsets count from the query back,
+// the other way than those of additive.Pairs.
 func (r *relativeTable) allPairs() *tensors.Tensor {
 	c := r.c
-	across, offsets := 2*c.Cols()-1, relativeTableRows(c.Rows(), c.Cols())-3
-	pairs := make([]int64, 0, c.Tokens()*c.Tokens())
-	for query := -c.Prefix(); query < c.Rows()*c.Cols(); query++ {
-		for key := -c.Prefix(); key < c.Rows()*c.Cols(); key++ {
-			row := (query/c.Cols()-key/c.Cols()+c.Rows()-1)*across + query%c.Cols() - key%c.Cols() + c.Cols() - 1
-			switch {
-			case query < 0 && key < 0:
-				row = offsets + 2
-			case key < 0:
-				row = offsets + 1
-			case query < 0:
-				row = offsets
+	tokens, offsets := c.Tokens(), int64(relativeTableRows(c.Rows(), c.Cols())-3)
+	pairs := additive.Pairs(c.Rows(), c.Cols(), c.Prefix())
+	pairs.MustMutableFlatData(func(flat any) {
+		rows := flat.([]int64)
+		for i, row := range rows {
+			switch query, key := i/tokens, i%tokens; {
+			case max(query, key) < c.Prefix():
+				rows[i] = offsets + 2
+			case key < c.Prefix():
+				rows[i] = offsets + 1
+			case query < c.Prefix():
+				rows[i] = offsets
+			default:
+				rows[i] = offsets - 1 - row
 			}
-			pairs = append(pairs, int64(row))
 		}
-	}
-	return tensors.FromFlatDataAndDimensions(pairs, c.Tokens(), c.Tokens())
+	})
+	return pairs
 }

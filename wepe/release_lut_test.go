@@ -13,8 +13,8 @@ import (
 )
 
 // The tables of the authors' wef_pe_lut.py are none of ours: nodes hold features already compressed, axes are (u, v),
-// ω3′ is nowhere, and queries are half a node off: node i is at u = i/(R-1) but is looked for at u = (i+½)/R. Both kinds
-// are read by the same gather.
+// ω3′ is nowhere, and queries are half a node off: node i is at u = i/(R-1) but is looked for at u = (i+½)/R. Both
+// kinds are read by the same gather.
 func TestQueries_of_released_tables_come_out_of_the_same_gather(t *testing.T) {
 	fixtures.Each(t, testQueries_of_released_tables_come_out_of_the_same_gather)
 }

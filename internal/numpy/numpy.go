@@ -113,15 +113,12 @@ func (m *Member) Open() (*Array, error) {
 	if err != nil {
 		return nil, &Error{m.Name, err}
 	}
-	a := &Array{ReadCloser: r}
-	length, err := a.readHeader(r)
-	if want, ok := a.byteSize(); err == nil && (!ok || want != m.Size-uint64(length)) {
-		err = fmt.Errorf("%d bytes for type %s, shape %v", m.Size-uint64(length), a.Type, a.Shape)
-	}
+	a, err := Open(r, int64(m.Size))
 	if err != nil {
 		r.Close()
 		return nil, &Error{m.Name, err}
 	}
+	a.ReadCloser = r
 	return a, nil
 }
 
