@@ -50,7 +50,8 @@ func TestUniformAttentionSpreadsEvenlyOnAnyGridAndPrefix(t *testing.T) {
 		}
 		s, n := g.rings().spread(weights, 0.9), float64(g.patches())
 		for what, pair := range map[string][2]float64{
-			"distance": {s.Distance, evenDistance(g.Rows, g.Cols)}, "entropy": {s.Entropy, math.Log(n)}, "weight at 0": {s.ByDistance[0], 1 / n},
+			"distance": {s.Distance, evenDistance(g.Rows, g.Cols)}, "entropy": {s.Entropy, math.Log(n)},
+			"weight at 0": {s.ByDistance[0], 1 / n},
 		} {
 			if !(math.Abs(pair[0]-pair[1]) < 1e-6) {
 				t.Errorf("%v: %s %g, want %g", g, what, pair[0], pair[1])

@@ -66,7 +66,8 @@ func cell(values []float64) string {
 	case len(values) == 1:
 		return number(known[0])
 	}
-	text := fmt.Sprintf("%s (%s … %s)", number(stat.Mean(known, nil)), number(floats.Min(known)), number(floats.Max(known)))
+	text := fmt.Sprintf("%s (%s … %s)", number(stat.Mean(known, nil)), number(floats.Min(known)),
+		number(floats.Max(known)))
 	if undefined := len(values) - len(known); undefined > 0 {
 		text += fmt.Sprintf(", %d undefined", undefined)
 	}
