@@ -82,6 +82,18 @@ func TestEveryOperationIsPillowsToTheBit(t *testing.T) {
 	}
 }
 
+// Geometry.c of Pillow: what lies beyond the image is filled, from its border on it is interpolated.
+func TestAPlaceOnTheBorderIsWithinTheImage(t *testing.T) {
+	p := &Image{Height: 1, Width: 1, Pixels: []uint8{9, 8, 7}}
+	for _, kernel := range []preprocess.Resample{preprocess.Bilinear, preprocess.Bicubic} {
+		for _, m := range []affine{translation(0, -0.5), translation(-0.5, 0)} {
+			if got := p.transform(m, kernel, [3]uint8{}); !bytes.Equal(got.Pixels, p.Pixels) {
+				t.Errorf("%s, %+v: %v", kernel, m, got.Pixels)
+			}
+		}
+	}
+}
+
 // Expected are the formulas of timm/data/auto_augment.py (066e490), big_vision/pp/autoaugment.py (538b8a8) and
 // torchvision's autoaugment.py (0.14) by hand, for an image of 19×13 pixels; a second amount is that of the other
 // sign.

@@ -124,14 +124,14 @@ func TestPagesOfTheSecondVersionAreRead(t *testing.T) {
 	dir, large := t.TempDir(), make([]byte, 5<<20)
 	rand.NewChaCha8([32]byte{}).Read(large) //nolint:errcheck // which never fails
 	path := filepath.Join(dir, "a.parquet")
-	rows := append(make([]dictRow, 100), dictRow{&img{Bytes: []byte("small")}, 1}, dictRow{&img{Bytes: large}, 7})
+	rows := append(make([]dictRow, 100), dictRow{&img{Bytes: large}, 7}, dictRow{&img{Bytes: []byte("small")}, 1})
 	for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Uncompressed} {
 		write(t, path, rows, pq.Compression(codec), pq.DataPageVersion(2))
 		f, err := Files(dir, []string{path}, nil)
-		if err != nil || !slices.Equal(f.Labels[99:], []int32{0, 1, 7}) {
+		if err != nil || !slices.Equal(f.Labels[99:], []int32{0, 7, 1}) {
 			t.Fatalf("%s: %v, %+v", codec, err, f)
 		}
-		for i, want := range map[int][]byte{0: nil, 99: nil, 100: []byte("small"), 101: large} {
+		for i, want := range map[int][]byte{0: nil, 99: nil, 100: large, 101: []byte("small")} { // a page each
 			if got, err := f.In.(*shards).read(i); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s: image %d has %d bytes, want %d, %v", codec, i, len(got), len(want), err)
 			}
@@ -185,8 +185,9 @@ func TestAImageCostsItsPageWhereTheFileListsNone(t *testing.T) {
 
 func TestWhatIsNoSetOfImagesIsRefusedInOneLine(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "a.parquet")
+	path, good := filepath.Join(dir, "a.parquet"), filepath.Join(dir, "b.parquet")
 	rows := rowsOf(contents(250))
+	write(t, good, rows[:2])
 	null, negative, large := slices.Clone(rows), slices.Clone(rows), slices.Clone(rows)
 	minus, huge := int64(-1), int64(1)<<40
 	null[101].Label, negative[7].Label, large[3].Label = nil, &minus, &huge
@@ -257,6 +258,9 @@ func TestWhatIsNoSetOfImagesIsRefusedInOneLine(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||
 			!strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if _, err := Files(dir, []string{good, path}, []string{"a", "b"}); err == nil && name != "empty" {
+			t.Errorf("%s: not refused behind another file", name)
 		}
 	}
 	if _, err := Files(dir, []string{filepath.Join(dir, "absent.parquet")}, nil); err == nil {
