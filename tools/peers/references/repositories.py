@@ -22,6 +22,7 @@ def make_rope(out, source, seed, mixed):
     sys.path.insert(0, str(source))
     from models import vit_rope
     draw = np.random.default_rng(seed)
+    torch.manual_seed(seed)  # of the frequencies
     heads, patch, side = int(draw.integers(2, 4)), int(draw.choice([2, 3, 4])), int(draw.integers(3, 5))
     c = {"img_size": [side * patch] * 2, "patch_size": patch, "embed_dim": heads * 8, "depth": 2, "num_heads": heads,
          "mlp_ratio": float(draw.choice([2, 3])), "num_classes": int(draw.integers(3, 9)), "layer_norm_eps": 1e-6,
