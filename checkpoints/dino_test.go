@@ -413,3 +413,16 @@ func testInspectSaysWhichOptionsAModelHas(t *testing.T) {
 		}
 	}
 }
+
+// transformers' DINOv3ViTModel has the parameter whatever its number of registers.
+func TestAModelWithoutRegistersIsWrittenWithATensorOfNone(t *testing.T) {
+	c := dinoLike()["dinov3"]
+	c.Registers = 0
+	got, err := readAll(readFile(t, exportedFrom(t, stirred(t, c, nil), c, ExportOptions{})+"/"+foreignWeights))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := got["embeddings.register_tokens"]; x == nil || !slices.Equal(x.Shape().Dimensions, []int{1, 0, c.Width}) {
+		t.Errorf("the registers are %v", x)
+	}
+}

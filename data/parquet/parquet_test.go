@@ -244,6 +244,9 @@ func TestWhatIsNoSetOfImagesIsRefusedInOneLine(t *testing.T) {
 		"a cut middle": {raw(func(whole []byte) []byte {
 			return slices.Concat(whole[:1000], whole[len(whole)-len(whole)/10:])
 		}), ""},
+		"no schema": {raw(func(whole []byte) []byte { // a structure without fields
+			return slices.Concat(whole[:1000], []byte{0, 1, 0, 0, 0}, []byte("PAR1"))
+		}), ""},
 		"a list longer than the file": {raw(func(whole []byte) []byte {
 			footer := []byte{0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 7, 0} // version, 2^31-1 elements of a schema
 			return slices.Concat(whole[:1000], footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))),
