@@ -24,7 +24,7 @@ run: ## the main job on the embedded dataset, offline; ARGS="-seeds 3 ..." adds 
 	go run ./examples/cifar100 $(ARGS)
 
 .PHONY: cifar100
-cifar100: ## a small ViT on CIFAR-100, five encodings: make cifar100 ARGS="--data cifar100:DIR ..."
+cifar100: ## a small ViT on CIFAR-100, six encodings: make cifar100 ARGS="--data cifar100:DIR ..."
 	go run ./cmd/wepe compare --recipe cifar100-small $(ARGS)
 
 # The pretrained model and the images are in the repository; examples/cifar100/demo/README.md names their origin.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/gomlx/compute"
@@ -82,6 +81,7 @@ type Trainer struct {
 	pending        []*tensors.Tensor // losses not read back yet, so that an accelerator need not wait for them
 	lastLoss       float64
 	started        time.Time
+	compiled       time.Time // when the first step ended
 	saved          time.Time
 }
 
@@ -95,5 +95,5 @@ func NewTrainer(t Training) *Trainer {
 	}
 	t.SaveEvery = cmp.Or(t.SaveEvery, 5*time.Minute)
 	return &Trainer{Training: t, exchange: exchange{Group: t.Group, parts: t.Accumulate}, course: Course{Best: -1},
-		lastLoss: math.NaN(), started: time.Now(), saved: time.Now()}
+		started: time.Now(), saved: time.Now()}
 }

@@ -201,12 +201,15 @@ func (t *Trainer) advance() error {
 		return err
 	}
 	evaluate := t.step%t.Interval == 0 || t.step == t.Steps
-	if len(t.pending) >= 10*t.Accumulate || evaluate {
+	first := t.step == t.startStep+1
+	if len(t.pending) >= 10*t.Accumulate || evaluate || first {
 		if err := t.drain(); err != nil {
 			return err
 		}
 	}
-	if t.step > t.startStep+1 {
+	if first {
+		t.compiled = time.Now()
+	} else {
 		t.course.TimedSteps++
 		t.course.TimedSeconds += time.Since(began).Seconds()
 	}
@@ -224,7 +227,7 @@ func (t *Trainer) advance() error {
 		}
 	}
 	if t.Progress != nil {
-		done, spent := t.step-t.startStep, time.Since(t.started)
+		done, spent := max(1, t.step-t.startStep-1), time.Since(t.compiled)
 		progress.Left = spent / time.Duration(done) * time.Duration(t.Steps-t.step)
 		t.Progress(progress)
 	}

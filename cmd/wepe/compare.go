@@ -35,7 +35,7 @@ type comparison struct {
 
 // Encodings that are compared by default.
 var (
-	comparedFromScratch = []string{"none", "learned", "sincos2d", "wepe", "wepe-sphere"}
+	comparedFromScratch = []string{"none", "learned", "sincos2d", "wepe", "wepe-sphere", "wepe-qkv"}
 	comparedFineTuning  = []string{"learned", "wepe", "hybrid"} // the pretrained table resampled, replaced, blended into
 )
 

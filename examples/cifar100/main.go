@@ -4,7 +4,7 @@
 // shapes that need no download, or with -data on CIFAR-100, and prints one table. It uses the public API only; wepe
 // compare (cmd/wepe) does the same with more options.
 //
-//	go run ./examples/cifar100                                   where is the shape? five encodings
+//	go run ./examples/cifar100                                   where is the shape? six encodings
 //	go run ./examples/cifar100 -data DIR -seeds 3                CIFAR-100's binary version in DIR
 //
 // The same command resumes an interrupted one.
@@ -28,7 +28,7 @@ import (
 
 var (
 	dir       = flag.String("data", "", "directory or archive of CIFAR-100's binary version; default generated shapes")
-	positions = flag.String("position", "none,learned,sincos2d,wepe,wepe-sphere", "encodings, separated by commas")
+	positions = flag.String("position", "none,learned,sincos2d,wepe,wepe-sphere,wepe-qkv", "encodings, separated by commas")
 	seeds     = flag.Int("seeds", 1, "trainings of each encoding, paired by seed; 3 or more for a result")
 	out       = flag.String("out", "", "directory of the trainings; default runs/<recipe>")
 )
