@@ -16,18 +16,16 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// RelativeBias is WePE on relative positions: one number per head and ordered pair of tokens, to be added to the
-// attention scores before their softmax, mathematics.md (10.1) and (10.2). For the patches i ≠ j
+// RelativeBias is WePE on relative positions: one bias per head and ordered pair of tokens, added to the attention
+// scores before the softmax, mathematics.md (10.1) and (10.2). For the patches i ≠ j
 //
 //	bias[h, i, j] = tanh(α_scale·[Re ℘(z), Im ℘(z), Re ℘′(z), Im ℘′(z)])·weights[:, h] + biases[h],   z = z_j - z_i
 //
-// where ℘ is even and depends on the distance, ℘′ is odd and depends on the direction. At z = 0, the pole, a patch has
-// a learned number for itself, own[h], in place of the formula, which is not evaluated there. Pairs with a prefix token
-// have no relative position and get 0. On the sphere (paramCompression) the pole is a point like any other, S = (0, 0,
-// 1), features and formula hold for i = j too, and there is no own.
+// where ℘ is even and ℘′ is odd in z. At the pole z = 0 (i = j) the bias is the learned own[h]. Pairs with a prefix
+// token get 0. On the sphere the formula holds for i = j too, with S = (0, 0, 1), and there is no own.
 //
-// Build it with New(…).Bias(heads). The same settings as for an Encoder apply, but those of the projection, of the
-// prefix vectors and of β_pos. Variables, below the scope given to New:
+// Build it with New(…).Bias(heads). The settings of an Encoder apply, except projection, prefix and β_pos. Variables,
+// below the scope given to New:
 //
 //	wepe_bias/omega3_raw, alpha_scale_raw    []
 //	wepe_bias/weights                        [4, heads]   N(0, 0.02²) at the start; 4 as for Encoder

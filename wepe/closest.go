@@ -18,12 +18,12 @@ import (
 // tells them apart: some units of the rounding of numbers up to 1.
 const tooClose = 1e-6
 
-// Warning names two patches that float32 cannot tell apart at the values that training starts from, or the error of a
-// table that exceeds paramTableError, in one line; empty if there is neither.
+// Warning returns one line that names two patches that float32 cannot distinguish at the initial values, or a table
+// error above wepe_table_error; it is empty if there is neither.
 //
 // Next to the pole ℘ and ℘′ are so large that tanh gives ±1 for both parts of one patch and of the next. On the default
-// lattice the first two patches of the diagonal are 3e-4 apart on a 24×24 grid, 2e-9 on 37×37 and nothing on 64×64,
-// where others meet too: "any resolution" ends there, unless α_scale is smaller.
+// lattice the first two patches of the diagonal are 3e-4 apart on a 24×24 grid, 2e-9 on 37×37 and 0 on 64×64, where
+// other pairs coincide too. A smaller α_scale avoids this.
 func (e *Encoder) Warning() string {
 	distance, first, second := closest(e.config.hostFeatures())
 	if distance >= tooClose {

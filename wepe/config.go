@@ -14,9 +14,8 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// Config is an encoder in the making: start with New, end with Done, Bias, Field, Surrogate or Hybrid. Options are
-// hyperparameters of the scope, which FromScope takes over and Params lists; methods With… set those that are usually
-// set by hand.
+// Config builds an encoder: start with New, end with Done, Bias, Field, Surrogate or Hybrid. Options are
+// hyperparameters of the scope, which FromScope reads and Params lists; the With… methods set the common ones.
 type Config struct {
 	scope *model.Scope
 	grid
@@ -55,7 +54,7 @@ type Config struct {
 	dtype               dtypes.DType // of the encoding and its variables
 }
 
-// New starts the encoder of a rows × cols patch grid for tokens of the given width. Its variables will live in
+// New starts the encoder of a rows × cols patch grid for tokens of the given width. Its variables are created in
 // scope/wepe.
 func New(scope *model.Scope, rows, cols, width int) *Config {
 	return &Config{
@@ -69,7 +68,7 @@ func New(scope *model.Scope, rows, cols, width int) *Config {
 	}
 }
 
-// FromScope takes over every hyperparameter that is set in the scope or above it.
+// FromScope reads every hyperparameter that is set in the scope or above it.
 func (c *Config) FromScope() *Config {
 	if compression := model.GetParamOr(c.scope, paramCompression, c.compression); compression != c.compression {
 		c.withCompression(compression)
@@ -78,11 +77,11 @@ func (c *Config) FromScope() *Config {
 	return c
 }
 
-// Refused is why an encoder cannot be: a setting that makes no sense, alone or with the others. Done panics with it,
-// and what builds the graph returns it, so that who tries many settings can tell it from a failure.
+// Refused is the error for invalid settings. Done panics with it and the graph executor returns it, so that a search
+// over settings can distinguish it from other failures.
 type Refused string
 
-// Error is the reason.
+// Error returns the reason.
 func (r Refused) Error() string { return string(r) }
 
 func refuse(format string, args ...any) { panic(Refused(fmt.Sprintf("wepe: "+format, args...))) }

@@ -18,8 +18,8 @@
 //
 // # Options
 //
-// Every option is a hyperparameter of the scope, which [Config.FromScope] reads ([Params] lists them); methods With… of
-// [Config] set those that are usually set by hand.
+// Every option is a hyperparameter of the scope, which [Config.FromScope] reads ([Params] lists them); the With…
+// methods of [Config] set the common ones.
 //
 //   - [Config.OnSphere] maps ℘ and ℘′ to the Riemann sphere in place of tanh; it is smooth everywhere (section 14):
 //     f = [S(α_scale·w), S(α_scale·w′)], S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1).
@@ -29,8 +29,8 @@
 //     exact.
 //   - [Config.AsReleased] is the authors' released code, where the lattice stays square (docs/evidence/deviations.md).
 //
-// [RelativeBias] encodes differences of patches as attention scores. [Config.Hybrid] blends an encoder, or the bounded
-// [Config.Surrogate], into pretrained position embeddings by a learned gate (sections 8 and 9):
+// [RelativeBias] adds a bias computed from relative positions to the attention scores. [Config.Hybrid] blends an
+// encoder, or the bounded [Config.Surrogate], into pretrained position embeddings by a learned gate (sections 8 and 9):
 //
 //	config := wepe.New(scope, 14, 14, 192).FromScope()
 //	encoder := config.Hybrid(pretrained, config.Surrogate()) // pretrained [1+14·14, 192]

@@ -24,8 +24,8 @@ type Encoder struct {
 	projection projection
 }
 
-// Done creates the variables and returns the encoder. It panics, naming the setting, on one that makes no sense.
-// Call it once per scope and graph, as every layer.
+// Done creates the variables and returns the encoder. It panics with Refused on invalid settings. Call it once per
+// scope and graph.
 func (c *Config) Done() *Encoder { return newEncoder(c.resolve()) }
 
 func newEncoder(c Config) *Encoder {
@@ -47,7 +47,7 @@ func newEncoder(c Config) *Encoder {
 
 func (e *Encoder) layout() grid { return e.config.grid }
 
-// Name implements pos.Encoder: the options that make a difference, fit for a column of results.
+// Name implements pos.Encoder: mode, evaluation, projection and grid.
 func (e *Encoder) Name() string {
 	c := e.config
 	form := string(c.mode)
@@ -102,7 +102,7 @@ func (e *Encoder) Features(g *Graph) *Node {
 	}
 }
 
-// FeatureNames describes each column of Features is, in ASCII but for the prime: "Re P(z)", on the sphere "S(P(z)) 1".
+// FeatureNames describes each column of Features, in ASCII except for the prime: "Re P(z)", on the sphere "S(P(z)) 1".
 func (e *Encoder) FeatureNames() (names []string) {
 	c := e.config
 	parts := []string{"Re %s(%s)", "Im %s(%s)"}
@@ -129,14 +129,13 @@ func (e *Encoder) FeatureNames() (names []string) {
 	return names
 }
 
-// Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32
-// [prefix + rows·cols, width]. On a grid coarser than that of the training (paramRows, paramCols) a patch gets the mean
-// over the patches of the training that it covers, mathematics.md (6.11). A model folds into an ordinary
-// learned-position ViT by storing this table.
+// Encode returns the vectors that PreEncode adds, β_pos·[prefix rows; projected features]: float32 [prefix + rows·cols,
+// width]. On a grid coarser than the training grid (TrainedGrid) a patch gets the mean over the training patches that
+// it covers, mathematics.md (6.11). Storing this table folds a model into an ordinary learned-position ViT.
 func (e *Encoder) Encode(g *Graph) *Node { return e.EncodeOn(g, e.config.several()) }
 
-// EncodeOn is Encode on other grids, rows and columns of patches: the rows of the prefix, then those of the patches of
-// one grid after the other, [prefix + Σ rows·cols, width]. ℘ is evaluated at all of them at once.
+// EncodeOn is Encode on other grids (rows and columns of patches): the prefix vectors, then the patch vectors grid by
+// grid, [prefix + Σ rows·cols, width]. ℘ is evaluated at all of them at once.
 func (e *Encoder) EncodeOn(g *Graph, grids [][2]int) *Node {
 	denser := *e
 	denser.config = e.config.denser(grids)
@@ -151,9 +150,9 @@ func (e *Encoder) EncodeOn(g *Graph, grids [][2]int) *Node {
 // PreEncode implements pos.PreEncoder: it returns x plus the encoding, in x's shape and dtype.
 //
 // x is [..., seq, ..., width] with the sequence at seqAxis and the width last. With positionIndices nil, or an Iota
-// over all positions, the sequence is the whole grid with its prefix and nothing is gathered. Otherwise
-// positionIndices, integers in [0, prefix + rows·cols), says which position each token has: [seq], or one row per batch
-// element, shaped as the axes of x up to seqAxis. So subsets and permutations of the patches keep their positions.
+// over all positions, the sequence is the prefix and the whole grid. Otherwise positionIndices, integers in [0, prefix
+// + rows·cols), is the position of each token: [seq], or one row per batch element, shaped as the axes of x up to
+// seqAxis. Subsets and permutations of the patches thus keep their positions.
 func (e *Encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	return additive.PreEncode(e.Encode(x.Graph()), x, positionIndices, seqAxis)
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Field is the features of the patches alone, for an encoding that has weights of its own. Build it with
-// New(…).Field(). The same settings as for an Encoder apply, but those of the projection, of the prefix vectors and of
-// β_pos. Variables, below the scope given to New:
+// Field computes the features of the patches without a projection. Build it with New(…).Field(). The settings of an
+// Encoder apply, except projection, prefix and β_pos. Variables, below the scope given to New:
 //
 //	wepe_field/omega3_raw, alpha_scale_raw    []    on the sphere wepe_field_sphere/…
 type Field struct{ lattice }
@@ -29,8 +28,8 @@ func (c *Config) Field() *Field {
 // Len is the number of features of a patch.
 func (f *Field) Len() int { return f.config.numFeatures() }
 
-// Features returns the features of all patches, [rows·cols, Len], as Encoder.Features. On a grid coarser than that of
-// the training a patch has the mean over the patches of the training that it covers, mathematics.md (6.11).
+// Features returns the features of all patches, [rows·cols, Len], as Encoder.Features. On a grid coarser than the
+// training grid a patch gets the mean over the training patches that it covers, mathematics.md (6.11).
 func (f *Field) Features(g *Graph) *Node {
 	grids := f.config.several()
 	denser := *f

@@ -16,7 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/additive"
 )
 
-// Encoding is what Encoder and surrogateEncoder have in common.
+// Encoding is an additive encoding of the patches: an Encoder, a Hybrid or the encoder of Config.Surrogate.
 type Encoding interface {
 	pos.Encoder
 	pos.PreEncoder
@@ -24,11 +24,11 @@ type Encoding interface {
 	// Encode returns the vectors that PreEncode adds, float32 [prefix + rows·cols, width].
 	Encode(g *Graph) *Node
 
-	// Features returns what the vectors of the patches are made of, [rows·cols, features], and FeatureNames what each is.
+	// Features returns the inputs of the projection, [rows·cols, features], and FeatureNames the name of each column.
 	Features(g *Graph) *Node
 	FeatureNames() []string
 
-	// Scalars returns the values that a training log should follow.
+	// Scalars returns the values for training logs.
 	Scalars() (map[string]float64, error)
 
 	layout() grid
@@ -50,8 +50,7 @@ const (
 //	prefix rows: pretrained
 //
 // mathematics.md (9.1). At λ = 0 the rows are the pretrained ones bit for bit, and raw gets no gradient: a gate that
-// starts shut stays shut. If it does not learn either, the encoding is left out altogether, so that its dropout takes
-// no random numbers from the model's.
+// starts at 0 stays at 0. If the gate is not trained either, the encoding is omitted from the graph.
 type Hybrid struct {
 	grid
 	Encoding   // of the patches
@@ -63,8 +62,8 @@ type Hybrid struct {
 }
 
 // Hybrid creates the gate, scope/gate_raw, between the pretrained position embeddings of a model, a float32 variable
-// [prefix + rows·cols, width], and an encoding of the patches that was built without prefix. It panics, naming what is
-// wrong, on pretrained rows of another grid.
+// [prefix + rows·cols, width], and an encoding of the patches that was built without prefix. It panics if the rows are
+// of another grid.
 func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoding) *Hybrid {
 	c.check()
 	if _, ok := encoding.(*surrogateEncoder); !ok && c.start == startFitted {
@@ -95,7 +94,7 @@ func (h *Hybrid) Name() string { return fmt.Sprintf("Hybrid(%s+%d)", h.Encoding.
 
 func (h *Hybrid) layout() grid { return h.grid }
 
-// Warning is that of the encoding that is blended in, if it has one.
+// Warning returns the warning of the blended encoding, if it has one.
 func (h *Hybrid) Warning() string {
 	if e, ok := h.Encoding.(*Encoder); ok {
 		return e.Warning()
@@ -133,7 +132,7 @@ func (h *Hybrid) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	return additive.PreEncode(h.Encode(x.Graph()), x, positionIndices, seqAxis)
 }
 
-// Scalars returns those of the blended encoding, and λ as "lambda".
+// Scalars returns the scalars of the blended encoding, and λ as "lambda".
 func (h *Hybrid) Scalars() (map[string]float64, error) {
 	scalars, err := h.Encoding.Scalars()
 	if err != nil {

@@ -113,7 +113,7 @@ func (c *Config) settings() []setting.Row {
 	}
 }
 
-// Params lists the names of all hyperparameters, so that a program can refuse one that nothing reads.
+// Params lists the names of all hyperparameters, so that a program can reject an unknown one.
 func Params() []string { return setting.Names(new(Config).settings()) }
 
 const (
@@ -129,7 +129,7 @@ const (
 	minSpan, maxSpan = 1e-4, 100
 	maxSide          = 16384 // of a grid
 
-	// DefaultGate and DefaultStart are those of a Hybrid: chosen on validation images, docs/results.md.
+	// DefaultGate and DefaultStart are the defaults of a Hybrid, chosen on validation images: docs/results.md.
 	DefaultGate  = 0.12
 	DefaultStart = startDrawn
 

@@ -20,10 +20,10 @@ import (
 // z may have any shape; omega1, omega3p and alphaScale are positive scalars of its dtype. The results are
 // [z's shape..., 3], of norm 1, finite and differentiable at every z, poles included, and for every lattice.
 //
-// Method: (14.15), quotients N/D of theta functions without a common zero; no ℘, and no pole to take care of. Error: 8
+// Method: (14.15), quotients N/D of theta functions without a common zero, so that poles need no special case. Error: 8
 // roundings, each as if of an input or of the result. In a cell t times as long as wide S(w′) changes as fast as
-// exp(πt/2) at a half-period, where a rounding of z may then take it from pole to pole; from t = 20 in float32 and 176
-// in float64 on the answer there is (0, 0, 1), see leastNorm2.
+// exp(πt/2) at a half-period, where rounding z may move it from pole to pole; from t = 20 in float32 and 176 in float64
+// on, the result there is (0, 0, 1).
 func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Node) {
 	return sphere(z, rectangle(omega1, omega3p), alphaScale)
 }

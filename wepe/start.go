@@ -17,9 +17,9 @@ import (
 // fitRank is what (9.4) takes for zero: singular values below this part of the largest.
 const fitRank = 1e-2
 
-// Start moves the last layer of the blended encoding to where paramStart says, mathematics.md (9.3) and (9.4). Call it
-// with the pretrained rows in place, before training: all that it changes are values of ordinary variables. The backend
-// evaluates the encoding; the rest is float64 on the host.
+// Start initializes the last layer of the blended encoding as wepe_start specifies, mathematics.md (9.3) and (9.4).
+// Call it before training, after loading the pretrained rows. The backend evaluates the encoding; the rest is float64
+// on the host.
 func (h *Hybrid) Start(backend compute.Backend) error {
 	if h.start == startDrawn {
 		return nil

@@ -78,12 +78,12 @@ func (e *Encoder) tableKey() (key tableKey, alphaScale float64, err error) {
 	return key, values["alpha_scale"], nil
 }
 
-// BuildTable evaluates the table of the encoder's present values and stores it with the encoder's variables, in place
-// of one that was there. An encoder that evaluates by table stores its own where there is none; call BuildTable after
-// ω3′ was trained further. Executors that were compiled before keep the old one.
+// BuildTable computes the table from the current values and stores it with the encoder's variables, replacing an
+// earlier one. An encoder that evaluates by table builds a missing table itself; call BuildTable after training ω3′
+// further. Executors compiled earlier keep the old table.
 //
-// A deflated table takes more nodes than wepe_table_resolution where its features would err by more than
-// paramTableError, as on lattices far from square, and none is built where the most nodes are not enough.
+// A deflated table (the default) gets more nodes than wepe_table_resolution where the error of its features would
+// exceed wepe_table_error, as on lattices far from square; no table is built if the largest size is not enough.
 func (e *Encoder) BuildTable() error {
 	key, alphaScale, err := e.tableKey()
 	if err != nil {

@@ -31,8 +31,8 @@ const (
 	scopeMiddle    = "middle"
 )
 
-// Surrogate returns the encoder of fine-tuning, of even width and without prefix; it panics, naming the field, on a
-// setting that makes no sense. It adds one vector to each patch, as Encoder does:
+// Surrogate returns the encoder for fine-tuning; it panics on invalid settings, an odd width or a prefix. It adds one
+// vector to each patch, as Encoder does:
 //
 //	h₁ = Dropout(GELU(LayerNorm(f W₁ + b₁)))      [rows·cols, width/2]
 //	h₂ = Dropout(GELU(LayerNorm(h₁ W₂ + b₂)))     [rows·cols, width]

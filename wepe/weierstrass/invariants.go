@@ -8,8 +8,8 @@ import (
 	"math/cmplx"
 )
 
-// Invariants are the numbers that belong to a lattice as a whole, mathematics.md section 4. On a rectangular lattice
-// all are real except η3, which is imaginary.
+// Invariants are the invariants of a lattice, mathematics.md section 4. On a rectangular lattice all are real except
+// η3, which is imaginary.
 type Invariants struct {
 	// G2 and G3 are the coefficients of ℘′² = 4℘³ − g2℘ − g3.
 	G2, G3 float64
@@ -59,7 +59,7 @@ func (l Lattice) invariants() Invariants {
 
 // HalfPeriods returns ω1 and ω3 of the lattice with real invariants g2 and g3, mathematics.md (4.15) to (4.17) and
 // (11.3) to (11.5). For a positive discriminant g2³ − 27g3² the lattice is rectangular, ω3 imaginary; for a negative
-// one its cell is a rhombus, with Re ω3 = ω1/2. Zero belongs to no lattice.
+// one its cell is a rhombus, with Re ω3 = ω1/2. A zero discriminant is an error.
 func HalfPeriods(g2, g3 float64) (omega1 float64, omega3 complex128, err error) {
 	delta := g2*g2*g2 - 27*g3*g3
 	if math.IsNaN(delta) || math.IsInf(delta, 0) || delta == 0 {

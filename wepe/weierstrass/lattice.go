@@ -25,13 +25,13 @@ import (
 	"math/cmplx"
 )
 
-// OmegaSquare is the half-period ω1 = Γ(1/4)²/(2√(2π)) of the square lattice with g2 = 1/4, g3 = 0:
-// mathematics.md (4.18). The paper starts from this lattice (and calls its g2 one; g2 = 1 belongs to 1.854…).
+// OmegaSquare is the half-period ω1 = Γ(1/4)²/(2√(2π)) of the square lattice with g2 = 1/4, g3 = 0: mathematics.md
+// (4.18). The paper starts from this lattice but states g2 = 1, which belongs to ω1 = 1.854….
 const OmegaSquare = 2.6220575542921198104648395898911194136827549514316
 
-// Lattice is a rectangular lattice {2mω1 + 2niω3′}. It is immutable and comparable: two lattices are equal when
-// their half-periods are. Build it with [NewLattice] or [Square]: the zero Lattice has no values. For
-// half-periods from invariants see [HalfPeriods].
+// Lattice is a rectangular lattice {2mω1 + 2niω3′}. It is immutable and comparable: two lattices are equal when their
+// half-periods are. Build it with [NewLattice] or [Square]; the zero Lattice is invalid. For half-periods from
+// invariants see [HalfPeriods].
 type Lattice struct {
 	omega1, omega3p float64
 
@@ -75,8 +75,8 @@ func (l Lattice) String() string { return fmt.Sprintf("lattice(ω1=%v, ω3=%vi)"
 // Reduce moves z into the cell centred at 0: it returns r = z − 2mω1 − 2nω3 with integers m and n, |Re r| ≤ ω1 and
 // |Im r| ≤ ω3′, mathematics.md (1.13).
 //
-// r is the exact remainder: it has every digit that z has, however many periods z is away and however close
-// to a pole. Special case: r is NaN in a component that is NaN or infinite in z.
+// r is the exact remainder, without rounding error, for z of any size and close to a pole. Special case: r is NaN in a
+// component that is NaN or infinite in z.
 func (l Lattice) Reduce(z complex128) complex128 {
 	return complex(reduce(real(z), 2*l.omega1), reduce(imag(z), 2*l.omega3p))
 }
@@ -92,7 +92,7 @@ func reduce(x, period float64) float64 {
 //
 // Special cases are:
 //
-//	℘ = Inf for z in L, and so near to it (|z−w| < 1e-154) that the value overflows; ℘′ where |z−w| < 1e-102
+//	℘ = Inf where |z−w| < 1e-154 for a w in L (overflow); ℘′ = Inf where |z−w| < 1e-102
 //	℘ = ℘′ = NaN if a component of z is NaN or infinite
 func (l Lattice) Eval(z complex128) (p, pp complex128) {
 	z = l.Reduce(z)

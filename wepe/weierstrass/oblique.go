@@ -8,10 +8,10 @@ import (
 	"math/cmplx"
 )
 
-// Oblique is a lattice {2mω1 + 2nω3} whose cell may be any parallelogram, where Lattice has rectangles. Build it with
-// [NewOblique]: the zero Oblique has no values.
+// Oblique is a lattice {2mω1 + 2nω3} whose cell may be any parallelogram. Build it with [NewOblique]; the zero Oblique
+// is invalid.
 //
-// It is computed as Lattice is, (2.2) and (2.3), after a change of basis: Gauss's reduction (11.1) finds the shortest
+// It uses the sums of Lattice, (2.2) and (2.3), after a change of basis: Gauss's reduction (11.1) finds the shortest
 // period 2a and with it the basis a, b whose τ = b/a has |Re τ| ≤ ½ and |τ| ≥ 1. Rows along a are then at least √3/2 of
 // their period apart, so that seven on either side leave a truncation error below 2⁻⁵³, and less for any longer cell.
 // Turned and scaled by k = π/(2a), now complex, the rows lie along the real axis; neighbours are shifted by πRe τ.
@@ -23,8 +23,8 @@ type Oblique struct {
 // leastSpacing is √3/2, the least Im τ of a reduced basis.
 const leastSpacing = 0.86602540378443864676
 
-// NewOblique returns the lattice with half-periods ω1 and ω3, which need Im(ω3/ω1) > 0. Half-periods so close to
-// parallel that rounding decides about the lattice are refused.
+// NewOblique returns the lattice with half-periods ω1 and ω3, which need Im(ω3/ω1) > 0. It returns an error for
+// half-periods that are parallel up to rounding.
 func NewOblique(omega1, omega3 complex128) (Oblique, error) {
 	ratio := omega3 / omega1
 	if !(imag(ratio) > 0) || cmplx.IsInf(ratio) || cmplx.IsInf(omega1) || cmplx.IsInf(omega3) {
@@ -53,8 +53,8 @@ func reducedBasis(a, b complex128) (complex128, complex128) {
 	}
 }
 
-// Reduce moves z into the cell around 0: it returns z less a lattice point, and is z itself in that cell. Elsewhere the
-// rounding of the subtraction is an absolute error of about 2⁻⁵³|z|.
+// Reduce moves z into the cell around 0: it returns z minus a lattice point. Outside that cell the subtraction has a
+// rounding error of about 2⁻⁵³|z|.
 func (l Oblique) Reduce(z complex128) complex128 {
 	w := z / (2 * l.a)
 	n := math.Round(imag(w) / (imag(l.step) / math.Pi))
@@ -65,7 +65,7 @@ func (l Oblique) Reduce(z complex128) complex128 {
 	return z - 2*(complex(m, 0)*l.a+complex(n, 0)*l.b)
 }
 
-// Eval returns ℘(z) and ℘′(z). Special cases are those of Lattice.Eval.
+// Eval returns ℘(z) and ℘′(z). Special cases are as for Lattice.Eval.
 func (l Oblique) Eval(z complex128) (p, pp complex128) {
 	if cmplx.IsNaN(z) || cmplx.IsInf(z) {
 		return cmplx.NaN(), cmplx.NaN()

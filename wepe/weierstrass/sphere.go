@@ -13,14 +13,13 @@ import (
 //	w  = (℘(z) − c)/r     c the incentre of the triangle e1, e2, e3, r² = 2 d1 d2 d3/(d1 + d2 + d3)
 //	w′ = ℘′(z)/c′         c′ = (|Δ|/3)^¼
 //
-// with d1, d2, d3 the sides opposite to e1, e2, e3. On a rectangular lattice the triangle is flat, and c = e2,
-// r² = (e1−e2)(e2−e3). S(w) and S(w′) are smooth everywhere, poles included, and a shift of z by a half-period turns
-// S(w) by a fixed rotation: a half-turn, and the axes of the three are at right angles to each other (14.9).
+// with d1, d2, d3 the sides opposite to e1, e2, e3. On a rectangular lattice the triangle is flat, and c = e2, r² =
+// (e1−e2)(e2−e3). S(w) and S(w′) are smooth everywhere, poles included, and a shift of z by a half-period rotates S(w)
+// by 180° about a fixed axis; the axes of the three half-periods are orthogonal (14.9).
 //
-// Method: w and w′ are quotients of theta functions without a common zero, (14.14), so that a pole is a
-// point like any other and e2 − e3, in which a long lattice has no digits left, is not formed. Error: 5e-15 on the
-// reference points of testdata/sphere.json, and on cells t times as long as wide like 2⁻⁵³·exp(πt/2), which is how fast
-// S(w′) changes at ω1.
+// Method: w and w′ are quotients of theta functions without a common zero, (14.14), so that poles need no special case
+// and e2 − e3, which cancels on a long lattice, is not computed. Error: 5e-15 on the reference points of
+// testdata/sphere.json, and about 2⁻⁵³·exp(πt/2) on cells t times as long as wide, as fast as S(w′) changes at ω1.
 //
 // Build it with Lattice.Sphere or Oblique.Sphere.
 type Sphere struct {
@@ -31,13 +30,13 @@ type Sphere struct {
 	lean, zero, pole complex128
 }
 
-// Sphere returns ℘ and ℘′ of the lattice on the sphere.
+// Sphere returns ℘ and ℘′ of the lattice as points of the Riemann sphere.
 func (l Lattice) Sphere() Sphere {
 	o, _ := NewOblique(complex(l.omega1, 0), complex(0, l.omega3p)) // a right angle is never parallel to rounding
 	return o.Sphere()
 }
 
-// Sphere returns ℘ and ℘′ of the lattice on the sphere.
+// Sphere returns ℘ and ℘′ of the lattice as points of the Riemann sphere.
 func (l Oblique) Sphere() Sphere {
 	s := Sphere{lattice: l}
 	q := func(exponent float64) complex128 { return cmplx.Exp(1i * complex(exponent, 0) * l.step) }
