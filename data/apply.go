@@ -30,9 +30,8 @@ func (a Augment) afterHost() Augment {
 		MixProb: a.MixProb, SwitchProb: a.SwitchProb, Mean: a.Mean, Std: a.Std}
 }
 
-// Apply is what a shows of an image, up to what afterHost leaves: a function of (seed, epoch, index) and the image
-// alone, to be called from any number of goroutines. Index is the row of the image, or what Order has for it. The
-// steps are, in this order, those of Augment.
+// Apply returns the image after the steps of Augment up to erasing: a function of (seed, epoch, index) and the image,
+// safe for concurrent use. Index is the row of the image, or its index from Order.
 func (a Augment) Apply(p *Image, seed int64, epoch, index int) *Image {
 	w := a.window(draw(streamSample, seed, epoch, index), p.Height, p.Width)
 	height, width := a.OutputSize(p.Height, p.Width)

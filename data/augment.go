@@ -10,17 +10,17 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Augment says how images of a set become input of a model. The zero value changes nothing: pixels scaled to 0…1.
+// Augment describes how images become input of a model. The zero value only scales pixels to 0…1.
 //
-// The steps, in this order (that of the authors' CIFAR-100 script): random crop of the zero-padded image, or random
-// resized crop; flips; resize to Size; rotation, policy, colour jitter, grey and erasing, which are done on the host
-// and so take the crop and the resize there (see onHost); normalisation; cutout; mixup or cutmix.
+// The steps, in the order of the authors' CIFAR-100 script: random crop of the zero-padded image, or random resized
+// crop; flips; resize to Size; rotation, policy, colour jitter, grey and erasing (on the host, and with them crop and
+// resize); normalisation; cutout; mixup or cutmix.
 //
 // The shape of the graph depends on which steps are on, not on their strengths: a graph built with mixing on also
 // serves plans drawn by a copy of the struct with other strengths, or with the step off.
 type Augment struct {
-	// Size is the height and width of the output; zero keeps those of the set. Enlarging is bilinear, shrinking is
-	// the same with the triangle widened to the scale (anti-aliased, as Pillow and so torchvision do it).
+	// Size is the height and width of the output; zero keeps the dataset's. The resize is bilinear, anti-aliased when
+	// shrinking as in Pillow and torchvision.
 	Size [2]int `json:"size,omitzero"`
 	// Pad > 0 takes a random crop of the image's own size from the image with Pad black pixels around it:
 	// torchvision's RandomCrop(32, padding=4).
@@ -32,27 +32,27 @@ type Augment struct {
 	CropRatio [2]float64 `json:"crop_ratio,omitzero"`
 	// FlipProb is the probability of exchanging left and right.
 	FlipProb float64 `json:"flip_prob,omitzero"`
-	// FlipUpProb is that of exchanging top and bottom.
+	// FlipUpProb is the probability of exchanging top and bottom.
 	FlipUpProb float64 `json:"flip_up_prob,omitzero"`
-	// Resample is the kernel of the resize, on the host; "" is bilinear, wherever.
+	// Resample is the kernel of a resize on the host; "" is bilinear, on the host or in the graph.
 	Resample preprocess.Resample `json:"resample,omitzero"`
-	// Rotate turns by up to so many degrees to either side, the nearest pixel, black corners: torchvision's
+	// Rotate is the largest rotation in degrees, to either side; nearest pixel, black corners: torchvision's
 	// RandomRotation.
 	Rotate float64 `json:"rotate,omitzero"`
-	// Policy chooses operations at random: one of rand-m9-mstd0.5-inc1 and its kind (timm), randaug(2,10) (big_vision),
+	// Policy is an automatic augmentation: rand-m9-mstd0.5-inc1 and similar (timm), randaug(2,10) (big_vision),
 	// RandAugment(2,9) (torchvision), 3-augment (DeiT-III).
 	Policy string `json:"policy,omitzero"`
-	// Jitter is by how much brightness, contrast, saturation (parts of them) and hue (of its circle) vary, to either side:
+	// Jitter is the range of brightness, contrast, saturation (relative) and hue (fraction of the circle), to either side:
 	// torchvision's ColorJitter.
 	Jitter [4]float64 `json:"jitter,omitzero"`
-	// GreyProb is the probability of taking colours away.
+	// GreyProb is the probability of conversion to greyscale.
 	GreyProb float64 `json:"grey_prob,omitzero"`
-	// EraseProb is the probability that a box is erased, which has a share of the area in EraseScale, zero for 1/50 to
-	// 1/3; EraseNoise fills it with noise, timm's mode "pixel", instead of the mean.
+	// EraseProb is the probability of erasing a box whose share of the area is within EraseScale, zero for 1/50 to 1/3;
+	// EraseNoise fills it with noise, timm's mode "pixel", instead of the mean.
 	EraseProb  float64    `json:"erase_prob,omitzero"`
 	EraseScale [2]float64 `json:"erase_scale,omitzero"`
 	EraseNoise bool       `json:"erase_noise,omitzero"`
-	// Repeats is how often an epoch shows each of its images, which are as many times fewer; 0 is 1. See Order.
+	// Repeats is how often an epoch shows each image, of n/Repeats distinct ones; 0 is 1. See Order.
 	Repeats int `json:"repeats,omitzero"`
 	// Cutout is the side, in output pixels, of one square set to 0 after normalisation; its centre is uniform over the
 	// output, so that it may be cut by the border (DeVries and Taylor 2017).
@@ -70,12 +70,12 @@ type Augment struct {
 	Std  [3]float64 `json:"std,omitzero"`
 }
 
-// Eval returns what evaluation keeps of a: Size, Mean and Std.
+// Eval returns the augmentation of evaluation: Size, Mean and Std of a.
 func (a Augment) Eval() Augment {
 	return Augment{Size: a.Size, Mean: a.Mean, Std: a.Std}
 }
 
-// OutputSize returns height and width of the output for a set of the given height and width.
+// OutputSize returns height and width of the output for images of the given height and width.
 func (a Augment) OutputSize(height, width int) (outHeight, outWidth int) {
 	if a.Size != [2]int{} {
 		return a.Size[0], a.Size[1]

@@ -37,17 +37,16 @@ const (
 	cifarMaxBytes = 64_000 * cifarRecord
 )
 
-// CIFAR100Mean and CIFAR100Std are the statistics of the training images per channel, as everybody rounds them.
+// CIFAR100Mean and CIFAR100Std are the usual rounded per-channel statistics of the training images.
 var (
 	CIFAR100Mean = [3]float64{0.5071, 0.4865, 0.4409}
 	CIFAR100Std  = [3]float64{0.2673, 0.2564, 0.2762}
 )
 
-// CIFAR100 reads the training and test sets with their 100 fine classes from a directory that holds train.bin,
-// test.bin and fine_label_names.txt, or a cifar-100-binary directory with them, or the official archive
-// cifar-100-binary.tar.gz; dir may also be that archive. Any whole number of records is accepted, and fewer names where
-// no label is beyond them: a subset. The archive is read as a stream and not unpacked. When nothing is there the error
-// is fs.ErrNotExist.
+// CIFAR100 reads the training and test sets with their 100 fine classes from a directory that holds train.bin, test.bin
+// and fine_label_names.txt, or a cifar-100-binary directory with them, or the official archive cifar-100-binary.tar.gz;
+// dir may also be that archive. A subset is accepted: any whole number of records, and fewer names if no label is
+// beyond them. The archive is read as a stream. If no file is found the error is fs.ErrNotExist.
 func CIFAR100(dir string) (train, test *Memory, err error) {
 	train, test, err = cifarFrom(dir)
 	if err != nil {
@@ -218,10 +217,10 @@ var cifar100Remote = fetch.File{
 	Limit: 256 << 20,
 }
 
-// DownloadCIFAR100 fetches the official archive (169 MB) into a directory where CIFAR100 then finds it, and returns
-// its path. Nothing is fetched when it is there already. A broken transfer is resumed, now or by the next call; what
-// is there under the final name has the right checksum. Without a network it fails within seconds. progress, which
-// may be nil, is called with the bytes so far and the total, -1 when the server does not say.
+// DownloadCIFAR100 fetches the official archive (169 MB) into a directory where CIFAR100 then finds it, and returns its
+// path. An existing file is not fetched again. A broken transfer is resumed, in this call or the next; the checksum is
+// verified before the file gets its final name. Without a network it fails within seconds. progress, which may be nil,
+// is called with the bytes so far and the total, -1 if unknown.
 func DownloadCIFAR100(ctx context.Context, dir string, progress func(done, total int64)) (string, error) {
 	client := fetch.NewClient(nil, "")
 	defer client.Close()

@@ -32,6 +32,6 @@
 //
 // # Conventions
 //
-// Rows come before columns. Coordinates are those of pixel centres: output line i of a window of h lines resized to H'
+// Rows come before columns. Coordinates refer to pixel centres: output line i of a window of h lines resized to H'
 // lines reads source line (i + ½)·h/H' − ½.
 package data

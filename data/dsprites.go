@@ -27,10 +27,9 @@ const (
 )
 
 // DSprites reads images for a task from the dataset's own npz file: sizes[0] for training, sizes[1] for validation,
-// sizes[2] for testing. As in VTAB the parts are 80, 10 and 10 % of all images in random order, and the first of a part
-// are taken: {800, 200, 73728} is VTAB-1k's amount. Which images these are is our own choice, since VTAB's
-// depends on the order in which TensorFlow Datasets happened to write them; and VTAB-1k folders hold jpegs, these are
-// the lossless originals, black and white as RGB.
+// sizes[2] for testing. As in VTAB the splits are 80, 10 and 10 % of all images in random order, and the first of each
+// are taken: {800, 200, 73728} is VTAB-1k's amount. The images differ from VTAB's, whose choice depends on the order of
+// TensorFlow Datasets, and are the lossless originals, black and white as RGB, where VTAB-1k folders hold jpegs.
 //
 // Errors name the file; nothing but the arrays imgs and latents_classes is read, never the pickle beside them.
 func DSprites(ctx context.Context, file string, task Task, sizes [3]int) (sets [3]*Memory, err error) {

@@ -20,10 +20,10 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Files are labelled image files that have not been read yet: what Folder, Lists and Tar find.
+// Files are labelled image files that have not been read yet, as returned by Folder, Lists and Tar.
 type Files struct {
 	Name    string
-	Dir     string  // nothing outside it is read, be it by .. or by a link
+	Dir     string  // nothing outside it is read, through .. or a link
 	Labels  []int32 // [n], each an index into Classes
 	Classes []string
 	In      Container
@@ -33,13 +33,13 @@ type Files struct {
 	all    *Files  // of which these are rows; nil for all
 }
 
-// Container holds image files: a directory, tar shards, or Parquet files. Its methods may be called at the same time.
+// Container holds image files: a directory, tar shards, or Parquet files. Its methods are safe for concurrent use.
 type Container interface {
 	Open(part int) (io.ReadCloser, error)
 	Where(part int) string // the name of a part in errors
 }
 
-// NewFiles returns labelled files by their paths in a directory, with slashes.
+// NewFiles returns labelled files by their slash-separated paths in a directory.
 func NewFiles(name, dir string, paths []string, labels []int32, classes []string) (*Files, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -82,7 +82,7 @@ func (f *Files) part(row int) int {
 	return int(f.parts[row])
 }
 
-// Where returns the name of a row: its path in Dir, or what its container says.
+// Where returns the name of a row: its path in Dir, or its name in the container.
 func (f *Files) Where(row int) string { return f.In.Where(f.part(row)) }
 
 // head returns the first bytes of a file, at most so many.
@@ -130,8 +130,8 @@ func (d *directory) Open(part int) (io.ReadCloser, error) {
 // Where implements Container.
 func (d *directory) Where(part int) string { return d.names.at(part) }
 
-// Load decodes the files on all cores and returns them as images of one size in memory. An image that is missing or
-// damaged is left out, which logger, that may be nil, gets as a warning; more than 1 % are an error that lists them.
+// Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
+// left out with a warning to logger, which may be nil; more than 1 % are an error that lists them.
 func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Logger) (*Memory, error) {
 	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
 	if err != nil {

@@ -23,12 +23,12 @@ const trainFolder = "train"
 
 var heldFolders = []string{"val", "valid", "validation", "test"}
 
-// Folder finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders,
-// sorted, are the classes, unless classes gives others or another order. Where dir holds nothing but the folders train
-// and val (or valid, validation, test), each with class folders, these are the two parts; otherwise the second is nil.
+// Folder finds images in class folders: dir/cat/1.jpg, dir/cat/more/2.png, dir/dog/…; the names of the folders, sorted,
+// are the classes, unless classes is given. If dir contains only the folders train and val (or valid, validation,
+// test), each with class folders, these are the two splits; otherwise the second is nil.
 //
-// Images come class by class, sorted by path. Names that begin with a dot are ignored and so are files with other
-// endings than jpg, jpeg, png, gif, webp and bmp; links to images within dir are followed, all others are errors.
+// Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp and bmp files are read; names that begin
+// with a dot are ignored. Links to images within dir are followed, all others are errors.
 func Folder(dir string, classes []string) (train, heldOut *Files, err error) {
 	defer func() {
 		if err != nil {
@@ -116,8 +116,8 @@ func (f *Files) add(in *directory, paths *names, label int) {
 	}
 }
 
-// ImageFiles finds all images in a directory, whatever its folders, sorted by path. The class of an image is the
-// folder on top of it; of those beside the folders it is "".
+// ImageFiles finds all images below a directory, sorted by path. The class of an image is its top-level folder, or ""
+// outside of folders.
 func ImageFiles(dir string) (*Files, error) {
 	root, _, images, err := scan(dir)
 	if err != nil {

@@ -28,8 +28,8 @@ const (
 type Image struct {
 	Height, Width int
 	Pixels        []uint8   // [Height, Width, 3], row-major
-	Float         []float32 // Pixels before they were rounded, where settings say so; else nil
-	Grid          [2]int    // of a strip of patches, preprocess.FitPatches: its rows and columns; else zero
+	Float         []float32 // Pixels before rounding, with preprocess.Settings.Float; else nil
+	Grid          [2]int    // rows and columns of patches, with preprocess.FitPatches; else zero
 }
 
 // RGBA returns the image in the form of the standard library: a copy.
@@ -38,10 +38,10 @@ func (p *Image) RGBA() *image.RGBA {
 	return m.RGBA(0)
 }
 
-// Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most 89,478,485 pixels and
-// gives what Pillow's exif_transpose and convert("RGB") give: turned as its EXIF orientation says, palettes looked up,
-// transparency dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour, 16 bits of
-// grey clipped to 255, CMYK converted.
+// Decode reads a jpeg, png, gif (its first frame), webp (no animation) or bmp file of at most 89,478,485 pixels, as
+// Pillow's exif_transpose and convert("RGB") do: rotated by its EXIF orientation, palettes looked up, transparency
+// dropped (not composed with a background), grey repeated, the high byte of 16 bits of colour, 16 bits of grey clipped
+// to 255, CMYK converted.
 //
 // All but jpegs agree with Pillow in every bit; jpegs do if built with -tags libjpeg, else one sample in forty is a
 // level or so off, see testdata/pillow/README.md. Pillow 10.3 takes the high byte of 16-bit grey, 9.4 and 13 clip it.
@@ -67,7 +67,7 @@ func bounded(raw []byte) error {
 	return nil
 }
 
-// Why an image file is not decoded, though it may not be damaged.
+// Reasons other than damage for which an image file is not decoded.
 var (
 	ErrFormat = errors.New("not a JPEG, PNG, GIF, WebP or BMP image")
 	ErrPixels = errors.New("image is too large")

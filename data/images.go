@@ -12,9 +12,9 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Images builds the batch described by a plan: pixels is uint8 or float32, 0…255, [n, height, width, channels], those
-// of the set, plan the nodes of Plan.Tensors; the result is float32 [batch, outHeight, outWidth,
-// channels], cut off from gradients.
+// Images builds the batch described by a plan: pixels is uint8 or float32, 0…255, [n, height, width, channels], of the
+// dataset; plan holds the nodes of Plan.Tensors. The result is float32 [batch, outHeight, outWidth, channels], without
+// gradients.
 //
 // Crop, padding, flip and resize are one linear map along each axis: with R and C from the plan's windows,
 //

@@ -23,8 +23,8 @@ const (
 //
 //	images/train800/000017.jpg 3
 //
-// list is the file's name within dir. Without class names the labels' numbers, up to the largest, are the names; with
-// them a label beyond the last is an error. A path that leaves dir is an error.
+// list is the file's name within dir. Without class names the classes are named 0 to the largest label; with them a
+// label beyond the last is an error. A path that leaves dir is an error.
 func Lists(dir, list string, classes []string) (*Files, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 const ahead = 2
 
 // Loader prefetches the batches of a source. Whatever the number of workers, batches come in order with the same
-// pixels, and at most three are read ahead of their use. One goroutine may use it.
+// pixels, and at most three are read ahead. It is not safe for concurrent use.
 type Loader struct {
 	source  Source
 	part    int         // images
@@ -26,19 +26,19 @@ type Loader struct {
 	running sync.WaitGroup
 }
 
-// Batch is the images of some indices as they are shown, see Order, for the plan of the same indices.
+// Batch holds the images of some indices (see Order) after augmentation on the host, for the plan of the same indices.
 type Batch struct {
 	Memory
-	Indices []int // as asked for, but a damaged one is replaced by the next of the batch that is not
+	Indices []int // as requested, a damaged image replaced by the next intact one of the batch
 
 	epoch   int
 	errs    []error
 	pending sync.WaitGroup
 }
 
-// NewLoader begins to read batches, each an epoch and its indices. An image is shown by host, what Source.Divide leaves
-// for the host, as a function of (seed, epoch, index). A damaged image that the source leaves out is replaced by
-// another of the same micro-batch, part images of a batch. Close ends the reading.
+// NewLoader begins to read batches, each an epoch and its indices. Host is the host's part from Source.Divide, applied
+// as a function of (seed, epoch, index). A damaged image that the source leaves out is replaced by another of the same
+// micro-batch, part images of a batch. Close ends the reading.
 func NewLoader(s Source, host Augment, seed int64, part int, batches iter.Seq2[int, []int]) *Loader {
 	info := *s.Describe()
 	info.Labels, info.Grids = nil, nil
@@ -141,14 +141,14 @@ func (l *Loader) replace(b *Batch) error {
 	return nil
 }
 
-// Part is places from to to-1 of the batch: a view, not a copy.
+// Part returns images from to to-1 of the batch: a view, not a copy.
 func (b *Batch) Part(from, to int) *Memory {
 	part, size := b.Memory, b.Height*b.Width*b.Channels
 	part.Pixels, part.Labels = b.Pixels[from*size:to*size], b.Labels[from:to]
 	return &part
 }
 
-// LoadBatch returns some indices of a source in an epoch as host shows them.
+// LoadBatch returns some indices of a source in an epoch, augmented by host.
 func LoadBatch(s Source, host Augment, seed int64, epoch int, indices []int) (*Memory, error) {
 	l := NewLoader(s, host, seed, len(indices), func(yield func(int, []int) bool) { yield(epoch, indices) })
 	defer l.Close()
@@ -159,7 +159,7 @@ func LoadBatch(s Source, host Augment, seed int64, epoch int, indices []int) (*M
 	return &batch.Memory, nil
 }
 
-// Close ends the reading, and returns once nothing is read any more.
+// Close ends the reading and waits for the workers.
 func (l *Loader) Close() {
 	l.cancel()
 	l.running.Wait()

@@ -22,7 +22,7 @@ type Memory struct {
 	Info
 	Pixels []uint8 // [n, Height, Width, Channels], row-major, 0…255
 
-	// Float is what Pixels were before they were rounded, where that is known; nil else. Models see it in their place.
+	// Float is Pixels before rounding, used in their place; nil if not known.
 	Float []float32
 }
 
@@ -32,7 +32,7 @@ func (m *Memory) Row(i int) []uint8 {
 	return m.Pixels[i*size : (i+1)*size : (i+1)*size]
 }
 
-// RGBA returns a copy of row i, with equal channels for grey and strips put together.
+// RGBA returns a copy of row i, with equal channels for grey and patches of FitPatches reassembled.
 func (m *Memory) RGBA(i int) *image.RGBA {
 	pixels, height, width := m.whole(i)
 	out := image.NewRGBA(image.Rect(0, 0, width, height))
@@ -57,7 +57,7 @@ func (m *Memory) show(_ context.Context, row int, v view) (*Image, error) {
 	return v.Apply(img, v.Seed, v.Epoch, v.Index), nil
 }
 
-// Divide implements Source: the graph does what it can.
+// Divide implements Source: whatever the graph can compute is left to it.
 func (m *Memory) Divide(a Augment) (host, graph Augment) {
 	if a.onHost() {
 		return a, a.afterHost()
@@ -74,8 +74,7 @@ func (m *Memory) Damaged() []int { return nil }
 // LeaveOut returns the cause.
 func (m *Memory) LeaveOut(_ int, cause error) error { return cause }
 
-// Check reports the first thing that does not fit: no images, a shape that the pixels do not have, a label without a
-// class.
+// Check returns an error if there are no images, the pixels do not match the shape, or a label has no class.
 func (m *Memory) Check(context.Context, bool) error {
 	switch {
 	case m.Height < 1 || m.Width < 1 || m.Channels != 1 && m.Channels != 3:
@@ -97,8 +96,8 @@ func (m *Memory) Check(context.Context, bool) error {
 	return m.checkGrids()
 }
 
-// Tensor returns the pixels as a new uint8 tensor [n, Height, Width, Channels], or float32 where there is Float, to be
-// moved to the device once.
+// Tensor returns the pixels as a new uint8 tensor [n, Height, Width, Channels], or float32 from Float, to be
+// transferred to the device once.
 func (m *Memory) Tensor() *tensors.Tensor {
 	if m.Float != nil {
 		return tensors.FromFlatDataAndDimensions(m.Float, m.Len(), m.Height, m.Width, m.Channels)
@@ -126,7 +125,7 @@ func picked[T any](values []T, rows []int, size int) []T {
 	return out
 }
 
-// Fingerprint implements Source: of shape, class names, labels, pixels and grids, in order; not of the name.
+// Fingerprint implements Source: it covers shape, class names, labels, pixels and grids, not the name.
 func (m *Memory) Fingerprint() string {
 	h := sha256.New()
 	m.hash(h)

@@ -10,16 +10,16 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// The tensors of a plan, by their place in Plan.Tensors and in the nodes given to Augment.Images.
+// Indices of the tensors in Plan.Tensors and in the nodes passed to Augment.Images.
 const (
 	planIndices  = iota // int64 [batch]: rows of the set
 	planLabels          // int32 [batch]: their labels
 	planWindows         // float32 [batch, 8]: scale, offset, first and end of the window, by row then by column
 	planCutout          // float32 [batch, 4]: box set to zero
 	planPartners        // int64 [batch]: position in the batch of the image mixed in
-	PlanMix             // float32 [1, 6]: box where it is mixed in, what is kept there, λ of the labels
-	PlanGrids           // int64 [batch]: which of preprocess.Grids an image has; 0 in sets of one size
-	PlanLen             // how many there are
+	PlanMix             // float32 [1, 6]: box of the partner, weight of the image within it, λ of the labels
+	PlanGrids           // int64 [batch]: index into preprocess.Grids of each image; 0 without grids
+	PlanLen             // number of tensors
 )
 
 // Plan is everything random about one batch, drawn on the host. Boxes are top, left, bottom, right in output pixels,

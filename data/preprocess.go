@@ -10,7 +10,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// FromImage returns the colours of a decoded image, 8 bits each and without regard to transparency, as Decode does.
+// FromImage converts a decoded image to 8 bits per channel, dropping transparency as Decode does.
 func FromImage(img image.Image) *Image {
 	bounds := img.Bounds()
 	p := &Image{Height: bounds.Dy(), Width: bounds.Dx(), Pixels: make([]uint8, 0, 3*bounds.Dy()*bounds.Dx())}

@@ -19,10 +19,10 @@ const (
 	streamChange
 )
 
-// Order returns the indices that an epoch visits, of a set of n images: a permutation of 0…n-1, or with repeats above 1
-// its first n/repeats rows, each that many times in a row with another draw (Hoffer et al. 2020,
+// Order returns the indices that an epoch visits, of a dataset of n images: a permutation of 0…n-1, or with repeats
+// above 1 its first n/repeats rows, each that many times in a row with another draw (Hoffer et al. 2020,
 // https://arxiv.org/abs/1901.09335, as DeiT's RASampler), so that an epoch keeps its length. The k-th repetition of a
-// row has the index row + k·n: what stands for a row, its remainder by n, and what its draws depend on are one number.
+// row has the index row + k·n, which seeds its draws; index mod n is the row.
 func Order(seed int64, epoch, n, repeats int) []int {
 	order := draw(streamOrder, seed, epoch, 0).Perm(n)
 	if repeats < 2 {
@@ -43,7 +43,7 @@ func drawRows(stream uint64, seed int64, n, k int) (rows, others []int) {
 	return order[:k], order[k:]
 }
 
-// Draw returns the generator of one purpose outside this package, known by its name, as a pure function of all four.
+// Draw returns a random generator for a named purpose outside this package, a pure function of its four arguments.
 func Draw(purpose string, seed int64, epoch, index int) *rand.Rand {
 	h := uint64(1)
 	for _, c := range []byte(purpose) {

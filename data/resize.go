@@ -139,7 +139,7 @@ func (p *Image) resizeFloat(height, width int, r preprocess.Resample) *Image {
 	return out
 }
 
-// Resize returns the image with other sides; the image itself where they are the same.
+// Resize returns the image resized; the image itself if the size is the same.
 func (p *Image) Resize(height, width int, r preprocess.Resample) *Image {
 	if r == preprocess.Nearest {
 		return p.nearest(height, width)
@@ -233,8 +233,8 @@ func (p *Image) resizeColumns(taps []tap, first int) *Image {
 	return out
 }
 
-// NearestLines returns which of in lines each of out lines shows where the nearest is taken. Places are added up step
-// by step, as Pillow does, since that decides ties.
+// NearestLines returns the input line of each of out lines in nearest-neighbour resizing of in lines. Positions are
+// summed step by step, as in Pillow, since this decides ties.
 func NearestLines(in, out int) []int {
 	lines, step := make([]int, out), float64(in)/float64(out)
 	at := step * 0.5

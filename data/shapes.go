@@ -18,22 +18,22 @@ const (
 	spriteCount        = spriteShapes * spriteScales * spriteOrientations * spritePlaces * spritePlaces
 )
 
-// Task is a question about the generated shapes.
+// Task is a classification task on the generated shapes.
 type Task string
 
 const (
-	// TaskLocation is VTAB's dSprites/location: the column of the centre, 32 places in 16 classes.
+	// TaskLocation is VTAB's dSprites/location: the column of the centre, 32 positions in 16 classes.
 	TaskLocation Task = "location"
 	// TaskOrientation is VTAB's dSprites/orientation: 40 angles in 16 classes, floor(k/2.5).
 	TaskOrientation Task = "orientation"
-	// TaskWhere asks for the quarter of the field that the centre is in: 2×2 cells of 16×16 places, 4 classes.
+	// TaskWhere is the quadrant of the centre: 2×2 cells of 16×16 positions, 4 classes.
 	//
-	// One class is a quarter of the image's side away from the next. If the patch side divides that (8 pixels of 32,
-	// 16 of 64), two images that differ by a class consist of the very same patches in other places, so a model
-	// without positions cannot do better than chance, 25 %. In TaskLocation a class is 1/32 of the side, less than a
-	// patch: how the outline falls within a patch gives part of the answer away.
+	// One class is a quarter of the image's side away from the next. If the patch side divides that (8 pixels of 32, 16 of
+	// 64), images of two classes can consist of the same patches at other positions, so a model without positions stays at
+	// chance, 25 %. In TaskLocation a class is 1/32 of the side, less than a patch: the outline within a patch reveals
+	// part of the answer.
 	TaskWhere Task = "where"
-	// TaskShape asks for the shape: square, ellipse or heart, 3 classes.
+	// TaskShape is the shape: square, ellipse or heart, 3 classes.
 	TaskShape Task = "shape"
 )
 
@@ -84,9 +84,9 @@ func Shapes(task Task, train, test, size int, seed int64) (trainSet, testSet *Me
 	return renderedShapes(task, train, test, size, seed, asTheyAre, func(int) (int, int) { return size, size })
 }
 
-// ShapesOfAspects is Shapes in images of several aspects, their height over their width log-uniform from 1/4 to 4 and
-// their area that of size×size pixels, which settings bring to one size or cut into patches. Lengths are in units of
-// the shorter side, so that no shape is cut off or out of shape; centres lie at parts of each side.
+// ShapesOfAspects is Shapes in images of several aspect ratios, height/width log-uniform from 1/4 to 4 and the area
+// size×size pixels, then preprocessed by p. Lengths are in units of the shorter side, so that no shape is cut off or
+// distorted; centres are fractions of each side.
 func ShapesOfAspects(task Task, train, test, size int, seed int64, p preprocess.Settings) (
 	trainSet, testSet *Memory, err error) {
 	return renderedShapes(task, train, test, size, seed, p, func(k int) (int, int) {

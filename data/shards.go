@@ -22,10 +22,10 @@ import (
 // classNamesFile may stand beside shards that do not name their classes: a name a line.
 const classNamesFile = "classnames.txt"
 
-// Shards finds the files of a data set whose images are kept in few large files that end in extension (".tar"), in
-// the directory or in its folders data, train, val, valid, validation and test: those to train on, and those held
-// out. A word of a file's path says which it is: train, or the first that there is of val, valid, validation and
-// test; without such words all are there to train on. Files are sorted by path.
+// Shards finds the shards of a dataset, files with the given extension (".tar"), in the directory or in its folders
+// data, train, val, valid, validation and test. A word of a file's path selects the split: train, or as held-out split
+// the first found of val, valid, validation and test; without such words all files are for training. Files are sorted
+// by path.
 func Shards(dir, extension string) (train, heldOut []string, err error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, nil, fmt.Errorf("data: %w", err)
@@ -68,9 +68,8 @@ func partOf(file string) string {
 	return ""
 }
 
-// NewShards returns the images that a container has in shards, in the order of its parts. dir is what the dataset is
-// named after. The names of the classes are those given, or those of classNamesFile in the directory, or the numbers up
-// to the largest label.
+// NewShards returns the images of a container of shards, in the order of its parts. The dataset is named after dir.
+// Class names are those given, else read from classNamesFile in the directory, else 0 to the largest label.
 func NewShards(dir string, paths []string, in Container, labels []int32, classes []string) (*Files, error) {
 	if len(labels) == 0 {
 		return nil, fmt.Errorf("data: %s: no images in %d shards", dir, len(paths))

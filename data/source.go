@@ -12,8 +12,8 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Source is a labelled dataset of images of one size. Memory holds the pixels; Stream reads them when a batch needs
-// them, from files or from shards (see Container).
+// Source is a labelled dataset of images of one size: Memory holds the pixels, Stream reads each batch from files or
+// shards (see Container).
 type Source interface {
 	// Describe returns the name, the classes, the labels and the image size.
 	Describe() *Info
@@ -50,17 +50,17 @@ type Info struct {
 	Classes                 []string
 	Height, Width, Channels int // of an image; Channels is 1 (grey) or 3 (red, green, blue)
 
-	// Grids are the rows and columns of patches of each image [n] where the images are strips, see
-	// preprocess.FitPatches: Width is then the side of a patch, and Height that of all patches below one another.
+	// Grids are the rows and columns of patches of each image [n], with preprocess.FitPatches: Width is then the side of a
+	// patch, and Height the side times the number of patches.
 	Grids [][2]int
-	// Preprocess is how images of any size became these; zero where they came as they are. See Preprocessing.
+	// Preprocess is how the original images became these; zero if unchanged. See Preprocessing.
 	Preprocess preprocess.Settings
 	// Workers is how many images a Loader reads at the same time; 0 for one per core.
 	Workers int
 }
 
-// Preprocessing returns how an image of any size becomes one that a model trained on the dataset expects: as those of
-// the dataset did, else by a bilinear resize to their size, which leaves them as they are.
+// Preprocessing returns how an image of any size becomes input of a model trained on the dataset: Preprocess, or if it
+// is zero a bilinear resize to the dataset's size.
 func (i *Info) Preprocessing() preprocess.Settings {
 	if i.Preprocess.Fit != preprocess.FitNone {
 		return i.Preprocess
@@ -114,7 +114,7 @@ func Fraction[S Source](s S, f float64, seed int64) (part S, err error) {
 }
 
 // RandomSplit takes the given number of images as a validation split, chosen uniformly as a function of the seed; both
-// parts keep the order of the source. Without images the validation split is nil.
+// parts keep the order of the source. If images is 0 the validation split is nil.
 func RandomSplit[S Source](s S, images int, seed int64) (train, validation S, err error) {
 	if images < 0 || images >= s.Len() {
 		return train, validation, fmt.Errorf("data: %s: a validation split of %d images needs more than %d",

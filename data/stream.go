@@ -19,18 +19,17 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
-// Streaming is how a Stream reads its images.
+// Streaming are the options of a Stream.
 type Streaming struct {
 	Workers int          // images that a Loader reads at the same time; 0 for one per core
-	Skip    bool         // leaves damaged images out, up to 1 %; else the first is an error
+	Skip    bool         // leave damaged images out, up to 1 %; else the first is an error
 	Logger  *slog.Logger // a warning for each image that is left out; may be nil
 }
 
-// Stream is a Source that reads each image when a batch needs it. It holds an index of less than a hundred bytes an
-// image.
+// Stream is a Source that reads each image when a batch needs it. Its index takes less than 100 bytes per image.
 //
-// A random crop is taken of the whole image and resized as the augmentation resamples (Augment.Apply); images that are
-// not cropped at random are those of Files.Load.
+// A random crop is taken from the original image and resized by Augment.Resample (see Augment.Apply); other images
+// equal those of Files.Load.
 type Stream struct {
 	Info
 	how      Streaming
@@ -78,7 +77,7 @@ func (s *Stream) Load(ctx context.Context, rows []int) (*Memory, error) {
 	return m, err
 }
 
-// Divide implements Source: random crops are taken as an image is decoded, and what follows a crop stays on the host.
+// Divide implements Source: random crops and the steps up to erasing that follow them are done on the host.
 func (s *Stream) Divide(a Augment) (host, graph Augment) {
 	if host, graph = (Augment{}), a; a.onHost() || a.crops() {
 		host, graph = a, a.afterHost()
@@ -111,8 +110,7 @@ func (s *Stream) LeaveOut(row int, cause error) error {
 	return nil
 }
 
-// Fingerprint implements Source: of the preprocessing and of the names of files, or of the container, since the pixels
-// are not read.
+// Fingerprint implements Source: it covers the preprocessing and the names of files, or the container, not the pixels.
 func (s *Stream) Fingerprint() string {
 	h := sha256.New()
 	s.hash(h)
@@ -121,11 +119,11 @@ func (s *Stream) Fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// ImageError is an image of a Stream that cannot be shown.
+// ImageError is the error of an image of a Stream that cannot be read or decoded.
 type ImageError struct {
 	Where   string
 	Err     error
-	Damaged bool // it was read but cannot be decoded; else it could not be read
+	Damaged bool // read but not decodable; else not readable
 }
 
 // Error implements error.
@@ -136,7 +134,7 @@ func (e *ImageError) Error() string {
 	return fmt.Sprintf("data: %s cannot be read: %v", e.Where, e.Err)
 }
 
-// Unwrap returns what happened.
+// Unwrap returns e.Err.
 func (e *ImageError) Unwrap() error { return e.Err }
 
 // show implements Source.

@@ -27,12 +27,12 @@ type member struct{ shard, block uint32 }
 
 const tarBlock = 512
 
-// Tar finds images in tar shards in the form of WebDataset: members of one name up to the first dot of its last part
-// belong together, and stand together; 0017.jpg is an image (any of the endings that Folder takes) and 0017.cls its
-// label, a number from 0 on as text; others, as 0017.json, are not read. Images come as they stand in the shards.
+// Tar finds images in tar shards in the form of WebDataset: adjacent members with the same name up to the first dot of
+// its last part form a sample; 0017.jpg is an image (any of the endings that Folder takes) and 0017.cls its label, a
+// number from 0 on as text; others, as 0017.json, are not read. Images keep the order of the shards.
 //
-// The shards are read through once, from header to header, and nothing but an index of 12 bytes an image is kept. dir
-// and classes are those of NewShards.
+// The headers of the shards are read once; memory holds an index of 12 bytes per image. See NewShards for dir and
+// classes.
 func Tar(dir string, paths []string, classes []string) (*Files, error) {
 	s := &shards{}
 	var labels []int32

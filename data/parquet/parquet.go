@@ -27,7 +27,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// Extension is the ending of the files' names.
+// Extension is the extension of Parquet files.
 const Extension = ".parquet"
 
 // The columns that are read.

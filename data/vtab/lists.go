@@ -25,23 +25,22 @@ const (
 	valImages   = 200
 )
 
-// Parts names the lists to train on: to choose settings, and for the result.
+// Parts names the training lists: for hyperparameter search, and for the final result.
 var Parts = [2]string{train800, train1000}
 
 // originFile is a file in a task's folder that says, in one line, where its images come from if that is not a copy of
 // VTAB-1k. Rows and tables repeat it.
 const originFile = "ORIGIN"
 
-// Lists are the images of a task, of which none is read yet. Of each pair the first is there to choose settings.
+// Lists are the images of a task, not read yet. The first of each pair is for hyperparameter search.
 type Lists struct {
 	Train  [2]*data.Files // train800, train800val200
 	Test   [2]*data.Files // val200, test
 	Origin string         // "" for a copy of VTAB-1k
 }
 
-// Open reads the lists of the tasks that have a folder in dir, of their name or an alias, and logs which have none. So
-// what is wrong with a list is known before hours of training on another one. Lists of other lengths than VTAB-1k's are
-// errors, or if partial is true a warning.
+// Open reads the lists of the tasks that have a folder in dir, by name or alias, and logs which have none. Lists whose
+// lengths differ from VTAB-1k's are errors, or with partial warnings.
 func Open(dir string, tasks []Task, partial bool, logger *slog.Logger) (map[string]*Lists, error) {
 	found := map[string]*Lists{}
 	for _, t := range tasks {

@@ -25,20 +25,19 @@ const (
 // groups are the names of the groups.
 var groups = []string{natural, specialized, structured}
 
-// Task is one of the 19, as google-research/task_adaptation (commit d7630d3) defines and its tests assert it. The
-// metric of all of them is top-1 accuracy on the whole test list; retinopathy's too, where others would take Cohen's
-// kappa.
+// Task is one of the 19 tasks as defined by google-research/task_adaptation (commit d7630d3). The metric is top-1
+// accuracy on the whole test list, for retinopathy too, where Cohen's kappa is common.
 type Task struct {
 	Name    string // folder, as the script behind most VTAB-1k copies writes it (ZhangYuanhan-AI/NOAH, e9c55f3)
 	Group   string
 	Classes int
 	Test    int // images of the test list
 
-	Source  string   // of the images; what their owners allow differs, read it there
+	Source  string   // of the images; licences differ, see there
 	Aliases []string // folders of the same task in other repositories
 }
 
-// Tasks are the 19 in the order of the published tables, each behind what its classes are.
+// Tasks are the 19 tasks in the order of the published tables, each after a comment on its classes.
 var Tasks = []Task{
 	// 101 objects and the background; the training lists are balanced, the test list is not.
 	{"caltech101", natural, 102, 6084, "https://data.caltech.edu/records/mzrjq-6wc02", nil},
@@ -83,7 +82,7 @@ var Tasks = []Task{
 	{"smallnorb_ele", structured, 9, 12150, "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small", nil},
 }
 
-// Choose returns the tasks that words name, of "all", groups, folders and their aliases, in the order of Tasks.
+// Choose returns the tasks named by words ("all", groups, folders or aliases), in the order of Tasks.
 func Choose(words []string) (chosen []Task, err error) {
 	var names []string
 	left := slices.Clone(words)

@@ -17,13 +17,13 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
-// Shapes stands for generated shapes in place of a data set's own files.
+// Shapes selects generated shapes instead of a dataset's own files.
 const Shapes = "shapes"
 
-// Write writes tasks into dir in the VTAB-1k layout and logs each: of generated shapes, to try every command on
-// a machine without a network, or from a data set's own files, dSprites' npz or the binary version of CIFAR-100. The
-// images of the latter are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's
-// follows the order of TensorFlow Datasets, and its copies hold jpegs.
+// Write writes tasks into dir in the VTAB-1k layout and logs each: from generated shapes, to try every command offline,
+// or from a dataset's own files, dSprites' npz or the binary version of CIFAR-100. The images of the latter are the
+// lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of TensorFlow
+// Datasets, and its copies hold jpegs.
 func Write(ctx context.Context, dir, from string, logger *slog.Logger) error {
 	if from == Shapes {
 		return writeShapes(dir, [3]int{trainImages, valImages, trainImages + valImages}, 64, logger)
